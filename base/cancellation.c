@@ -1,0 +1,167 @@
+/* base/cancellation.c - a list of callbacks under a leaf lock.
+ *
+ * Locking: `mu` is a leaf and never held while a callback runs. `running` names
+ * the token whose callback runs now, so that deregister can wait for it.
+ */
+#include "base/cancellation.h"
+
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/mutex.h"
+
+typedef struct waiter {
+  struct waiter *prev, *next;
+  weft_cancel_fn *fn;
+  void *arg;
+  uint64_t token;
+} waiter_t;
+
+enum { BUCKETS = 64 }; /* steps register one waiter per blocked op; a hash keeps deregistration short */
+
+struct weft_canceller {
+  atomic_int refs;
+  atomic_bool cancelled;
+  weft_canceller_t *parent; /* retained */
+  uint64_t parent_token;
+  weft_mutex_t mu;
+  weft_cond_t idle;            /* signalled when `running` returns to 0 */
+  waiter_t *buckets[BUCKETS];  /* guarded by mu */
+  uint64_t next_token;         /* guarded by mu */
+  uint64_t running;            /* guarded by mu; 0: none */
+  pthread_t runner;            /* guarded by mu; whose thread runs it */
+};
+
+/* The parent holds no reference: a child that is just dying (which waits for us in
+ * its deregister) must not be brought back to life. */
+static void cancel_child(void *arg) {
+  weft_canceller_t *c = arg;
+  int refs = atomic_load(&c->refs);
+  while (refs > 0 && !atomic_compare_exchange_weak(&c->refs, &refs, refs + 1)) {
+  }
+  if (refs == 0) return;
+  weft_canceller_cancel(c);
+  weft_canceller_release(c);
+}
+
+weft_canceller_t *weft_canceller_create(weft_canceller_t *parent) {
+  weft_canceller_t *c = weft_calloc(1, sizeof *c);
+  if (c == NULL) return NULL;
+  atomic_init(&c->refs, 1);
+  weft_mutex_init(&c->mu);
+  weft_cond_init(&c->idle);
+  c->next_token = 1;
+  if (parent == NULL) return c;
+  c->parent = weft_canceller_retain(parent);
+  if (!weft_canceller_register(parent, cancel_child, c, &c->parent_token)) {
+    if (!weft_canceller_is_cancelled(parent)) { /* no memory */
+      weft_canceller_release(c);
+      return NULL;
+    }
+    c->parent_token = 0;
+    atomic_store(&c->cancelled, true);
+  }
+  return c;
+}
+
+weft_canceller_t *weft_canceller_retain(weft_canceller_t *c) {
+  if (c != NULL) atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+  return c;
+}
+
+void weft_canceller_release(weft_canceller_t *c) {
+  if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
+  if (c->parent != NULL) {
+    if (c->parent_token != 0) weft_canceller_deregister(c->parent, c->parent_token);
+    weft_canceller_release(c->parent);
+  }
+  for (int i = 0; i < BUCKETS; i++) {
+    while (c->buckets[i] != NULL) {
+      waiter_t *w = c->buckets[i];
+      c->buckets[i] = w->next;
+      weft_free(w);
+    }
+  }
+  weft_cond_deinit(&c->idle);
+  weft_mutex_deinit(&c->mu);
+  weft_free(c);
+}
+
+bool weft_canceller_is_cancelled(const weft_canceller_t *c) {
+  return c != NULL && atomic_load_explicit(&c->cancelled, memory_order_acquire);
+}
+
+static void unlink_locked(weft_canceller_t *c, waiter_t *w) WEFT_REQUIRES(c->mu) {
+  if (w->prev != NULL) w->prev->next = w->next;
+  if (w->prev == NULL) c->buckets[w->token % BUCKETS] = w->next;
+  if (w->next != NULL) w->next->prev = w->prev;
+}
+
+void weft_canceller_cancel(weft_canceller_t *c) {
+  weft_canceller_retain(c); /* a callback may drop the last reference */
+  weft_mutex_lock(&c->mu);
+  if (atomic_load(&c->cancelled)) {
+    weft_mutex_unlock(&c->mu);
+    weft_canceller_release(c);
+    return;
+  }
+  atomic_store(&c->cancelled, true);
+  c->runner = pthread_self();
+  for (int i = 0; i < BUCKETS; i++) {
+    while (c->buckets[i] != NULL) {
+      waiter_t *w = c->buckets[i];
+      unlink_locked(c, w);
+      c->running = w->token;
+      weft_mutex_unlock(&c->mu);
+      w->fn(w->arg);
+      weft_free(w);
+      weft_mutex_lock(&c->mu);
+      c->running = 0;
+      weft_cond_broadcast(&c->idle);
+    }
+  }
+  weft_mutex_unlock(&c->mu);
+  weft_canceller_release(c);
+}
+
+bool weft_canceller_register(weft_canceller_t *c, weft_cancel_fn *fn, void *arg, uint64_t *out_token) {
+  if (c == NULL) {
+    *out_token = 0;
+    return true;
+  }
+  waiter_t *w = weft_calloc(1, sizeof *w);
+  if (w == NULL) return false;
+  w->fn = fn;
+  w->arg = arg;
+  weft_mutex_lock(&c->mu);
+  bool late = atomic_load(&c->cancelled);
+  if (!late) {
+    w->token = c->next_token++;
+    waiter_t **head = &c->buckets[w->token % BUCKETS];
+    w->next = *head;
+    if (*head != NULL) (*head)->prev = w;
+    *head = w;
+    *out_token = w->token;
+  }
+  weft_mutex_unlock(&c->mu);
+  if (late) weft_free(w);
+  return !late;
+}
+
+static bool deregister(weft_canceller_t *c, uint64_t token, bool wait) {
+  if (c == NULL) return true;
+  weft_mutex_lock(&c->mu);
+  waiter_t *w = c->buckets[token % BUCKETS];
+  while (w != NULL && w->token != token) w = w->next;
+  if (w != NULL) unlink_locked(c, w);
+  while (wait && w == NULL && c->running == token && token != 0 && !pthread_equal(c->runner, pthread_self())) {
+    weft_cond_wait(&c->idle, &c->mu); /* woken by weft_canceller_cancel */
+  }
+  weft_mutex_unlock(&c->mu);
+  bool found = w != NULL;
+  weft_free(w);
+  return found;
+}
+
+bool weft_canceller_deregister(weft_canceller_t *c, uint64_t token) { return deregister(c, token, true); }
+bool weft_canceller_try_deregister(weft_canceller_t *c, uint64_t token) { return deregister(c, token, false); }

@@ -1,0 +1,35 @@
+/* base/cancellation.h - tells everybody who waits that the wait is over.
+ *
+ * A canceller is shared by those who may cancel and those who wait. A waiter
+ * registers a callback; cancelling calls each registered callback once, on the
+ * canceller's thread. A child is cancelled with its parent.
+ */
+#ifndef WEFT_BASE_CANCELLATION_H_
+#define WEFT_BASE_CANCELLATION_H_
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+typedef struct weft_canceller weft_canceller_t; /* Thread-safe. Refcounted. */
+typedef void weft_cancel_fn(void *arg);
+
+/* `parent` (may be NULL) is retained. NULL when there is no memory. */
+weft_canceller_t *weft_canceller_create(weft_canceller_t *parent);
+weft_canceller_t *weft_canceller_retain(weft_canceller_t *c);
+void weft_canceller_release(weft_canceller_t *c); /* NULL is fine */
+
+/* Calls all callbacks, with none of our locks held; later registrations fail. Idempotent. */
+void weft_canceller_cancel(weft_canceller_t *c);
+bool weft_canceller_is_cancelled(const weft_canceller_t *c); /* NULL is never cancelled */
+
+/* Registers fn(arg); *out_token is for deregister. False if already cancelled (fn is then
+ * never called) or without memory. A NULL canceller accepts and never calls. */
+bool weft_canceller_register(weft_canceller_t *c, weft_cancel_fn *fn, void *arg, uint64_t *out_token);
+/* True: fn was not called and never will be. False: it has been called. If it is being called on
+ * another thread now, waits until it has returned; must not be called from within fn, nor with a lock that fn takes. */
+bool weft_canceller_deregister(weft_canceller_t *c, uint64_t token);
+/* As above but never waits: false also while fn is running elsewhere. For callers that hold fn's lock. */
+bool weft_canceller_try_deregister(weft_canceller_t *c, uint64_t token);
+
+#endif /* WEFT_BASE_CANCELLATION_H_ */

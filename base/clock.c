@@ -1,0 +1,16 @@
+/* base/clock.c - POSIX clocks. */
+#include "base/clock.h"
+
+#include <time.h>
+
+int64_t weft_clock_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t weft_clock_micros(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}

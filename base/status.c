@@ -1,0 +1,122 @@
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct weft_status {
+  weft_code_t code;
+  const char *file; /* __FILE__ of the first sighting; static */
+  int line;
+  char *message;
+};
+
+static char oom_message[] = "out of memory while reporting an error";
+static weft_status_t oom = {WEFT_RESOURCE_EXHAUSTED, __FILE__, 0, oom_message};
+
+static char *format(const char *fmt, va_list ap) {
+  va_list again;
+  va_copy(again, ap);
+  int n = vsnprintf(NULL, 0, fmt, ap);
+  char *text = n < 0 ? NULL : malloc((size_t)n + 1);
+  if (text != NULL) vsnprintf(text, (size_t)n + 1, fmt, again);
+  va_end(again);
+  return text;
+}
+
+/* Consumes `message`. */
+static weft_status_t *make(weft_code_t code, const char *file, int line, char *message) {
+  weft_status_t *s = message == NULL ? NULL : malloc(sizeof *s);
+  if (s == NULL) {
+    free(message);
+    return &oom;
+  }
+  *s = (weft_status_t){code, file, line, message};
+  return s;
+}
+
+weft_status_t *weft_status_new(weft_code_t code, const char *file, int line, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  char *message = format(fmt, ap);
+  va_end(ap);
+  return make(code, file, line, message);
+}
+
+weft_status_t *weft_status_annotate(weft_status_t *s, const char *fmt, ...) {
+  if (s == NULL || s == &oom) return s;
+  va_list ap;
+  va_start(ap, fmt);
+  char *context = format(fmt, ap);
+  va_end(ap);
+  if (context == NULL) return s; /* the bare cause beats no cause */
+  size_t size = strlen(s->message) + strlen(context) + sizeof "; ";
+  char *message = malloc(size);
+  if (message != NULL) {
+    snprintf(message, size, "%s; %s", s->message, context);
+    free(s->message);
+    s->message = message;
+  }
+  free(context);
+  return s;
+}
+
+weft_status_t *weft_status_prefix(weft_status_t *s, const char *prefix) {
+  if (s == NULL || s == &oom) return s;
+  size_t size = strlen(s->message) + strlen(prefix) + 1;
+  char *message = malloc(size);
+  if (message == NULL) return s;
+  snprintf(message, size, "%s%s", prefix, s->message);
+  free(s->message);
+  s->message = message;
+  return s;
+}
+
+weft_status_t *weft_status_from_wire(int code, const char *message, size_t length) {
+  if (code == WEFT_OK) return NULL;
+  if (code < 0 || code > WEFT_UNAUTHENTICATED) code = WEFT_UNKNOWN;
+  if (length > (size_t)INT32_MAX) length = (size_t)INT32_MAX;
+  return weft_status_new((weft_code_t)code, __FILE__, __LINE__, "%.*s", (int)length, message);
+}
+
+weft_status_t *weft_status_mark_derived(weft_status_t *s) {
+  return weft_status_is_derived(s) ? s : weft_status_prefix(s, WEFT_DERIVED_MARK);
+}
+
+bool weft_status_is_derived(const weft_status_t *s) {
+  return s != NULL && strstr(s->message, WEFT_DERIVED_MARK) != NULL;
+}
+
+weft_status_t *weft_status_join(weft_status_t *first, weft_status_t *second) {
+  if (first == NULL) return second;
+  if (second != NULL) first = weft_status_annotate(first, "and then: %s", second->message);
+  weft_status_free(second);
+  return first;
+}
+
+weft_status_t *weft_status_clone(const weft_status_t *s) {
+  if (s == NULL) return NULL;
+  return weft_status_new(s->code, s->file, s->line, "%s", s->message);
+}
+
+weft_code_t weft_status_code(const weft_status_t *s) { return s == NULL ? WEFT_OK : s->code; }
+const char *weft_status_message(const weft_status_t *s) { return s == NULL ? "" : s->message; }
+
+const char *weft_code_name(weft_code_t code) {
+  switch (code) {
+    case WEFT_OK: return "OK";
+#define X(name, number) \
+  case WEFT_##name: return #name;
+      WEFT_STATUS_CODES(X)
+#undef X
+  }
+  return "UNKNOWN"; /* a newer peer may send codes that we do not know */
+}
+
+void weft_status_free(weft_status_t *s) {
+  if (s == NULL || s == &oom) return;
+  free(s->message);
+  free(s);
+}
