@@ -1,0 +1,44 @@
+/* graph/function.h - functions: kept as they came, instantiated when called. */
+#ifndef WEFT_GRAPH_FUNCTION_H_
+#define WEFT_GRAPH_FUNCTION_H_
+
+#include "graph/graph.h"
+
+/* Immutable once in a library. */
+struct weft_function {
+  weft_str_t name;
+  weft_op_def_t signature;  /* parsed from FunctionDef.signature; flags STATEFUL | FUNCTIONAL as it says */
+  weft_str_t def;           /* the serialized FunctionDef; owned by the library */
+};
+
+/* Shared by graphs; refcounted. Thread-safe for readers; adding needs a single writer. */
+struct weft_function_library {
+  _Atomic int refs;
+  weft_arena_t arena;
+  weft_map_t by_name;
+  weft_map_t gradients; /* function name -> weft_str_t*: GradientDef */
+};
+WEFT_MUST_CHECK weft_status_t *weft_function_library_create(weft_function_library_t **out);
+weft_function_library_t *weft_function_library_retain(weft_function_library_t *l);
+void weft_function_library_release(weft_function_library_t *l);
+weft_function_t *weft_function_find(const weft_function_library_t *l, weft_str_t name); /* NULL if absent */
+/* Adds a serialized FunctionDef. The same bytes again are fine; another body under the name is INVALID_ARGUMENT. */
+WEFT_MUST_CHECK weft_status_t *weft_function_add(weft_function_library_t *l, weft_str_t function_def);
+
+/* Adds a function's body to `g`, its type attributes bound by `attrs`: names get `prefix`, argument i becomes
+ * args[i]. out_results (one per flat output of the signature) tells where each result is; out_control_results
+ * what must run. Nodes of the body get `device` if they ask for none. Body nodes that call functions stay calls. */
+typedef struct weft_inlined {
+  weft_output_t *results; /* num_results; in the graph's arena */
+  int num_results;
+  weft_node_t **must_run; /* num_must_run: control_ret and stateful nodes */
+  int num_must_run;
+  weft_node_t **body; /* num_body: all nodes added */
+  int num_body;
+} weft_inlined_t;
+WEFT_MUST_CHECK weft_status_t *weft_function_inline(weft_graph_t *g, const weft_function_t *f,
+                                                    const weft_named_attr_t *attrs, int num_attrs, weft_str_t prefix,
+                                                    weft_str_t device, const weft_output_t *args, int num_args,
+                                                    weft_inlined_t *out);
+
+#endif /* WEFT_GRAPH_FUNCTION_H_ */

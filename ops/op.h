@@ -1,0 +1,119 @@
+/* ops/op.h - what each operation is: signature, attributes, properties, shape function, gradient.
+ *
+ * The table is ops.def, one line per op in TensorFlow's own notation:
+ *
+ *   WEFT_OP("MatMul", "a: T, b: T -> product: T",
+ *           "T: {bfloat16, half, float, double, int32, int64}, transpose_a: bool = false", shape_matmul, grad_matmul, 0)
+ *
+ * Inputs and outputs are "name: type", where type is a dtype, a type attribute (T),
+ * "N * T" (N tensors of one type), a list(type) attribute, or "Ref(any of these)".
+ * Attributes are "name: kind", where kind is string, int, float, bool, type, shape,
+ * tensor, func, list(kind) or a set of allowed values "{a, b}"; then ">= minimum" and "= default".
+ * The text is parsed once, at the first look-up. The table is constant afterwards.
+ */
+#ifndef WEFT_OPS_OP_H_
+#define WEFT_OPS_OP_H_
+
+#include "ops/attr.h"
+
+/* What passes, placement and strategies must know of an op. A pass asks for a property, never for a name. */
+typedef enum weft_op_flags {
+  WEFT_OP_STATEFUL = 1 << 0,          /* never fold, never merge with an equal node, keeps its device on extend */
+  WEFT_OP_COMMUTATIVE = 1 << 1,
+  WEFT_OP_AGGREGATE = 1 << 2,         /* is_aggregate: Add, AddN */
+  WEFT_OP_ELEMENTWISE = 1 << 3,       /* output i depends on elements i of its (broadcast) inputs only */
+  WEFT_OP_UNINIT_OK = 1 << 4,         /* allows_uninitialized_input */
+  WEFT_OP_SWITCH = 1 << 5,            /* Switch, RefSwitch, _SwitchN */
+  WEFT_OP_MERGE = 1 << 6,
+  WEFT_OP_ENTER = 1 << 7,
+  WEFT_OP_EXIT = 1 << 8,
+  WEFT_OP_NEXT_ITERATION = 1 << 9,
+  WEFT_OP_LOOP_COND = 1 << 10,
+  WEFT_OP_CONTROL_TRIGGER = 1 << 11,
+  WEFT_OP_SEND = 1 << 12,             /* _Send, _HostSend: runs even when dead */
+  WEFT_OP_RECV = 1 << 13,
+  WEFT_OP_CONST = 1 << 14,            /* value known from attributes alone */
+  WEFT_OP_VARIABLE = 1 << 15,         /* holds state that an optimizer changes: VariableV2, VarHandleOp */
+  WEFT_OP_UPDATE = 1 << 16,           /* writes a variable: input 0; see update_grad_input */
+  WEFT_OP_METADATA = 1 << 17,         /* Shape, Size, Rank: reads only its input's shape, so it sits with its input */
+  WEFT_OP_BLOCKING = 1 << 18,         /* may wait for another op or step: asynchronous kernel */
+  WEFT_OP_FUNCTIONAL = 1 << 19,       /* If, While, Case, PartitionedCall: lowered before placement */
+  WEFT_OP_COLOCATE_EXEMPT = 1 << 20,  /* its resource inputs do not force it to their device: IdentityN, PartitionedCall */
+  WEFT_OP_CHEAP = 1 << 21,            /* constant time: runs inline on the thread that made it ready */
+  WEFT_OP_INTERNAL = 1 << 22,         /* name starts with '_': refused in client graphs, not listed */
+  WEFT_OP_COMMUNICATION = 1 << 23,    /* may honestly fail with UNAVAILABLE */
+  WEFT_OP_ARG = 1 << 24,              /* _Arg */
+  WEFT_OP_RETVAL = 1 << 25,           /* _Retval */
+  WEFT_OP_PLACEHOLDER = 1 << 26,
+  WEFT_OP_NOOP = 1 << 27,             /* computes nothing at all */
+} weft_op_flags_t;
+
+typedef enum weft_arg_kind {
+  WEFT_ARG_FIXED,     /* dtype */
+  WEFT_ARG_ATTR,      /* one tensor of the type in attribute type_attr */
+  WEFT_ARG_REPEATED,  /* number_attr tensors of type_attr, or of dtype if type_attr is empty */
+  WEFT_ARG_TYPE_LIST, /* one tensor per element of the list(type) attribute type_attr */
+} weft_arg_kind_t;
+
+typedef struct weft_arg_def {
+  weft_str_t name;
+  weft_arg_kind_t kind;
+  bool is_ref;
+  int dtype; /* FIXED, or REPEATED without type_attr */
+  weft_str_t type_attr, number_attr;
+} weft_arg_def_t;
+
+typedef struct weft_attr_def {
+  weft_str_t name;
+  weft_attr_kind_t kind;
+  bool is_list, has_default, has_minimum;
+  int64_t minimum;                    /* of an int, or of a list's length */
+  weft_dtype_set_t allowed_types;     /* 0: any. Only for (list of) type */
+  const weft_str_t *allowed_strings;  /* num_allowed of them; 0: any */
+  int num_allowed;
+  weft_attr_t default_value;
+} weft_attr_def_t;
+
+typedef struct weft_shape_ctx weft_shape_ctx_t; /* ops/shape_inference.h */
+typedef struct weft_grad_ctx weft_grad_ctx_t;   /* ops/gradient.h */
+typedef weft_status_t *weft_shape_fn(weft_shape_ctx_t *c);
+typedef weft_status_t *weft_grad_fn(weft_grad_ctx_t *g);
+
+typedef struct weft_op_def {
+  weft_str_t name;
+  const weft_arg_def_t *inputs, *outputs;
+  const weft_attr_def_t *attrs;
+  int num_inputs, num_outputs, num_attrs; /* of the signature; a REPEATED arg counts once */
+  uint32_t flags;                         /* weft_op_flags_t */
+  int update_grad_input;                  /* of a WEFT_OP_UPDATE: which input is the gradient or value; -1: none */
+  weft_shape_fn *infer_shapes;            /* NULL: all outputs unknown */
+  weft_grad_fn *gradient;                 /* NULL: no gradient; weft_grad_none: declared not differentiable */
+} weft_op_def_t;
+
+/* NULL if unknown. The result is constant and lives for ever. Thread-safe. */
+const weft_op_def_t *weft_op_find(weft_str_t name);
+/* All ops sorted by name; *out_n of them. */
+const weft_op_def_t *const *weft_op_list(int *out_n);
+const weft_attr_def_t *weft_op_attr(const weft_op_def_t *op, weft_str_t name); /* NULL if it has none such */
+
+/* Parses one signature in the notation above into *out; everything lives in `arena`. Used for the table and
+ * for tests. Errors: INVALID_ARGUMENT, naming the op and the place. */
+WEFT_MUST_CHECK weft_status_t *weft_op_parse(weft_arena_t *arena, const char *name, const char *signature,
+                                             const char *attrs, weft_op_def_t *out);
+
+/* The dtypes of a node's inputs and outputs, in flat order, from its op and attributes (defaults filled in).
+ * *out_types is in `arena`. Errors: INVALID_ARGUMENT naming the attribute that is missing or wrong. */
+WEFT_MUST_CHECK weft_status_t *weft_op_arg_types(weft_arena_t *arena, const weft_arg_def_t *args, int num_args,
+                                                 const weft_named_attr_t *attrs, int num_attrs, int **out_types,
+                                                 int *out_n);
+/* Checks one attribute value against its definition. Errors: INVALID_ARGUMENT as TensorFlow words it, e.g.
+ * "Value for attr 'T' of string is not in the list of allowed values: float, double". */
+WEFT_MUST_CHECK weft_status_t *weft_op_check_attr(const weft_op_def_t *op, const weft_attr_def_t *def,
+                                                  const weft_attr_t *value);
+/* "Op<name=MatMul; signature=a:T, b:T -> product:T; attr=...>": as TensorFlow prints an op in messages. */
+void weft_op_print(const weft_op_def_t *op, weft_strbuf_t *out);
+
+/* A node of `op` is an error: the gradient was asked for and is declared not to exist (gradient is then NULL or zero). */
+weft_grad_fn weft_grad_none;
+
+#endif /* WEFT_OPS_OP_H_ */
