@@ -1,0 +1,73 @@
+/* executor/executor.h - a partition compiled to a flat plan, and the running of steps on it.
+ *
+ * A plan is struct-of-arrays over nodes: kernel, input slots, out-edges in
+ * compressed rows, initial pending counts, flags. A step is one block of memory.
+ * Graphs without control flow never touch frame code. Source of the semantics:
+ * TensorFlow's executor as restated in the reference, 3.9.
+ */
+#ifndef WEFT_EXECUTOR_EXECUTOR_H_
+#define WEFT_EXECUTOR_EXECUTOR_H_
+
+#include "graph/graph.h"
+#include "kernels/kernel.h"
+
+typedef struct weft_plan weft_plan_t; /* Immutable, Thread-safe, refcounted. Any number of steps at once. */
+
+/* Keeps the kernels of stateful nodes by node name over all plans of a session, so that a random generator or a
+ * private queue goes on where it was. Thread-safe. */
+typedef struct weft_op_segment weft_op_segment_t;
+WEFT_MUST_CHECK weft_status_t *weft_op_segment_create(weft_op_segment_t **out);
+weft_op_segment_t *weft_op_segment_retain(weft_op_segment_t *s);
+void weft_op_segment_release(weft_op_segment_t *s); /* plans hold a reference, too */
+
+typedef struct weft_plan_options {
+  weft_device_t *device;       /* borrowed; must outlive the plan. All nodes run on it */
+  weft_op_segment_t *segment;  /* retained; NULL: the plan's own */
+  weft_str_t session;          /* copied */
+} weft_plan_options_t;
+
+/* Compiles a graph (whose nodes are all on options->device). The graph may be destroyed afterwards.
+ * Errors: INVALID_ARGUMENT "No OpKernel was registered to support Op '...' used by {{node ...}}...",
+ * what kernels' prepare functions say (with the node), RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options,
+                                                weft_plan_t **out);
+weft_plan_t *weft_plan_retain(weft_plan_t *p);
+void weft_plan_release(weft_plan_t *p); /* NULL is fine */
+int weft_plan_num_nodes(const weft_plan_t *p);
+
+/* What one node did, for step statistics. Times in nanoseconds of weft_clock_ns(). */
+typedef struct weft_node_stats {
+  const weft_kernel_node_t *node; /* lives as long as the plan */
+  int64_t scheduled_ns, start_ns, end_ns;
+  uint32_t thread;                /* small number of the thread */
+  int num_outputs;
+  weft_dtype_t first_dtype;       /* of output 0; 0 if none */
+  weft_shape_t first_shape;
+  size_t output_bytes;
+} weft_node_stats_t;
+typedef struct weft_step_recorder { /* filled by the run; Thread-compatible: read it after done. */
+  weft_mutex_t mu;
+  weft_node_stats_t *stats; /* owned */
+  size_t count, capacity;
+} weft_step_recorder_t;
+void weft_step_recorder_init(weft_step_recorder_t *r);
+void weft_step_recorder_deinit(weft_step_recorder_t *r);
+
+typedef struct weft_run_options {
+  weft_step_t step;               /* copied; what it points to must live until done */
+  weft_thread_pool_t *pool;       /* where nodes run; NULL: the device's */
+  bool run_inline;                /* start on the calling thread instead of on the pool: for short steps */
+  weft_step_recorder_t *recorder; /* NULL: no statistics, no cost */
+} weft_run_options_t;
+
+/* Called once, on any thread, when no node of the step is running any more. Owns status: the first failure, with
+ * " [[{{node NAME}}]]" appended. All references that the step held are gone. */
+typedef void weft_plan_done_fn(void *arg, weft_status_t *status);
+
+/* Runs all nodes of the plan once. After the first failure nothing new is started, the rendezvous is aborted with
+ * it and the canceller (step.canceller, if any) is cancelled, so that everybody who waits returns. */
+void weft_plan_run(weft_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done, void *arg);
+/* The same for callers that have nothing else to do: waits. */
+WEFT_MUST_CHECK weft_status_t *weft_plan_run_sync(weft_plan_t *p, const weft_run_options_t *options);
+
+#endif /* WEFT_EXECUTOR_EXECUTOR_H_ */

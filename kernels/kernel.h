@@ -1,0 +1,138 @@
+/* kernels/kernel.h - how an op is computed on a device.
+ *
+ * A kernel is a line in a table: (op, dtypes, device) and its functions.
+ *   prepare        once per plan: reads attributes into a private struct
+ *   compute        once per execution; must not block; several at once on one state
+ *   compute_async  instead of compute, for ops that wait (receive, queues, barriers): calls done exactly once
+ *   destroy        frees what prepare made
+ * Compute reads ctx->inputs and sets ctx->outputs; the executor owns both arrays.
+ */
+#ifndef WEFT_KERNELS_KERNEL_H_
+#define WEFT_KERNELS_KERNEL_H_
+
+#include "base/cancellation.h"
+#include "device/device.h"
+#include "kernels/resource.h"
+#include "kernels/variable.h"
+#include "ops/op.h"
+#include "rendezvous/rendezvous.h"
+
+/* What travels on an edge. All zero: dead, or nothing. */
+typedef struct weft_value {
+  weft_tensor_t *tensor;   /* a value; one reference */
+  weft_variable_t *ref;    /* a reference edge; one reference. Then `tensor` is NULL, except in a kernel's input
+                              that is not a reference: there the executor has read it already */
+} weft_value_t;
+
+/* A node as a kernel sees it: everything that depends on the graph alone. Lives as long as the plan. */
+typedef struct weft_kernel_node {
+  weft_str_t name, op_name;       /* '\0'-ended */
+  const weft_op_def_t *op;
+  const weft_named_attr_t *attrs; /* defaults filled in */
+  int num_attrs;
+  int num_inputs, num_outputs;
+  const int *input_types, *output_types; /* may be ref types */
+  weft_device_t *device;
+  weft_str_t session;             /* handle of the session it was registered in; "" if none */
+} weft_kernel_node_t;
+
+/* What a step gives to kernels. */
+typedef struct weft_step {
+  int64_t id;
+  weft_rendezvous_t *rendezvous;    /* may be NULL: then there is no send or receive */
+  weft_canceller_t *canceller;
+  weft_step_container_t *container; /* stacks, tensor arrays */
+  weft_tensor_t *const *args;       /* of _Arg */
+  weft_tensor_t **results;          /* of _Retval */
+  int num_args, num_results;
+} weft_step_t;
+
+typedef struct weft_kernel_ctx weft_kernel_ctx_t;
+typedef void weft_kernel_done_fn(weft_kernel_ctx_t *ctx, weft_status_t *status); /* owns status; any thread */
+
+struct weft_kernel_ctx {
+  const weft_kernel_node_t *node;
+  void *state; /* what prepare made */
+  weft_value_t *inputs;  /* num_inputs; a kernel may take a tensor out (set it to NULL) */
+  weft_value_t *outputs; /* num_outputs, all zero; set by the kernel: ownership goes to the executor */
+  const weft_step_t *step;
+  weft_device_t *device;
+  weft_stream_t *stream;     /* NULL on the CPU */
+  uint64_t frame_id;         /* of the control-flow frame; 0 at top level. Part of rendezvous keys */
+  int64_t iteration;
+  bool is_dead;              /* only sends and receives run when an input is dead */
+  weft_kernel_done_fn *done; /* of an asynchronous run: call done(ctx, status) once */
+};
+
+typedef struct weft_kernel {
+  const char *op;
+  const char *type_attr;       /* "T"; NULL: any */
+  weft_dtype_set_t types;      /* that type_attr may have */
+  const char *type_attr2;      /* a second constrained attribute, or NULL */
+  weft_dtype_set_t types2;
+  weft_status_t *(*prepare)(const weft_kernel_node_t *node, void **out_state); /* may be NULL */
+  weft_status_t *(*compute)(weft_kernel_ctx_t *ctx);
+  void (*compute_async)(weft_kernel_ctx_t *ctx);
+  void (*destroy)(void *state); /* may be NULL */
+  uint32_t host_inputs, host_outputs; /* bit i: flat arg i of a stream device lives in host memory */
+} weft_kernel_t;
+
+/* Usual dtype sets. */
+#define WEFT_SET_FLOATS (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_BF16) | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64))
+#define WEFT_SET_INTS \
+  (WEFT_DTYPE_BIT(WEFT_I8) | WEFT_DTYPE_BIT(WEFT_I16) | WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64) | \
+   WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_U32) | WEFT_DTYPE_BIT(WEFT_U64))
+#define WEFT_SET_COMPLEX (WEFT_DTYPE_BIT(WEFT_C64) | WEFT_DTYPE_BIT(WEFT_C128))
+#define WEFT_SET_REAL (WEFT_SET_FLOATS | WEFT_SET_INTS)
+#define WEFT_SET_NUMBERS (WEFT_SET_REAL | WEFT_SET_COMPLEX)
+#define WEFT_SET_ALL ((weft_dtype_set_t)~0u)
+#define WEFT_SET_INDEX (WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64))
+
+/* A device type's kernels: tables of kernels by op family, each ended by an entry with op NULL. */
+typedef struct weft_kernel_table {
+  const char *device_type;
+  const weft_kernel_t *const *families; /* NULL-ended */
+} weft_kernel_table_t;
+const weft_kernel_table_t *weft_cpu_kernels(void); /* kernels/cpu/cpu_kernels.c */
+
+/* The kernel for a node, or NULL. `device_type` "CPU". Linear in the op's kernels only: an index is built once. */
+const weft_kernel_t *weft_kernel_find(const char *device_type, weft_str_t op, const weft_named_attr_t *attrs, int num_attrs);
+/* Any kernel for the op at all? Then *out_types is the union of what type_attr may be (0: any). */
+bool weft_kernel_exists(const char *device_type, weft_str_t op, weft_dtype_set_t *out_types);
+
+/* ---- helpers for compute functions ---- */
+
+/* The tensor of input i, lent; never NULL for a live, non-reference input. */
+static inline weft_tensor_t *weft_in(const weft_kernel_ctx_t *c, int i) { return c->inputs[i].tensor; }
+/* A new output tensor in the device's memory, set as output i; *out is lent. */
+WEFT_MUST_CHECK weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype, const weft_shape_t *shape,
+                                            weft_tensor_t **out);
+/* Sets output i; consumes `t`. */
+static inline void weft_out_set(weft_kernel_ctx_t *c, int i, weft_tensor_t *t) { c->outputs[i].tensor = t; }
+/* Like weft_out_new, but takes input `in` over if it is of that dtype and byte size and nobody else can reach it
+ * (a reshape of it if the shape differs). The caller then reads and writes the same bytes. */
+WEFT_MUST_CHECK weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, int i, weft_dtype_t dtype,
+                                                const weft_shape_t *shape, weft_tensor_t **out);
+/* Reads a host int32/int64 tensor of any rank 0 or 1 as int64s; `max` entries at most.
+ * Errors: INVALID_ARGUMENT naming `what`. */
+WEFT_MUST_CHECK weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max, int64_t *out, int *out_n);
+/* The variable behind input i: of a reference edge or of a handle on this device; retained.
+ * Errors: FAILED_PRECONDITION / NOT_FOUND in TensorFlow's words. */
+WEFT_MUST_CHECK weft_status_t *weft_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out);
+/* Attributes of a node in prepare: surely there, of the right kind (the graph was validated). */
+int64_t weft_knode_int(const weft_kernel_node_t *n, const char *name);
+bool weft_knode_bool(const weft_kernel_node_t *n, const char *name);
+float weft_knode_float(const weft_kernel_node_t *n, const char *name);
+int weft_knode_type(const weft_kernel_node_t *n, const char *name);
+weft_str_t weft_knode_string(const weft_kernel_node_t *n, const char *name);
+const weft_attr_t *weft_knode_attr(const weft_kernel_node_t *n, const char *name); /* NULL if absent */
+
+/* ---- a step's own resources ---- */
+WEFT_MUST_CHECK weft_status_t *weft_step_container_create(weft_step_container_t **out);
+void weft_step_container_destroy(weft_step_container_t *c); /* NULL is fine; releases what it holds */
+/* Keeps `o` (retained) under `name` for the step. Errors: ALREADY_EXISTS. */
+WEFT_MUST_CHECK weft_status_t *weft_step_container_add(weft_step_container_t *c, weft_str_t name, weft_object_t *o);
+weft_object_t *weft_step_container_find(weft_step_container_t *c, weft_str_t name); /* retained, or NULL */
+void weft_step_container_remove(weft_step_container_t *c, weft_str_t name);
+
+#endif /* WEFT_KERNELS_KERNEL_H_ */

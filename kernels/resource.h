@@ -1,0 +1,45 @@
+/* kernels/resource.h - what outlives a step: variables, queues, accumulators, by container and name.
+ *
+ * A resource lives in (container, type, name). One manager per task (or per
+ * isolated session). Default container: "localhost".
+ */
+#ifndef WEFT_KERNELS_RESOURCE_H_
+#define WEFT_KERNELS_RESOURCE_H_
+
+#include "device/device.h"
+
+/* weft_resource_manager_t is Thread-safe. A resource is a weft_object_t in front of a struct. */
+typedef struct weft_resource_type {
+  const char *name;      /* TensorFlow's type name, in handles: "N10tensorflow3VarE" and the like */
+  const char *text;      /* for messages: "Variable" */
+} weft_resource_type_t;
+
+WEFT_MUST_CHECK weft_status_t *weft_resource_manager_create(weft_resource_manager_t **out);
+void weft_resource_manager_destroy(weft_resource_manager_t *m); /* NULL is fine */
+
+/* *out: retained. Errors: NOT_FOUND "Resource <container>/<name>/<type> does not exist." */
+WEFT_MUST_CHECK weft_status_t *weft_resource_lookup(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
+                                                    const weft_resource_type_t *type, weft_object_t **out);
+/* Looks up, or makes one with create(arg) under no lock that create could need (a loser's object is released). */
+typedef weft_status_t *weft_resource_create_fn(void *arg, weft_object_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_resource_lookup_or_create(weft_resource_manager_t *m, weft_str_t container,
+                                                              weft_str_t name, const weft_resource_type_t *type,
+                                                              weft_resource_create_fn *create, void *arg,
+                                                              weft_object_t **out);
+/* Errors: NOT_FOUND. The object lives on while somebody holds it. */
+WEFT_MUST_CHECK weft_status_t *weft_resource_delete(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
+                                                    const weft_resource_type_t *type);
+/* As above by a handle's type name. */
+WEFT_MUST_CHECK weft_status_t *weft_resource_delete_by_type_name(weft_resource_manager_t *m, weft_str_t container,
+                                                                 weft_str_t name, weft_str_t type_name);
+/* Drops everything in a container ("" is the default one). Objects that can be waited on are closed first through
+ * their type's destroy when the last holder lets go. */
+void weft_resource_clear(weft_resource_manager_t *m, weft_str_t container);
+weft_str_t weft_resource_container(weft_str_t container); /* "" -> "localhost" */
+/* A name nobody asked for: "_<counter>_<node>". */
+void weft_resource_private_name(weft_resource_manager_t *m, weft_str_t node, weft_strbuf_t *out);
+
+/* What a step's own resources (stacks, tensor arrays) hang on; destroyed with the step. Thread-safe. */
+typedef struct weft_step_container weft_step_container_t;
+
+#endif /* WEFT_KERNELS_RESOURCE_H_ */

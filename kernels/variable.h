@@ -1,0 +1,34 @@
+/* kernels/variable.h - a value that ops change: behind VariableV2 (as a reference) and VarHandleOp (as a handle).
+ *
+ * `value` is an immutable tensor under `mu`. Readers retain it: they never see
+ * half an update. A writer changes the bytes in place if it alone holds them
+ * (weft_tensor_is_exclusive), else it replaces the tensor: copy on write.
+ */
+#ifndef WEFT_KERNELS_VARIABLE_H_
+#define WEFT_KERNELS_VARIABLE_H_
+
+#include "base/mutex.h"
+#include "kernels/resource.h"
+
+typedef struct weft_variable { /* Thread-safe through mu. */
+  weft_object_t object;        /* first: a variable is a resource */
+  weft_mutex_t mu;             /* taken in address order where an op needs several */
+  weft_dtype_t dtype;
+  weft_shape_t shape;          /* declared; may be partly unknown */
+  weft_str_t name;             /* owned, for messages */
+  weft_tensor_t *value;        /* guarded by mu; NULL: not initialised */
+} weft_variable_t;
+
+extern const weft_resource_type_t weft_variable_type;
+
+WEFT_MUST_CHECK weft_status_t *weft_variable_create(weft_str_t name, weft_dtype_t dtype, const weft_shape_t *shape,
+                                                    weft_variable_t **out);
+/* The current value, retained; NULL if not initialised. */
+weft_tensor_t *weft_variable_read(weft_variable_t *v);
+/* Replaces the value; `value` is retained. */
+void weft_variable_write(weft_variable_t *v, weft_tensor_t *value);
+/* Makes v->value writable in place (copies it if others hold it). Errors: FAILED_PRECONDITION "Attempting to use
+ * uninitialized value <name>", RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_variable_make_writable_locked(weft_variable_t *v) WEFT_REQUIRES(v->mu);
+
+#endif /* WEFT_KERNELS_VARIABLE_H_ */

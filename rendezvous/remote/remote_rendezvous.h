@@ -1,0 +1,25 @@
+/* rendezvous/remote/remote_rendezvous.h - a step's rendezvous on one worker of a cluster.
+ *
+ * Sends, and receives whose source device is on this task, meet in a local
+ * table. A receive from another task's device is fetched from there, through a
+ * function that the worker gives: this folder knows neither workers nor gRPC.
+ */
+#ifndef WEFT_RENDEZVOUS_REMOTE_REMOTE_RENDEZVOUS_H_
+#define WEFT_RENDEZVOUS_REMOTE_REMOTE_RENDEZVOUS_H_
+
+#include "rendezvous/rendezvous.h"
+
+/* Fetches key's tensor of step `step_id` from the task that owns key's source device; must call fn exactly once. */
+typedef void weft_fetch_remote_fn(void *arg, int64_t step_id, weft_key_t key, const weft_key_parts_t *parts,
+                                  weft_canceller_t *canceller, weft_recv_fn *fn, void *fn_arg);
+
+/* `task` ("/job:j/replica:0/task:0") is copied. `fetch_arg` must outlive the rendezvous. An abort cancels
+ * what is being fetched, too. */
+WEFT_MUST_CHECK weft_status_t *weft_remote_rendezvous_create(weft_str_t task, int64_t step_id,
+                                                             weft_fetch_remote_fn *fetch, void *fetch_arg,
+                                                             weft_rendezvous_t **out);
+/* Only from the local table: for the RecvTensor service and for a step's fetches. */
+void weft_remote_rendezvous_recv_local(weft_rendezvous_t *r, weft_key_t key, weft_canceller_t *canceller,
+                                       weft_recv_fn *fn, void *arg);
+
+#endif /* WEFT_RENDEZVOUS_REMOTE_REMOTE_RENDEZVOUS_H_ */

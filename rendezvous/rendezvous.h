@@ -1,0 +1,73 @@
+/* rendezvous/rendezvous.h - hands tensors from producers to consumers by key.
+ *
+ * One rendezvous serves one step on one worker. The producer never waits; the
+ * consumer may come first or second. Tensors sent under one key arrive in the
+ * order sent. When the step fails, weft_rendezvous_abort() gives every waiter,
+ * present and future, the same failure, so that nobody waits for ever.
+ *
+ * Keys have TensorFlow's form: "src device;incarnation (16 hex);dst device;edge name;frame:iteration".
+ */
+#ifndef WEFT_RENDEZVOUS_RENDEZVOUS_H_
+#define WEFT_RENDEZVOUS_RENDEZVOUS_H_
+
+#include "base/cancellation.h"
+#include "tensor/tensor.h"
+
+typedef struct weft_rendezvous weft_rendezvous_t; /* Thread-safe. Refcounted. */
+
+/* A key with its hash, worked out once. */
+typedef struct weft_key {
+  weft_str_t text; /* borrowed */
+  uint64_t hash;   /* weft_str_hash(text) */
+} weft_key_t;
+static inline weft_key_t weft_key(weft_str_t text) { return (weft_key_t){text, weft_str_hash(text)}; }
+
+/* Called exactly once per receive, on the sender's, the receiver's, the canceller's or the aborter's thread,
+ * with none of our locks held. The callee owns `status` (NULL: received) and one reference to `tensor`
+ * (NULL if dead or failed). */
+typedef void weft_recv_fn(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead);
+
+typedef struct weft_rendezvous_ops {
+  weft_status_t *(*send)(weft_rendezvous_t *r, weft_key_t key, weft_tensor_t *tensor, bool is_dead);
+  void (*recv_async)(weft_rendezvous_t *r, weft_key_t key, weft_canceller_t *canceller, weft_recv_fn *fn, void *arg);
+  void (*abort)(weft_rendezvous_t *r, const weft_status_t *why);
+  void (*destroy)(weft_rendezvous_t *r);
+} weft_rendezvous_ops_t;
+
+struct weft_rendezvous {
+  const weft_rendezvous_ops_t *ops;
+  atomic_int refs;
+};
+
+weft_rendezvous_t *weft_rendezvous_retain(weft_rendezvous_t *r);
+void weft_rendezvous_release(weft_rendezvous_t *r); /* NULL is fine. The last release aborts who still waits */
+
+/* Sends `tensor` (retained; NULL if dead) under `key` (copied). Never blocks.
+ * Errors: RESOURCE_EXHAUSTED; the abort's failure after an abort. */
+WEFT_MUST_CHECK static inline weft_status_t *weft_rendezvous_send(weft_rendezvous_t *r, weft_key_t key,
+                                                                  weft_tensor_t *tensor, bool is_dead) {
+  return r->ops->send(r, key, tensor, is_dead);
+}
+/* Receives what was or will be sent under `key` (copied if need be). `canceller` (may be NULL) ends the wait with
+ * CANCELLED "RecvAsync is cancelled." */
+static inline void weft_rendezvous_recv_async(weft_rendezvous_t *r, weft_key_t key, weft_canceller_t *canceller,
+                                              weft_recv_fn *fn, void *arg) {
+  r->ops->recv_async(r, key, canceller, fn, arg);
+}
+/* `why` is copied; the first abort wins. */
+static inline void weft_rendezvous_abort(weft_rendezvous_t *r, const weft_status_t *why) { r->ops->abort(r, why); }
+
+/* A rendezvous inside one process. */
+WEFT_MUST_CHECK weft_status_t *weft_local_rendezvous_create(weft_rendezvous_t **out);
+
+/* The parts of a key; views into it. Errors: INVALID_ARGUMENT "Invalid rendezvous key: ...". */
+typedef struct weft_key_parts {
+  weft_str_t src_device, dst_device, edge;
+  uint64_t src_incarnation;
+} weft_key_parts_t;
+WEFT_MUST_CHECK weft_status_t *weft_key_parse(weft_str_t key, weft_key_parts_t *out);
+/* Writes "src;incarnation;dst;edge;frame:iteration". */
+void weft_key_print(weft_strbuf_t *out, weft_str_t src_device, uint64_t src_incarnation, weft_str_t dst_device,
+                    weft_str_t edge, uint64_t frame_id, int64_t iteration);
+
+#endif /* WEFT_RENDEZVOUS_RENDEZVOUS_H_ */
