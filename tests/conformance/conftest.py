@@ -1,0 +1,153 @@
+"""Options and fixtures of the conformance suite.
+
+The suite states what TensorFlow's servers do towards an unmodified TensorFlow client. `--maker=tensorflow`
+runs it against those servers and so proves the statements; `--maker=weft`, the default, runs it against Weft.
+"""
+
+import os
+import re
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # the oracle shall compute as written, not with a fused library
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+import pytest  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from cluster import Cluster, Maker  # noqa: E402
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIVE = []  # every running cluster of this process, for the logs of a failed test
+
+
+def pytest_addoption(parser):
+    parser.addoption("--maker", choices=["weft", "tensorflow"], default="weft", help="whose servers to run")
+    parser.addoption(
+        "--weft",
+        default=os.environ.get("WEFT_BIN", os.path.join(REPO, "bazel-bin", "tools", "weft")),
+        help="the weft command (default: $WEFT_BIN or bazel-bin/tools/weft)",
+    )
+    parser.addoption("--progress", default=None, help="file that gets one line per test begun and ended")
+    parser.addoption("--done", default=None, help="file with the names of tests not to run again")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "weft_only: states something that stock servers do not do")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--maker") == "tensorflow":
+        skip = pytest.mark.skip(reason="TensorFlow's servers do not do this")
+        for item in items:
+            if item.get_closest_marker("weft_only"):
+                item.add_marker(skip)
+    done_path = config.getoption("--done")
+    if done_path:
+        with open(done_path, encoding="utf-8") as f:
+            done = set(f.read().splitlines())
+        items[:] = [item for item in items if item.nodeid not in done]
+
+
+def _note(config, word, nodeid):
+    path = config.getoption("--progress")
+    if path:
+        with open(path, "a", encoding="utf-8") as f:
+            f.write(f"{word} {nodeid}\n")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    _note(item.config, "begin", item.nodeid)
+    for cluster in LIVE:
+        cluster.mark_logs()
+    yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for cluster in LIVE:
+            for name, text in cluster.logs():
+                if text.strip():
+                    report.sections.append((f"stderr of {name}", text))
+        _note(item.config, "failed", item.nodeid)
+    elif report.skipped:
+        _note(item.config, "skipped", item.nodeid)
+    elif report.when == "teardown":
+        _note(item.config, "end", item.nodeid)
+
+
+@pytest.fixture(scope="session")
+def maker(request):
+    name = request.config.getoption("--maker")
+    binary = os.path.abspath(request.config.getoption("--weft"))
+    if name == "weft" and not os.access(binary, os.X_OK):
+        pytest.exit(f"no weft command at {binary}: build it, or name it with --weft", returncode=3)
+    return Maker(name, binary)
+
+
+@pytest.fixture(scope="session")
+def _shared_cluster(maker, tmp_path_factory):
+    cluster = Cluster(maker, str(tmp_path_factory.mktemp("servers"))).start()
+    LIVE.append(cluster)
+    yield cluster
+    LIVE.remove(cluster)
+    cluster.stop()
+
+
+@pytest.fixture
+def cluster(_shared_cluster):
+    """The cluster that all tests share: 1 ps, 2 workers. A test under which a server dies has failed."""
+    yield _shared_cluster
+    dead = _shared_cluster.dead()
+    for server in dead:
+        server.start()  # so that one crash fails one test
+    if dead:
+        pytest.fail("these servers died during the test: " + ", ".join(s.name for s in dead))
+
+
+@pytest.fixture
+def own_cluster(maker, tmp_path):
+    """A fresh cluster of 1 ps and 2 workers, for tests that kill servers or reset containers."""
+    cluster = Cluster(maker, str(tmp_path)).start()
+    LIVE.append(cluster)
+    yield cluster
+    LIVE.remove(cluster)
+    cluster.stop()
+
+
+@pytest.fixture
+def unique(request):
+    """A name that no other test uses, good for containers (no underscore there), shared names and node names."""
+    return re.sub(r"[\W_]+", ".", request.node.name).strip(".") + f".{os.getpid()}"
+
+
+@pytest.fixture
+def graph(unique):
+    """A graph of the test's own, entered, whose variables live in a container of the test's own."""
+    g = tf.Graph()
+    with g.as_default(), g.container(unique):
+        yield g
+
+
+@pytest.fixture(params=["ref", "resource"])
+def use_resource(request):
+    """Runs a test once with reference variables and once with resource variables."""
+    return request.param == "resource"
+
+
+@pytest.fixture(params=["v1", "v2"])
+def control_flow(request):
+    """Runs a test once with v1 control flow (Switch, Merge, Enter, …) and once with If and While."""
+    was_v2 = tf.compat.v1.control_flow_v2_enabled()
+    if request.param == "v2":
+        tf.compat.v1.enable_control_flow_v2()
+    else:
+        tf.compat.v1.disable_control_flow_v2()
+    yield request.param
+    if was_v2:
+        tf.compat.v1.enable_control_flow_v2()
+    else:
+        tf.compat.v1.disable_control_flow_v2()
