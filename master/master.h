@@ -1,0 +1,30 @@
+/* master/master.h - sessions: prune, place, partition, register once, run many.
+ *
+ * The master knows workers only through worker_client.h and computes nothing. Source: TensorFlow's Master and
+ * MasterSession as restated in the reference, 1.3-1.6 and 3.1-3.6.
+ */
+#ifndef WEFT_MASTER_MASTER_H_
+#define WEFT_MASTER_MASTER_H_
+
+#include "master/master_client.h"
+
+typedef struct weft_master weft_master_t; /* Thread-safe. */
+
+/* Which device types have a kernel for this node? The master has no kernels of its own: the server asks for it.
+ * Bit 0: CPU, bit 1: GPU. */
+typedef uint32_t weft_kernel_support_fn(const weft_node_t *node);
+
+typedef struct weft_master_options {
+  weft_str_t task;                  /* the master's own; copied */
+  weft_worker_cache_t *cache;       /* all tasks, its own included; borrowed */
+  weft_kernel_support_fn *supports;
+} weft_master_options_t;
+
+WEFT_MUST_CHECK weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t **out);
+void weft_master_stop(weft_master_t *m);    /* cancels all steps and pending session creations */
+void weft_master_destroy(weft_master_t *m); /* stops and waits; NULL is fine */
+
+/* The master as a client in its own process: what a local session uses. */
+WEFT_MUST_CHECK weft_status_t *weft_local_master_client_create(weft_master_t *m, weft_master_client_t **out);
+
+#endif /* WEFT_MASTER_MASTER_H_ */

@@ -1,0 +1,30 @@
+/* server/server.h - one task of a cluster as a process runs it: worker, master and their gRPC services. */
+#ifndef WEFT_SERVER_SERVER_H_
+#define WEFT_SERVER_SERVER_H_
+
+#include "master/master_client.h"
+#include "server/cluster.h"
+
+typedef struct weft_server weft_server_t; /* Thread-safe. */
+
+typedef struct weft_server_options {
+  const weft_cluster_t *cluster; /* copied */
+  weft_str_t job;
+  int task;
+  const char *host; /* to listen on; NULL: 127.0.0.1 */
+  int port;         /* -1: the one in the cluster for this task; 0: any free one */
+  int num_threads;  /* 0: as many as processors */
+} weft_server_options_t;
+
+/* Creates worker and master; does not listen yet. Errors: INVALID_ARGUMENT naming job and task. */
+WEFT_MUST_CHECK weft_status_t *weft_server_create(const weft_server_options_t *o, weft_server_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_server_start(weft_server_t *s); /* binds and serves */
+void weft_server_stop(weft_server_t *s);                           /* within a second; idempotent */
+void weft_server_join(weft_server_t *s);                           /* waits until stopped */
+void weft_server_destroy(weft_server_t *s);                        /* stops first; NULL is fine */
+const char *weft_server_target(const weft_server_t *s); /* "grpc://127.0.0.1:2222"; after the start */
+
+/* A session without servers: a worker and a master in this process, no gRPC. The client owns both. */
+WEFT_MUST_CHECK weft_status_t *weft_local_master_create(int num_threads, weft_master_client_t **out);
+
+#endif /* WEFT_SERVER_SERVER_H_ */

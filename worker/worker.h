@@ -1,0 +1,30 @@
+/* worker/worker.h - a task of the cluster: its devices, resources, registered graphs and running steps.
+ *
+ * Source: TensorFlow's Worker, GraphMgr and SessionMgr as restated in the reference, 1.6, 3.6-3.10.
+ */
+#ifndef WEFT_WORKER_WORKER_H_
+#define WEFT_WORKER_WORKER_H_
+
+#include "device/device.h"
+#include "worker/worker_client.h"
+
+typedef struct weft_worker weft_worker_t; /* Thread-safe. */
+
+typedef struct weft_worker_options {
+  weft_str_t task;             /* "/job:worker/replica:0/task:0"; copied */
+  int num_threads;             /* of the compute pool; 0: as many as processors */
+  weft_worker_cache_t *cache;  /* how to reach other tasks; borrowed; NULL: there are none (a local session) */
+} weft_worker_options_t;
+
+WEFT_MUST_CHECK weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t **out);
+/* Cancels all steps and waits for them. NULL is fine. */
+void weft_worker_destroy(weft_worker_t *w);
+/* Cancels all steps and makes new ones fail with UNAVAILABLE: the first half of a server's stop. */
+void weft_worker_stop(weft_worker_t *w);
+weft_str_t weft_worker_task(const weft_worker_t *w);
+weft_device_t *weft_worker_device(weft_worker_t *w); /* the CPU:0; lent */
+
+/* The worker as a client in its own process: no copies, no threads between. Retains nothing: destroy it first. */
+WEFT_MUST_CHECK weft_status_t *weft_local_worker_client_create(weft_worker_t *w, weft_worker_client_t **out);
+
+#endif /* WEFT_WORKER_WORKER_H_ */
