@@ -107,7 +107,7 @@ size_t weft_wire_count_values(const weft_wire_values_t *v) {
 }
 
 bool weft_wire_is_utf8(weft_str_t text) {
-  const uint8_t *p = (const uint8_t *)text.data, *end = p + text.length;
+  const uint8_t *p = (const uint8_t *)text.data, *end = text.length == 0 ? p : p + text.length;
   while (p < end) {
     uint8_t lead = *p++;
     if (lead < 0x80) continue;
