@@ -8,7 +8,9 @@
  * Inputs and outputs are "name: type", where type is a dtype, a type attribute (T),
  * "N * T" (N tensors of one type), a list(type) attribute, or "Ref(any of these)".
  * Attributes are "name: kind", where kind is string, int, float, bool, type, shape,
- * tensor, func, list(kind) or a set of allowed values "{a, b}"; then ">= minimum" and "= default".
+ * tensor, func, list(kind) or a set of allowed values "{a, b}" (dtypes, or texts in single quotes; "numbertype"
+ * and "realnumbertype" are short for TensorFlow's sets of that name); then ">= minimum" and "= default".
+ * Defaults: 1, 0.5, true, 'text', float (a type), [2,?] or ? (a shape), uint8[2]{1, 2} (a tensor), [a, b] (a list).
  * The text is parsed once, at the first look-up. The table is constant afterwards.
  */
 #ifndef WEFT_OPS_OP_H_
@@ -69,6 +71,7 @@ typedef struct weft_attr_def {
   bool is_list, has_default, has_minimum;
   int64_t minimum;                    /* of an int, or of a list's length */
   weft_dtype_set_t allowed_types;     /* 0: any. Only for (list of) type */
+  const int *allowed_type_list;       /* the same in the order of the definition, num_allowed of them: for messages */
   const weft_str_t *allowed_strings;  /* num_allowed of them; 0: any */
   int num_allowed;
   weft_attr_t default_value;

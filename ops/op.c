@@ -1,0 +1,157 @@
+/* ops/op.c - the op table: parsed once, constant afterwards.
+ *
+ * Locking: the first look-up builds the table under `mu`; all later ones only
+ * read. If memory runs out meanwhile, that look-up finds nothing and the next one
+ * tries again. The table lives until the process ends.
+ */
+#include "ops/op.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/hash_map.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "ops/op_functions.h"
+
+/* Fields of ops.def's last column that are not one bit. */
+enum { UPDATE_SHIFT = 28 };
+#define FLAG_BITS ((1u << UPDATE_SHIFT) - 1)
+
+typedef struct entry {
+  const char *name, *signature, *attrs;
+  weft_shape_fn *infer_shapes;
+  weft_grad_fn *gradient;
+  uint32_t flags;
+} entry_t;
+
+/* The short names of ops.def's last column. */
+#define STATEFUL WEFT_OP_STATEFUL
+#define COMMUTATIVE WEFT_OP_COMMUTATIVE
+#define AGGREGATE WEFT_OP_AGGREGATE
+#define ELEMENTWISE WEFT_OP_ELEMENTWISE
+#define UNINIT_OK WEFT_OP_UNINIT_OK
+#define SWITCH WEFT_OP_SWITCH
+#define MERGE WEFT_OP_MERGE
+#define ENTER WEFT_OP_ENTER
+#define EXIT WEFT_OP_EXIT
+#define NEXT_ITERATION WEFT_OP_NEXT_ITERATION
+#define LOOP_COND WEFT_OP_LOOP_COND
+#define CONTROL_TRIGGER WEFT_OP_CONTROL_TRIGGER
+#define SEND WEFT_OP_SEND
+#define RECV WEFT_OP_RECV
+#define CONST_VALUE WEFT_OP_CONST
+#define VARIABLE WEFT_OP_VARIABLE
+#define METADATA WEFT_OP_METADATA
+#define BLOCKING WEFT_OP_BLOCKING
+#define FUNCTIONAL WEFT_OP_FUNCTIONAL
+#define COLOCATE_EXEMPT WEFT_OP_COLOCATE_EXEMPT
+#define CHEAP WEFT_OP_CHEAP
+#define INTERNAL WEFT_OP_INTERNAL
+#define COMMUNICATION WEFT_OP_COMMUNICATION
+#define ARG WEFT_OP_ARG
+#define RETVAL WEFT_OP_RETVAL
+#define PLACEHOLDER WEFT_OP_PLACEHOLDER
+#define NOOP WEFT_OP_NOOP
+#define UPDATES (uint32_t) WEFT_OP_UPDATE /* writes its input 0, from no gradient or value */
+#define UPDATES_FROM(input) ((uint32_t)WEFT_OP_UPDATE | (uint32_t)((input) + 1) << UPDATE_SHIFT)
+
+static const entry_t entries[] = {
+#define WEFT_OP(name, signature, attrs, shape, grad, flags) {name, signature, attrs, weft_##shape, weft_##grad, flags},
+#include "ops/ops.def"
+#undef WEFT_OP
+};
+enum { NUM_OPS = sizeof entries / sizeof entries[0] };
+
+static struct {
+  weft_mutex_t mu;
+  atomic_bool is_built; /* set with release order when all else is in place; read with acquire */
+  weft_arena_t arena;
+  weft_op_def_t ops[NUM_OPS];
+  const weft_op_def_t *sorted[NUM_OPS];
+  weft_map_t by_name;
+} table = {.mu = WEFT_MUTEX_INITIALIZER, .arena = WEFT_ARENA_INIT, .by_name = WEFT_MAP_INIT};
+
+static int compare_names(const void *a, const void *b) {
+  const weft_op_def_t *const *x = a, *const *y = b;
+  return weft_str_compare((*x)->name, (*y)->name);
+}
+
+static weft_status_t *build_locked(void) {
+  for (int i = 0; i < NUM_OPS; i++) {
+    const entry_t *e = &entries[i];
+    weft_op_def_t *op = &table.ops[i];
+    WEFT_RETURN_IF_ERROR(weft_op_parse(&table.arena, e->name, e->signature, e->attrs, op));
+    table.sorted[i] = op;
+    op->infer_shapes = e->infer_shapes;
+    op->gradient = e->gradient == weft_grad_missing ? NULL : e->gradient;
+    op->flags = e->flags & FLAG_BITS;
+    op->update_grad_input = (int)(e->flags >> UPDATE_SHIFT) - 1;
+    void *old = NULL;
+    WEFT_RETURN_IF_ERROR(weft_map_put(&table.by_name, op->name, op, &old));
+    if (old != NULL) return WEFT_ERROR(INTERNAL, "op '%s' is in the table twice", e->name);
+  }
+  qsort(table.sorted, NUM_OPS, sizeof table.sorted[0], compare_names);
+  return NULL;
+}
+
+static void undo_build_locked(void) {
+  for (int i = 0; i < NUM_OPS && table.sorted[i] != NULL; i++) {
+    const weft_op_def_t *op = table.sorted[i];
+    for (int k = 0; k < op->num_attrs; k++) {
+      weft_attr_t value = op->attrs[k].default_value;
+      if (op->attrs[k].has_default) weft_attr_release_tensors(&value);
+    }
+    table.sorted[i] = NULL;
+  }
+  weft_map_deinit(&table.by_name);
+  table.by_name = (weft_map_t)WEFT_MAP_INIT;
+  weft_arena_deinit(&table.arena);
+  table.arena = (weft_arena_t)WEFT_ARENA_INIT;
+}
+
+static bool is_ready(void) {
+  if (atomic_load_explicit(&table.is_built, memory_order_acquire)) return true;
+  weft_status_t *s = NULL;
+  weft_mutex_lock(&table.mu);
+  bool is_ready = atomic_load_explicit(&table.is_built, memory_order_relaxed);
+  if (!is_ready) {
+    s = build_locked();
+    is_ready = s == NULL;
+    if (!is_ready) undo_build_locked();
+    atomic_store_explicit(&table.is_built, is_ready, memory_order_release);
+  }
+  weft_mutex_unlock(&table.mu);
+  if (s != NULL) weft_log_status(WEFT_LOG_ERROR, "building the op table", s);
+  return is_ready;
+}
+
+const weft_op_def_t *weft_op_find(weft_str_t name) {
+  return is_ready() ? weft_map_get(&table.by_name, name) : NULL;
+}
+
+const weft_op_def_t *const *weft_op_list(int *out_n) {
+  *out_n = is_ready() ? NUM_OPS : 0;
+  return table.sorted;
+}
+
+const weft_attr_def_t *weft_op_attr(const weft_op_def_t *op, weft_str_t name) {
+  for (int i = 0; i < op->num_attrs; i++) {
+    if (weft_str_eq(op->attrs[i].name, name)) return &op->attrs[i];
+  }
+  return NULL;
+}
+
+weft_status_t *weft_infer_unknown(weft_shape_ctx_t *c) {
+  (void)c;
+  return NULL;
+}
+
+weft_status_t *weft_grad_none(weft_grad_ctx_t *g) {
+  (void)g;
+  return NULL;
+}
+
+weft_status_t *weft_grad_missing(weft_grad_ctx_t *g) {
+  return WEFT_ERROR(INTERNAL, "op '%.*s' has no gradient", WEFT_STR_ARGS(g->op->name));
+}
