@@ -51,6 +51,8 @@ struct weft_graph {
   int capacity;
   weft_map_t by_name;
   weft_map_t strings;                /* interned: device names, op names */
+  weft_map_t types, shapes;          /* interned: type lists, single shapes; many nodes share few */
+  weft_map_t suffixes;               /* base name -> int64_t: the last number that made it unique */
   weft_function_library_t *library;  /* owned, shared between copies; never NULL */
   int producer, min_consumer;        /* GraphDef.versions */
   const int *bad_consumers;
@@ -72,7 +74,7 @@ typedef struct weft_node_spec {
 } weft_node_spec_t;
 
 /* Adds a node. Type attributes that the inputs determine may be left out.
- * Errors (message names the node): ALREADY_EXISTS name, NOT_FOUND op ("Op type not registered 'X'..."),
+ * Errors (message names the node): INVALID_ARGUMENT name (bad or taken), NOT_FOUND op ("Op type not registered 'X'..."),
  * INVALID_ARGUMENT attributes, input count or dtypes ("Input 'b' of 'MatMul' Op has type int32 that does not
  * match type float of argument 'a'."-like, as TensorFlow words it at import). */
 WEFT_MUST_CHECK weft_status_t *weft_graph_add(weft_graph_t *g, const weft_node_spec_t *spec, weft_node_t **out);
@@ -88,6 +90,11 @@ weft_str_t weft_graph_unique_name(weft_graph_t *g, weft_str_t base);
 weft_str_t weft_graph_intern(weft_graph_t *g, weft_str_t text); /* '\0'-ended; data NULL without memory */
 /* A deep copy; ids are compacted; the library is shared. */
 WEFT_MUST_CHECK weft_status_t *weft_graph_copy(const weft_graph_t *g, weft_graph_t **out);
+
+/* A copy of `n` (of another graph) in `g`, with the same name, op, attributes, types and devices, and no inputs:
+ * num_inputs entries of {NULL, 0}, to be set by the caller; controls are added with weft_graph_add_control.
+ * No checks: the node was valid where it is. Errors: RESOURCE_EXHAUSTED; ALREADY_EXISTS name. */
+WEFT_MUST_CHECK weft_status_t *weft_graph_clone_node(weft_graph_t *g, const weft_node_t *n, weft_node_t **out);
 
 /* Attribute access for passes and kernels: the node surely has its op's attributes. */
 const weft_attr_t *weft_node_attr(const weft_node_t *n, const char *name); /* NULL if absent */

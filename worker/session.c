@@ -1,0 +1,128 @@
+/* worker/session.c - sessions and registered graphs on a worker. */
+#include "worker/session.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+
+static weft_status_t *no_memory(const char *what) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a %s", what); }
+
+static bool copy_text(weft_str_t from, weft_str_t *to) {
+  char *copy = weft_strndup(from.length == 0 ? "" : from.data, from.length);
+  if (copy == NULL) return false;
+  *to = weft_str_of(copy, from.length);
+  return true;
+}
+
+static void free_text(weft_str_t s) { weft_free((void *)(uintptr_t)s.data); }
+
+void weft_registered_graph_release(weft_registered_graph_t *g) {
+  if (g == NULL || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_plan_release(g->plan);
+  weft_graph_destroy(g->graph);
+  free_text(g->handle);
+  weft_free(g);
+}
+
+static weft_status_t *isolate(weft_worker_session_t *s, weft_device_t *shared) {
+  WEFT_RETURN_IF_ERROR(weft_resource_manager_create(&s->resources));
+  WEFT_RETURN_IF_ERROR(weft_cpu_device_create(shared->name, shared->incarnation, shared->pool, s->resources, &s->own_device));
+  s->device = s->own_device;
+  return NULL;
+}
+
+weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec, weft_device_t *shared,
+                                          weft_worker_session_t **out) {
+  weft_worker_session_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return no_memory("session");
+  atomic_init(&s->refs, 1);
+  weft_mutex_init(&s->mu);
+  s->device = shared;
+  s->master_incarnation = spec->master_incarnation;
+  weft_status_t *status = NULL;
+  if (!copy_text(spec->session, &s->handle) || !copy_text(spec->master_task, &s->master_task)) {
+    status = no_memory("session");
+  }
+  if (status == NULL) status = weft_op_segment_create(&s->segment);
+  if (status == NULL && spec->isolate) status = isolate(s, shared);
+  if (status != NULL) {
+    weft_worker_session_release(s);
+    return status;
+  }
+  *out = s;
+  return NULL;
+}
+
+weft_worker_session_t *weft_worker_session_retain(weft_worker_session_t *s) {
+  if (s != NULL) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+  return s;
+}
+
+void weft_worker_session_release(weft_worker_session_t *s) {
+  if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&s->graphs, &at, &e);) weft_registered_graph_release(e.value);
+  weft_map_deinit(&s->graphs);
+  weft_op_segment_release(s->segment);
+  weft_device_destroy(s->own_device);
+  weft_resource_manager_destroy(s->resources);
+  weft_mutex_deinit(&s->mu);
+  free_text(s->handle);
+  free_text(s->master_task);
+  weft_free(s);
+}
+
+weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph_t *graph, weft_str_t *out_handle) {
+  weft_registered_graph_t *g = weft_calloc(1, sizeof *g);
+  if (g == NULL) {
+    weft_graph_destroy(graph);
+    return no_memory("graph");
+  }
+  atomic_init(&g->refs, 1);
+  g->graph = graph;
+  weft_plan_options_t options = {.device = s->device, .segment = s->segment, .session = s->handle};
+  weft_status_t *status = weft_plan_create(graph, &options, &g->plan);
+  weft_strbuf_t handle = WEFT_STRBUF_INIT;
+  char *text = NULL;
+  if (status != NULL) goto done;
+  weft_mutex_lock(&s->mu);
+  uint64_t number = s->next_graph++;
+  weft_mutex_unlock(&s->mu);
+  weft_strbuf_printf(&handle, "%016" PRIx64, number);
+  status = weft_strbuf_finish(&handle, &text, NULL);
+  if (status != NULL) goto done;
+  g->handle = weft_str(text);
+  weft_mutex_lock(&s->mu);
+  status = weft_map_put(&s->graphs, g->handle, g, NULL);
+  weft_mutex_unlock(&s->mu);
+  if (status != NULL) goto done;
+  *out_handle = g->handle;
+  g = NULL;
+done:
+  weft_registered_graph_release(g);
+  return status;
+}
+
+weft_status_t *weft_worker_session_deregister(weft_worker_session_t *s, weft_str_t handle) {
+  weft_mutex_lock(&s->mu);
+  weft_registered_graph_t *g = weft_map_remove(&s->graphs, handle);
+  weft_mutex_unlock(&s->mu);
+  if (g == NULL) return WEFT_ERROR(ABORTED, "Graph handle is not found: %.*s", WEFT_STR_ARGS(handle));
+  weft_registered_graph_release(g);
+  return NULL;
+}
+
+weft_status_t *weft_worker_session_find(weft_worker_session_t *s, weft_str_t handle, weft_registered_graph_t **out) {
+  weft_mutex_lock(&s->mu);
+  weft_registered_graph_t *g = weft_map_get(&s->graphs, handle);
+  if (g != NULL) atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
+  weft_mutex_unlock(&s->mu);
+  if (g == NULL) {
+    return WEFT_ERROR(ABORTED,
+                      "Graph handle is not found: %.*s. Possibly, this worker (\"%.*s\") was restarted or the session "
+                      "was closed.",
+                      WEFT_STR_ARGS(handle), WEFT_STR_ARGS(weft_str(s->device->name.data)));
+  }
+  *out = g;
+  return NULL;
+}

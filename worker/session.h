@@ -1,0 +1,48 @@
+/* worker/session.h - what a worker keeps for one session: its graphs, its kernels' state, perhaps resources of its own.
+ *
+ * Locking: a session's `mu` guards its graph table and is a leaf.
+ */
+#ifndef WEFT_WORKER_SESSION_H_
+#define WEFT_WORKER_SESSION_H_
+
+#include "executor/executor.h"
+#include "worker/worker_client.h"
+
+/* A registered partition. Refcounted: a running step holds one. */
+typedef struct weft_registered_graph {
+  atomic_int refs;
+  weft_str_t handle;   /* owned */
+  weft_graph_t *graph; /* owned: for partition graphs in step statistics */
+  weft_plan_t *plan;
+} weft_registered_graph_t;
+
+typedef struct weft_worker_session { /* Thread-safe. Refcounted. */
+  atomic_int refs;
+  weft_str_t handle;      /* owned */
+  weft_str_t master_task; /* owned */
+  int64_t master_incarnation;
+  weft_op_segment_t *segment;
+  weft_device_t *device;              /* the worker's, or own_device */
+  weft_device_t *own_device;          /* of an isolated session; owned */
+  weft_resource_manager_t *resources; /* of an isolated session; owned */
+  weft_mutex_t mu;
+  weft_map_t graphs;   /* guarded by mu: handle -> weft_registered_graph_t (one reference) */
+  uint64_t next_graph; /* guarded by mu */
+} weft_worker_session_t;
+
+/* `shared` is the worker's device; an isolated session gets one of the same name with resources of its own. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec, weft_device_t *shared,
+                                                          weft_worker_session_t **out);
+weft_worker_session_t *weft_worker_session_retain(weft_worker_session_t *s);
+void weft_worker_session_release(weft_worker_session_t *s); /* NULL is fine */
+
+/* Compiles `graph` (consumed) and keeps it; *out_handle is lent while the graph is registered. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph_t *graph,
+                                                            weft_str_t *out_handle);
+/* Errors: ABORTED if there is none such (as TensorFlow says: the worker may have been restarted). */
+WEFT_MUST_CHECK weft_status_t *weft_worker_session_deregister(weft_worker_session_t *s, weft_str_t handle);
+WEFT_MUST_CHECK weft_status_t *weft_worker_session_find(weft_worker_session_t *s, weft_str_t handle,
+                                                        weft_registered_graph_t **out); /* retained */
+void weft_registered_graph_release(weft_registered_graph_t *g); /* NULL is fine */
+
+#endif /* WEFT_WORKER_SESSION_H_ */

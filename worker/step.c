@@ -1,0 +1,129 @@
+/* worker/step.c - the table of steps.
+ *
+ * Locking: the table's `mu` is a leaf: steps are made before it is taken, and
+ * aborted, cancelled and released after it is given back.
+ */
+#include "worker/step.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+
+static weft_status_t *step_create(weft_step_table_t *t, int64_t id, weft_worker_step_t **out) {
+  weft_worker_step_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step %" PRId64, id);
+  atomic_init(&s->refs, 1);
+  weft_mutex_init(&s->mu);
+  s->id = id;
+  weft_status_t *status = weft_remote_rendezvous_create(t->task, id, t->fetch, t->fetch_arg, &s->rendezvous);
+  if (status == NULL) status = weft_step_container_create(&s->container);
+  s->canceller = weft_canceller_create(NULL);
+  if (status == NULL && s->canceller == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step %" PRId64, id);
+  if (status != NULL) {
+    weft_worker_step_release(s);
+    return status;
+  }
+  *out = s;
+  return NULL;
+}
+
+void weft_worker_step_release(weft_worker_step_t *s) {
+  if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_partial_run_free(s->partial);
+  weft_rendezvous_release(s->rendezvous);
+  weft_step_container_destroy(s->container);
+  weft_canceller_release(s->canceller);
+  weft_mutex_deinit(&s->mu);
+  weft_free(s);
+}
+
+static weft_worker_step_t *retain(weft_worker_step_t *s) {
+  if (s != NULL) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+  return s;
+}
+
+void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_fetch_remote_fn *fetch, void *fetch_arg) {
+  *t = (weft_step_table_t){.task = task, .fetch = fetch, .fetch_arg = fetch_arg};
+  weft_mutex_init(&t->mu);
+}
+
+void weft_step_table_deinit(weft_step_table_t *t) {
+  weft_map_deinit(&t->steps);
+  weft_mutex_deinit(&t->mu);
+}
+
+weft_worker_step_t *weft_step_table_find(weft_step_table_t *t, int64_t id) {
+  weft_mutex_lock(&t->mu);
+  weft_worker_step_t *s = retain(weft_map_get_u64(&t->steps, (uint64_t)id));
+  weft_mutex_unlock(&t->mu);
+  return s;
+}
+
+weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id, weft_worker_step_t **out) {
+  weft_worker_step_t *s = weft_step_table_find(t, id);
+  if (s != NULL) {
+    *out = s;
+    return NULL;
+  }
+  weft_worker_step_t *mine = NULL;
+  WEFT_RETURN_IF_ERROR(step_create(t, id, &mine));
+  weft_status_t *status = NULL;
+  weft_mutex_lock(&t->mu);
+  s = retain(weft_map_get_u64(&t->steps, (uint64_t)id)); /* another thread may have been faster */
+  if (s == NULL && t->stopped) status = WEFT_ERROR(UNAVAILABLE, "worker %.*s is stopping", WEFT_STR_ARGS(t->task));
+  if (s == NULL && status == NULL) {
+    status = weft_map_put_u64(&t->steps, (uint64_t)id, mine, NULL);
+    if (status == NULL) {
+      s = retain(mine);
+      mine = NULL;
+    }
+  }
+  weft_mutex_unlock(&t->mu);
+  weft_worker_step_release(mine);
+  if (status == NULL) *out = s;
+  return status;
+}
+
+/* Ends a step that is out of the table; gives back the table's reference. */
+static void finish(weft_worker_step_t *s, weft_code_t code, const char *why) {
+  weft_status_t *status = weft_status_new(code, __FILE__, __LINE__, "%s %" PRId64, why, s->id);
+  status = weft_status_mark_derived(status); /* whoever fails by it is not the cause */
+  weft_rendezvous_abort(s->rendezvous, status);
+  weft_status_free(status);
+  weft_worker_step_release(s);
+}
+
+void weft_step_table_cleanup(weft_step_table_t *t, int64_t id) {
+  weft_mutex_lock(&t->mu);
+  weft_worker_step_t *s = weft_map_remove_u64(&t->steps, (uint64_t)id);
+  weft_mutex_unlock(&t->mu);
+  if (s != NULL) finish(s, WEFT_ABORTED, "Cleanup");
+}
+
+void weft_step_table_peer_done(weft_step_table_t *t, weft_worker_step_t *s) {
+  weft_worker_step_t *forgotten = NULL;
+  weft_mutex_lock(&t->mu);
+  if (atomic_fetch_sub(&s->waiting_peers, 1) == 1 && !atomic_load(&s->was_run) &&
+      weft_map_get_u64(&t->steps, (uint64_t)s->id) == s) {
+    forgotten = weft_map_remove_u64(&t->steps, (uint64_t)s->id);
+  }
+  weft_mutex_unlock(&t->mu);
+  weft_worker_step_release(forgotten);
+}
+
+void weft_step_table_stop(weft_step_table_t *t) {
+  weft_mutex_lock(&t->mu);
+  t->stopped = true;
+  for (;;) {
+    weft_map_entry_t e;
+    size_t at = 0;
+    if (!weft_map_next(&t->steps, &at, &e)) break;
+    weft_worker_step_t *s = e.value;
+    weft_map_remove_u64(&t->steps, (uint64_t)s->id);
+    weft_mutex_unlock(&t->mu);
+    weft_canceller_cancel(s->canceller);
+    finish(s, WEFT_UNAVAILABLE, "The worker is stopping: cancelled step");
+    weft_mutex_lock(&t->mu);
+  }
+  weft_mutex_unlock(&t->mu);
+}

@@ -1,0 +1,59 @@
+/* worker/step.h - a step as one worker sees it: its rendezvous, its canceller, its resources.
+ *
+ * A step begins at whichever comes first, RunGraph or a peer's RecvTensor, and
+ * ends with CleanupGraph. It is found by its id.
+ *
+ *   1. weft_step_table_get      made on first use; the table holds one reference
+ *   2. RunGraph runs a plan on it; peers receive from its rendezvous
+ *   3. weft_step_table_cleanup  out of the table; whoever still waits gets ABORTED "Cleanup <id>"
+ *   4. the last reference goes  when no plan runs and nobody waits any more
+ */
+#ifndef WEFT_WORKER_STEP_H_
+#define WEFT_WORKER_STEP_H_
+
+#include "base/mutex.h"
+#include "kernels/kernel.h"
+#include "rendezvous/remote/remote_rendezvous.h"
+#include "worker/session.h"
+
+typedef struct weft_worker_step weft_worker_step_t;
+typedef struct weft_partial_run weft_partial_run_t; /* worker/partial_run.c */
+
+struct weft_worker_step { /* Thread-safe. Refcounted. */
+  atomic_int refs;
+  int64_t id;
+  weft_rendezvous_t *rendezvous;
+  weft_canceller_t *canceller; /* of everything in the step */
+  weft_step_container_t *container;
+  atomic_bool was_run;       /* a RunGraph came: CleanupGraph will follow */
+  atomic_int waiting_peers;  /* RecvTensor calls in progress */
+  weft_mutex_t mu;
+  weft_partial_run_t *partial; /* guarded by mu; owned; NULL unless a partial run goes on */
+};
+
+typedef struct weft_step_table { /* Thread-safe. */
+  weft_mutex_t mu;
+  weft_map_t steps;  /* guarded by mu: id -> weft_worker_step_t (one reference) */
+  bool stopped;      /* guarded by mu */
+  weft_str_t task;   /* borrowed from the worker */
+  weft_fetch_remote_fn *fetch;
+  void *fetch_arg;
+} weft_step_table_t;
+
+void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_fetch_remote_fn *fetch, void *fetch_arg);
+void weft_step_table_deinit(weft_step_table_t *t); /* all steps must have been cleaned up */
+/* Finds or makes the step; *out is retained. Errors: RESOURCE_EXHAUSTED; UNAVAILABLE after a stop. */
+WEFT_MUST_CHECK weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id, weft_worker_step_t **out);
+/* NULL if unknown; else retained. */
+weft_worker_step_t *weft_step_table_find(weft_step_table_t *t, int64_t id);
+void weft_step_table_cleanup(weft_step_table_t *t, int64_t id);
+/* A peer's receive ended: forgets a step that only peers ever asked for. */
+void weft_step_table_peer_done(weft_step_table_t *t, weft_worker_step_t *s);
+void weft_step_table_stop(weft_step_table_t *t); /* cancels all; later ones are refused */
+
+void weft_worker_step_release(weft_worker_step_t *s); /* NULL is fine */
+
+/* worker/partial_run.c */
+void weft_partial_run_free(weft_partial_run_t *p); /* NULL is fine */
+
+#endif /* WEFT_WORKER_STEP_H_ */

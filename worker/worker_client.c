@@ -1,0 +1,33 @@
+/* worker/worker_client.c - what all makes of worker clients share. */
+#include "worker/worker_client.h"
+
+#include "base/alloc.h"
+
+weft_worker_client_t *weft_worker_client_retain(weft_worker_client_t *w) {
+  if (w != NULL) atomic_fetch_add_explicit(&w->refs, 1, memory_order_relaxed);
+  return w;
+}
+
+void weft_worker_client_release(weft_worker_client_t *w) {
+  if (w != NULL && atomic_fetch_sub_explicit(&w->refs, 1, memory_order_acq_rel) == 1) w->ops->destroy(w);
+}
+
+void weft_device_list_deinit(weft_device_list_t *l) {
+  weft_arena_deinit(&l->arena);
+  weft_free(l->devices);
+  *l = (weft_device_list_t){.arena = WEFT_ARENA_INIT};
+}
+
+weft_status_t *weft_device_list_add(weft_device_list_t *l, const weft_device_attributes_t *d) {
+  weft_device_attributes_t copy = *d;
+  copy.name = weft_arena_str(&l->arena, d->name);
+  copy.type = weft_arena_str(&l->arena, d->type);
+  copy.description = weft_arena_str(&l->arena, d->description);
+  weft_device_attributes_t *devices = weft_realloc(l->devices, (size_t)l->n + 1, sizeof *devices);
+  if (devices != NULL) l->devices = devices;
+  if (devices == NULL || copy.name.data == NULL || copy.type.data == NULL || copy.description.data == NULL) {
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a list of devices");
+  }
+  l->devices[l->n++] = copy;
+  return NULL;
+}
