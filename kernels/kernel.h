@@ -97,6 +97,9 @@ const weft_kernel_table_t *weft_cpu_kernels(void); /* kernels/cpu/cpu_kernels.c 
 
 /* The kernel for a node, or NULL. `device_type` "CPU". Linear in the op's kernels only: an index is built once. */
 const weft_kernel_t *weft_kernel_find(const char *device_type, weft_str_t op, const weft_named_attr_t *attrs, int num_attrs);
+/* The same in one table; linear in the table. For tables that are not a device's own. */
+const weft_kernel_t *weft_kernel_table_find(const weft_kernel_table_t *table, weft_str_t op,
+                                            const weft_named_attr_t *attrs, int num_attrs);
 /* Any kernel for the op at all? Then *out_types is the union of what type_attr may be (0: any). */
 bool weft_kernel_exists(const char *device_type, weft_str_t op, weft_dtype_set_t *out_types);
 

@@ -1,0 +1,14 @@
+/* kernels/common_kernels.h - kernels that are the same on every device, because they look at no element.
+ *
+ * Each table ends with {0}. A device's list of families names those it wants.
+ */
+#ifndef WEFT_KERNELS_COMMON_KERNELS_H_
+#define WEFT_KERNELS_COMMON_KERNELS_H_
+
+#include "kernels/kernel.h"
+
+extern const weft_kernel_t weft_control_flow_kernels[]; /* control_flow.c */
+extern const weft_kernel_t weft_sendrecv_kernels[];     /* sendrecv.c */
+extern const weft_kernel_t weft_args_kernels[];         /* args.c */
+
+#endif /* WEFT_KERNELS_COMMON_KERNELS_H_ */

@@ -1,0 +1,119 @@
+/* kernels/kernel.c - what compute and prepare functions of all families use. */
+#include "kernels/kernel.h"
+
+weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype, const weft_shape_t *shape,
+                            weft_tensor_t **out) {
+  weft_allocator_t *allocator = c->device == NULL ? NULL : c->device->allocator;
+  weft_tensor_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(dtype, shape, allocator, &t));
+  c->outputs[i].tensor = t;
+  *out = t;
+  return NULL;
+}
+
+weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, int i, weft_dtype_t dtype, const weft_shape_t *shape,
+                                weft_tensor_t **out) {
+  weft_tensor_t *t = c->inputs[in].tensor;
+  int64_t count = weft_shape_count(shape);
+  bool fits = t != NULL && c->inputs[in].ref == NULL && t->dtype == dtype && t->count == count &&
+              weft_tensor_is_exclusive(t);
+  if (!fits) return weft_out_new(c, i, dtype, shape, out);
+  if (weft_shape_eq(&t->shape, shape)) {
+    c->inputs[in].tensor = NULL;
+    c->outputs[i].tensor = t;
+    *out = t;
+    return NULL;
+  }
+  /* The view holds the only other reference once the input's is dropped. */
+  weft_tensor_t *view = NULL;
+  WEFT_RETURN_IF_ERROR(weft_tensor_view(t, dtype, shape, &view));
+  c->inputs[in].tensor = NULL;
+  weft_tensor_release(t);
+  c->outputs[i].tensor = view;
+  *out = view;
+  return NULL;
+}
+
+weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max, int64_t *out, int *out_n) {
+  if (t->dtype != WEFT_I32 && t->dtype != WEFT_I64) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be int32 or int64, but is %s", what, weft_dtype_name(t->dtype));
+  }
+  if (t->shape.rank > 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar or a vector, but has shape %s", what,
+                      WEFT_SHAPE_TEXT(&t->shape));
+  }
+  if (t->count > max) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s has %lld elements, at most %d are allowed", what, (long long)t->count, max);
+  }
+  for (int i = 0; i < (int)t->count; i++) {
+    out[i] = t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
+  }
+  *out_n = (int)t->count;
+  return NULL;
+}
+
+weft_status_t *weft_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out) {
+  if (c->inputs[i].ref != NULL) {
+    weft_object_retain(&c->inputs[i].ref->object);
+    *out = c->inputs[i].ref;
+    return NULL;
+  }
+  const weft_tensor_t *t = c->inputs[i].tensor;
+  const weft_handle_t *h = NULL;
+  if (t != NULL && t->dtype == WEFT_RESOURCE && t->count == 1) h = ((weft_handle_t *const *)t->data)[0];
+  if (h == NULL) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "input %d of %s must be a reference or a handle of one resource", i,
+                      c->node->name.data);
+  }
+  if (h->device.length > 0 && c->device != NULL && !weft_str_eq(h->device, c->device->name)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Trying to access resource %.*s located in device %.*s from device %.*s",
+                      WEFT_STR_ARGS(h->name), WEFT_STR_ARGS(h->device), WEFT_STR_ARGS(c->device->name));
+  }
+  weft_object_t *found = NULL;
+  if (h->object != NULL && weft_str_is(h->type_name, weft_variable_type.name)) {
+    found = weft_object_retain(h->object);
+  } else {
+    if (c->device == NULL || c->device->resources == NULL) {
+      return WEFT_ERROR(NOT_FOUND, "Resource %.*s/%.*s/%s does not exist.", WEFT_STR_ARGS(h->container),
+                        WEFT_STR_ARGS(h->name), weft_variable_type.name);
+    }
+    WEFT_RETURN_IF_ERROR(weft_resource_lookup(c->device->resources, h->container, h->name, &weft_variable_type, &found));
+  }
+  *out = (weft_variable_t *)(void *)found;
+  return NULL;
+}
+
+const weft_attr_t *weft_knode_attr(const weft_kernel_node_t *n, const char *name) {
+  return weft_attr_find(n->attrs, n->num_attrs, name);
+}
+
+/* The attribute if it is one value of that kind, else NULL. */
+static const weft_attr_t *of_kind(const weft_kernel_node_t *n, const char *name, weft_attr_kind_t kind) {
+  const weft_attr_t *a = weft_knode_attr(n, name);
+  return a != NULL && !a->is_list && a->kind == kind ? a : NULL;
+}
+
+int64_t weft_knode_int(const weft_kernel_node_t *n, const char *name) {
+  const weft_attr_t *a = of_kind(n, name, WEFT_ATTR_INT);
+  return a == NULL ? 0 : a->i;
+}
+
+bool weft_knode_bool(const weft_kernel_node_t *n, const char *name) {
+  const weft_attr_t *a = of_kind(n, name, WEFT_ATTR_BOOL);
+  return a != NULL && a->b;
+}
+
+float weft_knode_float(const weft_kernel_node_t *n, const char *name) {
+  const weft_attr_t *a = of_kind(n, name, WEFT_ATTR_FLOAT);
+  return a == NULL ? 0.0f : a->f;
+}
+
+int weft_knode_type(const weft_kernel_node_t *n, const char *name) {
+  const weft_attr_t *a = of_kind(n, name, WEFT_ATTR_TYPE);
+  return a == NULL ? 0 : a->type;
+}
+
+weft_str_t weft_knode_string(const weft_kernel_node_t *n, const char *name) {
+  const weft_attr_t *a = of_kind(n, name, WEFT_ATTR_STRING);
+  return a == NULL ? WEFT_STR("") : a->s;
+}
