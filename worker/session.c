@@ -79,6 +79,7 @@ weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph
     return no_memory("graph");
   }
   atomic_init(&g->refs, 1);
+  atomic_init(&g->last_run_ns, INT64_MAX);
   g->graph = graph;
   weft_plan_options_t options = {.device = s->device, .segment = s->segment, .session = s->handle};
   weft_status_t *status = weft_plan_create(graph, &options, &g->plan);

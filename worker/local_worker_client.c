@@ -1,0 +1,192 @@
+/* worker/local_worker_client.c - the worker of this process behind the same interface as all others. */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "worker/worker_impl.h"
+
+typedef struct local_client {
+  weft_worker_client_t base;
+  weft_worker_t *worker; /* borrowed */
+} local_client_t;
+
+static weft_worker_t *worker_of(weft_worker_client_t *c) { return ((local_client_t *)(void *)c)->worker; }
+
+static void get_status(weft_worker_client_t *c, weft_canceller_t *canceller, weft_devices_fn *fn, void *arg) {
+  (void)canceller; /* never waits */
+  weft_device_t *d = worker_of(c)->device;
+  weft_device_list_t list = {.arena = WEFT_ARENA_INIT};
+  weft_device_attributes_t attributes = {.name = d->name, .type = weft_str(d->type), .description = WEFT_STR(""),
+                                         .memory_limit = d->memory_limit, .incarnation = d->incarnation};
+  weft_status_t *s = weft_device_list_add(&list, &attributes);
+  fn(arg, s, s == NULL ? &list : NULL);
+  weft_device_list_deinit(&list);
+}
+
+/* A master that was restarted has a new incarnation: sessions of its former life will never be closed by it. */
+static void drop_stale_locked(weft_worker_t *w, const weft_worker_session_spec_t *spec, weft_worker_session_t **stale,
+                              int *num_stale, int max) WEFT_REQUIRES(w->mu) {
+  weft_map_entry_t e;
+  for (size_t at = 0; *num_stale < max && weft_map_next(&w->sessions, &at, &e);) {
+    weft_worker_session_t *s = e.value;
+    if (s->master_incarnation == spec->master_incarnation || s->master_task.length == 0) continue;
+    if (weft_str_eq(s->master_task, spec->master_task)) stale[(*num_stale)++] = s;
+  }
+  for (int i = 0; i < *num_stale; i++) weft_map_remove(&w->sessions, stale[i]->handle);
+}
+
+static void create_session(weft_worker_client_t *c, const weft_worker_session_spec_t *spec, weft_done_fn *fn, void *arg) {
+  enum { MAX_STALE = 64 }; /* the rest goes with the next session */
+  weft_worker_t *w = worker_of(c);
+  weft_worker_session_t *session = NULL, *stale[MAX_STALE], *old = NULL;
+  int num_stale = 0;
+  weft_status_t *s = weft_worker_session_create(spec, w->device, &session);
+  if (s == NULL) {
+    void *before = NULL;
+    weft_mutex_lock(&w->mu);
+    drop_stale_locked(w, spec, stale, &num_stale, MAX_STALE);
+    s = weft_map_put(&w->sessions, session->handle, session, &before);
+    weft_mutex_unlock(&w->mu);
+    old = s == NULL ? before : session;
+  }
+  weft_worker_session_release(old);
+  for (int i = 0; i < num_stale; i++) weft_worker_session_release(stale[i]);
+  if (num_stale > 0) {
+    weft_log(WEFT_LOG_INFO, "master %.*s was restarted: dropped %d of its sessions", WEFT_STR_ARGS(spec->master_task), num_stale);
+  }
+  fn(arg, s);
+}
+
+static void delete_session(weft_worker_client_t *c, weft_str_t handle, weft_done_fn *fn, void *arg) {
+  weft_worker_t *w = worker_of(c);
+  weft_mutex_lock(&w->mu);
+  weft_worker_session_t *s = weft_map_remove(&w->sessions, handle);
+  weft_mutex_unlock(&w->mu);
+  weft_worker_session_release(s);
+  fn(arg, NULL); /* deleting twice is fine, as in TensorFlow */
+}
+
+static void register_graph(weft_worker_client_t *c, weft_str_t handle, weft_graph_t *graph, weft_text_fn *fn, void *arg) {
+  weft_worker_session_t *session = NULL;
+  weft_status_t *s = weft_worker_find_session(worker_of(c), handle, &session);
+  weft_str_t graph_handle = {NULL, 0};
+  if (s == NULL) {
+    s = weft_worker_session_register(session, graph, &graph_handle);
+  } else {
+    weft_graph_destroy(graph);
+  }
+  fn(arg, s, graph_handle);
+  weft_worker_session_release(session);
+}
+
+static void deregister_graph(weft_worker_client_t *c, weft_str_t handle, weft_str_t graph_handle, weft_done_fn *fn, void *arg) {
+  weft_worker_session_t *session = NULL;
+  weft_status_t *s = weft_worker_find_session(worker_of(c), handle, &session);
+  if (s == NULL) s = weft_worker_session_deregister(session, graph_handle);
+  weft_worker_session_release(session);
+  fn(arg, s);
+}
+
+static void run_graph(weft_worker_client_t *c, const weft_run_graph_t *run, weft_canceller_t *canceller,
+                      weft_run_graph_fn *fn, void *arg) {
+  weft_worker_run_graph(worker_of(c), run, canceller, fn, arg);
+}
+
+static void cleanup_graph(weft_worker_client_t *c, int64_t step_id, weft_done_fn *fn, void *arg) {
+  weft_step_table_cleanup(&worker_of(c)->steps, step_id);
+  fn(arg, NULL);
+}
+
+static void cleanup_all(weft_worker_client_t *c, const weft_str_t *containers, int n, weft_done_fn *fn, void *arg) {
+  weft_resource_manager_t *m = worker_of(c)->resources;
+  if (n == 0) weft_resource_clear(m, WEFT_STR(""));
+  for (int i = 0; i < n; i++) weft_resource_clear(m, containers[i]);
+  fn(arg, NULL);
+}
+
+/* ---- receiving, for a peer ---- */
+
+typedef struct peer_receive {
+  weft_worker_t *worker;
+  weft_worker_step_t *step;
+  weft_recv_fn *fn;
+  void *arg;
+} peer_receive_t;
+
+static void peer_received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
+  peer_receive_t *p = arg;
+  p->fn(p->arg, status, tensor, is_dead);
+  weft_step_table_peer_done(&p->worker->steps, p->step);
+  weft_worker_step_release(p->step);
+  weft_free(p);
+}
+
+static weft_status_t *check_source(weft_worker_t *w, weft_str_t key) {
+  weft_key_parts_t parts;
+  WEFT_RETURN_IF_ERROR(weft_key_parse(key, &parts));
+  if (!weft_str_eq(parts.src_device, w->device->name)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid rendezvous key: %.*s (%.*s is no device of %.*s)", WEFT_STR_ARGS(key),
+                      WEFT_STR_ARGS(parts.src_device), WEFT_STR_ARGS(w->task));
+  }
+  if (parts.src_incarnation != w->device->incarnation) {
+    return WEFT_ERROR(ABORTED,
+                      "RecvTensor expects a different device incarnation: %" PRIu64 " vs. %" PRIu64
+                      ". Your worker job (\"%.*s\") was probably restarted. Check your worker job for the reason why it was restarted.",
+                      parts.src_incarnation, w->device->incarnation, WEFT_STR_ARGS(w->task));
+  }
+  return NULL;
+}
+
+static void recv_tensor(weft_worker_client_t *c, int64_t step_id, weft_key_t key, weft_canceller_t *canceller,
+                        weft_recv_fn *fn, void *arg) {
+  weft_worker_t *w = worker_of(c);
+  weft_worker_step_t *step = NULL;
+  peer_receive_t *p = NULL;
+  weft_status_t *s = check_source(w, key.text);
+  if (s == NULL) s = weft_step_table_get(&w->steps, step_id, &step);
+  if (s == NULL && (p = weft_calloc(1, sizeof *p)) == NULL) {
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for receiving %.*s", WEFT_STR_ARGS(key.text));
+  }
+  if (s != NULL) {
+    weft_worker_step_release(step);
+    fn(arg, s, NULL, false);
+    return;
+  }
+  *p = (peer_receive_t){w, step, fn, arg};
+  atomic_fetch_add(&step->waiting_peers, 1);
+  weft_remote_rendezvous_recv_local(step->rendezvous, key, canceller, peer_received, p);
+}
+
+/* RPC logging is kept by who makes the calls (worker/remote_worker_client.c); a local worker makes none. */
+static void logging(weft_worker_client_t *c, weft_str_t request, weft_text_fn *fn, void *arg) {
+  (void)c;
+  (void)request;
+  fn(arg, NULL, WEFT_STR(""));
+}
+
+static void destroy(weft_worker_client_t *c) { weft_free(c); }
+
+static const weft_worker_client_ops_t ops = {
+    .get_status = get_status,
+    .create_session = create_session,
+    .delete_session = delete_session,
+    .register_graph = register_graph,
+    .deregister_graph = deregister_graph,
+    .run_graph = run_graph,
+    .cleanup_graph = cleanup_graph,
+    .cleanup_all = cleanup_all,
+    .recv_tensor = recv_tensor,
+    .logging = logging,
+    .destroy = destroy,
+};
+
+weft_status_t *weft_local_worker_client_create(weft_worker_t *w, weft_worker_client_t **out) {
+  local_client_t *c = weft_calloc(1, sizeof *c);
+  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker client");
+  c->base.ops = &ops;
+  c->base.task = weft_worker_task(w);
+  c->worker = w;
+  atomic_init(&c->base.refs, 1);
+  *out = &c->base;
+  return NULL;
+}

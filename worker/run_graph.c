@@ -1,0 +1,193 @@
+/* worker/run_graph.c - one RunGraph: feeds in, plan run, fetches out.
+ *
+ * Life of a run:
+ *   1. weft_worker_run_graph   finds session, graph and step; sends the feeds; links the call's canceller
+ *   2. weft_plan_run           on this thread if the graph has been quick before, else on the pool
+ *   3. plan_done               takes the fetches out of the rendezvous
+ *   4. finish                  answers, frees
+ */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "graph/graph_proto.h"
+#include "worker/worker_impl.h"
+
+typedef struct graph_run {
+  weft_worker_t *worker;
+  weft_worker_session_t *session;
+  weft_registered_graph_t *graph;
+  weft_worker_step_t *step;
+  weft_canceller_t *canceller; /* the call's; retained */
+  uint64_t cancel_token;
+  bool is_linked;
+  weft_run_graph_fn *fn;
+  void *arg;
+  const weft_str_t *recv_keys; /* lent until done */
+  int num_recvs;
+  bool record_timeline, record_graphs;
+  weft_step_recorder_t recorder;
+  int64_t started_ns;
+  weft_tensor_t *recvs[]; /* num_recvs */
+} graph_run_t;
+
+static void cancel_step(void *arg) {
+  graph_run_t *r = arg;
+  weft_canceller_cancel(r->step->canceller);
+}
+
+weft_status_t *weft_fetch_failure(int64_t step_id, weft_str_t key, weft_status_t *cause, bool is_dead) {
+  if (cause == NULL && is_dead) {
+    cause = WEFT_ERROR(INVALID_ARGUMENT, "The tensor returned for %.*s was not valid.", WEFT_STR_ARGS(key));
+  }
+  if (cause == NULL) return NULL;
+  bool derived = weft_status_is_derived(cause);
+  weft_status_t *s = WEFT_ERROR(INTERNAL, "Failed to fetch outputs for step %" PRId64 ". (Original error message: %s: %s)",
+                                step_id, weft_code_name(weft_status_code(cause)), weft_status_message(cause));
+  if (weft_status_code(cause) == WEFT_CANCELLED || weft_status_code(cause) == WEFT_ABORTED || derived) {
+    weft_status_free(s);
+    return cause;
+  }
+  weft_status_free(cause);
+  return s;
+}
+
+/* Takes what the plan's _Send nodes left. The plan is done, so every key that will ever come is there. */
+typedef struct fetch {
+  weft_status_t *status;
+  weft_tensor_t *tensor;
+  bool is_dead;
+  bool is_done;
+} fetch_t;
+
+static void fetched(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
+  *(fetch_t *)arg = (fetch_t){status, tensor, is_dead, true};
+}
+
+static weft_status_t *take_fetches(graph_run_t *r) {
+  for (int i = 0; i < r->num_recvs; i++) {
+    fetch_t f = {0};
+    weft_canceller_t *now = weft_canceller_create(NULL);
+    if (now == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for fetching '%.*s'", WEFT_STR_ARGS(r->recv_keys[i]));
+    weft_remote_rendezvous_recv_local(r->step->rendezvous, weft_key(r->recv_keys[i]), now, fetched, &f);
+    if (!f.is_done) weft_canceller_cancel(now); /* nobody sent it: ends the receive with CANCELLED, here and now */
+    weft_canceller_release(now);
+    if (f.status != NULL && weft_status_code(f.status) == WEFT_CANCELLED) {
+      weft_status_free(f.status);
+      f.status = WEFT_ERROR(INVALID_ARGUMENT, "no node of the graph produces %.*s", WEFT_STR_ARGS(r->recv_keys[i]));
+    }
+    r->recvs[i] = f.tensor;
+    WEFT_RETURN_IF_ERROR(weft_fetch_failure(r->step->id, r->recv_keys[i], f.status, f.is_dead));
+  }
+  return NULL;
+}
+
+static void free_run(graph_run_t *r) {
+  weft_worker_t *w = r->worker;
+  if (r->record_timeline) weft_step_recorder_deinit(&r->recorder);
+  weft_canceller_release(r->canceller);
+  weft_worker_step_release(r->step);
+  weft_registered_graph_release(r->graph);
+  weft_worker_session_release(r->session);
+  weft_free(r);
+  weft_worker_end_run(w);
+}
+
+/* Ends the run; consumes `status`. */
+static void finish(graph_run_t *r, weft_status_t *status) {
+  weft_strbuf_t stats = WEFT_STRBUF_INIT, def = WEFT_STRBUF_INIT;
+  if (status == NULL && r->record_timeline) status = weft_step_stats_encode(r->worker->device->name, r->graph->graph, &r->recorder, &stats);
+  if (status == NULL && r->record_graphs) status = weft_graph_export(r->graph->graph, false, &def);
+  weft_str_t partition = weft_str_of(def.data, def.length);
+  weft_run_graph_result_t result = {.recvs = r->recvs, .num_recvs = r->num_recvs,
+                                    .step_stats = weft_str_of(stats.data, stats.length),
+                                    .partition_graphs = &partition, .num_partition_graphs = r->record_graphs ? 1 : 0};
+  if (status != NULL) {
+    for (int i = 0; i < r->num_recvs; i++) weft_tensor_release(r->recvs[i]);
+  }
+  r->fn(r->arg, status, status == NULL ? &result : NULL);
+  weft_strbuf_deinit(&stats);
+  weft_strbuf_deinit(&def);
+  free_run(r);
+}
+
+static void plan_done(void *arg, weft_status_t *status) {
+  graph_run_t *r = arg;
+  if (r->is_linked) weft_canceller_deregister(r->canceller, r->cancel_token);
+  atomic_store_explicit(&r->graph->last_run_ns, weft_clock_ns() - r->started_ns, memory_order_relaxed);
+  if (status == NULL) status = take_fetches(r);
+  finish(r, status);
+}
+
+static weft_status_t *send_feeds(weft_worker_step_t *step, const weft_run_graph_t *run) {
+  for (int i = 0; i < run->num_sends; i++) {
+    WEFT_RETURN_IF_ERROR(weft_rendezvous_send(step->rendezvous, weft_key(run->sends[i].name), run->sends[i].tensor, false));
+  }
+  return NULL;
+}
+
+/* A step that was shorter than this last time is run on the thread that asks: a switch to the pool would cost more. */
+#define INLINE_NS 100000
+
+static void start(graph_run_t *r) {
+  weft_run_options_t options = {
+      .step = {.id = r->step->id, .rendezvous = r->step->rendezvous, .canceller = r->step->canceller,
+               .container = r->step->container},
+      .recorder = r->record_timeline ? &r->recorder : NULL,
+      .run_inline = atomic_load_explicit(&r->graph->last_run_ns, memory_order_relaxed) < INLINE_NS,
+  };
+  r->started_ns = weft_clock_ns();
+  weft_plan_run(r->graph->plan, &options, plan_done, r);
+}
+
+static weft_status_t *prepare(weft_worker_t *w, const weft_run_graph_t *run, weft_worker_session_t **session,
+                              weft_registered_graph_t **graph, weft_worker_step_t **step) {
+  WEFT_RETURN_IF_ERROR(weft_worker_find_session(w, run->session, session));
+  WEFT_RETURN_IF_ERROR(weft_worker_session_find(*session, run->graph_handle, graph));
+  WEFT_RETURN_IF_ERROR(weft_step_table_get(&w->steps, run->step_id, step));
+  atomic_store(&(*step)->was_run, true);
+  return send_feeds(*step, run);
+}
+
+void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
+                           weft_run_graph_fn *fn, void *arg) {
+  if (!weft_worker_begin_run(w)) {
+    fn(arg, WEFT_ERROR(UNAVAILABLE, "worker %.*s is stopping", WEFT_STR_ARGS(w->task)), NULL);
+    return;
+  }
+  weft_worker_session_t *session = NULL;
+  weft_registered_graph_t *graph = NULL;
+  weft_worker_step_t *step = NULL;
+  weft_status_t *status = prepare(w, run, &session, &graph, &step);
+  if (status == NULL && run->is_partial) {
+    weft_worker_run_partial(w, session, graph, step, run, canceller, fn, arg);
+    return;
+  }
+  graph_run_t *r = status != NULL ? NULL : weft_calloc(1, sizeof *r + (size_t)run->num_recvs * sizeof(weft_tensor_t *));
+  if (status == NULL && r == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step %" PRId64, run->step_id);
+  if (status != NULL) {
+    weft_worker_step_release(step);
+    weft_registered_graph_release(graph);
+    weft_worker_session_release(session);
+    fn(arg, status, NULL);
+    weft_worker_end_run(w);
+    return;
+  }
+  r->worker = w;
+  r->session = session;
+  r->graph = graph;
+  r->step = step;
+  r->canceller = weft_canceller_retain(canceller);
+  r->fn = fn;
+  r->arg = arg;
+  r->recv_keys = run->recv_keys;
+  r->num_recvs = run->num_recvs;
+  r->record_timeline = run->record_timeline;
+  r->record_graphs = run->record_partition_graphs;
+  if (r->record_timeline) weft_step_recorder_init(&r->recorder);
+  if (canceller != NULL) {
+    r->is_linked = weft_canceller_register(canceller, cancel_step, r, &r->cancel_token);
+    if (!r->is_linked) weft_canceller_cancel(step->canceller); /* too late: the plan ends at once with CANCELLED */
+  }
+  start(r);
+}

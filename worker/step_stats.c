@@ -1,0 +1,67 @@
+/* worker/step_stats.c - what the executor recorded, as TensorFlow's StepStats.
+ *
+ * Field numbers: reference 2.5. The label "name = Op(inputs)" is what the
+ * Python timeline parses.
+ */
+#include "base/clock.h"
+#include "protos/wire.h"
+#include "tensor/shape_proto.h"
+#include "worker/worker_impl.h"
+
+static void put_label(weft_strbuf_t *out, const weft_kernel_node_t *n, const weft_node_t *in_graph) {
+  weft_strbuf_t label = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&label, "%.*s = %.*s(", WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op_name));
+  for (int i = 0; in_graph != NULL && i < in_graph->num_inputs; i++) {
+    weft_output_t in = in_graph->inputs[i];
+    weft_strbuf_printf(&label, "%s%.*s", i > 0 ? ", " : "", WEFT_STR_ARGS(in.node->name));
+    if (in.index > 0) weft_strbuf_printf(&label, ":%d", in.index);
+  }
+  weft_strbuf_putc(&label, ')');
+  weft_wire_put_bytes(out, 8, weft_str_of(label.data, label.length));
+  if (label.failed) out->failed = true;
+  weft_strbuf_deinit(&label);
+}
+
+static void put_output(weft_strbuf_t *out, const weft_node_stats_t *s) {
+  size_t output = weft_wire_begin(out, 7);
+  size_t description = weft_wire_begin(out, 3);
+  weft_wire_put_i64(out, 1, s->first_dtype);
+  size_t shape = weft_wire_begin(out, 2);
+  weft_shape_to_proto(&s->first_shape, out);
+  weft_wire_end(out, shape);
+  size_t allocation = weft_wire_begin(out, 4);
+  weft_wire_put_i64(out, 1, (int64_t)s->output_bytes);
+  weft_wire_put_i64(out, 2, (int64_t)s->output_bytes);
+  weft_wire_put_text(out, 3, "cpu");
+  weft_wire_end(out, allocation);
+  weft_wire_end(out, description);
+  weft_wire_end(out, output);
+}
+
+static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_stats_t *s, int64_t wall_offset_ns) {
+  int64_t scheduled = s->scheduled_ns + wall_offset_ns, start = s->start_ns + wall_offset_ns;
+  int64_t took = s->end_ns - s->start_ns;
+  size_t node = weft_wire_begin(out, 2);
+  weft_wire_put_bytes(out, 1, s->node->name);
+  weft_wire_put_i64(out, 2, start / 1000);
+  weft_wire_put_i64(out, 4, took / 1000);
+  weft_wire_put_i64(out, 5, took / 1000);
+  if (s->first_dtype != WEFT_DTYPE_INVALID) put_output(out, s);
+  put_label(out, s->node, weft_graph_find(g, s->node->name));
+  weft_wire_put_i64(out, 9, scheduled / 1000);
+  weft_wire_put_i64(out, 10, s->thread);
+  weft_wire_put_i64(out, 13, start);
+  weft_wire_put_i64(out, 15, took);
+  weft_wire_put_i64(out, 16, took);
+  weft_wire_put_i64(out, 17, scheduled);
+  weft_wire_end(out, node);
+}
+
+weft_status_t *weft_step_stats_encode(weft_str_t device, const weft_graph_t *g, const weft_step_recorder_t *r, weft_strbuf_t *out) {
+  int64_t wall_offset_ns = weft_clock_micros() * 1000 - weft_clock_ns();
+  size_t stats = weft_wire_begin(out, 1);
+  weft_wire_put_bytes(out, 1, device);
+  for (size_t i = 0; i < r->count; i++) put_node(out, g, &r->stats[i], wall_offset_ns);
+  weft_wire_end(out, stats);
+  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step statistics") : NULL;
+}

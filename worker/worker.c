@@ -1,0 +1,120 @@
+/* worker/worker.c - the life of a worker, and its sessions. */
+#include "worker/worker_impl.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/random.h"
+
+/* A receive from another task: asks that task's worker. */
+static void fetch_remote(void *arg, int64_t step_id, weft_key_t key, const weft_key_parts_t *parts,
+                         weft_canceller_t *canceller, weft_recv_fn *fn, void *fn_arg) {
+  weft_worker_t *w = arg;
+  weft_str_t task = weft_device_task_part(parts->src_device);
+  weft_worker_client_t *peer = w->cache == NULL ? NULL : w->cache->find(w->cache, task);
+  if (peer == NULL) {
+    fn(fn_arg, WEFT_ERROR(INVALID_ARGUMENT, "No worker known as %.*s", WEFT_STR_ARGS(task)), NULL, false);
+    return;
+  }
+  peer->ops->recv_tensor(peer, step_id, key, canceller, fn, fn_arg);
+  weft_worker_client_release(peer);
+}
+
+static weft_status_t *create_parts(weft_worker_t *w, int num_threads) {
+  char *task = weft_strndup(w->task.data, w->task.length);
+  if (task == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker");
+  w->task = weft_str(task);
+  weft_step_table_init(&w->steps, w->task, fetch_remote, w);
+  if (num_threads <= 0) num_threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
+  if (num_threads < 1) num_threads = 1;
+  WEFT_RETURN_IF_ERROR(weft_thread_pool_create("weft-compute", num_threads, &w->pool));
+  WEFT_RETURN_IF_ERROR(weft_resource_manager_create(&w->resources));
+  weft_strbuf_t name = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&name, "%s/device:CPU:0", task);
+  char *device = NULL;
+  WEFT_RETURN_IF_ERROR(weft_strbuf_finish(&name, &device, NULL));
+  weft_status_t *s = weft_cpu_device_create(weft_str(device), weft_random_id(), w->pool, w->resources, &w->device);
+  weft_free(device);
+  if (s != NULL) return s;
+  weft_worker_session_spec_t legacy = {.session = WEFT_STR(""), .master_task = WEFT_STR("")};
+  return weft_worker_session_create(&legacy, w->device, &w->legacy);
+}
+
+weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t **out) {
+  weft_worker_t *w = weft_calloc(1, sizeof *w);
+  if (w == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker");
+  weft_mutex_init(&w->mu);
+  weft_cond_init(&w->idle);
+  w->cache = o->cache;
+  w->task = o->task;
+  weft_status_t *s = create_parts(w, o->num_threads);
+  if (s != NULL) {
+    weft_worker_destroy(w);
+    return s;
+  }
+  *out = w;
+  return NULL;
+}
+
+void weft_worker_stop(weft_worker_t *w) {
+  weft_mutex_lock(&w->mu);
+  w->stopped = true;
+  weft_mutex_unlock(&w->mu);
+  weft_step_table_stop(&w->steps);
+}
+
+void weft_worker_destroy(weft_worker_t *w) {
+  if (w == NULL) return;
+  weft_worker_stop(w);
+  weft_mutex_lock(&w->mu);
+  while (w->runs > 0) weft_cond_wait(&w->idle, &w->mu); /* woken by weft_worker_end_run; the steps are cancelled */
+  weft_mutex_unlock(&w->mu);
+  weft_thread_pool_destroy(w->pool);
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&w->sessions, &at, &e);) weft_worker_session_release(e.value);
+  weft_map_deinit(&w->sessions);
+  weft_worker_session_release(w->legacy);
+  weft_device_destroy(w->device);
+  weft_resource_manager_destroy(w->resources);
+  weft_step_table_deinit(&w->steps);
+  weft_cond_deinit(&w->idle);
+  weft_mutex_deinit(&w->mu);
+  weft_free((void *)(uintptr_t)w->task.data);
+  weft_free(w);
+}
+
+weft_str_t weft_worker_task(const weft_worker_t *w) { return w->task; }
+weft_device_t *weft_worker_device(weft_worker_t *w) { return w->device; }
+
+bool weft_worker_begin_run(weft_worker_t *w) {
+  weft_mutex_lock(&w->mu);
+  bool ok = !w->stopped;
+  if (ok) w->runs++;
+  weft_mutex_unlock(&w->mu);
+  return ok;
+}
+
+void weft_worker_end_run(weft_worker_t *w) {
+  weft_mutex_lock(&w->mu);
+  if (--w->runs == 0) weft_cond_broadcast(&w->idle);
+  weft_mutex_unlock(&w->mu);
+}
+
+weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_str_t handle, weft_worker_session_t **out) {
+  if (handle.length == 0) {
+    *out = weft_worker_session_retain(w->legacy);
+    return NULL;
+  }
+  weft_mutex_lock(&w->mu);
+  weft_worker_session_t *s = weft_worker_session_retain(weft_map_get(&w->sessions, handle));
+  weft_mutex_unlock(&w->mu);
+  if (s == NULL) {
+    return WEFT_ERROR(ABORTED,
+                      "Session handle is not found: %.*s. Possibly this worker (\"%.*s\") just restarted.",
+                      WEFT_STR_ARGS(handle), WEFT_STR_ARGS(w->task));
+  }
+  *out = s;
+  return NULL;
+}

@@ -1,0 +1,50 @@
+/* worker/worker_impl.h - the inside of a worker, shared by the files of this folder.
+ *
+ * Locking: worker.mu guards the session table and the count of runs; it is a
+ * leaf. Steps have a table and a lock of their own (worker/step.h).
+ */
+#ifndef WEFT_WORKER_WORKER_IMPL_H_
+#define WEFT_WORKER_WORKER_IMPL_H_
+
+#include "worker/session.h"
+#include "worker/step.h"
+#include "worker/worker.h"
+
+struct weft_worker {
+  weft_str_t task; /* owned */
+  weft_worker_cache_t *cache;
+  weft_thread_pool_t *pool;
+  weft_resource_manager_t *resources;
+  weft_device_t *device;
+  weft_step_table_t steps;
+  weft_mutex_t mu;
+  weft_cond_t idle;               /* signalled when runs falls to 0 */
+  weft_map_t sessions;            /* guarded by mu: handle -> weft_worker_session_t (one reference) */
+  weft_worker_session_t *legacy;  /* for graphs registered without a worker session; constant */
+  int runs;                       /* guarded by mu: RunGraph calls in progress */
+  bool stopped;                   /* guarded by mu */
+};
+
+/* *out is retained. Errors: ABORTED for an unknown handle, as TensorFlow says it. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_str_t handle, weft_worker_session_t **out);
+/* One more run; false once the worker stops. */
+bool weft_worker_begin_run(weft_worker_t *w);
+void weft_worker_end_run(weft_worker_t *w);
+
+/* worker/run_graph.c */
+void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
+                           weft_run_graph_fn *fn, void *arg);
+
+/* worker/partial_run.c: one RunGraph of a partial run. Consumes session, graph and step. */
+void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, weft_registered_graph_t *graph,
+                             weft_worker_step_t *step, const weft_run_graph_t *run, weft_canceller_t *canceller,
+                             weft_run_graph_fn *fn, void *arg);
+
+/* worker/step_stats.c: serialized StepStats of one device; `g` tells the inputs' names. */
+WEFT_MUST_CHECK weft_status_t *weft_step_stats_encode(weft_str_t device, const weft_graph_t *g, const weft_step_recorder_t *r,
+                                                      weft_strbuf_t *out);
+
+/* Receives the tensor of one fetch, words failures as TensorFlow's GraphMgr does. */
+WEFT_MUST_CHECK weft_status_t *weft_fetch_failure(int64_t step_id, weft_str_t key, weft_status_t *cause, bool is_dead);
+
+#endif /* WEFT_WORKER_WORKER_IMPL_H_ */
