@@ -5,6 +5,7 @@ import itertools
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -142,3 +143,10 @@ def finish_client(process, timeout_s=50):
         pytest.fail(f"a client hung; it said {out!r} and {err[-3000:]!r}")
     assert process.returncode == 0, f"a client ended with {process.returncode}: {err[-4000:]}"
     return out
+
+
+def wait_for_chief(task, directory):
+    """Waits for the chief's first checkpoint. A worker that comes too early would sleep for half a minute."""
+    deadline = time.monotonic() + 30
+    while task != 0 and tf.train.latest_checkpoint(directory) is None and time.monotonic() < deadline:
+        time.sleep(0.05)

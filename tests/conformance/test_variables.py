@@ -223,7 +223,7 @@ def test_strided_assignment_to_a_slice(cluster, graph, use_resource):
 def test_partitioned_variables_make_one_whole(cluster, graph, use_resource):
     with v1.variable_scope("p", partitioner=v1.fixed_size_partitioner(2), use_resource=use_resource):
         v = v1.get_variable("w", [5, 2], initializer=v1.random_uniform_initializer(seed=3))
-    looked_up = tf.nn.embedding_lookup(v, [0, 3, 1, 4], partition_strategy="div")
+    looked_up = v1.nn.embedding_lookup(v, [0, 3, 1, 4], partition_strategy="div")
     with session(cluster.master, graph) as sess:
         sess.run(v1.global_variables_initializer())
         rows, whole = sess.run([looked_up, tf.convert_to_tensor(v)])

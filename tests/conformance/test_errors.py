@@ -1,0 +1,183 @@
+"""Errors: the right class, the name of the node, and a session that goes on afterwards."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+
+from support import PS, W1, fails, session, v1
+
+Invalid = tf.errors.InvalidArgumentError
+
+
+@pytest.mark.parametrize("device", ["", PS, W1])
+def test_an_unfed_placeholder(cluster, graph, device):
+    with tf.device(device):
+        x = v1.placeholder(tf.float32, [3], name="hungry")
+        y = tf.square(x)
+    with session(cluster.master, graph) as sess:
+        with fails(Invalid, "You must feed a value for placeholder tensor 'hungry' with dtype float and shape [3]",
+                   op="hungry"):
+            sess.run(y)
+        assert sess.run(y, {x: [1.0, 2.0, 3.0]}).tolist() == [1.0, 4.0, 9.0]
+
+
+def test_an_uninitialized_variable(cluster, graph, use_resource):
+    with tf.device(PS):
+        v = v1.Variable(1.0, use_resource=use_resource, name="fresh")
+    with session(cluster.master, graph) as sess:
+        with pytest.raises(tf.errors.FailedPreconditionError) as caught:
+            sess.run(v + 1.0)
+        assert "uninitialized" in caught.value.message
+        assert "fresh" in caught.value.message
+        assert caught.value.op.type == "ReadVariableOp" if use_resource else "fresh" in caught.value.op.name
+
+
+# name: (a function of placeholders that makes a node "bad", feeds that break it, a part of the message)
+AT_RUN_TIME = {
+    "add": (lambda x, y: tf.add(x, y, name="bad"), [1.0, 2.0], [1.0, 2.0, 3.0], "incompatible shapes: [2] vs. [3]"),
+    "matmul": (lambda x, y: tf.raw_ops.MatMul(a=x, b=y, name="bad"), np.ones((2, 3)), np.ones((2, 3)), "size-incompatible"),
+    "matmul_rank": (lambda x, y: tf.raw_ops.MatMul(a=x, b=y, name="bad"), np.ones(3), np.ones((3, 1)), "has different ndims: [3] vs. [3,1]"),
+    "concat": (lambda x, y: tf.concat([x, y], 0, name="bad"), np.ones((1, 2)), np.ones((1, 3)), "concat"),
+    "reshape": (lambda x, y: tf.reshape(x, tf.cast(y, tf.int32), name="bad"), np.ones(6), [4.0], "input to reshape is a tensor with 6 values"),
+    "gather": (lambda x, y: tf.raw_ops.GatherV2(params=x, indices=tf.cast(y, tf.int32), axis=0, name="bad"),
+               [1.0, 2.0], [0.0, 2.0], "indices[1] = 2 is not in [0, 2)"),
+    "gather_negative": (lambda x, y: tf.raw_ops.GatherV2(params=x, indices=tf.cast(y, tf.int32), axis=0, name="bad"),
+                        [1.0, 2.0], [-1.0], "-1 is not in [0, 2)"),
+    "slice": (lambda x, y: tf.slice(x, [1], tf.cast(y, tf.int32), name="bad"), [1.0, 2.0], [2.0], "size"),
+    "split": (lambda x, y: tf.raw_ops.Split(axis=tf.cast(y, tf.int32), value=x, num_split=2, name="bad")[0],
+              np.ones((3,)), 0.0, "split"),
+    "transpose": (lambda x, y: tf.transpose(x, tf.cast(y, tf.int32), name="bad"), np.ones((2, 2)), [0.0, 0.0], "is missing from"),
+    "labels": (lambda x, y: tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
+        features=x, labels=tf.cast(y, tf.int32), name="bad")[0], np.ones((2, 3)), [0.0, 3.0], "outside the valid range"),
+    "bias": (lambda x, y: tf.raw_ops.BiasAdd(value=x, bias=y, name="bad"), np.ones((2, 3)), [1.0, 2.0], "bias"),
+    "pack": (lambda x, y: tf.stack([x, y], name="bad"), [1.0], [1.0, 2.0], "shapes of all inputs must match"),
+    "check": (lambda x, y: tf.debugging.check_numerics(x / y, "oh no", name="bad"), 1.0, 0.0, "oh no"),
+    "segments": (lambda x, y: tf.raw_ops.UnsortedSegmentSum(data=x, segment_ids=tf.cast(y, tf.int32), num_segments=2,
+                                                            name="bad"), [1.0, 2.0], [0.0, 2.0], "out of range"),
+    "topk": (lambda x, y: tf.raw_ops.TopKV2(input=x, k=tf.cast(y, tf.int32), name="bad")[0], [1.0, 2.0], 3.0,
+             "input must have at least k columns"),
+}
+
+
+@pytest.mark.parametrize("device", ["", W1], ids=["here", "there"])
+@pytest.mark.parametrize("name", AT_RUN_TIME)
+def test_what_only_shows_at_run_time(cluster, graph, name, device):
+    make, a, b, text = AT_RUN_TIME[name]
+    x, y = v1.placeholder(tf.float32), v1.placeholder(tf.float32)
+    with tf.device(device):
+        z = make(x, y)
+    with session(cluster.master, graph) as sess:
+        for _ in range(2):
+            with fails(Invalid, text, op="bad"):
+                sess.run(z, {x: a, y: b})
+        assert sess.run(x * 2.0, {x: 4.0}) == 8.0  # the session goes on
+
+
+@pytest.mark.parametrize("op_name", ["FloorDiv", "FloorMod", "Mod", "Div"])
+def test_integer_division_by_zero(cluster, graph, op_name):
+    x = v1.placeholder(tf.int32)
+    z = getattr(tf.raw_ops, op_name)(x=tf.constant([4, 5]), y=x, name="bad")
+    with session(cluster.master, graph) as sess:
+        with fails(Invalid, "division by zero", op="bad"):
+            sess.run(z, {x: [2, 0]})
+
+
+def test_truncating_division_by_zero_is_an_internal_error(cluster, graph):
+    x = v1.placeholder(tf.int32)
+    z = tf.raw_ops.TruncateDiv(x=tf.constant([4, 5]), y=x, name="bad")
+    with session(cluster.master, graph) as sess:
+        with fails(tf.errors.InternalError, op="bad"):
+            sess.run(z, {x: [2, 0]})
+
+
+def test_unknown_names_are_not_found(cluster, graph):
+    x = v1.placeholder(tf.float32, name="x")
+    y = tf.identity(x, name="y")
+    with session(cluster.master, graph) as sess:
+        sess.run(y, {x: 1.0})
+        for fetch, feed, target in (("nobody:0", {}, None), ("y:5", {"x:0": 1.0}, None), (None, {}, "nobody"),
+                                    ("y:0", {"stranger:0": 1.0}, None)):
+            with pytest.raises((tf.errors.NotFoundError, Invalid)):
+                run_raw(sess, feed, [fetch] if fetch else [], [target] if target else [])
+        assert sess.run(y, {x: 2.0}) == 2.0
+
+
+def run_raw(sess, feeds, fetches, targets):
+    """A callable goes to the server with whatever names one puts in: the client does not check them."""
+    options = config_pb2.CallableOptions()
+    options.feed.extend(feeds)
+    options.fetch.extend(fetches)
+    options.target.extend(targets)
+    run = sess._make_callable_from_options(options)
+    return run(*[np.float32(v) for v in feeds.values()])
+
+
+def test_nothing_to_run_is_refused(cluster, graph):
+    tf.constant(1)
+    with session(cluster.master, graph) as sess:
+        with pytest.raises(Invalid):
+            run_raw(sess, {}, [], [])
+
+
+def test_a_dead_tensor_cannot_be_fetched(cluster, graph):
+    p = v1.placeholder(tf.bool, [])
+    no, yes = tf.raw_ops.Switch(data=tf.constant(1.0), pred=p)
+    no, yes = tf.identity(no), tf.identity(yes)
+    with session(cluster.master, graph) as sess:
+        assert sess.run(yes, {p: True}) == 1.0
+        with pytest.raises((Invalid, tf.errors.InternalError)):
+            sess.run(no, {p: True})
+        assert sess.run(no, {p: False}) == 1.0
+
+
+@pytest.mark.weft_only
+def test_every_unsupported_op_is_named_at_once(cluster, graph):
+    a = tf.linalg.svd(tf.ones([2, 2]), compute_uv=False)
+    b = tf.signal.fft(tf.cast(tf.ones([4]), tf.complex64))
+    c = tf.raw_ops.Lu(input=tf.ones([2, 2]))
+    ok = tf.constant(1)
+    with session(cluster.master, graph) as sess:
+        with pytest.raises(tf.errors.OpError) as caught:
+            sess.run(ok)
+        assert isinstance(caught.value, (Invalid, tf.errors.NotFoundError, tf.errors.UnimplementedError))
+        for op in ("Svd", "FFT", "Lu"):
+            assert op in caught.value.message
+    del a, b, c
+    with tf.Graph().as_default() as other, session(cluster.master, other) as sess:
+        assert sess.run(tf.constant(2)) == 2
+
+
+def test_the_first_of_many_failures_wins_and_the_step_ends(cluster, graph):
+    x = v1.placeholder(tf.int32)
+    outs = []
+    for i, device in enumerate([PS, W1, ""] * 5):
+        with tf.device(device):
+            outs.append(tf.math.floordiv(i, x, name=f"bad{i}"))
+    with session(cluster.master, graph) as sess:
+        for _ in range(10):
+            with pytest.raises(Invalid) as caught:
+                sess.run(outs, {x: 0})
+            assert caught.value.op.name.startswith("bad")
+        assert len(sess.run(outs, {x: 1})) == 15
+
+
+def test_a_failed_step_frees_those_who_wait(cluster, graph):
+    """One task fails while another waits in a queue that nobody fills: the step ends at once."""
+    with tf.device(PS):
+        waiting = tf.queue.FIFOQueue(1, [tf.int32], shapes=[[]]).dequeue()
+    x = v1.placeholder(tf.int32)
+    with tf.device(W1):
+        bad = tf.math.floordiv(1, x, name="bad")
+    with session(cluster.master, graph) as sess:
+        with fails(Invalid, "division by zero", op="bad"):
+            sess.run([waiting, bad], {x: 0})
+
+
+def test_long_messages_arrive(cluster, graph):
+    text = "reason " * 300
+    with tf.control_dependencies([v1.Assert(v1.placeholder(tf.bool), [text], name="claim")]):
+        y = tf.constant(1)
+    with session(cluster.master, graph) as sess:
+        with fails(Invalid, "reason reason"):
+            sess.run(y, {"Placeholder:0": False})

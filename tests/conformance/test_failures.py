@@ -1,0 +1,147 @@
+"""Servers that die and come back: errors instead of hangs, and recovery."""
+
+import signal
+import time
+
+import pytest
+import tensorflow as tf
+
+from support import PS, W1, config, fails, session, v1
+from test_queues import Background
+
+LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.InternalError)
+
+
+def test_a_worker_that_dies_during_a_step(own_cluster, graph):
+    with tf.device(W1):
+        q = tf.queue.FIFOQueue(1, [tf.int32], shapes=[[]])
+        get = q.dequeue()
+    with tf.device(PS):
+        y = get + 1
+    sess = session(own_cluster.master, graph)
+    sess.run(q.size())
+    blocked = Background(lambda: sess.run(y))
+    assert blocked.is_blocked()
+    began = time.monotonic()
+    own_cluster.kill("worker", 1)
+    with pytest.raises(LOST):
+        blocked.result()
+    assert time.monotonic() - began < 15
+    own_cluster.restart("worker", 1)  # a stock server only closes the session when all of its workers answer
+    sess.close()
+
+
+def test_others_go_on_while_one_is_dead(own_cluster, graph):
+    x = v1.placeholder(tf.float32)
+    with tf.device(PS):
+        near = x * 2.0
+    with tf.device(W1):
+        far = x * 3.0
+    with session(own_cluster.master, graph, timeout_ms=10000) as sess:
+        assert sess.run([near, far], {x: 1.0}) == [2.0, 3.0]
+        own_cluster.kill("worker", 1)
+        with pytest.raises(LOST + (tf.errors.DeadlineExceededError,)):
+            sess.run(far, {x: 1.0})
+        assert sess.run(near, {x: 2.0}) == 4.0
+        own_cluster.restart("worker", 1)
+    with session(own_cluster.master, graph) as sess:
+        assert sess.run([near, far], {x: 1.0}) == [2.0, 3.0]
+
+
+def test_a_restarted_server_does_not_know_old_sessions(own_cluster, graph):
+    x = tf.constant(1) + 1
+    sess = session(own_cluster.master, graph)
+    assert sess.run(x) == 2
+    own_cluster.kill("worker", 0)
+    own_cluster.restart("worker", 0)
+    with pytest.raises(LOST):
+        sess.run(x)
+    with session(own_cluster.master, graph) as again:
+        assert again.run(x) == 2
+
+
+def test_a_restarted_worker_is_noticed(own_cluster, graph):
+    """Its registered graphs are gone: steps fail with ABORTED or UNAVAILABLE, which clients take as 'start anew'."""
+    with tf.device(W1):
+        x = tf.square(v1.placeholder(tf.float32, [], name="x"))
+    with session(own_cluster.master, graph, timeout_ms=10000) as sess:
+        assert sess.run(x, {"x:0": 3.0}) == 9.0
+        own_cluster.kill("worker", 1)
+        own_cluster.restart("worker", 1)
+        with pytest.raises((tf.errors.AbortedError, tf.errors.UnavailableError)):
+            for _ in range(3):
+                sess.run(x, {"x:0": 3.0})
+    with session(own_cluster.master, graph) as sess:
+        assert sess.run(x, {"x:0": 3.0}) == 9.0
+
+
+@pytest.mark.parametrize("victim", [("ps", 0), ("worker", 1)], ids=["ps", "worker"])
+def test_a_monitored_session_recovers(own_cluster, tmp_path, victim):
+    with tf.Graph().as_default():
+        with tf.device(PS):
+            step = v1.train.get_or_create_global_step()
+            w = v1.Variable(0.0, use_resource=True, name="w")
+        with tf.device(W1):
+            gradient = tf.identity(v1.placeholder_with_default(1.0, []))
+        train = v1.group(v1.assign_add(w, gradient), v1.assign_add(step, 1))
+        with v1.train.MonitoredTrainingSession(
+                own_cluster.master, is_chief=True, checkpoint_dir=str(tmp_path), save_checkpoint_steps=5,
+                save_checkpoint_secs=None, save_summaries_steps=None, save_summaries_secs=None,
+                hooks=[v1.train.StopAtStepHook(last_step=40)], config=config(20000)) as sess:
+            runs = 0
+            while not sess.should_stop():
+                sess.run(train)
+                runs += 1
+                if runs == 17:
+                    own_cluster.kill(*victim)
+                    own_cluster.restart(*victim)
+    reader = tf.train.load_checkpoint(str(tmp_path))
+    assert reader.get_tensor("global_step") == 40
+    assert reader.get_tensor("w") == 40.0
+    assert runs >= 40
+
+
+@pytest.mark.weft_only
+def test_a_server_stops_within_a_second_and_its_port_is_free(own_cluster, graph):
+    x = tf.constant(5)
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        with session(own_cluster.master, graph) as sess:
+            assert sess.run(x) == 5
+        server = own_cluster.servers["worker", 0]
+        code, seconds = server.stop(sig)
+        assert seconds < 1.0
+        assert code == 0
+        own_cluster.restart("worker", 0)
+
+
+@pytest.mark.weft_only
+def test_a_server_stops_during_a_step(own_cluster, graph):
+    with tf.device(PS):
+        get = tf.queue.FIFOQueue(1, [tf.int32], shapes=[[]]).dequeue()
+    with session(own_cluster.master, graph) as sess:
+        sess.run(tf.constant(0))
+        blocked = Background(lambda: sess.run(get))
+        assert blocked.is_blocked()
+        assert own_cluster.servers["ps", 0].stop(signal.SIGTERM)[1] < 1.0
+        with pytest.raises(tf.errors.OpError):
+            blocked.result()
+
+
+def test_a_session_waits_for_servers_that_come_later(own_cluster, graph):
+    own_cluster.kill("worker", 1)
+    x = tf.constant(7)
+    with session(own_cluster.master, graph) as sess:
+        waiting = Background(lambda: sess.run(x))
+        assert waiting.is_blocked(0.7)
+        own_cluster.restart("worker", 1)
+        assert waiting.result() == 7
+
+
+def test_creating_a_session_without_all_servers_can_time_out(own_cluster, graph):
+    own_cluster.kill("worker", 1)
+    x = tf.constant(7)
+    with session(own_cluster.master, graph, timeout_ms=700) as sess:
+        with fails(tf.errors.DeadlineExceededError):
+            sess.run(x)
+    with session(own_cluster.master, graph, device_filters=["/job:ps"]) as sess:
+        assert sess.run(x) == 7
