@@ -1,0 +1,366 @@
+/* rendezvous/local_rendezvous.c - a rendezvous inside one process.
+ *
+ * Items lie in a table that is divided by hash into shards, each with its lock
+ * and its buckets. Invariant: the items under one key are all tensors or all
+ * receivers, oldest first. A newcomer of the other kind takes the oldest instead
+ * of joining, and then needs no item of its own.
+ *
+ * An item belongs to the table while it is linked, and to whoever unlinks it
+ * after that. A receiver that has a canceller is registered there before it is
+ * linked; whoever unlinks it deregisters it, which waits for a cancel_wait() that
+ * came too late, and only then frees it.
+ *
+ * Locking: a shard's `mu` and the table's `mu` are leaves. Under them items are
+ * only relinked; memory, callbacks and cancellers are dealt with outside.
+ */
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "rendezvous/rendezvous.h"
+
+enum { NUM_SHARDS = 8, FIRST_BUCKETS = 4, MAX_LOAD = 4 };
+
+typedef struct local local_t;
+typedef struct item item_t;
+
+typedef enum item_state {
+  ITEM_NEW,       /* a receiver that is registered but not linked yet */
+  ITEM_LINKED,
+  ITEM_TAKEN,     /* unlinked: its taker has it */
+  ITEM_CANCELLED, /* cancelled before it was linked */
+} item_state_t;
+
+struct item {
+  item_t *next;
+  uint64_t hash;
+  item_state_t state;    /* guarded by the shard's mu */
+  bool is_dead;          /* of a sent value */
+  weft_tensor_t *tensor; /* of a sent value; one reference, NULL if dead */
+  weft_recv_fn *fn;      /* of a receiver; NULL: a sent value */
+  void *arg;
+  local_t *table;               /* borrowed */
+  weft_canceller_t *canceller;  /* retained; may be NULL */
+  uint64_t token;
+  size_t key_length;
+  char key[];
+};
+
+typedef struct bucket {
+  item_t *first, **last;
+} bucket_t;
+
+typedef struct shard {
+  weft_mutex_t mu;
+  bool aborted;      /* guarded by mu; then nothing is linked any more */
+  uint32_t count;    /* guarded by mu */
+  uint32_t num_buckets; /* guarded by mu; a power of two */
+  bucket_t *buckets; /* guarded by mu; `first_buckets`, or owned */
+  bucket_t first_buckets[FIRST_BUCKETS];
+} shard_t;
+
+struct local {
+  weft_rendezvous_t base;
+  weft_mutex_t mu;
+  weft_status_t *aborted; /* written once under mu, before any shard's `aborted`; read after seeing that */
+  shard_t shards[NUM_SHARDS];
+};
+
+static void empty_buckets(bucket_t *b, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    b[i].first = NULL;
+    b[i].last = &b[i].first;
+  }
+}
+
+static shard_t *shard_of(local_t *r, uint64_t hash) { return &r->shards[hash >> 61]; }
+static bucket_t *bucket_of(shard_t *s, uint64_t hash) { return &s->buckets[hash & (s->num_buckets - 1)]; }
+
+static weft_status_t *no_memory(weft_key_t key) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory in the rendezvous for '%.*s'", WEFT_STR_ARGS(key.text));
+}
+
+static item_t *item_new(local_t *r, weft_key_t key) {
+  size_t size;
+  if (!weft_add_size(sizeof(item_t), key.text.length, &size)) return NULL;
+  item_t *i = weft_malloc(size);
+  if (i == NULL) return NULL;
+  *i = (item_t){.hash = key.hash, .table = r, .key_length = key.text.length};
+  memcpy(i->key, key.text.data, key.text.length);
+  return i;
+}
+
+static void item_free(item_t *i) {
+  if (i == NULL) return;
+  weft_tensor_release(i->tensor);
+  weft_canceller_release(i->canceller);
+  weft_free(i);
+}
+
+static void unlink_locked(shard_t *s, bucket_t *b, item_t **at) WEFT_REQUIRES(s->mu) {
+  item_t *i = *at;
+  *at = i->next;
+  if (b->last == &i->next) b->last = at;
+  i->next = NULL;
+  i->state = ITEM_TAKEN;
+  s->count--;
+}
+
+/* Takes the oldest item under `key` if it is of the kind asked for. */
+static item_t *take_locked(shard_t *s, weft_key_t key, bool receiver) WEFT_REQUIRES(s->mu) {
+  bucket_t *b = bucket_of(s, key.hash);
+  for (item_t **at = &b->first; *at != NULL; at = &(*at)->next) {
+    item_t *i = *at;
+    if (i->hash != key.hash || !weft_str_eq(weft_str_of(i->key, i->key_length), key.text)) continue;
+    if ((i->fn != NULL) != receiver) return NULL;
+    unlink_locked(s, b, at);
+    return i;
+  }
+  return NULL;
+}
+
+static void link_locked(shard_t *s, item_t *i) WEFT_REQUIRES(s->mu) {
+  bucket_t *b = bucket_of(s, i->hash);
+  i->next = NULL;
+  i->state = ITEM_LINKED;
+  *b->last = i;
+  b->last = &i->next;
+  s->count++;
+}
+
+/* Doubles the buckets of a crowded shard. Without memory it stays as it is, only slower. */
+static void grow(shard_t *s, uint32_t num_buckets) {
+  uint32_t doubled = num_buckets * 2;
+  bucket_t *fresh = weft_calloc(doubled, sizeof *fresh), *old = NULL;
+  if (fresh == NULL) return;
+  empty_buckets(fresh, doubled);
+  weft_mutex_lock(&s->mu);
+  if (s->num_buckets == num_buckets) {
+    old = s->buckets;
+    s->buckets = fresh;
+    s->num_buckets = doubled;
+    fresh = NULL;
+    for (uint32_t k = 0; k < num_buckets; k++) {
+      for (item_t *i = old[k].first, *next; i != NULL; i = next) {
+        next = i->next;
+        bucket_t *b = bucket_of(s, i->hash);
+        i->next = NULL;
+        *b->last = i;
+        b->last = &i->next;
+      }
+    }
+  }
+  weft_mutex_unlock(&s->mu);
+  if (old != s->first_buckets) weft_free(old);
+  weft_free(fresh);
+}
+
+/* Ends a receiver that we have unlinked. Consumes the item, `status` and `tensor`. */
+static void finish(item_t *i, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
+  weft_recv_fn *fn = i->fn;
+  void *arg = i->arg;
+  if (i->canceller != NULL) weft_canceller_deregister(i->canceller, i->token);
+  item_free(i);
+  fn(arg, status, tensor, is_dead);
+}
+
+static weft_status_t *cancelled(void) {
+  return weft_status_mark_derived(WEFT_ERROR(CANCELLED, "RecvAsync is cancelled."));
+}
+
+/* What a canceller calls. Whoever unlinked the item before us waits until we return. */
+static void cancel_wait(void *arg) {
+  item_t *mine = arg;
+  shard_t *s = shard_of(mine->table, mine->hash);
+  bool won = false;
+  weft_mutex_lock(&s->mu);
+  if (mine->state == ITEM_LINKED) {
+    bucket_t *b = bucket_of(s, mine->hash);
+    item_t **at = &b->first;
+    while (*at != mine) at = &(*at)->next;
+    unlink_locked(s, b, at);
+    won = true;
+  } else if (mine->state == ITEM_NEW) {
+    mine->state = ITEM_CANCELLED;
+  }
+  weft_mutex_unlock(&s->mu);
+  if (!won) return;
+  weft_recv_fn *fn = mine->fn;
+  void *fn_arg = mine->arg;
+  /* Our caller's canceller lives at least until we return. */
+  item_free(mine);
+  fn(fn_arg, cancelled(), NULL, false);
+}
+
+static weft_status_t *local_send(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t *tensor, bool is_dead) {
+  local_t *r = (local_t *)base;
+  shard_t *s = shard_of(r, key.hash);
+  item_t *mine = NULL, *receiver = NULL;
+  uint32_t crowded = 0;
+  bool aborted;
+  for (;;) {
+    weft_mutex_lock(&s->mu);
+    aborted = s->aborted;
+    if (!aborted) receiver = take_locked(s, key, true);
+    if (!aborted && receiver == NULL && mine != NULL) {
+      link_locked(s, mine);
+      if (s->count > s->num_buckets * MAX_LOAD) crowded = s->num_buckets;
+    }
+    weft_mutex_unlock(&s->mu);
+    if (aborted || receiver != NULL || mine != NULL) break;
+    mine = item_new(r, key); /* only who comes first needs one */
+    if (mine == NULL) return no_memory(key);
+    mine->tensor = is_dead ? NULL : weft_tensor_retain(tensor);
+    mine->is_dead = is_dead;
+  }
+  if (aborted || receiver != NULL) item_free(mine);
+  if (aborted) return weft_status_clone(r->aborted);
+  if (receiver != NULL) finish(receiver, NULL, is_dead ? NULL : weft_tensor_retain(tensor), is_dead);
+  if (crowded != 0) grow(s, crowded);
+  return NULL;
+}
+
+/* Hands a taken value to a receiver that has no linked item. */
+static void deliver(item_t *value, weft_recv_fn *fn, void *arg) {
+  weft_tensor_t *tensor = value->tensor;
+  bool is_dead = value->is_dead;
+  value->tensor = NULL;
+  item_free(value);
+  fn(arg, NULL, tensor, is_dead);
+}
+
+/* A receiver's item, registered with its canceller; NULL and *why if it need not or cannot wait. */
+static item_t *waiter_new(local_t *r, weft_key_t key, weft_canceller_t *canceller, weft_recv_fn *fn, void *arg,
+                          weft_status_t **why) {
+  item_t *i = item_new(r, key);
+  if (i == NULL) {
+    *why = no_memory(key);
+    return NULL;
+  }
+  i->fn = fn;
+  i->arg = arg;
+  if (canceller == NULL) return i;
+  i->canceller = weft_canceller_retain(canceller);
+  if (weft_canceller_register(canceller, cancel_wait, i, &i->token)) return i;
+  *why = weft_canceller_is_cancelled(canceller) ? cancelled() : no_memory(key);
+  item_free(i);
+  return NULL;
+}
+
+static void local_recv_async(weft_rendezvous_t *base, weft_key_t key, weft_canceller_t *canceller, weft_recv_fn *fn,
+                             void *arg) {
+  local_t *r = (local_t *)base;
+  shard_t *s = shard_of(r, key.hash);
+  item_t *mine = NULL, *value = NULL;
+  uint32_t crowded = 0;
+  bool aborted, linked = false;
+  for (;;) {
+    weft_mutex_lock(&s->mu);
+    aborted = s->aborted;
+    if (!aborted) value = take_locked(s, key, false);
+    if (!aborted && value == NULL && mine != NULL && mine->state == ITEM_NEW) {
+      link_locked(s, mine);
+      linked = true;
+      if (s->count > s->num_buckets * MAX_LOAD) crowded = s->num_buckets;
+    }
+    weft_mutex_unlock(&s->mu);
+    if (aborted || value != NULL || mine != NULL) break;
+    weft_status_t *why = NULL;
+    mine = waiter_new(r, key, canceller, fn, arg, &why);
+    if (mine == NULL) {
+      fn(arg, why, NULL, false);
+      return;
+    }
+  }
+  if (linked) { /* `mine` may be gone already, and fn called */
+    if (crowded != 0) grow(s, crowded);
+    return;
+  }
+  if (mine != NULL && mine->canceller != NULL) weft_canceller_deregister(mine->canceller, mine->token);
+  item_free(mine);
+  if (value != NULL) {
+    deliver(value, fn, arg);
+  } else {
+    fn(arg, aborted ? weft_status_clone(r->aborted) : cancelled(), NULL, false);
+  }
+}
+
+static void end_all(local_t *r, item_t *items) {
+  for (item_t *next; items != NULL; items = next) {
+    next = items->next;
+    if (items->fn != NULL) {
+      finish(items, weft_status_clone(r->aborted), NULL, false);
+    } else {
+      item_free(items);
+    }
+  }
+}
+
+static void local_abort(weft_rendezvous_t *base, const weft_status_t *why) {
+  local_t *r = (local_t *)base;
+  weft_status_t *copy = weft_status_clone(why);
+  if (copy == NULL) copy = WEFT_ERROR(ABORTED, "the rendezvous was aborted");
+  weft_mutex_lock(&r->mu);
+  bool first = r->aborted == NULL;
+  if (first) r->aborted = copy;
+  weft_mutex_unlock(&r->mu);
+  if (!first) {
+    weft_status_free(copy);
+    return;
+  }
+  for (int k = 0; k < NUM_SHARDS; k++) {
+    shard_t *s = &r->shards[k];
+    item_t *all = NULL, **tail = &all;
+    weft_mutex_lock(&s->mu);
+    s->aborted = true;
+    for (uint32_t b = 0; b < s->num_buckets; b++) {
+      while (s->buckets[b].first != NULL) {
+        item_t *i = s->buckets[b].first;
+        unlink_locked(s, &s->buckets[b], &s->buckets[b].first);
+        *tail = i;
+        tail = &i->next;
+      }
+    }
+    weft_mutex_unlock(&s->mu);
+    end_all(r, all);
+  }
+}
+
+static void local_destroy(weft_rendezvous_t *base) {
+  local_t *r = (local_t *)base;
+  weft_status_t *why = WEFT_ERROR(ABORTED, "the rendezvous is gone");
+  local_abort(base, why); /* a no-op after an earlier abort: then nobody waits either */
+  weft_status_free(why);
+  for (int k = 0; k < NUM_SHARDS; k++) {
+    if (r->shards[k].buckets != r->shards[k].first_buckets) weft_free(r->shards[k].buckets);
+    weft_mutex_deinit(&r->shards[k].mu);
+  }
+  weft_mutex_deinit(&r->mu);
+  weft_status_free(r->aborted);
+  weft_free(r);
+}
+
+weft_status_t *weft_local_rendezvous_create(weft_rendezvous_t **out) {
+  static const weft_rendezvous_ops_t ops = {local_send, local_recv_async, local_abort, local_destroy};
+  local_t *r = weft_calloc(1, sizeof *r);
+  if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a rendezvous");
+  r->base.ops = &ops;
+  atomic_init(&r->base.refs, 1);
+  weft_mutex_init(&r->mu);
+  for (int k = 0; k < NUM_SHARDS; k++) {
+    shard_t *s = &r->shards[k];
+    weft_mutex_init(&s->mu);
+    s->buckets = s->first_buckets;
+    s->num_buckets = FIRST_BUCKETS;
+    empty_buckets(s->buckets, FIRST_BUCKETS);
+  }
+  *out = &r->base;
+  return NULL;
+}
+
+weft_rendezvous_t *weft_rendezvous_retain(weft_rendezvous_t *r) {
+  if (r != NULL) atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+  return r;
+}
+
+void weft_rendezvous_release(weft_rendezvous_t *r) {
+  if (r != NULL && atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1) r->ops->destroy(r);
+}
