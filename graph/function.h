@@ -2,6 +2,8 @@
 #ifndef WEFT_GRAPH_FUNCTION_H_
 #define WEFT_GRAPH_FUNCTION_H_
 
+#include <stdatomic.h>
+
 #include "graph/graph.h"
 
 /* Immutable once in a library. */
@@ -13,7 +15,7 @@ struct weft_function {
 
 /* Shared by graphs; refcounted. Thread-safe for readers; adding needs a single writer. */
 struct weft_function_library {
-  _Atomic int refs;
+  atomic_int refs;
   weft_arena_t arena;
   weft_map_t by_name;
   weft_map_t gradients; /* function name -> weft_str_t*: GradientDef */
@@ -24,6 +26,8 @@ void weft_function_library_release(weft_function_library_t *l);
 weft_function_t *weft_function_find(const weft_function_library_t *l, weft_str_t name); /* NULL if absent */
 /* Adds a serialized FunctionDef. The same bytes again are fine; another body under the name is INVALID_ARGUMENT. */
 WEFT_MUST_CHECK weft_status_t *weft_function_add(weft_function_library_t *l, weft_str_t function_def);
+/* Adds a serialized GradientDef (kept for export; a later one for the same function replaces it). */
+WEFT_MUST_CHECK weft_status_t *weft_function_add_gradient(weft_function_library_t *l, weft_str_t gradient_def);
 
 /* Adds a function's body to `g`, its type attributes bound by `attrs`: names get `prefix`, argument i becomes
  * args[i]. out_results (one per flat output of the signature) tells where each result is; out_control_results

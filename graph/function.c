@@ -1,0 +1,106 @@
+/* graph/function.c - the library of functions: kept as bytes, with their signatures parsed. */
+#include "graph/function.h"
+
+#include "base/alloc.h"
+#include "graph/attr_proto.h"
+#include "graph/function_fingerprint.h"
+#include "protos/wire.h"
+
+weft_status_t *weft_function_library_create(weft_function_library_t **out) {
+  weft_function_library_t *l = weft_calloc(1, sizeof *l);
+  if (l == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a function library");
+  atomic_init(&l->refs, 1);
+  *out = l;
+  return NULL;
+}
+
+weft_function_library_t *weft_function_library_retain(weft_function_library_t *l) {
+  atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+  return l;
+}
+
+void weft_function_library_release(weft_function_library_t *l) {
+  if (l == NULL) return;
+  /* Pairs with itself: the last one sees what all others did. */
+  if (atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&l->by_name, &at, &e);) {
+    weft_function_t *f = e.value;
+    weft_op_def_release(&f->signature);
+  }
+  weft_map_deinit(&l->by_name);
+  weft_map_deinit(&l->gradients);
+  weft_arena_deinit(&l->arena);
+  weft_free(l);
+}
+
+weft_function_t *weft_function_find(const weft_function_library_t *l, weft_str_t name) {
+  return weft_map_get(&l->by_name, name);
+}
+
+static bool find_signature(weft_str_t def, weft_str_t *out) {
+  weft_wire_reader_t r = weft_wire_reader(def);
+  weft_wire_field_t f;
+  *out = WEFT_STR("");
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) *out = f.bytes;
+  }
+  return !r.failed;
+}
+
+static weft_str_t find_name(weft_str_t signature) {
+  weft_wire_reader_t r = weft_wire_reader(signature);
+  weft_wire_field_t f;
+  weft_str_t name = WEFT_STR("");
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) name = f.bytes;
+  }
+  return name;
+}
+
+static weft_status_t *conflict(weft_str_t name) {
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "Cannot add function '%.*s' because a different function with the same name already exists.",
+                    WEFT_STR_ARGS(name));
+}
+
+weft_status_t *weft_function_add(weft_function_library_t *l, weft_str_t function_def) {
+  weft_str_t signature;
+  if (!find_signature(function_def, &signature)) return WEFT_ERROR(INVALID_ARGUMENT, "a FunctionDef cannot be parsed");
+  weft_str_t name = find_name(signature);
+  if (name.length == 0) return WEFT_ERROR(INVALID_ARGUMENT, "a FunctionDef has no name");
+  weft_function_t *known = weft_function_find(l, name);
+  if (known != NULL) {
+    bool is_same = weft_str_eq(known->def, function_def) ||
+                   weft_function_fingerprint(known->def) == weft_function_fingerprint(function_def);
+    return is_same ? NULL : conflict(name);
+  }
+  if (weft_op_find(name) != NULL) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot add function '%.*s' because an op with the same name already exists.",
+                      WEFT_STR_ARGS(name));
+  }
+  weft_function_t *f = weft_arena_calloc(&l->arena, 1, sizeof *f);
+  weft_str_t def = f == NULL ? (weft_str_t){NULL, 0} : weft_arena_str(&l->arena, function_def);
+  if (def.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "adding function '%.*s'", WEFT_STR_ARGS(name));
+  f->def = def;
+  weft_status_t *s = weft_op_def_from_proto(&l->arena, signature, &f->signature);
+  if (s != NULL) return weft_status_annotate(s, "in the signature of function '%.*s'", WEFT_STR_ARGS(name));
+  f->name = f->signature.name;
+  f->signature.flags |= WEFT_OP_FUNCTIONAL;
+  s = weft_map_put(&l->by_name, f->name, f, NULL);
+  if (s != NULL) weft_op_def_release(&f->signature);
+  return s;
+}
+
+weft_status_t *weft_function_add_gradient(weft_function_library_t *l, weft_str_t gradient_def) {
+  weft_str_t key, gradient;
+  if (!weft_map_entry_read(gradient_def, &key, &gradient)) { /* field 1 and field 2, like an entry of a map */
+    return WEFT_ERROR(INVALID_ARGUMENT, "a GradientDef cannot be parsed");
+  }
+  weft_str_t *def = weft_arena_alloc(&l->arena, sizeof *def);
+  weft_str_t name = weft_arena_str(&l->arena, key);
+  if (def == NULL || name.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "adding a GradientDef");
+  *def = weft_arena_str(&l->arena, gradient_def);
+  if (def->data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "adding a GradientDef");
+  return weft_map_put(&l->gradients, name, def, NULL);
+}

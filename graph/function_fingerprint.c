@@ -1,0 +1,59 @@
+/* graph/function_fingerprint.c - tells whether two serialized FunctionDefs say the same.
+ *
+ * A client sends its whole library with every extension of a graph, and protobuf
+ * writes the entries of a map in any order. So bytes cannot be compared; we hash
+ * the message so that the order of map entries does not matter.
+ */
+#include "graph/function_fingerprint.h"
+
+#include "graph/attr_proto.h"
+#include "protos/wire.h"
+
+/* What a length-delimited field holds, as far as maps may be inside. */
+typedef enum part { PLAIN, FUNCTION, NODE, VALUE, LIST, CALL, MAP_OF_PLAIN, MAP_OF_VALUES } part_t;
+
+static part_t part_of(part_t message, uint32_t number) {
+  switch (message) {
+    case FUNCTION:
+      if (number == 3) return NODE;
+      if (number == 5) return MAP_OF_VALUES;
+      return number == 4 || (number >= 6 && number <= 8) ? MAP_OF_PLAIN : PLAIN;
+    case NODE: return number == 5 ? MAP_OF_VALUES : PLAIN;
+    case VALUE: return number == 1 ? LIST : number == 10 ? CALL : PLAIN;
+    case LIST: return number == 9 ? CALL : PLAIN;
+    case CALL: return number == 2 ? MAP_OF_VALUES : PLAIN;
+    default: return PLAIN;
+  }
+}
+
+static uint64_t mix(uint64_t h, uint64_t value) {
+  h = (h ^ value) * 0x9e3779b97f4a7c15u;
+  return h ^ h >> 29;
+}
+
+static uint64_t hash_part(part_t part, weft_str_t bytes, int depth);
+
+static uint64_t hash_entry(part_t map, weft_str_t bytes, int depth) {
+  weft_str_t key, value;
+  if (!weft_map_entry_read(bytes, &key, &value)) return weft_str_hash(bytes);
+  return mix(weft_str_hash(key), hash_part(map == MAP_OF_VALUES ? VALUE : PLAIN, value, depth + 1));
+}
+
+static uint64_t hash_part(part_t part, weft_str_t bytes, int depth) {
+  if (part == PLAIN || depth > 3 * WEFT_ATTR_MAX_DEPTH) return weft_str_hash(bytes);
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  uint64_t ordered = 1, unordered = 0;
+  while (weft_wire_next(&r, &f)) {
+    bool is_bytes = weft_wire_type(&f) == WEFT_WIRE_BYTES;
+    part_t inner = is_bytes ? part_of(part, weft_wire_number(&f)) : PLAIN;
+    if (inner == MAP_OF_PLAIN || inner == MAP_OF_VALUES) {
+      unordered += mix(f.tag, hash_entry(inner, f.bytes, depth));
+    } else {
+      ordered = mix(mix(ordered, f.tag), is_bytes ? hash_part(inner, f.bytes, depth + 1) : f.value);
+    }
+  }
+  return mix(ordered, unordered);
+}
+
+uint64_t weft_function_fingerprint(weft_str_t function_def) { return hash_part(FUNCTION, function_def, 0); }

@@ -1,0 +1,201 @@
+/* graph/graph.c - a graph's nodes and names: entering, finding, connecting, removing.
+ *
+ * Nodes, names and arrays are never moved or freed one by one: they die with the
+ * arena. Only tensors in attributes are counted, so whoever drops a node or
+ * replaces an attribute releases them.
+ */
+#include "graph/graph.h"
+
+#include "base/alloc.h"
+#include "graph/node_build.h"
+#include "graph/versions.h"
+
+weft_status_t *weft_graph_create(weft_graph_t **out) {
+  weft_graph_t *g = weft_calloc(1, sizeof *g);
+  if (g == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a graph");
+  weft_status_t *s = weft_function_library_create(&g->library);
+  if (s != NULL) {
+    weft_graph_destroy(g);
+    return s;
+  }
+  g->producer = WEFT_GRAPH_DEF_VERSION;
+  *out = g;
+  return NULL;
+}
+
+static void release_attrs(weft_node_t *n) {
+  for (int i = 0; i < n->num_attrs; i++) weft_attr_release_tensors(&n->attrs[i].value);
+  n->num_attrs = 0;
+}
+
+void weft_graph_destroy(weft_graph_t *g) {
+  if (g == NULL) return;
+  for (int i = 0; i < g->num_nodes; i++) {
+    if (g->nodes[i] != NULL) release_attrs(g->nodes[i]);
+  }
+  weft_function_library_release(g->library);
+  weft_map_deinit(&g->by_name);
+  weft_map_deinit(&g->strings);
+  weft_map_deinit(&g->types);
+  weft_map_deinit(&g->shapes);
+  weft_map_deinit(&g->suffixes);
+  weft_free(g->nodes);
+  weft_arena_deinit(&g->arena);
+  weft_free(g);
+}
+
+static weft_status_t *make_room(weft_graph_t *g) {
+  if (g->num_nodes < g->capacity) return NULL;
+  if (g->num_nodes >= WEFT_MAX_NODES) {
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a graph of more than %d nodes", WEFT_MAX_NODES);
+  }
+  int capacity = g->capacity == 0 ? 64 : g->capacity * 2;
+  weft_node_t **nodes = weft_realloc(g->nodes, (size_t)capacity, sizeof *nodes);
+  if (nodes == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d nodes", capacity);
+  g->nodes = nodes;
+  g->capacity = capacity;
+  return NULL;
+}
+
+weft_status_t *weft_graph_enter(weft_graph_t *g, weft_str_t name, weft_node_t **out) {
+  WEFT_RETURN_IF_ERROR(make_room(g));
+  weft_node_t *n = weft_arena_calloc(&g->arena, 1, sizeof *n);
+  if (n == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for node '%.*s'", WEFT_STR_ARGS(name));
+  void *old = NULL;
+  WEFT_RETURN_IF_ERROR(weft_map_put(&g->by_name, name, n, &old));
+  if (old != NULL) {
+    const weft_node_t *first = old;
+    weft_status_t *s = weft_map_put(&g->by_name, first->name, old, NULL); /* replaces, so it needs no memory */
+    return weft_status_join(WEFT_ERROR(INVALID_ARGUMENT, "Duplicate node name in graph: '%.*s'", WEFT_STR_ARGS(name)), s);
+  }
+  n->id = g->num_nodes;
+  n->name = name;
+  g->nodes[g->num_nodes++] = n;
+  g->num_live++;
+  *out = n;
+  return NULL;
+}
+
+weft_node_t *weft_graph_find(const weft_graph_t *g, weft_str_t name) { return weft_map_get(&g->by_name, name); }
+
+weft_str_t weft_graph_intern(weft_graph_t *g, weft_str_t text) {
+  weft_str_t *known = weft_map_get(&g->strings, text);
+  if (known != NULL) return *known;
+  weft_str_t *fresh = weft_arena_alloc(&g->arena, sizeof *fresh);
+  if (fresh == NULL) return (weft_str_t){NULL, 0};
+  *fresh = weft_arena_str(&g->arena, text);
+  weft_status_t *s = fresh->data == NULL ? NULL : weft_map_put(&g->strings, *fresh, fresh, NULL);
+  if (s != NULL || fresh->data == NULL) {
+    weft_status_free(s); /* the caller sees it as NULL */
+    return (weft_str_t){NULL, 0};
+  }
+  return *fresh;
+}
+
+/* The bytes at `data`, or equal ones that were interned before. */
+static const void *intern_bytes(weft_graph_t *g, weft_map_t *map, const void *data, size_t size) {
+  weft_str_t key = weft_str_of(data, size);
+  void *known = weft_map_get(map, key);
+  if (known != NULL) return known;
+  void *fresh = weft_arena_alloc(&g->arena, size);
+  if (fresh == NULL) return NULL;
+  memcpy(fresh, data, size);
+  weft_status_t *s = weft_map_put(map, weft_str_of(fresh, size), fresh, NULL);
+  if (s == NULL) return fresh;
+  weft_status_free(s); /* the caller sees it as NULL */
+  return NULL;
+}
+
+const int *weft_graph_intern_types(weft_graph_t *g, const int *types, int n) {
+  static const int none[1] = {0};
+  if (n == 0) return none;
+  return intern_bytes(g, &g->types, types, (size_t)n * sizeof *types);
+}
+
+const weft_shape_t *weft_graph_intern_shape(weft_graph_t *g, const weft_shape_t *shape) {
+  weft_shape_t clean;
+  memset(&clean, 0, sizeof clean); /* padding, too: equal shapes must be equal bytes */
+  clean.rank = shape->rank;
+  for (int i = 0; i < shape->rank; i++) clean.dims[i] = shape->dims[i];
+  return intern_bytes(g, &g->shapes, &clean, sizeof clean);
+}
+
+/* Where the last number used for a base is kept, so that a thousand equal names cost a thousand look-ups. */
+static int64_t *last_suffix(weft_graph_t *g, weft_str_t base) {
+  int64_t *last = weft_map_get(&g->suffixes, base);
+  if (last != NULL) return last;
+  weft_str_t key = weft_arena_str(&g->arena, base);
+  last = key.data == NULL ? NULL : weft_arena_calloc(&g->arena, 1, sizeof *last);
+  weft_status_t *s = last == NULL ? NULL : weft_map_put(&g->suffixes, key, last, NULL);
+  if (s == NULL) return last;
+  weft_status_free(s); /* the caller sees it as NULL */
+  return NULL;
+}
+
+weft_str_t weft_graph_unique_name(weft_graph_t *g, weft_str_t base) {
+  if (weft_graph_find(g, base) == NULL) return weft_arena_str(&g->arena, base);
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_str_t name = {NULL, 0};
+  int64_t *last = last_suffix(g, base);
+  while (last != NULL && name.data == NULL) {
+    text.length = 0;
+    weft_strbuf_append(&text, base);
+    weft_strbuf_printf(&text, "_%lld", (long long)++*last);
+    if (text.failed) break;
+    if (weft_graph_find(g, weft_str_of(text.data, text.length)) != NULL) continue;
+    name = weft_arena_str(&g->arena, weft_str_of(text.data, text.length));
+    if (name.data == NULL) break;
+  }
+  weft_strbuf_deinit(&text);
+  return name;
+}
+
+weft_status_t *weft_graph_add_control(weft_graph_t *g, weft_node_t *from, weft_node_t *to) {
+  for (int i = 0; i < to->num_controls; i++) {
+    if (to->controls[i] == from) return NULL;
+  }
+  if (to->num_controls == to->controls_capacity) {
+    int capacity = to->controls_capacity == 0 ? 2 : to->controls_capacity * 2;
+    weft_node_t **controls = weft_arena_calloc(&g->arena, (size_t)capacity, sizeof *controls);
+    if (controls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "adding a control input to '%s'", to->name.data);
+    if (to->num_controls > 0) memcpy(controls, to->controls, (size_t)to->num_controls * sizeof *controls);
+    to->controls = controls;
+    to->controls_capacity = capacity;
+  }
+  to->controls[to->num_controls++] = from;
+  return NULL;
+}
+
+void weft_graph_set_input(weft_node_t *n, int input, weft_output_t from) { n->inputs[input] = from; }
+
+weft_status_t *weft_graph_set_attr(weft_graph_t *g, weft_node_t *n, const char *name, const weft_attr_t *value) {
+  weft_attr_t copy;
+  WEFT_RETURN_IF_ERROR(weft_attr_copy(&g->arena, value, &copy));
+  weft_str_t key = weft_str(name);
+  int at = 0;
+  while (at < n->num_attrs && weft_str_compare(n->attrs[at].name, key) < 0) at++;
+  if (at < n->num_attrs && weft_str_eq(n->attrs[at].name, key)) {
+    weft_attr_release_tensors(&n->attrs[at].value);
+    n->attrs[at].value = copy;
+    return NULL;
+  }
+  weft_named_attr_t *attrs = weft_arena_calloc(&g->arena, (size_t)n->num_attrs + 1, sizeof *attrs);
+  key = attrs == NULL ? key : weft_graph_intern(g, key);
+  if (attrs == NULL || key.data == NULL) {
+    weft_attr_release_tensors(&copy);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "setting '%s' of '%s'", name, n->name.data);
+  }
+  if (at > 0) memcpy(attrs, n->attrs, (size_t)at * sizeof *attrs);
+  attrs[at] = (weft_named_attr_t){key, copy};
+  if (at < n->num_attrs) memcpy(attrs + at + 1, n->attrs + at, (size_t)(n->num_attrs - at) * sizeof *attrs);
+  n->attrs = attrs;
+  n->num_attrs++;
+  return NULL;
+}
+
+void weft_graph_remove(weft_graph_t *g, weft_node_t *n) {
+  weft_map_remove(&g->by_name, n->name);
+  g->nodes[n->id] = NULL;
+  g->num_live--;
+  release_attrs(n);
+}

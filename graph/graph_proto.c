@@ -1,0 +1,310 @@
+/* graph/graph_proto.c - GraphDef in.
+ *
+ * Three walks over the bytes, none of which copies them:
+ *   1. the top level: functions into the library, versions, the number of nodes;
+ *   2. each NodeDef: name, op, device, attributes - after it, every type is known;
+ *   3. each NodeDef again: inputs, which may name nodes that come later.
+ * Then the cycles. All of it is linear in the bytes.
+ */
+#include "graph/graph_proto.h"
+
+#include "base/alloc.h"
+#include "graph/attr_proto.h"
+#include "graph/node_build.h"
+#include "graph/unknown_ops.h"
+#include "graph/versions.h"
+#include "protos/wire.h"
+
+typedef struct import {
+  weft_graph_t *g;
+  const weft_import_options_t *o;
+  weft_words_t words;
+  weft_str_t *defs; /* owned; the NodeDefs' bytes, num_defs */
+  int num_defs;
+  int first_id;
+  weft_named_attr_t *attrs; /* owned; scratch of one node */
+  int attrs_capacity;
+  weft_str_t last_device; /* interned */
+  const weft_op_def_t *last_op; /* nodes of an op often come in a row */
+  weft_function_t *last_function;
+  weft_unknown_ops_t unknown;
+} import_t;
+
+/* What a first look at a NodeDef finds; all lent. */
+typedef struct node_view {
+  weft_str_t name, op, device;
+  int num_data, num_controls, num_attrs;
+} node_view_t;
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the graph"); }
+static weft_status_t *invalid_graph_def(void) { return WEFT_ERROR(INVALID_ARGUMENT, "Invalid GraphDef"); }
+
+static bool is_control(weft_str_t input) { return input.length > 0 && input.data[0] == '^'; }
+
+/* ---- 1. the top level ---- */
+
+static weft_status_t *read_library(import_t *im, weft_str_t bytes) {
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) {
+      WEFT_RETURN_IF_ERROR(weft_function_add(im->g->library, f.bytes));
+    } else if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) {
+      WEFT_RETURN_IF_ERROR(weft_function_add_gradient(im->g->library, f.bytes));
+    }
+  }
+  return r.failed ? invalid_graph_def() : NULL;
+}
+
+static weft_status_t *read_top_level(import_t *im, weft_str_t bytes) {
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  weft_str_t versions = WEFT_STR("");
+  int num_nodes = 0;
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) num_nodes++;
+    if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(read_library(im, f.bytes));
+    if (f.tag == WEFT_WIRE_TAG(4, WEFT_WIRE_BYTES)) versions = f.bytes;
+    if (num_nodes > WEFT_MAX_NODES) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "a GraphDef of more than %d nodes", WEFT_MAX_NODES);
+    }
+  }
+  if (r.failed) return invalid_graph_def();
+  WEFT_RETURN_IF_ERROR(weft_versions_import(im->g, versions, im->o->is_extend));
+  im->defs = weft_calloc((size_t)num_nodes + 1, sizeof *im->defs);
+  if (im->defs == NULL) return no_memory();
+  r = weft_wire_reader(bytes);
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) im->defs[im->num_defs++] = f.bytes;
+  }
+  return NULL;
+}
+
+/* ---- 2. nodes ---- */
+
+static bool view_node(weft_str_t def, node_view_t *out) {
+  weft_wire_reader_t r = weft_wire_reader(def);
+  weft_wire_field_t f;
+  node_view_t v = {.name = WEFT_STR(""), .op = WEFT_STR(""), .device = WEFT_STR("")};
+  while (weft_wire_next(&r, &f)) {
+    switch (f.tag) {
+      case WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES): v.name = f.bytes; break;
+      case WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES): v.op = f.bytes; break;
+      case WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES): is_control(f.bytes) ? v.num_controls++ : v.num_data++; break;
+      case WEFT_WIRE_TAG(4, WEFT_WIRE_BYTES): v.device = f.bytes; break;
+      case WEFT_WIRE_TAG(5, WEFT_WIRE_BYTES): v.num_attrs++; break;
+      default: break;
+    }
+  }
+  *out = v;
+  return !r.failed;
+}
+
+/* The order and the letters of inputs, as TensorFlow checks them before anything else. */
+static weft_status_t *check_inputs(const import_t *im, weft_str_t def, const node_view_t *v) {
+  weft_wire_reader_t r = weft_wire_reader(def);
+  weft_wire_field_t f;
+  bool in_controls = false;
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag != WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES)) continue;
+    if (!im->o->allow_internal_ops && !weft_input_is_valid(f.bytes)) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Illegal op input name '%.*s'\n\t [[{{node %.*s}}]]", WEFT_STR_ARGS(f.bytes),
+                        WEFT_STR_ARGS(v->name));
+    }
+    if (in_controls && !is_control(f.bytes)) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "All control inputs must follow all data inputs\n\t [[{{node %.*s}}]]",
+                        WEFT_STR_ARGS(v->name));
+    }
+    in_controls = is_control(f.bytes);
+  }
+  return NULL;
+}
+
+static weft_status_t *check_syntax(const import_t *im, weft_str_t def, const node_view_t *v) {
+  if (!weft_name_is_valid(v->name, im->o->allow_internal_ops)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Illegal op name '%.*s'\n\t [[{{node %.*s}}]]", WEFT_STR_ARGS(v->name),
+                      WEFT_STR_ARGS(v->name));
+  }
+  if (v->num_attrs > WEFT_MAX_ATTRS) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s' has %d attributes; at most %d are allowed", WEFT_STR_ARGS(v->name),
+                      v->num_attrs, WEFT_MAX_ATTRS);
+  }
+  if (v->num_data + v->num_controls == 0) return NULL;
+  return check_inputs(im, def, v);
+}
+
+static weft_status_t *check_is_new(const import_t *im, weft_str_t name) {
+  const weft_node_t *same = weft_graph_find(im->g, name);
+  if (same == NULL) return NULL;
+  if (im->o->is_extend && same->id < im->first_id) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "GraphDef argument to Extend includes node '%.*s', which was created by a previous call to Create "
+                      "or Extend in this session.",
+                      WEFT_STR_ARGS(name));
+  }
+  return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s' is not unique", WEFT_STR_ARGS(name));
+}
+
+/* An attribute's name lives with its op, or else once per graph. */
+static weft_str_t attr_name(import_t *im, const weft_op_def_t *op, weft_str_t key) {
+  for (int i = 0; i < op->num_attrs; i++) {
+    if (weft_str_eq(op->attrs[i].name, key)) return op->attrs[i].name;
+  }
+  return weft_graph_intern(im->g, key);
+}
+
+static weft_status_t *reserve_attrs(import_t *im, int n) {
+  if (n <= im->attrs_capacity) return NULL;
+  int capacity = n < 32 ? 32 : n;
+  weft_named_attr_t *attrs = weft_realloc(im->attrs, (size_t)capacity, sizeof *attrs);
+  if (attrs == NULL) return no_memory();
+  im->attrs = attrs;
+  im->attrs_capacity = capacity;
+  return NULL;
+}
+
+static weft_status_t *read_attr(import_t *im, const weft_node_t *n, weft_str_t entry, weft_named_attr_t *out) {
+  weft_str_t key, value;
+  if (!weft_map_entry_read(entry, &key, &value)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': an attribute cannot be parsed", n->name.data);
+  }
+  out->name = attr_name(im, n->op, key);
+  if (out->name.data == NULL) return no_memory();
+  weft_status_t *s = weft_attr_from_proto(&im->g->arena, value, &out->value);
+  return weft_status_annotate(s, "for attr '%.*s' of node '%s'", WEFT_STR_ARGS(key), n->name.data);
+}
+
+static weft_status_t *read_attrs(import_t *im, weft_node_t *n, weft_str_t def, const node_view_t *v) {
+  WEFT_RETURN_IF_ERROR(reserve_attrs(im, v->num_attrs));
+  weft_wire_reader_t r = weft_wire_reader(def);
+  weft_wire_field_t f;
+  int num_attrs = 0;
+  while (num_attrs < v->num_attrs && weft_wire_next(&r, &f)) {
+    if (f.tag != WEFT_WIRE_TAG(5, WEFT_WIRE_BYTES)) continue;
+    weft_status_t *s = read_attr(im, n, f.bytes, &im->attrs[num_attrs]);
+    if (s != NULL) {
+      for (int i = 0; i < num_attrs; i++) weft_attr_release_tensors(&im->attrs[i].value);
+      return s;
+    }
+    num_attrs++;
+  }
+  return weft_node_set_attrs(im->g, n, im->attrs, num_attrs, im->words);
+}
+
+static weft_status_t *set_device(import_t *im, weft_node_t *n, weft_str_t device) {
+  if (im->last_device.data == NULL || !weft_str_eq(device, im->last_device)) {
+    im->last_device = weft_graph_intern(im->g, device);
+    if (im->last_device.data == NULL) return no_memory();
+  }
+  n->requested_device = im->last_device;
+  return NULL;
+}
+
+static weft_status_t *read_node(import_t *im, weft_str_t def) {
+  node_view_t v;
+  if (!view_node(def, &v)) {
+    return v.name.length == 0 ? invalid_graph_def()
+                              : WEFT_ERROR(INVALID_ARGUMENT, "Invalid GraphDef: node '%.*s' cannot be parsed",
+                                           WEFT_STR_ARGS(v.name));
+  }
+  WEFT_RETURN_IF_ERROR(check_syntax(im, def, &v));
+  if (im->last_op == NULL || !weft_str_eq(im->last_op->name, v.op)) {
+    weft_node_resolve_op(im->g, v.op, &im->last_op, &im->last_function);
+  }
+  if (im->last_op == NULL) return weft_unknown_ops_add(&im->unknown, v.op, v.name);
+  if (!weft_unknown_ops_is_empty(&im->unknown)) return NULL; /* it fails anyhow; the rest is for the list */
+  if ((im->last_op->flags & WEFT_OP_INTERNAL) != 0 && !im->o->allow_internal_ops) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': op '%.*s' is internal and may not be in a client's graph",
+                      WEFT_STR_ARGS(v.name), WEFT_STR_ARGS(v.op));
+  }
+  WEFT_RETURN_IF_ERROR(check_is_new(im, v.name));
+  weft_str_t name = weft_arena_str(&im->g->arena, v.name);
+  if (name.data == NULL) return no_memory();
+  weft_node_t *n = NULL;
+  WEFT_RETURN_IF_ERROR(weft_graph_enter(im->g, name, &n));
+  n->op = im->last_op;
+  n->function = im->last_function;
+  n->flags = n->op->flags;
+  n->assigned_device = WEFT_STR("");
+  WEFT_RETURN_IF_ERROR(set_device(im, n, v.device));
+  WEFT_RETURN_IF_ERROR(read_attrs(im, n, def, &v));
+  WEFT_RETURN_IF_ERROR(weft_node_set_types(im->g, n, v.num_data, im->words));
+  if (v.num_controls > 0) {
+    n->controls = weft_arena_calloc(&im->g->arena, (size_t)v.num_controls, sizeof(*n->controls));
+    if (n->controls == NULL) return no_memory();
+    n->controls_capacity = v.num_controls;
+  }
+  return NULL;
+}
+
+/* ---- 3. inputs ---- */
+
+static weft_status_t *unknown_input(const weft_node_t *n, weft_str_t input) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': Unknown input node '%.*s'", n->name.data, WEFT_STR_ARGS(input));
+}
+
+static weft_node_t *find_producer(const import_t *im, weft_str_t name) {
+  weft_node_t *from = weft_graph_find(im->g, name);
+  return from != NULL && from->id < im->first_id && !im->o->allow_existing ? NULL : from;
+}
+
+static weft_status_t *read_input(const import_t *im, weft_node_t *n, weft_str_t input, int *num_data) {
+  weft_output_t from = {NULL, 0};
+  weft_str_t name = WEFT_STR("");
+  if (is_control(input)) {
+    from.node = find_producer(im, weft_str_of(input.data + 1, input.length - 1));
+    if (from.node == NULL) return unknown_input(n, input);
+    if (from.node->mark != n->id + 1) { /* not yet a control input of this node */
+      from.node->mark = n->id + 1;
+      n->controls[n->num_controls++] = from.node;
+    }
+    return NULL;
+  }
+  if (weft_tensor_name_parse(input, &name, &from.index)) from.node = find_producer(im, name);
+  if (from.node == NULL) return unknown_input(n, input);
+  return weft_node_connect(n, (*num_data)++, from);
+}
+
+static weft_status_t *read_inputs(const import_t *im, weft_node_t *n, weft_str_t def) {
+  weft_wire_reader_t r = weft_wire_reader(def);
+  weft_wire_field_t f;
+  int num_data = 0;
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(read_input(im, n, f.bytes, &num_data));
+  }
+  return NULL;
+}
+
+/* ---- all of it ---- */
+
+static weft_status_t *check_cycles(const weft_graph_t *g) {
+  weft_node_t **order = NULL;
+  weft_status_t *s = weft_graph_topological_order(g, &order);
+  weft_free(order);
+  return s;
+}
+
+static weft_status_t *run(import_t *im, weft_str_t graph_def) {
+  WEFT_RETURN_IF_ERROR(read_top_level(im, graph_def));
+  for (int i = 0; i < im->num_defs; i++) WEFT_RETURN_IF_ERROR(read_node(im, im->defs[i]));
+  WEFT_RETURN_IF_ERROR(weft_unknown_ops_search_functions(&im->unknown, im->g, im->first_id));
+  if (!weft_unknown_ops_is_empty(&im->unknown)) return weft_unknown_ops_error(&im->unknown);
+  for (int id = 0; id < im->g->num_nodes; id++) {
+    if (im->g->nodes[id] != NULL) im->g->nodes[id]->mark = 0;
+  }
+  for (int i = 0; i < im->num_defs; i++) {
+    weft_node_t *n = im->g->nodes[im->first_id + i];
+    if (n->num_inputs + n->controls_capacity > 0) WEFT_RETURN_IF_ERROR(read_inputs(im, n, im->defs[i]));
+  }
+  return check_cycles(im->g);
+}
+
+weft_status_t *weft_graph_import(weft_graph_t *g, weft_str_t graph_def, const weft_import_options_t *o) {
+  import_t im = {.g = g, .o = o, .first_id = g->num_nodes};
+  im.words = o->is_client_api ? WEFT_WORDS_CLIENT : WEFT_WORDS_SERVER;
+  weft_status_t *s = run(&im, graph_def);
+  weft_unknown_ops_deinit(&im.unknown);
+  weft_free(im.defs);
+  weft_free(im.attrs);
+  return s;
+}
