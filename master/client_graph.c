@@ -1,0 +1,273 @@
+/* master/client_graph.c - prune while copying: only what is reachable from fetches and targets is cloned.
+ *
+ * A walk backwards from the roots marks nodes; it stops at fed outputs. Then
+ * the marked nodes are cloned, and inputs from fed outputs are wired to their
+ * _Recv. The session's graph is only read, so many signatures can be built at once.
+ */
+#include "master/client_graph.h"
+
+#include "base/alloc.h"
+#include "graph/function.h"
+#include "rendezvous/rendezvous.h"
+
+typedef struct fed {
+  weft_output_t from;   /* in the full graph */
+  weft_output_t by;     /* in the full graph: of a tensor connection; node NULL for a feed */
+  weft_str_t name;
+  weft_node_t *recv;    /* in the new graph */
+  struct fed *next;     /* of the same node */
+} fed_t;
+
+typedef struct build {
+  const weft_graph_t *full;
+  const weft_signature_t *signature;
+  const weft_session_device_t *client;
+  weft_graph_t *g;
+  weft_node_t **clones;    /* by id of the full graph; NULL: not needed */
+  bool *is_needed;         /* by id */
+  const weft_node_t **stack;
+  int top;
+  fed_t *feds;             /* feeds, then connections */
+  int num_feds;
+  weft_map_t fed_nodes;    /* node id of the full graph -> fed_t chain */
+} build_t;
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's graph"); }
+
+static weft_status_t *find_output(const weft_graph_t *full, weft_str_t text, const char *what, weft_output_t *out) {
+  weft_str_t name;
+  int index;
+  weft_node_t *n = weft_tensor_name_parse(text, &name, &index) ? weft_graph_find(full, name) : NULL;
+  if (n == NULL) return WEFT_ERROR(NOT_FOUND, "%s %.*s: not found", what, WEFT_STR_ARGS(text));
+  if (index < 0 || index >= n->num_outputs) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s: output index %d is out of range: node '%.*s' has %d outputs", what,
+                      WEFT_STR_ARGS(text), index, WEFT_STR_ARGS(name), n->num_outputs);
+  }
+  *out = (weft_output_t){n, index};
+  return NULL;
+}
+
+static fed_t *fed_of(const build_t *b, weft_output_t o) {
+  if (b->num_feds == 0) return NULL;
+  fed_t *f = weft_map_get_u64(&b->fed_nodes, (uint64_t)o.node->id);
+  while (f != NULL && f->from.index != o.index) f = f->next;
+  return f;
+}
+
+static weft_status_t *add_fed(build_t *b, weft_str_t name, const weft_str_t *by) {
+  fed_t *f = &b->feds[b->num_feds];
+  f->name = name;
+  WEFT_RETURN_IF_ERROR(find_output(b->full, name, "FeedInputs: unable to find feed output", &f->from));
+  if (by != NULL) WEFT_RETURN_IF_ERROR(find_output(b->full, *by, "tensor_connection: unable to find", &f->by));
+  if (fed_of(b, f->from) != NULL) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Endpoint \"%.*s\" fed more than once.", WEFT_STR_ARGS(name));
+  }
+  f->next = weft_map_get_u64(&b->fed_nodes, (uint64_t)f->from.node->id);
+  b->num_feds++;
+  return weft_map_put_u64(&b->fed_nodes, (uint64_t)f->from.node->id, f, NULL);
+}
+
+static weft_status_t *add_feds(build_t *b) {
+  const weft_signature_t *s = b->signature;
+  b->feds = weft_calloc((size_t)s->num_feeds + (size_t)s->num_connections, sizeof *b->feds);
+  if (b->feds == NULL) return no_memory();
+  for (int i = 0; i < s->num_feeds; i++) WEFT_RETURN_IF_ERROR(add_fed(b, s->feeds[i], NULL));
+  for (int i = 0; i < s->num_connections; i++) {
+    WEFT_RETURN_IF_ERROR(add_fed(b, s->connections_to[i], &s->connections_from[i]));
+  }
+  return NULL;
+}
+
+/* ---- what is needed ---- */
+
+static void need(build_t *b, const weft_node_t *n) {
+  if (b->is_needed[n->id]) return;
+  b->is_needed[n->id] = true;
+  b->stack[b->top++] = n; /* each node is pushed once: num_nodes is room enough */
+}
+
+static void need_output(build_t *b, weft_output_t o) {
+  fed_t *f = fed_of(b, o);
+  if (f == NULL) {
+    need(b, o.node);
+  } else if (f->by.node != NULL) {
+    need(b, f->by.node);
+  }
+}
+
+static weft_status_t *mark(build_t *b) {
+  const weft_signature_t *s = b->signature;
+  for (int i = 0; i < s->num_fetches; i++) {
+    weft_output_t from;
+    WEFT_RETURN_IF_ERROR(find_output(b->full, s->fetches[i], "FetchOutputs node", &from));
+    fed_t *f = fed_of(b, from);
+    if (f != NULL && f->by.node == NULL) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Tensor %.*s is both fed and fetched.", WEFT_STR_ARGS(s->fetches[i]));
+    }
+    need_output(b, from);
+  }
+  for (int i = 0; i < s->num_targets; i++) {
+    weft_str_t name = s->targets[i];
+    int index;
+    weft_node_t *n = weft_tensor_name_parse(s->targets[i], &name, &index) ? weft_graph_find(b->full, name) : NULL;
+    if (n == NULL) {
+      return WEFT_ERROR(NOT_FOUND, "PruneForTargets: Some target nodes not found: %.*s", WEFT_STR_ARGS(s->targets[i]));
+    }
+    need(b, n);
+  }
+  while (b->top > 0) {
+    const weft_node_t *n = b->stack[--b->top];
+    for (int i = 0; i < n->num_inputs; i++) need_output(b, n->inputs[i]);
+    for (int i = 0; i < n->num_controls; i++) need(b, n->controls[i]);
+  }
+  return NULL;
+}
+
+/* ---- the new graph ---- */
+
+void weft_client_key(weft_strbuf_t *out, const weft_session_device_t *client, weft_str_t tensor) {
+  weft_key_print(out, client->attributes.name, client->attributes.incarnation, client->attributes.name, tensor, 0, 0);
+}
+
+/* Adds "_recv_<node>_<index>" or "_send_<node>_<index>". */
+static weft_status_t *add_transfer(build_t *b, const char *op, const char *prefix, weft_str_t tensor, weft_output_t o,
+                                   int dtype, const weft_output_t *input, weft_node_t **out) {
+  weft_strbuf_t name = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&name, "%s%.*s_%d", prefix, WEFT_STR_ARGS(o.node->name), o.index);
+  weft_str_t unique = name.failed ? (weft_str_t){NULL, 0} : weft_graph_unique_name(b->g, weft_str_of(name.data, name.length));
+  weft_strbuf_deinit(&name);
+  weft_str_t device = weft_graph_intern(b->g, b->client->attributes.name);
+  if (unique.data == NULL || device.data == NULL) return no_memory();
+  weft_named_attr_t attrs[] = {
+      {WEFT_STR("tensor_name"), {.kind = WEFT_ATTR_STRING, .s = tensor}},
+      {WEFT_STR("send_device"), {.kind = WEFT_ATTR_STRING, .s = device}},
+      {WEFT_STR("recv_device"), {.kind = WEFT_ATTR_STRING, .s = device}},
+      {WEFT_STR("send_device_incarnation"), {.kind = WEFT_ATTR_INT, .i = (int64_t)b->client->attributes.incarnation}},
+      {WEFT_STR("client_terminated"), {.kind = WEFT_ATTR_BOOL, .b = true}},
+      {input == NULL ? WEFT_STR("tensor_type") : WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .type = dtype}},
+  };
+  weft_node_spec_t spec = {.name = unique, .op = weft_str(op), .device = device, .inputs = input,
+                           .num_inputs = input == NULL ? 0 : 1, .attrs = attrs, .num_attrs = 6};
+  WEFT_RETURN_IF_ERROR(weft_graph_add(b->g, &spec, out));
+  (*out)->assigned_device = device;
+  return NULL;
+}
+
+static weft_status_t *clone_needed(build_t *b) {
+  WEFT_RETURN_IF_ERROR(weft_graph_create(&b->g));
+  weft_function_library_release(b->g->library);
+  b->g->library = weft_function_library_retain(b->full->library);
+  b->g->producer = b->full->producer;
+  b->g->min_consumer = b->full->min_consumer;
+  for (int i = 0; i < b->full->num_nodes; i++) {
+    if (b->is_needed[i]) WEFT_RETURN_IF_ERROR(weft_graph_clone_node(b->g, b->full->nodes[i], &b->clones[i]));
+  }
+  for (int i = 0; i < b->num_feds; i++) {
+    fed_t *f = &b->feds[i];
+    if (f->by.node != NULL) continue;
+    int dtype = weft_dtype_base(f->from.node->output_types[f->from.index]);
+    WEFT_RETURN_IF_ERROR(add_transfer(b, "_Recv", "_recv_", f->name, f->from, dtype, NULL, &f->recv));
+  }
+  return NULL;
+}
+
+static weft_output_t source(const build_t *b, weft_output_t o) {
+  fed_t *f = fed_of(b, o);
+  if (f == NULL) return (weft_output_t){b->clones[o.node->id], o.index};
+  if (f->by.node == NULL) return (weft_output_t){f->recv, 0};
+  return (weft_output_t){b->clones[f->by.node->id], f->by.index};
+}
+
+static weft_status_t *wire(build_t *b) {
+  for (int i = 0; i < b->full->num_nodes; i++) {
+    const weft_node_t *n = b->full->nodes[i];
+    weft_node_t *clone = b->clones[i];
+    if (clone == NULL) continue;
+    for (int k = 0; k < n->num_inputs; k++) weft_graph_set_input(clone, k, source(b, n->inputs[k]));
+    for (int k = 0; k < n->num_controls; k++) {
+      weft_node_t *from = n->controls[k], *wait_for = b->clones[from->id];
+      /* A fed placeholder never runs: who waits for it waits for the feed. */
+      fed_t *f = (from->flags & WEFT_OP_PLACEHOLDER) == 0 ? NULL : fed_of(b, (weft_output_t){from, 0});
+      if (f != NULL && f->recv != NULL) wait_for = f->recv;
+      WEFT_RETURN_IF_ERROR(weft_graph_add_control(b->g, wait_for, clone));
+    }
+  }
+  for (int i = 0; i < b->signature->num_fetches; i++) {
+    weft_output_t from;
+    WEFT_RETURN_IF_ERROR(find_output(b->full, b->signature->fetches[i], "FetchOutputs node", &from));
+    weft_output_t input = source(b, from);
+    weft_node_t *send;
+    int dtype = weft_dtype_base(from.node->output_types[from.index]);
+    WEFT_RETURN_IF_ERROR(add_transfer(b, "_Send", "_send_", b->signature->fetches[i], from, dtype, &input, &send));
+  }
+  return NULL;
+}
+
+/* Needed only through a control edge from a fed placeholder: its clone has no consumer, but would fail when run. */
+static void drop_fed_placeholders(build_t *b) {
+  for (int i = 0; i < b->num_feds; i++) {
+    const weft_node_t *n = b->feds[i].from.node;
+    if ((n->flags & WEFT_OP_PLACEHOLDER) == 0 || b->clones[n->id] == NULL || b->feds[i].recv == NULL) continue;
+    weft_graph_remove(b->g, b->clones[n->id]);
+    b->clones[n->id] = NULL;
+  }
+}
+
+weft_status_t *weft_client_graph_build(const weft_graph_t *full, const weft_signature_t *signature,
+                                       const weft_session_device_t *client, weft_graph_t **out) {
+  if (signature->num_fetches == 0 && signature->num_targets == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Must specify at least one target to fetch or execute.");
+  }
+  size_t n = (size_t)full->num_nodes + 1;
+  build_t b = {.full = full, .signature = signature, .client = client, .fed_nodes = WEFT_MAP_INIT};
+  b.clones = weft_calloc(n, sizeof(weft_node_t *));
+  b.is_needed = weft_calloc(n, sizeof *b.is_needed);
+  b.stack = weft_calloc(n, sizeof(weft_node_t *));
+  weft_status_t *s = b.clones == NULL || b.is_needed == NULL || b.stack == NULL ? no_memory() : NULL;
+  if (s == NULL) s = add_feds(&b);
+  if (s == NULL) s = mark(&b);
+  if (s == NULL) s = clone_needed(&b);
+  if (s == NULL) s = wire(&b);
+  if (s == NULL) drop_fed_placeholders(&b);
+  if (s == NULL) {
+    *out = b.g;
+    b.g = NULL;
+  }
+  weft_graph_destroy(b.g);
+  weft_map_deinit(&b.fed_nodes);
+  weft_free(b.feds);
+  weft_free(b.clones);
+  weft_free(b.is_needed);
+  weft_free(b.stack);
+  return s;
+}
+
+weft_status_t *weft_client_graph_check_fetch(const weft_graph_t *full, weft_str_t fetch, const weft_str_t *feeds,
+                                             const bool *is_fed, int num_feeds) {
+  size_t n = (size_t)full->num_nodes + 1;
+  weft_signature_t signature = {.feeds = feeds, .num_feeds = num_feeds};
+  build_t b = {.full = full, .signature = &signature, .fed_nodes = WEFT_MAP_INIT};
+  b.is_needed = weft_calloc(n, sizeof *b.is_needed);
+  b.stack = weft_calloc(n, sizeof(weft_node_t *));
+  weft_output_t from = {NULL, 0};
+  weft_status_t *s = b.is_needed == NULL || b.stack == NULL ? no_memory() : add_feds(&b);
+  if (s == NULL) s = find_output(full, fetch, "FetchOutputs node", &from);
+  if (s == NULL) need_output(&b, from);
+  while (s == NULL && b.top > 0) {
+    const weft_node_t *at = b.stack[--b.top];
+    for (int i = 0; s == NULL && i < at->num_inputs; i++) {
+      fed_t *f = fed_of(&b, at->inputs[i]);
+      if (f != NULL && !is_fed[f - b.feds]) {
+        s = WEFT_ERROR(INVALID_ARGUMENT, "Tensor %.*s can't be computed from the feeds that have been fed so far.",
+                       WEFT_STR_ARGS(fetch));
+      }
+      need_output(&b, at->inputs[i]);
+    }
+    for (int i = 0; i < at->num_controls; i++) need(&b, at->controls[i]);
+  }
+  weft_map_deinit(&b.fed_nodes);
+  weft_free(b.feds);
+  weft_free(b.is_needed);
+  weft_free(b.stack);
+  return s;
+}

@@ -1,0 +1,81 @@
+/* master/device_set.c - devices in order of preference (reference 3.3). */
+#include "master/device_set.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+static uint32_t type_bit(weft_str_t type) {
+  if (weft_str_is(type, "CPU")) return 1;
+  return weft_str_is(type, "GPU") ? 2 : 0;
+}
+
+weft_status_t *weft_device_set_add(weft_device_set_t *s, const weft_device_list_t *reported) {
+  for (int i = 0; i < reported->n; i++) {
+    weft_device_name_t name;
+    WEFT_RETURN_IF_ERROR(weft_device_name_parse(reported->devices[i].name, &name));
+    if (!weft_device_name_is_full(&name)) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "a worker reported the device '%.*s', whose name is not complete",
+                        WEFT_STR_ARGS(reported->devices[i].name));
+    }
+    bool known = false;
+    for (int k = 0; k < s->list.n && !known; k++) known = weft_str_eq(s->list.devices[k].name, reported->devices[i].name);
+    if (!known) WEFT_RETURN_IF_ERROR(weft_device_list_add(&s->list, &reported->devices[i]));
+  }
+  return NULL;
+}
+
+static int by_preference(const void *a, const void *b) {
+  const weft_session_device_t *x = a, *y = b;
+  if (x->type_bit != y->type_bit) return x->type_bit > y->type_bit ? -1 : 1;
+  if (x->is_local != y->is_local) return x->is_local ? -1 : 1;
+  return weft_str_compare(x->attributes.name, y->attributes.name);
+}
+
+weft_status_t *weft_device_set_finish(weft_device_set_t *s, weft_str_t master_task) {
+  s->devices = weft_calloc((size_t)s->list.n, sizeof *s->devices);
+  if (s->devices == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session's devices");
+  for (int i = 0; i < s->list.n; i++) {
+    weft_session_device_t *d = &s->devices[i];
+    d->attributes = s->list.devices[i];
+    WEFT_RETURN_IF_ERROR(weft_device_name_parse(d->attributes.name, &d->name));
+    d->task = weft_device_task_part(d->attributes.name);
+    d->type_bit = type_bit(d->attributes.type);
+    d->is_local = weft_str_eq(d->task, master_task);
+  }
+  s->n = s->list.n;
+  qsort(s->devices, (size_t)s->n, sizeof *s->devices, by_preference);
+  for (int i = 0; i < s->n; i++) {
+    weft_session_device_t *d = &s->devices[i];
+    WEFT_RETURN_IF_ERROR(weft_map_put(&s->by_name, d->attributes.name, d, NULL));
+    if (s->client == NULL && d->is_local && d->type_bit == 1) s->client = d;
+  }
+  if (s->client == NULL) return WEFT_ERROR(INTERNAL, "the master's task %.*s has no CPU", WEFT_STR_ARGS(master_task));
+  return NULL;
+}
+
+void weft_device_set_deinit(weft_device_set_t *s) {
+  weft_map_deinit(&s->by_name);
+  weft_free(s->devices);
+  weft_device_list_deinit(&s->list);
+  *s = (weft_device_set_t){.list = {.arena = WEFT_ARENA_INIT}};
+}
+
+const weft_session_device_t *weft_device_set_find(const weft_device_set_t *s, weft_str_t full_name) {
+  return weft_map_get(&s->by_name, full_name);
+}
+
+const weft_session_device_t *weft_device_set_choose(const weft_device_set_t *s, const weft_device_name_t *pattern,
+                                                    uint32_t types) {
+  for (int i = 0; i < s->n; i++) {
+    const weft_session_device_t *d = &s->devices[i];
+    if ((d->type_bit & types) != 0 && weft_device_name_matches(pattern, &d->name)) return d;
+  }
+  return NULL;
+}
+
+void weft_device_set_print(const weft_device_set_t *s, weft_strbuf_t *out) {
+  for (int i = 0; i < s->n; i++) {
+    weft_strbuf_printf(out, "%s%.*s", i > 0 ? ", " : "", WEFT_STR_ARGS(s->devices[i].attributes.name));
+  }
+}
