@@ -12,6 +12,7 @@
 typedef struct weft_resource_type {
   const char *name;      /* TensorFlow's type name, in handles: "N10tensorflow3VarE" and the like */
   const char *text;      /* for messages: "Variable" */
+  void (*abandon)(weft_object_t *o); /* the manager has let go of it: whoever waits on it must wake up. May be NULL */
 } weft_resource_type_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_resource_manager_create(weft_resource_manager_t **out);
@@ -32,10 +33,11 @@ WEFT_MUST_CHECK weft_status_t *weft_resource_delete(weft_resource_manager_t *m, 
 /* As above by a handle's type name. */
 WEFT_MUST_CHECK weft_status_t *weft_resource_delete_by_type_name(weft_resource_manager_t *m, weft_str_t container,
                                                                  weft_str_t name, weft_str_t type_name);
-/* Drops everything in a container ("" is the default one). Objects that can be waited on are closed first through
- * their type's destroy when the last holder lets go. */
+/* Drops everything in a container ("" is the default one). Who waits on an object of it wakes up with CANCELLED. */
 void weft_resource_clear(weft_resource_manager_t *m, weft_str_t container);
 weft_str_t weft_resource_container(weft_str_t container); /* "" -> "localhost" */
+/* Changes whenever something is deleted: who keeps an object found here looks it up again when this has changed. */
+uint64_t weft_resource_generation(const weft_resource_manager_t *m);
 /* A name nobody asked for: "_<counter>_<node>". */
 void weft_resource_private_name(weft_resource_manager_t *m, weft_str_t node, weft_strbuf_t *out);
 

@@ -13,13 +13,18 @@
 typedef struct weft_variable { /* Thread-safe through mu. */
   weft_object_t object;        /* first: a variable is a resource */
   weft_mutex_t mu;             /* taken in address order where an op needs several */
-  weft_dtype_t dtype;
+  weft_dtype_t dtype;          /* a handle's variable takes the dtype of its first value: then guarded by mu */
   weft_shape_t shape;          /* declared; may be partly unknown */
   weft_str_t name;             /* owned, for messages */
   weft_tensor_t *value;        /* guarded by mu; NULL: not initialised */
+  atomic_bool is_gone;         /* deleted from its manager: who comes by an old handle must look it up again */
 } weft_variable_t;
+static inline bool weft_variable_is_gone(weft_variable_t *v) {
+  return atomic_load_explicit(&v->is_gone, memory_order_acquire); /* with abandon() in variable.c */
+}
 
-extern const weft_resource_type_t weft_variable_type;
+extern const weft_resource_type_t weft_variable_type;        /* behind a VarHandleOp */
+extern const weft_resource_type_t weft_legacy_variable_type; /* behind a VariableV2: another name space */
 
 WEFT_MUST_CHECK weft_status_t *weft_variable_create(weft_str_t name, weft_dtype_t dtype, const weft_shape_t *shape,
                                                     weft_variable_t **out);
@@ -30,5 +35,13 @@ void weft_variable_write(weft_variable_t *v, weft_tensor_t *value);
 /* Makes v->value writable in place (copies it if others hold it). Errors: FAILED_PRECONDITION "Attempting to use
  * uninitialized value <name>", RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_variable_make_writable_locked(weft_variable_t *v) WEFT_REQUIRES(v->mu);
+
+/* "Attempting to use uninitialized value <name>". */
+WEFT_MUST_CHECK weft_status_t *weft_variable_uninitialized(const weft_variable_t *v);
+/* Takes the mutexes of n variables in address order, each once; some may be the same. n <= 8. */
+void weft_variables_lock(weft_variable_t *const *v, int n);
+void weft_variables_unlock(weft_variable_t *const *v, int n);
+/* weft_variable_make_writable_locked for all of them; the caller holds their mutexes. */
+WEFT_MUST_CHECK weft_status_t *weft_variables_make_writable_locked(weft_variable_t *const *v, int n);
 
 #endif /* WEFT_KERNELS_VARIABLE_H_ */

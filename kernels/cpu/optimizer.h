@@ -1,0 +1,38 @@
+/* kernels/cpu/optimizer.h - one update rule per optimizer, by element.
+ *
+ * A rule changes n elements of a variable and its slots by n elements of the
+ * gradient. It is the same for the whole of a dense gradient and for one row of
+ * a sparse one: who calls it sets the pointers.
+ */
+#ifndef WEFT_KERNELS_CPU_OPTIMIZER_H_
+#define WEFT_KERNELS_CPU_OPTIMIZER_H_
+
+#include "tensor/tensor.h"
+
+enum { WEFT_OPT_MAX_VARS = 4, WEFT_OPT_MAX_SCALARS = 7 };
+
+/* What a node says once. */
+typedef struct weft_opt_flags {
+  bool use_nesterov, update_slots, multiply_linear_by_lr;
+} weft_opt_flags_t;
+
+typedef struct weft_opt_args {
+  void *var[WEFT_OPT_MAX_VARS]; /* the variable, then its slots in the op's order; elements of the rule's dtype */
+  const void *grad;
+  double scalar[WEFT_OPT_MAX_SCALARS]; /* in the op's order: learning rate, decay, ... */
+  int64_t global_step;                 /* of AdagradDA */
+  weft_opt_flags_t flags;
+} weft_opt_args_t;
+
+typedef void weft_opt_rule_fn(const weft_opt_args_t *a, int64_t n);
+
+typedef struct weft_opt_rule {
+  const char *name;   /* "Adam", of ApplyAdam and ResourceApplyAdam */
+  const char *inputs; /* in order: v variable, s scalar, g gradient, t int64 scalar; a sparse op has its indices behind g */
+  weft_opt_rule_fn *f16, *bf16, *f32, *f64;
+} weft_opt_rule_t;
+
+/* NULL if there is no such rule. `name` without Resource, Sparse and Apply. */
+const weft_opt_rule_t *weft_opt_rule_find(weft_str_t name);
+
+#endif /* WEFT_KERNELS_CPU_OPTIMIZER_H_ */
