@@ -20,6 +20,9 @@ typedef struct weft_rpc_server_options {
   const char *host;   /* "127.0.0.1" to listen on loopback, "0.0.0.0" or "[::]" for all */
   int port;           /* 0: any free one */
   int num_threads;    /* that poll and run handlers; 0: chosen */
+  /* Runs on this client's threads instead of its own, if not NULL (borrowed): the way for a server that also
+   * calls others, because two sets of threads would wake each other for every message. */
+  struct weft_rpc_client *client;
 } weft_rpc_server_options_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o, weft_rpc_server_t **out);

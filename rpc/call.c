@@ -1,0 +1,195 @@
+/* rpc/call.c - one call being served: its steps are listed in rpc/call.h. */
+#include "rpc/call.h"
+
+#include <grpc/support/alloc.h>
+#include <grpc/support/time.h>
+#include <limits.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "rpc/slices.h"
+
+/* Status text travels in HTTP/2 trailers, for which peers keep little room. TensorFlow cuts it here, too. */
+enum { MAX_STATUS_TEXT = 3072 };
+#define TRUNCATED " ... [truncated]"
+
+struct weft_rpc_call {
+  weft_rpc_tag_t arrived, closed, answered;
+  atomic_int refs;
+  weft_rpc_method_t *method;
+  grpc_call *call; /* owned; NULL until step 2 */
+  grpc_metadata_array metadata;
+  grpc_call_details details; /* of a call of an unknown method */
+  gpr_timespec deadline;
+  grpc_byte_buffer *payload; /* owned until the request is made of it */
+  weft_message_t *request;   /* owned */
+  weft_canceller_t *canceller;
+  char *peer;       /* owned by gpr; NULL until asked for */
+  int is_cancelled; /* written by gRPC before on_closed */
+};
+
+static void call_unref(weft_rpc_call_t *c) {
+  if (atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_rpc_server_t *server = c->method->server;
+  weft_message_destroy(c->request);
+  grpc_byte_buffer_destroy(c->payload);
+  weft_canceller_release(c->canceller);
+  gpr_free(c->peer);
+  grpc_metadata_array_destroy(&c->metadata);
+  grpc_call_details_destroy(&c->details);
+  if (c->call != NULL) grpc_call_unref(c->call);
+  weft_free(c);
+  weft_rpc_server_leave(server);
+}
+
+static void on_answered(weft_rpc_tag_t *tag, bool ok) {
+  (void)ok; /* false: the peer went away, nobody is left to tell */
+  call_unref((weft_rpc_call_t *)(void *)((char *)tag - offsetof(weft_rpc_call_t, answered)));
+}
+
+static void on_closed(weft_rpc_tag_t *tag, bool ok) {
+  (void)ok; /* always true */
+  weft_rpc_call_t *c = (weft_rpc_call_t *)(void *)((char *)tag - offsetof(weft_rpc_call_t, closed));
+  if (c->is_cancelled) weft_canceller_cancel(c->canceller);
+  call_unref(c);
+}
+
+/* Ends a call with what the operations of `ops` send. Takes the handler's reference:
+ * once the batch has started, the call may be gone. */
+static void answer(weft_rpc_call_t *c, const grpc_op *ops, size_t num_ops) {
+  weft_message_t *request = c->request;
+  c->request = NULL;
+  grpc_call_error error = grpc_call_start_batch(c->call, ops, num_ops, &c->answered, NULL);
+  weft_message_destroy(request); /* a large feed need not wait until the answer is read */
+  if (error == GRPC_CALL_OK) return;
+  weft_log(WEFT_LOG_ERROR, "rpc: cannot answer %s: %s", c->method->path, grpc_call_error_to_string(error));
+  grpc_call_cancel(c->call, NULL);
+  call_unref(c);
+}
+
+void weft_rpc_reply(weft_rpc_call_t *call, weft_message_t *response) {
+  grpc_byte_buffer *buffer = weft_message_to_buffer(response);
+  weft_message_destroy(response);
+  grpc_op ops[3];
+  memset(ops, 0, sizeof ops);
+  ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+  ops[1].op = GRPC_OP_SEND_MESSAGE;
+  ops[1].data.send_message.send_message = buffer;
+  ops[2].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+  ops[2].data.send_status_from_server.status = GRPC_STATUS_OK;
+  answer(call, ops, 3);
+  grpc_byte_buffer_destroy(buffer); /* gRPC has its own references to the slices */
+}
+
+void weft_rpc_fail(weft_rpc_call_t *call, weft_status_t *status) {
+  const char *message = weft_status_message(status);
+  size_t length = strlen(message);
+  char cut[MAX_STATUS_TEXT + sizeof TRUNCATED];
+  if (length > MAX_STATUS_TEXT) {
+    memcpy(cut, message, MAX_STATUS_TEXT);
+    memcpy(cut + MAX_STATUS_TEXT, TRUNCATED, sizeof TRUNCATED);
+    message = cut;
+    length = sizeof cut - 1;
+  }
+  grpc_slice text = grpc_slice_from_copied_buffer(message, length);
+  grpc_op ops[2];
+  memset(ops, 0, sizeof ops);
+  ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+  ops[1].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+  ops[1].data.send_status_from_server.status = (grpc_status_code)weft_status_code(status);
+  ops[1].data.send_status_from_server.status_details = &text;
+  answer(call, ops, 2);
+  grpc_slice_unref(text);
+  weft_status_free(status);
+}
+
+/* Step 2, after the books are in order: the request, the canceller, the operation that tells of the end. */
+static weft_status_t *accept_call(weft_rpc_call_t *c) {
+  grpc_op op;
+  memset(&op, 0, sizeof op);
+  op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
+  op.data.recv_close_on_server.cancelled = &c->is_cancelled;
+  atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+  grpc_call_error error = grpc_call_start_batch(c->call, &op, 1, &c->closed, NULL);
+  if (error != GRPC_CALL_OK) {
+    call_unref(c);
+    return WEFT_ERROR(INTERNAL, "cannot watch a call of %s: %s", c->method->path, grpc_call_error_to_string(error));
+  }
+  grpc_byte_buffer *payload = c->payload;
+  c->payload = NULL;
+  if (c->method->registered != NULL && payload == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s was called without a message", c->method->path);
+  return weft_message_from_buffer(payload, &c->request);
+}
+
+static void on_arrived(weft_rpc_tag_t *tag, bool ok) {
+  weft_rpc_call_t *c = (weft_rpc_call_t *)(void *)((char *)tag - offsetof(weft_rpc_call_t, arrived));
+  if (!ok) { /* the server stops */
+    call_unref(c);
+    return;
+  }
+  weft_rpc_call_await(c->method);
+  weft_status_t *s = NULL;
+  c->canceller = weft_canceller_create(NULL); /* before on_closed can come */
+  if (c->canceller == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while accepting %s", c->method->path);
+  if (s == NULL) s = accept_call(c);
+  if (s != NULL) {
+    weft_rpc_fail(c, s);
+  } else if (c->method->registered == NULL) {
+    weft_str_t path =
+        weft_str_of((const char *)GRPC_SLICE_START_PTR(c->details.method), GRPC_SLICE_LENGTH(c->details.method));
+    if (path.length > 200) path.length = 200;
+    weft_rpc_fail(c, WEFT_ERROR(UNIMPLEMENTED, "no method '%.*s' is served here", WEFT_STR_ARGS(path)));
+  } else {
+    c->method->fn(c->method->arg, c);
+  }
+}
+
+void weft_rpc_call_await(weft_rpc_method_t *method) {
+  weft_rpc_server_t *s = method->server;
+  if (!weft_rpc_server_enter(s)) return;
+  weft_rpc_call_t *c = weft_calloc(1, sizeof *c);
+  if (c == NULL) {
+    weft_log(WEFT_LOG_ERROR, "rpc: out of memory while waiting for a call of %s", method->path);
+    weft_rpc_server_leave(s);
+    return;
+  }
+  c->arrived.done = on_arrived;
+  c->closed.done = on_closed;
+  c->answered.done = on_answered;
+  c->method = method;
+  c->deadline = gpr_inf_future(GPR_CLOCK_REALTIME);
+  grpc_metadata_array_init(&c->metadata);
+  grpc_call_details_init(&c->details);
+  atomic_store_explicit(&c->refs, 1, memory_order_release); /* pairs with call_unref on the loop thread */
+  grpc_completion_queue *queue = weft_rpc_server_queue(s);
+  grpc_call_error error =
+      method->registered != NULL
+          ? grpc_server_request_registered_call(weft_rpc_server_impl(s), method->registered, &c->call, &c->deadline,
+                                                &c->metadata, &c->payload, queue, queue, &c->arrived)
+          : grpc_server_request_call(weft_rpc_server_impl(s), &c->call, &c->details, &c->metadata, queue, queue,
+                                     &c->arrived);
+  if (error != GRPC_CALL_OK) {
+    weft_log(WEFT_LOG_ERROR, "rpc: cannot wait for calls of %s: %s", method->path, grpc_call_error_to_string(error));
+    call_unref(c);
+  }
+}
+
+weft_message_t *weft_rpc_call_request(weft_rpc_call_t *call) { return call->request; }
+weft_canceller_t *weft_rpc_call_canceller(weft_rpc_call_t *call) { return call->canceller; }
+
+const char *weft_rpc_call_peer(weft_rpc_call_t *call) {
+  if (call->peer == NULL) call->peer = grpc_call_get_peer(call->call);
+  return call->peer == NULL ? "unknown" : call->peer;
+}
+
+int64_t weft_rpc_call_deadline_ns(weft_rpc_call_t *call) {
+  gpr_timespec future = gpr_inf_future(call->deadline.clock_type);
+  if (gpr_time_cmp(call->deadline, future) >= 0) return INT64_MAX;
+  gpr_timespec left = gpr_time_sub(call->deadline, gpr_now(call->deadline.clock_type));
+  if (left.tv_sec > INT64_MAX / 2000000000) return INT64_MAX;
+  if (left.tv_sec < -INT32_MAX) return 0;
+  return weft_clock_ns() + left.tv_sec * 1000000000 + left.tv_nsec;
+}

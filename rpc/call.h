@@ -1,0 +1,44 @@
+/* rpc/call.h - one call being served; only for this folder.
+ *
+ * Its life, and who holds the object (`refs`) at each step:
+ *
+ *   1. weft_rpc_call_await   asks gRPC for the next call of a method.              gRPC holds the object by `arrived`
+ *   2. on_arrived            a call is here, with its payload; the next is awaited. The handler's and the closing
+ *                            operation's references are made, the closing operation (`closed`) is started.
+ *   3. handler               runs on the loop thread, keeps the call as long as it likes.   handler holds one
+ *      on_closed             the call is over, or the peer went away: cancels.              `closed` gives its one back
+ *   4. weft_rpc_reply/_fail  first metadata, message and status go out in one operation (`answered`), which takes
+ *                            the handler's reference over.
+ *   5. on_answered           they are on their way.                                        gives it back
+ *   6. the last reference    frees the object, and tells a server that waits for its end.
+ *
+ * on_closed may come before, during or after 4. When the server stops, step 1 ends with ok == false.
+ */
+#ifndef WEFT_RPC_CALL_H_
+#define WEFT_RPC_CALL_H_
+
+#include <stdatomic.h>
+
+#include "rpc/loop.h"
+#include "rpc/server.h"
+
+/* A method of a server; `registered` is NULL for the one that stands for all unknown methods. */
+typedef struct weft_rpc_method {
+  weft_rpc_server_t *server;
+  const char *path;
+  weft_rpc_handler_fn *fn;
+  void *arg;
+  void *registered;
+} weft_rpc_method_t;
+
+/* What calls need of their server (rpc/server.c). */
+grpc_server *weft_rpc_server_impl(weft_rpc_server_t *s);
+grpc_completion_queue *weft_rpc_server_queue(weft_rpc_server_t *s);
+/* One more object; false once the server stops. */
+bool weft_rpc_server_enter(weft_rpc_server_t *s);
+void weft_rpc_server_leave(weft_rpc_server_t *s);
+
+/* Step 1. Without memory nothing is awaited: the others of the method go on.  */
+void weft_rpc_call_await(weft_rpc_method_t *method);
+
+#endif /* WEFT_RPC_CALL_H_ */

@@ -1,0 +1,269 @@
+/* rpc/channel.c - unary calls: one operation out, one event back.
+ *
+ * The life of a call that is made, and who holds it:
+ *   1. call_create     made; the caller holds it
+ *   2. call_start      everything is sent and asked for in one batch; gRPC holds it by `done`. From here on the
+ *                      canceller may cancel it
+ *   3. on_done / sync  the batch is over: the canceller lets go, the answer becomes a message or a status
+ *   4. call_destroy    freed, before the caller's function runs
+ *
+ * gRPC always ends a batch that asks for the status, so 3 always comes.
+ */
+#include "rpc/channel.h"
+
+#include <grpc/grpc_security.h>
+#include <grpc/support/alloc.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "rpc/arguments.h"
+#include "rpc/client.h"
+#include "rpc/slices.h"
+
+enum { MAX_PATHS = 64 };
+
+struct weft_rpc_channel {
+  atomic_int refs;
+  weft_rpc_client_t *client; /* borrowed */
+  grpc_channel *impl;
+  char *target; /* owned */
+  weft_mutex_t mu;
+  atomic_int num_paths; /* grows under mu, after its entry was written; pairs with the load in registered() */
+  struct {
+    const char *path;
+    void *handle;
+  } paths[MAX_PATHS];
+};
+
+typedef struct call {
+  weft_rpc_tag_t done;
+  weft_rpc_channel_t *channel; /* retained */
+  grpc_call *impl;
+  weft_canceller_t *canceller; /* retained; may be NULL */
+  uint64_t token;
+  bool is_registered;
+  grpc_metadata_array initial, trailing;
+  grpc_byte_buffer *request, *response;
+  grpc_status_code code;
+  grpc_slice text;
+  weft_rpc_done_fn *fn;
+  void *arg;
+} call_t;
+
+weft_status_t *weft_rpc_channel_create(weft_rpc_client_t *client, weft_str_t target, weft_rpc_channel_t **out) {
+  char uri[512];
+  int n = snprintf(uri, sizeof uri, "dns:///%.*s", WEFT_STR_ARGS(target));
+  if (n < 0 || (size_t)n >= sizeof uri || memchr(target.data, '\0', target.length) != NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.100s...' is not a host and a port", uri);
+  weft_rpc_channel_t *c = weft_calloc(1, sizeof *c);
+  char *name = weft_strndup(target.data, target.length);
+  if (c == NULL || name == NULL) {
+    weft_free(c);
+    weft_free(name);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a channel to %s", uri);
+  }
+  atomic_init(&c->refs, 1);
+  c->client = client;
+  c->target = name;
+  weft_mutex_init(&c->mu);
+  grpc_channel_credentials *plain = grpc_insecure_credentials_create();
+  c->impl = grpc_channel_create(uri, plain, weft_rpc_channel_arguments());
+  grpc_channel_credentials_release(plain);
+  *out = c;
+  return NULL;
+}
+
+weft_rpc_channel_t *weft_rpc_channel_retain(weft_rpc_channel_t *c) {
+  atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+  return c;
+}
+
+void weft_rpc_channel_release(weft_rpc_channel_t *c) {
+  if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
+  grpc_channel_destroy(c->impl);
+  weft_mutex_deinit(&c->mu);
+  weft_free(c->target);
+  weft_free(c);
+}
+
+weft_str_t weft_rpc_channel_target(const weft_rpc_channel_t *c) { return weft_str(c->target); }
+
+static void *find_path(const weft_rpc_channel_t *c, const char *path) {
+  int n = atomic_load_explicit(&c->num_paths, memory_order_acquire);
+  for (int i = 0; i < n; i++) {
+    if (c->paths[i].path == path) return c->paths[i].handle;
+  }
+  return NULL;
+}
+
+/* gRPC's handle for a path: with it, a call need not look at the text again. NULL: there are too many. */
+static void *registered(weft_rpc_channel_t *c, const char *path) {
+  void *handle = find_path(c, path);
+  if (handle != NULL) return handle;
+  weft_mutex_lock(&c->mu);
+  handle = find_path(c, path);
+  int n = atomic_load_explicit(&c->num_paths, memory_order_relaxed);
+  if (handle == NULL && n < MAX_PATHS) {
+    handle = grpc_channel_register_call(c->impl, path, NULL, NULL);
+    c->paths[n].path = path;
+    c->paths[n].handle = handle;
+    atomic_store_explicit(&c->num_paths, n + 1, memory_order_release);
+  }
+  weft_mutex_unlock(&c->mu);
+  return handle;
+}
+
+static void cancel_call(void *arg) {
+  call_t *call = arg;
+  grpc_call_cancel_with_status(call->impl, GRPC_STATUS_CANCELLED, "the call was cancelled", NULL);
+}
+
+static void call_destroy(call_t *call) {
+  if (call == NULL) return;
+  grpc_metadata_array_destroy(&call->initial);
+  grpc_metadata_array_destroy(&call->trailing);
+  grpc_byte_buffer_destroy(call->request);
+  grpc_byte_buffer_destroy(call->response);
+  grpc_slice_unref(call->text);
+  if (call->impl != NULL) grpc_call_unref(call->impl);
+  weft_canceller_release(call->canceller);
+  weft_rpc_client_t *client = call->channel->client;
+  weft_rpc_channel_release(call->channel);
+  weft_free(call);
+  weft_rpc_client_leave(client);
+}
+
+/* Consumes `request`. */
+static weft_status_t *call_create(weft_rpc_channel_t *c, grpc_completion_queue *queue, const char *path,
+                                  weft_message_t *request, const weft_rpc_options_t *o, call_t **out) {
+  call_t *call = weft_calloc(1, sizeof *call);
+  if (call == NULL) {
+    weft_message_destroy(request);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while calling %s", path);
+  }
+  weft_rpc_client_enter(c->client);
+  call->channel = weft_rpc_channel_retain(c);
+  grpc_metadata_array_init(&call->initial);
+  grpc_metadata_array_init(&call->trailing);
+  call->text = grpc_empty_slice();
+  call->request = weft_message_to_buffer(request);
+  weft_message_destroy(request);
+  gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  if (o != NULL && o->timeout_ms > 0)
+    deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(o->timeout_ms, GPR_TIMESPAN));
+  void *handle = registered(c, path);
+  if (handle != NULL) {
+    call->impl =
+        grpc_channel_create_registered_call(c->impl, NULL, GRPC_PROPAGATE_DEFAULTS, queue, handle, deadline, NULL);
+  } else {
+    call->impl = grpc_channel_create_call(c->impl, NULL, GRPC_PROPAGATE_DEFAULTS, queue,
+                                          grpc_slice_from_static_string(path), NULL, deadline, NULL);
+  }
+  call->canceller = o == NULL ? NULL : weft_canceller_retain(o->canceller);
+  *out = call;
+  return NULL;
+}
+
+/* Step 2. After a success the call may be gone. */
+static weft_status_t *call_start(call_t *call, const char *path, const weft_rpc_options_t *o) {
+  grpc_op ops[6];
+  memset(ops, 0, sizeof ops);
+  ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+  if (o != NULL && o->wait_for_ready)
+    ops[0].flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
+  ops[1].op = GRPC_OP_SEND_MESSAGE;
+  ops[1].data.send_message.send_message = call->request;
+  ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+  ops[3].op = GRPC_OP_RECV_INITIAL_METADATA;
+  ops[3].data.recv_initial_metadata.recv_initial_metadata = &call->initial;
+  ops[4].op = GRPC_OP_RECV_MESSAGE;
+  ops[4].data.recv_message.recv_message = &call->response;
+  ops[5].op = GRPC_OP_RECV_STATUS_ON_CLIENT;
+  ops[5].data.recv_status_on_client.trailing_metadata = &call->trailing;
+  ops[5].data.recv_status_on_client.status = &call->code;
+  ops[5].data.recv_status_on_client.status_details = &call->text;
+  if (call->canceller != NULL) {
+    call->is_registered = weft_canceller_register(call->canceller, cancel_call, call, &call->token);
+    if (!call->is_registered) {
+      if (!weft_canceller_is_cancelled(call->canceller))
+        return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while calling %s", path);
+      cancel_call(call); /* the batch then ends with CANCELLED */
+    }
+  }
+  grpc_call_error error = grpc_call_start_batch(call->impl, ops, 6, &call->done, NULL);
+  if (error == GRPC_CALL_OK) return NULL;
+  if (call->is_registered) weft_canceller_deregister(call->canceller, call->token);
+  return WEFT_ERROR(INTERNAL, "cannot call %s: %s", path, grpc_call_error_to_string(error));
+}
+
+/* Step 3. */
+static weft_status_t *call_finish(call_t *call, weft_message_t **out) {
+  if (call->is_registered) weft_canceller_deregister(call->canceller, call->token);
+  if (call->code != GRPC_STATUS_OK) {
+    weft_str_t text = weft_str_of((const char *)GRPC_SLICE_START_PTR(call->text), GRPC_SLICE_LENGTH(call->text));
+    int code = (int)call->code;
+    /* A server that went away in the middle: gRPC does not know whether the call was served. */
+    if (code == GRPC_STATUS_UNKNOWN && weft_str_is(text, "Stream removed")) code = WEFT_UNAVAILABLE;
+    return weft_status_from_wire(code, text.data, text.length);
+  }
+  if (call->response == NULL)
+    return WEFT_ERROR(INTERNAL, "the server at %s answered without a message", call->channel->target);
+  grpc_byte_buffer *response = call->response;
+  call->response = NULL;
+  return weft_message_from_buffer(response, out);
+}
+
+static void on_done(weft_rpc_tag_t *tag, bool ok) {
+  (void)ok; /* always true for a batch that asks for the status */
+  call_t *call = (call_t *)(void *)tag;
+  weft_rpc_done_fn *fn = call->fn;
+  void *arg = call->arg;
+  weft_message_t *response = NULL;
+  weft_status_t *s = call_finish(call, &response);
+  /* The client stays until the caller knows: its destroy waits for what we do in fn. */
+  weft_rpc_client_t *client = call->channel->client;
+  weft_rpc_client_enter(client);
+  call_destroy(call);
+  fn(arg, s, response);
+  weft_rpc_client_leave(client);
+}
+
+void weft_rpc_call(weft_rpc_channel_t *c, const char *path, weft_message_t *request, const weft_rpc_options_t *o,
+                   weft_rpc_done_fn *done, void *arg) {
+  call_t *call = NULL;
+  weft_rpc_loop_t *loop = weft_rpc_client_loop(c->client);
+  weft_status_t *s = weft_rpc_loop_start(loop);
+  if (s != NULL) {
+    weft_message_destroy(request);
+  } else {
+    s = call_create(c, weft_rpc_loop_queue(loop), path, request, o, &call);
+  }
+  if (s == NULL) {
+    call->done.done = on_done;
+    call->fn = done;
+    call->arg = arg;
+    s = call_start(call, path, o);
+  }
+  if (s == NULL) return;
+  call_destroy(call);
+  done(arg, s, NULL);
+}
+
+weft_status_t *weft_rpc_call_sync(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
+                                  const weft_rpc_options_t *o, weft_message_t **out) {
+  weft_rpc_client_t *client = c->client;
+  grpc_completion_queue *queue = weft_rpc_client_take_queue(client);
+  call_t *call = NULL;
+  weft_status_t *s = call_create(c, queue, path, request, o, &call);
+  if (s == NULL) s = call_start(call, path, o);
+  if (s == NULL) {
+    /* The deadline, if any, is the call's own: gRPC ends the call, and then this wait. */
+    grpc_completion_queue_pluck(queue, &call->done, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+    s = call_finish(call, out);
+  }
+  call_destroy(call);
+  weft_rpc_client_give_queue(client, queue);
+  return s;
+}

@@ -1,0 +1,175 @@
+/* rpc/server.c - registered methods on a loop.
+ *
+ * Each method always has a few calls awaited (CALLS_AWAITED), so that a burst is
+ * taken in without waiting for a thread to ask for the next one.
+ *
+ * Locking: `mu` is a leaf. It guards the state and the count of call objects;
+ * stop waits on `changed` until none is left.
+ */
+#include "rpc/server.h"
+
+#include <grpc/grpc_security.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "rpc/arguments.h"
+#include "rpc/call.h"
+#include "rpc/client.h"
+
+enum { CALLS_AWAITED = 4, MAX_METHODS = 64 };
+
+typedef enum state { NEW, RUNNING, STOPPING, STOPPED } state_t;
+
+struct weft_rpc_server {
+  weft_rpc_tag_t drained; /* gRPC has no more calls and connections */
+  weft_rpc_loop_t *loop;
+  bool owns_loop;
+  grpc_server *impl;
+  char host[256];
+  int port;
+  weft_rpc_method_t methods[MAX_METHODS + 1]; /* the last one in use stands for unknown methods */
+  int num_methods;
+  weft_mutex_t mu;
+  weft_cond_t changed;
+  state_t state;     /* guarded by mu */
+  int64_t num_calls; /* guarded by mu: call objects alive */
+  bool is_drained;   /* guarded by mu */
+};
+
+grpc_server *weft_rpc_server_impl(weft_rpc_server_t *s) { return s->impl; }
+grpc_completion_queue *weft_rpc_server_queue(weft_rpc_server_t *s) { return weft_rpc_loop_queue(s->loop); }
+
+bool weft_rpc_server_enter(weft_rpc_server_t *s) {
+  weft_mutex_lock(&s->mu);
+  bool ok = s->state == RUNNING;
+  if (ok) s->num_calls++;
+  weft_mutex_unlock(&s->mu);
+  return ok;
+}
+
+void weft_rpc_server_leave(weft_rpc_server_t *s) {
+  weft_mutex_lock(&s->mu);
+  s->num_calls--;
+  if (s->num_calls == 0) weft_cond_broadcast(&s->changed);
+  weft_mutex_unlock(&s->mu);
+}
+
+static void on_drained(weft_rpc_tag_t *tag, bool ok) {
+  (void)ok;
+  weft_rpc_server_t *s = (weft_rpc_server_t *)(void *)((char *)tag - offsetof(weft_rpc_server_t, drained));
+  weft_mutex_lock(&s->mu);
+  s->is_drained = true;
+  weft_cond_broadcast(&s->changed);
+  weft_mutex_unlock(&s->mu);
+}
+
+weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o, weft_rpc_server_t **out) {
+  weft_rpc_server_t *made = NULL;
+  weft_status_t *s = NULL;
+  const char *host = o->host == NULL || o->host[0] == '\0' ? "127.0.0.1" : o->host;
+  if (o->port < 0 || o->port > 65535) return WEFT_ERROR(INVALID_ARGUMENT, "%d is not a port", o->port);
+  if (strlen(host) > sizeof made->host - 3) return WEFT_ERROR(INVALID_ARGUMENT, "the host name '%.40s...' is too long", host);
+  made = weft_calloc(1, sizeof *made);
+  if (made == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a server");
+  weft_mutex_init(&made->mu);
+  weft_cond_init(&made->changed);
+  made->drained.done = on_drained;
+  bool is_bare_v6 = strchr(host, ':') != NULL && host[0] != '[';
+  snprintf(made->host, sizeof made->host, is_bare_v6 ? "[%s]" : "%s", host);
+  made->port = o->port;
+  if (o->client != NULL) {
+    made->loop = weft_rpc_client_loop(o->client);
+  } else {
+    s = weft_rpc_loop_create(o->num_threads, &made->loop);
+    if (s != NULL) goto done;
+    made->owns_loop = true;
+  }
+  made->impl = grpc_server_create(weft_rpc_server_arguments(), NULL);
+  grpc_server_register_completion_queue(made->impl, weft_rpc_loop_queue(made->loop), NULL);
+  *out = made;
+  made = NULL;
+done:
+  weft_rpc_server_destroy(made);
+  return s;
+}
+
+weft_status_t *weft_rpc_server_handle(weft_rpc_server_t *s, const char *path, weft_rpc_handler_fn *fn, void *arg) {
+  if (s->num_methods == MAX_METHODS) return WEFT_ERROR(RESOURCE_EXHAUSTED, "too many methods; no room for %s", path);
+  void *registered =
+      grpc_server_register_method(s->impl, path, NULL, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
+  if (registered == NULL) return WEFT_ERROR(ALREADY_EXISTS, "the method %s is already served", path);
+  s->methods[s->num_methods++] = (weft_rpc_method_t){s, path, fn, arg, registered};
+  return NULL;
+}
+
+weft_status_t *weft_rpc_server_start(weft_rpc_server_t *s) {
+  char address[sizeof s->host + 16];
+  snprintf(address, sizeof address, "%s:%d", s->host, s->port);
+  grpc_server_credentials *plain = grpc_insecure_server_credentials_create();
+  int port = grpc_server_add_http2_port(s->impl, address, plain);
+  grpc_server_credentials_release(plain);
+  if (port == 0) return WEFT_ERROR(UNAVAILABLE, "cannot listen on %s: the port is taken or the host is not ours", address);
+  s->port = port;
+  s->methods[s->num_methods] = (weft_rpc_method_t){s, "an unknown method", NULL, NULL, NULL};
+  weft_mutex_lock(&s->mu);
+  s->state = RUNNING;
+  weft_mutex_unlock(&s->mu);
+  grpc_server_start(s->impl);
+  for (int i = 0; i <= s->num_methods; i++) {
+    for (int k = 0; k < CALLS_AWAITED; k++) weft_rpc_call_await(&s->methods[i]);
+  }
+  weft_status_t *status = weft_rpc_loop_start(s->loop);
+  if (status != NULL) weft_rpc_server_stop(s, 0);
+  return status;
+}
+
+int weft_rpc_server_port(const weft_rpc_server_t *s) { return s->port; }
+
+static void shut_down(weft_rpc_server_t *s, int64_t deadline_ns) {
+  grpc_server_shutdown_and_notify(s->impl, weft_rpc_loop_queue(s->loop), &s->drained);
+  weft_mutex_lock(&s->mu);
+  while (!s->is_drained && weft_cond_wait_until(&s->changed, &s->mu, deadline_ns)) { /* woken by on_drained */
+  }
+  bool is_drained = s->is_drained;
+  weft_mutex_unlock(&s->mu);
+  if (!is_drained) grpc_server_cancel_all_calls(s->impl);
+  weft_mutex_lock(&s->mu); /* woken by on_drained, and by handlers that answer as their calls are cancelled */
+  while (!s->is_drained || s->num_calls > 0) weft_cond_wait(&s->changed, &s->mu);
+  weft_mutex_unlock(&s->mu);
+}
+
+void weft_rpc_server_stop(weft_rpc_server_t *s, int grace_ms) {
+  int64_t deadline_ns = weft_clock_ns() + (int64_t)(grace_ms < 0 ? 0 : grace_ms) * 1000000;
+  weft_mutex_lock(&s->mu);
+  state_t before = s->state;
+  if (before == RUNNING) s->state = STOPPING;
+  while (before == STOPPING && s->state != STOPPED) weft_cond_wait(&s->changed, &s->mu); /* woken by the first stop */
+  weft_mutex_unlock(&s->mu);
+  if (before != RUNNING) return;
+  shut_down(s, deadline_ns);
+  weft_mutex_lock(&s->mu);
+  s->state = STOPPED;
+  weft_cond_broadcast(&s->changed);
+  weft_mutex_unlock(&s->mu);
+}
+
+/* gRPC wants every server shut down before it is destroyed, also one that never ran. */
+static void shut_down_unstarted(weft_rpc_server_t *s) {
+  if (weft_rpc_loop_start(s->loop) != NULL) return;
+  shut_down(s, weft_clock_ns());
+}
+
+void weft_rpc_server_destroy(weft_rpc_server_t *s) {
+  if (s == NULL) return;
+  weft_rpc_server_stop(s, 0);
+  if (s->impl != NULL) {
+    if (s->state == NEW) shut_down_unstarted(s);
+    grpc_server_destroy(s->impl);
+  }
+  if (s->owns_loop) weft_rpc_loop_destroy(s->loop);
+  weft_cond_deinit(&s->changed);
+  weft_mutex_deinit(&s->mu);
+  weft_free(s);
+}
