@@ -1,0 +1,439 @@
+/* ops/array.c - shapes of ops that make, join, split and reshape arrays. */
+#include <inttypes.h>
+
+#include "ops/infer.h"
+
+weft_status_t *weft_infer_unchanged(weft_shape_ctx_t *c) {
+  c->outputs[0] = c->inputs[0];
+  weft_infer_pass_handle(c, 0, 0);
+  return NULL;
+}
+
+weft_status_t *weft_infer_scalar(weft_shape_ctx_t *c) {
+  for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = WEFT_SCALAR;
+  return NULL;
+}
+
+weft_status_t *weft_infer_vector(weft_shape_ctx_t *c) {
+  for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = weft_shape_vector(WEFT_UNKNOWN_DIM);
+  return NULL;
+}
+
+weft_status_t *weft_infer_from_input0(weft_shape_ctx_t *c) { return weft_shape_from_input(c, 0, &c->outputs[0]); }
+
+/* ---- shapes as values ---- */
+
+weft_status_t *weft_infer_shape_of(weft_shape_ctx_t *c) {
+  for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = weft_shape_vector(c->inputs[i].rank);
+  return NULL;
+}
+
+weft_status_t *weft_infer_vectors_unchanged(weft_shape_ctx_t *c) {
+  for (int i = 0; i < c->num_outputs; i++) WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, i, 1, &c->outputs[i]));
+  return NULL;
+}
+
+weft_status_t *weft_infer_broadcast_gradient_args(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 1, NULL));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, NULL));
+  return weft_infer_vector(c);
+}
+
+weft_status_t *weft_infer_broadcast_args(weft_shape_ctx_t *c) {
+  weft_shape_t a, b;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 1, &a));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &b));
+  int64_t x = a.dims[0], y = b.dims[0];
+  c->outputs[0] = weft_shape_vector(x < 0 || y < 0 ? WEFT_UNKNOWN_DIM : x > y ? x : y);
+  return NULL;
+}
+
+weft_status_t *weft_infer_concat_offset(weft_shape_ctx_t *c) {
+  for (int i = 1; i < c->num_inputs; i++) c->outputs[i - 1] = c->inputs[i];
+  return NULL;
+}
+
+/* ---- making ---- */
+
+weft_status_t *weft_infer_fill(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 1, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 1));
+  return weft_shape_from_input(c, 0, &c->outputs[0]);
+}
+
+static double float_value(const weft_tensor_t *t) {
+  switch (t->dtype) {
+    case WEFT_F32: return (double)*(const float *)t->data;
+    case WEFT_F64: return *(const double *)t->data;
+    case WEFT_F16: return (double)weft_f16_to_f32(*(const uint16_t *)t->data);
+    case WEFT_BF16: return (double)weft_bf16_to_f32(*(const uint16_t *)t->data);
+    default: return 0;
+  }
+}
+
+static weft_status_t *range_length(const weft_shape_ctx_t *c, int64_t *out) {
+  if (weft_dtype_is_floating(c->input_types[0])) {
+    double start = float_value(c->values[0]), limit = float_value(c->values[1]), delta = float_value(c->values[2]);
+    if (delta == 0 || !(delta == delta)) return WEFT_ERROR(INVALID_ARGUMENT, "Requires delta != 0");
+    if (start > limit && delta > 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Requires start <= limit when delta > 0: %.6g/%.6g", start, limit);
+    }
+    if (start < limit && delta < 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Requires start >= limit when delta < 0: %.6g/%.6g", start, limit);
+    }
+    double size = (limit - start) / delta;
+    if (!(size < 9e18)) return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= %" PRId64, INT64_MAX);
+    *out = (int64_t)size;
+    if ((double)*out < size) ++*out;
+    return NULL;
+  }
+  int64_t start = weft_infer_value(c, 0, 0), limit = weft_infer_value(c, 1, 0), delta = weft_infer_value(c, 2, 0);
+  if (delta == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Requires delta != 0");
+  if (start > limit && delta > 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start <= limit when delta > 0: %" PRId64 "/%" PRId64, start, limit);
+  }
+  if (start < limit && delta < 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start >= limit when delta < 0: %" PRId64 "/%" PRId64, start, limit);
+  }
+  uint64_t span = delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+  uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
+  uint64_t length = span / step + (span % step != 0);
+  if (length > INT64_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= %" PRId64, INT64_MAX);
+  *out = (int64_t)length;
+  return NULL;
+}
+
+weft_status_t *weft_infer_range(weft_shape_ctx_t *c) {
+  static const char *const names[] = {"start", "limit", "delta"};
+  for (int i = 0; i < 3; i++) {
+    if (c->inputs[i].rank > 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be rank 0 but is rank %d\n\t for '%s'", c->inputs[i].rank, names[i]);
+    }
+  }
+  c->outputs[0] = weft_shape_vector(WEFT_UNKNOWN_DIM);
+  for (int i = 0; i < 3; i++) {
+    if (!weft_infer_is_known(c, i) || c->values[i]->count != 1) return NULL;
+  }
+  return range_length(c, &c->outputs[0].dims[0]);
+}
+
+weft_status_t *weft_infer_lin_space(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 0, 2));
+  c->outputs[0] = weft_shape_vector(WEFT_UNKNOWN_DIM);
+  if (!weft_infer_is_known(c, 2)) return NULL;
+  int64_t num = weft_infer_value(c, 2, 0);
+  if (num <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Requires num > 0: %" PRId64, num);
+  c->outputs[0].dims[0] = num;
+  return NULL;
+}
+
+weft_status_t *weft_infer_one_hot(weft_shape_ctx_t *c) {
+  int64_t axis = weft_infer_int(c, "axis");
+  if (axis < -1) return WEFT_ERROR(INVALID_ARGUMENT, "axis must be >= -1");
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 3));
+  int64_t depth = WEFT_UNKNOWN_DIM;
+  if (weft_infer_is_known(c, 1)) {
+    depth = weft_infer_value(c, 1, 0);
+    if (depth < 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size, given by scalar input 1, must be non-negative but is %" PRId64,
+                        depth);
+    }
+  }
+  const weft_shape_t *in = &c->inputs[0];
+  if (in->rank < 0) return NULL;
+  int at = 0;
+  if (axis == -1) axis = in->rank;
+  WEFT_RETURN_IF_ERROR(weft_infer_axis(axis, in->rank + 1, &at));
+  weft_shape_t out = WEFT_SCALAR;
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, 0, at));
+  WEFT_RETURN_IF_ERROR(weft_infer_push(&out, depth));
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, at, in->rank));
+  c->outputs[0] = out;
+  return NULL;
+}
+
+weft_status_t *weft_infer_diag(weft_shape_ctx_t *c) {
+  const weft_shape_t *in = &c->inputs[0];
+  weft_shape_t out = *in;
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, 1, NULL));
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, 0, in->rank));
+  c->outputs[0] = out;
+  return NULL;
+}
+
+weft_status_t *weft_infer_diag_part(weft_shape_ctx_t *c) {
+  const weft_shape_t *in = &c->inputs[0];
+  if (in->rank < 0) return NULL;
+  if (in->rank % 2 != 0 || in->rank <= 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input must have even and non-zero rank, input rank is %d", in->rank);
+  }
+  weft_shape_t out = {.rank = in->rank / 2};
+  for (int i = 0; i < out.rank; i++) {
+    WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(in->dims[i], in->dims[i + out.rank], &out.dims[i]));
+  }
+  c->outputs[0] = out;
+  return NULL;
+}
+
+/* ---- reshaping ---- */
+
+weft_status_t *weft_infer_reshape(weft_shape_ctx_t *c) {
+  const weft_shape_t *in = &c->inputs[0];
+  weft_shape_t out;
+  WEFT_RETURN_IF_ERROR(weft_shape_from_input(c, 1, &out));
+  if (out.rank < 0) return NULL;
+  int unknown = -1, num_unknown = 0;
+  bool is_known_value = weft_infer_is_known(c, 1);
+  int64_t product = 1, count = weft_shape_count(in);
+  for (int i = 0; i < out.rank; i++) {
+    if (out.dims[i] < 0) {
+      unknown = i;
+      num_unknown++;
+    } else {
+      WEFT_RETURN_IF_ERROR(weft_infer_multiply(product, out.dims[i], &product));
+    }
+  }
+  c->outputs[0] = out;
+  if (in->rank < 0 || count < 0) {
+    /* With one unknown dim on each side and equal products of the others, the two unknowns are one. */
+    return NULL;
+  }
+  if (num_unknown == 0 && product != count) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot reshape a tensor with %" PRId64 " elements to shape %s (%" PRId64 " elements)",
+                      count, WEFT_SHAPE_TEXT(&out), product);
+  }
+  if (num_unknown == 1 && (is_known_value || product > 0)) {
+    if (product == 0) return NULL; /* the kernel refuses it */
+    if (count % product != 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, product, count);
+    }
+    c->outputs[0].dims[unknown] = count / product;
+  }
+  return NULL;
+}
+
+weft_status_t *weft_infer_expand_dims(weft_shape_ctx_t *c) {
+  const weft_shape_t *in = &c->inputs[0];
+  if (in->rank < 0) return NULL;
+  int64_t axis = 0;
+  if (!weft_infer_is_known(c, 1)) {
+    c->outputs[0] = weft_infer_unknown_of_rank(in->rank + 1);
+    return NULL;
+  }
+  if (c->values[1]->count != 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "'dim' input must be a tensor with a single value");
+  }
+  axis = weft_infer_value(c, 1, 0);
+  if (axis < -1 - (int64_t)in->rank || axis > in->rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "dim %" PRId64 " not in the interval [%d, %d].", axis, -1 - in->rank, in->rank);
+  }
+  if (axis < 0) axis += in->rank + 1;
+  weft_shape_t out = WEFT_SCALAR;
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, 0, (int)axis));
+  WEFT_RETURN_IF_ERROR(weft_infer_push(&out, 1));
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, (int)axis, in->rank));
+  c->outputs[0] = out;
+  return NULL;
+}
+
+weft_status_t *weft_infer_squeeze(weft_shape_ctx_t *c) {
+  const weft_shape_t *in = &c->inputs[0];
+  if (in->rank < 0) return NULL;
+  int n = weft_infer_list_length(c, "squeeze_dims");
+  bool drop[WEFT_MAX_DIMS] = {false};
+  for (int i = 0; i < n; i++) {
+    int64_t axis = weft_infer_list_int(c, "squeeze_dims", i, 0);
+    if (axis < -(int64_t)in->rank || axis >= in->rank) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "squeeze_dims[%d] not in [%d,%d).", i, -in->rank, in->rank);
+    }
+    drop[axis < 0 ? axis + in->rank : axis] = true;
+  }
+  weft_shape_t out = WEFT_SCALAR;
+  for (int i = 0; i < in->rank; i++) {
+    if (n == 0 && in->dims[i] < 0) return NULL; /* the rank depends on the value */
+    bool is_one = in->dims[i] == 1 || in->dims[i] < 0;
+    if (n > 0 && drop[i] && !is_one) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Can not squeeze dim[%d], expected a dimension of 1, got %" PRId64, i,
+                        in->dims[i]);
+    }
+    if (n > 0 ? drop[i] : is_one) continue;
+    out.dims[out.rank++] = in->dims[i];
+  }
+  c->outputs[0] = out;
+  return NULL;
+}
+
+weft_status_t *weft_infer_bitcast(weft_shape_ctx_t *c) {
+  const weft_shape_t *in = &c->inputs[0];
+  size_t from = weft_dtype_size(c->input_types[0]), to = weft_dtype_size(weft_infer_type(c, "type"));
+  if (from == 0 || to == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Cannot bitcast types of no fixed size");
+  if (in->rank < 0) return NULL;
+  weft_shape_t out = *in;
+  if (from < to) {
+    int64_t last = weft_infer_dim(in, -1), ratio = (int64_t)(to / from);
+    WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, 1, NULL));
+    if (last >= 0 && last != ratio) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Cannot bitcast due to shape. %" PRId64 " does not match %" PRId64, last, ratio);
+    }
+    out.rank--;
+  } else if (from > to) {
+    WEFT_RETURN_IF_ERROR(weft_infer_push(&out, (int64_t)(from / to)));
+  }
+  c->outputs[0] = out;
+  return NULL;
+}
+
+weft_status_t *weft_infer_ensure_shape(weft_shape_ctx_t *c) {
+  weft_shape_t wanted = weft_infer_shape(c, "shape");
+  weft_infer_pass_handle(c, 0, 0);
+  return weft_shape_merge(&c->inputs[0], &wanted, &c->outputs[0]);
+}
+
+/* ---- joining and splitting ---- */
+
+weft_status_t *weft_infer_pack(weft_shape_ctx_t *c) {
+  weft_shape_t all = c->inputs[c->num_inputs - 1];
+  for (int i = c->num_inputs - 2; i >= 0; i--) {
+    weft_status_t *s = weft_shape_merge(&c->inputs[i], &all, &all);
+    if (s != NULL) return weft_infer_from_merging(s, i);
+  }
+  if (all.rank < 0) return NULL;
+  int64_t axis = weft_infer_int(c, "axis");
+  if (axis < -1 - (int64_t)all.rank || axis > all.rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid axis: %" PRId64 "; must be in [%d,%d)", axis, -1 - all.rank, all.rank + 1);
+  }
+  if (axis < 0) axis += all.rank + 1;
+  weft_shape_t out = WEFT_SCALAR;
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, &all, 0, (int)axis));
+  WEFT_RETURN_IF_ERROR(weft_infer_push(&out, c->num_inputs));
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, &all, (int)axis, all.rank));
+  c->outputs[0] = out;
+  return NULL;
+}
+
+weft_status_t *weft_infer_unpack(weft_shape_ctx_t *c) {
+  const weft_shape_t *in = &c->inputs[0];
+  if (in->rank < 0) return NULL;
+  int64_t axis = weft_infer_int(c, "axis");
+  if (axis < -(int64_t)in->rank || axis >= in->rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid axis: %" PRId64 "; must be in [%d,%d)", axis, -in->rank, in->rank);
+  }
+  if (axis < 0) axis += in->rank;
+  WEFT_RETURN_IF_ERROR(weft_infer_dim_is(in->dims[axis], c->num_outputs));
+  weft_shape_t out = WEFT_SCALAR;
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, 0, (int)axis));
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, (int)axis + 1, in->rank));
+  for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = out;
+  return NULL;
+}
+
+/* Inputs first..last joined along the axis that input `axis_input` holds. */
+static weft_status_t *concat(weft_shape_ctx_t *c, int first, int last, int axis_input) {
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, axis_input, axis_input));
+  if (!weft_infer_is_known(c, axis_input)) {
+    for (int i = first; i <= last; i++) {
+      if (c->inputs[i].rank < 0) continue;
+      WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[i], 1, NULL));
+      c->outputs[0] = weft_infer_unknown_of_rank(c->inputs[i].rank);
+    }
+    for (int i = first; i <= last && c->outputs[0].rank >= 0; i++) {
+      WEFT_RETURN_IF_ERROR(weft_infer_rank(&c->inputs[i], c->outputs[0].rank, NULL));
+    }
+    return NULL;
+  }
+  int64_t axis = weft_infer_value(c, axis_input, 0), needed = axis < 0 ? -axis : axis + 1;
+  weft_shape_t out = c->inputs[last];
+  int64_t joined = 0;
+  for (int i = last; i >= first; i--) {
+    const weft_shape_t *in = &c->inputs[i];
+    if (in->rank >= 0 && in->rank < needed) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", needed, in->rank);
+    }
+    if (in->rank < 0 || out.rank < 0) {
+      if (out.rank < 0) out = *in;
+      joined = WEFT_UNKNOWN_DIM;
+      continue;
+    }
+    if (in->rank != out.rank) {
+      weft_status_t *s =
+          WEFT_ERROR(INVALID_ARGUMENT, "Shapes must be equal rank, but are %d and %d", in->rank, out.rank);
+      return weft_infer_from_merging(s, i - first);
+    }
+    int at = (int)(axis < 0 ? axis + in->rank : axis);
+    WEFT_RETURN_IF_ERROR(weft_infer_add(joined, in->dims[at], &joined));
+    for (int k = 0; k < in->rank; k++) {
+      weft_status_t *s = k == at ? NULL : weft_shape_merge_dim(in->dims[k], out.dims[k], &out.dims[k]);
+      if (s != NULL) {
+        weft_status_free(s);
+        s = WEFT_ERROR(INVALID_ARGUMENT,
+                       "Dimension %d in both shapes must be equal, but are %" PRId64 " and %" PRId64
+                       ". Shapes are %s and %s.",
+                       k, in->dims[k], out.dims[k], WEFT_SHAPE_TEXT(in), WEFT_SHAPE_TEXT(&out));
+        return weft_infer_from_merging(s, i - first);
+      }
+    }
+  }
+  if (out.rank < 0) return NULL;
+  out.dims[axis < 0 ? axis + out.rank : axis] = joined;
+  c->outputs[0] = out;
+  return NULL;
+}
+
+weft_status_t *weft_infer_concat(weft_shape_ctx_t *c) { return concat(c, 1, c->num_inputs - 1, 0); }
+weft_status_t *weft_infer_concat_v2(weft_shape_ctx_t *c) { return concat(c, 0, c->num_inputs - 2, c->num_inputs - 1); }
+
+weft_status_t *weft_infer_split(weft_shape_ctx_t *c) {
+  const weft_shape_t *in = &c->inputs[1];
+  weft_shape_t out = weft_infer_unknown_of_rank(in->rank);
+  if (weft_infer_is_known(c, 0) && in->rank >= 0) {
+    int at = 0;
+    WEFT_RETURN_IF_ERROR(weft_infer_axis(weft_infer_value(c, 0, 0), in->rank, &at));
+    out = *in;
+    int64_t dim = in->dims[at];
+    if (dim >= 0 && dim % c->num_outputs != 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size must be evenly divisible by %d but is %" PRId64, c->num_outputs,
+                        dim);
+    }
+    out.dims[at] = dim < 0 ? WEFT_UNKNOWN_DIM : dim / c->num_outputs;
+  }
+  for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = out;
+  return NULL;
+}
+
+weft_status_t *weft_infer_split_v(weft_shape_ctx_t *c) {
+  const weft_shape_t *in = &c->inputs[0];
+  if (in->rank < 0) return NULL;
+  weft_shape_t out = weft_infer_unknown_of_rank(in->rank);
+  for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = out;
+  if (!weft_infer_is_known(c, 2)) return NULL;
+  int at = 0;
+  WEFT_RETURN_IF_ERROR(weft_infer_axis(weft_infer_value(c, 2, 0), in->rank, &at));
+  out = *in;
+  out.dims[at] = WEFT_UNKNOWN_DIM;
+  if (c->num_outputs == 1) out.dims[at] = in->dims[at];
+  for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = out;
+  if (!weft_infer_is_known(c, 1) || in->dims[at] < 0) return NULL;
+  if (c->values[1]->count != c->num_outputs) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Length of size_splits should be equal to num_outputs");
+  }
+  int64_t total = 0, whole = in->dims[at];
+  int rest = -1;
+  for (int i = 0; i < c->num_outputs; i++) {
+    int64_t size = weft_infer_value(c, 1, i);
+    if (size == -1) {
+      if (rest >= 0) return WEFT_ERROR(INVALID_ARGUMENT, "size_splits can only have one -1");
+      rest = i;
+      continue;
+    }
+    c->outputs[i].dims[at] = size;
+    WEFT_RETURN_IF_ERROR(weft_infer_add(total, size, &total));
+  }
+  if (rest >= 0 ? total > whole : total != whole) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "can't split axis of size %" PRId64 " into pieces of size [%s%" PRId64 "%s]", whole,
+                      c->num_outputs > 1 ? "..., sum " : "", total, "");
+  }
+  if (rest >= 0) c->outputs[rest].dims[at] = whole - total;
+  return NULL;
+}
