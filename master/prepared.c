@@ -1,0 +1,250 @@
+/* master/prepared.c - from a signature to registered parts. */
+#include "master/prepared.h"
+
+#include "base/alloc.h"
+#include "graph/partition.h"
+
+enum { BUILDING, READY, FAILED };
+
+struct weft_prepared_waiter {
+  weft_prepared_waiter_t *next;
+  weft_prepared_fn *fn;
+  void *arg;
+};
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's signature"); }
+
+static void print_names(weft_strbuf_t *out, const weft_str_t *names, int n) {
+  for (int i = 0; i < n; i++) {
+    weft_strbuf_append(out, names[i]);
+    weft_strbuf_putc(out, ',');
+  }
+  weft_strbuf_putc(out, '|');
+}
+
+void weft_signature_print(const weft_signature_t *s, bool is_partial, weft_strbuf_t *out) {
+  weft_strbuf_putc(out, is_partial ? 'p' : 'w');
+  print_names(out, s->feeds, s->num_feeds);
+  print_names(out, s->fetches, s->num_fetches);
+  print_names(out, s->targets, s->num_targets);
+}
+
+static bool copy_names(weft_arena_t *arena, const weft_str_t *names, int n, weft_str_t **out) {
+  *out = weft_arena_calloc(arena, (size_t)n + 1, sizeof **out);
+  for (int i = 0; *out != NULL && i < n; i++) {
+    (*out)[i] = weft_arena_str(arena, names[i]);
+    if ((*out)[i].data == NULL) return false;
+  }
+  return *out != NULL;
+}
+
+static bool make_keys(weft_arena_t *arena, const weft_session_device_t *client, const weft_str_t *names, int n,
+                      weft_str_t **out) {
+  weft_strbuf_t key = WEFT_STRBUF_INIT;
+  *out = weft_arena_calloc(arena, (size_t)n + 1, sizeof **out);
+  bool ok = *out != NULL;
+  for (int i = 0; ok && i < n; i++) {
+    key.length = 0;
+    weft_client_key(&key, client, names[i]);
+    (*out)[i] = weft_arena_str(arena, weft_str_of(key.data, key.length));
+    ok = !key.failed && (*out)[i].data != NULL;
+  }
+  weft_strbuf_deinit(&key);
+  return ok;
+}
+
+weft_status_t *weft_prepared_create(weft_str_t session, const weft_signature_t *signature,
+                                    const weft_session_device_t *client, bool is_partial, weft_prepared_t **out) {
+  weft_prepared_t *p = weft_calloc(1, sizeof *p);
+  if (p == NULL) return no_memory();
+  atomic_init(&p->refs, 1);
+  weft_mutex_init(&p->mu);
+  p->is_partial = is_partial;
+  p->num_feeds = signature->num_feeds;
+  p->num_fetches = signature->num_fetches;
+  p->num_targets = signature->num_targets;
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_signature_print(signature, is_partial, &text);
+  p->session = weft_arena_str(&p->arena, session);
+  p->signature_text = weft_arena_str(&p->arena, weft_str_of(text.data, text.length));
+  bool ok = !text.failed && p->session.data != NULL && p->signature_text.data != NULL &&
+            copy_names(&p->arena, signature->feeds, p->num_feeds, &p->feeds) &&
+            copy_names(&p->arena, signature->fetches, p->num_fetches, &p->fetches) &&
+            copy_names(&p->arena, signature->targets, p->num_targets, &p->targets) &&
+            make_keys(&p->arena, client, p->feeds, p->num_feeds, &p->feed_keys) &&
+            make_keys(&p->arena, client, p->fetches, p->num_fetches, &p->fetch_keys);
+  weft_strbuf_deinit(&text);
+  if (!ok) {
+    weft_prepared_release(p);
+    return no_memory();
+  }
+  *out = p;
+  return NULL;
+}
+
+weft_prepared_t *weft_prepared_retain(weft_prepared_t *p) {
+  if (p != NULL) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+  return p;
+}
+
+static void ignore(void *arg, weft_status_t *status) {
+  (void)arg;
+  weft_status_free(status); /* a worker that is gone has dropped the graph as well */
+}
+
+void weft_prepared_release(weft_prepared_t *p) {
+  if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
+  for (int i = 0; i < p->num_parts; i++) {
+    weft_part_t *part = &p->parts[i];
+    if (part->graph_handle.length > 0) {
+      part->worker->ops->deregister_graph(part->worker, p->session, part->graph_handle, ignore, NULL);
+    }
+    weft_free((void *)(uintptr_t)part->graph_handle.data);
+    weft_worker_client_release(part->worker);
+  }
+  weft_free(p->parts);
+  weft_status_free(p->status);
+  weft_mutex_deinit(&p->mu);
+  weft_arena_deinit(&p->arena);
+  weft_free(p);
+}
+
+/* ---- building ---- */
+
+static void settle(weft_prepared_t *p, weft_status_t *status) {
+  weft_mutex_lock(&p->mu);
+  p->state = status == NULL ? READY : FAILED;
+  p->status = status;
+  weft_prepared_waiter_t *waiters = p->waiters;
+  p->waiters = NULL;
+  weft_mutex_unlock(&p->mu);
+  if (status == NULL) atomic_store_explicit(&p->is_ready, true, memory_order_release);
+  while (waiters != NULL) {
+    weft_prepared_waiter_t *w = waiters;
+    waiters = w->next;
+    w->fn(w->arg, weft_status_clone(status));
+    weft_free(w);
+  }
+}
+
+/* The first failure stays in p->status until the last registration has ended. */
+static void registration_ended(weft_prepared_t *p, weft_status_t *failure) {
+  weft_mutex_lock(&p->mu);
+  bool first = p->status == NULL;
+  if (first) p->status = failure;
+  weft_mutex_unlock(&p->mu);
+  if (!first) weft_status_free(failure);
+  if (atomic_fetch_sub(&p->pending, 1) == 1) {
+    weft_mutex_lock(&p->mu);
+    weft_status_t *status = p->status;
+    p->status = NULL;
+    weft_mutex_unlock(&p->mu);
+    settle(p, status);
+  }
+  weft_prepared_release(p);
+}
+
+typedef struct registration {
+  weft_prepared_t *prepared; /* retained */
+  int part;
+} registration_t;
+
+static void registered(void *arg, weft_status_t *status, weft_str_t handle) {
+  registration_t *r = arg;
+  weft_prepared_t *p = r->prepared;
+  if (status == NULL) {
+    char *copy = weft_strndup(handle.data, handle.length);
+    if (copy == NULL) status = no_memory();
+    if (copy != NULL) p->parts[r->part].graph_handle = weft_str(copy);
+  }
+  weft_free(r);
+  registration_ended(p, status);
+}
+
+static uint64_t incarnation(void *arg, weft_str_t device) {
+  const weft_session_device_t *d = weft_device_set_find(arg, device);
+  return d == NULL ? 0 : d->attributes.incarnation;
+}
+
+static weft_worker_client_t *worker_of(const weft_prepare_options_t *o, weft_str_t task) {
+  for (int i = 0; i < o->num_workers; i++) {
+    if (weft_str_eq(o->workers[i]->task, task)) return o->workers[i];
+  }
+  return NULL;
+}
+
+/* Where a part runs: the task of any of its nodes. */
+static weft_str_t task_of(const weft_graph_t *g) {
+  for (int i = 0; i < g->num_nodes; i++) {
+    if (g->nodes[i] != NULL) return weft_device_task_part(g->nodes[i]->assigned_device);
+  }
+  return WEFT_STR("");
+}
+
+static weft_status_t *cut(const weft_prepare_options_t *o, weft_partition_t **parts, int *num_parts) {
+  weft_graph_t *g = NULL;
+  WEFT_RETURN_IF_ERROR(weft_client_graph_build(o->graph, o->signature, o->devices->client, &g));
+  weft_partition_options_t options = {.locate = weft_device_task_part, .incarnation = incarnation,
+                                      .arg = (void *)(uintptr_t)o->devices, .next_edge = o->next_edge};
+  weft_status_t *s = weft_graph_partition(&g, &options, parts, num_parts);
+  weft_graph_destroy(g);
+  return s;
+}
+
+void weft_prepared_build(weft_prepared_t *p, const weft_prepare_options_t *o) {
+  weft_partition_t *parts = NULL;
+  int n = 0;
+  weft_status_t *s = cut(o, &parts, &n);
+  if (s == NULL && (p->parts = weft_calloc((size_t)n, sizeof *p->parts)) == NULL) s = no_memory();
+  for (int i = 0; s == NULL && i < n; i++) {
+    weft_str_t task = task_of(parts[i].graph);
+    weft_worker_client_t *w = worker_of(o, task);
+    if (w == NULL) s = WEFT_ERROR(INTERNAL, "no worker for task '%.*s' in this session", WEFT_STR_ARGS(task));
+    p->parts[i].worker = weft_worker_client_retain(w);
+    p->parts[i].is_client = weft_str_eq(task, o->devices->client->task);
+    p->num_parts = i + (s == NULL);
+  }
+  if (s != NULL || n == 0) {
+    weft_partitions_free(parts, n);
+    settle(p, s);
+    return;
+  }
+  atomic_store(&p->pending, n);
+  for (int i = 0; i < n; i++) {
+    registration_t *r = weft_calloc(1, sizeof *r);
+    weft_prepared_retain(p); /* for registration_ended */
+    if (r == NULL) {
+      registration_ended(p, no_memory());
+      continue;
+    }
+    *r = (registration_t){p, i};
+    weft_graph_t *g = parts[i].graph;
+    parts[i].graph = NULL; /* the worker takes it */
+    p->parts[i].worker->ops->register_graph(p->parts[i].worker, p->session, g, registered, r);
+  }
+  weft_partitions_free(parts, n);
+}
+
+void weft_prepared_wait(weft_prepared_t *p, weft_prepared_fn *fn, void *arg) {
+  if (atomic_load_explicit(&p->is_ready, memory_order_acquire)) {
+    fn(arg, NULL);
+    return;
+  }
+  weft_prepared_waiter_t *w = weft_calloc(1, sizeof *w);
+  if (w == NULL) {
+    fn(arg, no_memory());
+    return;
+  }
+  *w = (weft_prepared_waiter_t){.fn = fn, .arg = arg};
+  weft_mutex_lock(&p->mu);
+  bool waits = p->state == BUILDING;
+  if (waits) {
+    w->next = p->waiters;
+    p->waiters = w;
+  }
+  weft_status_t *status = waits ? NULL : weft_status_clone(p->status);
+  weft_mutex_unlock(&p->mu);
+  if (waits) return;
+  weft_free(w);
+  fn(arg, status);
+}

@@ -1,0 +1,71 @@
+/* master/prepared.h - a signature (feeds, fetches, targets) made ready to run: cut into parts that workers have registered.
+ *
+ *   1. created      by the first step that asks for it
+ *   2. building     that step's thread builds and cuts the graph; parts are registered, all at once
+ *   3. ready/failed whoever waited goes on; a failed one is forgotten, so that the next try starts afresh
+ *   4. released     the workers are told to drop the parts
+ */
+#ifndef WEFT_MASTER_PREPARED_H_
+#define WEFT_MASTER_PREPARED_H_
+
+#include "base/mutex.h"
+#include "master/client_graph.h"
+#include "worker/worker_client.h"
+
+typedef struct weft_prepared weft_prepared_t; /* Thread-safe. Refcounted. */
+
+/* Called once, when the signature is ready or has failed. Owns status. */
+typedef void weft_prepared_fn(void *arg, weft_status_t *status);
+
+typedef struct weft_part {
+  weft_worker_client_t *worker; /* retained */
+  weft_str_t graph_handle;      /* owned */
+  bool is_client;               /* feeds go in and fetches come out here */
+} weft_part_t;
+
+typedef struct weft_prepared_waiter weft_prepared_waiter_t;
+
+struct weft_prepared {
+  atomic_int refs;
+  weft_str_t session; /* owned */
+  weft_arena_t arena; /* names and keys; constant after creation */
+  weft_str_t signature_text;
+  weft_str_t *feeds, *feed_keys, *fetches, *fetch_keys, *targets;
+  int num_feeds, num_fetches, num_targets;
+  bool is_partial;
+  int64_t timeout_ms;             /* of a callable's own options */
+  int trace_level;
+  bool output_partition_graphs;
+  weft_part_t *parts; /* constant once ready */
+  int num_parts;
+  atomic_int pending; /* registrations to come */
+  weft_mutex_t mu;
+  int state;                       /* guarded by mu: 0 building, 1 ready, 2 failed */
+  weft_status_t *status;           /* guarded by mu: why it failed */
+  weft_prepared_waiter_t *waiters; /* guarded by mu */
+  atomic_bool is_ready;            /* set after everything else, for the fast path */
+};
+
+WEFT_MUST_CHECK weft_status_t *weft_prepared_create(weft_str_t session, const weft_signature_t *signature,
+                                                    const weft_session_device_t *client, bool is_partial,
+                                                    weft_prepared_t **out);
+weft_prepared_t *weft_prepared_retain(weft_prepared_t *p);
+void weft_prepared_release(weft_prepared_t *p); /* NULL is fine */
+/* "feeds|fetches|targets": what a signature is found by. */
+void weft_signature_print(const weft_signature_t *s, bool is_partial, weft_strbuf_t *out);
+
+typedef struct weft_prepare_options {
+  const weft_graph_t *graph; /* placed; read only */
+  const weft_signature_t *signature;
+  const weft_device_set_t *devices;
+  weft_worker_client_t *const *workers;
+  int num_workers;
+  int64_t *next_edge; /* of this call alone */
+} weft_prepare_options_t;
+
+/* Builds, cuts and registers; called once, by the creator. Ends, on whatever thread, by setting the state. */
+void weft_prepared_build(weft_prepared_t *p, const weft_prepare_options_t *o);
+/* Calls fn when `p` is no longer being built: at once if it is ready. */
+void weft_prepared_wait(weft_prepared_t *p, weft_prepared_fn *fn, void *arg);
+
+#endif /* WEFT_MASTER_PREPARED_H_ */

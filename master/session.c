@@ -1,0 +1,297 @@
+/* master/session.c - versions of a session's graph, what is prepared from them, and the session's end. */
+#include "master/session.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "graph/graph_proto.h"
+#include "graph/passes.h"
+#include "master/placer.h"
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"); }
+
+void weft_graph_version_release(weft_graph_version_t *v) {
+  if (v == NULL || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_graph_destroy(v->graph);
+  weft_free(v);
+}
+
+weft_status_t *weft_master_session_create(weft_kernel_support_fn *supports, weft_timer_t *timer, weft_str_t config,
+                                          weft_master_session_t **out) {
+  weft_master_session_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return no_memory();
+  atomic_init(&s->refs, 1);
+  weft_mutex_init(&s->mu);
+  weft_mutex_init(&s->extending);
+  s->supports = supports;
+  s->timer = timer;
+  s->canceller = weft_canceller_create(NULL);
+  weft_strbuf_t handle = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&handle, "%016" PRIx64, weft_random_id());
+  char *text = NULL;
+  weft_status_t *status = weft_strbuf_finish(&handle, &text, NULL);
+  if (status == NULL) s->handle = weft_str(text);
+  if (status == NULL && s->canceller == NULL) status = no_memory();
+  if (status == NULL) status = weft_session_config_read(&s->arena, config, &s->config);
+  if (status != NULL) {
+    weft_master_session_release(s);
+    return status;
+  }
+  *out = s;
+  return NULL;
+}
+
+weft_master_session_t *weft_master_session_retain(weft_master_session_t *s) {
+  if (s != NULL) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+  return s;
+}
+
+static void release_all(weft_map_t *m) {
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(m, &at, &e);) weft_prepared_release(e.value);
+  weft_map_deinit(m);
+}
+
+void weft_master_session_release(weft_master_session_t *s) {
+  if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+  release_all(&s->prepared);
+  release_all(&s->callables);
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&s->partial_steps, &at, &e);) weft_partial_step_release(e.value);
+  weft_map_deinit(&s->partial_steps);
+  weft_graph_version_release(s->graph);
+  weft_device_set_deinit(&s->devices);
+  for (int i = 0; i < s->num_workers; i++) weft_worker_client_release(s->workers[i]);
+  weft_free(s->workers);
+  weft_canceller_release(s->canceller);
+  weft_arena_deinit(&s->arena);
+  weft_mutex_deinit(&s->mu);
+  weft_mutex_deinit(&s->extending);
+  weft_free((void *)(uintptr_t)s->handle.data);
+  weft_free(s);
+}
+
+/* ---- versions of the graph ---- */
+
+/* Imports into `g` (consumed), lowers what is new and places it, and makes it the session's graph. */
+static weft_status_t *advance(weft_master_session_t *s, weft_graph_t *g, weft_str_t graph_def, bool is_extend) {
+  weft_import_options_t options = {.allow_existing = is_extend, .is_extend = is_extend};
+  weft_placer_options_t placing = {.devices = &s->devices, .supports = s->supports,
+                                   .allow_soft_placement = s->config.allow_soft_placement,
+                                   .log_device_placement = s->config.log_device_placement};
+  int first_new = g->num_nodes;
+  weft_graph_version_t *v = NULL;
+  weft_status_t *status = weft_graph_import(g, graph_def, &options);
+  if (status == NULL) status = weft_pass_lower_functions(g, first_new);
+  if (status == NULL) status = weft_place(g, &placing);
+  if (status == NULL && (v = weft_calloc(1, sizeof *v)) == NULL) status = no_memory();
+  if (status != NULL) {
+    weft_graph_destroy(g);
+    return status;
+  }
+  atomic_init(&v->refs, 1);
+  v->graph = g;
+  weft_mutex_lock(&s->mu);
+  weft_graph_version_t *old = s->graph;
+  s->graph = v;
+  if (is_extend) s->version++;
+  weft_mutex_unlock(&s->mu);
+  weft_graph_version_release(old);
+  return NULL;
+}
+
+weft_status_t *weft_master_session_load(weft_master_session_t *s, weft_str_t graph_def) {
+  weft_graph_t *g = NULL;
+  WEFT_RETURN_IF_ERROR(weft_graph_create(&g));
+  return advance(s, g, graph_def, false);
+}
+
+weft_graph_version_t *weft_master_session_graph(weft_master_session_t *s) {
+  weft_mutex_lock(&s->mu);
+  weft_graph_version_t *v = s->graph;
+  atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
+  weft_mutex_unlock(&s->mu);
+  return v;
+}
+
+weft_status_t *weft_master_session_extend(weft_master_session_t *s, const weft_extend_session_t *r, int64_t *out_version) {
+  weft_mutex_lock(&s->extending);
+  weft_mutex_lock(&s->mu);
+  int64_t version = s->version;
+  bool closed = s->closed;
+  weft_mutex_unlock(&s->mu);
+  weft_status_t *status = NULL;
+  if (closed) {
+    status = WEFT_ERROR(FAILED_PRECONDITION, "Session is closed.");
+  } else if (version != r->current_version) {
+    status = WEFT_ERROR(ABORTED, "Current version is %" PRId64 " but caller expected %" PRId64 ".", version, r->current_version);
+  }
+  weft_graph_version_t *now = weft_master_session_graph(s);
+  weft_graph_t *g = NULL;
+  if (status == NULL) status = now->graph->num_live == 0 ? weft_graph_create(&g) : weft_graph_copy(now->graph, &g);
+  weft_graph_version_release(now);
+  /* An empty graph has no producer to agree with: the first nodes come as in CreateSession. */
+  if (status == NULL) status = advance(s, g, r->graph_def, true);
+  weft_mutex_unlock(&s->extending);
+  if (status == NULL) *out_version = version + 1;
+  return status;
+}
+
+/* ---- preparing ---- */
+
+static void build(weft_master_session_t *s, weft_prepared_t *p, const weft_signature_t *signature) {
+  weft_graph_version_t *v = weft_master_session_graph(s);
+  weft_mutex_lock(&s->mu);
+  int64_t next_edge = s->next_edge;
+  s->next_edge += (int64_t)1 << 32; /* every build has names of its own, without a lock */
+  weft_mutex_unlock(&s->mu);
+  weft_prepare_options_t options = {.graph = v->graph, .signature = signature, .devices = &s->devices,
+                                    .workers = s->workers, .num_workers = s->num_workers, .next_edge = &next_edge};
+  weft_prepared_build(p, &options);
+  weft_graph_version_release(v);
+}
+
+weft_status_t *weft_master_session_prepare_alone(weft_master_session_t *s, const weft_signature_t *signature,
+                                                 weft_prepared_t **out) {
+  weft_prepared_t *p = NULL;
+  WEFT_RETURN_IF_ERROR(weft_prepared_create(s->handle, signature, s->devices.client, false, &p));
+  build(s, p, signature);
+  *out = p;
+  return NULL;
+}
+
+/* A signature that failed is forgotten, so that the next step tries again. */
+typedef struct forget {
+  weft_master_session_t *session;
+  weft_prepared_t *prepared;
+} forget_t;
+
+static void forget_failed(void *arg, weft_status_t *status) {
+  forget_t *f = arg;
+  weft_prepared_t *dropped = NULL;
+  if (status != NULL) {
+    weft_mutex_lock(&f->session->mu);
+    if (weft_map_get(&f->session->prepared, f->prepared->signature_text) == f->prepared) {
+      dropped = weft_map_remove(&f->session->prepared, f->prepared->signature_text);
+    }
+    weft_mutex_unlock(&f->session->mu);
+  }
+  weft_status_free(status);
+  weft_prepared_release(dropped);
+  weft_prepared_release(f->prepared);
+  weft_master_session_release(f->session);
+  weft_free(f);
+}
+
+weft_status_t *weft_master_session_prepare(weft_master_session_t *s, const weft_signature_t *signature, bool is_partial,
+                                           weft_prepared_t **out) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_signature_print(signature, is_partial, &text);
+  if (text.failed) return no_memory();
+  weft_str_t key = weft_str_of(text.data, text.length);
+  weft_mutex_lock(&s->mu);
+  weft_prepared_t *p = weft_prepared_retain(weft_map_get(&s->prepared, key));
+  weft_mutex_unlock(&s->mu);
+  if (p != NULL) {
+    weft_strbuf_deinit(&text);
+    *out = p;
+    return NULL;
+  }
+  weft_prepared_t *mine = NULL;
+  weft_status_t *status = weft_prepared_create(s->handle, signature, s->devices.client, is_partial, &mine);
+  forget_t *f = status != NULL ? NULL : weft_calloc(1, sizeof *f);
+  if (status == NULL && f == NULL) status = no_memory();
+  if (status == NULL) {
+    weft_mutex_lock(&s->mu);
+    p = weft_prepared_retain(weft_map_get(&s->prepared, key)); /* another step may have been faster */
+    if (p == NULL) status = weft_map_put(&s->prepared, mine->signature_text, mine, NULL);
+    if (p == NULL && status == NULL) p = weft_prepared_retain(mine);
+    weft_mutex_unlock(&s->mu);
+  }
+  weft_strbuf_deinit(&text);
+  if (status != NULL || p != mine) {
+    weft_free(f);
+    weft_prepared_release(mine);
+    if (status == NULL) *out = p;
+    return status;
+  }
+  *f = (forget_t){weft_master_session_retain(s), weft_prepared_retain(p)};
+  build(s, p, signature);
+  weft_prepared_wait(p, forget_failed, f);
+  *out = p;
+  return NULL;
+}
+
+/* ---- steps and the end ---- */
+
+weft_status_t *weft_master_session_begin_step(weft_master_session_t *s) {
+  weft_mutex_lock(&s->mu);
+  bool closed = s->closed;
+  if (!closed) s->running++;
+  weft_mutex_unlock(&s->mu);
+  return closed ? WEFT_ERROR(FAILED_PRECONDITION, "Session is closed.") : NULL;
+}
+
+typedef struct closing {
+  weft_master_session_t *session;
+  weft_done_fn *fn;
+  void *arg;
+  atomic_int left;
+} closing_t;
+
+static void worker_dropped(void *arg, weft_status_t *status) {
+  closing_t *c = arg;
+  weft_status_free(status); /* as TensorFlow: a worker that is gone does not keep a session from closing */
+  if (atomic_fetch_sub(&c->left, 1) != 1) return;
+  c->fn(c->arg, NULL);
+  weft_master_session_release(c->session);
+  weft_free(c);
+}
+
+/* No step runs any more: the workers may drop the session. */
+static void drop_from_workers(weft_master_session_t *s, weft_done_fn *fn, void *arg) {
+  closing_t *c = weft_calloc(1, sizeof *c);
+  if (c == NULL) {
+    fn(arg, no_memory());
+    return;
+  }
+  *c = (closing_t){.session = weft_master_session_retain(s), .fn = fn, .arg = arg};
+  atomic_init(&c->left, s->num_workers + 1);
+  for (int i = 0; i < s->num_workers; i++) {
+    s->workers[i]->ops->delete_session(s->workers[i], s->handle, worker_dropped, c);
+  }
+  worker_dropped(c, NULL);
+}
+
+void weft_master_session_end_step(weft_master_session_t *s) {
+  weft_done_fn *fn = NULL;
+  void *arg = NULL;
+  weft_mutex_lock(&s->mu);
+  if (--s->running == 0 && s->close_fn != NULL) {
+    fn = s->close_fn;
+    arg = s->close_arg;
+    s->close_fn = NULL;
+  }
+  weft_mutex_unlock(&s->mu);
+  if (fn != NULL) drop_from_workers(s, fn, arg);
+}
+
+void weft_master_session_close(weft_master_session_t *s, weft_done_fn *fn, void *arg) {
+  weft_mutex_lock(&s->mu);
+  bool was_closed = s->closed;
+  s->closed = true;
+  bool is_idle = s->running == 0;
+  if (!was_closed && !is_idle) {
+    s->close_fn = fn;
+    s->close_arg = arg;
+  }
+  weft_mutex_unlock(&s->mu);
+  if (was_closed) {
+    fn(arg, NULL);
+    return;
+  }
+  weft_canceller_cancel(s->canceller);
+  if (is_idle) drop_from_workers(s, fn, arg);
+}

@@ -1,0 +1,283 @@
+/* master/step.c - sends a step to its workers and makes one answer of theirs.
+ *
+ * Life of a step:
+ *   1. weft_step_run   waits until the signature is prepared (for most steps: it is)
+ *   2. launch          RunGraph to every part
+ *   3. part_done       each part ends; the first real failure cancels the others
+ *   4. finish          the last one: joins statuses, answers, cleans up
+ * The reference is held by whoever is going to call next: the preparation, then each part.
+ */
+#include "master/step.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "protos/wire.h"
+
+typedef struct step step_t;
+
+typedef struct part_run {
+  step_t *step;
+  int index;
+} part_run_t;
+
+enum { REASON_NONE, REASON_CALLER, REASON_DEADLINE };
+
+struct step {
+  weft_master_session_t *session;
+  weft_prepared_t *prepared;
+  weft_step_request_t request;
+  weft_canceller_t *canceller;
+  uint64_t call_token, timer_id;
+  bool is_linked, has_timer;
+  atomic_int reason; /* why the canceller was cancelled from outside */
+  weft_run_step_fn *fn;
+  void *arg;
+  atomic_int left;         /* parts still running, and one for the launch */
+  weft_mutex_t mu;
+  weft_status_t **failures; /* by part; each written by its part alone */
+  bool was_cancelled;      /* guarded by mu: by a failure */
+  weft_strbuf_t metadata;  /* guarded by mu: RunMetadata's fields */
+  weft_strbuf_t dev_stats; /* guarded by mu: StepStats' fields of all parts */
+  weft_tensor_t **fetches; /* written by the client's part */
+  weft_named_tensor_t *sends;
+  part_run_t *parts;
+};
+
+int64_t weft_step_new_id(void) {
+  int64_t id = 0;
+  while (id == 0) id = (int64_t)(weft_random_id() & (((uint64_t)1 << 57) - 1));
+  return id;
+}
+
+static void ignore(void *arg, weft_status_t *status) {
+  (void)arg;
+  weft_status_free(status); /* a worker that is gone has nothing to clean */
+}
+
+void weft_step_cleanup(weft_prepared_t *p, int64_t step_id) {
+  for (int i = 0; i < p->num_parts; i++) {
+    p->parts[i].worker->ops->cleanup_graph(p->parts[i].worker, step_id, ignore, NULL);
+  }
+}
+
+static void free_step(step_t *t) {
+  for (int i = 0; t->sends != NULL && i < t->request.num_sends; i++) weft_tensor_release(t->sends[i].tensor);
+  for (int i = 0; t->failures != NULL && i < t->prepared->num_parts; i++) weft_status_free(t->failures[i]);
+  weft_free(t->failures);
+  weft_free(t->parts);
+  weft_strbuf_deinit(&t->metadata);
+  weft_strbuf_deinit(&t->dev_stats);
+  weft_canceller_release(t->canceller);
+  weft_canceller_release(t->request.canceller);
+  weft_prepared_release(t->prepared);
+  weft_mutex_deinit(&t->mu);
+  weft_master_session_t *s = t->session;
+  weft_free(t);
+  weft_master_session_end_step(s);
+  weft_master_session_release(s);
+}
+
+/* ---- joining failures ---- */
+
+static weft_status_t *located(const step_t *t, int part) {
+  return WEFT_ERROR(UNKNOWN, "From %.*s:\n%s", WEFT_STR_ARGS(t->prepared->parts[part].worker->task),
+                    weft_status_message(t->failures[part]));
+}
+
+/* One cause alone; several between lines; echoes ([_Derived_]) only if there is nothing else. Reference 3.9. */
+static weft_status_t *join_failures(step_t *t) {
+  int n = t->prepared->num_parts, num_causes = 0, first = -1, first_echo = -1;
+  for (int i = 0; i < n; i++) {
+    if (t->failures[i] == NULL) continue;
+    bool is_echo = weft_status_is_derived(t->failures[i]);
+    if (is_echo && first_echo < 0) first_echo = i;
+    if (!is_echo && first < 0) first = i;
+    num_causes += !is_echo;
+  }
+  if (first < 0) first = first_echo;
+  if (first < 0) return NULL;
+  weft_code_t code = weft_status_code(t->failures[first]);
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  if (num_causes > 1) weft_strbuf_printf(&text, "%d root error(s) found.\n", num_causes);
+  for (int i = 0, k = 0; i < n; i++) {
+    bool is_told = num_causes > 1 ? t->failures[i] != NULL && !weft_status_is_derived(t->failures[i]) : i == first;
+    if (!is_told) continue;
+    weft_status_t *s = located(t, i);
+    if (num_causes > 1) weft_strbuf_printf(&text, "  (%d) %s: ", k++, weft_code_name(weft_status_code(t->failures[i])));
+    weft_strbuf_puts(&text, weft_status_message(s));
+    if (num_causes > 1) weft_strbuf_putc(&text, '\n');
+    weft_status_free(s);
+  }
+  weft_status_t *joined = weft_status_new(code, __FILE__, __LINE__, "%s", text.failed ? "a step failed" : text.data);
+  weft_strbuf_deinit(&text);
+  return joined;
+}
+
+static weft_status_t *outcome(step_t *t) {
+  weft_status_t *s = join_failures(t);
+  int reason = atomic_load(&t->reason);
+  bool is_root = s != NULL && !weft_status_is_derived(s) && weft_status_code(s) != WEFT_CANCELLED;
+  if (s == NULL || is_root) return s;
+  if (reason == REASON_DEADLINE) {
+    weft_status_free(s);
+    return WEFT_ERROR(DEADLINE_EXCEEDED, "Timed out waiting for notification: the step took longer than %" PRId64 " ms",
+                      t->request.options.timeout_ms);
+  }
+  if (weft_canceller_is_cancelled(t->session->canceller)) {
+    weft_status_free(s);
+    return WEFT_ERROR(CANCELLED, "Step was cancelled by an explicit call to `Session::Close()`.");
+  }
+  return s;
+}
+
+static void finish(step_t *t) {
+  if (t->is_linked) weft_canceller_deregister(t->request.canceller, t->call_token);
+  if (t->has_timer) weft_timer_remove(t->session->timer, t->timer_id);
+  weft_status_t *s = outcome(t);
+  if (s == NULL && t->dev_stats.length > 0) {
+    weft_wire_put_bytes(&t->metadata, 1, weft_str_of(t->dev_stats.data, t->dev_stats.length));
+  }
+  weft_run_step_result_t result = {.fetches = t->fetches, .num_fetches = t->request.num_recvs,
+                                   .metadata = weft_str_of(t->metadata.data, t->metadata.length)};
+  if (s != NULL) {
+    for (int i = 0; i < t->request.num_recvs; i++) weft_tensor_release(t->fetches[i]);
+  }
+  bool is_kept = t->request.keep && s == NULL;
+  t->fn(t->arg, s, s == NULL ? &result : NULL);
+  if (!is_kept) weft_step_cleanup(t->prepared, t->request.step_id);
+  free_step(t);
+}
+
+static void drop(step_t *t) {
+  if (atomic_fetch_sub_explicit(&t->left, 1, memory_order_acq_rel) == 1) finish(t);
+}
+
+/* ---- running ---- */
+
+static void part_done(void *arg, weft_status_t *status, weft_run_graph_result_t *result) {
+  part_run_t *p = arg;
+  step_t *t = p->step;
+  t->failures[p->index] = status;
+  if (status != NULL) {
+    weft_mutex_lock(&t->mu);
+    bool cancel = !t->was_cancelled;
+    t->was_cancelled = true;
+    weft_mutex_unlock(&t->mu);
+    if (cancel) weft_canceller_cancel(t->canceller);
+  } else {
+    if (t->prepared->parts[p->index].is_client) {
+      for (int i = 0; i < result->num_recvs; i++) t->fetches[i] = result->recvs[i];
+    }
+    if (result->step_stats.length > 0 || result->num_partition_graphs > 0) {
+      weft_mutex_lock(&t->mu);
+      weft_strbuf_append(&t->dev_stats, result->step_stats);
+      for (int i = 0; i < result->num_partition_graphs; i++) weft_wire_put_bytes(&t->metadata, 3, result->partition_graphs[i]);
+      weft_mutex_unlock(&t->mu);
+    }
+  }
+  drop(t);
+}
+
+static void launch(step_t *t) {
+  const weft_step_request_t *r = &t->request;
+  int n = t->prepared->num_parts;
+  for (int i = 0; i < n; i++) {
+    weft_part_t *part = &t->prepared->parts[i];
+    t->parts[i] = (part_run_t){t, i};
+    weft_run_graph_t run = {
+        .session = t->prepared->session, .graph_handle = part->graph_handle, .step_id = r->step_id,
+        .request_id = (int64_t)weft_random_id(),
+        .sends = part->is_client ? t->sends : NULL, .num_sends = part->is_client ? r->num_sends : 0,
+        .recv_keys = part->is_client ? r->recv_keys : NULL, .num_recvs = part->is_client ? r->num_recvs : 0,
+        .is_partial = r->is_partial, .is_last_partial = r->is_last_partial,
+        .record_timeline = r->options.trace_level >= 2, .record_partition_graphs = r->options.output_partition_graphs};
+    part->worker->ops->run_graph(part->worker, &run, t->canceller, part_done, &t->parts[i]);
+  }
+  drop(t);
+}
+
+static void caller_gone(void *arg) {
+  step_t *t = arg;
+  atomic_store(&t->reason, REASON_CALLER);
+  weft_canceller_cancel(t->canceller);
+}
+
+static void deadline_passed(void *arg) {
+  step_t *t = arg;
+  atomic_store(&t->reason, REASON_DEADLINE);
+  weft_canceller_cancel(t->canceller);
+}
+
+static void prepared(void *arg, weft_status_t *status) {
+  step_t *t = arg;
+  size_t n = (size_t)t->prepared->num_parts + 1;
+  if (status == NULL) {
+    t->failures = weft_calloc(n, sizeof(weft_status_t *));
+    t->parts = weft_calloc(n, sizeof *t->parts);
+    if (t->failures == NULL || t->parts == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
+  }
+  if (status != NULL) {
+    if (t->is_linked) weft_canceller_deregister(t->request.canceller, t->call_token);
+    if (t->has_timer) weft_timer_remove(t->session->timer, t->timer_id);
+    t->fn(t->arg, status, NULL);
+    free_step(t);
+    return;
+  }
+  atomic_init(&t->left, t->prepared->num_parts + 1);
+  launch(t);
+}
+
+/* Header, fetches, sends and receive keys are one block. */
+static step_t *allocate(const weft_step_request_t *r) {
+  size_t recvs = (size_t)r->num_recvs, sends = (size_t)r->num_sends;
+  size_t size = sizeof(step_t) + recvs * (sizeof(weft_tensor_t *) + sizeof(weft_str_t)) + sends * sizeof(weft_named_tensor_t);
+  step_t *t = weft_calloc(1, size);
+  if (t == NULL) return NULL;
+  char *at = (char *)(t + 1);
+  t->sends = (weft_named_tensor_t *)(void *)at;
+  at += sends * sizeof *t->sends;
+  weft_str_t *keys = (weft_str_t *)(void *)at;
+  at += recvs * sizeof *keys;
+  t->fetches = (weft_tensor_t **)(void *)at;
+  if (recvs > 0) memcpy(keys, r->recv_keys, recvs * sizeof *keys);
+  for (size_t i = 0; i < sends; i++) t->sends[i] = (weft_named_tensor_t){r->sends[i].name, weft_tensor_retain(r->sends[i].tensor)};
+  t->request = *r;
+  t->request.recv_keys = keys;
+  return t;
+}
+
+void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_run_step_fn *fn, void *arg) {
+  step_t *t = allocate(r);
+  weft_status_t *status = NULL;
+  if (t != NULL) t->canceller = weft_canceller_create(r->parent != NULL ? r->parent : s->canceller);
+  if (t == NULL || t->canceller == NULL) {
+    weft_free(t);
+    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step"), NULL);
+    weft_master_session_end_step(s);
+    return;
+  }
+  if (t->request.step_id == 0) t->request.step_id = weft_step_new_id();
+  t->session = weft_master_session_retain(s);
+  t->prepared = weft_prepared_retain(r->prepared);
+  t->request.canceller = weft_canceller_retain(r->canceller);
+  t->fn = fn;
+  t->arg = arg;
+  weft_mutex_init(&t->mu);
+  if (r->canceller != NULL) {
+    t->is_linked = weft_canceller_register(r->canceller, caller_gone, t, &t->call_token);
+    if (!t->is_linked) caller_gone(t);
+  }
+  if (r->options.timeout_ms > 0) {
+    int64_t deadline = weft_clock_ns() + r->options.timeout_ms * 1000000;
+    status = weft_timer_add(s->timer, deadline, deadline_passed, t, &t->timer_id);
+    t->has_timer = status == NULL;
+  }
+  if (status != NULL) {
+    prepared(t, status);
+  } else {
+    weft_prepared_wait(t->prepared, prepared, t);
+  }
+}
