@@ -1,0 +1,174 @@
+/* kernels/cpu/activation.c - activation functions and their gradients. */
+#include <math.h>
+#include <tgmath.h>
+
+#include "kernels/cpu/map.h"
+
+#define SELU_SCALE 1.0507009873554805
+#define SELU_SCALE_ALPHA 1.7580993408473768 /* scale times alpha, 1.6732632423543772 */
+
+/* NaN goes through: the comparison is false and x itself is taken. */
+#define MAP_STEM relu
+#define MAP_EXPR(x) ((x) < 0 ? 0 : (x))
+#define EACH_HALFS
+#define EACH_FLOATS
+#define EACH_I32_I64
+#define EACH_I8_I16
+#include "kernels/cpu/map1.tmpl.h"
+#define MAP_STEM unsigned_relu
+#define MAP_EXPR(x) (x)
+#define EACH_UNSIGNED
+#include "kernels/cpu/map1.tmpl.h"
+#define MAP_STEM relu6
+#define MAP_EXPR(x) ((x) < 0 ? 0 : (x) > 6 ? 6 : (x))
+#define EACH_HALFS
+#define EACH_FLOATS
+#define EACH_I32_I64
+#define EACH_I8_I16
+#include "kernels/cpu/map1.tmpl.h"
+#define MAP_STEM unsigned_relu6
+#define MAP_EXPR(x) ((x) > 6 ? 6 : (x))
+#define EACH_UNSIGNED
+#include "kernels/cpu/map1.tmpl.h"
+#define MAP_STEM elu
+#define MAP_EXPR(x) ((x) < 0 ? expm1(x) : (x))
+#include "kernels/cpu/map1_floats.tmpl.h"
+#define MAP_STEM selu
+#define MAP_EXPR(x) ((x) < 0 ? (COMP)SELU_SCALE_ALPHA * expm1(x) : (COMP)SELU_SCALE * (x))
+#include "kernels/cpu/map1_floats.tmpl.h"
+/* log(1 + e^x) without overflow, and without losing e^x next to 1. */
+#define MAP_STEM softplus
+#define MAP_EXPR(x) ((x) > 0 ? (x) + log1p(exp(-(x))) : (x) <= 0 ? log1p(exp(x)) : (x))
+#include "kernels/cpu/map1_floats.tmpl.h"
+#define MAP_STEM softsign
+#define MAP_EXPR(x) ((x) / (1 + fabs(x)))
+#include "kernels/cpu/map1_floats.tmpl.h"
+
+/* Gradients: of (dy, x) where the argument is called features, of (dy, y) where it is called outputs. */
+#define MAP_STEM relu_grad
+#define MAP_EXPR(dy, x) ((x) > 0 ? (dy) : 0)
+#include "kernels/cpu/map2_reals.tmpl.h"
+#define MAP_STEM relu6_grad
+#define MAP_EXPR(dy, x) ((x) > 0 && (x) < 6 ? (dy) : 0)
+#include "kernels/cpu/map2_reals.tmpl.h"
+#define MAP_STEM elu_grad
+#define MAP_EXPR(dy, y) ((y) < 0 ? (dy) * ((y) + 1) : (dy))
+#include "kernels/cpu/map2_floats.tmpl.h"
+#define MAP_STEM selu_grad
+#define MAP_EXPR(dy, y) ((y) < 0 ? (dy) * ((y) + (COMP)SELU_SCALE_ALPHA) : (dy) * (COMP)SELU_SCALE)
+#include "kernels/cpu/map2_floats.tmpl.h"
+#define MAP_STEM softplus_grad
+#define MAP_EXPR(dy, x) ((dy) / (exp(-(x)) + 1))
+#include "kernels/cpu/map2_floats.tmpl.h"
+#define MAP_STEM softsign_grad
+#define MAP_EXPR(dy, x) ((dy) / ((1 + fabs(x)) * (1 + fabs(x))))
+#include "kernels/cpu/map2_floats.tmpl.h"
+
+static const weft_map1_row_t rows[] = {
+    {"Relu", relu_fns, 0},
+    {"Relu6", relu6_fns, 0},
+    {"Elu", elu_fns, WEFT_MAP_COSTLY},
+    {"Selu", selu_fns, WEFT_MAP_COSTLY},
+    {"Softplus", softplus_fns, WEFT_MAP_COSTLY},
+    {"Softsign", softsign_fns, 0},
+    {NULL, NULL, 0},
+};
+static const weft_map1_row_t unsigned_rows[] = {
+    {"Relu", unsigned_relu_fns, 0},
+    {"Relu6", unsigned_relu6_fns, 0},
+    {NULL, NULL, 0},
+};
+static const weft_map2_row_t grad_rows[] = {
+    {"ReluGrad", relu_grad_fns, WEFT_MAP_SAME_SHAPE},
+    {"Relu6Grad", relu6_grad_fns, WEFT_MAP_SAME_SHAPE},
+    {"EluGrad", elu_grad_fns, WEFT_MAP_SAME_SHAPE},
+    {"SeluGrad", selu_grad_fns, WEFT_MAP_SAME_SHAPE},
+    {"SoftplusGrad", softplus_grad_fns, WEFT_MAP_SAME_SHAPE | WEFT_MAP_COSTLY},
+    {"SoftsignGrad", softsign_grad_fns, WEFT_MAP_SAME_SHAPE},
+    {NULL, NULL, 0},
+};
+
+static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
+  return weft_map1_find(rows, node, out_state);
+}
+static weft_status_t *prepare_unsigned(const weft_kernel_node_t *node, void **out_state) {
+  return weft_map1_find(unsigned_rows, node, out_state);
+}
+static weft_status_t *prepare_grad(const weft_kernel_node_t *node, void **out_state) {
+  return weft_map2_find(grad_rows, node, out_state);
+}
+
+/* ---- LeakyRelu: x where x > 0, alpha x elsewhere; its gradient has the same slopes ---- */
+
+#define EACH_FILE "kernels/cpu/leaky_one.tmpl.h"
+#define EACH_HALFS
+#define EACH_FLOATS
+#include "kernels/cpu/each_dtype.tmpl.h"
+typedef void leaky_fn(int64_t n, double alpha, const void *value, const void *x, void *y);
+#define MAP_STEM leaky
+static leaky_fn *const leaky_fns[WEFT_DTYPE_COUNT] = {
+#define EACH_FILE "kernels/cpu/map_entry.tmpl.h"
+#include "kernels/cpu/each_dtype.tmpl.h"
+};
+#include "kernels/cpu/undef_each.tmpl.h"
+
+typedef struct leaky_job {
+  leaky_fn *fn;
+  double alpha;
+  const char *value, *x;
+  char *y;
+  size_t size;
+} leaky_job_t;
+
+static void leaky_range(void *arg, int64_t begin, int64_t end) {
+  const leaky_job_t *j = arg;
+  size_t at = (size_t)begin * j->size;
+  j->fn(end - begin, j->alpha, j->value + at, j->x + at, j->y + at);
+}
+
+static weft_status_t *leaky(weft_kernel_ctx_t *ctx, int features) {
+  weft_tensor_t *value = weft_in(ctx, 0), *x = weft_in(ctx, features), *y = NULL;
+  if (!weft_shape_eq(&value->shape, &x->shape)) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
+                      ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&value->shape),
+                      WEFT_SHAPE_TEXT(&x->shape));
+  }
+  leaky_job_t j = {leaky_fns[value->dtype], (double)weft_knode_float(ctx->node, "alpha"), value->data, x->data, NULL,
+                   weft_dtype_size(value->dtype)};
+  int64_t n = value->count;
+  weft_shape_t shape = value->shape;
+  WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, value->dtype, &shape, &y));
+  j.y = y->data;
+  weft_parallel_for(ctx->device->pool, n, WEFT_CPU_GRAIN, leaky_range, &j);
+  return NULL;
+}
+
+static weft_status_t *leaky_compute(weft_kernel_ctx_t *ctx) { return leaky(ctx, 0); }
+static weft_status_t *leaky_grad_compute(weft_kernel_ctx_t *ctx) { return leaky(ctx, 1); }
+
+#define SIGNED \
+  (WEFT_DTYPE_BIT(WEFT_I8) | WEFT_DTYPE_BIT(WEFT_I16) | WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64))
+#define UNSIGNED \
+  (WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_U32) | WEFT_DTYPE_BIT(WEFT_U64))
+#define MAP1(op, types, fn) WEFT_KERNEL(op, "T", types, fn, weft_map1_compute, NULL)
+#define MAP2(op, types) WEFT_KERNEL(op, "T", types, prepare_grad, weft_map2_compute, NULL)
+const weft_kernel_t weft_cpu_activation_kernels[] = {
+    MAP1("Elu", WEFT_SET_FLOATS, prepare),
+    MAP2("EluGrad", WEFT_SET_FLOATS),
+    WEFT_KERNEL("LeakyRelu", "T", WEFT_SET_FLOATS, NULL, leaky_compute, NULL),
+    WEFT_KERNEL("LeakyReluGrad", "T", WEFT_SET_FLOATS, NULL, leaky_grad_compute, NULL),
+    MAP1("Relu", WEFT_SET_FLOATS | SIGNED, prepare),
+    MAP1("Relu", UNSIGNED, prepare_unsigned),
+    MAP1("Relu6", WEFT_SET_FLOATS | SIGNED, prepare),
+    MAP1("Relu6", UNSIGNED, prepare_unsigned),
+    MAP2("Relu6Grad", WEFT_SET_REAL),
+    MAP2("ReluGrad", WEFT_SET_REAL),
+    MAP1("Selu", WEFT_SET_FLOATS, prepare),
+    MAP2("SeluGrad", WEFT_SET_FLOATS),
+    MAP1("Softplus", WEFT_SET_FLOATS, prepare),
+    MAP2("SoftplusGrad", WEFT_SET_FLOATS),
+    MAP1("Softsign", WEFT_SET_FLOATS, prepare),
+    MAP2("SoftsignGrad", WEFT_SET_FLOATS),
+    {0},
+};

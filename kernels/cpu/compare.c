@@ -1,0 +1,161 @@
+/* kernels/cpu/compare.c - comparisons and logic: bool results of two broadcast operands. */
+#include <complex.h>
+#include <math.h>
+#include <tgmath.h>
+
+#include "base/alloc.h"
+#include "kernels/cpu/cast.h"
+#include "kernels/cpu/map.h"
+
+#define MAP_STEM equal
+#define MAP_EXPR(x, y) ((x) == (y))
+#define MAP_BOOL
+#define EACH_BOOL
+#include "kernels/cpu/map2_numbers.tmpl.h"
+#define MAP_STEM not_equal
+#define MAP_EXPR(x, y) ((x) != (y))
+#define MAP_BOOL
+#define EACH_BOOL
+#include "kernels/cpu/map2_numbers.tmpl.h"
+#define MAP_STEM less
+#define MAP_EXPR(x, y) ((x) < (y))
+#define MAP_BOOL
+#include "kernels/cpu/map2_reals.tmpl.h"
+#define MAP_STEM less_equal
+#define MAP_EXPR(x, y) ((x) <= (y))
+#define MAP_BOOL
+#include "kernels/cpu/map2_reals.tmpl.h"
+#define MAP_STEM greater
+#define MAP_EXPR(x, y) ((x) > (y))
+#define MAP_BOOL
+#include "kernels/cpu/map2_reals.tmpl.h"
+#define MAP_STEM greater_equal
+#define MAP_EXPR(x, y) ((x) >= (y))
+#define MAP_BOOL
+#include "kernels/cpu/map2_reals.tmpl.h"
+#define MAP_STEM logical_and
+#define MAP_EXPR(x, y) ((x) & (y))
+#define EACH_BOOL
+#include "kernels/cpu/map2.tmpl.h"
+#define MAP_STEM logical_or
+#define MAP_EXPR(x, y) ((x) | (y))
+#define EACH_BOOL
+#include "kernels/cpu/map2.tmpl.h"
+
+static const weft_map2_row_t rows[] = {
+    {"Equal", equal_fns, WEFT_MAP_BOOL_OUT},
+    {"Greater", greater_fns, WEFT_MAP_BOOL_OUT},
+    {"GreaterEqual", greater_equal_fns, WEFT_MAP_BOOL_OUT},
+    {"Less", less_fns, WEFT_MAP_BOOL_OUT},
+    {"LessEqual", less_equal_fns, WEFT_MAP_BOOL_OUT},
+    {"LogicalAnd", logical_and_fns, WEFT_MAP_BOOL_OUT},
+    {"LogicalOr", logical_or_fns, WEFT_MAP_BOOL_OUT},
+    {"NotEqual", not_equal_fns, WEFT_MAP_BOOL_OUT},
+    {NULL, NULL, 0},
+};
+
+static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
+  return weft_map2_find(rows, node, out_state);
+}
+
+/* ---- Equal and NotEqual: also of strings, and of shapes that do not fit ---- */
+
+typedef struct equal_state {
+  const weft_map2_row_t *row;
+  bool must_fit; /* incompatible_shape_error */
+  bool if_unfit; /* the answer when shapes do not fit and need not */
+  bool if_same;  /* the answer for equal elements */
+} equal_state_t;
+
+static weft_status_t *equal_prepare(const weft_kernel_node_t *node, void **out_state) {
+  void *row = NULL;
+  WEFT_RETURN_IF_ERROR(weft_map2_find(rows, node, &row));
+  equal_state_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
+  bool is_equal = weft_str_is(node->op_name, "Equal");
+  *s = (equal_state_t){row, weft_knode_bool(node, "incompatible_shape_error"), !is_equal, is_equal};
+  *out_state = s;
+  return NULL;
+}
+
+typedef struct strings_job {
+  const weft_tensor_t *x, *y;
+  uint8_t *z;
+  bool if_same;
+} strings_job_t;
+
+static void equal_strings(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
+  const strings_job_t *j = arg;
+  for (int64_t i = 0; i < n; i++) {
+    bool same = weft_str_eq(weft_tensor_str_at(j->x, at[0] + i * step[0]), weft_tensor_str_at(j->y, at[1] + i * step[1]));
+    j->z[out_at + i] = same == j->if_same;
+  }
+}
+
+static weft_status_t *equal_compute(weft_kernel_ctx_t *ctx) {
+  equal_state_t *s = ctx->state;
+  weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *z = NULL;
+  weft_broadcast_t b;
+  const weft_shape_t *shapes[2] = {&x->shape, &y->shape};
+  bool fits = weft_broadcast_init(&b, shapes, 2);
+  if (!fits && !s->must_fit) {
+    WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_BOOL, &WEFT_SCALAR, &z));
+    *(uint8_t *)z->data = s->if_unfit;
+    return NULL;
+  }
+  if (x->dtype != WEFT_STRING || !fits) {
+    weft_kernel_ctx_t plain = *ctx;
+    plain.state = (void *)(uintptr_t)s->row;
+    return weft_map2_compute(&plain);
+  }
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_BOOL, &b.shape, &z));
+  strings_job_t j = {x, y, z->data, s->if_same};
+  weft_broadcast_run(&b, ctx->device->pool, WEFT_CPU_GRAIN / 16, equal_strings, &j);
+  return NULL;
+}
+
+/* ---- ApproximateEqual: |x - y| < tolerance, shapes must be the same ---- */
+
+static double distance(weft_c128_t a, weft_c128_t b, bool in_float) {
+  if (a.im == 0 && b.im == 0) return in_float ? (double)fabsf((float)a.re - (float)b.re) : fabs(a.re - b.re);
+  return hypot(a.re - b.re, a.im - b.im);
+}
+
+static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *z = NULL;
+  if (!weft_shape_eq(&x->shape, &y->shape)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "x and y must be of the same shape. x shape: %s. y shape: %s",
+                      WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&y->shape));
+  }
+  double tolerance = (double)weft_knode_float(ctx->node, "tolerance");
+  if (weft_dtype_is_integer(x->dtype)) tolerance = trunc(tolerance); /* it is converted to the operands' type */
+  weft_cpu_cast_fn *cast = weft_cpu_cast_loop(x->dtype, WEFT_C128);
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_BOOL, &x->shape, &z));
+  size_t size = weft_dtype_size(x->dtype);
+  uint8_t *out = z->data;
+  for (int64_t i = 0; i < x->count; i++) {
+    weft_c128_t a, b;
+    cast(1, (const char *)x->data + (size_t)i * size, &a);
+    cast(1, (const char *)y->data + (size_t)i * size, &b);
+    out[i] = distance(a, b, x->dtype == WEFT_F32) < tolerance;
+  }
+  return NULL;
+}
+
+#define EQUAL(op) \
+  WEFT_KERNEL(op, "T", WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING), equal_prepare, \
+              equal_compute, weft_free)
+#define ORDER(op) WEFT_KERNEL(op, "T", WEFT_SET_REAL, prepare, weft_map2_compute, NULL)
+#define LOGIC(op) WEFT_KERNEL(op, NULL, 0, prepare, weft_map2_compute, NULL)
+const weft_kernel_t weft_cpu_compare_kernels[] = {
+    WEFT_KERNEL("ApproximateEqual", "T", WEFT_SET_NUMBERS, NULL, approximate_compute, NULL),
+    EQUAL("Equal"),
+    ORDER("Greater"),
+    ORDER("GreaterEqual"),
+    ORDER("Less"),
+    ORDER("LessEqual"),
+    LOGIC("LogicalAnd"),
+    LOGIC("LogicalOr"),
+    EQUAL("NotEqual"),
+    {0},
+};

@@ -1,0 +1,142 @@
+/* kernels/cpu/map.c - the drivers of elementwise kernels. */
+#include "kernels/cpu/map.h"
+
+weft_status_t *weft_map1_find(const weft_map1_row_t *rows, const weft_kernel_node_t *node, void **out_state) {
+  for (; rows->op != NULL; rows++) {
+    if (!weft_str_is(node->op_name, rows->op)) continue;
+    *out_state = (void *)(uintptr_t)rows;
+    return NULL;
+  }
+  return WEFT_ERROR(INTERNAL, "op %s has no row", node->op_name.data);
+}
+
+weft_status_t *weft_map2_find(const weft_map2_row_t *rows, const weft_kernel_node_t *node, void **out_state) {
+  for (; rows->op != NULL; rows++) {
+    if (!weft_str_is(node->op_name, rows->op)) continue;
+    *out_state = (void *)(uintptr_t)rows;
+    return NULL;
+  }
+  return WEFT_ERROR(INTERNAL, "op %s has no row", node->op_name.data);
+}
+
+static int64_t grain_of(uint32_t flags) {
+  return (flags & WEFT_MAP_COSTLY) != 0 ? WEFT_CPU_GRAIN / 16 : WEFT_CPU_GRAIN;
+}
+
+/* ---- one operand ---- */
+
+typedef struct map1_job {
+  weft_map1_fn *fn;
+  const char *x;
+  char *y;
+  size_t x_size, y_size;
+} map1_job_t;
+
+static void map1_range(void *arg, int64_t begin, int64_t end) {
+  const map1_job_t *j = arg;
+  j->fn(end - begin, j->x + (size_t)begin * j->x_size, j->y + (size_t)begin * j->y_size);
+}
+
+weft_status_t *weft_map1_run(weft_kernel_ctx_t *ctx, weft_map1_fn *fn, uint32_t flags) {
+  weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
+  weft_dtype_t dtype = x->dtype, out_dtype = (flags & WEFT_MAP_BOOL_OUT) != 0 ? WEFT_BOOL : dtype;
+  int64_t n = x->count;
+  const void *data = x->data; /* stays valid when the output takes x over */
+  weft_shape_t shape = x->shape;
+  WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, out_dtype, &shape, &y));
+  if (n == 0) return NULL;
+  map1_job_t j = {fn, data, y->data, weft_dtype_size(dtype), weft_dtype_size(out_dtype)};
+  int64_t grain = grain_of(flags);
+  if (n <= grain) {
+    map1_range(&j, 0, n);
+  } else {
+    weft_parallel_for(ctx->device->pool, n, grain, map1_range, &j);
+  }
+  return NULL;
+}
+
+weft_status_t *weft_map1_compute(weft_kernel_ctx_t *ctx) {
+  const weft_map1_row_t *row = ctx->state;
+  weft_map1_fn *fn = row->fns[weft_in(ctx, 0)->dtype];
+  if (fn == NULL) {
+    return WEFT_ERROR(UNIMPLEMENTED, "%s of %s is not supported", row->op, weft_dtype_name(weft_in(ctx, 0)->dtype));
+  }
+  return weft_map1_run(ctx, fn, row->flags);
+}
+
+/* ---- two operands ---- */
+
+typedef struct map2_job {
+  weft_map2_fn *fn;
+  const char *x, *y;
+  char *z;
+  size_t size, z_size;
+} map2_job_t;
+
+static void map2_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
+  const map2_job_t *j = arg;
+  j->fn(n, j->x + (size_t)at[0] * j->size, step[0], j->y + (size_t)at[1] * j->size, step[1],
+        j->z + (size_t)out_at * j->z_size);
+}
+
+static bool any_zero(const weft_tensor_t *t) {
+  for (int64_t i = 0; i < t->count; i++) {
+    if (weft_cpu_int_at(t, i) == 0) return true;
+  }
+  return false;
+}
+
+static bool any_negative(const weft_tensor_t *t) {
+  for (int64_t i = 0; i < t->count; i++) {
+    if (weft_cpu_int_at(t, i) < 0) return true;
+  }
+  return false;
+}
+
+static weft_status_t *check_values(const weft_map2_row_t *row, const weft_tensor_t *y) {
+  if (!weft_dtype_is_integer(y->dtype)) return NULL;
+  if ((row->flags & WEFT_MAP_CHECK_DIVISOR) != 0 && any_zero(y)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Integer division by zero");
+  }
+  if ((row->flags & WEFT_MAP_CHECK_EXPONENT) != 0 && any_negative(y)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Integers to negative integer powers are not allowed");
+  }
+  return NULL;
+}
+
+weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
+  const weft_map2_row_t *row = ctx->state;
+  weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *z = NULL;
+  weft_map2_fn *fn = row->fns[x->dtype];
+  if (fn == NULL || x->dtype != y->dtype) {
+    return WEFT_ERROR(UNIMPLEMENTED, "%s of %s is not supported", row->op, weft_dtype_name(x->dtype));
+  }
+  weft_broadcast_t b;
+  const weft_shape_t *shapes[2] = {&x->shape, &y->shape};
+  if ((row->flags & WEFT_MAP_SAME_SHAPE) != 0 && !weft_shape_eq(&x->shape, &y->shape)) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
+                      ctx->node->name.data, row->op, WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&y->shape));
+  }
+  if (!weft_broadcast_init(&b, shapes, 2)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&x->shape),
+                      WEFT_SHAPE_TEXT(&y->shape));
+  }
+  if (b.count > 0 && (row->flags & (WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_CHECK_EXPONENT)) != 0) {
+    WEFT_RETURN_IF_ERROR(check_values(row, y));
+  }
+  weft_dtype_t out_dtype = (row->flags & WEFT_MAP_BOOL_OUT) != 0 ? WEFT_BOOL : x->dtype;
+  map2_job_t j = {fn, x->data, y->data, NULL, weft_dtype_size(x->dtype), weft_dtype_size(out_dtype)};
+  /* An operand that is not repeated and has the result's size is read exactly where the result is written. */
+  if (x->count == b.count && weft_shape_eq(&x->shape, &b.shape)) {
+    bool try_y = y->count == b.count && weft_shape_eq(&y->shape, &b.shape) && !weft_tensor_is_exclusive(x);
+    WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, try_y ? 1 : 0, 0, out_dtype, &b.shape, &z));
+  } else if (y->count == b.count && weft_shape_eq(&y->shape, &b.shape)) {
+    WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 1, 0, out_dtype, &b.shape, &z));
+  } else {
+    WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, out_dtype, &b.shape, &z));
+  }
+  j.z = z->data;
+  weft_broadcast_run(&b, ctx->device->pool, grain_of(row->flags), map2_run, &j);
+  return NULL;
+}
