@@ -1,0 +1,146 @@
+/* kernels/cpu/wait_room.c - lines of waiters.
+ *
+ * A waiter in line belongs to the room. Whoever takes it out of line under `mu`
+ * owns it and finishes it; nobody else touches it from then on, but for a
+ * canceller's callback that is about to find it gone: so a waiter is
+ * deregistered, which waits for such a callback, before it is finished.
+ *
+ * A room lives as long as its object; every waiter holds a reference to that,
+ * and gives it back last.
+ *
+ * Locking: `mu` is a leaf.
+ */
+#include "kernels/cpu/wait_room.h"
+
+#include "base/alloc.h"
+
+void weft_wait_room_init(weft_wait_room_t *r) {
+  *r = (weft_wait_room_t){0};
+  weft_mutex_init(&r->mu);
+}
+
+void weft_wait_room_deinit(weft_wait_room_t *r) { weft_mutex_deinit(&r->mu); }
+
+static void append_locked(weft_wait_room_t *r, weft_waiter_t *w) WEFT_REQUIRES(r->mu) {
+  weft_wait_line_t *line = &r->lines[w->line];
+  w->prev = line->last;
+  w->next = NULL;
+  if (line->last != NULL) line->last->next = w;
+  if (line->last == NULL) line->first = w;
+  line->last = w;
+  w->is_in_line = true;
+}
+
+static void unlink_locked(weft_wait_room_t *r, weft_waiter_t *w) WEFT_REQUIRES(r->mu) {
+  weft_wait_line_t *line = &r->lines[w->line];
+  if (w->prev != NULL) w->prev->next = w->next;
+  if (w->prev == NULL) line->first = w->next;
+  if (w->next != NULL) w->next->prev = w->prev;
+  if (w->next == NULL) line->last = w->prev;
+  w->prev = w->next = NULL;
+  w->is_in_line = false;
+}
+
+/* Tries until nobody gets further; who is done comes into a list, in order. */
+static weft_waiter_t *flush_locked(weft_wait_room_t *r) WEFT_REQUIRES(r->mu) {
+  weft_waiter_t *done = NULL, **tail = &done;
+  bool has_changed = true;
+  while (has_changed) {
+    has_changed = false;
+    for (int i = 0; i < 2; i++) {
+      weft_waiter_t *w;
+      while ((w = r->lines[i].first) != NULL) {
+        weft_wait_result_t result = w->attempt(w);
+        if (result != WEFT_WAIT_STUCK) has_changed = true;
+        if (result != WEFT_WAIT_DONE) break;
+        unlink_locked(r, w);
+        *tail = w;
+        tail = &w->next;
+      }
+    }
+  }
+  return done;
+}
+
+static void finish(weft_waiter_t *w) {
+  weft_object_t *owner = w->owner;
+  w->finish(w);
+  weft_object_release(owner);
+}
+
+static void finish_all(weft_waiter_t *w) {
+  while (w != NULL) {
+    weft_waiter_t *next = w->next;
+    w->next = NULL;
+    if (w->is_registered) weft_canceller_deregister(w->ctx->step->canceller, w->token);
+    finish(w);
+    w = next;
+  }
+}
+
+void weft_wait_flush(weft_wait_room_t *r) {
+  weft_mutex_lock(&r->mu);
+  weft_waiter_t *done = flush_locked(r);
+  weft_mutex_unlock(&r->mu);
+  finish_all(done);
+}
+
+/* The canceller's callback. */
+static void on_cancel(void *arg) {
+  weft_waiter_t *w = arg;
+  weft_wait_room_t *r = w->room;
+  weft_mutex_lock(&r->mu);
+  bool is_mine = w->is_in_line;
+  if (is_mine) {
+    unlink_locked(r, w);
+    w->is_cancelled = true;
+  } else {
+    w->was_cancelled_early = true;
+  }
+  weft_mutex_unlock(&r->mu);
+  if (!is_mine) return;
+  weft_object_t *owner = weft_object_retain(w->owner); /* of the room, which the flush needs */
+  finish(w);
+  weft_wait_flush(r); /* who stood behind may be served now */
+  weft_object_release(owner);
+}
+
+void weft_wait(weft_wait_room_t *r, weft_waiter_t *w) {
+  weft_waiter_t *done = NULL;
+  weft_canceller_t *canceller = w->ctx->step == NULL ? NULL : w->ctx->step->canceller;
+  weft_object_t *owner = weft_object_retain(w->owner); /* a finished waiter may hold the last reference otherwise */
+  w->room = r;
+  w->is_registered = canceller != NULL;
+  if (canceller != NULL && !weft_canceller_register(canceller, on_cancel, w, &w->token)) {
+    w->is_registered = false;
+    w->is_cancelled = true;
+    finish(w);
+    weft_object_release(owner);
+    return;
+  }
+  weft_mutex_lock(&r->mu);
+  if (w->was_cancelled_early) {
+    w->is_cancelled = true;
+    done = w;
+  } else {
+    append_locked(r, w);
+    done = flush_locked(r);
+  }
+  weft_mutex_unlock(&r->mu);
+  finish_all(done);
+  weft_object_release(owner);
+}
+
+void weft_wait_cancel_line(weft_wait_room_t *r, int line) {
+  weft_mutex_lock(&r->mu);
+  weft_waiter_t *all = r->lines[line].first;
+  r->lines[line] = (weft_wait_line_t){NULL, NULL};
+  for (weft_waiter_t *w = all; w != NULL; w = w->next) {
+    w->prev = NULL;
+    w->is_in_line = false;
+    w->is_cancelled = true;
+  }
+  weft_mutex_unlock(&r->mu);
+  finish_all(all);
+  weft_wait_flush(r);
+}
