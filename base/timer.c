@@ -109,7 +109,8 @@ bool weft_timer_remove(weft_timer_t *t, uint64_t id) {
   while (*at != NULL && (*at)->id != id) at = &(*at)->next;
   entry_t *e = *at;
   if (e != NULL) *at = e->next;
-  while (e == NULL && t->running == id) weft_cond_wait(&t->idle, &t->mu); /* woken by run() */
+  bool is_own = t->started && pthread_equal(t->thread, pthread_self());
+  while (e == NULL && t->running == id && !is_own) weft_cond_wait(&t->idle, &t->mu); /* woken by run() */
   weft_mutex_unlock(&t->mu);
   bool found = e != NULL;
   weft_free(e);

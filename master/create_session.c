@@ -1,0 +1,151 @@
+/* master/create_session.c - see the header for the way of a creation. */
+#include "master/create_session.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+typedef struct creation {
+  weft_create_options_t o;
+  weft_create_session_t request; /* lent */
+  weft_master_session_t *session;
+  weft_canceller_t *canceller;   /* of the waiting: child of the master's */
+  weft_canceller_t *call;        /* retained */
+  uint64_t call_token;
+  bool is_linked;
+  weft_created_fn *fn;
+  void *arg;
+  atomic_int left;
+  weft_mutex_t mu;
+  weft_status_t *status; /* guarded by mu */
+} creation_t;
+
+static void finish(creation_t *c, weft_status_t *status) {
+  if (c->is_linked) weft_canceller_deregister(c->call, c->call_token);
+  if (status != NULL) {
+    weft_master_session_release(c->session);
+    c->session = NULL;
+  }
+  c->fn(c->arg, status, c->session);
+  weft_canceller_release(c->canceller);
+  weft_canceller_release(c->call);
+  weft_mutex_deinit(&c->mu);
+  weft_free(c);
+}
+
+static void nothing(void *arg, weft_status_t *status) {
+  (void)arg;
+  weft_status_free(status);
+}
+
+static void worker_ready(void *arg, weft_status_t *status) {
+  creation_t *c = arg;
+  weft_mutex_lock(&c->mu);
+  bool first = c->status == NULL;
+  if (first) c->status = status;
+  weft_mutex_unlock(&c->mu);
+  if (!first) weft_status_free(status);
+  if (atomic_fetch_sub(&c->left, 1) != 1) return;
+  status = c->status;
+  weft_master_session_t *s = c->session;
+  for (int i = 0; status != NULL && i < s->num_workers; i++) { /* those that did make one drop it again */
+    s->workers[i]->ops->delete_session(s->workers[i], s->handle, nothing, NULL);
+  }
+  finish(c, status);
+}
+
+static void create_on_workers(creation_t *c) {
+  weft_master_session_t *s = c->session;
+  weft_worker_session_spec_t spec = {.session = s->handle, .isolate = s->config.isolate_session_state,
+                                     .master_task = c->o.task,
+                                     .master_incarnation = (int64_t)s->devices.client->attributes.incarnation};
+  atomic_init(&c->left, s->num_workers + 1);
+  for (int i = 0; i < s->num_workers; i++) s->workers[i]->ops->create_session(s->workers[i], &spec, worker_ready, c);
+  worker_ready(c, NULL);
+}
+
+/* Device filters apply to devices as well as to tasks. */
+static weft_status_t *take_devices(creation_t *c, weft_device_set_t *found) {
+  weft_master_session_t *s = c->session;
+  s->devices = *found;
+  *found = (weft_device_set_t){.list = {.arena = WEFT_ARENA_INIT}};
+  return weft_device_set_finish(&s->devices, c->o.task);
+}
+
+static void got_devices(void *arg, weft_status_t *status, weft_device_set_t *devices) {
+  creation_t *c = arg;
+  if (status == NULL) status = take_devices(c, devices);
+  if (status == NULL) status = weft_master_session_load(c->session, c->request.graph_def);
+  if (status != NULL) {
+    finish(c, status);
+    return;
+  }
+  create_on_workers(c);
+}
+
+/* ---- which tasks take part: reference 3.1, 3 ---- */
+
+static bool takes_part(const weft_session_config_t *config, weft_str_t task, weft_str_t master_task) {
+  if (config->num_device_filters == 0 || weft_str_eq(task, master_task)) return true;
+  weft_device_name_t name;
+  weft_status_t *s = weft_device_name_parse(task, &name);
+  bool yes = false;
+  for (int i = 0; s == NULL && !yes && i < config->num_device_filters; i++) {
+    yes = weft_device_name_intersects(&config->device_filters[i], &name);
+  }
+  weft_status_free(s);
+  return yes;
+}
+
+static weft_status_t *find_workers(creation_t *c) {
+  weft_master_session_t *s = c->session;
+  int n = 0;
+  const weft_str_t *tasks = c->o.cache->tasks(c->o.cache, &n);
+  s->workers = weft_calloc((size_t)n + 1, sizeof(weft_worker_client_t *));
+  if (s->workers == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session");
+  for (int i = 0; i < n; i++) {
+    if (!takes_part(&s->config, tasks[i], c->o.task)) continue;
+    weft_worker_client_t *w = c->o.cache->find(c->o.cache, tasks[i]);
+    if (w == NULL) return WEFT_ERROR(INTERNAL, "no worker for task '%.*s'", WEFT_STR_ARGS(tasks[i]));
+    s->workers[s->num_workers++] = w;
+  }
+  return NULL;
+}
+
+static void caller_gone(void *arg) { weft_canceller_cancel(((creation_t *)arg)->canceller); }
+
+static weft_status_t *prepare(creation_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_master_session_create(c->o.supports, c->o.timer, c->request.config, &c->session));
+  if (c->session->config.cluster_def.length > 0) {
+    return WEFT_ERROR(UNIMPLEMENTED, "ConfigProto.cluster_def: this master serves the cluster it was started with; "
+                                     "leave cluster_def empty");
+  }
+  WEFT_RETURN_IF_ERROR(find_workers(c));
+  c->canceller = weft_canceller_create(c->o.stop);
+  return c->canceller == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session") : NULL;
+}
+
+void weft_create_session_start(const weft_create_options_t *o, const weft_create_session_t *r, weft_canceller_t *call,
+                               weft_created_fn *fn, void *arg) {
+  creation_t *c = weft_calloc(1, sizeof *c);
+  if (c == NULL) {
+    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"), NULL);
+    return;
+  }
+  c->o = *o;
+  c->request = *r;
+  c->fn = fn;
+  c->arg = arg;
+  c->call = weft_canceller_retain(call);
+  weft_mutex_init(&c->mu);
+  weft_status_t *status = prepare(c);
+  if (status != NULL) {
+    finish(c, status);
+    return;
+  }
+  if (call != NULL) {
+    c->is_linked = weft_canceller_register(call, caller_gone, c, &c->call_token);
+    if (!c->is_linked) weft_canceller_cancel(c->canceller);
+  }
+  weft_discover_devices(c->session->workers, c->session->num_workers, c->canceller, got_devices, c);
+}

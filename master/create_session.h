@@ -1,0 +1,33 @@
+/* master/create_session.h - from a graph and a configuration to a session that can run.
+ *
+ *   1. weft_create_session_start   configuration; which tasks take part
+ *   2. got_status                  every task tells its devices: this waits for tasks that are not up yet
+ *   3. load                        import, lower, place
+ *   4. worker_ready                every worker makes its side of the session
+ *   5. finish                      the answer
+ */
+#ifndef WEFT_MASTER_CREATE_SESSION_H_
+#define WEFT_MASTER_CREATE_SESSION_H_
+
+#include "master/session.h"
+
+/* fn gets the session (retained) or NULL. */
+typedef void weft_created_fn(void *arg, weft_status_t *status, weft_master_session_t *session);
+
+typedef struct weft_create_options {
+  weft_str_t task;                /* the master's */
+  weft_worker_cache_t *cache;
+  weft_kernel_support_fn *supports;
+  weft_timer_t *timer;
+  weft_canceller_t *stop;         /* of the master; also ends the waiting */
+} weft_create_options_t;
+
+/* `r`'s texts are lent until fn. */
+void weft_create_session_start(const weft_create_options_t *o, const weft_create_session_t *r, weft_canceller_t *c,
+                               weft_created_fn *fn, void *arg);
+
+/* Asks each of `n` workers for its devices; fn when all have answered. */
+typedef void weft_discovered_fn(void *arg, weft_status_t *status, weft_device_set_t *devices); /* lent; unfinished */
+void weft_discover_devices(weft_worker_client_t *const *workers, int n, weft_canceller_t *c, weft_discovered_fn *fn, void *arg);
+
+#endif /* WEFT_MASTER_CREATE_SESSION_H_ */

@@ -1,0 +1,536 @@
+/* master/master.c - the table of sessions, and the master's calls.
+ *
+ * Locking: `mu` guards the table and is a leaf.
+ */
+#include "master/master.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "master/create_session.h"
+#include "master/step.h"
+
+struct weft_master {
+  weft_str_t task; /* owned */
+  weft_worker_cache_t *cache;
+  weft_kernel_support_fn *supports;
+  weft_timer_t *timer;
+  weft_canceller_t *stop;
+  weft_mutex_t mu;
+  weft_cond_t idle;    /* signalled when busy falls to 0 */
+  weft_map_t sessions; /* guarded by mu: handle -> weft_master_session_t (one reference) */
+  int busy;            /* guarded by mu: calls that have not been answered */
+  bool stopped;        /* guarded by mu */
+};
+
+typedef struct local_client {
+  weft_master_client_t base;
+  weft_master_t *master; /* borrowed */
+} local_client_t;
+
+static weft_master_t *master_of(weft_master_client_t *c) { return ((local_client_t *)(void *)c)->master; }
+
+static weft_status_t *unknown_session(weft_str_t handle) {
+  return WEFT_ERROR(ABORTED, "Session %.*s is not found. Possibly, this master has restarted.", WEFT_STR_ARGS(handle));
+}
+
+static weft_master_session_t *find(weft_master_t *m, weft_str_t handle) {
+  weft_mutex_lock(&m->mu);
+  weft_master_session_t *s = weft_master_session_retain(weft_map_get(&m->sessions, handle));
+  weft_mutex_unlock(&m->mu);
+  return s;
+}
+
+static bool begin(weft_master_t *m) {
+  weft_mutex_lock(&m->mu);
+  bool ok = !m->stopped;
+  if (ok) m->busy++;
+  weft_mutex_unlock(&m->mu);
+  return ok;
+}
+
+static void end(weft_master_t *m) {
+  weft_mutex_lock(&m->mu);
+  if (--m->busy == 0) weft_cond_broadcast(&m->idle);
+  weft_mutex_unlock(&m->mu);
+}
+
+static weft_status_t *stopping(void) { return WEFT_ERROR(UNAVAILABLE, "the master is stopping"); }
+
+/* ---- CreateSession, ExtendSession ---- */
+
+typedef struct creation {
+  weft_master_t *master;
+  weft_session_fn *fn;
+  void *arg;
+} creation_t;
+
+static void created(void *arg, weft_status_t *status, weft_master_session_t *s) {
+  creation_t *c = arg;
+  weft_master_t *m = c->master;
+  if (status == NULL) {
+    weft_master_session_retain(s); /* for the answer below */
+    weft_mutex_lock(&m->mu);
+    if (m->stopped) status = stopping();
+    if (status == NULL) status = weft_map_put(&m->sessions, s->handle, s, NULL);
+    weft_mutex_unlock(&m->mu);
+    if (status != NULL) weft_master_session_release(s);
+  }
+  c->fn(c->arg, status, s == NULL ? WEFT_STR("") : s->handle, 0);
+  weft_master_session_release(s);
+  weft_free(c);
+  end(m);
+}
+
+static void create_session(weft_master_client_t *client, const weft_create_session_t *r, weft_canceller_t *canceller,
+                           weft_session_fn *fn, void *arg) {
+  weft_master_t *m = master_of(client);
+  creation_t *c = weft_calloc(1, sizeof *c);
+  if (c == NULL || !begin(m)) {
+    weft_free(c);
+    fn(arg, c == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session") : stopping(), WEFT_STR(""), 0);
+    return;
+  }
+  *c = (creation_t){m, fn, arg};
+  weft_create_options_t o = {.task = m->task, .cache = m->cache, .supports = m->supports, .timer = m->timer, .stop = m->stop};
+  weft_create_session_start(&o, r, canceller, created, c);
+}
+
+static void extend_session(weft_master_client_t *client, const weft_extend_session_t *r, weft_canceller_t *canceller,
+                           weft_number_fn *fn, void *arg) {
+  (void)canceller; /* never waits for others */
+  weft_master_session_t *s = find(master_of(client), r->session);
+  int64_t version = 0;
+  weft_status_t *status = s == NULL ? unknown_session(r->session) : weft_master_session_extend(s, r, &version);
+  fn(arg, status, version);
+  weft_master_session_release(s);
+}
+
+/* ---- steps ---- */
+
+static void run_prepared(weft_master_session_t *s, weft_prepared_t *p, weft_tensor_t *const *feeds,
+                         const weft_named_tensor_t *named, const weft_run_options_msg_t *options, weft_canceller_t *c,
+                         weft_run_step_fn *fn, void *arg) {
+  enum { ON_STACK = 16 };
+  weft_named_tensor_t few[ON_STACK], *sends = few;
+  weft_status_t *status = NULL;
+  if (p->num_feeds > ON_STACK && (sends = weft_calloc((size_t)p->num_feeds, sizeof *sends)) == NULL) {
+    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
+  }
+  if (status == NULL) status = weft_master_session_begin_step(s);
+  if (status != NULL) {
+    fn(arg, status, NULL);
+  } else {
+    for (int i = 0; i < p->num_feeds; i++) {
+      sends[i] = (weft_named_tensor_t){p->feed_keys[i], named != NULL ? named[i].tensor : feeds[i]};
+    }
+    weft_step_request_t request = {.prepared = p, .sends = sends, .num_sends = p->num_feeds, .recv_keys = p->fetch_keys,
+                                   .num_recvs = p->num_fetches, .options = *options, .canceller = c};
+    weft_step_run(s, &request, fn, arg);
+  }
+  if (sends != few) weft_free(sends);
+}
+
+static void run_step(weft_master_client_t *client, const weft_run_step_t *r, weft_canceller_t *c, weft_run_step_fn *fn, void *arg) {
+  enum { ON_STACK = 16 };
+  weft_master_session_t *s = find(master_of(client), r->session);
+  if (s == NULL) {
+    fn(arg, unknown_session(r->session), NULL);
+    return;
+  }
+  if (r->partial_run_handle.length > 0) {
+    weft_partial_step_run(s, r, c, fn, arg);
+    weft_master_session_release(s);
+    return;
+  }
+  weft_str_t few[ON_STACK], *feeds = few;
+  weft_prepared_t *p = NULL;
+  weft_status_t *status = NULL;
+  if (r->num_feeds > ON_STACK && (feeds = weft_calloc((size_t)r->num_feeds, sizeof *feeds)) == NULL) {
+    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
+  }
+  if (status == NULL) {
+    for (int i = 0; i < r->num_feeds; i++) feeds[i] = r->feeds[i].name;
+    weft_signature_t signature = {.feeds = feeds, .fetches = r->fetches, .targets = r->targets, .num_feeds = r->num_feeds,
+                                  .num_fetches = r->num_fetches, .num_targets = r->num_targets};
+    status = weft_master_session_prepare(s, &signature, false, &p);
+  }
+  if (status != NULL) {
+    fn(arg, status, NULL);
+  } else {
+    weft_run_options_msg_t options = r->options;
+    if (options.timeout_ms <= 0) options.timeout_ms = s->config.operation_timeout_ms;
+    run_prepared(s, p, NULL, r->feeds, &options, c, fn, arg);
+  }
+  if (feeds != few) weft_free(feeds);
+  weft_prepared_release(p);
+  weft_master_session_release(s);
+}
+
+static void partial_run_setup(weft_master_client_t *client, const weft_partial_run_setup_t *r, weft_canceller_t *c,
+                              weft_text_fn *fn, void *arg) {
+  (void)c;
+  weft_master_session_t *s = find(master_of(client), r->session);
+  if (s == NULL) {
+    fn(arg, unknown_session(r->session), WEFT_STR(""));
+    return;
+  }
+  weft_partial_step_setup(s, r, fn, arg);
+  weft_master_session_release(s);
+}
+
+/* ---- callables ---- */
+
+typedef struct making {
+  weft_master_session_t *session;
+  weft_prepared_t *prepared;
+  weft_number_fn *fn;
+  void *arg;
+} making_t;
+
+static void made(void *arg, weft_status_t *status) {
+  making_t *k = arg;
+  weft_master_session_t *s = k->session;
+  int64_t handle = 0;
+  if (status == NULL) {
+    weft_mutex_lock(&s->mu);
+    handle = s->next_callable;
+    status = weft_map_put_u64(&s->callables, (uint64_t)handle, k->prepared, NULL);
+    if (status == NULL) s->next_callable++;
+    weft_mutex_unlock(&s->mu);
+    if (status == NULL) weft_prepared_retain(k->prepared); /* the table's */
+  }
+  k->fn(k->arg, status, handle);
+  weft_prepared_release(k->prepared);
+  weft_master_session_release(s);
+  weft_free(k);
+}
+
+static void make_callable(weft_master_client_t *client, const weft_make_callable_t *r, weft_canceller_t *c,
+                          weft_number_fn *fn, void *arg) {
+  (void)c;
+  weft_master_session_t *s = find(master_of(client), r->session);
+  weft_prepared_t *p = NULL;
+  weft_status_t *status = s == NULL ? unknown_session(r->session) : NULL;
+  if (status == NULL && r->has_device_options) {
+    status = WEFT_ERROR(UNIMPLEMENTED, "CallableOptions.feed_devices and fetch_devices are not supported by remote sessions");
+  }
+  if (status == NULL) {
+    weft_signature_t signature = {.feeds = r->feeds, .fetches = r->fetches, .targets = r->targets, .num_feeds = r->num_feeds,
+                                  .num_fetches = r->num_fetches, .num_targets = r->num_targets,
+                                  .connections_from = r->connections_from, .connections_to = r->connections_to,
+                                  .num_connections = r->num_connections};
+    status = weft_master_session_prepare_alone(s, &signature, &p);
+  }
+  making_t *k = status != NULL ? NULL : weft_calloc(1, sizeof *k);
+  if (status == NULL && k == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a callable");
+  if (status != NULL) {
+    fn(arg, status, 0);
+    weft_prepared_release(p);
+    weft_master_session_release(s);
+    return;
+  }
+  p->timeout_ms = r->options.timeout_ms;
+  p->trace_level = r->options.trace_level;
+  p->output_partition_graphs = r->options.output_partition_graphs;
+  *k = (making_t){s, p, fn, arg};
+  weft_prepared_wait(p, made, k);
+}
+
+static weft_status_t *unknown_callable(int64_t handle) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "No such callable handle: %" PRId64, handle);
+}
+
+static void run_callable(weft_master_client_t *client, const weft_run_callable_t *r, weft_canceller_t *c,
+                         weft_run_step_fn *fn, void *arg) {
+  weft_master_session_t *s = find(master_of(client), r->session);
+  if (s == NULL) {
+    fn(arg, unknown_session(r->session), NULL);
+    return;
+  }
+  weft_mutex_lock(&s->mu);
+  weft_prepared_t *p = weft_prepared_retain(weft_map_get_u64(&s->callables, (uint64_t)r->handle));
+  weft_mutex_unlock(&s->mu);
+  weft_status_t *status = NULL;
+  if (p == NULL) {
+    status = unknown_callable(r->handle);
+  } else if (p->num_feeds != r->num_feeds) {
+    status = WEFT_ERROR(INVALID_ARGUMENT, "Expected %d feeds for callable %" PRId64 ", got %d", p->num_feeds, r->handle, r->num_feeds);
+  }
+  if (status != NULL) {
+    fn(arg, status, NULL);
+  } else {
+    weft_run_options_msg_t options = {.trace_level = p->trace_level, .output_partition_graphs = p->output_partition_graphs,
+                                      .timeout_ms = p->timeout_ms > 0 ? p->timeout_ms : s->config.operation_timeout_ms};
+    run_prepared(s, p, r->feeds, NULL, &options, c, fn, arg);
+  }
+  weft_prepared_release(p);
+  weft_master_session_release(s);
+}
+
+static void release_callable(weft_master_client_t *client, weft_str_t session, int64_t handle, weft_done_fn *fn, void *arg) {
+  weft_master_session_t *s = find(master_of(client), session);
+  weft_prepared_t *p = NULL;
+  if (s != NULL) {
+    weft_mutex_lock(&s->mu);
+    p = weft_map_remove_u64(&s->callables, (uint64_t)handle);
+    weft_mutex_unlock(&s->mu);
+  }
+  weft_status_t *status = s == NULL ? unknown_session(session) : NULL;
+  weft_prepared_release(p);
+  weft_master_session_release(s);
+  fn(arg, status);
+}
+
+/* ---- the end of sessions ---- */
+
+static weft_master_session_t *take(weft_master_t *m, weft_str_t handle) {
+  weft_mutex_lock(&m->mu);
+  weft_master_session_t *s = weft_map_remove(&m->sessions, handle);
+  weft_mutex_unlock(&m->mu);
+  return s;
+}
+
+static void close_session(weft_master_client_t *client, weft_str_t handle, weft_done_fn *fn, void *arg) {
+  weft_master_session_t *s = take(master_of(client), handle);
+  if (s == NULL) {
+    fn(arg, unknown_session(handle));
+    return;
+  }
+  weft_master_session_close(s, fn, arg);
+  weft_master_session_release(s);
+}
+
+/* ---- ListDevices ---- */
+
+typedef struct listing {
+  weft_devices_fn *fn;
+  void *arg;
+  weft_worker_client_t **workers;
+  int n;
+} listing_t;
+
+static void listed(void *arg, weft_status_t *status, weft_device_set_t *devices) {
+  listing_t *l = arg;
+  l->fn(l->arg, status, status == NULL ? &devices->list : NULL);
+  for (int i = 0; i < l->n; i++) weft_worker_client_release(l->workers[i]);
+  weft_free(l->workers);
+  weft_free(l);
+}
+
+/* Without a session: everything the master can reach. */
+static void list_all(weft_master_t *m, weft_canceller_t *c, weft_devices_fn *fn, void *arg) {
+  int n = 0;
+  const weft_str_t *tasks = m->cache->tasks(m->cache, &n);
+  listing_t *l = weft_calloc(1, sizeof *l);
+  weft_worker_client_t **workers = weft_calloc((size_t)n + 1, sizeof(weft_worker_client_t *));
+  if (l == NULL || workers == NULL) {
+    weft_free(l);
+    weft_free(workers);
+    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for listing devices"), NULL);
+    return;
+  }
+  *l = (listing_t){.fn = fn, .arg = arg, .workers = workers};
+  for (int i = 0; i < n; i++) {
+    workers[l->n] = m->cache->find(m->cache, tasks[i]);
+    l->n += workers[l->n] != NULL;
+  }
+  weft_discover_devices(workers, l->n, c, listed, l);
+}
+
+static void list_devices(weft_master_client_t *client, weft_str_t handle, weft_canceller_t *c, weft_devices_fn *fn, void *arg) {
+  if (handle.length == 0) {
+    list_all(master_of(client), c, fn, arg);
+    return;
+  }
+  weft_master_session_t *s = find(master_of(client), handle);
+  weft_status_t *status = s != NULL ? NULL
+                                    : WEFT_ERROR(INVALID_ARGUMENT, "Session %.*s is not found. Possibly, this master has restarted.",
+                                                 WEFT_STR_ARGS(handle));
+  fn(arg, status, s == NULL ? NULL : &s->devices.list);
+  weft_master_session_release(s);
+}
+
+/* ---- Reset: close every session, then empty the containers everywhere ---- */
+
+typedef struct resetting {
+  weft_master_t *master;
+  weft_arena_t arena;
+  weft_str_t *containers;
+  int num_containers;
+  atomic_int left;
+  weft_mutex_t mu;
+  weft_status_t *status; /* guarded by mu */
+  weft_done_fn *fn;
+  void *arg;
+  bool is_clearing;
+} resetting_t;
+
+static void reset_one_done(void *arg, weft_status_t *status);
+
+static void clear_containers(resetting_t *r) {
+  int n = 0;
+  weft_worker_cache_t *cache = r->master->cache;
+  const weft_str_t *tasks = cache->tasks(cache, &n);
+  r->is_clearing = true;
+  atomic_store(&r->left, n + 1);
+  for (int i = 0; i < n; i++) {
+    weft_worker_client_t *w = cache->find(cache, tasks[i]);
+    if (w == NULL) {
+      reset_one_done(r, NULL);
+      continue;
+    }
+    w->ops->cleanup_all(w, r->containers, r->num_containers, reset_one_done, r);
+    weft_worker_client_release(w);
+  }
+  reset_one_done(r, NULL);
+}
+
+static void reset_one_done(void *arg, weft_status_t *status) {
+  resetting_t *r = arg;
+  weft_mutex_lock(&r->mu);
+  bool first = r->status == NULL;
+  if (first) r->status = status;
+  weft_mutex_unlock(&r->mu);
+  if (!first) weft_status_free(status);
+  if (atomic_fetch_sub(&r->left, 1) != 1) return;
+  if (!r->is_clearing) {
+    clear_containers(r);
+    return;
+  }
+  weft_master_t *m = r->master;
+  r->fn(r->arg, r->status);
+  weft_arena_deinit(&r->arena);
+  weft_mutex_deinit(&r->mu);
+  weft_free(r);
+  end(m);
+}
+
+static weft_status_t *copy_containers(resetting_t *r, const weft_str_t *containers, int n) {
+  r->containers = weft_arena_calloc(&r->arena, (size_t)n + 1, sizeof *r->containers);
+  for (int i = 0; r->containers != NULL && i < n; i++) {
+    r->containers[i] = weft_arena_str(&r->arena, containers[i]);
+    if (r->containers[i].data == NULL) r->containers = NULL;
+  }
+  r->num_containers = n;
+  return r->containers == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset") : NULL;
+}
+
+static weft_master_session_t *take_any(weft_master_t *m) {
+  weft_map_entry_t e = {.value = NULL};
+  size_t at = 0;
+  weft_mutex_lock(&m->mu);
+  if (weft_map_next(&m->sessions, &at, &e)) weft_map_remove(&m->sessions, e.key);
+  weft_mutex_unlock(&m->mu);
+  return e.value;
+}
+
+static void reset(weft_master_client_t *client, const weft_str_t *containers, int num_containers, const weft_str_t *filters,
+                  int num_filters, weft_done_fn *fn, void *arg) {
+  (void)filters; /* TensorFlow's client never sends any; without them every worker is cleaned */
+  (void)num_filters;
+  weft_master_t *m = master_of(client);
+  resetting_t *r = weft_calloc(1, sizeof *r);
+  weft_status_t *status = r == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset") : copy_containers(r, containers, num_containers);
+  if (status == NULL && !begin(m)) status = stopping();
+  if (status != NULL) {
+    if (r != NULL) weft_arena_deinit(&r->arena);
+    weft_free(r);
+    fn(arg, status);
+    return;
+  }
+  r->master = m;
+  r->fn = fn;
+  r->arg = arg;
+  weft_mutex_init(&r->mu);
+  atomic_init(&r->left, 1);
+  for (weft_master_session_t *s; (s = take_any(m)) != NULL;) {
+    atomic_fetch_add(&r->left, 1);
+    weft_master_session_close(s, reset_one_done, r);
+    weft_master_session_release(s);
+  }
+  reset_one_done(r, NULL);
+}
+
+/* ---- life ---- */
+
+static void destroy_client(weft_master_client_t *c) { weft_free(c); }
+
+static const weft_master_client_ops_t client_ops = {
+    .create_session = create_session,
+    .extend_session = extend_session,
+    .run_step = run_step,
+    .partial_run_setup = partial_run_setup,
+    .make_callable = make_callable,
+    .run_callable = run_callable,
+    .release_callable = release_callable,
+    .close_session = close_session,
+    .list_devices = list_devices,
+    .reset = reset,
+    .destroy = destroy_client,
+};
+
+weft_status_t *weft_local_master_client_create(weft_master_t *m, weft_master_client_t **out) {
+  local_client_t *c = weft_calloc(1, sizeof *c);
+  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master client");
+  c->base.ops = &client_ops;
+  c->master = m;
+  atomic_init(&c->base.refs, 1);
+  *out = &c->base;
+  return NULL;
+}
+
+weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t **out) {
+  weft_master_t *m = weft_calloc(1, sizeof *m);
+  if (m == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master");
+  weft_mutex_init(&m->mu);
+  weft_cond_init(&m->idle);
+  m->cache = o->cache;
+  m->supports = o->supports;
+  m->stop = weft_canceller_create(NULL);
+  char *task = weft_strndup(o->task.data, o->task.length);
+  if (task != NULL) m->task = weft_str(task);
+  weft_status_t *s = m->stop == NULL || task == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master") : NULL;
+  if (s == NULL) s = weft_timer_create(&m->timer);
+  if (s != NULL) {
+    weft_master_destroy(m);
+    return s;
+  }
+  *out = m;
+  return NULL;
+}
+
+static void closed(void *arg, weft_status_t *status) {
+  weft_status_free(status);
+  end(arg);
+}
+
+void weft_master_stop(weft_master_t *m) {
+  weft_mutex_lock(&m->mu);
+  m->stopped = true;
+  weft_mutex_unlock(&m->mu);
+  weft_canceller_cancel(m->stop);
+  for (weft_master_session_t *s; (s = take_any(m)) != NULL;) {
+    weft_mutex_lock(&m->mu);
+    m->busy++;
+    weft_mutex_unlock(&m->mu);
+    weft_master_session_close(s, closed, m);
+    weft_master_session_release(s);
+  }
+}
+
+void weft_master_destroy(weft_master_t *m) {
+  if (m == NULL) return;
+  weft_master_stop(m);
+  weft_mutex_lock(&m->mu);
+  while (m->busy > 0) weft_cond_wait(&m->idle, &m->mu); /* woken by end(); all was cancelled */
+  weft_mutex_unlock(&m->mu);
+  weft_timer_destroy(m->timer);
+  weft_map_deinit(&m->sessions);
+  weft_canceller_release(m->stop);
+  weft_cond_deinit(&m->idle);
+  weft_mutex_deinit(&m->mu);
+  weft_free((void *)(uintptr_t)m->task.data);
+  weft_free(m);
+}
