@@ -40,8 +40,7 @@ typedef struct worker {
   weft_thread_pool_t *pool; /* borrowed */
   int index;
   pthread_t thread;
-  char name[16];
-  char padding[32]; /* workers' deques lie apart */
+  char name[32]; /* the system shows 15 bytes of it */
 } worker_t;
 
 struct weft_thread_pool {
@@ -157,7 +156,7 @@ static bool start_threads(weft_thread_pool_t *p, const char *name) {
     worker_t *w = &p->workers[i];
     w->pool = p;
     w->index = i;
-    snprintf(w->name, sizeof w->name, "%.10s/%d", name, i);
+    snprintf(w->name, sizeof w->name, "%.12s/%d", name, i);
     ok = pthread_create(&w->thread, NULL, thread_main, w) == 0;
     if (ok) p->started++;
   }

@@ -24,6 +24,7 @@ typedef struct weft_plan_options {
   weft_device_t *device;       /* borrowed; must outlive the plan. All nodes run on it */
   weft_op_segment_t *segment;  /* retained; NULL: the plan's own */
   weft_str_t session;          /* copied */
+  const weft_kernel_table_t *kernels; /* looked at before the device's own; NULL: only those. Must outlive the plan */
 } weft_plan_options_t;
 
 /* Compiles a graph (whose nodes are all on options->device). The graph may be destroyed afterwards.

@@ -75,6 +75,7 @@ typedef struct weft_kernel {
   void (*compute_async)(weft_kernel_ctx_t *ctx);
   void (*destroy)(void *state); /* may be NULL */
   uint32_t host_inputs, host_outputs; /* bit i: flat arg i of a stream device lives in host memory */
+  bool forwards; /* output 0 is input 0 and nothing else happens: the executor need not call compute */
 } weft_kernel_t;
 
 /* Usual dtype sets. */

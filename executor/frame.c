@@ -1,0 +1,366 @@
+/* executor/frame.c - loops: frames, their iterations, and the ops that cross them.
+ *
+ *   Enter          finds or makes the child frame of this iteration and delivers into its iteration 0;
+ *                  a constant one into every iteration, present and future
+ *   NextIteration  delivers into the next iteration, which it begins if need be; when `max_parallel` of them are
+ *                  under way the value is parked until the oldest has ended; dead values stop here
+ *   Exit           delivers into the iteration of the parent that the frame belongs to; of dead Exits only those of
+ *                  the last iteration count, and only when the frame has ended
+ *
+ * An iteration ends when nobody holds it (step.h); iterations end in order. A
+ * frame ends with its last iteration. Source of the semantics: TensorFlow's
+ * propagator state, as restated in the reference, 3.9.
+ *
+ * Blocks are recycled: an iteration's within its frame, a frame's (with its spare
+ * iterations) within the plan. So a loop in steady state allocates nothing.
+ */
+#include "base/alloc.h"
+#include "executor/step.h"
+
+/* ---- memory ---- */
+
+iteration_t *weft_iteration_layout(run_t *run, frame_t *frame, const plan_frame_t *f, char *block) {
+  iteration_t *it = (iteration_t *)(void *)block;
+  it->run = run;
+  it->frame = frame;
+  it->first_node = f->first_node;
+  it->first_slot = f->first_slot;
+  it->words = (atomic_uint *)(void *)(block + sizeof *it);
+  it->sides = (atomic_uint *)(void *)(block + f->sides_at);
+  it->links = (ready_t *)(void *)(block + f->links_at);
+  it->tasks = (task_t *)(void *)(block + f->tasks_at);
+  it->async = block + f->async_at;
+  it->children = (frame_t **)(void *)(block + f->children_at);
+  it->slots = (weft_value_t *)(void *)(block + f->slots_at);
+  return it;
+}
+
+static weft_status_t *no_memory(const plan_frame_t *f) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for frame '%.*s'", WEFT_STR_ARGS(f->name));
+}
+
+/* A new iteration's block on the frame's free list. Takes frame->mu itself. */
+static weft_status_t *add_spare(run_t *run, frame_t *f) {
+  char *block = weft_calloc(1, f->plan->bytes);
+  if (block == NULL) return no_memory(f->plan);
+  iteration_t *it = weft_iteration_layout(run, f, f->plan, block);
+  weft_mutex_lock(&f->mu);
+  it->next = f->free;
+  f->free = it;
+  weft_mutex_unlock(&f->mu);
+  return NULL;
+}
+
+static void clear_slots(iteration_t *it, const plan_frame_t *f) {
+  for (uint32_t i = 0; i < f->num_slots; i++) {
+    if (!value_is_none(&it->slots[i])) value_release(&it->slots[i]);
+  }
+}
+
+void weft_frame_free(frame_t *f) {
+  if (f == NULL) return;
+  for (iteration_t *next; f->free != NULL; f->free = next) {
+    next = f->free->next;
+    weft_free(f->free);
+  }
+  weft_free(f->invariants);
+  weft_free(f->parked);
+  weft_free(f->dead_exits);
+  weft_mutex_deinit(&f->mu);
+  weft_free(f);
+}
+
+/* A frame with at least one spare iteration. */
+static weft_status_t *frame_new(run_t *run, plan_frame_t *plan, frame_t **out) {
+  weft_plan_t *p = run->plan;
+  weft_mutex_lock(&p->mu);
+  frame_t *f = plan->free;
+  if (f != NULL) plan->free = f->next;
+  weft_mutex_unlock(&p->mu);
+  if (f != NULL) {
+    for (iteration_t *it = f->free; it != NULL; it = it->next) it->run = run;
+    *out = f;
+    return NULL;
+  }
+  f = weft_calloc(1, sizeof *f);
+  if (f == NULL) return no_memory(plan);
+  f->plan = plan;
+  weft_mutex_init(&f->mu);
+  f->invariants = weft_calloc(plan->num_invariants, sizeof *f->invariants);
+  f->parked = weft_calloc(plan->num_next, sizeof *f->parked);
+  f->dead_exits = weft_calloc(plan->num_exits, sizeof *f->dead_exits);
+  weft_status_t *s = NULL;
+  if (f->invariants == NULL || f->parked == NULL || f->dead_exits == NULL) s = no_memory(plan);
+  if (s == NULL) s = add_spare(run, f);
+  if (s != NULL) {
+    weft_frame_free(f);
+    return s;
+  }
+  *out = f;
+  return NULL;
+}
+
+/* Releases what a frame keeps and puts it on the plan's list. Nobody else sees it any more. */
+static void frame_recycle(run_t *run, frame_t *f) {
+  for (uint32_t i = 0; i < f->plan->num_invariants; i++) {
+    value_release(&f->invariants[i].value);
+    f->invariants[i].present = false;
+  }
+  for (uint32_t i = 0; i < f->plan->num_next; i++) {
+    value_release(&f->parked[i].value);
+    f->parked[i].present = false;
+  }
+  f->num_parked = 0;
+  for (iteration_t *next; f->oldest != NULL; f->oldest = next) { /* only after a failure */
+    next = f->oldest->next;
+    clear_slots(f->oldest, f->plan);
+    f->oldest->next = f->free;
+    f->free = f->oldest;
+  }
+  f->newest = NULL;
+  plan_frame_t *plan = (plan_frame_t *)f->plan;
+  weft_mutex_lock(&run->plan->mu);
+  f->next = plan->free;
+  plan->free = f;
+  weft_mutex_unlock(&run->plan->mu);
+}
+
+static void unlink_frame(run_t *run, frame_t *f) {
+  weft_mutex_lock(&run->mu);
+  if (f->prev != NULL) f->prev->next = f->next;
+  if (f->prev == NULL) run->frames = f->next;
+  if (f->next != NULL) f->next->prev = f->prev;
+  weft_mutex_unlock(&run->mu);
+}
+
+void weft_frames_clear(run_t *run) {
+  for (frame_t *next, *f = run->frames; f != NULL; f = next) {
+    next = f->next;
+    frame_recycle(run, f);
+  }
+  run->frames = NULL;
+}
+
+/* ---- iterations ---- */
+
+/* Begins the next iteration in the frame's first spare block. One hold is the previous iteration's (or, for iteration
+ * 0, the Enters'). */
+static iteration_t *begin_iteration_locked(frame_t *f) WEFT_REQUIRES(f->mu) {
+  const plan_frame_t *plan = f->plan;
+  iteration_t *it = f->free;
+  f->free = it->next;
+  it->next = NULL;
+  it->number = f->newest == NULL ? 0 : f->newest->number + 1;
+  atomic_store_explicit(&it->holds, 1, memory_order_relaxed);
+  memcpy((void *)it->words, it->run->plan->words + plan->first_node, plan->num_nodes * sizeof(uint32_t));
+  memset((void *)it->sides, 0, plan->num_merges * sizeof(uint32_t));
+  memset(it->children, 0, (size_t)plan->num_children * sizeof(frame_t *));
+  if (f->oldest == NULL) {
+    f->oldest = it; /* `newest`, if any, has just ended: it may even be this block */
+  } else {
+    f->newest->next = it;
+  }
+  f->newest = it;
+  f->num_iterations++;
+  memset(f->dead_exits, 0, plan->num_exits);
+  return it;
+}
+
+/* Delivers into an iteration other than the node's own; somebody else's hold keeps that alive meanwhile. */
+static void deliver_into(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
+  uint32_t num_ready = weft_deliver(r, it, node, v, is_dead);
+  value_release(v); /* if nobody consumes it */
+  if (it->frame->parent != NULL && num_ready > 0) weft_iteration_hold(r, it, num_ready);
+}
+
+static void deliver_kept(runner_t *r, iteration_t *it, uint32_t node, const kept_value_t *kept) {
+  weft_value_t copy = value_retain(kept->value);
+  deliver_into(r, it, node, &copy, kept->is_dead);
+}
+
+/* Begins an iteration with the values that wait for it. There must be a spare block. */
+static void advance_locked(runner_t *r, frame_t *f) WEFT_REQUIRES(f->mu) {
+  const plan_frame_t *plan = f->plan;
+  iteration_t *it = begin_iteration_locked(f);
+  for (uint32_t i = 0; i < plan->num_next; i++) {
+    if (!f->parked[i].present) continue;
+    weft_value_t v = f->parked[i].value;
+    f->parked[i] = (kept_value_t){.present = false};
+    deliver_into(r, it, plan->nexts[i], &v, false);
+  }
+  f->num_parked = 0;
+  for (uint32_t i = 0; i < plan->num_invariants; i++) {
+    if (f->invariants[i].present) deliver_kept(r, it, plan->invariants[i], &f->invariants[i]);
+  }
+}
+
+/* The frame's last iteration has ended: dead Exits reach the parent. Returns the iteration that thereby loses a hold. */
+static iteration_t *end_frame(runner_t *r, frame_t *f) {
+  iteration_t *parent = f->parent;
+  frame_t *parent_frame = parent->frame;
+  for (uint32_t i = 0; i < f->plan->num_exits; i++) {
+    weft_value_t none = {NULL, NULL};
+    if (f->dead_exits[i]) deliver_into(r, parent, f->plan->exits[i], &none, true);
+  }
+  weft_mutex_lock(&parent_frame->mu);
+  parent->children[f->plan->ordinal] = NULL;
+  weft_mutex_unlock(&parent_frame->mu);
+  unlink_frame(r->run, f);
+  frame_recycle(r->run, f);
+  return parent_frame->parent == NULL ? NULL : parent;
+}
+
+/* Nobody holds `it` any more. Returns the iteration that loses a hold by its end, or NULL. */
+static iteration_t *end_iteration(runner_t *r, iteration_t *it) {
+  frame_t *f = it->frame;
+  clear_slots(it, f->plan);
+  weft_mutex_lock(&f->mu);
+  f->oldest = it->next; /* iterations end in order, so it was the oldest */
+  f->num_iterations--;
+  it->next = f->free;
+  f->free = it;
+  if (f->oldest == NULL && f->num_parked == 0) {
+    f->newest = NULL;
+  } else if (f->num_parked > 0) {
+    advance_locked(r, f);
+  }
+  iteration_t *next = f->oldest;
+  weft_mutex_unlock(&f->mu);
+  return next != NULL ? next : end_frame(r, f);
+}
+
+void weft_iteration_release(runner_t *r, iteration_t *it, uint32_t n) {
+  while (it != NULL) {
+    uint32_t left;
+    if (r->serial) {
+      left = atomic_load_explicit(&it->holds, memory_order_relaxed) - n;
+      atomic_store_explicit(&it->holds, left, memory_order_relaxed);
+    } else {
+      left = atomic_fetch_sub_explicit(&it->holds, n, memory_order_acq_rel) - n;
+    }
+    if (left > 0) return;
+    it = end_iteration(r, it);
+    n = 1;
+  }
+}
+
+/* ---- crossing ---- */
+
+/* The parent's id and iteration and the frame's name, mixed: reference, 3.7. */
+static uint64_t frame_id(const iteration_t *parent, const plan_frame_t *f) {
+  uint64_t parts[3] = {parent->frame->id, (uint64_t)parent->number, f->name_hash};
+  uint64_t id = parts[2];
+  for (int i = 1; i >= 0; i--) id = parts[i] ^ (id + UINT64_C(0x9e3779b97f4a7800) + (parts[i] << 10) + (parts[i] >> 4));
+  return id;
+}
+
+/* The child frame that an Enter of `it` enters; made by the first one. */
+static weft_status_t *find_child(runner_t *r, iteration_t *it, const plan_node_t *n, frame_t **out) {
+  run_t *run = r->run;
+  plan_frame_t *plan = &r->plan->frames[n->aux];
+  frame_t **place = &it->children[plan->ordinal];
+  weft_mutex_lock(&it->frame->mu);
+  frame_t *f = *place;
+  weft_mutex_unlock(&it->frame->mu);
+  if (f != NULL) {
+    *out = f;
+    return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(frame_new(run, plan, &f));
+  f->parent = it;
+  f->id = frame_id(it, plan);
+  f->pending_enters = plan->num_enters;
+  f->num_iterations = 0;
+  weft_mutex_lock(&f->mu);
+  begin_iteration_locked(f);
+  weft_mutex_unlock(&f->mu);
+  weft_mutex_lock(&it->frame->mu);
+  frame_t *other = *place;
+  if (other == NULL) *place = f;
+  weft_mutex_unlock(&it->frame->mu);
+  if (other != NULL) {
+    frame_recycle(run, f);
+    *out = other;
+    return NULL;
+  }
+  if (it->frame->parent != NULL) weft_iteration_hold(r, it, 1);
+  weft_mutex_lock(&run->mu);
+  f->prev = NULL;
+  f->next = run->frames;
+  if (f->next != NULL) f->next->prev = f;
+  run->frames = f;
+  weft_mutex_unlock(&run->mu);
+  *out = f;
+  return NULL;
+}
+
+static weft_status_t *enter(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
+  const plan_node_t *n = &r->plan->nodes[node];
+  frame_t *f = NULL;
+  WEFT_RETURN_IF_ERROR(find_child(r, it, n, &f));
+  weft_mutex_lock(&f->mu);
+  iteration_t *first = f->oldest; /* iteration 0 lives until the last Enter has come */
+  if (n->flags & NODE_CONST_ENTER) {
+    kept_value_t *kept = &f->invariants[n->extra];
+    *kept = (kept_value_t){*v, true, is_dead};
+    *v = (weft_value_t){NULL, NULL};
+    for (iteration_t *each = f->oldest; each != NULL; each = each->next) deliver_kept(r, each, node, kept);
+  } else {
+    deliver_into(r, first, node, v, is_dead);
+  }
+  bool is_last = --f->pending_enters == 0;
+  weft_mutex_unlock(&f->mu);
+  if (is_last) weft_iteration_release(r, first, 1);
+  return NULL;
+}
+
+static weft_status_t *next_iteration(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
+  if (is_dead) return NULL;
+  if (weft_canceller_is_cancelled(r->run->step.canceller)) return WEFT_ERROR(CANCELLED, "Loop execution was cancelled.");
+  frame_t *f = it->frame;
+  weft_mutex_lock(&f->mu);
+  while (it == f->newest && f->num_iterations < f->plan->max_parallel && f->free == NULL) {
+    weft_mutex_unlock(&f->mu);
+    WEFT_RETURN_IF_ERROR(add_spare(r->run, f));
+    weft_mutex_lock(&f->mu);
+  }
+  if (it == f->newest && f->num_iterations >= f->plan->max_parallel) {
+    f->parked[r->plan->nodes[node].extra] = (kept_value_t){.value = *v, .present = true};
+    f->num_parked++;
+    *v = (weft_value_t){NULL, NULL};
+  } else {
+    if (it == f->newest) advance_locked(r, f);
+    deliver_into(r, it->next, node, v, false);
+  }
+  weft_mutex_unlock(&f->mu);
+  return NULL;
+}
+
+static void exit_frame(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
+  frame_t *f = it->frame;
+  if (!is_dead) {
+    deliver_into(r, f->parent, node, v, false);
+    return;
+  }
+  weft_mutex_lock(&f->mu);
+  if (it == f->newest) f->dead_exits[r->plan->nodes[node].extra] = true;
+  weft_mutex_unlock(&f->mu);
+}
+
+void weft_frame_cross(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
+  uint16_t flags = r->plan->nodes[node].flags;
+  weft_status_t *s = NULL;
+  if (flags & NODE_ENTER) {
+    s = enter(r, it, node, v, is_dead);
+  } else if (flags & NODE_NEXT_ITERATION) {
+    s = next_iteration(r, it, node, v, is_dead);
+  } else {
+    exit_frame(r, it, node, v, is_dead);
+  }
+  value_release(v);
+  if (s != NULL) {
+    weft_run_fail(r->run, s, &r->plan->knodes[node], false);
+    return;
+  }
+  if (it->frame->parent != NULL) weft_iteration_release(r, it, 1);
+}

@@ -1,0 +1,231 @@
+/* executor/node_run.c - runs one node: inputs, kernel, checks of what it made. */
+#include "base/clock.h"
+#include "executor/step.h"
+
+static void release_all(weft_value_t *v, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (!value_is_none(&v[i])) value_release(&v[i]);
+  }
+}
+
+/* Hands `outputs` on and gives up the node's hold on its iteration. Afterwards `outputs` are all zero. */
+static void hand_on(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *outputs, bool is_dead) {
+  const plan_node_t *n = &r->plan->nodes[node];
+  if (n->flags & NODE_CROSSES) {
+    weft_frame_cross(r, it, node, &outputs[0], is_dead);
+    return;
+  }
+  uint32_t num_ready = weft_deliver(r, it, node, outputs, is_dead);
+  if (!is_dead) release_all(outputs, n->num_outputs); /* those that nobody consumes */
+  if (it->frame->parent == NULL || num_ready == 1) return;
+  if (num_ready == 0) {
+    weft_iteration_release(r, it, 1);
+  } else {
+    weft_iteration_hold(r, it, num_ready - 1);
+  }
+}
+
+/* The failure when input `input` of a node refers to a variable without a value. */
+static weft_status_t *uninitialized(const weft_plan_t *p, uint32_t node, uint32_t input) {
+  uint32_t slot = p->nodes[node].first_slot + input, from = 0;
+  const plan_edge_t *e = p->edges;
+  while (e->slot != slot) e++; /* every input has its edge */
+  while (p->edges + p->nodes[from + 1].first_edge <= e) from++;
+  weft_str_t name = p->knodes[from].name;
+  if (e->output == 0) {
+    return WEFT_ERROR(FAILED_PRECONDITION, "Attempting to use uninitialized value %.*s", WEFT_STR_ARGS(name));
+  }
+  return WEFT_ERROR(FAILED_PRECONDITION, "Attempting to use uninitialized value %.*s:%u", WEFT_STR_ARGS(name),
+                    e->output);
+}
+
+/* Reads references: an input that is not itself a reference gets the variable's value of now. */
+static weft_status_t *read_references(const weft_plan_t *p, uint32_t node, weft_value_t *in) {
+  const plan_node_t *n = &p->nodes[node];
+  const weft_kernel_node_t *seen = &p->knodes[node];
+  for (uint32_t i = 0; i < n->num_inputs; i++) {
+    weft_variable_t *v = in[i].ref;
+    if (v == NULL) continue;
+    bool wants_value = !weft_dtype_is_ref(seen->input_types[i]);
+    if (!wants_value && (n->flags & NODE_UNINIT_OK)) continue;
+    weft_tensor_t *now = weft_variable_read(v);
+    if (now == NULL) return uninitialized(p, node, i);
+    if (wants_value) {
+      in[i] = (weft_value_t){.tensor = now};
+      weft_object_release(&v->object);
+    } else {
+      weft_tensor_release(now);
+    }
+  }
+  return NULL;
+}
+
+static weft_status_t *check_outputs(const weft_plan_t *p, uint32_t node, const weft_value_t *out) {
+  const plan_node_t *n = &p->nodes[node];
+  const weft_kernel_node_t *seen = &p->knodes[node];
+  for (uint32_t i = 0; i < n->num_outputs; i++) {
+    int want = seen->output_types[i];
+    if (out[i].ref != NULL) {
+      if (weft_dtype_is_ref(want)) continue;
+      return WEFT_ERROR(INTERNAL, "Output %u of {{node %s}} is a reference, but its declared type is %s", i,
+                        seen->name.data, weft_dtype_name(want));
+    }
+    if (out[i].tensor == NULL) {
+      if (n->flags & NODE_MAY_LACK_OUTPUT) continue;
+      const plan_edge_t *e = p->edges + n->first_edge, *end = p->edges + n[1].first_edge;
+      while (e < end && e->output != i) e++;
+      if (e < end) return WEFT_ERROR(INTERNAL, "Missing %u-th output from {{node %s}}", i, seen->name.data);
+    } else if ((int)out[i].tensor->dtype != want) {
+      return WEFT_ERROR(INTERNAL, "Output %u of type %s does not match declared output type %s for node {{node %s}}", i,
+                        weft_dtype_name((int)out[i].tensor->dtype), weft_dtype_name(want), seen->name.data);
+    }
+  }
+  return NULL;
+}
+
+static void fail(runner_t *r, uint32_t node, weft_status_t *s) {
+  weft_run_fail(r->run, s, &r->plan->knodes[node], (r->plan->nodes[node].flags & NODE_COMMUNICATION) != 0);
+}
+
+static void fill_ctx(weft_kernel_ctx_t *c, runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in,
+                     weft_value_t *out, bool is_dead) {
+  c->node = &r->plan->knodes[node];
+  c->state = r->plan->instances[node].state;
+  c->inputs = in;
+  c->outputs = out;
+  c->step = &r->run->step;
+  c->device = r->plan->device;
+  c->stream = r->plan->device->stream;
+  c->frame_id = it->frame->id;
+  c->iteration = it->number;
+  c->is_dead = is_dead;
+  c->done = weft_async_done;
+}
+
+static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
+  const plan_node_t *n = &r->plan->nodes[node];
+  async_op_t *op = (async_op_t *)(void *)(it->async + (size_t)n->extra * ASYNC_UNIT);
+  fill_ctx(&op->ctx, r, it, node, in, op->outputs, is_dead);
+  op->it = it;
+  op->node = node;
+  op->start_ns = r->run->recorder != NULL ? weft_clock_ns() : 0;
+  op->status = NULL;
+  atomic_fetch_add_explicit(&r->run->tasks, 1, memory_order_relaxed);
+  r->plan->instances[node].kernel->compute_async(&op->ctx);
+}
+
+/* A kernel has ended: its inputs go, its outputs are checked and handed on. */
+static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, weft_value_t *out, int64_t start_ns,
+                     weft_status_t *s) {
+  const plan_node_t *n = &r->plan->nodes[node];
+  release_all(in, n->num_inputs);
+  if (s == NULL) s = check_outputs(r->plan, node, out);
+  if (r->run->recorder != NULL) weft_step_record(r->run, node, start_ns, out);
+  if (s != NULL || weft_run_failed(r->run)) {
+    release_all(out, n->num_outputs);
+    if (s != NULL) fail(r, node, s);
+    return;
+  }
+  hand_on(r, it, node, out, false);
+}
+
+void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status) {
+  complete(r, op->it, op->node, op->ctx.inputs, op->outputs, op->start_ns, status);
+}
+
+static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
+  weft_plan_t *p = r->plan;
+  const plan_node_t *n = &p->nodes[node];
+  weft_value_t *out = n->flags & NODE_BIG_OUTPUTS ? in + n->num_inputs : r->scratch;
+  atomic_uint *cost = n->flags & NODE_COSTLY ? &p->costs[n->aux] : NULL;
+  bool measure = false;
+  if (cost != NULL) {
+    uint32_t old = atomic_load_explicit(cost, memory_order_relaxed);
+    measure = (old & COST_COUNT_MASK) == 0;
+    atomic_store_explicit(cost, (old & ~(uint32_t)COST_COUNT_MASK) | ((old + 1) & COST_COUNT_MASK),
+                          memory_order_relaxed);
+  }
+  int64_t start_ns = measure || r->run->recorder != NULL ? weft_clock_ns() : 0;
+  weft_kernel_ctx_t c;
+  fill_ctx(&c, r, it, node, in, out, is_dead);
+  weft_status_t *s = p->instances[node].kernel->compute(&c);
+  if (measure) {
+    weft_node_learn(cost, weft_clock_ns() - start_ns);
+    atomic_fetch_or_explicit(cost, 1, memory_order_relaxed);
+  }
+  complete(r, it, node, in, out, start_ns, s);
+}
+
+static weft_status_t *merge(const plan_node_t *n, weft_value_t *in, weft_value_t *out) {
+  uint32_t live = 0;
+  while (live + 1 < n->num_inputs && value_is_none(&in[live])) live++;
+  int32_t index = (int32_t)live;
+  if (n->flags & NODE_INDEX_USED) WEFT_RETURN_IF_ERROR(weft_tensor_scalar(WEFT_I32, &index, &out[1].tensor));
+  out[0] = in[live];
+  in[live] = (weft_value_t){NULL, NULL};
+  return NULL;
+}
+
+/* Kinds whose result takes no kernel. */
+static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in) {
+  const plan_node_t *n = &r->plan->nodes[node];
+  weft_value_t *out = r->scratch;
+  weft_status_t *s = NULL;
+  int64_t start_ns = r->run->recorder != NULL ? weft_clock_ns() : 0;
+  switch ((node_kind_t)n->kind) {
+    case NODE_CONST:
+      out[0].tensor = weft_tensor_retain(r->plan->consts[n->extra]);
+      break;
+    case NODE_FORWARD:
+      out[0] = in[0];
+      in[0] = (weft_value_t){NULL, NULL};
+      break;
+    case NODE_MERGE:
+      s = merge(n, in, out);
+      break;
+    case NODE_NOOP:
+    case NODE_SYNC:
+    case NODE_ASYNC:
+      break;
+  }
+  if (r->run->recorder != NULL) weft_step_record(r->run, node, start_ns, out);
+  if (s != NULL) {
+    release_all(in, n->num_inputs);
+    fail(r, node, s);
+    return;
+  }
+  hand_on(r, it, node, out, false);
+}
+
+void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead) {
+  const plan_node_t *n = &r->plan->nodes[node];
+  if (n->flags & NODE_TRIGGER) is_dead = false;
+  weft_value_t *in = it->slots + (n->first_slot - it->first_slot);
+  if (is_dead && !(n->flags & NODE_RUNS_DEAD)) {
+    release_all(in, n->num_inputs);
+    hand_on(r, it, node, r->scratch, true);
+    return;
+  }
+  if (n->flags & NODE_REF_INPUT) {
+    weft_status_t *s = read_references(r->plan, node, in);
+    if (s != NULL) {
+      release_all(in, n->num_inputs);
+      fail(r, node, s);
+      return;
+    }
+  }
+  switch ((node_kind_t)n->kind) {
+    case NODE_SYNC:
+      run_sync(r, it, node, in, is_dead);
+      break;
+    case NODE_ASYNC:
+      start_async(r, it, node, in, is_dead);
+      break;
+    case NODE_NOOP:
+    case NODE_CONST:
+    case NODE_FORWARD:
+    case NODE_MERGE:
+      run_built_in(r, it, node, in);
+      break;
+  }
+}

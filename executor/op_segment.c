@@ -1,0 +1,96 @@
+/* executor/op_segment.c - states of stateful kernels that several plans share, by node name.
+ *
+ * Locking: `mu` is a leaf but for prepare functions, which run outside it: of two
+ * plans that make the same state at once, one finds the other's and drops its own.
+ */
+#include "base/alloc.h"
+#include "executor/plan.h"
+
+typedef struct shared {
+  weft_arena_t arena;
+  weft_kernel_node_t node; /* in `arena`: what `state` may point to */
+  const weft_kernel_t *kernel;
+  void *state;
+} shared_t;
+
+struct weft_op_segment {
+  atomic_int refs;
+  weft_mutex_t mu;
+  weft_map_t by_name; /* guarded by mu; shared_t, never removed */
+};
+
+weft_status_t *weft_op_segment_create(weft_op_segment_t **out) {
+  weft_op_segment_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating an op segment");
+  atomic_init(&s->refs, 1);
+  weft_mutex_init(&s->mu);
+  *out = s;
+  return NULL;
+}
+
+weft_op_segment_t *weft_op_segment_retain(weft_op_segment_t *s) {
+  if (s != NULL) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+  return s;
+}
+
+static void shared_free(shared_t *one) {
+  if (one == NULL) return;
+  if (one->state != NULL && one->kernel->destroy != NULL) one->kernel->destroy(one->state);
+  weft_kernel_node_release(&one->node);
+  weft_arena_deinit(&one->arena);
+  weft_free(one);
+}
+
+void weft_op_segment_release(weft_op_segment_t *s) {
+  if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_map_entry_t each;
+  for (size_t at = 0; weft_map_next(&s->by_name, &at, &each);) shared_free(each.value);
+  weft_map_deinit(&s->by_name);
+  weft_mutex_deinit(&s->mu);
+  weft_free(s);
+}
+
+static weft_status_t *shared_new(const weft_kernel_t *kernel, const weft_kernel_node_t *node, shared_t **out) {
+  shared_t *one = weft_calloc(1, sizeof *one);
+  if (one == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "keeping node %s", node->name.data);
+  one->kernel = kernel;
+  weft_status_t *s = weft_kernel_node_copy(&one->arena, node, &one->node);
+  if (s == NULL && kernel->prepare != NULL) s = kernel->prepare(&one->node, &one->state);
+  if (s != NULL) {
+    shared_free(one);
+    return s;
+  }
+  *out = one;
+  return NULL;
+}
+
+weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_t *kernel,
+                                        const weft_kernel_node_t *node, op_instance_t *out) {
+  weft_mutex_lock(&s->mu);
+  shared_t *one = weft_map_get(&s->by_name, node->name);
+  weft_mutex_unlock(&s->mu);
+  if (one == NULL) {
+    shared_t *mine = NULL;
+    WEFT_RETURN_IF_ERROR(shared_new(kernel, node, &mine));
+    weft_status_t *failed = NULL;
+    weft_mutex_lock(&s->mu);
+    one = weft_map_get(&s->by_name, node->name);
+    if (one == NULL) {
+      failed = weft_map_put(&s->by_name, mine->node.name, mine, NULL);
+      if (failed == NULL) {
+        one = mine;
+        mine = NULL;
+      }
+    }
+    weft_mutex_unlock(&s->mu);
+    shared_free(mine);
+    if (failed != NULL) return failed;
+  }
+  if (one->kernel == kernel) {
+    *out = (op_instance_t){.kernel = kernel, .state = one->state, .is_shared = true};
+    return NULL;
+  }
+  /* Another op of that name: nothing to share. */
+  *out = (op_instance_t){.kernel = kernel};
+  return kernel->prepare == NULL ? NULL : kernel->prepare(node, &out->state);
+}

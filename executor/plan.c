@@ -1,0 +1,126 @@
+/* executor/plan.c - compiles a graph to a plan; the plan's life. */
+#include "executor/plan.h"
+
+#include "base/alloc.h"
+#include "executor/step.h"
+
+/* Where the parts of an iteration's block lie. */
+static bool lay_out(const weft_plan_t *p, plan_frame_t *f) {
+  size_t at = sizeof(iteration_t);
+  struct part {
+    size_t count, size, *at;
+  } parts[] = {
+      {f->num_nodes, sizeof(uint32_t), NULL},
+      {f->num_merges, sizeof(uint32_t), &f->sides_at},
+      {p->has_frames ? f->num_nodes : 0, sizeof(ready_t), &f->links_at},
+      {f->num_tasks, sizeof(task_t), &f->tasks_at},
+      {f->async_bytes, 1, &f->async_at},
+      {(size_t)f->num_children, sizeof(frame_t *), &f->children_at},
+      {f->num_slots, sizeof(weft_value_t), &f->slots_at},
+  };
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    size_t bytes;
+    if (parts[i].at != NULL) *parts[i].at = at;
+    if (!weft_mul_size(parts[i].count, parts[i].size, &bytes) || !weft_add_size(at, bytes, &at) ||
+        !weft_add_size(at, 15, &at)) {
+      return false;
+    }
+    at &= ~(size_t)15;
+  }
+  f->bytes = at;
+  return true;
+}
+
+static weft_status_t *finish(weft_plan_t *p) {
+  p->costs = weft_calloc(p->num_costs, sizeof *p->costs);
+  p->roots = weft_calloc(p->frames[0].num_nodes, sizeof *p->roots);
+  if (p->costs == NULL || p->roots == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
+  for (uint32_t i = 0; i < p->num_costs; i++) atomic_init(&p->costs[i], (uint32_t)COST_UNKNOWN_NS << COST_COUNT_BITS);
+  for (uint32_t i = 0; i < p->frames[0].num_nodes; i++) {
+    if (p->words[i] == 0) p->roots[p->num_roots++] = i;
+  }
+  for (int f = 0; f < p->num_frames; f++) {
+    if (!lay_out(p, &p->frames[f])) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a plan of too many nodes");
+  }
+  return NULL;
+}
+
+static weft_status_t *compile(plan_builder_t *b) {
+  weft_plan_t *p = b->plan;
+  size_t num_ids = (size_t)b->graph->num_nodes;
+  p->num_nodes = (uint32_t)b->graph->num_live;
+  b->number = weft_calloc(num_ids, sizeof *b->number);
+  b->frame_of = weft_calloc(num_ids, sizeof *b->frame_of);
+  if (b->number == NULL || b->frame_of == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
+  WEFT_RETURN_IF_ERROR(weft_graph_topological_order(b->graph, &b->order));
+  WEFT_RETURN_IF_ERROR(weft_plan_assign_frames(b));
+  WEFT_RETURN_IF_ERROR(weft_plan_add_nodes(b));
+  return finish(p);
+}
+
+weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options, weft_plan_t **out) {
+  weft_plan_t *p = weft_calloc(1, sizeof *p);
+  if (p == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
+  atomic_init(&p->refs, 1);
+  weft_mutex_init(&p->mu);
+  p->device = options->device;
+  p->segment = weft_op_segment_retain(options->segment);
+  weft_plan_options_t copy = *options;
+  copy.session = weft_arena_str(&p->arena, options->session);
+  plan_builder_t b = {.plan = p, .options = &copy, .graph = g};
+  weft_status_t *s = copy.session.data == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan") : compile(&b);
+  weft_free(b.order);
+  weft_free(b.number);
+  weft_free(b.frame_of);
+  if (s != NULL) {
+    weft_plan_release(p);
+    return s;
+  }
+  *out = p;
+  return NULL;
+}
+
+weft_plan_t *weft_plan_retain(weft_plan_t *p) {
+  if (p != NULL) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+  return p;
+}
+
+static void free_blocks(weft_plan_t *p) {
+  for (run_t *next; p->free_runs != NULL; p->free_runs = next) {
+    next = p->free_runs->next_free;
+    weft_run_free(p->free_runs);
+  }
+  for (int f = 0; f < p->num_frames; f++) {
+    for (frame_t *next; p->frames[f].free != NULL; p->frames[f].free = next) {
+      next = p->frames[f].free->next;
+      weft_frame_free(p->frames[f].free);
+    }
+  }
+}
+
+void weft_plan_release(weft_plan_t *p) {
+  if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
+  free_blocks(p);
+  for (uint32_t i = 0; p->instances != NULL && i < p->num_nodes; i++) {
+    op_instance_t *one = &p->instances[i];
+    if (!one->is_shared && one->state != NULL && one->kernel->destroy != NULL) one->kernel->destroy(one->state);
+  }
+  for (uint32_t i = 0; p->knodes != NULL && i < p->num_nodes; i++) weft_kernel_node_release(&p->knodes[i]);
+  for (uint32_t i = 0; i < p->num_consts; i++) weft_tensor_release(p->consts[i]);
+  weft_op_segment_release(p->segment);
+  weft_free(p->nodes);
+  weft_free(p->edges);
+  weft_free(p->controls);
+  weft_free(p->words);
+  weft_free(p->knodes);
+  weft_free(p->instances);
+  weft_free(p->consts);
+  weft_free(p->costs);
+  weft_free(p->roots);
+  weft_free(p->frames);
+  weft_arena_deinit(&p->arena);
+  weft_mutex_deinit(&p->mu);
+  weft_free(p);
+}
+
+int weft_plan_num_nodes(const weft_plan_t *p) { return (int)p->num_nodes; }

@@ -1,0 +1,262 @@
+/* executor/plan_nodes.c - turns each node of the graph into rows of the plan.
+ *
+ * First every node gets its kernel, kind and input slots; then the edges, which
+ * the graph keeps at consumers, are turned round: counted, then filled in, in
+ * the order of consumers, so that rows come out sorted by consumer; a second
+ * pass sorts the few rows of nodes with several outputs by output.
+ */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "executor/step.h"
+
+static weft_status_t *no_memory(const weft_node_t *n) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling node %s", n->name.data);
+}
+
+static const weft_kernel_t *find_kernel(const plan_builder_t *b, const weft_node_t *n) {
+  const weft_kernel_t *k = NULL;
+  if (b->options->kernels != NULL) k = weft_kernel_table_find(b->options->kernels, n->op->name, n->attrs, n->num_attrs);
+  if (k == NULL) k = weft_kernel_find(b->plan->device->type, n->op->name, n->attrs, n->num_attrs);
+  return k;
+}
+
+static weft_status_t *no_kernel(const plan_builder_t *b, const weft_node_t *n) {
+  weft_strbuf_t attrs = WEFT_STRBUF_INIT;
+  for (int i = 0; i < n->num_attrs; i++) {
+    if (n->attrs[i].name.length > 0 && n->attrs[i].name.data[0] == '_') continue;
+    weft_strbuf_printf(&attrs, "%s%.*s=", attrs.length > 0 ? ", " : "", WEFT_STR_ARGS(n->attrs[i].name));
+    if (n->attrs[i].value.kind == WEFT_ATTR_TYPE && !n->attrs[i].value.is_list) {
+      weft_strbuf_puts(&attrs, weft_dtype_enum_name(n->attrs[i].value.type));
+    } else {
+      weft_attr_print(&n->attrs[i].value, &attrs);
+    }
+  }
+  weft_status_t *s = WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "No OpKernel was registered to support Op '%.*s' used by {{node %s}} with these attrs: [%s]\nRegistered devices: "
+      "[%s]\n\n\t [[{{node %s}}]]",
+      WEFT_STR_ARGS(n->op->name), n->name.data, attrs.length > 0 ? attrs.data : "", b->plan->device->type, n->name.data);
+  weft_strbuf_deinit(&attrs);
+  return s;
+}
+
+static uint16_t flags_of(const weft_node_t *n) {
+  uint16_t f = 0;
+  if (n->flags & (WEFT_OP_SEND | WEFT_OP_RECV)) f |= NODE_RUNS_DEAD;
+  if (n->flags & WEFT_OP_CONTROL_TRIGGER) f |= NODE_TRIGGER;
+  if (n->flags & WEFT_OP_UNINIT_OK) f |= NODE_UNINIT_OK;
+  if (n->flags & WEFT_OP_ENTER) f |= NODE_ENTER;
+  if (n->flags & WEFT_OP_EXIT) f |= NODE_EXIT;
+  if (n->flags & WEFT_OP_NEXT_ITERATION) f |= NODE_NEXT_ITERATION;
+  if (n->flags & (WEFT_OP_SWITCH | WEFT_OP_RECV)) f |= NODE_MAY_LACK_OUTPUT;
+  if (n->flags & (WEFT_OP_COMMUNICATION | WEFT_OP_RECV | WEFT_OP_SEND)) f |= NODE_COMMUNICATION;
+  if ((n->flags & WEFT_OP_ENTER) && weft_node_attr_bool(n, "is_constant", false)) f |= NODE_CONST_ENTER;
+  for (int i = 0; i < n->num_inputs; i++) {
+    weft_output_t from = n->inputs[i];
+    if (weft_dtype_is_ref(from.node->output_types[from.index])) f |= NODE_REF_INPUT;
+  }
+  return f;
+}
+
+static node_kind_t kind_of(const weft_node_t *n, const weft_kernel_t *k) {
+  if (n->flags & (WEFT_OP_NOOP | WEFT_OP_CONTROL_TRIGGER)) return NODE_NOOP;
+  if ((n->flags & WEFT_OP_MERGE) && n->num_outputs == 2) return NODE_MERGE;
+  if ((n->flags & WEFT_OP_CONST) && n->num_inputs == 0 && n->num_outputs == 1) {
+    const weft_attr_t *value = weft_node_attr(n, "value");
+    if (value != NULL && value->kind == WEFT_ATTR_TENSOR && !value->is_list && value->tensor != NULL) return NODE_CONST;
+  }
+  if (k != NULL && k->forwards && n->num_inputs == 1 && n->num_outputs == 1) return NODE_FORWARD;
+  return k != NULL && k->compute_async != NULL ? NODE_ASYNC : NODE_SYNC;
+}
+
+/* Gives the node its places in its frame's block. */
+static void place_in_frame(plan_builder_t *b, const weft_node_t *n, plan_node_t *out, plan_frame_t *f) {
+  weft_plan_t *p = b->plan;
+  out->num_inputs = (uint32_t)n->num_inputs;
+  out->num_outputs = (uint32_t)n->num_outputs;
+  f->num_slots += out->num_inputs;
+  if (out->kind == NODE_SYNC && n->num_outputs > SCRATCH_OUTPUTS) {
+    out->flags |= NODE_BIG_OUTPUTS;
+    f->num_slots += out->num_outputs;
+  }
+  if (out->kind == NODE_MERGE) out->extra = f->num_merges++;
+  if (out->kind == NODE_ASYNC) {
+    p->has_async = true;
+    out->extra = (uint32_t)(f->async_bytes / ASYNC_UNIT);
+    f->async_bytes += async_op_bytes((uint32_t)n->num_outputs);
+  }
+  if (out->kind == NODE_SYNC && !(n->flags & (WEFT_OP_CHEAP | WEFT_OP_SEND))) {
+    out->flags |= NODE_COSTLY;
+    out->extra = f->num_tasks++;
+    out->aux = p->num_costs++;
+  }
+  if (out->flags & NODE_EXIT) out->extra = f->num_exits++;
+  if (out->flags & NODE_NEXT_ITERATION) out->extra = f->num_next++;
+}
+
+static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, uint32_t number, const weft_kernel_t *k) {
+  weft_plan_t *p = b->plan;
+  weft_kernel_node_t seen = {
+      .name = n->name, .op_name = n->op->name, .op = n->op,
+      .attrs = n->attrs, .num_attrs = n->num_attrs,
+      .num_inputs = n->num_inputs, .num_outputs = n->num_outputs,
+      .input_types = n->input_types, .output_types = n->output_types,
+      .device = p->device, .session = b->options->session,
+  };
+  plan_node_t *node = &p->nodes[number];
+  /* Kinds that the executor handles itself read no attribute while they run. */
+  if (node->kind != NODE_SYNC && node->kind != NODE_ASYNC) seen.num_attrs = 0;
+  WEFT_RETURN_IF_ERROR(weft_kernel_node_copy(&p->arena, &seen, &p->knodes[number]));
+  p->instances[number].kernel = k;
+  if (seen.num_attrs == 0 && k != NULL && k->prepare == NULL) return NULL;
+  if (node->kind != NODE_SYNC && node->kind != NODE_ASYNC) return NULL;
+  bool share = (n->flags & WEFT_OP_STATEFUL) && b->plan->segment != NULL && k->prepare != NULL &&
+               !(n->flags & (WEFT_OP_SEND | WEFT_OP_RECV | WEFT_OP_ARG | WEFT_OP_RETVAL));
+  weft_status_t *s = NULL;
+  if (share) {
+    s = weft_op_segment_instance(p->segment, k, &p->knodes[number], &p->instances[number]);
+  } else if (k->prepare != NULL) {
+    s = k->prepare(&p->knodes[number], &p->instances[number].state);
+  }
+  return weft_status_attach_node(s, n->name);
+}
+
+static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t *f) {
+  weft_plan_t *p = b->plan;
+  const weft_node_t *n = b->order[number];
+  const weft_kernel_t *k = find_kernel(b, n);
+  plan_node_t *out = &p->nodes[number];
+  out->kind = (uint8_t)kind_of(n, k);
+  if (k == NULL && (out->kind == NODE_SYNC || out->kind == NODE_ASYNC)) return no_kernel(b, n);
+  out->flags = flags_of(n);
+  out->first_slot = f->first_slot + f->num_slots;
+  place_in_frame(b, n, out, f);
+  if (out->kind == NODE_CONST) {
+    out->extra = p->num_consts;
+    p->consts[p->num_consts++] = weft_tensor_retain(weft_node_attr(n, "value")->tensor);
+  }
+  bool is_merge = out->kind == NODE_MERGE;
+  p->words[number] = (uint32_t)n->num_controls + (is_merge ? 1 : (uint32_t)n->num_inputs);
+  return prepare_kernel(b, n, number, k);
+}
+
+/* Which frame an Enter enters: that of name frame_name below the frame it runs in. */
+static uint32_t entered_frame(const weft_plan_t *p, const weft_node_t *n, int from) {
+  weft_str_t name = weft_node_attr_string(n, "frame_name");
+  for (int f = from + 1; f < p->num_frames; f++) {
+    if (p->frames[f].parent == from && weft_str_eq(p->frames[f].name, name)) return (uint32_t)f;
+  }
+  return 0; /* weft_plan_assign_frames() made it */
+}
+
+/* Tables of the nodes that a frame must find by ordinal. */
+static weft_status_t *add_frame_tables(plan_builder_t *b) {
+  weft_plan_t *p = b->plan;
+  for (int f = 0; f < p->num_frames; f++) {
+    plan_frame_t *frame = &p->frames[f];
+    for (uint32_t i = frame->first_node; i < frame->first_node + frame->num_nodes; i++) {
+      if (!(p->nodes[i].flags & NODE_ENTER)) continue;
+      p->nodes[i].aux = entered_frame(p, b->order[i], f);
+      if (p->nodes[i].flags & NODE_CONST_ENTER) p->nodes[i].extra = p->frames[p->nodes[i].aux].num_invariants++;
+    }
+  }
+  for (int f = 0; f < p->num_frames; f++) {
+    plan_frame_t *frame = &p->frames[f];
+    frame->invariants = weft_arena_calloc(&p->arena, frame->num_invariants, sizeof(uint32_t));
+    frame->nexts = weft_arena_calloc(&p->arena, frame->num_next, sizeof(uint32_t));
+    frame->exits = weft_arena_calloc(&p->arena, frame->num_exits, sizeof(uint32_t));
+    if (frame->invariants == NULL || frame->nexts == NULL || frame->exits == NULL) return no_memory(b->order[0]);
+  }
+  for (uint32_t i = 0; i < p->num_nodes; i++) {
+    const plan_node_t *n = &p->nodes[i];
+    plan_frame_t *own = &p->frames[b->frame_of[b->order[i]->id]];
+    if (n->flags & NODE_CONST_ENTER) p->frames[n->aux].invariants[n->extra] = i;
+    if (n->flags & NODE_NEXT_ITERATION) own->nexts[n->extra] = i;
+    if (n->flags & NODE_EXIT) own->exits[n->extra] = i;
+  }
+  return NULL;
+}
+
+static int by_output(const void *a, const void *b) {
+  const plan_edge_t *x = a, *y = b;
+  if (x->output != y->output) return x->output < y->output ? -1 : 1;
+  return x->to < y->to ? -1 : x->to > y->to;
+}
+
+static weft_status_t *count_edges(plan_builder_t *b) {
+  weft_plan_t *p = b->plan;
+  uint64_t edges = 0, controls = 0;
+  for (uint32_t i = 0; i < p->num_nodes; i++) {
+    const weft_node_t *n = b->order[i];
+    edges += (uint64_t)n->num_inputs;
+    controls += (uint64_t)n->num_controls;
+    for (int k = 0; k < n->num_inputs; k++) p->nodes[b->number[n->inputs[k].node->id] + 1].first_edge++;
+    for (int k = 0; k < n->num_controls; k++) p->nodes[b->number[n->controls[k]->id] + 1].first_control++;
+  }
+  if (edges >= UINT32_MAX || controls >= UINT32_MAX) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a plan of too many edges");
+  for (uint32_t i = 0; i < p->num_nodes; i++) {
+    p->nodes[i + 1].first_edge += p->nodes[i].first_edge;
+    p->nodes[i + 1].first_control += p->nodes[i].first_control;
+  }
+  p->edges = weft_calloc((size_t)edges, sizeof *p->edges);
+  p->controls = weft_calloc((size_t)controls, sizeof *p->controls);
+  if (p->edges == NULL || p->controls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan's edges");
+  return NULL;
+}
+
+/* Counts first, so that first_edge[i + 1] is where row i ends; then fills each row from its own cursor. */
+static weft_status_t *add_edges(plan_builder_t *b) {
+  weft_plan_t *p = b->plan;
+  WEFT_RETURN_IF_ERROR(count_edges(b));
+  uint32_t *edge_at = weft_calloc(p->num_nodes, sizeof *edge_at), *control_at = weft_calloc(p->num_nodes, sizeof *edge_at);
+  if (edge_at == NULL || control_at == NULL) {
+    weft_free(edge_at);
+    weft_free(control_at);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan's edges");
+  }
+  for (uint32_t i = 0; i < p->num_nodes; i++) {
+    edge_at[i] = p->nodes[i].first_edge;
+    control_at[i] = p->nodes[i].first_control;
+  }
+  for (uint32_t i = 0; i < p->num_nodes; i++) {
+    const weft_node_t *n = b->order[i];
+    uint32_t to = i | (p->nodes[i].kind == NODE_MERGE ? TO_MERGE : 0);
+    for (int k = 0; k < n->num_inputs; k++) {
+      uint32_t from = b->number[n->inputs[k].node->id];
+      uint32_t output = (uint32_t)n->inputs[k].index;
+      p->edges[edge_at[from]++] = (plan_edge_t){to, p->nodes[i].first_slot + (uint32_t)k, output};
+      if (p->nodes[from].kind == NODE_MERGE && output == 1) p->nodes[from].flags |= NODE_INDEX_USED;
+    }
+    for (int k = 0; k < n->num_controls; k++) p->controls[control_at[b->number[n->controls[k]->id]]++] = to;
+  }
+  for (uint32_t i = 0; i < p->num_nodes; i++) {
+    uint32_t first = p->nodes[i].first_edge, n = p->nodes[i + 1].first_edge - first;
+    if (n > 1 && p->nodes[i].num_outputs > 1) qsort(&p->edges[first], n, sizeof *p->edges, by_output);
+  }
+  weft_free(edge_at);
+  weft_free(control_at);
+  return NULL;
+}
+
+weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
+  weft_plan_t *p = b->plan;
+  p->nodes = weft_calloc((size_t)p->num_nodes + 1, sizeof *p->nodes);
+  p->words = weft_calloc(p->num_nodes, sizeof *p->words);
+  p->knodes = weft_calloc(p->num_nodes, sizeof *p->knodes);
+  p->instances = weft_calloc(p->num_nodes, sizeof *p->instances);
+  p->consts = weft_calloc(p->num_nodes, sizeof(*p->consts));
+  if (p->nodes == NULL || p->words == NULL || p->knodes == NULL || p->instances == NULL || p->consts == NULL) {
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan of %u nodes", p->num_nodes);
+  }
+  uint32_t slots = 0;
+  for (int f = 0; f < p->num_frames; f++) {
+    plan_frame_t *frame = &p->frames[f];
+    frame->first_slot = slots;
+    for (uint32_t i = 0; i < frame->num_nodes; i++) WEFT_RETURN_IF_ERROR(add_node(b, frame->first_node + i, frame));
+    if (slots > UINT32_MAX - frame->num_slots) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a plan of too many inputs");
+    slots += frame->num_slots;
+  }
+  WEFT_RETURN_IF_ERROR(add_frame_tables(b));
+  return add_edges(b);
+}

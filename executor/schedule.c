@@ -1,0 +1,149 @@
+/* executor/schedule.c - which thread runs which ready node.
+ *
+ * A runner empties its list of cheap nodes, newest first (its inputs are still in
+ * the cache), then runs one costly node itself after giving the others to the
+ * pool, and so on until both lists are empty.
+ *
+ * Asynchronous kernels call back on any thread. If that thread is in the middle
+ * of one of our own kernels, the rest must not run inside it, or two runs that
+ * feed each other would recurse for ever: it goes to the pool, or, without one,
+ * waits until the outermost runner of this thread has ended.
+ */
+#include "base/clock.h"
+#include "executor/step.h"
+
+/* What this thread is doing for executors. */
+static _Thread_local struct {
+  runner_t *inner;      /* the innermost runner; NULL: none */
+  async_op_t *deferred; /* ended kernels that wait for the outermost runner to end */
+  bool is_draining;
+} here;
+
+void weft_node_learn(atomic_uint *cost, int64_t ns) {
+  uint32_t old = atomic_load_explicit(cost, memory_order_relaxed) >> COST_COUNT_BITS;
+  int64_t sample = ns >= COST_UNKNOWN_NS ? COST_UNKNOWN_NS - 1 : ns < 0 ? 0 : ns;
+  int64_t now = old == COST_UNKNOWN_NS ? sample : (3 * (int64_t)old + sample) / 4;
+  atomic_store_explicit(cost, (uint32_t)now << COST_COUNT_BITS, memory_order_relaxed);
+}
+
+void weft_runner_begin(runner_t *r, run_t *run) {
+  r->run = run;
+  r->plan = run->plan;
+  r->serial = run->serial;
+  r->is_guest = false;
+  r->cheap = r->costly = (ready_t){NULL, 0};
+  memset(r->scratch, 0, sizeof r->scratch);
+  r->outer = here.inner;
+  here.inner = r;
+}
+
+static void continue_op(async_op_t *op, bool is_guest);
+
+static void drain_deferred(void) {
+  if (here.is_draining) return;
+  here.is_draining = true;
+  while (here.deferred != NULL) {
+    async_op_t *op = here.deferred;
+    here.deferred = op->next;
+    continue_op(op, true);
+  }
+  here.is_draining = false;
+}
+
+void weft_runner_end(runner_t *r) {
+  run_t *run = r->run;
+  here.inner = r->outer;
+  bool is_last = run->serial || atomic_fetch_sub_explicit(&run->tasks, 1, memory_order_acq_rel) == 1;
+  if (is_last) weft_run_finish(run);
+  if (here.inner == NULL && here.deferred != NULL) drain_deferred();
+}
+
+/* Gives costly nodes to the pool, all but one, or all if this thread is not ours. What the pool does not take stays. */
+static void share_costly(runner_t *r) {
+  run_t *run = r->run;
+  ready_t keep = {NULL, 0}, rest = r->costly;
+  while (rest.node != 0) {
+    iteration_t *it;
+    bool is_dead;
+    uint32_t node = runner_pop(r, &rest, &it, &is_dead);
+    bool given = false;
+    if ((keep.node != 0 || r->is_guest) && run->pool != NULL && !r->serial) {
+      task_t *task = &it->tasks[r->plan->nodes[node].extra];
+      *task = (task_t){it, node};
+      atomic_fetch_add_explicit(&run->tasks, 1, memory_order_relaxed);
+      given = weft_thread_pool_submit(run->pool, weft_run_task, task);
+      if (!given) atomic_fetch_sub_explicit(&run->tasks, 1, memory_order_relaxed); /* our own task is still counted */
+    }
+    if (given) continue;
+    if (r->plan->has_frames) {
+      it->links[node - it->first_node] = keep;
+    } else {
+      atomic_store_explicit(word_of(it, node), keep.node, memory_order_relaxed);
+    }
+    keep = (ready_t){it, node + 1};
+  }
+  r->costly = keep;
+}
+
+void weft_runner_loop(runner_t *r) {
+  run_t *run = r->run;
+  iteration_t *it;
+  bool is_dead;
+  for (;;) {
+    while (r->cheap.node != 0) {
+      uint32_t node = runner_pop(r, &r->cheap, &it, &is_dead);
+      if (weft_run_failed(run)) return; /* what is still on our lists is dropped with the run */
+      weft_node_run(r, it, node, is_dead);
+    }
+    if (r->costly.node == 0 || weft_run_failed(run)) return;
+    if (weft_canceller_is_cancelled(run->step.canceller)) {
+      weft_run_fail(run, WEFT_ERROR(CANCELLED, "Step was cancelled."), NULL, false);
+      return;
+    }
+    share_costly(r);
+    if (r->costly.node == 0) return;
+    uint32_t node = runner_pop(r, &r->costly, &it, &is_dead);
+    weft_node_run(r, it, node, is_dead);
+  }
+}
+
+void weft_run_task(void *arg) {
+  const task_t task = *(const task_t *)arg;
+  runner_t r;
+  weft_runner_begin(&r, task.it->run);
+  if (!weft_run_failed(r.run)) weft_node_run(&r, task.it, task.node, false);
+  weft_runner_loop(&r);
+  weft_runner_end(&r);
+}
+
+/* Goes on behind an ended kernel with a runner of its own; the kernel's count in `tasks` becomes the runner's. */
+static void continue_op(async_op_t *op, bool is_guest) {
+  runner_t r;
+  weft_runner_begin(&r, op->it->run);
+  r.is_guest = is_guest;
+  weft_status_t *status = op->status;
+  op->status = NULL;
+  weft_node_finish_async(&r, op, status);
+  weft_runner_loop(&r);
+  weft_runner_end(&r);
+}
+
+static void continue_op_task(void *arg) { continue_op(arg, false); }
+
+void weft_async_done(weft_kernel_ctx_t *ctx, weft_status_t *status) {
+  async_op_t *op = (async_op_t *)(void *)ctx;
+  run_t *run = op->it->run;
+  if (here.inner != NULL && here.inner->run == run) {
+    /* Inside a kernel of the same run: its runner goes on with what gets ready. It holds a task of its own. */
+    weft_node_finish_async(here.inner, op, status);
+    atomic_fetch_sub_explicit(&run->tasks, 1, memory_order_acq_rel);
+    return;
+  }
+  op->status = status;
+  if (here.inner == NULL) {
+    continue_op(op, true);
+  } else if (run->pool == NULL || !weft_thread_pool_submit(run->pool, continue_op_task, op)) {
+    op->next = here.deferred;
+    here.deferred = op;
+  }
+}

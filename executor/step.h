@@ -1,0 +1,225 @@
+/* executor/step.h - a plan that runs: its state, and who works on it. Private to the executor.
+ *
+ * A node's state word counts what it still waits for; bit 31 says that something
+ * dead arrived. When the count is 0 the word belongs to whoever lowered it last,
+ * and then links the lists of ready nodes (in plans without frames).
+ *
+ * A Merge waits for its control inputs and for one thing more, that its data are
+ * settled; its side word tells whether a live value came and counts dead ones.
+ *
+ * Who works: a runner is a thread's work on one run, on its stack. It has two
+ * lists of ready nodes: cheap ones, which it runs itself, and costly ones, of
+ * which it keeps one and gives the rest to the pool. `tasks` counts runners,
+ * closures in the pool and asynchronous kernels; at 0 the run is over.
+ *
+ * Iterations of frames below the top level count who may still start nodes in
+ * them ("holds"): ready and running nodes, child frames, the iteration before
+ * (for iteration 0: Enters that have not arrived). At 0, which is final, the
+ * iteration is recycled and the next one loses its hold.
+ *
+ * Locking: a frame's `mu` guards its list of iterations and what waits for the
+ * next one; `run->mu` and the plan's `mu` are leaves below it.
+ */
+#ifndef WEFT_EXECUTOR_STEP_H_
+#define WEFT_EXECUTOR_STEP_H_
+
+#include "executor/plan.h"
+
+enum { SCRATCH_OUTPUTS = 16, ASYNC_UNIT = 16 };
+
+#define WORD_DEAD UINT32_C(0x80000000)
+#define WORD_COUNT UINT32_C(0x7fffffff)
+#define SIDE_LIVE UINT32_C(0x80000000)
+#define SIDE_SETTLED UINT32_C(0x40000000)
+#define SIDE_COUNT UINT32_C(0x3fffffff)
+
+typedef struct iteration iteration_t;
+
+typedef struct ready {
+  iteration_t *it;
+  uint32_t node; /* + 1; 0: the list is empty */
+} ready_t;
+
+typedef struct task {
+  iteration_t *it;
+  uint32_t node;
+} task_t;
+
+/* An asynchronous kernel's execution; lies in its iteration's block. */
+typedef struct async_op {
+  weft_kernel_ctx_t ctx; /* first: kernels hand back &ctx */
+  iteration_t *it;
+  uint32_t node;
+  int64_t start_ns;
+  weft_status_t *status;   /* what the kernel ended with, while it waits for a thread */
+  struct async_op *next;   /* among those that wait for a thread without a pool */
+  weft_value_t outputs[];
+} async_op_t;
+
+static inline size_t async_op_bytes(uint32_t num_outputs) {
+  size_t bytes = sizeof(async_op_t) + num_outputs * sizeof(weft_value_t);
+  return (bytes + ASYNC_UNIT - 1) & ~(size_t)(ASYNC_UNIT - 1);
+}
+
+struct iteration {
+  run_t *run;
+  frame_t *frame;
+  iteration_t *next; /* guarded by frame->mu: the next one, or the next free one */
+  int64_t number;
+  atomic_uint holds; /* not used at the top level */
+  uint32_t first_node, first_slot;
+  atomic_uint *words; /* the rest point into this block */
+  atomic_uint *sides;
+  ready_t *links;     /* of ready nodes, in plans with frames */
+  task_t *tasks;
+  char *async;
+  frame_t **children; /* guarded by frame->mu; by the child's ordinal */
+  weft_value_t *slots; /* all zero but where a value waits for its node */
+};
+
+typedef struct kept_value {
+  weft_value_t value;
+  bool present, is_dead;
+} kept_value_t;
+
+struct frame {
+  const plan_frame_t *plan;
+  iteration_t *parent; /* NULL: the top level */
+  uint64_t id;         /* part of rendezvous keys */
+  frame_t *prev, *next; /* guarded by run->mu: all frames of the run; or plan->free */
+  weft_mutex_t mu;
+  iteration_t *oldest, *newest, *free; /* guarded by mu */
+  int num_iterations;  /* guarded by mu; that are under way */
+  int pending_enters;  /* guarded by mu */
+  kept_value_t *invariants; /* guarded by mu; values of constant Enters */
+  kept_value_t *parked;     /* guarded by mu; values that wait for an iteration to begin */
+  uint32_t num_parked;      /* guarded by mu */
+  bool *dead_exits;         /* guarded by mu; of the newest iteration */
+};
+
+struct weft_run {
+  weft_plan_t *plan; /* retained */
+  weft_step_t step;
+  weft_thread_pool_t *pool; /* borrowed; may be NULL */
+  weft_step_recorder_t *recorder; /* borrowed; may be NULL */
+  weft_plan_done_fn *done;
+  void *done_arg;
+  atomic_int tasks;
+  atomic_bool failed;
+  bool serial;       /* one thread only: no atomic operation needed */
+  weft_mutex_t mu;
+  weft_status_t *status; /* guarded by mu; the first failure */
+  frame_t *frames;       /* guarded by mu; all but the top level */
+  run_t *next_free;      /* guarded by the plan's mu */
+  frame_t top;
+  iteration_t *root;     /* behind this struct */
+};
+
+typedef struct runner {
+  run_t *run;
+  weft_plan_t *plan;
+  bool serial;
+  bool is_guest; /* on a thread that is not ours: costly nodes go to the pool */
+  ready_t cheap, costly;
+  weft_value_t scratch[SCRATCH_OUTPUTS]; /* all zero between nodes */
+  struct runner *outer; /* whose kernel this thread is in */
+} runner_t;
+
+/* schedule.c */
+void weft_runner_begin(runner_t *r, run_t *run);
+void weft_runner_end(runner_t *r); /* `r` and maybe the run are over afterwards */
+void weft_runner_loop(runner_t *r);
+void weft_run_task(void *task);
+/* Ends an asynchronous kernel: called by it. */
+void weft_async_done(weft_kernel_ctx_t *ctx, weft_status_t *status);
+
+/* What a node costs is an estimate that follows measurements: 28 bits of nanoseconds above 4 bits that count
+ * executions, because only one in 16 is measured. Updates may be lost; that does not matter. */
+enum { COST_COUNT_BITS = 4, COST_COUNT_MASK = 15, COST_UNKNOWN_NS = 0xfffffff, COSTLY_NS = 5000 };
+void weft_node_learn(atomic_uint *cost, int64_t ns);
+
+/* node_run.c: runs a ready node and hands on its results. */
+void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead);
+/* What follows an asynchronous kernel's end. Consumes `status`. */
+void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status);
+
+/* propagate.c: delivers outputs along the edges in iteration `it`; takes the values out of `outputs`. Returns how many
+ * nodes got ready. */
+uint32_t weft_deliver(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *outputs, bool is_dead);
+
+/* frame.c: hands on the result of an Enter, Exit or NextIteration. Consumes `v`. */
+void weft_frame_cross(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead);
+/* Gives up `n` holds on an iteration below the top level. */
+void weft_iteration_release(runner_t *r, iteration_t *it, uint32_t n);
+static inline void weft_iteration_hold(const runner_t *r, iteration_t *it, uint32_t n) {
+  if (r->serial) {
+    atomic_store_explicit(&it->holds, atomic_load_explicit(&it->holds, memory_order_relaxed) + n, memory_order_relaxed);
+  } else {
+    atomic_fetch_add_explicit(&it->holds, n, memory_order_relaxed);
+  }
+}
+/* Makes an iteration of `f` in zeroed memory of f->bytes. */
+iteration_t *weft_iteration_layout(run_t *run, frame_t *frame, const plan_frame_t *f, char *block);
+/* Releases every value of a run's frames and frees them. */
+void weft_frames_clear(run_t *run);
+
+/* step.c */
+/* Takes over `s` as the run's failure if it is the first. `node`: whose; data NULL: nobody's. */
+void weft_run_fail(run_t *run, weft_status_t *s, const weft_kernel_node_t *node, bool is_communication);
+static inline bool weft_run_failed(run_t *run) { return atomic_load_explicit(&run->failed, memory_order_relaxed); }
+void weft_run_finish(run_t *run);
+
+/* recorder.c */
+void weft_step_record(run_t *run, uint32_t node, int64_t start_ns, const weft_value_t *outputs);
+
+static inline void value_release(weft_value_t *v) {
+  weft_tensor_release(v->tensor);
+  if (v->ref != NULL) weft_object_release(&v->ref->object);
+  *v = (weft_value_t){NULL, NULL};
+}
+static inline weft_value_t value_retain(weft_value_t v) {
+  weft_tensor_retain(v.tensor);
+  if (v.ref != NULL) weft_object_retain(&v.ref->object);
+  return v;
+}
+static inline bool value_is_none(const weft_value_t *v) { return v->tensor == NULL && v->ref == NULL; }
+
+static inline weft_value_t *slot_of(const iteration_t *it, uint32_t slot) { return &it->slots[slot - it->first_slot]; }
+static inline atomic_uint *word_of(const iteration_t *it, uint32_t node) { return &it->words[node - it->first_node]; }
+
+static inline bool node_is_costly(const weft_plan_t *p, const plan_node_t *n) {
+  if (!(n->flags & NODE_COSTLY)) return false;
+  return atomic_load_explicit(&p->costs[n->aux], memory_order_relaxed) >> COST_COUNT_BITS > COSTLY_NS;
+}
+
+/* Puts a node whose word is at 0 on one of the runner's lists. */
+static inline void runner_push(runner_t *r, iteration_t *it, uint32_t node) {
+  const weft_plan_t *p = r->plan;
+  atomic_uint *word = word_of(it, node);
+  uint32_t dead = atomic_load_explicit(word, memory_order_relaxed) & WORD_DEAD;
+  ready_t *list = &r->cheap;
+  if (p->num_costs > 0 && dead == 0 && node_is_costly(p, &p->nodes[node])) list = &r->costly;
+  if (p->has_frames) {
+    it->links[node - it->first_node] = *list;
+  } else {
+    atomic_store_explicit(word, dead | list->node, memory_order_relaxed);
+  }
+  *list = (ready_t){it, node + 1};
+}
+
+/* Takes the newest node off a list that is not empty. */
+static inline uint32_t runner_pop(const runner_t *r, ready_t *list, iteration_t **out_it, bool *out_is_dead) {
+  iteration_t *it = list->it;
+  uint32_t node = list->node - 1;
+  uint32_t word = atomic_load_explicit(word_of(it, node), memory_order_relaxed);
+  if (r->plan->has_frames) {
+    *list = it->links[node - it->first_node];
+  } else {
+    list->node = word & ~WORD_DEAD;
+  }
+  *out_it = it;
+  *out_is_dead = (word & WORD_DEAD) != 0;
+  return node;
+}
+
+#endif /* WEFT_EXECUTOR_STEP_H_ */
