@@ -24,9 +24,10 @@ static const ProtobufCMessageDescriptor *const known[] = {
 };
 
 const ProtobufCMessageDescriptor *weft_text_any_type(weft_str_t type_url) {
-  ptrdiff_t slash = weft_str_rfind(type_url, '/');
-  weft_str_t name = weft_str_of(type_url.data + slash + 1, type_url.length - (size_t)(slash + 1));
-  for (size_t i = 0; slash >= 0 && i < sizeof known / sizeof known[0]; i++) {
+  static const char prefix[] = "type.googleapis.com/"; /* others are legal, but nobody writes them */
+  if (!weft_str_starts_with(type_url, prefix)) return NULL;
+  weft_str_t name = weft_str_of(type_url.data + sizeof prefix - 1, type_url.length - (sizeof prefix - 1));
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
     if (weft_str_is(name, known[i]->name)) return known[i];
   }
   return NULL;
