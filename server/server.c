@@ -1,0 +1,136 @@
+/* server/server.c - a task with gRPC around it.
+ *
+ * Made bottom up: channels to other tasks, worker and master, services, server.
+ * Stopped top down: master and worker cancel what runs, so that every call in
+ * flight is answered; then the server drains.
+ */
+#include "server/server.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "master/remote_master.h"
+#include "server/task.h"
+#include "server/worker_cache.h"
+#include "worker/remote_worker.h"
+
+enum { STOP_GRACE_MS = 300 };
+
+struct weft_server {
+  weft_cluster_t cluster;
+  weft_task_t task;
+  weft_rpc_client_t *rpc_client;
+  weft_rpc_server_t *rpc_server;
+  weft_worker_service_t *worker_service;
+  weft_master_service_t *master_service;
+  char *host;
+  char *target; /* set by the start */
+  weft_mutex_t mu;
+  weft_cond_t stopped_cond;
+  bool started, stopping, stopped; /* guarded by mu */
+};
+
+static weft_status_t *find_port(const weft_server_options_t *o, const weft_cluster_t *cluster, int *out_port) {
+  const weft_cluster_task_t *own = weft_cluster_find(cluster, o->job, o->task);
+  if (own == NULL) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "the cluster has no task %d of job '%.*s'", o->task, WEFT_STR_ARGS(o->job));
+  }
+  *out_port = o->port;
+  if (o->port >= 0) return NULL;
+  ptrdiff_t colon = weft_str_rfind(own->address, ':');
+  uint64_t port = 0;
+  (void)weft_str_to_u64(weft_str_of(own->address.data + colon + 1, own->address.length - (size_t)colon - 1), &port);
+  *out_port = (int)port; /* the cluster's reader has checked it */
+  return NULL;
+}
+
+static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
+  int port = 0;
+  WEFT_RETURN_IF_ERROR(weft_cluster_copy(o->cluster, &s->cluster));
+  WEFT_RETURN_IF_ERROR(find_port(o, &s->cluster, &port));
+  s->host = weft_strdup(o->host == NULL ? "127.0.0.1" : o->host);
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&text, "/job:%.*s/replica:0/task:%d", WEFT_STR_ARGS(o->job), o->task);
+  if (s->host == NULL || text.failed) {
+    weft_strbuf_deinit(&text);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server");
+  }
+  weft_str_t name = weft_str_of(text.data, text.length);
+  weft_worker_cache_t *cache = NULL;
+  weft_status_t *status = weft_rpc_client_create(0, &s->rpc_client);
+  if (status == NULL) status = weft_worker_cache_create(&s->cluster, name, s->rpc_client, &cache);
+  if (status == NULL) status = weft_task_init(name, o->num_threads, cache, &s->task);
+  weft_strbuf_deinit(&text);
+  if (status != NULL) return status;
+  weft_rpc_server_options_t rpc = {.host = s->host, .port = port};
+  WEFT_RETURN_IF_ERROR(weft_rpc_server_create(&rpc, &s->rpc_server));
+  WEFT_RETURN_IF_ERROR(weft_worker_service_create(s->task.worker_client, s->rpc_server, &s->worker_service));
+  return weft_master_service_create(s->task.master_client, s->rpc_server, &s->master_service);
+}
+
+weft_status_t *weft_server_create(const weft_server_options_t *o, weft_server_t **out) {
+  weft_server_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server");
+  weft_mutex_init(&s->mu);
+  weft_cond_init(&s->stopped_cond);
+  weft_status_t *status = build(s, o);
+  if (status != NULL) {
+    weft_server_destroy(s);
+    return status;
+  }
+  *out = s;
+  return NULL;
+}
+
+weft_status_t *weft_server_start(weft_server_t *s) {
+  weft_mutex_lock(&s->mu);
+  bool again = s->started, late = s->stopping;
+  s->started = true;
+  weft_mutex_unlock(&s->mu);
+  if (late) return WEFT_ERROR(FAILED_PRECONDITION, "the server was stopped and cannot be started again");
+  if (again) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_rpc_server_start(s->rpc_server));
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&text, "grpc://%s:%d", s->host, weft_rpc_server_port(s->rpc_server));
+  return weft_strbuf_finish(&text, &s->target, NULL);
+}
+
+void weft_server_stop(weft_server_t *s) {
+  weft_mutex_lock(&s->mu);
+  bool mine = !s->stopping;
+  s->stopping = true;
+  while (!mine && !s->stopped) weft_cond_wait(&s->stopped_cond, &s->mu); /* woken by the one who stops */
+  weft_mutex_unlock(&s->mu);
+  if (!mine) return;
+  weft_task_stop(&s->task);
+  if (s->rpc_server != NULL) weft_rpc_server_stop(s->rpc_server, STOP_GRACE_MS);
+  weft_mutex_lock(&s->mu);
+  s->stopped = true;
+  weft_cond_broadcast(&s->stopped_cond);
+  weft_mutex_unlock(&s->mu);
+}
+
+void weft_server_join(weft_server_t *s) {
+  weft_mutex_lock(&s->mu);
+  while (!s->stopped) weft_cond_wait(&s->stopped_cond, &s->mu); /* woken by weft_server_stop */
+  weft_mutex_unlock(&s->mu);
+}
+
+void weft_server_destroy(weft_server_t *s) {
+  if (s == NULL) return;
+  weft_server_stop(s);
+  weft_rpc_server_destroy(s->rpc_server);
+  weft_master_service_destroy(s->master_service);
+  weft_worker_service_destroy(s->worker_service);
+  weft_task_deinit(&s->task);
+  weft_rpc_client_destroy(s->rpc_client);
+  weft_cluster_deinit(&s->cluster);
+  weft_cond_deinit(&s->stopped_cond);
+  weft_mutex_deinit(&s->mu);
+  weft_free(s->host);
+  weft_free(s->target);
+  weft_free(s);
+}
+
+const char *weft_server_target(const weft_server_t *s) { return s->target; }

@@ -1,0 +1,47 @@
+/* server/task.c - builds a task bottom up, takes it down in reverse. */
+#include "server/task.h"
+
+#include "kernels/kernel.h"
+#include "server/worker_cache.h"
+
+/* The master asks which device types could run a node. A function's call is lowered before anybody runs it. */
+static uint32_t supports(const weft_node_t *n) {
+  if (n->function != NULL) return ~0u;
+  return weft_kernel_find("CPU", n->op->name, n->attrs, n->num_attrs) != NULL ? 1 : 0;
+}
+
+static weft_status_t *build(weft_str_t name, int num_threads, weft_task_t *t) {
+  weft_worker_options_t worker = {.task = name, .num_threads = num_threads, .cache = t->cache};
+  WEFT_RETURN_IF_ERROR(weft_worker_create(&worker, &t->worker));
+  WEFT_RETURN_IF_ERROR(weft_local_worker_client_create(t->worker, &t->worker_client));
+  weft_worker_cache_set_local(t->cache, t->worker_client);
+  weft_master_options_t master = {.task = name, .cache = t->cache, .supports = supports};
+  WEFT_RETURN_IF_ERROR(weft_master_create(&master, &t->master));
+  return weft_local_master_client_create(t->master, &t->master_client);
+}
+
+weft_status_t *weft_task_init(weft_str_t name, int num_threads, weft_worker_cache_t *cache, weft_task_t *out) {
+  weft_task_t t = {.cache = cache};
+  weft_status_t *s = build(name, num_threads, &t);
+  if (s != NULL) {
+    weft_task_deinit(&t);
+    return s;
+  }
+  *out = t;
+  return NULL;
+}
+
+void weft_task_stop(weft_task_t *t) {
+  if (t->master != NULL) weft_master_stop(t->master);
+  if (t->worker != NULL) weft_worker_stop(t->worker);
+}
+
+void weft_task_deinit(weft_task_t *t) {
+  weft_task_stop(t);
+  weft_master_destroy(t->master);
+  weft_master_client_release(t->master_client);
+  weft_worker_destroy(t->worker);
+  weft_worker_client_release(t->worker_client);
+  if (t->cache != NULL) t->cache->destroy(t->cache);
+  *t = (weft_task_t){0};
+}

@@ -1,0 +1,21 @@
+/* server/task.h - a worker and a master that know each other: the part of a server that needs no network. */
+#ifndef WEFT_SERVER_TASK_H_
+#define WEFT_SERVER_TASK_H_
+
+#include "master/master.h"
+#include "worker/worker.h"
+
+typedef struct weft_task {
+  weft_worker_cache_t *cache; /* owned */
+  weft_worker_t *worker;
+  weft_worker_client_t *worker_client;
+  weft_master_t *master;
+  weft_master_client_t *master_client;
+} weft_task_t;
+
+/* Takes `cache` over in every case. On failure *out is empty. */
+WEFT_MUST_CHECK weft_status_t *weft_task_init(weft_str_t name, int num_threads, weft_worker_cache_t *cache, weft_task_t *out);
+void weft_task_stop(weft_task_t *t);   /* cancels everything; nothing new starts */
+void weft_task_deinit(weft_task_t *t); /* waits for what runs */
+
+#endif /* WEFT_SERVER_TASK_H_ */

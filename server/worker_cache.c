@@ -1,0 +1,120 @@
+/* server/worker_cache.c - one client per task, made when first asked for.
+ *
+ * Locking: `mu` guards the clients and is a leaf.
+ */
+#include "server/worker_cache.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "worker/remote_worker.h"
+
+typedef struct cache {
+  weft_worker_cache_t base;
+  weft_arena_t arena;
+  weft_rpc_client_t *rpc; /* borrowed */
+  weft_str_t *tasks, *addresses;
+  int num_tasks, own;
+  weft_mutex_t mu;
+  weft_worker_client_t **clients; /* guarded by mu */
+} cache_t;
+
+static cache_t *of(weft_worker_cache_t *c) { return (cache_t *)(void *)c; }
+
+static weft_worker_client_t *connect(cache_t *c, int i) {
+  weft_rpc_channel_t *channel = NULL;
+  weft_worker_client_t *w = NULL;
+  weft_status_t *s = weft_rpc_channel_create(c->rpc, c->addresses[i], &channel);
+  if (s == NULL) s = weft_remote_worker_client_create(channel, c->tasks[i], &w);
+  weft_rpc_channel_release(channel);
+  if (s != NULL) weft_log_status(WEFT_LOG_ERROR, "cannot make a channel to a worker", s);
+  return w;
+}
+
+static weft_worker_client_t *find(weft_worker_cache_t *base, weft_str_t task) {
+  cache_t *c = of(base);
+  int i = 0;
+  while (i < c->num_tasks && !weft_str_eq(c->tasks[i], task)) i++;
+  if (i == c->num_tasks) return NULL;
+  weft_mutex_lock(&c->mu);
+  weft_worker_client_t *w = weft_worker_client_retain(c->clients[i]);
+  weft_mutex_unlock(&c->mu);
+  if (w != NULL || i == c->own || c->rpc == NULL) return w;
+  weft_worker_client_t *mine = connect(c, i);
+  weft_mutex_lock(&c->mu);
+  if (c->clients[i] == NULL) c->clients[i] = weft_worker_client_retain(mine);
+  w = weft_worker_client_retain(c->clients[i]);
+  weft_mutex_unlock(&c->mu);
+  weft_worker_client_release(mine);
+  return w;
+}
+
+static const weft_str_t *tasks(weft_worker_cache_t *base, int *out_n) {
+  *out_n = of(base)->num_tasks;
+  return of(base)->tasks;
+}
+
+static void destroy(weft_worker_cache_t *base) {
+  cache_t *c = of(base);
+  for (int i = 0; c->clients != NULL && i < c->num_tasks; i++) weft_worker_client_release(c->clients[i]);
+  weft_free(c->clients);
+  weft_mutex_deinit(&c->mu);
+  weft_arena_deinit(&c->arena);
+  weft_free(c);
+}
+
+static weft_status_t *allocate(int num_tasks, cache_t **out) {
+  cache_t *c = weft_calloc(1, sizeof *c);
+  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster");
+  c->base = (weft_worker_cache_t){find, tasks, destroy};
+  weft_mutex_init(&c->mu);
+  c->num_tasks = num_tasks;
+  c->clients = weft_calloc((size_t)num_tasks, sizeof(weft_worker_client_t *));
+  c->tasks = weft_arena_calloc(&c->arena, (size_t)num_tasks, sizeof *c->tasks);
+  c->addresses = weft_arena_calloc(&c->arena, (size_t)num_tasks, sizeof *c->addresses);
+  if (c->clients == NULL || c->tasks == NULL || c->addresses == NULL) {
+    destroy(&c->base);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster");
+  }
+  *out = c;
+  return NULL;
+}
+
+weft_status_t *weft_worker_cache_create_local(weft_str_t task, weft_worker_cache_t **out) {
+  cache_t *c = NULL;
+  WEFT_RETURN_IF_ERROR(allocate(1, &c));
+  c->tasks[0] = weft_arena_str(&c->arena, task);
+  *out = &c->base;
+  return NULL;
+}
+
+weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_t own_task, weft_rpc_client_t *rpc,
+                                        weft_worker_cache_t **out) {
+  cache_t *c = NULL;
+  WEFT_RETURN_IF_ERROR(allocate(cluster->num_tasks, &c));
+  c->rpc = rpc;
+  c->own = -1;
+  bool ok = true;
+  for (int i = 0; ok && i < cluster->num_tasks; i++) {
+    weft_strbuf_t name = WEFT_STRBUF_INIT;
+    weft_strbuf_printf(&name, "/job:%.*s/replica:0/task:%d", WEFT_STR_ARGS(cluster->tasks[i].job), cluster->tasks[i].index);
+    c->tasks[i] = weft_arena_str(&c->arena, weft_str_of(name.data, name.length));
+    c->addresses[i] = weft_arena_str(&c->arena, cluster->tasks[i].address);
+    ok = !name.failed && c->tasks[i].data != NULL && c->addresses[i].data != NULL;
+    weft_strbuf_deinit(&name);
+    if (ok && weft_str_eq(c->tasks[i], own_task)) c->own = i;
+  }
+  if (!ok) {
+    destroy(&c->base);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster");
+  }
+  *out = &c->base;
+  return NULL;
+}
+
+void weft_worker_cache_set_local(weft_worker_cache_t *base, weft_worker_client_t *local) {
+  cache_t *c = of(base);
+  weft_mutex_lock(&c->mu);
+  c->clients[c->own] = weft_worker_client_retain(local);
+  weft_mutex_unlock(&c->mu);
+}

@@ -1,0 +1,16 @@
+/* server/worker_cache.h - clients of all tasks of a cluster: this process's own worker, the others over gRPC. */
+#ifndef WEFT_SERVER_WORKER_CACHE_H_
+#define WEFT_SERVER_WORKER_CACHE_H_
+
+#include "rpc/channel.h"
+#include "server/cluster.h"
+#include "worker/worker_client.h"
+
+/* One task alone, served by `local` (set later with weft_worker_cache_set_local): a local session. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_cache_create_local(weft_str_t task, weft_worker_cache_t **out);
+/* All tasks of `cluster`; those but `own_task` are reached through `rpc`, connected at first use. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_t own_task,
+                                                        weft_rpc_client_t *rpc, weft_worker_cache_t **out);
+void weft_worker_cache_set_local(weft_worker_cache_t *c, weft_worker_client_t *local); /* retained; before the first find */
+
+#endif /* WEFT_SERVER_WORKER_CACHE_H_ */
