@@ -24,7 +24,8 @@ def main():
         hooks = [optimizer.make_session_run_hook(task == 0, num_tokens=0), v1.train.StopAtStepHook(last_step=steps)]
         with v1.train.MonitoredTrainingSession(target, is_chief=task == 0, checkpoint_dir=directory if task == 0 else None,
                                                hooks=hooks, config=config(), save_summaries_steps=None,
-                                               save_summaries_secs=None, max_wait_secs=30) as sess:
+                                               save_summaries_secs=None, max_wait_secs=30,
+                                               stop_grace_period_secs=1) as sess:
             value = at = None
             while not sess.should_stop():
                 _, value, at = sess.run([train, w, step])
