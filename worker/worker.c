@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "device/device_name.h"
 
 /* A receive from another task: asks that task's worker. */
 static void fetch_remote(void *arg, int64_t step_id, weft_key_t key, const weft_key_parts_t *parts,
