@@ -180,7 +180,12 @@ static weft_status_t *check_spec(const build_t *b) {
 
 static weft_status_t *add_controls(build_t *b) {
   weft_node_t *n = b->n;
-  if (b->spec->num_controls == 0) return NULL;
+  if (b->spec->num_controls <= 16) {
+    for (int i = 0; i < b->spec->num_controls; i++) {
+      WEFT_RETURN_IF_ERROR(weft_graph_add_control(b->g, b->spec->controls[i], n));
+    }
+    return NULL;
+  }
   n->controls = weft_arena_calloc(&b->g->arena, (size_t)b->spec->num_controls, sizeof(*n->controls));
   if (n->controls == NULL) return no_memory(b);
   n->controls_capacity = b->spec->num_controls;
@@ -223,7 +228,7 @@ static weft_status_t *complete(build_t *b) {
   int num_attrs = b->num_attrs;
   b->num_attrs = 0; /* the next call takes them, also when it fails */
   WEFT_RETURN_IF_ERROR(weft_node_set_attrs(b->g, b->n, b->attrs, num_attrs, WEFT_WORDS_CLIENT));
-  WEFT_RETURN_IF_ERROR(weft_node_set_types(b->g, b->n, b->spec->num_inputs, WEFT_WORDS_CLIENT));
+  WEFT_RETURN_IF_ERROR(weft_node_set_types(b->g, b->n, b->spec->num_inputs));
   for (int i = 0; i < b->spec->num_inputs; i++) WEFT_RETURN_IF_ERROR(weft_node_connect(b->n, i, b->spec->inputs[i]));
   return add_controls(b);
 }

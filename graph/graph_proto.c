@@ -228,7 +228,7 @@ static weft_status_t *read_node(import_t *im, weft_str_t def) {
   n->assigned_device = WEFT_STR("");
   WEFT_RETURN_IF_ERROR(set_device(im, n, v.device));
   WEFT_RETURN_IF_ERROR(read_attrs(im, n, def, &v));
-  WEFT_RETURN_IF_ERROR(weft_node_set_types(im->g, n, v.num_data, im->words));
+  WEFT_RETURN_IF_ERROR(weft_node_set_types(im->g, n, v.num_data));
   if (v.num_controls > 0) {
     n->controls = weft_arena_calloc(&im->g->arena, (size_t)v.num_controls, sizeof(*n->controls));
     if (n->controls == NULL) return no_memory();

@@ -263,8 +263,15 @@ static weft_status_t *wrong_count(const weft_node_t *n, const type_list_t *expec
   return s;
 }
 
-weft_status_t *weft_node_set_types(weft_graph_t *g, weft_node_t *n, int num_given, weft_words_t words) {
-  (void)words;
+int weft_node_arg_count(const weft_node_t *n, const weft_arg_def_t *arg) {
+  if (arg->kind == WEFT_ARG_FIXED || arg->kind == WEFT_ARG_ATTR) return 1;
+  weft_str_t name = arg->kind == WEFT_ARG_REPEATED ? arg->number_attr : arg->type_attr;
+  const weft_attr_t *a = find_sorted(n->attrs, n->num_attrs, name);
+  if (a == NULL) return 0;
+  return arg->kind == WEFT_ARG_REPEATED ? (int)a->i : a->n;
+}
+
+weft_status_t *weft_node_set_types(weft_graph_t *g, weft_node_t *n, int num_given) {
   type_list_t in = {.capacity = 32}, out = {.capacity = 32};
   in.types = in.few;
   out.types = out.few;
@@ -272,7 +279,7 @@ weft_status_t *weft_node_set_types(weft_graph_t *g, weft_node_t *n, int num_give
   for (int i = 0; i < n->op->num_inputs && s == NULL; i++) {
     s = list_arg(n, &n->op->inputs[i], WEFT_MAX_OUTPUTS, &in);
   }
-  if (s == NULL && in.n != num_given) s = wrong_count(n, &in, num_given);
+  if (s == NULL && num_given >= 0 && in.n != num_given) s = wrong_count(n, &in, num_given);
   for (int i = 0; i < n->op->num_outputs && s == NULL; i++) {
     s = list_arg(n, &n->op->outputs[i], WEFT_MAX_OUTPUTS - out.n, &out);
   }

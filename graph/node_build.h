@@ -36,8 +36,10 @@ void weft_node_resolve_op(const weft_graph_t *g, weft_str_t name, const weft_op_
 WEFT_MUST_CHECK weft_status_t *weft_node_set_attrs(weft_graph_t *g, weft_node_t *n, weft_named_attr_t *attrs,
                                                    int num_attrs, weft_words_t words);
 /* Sets the types of inputs and outputs from op and attributes, with room for the inputs (all NULL). A number of
- * inputs that does not fit `num_given` is an error. */
-WEFT_MUST_CHECK weft_status_t *weft_node_set_types(weft_graph_t *g, weft_node_t *n, int num_given, weft_words_t words);
+ * inputs that does not fit `num_given` is an error, unless that is negative. */
+WEFT_MUST_CHECK weft_status_t *weft_node_set_types(weft_graph_t *g, weft_node_t *n, int num_given);
+/* How many tensors an arg of n's op stands for. The attributes must be set. */
+int weft_node_arg_count(const weft_node_t *n, const weft_arg_def_t *arg);
 /* Can a tensor of type `from` go into an input of type `to`? */
 bool weft_types_fit(int from, int to);
 /* Connects input i, checking index and type. */

@@ -1,0 +1,211 @@
+/* graph/infer_shapes.c - runs the ops' shape functions over a graph.
+ *
+ * Beside shapes, two things travel along the edges: the shape and type of the
+ * variable behind a resource handle, and the values of small integer tensors,
+ * from which shapes are made.
+ */
+#include "base/alloc.h"
+#include "graph/const_fold.h"
+#include "graph/node_build.h"
+#include "graph/passes.h"
+#include "ops/shape_inference.h"
+
+/* What is known of a node beyond its shapes; most nodes have none. */
+typedef struct extra {
+  weft_tensor_t *value;        /* of output 0; retained */
+  weft_shape_t *handle_shapes; /* num_outputs, or NULL; in the arena */
+  int *handle_types;
+} extra_t;
+
+struct weft_inference {
+  weft_graph_t *g;
+  weft_arena_t arena;  /* extras */
+  extra_t **extras;    /* owned; by id */
+  int capacity;
+  void *scratch;       /* owned; the arrays of one node */
+  size_t scratch_size;
+};
+
+static weft_status_t *no_memory(const weft_node_t *n) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "inferring shapes of node '%s'", n->name.data);
+}
+
+weft_status_t *weft_inference_create(weft_graph_t *g, weft_inference_t **out) {
+  weft_inference_t *inf = weft_calloc(1, sizeof *inf);
+  if (inf == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "inferring shapes");
+  inf->g = g;
+  *out = inf;
+  return NULL;
+}
+
+void weft_inference_destroy(weft_inference_t *inf) {
+  if (inf == NULL) return;
+  for (int i = 0; i < inf->capacity; i++) {
+    if (inf->extras[i] != NULL) weft_tensor_release(inf->extras[i]->value);
+  }
+  weft_free(inf->extras);
+  weft_free(inf->scratch);
+  weft_arena_deinit(&inf->arena);
+  weft_free(inf);
+}
+
+static const extra_t *find_extra(const weft_inference_t *inf, const weft_node_t *n) {
+  return n->id < inf->capacity ? inf->extras[n->id] : NULL;
+}
+
+static weft_status_t *make_extra(weft_inference_t *inf, const weft_node_t *n, extra_t **out) {
+  if (n->id >= inf->capacity) {
+    int capacity = inf->g->num_nodes + inf->g->num_nodes / 2;
+    extra_t **extras = weft_realloc(inf->extras, (size_t)capacity, sizeof(*extras));
+    if (extras == NULL) return no_memory(n);
+    memset(extras + inf->capacity, 0, (size_t)(capacity - inf->capacity) * sizeof(*extras));
+    inf->extras = extras;
+    inf->capacity = capacity;
+  }
+  if (inf->extras[n->id] == NULL) {
+    inf->extras[n->id] = weft_arena_calloc(&inf->arena, 1, sizeof **inf->extras);
+    if (inf->extras[n->id] == NULL) return no_memory(n);
+  }
+  *out = inf->extras[n->id];
+  return NULL;
+}
+
+const weft_tensor_t *weft_inference_value(const weft_inference_t *inf, weft_output_t of) {
+  if (of.index != 0) return NULL;
+  if ((of.node->flags & WEFT_OP_CONST) != 0) {
+    const weft_attr_t *value = weft_node_attr(of.node, "value");
+    if (value != NULL && value->kind == WEFT_ATTR_TENSOR && !value->is_list) return value->tensor;
+  }
+  const extra_t *e = find_extra(inf, of.node);
+  return e == NULL ? NULL : e->value;
+}
+
+/* ---- one node ---- */
+
+/* One block for all arrays of a context; only ever grows. */
+static void *take(char **at, size_t n, size_t size) {
+  void *p = *at;
+  *at += (n * size + 15) & ~(size_t)15;
+  return p;
+}
+
+static bool prepare(weft_inference_t *inf, const weft_node_t *n, weft_shape_ctx_t *c) {
+  size_t in = (size_t)n->num_inputs, out = (size_t)n->num_outputs;
+  size_t need = (in * 2 + out * 2) * sizeof(weft_shape_t) + (in + out) * sizeof(int) + in * sizeof(void *) + 128;
+  if (need > inf->scratch_size) {
+    void *scratch = weft_realloc(inf->scratch, need * 2, 1);
+    if (scratch == NULL) return false;
+    inf->scratch = scratch;
+    inf->scratch_size = need * 2;
+  }
+  char *at = inf->scratch;
+  weft_shape_t *inputs = take(&at, in, sizeof *inputs), *handle_shapes = take(&at, in, sizeof *handle_shapes);
+  c->outputs = take(&at, out, sizeof *c->outputs);
+  c->out_handle_shapes = take(&at, out, sizeof *c->out_handle_shapes);
+  int *handle_types = take(&at, in, sizeof *handle_types);
+  c->out_handle_types = take(&at, out, sizeof *c->out_handle_types);
+  const weft_tensor_t **values = take(&at, in, sizeof(*values));
+  for (int i = 0; i < n->num_inputs; i++) {
+    weft_output_t from = n->inputs[i];
+    const extra_t *e = find_extra(inf, from.node);
+    bool has_handle = e != NULL && e->handle_shapes != NULL;
+    inputs[i] = from.node->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : from.node->output_shapes[from.index];
+    values[i] = weft_inference_value(inf, from);
+    handle_shapes[i] = has_handle ? e->handle_shapes[from.index] : WEFT_UNKNOWN_SHAPE;
+    handle_types[i] = has_handle ? e->handle_types[from.index] : 0;
+  }
+  for (int i = 0; i < n->num_outputs; i++) {
+    c->outputs[i] = c->out_handle_shapes[i] = WEFT_UNKNOWN_SHAPE;
+    c->out_handle_types[i] = 0;
+  }
+  c->inputs = inputs;
+  c->values = values;
+  c->handle_shapes = handle_shapes;
+  c->handle_types = handle_types;
+  return true;
+}
+
+static weft_status_t *blame(weft_status_t *s, const weft_node_t *n, const weft_shape_ctx_t *c) {
+  if (weft_status_code(s) == WEFT_RESOURCE_EXHAUSTED) return s;
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&text, "%s for '", weft_status_message(s));
+  weft_node_print(n, &text);
+  weft_strbuf_puts(&text, "' with input shapes: ");
+  for (int i = 0; i < n->num_inputs && i < 100; i++) {
+    const weft_shape_t *shape = &c->inputs[i];
+    weft_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", shape->rank < 0 ? "?" : WEFT_SHAPE_TEXT(shape));
+  }
+  weft_strbuf_putc(&text, '.');
+  weft_status_t *full =
+      text.failed ? weft_status_clone(s) : weft_status_from_wire((int)weft_status_code(s), text.data, text.length);
+  weft_strbuf_deinit(&text);
+  weft_status_free(s);
+  return full;
+}
+
+static weft_status_t *keep_shapes(weft_inference_t *inf, weft_node_t *n, const weft_shape_ctx_t *c) {
+  if (n->num_outputs == 1) {
+    n->output_shapes = weft_graph_intern_shape(inf->g, &c->outputs[0]);
+    return n->output_shapes == NULL ? no_memory(n) : NULL;
+  }
+  weft_shape_t *shapes = weft_arena_alloc(&inf->g->arena, (size_t)n->num_outputs * sizeof *shapes);
+  if (shapes == NULL) return no_memory(n);
+  memcpy(shapes, c->outputs, (size_t)n->num_outputs * sizeof *shapes);
+  n->output_shapes = shapes;
+  return NULL;
+}
+
+static weft_status_t *keep_handles(weft_inference_t *inf, const weft_node_t *n, const weft_shape_ctx_t *c) {
+  bool has_handles = false;
+  for (int i = 0; i < n->num_outputs; i++) has_handles |= weft_dtype_base(n->output_types[i]) == WEFT_RESOURCE;
+  if (!has_handles) return NULL;
+  extra_t *e = NULL;
+  WEFT_RETURN_IF_ERROR(make_extra(inf, n, &e));
+  weft_shape_t *shapes = weft_arena_alloc(&inf->arena, (size_t)n->num_outputs * sizeof *shapes);
+  int *types = weft_arena_alloc(&inf->arena, (size_t)n->num_outputs * sizeof *types);
+  if (shapes == NULL || types == NULL) return no_memory(n);
+  memcpy(shapes, c->out_handle_shapes, (size_t)n->num_outputs * sizeof *shapes);
+  memcpy(types, c->out_handle_types, (size_t)n->num_outputs * sizeof *types);
+  e->handle_shapes = shapes;
+  e->handle_types = types;
+  return NULL;
+}
+
+weft_status_t *weft_inference_add(weft_inference_t *inf, weft_node_t *n) {
+  if (n->num_outputs == 0 && n->num_inputs == 0) return NULL;
+  weft_shape_ctx_t c = {.op = n->op, .node_name = n->name, .attrs = n->attrs, .num_attrs = n->num_attrs,
+                        .num_inputs = n->num_inputs, .num_outputs = n->num_outputs, .input_types = n->input_types,
+                        .output_types = n->output_types};
+  if (!prepare(inf, n, &c)) return no_memory(n);
+  if (n->op->infer_shapes != NULL) {
+    weft_status_t *s = n->op->infer_shapes(&c);
+    if (s != NULL) return blame(s, n, &c);
+  }
+  if (n->num_outputs == 0) return NULL;
+  WEFT_RETURN_IF_ERROR(keep_shapes(inf, n, &c));
+  WEFT_RETURN_IF_ERROR(keep_handles(inf, n, &c));
+  if (!weft_const_fold_may(n)) return NULL;
+  weft_tensor_t *value = NULL;
+  WEFT_RETURN_IF_ERROR(weft_const_fold(n, c.values, c.inputs, &value));
+  if (value == NULL) return NULL;
+  extra_t *e = NULL;
+  weft_status_t *s = make_extra(inf, n, &e);
+  if (s != NULL) {
+    weft_tensor_release(value);
+    return s;
+  }
+  weft_tensor_release(e->value);
+  e->value = value;
+  return NULL;
+}
+
+weft_status_t *weft_pass_infer_shapes(weft_graph_t *g) {
+  weft_inference_t *inf = NULL;
+  weft_node_t **order = NULL;
+  weft_status_t *s = weft_graph_topological_order(g, &order);
+  if (s == NULL) s = weft_inference_create(g, &inf);
+  for (int i = 0; i < g->num_live && s == NULL; i++) s = weft_inference_add(inf, order[i]);
+  weft_inference_destroy(inf);
+  weft_free(order);
+  return s;
+}

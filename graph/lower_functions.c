@@ -1,0 +1,64 @@
+/* graph/lower_functions.c - the pass: every functional node in the order of ids, those of bodies after their
+ * callers, until none is left. */
+#include "base/alloc.h"
+#include "graph/lower.h"
+#include "graph/passes.h"
+
+static bool has_func(const weft_node_t *n, const char *name) {
+  const weft_attr_t *a = weft_node_attr(n, name);
+  return a != NULL && a->kind == WEFT_ATTR_FUNC;
+}
+
+static weft_status_t *lower_node(weft_lowering_t *l, weft_node_t *n) {
+  if (n->function != NULL) { /* the op is the function, its attributes are the node's */
+    const weft_func_attr_t func = {.name = n->function->name, .attrs = n->attrs, .num_attrs = n->num_attrs};
+    return weft_lower_call(l, n, &func);
+  }
+  if (has_func(n, "then_branch") || has_func(n, "branches")) return weft_lower_cond(l, n);
+  if (has_func(n, "cond") && has_func(n, "body")) return weft_lower_while(l, n);
+  bool is_call = weft_str_is(n->op->name, "PartitionedCall") || weft_str_is(n->op->name, "StatefulPartitionedCall");
+  if (!is_call) return NULL; /* others use functions in ways that are not calls */
+  const weft_func_attr_t *func = NULL;
+  WEFT_RETURN_IF_ERROR(weft_lower_func_attr(n, "f", &func));
+  return weft_lower_call(l, n, func);
+}
+
+/* Connects consumers past the nodes that only keep a name. */
+static void bypass(const weft_lowering_t *l, weft_node_t *n) {
+  for (int i = 0; i < n->num_inputs; i++) {
+    while (l->done[n->inputs[i].node->id] != NULL) n->inputs[i] = n->inputs[i].node->inputs[n->inputs[i].index];
+  }
+  for (int i = 0; i < n->num_controls; i++) {
+    weft_node_t *done = l->done[n->controls[i]->id];
+    if (done != NULL) n->controls[i] = done;
+  }
+}
+
+static weft_status_t *run(weft_lowering_t *l, int first_id) {
+  weft_graph_t *g = l->g;
+  int num_lowered = 0;
+  l->capacity = g->num_nodes + 16;
+  l->chains = weft_calloc((size_t)l->capacity, sizeof(*l->chains));
+  l->done = weft_calloc((size_t)l->capacity, sizeof(*l->done));
+  if (l->chains == NULL || l->done == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering %d nodes", g->num_nodes);
+  for (int id = first_id; id < g->num_nodes; id++) { /* num_nodes grows */
+    weft_node_t *n = g->nodes[id];
+    if (n == NULL || (n->flags & WEFT_OP_FUNCTIONAL) == 0) continue;
+    WEFT_RETURN_IF_ERROR(lower_node(l, n));
+    num_lowered++;
+  }
+  if (num_lowered == 0) return NULL;
+  /* Finishing the last one has made l->done long enough for every id. */
+  for (int id = first_id; id < g->num_nodes; id++) {
+    if (g->nodes[id] != NULL) bypass(l, g->nodes[id]);
+  }
+  return NULL;
+}
+
+weft_status_t *weft_pass_lower_functions(weft_graph_t *g, int first_id) {
+  weft_lowering_t l = {.g = g, .first_new_id = g->num_nodes};
+  weft_status_t *s = run(&l, first_id);
+  weft_free(l.chains);
+  weft_free(l.done);
+  return s;
+}
