@@ -26,7 +26,7 @@
  * part. */
 WEFT_MUST_CHECK weft_status_t *weft_text_to_binary(const ProtobufCMessageDescriptor *d, weft_str_t text,
                                                    const char *file_name, weft_strbuf_t *out);
-/* The same as a message; free it with weft_message_free(). */
+/* The same as a message; free it with weft_proto_free(). */
 WEFT_MUST_CHECK weft_status_t *weft_text_parse(const ProtobufCMessageDescriptor *d, weft_str_t text,
                                                const char *file_name, ProtobufCMessage **out);
 

@@ -10,9 +10,9 @@
 #include <locale.h>
 #include <stdlib.h>
 
-#include "protos/message.h"
 #include "protos/text_any.h"
 #include "protos/text_token.h"
+#include "protos/unpack.h"
 #include "protos/wire.h"
 
 enum { MAX_FIELDS = 256, MAX_NAME = 128, ANY_TYPE_URL = 1, ANY_VALUE = 2 };
@@ -253,9 +253,9 @@ static weft_status_t *parse_fields(parser_t *p, const ProtobufCMessageDescriptor
 static weft_status_t *parse_braces(parser_t *p, const ProtobufCMessageDescriptor *d, bool is_map_entry) {
   char closing = weft_lexer_at(&p->x, '<') ? '>' : '}';
   if (closing == '}' && !weft_lexer_at(&p->x, '{')) return weft_lexer_expected(&p->x, "\"{\"");
-  if (++p->depth > WEFT_MESSAGE_MAX_DEPTH) {
+  if (++p->depth > WEFT_PROTO_MAX_DEPTH) {
     return weft_lexer_error(&p->x, "Message is too deep, the parser exceeded the nesting limit of %d.",
-                            WEFT_MESSAGE_MAX_DEPTH);
+                            WEFT_PROTO_MAX_DEPTH);
   }
   CHECK(weft_lexer_next(&p->x));
   CHECK(parse_fields(p, d, is_map_entry, closing));
@@ -266,7 +266,7 @@ static weft_status_t *parse_braces(parser_t *p, const ProtobufCMessageDescriptor
 
 static weft_status_t *parse_message(parser_t *p, const ProtobufCFieldDescriptor *f) {
   size_t mark = weft_wire_begin(p->out, f->id);
-  CHECK(parse_braces(p, f->descriptor, weft_message_is_map_field(f)));
+  CHECK(parse_braces(p, f->descriptor, weft_proto_is_map_field(f)));
   weft_wire_end(p->out, mark);
   return NULL;
 }
@@ -398,7 +398,7 @@ weft_status_t *weft_text_parse(const ProtobufCMessageDescriptor *d, weft_str_t t
                                ProtobufCMessage **out) {
   weft_strbuf_t bytes = WEFT_STRBUF_INIT;
   weft_status_t *s = weft_text_to_binary(d, text, file_name, &bytes);
-  if (s == NULL) s = weft_message_unpack(d, weft_str_of(bytes.data, bytes.length), out);
+  if (s == NULL) s = weft_proto_unpack(d, weft_str_of(bytes.data, bytes.length), out);
   weft_strbuf_deinit(&bytes);
   return s;
 }

@@ -13,8 +13,8 @@
 
 #include "base/alloc.h"
 #include "protos/any.pb-c.h"
-#include "protos/message.h"
 #include "protos/text_any.h"
+#include "protos/unpack.h"
 
 typedef struct printer {
   weft_strbuf_t *out; /* borrowed */
@@ -264,7 +264,7 @@ static weft_status_t *print_repeated(printer_t *p, const ProtobufCFieldDescripto
   size_t n = *(const size_t *)at(m, f->quantifier_offset), size = size_of(f->type);
   const char *values = *(const char *const *)at(m, f->offset);
   if (n == 0) return NULL;
-  if (weft_message_is_map_field(f))
+  if (weft_proto_is_map_field(f))
     return print_map(p, f, *(const ProtobufCMessage *const *const *)at(m, f->offset), n);
   for (size_t i = 0; i < n; i++) WEFT_RETURN_IF_ERROR(print_field(p, f, values + i * size, false));
   return NULL;
@@ -278,8 +278,7 @@ static weft_status_t *print_any(printer_t *p, const ProtobufCMessage *m, bool *d
   ProtobufCMessage *inner = NULL;
   *done = false;
   if (d == NULL) return NULL;
-  weft_status_t *s =
-      weft_message_unpack(d, weft_str_of((const char *)any->value.data, any->value.len), &inner);
+  weft_status_t *s = weft_proto_unpack(d, weft_str_of((const char *)any->value.data, any->value.len), &inner);
   if (weft_status_code(s) == WEFT_INVALID_ARGUMENT) { /* then it is shown as the bytes that it is */
     weft_status_free(s);
     return NULL;
@@ -288,7 +287,7 @@ static weft_status_t *print_any(printer_t *p, const ProtobufCMessage *m, bool *d
   indent(p);
   weft_strbuf_printf(p->out, "[%s]", any->type_url);
   s = print_braces(p, inner, false);
-  weft_message_free(inner);
+  weft_proto_free(inner);
   *done = true;
   return s;
 }
@@ -328,8 +327,8 @@ weft_status_t *weft_text_print(const ProtobufCMessage *m, weft_strbuf_t *out) {
 weft_status_t *weft_text_from_binary(const ProtobufCMessageDescriptor *d, weft_str_t bytes,
                                      weft_strbuf_t *out) {
   ProtobufCMessage *m = NULL;
-  weft_status_t *s = weft_message_unpack(d, bytes, &m);
+  weft_status_t *s = weft_proto_unpack(d, bytes, &m);
   if (s == NULL) s = weft_text_print(m, out);
-  weft_message_free(m);
+  weft_proto_free(m);
   return s;
 }

@@ -2,8 +2,8 @@
 #include "protos/text_format.h"
 
 #include "protos/graph.pb-c.h"
-#include "protos/message.h"
 #include "protos/meta_graph.pb-c.h"
+#include "protos/unpack.h"
 #include "tests/fuzz/fuzz.h"
 
 const weft_fuzz_seed_t weft_fuzz_seeds[] = {

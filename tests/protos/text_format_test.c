@@ -6,9 +6,9 @@
 #include "protos/config.pb-c.h"
 #include "protos/full_type.pb-c.h"
 #include "protos/graph.pb-c.h"
-#include "protos/message.h"
 #include "protos/meta_graph.pb-c.h"
 #include "protos/saved_model.pb-c.h"
+#include "protos/unpack.h"
 #include "tests/runner.h"
 
 #define GRAPH &tensorflow__graph_def__descriptor
@@ -85,7 +85,7 @@ static void real_files_read_back_to_what_they_were(void) {
     CU_ASSERT_PTR_NULL_FATAL(weft_text_parse(fixtures[i].d, view(&text), name, &m));
     CU_ASSERT_PTR_NULL(weft_text_print(m, &printed));
     CU_ASSERT(weft_str_eq(view(&text), view(&printed)));
-    weft_message_free(m);
+    weft_proto_free(m);
     weft_strbuf_deinit(&text);
     weft_strbuf_deinit(&printed);
   }
@@ -226,7 +226,7 @@ static weft_status_t *there_and_back(void) {
   ProtobufCMessage *m = NULL;
   weft_status_t *s = weft_text_parse(GRAPH, weft_str(text), NULL, &m);
   if (s == NULL) s = weft_text_print(m, &printed);
-  weft_message_free(m);
+  weft_proto_free(m);
   weft_strbuf_deinit(&printed);
   return s;
 }
@@ -240,14 +240,14 @@ static void failed_allocations_are_reported(void) {
 static void messages_are_looked_at_before_they_are_unpacked(void) {
   ProtobufCMessage *m = NULL;
   weft_status_t *s =
-      weft_message_unpack(GRAPH, weft_str_of("\x0a\x03\x0a\x01\xff", 5), &m); /* a name of byte 255 */
+      weft_proto_unpack(GRAPH, weft_str_of("\x0a\x03\x0a\x01\xff", 5), &m); /* a name of byte 255 */
   CU_ASSERT_STRING_EQUAL(weft_status_message(s), "field 'name' of message tensorflow.NodeDef is not UTF-8");
   weft_status_free(s);
-  s = weft_message_unpack(GRAPH, weft_str_of("\x0a\x03\x0a\x05x", 5), &m);
+  s = weft_proto_unpack(GRAPH, weft_str_of("\x0a\x03\x0a\x05x", 5), &m);
   CU_ASSERT_STRING_EQUAL(weft_status_message(s), "malformed message tensorflow.NodeDef");
   weft_status_free(s);
   weft_strbuf_t deep = WEFT_STRBUF_INIT; /* a message that nests 101 deep, built from the inside */
-  for (int i = 0; i < WEFT_MESSAGE_MAX_DEPTH; i++) {
+  for (int i = 0; i < WEFT_PROTO_MAX_DEPTH; i++) {
     weft_strbuf_t outer = WEFT_STRBUF_INIT;
     weft_strbuf_putc(&outer, 0x12);
     for (size_t n = deep.length; true; n >>= 7) {
@@ -258,12 +258,12 @@ static void messages_are_looked_at_before_they_are_unpacked(void) {
     weft_strbuf_deinit(&deep);
     deep = outer;
   }
-  s = weft_message_unpack(&tensorflow__full_type_def__descriptor, view(&deep), &m);
+  s = weft_proto_unpack(&tensorflow__full_type_def__descriptor, view(&deep), &m);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
   weft_status_free(s);
   weft_strbuf_deinit(&deep);
-  CU_ASSERT_PTR_NULL(weft_message_unpack(GRAPH, weft_str_of(NULL, 0), &m));
-  weft_message_free(m);
+  CU_ASSERT_PTR_NULL(weft_proto_unpack(GRAPH, weft_str_of(NULL, 0), &m));
+  weft_proto_free(m);
 }
 
 static const CU_TestInfo tests[] = {

@@ -1,5 +1,5 @@
-/* protos/message.c - looks at a message's bytes before protobuf-c does. */
-#include "protos/message.h"
+/* protos/unpack.c - looks at a message's bytes before protobuf-c does. */
+#include "protos/unpack.h"
 
 #include "base/alloc.h"
 #include "protos/wire.h"
@@ -56,9 +56,9 @@ static weft_status_t *check_field(const ProtobufCMessageDescriptor *d, const Pro
 }
 
 static weft_status_t *check(const ProtobufCMessageDescriptor *d, weft_str_t bytes, int depth) {
-  if (depth > WEFT_MESSAGE_MAX_DEPTH) {
+  if (depth > WEFT_PROTO_MAX_DEPTH) {
     return WEFT_ERROR(INVALID_ARGUMENT, "message %s is nested more than %d deep", d->name,
-                      WEFT_MESSAGE_MAX_DEPTH);
+                      WEFT_PROTO_MAX_DEPTH);
   }
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t field;
@@ -70,13 +70,13 @@ static weft_status_t *check(const ProtobufCMessageDescriptor *d, weft_str_t byte
   return r.failed ? malformed(d, NULL) : NULL;
 }
 
-weft_status_t *weft_message_check(const ProtobufCMessageDescriptor *d, weft_str_t bytes) {
+weft_status_t *weft_proto_check(const ProtobufCMessageDescriptor *d, weft_str_t bytes) {
   return check(d, bytes, 1);
 }
 
-weft_status_t *weft_message_unpack(const ProtobufCMessageDescriptor *d, weft_str_t bytes,
-                                   ProtobufCMessage **out) {
-  WEFT_RETURN_IF_ERROR(weft_message_check(d, bytes));
+weft_status_t *weft_proto_unpack(const ProtobufCMessageDescriptor *d, weft_str_t bytes,
+                                 ProtobufCMessage **out) {
+  WEFT_RETURN_IF_ERROR(weft_proto_check(d, bytes));
   static const uint8_t nothing[1];
   const uint8_t *data = bytes.length == 0 ? nothing : (const uint8_t *)bytes.data;
   ProtobufCMessage *m = protobuf_c_message_unpack(d, &allocator, bytes.length, data);
@@ -85,9 +85,9 @@ weft_status_t *weft_message_unpack(const ProtobufCMessageDescriptor *d, weft_str
   return NULL;
 }
 
-void weft_message_free(ProtobufCMessage *m) { protobuf_c_message_free_unpacked(m, &allocator); }
+void weft_proto_free(ProtobufCMessage *m) { protobuf_c_message_free_unpacked(m, &allocator); }
 
-weft_status_t *weft_message_pack(const ProtobufCMessage *m, weft_strbuf_t *out) {
+weft_status_t *weft_proto_pack(const ProtobufCMessage *m, weft_strbuf_t *out) {
   size_t size = protobuf_c_message_get_packed_size(m);
   uint8_t *to = (uint8_t *)weft_strbuf_reserve(out, size);
   if (to == NULL)
@@ -98,7 +98,7 @@ weft_status_t *weft_message_pack(const ProtobufCMessage *m, weft_strbuf_t *out) 
 }
 
 /* The compiler names the entry of field "some_name" SomeNameEntry, with fields key = 1 and value = 2. */
-bool weft_message_is_map_field(const ProtobufCFieldDescriptor *f) {
+bool weft_proto_is_map_field(const ProtobufCFieldDescriptor *f) {
   if (f->type != PROTOBUF_C_TYPE_MESSAGE || f->label != PROTOBUF_C_LABEL_REPEATED) return false;
   const ProtobufCMessageDescriptor *d = f->descriptor;
   if (d->n_fields != 2 || d->fields[0].id != 1 || d->fields[1].id != 2) return false;
