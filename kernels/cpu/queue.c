@@ -10,6 +10,7 @@
 
 typedef struct queue_state {
   weft_queue_config_t config;
+  weft_str_t op_name; /* static: of the op table */
   weft_state_owner_t *owner;
 } queue_state_t;
 
@@ -136,8 +137,8 @@ static weft_status_t *queue_check(void *arg, weft_object_t *o) {
   const weft_queue_config_t *has = weft_queue_config((weft_queue_t *)o), *wants = &st->config;
   const char *name = weft_state_owner_name(st->owner);
   if (has->kind != wants->kind) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected %s, found %s", weft_queue_kind_name(has->kind),
-                      weft_queue_kind_name(wants->kind));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected %s, found %.*s", weft_queue_kind_name(has->kind),
+                      WEFT_STR_ARGS(st->op_name));
   }
   if (has->capacity != wants->capacity) {
     return WEFT_ERROR(INVALID_ARGUMENT,
@@ -166,6 +167,7 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, weft_queue_kind_t 
   queue_state_t *st = weft_calloc(1, sizeof *st);
   if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
   st->config.kind = kind;
+  st->op_name = node->op->name;
   int64_t capacity = weft_knode_int(node, "capacity");
   st->config.capacity = capacity < 0 ? INT32_MAX : capacity;
   weft_status_t *s = NULL;
