@@ -25,6 +25,8 @@ typedef struct weft_grad_builder_ops {
   weft_status_t *(*constant)(void *self, weft_tensor_t *tensor, weft_grad_value_t *out);
   int (*dtype)(void *self, weft_grad_value_t v);                    /* base type */
   weft_shape_t (*shape)(void *self, weft_grad_value_t v);           /* inferred; may be unknown */
+  const weft_tensor_t *(*value)(void *self, weft_grad_value_t v);   /* lent, of a constant; NULL: not known. The member
+                                                                       itself may be NULL: then nothing is known */
 } weft_grad_builder_ops_t;
 
 struct weft_grad_ctx {

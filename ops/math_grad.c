@@ -1,0 +1,347 @@
+/* ops/math_grad.c - gradients of elementwise arithmetic. Complex values: a gradient is multiplied by the conjugate. */
+#include "ops/grad.h"
+
+/* Every function begins with the names of the formula. */
+#define UNARY                                                                      \
+  weft_grad_t g_ = {c, NULL}, *g = &g_;                                            \
+  value_t x = c->inputs[0], y = c->outputs[0], dy = c->dy[0];                      \
+  (void)x;                                                                         \
+  (void)y
+#define BINARY                                                                     \
+  weft_grad_t g_ = {c, NULL}, *g = &g_;                                            \
+  value_t a = c->inputs[0], b = c->inputs[1], y = c->outputs[0], dy = c->dy[0];    \
+  (void)a;                                                                         \
+  (void)b;                                                                         \
+  (void)y
+
+static value_t mul(weft_grad_t *g, value_t a, value_t b) { return weft_grad_op2(g, "Mul", a, b); }
+static value_t add(weft_grad_t *g, value_t a, value_t b) { return weft_grad_op2(g, "AddV2", a, b); }
+static value_t sub(weft_grad_t *g, value_t a, value_t b) { return weft_grad_op2(g, "Sub", a, b); }
+static value_t divide(weft_grad_t *g, value_t a, value_t b) { return weft_grad_op2(g, "RealDiv", a, b); }
+static value_t neg(weft_grad_t *g, value_t a) { return weft_grad_op1(g, "Neg", a); }
+static value_t square(weft_grad_t *g, value_t a) { return weft_grad_op1(g, "Square", a); }
+static value_t f(weft_grad_t *g, const char *op, value_t a) { return weft_grad_op1(g, op, a); }
+static value_t conjugate(weft_grad_t *g, value_t a) { return weft_grad_conj(g, a); }
+/* A constant of the type of `like`. */
+static value_t number(weft_grad_t *g, value_t like, double v) { return weft_grad_scalar(g, weft_grad_dtype(g, like), v); }
+
+/* dx of a function of one argument: dy times the conjugate of its derivative. */
+static weft_status_t *times(weft_grad_t *g, value_t dy, value_t derivative) {
+  g->c->dx[0] = mul(g, dy, conjugate(g, derivative));
+  return g->s;
+}
+
+/* dx of a function of two: each summed down to its input's shape. */
+static weft_status_t *both(weft_grad_t *g, value_t da, value_t db) {
+  const value_t *x = g->c->inputs;
+  g->c->dx[0] = weft_grad_unbroadcast(g, da, x[0], x[1], 0);
+  g->c->dx[1] = weft_grad_unbroadcast(g, db, x[1], x[0], 1);
+  return g->s;
+}
+
+/* ---- one argument ---- */
+
+weft_status_t *weft_grad_neg(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = neg(g, dy);
+  return g->s;
+}
+weft_status_t *weft_grad_abs(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = mul(g, dy, f(g, "Sign", x));
+  return g->s;
+}
+weft_status_t *weft_grad_square(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, mul(g, number(g, x, 2), x));
+}
+weft_status_t *weft_grad_sqrt(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = weft_grad_op2(g, "SqrtGrad", y, dy);
+  return g->s;
+}
+weft_status_t *weft_grad_rsqrt(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = weft_grad_op2(g, "RsqrtGrad", y, dy);
+  return g->s;
+}
+weft_status_t *weft_grad_exp(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, y);
+}
+weft_status_t *weft_grad_expm1(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, f(g, "Exp", x));
+}
+weft_status_t *weft_grad_log(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, f(g, "Reciprocal", x));
+}
+weft_status_t *weft_grad_log1p(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, f(g, "Reciprocal", add(g, number(g, x, 1), x)));
+}
+weft_status_t *weft_grad_reciprocal(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = weft_grad_op2(g, "ReciprocalGrad", y, dy);
+  return g->s;
+}
+weft_status_t *weft_grad_sin(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, f(g, "Cos", x));
+}
+weft_status_t *weft_grad_cos(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, neg(g, f(g, "Sin", x)));
+}
+weft_status_t *weft_grad_tan(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, square(g, f(g, "Reciprocal", f(g, "Cos", x))));
+}
+weft_status_t *weft_grad_asin(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, f(g, "Reciprocal", f(g, "Sqrt", sub(g, number(g, x, 1), square(g, x)))));
+}
+weft_status_t *weft_grad_acos(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, neg(g, f(g, "Reciprocal", f(g, "Sqrt", sub(g, number(g, x, 1), square(g, x))))));
+}
+weft_status_t *weft_grad_atan(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, f(g, "Reciprocal", add(g, number(g, x, 1), square(g, x))));
+}
+weft_status_t *weft_grad_sinh(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, f(g, "Cosh", x));
+}
+weft_status_t *weft_grad_cosh(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, f(g, "Sinh", x));
+}
+weft_status_t *weft_grad_asinh(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = divide(g, dy, conjugate(g, f(g, "Cosh", y)));
+  return g->s;
+}
+weft_status_t *weft_grad_acosh(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = divide(g, dy, conjugate(g, f(g, "Sinh", y)));
+  return g->s;
+}
+weft_status_t *weft_grad_atanh(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, f(g, "Reciprocal", sub(g, number(g, x, 1), square(g, x))));
+}
+weft_status_t *weft_grad_tanh(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = weft_grad_op2(g, "TanhGrad", y, dy);
+  return g->s;
+}
+weft_status_t *weft_grad_sigmoid(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = weft_grad_op2(g, "SigmoidGrad", y, dy);
+  return g->s;
+}
+/* 2 / sqrt(pi) */
+#define TWO_OVER_SQRT_PI 1.1283791670955125739
+weft_status_t *weft_grad_erf(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, mul(g, number(g, x, TWO_OVER_SQRT_PI), f(g, "Exp", neg(g, square(g, x)))));
+}
+weft_status_t *weft_grad_erfc(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, mul(g, number(g, x, -TWO_OVER_SQRT_PI), f(g, "Exp", neg(g, square(g, x)))));
+}
+weft_status_t *weft_grad_erfinv(weft_grad_ctx_t *c) { /* sqrt(pi)/2 * exp(y^2) */
+  UNARY;
+  return times(g, dy, mul(g, number(g, x, 1.0 / TWO_OVER_SQRT_PI), f(g, "Exp", square(g, y))));
+}
+weft_status_t *weft_grad_ndtri(weft_grad_ctx_t *c) { /* sqrt(2 pi) * exp(y^2 / 2) */
+  UNARY;
+  value_t half = number(g, x, 0.5);
+  return times(g, dy, mul(g, number(g, x, 2.5066282746310005024), f(g, "Exp", mul(g, half, square(g, y)))));
+}
+weft_status_t *weft_grad_lgamma(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, f(g, "Digamma", x));
+}
+weft_status_t *weft_grad_digamma(weft_grad_ctx_t *c) {
+  UNARY;
+  return times(g, dy, weft_grad_op2(g, "Polygamma", number(g, x, 1), x));
+}
+
+/* ---- complex ---- */
+
+weft_status_t *weft_grad_conj_op(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = f(g, "Conj", dy);
+  return g->s;
+}
+/* A Complex node of the type of x. */
+static value_t complex_like(weft_grad_t *g, value_t x, value_t re, value_t im) {
+  weft_named_attr_t type = weft_grad_type("Tout", weft_grad_dtype(g, x));
+  return weft_grad_node(g, "Complex", (value_t[]){re, im}, 2, &type, 1);
+}
+static value_t part(weft_grad_t *g, const char *op, value_t z) {
+  weft_named_attr_t type = weft_grad_type("Tout", weft_grad_dtype(g, z) == WEFT_C128 ? WEFT_F64 : WEFT_F32);
+  return weft_grad_node(g, op, &z, 1, &type, 1);
+}
+weft_status_t *weft_grad_real(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = complex_like(g, x, dy, number(g, dy, 0));
+  return g->s;
+}
+weft_status_t *weft_grad_imag(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = complex_like(g, x, number(g, dy, 0), dy);
+  return g->s;
+}
+weft_status_t *weft_grad_complex(weft_grad_ctx_t *c) {
+  BINARY;
+  return both(g, part(g, "Real", dy), part(g, "Imag", dy));
+}
+weft_status_t *weft_grad_complex_abs(weft_grad_ctx_t *c) {
+  UNARY;
+  c->dx[0] = mul(g, complex_like(g, x, dy, f(g, "ZerosLike", dy)), f(g, "Sign", x));
+  return g->s;
+}
+
+/* ---- two arguments ---- */
+
+weft_status_t *weft_grad_add(weft_grad_ctx_t *c) {
+  BINARY;
+  return both(g, dy, dy);
+}
+weft_status_t *weft_grad_sub(weft_grad_ctx_t *c) {
+  BINARY;
+  return both(g, dy, neg(g, dy));
+}
+weft_status_t *weft_grad_mul(weft_grad_ctx_t *c) {
+  BINARY;
+  return both(g, mul(g, dy, conjugate(g, b)), mul(g, conjugate(g, a), dy));
+}
+weft_status_t *weft_grad_div(weft_grad_ctx_t *c) {
+  BINARY;
+  a = conjugate(g, a);
+  b = conjugate(g, b);
+  return both(g, divide(g, dy, b), mul(g, dy, divide(g, divide(g, neg(g, a), b), b)));
+}
+weft_status_t *weft_grad_div_no_nan(weft_grad_ctx_t *c) {
+  BINARY;
+  a = conjugate(g, a);
+  b = conjugate(g, b);
+  value_t quotient = weft_grad_op2(g, "DivNoNan", weft_grad_op2(g, "DivNoNan", neg(g, a), b), b);
+  return both(g, weft_grad_op2(g, "DivNoNan", dy, b), mul(g, dy, quotient));
+}
+weft_status_t *weft_grad_mul_no_nan(weft_grad_ctx_t *c) {
+  BINARY;
+  return both(g, weft_grad_op2(g, "MulNoNan", dy, b), weft_grad_op2(g, "MulNoNan", a, dy));
+}
+weft_status_t *weft_grad_floor_mod(weft_grad_ctx_t *c) {
+  BINARY;
+  return both(g, dy, mul(g, dy, neg(g, weft_grad_op2(g, "FloorDiv", a, b))));
+}
+/* Where the comparison holds the gradient is the first's, elsewhere the second's. */
+static weft_status_t *chosen(weft_grad_ctx_t *c, const char *comparison) {
+  BINARY;
+  value_t is_first = weft_grad_op2(g, comparison, a, b), zeros = f(g, "ZerosLike", dy);
+  return both(g, weft_grad_op3(g, "Select", is_first, dy, zeros), weft_grad_op3(g, "Select", is_first, zeros, dy));
+}
+weft_status_t *weft_grad_maximum(weft_grad_ctx_t *c) { return chosen(c, "GreaterEqual"); }
+weft_status_t *weft_grad_minimum(weft_grad_ctx_t *c) { return chosen(c, "LessEqual"); }
+weft_status_t *weft_grad_squared_difference(weft_grad_ctx_t *c) {
+  BINARY;
+  value_t d = mul(g, dy, conjugate(g, mul(g, number(g, a, 2), sub(g, a, b))));
+  return both(g, d, neg(g, d));
+}
+weft_status_t *weft_grad_pow(weft_grad_ctx_t *c) {
+  BINARY;
+  value_t x = conjugate(g, a), p = conjugate(g, b), zero = number(g, a, 0);
+  value_t is_safe = weft_dtype_is_complex(weft_grad_dtype(g, a)) ? weft_grad_op2(g, "NotEqual", x, zero)
+                                                                   : weft_grad_op2(g, "Greater", x, zero);
+  value_t zeros = f(g, "ZerosLike", x), ones = f(g, "OnesLike", x);
+  value_t log = weft_grad_op3(g, "Select", is_safe, f(g, "Log", weft_grad_op3(g, "Select", is_safe, x, ones)), zeros);
+  value_t da = mul(g, dy, mul(g, p, weft_grad_op2(g, "Pow", x, sub(g, p, number(g, a, 1)))));
+  return both(g, da, mul(g, dy, mul(g, conjugate(g, y), log)));
+}
+weft_status_t *weft_grad_atan2(weft_grad_ctx_t *c) {
+  BINARY;
+  value_t scaled = divide(g, dy, add(g, square(g, b), square(g, a)));
+  return both(g, mul(g, b, scaled), mul(g, neg(g, a), scaled));
+}
+/* 1 where a is not 0, in its type: its part in x*log(...) is 0 there by definition. */
+static value_t is_not_zero(weft_grad_t *g, value_t a) {
+  return weft_grad_cast(g, weft_grad_op2(g, "NotEqual", a, number(g, a, 0)), weft_grad_dtype(g, a));
+}
+weft_status_t *weft_grad_xlogy(weft_grad_ctx_t *c) {
+  BINARY;
+  return both(g, mul(g, dy, weft_grad_op2(g, "Xlogy", is_not_zero(g, a), b)), mul(g, dy, weft_grad_op2(g, "Xdivy", a, b)));
+}
+weft_status_t *weft_grad_xlog1py(weft_grad_ctx_t *c) {
+  BINARY;
+  value_t b1 = add(g, b, number(g, b, 1));
+  return both(g, mul(g, dy, weft_grad_op2(g, "Xlog1py", is_not_zero(g, a), b)), mul(g, dy, weft_grad_op2(g, "Xdivy", a, b1)));
+}
+weft_status_t *weft_grad_xdivy(weft_grad_ctx_t *c) {
+  BINARY;
+  return both(g, mul(g, dy, weft_grad_op2(g, "Xdivy", is_not_zero(g, a), b)),
+              mul(g, dy, weft_grad_op2(g, "Xdivy", neg(g, a), square(g, b))));
+}
+
+/* ---- others ---- */
+
+weft_status_t *weft_grad_add_n(weft_grad_ctx_t *c) {
+  for (int i = 0; i < c->num_inputs; i++) c->dx[i] = c->dy[0];
+  return NULL;
+}
+
+weft_status_t *weft_grad_cast_op(weft_grad_ctx_t *c) {
+  UNARY;
+  int from = weft_grad_dtype(g, x), to = weft_grad_dtype(g, y);
+  bool is_smooth = (weft_dtype_is_floating(from) || weft_dtype_is_complex(from)) &&
+                   (weft_dtype_is_floating(to) || weft_dtype_is_complex(to));
+  if (is_smooth) c->dx[0] = weft_grad_cast(g, dy, from);
+  return g->s;
+}
+
+weft_status_t *weft_grad_select(weft_grad_ctx_t *c) {
+  UNARY;
+  value_t zeros = f(g, "ZerosLike", dy);
+  c->dx[1] = weft_grad_op3(g, "Select", x, dy, zeros);
+  c->dx[2] = weft_grad_op3(g, "Select", x, zeros, dy);
+  return g->s;
+}
+
+weft_status_t *weft_grad_select_v2(weft_grad_ctx_t *c) {
+  UNARY;
+  value_t zeros = number(g, dy, 0);
+  c->dx[1] = weft_grad_unbroadcast(g, weft_grad_op3(g, "SelectV2", x, dy, zeros), c->inputs[1], y, 0);
+  c->dx[2] = weft_grad_unbroadcast(g, weft_grad_op3(g, "SelectV2", x, zeros, dy), c->inputs[2], y, 0);
+  return g->s;
+}
+
+weft_status_t *weft_grad_clip(weft_grad_ctx_t *c) {
+  UNARY;
+  value_t low = c->inputs[1], high = c->inputs[2], zeros = f(g, "ZerosLike", dy);
+  value_t below = weft_grad_op2(g, "Less", x, low), above = weft_grad_op2(g, "Greater", x, high);
+  c->dx[0] = weft_grad_op3(g, "Select", weft_grad_op2(g, "LogicalOr", below, above), zeros, dy);
+  c->dx[1] = weft_grad_unbroadcast(g, weft_grad_op3(g, "Select", below, dy, zeros), low, x, 0);
+  c->dx[2] = weft_grad_unbroadcast(g, weft_grad_op3(g, "Select", above, dy, zeros), high, x, 0);
+  return g->s;
+}
+
+/* ---- second order of the gradient ops that networks with gradient penalties meet ---- */
+
+weft_status_t *weft_grad_tanh_grad(weft_grad_ctx_t *c) {
+  BINARY;
+  c->dx[0] = mul(g, mul(g, mul(g, number(g, a, -2), dy), conjugate(g, b)), conjugate(g, a));
+  c->dx[1] = weft_grad_op2(g, "TanhGrad", conjugate(g, a), dy);
+  return g->s;
+}
+weft_status_t *weft_grad_sigmoid_grad(weft_grad_ctx_t *c) {
+  BINARY;
+  value_t gb = mul(g, dy, conjugate(g, b)), ca = conjugate(g, a);
+  c->dx[0] = sub(g, gb, mul(g, mul(g, number(g, a, 2), gb), ca));
+  c->dx[1] = weft_grad_op2(g, "SigmoidGrad", ca, dy);
+  return g->s;
+}
