@@ -118,6 +118,14 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
                       "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
                       ctx->node->name.data, row->op, WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&y->shape));
   }
+  if ((row->flags & WEFT_MAP_SAME_COUNT) != 0) {
+    if (x->count != y->count) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "The two arguments to a cwise op must have same number of elements, got %lld and %lld",
+                        (long long)x->count, (long long)y->count);
+    }
+    shapes[1] = &x->shape;
+  }
   if (!weft_broadcast_init(&b, shapes, 2)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&x->shape),
                       WEFT_SHAPE_TEXT(&y->shape));
@@ -128,10 +136,10 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
   weft_dtype_t out_dtype = (row->flags & WEFT_MAP_BOOL_OUT) != 0 ? WEFT_BOOL : x->dtype;
   map2_job_t j = {fn, x->data, y->data, NULL, weft_dtype_size(x->dtype), weft_dtype_size(out_dtype)};
   /* An operand that is not repeated and has the result's size is read exactly where the result is written. */
-  if (x->count == b.count && weft_shape_eq(&x->shape, &b.shape)) {
-    bool try_y = y->count == b.count && weft_shape_eq(&y->shape, &b.shape) && !weft_tensor_is_exclusive(x);
+  if (x->count == b.count && weft_shape_eq(shapes[0], &b.shape)) {
+    bool try_y = y->count == b.count && weft_shape_eq(shapes[1], &b.shape) && !weft_tensor_is_exclusive(x);
     WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, try_y ? 1 : 0, 0, out_dtype, &b.shape, &z));
-  } else if (y->count == b.count && weft_shape_eq(&y->shape, &b.shape)) {
+  } else if (y->count == b.count && weft_shape_eq(shapes[1], &b.shape)) {
     WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 1, 0, out_dtype, &b.shape, &z));
   } else {
     WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, out_dtype, &b.shape, &z));

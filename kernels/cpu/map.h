@@ -16,6 +16,7 @@ typedef void weft_map2_fn(int64_t n, const void *x, int sx, const void *y, int s
 typedef enum weft_map_flags {
   WEFT_MAP_BOOL_OUT = 1 << 0,      /* the result is bool, else as the inputs */
   WEFT_MAP_SAME_SHAPE = 1 << 1,    /* no broadcasting */
+  WEFT_MAP_SAME_COUNT = 1 << 5,    /* no broadcasting; only the number of elements is compared */
   WEFT_MAP_CHECK_DIVISOR = 1 << 2, /* integers: a zero in y is an error */
   WEFT_MAP_CHECK_EXPONENT = 1 << 3, /* integers: a negative value in y is an error */
   WEFT_MAP_COSTLY = 1 << 4,        /* tens of ns an element: threads pay sooner */

@@ -1,0 +1,170 @@
+/* kernels/cpu/gemm.c - see the header. */
+#include "kernels/cpu/gemm.h"
+
+#include <cblas.h>
+#include <limits.h>
+#include <pthread.h>
+
+#include "base/alloc.h"
+
+/* Below this many multiplications a second thread costs more than it saves. */
+enum { MIN_FLOPS_PER_THREAD = 1 << 19 };
+
+typedef struct gemm {
+  weft_dtype_t dtype;
+  weft_gemm_op_t op_a, op_b;
+  int64_t m, n, k, lda, ldb, ldc;
+  const void *a, *b;
+  void *c;
+  bool accumulate;
+  bool failed; /* of the integer loop: no memory for a row */
+} gemm_t;
+
+#define EACH_HALFS
+#define EACH_I32_I64
+#define EACH_I8_I16
+#define EACH_UNSIGNED
+#define EACH_FILE "kernels/cpu/gemm_one.tmpl.h"
+#include "kernels/cpu/each_dtype.tmpl.h"
+
+typedef void naive_fn(const gemm_t *g, int64_t m, const void *a, void *c, void *row);
+#define MAP_STEM naive
+static naive_fn *const naive_fns[WEFT_DTYPE_COUNT] = {
+#define EACH_FILE "kernels/cpu/map_entry.tmpl.h"
+#include "kernels/cpu/each_dtype.tmpl.h"
+};
+#include "kernels/cpu/undef_each.tmpl.h"
+
+static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
+static void blas_init(void) { openblas_set_num_threads(1); }
+
+static enum CBLAS_TRANSPOSE blas_op(weft_gemm_op_t op) {
+  if (op == WEFT_GEMM_PLAIN) return CblasNoTrans;
+  return op == WEFT_GEMM_TRANSPOSED ? CblasTrans : CblasConjTrans;
+}
+
+static void blas_rows(const gemm_t *g, int64_t m, const void *a, void *c) {
+  enum CBLAS_TRANSPOSE ta = blas_op(g->op_a), tb = blas_op(g->op_b);
+  int mi = (int)m, n = (int)g->n, k = (int)g->k, lda = (int)g->lda, ldb = (int)g->ldb, ldc = (int)g->ldc;
+  if (g->dtype == WEFT_F32 && n == 1 && ldb == 1 && tb == CblasNoTrans) { /* a column: matrix times vector */
+    cblas_sgemv(CblasRowMajor, ta, ta == CblasNoTrans ? mi : k, ta == CblasNoTrans ? k : mi, 1, a, lda, g->b, 1,
+                g->accumulate ? 1 : 0, c, ldc);
+  } else if (g->dtype == WEFT_F32) {
+    cblas_sgemm(CblasRowMajor, ta, tb, mi, n, k, 1, a, lda, g->b, ldb, g->accumulate ? 1 : 0, c, ldc);
+  } else if (g->dtype == WEFT_F64) {
+    cblas_dgemm(CblasRowMajor, ta, tb, mi, n, k, 1, a, lda, g->b, ldb, g->accumulate ? 1 : 0, c, ldc);
+  } else if (g->dtype == WEFT_C64) {
+    const float one[2] = {1, 0}, beta[2] = {g->accumulate ? 1 : 0, 0};
+    cblas_cgemm(CblasRowMajor, ta, tb, mi, n, k, one, a, lda, g->b, ldb, beta, c, ldc);
+  } else {
+    const double one[2] = {1, 0}, beta[2] = {g->accumulate ? 1 : 0, 0};
+    cblas_zgemm(CblasRowMajor, ta, tb, mi, n, k, one, a, lda, g->b, ldb, beta, c, ldc);
+  }
+}
+
+static bool is_blas(weft_dtype_t d) { return d == WEFT_F32 || d == WEFT_F64 || d == WEFT_C64 || d == WEFT_C128; }
+
+static void rows_range(void *arg, int64_t begin, int64_t end) {
+  gemm_t *g = arg;
+  size_t size = weft_dtype_size(g->dtype);
+  const char *a = (const char *)g->a + (size_t)(g->op_a == WEFT_GEMM_PLAIN ? begin * g->lda : begin) * size;
+  char *c = (char *)g->c + (size_t)(begin * g->ldc) * size;
+  if (is_blas(g->dtype)) {
+    blas_rows(g, end - begin, a, c);
+    return;
+  }
+  void *row = weft_calloc((size_t)g->n, sizeof(uint64_t));
+  if (row == NULL) {
+    __atomic_store_n(&g->failed, true, __ATOMIC_RELAXED); /* read after the threads have joined */
+    return;
+  }
+  naive_fns[g->dtype](g, end - begin, a, c, row);
+  weft_free(row);
+}
+
+static weft_status_t *run(weft_thread_pool_t *pool, gemm_t *g) {
+  if (is_blas(g->dtype)) (void)pthread_once(&blas_once, blas_init);
+  double flops = (double)g->m * (double)g->n * (double)g->k;
+  int threads = pool == NULL ? 1 : weft_thread_pool_size(pool);
+  if (threads <= 1 || flops < 2.0 * MIN_FLOPS_PER_THREAD || g->m < 2) {
+    rows_range(g, 0, g->m);
+  } else {
+    /* About two blocks for each thread: fewer keep BLAS's own blocking efficient, more would balance better. */
+    int64_t grain = g->m / (2 * threads), least = (int64_t)((double)MIN_FLOPS_PER_THREAD / (flops / (double)g->m)) + 1;
+    weft_parallel_for(pool, g->m, grain > least ? grain : least, rows_range, g);
+  }
+  return g->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a matrix product") : NULL;
+}
+
+/* ---- half and bfloat16: convert, multiply in float, convert back ---- */
+
+static void to_float(weft_dtype_t dtype, const uint16_t *x, int64_t n, float *y) {
+  if (dtype == WEFT_F16) {
+    for (int64_t i = 0; i < n; i++) y[i] = weft_cpu_f16_load(x[i]);
+  } else {
+    for (int64_t i = 0; i < n; i++) y[i] = weft_cpu_bf16_load(x[i]);
+  }
+}
+
+static uint16_t from_float(weft_dtype_t dtype, float v) {
+  return dtype == WEFT_F16 ? weft_cpu_f16_store(v) : weft_cpu_bf16_store(v);
+}
+
+static int64_t extent(int64_t rows, int64_t cols, int64_t ld) { return rows <= 0 ? 0 : (rows - 1) * ld + cols; }
+
+static weft_status_t *run_half(weft_thread_pool_t *pool, const gemm_t *g) {
+  int64_t a_rows = g->op_a == WEFT_GEMM_PLAIN ? g->m : g->k, b_rows = g->op_b == WEFT_GEMM_PLAIN ? g->k : g->n;
+  int64_t a_n = extent(a_rows, g->op_a == WEFT_GEMM_PLAIN ? g->k : g->m, g->lda);
+  int64_t b_n = extent(b_rows, g->op_b == WEFT_GEMM_PLAIN ? g->n : g->k, g->ldb);
+  size_t total = 0;
+  if (!weft_add_size((size_t)a_n, (size_t)b_n, &total) || !weft_add_size(total, (size_t)(g->m * g->n), &total)) {
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a matrix product is too large");
+  }
+  size_t bytes = 0;
+  float *buffer = weft_mul_size(total, sizeof *buffer, &bytes) ? weft_malloc(bytes) : NULL;
+  if (buffer == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a matrix product");
+  float *a = buffer, *b = a + a_n, *c = b + b_n;
+  to_float(g->dtype, g->a, a_n, a);
+  to_float(g->dtype, g->b, b_n, b);
+  gemm_t f = *g;
+  f.dtype = WEFT_F32;
+  f.a = a;
+  f.b = b;
+  f.c = c;
+  f.ldc = g->n;
+  f.accumulate = false;
+  weft_status_t *s = run(pool, &f);
+  uint16_t *out = g->c;
+  for (int64_t i = 0; s == NULL && i < g->m; i++) {
+    for (int64_t j = 0; j < g->n; j++) {
+      uint16_t *o = &out[i * g->ldc + j];
+      float old = 0;
+      if (g->accumulate) to_float(g->dtype, o, 1, &old);
+      *o = from_float(g->dtype, old + c[i * g->n + j]);
+    }
+  }
+  weft_free(buffer);
+  return s;
+}
+
+weft_status_t *weft_gemm(weft_thread_pool_t *pool, weft_dtype_t dtype, weft_gemm_op_t op_a, weft_gemm_op_t op_b,
+                         int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
+                         int64_t ldc, bool accumulate) {
+  if (m == 0 || n == 0) return NULL;
+  size_t size = weft_dtype_size(dtype);
+  if (k == 0) {
+    for (int64_t i = 0; !accumulate && i < m; i++) {
+      memset((char *)c + (size_t)(i * ldc) * size, 0, (size_t)n * size);
+    }
+    return NULL;
+  }
+  if (m > INT_MAX || n > INT_MAX || k > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "a matrix product has a dimension of 2^31 or more");
+  }
+  gemm_t g = {dtype, op_a, op_b, m, n, k, lda, ldb, ldc, a, b, c, accumulate, false};
+  if (dtype == WEFT_F16 || dtype == WEFT_BF16) return run_half(pool, &g);
+  if (!is_blas(dtype) && naive_fns[dtype] == NULL) {
+    return WEFT_ERROR(UNIMPLEMENTED, "no matrix product of %s", weft_dtype_name(dtype));
+  }
+  return run(pool, &g);
+}

@@ -1,0 +1,152 @@
+/* kernels/cpu/matmul.c - MatMul, and BatchMatMul with and without broadcasting of the batch dimensions. */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "kernels/cpu/broadcast.h"
+#include "kernels/cpu/cast.h"
+#include "kernels/cpu/gemm.h"
+
+typedef struct matmul_state {
+  weft_gemm_op_t op_a, op_b;
+  bool broadcasts;      /* V2 and V3 */
+  weft_dtype_t out;     /* V3 may widen */
+} matmul_state_t;
+
+static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
+  matmul_state_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
+  bool is_plain = weft_str_is(node->op_name, "MatMul");
+  weft_gemm_op_t flipped = is_plain ? WEFT_GEMM_TRANSPOSED : WEFT_GEMM_ADJOINT;
+  s->op_a = weft_knode_bool(node, is_plain ? "transpose_a" : "adj_x") ? flipped : WEFT_GEMM_PLAIN;
+  s->op_b = weft_knode_bool(node, is_plain ? "transpose_b" : "adj_y") ? flipped : WEFT_GEMM_PLAIN;
+  s->broadcasts = !weft_str_is(node->op_name, "BatchMatMul");
+  s->out = weft_dtype_base(node->output_types[0]);
+  *out_state = s;
+  return NULL;
+}
+
+static weft_status_t *matmul_compute(weft_kernel_ctx_t *ctx) {
+  const matmul_state_t *s = ctx->state;
+  weft_tensor_t *a = weft_in(ctx, 0), *b = weft_in(ctx, 1), *c = NULL;
+  for (int i = 0; i < 2; i++) {
+    int rank = weft_in(ctx, i)->shape.rank;
+    if (rank != 2) return WEFT_ERROR(INVALID_ARGUMENT, "In[%d] ndims must be %s 2", i, rank < 2 ? ">=" : "==");
+  }
+  bool ta = s->op_a != WEFT_GEMM_PLAIN, tb = s->op_b != WEFT_GEMM_PLAIN;
+  int64_t m = a->shape.dims[ta], k = a->shape.dims[!ta], n = b->shape.dims[!tb];
+  if (b->shape.dims[tb] != k) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s", WEFT_SHAPE_TEXT(&a->shape),
+                      WEFT_SHAPE_TEXT(&b->shape));
+  }
+  weft_shape_t shape = weft_shape_matrix(m, n);
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &shape, &c));
+  return weft_gemm(ctx->device->pool, a->dtype, s->op_a, s->op_b, m, n, k, a->data, a->shape.dims[1], b->data,
+                   b->shape.dims[1], c->data, n, false);
+}
+
+/* ---- batches ---- */
+
+typedef struct batch_job {
+  const matmul_state_t *state;
+  weft_broadcast_t batch;
+  weft_dtype_t dtype;
+  int64_t m, n, k, lda, ldb;
+  const char *a, *b;
+  char *c;
+  weft_thread_pool_t *pool; /* of each product; NULL when the batch itself is spread */
+  weft_status_t *_Atomic status;
+} batch_job_t;
+
+static void batch_run(void *arg, int64_t count, int64_t out_at, const int64_t *at, const int *step) {
+  batch_job_t *j = arg;
+  size_t size = weft_dtype_size(j->dtype);
+  for (int64_t i = 0; i < count; i++) {
+    const char *a = j->a + (size_t)((at[0] + i * step[0]) * j->m * j->k) * size;
+    const char *b = j->b + (size_t)((at[1] + i * step[1]) * j->k * j->n) * size;
+    char *c = j->c + (size_t)((out_at + i) * j->m * j->n) * size;
+    weft_status_t *s = weft_gemm(j->pool, j->dtype, j->state->op_a, j->state->op_b, j->m, j->n, j->k, a, j->lda, b,
+                                 j->ldb, c, j->n, false);
+    weft_status_t *none = NULL;
+    if (s != NULL && !atomic_compare_exchange_strong(&j->status, &none, s)) weft_status_free(s);
+  }
+}
+
+static weft_status_t *check_batch(const weft_kernel_ctx_t *ctx, const matmul_state_t *s, const weft_tensor_t *a,
+                                  const weft_tensor_t *b) {
+  if (!s->broadcasts) {
+    if (a->shape.rank != b->shape.rank) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] has different ndims: %s vs. %s", WEFT_SHAPE_TEXT(&a->shape),
+                        WEFT_SHAPE_TEXT(&b->shape));
+    }
+    for (int d = 0; d < a->shape.rank - 2; d++) {
+      if (a->shape.dims[d] == b->shape.dims[d]) continue;
+      return WEFT_ERROR(INVALID_ARGUMENT, "In[0].dim(%d) and In[1].dim(%d) must be the same: %s vs %s", d, d,
+                        WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
+    }
+  }
+  for (int i = 0; i < 2; i++) {
+    if (weft_in(ctx, i)->shape.rank >= 2) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "In[%d] ndims must be >= 2: %d", i, weft_in(ctx, i)->shape.rank);
+  }
+  return NULL;
+}
+
+/* Both operands are of type s->out. */
+static weft_status_t *batch_product(weft_kernel_ctx_t *ctx, const weft_tensor_t *a, const weft_tensor_t *b) {
+  const matmul_state_t *s = ctx->state;
+  weft_tensor_t *c = NULL;
+  const int64_t *ad = &a->shape.dims[a->shape.rank - 2], *bd = &b->shape.dims[b->shape.rank - 2];
+  bool ta = s->op_a != WEFT_GEMM_PLAIN, tb = s->op_b != WEFT_GEMM_PLAIN;
+  batch_job_t j = {.state = s, .dtype = a->dtype, .m = ad[ta], .k = ad[!ta], .n = bd[!tb], .lda = ad[1], .ldb = bd[1]};
+  weft_shape_t a_batch = a->shape, b_batch = b->shape;
+  a_batch.rank -= 2;
+  b_batch.rank -= 2;
+  const weft_shape_t *batches[2] = {&a_batch, &b_batch};
+  if (!weft_broadcast_init(&j.batch, batches, 2)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] must have compatible batch dimensions: %s vs. %s",
+                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
+  }
+  if (bd[tb] != j.k) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s %d %d", WEFT_SHAPE_TEXT(&a->shape),
+                      WEFT_SHAPE_TEXT(&b->shape), ta, tb);
+  }
+  weft_shape_t shape = j.batch.shape;
+  if (shape.rank + 2 > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
+  shape.dims[shape.rank++] = j.m;
+  shape.dims[shape.rank++] = j.n;
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &shape, &c));
+  if (c->count == 0) return NULL;
+  j.a = a->data;
+  j.b = b->data;
+  j.c = c->data;
+  double flops = (double)j.m * (double)j.n * (double)j.k;
+  if (j.batch.count == 1 || flops > 1e7) { /* few large products: each uses all threads */
+    j.pool = ctx->device->pool;
+    weft_broadcast_walk(&j.batch, 0, j.batch.count, batch_run, &j);
+  } else {
+    int64_t grain = (int64_t)(5e5 / (flops + 1)) + 1;
+    weft_broadcast_run(&j.batch, ctx->device->pool, grain, batch_run, &j);
+  }
+  return atomic_load(&j.status);
+}
+
+static weft_status_t *batch_compute(weft_kernel_ctx_t *ctx) {
+  const matmul_state_t *s = ctx->state;
+  weft_tensor_t *a = weft_in(ctx, 0), *b = weft_in(ctx, 1), *wide_a = NULL, *wide_b = NULL;
+  WEFT_RETURN_IF_ERROR(check_batch(ctx, s, a, b));
+  weft_status_t *status = NULL;
+  if (a->dtype != s->out) status = weft_cpu_cast(ctx, a, s->out, &wide_a);
+  if (status == NULL && b->dtype != s->out) status = weft_cpu_cast(ctx, b, s->out, &wide_b);
+  if (status == NULL) status = batch_product(ctx, wide_a != NULL ? wide_a : a, wide_b != NULL ? wide_b : b);
+  weft_tensor_release(wide_a);
+  weft_tensor_release(wide_b);
+  return status;
+}
+
+const weft_kernel_t weft_cpu_matmul_kernels[] = {
+    WEFT_KERNEL("BatchMatMul", "T", WEFT_SET_NUMBERS, prepare, batch_compute, weft_free),
+    WEFT_KERNEL("BatchMatMulV2", "T", WEFT_SET_NUMBERS, prepare, batch_compute, weft_free),
+    WEFT_KERNEL2("BatchMatMulV3", "Ta", WEFT_SET_NUMBERS, "Tb", WEFT_SET_NUMBERS, prepare, batch_compute, weft_free),
+    WEFT_KERNEL("MatMul", "T", WEFT_SET_NUMBERS, prepare, matmul_compute, weft_free),
+    {0},
+};
