@@ -57,7 +57,7 @@ static weft_grad_value_t to_value(weft_output_t o) { return (weft_grad_value_t){
 
 static weft_status_t *builder_add(void *self, const char *op, const weft_grad_value_t *inputs, int num_inputs,
                                   const weft_named_attr_t *attrs, int num_attrs, weft_grad_value_t *out) {
-  weft_output_t few[8], *all = num_inputs <= 8 ? few : weft_calloc((size_t)num_inputs, sizeof *all);
+  weft_output_t few[8] = {{NULL, 0}}, *all = num_inputs <= 8 ? few : weft_calloc((size_t)num_inputs, sizeof *all);
   if (all == NULL) return no_memory();
   weft_output_t added = {NULL, 0};
   weft_status_t *s = NULL;

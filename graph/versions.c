@@ -63,7 +63,7 @@ static weft_status_t *check(const version_def_t *v) {
 }
 
 weft_status_t *weft_versions_import(weft_graph_t *g, weft_str_t bytes, bool is_extend) {
-  version_def_t v;
+  version_def_t v = {0};
   WEFT_RETURN_IF_ERROR(read(g, bytes, &v));
   if (is_extend && v.producer != g->producer) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Can't extend GraphDef at version %d with graph at version %d", g->producer,
