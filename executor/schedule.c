@@ -1,8 +1,7 @@
 /* executor/schedule.c - which thread runs which ready node.
  *
- * A runner empties its list of cheap nodes, newest first (its inputs are still in
- * the cache), then runs one costly node itself after giving the others to the
- * pool, and so on until both lists are empty.
+ * A runner empties its list of cheap nodes, then runs one costly node itself
+ * after giving the others to the pool, and so on until both lists are empty.
  *
  * Asynchronous kernels call back on any thread. If that thread is in the middle
  * of one of our own kernels, the rest must not run inside it, or two runs that
@@ -31,7 +30,7 @@ void weft_runner_begin(runner_t *r, run_t *run) {
   r->plan = run->plan;
   r->serial = run->serial;
   r->is_guest = false;
-  r->cheap = r->costly = (ready_t){NULL, 0};
+  r->cheap.first = r->costly.first = (ready_t){NULL, 0};
   memset(r->scratch, 0, sizeof r->scratch);
   r->outer = here.inner;
   here.inner = r;
@@ -61,26 +60,21 @@ void weft_runner_end(runner_t *r) {
 /* Gives costly nodes to the pool, all but one, or all if this thread is not ours. What the pool does not take stays. */
 static void share_costly(runner_t *r) {
   run_t *run = r->run;
-  ready_t keep = {NULL, 0}, rest = r->costly;
-  while (rest.node != 0) {
+  if (run->pool == NULL || r->serial) return;
+  ready_list_t keep = {{NULL, 0}, {NULL, 0}}, rest = r->costly;
+  while (rest.first.node != 0) {
     iteration_t *it;
     bool is_dead;
-    uint32_t node = runner_pop(r, &rest, &it, &is_dead);
+    uint32_t node = ready_take(r->plan, &rest, &it, &is_dead);
     bool given = false;
-    if ((keep.node != 0 || r->is_guest) && run->pool != NULL && !r->serial) {
+    if (keep.first.node != 0 || r->is_guest) {
       task_t *task = &it->tasks[r->plan->nodes[node].extra];
       *task = (task_t){it, node};
       atomic_fetch_add_explicit(&run->tasks, 1, memory_order_relaxed);
       given = weft_thread_pool_submit(run->pool, weft_run_task, task);
       if (!given) atomic_fetch_sub_explicit(&run->tasks, 1, memory_order_relaxed); /* our own task is still counted */
     }
-    if (given) continue;
-    if (r->plan->has_frames) {
-      it->links[node - it->first_node] = keep;
-    } else {
-      atomic_store_explicit(word_of(it, node), keep.node, memory_order_relaxed);
-    }
-    keep = (ready_t){it, node + 1};
+    if (!given) ready_append(r->plan, &keep, it, node);
   }
   r->costly = keep;
 }
@@ -90,19 +84,19 @@ void weft_runner_loop(runner_t *r) {
   iteration_t *it;
   bool is_dead;
   for (;;) {
-    while (r->cheap.node != 0) {
-      uint32_t node = runner_pop(r, &r->cheap, &it, &is_dead);
+    while (r->cheap.first.node != 0) {
       if (weft_run_failed(run)) return; /* what is still on our lists is dropped with the run */
+      uint32_t node = ready_take(r->plan, &r->cheap, &it, &is_dead);
       weft_node_run(r, it, node, is_dead);
     }
-    if (r->costly.node == 0 || weft_run_failed(run)) return;
+    if (r->costly.first.node == 0 || weft_run_failed(run)) return;
     if (weft_canceller_is_cancelled(run->step.canceller)) {
       weft_run_fail(run, WEFT_ERROR(CANCELLED, "Step was cancelled."), NULL, false);
       return;
     }
     share_costly(r);
-    if (r->costly.node == 0) return;
-    uint32_t node = runner_pop(r, &r->costly, &it, &is_dead);
+    if (r->costly.first.node == 0) return;
+    uint32_t node = ready_take(r->plan, &r->costly, &it, &is_dead);
     weft_node_run(r, it, node, is_dead);
   }
 }

@@ -124,7 +124,7 @@ static void start(void *arg) {
   const weft_plan_t *p = run->plan;
   runner_t r;
   weft_runner_begin(&r, run);
-  for (uint32_t i = p->num_roots; i-- > 0;) runner_push(&r, run->root, p->roots[i]);
+  for (uint32_t i = 0; i < p->num_roots; i++) runner_push(&r, run->root, p->roots[i]);
   weft_runner_loop(&r);
   weft_runner_end(&r);
 }

@@ -35,10 +35,17 @@ enum { SCRATCH_OUTPUTS = 16, ASYNC_UNIT = 16 };
 
 typedef struct iteration iteration_t;
 
+/* A ready node. In lists `node` is its number + 1, and 0 the end. */
 typedef struct ready {
   iteration_t *it;
-  uint32_t node; /* + 1; 0: the list is empty */
+  uint32_t node;
 } ready_t;
+
+/* First in, first out: without frames that is nearly the order in which nodes are numbered, so that rows of the plan
+ * are read one after the other. */
+typedef struct ready_list {
+  ready_t first, last; /* `last` has no meaning while the list is empty */
+} ready_list_t;
 
 typedef struct task {
   iteration_t *it;
@@ -120,7 +127,7 @@ typedef struct runner {
   weft_plan_t *plan;
   bool serial;
   bool is_guest; /* on a thread that is not ours: costly nodes go to the pool */
-  ready_t cheap, costly;
+  ready_list_t cheap, costly;
   weft_value_t scratch[SCRATCH_OUTPUTS]; /* all zero between nodes */
   struct runner *outer; /* whose kernel this thread is in */
 } runner_t;
@@ -192,34 +199,46 @@ static inline bool node_is_costly(const weft_plan_t *p, const plan_node_t *n) {
   return atomic_load_explicit(&p->costs[n->aux], memory_order_relaxed) >> COST_COUNT_BITS > COSTLY_NS;
 }
 
-/* Puts a node whose word is at 0 on one of the runner's lists. */
-static inline void runner_push(runner_t *r, iteration_t *it, uint32_t node) {
-  const weft_plan_t *p = r->plan;
-  atomic_uint *word = word_of(it, node);
-  uint32_t dead = atomic_load_explicit(word, memory_order_relaxed) & WORD_DEAD;
-  ready_t *list = &r->cheap;
-  if (p->num_costs > 0 && dead == 0 && node_is_costly(p, &p->nodes[node])) list = &r->costly;
+/* Appends a node whose word's count is 0. */
+static inline void ready_append(const weft_plan_t *p, ready_list_t *list, iteration_t *it, uint32_t node) {
+  ready_t mine = {it, node + 1};
   if (p->has_frames) {
-    it->links[node - it->first_node] = *list;
+    it->links[node - it->first_node].node = 0;
+  } /* else the count of 0 in its word ends the list */
+  if (list->first.node == 0) {
+    list->first = mine;
+  } else if (p->has_frames) {
+    list->last.it->links[list->last.node - 1 - list->last.it->first_node] = mine;
   } else {
-    atomic_store_explicit(word, dead | list->node, memory_order_relaxed);
+    atomic_uint *word = word_of(it, list->last.node - 1);
+    uint32_t dead = atomic_load_explicit(word, memory_order_relaxed) & WORD_DEAD;
+    atomic_store_explicit(word, dead | mine.node, memory_order_relaxed);
   }
-  *list = (ready_t){it, node + 1};
+  list->last = mine;
 }
 
-/* Takes the newest node off a list that is not empty. */
-static inline uint32_t runner_pop(const runner_t *r, ready_t *list, iteration_t **out_it, bool *out_is_dead) {
-  iteration_t *it = list->it;
-  uint32_t node = list->node - 1;
+/* Takes the first node off a list that is not empty. */
+static inline uint32_t ready_take(const weft_plan_t *p, ready_list_t *list, iteration_t **out_it, bool *out_is_dead) {
+  iteration_t *it = list->first.it;
+  uint32_t node = list->first.node - 1;
   uint32_t word = atomic_load_explicit(word_of(it, node), memory_order_relaxed);
-  if (r->plan->has_frames) {
-    *list = it->links[node - it->first_node];
+  if (p->has_frames) {
+    list->first = it->links[node - it->first_node];
   } else {
-    list->node = word & ~WORD_DEAD;
+    list->first.node = word & ~WORD_DEAD;
+    atomic_store_explicit(word_of(it, node), word & WORD_DEAD, memory_order_relaxed);
   }
   *out_it = it;
   *out_is_dead = (word & WORD_DEAD) != 0;
   return node;
+}
+
+/* Puts a node that got ready on one of the runner's lists. */
+static inline void runner_push(runner_t *r, iteration_t *it, uint32_t node) {
+  const weft_plan_t *p = r->plan;
+  bool is_costly = p->num_costs > 0 && node_is_costly(p, &p->nodes[node]) &&
+                   (atomic_load_explicit(word_of(it, node), memory_order_relaxed) & WORD_DEAD) == 0;
+  ready_append(p, is_costly ? &r->costly : &r->cheap, it, node);
 }
 
 #endif /* WEFT_EXECUTOR_STEP_H_ */

@@ -1,0 +1,23 @@
+/* benchmarks/bench.c - the list. */
+#include "benchmarks/bench.h"
+
+#include "benchmarks/dispatch.h"
+
+#define LOWER true
+
+static const weft_bench_t list[] = {
+    {"dispatch_chain", "ns", 100, LOWER, "executor: one node of a chain of 100,000, on one thread", weft_bench_dispatch_chain},
+    {"dispatch_wide", "ns", 100, LOWER, "executor: one of 100,000 independent nodes, on one thread", weft_bench_dispatch_wide},
+    {"dispatch_random", "ns", 100, LOWER, "executor: one node of a random graph of 100,000, on one thread",
+     weft_bench_dispatch_random},
+    {"dispatch_step", "us", 2, LOWER, "executor: a step of five nodes on the caller's thread", weft_bench_dispatch_step},
+};
+
+const weft_bench_t *weft_bench_list(int *out_n) {
+  *out_n = (int)(sizeof list / sizeof list[0]);
+  return list;
+}
+
+bool weft_bench_ok(const weft_bench_t *b, double value) {
+  return b->lower_is_better ? value <= b->bar : value >= b->bar;
+}
