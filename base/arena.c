@@ -40,7 +40,8 @@ void *weft_arena_alloc(weft_arena_t *a, size_t size) {
   size_t padded;
   if (!weft_add_size(size, ALIGN - 1, &padded)) return NULL;
   padded &= ~(size_t)(ALIGN - 1);
-  if ((size_t)(a->end - a->next) < padded && !grow(a, padded)) return NULL;
+  bool is_full = a->next == NULL || (size_t)(a->end - a->next) < padded; /* nothing also needs an address */
+  if (is_full && !grow(a, padded)) return NULL;
   void *p = a->next;
   a->next += padded;
   return p;
