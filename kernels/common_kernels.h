@@ -8,6 +8,7 @@
 #include "kernels/kernel.h"
 
 extern const weft_kernel_t weft_control_flow_kernels[]; /* control_flow.c */
+extern const weft_kernel_t weft_graph_kernels[];        /* graph.c */
 extern const weft_kernel_t weft_sendrecv_kernels[];     /* sendrecv.c */
 extern const weft_kernel_t weft_args_kernels[];         /* args.c */
 

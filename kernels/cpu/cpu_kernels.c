@@ -11,6 +11,7 @@
 const weft_kernel_table_t *weft_cpu_kernels(void) {
   static const weft_kernel_t *const families[] = {
       weft_control_flow_kernels,
+      weft_graph_kernels,
       weft_sendrecv_kernels,
       weft_args_kernels,
 #define WEFT_FAMILY(name) weft_cpu_##name##_kernels,
