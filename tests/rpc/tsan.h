@@ -5,7 +5,7 @@
 
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) {
-  return "called_from_lib:libgrpc.so\ncalled_from_lib:libgpr.so\nrace:libgrpc.so\nrace:libgpr.so\nmutex:libgrpc.so\n";
+  return "called_from_lib:libgrpc.so\ncalled_from_lib:libgpr.so\nrace:libgrpc.so\nrace:libgpr.so\nrace:libabsl\nrace:^operator delete\nrace:^operator new\nmutex:libgrpc.so\n";
 }
 
 #endif /* WEFT_TESTS_RPC_TSAN_H_ */

@@ -1,0 +1,386 @@
+/* worker/remote_worker_client.c - a worker behind a channel.
+ *
+ * Calls fail fast, as between TensorFlow's tasks: a peer that is away is
+ * UNAVAILABLE at once, and the text names its task. Only GetStatus waits for the
+ * peer to come up. A call in flight keeps the client alive.
+ */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "graph/graph_proto.h"
+#include "worker/device_codec.h"
+#include "worker/remote_worker.h"
+#include "worker/worker_codec.h"
+
+#define METHOD(name) "/tensorflow.WorkerService/" name
+
+enum { DELETE_SESSION_MS = 10000 };
+
+typedef struct remote_worker {
+  weft_worker_client_t base;
+  weft_rpc_channel_t *channel; /* retained */
+} remote_worker_t;
+
+/* One call in flight: what it was, and who wants the answer. */
+typedef struct pending {
+  remote_worker_t *worker; /* retained */
+  const char *path;
+  union {
+    weft_done_fn *done;
+    weft_devices_fn *devices;
+    weft_text_fn *text;
+    weft_run_graph_fn *run;
+    weft_recv_fn *recv;
+  } fn;
+  void *arg;
+  const weft_str_t *recv_keys; /* of a RunGraph; lent by the caller */
+  int num_recvs;
+  int64_t request_id;
+} pending_t;
+
+static void pending_free(pending_t *p) {
+  weft_worker_client_release(&p->worker->base);
+  weft_free(p);
+}
+
+/* A failure of the call itself, not one in a body: says whom we called, in TensorFlow's words. */
+static weft_status_t *name_peer(const pending_t *p, weft_status_t *s) {
+  if (s == NULL) return NULL;
+  weft_status_t *named =
+      weft_status_new(weft_status_code(s), __FILE__, __LINE__,
+                      "%s\nAdditional GRPC error information from remote target %.*s while calling %s",
+                      weft_status_message(s), WEFT_STR_ARGS(p->worker->base.task), p->path);
+  weft_status_free(s);
+  return named;
+}
+
+static pending_t *pending_new(weft_worker_client_t *w, const char *path, void *arg) {
+  pending_t *p = weft_calloc(1, sizeof *p);
+  if (p == NULL) return NULL;
+  p->worker = (remote_worker_t *)(void *)weft_worker_client_retain(w);
+  p->path = path;
+  p->arg = arg;
+  return p;
+}
+
+static weft_status_t *no_memory(const char *path) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while calling %s", path);
+}
+
+/* Encodes the request and sends it. On failure the answer comes at once. */
+static void send_request(pending_t *p, const weft_message_type_t *type, const void *request,
+                         const weft_rpc_options_t *o, weft_rpc_done_fn *answered) {
+  weft_message_t *m = NULL;
+  weft_status_t *s = weft_fields_encode(type, request, &m);
+  if (s != NULL) {
+    answered(p, s, NULL);
+    return;
+  }
+  weft_rpc_call(p->worker->channel, p->path, m, o, answered, p);
+}
+
+/* ---- answers without content ---- */
+
+static void on_done(void *arg, weft_status_t *status, weft_message_t *response) {
+  pending_t *p = arg;
+  weft_message_destroy(response);
+  p->fn.done(p->arg, name_peer(p, status));
+  pending_free(p);
+}
+
+static void call_for_nothing(weft_worker_client_t *w, const char *path, const weft_message_type_t *type,
+                             const void *request, int64_t timeout_ms, weft_done_fn *fn, void *arg) {
+  pending_t *p = pending_new(w, path, arg);
+  if (p == NULL) {
+    fn(arg, no_memory(path));
+    return;
+  }
+  p->fn.done = fn;
+  weft_rpc_options_t o = {.timeout_ms = timeout_ms};
+  send_request(p, type, request, &o, on_done);
+}
+
+static void create_session(weft_worker_client_t *w, const weft_worker_session_spec_t *spec, weft_done_fn *fn,
+                           void *arg) {
+  weft_create_worker_session_msg_t request = {.session = spec->session,
+                                              .server_def = spec->server_def,
+                                              .master_task = spec->master_task,
+                                              .isolate = spec->isolate,
+                                              .master_incarnation = spec->master_incarnation};
+  call_for_nothing(w, METHOD("CreateWorkerSession"), &weft_create_worker_session_type, &request, 0, fn, arg);
+}
+
+static void delete_session(weft_worker_client_t *w, weft_str_t session, weft_done_fn *fn, void *arg) {
+  weft_delete_worker_session_msg_t request = {session};
+  call_for_nothing(w, METHOD("DeleteWorkerSession"), &weft_delete_worker_session_type, &request, DELETE_SESSION_MS, fn,
+                   arg);
+}
+
+static void deregister_graph(weft_worker_client_t *w, weft_str_t session, weft_str_t graph_handle, weft_done_fn *fn,
+                             void *arg) {
+  weft_deregister_graph_msg_t request = {.handle = graph_handle, .session = session, .has_session = session.length > 0};
+  call_for_nothing(w, METHOD("DeregisterGraph"), &weft_deregister_graph_type, &request, 0, fn, arg);
+}
+
+static void cleanup_graph(weft_worker_client_t *w, int64_t step_id, weft_done_fn *fn, void *arg) {
+  weft_step_msg_t request = {step_id};
+  call_for_nothing(w, METHOD("CleanupGraph"), &weft_cleanup_graph_type, &request, 0, fn, arg);
+}
+
+static void cleanup_all(weft_worker_client_t *w, const weft_str_t *containers, int n, weft_done_fn *fn, void *arg) {
+  /* The cast drops const: encoding only reads. */
+  weft_cleanup_all_msg_t request = {{(weft_str_t *)(uintptr_t)containers, n, n}};
+  call_for_nothing(w, METHOD("CleanupAll"), &weft_cleanup_all_type, &request, 0, fn, arg);
+}
+
+/* ---- status and graphs ---- */
+
+static void on_status(void *arg, weft_status_t *status, weft_message_t *response) {
+  pending_t *p = arg;
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_device_list_t devices = {.arena = WEFT_ARENA_INIT};
+  weft_get_status_response_msg_t body = {.devices = {NULL, 0, 0}};
+  status = name_peer(p, status);
+  if (status == NULL) status = weft_fields_decode(&weft_get_status_response_type, response, &arena, &body);
+  if (status == NULL) status = weft_devices_from_texts(&body.devices, &devices);
+  p->fn.devices(p->arg, status, status == NULL ? &devices : NULL);
+  weft_device_list_deinit(&devices);
+  weft_arena_deinit(&arena);
+  weft_message_destroy(response);
+  pending_free(p);
+}
+
+static void get_status(weft_worker_client_t *w, weft_canceller_t *canceller, weft_devices_fn *fn, void *arg) {
+  pending_t *p = pending_new(w, METHOD("GetStatus"), arg);
+  if (p == NULL) {
+    fn(arg, no_memory(METHOD("GetStatus")), NULL);
+    return;
+  }
+  p->fn.devices = fn;
+  weft_rpc_options_t o = {.wait_for_ready = true, .canceller = canceller};
+  send_request(p, &weft_empty_type, NULL, &o, on_status);
+}
+
+static void on_registered(void *arg, weft_status_t *status, weft_message_t *response) {
+  pending_t *p = arg;
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_graph_handle_msg_t body = {{NULL, 0}};
+  status = name_peer(p, status);
+  if (status == NULL) status = weft_fields_decode(&weft_register_graph_response_type, response, &arena, &body);
+  p->fn.text(p->arg, status, body.handle);
+  weft_arena_deinit(&arena);
+  weft_message_destroy(response);
+  pending_free(p);
+}
+
+static void register_graph(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn,
+                           void *arg) {
+  const char *path = METHOD("RegisterGraph");
+  weft_strbuf_t def = WEFT_STRBUF_INIT;
+  pending_t *p = pending_new(w, path, arg);
+  weft_status_t *s = p == NULL ? no_memory(path) : weft_graph_export(graph, true, &def);
+  weft_graph_destroy(graph);
+  if (s == NULL && def.failed) s = no_memory(path);
+  if (s != NULL) {
+    if (p != NULL) pending_free(p);
+    weft_strbuf_deinit(&def);
+    fn(arg, s, WEFT_STR(""));
+    return;
+  }
+  p->fn.text = fn;
+  weft_register_graph_msg_t request = {
+      .session = session, .graph_def = weft_str_of(def.data, def.length), .has_session = session.length > 0};
+  send_request(p, &weft_register_graph_type, &request, NULL, on_registered);
+  weft_strbuf_deinit(&def);
+}
+
+/* ---- running ---- */
+
+/* The answer's tensors in the order of the keys asked for. Moves references out of `from`. */
+static weft_status_t *arrange(const pending_t *p, weft_tensors_t *from, weft_tensor_t **out) {
+  for (int i = 0; i < p->num_recvs; i++) {
+    int at = i < from->n && weft_str_eq(from->names[i], p->recv_keys[i]) ? i : 0;
+    while (at < from->n && (from->items[at] == NULL || !weft_str_eq(from->names[at], p->recv_keys[i]))) at++;
+    if (at == from->n) {
+      return WEFT_ERROR(INTERNAL, "%.*s did not return the tensor for %.*s", WEFT_STR_ARGS(p->worker->base.task),
+                        WEFT_STR_ARGS(p->recv_keys[i]));
+    }
+    out[i] = from->items[at];
+    from->items[at] = NULL;
+  }
+  return NULL;
+}
+
+static void on_run(void *arg, weft_status_t *status, weft_message_t *response) {
+  pending_t *p = arg;
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_run_graph_response_msg_t body;
+  memset(&body, 0, sizeof body);
+  weft_tensor_t **recvs = weft_arena_calloc(&arena, (size_t)p->num_recvs + 1, sizeof *recvs);
+  status = name_peer(p, status);
+  if (status == NULL && recvs == NULL) status = no_memory(p->path);
+  if (status == NULL) status = weft_fields_decode(&weft_run_graph_response_type, response, &arena, &body);
+  if (status == NULL) status = weft_status_from_wire((int)body.code, body.message.data, body.message.length);
+  if (status == NULL) status = arrange(p, &body.recvs, recvs);
+  weft_run_graph_result_t result = {.recvs = recvs,
+                                    .num_recvs = p->num_recvs,
+                                    .step_stats = body.step_stats,
+                                    .partition_graphs = body.partition_graphs.items,
+                                    .num_partition_graphs = body.partition_graphs.n};
+  for (int i = 0; status != NULL && recvs != NULL && i < p->num_recvs; i++) weft_tensor_release(recvs[i]);
+  p->fn.run(p->arg, status, status == NULL ? &result : NULL);
+  weft_fields_release(&weft_run_graph_response_type, &body);
+  weft_arena_deinit(&arena);
+  weft_message_destroy(response);
+  pending_free(p);
+}
+
+static void run_graph(weft_worker_client_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
+                      weft_run_graph_fn *fn, void *arg) {
+  const char *path = METHOD("RunGraph");
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_strbuf_t opts = WEFT_STRBUF_INIT;
+  pending_t *p = pending_new(w, path, arg);
+  weft_str_t *names = weft_arena_calloc(&arena, (size_t)run->num_sends + 1, sizeof *names);
+  weft_tensor_t **tensors = weft_arena_calloc(&arena, (size_t)run->num_sends + 1, sizeof *tensors);
+  weft_executor_opts_msg_t wanted = {run->record_timeline, run->record_partition_graphs};
+  weft_fields_encode_bytes(&weft_executor_opts_type, &wanted, &opts);
+  if (p == NULL || names == NULL || tensors == NULL || opts.failed) {
+    if (p != NULL) pending_free(p);
+    fn(arg, no_memory(path), NULL);
+  } else {
+    for (int i = 0; i < run->num_sends; i++) {
+      names[i] = run->sends[i].name;
+      tensors[i] = run->sends[i].tensor;
+    }
+    p->fn.run = fn;
+    p->recv_keys = run->recv_keys;
+    p->num_recvs = run->num_recvs;
+    weft_run_graph_msg_t request = {
+        .handle = run->graph_handle,
+        .session = run->session,
+        .exec_opts = weft_str_of(opts.data, opts.length),
+        .step_id = run->step_id,
+        .request_id = run->request_id,
+        .sends = {names, tensors, run->num_sends, run->num_sends},
+        .recv_keys = {(weft_str_t *)(uintptr_t)run->recv_keys, run->num_recvs, run->num_recvs}, /* only read */
+        .is_partial = run->is_partial,
+        .is_last_partial = run->is_last_partial,
+        .errors_in_body = true,
+        .has_session = run->session.length > 0};
+    weft_rpc_options_t o = {.canceller = canceller};
+    send_request(p, &weft_run_graph_type, &request, &o, on_run);
+  }
+  weft_strbuf_deinit(&opts);
+  weft_arena_deinit(&arena);
+}
+
+/* ---- tensors ---- */
+
+static void ignore_answer(void *arg, weft_status_t *status) {
+  (void)arg;
+  weft_status_free(status); /* an acknowledgement: the peer forgets in time without it */
+}
+
+static void on_received(void *arg, weft_status_t *status, weft_message_t *response) {
+  pending_t *p = arg;
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_recv_tensor_response_msg_t body = {.tensor = NULL};
+  status = name_peer(p, status);
+  if (status == NULL) status = weft_fields_decode(&weft_recv_tensor_response_type, response, &arena, &body);
+  weft_message_destroy(response);
+  if (status == NULL && body.tensor == NULL && !body.is_dead)
+    status = WEFT_ERROR(INVALID_ARGUMENT, "RecvTensorResponse from %.*s has no tensor",
+                        WEFT_STR_ARGS(p->worker->base.task));
+  weft_tensor_t *tensor = body.tensor;
+  if (status != NULL || body.is_dead) {
+    weft_tensor_release(tensor);
+    tensor = NULL;
+  }
+  if (status == NULL && body.require_ack) {
+    weft_mark_recv_finished_msg_t ack = {p->request_id};
+    call_for_nothing(&p->worker->base, METHOD("MarkRecvFinished"), &weft_mark_recv_finished_type, &ack, 0,
+                     ignore_answer, NULL);
+  }
+  p->fn.recv(p->arg, status, tensor, status == NULL && body.is_dead);
+  weft_arena_deinit(&arena);
+  pending_free(p);
+}
+
+static void recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key, weft_canceller_t *canceller,
+                        weft_recv_fn *fn, void *arg) {
+  pending_t *p = pending_new(w, METHOD("RecvTensor"), arg);
+  if (p == NULL) {
+    fn(arg, no_memory(METHOD("RecvTensor")), NULL, false);
+    return;
+  }
+  p->fn.recv = fn;
+  p->request_id = (int64_t)weft_random_id();
+  weft_recv_tensor_msg_t request = {.step_id = step_id, .request_id = p->request_id, .key = key.text};
+  weft_rpc_options_t o = {.canceller = canceller};
+  send_request(p, &weft_recv_tensor_type, &request, &o, on_received);
+}
+
+/* ---- the rest ---- */
+
+static void on_logged(void *arg, weft_status_t *status, weft_message_t *response) {
+  pending_t *p = arg;
+  weft_str_t text = WEFT_STR("");
+  status = name_peer(p, status);
+  if (status == NULL) status = weft_message_flatten(response, &text);
+  p->fn.text(p->arg, status, text);
+  weft_message_destroy(response);
+  pending_free(p);
+}
+
+static void logging(weft_worker_client_t *w, weft_str_t request, weft_text_fn *fn, void *arg) {
+  const char *path = METHOD("Logging");
+  pending_t *p = pending_new(w, path, arg);
+  weft_message_t *m = NULL;
+  weft_status_t *s = p == NULL ? no_memory(path) : weft_message_create(&m);
+  if (s == NULL) s = weft_message_append(m, request);
+  if (s != NULL) {
+    weft_message_destroy(m);
+    if (p != NULL) pending_free(p);
+    fn(arg, s, WEFT_STR(""));
+    return;
+  }
+  p->fn.text = fn;
+  weft_rpc_call(p->worker->channel, path, m, NULL, on_logged, p);
+}
+
+static void destroy(weft_worker_client_t *w) {
+  remote_worker_t *r = (remote_worker_t *)(void *)w;
+  weft_rpc_channel_release(r->channel);
+  weft_free((char *)(uintptr_t)w->task.data);
+  weft_free(r);
+}
+
+weft_status_t *weft_remote_worker_client_create(weft_rpc_channel_t *channel, weft_str_t task,
+                                                weft_worker_client_t **out) {
+  static const weft_worker_client_ops_t ops = {.get_status = get_status,
+                                               .create_session = create_session,
+                                               .delete_session = delete_session,
+                                               .register_graph = register_graph,
+                                               .deregister_graph = deregister_graph,
+                                               .run_graph = run_graph,
+                                               .cleanup_graph = cleanup_graph,
+                                               .cleanup_all = cleanup_all,
+                                               .recv_tensor = recv_tensor,
+                                               .logging = logging,
+                                               .destroy = destroy};
+  remote_worker_t *r = weft_calloc(1, sizeof *r);
+  char *name = weft_strndup(task.data, task.length);
+  if (r == NULL || name == NULL) {
+    weft_free(r);
+    weft_free(name);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a client of %.*s", WEFT_STR_ARGS(task));
+  }
+  r->base.ops = &ops;
+  atomic_init(&r->base.refs, 1);
+  r->base.task = weft_str_of(name, task.length);
+  r->channel = weft_rpc_channel_retain(channel);
+  *out = &r->base;
+  return NULL;
+}

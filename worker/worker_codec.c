@@ -1,0 +1,110 @@
+/* worker/worker_codec.c - the tables of WorkerService's messages: number, kind, name, member. */
+#include "worker/worker_codec.h"
+
+const weft_message_type_t weft_empty_type = {"message without fields", NULL, 0};
+
+static const weft_field_t get_status_response[] = {
+    {1, WEFT_FIELD_MESSAGES, "device_attributes", offsetof(weft_get_status_response_msg_t, devices)},
+};
+const weft_message_type_t weft_get_status_response_type = WEFT_MESSAGE_TYPE("GetStatusResponse", get_status_response);
+
+static const weft_field_t create_worker_session[] = {
+    {1, WEFT_FIELD_TEXT, "session_handle", offsetof(weft_create_worker_session_msg_t, session)},
+    {2, WEFT_FIELD_BYTES, "server_def", offsetof(weft_create_worker_session_msg_t, server_def)},
+    {3, WEFT_FIELD_BOOL, "isolate_session_state", offsetof(weft_create_worker_session_msg_t, isolate)},
+    {5, WEFT_FIELD_TEXT, "master_task", offsetof(weft_create_worker_session_msg_t, master_task)},
+    {6, WEFT_FIELD_I64, "master_incarnation", offsetof(weft_create_worker_session_msg_t, master_incarnation)},
+};
+const weft_message_type_t weft_create_worker_session_type =
+    WEFT_MESSAGE_TYPE("CreateWorkerSessionRequest", create_worker_session);
+
+static const weft_field_t delete_worker_session[] = {
+    {1, WEFT_FIELD_TEXT, "session_handle", offsetof(weft_delete_worker_session_msg_t, session)},
+};
+const weft_message_type_t weft_delete_worker_session_type =
+    WEFT_MESSAGE_TYPE("DeleteWorkerSessionRequest", delete_worker_session);
+
+static const weft_field_t register_graph[] = {
+    {1, WEFT_FIELD_TEXT, "session_handle", offsetof(weft_register_graph_msg_t, session)},
+    {2, WEFT_FIELD_BYTES, "graph_def", offsetof(weft_register_graph_msg_t, graph_def)},
+    {6, WEFT_FIELD_BOOL, "create_worker_session_called", offsetof(weft_register_graph_msg_t, has_session)},
+};
+const weft_message_type_t weft_register_graph_type = WEFT_MESSAGE_TYPE("RegisterGraphRequest", register_graph);
+
+static const weft_field_t register_graph_response[] = {
+    {1, WEFT_FIELD_TEXT, "graph_handle", offsetof(weft_graph_handle_msg_t, handle)},
+};
+const weft_message_type_t weft_register_graph_response_type =
+    WEFT_MESSAGE_TYPE("RegisterGraphResponse", register_graph_response);
+
+static const weft_field_t deregister_graph[] = {
+    {1, WEFT_FIELD_TEXT, "graph_handle", offsetof(weft_deregister_graph_msg_t, handle)},
+    {2, WEFT_FIELD_TEXT, "session_handle", offsetof(weft_deregister_graph_msg_t, session)},
+    {3, WEFT_FIELD_BOOL, "create_worker_session_called", offsetof(weft_deregister_graph_msg_t, has_session)},
+};
+const weft_message_type_t weft_deregister_graph_type = WEFT_MESSAGE_TYPE("DeregisterGraphRequest", deregister_graph);
+
+static const weft_field_t run_graph[] = {
+    {1, WEFT_FIELD_TEXT, "graph_handle", offsetof(weft_run_graph_msg_t, handle)},
+    {2, WEFT_FIELD_I64, "step_id", offsetof(weft_run_graph_msg_t, step_id)},
+    {3, WEFT_FIELD_NAMED_TENSORS, "send", offsetof(weft_run_graph_msg_t, sends)},
+    {4, WEFT_FIELD_TEXTS, "recv_key", offsetof(weft_run_graph_msg_t, recv_keys)},
+    {5, WEFT_FIELD_BYTES, "exec_opts", offsetof(weft_run_graph_msg_t, exec_opts)},
+    {6, WEFT_FIELD_BOOL, "is_partial", offsetof(weft_run_graph_msg_t, is_partial)},
+    {7, WEFT_FIELD_BOOL, "is_last_partial_run", offsetof(weft_run_graph_msg_t, is_last_partial)},
+    {8, WEFT_FIELD_TEXT, "session_handle", offsetof(weft_run_graph_msg_t, session)},
+    {9, WEFT_FIELD_BOOL, "store_errors_in_response_body", offsetof(weft_run_graph_msg_t, errors_in_body)},
+    {10, WEFT_FIELD_BOOL, "create_worker_session_called", offsetof(weft_run_graph_msg_t, has_session)},
+    {11, WEFT_FIELD_I64, "request_id", offsetof(weft_run_graph_msg_t, request_id)},
+};
+const weft_message_type_t weft_run_graph_type = WEFT_MESSAGE_TYPE("RunGraphRequest", run_graph);
+
+static const weft_field_t executor_opts[] = {
+    {3, WEFT_FIELD_BOOL, "record_timeline", offsetof(weft_executor_opts_msg_t, record_timeline)},
+    {4, WEFT_FIELD_BOOL, "record_partition_graphs", offsetof(weft_executor_opts_msg_t, record_partition_graphs)},
+};
+const weft_message_type_t weft_executor_opts_type = WEFT_MESSAGE_TYPE("RunGraphRequest.exec_opts", executor_opts);
+
+static const weft_field_t run_graph_response[] = {
+    {1, WEFT_FIELD_NAMED_TENSORS, "recv", offsetof(weft_run_graph_response_msg_t, recvs)},
+    {2, WEFT_FIELD_BYTES, "step_stats", offsetof(weft_run_graph_response_msg_t, step_stats)},
+    {4, WEFT_FIELD_MESSAGES, "partition_graph", offsetof(weft_run_graph_response_msg_t, partition_graphs)},
+    {5, WEFT_FIELD_I64, "status_code", offsetof(weft_run_graph_response_msg_t, code)},
+    {6, WEFT_FIELD_TEXT, "status_error_message", offsetof(weft_run_graph_response_msg_t, message)},
+};
+const weft_message_type_t weft_run_graph_response_type = WEFT_MESSAGE_TYPE("RunGraphResponse", run_graph_response);
+
+static const weft_field_t cleanup_graph[] = {
+    {1, WEFT_FIELD_I64, "step_id", offsetof(weft_step_msg_t, step_id)},
+};
+const weft_message_type_t weft_cleanup_graph_type = WEFT_MESSAGE_TYPE("CleanupGraphRequest", cleanup_graph);
+
+static const weft_field_t cleanup_all[] = {
+    {1, WEFT_FIELD_TEXTS, "container", offsetof(weft_cleanup_all_msg_t, containers)},
+};
+const weft_message_type_t weft_cleanup_all_type = WEFT_MESSAGE_TYPE("CleanupAllRequest", cleanup_all);
+
+static const weft_field_t recv_tensor[] = {
+    {1, WEFT_FIELD_I64, "step_id", offsetof(weft_recv_tensor_msg_t, step_id)},
+    {2, WEFT_FIELD_TEXT, "rendezvous_key", offsetof(weft_recv_tensor_msg_t, key)},
+    {6, WEFT_FIELD_BYTES, "transport_options", offsetof(weft_recv_tensor_msg_t, transport_options)},
+    {7, WEFT_FIELD_I64, "request_id", offsetof(weft_recv_tensor_msg_t, request_id)},
+};
+const weft_message_type_t weft_recv_tensor_type = WEFT_MESSAGE_TYPE("RecvTensorRequest", recv_tensor);
+
+/* The tensor comes last: its bytes are then the message's tail, and can be received where they belong. */
+static const weft_field_t recv_tensor_response[] = {
+    {2, WEFT_FIELD_BOOL, "is_dead", offsetof(weft_recv_tensor_response_msg_t, is_dead)},
+    {3, WEFT_FIELD_I64, "send_start_micros", offsetof(weft_recv_tensor_response_msg_t, send_start_micros)},
+    {4, WEFT_FIELD_BYTES, "transport_options", offsetof(weft_recv_tensor_response_msg_t, transport_options)},
+    {5, WEFT_FIELD_BOOL, "require_ack", offsetof(weft_recv_tensor_response_msg_t, require_ack)},
+    {1, WEFT_FIELD_TENSOR, "tensor", offsetof(weft_recv_tensor_response_msg_t, tensor)},
+};
+const weft_message_type_t weft_recv_tensor_response_type =
+    WEFT_MESSAGE_TYPE("RecvTensorResponse", recv_tensor_response);
+
+static const weft_field_t mark_recv_finished[] = {
+    {1, WEFT_FIELD_I64, "request_id", offsetof(weft_mark_recv_finished_msg_t, request_id)},
+};
+const weft_message_type_t weft_mark_recv_finished_type =
+    WEFT_MESSAGE_TYPE("MarkRecvFinishedRequest", mark_recv_finished);

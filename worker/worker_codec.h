@@ -1,0 +1,103 @@
+/* worker/worker_codec.h - the messages of tensorflow.WorkerService as plain structs.
+ *
+ * Source: TensorFlow's worker.proto and device_attributes.proto; only the fields that we read or write.
+ */
+#ifndef WEFT_WORKER_WORKER_CODEC_H_
+#define WEFT_WORKER_WORKER_CODEC_H_
+
+#include "rpc/fields.h"
+#include "worker/worker_client.h"
+
+/* Requests and responses without fields. */
+typedef struct weft_empty_msg {
+  char unused;
+} weft_empty_msg_t;
+extern const weft_message_type_t weft_empty_type;
+
+typedef struct weft_get_status_response_msg {
+  weft_texts_t devices; /* DeviceAttributes */
+} weft_get_status_response_msg_t;
+extern const weft_message_type_t weft_get_status_response_type;
+
+typedef struct weft_create_worker_session_msg {
+  weft_str_t session, server_def, master_task;
+  bool isolate;
+  int64_t master_incarnation;
+} weft_create_worker_session_msg_t;
+extern const weft_message_type_t weft_create_worker_session_type;
+
+typedef struct weft_delete_worker_session_msg {
+  weft_str_t session;
+} weft_delete_worker_session_msg_t;
+extern const weft_message_type_t weft_delete_worker_session_type;
+
+typedef struct weft_register_graph_msg {
+  weft_str_t session, graph_def;
+  bool has_session; /* create_worker_session_called */
+} weft_register_graph_msg_t;
+extern const weft_message_type_t weft_register_graph_type;
+
+typedef struct weft_graph_handle_msg {
+  weft_str_t handle;
+} weft_graph_handle_msg_t;
+extern const weft_message_type_t weft_register_graph_response_type;
+
+typedef struct weft_deregister_graph_msg {
+  weft_str_t handle, session;
+  bool has_session;
+} weft_deregister_graph_msg_t;
+extern const weft_message_type_t weft_deregister_graph_type;
+
+typedef struct weft_run_graph_msg {
+  weft_str_t handle, session, exec_opts;
+  int64_t step_id, request_id;
+  weft_tensors_t sends;
+  weft_texts_t recv_keys;
+  bool is_partial, is_last_partial, errors_in_body, has_session;
+} weft_run_graph_msg_t;
+extern const weft_message_type_t weft_run_graph_type;
+
+typedef struct weft_executor_opts_msg {
+  bool record_timeline, record_partition_graphs;
+} weft_executor_opts_msg_t;
+extern const weft_message_type_t weft_executor_opts_type;
+
+typedef struct weft_run_graph_response_msg {
+  weft_tensors_t recvs;
+  weft_str_t step_stats;
+  weft_texts_t partition_graphs;
+  int64_t code;
+  weft_str_t message;
+} weft_run_graph_response_msg_t;
+extern const weft_message_type_t weft_run_graph_response_type;
+
+typedef struct weft_step_msg {
+  int64_t step_id;
+} weft_step_msg_t;
+extern const weft_message_type_t weft_cleanup_graph_type;
+
+typedef struct weft_cleanup_all_msg {
+  weft_texts_t containers;
+} weft_cleanup_all_msg_t;
+extern const weft_message_type_t weft_cleanup_all_type;
+
+typedef struct weft_recv_tensor_msg {
+  int64_t step_id, request_id;
+  weft_str_t key, transport_options; /* the latter: google.protobuf.Any */
+} weft_recv_tensor_msg_t;
+extern const weft_message_type_t weft_recv_tensor_type;
+
+typedef struct weft_recv_tensor_response_msg {
+  weft_tensor_t *tensor;
+  weft_str_t transport_options;
+  bool is_dead, require_ack;
+  int64_t send_start_micros;
+} weft_recv_tensor_response_msg_t;
+extern const weft_message_type_t weft_recv_tensor_response_type;
+
+typedef struct weft_mark_recv_finished_msg {
+  int64_t request_id;
+} weft_mark_recv_finished_msg_t;
+extern const weft_message_type_t weft_mark_recv_finished_type;
+
+#endif /* WEFT_WORKER_WORKER_CODEC_H_ */

@@ -1,0 +1,301 @@
+/* worker/worker_service.c - tensorflow.WorkerService: requests from the wire to the local worker's client, and back.
+ *
+ * Every method is a handler and, where the worker answers later, a callback. All
+ * checks of bytes happen in weft_serve (by the tables of worker_codec.c) and in
+ * weft_graph_import; behind them nobody sees wire data.
+ *
+ * RunGraph's failures go into the body when the master asks for it, as status
+ * texts are short. All others travel as gRPC statuses.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "graph/graph_proto.h"
+#include "rpc/recent_ids.h"
+#include "rpc/service.h"
+#include "worker/device_codec.h"
+#include "worker/remote_worker.h"
+#include "worker/worker_codec.h"
+
+enum { REQUEST_WINDOW = 100000 }; /* ids remembered, as TensorFlow's workers do */
+
+struct weft_worker_service {
+  weft_worker_client_t *worker; /* retained */
+  weft_recent_ids_t *recent;
+};
+
+static weft_worker_client_t *worker_of(weft_served_t *s) { return ((weft_worker_service_t *)s->service)->worker; }
+
+static void on_done(void *arg, weft_status_t *status) {
+  weft_served_t *s = arg;
+  if (status != NULL) {
+    weft_served_fail(s, status);
+  } else {
+    weft_served_reply_empty(s);
+  }
+}
+
+/* A worker may be driven without CreateWorkerSession; then the handle means nothing. */
+static weft_str_t session_of(bool has_session, weft_str_t session) { return has_session ? session : WEFT_STR(""); }
+
+/* ---- sessions ---- */
+
+static void on_status(void *arg, weft_status_t *status, const weft_device_list_t *devices) {
+  weft_served_t *s = arg;
+  weft_get_status_response_msg_t response = {.devices = {NULL, 0, 0}};
+  if (status == NULL) status = weft_devices_to_texts(devices, &s->arena, &response.devices);
+  if (status != NULL) {
+    weft_served_fail(s, status);
+  } else {
+    weft_served_reply(s, &weft_get_status_response_type, &response);
+  }
+}
+
+static void get_status(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s = weft_serve(call, service, &weft_empty_type, sizeof(weft_empty_msg_t));
+  if (s != NULL) worker_of(s)->ops->get_status(worker_of(s), weft_served_canceller(s), on_status, s);
+}
+
+static void create_worker_session(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s =
+      weft_serve(call, service, &weft_create_worker_session_type, sizeof(weft_create_worker_session_msg_t));
+  if (s == NULL) return;
+  const weft_create_worker_session_msg_t *m = s->request;
+  weft_worker_session_spec_t spec = {.session = m->session,
+                                     .isolate = m->isolate,
+                                     .master_task = m->master_task,
+                                     .master_incarnation = m->master_incarnation,
+                                     .server_def = m->server_def};
+  worker_of(s)->ops->create_session(worker_of(s), &spec, on_done, s);
+}
+
+static void delete_worker_session(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s =
+      weft_serve(call, service, &weft_delete_worker_session_type, sizeof(weft_delete_worker_session_msg_t));
+  if (s == NULL) return;
+  const weft_delete_worker_session_msg_t *m = s->request;
+  worker_of(s)->ops->delete_session(worker_of(s), m->session, on_done, s);
+}
+
+/* ---- graphs ---- */
+
+static void on_registered(void *arg, weft_status_t *status, weft_str_t handle) {
+  weft_served_t *s = arg;
+  if (status != NULL) {
+    weft_served_fail(s, status);
+    return;
+  }
+  weft_graph_handle_msg_t response = {handle};
+  weft_served_reply(s, &weft_register_graph_response_type, &response);
+}
+
+static void register_graph(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s = weft_serve(call, service, &weft_register_graph_type, sizeof(weft_register_graph_msg_t));
+  if (s == NULL) return;
+  const weft_register_graph_msg_t *m = s->request;
+  weft_graph_t *graph = NULL;
+  weft_status_t *status = weft_graph_create(&graph);
+  weft_import_options_t o = {.allow_internal_ops = true};
+  if (status == NULL) status = weft_graph_import(graph, m->graph_def, &o);
+  if (status != NULL) {
+    weft_graph_destroy(graph);
+    weft_served_fail(s, status);
+    return;
+  }
+  worker_of(s)->ops->register_graph(worker_of(s), session_of(m->has_session, m->session), graph, on_registered, s);
+}
+
+static void deregister_graph(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s = weft_serve(call, service, &weft_deregister_graph_type, sizeof(weft_deregister_graph_msg_t));
+  if (s == NULL) return;
+  const weft_deregister_graph_msg_t *m = s->request;
+  worker_of(s)->ops->deregister_graph(worker_of(s), session_of(m->has_session, m->session), m->handle, on_done, s);
+}
+
+/* ---- running ---- */
+
+static void fail_run(weft_served_t *s, weft_status_t *status) {
+  const weft_run_graph_msg_t *m = s->request;
+  if (!m->errors_in_body) {
+    weft_served_fail(s, status);
+    return;
+  }
+  weft_run_graph_response_msg_t response = {.code = weft_status_code(status),
+                                            .message = weft_str(weft_status_message(status))};
+  weft_served_reply(s, &weft_run_graph_response_type, &response);
+  weft_status_free(status);
+}
+
+static void on_run(void *arg, weft_status_t *status, weft_run_graph_result_t *result) {
+  weft_served_t *s = arg;
+  const weft_run_graph_msg_t *m = s->request;
+  if (status != NULL) {
+    fail_run(s, status);
+    return;
+  }
+  weft_tensor_t **recvs = result->recvs; /* the array is lent, the references are ours */
+  int n = result->num_recvs;
+  weft_run_graph_response_msg_t response = {
+      .recvs = {.names = m->recv_keys.items, .items = recvs, .n = n, .capacity = n},
+      .step_stats = result->step_stats,
+      /* The cast drops const: encoding only reads. */
+      .partition_graphs = {(weft_str_t *)(uintptr_t)result->partition_graphs, result->num_partition_graphs, 0}};
+  weft_served_reply(s, &weft_run_graph_response_type, &response);
+  for (int i = 0; i < n; i++) weft_tensor_release(recvs[i]);
+}
+
+static void run_graph(void *service, weft_rpc_call_t *call) {
+  weft_status_t *status = NULL;
+  weft_served_t *s = weft_serve_any(call, service, &weft_run_graph_type, sizeof(weft_run_graph_msg_t), &status);
+  if (s == NULL) return;
+  const weft_run_graph_msg_t *m = s->request;
+  weft_executor_opts_msg_t opts = {false, false};
+  if (status == NULL)
+    status = weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id, "RunGraph (Worker)");
+  if (status == NULL) status = weft_fields_decode_bytes(&weft_executor_opts_type, m->exec_opts, &s->arena, &opts);
+  weft_named_tensor_t *sends = weft_arena_calloc(&s->arena, (size_t)m->sends.n + 1, sizeof *sends);
+  if (status == NULL && sends == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a RunGraph");
+  if (status != NULL) {
+    fail_run(s, status);
+    return;
+  }
+  for (int i = 0; i < m->sends.n; i++) sends[i] = (weft_named_tensor_t){m->sends.names[i], m->sends.items[i]};
+  weft_run_graph_t run = {.session = session_of(m->has_session, m->session),
+                          .graph_handle = m->handle,
+                          .step_id = m->step_id,
+                          .request_id = m->request_id,
+                          .sends = sends,
+                          .num_sends = m->sends.n,
+                          .recv_keys = m->recv_keys.items,
+                          .num_recvs = m->recv_keys.n,
+                          .is_partial = m->is_partial,
+                          .is_last_partial = m->is_last_partial,
+                          .record_timeline = opts.record_timeline,
+                          .record_partition_graphs = opts.record_partition_graphs};
+  worker_of(s)->ops->run_graph(worker_of(s), &run, weft_served_canceller(s), on_run, s);
+}
+
+static void cleanup_graph(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s = weft_serve(call, service, &weft_cleanup_graph_type, sizeof(weft_step_msg_t));
+  if (s == NULL) return;
+  worker_of(s)->ops->cleanup_graph(worker_of(s), ((const weft_step_msg_t *)s->request)->step_id, on_done, s);
+}
+
+static void cleanup_all(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s = weft_serve(call, service, &weft_cleanup_all_type, sizeof(weft_cleanup_all_msg_t));
+  if (s == NULL) return;
+  const weft_cleanup_all_msg_t *m = s->request;
+  worker_of(s)->ops->cleanup_all(worker_of(s), m->containers.items, m->containers.n, on_done, s);
+}
+
+/* ---- tensors ---- */
+
+/* TensorFlow's receivers want a tensor in a dead answer, too. */
+static weft_status_t *dead_tensor(weft_tensor_t **out) {
+  weft_shape_t nothing = weft_shape_vector(0);
+  return weft_tensor_new(WEFT_F32, &nothing, NULL, out);
+}
+
+static void on_received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
+  weft_served_t *s = arg;
+  if (status == NULL && tensor == NULL) status = dead_tensor(&tensor);
+  if (status != NULL) {
+    weft_served_fail(s, status);
+    return;
+  }
+  weft_recv_tensor_response_msg_t response = {
+      .tensor = tensor, .is_dead = is_dead, .send_start_micros = weft_clock_micros()};
+  weft_served_reply(s, &weft_recv_tensor_response_type, &response);
+  weft_tensor_release(tensor);
+}
+
+static void recv_tensor(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s = weft_serve(call, service, &weft_recv_tensor_type, sizeof(weft_recv_tensor_msg_t));
+  if (s == NULL) return;
+  const weft_recv_tensor_msg_t *m = s->request;
+  weft_status_t *status =
+      weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id, "RecvTensor (GrpcWorker)");
+  if (status != NULL) {
+    weft_served_fail(s, status);
+    return;
+  }
+  worker_of(s)->ops->recv_tensor(worker_of(s), m->step_id, weft_key(m->key), weft_served_canceller(s), on_received, s);
+}
+
+/* ---- the rest ---- */
+
+static void on_logged(void *arg, weft_status_t *status, weft_str_t text) {
+  weft_served_t *s = arg;
+  if (status != NULL) {
+    weft_served_fail(s, status);
+  } else {
+    weft_served_reply_bytes(s, text);
+  }
+}
+
+static void logging(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s = weft_serve(call, service, &weft_empty_type, sizeof(weft_empty_msg_t));
+  if (s == NULL) return;
+  weft_str_t bytes;
+  weft_status_t *status = weft_message_flatten(weft_rpc_call_request(call), &bytes);
+  if (status != NULL) {
+    weft_served_fail(s, status);
+    return;
+  }
+  worker_of(s)->ops->logging(worker_of(s), bytes, on_logged, s);
+}
+
+/* Tracing has no effect in TensorFlow's workers either; MarkRecvFinished frees an answer that we never keep. */
+static void accept_and_ignore(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s = weft_serve(call, service, &weft_empty_type, sizeof(weft_empty_msg_t));
+  if (s != NULL) weft_served_reply_empty(s);
+}
+
+static void refuse(void *service, weft_rpc_call_t *call) {
+  (void)service;
+  weft_rpc_fail(call, WEFT_ERROR(UNIMPLEMENTED, "collective operations across tasks are not supported by this worker"));
+}
+
+static const struct {
+  const char *path;
+  weft_rpc_handler_fn *handler;
+} methods[] = {
+    {"/tensorflow.WorkerService/GetStatus", get_status},
+    {"/tensorflow.WorkerService/CreateWorkerSession", create_worker_session},
+    {"/tensorflow.WorkerService/DeleteWorkerSession", delete_worker_session},
+    {"/tensorflow.WorkerService/RegisterGraph", register_graph},
+    {"/tensorflow.WorkerService/DeregisterGraph", deregister_graph},
+    {"/tensorflow.WorkerService/RunGraph", run_graph},
+    {"/tensorflow.WorkerService/CleanupGraph", cleanup_graph},
+    {"/tensorflow.WorkerService/CleanupAll", cleanup_all},
+    {"/tensorflow.WorkerService/RecvTensor", recv_tensor},
+    {"/tensorflow.WorkerService/RecvBuf", refuse},
+    {"/tensorflow.WorkerService/Logging", logging},
+    {"/tensorflow.WorkerService/Tracing", accept_and_ignore},
+    {"/tensorflow.WorkerService/CompleteGroup", refuse},
+    {"/tensorflow.WorkerService/CompleteInstance", refuse},
+    {"/tensorflow.WorkerService/GetStepSequence", refuse},
+    {"/tensorflow.WorkerService/MarkRecvFinished", accept_and_ignore},
+};
+
+weft_status_t *weft_worker_service_create(weft_worker_client_t *w, weft_rpc_server_t *server,
+                                          weft_worker_service_t **out) {
+  weft_worker_service_t *made = weft_calloc(1, sizeof *made);
+  if (made == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for the worker service");
+  made->worker = weft_worker_client_retain(w);
+  weft_status_t *s = weft_recent_ids_create(REQUEST_WINDOW, &made->recent);
+  for (size_t i = 0; s == NULL && i < sizeof methods / sizeof methods[0]; i++)
+    s = weft_rpc_server_handle(server, methods[i].path, methods[i].handler, made);
+  if (s != NULL) {
+    weft_worker_service_destroy(made);
+    return s;
+  }
+  *out = made;
+  return NULL;
+}
+
+void weft_worker_service_destroy(weft_worker_service_t *s) {
+  if (s == NULL) return;
+  weft_recent_ids_destroy(s->recent);
+  weft_worker_client_release(s->worker);
+  weft_free(s);
+}
