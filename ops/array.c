@@ -19,7 +19,10 @@ weft_status_t *weft_infer_vector(weft_shape_ctx_t *c) {
   return NULL;
 }
 
-weft_status_t *weft_infer_from_input0(weft_shape_ctx_t *c) { return weft_shape_from_input(c, 0, &c->outputs[0]); }
+weft_status_t *weft_infer_from_input0(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 1, NULL));
+  return weft_shape_from_input(c, 0, &c->outputs[0]);
+}
 
 /* ---- shapes as values ---- */
 
@@ -58,6 +61,9 @@ weft_status_t *weft_infer_concat_offset(weft_shape_ctx_t *c) {
 weft_status_t *weft_infer_fill(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 1, NULL));
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 1));
+  for (int64_t i = 0; i < weft_infer_num_values(c, 0); i++) {
+    if (weft_infer_value(c, 0, i) == -1) return WEFT_ERROR(INVALID_ARGUMENT, "Fill dimensions must be >= 0");
+  }
   return weft_shape_from_input(c, 0, &c->outputs[0]);
 }
 
@@ -103,13 +109,16 @@ static weft_status_t *range_length(const weft_shape_ctx_t *c, int64_t *out) {
   return NULL;
 }
 
-weft_status_t *weft_infer_range(weft_shape_ctx_t *c) {
-  static const char *const names[] = {"start", "limit", "delta"};
+static weft_status_t *named_scalars(const weft_shape_ctx_t *c, const char *const names[3]) {
   for (int i = 0; i < 3; i++) {
-    if (c->inputs[i].rank > 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be rank 0 but is rank %d\n\t for '%s'", c->inputs[i].rank, names[i]);
-    }
+    if (c->inputs[i].rank <= 0) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be rank 0 but is rank %d\n\t for '%s'", c->inputs[i].rank, names[i]);
   }
+  return NULL;
+}
+
+weft_status_t *weft_infer_range(weft_shape_ctx_t *c) {
+  WEFT_RETURN_IF_ERROR(named_scalars(c, (const char *const[3]){"start", "limit", "delta"}));
   c->outputs[0] = weft_shape_vector(WEFT_UNKNOWN_DIM);
   for (int i = 0; i < 3; i++) {
     if (!weft_infer_is_known(c, i) || c->values[i]->count != 1) return NULL;
@@ -118,7 +127,7 @@ weft_status_t *weft_infer_range(weft_shape_ctx_t *c) {
 }
 
 weft_status_t *weft_infer_lin_space(weft_shape_ctx_t *c) {
-  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 0, 2));
+  WEFT_RETURN_IF_ERROR(named_scalars(c, (const char *const[3]){"start", "stop", "num"}));
   c->outputs[0] = weft_shape_vector(WEFT_UNKNOWN_DIM);
   if (!weft_infer_is_known(c, 2)) return NULL;
   int64_t num = weft_infer_value(c, 2, 0);
@@ -130,20 +139,12 @@ weft_status_t *weft_infer_lin_space(weft_shape_ctx_t *c) {
 weft_status_t *weft_infer_one_hot(weft_shape_ctx_t *c) {
   int64_t axis = weft_infer_int(c, "axis");
   if (axis < -1) return WEFT_ERROR(INVALID_ARGUMENT, "axis must be >= -1");
-  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 3));
-  int64_t depth = WEFT_UNKNOWN_DIM;
-  if (weft_infer_is_known(c, 1)) {
-    depth = weft_infer_value(c, 1, 0);
-    if (depth < 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size, given by scalar input 1, must be non-negative but is %" PRId64,
-                        depth);
-    }
-  }
+  int64_t depth = 0;
+  WEFT_RETURN_IF_ERROR(weft_infer_dim_input(c, 1, &depth));
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 2, 3));
   const weft_shape_t *in = &c->inputs[0];
   if (in->rank < 0) return NULL;
-  int at = 0;
-  if (axis == -1) axis = in->rank;
-  WEFT_RETURN_IF_ERROR(weft_infer_axis(axis, in->rank + 1, &at));
+  int at = (int)((axis + in->rank + 1) % (in->rank + 1)); /* -1 is the end; the kernel checks the range */
   weft_shape_t out = WEFT_SCALAR;
   WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, 0, at));
   WEFT_RETURN_IF_ERROR(weft_infer_push(&out, depth));
@@ -177,54 +178,59 @@ weft_status_t *weft_infer_diag_part(weft_shape_ctx_t *c) {
 
 /* ---- reshaping ---- */
 
+/* The product of the known dims, and where the one unknown is (-1: none, or a 0 settles the product; -2: several). */
+static weft_status_t *known_count(const weft_shape_t *s, int64_t *out, int *out_unknown) {
+  int64_t product = 1;
+  int unknown = -1;
+  bool is_empty = false;
+  for (int i = 0; i < s->rank; i++) {
+    if (s->dims[i] < 0) {
+      unknown = unknown == -1 ? i : -2;
+    } else {
+      WEFT_RETURN_IF_ERROR(weft_infer_multiply(product, s->dims[i], &product));
+      is_empty = is_empty || s->dims[i] == 0;
+    }
+  }
+  *out = product;
+  *out_unknown = is_empty ? -1 : unknown;
+  return NULL;
+}
+
+static weft_status_t *not_divisible(int64_t by, int64_t count) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, by, count);
+}
+
 weft_status_t *weft_infer_reshape(weft_shape_ctx_t *c) {
   const weft_shape_t *in = &c->inputs[0];
   weft_shape_t out;
+  int in_unknown = 0, out_unknown = 0;
+  int64_t in_count = 0, out_count = 0;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, NULL));
   WEFT_RETURN_IF_ERROR(weft_shape_from_input(c, 1, &out));
-  if (out.rank < 0) return NULL;
-  int unknown = -1, num_unknown = 0;
-  bool is_known_value = weft_infer_is_known(c, 1);
-  int64_t product = 1, count = weft_shape_count(in);
-  for (int i = 0; i < out.rank; i++) {
-    if (out.dims[i] < 0) {
-      unknown = i;
-      num_unknown++;
-    } else {
-      WEFT_RETURN_IF_ERROR(weft_infer_multiply(product, out.dims[i], &product));
-    }
-  }
   c->outputs[0] = out;
-  if (in->rank < 0 || count < 0) {
-    /* With one unknown dim on each side and equal products of the others, the two unknowns are one. */
-    return NULL;
-  }
-  if (num_unknown == 0 && product != count) {
+  if (in->rank < 0 || out.rank < 0) return NULL;
+  WEFT_RETURN_IF_ERROR(known_count(in, &in_count, &in_unknown));
+  WEFT_RETURN_IF_ERROR(known_count(&out, &out_count, &out_unknown));
+  if (in_unknown == -2 || out_unknown == -2) return NULL;
+  if (in_unknown < 0 && out_unknown < 0 && in_count != out_count) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Cannot reshape a tensor with %" PRId64 " elements to shape %s (%" PRId64 " elements)",
-                      count, WEFT_SHAPE_TEXT(&out), product);
+                      in_count, WEFT_SHAPE_TEXT(&out), out_count);
   }
-  if (num_unknown == 1 && (is_known_value || product > 0)) {
-    if (product == 0) return NULL; /* the kernel refuses it */
-    if (count % product != 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, product, count);
-    }
-    c->outputs[0].dims[unknown] = count / product;
+  if (in_unknown < 0 && out_unknown >= 0) {
+    if (in_count % out_count != 0) return not_divisible(out_count, in_count);
+    c->outputs[0].dims[out_unknown] = in_count / out_count;
   }
+  if (in_unknown >= 0 && out_unknown < 0 && out_count % in_count != 0) return not_divisible(in_count, out_count);
   return NULL;
 }
 
 weft_status_t *weft_infer_expand_dims(weft_shape_ctx_t *c) {
   const weft_shape_t *in = &c->inputs[0];
-  if (in->rank < 0) return NULL;
-  int64_t axis = 0;
-  if (!weft_infer_is_known(c, 1)) {
-    c->outputs[0] = weft_infer_unknown_of_rank(in->rank + 1);
-    return NULL;
-  }
-  if (c->values[1]->count != 1) {
+  if (weft_infer_is_known(c, 1) && c->values[1]->count != 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "'dim' input must be a tensor with a single value");
   }
-  axis = weft_infer_value(c, 1, 0);
+  if (in->rank < 0 || !weft_infer_is_known(c, 1)) return NULL;
+  int64_t axis = weft_infer_value(c, 1, 0);
   if (axis < -1 - (int64_t)in->rank || axis > in->rank) {
     return WEFT_ERROR(INVALID_ARGUMENT, "dim %" PRId64 " not in the interval [%d, %d].", axis, -1 - in->rank, in->rank);
   }
@@ -274,7 +280,8 @@ weft_status_t *weft_infer_bitcast(weft_shape_ctx_t *c) {
     int64_t last = weft_infer_dim(in, -1), ratio = (int64_t)(to / from);
     WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, 1, NULL));
     if (last >= 0 && last != ratio) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Cannot bitcast due to shape. %" PRId64 " does not match %" PRId64, last, ratio);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Cannot bitcast from %d to %d due to shape. %" PRId64 " does not match %" PRId64,
+                        c->input_types[0], weft_infer_type(c, "type"), last, ratio);
     }
     out.rank--;
   } else if (from > to) {
@@ -287,6 +294,9 @@ weft_status_t *weft_infer_bitcast(weft_shape_ctx_t *c) {
 weft_status_t *weft_infer_ensure_shape(weft_shape_ctx_t *c) {
   weft_shape_t wanted = weft_infer_shape(c, "shape");
   weft_infer_pass_handle(c, 0, 0);
+  if (c->inputs[0].rank >= 0 && c->inputs[0].rank != wanted.rank) { /* so TensorFlow, also where any shape is wanted */
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be rank %d but is rank %d", wanted.rank, c->inputs[0].rank);
+  }
   return weft_shape_merge(&c->inputs[0], &wanted, &c->outputs[0]);
 }
 
@@ -328,54 +338,40 @@ weft_status_t *weft_infer_unpack(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+/* The dims of `s` from `from` to `to`. */
+static weft_shape_t part(const weft_shape_t *s, int from, int to) {
+  weft_shape_t out = {.rank = to - from};
+  for (int i = from; i < to; i++) out.dims[i - from] = s->dims[i];
+  return out;
+}
+
 /* Inputs first..last joined along the axis that input `axis_input` holds. */
 static weft_status_t *concat(weft_shape_ctx_t *c, int first, int last, int axis_input) {
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, axis_input, axis_input));
-  if (!weft_infer_is_known(c, axis_input)) {
-    for (int i = first; i <= last; i++) {
-      if (c->inputs[i].rank < 0) continue;
-      WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&c->inputs[i], 1, NULL));
-      c->outputs[0] = weft_infer_unknown_of_rank(c->inputs[i].rank);
-    }
-    for (int i = first; i <= last && c->outputs[0].rank >= 0; i++) {
-      WEFT_RETURN_IF_ERROR(weft_infer_rank(&c->inputs[i], c->outputs[0].rank, NULL));
-    }
-    return NULL;
+  int rank = WEFT_UNKNOWN_DIM;
+  for (int i = first; i <= last; i++) {
+    if (rank < 0) rank = c->inputs[i].rank;
+    if (rank == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Can't concatenate scalars (use tf.stack instead)");
+    if (rank >= 0) WEFT_RETURN_IF_ERROR(weft_infer_rank(&c->inputs[i], rank, NULL));
   }
-  int64_t axis = weft_infer_value(c, axis_input, 0), needed = axis < 0 ? -axis : axis + 1;
-  weft_shape_t out = c->inputs[last];
+  if (rank < 0) return NULL;
+  c->outputs[0] = weft_infer_unknown_of_rank(rank);
+  if (!weft_infer_is_known(c, axis_input)) return NULL;
+  int at = 0;
+  WEFT_RETURN_IF_ERROR(weft_infer_axis(weft_infer_value(c, axis_input, 0), rank, &at));
+  weft_shape_t before = weft_infer_unknown_of_rank(at), after = weft_infer_unknown_of_rank(rank - at - 1);
   int64_t joined = 0;
   for (int i = last; i >= first; i--) {
-    const weft_shape_t *in = &c->inputs[i];
-    if (in->rank >= 0 && in->rank < needed) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", needed, in->rank);
-    }
-    if (in->rank < 0 || out.rank < 0) {
-      if (out.rank < 0) out = *in;
-      joined = WEFT_UNKNOWN_DIM;
-      continue;
-    }
-    if (in->rank != out.rank) {
-      weft_status_t *s =
-          WEFT_ERROR(INVALID_ARGUMENT, "Shapes must be equal rank, but are %d and %d", in->rank, out.rank);
-      return weft_infer_from_merging(s, i - first);
-    }
-    int at = (int)(axis < 0 ? axis + in->rank : axis);
-    WEFT_RETURN_IF_ERROR(weft_infer_add(joined, in->dims[at], &joined));
-    for (int k = 0; k < in->rank; k++) {
-      weft_status_t *s = k == at ? NULL : weft_shape_merge_dim(in->dims[k], out.dims[k], &out.dims[k]);
-      if (s != NULL) {
-        weft_status_free(s);
-        s = WEFT_ERROR(INVALID_ARGUMENT,
-                       "Dimension %d in both shapes must be equal, but are %" PRId64 " and %" PRId64
-                       ". Shapes are %s and %s.",
-                       k, in->dims[k], out.dims[k], WEFT_SHAPE_TEXT(in), WEFT_SHAPE_TEXT(&out));
-        return weft_infer_from_merging(s, i - first);
-      }
-    }
+    weft_shape_t in;
+    WEFT_RETURN_IF_ERROR(weft_infer_rank(&c->inputs[i], rank, &in));
+    weft_shape_t in_before = part(&in, 0, at), in_after = part(&in, at + 1, rank);
+    WEFT_RETURN_IF_ERROR(weft_shape_merge(&in_before, &before, &before));
+    if (i == last || joined >= 0) WEFT_RETURN_IF_ERROR(weft_infer_add(joined, in.dims[at], &joined));
+    WEFT_RETURN_IF_ERROR(weft_shape_merge(&in_after, &after, &after));
   }
-  if (out.rank < 0) return NULL;
-  out.dims[axis < 0 ? axis + out.rank : axis] = joined;
+  weft_shape_t out = before;
+  WEFT_RETURN_IF_ERROR(weft_infer_push(&out, joined));
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, &after, 0, after.rank));
   c->outputs[0] = out;
   return NULL;
 }
@@ -383,22 +379,47 @@ static weft_status_t *concat(weft_shape_ctx_t *c, int first, int last, int axis_
 weft_status_t *weft_infer_concat(weft_shape_ctx_t *c) { return concat(c, 1, c->num_inputs - 1, 0); }
 weft_status_t *weft_infer_concat_v2(weft_shape_ctx_t *c) { return concat(c, 0, c->num_inputs - 2, c->num_inputs - 1); }
 
+/* The axis that input i holds. */
+static weft_status_t *split_axis(const weft_shape_ctx_t *c, int i, int rank, int *out) {
+  int64_t axis = weft_infer_value(c, i, 0);
+  if (axis < -(int64_t)rank || axis >= rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size, given by scalar input %" PRId64 " must be in range [%d, %d)", axis,
+                      -rank, rank);
+  }
+  *out = (int)(axis < 0 ? axis + rank : axis);
+  return NULL;
+}
+
 weft_status_t *weft_infer_split(weft_shape_ctx_t *c) {
   const weft_shape_t *in = &c->inputs[1];
   weft_shape_t out = weft_infer_unknown_of_rank(in->rank);
   if (weft_infer_is_known(c, 0) && in->rank >= 0) {
     int at = 0;
-    WEFT_RETURN_IF_ERROR(weft_infer_axis(weft_infer_value(c, 0, 0), in->rank, &at));
+    WEFT_RETURN_IF_ERROR(split_axis(c, 0, in->rank, &at));
     out = *in;
     int64_t dim = in->dims[at];
     if (dim >= 0 && dim % c->num_outputs != 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size must be evenly divisible by %d but is %" PRId64, c->num_outputs,
-                        dim);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Dimension size must be evenly divisible by %d but is %" PRId64
+                        "\n\tNumber of ways to split should evenly divide the split dimension",
+                        c->num_outputs, dim);
     }
     out.dims[at] = dim < 0 ? WEFT_UNKNOWN_DIM : dim / c->num_outputs;
   }
   for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = out;
   return NULL;
+}
+
+/* "[2,-1,3]", as far as it fits. */
+static weft_status_t *bad_pieces(const weft_shape_ctx_t *c, int64_t whole) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  for (int i = 0; i < c->num_outputs; i++) {
+    weft_strbuf_printf(&text, "%s%" PRId64, i > 0 ? "," : "", weft_infer_value(c, 1, i));
+  }
+  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "can't split axis of size %" PRId64 " into pieces of size [%s]", whole,
+                                text.failed ? "..." : text.data);
+  weft_strbuf_deinit(&text);
+  return s;
 }
 
 weft_status_t *weft_infer_split_v(weft_shape_ctx_t *c) {
@@ -407,18 +428,16 @@ weft_status_t *weft_infer_split_v(weft_shape_ctx_t *c) {
   weft_shape_t out = weft_infer_unknown_of_rank(in->rank);
   for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = out;
   if (!weft_infer_is_known(c, 2)) return NULL;
-  int at = 0;
-  WEFT_RETURN_IF_ERROR(weft_infer_axis(weft_infer_value(c, 2, 0), in->rank, &at));
+  int at = 0, rest = -1;
+  WEFT_RETURN_IF_ERROR(split_axis(c, 2, in->rank, &at));
   out = *in;
-  out.dims[at] = WEFT_UNKNOWN_DIM;
-  if (c->num_outputs == 1) out.dims[at] = in->dims[at];
+  out.dims[at] = c->num_outputs == 1 ? in->dims[at] : WEFT_UNKNOWN_DIM;
   for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = out;
-  if (!weft_infer_is_known(c, 1) || in->dims[at] < 0) return NULL;
+  if (!weft_infer_is_known(c, 1)) return NULL;
   if (c->values[1]->count != c->num_outputs) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Length of size_splits should be equal to num_outputs");
   }
   int64_t total = 0, whole = in->dims[at];
-  int rest = -1;
   for (int i = 0; i < c->num_outputs; i++) {
     int64_t size = weft_infer_value(c, 1, i);
     if (size == -1) {
@@ -426,14 +445,12 @@ weft_status_t *weft_infer_split_v(weft_shape_ctx_t *c) {
       rest = i;
       continue;
     }
+    if (size < 0) return bad_pieces(c, whole);
     c->outputs[i].dims[at] = size;
     WEFT_RETURN_IF_ERROR(weft_infer_add(total, size, &total));
   }
-  if (rest >= 0 ? total > whole : total != whole) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "can't split axis of size %" PRId64 " into pieces of size [%s%" PRId64 "%s]", whole,
-                      c->num_outputs > 1 ? "..., sum " : "", total, "");
-  }
+  if (whole < 0) return NULL;
+  if (rest >= 0 ? total > whole : total != whole) return bad_pieces(c, whole);
   if (rest >= 0) c->outputs[rest].dims[at] = whole - total;
   return NULL;
 }

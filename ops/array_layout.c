@@ -7,14 +7,12 @@ weft_status_t *weft_infer_tile(weft_shape_ctx_t *c) {
   const weft_shape_t *in = &c->inputs[0];
   weft_shape_t multiples;
   WEFT_RETURN_IF_ERROR(weft_shape_from_input(c, 1, &multiples));
-  if (in->rank < 0) {
-    c->outputs[0] = weft_infer_unknown_of_rank(multiples.rank);
-    return NULL;
-  }
-  WEFT_RETURN_IF_ERROR(weft_infer_rank(&multiples, in->rank, &multiples));
-  weft_shape_t out = {.rank = in->rank};
-  for (int i = 0; i < in->rank; i++) {
-    WEFT_RETURN_IF_ERROR(weft_infer_multiply(in->dims[i], multiples.dims[i], &out.dims[i]));
+  if (in->rank < 0 && multiples.rank < 0) return NULL;
+  weft_shape_t from, out = {.rank = in->rank < 0 ? multiples.rank : in->rank};
+  WEFT_RETURN_IF_ERROR(weft_infer_rank(in, out.rank, &from));
+  WEFT_RETURN_IF_ERROR(weft_infer_rank(&multiples, out.rank, &multiples));
+  for (int i = 0; i < out.rank; i++) {
+    WEFT_RETURN_IF_ERROR(weft_infer_multiply(from.dims[i], multiples.dims[i], &out.dims[i]));
   }
   c->outputs[0] = out;
   return NULL;
@@ -64,8 +62,11 @@ weft_status_t *weft_infer_transpose(weft_shape_ctx_t *c) {
   int64_t n = in->rank >= 0 ? in->rank : perm.dims[0];
   if (in->rank < 0 && has_perm) n = c->values[1]->count;
   if (n < 0 || n > WEFT_MAX_DIMS) return NULL;
-  WEFT_RETURN_IF_ERROR(weft_infer_rank(in, (int)n, NULL));
-  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(perm.dims[0], n, &n));
+  if (in->rank < 0 && n < 2) { /* one element may stand for a scalar or a vector: both stay as they are */
+    c->outputs[0] = *in;
+    return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(weft_infer_dim_is(perm.dims[0], n));
   weft_shape_t out = weft_infer_unknown_of_rank((int)n);
   if (has_perm) {
     for (int i = 0; i < out.rank; i++) {
@@ -75,9 +76,6 @@ weft_status_t *weft_infer_transpose(weft_shape_ctx_t *c) {
       }
       out.dims[i] = weft_infer_dim(in, (int)from);
     }
-  } else if (out.rank <= 1) {
-    c->outputs[0] = *in;
-    return NULL;
   }
   c->outputs[0] = out;
   return NULL;
@@ -100,7 +98,8 @@ weft_status_t *weft_infer_reverse_v2(weft_shape_ctx_t *c) {
   for (int64_t i = 0; i < weft_infer_num_values(c, 1) && in->rank >= 0; i++) {
     int64_t axis = weft_infer_value(c, 1, i), at = axis < 0 ? axis + in->rank : axis;
     if (at < 0 || at >= in->rank) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "reverse axis %" PRId64 " out of range", axis);
+      return WEFT_ERROR(INVALID_ARGUMENT, "'axis'[%" PRId64 "] = %" PRId64 " is out of valid range [0, %d", i, axis,
+                        in->rank - 1);
     }
     if (seen >> at & 1) return WEFT_ERROR(INVALID_ARGUMENT, "axis %" PRId64 " specified more than once.", at);
     seen |= 1u << at;
@@ -131,23 +130,13 @@ weft_status_t *weft_infer_reverse_sequence(weft_shape_ctx_t *c) {
 
 weft_status_t *weft_infer_broadcast_to(weft_shape_ctx_t *c) {
   const weft_shape_t *in = &c->inputs[0];
-  weft_shape_t out, merged;
+  weft_shape_t out;
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, NULL));
   WEFT_RETURN_IF_ERROR(weft_shape_from_input(c, 1, &out));
-  if (out.rank < 0 || in->rank < 0) {
-    c->outputs[0] = out;
-    return NULL;
-  }
-  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&out, in->rank, NULL));
-  for (int i = 1; i <= in->rank; i++) {
-    int64_t from = in->dims[in->rank - i], to = out.dims[out.rank - i];
-    if (from > 1) WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(from, to, &merged.dims[0]));
-  }
   c->outputs[0] = out;
-  return NULL;
-}
-
-weft_status_t *weft_infer_matrix_unchanged(weft_shape_ctx_t *c) {
-  return weft_shape_with_rank_at_least(c, 0, 2, &c->outputs[0]);
+  if (out.rank < 0 || in->rank < 0) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_most(c, 0, out.rank));
+  return weft_shape_broadcast(in, &out, &c->outputs[0]);
 }
 
 /* ---- blocks ---- */

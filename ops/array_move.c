@@ -26,11 +26,7 @@ weft_status_t *weft_infer_slice(weft_shape_ctx_t *c) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Invalid value in tensor used for shape: %" PRId64, length);
     }
     if (has_size && length >= 0) {
-      out.dims[i] = length;
-      if (has_begin && dim >= 0 && (from < 0 || from > dim || length > dim - from)) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "Expected size[%d] in [0, %" PRId64 "], but got %" PRId64, i, dim - from,
-                          length);
-      }
+      out.dims[i] = length; /* the kernel checks that it is in range */
     } else if (has_size && has_begin && dim >= 0) {
       if (from < 0 || from > dim) {
         return WEFT_ERROR(INVALID_ARGUMENT, "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64,
@@ -111,22 +107,23 @@ static weft_status_t *strided_slice(weft_shape_ctx_t *c, const weft_shape_t *in,
       WEFT_RETURN_IF_ERROR(weft_infer_push(&result, 1));
       continue;
     }
+    if (in->rank == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Attempting to slice scalar input.");
     if (dense >= in->rank) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Index out of range using input dim %d; input has only %d dims", dense,
                         in->rank);
     }
     stride_dim_t d = {.begin = weft_infer_value(c, 1, i),
                       .end = weft_infer_value(c, 2, i),
-                      .stride = weft_infer_is_known(c, 3) ? weft_infer_value(c, 3, i) : 1,
+                      .stride = weft_infer_value(c, 3, i),
                       .begin_masked = bit(m->begin, i),
                       .end_masked = bit(m->end, i),
                       .is_shrunk = bit(m->shrink, i)};
     if (d.stride == 0) return WEFT_ERROR(INVALID_ARGUMENT, "strides[%d] must be non-zero", i);
-    if (d.is_shrunk && d.stride < 0) {
+    if (d.is_shrunk && d.stride < 0 && in->dims[dense] >= 0) {
       return WEFT_ERROR(INVALID_ARGUMENT, "only stride 1 allowed on non-range indexing.");
     }
     int64_t length = WEFT_UNKNOWN_DIM, dim = in->dims[dense];
-    if (has_values || (d.begin_masked && d.end_masked && weft_infer_is_known(c, 3))) {
+    if (has_values || (d.begin_masked && d.end_masked)) {
       WEFT_RETURN_IF_ERROR(strided_length(&d, dim, dense, &length));
     }
     dense++;
@@ -149,7 +146,7 @@ weft_status_t *weft_infer_strided_slice(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_shape_merge(&begin, &end, &begin));
   WEFT_RETURN_IF_ERROR(weft_shape_merge(&begin, &strides, &begin));
   int64_t n = begin.dims[0];
-  if (c->inputs[0].rank < 0 || n < 0) return NULL;
+  if (c->inputs[0].rank < 0 || n < 0 || !weft_infer_is_known(c, 3)) return NULL;
   if (n > 2 * WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "a slice of %" PRId64 " dimensions", n);
   masks_t m = masks_of(c);
   return strided_slice(c, &c->inputs[0], (int)n, &m, &c->outputs[0]);
@@ -176,10 +173,11 @@ weft_status_t *weft_infer_gather_v2(weft_shape_ctx_t *c) {
   const weft_shape_t *params = &c->inputs[0], *indices = &c->inputs[1];
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(params, 1, NULL));
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 2, 2));
-  int64_t batch = weft_infer_int(c, "batch_dims");
+  int64_t batch = weft_infer_int(c, "batch_dims"), least = batch < 0 ? -batch : batch;
   if (!weft_infer_is_known(c, 2)) {
-    if (params->rank >= 0 && indices->rank >= 0 && batch >= 0 && batch <= indices->rank) {
-      c->outputs[0] = weft_infer_unknown_of_rank(params->rank - 1 + indices->rank - (int)batch);
+    int64_t rank = (int64_t)params->rank + indices->rank - 1 - batch;
+    if (params->rank >= 0 && indices->rank >= 0 && rank >= 0 && rank <= WEFT_MAX_DIMS) {
+      c->outputs[0] = weft_infer_unknown_of_rank((int)rank);
     }
     return NULL;
   }
@@ -187,20 +185,17 @@ weft_status_t *weft_infer_gather_v2(weft_shape_ctx_t *c) {
   if (params->rank >= 0 && params->rank < needed) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", needed, params->rank);
   }
+  if (indices->rank >= 0 && indices->rank < least) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", least, indices->rank);
+  }
+  if (batch < 0 && indices->rank >= 0) batch += indices->rank;
+  if (params->rank >= 0 && batch >= params->rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", batch + 1, params->rank);
+  }
   if (params->rank < 0 || indices->rank < 0) return NULL;
   if (axis < 0) axis += params->rank;
-  if (batch < 0) batch += indices->rank;
-  if (batch < 0 || batch > indices->rank || batch > axis) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims (%" PRId64 ") must be less than or equal to axis (%" PRId64 ").", batch,
-                      axis);
-  }
   weft_shape_t out = WEFT_SCALAR;
-  for (int i = 0; i < (int)batch; i++) {
-    int64_t dim = 0;
-    WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(params->dims[i], indices->dims[i], &dim));
-    WEFT_RETURN_IF_ERROR(weft_infer_push(&out, dim));
-  }
-  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, params, (int)batch, (int)axis));
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, params, 0, (int)axis));
   WEFT_RETURN_IF_ERROR(weft_infer_append(&out, indices, (int)batch, indices->rank));
   WEFT_RETURN_IF_ERROR(weft_infer_append(&out, params, (int)axis + 1, params->rank));
   c->outputs[0] = out;
@@ -226,6 +221,28 @@ weft_status_t *weft_infer_gather_nd(weft_shape_ctx_t *c) {
   return weft_infer_gather_nd_shape(c, &c->inputs[0], &c->inputs[1]);
 }
 
+/* Dims [from, to) of a whole shape, as a shape. */
+static weft_shape_t part(const weft_shape_t *s, int from, int to) {
+  weft_shape_t out = {.rank = to > from ? to - from : 0};
+  for (int i = 0; i < out.rank; i++) out.dims[i] = s->dims[from + i];
+  return out;
+}
+
+/* Dims [from, end) of two shapes must match. */
+static weft_status_t *match_parts(const char *name_a, const weft_shape_t *a, int from_a, int to_a, const weft_shape_t *b,
+                                  int from_b, int to_b) {
+  weft_shape_t x = part(a, from_a, to_a), y = part(b, from_b, to_b), merged;
+  weft_status_t *why = weft_shape_merge(&x, &y, &merged);
+  if (why == NULL) return NULL;
+  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT,
+                                "Dimensions [%d,%d) of %s[shape=%s] = %s must match dimensions [%d,%d) of "
+                                "updates[shape=%s] = %s: %s",
+                                from_a, to_a, name_a, WEFT_SHAPE_TEXT(a), WEFT_SHAPE_TEXT(&x), from_b, to_b,
+                                WEFT_SHAPE_TEXT(b), WEFT_SHAPE_TEXT(&y), weft_status_message(why));
+  weft_status_free(why);
+  return s;
+}
+
 /* indices [I..., depth], updates [I..., shape[depth:]...] */
 weft_status_t *weft_infer_scatter_nd_check(const weft_shape_t *indices, const weft_shape_t *updates,
                                            const weft_shape_t *shape) {
@@ -234,28 +251,13 @@ weft_status_t *weft_infer_scatter_nd_check(const weft_shape_t *indices, const we
   int outer = indices->rank - 1;
   int64_t depth = weft_infer_dim(indices, -1);
   if (depth < 0) return NULL;
-  if (updates->rank < outer) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %d but is rank %d", outer, updates->rank);
+  if (updates->rank < outer || depth > shape->rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %d but is rank %d",
+                      updates->rank < outer ? outer : (int)(depth < INT32_MAX ? depth : INT32_MAX),
+                      updates->rank < outer ? updates->rank : shape->rank);
   }
-  for (int i = 0; i < outer; i++) {
-    int64_t a = indices->dims[i], b = updates->dims[i];
-    if (a >= 0 && b >= 0 && a != b) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Dimensions [0,%d) of indices[shape=%s] = %s must match dimensions [0,%d) of updates[shape=%s] = %s",
-                        outer, WEFT_SHAPE_TEXT(indices), WEFT_SHAPE_TEXT(indices), outer, WEFT_SHAPE_TEXT(updates),
-                        WEFT_SHAPE_TEXT(updates));
-    }
-  }
-  for (int i = outer, k = (int)depth; i < updates->rank || k < shape->rank; i++, k++) {
-    if (i < updates->rank && k < shape->rank &&
-        (updates->dims[i] < 0 || shape->dims[k] < 0 || updates->dims[i] == shape->dims[k])) {
-      continue;
-    }
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Dimensions [%" PRId64 ",%d) of input[shape=%s] must match dimensions [%d,%d) of updates[shape=%s]",
-                      depth, shape->rank, WEFT_SHAPE_TEXT(shape), outer, updates->rank, WEFT_SHAPE_TEXT(updates));
-  }
-  return NULL;
+  WEFT_RETURN_IF_ERROR(match_parts("indices", indices, 0, outer, updates, 0, outer));
+  return match_parts("input", shape, (int)depth, shape->rank, updates, outer, updates->rank);
 }
 
 weft_status_t *weft_infer_scatter_nd(weft_shape_ctx_t *c) {
@@ -278,17 +280,15 @@ weft_status_t *weft_infer_tensor_scatter(weft_shape_ctx_t *c) {
 /* ---- sets of values ---- */
 
 weft_status_t *weft_infer_unique(weft_shape_ctx_t *c) {
-  weft_shape_t in;
-  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 1, &in));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 1, NULL));
   c->outputs[0] = weft_shape_vector(WEFT_UNKNOWN_DIM);
-  c->outputs[1] = in;
+  c->outputs[1] = c->inputs[0];
   if (c->num_outputs > 2) c->outputs[2] = c->outputs[0];
   return NULL;
 }
 
 weft_status_t *weft_infer_unique_v2(weft_shape_ctx_t *c) {
   const weft_shape_t *in = &c->inputs[0];
-  weft_shape_t out = *in;
   int64_t axis = 0, indices = WEFT_UNKNOWN_DIM;
   bool has_axis = weft_infer_num_values(c, 1) == 1;
   if (has_axis) axis = weft_infer_value(c, 1, 0);
@@ -297,11 +297,8 @@ weft_status_t *weft_infer_unique_v2(weft_shape_ctx_t *c) {
     if (!has_axis) WEFT_RETURN_IF_ERROR(weft_infer_rank(in, 1, NULL));
     WEFT_RETURN_IF_ERROR(weft_infer_axis(axis, in->rank, &at));
     indices = in->dims[at];
-    out.dims[at] = WEFT_UNKNOWN_DIM;
-  } else {
-    out = weft_infer_unknown_of_rank(in->rank);
   }
-  c->outputs[0] = out;
+  c->outputs[0] = weft_infer_unknown_of_rank(in->rank);
   c->outputs[1] = weft_shape_vector(indices);
   if (c->num_outputs > 2) c->outputs[2] = weft_shape_vector(WEFT_UNKNOWN_DIM);
   return NULL;

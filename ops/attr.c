@@ -109,7 +109,7 @@ bool weft_attr_eq(const weft_attr_t *a, const weft_attr_t *b) {
 
 static weft_status_t *copy_func(weft_arena_t *arena, const weft_func_attr_t *from, const weft_func_attr_t **out) {
   weft_func_attr_t *f = weft_arena_calloc(arena, 1, sizeof *f);
-  weft_named_attr_t *attrs = weft_arena_calloc(arena, (size_t)from->num_attrs, sizeof *attrs);
+  weft_named_attr_t *attrs = weft_arena_calloc(arena, (size_t)from->num_attrs + 1, sizeof *attrs);
   if (f == NULL || attrs == NULL) return NO_MEMORY();
   f->name = weft_arena_str(arena, from->name);
   if (f->name.data == NULL) return NO_MEMORY();

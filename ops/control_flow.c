@@ -107,5 +107,3 @@ weft_status_t *weft_infer_placeholder_with_default(weft_shape_ctx_t *c) {
   c->outputs[0] = declared; /* a feed may differ from the default */
   return NULL;
 }
-
-weft_status_t *weft_infer_assert(weft_shape_ctx_t *c) { return weft_infer_scalars(c, 0, 0); }

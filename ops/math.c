@@ -5,15 +5,25 @@
 
 /* ---- elementwise ---- */
 
-weft_status_t *weft_infer_broadcast(weft_shape_ctx_t *c) {
-  const weft_attr_t *strict = weft_shape_attr(c, "incompatible_shape_error");
-  weft_status_t *s = weft_shape_broadcast(&c->inputs[0], &c->inputs[1], &c->outputs[0]);
-  if (s != NULL && strict->kind == WEFT_ATTR_BOOL && !strict->b) { /* the kernel answers with a scalar */
-    weft_status_free(s);
-    c->outputs[0] = WEFT_UNKNOWN_SHAPE;
-    return NULL;
+/* Is there an aligned pair of dims of which one is unknown and the other above 1? They may fit or not. */
+static bool may_not_fit(const weft_shape_t *a, const weft_shape_t *b) {
+  int shared = a->rank < b->rank ? a->rank : b->rank;
+  for (int i = 1; i <= shared; i++) {
+    int64_t x = a->dims[a->rank - i], y = b->dims[b->rank - i];
+    if ((x < 0 && y > 1) || (y < 0 && x > 1)) return true;
   }
-  return s;
+  return false;
+}
+
+weft_status_t *weft_infer_broadcast(weft_shape_ctx_t *c) {
+  const weft_shape_t *a = &c->inputs[0], *b = &c->inputs[1];
+  const weft_attr_t *strict = weft_shape_attr(c, "incompatible_shape_error");
+  if (strict->kind != WEFT_ATTR_BOOL || strict->b) return weft_shape_broadcast(a, b, &c->outputs[0]);
+  /* For shapes that do not fit the kernel answers with a scalar. */
+  weft_status_t *s = weft_shape_broadcast(a, b, &c->outputs[0]);
+  if (s != NULL || may_not_fit(a, b)) c->outputs[0] = WEFT_UNKNOWN_SHAPE;
+  weft_status_free(s);
+  return NULL;
 }
 
 weft_status_t *weft_infer_merged(weft_shape_ctx_t *c) {
@@ -30,6 +40,12 @@ weft_status_t *weft_infer_merged_pair(weft_shape_ctx_t *c) {
   return weft_shape_merge(&c->inputs[0], &c->inputs[1], &c->outputs[0]);
 }
 
+weft_status_t *weft_infer_like_first(weft_shape_ctx_t *c) {
+  weft_shape_t merged;
+  c->outputs[0] = c->inputs[0];
+  return weft_shape_merge(&c->inputs[0], &c->inputs[1], &merged);
+}
+
 weft_status_t *weft_infer_accumulate_n(weft_shape_ctx_t *c) {
   c->outputs[0] = weft_infer_shape(c, "shape");
   return NULL;
@@ -41,9 +57,9 @@ weft_status_t *weft_infer_select(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_shape_merge(&c->inputs[1], &c->inputs[2], &data));
   c->outputs[0] = data;
   if (cond->rank < 0 || data.rank < 0 || cond->rank == 0) return NULL;
-  if (cond->rank == 1 && data.rank != 1) { /* picks rows */
-    WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(&data, 1, NULL));
-    return weft_shape_merge_dim(data.dims[0], cond->dims[0], &c->outputs[0].dims[0]);
+  if (cond->rank == 1 && data.rank > 0) { /* picks rows */
+    weft_shape_t rows = weft_shape_vector(data.dims[0]), merged;
+    return weft_shape_merge(cond, &rows, &merged);
   }
   return weft_shape_merge(&data, cond, &c->outputs[0]);
 }
@@ -52,22 +68,6 @@ weft_status_t *weft_infer_select_v2(weft_shape_ctx_t *c) {
   weft_shape_t data;
   WEFT_RETURN_IF_ERROR(weft_shape_broadcast(&c->inputs[1], &c->inputs[2], &data));
   return weft_shape_broadcast(&c->inputs[0], &data, &c->outputs[0]);
-}
-
-weft_status_t *weft_infer_clip(weft_shape_ctx_t *c) {
-  c->outputs[0] = c->inputs[0];
-  for (int i = 1; i < 3; i++) {
-    weft_shape_t merged;
-    if (c->inputs[i].rank == 0) continue;
-    weft_status_t *s = weft_shape_merge(&c->inputs[i], &c->inputs[0], &merged);
-    if (s != NULL) {
-      weft_status_free(s);
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Outer product of min and max or shape mismatch: the bound's shape %s must be [] or %s",
-                        WEFT_SHAPE_TEXT(&c->inputs[i]), WEFT_SHAPE_TEXT(&c->inputs[0]));
-    }
-  }
-  return NULL;
 }
 
 /* ---- reductions ---- */
@@ -143,14 +143,13 @@ weft_status_t *weft_infer_segment(weft_shape_ctx_t *c) {
 
 weft_status_t *weft_infer_unsorted_segment(weft_shape_ctx_t *c) {
   const weft_shape_t *data = &c->inputs[0], *ids = &c->inputs[1];
-  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 2, 2));
   weft_shape_t merged;
+  int64_t n = 0;
+  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 2, 2));
+  if (ids->rank < 0) return NULL;
   WEFT_RETURN_IF_ERROR(weft_infer_merge_prefix(data, ids, &merged));
-  int64_t n = weft_infer_is_known(c, 2) ? weft_infer_value(c, 2, 0) : WEFT_UNKNOWN_DIM;
-  if (weft_infer_is_known(c, 2) && n < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size, given by scalar input 2, must be non-negative but is %" PRId64, n);
-  }
-  if (data->rank < 0 || ids->rank < 0) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_infer_dim_input(c, 2, &n));
+  if (data->rank < 0) return NULL;
   weft_shape_t out = weft_shape_vector(n);
   WEFT_RETURN_IF_ERROR(weft_infer_append(&out, data, ids->rank, data->rank));
   c->outputs[0] = out;
@@ -221,9 +220,11 @@ static weft_status_t *batch_matmul(weft_shape_ctx_t *c, bool broadcasts) {
   int ta = weft_infer_bool(c, "adj_x"), tb = weft_infer_bool(c, "adj_y");
   int64_t inner = 0;
   weft_shape_t batch_a = batch_of(&a), batch_b = batch_of(&b);
+  int64_t inner_a = weft_infer_dim(&a, ta ? -2 : -1), inner_b = weft_infer_dim(&b, tb ? -1 : -2);
+  if (broadcasts) WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(inner_a, inner_b, &inner));
   WEFT_RETURN_IF_ERROR(broadcasts ? weft_shape_broadcast(&batch_a, &batch_b, &out)
                                   : weft_shape_merge(&batch_a, &batch_b, &out));
-  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(weft_infer_dim(&a, ta ? -2 : -1), weft_infer_dim(&b, tb ? -1 : -2), &inner));
+  WEFT_RETURN_IF_ERROR(weft_shape_merge_dim(inner_a, inner_b, &inner));
   WEFT_RETURN_IF_ERROR(weft_infer_push(&out, weft_infer_dim(&a, ta ? -1 : -2)));
   WEFT_RETURN_IF_ERROR(weft_infer_push(&out, weft_infer_dim(&b, tb ? -2 : -1)));
   c->outputs[0] = out;

@@ -47,13 +47,15 @@ weft_status_t *weft_infer_bias_add_grad(weft_shape_ctx_t *c) {
 weft_status_t *weft_infer_cross_entropy(weft_shape_ctx_t *c) {
   weft_shape_t in;
   const weft_shape_t *a = &c->inputs[0], *b = &c->inputs[1];
-  if (a->rank >= 0 && b->rank >= 0) {
+  weft_status_t *s = weft_infer_rank(a, 2, &in);
+  if (s == NULL) s = weft_shape_merge(&in, b, &in);
+  if (s != NULL) { /* not equal, but one may broadcast to the other */
+    weft_status_free(s);
     WEFT_RETURN_IF_ERROR(weft_shape_broadcast(a, b, &in));
+    if (in.rank < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be broadcasted with rank 2, but is rank is unknown.");
     if (in.rank != 2) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be broadcasted with rank 2, but is rank %d", in.rank);
     }
-  } else {
-    in = weft_infer_unknown_of_rank(2);
   }
   c->outputs[0] = weft_shape_vector(in.dims[0]);
   c->outputs[1] = in;
@@ -88,13 +90,7 @@ weft_status_t *weft_infer_top_k(weft_shape_ctx_t *c) {
   if (c->num_inputs == 1) {
     k = weft_infer_int(c, "k");
   } else {
-    WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 1));
-    if (weft_infer_is_known(c, 1)) {
-      k = weft_infer_value(c, 1, 0);
-      if (k < 0) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size, given by scalar input 1, must be non-negative but is %" PRId64, k);
-      }
-    }
+    WEFT_RETURN_IF_ERROR(weft_infer_dim_input(c, 1, &k));
   }
   if (in.rank < 0) return NULL;
   int64_t last = weft_infer_dim(&in, -1);
@@ -135,7 +131,6 @@ weft_status_t *weft_infer_batch_norm(weft_shape_ctx_t *c) {
   x.dims[at] = channels;
   c->outputs[0] = x;
   for (int i = 1; i < 5; i++) c->outputs[i] = weft_shape_vector(channels);
-  if (c->num_outputs > 5) c->outputs[5] = weft_shape_vector(WEFT_UNKNOWN_DIM);
   return NULL;
 }
 
@@ -161,15 +156,29 @@ weft_status_t *weft_infer_batch_norm_grad(weft_shape_ctx_t *c) {
 
 /* ---- convolution ---- */
 
-static weft_status_t *check_length(const weft_shape_ctx_t *c, const char *name, int wanted, const char *message) {
+/* "Pooling requires the stride attribute to contain 4 values, but got: 3" */
+static weft_status_t *check_four(const weft_shape_ctx_t *c, const char *name, const char *op, const char *word) {
   int n = weft_infer_list_length(c, name);
-  return n == wanted ? NULL : WEFT_ERROR(INVALID_ARGUMENT, message, wanted, n);
+  if (n == 4) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s requires the %s attribute to contain 4 values, but got: %d", op, word, n);
+}
+
+/* Without padding a window that is larger than what it slides over is an error here; a kernel gives nothing. */
+static weft_status_t *check_window(weft_str_t padding, int64_t in, int64_t window, int64_t dilation) {
+  if (!weft_str_is(padding, "VALID") || in < 0 || window <= 0 || dilation < 1) return NULL;
+  int64_t extent = 0;
+  if (__builtin_mul_overflow(window - 1, dilation, &extent) || extent + 1 > in) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64,
+                      extent + 1, in);
+  }
+  return NULL;
 }
 
 /* Output size of spatial dim i: in -> out, by strides, dilations and padding of the node. */
 static weft_status_t *window(const weft_shape_ctx_t *c, const layout_t *at, int i, int64_t in, int64_t size,
                              int64_t *out) {
   int dim = at->space + i;
+  WEFT_RETURN_IF_ERROR(check_window(weft_infer_str(c, "padding"), in, size, weft_infer_list_int(c, "dilations", dim, 1)));
   return weft_window_size(in, size, weft_infer_list_int(c, "dilations", dim, 1),
                           weft_infer_list_int(c, "strides", dim, 1), weft_infer_str(c, "padding"),
                           weft_infer_list_int(c, "explicit_paddings", 2 * dim, 0),
@@ -196,12 +205,15 @@ static weft_status_t *check_explicit_paddings(const weft_shape_ctx_t *c) {
 weft_status_t *weft_infer_conv2d(weft_shape_ctx_t *c) {
   weft_shape_t in, filter;
   layout_t at = layout_of(c, 2);
-  WEFT_RETURN_IF_ERROR(check_length(c, "strides", 4,
-                                    "Conv2D requires the stride attribute to contain %d values, but got: %d"));
-  WEFT_RETURN_IF_ERROR(check_length(c, "dilations", 4,
-                                    "Conv2D requires the dilation attribute to contain %d values, but got: %d"));
-  if (c->inputs[0].rank < 0 || c->inputs[1].rank < 0) {
-    c->outputs[0] = weft_infer_unknown_of_rank(4);
+  if (weft_infer_list_length(c, "dilations") != 4) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Conv2D requires the dilation attribute to contain 4 values, but got: %d",
+                      weft_infer_list_length(c, "dilations"));
+  }
+  if (weft_infer_list_length(c, "strides") != 4) {
+    weft_str_t format = weft_infer_str(c, "data_format");
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Conv2D on data format %.*s requires the stride attribute to contain 4 values, but got: %d",
+                      WEFT_STR_ARGS(format), weft_infer_list_length(c, "strides"));
   }
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, &in));
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 4, &filter));
@@ -233,8 +245,7 @@ weft_status_t *weft_infer_conv2d(weft_shape_ctx_t *c) {
 weft_status_t *weft_infer_depthwise(weft_shape_ctx_t *c) {
   weft_shape_t in, filter;
   layout_t at = layout_of(c, 2);
-  WEFT_RETURN_IF_ERROR(check_length(c, "strides", 4,
-                                    "DepthwiseConv2D requires the stride attribute to contain %d values, but got: %d"));
+  WEFT_RETURN_IF_ERROR(check_four(c, "strides", "DepthwiseConv2D", "stride"));
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, &in));
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 4, &filter));
   int64_t depth = 0;
@@ -257,12 +268,27 @@ static weft_status_t *rank4_from(weft_shape_ctx_t *c, int i) {
 }
 
 weft_status_t *weft_infer_conv_backprop_input(weft_shape_ctx_t *c) {
-  if (c->inputs[0].rank == 1 && c->inputs[0].dims[0] == 2) { /* only the spatial dims are given */
-    c->outputs[0] = weft_infer_unknown_of_rank(4);
-    return NULL;
+  weft_shape_t sizes, filter, out_backprop, given;
+  layout_t at = layout_of(c, 2);
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 1, &sizes));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 4, &filter));
+  WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 2, 4, &out_backprop));
+  WEFT_RETURN_IF_ERROR(weft_shape_from_input(c, 0, &given));
+  if (given.rank >= 0 && given.rank != 2 && given.rank != 4) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Conv2DBackpropInput requires input_sizes to contain 4 values or 2 values, but got: %d",
+                      given.rank);
   }
-  return rank4_from(c, 0);
+  weft_shape_t out = weft_infer_unknown_of_rank(4);
+  if (given.rank == 4) out = given;
+  if (given.rank == 2) { /* only the spatial dims */
+    for (int i = 0; i < 2; i++) out.dims[at.space + i] = given.dims[i];
+    out.dims[at.channel] = filter.dims[2];
+  }
+  c->outputs[0] = out;
+  return weft_shape_merge_dim(out.dims[0], out_backprop.dims[0], &c->outputs[0].dims[0]);
 }
+
+weft_status_t *weft_infer_depthwise_backprop_input(weft_shape_ctx_t *c) { return rank4_from(c, 0); }
 
 weft_status_t *weft_infer_conv_backprop_filter(weft_shape_ctx_t *c) { return rank4_from(c, 1); }
 
@@ -278,6 +304,7 @@ static weft_status_t *pool(weft_shape_ctx_t *c, const int64_t *ksize, const int6
   for (int i = 0; i < 2; i++) {
     int dim = at.space + i;
     if (ksize[dim] <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Sliding window ksize for dimension %d must be positive, but got %" PRId64, dim, ksize[dim]);
+    WEFT_RETURN_IF_ERROR(check_window(weft_infer_str(c, "padding"), in.dims[dim], ksize[dim], 1));
     WEFT_RETURN_IF_ERROR(weft_window_size(in.dims[dim], ksize[dim], 1, strides[dim], weft_infer_str(c, "padding"),
                                           weft_infer_list_int(c, "explicit_paddings", 2 * dim, 0),
                                           weft_infer_list_int(c, "explicit_paddings", 2 * dim + 1, 0), &out.dims[dim],
@@ -291,8 +318,8 @@ static weft_status_t *pool(weft_shape_ctx_t *c, const int64_t *ksize, const int6
 
 weft_status_t *weft_infer_pool(weft_shape_ctx_t *c) {
   int64_t ksize[4], strides[4];
-  WEFT_RETURN_IF_ERROR(check_length(c, "strides", 4, "Pooling requires the stride attribute to contain %d values, but got: %d"));
-  WEFT_RETURN_IF_ERROR(check_length(c, "ksize", 4, "Pooling requires the ksize attribute to contain %d values, but got: %d"));
+  WEFT_RETURN_IF_ERROR(check_four(c, "strides", "Pooling", "stride"));
+  WEFT_RETURN_IF_ERROR(check_four(c, "ksize", "Pooling", "ksize"));
   for (int i = 0; i < 4; i++) {
     ksize[i] = weft_infer_list_int(c, "ksize", i, 1);
     strides[i] = weft_infer_list_int(c, "strides", i, 1);
@@ -313,9 +340,7 @@ weft_status_t *weft_infer_pool_v2(weft_shape_ctx_t *c) {
     WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, i, 1, &v));
     WEFT_RETURN_IF_ERROR(weft_infer_dim_is(v.dims[0], 4));
     if (weft_infer_is_known(c, i)) continue;
-    WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, NULL));
-    c->outputs[0] = weft_infer_unknown_of_rank(4);
-    return NULL;
+    return weft_shape_with_rank(c, 0, 4, NULL);
   }
   for (int i = 0; i < 4; i++) {
     ksize[i] = weft_infer_value(c, 1, i);

@@ -147,7 +147,7 @@ weft_status_t *weft_op_arg_types(weft_arena_t *arena, const weft_arg_def_t *args
     total += n;
   }
   if (total > MAX_REPEATED) return WEFT_ERROR(INVALID_ARGUMENT, "a node with %" PRId64 " inputs or outputs", total);
-  int *types = weft_arena_calloc(arena, (size_t)total, sizeof *types);
+  int *types = weft_arena_calloc(arena, (size_t)total + 1, sizeof *types);
   if (types == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "listing %" PRId64 " types", total);
   int at = 0;
   for (int i = 0; i < num_args; i++) {

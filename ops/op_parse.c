@@ -327,9 +327,9 @@ static weft_status_t *parse_attrs(cursor_t *c, weft_op_def_t *op) {
     }
     n++;
   }
-  weft_attr_def_t *list = NULL;
+  weft_attr_def_t *list = NULL; /* one longer: it may be empty, and NULL means no memory */
   if (s == NULL) {
-    list = weft_arena_calloc(c->arena, (size_t)n, sizeof *list);
+    list = weft_arena_calloc(c->arena, (size_t)n + 1, sizeof *list);
     if (list == NULL) s = no_memory(c);
   }
   if (s != NULL) {
@@ -385,7 +385,7 @@ static weft_status_t *parse_args(cursor_t *c, const weft_op_def_t *op, const cha
     args[n] = (weft_arg_def_t){.kind = WEFT_ARG_FIXED};
     WEFT_RETURN_IF_ERROR(expect_arg(c, op, &args[n++]));
   }
-  weft_arg_def_t *list = weft_arena_calloc(c->arena, (size_t)n, sizeof *list);
+  weft_arg_def_t *list = weft_arena_calloc(c->arena, (size_t)n + 1, sizeof *list); /* it may be empty */
   if (list == NULL) return no_memory(c);
   memcpy(list, args, (size_t)n * sizeof *list);
   *out = list;

@@ -164,6 +164,21 @@ weft_status_t *weft_infer_scalars(weft_shape_ctx_t *c, int first, int last) {
   return NULL;
 }
 
+weft_status_t *weft_infer_dim_input(const weft_shape_ctx_t *c, int i, int64_t *out) {
+  if (c->inputs[i].rank > 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input must be scalar but has rank %d", c->inputs[i].rank);
+  }
+  *out = WEFT_UNKNOWN_DIM;
+  if (weft_infer_num_values(c, i) != 1) return NULL;
+  int64_t dim = weft_infer_value(c, i, 0);
+  if (dim < 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size, given by scalar input %d, must be non-negative but is %" PRId64,
+                      i, dim);
+  }
+  *out = dim;
+  return NULL;
+}
+
 weft_status_t *weft_infer_dim_is(int64_t dim, int64_t wanted) {
   if (dim < 0 || dim == wanted) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "Dimension must be %" PRId64 " but is %" PRId64, wanted, dim);
@@ -310,6 +325,7 @@ weft_status_t *weft_window_size(int64_t in, int64_t window, int64_t dilation, in
   if (stride <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Stride must be > 0, but got %" PRId64, stride);
   if (dilation < 1) return WEFT_ERROR(INVALID_ARGUMENT, "Dilation rate must be >= 1, but got %" PRId64, dilation);
   bool is_valid = weft_str_is(padding, "VALID"), is_explicit = weft_str_is(padding, "EXPLICIT");
+  if (in >= 0 && window < 0 && !is_valid && !is_explicit) size = in / stride + (in % stride != 0);
   if (in >= 0 && window >= 0) {
     if (__builtin_mul_overflow(window - 1, dilation, &extent) || __builtin_add_overflow(extent, 1, &extent)) {
       return WEFT_ERROR(INVALID_ARGUMENT, "a window of %" PRId64 " with dilation %" PRId64 " is too large", window,

@@ -216,7 +216,13 @@ weft_status_t *weft_infer_list_concat(weft_shape_ctx_t *c) {
 /* ---- random numbers ---- */
 
 weft_status_t *weft_infer_random_int(weft_shape_ctx_t *c) {
-  WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 2));
+  static const char *const names[] = {"minval", "maxval"};
+  for (int i = 1; i < 3; i++) {
+    if (c->inputs[i].rank > 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar; got a tensor of shape %s", names[i - 1],
+                        WEFT_SHAPE_TEXT(&c->inputs[i]));
+    }
+  }
   return weft_infer_from_input0(c);
 }
 
@@ -269,13 +275,14 @@ weft_status_t *weft_infer_scalars_to_scalar(weft_shape_ctx_t *c) {
 
 weft_status_t *weft_infer_string_join(weft_shape_ctx_t *c) {
   weft_shape_t out = WEFT_SCALAR;
+  bool is_unknown = false;
   for (int i = 0; i < c->num_inputs; i++) {
-    if (c->inputs[i].rank < 0) return NULL;
-    if (c->inputs[i].rank == 0) continue;
+    if (c->inputs[i].rank < 0) is_unknown = true;
+    if (c->inputs[i].rank <= 0) continue;
     if (out.rank == 0) out = c->inputs[i];
     WEFT_RETURN_IF_ERROR(weft_shape_merge(&out, &c->inputs[i], &out));
   }
-  c->outputs[0] = out;
+  c->outputs[0] = is_unknown && out.rank == 0 ? WEFT_UNKNOWN_SHAPE : out;
   return NULL;
 }
 
@@ -302,11 +309,10 @@ weft_status_t *weft_infer_save(weft_shape_ctx_t *c) {
 /* "4,3 0,2:-" and the like declare a slice's shape in constants; without one nothing is known of a checkpoint. */
 weft_status_t *weft_infer_restore(weft_shape_ctx_t *c) {
   weft_shape_t names, slices;
-  int64_t n = 0;
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 0, 0));
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &names));
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 2, 1, &slices));
-  return weft_shape_merge_dim(names.dims[0], slices.dims[0], &n);
+  return weft_shape_merge(&names, &slices, &names);
 }
 
 weft_status_t *weft_infer_merge_checkpoints(weft_shape_ctx_t *c) {

@@ -126,8 +126,11 @@ weft_status_t *weft_infer_apply(weft_shape_ctx_t *c) {
       WEFT_RETURN_IF_ERROR(weft_shape_merge(&variable, &slot, &variable));
     } else if (i == grad) {
       bool is_sparse = i + 1 < c->num_inputs && weft_str_is(c->op->inputs[i + 1].name, "indices");
-      WEFT_RETURN_IF_ERROR(is_sparse ? merge_rows(&c->inputs[i], &c->inputs[i + 1], &variable)
-                                     : weft_shape_merge(&variable, &c->inputs[i], &variable));
+      /* TensorFlow leaves the gradient of a variable behind a handle to the kernel, but for plain descent. */
+      bool is_checked = c->input_types[0] != WEFT_RESOURCE || c->num_inputs == 3;
+      weft_shape_t gradient = is_checked ? c->inputs[i] : WEFT_UNKNOWN_SHAPE;
+      WEFT_RETURN_IF_ERROR(is_sparse ? merge_rows(&gradient, &c->inputs[i + 1], &variable)
+                                     : weft_shape_merge(&variable, &gradient, &variable));
       if (is_sparse) i++;
     } else {
       WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, i, i));
