@@ -23,8 +23,14 @@ def shapes():
     yield C("Rank", x(2, 1, 1))
     yield C("Rank", x(), label="scalar")
     yield C("ShapeN", [x(2), x(), x(0, 4)], out_type=tf.int64)
-    for label, shape in {"plain": [6], "infer": [2, -1, 3], "scalar": [], "bad": [7], "two-infer": [-1, -1],
-                         "negative": [-2, 3]}.items():
+    for label, shape in {
+        "plain": [6],
+        "infer": [2, -1, 3],
+        "scalar": [],
+        "bad": [7],
+        "two-infer": [-1, -1],
+        "negative": [-2, 3],
+    }.items():
         value = x(1) if label == "scalar" else x(12) if label == "infer" else x(2, 3)
         yield C("Reshape", value, I32(shape), label=label)
     yield C("Reshape", x(0, 3), I64([-1, 3]), label="empty")
@@ -98,25 +104,41 @@ def slices():
     for begin, size in (([0, 1], [2, 2]), ([1, 0], [-1, -1]), ([2, 3], [0, 0]), ([1, 1], [2, 3]), ([-1, 0], [1, 1])):
         yield C("Slice", x(2, 3), I32(begin), I32(size), label=f"{begin}-{size}")
     yield C("Slice", x(4, dtype=tf.string), I64([1]), I64([2]), label="string")
-    masks = [("all", [0, 0, 0], [2, 3, 4], [1, 1, 1], {}),
-             ("steps", [0, 2, 3], [2, 0, -5], [1, -1, -2], {}),
-             ("masks", [1, 1, 1], [1, 1, 1], [1, 1, 2], dict(begin_mask=5, end_mask=6)),
-             ("negative", [-1, -3, 0], [9, -1, 2], [1, 1, 1], {}),
-             ("ellipsis", [0, 1], [0, 3], [1, 1], dict(ellipsis_mask=1)),
-             ("new-axis", [0, 0, 1], [0, 0, 2], [1, 1, 1], dict(new_axis_mask=3)),
-             ("shrink", [1, -1], [2, 0], [1, 1], dict(shrink_axis_mask=3)),
-             ("mixed", [0, 0, 0, 1], [0, 0, 0, 2], [1, 1, 1, 1],
-              dict(ellipsis_mask=2, new_axis_mask=4, shrink_axis_mask=8)),
-             ("empty", [1, 2, 0], [1, 0, 4], [1, 1, 1], {}),
-             ("beyond", [0, 0, 0], [100, 100, 100], [1, 2, 3], {})]
+    masks = [
+        ("all", [0, 0, 0], [2, 3, 4], [1, 1, 1], {}),
+        ("steps", [0, 2, 3], [2, 0, -5], [1, -1, -2], {}),
+        ("masks", [1, 1, 1], [1, 1, 1], [1, 1, 2], dict(begin_mask=5, end_mask=6)),
+        ("negative", [-1, -3, 0], [9, -1, 2], [1, 1, 1], {}),
+        ("ellipsis", [0, 1], [0, 3], [1, 1], dict(ellipsis_mask=1)),
+        ("new-axis", [0, 0, 1], [0, 0, 2], [1, 1, 1], dict(new_axis_mask=3)),
+        ("shrink", [1, -1], [2, 0], [1, 1], dict(shrink_axis_mask=3)),
+        (
+            "mixed",
+            [0, 0, 0, 1],
+            [0, 0, 0, 2],
+            [1, 1, 1, 1],
+            dict(ellipsis_mask=2, new_axis_mask=4, shrink_axis_mask=8),
+        ),
+        ("empty", [1, 2, 0], [1, 0, 4], [1, 1, 1], {}),
+        ("beyond", [0, 0, 0], [100, 100, 100], [1, 2, 3], {}),
+    ]
     for label, begin, end, strides, attrs in masks:
         for index in (I32, I64):
-            yield C("StridedSlice", x(2, 3, 4), index(begin), index(end), index(strides),
-                    label=f"{label}-{index.__name__}", **attrs)
+            yield C(
+                "StridedSlice",
+                x(2, 3, 4),
+                index(begin),
+                index(end),
+                index(strides),
+                label=f"{label}-{index.__name__}",
+                **attrs,
+            )
     for label, begin, end, strides, attrs in masks:
         with tf.Graph().as_default():
             shape = tf.raw_ops.StridedSlice(input=x(2, 3, 4), begin=begin, end=end, strides=strides, **attrs).shape
-        yield C("StridedSliceGrad", I32([2, 3, 4]), I32(begin), I32(end), I32(strides), x(*shape), label=label, **attrs)
+        yield C(
+            "StridedSliceGrad", I32([2, 3, 4]), I32(begin), I32(end), I32(strides), x(*shape), label=label, **attrs
+        )
     yield C("StridedSlice", x(2, 3), I32([0]), I32([1]), I32([0]), label="zero-stride")
     yield C("StridedSlice", x(2, 3), I32([5]), I32([6]), I32([1]), shrink_axis_mask=1, label="shrink-out-of-range")
     yield C("StridedSlice", x(3), I32([0, 0]), I32([1, 1]), I32([1, 1]), label="too-many")
@@ -146,7 +168,9 @@ def gathers():
         yield C("GatherV2", x(4, 3, dtype=dtype), I32([3, 0, 0]), I32(0), label=dtype.name)
         yield C("GatherNd", x(4, 3, dtype=dtype), I32([[3, 2], [0, 1]]), label=dtype.name)
         yield C("Select", np.array([True, False]), x(2, dtype=dtype), x(2, dtype=dtype, seed=1), label=dtype.name)
-        yield C("SelectV2", np.array([[True], [False]]), x(2, dtype=dtype), x(2, 2, dtype=dtype, seed=1), label=dtype.name)
+        yield C(
+            "SelectV2", np.array([[True], [False]]), x(2, dtype=dtype), x(2, 2, dtype=dtype, seed=1), label=dtype.name
+        )
         yield C("Fill", I32([2, 3]), x(dtype=dtype), label=dtype.name)
     p = x(3, 4, 5)
     yield C("Gather", p, I64([[2, 0]]))
@@ -179,8 +203,13 @@ def gathers():
     yield C("Where", np.array(True), label="scalar")
     for ids in (I32, I64):
         for dtype in (tf.float32, tf.int64, tf.complex64):
-            yield C("UnsortedSegmentSum", x(4, 2, dtype=dtype), ids([2, 0, -1, 2]), I32(3),
-                    label=f"{dtype.name}-{ids.__name__}")
+            yield C(
+                "UnsortedSegmentSum",
+                x(4, 2, dtype=dtype),
+                ids([2, 0, -1, 2]),
+                I32(3),
+                label=f"{dtype.name}-{ids.__name__}",
+            )
     yield C("UnsortedSegmentSum", x(2, 2, 3), I32([[0, 1], [1, 0]]), I64(2), label="matrix-ids")
     yield C("UnsortedSegmentSum", x(0, 2), I32([]), I32(2), label="empty")
     yield C("UnsortedSegmentSum", x(2), I32([0, 3]), I32(3), label="out-of-range")
@@ -209,8 +238,11 @@ def makers():
     yield C("OneHot", I32([1]), -1, np.float32(1), np.float32(0), label="negative-depth")
     yield C("Empty", I32([2, 3]), dtype=tf.float32, init=True)
     for dtype in (tf.int32, tf.string, tf.float32, tf.int64):
-        v = np.array([b"b", b"a", b"b"], object) if dtype == tf.string else np.array([5, 1, 5, 3, 1]).astype(
-            dtype.as_numpy_dtype)
+        v = (
+            np.array([b"b", b"a", b"b"], object)
+            if dtype == tf.string
+            else np.array([5, 1, 5, 3, 1]).astype(dtype.as_numpy_dtype)
+        )
         yield C("Unique", v, label=dtype.name)
     yield C("Unique", I32([]), out_idx=tf.int64, label="empty")
     yield C("Unique", x(2, 2), label="matrix")

@@ -20,8 +20,14 @@ NO_BROADCAST = """SigmoidGrad TanhGrad ReluGrad Relu6Grad EluGrad SeluGrad Softp
 SqrtGrad RsqrtGrad ReciprocalGrad InvGrad ApproximateEqual""".split()
 
 DIVISIONS = {"Div", "RealDiv", "FloorDiv", "TruncateDiv", "FloorMod", "Mod", "TruncateMod"}
-SHAPE_PAIRS = {"same": ((2, 3), (2, 3)), "broadcast": ((3, 1), (1, 4)), "scalar": ((), (5,)), "empty": ((0, 2), (1, 2)),
-               "rank5": ((2, 1, 3, 1, 2), (1, 2, 1, 2, 1)), "row": ((4, 3), (3,))}
+SHAPE_PAIRS = {
+    "same": ((2, 3), (2, 3)),
+    "broadcast": ((3, 1), (1, 4)),
+    "scalar": ((), (5,)),
+    "empty": ((0, 2), (1, 2)),
+    "rank5": ((2, 1, 3, 1, 2), (1, 2, 1, 2, 1)),
+    "row": ((4, 3), (3,)),
+}
 LOOSE = {"Lgamma": 1e-4, "Digamma": 1e-4, "Tan": 1e-4, "Pow": 1e-4, "Sinh": 1e-4, "Cosh": 1e-4, "Atanh": 1e-4}
 
 
@@ -121,8 +127,14 @@ def reductions():
         yield C(op, f[:0], np.int32([1]), label="empty-result")
         yield C(op, np.float32(3.0), np.int32([]), label="of-scalar")
         yield C(op, np.float32([1.0, NAN, INF]), np.int32([0]), label="nan")
-        yield C(op, sample(tf.float32, (300, 700), 2) / 10.0 if op != "Prod" else np.full((30, 70), 1.001, np.float32),
-                np.int32([0, 1]), label="large", rtol=1e-4, atol=1e-3)
+        yield C(
+            op,
+            sample(tf.float32, (300, 700), 2) / 10.0 if op != "Prod" else np.full((30, 70), 1.001, np.float32),
+            np.int32([0, 1]),
+            label="large",
+            rtol=1e-4,
+            atol=1e-3,
+        )
         yield C(op, f, np.int32([2]), label="axis-out-of-range")
         yield C(op, f, np.int32([0, 0]), label="axis-twice")
     for op in ("All", "Any"):
@@ -140,8 +152,14 @@ def reductions():
     for op in ("Cumsum", "Cumprod"):
         for exclusive in (False, True):
             for reverse in (False, True):
-                yield C(op, sample(tf.float32, (3, 4), 7), np.int32(1), exclusive=exclusive, reverse=reverse,
-                        label=f"{'exclusive' if exclusive else 'plain'}-{'reverse' if reverse else 'forward'}")
+                yield C(
+                    op,
+                    sample(tf.float32, (3, 4), 7),
+                    np.int32(1),
+                    exclusive=exclusive,
+                    reverse=reverse,
+                    label=f"{'exclusive' if exclusive else 'plain'}-{'reverse' if reverse else 'forward'}",
+                )
         yield C(op, np.int32([[1, 2], [3, 4]]), np.int32(-2), label="int")
         yield C(op, np.zeros((0, 2), np.float32), np.int32(0), label="empty")
         yield C(op, np.zeros((2,), np.float32), np.int32(1), label="axis-out-of-range")

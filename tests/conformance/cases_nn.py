@@ -22,8 +22,14 @@ def products():
     for ta, tb in itertools.product((False, True), repeat=2):
         a, b = x(*((5, 3) if ta else (3, 5))), x(*((2, 5) if tb else (5, 2)), seed=1)
         for dtype in (F, tf.float64, tf.complex64):
-            yield C("MatMul", a.astype(dtype.as_numpy_dtype), b.astype(dtype.as_numpy_dtype), transpose_a=ta,
-                    transpose_b=tb, label=f"{dtype.name}-{'t' if ta else 'n'}{'t' if tb else 'n'}")
+            yield C(
+                "MatMul",
+                a.astype(dtype.as_numpy_dtype),
+                b.astype(dtype.as_numpy_dtype),
+                transpose_a=ta,
+                transpose_b=tb,
+                label=f"{dtype.name}-{'t' if ta else 'n'}{'t' if tb else 'n'}",
+            )
     for m, k, n in ((1, 1, 1), (1, 64, 1), (130, 70, 50), (0, 3, 2), (2, 3, 0), (2, 0, 3), (1, 300, 17), (33, 1, 9)):
         yield C("MatMul", x(m, k), x(k, n, seed=1), label=f"{m}x{k}x{n}", rtol=1e-4, atol=1e-4)
     yield C("MatMul", x(2, 3), x(2, 3), label="mismatch")
@@ -52,9 +58,16 @@ CONVOLUTIONS = {
     "stride-over-kernel": ((1, 7, 7, 2), (1, 1, 2, 3), dict(strides=[1, 3, 3, 1], padding="SAME")),
     "unequal-strides": ((1, 8, 8, 1), (3, 3, 1, 2), dict(strides=[1, 2, 1, 1], padding="VALID")),
     "dilated": ((1, 9, 9, 2), (3, 3, 2, 2), dict(strides=[1, 1, 1, 1], padding="SAME", dilations=[1, 2, 2, 1])),
-    "dilated-valid": ((1, 9, 9, 2), (3, 3, 2, 2), dict(strides=[1, 1, 1, 1], padding="VALID", dilations=[1, 3, 2, 1])),
-    "explicit": ((1, 5, 5, 2), (3, 3, 2, 2), dict(strides=[1, 1, 1, 1], padding="EXPLICIT",
-                                                  explicit_paddings=[0, 0, 2, 1, 0, 3, 0, 0])),
+    "dilated-valid": (
+        (1, 9, 9, 2),
+        (3, 3, 2, 2),
+        dict(strides=[1, 1, 1, 1], padding="VALID", dilations=[1, 3, 2, 1]),
+    ),
+    "explicit": (
+        (1, 5, 5, 2),
+        (3, 3, 2, 2),
+        dict(strides=[1, 1, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 2, 1, 0, 3, 0, 0]),
+    ),
     "one-by-one": ((2, 4, 4, 5), (1, 1, 5, 7), dict(strides=[1, 1, 1, 1], padding="VALID")),
     "whole": ((2, 4, 4, 3), (4, 4, 3, 2), dict(strides=[1, 1, 1, 1], padding="VALID")),
     "empty-batch": ((0, 5, 5, 2), (3, 3, 2, 2), dict(strides=[1, 1, 1, 1], padding="SAME")),
@@ -80,13 +93,25 @@ def convolutions():
     yield C("Conv2D", x(1, 5, 5, 3), x(3, 3, 2, 4), strides=[1, 1, 1, 1], padding="SAME", label="depth-mismatch")
     yield C("Conv2D", x(5, 5, 3), x(3, 3, 3, 4), strides=[1, 1, 1, 1], padding="SAME", label="rank3")
     yield C("Conv2D", x(1, 2, 2, 1), x(3, 3, 1, 1), strides=[1, 1, 1, 1], padding="VALID", label="kernel-too-large")
-    yield C("Conv2DBackpropInput", I32([1, 5, 5, 2]), x(3, 3, 2, 4), x(1, 9, 9, 4), strides=[1, 1, 1, 1],
-            padding="SAME", label="mismatch")
+    yield C(
+        "Conv2DBackpropInput",
+        I32([1, 5, 5, 2]),
+        x(3, 3, 2, 4),
+        x(1, 9, 9, 4),
+        strides=[1, 1, 1, 1],
+        padding="SAME",
+        label="mismatch",
+    )
 
 
-POOLS = {"valid": ((2, 6, 6, 3), 2, 2, "VALID"), "same": ((1, 5, 5, 2), 2, 2, "SAME"), "overlap": ((1, 7, 7, 2), 3, 2, "SAME"),
-         "overlap-valid": ((1, 7, 7, 2), 3, 1, "VALID"), "stride-over-kernel": ((1, 6, 6, 1), 1, 2, "SAME"),
-         "empty": ((0, 4, 4, 1), 2, 2, "SAME")}
+POOLS = {
+    "valid": ((2, 6, 6, 3), 2, 2, "VALID"),
+    "same": ((1, 5, 5, 2), 2, 2, "SAME"),
+    "overlap": ((1, 7, 7, 2), 3, 2, "SAME"),
+    "overlap-valid": ((1, 7, 7, 2), 3, 1, "VALID"),
+    "stride-over-kernel": ((1, 6, 6, 1), 1, 2, "SAME"),
+    "empty": ((0, 4, 4, 1), 2, 2, "SAME"),
+}
 
 
 def pools():
@@ -114,15 +139,29 @@ def pools():
 
 def normalisation():
     image = x(3, 4, 5, 2) * 2.0 + 1.0
-    scale, offset, mean, variance = np.float32([1.5, 0.5]), np.float32([0.1, -1]), x(2, seed=3), np.float32([0.7, 2.0])
+    scale, offset, mean, variance = (
+        np.float32([1.5, 0.5]),
+        np.float32([0.1, -1]),
+        x(2, seed=3),
+        np.float32([0.7, 2.0]),
+    )
     none = np.zeros(0, np.float32)
     loose = dict(rtol=1e-4, atol=1e-4)
     for op in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"):
         yield C(op, image, scale, offset, none, none, is_training=True, epsilon=0.01, label="training", **loose)
-        yield C(op, image, scale, offset, mean, variance, is_training=False, label="inference", outputs=3,
-                **loose)
-        yield C(op, image, scale, offset, mean, variance, is_training=True, exponential_avg_factor=0.3, label="moving",
-                **loose)
+        yield C(op, image, scale, offset, mean, variance, is_training=False, label="inference", outputs=3, **loose)
+        yield C(
+            op,
+            image,
+            scale,
+            offset,
+            mean,
+            variance,
+            is_training=True,
+            exponential_avg_factor=0.3,
+            label="moving",
+            **loose,
+        )
         yield C(op, image, np.float32([1.0]), offset, none, none, label="mismatch")
     back = x(3, 4, 5, 2, seed=7)
     saved = image.mean((0, 1, 2)), image.var((0, 1, 2))
@@ -131,8 +170,15 @@ def normalisation():
         yield C(op, back, image, scale, *saved, *more, is_training=True, epsilon=0.01, label="training", **loose)
         yield C(op, back, image, scale, mean, variance, *more, is_training=False, label="inference", **loose)
     yield C("LRN", x(2, 3, 3, 7), depth_radius=2, bias=1.5, alpha=0.3, beta=0.6)
-    yield C("LRNGrad", x(1, 2, 2, 5, seed=1), x(1, 2, 2, 5), np.abs(x(1, 2, 2, 5, seed=2)) + 0.5, depth_radius=2, alpha=0.3,
-            **loose)
+    yield C(
+        "LRNGrad",
+        x(1, 2, 2, 5, seed=1),
+        x(1, 2, 2, 5),
+        np.abs(x(1, 2, 2, 5, seed=2)) + 0.5,
+        depth_radius=2,
+        alpha=0.3,
+        **loose,
+    )
 
 
 def losses():

@@ -33,13 +33,25 @@ def cases():
     yield C("AsString", np.int32([5, -5]), width=6, fill="-", label="left")
     yield C("AsString", np.int32([5, -5]), width=4, fill="+", label="signed")
     words = s("a", "b", "c", "d", "e", "f", shape=(2, 3))
-    for label, axes in (("rows", [1]), ("columns", [0]), ("both", [0, 1]), ("other-order", [1, 0]), ("negative", [-1]),
-                        ("none", [])):
+    for label, axes in (
+        ("rows", [1]),
+        ("columns", [0]),
+        ("both", [0, 1]),
+        ("other-order", [1, 0]),
+        ("negative", [-1]),
+        ("none", []),
+    ):
         yield C("ReduceJoin", words, np.int32(axes), separator=".", label=label)
     yield C("ReduceJoin", words, np.int32([0]), keep_dims=True, label="keep")
     yield C("ReduceJoin", words, np.int32([2]), label="out-of-range")
     texts = s("s3://x", "abc", "", "a\nc", "aXbXc", "123")
-    for label, pattern in (("prefix", "^s3://.*"), ("any", "a.c"), ("class", "[0-9]+"), ("choice", "abc|123"), ("empty", "")):
+    for label, pattern in (
+        ("prefix", "^s3://.*"),
+        ("any", "a.c"),
+        ("class", "[0-9]+"),
+        ("choice", "abc|123"),
+        ("empty", ""),
+    ):
         yield C("StaticRegexFullMatch", texts, pattern=pattern, label=label)
         yield C("RegexFullMatch", texts, one(pattern), label=label)
     yield C("RegexFullMatch", texts, one("(unclosed"), label="bad")

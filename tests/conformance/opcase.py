@@ -48,7 +48,7 @@ class Case:
         out = op_def_library.apply_op(self.op, name=None, **arguments, **attrs)
         if isinstance(out, tf.Operation):
             return [out], feeds
-        return tf.nest.flatten(out)[:self.outputs], feeds
+        return tf.nest.flatten(out)[: self.outputs], feeds
 
 
 def defaults_of(definition):

@@ -49,8 +49,19 @@ def main():
         while len(deaths) < MAX_DEATHS and broken is None:
             with open(done, "w", encoding="utf-8") as f:
                 f.writelines(name + "\n" for name in progress.states)
-            code = subprocess.run([sys.executable, "-m", "pytest", "-c", os.path.join(HERE, "pytest.ini"),
-                                   f"--rootdir={HERE}", f"--progress={notes}", f"--done={done}", *args]).returncode
+            code = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    "-c",
+                    os.path.join(HERE, "pytest.ini"),
+                    f"--rootdir={HERE}",
+                    f"--progress={notes}",
+                    f"--done={done}",
+                    *args,
+                ]
+            ).returncode
             progress.read(notes)
             dead = [name for name in progress.unfinished() if name not in deaths]
             if code in (PYTEST_INTERRUPTED, PYTEST_OUR_EXIT, PYTEST_USAGE_ERROR):

@@ -78,12 +78,20 @@ def assert_same(got, want, rtol=None, atol=None, exact=False, what=""):
     if name not in RTOL:
         np.testing.assert_array_equal(got, want, err_msg=what)
     elif exact:
-        np.testing.assert_array_equal(got.view(np.uint8) if got.ndim else got.tobytes(),
-                                      want.view(np.uint8) if want.ndim else want.tobytes(), err_msg=what)
+        np.testing.assert_array_equal(
+            got.view(np.uint8) if got.ndim else got.tobytes(),
+            want.view(np.uint8) if want.ndim else want.tobytes(),
+            err_msg=what,
+        )
     else:
         wide = np.complex128 if name.startswith("complex") else np.float64
-        np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=RTOL[name] if rtol is None else rtol,
-                                   atol=ATOL[name] if atol is None else atol, err_msg=what)
+        np.testing.assert_allclose(
+            got.astype(wide),
+            want.astype(wide),
+            rtol=RTOL[name] if rtol is None else rtol,
+            atol=ATOL[name] if atol is None else atol,
+            err_msg=what,
+        )
 
 
 def assert_all_same(got, want, **tolerance):
@@ -129,8 +137,13 @@ def on_both(cluster, build, devices=True):
 def spawn_client(script, *args):
     """Starts a client of its own process; collect it with finish_client()."""
     env = dict(os.environ, PYTHONPATH=HERE)
-    return subprocess.Popen([sys.executable, os.path.join(HERE, "clients", script), *map(str, args)],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    return subprocess.Popen(
+        [sys.executable, os.path.join(HERE, "clients", script), *map(str, args)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+    )
 
 
 def finish_client(process, timeout_s=50):

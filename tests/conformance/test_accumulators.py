@@ -34,8 +34,9 @@ class ResourceAccumulator(RefAccumulator):
 
     def __init__(self, reduction="MEAN", shape=(), dtype=tf.float32, **kwargs):
         self.dtype = dtype
-        self.handle = raw.ResourceConditionalAccumulator(dtype=dtype, shape=list(shape), reduction_type=reduction,
-                                                         **kwargs)
+        self.handle = raw.ResourceConditionalAccumulator(
+            dtype=dtype, shape=list(shape), reduction_type=reduction, **kwargs
+        )
 
     def apply(self, step, grad):
         return raw.ResourceAccumulatorApplyGradient(handle=self.handle, local_step=step, gradient=grad)
@@ -179,8 +180,13 @@ def insert(handle, keys, values, index):
 
 
 def take(handle, n, small=False, incomplete=False):
-    return raw.BarrierTakeMany(handle=handle, num_elements=n, component_types=[tf.float32, tf.string],
-                               allow_small_batch=small, wait_for_incomplete=incomplete)
+    return raw.BarrierTakeMany(
+        handle=handle,
+        num_elements=n,
+        component_types=[tf.float32, tf.string],
+        allow_small_batch=small,
+        wait_for_incomplete=incomplete,
+    )
 
 
 def test_a_barrier_joins_components_by_key(cluster, graph):
@@ -195,7 +201,9 @@ def test_a_barrier_joins_components_by_key(cluster, graph):
         assert sess.run([ready, incomplete]) == [2, 1]
         got = sess.run(take(h, 2))
     assert sorted(zip(got.keys.tolist(), got.values[0].tolist(), got.values[1].tolist())) == [
-        (b"x", 1.0, b"xx"), (b"z", 3.0, b"zz")]
+        (b"x", 1.0, b"xx"),
+        (b"z", 3.0, b"zz"),
+    ]
 
 
 def test_taking_from_a_barrier_waits(cluster, graph):

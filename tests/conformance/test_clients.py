@@ -80,7 +80,9 @@ def test_processes_share_a_variable(cluster, graph, unique, use_resource):
         v = v1.Variable([0.0] * 100, use_resource=use_resource, name="shared")
     with session(cluster.master, graph) as sess:
         sess.run(v.initializer)
-        clients = [spawn_client("add.py", cluster.target("worker", i), unique, 200, int(use_resource)) for i in (0, 1)]
+        clients = [
+            spawn_client("add.py", cluster.target("worker", i), unique, 200, int(use_resource)) for i in (0, 1)
+        ]
         for c in clients:
             assert finish_client(c) == "read 100\n"
         assert sess.run(v).tolist() == [400.0] * 100

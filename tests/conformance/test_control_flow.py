@@ -97,8 +97,12 @@ def test_while_counts(cluster, graph, control_flow):
 
 @pytest.mark.parametrize("parallel", [1, 2, 10])
 def test_iterations_in_parallel_give_the_same(cluster, graph, control_flow, parallel):
-    y = v1.while_loop(lambda i, a: i < 50, lambda i, a: (i + 1, a * 1.01 + tf.cast(i, tf.float32)),
-                      [tf.constant(0), tf.constant(1.0)], parallel_iterations=parallel)
+    y = v1.while_loop(
+        lambda i, a: i < 50,
+        lambda i, a: (i + 1, a * 1.01 + tf.cast(i, tf.float32)),
+        [tf.constant(0), tf.constant(1.0)],
+        parallel_iterations=parallel,
+    )
     want = 1.0
     for i in range(50):
         want = np.float32(np.float32(want) * np.float32(1.01) + np.float32(i))
@@ -129,8 +133,12 @@ def test_a_cond_in_a_loop_and_a_loop_in_a_cond(cluster, graph, control_flow):
 
 
 def test_a_loop_changes_shapes(cluster, graph, control_flow):
-    y = v1.while_loop(lambda i, x: i < 4, lambda i, x: (i + 1, tf.concat([x, x], 0)), [tf.constant(0), tf.constant([1])],
-                      shape_invariants=[tf.TensorShape([]), tf.TensorShape([None])])
+    y = v1.while_loop(
+        lambda i, x: i < 4,
+        lambda i, x: (i + 1, tf.concat([x, x], 0)),
+        [tf.constant(0), tf.constant([1])],
+        shape_invariants=[tf.TensorShape([]), tf.TensorShape([None])],
+    )
     assert run_with(cluster, graph, y, [{}])[0][1].tolist() == [1] * 16
 
 
@@ -153,6 +161,7 @@ def test_gradients_of_nested_loops(cluster):
     was_v2 = v1.control_flow_v2_enabled()
     v1.disable_control_flow_v2()
     try:
+
         def build(_):
             x = v1.placeholder(tf.float32, [])
 
@@ -188,6 +197,7 @@ def test_a_loop_over_two_tasks(cluster, graph):
     was_v2 = v1.control_flow_v2_enabled()
     v1.disable_control_flow_v2()
     try:
+
         def body(i, a):
             with tf.device(W1):
                 b = a * 2.0
@@ -207,6 +217,7 @@ def test_nested_loops_over_three_tasks(cluster, graph):
     was_v2 = v1.control_flow_v2_enabled()
     v1.disable_control_flow_v2()
     try:
+
         def inner(j, a):
             with tf.device(PS):
                 return j + 1, a + 1.0
@@ -272,6 +283,21 @@ def test_raw_switch_and_merge(cluster, graph):
     merged = tf.raw_ops.Merge(inputs=[no * 10.0, yes * 100.0])
     got = run_with(cluster, graph, merged, [{p: True}, {p: False}])
     assert [(float(a), int(b)) for a, b in got] == [(300.0, 1), (30.0, 0)]
+
+
+def test_reference_switch_and_merge(cluster, graph):
+    """A reference goes through one branch, is merged, and is written through."""
+    v = v1.Variable(5.0, use_resource=False, name="v")
+    p = v1.placeholder(tf.bool, [])
+    no, yes = tf.raw_ops.RefSwitch(data=v._ref(), pred=p)
+    merged = tf.raw_ops.RefMerge(inputs=[tf.raw_ops.RefIdentity(input=no), tf.raw_ops.RefIdentity(input=yes)])
+    write = tf.raw_ops.AssignAdd(ref=merged.output, value=1.0).op
+    with session(cluster.master, graph) as sess:
+        sess.run(v.initializer)
+        assert sess.run(merged.value_index, {p: True}) == 1
+        sess.run(write, {p: True})
+        sess.run(write, {p: False})
+        assert sess.run(v) == 7.0
 
 
 def test_functions_are_called(cluster, graph):

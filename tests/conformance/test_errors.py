@@ -16,8 +16,11 @@ def test_an_unfed_placeholder(cluster, graph, device):
         x = v1.placeholder(tf.float32, [3], name="hungry")
         y = tf.square(x)
     with session(cluster.master, graph) as sess:
-        with fails(Invalid, "You must feed a value for placeholder tensor 'hungry' with dtype float and shape [3]",
-                   op="hungry"):
+        with fails(
+            Invalid,
+            "You must feed a value for placeholder tensor 'hungry' with dtype float and shape [3]",
+            op="hungry",
+        ):
             sess.run(y)
         assert sess.run(y, {x: [1.0, 2.0, 3.0]}).tolist() == [1.0, 4.0, 9.0]
 
@@ -36,27 +39,75 @@ def test_an_uninitialized_variable(cluster, graph, use_resource):
 # name: (a function of placeholders that makes a node "bad", feeds that break it, a part of the message)
 AT_RUN_TIME = {
     "add": (lambda x, y: tf.add(x, y, name="bad"), [1.0, 2.0], [1.0, 2.0, 3.0], "incompatible shapes: [2] vs. [3]"),
-    "matmul": (lambda x, y: tf.raw_ops.MatMul(a=x, b=y, name="bad"), np.ones((2, 3)), np.ones((2, 3)), "size-incompatible"),
-    "matmul_rank": (lambda x, y: tf.raw_ops.MatMul(a=x, b=y, name="bad"), np.ones(3), np.ones((3, 1)), "has different ndims: [3] vs. [3,1]"),
+    "matmul": (
+        lambda x, y: tf.raw_ops.MatMul(a=x, b=y, name="bad"),
+        np.ones((2, 3)),
+        np.ones((2, 3)),
+        "size-incompatible",
+    ),
+    "matmul_rank": (
+        lambda x, y: tf.raw_ops.MatMul(a=x, b=y, name="bad"),
+        np.ones(3),
+        np.ones((3, 1)),
+        "has different ndims: [3] vs. [3,1]",
+    ),
     "concat": (lambda x, y: tf.concat([x, y], 0, name="bad"), np.ones((1, 2)), np.ones((1, 3)), "concat"),
-    "reshape": (lambda x, y: tf.reshape(x, tf.cast(y, tf.int32), name="bad"), np.ones(6), [4.0], "input to reshape is a tensor with 6 values"),
-    "gather": (lambda x, y: tf.raw_ops.GatherV2(params=x, indices=tf.cast(y, tf.int32), axis=0, name="bad"),
-               [1.0, 2.0], [0.0, 2.0], "indices[1] = 2 is not in [0, 2)"),
-    "gather_negative": (lambda x, y: tf.raw_ops.GatherV2(params=x, indices=tf.cast(y, tf.int32), axis=0, name="bad"),
-                        [1.0, 2.0], [-1.0], "-1 is not in [0, 2)"),
+    "reshape": (
+        lambda x, y: tf.reshape(x, tf.cast(y, tf.int32), name="bad"),
+        np.ones(6),
+        [4.0],
+        "input to reshape is a tensor with 6 values",
+    ),
+    "gather": (
+        lambda x, y: tf.raw_ops.GatherV2(params=x, indices=tf.cast(y, tf.int32), axis=0, name="bad"),
+        [1.0, 2.0],
+        [0.0, 2.0],
+        "indices[1] = 2 is not in [0, 2)",
+    ),
+    "gather_negative": (
+        lambda x, y: tf.raw_ops.GatherV2(params=x, indices=tf.cast(y, tf.int32), axis=0, name="bad"),
+        [1.0, 2.0],
+        [-1.0],
+        "-1 is not in [0, 2)",
+    ),
     "slice": (lambda x, y: tf.slice(x, [1], tf.cast(y, tf.int32), name="bad"), [1.0, 2.0], [2.0], "size"),
-    "split": (lambda x, y: tf.raw_ops.Split(axis=tf.cast(y, tf.int32), value=x, num_split=2, name="bad")[0],
-              np.ones((3,)), 0.0, "split"),
-    "transpose": (lambda x, y: tf.transpose(x, tf.cast(y, tf.int32), name="bad"), np.ones((2, 2)), [0.0, 0.0], "is missing from"),
-    "labels": (lambda x, y: tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
-        features=x, labels=tf.cast(y, tf.int32), name="bad")[0], np.ones((2, 3)), [0.0, 3.0], "outside the valid range"),
+    "split": (
+        lambda x, y: tf.raw_ops.Split(axis=tf.cast(y, tf.int32), value=x, num_split=2, name="bad")[0],
+        np.ones((3,)),
+        0.0,
+        "split",
+    ),
+    "transpose": (
+        lambda x, y: tf.transpose(x, tf.cast(y, tf.int32), name="bad"),
+        np.ones((2, 2)),
+        [0.0, 0.0],
+        "is missing from",
+    ),
+    "labels": (
+        lambda x, y: tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
+            features=x, labels=tf.cast(y, tf.int32), name="bad"
+        )[0],
+        np.ones((2, 3)),
+        [0.0, 3.0],
+        "outside the valid range",
+    ),
     "bias": (lambda x, y: tf.raw_ops.BiasAdd(value=x, bias=y, name="bad"), np.ones((2, 3)), [1.0, 2.0], "bias"),
     "pack": (lambda x, y: tf.stack([x, y], name="bad"), [1.0], [1.0, 2.0], "shapes of all inputs must match"),
     "check": (lambda x, y: tf.debugging.check_numerics(x / y, "oh no", name="bad"), 1.0, 0.0, "oh no"),
-    "segments": (lambda x, y: tf.raw_ops.UnsortedSegmentSum(data=x, segment_ids=tf.cast(y, tf.int32), num_segments=2,
-                                                            name="bad"), [1.0, 2.0], [0.0, 2.0], "out of range"),
-    "topk": (lambda x, y: tf.raw_ops.TopKV2(input=x, k=tf.cast(y, tf.int32), name="bad")[0], [1.0, 2.0], 3.0,
-             "input must have at least k columns"),
+    "segments": (
+        lambda x, y: tf.raw_ops.UnsortedSegmentSum(
+            data=x, segment_ids=tf.cast(y, tf.int32), num_segments=2, name="bad"
+        ),
+        [1.0, 2.0],
+        [0.0, 2.0],
+        "out of range",
+    ),
+    "topk": (
+        lambda x, y: tf.raw_ops.TopKV2(input=x, k=tf.cast(y, tf.int32), name="bad")[0],
+        [1.0, 2.0],
+        3.0,
+        "input must have at least k columns",
+    ),
 }
 
 
@@ -96,8 +147,12 @@ def test_unknown_names_are_not_found(cluster, graph):
     y = tf.identity(x, name="y")
     with session(cluster.master, graph) as sess:
         sess.run(y, {x: 1.0})
-        for fetch, feed, target in (("nobody:0", {}, None), ("y:5", {"x:0": 1.0}, None), (None, {}, "nobody"),
-                                    ("y:0", {"stranger:0": 1.0}, None)):
+        for fetch, feed, target in (
+            ("nobody:0", {}, None),
+            ("y:5", {"x:0": 1.0}, None),
+            (None, {}, "nobody"),
+            ("y:0", {"stranger:0": 1.0}, None),
+        ):
             with pytest.raises((tf.errors.NotFoundError, Invalid)):
                 run_raw(sess, feed, [fetch] if fetch else [], [target] if target else [])
         assert sess.run(y, {x: 2.0}) == 2.0

@@ -85,9 +85,16 @@ def test_a_monitored_session_recovers(own_cluster, tmp_path, victim):
             gradient = tf.identity(v1.placeholder_with_default(1.0, []))
         train = v1.group(v1.assign_add(w, gradient), v1.assign_add(step, 1))
         with v1.train.MonitoredTrainingSession(
-                own_cluster.master, is_chief=True, checkpoint_dir=str(tmp_path), save_checkpoint_steps=5,
-                save_checkpoint_secs=None, save_summaries_steps=None, save_summaries_secs=None,
-                hooks=[v1.train.StopAtStepHook(last_step=40)], config=config(20000)) as sess:
+            own_cluster.master,
+            is_chief=True,
+            checkpoint_dir=str(tmp_path),
+            save_checkpoint_steps=5,
+            save_checkpoint_secs=None,
+            save_summaries_steps=None,
+            save_summaries_secs=None,
+            hooks=[v1.train.StopAtStepHook(last_step=40)],
+            config=config(20000),
+        ) as sess:
             runs = 0
             while not sess.should_stop():
                 sess.run(train)

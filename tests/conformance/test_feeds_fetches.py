@@ -6,8 +6,15 @@ import tensorflow as tf
 
 from support import ALL_DTYPES, FLOATS, W1, assert_same, config, fails, sample, session, v1
 
-SHAPES = {"scalar": (), "one": (1,), "vector": (7,), "matrix": (3, 4), "empty": (0,), "empty_inside": (2, 0, 3),
-          "rank8": (1, 2, 1, 2, 1, 2, 1, 2)}
+SHAPES = {
+    "scalar": (),
+    "one": (1,),
+    "vector": (7,),
+    "matrix": (3, 4),
+    "empty": (0,),
+    "empty_inside": (2, 0, 3),
+    "rank8": (1, 2, 1, 2, 1, 2, 1, 2),
+}
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=lambda d: d.name)
@@ -131,8 +138,9 @@ def test_a_fed_constant_of_wrong_dtype_is_refused_by_the_server(cluster, graph):
 
 def test_sparse_values_are_fed_and_fetched(cluster, graph):
     sp = v1.sparse_placeholder(tf.float32)
-    value = v1.SparseTensorValue(np.array([[0, 1], [2, 0]], np.int64), np.array([3.0, 4.0], np.float32),
-                                 np.array([3, 2], np.int64))
+    value = v1.SparseTensorValue(
+        np.array([[0, 1], [2, 0]], np.int64), np.array([3.0, 4.0], np.float32), np.array([3, 2], np.int64)
+    )
     doubled = tf.SparseTensor(sp.indices, sp.values * 2.0, sp.dense_shape)
     with session(cluster.master, graph) as sess:
         got = sess.run(doubled, {sp: value})
@@ -147,8 +155,13 @@ def test_a_session_without_config_works(cluster, graph):
 
 
 def test_unused_config_is_accepted(cluster, graph):
-    c = config(inter_op_parallelism_threads=2, intra_op_parallelism_threads=1, log_device_placement=True,
-               device_count={"CPU": 3, "GPU": 1}, session_inter_op_thread_pool=[])
+    c = config(
+        inter_op_parallelism_threads=2,
+        intra_op_parallelism_threads=1,
+        log_device_placement=True,
+        device_count={"CPU": 3, "GPU": 1},
+        session_inter_op_thread_pool=[],
+    )
     c.graph_options.optimizer_options.opt_level = v1.OptimizerOptions.L0
     c.graph_options.rewrite_options.disable_meta_optimizer = True
     with v1.Session(cluster.master, graph=graph, config=c) as sess:

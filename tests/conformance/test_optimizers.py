@@ -20,9 +20,11 @@ OPTIMIZERS = {
     "ftrl_power": lambda: train.FtrlOptimizer(0.2, learning_rate_power=-0.7, l1_regularization_strength=0.05),
     "ftrl_shrinkage": lambda: train.FtrlOptimizer(0.2, l2_shrinkage_regularization_strength=0.1),
     "proximal_gradient_descent": lambda: train.ProximalGradientDescentOptimizer(
-        0.1, l1_regularization_strength=0.02, l2_regularization_strength=0.1),
+        0.1, l1_regularization_strength=0.02, l2_regularization_strength=0.1
+    ),
     "proximal_adagrad": lambda: train.ProximalAdagradOptimizer(
-        0.2, l1_regularization_strength=0.01, l2_regularization_strength=0.1),
+        0.2, l1_regularization_strength=0.01, l2_regularization_strength=0.1
+    ),
     "locking": lambda: train.AdamOptimizer(0.05, use_locking=True),
 }
 START = np.linspace(-1, 1, 12).reshape(4, 3)
@@ -89,8 +91,13 @@ def test_adagrad_da_descends(cluster, use_resource, loss):
         with place(PS):
             w = v1.Variable(START.astype(np.float32), use_resource=use_resource, name="w")
             counter = v1.Variable(tf.constant(1, tf.int64), use_resource=use_resource, name="counter")
-        optimizer = train.AdagradDAOptimizer(0.2, counter, initial_gradient_squared_accumulator_value=0.1,
-                                             l1_regularization_strength=0.001, l2_regularization_strength=0.1)
+        optimizer = train.AdagradDAOptimizer(
+            0.2,
+            counter,
+            initial_gradient_squared_accumulator_value=0.1,
+            l1_regularization_strength=0.001,
+            l2_regularization_strength=0.1,
+        )
         step = optimizer.minimize(loss(w, tf.float32), global_step=counter)
 
         def steps(sess):
@@ -114,15 +121,21 @@ RAW = {
     "ApplyAddSign": (["m"], dict(lr=0.1, alpha=1.0, sign_decay=0.9, beta=0.8), {}),
     "ApplyPowerSign": (["m"], dict(lr=0.1, logbase=0.7, sign_decay=0.9, beta=0.8), {}),
     "ApplyAdagradV2": (["accum"], dict(lr=0.1, epsilon=1e-3), dict(update_slots=True)),
-    "ApplyAdam": (["m", "v"], dict(beta1_power=0.8, beta2_power=0.9, lr=0.1, beta1=0.9, beta2=0.99, epsilon=1e-7),
-                  dict(use_nesterov=True)),
+    "ApplyAdam": (
+        ["m", "v"],
+        dict(beta1_power=0.8, beta2_power=0.9, lr=0.1, beta1=0.9, beta2=0.99, epsilon=1e-7),
+        dict(use_nesterov=True),
+    ),
     "ApplyAdagrad": (["accum"], dict(lr=0.1), dict(update_slots=False)),
     "ApplyFtrl": (["accum", "linear"], dict(lr=0.1, l1=0.01, l2=0.02, lr_power=-0.5), {}),
     "ApplyFtrlV2": (["accum", "linear"], dict(lr=0.1, l1=0.01, l2=0.02, l2_shrinkage=0.03, lr_power=-0.5), {}),
     "ApplyKerasMomentum": (["accum"], dict(lr=0.1, momentum=0.9), {}),
     "ApplyKerasMomentumNesterov": (["accum"], dict(lr=0.1, momentum=0.9), dict(use_nesterov=True)),
-    "ApplyAdamWithAmsgrad": (["m", "v", "vhat"], dict(beta1_power=0.8, beta2_power=0.9, lr=0.1, beta1=0.9, beta2=0.99,
-                                                      epsilon=1e-7), {}),
+    "ApplyAdamWithAmsgrad": (
+        ["m", "v", "vhat"],
+        dict(beta1_power=0.8, beta2_power=0.9, lr=0.1, beta1=0.9, beta2=0.99, epsilon=1e-7),
+        {},
+    ),
 }
 RESOURCE_ONLY = {"ApplyKerasMomentum", "ApplyKerasMomentumNesterov", "ApplyAdamWithAmsgrad"}
 SPARSE = {
@@ -141,12 +154,14 @@ def raw_update(cluster, op_name, table, use_resource, indices=None):
         with place(PS):
             names = ["var", *slots]
             values = [START if n == "var" else np.full((4, 3), 0.1 + 0.1 * i) for i, n in enumerate(names)]
-            vs = {n: v1.Variable(x.astype(np.float32), use_resource=use_resource, name=n) for n, x in zip(names, values)}
+            vs = {
+                n: v1.Variable(x.astype(np.float32), use_resource=use_resource, name=n) for n, x in zip(names, values)
+            }
             grad = np.sin(np.arange(12)).reshape(4, 3).astype(np.float32)
             args = {n: (v.handle if use_resource else v._ref()) for n, v in vs.items()}
             args.update({n: tf.constant(x, tf.float32) for n, x in scalars.items()})
             if indices is not None:
-                args["indices"], grad = tf.constant(indices), grad[:len(indices)]
+                args["indices"], grad = tf.constant(indices), grad[: len(indices)]
             raw = ("Resource" if use_resource else "") + op_name.replace("Nesterov", "")
             update = getattr(tf.raw_ops, raw)(grad=tf.constant(grad), **args, **attrs)
 

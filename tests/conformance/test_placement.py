@@ -5,8 +5,11 @@ import tensorflow as tf
 
 from support import PS, W0, W1, fails, session, v1
 
-FULL = {"/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0",
-        "/job:worker/replica:0/task:1/device:CPU:0"}
+FULL = {
+    "/job:ps/replica:0/task:0/device:CPU:0",
+    "/job:worker/replica:0/task:0/device:CPU:0",
+    "/job:worker/replica:0/task:1/device:CPU:0",
+}
 
 
 def partitions(sess, fetch, feed=None):
@@ -17,18 +20,21 @@ def partitions(sess, fetch, feed=None):
     return {n.name: n.device for g in metadata.partition_graphs for n in g.node}
 
 
-@pytest.mark.parametrize("device,task", [
-    ("/job:worker/task:1", "/job:worker/replica:0/task:1"),
-    ("/job:worker/replica:0/task:1/device:CPU:0", "/job:worker/replica:0/task:1"),
-    ("/job:worker/task:1/cpu:0", "/job:worker/replica:0/task:1"),
-    ("/task:1/job:worker", "/job:worker/replica:0/task:1"),
-    ("/job:ps", "/job:ps/replica:0/task:0"),
-    ("/job:ps/device:CPU:*", "/job:ps/replica:0/task:0"),
-    ("/task:1", "/job:worker/replica:0/task:1"),
-    ("/job:worker", "/job:worker/replica:0/task:0"),
-    ("/device:CPU:0", "/job:worker/replica:0/task:0"),
-    ("", "/job:worker/replica:0/task:0"),
-])
+@pytest.mark.parametrize(
+    "device,task",
+    [
+        ("/job:worker/task:1", "/job:worker/replica:0/task:1"),
+        ("/job:worker/replica:0/task:1/device:CPU:0", "/job:worker/replica:0/task:1"),
+        ("/job:worker/task:1/cpu:0", "/job:worker/replica:0/task:1"),
+        ("/task:1/job:worker", "/job:worker/replica:0/task:1"),
+        ("/job:ps", "/job:ps/replica:0/task:0"),
+        ("/job:ps/device:CPU:*", "/job:ps/replica:0/task:0"),
+        ("/task:1", "/job:worker/replica:0/task:1"),
+        ("/job:worker", "/job:worker/replica:0/task:0"),
+        ("/device:CPU:0", "/job:worker/replica:0/task:0"),
+        ("", "/job:worker/replica:0/task:0"),
+    ],
+)
 def test_device_names_full_and_partial(cluster, graph, device, task):
     x = v1.placeholder(tf.float32)
     with tf.device(device):

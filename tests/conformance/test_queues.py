@@ -160,7 +160,12 @@ def test_dequeue_many_waits_for_all(cluster, graph, make_queue):
 
 def test_a_closed_queue_is_emptied_and_then_out_of_range(cluster, graph, make_queue):
     q = make_queue(10)
-    put, get, up_to, many = q.enqueue_many([tf.range(3)]), q.dequeue(name="get"), q.dequeue_up_to(5), q.dequeue_many(5)
+    put, get, up_to, many = (
+        q.enqueue_many([tf.range(3)]),
+        q.dequeue(name="get"),
+        q.dequeue_up_to(5),
+        q.dequeue_many(5),
+    )
     with session(cluster.master, graph) as sess:
         sess.run(put)
         assert not sess.run(q.is_closed())
@@ -291,6 +296,7 @@ def test_queues_with_reference_handles(cluster, graph, op_name):
     put_many = raw.QueueEnqueueMany(handle=handle, components=[tf.constant([3, 3])])
     get = raw.QueueDequeue(handle=handle, component_types=[tf.int32])
     many = raw.QueueDequeueMany(handle=handle, n=2, component_types=[tf.int32])
+    up_to = raw.QueueDequeueUpTo(handle=handle, n=5, component_types=[tf.int32])
     close, closed = raw.QueueClose(handle=handle), raw.QueueIsClosed(handle=handle)
     with session(cluster.master, graph) as sess:
         sess.run(put)
@@ -298,8 +304,10 @@ def test_queues_with_reference_handles(cluster, graph, op_name):
         assert sess.run(raw.QueueSize(handle=handle)) == 3
         assert sess.run(get) == [3]
         assert sess.run(many)[0].tolist() == [3, 3]
+        sess.run(put)
         sess.run(close)
         assert sess.run(closed)
+        assert sess.run(up_to)[0].tolist() == [3]
 
 
 def test_queue_runners_feed_a_training_loop(cluster, graph):

@@ -21,7 +21,9 @@ def three_runs(cluster, make, device=""):
 
     got, want = on_both(cluster, build)
     for g, w in zip(sum(got, []), sum(want, [])):
-        assert g.tobytes() == w.tobytes() or np.allclose(g.astype(np.float64), w.astype(np.float64), rtol=3e-7, atol=0)
+        assert g.tobytes() == w.tobytes() or np.allclose(
+            g.astype(np.float64), w.astype(np.float64), rtol=3e-7, atol=0
+        )
         assert (g.shape, g.dtype) == (w.shape, w.dtype)
     return got
 
@@ -35,8 +37,12 @@ def test_floats(cluster, op_name, dtype):
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda d: d.name)
 def test_integers(cluster, dtype):
-    three_runs(cluster, lambda shape: raw.RandomUniformInt(shape=shape, minval=tf.constant(-7, dtype),
-                                                           maxval=tf.constant(1000003, dtype), seed=3, seed2=9))
+    three_runs(
+        cluster,
+        lambda shape: raw.RandomUniformInt(
+            shape=shape, minval=tf.constant(-7, dtype), maxval=tf.constant(1000003, dtype), seed=3, seed2=9
+        ),
+    )
 
 
 def test_uniform_bits_are_exact(cluster):
@@ -52,6 +58,7 @@ def test_uniform_bits_are_exact(cluster):
 
 def test_seeds_of_graph_and_op(cluster):
     for graph_seed, op_seed in ((1, None), (None, 2), (3, 4), (0, 0)):
+
         def build(_):
             v1.set_random_seed(graph_seed)
             outs = [v1.random_uniform([5], seed=op_seed), v1.random_normal([5], seed=op_seed)]
@@ -104,13 +111,38 @@ def test_shuffle_and_multinomial(cluster):
         assert_same(g, w)
 
 
+def test_parameterized_truncated_normal(cluster):
+    def build(_):
+        x = raw.ParameterizedTruncatedNormal(
+            shape=[2, 50],
+            means=[0.0, 3.0],
+            stdevs=[1.0, 2.0],
+            minvals=[-1.0, 0.0],
+            maxvals=[1.0, 9.0],
+            seed=3,
+            seed2=4,
+        )
+        return lambda sess: sess.run(x)
+
+    got, want = on_both(cluster, build)
+    assert_same(got, want, rtol=1e-6, atol=1e-7)
+
+
 def test_initializers_and_dropout(cluster):
     def build(place):
         v1.set_random_seed(11)
         with place("/job:ps/task:0"):
-            ws = [v1.get_variable(f"w{i}", [4, 5], initializer=init, use_resource=True) for i, init in enumerate([
-                v1.glorot_uniform_initializer(), v1.truncated_normal_initializer(stddev=0.1),
-                v1.random_normal_initializer(), v1.variance_scaling_initializer()])]
+            ws = [
+                v1.get_variable(f"w{i}", [4, 5], initializer=init, use_resource=True)
+                for i, init in enumerate(
+                    [
+                        v1.glorot_uniform_initializer(),
+                        v1.truncated_normal_initializer(stddev=0.1),
+                        v1.random_normal_initializer(),
+                        v1.variance_scaling_initializer(),
+                    ]
+                )
+            ]
         dropped = v1.nn.dropout(tf.ones([50]), rate=0.4)
 
         def steps(sess):

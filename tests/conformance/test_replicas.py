@@ -8,8 +8,18 @@ from support import finish_client, spawn_client
 
 
 def test_synchronous_replicas_in_two_processes(own_cluster, use_resource, tmp_path):
-    clients = [spawn_client("sync_replica.py", own_cluster.target("worker", task), task, 30, tmp_path,
-                            json.dumps(own_cluster.jobs), int(use_resource)) for task in (0, 1)]
+    clients = [
+        spawn_client(
+            "sync_replica.py",
+            own_cluster.target("worker", task),
+            task,
+            30,
+            tmp_path,
+            json.dumps(own_cluster.jobs),
+            int(use_resource),
+        )
+        for task in (0, 1)
+    ]
     results = [json.loads(finish_client(c)) for c in clients]
     assert max(r["step"] for r in results) >= 29
     final = tf.train.load_checkpoint(str(tmp_path)).get_tensor("w")
@@ -19,8 +29,12 @@ def test_synchronous_replicas_in_two_processes(own_cluster, use_resource, tmp_pa
 
 
 def test_asynchronous_replicas_in_two_processes(own_cluster, tmp_path):
-    clients = [spawn_client("async_replica.py", own_cluster.target("worker", task), task, 300, tmp_path,
-                            json.dumps(own_cluster.jobs)) for task in (0, 1)]
+    clients = [
+        spawn_client(
+            "async_replica.py", own_cluster.target("worker", task), task, 300, tmp_path, json.dumps(own_cluster.jobs)
+        )
+        for task in (0, 1)
+    ]
     ran = [json.loads(finish_client(c))["ran"] for c in clients]
     assert 300 <= sum(ran) <= 302
     reader = tf.train.load_checkpoint(str(tmp_path))

@@ -48,8 +48,9 @@ def test_tensorflow_reads_the_servers_checkpoint(cluster, graph, use_resource, s
     saver = v1.train.Saver(sharded=sharded)
     with session(cluster.master, graph) as sess:
         sess.run(v1.global_variables_initializer())
-        want = dict(zip([v.op.name if not use_resource else v.name.split(":")[0] for v in variables],
-                        sess.run(variables)))
+        want = dict(
+            zip([v.op.name if not use_resource else v.name.split(":")[0] for v in variables], sess.run(variables))
+        )
         path = saver.save(sess, str(tmp_path / "model"))
     reader = tf.train.load_checkpoint(path)
     assert sorted(reader.get_variable_to_shape_map()) == sorted(want)
@@ -111,7 +112,9 @@ def test_partitioned_variables_are_saved_as_one(cluster, unique, tmp_path):
 
 def test_a_missing_checkpoint_and_a_missing_name(cluster, graph, tmp_path):
     prefix, name = v1.placeholder(tf.string, []), v1.placeholder(tf.string, [1])
-    value = tf.raw_ops.RestoreV2(prefix=prefix, tensor_names=name, shape_and_slices=[""], dtypes=[tf.float32], name="load")
+    value = tf.raw_ops.RestoreV2(
+        prefix=prefix, tensor_names=name, shape_and_slices=[""], dtypes=[tf.float32], name="load"
+    )
     v = v1.Variable([1.0], use_resource=True, name="v")
     saver = v1.train.Saver()
     with session(cluster.master, graph) as sess:
@@ -150,9 +153,16 @@ def test_a_monitored_session_saves_and_goes_on(cluster, unique, use_resource, tm
                 w = v1.Variable(0.0, use_resource=use_resource, name="w")
             train = v1.group(v1.assign_add(w, 1.5), v1.assign_add(step, 1))
             with v1.train.MonitoredTrainingSession(
-                    cluster.master, is_chief=True, checkpoint_dir=str(tmp_path), save_checkpoint_steps=4,
-                    save_summaries_steps=None, save_summaries_secs=None, log_step_count_steps=5, config=config(),
-                    hooks=[tf.compat.v1.train.StopAtStepHook(num_steps=10)]) as sess:
+                cluster.master,
+                is_chief=True,
+                checkpoint_dir=str(tmp_path),
+                save_checkpoint_steps=4,
+                save_summaries_steps=None,
+                save_summaries_secs=None,
+                log_step_count_steps=5,
+                config=config(),
+                hooks=[tf.compat.v1.train.StopAtStepHook(num_steps=10)],
+            ) as sess:
                 while not sess.should_stop():
                     value, at = sess.run([w, step, train])[:2]
             totals.append((float(value), int(at)))

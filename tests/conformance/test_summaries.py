@@ -11,8 +11,9 @@ def parsed(data):
     return v1.Summary.FromString(data)
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.float16, tf.int32, tf.int64, tf.uint8],
-                         ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "dtype", [tf.float32, tf.float64, tf.float16, tf.int32, tf.int64, tf.uint8], ids=lambda d: d.name
+)
 def test_scalars(cluster, graph, dtype):
     x = v1.placeholder(dtype, [])
     with tf.device(W1):
@@ -86,7 +87,8 @@ def test_images_and_tensors(cluster):
     (gray, tensor), (want_gray, want_tensor) = on_both(cluster, build)
     got, want = parsed(gray), parsed(want_gray)
     assert [(v.tag, v.image.height, v.image.width, v.image.colorspace) for v in got.value] == [
-        (v.tag, v.image.height, v.image.width, v.image.colorspace) for v in want.value]
+        (v.tag, v.image.height, v.image.width, v.image.colorspace) for v in want.value
+    ]
     for g, w in zip(got.value, want.value):
         images = [tf.io.decode_png(v.image.encoded_image_string).numpy() for v in (g, w)]
         assert np.array_equal(*images)

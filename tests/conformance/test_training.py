@@ -56,16 +56,21 @@ def regression(x, y, place):
 def mlp(x, y, place):
     h = x
     for i, (n, m) in enumerate([(64, 32), (32, 24)]):
-        h = tf.nn.relu(tf.matmul(h, variable(place, f"w{i}", [n, m])) + variable(place, f"b{i}", [m],
-                                                                              v1.zeros_initializer()))
+        h = tf.nn.relu(
+            tf.matmul(h, variable(place, f"w{i}", [n, m])) + variable(place, f"b{i}", [m], v1.zeros_initializer())
+        )
     h = tf.tanh(h)
     logits = tf.matmul(h, variable(place, "out", [24, 10]))
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
 
 
 def cnn(x, y, place):
-    h = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, variable(place, "c1", [3, 3, 1, 8]), 1, "SAME"),
-                                  variable(place, "b1", [8], v1.zeros_initializer())))
+    h = tf.nn.relu(
+        tf.nn.bias_add(
+            tf.nn.conv2d(x, variable(place, "c1", [3, 3, 1, 8]), 1, "SAME"),
+            variable(place, "b1", [8], v1.zeros_initializer()),
+        )
+    )
     h = tf.nn.max_pool2d(h, 2, 2, "SAME")
     h = tf.nn.conv2d(h, variable(place, "c2", [3, 3, 8, 12]), 2, "VALID")
     h = tf.nn.avg_pool2d(tf.nn.relu(h), 1, 1, "SAME")
@@ -76,7 +81,9 @@ def cnn(x, y, place):
 
 def batch_norm(x, y, place):
     h = tf.nn.conv2d(x, variable(place, "c1", [3, 3, 1, 6]), 1, "SAME")
-    scale, offset = variable(place, "s", [6], v1.ones_initializer()), variable(place, "o", [6], v1.zeros_initializer())
+    scale, offset = variable(place, "s", [6], v1.ones_initializer()), variable(
+        place, "o", [6], v1.zeros_initializer()
+    )
     h = v1.nn.fused_batch_norm(h, scale, offset, is_training=True)[0]
     h = tf.reduce_mean(tf.nn.relu(h), [1, 2])
     logits = tf.matmul(h, variable(place, "out", [6, 10]))
@@ -137,6 +144,7 @@ def test_a_recurrent_model_in_a_loop(cluster, control):
         pytest.skip("gradients of functional loops need tensor lists, which are not part of Tier 0")
     v1.disable_control_flow_v2()
     try:
+
         def build(place):
             v1.set_random_seed(1)
             x = v1.placeholder(tf.float32, [6, 4, 3])

@@ -142,7 +142,15 @@ def test_reads_before_and_after_an_update_are_ordered_by_control_edges(cluster, 
         assert sess.run([before, after]) == [11.0, 21.0]
 
 
-SCATTERS = ["scatter_update", "scatter_add", "scatter_sub", "scatter_mul", "scatter_div", "scatter_min", "scatter_max"]
+SCATTERS = [
+    "scatter_update",
+    "scatter_add",
+    "scatter_sub",
+    "scatter_mul",
+    "scatter_div",
+    "scatter_min",
+    "scatter_max",
+]
 
 
 @pytest.mark.parametrize("name", SCATTERS)
@@ -156,8 +164,12 @@ def test_scatters_equal_the_oracle(cluster, use_resource, name):
         def steps(sess):
             sess.run(v.initializer)
             out = []
-            for indices, updates in (([3, 0], [[2.0, 5.0], [4.0, 0.5]]), ([1, 1], [[2.0, 3.0], [2.5, 7.0]]),
-                                     ([], np.zeros((0, 2))), ([2], [[1.0, 1.0]])):
+            for indices, updates in (
+                ([3, 0], [[2.0, 5.0], [4.0, 0.5]]),
+                ([1, 1], [[2.0, 3.0], [2.5, 7.0]]),
+                ([], np.zeros((0, 2))),
+                ([2], [[1.0, 1.0]]),
+            ):
                 sess.run(op.op if hasattr(op, "op") else op, {index: indices, update: updates})
                 out.append(sess.run(v))
             with pytest.raises(tf.errors.InvalidArgumentError):
@@ -253,8 +265,9 @@ def test_variable_shape_of_a_handle(cluster, graph):
 
 def test_temporary_variables_live_for_one_step(cluster, graph):
     tmp = tf.raw_ops.TemporaryVariable(shape=[2], dtype=tf.float32, var_name="tmp")
-    final = tf.raw_ops.DestroyTemporaryVariable(ref=v1.assign_add(v1.assign(tmp, [1.0, 2.0]), [3.0, 4.0]),
-                                                var_name="tmp")
+    final = tf.raw_ops.DestroyTemporaryVariable(
+        ref=v1.assign_add(v1.assign(tmp, [1.0, 2.0]), [3.0, 4.0]), var_name="tmp"
+    )
     with session(cluster.master, graph) as sess:
         for _ in range(3):
             assert sess.run(final).tolist() == [4.0, 6.0]
@@ -269,3 +282,12 @@ def test_a_variable_on_another_worker(cluster, graph, use_resource):
         for _ in range(5):
             sess.run(add)
         assert sess.run(v).tolist() == [6.0, 7.0]
+
+
+def test_variables_of_the_oldest_form(cluster, graph):
+    """The op Variable, where a scalar shape means any shape."""
+    v = tf.raw_ops.Variable(shape=[], dtype=tf.float32, container="", shared_name="")
+    init = v1.assign(v, [1.0, 2.0], validate_shape=False)
+    with session(cluster.master, graph) as sess:
+        sess.run(init.op)
+        assert sess.run(v1.assign_add(v, [1.0, 1.0])).tolist() == [2.0, 3.0]

@@ -18,9 +18,15 @@ def main():
         filters = ["/job:ps", f"/job:worker/task:{task}"]
         wait_for_chief(task, directory)
         ran = 0
-        with v1.train.MonitoredTrainingSession(target, is_chief=task == 0, checkpoint_dir=directory if task == 0 else None,
-                                               hooks=hooks, config=config(device_filters=filters),
-                                               save_checkpoint_steps=25, max_wait_secs=30) as sess:
+        with v1.train.MonitoredTrainingSession(
+            target,
+            is_chief=task == 0,
+            checkpoint_dir=directory if task == 0 else None,
+            hooks=hooks,
+            config=config(device_filters=filters),
+            save_checkpoint_steps=25,
+            max_wait_secs=30,
+        ) as sess:
             while not sess.should_stop():
                 sess.run(train)
                 ran += 1

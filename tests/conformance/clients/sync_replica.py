@@ -17,15 +17,23 @@ def main():
         step = v1.train.get_or_create_global_step()
         w = v1.get_variable("w", [2], initializer=v1.zeros_initializer(), use_resource=use_resource == "1")
         loss = tf.reduce_sum(tf.square(w - [1.0 + 2.0 * task, 10.0]))
-        optimizer = v1.train.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(0.1), replicas_to_aggregate=2,
-                                                   total_num_replicas=2)
+        optimizer = v1.train.SyncReplicasOptimizer(
+            v1.train.GradientDescentOptimizer(0.1), replicas_to_aggregate=2, total_num_replicas=2
+        )
         train = optimizer.minimize(loss, global_step=step)
         wait_for_chief(task, directory)
         hooks = [optimizer.make_session_run_hook(task == 0, num_tokens=0), v1.train.StopAtStepHook(last_step=steps)]
-        with v1.train.MonitoredTrainingSession(target, is_chief=task == 0, checkpoint_dir=directory if task == 0 else None,
-                                               hooks=hooks, config=config(), save_summaries_steps=None,
-                                               save_summaries_secs=None, max_wait_secs=30,
-                                               stop_grace_period_secs=1) as sess:
+        with v1.train.MonitoredTrainingSession(
+            target,
+            is_chief=task == 0,
+            checkpoint_dir=directory if task == 0 else None,
+            hooks=hooks,
+            config=config(),
+            save_summaries_steps=None,
+            save_summaries_secs=None,
+            max_wait_secs=30,
+            stop_grace_period_secs=1,
+        ) as sess:
             value = at = None
             while not sess.should_stop():
                 _, value, at = sess.run([train, w, step])
