@@ -51,6 +51,10 @@
 #define EACH_COMPLEX
 #include "kernels/cpu/map2.tmpl.h"
 
+#define MAP_STEM trunc_div
+#define MAP_EXPR(x, y) trunc((x) / (y))
+#include "kernels/cpu/map2_floats.tmpl.h"
+
 #define MAP_STEM int_div
 #define MAP_EXPR(x, y) (IS_MINUS_ONE(y) ? (COMP)(0 - (WRAP)(x)) : (COMP)((x) / (y)))
 #define EACH_I32_I64
@@ -161,9 +165,11 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 /* Gradients: the first operand is the forward output or input, as the op's argument says. */
 #define MAP_STEM sigmoid_grad
 #define MAP_EXPR(y, dy) ((dy) * (y) * (1 - (y)))
+#define EACH_COMPLEX
 #include "kernels/cpu/map2_floats.tmpl.h"
 #define MAP_STEM tanh_grad
 #define MAP_EXPR(y, dy) ((dy) * (1 - (y) * (y)))
+#define EACH_COMPLEX
 #include "kernels/cpu/map2_floats.tmpl.h"
 #define MAP_STEM sqrt_grad
 #define MAP_EXPR(y, dy) ((dy) / ((y) + (y)))
@@ -175,15 +181,7 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 #define MAP_EXPR(y, dy) (-(dy) * (y) * (y))
 #include "kernels/cpu/map2_floats.tmpl.h"
 
-/* The same for complex numbers, where the derivative is conjugated. */
-#define MAP_STEM sigmoid_grad_complex
-#define MAP_EXPR(y, dy) ((dy) * conj((y) * (1 - (y))))
-#define EACH_COMPLEX
-#include "kernels/cpu/map2.tmpl.h"
-#define MAP_STEM tanh_grad_complex
-#define MAP_EXPR(y, dy) ((dy) * conj(1 - (y) * (y)))
-#define EACH_COMPLEX
-#include "kernels/cpu/map2.tmpl.h"
+/* The same for complex numbers. Of these three the derivative is conjugated here, of the two above by the graph. */
 #define MAP_STEM sqrt_grad_complex
 #define MAP_EXPR(y, dy) ((dy) / conj((y) + (y)))
 #define EACH_COMPLEX
@@ -222,13 +220,13 @@ static const arith_row_t arith[] = {
     {"RealDiv", real_div_fns, int_div_fns, real_div_fns, WEFT_MAP_CHECK_DIVISOR},
     {"ReciprocalGrad", inv_grad_fns, NULL, inv_grad_complex_fns, WEFT_MAP_SAME_COUNT},
     {"RsqrtGrad", rsqrt_grad_fns, NULL, rsqrt_grad_complex_fns, WEFT_MAP_SAME_COUNT},
-    {"SigmoidGrad", sigmoid_grad_fns, NULL, sigmoid_grad_complex_fns, WEFT_MAP_SAME_COUNT},
+    {"SigmoidGrad", sigmoid_grad_fns, NULL, sigmoid_grad_fns, WEFT_MAP_SAME_COUNT},
     {"SqrtGrad", sqrt_grad_fns, NULL, sqrt_grad_complex_fns, WEFT_MAP_SAME_COUNT},
     {"SquaredDifference", squared_difference_fns, squared_difference_fns, squared_difference_complex_fns, 0},
     {"Sub", sub_fns, sub_fns, sub_fns, 0},
-    {"TanhGrad", tanh_grad_fns, NULL, tanh_grad_complex_fns, WEFT_MAP_SAME_COUNT},
-    {"TruncateDiv", real_div_fns, int_div_fns, NULL, WEFT_MAP_CHECK_DIVISOR},
-    {"TruncateMod", float_mod_fns, int_mod_fns, NULL, WEFT_MAP_CHECK_DIVISOR},
+    {"TanhGrad", tanh_grad_fns, NULL, tanh_grad_fns, WEFT_MAP_SAME_COUNT},
+    {"TruncateDiv", trunc_div_fns, int_div_fns, NULL, WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_ZERO_IS_INTERNAL},
+    {"TruncateMod", float_mod_fns, int_mod_fns, NULL, WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_ZERO_IS_INTERNAL},
     {"Xdivy", xdivy_fns, NULL, xdivy_fns, 0},
     {"Xlog1py", xlog1py_fns, NULL, xlog1py_complex_fns, WEFT_MAP_COSTLY},
     {"Xlogy", xlogy_fns, NULL, xlogy_fns, WEFT_MAP_COSTLY},

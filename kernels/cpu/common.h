@@ -45,11 +45,11 @@ static inline bool weft_cpu_wrap_axis(int64_t axis, int rank, int *out) {
   *out = (int)(axis < 0 ? axis + rank : axis);
   return true;
 }
-/* Product of dims[begin..end). */
+/* Product of dims[begin..end); meaningless when it overflows, which a tensor with elements cannot. */
 static inline int64_t weft_cpu_product(const weft_shape_t *s, int begin, int end) {
-  int64_t n = 1;
-  for (int i = begin; i < end; i++) n *= s->dims[i];
-  return n;
+  uint64_t n = 1;
+  for (int i = begin; i < end; i++) n *= (uint64_t)s->dims[i];
+  return (int64_t)n;
 }
 /* Input i's tensor under another shape of equal count, as output o: no bytes move. */
 WEFT_MUST_CHECK weft_status_t *weft_cpu_out_view(weft_kernel_ctx_t *c, int i, int o, const weft_shape_t *shape);

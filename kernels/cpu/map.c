@@ -96,6 +96,9 @@ static bool any_negative(const weft_tensor_t *t) {
 static weft_status_t *check_values(const weft_map2_row_t *row, const weft_tensor_t *y) {
   if (!weft_dtype_is_integer(y->dtype)) return NULL;
   if ((row->flags & WEFT_MAP_CHECK_DIVISOR) != 0 && any_zero(y)) {
+    if ((row->flags & WEFT_MAP_ZERO_IS_INTERNAL) != 0) {
+      return WEFT_ERROR(INTERNAL, "Unexpected error in binary operator (only integer div and mod should have errors)");
+    }
     return WEFT_ERROR(INVALID_ARGUMENT, "Integer division by zero");
   }
   if ((row->flags & WEFT_MAP_CHECK_EXPONENT) != 0 && any_negative(y)) {

@@ -18,6 +18,7 @@ typedef enum weft_map_flags {
   WEFT_MAP_SAME_SHAPE = 1 << 1,    /* no broadcasting */
   WEFT_MAP_SAME_COUNT = 1 << 5,    /* no broadcasting; only the number of elements is compared */
   WEFT_MAP_CHECK_DIVISOR = 1 << 2, /* integers: a zero in y is an error */
+  WEFT_MAP_ZERO_IS_INTERNAL = 1 << 6, /* ... which TensorFlow calls INTERNAL for two ops */
   WEFT_MAP_CHECK_EXPONENT = 1 << 3, /* integers: a negative value in y is an error */
   WEFT_MAP_COSTLY = 1 << 4,        /* tens of ns an element: threads pay sooner */
 } weft_map_flags_t;

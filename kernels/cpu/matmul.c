@@ -28,9 +28,12 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
 static weft_status_t *matmul_compute(weft_kernel_ctx_t *ctx) {
   const matmul_state_t *s = ctx->state;
   weft_tensor_t *a = weft_in(ctx, 0), *b = weft_in(ctx, 1), *c = NULL;
-  for (int i = 0; i < 2; i++) {
-    int rank = weft_in(ctx, i)->shape.rank;
-    if (rank != 2) return WEFT_ERROR(INVALID_ARGUMENT, "In[%d] ndims must be %s 2", i, rank < 2 ? ">=" : "==");
+  if (a->shape.rank != b->shape.rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] has different ndims: %s vs. %s", WEFT_SHAPE_TEXT(&a->shape),
+                      WEFT_SHAPE_TEXT(&b->shape));
+  }
+  if (a->shape.rank != 2) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] ndims must be == 2: %d", a->shape.rank);
   }
   bool ta = s->op_a != WEFT_GEMM_PLAIN, tb = s->op_b != WEFT_GEMM_PLAIN;
   int64_t m = a->shape.dims[ta], k = a->shape.dims[!ta], n = b->shape.dims[!tb];
@@ -107,8 +110,8 @@ static weft_status_t *batch_product(weft_kernel_ctx_t *ctx, const weft_tensor_t 
                       WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
   }
   if (bd[tb] != j.k) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s %d %d", WEFT_SHAPE_TEXT(&a->shape),
-                      WEFT_SHAPE_TEXT(&b->shape), ta, tb);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s", WEFT_SHAPE_TEXT(&a->shape),
+                      WEFT_SHAPE_TEXT(&b->shape));
   }
   weft_shape_t shape = j.batch.shape;
   if (shape.rank + 2 > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");

@@ -9,10 +9,10 @@
 enum { TILE = 32 }; /* elements a side: 32 x 32 x 8 bytes is a quarter of a first-level cache */
 
 void weft_strides_of(const weft_shape_t *shape, int64_t *strides) {
-  int64_t stride = 1;
+  uint64_t stride = 1; /* unsigned: beside a dimension of 0 the others may be of any size */
   for (int d = shape->rank - 1; d >= 0; d--) {
-    strides[d] = stride;
-    stride *= shape->dims[d];
+    strides[d] = (int64_t)stride;
+    stride *= (uint64_t)shape->dims[d];
   }
 }
 

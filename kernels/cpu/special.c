@@ -20,7 +20,7 @@ static double digamma_of(double x) {
   double shift = 0;
   if (x <= 0) {
     double part = x - floor(x);
-    if (part == 0) return (double)NAN; /* a pole */
+    if (!(part > 0)) return (double)NAN; /* a pole, or minus infinity */
     shift = -pi / tan(pi * part);
     x = 1 - x;
   }
