@@ -1,0 +1,82 @@
+/* io/bundle.h - TensorFlow's checkpoints, second format ("tensor bundle").
+ *
+ * A bundle is <prefix>.index, a table from tensor names to where they lie, and
+ * <prefix>.data-SSSSS-of-NNNNN, the bytes. A tensor may be stored in slices,
+ * each with an entry of its own: that is how partitioned variables are saved.
+ */
+#ifndef WEFT_IO_BUNDLE_H_
+#define WEFT_IO_BUNDLE_H_
+
+#include "io/table.h"
+#include "tensor/tensor.h"
+
+/* A box in a tensor. */
+typedef struct weft_slice {
+  int rank;
+  int64_t start[WEFT_MAX_DIMS], length[WEFT_MAX_DIMS];
+  bool is_full[WEFT_MAX_DIMS]; /* the whole dimension, whatever its size: "-" */
+} weft_slice_t;
+
+/* "10 20 0,5:-": a tensor's shape and a slice of it. *out_slice gets the lengths of full dimensions, too.
+ * Errors: INVALID_ARGUMENT in TensorFlow's words. */
+WEFT_MUST_CHECK weft_status_t *weft_slice_parse(weft_str_t text, weft_shape_t *out_full, weft_slice_t *out_slice,
+                                                weft_shape_t *out_shape);
+
+/* ---- writing one complete bundle of one shard; Confined ---- */
+typedef struct weft_bundle_writer weft_bundle_writer_t;
+/* Makes the last directory of `prefix` if it is missing. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_create(weft_str_t prefix, weft_bundle_writer_t **out);
+/* Errors: INVALID_ARGUMENT (name given twice), UNIMPLEMENTED (resources, variants), those of the file. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_add(weft_bundle_writer_t *w, weft_str_t name, const weft_tensor_t *t);
+/* `t` is the part `slice` of a tensor of shape `full`. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_add_slice(weft_bundle_writer_t *w, weft_str_t name,
+                                                            const weft_shape_t *full, const weft_slice_t *slice,
+                                                            const weft_tensor_t *t);
+/* Consumes `w`; on failure no file is left. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_finish(weft_bundle_writer_t *w);
+void weft_bundle_writer_abandon(weft_bundle_writer_t *w); /* NULL is fine */
+
+/* ---- reading; Thread-compatible ---- */
+typedef struct weft_bundle_reader weft_bundle_reader_t;
+/* Errors: NOT_FOUND, DATA_LOSS. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_reader_open(weft_str_t prefix, weft_bundle_reader_t **out);
+void weft_bundle_reader_close(weft_bundle_reader_t *r); /* NULL is fine */
+/* Errors: NOT_FOUND "Key <name> not found in checkpoint". */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_reader_lookup(const weft_bundle_reader_t *r, weft_str_t name,
+                                                         weft_dtype_t *out_dtype, weft_shape_t *out_shape);
+/* A new tensor. Errors: as above; DATA_LOSS if the bytes do not match their checksum. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_reader_read(weft_bundle_reader_t *r, weft_str_t name, weft_tensor_t **out);
+/* A part of it. Errors: also INVALID_ARGUMENT if the stored slices do not cover the part. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_reader_read_slice(weft_bundle_reader_t *r, weft_str_t name,
+                                                             const weft_slice_t *slice, weft_tensor_t **out);
+
+/* Makes one bundle of several by renaming their data files and merging their indexes, which are removed.
+ * `delete_old_dirs`: also their directories, where these are not the destination's. Missing ones may be left out.
+ * Errors: INVALID_ARGUMENT if a tensor is in two of them. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_merge(const weft_str_t *prefixes, size_t n, weft_str_t destination,
+                                                 bool delete_old_dirs, bool allow_missing);
+
+/* ---- entries (bundle_entry.c), for the bundle's own files ---- */
+typedef struct weft_bundle_entry {
+  weft_dtype_t dtype;
+  weft_shape_t shape;
+  int64_t shard, offset, size;
+  uint32_t crc;            /* masked, as stored */
+  weft_strbuf_t slices;    /* the wire form of the repeated field, if any */
+  int num_slices;
+} weft_bundle_entry_t;
+void weft_bundle_entry_put(const weft_bundle_entry_t *e, weft_strbuf_t *out);
+/* Errors: DATA_LOSS. The caller deinits `slices`. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_entry_get(weft_str_t name, weft_str_t bytes, weft_bundle_entry_t *out);
+void weft_bundle_slice_put(const weft_slice_t *slice, weft_strbuf_t *out); /* appends one to entry.slices */
+/* The next slice of the wire form; false at the end or on bad bytes. Lengths of full dimensions come from `full`. */
+bool weft_bundle_slice_next(weft_str_t *rest, const weft_shape_t *full, weft_slice_t *out);
+/* The key of a slice's own entry: in the order of name, rank, starts and lengths. */
+void weft_bundle_slice_key(weft_str_t name, const weft_slice_t *slice, weft_strbuf_t *out);
+void weft_bundle_header_put(int64_t num_shards, weft_strbuf_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_bundle_header_get(weft_str_t bytes, int64_t *out_num_shards);
+/* "<prefix>.data-00000-of-00001" and "<prefix>.index", '\0'-ended. */
+void weft_bundle_data_path(weft_str_t prefix, int64_t shard, int64_t num_shards, weft_strbuf_t *out);
+void weft_bundle_index_path(weft_str_t prefix, weft_strbuf_t *out);
+
+#endif /* WEFT_IO_BUNDLE_H_ */

@@ -1,0 +1,299 @@
+/* io/bundle_reader.c - reads tensors, whole or in part, out of a bundle. Data files are opened when first needed. */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "io/bundle.h"
+#include "io/crc32c.h"
+#include "protos/wire.h"
+
+struct weft_bundle_reader {
+  char *prefix;
+  weft_table_t index;
+  int64_t num_shards;
+  weft_file_reader_t *shards; /* num_shards */
+  char **paths;               /* of the shards that are open */
+};
+
+static weft_status_t *no_memory(weft_str_t what) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "reading checkpoint %.*s", WEFT_STR_ARGS(what));
+}
+
+void weft_bundle_reader_close(weft_bundle_reader_t *r) {
+  if (r == NULL) return;
+  for (int64_t i = 0; r->shards != NULL && i < r->num_shards; i++) weft_file_close(&r->shards[i]);
+  for (int64_t i = 0; r->paths != NULL && i < r->num_shards; i++) weft_free(r->paths[i]);
+  weft_free(r->shards);
+  weft_free(r->paths);
+  weft_table_deinit(&r->index);
+  weft_free(r->prefix);
+  weft_free(r);
+}
+
+static weft_status_t *read_header(weft_bundle_reader_t *r) {
+  const weft_table_entry_t *header = weft_table_find(&r->index, WEFT_STR(""));
+  if (header == NULL) return WEFT_ERROR(DATA_LOSS, "checkpoint %s has no header", r->prefix);
+  WEFT_RETURN_IF_ERROR(weft_bundle_header_get(header->value, &r->num_shards));
+  r->shards = weft_calloc((size_t)r->num_shards + 1, sizeof r->shards[0]);
+  r->paths = weft_calloc((size_t)r->num_shards + 1, sizeof r->paths[0]);
+  for (int64_t i = 0; r->shards != NULL && i < r->num_shards; i++) r->shards[i].fd = -1;
+  return r->shards == NULL || r->paths == NULL ? no_memory(weft_str(r->prefix)) : NULL;
+}
+
+weft_status_t *weft_bundle_reader_open(weft_str_t prefix, weft_bundle_reader_t **out) {
+  weft_strbuf_t path = WEFT_STRBUF_INIT;
+  weft_bundle_reader_t *r = weft_calloc(1, sizeof *r);
+  if (r == NULL) return no_memory(prefix);
+  r->prefix = weft_strndup(prefix.data, prefix.length);
+  weft_bundle_index_path(prefix, &path);
+  weft_status_t *s = r->prefix == NULL || path.failed ? no_memory(prefix) : weft_table_read(path.data, &r->index);
+  if (s == NULL) s = read_header(r);
+  weft_strbuf_deinit(&path);
+  if (s == NULL) *out = r;
+  if (s != NULL) weft_bundle_reader_close(r);
+  return s;
+}
+
+static weft_status_t *find_entry(const weft_bundle_reader_t *r, weft_str_t key, weft_str_t name,
+                                 weft_bundle_entry_t *out) {
+  const weft_table_entry_t *e = key.length == 0 ? NULL : weft_table_find(&r->index, key);
+  if (e == NULL) return WEFT_ERROR(NOT_FOUND, "Key %.*s not found in checkpoint", WEFT_STR_ARGS(name));
+  return weft_bundle_entry_get(name, e->value, out);
+}
+
+weft_status_t *weft_bundle_reader_lookup(const weft_bundle_reader_t *r, weft_str_t name, weft_dtype_t *out_dtype,
+                                         weft_shape_t *out_shape) {
+  weft_bundle_entry_t e;
+  WEFT_RETURN_IF_ERROR(find_entry(r, name, name, &e));
+  *out_dtype = e.dtype;
+  *out_shape = e.shape;
+  weft_strbuf_deinit(&e.slices);
+  return NULL;
+}
+
+/* ---- bytes ---- */
+
+static weft_status_t *open_shard(weft_bundle_reader_t *r, int64_t i, const weft_file_reader_t **out) {
+  if (i >= r->num_shards) {
+    return WEFT_ERROR(DATA_LOSS, "checkpoint %s has %" PRId64 " shards and names number %" PRId64, r->prefix,
+                      r->num_shards, i);
+  }
+  if (r->shards[i].fd < 0) {
+    weft_strbuf_t path = WEFT_STRBUF_INIT;
+    size_t length = 0;
+    weft_bundle_data_path(weft_str(r->prefix), i, r->num_shards, &path);
+    weft_free(r->paths[i]);
+    r->paths[i] = NULL;
+    WEFT_RETURN_IF_ERROR(weft_strbuf_finish(&path, &r->paths[i], &length));
+    WEFT_RETURN_IF_ERROR(weft_file_open(r->paths[i], &r->shards[i]));
+  }
+  *out = &r->shards[i];
+  return NULL;
+}
+
+static weft_status_t *bad_checksum(const weft_bundle_reader_t *r, weft_str_t name, uint32_t stored, uint32_t found) {
+  return WEFT_ERROR(DATA_LOSS,
+                    "TensorBundle at %s: %.*s: Checksum does not match: stored %" PRIu32
+                    " vs. calculated on the restored bytes %" PRIu32,
+                    r->prefix, WEFT_STR_ARGS(name), stored, found);
+}
+
+/* Takes the texts out of the stored form; see put_strings in bundle_writer.c. */
+static weft_status_t *get_strings(const weft_bundle_reader_t *r, weft_str_t name, weft_str_t bytes, uint32_t stored,
+                                  weft_tensor_t *t) {
+  const uint8_t *p = (const uint8_t *)bytes.data, *end = p + bytes.length;
+  uint32_t crc = 0;
+  uint64_t total = 0;
+  for (int64_t i = 0; i < t->count; i++) {
+    uint64_t length = 0;
+    uint8_t plain[8];
+    p = weft_wire_get_varint(p, end, &length);
+    if (p == NULL || length > bytes.length || (total += length) > bytes.length) break;
+    weft_wire_store64(plain, length);
+    crc = weft_crc32c_extend(crc, plain, length <= UINT32_MAX ? 4 : 8);
+  }
+  if (p == NULL || end - p < 4 || (uint64_t)(end - p) - 4 != total) {
+    return WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: %.*s: the strings' lengths do not add up", r->prefix,
+                      WEFT_STR_ARGS(name));
+  }
+  if (weft_wire_load32(p) != weft_crc32c_mask(crc)) {
+    return bad_checksum(r, name, weft_wire_load32(p), weft_crc32c_mask(crc));
+  }
+  crc = weft_crc32c_extend(crc, p, (size_t)(end - p));
+  if (weft_crc32c_mask(crc) != stored) return bad_checksum(r, name, stored, weft_crc32c_mask(crc));
+  const uint8_t *text = p + 4, *lengths = (const uint8_t *)bytes.data;
+  for (int64_t i = 0; i < t->count; i++) {
+    uint64_t length = 0;
+    lengths = weft_wire_get_varint(lengths, end, &length);
+    WEFT_RETURN_IF_ERROR(weft_tensor_set_str(t, i, weft_str_of((const char *)text, (size_t)length)));
+    text += length;
+  }
+  return NULL;
+}
+
+static weft_status_t *read_plain(const weft_bundle_reader_t *r, const weft_file_reader_t *file, weft_str_t name,
+                                 const weft_bundle_entry_t *e, weft_tensor_t *t) {
+  if (t->bytes != (size_t)e->size) {
+    return WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: %.*s: %" PRId64 " bytes stored for shape %s of type %s",
+                      r->prefix, WEFT_STR_ARGS(name), e->size, WEFT_SHAPE_TEXT(&e->shape), weft_dtype_name(e->dtype));
+  }
+  WEFT_RETURN_IF_ERROR(weft_file_read_at(file, (uint64_t)e->offset, t->data, t->bytes));
+  uint32_t crc = weft_crc32c_mask(weft_crc32c(t->data, t->bytes));
+  return crc == e->crc ? NULL : bad_checksum(r, name, e->crc, crc);
+}
+
+static weft_status_t *read_strings(const weft_bundle_reader_t *r, const weft_file_reader_t *file, weft_str_t name,
+                                   const weft_bundle_entry_t *e, weft_tensor_t *t) {
+  char *bytes = weft_malloc((size_t)e->size);
+  if (bytes == NULL) return no_memory(name);
+  weft_status_t *s = weft_file_read_at(file, (uint64_t)e->offset, bytes, (size_t)e->size);
+  if (s == NULL) s = get_strings(r, name, weft_str_of(bytes, (size_t)e->size), e->crc, t);
+  weft_free(bytes);
+  return s;
+}
+
+/* The tensor of an entry that has bytes. What the entry says is checked against the file before memory is taken. */
+static weft_status_t *read_entry(weft_bundle_reader_t *r, weft_str_t name, const weft_bundle_entry_t *e,
+                                 weft_tensor_t **out) {
+  const weft_file_reader_t *file = NULL;
+  weft_tensor_t *t = NULL;
+  if (!weft_dtype_is_plain(e->dtype) && e->dtype != WEFT_STRING) {
+    return WEFT_ERROR(UNIMPLEMENTED, "a tensor of type %s cannot be restored: %.*s", weft_dtype_name(e->dtype),
+                      WEFT_STR_ARGS(name));
+  }
+  WEFT_RETURN_IF_ERROR(open_shard(r, e->shard, &file));
+  uint64_t offset = (uint64_t)e->offset, size = (uint64_t)e->size;
+  int64_t count = weft_shape_count(&e->shape);
+  bool fits = offset <= file->size && size <= file->size - offset && count >= 0 && (uint64_t)count <= size;
+  if (!fits && !(count == 0 && size == 0)) {
+    return WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: %.*s lies outside its data file", r->prefix,
+                      WEFT_STR_ARGS(name));
+  }
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(e->dtype, &e->shape, NULL, &t));
+  weft_status_t *s = e->dtype == WEFT_STRING ? read_strings(r, file, name, e, t) : read_plain(r, file, name, e, t);
+  if (s == NULL) *out = t;
+  if (s != NULL) weft_tensor_release(t);
+  return s;
+}
+
+/* ---- slices ---- */
+
+/* Copies what `from` (at `from_at` in the whole) and `to` have in common; returns the number of elements in *out_n. */
+static weft_status_t *copy_common(weft_tensor_t *to, const weft_slice_t *to_at, const weft_tensor_t *from,
+                                  const weft_slice_t *from_at, int64_t *out_n) {
+  int rank = to_at->rank;
+  int64_t begin[WEFT_MAX_DIMS], size[WEFT_MAX_DIMS], at[WEFT_MAX_DIMS] = {0}, n = 1;
+  for (int d = 0; d < rank; d++) {
+    int64_t a = to_at->start[d], b = from_at->start[d];
+    int64_t a_end = a + to_at->length[d], b_end = b + from_at->length[d];
+    begin[d] = a > b ? a : b;
+    size[d] = (a_end < b_end ? a_end : b_end) - begin[d];
+    if (size[d] <= 0) return NULL;
+    n *= size[d];
+  }
+  int64_t run = rank == 0 ? 1 : size[rank - 1];
+  for (int64_t done = 0; done < n; done += run) { /* one innermost run after the other */
+    int64_t to_offset = 0, from_offset = 0;
+    for (int d = 0; d < rank; d++) {
+      to_offset = to_offset * to_at->length[d] + begin[d] + at[d] - to_at->start[d];
+      from_offset = from_offset * from_at->length[d] + begin[d] + at[d] - from_at->start[d];
+    }
+    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(to, to_offset, from, from_offset, run));
+    for (int d = rank - 2; d >= 0 && ++at[d] == size[d]; d--) at[d] = 0;
+  }
+  *out_n += n;
+  return NULL;
+}
+
+static weft_status_t *copy_stored_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_slice_t *stored,
+                                        weft_tensor_t *to, const weft_slice_t *to_at, int64_t *out_n) {
+  weft_strbuf_t key = WEFT_STRBUF_INIT;
+  weft_bundle_entry_t e = {0};
+  weft_tensor_t *t = NULL;
+  for (int d = 0; d < to_at->rank; d++) { /* nothing in common: do not read it */
+    if (stored->start[d] >= to_at->start[d] + to_at->length[d]) return NULL;
+    if (to_at->start[d] >= stored->start[d] + stored->length[d]) return NULL;
+  }
+  weft_bundle_slice_key(name, stored, &key);
+  weft_status_t *s = key.failed ? no_memory(name) : find_entry(r, weft_str_of(key.data, key.length), name, &e);
+  weft_strbuf_deinit(&key);
+  if (s == NULL) s = read_entry(r, name, &e, &t);
+  bool fits = s == NULL && t->dtype == to->dtype && t->shape.rank == stored->rank;
+  for (int d = 0; fits && d < stored->rank; d++) fits = t->shape.dims[d] == stored->length[d];
+  if (s == NULL && !fits) {
+    s = WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: a slice of %.*s has another shape or type than its index says",
+                   r->prefix, WEFT_STR_ARGS(name));
+  }
+  if (s == NULL) s = copy_common(to, to_at, t, stored, out_n);
+  weft_strbuf_deinit(&e.slices);
+  weft_tensor_release(t);
+  return s;
+}
+
+static weft_slice_t whole(const weft_shape_t *shape) {
+  weft_slice_t s = {.rank = shape->rank};
+  for (int d = 0; d < shape->rank; d++) {
+    s.is_full[d] = true;
+    s.length[d] = shape->dims[d];
+  }
+  return s;
+}
+
+static weft_status_t *read_sliced(weft_bundle_reader_t *r, weft_str_t name, const weft_bundle_entry_t *e,
+                                  const weft_slice_t *wanted, weft_tensor_t **out) {
+  weft_tensor_t *t = NULL, *all = NULL;
+  weft_shape_t shape;
+  int64_t copied = 0;
+  WEFT_RETURN_IF_ERROR(weft_shape_make(wanted->length, wanted->rank, &shape));
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(e->dtype, &shape, NULL, &t));
+  weft_status_t *s = NULL;
+  if (e->num_slices == 0) {
+    weft_slice_t everything = whole(&e->shape);
+    s = read_entry(r, name, e, &all);
+    if (s == NULL) s = copy_common(t, wanted, all, &everything, &copied);
+  } else {
+    weft_str_t rest = weft_str_of(e->slices.data, e->slices.length);
+    weft_slice_t stored;
+    while (s == NULL && rest.length > 0) {
+      if (weft_bundle_slice_next(&rest, &e->shape, &stored)) {
+        s = copy_stored_slice(r, name, &stored, t, wanted, &copied);
+      } else {
+        s = WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: a slice of %.*s is damaged", r->prefix, WEFT_STR_ARGS(name));
+      }
+    }
+  }
+  if (s == NULL && copied < t->count) {
+    s = WEFT_ERROR(INVALID_ARGUMENT,
+                   "Does not have sufficient slices for partitioned tensor %.*s to restore in slice_spec: shape %s",
+                   WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(&shape));
+  }
+  weft_tensor_release(all);
+  if (s == NULL) *out = t;
+  if (s != NULL) weft_tensor_release(t);
+  return s;
+}
+
+weft_status_t *weft_bundle_reader_read(weft_bundle_reader_t *r, weft_str_t name, weft_tensor_t **out) {
+  weft_bundle_entry_t e;
+  WEFT_RETURN_IF_ERROR(find_entry(r, name, name, &e));
+  weft_slice_t everything = whole(&e.shape);
+  weft_status_t *s = e.num_slices == 0 ? read_entry(r, name, &e, out) : read_sliced(r, name, &e, &everything, out);
+  weft_strbuf_deinit(&e.slices);
+  return s;
+}
+
+weft_status_t *weft_bundle_reader_read_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_slice_t *slice,
+                                             weft_tensor_t **out) {
+  weft_bundle_entry_t e;
+  weft_status_t *s = NULL;
+  WEFT_RETURN_IF_ERROR(find_entry(r, name, name, &e));
+  bool fits = slice->rank == e.shape.rank;
+  for (int d = 0; fits && d < slice->rank; d++) fits = slice->length[d] <= e.shape.dims[d] - slice->start[d];
+  if (!fits) {
+    s = WEFT_ERROR(INVALID_ARGUMENT, "the slice that is wanted of %.*s lies outside its shape %s", WEFT_STR_ARGS(name),
+                   WEFT_SHAPE_TEXT(&e.shape));
+  } else {
+    s = read_sliced(r, name, &e, slice, out);
+  }
+  weft_strbuf_deinit(&e.slices);
+  return s;
+}

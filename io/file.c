@@ -1,0 +1,215 @@
+/* io/file.c - files through plain system calls. */
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+
+enum { BUFFER = 256 * 1024 }; /* fewer, larger writes: a variable of a few bytes costs no call of its own */
+
+struct weft_file_writer {
+  int fd;
+  char *path, *temporary; /* owned */
+  uint64_t size;
+  size_t used;
+  char buffer[BUFFER];
+};
+
+static weft_code_t code_of(int error) {
+  switch (error) {
+    case ENOENT: return WEFT_NOT_FOUND;
+    case EEXIST: return WEFT_ALREADY_EXISTS;
+    case EACCES:
+    case EPERM:
+    case EROFS: return WEFT_PERMISSION_DENIED;
+    case ENOTDIR:
+    case EISDIR:
+    case ENOTEMPTY: return WEFT_FAILED_PRECONDITION;
+    case EINVAL:
+    case ENAMETOOLONG: return WEFT_INVALID_ARGUMENT;
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM: return WEFT_RESOURCE_EXHAUSTED;
+    default: return WEFT_UNKNOWN;
+  }
+}
+
+weft_status_t *weft_file_error(const char *path, int error) {
+  char text[128];
+  if (strerror_r(error, text, sizeof text) != 0) snprintf(text, sizeof text, "error %d", error);
+  return weft_status_new(code_of(error), __FILE__, __LINE__, "%s; %s", path, text);
+}
+
+/* ---- reading ---- */
+
+weft_status_t *weft_file_open(const char *path, weft_file_reader_t *out) {
+  struct stat info;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return weft_file_error(path, errno);
+  int error = fstat(fd, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
+  if (error != 0) {
+    close(fd);
+    return weft_file_error(path, error);
+  }
+  *out = (weft_file_reader_t){fd, (uint64_t)info.st_size, path};
+  return NULL;
+}
+
+void weft_file_close(weft_file_reader_t *r) {
+  if (r->fd >= 0) close(r->fd);
+  r->fd = -1;
+}
+
+weft_status_t *weft_file_read_at(const weft_file_reader_t *r, uint64_t offset, void *to, size_t n) {
+  char *at = to;
+  while (n > 0) {
+    ssize_t got = pread(r->fd, at, n, (off_t)offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return weft_file_error(r->path, errno);
+    if (got == 0) return WEFT_ERROR(OUT_OF_RANGE, "%s ends before byte %" PRIu64, r->path, offset + n);
+    at += got;
+    offset += (uint64_t)got;
+    n -= (size_t)got;
+  }
+  return NULL;
+}
+
+weft_status_t *weft_file_read_all(const char *path, char **out, size_t *out_length) {
+  weft_file_reader_t r = {.fd = -1};
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  WEFT_RETURN_IF_ERROR(weft_file_open(path, &r));
+  for (;;) { /* a file of /proc says that it is empty: read until the end, whatever the size */
+    size_t room = r.size > text.length ? (size_t)(r.size - text.length) + 1 : 4096;
+    char *to = weft_strbuf_reserve(&text, room);
+    if (to == NULL) break;
+    ssize_t got = read(r.fd, to, room);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      weft_status_t *s = weft_file_error(path, errno);
+      weft_strbuf_deinit(&text);
+      weft_file_close(&r);
+      return s;
+    }
+    if (got == 0) break;
+    text.length += (size_t)got;
+  }
+  weft_file_close(&r);
+  return weft_strbuf_finish(&text, out, out_length);
+}
+
+/* ---- writing ---- */
+
+static void writer_free(weft_file_writer_t *w) {
+  if (w->fd >= 0) close(w->fd);
+  weft_free(w->path);
+  weft_free(w->temporary);
+  weft_free(w);
+}
+
+weft_status_t *weft_file_writer_create(const char *path, weft_file_writer_t **out) {
+  weft_file_writer_t *w = weft_malloc(sizeof *w);
+  if (w == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing %s", path);
+  *w = (weft_file_writer_t){.fd = -1, .path = weft_strdup(path)};
+  size_t size = strlen(path) + 40;
+  w->temporary = weft_malloc(size);
+  if (w->path == NULL || w->temporary == NULL) {
+    writer_free(w);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing %s", path);
+  }
+  snprintf(w->temporary, size, "%s.tempstate%" PRIu64, path, weft_random_id());
+  w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (w->fd < 0) {
+    weft_status_t *s = weft_file_error(w->temporary, errno);
+    writer_free(w);
+    return s;
+  }
+  *out = w;
+  return NULL;
+}
+
+static weft_status_t *write_all(weft_file_writer_t *w, const char *data, size_t n) {
+  while (n > 0) {
+    ssize_t done = write(w->fd, data, n);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return weft_file_error(w->temporary, errno);
+    data += done;
+    n -= (size_t)done;
+  }
+  return NULL;
+}
+
+static weft_status_t *flush(weft_file_writer_t *w) {
+  weft_status_t *s = write_all(w, w->buffer, w->used);
+  if (s == NULL) w->used = 0;
+  return s;
+}
+
+weft_status_t *weft_file_writer_append(weft_file_writer_t *w, const void *data, size_t n) {
+  if (n > BUFFER - w->used) WEFT_RETURN_IF_ERROR(flush(w));
+  if (n > BUFFER) {
+    WEFT_RETURN_IF_ERROR(write_all(w, data, n));
+  } else if (n > 0) {
+    memcpy(w->buffer + w->used, data, n);
+    w->used += n;
+  }
+  w->size += n;
+  return NULL;
+}
+
+uint64_t weft_file_writer_size(const weft_file_writer_t *w) { return w->size; }
+
+weft_status_t *weft_file_writer_finish(weft_file_writer_t *w) {
+  weft_status_t *s = flush(w);
+  int closed = close(w->fd);
+  w->fd = -1;
+  if (s == NULL && closed != 0) s = weft_file_error(w->temporary, errno);
+  if (s == NULL) s = weft_file_rename(w->temporary, w->path);
+  if (s != NULL) unlink(w->temporary);
+  writer_free(w);
+  return s;
+}
+
+void weft_file_writer_abandon(weft_file_writer_t *w) {
+  if (w == NULL) return;
+  unlink(w->temporary);
+  writer_free(w);
+}
+
+/* ---- names ---- */
+
+weft_status_t *weft_file_make_dirs(const char *dir) {
+  char *path = weft_strdup(dir);
+  if (path == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "making directory %s", dir);
+  weft_status_t *s = NULL;
+  for (char *at = path; s == NULL && *at != '\0';) {
+    at++;
+    if (*at != '/' && *at != '\0') continue;
+    char end = *at;
+    *at = '\0';
+    if (mkdir(path, 0777) != 0 && errno != EEXIST && errno != EISDIR) s = weft_file_error(path, errno);
+    *at = end;
+  }
+  weft_free(path);
+  return s;
+}
+
+weft_status_t *weft_file_rename(const char *from, const char *to) {
+  return rename(from, to) == 0 ? NULL : weft_file_error(from, errno);
+}
+
+bool weft_file_exists(const char *path) { return access(path, F_OK) == 0; }
+void weft_file_remove(const char *path) { unlink(path); }
+void weft_file_remove_dir(const char *path) { rmdir(path); }
+
+weft_str_t weft_file_dirname(weft_str_t path) {
+  ptrdiff_t at = weft_str_rfind(path, '/');
+  return at < 0 ? WEFT_STR("") : weft_str_of(path.data, at == 0 ? 1 : (size_t)at);
+}

@@ -1,0 +1,43 @@
+/* io/file.h - whole files and pieces of files, with errors in TensorFlow's codes and words. */
+#ifndef WEFT_IO_FILE_H_
+#define WEFT_IO_FILE_H_
+
+#include "base/status.h"
+#include "base/str.h"
+
+/* ---- reading; Thread-safe: pieces are read by position ---- */
+typedef struct weft_file_reader {
+  int fd; /* -1: closed */
+  uint64_t size;
+  const char *path; /* borrowed */
+} weft_file_reader_t;
+
+/* `path` must outlive the reader. Errors: NOT_FOUND "<path>; No such file or directory", PERMISSION_DENIED, ... */
+WEFT_MUST_CHECK weft_status_t *weft_file_open(const char *path, weft_file_reader_t *out);
+void weft_file_close(weft_file_reader_t *r);
+/* Exactly `n` bytes at `offset`. Errors: OUT_OF_RANGE if the file is shorter. */
+WEFT_MUST_CHECK weft_status_t *weft_file_read_at(const weft_file_reader_t *r, uint64_t offset, void *to, size_t n);
+/* The whole of a file. *out is owned by the caller (weft_free), '\0'-ended. */
+WEFT_MUST_CHECK weft_status_t *weft_file_read_all(const char *path, char **out, size_t *out_length);
+
+/* ---- writing; Confined ---- */
+typedef struct weft_file_writer weft_file_writer_t;
+/* Writes under a temporary name beside `path`, which weft_file_writer_finish renames. Buffered. */
+WEFT_MUST_CHECK weft_status_t *weft_file_writer_create(const char *path, weft_file_writer_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_file_writer_append(weft_file_writer_t *w, const void *data, size_t n);
+uint64_t weft_file_writer_size(const weft_file_writer_t *w); /* bytes appended so far */
+/* Closes and renames. Consumes `w`; the temporary file is gone also on failure. */
+WEFT_MUST_CHECK weft_status_t *weft_file_writer_finish(weft_file_writer_t *w);
+void weft_file_writer_abandon(weft_file_writer_t *w); /* removes the temporary file. NULL is fine */
+
+/* ---- names ---- */
+WEFT_MUST_CHECK weft_status_t *weft_file_make_dirs(const char *dir); /* and its parents; fine if it is there */
+WEFT_MUST_CHECK weft_status_t *weft_file_rename(const char *from, const char *to);
+bool weft_file_exists(const char *path);
+void weft_file_remove(const char *path);     /* as well as it goes */
+void weft_file_remove_dir(const char *path); /* if it is empty */
+weft_str_t weft_file_dirname(weft_str_t path); /* "" if there is no '/' */
+/* The error of a system call on a path, by errno. */
+WEFT_MUST_CHECK weft_status_t *weft_file_error(const char *path, int error);
+
+#endif /* WEFT_IO_FILE_H_ */
