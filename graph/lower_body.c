@@ -3,7 +3,7 @@
 #include "graph/lower.h"
 #include "graph/node_build.h"
 
-enum { MAX_ADDED_NODES = 1 << 23, MAX_DEPTH = 1000 };
+enum { MAX_ADDED_NODES = 1 << 21, MAX_DEPTH = 1000 };
 
 weft_status_t *weft_lower_add(weft_lowering_t *l, const weft_node_t *site, const char *name, const char *op,
                               const weft_node_t *near, const weft_output_t *inputs, int num_inputs,
