@@ -3,6 +3,7 @@
 #ifndef WEFT_TOOLS_GRAPH_SUMMARY_H_
 #define WEFT_TOOLS_GRAPH_SUMMARY_H_
 
+#include "base/arena.h"
 #include "base/hash_map.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
