@@ -61,6 +61,17 @@ static const entry_t entries[] = {
 #include "ops/ops.def"
 #undef WEFT_OP
 };
+
+/* Ops that newer graphs may not use. */
+static const struct {
+  const char *name;
+  int version;
+  const char *why;
+} removed[] = {
+    {"PlaceholderV2", 23, "Placeholder now behaves the same as PlaceholderV2."},
+    {"TopK", 7, "Use TopKV2 instead"},
+};
+
 enum { NUM_OPS = sizeof entries / sizeof entries[0] };
 
 static struct {
@@ -90,6 +101,12 @@ static weft_status_t *build_locked(void) {
     void *old = NULL;
     WEFT_RETURN_IF_ERROR(weft_map_put(&table.by_name, op->name, op, &old));
     if (old != NULL) return WEFT_ERROR(INTERNAL, "op '%s' is in the table twice", e->name);
+  }
+  for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++) {
+    weft_op_def_t *op = weft_map_get(&table.by_name, weft_str(removed[i].name));
+    if (op == NULL) return WEFT_ERROR(INTERNAL, "op '%s' is not in the table", removed[i].name);
+    op->removed_in = removed[i].version;
+    op->removed_why = removed[i].why;
   }
   qsort(table.sorted, NUM_OPS, sizeof table.sorted[0], compare_names);
   return NULL;

@@ -90,6 +90,8 @@ typedef struct weft_op_def {
   uint32_t flags;                         /* weft_op_flags_t */
   int update_grad_input;                  /* of a WEFT_OP_UPDATE: which input is the gradient or value; -1: none */
   weft_shape_fn *infer_shapes;            /* NULL: all outputs unknown */
+  int removed_in;                         /* GraphDef version from which on the op is refused; 0: never */
+  const char *removed_why;                /* "Use TopKV2 instead"; NULL if removed_in is 0 */
   weft_grad_fn *gradient;                 /* NULL: no gradient; weft_grad_none: declared not differentiable */
 } weft_op_def_t;
 

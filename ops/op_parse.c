@@ -31,8 +31,9 @@ static const int real_number_types[] = {WEFT_F32, WEFT_F64, WEFT_I32,  WEFT_U8, 
                                         WEFT_I64, WEFT_BF16, WEFT_U16, WEFT_F16, WEFT_U32, WEFT_U64};
 
 static weft_status_t *wrong(const cursor_t *c, const char *expected) {
+  const char *at = c->at + strspn(c->at, " ");
   return WEFT_ERROR(INVALID_ARGUMENT, "op '%s': expected %s at column %d of \"%s\"", c->op, expected,
-                    (int)(c->at - c->text) + 1, c->text);
+                    (int)(at - c->text) + 1, c->text);
 }
 
 static weft_status_t *no_memory(const cursor_t *c) {

@@ -106,6 +106,13 @@ static void updates_name_the_input_that_updates(void) {
   CU_ASSERT_EQUAL(weft_op_find(weft_str("MatMul"))->update_grad_input, -1);
 }
 
+static void removed_ops_say_since_when(void) {
+  const weft_op_def_t *op = weft_op_find(weft_str("TopK"));
+  CU_ASSERT_EQUAL(op->removed_in, 7);
+  CU_ASSERT_STRING_EQUAL(op->removed_why, "Use TopKV2 instead");
+  CU_ASSERT_EQUAL(weft_op_find(weft_str("TopKV2"))->removed_in, 0);
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"every op prints as in TensorFlow", every_op_prints_as_in_tensorflow},
@@ -114,6 +121,7 @@ int main(void) {
       {"properties are told", properties_are_told},
       {"only underscored ops are internal", only_underscored_ops_are_internal},
       {"updates name the input that updates", updates_name_the_input_that_updates},
+      {"removed ops say since when", removed_ops_say_since_when},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("registry", tests);
