@@ -133,10 +133,11 @@ static weft_status_t *check_syntax(const import_t *im, weft_str_t def, const nod
   return check_inputs(im, def, v);
 }
 
-static weft_status_t *check_is_new(const import_t *im, weft_str_t name) {
+/* Consumes `s`, which says that the name is taken, and says it as TensorFlow does. */
+static weft_status_t *not_new(const import_t *im, weft_status_t *s, weft_str_t name) {
   const weft_node_t *same = weft_graph_find(im->g, name);
-  if (same == NULL) return NULL;
-  if (im->o->is_extend && same->id < im->first_id) {
+  weft_status_free(s);
+  if (im->o->is_extend && same != NULL && same->id < im->first_id) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "GraphDef argument to Extend includes node '%.*s', which was created by a previous call to Create "
                       "or Extend in this session.",
@@ -217,11 +218,11 @@ static weft_status_t *read_node(import_t *im, weft_str_t def) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': op '%.*s' is internal and may not be in a client's graph",
                       WEFT_STR_ARGS(v.name), WEFT_STR_ARGS(v.op));
   }
-  WEFT_RETURN_IF_ERROR(check_is_new(im, v.name));
   weft_str_t name = weft_arena_str(&im->g->arena, v.name);
   if (name.data == NULL) return no_memory();
   weft_node_t *n = NULL;
-  WEFT_RETURN_IF_ERROR(weft_graph_enter(im->g, name, &n));
+  weft_status_t *s = weft_graph_enter(im->g, name, &n);
+  if (s != NULL) return weft_status_code(s) == WEFT_INVALID_ARGUMENT ? not_new(im, s, v.name) : s;
   n->op = im->last_op;
   n->function = im->last_function;
   n->flags = n->op->flags;

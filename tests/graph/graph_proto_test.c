@@ -112,9 +112,7 @@ static void bad_graphs_are_refused_in_tensorflows_words(void) {
 }
 
 static void bytes_that_are_no_message_are_refused(void) {
-  static const char *const bad[] = {"\xff\xff\xff\xff", "\x0a\x10\x0a\x01"
-                                                        "a",
-                                    "\x0a\x02\x0a\x05", "\x0b"};
+  static const char *const bad[] = {"\xff\xff\xff\xff", "\x0a\x10\x0a\x01z", "\x0a\x02\x0a\x05", "\x0b"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     weft_graph_t *g = NULL;
     weft_test_expect(weft_test_import(weft_str(bad[i]), &g), WEFT_INVALID_ARGUMENT, "Invalid GraphDef");
