@@ -32,7 +32,8 @@ weft_status_t *weft_infer_shape_of(weft_shape_ctx_t *c) {
 }
 
 weft_status_t *weft_infer_vectors_unchanged(weft_shape_ctx_t *c) {
-  for (int i = 0; i < c->num_outputs; i++) WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, i, 1, &c->outputs[i]));
+  for (int i = 0; i < c->num_outputs; i++)
+    WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, i, 1, &c->outputs[i]));
   return NULL;
 }
 
@@ -79,7 +80,8 @@ static double float_value(const weft_tensor_t *t) {
 
 static weft_status_t *range_length(const weft_shape_ctx_t *c, int64_t *out) {
   if (weft_dtype_is_floating(c->input_types[0])) {
-    double start = float_value(c->values[0]), limit = float_value(c->values[1]), delta = float_value(c->values[2]);
+    double start = float_value(c->values[0]), limit = float_value(c->values[1]),
+           delta = float_value(c->values[2]);
     if (delta == 0 || !(delta == delta)) return WEFT_ERROR(INVALID_ARGUMENT, "Requires delta != 0");
     if (start > limit && delta > 0) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Requires start <= limit when delta > 0: %.6g/%.6g", start, limit);
@@ -88,23 +90,28 @@ static weft_status_t *range_length(const weft_shape_ctx_t *c, int64_t *out) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Requires start >= limit when delta < 0: %.6g/%.6g", start, limit);
     }
     double size = (limit - start) / delta;
-    if (!(size < 9e18)) return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= %" PRId64, INT64_MAX);
+    if (!(size < 9e18))
+      return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= %" PRId64, INT64_MAX);
     *out = (int64_t)size;
     if ((double)*out < size) ++*out;
     return NULL;
   }
-  int64_t start = weft_infer_value(c, 0, 0), limit = weft_infer_value(c, 1, 0), delta = weft_infer_value(c, 2, 0);
+  int64_t start = weft_infer_value(c, 0, 0), limit = weft_infer_value(c, 1, 0),
+          delta = weft_infer_value(c, 2, 0);
   if (delta == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Requires delta != 0");
   if (start > limit && delta > 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start <= limit when delta > 0: %" PRId64 "/%" PRId64, start, limit);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start <= limit when delta > 0: %" PRId64 "/%" PRId64, start,
+                      limit);
   }
   if (start < limit && delta < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start >= limit when delta < 0: %" PRId64 "/%" PRId64, start, limit);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start >= limit when delta < 0: %" PRId64 "/%" PRId64, start,
+                      limit);
   }
   uint64_t span = delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
   uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
   uint64_t length = span / step + (span % step != 0);
-  if (length > INT64_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= %" PRId64, INT64_MAX);
+  if (length > INT64_MAX)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= %" PRId64, INT64_MAX);
   *out = (int64_t)length;
   return NULL;
 }
@@ -112,7 +119,8 @@ static weft_status_t *range_length(const weft_shape_ctx_t *c, int64_t *out) {
 static weft_status_t *named_scalars(const weft_shape_ctx_t *c, const char *const names[3]) {
   for (int i = 0; i < 3; i++) {
     if (c->inputs[i].rank <= 0) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be rank 0 but is rank %d\n\t for '%s'", c->inputs[i].rank, names[i]);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be rank 0 but is rank %d\n\t for '%s'", c->inputs[i].rank,
+                      names[i]);
   }
   return NULL;
 }
@@ -178,7 +186,8 @@ weft_status_t *weft_infer_diag_part(weft_shape_ctx_t *c) {
 
 /* ---- reshaping ---- */
 
-/* The product of the known dims, and where the one unknown is (-1: none, or a 0 settles the product; -2: several). */
+/* The product of the known dims, and where the one unknown is (-1: none, or a 0 settles the product; -2:
+ * several). */
 static weft_status_t *known_count(const weft_shape_t *s, int64_t *out, int *out_unknown) {
   int64_t product = 1;
   int unknown = -1;
@@ -197,7 +206,8 @@ static weft_status_t *known_count(const weft_shape_t *s, int64_t *out, int *out_
 }
 
 static weft_status_t *not_divisible(int64_t by, int64_t count) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, by, count);
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, by, count);
 }
 
 weft_status_t *weft_infer_reshape(weft_shape_ctx_t *c) {
@@ -213,14 +223,16 @@ weft_status_t *weft_infer_reshape(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(known_count(&out, &out_count, &out_unknown));
   if (in_unknown == -2 || out_unknown == -2) return NULL;
   if (in_unknown < 0 && out_unknown < 0 && in_count != out_count) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot reshape a tensor with %" PRId64 " elements to shape %s (%" PRId64 " elements)",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Cannot reshape a tensor with %" PRId64 " elements to shape %s (%" PRId64 " elements)",
                       in_count, WEFT_SHAPE_TEXT(&out), out_count);
   }
   if (in_unknown < 0 && out_unknown >= 0) {
     if (in_count % out_count != 0) return not_divisible(out_count, in_count);
     c->outputs[0].dims[out_unknown] = in_count / out_count;
   }
-  if (in_unknown >= 0 && out_unknown < 0 && out_count % in_count != 0) return not_divisible(in_count, out_count);
+  if (in_unknown >= 0 && out_unknown < 0 && out_count % in_count != 0)
+    return not_divisible(in_count, out_count);
   return NULL;
 }
 
@@ -232,7 +244,8 @@ weft_status_t *weft_infer_expand_dims(weft_shape_ctx_t *c) {
   if (in->rank < 0 || !weft_infer_is_known(c, 1)) return NULL;
   int64_t axis = weft_infer_value(c, 1, 0);
   if (axis < -1 - (int64_t)in->rank || axis > in->rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "dim %" PRId64 " not in the interval [%d, %d].", axis, -1 - in->rank, in->rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "dim %" PRId64 " not in the interval [%d, %d].", axis, -1 - in->rank,
+                      in->rank);
   }
   if (axis < 0) axis += in->rank + 1;
   weft_shape_t out = WEFT_SCALAR;
@@ -260,8 +273,8 @@ weft_status_t *weft_infer_squeeze(weft_shape_ctx_t *c) {
     if (n == 0 && in->dims[i] < 0) return NULL; /* the rank depends on the value */
     bool is_one = in->dims[i] == 1 || in->dims[i] < 0;
     if (n > 0 && drop[i] && !is_one) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Can not squeeze dim[%d], expected a dimension of 1, got %" PRId64, i,
-                        in->dims[i]);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Can not squeeze dim[%d], expected a dimension of 1, got %" PRId64,
+                        i, in->dims[i]);
     }
     if (n > 0 ? drop[i] : is_one) continue;
     out.dims[out.rank++] = in->dims[i];
@@ -280,7 +293,8 @@ weft_status_t *weft_infer_bitcast(weft_shape_ctx_t *c) {
     int64_t last = weft_infer_dim(in, -1), ratio = (int64_t)(to / from);
     WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, 1, NULL));
     if (last >= 0 && last != ratio) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Cannot bitcast from %d to %d due to shape. %" PRId64 " does not match %" PRId64,
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Cannot bitcast from %d to %d due to shape. %" PRId64 " does not match %" PRId64,
                         c->input_types[0], weft_infer_type(c, "type"), last, ratio);
     }
     out.rank--;
@@ -294,8 +308,10 @@ weft_status_t *weft_infer_bitcast(weft_shape_ctx_t *c) {
 weft_status_t *weft_infer_ensure_shape(weft_shape_ctx_t *c) {
   weft_shape_t wanted = weft_infer_shape(c, "shape");
   weft_infer_pass_handle(c, 0, 0);
-  if (c->inputs[0].rank >= 0 && c->inputs[0].rank != wanted.rank) { /* so TensorFlow, also where any shape is wanted */
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be rank %d but is rank %d", wanted.rank, c->inputs[0].rank);
+  if (c->inputs[0].rank >= 0 &&
+      c->inputs[0].rank != wanted.rank) { /* so TensorFlow, also where any shape is wanted */
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be rank %d but is rank %d", wanted.rank,
+                      c->inputs[0].rank);
   }
   return weft_shape_merge(&c->inputs[0], &wanted, &c->outputs[0]);
 }
@@ -311,7 +327,8 @@ weft_status_t *weft_infer_pack(weft_shape_ctx_t *c) {
   if (all.rank < 0) return NULL;
   int64_t axis = weft_infer_int(c, "axis");
   if (axis < -1 - (int64_t)all.rank || axis > all.rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid axis: %" PRId64 "; must be in [%d,%d)", axis, -1 - all.rank, all.rank + 1);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid axis: %" PRId64 "; must be in [%d,%d)", axis, -1 - all.rank,
+                      all.rank + 1);
   }
   if (axis < 0) axis += all.rank + 1;
   weft_shape_t out = WEFT_SCALAR;
@@ -327,7 +344,8 @@ weft_status_t *weft_infer_unpack(weft_shape_ctx_t *c) {
   if (in->rank < 0) return NULL;
   int64_t axis = weft_infer_int(c, "axis");
   if (axis < -(int64_t)in->rank || axis >= in->rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid axis: %" PRId64 "; must be in [%d,%d)", axis, -in->rank, in->rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid axis: %" PRId64 "; must be in [%d,%d)", axis, -in->rank,
+                      in->rank);
   }
   if (axis < 0) axis += in->rank;
   WEFT_RETURN_IF_ERROR(weft_infer_dim_is(in->dims[axis], c->num_outputs));
@@ -377,13 +395,16 @@ static weft_status_t *concat(weft_shape_ctx_t *c, int first, int last, int axis_
 }
 
 weft_status_t *weft_infer_concat(weft_shape_ctx_t *c) { return concat(c, 1, c->num_inputs - 1, 0); }
-weft_status_t *weft_infer_concat_v2(weft_shape_ctx_t *c) { return concat(c, 0, c->num_inputs - 2, c->num_inputs - 1); }
+weft_status_t *weft_infer_concat_v2(weft_shape_ctx_t *c) {
+  return concat(c, 0, c->num_inputs - 2, c->num_inputs - 1);
+}
 
 /* The axis that input i holds. */
 static weft_status_t *split_axis(const weft_shape_ctx_t *c, int i, int rank, int *out) {
   int64_t axis = weft_infer_value(c, i, 0);
   if (axis < -(int64_t)rank || axis >= rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size, given by scalar input %" PRId64 " must be in range [%d, %d)", axis,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Dimension size, given by scalar input %" PRId64 " must be in range [%d, %d)", axis,
                       -rank, rank);
   }
   *out = (int)(axis < 0 ? axis + rank : axis);
@@ -416,8 +437,9 @@ static weft_status_t *bad_pieces(const weft_shape_ctx_t *c, int64_t whole) {
   for (int i = 0; i < c->num_outputs; i++) {
     weft_strbuf_printf(&text, "%s%" PRId64, i > 0 ? "," : "", weft_infer_value(c, 1, i));
   }
-  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "can't split axis of size %" PRId64 " into pieces of size [%s]", whole,
-                                text.failed ? "..." : text.data);
+  weft_status_t *s =
+      WEFT_ERROR(INVALID_ARGUMENT, "can't split axis of size %" PRId64 " into pieces of size [%s]", whole,
+                 text.failed ? "..." : text.data);
   weft_strbuf_deinit(&text);
   return s;
 }

@@ -1,9 +1,9 @@
 /* ops/array_grad.c - gradients of ops that move elements: the way back of each move. */
 #include "ops/grad.h"
 
-#define MOVE                                                    \
-  weft_grad_t g_ = {c, NULL}, *g = &g_;                         \
-  value_t x = c->inputs[0], dy = c->dy[0];                      \
+#define MOVE                               \
+  weft_grad_t g_ = {c, NULL}, *g = &g_;    \
+  value_t x = c->inputs[0], dy = c->dy[0]; \
   (void)x
 
 static weft_named_attr_t number(int64_t n) { return weft_grad_int("N", n); }
@@ -89,17 +89,21 @@ static weft_status_t *concat(weft_grad_ctx_t *c, int first, int n, value_t axis)
   if (list == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a gradient");
   weft_named_attr_t count = number(n);
   value_t shapes = weft_grad_node(g, "ShapeN", c->inputs + first, n, &count, 1);
-  list[0] = weft_grad_op2(g, "FloorMod", weft_grad_cast(g, axis, WEFT_I32), weft_grad_op1(g, "Rank", c->inputs[first]));
+  list[0] = weft_grad_op2(g, "FloorMod", weft_grad_cast(g, axis, WEFT_I32),
+                          weft_grad_op1(g, "Rank", c->inputs[first]));
   for (int i = 0; i < n; i++) list[i + 1] = weft_grad_output(shapes, i);
   value_t offsets = weft_grad_node(g, "ConcatOffset", list, n + 1, &count, 1);
   for (int i = 0; i < n; i++) {
-    c->dx[first + i] = weft_grad_op3(g, "Slice", dy, weft_grad_output(offsets, i), weft_grad_output(shapes, i));
+    c->dx[first + i] =
+        weft_grad_op3(g, "Slice", dy, weft_grad_output(offsets, i), weft_grad_output(shapes, i));
   }
   weft_arena_deinit(&arena);
   return g->s;
 }
 
-weft_status_t *weft_grad_concat_op(weft_grad_ctx_t *c) { return concat(c, 1, c->num_inputs - 1, c->inputs[0]); }
+weft_status_t *weft_grad_concat_op(weft_grad_ctx_t *c) {
+  return concat(c, 1, c->num_inputs - 1, c->inputs[0]);
+}
 weft_status_t *weft_grad_concat_v2(weft_grad_ctx_t *c) {
   return concat(c, 0, c->num_inputs - 1, c->inputs[c->num_inputs - 1]);
 }
@@ -117,7 +121,8 @@ weft_status_t *weft_grad_slice(weft_grad_ctx_t *c) {
   return g->s;
 }
 
-static const char *const masks[] = {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"};
+static const char *const masks[] = {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask",
+                                    "shrink_axis_mask"};
 
 weft_status_t *weft_grad_strided_slice(weft_grad_ctx_t *c) {
   MOVE;
@@ -147,7 +152,8 @@ static value_t unpadded(weft_grad_t *g, value_t x, value_t paddings, value_t dy)
   value_t size = weft_grad_cast(g, weft_grad_pack(g, (value_t[]){rank, one}, 2), type);
   value_t zeros = weft_grad_cast(g, weft_grad_int32s(g, (int32_t[]){0, 0}, 2), type);
   value_t column = weft_grad_op3(g, "Slice", paddings, zeros, size);
-  return weft_grad_op3(g, "Slice", dy, weft_grad_op2(g, "Reshape", column, minus_one(g)), weft_grad_shape_node(g, x, type));
+  return weft_grad_op3(g, "Slice", dy, weft_grad_op2(g, "Reshape", column, minus_one(g)),
+                       weft_grad_shape_node(g, x, type));
 }
 
 weft_status_t *weft_grad_pad(weft_grad_ctx_t *c) {
@@ -202,7 +208,8 @@ weft_status_t *weft_grad_broadcast_to(weft_grad_ctx_t *c) {
 
 /* 1-D [from, to) of a vector. */
 static value_t part(weft_grad_t *g, value_t vector, value_t from, value_t to) {
-  value_t begin = weft_grad_expand(g, from, 0), size = weft_grad_expand(g, weft_grad_op2(g, "Sub", to, from), 0);
+  value_t begin = weft_grad_expand(g, from, 0),
+          size = weft_grad_expand(g, weft_grad_op2(g, "Sub", to, from), 0);
   return weft_grad_op3(g, "Slice", vector, begin, size);
 }
 
@@ -239,10 +246,12 @@ weft_status_t *weft_grad_gather_v2(weft_grad_ctx_t *c) {
   value_t zero = int32(g, 0), one = int32(g, 1), shape = weft_grad_shape_node(g, x, WEFT_I32);
   value_t rank = weft_grad_op1(g, "Size", shape);
   value_t axis = weft_grad_op2(g, "FloorMod", weft_grad_cast(g, c->inputs[2], WEFT_I32), rank);
-  value_t next = weft_grad_op2(g, "AddV2", axis, one), count = weft_grad_expand(g, weft_grad_op1(g, "Size", indices), 0);
+  value_t next = weft_grad_op2(g, "AddV2", axis, one),
+          count = weft_grad_expand(g, weft_grad_op1(g, "Size", indices), 0);
   value_t outer = part(g, shape, zero, axis), inner = part(g, shape, next, rank);
   value_t rows = weft_grad_op2(g, "Reshape", dy, weft_grad_concat(g, (value_t[]){outer, count, inner}, 3, 0));
-  value_t before = weft_grad_op3(g, "Range", zero, axis, one), after = weft_grad_op3(g, "Range", next, rank, one);
+  value_t before = weft_grad_op3(g, "Range", zero, axis, one),
+          after = weft_grad_op3(g, "Range", next, rank, one);
   value_t perm = weft_grad_concat(g, (value_t[]){weft_grad_expand(g, axis, 0), before, after}, 3, 0);
   value_t n = weft_grad_gather0(g, shape, axis);
   value_t sums = weft_grad_op3(g, "UnsortedSegmentSum", weft_grad_op2(g, "Transpose", rows, perm),
@@ -301,7 +310,8 @@ weft_status_t *weft_grad_dynamic_partition(weft_grad_ctx_t *c) {
   if (list == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a gradient");
   weft_named_attr_t num = weft_grad_int("num_partitions", n), count = number(n);
   value_t shape = weft_grad_shape_node(g, partitions, WEFT_I32), size = weft_grad_op1(g, "Size", partitions);
-  value_t positions = weft_grad_op2(g, "Reshape", weft_grad_op3(g, "Range", int32(g, 0), size, int32(g, 1)), shape);
+  value_t positions =
+      weft_grad_op2(g, "Reshape", weft_grad_op3(g, "Range", int32(g, 0), size, int32(g, 1)), shape);
   value_t places = weft_grad_node(g, "DynamicPartition", (value_t[]){positions, partitions}, 2, &num, 1);
   (void)dy;
   for (int i = 0; i < n; i++) {
@@ -329,7 +339,9 @@ static weft_status_t *same_op(weft_grad_ctx_t *c, const char *op, const char *co
 
 weft_status_t *weft_grad_reverse(weft_grad_ctx_t *c) { return same_op(c, "Reverse", NULL, 0); }
 weft_status_t *weft_grad_reverse_v2(weft_grad_ctx_t *c) { return same_op(c, "ReverseV2", NULL, 0); }
-weft_status_t *weft_grad_matrix_band_part(weft_grad_ctx_t *c) { return same_op(c, "MatrixBandPart", NULL, 0); }
+weft_status_t *weft_grad_matrix_band_part(weft_grad_ctx_t *c) {
+  return same_op(c, "MatrixBandPart", NULL, 0);
+}
 weft_status_t *weft_grad_reverse_sequence(weft_grad_ctx_t *c) {
   return same_op(c, "ReverseSequence", (const char *const[]){"seq_dim", "batch_dim"}, 2);
 }

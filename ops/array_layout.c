@@ -34,15 +34,16 @@ static weft_status_t *pad(weft_shape_ctx_t *c, int64_t sign) {
   }
   weft_shape_t out = {.rank = (int)n};
   for (int i = 0; i < out.rank; i++) {
-    int64_t before = weft_infer_value(c, 1, 2 * i), after = weft_infer_value(c, 1, 2 * i + 1), dim = weft_infer_dim(in, i);
+    int64_t before = weft_infer_value(c, 1, 2 * i), after = weft_infer_value(c, 1, 2 * i + 1),
+            dim = weft_infer_dim(in, i);
     if (before < 0 || after < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Paddings must be non-negative");
     int64_t both = 0;
     WEFT_RETURN_IF_ERROR(weft_infer_add(before, after, &both));
     if (sign > 0) {
       WEFT_RETURN_IF_ERROR(weft_infer_add(dim, both, &out.dims[i]));
     } else if (dim >= 0 && both > dim) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64, both,
-                        dim);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64, both, dim);
     } else {
       out.dims[i] = dim < 0 ? WEFT_UNKNOWN_DIM : dim - both;
     }
@@ -72,7 +73,8 @@ weft_status_t *weft_infer_transpose(weft_shape_ctx_t *c) {
     for (int i = 0; i < out.rank; i++) {
       int64_t from = weft_infer_value(c, 1, i);
       if (from < -n || from >= n) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "perm dim %" PRId64 " is out of range of input rank %" PRId64, from, n);
+        return WEFT_ERROR(INVALID_ARGUMENT, "perm dim %" PRId64 " is out of range of input rank %" PRId64,
+                          from, n);
       }
       out.dims[i] = weft_infer_dim(in, (int)from);
     }
@@ -98,8 +100,8 @@ weft_status_t *weft_infer_reverse_v2(weft_shape_ctx_t *c) {
   for (int64_t i = 0; i < weft_infer_num_values(c, 1) && in->rank >= 0; i++) {
     int64_t axis = weft_infer_value(c, 1, i), at = axis < 0 ? axis + in->rank : axis;
     if (at < 0 || at >= in->rank) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "'axis'[%" PRId64 "] = %" PRId64 " is out of valid range [0, %d", i, axis,
-                        in->rank - 1);
+      return WEFT_ERROR(INVALID_ARGUMENT, "'axis'[%" PRId64 "] = %" PRId64 " is out of valid range [0, %d", i,
+                        axis, in->rank - 1);
     }
     if (seen >> at & 1) return WEFT_ERROR(INVALID_ARGUMENT, "axis %" PRId64 " specified more than once.", at);
     seen |= 1u << at;
@@ -117,7 +119,8 @@ weft_status_t *weft_infer_reverse_sequence(weft_shape_ctx_t *c) {
   if (batch < 0) batch += in->rank;
   if (seq < 0) seq += in->rank;
   if (batch < 0 || batch >= in->rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dim must be < input rank: %" PRId64 " vs. %d", batch, in->rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dim must be < input rank: %" PRId64 " vs. %d", batch,
+                      in->rank);
   }
   if (seq < 0 || seq >= in->rank) {
     return WEFT_ERROR(INVALID_ARGUMENT, "seq_dim must be < input rank: %" PRId64 " vs. %d", seq, in->rank);
@@ -153,7 +156,8 @@ static weft_status_t *space_batch(weft_shape_ctx_t *c, bool to_batch) {
     return NULL;
   }
   if (in->rank < n + 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", n + 1, in->rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", n + 1,
+                      in->rank);
   }
   weft_shape_t out = *in;
   for (int i = 0; i < (int)n; i++) {
@@ -162,26 +166,33 @@ static weft_status_t *space_batch(weft_shape_ctx_t *c, bool to_batch) {
       out.dims[0] = out.dims[i + 1] = WEFT_UNKNOWN_DIM;
       continue;
     }
-    if (size < 1) return WEFT_ERROR(INVALID_ARGUMENT, "block_shape must be positive, got block_shape[%d] = %" PRId64, i, size);
+    if (size < 1)
+      return WEFT_ERROR(INVALID_ARGUMENT, "block_shape must be positive, got block_shape[%d] = %" PRId64, i,
+                        size);
     int64_t before = weft_infer_value(c, 2, 2 * i), after = weft_infer_value(c, 2, 2 * i + 1);
-    if (before < 0 || after < 0) return WEFT_ERROR(INVALID_ARGUMENT, "paddings must be non-negative, got %" PRId64, before);
+    if (before < 0 || after < 0)
+      return WEFT_ERROR(INVALID_ARGUMENT, "paddings must be non-negative, got %" PRId64, before);
     WEFT_RETURN_IF_ERROR(weft_infer_add(before, after, &around));
     if (to_batch) {
       WEFT_RETURN_IF_ERROR(weft_infer_multiply(out.dims[0], size, &out.dims[0]));
       WEFT_RETURN_IF_ERROR(weft_infer_add(dim, around, &all));
       if (all >= 0 && all % size != 0) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, size, all);
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, size,
+                          all);
       }
       out.dims[i + 1] = all < 0 ? WEFT_UNKNOWN_DIM : all / size;
     } else {
       if (out.dims[0] >= 0 && out.dims[0] % size != 0) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, size,
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, size,
                           out.dims[0]);
       }
       if (out.dims[0] >= 0) out.dims[0] /= size;
       WEFT_RETURN_IF_ERROR(weft_infer_multiply(dim, size, &all));
       if (all >= 0 && around > all) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64, around,
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64, around,
                           all);
       }
       out.dims[i + 1] = all < 0 ? WEFT_UNKNOWN_DIM : all - around;
@@ -212,7 +223,9 @@ static weft_status_t *space_depth(weft_shape_ctx_t *c, bool to_depth) {
       WEFT_RETURN_IF_ERROR(weft_infer_multiply(dim, factor, &out.dims[i]));
     } else if (dim >= 0) {
       if (dim % factor != 0) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, factor, dim);
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "Dimension size must be evenly divisible by %" PRId64 " but is %" PRId64, factor,
+                          dim);
       }
       out.dims[i] = dim / factor;
     }

@@ -29,8 +29,9 @@ weft_status_t *weft_infer_slice(weft_shape_ctx_t *c) {
       out.dims[i] = length; /* the kernel checks that it is in range */
     } else if (has_size && has_begin && dim >= 0) {
       if (from < 0 || from > dim) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64,
-                          from, dim);
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64, from,
+                          dim);
       }
       out.dims[i] = dim - from;
     }
@@ -54,7 +55,8 @@ static weft_status_t *strided_length(const stride_dim_t *d, int64_t dim, int at,
   if (d->is_shrunk) {
     int64_t i = d->begin < 0 ? d->begin + dim : d->begin;
     if (i < 0 || i >= dim) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "slice index %" PRId64 " of dimension %d out of bounds.", d->begin, at);
+      return WEFT_ERROR(INVALID_ARGUMENT, "slice index %" PRId64 " of dimension %d out of bounds.", d->begin,
+                        at);
     }
     return NULL;
   }
@@ -109,8 +111,8 @@ static weft_status_t *strided_slice(weft_shape_ctx_t *c, const weft_shape_t *in,
     }
     if (in->rank == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Attempting to slice scalar input.");
     if (dense >= in->rank) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Index out of range using input dim %d; input has only %d dims", dense,
-                        in->rank);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Index out of range using input dim %d; input has only %d dims",
+                        dense, in->rank);
     }
     stride_dim_t d = {.begin = weft_infer_value(c, 1, i),
                       .end = weft_infer_value(c, 2, i),
@@ -134,8 +136,9 @@ static weft_status_t *strided_slice(weft_shape_ctx_t *c, const weft_shape_t *in,
 }
 
 static masks_t masks_of(const weft_shape_ctx_t *c) {
-  return (masks_t){weft_infer_int(c, "begin_mask"), weft_infer_int(c, "end_mask"), weft_infer_int(c, "ellipsis_mask"),
-                   weft_infer_int(c, "new_axis_mask"), weft_infer_int(c, "shrink_axis_mask")};
+  return (masks_t){weft_infer_int(c, "begin_mask"), weft_infer_int(c, "end_mask"),
+                   weft_infer_int(c, "ellipsis_mask"), weft_infer_int(c, "new_axis_mask"),
+                   weft_infer_int(c, "shrink_axis_mask")};
 }
 
 weft_status_t *weft_infer_strided_slice(weft_shape_ctx_t *c) {
@@ -152,7 +155,9 @@ weft_status_t *weft_infer_strided_slice(weft_shape_ctx_t *c) {
   return strided_slice(c, &c->inputs[0], (int)n, &m, &c->outputs[0]);
 }
 
-weft_status_t *weft_infer_strided_slice_grad(weft_shape_ctx_t *c) { return weft_shape_from_input(c, 0, &c->outputs[0]); }
+weft_status_t *weft_infer_strided_slice_grad(weft_shape_ctx_t *c) {
+  return weft_shape_from_input(c, 0, &c->outputs[0]);
+}
 
 weft_status_t *weft_infer_where(weft_shape_ctx_t *c) {
   c->outputs[0] = weft_shape_matrix(WEFT_UNKNOWN_DIM, c->inputs[0].rank);
@@ -183,14 +188,17 @@ weft_status_t *weft_infer_gather_v2(weft_shape_ctx_t *c) {
   }
   int64_t axis = weft_infer_value(c, 2, 0), needed = axis < 0 ? -axis : axis + 1;
   if (params->rank >= 0 && params->rank < needed) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", needed, params->rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", needed,
+                      params->rank);
   }
   if (indices->rank >= 0 && indices->rank < least) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", least, indices->rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", least,
+                      indices->rank);
   }
   if (batch < 0 && indices->rank >= 0) batch += indices->rank;
   if (params->rank >= 0 && batch >= params->rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", batch + 1, params->rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", batch + 1,
+                      params->rank);
   }
   if (params->rank < 0 || indices->rank < 0) return NULL;
   if (axis < 0) axis += params->rank;
@@ -202,13 +210,16 @@ weft_status_t *weft_infer_gather_v2(weft_shape_ctx_t *c) {
   return NULL;
 }
 
-weft_status_t *weft_infer_gather_nd_shape(weft_shape_ctx_t *c, const weft_shape_t *params, const weft_shape_t *indices) {
+weft_status_t *weft_infer_gather_nd_shape(weft_shape_ctx_t *c, const weft_shape_t *params,
+                                          const weft_shape_t *indices) {
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(indices, 1, NULL));
   int64_t depth = weft_infer_dim(indices, -1);
   if (params->rank < 0 || depth < 0) return NULL;
   if (depth > params->rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "indices.shape[-1] must be <= params.rank, but saw indices shape: %s and params shape: %s",
-                      WEFT_SHAPE_TEXT(indices), WEFT_SHAPE_TEXT(params));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "indices.shape[-1] must be <= params.rank, but saw indices shape: %s and params shape: %s",
+        WEFT_SHAPE_TEXT(indices), WEFT_SHAPE_TEXT(params));
   }
   weft_shape_t out = WEFT_SCALAR;
   WEFT_RETURN_IF_ERROR(weft_infer_append(&out, indices, 0, indices->rank - 1));
@@ -229,8 +240,8 @@ static weft_shape_t part(const weft_shape_t *s, int from, int to) {
 }
 
 /* Dims [from, end) of two shapes must match. */
-static weft_status_t *match_parts(const char *name_a, const weft_shape_t *a, int from_a, int to_a, const weft_shape_t *b,
-                                  int from_b, int to_b) {
+static weft_status_t *match_parts(const char *name_a, const weft_shape_t *a, int from_a, int to_a,
+                                  const weft_shape_t *b, int from_b, int to_b) {
   weft_shape_t x = part(a, from_a, to_a), y = part(b, from_b, to_b), merged;
   weft_status_t *why = weft_shape_merge(&x, &y, &merged);
   if (why == NULL) return NULL;
@@ -263,7 +274,8 @@ weft_status_t *weft_infer_scatter_nd_check(const weft_shape_t *indices, const we
 weft_status_t *weft_infer_scatter_nd(weft_shape_ctx_t *c) {
   weft_shape_t shape;
   WEFT_RETURN_IF_ERROR(weft_shape_from_input(c, 2, &shape));
-  if (weft_shape_count(&shape) == 0 && (weft_shape_count(&c->inputs[0]) > 0 || weft_shape_count(&c->inputs[1]) > 0)) {
+  if (weft_shape_count(&shape) == 0 &&
+      (weft_shape_count(&c->inputs[0]) > 0 || weft_shape_count(&c->inputs[1]) > 0)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty input");
   }
   WEFT_RETURN_IF_ERROR(weft_infer_scatter_nd_check(&c->inputs[0], &c->inputs[1], &shape));

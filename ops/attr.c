@@ -6,21 +6,21 @@
 #include <stdlib.h>
 
 enum {
-  LONGEST_STRING = 80,  /* a longer one is printed as its first and last ten bytes */
+  LONGEST_STRING = 80, /* a longer one is printed as its first and last ten bytes */
   STRING_END = 10,
-  LONGEST_LIST = 30,    /* a longer one is printed as its first and last five elements */
+  LONGEST_LIST = 30, /* a longer one is printed as its first and last five elements */
   LIST_END = 5,
-  SHOWN_ELEMENTS = 3,   /* of a tensor */
-  DEEPEST_FUNC = 16,    /* functions inside functions' attributes */
+  SHOWN_ELEMENTS = 3, /* of a tensor */
+  DEEPEST_FUNC = 16,  /* functions inside functions' attributes */
 };
 
 const char *weft_attr_kind_name(weft_attr_kind_t kind, bool is_list) {
   static const char *const names[][2] = {
-      [WEFT_ATTR_NONE] = {"any", "list(any)"},         [WEFT_ATTR_STRING] = {"string", "list(string)"},
-      [WEFT_ATTR_INT] = {"int", "list(int)"},          [WEFT_ATTR_FLOAT] = {"float", "list(float)"},
-      [WEFT_ATTR_BOOL] = {"bool", "list(bool)"},       [WEFT_ATTR_TYPE] = {"type", "list(type)"},
-      [WEFT_ATTR_SHAPE] = {"shape", "list(shape)"},    [WEFT_ATTR_TENSOR] = {"tensor", "list(tensor)"},
-      [WEFT_ATTR_FUNC] = {"func", "list(func)"},       [WEFT_ATTR_PLACEHOLDER] = {"placeholder", "placeholder"},
+      [WEFT_ATTR_NONE] = {"any", "list(any)"},      [WEFT_ATTR_STRING] = {"string", "list(string)"},
+      [WEFT_ATTR_INT] = {"int", "list(int)"},       [WEFT_ATTR_FLOAT] = {"float", "list(float)"},
+      [WEFT_ATTR_BOOL] = {"bool", "list(bool)"},    [WEFT_ATTR_TYPE] = {"type", "list(type)"},
+      [WEFT_ATTR_SHAPE] = {"shape", "list(shape)"}, [WEFT_ATTR_TENSOR] = {"tensor", "list(tensor)"},
+      [WEFT_ATTR_FUNC] = {"func", "list(func)"},    [WEFT_ATTR_PLACEHOLDER] = {"placeholder", "placeholder"},
   };
   return (size_t)kind < sizeof names / sizeof names[0] ? names[kind][is_list] : "invalid";
 }
@@ -107,7 +107,8 @@ bool weft_attr_eq(const weft_attr_t *a, const weft_attr_t *b) {
 
 #define NO_MEMORY() WEFT_ERROR(RESOURCE_EXHAUSTED, "copying an attribute")
 
-static weft_status_t *copy_func(weft_arena_t *arena, const weft_func_attr_t *from, const weft_func_attr_t **out) {
+static weft_status_t *copy_func(weft_arena_t *arena, const weft_func_attr_t *from,
+                                const weft_func_attr_t **out) {
   weft_func_attr_t *f = weft_arena_calloc(arena, 1, sizeof *f);
   weft_named_attr_t *attrs = weft_arena_calloc(arena, (size_t)from->num_attrs + 1, sizeof *attrs);
   if (f == NULL || attrs == NULL) return NO_MEMORY();
@@ -117,7 +118,8 @@ static weft_status_t *copy_func(weft_arena_t *arena, const weft_func_attr_t *fro
   for (int i = 0; i < from->num_attrs; i++) {
     weft_status_t *s = NULL;
     attrs[i].name = weft_arena_str(arena, from->attrs[i].name);
-    s = attrs[i].name.data == NULL ? NO_MEMORY() : weft_attr_copy(arena, &from->attrs[i].value, &attrs[i].value);
+    s = attrs[i].name.data == NULL ? NO_MEMORY()
+                                   : weft_attr_copy(arena, &from->attrs[i].value, &attrs[i].value);
     if (s != NULL) {
       for (int k = 0; k < i; k++) weft_attr_release_tensors(&attrs[k].value);
       return s;
@@ -129,7 +131,8 @@ static weft_status_t *copy_func(weft_arena_t *arena, const weft_func_attr_t *fro
 }
 
 /* Copies n elements of `size` bytes that hold no pointers. */
-static weft_status_t *copy_plain(weft_arena_t *arena, const void *from, int n, size_t size, const void **out) {
+static weft_status_t *copy_plain(weft_arena_t *arena, const void *from, int n, size_t size,
+                                 const void **out) {
   void *to = weft_arena_calloc(arena, (size_t)n, size);
   if (to == NULL) return NO_MEMORY();
   if (n > 0) memcpy(to, from, (size_t)n * size);
@@ -349,7 +352,8 @@ static void print_tensor(const weft_tensor_t *t, weft_strbuf_t *out) {
     weft_strbuf_puts(out, "<Invalid TensorProto>");
     return;
   }
-  weft_strbuf_printf(out, "Tensor<type: %s shape: %s values: ", weft_dtype_name(t->dtype), WEFT_SHAPE_TEXT(&t->shape));
+  weft_strbuf_printf(out, "Tensor<type: %s shape: %s values: ", weft_dtype_name(t->dtype),
+                     WEFT_SHAPE_TEXT(&t->shape));
   int64_t at = 0;
   if (t->shape.rank > 0 && t->count > 0) {
     print_dim(t, 0, &at, out);

@@ -38,7 +38,9 @@ weft_status_t *weft_infer_enter(weft_shape_ctx_t *c) {
   return NULL;
 }
 
-weft_status_t *weft_infer_scalar_unchanged(weft_shape_ctx_t *c) { return weft_shape_with_rank(c, 0, 0, &c->outputs[0]); }
+weft_status_t *weft_infer_scalar_unchanged(weft_shape_ctx_t *c) {
+  return weft_shape_with_rank(c, 0, 0, &c->outputs[0]);
+}
 
 weft_status_t *weft_infer_ref_select(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 0, 0));
@@ -56,8 +58,8 @@ weft_status_t *weft_infer_output_shapes(weft_shape_ctx_t *c) {
   const weft_attr_t *shapes = weft_shape_attr(c, "output_shapes");
   if (!shapes->is_list || shapes->n == 0 || shapes->kind != WEFT_ATTR_SHAPE) return NULL;
   if (shapes->n != c->num_outputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "`output_shapes` must be the same length as num outputs (%d vs. %d", shapes->n,
-                      c->num_outputs);
+    return WEFT_ERROR(INVALID_ARGUMENT, "`output_shapes` must be the same length as num outputs (%d vs. %d",
+                      shapes->n, c->num_outputs);
   }
   for (int i = 0; i < c->num_outputs; i++) c->outputs[i] = shapes->list.shapes[i];
   return NULL;
@@ -94,7 +96,8 @@ weft_status_t *weft_infer_const(weft_shape_ctx_t *c) {
     return WEFT_ERROR(INVALID_ARGUMENT, "a constant has no value");
   }
   if ((int)value->tensor->dtype != weft_infer_type(c, "dtype")) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Inconsistency between specified dtype: %s and dtype in attribute proto: %s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Inconsistency between specified dtype: %s and dtype in attribute proto: %s",
                       weft_dtype_name(weft_infer_type(c, "dtype")), weft_dtype_name(value->tensor->dtype));
   }
   c->outputs[0] = value->tensor->shape;

@@ -1,4 +1,5 @@
-/* ops/control_flow_grad.c - gradients of ops that pass values on: identities, conditionals, reads of variables. */
+/* ops/control_flow_grad.c - gradients of ops that pass values on: identities, conditionals, reads of
+ * variables. */
 #include "ops/grad.h"
 
 /* Every output's gradient is that of the input at its place. */
@@ -35,7 +36,8 @@ weft_status_t *weft_grad_ensure_shape(weft_grad_ctx_t *c) {
   return g.s;
 }
 
-/* Outside loops: only the branch that was taken has a live gradient. A branch that nobody used gives zeros. */
+/* Outside loops: only the branch that was taken has a live gradient. A branch that nobody used gives zeros.
+ */
 weft_status_t *weft_grad_switch(weft_grad_ctx_t *c) {
   weft_grad_t g = {c, NULL};
   weft_named_attr_t n = weft_grad_int("N", 2);

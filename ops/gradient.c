@@ -3,14 +3,16 @@
 
 #include "ops/grad.h"
 
-value_t weft_grad_node(weft_grad_t *g, const char *op, const value_t *inputs, int n, const weft_named_attr_t *attrs,
-                       int num_attrs) {
+value_t weft_grad_node(weft_grad_t *g, const char *op, const value_t *inputs, int n,
+                       const weft_named_attr_t *attrs, int num_attrs) {
   value_t out = WEFT_GRAD_ZERO;
   if (g->s == NULL) g->s = g->c->ops->add(g->c->self, op, inputs, n, attrs, num_attrs, &out);
   return out;
 }
 
-value_t weft_grad_op1(weft_grad_t *g, const char *op, value_t a) { return weft_grad_node(g, op, &a, 1, NULL, 0); }
+value_t weft_grad_op1(weft_grad_t *g, const char *op, value_t a) {
+  return weft_grad_node(g, op, &a, 1, NULL, 0);
+}
 
 value_t weft_grad_op2(weft_grad_t *g, const char *op, value_t a, value_t b) {
   return weft_grad_node(g, op, (value_t[]){a, b}, 2, NULL, 0);
@@ -64,8 +66,8 @@ value_t weft_grad_scalar(weft_grad_t *g, int dtype, double value) {
   weft_tensor_t *t = NULL;
   if (g->s != NULL) return WEFT_GRAD_ZERO;
   if (!store(dtype, value, &element)) {
-    g->s = WEFT_ERROR(UNIMPLEMENTED, "the gradient of '%.*s' needs a number of type %s", WEFT_STR_ARGS(g->c->node_name),
-                      weft_dtype_name(dtype));
+    g->s = WEFT_ERROR(UNIMPLEMENTED, "the gradient of '%.*s' needs a number of type %s",
+                      WEFT_STR_ARGS(g->c->node_name), weft_dtype_name(dtype));
     return WEFT_GRAD_ZERO;
   }
   g->s = weft_tensor_scalar((weft_dtype_t)dtype, &element, &t);
@@ -93,7 +95,8 @@ static const weft_attr_t *attr_of(weft_grad_t *g, const char *name) {
   const weft_attr_def_t *def = weft_op_attr(g->c->op, weft_str(name));
   if (def != NULL && def->has_default) return &def->default_value;
   if (g->s == NULL) {
-    g->s = WEFT_ERROR(INVALID_ARGUMENT, "NodeDef missing attr '%s' in node '%.*s'", name, WEFT_STR_ARGS(g->c->node_name));
+    g->s = WEFT_ERROR(INVALID_ARGUMENT, "NodeDef missing attr '%s' in node '%.*s'", name,
+                      WEFT_STR_ARGS(g->c->node_name));
   }
   return NULL;
 }
@@ -197,7 +200,8 @@ value_t weft_grad_kept_shape(weft_grad_t *g, value_t x, value_t axes) {
   weft_named_attr_t n = weft_grad_int("N", 2);
   value_t shape = weft_grad_shape_node(g, x, WEFT_I32), zero = weft_grad_int_scalar(g, WEFT_I32, 0),
           one = weft_grad_int_scalar(g, WEFT_I32, 1), rank = weft_grad_op1(g, "Size", shape);
-  value_t positive = weft_grad_op2(g, "FloorMod", weft_grad_op2(g, "AddV2", weft_grad_cast(g, axes, WEFT_I32), rank), rank);
+  value_t positive =
+      weft_grad_op2(g, "FloorMod", weft_grad_op2(g, "AddV2", weft_grad_cast(g, axes, WEFT_I32), rank), rank);
   value_t ones = weft_grad_op2(g, "Fill", weft_grad_shape_node(g, positive, WEFT_I32), one);
   value_t all = weft_grad_op3(g, "Range", zero, rank, one);
   return weft_grad_node(g, "DynamicStitch", (value_t[]){all, positive, shape, ones}, 4, &n, 1);
@@ -206,7 +210,8 @@ value_t weft_grad_kept_shape(weft_grad_t *g, value_t x, value_t axes) {
 value_t weft_grad_unbroadcast(weft_grad_t *g, value_t grad, value_t x, value_t other, int side) {
   weft_shape_t a = weft_grad_shape_of(g, x), b = weft_grad_shape_of(g, other);
   if (weft_shape_is_known(&a) && weft_shape_eq(&a, &b)) return grad;
-  value_t shape_x = weft_grad_shape_node(g, x, WEFT_I32), shape_other = weft_grad_shape_node(g, other, WEFT_I32);
+  value_t shape_x = weft_grad_shape_node(g, x, WEFT_I32),
+          shape_other = weft_grad_shape_node(g, other, WEFT_I32);
   value_t axes = weft_grad_output(side == 0 ? weft_grad_op2(g, "BroadcastGradientArgs", shape_x, shape_other)
                                             : weft_grad_op2(g, "BroadcastGradientArgs", shape_other, shape_x),
                                   side);

@@ -8,7 +8,8 @@
 
 #include "ops/op_functions.h"
 
-/* Attributes of the node; 0, false or "" if it has none of that name (the table's tests see to it that it has). */
+/* Attributes of the node; 0, false or "" if it has none of that name (the table's tests see to it that it
+ * has). */
 int64_t weft_infer_int(const weft_shape_ctx_t *c, const char *name);
 bool weft_infer_bool(const weft_shape_ctx_t *c, const char *name);
 int weft_infer_type(const weft_shape_ctx_t *c, const char *name);
@@ -25,8 +26,8 @@ int64_t weft_infer_num_values(const weft_shape_ctx_t *c, int i);
 
 /* Dim k of a shape; negative k counts from the end; WEFT_UNKNOWN_DIM if the rank is unknown. */
 int64_t weft_infer_dim(const weft_shape_t *s, int k);
-/* Appends one dim, or all of `tail` from dim `from` on. Errors: more than WEFT_MAX_DIMS dimensions. `s` of unknown
- * rank stays so, and becomes so if `tail` is. */
+/* Appends one dim, or all of `tail` from dim `from` on. Errors: more than WEFT_MAX_DIMS dimensions. `s` of
+ * unknown rank stays so, and becomes so if `tail` is. */
 WEFT_MUST_CHECK weft_status_t *weft_infer_push(weft_shape_t *s, int64_t dim);
 WEFT_MUST_CHECK weft_status_t *weft_infer_append(weft_shape_t *s, const weft_shape_t *tail, int from, int to);
 weft_shape_t weft_infer_unknown_of_rank(int rank);
@@ -59,7 +60,8 @@ WEFT_MUST_CHECK weft_status_t *weft_infer_from_merging(weft_status_t *s, int i);
 WEFT_MUST_CHECK weft_status_t *weft_infer_gather_nd_shape(weft_shape_ctx_t *c, const weft_shape_t *params,
                                                           const weft_shape_t *indices);
 /* indices [I..., depth] and updates [I..., shape[depth:]] fit `shape`. */
-WEFT_MUST_CHECK weft_status_t *weft_infer_scatter_nd_check(const weft_shape_t *indices, const weft_shape_t *updates,
+WEFT_MUST_CHECK weft_status_t *weft_infer_scatter_nd_check(const weft_shape_t *indices,
+                                                           const weft_shape_t *updates,
                                                            const weft_shape_t *shape);
 
 /* All outputs are vectors of unknown length. */

@@ -87,7 +87,8 @@ weft_status_t *weft_infer_reduce(weft_shape_ctx_t *c) {
   for (int64_t i = 0; i < c->values[1]->count; i++) {
     int64_t axis = weft_infer_value(c, 1, i);
     if (axis < -(int64_t)in->rank || axis >= in->rank) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Invalid reduction dimension %" PRId64 " for input with %d dimensions.", axis,
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Invalid reduction dimension %" PRId64 " for input with %d dimensions.", axis,
                         in->rank);
     }
     drop[axis < 0 ? axis + in->rank : axis] = true;
@@ -119,7 +120,9 @@ weft_status_t *weft_infer_arg_op(weft_shape_ctx_t *c) {
   int64_t axis = weft_infer_value(c, 1, 0);
   int64_t at = axis < 0 ? axis + in->rank : axis;
   if (at < 0 || at >= in->rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Dimension (%" PRId64 ") must be in the range [%d, %d), where %d is the number of dimensions in the input.",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Dimension (%" PRId64
+                      ") must be in the range [%d, %d), where %d is the number of dimensions in the input.",
                       axis, -in->rank, in->rank, in->rank);
   }
   weft_shape_t out = WEFT_SCALAR;
@@ -176,8 +179,10 @@ weft_status_t *weft_infer_sparse_segment_grad(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 1, &indices));
   WEFT_RETURN_IF_ERROR(weft_shape_merge(&c->inputs[2], &indices, &indices));
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 3, 3));
-  weft_shape_t out = weft_shape_vector(weft_infer_is_known(c, 3) ? weft_infer_value(c, 3, 0) : WEFT_UNKNOWN_DIM);
-  if (out.dims[0] < WEFT_UNKNOWN_DIM) return WEFT_ERROR(INVALID_ARGUMENT, "Cannot specify a negative value for output_dim0");
+  weft_shape_t out =
+      weft_shape_vector(weft_infer_is_known(c, 3) ? weft_infer_value(c, 3, 0) : WEFT_UNKNOWN_DIM);
+  if (out.dims[0] < WEFT_UNKNOWN_DIM)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot specify a negative value for output_dim0");
   WEFT_RETURN_IF_ERROR(weft_infer_append(&out, data, 1, data->rank));
   c->outputs[0] = out;
   return NULL;

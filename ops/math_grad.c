@@ -1,17 +1,18 @@
-/* ops/math_grad.c - gradients of elementwise arithmetic. Complex values: a gradient is multiplied by the conjugate. */
+/* ops/math_grad.c - gradients of elementwise arithmetic. Complex values: a gradient is multiplied by the
+ * conjugate. */
 #include "ops/grad.h"
 
 /* Every function begins with the names of the formula. */
-#define UNARY                                                                      \
-  weft_grad_t g_ = {c, NULL}, *g = &g_;                                            \
-  value_t x = c->inputs[0], y = c->outputs[0], dy = c->dy[0];                      \
-  (void)x;                                                                         \
+#define UNARY                                                 \
+  weft_grad_t g_ = {c, NULL}, *g = &g_;                       \
+  value_t x = c->inputs[0], y = c->outputs[0], dy = c->dy[0]; \
+  (void)x;                                                    \
   (void)y
-#define BINARY                                                                     \
-  weft_grad_t g_ = {c, NULL}, *g = &g_;                                            \
-  value_t a = c->inputs[0], b = c->inputs[1], y = c->outputs[0], dy = c->dy[0];    \
-  (void)a;                                                                         \
-  (void)b;                                                                         \
+#define BINARY                                                                  \
+  weft_grad_t g_ = {c, NULL}, *g = &g_;                                         \
+  value_t a = c->inputs[0], b = c->inputs[1], y = c->outputs[0], dy = c->dy[0]; \
+  (void)a;                                                                      \
+  (void)b;                                                                      \
   (void)y
 
 static value_t mul(weft_grad_t *g, value_t a, value_t b) { return weft_grad_op2(g, "Mul", a, b); }
@@ -23,7 +24,9 @@ static value_t square(weft_grad_t *g, value_t a) { return weft_grad_op1(g, "Squa
 static value_t f(weft_grad_t *g, const char *op, value_t a) { return weft_grad_op1(g, op, a); }
 static value_t conjugate(weft_grad_t *g, value_t a) { return weft_grad_conj(g, a); }
 /* A constant of the type of `like`. */
-static value_t number(weft_grad_t *g, value_t like, double v) { return weft_grad_scalar(g, weft_grad_dtype(g, like), v); }
+static value_t number(weft_grad_t *g, value_t like, double v) {
+  return weft_grad_scalar(g, weft_grad_dtype(g, like), v);
+}
 
 /* dx of a function of one argument: dy times the conjugate of its derivative. */
 static weft_status_t *times(weft_grad_t *g, value_t dy, value_t derivative) {
@@ -245,7 +248,8 @@ weft_status_t *weft_grad_floor_mod(weft_grad_ctx_t *c) {
 static weft_status_t *chosen(weft_grad_ctx_t *c, const char *comparison) {
   BINARY;
   value_t is_first = weft_grad_op2(g, comparison, a, b), zeros = f(g, "ZerosLike", dy);
-  return both(g, weft_grad_op3(g, "Select", is_first, dy, zeros), weft_grad_op3(g, "Select", is_first, zeros, dy));
+  return both(g, weft_grad_op3(g, "Select", is_first, dy, zeros),
+              weft_grad_op3(g, "Select", is_first, zeros, dy));
 }
 weft_status_t *weft_grad_maximum(weft_grad_ctx_t *c) { return chosen(c, "GreaterEqual"); }
 weft_status_t *weft_grad_minimum(weft_grad_ctx_t *c) { return chosen(c, "LessEqual"); }
@@ -258,9 +262,10 @@ weft_status_t *weft_grad_pow(weft_grad_ctx_t *c) {
   BINARY;
   value_t x = conjugate(g, a), p = conjugate(g, b), zero = number(g, a, 0);
   value_t is_safe = weft_dtype_is_complex(weft_grad_dtype(g, a)) ? weft_grad_op2(g, "NotEqual", x, zero)
-                                                                   : weft_grad_op2(g, "Greater", x, zero);
+                                                                 : weft_grad_op2(g, "Greater", x, zero);
   value_t zeros = f(g, "ZerosLike", x), ones = f(g, "OnesLike", x);
-  value_t log = weft_grad_op3(g, "Select", is_safe, f(g, "Log", weft_grad_op3(g, "Select", is_safe, x, ones)), zeros);
+  value_t log =
+      weft_grad_op3(g, "Select", is_safe, f(g, "Log", weft_grad_op3(g, "Select", is_safe, x, ones)), zeros);
   value_t da = mul(g, dy, mul(g, p, weft_grad_op2(g, "Pow", x, sub(g, p, number(g, a, 1)))));
   return both(g, da, mul(g, dy, mul(g, conjugate(g, y), log)));
 }
@@ -275,12 +280,14 @@ static value_t is_not_zero(weft_grad_t *g, value_t a) {
 }
 weft_status_t *weft_grad_xlogy(weft_grad_ctx_t *c) {
   BINARY;
-  return both(g, mul(g, dy, weft_grad_op2(g, "Xlogy", is_not_zero(g, a), b)), mul(g, dy, weft_grad_op2(g, "Xdivy", a, b)));
+  return both(g, mul(g, dy, weft_grad_op2(g, "Xlogy", is_not_zero(g, a), b)),
+              mul(g, dy, weft_grad_op2(g, "Xdivy", a, b)));
 }
 weft_status_t *weft_grad_xlog1py(weft_grad_ctx_t *c) {
   BINARY;
   value_t b1 = add(g, b, number(g, b, 1));
-  return both(g, mul(g, dy, weft_grad_op2(g, "Xlog1py", is_not_zero(g, a), b)), mul(g, dy, weft_grad_op2(g, "Xdivy", a, b1)));
+  return both(g, mul(g, dy, weft_grad_op2(g, "Xlog1py", is_not_zero(g, a), b)),
+              mul(g, dy, weft_grad_op2(g, "Xdivy", a, b1)));
 }
 weft_status_t *weft_grad_xdivy(weft_grad_ctx_t *c) {
   BINARY;

@@ -20,7 +20,9 @@ static layout_t layout_of(const weft_shape_ctx_t *c, int num_space) {
 
 /* ---- activations, bias ---- */
 
-weft_status_t *weft_infer_softmax(weft_shape_ctx_t *c) { return weft_shape_with_rank_at_least(c, 0, 1, &c->outputs[0]); }
+weft_status_t *weft_infer_softmax(weft_shape_ctx_t *c) {
+  return weft_shape_with_rank_at_least(c, 0, 1, &c->outputs[0]);
+}
 
 weft_status_t *weft_infer_bias_add(weft_shape_ctx_t *c) {
   weft_shape_t in, bias;
@@ -52,7 +54,8 @@ weft_status_t *weft_infer_cross_entropy(weft_shape_ctx_t *c) {
   if (s != NULL) { /* not equal, but one may broadcast to the other */
     weft_status_free(s);
     WEFT_RETURN_IF_ERROR(weft_shape_broadcast(a, b, &in));
-    if (in.rank < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be broadcasted with rank 2, but is rank is unknown.");
+    if (in.rank < 0)
+      return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be broadcasted with rank 2, but is rank is unknown.");
     if (in.rank != 2) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be broadcasted with rank 2, but is rank %d", in.rank);
     }
@@ -95,14 +98,17 @@ weft_status_t *weft_infer_top_k(weft_shape_ctx_t *c) {
   if (in.rank < 0) return NULL;
   int64_t last = weft_infer_dim(&in, -1);
   if (last >= 0 && k >= 0 && last < k) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "input must have last dimension >= k = %" PRId64 " but is %" PRId64, k, last);
+    return WEFT_ERROR(INVALID_ARGUMENT, "input must have last dimension >= k = %" PRId64 " but is %" PRId64,
+                      k, last);
   }
   in.dims[in.rank - 1] = k;
   c->outputs[0] = c->outputs[1] = in;
   return NULL;
 }
 
-weft_status_t *weft_infer_rank4_unchanged(weft_shape_ctx_t *c) { return weft_shape_with_rank(c, 0, 4, &c->outputs[0]); }
+weft_status_t *weft_infer_rank4_unchanged(weft_shape_ctx_t *c) {
+  return weft_shape_with_rank(c, 0, 4, &c->outputs[0]);
+}
 
 weft_status_t *weft_infer_lrn_grad(weft_shape_ctx_t *c) {
   weft_shape_t s = weft_infer_unknown_of_rank(4);
@@ -157,19 +163,23 @@ weft_status_t *weft_infer_batch_norm_grad(weft_shape_ctx_t *c) {
 /* ---- convolution ---- */
 
 /* "Pooling requires the stride attribute to contain 4 values, but got: 3" */
-static weft_status_t *check_four(const weft_shape_ctx_t *c, const char *name, const char *op, const char *word) {
+static weft_status_t *check_four(const weft_shape_ctx_t *c, const char *name, const char *op,
+                                 const char *word) {
   int n = weft_infer_list_length(c, name);
   if (n == 4) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s requires the %s attribute to contain 4 values, but got: %d", op, word, n);
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s requires the %s attribute to contain 4 values, but got: %d", op,
+                    word, n);
 }
 
-/* Without padding a window that is larger than what it slides over is an error here; a kernel gives nothing. */
+/* Without padding a window that is larger than what it slides over is an error here; a kernel gives nothing.
+ */
 static weft_status_t *check_window(weft_str_t padding, int64_t in, int64_t window, int64_t dilation) {
   if (!weft_str_is(padding, "VALID") || in < 0 || window <= 0 || dilation < 1) return NULL;
   int64_t extent = 0;
   if (__builtin_mul_overflow(window - 1, dilation, &extent) || extent + 1 > in) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64,
-                      extent + 1, in);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Negative dimension size caused by subtracting %" PRId64 " from %" PRId64, extent + 1,
+                      in);
   }
   return NULL;
 }
@@ -178,7 +188,8 @@ static weft_status_t *check_window(weft_str_t padding, int64_t in, int64_t windo
 static weft_status_t *window(const weft_shape_ctx_t *c, const layout_t *at, int i, int64_t in, int64_t size,
                              int64_t *out) {
   int dim = at->space + i;
-  WEFT_RETURN_IF_ERROR(check_window(weft_infer_str(c, "padding"), in, size, weft_infer_list_int(c, "dilations", dim, 1)));
+  WEFT_RETURN_IF_ERROR(
+      check_window(weft_infer_str(c, "padding"), in, size, weft_infer_list_int(c, "dilations", dim, 1)));
   return weft_window_size(in, size, weft_infer_list_int(c, "dilations", dim, 1),
                           weft_infer_list_int(c, "strides", dim, 1), weft_infer_str(c, "padding"),
                           weft_infer_list_int(c, "explicit_paddings", 2 * dim, 0),
@@ -192,7 +203,8 @@ static weft_status_t *check_explicit_paddings(const weft_shape_ctx_t *c) {
     return WEFT_ERROR(INVALID_ARGUMENT, "explicit_paddings attribute must contain 8 values, but got: %d", n);
   }
   if (!is_explicit && n != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT");
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT");
   }
   for (int i = 0; i < n; i++) {
     if (weft_infer_list_int(c, "explicit_paddings", i, 0) < 0) {
@@ -206,14 +218,16 @@ weft_status_t *weft_infer_conv2d(weft_shape_ctx_t *c) {
   weft_shape_t in, filter;
   layout_t at = layout_of(c, 2);
   if (weft_infer_list_length(c, "dilations") != 4) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Conv2D requires the dilation attribute to contain 4 values, but got: %d",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Conv2D requires the dilation attribute to contain 4 values, but got: %d",
                       weft_infer_list_length(c, "dilations"));
   }
   if (weft_infer_list_length(c, "strides") != 4) {
     weft_str_t format = weft_infer_str(c, "data_format");
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Conv2D on data format %.*s requires the stride attribute to contain 4 values, but got: %d",
-                      WEFT_STR_ARGS(format), weft_infer_list_length(c, "strides"));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Conv2D on data format %.*s requires the stride attribute to contain 4 values, but got: %d",
+        WEFT_STR_ARGS(format), weft_infer_list_length(c, "strides"));
   }
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 0, 4, &in));
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 1, 4, &filter));
@@ -223,12 +237,15 @@ weft_status_t *weft_infer_conv2d(weft_shape_ctx_t *c) {
     if (filter_depth == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Depth of filter must not be 0");
     if (depth % filter_depth != 0) {
       return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Depth of input (%" PRId64 ") is not a multiple of input depth of filter (%" PRId64 ")", depth,
-                        filter_depth);
+                        "Depth of input (%" PRId64 ") is not a multiple of input depth of filter (%" PRId64
+                        ")",
+                        depth, filter_depth);
     }
     int64_t groups = depth / filter_depth;
     if (groups > 0 && filter.dims[3] >= 0 && filter.dims[3] % groups != 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Depth of output (%" PRId64 ") is not a multiple of the number of groups (%" PRId64 ")",
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Depth of output (%" PRId64 ") is not a multiple of the number of groups (%" PRId64
+                        ")",
                         filter.dims[3], groups);
     }
   }
@@ -275,7 +292,8 @@ weft_status_t *weft_infer_conv_backprop_input(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, 2, 4, &out_backprop));
   WEFT_RETURN_IF_ERROR(weft_shape_from_input(c, 0, &given));
   if (given.rank >= 0 && given.rank != 2 && given.rank != 4) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Conv2DBackpropInput requires input_sizes to contain 4 values or 2 values, but got: %d",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Conv2DBackpropInput requires input_sizes to contain 4 values or 2 values, but got: %d",
                       given.rank);
   }
   weft_shape_t out = weft_infer_unknown_of_rank(4);
@@ -303,12 +321,15 @@ static weft_status_t *pool(weft_shape_ctx_t *c, const int64_t *ksize, const int6
   int64_t k_depth = ksize[at.channel], s_depth = strides[at.channel];
   for (int i = 0; i < 2; i++) {
     int dim = at.space + i;
-    if (ksize[dim] <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Sliding window ksize for dimension %d must be positive, but got %" PRId64, dim, ksize[dim]);
+    if (ksize[dim] <= 0)
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Sliding window ksize for dimension %d must be positive, but got %" PRId64, dim,
+                        ksize[dim]);
     WEFT_RETURN_IF_ERROR(check_window(weft_infer_str(c, "padding"), in.dims[dim], ksize[dim], 1));
-    WEFT_RETURN_IF_ERROR(weft_window_size(in.dims[dim], ksize[dim], 1, strides[dim], weft_infer_str(c, "padding"),
-                                          weft_infer_list_int(c, "explicit_paddings", 2 * dim, 0),
-                                          weft_infer_list_int(c, "explicit_paddings", 2 * dim + 1, 0), &out.dims[dim],
-                                          NULL, NULL));
+    WEFT_RETURN_IF_ERROR(weft_window_size(
+        in.dims[dim], ksize[dim], 1, strides[dim], weft_infer_str(c, "padding"),
+        weft_infer_list_int(c, "explicit_paddings", 2 * dim, 0),
+        weft_infer_list_int(c, "explicit_paddings", 2 * dim + 1, 0), &out.dims[dim], NULL, NULL));
   }
   WEFT_RETURN_IF_ERROR(weft_window_size(in.dims[at.channel], k_depth, 1, s_depth, WEFT_STR("VALID"), 0, 0,
                                         &out.dims[at.channel], NULL, NULL));

@@ -1,10 +1,10 @@
 /* ops/nn_grad.c - gradients of neural-network ops. */
 #include "ops/grad.h"
 
-#define LAYER                                                   \
-  weft_grad_t g_ = {c, NULL}, *g = &g_;                         \
-  value_t x = c->inputs[0], y = c->outputs[0], dy = c->dy[0];   \
-  (void)x;                                                      \
+#define LAYER                                                 \
+  weft_grad_t g_ = {c, NULL}, *g = &g_;                       \
+  value_t x = c->inputs[0], y = c->outputs[0], dy = c->dy[0]; \
+  (void)x;                                                    \
   (void)y
 
 static value_t mul(weft_grad_t *g, value_t a, value_t b) { return weft_grad_op2(g, "Mul", a, b); }
@@ -70,7 +70,8 @@ weft_status_t *weft_grad_bias_add(weft_grad_ctx_t *c) {
 
 /* ---- losses ---- */
 
-/* The kernel has computed softmax - labels as its second output; `dy1` is the gradient of that output, if any. */
+/* The kernel has computed softmax - labels as its second output; `dy1` is the gradient of that output, if
+ * any. */
 static value_t logits_gradient(weft_grad_t *g, value_t logits) {
   weft_grad_ctx_t *c = g->c;
   value_t dx = WEFT_GRAD_ZERO;
@@ -88,7 +89,8 @@ weft_status_t *weft_grad_cross_entropy(weft_grad_ctx_t *c) {
   value_t labels = c->inputs[1];
   c->dx[0] = weft_grad_unbroadcast(g, logits_gradient(g, x), x, c->outputs[1], 0);
   if (!weft_grad_is_zero(dy)) {
-    value_t d = mul(g, weft_grad_expand(g, dy, -1), weft_grad_op1(g, "Neg", weft_grad_op1(g, "LogSoftmax", x)));
+    value_t d =
+        mul(g, weft_grad_expand(g, dy, -1), weft_grad_op1(g, "Neg", weft_grad_op1(g, "LogSoftmax", x)));
     c->dx[1] = weft_grad_unbroadcast(g, d, labels, c->outputs[1], 0);
   }
   return g->s;
@@ -102,15 +104,16 @@ weft_status_t *weft_grad_sparse_cross_entropy(weft_grad_ctx_t *c) {
 
 /* ---- convolution ---- */
 
-static const char *const conv_attrs[] = {"strides", "padding", "explicit_paddings", "data_format", "dilations",
-                                         "use_cudnn_on_gpu"};
+static const char *const conv_attrs[] = {"strides",     "padding",   "explicit_paddings",
+                                         "data_format", "dilations", "use_cudnn_on_gpu"};
 
 /* The node `op` with the window attributes of this one (depthwise convolution has no use_cudnn_on_gpu). */
 static value_t conv(weft_grad_t *g, const char *op, value_t a, value_t b, value_t d, int n) {
   weft_named_attr_t attrs[6];
   int num_attrs = 0;
   for (int i = 0; i < 6; i++) {
-    if (weft_op_attr(g->c->op, weft_str(conv_attrs[i])) != NULL) attrs[num_attrs++] = weft_grad_same(g, conv_attrs[i]);
+    if (weft_op_attr(g->c->op, weft_str(conv_attrs[i])) != NULL)
+      attrs[num_attrs++] = weft_grad_same(g, conv_attrs[i]);
   }
   return weft_grad_node(g, op, (value_t[]){a, b, d}, n, attrs, num_attrs);
 }
@@ -175,12 +178,14 @@ weft_status_t *weft_grad_max_pool_grad(weft_grad_ctx_t *c) {
   weft_grad_t g = {c, NULL};
   const weft_attr_t *paddings = weft_attr_find(c->attrs, c->num_attrs, "explicit_paddings");
   if (paddings != NULL && paddings->n > 0) {
-    return WEFT_ERROR(UNIMPLEMENTED, "the second gradient of MaxPool with explicit paddings is not supported");
+    return WEFT_ERROR(UNIMPLEMENTED,
+                      "the second gradient of MaxPool with explicit paddings is not supported");
   }
   static const char *const names[] = {"ksize", "strides", "padding", "data_format"};
   weft_named_attr_t attrs[4];
   for (int i = 0; i < 4; i++) attrs[i] = weft_grad_same(&g, names[i]);
-  c->dx[2] = weft_grad_node(&g, "MaxPoolGradGrad", (value_t[]){c->inputs[0], c->inputs[1], c->dy[0]}, 3, attrs, 4);
+  c->dx[2] =
+      weft_grad_node(&g, "MaxPoolGradGrad", (value_t[]){c->inputs[0], c->inputs[1], c->dy[0]}, 3, attrs, 4);
   return g.s;
 }
 
@@ -210,13 +215,14 @@ weft_status_t *weft_grad_avg_pool_grad(weft_grad_ctx_t *c) {
 
 weft_status_t *weft_grad_lrn(weft_grad_ctx_t *c) {
   LAYER;
-  weft_named_attr_t attrs[] = {weft_grad_same(g, "depth_radius"), weft_grad_same(g, "bias"), weft_grad_same(g, "alpha"),
-                               weft_grad_same(g, "beta")};
+  weft_named_attr_t attrs[] = {weft_grad_same(g, "depth_radius"), weft_grad_same(g, "bias"),
+                               weft_grad_same(g, "alpha"), weft_grad_same(g, "beta")};
   c->dx[0] = weft_grad_node(g, "LRNGrad", (value_t[]){dy, x, y}, 3, attrs, 4);
   return g->s;
 }
 
-/* In training the kernel left batch statistics in its reserved outputs; otherwise the population's are inputs. */
+/* In training the kernel left batch statistics in its reserved outputs; otherwise the population's are
+ * inputs. */
 static weft_status_t *batch_norm(weft_grad_ctx_t *c, const char *op, int num_reserved) {
   LAYER;
   if (weft_grad_is_zero(dy)) return NULL; /* only the statistics were used: no gradient comes from there */
@@ -231,26 +237,33 @@ static weft_status_t *batch_norm(weft_grad_ctx_t *c, const char *op, int num_res
   return g->s;
 }
 weft_status_t *weft_grad_batch_norm(weft_grad_ctx_t *c) { return batch_norm(c, "FusedBatchNormGrad", 2); }
-weft_status_t *weft_grad_batch_norm_v2(weft_grad_ctx_t *c) { return batch_norm(c, "FusedBatchNormGradV2", 2); }
-weft_status_t *weft_grad_batch_norm_v3(weft_grad_ctx_t *c) { return batch_norm(c, "FusedBatchNormGradV3", 3); }
+weft_status_t *weft_grad_batch_norm_v2(weft_grad_ctx_t *c) {
+  return batch_norm(c, "FusedBatchNormGradV2", 2);
+}
+weft_status_t *weft_grad_batch_norm_v3(weft_grad_ctx_t *c) {
+  return batch_norm(c, "FusedBatchNormGradV3", 3);
+}
 
 /* ---- top k: dy goes back to where the values came from ---- */
 
 weft_status_t *weft_grad_top_k(weft_grad_ctx_t *c) {
   LAYER;
   if (weft_grad_is_zero(dy)) return NULL;
-  value_t minus_one = weft_grad_int32s(g, (int32_t[]){-1}, 1), shape = shape_of(g, x), zero = weft_grad_scalar(g, WEFT_I32, 0),
-          one = weft_grad_scalar(g, WEFT_I32, 1);
+  value_t minus_one = weft_grad_int32s(g, (int32_t[]){-1}, 1), shape = shape_of(g, x),
+          zero = weft_grad_scalar(g, WEFT_I32, 0), one = weft_grad_scalar(g, WEFT_I32, 1);
   value_t indices = weft_grad_cast(g, c->outputs[1], WEFT_I32);
   value_t width = weft_grad_gather0(g, shape, weft_grad_op2(g, "Sub", weft_grad_op1(g, "Size", shape), one));
-  value_t k = weft_grad_gather0(g, shape_of(g, y), weft_grad_op2(g, "Sub", weft_grad_op1(g, "Size", shape), one));
-  value_t rows = weft_grad_op2(g, "Reshape", indices, weft_grad_pack(g, (value_t[]){weft_grad_scalar(g, WEFT_I32, -1), k}, 2));
+  value_t k =
+      weft_grad_gather0(g, shape_of(g, y), weft_grad_op2(g, "Sub", weft_grad_op1(g, "Size", shape), one));
+  value_t rows = weft_grad_op2(g, "Reshape", indices,
+                               weft_grad_pack(g, (value_t[]){weft_grad_scalar(g, WEFT_I32, -1), k}, 2));
   value_t num_rows = weft_grad_gather0(g, shape_of(g, rows), zero);
   value_t starts = weft_grad_op3(g, "Range", zero, weft_grad_op2(g, "Mul", num_rows, width), width);
-  value_t flat = weft_grad_op2(g, "Reshape", weft_grad_op2(g, "AddV2", rows, weft_grad_expand(g, starts, -1)), minus_one);
+  value_t flat = weft_grad_op2(g, "Reshape", weft_grad_op2(g, "AddV2", rows, weft_grad_expand(g, starts, -1)),
+                               minus_one);
   value_t size = weft_grad_expand(g, weft_grad_reduce(g, "Prod", shape, zero, false), 0);
-  value_t scattered =
-      weft_grad_op3(g, "ScatterNd", weft_grad_expand(g, flat, -1), weft_grad_op2(g, "Reshape", dy, minus_one), size);
+  value_t scattered = weft_grad_op3(g, "ScatterNd", weft_grad_expand(g, flat, -1),
+                                    weft_grad_op2(g, "Reshape", dy, minus_one), size);
   c->dx[0] = weft_grad_op2(g, "Reshape", scattered, shape);
   return g->s;
 }

@@ -57,7 +57,8 @@ typedef struct entry {
 #define UPDATES_FROM(input) ((uint32_t)WEFT_OP_UPDATE | (uint32_t)((input) + 1) << UPDATE_SHIFT)
 
 static const entry_t entries[] = {
-#define WEFT_OP(name, signature, attrs, shape, grad, flags) {name, signature, attrs, weft_##shape, weft_##grad, flags},
+#define WEFT_OP(name, signature, attrs, shape, grad, flags) \
+  {name, signature, attrs, weft_##shape, weft_##grad, flags},
 #include "ops/ops.def"
 #undef WEFT_OP
 };

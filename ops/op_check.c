@@ -3,7 +3,8 @@
 
 #include "ops/op.h"
 
-/* A node has at most this many inputs or outputs by one attribute: a bound on what a hostile graph makes us allocate. */
+/* A node has at most this many inputs or outputs by one attribute: a bound on what a hostile graph makes us
+ * allocate. */
 enum { MAX_REPEATED = 1 << 20 };
 
 /* ---- checking one value ---- */
@@ -29,9 +30,10 @@ static weft_status_t *not_allowed(const weft_attr_def_t *def, const weft_attr_t 
   }
   weft_strbuf_puts(&text, " is not in the list of allowed values: ");
   print_allowed(def, &text);
-  weft_status_t *s = text.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "checking attr '%.*s'", WEFT_STR_ARGS(def->name))
-                                 : WEFT_ERROR(INVALID_ARGUMENT, "Value for attr '%.*s' of %s", WEFT_STR_ARGS(def->name),
-                                              text.data);
+  weft_status_t *s =
+      text.failed
+          ? WEFT_ERROR(RESOURCE_EXHAUSTED, "checking attr '%.*s'", WEFT_STR_ARGS(def->name))
+          : WEFT_ERROR(INVALID_ARGUMENT, "Value for attr '%.*s' of %s", WEFT_STR_ARGS(def->name), text.data);
   weft_strbuf_deinit(&text);
   return s;
 }
@@ -42,7 +44,8 @@ static weft_status_t *check_type(const weft_attr_def_t *def, int type) {
                       WEFT_STR_ARGS(def->name));
   }
   if (weft_dtype_is_ref(type)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "AttrValue must not have reference type value of %s\n\t for attr '%.*s'",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "AttrValue must not have reference type value of %s\n\t for attr '%.*s'",
                       weft_dtype_name(type), WEFT_STR_ARGS(def->name));
   }
   if (def->allowed_types != 0 && (def->allowed_types & WEFT_DTYPE_BIT(type)) == 0) {
@@ -61,16 +64,19 @@ static weft_status_t *check_string(const weft_attr_def_t *def, weft_str_t s) {
   return not_allowed(def, &value);
 }
 
-weft_status_t *weft_op_check_attr(const weft_op_def_t *op, const weft_attr_def_t *def, const weft_attr_t *value) {
+weft_status_t *weft_op_check_attr(const weft_op_def_t *op, const weft_attr_def_t *def,
+                                  const weft_attr_t *value) {
   (void)op;
   bool is_empty_list = value->is_list && value->n == 0;
   if (value->is_list != def->is_list || (value->kind != def->kind && !is_empty_list)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "AttrValue had value with type '%s' when '%s' expected\n\t for attr '%.*s'",
-                      weft_attr_kind_name(value->kind, value->is_list), weft_attr_kind_name(def->kind, def->is_list),
-                      WEFT_STR_ARGS(def->name));
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "AttrValue had value with type '%s' when '%s' expected\n\t for attr '%.*s'",
+                      weft_attr_kind_name(value->kind, value->is_list),
+                      weft_attr_kind_name(def->kind, def->is_list), WEFT_STR_ARGS(def->name));
   }
   if (def->has_minimum && !def->is_list && value->i < def->minimum) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Value for attr '%.*s' of %" PRId64 " must be at least minimum %" PRId64,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Value for attr '%.*s' of %" PRId64 " must be at least minimum %" PRId64,
                       WEFT_STR_ARGS(def->name), value->i, def->minimum);
   }
   if (def->has_minimum && def->is_list && value->n < def->minimum) {
@@ -96,22 +102,22 @@ static const weft_attr_t *find(const weft_named_attr_t *attrs, int n, weft_str_t
   return NULL;
 }
 
-static weft_status_t *find_kind(const weft_named_attr_t *attrs, int num_attrs, weft_str_t name, weft_attr_kind_t kind,
-                                bool is_list, const weft_attr_t **out) {
+static weft_status_t *find_kind(const weft_named_attr_t *attrs, int num_attrs, weft_str_t name,
+                                weft_attr_kind_t kind, bool is_list, const weft_attr_t **out) {
   const weft_attr_t *a = find(attrs, num_attrs, name);
   if (a == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "No attr named '%.*s' in NodeDef:", WEFT_STR_ARGS(name));
   if (a->is_list != is_list || (a->kind != kind && !(is_list && a->n == 0))) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "AttrValue had value with type '%s' when '%s' expected\n\t for attr '%.*s'",
-                      weft_attr_kind_name(a->kind, a->is_list), weft_attr_kind_name(kind, is_list),
-                      WEFT_STR_ARGS(name));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT, "AttrValue had value with type '%s' when '%s' expected\n\t for attr '%.*s'",
+        weft_attr_kind_name(a->kind, a->is_list), weft_attr_kind_name(kind, is_list), WEFT_STR_ARGS(name));
   }
   *out = a;
   return NULL;
 }
 
 /* How many tensors an arg stands for, and their type; a type list gives *out_list instead. */
-static weft_status_t *measure(const weft_arg_def_t *arg, const weft_named_attr_t *attrs, int num_attrs, int *out_n,
-                              int *out_type, const int **out_list) {
+static weft_status_t *measure(const weft_arg_def_t *arg, const weft_named_attr_t *attrs, int num_attrs,
+                              int *out_n, int *out_type, const int **out_list) {
   const weft_attr_t *a = NULL;
   *out_n = 1;
   *out_type = arg->dtype;
@@ -146,7 +152,8 @@ weft_status_t *weft_op_arg_types(weft_arena_t *arena, const weft_arg_def_t *args
     WEFT_RETURN_IF_ERROR(measure(&args[i], attrs, num_attrs, &n, &type, &list));
     total += n;
   }
-  if (total > MAX_REPEATED) return WEFT_ERROR(INVALID_ARGUMENT, "a node with %" PRId64 " inputs or outputs", total);
+  if (total > MAX_REPEATED)
+    return WEFT_ERROR(INVALID_ARGUMENT, "a node with %" PRId64 " inputs or outputs", total);
   int *types = weft_arena_calloc(arena, (size_t)total + 1, sizeof *types);
   if (types == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "listing %" PRId64 " types", total);
   int at = 0;

@@ -24,10 +24,11 @@ typedef struct cursor {
   const char *op, *text, *at;
 } cursor_t;
 
-static const int number_types[] = {WEFT_F32,   WEFT_F64,    WEFT_I32,    WEFT_U8,   WEFT_I16,    WEFT_I8,  WEFT_C64,
-                                   WEFT_I64,   WEFT_QINT8,  WEFT_QUINT8, WEFT_QINT32, WEFT_BF16, WEFT_QINT16,
-                                   WEFT_QUINT16, WEFT_U16,  WEFT_C128,   WEFT_F16,  WEFT_U32,    WEFT_U64};
-static const int real_number_types[] = {WEFT_F32, WEFT_F64, WEFT_I32,  WEFT_U8,  WEFT_I16, WEFT_I8,
+static const int number_types[] = {WEFT_F32,    WEFT_F64,  WEFT_I32,    WEFT_U8,      WEFT_I16,
+                                   WEFT_I8,     WEFT_C64,  WEFT_I64,    WEFT_QINT8,   WEFT_QUINT8,
+                                   WEFT_QINT32, WEFT_BF16, WEFT_QINT16, WEFT_QUINT16, WEFT_U16,
+                                   WEFT_C128,   WEFT_F16,  WEFT_U32,    WEFT_U64};
+static const int real_number_types[] = {WEFT_F32, WEFT_F64,  WEFT_I32, WEFT_U8,  WEFT_I16, WEFT_I8,
                                         WEFT_I64, WEFT_BF16, WEFT_U16, WEFT_F16, WEFT_U32, WEFT_U64};
 
 static weft_status_t *wrong(const cursor_t *c, const char *expected) {
@@ -269,8 +270,8 @@ static weft_status_t *expect_kind(cursor_t *c, weft_attr_def_t *out) {
   static const struct {
     const char *name;
     weft_attr_kind_t kind;
-  } kinds[] = {{"string", WEFT_ATTR_STRING}, {"int", WEFT_ATTR_INT},     {"float", WEFT_ATTR_FLOAT},
-               {"bool", WEFT_ATTR_BOOL},     {"type", WEFT_ATTR_TYPE},   {"shape", WEFT_ATTR_SHAPE},
+  } kinds[] = {{"string", WEFT_ATTR_STRING}, {"int", WEFT_ATTR_INT},   {"float", WEFT_ATTR_FLOAT},
+               {"bool", WEFT_ATTR_BOOL},     {"type", WEFT_ATTR_TYPE}, {"shape", WEFT_ATTR_SHAPE},
                {"tensor", WEFT_ATTR_TENSOR}, {"func", WEFT_ATTR_FUNC}};
   if (accept(c, "{")) return expect_allowed(c, out);
   const char *start = c->at;
@@ -370,14 +371,16 @@ static weft_status_t *expect_arg(cursor_t *c, const weft_op_def_t *op, weft_arg_
   }
   bool is_repeated = out->number_attr.length > 0;
   if (is_list && is_repeated) return wrong(c, "one type, not a list, after '*'");
-  out->kind = is_list ? WEFT_ARG_TYPE_LIST
-                      : is_repeated ? WEFT_ARG_REPEATED : out->type_attr.length > 0 ? WEFT_ARG_ATTR : WEFT_ARG_FIXED;
+  out->kind = is_list                     ? WEFT_ARG_TYPE_LIST
+              : is_repeated               ? WEFT_ARG_REPEATED
+              : out->type_attr.length > 0 ? WEFT_ARG_ATTR
+                                          : WEFT_ARG_FIXED;
   return out->is_ref ? expect(c, ")", "')'") : NULL;
 }
 
 /* Args up to `end` (a token) or the end of the text. */
-static weft_status_t *parse_args(cursor_t *c, const weft_op_def_t *op, const char *end, const weft_arg_def_t **out,
-                                 int *out_n) {
+static weft_status_t *parse_args(cursor_t *c, const weft_op_def_t *op, const char *end,
+                                 const weft_arg_def_t **out, int *out_n) {
   weft_arg_def_t args[MAX_ARGS];
   int n = 0;
   while (end == NULL ? !at_end(c) : !accept(c, end)) {

@@ -2,10 +2,10 @@
 #include "ops/grad.h"
 
 /* The names of the formula: a reduction of x over axes. */
-#define REDUCTION                                                                           \
-  weft_grad_t g_ = {c, NULL}, *g = &g_;                                                     \
-  value_t x = c->inputs[0], axes = c->inputs[1], y = c->outputs[0], dy = c->dy[0];          \
-  (void)axes;                                                                               \
+#define REDUCTION                                                                  \
+  weft_grad_t g_ = {c, NULL}, *g = &g_;                                            \
+  value_t x = c->inputs[0], axes = c->inputs[1], y = c->outputs[0], dy = c->dy[0]; \
+  (void)axes;                                                                      \
   (void)y
 
 /* v of the reduced shape, with the reduced dims back as 1; a scalar or a kept shape needs nothing. */
@@ -35,8 +35,10 @@ weft_status_t *weft_grad_mean(weft_grad_ctx_t *c) {
   if (n > 0 && m > 0) {
     count = weft_grad_scalar(g, dtype, (double)(n / m));
   } else {
-    value_t size = weft_grad_op1(g, "Size", x), left = weft_grad_op1(g, "Size", y), one = weft_grad_int_scalar(g, WEFT_I32, 1);
-    count = weft_grad_cast(g, weft_grad_op2(g, "FloorDiv", size, weft_grad_op2(g, "Maximum", left, one)), dtype);
+    value_t size = weft_grad_op1(g, "Size", x), left = weft_grad_op1(g, "Size", y),
+            one = weft_grad_int_scalar(g, WEFT_I32, 1);
+    count =
+        weft_grad_cast(g, weft_grad_op2(g, "FloorDiv", size, weft_grad_op2(g, "Maximum", left, one)), dtype);
   }
   c->dx[0] = weft_grad_op2(g, "RealDiv", spread(g, x, dy), count);
   return g->s;
@@ -51,12 +53,14 @@ weft_status_t *weft_grad_min_max(weft_grad_ctx_t *c) {
   return g->s;
 }
 
-/* Each element's gradient is the product of all others: from the left times from the right, so that zeros do no harm. */
+/* Each element's gradient is the product of all others: from the left times from the right, so that zeros do
+ * no harm. */
 weft_status_t *weft_grad_prod(weft_grad_ctx_t *c) {
   REDUCTION;
   value_t zero = weft_grad_int_scalar(g, WEFT_I32, 0), one = weft_grad_int_scalar(g, WEFT_I32, 1);
   value_t shape = weft_grad_shape_node(g, x, WEFT_I32), rank = weft_grad_op1(g, "Size", shape);
-  value_t flat = weft_grad_op2(g, "Reshape", weft_grad_cast(g, axes, WEFT_I32), weft_grad_int32s(g, (int32_t[]){-1}, 1));
+  value_t flat =
+      weft_grad_op2(g, "Reshape", weft_grad_cast(g, axes, WEFT_I32), weft_grad_int32s(g, (int32_t[]){-1}, 1));
   value_t reduced = weft_grad_op2(g, "FloorMod", weft_grad_op2(g, "AddV2", flat, rank), rank);
   value_t others = weft_grad_op2(g, "ListDiff", weft_grad_op3(g, "Range", zero, rank, one), reduced);
   value_t perm = weft_grad_concat(g, (value_t[]){reduced, others}, 2, 0);
@@ -69,8 +73,9 @@ weft_status_t *weft_grad_prod(weft_grad_ctx_t *c) {
   value_t left = weft_grad_node(g, "Cumprod", (value_t[]){matrix, zero}, 2, forward, 2);
   value_t right = weft_grad_node(g, "Cumprod", (value_t[]){matrix, zero}, 2, backward, 2);
   value_t product = weft_grad_op2(g, "Mul", weft_grad_conj(g, left), weft_grad_conj(g, right));
-  value_t back = weft_grad_op2(g, "Transpose", weft_grad_op2(g, "Reshape", product, weft_grad_shape_node(g, turned, WEFT_I32)),
-                               weft_grad_op1(g, "InvertPermutation", perm));
+  value_t back = weft_grad_op2(
+      g, "Transpose", weft_grad_op2(g, "Reshape", product, weft_grad_shape_node(g, turned, WEFT_I32)),
+      weft_grad_op1(g, "InvertPermutation", perm));
   c->dx[0] = weft_grad_op2(g, "Mul", spread(g, x, dy), back);
   return g->s;
 }
@@ -89,7 +94,8 @@ weft_status_t *weft_grad_l2_loss(weft_grad_ctx_t *c) {
 
 weft_status_t *weft_grad_cumsum(weft_grad_ctx_t *c) {
   REDUCTION;
-  weft_named_attr_t attrs[] = {weft_grad_same(g, "exclusive"), weft_grad_bool("reverse", !weft_grad_attr_bool(g, "reverse"))};
+  weft_named_attr_t attrs[] = {weft_grad_same(g, "exclusive"),
+                               weft_grad_bool("reverse", !weft_grad_attr_bool(g, "reverse"))};
   (void)x;
   c->dx[0] = weft_grad_node(g, "Cumsum", (value_t[]){dy, axes}, 2, attrs, 2);
   return g->s;
@@ -97,9 +103,11 @@ weft_status_t *weft_grad_cumsum(weft_grad_ctx_t *c) {
 
 weft_status_t *weft_grad_cumprod(weft_grad_ctx_t *c) {
   REDUCTION;
-  weft_named_attr_t attrs[] = {weft_grad_same(g, "exclusive"), weft_grad_bool("reverse", !weft_grad_attr_bool(g, "reverse"))};
+  weft_named_attr_t attrs[] = {weft_grad_same(g, "exclusive"),
+                               weft_grad_bool("reverse", !weft_grad_attr_bool(g, "reverse"))};
   value_t weighted = weft_grad_op2(g, "Mul", y, dy);
-  c->dx[0] = weft_grad_op2(g, "RealDiv", weft_grad_node(g, "Cumsum", (value_t[]){weighted, axes}, 2, attrs, 2), x);
+  c->dx[0] =
+      weft_grad_op2(g, "RealDiv", weft_grad_node(g, "Cumsum", (value_t[]){weighted, axes}, 2, attrs, 2), x);
   return g->s;
 }
 
@@ -115,12 +123,15 @@ weft_status_t *weft_grad_segment_mean(weft_grad_ctx_t *c) {
   weft_grad_t g_ = {c, NULL}, *g = &g_;
   value_t x = c->inputs[0], ids = c->inputs[1], dy = c->dy[0];
   int dtype = weft_grad_dtype(g, x);
-  value_t ones = weft_grad_op2(g, "Fill", weft_grad_shape_node(g, ids, WEFT_I32), weft_grad_scalar(g, dtype, 1));
-  value_t count = weft_grad_op2(g, "SegmentSum", ones, ids); /* one per segment; then as many dims as dy has */
+  value_t ones =
+      weft_grad_op2(g, "Fill", weft_grad_shape_node(g, ids, WEFT_I32), weft_grad_scalar(g, dtype, 1));
+  value_t count =
+      weft_grad_op2(g, "SegmentSum", ones, ids); /* one per segment; then as many dims as dy has */
   value_t rank = weft_grad_op1(g, "Rank", dy), one = weft_grad_int_scalar(g, WEFT_I32, 1);
   value_t tail = weft_grad_op2(g, "Fill", weft_grad_expand(g, weft_grad_op2(g, "Sub", rank, one), 0), one);
   value_t shape = weft_grad_concat(g, (value_t[]){weft_grad_shape_node(g, count, WEFT_I32), tail}, 2, 0);
-  value_t safe = weft_grad_op2(g, "Maximum", weft_grad_op2(g, "Reshape", count, shape), weft_grad_scalar(g, dtype, 1));
+  value_t safe =
+      weft_grad_op2(g, "Maximum", weft_grad_op2(g, "Reshape", count, shape), weft_grad_scalar(g, dtype, 1));
   c->dx[0] = weft_grad_gather0(g, weft_grad_op2(g, "RealDiv", dy, safe), ids);
   return g->s;
 }
@@ -149,7 +160,8 @@ weft_status_t *weft_grad_unsorted_segment_min_max(weft_grad_ctx_t *c) {
   weft_grad_t g_ = {c, NULL}, *g = &g_;
   value_t x = c->inputs[0], ids = c->inputs[1], y = c->outputs[0], dy = c->dy[0];
   value_t is_it = weft_grad_op2(g, "Equal", x, gather_dropping(g, y, ids, x));
-  value_t ties = weft_grad_op3(g, "UnsortedSegmentSum", weft_grad_cast(g, is_it, weft_grad_dtype(g, dy)), ids, c->inputs[2]);
+  value_t ties = weft_grad_op3(g, "UnsortedSegmentSum", weft_grad_cast(g, is_it, weft_grad_dtype(g, dy)), ids,
+                               c->inputs[2]);
   value_t share = gather_dropping(g, weft_grad_op2(g, "RealDiv", dy, ties), ids, x);
   c->dx[0] = weft_grad_op3(g, "SelectV2", is_it, share, weft_grad_op1(g, "ZerosLike", share));
   return g->s;
@@ -167,7 +179,8 @@ static value_t times(weft_grad_t *g, const product_t *p, value_t a, value_t b, b
 }
 
 /* With Y = op(A) op(B): dA and dB for each of the four transposes. */
-static void products(weft_grad_t *g, const product_t *p, value_t a, value_t b, value_t dy, value_t *da, value_t *db) {
+static void products(weft_grad_t *g, const product_t *p, value_t a, value_t b, value_t dy, value_t *da,
+                     value_t *db) {
   bool ta = weft_grad_attr_bool(g, p->flag_a), tb = weft_grad_attr_bool(g, p->flag_b);
   if (!ta && !tb) {
     *da = times(g, p, dy, b, false, true);
@@ -187,7 +200,8 @@ static void products(weft_grad_t *g, const product_t *p, value_t a, value_t b, v
 weft_status_t *weft_grad_matmul(weft_grad_ctx_t *c) {
   static const product_t matmul = {"MatMul", "transpose_a", "transpose_b"};
   weft_grad_t g = {c, NULL};
-  products(&g, &matmul, weft_grad_conj(&g, c->inputs[0]), weft_grad_conj(&g, c->inputs[1]), c->dy[0], &c->dx[0], &c->dx[1]);
+  products(&g, &matmul, weft_grad_conj(&g, c->inputs[0]), weft_grad_conj(&g, c->inputs[1]), c->dy[0],
+           &c->dx[0], &c->dx[1]);
   return g.s;
 }
 
@@ -206,12 +220,14 @@ static value_t unbroadcast_batch(weft_grad_t *g, value_t grad, value_t x, value_
     for (int i = 0; i < a.rank - 2; i++) is_same = is_same && a.dims[i] == b.dims[i];
     if (is_same) return grad;
   }
-  value_t shape_x = weft_grad_shape_node(g, x, WEFT_I32), shape_other = weft_grad_shape_node(g, other, WEFT_I32);
+  value_t shape_x = weft_grad_shape_node(g, x, WEFT_I32),
+          shape_other = weft_grad_shape_node(g, other, WEFT_I32);
   value_t from = weft_grad_int32s(g, (int32_t[]){0}, 1), to = weft_grad_int32s(g, (int32_t[]){-2}, 1),
           step = weft_grad_int32s(g, (int32_t[]){1}, 1);
   weft_named_attr_t mask = weft_grad_int("begin_mask", 1);
   value_t batch_x = weft_grad_node(g, "StridedSlice", (value_t[]){shape_x, from, to, step}, 4, &mask, 1);
-  value_t batch_other = weft_grad_node(g, "StridedSlice", (value_t[]){shape_other, from, to, step}, 4, &mask, 1);
+  value_t batch_other =
+      weft_grad_node(g, "StridedSlice", (value_t[]){shape_other, from, to, step}, 4, &mask, 1);
   value_t axes = weft_grad_op2(g, "BroadcastGradientArgs", batch_x, batch_other);
   return weft_grad_op2(g, "Reshape", weft_grad_reduce(g, "Sum", grad, axes, false), shape_x);
 }

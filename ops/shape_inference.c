@@ -55,7 +55,9 @@ int64_t weft_infer_list_int(const weft_shape_ctx_t *c, const char *name, int i, 
 
 /* ---- constant inputs ---- */
 
-bool weft_infer_is_known(const weft_shape_ctx_t *c, int i) { return c->values != NULL && c->values[i] != NULL; }
+bool weft_infer_is_known(const weft_shape_ctx_t *c, int i) {
+  return c->values != NULL && c->values[i] != NULL;
+}
 
 int64_t weft_infer_num_values(const weft_shape_ctx_t *c, int i) {
   return weft_infer_is_known(c, i) ? c->values[i]->count : 0;
@@ -88,7 +90,8 @@ int64_t weft_infer_dim(const weft_shape_t *s, int k) {
 weft_status_t *weft_infer_push(weft_shape_t *s, int64_t dim) {
   if (s->rank < 0) return NULL;
   if (s->rank == WEFT_MAX_DIMS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "a shape has more than the %d dimensions that are supported", WEFT_MAX_DIMS);
+    return WEFT_ERROR(INVALID_ARGUMENT, "a shape has more than the %d dimensions that are supported",
+                      WEFT_MAX_DIMS);
   }
   s->dims[s->rank++] = dim;
   return NULL;
@@ -111,7 +114,8 @@ weft_status_t *weft_infer_multiply(int64_t a, int64_t b, int64_t *out) {
   if (a == 0 || b == 0) {
     *out = 0;
   } else if (a >= 0 && b >= 0 && __builtin_mul_overflow(a, b, out)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Negative dimension size caused by overflow when multiplying %" PRId64 " and %" PRId64,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Negative dimension size caused by overflow when multiplying %" PRId64 " and %" PRId64,
                       a, b);
   }
   return NULL;
@@ -154,7 +158,8 @@ weft_status_t *weft_shape_with_rank_at_least(weft_shape_ctx_t *c, int input, int
 
 weft_status_t *weft_infer_rank_at_most(weft_shape_ctx_t *c, int input, int rank) {
   if (c->inputs[input].rank > rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at most rank %d but is rank %d", rank, c->inputs[input].rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at most rank %d but is rank %d", rank,
+                      c->inputs[input].rank);
   }
   return NULL;
 }
@@ -172,8 +177,9 @@ weft_status_t *weft_infer_dim_input(const weft_shape_ctx_t *c, int i, int64_t *o
   if (weft_infer_num_values(c, i) != 1) return NULL;
   int64_t dim = weft_infer_value(c, i, 0);
   if (dim < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size, given by scalar input %d, must be non-negative but is %" PRId64,
-                      i, dim);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Dimension size, given by scalar input %d, must be non-negative but is %" PRId64, i,
+                      dim);
   }
   *out = dim;
   return NULL;
@@ -268,10 +274,11 @@ weft_status_t *weft_shape_from_input(weft_shape_ctx_t *c, int input, weft_shape_
   if (in->rank == 0 && weft_infer_is_known(c, input)) {
     int64_t v = weft_infer_value(c, input, 0);
     if (v != WEFT_UNKNOWN_DIM) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Input tensor must be rank 1, or if its rank 0 it must have value -1 (representing an unknown "
-                        "shape).  Saw value: %" PRId64,
-                        v);
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "Input tensor must be rank 1, or if its rank 0 it must have value -1 (representing an unknown "
+          "shape).  Saw value: %" PRId64,
+          v);
     }
     *out = WEFT_UNKNOWN_SHAPE;
     return NULL;
@@ -279,8 +286,9 @@ weft_status_t *weft_shape_from_input(weft_shape_ctx_t *c, int input, weft_shape_
   weft_shape_t vector;
   WEFT_RETURN_IF_ERROR(weft_infer_rank(in, 1, &vector));
   if (!weft_infer_is_known(c, input)) {
-    *out = vector.dims[0] < 0 || vector.dims[0] > WEFT_MAX_DIMS ? WEFT_UNKNOWN_SHAPE
-                                                                : weft_infer_unknown_of_rank((int)vector.dims[0]);
+    *out = vector.dims[0] < 0 || vector.dims[0] > WEFT_MAX_DIMS
+               ? WEFT_UNKNOWN_SHAPE
+               : weft_infer_unknown_of_rank((int)vector.dims[0]);
     return NULL;
   }
   weft_shape_t shape = WEFT_SCALAR;
@@ -297,8 +305,8 @@ weft_status_t *weft_shape_from_input(weft_shape_ctx_t *c, int input, weft_shape_
 
 weft_status_t *weft_infer_from_merging(weft_status_t *s, int i) {
   if (s == NULL) return NULL;
-  weft_status_t *longer =
-      WEFT_ERROR(INVALID_ARGUMENT, "%s\n\tFrom merging shape %d with other shapes.", weft_status_message(s), i);
+  weft_status_t *longer = WEFT_ERROR(INVALID_ARGUMENT, "%s\n\tFrom merging shape %d with other shapes.",
+                                     weft_status_message(s), i);
   weft_status_free(s);
   return longer;
 }
@@ -312,31 +320,34 @@ void weft_infer_pass_handle(weft_shape_ctx_t *c, int i, int k) {
 
 weft_shape_t weft_infer_variable(const weft_shape_ctx_t *c, int i) {
   if (weft_dtype_base(c->input_types[i]) != WEFT_RESOURCE) return c->inputs[i];
-  if (c->handle_shapes == NULL || c->handle_types == NULL || c->handle_types[i] == 0) return WEFT_UNKNOWN_SHAPE;
+  if (c->handle_shapes == NULL || c->handle_types == NULL || c->handle_types[i] == 0)
+    return WEFT_UNKNOWN_SHAPE;
   return c->handle_shapes[i];
 }
 
 /* ---- windows ---- */
 
-weft_status_t *weft_window_size(int64_t in, int64_t window, int64_t dilation, int64_t stride, weft_str_t padding,
-                                int64_t explicit_before, int64_t explicit_after, int64_t *out_size,
-                                int64_t *out_pad_before, int64_t *out_pad_after) {
+weft_status_t *weft_window_size(int64_t in, int64_t window, int64_t dilation, int64_t stride,
+                                weft_str_t padding, int64_t explicit_before, int64_t explicit_after,
+                                int64_t *out_size, int64_t *out_pad_before, int64_t *out_pad_after) {
   int64_t size = WEFT_UNKNOWN_DIM, before = 0, after = 0, extent = 0;
   if (stride <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Stride must be > 0, but got %" PRId64, stride);
-  if (dilation < 1) return WEFT_ERROR(INVALID_ARGUMENT, "Dilation rate must be >= 1, but got %" PRId64, dilation);
+  if (dilation < 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Dilation rate must be >= 1, but got %" PRId64, dilation);
   bool is_valid = weft_str_is(padding, "VALID"), is_explicit = weft_str_is(padding, "EXPLICIT");
   if (in >= 0 && window < 0 && !is_valid && !is_explicit) size = in / stride + (in % stride != 0);
   if (in >= 0 && window >= 0) {
     if (__builtin_mul_overflow(window - 1, dilation, &extent) || __builtin_add_overflow(extent, 1, &extent)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "a window of %" PRId64 " with dilation %" PRId64 " is too large", window,
-                        dilation);
+      return WEFT_ERROR(INVALID_ARGUMENT, "a window of %" PRId64 " with dilation %" PRId64 " is too large",
+                        window, dilation);
     }
     int64_t span = in;
     if (is_explicit) {
       before = explicit_before;
       after = explicit_after;
       if (__builtin_add_overflow(span, before, &span) || __builtin_add_overflow(span, after, &span)) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "the padding %" PRId64 ", %" PRId64 " is too large", before, after);
+        return WEFT_ERROR(INVALID_ARGUMENT, "the padding %" PRId64 ", %" PRId64 " is too large", before,
+                          after);
       }
     }
     if (is_valid || is_explicit) {

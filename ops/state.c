@@ -232,7 +232,8 @@ weft_status_t *weft_infer_multinomial(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 1, 1));
   int64_t n = weft_infer_is_known(c, 1) ? weft_infer_value(c, 1, 0) : WEFT_UNKNOWN_DIM;
   if (weft_infer_is_known(c, 1) && n < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Dimension size, given by scalar input 1, must be non-negative but is %" PRId64, n);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Dimension size, given by scalar input 1, must be non-negative but is %" PRId64, n);
   }
   c->outputs[0] = weft_shape_matrix(logits.dims[0], n);
   return NULL;
@@ -306,7 +307,8 @@ weft_status_t *weft_infer_save(weft_shape_ctx_t *c) {
   return weft_shape_merge_dim(names.dims[0], slices.dims[0], &n);
 }
 
-/* "4,3 0,2:-" and the like declare a slice's shape in constants; without one nothing is known of a checkpoint. */
+/* "4,3 0,2:-" and the like declare a slice's shape in constants; without one nothing is known of a
+ * checkpoint. */
 weft_status_t *weft_infer_restore(weft_shape_ctx_t *c) {
   weft_shape_t names, slices;
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 0, 0));

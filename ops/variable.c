@@ -77,7 +77,8 @@ weft_status_t *weft_infer_resource_gather(weft_shape_ctx_t *c) {
   if (variable.rank < 0 || indices->rank < 0) return NULL;
   if (batch < 0) batch += indices->rank;
   if (batch < 0 || batch > indices->rank || batch >= variable.rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims (%" PRId64 ") must be less than rank(params) (%d)", batch, variable.rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims (%" PRId64 ") must be less than rank(params) (%d)", batch,
+                      variable.rank);
   }
   weft_shape_t out = WEFT_SCALAR;
   WEFT_RETURN_IF_ERROR(weft_infer_append(&out, indices, 0, indices->rank));
@@ -105,7 +106,8 @@ static bool is_variable(const weft_shape_ctx_t *c, int i) {
 }
 
 /* Row k of the gradient belongs to row indices[k] of the variable. */
-static weft_status_t *merge_rows(const weft_shape_t *grad, const weft_shape_t *indices, weft_shape_t *variable) {
+static weft_status_t *merge_rows(const weft_shape_t *grad, const weft_shape_t *indices,
+                                 weft_shape_t *variable) {
   weft_shape_t rows = *grad, ids;
   int64_t n = 0;
   WEFT_RETURN_IF_ERROR(weft_infer_rank(indices, 1, &ids));
@@ -115,8 +117,8 @@ static weft_status_t *merge_rows(const weft_shape_t *grad, const weft_shape_t *i
   return weft_shape_merge(variable, &rows, variable);
 }
 
-/* For every optimizer: variables and slots have one shape, the gradient (or its rows) fits it, all else is scalar.
- * Which input is which, the signature tells. */
+/* For every optimizer: variables and slots have one shape, the gradient (or its rows) fits it, all else is
+ * scalar. Which input is which, the signature tells. */
 weft_status_t *weft_infer_apply(weft_shape_ctx_t *c) {
   int grad = c->op->update_grad_input;
   weft_shape_t variable = weft_infer_variable(c, 0);

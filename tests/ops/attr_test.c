@@ -22,8 +22,8 @@ static void expect_text(weft_attr_t a, const char *wanted) {
 static void values_print_as_in_tensorflow(void) {
   static const weft_shape_t shape = {.rank = 2, .dims = {2, -1}};
   static const int64_t ints[] = {1, 2, 3};
-  static const weft_named_attr_t inner[] = {{WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}}};
-  static const weft_func_attr_t func = {.name = WEFT_STR("f"), .attrs = inner, .num_attrs = 1};
+  const weft_named_attr_t inner[] = {{WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}}};
+  const weft_func_attr_t func = {.name = WEFT_STR("f"), .attrs = inner, .num_attrs = 1};
   expect_text((weft_attr_t){.kind = WEFT_ATTR_STRING, .s = WEFT_STR("a\"b\n\x01")}, "\"a\\\"b\\n\\001\"");
   expect_text((weft_attr_t){.kind = WEFT_ATTR_INT, .i = -5}, "-5");
   expect_text((weft_attr_t){.kind = WEFT_ATTR_FLOAT, .f = 0.1f}, "0.1");
@@ -46,7 +46,8 @@ static void long_values_are_cut(void) {
   expect_text((weft_attr_t){.kind = WEFT_ATTR_INT, .is_list = true, .n = 100, .list.ints = ints},
               "[0, 0, 0, 0, 0, ..., 0, 0, 0, 0, 0]");
   weft_tensor_t *t = floats(5);
-  expect_text((weft_attr_t){.kind = WEFT_ATTR_TENSOR, .tensor = t}, "Tensor<type: float shape: [5] values: 0 0.5 1...>");
+  expect_text((weft_attr_t){.kind = WEFT_ATTR_TENSOR, .tensor = t},
+              "Tensor<type: float shape: [5] values: 0 0.5 1...>");
   weft_tensor_release(t);
 }
 
@@ -73,11 +74,13 @@ static weft_status_t *copy_nested(weft_tensor_t *t) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_tensor_t *tensors[] = {t, t};
   char name[] = "inner";
-  weft_named_attr_t inner_attrs[] = {{WEFT_STR("v"), {.kind = WEFT_ATTR_TENSOR, .is_list = true, .n = 2, .list.tensors = tensors}}};
+  weft_named_attr_t inner_attrs[] = {
+      {WEFT_STR("v"), {.kind = WEFT_ATTR_TENSOR, .is_list = true, .n = 2, .list.tensors = tensors}}};
   weft_func_attr_t inner = {.name = weft_str(name), .attrs = inner_attrs, .num_attrs = 1};
   const weft_func_attr_t *funcs[] = {&inner, &inner};
-  weft_named_attr_t attrs[] = {{WEFT_STR("f"), {.kind = WEFT_ATTR_FUNC, .is_list = true, .n = 2, .list.funcs = funcs}},
-                               {WEFT_STR("s"), {.kind = WEFT_ATTR_STRING, .s = WEFT_STR("text")}}};
+  weft_named_attr_t attrs[] = {
+      {WEFT_STR("f"), {.kind = WEFT_ATTR_FUNC, .is_list = true, .n = 2, .list.funcs = funcs}},
+      {WEFT_STR("s"), {.kind = WEFT_ATTR_STRING, .s = WEFT_STR("text")}}};
   weft_func_attr_t outer = {.name = WEFT_STR("outer"), .attrs = attrs, .num_attrs = 2};
   weft_attr_t from = {.kind = WEFT_ATTR_FUNC, .func = &outer}, copy;
   weft_status_t *s = weft_attr_copy(&arena, &from, &copy);
@@ -107,7 +110,8 @@ static void a_failed_copy_keeps_no_tensor(void) {
 }
 
 static void names_are_found(void) {
-  weft_named_attr_t attrs[] = {{WEFT_STR("a"), {.kind = WEFT_ATTR_INT, .i = 1}}, {WEFT_STR("ab"), {.kind = WEFT_ATTR_INT, .i = 2}}};
+  weft_named_attr_t attrs[] = {{WEFT_STR("a"), {.kind = WEFT_ATTR_INT, .i = 1}},
+                               {WEFT_STR("ab"), {.kind = WEFT_ATTR_INT, .i = 2}}};
   CU_ASSERT_PTR_EQUAL(weft_attr_find(attrs, 2, "ab"), &attrs[1].value);
   CU_ASSERT_PTR_NULL(weft_attr_find(attrs, 2, "b"));
   CU_ASSERT_STRING_EQUAL(weft_attr_kind_name(WEFT_ATTR_TYPE, true), "list(type)");

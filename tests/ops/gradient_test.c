@@ -1,4 +1,5 @@
-/* tests/ops/gradient_test.c - every gradient function builds well-formed nodes, of the right types and shapes.
+/* tests/ops/gradient_test.c - every gradient function builds well-formed nodes, of the right types and
+ * shapes.
  *
  * The builder here holds each new node against the op table: the op exists, takes
  * that many inputs of those types, has those attributes; its shape function runs.
@@ -72,8 +73,10 @@ static weft_status_t *fill_attrs(node_t *node) {
   for (int i = 0; i < op->num_inputs; i++) {
     const weft_arg_def_t *arg = &op->inputs[i];
     const weft_attr_t *n = arg->kind == WEFT_ARG_REPEATED ? find_attr(node, arg->number_attr) : NULL;
-    if (arg->kind == WEFT_ARG_REPEATED && n == NULL) return WEFT_ERROR(INTERNAL, "no attr '%.*s'", WEFT_STR_ARGS(arg->number_attr));
-    if (arg->type_attr.length > 0 && arg->kind != WEFT_ARG_TYPE_LIST && find_attr(node, arg->type_attr) == NULL) {
+    if (arg->kind == WEFT_ARG_REPEATED && n == NULL)
+      return WEFT_ERROR(INTERNAL, "no attr '%.*s'", WEFT_STR_ARGS(arg->number_attr));
+    if (arg->type_attr.length > 0 && arg->kind != WEFT_ARG_TYPE_LIST &&
+        find_attr(node, arg->type_attr) == NULL) {
       if (at >= node->num_inputs) return WEFT_ERROR(INTERNAL, "too few inputs");
       weft_attr_t type = {.kind = WEFT_ATTR_TYPE, .type = fake_dtype(NULL, node->inputs[at])};
       node->attrs[node->num_attrs++] = (weft_named_attr_t){arg->type_attr, type};
@@ -103,16 +106,19 @@ static weft_status_t *infer(fake_t *f, node_t *node) {
   int *in = NULL, *out = NULL, num_in = 0, num_out = 0;
   weft_shape_t inputs[MAX_ITEMS];
   const weft_tensor_t *values[MAX_ITEMS];
-  WEFT_RETURN_IF_ERROR(weft_op_arg_types(&f->arena, node->op->inputs, node->op->num_inputs, node->attrs, node->num_attrs, &in, &num_in));
-  WEFT_RETURN_IF_ERROR(weft_op_arg_types(&f->arena, node->op->outputs, node->op->num_outputs, node->attrs, node->num_attrs, &out, &num_out));
-  if (num_in != node->num_inputs) return WEFT_ERROR(INTERNAL, "%d inputs instead of %d", node->num_inputs, num_in);
+  WEFT_RETURN_IF_ERROR(weft_op_arg_types(&f->arena, node->op->inputs, node->op->num_inputs, node->attrs,
+                                         node->num_attrs, &in, &num_in));
+  WEFT_RETURN_IF_ERROR(weft_op_arg_types(&f->arena, node->op->outputs, node->op->num_outputs, node->attrs,
+                                         node->num_attrs, &out, &num_out));
+  if (num_in != node->num_inputs)
+    return WEFT_ERROR(INTERNAL, "%d inputs instead of %d", node->num_inputs, num_in);
   if (num_out > MAX_OUTPUTS) return WEFT_ERROR(INTERNAL, "too many outputs");
   for (int i = 0; i < num_in; i++) {
     inputs[i] = fake_shape(NULL, node->inputs[i]);
     values[i] = fake_value(NULL, node->inputs[i]);
     if (fake_dtype(NULL, node->inputs[i]) != (int)weft_dtype_base(in[i])) {
-      return WEFT_ERROR(INTERNAL, "input %d is %s instead of %s", i, weft_dtype_name(fake_dtype(NULL, node->inputs[i])),
-                        weft_dtype_name(in[i]));
+      return WEFT_ERROR(INTERNAL, "input %d is %s instead of %s", i,
+                        weft_dtype_name(fake_dtype(NULL, node->inputs[i])), weft_dtype_name(in[i]));
     }
   }
   node->num_outputs = num_out;
@@ -120,9 +126,16 @@ static weft_status_t *infer(fake_t *f, node_t *node) {
     node->types[i] = out[i];
     node->shapes[i] = WEFT_UNKNOWN_SHAPE;
   }
-  weft_shape_ctx_t ctx = {.op = node->op, .attrs = node->attrs, .num_attrs = node->num_attrs, .num_inputs = num_in,
-                          .num_outputs = num_out, .input_types = in, .output_types = out, .inputs = inputs,
-                          .values = values, .outputs = node->shapes};
+  weft_shape_ctx_t ctx = {.op = node->op,
+                          .attrs = node->attrs,
+                          .num_attrs = node->num_attrs,
+                          .num_inputs = num_in,
+                          .num_outputs = num_out,
+                          .input_types = in,
+                          .output_types = out,
+                          .inputs = inputs,
+                          .values = values,
+                          .outputs = node->shapes};
   return node->op->infer_shapes == NULL ? NULL : node->op->infer_shapes(&ctx);
 }
 
@@ -144,8 +157,11 @@ static weft_status_t *fake_add(void *self, const char *op, const weft_grad_value
   return weft_status_annotate(s != NULL ? s : infer(f, node), "in %s", op);
 }
 
-static const weft_grad_builder_ops_t fake_ops = {
-    .add = fake_add, .constant = fake_constant, .dtype = fake_dtype, .shape = fake_shape, .value = fake_value};
+static const weft_grad_builder_ops_t fake_ops = {.add = fake_add,
+                                                 .constant = fake_constant,
+                                                 .dtype = fake_dtype,
+                                                 .shape = fake_shape,
+                                                 .value = fake_value};
 
 static void fake_deinit(fake_t *f) {
   for (int i = 0; i < f->n; i++) weft_tensor_release(f->nodes[i].value);
@@ -192,9 +208,18 @@ static weft_status_t *differentiate(run_t *r, const char *op_name, const char *a
     }
   }
   r->first_new = r->fake.n;
-  weft_grad_ctx_t c = {.ops = &fake_ops, .self = &r->fake, .op = op, .node_name = WEFT_STR("n"), .attrs = f->attrs,
-                       .num_attrs = f->num_attrs, .num_inputs = f->ctx.num_inputs, .num_outputs = f->ctx.num_outputs,
-                       .inputs = r->inputs, .outputs = r->outputs, .dy = r->dy, .dx = r->dx};
+  weft_grad_ctx_t c = {.ops = &fake_ops,
+                       .self = &r->fake,
+                       .op = op,
+                       .node_name = WEFT_STR("n"),
+                       .attrs = f->attrs,
+                       .num_attrs = f->num_attrs,
+                       .num_inputs = f->ctx.num_inputs,
+                       .num_outputs = f->ctx.num_outputs,
+                       .inputs = r->inputs,
+                       .outputs = r->outputs,
+                       .dy = r->dy,
+                       .dx = r->dx};
   return op->gradient(&c);
 }
 
@@ -224,9 +249,11 @@ static bool check(const gradient_case_t *k) {
     } else if (d == NULL || r->fixture.ctx.input_types[i] == WEFT_RESOURCE) {
       continue; /* a handle's gradient is the variable's */
     } else if (fake_dtype(NULL, r->dx[i]) != fake_dtype(NULL, r->inputs[i])) {
-      s = WEFT_ERROR(INTERNAL, "input %d: its gradient is %s", i, weft_dtype_name(fake_dtype(NULL, r->dx[i])));
+      s = WEFT_ERROR(INTERNAL, "input %d: its gradient is %s", i,
+                     weft_dtype_name(fake_dtype(NULL, r->dx[i])));
     } else if (!weft_shape_compatible(&d->shapes[r->dx[i].index], &r->fixture.inputs[i])) {
-      s = WEFT_ERROR(INTERNAL, "input %d: its gradient has shape %s", i, WEFT_SHAPE_TEXT(&d->shapes[r->dx[i].index]));
+      s = WEFT_ERROR(INTERNAL, "input %d: its gradient has shape %s", i,
+                     WEFT_SHAPE_TEXT(&d->shapes[r->dx[i].index]));
     }
   }
   bool is_good = s == NULL;
@@ -249,7 +276,8 @@ static void every_gradient_has_a_case(void) {
   const weft_op_def_t *const *ops = weft_op_list(&n);
   for (int i = 0; i < n; i++) {
     bool is_tested = ops[i]->gradient == NULL || ops[i]->gradient == weft_grad_none;
-    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) is_tested = is_tested || weft_str_is(ops[i]->name, cases[k].op);
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
+      is_tested = is_tested || weft_str_is(ops[i]->name, cases[k].op);
     if (!is_tested && !weft_str_is(ops[i]->name, "PreventGradient")) {
       fprintf(stderr, "no case for the gradient of %.*s\n", WEFT_STR_ARGS(ops[i]->name));
       CU_FAIL("a gradient without a case");

@@ -1,4 +1,5 @@
-/* tests/ops/notation.h - one node of a test written as text: "op", "attr=value;attr=value", "shape;shape=values".
+/* tests/ops/notation.h - one node of a test written as text: "op", "attr=value;attr=value",
+ * "shape;shape=values".
  *
  * An input is a shape, or shape=values if it is a constant; a resource is a handle to
  * a float variable of that shape. Mistakes in a test's text end the program.
@@ -97,7 +98,8 @@ static void read_attrs(fixture_t *f, const weft_op_def_t *op, weft_str_t text) {
     const weft_attr_def_t *def = &op->attrs[i];
     bool is_set = false;
     for (int k = 0; k < f->num_attrs; k++) is_set = is_set || weft_str_eq(f->attrs[k].name, def->name);
-    if (!is_set && def->has_default) f->attrs[f->num_attrs++] = (weft_named_attr_t){def->name, def->default_value};
+    if (!is_set && def->has_default)
+      f->attrs[f->num_attrs++] = (weft_named_attr_t){def->name, def->default_value};
   }
 }
 
@@ -137,14 +139,26 @@ static void read_inputs(fixture_t *f, weft_str_t text) {
 static weft_status_t *setup(fixture_t *f, const weft_op_def_t *op, weft_str_t attrs, weft_str_t inputs) {
   int *in = NULL, *out = NULL, num_in = 0, num_out = 0;
   read_attrs(f, op, attrs);
-  WEFT_RETURN_IF_ERROR(weft_op_arg_types(&f->arena, op->inputs, op->num_inputs, f->attrs, f->num_attrs, &in, &num_in));
-  WEFT_RETURN_IF_ERROR(weft_op_arg_types(&f->arena, op->outputs, op->num_outputs, f->attrs, f->num_attrs, &out, &num_out));
+  WEFT_RETURN_IF_ERROR(
+      weft_op_arg_types(&f->arena, op->inputs, op->num_inputs, f->attrs, f->num_attrs, &in, &num_in));
+  WEFT_RETURN_IF_ERROR(
+      weft_op_arg_types(&f->arena, op->outputs, op->num_outputs, f->attrs, f->num_attrs, &out, &num_out));
   for (int i = 0; i < MAX_ITEMS; i++) f->outputs[i] = f->handles[i] = f->out_handles[i] = WEFT_UNKNOWN_SHAPE;
-  f->ctx = (weft_shape_ctx_t){.op = op, .node_name = WEFT_STR("n"), .attrs = f->attrs, .num_attrs = f->num_attrs,
-                              .num_inputs = num_in, .num_outputs = num_out, .input_types = in, .output_types = out,
-                              .inputs = f->inputs, .values = f->values, .outputs = f->outputs,
-                              .handle_shapes = f->handles, .handle_types = f->handle_types,
-                              .out_handle_shapes = f->out_handles, .out_handle_types = f->out_handle_types};
+  f->ctx = (weft_shape_ctx_t){.op = op,
+                              .node_name = WEFT_STR("n"),
+                              .attrs = f->attrs,
+                              .num_attrs = f->num_attrs,
+                              .num_inputs = num_in,
+                              .num_outputs = num_out,
+                              .input_types = in,
+                              .output_types = out,
+                              .inputs = f->inputs,
+                              .values = f->values,
+                              .outputs = f->outputs,
+                              .handle_shapes = f->handles,
+                              .handle_types = f->handle_types,
+                              .out_handle_shapes = f->out_handles,
+                              .out_handle_types = f->out_handle_types};
   read_inputs(f, inputs);
   return NULL;
 }

@@ -3,7 +3,8 @@
 
 #include "tests/runner.h"
 
-static weft_status_t *parse(weft_arena_t *arena, const char *signature, const char *attrs, weft_op_def_t *op) {
+static weft_status_t *parse(weft_arena_t *arena, const char *signature, const char *attrs,
+                            weft_op_def_t *op) {
   return weft_op_parse(arena, "Test", signature, attrs, op);
 }
 
@@ -34,14 +35,18 @@ static void signatures_read_as_they_print(void) {
                "attr=T:type,default=DT_DOUBLE,allowed=[DT_FLOAT, DT_DOUBLE]>");
   expect_print("x: list_of -> y: int32, z: Ref(string)", "list_of: list(type) >= 1",
                "Op<name=Test; signature=x: -> y:int32, z:Ref(string); attr=list_of:list(type),min=1>");
-  expect_print("x: N * string ->", "N: int, p: {'SAME', 'VALID'}, s: string = 'a\\'b\\n'",
-               "Op<name=Test; signature=x:N*string -> ; attr=N:int; attr=p:string,allowed=[\"SAME\", \"VALID\"]; "
-               "attr=s:string,default=\"a\\'b\\n\">");
-  expect_print("->", "a: float = -1.5, b: bool = true, c: shape = [2,?], d: shape = ?, e: list(int) = [1, 2], f: func",
-               "Op<name=Test; signature= -> ; attr=a:float,default=-1.5; attr=b:bool,default=true; "
-               "attr=c:shape,default=[2,?]; attr=d:shape,default=<unknown>; attr=e:list(int),default=[1, 2]; attr=f:func>");
-  expect_print("->", "t: tensor = uint8[2]{1, 2}",
-               "Op<name=Test; signature= -> ; attr=t:tensor,default=Tensor<type: uint8 shape: [2] values: 1 2>>");
+  expect_print(
+      "x: N * string ->", "N: int, p: {'SAME', 'VALID'}, s: string = 'a\\'b\\n'",
+      "Op<name=Test; signature=x:N*string -> ; attr=N:int; attr=p:string,allowed=[\"SAME\", \"VALID\"]; "
+      "attr=s:string,default=\"a\\'b\\n\">");
+  expect_print(
+      "->", "a: float = -1.5, b: bool = true, c: shape = [2,?], d: shape = ?, e: list(int) = [1, 2], f: func",
+      "Op<name=Test; signature= -> ; attr=a:float,default=-1.5; attr=b:bool,default=true; "
+      "attr=c:shape,default=[2,?]; attr=d:shape,default=<unknown>; attr=e:list(int),default=[1, 2]; "
+      "attr=f:func>");
+  expect_print(
+      "->", "t: tensor = uint8[2]{1, 2}",
+      "Op<name=Test; signature= -> ; attr=t:tensor,default=Tensor<type: uint8 shape: [2] values: 1 2>>");
 }
 
 static void an_attribute_hides_a_dtype_of_that_name(void) {
@@ -95,8 +100,8 @@ static void mistakes_name_the_op_and_the_place(void) {
 static weft_status_t *parse_and_drop(void) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_op_def_t op = {.num_attrs = 0};
-  weft_status_t *s =
-      parse(&arena, "a: T, b: N * T -> c: L", "N: int, T: {float}, L: list(type) = [float], t: tensor = uint8[1]{7}", &op);
+  weft_status_t *s = parse(&arena, "a: T, b: N * T -> c: L",
+                           "N: int, T: {float}, L: list(type) = [float], t: tensor = uint8[1]{7}", &op);
   for (int i = 0; s == NULL && i < op.num_attrs; i++) {
     weft_attr_t value = op.attrs[i].default_value;
     if (op.attrs[i].has_default) weft_attr_release_tensors(&value);
@@ -118,10 +123,12 @@ static void types_follow_the_attributes(void) {
   weft_op_def_t op;
   int *types = NULL, n = 0;
   static const int list[] = {WEFT_I32, WEFT_STRING};
-  weft_named_attr_t attrs[] = {{WEFT_STR("N"), {.kind = WEFT_ATTR_INT, .i = 2}},
-                               {WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F64}},
-                               {WEFT_STR("L"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = 2, .list.types = list}}};
-  CU_ASSERT_PTR_NULL(parse(&arena, "a: Ref(T), b: N * T, c: L, d: bool ->", "N: int, T: type, L: list(type)", &op));
+  weft_named_attr_t attrs[] = {
+      {WEFT_STR("N"), {.kind = WEFT_ATTR_INT, .i = 2}},
+      {WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F64}},
+      {WEFT_STR("L"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = 2, .list.types = list}}};
+  CU_ASSERT_PTR_NULL(
+      parse(&arena, "a: Ref(T), b: N * T, c: L, d: bool ->", "N: int, T: type, L: list(type)", &op));
   CU_ASSERT_PTR_NULL(weft_op_arg_types(&arena, op.inputs, op.num_inputs, attrs, 3, &types, &n));
   static const int wanted[] = {WEFT_F64 + WEFT_REF, WEFT_F64, WEFT_F64, WEFT_I32, WEFT_STRING, WEFT_BOOL};
   CU_ASSERT_EQUAL_FATAL(n, 6);
@@ -166,23 +173,28 @@ static void expect_refusal(const char *op_name, const char *attr, weft_attr_t va
 
 static void values_are_checked_in_tensorflows_words(void) {
   expect_refusal("Tanh", "T", (weft_attr_t){.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}, "");
-  expect_refusal("Tanh", "T", (weft_attr_t){.kind = WEFT_ATTR_TYPE, .type = WEFT_STRING},
-                 "Value for attr 'T' of string is not in the list of allowed values: bfloat16, half, float, double, "
-                 "complex64, complex128");
+  expect_refusal(
+      "Tanh", "T", (weft_attr_t){.kind = WEFT_ATTR_TYPE, .type = WEFT_STRING},
+      "Value for attr 'T' of string is not in the list of allowed values: bfloat16, half, float, double, "
+      "complex64, complex128");
   expect_refusal("Tanh", "T", (weft_attr_t){.kind = WEFT_ATTR_INT, .i = 1},
                  "AttrValue had value with type 'int' when 'type' expected\n\t for attr 'T'");
   expect_refusal("Tanh", "T", (weft_attr_t){.kind = WEFT_ATTR_TYPE, .type = WEFT_F32 + WEFT_REF},
                  "AttrValue must not have reference type value of float_ref\n\t for attr 'T'");
   expect_refusal("Tanh", "T", (weft_attr_t){.kind = WEFT_ATTR_TYPE, .type = 77},
                  "AttrValue has invalid DataType enum: 77\n\t for attr 'T'");
-  expect_refusal("Tanh", "T", (weft_attr_t){.kind = WEFT_ATTR_TYPE, .is_list = true, .n = 1, .list.types = (int[]){1}},
+  expect_refusal("Tanh", "T",
+                 (weft_attr_t){.kind = WEFT_ATTR_TYPE, .is_list = true, .n = 1, .list.types = (int[]){1}},
                  "AttrValue had value with type 'list(type)' when 'type' expected\n\t for attr 'T'");
   expect_refusal("Pack", "N", (weft_attr_t){.kind = WEFT_ATTR_INT, .i = 0},
                  "Value for attr 'N' of 0 must be at least minimum 1");
-  expect_refusal("IdentityN", "T", (weft_attr_t){.is_list = true}, "Length for attr 'T' of 0 must be at least minimum 1");
-  expect_refusal("BiasAdd", "data_format", (weft_attr_t){.kind = WEFT_ATTR_STRING, .s = WEFT_STR("FOO")},
-                 "Value for attr 'data_format' of \"FOO\" is not in the list of allowed values: \"NHWC\", \"NCHW\"");
-  expect_refusal("BiasAdd", "data_format", (weft_attr_t){.kind = WEFT_ATTR_STRING, .s = WEFT_STR("NCHW")}, "");
+  expect_refusal("IdentityN", "T", (weft_attr_t){.is_list = true},
+                 "Length for attr 'T' of 0 must be at least minimum 1");
+  expect_refusal(
+      "BiasAdd", "data_format", (weft_attr_t){.kind = WEFT_ATTR_STRING, .s = WEFT_STR("FOO")},
+      "Value for attr 'data_format' of \"FOO\" is not in the list of allowed values: \"NHWC\", \"NCHW\"");
+  expect_refusal("BiasAdd", "data_format", (weft_attr_t){.kind = WEFT_ATTR_STRING, .s = WEFT_STR("NCHW")},
+                 "");
 }
 
 int main(void) {

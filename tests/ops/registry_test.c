@@ -16,7 +16,11 @@
 /* An op whose arguments are lists prints no type for them: these are checked here by name. */
 static const struct {
   const char *op, *attr;
-} list_args[] = {{"IdentityN", "T"}, {"If", "Tin"}, {"While", "T"}, {"SaveV2", "dtypes"}, {"QueueEnqueueV2", "Tcomponents"}};
+} list_args[] = {{"IdentityN", "T"},
+                 {"If", "Tin"},
+                 {"While", "T"},
+                 {"SaveV2", "dtypes"},
+                 {"QueueEnqueueV2", "Tcomponents"}};
 
 static void every_op_prints_as_in_tensorflow(void) {
   int n = 0, i = 0, wrong = 0;
@@ -91,9 +95,14 @@ static void only_underscored_ops_are_internal(void) {
 static void updates_name_the_input_that_updates(void) {
   static const struct {
     const char *op, *input;
-  } cases[] = {{"ApplyAdam", "grad"},      {"ResourceApplyGradientDescent", "delta"}, {"AssignVariableOp", "value"},
-               {"ScatterAdd", "updates"},  {"SparseApplyFtrlV2", "grad"},             {"Assign", "value"},
-               {"ResourceApplyAdamWithAmsgrad", "grad"}, {"AssignAddVariableOp", "value"}};
+  } cases[] = {{"ApplyAdam", "grad"},
+               {"ResourceApplyGradientDescent", "delta"},
+               {"AssignVariableOp", "value"},
+               {"ScatterAdd", "updates"},
+               {"SparseApplyFtrlV2", "grad"},
+               {"Assign", "value"},
+               {"ResourceApplyAdamWithAmsgrad", "grad"},
+               {"AssignAddVariableOp", "value"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     const weft_op_def_t *op = weft_op_find(weft_str(cases[i].op));
     CU_ASSERT_PTR_NOT_NULL_FATAL(op);

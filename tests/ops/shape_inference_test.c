@@ -69,9 +69,9 @@ static void windows_are_placed_as_the_padding_says(void) {
     const char *padding;
     int64_t size, before, after;
   } cases[] = {
-      {8, 3, 1, 2, "SAME", 4, 0, 1},  {8, 3, 1, 1, "SAME", 8, 1, 1},     {7, 2, 1, 2, "SAME", 4, 0, 1},
-      {8, 3, 1, 2, "VALID", 3, 0, 0}, {8, 3, 2, 1, "VALID", 4, 0, 0},    {5, 1, 1, 2, "SAME", 3, 0, 0},
-      {0, 3, 1, 1, "SAME", 0, 0, 0},  {-1, 3, 1, 1, "SAME", -1, 0, 0},   {8, 3, 1, 1, "EXPLICIT", 9, 1, 2},
+      {8, 3, 1, 2, "SAME", 4, 0, 1},  {8, 3, 1, 1, "SAME", 8, 1, 1},   {7, 2, 1, 2, "SAME", 4, 0, 1},
+      {8, 3, 1, 2, "VALID", 3, 0, 0}, {8, 3, 2, 1, "VALID", 4, 0, 0},  {5, 1, 1, 2, "SAME", 3, 0, 0},
+      {0, 3, 1, 1, "SAME", 0, 0, 0},  {-1, 3, 1, 1, "SAME", -1, 0, 0}, {8, 3, 1, 1, "EXPLICIT", 9, 1, 2},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     int64_t size = 0, before = 0, after = 0;
@@ -86,11 +86,13 @@ static void windows_are_placed_as_the_padding_says(void) {
 }
 
 static void hostile_windows_are_refused(void) {
-  static const int64_t cases[][4] = {{8, 3, 1, 0}, {8, 3, 0, 1}, {8, INT64_MAX, 2, 1}, {2, 5, 1, 1}, {INT64_MAX, 1, 1, -1}};
+  static const int64_t cases[][4] = {
+      {8, 3, 1, 0}, {8, 3, 0, 1}, {8, INT64_MAX, 2, 1}, {2, 5, 1, 1}, {INT64_MAX, 1, 1, -1}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     int64_t size = 0;
     weft_status_t *s = /* a window that is too large by more than a stride gives less than nothing */
-        weft_window_size(cases[i][0], cases[i][1], cases[i][2], cases[i][3], WEFT_STR("VALID"), 0, 0, &size, NULL, NULL);
+        weft_window_size(cases[i][0], cases[i][1], cases[i][2], cases[i][3], WEFT_STR("VALID"), 0, 0, &size,
+                         NULL, NULL);
     CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
     weft_status_free(s);
   }
@@ -98,7 +100,8 @@ static void hostile_windows_are_refused(void) {
 
 static void a_handle_tells_the_shape_behind_it(void) {
   fixture_t *f = calloc(1, sizeof *f);
-  CU_ASSERT_PTR_NULL(setup(f, weft_op_find(WEFT_STR("VarHandleOp")), WEFT_STR("dtype=float;shape=[2,3]"), WEFT_STR("")));
+  CU_ASSERT_PTR_NULL(
+      setup(f, weft_op_find(WEFT_STR("VarHandleOp")), WEFT_STR("dtype=float;shape=[2,3]"), WEFT_STR("")));
   CU_ASSERT_PTR_NULL(f->ctx.op->infer_shapes(&f->ctx));
   CU_ASSERT_EQUAL(f->outputs[0].rank, 0);
   CU_ASSERT_EQUAL(f->out_handle_types[0], WEFT_F32);
