@@ -109,7 +109,7 @@ weft_status_t *weft_bundle_entry_get(weft_str_t name, weft_str_t bytes, weft_bun
 
 /* ---- slices ---- */
 
-void weft_bundle_slice_put(const weft_slice_t *slice, weft_strbuf_t *out) {
+void weft_bundle_slice_put(const weft_bundle_slice_t *slice, weft_strbuf_t *out) {
   size_t mark = weft_wire_begin(out, ENTRY_SLICES);
   for (int i = 0; i < slice->rank; i++) {
     size_t extent = weft_wire_begin(out, SLICE_EXTENT);
@@ -122,10 +122,10 @@ void weft_bundle_slice_put(const weft_slice_t *slice, weft_strbuf_t *out) {
   weft_wire_end(out, mark);
 }
 
-static bool get_slice(weft_str_t bytes, const weft_shape_t *full, weft_slice_t *out) {
+static bool get_slice(weft_str_t bytes, const weft_shape_t *full, weft_bundle_slice_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f, g;
-  *out = (weft_slice_t){0};
+  *out = (weft_bundle_slice_t){0};
   while (weft_wire_next(&r, &f)) {
     if (f.tag != WEFT_WIRE_TAG(SLICE_EXTENT, WEFT_WIRE_BYTES)) continue;
     int i = out->rank++;
@@ -146,7 +146,7 @@ static bool get_slice(weft_str_t bytes, const weft_shape_t *full, weft_slice_t *
   return !r.failed && out->rank == full->rank;
 }
 
-bool weft_bundle_slice_next(weft_str_t *rest, const weft_shape_t *full, weft_slice_t *out) {
+bool weft_bundle_slice_next(weft_str_t *rest, const weft_shape_t *full, weft_bundle_slice_t *out) {
   weft_wire_reader_t r = weft_wire_reader(*rest);
   weft_wire_field_t f;
   if (!weft_wire_next(&r, &f)) return false;
@@ -189,7 +189,7 @@ static void put_signed(int64_t value, weft_strbuf_t *out) {
   weft_strbuf_append(out, weft_str_of((const char *)first, (size_t)n));
 }
 
-void weft_bundle_slice_key(weft_str_t name, const weft_slice_t *slice, weft_strbuf_t *out) {
+void weft_bundle_slice_key(weft_str_t name, const weft_bundle_slice_t *slice, weft_strbuf_t *out) {
   put_unsigned(0, out);
   put_text(name, out);
   put_unsigned((uint64_t)slice->rank, out);
@@ -205,8 +205,8 @@ static weft_status_t *bad_spec(weft_str_t text, const char *why) {
   return WEFT_ERROR(INVALID_ARGUMENT, "%s in shape_and_slice string: '%.*s'", why, WEFT_STR_ARGS(text));
 }
 
-static weft_status_t *parse_extents(weft_str_t text, weft_str_t rest, const weft_shape_t *full, weft_slice_t *out) {
-  *out = (weft_slice_t){0};
+static weft_status_t *parse_extents(weft_str_t text, weft_str_t rest, const weft_shape_t *full, weft_bundle_slice_t *out) {
+  *out = (weft_bundle_slice_t){0};
   bool has_more = rest.length > 0 || full->rank > 0;
   while (has_more) {
     weft_str_t part = rest, tail = WEFT_STR(""), start, length;
@@ -230,7 +230,7 @@ static weft_status_t *parse_extents(weft_str_t text, weft_str_t rest, const weft
   return out->rank == full->rank ? NULL : bad_spec(text, "fewer extents than dimensions");
 }
 
-weft_status_t *weft_slice_parse(weft_str_t text, weft_shape_t *out_full, weft_slice_t *out_slice,
+weft_status_t *weft_bundle_slice_parse(weft_str_t text, weft_shape_t *out_full, weft_bundle_slice_t *out_slice,
                                 weft_shape_t *out_shape) {
   weft_str_t rest = text, word, tail;
   int64_t dims[WEFT_MAX_DIMS];

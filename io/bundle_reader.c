@@ -178,8 +178,8 @@ static weft_status_t *read_entry(weft_bundle_reader_t *r, weft_str_t name, const
 /* ---- slices ---- */
 
 /* Copies what `from` (at `from_at` in the whole) and `to` have in common; returns the number of elements in *out_n. */
-static weft_status_t *copy_common(weft_tensor_t *to, const weft_slice_t *to_at, const weft_tensor_t *from,
-                                  const weft_slice_t *from_at, int64_t *out_n) {
+static weft_status_t *copy_common(weft_tensor_t *to, const weft_bundle_slice_t *to_at, const weft_tensor_t *from,
+                                  const weft_bundle_slice_t *from_at, int64_t *out_n) {
   int rank = to_at->rank;
   int64_t begin[WEFT_MAX_DIMS], size[WEFT_MAX_DIMS], at[WEFT_MAX_DIMS] = {0}, n = 1;
   for (int d = 0; d < rank; d++) {
@@ -204,8 +204,8 @@ static weft_status_t *copy_common(weft_tensor_t *to, const weft_slice_t *to_at, 
   return NULL;
 }
 
-static weft_status_t *copy_stored_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_slice_t *stored,
-                                        weft_tensor_t *to, const weft_slice_t *to_at, int64_t *out_n) {
+static weft_status_t *copy_stored_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_bundle_slice_t *stored,
+                                        weft_tensor_t *to, const weft_bundle_slice_t *to_at, int64_t *out_n) {
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   weft_bundle_entry_t e = {0};
   weft_tensor_t *t = NULL;
@@ -229,8 +229,8 @@ static weft_status_t *copy_stored_slice(weft_bundle_reader_t *r, weft_str_t name
   return s;
 }
 
-static weft_slice_t whole(const weft_shape_t *shape) {
-  weft_slice_t s = {.rank = shape->rank};
+static weft_bundle_slice_t whole(const weft_shape_t *shape) {
+  weft_bundle_slice_t s = {.rank = shape->rank};
   for (int d = 0; d < shape->rank; d++) {
     s.is_full[d] = true;
     s.length[d] = shape->dims[d];
@@ -239,7 +239,7 @@ static weft_slice_t whole(const weft_shape_t *shape) {
 }
 
 static weft_status_t *read_sliced(weft_bundle_reader_t *r, weft_str_t name, const weft_bundle_entry_t *e,
-                                  const weft_slice_t *wanted, weft_tensor_t **out) {
+                                  const weft_bundle_slice_t *wanted, weft_tensor_t **out) {
   weft_tensor_t *t = NULL, *all = NULL;
   weft_shape_t shape;
   int64_t copied = 0;
@@ -247,12 +247,12 @@ static weft_status_t *read_sliced(weft_bundle_reader_t *r, weft_str_t name, cons
   WEFT_RETURN_IF_ERROR(weft_tensor_new(e->dtype, &shape, NULL, &t));
   weft_status_t *s = NULL;
   if (e->num_slices == 0) {
-    weft_slice_t everything = whole(&e->shape);
+    weft_bundle_slice_t everything = whole(&e->shape);
     s = read_entry(r, name, e, &all);
     if (s == NULL) s = copy_common(t, wanted, all, &everything, &copied);
   } else {
     weft_str_t rest = weft_str_of(e->slices.data, e->slices.length);
-    weft_slice_t stored;
+    weft_bundle_slice_t stored;
     while (s == NULL && rest.length > 0) {
       if (weft_bundle_slice_next(&rest, &e->shape, &stored)) {
         s = copy_stored_slice(r, name, &stored, t, wanted, &copied);
@@ -275,13 +275,13 @@ static weft_status_t *read_sliced(weft_bundle_reader_t *r, weft_str_t name, cons
 weft_status_t *weft_bundle_reader_read(weft_bundle_reader_t *r, weft_str_t name, weft_tensor_t **out) {
   weft_bundle_entry_t e;
   WEFT_RETURN_IF_ERROR(find_entry(r, name, name, &e));
-  weft_slice_t everything = whole(&e.shape);
+  weft_bundle_slice_t everything = whole(&e.shape);
   weft_status_t *s = e.num_slices == 0 ? read_entry(r, name, &e, out) : read_sliced(r, name, &e, &everything, out);
   weft_strbuf_deinit(&e.slices);
   return s;
 }
 
-weft_status_t *weft_bundle_reader_read_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_slice_t *slice,
+weft_status_t *weft_bundle_reader_read_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_bundle_slice_t *slice,
                                              weft_tensor_t **out) {
   weft_bundle_entry_t e;
   weft_status_t *s = NULL;

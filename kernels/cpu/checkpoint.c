@@ -34,9 +34,9 @@ static weft_status_t *check_inputs(const weft_kernel_ctx_t *c, int64_t n) {
 
 static weft_status_t *save_one(weft_bundle_writer_t *w, weft_str_t name, weft_str_t spec, const weft_tensor_t *t) {
   weft_shape_t full, shape;
-  weft_slice_t slice;
+  weft_bundle_slice_t slice;
   if (spec.length == 0) return weft_bundle_writer_add(w, name, t);
-  WEFT_RETURN_IF_ERROR(weft_slice_parse(spec, &full, &slice, &shape));
+  WEFT_RETURN_IF_ERROR(weft_bundle_slice_parse(spec, &full, &slice, &shape));
   if (!weft_shape_eq(&shape, &t->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Slice in shape_and_slice specification does not match the shape of the tensor to  save: %.*s, "
@@ -65,14 +65,14 @@ static weft_status_t *restore_one(weft_bundle_reader_t *r, weft_str_t name, weft
                                   weft_tensor_t **out) {
   weft_dtype_t stored;
   weft_shape_t stored_shape, full, shape;
-  weft_slice_t slice;
+  weft_bundle_slice_t slice;
   WEFT_RETURN_IF_ERROR(weft_bundle_reader_lookup(r, name, &stored, &stored_shape));
   if (stored != dtype) {
     return WEFT_ERROR(INVALID_ARGUMENT, "tensor_name = %.*s; expected dtype %s does not equal original dtype %s",
                       WEFT_STR_ARGS(name), weft_dtype_name(dtype), weft_dtype_name(stored));
   }
   if (spec.length == 0) return weft_bundle_reader_read(r, name, out);
-  WEFT_RETURN_IF_ERROR(weft_slice_parse(spec, &full, &slice, &shape));
+  WEFT_RETURN_IF_ERROR(weft_bundle_slice_parse(spec, &full, &slice, &shape));
   if (!weft_shape_eq(&full, &stored_shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "tensor_name = %.*s; shape in shape_and_slice spec %s does not match the shape stored in "
