@@ -11,6 +11,10 @@
 #include "base/clock.h"
 #include "executor/step.h"
 
+/* After this many cheap nodes other threads get what is worth their while: a long row of cheap ones must not keep
+ * them waiting. */
+enum { SHARE_EVERY = 32 };
+
 /* What this thread is doing for executors. */
 static _Thread_local struct {
   runner_t *inner;      /* the innermost runner; NULL: none */
@@ -84,8 +88,9 @@ void weft_runner_loop(runner_t *r) {
   iteration_t *it;
   bool is_dead;
   for (;;) {
-    while (r->cheap.first.node != 0) {
+    for (int n = 0; r->cheap.first.node != 0; n++) {
       if (weft_run_failed(run)) return; /* what is still on our lists is dropped with the run */
+      if (n % SHARE_EVERY == SHARE_EVERY - 1 && r->costly.first.node != 0) share_costly(r);
       uint32_t node = ready_take(r->plan, &r->cheap, &it, &is_dead);
       weft_node_run(r, it, node, is_dead);
     }
