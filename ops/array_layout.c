@@ -155,9 +155,9 @@ static weft_status_t *space_batch(weft_shape_ctx_t *c, bool to_batch) {
     c->outputs[0] = weft_infer_unknown_of_rank(in->rank);
     return NULL;
   }
-  if (in->rank < n + 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", n + 1,
-                      in->rank);
+  if (in->rank <= n) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d",
+                      weft_infer_rank_for_axis(n), in->rank);
   }
   weft_shape_t out = *in;
   for (int i = 0; i < (int)n; i++) {

@@ -178,15 +178,17 @@ weft_status_t *weft_infer_gather_v2(weft_shape_ctx_t *c) {
   const weft_shape_t *params = &c->inputs[0], *indices = &c->inputs[1];
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(params, 1, NULL));
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 2, 2));
-  int64_t batch = weft_infer_int(c, "batch_dims"), least = batch < 0 ? -batch : batch;
+  int64_t batch = weft_infer_int(c, "batch_dims"),
+          least = batch < 0 ? weft_infer_rank_for_axis(batch) : batch;
   if (!weft_infer_is_known(c, 2)) {
-    int64_t rank = (int64_t)params->rank + indices->rank - 1 - batch;
+    int64_t rank =
+        batch < -WEFT_MAX_DIMS || batch > WEFT_MAX_DIMS ? -1 : params->rank + indices->rank - 1 - batch;
     if (params->rank >= 0 && indices->rank >= 0 && rank >= 0 && rank <= WEFT_MAX_DIMS) {
       c->outputs[0] = weft_infer_unknown_of_rank((int)rank);
     }
     return NULL;
   }
-  int64_t axis = weft_infer_value(c, 2, 0), needed = axis < 0 ? -axis : axis + 1;
+  int64_t axis = weft_infer_value(c, 2, 0), needed = weft_infer_rank_for_axis(axis);
   if (params->rank >= 0 && params->rank < needed) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", needed,
                       params->rank);
@@ -197,8 +199,8 @@ weft_status_t *weft_infer_gather_v2(weft_shape_ctx_t *c) {
   }
   if (batch < 0 && indices->rank >= 0) batch += indices->rank;
   if (params->rank >= 0 && batch >= params->rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d", batch + 1,
-                      params->rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d",
+                      weft_infer_rank_for_axis(batch), params->rank);
   }
   if (params->rank < 0 || indices->rank < 0) return NULL;
   if (axis < 0) axis += params->rank;

@@ -190,10 +190,15 @@ weft_status_t *weft_infer_dim_is(int64_t dim, int64_t wanted) {
   return WEFT_ERROR(INVALID_ARGUMENT, "Dimension must be %" PRId64 " but is %" PRId64, wanted, dim);
 }
 
+int64_t weft_infer_rank_for_axis(int64_t axis) {
+  if (axis == INT64_MIN || axis == INT64_MAX) return INT64_MAX;
+  return axis < 0 ? -axis : axis + 1;
+}
+
 weft_status_t *weft_infer_axis(int64_t axis, int rank, int *out) {
   if (axis >= rank || axis < -(int64_t)rank) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d",
-                      axis < 0 ? -axis : axis + 1, rank);
+                      weft_infer_rank_for_axis(axis), rank);
   }
   *out = (int)(axis < 0 ? axis + rank : axis);
   return NULL;
