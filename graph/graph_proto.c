@@ -107,8 +107,12 @@ static weft_status_t *check_inputs(const import_t *im, weft_str_t def, const nod
   bool in_controls = false;
   while (weft_wire_next(&r, &f)) {
     if (f.tag != WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES)) continue;
-    if (!im->o->allow_internal_ops && !weft_input_is_valid(f.bytes)) {
+    if (im->words == WEFT_WORDS_SERVER && !im->o->allow_internal_ops && !weft_input_is_valid(f.bytes)) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Illegal op input name '%.*s'\n\t [[{{node %.*s}}]]", WEFT_STR_ARGS(f.bytes),
+                        WEFT_STR_ARGS(v->name));
+    }
+    if (in_controls && !is_control(f.bytes) && im->words == WEFT_WORDS_CLIENT) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': Control dependencies must come after regular dependencies",
                         WEFT_STR_ARGS(v->name));
     }
     if (in_controls && !is_control(f.bytes)) {
@@ -121,7 +125,12 @@ static weft_status_t *check_inputs(const import_t *im, weft_str_t def, const nod
 }
 
 static weft_status_t *check_syntax(const import_t *im, weft_str_t def, const node_view_t *v) {
-  if (!weft_name_is_valid(v->name, im->o->allow_internal_ops)) {
+  bool is_valid = weft_name_is_valid(v->name, im->o->allow_internal_ops);
+  if (im->words == WEFT_WORDS_CLIENT && (!is_valid || v->op.length == 0)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s'%s", WEFT_STR_ARGS(v->name),
+                      is_valid ? " does not specify an operation" : ": Node name contains invalid characters");
+  }
+  if (!is_valid) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Illegal op name '%.*s'\n\t [[{{node %.*s}}]]", WEFT_STR_ARGS(v->name),
                       WEFT_STR_ARGS(v->name));
   }

@@ -41,7 +41,7 @@ WEFT_MUST_CHECK weft_status_t *weft_lower_body(weft_lowering_t *l, const weft_no
 /* Turns `n` into the IdentityN or NoOp that keeps its name. */
 WEFT_MUST_CHECK weft_status_t *weft_lower_finish(weft_lowering_t *l, weft_node_t *n, const weft_output_t *results,
                                                  int num_results, weft_node_t *done);
-/* Adds "site/name" with the site's device (or that of `near`, if given). Type attributes come from the inputs. */
+/* Adds "site/name/_N" with the site's device (or that of `near`, if given). Type attributes come from the inputs. */
 WEFT_MUST_CHECK weft_status_t *weft_lower_add(weft_lowering_t *l, const weft_node_t *site, const char *name, const char *op,
                                               const weft_node_t *near, const weft_output_t *inputs, int num_inputs,
                                               weft_node_t *const *controls, int num_controls,

@@ -10,7 +10,8 @@ weft_status_t *weft_lower_add(weft_lowering_t *l, const weft_node_t *site, const
                               weft_node_t *const *controls, int num_controls, const weft_named_attr_t *attrs,
                               int num_attrs, weft_node_t **out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&text, "%s/%s", site->name.data, name);
+  /* TensorFlow numbers such nodes likewise, so that no name that a client makes later is taken. */
+  weft_strbuf_printf(&text, "%s/%s/_%d", site->name.data, name, l->g->num_nodes);
   weft_str_t unique = {NULL, 0};
   if (!text.failed) unique = weft_graph_unique_name(l->g, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);

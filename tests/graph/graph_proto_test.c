@@ -111,6 +111,26 @@ static void bad_graphs_are_refused_in_tensorflows_words(void) {
   }
 }
 
+static void the_c_api_words_some_failures_in_its_own_way(void) {
+  static const char *const cases[][2] = {
+      {"node{name:'_x' op:'NoOp'}", "Node '_x': Node name contains invalid characters"},
+      {"node{name:'a' op:''}", "Node 'a' does not specify an operation"},
+      {"node{name:'x' op:'NoOp' input:'a:b'}", "NodeDef expected inputs '' do not match 1 inputs specified"},
+      {"node{name:'x' op:'NoOp' input:'^'}", "Node 'x': Unknown input node '^'"},
+      {"node{name:'x' op:'NoOp' input:'^x' input:'x'}", "Node 'x': Control dependencies must come after regular dependencies"},
+      {"node{name:'x' op:'Placeholder'}", "NodeDef missing attr 'dtype' from Op<name=Placeholder;"},
+  };
+  const weft_import_options_t options = {.is_client_api = true};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    weft_strbuf_t b = weft_test_graph_def(cases[i][0]);
+    weft_graph_t *g = NULL;
+    weft_test_expect(weft_graph_create(&g), WEFT_OK, "");
+    weft_test_expect(weft_graph_import(g, view(&b), &options), WEFT_INVALID_ARGUMENT, cases[i][1]);
+    weft_graph_destroy(g);
+    weft_strbuf_deinit(&b);
+  }
+}
+
 static void bytes_that_are_no_message_are_refused(void) {
   static const char *const bad[] = {"\xff\xff\xff\xff", "\x0a\x10\x0a\x01z", "\x0a\x02\x0a\x05", "\x0b"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -424,6 +444,7 @@ static void import_takes_time_linear_in_nodes(void) {
 
 static const CU_TestInfo tests[] = {
     {"bad graphs are refused in TensorFlow's words", bad_graphs_are_refused_in_tensorflows_words},
+    {"the C API words some failures in its own way", the_c_api_words_some_failures_in_its_own_way},
     {"bytes that are no message are refused", bytes_that_are_no_message_are_refused},
     {"every prefix of a graph is read or refused", every_prefix_of_a_graph_is_read_or_refused},
     {"functions in attributes are not nested without end", functions_in_attributes_are_not_nested_without_end},
