@@ -22,8 +22,7 @@ static weft_status_t *copy_piece(weft_kernel_ctx_t *ctx, const weft_tensor_t *fr
 static weft_status_t *concat(weft_kernel_ctx_t *ctx, int first, int n, const weft_tensor_t *axis_tensor,
                              const char *axis_name) {
   if (axis_tensor->count != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "ConcatOp : Expected concatenating dimension %s to be a scalar, but got shape %s",
-                      axis_name, WEFT_SHAPE_TEXT(&axis_tensor->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s tensor should be a scalar integer, but got shape %s", axis_name, WEFT_SHAPE_TEXT(&axis_tensor->shape));
   }
   const weft_tensor_t *x = weft_in(ctx, first);
   int rank = x->shape.rank, at = 0;
@@ -68,11 +67,11 @@ static weft_status_t *concat(weft_kernel_ctx_t *ctx, int first, int n, const wef
 }
 
 static weft_status_t *concat_compute(weft_kernel_ctx_t *ctx) {
-  return concat(ctx, 1, ctx->node->num_inputs - 1, weft_in(ctx, 0), "tensor");
+  return concat(ctx, 1, ctx->node->num_inputs - 1, weft_in(ctx, 0), "concat_dim");
 }
 static weft_status_t *concat_v2_compute(weft_kernel_ctx_t *ctx) {
   int n = ctx->node->num_inputs - 1;
-  return concat(ctx, 0, n, weft_in(ctx, n), "tensor");
+  return concat(ctx, 0, n, weft_in(ctx, n), "axis");
 }
 
 static weft_status_t *pack_compute(weft_kernel_ctx_t *ctx) {

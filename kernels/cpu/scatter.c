@@ -70,7 +70,8 @@ static weft_status_t *scatter_nd_compute(weft_kernel_ctx_t *ctx) {
   if (weft_in(ctx, 2)->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be a vector");
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(weft_in(ctx, 2), "shape", &shape));
   if (weft_shape_count(&shape) == 0 && indices->count + updates->count > 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty output shape");
+    return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty output.  indices shape: %s",
+                      WEFT_SHAPE_TEXT(&indices->shape));
   }
   int64_t depth = 0;
   WEFT_RETURN_IF_ERROR(check_shapes(&indices->shape, &updates->shape, &shape, &depth));
@@ -88,6 +89,15 @@ static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, weft_combine_t how)
     return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty output");
   }
   int64_t depth = 0;
+  bool outer_fits = indices->shape.rank >= 1 && updates->shape.rank >= indices->shape.rank - 1;
+  for (int d = 0; outer_fits && d < indices->shape.rank - 1; d++) {
+    outer_fits = indices->shape.dims[d] == updates->shape.dims[d];
+  }
+  if (!outer_fits && indices->shape.rank >= 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Outer dimensions of indices and update must match. Indices shape: %s, updates shape:%s",
+                      WEFT_SHAPE_TEXT(&indices->shape), WEFT_SHAPE_TEXT(&updates->shape));
+  }
   if (shape.rank < 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Output must be at least 1-D, got shape: %s", WEFT_SHAPE_TEXT(&shape));
   }

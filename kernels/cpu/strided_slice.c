@@ -83,7 +83,7 @@ weft_status_t *weft_slice_decode(const weft_shape_t *input, const weft_tensor_t 
       int64_t from = e->begin < 0 ? e->begin + dim : e->begin;
       if (e->begin_open) from = 0;
       if (from < 0 || from >= dim) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "slice index %" PRId64 " of dimension %d out of bounds.", e->begin, d);
+        return WEFT_ERROR(INVALID_ARGUMENT, "slice index %" PRId64 " of dimension %d out of bounds.", from, d);
       }
       out->begin[d] = from;
       out->stride[d] = 1;

@@ -242,7 +242,7 @@ static weft_status_t *reverse_sequence_compute(weft_kernel_ctx_t *ctx) {
   if (!weft_cpu_wrap_axis(seq_dim, rank, &seq)) return WEFT_ERROR(INVALID_ARGUMENT, "Invalid seq_dim %" PRId64, seq_dim);
   if (batch == seq) return WEFT_ERROR(INVALID_ARGUMENT, "batch_dim == seq_dim == %d", seq);
   if (lengths->count != x->shape.dims[batch]) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Length of seq_lens != input.dims(%d), (%" PRId64 " vs. %" PRId64 ")", batch,
+    return WEFT_ERROR(INVALID_ARGUMENT, "Length of seq_lengths != input.dims(%d), (%" PRId64 " vs. %" PRId64 ")", batch,
                       lengths->count, x->shape.dims[batch]);
   }
   for (int64_t i = 0; i < lengths->count; i++) {

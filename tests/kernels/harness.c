@@ -198,7 +198,11 @@ static weft_status_t *infer_from_inputs(weft_harness_t *h, const int *types, int
     const weft_arg_def_t *arg = &op->inputs[a];
     int n = 1;
     if (arg->kind == WEFT_ARG_REPEATED) {
-      set_int(h, arg->number_attr, spare < 0 ? 0 : spare);
+      int sharing = 0; /* DynamicStitch: N indices and N data */
+      for (int k = 0; k < op->num_inputs; k++) {
+        sharing += op->inputs[k].kind == WEFT_ARG_REPEATED && weft_str_eq(op->inputs[k].number_attr, arg->number_attr);
+      }
+      set_int(h, arg->number_attr, spare < 0 ? 0 : spare / sharing);
       n = (int)weft_attr_find(h->attrs, h->node.num_attrs, arg->number_attr.data)->i;
     }
     if (arg->kind == WEFT_ARG_TYPE_LIST) {
