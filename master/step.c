@@ -160,12 +160,15 @@ static void drop(step_t *t) {
 static void part_done(void *arg, weft_status_t *status, weft_run_graph_result_t *result) {
   part_run_t *p = arg;
   step_t *t = p->step;
-  t->failures[p->index] = status;
   if (status != NULL) {
     weft_mutex_lock(&t->mu);
     bool cancel = !t->was_cancelled;
     t->was_cancelled = true;
     weft_mutex_unlock(&t->mu);
+    weft_code_t code = weft_status_code(status);
+    /* A part that we cancelled ourselves tells of our cancelling, not of a cause. */
+    if (!cancel && (code == WEFT_CANCELLED || code == WEFT_ABORTED)) status = weft_status_mark_derived(status);
+    t->failures[p->index] = status;
     if (cancel) weft_canceller_cancel(t->canceller);
   } else {
     if (t->prepared->parts[p->index].is_client) {
