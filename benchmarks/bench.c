@@ -10,7 +10,6 @@ static const weft_bench_t list[] = {
     {"dispatch_wide", "ns", 100, LOWER, "executor: one of 100,000 independent nodes, on one thread", weft_bench_dispatch_wide},
     {"dispatch_random", "ns", 100, LOWER, "executor: one node of a random graph of 100,000, on one thread",
      weft_bench_dispatch_random},
-    {"dispatch_step", "us", 2, LOWER, "executor: a step of five nodes on the caller's thread", weft_bench_dispatch_step},
 };
 
 const weft_bench_t *weft_bench_list(int *out_n) {
