@@ -45,7 +45,7 @@ typedef struct TF_StringView {
 
 typedef struct TF_SessionOptions TF_SessionOptions;
 TF_CAPI_EXPORT extern TF_SessionOptions *TF_NewSessionOptions(void);
-/* Where sessions run: "" or "local" in this process, "grpc://host:port" on a server. */
+/* Where sessions run: "" is this process, "grpc://host:port" a server. */
 TF_CAPI_EXPORT extern void TF_SetTarget(TF_SessionOptions *options, const char *target);
 /* `proto` is a serialized ConfigProto. */
 TF_CAPI_EXPORT extern void TF_SetConfig(TF_SessionOptions *options, const void *proto, size_t proto_len,

@@ -2,6 +2,8 @@
 #ifndef TENSORFLOW_C_C_API_MACROS_H_
 #define TENSORFLOW_C_C_API_MACROS_H_
 
+#include <stddef.h>
+
 /* Functions that the shared library exports. TF_CAPI_WEAK: a program may run without the library. */
 #ifdef TF_CAPI_WEAK
 #define TF_CAPI_EXPORT __attribute__((visibility("default"))) __attribute__((weak))

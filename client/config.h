@@ -1,0 +1,20 @@
+/* client/config.h - what a client itself honours of ConfigProto and RunOptions. */
+#ifndef WEFT_CLIENT_CONFIG_H_
+#define WEFT_CLIENT_CONFIG_H_
+
+#include "base/str.h"
+#include "master/master_client.h"
+
+typedef struct weft_client_config {
+  int num_threads;      /* 0: as many as processors */
+  int64_t timeout_ms;   /* operation_timeout_in_ms; 0: none */
+} weft_client_config_t;
+
+/* Appends to `local` (may be NULL) the config without what means something only to remote masters, or is
+ * refused by them but allowed in a process: device filters, cluster, thread pools. Errors: INVALID_ARGUMENT. */
+WEFT_MUST_CHECK weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *out,
+                                                       weft_strbuf_t *local);
+/* Reads a serialized RunOptions. Errors: INVALID_ARGUMENT "Unparseable RunOptions proto". */
+WEFT_MUST_CHECK weft_status_t *weft_client_run_options_read(weft_str_t bytes, weft_run_options_msg_t *out);
+
+#endif /* WEFT_CLIENT_CONFIG_H_ */

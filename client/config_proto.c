@@ -1,0 +1,81 @@
+/* client/config_proto.c - ConfigProto and RunOptions, as far as a client looks into them. */
+#include "client/config.h"
+#include "client/session_options.h"
+#include "client/status.h"
+
+#include "base/alloc.h"
+#include "protos/config.pb-c.h"
+#include "protos/unpack.h"
+#include "protos/wire.h"
+
+enum {
+  FIELD_INTRA_OP_THREADS = 2,
+  FIELD_DEVICE_FILTERS = 4,
+  FIELD_INTER_OP_THREADS = 5,
+  FIELD_USE_PER_SESSION_THREADS = 9,
+  FIELD_OPERATION_TIMEOUT = 11,
+  FIELD_SESSION_THREAD_POOL = 12,
+  FIELD_CLUSTER_DEF = 14,
+  MAX_THREADS = 4096,
+};
+
+enum { FIELD_TRACE_LEVEL = 1, FIELD_TIMEOUT = 2, FIELD_OUTPUT_PARTITION_GRAPHS = 5 };
+
+void TF_SetConfig(TF_SessionOptions *options, const void *proto, size_t proto_len, TF_Status *status) {
+  weft_str_t bytes = weft_str_of(proto, proto_len);
+  weft_status_t *s = weft_proto_check(&tensorflow__config_proto__descriptor, bytes);
+  if (s != NULL && weft_status_code(s) == WEFT_INVALID_ARGUMENT) {
+    weft_status_free(s);
+    s = WEFT_ERROR(INVALID_ARGUMENT, "Unparseable ConfigProto");
+  }
+  char *copy = s == NULL ? weft_malloc(proto_len) : NULL;
+  if (s == NULL && copy == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a ConfigProto");
+  if (!weft_client_end(status, s)) return;
+  if (proto_len > 0) memcpy(copy, proto, proto_len);
+  weft_free(options->config);
+  options->config = copy;
+  options->config_bytes = proto_len;
+}
+
+static bool is_for_servers(uint32_t field) {
+  return field == FIELD_DEVICE_FILTERS || field == FIELD_USE_PER_SESSION_THREADS || field == FIELD_SESSION_THREAD_POOL ||
+         field == FIELD_CLUSTER_DEF;
+}
+
+weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *out, weft_strbuf_t *local) {
+  *out = (weft_client_config_t){0};
+  int64_t threads = 0;
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  for (const uint8_t *begin = r.p; weft_wire_next(&r, &f); begin = r.p) {
+    uint32_t field = weft_wire_number(&f);
+    bool is_varint = weft_wire_type(&f) == WEFT_WIRE_VARINT;
+    bool is_threads = field == FIELD_INTRA_OP_THREADS || field == FIELD_INTER_OP_THREADS;
+    if (is_varint && is_threads && weft_wire_i64(f.value) > threads) threads = weft_wire_i64(f.value);
+    if (is_varint && field == FIELD_OPERATION_TIMEOUT) out->timeout_ms = weft_wire_i64(f.value);
+    if (local != NULL && !is_for_servers(field)) {
+      weft_strbuf_append(local, weft_str_of((const char *)begin, (size_t)(r.p - begin)));
+    }
+  }
+  if (r.failed) return WEFT_ERROR(INVALID_ARGUMENT, "Unparseable ConfigProto");
+  if (local != NULL && local->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a ConfigProto");
+  out->num_threads = threads > MAX_THREADS ? MAX_THREADS : (int)threads;
+  return NULL;
+}
+
+weft_status_t *weft_client_run_options_read(weft_str_t bytes, weft_run_options_msg_t *out) {
+  *out = (weft_run_options_msg_t){0};
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  while (weft_wire_next(&r, &f)) {
+    switch (f.tag) {
+      case WEFT_WIRE_TAG(FIELD_TRACE_LEVEL, WEFT_WIRE_VARINT): out->trace_level = weft_wire_i32(f.value); break;
+      case WEFT_WIRE_TAG(FIELD_TIMEOUT, WEFT_WIRE_VARINT): out->timeout_ms = weft_wire_i64(f.value); break;
+      case WEFT_WIRE_TAG(FIELD_OUTPUT_PARTITION_GRAPHS, WEFT_WIRE_VARINT):
+        out->output_partition_graphs = f.value != 0;
+        break;
+      default: break;
+    }
+  }
+  return r.failed ? WEFT_ERROR(INVALID_ARGUMENT, "Unparseable RunOptions proto") : NULL;
+}

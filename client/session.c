@@ -1,0 +1,124 @@
+/* client/session.c - sessions on a graph: creating, following the graph, running. */
+#include "client/session.h"
+
+#include "base/alloc.h"
+#include "client/status.h"
+#include "client/tensor.h"
+
+static void destroy(TF_Session *s) {
+  if (s == NULL) return;
+  weft_connection_destroy(s->connection);
+  weft_client_graph_release(s->graph);
+  weft_mutex_deinit(&s->extending);
+  weft_free(s);
+}
+
+TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Status *status) {
+  TF_Session *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) {
+    weft_client_end(status, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"));
+    return NULL;
+  }
+  weft_mutex_init(&s->extending);
+  weft_client_graph_retain(graph);
+  s->graph = graph;
+  if (weft_client_end(status, weft_connection_open(opts, &s->connection))) return s;
+  destroy(s);
+  return NULL;
+}
+
+void TF_CloseSession(TF_Session *s, TF_Status *status) { weft_client_end(status, weft_connection_close(s->connection)); }
+
+void TF_DeleteSession(TF_Session *s, TF_Status *status) {
+  weft_client_end(status, s == NULL ? NULL : weft_connection_close(s->connection));
+  destroy(s);
+}
+
+/* ---- following the graph ---- */
+
+static weft_status_t *send_new_nodes(TF_Session *s) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  int first = atomic_load_explicit(&s->size, memory_order_relaxed), end = 0;
+  weft_mutex_lock(&s->graph->mu);
+  end = s->graph->num_operations;
+  weft_status_t *status = NULL;
+  if (first < end) status = weft_client_export_locked(s->graph, first, &text);
+  weft_mutex_unlock(&s->graph->mu);
+  if (status == NULL && (first < end || !weft_connection_has_session(s->connection))) {
+    status = weft_connection_extend(s->connection, weft_str_of(text.data, text.length));
+  }
+  if (status == NULL) atomic_store_explicit(&s->size, end, memory_order_release);
+  weft_strbuf_deinit(&text);
+  return status;
+}
+
+weft_status_t *weft_client_session_extend(TF_Session *s) {
+  int sent = atomic_load_explicit(&s->size, memory_order_acquire);
+  if (sent > 0 && sent == atomic_load_explicit(&s->graph->size, memory_order_acquire)) return NULL;
+  weft_mutex_lock(&s->extending);
+  weft_status_t *status = send_new_nodes(s);
+  weft_mutex_unlock(&s->extending);
+  return status;
+}
+
+void TF_ExtendSession(TF_Session *session, TF_Status *status) {
+  weft_client_end(status, weft_client_session_extend(session));
+}
+
+/* ---- running ---- */
+
+static weft_status_t *no_such_output(TF_Output o, const char *what) {
+  return o.oper == NULL ? WEFT_ERROR(INVALID_ARGUMENT, "a %s names no operation", what)
+                        : WEFT_ERROR(NOT_FOUND, "%s '%s:%d' is not an output of the graph", what, o.oper->node->name.data, o.index);
+}
+
+static bool is_output(TF_Output o) { return o.oper != NULL && o.index >= 0 && o.index < o.oper->node->num_outputs; }
+
+/* A session in this process looks at feeds before it runs; a far one leaves that to its server. */
+static weft_status_t *check_feed(const TF_Output *inputs, int ninputs, int i, const weft_tensor_t *given) {
+  int wanted = (int)weft_dtype_base(inputs[i].oper->node->output_types[inputs[i].index]), place = 0;
+  if ((int)given->dtype == wanted) return NULL;
+  weft_str_t name = weft_client_tensor_name(inputs[i]);
+  for (int k = 0; k < ninputs; k++) { /* TensorFlow numbers arguments by the names' order */
+    if (k != i && is_output(inputs[k])) place += weft_str_compare(weft_client_tensor_name(inputs[k]), name) < 0;
+  }
+  return WEFT_ERROR(INVALID_ARGUMENT, "Expects arg[%d] to be %s but %s is provided", place, weft_dtype_name(wanted),
+                    weft_dtype_name((int)given->dtype));
+}
+
+weft_status_t *weft_client_step_add(weft_client_step_t *step, const TF_Output *inputs, TF_Tensor *const *input_values,
+                                    int ninputs, const TF_Output *outputs, int noutputs,
+                                    const TF_Operation *const *target_opers, int ntargets) {
+  for (int i = 0; i < ninputs; i++) {
+    if (!is_output(inputs[i])) return no_such_output(inputs[i], "feed");
+    WEFT_RETURN_IF_ERROR(weft_client_step_feed(step, weft_client_tensor_name(inputs[i]), input_values[i]));
+    WEFT_RETURN_IF_ERROR(check_feed(inputs, ninputs, i, step->feeds[i].tensor));
+  }
+  for (int i = 0; i < noutputs; i++) {
+    if (!is_output(outputs[i])) return no_such_output(outputs[i], "fetch");
+    weft_str_t name = weft_client_tensor_name(outputs[i]);
+    if (name.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
+    weft_client_step_fetch(step, name);
+  }
+  for (int i = 0; i < ntargets; i++) {
+    if (target_opers[i] == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "a target names no operation");
+    weft_client_step_target(step, target_opers[i]->node->name);
+  }
+  return NULL;
+}
+
+void TF_SessionRun(TF_Session *session, const TF_Buffer *run_options, const TF_Output *inputs,
+                   TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs, TF_Tensor **output_values,
+                   int noutputs, const TF_Operation *const *target_opers, int ntargets, TF_Buffer *run_metadata,
+                   TF_Status *status) {
+  weft_client_step_t step;
+  for (int i = 0; i < noutputs; i++) output_values[i] = NULL;
+  weft_status_t *s = weft_client_session_extend(session);
+  if (s == NULL) s = weft_client_step_init(&step, ninputs, noutputs, ntargets);
+  if (s == NULL) {
+    s = weft_client_step_add(&step, inputs, input_values, ninputs, outputs, noutputs, target_opers, ntargets);
+    if (s == NULL) s = weft_client_step_run(&step, session->connection, NULL, run_options, output_values, run_metadata);
+    weft_client_step_deinit(&step);
+  }
+  weft_client_end(status, s);
+}
