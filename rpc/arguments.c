@@ -16,7 +16,7 @@
       SET(GRPC_ARG_ENABLE_CHANNELZ, 0),                                                                           \
       SET(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8 << 20), /* how much may be under way on one stream */          \
       SET(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 4 << 20), SET(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, 4 << 20),                \
-      SET(GRPC_ARG_TCP_READ_CHUNK_SIZE, 64 << 10), SET(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 4 << 20)
+      SET(GRPC_ARG_TCP_READ_CHUNK_SIZE, 256 << 10), SET(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 256 << 10)
 
 const grpc_channel_args *weft_rpc_channel_arguments(void) {
   static grpc_arg table[] = {

@@ -61,7 +61,9 @@ static void on_closed(weft_rpc_tag_t *tag, bool ok) {
 static void answer(weft_rpc_call_t *c, const grpc_op *ops, size_t num_ops) {
   weft_message_t *request = c->request;
   c->request = NULL;
-  grpc_call_error error = grpc_call_start_batch(c->call, ops, num_ops, &c->answered, NULL);
+  grpc_call *impl = c->call;
+  weft_rpc_tag_arm(&c->answered); /* from here on the call may be gone */
+  grpc_call_error error = grpc_call_start_batch(impl, ops, num_ops, &c->answered, NULL);
   weft_message_destroy(request); /* a large feed need not wait until the answer is read */
   if (error == GRPC_CALL_OK) return;
   weft_log(WEFT_LOG_ERROR, "rpc: cannot answer %s: %s", c->method->path, grpc_call_error_to_string(error));
@@ -112,6 +114,7 @@ static weft_status_t *accept_call(weft_rpc_call_t *c) {
   op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
   op.data.recv_close_on_server.cancelled = &c->is_cancelled;
   atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+  weft_rpc_tag_arm(&c->closed);
   grpc_call_error error = grpc_call_start_batch(c->call, &op, 1, &c->closed, NULL);
   if (error != GRPC_CALL_OK) {
     call_unref(c);
@@ -163,7 +166,8 @@ void weft_rpc_call_await(weft_rpc_method_t *method) {
   c->deadline = gpr_inf_future(GPR_CLOCK_REALTIME);
   grpc_metadata_array_init(&c->metadata);
   grpc_call_details_init(&c->details);
-  atomic_store_explicit(&c->refs, 1, memory_order_release); /* pairs with call_unref on the loop thread */
+  atomic_init(&c->refs, 1);
+  weft_rpc_tag_arm(&c->arrived);
   grpc_completion_queue *queue = weft_rpc_server_queue(s);
   grpc_call_error error =
       method->registered != NULL

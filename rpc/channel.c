@@ -192,7 +192,9 @@ static weft_status_t *call_start(call_t *call, const char *path, const weft_rpc_
       cancel_call(call); /* the batch then ends with CANCELLED */
     }
   }
-  grpc_call_error error = grpc_call_start_batch(call->impl, ops, 6, &call->done, NULL);
+  grpc_call *impl = call->impl;
+  weft_rpc_tag_arm(&call->done); /* from here on the call may be gone */
+  grpc_call_error error = grpc_call_start_batch(impl, ops, 6, &call->done, NULL);
   if (error == GRPC_CALL_OK) return NULL;
   if (call->is_registered) weft_canceller_deregister(call->canceller, call->token);
   return WEFT_ERROR(INTERNAL, "cannot call %s: %s", path, grpc_call_error_to_string(error));

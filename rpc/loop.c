@@ -52,6 +52,7 @@ static void *run(void *arg) {
     if (event.type == GRPC_QUEUE_SHUTDOWN) return NULL;
     if (event.type != GRPC_OP_COMPLETE) continue;
     weft_rpc_tag_t *tag = event.tag;
+    (void)atomic_load_explicit(&tag->is_armed, memory_order_acquire); /* pairs with weft_rpc_tag_arm */
     tag->done(tag, event.success != 0);
   }
 }

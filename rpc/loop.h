@@ -10,13 +10,20 @@
 #define WEFT_RPC_LOOP_H_
 
 #include <grpc/grpc.h>
+#include <stdatomic.h>
 
 #include "base/status.h"
 
 typedef struct weft_rpc_tag weft_rpc_tag_t;
 struct weft_rpc_tag {
   void (*done)(weft_rpc_tag_t *self, bool ok); /* on a loop thread; may free the tag */
+  atomic_bool is_armed;
 };
+/* Before the operation starts. gRPC orders what we wrote before what the loop reads; ThreadSanitizer, which cannot
+ * look into libgrpc, needs this pair with the load in loop.c to know. */
+static inline void weft_rpc_tag_arm(weft_rpc_tag_t *t) {
+  atomic_store_explicit(&t->is_armed, true, memory_order_release);
+}
 
 typedef struct weft_rpc_loop weft_rpc_loop_t; /* Thread-safe. */
 

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "graph/graph_proto.h"
 #include "worker/device_codec.h"
+#include "worker/local_transfer.h"
 #include "worker/remote_worker.h"
 #include "worker/worker_codec.h"
 
@@ -19,7 +20,8 @@ enum { DELETE_SESSION_MS = 10000 };
 
 typedef struct remote_worker {
   weft_worker_client_t base;
-  weft_rpc_channel_t *channel; /* retained */
+  weft_rpc_channel_t *channel;       /* retained */
+  weft_local_transfers_t *transfers; /* owned: large tensors, if the worker is on this host */
 } remote_worker_t;
 
 /* One call in flight: what it was, and who wants the answer. */
@@ -37,6 +39,7 @@ typedef struct pending {
   const weft_str_t *recv_keys; /* of a RunGraph; lent by the caller */
   int num_recvs;
   int64_t request_id;
+  weft_canceller_t *canceller; /* of a RecvTensor; lent by the caller */
 } pending_t;
 
 static void pending_free(pending_t *p) {
@@ -283,29 +286,49 @@ static void ignore_answer(void *arg, weft_status_t *status) {
   weft_status_free(status); /* an acknowledgement: the peer forgets in time without it */
 }
 
-static void on_received(void *arg, weft_status_t *status, weft_message_t *response) {
+static void on_linked(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
   pending_t *p = arg;
-  weft_arena_t arena = WEFT_ARENA_INIT;
-  weft_recv_tensor_response_msg_t body = {.tensor = NULL};
-  status = name_peer(p, status);
-  if (status == NULL) status = weft_fields_decode(&weft_recv_tensor_response_type, response, &arena, &body);
-  weft_message_destroy(response);
-  if (status == NULL && body.tensor == NULL && !body.is_dead)
+  p->fn.recv(p->arg, status, tensor, is_dead);
+  pending_free(p);
+}
+
+/* The answer holds the tensor itself, or says that it is dead. */
+static void deliver(pending_t *p, weft_status_t *status, weft_recv_tensor_response_msg_t *body) {
+  if (status == NULL && body->tensor == NULL && !body->is_dead)
     status = WEFT_ERROR(INVALID_ARGUMENT, "RecvTensorResponse from %.*s has no tensor",
                         WEFT_STR_ARGS(p->worker->base.task));
-  weft_tensor_t *tensor = body.tensor;
-  if (status != NULL || body.is_dead) {
-    weft_tensor_release(tensor);
-    tensor = NULL;
-  }
-  if (status == NULL && body.require_ack) {
+  if (status == NULL && body->require_ack) {
     weft_mark_recv_finished_msg_t ack = {p->request_id};
     call_for_nothing(&p->worker->base, METHOD("MarkRecvFinished"), &weft_mark_recv_finished_type, &ack, 0,
                      ignore_answer, NULL);
   }
-  p->fn.recv(p->arg, status, tensor, status == NULL && body.is_dead);
-  weft_arena_deinit(&arena);
+  weft_tensor_t *tensor = NULL;
+  if (status == NULL && !body->is_dead) {
+    tensor = body->tensor;
+    body->tensor = NULL;
+  }
+  p->fn.recv(p->arg, status, tensor, status == NULL && body->is_dead);
   pending_free(p);
+}
+
+static void on_received(void *arg, weft_status_t *status, weft_message_t *response) {
+  pending_t *p = arg;
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_recv_tensor_response_msg_t body = {.tensor = NULL};
+  weft_local_transport_msg_t local = {.link = 0};
+  status = name_peer(p, status);
+  if (status == NULL) status = weft_fields_decode(&weft_recv_tensor_response_type, response, &arena, &body);
+  if (status == NULL) (void)weft_local_transport_from_any(body.transport_options, &arena, &local);
+  if (local.is_on_link) {
+    weft_local_transfers_await(p->worker->transfers, p->request_id, p->canceller, on_linked, p);
+  } else {
+    weft_local_transfers_forget(p->worker->transfers, p->request_id);
+    if (local.name.length > 0) weft_local_transfers_offer(p->worker->transfers, local.name);
+    deliver(p, status, &body);
+  }
+  weft_fields_release(&weft_recv_tensor_response_type, &body);
+  weft_arena_deinit(&arena);
+  weft_message_destroy(response);
 }
 
 static void recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key, weft_canceller_t *canceller,
@@ -316,10 +339,22 @@ static void recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key
     return;
   }
   p->fn.recv = fn;
+  p->canceller = canceller;
   p->request_id = (int64_t)weft_random_id();
-  weft_recv_tensor_msg_t request = {.step_id = step_id, .request_id = p->request_id, .key = key.text};
+  weft_strbuf_t options = WEFT_STRBUF_INIT;
+  weft_status_t *s = weft_local_transfers_expect(p->worker->transfers, p->request_id, &options);
+  if (s == NULL && options.failed) s = no_memory(p->path);
+  weft_recv_tensor_msg_t request = {.step_id = step_id,
+                                    .request_id = p->request_id,
+                                    .key = key.text,
+                                    .transport_options = weft_str_of(options.data, options.length)};
   weft_rpc_options_t o = {.canceller = canceller};
-  send_request(p, &weft_recv_tensor_type, &request, &o, on_received);
+  if (s != NULL) {
+    on_received(p, s, NULL);
+  } else {
+    send_request(p, &weft_recv_tensor_type, &request, &o, on_received);
+  }
+  weft_strbuf_deinit(&options);
 }
 
 /* ---- the rest ---- */
@@ -352,6 +387,7 @@ static void logging(weft_worker_client_t *w, weft_str_t request, weft_text_fn *f
 
 static void destroy(weft_worker_client_t *w) {
   remote_worker_t *r = (remote_worker_t *)(void *)w;
+  weft_local_transfers_destroy(r->transfers);
   weft_rpc_channel_release(r->channel);
   weft_free((char *)(uintptr_t)w->task.data);
   weft_free(r);
@@ -380,6 +416,12 @@ weft_status_t *weft_remote_worker_client_create(weft_rpc_channel_t *channel, wef
   r->base.ops = &ops;
   atomic_init(&r->base.refs, 1);
   r->base.task = weft_str_of(name, task.length);
+  weft_status_t *s = weft_local_transfers_create(r->base.task, &r->transfers);
+  if (s != NULL) {
+    weft_free(name);
+    weft_free(r);
+    return s;
+  }
   r->channel = weft_rpc_channel_retain(channel);
   *out = &r->base;
   return NULL;

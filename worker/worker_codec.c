@@ -108,3 +108,40 @@ static const weft_field_t mark_recv_finished[] = {
 };
 const weft_message_type_t weft_mark_recv_finished_type =
     WEFT_MESSAGE_TYPE("MarkRecvFinishedRequest", mark_recv_finished);
+
+static const weft_field_t local_transport[] = {
+    {1, WEFT_FIELD_TEXT, "host", offsetof(weft_local_transport_msg_t, host)},
+    {2, WEFT_FIELD_FIXED64, "link", offsetof(weft_local_transport_msg_t, link)},
+    {3, WEFT_FIELD_TEXT, "name", offsetof(weft_local_transport_msg_t, name)},
+    {4, WEFT_FIELD_BOOL, "is_on_link", offsetof(weft_local_transport_msg_t, is_on_link)},
+};
+const weft_message_type_t weft_local_transport_type = WEFT_MESSAGE_TYPE("LocalTransport", local_transport);
+
+typedef struct any_msg {
+  weft_str_t url, value;
+} any_msg_t;
+static const weft_field_t any[] = {
+    {1, WEFT_FIELD_TEXT, "type_url", offsetof(any_msg_t, url)},
+    {2, WEFT_FIELD_BYTES, "value", offsetof(any_msg_t, value)},
+};
+static const weft_message_type_t any_type = WEFT_MESSAGE_TYPE("Any", any);
+
+void weft_local_transport_to_any(const weft_local_transport_msg_t *m, weft_strbuf_t *out) {
+  weft_strbuf_t value = WEFT_STRBUF_INIT;
+  weft_fields_encode_bytes(&weft_local_transport_type, m, &value);
+  any_msg_t wrapped = {WEFT_STR(WEFT_LOCAL_TRANSPORT_URL), weft_str_of(value.data, value.length)};
+  weft_fields_encode_bytes(&any_type, &wrapped, out);
+  if (value.failed) out->failed = true;
+  weft_strbuf_deinit(&value);
+}
+
+bool weft_local_transport_from_any(weft_str_t bytes, weft_arena_t *arena, weft_local_transport_msg_t *out) {
+  any_msg_t wrapped = {{NULL, 0}, {NULL, 0}};
+  if (bytes.length == 0) return false;
+  weft_status_t *s = weft_fields_decode_bytes(&any_type, bytes, arena, &wrapped);
+  bool ok = s == NULL && weft_str_is(wrapped.url, WEFT_LOCAL_TRANSPORT_URL);
+  if (ok) s = weft_fields_decode_bytes(&weft_local_transport_type, wrapped.value, arena, out);
+  ok = ok && s == NULL;
+  weft_status_free(s); /* not for us: the tensor goes its ordinary way */
+  return ok;
+}

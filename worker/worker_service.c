@@ -9,10 +9,14 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "graph/graph_proto.h"
+#include "rpc/local_link.h"
 #include "rpc/recent_ids.h"
 #include "rpc/service.h"
+#include "tensor/tensor_proto.h"
 #include "worker/device_codec.h"
+#include "worker/local_transfer.h"
 #include "worker/remote_worker.h"
 #include "worker/worker_codec.h"
 
@@ -21,6 +25,9 @@ enum { REQUEST_WINDOW = 100000 }; /* ids remembered, as TensorFlow's workers do 
 struct weft_worker_service {
   weft_worker_client_t *worker; /* retained */
   weft_recent_ids_t *recent;
+  weft_mutex_t mu;
+  weft_local_sender_t *sender; /* owned; made under mu when the first peer on this host wants it */
+  bool has_tried;              /* guarded by mu */
 };
 
 static weft_worker_client_t *worker_of(weft_served_t *s) { return ((weft_worker_service_t *)s->service)->worker; }
@@ -195,16 +202,58 @@ static weft_status_t *dead_tensor(weft_tensor_t **out) {
   return weft_tensor_new(WEFT_F32, &nothing, NULL, out);
 }
 
+/* NULL if links do not work here. */
+static weft_local_sender_t *sender_of(weft_worker_service_t *service) {
+  weft_mutex_lock(&service->mu);
+  if (!service->has_tried) {
+    service->has_tried = true; /* once: it opens a socket and starts a thread, which seldom fails and then for good */
+    weft_status_free(weft_local_sender_create(&service->sender));
+  }
+  weft_local_sender_t *sender = service->sender;
+  weft_mutex_unlock(&service->mu);
+  return sender;
+}
+
+static void release_tensor(void *arg) { weft_tensor_release(arg); }
+
+/* A large tensor for a peer on this host: over the link, or an offer to make one. True if it is on its way. */
+static bool send_locally(weft_served_t *s, weft_tensor_t *tensor, weft_strbuf_t *options) {
+  const weft_recv_tensor_msg_t *m = s->request;
+  weft_local_transport_msg_t peer = {.link = 0}, answer = {.link = 0};
+  if (tensor->bytes < WEFT_LOCAL_TRANSFER_MIN_BYTES || !weft_dtype_is_plain(tensor->dtype)) return false;
+  if (!weft_local_transport_from_any(m->transport_options, &s->arena, &peer)) return false;
+  if (peer.host.length == 0 || !weft_str_eq(peer.host, weft_local_link_host())) return false;
+  weft_local_sender_t *sender = sender_of(s->service);
+  if (sender == NULL) return false;
+  weft_strbuf_t header = WEFT_STRBUF_INIT;
+  weft_tensor_proto_header(tensor, &header);
+  weft_tensor_retain(tensor);
+  answer.is_on_link = !header.failed && weft_local_sender_send(sender, peer.link, (uint64_t)m->request_id,
+                                                               weft_str_of(header.data, header.length), tensor->data,
+                                                               tensor->bytes, release_tensor, tensor);
+  if (!answer.is_on_link) weft_tensor_release(tensor);
+  if (!answer.is_on_link && peer.link == 0) answer.name = weft_local_sender_name(sender);
+  weft_strbuf_deinit(&header);
+  weft_local_transport_to_any(&answer, options);
+  return answer.is_on_link;
+}
+
 static void on_received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
   weft_served_t *s = arg;
+  weft_strbuf_t options = WEFT_STRBUF_INIT;
   if (status == NULL && tensor == NULL) status = dead_tensor(&tensor);
+  bool is_on_link = status == NULL && send_locally(s, tensor, &options);
+  if (status == NULL && options.failed) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a RecvTensor");
   if (status != NULL) {
     weft_served_fail(s, status);
-    return;
+  } else {
+    weft_recv_tensor_response_msg_t response = {.tensor = is_on_link ? NULL : tensor,
+                                                .transport_options = weft_str_of(options.data, options.length),
+                                                .is_dead = is_dead,
+                                                .send_start_micros = weft_clock_micros()};
+    weft_served_reply(s, &weft_recv_tensor_response_type, &response);
   }
-  weft_recv_tensor_response_msg_t response = {
-      .tensor = tensor, .is_dead = is_dead, .send_start_micros = weft_clock_micros()};
-  weft_served_reply(s, &weft_recv_tensor_response_type, &response);
+  weft_strbuf_deinit(&options);
   weft_tensor_release(tensor);
 }
 
@@ -282,6 +331,7 @@ weft_status_t *weft_worker_service_create(weft_worker_client_t *w, weft_rpc_serv
   weft_worker_service_t *made = weft_calloc(1, sizeof *made);
   if (made == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for the worker service");
   made->worker = weft_worker_client_retain(w);
+  weft_mutex_init(&made->mu);
   weft_status_t *s = weft_recent_ids_create(REQUEST_WINDOW, &made->recent);
   for (size_t i = 0; s == NULL && i < sizeof methods / sizeof methods[0]; i++)
     s = weft_rpc_server_handle(server, methods[i].path, methods[i].handler, made);
@@ -295,6 +345,8 @@ weft_status_t *weft_worker_service_create(weft_worker_client_t *w, weft_rpc_serv
 
 void weft_worker_service_destroy(weft_worker_service_t *s) {
   if (s == NULL) return;
+  weft_local_sender_destroy(s->sender);
+  weft_mutex_deinit(&s->mu);
   weft_recent_ids_destroy(s->recent);
   weft_worker_client_release(s->worker);
   weft_free(s);

@@ -1,0 +1,61 @@
+/* rpc/local_link.h - large payloads between two processes of one user on one host, past gRPC.
+ *
+ * A Unix stream socket carries twice what a TCP connection on loopback does, and
+ * the receiver reads straight into the buffer that will be used. The sender
+ * listens at a random abstract name, which it tells its peers by RPC; a receiver
+ * connects, and both check that the other end belongs to their own user. From
+ * then on the sender may push payloads, each under a number that the receiver
+ * chose and expects. Whatever goes wrong here, gRPC still works: a link that
+ * cannot be made is no error.
+ *
+ * Wire: the receiver says (magic, link id) once; then per payload the sender says
+ * (transfer, header bytes, payload bytes) in three little-endian words, the header, the payload.
+ */
+#ifndef WEFT_RPC_LOCAL_LINK_H_
+#define WEFT_RPC_LOCAL_LINK_H_
+
+#include "base/str.h"
+
+enum { WEFT_LOCAL_LINK_MAX_HEADER = 4096, WEFT_LOCAL_LINK_MAX_LINKS = 64 };
+
+/* Tells whether two processes could reach each other this way: the boot of the machine and the user.
+ * Empty if that cannot be found out. Static; thread-safe. */
+weft_str_t weft_local_link_host(void);
+
+/* ---- the sending end: a listener and its links ---- */
+
+typedef struct weft_local_sender weft_local_sender_t; /* Thread-safe. */
+
+/* Starts a thread that accepts. */
+WEFT_MUST_CHECK weft_status_t *weft_local_sender_create(weft_local_sender_t **out);
+/* Breaks all links, releases what is still queued, joins the threads. NULL is fine. */
+void weft_local_sender_destroy(weft_local_sender_t *s);
+weft_str_t weft_local_sender_name(const weft_local_sender_t *s);
+/* Queues a payload; never blocks. `header` is copied. True: release(arg) will be called once, on any thread, when the
+ * bytes are no longer needed. False: there is no such link, or no memory, and nothing was taken. */
+bool weft_local_sender_send(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_str_t header,
+                            const void *data, size_t bytes, void (*release)(void *arg), void *arg);
+
+/* ---- the receiving end: one link ---- */
+
+typedef struct weft_local_receiver weft_local_receiver_t; /* Thread-safe. */
+
+/* All are called on the link's thread, one at a time. */
+typedef struct weft_local_receiver_ops {
+  /* Where the payload is to go, `bytes` long; NULL: it is not wanted and is skipped. */
+  void *(*begin)(void *arg, uint64_t transfer, weft_str_t header, size_t bytes);
+  /* The payload is there, or will never be. Only after a begin that gave a place. */
+  void (*end)(void *arg, uint64_t transfer, bool is_whole);
+  /* The link is over; the last call of all. */
+  void (*closed)(void *arg);
+} weft_local_receiver_ops_t;
+
+/* Connects to a sender's name, without blocking, and starts the link's thread. Errors: UNAVAILABLE,
+ * RESOURCE_EXHAUSTED; `closed` is then not called. */
+WEFT_MUST_CHECK weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_receiver_ops_t *ops,
+                                                          void *arg, weft_local_receiver_t **out);
+uint64_t weft_local_receiver_link(const weft_local_receiver_t *r); /* what the sender knows it by; never 0 */
+/* Breaks the link. Its thread frees it after `closed`. May be called from the callbacks. NULL is fine. */
+void weft_local_receiver_close(weft_local_receiver_t *r);
+
+#endif /* WEFT_RPC_LOCAL_LINK_H_ */

@@ -1,0 +1,96 @@
+/* rpc/local_receiver.c - the receiving end of a local link: one thread that reads.
+ *
+ * Two hold the object: whoever created it, until close, and the thread, until it
+ * ends. The last one frees it; so close never waits, and may come from a callback.
+ */
+#define _GNU_SOURCE /* pthread_setname_np */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "rpc/local_link.h"
+#include "rpc/local_socket.h"
+
+struct weft_local_receiver {
+  atomic_int refs;
+  int fd;
+  uint64_t link;
+  const weft_local_receiver_ops_t *ops; /* constant */
+  void *arg;
+};
+
+static void unref(weft_local_receiver_t *r) {
+  if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_local_socket_close(r->fd);
+  weft_free(r);
+}
+
+static bool skip(int fd, uint64_t bytes) {
+  char waste[16384];
+  while (bytes > 0) {
+    size_t part = bytes < sizeof waste ? (size_t)bytes : sizeof waste;
+    if (!weft_local_socket_read(fd, waste, part)) return false;
+    bytes -= part;
+  }
+  return true;
+}
+
+/* One payload. False: the link is over. */
+static bool receive(weft_local_receiver_t *r) {
+  weft_local_frame_t frame;
+  char header[WEFT_LOCAL_LINK_MAX_HEADER];
+  if (!weft_local_socket_read(r->fd, &frame, sizeof frame)) return false;
+  if (frame.header_bytes > sizeof header || frame.payload_bytes > SIZE_MAX / 2) return false; /* not our protocol */
+  if (!weft_local_socket_read(r->fd, header, frame.header_bytes)) return false;
+  void *to = r->ops->begin(r->arg, frame.transfer, weft_str_of(header, frame.header_bytes), frame.payload_bytes);
+  if (to == NULL) return skip(r->fd, frame.payload_bytes);
+  bool ok = weft_local_socket_read(r->fd, to, frame.payload_bytes);
+  r->ops->end(r->arg, frame.transfer, ok);
+  return ok;
+}
+
+static void *run(void *arg) {
+  weft_local_receiver_t *r = arg;
+  while (receive(r)) {
+  }
+  r->ops->closed(r->arg);
+  unref(r);
+  return NULL;
+}
+
+weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_receiver_ops_t *ops, void *arg,
+                                          weft_local_receiver_t **out) {
+  weft_local_receiver_t *r = weft_calloc(1, sizeof *r);
+  if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a local link");
+  atomic_init(&r->refs, 2);
+  r->link = weft_random_id();
+  r->ops = ops;
+  r->arg = arg;
+  r->fd = weft_local_socket_connect(name);
+  weft_local_hello_t hello = {WEFT_LOCAL_MAGIC, r->link};
+  pthread_t thread;
+  if (r->fd < 0 || !weft_local_socket_write(r->fd, &hello, sizeof hello, NULL, 0)) {
+    weft_local_socket_close(r->fd);
+    weft_free(r);
+    return WEFT_ERROR(UNAVAILABLE, "cannot connect to the Unix socket @%.*s", WEFT_STR_ARGS(name));
+  }
+  *out = r; /* before the thread's first callback */
+  if (pthread_create(&thread, NULL, run, r) != 0) {
+    *out = NULL;
+    weft_local_socket_close(r->fd);
+    weft_free(r);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "cannot start a thread for a local link");
+  }
+  pthread_setname_np(thread, "weft-link-in");
+  pthread_detach(thread);
+  return NULL;
+}
+
+uint64_t weft_local_receiver_link(const weft_local_receiver_t *r) { return r->link; }
+
+void weft_local_receiver_close(weft_local_receiver_t *r) {
+  if (r == NULL) return;
+  weft_local_socket_break(r->fd);
+  unref(r);
+}

@@ -1,0 +1,246 @@
+/* rpc/local_sender.c - the sending end of local links: a thread that accepts, and one for each link.
+ *
+ * A link's thread reads the hello, then writes what is queued. Only it touches
+ * the socket, except for breaking it. A link whose peer went away is noticed when
+ * something is sent, or when its place is needed.
+ *
+ * Locking: `mu` guards the table and all queues. Payloads are released outside it.
+ */
+#define _GNU_SOURCE /* pthread_setname_np */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "base/random.h"
+#include "rpc/local_link.h"
+#include "rpc/local_socket.h"
+
+typedef struct payload {
+  struct payload *next;
+  weft_local_frame_t frame; /* followed by the header: one write */
+  char header[WEFT_LOCAL_LINK_MAX_HEADER];
+  const void *data;
+  void (*release)(void *arg);
+  void *arg;
+} payload_t;
+
+typedef enum link_state { FREE, OPEN, CLOSED } link_state_t; /* CLOSED: its thread has ended or will soon */
+
+typedef struct link {
+  weft_local_sender_t *sender;
+  pthread_t thread;
+  link_state_t state; /* guarded by mu */
+  int fd;             /* changes under mu */
+  uint64_t id;        /* guarded by mu; 0 until the hello */
+  payload_t *first, **last; /* guarded by mu */
+  weft_cond_t changed;
+} link_t;
+
+struct weft_local_sender {
+  char name[40];
+  int listener;
+  pthread_t accepter;
+  weft_mutex_t mu;
+  bool is_stopping; /* guarded by mu */
+  link_t links[WEFT_LOCAL_LINK_MAX_LINKS];
+};
+
+static void payload_free(payload_t *p) {
+  p->release(p->arg);
+  weft_free(p);
+}
+
+/* The next payload, or NULL when the link is to end. Waits; woken by send and by break_link_locked. */
+static payload_t *next_payload(link_t *l) {
+  weft_local_sender_t *s = l->sender;
+  weft_mutex_lock(&s->mu);
+  while (l->first == NULL && l->state == OPEN) weft_cond_wait(&l->changed, &s->mu);
+  payload_t *p = l->state == OPEN ? l->first : NULL;
+  if (p != NULL) {
+    l->first = p->next;
+    if (l->first == NULL) l->last = &l->first;
+  }
+  weft_mutex_unlock(&s->mu);
+  return p;
+}
+
+static void break_link_locked(weft_local_sender_t *s, link_t *l) WEFT_REQUIRES(s->mu) {
+  (void)s;
+  if (l->state != OPEN) return;
+  l->state = CLOSED;
+  weft_local_socket_break(l->fd);
+  weft_cond_signal(&l->changed);
+}
+
+static void *serve_link(void *arg) {
+  link_t *l = arg;
+  weft_local_sender_t *s = l->sender;
+  weft_local_hello_t hello;
+  bool ok = weft_local_socket_read(l->fd, &hello, sizeof hello) && hello.magic == WEFT_LOCAL_MAGIC && hello.link != 0;
+  weft_mutex_lock(&s->mu);
+  if (ok) l->id = hello.link;
+  weft_mutex_unlock(&s->mu);
+  for (payload_t *p; ok && (p = next_payload(l)) != NULL; payload_free(p)) {
+    ok = weft_local_socket_write(l->fd, &p->frame, sizeof p->frame + p->frame.header_bytes, p->data,
+                                 p->frame.payload_bytes);
+  }
+  weft_mutex_lock(&s->mu);
+  break_link_locked(s, l);
+  payload_t *rest = l->first;
+  l->first = NULL;
+  l->last = &l->first;
+  weft_mutex_unlock(&s->mu);
+  while (rest != NULL) {
+    payload_t *next = rest->next;
+    payload_free(rest);
+    rest = next;
+  }
+  return NULL;
+}
+
+/* A place for a new link: one never used, or one whose link is over. NULL if all are busy. */
+static link_t *take_place(weft_local_sender_t *s) {
+  link_t *found = NULL;
+  bool was_used = false;
+  weft_mutex_lock(&s->mu);
+  for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS && found == NULL && !s->is_stopping; i++) {
+    link_t *l = &s->links[i];
+    if (l->state == OPEN && weft_local_socket_is_over(l->fd)) break_link_locked(s, l);
+    if (l->state != OPEN) found = l;
+  }
+  if (found != NULL) {
+    was_used = found->state == CLOSED;
+    found->state = FREE; /* nobody else looks for places: there is one accepter */
+    found->id = 0;
+  }
+  weft_mutex_unlock(&s->mu);
+  if (!was_used) return found;
+  pthread_join(found->thread, NULL); /* it ends at once */
+  weft_local_socket_close(found->fd);
+  found->fd = -1;
+  return found;
+}
+
+static void open_link(weft_local_sender_t *s, int fd) {
+  link_t *l = take_place(s);
+  if (l == NULL) {
+    weft_local_socket_close(fd);
+    return;
+  }
+  weft_mutex_lock(&s->mu);
+  bool ok = !s->is_stopping;
+  if (ok) {
+    l->fd = fd;
+    l->state = OPEN;
+    ok = pthread_create(&l->thread, NULL, serve_link, l) == 0;
+    if (!ok) l->state = FREE;
+    if (ok) pthread_setname_np(l->thread, "weft-link-out");
+  }
+  weft_mutex_unlock(&s->mu);
+  if (!ok) {
+    l->fd = -1;
+    weft_local_socket_close(fd);
+  }
+}
+
+static void *accept_links(void *arg) {
+  weft_local_sender_t *s = arg;
+  for (int fd; (fd = weft_local_socket_accept(s->listener)) >= 0;) open_link(s, fd);
+  return NULL;
+}
+
+weft_status_t *weft_local_sender_create(weft_local_sender_t **out) {
+  weft_local_sender_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for local links");
+  snprintf(s->name, sizeof s->name, "weft-%016" PRIx64 "%016" PRIx64, weft_random_id(), weft_random_id());
+  weft_mutex_init(&s->mu);
+  for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS; i++) {
+    s->links[i].sender = s;
+    s->links[i].fd = -1;
+    s->links[i].last = &s->links[i].first;
+    weft_cond_init(&s->links[i].changed);
+  }
+  s->listener = weft_local_socket_listen(weft_str(s->name));
+  if (s->listener >= 0 && pthread_create(&s->accepter, NULL, accept_links, s) == 0) {
+    pthread_setname_np(s->accepter, "weft-link-in");
+    *out = s;
+    return NULL;
+  }
+  weft_local_socket_close(s->listener);
+  for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS; i++) weft_cond_deinit(&s->links[i].changed);
+  weft_mutex_deinit(&s->mu);
+  weft_free(s);
+  return WEFT_ERROR(UNAVAILABLE, "cannot listen on a Unix socket");
+}
+
+void weft_local_sender_destroy(weft_local_sender_t *s) {
+  if (s == NULL) return;
+  weft_mutex_lock(&s->mu);
+  s->is_stopping = true;
+  weft_mutex_unlock(&s->mu);
+  weft_local_socket_break(s->listener);
+  pthread_join(s->accepter, NULL);
+  weft_local_socket_close(s->listener);
+  for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS; i++) {
+    link_t *l = &s->links[i];
+    weft_mutex_lock(&s->mu);
+    bool is_used = l->state != FREE;
+    break_link_locked(s, l);
+    weft_mutex_unlock(&s->mu);
+    if (is_used) pthread_join(l->thread, NULL);
+    weft_local_socket_close(l->fd);
+    weft_cond_deinit(&l->changed);
+  }
+  weft_mutex_deinit(&s->mu);
+  weft_free(s);
+}
+
+weft_str_t weft_local_sender_name(const weft_local_sender_t *s) { return weft_str(s->name); }
+
+bool weft_local_sender_send(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_str_t header,
+                            const void *data, size_t bytes, void (*release)(void *arg), void *arg) {
+  if (link == 0 || header.length > WEFT_LOCAL_LINK_MAX_HEADER) return false;
+  payload_t *p = weft_malloc(sizeof *p);
+  if (p == NULL) return false;
+  p->next = NULL;
+  p->frame = (weft_local_frame_t){transfer, header.length, bytes};
+  memcpy(p->header, header.data, header.length);
+  p->data = data;
+  p->release = release;
+  p->arg = arg;
+  bool taken = false;
+  weft_mutex_lock(&s->mu);
+  for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS && !taken; i++) {
+    link_t *l = &s->links[i];
+    if (l->state != OPEN || l->id != link) continue;
+    *l->last = p;
+    l->last = &p->next;
+    weft_cond_signal(&l->changed);
+    taken = true;
+  }
+  weft_mutex_unlock(&s->mu);
+  if (!taken) weft_free(p);
+  return taken;
+}
+
+weft_str_t weft_local_link_host(void) {
+  static weft_mutex_t mu = WEFT_MUTEX_INITIALIZER;
+  static char host[64];
+  static bool is_known;
+  weft_mutex_lock(&mu); /* reads a file of the kernel, once */
+  if (!is_known) {
+    is_known = true;
+    char boot[37] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+      if (read(fd, boot, 36) == 36) snprintf(host, sizeof host, "%s/%u", boot, (unsigned)geteuid());
+      close(fd);
+    }
+  }
+  weft_mutex_unlock(&mu);
+  return weft_str(host);
+}

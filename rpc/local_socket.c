@@ -1,0 +1,119 @@
+/* rpc/local_socket.c - Unix stream sockets with abstract names. */
+#define _GNU_SOURCE /* accept4, struct ucred */
+#include "rpc/local_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BUFFER_BYTES = 1 << 20, BACKLOG = 16 };
+
+/* An abstract name: a zero byte in front, and no file. False if it is too long. */
+static bool make_address(weft_str_t name, struct sockaddr_un *out, socklen_t *out_length) {
+  memset(out, 0, sizeof *out);
+  out->sun_family = AF_UNIX;
+  if (name.length == 0 || name.length > sizeof out->sun_path - 1) return false;
+  memcpy(out->sun_path + 1, name.data, name.length);
+  *out_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + name.length);
+  return true;
+}
+
+/* Is the other end a process of our own user? The kernel says so, not the peer. */
+static bool is_ours(int fd) {
+  struct ucred peer;
+  socklen_t length = sizeof peer;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+static void widen(int fd) {
+  int bytes = BUFFER_BYTES; /* as far as the system allows */
+  setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+}
+
+int weft_local_socket_listen(weft_str_t name) {
+  struct sockaddr_un address;
+  socklen_t length;
+  if (!make_address(name, &address, &length)) return -1;
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  if (bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, BACKLOG) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+int weft_local_socket_accept(int listener) {
+  for (;;) {
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (fd < 0) return -1;
+    if (is_ours(fd)) {
+      widen(fd);
+      return fd;
+    }
+    close(fd);
+  }
+}
+
+int weft_local_socket_connect(weft_str_t name) {
+  struct sockaddr_un address;
+  socklen_t length;
+  if (!make_address(name, &address, &length)) return -1;
+  /* Not blocking while it connects: a full backlog must not hold up the thread of the RPCs. */
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  if (connect(fd, (struct sockaddr *)&address, length) == 0 && is_ours(fd) &&
+      fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0) {
+    widen(fd);
+    return fd;
+  }
+  close(fd);
+  return -1;
+}
+
+bool weft_local_socket_read(int fd, void *to, size_t n) {
+  char *p = to;
+  while (n > 0) {
+    ssize_t got = recv(fd, p, n, MSG_WAITALL);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    p += got;
+    n -= (size_t)got;
+  }
+  return true;
+}
+
+bool weft_local_socket_write(int fd, const void *a, size_t num_a, const void *b, size_t num_b) {
+  while (num_a + num_b > 0) {
+    /* The casts drop const: the kernel only reads. */
+    struct iovec pieces[2] = {{(void *)(uintptr_t)a, num_a}, {(void *)(uintptr_t)b, num_b}};
+    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
+    ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    size_t of_a = (size_t)sent < num_a ? (size_t)sent : num_a;
+    a = (const char *)a + of_a;
+    num_a -= of_a;
+    b = (const char *)b + ((size_t)sent - of_a);
+    num_b -= (size_t)sent - of_a;
+  }
+  return true;
+}
+
+bool weft_local_socket_is_over(int fd) {
+  struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+  return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+void weft_local_socket_break(int fd) {
+  if (fd >= 0) shutdown(fd, SHUT_RDWR);
+}
+
+void weft_local_socket_close(int fd) {
+  if (fd >= 0) close(fd);
+}

@@ -1,0 +1,27 @@
+/* rpc/local_socket.h - what both ends of a local link do with their socket; only for this folder. */
+#ifndef WEFT_RPC_LOCAL_SOCKET_H_
+#define WEFT_RPC_LOCAL_SOCKET_H_
+
+#include "base/str.h"
+
+#define WEFT_LOCAL_MAGIC UINT64_C(0x316b6e696c746677) /* "wftlink1" */
+
+typedef struct weft_local_hello {
+  uint64_t magic, link;
+} weft_local_hello_t;
+typedef struct weft_local_frame { /* both ends are on one machine: its own byte order */
+  uint64_t transfer, header_bytes, payload_bytes;
+} weft_local_frame_t;
+
+/* All return -1 or false on failure, and none raises SIGPIPE. */
+int weft_local_socket_listen(weft_str_t name);
+int weft_local_socket_accept(int listener); /* blocks; only a peer of our own user */
+int weft_local_socket_connect(weft_str_t name);
+bool weft_local_socket_read(int fd, void *to, size_t n);
+/* Two pieces with one call where it can be. */
+bool weft_local_socket_write(int fd, const void *a, size_t num_a, const void *b, size_t num_b);
+bool weft_local_socket_is_over(int fd); /* has the peer gone? Does not wait */
+void weft_local_socket_break(int fd); /* wakes whoever reads, writes or accepts; does not close */
+void weft_local_socket_close(int fd); /* -1 is fine */
+
+#endif /* WEFT_RPC_LOCAL_SOCKET_H_ */

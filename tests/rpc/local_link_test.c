@@ -1,0 +1,187 @@
+/* Both ends of local links in one process. */
+#include "rpc/local_link.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "tests/runner.h"
+
+typedef struct got {
+  weft_mutex_t mu;
+  weft_cond_t changed;
+  int whole, broken, skipped, closed, released; /* guarded by mu */
+  uint64_t unwanted;                            /* a transfer to refuse */
+  char *place;                                  /* of the payload under way */
+  size_t bytes;
+  uint64_t sum; /* of what arrived; guarded by mu */
+  char header[64];
+} got_t;
+
+static void got_init(got_t *g) {
+  memset(g, 0, sizeof *g);
+  weft_mutex_init(&g->mu);
+  weft_cond_init(&g->changed);
+}
+static void got_deinit(got_t *g) {
+  weft_cond_deinit(&g->changed);
+  weft_mutex_deinit(&g->mu);
+}
+static void add(got_t *g, int *counter) {
+  weft_mutex_lock(&g->mu);
+  ++*counter;
+  weft_cond_broadcast(&g->changed);
+  weft_mutex_unlock(&g->mu);
+}
+static bool wait_for(got_t *g, const int *counter, int n) {
+  int64_t deadline = weft_clock_ns() + 20000000000;
+  weft_mutex_lock(&g->mu);
+  bool in_time = true;
+  while (*counter < n && in_time) in_time = weft_cond_wait_until(&g->changed, &g->mu, deadline);
+  bool ok = *counter >= n;
+  weft_mutex_unlock(&g->mu);
+  return ok;
+}
+
+static void *begin(void *arg, uint64_t transfer, weft_str_t header, size_t bytes) {
+  got_t *g = arg;
+  if (transfer == g->unwanted) {
+    add(g, &g->skipped);
+    return NULL;
+  }
+  snprintf(g->header, sizeof g->header, "%.*s", WEFT_STR_ARGS(header));
+  g->bytes = bytes;
+  g->place = weft_malloc(bytes + 1);
+  return g->place;
+}
+static void end(void *arg, uint64_t transfer, bool is_whole) {
+  (void)transfer;
+  got_t *g = arg;
+  uint64_t sum = 0;
+  for (size_t i = 0; is_whole && i < g->bytes; i++) sum += (unsigned char)g->place[i];
+  weft_free(g->place);
+  weft_mutex_lock(&g->mu);
+  g->sum += sum;
+  weft_mutex_unlock(&g->mu);
+  add(g, is_whole ? &g->whole : &g->broken);
+}
+static void closed(void *arg) { add(arg, &((got_t *)arg)->closed); }
+static const weft_local_receiver_ops_t ops = {begin, end, closed};
+
+static void released(void *arg) { add(arg, &((got_t *)arg)->released); }
+
+/* The sender learns of a link when its hello has been read: asks until then. */
+static bool send_soon(weft_local_sender_t *s, uint64_t link, uint64_t transfer, const char *data, size_t n, got_t *g) {
+  int64_t deadline = weft_clock_ns() + 20000000000;
+  while (weft_clock_ns() < deadline) {
+    if (weft_local_sender_send(s, link, transfer, WEFT_STR("head"), data, n, released, g)) return true;
+  }
+  return false;
+}
+
+static void payloads_arrive_in_order_and_whole(void) {
+  got_t g;
+  got_init(&g);
+  weft_local_sender_t *s = NULL;
+  weft_local_receiver_t *r = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_receiver_create(weft_local_sender_name(s), &ops, &g, &r));
+  size_t n = 5000001;
+  char *data = weft_malloc(n);
+  memset(data, 3, n);
+  g.unwanted = 2;
+  CU_ASSERT_TRUE(send_soon(s, weft_local_receiver_link(r), 1, data, n, &g));
+  CU_ASSERT_TRUE(send_soon(s, weft_local_receiver_link(r), 2, data, n, &g));
+  CU_ASSERT_TRUE(send_soon(s, weft_local_receiver_link(r), 3, data, 7, &g));
+  CU_ASSERT_TRUE(send_soon(s, weft_local_receiver_link(r), 4, data, 0, &g));
+  CU_ASSERT_TRUE(wait_for(&g, &g.whole, 3));
+  CU_ASSERT_TRUE(wait_for(&g, &g.released, 4));
+  CU_ASSERT_EQUAL(g.skipped, 1);
+  CU_ASSERT_EQUAL(g.sum, 3 * (n + 7));
+  CU_ASSERT_STRING_EQUAL(g.header, "head");
+  weft_local_receiver_close(r);
+  CU_ASSERT_TRUE(wait_for(&g, &g.closed, 1));
+  weft_local_sender_destroy(s);
+  weft_free(data);
+  got_deinit(&g);
+}
+
+static void an_unknown_link_takes_nothing(void) {
+  got_t g;
+  got_init(&g);
+  weft_local_sender_t *s = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
+  CU_ASSERT_FALSE(weft_local_sender_send(s, 4711, 1, WEFT_STR(""), "x", 1, released, &g));
+  CU_ASSERT_FALSE(weft_local_sender_send(s, 0, 1, WEFT_STR(""), "x", 1, released, &g)); /* links without hello */
+  weft_local_sender_destroy(s);
+  CU_ASSERT_EQUAL(g.released, 0);
+  got_deinit(&g);
+}
+
+static void nobody_listening_is_unavailable(void) {
+  got_t g;
+  got_init(&g);
+  weft_local_receiver_t *r = NULL;
+  weft_status_t *s = weft_local_receiver_create(WEFT_STR("weft-nobody-listens-here"), &ops, &g, &r);
+  CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNAVAILABLE);
+  weft_status_free(s);
+  char name[200];
+  memset(name, 'x', sizeof name);
+  s = weft_local_receiver_create(weft_str_of(name, sizeof name), &ops, &g, &r);
+  CU_ASSERT_EQUAL(weft_status_code(s), WEFT_UNAVAILABLE);
+  weft_status_free(s);
+  CU_ASSERT_EQUAL(g.closed, 0);
+  got_deinit(&g);
+}
+
+static void the_senders_end_closes_links_and_releases_what_is_queued(void) {
+  got_t g;
+  got_init(&g);
+  weft_local_sender_t *s = NULL;
+  weft_local_receiver_t *r = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_receiver_create(weft_local_sender_name(s), &ops, &g, &r));
+  size_t n = 64u << 20;
+  char *data = weft_malloc(n);
+  memset(data, 1, n);
+  int sent = 0;
+  for (uint64_t i = 1; i <= 4; i++) sent += send_soon(s, weft_local_receiver_link(r), i, data, n, &g);
+  weft_local_sender_destroy(s); /* most likely in the middle of a payload */
+  CU_ASSERT_EQUAL(sent, 4);
+  CU_ASSERT_EQUAL(g.released, 4);
+  CU_ASSERT_TRUE(wait_for(&g, &g.closed, 1));
+  weft_local_receiver_close(r);
+  weft_free(data);
+  got_deinit(&g);
+}
+
+static void a_place_is_free_again_after_its_link(void) {
+  weft_local_sender_t *s = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
+  for (int i = 0; i < 3 * WEFT_LOCAL_LINK_MAX_LINKS; i++) {
+    got_t g;
+    got_init(&g);
+    weft_local_receiver_t *r = NULL;
+    CU_ASSERT_PTR_NULL_FATAL(weft_local_receiver_create(weft_local_sender_name(s), &ops, &g, &r));
+    CU_ASSERT_TRUE(send_soon(s, weft_local_receiver_link(r), 1, "abc", 3, &g));
+    CU_ASSERT_TRUE(wait_for(&g, &g.whole, 1));
+    CU_ASSERT_TRUE(wait_for(&g, &g.released, 1));
+    weft_local_receiver_close(r);
+    CU_ASSERT_TRUE(wait_for(&g, &g.closed, 1));
+    got_deinit(&g);
+  }
+  weft_local_sender_destroy(s);
+}
+
+static const CU_TestInfo tests[] = {
+    {"payloads arrive in order and whole", payloads_arrive_in_order_and_whole},
+    {"an unknown link takes nothing", an_unknown_link_takes_nothing},
+    {"nobody listening is unavailable", nobody_listening_is_unavailable},
+    {"the sender's end closes links and releases what is queued",
+     the_senders_end_closes_links_and_releases_what_is_queued},
+    {"a place is free again after its link", a_place_is_free_again_after_its_link},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void) { return weft_run_tests("local_link", tests); }

@@ -1,0 +1,261 @@
+/* worker/local_transfer.c - receives that end on two threads.
+ *
+ * A receive is in `expected` from its announcement to its end. Whoever takes it
+ * out of the map, under mu, ends it: forget, await, the link's thread, or the
+ * canceller. The tensor being filled is also held by the link's thread, so that
+ * a receive may be forgotten in the middle of a payload.
+ *
+ * Locking: `mu` is a leaf. Callbacks and the canceller are called outside it.
+ */
+#include "worker/local_transfer.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "rpc/local_link.h"
+#include "tensor/tensor_proto.h"
+#include "worker/worker_codec.h"
+
+typedef struct expected {
+  weft_local_transfers_t *owner;
+  int64_t id;
+  weft_tensor_t *tensor; /* whole, once is_here; guarded by mu like all below */
+  bool is_here, is_lost; /* lost: the peer sent something that is no tensor, or the link broke in the middle */
+  bool is_cancelled;
+  weft_recv_fn *fn; /* set by await */
+  void *arg;
+  weft_canceller_t *canceller; /* retained; may be NULL */
+  uint64_t token;
+} expected_t;
+
+struct weft_local_transfers {
+  atomic_int refs; /* the owner, and the link's thread */
+  weft_str_t task;
+  weft_mutex_t mu;
+  weft_map_t expected; /* id -> expected_t */
+  weft_local_receiver_t *link; /* NULL: none */
+  bool is_tried;               /* a link was offered, and either is there or could not be made */
+  weft_tensor_t *filling;      /* link thread's own */
+};
+
+static void unref(weft_local_transfers_t *t) {
+  if (atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&t->expected, &at, &e);) {
+    expected_t *x = e.value;
+    weft_tensor_release(x->tensor);
+    weft_free(x);
+  }
+  weft_map_deinit(&t->expected);
+  weft_mutex_deinit(&t->mu);
+  weft_free(t);
+}
+
+weft_status_t *weft_local_transfers_create(weft_str_t task, weft_local_transfers_t **out) {
+  weft_local_transfers_t *t = weft_calloc(1, sizeof *t);
+  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for local transfers");
+  atomic_init(&t->refs, 1);
+  t->task = task;
+  weft_mutex_init(&t->mu);
+  *out = t;
+  return NULL;
+}
+
+void weft_local_transfers_destroy(weft_local_transfers_t *t) {
+  if (t == NULL) return;
+  weft_mutex_lock(&t->mu);
+  weft_local_receiver_t *link = t->link;
+  t->link = NULL;
+  t->is_tried = true;
+  weft_mutex_unlock(&t->mu);
+  weft_local_receiver_close(link);
+  unref(t);
+}
+
+/* Ends a receive that is awaited and was taken out of the map. Unless we are in it, cancel() does not run any more
+ * after the first line. */
+static void finish(expected_t *x, bool is_in_cancel) {
+  if (!is_in_cancel) weft_canceller_deregister(x->canceller, x->token);
+  weft_canceller_release(x->canceller);
+  weft_status_t *s = NULL;
+  if (x->is_cancelled && !x->is_here) {
+    s = WEFT_ERROR(CANCELLED, "RecvAsync is cancelled.");
+  } else if (!x->is_here) {
+    s = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s while receiving a tensor", WEFT_STR_ARGS(x->owner->task));
+  }
+  weft_tensor_t *tensor = s == NULL ? x->tensor : NULL;
+  if (s != NULL) weft_tensor_release(x->tensor);
+  weft_recv_fn *fn = x->fn;
+  void *arg = x->arg;
+  weft_free(x);
+  fn(arg, s, tensor, false);
+}
+
+static expected_t *take_locked(weft_local_transfers_t *t, int64_t id) WEFT_REQUIRES(t->mu) {
+  return weft_map_remove_u64(&t->expected, (uint64_t)id);
+}
+
+weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id, weft_strbuf_t *options) {
+  weft_local_transport_msg_t m = {.host = weft_local_link_host()};
+  if (m.host.length == 0) return NULL;
+  expected_t *x = NULL;
+  weft_status_t *s = NULL;
+  weft_mutex_lock(&t->mu);
+  bool is_hopeless = t->is_tried && t->link == NULL;
+  if (t->link != NULL) m.link = weft_local_receiver_link(t->link);
+  weft_mutex_unlock(&t->mu);
+  if (is_hopeless) return NULL;
+  if (m.link != 0) {
+    x = weft_calloc(1, sizeof *x);
+    if (x == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a receive");
+    x->owner = t;
+    x->id = id;
+    weft_mutex_lock(&t->mu);
+    s = weft_map_put_u64(&t->expected, (uint64_t)id, x, NULL);
+    weft_mutex_unlock(&t->mu);
+    if (s != NULL) {
+      weft_free(x);
+      return s;
+    }
+  }
+  weft_local_transport_to_any(&m, options);
+  return NULL;
+}
+
+void weft_local_transfers_forget(weft_local_transfers_t *t, int64_t id) {
+  weft_mutex_lock(&t->mu);
+  expected_t *x = take_locked(t, id);
+  weft_mutex_unlock(&t->mu);
+  if (x == NULL) return;
+  weft_tensor_release(x->tensor);
+  weft_free(x);
+}
+
+static void cancel(void *arg) {
+  expected_t *x = arg; /* lives: finish waits for us */
+  weft_local_transfers_t *t = x->owner;
+  weft_mutex_lock(&t->mu);
+  x->is_cancelled = true;
+  bool is_ours = x->fn != NULL && weft_map_get_u64(&t->expected, (uint64_t)x->id) == x;
+  if (is_ours) (void)take_locked(t, x->id);
+  weft_mutex_unlock(&t->mu);
+  if (is_ours) finish(x, true);
+}
+
+void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canceller_t *canceller, weft_recv_fn *fn,
+                                void *arg) {
+  weft_mutex_lock(&t->mu);
+  expected_t *x = weft_map_get_u64(&t->expected, (uint64_t)id);
+  weft_mutex_unlock(&t->mu);
+  if (x == NULL) { /* we announced no such thing, so the peer lies */
+    fn(arg, WEFT_ERROR(INTERNAL, "%.*s sent a tensor to a local link that is none", WEFT_STR_ARGS(t->task)), NULL, false);
+    return;
+  }
+  /* Until fn is set, the receive is ours alone: the link only adds its tensor, cancel only leaves its mark. */
+  x->canceller = weft_canceller_retain(canceller);
+  bool is_registered = weft_canceller_register(canceller, cancel, x, &x->token);
+  weft_mutex_lock(&t->mu);
+  x->fn = fn;
+  x->arg = arg;
+  if (!is_registered) x->is_cancelled = true;
+  bool is_over = x->is_here || x->is_lost || x->is_cancelled || t->link == NULL;
+  if (is_over) (void)take_locked(t, id);
+  weft_mutex_unlock(&t->mu);
+  if (is_over) finish(x, false);
+}
+
+/* ---- the link's thread ---- */
+
+static void *begin(void *arg, uint64_t transfer, weft_str_t header, size_t bytes) {
+  weft_local_transfers_t *t = arg;
+  weft_tensor_head_t head;
+  size_t payload_at = 0, total;
+  weft_mutex_lock(&t->mu);
+  bool is_wanted = weft_map_get_u64(&t->expected, transfer) != NULL;
+  weft_mutex_unlock(&t->mu);
+  bool ok = is_wanted && weft_add_size(header.length, bytes, &total) &&
+            weft_tensor_proto_peek(header, total, &head, &payload_at) && payload_at == header.length;
+  weft_status_t *s = ok ? weft_tensor_new(head.dtype, &head.shape, NULL, &t->filling) : NULL;
+  ok = ok && s == NULL && t->filling->bytes == bytes;
+  weft_status_free(s); /* the receive is lost; its own failure says so */
+  if (ok) return t->filling->data;
+  weft_tensor_release(t->filling);
+  t->filling = NULL;
+  if (!is_wanted) return NULL;
+  weft_mutex_lock(&t->mu);
+  expected_t *x = weft_map_get_u64(&t->expected, transfer);
+  if (x != NULL) x->is_lost = true;
+  bool is_awaited = x != NULL && x->fn != NULL;
+  if (is_awaited) (void)take_locked(t, (int64_t)transfer);
+  weft_mutex_unlock(&t->mu);
+  if (is_awaited) finish(x, false);
+  return NULL;
+}
+
+static void end(void *arg, uint64_t transfer, bool is_whole) {
+  weft_local_transfers_t *t = arg;
+  weft_tensor_t *tensor = t->filling;
+  t->filling = NULL;
+  weft_mutex_lock(&t->mu);
+  expected_t *x = weft_map_get_u64(&t->expected, transfer);
+  bool is_first = x != NULL && !x->is_here;
+  if (is_first) {
+    x->is_here = is_whole;
+    x->is_lost = !is_whole;
+    x->tensor = tensor;
+  }
+  bool is_awaited = is_first && x->fn != NULL;
+  if (is_awaited) (void)take_locked(t, (int64_t)transfer);
+  weft_mutex_unlock(&t->mu);
+  if (!is_first) weft_tensor_release(tensor);
+  if (is_awaited) finish(x, false);
+}
+
+/* Takes one receive that is awaited out of the map, or NULL. */
+static expected_t *take_awaited_locked(weft_local_transfers_t *t) WEFT_REQUIRES(t->mu) {
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&t->expected, &at, &e);) {
+    expected_t *x = e.value;
+    if (x->fn != NULL) return take_locked(t, x->id);
+  }
+  return NULL;
+}
+
+static void closed(void *arg) {
+  weft_local_transfers_t *t = arg;
+  weft_mutex_lock(&t->mu);
+  weft_local_receiver_t *link = t->link;
+  t->link = NULL; /* whoever comes to await now, is lost */
+  t->is_tried = false; /* a peer that was restarted offers a new one */
+  weft_mutex_unlock(&t->mu);
+  weft_local_receiver_close(link);
+  for (;;) {
+    weft_mutex_lock(&t->mu);
+    expected_t *x = take_awaited_locked(t);
+    weft_mutex_unlock(&t->mu);
+    if (x == NULL) break;
+    finish(x, false);
+  }
+  unref(t);
+}
+
+void weft_local_transfers_offer(weft_local_transfers_t *t, weft_str_t name) {
+  static const weft_local_receiver_ops_t ops = {.begin = begin, .end = end, .closed = closed};
+  weft_mutex_lock(&t->mu);
+  bool is_first = !t->is_tried;
+  t->is_tried = true;
+  weft_mutex_unlock(&t->mu);
+  if (!is_first) return;
+  weft_local_receiver_t *link = NULL;
+  atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); /* the link's thread */
+  weft_status_t *s = weft_local_receiver_create(name, &ops, t, &link);
+  if (s != NULL) {
+    weft_status_free(s); /* no link: tensors go with their answers, as between hosts */
+    unref(t);
+    return;
+  }
+  weft_mutex_lock(&t->mu);
+  t->link = link;
+  weft_mutex_unlock(&t->mu);
+}

@@ -1,0 +1,36 @@
+/* worker/local_transfer.h - receives the large tensors of one peer past gRPC, if the peer is on this host.
+ *
+ * A RecvTensor still is an RPC: its answer says that the tensor comes over the
+ * local link (rpc/local_link.h), under the request's id. Link and answer come on
+ * two threads, in any order; a receive is done when both are there. Where there
+ * is no link, the answer holds the tensor, as always.
+ */
+#ifndef WEFT_WORKER_LOCAL_TRANSFER_H_
+#define WEFT_WORKER_LOCAL_TRANSFER_H_
+
+#include "worker/worker_client.h"
+
+/* Tensors smaller than this go with the answer: two more threads cost more than a copy. */
+enum { WEFT_LOCAL_TRANSFER_MIN_BYTES = 256 << 10 };
+
+typedef struct weft_local_transfers weft_local_transfers_t; /* Thread-safe. */
+
+/* `task` (of the peer; for messages) must outlive it. */
+WEFT_MUST_CHECK weft_status_t *weft_local_transfers_create(weft_str_t task, weft_local_transfers_t **out);
+/* Breaks the link; no receive may be awaited any more. NULL is fine. */
+void weft_local_transfers_destroy(weft_local_transfers_t *t);
+
+/* Announces a receive under `id`, and appends what goes into the request's transport_options; nothing if this cannot
+ * work here. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id,
+                                                           weft_strbuf_t *options);
+/* The answer is there, and it is another: a failure, or the tensor itself. */
+void weft_local_transfers_forget(weft_local_transfers_t *t, int64_t id);
+/* The answer is there, and says that the tensor is on the link. fn is called once, perhaps before this returns, with
+ * the tensor; CANCELLED; UNAVAILABLE if the link breaks. */
+void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canceller_t *canceller, weft_recv_fn *fn,
+                                void *arg);
+/* The peer listens at `name`: connects, if there is no link yet. */
+void weft_local_transfers_offer(weft_local_transfers_t *t, weft_str_t name);
+
+#endif /* WEFT_WORKER_LOCAL_TRANSFER_H_ */
