@@ -64,6 +64,15 @@ static weft_status_t *shared_new(const weft_kernel_t *kernel, const weft_kernel_
   return NULL;
 }
 
+/* The same op with the same attributes: may they share what prepare makes? */
+static bool same_node(const weft_kernel_node_t *a, const weft_kernel_node_t *b) {
+  bool same = a->num_attrs == b->num_attrs;
+  for (int i = 0; same && i < a->num_attrs; i++) {
+    same = weft_str_eq(a->attrs[i].name, b->attrs[i].name) && weft_attr_eq(&a->attrs[i].value, &b->attrs[i].value);
+  }
+  return same;
+}
+
 weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_t *kernel,
                                         const weft_kernel_node_t *node, op_instance_t *out) {
   weft_mutex_lock(&s->mu);
@@ -86,11 +95,11 @@ weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_
     shared_free(mine);
     if (failed != NULL) return failed;
   }
-  if (one->kernel == kernel) {
+  if (one->kernel == kernel && same_node(&one->node, node)) {
     *out = (op_instance_t){.kernel = kernel, .state = one->state, .is_shared = true};
     return NULL;
   }
-  /* Another op of that name: nothing to share. */
+  /* Something else of that name: nothing to share. */
   *out = (op_instance_t){.kernel = kernel};
   return kernel->prepare == NULL ? NULL : kernel->prepare(node, &out->state);
 }

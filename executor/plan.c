@@ -51,7 +51,8 @@ static weft_status_t *compile(plan_builder_t *b) {
   p->num_nodes = (uint32_t)b->graph->num_live;
   b->number = weft_calloc(num_ids, sizeof *b->number);
   b->frame_of = weft_calloc(num_ids, sizeof *b->frame_of);
-  if (b->number == NULL || b->frame_of == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
+  b->entered = weft_calloc(num_ids, sizeof *b->entered);
+  if (b->number == NULL || b->frame_of == NULL || b->entered == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(b->graph, &b->order));
   WEFT_RETURN_IF_ERROR(weft_plan_assign_frames(b));
   WEFT_RETURN_IF_ERROR(weft_plan_add_nodes(b));
@@ -72,6 +73,7 @@ weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t
   weft_free(b.order);
   weft_free(b.number);
   weft_free(b.frame_of);
+  weft_free(b.entered);
   if (s != NULL) {
     weft_plan_release(p);
     return s;

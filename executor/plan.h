@@ -119,6 +119,7 @@ typedef struct plan_builder {
   weft_node_t **order;   /* owned; by new number once frames are known */
   uint32_t *number;      /* owned; new number by graph id */
   int *frame_of;         /* owned; frame by graph id */
+  int *entered;          /* owned; of Enters: the frame that they enter, by graph id */
   uint32_t num_edges, num_controls;
 } plan_builder_t;
 

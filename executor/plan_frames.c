@@ -31,24 +31,29 @@ static uint64_t frame_name_hash(weft_str_t s) {
   return h ^ (h >> shift);
 }
 
-/* The frame that `n`'s output of is in, given the frame that n runs in. -1: n leaves a frame that it is not in. */
+/* Room for one more frame; capacities are powers of two. */
+static bool grow_frames(weft_plan_t *p) {
+  size_t n = (size_t)p->num_frames;
+  if (p->num_frames >= MAX_FRAMES) return false;
+  if ((n & (n - 1)) != 0) return true;
+  plan_frame_t *grown = weft_realloc(p->frames, n * 2, sizeof *grown);
+  if (grown != NULL) p->frames = grown;
+  return grown != NULL;
+}
+
+/* The frame that Enter `n`, which runs in frame `in`, enters; made if it is new. */
 static weft_status_t *enter_frame(plan_builder_t *b, weft_map_t *by_key, const weft_node_t *n, int in, int *out) {
   weft_plan_t *p = b->plan;
   weft_str_t name = weft_node_attr_string(n, "frame_name");
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&key, "%d;", in);
   weft_strbuf_append(&key, name);
-  if (key.failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling frames");
-  weft_status_t *s = NULL;
+  weft_status_t *s = key.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling frames") : NULL;
+  if (s != NULL) goto done;
   size_t known = (size_t)(uintptr_t)weft_map_get(by_key, weft_str_of(key.data, key.length)); /* index, never 0 */
   if (known == 0) {
-    plan_frame_t *grown = NULL;
     weft_str_t kept = weft_arena_str(&p->arena, weft_str_of(key.data, key.length));
-    if (p->num_frames < MAX_FRAMES) {
-      grown = weft_realloc(p->frames, (size_t)p->num_frames + 1, sizeof *p->frames);
-    }
-    if (grown != NULL) p->frames = grown;
-    if (grown == NULL || kept.data == NULL) {
+    if (kept.data == NULL || !grow_frames(p)) {
       s = WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling frame '%.*s' of %s", WEFT_STR_ARGS(name), n->name.data);
       goto done;
     }
@@ -72,17 +77,15 @@ done:
 }
 
 /* Where a producer's outputs are; producers come first, so their own frame is known. */
-static weft_status_t *frame_of_output(plan_builder_t *b, weft_map_t *by_key, const weft_node_t *n, int *out) {
+static int frame_of_output(const plan_builder_t *b, const weft_node_t *n) {
   int in = b->frame_of[n->id];
-  if (n->flags & WEFT_OP_ENTER) return enter_frame(b, by_key, n, in, out);
-  *out = n->flags & WEFT_OP_EXIT ? b->plan->frames[in].parent : in;
-  return NULL;
+  if (n->flags & WEFT_OP_ENTER) return b->entered[n->id];
+  return n->flags & WEFT_OP_EXIT ? b->plan->frames[in].parent : in;
 }
 
-static weft_status_t *join_frame(plan_builder_t *b, weft_map_t *by_key, const weft_node_t *n, const weft_node_t *from,
+static weft_status_t *join_frame(plan_builder_t *b, const weft_node_t *n, const weft_node_t *from,
                                  const weft_node_t **first) {
-  int frame = 0;
-  WEFT_RETURN_IF_ERROR(frame_of_output(b, by_key, from, &frame));
+  int frame = frame_of_output(b, from);
   if (*first == NULL) {
     b->frame_of[n->id] = frame;
     *first = from;
@@ -101,18 +104,17 @@ static weft_status_t *place_node(plan_builder_t *b, weft_map_t *by_key, const we
   for (int i = 0; i < n->num_inputs; i++) {
     const weft_node_t *from = n->inputs[i].node;
     if ((from->flags & WEFT_OP_NEXT_ITERATION) && (n->flags & WEFT_OP_MERGE)) continue; /* comes later */
-    WEFT_RETURN_IF_ERROR(join_frame(b, by_key, n, from, &first));
+    WEFT_RETURN_IF_ERROR(join_frame(b, n, from, &first));
   }
-  for (int i = 0; i < n->num_controls; i++) WEFT_RETURN_IF_ERROR(join_frame(b, by_key, n, n->controls[i], &first));
+  for (int i = 0; i < n->num_controls; i++) WEFT_RETURN_IF_ERROR(join_frame(b, n, n->controls[i], &first));
   int frame = b->frame_of[n->id];
   if (frame == 0 && (n->flags & (WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION))) {
     return WEFT_ERROR(INVALID_ARGUMENT, "The node '%s' of type %s is not inside a loop", n->name.data,
                       n->op->name.data);
   }
   if (n->flags & WEFT_OP_ENTER) {
-    int entered = 0;
-    WEFT_RETURN_IF_ERROR(enter_frame(b, by_key, n, frame, &entered));
-    b->plan->frames[entered].num_enters++;
+    WEFT_RETURN_IF_ERROR(enter_frame(b, by_key, n, frame, &b->entered[n->id]));
+    b->plan->frames[b->entered[n->id]].num_enters++;
   }
   return NULL;
 }

@@ -141,25 +141,14 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
   return prepare_kernel(b, n, number, k);
 }
 
-/* Which frame an Enter enters: that of name frame_name below the frame it runs in. */
-static uint32_t entered_frame(const weft_plan_t *p, const weft_node_t *n, int from) {
-  weft_str_t name = weft_node_attr_string(n, "frame_name");
-  for (int f = from + 1; f < p->num_frames; f++) {
-    if (p->frames[f].parent == from && weft_str_eq(p->frames[f].name, name)) return (uint32_t)f;
-  }
-  return 0; /* weft_plan_assign_frames() made it */
-}
-
 /* Tables of the nodes that a frame must find by ordinal. */
 static weft_status_t *add_frame_tables(plan_builder_t *b) {
   weft_plan_t *p = b->plan;
-  for (int f = 0; f < p->num_frames; f++) {
-    plan_frame_t *frame = &p->frames[f];
-    for (uint32_t i = frame->first_node; i < frame->first_node + frame->num_nodes; i++) {
-      if (!(p->nodes[i].flags & NODE_ENTER)) continue;
-      p->nodes[i].aux = entered_frame(p, b->order[i], f);
-      if (p->nodes[i].flags & NODE_CONST_ENTER) p->nodes[i].extra = p->frames[p->nodes[i].aux].num_invariants++;
-    }
+  for (uint32_t i = 0; i < p->num_nodes; i++) {
+    plan_node_t *n = &p->nodes[i];
+    if (!(n->flags & NODE_ENTER)) continue;
+    n->aux = (uint32_t)b->entered[b->order[i]->id];
+    if (n->flags & NODE_CONST_ENTER) n->extra = p->frames[n->aux].num_invariants++;
   }
   for (int f = 0; f < p->num_frames; f++) {
     plan_frame_t *frame = &p->frames[f];

@@ -132,7 +132,10 @@ static void start(void *arg) {
 void weft_plan_run(weft_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done, void *arg) {
   run_t *run = run_take(p);
   if (run == NULL) {
-    done(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step of %u nodes", p->num_nodes));
+    weft_status_t *s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step of %u nodes", p->num_nodes);
+    if (options->step.rendezvous != NULL) weft_rendezvous_abort(options->step.rendezvous, s);
+    if (options->step.canceller != NULL) weft_canceller_cancel(options->step.canceller);
+    done(arg, s);
     return;
   }
   begin(run, p, options, done, arg);

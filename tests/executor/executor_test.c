@@ -385,6 +385,68 @@ static void every_failing_allocation_is_reported(void) {
   harness_deinit(&h);
 }
 
+/* Stateful kernels: how often they were prepared, and with which state they ran. */
+static int test_prepared;
+
+static weft_status_t *prepare_state(const weft_kernel_node_t *n, void **out_state) {
+  (void)n;
+  int32_t *state = weft_calloc(1, sizeof *state);
+  if (state == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "state");
+  test_prepared++;
+  *out_state = state;
+  return NULL;
+}
+
+static weft_status_t *count_up(weft_kernel_ctx_t *c) {
+  int32_t *state = c->state;
+  ++*state;
+  return weft_tensor_scalar(WEFT_I32, state, &c->outputs[0].tensor);
+}
+
+static const weft_kernel_t stateful_kernels[] = {
+    {.op = "RandomUniformInt", .prepare = prepare_state, .compute = count_up, .destroy = weft_free}, {0}};
+static const weft_kernel_t *const stateful_families[] = {stateful_kernels, NULL};
+static const weft_kernel_table_t stateful_table = {.device_type = "CPU", .families = stateful_families};
+
+static weft_plan_t *stateful_plan(harness_t *h, weft_op_segment_t *segment) {
+  weft_plan_t *p = NULL;
+  weft_plan_options_t o = {.device = h->device, .segment = segment, .session = WEFT_STR("s"), .kernels = &stateful_table};
+  weft_status_t *s = weft_plan_create(h->g, &o, &p);
+  CU_ASSERT_STRING_EQUAL(weft_status_message(s), "");
+  weft_status_free(s);
+  return p;
+}
+
+static void run_stateful(harness_t *h, weft_plan_t *p, int32_t want) {
+  weft_run_options_t o = harness_options(h);
+  CU_ASSERT_PTR_NULL(weft_plan_run_sync(p, &o));
+  CU_ASSERT_EQUAL(result(h, 0), want);
+}
+
+static void plans_of_a_segment_share_stateful_kernels(void) {
+  harness_t h;
+  harness_init(&h, 0);
+  weft_node_t *c = add_const(&h, "c", 1);
+  weft_node_t *shape = add_vector(&h, "shape");
+  weft_node_t *n = add_op(&h, "RandomUniformInt", "random", INPUTS(out0(shape), out0(c), out0(c)));
+  add_fetch(&h, out0(n));
+  test_prepared = 0;
+  weft_op_segment_t *segment = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_op_segment_create(&segment));
+  weft_plan_t *a = stateful_plan(&h, segment);
+  run_stateful(&h, a, 1);
+  weft_plan_release(a);
+  weft_plan_t *b = stateful_plan(&h, segment), *own = stateful_plan(&h, NULL);
+  run_stateful(&h, b, 2);
+  run_stateful(&h, own, 1);
+  CU_ASSERT_EQUAL(test_prepared, 2);
+  weft_op_segment_release(segment);
+  run_stateful(&h, b, 3);
+  weft_plan_release(b);
+  weft_plan_release(own);
+  harness_deinit(&h);
+}
+
 /* Two plans that feed each other for ever would recurse without end if a callback ran the rest of a plan. */
 static weft_plan_t *ping_pong_plan(harness_t *h, const char *from, const char *to, int hops, bool starts) {
   weft_node_t *value = add_const(h, "start", 0);
@@ -471,6 +533,7 @@ static const CU_TestInfo tests[] = {
     {"ops without a kernel are refused by name", ops_without_a_kernel_are_refused_by_name},
     {"statistics tell of every node", statistics_tell_of_every_node},
     {"every failing allocation is reported", every_failing_allocation_is_reported},
+    {"plans of a segment share stateful kernels", plans_of_a_segment_share_stateful_kernels},
     {"plans that feed each other do not recurse", plans_that_feed_each_other_do_not_recurse},
     CU_TEST_INFO_NULL,
 };

@@ -133,6 +133,17 @@ static weft_node_t *add_scalar(harness_t *h, const char *name, weft_dtype_t dtyp
 weft_node_t *add_const(harness_t *h, const char *name, int32_t value) { return add_scalar(h, name, WEFT_I32, &value); }
 weft_node_t *add_bool(harness_t *h, const char *name, bool value) { return add_scalar(h, name, WEFT_BOOL, &value); }
 
+weft_node_t *add_vector(harness_t *h, const char *name) {
+  weft_tensor_t *t = NULL;
+  weft_shape_t shape = weft_shape_vector(1);
+  must(weft_tensor_new(WEFT_I32, &shape, NULL, &t));
+  *(int32_t *)t->data = 1;
+  weft_named_attr_t attrs[] = {TYPE("dtype", WEFT_I32), {WEFT_STR("value"), {.kind = WEFT_ATTR_TENSOR, .tensor = t}}};
+  weft_node_t *n = add_node(h, "Const", name, 0, NULL, attrs, 2);
+  weft_tensor_release(t);
+  return n;
+}
+
 weft_node_t *add_op(harness_t *h, const char *op, const char *name, int n, const weft_output_t *inputs) {
   return add_node(h, op, name, n, inputs, NULL, 0);
 }

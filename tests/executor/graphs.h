@@ -42,6 +42,7 @@ void harness_deinit(harness_t *h);
 /* Nodes. All abort the test program when the graph refuses them: that is a mistake in the test. */
 weft_node_t *add_const(harness_t *h, const char *name, int32_t value);
 weft_node_t *add_bool(harness_t *h, const char *name, bool value);
+weft_node_t *add_vector(harness_t *h, const char *name); /* int32 [1], of one element */
 weft_node_t *add_op(harness_t *h, const char *op, const char *name, int n, const weft_output_t *inputs);
 weft_node_t *add_enter(harness_t *h, const char *name, weft_output_t in, const char *frame, bool is_constant,
                        int parallel);
