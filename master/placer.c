@@ -13,8 +13,8 @@ typedef struct member {
   int parent; /* in the forest; itself: a root */
   /* of a root: */
   uint32_t types;              /* device types that support all members */
-  weft_device_name_t requested; /* merged from members' device strings */
-  weft_device_name_t resource;  /* from variables' own: never relaxed by soft placement */
+  weft_device_name_t requested; /* merged from members' device strings; at least as narrow as resource */
+  weft_device_name_t resource;  /* from variables' own: soft placement gives it up last */
   const weft_session_device_t *assigned; /* fixed by a stateful member that has run, or chosen */
 } member_t;
 
@@ -27,16 +27,17 @@ typedef struct placer {
   weft_map_t parsed; /* device text -> weft_device_name_t * */
 } placer_t;
 
-static weft_status_t *at_node(weft_status_t *s, const weft_node_t *n) {
+/* `before` the failure's text, and where it happened behind it. */
+static weft_status_t *locate(weft_status_t *s, const char *before, const weft_node_t *n) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  if (s == NULL) return NULL;
-  weft_strbuf_printf(&text, "Cannot assign a device for operation %.*s: ", WEFT_STR_ARGS(n->name));
-  if (!text.failed) s = weft_status_prefix(s, text.data);
+  weft_strbuf_printf(&text, "%s%s\n\t [[{{node %.*s}}]]", before, weft_status_message(s), WEFT_STR_ARGS(n->name));
+  if (!text.failed) {
+    weft_status_t *located = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "%s", text.data);
+    weft_status_free(s);
+    s = located;
+  }
   weft_strbuf_deinit(&text);
-  weft_status_t *located = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "%s\n\t [[{{node %.*s}}]]",
-                                           weft_status_message(s), WEFT_STR_ARGS(n->name));
-  weft_status_free(s);
-  return located;
+  return s;
 }
 
 static int root_of(placer_t *p, int i) {
@@ -59,31 +60,25 @@ static weft_status_t *parse(placer_t *p, weft_str_t text, const weft_device_name
   return NULL;
 }
 
-/* Joins b's class to a's. `source_wins`: a conflict of requests is settled for a (a reference edge's producer). */
-static weft_status_t *join(placer_t *p, int a, int b, bool source_wins) {
-  int x = root_of(p, a), y = root_of(p, b);
+/* Joins the classes with these roots; `a` and `b` are the nodes to blame. */
+static weft_status_t *join(placer_t *p, const weft_node_t *a, const weft_node_t *b) {
+  int x = root_of(p, a->id), y = root_of(p, b->id);
   if (x == y) return NULL;
   member_t *to = &p->members[x], *from = &p->members[y];
-  const weft_node_t *na = p->g->nodes[a], *nb = p->g->nodes[b];
-  bool soft = p->o->allow_soft_placement;
-  if (to->assigned != NULL && from->assigned != NULL && to->assigned != from->assigned) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot colocate nodes {{colocation_node %.*s}} and {{colocation_node %.*s}} because they have run on %.*s and %.*s",
-                      WEFT_STR_ARGS(na->name), WEFT_STR_ARGS(nb->name), WEFT_STR_ARGS(to->assigned->attributes.name),
-                      WEFT_STR_ARGS(from->assigned->attributes.name));
-  }
   weft_device_name_t requested = to->requested, resource = to->resource;
-  weft_status_t *s = weft_device_name_merge(&resource, &from->resource, false);
-  if (s == NULL) {
-    s = weft_device_name_merge(&requested, &from->requested, soft);
-    if (s != NULL && source_wins) {
-      weft_status_free(s);
-      s = NULL;
-      requested = to->requested;
-    }
+  weft_status_t *s = NULL;
+  if (to->assigned != NULL && from->assigned != NULL && to->assigned != from->assigned) {
+    s = WEFT_ERROR(INVALID_ARGUMENT, "Cannot merge devices with incompatible names: '%.*s' and '%.*s'",
+                   WEFT_STR_ARGS(to->assigned->attributes.name), WEFT_STR_ARGS(from->assigned->attributes.name));
+  }
+  if (s == NULL) s = weft_device_name_merge(&resource, &from->resource, false);
+  if (s == NULL) s = weft_device_name_merge(&requested, &from->requested, p->o->allow_soft_placement);
+  if (s == NULL && (to->types & from->types) == 0) {
+    s = WEFT_ERROR(INVALID_ARGUMENT, "no device type has kernels for both");
   }
   if (s != NULL) {
     weft_status_t *told = WEFT_ERROR(INVALID_ARGUMENT, "Cannot colocate nodes {{colocation_node %.*s}} and {{colocation_node %.*s}}: %s",
-                                     WEFT_STR_ARGS(na->name), WEFT_STR_ARGS(nb->name), weft_status_message(s));
+                                     WEFT_STR_ARGS(a->name), WEFT_STR_ARGS(b->name), weft_status_message(s));
     weft_status_free(s);
     return told;
   }
@@ -95,9 +90,65 @@ static weft_status_t *join(placer_t *p, int a, int b, bool source_wins) {
   return NULL;
 }
 
+/* What `less` says replaces what *n says. */
+static void ensure(weft_device_name_t *n, const weft_device_name_t *less) {
+  if (less->has_job) n->job = less->job;
+  if (less->has_replica) n->replica = less->replica;
+  if (less->has_task) n->task = less->task;
+  if (less->has_type) n->type = less->type;
+  if (less->has_id) n->id = less->id;
+  n->has_job |= less->has_job;
+  n->has_replica |= less->has_replica;
+  n->has_task |= less->has_task;
+  n->has_type |= less->has_type;
+  n->has_id |= less->has_id;
+}
+
+static weft_status_t *incompatible_edge(const char *what, const char *a, const char *b, const weft_node_t *src, const weft_node_t *dst) {
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "Cannot place the graph because a reference or resource edge connects colocation groups with incompatible "
+                    "%s devices: %s vs %s. The edge src node is name='%.*s' (op='%.*s'), and the dst node is name='%.*s' (op='%.*s').",
+                    what, a, b, WEFT_STR_ARGS(src->name), WEFT_STR_ARGS(src->op->name), WEFT_STR_ARGS(dst->name), WEFT_STR_ARGS(dst->op->name));
+}
+
+/* A reference never leaves its device: where the consumer asked for another, the producer's wish wins. */
+static weft_status_t *join_reference(placer_t *p, const weft_node_t *src, const weft_node_t *dst) {
+  int x = root_of(p, src->id), y = root_of(p, dst->id);
+  if (x == y) return NULL;
+  member_t *from = &p->members[x], *to = &p->members[y];
+  weft_device_text_t a, b;
+  if (from->assigned != NULL && to->assigned != NULL && from->assigned != to->assigned) {
+    return incompatible_edge("assigned", from->assigned->attributes.name.data, to->assigned->attributes.name.data, src, dst);
+  }
+  if (!weft_device_name_intersects(&from->resource, &to->resource)) {
+    return incompatible_edge("resource", weft_device_name_print(&from->resource, &a), weft_device_name_print(&to->resource, &b), src, dst);
+  }
+  if (!weft_device_name_intersects(&from->requested, &to->requested)) {
+    weft_device_name_t was = to->resource;
+    to->requested = from->requested;
+    ensure(&to->requested, &was);
+    if (to->assigned != NULL) to->requested = to->assigned->name;
+  }
+  weft_status_t *s = join(p, src, dst);
+  return s == NULL ? NULL
+                   : locate(s, "Nodes were connected by a reference or resource connection (requiring them to be on the same "
+                               "device), but the two nodes were assigned two different devices: ", dst);
+}
+
 static bool makes_reference(const weft_node_t *n) {
   return n->num_inputs == 0 && n->num_outputs == 1 &&
          (weft_dtype_is_ref(n->output_types[0]) || n->output_types[0] == WEFT_RESOURCE);
+}
+
+static weft_status_t *malformed(weft_status_t *s, const weft_node_t *n) {
+  weft_strbuf_t def = WEFT_STRBUF_INIT;
+  weft_node_print(n, &def);
+  weft_status_t *told = WEFT_ERROR(INVALID_ARGUMENT, "%s in node: {name:'%.*s' id:%d op device:{requested: '%.*s', assigned: ''} def:{%s}}\n\t [[%.*s]]",
+                                   weft_status_message(s), WEFT_STR_ARGS(n->name), n->id + 2, WEFT_STR_ARGS(n->requested_device),
+                                   def.failed ? "" : def.data, WEFT_STR_ARGS(n->name));
+  weft_strbuf_deinit(&def);
+  weft_status_free(s);
+  return told;
 }
 
 /* What each node alone says; also finds ops without a kernel, all of them. */
@@ -121,8 +172,10 @@ static weft_status_t *gather(placer_t *p) {
     }
     const weft_device_name_t *asked = NULL;
     if (n->requested_device.length > 0) {
-      s = at_node(parse(p, n->requested_device, &asked), n);
-      if (s == NULL) *(makes_reference(n) ? &m->resource : &m->requested) = *asked;
+      s = parse(p, n->requested_device, &asked);
+      if (s != NULL) s = malformed(s, n);
+      if (s == NULL) m->requested = *asked;
+      if (s == NULL && makes_reference(n)) m->resource = *asked;
     }
     if (n->assigned_device.length > 0 && (n->flags & WEFT_OP_STATEFUL) != 0) {
       m->assigned = weft_device_set_find(p->o->devices, n->assigned_device);
@@ -143,7 +196,7 @@ static weft_status_t *join_reference_edges(placer_t *p) {
     if (n == NULL || (n->flags & WEFT_OP_COLOCATE_EXEMPT) != 0) continue;
     for (int k = 0; k < n->num_inputs; k++) {
       if (!weft_dtype_is_ref(n->input_types[k]) && n->input_types[k] != WEFT_RESOURCE) continue;
-      WEFT_RETURN_IF_ERROR(at_node(join(p, n->inputs[k].node->id, i, true), n));
+      WEFT_RETURN_IF_ERROR(join_reference(p, n->inputs[k].node, n));
     }
   }
   return NULL;
@@ -157,13 +210,13 @@ static weft_status_t *join_group(placer_t *p, const weft_node_t *n, weft_str_t g
     known = (uintptr_t)(leader != NULL ? leader->id : n->id) + 1;
     WEFT_RETURN_IF_ERROR(weft_map_put(&p->groups, group, (void *)known, NULL));
   }
-  weft_status_t *s = join(p, (int)known - 1, n->id, false);
+  weft_status_t *s = join(p, n, p->g->nodes[known - 1]);
   if (s != NULL && p->o->allow_soft_placement) {
     weft_log(WEFT_LOG_DEBUG, "colocation skipped: %s", weft_status_message(s));
     weft_status_free(s);
     return NULL;
   }
-  return at_node(s, n);
+  return s == NULL ? NULL : locate(s, "", n);
 }
 
 static weft_status_t *join_colocated(placer_t *p) {
@@ -182,50 +235,49 @@ static weft_status_t *join_colocated(placer_t *p) {
 
 /* ---- choosing ---- */
 
-static weft_status_t *nothing_fits(placer_t *p, const weft_device_name_t *pattern) {
+static weft_status_t *nothing_fits(placer_t *p, const weft_device_name_t *pattern, const weft_node_t *n) {
   weft_device_text_t text;
   weft_strbuf_t devices = WEFT_STRBUF_INIT;
   weft_device_set_print(p->o->devices, &devices);
+  bool is_gpu = pattern->has_type && weft_str_is(pattern->type, "GPU");
   weft_status_t *s =
       WEFT_ERROR(INVALID_ARGUMENT,
-                 "Operation was explicitly assigned to %s but available devices are [ %s ]. Make sure the device "
-                 "specification refers to a valid device.",
-                 weft_device_name_print(pattern, &text), devices.failed ? "..." : devices.data);
+                 "Cannot assign a device for operation %.*s: {{node %.*s}} was explicitly assigned to %s but available devices are "
+                 "[ %s ]. Make sure the device specification refers to a valid device.%s\n\t [[%.*s]]",
+                 WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->name), weft_device_name_print(pattern, &text),
+                 devices.failed ? "..." : devices.data,
+                 is_gpu ? " The requested device appears to be a GPU, but CUDA is not enabled." : "", WEFT_STR_ARGS(n->name));
   weft_strbuf_deinit(&devices);
   return s;
 }
 
-static weft_status_t *choose(placer_t *p, member_t *m) {
+/* The best device for a class. *out_pattern is what all that are allowed match: what was asked for, or, under soft
+ * placement, what was left of it where that is not there. */
+static const weft_session_device_t *best(placer_t *p, const member_t *m, weft_device_name_t *out_pattern) {
   const weft_device_set_t *devices = p->o->devices;
-  weft_device_name_t pattern = m->requested;
-  weft_status_t *s = weft_device_name_merge(&pattern, &m->resource, true);
-  if (s != NULL) return s;
-  if (m->resource.has_type) { /* a variable's own type and id are not negotiable at first */
-    pattern.has_type = true;
-    pattern.type = m->resource.type;
-    pattern.has_id = m->resource.has_id;
-    pattern.id = m->resource.id;
-  }
-  m->assigned = weft_device_set_choose(devices, &pattern, m->types);
-  if (m->assigned == NULL && p->o->allow_soft_placement) {
-    weft_device_name_t relaxed = pattern;
-    relaxed.has_type = relaxed.has_id = false;
-    m->assigned = weft_device_set_choose(devices, &relaxed, m->types);
-  }
-  return m->assigned != NULL ? NULL : nothing_fits(p, &pattern);
+  *out_pattern = m->requested;
+  const weft_session_device_t *d = weft_device_set_choose(devices, out_pattern, m->types);
+  if (d != NULL || !p->o->allow_soft_placement) return d;
+  out_pattern->has_type = out_pattern->has_id = false;
+  ensure(out_pattern, &m->resource);
+  d = weft_device_set_choose(devices, out_pattern, m->types);
+  if (d != NULL) return d;
+  out_pattern->has_type = out_pattern->has_id = false;
+  return weft_device_set_choose(devices, out_pattern, m->types);
 }
 
 static member_t *class_of(placer_t *p, const weft_node_t *n) { return &p->members[root_of(p, n->id)]; }
 
-static weft_status_t *settle(placer_t *p, const weft_node_t *n) {
+/* Chooses for n's class, if nobody has: `wanted` (may be NULL) if it is allowed, else the best. */
+static weft_status_t *settle(placer_t *p, const weft_node_t *n, const weft_session_device_t *wanted) {
   member_t *m = class_of(p, n);
-  return m->assigned != NULL ? NULL : at_node(choose(p, m), n);
-}
-
-/* Follows another device if the class could sit there. */
-static void try_follow(member_t *m, const weft_session_device_t *d) {
-  if (d == NULL || m->assigned != NULL || (d->type_bit & m->types) == 0) return;
-  if (weft_device_name_matches(&m->requested, &d->name) && weft_device_name_matches(&m->resource, &d->name)) m->assigned = d;
+  weft_device_name_t pattern;
+  if (m->assigned != NULL) return NULL;
+  m->assigned = best(p, m, &pattern);
+  if (m->assigned == NULL) return nothing_fits(p, &m->requested, n);
+  bool is_allowed = wanted != NULL && (wanted->type_bit & m->types) != 0 && weft_device_name_matches(&pattern, &wanted->name);
+  if (is_allowed) m->assigned = wanted;
+  return NULL;
 }
 
 static bool is_generator(const weft_node_t *n) {
@@ -235,30 +287,30 @@ static bool is_generator(const weft_node_t *n) {
 /* Generators wait for their consumers: consumer[id] is the device that all of them share, `several` if they differ. */
 static const weft_session_device_t several;
 
+static void note_consumer(placer_t *p, const weft_session_device_t **consumer, const weft_node_t *from, const weft_node_t *to) {
+  if (!is_generator(from)) return;
+  const weft_session_device_t *mine = is_generator(to) ? &several : class_of(p, to)->assigned;
+  consumer[from->id] = consumer[from->id] == NULL || consumer[from->id] == mine ? mine : &several;
+}
+
 static weft_status_t *choose_all(placer_t *p) {
   const weft_session_device_t **consumer = weft_calloc((size_t)p->g->num_nodes, sizeof(void *));
   if (consumer == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for placing a graph");
   weft_node_t **order = NULL;
   weft_status_t *s = weft_graph_topological_order(p->g, &order);
   for (int i = 0; s == NULL && i < p->g->num_live; i++) {
-    const weft_node_t *n = order[i];
-    if (is_generator(n)) continue;
-    if ((n->flags & WEFT_OP_METADATA) != 0 && n->num_inputs > 0) {
-      if (!is_generator(n->inputs[0].node)) try_follow(class_of(p, n), class_of(p, n->inputs[0].node)->assigned);
+    const weft_node_t *n = order[i], *data = n->num_inputs > 0 ? n->inputs[0].node : NULL;
+    if (!is_generator(n)) {
+      /* A node that looks at shapes alone sits where they are. */
+      bool follows = (n->flags & WEFT_OP_METADATA) != 0 && data != NULL && !is_generator(data);
+      s = settle(p, n, follows ? class_of(p, data)->assigned : NULL);
     }
-    s = settle(p, n);
-    for (int k = 0; s == NULL && k < n->num_inputs; k++) {
-      const weft_node_t *from = n->inputs[k].node;
-      const weft_session_device_t *mine = class_of(p, n)->assigned;
-      if (!is_generator(from)) continue;
-      consumer[from->id] = consumer[from->id] == NULL || consumer[from->id] == mine ? mine : &several;
-    }
+    for (int k = 0; s == NULL && k < n->num_inputs; k++) note_consumer(p, consumer, n->inputs[k].node, n);
+    for (int k = 0; s == NULL && k < n->num_controls; k++) note_consumer(p, consumer, n->controls[k], n);
   }
   for (int i = 0; s == NULL && i < p->g->num_live; i++) {
     const weft_node_t *n = order[i];
-    if (!is_generator(n)) continue;
-    if (consumer[n->id] != &several) try_follow(class_of(p, n), consumer[n->id]);
-    s = settle(p, n);
+    if (is_generator(n)) s = settle(p, n, consumer[n->id] == &several ? NULL : consumer[n->id]);
   }
   weft_free(order);
   weft_free(consumer);
