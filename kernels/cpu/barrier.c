@@ -1,0 +1,452 @@
+/* kernels/cpu/barrier.c - tuples that are put together from components by key, and taken when they are whole.
+ *
+ * A key gets its index at its first insertion; whole tuples leave by index.
+ * Inserting never waits; taking does. Once closed, no new key comes in, but
+ * those that are there may still be completed, unless pending ones are cancelled.
+ *
+ * Locking: room.mu guards what changes; growing allocates under it.
+ */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/hash_map.h"
+#include "kernels/cpu/queue_object.h"
+#include "kernels/cpu/state.h"
+#include "kernels/cpu/wait_room.h"
+
+/* What the node says. */
+typedef struct barrier_config {
+  int num_components;
+  weft_dtype_t *dtypes; /* owned, as shapes */
+  weft_shape_t *shapes; /* NULL: any */
+} barrier_config_t;
+
+typedef struct barrier {
+  weft_object_t object;
+  char *name;
+  barrier_config_t config;
+  weft_wait_room_t room;
+  weft_map_t incomplete;    /* guarded by room.mu, with what follows: weft_queue_item_t by key */
+  weft_queue_store_t ready; /* by index; parts[0] is the key, then the components */
+  int64_t next_index;
+  bool is_closed, is_cancelled;
+} barrier_t;
+
+static void config_deinit(barrier_config_t *c) {
+  weft_free(c->dtypes);
+  weft_free(c->shapes);
+}
+
+static void drop_incomplete(barrier_t *b) {
+  weft_map_entry_t at;
+  for (size_t i = 0; weft_map_next(&b->incomplete, &i, &at);) weft_queue_item_free(at.value);
+  weft_map_deinit(&b->incomplete);
+  b->incomplete = (weft_map_t)WEFT_MAP_INIT;
+}
+
+static void destroy(weft_object_t *o) {
+  barrier_t *b = (barrier_t *)o;
+  drop_incomplete(b);
+  weft_queue_store_deinit(&b->ready);
+  weft_wait_room_deinit(&b->room);
+  config_deinit(&b->config);
+  weft_free(b->name);
+  weft_free(b);
+}
+
+static void cancel_everybody(weft_object_t *o) { weft_wait_cancel_line(&((barrier_t *)o)->room, 0); }
+
+static const weft_resource_type_t barrier_type = {"N10tensorflow7barrier7BarrierE", "Barrier", cancel_everybody};
+
+/* ---- the node that makes it ---- */
+
+typedef struct barrier_state {
+  barrier_config_t config;
+  weft_state_owner_t *owner;
+} barrier_state_t;
+
+static void state_destroy(void *state) {
+  barrier_state_t *st = state;
+  if (st == NULL) return;
+  weft_state_owner_destroy(st->owner);
+  config_deinit(&st->config);
+  weft_free(st);
+}
+
+static weft_status_t *config_copy(const weft_dtype_t *dtypes, const weft_shape_t *shapes, int n,
+                                  barrier_config_t *out) {
+  *out = (barrier_config_t){n, weft_calloc((size_t)n + 1, sizeof out->dtypes[0]), NULL};
+  if (shapes != NULL) out->shapes = weft_calloc((size_t)n + 1, sizeof out->shapes[0]);
+  if (out->dtypes == NULL || (shapes != NULL && out->shapes == NULL)) {
+    config_deinit(out);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a barrier");
+  }
+  for (int i = 0; i < n; i++) out->dtypes[i] = dtypes[i];
+  for (int i = 0; shapes != NULL && i < n; i++) out->shapes[i] = shapes[i];
+  return NULL;
+}
+
+static weft_status_t *barrier_make(void *arg, weft_object_t **out) {
+  const barrier_state_t *st = arg;
+  barrier_t *b = weft_calloc(1, sizeof *b);
+  char *name = weft_strdup(weft_state_owner_name(st->owner));
+  barrier_config_t config = {0};
+  weft_status_t *s = config_copy(st->config.dtypes, st->config.shapes, st->config.num_components, &config);
+  if (s == NULL && (b == NULL || name == NULL)) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a barrier");
+  if (s != NULL) {
+    config_deinit(&config);
+    weft_free(name);
+    weft_free(b);
+    return s;
+  }
+  atomic_init(&b->object.refs, 1);
+  b->object.destroy = destroy;
+  b->name = name;
+  b->config = config;
+  b->next_index = INT64_MIN;
+  weft_wait_room_init(&b->room);
+  weft_queue_store_init(&b->ready, WEFT_QUEUE_PRIORITY, 1, 1);
+  *out = &b->object;
+  return NULL;
+}
+
+static weft_status_t *barrier_prepare(const weft_kernel_node_t *node, void **out_state) {
+  const weft_attr_t *types = weft_knode_attr(node, "component_types"), *shapes = weft_knode_attr(node, "shapes");
+  int n = types == NULL ? 0 : types->n;
+  if (shapes != NULL && shapes->n > 0 && shapes->n != n) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "All of the component shapes must be specified: %d types, %d shapes", n,
+                      shapes->n);
+  }
+  if (weft_knode_int(node, "capacity") != -1) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Barrier only accepts capacity=-1.  Feed the inputs to your Barrier through a queue to enforce "
+                      "a limited capacity.");
+  }
+  barrier_state_t *st = weft_calloc(1, sizeof *st);
+  weft_dtype_t *dtypes = weft_calloc((size_t)n + 1, sizeof *dtypes);
+  weft_status_t *s = NULL;
+  if (st == NULL || dtypes == NULL) {
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  } else {
+    for (int i = 0; i < n; i++) dtypes[i] = (weft_dtype_t)types->list.types[i];
+    s = config_copy(dtypes, shapes != NULL && shapes->n > 0 ? shapes->list.shapes : NULL, n, &st->config);
+  }
+  weft_free(dtypes);
+  if (s == NULL) s = weft_state_owner_create(node, &barrier_type, barrier_make, NULL, st, &st->owner);
+  if (s == NULL) *out_state = st;
+  if (s != NULL) state_destroy(st);
+  return s;
+}
+
+static weft_status_t *barrier_handle(weft_kernel_ctx_t *c) {
+  return weft_state_owner_output(((barrier_state_t *)c->state)->owner, c);
+}
+
+static weft_status_t *in_barrier(weft_kernel_ctx_t *c, barrier_t **out) {
+  weft_object_t *o = NULL;
+  WEFT_RETURN_IF_ERROR(weft_state_in(c, 0, &barrier_type, &o));
+  *out = (barrier_t *)o;
+  return NULL;
+}
+
+/* ---- insert ---- */
+
+static weft_status_t *row_of(const weft_tensor_t *batch, int64_t row, weft_tensor_t **out) {
+  weft_shape_t shape = {.rank = batch->shape.rank - 1};
+  weft_tensor_t *t = NULL;
+  if (shape.rank > 0) memcpy(shape.dims, batch->shape.dims + 1, (size_t)shape.rank * sizeof shape.dims[0]);
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(batch->dtype, &shape, NULL, &t));
+  weft_status_t *s = weft_tensor_copy_elements(t, 0, batch, row * t->count, t->count);
+  if (s == NULL) *out = t;
+  if (s != NULL) weft_tensor_release(t);
+  return s;
+}
+
+static weft_status_t *new_key_locked(barrier_t *b, weft_str_t key, weft_queue_item_t **out) WEFT_REQUIRES(b->room.mu) {
+  weft_queue_item_t *item = weft_queue_item_new(b->config.num_components + 1);
+  if (item == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "inserting into barrier %s", b->name);
+  weft_status_t *s = weft_tensor_string(key, &item->parts[0]);
+  if (s == NULL) s = weft_map_put(&b->incomplete, weft_tensor_str_at(item->parts[0], 0), item, NULL);
+  if (s != NULL) {
+    weft_queue_item_free(item);
+    return s;
+  }
+  item->priority = b->next_index++;
+  *out = item;
+  return NULL;
+}
+
+static weft_status_t *make_ready_locked(barrier_t *b, weft_queue_item_t *item) WEFT_REQUIRES(b->room.mu) {
+  for (int i = 0; b->config.shapes != NULL && i < b->config.num_components; i++) {
+    if (weft_shape_compatible(&b->config.shapes[i], &item->parts[i + 1]->shape)) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape mismatch in tuple component %d. Expected %s, got %s", i + 2,
+                      WEFT_SHAPE_TEXT(&b->config.shapes[i]), WEFT_SHAPE_TEXT(&item->parts[i + 1]->shape));
+  }
+  if (b->ready.count == b->ready.capacity) {
+    size_t capacity = b->ready.capacity == 0 ? 16 : b->ready.capacity * 2;
+    weft_queue_item_t **slots = weft_calloc(capacity, sizeof *slots);
+    if (slots == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "growing barrier %s", b->name);
+    weft_free(weft_queue_store_move(&b->ready, slots, capacity));
+  }
+  weft_map_remove(&b->incomplete, weft_tensor_str_at(item->parts[0], 0));
+  weft_queue_store_push(&b->ready, item);
+  return NULL;
+}
+
+/* `value` is retained on success. */
+static weft_status_t *insert_locked(barrier_t *b, weft_str_t key, int component, weft_tensor_t *value)
+    WEFT_REQUIRES(b->room.mu) {
+  weft_queue_item_t *item = weft_map_get(&b->incomplete, key);
+  if (item == NULL) WEFT_RETURN_IF_ERROR(new_key_locked(b, key, &item));
+  if (item->parts[component + 1] != NULL) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Key %.*s already has a value for component %d in barrier %s",
+                      WEFT_STR_ARGS(key), component, b->name);
+  }
+  item->parts[component + 1] = weft_tensor_retain(value);
+  for (int i = 0; i <= b->config.num_components; i++) {
+    if (item->parts[i] == NULL) return NULL;
+  }
+  return make_ready_locked(b, item);
+}
+
+/* A closed barrier takes no new keys. */
+static weft_status_t *check_closed_locked(barrier_t *b, const weft_tensor_t *keys) WEFT_REQUIRES(b->room.mu) {
+  int64_t new_keys = 0;
+  if (!b->is_closed) return NULL;
+  for (int64_t i = 0; i < keys->count; i++) {
+    if (weft_map_get(&b->incomplete, weft_tensor_str_at(keys, i)) != NULL) continue;
+    new_keys++;
+    if (!b->is_cancelled) {
+      return WEFT_ERROR(CANCELLED,
+                        "Barrier %s is closed, but attempted to insert a brand new key: %.*s.  Pending enqueues "
+                        "cancelled: %d.  Insertion index: %" PRId64 ".  Number of incomplete keys: %zu.",
+                        b->name, WEFT_STR_ARGS(weft_tensor_str_at(keys, i)), b->is_cancelled, i, b->incomplete.count);
+    }
+  }
+  if (!b->is_cancelled) return NULL;
+  return WEFT_ERROR(CANCELLED,
+                    "Barrier %s is closed.  Pending enqueues cancelled: %d.  Number of new insertions: %" PRId64
+                    ".  Number of incomplete keys: %zu.",
+                    b->name, b->is_cancelled, new_keys, b->incomplete.count);
+}
+
+static weft_status_t *insert_many(barrier_t *b, const weft_tensor_t *keys, const weft_tensor_t *values,
+                                  int64_t component) {
+  if (component < 0 || component >= b->config.num_components) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "The component ID is out of range %" PRId64 " > num_components (= %d)",
+                      component, b->config.num_components);
+  }
+  if (values->dtype != b->config.dtypes[component]) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Type mismatch in tuple component %" PRId64 ". Expected %s, got %s", component,
+                      weft_dtype_name(b->config.dtypes[component]), weft_dtype_name(values->dtype));
+  }
+  if (keys->shape.rank != 1 || values->shape.rank < 1 || values->shape.dims[0] != keys->count) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "keys and values must have the same number of rows: %s and %s",
+                      WEFT_SHAPE_TEXT(&keys->shape), WEFT_SHAPE_TEXT(&values->shape));
+  }
+  weft_mutex_lock(&b->room.mu);
+  weft_status_t *s = check_closed_locked(b, keys);
+  for (int64_t i = 0; s == NULL && i < keys->count; i++) {
+    weft_tensor_t *row = NULL;
+    s = row_of(values, i, &row);
+    if (s == NULL) s = insert_locked(b, weft_tensor_str_at(keys, i), (int)component, row);
+    weft_tensor_release(row);
+  }
+  weft_mutex_unlock(&b->room.mu);
+  weft_wait_flush(&b->room);
+  return s;
+}
+
+static weft_status_t *barrier_insert(weft_kernel_ctx_t *c) {
+  barrier_t *b = NULL;
+  WEFT_RETURN_IF_ERROR(in_barrier(c, &b));
+  weft_status_t *s = insert_many(b, weft_in(c, 1), weft_in(c, 2), weft_knode_int(c->node, "component_index"));
+  weft_object_release(&b->object);
+  return s;
+}
+
+/* ---- take ---- */
+
+typedef struct taking {
+  weft_waiter_t waiter; /* first; waiter.owner is the barrier */
+  int64_t wanted, available;
+  bool takes_fewer, is_short;
+  weft_queue_item_t *items, **tail;
+  int64_t count;
+} taking_t;
+
+#if defined(__clang__)
+#define HOLDS_ROOM __attribute__((no_thread_safety_analysis)) /* attempts run under the room's lock */
+#else
+#define HOLDS_ROOM
+#endif
+
+HOLDS_ROOM static weft_wait_result_t try_take(weft_waiter_t *w) {
+  taking_t *t = (taking_t *)w;
+  barrier_t *b = (barrier_t *)w->owner;
+  int64_t ready = (int64_t)b->ready.count, deliver = t->wanted;
+  if (b->is_closed) {
+    int64_t available = ready;
+    if (t->takes_fewer) {
+      deliver = ready < deliver ? ready : deliver;
+    } else {
+      available += (int64_t)b->incomplete.count;
+    }
+    if (available < (deliver > 1 ? deliver : 1)) {
+      t->is_short = true;
+      t->wanted = deliver;
+      t->available = available;
+      return WEFT_WAIT_DONE;
+    }
+  }
+  if (ready < deliver) return WEFT_WAIT_STUCK;
+  for (; t->count < deliver; t->count++) {
+    weft_queue_item_t *item = weft_queue_store_pop(&b->ready);
+    *t->tail = item;
+    t->tail = &item->next;
+    item->next = NULL;
+  }
+  return WEFT_WAIT_DONE;
+}
+
+static weft_status_t *stack_part(taking_t *t, int part, int output, weft_dtype_t dtype, const weft_shape_t *declared) {
+  weft_shape_t shape = declared == NULL ? WEFT_SCALAR : *declared;
+  if (t->items != NULL) shape = t->items->parts[part]->shape;
+  if (!weft_shape_is_known(&shape)) shape = WEFT_SCALAR;
+  if (shape.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "component %d has too many dimensions", part);
+  weft_tensor_t *out = NULL;
+  int64_t row = 0, each = weft_shape_count(&shape);
+  for (const weft_queue_item_t *i = t->items; i != NULL; i = i->next) {
+    if (!weft_shape_eq(&i->parts[part]->shape, &shape)) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "values of component %d have different shapes: %s and %s", part - 1,
+                        WEFT_SHAPE_TEXT(&shape), WEFT_SHAPE_TEXT(&i->parts[part]->shape));
+    }
+  }
+  memmove(shape.dims + 1, shape.dims, (size_t)shape.rank * sizeof shape.dims[0]);
+  shape.dims[0] = t->count;
+  shape.rank++;
+  WEFT_RETURN_IF_ERROR(weft_out_new(t->waiter.ctx, output, dtype, &shape, &out));
+  for (const weft_queue_item_t *i = t->items; i != NULL; i = i->next, row++) {
+    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, row * each, i->parts[part], 0, each));
+  }
+  return NULL;
+}
+
+static weft_status_t *deliver(taking_t *t, const barrier_t *b) {
+  weft_tensor_t *indices = NULL;
+  weft_shape_t vector = weft_shape_vector(t->count);
+  int64_t row = 0;
+  WEFT_RETURN_IF_ERROR(weft_out_new(t->waiter.ctx, 0, WEFT_I64, &vector, &indices));
+  for (const weft_queue_item_t *i = t->items; i != NULL; i = i->next) ((int64_t *)indices->data)[row++] = i->priority;
+  WEFT_RETURN_IF_ERROR(stack_part(t, 0, 1, WEFT_STRING, NULL));
+  for (int i = 0; i < b->config.num_components; i++) {
+    WEFT_RETURN_IF_ERROR(stack_part(t, i + 1, i + 2, b->config.dtypes[i],
+                                    b->config.shapes == NULL ? NULL : &b->config.shapes[i]));
+  }
+  return NULL;
+}
+
+static void finish_take(weft_waiter_t *w) {
+  taking_t *t = (taking_t *)w;
+  barrier_t *b = (barrier_t *)w->owner;
+  weft_kernel_ctx_t *ctx = w->ctx;
+  weft_status_t *s = NULL;
+  if (w->is_cancelled) {
+    s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
+  } else if (t->is_short) {
+    s = WEFT_ERROR(OUT_OF_RANGE,
+                   "Barrier '%s' is closed and has insufficient elements (requested %" PRId64 ", total size %" PRId64
+                   ")",
+                   b->name, t->wanted, t->available);
+  } else {
+    s = deliver(t, b);
+  }
+  weft_queue_item_free(t->items);
+  weft_free(t);
+  ctx->done(ctx, s);
+}
+
+static weft_status_t *new_taking(weft_kernel_ctx_t *c, barrier_t *b, taking_t **out) {
+  int64_t n = 0;
+  int count = 0;
+  WEFT_RETURN_IF_ERROR(weft_read_ints(weft_in(c, 1), "num_elements", 1, &n, &count));
+  if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "num_elements must not be negative, but is %" PRId64, n);
+  if (c->node->num_outputs != b->config.num_components + 2) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "barrier %s has %d components, not %d", b->name, b->config.num_components,
+                      c->node->num_outputs - 2);
+  }
+  for (int i = 0; i < b->config.num_components; i++) {
+    if (weft_dtype_base(c->node->output_types[i + 2]) == b->config.dtypes[i]) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "component %d of barrier %s is of type %s, not %s", i, b->name,
+                      weft_dtype_name(b->config.dtypes[i]), weft_dtype_name(c->node->output_types[i + 2]));
+  }
+  taking_t *t = weft_calloc(1, sizeof *t);
+  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for barrier %s", b->name);
+  t->wanted = n;
+  t->takes_fewer = weft_knode_bool(c->node, "allow_small_batch");
+  t->tail = &t->items;
+  t->waiter.ctx = c;
+  t->waiter.owner = weft_object_retain(&b->object);
+  t->waiter.cancelled = "Dequeue operation was cancelled";
+  t->waiter.attempt = try_take;
+  t->waiter.finish = finish_take;
+  *out = t;
+  return NULL;
+}
+
+static void barrier_take(weft_kernel_ctx_t *c) {
+  barrier_t *b = NULL;
+  taking_t *t = NULL;
+  weft_status_t *s = in_barrier(c, &b);
+  if (s == NULL) s = new_taking(c, b, &t);
+  if (s != NULL) {
+    c->done(c, s);
+  } else {
+    weft_wait(&b->room, &t->waiter);
+  }
+  if (b != NULL) weft_object_release(&b->object);
+}
+
+/* ---- close, sizes ---- */
+
+static weft_status_t *barrier_close(weft_kernel_ctx_t *c) {
+  barrier_t *b = NULL;
+  bool cancel = weft_knode_bool(c->node, "cancel_pending_enqueues");
+  weft_status_t *s = NULL;
+  WEFT_RETURN_IF_ERROR(in_barrier(c, &b));
+  weft_mutex_lock(&b->room.mu);
+  if (b->is_closed && !cancel) s = WEFT_ERROR(CANCELLED, "Barrier '%s' is already closed.", b->name);
+  if (b->is_cancelled && cancel) s = WEFT_ERROR(CANCELLED, "Barrier '%s' is already cancelled.", b->name);
+  if (s == NULL) {
+    b->is_closed = true;
+    b->is_cancelled = cancel;
+    if (cancel) drop_incomplete(b);
+  }
+  weft_mutex_unlock(&b->room.mu);
+  weft_wait_flush(&b->room);
+  weft_object_release(&b->object);
+  return s;
+}
+
+static weft_status_t *size_of(weft_kernel_ctx_t *c, bool ready) {
+  barrier_t *b = NULL;
+  WEFT_RETURN_IF_ERROR(in_barrier(c, &b));
+  weft_mutex_lock(&b->room.mu);
+  int32_t n = (int32_t)(ready ? b->ready.count : b->incomplete.count);
+  weft_mutex_unlock(&b->room.mu);
+  weft_object_release(&b->object);
+  return weft_tensor_scalar(WEFT_I32, &n, &c->outputs[0].tensor);
+}
+
+static weft_status_t *ready_size(weft_kernel_ctx_t *c) { return size_of(c, true); }
+static weft_status_t *incomplete_size(weft_kernel_ctx_t *c) { return size_of(c, false); }
+
+const weft_kernel_t weft_cpu_barrier_kernels[] = {
+    {.op = "Barrier", .prepare = barrier_prepare, .compute = barrier_handle, .destroy = state_destroy},
+    {.op = "BarrierClose", .compute = barrier_close},
+    {.op = "BarrierIncompleteSize", .compute = incomplete_size},
+    {.op = "BarrierInsertMany", .compute = barrier_insert},
+    {.op = "BarrierReadySize", .compute = ready_size},
+    {.op = "BarrierTakeMany", .compute_async = barrier_take},
+    {0},
+};
