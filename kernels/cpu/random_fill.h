@@ -1,0 +1,34 @@
+/* kernels/cpu/random_fill.h - tensors filled from a generator by one distribution.
+ *
+ * Element i depends on the generator and i alone, so the threads that share the work do not show. The numbers are
+ * TensorFlow's, bit for bit, as far as the C library's sine, cosine and logarithm are.
+ */
+#ifndef WEFT_KERNELS_CPU_RANDOM_FILL_H_
+#define WEFT_KERNELS_CPU_RANDOM_FILL_H_
+
+#include "kernels/cpu/philox.h"
+
+typedef enum weft_distribution {
+  WEFT_UNIFORM,          /* [0, 1) of a float type */
+  WEFT_UNIFORM_INT,      /* [low, low + range) of a 32 or 64 bit integer type */
+  WEFT_NORMAL,           /* mean 0, deviation 1 */
+  WEFT_TRUNCATED_NORMAL, /* the same, redrawn until |x| < 2 */
+} weft_distribution_t;
+
+/* Fills `t` (allocated, dtype as above). `low` and `range` are of WEFT_UNIFORM_INT, which takes the remainder of a
+ * word (two for 64 bits) by range. A truncated normal uses 256 blocks per element, the others at most one. */
+void weft_random_fill(weft_thread_pool_t *pool, weft_philox_t generator, weft_distribution_t distribution,
+                      uint64_t low, uint64_t range, weft_tensor_t *t);
+/* Two normally distributed numbers from two words (Box and Muller 1958), or from four. */
+void weft_random_normal_pair(uint32_t x0, uint32_t x1, float out[2]);
+void weft_random_normal_pair_f64(const uint32_t x[4], double out[2]);
+
+/* A kernel's output 0: dtype from the node, shape from the tensor of sizes. Errors: INVALID_ARGUMENT. */
+WEFT_MUST_CHECK weft_status_t *weft_random_output(weft_kernel_ctx_t *ctx, const weft_tensor_t *sizes,
+                                                  weft_tensor_t **out);
+/* `low` and `range` from scalars of the output's type.
+ * Errors: INVALID_ARGUMENT "minval must be 0-D, ...", "Need minval < maxval, ...". */
+WEFT_MUST_CHECK weft_status_t *weft_random_bounds(const weft_tensor_t *min, const weft_tensor_t *max, bool is_empty,
+                                                  uint64_t *out_low, uint64_t *out_range);
+
+#endif /* WEFT_KERNELS_CPU_RANDOM_FILL_H_ */
