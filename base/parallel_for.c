@@ -16,8 +16,8 @@ typedef struct job {
   weft_range_fn *fn;
   void *arg;
   int64_t total, piece, num_pieces;
-  atomic_llong next;      /* piece to claim */
-  atomic_llong finished;  /* pieces that ended */
+  atomic_llong next;     /* piece to claim */
+  atomic_llong finished; /* pieces that ended */
   weft_mutex_t mu;
   weft_cond_t all_done;
 } job_t;
@@ -50,8 +50,10 @@ static void help(void *arg) {
   job_release(j);
 }
 
-/* Two pieces per thread even out unequal speeds. NULL if the loop is not worth dividing, or without memory. */
-static job_t *divide(const weft_thread_pool_t *p, int64_t total, int64_t grain, weft_range_fn *fn, void *arg) {
+/* Two pieces per thread even out unequal speeds. NULL if the loop is not worth dividing, or without memory.
+ */
+static job_t *divide(const weft_thread_pool_t *p, int64_t total, int64_t grain, weft_range_fn *fn,
+                     void *arg) {
   if (p == NULL || total <= grain) return NULL;
   int64_t max_pieces = ((int64_t)weft_thread_pool_size(p) + 1) * 2;
   int64_t pieces = total / grain; /* each at least `grain` */

@@ -165,7 +165,8 @@ static bool start_threads(weft_thread_pool_t *p, const char *name) {
 }
 
 weft_status_t *weft_thread_pool_create(const char *name, int num_threads, weft_thread_pool_t **out) {
-  if (num_threads < 1) return WEFT_ERROR(INVALID_ARGUMENT, "thread pool '%s' of %d threads", name, num_threads);
+  if (num_threads < 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "thread pool '%s' of %d threads", name, num_threads);
   weft_thread_pool_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating thread pool '%s'", name);
   p->num_threads = num_threads;

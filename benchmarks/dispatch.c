@@ -21,9 +21,12 @@ static weft_status_t *add(weft_graph_t *g, const char *op, int number, const wef
                           weft_node_t *const *controls, int num_controls, weft_node_t **out) {
   char name[32];
   int length = snprintf(name, sizeof name, "n%d", number);
-  weft_node_spec_t spec = {.name = weft_str_of(name, (size_t)length), .op = weft_str(op),
-                           .inputs = input, .num_inputs = input != NULL,
-                           .controls = controls, .num_controls = num_controls};
+  weft_node_spec_t spec = {.name = weft_str_of(name, (size_t)length),
+                           .op = weft_str(op),
+                           .inputs = input,
+                           .num_inputs = input != NULL,
+                           .controls = controls,
+                           .num_controls = num_controls};
   return weft_graph_add(g, &spec, out);
 }
 
@@ -41,8 +44,8 @@ static weft_status_t *add_scalar(weft_graph_t *g, weft_node_t **out) {
   return s;
 }
 
-static weft_status_t *add_node(weft_dispatch_kind_t kind, weft_graph_t *g, weft_node_t **nodes, int i, int num_nodes,
-                               uint64_t *random) {
+static weft_status_t *add_node(weft_dispatch_kind_t kind, weft_graph_t *g, weft_node_t **nodes, int i,
+                               int num_nodes, uint64_t *random) {
   weft_node_t *controls[3];
   int n = 0;
   switch (kind) {
@@ -72,7 +75,8 @@ static weft_status_t *build(weft_dispatch_kind_t kind, int num_nodes, weft_graph
   weft_graph_t *g = NULL;
   uint64_t random = 1;
   weft_node_t **nodes = weft_calloc((size_t)num_nodes, sizeof(*nodes));
-  weft_status_t *s = nodes == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "%d nodes", num_nodes) : weft_graph_create(&g);
+  weft_status_t *s =
+      nodes == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "%d nodes", num_nodes) : weft_graph_create(&g);
   for (int i = 0; s == NULL && i < num_nodes; i++) s = add_node(kind, g, nodes, i, num_nodes, &random);
   weft_free(nodes);
   if (s != NULL) {
@@ -156,7 +160,8 @@ weft_status_t *weft_bench_dispatch_step(const weft_bench_options_t *o, double *o
   weft_device_t *d = NULL;
   weft_plan_t *p = NULL;
   double ns[MAX_STEPS];
-  weft_status_t *s = weft_cpu_device_create(WEFT_STR("/job:localhost/replica:0/task:0/device:CPU:0"), 1, NULL, NULL, &d);
+  weft_status_t *s =
+      weft_cpu_device_create(WEFT_STR("/job:localhost/replica:0/task:0/device:CPU:0"), 1, NULL, NULL, &d);
   if (s == NULL) s = compile(WEFT_DISPATCH_VALUES, 5, d, &p);
   int n = o->is_quick ? 100 : MAX_STEPS;
   if (s == NULL) s = time_steps(p, n, NULL, ns);

@@ -41,8 +41,8 @@ static void event_destroy(weft_device_t *d, weft_event_t *e) {
   (void)e;
 }
 
-static void copy(weft_device_t *d, weft_stream_t *s, weft_tensor_t *from, weft_tensor_t *to, weft_device_done_fn *done,
-                 void *arg) {
+static void copy(weft_device_t *d, weft_stream_t *s, weft_tensor_t *from, weft_tensor_t *to,
+                 weft_device_done_fn *done, void *arg) {
   (void)d;
   (void)s;
   weft_status_t *status = NULL;

@@ -120,9 +120,9 @@ bool weft_device_name_matches(const weft_device_name_t *pattern, const weft_devi
 }
 
 bool weft_device_name_intersects(const weft_device_name_t *a, const weft_device_name_t *b) {
-  return AGREES(a, b, has_job, weft_str_eq(a->job, b->job)) && AGREES(a, b, has_replica, a->replica == b->replica) &&
-         AGREES(a, b, has_task, a->task == b->task) && AGREES(a, b, has_type, weft_str_eq(a->type, b->type)) &&
-         AGREES(a, b, has_id, a->id == b->id);
+  return AGREES(a, b, has_job, weft_str_eq(a->job, b->job)) &&
+         AGREES(a, b, has_replica, a->replica == b->replica) && AGREES(a, b, has_task, a->task == b->task) &&
+         AGREES(a, b, has_type, weft_str_eq(a->type, b->type)) && AGREES(a, b, has_id, a->id == b->id);
 }
 
 bool weft_device_name_same_task(const weft_device_name_t *a, const weft_device_name_t *b) {
@@ -134,15 +134,18 @@ bool weft_device_name_is_full(const weft_device_name_t *n) {
   return n->has_job && n->has_replica && n->has_task && n->has_type && n->has_id;
 }
 
-static weft_status_t *incompatible(const char *what, const weft_device_name_t *a, const weft_device_name_t *b) {
+static weft_status_t *incompatible(const char *what, const weft_device_name_t *a,
+                                   const weft_device_name_t *b) {
   weft_device_text_t a_text, b_text;
   return WEFT_ERROR(INVALID_ARGUMENT, "Cannot merge devices with incompatible %s: '%s' and '%s'", what,
                     weft_device_name_print(a, &a_text), weft_device_name_print(b, &b_text));
 }
 
 weft_status_t *weft_device_name_merge(weft_device_name_t *into, const weft_device_name_t *other, bool soft) {
-  if (!AGREES(into, other, has_job, weft_str_eq(into->job, other->job))) return incompatible("jobs", into, other);
-  if (!AGREES(into, other, has_replica, into->replica == other->replica)) return incompatible("replicas", into, other);
+  if (!AGREES(into, other, has_job, weft_str_eq(into->job, other->job)))
+    return incompatible("jobs", into, other);
+  if (!AGREES(into, other, has_replica, into->replica == other->replica))
+    return incompatible("replicas", into, other);
   if (!AGREES(into, other, has_task, into->task == other->task)) return incompatible("tasks", into, other);
   bool same_type = AGREES(into, other, has_type, weft_str_eq(into->type, other->type));
   bool same_id = AGREES(into, other, has_id, into->id == other->id);

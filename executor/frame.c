@@ -2,10 +2,10 @@
  *
  *   Enter          finds or makes the child frame of this iteration and delivers into its iteration 0;
  *                  a constant one into every iteration, present and future
- *   NextIteration  delivers into the next iteration, which it begins if need be; when `max_parallel` of them are
- *                  under way the value is parked until the oldest has ended; dead values stop here
- *   Exit           delivers into the iteration of the parent that the frame belongs to; of dead Exits only those of
- *                  the last iteration count, and only when the frame has ended
+ *   NextIteration  delivers into the next iteration, which it begins if need be; when `max_parallel` of them
+ * are under way the value is parked until the oldest has ended; dead values stop here Exit           delivers
+ * into the iteration of the parent that the frame belongs to; of dead Exits only those of the last iteration
+ * count, and only when the frame has ended
  *
  * An iteration ends when nobody holds it (step.h); iterations end in order. A
  * frame ends with its last iteration. Source of the semantics: TensorFlow's
@@ -143,8 +143,8 @@ void weft_frames_clear(run_t *run) {
 
 /* ---- iterations ---- */
 
-/* Begins the next iteration in the frame's first spare block. One hold is the previous iteration's (or, for iteration
- * 0, the Enters'). */
+/* Begins the next iteration in the frame's first spare block. One hold is the previous iteration's (or, for
+ * iteration 0, the Enters'). */
 static iteration_t *begin_iteration_locked(frame_t *f) WEFT_REQUIRES(f->mu) {
   const plan_frame_t *plan = f->plan;
   iteration_t *it = f->free;
@@ -194,7 +194,8 @@ static void advance_locked(runner_t *r, frame_t *f) WEFT_REQUIRES(f->mu) {
   }
 }
 
-/* The frame's last iteration has ended: dead Exits reach the parent. Returns the iteration that thereby loses a hold. */
+/* The frame's last iteration has ended: dead Exits reach the parent. Returns the iteration that thereby loses
+ * a hold. */
 static iteration_t *end_frame(runner_t *r, frame_t *f) {
   iteration_t *parent = f->parent;
   frame_t *parent_frame = parent->frame;
@@ -250,7 +251,8 @@ void weft_iteration_release(runner_t *r, iteration_t *it, uint32_t n) {
 static uint64_t frame_id(const iteration_t *parent, const plan_frame_t *f) {
   uint64_t parts[3] = {parent->frame->id, (uint64_t)parent->number, f->name_hash};
   uint64_t id = parts[2];
-  for (int i = 1; i >= 0; i--) id = parts[i] ^ (id + UINT64_C(0x9e3779b97f4a7800) + (parts[i] << 10) + (parts[i] >> 4));
+  for (int i = 1; i >= 0; i--)
+    id = parts[i] ^ (id + UINT64_C(0x9e3779b97f4a7800) + (parts[i] << 10) + (parts[i] >> 4));
   return id;
 }
 
@@ -314,9 +316,11 @@ static weft_status_t *enter(runner_t *r, iteration_t *it, uint32_t node, weft_va
   return NULL;
 }
 
-static weft_status_t *next_iteration(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v, bool is_dead) {
+static weft_status_t *next_iteration(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *v,
+                                     bool is_dead) {
   if (is_dead) return NULL;
-  if (weft_canceller_is_cancelled(r->run->step.canceller)) return WEFT_ERROR(CANCELLED, "Loop execution was cancelled.");
+  if (weft_canceller_is_cancelled(r->run->step.canceller))
+    return WEFT_ERROR(CANCELLED, "Loop execution was cancelled.");
   frame_t *f = it->frame;
   weft_mutex_lock(&f->mu);
   while (it == f->newest && f->num_iterations < f->plan->max_parallel && f->free == NULL) {

@@ -11,7 +11,8 @@ static const int *copy_types(weft_arena_t *arena, const int *types, int n) {
   return copy;
 }
 
-weft_status_t *weft_kernel_node_copy(weft_arena_t *arena, const weft_kernel_node_t *from, weft_kernel_node_t *out) {
+weft_status_t *weft_kernel_node_copy(weft_arena_t *arena, const weft_kernel_node_t *from,
+                                     weft_kernel_node_t *out) {
   weft_kernel_node_t n = *from;
   weft_named_attr_t *attrs = weft_arena_calloc(arena, (size_t)from->num_attrs, sizeof *attrs);
   n.name = weft_arena_str(arena, from->name);
@@ -20,7 +21,8 @@ weft_status_t *weft_kernel_node_copy(weft_arena_t *arena, const weft_kernel_node
   n.num_attrs = 0;
   n.input_types = copy_types(arena, from->input_types, from->num_inputs);
   n.output_types = copy_types(arena, from->output_types, from->num_outputs);
-  if (n.name.data == NULL || attrs == NULL || n.input_types == NULL || n.output_types == NULL) return no_memory(from);
+  if (n.name.data == NULL || attrs == NULL || n.input_types == NULL || n.output_types == NULL)
+    return no_memory(from);
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < from->num_attrs; i++) {
     attrs[i].name = weft_arena_str(arena, from->attrs[i].name);

@@ -76,7 +76,8 @@ static weft_status_t *check_outputs(const weft_plan_t *p, uint32_t node, const w
       while (e < end && e->output != i) e++;
       if (e < end) return WEFT_ERROR(INTERNAL, "Missing %u-th output from {{node %s}}", i, seen->name.data);
     } else if ((int)out[i].tensor->dtype != want) {
-      return WEFT_ERROR(INTERNAL, "Output %u of type %s does not match declared output type %s for node {{node %s}}", i,
+      return WEFT_ERROR(INTERNAL,
+                        "Output %u of type %s does not match declared output type %s for node {{node %s}}", i,
                         weft_dtype_name((int)out[i].tensor->dtype), weft_dtype_name(want), seen->name.data);
     }
   }
@@ -115,8 +116,8 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
 }
 
 /* A kernel has ended: its inputs go, its outputs are checked and handed on. */
-static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, weft_value_t *out, int64_t start_ns,
-                     weft_status_t *s) {
+static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, weft_value_t *out,
+                     int64_t start_ns, weft_status_t *s) {
   const plan_node_t *n = &r->plan->nodes[node];
   release_all(in, n->num_inputs);
   if (s == NULL) s = check_outputs(r->plan, node, out);
@@ -173,20 +174,15 @@ static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value
   weft_status_t *s = NULL;
   int64_t start_ns = r->run->recorder != NULL ? weft_clock_ns() : 0;
   switch ((node_kind_t)n->kind) {
-    case NODE_CONST:
-      out[0].tensor = weft_tensor_retain(r->plan->consts[n->extra]);
-      break;
+    case NODE_CONST: out[0].tensor = weft_tensor_retain(r->plan->consts[n->extra]); break;
     case NODE_FORWARD:
       out[0] = in[0];
       in[0] = (weft_value_t){NULL, NULL};
       break;
-    case NODE_MERGE:
-      s = merge(n, in, out);
-      break;
+    case NODE_MERGE: s = merge(n, in, out); break;
     case NODE_NOOP:
     case NODE_SYNC:
-    case NODE_ASYNC:
-      break;
+    case NODE_ASYNC: break;
   }
   if (r->run->recorder != NULL) weft_step_record(r->run, node, start_ns, out);
   if (s != NULL) {
@@ -215,17 +211,11 @@ void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead) {
     }
   }
   switch ((node_kind_t)n->kind) {
-    case NODE_SYNC:
-      run_sync(r, it, node, in, is_dead);
-      break;
-    case NODE_ASYNC:
-      start_async(r, it, node, in, is_dead);
-      break;
+    case NODE_SYNC: run_sync(r, it, node, in, is_dead); break;
+    case NODE_ASYNC: start_async(r, it, node, in, is_dead); break;
     case NODE_NOOP:
     case NODE_CONST:
     case NODE_FORWARD:
-    case NODE_MERGE:
-      run_built_in(r, it, node, in);
-      break;
+    case NODE_MERGE: run_built_in(r, it, node, in); break;
   }
 }

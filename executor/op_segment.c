@@ -50,7 +50,8 @@ void weft_op_segment_release(weft_op_segment_t *s) {
   weft_free(s);
 }
 
-static weft_status_t *shared_new(const weft_kernel_t *kernel, const weft_kernel_node_t *node, shared_t **out) {
+static weft_status_t *shared_new(const weft_kernel_t *kernel, const weft_kernel_node_t *node,
+                                 shared_t **out) {
   shared_t *one = weft_calloc(1, sizeof *one);
   if (one == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "keeping node %s", node->name.data);
   one->kernel = kernel;
@@ -68,7 +69,8 @@ static weft_status_t *shared_new(const weft_kernel_t *kernel, const weft_kernel_
 static bool same_node(const weft_kernel_node_t *a, const weft_kernel_node_t *b) {
   bool same = a->num_attrs == b->num_attrs;
   for (int i = 0; same && i < a->num_attrs; i++) {
-    same = weft_str_eq(a->attrs[i].name, b->attrs[i].name) && weft_attr_eq(&a->attrs[i].value, &b->attrs[i].value);
+    same = weft_str_eq(a->attrs[i].name, b->attrs[i].name) &&
+           weft_attr_eq(&a->attrs[i].value, &b->attrs[i].value);
   }
   return same;
 }

@@ -35,7 +35,8 @@ static weft_status_t *finish(weft_plan_t *p) {
   p->costs = weft_calloc(p->num_costs, sizeof *p->costs);
   p->roots = weft_calloc(p->frames[0].num_nodes, sizeof *p->roots);
   if (p->costs == NULL || p->roots == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
-  for (uint32_t i = 0; i < p->num_costs; i++) atomic_init(&p->costs[i], (uint32_t)COST_UNKNOWN_NS << COST_COUNT_BITS);
+  for (uint32_t i = 0; i < p->num_costs; i++)
+    atomic_init(&p->costs[i], (uint32_t)COST_UNKNOWN_NS << COST_COUNT_BITS);
   for (uint32_t i = 0; i < p->frames[0].num_nodes; i++) {
     if (p->words[i] == 0) p->roots[p->num_roots++] = i;
   }
@@ -52,14 +53,16 @@ static weft_status_t *compile(plan_builder_t *b) {
   b->number = weft_calloc(num_ids, sizeof *b->number);
   b->frame_of = weft_calloc(num_ids, sizeof *b->frame_of);
   b->entered = weft_calloc(num_ids, sizeof *b->entered);
-  if (b->number == NULL || b->frame_of == NULL || b->entered == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
+  if (b->number == NULL || b->frame_of == NULL || b->entered == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(b->graph, &b->order));
   WEFT_RETURN_IF_ERROR(weft_plan_assign_frames(b));
   WEFT_RETURN_IF_ERROR(weft_plan_add_nodes(b));
   return finish(p);
 }
 
-weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options, weft_plan_t **out) {
+weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options,
+                                weft_plan_t **out) {
   weft_plan_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
   atomic_init(&p->refs, 1);
@@ -69,7 +72,8 @@ weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t
   weft_plan_options_t copy = *options;
   copy.session = weft_arena_str(&p->arena, options->session);
   plan_builder_t b = {.plan = p, .options = &copy, .graph = g};
-  weft_status_t *s = copy.session.data == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan") : compile(&b);
+  weft_status_t *s =
+      copy.session.data == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan") : compile(&b);
   weft_free(b.order);
   weft_free(b.number);
   weft_free(b.frame_of);
@@ -105,7 +109,8 @@ void weft_plan_release(weft_plan_t *p) {
   free_blocks(p);
   for (uint32_t i = 0; p->instances != NULL && i < p->num_nodes; i++) {
     op_instance_t *one = &p->instances[i];
-    if (!one->is_shared && one->state != NULL && one->kernel->destroy != NULL) one->kernel->destroy(one->state);
+    if (!one->is_shared && one->state != NULL && one->kernel->destroy != NULL)
+      one->kernel->destroy(one->state);
   }
   for (uint32_t i = 0; p->knodes != NULL && i < p->num_nodes; i++) weft_kernel_node_release(&p->knodes[i]);
   for (uint32_t i = 0; i < p->num_consts; i++) weft_tensor_release(p->consts[i]);

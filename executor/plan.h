@@ -28,19 +28,19 @@ typedef enum node_kind {
 } node_kind_t;
 
 enum {
-  NODE_COSTLY = 1 << 0,         /* may be worth another thread; what it costs is measured */
-  NODE_RUNS_DEAD = 1 << 1,      /* sends and receives */
-  NODE_TRIGGER = 1 << 2,        /* never dead */
-  NODE_REF_INPUT = 1 << 3,      /* some input comes from a reference output */
+  NODE_COSTLY = 1 << 0,    /* may be worth another thread; what it costs is measured */
+  NODE_RUNS_DEAD = 1 << 1, /* sends and receives */
+  NODE_TRIGGER = 1 << 2,   /* never dead */
+  NODE_REF_INPUT = 1 << 3, /* some input comes from a reference output */
   NODE_UNINIT_OK = 1 << 4,
-  NODE_ENTER = 1 << 5,          /* aux: the frame it enters */
-  NODE_CONST_ENTER = 1 << 6,    /* extra: its place among the frame's invariants */
-  NODE_EXIT = 1 << 7,           /* extra: its place among the frame's exits */
-  NODE_NEXT_ITERATION = 1 << 8, /* extra: its place among the frame's parked values */
+  NODE_ENTER = 1 << 5,           /* aux: the frame it enters */
+  NODE_CONST_ENTER = 1 << 6,     /* extra: its place among the frame's invariants */
+  NODE_EXIT = 1 << 7,            /* extra: its place among the frame's exits */
+  NODE_NEXT_ITERATION = 1 << 8,  /* extra: its place among the frame's parked values */
   NODE_MAY_LACK_OUTPUT = 1 << 9, /* Switch, Recv */
   NODE_COMMUNICATION = 1 << 10,
-  NODE_BIG_OUTPUTS = 1 << 11,   /* outputs lie in slots behind its inputs */
-  NODE_INDEX_USED = 1 << 12,    /* a Merge whose value_index has consumers */
+  NODE_BIG_OUTPUTS = 1 << 11, /* outputs lie in slots behind its inputs */
+  NODE_INDEX_USED = 1 << 12,  /* a Merge whose value_index has consumers */
   NODE_CROSSES = NODE_ENTER | NODE_EXIT | NODE_NEXT_ITERATION,
 };
 
@@ -49,7 +49,7 @@ typedef struct plan_node {
   uint32_t first_control; /* control edges, likewise */
   uint32_t first_slot;
   uint32_t num_inputs;
-  uint32_t extra, aux;    /* see above */
+  uint32_t extra, aux; /* see above */
   uint16_t flags;
   uint8_t kind;
   uint32_t num_outputs;
@@ -62,10 +62,10 @@ typedef struct plan_edge {
 } plan_edge_t;
 
 typedef struct plan_frame {
-  int parent;                    /* -1: none */
+  int parent; /* -1: none */
   weft_str_t name;
   uint64_t name_hash;
-  int ordinal;                   /* among its parent's children */
+  int ordinal; /* among its parent's children */
   int num_children;
   int num_enters;
   int max_parallel;
@@ -73,7 +73,7 @@ typedef struct plan_frame {
   uint32_t num_merges, num_tasks;
   size_t async_bytes;
   uint32_t num_invariants, num_next, num_exits;
-  uint32_t *invariants, *nexts, *exits; /* nodes by ordinal */
+  uint32_t *invariants, *nexts, *exits;                                        /* nodes by ordinal */
   size_t sides_at, links_at, tasks_at, async_at, children_at, slots_at, bytes; /* an iteration's block */
   frame_t *free; /* guarded by the plan's mu; recycled frames */
 } plan_frame_t;
@@ -81,7 +81,7 @@ typedef struct plan_frame {
 /* A stateful kernel's state, or a plan's own. */
 typedef struct weft_op_instance {
   const weft_kernel_t *kernel;
-  void *state; /* what prepare made */
+  void *state;    /* what prepare made */
   bool is_shared; /* the segment destroys it */
 } op_instance_t;
 
@@ -91,24 +91,24 @@ struct weft_plan {
   atomic_int refs;
   weft_arena_t arena;
   uint32_t num_nodes;
-  plan_node_t *nodes;          /* num_nodes + 1: the last one ends the rows */
+  plan_node_t *nodes; /* num_nodes + 1: the last one ends the rows */
   plan_edge_t *edges;
   uint32_t *controls;
-  uint32_t *words;             /* initial state words */
+  uint32_t *words; /* initial state words */
   weft_kernel_node_t *knodes;
   op_instance_t *instances;
-  weft_tensor_t **consts;      /* num_consts; retained */
-  atomic_uint *costs;          /* num_costs; see schedule.c */
-  uint32_t *roots;             /* num_roots nodes that wait for nothing */
+  weft_tensor_t **consts; /* num_consts; retained */
+  atomic_uint *costs;     /* num_costs; see schedule.c */
+  uint32_t *roots;        /* num_roots nodes that wait for nothing */
   plan_frame_t *frames;
   uint32_t num_consts, num_costs, num_roots;
   int num_frames;
   bool has_frames, has_async;
-  weft_device_t *device;       /* borrowed */
-  weft_op_segment_t *segment;  /* retained; may be NULL */
-  weft_mutex_t mu;             /* a leaf */
-  run_t *free_runs;            /* guarded by mu */
-  int num_free_runs;           /* guarded by mu */
+  weft_device_t *device;      /* borrowed */
+  weft_op_segment_t *segment; /* retained; may be NULL */
+  weft_mutex_t mu;            /* a leaf */
+  run_t *free_runs;           /* guarded by mu */
+  int num_free_runs;          /* guarded by mu */
 };
 
 /* What plan_create() knows while it builds. */
@@ -116,10 +116,10 @@ typedef struct plan_builder {
   weft_plan_t *plan;
   const weft_plan_options_t *options;
   const weft_graph_t *graph;
-  weft_node_t **order;   /* owned; by new number once frames are known */
-  uint32_t *number;      /* owned; new number by graph id */
-  int *frame_of;         /* owned; frame by graph id */
-  int *entered;          /* owned; of Enters: the frame that they enter, by graph id */
+  weft_node_t **order; /* owned; by new number once frames are known */
+  uint32_t *number;    /* owned; new number by graph id */
+  int *frame_of;       /* owned; frame by graph id */
+  int *entered;        /* owned; of Enters: the frame that they enter, by graph id */
   uint32_t num_edges, num_controls;
 } plan_builder_t;
 
@@ -135,7 +135,8 @@ WEFT_MUST_CHECK weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, co
 WEFT_MUST_CHECK weft_status_t *weft_kernel_node_copy(weft_arena_t *arena, const weft_kernel_node_t *from,
                                                      weft_kernel_node_t *out);
 void weft_kernel_node_release(weft_kernel_node_t *n);
-/* kernel_node.c: consumes `s` and returns it with "\n\t [[{{node NAME}}]]" behind its message, as TensorFlow does. */
+/* kernel_node.c: consumes `s` and returns it with "\n\t [[{{node NAME}}]]" behind its message, as TensorFlow
+ * does. */
 WEFT_MUST_CHECK weft_status_t *weft_status_attach_node(weft_status_t *s, weft_str_t node);
 /* step.c */
 void weft_run_free(run_t *run);

@@ -42,7 +42,8 @@ static bool grow_frames(weft_plan_t *p) {
 }
 
 /* The frame that Enter `n`, which runs in frame `in`, enters; made if it is new. */
-static weft_status_t *enter_frame(plan_builder_t *b, weft_map_t *by_key, const weft_node_t *n, int in, int *out) {
+static weft_status_t *enter_frame(plan_builder_t *b, weft_map_t *by_key, const weft_node_t *n, int in,
+                                  int *out) {
   weft_plan_t *p = b->plan;
   weft_str_t name = weft_node_attr_string(n, "frame_name");
   weft_strbuf_t key = WEFT_STRBUF_INIT;
@@ -50,7 +51,8 @@ static weft_status_t *enter_frame(plan_builder_t *b, weft_map_t *by_key, const w
   weft_strbuf_append(&key, name);
   weft_status_t *s = key.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling frames") : NULL;
   if (s != NULL) goto done;
-  size_t known = (size_t)(uintptr_t)weft_map_get(by_key, weft_str_of(key.data, key.length)); /* index, never 0 */
+  size_t known =
+      (size_t)(uintptr_t)weft_map_get(by_key, weft_str_of(key.data, key.length)); /* index, never 0 */
   if (known == 0) {
     weft_str_t kept = weft_arena_str(&p->arena, weft_str_of(key.data, key.length));
     if (kept.data == NULL || !grow_frames(p)) {
@@ -66,7 +68,9 @@ static weft_status_t *enter_frame(plan_builder_t *b, weft_map_t *by_key, const w
         .name = weft_str_of(kept.data + (kept.length - name.length), name.length),
         .name_hash = frame_name_hash(name),
         .ordinal = p->frames[in].num_children++,
-        .max_parallel = parallel < 1 ? 1 : parallel > INT32_MAX ? INT32_MAX : (int)parallel,
+        .max_parallel = parallel < 1           ? 1
+                        : parallel > INT32_MAX ? INT32_MAX
+                                               : (int)parallel,
     };
     p->num_frames++;
   }
@@ -91,10 +95,11 @@ static weft_status_t *join_frame(plan_builder_t *b, const weft_node_t *n, const 
     *first = from;
   } else if (b->frame_of[n->id] != frame) {
     weft_str_t a = b->plan->frames[b->frame_of[n->id]].name, c = b->plan->frames[frame].name;
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "{{node %s}} has inputs from different frames. The input {{node %s}} is in frame '%.*s'. The "
-                      "input {{node %s}} is in frame '%.*s'.",
-                      n->name.data, (*first)->name.data, WEFT_STR_ARGS(a), from->name.data, WEFT_STR_ARGS(c));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "{{node %s}} has inputs from different frames. The input {{node %s}} is in frame '%.*s'. The "
+        "input {{node %s}} is in frame '%.*s'.",
+        n->name.data, (*first)->name.data, WEFT_STR_ARGS(a), from->name.data, WEFT_STR_ARGS(c));
   }
   return NULL;
 }
@@ -172,7 +177,8 @@ weft_status_t *weft_plan_assign_frames(plan_builder_t *b) {
   p->frames[0] = (plan_frame_t){.parent = -1, .name = WEFT_STR(""), .max_parallel = 1};
   for (uint32_t i = 0; s == NULL && i < p->num_nodes; i++) s = place_node(b, &by_key, b->order[i]);
   p->has_frames = p->num_frames > 1;
-  for (uint32_t i = 0; s == NULL && p->has_frames && i < p->num_nodes; i++) s = check_back_edges(b, b->order[i]);
+  for (uint32_t i = 0; s == NULL && p->has_frames && i < p->num_nodes; i++)
+    s = check_back_edges(b, b->order[i]);
   weft_map_deinit(&by_key);
   return s != NULL ? s : number_nodes(b);
 }

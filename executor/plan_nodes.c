@@ -16,7 +16,8 @@ static weft_status_t *no_memory(const weft_node_t *n) {
 
 static const weft_kernel_t *find_kernel(const plan_builder_t *b, const weft_node_t *n) {
   const weft_kernel_t *k = NULL;
-  if (b->options->kernels != NULL) k = weft_kernel_table_find(b->options->kernels, n->op->name, n->attrs, n->num_attrs);
+  if (b->options->kernels != NULL)
+    k = weft_kernel_table_find(b->options->kernels, n->op->name, n->attrs, n->num_attrs);
   if (k == NULL) k = weft_kernel_find(b->plan->device->type, n->op->name, n->attrs, n->num_attrs);
   return k;
 }
@@ -32,11 +33,12 @@ static weft_status_t *no_kernel(const plan_builder_t *b, const weft_node_t *n) {
       weft_attr_print(&n->attrs[i].value, &attrs);
     }
   }
-  weft_status_t *s = WEFT_ERROR(
-      INVALID_ARGUMENT,
-      "No OpKernel was registered to support Op '%.*s' used by {{node %s}} with these attrs: [%s]\nRegistered devices: "
-      "[%s]\n\n\t [[{{node %s}}]]",
-      WEFT_STR_ARGS(n->op->name), n->name.data, attrs.length > 0 ? attrs.data : "", b->plan->device->type, n->name.data);
+  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT,
+                                "No OpKernel was registered to support Op '%.*s' used by {{node %s}} with "
+                                "these attrs: [%s]\nRegistered devices: "
+                                "[%s]\n\n\t [[{{node %s}}]]",
+                                WEFT_STR_ARGS(n->op->name), n->name.data, attrs.length > 0 ? attrs.data : "",
+                                b->plan->device->type, n->name.data);
   weft_strbuf_deinit(&attrs);
   return s;
 }
@@ -64,7 +66,8 @@ static node_kind_t kind_of(const weft_node_t *n, const weft_kernel_t *k) {
   if ((n->flags & WEFT_OP_MERGE) && n->num_outputs == 2) return NODE_MERGE;
   if ((n->flags & WEFT_OP_CONST) && n->num_inputs == 0 && n->num_outputs == 1) {
     const weft_attr_t *value = weft_node_attr(n, "value");
-    if (value != NULL && value->kind == WEFT_ATTR_TENSOR && !value->is_list && value->tensor != NULL) return NODE_CONST;
+    if (value != NULL && value->kind == WEFT_ATTR_TENSOR && !value->is_list && value->tensor != NULL)
+      return NODE_CONST;
   }
   if (k != NULL && k->forwards && n->num_inputs == 1 && n->num_outputs == 1) return NODE_FORWARD;
   return k != NULL && k->compute_async != NULL ? NODE_ASYNC : NODE_SYNC;
@@ -95,14 +98,21 @@ static void place_in_frame(plan_builder_t *b, const weft_node_t *n, plan_node_t 
   if (out->flags & NODE_NEXT_ITERATION) out->extra = f->num_next++;
 }
 
-static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, uint32_t number, const weft_kernel_t *k) {
+static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, uint32_t number,
+                                     const weft_kernel_t *k) {
   weft_plan_t *p = b->plan;
   weft_kernel_node_t seen = {
-      .name = n->name, .op_name = n->op->name, .op = n->op,
-      .attrs = n->attrs, .num_attrs = n->num_attrs,
-      .num_inputs = n->num_inputs, .num_outputs = n->num_outputs,
-      .input_types = n->input_types, .output_types = n->output_types,
-      .device = p->device, .session = b->options->session,
+      .name = n->name,
+      .op_name = n->op->name,
+      .op = n->op,
+      .attrs = n->attrs,
+      .num_attrs = n->num_attrs,
+      .num_inputs = n->num_inputs,
+      .num_outputs = n->num_outputs,
+      .input_types = n->input_types,
+      .output_types = n->output_types,
+      .device = p->device,
+      .session = b->options->session,
   };
   plan_node_t *node = &p->nodes[number];
   /* Kinds that the executor handles itself read no attribute while they run. */
@@ -155,7 +165,8 @@ static weft_status_t *add_frame_tables(plan_builder_t *b) {
     frame->invariants = weft_arena_calloc(&p->arena, frame->num_invariants, sizeof(uint32_t));
     frame->nexts = weft_arena_calloc(&p->arena, frame->num_next, sizeof(uint32_t));
     frame->exits = weft_arena_calloc(&p->arena, frame->num_exits, sizeof(uint32_t));
-    if (frame->invariants == NULL || frame->nexts == NULL || frame->exits == NULL) return no_memory(b->order[0]);
+    if (frame->invariants == NULL || frame->nexts == NULL || frame->exits == NULL)
+      return no_memory(b->order[0]);
   }
   for (uint32_t i = 0; i < p->num_nodes; i++) {
     const plan_node_t *n = &p->nodes[i];
@@ -183,14 +194,16 @@ static weft_status_t *count_edges(plan_builder_t *b) {
     for (int k = 0; k < n->num_inputs; k++) p->nodes[b->number[n->inputs[k].node->id] + 1].first_edge++;
     for (int k = 0; k < n->num_controls; k++) p->nodes[b->number[n->controls[k]->id] + 1].first_control++;
   }
-  if (edges >= UINT32_MAX || controls >= UINT32_MAX) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a plan of too many edges");
+  if (edges >= UINT32_MAX || controls >= UINT32_MAX)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a plan of too many edges");
   for (uint32_t i = 0; i < p->num_nodes; i++) {
     p->nodes[i + 1].first_edge += p->nodes[i].first_edge;
     p->nodes[i + 1].first_control += p->nodes[i].first_control;
   }
   p->edges = weft_calloc((size_t)edges, sizeof *p->edges);
   p->controls = weft_calloc((size_t)controls, sizeof *p->controls);
-  if (p->edges == NULL || p->controls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan's edges");
+  if (p->edges == NULL || p->controls == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan's edges");
   return NULL;
 }
 
@@ -198,7 +211,8 @@ static weft_status_t *count_edges(plan_builder_t *b) {
 static weft_status_t *add_edges(plan_builder_t *b) {
   weft_plan_t *p = b->plan;
   WEFT_RETURN_IF_ERROR(count_edges(b));
-  uint32_t *edge_at = weft_calloc(p->num_nodes, sizeof *edge_at), *control_at = weft_calloc(p->num_nodes, sizeof *edge_at);
+  uint32_t *edge_at = weft_calloc(p->num_nodes, sizeof *edge_at),
+           *control_at = weft_calloc(p->num_nodes, sizeof *edge_at);
   if (edge_at == NULL || control_at == NULL) {
     weft_free(edge_at);
     weft_free(control_at);
@@ -235,15 +249,18 @@ weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
   p->knodes = weft_calloc(p->num_nodes, sizeof *p->knodes);
   p->instances = weft_calloc(p->num_nodes, sizeof *p->instances);
   p->consts = weft_calloc(p->num_nodes, sizeof(*p->consts));
-  if (p->nodes == NULL || p->words == NULL || p->knodes == NULL || p->instances == NULL || p->consts == NULL) {
+  if (p->nodes == NULL || p->words == NULL || p->knodes == NULL || p->instances == NULL ||
+      p->consts == NULL) {
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan of %u nodes", p->num_nodes);
   }
   uint32_t slots = 0;
   for (int f = 0; f < p->num_frames; f++) {
     plan_frame_t *frame = &p->frames[f];
     frame->first_slot = slots;
-    for (uint32_t i = 0; i < frame->num_nodes; i++) WEFT_RETURN_IF_ERROR(add_node(b, frame->first_node + i, frame));
-    if (slots > UINT32_MAX - frame->num_slots) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a plan of too many inputs");
+    for (uint32_t i = 0; i < frame->num_nodes; i++)
+      WEFT_RETURN_IF_ERROR(add_node(b, frame->first_node + i, frame));
+    if (slots > UINT32_MAX - frame->num_slots)
+      return WEFT_ERROR(RESOURCE_EXHAUSTED, "a plan of too many inputs");
     slots += frame->num_slots;
   }
   WEFT_RETURN_IF_ERROR(add_frame_tables(b));

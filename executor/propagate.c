@@ -30,8 +30,8 @@ static bool merge_live(runner_t *r, iteration_t *it, uint32_t node, uint32_t slo
   return lower(r, word_of(it, node), false);
 }
 
-/* Dead values settle a Merge when all are dead, or at once when one comes straight from an Enter: no NextIteration
- * will ever follow that. */
+/* Dead values settle a Merge when all are dead, or at once when one comes straight from an Enter: no
+ * NextIteration will ever follow that. */
 static bool merge_dead(runner_t *r, iteration_t *it, uint32_t node, bool from_enter) {
   const plan_node_t *n = &r->plan->nodes[node];
   atomic_uint *side = &it->sides[n->extra];
@@ -42,7 +42,8 @@ static bool merge_dead(runner_t *r, iteration_t *it, uint32_t node, bool from_en
   return lower(r, word_of(it, node), true);
 }
 
-static inline bool deliver_data(runner_t *r, iteration_t *it, const plan_edge_t *e, weft_value_t v, bool from_enter) {
+static inline bool deliver_data(runner_t *r, iteration_t *it, const plan_edge_t *e, weft_value_t v,
+                                bool from_enter) {
   uint32_t to = e->to & ~TO_MERGE;
   if (e->to & TO_MERGE) {
     return value_is_none(&v) ? merge_dead(r, it, to, from_enter) : merge_live(r, it, to, e->slot, v);
@@ -62,7 +63,8 @@ uint32_t weft_deliver(runner_t *r, iteration_t *it, uint32_t node, weft_value_t 
     weft_value_t v = {NULL, NULL};
     if (!is_dead) {
       weft_value_t *from = &outputs[e->output];
-      if (e + 1 == end || e[1].output != e->output) { /* the last consumer gets ours: it may be the only one */
+      if (e + 1 == end ||
+          e[1].output != e->output) { /* the last consumer gets ours: it may be the only one */
         v = *from;
         *from = (weft_value_t){NULL, NULL};
       } else {

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "executor/step.h"
 
-/* After this many cheap nodes other threads get what is worth their while: a long row of cheap ones must not keep
- * them waiting. */
+/* After this many cheap nodes other threads get what is worth their while: a long row of cheap ones must not
+ * keep them waiting. */
 enum { SHARE_EVERY = 32 };
 
 /* What this thread is doing for executors. */
@@ -61,7 +61,8 @@ void weft_runner_end(runner_t *r) {
   if (here.inner == NULL && here.deferred != NULL) drain_deferred();
 }
 
-/* Gives costly nodes to the pool, all but one, or all if this thread is not ours. What the pool does not take stays. */
+/* Gives costly nodes to the pool, all but one, or all if this thread is not ours. What the pool does not take
+ * stays. */
 static void share_costly(runner_t *r) {
   run_t *run = r->run;
   if (run->pool == NULL || r->serial) return;
@@ -76,7 +77,8 @@ static void share_costly(runner_t *r) {
       *task = (task_t){it, node};
       atomic_fetch_add_explicit(&run->tasks, 1, memory_order_relaxed);
       given = weft_thread_pool_submit(run->pool, weft_run_task, task);
-      if (!given) atomic_fetch_sub_explicit(&run->tasks, 1, memory_order_relaxed); /* our own task is still counted */
+      if (!given)
+        atomic_fetch_sub_explicit(&run->tasks, 1, memory_order_relaxed); /* our own task is still counted */
     }
     if (!given) ready_append(r->plan, &keep, it, node);
   }
@@ -115,7 +117,8 @@ void weft_run_task(void *arg) {
   weft_runner_end(&r);
 }
 
-/* Goes on behind an ended kernel with a runner of its own; the kernel's count in `tasks` becomes the runner's. */
+/* Goes on behind an ended kernel with a runner of its own; the kernel's count in `tasks` becomes the
+ * runner's. */
 static void continue_op(async_op_t *op, bool is_guest) {
   runner_t r;
   weft_runner_begin(&r, op->it->run);
@@ -133,7 +136,8 @@ void weft_async_done(weft_kernel_ctx_t *ctx, weft_status_t *status) {
   async_op_t *op = (async_op_t *)(void *)ctx;
   run_t *run = op->it->run;
   if (here.inner != NULL && here.inner->run == run) {
-    /* Inside a kernel of the same run: its runner goes on with what gets ready. It holds a task of its own. */
+    /* Inside a kernel of the same run: its runner goes on with what gets ready. It holds a task of its own.
+     */
     weft_node_finish_async(here.inner, op, status);
     atomic_fetch_sub_explicit(&run->tasks, 1, memory_order_acq_rel);
     return;

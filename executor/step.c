@@ -47,18 +47,19 @@ static void run_recycle(weft_plan_t *p, run_t *run) {
 
 /* UNAVAILABLE means that a peer is away; a kernel that talks to nobody must not say so. */
 static weft_status_t *not_a_network_failure(weft_status_t *s, const weft_kernel_node_t *node) {
-  weft_status_t *replaced = WEFT_ERROR(
-      INTERNAL,
-      "%s\nExecuting non-communication op <%s> originally returned UnavailableError, and was replaced by InternalError "
-      "to avoid invoking TF network error handling logic.",
-      weft_status_message(s), node->name.data);
+  weft_status_t *replaced = WEFT_ERROR(INTERNAL,
+                                       "%s\nExecuting non-communication op <%s> originally returned "
+                                       "UnavailableError, and was replaced by InternalError "
+                                       "to avoid invoking TF network error handling logic.",
+                                       weft_status_message(s), node->name.data);
   weft_status_free(s);
   return replaced;
 }
 
 void weft_run_fail(run_t *run, weft_status_t *s, const weft_kernel_node_t *node, bool is_communication) {
   if (node != NULL) s = weft_status_attach_node(s, node->name);
-  if (node != NULL && !is_communication && weft_status_code(s) == WEFT_UNAVAILABLE) s = not_a_network_failure(s, node);
+  if (node != NULL && !is_communication && weft_status_code(s) == WEFT_UNAVAILABLE)
+    s = not_a_network_failure(s, node);
   weft_code_t code = weft_status_code(s);
   if ((code == WEFT_CANCELLED || code == WEFT_ABORTED) && weft_canceller_is_cancelled(run->step.canceller)) {
     s = weft_status_mark_derived(s); /* an echo of what cancelled the step */
@@ -101,7 +102,8 @@ void weft_run_finish(run_t *run) {
   done(arg, s);
 }
 
-static void begin(run_t *run, weft_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done, void *arg) {
+static void begin(run_t *run, weft_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done,
+                  void *arg) {
   const plan_frame_t *f = &p->frames[0];
   run->plan = weft_plan_retain(p);
   run->step = options->step;

@@ -41,8 +41,8 @@ typedef struct ready {
   uint32_t node;
 } ready_t;
 
-/* First in, first out: without frames that is nearly the order in which nodes are numbered, so that rows of the plan
- * are read one after the other. */
+/* First in, first out: without frames that is nearly the order in which nodes are numbered, so that rows of
+ * the plan are read one after the other. */
 typedef struct ready_list {
   ready_t first, last; /* `last` has no meaning while the list is empty */
 } ready_list_t;
@@ -58,8 +58,8 @@ typedef struct async_op {
   iteration_t *it;
   uint32_t node;
   int64_t start_ns;
-  weft_status_t *status;   /* what the kernel ended with, while it waits for a thread */
-  struct async_op *next;   /* among those that wait for a thread without a pool */
+  weft_status_t *status; /* what the kernel ended with, while it waits for a thread */
+  struct async_op *next; /* among those that wait for a thread without a pool */
   weft_value_t outputs[];
 } async_op_t;
 
@@ -77,10 +77,10 @@ struct iteration {
   uint32_t first_node, first_slot;
   atomic_uint *words; /* the rest point into this block */
   atomic_uint *sides;
-  ready_t *links;     /* of ready nodes, in plans with frames */
+  ready_t *links; /* of ready nodes, in plans with frames */
   task_t *tasks;
   char *async;
-  frame_t **children; /* guarded by frame->mu; by the child's ordinal */
+  frame_t **children;  /* guarded by frame->mu; by the child's ordinal */
   weft_value_t *slots; /* all zero but where a value waits for its node */
 };
 
@@ -91,35 +91,35 @@ typedef struct kept_value {
 
 struct frame {
   const plan_frame_t *plan;
-  iteration_t *parent; /* NULL: the top level */
-  uint64_t id;         /* part of rendezvous keys */
+  iteration_t *parent;  /* NULL: the top level */
+  uint64_t id;          /* part of rendezvous keys */
   frame_t *prev, *next; /* guarded by run->mu: all frames of the run; or plan->free */
   weft_mutex_t mu;
   iteration_t *oldest, *newest, *free; /* guarded by mu */
-  int num_iterations;  /* guarded by mu; that are under way */
-  int pending_enters;  /* guarded by mu */
-  kept_value_t *invariants; /* guarded by mu; values of constant Enters */
-  kept_value_t *parked;     /* guarded by mu; values that wait for an iteration to begin */
-  uint32_t num_parked;      /* guarded by mu */
-  bool *dead_exits;         /* guarded by mu; of the newest iteration */
+  int num_iterations;                  /* guarded by mu; that are under way */
+  int pending_enters;                  /* guarded by mu */
+  kept_value_t *invariants;            /* guarded by mu; values of constant Enters */
+  kept_value_t *parked;                /* guarded by mu; values that wait for an iteration to begin */
+  uint32_t num_parked;                 /* guarded by mu */
+  bool *dead_exits;                    /* guarded by mu; of the newest iteration */
 };
 
 struct weft_run {
   weft_plan_t *plan; /* retained */
   weft_step_t step;
-  weft_thread_pool_t *pool; /* borrowed; may be NULL */
+  weft_thread_pool_t *pool;       /* borrowed; may be NULL */
   weft_step_recorder_t *recorder; /* borrowed; may be NULL */
   weft_plan_done_fn *done;
   void *done_arg;
   atomic_int tasks;
   atomic_bool failed;
-  bool serial;       /* one thread only: no atomic operation needed */
+  bool serial; /* one thread only: no atomic operation needed */
   weft_mutex_t mu;
   weft_status_t *status; /* guarded by mu; the first failure */
   frame_t *frames;       /* guarded by mu; all but the top level */
   run_t *next_free;      /* guarded by the plan's mu */
   frame_t top;
-  iteration_t *root;     /* behind this struct */
+  iteration_t *root; /* behind this struct */
 };
 
 typedef struct runner {
@@ -129,7 +129,7 @@ typedef struct runner {
   bool is_guest; /* on a thread that is not ours: costly nodes go to the pool */
   ready_list_t cheap, costly;
   weft_value_t scratch[SCRATCH_OUTPUTS]; /* all zero between nodes */
-  struct runner *outer; /* whose kernel this thread is in */
+  struct runner *outer;                  /* whose kernel this thread is in */
 } runner_t;
 
 /* schedule.c */
@@ -150,8 +150,8 @@ void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead);
 /* What follows an asynchronous kernel's end. Consumes `status`. */
 void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status);
 
-/* propagate.c: delivers outputs along the edges in iteration `it`; takes the values out of `outputs`. Returns how many
- * nodes got ready. */
+/* propagate.c: delivers outputs along the edges in iteration `it`; takes the values out of `outputs`. Returns
+ * how many nodes got ready. */
 uint32_t weft_deliver(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *outputs, bool is_dead);
 
 /* frame.c: hands on the result of an Enter, Exit or NextIteration. Consumes `v`. */
@@ -160,7 +160,8 @@ void weft_frame_cross(runner_t *r, iteration_t *it, uint32_t node, weft_value_t 
 void weft_iteration_release(runner_t *r, iteration_t *it, uint32_t n);
 static inline void weft_iteration_hold(const runner_t *r, iteration_t *it, uint32_t n) {
   if (r->serial) {
-    atomic_store_explicit(&it->holds, atomic_load_explicit(&it->holds, memory_order_relaxed) + n, memory_order_relaxed);
+    atomic_store_explicit(&it->holds, atomic_load_explicit(&it->holds, memory_order_relaxed) + n,
+                          memory_order_relaxed);
   } else {
     atomic_fetch_add_explicit(&it->holds, n, memory_order_relaxed);
   }
@@ -173,7 +174,9 @@ void weft_frames_clear(run_t *run);
 /* step.c */
 /* Takes over `s` as the run's failure if it is the first. `node`: whose; data NULL: nobody's. */
 void weft_run_fail(run_t *run, weft_status_t *s, const weft_kernel_node_t *node, bool is_communication);
-static inline bool weft_run_failed(run_t *run) { return atomic_load_explicit(&run->failed, memory_order_relaxed); }
+static inline bool weft_run_failed(run_t *run) {
+  return atomic_load_explicit(&run->failed, memory_order_relaxed);
+}
 void weft_run_finish(run_t *run);
 
 /* recorder.c */
@@ -191,8 +194,12 @@ static inline weft_value_t value_retain(weft_value_t v) {
 }
 static inline bool value_is_none(const weft_value_t *v) { return v->tensor == NULL && v->ref == NULL; }
 
-static inline weft_value_t *slot_of(const iteration_t *it, uint32_t slot) { return &it->slots[slot - it->first_slot]; }
-static inline atomic_uint *word_of(const iteration_t *it, uint32_t node) { return &it->words[node - it->first_node]; }
+static inline weft_value_t *slot_of(const iteration_t *it, uint32_t slot) {
+  return &it->slots[slot - it->first_slot];
+}
+static inline atomic_uint *word_of(const iteration_t *it, uint32_t node) {
+  return &it->words[node - it->first_node];
+}
 
 static inline bool node_is_costly(const weft_plan_t *p, const plan_node_t *n) {
   if (!(n->flags & NODE_COSTLY)) return false;
@@ -218,7 +225,8 @@ static inline void ready_append(const weft_plan_t *p, ready_list_t *list, iterat
 }
 
 /* Takes the first node off a list that is not empty. */
-static inline uint32_t ready_take(const weft_plan_t *p, ready_list_t *list, iteration_t **out_it, bool *out_is_dead) {
+static inline uint32_t ready_take(const weft_plan_t *p, ready_list_t *list, iteration_t **out_it,
+                                  bool *out_is_dead) {
   iteration_t *it = list->first.it;
   uint32_t node = list->first.node - 1;
   uint32_t word = atomic_load_explicit(word_of(it, node), memory_order_relaxed);

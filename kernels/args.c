@@ -42,8 +42,17 @@ static weft_status_t *retval(weft_kernel_ctx_t *c) {
 }
 
 const weft_kernel_t weft_args_kernels[] = {
-    {.op = "_Arg", .type_attr = "T", .types = WEFT_SET_ALL, .prepare = prepare, .compute = arg, .destroy = weft_free},
-    {.op = "_Retval", .type_attr = "T", .types = WEFT_SET_ALL, .prepare = prepare, .compute = retval,
+    {.op = "_Arg",
+     .type_attr = "T",
+     .types = WEFT_SET_ALL,
+     .prepare = prepare,
+     .compute = arg,
+     .destroy = weft_free},
+    {.op = "_Retval",
+     .type_attr = "T",
+     .types = WEFT_SET_ALL,
+     .prepare = prepare,
+     .compute = retval,
      .destroy = weft_free},
     {0},
 };

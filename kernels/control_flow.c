@@ -28,7 +28,8 @@ static weft_status_t *identity(weft_kernel_ctx_t *c) {
 }
 
 static weft_status_t *loop_cond(weft_kernel_ctx_t *c) {
-  if (weft_canceller_is_cancelled(c->step->canceller)) return WEFT_ERROR(CANCELLED, "Loop execution was cancelled.");
+  if (weft_canceller_is_cancelled(c->step->canceller))
+    return WEFT_ERROR(CANCELLED, "Loop execution was cancelled.");
   pass(c, 0, 0);
   return NULL;
 }
@@ -36,7 +37,8 @@ static weft_status_t *loop_cond(weft_kernel_ctx_t *c) {
 /* Reads the scalar int32 or bool that steers Switch, _SwitchN and RefSelect. */
 static weft_status_t *read_selector(const weft_tensor_t *t, const char *what, int64_t *out) {
   if (t->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar, but it has shape %s", what, WEFT_SHAPE_TEXT(&t->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar, but it has shape %s", what,
+                      WEFT_SHAPE_TEXT(&t->shape));
   }
   *out = t->dtype == WEFT_BOOL ? *(const bool *)t->data : *(const int32_t *)t->data;
   return NULL;
@@ -61,12 +63,13 @@ static weft_status_t *ref_select(weft_kernel_ctx_t *c) {
   int64_t index = 0;
   const weft_tensor_t *t = weft_in(c, 0);
   if (t->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Index must be a scalar, but it has shape %s", WEFT_SHAPE_TEXT(&t->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Index must be a scalar, but it has shape %s",
+                      WEFT_SHAPE_TEXT(&t->shape));
   }
   WEFT_RETURN_IF_ERROR(read_selector(t, "Index", &index));
   if (index < 0 || index >= c->node->num_inputs - 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Index must be in the range [0, %d) but got %lld", c->node->num_inputs - 1,
-                      (long long)index);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Index must be in the range [0, %d) but got %lld",
+                      c->node->num_inputs - 1, (long long)index);
   }
   pass(c, (int)index + 1, 0);
   return NULL;

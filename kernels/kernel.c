@@ -11,8 +11,8 @@ weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype, con
   return NULL;
 }
 
-weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, int i, weft_dtype_t dtype, const weft_shape_t *shape,
-                                weft_tensor_t **out) {
+weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, int i, weft_dtype_t dtype,
+                                const weft_shape_t *shape, weft_tensor_t **out) {
   weft_tensor_t *t = c->inputs[in].tensor;
   int64_t count = weft_shape_count(shape);
   bool fits = t != NULL && c->inputs[in].ref == NULL && t->dtype == dtype && t->count == count &&
@@ -36,14 +36,16 @@ weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, int i, weft_dtype_
 
 weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max, int64_t *out, int *out_n) {
   if (t->dtype != WEFT_I32 && t->dtype != WEFT_I64) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be int32 or int64, but is %s", what, weft_dtype_name(t->dtype));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be int32 or int64, but is %s", what,
+                      weft_dtype_name(t->dtype));
   }
   if (t->shape.rank > 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar or a vector, but has shape %s", what,
                       WEFT_SHAPE_TEXT(&t->shape));
   }
   if (t->count > max) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s has %lld elements, at most %d are allowed", what, (long long)t->count, max);
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s has %lld elements, at most %d are allowed", what,
+                      (long long)t->count, max);
   }
   for (int i = 0; i < (int)t->count; i++) {
     out[i] = t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
@@ -66,7 +68,8 @@ weft_status_t *weft_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **o
                       c->node->name.data);
   }
   if (h->device.length > 0 && c->device != NULL && !weft_str_eq(h->device, c->device->name)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Trying to access resource %.*s located in device %.*s from device %.*s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Trying to access resource %.*s located in device %.*s from device %.*s",
                       WEFT_STR_ARGS(h->name), WEFT_STR_ARGS(h->device), WEFT_STR_ARGS(c->device->name));
   }
   weft_object_t *found = NULL;
@@ -77,7 +80,8 @@ weft_status_t *weft_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **o
       return WEFT_ERROR(NOT_FOUND, "Resource %.*s/%.*s/%s does not exist.", WEFT_STR_ARGS(h->container),
                         WEFT_STR_ARGS(h->name), weft_variable_type.name);
     }
-    WEFT_RETURN_IF_ERROR(weft_resource_lookup(c->device->resources, h->container, h->name, &weft_variable_type, &found));
+    WEFT_RETURN_IF_ERROR(
+        weft_resource_lookup(c->device->resources, h->container, h->name, &weft_variable_type, &found));
   }
   *out = (weft_variable_t *)(void *)found;
   return NULL;

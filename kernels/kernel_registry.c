@@ -59,7 +59,8 @@ static int first_of(const kernel_index_t *index, weft_str_t op) {
   return low;
 }
 
-static bool type_fits(const char *attr, weft_dtype_set_t types, const weft_named_attr_t *attrs, int num_attrs) {
+static bool type_fits(const char *attr, weft_dtype_set_t types, const weft_named_attr_t *attrs,
+                      int num_attrs) {
   if (attr == NULL) return true;
   const weft_attr_t *a = weft_attr_find(attrs, num_attrs, attr);
   if (a == NULL || a->kind != WEFT_ATTR_TYPE) return false;
@@ -75,7 +76,8 @@ static bool type_fits(const char *attr, weft_dtype_set_t types, const weft_named
 }
 
 static bool fits(const weft_kernel_t *k, const weft_named_attr_t *attrs, int num_attrs) {
-  return type_fits(k->type_attr, k->types, attrs, num_attrs) && type_fits(k->type_attr2, k->types2, attrs, num_attrs);
+  return type_fits(k->type_attr, k->types, attrs, num_attrs) &&
+         type_fits(k->type_attr2, k->types2, attrs, num_attrs);
 }
 
 const weft_kernel_t *weft_kernel_table_find(const weft_kernel_table_t *table, weft_str_t op,

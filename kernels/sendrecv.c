@@ -7,9 +7,9 @@
 #include "kernels/common_kernels.h"
 
 typedef struct channel {
-  char *text;       /* owned; "src;incarnation;dst;name;0:0" */
-  weft_key_t top;   /* of the whole text */
-  size_t prefix;    /* bytes of the text up to and with the last ';' */
+  char *text;     /* owned; "src;incarnation;dst;name;0:0" */
+  weft_key_t top; /* of the whole text */
+  size_t prefix;  /* bytes of the text up to and with the last ';' */
 } channel_t;
 
 static void channel_free(void *state) {
@@ -23,8 +23,8 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
   channel_t *ch = weft_calloc(1, sizeof *ch);
   if (ch == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->op_name.data);
   weft_key_print(&text, weft_knode_string(node, "send_device"),
-                 (uint64_t)weft_knode_int(node, "send_device_incarnation"), weft_knode_string(node, "recv_device"),
-                 weft_knode_string(node, "tensor_name"), 0, 0);
+                 (uint64_t)weft_knode_int(node, "send_device_incarnation"),
+                 weft_knode_string(node, "recv_device"), weft_knode_string(node, "tensor_name"), 0, 0);
   size_t length = 0;
   weft_status_t *s = weft_strbuf_finish(&text, &ch->text, &length);
   weft_strbuf_deinit(&text);
@@ -38,10 +38,12 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
   return NULL;
 }
 
-/* The key of this execution. *buffer keeps the text of one inside a frame: deinit it when the key is no longer used. */
+/* The key of this execution. *buffer keeps the text of one inside a frame: deinit it when the key is no
+ * longer used. */
 static weft_status_t *key_of(const weft_kernel_ctx_t *c, weft_strbuf_t *buffer, weft_key_t *out) {
   const channel_t *ch = c->state;
-  if (c->step->rendezvous == NULL) return WEFT_ERROR(INTERNAL, "Op kernel context needs to provide a rendezvous.");
+  if (c->step->rendezvous == NULL)
+    return WEFT_ERROR(INTERNAL, "Op kernel context needs to provide a rendezvous.");
   if (c->frame_id == 0 && c->iteration == 0) {
     *out = ch->top;
     return NULL;
@@ -58,7 +60,8 @@ static weft_status_t *send(weft_kernel_ctx_t *c) {
   weft_key_t key;
   weft_status_t *s = key_of(c, &buffer, &key);
   bool is_dead = c->is_dead || c->inputs[0].tensor == NULL;
-  if (s == NULL) s = weft_rendezvous_send(c->step->rendezvous, key, is_dead ? NULL : c->inputs[0].tensor, is_dead);
+  if (s == NULL)
+    s = weft_rendezvous_send(c->step->rendezvous, key, is_dead ? NULL : c->inputs[0].tensor, is_dead);
   weft_strbuf_deinit(&buffer);
   return s;
 }
@@ -89,9 +92,11 @@ static void recv(weft_kernel_ctx_t *c) {
   if (s != NULL) c->done(c, s);
 }
 
-#define SEND .type_attr = "T", .types = WEFT_SET_ALL, .prepare = prepare, .compute = send, .destroy = channel_free
-#define RECV \
-  .type_attr = "tensor_type", .types = WEFT_SET_ALL, .prepare = prepare, .compute_async = recv, .destroy = channel_free
+#define SEND \
+  .type_attr = "T", .types = WEFT_SET_ALL, .prepare = prepare, .compute = send, .destroy = channel_free
+#define RECV                                                                                    \
+  .type_attr = "tensor_type", .types = WEFT_SET_ALL, .prepare = prepare, .compute_async = recv, \
+  .destroy = channel_free
 
 const weft_kernel_t weft_sendrecv_kernels[] = {
     {.op = "_HostRecv", RECV, .host_outputs = 1},

@@ -4,7 +4,8 @@
 
 static weft_status_t *invalid(weft_str_t key) {
   int shown = key.length > 1024 ? 1024 : (int)key.length;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Invalid  rendezvous key: %.*s", shown, key.data); /* two blanks: TensorFlow's */
+  return WEFT_ERROR(INVALID_ARGUMENT, "Invalid  rendezvous key: %.*s", shown,
+                    key.data); /* two blanks: TensorFlow's */
 }
 
 static bool parse_hex(weft_str_t s, uint64_t *out) {
@@ -46,15 +47,15 @@ weft_status_t *weft_key_parse(weft_str_t key, weft_key_parts_t *out) {
     if (part[i].length == 0) return invalid(key);
   }
   weft_key_parts_t parts = {.src_device = part[0], .dst_device = part[2], .edge = part[3]};
-  bool ok = weft_str_find(part[4], ';') < 0 && is_device(part[0]) && parse_hex(part[1], &parts.src_incarnation) &&
-            is_device(part[2]);
+  bool ok = weft_str_find(part[4], ';') < 0 && is_device(part[0]) &&
+            parse_hex(part[1], &parts.src_incarnation) && is_device(part[2]);
   if (!ok) return invalid(key);
   *out = parts;
   return NULL;
 }
 
-void weft_key_print(weft_strbuf_t *out, weft_str_t src_device, uint64_t src_incarnation, weft_str_t dst_device,
-                    weft_str_t edge, uint64_t frame_id, int64_t iteration) {
+void weft_key_print(weft_strbuf_t *out, weft_str_t src_device, uint64_t src_incarnation,
+                    weft_str_t dst_device, weft_str_t edge, uint64_t frame_id, int64_t iteration) {
   weft_strbuf_append(out, src_device);
   weft_strbuf_printf(out, ";%016llx;", (unsigned long long)src_incarnation);
   weft_strbuf_append(out, dst_device);

@@ -23,7 +23,7 @@ typedef struct local local_t;
 typedef struct item item_t;
 
 typedef enum item_state {
-  ITEM_NEW,       /* a receiver that is registered but not linked yet */
+  ITEM_NEW, /* a receiver that is registered but not linked yet */
   ITEM_LINKED,
   ITEM_TAKEN,     /* unlinked: its taker has it */
   ITEM_CANCELLED, /* cancelled before it was linked */
@@ -37,8 +37,8 @@ struct item {
   weft_tensor_t *tensor; /* of a sent value; one reference, NULL if dead */
   weft_recv_fn *fn;      /* of a receiver; NULL: a sent value */
   void *arg;
-  local_t *table;               /* borrowed */
-  weft_canceller_t *canceller;  /* retained; may be NULL */
+  local_t *table;              /* borrowed */
+  weft_canceller_t *canceller; /* retained; may be NULL */
   uint64_t token;
   size_t key_length;
   char key[];
@@ -50,10 +50,10 @@ typedef struct bucket {
 
 typedef struct shard {
   weft_mutex_t mu;
-  bool aborted;      /* guarded by mu; then nothing is linked any more */
-  uint32_t count;    /* guarded by mu */
+  bool aborted;         /* guarded by mu; then nothing is linked any more */
+  uint32_t count;       /* guarded by mu */
   uint32_t num_buckets; /* guarded by mu; a power of two */
-  bucket_t *buckets; /* guarded by mu; `first_buckets`, or owned */
+  bucket_t *buckets;    /* guarded by mu; `first_buckets`, or owned */
   bucket_t first_buckets[FIRST_BUCKETS];
 } shard_t;
 
@@ -190,7 +190,8 @@ static void cancel_wait(void *arg) {
   fn(fn_arg, cancelled(), NULL, false);
 }
 
-static weft_status_t *local_send(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t *tensor, bool is_dead) {
+static weft_status_t *local_send(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t *tensor,
+                                 bool is_dead) {
   local_t *r = (local_t *)base;
   shard_t *s = shard_of(r, key.hash);
   item_t *mine = NULL, *receiver = NULL;
@@ -228,8 +229,8 @@ static void deliver(item_t *value, weft_recv_fn *fn, void *arg) {
 }
 
 /* A receiver's item, registered with its canceller; NULL and *why if it need not or cannot wait. */
-static item_t *waiter_new(local_t *r, weft_key_t key, weft_canceller_t *canceller, weft_recv_fn *fn, void *arg,
-                          weft_status_t **why) {
+static item_t *waiter_new(local_t *r, weft_key_t key, weft_canceller_t *canceller, weft_recv_fn *fn,
+                          void *arg, weft_status_t **why) {
   item_t *i = item_new(r, key);
   if (i == NULL) {
     *why = no_memory(key);
@@ -245,8 +246,8 @@ static item_t *waiter_new(local_t *r, weft_key_t key, weft_canceller_t *cancelle
   return NULL;
 }
 
-static void local_recv_async(weft_rendezvous_t *base, weft_key_t key, weft_canceller_t *canceller, weft_recv_fn *fn,
-                             void *arg) {
+static void local_recv_async(weft_rendezvous_t *base, weft_key_t key, weft_canceller_t *canceller,
+                             weft_recv_fn *fn, void *arg) {
   local_t *r = (local_t *)base;
   shard_t *s = shard_of(r, key.hash);
   item_t *mine = NULL, *value = NULL;

@@ -38,7 +38,8 @@ struct remote {
   fetch_t *fetches;       /* guarded by mu */
 };
 
-static weft_status_t *remote_send(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t *tensor, bool is_dead) {
+static weft_status_t *remote_send(weft_rendezvous_t *base, weft_key_t key, weft_tensor_t *tensor,
+                                  bool is_dead) {
   return weft_rendezvous_send(((remote_t *)base)->local, key, tensor, is_dead);
 }
 
@@ -72,8 +73,8 @@ static void fetched(void *arg, weft_status_t *status, weft_tensor_t *tensor, boo
   weft_rendezvous_release(&r->base);
 }
 
-static void fetch_remote(remote_t *r, weft_key_t key, const weft_key_parts_t *parts, weft_canceller_t *canceller,
-                         weft_recv_fn *fn, void *arg) {
+static void fetch_remote(remote_t *r, weft_key_t key, const weft_key_parts_t *parts,
+                         weft_canceller_t *canceller, weft_recv_fn *fn, void *arg) {
   fetch_t *f = weft_calloc(1, sizeof *f);
   if (f != NULL) f->canceller = weft_canceller_create(canceller);
   if (f == NULL || f->canceller == NULL) {
@@ -110,8 +111,8 @@ static void fetch_remote(remote_t *r, weft_key_t key, const weft_key_parts_t *pa
   fn(arg, why, NULL, false);
 }
 
-static void remote_recv_async(weft_rendezvous_t *base, weft_key_t key, weft_canceller_t *canceller, weft_recv_fn *fn,
-                              void *arg) {
+static void remote_recv_async(weft_rendezvous_t *base, weft_key_t key, weft_canceller_t *canceller,
+                              weft_recv_fn *fn, void *arg) {
   remote_t *r = (remote_t *)base;
   weft_key_parts_t parts;
   weft_status_t *s = weft_key_parse(key.text, &parts);

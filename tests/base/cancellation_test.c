@@ -85,7 +85,8 @@ static void slow_callback(void *arg) {
   s->is_inside = true;
   weft_cond_broadcast(&s->change);
   weft_mutex_unlock(&s->mu);
-  for (int i = 0; i < 1000; i++) CU_ASSERT_FALSE(weft_canceller_try_deregister(s->c, s->token)); /* takes a while */
+  for (int i = 0; i < 1000; i++)
+    CU_ASSERT_FALSE(weft_canceller_try_deregister(s->c, s->token)); /* takes a while */
   atomic_store(&s->ended, 1);
 }
 

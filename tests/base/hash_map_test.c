@@ -40,7 +40,8 @@ static void maps_grow_and_shrink(void) {
     snprintf(keys[i], sizeof keys[i], "key%d", i);
     CU_ASSERT_PTR_NULL_FATAL(weft_map_put(&m, weft_str(keys[i]), value((uintptr_t)i + 1), NULL));
   }
-  for (int i = 0; i < NUM; i += 2) CU_ASSERT_PTR_EQUAL(weft_map_remove(&m, weft_str(keys[i])), value((uintptr_t)i + 1));
+  for (int i = 0; i < NUM; i += 2)
+    CU_ASSERT_PTR_EQUAL(weft_map_remove(&m, weft_str(keys[i])), value((uintptr_t)i + 1));
   CU_ASSERT_EQUAL(m.count, NUM / 2);
   int right = 0;
   for (int i = 0; i < NUM; i++) {
@@ -63,7 +64,8 @@ static void removed_places_are_used_again(void) {
 
 static void a_walk_sees_every_entry_once(void) {
   weft_map_t m = WEFT_MAP_INIT;
-  for (uint64_t i = 0; i < 100; i++) CU_ASSERT_PTR_NULL(weft_map_put_u64(&m, i, value((uintptr_t)i + 1), NULL));
+  for (uint64_t i = 0; i < 100; i++)
+    CU_ASSERT_PTR_NULL(weft_map_put_u64(&m, i, value((uintptr_t)i + 1), NULL));
   uint64_t sum = 0, n = 0;
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&m, &at, &e);) {
@@ -80,7 +82,6 @@ static weft_status_t *fill(void) {
   weft_status_t *s = NULL;
   for (uint64_t i = 0; s == NULL && i < 100; i++) {
     s = weft_map_put_u64(&m, i, value(1), NULL);
-
   }
   weft_map_deinit(&m);
   return s;

@@ -26,9 +26,18 @@ static void numbers_are_read_whole_or_not_at_all(void) {
     bool ok;
     int64_t value;
   } cases[] = {
-      {"0", true, 0}, {"-1", true, -1}, {"9223372036854775807", true, INT64_MAX},
-      {"-9223372036854775808", true, INT64_MIN}, {"9223372036854775808", false, 0}, {"", false, 0}, {"-", false, 0},
-      {"1x", false, 0}, {" 1", false, 0}, {"1 ", false, 0}, {"0x1", false, 0}, {"99999999999999999999", false, 0},
+      {"0", true, 0},
+      {"-1", true, -1},
+      {"9223372036854775807", true, INT64_MAX},
+      {"-9223372036854775808", true, INT64_MIN},
+      {"9223372036854775808", false, 0},
+      {"", false, 0},
+      {"-", false, 0},
+      {"1x", false, 0},
+      {" 1", false, 0},
+      {"1 ", false, 0},
+      {"0x1", false, 0},
+      {"99999999999999999999", false, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     int64_t v = 77;

@@ -2,8 +2,9 @@
 
 #include "tests/runner.h"
 
-/* What each form is once parsed and printed; NULL: refused. Where TensorFlow's Python and C++ parsers differ (the
- * former drops empty parts and upper-cases types), this is the C++ one, which reads what comes off the wire. */
+/* What each form is once parsed and printed; NULL: refused. Where TensorFlow's Python and C++ parsers differ
+ * (the former drops empty parts and upper-cases types), this is the C++ one, which reads what comes off the
+ * wire. */
 static const struct {
   const char *text, *printed;
 } forms[] = {

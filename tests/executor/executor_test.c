@@ -31,7 +31,8 @@ static void arguments_reach_results(void) {
   harness_init(&h, 0);
   int32_t three = 3;
   CU_ASSERT_PTR_NULL_FATAL(weft_tensor_scalar(WEFT_I32, &three, &h.args[0]));
-  weft_node_t *sum = add_op(&h, "Add", "sum", INPUTS(out0(add_arg(&h, "arg", 0)), out0(add_const(&h, "c", 4))));
+  weft_node_t *sum =
+      add_op(&h, "Add", "sum", INPUTS(out0(add_arg(&h, "arg", 0)), out0(add_const(&h, "c", 4))));
   int r = add_fetch(&h, out0(sum));
   for (int i = 0; i < 5; i++) {
     must_run(&h);
@@ -51,7 +52,8 @@ static void a_missing_argument_is_refused(void) {
 static void the_only_consumer_may_write_in_place(void) {
   harness_t h;
   harness_init(&h, 0);
-  weft_node_t *sum = add_op(&h, "Add", "sum", INPUTS(out0(add_const(&h, "a", 1)), out0(add_const(&h, "b", 2))));
+  weft_node_t *sum =
+      add_op(&h, "Add", "sum", INPUTS(out0(add_const(&h, "a", 1)), out0(add_const(&h, "b", 2))));
   weft_node_t *id = add_op(&h, "Identity", "id", INPUTS(out0(sum)));
   weft_node_t *sq = add_op(&h, "Square", "square", INPUTS(out0(id)));
   int r = add_fetch(&h, out0(add_op(&h, "Square", "again", INPUTS(out0(sq)))));
@@ -64,7 +66,8 @@ static void the_only_consumer_may_write_in_place(void) {
 static void of_several_consumers_only_the_last_may(void) {
   harness_t h;
   harness_init(&h, 0);
-  weft_node_t *sum = add_op(&h, "Add", "sum", INPUTS(out0(add_const(&h, "a", 1)), out0(add_const(&h, "b", 2))));
+  weft_node_t *sum =
+      add_op(&h, "Add", "sum", INPUTS(out0(add_const(&h, "a", 1)), out0(add_const(&h, "b", 2))));
   int r = add_fetch(&h, out0(add_op(&h, "Square", "x", INPUTS(out0(sum)))));
   int q = add_fetch(&h, out0(add_op(&h, "Square", "y", INPUTS(out0(sum)))));
   must_run(&h);
@@ -144,7 +147,10 @@ static void *run_steps(void *arg) {
   steps_t *w = arg;
   for (int i = 0; i < 10; i++) {
     weft_tensor_t *results[MAX_RESULTS] = {NULL};
-    weft_run_options_t o = {.step = {.id = i, .args = w->h->args, .num_args = MAX_RESULTS, .results = results,
+    weft_run_options_t o = {.step = {.id = i,
+                                     .args = w->h->args,
+                                     .num_args = MAX_RESULTS,
+                                     .results = results,
                                      .num_results = MAX_RESULTS},
                             .run_inline = i % 2 == 0};
     weft_status_t *s = weft_plan_run_sync(w->h->plan, &o);
@@ -210,7 +216,8 @@ static void a_variables_value_is_never_written(void) {
 static void reference_switches_pass_references(void) {
   harness_t h;
   harness_init(&h, 0);
-  weft_node_t *sw = add_op(&h, "RefSwitch", "switch", INPUTS(out0(add_variable(&h, "v")), out0(add_bool(&h, "b", true))));
+  weft_node_t *sw =
+      add_op(&h, "RefSwitch", "switch", INPUTS(out0(add_variable(&h, "v")), out0(add_bool(&h, "b", true))));
   int dead = add_fetch(&h, out0(add_op(&h, "Identity", "no", INPUTS(out(sw, 0)))));
   must_run(&h); /* nothing reads the live side, so it may be uninitialised */
   CU_ASSERT_PTR_NULL(h.results[dead]);
@@ -233,7 +240,8 @@ static void unavailable_is_for_those_who_communicate(void) {
   harness_init(&h, 0);
   add_op(&h, "Sign", "s", INPUTS(out0(add_const(&h, "c", -1))));
   must_fail(&h, WEFT_INTERNAL,
-            "away\n\t [[{{node s}}]]\nExecuting non-communication op <s> originally returned UnavailableError, and was "
+            "away\n\t [[{{node s}}]]\nExecuting non-communication op <s> originally returned "
+            "UnavailableError, and was "
             "replaced by InternalError to avoid invoking TF network error handling logic.");
   harness_deinit(&h);
 }
@@ -256,9 +264,10 @@ static void an_output_of_the_wrong_type_is_an_internal_error(void) {
   harness_init(&h, 0);
   weft_node_t *c = add_const(&h, "c", 1);
   add_fetch(&h, out0(add_op(&h, "Minimum", "wrong", INPUTS(out0(c), out0(c)))));
-  must_fail(&h, WEFT_INTERNAL,
-            "Output 0 of type bool does not match declared output type int32 for node {{node wrong}}\n\t [[{{node "
-            "wrong}}]]");
+  must_fail(
+      &h, WEFT_INTERNAL,
+      "Output 0 of type bool does not match declared output type int32 for node {{node wrong}}\n\t [[{{node "
+      "wrong}}]]");
   harness_deinit(&h);
 }
 
@@ -310,7 +319,8 @@ static void sends_meet_receives(void) {
 static void dead_values_are_sent_and_received_dead(void) {
   harness_t h;
   harness_init(&h, 2);
-  weft_node_t *sw = add_op(&h, "Switch", "switch", INPUTS(out0(add_const(&h, "c", 8)), out0(add_bool(&h, "b", false))));
+  weft_node_t *sw =
+      add_op(&h, "Switch", "switch", INPUTS(out0(add_const(&h, "c", 8)), out0(add_bool(&h, "b", false))));
   weft_node_t *recv = add_recv(&h, "recv", "x");
   int r = add_fetch(&h, out0(recv));
   add_send(&h, "send", "x", out(sw, 1));
@@ -332,8 +342,9 @@ static void ops_without_a_kernel_are_refused_by_name(void) {
   weft_plan_options_t options = {.device = &elsewhere, .session = WEFT_STR(""), .kernels = &none};
   weft_status_t *s = weft_plan_create(h.g, &options, &p);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
-  CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), "No OpKernel was registered to support Op 'FloorMod' used "
-                                                        "by {{node odd}} with these attrs: [T=DT_INT32]"));
+  CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s),
+                                "No OpKernel was registered to support Op 'FloorMod' used "
+                                "by {{node odd}} with these attrs: [T=DT_INT32]"));
   weft_status_free(s);
   harness_deinit(&h);
 }
@@ -341,7 +352,8 @@ static void ops_without_a_kernel_are_refused_by_name(void) {
 static void statistics_tell_of_every_node(void) {
   harness_t h;
   harness_init(&h, 0);
-  weft_node_t *sum = add_op(&h, "Add", "sum", INPUTS(out0(add_const(&h, "a", 1)), out0(add_const(&h, "b", 2))));
+  weft_node_t *sum =
+      add_op(&h, "Add", "sum", INPUTS(out0(add_const(&h, "a", 1)), out0(add_const(&h, "b", 2))));
   add_fetch(&h, out0(add_op(&h, "Neg", "neg", INPUTS(out0(sum)))));
   CU_ASSERT_PTR_NULL_FATAL(harness_compile(&h));
   weft_step_recorder_t recorder;
@@ -366,7 +378,8 @@ static weft_status_t *compile_and_run(harness_t *h) {
   weft_plan_release(h->plan);
   h->plan = NULL;
   WEFT_RETURN_IF_ERROR(harness_compile(h));
-  weft_run_options_t o = {.step = {.id = 1, .results = h->results, .num_results = MAX_RESULTS}, .run_inline = true};
+  weft_run_options_t o = {.step = {.id = 1, .results = h->results, .num_results = MAX_RESULTS},
+                          .run_inline = true};
   return weft_plan_run_sync(h->plan, &o);
 }
 
@@ -410,7 +423,8 @@ static const weft_kernel_table_t stateful_table = {.device_type = "CPU", .famili
 
 static weft_plan_t *stateful_plan(harness_t *h, weft_op_segment_t *segment) {
   weft_plan_t *p = NULL;
-  weft_plan_options_t o = {.device = h->device, .segment = segment, .session = WEFT_STR("s"), .kernels = &stateful_table};
+  weft_plan_options_t o = {
+      .device = h->device, .segment = segment, .session = WEFT_STR("s"), .kernels = &stateful_table};
   weft_status_t *s = weft_plan_create(h->g, &o, &p);
   CU_ASSERT_STRING_EQUAL(weft_status_message(s), "");
   weft_status_free(s);

@@ -30,7 +30,8 @@ typedef struct loop {
 } loop_t;
 
 /* for (i = start; i < limit; i++); `name` is the frame's. */
-static loop_t counting_loop(harness_t *h, const char *name, weft_output_t start, weft_output_t limit, int parallel) {
+static loop_t counting_loop(harness_t *h, const char *name, weft_output_t start, weft_output_t limit,
+                            int parallel) {
   char text[8][64];
   const char *parts[8] = {"enter", "limit", "one", "merge", "less", "cond", "switch", "add"};
   for (int i = 0; i < 8; i++) snprintf(text[i], sizeof text[i], "%s/%s", name, parts[i]);
@@ -53,9 +54,10 @@ static loop_t counting_loop(harness_t *h, const char *name, weft_output_t start,
   return l;
 }
 
-/* Carries another value through the loop, from `start` on; returns the Switch. *merge and *exit are for the caller. */
-static weft_node_t *carry(harness_t *h, const loop_t *l, const char *name, const char *frame, weft_output_t start,
-                          weft_node_t **merge, weft_node_t **exit) {
+/* Carries another value through the loop, from `start` on; returns the Switch. *merge and *exit are for the
+ * caller. */
+static weft_node_t *carry(harness_t *h, const loop_t *l, const char *name, const char *frame,
+                          weft_output_t start, weft_node_t **merge, weft_node_t **exit) {
   char text[4][64];
   const char *parts[4] = {"enter", "merge", "switch", "exit"};
   for (int i = 0; i < 4; i++) snprintf(text[i], sizeof text[i], "%s/%s", name, parts[i]);
@@ -225,7 +227,8 @@ static void dead_loop(harness_t *h) {
 }
 static void a_loop_in_an_untaken_branch_is_dead(void) { each_way(dead_loop); }
 
-/* In the loop, an Exit behind a conditional: it is live in the iteration in which i is 3, dead in all others. */
+/* In the loop, an Exit behind a conditional: it is live in the iteration in which i is 3, dead in all others.
+ */
 static void cond_in_loop(harness_t *h) {
   loop_t l = counting_loop(h, "loop", out0(add_const(h, "zero", 0)), out0(add_const(h, "n", 6)), 10);
   weft_node_t *merge, *exit;
@@ -290,7 +293,8 @@ static void nested_cond(harness_t *h) {
 static void a_dead_inner_loop_gives_way_to_the_other_branch(void) { each_way(nested_cond); }
 
 static void late_invariant(harness_t *h) {
-  weft_node_t *late = add_op(h, "Neg", "late", INPUTS(out0(add_const(h, "minus", -5)))); /* ends on another thread */
+  weft_node_t *late =
+      add_op(h, "Neg", "late", INPUTS(out0(add_const(h, "minus", -5)))); /* ends on another thread */
   loop_t l = counting_loop(h, "loop", out0(add_const(h, "zero", 0)), out0(add_const(h, "n", 20)), 10);
   weft_node_t *five = add_enter(h, "five", out0(late), "loop", true, 10);
   weft_node_t *merge, *exit;
@@ -429,9 +433,10 @@ static void inputs_from_different_frames_are_refused(void) {
   add_op(&h, "Add", "bad", INPUTS(out0(enter), out0(x)));
   weft_status_t *s = harness_compile(&h);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
-  CU_ASSERT_STRING_EQUAL(weft_status_message(s),
-                         "{{node bad}} has inputs from different frames. The input {{node enter}} is in frame 'f'. The "
-                         "input {{node x}} is in frame ''.");
+  CU_ASSERT_STRING_EQUAL(
+      weft_status_message(s),
+      "{{node bad}} has inputs from different frames. The input {{node enter}} is in frame 'f'. The "
+      "input {{node x}} is in frame ''.");
   weft_status_free(s);
   harness_deinit(&h);
 }

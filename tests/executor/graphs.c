@@ -90,11 +90,16 @@ static weft_status_t *variable(weft_kernel_ctx_t *c) {
 }
 
 static const weft_kernel_t kernels[] = {
-    {.op = "Add", .compute = add},           {.op = "Less", .compute = less},
-    {.op = "Mul", .compute = mul},           {.op = "Square", .compute = square},
-    {.op = "Neg", .compute_async = neg},     {.op = "Abs", .compute = abs_or_fail},
-    {.op = "Sign", .compute = unavailable},  {.op = "Maximum", .compute = nothing},
-    {.op = "VariableV2", .compute = variable}, {.op = "Minimum", .compute = wrong_type},
+    {.op = "Add", .compute = add},
+    {.op = "Less", .compute = less},
+    {.op = "Mul", .compute = mul},
+    {.op = "Square", .compute = square},
+    {.op = "Neg", .compute_async = neg},
+    {.op = "Abs", .compute = abs_or_fail},
+    {.op = "Sign", .compute = unavailable},
+    {.op = "Maximum", .compute = nothing},
+    {.op = "VariableV2", .compute = variable},
+    {.op = "Minimum", .compute = wrong_type},
     {0},
 };
 static const weft_kernel_t *const families[] = {kernels, NULL};
@@ -108,37 +113,56 @@ static void must(weft_status_t *s) {
   exit(2);
 }
 
-static weft_node_t *add_node(harness_t *h, const char *op, const char *name, int n, const weft_output_t *inputs,
-                             const weft_named_attr_t *attrs, int num_attrs) {
+static weft_node_t *add_node(harness_t *h, const char *op, const char *name, int n,
+                             const weft_output_t *inputs, const weft_named_attr_t *attrs, int num_attrs) {
   weft_node_t *node = NULL;
-  weft_node_spec_t spec = {.name = weft_str(name), .op = weft_str(op), .inputs = inputs, .num_inputs = n,
-                           .attrs = attrs, .num_attrs = num_attrs};
+  weft_node_spec_t spec = {.name = weft_str(name),
+                           .op = weft_str(op),
+                           .inputs = inputs,
+                           .num_inputs = n,
+                           .attrs = attrs,
+                           .num_attrs = num_attrs};
   must(weft_graph_add(h->g, &spec, &node));
   return node;
 }
 
-#define TYPE(attr, t) {WEFT_STR(attr), {.kind = WEFT_ATTR_TYPE, .type = (t)}}
-#define INT(attr, v) {WEFT_STR(attr), {.kind = WEFT_ATTR_INT, .i = (v)}}
-#define STRING(attr, v) {WEFT_STR(attr), {.kind = WEFT_ATTR_STRING, .s = weft_str(v)}}
+#define TYPE(attr, t)                                       \
+  {                                                         \
+    WEFT_STR(attr), { .kind = WEFT_ATTR_TYPE, .type = (t) } \
+  }
+#define INT(attr, v)                                    \
+  {                                                     \
+    WEFT_STR(attr), { .kind = WEFT_ATTR_INT, .i = (v) } \
+  }
+#define STRING(attr, v)                                            \
+  {                                                                \
+    WEFT_STR(attr), { .kind = WEFT_ATTR_STRING, .s = weft_str(v) } \
+  }
 
 static weft_node_t *add_scalar(harness_t *h, const char *name, weft_dtype_t dtype, const void *value) {
   weft_tensor_t *t = NULL;
   must(weft_tensor_scalar(dtype, value, &t));
-  weft_named_attr_t attrs[] = {TYPE("dtype", dtype), {WEFT_STR("value"), {.kind = WEFT_ATTR_TENSOR, .tensor = t}}};
+  weft_named_attr_t attrs[] = {TYPE("dtype", dtype),
+                               {WEFT_STR("value"), {.kind = WEFT_ATTR_TENSOR, .tensor = t}}};
   weft_node_t *n = add_node(h, "Const", name, 0, NULL, attrs, 2);
   weft_tensor_release(t);
   return n;
 }
 
-weft_node_t *add_const(harness_t *h, const char *name, int32_t value) { return add_scalar(h, name, WEFT_I32, &value); }
-weft_node_t *add_bool(harness_t *h, const char *name, bool value) { return add_scalar(h, name, WEFT_BOOL, &value); }
+weft_node_t *add_const(harness_t *h, const char *name, int32_t value) {
+  return add_scalar(h, name, WEFT_I32, &value);
+}
+weft_node_t *add_bool(harness_t *h, const char *name, bool value) {
+  return add_scalar(h, name, WEFT_BOOL, &value);
+}
 
 weft_node_t *add_vector(harness_t *h, const char *name) {
   weft_tensor_t *t = NULL;
   weft_shape_t shape = weft_shape_vector(1);
   must(weft_tensor_new(WEFT_I32, &shape, NULL, &t));
   *(int32_t *)t->data = 1;
-  weft_named_attr_t attrs[] = {TYPE("dtype", WEFT_I32), {WEFT_STR("value"), {.kind = WEFT_ATTR_TENSOR, .tensor = t}}};
+  weft_named_attr_t attrs[] = {TYPE("dtype", WEFT_I32),
+                               {WEFT_STR("value"), {.kind = WEFT_ATTR_TENSOR, .tensor = t}}};
   weft_node_t *n = add_node(h, "Const", name, 0, NULL, attrs, 2);
   weft_tensor_release(t);
   return n;
@@ -150,7 +174,8 @@ weft_node_t *add_op(harness_t *h, const char *op, const char *name, int n, const
 
 weft_node_t *add_enter(harness_t *h, const char *name, weft_output_t in, const char *frame, bool is_constant,
                        int parallel) {
-  weft_named_attr_t attrs[] = {STRING("frame_name", frame), INT("parallel_iterations", parallel),
+  weft_named_attr_t attrs[] = {STRING("frame_name", frame),
+                               INT("parallel_iterations", parallel),
                                {WEFT_STR("is_constant"), {.kind = WEFT_ATTR_BOOL, .b = is_constant}}};
   return add_node(h, "Enter", name, 1, &in, attrs, 3);
 }
@@ -162,7 +187,8 @@ weft_node_t *add_merge(harness_t *h, const char *name, weft_output_t a, weft_out
 
 weft_node_t *add_variable(harness_t *h, const char *name) {
   weft_shape_t scalar = WEFT_SCALAR;
-  weft_named_attr_t attrs[] = {TYPE("dtype", WEFT_I32), {WEFT_STR("shape"), {.kind = WEFT_ATTR_SHAPE, .shape = &scalar}}};
+  weft_named_attr_t attrs[] = {TYPE("dtype", WEFT_I32),
+                               {WEFT_STR("shape"), {.kind = WEFT_ATTR_SHAPE, .shape = &scalar}}};
   return add_node(h, "VariableV2", name, 0, NULL, attrs, 2);
 }
 
@@ -186,7 +212,9 @@ weft_node_t *add_arg(harness_t *h, const char *name, int index) {
   return add_node(h, "_Arg", name, 0, NULL, attrs, 2);
 }
 
-void add_control(harness_t *h, weft_node_t *from, weft_node_t *to) { must(weft_graph_add_control(h->g, from, to)); }
+void add_control(harness_t *h, weft_node_t *from, weft_node_t *to) {
+  must(weft_graph_add_control(h->g, from, to));
+}
 
 int add_fetch(harness_t *h, weft_output_t o) {
   char name[32];
@@ -242,8 +270,13 @@ weft_run_options_t harness_options(harness_t *h) {
   must(weft_local_rendezvous_create(&h->rendezvous));
   h->canceller = weft_canceller_create(NULL);
   return (weft_run_options_t){
-      .step = {.id = h->step_id++, .rendezvous = h->rendezvous, .canceller = h->canceller, .args = h->args,
-               .num_args = MAX_RESULTS, .results = h->results, .num_results = MAX_RESULTS},
+      .step = {.id = h->step_id++,
+               .rendezvous = h->rendezvous,
+               .canceller = h->canceller,
+               .args = h->args,
+               .num_args = MAX_RESULTS,
+               .results = h->results,
+               .num_results = MAX_RESULTS},
       .run_inline = true,
   };
 }

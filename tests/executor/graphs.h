@@ -56,7 +56,8 @@ void add_control(harness_t *h, weft_node_t *from, weft_node_t *to);
 int add_fetch(harness_t *h, weft_output_t out);
 static inline weft_output_t out(weft_node_t *n, int index) { return (weft_output_t){n, index}; }
 static inline weft_output_t out0(weft_node_t *n) { return out(n, 0); }
-#define INPUTS(...) (int)(sizeof((weft_output_t[]){__VA_ARGS__}) / sizeof(weft_output_t)), (weft_output_t[]){__VA_ARGS__}
+#define INPUTS(...) \
+  (int)(sizeof((weft_output_t[]){__VA_ARGS__}) / sizeof(weft_output_t)), (weft_output_t[]) { __VA_ARGS__ }
 
 /* Compiles if need be and runs a step to its end. Results of an earlier one are dropped. */
 weft_status_t *harness_run(harness_t *h);

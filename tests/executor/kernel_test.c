@@ -1,4 +1,5 @@
-/* What the executor builds on: the kernels' registry, a step's container, the helpers of compute functions. */
+/* What the executor builds on: the kernels' registry, a step's container, the helpers of compute functions.
+ */
 #include "kernels/kernel.h"
 
 #include "tests/runner.h"

@@ -1,4 +1,5 @@
-/* Whole graphs of nested conditionals and loops, with real kernels: Weft computes what TensorFlow computed. */
+/* Whole graphs of nested conditionals and loops, with real kernels: Weft computes what TensorFlow computed.
+ */
 #include <stdio.h>
 
 #include "executor/executor.h"
@@ -18,8 +19,8 @@ typedef struct machine {
 static void machine_init(machine_t *m) {
   CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", THREADS, &m->pool));
   CU_ASSERT_PTR_NULL_FATAL(weft_resource_manager_create(&m->resources));
-  CU_ASSERT_PTR_NULL_FATAL(weft_cpu_device_create(WEFT_STR("/job:localhost/replica:0/task:0/device:CPU:0"), 1, m->pool,
-                                                  m->resources, &m->device));
+  CU_ASSERT_PTR_NULL_FATAL(weft_cpu_device_create(WEFT_STR("/job:localhost/replica:0/task:0/device:CPU:0"), 1,
+                                                  m->pool, m->resources, &m->device));
 }
 
 static void machine_deinit(machine_t *m) {
@@ -36,8 +37,12 @@ static weft_status_t *add_result(weft_graph_t *g, weft_str_t output, int index) 
   if (from == NULL) return WEFT_ERROR(NOT_FOUND, "no output '%.*s'", WEFT_STR_ARGS(output));
   snprintf(text, sizeof text, "_result_%d", index);
   weft_named_attr_t attr = {WEFT_STR("index"), {.kind = WEFT_ATTR_INT, .i = index}};
-  weft_node_spec_t spec = {.name = weft_str(text), .op = WEFT_STR("_Retval"), .inputs = &(weft_output_t){from, k},
-                           .num_inputs = 1, .attrs = &attr, .num_attrs = 1};
+  weft_node_spec_t spec = {.name = weft_str(text),
+                           .op = WEFT_STR("_Retval"),
+                           .inputs = &(weft_output_t){from, k},
+                           .num_inputs = 1,
+                           .attrs = &attr,
+                           .num_attrs = 1};
   weft_node_t *node = NULL;
   return weft_graph_add(g, &spec, &node);
 }
@@ -76,7 +81,8 @@ static weft_status_t *load(const expected_t *e, machine_t *m, weft_plan_t **out)
   size_t length = f == NULL || bytes == NULL ? 0 : fread(bytes, 1, MAX_GRAPH, f);
   if (f != NULL) fclose(f);
   weft_status_t *s = length == 0 ? WEFT_ERROR(NOT_FOUND, "cannot read %s", path) : weft_graph_create(&g);
-  if (s == NULL) s = weft_graph_import(g, weft_str_of(bytes, length), &(weft_import_options_t){.is_extend = false});
+  if (s == NULL)
+    s = weft_graph_import(g, weft_str_of(bytes, length), &(weft_import_options_t){.is_extend = false});
   for (int i = 0; s == NULL && i < e->n; i++) s = add_result(g, e->outputs[i], i);
   if (s == NULL) {
     s = weft_plan_create(g, &(weft_plan_options_t){.device = m->device, .session = WEFT_STR("")}, out);
@@ -88,7 +94,8 @@ static weft_status_t *load(const expected_t *e, machine_t *m, weft_plan_t **out)
 
 static void run(weft_plan_t *p, const expected_t *e, bool on_pool) {
   weft_tensor_t *results[MAX_OUTPUTS] = {NULL};
-  weft_run_options_t o = {.step = {.id = 1, .results = results, .num_results = MAX_OUTPUTS}, .run_inline = !on_pool};
+  weft_run_options_t o = {.step = {.id = 1, .results = results, .num_results = MAX_OUTPUTS},
+                          .run_inline = !on_pool};
   weft_status_t *s = weft_plan_run_sync(p, &o);
   CU_ASSERT_STRING_EQUAL(weft_status_message(s), "");
   weft_status_free(s);

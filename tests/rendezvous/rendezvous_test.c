@@ -142,7 +142,8 @@ static void cancel(weft_rendezvous_t *r) {
   weft_rendezvous_recv_async(r, KEY("x"), c, record, &late);
   CU_ASSERT_EQUAL(late.code, WEFT_CANCELLED);
   CU_ASSERT_PTR_NULL(send(r, KEY("there"), 3));
-  weft_rendezvous_recv_async(r, KEY("there"), c, record, &there); /* what is there is handed out all the same */
+  weft_rendezvous_recv_async(r, KEY("there"), c, record,
+                             &there); /* what is there is handed out all the same */
   CU_ASSERT_EQUAL(there.value, 3);
   CU_ASSERT_PTR_NULL(send(r, KEY("k"), 5));
   CU_ASSERT_EQUAL(other.value, 5);
@@ -386,8 +387,16 @@ static void keys_are_printed_as_tensorflow_does(void) {
 
 static void wrong_keys_are_refused(void) {
   static const char *const wrong[] = {
-      "", ";;;;", "a", "/job:a;1;/job:b;e", "/job:a;1;/job:b;e;0:0;more", "/job:a;xyz;/job:b;e;0:0",
-      "/job:a;1;/job:b;;0:0", "job:a;1;/job:b;e;0:0", "/job:a;1;b;e;0:0", "/job:a;11111111111111111;/job:b;e;0:0",
+      "",
+      ";;;;",
+      "a",
+      "/job:a;1;/job:b;e",
+      "/job:a;1;/job:b;e;0:0;more",
+      "/job:a;xyz;/job:b;e;0:0",
+      "/job:a;1;/job:b;;0:0",
+      "job:a;1;/job:b;e;0:0",
+      "/job:a;1;b;e;0:0",
+      "/job:a;11111111111111111;/job:b;e;0:0",
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     weft_key_parts_t parts;
