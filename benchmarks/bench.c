@@ -6,8 +6,10 @@
 #define LOWER true
 
 static const weft_bench_t list[] = {
-    {"dispatch_chain", "ns", 100, LOWER, "executor: one node of a chain of 100,000, on one thread", weft_bench_dispatch_chain},
-    {"dispatch_wide", "ns", 100, LOWER, "executor: one of 100,000 independent nodes, on one thread", weft_bench_dispatch_wide},
+    {"dispatch_chain", "ns", 100, LOWER, "executor: one node of a chain of 100,000, on one thread",
+     weft_bench_dispatch_chain},
+    {"dispatch_wide", "ns", 100, LOWER, "executor: one of 100,000 independent nodes, on one thread",
+     weft_bench_dispatch_wide},
     {"dispatch_random", "ns", 100, LOWER, "executor: one node of a random graph of 100,000, on one thread",
      weft_bench_dispatch_random},
 };

@@ -13,8 +13,9 @@
 
 /* What benchmarks may need to know of the program that runs them. */
 typedef struct weft_bench_options {
-  const char *weft_path; /* the `weft` command, for those that start servers; NULL: they fail with UNIMPLEMENTED */
-  bool is_quick;         /* fewer repetitions: to see that it works, not to report */
+  const char
+      *weft_path; /* the `weft` command, for those that start servers; NULL: they fail with UNIMPLEMENTED */
+  bool is_quick;  /* fewer repetitions: to see that it works, not to report */
 } weft_bench_options_t;
 
 typedef weft_status_t *weft_bench_fn(const weft_bench_options_t *options, double *out_value);
@@ -22,10 +23,10 @@ typedef weft_status_t *weft_bench_fn(const weft_bench_options_t *options, double
 typedef struct weft_bench {
   const char *name;
   const char *unit;
-  double bar;           /* what it must reach */
+  double bar; /* what it must reach */
   bool lower_is_better;
-  const char *text;     /* what is measured, in one line */
-  weft_bench_fn *run;   /* not thread-safe: one benchmark at a time */
+  const char *text;   /* what is measured, in one line */
+  weft_bench_fn *run; /* not thread-safe: one benchmark at a time */
 } weft_bench_t;
 
 /* All of them, in the order in which they are printed; *out_n of them. Constant. */
