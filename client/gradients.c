@@ -1,0 +1,49 @@
+/* client/gradients.c - TF_AddGradients: our gradient builder on a caller's graph. */
+#include "base/alloc.h"
+#include "client/graph.h"
+#include "client/status.h"
+
+/* Shapes of the nodes that were added; they come in the order in which they depend on each other. */
+static weft_status_t *announce(TF_Graph *g, int first_id) WEFT_REQUIRES(g->mu) {
+  weft_client_reset_shapes_locked(g); /* the builder has inferred all shapes anew */
+  for (int id = first_id; id < g->graph->num_nodes; id++) {
+    if (g->graph->nodes[id] != NULL) WEFT_RETURN_IF_ERROR(weft_inference_add(g->inference, g->graph->nodes[id]));
+  }
+  return weft_client_graph_sync_locked(g);
+}
+
+static weft_status_t *add(TF_Graph *g, weft_str_t prefix, weft_output_t *all, int ny, int nx, bool has_dx, TF_Output *dy)
+    WEFT_REQUIRES(g->mu) {
+  weft_output_t *y = all, *x = all + ny, *dx = x + nx, *out = dx + ny;
+  int first_id = g->graph->num_nodes;
+  weft_status_t *s = weft_graph_add_gradients(g->graph, prefix, y, ny, x, nx, has_dx ? dx : NULL, out);
+  weft_status_t *announced = announce(g, first_id); /* also what was added before a failure */
+  s = weft_status_join(s, announced);
+  for (int i = 0; i < nx && s == NULL; i++) {
+    dy[i] = out[i].node == NULL ? (TF_Output){NULL, -1} : (TF_Output){weft_client_operation(g, out[i].node), out[i].index};
+  }
+  return s;
+}
+
+void TF_AddGradientsWithPrefix(TF_Graph *g, const char *prefix, TF_Output *y, int ny, TF_Output *x, int nx, TF_Output *dx,
+                               TF_Status *status, TF_Output *dy) {
+  weft_status_t *s = ny < 0 || nx < 0 ? WEFT_ERROR(INVALID_ARGUMENT, "a negative number of tensors") : NULL;
+  weft_output_t *all = s != NULL ? NULL : weft_calloc((size_t)ny * 2 + (size_t)nx * 2 + 1, sizeof *all);
+  if (s == NULL && all == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for gradients");
+  if (s == NULL) {
+    for (int i = 0; i < ny; i++) all[i] = weft_client_output(y[i]);
+    for (int i = 0; i < nx; i++) all[ny + i] = weft_client_output(x[i]);
+    for (int i = 0; dx != NULL && i < ny; i++) all[ny + nx + i] = weft_client_output(dx[i]);
+    weft_str_t name = prefix == NULL ? (weft_str_t){NULL, 0} : weft_str(prefix);
+    weft_mutex_lock(&g->mu);
+    s = add(g, name, all, ny, nx, dx != NULL, dy);
+    weft_mutex_unlock(&g->mu);
+  }
+  weft_free(all);
+  weft_client_end(status, s);
+}
+
+void TF_AddGradients(TF_Graph *g, TF_Output *y, int ny, TF_Output *x, int nx, TF_Output *dx, TF_Status *status,
+                     TF_Output *dy) {
+  TF_AddGradientsWithPrefix(g, NULL, y, ny, x, nx, dx, status, dy);
+}
