@@ -2,6 +2,8 @@
 #include "benchmarks/bench.h"
 
 #include "benchmarks/dispatch.h"
+#include "benchmarks/recv_tensor.h"
+#include "benchmarks/rpc_step.h"
 
 #define LOWER true
 
@@ -12,6 +14,12 @@ static const weft_bench_t list[] = {
      weft_bench_dispatch_wide},
     {"dispatch_random", "ns", 100, LOWER, "executor: one node of a random graph of 100,000, on one thread",
      weft_bench_dispatch_random},
+    {"rpc_step", "us", 85, LOWER, "a scalar step over gRPC, seen by a client in C (half of what TensorFlow's server needs)",
+     weft_bench_rpc_step},
+    {"recv_tensor_1mb", "share", 0.7, !LOWER, "a tensor of 1 MB from another process, against plain TCP",
+     weft_bench_recv_tensor_1mb},
+    {"recv_tensor_128mb", "share", 0.7, !LOWER, "a tensor of 128 MB from another process, against plain TCP",
+     weft_bench_recv_tensor_128mb},
 };
 
 const weft_bench_t *weft_bench_list(int *out_n) {

@@ -34,8 +34,8 @@ typedef struct sender {
   int listener;
 } sender_t;
 
-static void give_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key, weft_canceller_t *c, weft_recv_fn *fn,
-                        void *arg) {
+static void give_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key, weft_canceller_t *c,
+                        weft_recv_fn *fn, void *arg) {
   (void)step_id, (void)key, (void)c;
   fn(arg, NULL, weft_tensor_retain(((sender_t *)(void *)w)->tensor), false);
 }
@@ -112,7 +112,8 @@ static weft_status_t *send_tensors(size_t bytes, int to, int until) {
   WEFT_RETURN_IF_ERROR(weft_rpc_server_start(server));
   ports[0] = weft_rpc_server_port(server);
   pthread_t thread;
-  if (pthread_create(&thread, NULL, serve_tcp, &sender) != 0) return WEFT_ERROR(INTERNAL, "cannot start a thread");
+  if (pthread_create(&thread, NULL, serve_tcp, &sender) != 0)
+    return WEFT_ERROR(INTERNAL, "cannot start a thread");
   char end;
   if (write_all(to, ports, sizeof ports)) (void)read_all(until, &end, 1);
   return NULL;
@@ -123,9 +124,9 @@ static weft_status_t *send_tensors(size_t bytes, int to, int until) {
 typedef struct receiver {
   weft_mutex_t mu;
   weft_cond_t changed;
-  bool is_there;          /* guarded by mu */
-  weft_status_t *status;  /* guarded by mu */
-  size_t bytes;           /* guarded by mu */
+  bool is_there;         /* guarded by mu */
+  weft_status_t *status; /* guarded by mu */
+  size_t bytes;          /* guarded by mu */
   weft_rpc_client_t *rpc;
   weft_rpc_channel_t *channel;
   weft_worker_client_t *worker;
@@ -196,9 +197,11 @@ static weft_status_t *connect_both(receiver_t *r, const int *ports, size_t bytes
   memset(r->buffer, 1, bytes);
   WEFT_RETURN_IF_ERROR(weft_rpc_client_create(0, &r->rpc));
   WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(r->rpc, weft_str(target), &r->channel));
-  WEFT_RETURN_IF_ERROR(weft_remote_worker_client_create(r->channel, WEFT_STR("/job:sender/replica:0/task:0"), &r->worker));
-  struct sockaddr_in address = {
-      .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)ports[1])};
+  WEFT_RETURN_IF_ERROR(
+      weft_remote_worker_client_create(r->channel, WEFT_STR("/job:sender/replica:0/task:0"), &r->worker));
+  struct sockaddr_in address = {.sin_family = AF_INET,
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                .sin_port = htons((uint16_t)ports[1])};
   r->fd = socket(AF_INET, SOCK_STREAM, 0);
   if (r->fd < 0 || connect(r->fd, (struct sockaddr *)&address, sizeof address) != 0)
     return WEFT_ERROR(UNAVAILABLE, "cannot connect to port %d: %d", ports[1], errno);
@@ -240,10 +243,11 @@ static weft_status_t *be_receiver(job_t *j, int to, int until) {
   return write_all(to, &share, sizeof share) ? NULL : WEFT_ERROR(INTERNAL, "nobody waits for the result");
 }
 
-/* Both ends are children: gRPC does not survive a fork, so this process must not use it, and may then run the next
- * benchmark. Reads `n` bytes of what the child has to say; the child then waits until *stop is closed. */
-static weft_status_t *start_child(weft_status_t *(*be)(job_t *, int, int), job_t *j, void *says, size_t n, pid_t *child,
-                                  int *stop) {
+/* Both ends are children: gRPC does not survive a fork, so this process must not use it, and may then run the
+ * next benchmark. Reads `n` bytes of what the child has to say; the child then waits until *stop is closed.
+ */
+static weft_status_t *start_child(weft_status_t *(*be)(job_t *, int, int), job_t *j, void *says, size_t n,
+                                  pid_t *child, int *stop) {
   int tell[2], until[2];
   if (pipe(tell) != 0) return WEFT_ERROR(INTERNAL, "cannot make a pipe: %d", errno);
   if (pipe(until) != 0) {

@@ -4,8 +4,8 @@
 
 #include "benchmarks/bench.h"
 
-/* Share of the bytes per second that one TCP connection carries between the same two processes, in the same run:
- * 1 is as fast. One tensor after the other, each asked for when the one before is there. */
+/* Share of the bytes per second that one TCP connection carries between the same two processes, in the same
+ * run: 1 is as fast. One tensor after the other, each asked for when the one before is there. */
 weft_status_t *weft_bench_recv_tensor_1mb(const weft_bench_options_t *o, double *out_value);
 weft_status_t *weft_bench_recv_tensor_128mb(const weft_bench_options_t *o, double *out_value);
 

@@ -8,7 +8,8 @@ static const weft_field_t create_session[] = {
     {2, WEFT_FIELD_BYTES, "config", offsetof(weft_create_session_msg_t, config)},
     {3, WEFT_FIELD_TEXT, "target", offsetof(weft_create_session_msg_t, target)},
 };
-const weft_message_type_t weft_create_session_type = WEFT_MESSAGE_TYPE("CreateSessionRequest", create_session);
+const weft_message_type_t weft_create_session_type =
+    WEFT_MESSAGE_TYPE("CreateSessionRequest", create_session);
 
 static const weft_field_t create_session_response[] = {
     {1, WEFT_FIELD_TEXT, "session_handle", offsetof(weft_create_session_response_msg_t, session)},
@@ -22,7 +23,8 @@ static const weft_field_t extend_session[] = {
     {2, WEFT_FIELD_BYTES, "graph_def", offsetof(weft_extend_session_msg_t, graph_def)},
     {3, WEFT_FIELD_I64, "current_graph_version", offsetof(weft_extend_session_msg_t, version)},
 };
-const weft_message_type_t weft_extend_session_type = WEFT_MESSAGE_TYPE("ExtendSessionRequest", extend_session);
+const weft_message_type_t weft_extend_session_type =
+    WEFT_MESSAGE_TYPE("ExtendSessionRequest", extend_session);
 
 static const weft_field_t extend_session_response[] = {
     {4, WEFT_FIELD_I64, "new_graph_version", offsetof(weft_extend_session_response_msg_t, version)},
@@ -48,12 +50,14 @@ static const weft_field_t run_step_response[] = {
     {3, WEFT_FIELD_I64, "status_code", offsetof(weft_run_step_response_msg_t, code)},
     {4, WEFT_FIELD_TEXT, "status_error_message", offsetof(weft_run_step_response_msg_t, message)},
 };
-const weft_message_type_t weft_run_step_response_type = WEFT_MESSAGE_TYPE("RunStepResponse", run_step_response);
+const weft_message_type_t weft_run_step_response_type =
+    WEFT_MESSAGE_TYPE("RunStepResponse", run_step_response);
 
 static const weft_field_t run_options[] = {
     {1, WEFT_FIELD_I64, "trace_level", offsetof(weft_run_options_fields_t, trace_level)},
     {2, WEFT_FIELD_I64, "timeout_in_ms", offsetof(weft_run_options_fields_t, timeout_ms)},
-    {5, WEFT_FIELD_BOOL, "output_partition_graphs", offsetof(weft_run_options_fields_t, output_partition_graphs)},
+    {5, WEFT_FIELD_BOOL, "output_partition_graphs",
+     offsetof(weft_run_options_fields_t, output_partition_graphs)},
 };
 const weft_message_type_t weft_run_options_type = WEFT_MESSAGE_TYPE("RunOptions", run_options);
 
@@ -64,7 +68,8 @@ static const weft_field_t partial_run_setup[] = {
     {4, WEFT_FIELD_TEXTS, "target", offsetof(weft_partial_run_setup_msg_t, targets)},
     {5, WEFT_FIELD_I64, "request_id", offsetof(weft_partial_run_setup_msg_t, request_id)},
 };
-const weft_message_type_t weft_partial_run_setup_type = WEFT_MESSAGE_TYPE("PartialRunSetupRequest", partial_run_setup);
+const weft_message_type_t weft_partial_run_setup_type =
+    WEFT_MESSAGE_TYPE("PartialRunSetupRequest", partial_run_setup);
 
 static const weft_field_t partial_run_setup_response[] = {
     {1, WEFT_FIELD_TEXT, "partial_run_handle", offsetof(weft_partial_run_setup_response_msg_t, handle)},
@@ -126,7 +131,8 @@ static const weft_field_t release_callable[] = {
     {1, WEFT_FIELD_TEXT, "session_handle", offsetof(weft_callable_handle_msg_t, session)},
     {2, WEFT_FIELD_I64, "handle", offsetof(weft_callable_handle_msg_t, handle)},
 };
-const weft_message_type_t weft_release_callable_type = WEFT_MESSAGE_TYPE("ReleaseCallableRequest", release_callable);
+const weft_message_type_t weft_release_callable_type =
+    WEFT_MESSAGE_TYPE("ReleaseCallableRequest", release_callable);
 
 static const weft_field_t run_callable[] = {
     {1, WEFT_FIELD_TEXT, "session_handle", offsetof(weft_run_callable_msg_t, session)},
@@ -143,12 +149,14 @@ static const weft_field_t run_callable_response[] = {
 const weft_message_type_t weft_run_callable_response_type =
     WEFT_MESSAGE_TYPE("RunCallableResponse", run_callable_response);
 
-weft_status_t *weft_run_options_from_bytes(weft_str_t bytes, weft_arena_t *arena, weft_run_options_msg_t *out) {
+weft_status_t *weft_run_options_from_bytes(weft_str_t bytes, weft_arena_t *arena,
+                                           weft_run_options_msg_t *out) {
   weft_run_options_fields_t fields = {0, 0, false};
   *out = (weft_run_options_msg_t){0, 0, false};
   if (bytes.length == 0) return NULL;
   WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_run_options_type, bytes, arena, &fields));
-  *out = (weft_run_options_msg_t){(int)(int32_t)fields.trace_level, fields.timeout_ms, fields.output_partition_graphs};
+  *out = (weft_run_options_msg_t){(int)(int32_t)fields.trace_level, fields.timeout_ms,
+                                  fields.output_partition_graphs};
   return NULL;
 }
 

@@ -23,7 +23,9 @@ struct weft_master_service {
   weft_recent_ids_t *recent;
 };
 
-static weft_master_client_t *master_of(weft_served_t *s) { return ((weft_master_service_t *)s->service)->master; }
+static weft_master_client_t *master_of(weft_served_t *s) {
+  return ((weft_master_service_t *)s->service)->master;
+}
 static weft_status_t *check_id(weft_served_t *s, int64_t id, const char *method) {
   return weft_recent_ids_add(((weft_master_service_t *)s->service)->recent, id, method);
 }
@@ -78,7 +80,8 @@ static void extend_session(void *service, weft_rpc_call_t *call) {
 static void close_session(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_close_session_type, sizeof(weft_session_msg_t));
   if (s == NULL) return;
-  master_of(s)->ops->close_session(master_of(s), ((const weft_session_msg_t *)s->request)->session, on_done, s);
+  master_of(s)->ops->close_session(master_of(s), ((const weft_session_msg_t *)s->request)->session, on_done,
+                                   s);
 }
 
 static void on_devices(void *arg, weft_status_t *status, const weft_device_list_t *devices) {
@@ -104,8 +107,8 @@ static void reset(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_reset_type, sizeof(weft_reset_msg_t));
   if (s == NULL) return;
   const weft_reset_msg_t *m = s->request;
-  master_of(s)->ops->reset(master_of(s), m->containers.items, m->containers.n, m->filters.items, m->filters.n, on_done,
-                           s);
+  master_of(s)->ops->reset(master_of(s), m->containers.items, m->containers.n, m->filters.items, m->filters.n,
+                           on_done, s);
 }
 
 /* ---- steps ---- */
@@ -132,7 +135,8 @@ static void on_step(void *arg, weft_status_t *status, weft_run_step_result_t *re
   weft_tensor_t **fetches = result->fetches; /* the array is lent, the references are ours */
   int n = result->num_fetches;
   weft_run_step_response_msg_t response = {
-      .tensors = {.names = m->fetches.items, .items = fetches, .n = n, .capacity = n}, .metadata = result->metadata};
+      .tensors = {.names = m->fetches.items, .items = fetches, .n = n, .capacity = n},
+      .metadata = result->metadata};
   weft_served_reply(s, &weft_run_step_response_type, &response);
   for (int i = 0; i < n; i++) weft_tensor_release(fetches[i]);
 }
@@ -182,7 +186,8 @@ static void on_set_up(void *arg, weft_status_t *status, weft_str_t handle) {
 }
 
 static void partial_run_setup(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_partial_run_setup_type, sizeof(weft_partial_run_setup_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_partial_run_setup_type, sizeof(weft_partial_run_setup_msg_t));
   if (s == NULL) return;
   const weft_partial_run_setup_msg_t *m = s->request;
   weft_status_t *status = check_id(s, m->request_id, "PartialRunSetup (Master)");
@@ -203,8 +208,8 @@ static void partial_run_setup(void *service, weft_rpc_call_t *call) {
 
 /* ---- callables ---- */
 
-static weft_status_t *read_connections(const weft_texts_t *connections, weft_arena_t *arena, weft_texts_t *from,
-                                       weft_texts_t *to) {
+static weft_status_t *read_connections(const weft_texts_t *connections, weft_arena_t *arena,
+                                       weft_texts_t *from, weft_texts_t *to) {
   for (int i = 0; i < connections->n; i++) {
     weft_connection_msg_t c = {.from = {NULL, 0}};
     WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_connection_type, connections->items[i], arena, &c));
@@ -291,7 +296,8 @@ static void run_callable(void *service, weft_rpc_call_t *call) {
 }
 
 static void release_callable(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_release_callable_type, sizeof(weft_callable_handle_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_release_callable_type, sizeof(weft_callable_handle_msg_t));
   if (s == NULL) return;
   const weft_callable_handle_msg_t *m = s->request;
   master_of(s)->ops->release_callable(master_of(s), m->session, m->handle, on_done, s);

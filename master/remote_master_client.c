@@ -47,16 +47,19 @@ static void pause_before(int repeat) {
   nanosleep(&t, NULL);
 }
 
-static weft_status_t *call(remote_master_t *m, const char *path, const weft_message_type_t *type, const void *request,
-                           int64_t timeout_ms, weft_canceller_t *canceller, exchange_t *out) {
-  weft_rpc_options_t o = {
-      .wait_for_ready = true, .timeout_ms = timeout_ms > 0 ? timeout_ms : m->timeout_ms, .canceller = canceller};
+static weft_status_t *call(remote_master_t *m, const char *path, const weft_message_type_t *type,
+                           const void *request, int64_t timeout_ms, weft_canceller_t *canceller,
+                           exchange_t *out) {
+  weft_rpc_options_t o = {.wait_for_ready = true,
+                          .timeout_ms = timeout_ms > 0 ? timeout_ms : m->timeout_ms,
+                          .canceller = canceller};
   weft_status_t *s = NULL;
   for (int i = 0; i <= MAX_REPEATS; i++) {
     weft_message_t *message = NULL;
     s = weft_fields_encode(type, request, &message);
     if (s == NULL) s = weft_rpc_call_sync(m->channel, path, message, &o, &out->answer);
-    if (weft_status_code(s) != WEFT_UNAVAILABLE || i == MAX_REPEATS || weft_canceller_is_cancelled(canceller)) break;
+    if (weft_status_code(s) != WEFT_UNAVAILABLE || i == MAX_REPEATS || weft_canceller_is_cancelled(canceller))
+      break;
     weft_status_free(s);
     pause_before(i);
   }
@@ -108,8 +111,8 @@ static void close_session(weft_master_client_t *m, weft_str_t session, weft_done
   exchange_deinit(&e);
 }
 
-static void list_devices(weft_master_client_t *m, weft_str_t session, weft_canceller_t *c, weft_devices_fn *fn,
-                         void *arg) {
+static void list_devices(weft_master_client_t *m, weft_str_t session, weft_canceller_t *c,
+                         weft_devices_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
   weft_device_list_t devices = {.arena = WEFT_ARENA_INIT};
   weft_session_msg_t request = {session};
@@ -123,8 +126,8 @@ static void list_devices(weft_master_client_t *m, weft_str_t session, weft_cance
   exchange_deinit(&e);
 }
 
-static void reset(weft_master_client_t *m, const weft_str_t *containers, int num_containers, const weft_str_t *filters,
-                  int num_filters, weft_done_fn *fn, void *arg) {
+static void reset(weft_master_client_t *m, const weft_str_t *containers, int num_containers,
+                  const weft_str_t *filters, int num_filters, weft_done_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
   weft_reset_msg_t request = {texts_of(containers, num_containers), texts_of(filters, num_filters)};
   fn(arg, call(remote(m), METHOD("Reset"), &weft_reset_type, &request, 0, NULL, &e));
@@ -139,23 +142,27 @@ static weft_status_t *arrange(const weft_run_step_t *r, weft_tensors_t *from, we
     int at = i < from->n && from->items[i] != NULL && weft_str_eq(from->names[i], r->fetches[i]) ? i : 0;
     while (at < from->n && (from->items[at] == NULL || !weft_str_eq(from->names[at], r->fetches[i]))) at++;
     if (at == from->n)
-      return WEFT_ERROR(INTERNAL, "the master's answer to RunStep has no tensor '%.*s'", WEFT_STR_ARGS(r->fetches[i]));
+      return WEFT_ERROR(INTERNAL, "the master's answer to RunStep has no tensor '%.*s'",
+                        WEFT_STR_ARGS(r->fetches[i]));
     out[i] = from->items[at];
     from->items[at] = NULL;
   }
   return NULL;
 }
 
-static weft_status_t *send_step(remote_master_t *m, const weft_run_step_t *r, weft_canceller_t *c, exchange_t *e) {
+static weft_status_t *send_step(remote_master_t *m, const weft_run_step_t *r, weft_canceller_t *c,
+                                exchange_t *e) {
   weft_str_t *names = weft_arena_calloc(&e->arena, (size_t)r->num_feeds + 1, sizeof *names);
   weft_tensor_t **tensors = weft_arena_calloc(&e->arena, (size_t)r->num_feeds + 1, sizeof *tensors);
-  if (names == NULL || tensors == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for %d feeds", r->num_feeds);
+  if (names == NULL || tensors == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for %d feeds", r->num_feeds);
   for (int i = 0; i < r->num_feeds; i++) {
     names[i] = r->feeds[i].name;
     tensors[i] = r->feeds[i].tensor;
   }
   weft_run_options_msg_t options = r->options;
-  if (options.timeout_ms <= 0) options.timeout_ms = m->timeout_ms; /* TensorFlow's client tells the master, too */
+  if (options.timeout_ms <= 0)
+    options.timeout_ms = m->timeout_ms; /* TensorFlow's client tells the master, too */
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_run_options_to_bytes(&options, &text);
   weft_run_step_msg_t request = {.session = r->session,
@@ -172,18 +179,21 @@ static weft_status_t *send_step(remote_master_t *m, const weft_run_step_t *r, we
   return s;
 }
 
-static void run_step(weft_master_client_t *m, const weft_run_step_t *r, weft_canceller_t *c, weft_run_step_fn *fn,
-                     void *arg) {
+static void run_step(weft_master_client_t *m, const weft_run_step_t *r, weft_canceller_t *c,
+                     weft_run_step_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
   weft_run_step_response_msg_t response;
   memset(&response, 0, sizeof response);
   weft_tensor_t **fetches = weft_arena_calloc(&e.arena, (size_t)r->num_fetches + 1, sizeof *fetches);
-  weft_status_t *s = fetches == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for %d fetches", r->num_fetches)
-                                     : send_step(remote(m), r, c, &e);
+  weft_status_t *s = fetches == NULL
+                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for %d fetches", r->num_fetches)
+                         : send_step(remote(m), r, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_run_step_response_type, &response);
-  if (s == NULL) s = weft_status_from_wire((int)response.code, response.message.data, response.message.length);
+  if (s == NULL)
+    s = weft_status_from_wire((int)response.code, response.message.data, response.message.length);
   if (s == NULL) s = arrange(r, &response.tensors, fetches);
-  weft_run_step_result_t result = {.fetches = fetches, .num_fetches = r->num_fetches, .metadata = response.metadata};
+  weft_run_step_result_t result = {
+      .fetches = fetches, .num_fetches = r->num_fetches, .metadata = response.metadata};
   for (int i = 0; s != NULL && fetches != NULL && i < r->num_fetches; i++) weft_tensor_release(fetches[i]);
   fn(arg, s, s == NULL ? &result : NULL);
   weft_fields_release(&weft_run_step_response_type, &response);
@@ -199,7 +209,8 @@ static void partial_run_setup(weft_master_client_t *m, const weft_partial_run_se
                                           .targets = texts_of(r->targets, r->num_targets),
                                           .request_id = id_or_new(r->request_id)};
   weft_partial_run_setup_response_msg_t response = {{NULL, 0}};
-  weft_status_t *s = call(remote(m), METHOD("PartialRunSetup"), &weft_partial_run_setup_type, &request, 0, c, &e);
+  weft_status_t *s =
+      call(remote(m), METHOD("PartialRunSetup"), &weft_partial_run_setup_type, &request, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_partial_run_setup_response_type, &response);
   fn(arg, s, response.handle);
   exchange_deinit(&e);
@@ -234,11 +245,13 @@ static void make_callable(weft_master_client_t *m, const weft_make_callable_t *r
   weft_run_options_to_bytes(&r->options, &run_options);
   o.run_options = weft_str_of(run_options.data, run_options.length);
   weft_fields_encode_bytes(&weft_callable_options_type, &o, &options);
-  if (!ok || run_options.failed || options.failed) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a MakeCallable");
+  if (!ok || run_options.failed || options.failed)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a MakeCallable");
   if (s == NULL && r->has_device_options)
-    s = WEFT_ERROR(UNIMPLEMENTED, "CallableOptions::feed_devices and CallableOptions::fetch_devices to configure "
-                                  "feeding/fetching tensors to/from device memory is not yet supported when using a "
-                                  "remote session.");
+    s = WEFT_ERROR(UNIMPLEMENTED,
+                   "CallableOptions::feed_devices and CallableOptions::fetch_devices to configure "
+                   "feeding/fetching tensors to/from device memory is not yet supported when using a "
+                   "remote session.");
   weft_make_callable_msg_t request = {.session = r->session,
                                       .options = weft_str_of(options.data, options.length),
                                       .request_id = id_or_new(r->request_id)};
@@ -254,11 +267,12 @@ static void make_callable(weft_master_client_t *m, const weft_make_callable_t *r
 static void run_callable(weft_master_client_t *m, const weft_run_callable_t *r, weft_canceller_t *c,
                          weft_run_step_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
-  weft_run_callable_msg_t request = {.session = r->session,
-                                     .handle = r->handle,
-                                     .request_id = id_or_new(r->request_id),
-                                     /* The cast drops const: encoding only reads. */
-                                     .feeds = {.items = (weft_tensor_t **)(uintptr_t)r->feeds, .n = r->num_feeds}};
+  weft_run_callable_msg_t request = {
+      .session = r->session,
+      .handle = r->handle,
+      .request_id = id_or_new(r->request_id),
+      /* The cast drops const: encoding only reads. */
+      .feeds = {.items = (weft_tensor_t **)(uintptr_t)r->feeds, .n = r->num_feeds}};
   weft_run_callable_response_msg_t response;
   memset(&response, 0, sizeof response);
   weft_status_t *s = call(remote(m), METHOD("RunCallable"), &weft_run_callable_type, &request, 0, c, &e);
@@ -271,7 +285,8 @@ static void run_callable(weft_master_client_t *m, const weft_run_callable_t *r, 
   exchange_deinit(&e);
 }
 
-static void release_callable(weft_master_client_t *m, weft_str_t session, int64_t handle, weft_done_fn *fn, void *arg) {
+static void release_callable(weft_master_client_t *m, weft_str_t session, int64_t handle, weft_done_fn *fn,
+                             void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
   weft_callable_handle_msg_t request = {session, handle};
   fn(arg, call(remote(m), METHOD("ReleaseCallable"), &weft_release_callable_type, &request, 0, NULL, &e));

@@ -3,19 +3,21 @@
 
 #include <limits.h>
 
-#define SET(name, number) {.type = GRPC_ARG_INTEGER, .key = (name), .value.integer = (number)}
+#define SET(name, number) \
+  { .type = GRPC_ARG_INTEGER, .key = (name), .value.integer = (number) }
 
 /* On both ends. */
-#define COMMON                                                                                                    \
-  SET(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, INT_MAX), /* as TensorFlow; gRPC's own limit is 4 MiB */                  \
-      SET(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, INT_MAX),                                                          \
-      SET(GRPC_ARG_MAX_METADATA_SIZE, 64 << 10), /* a status text of 3 KiB, percent-encoded, and its details */   \
-      SET(GRPC_ARG_MINIMAL_STACK, 1),            /* no filters that nobody looks at: each costs on every message */ \
-      SET(GRPC_ARG_ENABLE_DEADLINE_CHECKS, 1),   /* ... but this one */                                           \
-      SET(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 1), /* TensorFlow clients may compress */                    \
-      SET(GRPC_ARG_ENABLE_CHANNELZ, 0),                                                                           \
-      SET(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8 << 20), /* how much may be under way on one stream */          \
-      SET(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 4 << 20), SET(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, 4 << 20),                \
+#define COMMON                                                                                           \
+  SET(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, INT_MAX), /* as TensorFlow; gRPC's own limit is 4 MiB */         \
+      SET(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, INT_MAX),                                                 \
+      SET(GRPC_ARG_MAX_METADATA_SIZE,                                                                    \
+          64 << 10),                  /* a status text of 3 KiB, percent-encoded, and its details */     \
+      SET(GRPC_ARG_MINIMAL_STACK, 1), /* no filters that nobody looks at: each costs on every message */ \
+      SET(GRPC_ARG_ENABLE_DEADLINE_CHECKS, 1),           /* ... but this one */                          \
+      SET(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 1), /* TensorFlow clients may compress */           \
+      SET(GRPC_ARG_ENABLE_CHANNELZ, 0),                                                                  \
+      SET(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8 << 20), /* how much may be under way on one stream */ \
+      SET(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 4 << 20), SET(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, 4 << 20),       \
       SET(GRPC_ARG_TCP_READ_CHUNK_SIZE, 256 << 10), SET(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 256 << 10)
 
 const grpc_channel_args *weft_rpc_channel_arguments(void) {

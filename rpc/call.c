@@ -118,7 +118,8 @@ static weft_status_t *accept_call(weft_rpc_call_t *c) {
   grpc_call_error error = grpc_call_start_batch(c->call, &op, 1, &c->closed, NULL);
   if (error != GRPC_CALL_OK) {
     call_unref(c);
-    return WEFT_ERROR(INTERNAL, "cannot watch a call of %s: %s", c->method->path, grpc_call_error_to_string(error));
+    return WEFT_ERROR(INTERNAL, "cannot watch a call of %s: %s", c->method->path,
+                      grpc_call_error_to_string(error));
   }
   grpc_byte_buffer *payload = c->payload;
   c->payload = NULL;
@@ -136,13 +137,14 @@ static void on_arrived(weft_rpc_tag_t *tag, bool ok) {
   weft_rpc_call_await(c->method);
   weft_status_t *s = NULL;
   c->canceller = weft_canceller_create(NULL); /* before on_closed can come */
-  if (c->canceller == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while accepting %s", c->method->path);
+  if (c->canceller == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while accepting %s", c->method->path);
   if (s == NULL) s = accept_call(c);
   if (s != NULL) {
     weft_rpc_fail(c, s);
   } else if (c->method->registered == NULL) {
-    weft_str_t path =
-        weft_str_of((const char *)GRPC_SLICE_START_PTR(c->details.method), GRPC_SLICE_LENGTH(c->details.method));
+    weft_str_t path = weft_str_of((const char *)GRPC_SLICE_START_PTR(c->details.method),
+                                  GRPC_SLICE_LENGTH(c->details.method));
     if (path.length > 200) path.length = 200;
     weft_rpc_fail(c, WEFT_ERROR(UNIMPLEMENTED, "no method '%.*s' is served here", WEFT_STR_ARGS(path)));
   } else {
@@ -169,14 +171,15 @@ void weft_rpc_call_await(weft_rpc_method_t *method) {
   atomic_init(&c->refs, 1);
   weft_rpc_tag_arm(&c->arrived);
   grpc_completion_queue *queue = weft_rpc_server_queue(s);
-  grpc_call_error error =
-      method->registered != NULL
-          ? grpc_server_request_registered_call(weft_rpc_server_impl(s), method->registered, &c->call, &c->deadline,
-                                                &c->metadata, &c->payload, queue, queue, &c->arrived)
-          : grpc_server_request_call(weft_rpc_server_impl(s), &c->call, &c->details, &c->metadata, queue, queue,
-                                     &c->arrived);
+  grpc_call_error error = method->registered != NULL
+                              ? grpc_server_request_registered_call(
+                                    weft_rpc_server_impl(s), method->registered, &c->call, &c->deadline,
+                                    &c->metadata, &c->payload, queue, queue, &c->arrived)
+                              : grpc_server_request_call(weft_rpc_server_impl(s), &c->call, &c->details,
+                                                         &c->metadata, queue, queue, &c->arrived);
   if (error != GRPC_CALL_OK) {
-    weft_log(WEFT_LOG_ERROR, "rpc: cannot wait for calls of %s: %s", method->path, grpc_call_error_to_string(error));
+    weft_log(WEFT_LOG_ERROR, "rpc: cannot wait for calls of %s: %s", method->path,
+             grpc_call_error_to_string(error));
     call_unref(c);
   }
 }

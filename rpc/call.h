@@ -2,13 +2,15 @@
  *
  * Its life, and who holds the object (`refs`) at each step:
  *
- *   1. weft_rpc_call_await   asks gRPC for the next call of a method.              gRPC holds the object by `arrived`
- *   2. on_arrived            a call is here, with its payload; the next is awaited. The handler's and the closing
- *                            operation's references are made, the closing operation (`closed`) is started.
+ *   1. weft_rpc_call_await   asks gRPC for the next call of a method.              gRPC holds the object by
+ * `arrived`
+ *   2. on_arrived            a call is here, with its payload; the next is awaited. The handler's and the
+ * closing operation's references are made, the closing operation (`closed`) is started.
  *   3. handler               runs on the loop thread, keeps the call as long as it likes.   handler holds one
- *      on_closed             the call is over, or the peer went away: cancels.              `closed` gives its one back
- *   4. weft_rpc_reply/_fail  first metadata, message and status go out in one operation (`answered`), which takes
- *                            the handler's reference over.
+ *      on_closed             the call is over, or the peer went away: cancels.              `closed` gives
+ * its one back
+ *   4. weft_rpc_reply/_fail  first metadata, message and status go out in one operation (`answered`), which
+ * takes the handler's reference over.
  *   5. on_answered           they are on their way.                                        gives it back
  *   6. the last reference    frees the object, and tells a server that waits for its end.
  *

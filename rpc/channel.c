@@ -2,8 +2,8 @@
  *
  * The life of a call that is made, and who holds it:
  *   1. call_create     made; the caller holds it
- *   2. call_start      everything is sent and asked for in one batch; gRPC holds it by `done`. From here on the
- *                      canceller may cancel it
+ *   2. call_start      everything is sent and asked for in one batch; gRPC holds it by `done`. From here on
+ * the canceller may cancel it
  *   3. on_done / sync  the batch is over: the canceller lets go, the answer becomes a message or a status
  *   4. call_destroy    freed, before the caller's function runs
  *
@@ -32,7 +32,8 @@ struct weft_rpc_channel {
   weft_mutex_t mu;
   atomic_int num_paths; /* grows under mu, after its entry was written; pairs with the load in registered() */
   struct {
-    const char *path;
+    const char *path; /* as the caller has it: usually found by comparing pointers */
+    char *copy;       /* owned; what it said then */
     void *handle;
   } paths[MAX_PATHS];
 };
@@ -52,7 +53,8 @@ typedef struct call {
   void *arg;
 } call_t;
 
-weft_status_t *weft_rpc_channel_create(weft_rpc_client_t *client, weft_str_t target, weft_rpc_channel_t **out) {
+weft_status_t *weft_rpc_channel_create(weft_rpc_client_t *client, weft_str_t target,
+                                       weft_rpc_channel_t **out) {
   char uri[512];
   int n = snprintf(uri, sizeof uri, "dns:///%.*s", WEFT_STR_ARGS(target));
   if (n < 0 || (size_t)n >= sizeof uri || memchr(target.data, '\0', target.length) != NULL)
@@ -83,6 +85,7 @@ weft_rpc_channel_t *weft_rpc_channel_retain(weft_rpc_channel_t *c) {
 void weft_rpc_channel_release(weft_rpc_channel_t *c) {
   if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
   grpc_channel_destroy(c->impl);
+  for (int i = 0; i < atomic_load(&c->num_paths); i++) weft_free(c->paths[i].copy);
   weft_mutex_deinit(&c->mu);
   weft_free(c->target);
   weft_free(c);
@@ -93,21 +96,24 @@ weft_str_t weft_rpc_channel_target(const weft_rpc_channel_t *c) { return weft_st
 static void *find_path(const weft_rpc_channel_t *c, const char *path) {
   int n = atomic_load_explicit(&c->num_paths, memory_order_acquire);
   for (int i = 0; i < n; i++) {
-    if (c->paths[i].path == path) return c->paths[i].handle;
+    if (c->paths[i].path == path && strcmp(c->paths[i].copy, path) == 0) return c->paths[i].handle;
   }
   return NULL;
 }
 
-/* gRPC's handle for a path: with it, a call need not look at the text again. NULL: there are too many. */
+/* gRPC's handle for a path: with it, a call need not look at the text again. NULL: there are too
+ * many, or no memory. */
 static void *registered(weft_rpc_channel_t *c, const char *path) {
   void *handle = find_path(c, path);
   if (handle != NULL) return handle;
   weft_mutex_lock(&c->mu);
   handle = find_path(c, path);
   int n = atomic_load_explicit(&c->num_paths, memory_order_relaxed);
-  if (handle == NULL && n < MAX_PATHS) {
-    handle = grpc_channel_register_call(c->impl, path, NULL, NULL);
+  char *copy = handle == NULL && n < MAX_PATHS ? weft_strdup(path) : NULL;
+  if (copy != NULL) {
+    handle = grpc_channel_register_call(c->impl, copy, NULL, NULL);
     c->paths[n].path = path;
+    c->paths[n].copy = copy;
     c->paths[n].handle = handle;
     atomic_store_explicit(&c->num_paths, n + 1, memory_order_release);
   }
@@ -155,11 +161,13 @@ static weft_status_t *call_create(weft_rpc_channel_t *c, grpc_completion_queue *
     deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(o->timeout_ms, GPR_TIMESPAN));
   void *handle = registered(c, path);
   if (handle != NULL) {
-    call->impl =
-        grpc_channel_create_registered_call(c->impl, NULL, GRPC_PROPAGATE_DEFAULTS, queue, handle, deadline, NULL);
+    call->impl = grpc_channel_create_registered_call(c->impl, NULL, GRPC_PROPAGATE_DEFAULTS, queue, handle,
+                                                     deadline, NULL);
   } else {
-    call->impl = grpc_channel_create_call(c->impl, NULL, GRPC_PROPAGATE_DEFAULTS, queue,
-                                          grpc_slice_from_static_string(path), NULL, deadline, NULL);
+    grpc_slice method = grpc_slice_from_copied_string(path);
+    call->impl =
+        grpc_channel_create_call(c->impl, NULL, GRPC_PROPAGATE_DEFAULTS, queue, method, NULL, deadline, NULL);
+    grpc_slice_unref(method);
   }
   call->canceller = o == NULL ? NULL : weft_canceller_retain(o->canceller);
   *out = call;
@@ -204,7 +212,8 @@ static weft_status_t *call_start(call_t *call, const char *path, const weft_rpc_
 static weft_status_t *call_finish(call_t *call, weft_message_t **out) {
   if (call->is_registered) weft_canceller_deregister(call->canceller, call->token);
   if (call->code != GRPC_STATUS_OK) {
-    weft_str_t text = weft_str_of((const char *)GRPC_SLICE_START_PTR(call->text), GRPC_SLICE_LENGTH(call->text));
+    weft_str_t text =
+        weft_str_of((const char *)GRPC_SLICE_START_PTR(call->text), GRPC_SLICE_LENGTH(call->text));
     int code = (int)call->code;
     /* A server that went away in the middle: gRPC does not know whether the call was served. */
     if (code == GRPC_STATUS_UNKNOWN && weft_str_is(text, "Stream removed")) code = WEFT_UNAVAILABLE;
@@ -232,8 +241,8 @@ static void on_done(weft_rpc_tag_t *tag, bool ok) {
   weft_rpc_client_leave(client);
 }
 
-void weft_rpc_call(weft_rpc_channel_t *c, const char *path, weft_message_t *request, const weft_rpc_options_t *o,
-                   weft_rpc_done_fn *done, void *arg) {
+void weft_rpc_call(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
+                   const weft_rpc_options_t *o, weft_rpc_done_fn *done, void *arg) {
   call_t *call = NULL;
   weft_rpc_loop_t *loop = weft_rpc_client_loop(c->client);
   weft_status_t *s = weft_rpc_loop_start(loop);

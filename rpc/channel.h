@@ -8,11 +8,13 @@
 /* gRPC's library and the threads that wait for answers; shared by all channels of a process. Thread-safe. */
 typedef struct weft_rpc_client weft_rpc_client_t;
 WEFT_MUST_CHECK weft_status_t *weft_rpc_client_create(int num_threads, weft_rpc_client_t **out);
-void weft_rpc_client_destroy(weft_rpc_client_t *c); /* after its channels; waits for calls in flight. NULL is fine */
+void weft_rpc_client_destroy(
+    weft_rpc_client_t *c); /* after its channels; waits for calls in flight. NULL is fine */
 
 typedef struct weft_rpc_channel weft_rpc_channel_t; /* Thread-safe. Refcounted. */
 /* `target` is "host:port". Connects at the first call and again after a loss (at most 1 s between tries). */
-WEFT_MUST_CHECK weft_status_t *weft_rpc_channel_create(weft_rpc_client_t *c, weft_str_t target, weft_rpc_channel_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_rpc_channel_create(weft_rpc_client_t *c, weft_str_t target,
+                                                       weft_rpc_channel_t **out);
 weft_rpc_channel_t *weft_rpc_channel_retain(weft_rpc_channel_t *c);
 void weft_rpc_channel_release(weft_rpc_channel_t *c);
 weft_str_t weft_rpc_channel_target(const weft_rpc_channel_t *c);
@@ -26,12 +28,13 @@ typedef struct weft_rpc_options {
   weft_canceller_t *canceller; /* cancels the call: CANCELLED. May be NULL */
 } weft_rpc_options_t;
 
-/* `path` must be a string constant. Consumes `request`. */
-void weft_rpc_call(weft_rpc_channel_t *c, const char *path, weft_message_t *request, const weft_rpc_options_t *o,
-                   weft_rpc_done_fn *done, void *arg);
+/* A string constant as `path` is found fastest. Consumes `request`. */
+void weft_rpc_call(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
+                   const weft_rpc_options_t *o, weft_rpc_done_fn *done, void *arg);
 /* The same, waiting: for clients with nothing else to do. The calling thread polls for its own answer, so a
  * call costs no thread switch. *out is owned. */
-WEFT_MUST_CHECK weft_status_t *weft_rpc_call_sync(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
-                                                  const weft_rpc_options_t *o, weft_message_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_rpc_call_sync(weft_rpc_channel_t *c, const char *path,
+                                                  weft_message_t *request, const weft_rpc_options_t *o,
+                                                  weft_message_t **out);
 
 #endif /* WEFT_RPC_CHANNEL_H_ */

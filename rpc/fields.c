@@ -7,8 +7,8 @@
 #include "rpc/tensor_message.h"
 #include "tensor/tensor_proto.h"
 
-/* A tensor may ask for more bytes than it brings (its last element repeats), within tensor_proto's limit. Of one
- * message, all of them together may not: a few hundred bytes must not cost a server its memory. */
+/* A tensor may ask for more bytes than it brings (its last element repeats), within tensor_proto's limit. Of
+ * one message, all of them together may not: a few hundred bytes must not cost a server its memory. */
 #define MAX_FILL_PER_MESSAGE ((size_t)2 << 30)
 
 typedef struct decoder {
@@ -80,9 +80,9 @@ static weft_status_t *decode_text(decoder_t *d, const weft_field_t *field, const
 static weft_status_t *bad_tensor(const decoder_t *d, const weft_field_t *field, int index, weft_str_t name,
                                  weft_status_t *s) {
   if (name.length > 200) name.length = 200;
-  weft_status_t *named = weft_status_new(weft_status_code(s), __FILE__, __LINE__,
-                                         "Invalid TensorProto for %s value %d: %s (in %s, name '%.*s')", field->name,
-                                         index, weft_status_message(s), d->type->name, WEFT_STR_ARGS(name));
+  weft_status_t *named = weft_status_new(
+      weft_status_code(s), __FILE__, __LINE__, "Invalid TensorProto for %s value %d: %s (in %s, name '%.*s')",
+      field->name, index, weft_status_message(s), d->type->name, WEFT_STR_ARGS(name));
   weft_status_free(s);
   return named;
 }
@@ -104,8 +104,8 @@ static weft_status_t *decode_tensor(decoder_t *d, const weft_field_t *field, int
 }
 
 /* NamedTensorProto: the name, 1, and the tensor, 2. */
-static weft_status_t *decode_named_tensor(decoder_t *d, const weft_field_t *field, const weft_message_field_t *f,
-                                          weft_tensors_t *list) {
+static weft_status_t *decode_named_tensor(decoder_t *d, const weft_field_t *field,
+                                          const weft_message_field_t *f, weft_tensors_t *list) {
   weft_message_reader_t r = weft_message_field_reader(d->message, f);
   weft_message_field_t part, tensor = {.length = 0};
   while (weft_message_reader_next(&r, &part)) {
@@ -116,37 +116,30 @@ static weft_status_t *decode_named_tensor(decoder_t *d, const weft_field_t *fiel
     }
   }
   if (r.failed)
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s.%s[%d] is not a NamedTensorProto", d->type->name, field->name, list->n);
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s.%s[%d] is not a NamedTensorProto", d->type->name, field->name,
+                      list->n);
   WEFT_RETURN_IF_ERROR(
       decode_tensor(d, field, list->n, list->names[list->n], &tensor, &list->items[list->n]));
   list->n++;
   return NULL;
 }
 
-static weft_status_t *decode_field(decoder_t *d, const weft_field_t *field, const weft_message_field_t *f, void *member) {
+static weft_status_t *decode_field(decoder_t *d, const weft_field_t *field, const weft_message_field_t *f,
+                                   void *member) {
   weft_str_t text;
   switch (field->kind) {
     case WEFT_FIELD_TEXT:
-    case WEFT_FIELD_BYTES:
-      return decode_text(d, field, f, member);
-    case WEFT_FIELD_I64:
-      *(int64_t *)member = (int64_t)f->value;
-      return NULL;
-    case WEFT_FIELD_FIXED64:
-      *(uint64_t *)member = f->value;
-      return NULL;
-    case WEFT_FIELD_BOOL:
-      *(bool *)member = f->value != 0;
-      return NULL;
+    case WEFT_FIELD_BYTES: return decode_text(d, field, f, member);
+    case WEFT_FIELD_I64: *(int64_t *)member = (int64_t)f->value; return NULL;
+    case WEFT_FIELD_FIXED64: *(uint64_t *)member = f->value; return NULL;
+    case WEFT_FIELD_BOOL: *(bool *)member = f->value != 0; return NULL;
     case WEFT_FIELD_TEXTS:
     case WEFT_FIELD_MESSAGES:
       WEFT_RETURN_IF_ERROR(decode_text(d, field, f, &text));
       return weft_texts_add(member, d->arena, text) ? NULL : no_memory(d->type);
-    case WEFT_FIELD_TENSOR:
-      return decode_tensor(d, field, 0, WEFT_STR(""), f, member);
+    case WEFT_FIELD_TENSOR: return decode_tensor(d, field, 0, WEFT_STR(""), f, member);
     case WEFT_FIELD_TENSORS:
-    case WEFT_FIELD_NAMED_TENSORS:
-      break;
+    case WEFT_FIELD_NAMED_TENSORS: break;
   }
   weft_tensors_t *list = member;
   if (!grow_tensors(list, d->arena)) return no_memory(d->type);
@@ -156,23 +149,26 @@ static weft_status_t *decode_field(decoder_t *d, const weft_field_t *field, cons
   return NULL;
 }
 
-weft_status_t *weft_fields_decode(const weft_message_type_t *type, const weft_message_t *m, weft_arena_t *arena,
-                                  void *out) {
+weft_status_t *weft_fields_decode(const weft_message_type_t *type, const weft_message_t *m,
+                                  weft_arena_t *arena, void *out) {
   decoder_t d = {type, m, arena, 0};
   weft_message_reader_t r = weft_message_reader(m);
   weft_message_field_t f;
+  weft_status_t *s = NULL;
   while (weft_message_reader_next(&r, &f)) {
     const weft_field_t *field = find_field(type, f.tag >> 3);
     if (field == NULL || (f.tag & 7) != wire_type(field->kind)) continue;
-    WEFT_RETURN_IF_ERROR(decode_field(&d, field, &f, (char *)out + field->offset));
+    /* After a bad field still the numbers: one of them says where the failure is to go. */
+    if (s != NULL && (f.tag & 7) != WEFT_WIRE_VARINT) continue;
+    s = weft_status_join(s, decode_field(&d, field, &f, (char *)out + field->offset));
   }
-  if (!r.failed) return NULL;
+  if (!r.failed || s != NULL) return s;
   return WEFT_ERROR(INVALID_ARGUMENT, "the bytes are not a %s: malformed from byte %zu of %zu on", type->name,
                     r.next.at, weft_message_bytes(m));
 }
 
-weft_status_t *weft_fields_decode_bytes(const weft_message_type_t *type, weft_str_t bytes, weft_arena_t *arena,
-                                        void *out) {
+weft_status_t *weft_fields_decode_bytes(const weft_message_type_t *type, weft_str_t bytes,
+                                        weft_arena_t *arena, void *out) {
   weft_message_t *m = NULL;
   WEFT_RETURN_IF_ERROR(weft_message_create(&m));
   weft_status_t *s = weft_message_share(m, bytes.data, bytes.length, NULL, NULL);
@@ -187,7 +183,8 @@ void weft_fields_release(const weft_message_type_t *type, void *decoded) {
     if (type->fields[i].kind == WEFT_FIELD_TENSOR) {
       weft_tensor_release(*(weft_tensor_t **)member);
       *(weft_tensor_t **)member = NULL;
-    } else if (type->fields[i].kind == WEFT_FIELD_TENSORS || type->fields[i].kind == WEFT_FIELD_NAMED_TENSORS) {
+    } else if (type->fields[i].kind == WEFT_FIELD_TENSORS ||
+               type->fields[i].kind == WEFT_FIELD_NAMED_TENSORS) {
       weft_tensors_t *list = member;
       for (int k = 0; k < list->n; k++) weft_tensor_release(list->items[k]);
       list->n = 0;
@@ -204,23 +201,19 @@ static weft_status_t *encode_named_tensor(const weft_field_t *field, weft_str_t 
 }
 
 /* `m` is needed for tensors only. */
-static weft_status_t *encode_field(const weft_field_t *field, const void *member, weft_strbuf_t *text, weft_message_t *m) {
+static weft_status_t *encode_field(const weft_field_t *field, const void *member, weft_strbuf_t *text,
+                                   weft_message_t *m) {
   const weft_texts_t *texts = member;
   const weft_tensors_t *tensors = member;
   switch (field->kind) {
     case WEFT_FIELD_TEXT:
-    case WEFT_FIELD_BYTES:
-      weft_wire_put_bytes(text, field->number, *(const weft_str_t *)member);
-      return NULL;
-    case WEFT_FIELD_I64:
-      weft_wire_put_i64(text, field->number, *(const int64_t *)member);
-      return NULL;
+    case WEFT_FIELD_BYTES: weft_wire_put_bytes(text, field->number, *(const weft_str_t *)member); return NULL;
+    case WEFT_FIELD_I64: weft_wire_put_i64(text, field->number, *(const int64_t *)member); return NULL;
     case WEFT_FIELD_FIXED64:
-      if (*(const uint64_t *)member != 0) weft_wire_add_fixed64(text, field->number, *(const uint64_t *)member);
+      if (*(const uint64_t *)member != 0)
+        weft_wire_add_fixed64(text, field->number, *(const uint64_t *)member);
       return NULL;
-    case WEFT_FIELD_BOOL:
-      weft_wire_put_bool(text, field->number, *(const bool *)member);
-      return NULL;
+    case WEFT_FIELD_BOOL: weft_wire_put_bool(text, field->number, *(const bool *)member); return NULL;
     case WEFT_FIELD_TEXTS:
     case WEFT_FIELD_MESSAGES:
       for (int i = 0; i < texts->n; i++) weft_wire_add_bytes(text, field->number, texts->items[i]);

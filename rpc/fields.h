@@ -47,7 +47,8 @@ typedef struct weft_message_type {
   const weft_field_t *fields;
   int num_fields;
 } weft_message_type_t;
-#define WEFT_MESSAGE_TYPE(name, table) {(name), (table), (int)(sizeof(table) / sizeof((table)[0]))}
+#define WEFT_MESSAGE_TYPE(name, table) \
+  { (name), (table), (int)(sizeof(table) / sizeof((table)[0])) }
 
 /* Fills the zeroed struct at `out`. On failure, too, weft_fields_release(type, out) gives back its tensors.
  * Errors: INVALID_ARGUMENT naming message and field; RESOURCE_EXHAUSTED. */

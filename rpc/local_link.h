@@ -31,8 +31,8 @@ WEFT_MUST_CHECK weft_status_t *weft_local_sender_create(weft_local_sender_t **ou
 /* Breaks all links, releases what is still queued, joins the threads. NULL is fine. */
 void weft_local_sender_destroy(weft_local_sender_t *s);
 weft_str_t weft_local_sender_name(const weft_local_sender_t *s);
-/* Queues a payload; never blocks. `header` is copied. True: release(arg) will be called once, on any thread, when the
- * bytes are no longer needed. False: there is no such link, or no memory, and nothing was taken. */
+/* Queues a payload; never blocks. `header` is copied. True: release(arg) will be called once, on any thread,
+ * when the bytes are no longer needed. False: there is no such link, or no memory, and nothing was taken. */
 bool weft_local_sender_send(weft_local_sender_t *s, uint64_t link, uint64_t transfer, weft_str_t header,
                             const void *data, size_t bytes, void (*release)(void *arg), void *arg);
 
@@ -52,8 +52,9 @@ typedef struct weft_local_receiver_ops {
 
 /* Connects to a sender's name, without blocking, and starts the link's thread. Errors: UNAVAILABLE,
  * RESOURCE_EXHAUSTED; `closed` is then not called. */
-WEFT_MUST_CHECK weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_receiver_ops_t *ops,
-                                                          void *arg, weft_local_receiver_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_local_receiver_create(weft_str_t name,
+                                                          const weft_local_receiver_ops_t *ops, void *arg,
+                                                          weft_local_receiver_t **out);
 uint64_t weft_local_receiver_link(const weft_local_receiver_t *r); /* what the sender knows it by; never 0 */
 /* Breaks the link. Its thread frees it after `closed`. May be called from the callbacks. NULL is fine. */
 void weft_local_receiver_close(weft_local_receiver_t *r);

@@ -41,9 +41,11 @@ static bool receive(weft_local_receiver_t *r) {
   weft_local_frame_t frame;
   char header[WEFT_LOCAL_LINK_MAX_HEADER];
   if (!weft_local_socket_read(r->fd, &frame, sizeof frame)) return false;
-  if (frame.header_bytes > sizeof header || frame.payload_bytes > SIZE_MAX / 2) return false; /* not our protocol */
+  if (frame.header_bytes > sizeof header || frame.payload_bytes > SIZE_MAX / 2)
+    return false; /* not our protocol */
   if (!weft_local_socket_read(r->fd, header, frame.header_bytes)) return false;
-  void *to = r->ops->begin(r->arg, frame.transfer, weft_str_of(header, frame.header_bytes), frame.payload_bytes);
+  void *to =
+      r->ops->begin(r->arg, frame.transfer, weft_str_of(header, frame.header_bytes), frame.payload_bytes);
   if (to == NULL) return skip(r->fd, frame.payload_bytes);
   bool ok = weft_local_socket_read(r->fd, to, frame.payload_bytes);
   r->ops->end(r->arg, frame.transfer, ok);

@@ -33,9 +33,9 @@ typedef enum link_state { FREE, OPEN, CLOSED } link_state_t; /* CLOSED: its thre
 typedef struct link {
   weft_local_sender_t *sender;
   pthread_t thread;
-  link_state_t state; /* guarded by mu */
-  int fd;             /* changes under mu */
-  uint64_t id;        /* guarded by mu; 0 until the hello */
+  link_state_t state;       /* guarded by mu */
+  int fd;                   /* changes under mu */
+  uint64_t id;              /* guarded by mu; 0 until the hello */
   payload_t *first, **last; /* guarded by mu */
   weft_cond_t changed;
 } link_t;
@@ -80,7 +80,8 @@ static void *serve_link(void *arg) {
   link_t *l = arg;
   weft_local_sender_t *s = l->sender;
   weft_local_hello_t hello;
-  bool ok = weft_local_socket_read(l->fd, &hello, sizeof hello) && hello.magic == WEFT_LOCAL_MAGIC && hello.link != 0;
+  bool ok = weft_local_socket_read(l->fd, &hello, sizeof hello) && hello.magic == WEFT_LOCAL_MAGIC &&
+            hello.link != 0;
   weft_mutex_lock(&s->mu);
   if (ok) l->id = hello.link;
   weft_mutex_unlock(&s->mu);

@@ -19,8 +19,8 @@ struct weft_rpc_tag {
   void (*done)(weft_rpc_tag_t *self, bool ok); /* on a loop thread; may free the tag */
   atomic_bool is_armed;
 };
-/* Before the operation starts. gRPC orders what we wrote before what the loop reads; ThreadSanitizer, which cannot
- * look into libgrpc, needs this pair with the load in loop.c to know. */
+/* Before the operation starts. gRPC orders what we wrote before what the loop reads; ThreadSanitizer, which
+ * cannot look into libgrpc, needs this pair with the load in loop.c to know. */
 static inline void weft_rpc_tag_arm(weft_rpc_tag_t *t) {
   atomic_store_explicit(&t->is_armed, true, memory_order_release);
 }

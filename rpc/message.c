@@ -88,8 +88,8 @@ weft_status_t *weft_message_take(weft_message_t *m, weft_strbuf_t *b) {
   return weft_message_share(m, text, length, weft_free, text);
 }
 
-weft_status_t *weft_message_share(weft_message_t *m, const void *data, size_t bytes, void (*release)(void *arg),
-                                  void *arg) {
+weft_status_t *weft_message_share(weft_message_t *m, const void *data, size_t bytes,
+                                  void (*release)(void *arg), void *arg) {
   weft_status_t *s = bytes == 0 ? NULL : grow(m, bytes);
   if (s != NULL || bytes == 0) {
     if (release != NULL) release(arg);
@@ -115,7 +115,8 @@ weft_status_t *weft_message_flatten(weft_message_t *m, weft_str_t *out) {
   }
   if (m->flat == NULL) {
     m->flat = weft_malloc(m->bytes);
-    if (m->flat == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a message of %zu bytes", m->bytes);
+    if (m->flat == NULL)
+      return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a message of %zu bytes", m->bytes);
     (void)weft_message_read(m, 0, m->flat, m->bytes);
   }
   *out = weft_str_of(m->flat, m->bytes);

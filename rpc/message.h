@@ -14,8 +14,8 @@ typedef struct weft_message weft_message_t;
 WEFT_MUST_CHECK weft_status_t *weft_message_create(weft_message_t **out);
 void weft_message_destroy(weft_message_t *m); /* NULL is fine */
 
-/* Appends bytes: copied; taken over from a builder (which is left empty); or borrowed until release(arg), which is
- * called once, on any thread, also when appending fails. */
+/* Appends bytes: copied; taken over from a builder (which is left empty); or borrowed until release(arg),
+ * which is called once, on any thread, also when appending fails. */
 WEFT_MUST_CHECK weft_status_t *weft_message_append(weft_message_t *m, weft_str_t bytes);
 WEFT_MUST_CHECK weft_status_t *weft_message_take(weft_message_t *m, weft_strbuf_t *b);
 WEFT_MUST_CHECK weft_status_t *weft_message_share(weft_message_t *m, const void *data, size_t bytes,

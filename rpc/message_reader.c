@@ -1,6 +1,7 @@
 /* rpc/message_reader.c - a cursor over pieces.
  *
- * Invariant: a place's piece holds its byte, except at the very end of the message, where it is the last piece.
+ * Invariant: a place's piece holds its byte, except at the very end of the message, where it is the last
+ * piece.
  */
 #include "rpc/message_reader.h"
 
@@ -50,9 +51,7 @@ static bool read_field(weft_message_reader_t *r, weft_message_field_t *f) {
   if (p == NULL || tag > UINT32_MAX || tag >> 3 == 0) return false;
   f->tag = (uint32_t)tag;
   switch (tag & 7) {
-    case WEFT_WIRE_VARINT:
-      p = weft_wire_get_varint(p, end, &f->value);
-      break;
+    case WEFT_WIRE_VARINT: p = weft_wire_get_varint(p, end, &f->value); break;
     case WEFT_WIRE_FIXED32:
       if (end - p < 4) return false;
       f->value = weft_wire_load32(p);
@@ -63,14 +62,10 @@ static bool read_field(weft_message_reader_t *r, weft_message_field_t *f) {
       f->value = weft_wire_load64(p);
       p += 8;
       break;
-    case WEFT_WIRE_BYTES:
-      p = weft_wire_get_varint(p, end, &length);
-      break;
+    case WEFT_WIRE_BYTES: p = weft_wire_get_varint(p, end, &length); break;
     case WEFT_WIRE_GROUP:
-    case WEFT_WIRE_END_GROUP:
-      break;
-    default:
-      return false;
+    case WEFT_WIRE_END_GROUP: break;
+    default: return false;
   }
   if (p == NULL) return false;
   r->next.at += (size_t)(p - head);
@@ -129,7 +124,8 @@ bool weft_message_field_bytes(const weft_message_t *m, const weft_message_field_
   return true;
 }
 
-void weft_message_field_copy(const weft_message_t *m, const weft_message_field_t *f, size_t at, void *to, size_t n) {
+void weft_message_field_copy(const weft_message_t *m, const weft_message_field_t *f, size_t at, void *to,
+                             size_t n) {
   weft_message_place_t p = f->begin;
   p.at += at;
   settle(m, &p);

@@ -45,6 +45,7 @@ bool weft_message_field_view(const weft_message_t *m, const weft_message_field_t
 bool weft_message_field_bytes(const weft_message_t *m, const weft_message_field_t *f, weft_arena_t *arena,
                               weft_str_t *out);
 /* Copies `n` bytes of the field from its byte `at` on; they must be there. */
-void weft_message_field_copy(const weft_message_t *m, const weft_message_field_t *f, size_t at, void *to, size_t n);
+void weft_message_field_copy(const weft_message_t *m, const weft_message_field_t *f, size_t at, void *to,
+                             size_t n);
 
 #endif /* WEFT_RPC_MESSAGE_READER_H_ */

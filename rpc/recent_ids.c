@@ -79,7 +79,8 @@ static bool grow(weft_recent_ids_t *r) {
     weft_free(set);
     return false;
   }
-  if (r->count > 0) memcpy(ring, r->ring, (size_t)r->count * sizeof *ring); /* it never wrapped before it is full */
+  if (r->count > 0)
+    memcpy(ring, r->ring, (size_t)r->count * sizeof *ring); /* it never wrapped before it is full */
   weft_free(r->ring);
   weft_free(r->slots);
   r->ring = ring;

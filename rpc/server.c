@@ -70,7 +70,8 @@ weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o, weft_r
   weft_status_t *s = NULL;
   const char *host = o->host == NULL || o->host[0] == '\0' ? "127.0.0.1" : o->host;
   if (o->port < 0 || o->port > 65535) return WEFT_ERROR(INVALID_ARGUMENT, "%d is not a port", o->port);
-  if (strlen(host) > sizeof made->host - 3) return WEFT_ERROR(INVALID_ARGUMENT, "the host name '%.40s...' is too long", host);
+  if (strlen(host) > sizeof made->host - 3)
+    return WEFT_ERROR(INVALID_ARGUMENT, "the host name '%.40s...' is too long", host);
   made = weft_calloc(1, sizeof *made);
   if (made == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a server");
   weft_mutex_init(&made->mu);
@@ -95,8 +96,10 @@ done:
   return s;
 }
 
-weft_status_t *weft_rpc_server_handle(weft_rpc_server_t *s, const char *path, weft_rpc_handler_fn *fn, void *arg) {
-  if (s->num_methods == MAX_METHODS) return WEFT_ERROR(RESOURCE_EXHAUSTED, "too many methods; no room for %s", path);
+weft_status_t *weft_rpc_server_handle(weft_rpc_server_t *s, const char *path, weft_rpc_handler_fn *fn,
+                                      void *arg) {
+  if (s->num_methods == MAX_METHODS)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "too many methods; no room for %s", path);
   void *registered =
       grpc_server_register_method(s->impl, path, NULL, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
   if (registered == NULL) return WEFT_ERROR(ALREADY_EXISTS, "the method %s is already served", path);
@@ -110,7 +113,8 @@ weft_status_t *weft_rpc_server_start(weft_rpc_server_t *s) {
   grpc_server_credentials *plain = grpc_insecure_server_credentials_create();
   int port = grpc_server_add_http2_port(s->impl, address, plain);
   grpc_server_credentials_release(plain);
-  if (port == 0) return WEFT_ERROR(UNAVAILABLE, "cannot listen on %s: the port is taken or the host is not ours", address);
+  if (port == 0)
+    return WEFT_ERROR(UNAVAILABLE, "cannot listen on %s: the port is taken or the host is not ours", address);
   s->port = port;
   s->methods[s->num_methods] = (weft_rpc_method_t){s, "an unknown method", NULL, NULL, NULL};
   weft_mutex_lock(&s->mu);
@@ -145,7 +149,8 @@ void weft_rpc_server_stop(weft_rpc_server_t *s, int grace_ms) {
   weft_mutex_lock(&s->mu);
   state_t before = s->state;
   if (before == RUNNING) s->state = STOPPING;
-  while (before == STOPPING && s->state != STOPPED) weft_cond_wait(&s->changed, &s->mu); /* woken by the first stop */
+  while (before == STOPPING && s->state != STOPPED)
+    weft_cond_wait(&s->changed, &s->mu); /* woken by the first stop */
   weft_mutex_unlock(&s->mu);
   if (before != RUNNING) return;
   shut_down(s, deadline_ns);

@@ -17,32 +17,37 @@ typedef struct weft_rpc_call weft_rpc_call_t;     /* One call being served; see 
 typedef void weft_rpc_handler_fn(void *arg, weft_rpc_call_t *call);
 
 typedef struct weft_rpc_server_options {
-  const char *host;   /* "127.0.0.1" to listen on loopback, "0.0.0.0" or "[::]" for all */
-  int port;           /* 0: any free one */
-  int num_threads;    /* that poll and run handlers; 0: chosen */
+  const char *host; /* "127.0.0.1" to listen on loopback, "0.0.0.0" or "[::]" for all */
+  int port;         /* 0: any free one */
+  int num_threads;  /* that poll and run handlers; 0: chosen */
   /* Runs on this client's threads instead of its own, if not NULL (borrowed): the way for a server that also
    * calls others, because two sets of threads would wake each other for every message. */
   struct weft_rpc_client *client;
 } weft_rpc_server_options_t;
 
-WEFT_MUST_CHECK weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o, weft_rpc_server_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o,
+                                                      weft_rpc_server_t **out);
 /* Before the start. `path` must be a string constant. */
-WEFT_MUST_CHECK weft_status_t *weft_rpc_server_handle(weft_rpc_server_t *s, const char *path, weft_rpc_handler_fn *fn,
-                                                      void *arg);
-/* Binds and listens. Errors: UNAVAILABLE naming host:port if it is taken. Unknown methods get UNIMPLEMENTED. */
+WEFT_MUST_CHECK weft_status_t *weft_rpc_server_handle(weft_rpc_server_t *s, const char *path,
+                                                      weft_rpc_handler_fn *fn, void *arg);
+/* Binds and listens. Errors: UNAVAILABLE naming host:port if it is taken. Unknown methods get UNIMPLEMENTED.
+ */
 WEFT_MUST_CHECK weft_status_t *weft_rpc_server_start(weft_rpc_server_t *s);
 int weft_rpc_server_port(const weft_rpc_server_t *s); /* the bound one */
-/* Stops accepting, cancels the calls in flight after `grace_ms`, waits for their handlers' answers. Idempotent. */
+/* Stops accepting, cancels the calls in flight after `grace_ms`, waits for their handlers' answers.
+ * Idempotent. */
 void weft_rpc_server_stop(weft_rpc_server_t *s, int grace_ms);
 void weft_rpc_server_destroy(weft_rpc_server_t *s); /* stops first; NULL is fine */
 
 weft_message_t *weft_rpc_call_request(weft_rpc_call_t *call); /* lent until the answer */
-/* Cancelled when the client goes away, cancels or its deadline passes, and when the server stops. Lent until the answer. */
+/* Cancelled when the client goes away, cancels or its deadline passes, and when the server stops. Lent until
+ * the answer. */
 weft_canceller_t *weft_rpc_call_canceller(weft_rpc_call_t *call);
-const char *weft_rpc_call_peer(weft_rpc_call_t *call); /* "ipv4:127.0.0.1:4711"; for messages */
+const char *weft_rpc_call_peer(weft_rpc_call_t *call);    /* "ipv4:127.0.0.1:4711"; for messages */
 int64_t weft_rpc_call_deadline_ns(weft_rpc_call_t *call); /* on weft_clock_ns()'s scale; INT64_MAX: none */
-/* Both consume their arguments and end the call. A status text over 3,072 bytes is cut, as TensorFlow cuts it.
- * In-band errors are the caller's business. UNAVAILABLE from a handler would be retried by TensorFlow clients. */
+/* Both consume their arguments and end the call. A status text over 3,072 bytes is cut, as TensorFlow cuts
+ * it. In-band errors are the caller's business. UNAVAILABLE from a handler would be retried by TensorFlow
+ * clients. */
 void weft_rpc_reply(weft_rpc_call_t *call, weft_message_t *response);
 void weft_rpc_fail(weft_rpc_call_t *call, weft_status_t *status);
 

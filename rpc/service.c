@@ -27,7 +27,8 @@ weft_served_t *weft_serve_any(weft_rpc_call_t *call, void *service, const weft_m
   return s;
 }
 
-weft_served_t *weft_serve(weft_rpc_call_t *call, void *service, const weft_message_type_t *type, size_t request_bytes) {
+weft_served_t *weft_serve(weft_rpc_call_t *call, void *service, const weft_message_type_t *type,
+                          size_t request_bytes) {
   weft_status_t *status = NULL;
   weft_served_t *s = weft_serve_any(call, service, type, request_bytes, &status);
   if (s == NULL || status == NULL) return s;
@@ -41,8 +42,9 @@ void weft_served_reply(weft_served_t *s, const weft_message_type_t *type, const 
   weft_message_t *m = NULL;
   weft_status_t *status = weft_fields_encode(type, response, &m);
   if (status == NULL && weft_message_bytes(m) > INT32_MAX) {
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "a %s of %zu bytes is more than the 2 GiB that a message may have", type->name,
-                        weft_message_bytes(m));
+    status =
+        WEFT_ERROR(RESOURCE_EXHAUSTED, "a %s of %zu bytes is more than the 2 GiB that a message may have",
+                   type->name, weft_message_bytes(m));
     weft_message_destroy(m);
   }
   weft_rpc_call_t *call = served_free(s);

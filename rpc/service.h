@@ -14,11 +14,12 @@ typedef struct weft_served {
   void *request;      /* `type`'s struct */
 } weft_served_t;
 
-/* Takes `call` over and decodes its request into a new struct of `request_bytes`. NULL: it was malformed, and the
- * call has been answered. */
-weft_served_t *weft_serve(weft_rpc_call_t *call, void *service, const weft_message_type_t *type, size_t request_bytes);
-/* The same for methods with failures in the response's body: comes back also from a malformed request, as far as it
- * could be read, with *status (owned). NULL only without memory. */
+/* Takes `call` over and decodes its request into a new struct of `request_bytes`. NULL: it was malformed, and
+ * the call has been answered. */
+weft_served_t *weft_serve(weft_rpc_call_t *call, void *service, const weft_message_type_t *type,
+                          size_t request_bytes);
+/* The same for methods with failures in the response's body: comes back also from a malformed request, as far
+ * as it could be read, with *status (owned). NULL only without memory. */
 weft_served_t *weft_serve_any(weft_rpc_call_t *call, void *service, const weft_message_type_t *type,
                               size_t request_bytes, weft_status_t **status);
 weft_canceller_t *weft_served_canceller(weft_served_t *s); /* lent until the answer */

@@ -20,13 +20,15 @@ static bool receive_in_place(const weft_message_t *m, const weft_message_field_t
   return true;
 }
 
-weft_status_t *weft_tensor_from_field(const weft_message_t *m, const weft_message_field_t *f, weft_tensor_t **out) {
+weft_status_t *weft_tensor_from_field(const weft_message_t *m, const weft_message_field_t *f,
+                                      weft_tensor_t **out) {
   weft_str_t bytes;
   if (weft_message_field_view(m, f, &bytes)) return weft_tensor_from_proto(bytes, out);
   weft_status_t *s = NULL;
   if (receive_in_place(m, f, &s, out)) return s;
   char *whole = weft_malloc(f->length);
-  if (whole == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a tensor of %zu bytes", f->length);
+  if (whole == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a tensor of %zu bytes", f->length);
   weft_message_field_copy(m, f, 0, whole, f->length);
   s = weft_tensor_from_proto(weft_str_of(whole, f->length), out);
   weft_free(whole);
@@ -35,9 +37,11 @@ weft_status_t *weft_tensor_from_field(const weft_message_t *m, const weft_messag
 
 static void release_tensor(void *arg) { weft_tensor_release(arg); }
 
-weft_status_t *weft_tensor_to_field(const weft_tensor_t *t, uint32_t number, weft_strbuf_t *text, weft_message_t *m) {
+weft_status_t *weft_tensor_to_field(const weft_tensor_t *t, uint32_t number, weft_strbuf_t *text,
+                                    weft_message_t *m) {
   weft_wire_add_header(text, number, weft_tensor_proto_size(t));
-  if (!weft_dtype_is_plain(t->dtype) || t->bytes < WEFT_TENSOR_MESSAGE_MIN_SHARE) return weft_tensor_to_proto(t, text);
+  if (!weft_dtype_is_plain(t->dtype) || t->bytes < WEFT_TENSOR_MESSAGE_MIN_SHARE)
+    return weft_tensor_to_proto(t, text);
   weft_tensor_proto_header(t, text);
   WEFT_RETURN_IF_ERROR(weft_message_take(m, text));
   /* The reference is ours until the transport drops the piece; the cast drops const for the count only. */

@@ -17,9 +17,9 @@ enum { WEFT_TENSOR_MESSAGE_MIN_SHARE = 8192 };
 WEFT_MUST_CHECK weft_status_t *weft_tensor_from_field(const weft_message_t *m, const weft_message_field_t *f,
                                                       weft_tensor_t **out);
 
-/* Appends `t` (retained while needed; in host memory) as the message field `number` to `text`. If it is large,
- * `text` is moved into `m` first, so the two must be one message's pieces in order. */
-WEFT_MUST_CHECK weft_status_t *weft_tensor_to_field(const weft_tensor_t *t, uint32_t number, weft_strbuf_t *text,
-                                                    weft_message_t *m);
+/* Appends `t` (retained while needed; in host memory) as the message field `number` to `text`. If it is
+ * large, `text` is moved into `m` first, so the two must be one message's pieces in order. */
+WEFT_MUST_CHECK weft_status_t *weft_tensor_to_field(const weft_tensor_t *t, uint32_t number,
+                                                    weft_strbuf_t *text, weft_message_t *m);
 
 #endif /* WEFT_RPC_TENSOR_MESSAGE_H_ */

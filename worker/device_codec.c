@@ -8,9 +8,11 @@ static const weft_field_t device_attributes[] = {
     {6, WEFT_FIELD_FIXED64, "incarnation", offsetof(weft_device_attributes_t, incarnation)},
     {7, WEFT_FIELD_TEXT, "physical_device_desc", offsetof(weft_device_attributes_t, description)},
 };
-static const weft_message_type_t device_attributes_type = WEFT_MESSAGE_TYPE("DeviceAttributes", device_attributes);
+static const weft_message_type_t device_attributes_type =
+    WEFT_MESSAGE_TYPE("DeviceAttributes", device_attributes);
 
-weft_status_t *weft_devices_to_texts(const weft_device_list_t *devices, weft_arena_t *arena, weft_texts_t *out) {
+weft_status_t *weft_devices_to_texts(const weft_device_list_t *devices, weft_arena_t *arena,
+                                     weft_texts_t *out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   bool ok = true;
   for (int i = 0; i < devices->n && ok; i++) {

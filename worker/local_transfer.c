@@ -21,7 +21,8 @@ typedef struct expected {
   weft_local_transfers_t *owner;
   int64_t id;
   weft_tensor_t *tensor; /* whole, once is_here; guarded by mu like all below */
-  bool is_here, is_lost; /* lost: the peer sent something that is no tensor, or the link broke in the middle */
+  bool is_here,
+      is_lost; /* lost: the peer sent something that is no tensor, or the link broke in the middle */
   bool is_cancelled;
   weft_recv_fn *fn; /* set by await */
   void *arg;
@@ -33,7 +34,7 @@ struct weft_local_transfers {
   atomic_int refs; /* the owner, and the link's thread */
   weft_str_t task;
   weft_mutex_t mu;
-  weft_map_t expected; /* id -> expected_t */
+  weft_map_t expected;         /* id -> expected_t */
   weft_local_receiver_t *link; /* NULL: none */
   bool is_tried;               /* a link was offered, and either is there or could not be made */
   weft_tensor_t *filling;      /* link thread's own */
@@ -73,8 +74,8 @@ void weft_local_transfers_destroy(weft_local_transfers_t *t) {
   unref(t);
 }
 
-/* Ends a receive that is awaited and was taken out of the map. Unless we are in it, cancel() does not run any more
- * after the first line. */
+/* Ends a receive that is awaited and was taken out of the map. Unless we are in it, cancel() does not run any
+ * more after the first line. */
 static void finish(expected_t *x, bool is_in_cancel) {
   if (!is_in_cancel) weft_canceller_deregister(x->canceller, x->token);
   weft_canceller_release(x->canceller);
@@ -82,7 +83,8 @@ static void finish(expected_t *x, bool is_in_cancel) {
   if (x->is_cancelled && !x->is_here) {
     s = WEFT_ERROR(CANCELLED, "RecvAsync is cancelled.");
   } else if (!x->is_here) {
-    s = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s while receiving a tensor", WEFT_STR_ARGS(x->owner->task));
+    s = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s while receiving a tensor",
+                   WEFT_STR_ARGS(x->owner->task));
   }
   weft_tensor_t *tensor = s == NULL ? x->tensor : NULL;
   if (s != NULL) weft_tensor_release(x->tensor);
@@ -143,16 +145,18 @@ static void cancel(void *arg) {
   if (is_ours) finish(x, true);
 }
 
-void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canceller_t *canceller, weft_recv_fn *fn,
-                                void *arg) {
+void weft_local_transfers_await(weft_local_transfers_t *t, int64_t id, weft_canceller_t *canceller,
+                                weft_recv_fn *fn, void *arg) {
   weft_mutex_lock(&t->mu);
   expected_t *x = weft_map_get_u64(&t->expected, (uint64_t)id);
   weft_mutex_unlock(&t->mu);
   if (x == NULL) { /* we announced no such thing, so the peer lies */
-    fn(arg, WEFT_ERROR(INTERNAL, "%.*s sent a tensor to a local link that is none", WEFT_STR_ARGS(t->task)), NULL, false);
+    fn(arg, WEFT_ERROR(INTERNAL, "%.*s sent a tensor to a local link that is none", WEFT_STR_ARGS(t->task)),
+       NULL, false);
     return;
   }
-  /* Until fn is set, the receive is ours alone: the link only adds its tensor, cancel only leaves its mark. */
+  /* Until fn is set, the receive is ours alone: the link only adds its tensor, cancel only leaves its mark.
+   */
   x->canceller = weft_canceller_retain(canceller);
   bool is_registered = weft_canceller_register(canceller, cancel, x, &x->token);
   weft_mutex_lock(&t->mu);
@@ -226,7 +230,7 @@ static void closed(void *arg) {
   weft_local_transfers_t *t = arg;
   weft_mutex_lock(&t->mu);
   weft_local_receiver_t *link = t->link;
-  t->link = NULL; /* whoever comes to await now, is lost */
+  t->link = NULL;      /* whoever comes to await now, is lost */
   t->is_tried = false; /* a peer that was restarted offers a new one */
   weft_mutex_unlock(&t->mu);
   weft_local_receiver_close(link);

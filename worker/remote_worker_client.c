@@ -116,13 +116,14 @@ static void create_session(weft_worker_client_t *w, const weft_worker_session_sp
 
 static void delete_session(weft_worker_client_t *w, weft_str_t session, weft_done_fn *fn, void *arg) {
   weft_delete_worker_session_msg_t request = {session};
-  call_for_nothing(w, METHOD("DeleteWorkerSession"), &weft_delete_worker_session_type, &request, DELETE_SESSION_MS, fn,
-                   arg);
+  call_for_nothing(w, METHOD("DeleteWorkerSession"), &weft_delete_worker_session_type, &request,
+                   DELETE_SESSION_MS, fn, arg);
 }
 
-static void deregister_graph(weft_worker_client_t *w, weft_str_t session, weft_str_t graph_handle, weft_done_fn *fn,
-                             void *arg) {
-  weft_deregister_graph_msg_t request = {.handle = graph_handle, .session = session, .has_session = session.length > 0};
+static void deregister_graph(weft_worker_client_t *w, weft_str_t session, weft_str_t graph_handle,
+                             weft_done_fn *fn, void *arg) {
+  weft_deregister_graph_msg_t request = {
+      .handle = graph_handle, .session = session, .has_session = session.length > 0};
   call_for_nothing(w, METHOD("DeregisterGraph"), &weft_deregister_graph_type, &request, 0, fn, arg);
 }
 
@@ -131,7 +132,8 @@ static void cleanup_graph(weft_worker_client_t *w, int64_t step_id, weft_done_fn
   call_for_nothing(w, METHOD("CleanupGraph"), &weft_cleanup_graph_type, &request, 0, fn, arg);
 }
 
-static void cleanup_all(weft_worker_client_t *w, const weft_str_t *containers, int n, weft_done_fn *fn, void *arg) {
+static void cleanup_all(weft_worker_client_t *w, const weft_str_t *containers, int n, weft_done_fn *fn,
+                        void *arg) {
   /* The cast drops const: encoding only reads. */
   weft_cleanup_all_msg_t request = {{(weft_str_t *)(uintptr_t)containers, n, n}};
   call_for_nothing(w, METHOD("CleanupAll"), &weft_cleanup_all_type, &request, 0, fn, arg);
@@ -170,7 +172,8 @@ static void on_registered(void *arg, weft_status_t *status, weft_message_t *resp
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_graph_handle_msg_t body = {{NULL, 0}};
   status = name_peer(p, status);
-  if (status == NULL) status = weft_fields_decode(&weft_register_graph_response_type, response, &arena, &body);
+  if (status == NULL)
+    status = weft_fields_decode(&weft_register_graph_response_type, response, &arena, &body);
   p->fn.text(p->arg, status, body.handle);
   weft_arena_deinit(&arena);
   weft_message_destroy(response);
@@ -206,8 +209,8 @@ static weft_status_t *arrange(const pending_t *p, weft_tensors_t *from, weft_ten
     int at = i < from->n && weft_str_eq(from->names[i], p->recv_keys[i]) ? i : 0;
     while (at < from->n && (from->items[at] == NULL || !weft_str_eq(from->names[at], p->recv_keys[i]))) at++;
     if (at == from->n) {
-      return WEFT_ERROR(INTERNAL, "%.*s did not return the tensor for %.*s", WEFT_STR_ARGS(p->worker->base.task),
-                        WEFT_STR_ARGS(p->recv_keys[i]));
+      return WEFT_ERROR(INTERNAL, "%.*s did not return the tensor for %.*s",
+                        WEFT_STR_ARGS(p->worker->base.task), WEFT_STR_ARGS(p->recv_keys[i]));
     }
     out[i] = from->items[at];
     from->items[at] = NULL;
@@ -260,18 +263,18 @@ static void run_graph(weft_worker_client_t *w, const weft_run_graph_t *run, weft
     p->fn.run = fn;
     p->recv_keys = run->recv_keys;
     p->num_recvs = run->num_recvs;
-    weft_run_graph_msg_t request = {
-        .handle = run->graph_handle,
-        .session = run->session,
-        .exec_opts = weft_str_of(opts.data, opts.length),
-        .step_id = run->step_id,
-        .request_id = run->request_id,
-        .sends = {names, tensors, run->num_sends, run->num_sends},
-        .recv_keys = {(weft_str_t *)(uintptr_t)run->recv_keys, run->num_recvs, run->num_recvs}, /* only read */
-        .is_partial = run->is_partial,
-        .is_last_partial = run->is_last_partial,
-        .errors_in_body = true,
-        .has_session = run->session.length > 0};
+    weft_run_graph_msg_t request = {.handle = run->graph_handle,
+                                    .session = run->session,
+                                    .exec_opts = weft_str_of(opts.data, opts.length),
+                                    .step_id = run->step_id,
+                                    .request_id = run->request_id,
+                                    .sends = {names, tensors, run->num_sends, run->num_sends},
+                                    .recv_keys = {(weft_str_t *)(uintptr_t)run->recv_keys, run->num_recvs,
+                                                  run->num_recvs}, /* only read */
+                                    .is_partial = run->is_partial,
+                                    .is_last_partial = run->is_last_partial,
+                                    .errors_in_body = true,
+                                    .has_session = run->session.length > 0};
     weft_rpc_options_t o = {.canceller = canceller};
     send_request(p, &weft_run_graph_type, &request, &o, on_run);
   }

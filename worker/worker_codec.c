@@ -6,7 +6,8 @@ const weft_message_type_t weft_empty_type = {"message without fields", NULL, 0};
 static const weft_field_t get_status_response[] = {
     {1, WEFT_FIELD_MESSAGES, "device_attributes", offsetof(weft_get_status_response_msg_t, devices)},
 };
-const weft_message_type_t weft_get_status_response_type = WEFT_MESSAGE_TYPE("GetStatusResponse", get_status_response);
+const weft_message_type_t weft_get_status_response_type =
+    WEFT_MESSAGE_TYPE("GetStatusResponse", get_status_response);
 
 static const weft_field_t create_worker_session[] = {
     {1, WEFT_FIELD_TEXT, "session_handle", offsetof(weft_create_worker_session_msg_t, session)},
@@ -29,7 +30,8 @@ static const weft_field_t register_graph[] = {
     {2, WEFT_FIELD_BYTES, "graph_def", offsetof(weft_register_graph_msg_t, graph_def)},
     {6, WEFT_FIELD_BOOL, "create_worker_session_called", offsetof(weft_register_graph_msg_t, has_session)},
 };
-const weft_message_type_t weft_register_graph_type = WEFT_MESSAGE_TYPE("RegisterGraphRequest", register_graph);
+const weft_message_type_t weft_register_graph_type =
+    WEFT_MESSAGE_TYPE("RegisterGraphRequest", register_graph);
 
 static const weft_field_t register_graph_response[] = {
     {1, WEFT_FIELD_TEXT, "graph_handle", offsetof(weft_graph_handle_msg_t, handle)},
@@ -42,7 +44,8 @@ static const weft_field_t deregister_graph[] = {
     {2, WEFT_FIELD_TEXT, "session_handle", offsetof(weft_deregister_graph_msg_t, session)},
     {3, WEFT_FIELD_BOOL, "create_worker_session_called", offsetof(weft_deregister_graph_msg_t, has_session)},
 };
-const weft_message_type_t weft_deregister_graph_type = WEFT_MESSAGE_TYPE("DeregisterGraphRequest", deregister_graph);
+const weft_message_type_t weft_deregister_graph_type =
+    WEFT_MESSAGE_TYPE("DeregisterGraphRequest", deregister_graph);
 
 static const weft_field_t run_graph[] = {
     {1, WEFT_FIELD_TEXT, "graph_handle", offsetof(weft_run_graph_msg_t, handle)},
@@ -61,9 +64,11 @@ const weft_message_type_t weft_run_graph_type = WEFT_MESSAGE_TYPE("RunGraphReque
 
 static const weft_field_t executor_opts[] = {
     {3, WEFT_FIELD_BOOL, "record_timeline", offsetof(weft_executor_opts_msg_t, record_timeline)},
-    {4, WEFT_FIELD_BOOL, "record_partition_graphs", offsetof(weft_executor_opts_msg_t, record_partition_graphs)},
+    {4, WEFT_FIELD_BOOL, "record_partition_graphs",
+     offsetof(weft_executor_opts_msg_t, record_partition_graphs)},
 };
-const weft_message_type_t weft_executor_opts_type = WEFT_MESSAGE_TYPE("RunGraphRequest.exec_opts", executor_opts);
+const weft_message_type_t weft_executor_opts_type =
+    WEFT_MESSAGE_TYPE("RunGraphRequest.exec_opts", executor_opts);
 
 static const weft_field_t run_graph_response[] = {
     {1, WEFT_FIELD_NAMED_TENSORS, "recv", offsetof(weft_run_graph_response_msg_t, recvs)},
@@ -72,7 +77,8 @@ static const weft_field_t run_graph_response[] = {
     {5, WEFT_FIELD_I64, "status_code", offsetof(weft_run_graph_response_msg_t, code)},
     {6, WEFT_FIELD_TEXT, "status_error_message", offsetof(weft_run_graph_response_msg_t, message)},
 };
-const weft_message_type_t weft_run_graph_response_type = WEFT_MESSAGE_TYPE("RunGraphResponse", run_graph_response);
+const weft_message_type_t weft_run_graph_response_type =
+    WEFT_MESSAGE_TYPE("RunGraphResponse", run_graph_response);
 
 static const weft_field_t cleanup_graph[] = {
     {1, WEFT_FIELD_I64, "step_id", offsetof(weft_step_msg_t, step_id)},

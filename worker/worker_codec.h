@@ -100,14 +100,14 @@ typedef struct weft_mark_recv_finished_msg {
 } weft_mark_recv_finished_msg_t;
 extern const weft_message_type_t weft_mark_recv_finished_type;
 
-/* What Weft's workers tell each other in RecvTensor's transport_options: how to go past gRPC on one host. Nobody else
- * sends it, and whoever does not know it ignores it. */
+/* What Weft's workers tell each other in RecvTensor's transport_options: how to go past gRPC on one host.
+ * Nobody else sends it, and whoever does not know it ignores it. */
 #define WEFT_LOCAL_TRANSPORT_URL "type.googleapis.com/weft.LocalTransport"
 typedef struct weft_local_transport_msg {
-  weft_str_t host;    /* of the receiver: weft_local_link_host() */
-  uint64_t link;      /* that the receiver has; 0: none yet */
-  weft_str_t name;    /* of the sender's socket, for a receiver without link */
-  bool is_on_link;    /* the tensor comes over the link, under the number request_id */
+  weft_str_t host; /* of the receiver: weft_local_link_host() */
+  uint64_t link;   /* that the receiver has; 0: none yet */
+  weft_str_t name; /* of the sender's socket, for a receiver without link */
+  bool is_on_link; /* the tensor comes over the link, under the number request_id */
 } weft_local_transport_msg_t;
 extern const weft_message_type_t weft_local_transport_type;
 /* Appends a google.protobuf.Any that holds `m`. */

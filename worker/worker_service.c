@@ -1,4 +1,5 @@
-/* worker/worker_service.c - tensorflow.WorkerService: requests from the wire to the local worker's client, and back.
+/* worker/worker_service.c - tensorflow.WorkerService: requests from the wire to the local worker's client,
+ * and back.
  *
  * Every method is a handler and, where the worker answers later, a callback. All
  * checks of bytes happen in weft_serve (by the tables of worker_codec.c) and in
@@ -30,7 +31,9 @@ struct weft_worker_service {
   bool has_tried;              /* guarded by mu */
 };
 
-static weft_worker_client_t *worker_of(weft_served_t *s) { return ((weft_worker_service_t *)s->service)->worker; }
+static weft_worker_client_t *worker_of(weft_served_t *s) {
+  return ((weft_worker_service_t *)s->service)->worker;
+}
 
 static void on_done(void *arg, weft_status_t *status) {
   weft_served_t *s = arg;
@@ -42,7 +45,9 @@ static void on_done(void *arg, weft_status_t *status) {
 }
 
 /* A worker may be driven without CreateWorkerSession; then the handle means nothing. */
-static weft_str_t session_of(bool has_session, weft_str_t session) { return has_session ? session : WEFT_STR(""); }
+static weft_str_t session_of(bool has_session, weft_str_t session) {
+  return has_session ? session : WEFT_STR("");
+}
 
 /* ---- sessions ---- */
 
@@ -108,14 +113,17 @@ static void register_graph(void *service, weft_rpc_call_t *call) {
     weft_served_fail(s, status);
     return;
   }
-  worker_of(s)->ops->register_graph(worker_of(s), session_of(m->has_session, m->session), graph, on_registered, s);
+  worker_of(s)->ops->register_graph(worker_of(s), session_of(m->has_session, m->session), graph,
+                                    on_registered, s);
 }
 
 static void deregister_graph(void *service, weft_rpc_call_t *call) {
-  weft_served_t *s = weft_serve(call, service, &weft_deregister_graph_type, sizeof(weft_deregister_graph_msg_t));
+  weft_served_t *s =
+      weft_serve(call, service, &weft_deregister_graph_type, sizeof(weft_deregister_graph_msg_t));
   if (s == NULL) return;
   const weft_deregister_graph_msg_t *m = s->request;
-  worker_of(s)->ops->deregister_graph(worker_of(s), session_of(m->has_session, m->session), m->handle, on_done, s);
+  worker_of(s)->ops->deregister_graph(worker_of(s), session_of(m->has_session, m->session), m->handle,
+                                      on_done, s);
 }
 
 /* ---- running ---- */
@@ -145,22 +153,27 @@ static void on_run(void *arg, weft_status_t *status, weft_run_graph_result_t *re
       .recvs = {.names = m->recv_keys.items, .items = recvs, .n = n, .capacity = n},
       .step_stats = result->step_stats,
       /* The cast drops const: encoding only reads. */
-      .partition_graphs = {(weft_str_t *)(uintptr_t)result->partition_graphs, result->num_partition_graphs, 0}};
+      .partition_graphs = {(weft_str_t *)(uintptr_t)result->partition_graphs, result->num_partition_graphs,
+                           0}};
   weft_served_reply(s, &weft_run_graph_response_type, &response);
   for (int i = 0; i < n; i++) weft_tensor_release(recvs[i]);
 }
 
 static void run_graph(void *service, weft_rpc_call_t *call) {
   weft_status_t *status = NULL;
-  weft_served_t *s = weft_serve_any(call, service, &weft_run_graph_type, sizeof(weft_run_graph_msg_t), &status);
+  weft_served_t *s =
+      weft_serve_any(call, service, &weft_run_graph_type, sizeof(weft_run_graph_msg_t), &status);
   if (s == NULL) return;
   const weft_run_graph_msg_t *m = s->request;
   weft_executor_opts_msg_t opts = {false, false};
   if (status == NULL)
-    status = weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id, "RunGraph (Worker)");
-  if (status == NULL) status = weft_fields_decode_bytes(&weft_executor_opts_type, m->exec_opts, &s->arena, &opts);
+    status =
+        weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id, "RunGraph (Worker)");
+  if (status == NULL)
+    status = weft_fields_decode_bytes(&weft_executor_opts_type, m->exec_opts, &s->arena, &opts);
   weft_named_tensor_t *sends = weft_arena_calloc(&s->arena, (size_t)m->sends.n + 1, sizeof *sends);
-  if (status == NULL && sends == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a RunGraph");
+  if (status == NULL && sends == NULL)
+    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a RunGraph");
   if (status != NULL) {
     fail_run(s, status);
     return;
@@ -206,7 +219,8 @@ static weft_status_t *dead_tensor(weft_tensor_t **out) {
 static weft_local_sender_t *sender_of(weft_worker_service_t *service) {
   weft_mutex_lock(&service->mu);
   if (!service->has_tried) {
-    service->has_tried = true; /* once: it opens a socket and starts a thread, which seldom fails and then for good */
+    service->has_tried =
+        true; /* once: it opens a socket and starts a thread, which seldom fails and then for good */
     weft_status_free(weft_local_sender_create(&service->sender));
   }
   weft_local_sender_t *sender = service->sender;
@@ -216,7 +230,8 @@ static weft_local_sender_t *sender_of(weft_worker_service_t *service) {
 
 static void release_tensor(void *arg) { weft_tensor_release(arg); }
 
-/* A large tensor for a peer on this host: over the link, or an offer to make one. True if it is on its way. */
+/* A large tensor for a peer on this host: over the link, or an offer to make one. True if it is on its way.
+ */
 static bool send_locally(weft_served_t *s, weft_tensor_t *tensor, weft_strbuf_t *options) {
   const weft_recv_tensor_msg_t *m = s->request;
   weft_local_transport_msg_t peer = {.link = 0}, answer = {.link = 0};
@@ -228,9 +243,10 @@ static bool send_locally(weft_served_t *s, weft_tensor_t *tensor, weft_strbuf_t 
   weft_strbuf_t header = WEFT_STRBUF_INIT;
   weft_tensor_proto_header(tensor, &header);
   weft_tensor_retain(tensor);
-  answer.is_on_link = !header.failed && weft_local_sender_send(sender, peer.link, (uint64_t)m->request_id,
-                                                               weft_str_of(header.data, header.length), tensor->data,
-                                                               tensor->bytes, release_tensor, tensor);
+  answer.is_on_link =
+      !header.failed && weft_local_sender_send(sender, peer.link, (uint64_t)m->request_id,
+                                               weft_str_of(header.data, header.length), tensor->data,
+                                               tensor->bytes, release_tensor, tensor);
   if (!answer.is_on_link) weft_tensor_release(tensor);
   if (!answer.is_on_link && peer.link == 0) answer.name = weft_local_sender_name(sender);
   weft_strbuf_deinit(&header);
@@ -243,14 +259,16 @@ static void on_received(void *arg, weft_status_t *status, weft_tensor_t *tensor,
   weft_strbuf_t options = WEFT_STRBUF_INIT;
   if (status == NULL && tensor == NULL) status = dead_tensor(&tensor);
   bool is_on_link = status == NULL && send_locally(s, tensor, &options);
-  if (status == NULL && options.failed) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a RecvTensor");
+  if (status == NULL && options.failed)
+    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a RecvTensor");
   if (status != NULL) {
     weft_served_fail(s, status);
   } else {
-    weft_recv_tensor_response_msg_t response = {.tensor = is_on_link ? NULL : tensor,
-                                                .transport_options = weft_str_of(options.data, options.length),
-                                                .is_dead = is_dead,
-                                                .send_start_micros = weft_clock_micros()};
+    weft_recv_tensor_response_msg_t response = {
+        .tensor = is_on_link ? NULL : tensor,
+        .transport_options = weft_str_of(options.data, options.length),
+        .is_dead = is_dead,
+        .send_start_micros = weft_clock_micros()};
     weft_served_reply(s, &weft_recv_tensor_response_type, &response);
   }
   weft_strbuf_deinit(&options);
@@ -261,13 +279,14 @@ static void recv_tensor(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_recv_tensor_type, sizeof(weft_recv_tensor_msg_t));
   if (s == NULL) return;
   const weft_recv_tensor_msg_t *m = s->request;
-  weft_status_t *status =
-      weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id, "RecvTensor (GrpcWorker)");
+  weft_status_t *status = weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id,
+                                              "RecvTensor (GrpcWorker)");
   if (status != NULL) {
     weft_served_fail(s, status);
     return;
   }
-  worker_of(s)->ops->recv_tensor(worker_of(s), m->step_id, weft_key(m->key), weft_served_canceller(s), on_received, s);
+  worker_of(s)->ops->recv_tensor(worker_of(s), m->step_id, weft_key(m->key), weft_served_canceller(s),
+                                 on_received, s);
 }
 
 /* ---- the rest ---- */
@@ -293,7 +312,8 @@ static void logging(void *service, weft_rpc_call_t *call) {
   worker_of(s)->ops->logging(worker_of(s), bytes, on_logged, s);
 }
 
-/* Tracing has no effect in TensorFlow's workers either; MarkRecvFinished frees an answer that we never keep. */
+/* Tracing has no effect in TensorFlow's workers either; MarkRecvFinished frees an answer that we never keep.
+ */
 static void accept_and_ignore(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_empty_type, sizeof(weft_empty_msg_t));
   if (s != NULL) weft_served_reply_empty(s);
@@ -301,7 +321,8 @@ static void accept_and_ignore(void *service, weft_rpc_call_t *call) {
 
 static void refuse(void *service, weft_rpc_call_t *call) {
   (void)service;
-  weft_rpc_fail(call, WEFT_ERROR(UNIMPLEMENTED, "collective operations across tasks are not supported by this worker"));
+  weft_rpc_fail(
+      call, WEFT_ERROR(UNIMPLEMENTED, "collective operations across tasks are not supported by this worker"));
 }
 
 static const struct {

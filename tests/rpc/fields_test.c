@@ -92,9 +92,10 @@ static weft_message_t *encode_sample(int64_t large) {
 }
 
 static bool is_sample(const sample_t *s, int64_t large) {
-  return weft_str_is(s->text, "h\xc3\xa9llo") && weft_str_eq(s->bytes, WEFT_STR("\x00\xff\x01")) && s->number == -17 &&
-         s->fixed == 0xfedcba9876543210u && s->flag && s->texts.n == 3 && weft_str_is(s->texts.items[0], "one") &&
-         s->texts.items[1].length == 0 && weft_str_is(s->texts.items[2], "three") && s->messages.n == 2 &&
+  return weft_str_is(s->text, "h\xc3\xa9llo") && weft_str_eq(s->bytes, WEFT_STR("\x00\xff\x01")) &&
+         s->number == -17 && s->fixed == 0xfedcba9876543210u && s->flag && s->texts.n == 3 &&
+         weft_str_is(s->texts.items[0], "one") && s->texts.items[1].length == 0 &&
+         weft_str_is(s->texts.items[2], "three") && s->messages.n == 2 &&
          weft_str_is(s->messages.items[0], "\xff\xfe") && is_counting(s->tensor, 3) && s->tensors.n == 2 &&
          is_counting(s->tensors.items[0], large) && is_counting(s->tensors.items[1], 3) && s->named.n == 2 &&
          weft_str_is(s->named.names[0], "x:0") && is_counting(s->named.items[0], 3) &&
@@ -137,7 +138,8 @@ static void large_tensors_are_sent_from_where_they_lie(void) {
   weft_message_t *m = NULL;
   CU_ASSERT_PTR_NULL_FATAL(weft_fields_encode(&type, &in, &m));
   bool found = false;
-  for (int i = 0; i < weft_message_num_pieces(m); i++) found = found || weft_message_piece(m, i).data == t->data;
+  for (int i = 0; i < weft_message_num_pieces(m); i++)
+    found = found || weft_message_piece(m, i).data == t->data;
   CU_ASSERT_TRUE(found);
   CU_ASSERT_FALSE(weft_tensor_is_exclusive(t)); /* the message holds a reference */
   weft_message_destroy(m);
@@ -165,13 +167,13 @@ static void check_refused(weft_str_t bytes, const char *culprit) {
 
 static void bad_bytes_are_refused_with_the_culprit(void) {
   check_refused(WEFT_STR("\xff\xff\xff"), "not a Sample");
-  check_refused(WEFT_STR("\x0a\x05xy"), "not a Sample");         /* length beyond the end */
+  check_refused(WEFT_STR("\x0a\x05xy"), "not a Sample"); /* length beyond the end */
   check_refused(WEFT_STR("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "not a Sample");
-  check_refused(WEFT_STR("\x02\x00"), "not a Sample");           /* field 0 */
-  check_refused(WEFT_STR("\x0e\x00"), "not a Sample");           /* wire type 6 */
-  check_refused(WEFT_STR("\x0c"), "not a Sample");               /* the end of no group */
-  check_refused(WEFT_STR("\x7b\x08\x01"), "not a Sample");       /* a group without end */
-  check_refused(WEFT_STR("\x0a\x02\xff\xfe"), "Sample.text");    /* no UTF-8 */
+  check_refused(WEFT_STR("\x02\x00"), "not a Sample");        /* field 0 */
+  check_refused(WEFT_STR("\x0e\x00"), "not a Sample");        /* wire type 6 */
+  check_refused(WEFT_STR("\x0c"), "not a Sample");            /* the end of no group */
+  check_refused(WEFT_STR("\x7b\x08\x01"), "not a Sample");    /* a group without end */
+  check_refused(WEFT_STR("\x0a\x02\xff\xfe"), "Sample.text"); /* no UTF-8 */
   check_refused(WEFT_STR("\x32\x01\x80"), "Sample.texts");
   check_refused(WEFT_STR("\xc2\x3e\x03\x0a\x05x"), "Sample.named[0]");
   check_refused(WEFT_STR("\x4a\x02\x08\x63"), "tensors value 0"); /* dtype 99 */
@@ -182,7 +184,8 @@ static void bad_bytes_are_refused_with_the_culprit(void) {
 
 static void unknown_fields_are_skipped(void) {
   /* a group with a group and a string in it, a fixed32, a text under a number that we do not know */
-  weft_str_t bytes = WEFT_STR("\x7b\x83\x01\x0a\x01x\x84\x01\x7c\x9d\x01\x01\x02\x03\x04\x82\x7d\x02zz\x18\x05\x1a\x01w");
+  weft_str_t bytes =
+      WEFT_STR("\x7b\x83\x01\x0a\x01x\x84\x01\x7c\x9d\x01\x01\x02\x03\x04\x82\x7d\x02zz\x18\x05\x1a\x01w");
   weft_message_t *m = cut_message(bytes, 3, 1);
   weft_arena_t arena = WEFT_ARENA_INIT;
   sample_t out;
@@ -196,7 +199,8 @@ static void unknown_fields_are_skipped(void) {
 static void a_small_message_cannot_ask_for_much_memory(void) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   /* int8[1 << 29], all zero: within the limit of one tensor, but eight are 4 GiB. */
-  for (int i = 0; i < 8; i++) weft_strbuf_append(&b, WEFT_STR("\x4a\x0c\x08\x06\x12\x08\x12\x06\x08\x80\x80\x80\x80\x02"));
+  for (int i = 0; i < 8; i++)
+    weft_strbuf_append(&b, WEFT_STR("\x4a\x0c\x08\x06\x12\x08\x12\x06\x08\x80\x80\x80\x80\x02"));
   check_refused(weft_str_of(b.data, b.length), "the tensors together take");
   weft_strbuf_deinit(&b);
 }

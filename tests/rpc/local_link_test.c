@@ -72,7 +72,8 @@ static const weft_local_receiver_ops_t ops = {begin, end, closed};
 static void released(void *arg) { add(arg, &((got_t *)arg)->released); }
 
 /* The sender learns of a link when its hello has been read: asks until then. */
-static bool send_soon(weft_local_sender_t *s, uint64_t link, uint64_t transfer, const char *data, size_t n, got_t *g) {
+static bool send_soon(weft_local_sender_t *s, uint64_t link, uint64_t transfer, const char *data, size_t n,
+                      got_t *g) {
   int64_t deadline = weft_clock_ns() + 20000000000;
   while (weft_clock_ns() < deadline) {
     if (weft_local_sender_send(s, link, transfer, WEFT_STR("head"), data, n, released, g)) return true;
@@ -113,7 +114,8 @@ static void an_unknown_link_takes_nothing(void) {
   weft_local_sender_t *s = NULL;
   CU_ASSERT_PTR_NULL_FATAL(weft_local_sender_create(&s));
   CU_ASSERT_FALSE(weft_local_sender_send(s, 4711, 1, WEFT_STR(""), "x", 1, released, &g));
-  CU_ASSERT_FALSE(weft_local_sender_send(s, 0, 1, WEFT_STR(""), "x", 1, released, &g)); /* links without hello */
+  CU_ASSERT_FALSE(
+      weft_local_sender_send(s, 0, 1, WEFT_STR(""), "x", 1, released, &g)); /* links without hello */
   weft_local_sender_destroy(s);
   CU_ASSERT_EQUAL(g.released, 0);
   got_deinit(&g);

@@ -296,7 +296,8 @@ static void many_calls_at_once_are_all_answered(void) {
   setup(&f);
   answers_t a = {.bytes = 0};
   latch_init(&a.latch);
-  for (int i = 0; i < N; i++) weft_rpc_call(f.channel, ECHO, text_message(WEFT_STR("abc")), NULL, count_answer, &a);
+  for (int i = 0; i < N; i++)
+    weft_rpc_call(f.channel, ECHO, text_message(WEFT_STR("abc")), NULL, count_answer, &a);
   CU_ASSERT_TRUE(latch_wait(&a.latch, N));
   CU_ASSERT_EQUAL(atomic_load(&a.codes[WEFT_OK]), N);
   CU_ASSERT_EQUAL(atomic_load(&a.bytes), 3 * N);
@@ -330,7 +331,8 @@ static void stop_cancels_calls_in_flight(void) {
   setup(&f);
   answers_t a = {.bytes = 0};
   latch_init(&a.latch);
-  for (int i = 0; i < N; i++) weft_rpc_call(f.channel, HOLD, text_message(WEFT_STR("x")), NULL, count_answer, &a);
+  for (int i = 0; i < N; i++)
+    weft_rpc_call(f.channel, HOLD, text_message(WEFT_STR("x")), NULL, count_answer, &a);
   CU_ASSERT_TRUE(latch_wait(&f.held, N));
   int64_t begin = weft_clock_ns();
   weft_rpc_server_stop(f.server, 50);
@@ -348,7 +350,8 @@ static void a_new_server_takes_the_port_at_once(void) {
   setup(&f);
   int port = weft_rpc_server_port(f.server);
   weft_rpc_options_t o = {.wait_for_ready = true, .timeout_ms = 20000};
-  for (int i = 0; i < 3; i++) { /* a call that meets the old connection's end is UNAVAILABLE: then once more */
+  for (int i = 0; i < 3;
+       i++) { /* a call that meets the old connection's end is UNAVAILABLE: then once more */
     CU_ASSERT_TRUE(echoes(&f, WEFT_STR("before"), &o) || echoes(&f, WEFT_STR("before"), &o));
     weft_rpc_server_destroy(f.server);
     f.server = NULL;

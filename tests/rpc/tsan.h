@@ -1,11 +1,12 @@
-/* tests/rpc/tsan.h - libgrpc is not built with ThreadSanitizer, which so misses its locks and sees races in it that
- * are none. Included by one file of each test that uses gRPC. */
+/* tests/rpc/tsan.h - libgrpc is not built with ThreadSanitizer, which so misses its locks and sees races in
+ * it that are none. Included by one file of each test that uses gRPC. */
 #ifndef WEFT_TESTS_RPC_TSAN_H_
 #define WEFT_TESTS_RPC_TSAN_H_
 
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) {
-  return "called_from_lib:libgrpc.so\ncalled_from_lib:libgpr.so\nrace:libgrpc.so\nrace:libgpr.so\nrace:libabsl\nrace:^operator delete\nrace:^operator new\nmutex:libgrpc.so\n";
+  return "called_from_lib:libgrpc.so\ncalled_from_lib:libgpr.so\nrace:libgrpc.so\nrace:libgpr.so\nrace:"
+         "libabsl\nrace:^operator delete\nrace:^operator new\nmutex:libgrpc.so\n";
 }
 
 #endif /* WEFT_TESTS_RPC_TSAN_H_ */

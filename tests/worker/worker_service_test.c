@@ -18,9 +18,9 @@ typedef struct fake {
   weft_worker_client_t base;
   weft_mutex_t mu;
   weft_cond_t changed;
-  weft_strbuf_t seen;  /* guarded by mu: the calls, as text */
-  int num_waiting;     /* guarded by mu: receives that wait for their cancellation */
-  weft_status_t *fail; /* what calls end with, if not NULL */
+  weft_strbuf_t seen;    /* guarded by mu: the calls, as text */
+  int num_waiting;       /* guarded by mu: receives that wait for their cancellation */
+  weft_status_t *fail;   /* what calls end with, if not NULL */
   weft_tensor_t *tensor; /* what receives and runs give */
 } fake_t;
 
@@ -35,50 +35,56 @@ static void note(weft_worker_client_t *w, weft_str_t text) {
 }
 static weft_status_t *verdict(weft_worker_client_t *w) { return weft_status_clone(fake_of(w)->fail); }
 
-#define NOTE(w, ...)                             \
-  do {                                           \
-    weft_strbuf_t text_ = WEFT_STRBUF_INIT;      \
-    weft_strbuf_printf(&text_, __VA_ARGS__);     \
+#define NOTE(w, ...)                                \
+  do {                                              \
+    weft_strbuf_t text_ = WEFT_STRBUF_INIT;         \
+    weft_strbuf_printf(&text_, __VA_ARGS__);        \
     note(w, weft_str_of(text_.data, text_.length)); \
-    weft_strbuf_deinit(&text_);                  \
+    weft_strbuf_deinit(&text_);                     \
   } while (0)
 
 static void get_status(weft_worker_client_t *w, weft_canceller_t *c, weft_devices_fn *fn, void *arg) {
   (void)c;
   weft_device_list_t devices = {.arena = WEFT_ARENA_INIT};
-  weft_device_attributes_t d = {.name = WEFT_STR(TASK "/device:CPU:0"), .type = WEFT_STR("CPU"),
-                                .description = WEFT_STR("a cpu"), .memory_limit = 1 << 28,
+  weft_device_attributes_t d = {.name = WEFT_STR(TASK "/device:CPU:0"),
+                                .type = WEFT_STR("CPU"),
+                                .description = WEFT_STR("a cpu"),
+                                .memory_limit = 1 << 28,
                                 .incarnation = 0xf2ac6e813e9f4e6du};
   weft_status_t *s = weft_device_list_add(&devices, &d);
   if (s == NULL) s = verdict(w);
   fn(arg, s, s == NULL ? &devices : NULL);
   weft_device_list_deinit(&devices);
 }
-static void create_session(weft_worker_client_t *w, const weft_worker_session_spec_t *spec, weft_done_fn *fn, void *arg) {
-  NOTE(w, "create %.*s isolate=%d master=%.*s incarnation=%lld def=%zu", WEFT_STR_ARGS(spec->session), spec->isolate,
-       WEFT_STR_ARGS(spec->master_task), (long long)spec->master_incarnation, spec->server_def.length);
+static void create_session(weft_worker_client_t *w, const weft_worker_session_spec_t *spec, weft_done_fn *fn,
+                           void *arg) {
+  NOTE(w, "create %.*s isolate=%d master=%.*s incarnation=%lld def=%zu", WEFT_STR_ARGS(spec->session),
+       spec->isolate, WEFT_STR_ARGS(spec->master_task), (long long)spec->master_incarnation,
+       spec->server_def.length);
   fn(arg, verdict(w));
 }
 static void delete_session(weft_worker_client_t *w, weft_str_t session, weft_done_fn *fn, void *arg) {
   NOTE(w, "delete %.*s", WEFT_STR_ARGS(session));
   fn(arg, verdict(w));
 }
-static void register_graph(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn, void *arg) {
+static void register_graph(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn,
+                           void *arg) {
   NOTE(w, "register %.*s nodes=%d", WEFT_STR_ARGS(session), graph->num_live);
   weft_graph_destroy(graph);
   fn(arg, verdict(w), WEFT_STR("graph-1"));
 }
-static void deregister_graph(weft_worker_client_t *w, weft_str_t session, weft_str_t handle, weft_done_fn *fn, void *arg) {
+static void deregister_graph(weft_worker_client_t *w, weft_str_t session, weft_str_t handle, weft_done_fn *fn,
+                             void *arg) {
   NOTE(w, "deregister %.*s %.*s", WEFT_STR_ARGS(session), WEFT_STR_ARGS(handle));
   fn(arg, verdict(w));
 }
-static void run_graph(weft_worker_client_t *w, const weft_run_graph_t *run, weft_canceller_t *c, weft_run_graph_fn *fn,
-                      void *arg) {
+static void run_graph(weft_worker_client_t *w, const weft_run_graph_t *run, weft_canceller_t *c,
+                      weft_run_graph_fn *fn, void *arg) {
   (void)c;
-  NOTE(w, "run %.*s %.*s step=%lld sends=%d first=%.*s recvs=%d partial=%d%d record=%d%d", WEFT_STR_ARGS(run->session),
-       WEFT_STR_ARGS(run->graph_handle), (long long)run->step_id, run->num_sends,
-       WEFT_STR_ARGS(run->num_sends > 0 ? run->sends[0].name : WEFT_STR("-")), run->num_recvs, run->is_partial,
-       run->is_last_partial, run->record_timeline, run->record_partition_graphs);
+  NOTE(w, "run %.*s %.*s step=%lld sends=%d first=%.*s recvs=%d partial=%d%d record=%d%d",
+       WEFT_STR_ARGS(run->session), WEFT_STR_ARGS(run->graph_handle), (long long)run->step_id, run->num_sends,
+       WEFT_STR_ARGS(run->num_sends > 0 ? run->sends[0].name : WEFT_STR("-")), run->num_recvs,
+       run->is_partial, run->is_last_partial, run->record_timeline, run->record_partition_graphs);
   weft_status_t *s = verdict(w);
   if (s != NULL) {
     fn(arg, s, NULL);
@@ -99,7 +105,8 @@ static void cleanup_graph(weft_worker_client_t *w, int64_t step_id, weft_done_fn
   NOTE(w, "cleanup %lld", (long long)step_id);
   fn(arg, verdict(w));
 }
-static void cleanup_all(weft_worker_client_t *w, const weft_str_t *containers, int n, weft_done_fn *fn, void *arg) {
+static void cleanup_all(weft_worker_client_t *w, const weft_str_t *containers, int n, weft_done_fn *fn,
+                        void *arg) {
   NOTE(w, "cleanup all %d %.*s", n, WEFT_STR_ARGS(n > 0 ? containers[n - 1] : WEFT_STR("-")));
   fn(arg, verdict(w));
 }
@@ -113,9 +120,10 @@ static void give_up(void *arg) {
   p->fn(p->arg, WEFT_ERROR(CANCELLED, "RecvAsync is cancelled."), NULL, false);
   weft_free(p);
 }
-static void recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key, weft_canceller_t *c, weft_recv_fn *fn,
-                        void *arg) {
-  NOTE(w, "recv %lld %.*s hash=%d", (long long)step_id, WEFT_STR_ARGS(key.text), key.hash == weft_str_hash(key.text));
+static void recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key, weft_canceller_t *c,
+                        weft_recv_fn *fn, void *arg) {
+  NOTE(w, "recv %lld %.*s hash=%d", (long long)step_id, WEFT_STR_ARGS(key.text),
+       key.hash == weft_str_hash(key.text));
   if (weft_str_is(key.text, "dead")) {
     fn(arg, NULL, NULL, true);
   } else if (weft_str_is(key.text, "never")) {
@@ -192,6 +200,12 @@ static void setup(fixture_t *f) {
   CU_ASSERT_PTR_NULL_FATAL(weft_remote_worker_client_create(f->channel, WEFT_STR(TASK), &f->remote));
 }
 
+/* What was changed in the fake worker after the server's start is seen by its threads: they take mu first. */
+static void publish(fixture_t *f) {
+  weft_mutex_lock(&f->fake.mu);
+  weft_mutex_unlock(&f->fake.mu);
+}
+
 static void forget(fixture_t *f) {
   weft_status_free(f->status);
   f->status = NULL;
@@ -254,7 +268,8 @@ static void on_devices(void *arg, weft_status_t *status, const weft_device_list_
   for (int i = 0; devices != NULL && i < devices->n; i++) {
     const weft_device_attributes_t *d = &devices->devices[i];
     weft_strbuf_printf(&f->text, "%.*s %.*s %.*s %lld %llx", WEFT_STR_ARGS(d->name), WEFT_STR_ARGS(d->type),
-                       WEFT_STR_ARGS(d->description), (long long)d->memory_limit, (unsigned long long)d->incarnation);
+                       WEFT_STR_ARGS(d->description), (long long)d->memory_limit,
+                       (unsigned long long)d->incarnation);
   }
   answered_locked(f, status);
   weft_mutex_unlock(&f->mu);
@@ -262,7 +277,8 @@ static void on_devices(void *arg, weft_status_t *status, const weft_device_list_
 static void on_run(void *arg, weft_status_t *status, weft_run_graph_result_t *result) {
   fixture_t *f = arg;
   weft_mutex_lock(&f->mu);
-  for (int i = 0; result != NULL && i < result->num_recvs; i++) f->tensors[f->num_tensors++] = result->recvs[i];
+  for (int i = 0; result != NULL && i < result->num_recvs; i++)
+    f->tensors[f->num_tensors++] = result->recvs[i];
   if (result != NULL)
     weft_strbuf_printf(&f->text, "%.*s %d", WEFT_STR_ARGS(result->step_stats), result->num_partition_graphs);
   answered_locked(f, status);
@@ -284,7 +300,9 @@ static bool saw(fixture_t *f, const char *line) {
   return found;
 }
 
-static float value_of(const weft_tensor_t *t) { return t->dtype == WEFT_F32 && t->count == 1 ? *(const float *)t->data : 0; }
+static float value_of(const weft_tensor_t *t) {
+  return t->dtype == WEFT_F32 && t->count == 1 ? *(const float *)t->data : 0;
+}
 
 /* ---- tests ---- */
 
@@ -301,8 +319,11 @@ static void sessions_and_cleanups_come_through(void) {
   fixture_t f;
   setup(&f);
   weft_worker_client_t *w = f.remote;
-  weft_worker_session_spec_t spec = {.session = WEFT_STR("abc"), .isolate = true, .master_task = WEFT_STR("/job:m"),
-                                     .master_incarnation = -3, .server_def = WEFT_STR("\x0a\x00")};
+  weft_worker_session_spec_t spec = {.session = WEFT_STR("abc"),
+                                     .isolate = true,
+                                     .master_task = WEFT_STR("/job:m"),
+                                     .master_incarnation = -3,
+                                     .server_def = WEFT_STR("\x0a\x00")};
   weft_str_t containers[] = {WEFT_STR("one"), WEFT_STR("two")};
   w->ops->create_session(w, &spec, on_done, &f);
   CU_ASSERT_PTR_NULL(wait_answer(&f));
@@ -319,8 +340,9 @@ static void sessions_and_cleanups_come_through(void) {
   w->ops->logging(w, WEFT_STR("\x08\x01"), on_text, &f);
   CU_ASSERT_PTR_NULL(wait_answer(&f));
   CU_ASSERT_EQUAL(f.text.length, 2);
-  CU_ASSERT_TRUE(saw(&f, "create abc isolate=1 master=/job:m incarnation=-3 def=2\ndelete abc\nderegister abc g\n"
-                         "cleanup 9223372036854775807\ncleanup all 2 two\ncleanup all 0 -\nlogging 2\n"));
+  CU_ASSERT_TRUE(saw(&f,
+                     "create abc isolate=1 master=/job:m incarnation=-3 def=2\ndelete abc\nderegister abc g\n"
+                     "cleanup 9223372036854775807\ncleanup all 2 two\ncleanup all 0 -\nlogging 2\n"));
   teardown(&f);
 }
 
@@ -329,7 +351,8 @@ static void graphs_come_through(void) {
   setup(&f);
   weft_graph_t *g = NULL;
   weft_node_t *n = NULL;
-  weft_node_spec_t spec = {.name = WEFT_STR("nothing"), .op = WEFT_STR("NoOp"), .device = WEFT_STR(TASK "/device:CPU:0")};
+  weft_node_spec_t spec = {
+      .name = WEFT_STR("nothing"), .op = WEFT_STR("NoOp"), .device = WEFT_STR(TASK "/device:CPU:0")};
   CU_ASSERT_PTR_NULL_FATAL(weft_graph_create(&g));
   CU_ASSERT_PTR_NULL_FATAL(weft_graph_add(g, &spec, &n));
   f.remote->ops->register_graph(f.remote, WEFT_STR("abc"), g, on_text, &f);
@@ -340,8 +363,15 @@ static void graphs_come_through(void) {
 }
 
 static weft_run_graph_t sample_run(const weft_named_tensor_t *sends, const weft_str_t *keys) {
-  return (weft_run_graph_t){.session = WEFT_STR("abc"), .graph_handle = WEFT_STR("g"), .step_id = 77, .request_id = 5,
-                            .sends = sends, .num_sends = 2, .recv_keys = keys, .num_recvs = 3, .is_last_partial = true,
+  return (weft_run_graph_t){.session = WEFT_STR("abc"),
+                            .graph_handle = WEFT_STR("g"),
+                            .step_id = 77,
+                            .request_id = 5,
+                            .sends = sends,
+                            .num_sends = 2,
+                            .recv_keys = keys,
+                            .num_recvs = 3,
+                            .is_last_partial = true,
                             .record_partition_graphs = true};
 }
 
@@ -393,6 +423,7 @@ static void a_failed_run_keeps_its_whole_text(void) {
   memset(text, 'x', sizeof text - 1);
   text[sizeof text - 1] = '\0';
   f.fake.fail = WEFT_ERROR(UNAVAILABLE, "%s", text);
+  publish(&f);
   weft_str_t keys[] = {WEFT_STR("r0"), WEFT_STR("r1"), WEFT_STR("r2")};
   weft_named_tensor_t sends[] = {{WEFT_STR("k0"), f.fake.tensor}, {WEFT_STR("k1"), f.fake.tensor}};
   weft_run_graph_t run = sample_run(sends, keys);
@@ -429,6 +460,7 @@ static void a_large_tensor_is_received_whole(void) {
   CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_U8, &shape, NULL, &f.fake.tensor));
   uint8_t *bytes = f.fake.tensor->data;
   for (int64_t i = 0; i < f.fake.tensor->count; i++) bytes[i] = (uint8_t)(i * 2654435761u >> 11);
+  publish(&f);
   for (int round = 0; round < 3; round++) {
     f.remote->ops->recv_tensor(f.remote, 8, weft_key(WEFT_STR("key")), NULL, on_recv, &f);
     CU_ASSERT_PTR_NULL(wait_answer(&f));
@@ -478,18 +510,20 @@ static void bytes_of_another_encoder_are_understood(void) {
   setup(&f);
   weft_message_t *m = NULL;
   /* A RunGraphRequest as protobuf's own library writes it. */
-  weft_status_t *s = call_bytes(&f, "/tensorflow.WorkerService/RunGraph",
-                                WEFT_STR("\x0a\x02g1\x10\x94\xb4\xe4\xf4\xcb\x03\x1a\x10\x0a\x02k0\x12\x0a\x08\x01\x12"
-                                         "\x00\x22\x04\x00\x00\x80\x3f\x22\x02k1\x22\x02k2\x2a\x02\x18\x01\x30\x01\x42"
-                                         "\x01s\x48\x01\x50\x01\x58\x63"),
-                                &m);
+  weft_status_t *s =
+      call_bytes(&f, "/tensorflow.WorkerService/RunGraph",
+                 WEFT_STR("\x0a\x02g1\x10\x94\xb4\xe4\xf4\xcb\x03\x1a\x10\x0a\x02k0\x12\x0a\x08\x01\x12"
+                          "\x00\x22\x04\x00\x00\x80\x3f\x22\x02k1\x22\x02k2\x2a\x02\x18\x01\x30\x01\x42"
+                          "\x01s\x48\x01\x50\x01\x58\x63"),
+                 &m);
   CU_ASSERT_PTR_NULL_FATAL(s);
   CU_ASSERT_TRUE(saw(&f, "run s g1 step=123456789012 sends=1 first=k0 recvs=2 partial=10 record=10\n"));
   weft_str_t bytes;
   CU_ASSERT_PTR_NULL(weft_message_flatten(m, &bytes));
   /* recv k1 = the 1.0 sent, recv k2 = 2.5, step_stats "stats" */
-  CU_ASSERT_TRUE(weft_str_eq(bytes, WEFT_STR("\x0a\x10\x0a\x02k1\x12\x0a\x08\x01\x12\x00\x22\x04\x00\x00\x80\x3f\x0a\x10"
-                                             "\x0a\x02k2\x12\x0a\x08\x01\x12\x00\x22\x04\x00\x00\x20\x40\x12\x05stats")));
+  CU_ASSERT_TRUE(weft_str_eq(
+      bytes, WEFT_STR("\x0a\x10\x0a\x02k1\x12\x0a\x08\x01\x12\x00\x22\x04\x00\x00\x80\x3f\x0a\x10"
+                      "\x0a\x02k2\x12\x0a\x08\x01\x12\x00\x22\x04\x00\x00\x20\x40\x12\x05stats")));
   weft_message_destroy(m);
   teardown(&f);
 }
@@ -499,8 +533,10 @@ static void hostile_bytes_are_refused(void) {
     const char *path, *culprit;
     weft_str_t bytes;
   } cases[] = {
-#define CASE(method, culprit, literal) \
-  { "/tensorflow.WorkerService/" method, culprit, {literal, sizeof(literal) - 1} }
+#define CASE(method, culprit, literal)                                             \
+  {                                                                                \
+    "/tensorflow.WorkerService/" method, culprit, { literal, sizeof(literal) - 1 } \
+  }
       CASE("RunGraph", "RunGraphRequest", "\x0a\xff"),
       CASE("RunGraph", "RunGraphRequest.recv_key", "\x22\x02\xff\xff"),
       CASE("RunGraph", "send value 0", "\x1a\x06\x0a\x01k\x12\x01\x08"),
@@ -524,6 +560,7 @@ static void hostile_bytes_are_refused(void) {
   }
   f.remote->ops->get_status(f.remote, NULL, on_devices, &f); /* still there */
   CU_ASSERT_PTR_NULL(wait_answer(&f));
+  publish(&f);
   CU_ASSERT_EQUAL(f.fake.seen.length, 0); /* and the worker saw nothing of it */
   teardown(&f);
 }
@@ -565,7 +602,8 @@ static const CU_TestInfo tests[] = {
     {"a dead peer is named", a_dead_peer_is_named},
     {"bytes of another encoder are understood", bytes_of_another_encoder_are_understood},
     {"hostile bytes are refused", hostile_bytes_are_refused},
-    {"collectives are unimplemented and the rest is served", collectives_are_unimplemented_and_the_rest_is_served},
+    {"collectives are unimplemented and the rest is served",
+     collectives_are_unimplemented_and_the_rest_is_served},
     CU_TEST_INFO_NULL,
 };
 
