@@ -34,14 +34,44 @@ typedef struct build {
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's graph"); }
 
-static weft_status_t *find_output(const weft_graph_t *full, weft_str_t text, const char *what, weft_output_t *out) {
+static weft_node_t *find_node(const weft_graph_t *full, weft_str_t text, int *index) {
   weft_str_t name;
+  return weft_tensor_name_parse(text, &name, index) ? weft_graph_find(full, name) : NULL;
+}
+
+static weft_status_t *find_feed(const weft_graph_t *full, weft_str_t text, weft_output_t *out) {
   int index;
-  weft_node_t *n = weft_tensor_name_parse(text, &name, &index) ? weft_graph_find(full, name) : NULL;
-  if (n == NULL) return WEFT_ERROR(NOT_FOUND, "%s %.*s: not found", what, WEFT_STR_ARGS(text));
-  if (index < 0 || index >= n->num_outputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s: output index %d is out of range: node '%.*s' has %d outputs", what,
-                      WEFT_STR_ARGS(text), index, WEFT_STR_ARGS(name), n->num_outputs);
+  weft_node_t *n = find_node(full, text, &index);
+  if (n == NULL) return WEFT_ERROR(NOT_FOUND, "FeedInputs: unable to find feed output %.*s", WEFT_STR_ARGS(text));
+  if (index >= n->num_outputs) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "FeedInputs: %.*s should have output index < %d", WEFT_STR_ARGS(text), n->num_outputs);
+  }
+  *out = (weft_output_t){n, index};
+  return NULL;
+}
+
+/* "^name" is a control output, which has no value. */
+static weft_status_t *not_a_tensor(const weft_node_t *n) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "Attempt to add output -1 of %.*s not in range [0, %d) to node with type _Send. Node: {{node %.*s}}",
+                    WEFT_STR_ARGS(n->name), n->num_outputs, WEFT_STR_ARGS(n->name));
+}
+
+static weft_status_t *find_fetch(const weft_graph_t *full, weft_str_t text, weft_output_t *out) {
+  int index;
+  if (text.length > 1 && text.data[0] == '^') {
+    const weft_node_t *controlled = weft_graph_find(full, weft_str_of(text.data + 1, text.length - 1));
+    if (controlled != NULL) return not_a_tensor(controlled);
+  }
+  weft_node_t *n = find_node(full, text, &index);
+  if (n == NULL) return WEFT_ERROR(NOT_FOUND, "FetchOutputs node %.*s: not found", WEFT_STR_ARGS(text));
+  if (n->num_outputs == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Tried to fetch data for '%.*s', which produces no output.  To run to a node but not fetch any data, "
+                      "pass '%.*s' as an argument to the 'target_node_names' argument of the Session::Run API.",
+                      WEFT_STR_ARGS(text), WEFT_STR_ARGS(text));
+  }
+  if (index >= n->num_outputs) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "FetchOutputs %.*s: output index too large, must be < %d", WEFT_STR_ARGS(text), n->num_outputs);
   }
   *out = (weft_output_t){n, index};
   return NULL;
@@ -57,8 +87,15 @@ static fed_t *fed_of(const build_t *b, weft_output_t o) {
 static weft_status_t *add_fed(build_t *b, weft_str_t name, const weft_str_t *by) {
   fed_t *f = &b->feds[b->num_feds];
   f->name = name;
-  WEFT_RETURN_IF_ERROR(find_output(b->full, name, "FeedInputs: unable to find feed output", &f->from));
-  if (by != NULL) WEFT_RETURN_IF_ERROR(find_output(b->full, *by, "tensor_connection: unable to find", &f->by));
+  WEFT_RETURN_IF_ERROR(find_feed(b->full, name, &f->from));
+  if (by != NULL) {
+    int index;
+    weft_node_t *n = find_node(b->full, *by, &index);
+    if (n == NULL || index >= n->num_outputs) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Requested tensor connection from unknown node: \"%.*s\".", WEFT_STR_ARGS(name));
+    }
+    f->by = (weft_output_t){n, index};
+  }
   if (fed_of(b, f->from) != NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Endpoint \"%.*s\" fed more than once.", WEFT_STR_ARGS(name));
   }
@@ -95,30 +132,53 @@ static void need_output(build_t *b, weft_output_t o) {
   }
 }
 
+/* Whoever waits for a fed placeholder waits for what replaces it: it never runs itself. NULL: not a fed placeholder. */
+static fed_t *fed_placeholder(const build_t *b, weft_node_t *n) {
+  return (n->flags & WEFT_OP_PLACEHOLDER) == 0 ? NULL : fed_of(b, (weft_output_t){n, 0});
+}
+
+static void need_control(build_t *b, weft_node_t *n) {
+  if (fed_placeholder(b, n) == NULL) {
+    need(b, n);
+  } else {
+    need_output(b, (weft_output_t){n, 0});
+  }
+}
+
+/* All that are missing are named at once. */
+static weft_status_t *need_targets(build_t *b) {
+  weft_strbuf_t missing = WEFT_STRBUF_INIT;
+  const weft_signature_t *s = b->signature;
+  for (int i = 0; i < s->num_targets; i++) {
+    int index;
+    weft_node_t *n = find_node(b->full, s->targets[i], &index);
+    if (n != NULL) need(b, n);
+    if (n == NULL) weft_strbuf_printf(&missing, "%.*s ", WEFT_STR_ARGS(s->targets[i]));
+  }
+  weft_status_t *status = NULL;
+  if (missing.failed) status = no_memory();
+  if (status == NULL && missing.length > 0) {
+    status = WEFT_ERROR(NOT_FOUND, "PruneForTargets: Some target nodes not found: %s", missing.data);
+  }
+  weft_strbuf_deinit(&missing);
+  return status;
+}
+
 static weft_status_t *mark(build_t *b) {
   const weft_signature_t *s = b->signature;
   for (int i = 0; i < s->num_fetches; i++) {
     weft_output_t from;
-    WEFT_RETURN_IF_ERROR(find_output(b->full, s->fetches[i], "FetchOutputs node", &from));
-    fed_t *f = fed_of(b, from);
-    if (f != NULL && f->by.node == NULL) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Tensor %.*s is both fed and fetched.", WEFT_STR_ARGS(s->fetches[i]));
+    WEFT_RETURN_IF_ERROR(find_fetch(b->full, s->fetches[i], &from));
+    if (fed_of(b, from) != NULL) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "%.*s is both fed and fetched.", WEFT_STR_ARGS(s->fetches[i]));
     }
     need_output(b, from);
   }
-  for (int i = 0; i < s->num_targets; i++) {
-    weft_str_t name = s->targets[i];
-    int index;
-    weft_node_t *n = weft_tensor_name_parse(s->targets[i], &name, &index) ? weft_graph_find(b->full, name) : NULL;
-    if (n == NULL) {
-      return WEFT_ERROR(NOT_FOUND, "PruneForTargets: Some target nodes not found: %.*s", WEFT_STR_ARGS(s->targets[i]));
-    }
-    need(b, n);
-  }
+  WEFT_RETURN_IF_ERROR(need_targets(b));
   while (b->top > 0) {
     const weft_node_t *n = b->stack[--b->top];
     for (int i = 0; i < n->num_inputs; i++) need_output(b, n->inputs[i]);
-    for (int i = 0; i < n->num_controls; i++) need(b, n->controls[i]);
+    for (int i = 0; i < n->num_controls; i++) need_control(b, n->controls[i]);
   }
   return NULL;
 }
@@ -178,39 +238,55 @@ static weft_output_t source(const build_t *b, weft_output_t o) {
   return (weft_output_t){b->clones[f->by.node->id], f->by.index};
 }
 
+/* A connection that brings another type than its consumer takes. */
+static weft_status_t *check_type(const build_t *b, const weft_node_t *n, int input) {
+  weft_output_t from = n->inputs[input];
+  const fed_t *f = fed_of(b, from);
+  if (f == NULL || f->by.node == NULL) return NULL;
+  int got = weft_dtype_base(f->by.node->output_types[f->by.index]), want = weft_dtype_base(n->input_types[input]);
+  if (got == want) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "Input %d of node %.*s was passed %s from _identity_%.*s_%d:0 incompatible with expected %s.", input,
+                    WEFT_STR_ARGS(n->name), weft_dtype_name(got), WEFT_STR_ARGS(from.node->name), from.index, weft_dtype_name(want));
+}
+
+/* A connection from behind what it feeds: nobody could ever run. */
+static weft_status_t *check_cycles(const build_t *b) {
+  if (b->signature->num_connections == 0) return NULL;
+  weft_node_t **order = NULL;
+  weft_status_t *s = weft_graph_topological_order(b->g, &order);
+  weft_free(order);
+  if (weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
+  weft_status_free(s);
+  const fed_t *f = &b->feds[b->signature->num_feeds];
+  return WEFT_ERROR(INVALID_ARGUMENT, "Requested Tensor connection between nodes \"%.*s\" and \"%.*s\" would create a cycle.",
+                    WEFT_STR_ARGS(f->from.node->name), WEFT_STR_ARGS(f->by.node->name));
+}
+
 static weft_status_t *wire(build_t *b) {
   for (int i = 0; i < b->full->num_nodes; i++) {
     const weft_node_t *n = b->full->nodes[i];
     weft_node_t *clone = b->clones[i];
     if (clone == NULL) continue;
-    for (int k = 0; k < n->num_inputs; k++) weft_graph_set_input(clone, k, source(b, n->inputs[k]));
+    for (int k = 0; k < n->num_inputs; k++) {
+      WEFT_RETURN_IF_ERROR(check_type(b, n, k));
+      weft_graph_set_input(clone, k, source(b, n->inputs[k]));
+    }
     for (int k = 0; k < n->num_controls; k++) {
-      weft_node_t *from = n->controls[k], *wait_for = b->clones[from->id];
-      /* A fed placeholder never runs: who waits for it waits for the feed. */
-      fed_t *f = (from->flags & WEFT_OP_PLACEHOLDER) == 0 ? NULL : fed_of(b, (weft_output_t){from, 0});
-      if (f != NULL && f->recv != NULL) wait_for = f->recv;
+      weft_node_t *from = n->controls[k];
+      bool is_replaced = fed_placeholder(b, from) != NULL;
+      weft_node_t *wait_for = is_replaced ? source(b, (weft_output_t){from, 0}).node : b->clones[from->id];
       WEFT_RETURN_IF_ERROR(weft_graph_add_control(b->g, wait_for, clone));
     }
   }
   for (int i = 0; i < b->signature->num_fetches; i++) {
     weft_output_t from;
-    WEFT_RETURN_IF_ERROR(find_output(b->full, b->signature->fetches[i], "FetchOutputs node", &from));
+    WEFT_RETURN_IF_ERROR(find_fetch(b->full, b->signature->fetches[i], &from));
     weft_output_t input = source(b, from);
     weft_node_t *send;
     int dtype = weft_dtype_base(from.node->output_types[from.index]);
     WEFT_RETURN_IF_ERROR(add_transfer(b, "_Send", "_send_", b->signature->fetches[i], from, dtype, &input, &send));
   }
   return NULL;
-}
-
-/* Needed only through a control edge from a fed placeholder: its clone has no consumer, but would fail when run. */
-static void drop_fed_placeholders(build_t *b) {
-  for (int i = 0; i < b->num_feds; i++) {
-    const weft_node_t *n = b->feds[i].from.node;
-    if ((n->flags & WEFT_OP_PLACEHOLDER) == 0 || b->clones[n->id] == NULL || b->feds[i].recv == NULL) continue;
-    weft_graph_remove(b->g, b->clones[n->id]);
-    b->clones[n->id] = NULL;
-  }
 }
 
 weft_status_t *weft_client_graph_build(const weft_graph_t *full, const weft_signature_t *signature,
@@ -228,7 +304,7 @@ weft_status_t *weft_client_graph_build(const weft_graph_t *full, const weft_sign
   if (s == NULL) s = mark(&b);
   if (s == NULL) s = clone_needed(&b);
   if (s == NULL) s = wire(&b);
-  if (s == NULL) drop_fed_placeholders(&b);
+  if (s == NULL) s = check_cycles(&b);
   if (s == NULL) {
     *out = b.g;
     b.g = NULL;
@@ -242,6 +318,16 @@ weft_status_t *weft_client_graph_build(const weft_graph_t *full, const weft_sign
   return s;
 }
 
+/* Needs an output; a feed must have been fed. */
+static weft_status_t *need_fed(build_t *b, weft_output_t o, const bool *is_fed) {
+  const fed_t *f = fed_of(b, o);
+  if (f != NULL && !is_fed[f - b->feds]) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Fetch %.*s can't be computed from the feeds that have been fed so far.", WEFT_STR_ARGS(f->name));
+  }
+  need_output(b, o);
+  return NULL;
+}
+
 weft_status_t *weft_client_graph_check_fetch(const weft_graph_t *full, weft_str_t fetch, const weft_str_t *feeds,
                                              const bool *is_fed, int num_feeds) {
   size_t n = (size_t)full->num_nodes + 1;
@@ -251,19 +337,16 @@ weft_status_t *weft_client_graph_check_fetch(const weft_graph_t *full, weft_str_
   b.stack = weft_calloc(n, sizeof(weft_node_t *));
   weft_output_t from = {NULL, 0};
   weft_status_t *s = b.is_needed == NULL || b.stack == NULL ? no_memory() : add_feds(&b);
-  if (s == NULL) s = find_output(full, fetch, "FetchOutputs node", &from);
-  if (s == NULL) need_output(&b, from);
+  if (s == NULL) s = find_fetch(full, fetch, &from);
+  if (s == NULL) s = need_fed(&b, from, is_fed);
   while (s == NULL && b.top > 0) {
     const weft_node_t *at = b.stack[--b.top];
-    for (int i = 0; s == NULL && i < at->num_inputs; i++) {
-      fed_t *f = fed_of(&b, at->inputs[i]);
-      if (f != NULL && !is_fed[f - b.feds]) {
-        s = WEFT_ERROR(INVALID_ARGUMENT, "Tensor %.*s can't be computed from the feeds that have been fed so far.",
-                       WEFT_STR_ARGS(fetch));
-      }
-      need_output(&b, at->inputs[i]);
+    for (int i = 0; s == NULL && i < at->num_inputs; i++) s = need_fed(&b, at->inputs[i], is_fed);
+    for (int i = 0; s == NULL && i < at->num_controls; i++) {
+      bool is_replaced = fed_placeholder(&b, at->controls[i]) != NULL;
+      if (is_replaced) s = need_fed(&b, (weft_output_t){at->controls[i], 0}, is_fed);
+      if (!is_replaced) need(&b, at->controls[i]);
     }
-    for (int i = 0; i < at->num_controls; i++) need(&b, at->controls[i]);
   }
   weft_map_deinit(&b.fed_nodes);
   weft_free(b.feds);

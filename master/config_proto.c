@@ -55,7 +55,7 @@ weft_status_t *weft_session_config_read(weft_arena_t *arena, weft_str_t bytes, w
         break;
       case FIELD_USE_PER_SESSION_THREADS:
         if (is_varint && f.value != 0) {
-          return WEFT_ERROR(INVALID_ARGUMENT, "Distributed session does not support use_per_session_threads.");
+          return WEFT_ERROR(INVALID_ARGUMENT, "Distributed session does not support session thread pool options.");
         }
         break;
       case FIELD_SESSION_THREAD_POOL:

@@ -116,6 +116,7 @@ static void caller_gone(void *arg) { weft_canceller_cancel(((creation_t *)arg)->
 
 static weft_status_t *prepare(creation_t *c) {
   WEFT_RETURN_IF_ERROR(weft_master_session_create(c->o.supports, c->o.timer, c->request.config, &c->session));
+  c->session->is_direct = c->o.is_direct;
   if (c->session->config.cluster_def.length > 0) {
     return WEFT_ERROR(UNIMPLEMENTED, "ConfigProto.cluster_def: this master serves the cluster it was started with; "
                                      "leave cluster_def empty");

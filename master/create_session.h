@@ -18,6 +18,7 @@ typedef struct weft_create_options {
   weft_str_t task;                /* the master's */
   weft_worker_cache_t *cache;
   weft_kernel_support_fn *supports;
+  bool is_direct;                 /* see weft_master_options_t */
   weft_timer_t *timer;
   weft_canceller_t *stop;         /* of the master; also ends the waiting */
 } weft_create_options_t;

@@ -75,7 +75,15 @@ const weft_session_device_t *weft_device_set_choose(const weft_device_set_t *s, 
 }
 
 void weft_device_set_print(const weft_device_set_t *s, weft_strbuf_t *out) {
-  for (int i = 0; i < s->n; i++) {
-    weft_strbuf_printf(out, "%s%.*s", i > 0 ? ", " : "", WEFT_STR_ARGS(s->devices[i].attributes.name));
+  const weft_session_device_t *last = NULL;
+  for (int i = 0; i < s->n; i++) { /* by name, as TensorFlow lists them: few devices, and only in errors */
+    const weft_session_device_t *next = NULL;
+    for (int k = 0; k < s->n; k++) {
+      const weft_session_device_t *d = &s->devices[k];
+      bool is_behind = last == NULL || weft_str_compare(d->attributes.name, last->attributes.name) > 0;
+      if (is_behind && (next == NULL || weft_str_compare(d->attributes.name, next->attributes.name) < 0)) next = d;
+    }
+    weft_strbuf_printf(out, "%s%.*s", i > 0 ? ", " : "", WEFT_STR_ARGS(next->attributes.name));
+    last = next;
   }
 }

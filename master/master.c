@@ -15,6 +15,7 @@ struct weft_master {
   weft_str_t task; /* owned */
   weft_worker_cache_t *cache;
   weft_kernel_support_fn *supports;
+  bool is_direct;
   weft_timer_t *timer;
   weft_canceller_t *stop;
   weft_mutex_t mu;
@@ -32,7 +33,7 @@ typedef struct local_client {
 static weft_master_t *master_of(weft_master_client_t *c) { return ((local_client_t *)(void *)c)->master; }
 
 static weft_status_t *unknown_session(weft_str_t handle) {
-  return WEFT_ERROR(ABORTED, "Session %.*s is not found. Possibly, this master has restarted.", WEFT_STR_ARGS(handle));
+  return WEFT_ERROR(ABORTED, "Session %.*s is not found.", WEFT_STR_ARGS(handle));
 }
 
 static weft_master_session_t *find(weft_master_t *m, weft_str_t handle) {
@@ -93,7 +94,8 @@ static void create_session(weft_master_client_t *client, const weft_create_sessi
     return;
   }
   *c = (creation_t){m, fn, arg};
-  weft_create_options_t o = {.task = m->task, .cache = m->cache, .supports = m->supports, .timer = m->timer, .stop = m->stop};
+  weft_create_options_t o = {.task = m->task, .cache = m->cache, .supports = m->supports, .is_direct = m->is_direct,
+                             .timer = m->timer, .stop = m->stop};
   weft_create_session_start(&o, r, canceller, created, c);
 }
 
@@ -170,13 +172,12 @@ static void run_step(weft_master_client_t *client, const weft_run_step_t *r, wef
 
 static void partial_run_setup(weft_master_client_t *client, const weft_partial_run_setup_t *r, weft_canceller_t *c,
                               weft_text_fn *fn, void *arg) {
-  (void)c;
   weft_master_session_t *s = find(master_of(client), r->session);
   if (s == NULL) {
     fn(arg, unknown_session(r->session), WEFT_STR(""));
     return;
   }
-  weft_partial_step_setup(s, r, fn, arg);
+  weft_partial_step_setup(s, r, c, fn, arg);
   weft_master_session_release(s);
 }
 
@@ -209,12 +210,12 @@ static void made(void *arg, weft_status_t *status) {
 
 static void make_callable(weft_master_client_t *client, const weft_make_callable_t *r, weft_canceller_t *c,
                           weft_number_fn *fn, void *arg) {
-  (void)c;
   weft_master_session_t *s = find(master_of(client), r->session);
   weft_prepared_t *p = NULL;
   weft_status_t *status = s == NULL ? unknown_session(r->session) : NULL;
   if (status == NULL && r->has_device_options) {
-    status = WEFT_ERROR(UNIMPLEMENTED, "CallableOptions.feed_devices and fetch_devices are not supported by remote sessions");
+    status = WEFT_ERROR(UNIMPLEMENTED, "CallableOptions::feed_devices and CallableOptions::fetch_devices to configure feeding/fetching tensors "
+                                       "to/from device memory is not yet supported when using a remote session.");
   }
   if (status == NULL) {
     weft_signature_t signature = {.feeds = r->feeds, .fetches = r->fetches, .targets = r->targets, .num_feeds = r->num_feeds,
@@ -235,7 +236,7 @@ static void make_callable(weft_master_client_t *client, const weft_make_callable
   p->trace_level = r->options.trace_level;
   p->output_partition_graphs = r->options.output_partition_graphs;
   *k = (making_t){s, p, fn, arg};
-  weft_prepared_wait(p, made, k);
+  weft_prepared_wait(p, c, made, k);
 }
 
 static weft_status_t *unknown_callable(int64_t handle) {
@@ -295,7 +296,7 @@ static weft_master_session_t *take(weft_master_t *m, weft_str_t handle) {
 static void close_session(weft_master_client_t *client, weft_str_t handle, weft_done_fn *fn, void *arg) {
   weft_master_session_t *s = take(master_of(client), handle);
   if (s == NULL) {
-    fn(arg, unknown_session(handle));
+    fn(arg, WEFT_ERROR(ABORTED, "Session %.*s is not found. Possibly, this master has restarted.", WEFT_STR_ARGS(handle)));
     return;
   }
   weft_master_session_close(s, fn, arg);
@@ -488,6 +489,7 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   weft_cond_init(&m->idle);
   m->cache = o->cache;
   m->supports = o->supports;
+  m->is_direct = o->is_direct;
   m->stop = weft_canceller_create(NULL);
   char *task = weft_strndup(o->task.data, o->task.length);
   if (task != NULL) m->task = weft_str(task);

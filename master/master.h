@@ -18,6 +18,7 @@ typedef struct weft_master_options {
   weft_str_t task;                  /* the master's own; copied */
   weft_worker_cache_t *cache;       /* all tasks, its own included; borrowed */
   weft_kernel_support_fn *supports;
+  bool is_direct;                   /* serves its own process alone: failures are not told with the task they are from */
 } weft_master_options_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t **out);

@@ -1,8 +1,9 @@
 /* master/partial_step.c - a step that a client feeds and fetches piece by piece.
  *
  * All pieces share a step id. A piece may feed and fetch any of what was
- * announced, each once, and may fetch only what the feeds so far determine.
- * The last piece, or a failure, ends the step.
+ * announced, each once, and may fetch only what the feeds so far determine; one
+ * that asks for anything else is refused and changes nothing. The last piece, or
+ * one that fails, ends the step.
  */
 #include <inttypes.h>
 
@@ -92,7 +93,8 @@ static weft_status_t *create(weft_master_session_t *s, weft_prepared_t *prepared
   return NULL;
 }
 
-void weft_partial_step_setup(weft_master_session_t *s, const weft_partial_run_setup_t *r, weft_text_fn *fn, void *arg) {
+void weft_partial_step_setup(weft_master_session_t *s, const weft_partial_run_setup_t *r, weft_canceller_t *c, weft_text_fn *fn,
+                             void *arg) {
   weft_signature_t signature = {.feeds = r->feeds, .fetches = r->fetches, .targets = r->targets,
                                 .num_feeds = r->num_feeds, .num_fetches = r->num_fetches, .num_targets = r->num_targets};
   weft_prepared_t *prepared = NULL;
@@ -106,7 +108,7 @@ void weft_partial_step_setup(weft_master_session_t *s, const weft_partial_run_se
     fn(arg, status, WEFT_STR(""));
   } else {
     *u = (setup_t){p, weft_master_session_retain(s), fn, arg};
-    weft_prepared_wait(prepared, set_up, u);
+    weft_prepared_wait(prepared, c, set_up, u);
   }
   weft_prepared_release(prepared);
 }
@@ -136,6 +138,21 @@ static void end(weft_partial_step_t *p, weft_master_session_t *s) {
   weft_partial_step_release(in_table);
 }
 
+void weft_partial_steps_abandon(weft_master_session_t *s) {
+  for (;;) {
+    weft_map_entry_t e = {.value = NULL};
+    size_t at = 0;
+    weft_mutex_lock(&s->mu);
+    bool any = weft_map_next(&s->partial_steps, &at, &e);
+    if (any) weft_map_remove(&s->partial_steps, e.key);
+    weft_mutex_unlock(&s->mu);
+    if (!any) return;
+    weft_partial_step_t *p = e.value;
+    weft_step_cleanup(p->prepared, p->step_id);
+    weft_partial_step_release(p);
+  }
+}
+
 static void piece_done(void *arg, weft_status_t *status, weft_run_step_result_t *result) {
   piece_t *k = arg;
   if (status != NULL || k->is_last) end(k->partial, k->session);
@@ -146,34 +163,40 @@ static void piece_done(void *arg, weft_status_t *status, weft_run_step_result_t 
   weft_free(k);
 }
 
-/* Checks a piece and marks what it brings. Fills the arrays with rendezvous keys. */
+/* Checks a piece and marks what it brings; counts what it has marked. Fills the arrays with rendezvous keys. */
+static weft_status_t *mark_locked(weft_partial_step_t *p, const weft_run_step_t *r, weft_named_tensor_t *sends, weft_str_t *keys,
+                                  int *feeds, int *fetches) WEFT_REQUIRES(p->mu) {
+  const weft_prepared_t *prepared = p->prepared;
+  for (; *feeds < r->num_feeds; ++*feeds) {
+    weft_str_t name = r->feeds[*feeds].name;
+    int k = index_of(prepared->feeds, prepared->num_feeds, name);
+    if (k < 0) return WEFT_ERROR(INVALID_ARGUMENT, "The feed %.*s was not specified in partial_run_setup.", WEFT_STR_ARGS(name));
+    if (p->is_fed[k]) return WEFT_ERROR(INVALID_ARGUMENT, "The feed %.*s has already been fed.", WEFT_STR_ARGS(name));
+    p->is_fed[k] = true;
+    sends[*feeds] = (weft_named_tensor_t){prepared->feed_keys[k], r->feeds[*feeds].tensor};
+  }
+  for (; *fetches < r->num_fetches; ++*fetches) {
+    weft_str_t name = r->fetches[*fetches];
+    int k = index_of(prepared->fetches, prepared->num_fetches, name);
+    if (k < 0) return WEFT_ERROR(INVALID_ARGUMENT, "The fetch %.*s was not specified in partial_run_setup.", WEFT_STR_ARGS(name));
+    if (p->is_fetched[k]) return WEFT_ERROR(INVALID_ARGUMENT, "The fetch %.*s has already been fetched.", WEFT_STR_ARGS(name));
+    WEFT_RETURN_IF_ERROR(weft_client_graph_check_fetch(p->graph->graph, name, prepared->feeds, p->is_fed, prepared->num_feeds));
+    p->is_fetched[k] = true;
+    keys[*fetches] = prepared->fetch_keys[k];
+  }
+  return NULL;
+}
+
+/* A piece that is refused leaves the partial run as it was. */
 static weft_status_t *admit_locked(weft_partial_step_t *p, const weft_run_step_t *r, weft_named_tensor_t *sends,
                                    weft_str_t *keys) WEFT_REQUIRES(p->mu) {
   const weft_prepared_t *prepared = p->prepared;
-  for (int i = 0; i < r->num_feeds; i++) {
-    int k = index_of(prepared->feeds, prepared->num_feeds, r->feeds[i].name);
-    if (k < 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "The feed %.*s was not specified in partial_run_setup.", WEFT_STR_ARGS(r->feeds[i].name));
-    }
-    if (p->is_fed[k]) return WEFT_ERROR(INVALID_ARGUMENT, "The feed %.*s has already been fed.", WEFT_STR_ARGS(r->feeds[i].name));
-    p->is_fed[k] = true;
-    p->left--;
-    sends[i] = (weft_named_tensor_t){prepared->feed_keys[k], r->feeds[i].tensor};
-  }
-  for (int i = 0; i < r->num_fetches; i++) {
-    int k = index_of(prepared->fetches, prepared->num_fetches, r->fetches[i]);
-    if (k < 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "The fetch %.*s was not specified in partial_run_setup.", WEFT_STR_ARGS(r->fetches[i]));
-    }
-    if (p->is_fetched[k]) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "The fetch %.*s has already been fetched.", WEFT_STR_ARGS(r->fetches[i]));
-    }
-    WEFT_RETURN_IF_ERROR(weft_client_graph_check_fetch(p->graph->graph, r->fetches[i], prepared->feeds, p->is_fed, prepared->num_feeds));
-    p->is_fetched[k] = true;
-    p->left--;
-    keys[i] = prepared->fetch_keys[k];
-  }
-  return NULL;
+  int feeds = 0, fetches = 0;
+  weft_status_t *s = mark_locked(p, r, sends, keys, &feeds, &fetches);
+  for (int i = 0; s != NULL && i < feeds; i++) p->is_fed[index_of(prepared->feeds, prepared->num_feeds, r->feeds[i].name)] = false;
+  for (int i = 0; s != NULL && i < fetches; i++) p->is_fetched[index_of(prepared->fetches, prepared->num_fetches, r->fetches[i])] = false;
+  if (s == NULL) p->left -= feeds + fetches;
+  return s;
 }
 
 static weft_partial_step_t *find(weft_master_session_t *s, weft_str_t handle) {
@@ -193,11 +216,7 @@ void weft_partial_step_run(weft_master_session_t *s, const weft_run_step_t *r, w
   weft_status_t *status = NULL;
   if (sends == NULL || keys == NULL || k == NULL) status = no_memory();
   if (status == NULL && p == NULL) {
-    status = WEFT_ERROR(INVALID_ARGUMENT, "Must run PartialRunSetup before performing partial runs: there is no partial run '%.*s'",
-                        WEFT_STR_ARGS(r->partial_run_handle));
-  }
-  if (status == NULL && r->num_targets > 0) {
-    status = WEFT_ERROR(INVALID_ARGUMENT, "Partial runs take their targets in partial_run_setup, not in a piece.");
+    status = WEFT_ERROR(INVALID_ARGUMENT, "Must run PartialRunSetup before performing partial runs");
   }
   bool is_last = false;
   if (status == NULL) {
@@ -205,11 +224,6 @@ void weft_partial_step_run(weft_master_session_t *s, const weft_run_step_t *r, w
     status = admit_locked(p, r, sends, keys);
     is_last = p->left == 0;
     weft_mutex_unlock(&p->mu);
-    if (status != NULL) { /* as in TensorFlow any error ends the partial run */
-      end(p, s);
-      weft_canceller_cancel(p->canceller);
-      weft_step_cleanup(p->prepared, p->step_id);
-    }
   }
   if (status == NULL) status = weft_master_session_begin_step(s);
   if (status != NULL) {

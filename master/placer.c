@@ -141,6 +141,7 @@ static bool makes_reference(const weft_node_t *n) {
 }
 
 static weft_status_t *malformed(weft_status_t *s, const weft_node_t *n) {
+  if (weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
   weft_strbuf_t def = WEFT_STRBUF_INIT;
   weft_node_print(n, &def);
   weft_status_t *told = WEFT_ERROR(INVALID_ARGUMENT, "%s in node: {name:'%.*s' id:%d op device:{requested: '%.*s', assigned: ''} def:{%s}}\n\t [[%.*s]]",

@@ -6,20 +6,30 @@
 
 enum { BUILDING, READY, FAILED };
 
+/* In the list from wait() until settle() or its canceller takes it out; whoever does calls fn and frees it. */
 struct weft_prepared_waiter {
-  weft_prepared_waiter_t *next;
+  weft_prepared_waiter_t *next; /* guarded by the prepared's mu, as the two flags */
+  bool is_listed, is_cancelled;
+  weft_prepared_t *prepared; /* borrowed: who waits holds it */
+  weft_canceller_t *canceller; /* retained */
+  uint64_t token;
   weft_prepared_fn *fn;
   void *arg;
 };
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's signature"); }
 
+/* Names may hold any bytes, so each is told with its length: no two lists print alike. */
+static void print_number(weft_strbuf_t *out, size_t number) {
+  weft_strbuf_append(out, weft_str_of((const char *)&number, sizeof number));
+}
+
 static void print_names(weft_strbuf_t *out, const weft_str_t *names, int n) {
+  print_number(out, (size_t)n);
   for (int i = 0; i < n; i++) {
+    print_number(out, names[i].length);
     weft_strbuf_append(out, names[i]);
-    weft_strbuf_putc(out, ',');
   }
-  weft_strbuf_putc(out, '|');
 }
 
 void weft_signature_print(const weft_signature_t *s, bool is_partial, weft_strbuf_t *out) {
@@ -111,19 +121,28 @@ void weft_prepared_release(weft_prepared_t *p) {
 
 /* ---- building ---- */
 
+static void end_wait(weft_prepared_waiter_t *w, weft_status_t *status) {
+  weft_prepared_fn *fn = w->fn;
+  void *arg = w->arg;
+  weft_canceller_release(w->canceller);
+  weft_free(w);
+  fn(arg, status);
+}
+
 static void settle(weft_prepared_t *p, weft_status_t *status) {
   weft_mutex_lock(&p->mu);
   p->state = status == NULL ? READY : FAILED;
   p->status = status;
   weft_prepared_waiter_t *waiters = p->waiters;
   p->waiters = NULL;
+  for (weft_prepared_waiter_t *w = waiters; w != NULL; w = w->next) w->is_listed = false;
   weft_mutex_unlock(&p->mu);
   if (status == NULL) atomic_store_explicit(&p->is_ready, true, memory_order_release);
   while (waiters != NULL) {
     weft_prepared_waiter_t *w = waiters;
     waiters = w->next;
-    w->fn(w->arg, weft_status_clone(status));
-    weft_free(w);
+    weft_canceller_deregister(w->canceller, w->token);
+    end_wait(w, weft_status_clone(status));
   }
 }
 
@@ -225,7 +244,25 @@ void weft_prepared_build(weft_prepared_t *p, const weft_prepare_options_t *o) {
   weft_partitions_free(parts, n);
 }
 
-void weft_prepared_wait(weft_prepared_t *p, weft_prepared_fn *fn, void *arg) {
+static weft_status_t *cancelled(void) { return WEFT_ERROR(CANCELLED, "Step was cancelled while its graph was being registered."); }
+
+static void wait_cancelled(void *arg) {
+  weft_prepared_waiter_t *w = arg;
+  weft_prepared_t *p = w->prepared;
+  weft_mutex_lock(&p->mu);
+  bool mine = w->is_listed;
+  w->is_cancelled = true;
+  w->is_listed = false;
+  for (weft_prepared_waiter_t **at = &p->waiters; mine && *at != NULL; at = &(*at)->next) {
+    if (*at != w) continue;
+    *at = w->next;
+    break;
+  }
+  weft_mutex_unlock(&p->mu);
+  if (mine) end_wait(w, cancelled());
+}
+
+void weft_prepared_wait(weft_prepared_t *p, weft_canceller_t *c, weft_prepared_fn *fn, void *arg) {
   if (atomic_load_explicit(&p->is_ready, memory_order_acquire)) {
     fn(arg, NULL);
     return;
@@ -235,16 +272,18 @@ void weft_prepared_wait(weft_prepared_t *p, weft_prepared_fn *fn, void *arg) {
     fn(arg, no_memory());
     return;
   }
-  *w = (weft_prepared_waiter_t){.fn = fn, .arg = arg};
+  *w = (weft_prepared_waiter_t){.prepared = p, .canceller = weft_canceller_retain(c), .fn = fn, .arg = arg};
+  bool is_linked = weft_canceller_register(c, wait_cancelled, w, &w->token);
   weft_mutex_lock(&p->mu);
-  bool waits = p->state == BUILDING;
+  bool is_building = p->state == BUILDING, waits = is_building && is_linked && !w->is_cancelled;
   if (waits) {
     w->next = p->waiters;
+    w->is_listed = true;
     p->waiters = w;
   }
-  weft_status_t *status = waits ? NULL : weft_status_clone(p->status);
+  weft_status_t *status = is_building ? NULL : weft_status_clone(p->status);
   weft_mutex_unlock(&p->mu);
   if (waits) return;
-  weft_free(w);
-  fn(arg, status);
+  if (is_linked) weft_canceller_deregister(c, w->token);
+  end_wait(w, is_building ? cancelled() : status);
 }

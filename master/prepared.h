@@ -51,7 +51,7 @@ WEFT_MUST_CHECK weft_status_t *weft_prepared_create(weft_str_t session, const we
                                                     weft_prepared_t **out);
 weft_prepared_t *weft_prepared_retain(weft_prepared_t *p);
 void weft_prepared_release(weft_prepared_t *p); /* NULL is fine */
-/* "feeds|fetches|targets": what a signature is found by. */
+/* Bytes that differ for different lists of names: what a signature is found by. */
 void weft_signature_print(const weft_signature_t *s, bool is_partial, weft_strbuf_t *out);
 
 typedef struct weft_prepare_options {
@@ -65,7 +65,7 @@ typedef struct weft_prepare_options {
 
 /* Builds, cuts and registers; called once, by the creator. Ends, on whatever thread, by setting the state. */
 void weft_prepared_build(weft_prepared_t *p, const weft_prepare_options_t *o);
-/* Calls fn when `p` is no longer being built: at once if it is ready. */
-void weft_prepared_wait(weft_prepared_t *p, weft_prepared_fn *fn, void *arg);
+/* Calls fn when `p` is no longer being built: at once if it is ready. `c` (may be NULL) ends the wait with CANCELLED. */
+void weft_prepared_wait(weft_prepared_t *p, weft_canceller_t *c, weft_prepared_fn *fn, void *arg);
 
 #endif /* WEFT_MASTER_PREPARED_H_ */

@@ -219,7 +219,7 @@ weft_status_t *weft_master_session_prepare(weft_master_session_t *s, const weft_
   }
   *f = (forget_t){weft_master_session_retain(s), weft_prepared_retain(p)};
   build(s, p, signature);
-  weft_prepared_wait(p, forget_failed, f);
+  weft_prepared_wait(p, NULL, forget_failed, f);
   *out = p;
   return NULL;
 }
@@ -252,6 +252,7 @@ static void worker_dropped(void *arg, weft_status_t *status) {
 
 /* No step runs any more: the workers may drop the session. */
 static void drop_from_workers(weft_master_session_t *s, weft_done_fn *fn, void *arg) {
+  weft_partial_steps_abandon(s);
   closing_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) {
     fn(arg, no_memory());

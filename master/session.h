@@ -29,6 +29,7 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   weft_session_config_t config;
   weft_device_set_t devices;
   weft_kernel_support_fn *supports;
+  bool is_direct;                /* see weft_master_options_t */
   weft_timer_t *timer;           /* the master's */
   weft_worker_client_t **workers; /* of the session's tasks; constant */
   int num_workers;
@@ -73,9 +74,12 @@ WEFT_MUST_CHECK weft_status_t *weft_master_session_prepare_alone(weft_master_ses
 weft_graph_version_t *weft_master_session_graph(weft_master_session_t *s); /* retained */
 
 /* master/partial_step.c */
-void weft_partial_step_setup(weft_master_session_t *s, const weft_partial_run_setup_t *r, weft_text_fn *fn, void *arg);
+void weft_partial_step_setup(weft_master_session_t *s, const weft_partial_run_setup_t *r, weft_canceller_t *c, weft_text_fn *fn,
+                             void *arg);
 void weft_partial_step_run(weft_master_session_t *s, const weft_run_step_t *r, weft_canceller_t *c, weft_run_step_fn *fn,
                            void *arg);
 void weft_partial_step_release(weft_partial_step_t *p); /* NULL is fine */
+/* Ends those that nobody will finish: of a session that closes, and runs nothing any more. */
+void weft_partial_steps_abandon(weft_master_session_t *s);
 
 #endif /* WEFT_MASTER_SESSION_H_ */

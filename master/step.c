@@ -82,13 +82,14 @@ static void free_step(step_t *t) {
 
 /* ---- joining failures ---- */
 
-static weft_status_t *located(const step_t *t, int part) {
-  return WEFT_ERROR(UNKNOWN, "From %.*s:\n%s", WEFT_STR_ARGS(t->prepared->parts[part].worker->task),
-                    weft_status_message(t->failures[part]));
+static void tell(const step_t *t, int part, weft_strbuf_t *out) {
+  if (!t->session->is_direct) weft_strbuf_printf(out, "From %.*s:\n", WEFT_STR_ARGS(t->prepared->parts[part].worker->task));
+  weft_strbuf_puts(out, weft_status_message(t->failures[part]));
 }
 
 /* One cause alone; several between lines; echoes ([_Derived_]) only if there is nothing else. Reference 3.9. */
 static weft_status_t *join_failures(step_t *t) {
+  static const char line[] = "\n=====================\n";
   int n = t->prepared->num_parts, num_causes = 0, first = -1, first_echo = -1;
   for (int i = 0; i < n; i++) {
     if (t->failures[i] == NULL) continue;
@@ -101,27 +102,26 @@ static weft_status_t *join_failures(step_t *t) {
   if (first < 0) return NULL;
   weft_code_t code = weft_status_code(t->failures[first]);
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  if (num_causes > 1) weft_strbuf_printf(&text, "%d root error(s) found.\n", num_causes);
-  for (int i = 0, k = 0; i < n; i++) {
-    bool is_told = num_causes > 1 ? t->failures[i] != NULL && !weft_status_is_derived(t->failures[i]) : i == first;
-    if (!is_told) continue;
-    weft_status_t *s = located(t, i);
-    if (num_causes > 1) weft_strbuf_printf(&text, "  (%d) %s: ", k++, weft_code_name(weft_status_code(t->failures[i])));
-    weft_strbuf_puts(&text, weft_status_message(s));
-    if (num_causes > 1) weft_strbuf_putc(&text, '\n');
-    weft_status_free(s);
+  if (num_causes <= 1) {
+    tell(t, first, &text);
+  } else {
+    weft_strbuf_puts(&text, line);
+    for (int i = 0; i < n; i++) {
+      if (t->failures[i] == NULL || weft_status_is_derived(t->failures[i])) continue;
+      weft_strbuf_printf(&text, "%s: ", weft_code_name(weft_status_code(t->failures[i])));
+      tell(t, i, &text);
+      weft_strbuf_putc(&text, '\n');
+    }
+    weft_strbuf_puts(&text, line + 1);
   }
   weft_status_t *joined = weft_status_new(code, __FILE__, __LINE__, "%s", text.failed ? "a step failed" : text.data);
   weft_strbuf_deinit(&text);
   return joined;
 }
 
-static weft_status_t *outcome(step_t *t) {
-  weft_status_t *s = join_failures(t);
-  int reason = atomic_load(&t->reason);
-  bool is_root = s != NULL && !weft_status_is_derived(s) && weft_status_code(s) != WEFT_CANCELLED;
-  if (s == NULL || is_root) return s;
-  if (reason == REASON_DEADLINE) {
+/* Why a step was cancelled. Consumes what its parts said. */
+static weft_status_t *explain(step_t *t, weft_status_t *s) {
+  if (atomic_load(&t->reason) == REASON_DEADLINE) {
     weft_status_free(s);
     return WEFT_ERROR(DEADLINE_EXCEEDED, "Timed out waiting for notification: the step took longer than %" PRId64 " ms",
                       t->request.options.timeout_ms);
@@ -131,6 +131,12 @@ static weft_status_t *outcome(step_t *t) {
     return WEFT_ERROR(CANCELLED, "Step was cancelled by an explicit call to `Session::Close()`.");
   }
   return s;
+}
+
+static weft_status_t *outcome(step_t *t) {
+  weft_status_t *s = join_failures(t);
+  bool is_cause = s != NULL && !weft_status_is_derived(s) && weft_status_code(s) != WEFT_CANCELLED;
+  return s == NULL || is_cause ? s : explain(t, s);
 }
 
 static void finish(step_t *t) {
@@ -225,6 +231,7 @@ static void prepared(void *arg, weft_status_t *status) {
   if (status != NULL) {
     if (t->is_linked) weft_canceller_deregister(t->request.canceller, t->call_token);
     if (t->has_timer) weft_timer_remove(t->session->timer, t->timer_id);
+    if (weft_status_code(status) == WEFT_CANCELLED) status = explain(t, status);
     t->fn(t->arg, status, NULL);
     free_step(t);
     return;
@@ -257,6 +264,7 @@ void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_
   weft_status_t *status = NULL;
   if (t != NULL) t->canceller = weft_canceller_create(r->parent != NULL ? r->parent : s->canceller);
   if (t == NULL || t->canceller == NULL) {
+    for (int i = 0; t != NULL && i < r->num_sends; i++) weft_tensor_release(t->sends[i].tensor);
     weft_free(t);
     fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step"), NULL);
     weft_master_session_end_step(s);
@@ -281,6 +289,6 @@ void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_
   if (status != NULL) {
     prepared(t, status);
   } else {
-    weft_prepared_wait(t->prepared, prepared, t);
+    weft_prepared_wait(t->prepared, t->canceller, prepared, t);
   }
 }

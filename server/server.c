@@ -60,7 +60,7 @@ static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
   weft_worker_cache_t *cache = NULL;
   weft_status_t *status = weft_rpc_client_create(0, &s->rpc_client);
   if (status == NULL) status = weft_worker_cache_create(&s->cluster, name, s->rpc_client, &cache);
-  if (status == NULL) status = weft_task_init(name, o->num_threads, cache, &s->task);
+  if (status == NULL) status = weft_task_init(name, o->num_threads, false, cache, &s->task);
   weft_strbuf_deinit(&text);
   if (status != NULL) return status;
   weft_rpc_server_options_t rpc = {.host = s->host, .port = port};

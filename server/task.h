@@ -13,8 +13,9 @@ typedef struct weft_task {
   weft_master_client_t *master_client;
 } weft_task_t;
 
-/* Takes `cache` over in every case. On failure *out is empty. */
-WEFT_MUST_CHECK weft_status_t *weft_task_init(weft_str_t name, int num_threads, weft_worker_cache_t *cache, weft_task_t *out);
+/* Takes `cache` over in every case. `is_direct`: see weft_master_options_t. On failure *out is empty. */
+WEFT_MUST_CHECK weft_status_t *weft_task_init(weft_str_t name, int num_threads, bool is_direct, weft_worker_cache_t *cache,
+                                              weft_task_t *out);
 void weft_task_stop(weft_task_t *t);   /* cancels everything; nothing new starts */
 void weft_task_deinit(weft_task_t *t); /* waits for what runs */
 

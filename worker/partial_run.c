@@ -18,6 +18,7 @@ struct weft_partial_run {
   piece_t *last;         /* the call that waits for the plan, or NULL */
   weft_worker_session_t *session;
   weft_registered_graph_t *graph;
+  weft_worker_t *worker; /* the plan counts as one of its runs */
 };
 
 /* One RunGraph call. `left` counts fetches to come, plus one for the call itself and one for the plan if it is the last. */
@@ -67,6 +68,8 @@ static void drop(piece_t *p) {
     for (int i = 0; i < p->num_recvs; i++) weft_tensor_release(p->recvs[i]);
   }
   weft_worker_t *w = p->worker;
+  /* The one who asked is gone, or has told us to stop: its CleanupGraph may never come, or have come before. */
+  if (weft_canceller_is_cancelled(p->canceller)) weft_step_table_cleanup(&w->steps, p->step->id);
   p->fn(p->arg, status, status == NULL ? &result : NULL);
   weft_canceller_release(p->canceller);
   weft_worker_step_release(p->step);
@@ -79,7 +82,9 @@ static void fetched(void *arg, weft_status_t *status, weft_tensor_t *tensor, boo
   piece_fetch_t *f = arg;
   piece_t *p = f->piece;
   p->recvs[f->index] = tensor;
-  status = weft_fetch_failure(p->step->id, p->keys[f->index], status, is_dead);
+  if (status == NULL && is_dead) {
+    status = WEFT_ERROR(INVALID_ARGUMENT, "The tensor returned for %.*s was not valid.", WEFT_STR_ARGS(p->keys[f->index]));
+  }
   if (status != NULL) fail(p, status);
   weft_free(f);
   drop(p);
@@ -94,23 +99,26 @@ static void plan_done(void *arg, weft_status_t *status) {
   run->status = last == NULL ? status : NULL;
   run->last = NULL;
   weft_mutex_unlock(&step->mu);
+  weft_worker_t *worker = run->worker;
   if (last != NULL) {
     if (status != NULL) fail(last, status);
     drop(last);
   }
   weft_worker_step_release(step);
+  weft_worker_end_run(worker);
 }
 
 static void cancel_step(void *arg) { weft_canceller_cancel(((piece_t *)arg)->step->canceller); }
 
 /* Starts the plan at the first call. Consumes session and graph. */
-static weft_status_t *start(weft_worker_step_t *step, weft_worker_session_t *session, weft_registered_graph_t *graph) {
+static weft_status_t *start(weft_worker_t *worker, weft_worker_step_t *step, weft_worker_session_t *session, weft_registered_graph_t *graph) {
   weft_partial_run_t *run = weft_calloc(1, sizeof *run);
   if (run == NULL) {
     weft_registered_graph_release(graph);
     weft_worker_session_release(session);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for partial run %" PRId64, step->id);
   }
+  run->worker = worker;
   run->session = session;
   run->graph = graph;
   weft_mutex_lock(&step->mu);
@@ -124,6 +132,7 @@ static weft_status_t *start(weft_worker_step_t *step, weft_worker_session_t *ses
   weft_run_options_t options = {.step = {.id = step->id, .rendezvous = step->rendezvous, .canceller = step->canceller,
                                          .container = step->container}};
   atomic_fetch_add_explicit(&step->refs, 1, memory_order_relaxed); /* plan_done gives it back */
+  weft_worker_also_run(worker);
   weft_plan_run(graph->plan, &options, plan_done, step);
   return NULL;
 }
@@ -147,7 +156,7 @@ static void wait_for_plan(piece_t *p) {
 void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, weft_registered_graph_t *graph,
                              weft_worker_step_t *step, const weft_run_graph_t *run, weft_canceller_t *canceller,
                              weft_run_graph_fn *fn, void *arg) {
-  weft_status_t *status = start(step, session, graph);
+  weft_status_t *status = start(w, step, session, graph);
   piece_t *p = status != NULL ? NULL : weft_calloc(1, sizeof *p + (size_t)run->num_recvs * sizeof(weft_tensor_t *));
   if (status == NULL && p == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for partial run %" PRId64, step->id);
   if (status != NULL) {

@@ -42,8 +42,8 @@ weft_status_t *weft_fetch_failure(int64_t step_id, weft_str_t key, weft_status_t
   }
   if (cause == NULL) return NULL;
   bool derived = weft_status_is_derived(cause);
-  weft_status_t *s = WEFT_ERROR(INTERNAL, "Failed to fetch outputs for step %" PRId64 ". (Original error message: %s: %s)",
-                                step_id, weft_code_name(weft_status_code(cause)), weft_status_message(cause));
+  weft_status_t *s = WEFT_ERROR(INTERNAL, "Failed to fetch outputs for step %" PRId64 ". (Original error message: %s)",
+                                step_id, weft_status_message(cause));
   if (weft_status_code(cause) == WEFT_CANCELLED || weft_status_code(cause) == WEFT_ABORTED || derived) {
     weft_status_free(s);
     return cause;
@@ -84,6 +84,8 @@ static weft_status_t *take_fetches(graph_run_t *r) {
 
 static void free_run(graph_run_t *r) {
   weft_worker_t *w = r->worker;
+  /* The one who asked is gone, or has told us to stop: its CleanupGraph may never come, or have come before. */
+  if (weft_canceller_is_cancelled(r->canceller)) weft_step_table_cleanup(&w->steps, r->step->id);
   if (r->record_timeline) weft_step_recorder_deinit(&r->recorder);
   weft_canceller_release(r->canceller);
   weft_worker_step_release(r->step);

@@ -86,9 +86,13 @@ weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id, weft_worker
 
 /* Ends a step that is out of the table; gives back the table's reference. */
 static void finish(weft_worker_step_t *s, weft_code_t code, const char *why) {
+  weft_mutex_lock(&s->mu);
+  bool may_run = s->partial != NULL; /* a partial run waits for feeds that will never come */
+  weft_mutex_unlock(&s->mu);
   weft_status_t *status = weft_status_new(code, __FILE__, __LINE__, "%s %" PRId64, why, s->id);
   status = weft_status_mark_derived(status); /* whoever fails by it is not the cause */
   weft_rendezvous_abort(s->rendezvous, status);
+  if (may_run) weft_canceller_cancel(s->canceller);
   weft_status_free(status);
   weft_worker_step_release(s);
 }

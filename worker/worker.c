@@ -97,6 +97,12 @@ bool weft_worker_begin_run(weft_worker_t *w) {
   return ok;
 }
 
+void weft_worker_also_run(weft_worker_t *w) {
+  weft_mutex_lock(&w->mu);
+  w->runs++;
+  weft_mutex_unlock(&w->mu);
+}
+
 void weft_worker_end_run(weft_worker_t *w) {
   weft_mutex_lock(&w->mu);
   if (--w->runs == 0) weft_cond_broadcast(&w->idle);

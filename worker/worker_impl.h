@@ -29,6 +29,7 @@ struct weft_worker {
 WEFT_MUST_CHECK weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_str_t handle, weft_worker_session_t **out);
 /* One more run; false once the worker stops. */
 bool weft_worker_begin_run(weft_worker_t *w);
+void weft_worker_also_run(weft_worker_t *w); /* one more, for somebody who holds one */
 void weft_worker_end_run(weft_worker_t *w);
 
 /* worker/run_graph.c */
