@@ -143,26 +143,24 @@ static weft_status_t *run_session(weft_master_client_t *m, const weft_rpc_step_t
                                   weft_rpc_step_result_t *out) {
   bool is_default = step->num_feeds + step->num_fetches + step->num_targets == 0;
   weft_named_tensor_t feeds[WEFT_RPC_STEP_MAX_NAMES] = {{{NULL, 0}, NULL}};
-  weft_str_t fetches[WEFT_RPC_STEP_MAX_NAMES] = {WEFT_STR("y:0")}, targets[WEFT_RPC_STEP_MAX_NAMES];
-  int num_feeds = is_default ? 1 : step->num_feeds;
+  weft_str_t fetches[WEFT_RPC_STEP_MAX_NAMES], targets[WEFT_RPC_STEP_MAX_NAMES] = {WEFT_STR("noop")};
   answer_t a = {.status = NULL};
   weft_create_session_t create = {.graph_def = graph, .target = weft_str(step->master)};
   m->ops->create_session(m, &create, NULL, on_session, &a);
   weft_status_t *s = a.status;
   if (s != NULL) return s;
-  for (int i = 0; i < num_feeds && s == NULL; i++)
-    s = read_feed(is_default ? "x:0=2" : step->feeds[i], &feeds[i]);
+  for (int i = 0; i < step->num_feeds && s == NULL; i++) s = read_feed(step->feeds[i], &feeds[i]);
   for (int i = 0; i < step->num_fetches; i++) fetches[i] = weft_str(step->fetches[i]);
   for (int i = 0; i < step->num_targets; i++) targets[i] = weft_str(step->targets[i]);
   weft_run_step_t run = {.session = weft_str(a.session),
                          .feeds = feeds,
-                         .num_feeds = num_feeds,
+                         .num_feeds = step->num_feeds,
                          .fetches = fetches,
-                         .num_fetches = is_default ? 1 : step->num_fetches,
+                         .num_fetches = step->num_fetches,
                          .targets = targets,
-                         .num_targets = step->num_targets};
+                         .num_targets = is_default ? 1 : step->num_targets};
   if (s == NULL) s = time_steps(m, &run, step, out);
-  for (int i = 0; i < num_feeds; i++) weft_tensor_release(feeds[i].tensor);
+  for (int i = 0; i < step->num_feeds; i++) weft_tensor_release(feeds[i].tensor);
   m->ops->close_session(m, weft_str(a.session), on_closed, &a);
   return weft_status_join(s, a.status);
 }
@@ -241,8 +239,13 @@ weft_status_t *weft_bench_rpc_step(const weft_bench_options_t *o, double *out_va
   pid_t server = -1;
   if (o->weft_path == NULL) return WEFT_ERROR(UNIMPLEMENTED, "needs the weft command");
   weft_status_t *s = start_server(o->weft_path, &server, address, sizeof address);
-  weft_rpc_step_t step = {
-      .master = address, .steps = o->is_quick ? 200 : 5000, .warmup = o->is_quick ? 20 : 500};
+  weft_rpc_step_t step = {.feeds = {"x:0=2"},
+                          .num_feeds = 1,
+                          .fetches = {"y:0"},
+                          .num_fetches = 1,
+                          .master = address,
+                          .steps = o->is_quick ? 200 : 5000,
+                          .warmup = o->is_quick ? 20 : 500};
   if (s == NULL) s = measure_in_child(&step, out_value);
   if (server > 0) {
     kill(server, SIGTERM);

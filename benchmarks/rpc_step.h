@@ -11,7 +11,7 @@ typedef struct weft_rpc_step {
   const char *graph_file; /* NULL: x (float placeholder), y = x + 1, noop */
   const char *fetches[WEFT_RPC_STEP_MAX_NAMES], *targets[WEFT_RPC_STEP_MAX_NAMES];
   const char *feeds[WEFT_RPC_STEP_MAX_NAMES]; /* "name=1.5" */
-  int num_fetches, num_targets, num_feeds;    /* none at all: feeds x, fetches y */
+  int num_fetches, num_targets, num_feeds;    /* none at all: runs noop */
   int steps, warmup;
 } weft_rpc_step_t;
 

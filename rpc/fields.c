@@ -8,8 +8,10 @@
 #include "tensor/tensor_proto.h"
 
 /* A tensor may ask for more bytes than it brings (its last element repeats), within tensor_proto's limit. Of
- * one message, all of them together may not: a few hundred bytes must not cost a server its memory. */
-#define MAX_FILL_PER_MESSAGE ((size_t)2 << 30)
+ * one message, all of them together may not: a few hundred bytes must not cost a server its memory. Tensors
+ * of more than SMALL bytes on the wire are counted when they are there, smaller ones before. */
+#define MAX_FILL_PER_MESSAGE ((size_t)1 << 30)
+enum { SMALL = 4096 };
 
 typedef struct decoder {
   const weft_message_type_t *type;
@@ -87,17 +89,36 @@ static weft_status_t *bad_tensor(const decoder_t *d, const weft_field_t *field, 
   return named;
 }
 
+/* Counts `bytes` more; they may not be more than the message brings and the limit. */
+static weft_status_t *count_bytes(decoder_t *d, size_t bytes) {
+  if (!weft_add_size(d->tensor_bytes, bytes, &d->tensor_bytes)) d->tensor_bytes = SIZE_MAX;
+  if (d->tensor_bytes <= weft_message_bytes(d->message) + MAX_FILL_PER_MESSAGE) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "the tensors together take %zu bytes, but the message has only %zu",
+                    d->tensor_bytes, weft_message_bytes(d->message));
+}
+
+/* The bytes that a small tensor asks for; 0 if it is malformed, which decoding will find. */
+static weft_status_t *count_small(decoder_t *d, const weft_message_field_t *f) {
+  char bytes[SMALL];
+  weft_tensor_head_t head;
+  weft_message_field_copy(d->message, f, 0, bytes, f->length);
+  weft_status_t *s = weft_tensor_proto_read_head(weft_str_of(bytes, f->length), &head);
+  size_t need = 0;
+  bool ok = s == NULL && weft_mul_size((size_t)head.count, weft_dtype_size(head.dtype), &need);
+  weft_status_free(s);
+  return count_bytes(d, ok ? need : 0);
+}
+
 static weft_status_t *decode_tensor(decoder_t *d, const weft_field_t *field, int index, weft_str_t name,
                                     const weft_message_field_t *f, weft_tensor_t **out) {
   weft_tensor_t *t = NULL;
-  weft_status_t *s = weft_tensor_from_field(d->message, f, &t);
-  if (s == NULL && !weft_add_size(d->tensor_bytes, t->bytes, &d->tensor_bytes)) d->tensor_bytes = SIZE_MAX;
-  if (s == NULL && d->tensor_bytes > weft_message_bytes(d->message) + MAX_FILL_PER_MESSAGE) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "the tensors together take %zu bytes, but the message has only %zu",
-                   d->tensor_bytes, weft_message_bytes(d->message));
+  weft_status_t *s = f->length <= SMALL ? count_small(d, f) : NULL;
+  if (s == NULL) s = weft_tensor_from_field(d->message, f, &t);
+  if (s == NULL && f->length > SMALL) s = count_bytes(d, t->bytes);
+  if (s != NULL) {
     weft_tensor_release(t);
+    return bad_tensor(d, field, index, name, s);
   }
-  if (s != NULL) return bad_tensor(d, field, index, name, s);
   weft_tensor_release(*out); /* the last occurrence counts */
   *out = t;
   return NULL;
