@@ -32,7 +32,8 @@ def answers(op, target):
 @pytest.mark.parametrize("case", itertools.chain.from_iterable(BY_OP.values()), ids=lambda c: c.name)
 def test_op(cluster, case):
     got, want = answers(case.op, cluster.master)[case.name]
-    if isinstance(want, Exception) and "No OpKernel was registered" in want.message:
+    lacks = isinstance(want, tf.errors.UnimplementedError) or "No OpKernel was registered" in getattr(want, "message", "")
+    if lacks:
         return  # TensorFlow has no kernel for this dtype; to have one more is no difference in a result
     if isinstance(want, Exception):
         assert isinstance(got, tf.errors.OpError), f"{type(want).__name__} expected: {want.message[-300:]}"
