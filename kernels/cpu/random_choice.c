@@ -1,6 +1,146 @@
 /* kernels/cpu/random_choice.c - RandomShuffle, Multinomial: random choices among what is given. */
-#include "kernels/cpu/common.h"
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/alloc.h"
+#include "kernels/cpu/cast.h"
+#include "kernels/cpu/philox.h"
+
+/* ---- RandomShuffle: Fisher and Yates, from the front, one word a row ---- */
+
+static weft_status_t *shuffle(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
+  int64_t rows = x->shape.rank > 0 ? x->shape.dims[0] : 1;
+  if (x->count <= 1 || rows <= 1) {
+    weft_cpu_out_same(ctx, 0, 0);
+    return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &y));
+  int64_t *order = weft_calloc((size_t)rows, sizeof *order);
+  if (order == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "shuffling %" PRId64 " rows", rows);
+  weft_philox_words_t words = weft_philox_words(weft_random_stream_take(ctx->state, ((uint64_t)rows - 1 + 3) / 4));
+  for (int64_t i = 0; i < rows; i++) order[i] = i;
+  for (int64_t i = 0; i < rows - 1; i++) {
+    int64_t j = i + (int64_t)(weft_philox_word(&words) % (uint32_t)(rows - i)), kept = order[i];
+    order[i] = order[j];
+    order[j] = kept;
+  }
+  weft_status_t *s = NULL;
+  int64_t width = x->count / rows;
+  for (int64_t i = 0; s == NULL && i < rows; i++) s = weft_cpu_copy(y, i * width, x, order[i] * width, width);
+  weft_free(order);
+  return s;
+}
+
+/* ---- Multinomial ---- */
+
+typedef struct multinomial {
+  weft_philox_t generator;
+  weft_cpu_cast_fn *to_double;
+  const weft_tensor_t *logits;
+  weft_tensor_t *out;
+  double *totals; /* a row of num_classes for each piece */
+  int64_t batch, num_classes, num_samples, rows_per_piece;
+} multinomial_t;
+
+/* totals[i]: the sum of the probabilities up to class i, not normalised; the largest logit counts 1. What is not
+ * finite has no probability. Returns the sum of all. */
+static double accumulate(const multinomial_t *m, int64_t row, double *totals) {
+  const char *logits = (const char *)m->logits->data;
+  size_t row_bytes = (size_t)m->num_classes * weft_dtype_size(m->logits->dtype);
+  m->to_double(m->num_classes, logits + (size_t)row * row_bytes, totals);
+  double max = -HUGE_VAL, sum = 0;
+  for (int64_t i = 0; i < m->num_classes; i++) {
+    if (isfinite(totals[i]) && totals[i] > max) max = totals[i];
+  }
+  for (int64_t i = 0; i < m->num_classes; i++) {
+    if (isfinite(totals[i])) sum += exp(totals[i] - max);
+    totals[i] = sum;
+  }
+  return sum;
+}
+
+/* The first class whose total is above x; num_classes if none is. */
+static int64_t find_class(const double *totals, int64_t n, double x) {
+  int64_t low = 0;
+  while (n > 0) {
+    int64_t half = n / 2;
+    if (!(x < totals[low + half])) {
+      low += half + 1;
+      n -= half + 1;
+    } else {
+      n = half;
+    }
+  }
+  return low;
+}
+
+static void draw_pieces(void *arg, int64_t begin, int64_t end) {
+  const multinomial_t *m = arg;
+  for (int64_t piece = begin; piece < end; piece++) {
+    int64_t row = piece * m->rows_per_piece, limit = row + m->rows_per_piece;
+    if (limit > m->batch) limit = m->batch;
+    double *totals = m->totals + piece * m->num_classes;
+    weft_philox_words_t words = weft_philox_words(m->generator);
+    weft_philox_skip(&words.generator, (uint64_t)(row * (m->num_samples + 3) / 4));
+    for (; row < limit; row++) {
+      double sum = accumulate(m, row, totals);
+      for (int64_t i = 0; i < m->num_samples; i++) {
+        uint32_t high = weft_philox_word(&words), low = weft_philox_word(&words);
+        int64_t at = row * m->num_samples + i, c = find_class(totals, m->num_classes, weft_philox_double(high, low) * sum);
+        if (m->out->dtype == WEFT_I32) {
+          ((int32_t *)m->out->data)[at] = (int32_t)c;
+        } else {
+          ((int64_t *)m->out->data)[at] = c;
+        }
+      }
+    }
+  }
+}
+
+static weft_status_t *check_multinomial(const weft_tensor_t *logits, const weft_tensor_t *num_samples) {
+  if (logits->shape.rank != 2) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "logits should be a matrix, got shape %s", WEFT_SHAPE_TEXT(&logits->shape));
+  }
+  if (num_samples->shape.rank != 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_samples should be a scalar, got shape %s",
+                      WEFT_SHAPE_TEXT(&num_samples->shape));
+  }
+  int64_t samples = weft_cpu_int_at(num_samples, 0);
+  if (samples < 0) return WEFT_ERROR(INVALID_ARGUMENT, "num_samples should be non-negative, got %" PRId64, samples);
+  if (logits->shape.dims[0] > INT32_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "batch_size cannot exceed max int");
+  if (logits->shape.dims[1] > INT32_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "num_classes cannot exceed max int");
+  if (logits->shape.dims[1] == 0) return WEFT_ERROR(INVALID_ARGUMENT, "num_classes should be positive, got 0");
+  return NULL;
+}
+
+static weft_status_t *multinomial(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *logits = weft_in(ctx, 0), *y = NULL;
+  WEFT_RETURN_IF_ERROR(check_multinomial(logits, weft_in(ctx, 1)));
+  multinomial_t m = {.logits = logits, .batch = logits->shape.dims[0], .num_classes = logits->shape.dims[1],
+                     .num_samples = weft_cpu_int_at(weft_in(ctx, 1), 0),
+                     .to_double = weft_cpu_cast_loop(logits->dtype, WEFT_F64)};
+  weft_shape_t shape = weft_shape_matrix(m.batch, m.num_samples);
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weft_dtype_base(ctx->node->output_types[0]), &shape, &y));
+  if (y->count == 0) return NULL;
+  m.out = y;
+  /* A piece starts its generator anew, so the pieces are part of the result: they are TensorFlow's. */
+  int64_t cycles = (int64_t)(50 * ((double)m.num_samples * log((double)m.num_classes) / log(2) + (double)m.num_classes));
+  m.rows_per_piece = weft_random_piece(m.batch, (double)cycles, weft_thread_pool_size(ctx->device->pool));
+  int64_t pieces = (m.batch + m.rows_per_piece - 1) / m.rows_per_piece, doubles = 0;
+  if (weft_cpu_mul(pieces, m.num_classes, &doubles)) m.totals = weft_calloc((size_t)doubles, sizeof *m.totals);
+  if (m.totals == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "sums of %" PRId64 " classes", m.num_classes);
+  /* Two words a number, 256 blocks for each. */
+  m.generator = weft_random_stream_take(
+      ctx->state, (uint64_t)m.batch * (((uint64_t)m.num_samples + 3) / 4 * 4 * 2) * 256);
+  weft_parallel_for(ctx->device->pool, pieces, 1, draw_pieces, &m);
+  weft_free(m.totals);
+  return NULL;
+}
 
 const weft_kernel_t weft_cpu_random_choice_kernels[] = {
+    WEFT_KERNEL("Multinomial", "T", WEFT_SET_FLOATS, weft_random_stream_prepare, multinomial,
+                weft_random_stream_destroy),
+    WEFT_KERNEL("RandomShuffle", NULL, 0, weft_random_stream_prepare, shuffle, weft_random_stream_destroy),
     {0},
 };

@@ -6,7 +6,7 @@
 #include "kernels/cpu/random_fill.h"
 
 /* What an input `alg` may say; we have Philox, like TensorFlow on CPUs. */
-enum { ALG_PHILOX = 1, ALG_THREEFRY = 2, ALG_AUTO = 3 };
+enum { ALG_PHILOX = 1, ALG_AUTO = 3 };
 
 static weft_status_t *scramble(const weft_tensor_t *seed, weft_philox_t *out) {
   if (seed->shape.rank != 1 || seed->count != 2) {
@@ -46,28 +46,23 @@ static weft_status_t *read_generator(weft_kernel_ctx_t *ctx, int32_t *out_alg, w
   }
   int32_t id = *(const int32_t *)alg->data;
   if (id == ALG_AUTO) id = ALG_PHILOX;
-  if (id != ALG_PHILOX && id != ALG_THREEFRY) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Unsupported algorithm id: %" PRId32, id);
-  }
   if (key->shape.rank != 1 || key->count != 1) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "key must have shape [1], not %s. (Note that batched keys are not supported yet.)",
                       WEFT_SHAPE_TEXT(&key->shape));
   }
-  int min_length = id == ALG_PHILOX ? 2 : 1;
-  if (counter->shape.rank != 1 || counter->count < min_length) {
+  /* TensorFlow asks for as many words as the algorithm's number; a word that is missing counts as 0 here. */
+  if (counter->shape.rank != 1 || counter->count < id) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "counter must be a vector with length at least %d; got shape: %s. (Note that batched counters "
-                      "are not supported yet.)",
-                      min_length, WEFT_SHAPE_TEXT(&counter->shape));
+                      "counter must be a vector with length at least %" PRId32 "; got shape: %s. (Note that batched "
+                      "counters are not supported yet.)",
+                      id, WEFT_SHAPE_TEXT(&counter->shape));
   }
   const uint64_t *k = key->data, *c = counter->data;
+  uint64_t low = counter->count > 0 ? c[0] : 0, high = counter->count > 1 ? c[1] : 0;
   *out_alg = id;
-  if (id == ALG_PHILOX) {
-    *out = (weft_philox_t){
-        .key = {(uint32_t)k[0], (uint32_t)(k[0] >> 32)},
-        .counter = {(uint32_t)c[0], (uint32_t)(c[0] >> 32), (uint32_t)c[1], (uint32_t)(c[1] >> 32)}};
-  }
+  *out = (weft_philox_t){.key = {(uint32_t)k[0], (uint32_t)(k[0] >> 32)},
+                         .counter = {(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)}};
   return NULL;
 }
 
