@@ -65,13 +65,44 @@ void weft_variable_write(weft_variable_t *v, weft_tensor_t *value) {
   weft_tensor_release(old);
 }
 
+/* The same bytes under the value's shape: readers that hold the old tensor see what is written now. */
+static weft_status_t *write_into_locked(weft_variable_t *v, weft_tensor_t *value) WEFT_REQUIRES(v->mu) {
+  if (!weft_shape_eq(&v->value->shape, &value->shape)) {
+    weft_tensor_t *reshaped = NULL;
+    WEFT_RETURN_IF_ERROR(weft_tensor_view(v->value, value->dtype, &value->shape, &reshaped));
+    weft_tensor_release(v->value); /* the view keeps the bytes */
+    v->value = reshaped;
+  }
+  if (value->bytes > 0 && v->value->data != value->data) memmove(v->value->data, value->data, value->bytes);
+  return NULL;
+}
+
+weft_status_t *weft_variable_assign_shared(weft_variable_t *v, weft_tensor_t *value) {
+  weft_status_t *s = NULL;
+  bool is_plain = weft_dtype_is_plain(value->dtype);
+  weft_mutex_lock(&v->mu);
+  bool fits = is_plain && v->value != NULL && v->value->dtype == value->dtype && v->value->count == value->count;
+  if (fits) s = write_into_locked(v, value);
+  weft_mutex_unlock(&v->mu);
+  if (fits) return s;
+  weft_tensor_t *mine = weft_tensor_retain(value);
+  bool was_alone = atomic_load_explicit(&value->refs, memory_order_acquire) == 2 && value->owner == NULL && value->dealloc == NULL;
+  if (!was_alone) { /* a constant's or another variable's bytes must not change with this one */
+    weft_tensor_release(mine);
+    WEFT_RETURN_IF_ERROR(weft_tensor_copy(value, &mine));
+  }
+  weft_variable_write(v, mine);
+  weft_tensor_release(mine);
+  return NULL;
+}
+
 weft_status_t *weft_variable_uninitialized(const weft_variable_t *v) {
   return WEFT_ERROR(FAILED_PRECONDITION, "Attempting to use uninitialized value %.*s", WEFT_STR_ARGS(v->name));
 }
 
 weft_status_t *weft_variable_make_writable_locked(weft_variable_t *v) {
   if (v->value == NULL) return weft_variable_uninitialized(v);
-  if (weft_tensor_is_exclusive(v->value)) return NULL;
+  if (weft_tensor_is_exclusive(v->value) || (v->is_shared && weft_dtype_is_plain(v->value->dtype))) return NULL;
   weft_tensor_t *mine = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_copy(v->value, &mine));
   weft_tensor_release(v->value); /* others hold it still, so nothing is freed under the lock */

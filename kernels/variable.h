@@ -1,8 +1,13 @@
 /* kernels/variable.h - a value that ops change: behind VariableV2 (as a reference) and VarHandleOp (as a handle).
  *
- * `value` is an immutable tensor under `mu`. Readers retain it: they never see
- * half an update. A writer changes the bytes in place if it alone holds them
- * (weft_tensor_is_exclusive), else it replaces the tensor: copy on write.
+ * Behind a handle, `value` is an immutable tensor under `mu`. Readers retain it:
+ * they never see half an update. A writer changes the bytes in place if it alone
+ * holds them (weft_tensor_is_exclusive), else it replaces the tensor: copy on write.
+ *
+ * Behind a reference the buffer is the variable (`is_shared`): writers change its
+ * bytes under readers, as in TensorFlow, where graphs rely on it: an Identity of a
+ * reference that runs first still shows what a later Assign of the step has
+ * written. Strings are always replaced, never written in place.
  */
 #ifndef WEFT_KERNELS_VARIABLE_H_
 #define WEFT_KERNELS_VARIABLE_H_
@@ -17,6 +22,7 @@ typedef struct weft_variable { /* Thread-safe through mu. */
   weft_shape_t shape;          /* declared; may be partly unknown */
   weft_str_t name;             /* owned, for messages */
   weft_tensor_t *value;        /* guarded by mu; NULL: not initialised */
+  bool is_shared;              /* behind references; constant after creation. Then nobody but it owns the bytes of value */
   atomic_bool is_gone;         /* deleted from its manager: who comes by an old handle must look it up again */
 } weft_variable_t;
 static inline bool weft_variable_is_gone(weft_variable_t *v) {
@@ -32,6 +38,9 @@ WEFT_MUST_CHECK weft_status_t *weft_variable_create(weft_str_t name, weft_dtype_
 weft_tensor_t *weft_variable_read(weft_variable_t *v);
 /* Replaces the value; `value` is retained. */
 void weft_variable_write(weft_variable_t *v, weft_tensor_t *value);
+/* The Assign of a reference: writes into the buffer if sizes agree, else takes `value` if nobody else can reach its
+ * bytes, else a copy. */
+WEFT_MUST_CHECK weft_status_t *weft_variable_assign_shared(weft_variable_t *v, weft_tensor_t *value);
 /* Makes v->value writable in place (copies it if others hold it). Errors: FAILED_PRECONDITION "Attempting to use
  * uninitialized value <name>", RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_variable_make_writable_locked(weft_variable_t *v) WEFT_REQUIRES(v->mu);

@@ -60,6 +60,12 @@ static weft_status_t *var_create(void *arg, weft_object_t **out) {
   return NULL;
 }
 
+static weft_status_t *var_create_shared(void *arg, weft_object_t **out) {
+  WEFT_RETURN_IF_ERROR(var_create(arg, out));
+  ((weft_variable_t *)*out)->is_shared = true;
+  return NULL;
+}
+
 /* Looks the variable up (again) and makes the handle. */
 static weft_status_t *var_refresh(var_state_t *state, weft_kernel_ctx_t *c, const weft_resource_type_t *type) {
   weft_object_t *o = NULL, *old = NULL;
@@ -67,7 +73,8 @@ static weft_status_t *var_refresh(var_state_t *state, weft_kernel_ctx_t *c, cons
   weft_resource_manager_t *m = c->device->resources;
   uint64_t generation = weft_resource_generation(m);
   WEFT_RETURN_IF_ERROR(weft_resource_lookup_or_create(m, weft_str(state->name.container), weft_str(state->name.name),
-                                                      type, var_create, state, &o));
+                                                      type, type == &weft_variable_type ? var_create : var_create_shared,
+                                                      state, &o));
   weft_status_t *s = NULL;
   if (type == &weft_variable_type) {
     s = weft_state_handle(c->device, state->name.container, state->name.name, type, o, state->dtype, &state->shape,
@@ -266,10 +273,7 @@ static weft_status_t *assign(weft_kernel_ctx_t *c) {
                         WEFT_SHAPE_TEXT(&shape), WEFT_SHAPE_TEXT(&value->shape));
     }
   }
-  weft_tensor_t *mine = NULL;
-  WEFT_RETURN_IF_ERROR(worth_keeping(value, &mine));
-  weft_variable_write(v, mine);
-  weft_tensor_release(mine);
+  WEFT_RETURN_IF_ERROR(weft_variable_assign_shared(v, value));
   pass_reference(c);
   return NULL;
 }
@@ -390,6 +394,7 @@ static weft_status_t *temporary_variable(weft_kernel_ctx_t *c) {
   if (weft_dtype_is_plain(dtype) && t->bytes > 0) memset(t->data, 0, t->bytes);
   s = weft_variable_create(c->node->name, dtype, shape, &v);
   if (s == NULL) {
+    v->is_shared = true;
     weft_variable_write(v, t);
     s = weft_step_container_add(c->step->container, temporary_name(c->node), &v->object);
   }
