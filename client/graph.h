@@ -39,9 +39,8 @@ struct TF_Graph {
   TF_Operation **operations;   /* owned; by node id; NULL where there is no node */
   int num_operations, capacity;
   atomic_int size;             /* node ids given out: sessions look at it without the lock */
-  atomic_int num_edits;        /* changes other than new nodes: sessions must not overlook them */
-  bool has_set_shapes;
   struct weft_client_set_shape *set_shapes; /* what callers said of shapes; in the arena */
+  struct weft_client_loop *loop; /* of the graph of a loop's condition: what the loop is made of; borrowed */
 };
 
 void weft_client_graph_retain(TF_Graph *g);

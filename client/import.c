@@ -307,8 +307,18 @@ static weft_status_t *write_node(import_t *im, const entry_t *e) {
   return NULL;
 }
 
+static bool is_skipped(const import_t *im, const entry_t *e) {
+  if (!im->o->skip_mapped_placeholders || !weft_str_is(e->op, "Placeholder")) return false;
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_str_t key = key_text(&text, e->name, 0);
+  bool is_mapped = key.data != NULL && weft_map_get(&im->mappings, key) != NULL;
+  weft_strbuf_deinit(&text);
+  return is_mapped;
+}
+
 static weft_status_t *write_graph(import_t *im, weft_str_t bytes) {
   for (int i = 0; i < im->n; i++) {
+    if (is_skipped(im, &im->all[i])) continue;
     size_t mark = weft_wire_begin(&im->out, 1);
     WEFT_RETURN_IF_ERROR(write_node(im, &im->all[i]));
     weft_wire_end(&im->out, mark);

@@ -80,6 +80,34 @@ const weft_tensor_t *weft_inference_value(const weft_inference_t *inf, weft_outp
   return e == NULL ? NULL : e->value;
 }
 
+bool weft_inference_handle(const weft_inference_t *inf, weft_output_t of, weft_shape_t *out_shape, int *out_type) {
+  const extra_t *e = find_extra(inf, of.node);
+  if (e == NULL || e->handle_shapes == NULL || of.index < 0 || of.index >= of.node->num_outputs) return false;
+  *out_shape = e->handle_shapes[of.index];
+  *out_type = e->handle_types[of.index];
+  return *out_type != 0;
+}
+
+weft_status_t *weft_inference_set_handle(weft_inference_t *inf, weft_output_t of, const weft_shape_t *shape, int type) {
+  if (of.index < 0 || of.index >= of.node->num_outputs) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "node '%s' has no output %d", of.node->name.data, of.index);
+  }
+  extra_t *e = NULL;
+  WEFT_RETURN_IF_ERROR(make_extra(inf, of.node, &e));
+  if (e->handle_shapes == NULL) {
+    size_t n = (size_t)of.node->num_outputs;
+    weft_shape_t *shapes = weft_arena_calloc(&inf->arena, n, sizeof *shapes);
+    int *types = weft_arena_calloc(&inf->arena, n, sizeof *types);
+    if (shapes == NULL || types == NULL) return no_memory(of.node);
+    for (size_t i = 0; i < n; i++) shapes[i] = WEFT_UNKNOWN_SHAPE;
+    e->handle_shapes = shapes;
+    e->handle_types = types;
+  }
+  e->handle_shapes[of.index] = *shape;
+  e->handle_types[of.index] = type;
+  return NULL;
+}
+
 /* ---- one node ---- */
 
 /* One block for all arrays of a context; only ever grows. */

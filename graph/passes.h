@@ -17,6 +17,10 @@ void weft_inference_destroy(weft_inference_t *inference); /* NULL is fine; befor
 WEFT_MUST_CHECK weft_status_t *weft_inference_add(weft_inference_t *inference, weft_node_t *n);
 /* The value of a constant or of a small integer formula over constants; lent until destroy; NULL: not known. */
 const weft_tensor_t *weft_inference_value(const weft_inference_t *inference, weft_output_t of);
+/* Shape and type of the variable behind a handle; false if nothing is known of it. And what a caller knows better. */
+bool weft_inference_handle(const weft_inference_t *inference, weft_output_t of, weft_shape_t *out_shape, int *out_type);
+WEFT_MUST_CHECK weft_status_t *weft_inference_set_handle(weft_inference_t *inference, weft_output_t of,
+                                                         const weft_shape_t *shape, int type);
 
 /* Replaces If, StatelessIf, Case, While, StatelessWhile, PartitionedCall, StatefulPartitionedCall and calls of
  * functions by name with Switch/Merge, Enter/Exit loops and bodies, recursively. The old name stays fetchable

@@ -1,0 +1,56 @@
+/* client/server.c - TF_Server: a task of a cluster in this process. */
+#include "server/server.h"
+
+#include "base/alloc.h"
+#include "client/status.h"
+#include "tensorflow/c/c_api.h"
+
+struct TF_Server {
+  weft_server_t *server;
+  char *target; /* owned; "" before the start */
+};
+
+TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status) {
+  weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
+  weft_str_t job = WEFT_STR("");
+  int task = 0;
+  TF_Server *server = weft_calloc(1, sizeof *server);
+  weft_status_t *s = server == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server") : NULL;
+  if (s == NULL) s = weft_cluster_from_server_def(weft_str_of(proto, proto_len), &cluster, &job, &task);
+  if (s == NULL) {
+    const weft_server_options_t options = {.cluster = &cluster, .job = job, .task = task, .port = -1};
+    s = weft_server_create(&options, &server->server);
+    weft_cluster_deinit(&cluster);
+  }
+  if (weft_client_end(status, s)) return server;
+  weft_free(server);
+  return NULL;
+}
+
+void TF_ServerStart(TF_Server *server, TF_Status *status) {
+  weft_status_t *s = weft_server_start(server->server);
+  if (s == NULL && server->target == NULL) {
+    server->target = weft_strdup(weft_server_target(server->server));
+    if (server->target == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server");
+  }
+  weft_client_end(status, s);
+}
+
+void TF_ServerStop(TF_Server *server, TF_Status *status) {
+  weft_server_stop(server->server);
+  weft_client_end(status, NULL);
+}
+
+void TF_ServerJoin(TF_Server *server, TF_Status *status) {
+  weft_server_join(server->server);
+  weft_client_end(status, NULL);
+}
+
+const char *TF_ServerTarget(TF_Server *server) { return server->target == NULL ? "" : server->target; }
+
+void TF_DeleteServer(TF_Server *server) {
+  if (server == NULL) return;
+  weft_server_destroy(server->server);
+  weft_free(server->target);
+  weft_free(server);
+}
