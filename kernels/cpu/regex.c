@@ -40,6 +40,10 @@ static weft_status_t *regex_new(weft_str_t pattern, regex_t **out) {
     PCRE2_UCHAR why[128];
     pcre2_get_error_message(error, why, sizeof why);
     regex_free(r);
+    if (error == PCRE2_ERROR_MISSING_CLOSING_PARENTHESIS) { /* RE2's words for the commonest mistake */
+      return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: missing ): %.*s", WEFT_STR_ARGS(pattern),
+                        WEFT_STR_ARGS(pattern));
+    }
     return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: %s", WEFT_STR_ARGS(pattern), (const char *)why);
   }
   pcre2_set_match_limit(r->limits, MAX_STEPS);

@@ -61,15 +61,15 @@ static weft_status_t *as_string_prepare(const weft_kernel_node_t *node, void **o
   weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(node, "T");
   bool is_float = weft_dtype_is_floating(dtype) || weft_dtype_is_complex(dtype);
   if (!is_float && precision >= 0 && dtype != WEFT_STRING && dtype != WEFT_VARIANT) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "precision not supported for type %s", weft_dtype_name(dtype));
+    return WEFT_ERROR(INVALID_ARGUMENT, "precision not supported for datatype %s", weft_dtype_name(dtype));
   }
   if (!is_float && (scientific || shortest)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s not supported for type %s", "scientific and shortest format",
+    return WEFT_ERROR(INVALID_ARGUMENT, "scientific and shortest format not supported for datatype %s",
                       weft_dtype_name(dtype));
   }
   if (scientific && shortest) return WEFT_ERROR(INVALID_ARGUMENT, "Cannot select both scientific and shortest notation");
   if (fill.length > 1 || (fill.length == 1 && strchr(" +-0#", fill.data[0]) == NULL)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Fill argument \"%.*s\" not supported", WEFT_STR_ARGS(fill));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Fill argument not supported: \"%.*s\"", WEFT_STR_ARGS(fill));
   }
   if (width > 4096 || precision > 4096) { /* a string of this many digits helps nobody */
     return WEFT_ERROR(INVALID_ARGUMENT, "width %" PRId64 " or precision %" PRId64 " is too large", width, precision);
@@ -128,7 +128,7 @@ static void put_element(const as_string_state_t *st, const weft_tensor_t *t, int
     case WEFT_F16: put_double(st, (double)weft_f16_to_f32(((const uint16_t *)d)[i]), out); break;
     case WEFT_BF16: put_double(st, (double)weft_bf16_to_f32(((const uint16_t *)d)[i]), out); break;
     case WEFT_U64: put_integer(st, false, ((const int64_t *)d)[i], out); break;
-    case WEFT_BOOL: put_text(st, ((const uint8_t *)d)[i] ? WEFT_STR("true") : WEFT_STR("false"), out); break;
+    case WEFT_BOOL: weft_strbuf_puts(out, ((const uint8_t *)d)[i] ? "true" : "false"); break;
     case WEFT_STRING: put_text(st, weft_tensor_str_at(t, i), out); break;
     case WEFT_C64:
     case WEFT_C128: {
@@ -204,10 +204,10 @@ static weft_status_t *plan_reduction(const weft_kernel_ctx_t *c, const weft_shap
     int64_t axis = weft_cpu_int_at(axes, i);
     int d = 0;
     if (!weft_cpu_wrap_axis(axis, in->rank, &d)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Invalid reduction dimension %" PRId64 " for input with %d dimension(s)", axis,
+      return WEFT_ERROR(OUT_OF_RANGE, "Invalid reduction dimension %" PRId64 " for input with %d dimension(s)", axis,
                         in->rank);
     }
-    if (out->is_reduced[d]) return WEFT_ERROR(INVALID_ARGUMENT, "Duplicate reduction dimension %d", d);
+    if (out->is_reduced[d]) return WEFT_ERROR(INVALID_ARGUMENT, "Duplicate reduction dimension %" PRId64, axis);
     out->is_reduced[d] = true;
     out->dims[out->num_dims++] = d;
   }
@@ -218,7 +218,7 @@ static weft_status_t *plan_reduction(const weft_kernel_ctx_t *c, const weft_shap
   return NULL;
 }
 
-/* The flat position of output `k`'s j-th piece: the last axis in the list moves fastest. */
+/* The flat position of output `k`'s j-th piece: the first axis in the list moves fastest. */
 static int64_t piece_at(const weft_shape_t *in, const reduction_t *r, int64_t k, int64_t j) {
   int64_t at[WEFT_MAX_DIMS] = {0}, flat = 0;
   for (int d = in->rank - 1; d >= 0; d--) {
@@ -226,7 +226,7 @@ static int64_t piece_at(const weft_shape_t *in, const reduction_t *r, int64_t k,
     at[d] = k % in->dims[d];
     k /= in->dims[d];
   }
-  for (int i = r->num_dims - 1; i >= 0; i--) {
+  for (int i = 0; i < r->num_dims; i++) {
     at[r->dims[i]] = j % in->dims[r->dims[i]];
     j /= in->dims[r->dims[i]];
   }
@@ -261,7 +261,6 @@ static weft_status_t *reduce_join(weft_kernel_ctx_t *c) {
 static bool parse_float(const char *text, double *out) {
   char *end = NULL;
   if (*text == '\0' || isspace((unsigned char)*text)) return false;
-  if (strchr(text, 'x') != NULL || strchr(text, 'X') != NULL) return false; /* strtod knows more than TensorFlow */
   *out = strtod(text, &end);
   return *end == '\0';
 }

@@ -152,7 +152,7 @@ static weft_status_t *int_scalar(const weft_kernel_ctx_t *c, int i, const char *
 /* What both say of a shape. */
 static weft_status_t *merge(const weft_shape_t *a, const weft_shape_t *b, weft_shape_t *out) {
   if (!weft_shape_compatible(a, b)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Tried to combine incompatible element shapes %s and %s", WEFT_SHAPE_TEXT(a),
+    return WEFT_ERROR(INVALID_ARGUMENT, "PartialTensorShape: Incompatible shapes during merge: %s vs. %s", WEFT_SHAPE_TEXT(a),
                       WEFT_SHAPE_TEXT(b));
   }
   *out = a->rank < 0 ? *b : *a;
@@ -253,7 +253,8 @@ static weft_status_t *item_or_zeros(const weft_tensor_list_t *l, int64_t i, cons
   WEFT_RETURN_IF_ERROR(element_shape(l, given, &shape));
   if (!weft_shape_is_known(&shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Trying to read an uninitialized element but element_shape is not fully defined%s",
+                      "Trying to read an uninitialized tensor but element_shape is not fully defined: %s and no list element "
+                      "is set.",
                       WEFT_SHAPE_TEXT(&shape));
   }
   return zeros(l->dtype, &shape, out);
@@ -380,7 +381,7 @@ static weft_status_t *stack_items(weft_kernel_ctx_t *c, const weft_tensor_list_t
     }
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
-                      "element shape: %s",
+                      "element_shape: %s",
                       WEFT_SHAPE_TEXT(&element));
   }
   if (element.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "the elements have too many dimensions");
@@ -400,7 +401,7 @@ static weft_status_t *stack_items(weft_kernel_ctx_t *c, const weft_tensor_list_t
     const weft_tensor_t *t = l->items[at];
     if (t == NULL) continue;
     if (!weft_shape_eq(&t->shape, &element)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Tried to stack list with elements of different shapes: %s and %s",
+      return WEFT_ERROR(INVALID_ARGUMENT, "PartialTensorShape: Incompatible shapes during merge: %s vs. %s",
                         WEFT_SHAPE_TEXT(&element), WEFT_SHAPE_TEXT(&t->shape));
     }
     WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, i * each, t, 0, each));
