@@ -142,6 +142,29 @@ static void what_is_written_is_read(void) {
   weft_bundle_reader_close(r);
 }
 
+/* Written by TensorFlow: three shards, "p" [6,2] in slices of four and two rows in two of them. */
+static void tensorflows_checkpoint_is_read(void) {
+  weft_bundle_reader_t *r = NULL;
+  weft_tensor_t *t = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_bundle_reader_open(WEFT_STR("tests/io/testdata/tf"), &r));
+  CU_ASSERT_PTR_NULL_FATAL(weft_bundle_reader_read(r, WEFT_STR("p"), &t));
+  CU_ASSERT_EQUAL_FATAL(t->count, 12);
+  for (int i = 0; i < 12; i++) CU_ASSERT_EQUAL(((float *)t->data)[i], (float)i);
+  weft_tensor_release(t);
+  CU_ASSERT_PTR_NULL_FATAL(weft_bundle_reader_read(r, WEFT_STR("s"), &t));
+  CU_ASSERT_TRUE(t->count == 3 && weft_str_is(weft_tensor_str_at(t, 0), "ab"));
+  CU_ASSERT_EQUAL(weft_tensor_str_at(t, 2).length, 300);
+  weft_tensor_release(t);
+  CU_ASSERT_PTR_NULL_FATAL(weft_bundle_reader_read(r, WEFT_STR("bf"), &t));
+  CU_ASSERT_EQUAL(t->dtype, WEFT_BF16);
+  CU_ASSERT_EQUAL(weft_bf16_to_f32(((uint16_t *)t->data)[1]), 2.5f);
+  weft_tensor_release(t);
+  CU_ASSERT_PTR_NULL_FATAL(weft_bundle_reader_read(r, WEFT_STR("z"), &t));
+  CU_ASSERT_TRUE(t->shape.rank == 2 && t->shape.dims[0] == 0 && t->shape.dims[1] == 3);
+  weft_tensor_release(t);
+  weft_bundle_reader_close(r);
+}
+
 static void failed_writes_leave_no_file(void) {
   CU_ASSERT_TRUE_FATAL(begin());
   int n = 0;
@@ -252,6 +275,7 @@ static const CU_TestInfo tests[] = {
     {"the header has TensorFlow's bytes", the_header_has_tensorflows_bytes},
     {"a slice is parsed and checked", a_slice_is_parsed_and_checked},
     {"what is written is read", what_is_written_is_read},
+    {"TensorFlow's checkpoint is read", tensorflows_checkpoint_is_read},
     {"failed writes leave no file", failed_writes_leave_no_file},
     {"bundles merge", bundles_merge},
     {"a tensor in two bundles is refused", a_tensor_in_two_bundles_is_refused},
