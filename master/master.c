@@ -277,6 +277,7 @@ static void release_callable(weft_master_client_t *client, weft_str_t session, i
     weft_mutex_lock(&s->mu);
     p = weft_map_remove_u64(&s->callables, (uint64_t)handle);
     weft_mutex_unlock(&s->mu);
+    if (p != NULL) atomic_store(&p->is_dropped, true);
   }
   weft_status_t *status = s == NULL ? unknown_session(session) : NULL;
   weft_prepared_release(p);

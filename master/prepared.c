@@ -106,7 +106,7 @@ void weft_prepared_release(weft_prepared_t *p) {
   if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
   for (int i = 0; i < p->num_parts; i++) {
     weft_part_t *part = &p->parts[i];
-    if (part->graph_handle.length > 0) {
+    if (part->graph_handle.length > 0 && atomic_load(&p->is_dropped)) {
       part->worker->ops->deregister_graph(part->worker, p->session, part->graph_handle, ignore, NULL);
     }
     weft_free((void *)(uintptr_t)part->graph_handle.data);

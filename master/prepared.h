@@ -3,7 +3,8 @@
  *   1. created      by the first step that asks for it
  *   2. building     that step's thread builds and cuts the graph; parts are registered, all at once
  *   3. ready/failed whoever waited goes on; a failed one is forgotten, so that the next try starts afresh
- *   4. released     the workers are told to drop the parts
+ *   4. released     workers keep the parts until their session ends, as TensorFlow's do; those of a callable that
+ *                   was released (is_dropped) they are told to drop
  */
 #ifndef WEFT_MASTER_PREPARED_H_
 #define WEFT_MASTER_PREPARED_H_
@@ -43,6 +44,7 @@ struct weft_prepared {
   int state;                       /* guarded by mu: 0 building, 1 ready, 2 failed */
   weft_status_t *status;           /* guarded by mu: why it failed */
   weft_prepared_waiter_t *waiters; /* guarded by mu */
+  atomic_bool is_dropped;          /* set before the last release, in an open session */
   atomic_bool is_ready;            /* set after everything else, for the fast path */
 };
 

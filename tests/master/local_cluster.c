@@ -351,10 +351,10 @@ static void on_session(void *arg, weft_status_t *status, weft_str_t session, int
   weft_test_on_text(arg, status, session);
 }
 
-weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const char *config, weft_test_session_t *out) {
-  weft_strbuf_t def = weft_test_graph_def(graph), settings = WEFT_STRBUF_INIT;
+weft_status_t *weft_test_open_bytes(weft_master_client_t *m, weft_str_t graph_def, const char *config, weft_test_session_t *out) {
+  weft_strbuf_t settings = WEFT_STRBUF_INIT;
   must(weft_text_to_binary(&tensorflow__config_proto__descriptor, weft_str(config), "config", &settings));
-  weft_create_session_t r = {.graph_def = weft_str_of(def.data, def.length), .config = weft_str_of(settings.data, settings.length)};
+  weft_create_session_t r = {.graph_def = graph_def, .config = weft_str_of(settings.data, settings.length)};
   weft_test_step_t k;
   weft_test_step_begin(&k);
   m->ops->create_session(m, &r, NULL, on_session, &k);
@@ -362,8 +362,14 @@ weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const 
   *out = (weft_test_session_t){.master = m, .version = k.number};
   snprintf(out->handle, sizeof out->handle, "%s", k.text);
   weft_test_step_deinit(&k);
-  weft_strbuf_deinit(&def);
   weft_strbuf_deinit(&settings);
+  return s;
+}
+
+weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const char *config, weft_test_session_t *out) {
+  weft_strbuf_t def = weft_test_graph_def(graph);
+  weft_status_t *s = weft_test_open_bytes(m, weft_str_of(def.data, def.length), config, out);
+  weft_strbuf_deinit(&def);
   return s;
 }
 

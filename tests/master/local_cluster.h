@@ -7,6 +7,7 @@
 #ifndef WEFT_TESTS_MASTER_LOCAL_CLUSTER_H_
 #define WEFT_TESTS_MASTER_LOCAL_CLUSTER_H_
 
+#include "base/mutex.h"
 #include "master/master.h"
 #include "worker/worker.h"
 
@@ -52,6 +53,8 @@ typedef struct weft_test_session {
 
 /* GraphDef and ConfigProto in text format. */
 weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const char *config, weft_test_session_t *out);
+/* The same from bytes. */
+weft_status_t *weft_test_open_bytes(weft_master_client_t *m, weft_str_t graph_def, const char *config, weft_test_session_t *out);
 /* Where opening must work: a failure fails the test. */
 weft_test_session_t weft_test_opened(weft_master_client_t *m, const char *graph);
 weft_status_t *weft_test_extend(weft_test_session_t *s, const char *graph);
