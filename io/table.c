@@ -242,7 +242,7 @@ static weft_status_t *take_entry(void *arg, weft_str_t key, weft_str_t value) {
 static weft_status_t *take_index_entry(void *arg, weft_str_t key, weft_str_t value) {
   reading_t *r = arg;
   place_t place;
-  weft_str_t block;
+  weft_str_t block = WEFT_STR("");
   (void)key;
   const uint8_t *p = (const uint8_t *)value.data;
   if (get_place(p, p + value.length, &place) == NULL) return corrupt(r->path, "a bad index entry");
@@ -252,7 +252,7 @@ static weft_status_t *take_index_entry(void *arg, weft_str_t key, weft_str_t val
 
 static weft_status_t *read_blocks(reading_t *r) {
   place_t meta, index;
-  weft_str_t block;
+  weft_str_t block = WEFT_STR("");
   if (r->file.length < FOOTER) return corrupt(r->path, "it is too small");
   const uint8_t *footer = (const uint8_t *)r->file.data + r->file.length - FOOTER;
   if (weft_wire_load64(footer + FOOTER - 8) != magic) return corrupt(r->path, "bad magic number");

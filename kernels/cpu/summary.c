@@ -1,5 +1,5 @@
 /* kernels/cpu/summary.c - Summary messages for TensorBoard: scalars, tensors, and the union of several. */
-#include "kernels/cpu/summary.h"
+#include "kernels/cpu/summary_common.h"
 
 #include "base/hash_map.h"
 
@@ -86,7 +86,7 @@ static weft_status_t *check_plain(const weft_tensor_t *t) {
 
 static weft_status_t *tensor_summary_v2(weft_kernel_ctx_t *c) {
   const weft_tensor_t *metadata = weft_in(c, 2);
-  weft_str_t tag;
+  weft_str_t tag = WEFT_STR("");
   WEFT_RETURN_IF_ERROR(weft_summary_tag(c, &tag));
   WEFT_RETURN_IF_ERROR(check_plain(weft_in(c, 1)));
   if (metadata->shape.rank != 0) return WEFT_ERROR(INVALID_ARGUMENT, "serialized_summary_metadata must be scalar");

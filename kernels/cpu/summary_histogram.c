@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "kernels/cpu/summary.h"
+#include "kernels/cpu/summary_common.h"
 
 enum {
   HISTO_MIN = 1,
@@ -84,7 +84,7 @@ static void histogram_put(const histogram_t *h, weft_strbuf_t *b) {
 
 static weft_status_t *histogram_summary(weft_kernel_ctx_t *c) {
   const weft_tensor_t *values = weft_in(c, 1);
-  weft_str_t tag;
+  weft_str_t tag = WEFT_STR("");
   histogram_t h;
   WEFT_RETURN_IF_ERROR(weft_summary_tag(c, &tag));
   weft_status_t *s = histogram_init(&h);

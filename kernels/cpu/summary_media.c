@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/png.h"
-#include "kernels/cpu/summary.h"
+#include "kernels/cpu/summary_common.h"
 
 /* Field numbers of summary.proto. */
 enum {
@@ -85,7 +85,7 @@ static weft_status_t *bad_color(const weft_kernel_ctx_t *c, int depth, uint8_t o
 
 static weft_status_t *image_summary(weft_kernel_ctx_t *c) {
   const weft_tensor_t *t = weft_in(c, 1);
-  weft_str_t tag;
+  weft_str_t tag = WEFT_STR("");
   uint8_t bad[4];
   WEFT_RETURN_IF_ERROR(weft_summary_tag(c, &tag));
   int64_t depth = t->shape.rank == 4 ? t->shape.dims[3] : 0;
@@ -181,7 +181,7 @@ static weft_status_t *put_audio(weft_strbuf_t *b, weft_str_t tag, int64_t index,
 
 static weft_status_t *audio_summary(weft_kernel_ctx_t *c) {
   const weft_tensor_t *t = weft_in(c, 1), *rates = weft_in(c, 2);
-  weft_str_t tag;
+  weft_str_t tag = WEFT_STR("");
   WEFT_RETURN_IF_ERROR(weft_summary_tag(c, &tag));
   if (t->shape.rank != 2 && t->shape.rank != 3) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Tensor must be 3-D or 2-D, got: %s", WEFT_SHAPE_TEXT(&t->shape));

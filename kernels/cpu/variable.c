@@ -425,31 +425,32 @@ static weft_status_t *disable_copy_on_read(weft_kernel_ctx_t *c) {
 }
 
 /* T may be any type: what may not be added is refused by the op's own definition. */
-#define ANY "T", WEFT_SET_ALL, NULL, 0
-#define VALUE "dtype", WEFT_SET_ALL, NULL, 0
-#define NUMBER "T", WEFT_SET_NUMBERS, NULL, 0
-#define NUMBER_VALUE "dtype", WEFT_SET_NUMBERS, NULL, 0
-#define NONE NULL, 0, NULL, 0
+#define ANY .type_attr = "T", .types = WEFT_SET_ALL
+#define ANY_VALUE .type_attr = "dtype", .types = WEFT_SET_ALL
+#define NUMBER .type_attr = "T", .types = WEFT_SET_NUMBERS
+#define NUMBER_VALUE .type_attr = "dtype", .types = WEFT_SET_NUMBERS
+#define INDEX .type_attr = "T", .types = WEFT_SET_INDEX
+#define HOLDER(name, fn) {.op = name, ANY_VALUE, .prepare = var_prepare, .compute = fn, .destroy = var_destroy}
 
 const weft_kernel_t weft_cpu_variable_kernels[] = {
-    {"VariableV2", VALUE, var_prepare, variable_v2, NULL, var_destroy, 0, 0},
-    {"Variable", VALUE, var_prepare, variable_v2, NULL, var_destroy, 0, 0},
-    {"VarHandleOp", VALUE, var_prepare, var_handle, NULL, var_destroy, 0, 0},
-    {"ReadVariableOp", VALUE, NULL, read_variable, NULL, NULL, 0, 0},
-    {"IsVariableInitialized", VALUE, NULL, is_initialized, NULL, NULL, 0, 0},
-    {"VarIsInitializedOp", NONE, NULL, is_initialized, NULL, NULL, 0, 0},
-    {"VariableShape", "out_type", WEFT_SET_INDEX, NULL, 0, NULL, variable_shape, NULL, NULL, 0, 0},
-    {"DestroyResourceOp", NONE, NULL, destroy_resource, NULL, NULL, 0, 0},
-    {"DisableCopyOnRead", NONE, NULL, disable_copy_on_read, NULL, NULL, 0, 0},
-    {"Assign", ANY, NULL, assign, NULL, NULL, 0, 0},
-    {"AssignVariableOp", VALUE, NULL, assign_variable, NULL, NULL, 0, 0},
-    {"AssignAdd", NUMBER, NULL, assign_add, NULL, NULL, 0, 0},
-    {"AssignSub", NUMBER, NULL, assign_sub, NULL, NULL, 0, 0},
-    {"AssignAddVariableOp", NUMBER_VALUE, NULL, assign_add, NULL, NULL, 0, 0},
-    {"AssignSubVariableOp", NUMBER_VALUE, NULL, assign_sub, NULL, NULL, 0, 0},
-    {"CountUpTo", "T", WEFT_SET_INDEX, NULL, 0, NULL, count_up_to, NULL, NULL, 0, 0},
-    {"ResourceCountUpTo", "T", WEFT_SET_INDEX, NULL, 0, NULL, count_up_to, NULL, NULL, 0, 0},
-    {"TemporaryVariable", VALUE, NULL, temporary_variable, NULL, NULL, 0, 0},
-    {"DestroyTemporaryVariable", ANY, NULL, destroy_temporary_variable, NULL, NULL, 0, 0},
+    {.op = "Assign", ANY, .compute = assign},
+    {.op = "AssignAdd", NUMBER, .compute = assign_add},
+    {.op = "AssignAddVariableOp", NUMBER_VALUE, .compute = assign_add},
+    {.op = "AssignSub", NUMBER, .compute = assign_sub},
+    {.op = "AssignSubVariableOp", NUMBER_VALUE, .compute = assign_sub},
+    {.op = "AssignVariableOp", ANY_VALUE, .compute = assign_variable},
+    {.op = "CountUpTo", INDEX, .compute = count_up_to},
+    {.op = "DestroyResourceOp", .compute = destroy_resource},
+    {.op = "DestroyTemporaryVariable", ANY, .compute = destroy_temporary_variable},
+    {.op = "DisableCopyOnRead", .compute = disable_copy_on_read},
+    {.op = "IsVariableInitialized", ANY_VALUE, .compute = is_initialized},
+    {.op = "ReadVariableOp", ANY_VALUE, .compute = read_variable},
+    {.op = "ResourceCountUpTo", INDEX, .compute = count_up_to},
+    {.op = "TemporaryVariable", ANY_VALUE, .compute = temporary_variable},
+    HOLDER("VarHandleOp", var_handle),
+    {.op = "VarIsInitializedOp", .compute = is_initialized},
+    HOLDER("Variable", variable_v2),
+    {.op = "VariableShape", .type_attr = "out_type", .types = WEFT_SET_INDEX, .compute = variable_shape},
+    HOLDER("VariableV2", variable_v2),
     {0},
 };
