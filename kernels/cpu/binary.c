@@ -15,6 +15,8 @@
 #define MAP_WRAPS
 #include "kernels/cpu/map2_numbers.tmpl.h"
 
+weft_map2_fn *const *const weft_map2_add = add_fns;
+
 #define MAP_STEM sub
 #define MAP_EXPR(x, y) ((x) - (y))
 #define MAP_WRAPS

@@ -4,7 +4,7 @@
  *   LOAD(v)     ELEM to COMP                        STORE(v)  COMP or WRAP to ELEM
  *   SUFFIX      f32, i64, ...                       ELEM_ID   WEFT_F32, WEFT_I64, ...
  *   ACC         what long sums of it are kept in
- * Which types: EACH_HALFS (half, bfloat16), EACH_FLOATS (float, double), EACH_I32_I64, EACH_I8_I16, EACH_UNSIGNED,
+ * Which types: EACH_HALFS (half, bfloat16), EACH_FLOATS (float, double), EACH_FLOAT (float), EACH_I32_I64, EACH_I8_I16, EACH_UNSIGNED,
  * EACH_COMPLEX, EACH_BOOL, each defined as 1 where wanted. EACH_FILE is undefined at the end; undef_each.tmpl.h undefines the choices.
  */
 #ifdef EACH_HALFS
@@ -29,7 +29,7 @@
 #include EACH_FILE
 #include "kernels/cpu/undef_dtype.tmpl.h"
 #endif
-#ifdef EACH_FLOATS
+#if defined(EACH_FLOATS) || defined(EACH_FLOAT)
 #define ELEM float
 #define COMP float
 #define WRAP float
@@ -40,6 +40,8 @@
 #define STORE(v) ((float)(v))
 #include EACH_FILE
 #include "kernels/cpu/undef_dtype.tmpl.h"
+#endif
+#ifdef EACH_FLOATS
 #define ELEM double
 #define COMP double
 #define WRAP double

@@ -46,4 +46,7 @@ WEFT_MUST_CHECK weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx);
 /* Input 0 through `fn` to output 0. */
 WEFT_MUST_CHECK weft_status_t *weft_map1_run(weft_kernel_ctx_t *ctx, weft_map1_fn *fn, uint32_t flags);
 
+/* x + y by dtype: binary.c's loops, for kernels that add something on the way. */
+extern weft_map2_fn *const *const weft_map2_add;
+
 #endif /* WEFT_KERNELS_CPU_MAP_H_ */

@@ -84,6 +84,19 @@ static void compare(golden_t *g, const char *op, const tensors_t *want, weft_ten
   }
 }
 
+/* `*rest` points at "!CODE text"; moves behind it. */
+static void compare_error(golden_t *g, const char *op, const weft_status_t *s, const char **rest) {
+  char code[64] = "";
+  int at = 0;
+  (void)sscanf(*rest + 1, "%63s%n", code, &at);
+  *rest += 1 + at;
+  while (**rest == ' ') (*rest)++;
+  if (strcmp(weft_code_name(weft_status_code(s)), code) == 0 && strstr(weft_status_message(s), *rest) != NULL) return;
+  char why[1024];
+  (void)snprintf(why, sizeof why, "got %s \"%s\"", weft_code_name(weft_status_code(s)), weft_status_message(s));
+  fail(g, op, why);
+}
+
 /* `rest` points behind the '|' in front of the first expectation. */
 static void run_and_compare(golden_t *g, weft_harness_t *h, const char *op, const tensors_t *inputs, const char *rest,
                             double tolerance, bool owned) {
@@ -98,16 +111,7 @@ static void run_and_compare(golden_t *g, weft_harness_t *h, const char *op, cons
     for (int i = 0; s == NULL && owned && i < inputs->n; i++) s = weft_tensor_copy(inputs->list[i], &mine[i]);
     if (s == NULL) s = owned ? weft_harness_run_owned(h, mine, outputs) : weft_harness_run(h, inputs->list, outputs);
     if (wants_error) {
-      char code[64] = "";
-      int at = 0;
-      (void)sscanf(rest + 1, "%63s%n", code, &at);
-      rest += 1 + at;
-      while (*rest == ' ') rest++;
-      if (strcmp(weft_code_name(weft_status_code(s)), code) != 0 || strstr(weft_status_message(s), rest) == NULL) {
-        char why[1024];
-        (void)snprintf(why, sizeof why, "got %s \"%s\"", weft_code_name(weft_status_code(s)), weft_status_message(s));
-        fail(g, op, why);
-      }
+      compare_error(g, op, s, &rest);
     } else if (s != NULL) {
       fail(g, op, weft_status_message(s));
     } else {
@@ -157,7 +161,12 @@ static void run_line(golden_t *g, char *line) {
     weft_harness_destroy(h);
     h = NULL;
   }
-  if (s != NULL) fail(g, op, weft_status_message(s));
+  while (*rest == ' ') rest++;
+  if (s != NULL && *rest == '!') { /* refused before it ran */
+    compare_error(g, op, s, &rest);
+  } else if (s != NULL) {
+    fail(g, op, weft_status_message(s));
+  }
   weft_status_free(s);
   tensors_clear(&inputs);
 }
