@@ -10,18 +10,20 @@
 #include "protos/wire.h"
 
 /* What a length-delimited field holds, as far as maps may be inside. */
-typedef enum part { PLAIN, FUNCTION, NODE, VALUE, LIST, CALL, MAP_OF_PLAIN, MAP_OF_VALUES } part_t;
+typedef enum part { PLAIN, FUNCTION, NODE, VALUE, LIST, CALL, ARG, MAP_OF_PLAIN, MAP_OF_VALUES, MAP_OF_ARGS } part_t;
 
 static part_t part_of(part_t message, uint32_t number) {
   switch (message) {
     case FUNCTION:
       if (number == 3) return NODE;
       if (number == 5) return MAP_OF_VALUES;
+      if (number == 7) return MAP_OF_ARGS;
       return number == 4 || (number >= 6 && number <= 8) ? MAP_OF_PLAIN : PLAIN;
     case NODE: return number == 5 ? MAP_OF_VALUES : PLAIN;
     case VALUE: return number == 1 ? LIST : number == 10 ? CALL : PLAIN;
     case LIST: return number == 9 ? CALL : PLAIN;
     case CALL: return number == 2 ? MAP_OF_VALUES : PLAIN;
+    case ARG: return number == 1 ? MAP_OF_VALUES : PLAIN;
     default: return PLAIN;
   }
 }
@@ -33,10 +35,23 @@ static uint64_t mix(uint64_t h, uint64_t value) {
 
 static uint64_t hash_part(part_t part, weft_str_t bytes, int depth);
 
+/* The part that a map's values are. */
+static part_t values_of(part_t map) {
+  if (map == MAP_OF_VALUES) return VALUE;
+  return map == MAP_OF_ARGS ? ARG : PLAIN;
+}
+
+/* An entry: key (text or number) in field 1, value in field 2. */
 static uint64_t hash_entry(part_t map, weft_str_t bytes, int depth) {
-  weft_str_t key, value;
-  if (!weft_map_entry_read(bytes, &key, &value)) return weft_str_hash(bytes);
-  return mix(weft_str_hash(key), hash_part(map == MAP_OF_VALUES ? VALUE : PLAIN, value, depth + 1));
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  uint64_t key = 0, value = 0;
+  while (weft_wire_next(&r, &f)) {
+    bool is_bytes = weft_wire_type(&f) == WEFT_WIRE_BYTES;
+    if (weft_wire_number(&f) == 1) key = is_bytes ? weft_str_hash(f.bytes) : f.value;
+    if (weft_wire_number(&f) == 2) value = is_bytes ? hash_part(values_of(map), f.bytes, depth + 1) : f.value;
+  }
+  return mix(mix(1, key), value);
 }
 
 static uint64_t hash_part(part_t part, weft_str_t bytes, int depth) {
@@ -47,7 +62,7 @@ static uint64_t hash_part(part_t part, weft_str_t bytes, int depth) {
   while (weft_wire_next(&r, &f)) {
     bool is_bytes = weft_wire_type(&f) == WEFT_WIRE_BYTES;
     part_t inner = is_bytes ? part_of(part, weft_wire_number(&f)) : PLAIN;
-    if (inner == MAP_OF_PLAIN || inner == MAP_OF_VALUES) {
+    if (inner == MAP_OF_PLAIN || inner == MAP_OF_VALUES || inner == MAP_OF_ARGS) {
       unordered += mix(f.tag, hash_entry(inner, f.bytes, depth));
     } else {
       ordered = mix(mix(ordered, f.tag), is_bytes ? hash_part(inner, f.bytes, depth + 1) : f.value);
