@@ -117,7 +117,7 @@ static void got_devices(void *arg, weft_status_t *status, const weft_device_list
 
 static weft_status_t *unknown_target(const char *target) {
   return WEFT_ERROR(NOT_FOUND, "No session factory registered for the given session options: {target: \"%s\" config: } "
-                    "Registered factories are {DIRECT_SESSION, GRPC_SESSION}.", target);
+                    "Registered factories are {GRPC_SESSION, DIRECT_SESSION}.", target);
 }
 
 static weft_status_t *check_address(weft_str_t address) {

@@ -12,10 +12,42 @@ static weft_status_t *announce(TF_Graph *g, int first_id) WEFT_REQUIRES(g->mu) {
   return weft_client_graph_sync_locked(g);
 }
 
+/* Every x must be on some path to a y. */
+static weft_status_t *check_reachable(const weft_graph_t *g, const weft_output_t *y, int ny, const weft_output_t *x, int nx) {
+  size_t n = (size_t)g->num_nodes;
+  uint8_t *is_reached = weft_calloc(n + 1, 1);
+  const weft_node_t **stack = weft_calloc(n + 1, sizeof(*stack));
+  weft_status_t *s = is_reached == NULL || stack == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for gradients") : NULL;
+  size_t depth = 0;
+  for (int i = 0; i < ny && s == NULL; i++) {
+    if (y[i].node == NULL || is_reached[y[i].node->id]) continue; /* what is no tensor is refused later */
+    is_reached[y[i].node->id] = 1;
+    stack[depth++] = y[i].node;
+  }
+  while (s == NULL && depth > 0) {
+    const weft_node_t *node = stack[--depth];
+    for (int i = 0; i < node->num_inputs; i++) {
+      const weft_node_t *from = node->inputs[i].node;
+      if (is_reached[from->id]) continue;
+      is_reached[from->id] = 1;
+      stack[depth++] = from;
+    }
+  }
+  for (int i = 0; i < nx && s == NULL; i++) {
+    if (x[i].node == NULL || is_reached[x[i].node->id]) continue;
+    s = WEFT_ERROR(INVALID_ARGUMENT, "Cannot compute the partial derivative for node '%s' as it's unreachable from the output "
+                   "node(s).", x[i].node->name.data);
+  }
+  weft_free(is_reached);
+  weft_free((void *)stack);
+  return s;
+}
+
 static weft_status_t *add(TF_Graph *g, weft_str_t prefix, weft_output_t *all, int ny, int nx, bool has_dx, TF_Output *dy)
     WEFT_REQUIRES(g->mu) {
   weft_output_t *y = all, *x = all + ny, *dx = x + nx, *out = dx + ny;
   int first_id = g->graph->num_nodes;
+  WEFT_RETURN_IF_ERROR(check_reachable(g->graph, y, ny, x, nx));
   weft_status_t *s = weft_graph_add_gradients(g->graph, prefix, y, ny, x, nx, has_dx ? dx : NULL, out);
   weft_status_t *announced = announce(g, first_id); /* also what was added before a failure */
   s = weft_status_join(s, announced);

@@ -5,6 +5,8 @@
  */
 #include "client/graph.h"
 
+#include <unistd.h>
+
 #include "base/alloc.h"
 #include "client/buffer.h"
 #include "client/status.h"
@@ -13,6 +15,8 @@
 #include "graph/graph_proto.h"
 #include "ops/shape_inference.h"
 #include "protos/wire.h"
+
+enum { MIN_CONSUMER = 12 }; /* the oldest reader of GraphDefs that TensorFlow's client writes for */
 
 typedef struct weft_client_set_shape set_shape_t;
 struct weft_client_set_shape {
@@ -32,7 +36,10 @@ TF_Graph *TF_NewGraph(void) {
   weft_mutex_init(&g->mu);
   weft_status_t *s = weft_graph_create(&g->graph);
   if (s == NULL) s = weft_inference_create(g->graph, &g->inference);
-  if (s == NULL) return g;
+  if (s == NULL) {
+    g->graph->min_consumer = MIN_CONSUMER;
+    return g;
+  }
   weft_status_free(s); /* the interface has no other answer than NULL */
   weft_client_graph_release(g);
   return NULL;
@@ -328,6 +335,15 @@ static weft_status_t *find_signature(weft_str_t function_def, weft_strbuf_t *out
   return out->failed ? no_memory() : NULL;
 }
 
+weft_status_t *weft_client_unknown_op(const char *name) {
+  char host[256] = "localhost";
+  gethostname(host, sizeof host - 1);
+  return WEFT_ERROR(NOT_FOUND, "Op type not registered '%s' in binary running on %s. Make sure the Op and Kernel are "
+                    "registered in the binary running in this process. Note that if you are loading a saved graph which used "
+                    "ops from tf.contrib (e.g. `tf.contrib.resampler`), accessing should be done before importing the graph, "
+                    "as contrib ops are lazily registered when the module is first accessed.", name, host);
+}
+
 void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name, TF_Buffer *output_op_def, TF_Status *status) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
@@ -339,8 +355,7 @@ void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name, TF_Buffer *output_op
   } else if (f != NULL) {
     s = find_signature(f->def, &text);
   } else {
-    s = WEFT_ERROR(NOT_FOUND, "Op type not registered '%s' in binary. Make sure the Op and Kernel are registered in the "
-                   "binary running in this process.", op_name);
+    s = weft_client_unknown_op(op_name);
   }
   weft_mutex_unlock(&graph->mu);
   if (s == NULL) s = weft_client_fill(output_op_def, &text);

@@ -66,6 +66,8 @@ void weft_client_reset_shapes_locked(TF_Graph *g) WEFT_REQUIRES(g->mu);
 WEFT_MUST_CHECK weft_status_t *weft_client_export_locked(TF_Graph *g, int first_id, weft_strbuf_t *out)
     WEFT_REQUIRES(g->mu);
 
+/* NOT_FOUND, as TensorFlow says that there is no such op. */
+WEFT_MUST_CHECK weft_status_t *weft_client_unknown_op(const char *name);
 /* "node:index"; lent as long as the graph; data NULL without memory. Thread-safe. */
 weft_str_t weft_client_tensor_name(TF_Output o);
 static inline weft_output_t weft_client_output(TF_Output o) {

@@ -7,6 +7,8 @@
  */
 #include "client/import.h"
 
+#include <ctype.h>
+
 #include "base/alloc.h"
 #include "client/status.h"
 #include "graph/function.h"
@@ -179,11 +181,25 @@ static weft_status_t *unique_name(import_t *im, weft_str_t name, weft_str_t *out
   return NULL;
 }
 
+/* Could be the start of a node's name. */
+static bool is_valid_prefix(weft_str_t prefix) {
+  for (size_t i = 0; i < prefix.length; i++) {
+    unsigned char c = (unsigned char)prefix.data[i];
+    bool is_ok = isalnum(c) || c == '.' || (i > 0 && (c == '_' || c == '/' || c == '-' || c == '>'));
+    if (!is_ok) return false;
+  }
+  return true;
+}
+
 static weft_status_t *choose_names(import_t *im) {
   const TF_ImportGraphDefOptions *o = im->o;
   bool is_empty = im->g->graph->num_live == 0;
   im->prefix = o->prefix;
   if (im->prefix.length > 0 && im->prefix.data[im->prefix.length - 1] == '/') im->prefix.length--;
+  if (!is_valid_prefix(im->prefix)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Imported node name prefix '%.*s/' would lead to invalid node names",
+                      WEFT_STR_ARGS(im->prefix));
+  }
   if (im->prefix.length > 0 && o->uniquify_prefix) WEFT_RETURN_IF_ERROR(unique_name(im, im->prefix, &im->prefix));
   for (int i = 0; i < im->n; i++) {
     entry_t *e = &im->all[i];
@@ -366,10 +382,24 @@ static weft_status_t *take_output_shapes(TF_Graph *g, weft_node_t *n) WEFT_REQUI
   return NULL;
 }
 
+/* The numbers of requested outputs, now that one knows how many there are. */
+static weft_status_t *check_indexes(import_t *im) {
+  const weft_client_key_t *keys = im->o->return_outputs.items;
+  for (int i = 0; i < im->o->return_outputs.n; i++) {
+    const entry_t *e = weft_map_get(&im->entries, keys[i].name);
+    const weft_node_t *n = e == NULL ? NULL : weft_graph_find(im->g->graph, e->new_name);
+    if (n == NULL || (keys[i].index >= 0 && keys[i].index < n->num_outputs)) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid return output %d of node '%.*s', which has %d output(s)", keys[i].index,
+                      WEFT_STR_ARGS(keys[i].name), n->num_outputs);
+  }
+  return NULL;
+}
+
 static weft_status_t *enter(import_t *im, weft_str_t bytes, int first_id) WEFT_REQUIRES(im->g->mu) {
   weft_graph_t *g = im->g->graph;
   const weft_import_options_t options = {.allow_existing = !is_plain(im->o), .is_client_api = true};
   WEFT_RETURN_IF_ERROR(weft_graph_import(g, bytes, &options));
+  WEFT_RETURN_IF_ERROR(check_indexes(im));
   WEFT_RETURN_IF_ERROR(weft_client_graph_infer(g, im->g->inference, first_id));
   for (int id = first_id; id < g->num_nodes; id++) WEFT_RETURN_IF_ERROR(take_output_shapes(im->g, g->nodes[id]));
   return weft_client_graph_sync_locked(im->g);
@@ -415,10 +445,6 @@ static weft_status_t *find_output(import_t *im, const weft_client_key_t *k, TF_O
   const weft_node_t *n = e == NULL ? NULL : weft_graph_find(im->g->graph, e->new_name);
   if (n == NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Requested return tensor '%.*s:%d' not found in graph def", WEFT_STR_ARGS(k->name), k->index);
-  }
-  if (k->index < 0 || k->index >= n->num_outputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid return output %d of node '%.*s', which has %d output(s)", k->index,
-                      WEFT_STR_ARGS(k->name), n->num_outputs);
   }
   *out = (TF_Output){weft_client_operation(im->g, n), k->index};
   return NULL;

@@ -7,7 +7,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "client/status.h"
@@ -68,13 +67,9 @@ static void find_function(TF_OperationDescription *d) WEFT_REQUIRES(d->graph->mu
   const weft_function_t *f = d->op != NULL ? NULL : weft_function_find(d->graph->graph->library, d->type);
   if (f != NULL) d->op = &f->signature;
   if (d->op == NULL) {
-    char host[256] = "localhost";
-    gethostname(host, sizeof host - 1);
-    weft_client_desc_error(d, "Op type not registered '%.200s' in binary running on %s. Make sure the Op and Kernel are "
-                           "registered in the binary running in this process. Note that if you are loading a saved graph "
-                           "which used ops from tf.contrib (e.g. `tf.contrib.resampler`), accessing should be done before "
-                           "importing the graph, as contrib ops are lazily registered when the module is first accessed.",
-                           d->type.data, host);
+    weft_status_t *s = weft_client_unknown_op(d->type.data);
+    weft_client_desc_error(d, "%s", weft_status_message(s));
+    weft_status_free(s);
   }
 }
 

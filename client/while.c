@@ -156,15 +156,20 @@ static weft_status_t *add_inferred(build_t *b, const char *op, const weft_output
   return weft_inference_add(b->g->inference, *out);
 }
 
-/* A Merge's second input is the NextIteration that does not exist yet: the Enter stands in for it. The Merge's shape
- * is inferred before the Enter's, so that nothing is said of a variable that may change its shape. */
-static weft_status_t *add_entry(build_t *b, int i) WEFT_REQUIRES(b->g->mu) {
+/* A Merge's second input is the NextIteration that does not exist yet: the Enter stands in for it. The Merges' shapes
+ * are inferred before the Enters', so that nothing is said of variables that may change their shapes. */
+static weft_status_t *add_entries(build_t *b) WEFT_REQUIRES(b->g->mu) {
   const weft_named_attr_t frame = {WEFT_STR("frame_name"), {.kind = WEFT_ATTR_STRING, .s = weft_str(b->params->name)}};
-  const weft_output_t input = weft_client_output(b->inputs[i]);
-  WEFT_RETURN_IF_ERROR(add(b, "Enter", &input, 1, &frame, 1, &b->enters[i]));
-  const weft_output_t twice[2] = {{b->enters[i], 0}, {b->enters[i], 0}};
-  WEFT_RETURN_IF_ERROR(add_inferred(b, "Merge", twice, 2, &b->merges[i]));
-  WEFT_RETURN_IF_ERROR(weft_inference_add(b->g->inference, b->enters[i]));
+  int n = b->params->ninputs;
+  for (int i = 0; i < n; i++) {
+    const weft_output_t input = weft_client_output(b->inputs[i]);
+    WEFT_RETURN_IF_ERROR(add(b, "Enter", &input, 1, &frame, 1, &b->enters[i]));
+  }
+  for (int i = 0; i < n; i++) {
+    const weft_output_t twice[2] = {{b->enters[i], 0}, {b->enters[i], 0}};
+    WEFT_RETURN_IF_ERROR(add_inferred(b, "Merge", twice, 2, &b->merges[i]));
+  }
+  for (int i = 0; i < n; i++) WEFT_RETURN_IF_ERROR(weft_inference_add(b->g->inference, b->enters[i]));
   return NULL;
 }
 
@@ -200,22 +205,30 @@ static weft_status_t *import_part(build_t *b, const char *infix, weft_str_t grap
   return s;
 }
 
+static weft_status_t *add_next(build_t *b, int i, TF_Output body_output) WEFT_REQUIRES(b->g->mu) {
+  weft_node_t *next = NULL;
+  const weft_output_t value = weft_client_output(body_output);
+  int is = value.node->output_types[value.index], wanted = b->merges[i]->output_types[0];
+  if (weft_dtype_base(is) != weft_dtype_base(wanted)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "body_outputs[%d] is of type %s, but the loop's input %d of type %s", i,
+                      weft_dtype_name(is), i, weft_dtype_name(wanted));
+  }
+  WEFT_RETURN_IF_ERROR(add_inferred(b, "NextIteration", &value, 1, &next));
+  WEFT_RETURN_IF_ERROR(weft_client_graph_sync_locked(b->g));
+  TF_Operation *merge = weft_client_operation(b->g, b->merges[i]), *enter = weft_client_operation(b->g, b->enters[i]);
+  WEFT_RETURN_IF_ERROR(weft_client_edge_add_locked(b->g, weft_client_operation(b->g, next), merge, 0, 1));
+  weft_graph_set_input(b->merges[i], 1, (weft_output_t){next, 0});
+  weft_client_edge_remove_locked(b->g, enter, merge, 0, 1);
+  return NULL;
+}
+
 static weft_status_t *close_loop(build_t *b, const TF_Output *body_outputs) WEFT_REQUIRES(b->g->mu) {
-  weft_node_t *next = NULL, *leave = NULL;
+  for (int i = 0; i < b->params->ninputs; i++) WEFT_RETURN_IF_ERROR(add_next(b, i, body_outputs[i]));
   for (int i = 0; i < b->params->ninputs; i++) {
-    const weft_output_t value = weft_client_output(body_outputs[i]), out = {b->switches[i], 0};
-    int is = value.node->output_types[value.index], wanted = b->merges[i]->output_types[0];
-    if (weft_dtype_base(is) != weft_dtype_base(wanted)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "body_outputs[%d] is of type %s, but the loop's input %d of type %s", i,
-                        weft_dtype_name(is), i, weft_dtype_name(wanted));
-    }
-    WEFT_RETURN_IF_ERROR(add_inferred(b, "NextIteration", &value, 1, &next));
+    weft_node_t *leave = NULL;
+    const weft_output_t out = {b->switches[i], 0};
     WEFT_RETURN_IF_ERROR(add_inferred(b, "Exit", &out, 1, &leave));
     WEFT_RETURN_IF_ERROR(weft_client_graph_sync_locked(b->g));
-    TF_Operation *merge = weft_client_operation(b->g, b->merges[i]), *enter = weft_client_operation(b->g, b->enters[i]);
-    weft_graph_set_input(b->merges[i], 1, (weft_output_t){next, 0});
-    weft_client_edge_remove_locked(b->g, enter, merge, 0, 1);
-    WEFT_RETURN_IF_ERROR(weft_client_edge_add_locked(b->g, weft_client_operation(b->g, next), merge, 0, 1));
     b->results[i] = (TF_Output){weft_client_operation(b->g, leave), 0};
   }
   return NULL;
@@ -231,7 +244,7 @@ static weft_status_t *run(build_t *b, weft_str_t cond, weft_str_t body) WEFT_REQ
   if (b->enters == NULL || b->merges == NULL || b->switches == NULL || b->results == NULL || body_outputs == NULL) {
     return no_memory();
   }
-  for (int i = 0; i < n; i++) WEFT_RETURN_IF_ERROR(add_entry(b, i));
+  WEFT_RETURN_IF_ERROR(add_entries(b));
   WEFT_RETURN_IF_ERROR(weft_client_graph_sync_locked(b->g));
   WEFT_RETURN_IF_ERROR(import_part(b, "cond", cond, b->params->cond_inputs, b->merges, 0, &b->params->cond_output, 1,
                                    &cond_output));
