@@ -81,16 +81,16 @@ static weft_status_t *lrn(weft_kernel_ctx_t *ctx, bool grad) {
   weft_dtype_t dtype = weft_in(ctx, 0)->dtype;
   weft_shape_t shape = weft_in(ctx, 0)->shape;
   weft_status_t *s = NULL;
+  int64_t radius = weft_knode_int(ctx->node, "depth_radius");
+  if (radius < 0 || radius > INT32_MAX) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "depth_radius = %" PRId64 " larger than int max", radius);
+  }
   if (shape.rank != 4) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%s must be 4-dimensional", grad ? "inputs" : "in");
   }
   for (int i = 1; i < ctx->node->num_inputs; i++) {
     if (weft_shape_eq(&weft_in(ctx, i)->shape, &shape)) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "input_grads, input_image, and out_image should have the same shape");
-  }
-  int64_t radius = weft_knode_int(ctx->node, "depth_radius");
-  if (radius < 0 || radius > INT32_MAX) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "depth_radius = %" PRId64 " larger than int max", radius);
   }
   for (int i = 0; s == NULL && i < ctx->node->num_inputs; i++) {
     if (dtype == WEFT_F32) {

@@ -10,6 +10,15 @@ static bool WEFT_CAT(is_better, SUFFIX)(const ELEM *x, int64_t a, int64_t b) {
   return u > v || (!(v > u) && a < b);
 }
 
+/* Puts `value` at the free place `hole`, or above it, at most as high as `top`. */
+static void WEFT_CAT(rise, SUFFIX)(const ELEM *x, int64_t *heap, int64_t top, int64_t hole, int64_t value) {
+  while (hole > top && WEFT_CAT(is_better, SUFFIX)(x, heap[(hole - 1) / 2], value)) {
+    heap[hole] = heap[(hole - 1) / 2];
+    hole = (hole - 1) / 2;
+  }
+  heap[hole] = value;
+}
+
 /* Puts `value` into the heap of n indices whose place `hole` is free. */
 static void WEFT_CAT(settle, SUFFIX)(const ELEM *x, int64_t *heap, int64_t n, int64_t hole, int64_t value) {
   const int64_t top = hole;
@@ -18,11 +27,7 @@ static void WEFT_CAT(settle, SUFFIX)(const ELEM *x, int64_t *heap, int64_t n, in
     heap[hole] = heap[child];
     hole = child;
   }
-  while (hole > top && WEFT_CAT(is_better, SUFFIX)(x, heap[(hole - 1) / 2], value)) {
-    heap[hole] = heap[(hole - 1) / 2];
-    hole = (hole - 1) / 2;
-  }
-  heap[hole] = value;
+  WEFT_CAT(rise, SUFFIX)(x, heap, top, hole, value);
 }
 
 static void WEFT_CAT(heapify, SUFFIX)(const ELEM *x, int64_t *heap, int64_t n) {
@@ -36,14 +41,18 @@ static void WEFT_CAT(drop_worst, SUFFIX)(const ELEM *x, int64_t *heap, int64_t n
   WEFT_CAT(settle, SUFFIX)(x, heap, n - 1, 0, last);
 }
 
+/* The first largest number; 0 if there is none. */
 static int64_t WEFT_CAT(best, SUFFIX)(const ELEM *x, int64_t n) {
   int64_t at = 0;
-  COMP most = LOAD(x[0]);
-  for (int64_t i = 1; i < n; i++) {
+  while (at < n && isnan((double)LOAD(x[at]))) at++;
+  if (at == n) return 0;
+  COMP most = LOAD(x[at]);
+  for (int64_t i = at + 1; i < n; i++) {
     const COMP v = LOAD(x[i]);
-    if (!(v > most) && !(most != most && v == v)) continue; /* a number beats NaN */
-    at = i;
-    most = v;
+    if (v > most) {
+      at = i;
+      most = v;
+    }
   }
   return at;
 }
@@ -59,7 +68,9 @@ static void WEFT_CAT(top_k, SUFFIX)(const void *rowv, int64_t n, int64_t k, bool
   WEFT_CAT(heapify, SUFFIX)(x, heap, first);
   if (k < n) WEFT_CAT(drop_worst, SUFFIX)(x, heap, first);
   for (int64_t i = first; i < n; i++) {
-    if (WEFT_CAT(is_better, SUFFIX)(x, i, heap[0])) WEFT_CAT(settle, SUFFIX)(x, heap, k, 0, i);
+    if (!WEFT_CAT(is_better, SUFFIX)(x, i, heap[0])) continue;
+    WEFT_CAT(drop_worst, SUFFIX)(x, heap, k);
+    WEFT_CAT(rise, SUFFIX)(x, heap, 0, k - 1, i);
   }
   for (int64_t left = k; (sorted || k == n) && left > 1; left--) WEFT_CAT(drop_worst, SUFFIX)(x, heap, left);
 }
