@@ -11,7 +11,7 @@
 typedef struct weft_import_options {
   bool allow_internal_ops;    /* nodes whose name or op starts with '_': for graphs from a master, not from a client */
   bool allow_existing;        /* inputs may name nodes that are already in the graph (extend) */
-  bool is_extend;             /* producer must equal the graph's; functions may be sent again if identical */
+  bool is_extend;             /* the graph's producer stays; functions may be sent again if identical */
   bool is_client_api;         /* word failures as TensorFlow's C API does, not as its servers do */
 } weft_import_options_t;
 

@@ -65,12 +65,8 @@ static weft_status_t *check(const version_def_t *v) {
 weft_status_t *weft_versions_import(weft_graph_t *g, weft_str_t bytes, bool is_extend) {
   version_def_t v = {0};
   WEFT_RETURN_IF_ERROR(read(g, bytes, &v));
-  if (is_extend && v.producer != g->producer) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Can't extend GraphDef at version %d with graph at version %d", g->producer,
-                      v.producer);
-  }
   WEFT_RETURN_IF_ERROR(check(&v));
-  if (is_extend) return NULL;
+  if (is_extend) return NULL; /* an extension of another version is taken, and changes nothing */
   if (g->num_nodes > 0) { /* two graphs become one: what the stricter of the two allows */
     if (v.producer < g->producer) g->producer = v.producer;
     if (v.min_consumer > g->min_consumer) g->min_consumer = v.min_consumer;

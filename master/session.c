@@ -65,6 +65,7 @@ void weft_master_session_release(weft_master_session_t *s) {
   weft_device_set_deinit(&s->devices);
   for (int i = 0; i < s->num_workers; i++) weft_worker_client_release(s->workers[i]);
   weft_free(s->workers);
+  weft_session_cluster_deinit(&s->cluster);
   weft_canceller_release(s->canceller);
   weft_arena_deinit(&s->arena);
   weft_mutex_deinit(&s->mu);
@@ -77,7 +78,8 @@ void weft_master_session_release(weft_master_session_t *s) {
 
 /* Imports into `g` (consumed), lowers what is new and places it, and makes it the session's graph. */
 static weft_status_t *advance(weft_master_session_t *s, weft_graph_t *g, weft_str_t graph_def, bool is_extend) {
-  weft_import_options_t options = {.allow_existing = is_extend, .is_extend = is_extend};
+  bool is_empty = g->num_live == 0; /* the first nodes come as in CreateSession, and bring their version */
+  weft_import_options_t options = {.allow_existing = !is_empty, .is_extend = !is_empty};
   weft_placer_options_t placing = {.devices = &s->devices, .supports = s->supports,
                                    .allow_soft_placement = s->config.allow_soft_placement,
                                    .log_device_placement = s->config.log_device_placement};
@@ -132,7 +134,6 @@ weft_status_t *weft_master_session_extend(weft_master_session_t *s, const weft_e
   weft_graph_t *g = NULL;
   if (status == NULL) status = now->graph->num_live == 0 ? weft_graph_create(&g) : weft_graph_copy(now->graph, &g);
   weft_graph_version_release(now);
-  /* An empty graph has no producer to agree with: the first nodes come as in CreateSession. */
   if (status == NULL) status = advance(s, g, r->graph_def, true);
   weft_mutex_unlock(&s->extending);
   if (status == NULL) *out_version = version + 1;

@@ -240,8 +240,8 @@ static void extension_sees_old_nodes_and_refuses_their_names(void) {
                    "includes node 'x', which was created by a previous call to Create or Extend in this session.");
   weft_graph_destroy(g);
   g = weft_test_graph(FLOAT_INPUT "versions{producer:5}");
-  weft_test_expect(extend(g, "node{name:'z' op:'NoOp'} versions{producer:6}"), WEFT_INVALID_ARGUMENT,
-                   "Can't extend GraphDef at version 5 with graph at version 6");
+  weft_test_expect(extend(g, "node{name:'z' op:'NoOp'} versions{producer:6}"), WEFT_OK, "");
+  CU_ASSERT_EQUAL(g->producer, 5);
   weft_graph_destroy(g);
 }
 
