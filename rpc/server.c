@@ -132,6 +132,7 @@ weft_status_t *weft_rpc_server_start(weft_rpc_server_t *s) {
 int weft_rpc_server_port(const weft_rpc_server_t *s) { return s->port; }
 
 static void shut_down(weft_rpc_server_t *s, int64_t deadline_ns) {
+  weft_rpc_tag_arm(&s->drained);
   grpc_server_shutdown_and_notify(s->impl, weft_rpc_loop_queue(s->loop), &s->drained);
   weft_mutex_lock(&s->mu);
   while (!s->is_drained && weft_cond_wait_until(&s->changed, &s->mu, deadline_ns)) { /* woken by on_drained */
