@@ -7,6 +7,7 @@
 
 typedef struct weft_session_config {
   bool allow_soft_placement, log_device_placement, isolate_session_state;
+  bool share_state_in_cluster; /* experimental.share_session_state_in_clusterspec_propagation */
   int64_t operation_timeout_ms;
   const weft_device_name_t *device_filters; /* num_device_filters */
   int num_device_filters;

@@ -11,6 +11,8 @@ enum {
   FIELD_SESSION_THREAD_POOL = 12,
   FIELD_CLUSTER_DEF = 14,
   FIELD_ISOLATE = 15,
+  FIELD_EXPERIMENTAL = 16,
+  EXPERIMENTAL_SHARE_STATE = 8,
   MAX_FILTERS = 4096
 };
 
@@ -22,6 +24,14 @@ static weft_status_t *add_filter(weft_arena_t *arena, weft_str_t text, weft_devi
   if (s != NULL) return weft_status_annotate(s, "in ConfigProto.device_filters");
   (*n)++;
   return NULL;
+}
+
+static void read_experimental(weft_str_t bytes, weft_session_config_t *out) {
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(EXPERIMENTAL_SHARE_STATE, WEFT_WIRE_VARINT)) out->share_state_in_cluster = f.value != 0;
+  }
 }
 
 static int count_filters(weft_str_t bytes) {
@@ -71,6 +81,9 @@ weft_status_t *weft_session_config_read(weft_arena_t *arena, weft_str_t bytes, w
         break;
       case FIELD_ISOLATE:
         if (is_varint) out->isolate_session_state = f.value != 0;
+        break;
+      case FIELD_EXPERIMENTAL:
+        if (is_bytes) read_experimental(f.bytes, out);
         break;
       default: break;
     }

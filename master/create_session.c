@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "protos/wire.h"
 
 typedef struct creation {
   weft_create_options_t o;
@@ -54,21 +55,55 @@ static void worker_ready(void *arg, weft_status_t *status) {
   finish(c, status);
 }
 
+/* ServerDef {cluster = 1, job_name = 2, task_index = 3, protocol = 5}: what a worker is in the session's own cluster. */
+static void put_server_def(weft_str_t cluster_def, weft_str_t task, weft_strbuf_t *out) {
+  weft_device_name_t name;
+  weft_status_t *s = weft_device_name_parse(task, &name);
+  if (s == NULL) {
+    weft_wire_put_bytes(out, 1, cluster_def);
+    weft_wire_put_bytes(out, 2, name.job);
+    weft_wire_put_i64(out, 3, name.task);
+  }
+  weft_wire_put_text(out, 5, "grpc");
+  weft_status_free(s);
+}
+
 static void create_on_workers(creation_t *c) {
   weft_master_session_t *s = c->session;
-  weft_worker_session_spec_t spec = {.session = s->handle, .isolate = s->config.isolate_session_state,
-                                     .master_task = c->o.task,
-                                     .master_incarnation = (int64_t)s->devices.client->attributes.incarnation};
+  bool has_cluster = s->cluster.cache != NULL;
+  weft_worker_session_spec_t spec = {
+      .session = s->handle, .master_task = c->o.task,
+      .isolate = has_cluster ? !s->config.share_state_in_cluster : s->config.isolate_session_state,
+      .master_incarnation = (int64_t)s->devices.client->attributes.incarnation};
   atomic_init(&c->left, s->num_workers + 1);
-  for (int i = 0; i < s->num_workers; i++) s->workers[i]->ops->create_session(s->workers[i], &spec, worker_ready, c);
+  for (int i = 0; i < s->num_workers; i++) {
+    weft_worker_client_t *w = s->workers[i];
+    weft_strbuf_t def = WEFT_STRBUF_INIT;
+    if (has_cluster) put_server_def(s->config.cluster_def, w->task, &def);
+    spec.server_def = weft_str_of(def.data, def.length);
+    if (def.failed) {
+      worker_ready(c, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"));
+    } else {
+      w->ops->create_session(w, &spec, worker_ready, c);
+    }
+    weft_strbuf_deinit(&def);
+  }
   worker_ready(c, NULL);
 }
 
-/* Device filters apply to devices as well as to tasks. */
+static bool takes_part(const weft_session_config_t *config, weft_str_t name, weft_str_t master_task);
+
+/* Device filters apply to devices as well as to tasks; the master's own always take part. */
 static weft_status_t *take_devices(creation_t *c, weft_device_set_t *found) {
   weft_master_session_t *s = c->session;
   s->devices = *found;
   *found = (weft_device_set_t){.list = {.arena = WEFT_ARENA_INIT}};
+  weft_device_list_t *list = &s->devices.list;
+  int kept = 0;
+  for (int i = 0; i < list->n; i++) {
+    if (takes_part(&s->config, list->devices[i].name, c->o.task)) list->devices[kept++] = list->devices[i];
+  }
+  list->n = kept;
   return weft_device_set_finish(&s->devices, c->o.task);
 }
 
@@ -85,13 +120,14 @@ static void got_devices(void *arg, weft_status_t *status, weft_device_set_t *dev
 
 /* ---- which tasks take part: reference 3.1, 3 ---- */
 
-static bool takes_part(const weft_session_config_t *config, weft_str_t task, weft_str_t master_task) {
-  if (config->num_device_filters == 0 || weft_str_eq(task, master_task)) return true;
-  weft_device_name_t name;
-  weft_status_t *s = weft_device_name_parse(task, &name);
+/* `name` is a task's or a device's. */
+static bool takes_part(const weft_session_config_t *config, weft_str_t name, weft_str_t master_task) {
+  if (config->num_device_filters == 0 || weft_str_eq(weft_device_task_part(name), master_task)) return true;
+  weft_device_name_t parsed;
+  weft_status_t *s = weft_device_name_parse(name, &parsed);
   bool yes = false;
   for (int i = 0; s == NULL && !yes && i < config->num_device_filters; i++) {
-    yes = weft_device_name_intersects(&config->device_filters[i], &name);
+    yes = weft_device_name_intersects(&config->device_filters[i], &parsed);
   }
   weft_status_free(s);
   return yes;
@@ -117,9 +153,15 @@ static void caller_gone(void *arg) { weft_canceller_cancel(((creation_t *)arg)->
 static weft_status_t *prepare(creation_t *c) {
   WEFT_RETURN_IF_ERROR(weft_master_session_create(c->o.supports, c->o.timer, c->request.config, &c->session));
   c->session->is_direct = c->o.is_direct;
-  if (c->session->config.cluster_def.length > 0) {
-    return WEFT_ERROR(UNIMPLEMENTED, "ConfigProto.cluster_def: this master serves the cluster it was started with; "
-                                     "leave cluster_def empty");
+  weft_str_t cluster_def = c->session->config.cluster_def;
+  if (cluster_def.length > 0 && c->o.clusters == NULL) {
+    return WEFT_ERROR(UNIMPLEMENTED, "ConfigProto.cluster_def: a session without servers has no cluster");
+  }
+  if (cluster_def.length > 0) {
+    weft_session_cluster_t *cluster = &c->session->cluster;
+    WEFT_RETURN_IF_ERROR(c->o.clusters->for_master(c->o.clusters, cluster_def, c->request.target, cluster));
+    c->o.cache = cluster->cache;
+    c->o.task = weft_str(cluster->task);
   }
   WEFT_RETURN_IF_ERROR(find_workers(c));
   c->canceller = weft_canceller_create(c->o.stop);

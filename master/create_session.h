@@ -17,6 +17,7 @@ typedef void weft_created_fn(void *arg, weft_status_t *status, weft_master_sessi
 typedef struct weft_create_options {
   weft_str_t task;                /* the master's */
   weft_worker_cache_t *cache;
+  weft_cluster_maker_t *clusters; /* may be NULL */
   weft_kernel_support_fn *supports;
   bool is_direct;                 /* see weft_master_options_t */
   weft_timer_t *timer;

@@ -10,7 +10,23 @@ static uint32_t type_bit(weft_str_t type) {
   return weft_str_is(type, "GPU") ? 2 : 0;
 }
 
-weft_status_t *weft_device_set_add(weft_device_set_t *s, const weft_device_list_t *reported) {
+/* Copies `d`, named as a device of `task`. */
+static weft_status_t *add_as(weft_device_set_t *s, weft_str_t task, const weft_device_attributes_t *d) {
+  weft_str_t was = weft_device_task_part(d->name);
+  weft_device_attributes_t named = *d;
+  weft_strbuf_t name = WEFT_STRBUF_INIT;
+  weft_strbuf_append(&name, task);
+  weft_strbuf_append(&name, weft_str_of(d->name.data + was.length, d->name.length - was.length));
+  named.name = weft_str_of(name.data, name.length);
+  bool known = false;
+  for (int k = 0; k < s->list.n && !known; k++) known = weft_str_eq(s->list.devices[k].name, named.name);
+  weft_status_t *status = name.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session's devices") : NULL;
+  if (status == NULL && !known) status = weft_device_list_add(&s->list, &named);
+  weft_strbuf_deinit(&name);
+  return status;
+}
+
+weft_status_t *weft_device_set_add(weft_device_set_t *s, weft_str_t task, const weft_device_list_t *reported) {
   for (int i = 0; i < reported->n; i++) {
     weft_device_name_t name;
     WEFT_RETURN_IF_ERROR(weft_device_name_parse(reported->devices[i].name, &name));
@@ -18,9 +34,7 @@ weft_status_t *weft_device_set_add(weft_device_set_t *s, const weft_device_list_
       return WEFT_ERROR(INVALID_ARGUMENT, "a worker reported the device '%.*s', whose name is not complete",
                         WEFT_STR_ARGS(reported->devices[i].name));
     }
-    bool known = false;
-    for (int k = 0; k < s->list.n && !known; k++) known = weft_str_eq(s->list.devices[k].name, reported->devices[i].name);
-    if (!known) WEFT_RETURN_IF_ERROR(weft_device_list_add(&s->list, &reported->devices[i]));
+    WEFT_RETURN_IF_ERROR(add_as(s, task, &reported->devices[i]));
   }
   return NULL;
 }

@@ -14,6 +14,7 @@
 struct weft_master {
   weft_str_t task; /* owned */
   weft_worker_cache_t *cache;
+  weft_cluster_maker_t *clusters;
   weft_kernel_support_fn *supports;
   bool is_direct;
   weft_timer_t *timer;
@@ -94,7 +95,7 @@ static void create_session(weft_master_client_t *client, const weft_create_sessi
     return;
   }
   *c = (creation_t){m, fn, arg};
-  weft_create_options_t o = {.task = m->task, .cache = m->cache, .supports = m->supports, .is_direct = m->is_direct,
+  weft_create_options_t o = {.task = m->task, .cache = m->cache, .clusters = m->clusters, .supports = m->supports, .is_direct = m->is_direct,
                              .timer = m->timer, .stop = m->stop};
   weft_create_session_start(&o, r, canceller, created, c);
 }
@@ -489,6 +490,7 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   weft_mutex_init(&m->mu);
   weft_cond_init(&m->idle);
   m->cache = o->cache;
+  m->clusters = o->clusters;
   m->supports = o->supports;
   m->is_direct = o->is_direct;
   m->stop = weft_canceller_create(NULL);

@@ -7,6 +7,7 @@
 #define WEFT_MASTER_MASTER_H_
 
 #include "master/master_client.h"
+#include "worker/session_cluster.h"
 
 typedef struct weft_master weft_master_t; /* Thread-safe. */
 
@@ -17,6 +18,7 @@ typedef uint32_t weft_kernel_support_fn(const weft_node_t *node);
 typedef struct weft_master_options {
   weft_str_t task;                  /* the master's own; copied */
   weft_worker_cache_t *cache;       /* all tasks, its own included; borrowed */
+  weft_cluster_maker_t *clusters;   /* for ConfigProto.cluster_def; borrowed; NULL: such sessions are refused */
   weft_kernel_support_fn *supports;
   bool is_direct;                   /* serves its own process alone: failures are not told with the task they are from */
 } weft_master_options_t;

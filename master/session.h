@@ -27,6 +27,7 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   weft_str_t handle; /* owned */
   weft_arena_t arena; /* of the configuration */
   weft_session_config_t config;
+  weft_session_cluster_t cluster; /* empty: the master's own */
   weft_device_set_t devices;
   weft_kernel_support_fn *supports;
   bool is_direct;                /* see weft_master_options_t */

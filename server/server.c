@@ -19,6 +19,7 @@ enum { STOP_GRACE_MS = 300 };
 
 struct weft_server {
   weft_cluster_t cluster;
+  weft_server_clusters_t clusters;
   weft_task_t task;
   weft_rpc_client_t *rpc_client;
   weft_rpc_server_t *rpc_server;
@@ -60,10 +61,14 @@ static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
   weft_worker_cache_t *cache = NULL;
   weft_status_t *status = weft_rpc_client_create(0, &s->rpc_client);
   if (status == NULL) status = weft_worker_cache_create(&s->cluster, name, s->rpc_client, &cache);
-  if (status == NULL) status = weft_task_init(name, o->num_threads, false, cache, &s->task);
+  if (status == NULL) {
+    /* The job's name that the cluster has lives as long as the server. */
+    weft_server_clusters_init(&s->clusters, weft_cluster_find(&s->cluster, o->job, o->task)->job, o->task, s->rpc_client);
+    status = weft_task_init(name, o->num_threads, false, cache, &s->clusters, &s->task);
+  }
   weft_strbuf_deinit(&text);
   if (status != NULL) return status;
-  weft_rpc_server_options_t rpc = {.host = s->host, .port = port};
+  weft_rpc_server_options_t rpc = {.host = s->host, .port = port, .client = s->rpc_client};
   WEFT_RETURN_IF_ERROR(weft_rpc_server_create(&rpc, &s->rpc_server));
   WEFT_RETURN_IF_ERROR(weft_worker_service_create(s->task.worker_client, s->rpc_server, &s->worker_service));
   return weft_master_service_create(s->task.master_client, s->rpc_server, &s->master_service);
@@ -91,6 +96,7 @@ weft_status_t *weft_server_start(weft_server_t *s) {
   if (late) return WEFT_ERROR(FAILED_PRECONDITION, "the server was stopped and cannot be started again");
   if (again) return NULL;
   WEFT_RETURN_IF_ERROR(weft_rpc_server_start(s->rpc_server));
+  atomic_store(&s->clusters.port, weft_rpc_server_port(s->rpc_server));
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&text, "grpc://%s:%d", s->host, weft_rpc_server_port(s->rpc_server));
   return weft_strbuf_finish(&text, &s->target, NULL);

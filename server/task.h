@@ -3,6 +3,7 @@
 #define WEFT_SERVER_TASK_H_
 
 #include "master/master.h"
+#include "server/cluster_maker.h"
 #include "worker/worker.h"
 
 typedef struct weft_task {
@@ -13,9 +14,10 @@ typedef struct weft_task {
   weft_master_client_t *master_client;
 } weft_task_t;
 
-/* Takes `cache` over in every case. `is_direct`: see weft_master_options_t. On failure *out is empty. */
+/* Takes `cache` over in every case. `is_direct`: see weft_master_options_t. `clusters` (borrowed; gets the worker) makes
+ * the clusters that clients bring along; NULL: none. On failure *out is empty. */
 WEFT_MUST_CHECK weft_status_t *weft_task_init(weft_str_t name, int num_threads, bool is_direct, weft_worker_cache_t *cache,
-                                              weft_task_t *out);
+                                              weft_server_clusters_t *clusters, weft_task_t *out);
 void weft_task_stop(weft_task_t *t);   /* cancels everything; nothing new starts */
 void weft_task_deinit(weft_task_t *t); /* waits for what runs */
 

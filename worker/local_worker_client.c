@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "device/device_name.h"
 #include "worker/worker_impl.h"
 
 typedef struct local_client {
@@ -39,8 +40,10 @@ static void create_session(weft_worker_client_t *c, const weft_worker_session_sp
   enum { MAX_STALE = 64 }; /* the rest goes with the next session */
   weft_worker_t *w = worker_of(c);
   weft_worker_session_t *session = NULL, *stale[MAX_STALE], *old = NULL;
+  weft_session_cluster_t cluster = {NULL, NULL};
   int num_stale = 0;
-  weft_status_t *s = weft_worker_session_create(spec, w->device, &session);
+  weft_status_t *s = w->clusters == NULL ? NULL : w->clusters->for_worker(w->clusters, spec->server_def, &cluster);
+  if (s == NULL) s = weft_worker_session_create(spec, w->device, &cluster, &session);
   if (s == NULL) {
     void *before = NULL;
     weft_mutex_lock(&w->mu);
@@ -121,10 +124,16 @@ static void peer_received(void *arg, weft_status_t *status, weft_tensor_t *tenso
   weft_free(p);
 }
 
+static weft_str_t local_part(weft_str_t device) {
+  size_t task = weft_device_task_part(device).length;
+  return weft_str_of(device.data + task, device.length - task);
+}
+
 static weft_status_t *check_source(weft_worker_t *w, weft_str_t key) {
   weft_key_parts_t parts;
   WEFT_RETURN_IF_ERROR(weft_key_parse(key, &parts));
-  if (!weft_str_eq(parts.src_device, w->device->name)) {
+  /* A session's own cluster may call this task by another name, so only what follows the task can be compared. */
+  if (!weft_str_eq(local_part(parts.src_device), local_part(w->device->name))) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Invalid rendezvous key: %.*s (%.*s is no device of %.*s)", WEFT_STR_ARGS(key),
                       WEFT_STR_ARGS(parts.src_device), WEFT_STR_ARGS(w->task));
   }
@@ -164,7 +173,10 @@ static void logging(weft_worker_client_t *c, weft_str_t request, weft_text_fn *f
   fn(arg, NULL, WEFT_STR(""));
 }
 
-static void destroy(weft_worker_client_t *c) { weft_free(c); }
+static void destroy(weft_worker_client_t *c) {
+  weft_free((void *)(uintptr_t)c->task.data);
+  weft_free(c);
+}
 
 static const weft_worker_client_ops_t ops = {
     .get_status = get_status,
@@ -181,10 +193,19 @@ static const weft_worker_client_ops_t ops = {
 };
 
 weft_status_t *weft_local_worker_client_create(weft_worker_t *w, weft_worker_client_t **out) {
+  return weft_local_worker_client_create_as(w, weft_worker_task(w), out);
+}
+
+weft_status_t *weft_local_worker_client_create_as(weft_worker_t *w, weft_str_t task, weft_worker_client_t **out) {
   local_client_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker client");
+  char *name = weft_strndup(task.data, task.length);
+  if (c == NULL || name == NULL) {
+    weft_free(c);
+    weft_free(name);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker client");
+  }
   c->base.ops = &ops;
-  c->base.task = weft_worker_task(w);
+  c->base.task = weft_str_of(name, task.length);
   c->worker = w;
   atomic_init(&c->base.refs, 1);
   *out = &c->base;

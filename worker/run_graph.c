@@ -98,7 +98,7 @@ static void free_run(graph_run_t *r) {
 /* Ends the run; consumes `status`. */
 static void finish(graph_run_t *r, weft_status_t *status) {
   weft_strbuf_t stats = WEFT_STRBUF_INIT, def = WEFT_STRBUF_INIT;
-  if (status == NULL && r->record_timeline) status = weft_step_stats_encode(r->worker->device->name, r->graph->graph, &r->recorder, &stats);
+  if (status == NULL && r->record_timeline) status = weft_step_stats_encode(r->session->device->name, r->graph->graph, &r->recorder, &stats);
   if (status == NULL && r->record_graphs) status = weft_graph_export(r->graph->graph, false, &def);
   weft_str_t partition = weft_str_of(def.data, def.length);
   weft_run_graph_result_t result = {.recvs = r->recvs, .num_recvs = r->num_recvs,
@@ -148,6 +148,8 @@ static weft_status_t *prepare(weft_worker_t *w, const weft_run_graph_t *run, wef
   WEFT_RETURN_IF_ERROR(weft_worker_session_find(*session, run->graph_handle, graph));
   WEFT_RETURN_IF_ERROR(weft_step_table_get(&w->steps, run->step_id, step));
   atomic_store(&(*step)->was_run, true);
+  const weft_session_cluster_t *cluster = &(*session)->cluster;
+  if (cluster->cache != NULL) WEFT_RETURN_IF_ERROR(weft_worker_step_move(*step, weft_str(cluster->task), cluster->cache));
   return send_feeds(*step, run);
 }
 

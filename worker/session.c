@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "device/device_name.h"
 
 static weft_status_t *no_memory(const char *what) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a %s", what); }
 
@@ -24,17 +25,35 @@ void weft_registered_graph_release(weft_registered_graph_t *g) {
   weft_free(g);
 }
 
-static weft_status_t *isolate(weft_worker_session_t *s, weft_device_t *shared) {
-  WEFT_RETURN_IF_ERROR(weft_resource_manager_create(&s->resources));
-  WEFT_RETURN_IF_ERROR(weft_cpu_device_create(shared->name, shared->incarnation, shared->pool, s->resources, &s->own_device));
-  s->device = s->own_device;
-  return NULL;
+/* A device of the session's own: the same processor, perhaps by another name, perhaps with other resources. */
+static weft_status_t *make_device(weft_worker_session_t *s, weft_device_t *shared, bool isolate) {
+  if (isolate) WEFT_RETURN_IF_ERROR(weft_resource_manager_create(&s->resources));
+  weft_str_t local = shared->name;
+  weft_str_t task = weft_device_task_part(local);
+  local = weft_str_of(local.data + task.length, local.length - task.length);
+  if (s->cluster.task != NULL) task = weft_str(s->cluster.task);
+  weft_strbuf_t name = WEFT_STRBUF_INIT;
+  weft_strbuf_append(&name, task);
+  weft_strbuf_append(&name, local);
+  weft_status_t *status = name.failed ? no_memory("session") : NULL;
+  if (status == NULL) {
+    status = weft_cpu_device_create(weft_str_of(name.data, name.length), shared->incarnation, shared->pool,
+                                    isolate ? s->resources : shared->resources, &s->own_device);
+  }
+  weft_strbuf_deinit(&name);
+  if (status == NULL) s->device = s->own_device;
+  return status;
 }
 
 weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec, weft_device_t *shared,
-                                          weft_worker_session_t **out) {
+                                          weft_session_cluster_t *cluster, weft_worker_session_t **out) {
   weft_worker_session_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return no_memory("session");
+  if (s == NULL) {
+    weft_session_cluster_deinit(cluster);
+    return no_memory("session");
+  }
+  s->cluster = *cluster;
+  *cluster = (weft_session_cluster_t){NULL, NULL};
   atomic_init(&s->refs, 1);
   weft_mutex_init(&s->mu);
   s->device = shared;
@@ -44,7 +63,7 @@ weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec
     status = no_memory("session");
   }
   if (status == NULL) status = weft_op_segment_create(&s->segment);
-  if (status == NULL && spec->isolate) status = isolate(s, shared);
+  if (status == NULL && (spec->isolate || s->cluster.cache != NULL)) status = make_device(s, shared, spec->isolate);
   if (status != NULL) {
     weft_worker_session_release(s);
     return status;
@@ -66,6 +85,7 @@ void weft_worker_session_release(weft_worker_session_t *s) {
   weft_op_segment_release(s->segment);
   weft_device_destroy(s->own_device);
   weft_resource_manager_destroy(s->resources);
+  weft_session_cluster_deinit(&s->cluster);
   weft_mutex_deinit(&s->mu);
   free_text(s->handle);
   free_text(s->master_task);

@@ -84,6 +84,14 @@ weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id, weft_worker
   return status;
 }
 
+weft_status_t *weft_worker_step_move(weft_worker_step_t *s, weft_str_t task, weft_worker_cache_t *cache) {
+  weft_mutex_lock(&s->mu); /* pieces of a partial run may come at once: none goes on before the step has moved */
+  weft_status_t *status = s->is_moved ? NULL : weft_remote_rendezvous_move(s->rendezvous, task, cache);
+  if (status == NULL) s->is_moved = true;
+  weft_mutex_unlock(&s->mu);
+  return status;
+}
+
 /* Ends a step that is out of the table; gives back the table's reference. */
 static void finish(weft_worker_step_t *s, weft_code_t code, const char *why) {
   weft_mutex_lock(&s->mu);

@@ -28,6 +28,7 @@ struct weft_worker_step { /* Thread-safe. Refcounted. */
   atomic_bool was_run;       /* a RunGraph came: CleanupGraph will follow */
   atomic_int waiting_peers;  /* RecvTensor calls in progress */
   weft_mutex_t mu;
+  bool is_moved;               /* guarded by mu: see weft_worker_step_move */
   weft_partial_run_t *partial; /* guarded by mu; owned; NULL unless a partial run goes on */
 };
 
@@ -44,6 +45,9 @@ void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_fetch_remo
 void weft_step_table_deinit(weft_step_table_t *t); /* all steps must have been cleaned up */
 /* Finds or makes the step; *out is retained. Errors: RESOURCE_EXHAUSTED; UNAVAILABLE after a stop. */
 WEFT_MUST_CHECK weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id, weft_worker_step_t **out);
+/* The step runs for a session with a cluster of its own: from now on the step is the task `task`'s, and fetches from
+ * the tasks that `cache` (borrowed) knows. Call it before anything runs; again is fine. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_step_move(weft_worker_step_t *s, weft_str_t task, weft_worker_cache_t *cache);
 /* NULL if unknown; else retained. */
 weft_worker_step_t *weft_step_table_find(weft_step_table_t *t, int64_t id);
 void weft_step_table_cleanup(weft_step_table_t *t, int64_t id);

@@ -12,9 +12,9 @@
 /* A receive from another task: asks that task's worker. */
 static void fetch_remote(void *arg, int64_t step_id, weft_key_t key, const weft_key_parts_t *parts,
                          weft_canceller_t *canceller, weft_recv_fn *fn, void *fn_arg) {
-  weft_worker_t *w = arg;
+  weft_worker_cache_t *cache = arg;
   weft_str_t task = weft_device_task_part(parts->src_device);
-  weft_worker_client_t *peer = w->cache == NULL ? NULL : w->cache->find(w->cache, task);
+  weft_worker_client_t *peer = cache == NULL ? NULL : cache->find(cache, task);
   if (peer == NULL) {
     fn(fn_arg, WEFT_ERROR(INVALID_ARGUMENT, "No worker known as %.*s", WEFT_STR_ARGS(task)), NULL, false);
     return;
@@ -27,7 +27,7 @@ static weft_status_t *create_parts(weft_worker_t *w, int num_threads) {
   char *task = weft_strndup(w->task.data, w->task.length);
   if (task == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker");
   w->task = weft_str(task);
-  weft_step_table_init(&w->steps, w->task, fetch_remote, w);
+  weft_step_table_init(&w->steps, w->task, fetch_remote, w->cache);
   if (num_threads <= 0) num_threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
   if (num_threads < 1) num_threads = 1;
   WEFT_RETURN_IF_ERROR(weft_thread_pool_create("weft-compute", num_threads, &w->pool));
@@ -40,7 +40,8 @@ static weft_status_t *create_parts(weft_worker_t *w, int num_threads) {
   weft_free(device);
   if (s != NULL) return s;
   weft_worker_session_spec_t legacy = {.session = WEFT_STR(""), .master_task = WEFT_STR("")};
-  return weft_worker_session_create(&legacy, w->device, &w->legacy);
+  weft_session_cluster_t own = {NULL, NULL};
+  return weft_worker_session_create(&legacy, w->device, &own, &w->legacy);
 }
 
 weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t **out) {
@@ -49,6 +50,7 @@ weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t 
   weft_mutex_init(&w->mu);
   weft_cond_init(&w->idle);
   w->cache = o->cache;
+  w->clusters = o->clusters;
   w->task = o->task;
   weft_status_t *s = create_parts(w, o->num_threads);
   if (s != NULL) {

@@ -6,7 +6,7 @@
 #define WEFT_WORKER_WORKER_H_
 
 #include "device/device.h"
-#include "worker/worker_client.h"
+#include "worker/session_cluster.h"
 
 typedef struct weft_worker weft_worker_t; /* Thread-safe. */
 
@@ -14,6 +14,7 @@ typedef struct weft_worker_options {
   weft_str_t task;             /* "/job:worker/replica:0/task:0"; copied */
   int num_threads;             /* of the compute pool; 0: as many as processors */
   weft_worker_cache_t *cache;  /* how to reach other tasks; borrowed; NULL: there are none (a local session) */
+  weft_cluster_maker_t *clusters; /* for sessions with a cluster of their own; borrowed; NULL: none such */
 } weft_worker_options_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t **out);
@@ -26,5 +27,8 @@ weft_device_t *weft_worker_device(weft_worker_t *w); /* the CPU:0; lent */
 
 /* The worker as a client in its own process: no copies, no threads between. Retains nothing: destroy it first. */
 WEFT_MUST_CHECK weft_status_t *weft_local_worker_client_create(weft_worker_t *w, weft_worker_client_t **out);
+/* The same, under the name (copied) that the worker has in a session's own cluster. */
+WEFT_MUST_CHECK weft_status_t *weft_local_worker_client_create_as(weft_worker_t *w, weft_str_t task,
+                                                                  weft_worker_client_t **out);
 
 #endif /* WEFT_WORKER_WORKER_H_ */

@@ -2,6 +2,7 @@
 #include "worker/worker_client.h"
 
 #include "base/alloc.h"
+#include "worker/session_cluster.h"
 
 weft_worker_client_t *weft_worker_client_retain(weft_worker_client_t *w) {
   if (w != NULL) atomic_fetch_add_explicit(&w->refs, 1, memory_order_relaxed);
@@ -30,4 +31,10 @@ weft_status_t *weft_device_list_add(weft_device_list_t *l, const weft_device_att
   }
   l->devices[l->n++] = copy;
   return NULL;
+}
+
+void weft_session_cluster_deinit(weft_session_cluster_t *c) {
+  if (c->cache != NULL) c->cache->destroy(c->cache);
+  weft_free(c->task);
+  *c = (weft_session_cluster_t){NULL, NULL};
 }

@@ -13,6 +13,7 @@
 struct weft_worker {
   weft_str_t task; /* owned */
   weft_worker_cache_t *cache;
+  weft_cluster_maker_t *clusters;
   weft_thread_pool_t *pool;
   weft_resource_manager_t *resources;
   weft_device_t *device;

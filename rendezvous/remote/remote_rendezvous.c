@@ -192,6 +192,17 @@ done:
   return s;
 }
 
+weft_status_t *weft_remote_rendezvous_move(weft_rendezvous_t *base, weft_str_t task, void *fetch_arg) {
+  remote_t *r = (remote_t *)base;
+  char *copy = weft_strndup(task.data, task.length);
+  if (copy == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "moving the rendezvous of step %lld", (long long)r->step_id);
+  weft_free(r->task);
+  r->task = copy;
+  r->task_length = task.length;
+  r->fetch_arg = fetch_arg;
+  return NULL;
+}
+
 void weft_remote_rendezvous_recv_local(weft_rendezvous_t *base, weft_key_t key, weft_canceller_t *canceller,
                                        weft_recv_fn *fn, void *arg) {
   weft_rendezvous_recv_async(((remote_t *)base)->local, key, canceller, fn, arg);

@@ -34,16 +34,16 @@ static uint32_t cpu_only(const weft_node_t *n) {
 /* The master is /job:worker/task:0; one GPU, elsewhere, for what "either" can run on. */
 static void devices(weft_device_set_t *set, bool has_gpu) {
   static const char *const names[] = {W1, W0, PS, GPU};
-  weft_device_list_t list = {.arena = WEFT_ARENA_INIT};
+  *set = (weft_device_set_t){.list = {.arena = WEFT_ARENA_INIT}};
   for (int i = 0; i < 3 + has_gpu; i++) {
+    weft_device_list_t list = {.arena = WEFT_ARENA_INIT};
     weft_device_attributes_t d = {.name = weft_str(names[i]), .type = i == 3 ? WEFT_STR("GPU") : WEFT_STR("CPU"),
                                   .description = WEFT_STR(""), .incarnation = (uint64_t)i + 1};
     weft_test_expect(weft_device_list_add(&list, &d), WEFT_OK, "");
+    weft_test_expect(weft_device_set_add(set, weft_device_task_part(d.name), &list), WEFT_OK, "");
+    weft_device_list_deinit(&list);
   }
-  *set = (weft_device_set_t){.list = {.arena = WEFT_ARENA_INIT}};
-  weft_test_expect(weft_device_set_add(set, &list), WEFT_OK, "");
   weft_test_expect(weft_device_set_finish(set, WEFT_STR("/job:worker/replica:0/task:0")), WEFT_OK, "");
-  weft_device_list_deinit(&list);
 }
 
 typedef struct place {
