@@ -36,6 +36,7 @@ weft_status_t *weft_png_encode(const uint8_t *pixels, int64_t height, int64_t wi
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a PNG image");
   }
   png_set_write_fn(png, out, append, flush);
+  png_set_compression_mem_level(png, 9); /* the most that zlib takes; TensorFlow's files have it */
   png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, colors[depth], PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_write_info(png, info);

@@ -2,6 +2,7 @@
 #include "kernels/cpu/summary_common.h"
 
 #include "base/hash_map.h"
+#include "kernels/cpu/summary_check.h"
 
 enum {
   TENSOR_DTYPE = 1,
@@ -30,19 +31,24 @@ weft_status_t *weft_summary_set(weft_kernel_ctx_t *c, weft_strbuf_t *b) {
   return s;
 }
 
-weft_status_t *weft_summary_tag(const weft_kernel_ctx_t *c, weft_str_t *out) {
+weft_status_t *weft_summary_tag(const weft_kernel_ctx_t *c, const char *complaint, weft_str_t *out) {
   const weft_tensor_t *t = weft_in(c, 0);
-  if (t->shape.rank != 0) return WEFT_ERROR(INVALID_ARGUMENT, "tags must be scalar");
+  if (t->shape.rank != 0) return WEFT_ERROR(INVALID_ARGUMENT, "%s", complaint);
   *out = weft_tensor_str_at(t, 0);
   return NULL;
 }
 
 /* ---- scalars ---- */
 
+/* Rounded once: a detour by double would round large integers twice. */
+static float number_f32(const weft_tensor_t *t, int64_t i) {
+  if (t->dtype == WEFT_U64) return (float)((const uint64_t *)t->data)[i];
+  return weft_dtype_is_integer(t->dtype) ? (float)weft_cpu_int_at(t, i) : (float)weft_summary_number(t, i);
+}
+
 static weft_status_t *scalar_summary(weft_kernel_ctx_t *c) {
   const weft_tensor_t *tags = weft_in(c, 0), *values = weft_in(c, 1);
-  bool both_one = tags->count == 1 && values->count == 1;
-  if (!both_one && !weft_shape_eq(&tags->shape, &values->shape)) {
+  if (!weft_shape_eq(&tags->shape, &values->shape)) {
     bool one_tag = tags->count == 1;
     return WEFT_ERROR(INVALID_ARGUMENT, "tags and values are not the same shape: %s != %s%s%.*s%s",
                       WEFT_SHAPE_TEXT(&tags->shape), WEFT_SHAPE_TEXT(&values->shape), one_tag ? " (tag '" : "",
@@ -53,7 +59,7 @@ static weft_status_t *scalar_summary(weft_kernel_ctx_t *c) {
   for (int64_t i = 0; i < tags->count; i++) {
     size_t mark = weft_wire_begin(&b, WEFT_SUMMARY_VALUE);
     weft_wire_put_bytes(&b, WEFT_VALUE_TAG, weft_tensor_str_at(tags, i));
-    weft_wire_add_fixed32(&b, WEFT_VALUE_SIMPLE, (uint32_t)weft_wire_float_bits((float)weft_summary_number(values, i)));
+    weft_wire_add_fixed32(&b, WEFT_VALUE_SIMPLE, (uint32_t)weft_wire_float_bits(number_f32(values, i)));
     weft_wire_end(&b, mark);
   }
   return weft_summary_set(c, &b);
@@ -87,17 +93,15 @@ static weft_status_t *check_plain(const weft_tensor_t *t) {
 static weft_status_t *tensor_summary_v2(weft_kernel_ctx_t *c) {
   const weft_tensor_t *metadata = weft_in(c, 2);
   weft_str_t tag = WEFT_STR("");
-  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, &tag));
-  WEFT_RETURN_IF_ERROR(check_plain(weft_in(c, 1)));
+  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "tag must be scalar", &tag));
   if (metadata->shape.rank != 0) return WEFT_ERROR(INVALID_ARGUMENT, "serialized_summary_metadata must be scalar");
-  if (!weft_wire_is_message(weft_tensor_str_at(metadata, 0))) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "serialized_summary_metadata is not a message");
-  }
+  WEFT_RETURN_IF_ERROR(check_plain(weft_in(c, 1)));
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   size_t mark = weft_wire_begin(&b, WEFT_SUMMARY_VALUE);
   weft_wire_put_bytes(&b, WEFT_VALUE_TAG, tag);
   put_tensor(weft_in(c, 1), WEFT_VALUE_TENSOR, &b);
-  weft_wire_add_bytes(&b, WEFT_VALUE_METADATA, weft_tensor_str_at(metadata, 0));
+  /* What cannot be parsed is left out, without a word. */
+  weft_wire_add_bytes(&b, WEFT_VALUE_METADATA, weft_summary_metadata_prefix(weft_tensor_str_at(metadata, 0)));
   weft_wire_end(&b, mark);
   return weft_summary_set(c, &b);
 }
@@ -114,11 +118,14 @@ static weft_status_t *tensor_summary(weft_kernel_ctx_t *c) {
 
 /* ---- the union ---- */
 
-/* Adds the tags of one summary to `seen`; they are views into it. */
-static weft_status_t *see_tags(weft_map_t *seen, weft_str_t summary) {
+/* Appends the values of one summary; their tags, views into it, go to `seen`. */
+static weft_status_t *merge(weft_map_t *seen, weft_str_t summary, weft_strbuf_t *out) {
   weft_wire_reader_t r = weft_wire_reader(summary);
   weft_wire_field_t f, g;
   static char mark;
+  if (!weft_summary_is_valid(summary)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Could not parse one of the summary inputs");
+  }
   while (weft_wire_next(&r, &f)) {
     if (f.tag != WEFT_WIRE_TAG(WEFT_SUMMARY_VALUE, WEFT_WIRE_BYTES)) continue;
     weft_wire_reader_t v = weft_wire_reader(f.bytes);
@@ -126,27 +133,23 @@ static weft_status_t *see_tags(weft_map_t *seen, weft_str_t summary) {
     while (weft_wire_next(&v, &g)) {
       if (g.tag == WEFT_WIRE_TAG(WEFT_VALUE_TAG, WEFT_WIRE_BYTES)) tag = g.bytes;
     }
-    if (v.failed) r.failed = true;
+    weft_wire_add_bytes(out, WEFT_SUMMARY_VALUE, f.bytes);
     if (tag.length == 0) continue;
     if (weft_map_get(seen, tag) != NULL) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Duplicate tag %.*s found in summary inputs ", WEFT_STR_ARGS(tag));
     }
     WEFT_RETURN_IF_ERROR(weft_map_put(seen, tag, &mark, NULL));
   }
-  return r.failed ? WEFT_ERROR(INVALID_ARGUMENT, "Could not parse one of the summary inputs") : NULL;
+  return NULL;
 }
 
-/* Summaries are lists of values: one behind the other they are one summary. */
 static weft_status_t *merge_summary(weft_kernel_ctx_t *c) {
   weft_map_t seen = WEFT_MAP_INIT;
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < c->node->num_inputs; i++) {
     const weft_tensor_t *t = weft_in(c, i);
-    for (int64_t k = 0; s == NULL && k < t->count; k++) {
-      s = see_tags(&seen, weft_tensor_str_at(t, k));
-      weft_strbuf_append(&b, weft_tensor_str_at(t, k));
-    }
+    for (int64_t k = 0; s == NULL && k < t->count; k++) s = merge(&seen, weft_tensor_str_at(t, k), &b);
   }
   weft_map_deinit(&seen);
   if (s == NULL) return weft_summary_set(c, &b);

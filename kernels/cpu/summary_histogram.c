@@ -86,7 +86,7 @@ static weft_status_t *histogram_summary(weft_kernel_ctx_t *c) {
   const weft_tensor_t *values = weft_in(c, 1);
   weft_str_t tag = WEFT_STR("");
   histogram_t h;
-  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, &tag));
+  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "tags must be scalar", &tag));
   weft_status_t *s = histogram_init(&h);
   for (int64_t i = 0; s == NULL && i < values->count; i++) {
     double v = weft_summary_number(values, i);

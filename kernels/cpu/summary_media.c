@@ -21,26 +21,67 @@ enum {
 
 /* ---- images ---- */
 
-/* One image of float values to bytes: brought into [0, 255], or around 128 if some are negative. */
+typedef struct image_state {
+  const weft_tensor_t *bad_color; /* of pixels that are not finite; lent by the node */
+} image_state_t;
+
+static weft_status_t *image_prepare(const weft_kernel_node_t *node, void **out_state) {
+  const weft_attr_t *a = weft_knode_attr(node, "bad_color");
+  const weft_tensor_t *color = a != NULL && a->kind == WEFT_ATTR_TENSOR ? a->tensor : NULL;
+  if (weft_knode_int(node, "max_images") > INT32_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "max_images must be < 2^31");
+  if (color == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "bad_color is missing");
+  if (color->dtype != WEFT_U8) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "bad_color must be uint8, got %s", weft_dtype_name(color->dtype));
+  }
+  if (color->shape.rank != 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "bad_color must be a vector, got shape %s", WEFT_SHAPE_TEXT(&color->shape));
+  }
+  image_state_t *st = weft_calloc(1, sizeof *st);
+  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  st->bad_color = color;
+  *out_state = st;
+  return NULL;
+}
+
+static float round_to(weft_dtype_t dtype, float x) {
+  return dtype == WEFT_F16 ? weft_cpu_f16_load(weft_f32_to_f16(x)) : x;
+}
+
+static bool is_finite_pixel(const weft_tensor_t *t, int64_t at, int depth) {
+  for (int d = 0; d < depth; d++) {
+    if (!isfinite(weft_summary_number(t, at + d))) return false;
+  }
+  return true;
+}
+
+/* As TensorFlow's cast does; what does not fit is 0. */
+static uint8_t to_byte(double v) { return v > -1 && v < 256 ? (uint8_t)(int)v : 0; }
+
+/* One image of float values to bytes: brought into [0, 255], or around 128 if some are negative. Extremes and scale
+ * are float whatever the type; the rest is in the type itself, rounded after each step. */
 static void normalize(const weft_tensor_t *t, int64_t at, int64_t pixels, int depth, const uint8_t *bad, uint8_t *out) {
-  double low = INFINITY, high = -INFINITY;
+  float low = INFINITY, high = -INFINITY;
   for (int64_t p = 0; p < pixels; p++) {
-    bool finite = true;
-    for (int d = 0; d < depth; d++) finite = finite && isfinite(weft_summary_number(t, at + p * depth + d));
-    for (int d = 0; finite && d < depth; d++) {
-      double v = weft_summary_number(t, at + p * depth + d);
+    if (!is_finite_pixel(t, at + p * depth, depth)) continue;
+    for (int d = 0; d < depth; d++) {
+      float v = (float)weft_summary_number(t, at + p * depth + d);
       low = v < low ? v : low;
       high = v > high ? v : high;
     }
   }
-  double size = low < 0 ? fmax(fabs(low), fabs(high)) : high, offset = low < 0 ? 128 : 0;
-  double scale = size < 1e-6 || !isfinite(size) ? 0 : (low < 0 ? 127 : 255) / size;
+  float size = low < 0 ? fmaxf(fabsf(low), fabsf(high)) : high;
+  float scale = round_to(t->dtype, size < 1e-6f ? 0 : (low < 0 ? 127.0f : 255.0f) / size), offset = low < 0 ? 128 : 0;
   for (int64_t p = 0; p < pixels; p++) {
-    bool finite = true;
-    for (int d = 0; d < depth; d++) finite = finite && isfinite(weft_summary_number(t, at + p * depth + d));
+    int64_t first = at + p * depth;
+    if (!is_finite_pixel(t, first, depth)) {
+      memcpy(out + p * depth, bad, (size_t)depth);
+      continue;
+    }
     for (int d = 0; d < depth; d++) {
-      float v = (float)weft_summary_number(t, at + p * depth + d) * (float)scale + (float)offset;
-      out[p * depth + d] = finite ? (uint8_t)v : bad[d];
+      double v = weft_summary_number(t, first + d);
+      out[p * depth + d] = t->dtype == WEFT_F64
+                               ? to_byte(v * (double)scale + (double)offset)
+                               : to_byte((double)round_to(t->dtype, round_to(t->dtype, (float)v * scale) + offset));
     }
   }
 }
@@ -68,35 +109,39 @@ static weft_status_t *put_image(weft_strbuf_t *b, weft_str_t tag, int64_t index,
   return s;
 }
 
-/* The color of pixels that are not finite, one value for each channel. */
-static weft_status_t *bad_color(const weft_kernel_ctx_t *c, int depth, uint8_t out[4]) {
-  const weft_attr_t *a = weft_knode_attr(c->node, "bad_color");
-  static const uint8_t red[4] = {255, 0, 0, 255};
-  memcpy(out, red, sizeof red);
-  if (a == NULL || a->kind != WEFT_ATTR_TENSOR || a->tensor == NULL) return NULL;
-  const weft_tensor_t *t = a->tensor;
-  if (t->dtype != WEFT_U8 || t->shape.rank != 1 || t->count < depth) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "expected size-%d vector of type uint8 as bad_color, got %s of shape %s", depth,
-                      weft_dtype_name(t->dtype), WEFT_SHAPE_TEXT(&t->shape));
-  }
-  memcpy(out, t->data, (size_t)depth);
-  return NULL;
-}
-
-static weft_status_t *image_summary(weft_kernel_ctx_t *c) {
-  const weft_tensor_t *t = weft_in(c, 1);
-  weft_str_t tag = WEFT_STR("");
-  uint8_t bad[4];
-  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, &tag));
+static weft_status_t *check_image(const weft_tensor_t *t, const weft_tensor_t *bad_color) {
   int64_t depth = t->shape.rank == 4 ? t->shape.dims[3] : 0;
   if (depth != 1 && depth != 3 && depth != 4) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Tensor must be 4-D with last dim 1, 3, or 4, not %s",
                       WEFT_SHAPE_TEXT(&t->shape));
   }
-  WEFT_RETURN_IF_ERROR(bad_color(c, (int)depth, bad));
-  int64_t height = t->shape.dims[1], width = t->shape.dims[2], pixels = height * width, max = weft_knode_int(c->node, "max_images");
-  int64_t n = t->shape.dims[0] < max ? t->shape.dims[0] : max;
-  uint8_t *bytes = weft_malloc((size_t)(pixels * depth));
+  const int64_t *d = t->shape.dims;
+  enum { MAX_PIXELS = 1 << 29 };
+  if (d[0] > INT32_MAX || d[1] > INT32_MAX || d[2] > INT32_MAX || d[1] * d[2] >= MAX_PIXELS) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Tensor too large for summary %s", WEFT_SHAPE_TEXT(&t->shape));
+  }
+  if (d[1] == 0 || d[2] == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "input tensor must have non-zero dims. Found: [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "].",
+                      d[0], d[1], d[2], d[3]);
+  }
+  if (t->dtype != WEFT_U8 && bad_color->count < depth) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "expected depth <= bad_color.size, got depth = %" PRId64 ", bad_color.size = %" PRId64, depth,
+                      bad_color->count);
+  }
+  return NULL;
+}
+
+static weft_status_t *image_summary(weft_kernel_ctx_t *c) {
+  const weft_tensor_t *t = weft_in(c, 1), *bad_color = ((const image_state_t *)c->state)->bad_color;
+  weft_str_t tag = WEFT_STR("");
+  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "Tags must be a scalar", &tag));
+  WEFT_RETURN_IF_ERROR(check_image(t, bad_color));
+  int64_t height = t->shape.dims[1], width = t->shape.dims[2], pixels = height * width;
+  int64_t max = weft_knode_int(c->node, "max_images"), n = t->shape.dims[0] < max ? t->shape.dims[0] : max;
+  int depth = (int)t->shape.dims[3];
+  uint8_t *bytes = weft_malloc((size_t)pixels * (size_t)depth);
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_status_t *s = bytes == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "writing an image") : NULL;
   for (int64_t i = 0; s == NULL && i < n; i++) {
@@ -105,9 +150,9 @@ static weft_status_t *image_summary(weft_kernel_ctx_t *c) {
     if (t->dtype == WEFT_U8) {
       image = (const uint8_t *)t->data + at;
     } else {
-      normalize(t, at, pixels, (int)depth, bad, bytes);
+      normalize(t, at, pixels, depth, bad_color->data, bytes);
     }
-    s = put_image(&b, tag, i, max == 1, image, height, width, (int)depth);
+    s = put_image(&b, tag, i, max == 1, image, height, width, depth);
   }
   weft_free(bytes);
   if (s == NULL) return weft_summary_set(c, &b);
@@ -127,21 +172,27 @@ static void add_u32(weft_strbuf_t *b, uint32_t value) {
   add_u16(b, value >> 16);
 }
 
-/* [-1, 1] to 16 bits; what is outside is cut. */
+/* [-1, 1] to 16 bits; what is outside is cut, what is no number is silence. */
 static void add_sample(weft_strbuf_t *b, float sample) {
-  float scaled = roundf(sample * 32768.0f);
-  if (!(scaled > -32768.0f)) scaled = -32768.0f;
+  float scaled = isnan(sample) ? 0 : roundf(sample * 32768.0f);
+  if (scaled < -32768.0f) scaled = -32768.0f;
   if (scaled > 32767.0f) scaled = 32767.0f;
   add_u16(b, (unsigned)(int)scaled & 0xffffu);
 }
 
-static weft_status_t *wav_encode(const float *samples, int64_t frames, int64_t channels, uint32_t rate,
+static weft_status_t *wav_encode(const float *samples, int64_t frames, int64_t channels, uint64_t rate,
                                  weft_strbuf_t *out) {
   enum { HEADER = 44, BYTES = 2, PCM = 1 };
   int64_t bytes = 0;
-  if (channels > 256 || !weft_cpu_mul(frames * channels, BYTES, &bytes) || bytes > UINT32_MAX - HEADER) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " frames of %" PRId64 " channels do not fit a WAV file", frames,
-                      channels);
+  if (channels == 0 && frames > 0) return WEFT_ERROR(INVALID_ARGUMENT, "audio is null");
+  if (rate > UINT32_MAX) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "sample_rate must be in (0, 2^32), got: %" PRIu64, rate);
+  }
+  if (channels == 0 || channels > UINT16_MAX) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_channels must be in (0, 2^16), got: %" PRId64, channels);
+  }
+  if (!weft_cpu_mul(frames * channels, BYTES, &bytes) || bytes > UINT32_MAX - HEADER) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Provided channels and frames cannot be encoded as a WAV.");
   }
   weft_strbuf_puts(out, "RIFF");
   add_u32(out, (uint32_t)bytes + HEADER - 8);
@@ -149,9 +200,9 @@ static weft_status_t *wav_encode(const float *samples, int64_t frames, int64_t c
   add_u32(out, 16);
   add_u16(out, PCM);
   add_u16(out, (unsigned)channels);
-  add_u32(out, rate);
-  add_u32(out, rate * BYTES * (uint32_t)channels);
-  add_u16(out, BYTES * (unsigned)channels);
+  add_u32(out, (uint32_t)rate);
+  add_u32(out, (uint32_t)rate * BYTES * (uint32_t)channels);
+  add_u16(out, (BYTES * (unsigned)channels) & 0xffffu);
   add_u16(out, 8 * BYTES);
   weft_strbuf_puts(out, "data");
   add_u32(out, (uint32_t)bytes);
@@ -179,23 +230,33 @@ static weft_status_t *put_audio(weft_strbuf_t *b, weft_str_t tag, int64_t index,
   return NULL;
 }
 
+static weft_status_t *audio_prepare(const weft_kernel_node_t *node, void **out_state) {
+  int64_t max = weft_knode_int(node, "max_outputs");
+  *out_state = NULL;
+  if (max <= INT32_MAX) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "Attr max_outputs has value %" PRId64 " out of range for an int32", max);
+}
+
 static weft_status_t *audio_summary(weft_kernel_ctx_t *c) {
   const weft_tensor_t *t = weft_in(c, 1), *rates = weft_in(c, 2);
   weft_str_t tag = WEFT_STR("");
-  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, &tag));
+  WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "Tag must be a scalar", &tag));
   if (t->shape.rank != 2 && t->shape.rank != 3) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Tensor must be 3-D or 2-D, got: %s", WEFT_SHAPE_TEXT(&t->shape));
   }
   if (rates->count != 1) return WEFT_ERROR(INVALID_ARGUMENT, "sample_rate must be a scalar");
   float rate = *(const float *)rates->data;
-  if (!(rate > 0) || rate > 4e9f) return WEFT_ERROR(INVALID_ARGUMENT, "sample_rate must be positive");
+  if (!(rate > 0)) return WEFT_ERROR(INVALID_ARGUMENT, "sample_rate must be > 0");
+  /* The file's rate is a whole number, at least 1; one that no integer holds is 2^63, as there. */
+  uint64_t whole = rate < 0x1p63f ? (uint64_t)llrintf(rate) : (uint64_t)1 << 63;
+  if (whole == 0) whole = 1;
   int64_t frames = t->shape.dims[1], channels = t->shape.rank == 2 ? 1 : t->shape.dims[2];
   int64_t max = weft_knode_int(c->node, "max_outputs"), n = t->shape.dims[0] < max ? t->shape.dims[0] : max;
   weft_strbuf_t b = WEFT_STRBUF_INIT, wav = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
   for (int64_t i = 0; s == NULL && i < n; i++) {
     wav.length = 0;
-    s = wav_encode((const float *)t->data + i * frames * channels, frames, channels, (uint32_t)rate, &wav);
+    s = wav_encode((const float *)t->data + i * frames * channels, frames, channels, whole, &wav);
     if (s == NULL) s = put_audio(&b, tag, i, max == 1, rate, frames, channels, weft_str_of(wav.data, wav.length));
   }
   weft_strbuf_deinit(&wav);
@@ -205,7 +266,7 @@ static weft_status_t *audio_summary(weft_kernel_ctx_t *c) {
 }
 
 const weft_kernel_t weft_cpu_summary_media_kernels[] = {
-    {.op = "AudioSummaryV2", .compute = audio_summary},
-    {.op = "ImageSummary", .compute = image_summary},
+    {.op = "AudioSummaryV2", .prepare = audio_prepare, .compute = audio_summary},
+    {.op = "ImageSummary", .prepare = image_prepare, .compute = image_summary, .destroy = weft_free},
     {0},
 };
