@@ -24,8 +24,8 @@ typedef struct norm_job {
   int64_t pieces;
   double *partial;                            /* pieces rows of `width` sums */
   int64_t width;
-  void (*sums)(const struct norm_job *j, int64_t begin, int64_t end, double *sums);
-  void (*apply)(const struct norm_job *j, int64_t begin, int64_t end);
+  void (*sums)(const struct norm_job *j, int64_t o, int64_t o_end, int64_t c, int64_t c_end, double *sums);
+  void (*apply)(const struct norm_job *j, int64_t u, int64_t end);
 } norm_job_t;
 
 #define EACH_HALFS
@@ -33,10 +33,10 @@ typedef struct norm_job {
 #define EACH_FILE "kernels/cpu/batch_norm_one.tmpl.h"
 #include "kernels/cpu/each_dtype.tmpl.h"
 typedef struct norm_fns {
-  void (*sums)(const norm_job_t *j, int64_t begin, int64_t end, double *sums);
-  void (*apply)(const norm_job_t *j, int64_t begin, int64_t end);
-  void (*grad_sums)(const norm_job_t *j, int64_t begin, int64_t end, double *sums);
-  void (*grad)(const norm_job_t *j, int64_t begin, int64_t end);
+  void (*sums)(const norm_job_t *j, int64_t o, int64_t o_end, int64_t c, int64_t c_end, double *sums);
+  void (*apply)(const norm_job_t *j, int64_t u, int64_t end);
+  void (*grad_sums)(const norm_job_t *j, int64_t o, int64_t o_end, int64_t c, int64_t c_end, double *sums);
+  void (*grad)(const norm_job_t *j, int64_t u, int64_t end);
 } norm_fns_t;
 static const norm_fns_t fns[WEFT_DTYPE_COUNT] = {
     [WEFT_F16] = {norm_sums_f16, norm_apply_f16, norm_grad_sums_f16, norm_grad_f16},
@@ -94,23 +94,34 @@ static weft_status_t *check_count(const weft_tensor_t *t, const char *what, cons
 
 /* ---- sums over the batch ---- */
 
+/* Channels side by side: pieces of the batch, each with a row of sums of its own. */
 static void sum_pieces(void *arg, int64_t begin, int64_t end) {
   const norm_job_t *j = arg;
   for (int64_t p = begin; p < end; p++) {
-    double *row = j->partial + p * j->width;
-    memset(row, 0, (size_t)j->width * sizeof *row);
-    j->sums(j, j->outer * p / j->pieces, j->outer * (p + 1) / j->pieces, row);
+    j->sums(j, j->outer * p / j->pieces, j->outer * (p + 1) / j->pieces, 0, j->channels, j->partial + p * j->width);
   }
+}
+
+/* Planes of channels: some channels of the whole batch. */
+static void sum_channels(void *arg, int64_t begin, int64_t end) {
+  const norm_job_t *j = arg;
+  j->sums(j, 0, j->outer, begin, end, j->partial);
 }
 
 /* `width` sums to the first row of j->partial, which the caller has made large enough for MAX_PIECES rows. */
 static void run_sums(weft_kernel_ctx_t *ctx, norm_job_t *j, int64_t width) {
-  int64_t work = j->outer * j->channels * j->inner;
+  weft_thread_pool_t *pool = ctx->device->pool;
+  memset(j->partial, 0, (size_t)(width * MAX_PIECES) * sizeof *j->partial);
+  if (j->inner > 1) {
+    int64_t grain = WEFT_CPU_GRAIN / (j->outer * j->inner) + 1;
+    weft_parallel_for(j->channels > grain ? pool : NULL, j->channels, grain, sum_channels, j);
+    return;
+  }
   j->width = width;
-  j->pieces = work / WEFT_CPU_GRAIN + 1;
+  j->pieces = j->outer * j->channels / WEFT_CPU_GRAIN + 1;
   if (j->pieces > MAX_PIECES) j->pieces = MAX_PIECES;
-  if (j->pieces > j->outer) j->pieces = j->outer > 0 ? j->outer : 1;
-  weft_parallel_for(j->pieces > 1 ? ctx->device->pool : NULL, j->pieces, 1, sum_pieces, j);
+  if (j->pieces > j->outer) j->pieces = j->outer;
+  weft_parallel_for(j->pieces > 1 ? pool : NULL, j->pieces, 1, sum_pieces, j);
   for (int64_t p = 1; p < j->pieces; p++) {
     for (int64_t i = 0; i < width; i++) j->partial[i] += j->partial[p * width + i];
   }
@@ -122,8 +133,9 @@ static void apply_range(void *arg, int64_t begin, int64_t end) {
 }
 
 static void run_apply(weft_kernel_ctx_t *ctx, norm_job_t *j) {
-  int64_t grain = WEFT_CPU_GRAIN / (j->channels * j->inner + 1) + 1;
-  weft_parallel_for(j->outer > grain ? ctx->device->pool : NULL, j->outer, grain, apply_range, j);
+  int64_t units = j->inner == 1 ? j->outer : j->outer * j->channels;
+  int64_t grain = WEFT_CPU_GRAIN / (j->inner == 1 ? j->channels : j->inner) + 1;
+  weft_parallel_for(units > grain ? ctx->device->pool : NULL, units, grain, apply_range, j);
 }
 
 /* ---- forward ---- */

@@ -10,16 +10,16 @@
 
 typedef struct lrn_job {
   int64_t depth, radius;
-  double bias, alpha, beta;
-  double largest; /* a square above it is infinite in the tensor's type */
+  float bias, alpha, beta;
+  float largest; /* a square above it is infinite in the tensor's type */
   const float *x, *dy, *y;
   float *out;
 } lrn_job_t;
 
-static double norm_at(const lrn_job_t *j, const float *x, int64_t c) {
+static float norm_at(const lrn_job_t *j, const float *x, int64_t c) {
   int64_t from = c > j->radius ? c - j->radius : 0, to = c + j->radius < j->depth ? c + j->radius + 1 : j->depth;
-  double sum = 0;
-  for (int64_t k = from; k < to; k++) sum += (double)x[k] * (double)x[k];
+  float sum = 0;
+  for (int64_t k = from; k < to; k++) sum += x[k] * x[k];
   return j->bias + j->alpha * sum;
 }
 
@@ -27,7 +27,7 @@ static double norm_at(const lrn_job_t *j, const float *x, int64_t c) {
  * of its reach, too (0 times infinity): where a row has such a square, the zeros count. */
 static bool is_spoilt(const lrn_job_t *j, const float *x, int64_t c) {
   for (int64_t k = 0; k < j->depth; k++) {
-    if ((double)x[k] * (double)x[k] <= j->largest) continue;
+    if (x[k] * x[k] <= j->largest) continue;
     if (isnan(x[k]) || k < c - j->radius || k > c + j->radius) return true;
   }
   return false;
@@ -35,16 +35,16 @@ static bool is_spoilt(const lrn_job_t *j, const float *x, int64_t c) {
 
 static bool has_infinite_square(const lrn_job_t *j, const float *x) {
   for (int64_t k = 0; k < j->depth; k++) {
-    if (!((double)x[k] * (double)x[k] <= j->largest)) return true;
+    if (!(x[k] * x[k] <= j->largest)) return true;
   }
   return false;
 }
 
 /* N^-beta, through the logarithm but for the usual exponents: a negative N has no power, even with a whole beta. */
-static double shrink(const lrn_job_t *j, double norm) {
+static float shrink(const lrn_job_t *j, float norm) {
   if (j->beta == 1) return 1 / norm;
-  if (j->beta == 0.5) return 1 / sqrt(norm);
-  return exp(-j->beta * log(norm));
+  if (j->beta == 0.5) return 1 / sqrtf(norm);
+  return expf(-j->beta * logf(norm));
 }
 
 static void forward_range(void *arg, int64_t begin, int64_t end) {
@@ -53,9 +53,9 @@ static void forward_range(void *arg, int64_t begin, int64_t end) {
     const float *x = j->x + p * j->depth;
     const bool infinite = has_infinite_square(j, x);
     for (int64_t c = 0; c < j->depth; c++) {
-      double norm = norm_at(j, x, c);
+      float norm = norm_at(j, x, c);
       if (infinite) norm = is_spoilt(j, x, c) ? NAN : norm > j->largest ? INFINITY : norm;
-      j->out[p * j->depth + c] = (float)((double)x[c] * shrink(j, norm));
+      j->out[p * j->depth + c] = x[c] * shrink(j, norm);
     }
   }
 }
@@ -67,10 +67,10 @@ static void grad_range(void *arg, int64_t begin, int64_t end) {
     float *dx = j->out + p * j->depth;
     for (int64_t c = 0; c < j->depth; c++) dx[c] = 0;
     for (int64_t c = 0; c < j->depth; c++) {
-      double norm = norm_at(j, x, c), share = -2 * j->alpha * j->beta * (double)dy[c] * (double)y[c] / norm;
+      float norm = norm_at(j, x, c), share = -2 * j->alpha * j->beta * dy[c] * y[c] / norm;
       int64_t from = c > j->radius ? c - j->radius : 0, to = c + j->radius < j->depth ? c + j->radius + 1 : j->depth;
-      for (int64_t k = from; k < to; k++) dx[k] += (float)(share * (double)x[k]);
-      dx[c] += (float)((double)dy[c] * pow(norm, -j->beta));
+      for (int64_t k = from; k < to; k++) dx[k] += share * x[k];
+      dx[c] += dy[c] * powf(norm, -j->beta);
     }
   }
 }
@@ -103,10 +103,10 @@ static weft_status_t *lrn(weft_kernel_ctx_t *ctx, bool grad) {
   if (s == NULL && out->count > 0) {
     lrn_job_t j = {.depth = shape.dims[3],
                    .radius = radius < shape.dims[3] ? radius : shape.dims[3],
-                   .bias = (double)weft_knode_float(ctx->node, "bias"),
-                   .alpha = (double)weft_knode_float(ctx->node, "alpha"),
-                   .beta = (double)weft_knode_float(ctx->node, "beta"),
-                   .largest = dtype == WEFT_F16 ? 65504 : (double)FLT_MAX,
+                   .bias = weft_knode_float(ctx->node, "bias"),
+                   .alpha = weft_knode_float(ctx->node, "alpha"),
+                   .beta = weft_knode_float(ctx->node, "beta"),
+                   .largest = dtype == WEFT_F16 ? 65504 : FLT_MAX,
                    .x = wide[grad ? 1 : 0]->data,
                    .dy = wide[0]->data,
                    .y = grad ? wide[2]->data : NULL,

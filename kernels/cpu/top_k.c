@@ -39,7 +39,7 @@ static void put_index(weft_tensor_t *t, int64_t i, int64_t v) {
 static void rows_range(void *arg, int64_t begin, int64_t end) {
   top_k_job_t *j = arg;
   size_t size = weft_dtype_size(j->x->dtype);
-  int64_t *heap = weft_calloc((size_t)j->k + 1, sizeof *heap);
+  int64_t *heap = weft_calloc((size_t)j->k + (j->k == j->n ? (size_t)j->n : 1), sizeof *heap);
   if (heap == NULL) {
     atomic_store(&j->failed, true);
     return;
