@@ -29,9 +29,13 @@ static weft_map_entry_t *find(const weft_map_t *m, weft_str_t key, uint64_t hash
   }
 }
 
-static bool rehash(weft_map_t *m) {
+/* Room for `count` entries at half full, without the removed ones. */
+static bool rehash(weft_map_t *m, size_t count) {
   size_t capacity = m->capacity < 16 ? 16 : m->capacity;
-  while (m->count * 2 >= capacity) capacity *= 2;
+  while (count >= capacity / 2) {
+    if (capacity > SIZE_MAX / 2) return false;
+    capacity *= 2;
+  }
   weft_map_entry_t *slots = weft_calloc(capacity, sizeof *slots);
   if (slots == NULL) return false;
   for (size_t i = 0; i < m->capacity; i++) {
@@ -56,7 +60,7 @@ static weft_status_t *put(weft_map_t *m, weft_str_t key, void *value, void **old
     e->value = value;
     return NULL;
   }
-  if ((m->used + 1) * 4 > m->capacity * 3 && !rehash(m)) {
+  if ((m->used + 1) * 4 > m->capacity * 3 && !rehash(m, m->count)) {
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a map of %zu entries", m->count + 1);
   }
   size_t i = hash & (m->capacity - 1);
@@ -88,6 +92,12 @@ static weft_str_t number_key(uint64_t key) { return (weft_str_t){NULL, (size_t)k
 void weft_map_deinit(weft_map_t *m) {
   weft_free(m->slots);
   *m = (weft_map_t)WEFT_MAP_INIT;
+}
+
+weft_status_t *weft_map_reserve(weft_map_t *m, size_t count) {
+  size_t most = m->capacity / 4 * 3;
+  if (count <= most && m->used - m->count <= most - count) return NULL;
+  return rehash(m, count) ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a map of %zu entries", count);
 }
 
 void *weft_map_get(const weft_map_t *m, weft_str_t key) { return get(m, text_key(key)); }

@@ -22,6 +22,8 @@ typedef struct weft_map {
 
 #define WEFT_MAP_INIT {NULL, 0, 0, 0}
 void weft_map_deinit(weft_map_t *m);
+/* Makes room for `count` entries in all, so that they go in without growing. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_map_reserve(weft_map_t *m, size_t count);
 /* NULL when absent. */
 void *weft_map_get(const weft_map_t *m, weft_str_t key);
 void *weft_map_get_u64(const weft_map_t *m, uint64_t key);

@@ -96,6 +96,9 @@ WEFT_MUST_CHECK weft_status_t *weft_graph_copy(const weft_graph_t *g, weft_graph
  * No checks: the node was valid where it is. Errors: RESOURCE_EXHAUSTED; ALREADY_EXISTS name. */
 WEFT_MUST_CHECK weft_status_t *weft_graph_clone_node(weft_graph_t *g, const weft_node_t *n, weft_node_t **out);
 
+/* Makes room for `num_nodes` more nodes, where their number is known. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_graph_reserve(weft_graph_t *g, int num_nodes);
+
 /* Attribute access for passes and kernels: the node surely has its op's attributes. */
 const weft_attr_t *weft_node_attr(const weft_node_t *n, const char *name); /* NULL if absent */
 int64_t weft_node_attr_int(const weft_node_t *n, const char *name, int64_t otherwise);

@@ -101,6 +101,14 @@ static weft_status_t *add_control_loops(cut_t *c) {
   return c->num_parts == num_parts ? NULL : WEFT_ERROR(INTERNAL, "control loops changed the number of parts");
 }
 
+static weft_status_t *reserve_parts(cut_t *c) {
+  int *sizes = weft_arena_calloc(&c->arena, (size_t)c->num_parts, sizeof *sizes);
+  if (sizes == NULL) return no_memory();
+  for (int i = 0; i < c->num_ids; i++) sizes[c->part_of[i]] += c->g->nodes[i] != NULL;
+  for (int p = 0; p < c->num_parts; p++) WEFT_RETURN_IF_ERROR(weft_graph_reserve(c->parts[p].graph, sizes[p]));
+  return NULL;
+}
+
 static weft_status_t *clone_nodes(cut_t *c) {
   for (int p = 0; p < c->num_parts; p++) {
     WEFT_RETURN_IF_ERROR(weft_graph_create(&c->parts[p].graph));
@@ -110,6 +118,7 @@ static weft_status_t *clone_nodes(cut_t *c) {
     part->producer = c->g->producer;
     part->min_consumer = c->g->min_consumer;
   }
+  WEFT_RETURN_IF_ERROR(reserve_parts(c));
   for (int i = 0; i < c->num_ids; i++) {
     if (c->g->nodes[i] == NULL) continue;
     WEFT_RETURN_IF_ERROR(weft_graph_clone_node(c->parts[c->part_of[i]].graph, c->g->nodes[i], &c->clones[i]));

@@ -219,6 +219,9 @@ static weft_status_t *clone_needed(build_t *b) {
   b->g->library = weft_function_library_retain(b->full->library);
   b->g->producer = b->full->producer;
   b->g->min_consumer = b->full->min_consumer;
+  int num_needed = 0;
+  for (int i = 0; i < b->full->num_nodes; i++) num_needed += b->is_needed[i];
+  WEFT_RETURN_IF_ERROR(weft_graph_reserve(b->g, num_needed));
   for (int i = 0; i < b->full->num_nodes; i++) {
     if (b->is_needed[i]) WEFT_RETURN_IF_ERROR(weft_graph_clone_node(b->g, b->full->nodes[i], &b->clones[i]));
   }
