@@ -15,6 +15,7 @@ typedef struct cache {
   weft_rpc_client_t *rpc; /* borrowed */
   weft_str_t *tasks, *addresses;
   int num_tasks, own;
+  weft_transfer_log_t *log; /* borrowed; may be NULL */
   weft_mutex_t mu;
   weft_worker_client_t **clients; /* guarded by mu */
 } cache_t;
@@ -27,6 +28,7 @@ static weft_worker_client_t *connect(cache_t *c, int i) {
   weft_status_t *s = weft_rpc_channel_create(c->rpc, c->addresses[i], &channel);
   if (s == NULL) s = weft_remote_worker_client_create(channel, c->tasks[i], &w);
   weft_rpc_channel_release(channel);
+  if (w != NULL) w->transfers = c->log;
   if (s != NULL) weft_log_status(WEFT_LOG_ERROR, "cannot make a channel to a worker", s);
   return w;
 }
@@ -111,6 +113,8 @@ weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_
   *out = &c->base;
   return NULL;
 }
+
+void weft_worker_cache_set_log(weft_worker_cache_t *base, weft_transfer_log_t *l) { of(base)->log = l; }
 
 void weft_worker_cache_set_local(weft_worker_cache_t *base, weft_worker_client_t *local) {
   cache_t *c = of(base);

@@ -11,6 +11,8 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_cache_create_local(weft_str_t task, w
 /* All tasks of `cluster`; those but `own_task` are reached through `rpc`, connected at first use. */
 WEFT_MUST_CHECK weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_t own_task,
                                                         weft_rpc_client_t *rpc, weft_worker_cache_t **out);
+/* Clients made from now on tell `l` (borrowed) what they fetch. */
+void weft_worker_cache_set_log(weft_worker_cache_t *c, weft_transfer_log_t *l);
 void weft_worker_cache_set_local(weft_worker_cache_t *c, weft_worker_client_t *local); /* retained; before the first find */
 
 #endif /* WEFT_SERVER_WORKER_CACHE_H_ */

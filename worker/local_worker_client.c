@@ -166,11 +166,11 @@ static void recv_tensor(weft_worker_client_t *c, int64_t step_id, weft_key_t key
   weft_remote_rendezvous_recv_local(step->rendezvous, key, canceller, peer_received, p);
 }
 
-/* RPC logging is kept by who makes the calls (worker/remote_worker_client.c); a local worker makes none. */
 static void logging(weft_worker_client_t *c, weft_str_t request, weft_text_fn *fn, void *arg) {
-  (void)c;
-  (void)request;
-  fn(arg, NULL, WEFT_STR(""));
+  weft_strbuf_t answer = WEFT_STRBUF_INIT;
+  weft_status_t *s = weft_transfer_log_answer(worker_of(c)->transfers, request, &answer);
+  fn(arg, s, weft_str_of(answer.data, answer.length));
+  weft_strbuf_deinit(&answer);
 }
 
 static void destroy(weft_worker_client_t *c) {

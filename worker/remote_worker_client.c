@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "graph/graph_proto.h"
 #include "worker/device_codec.h"
@@ -40,10 +41,13 @@ typedef struct pending {
   int num_recvs;
   int64_t request_id;
   weft_canceller_t *canceller; /* of a RecvTensor; lent by the caller */
+  char *logged_key;            /* of a RecvTensor that the worker's log wants; owned */
+  weft_transfer_t transfer;    /* the same */
 } pending_t;
 
 static void pending_free(pending_t *p) {
   weft_worker_client_release(&p->worker->base);
+  weft_free(p->logged_key);
   weft_free(p);
 }
 
@@ -289,8 +293,30 @@ static void ignore_answer(void *arg, weft_status_t *status) {
   weft_status_free(status); /* an acknowledgement: the peer forgets in time without it */
 }
 
+/* Notes when the receive began, if somebody traces the step. */
+static void begin_log(pending_t *p, int64_t step_id, weft_str_t key) {
+  if (!weft_transfer_log_wants(p->worker->base.transfers, step_id)) return;
+  p->logged_key = weft_strndup(key.data, key.length);
+  p->transfer = (weft_transfer_t){
+      .step_id = step_id, .key = weft_str(p->logged_key), .start_micros = weft_clock_micros()};
+}
+
+/* The transfer proper began when the peer had the tensor: what was before is waiting. */
+static void log_sent(pending_t *p, int64_t send_start_micros) {
+  if (send_start_micros > p->transfer.start_micros) p->transfer.start_micros = send_start_micros;
+}
+
+static void end_log(pending_t *p, const weft_tensor_t *tensor) {
+  if (p->logged_key == NULL || tensor == NULL) return;
+  p->transfer.end_micros = weft_clock_micros();
+  p->transfer.bytes = (int64_t)tensor->bytes;
+  if (p->transfer.start_micros > p->transfer.end_micros) p->transfer.start_micros = p->transfer.end_micros;
+  weft_transfer_log_add(p->worker->base.transfers, &p->transfer);
+}
+
 static void on_linked(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
   pending_t *p = arg;
+  end_log(p, tensor);
   p->fn.recv(p->arg, status, tensor, is_dead);
   pending_free(p);
 }
@@ -310,6 +336,7 @@ static void deliver(pending_t *p, weft_status_t *status, weft_recv_tensor_respon
     tensor = body->tensor;
     body->tensor = NULL;
   }
+  end_log(p, tensor);
   p->fn.recv(p->arg, status, tensor, status == NULL && body->is_dead);
   pending_free(p);
 }
@@ -322,6 +349,7 @@ static void on_received(void *arg, weft_status_t *status, weft_message_t *respon
   status = name_peer(p, status);
   if (status == NULL) status = weft_fields_decode(&weft_recv_tensor_response_type, response, &arena, &body);
   if (status == NULL) (void)weft_local_transport_from_any(body.transport_options, &arena, &local);
+  log_sent(p, body.send_start_micros);
   if (local.is_on_link) {
     weft_local_transfers_await(p->worker->transfers, p->request_id, p->canceller, on_linked, p);
   } else {
@@ -344,6 +372,7 @@ static void recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key
   p->fn.recv = fn;
   p->canceller = canceller;
   p->request_id = (int64_t)weft_random_id();
+  begin_log(p, step_id, key.text);
   weft_strbuf_t options = WEFT_STRBUF_INIT;
   weft_status_t *s = weft_local_transfers_expect(p->worker->transfers, p->request_id, &options);
   if (s == NULL && options.failed) s = no_memory(p->path);

@@ -100,6 +100,11 @@ static void finish(graph_run_t *r, weft_status_t *status) {
   weft_strbuf_t stats = WEFT_STRBUF_INIT, def = WEFT_STRBUF_INIT;
   if (status == NULL && r->record_timeline) status = weft_step_stats_encode(r->session->device->name, r->graph->graph, &r->recorder, &stats);
   if (status == NULL && r->record_graphs) status = weft_graph_export(r->graph->graph, false, &def);
+  /* A master that has switched the log on fetches what is in it itself. */
+  if (r->record_timeline && !weft_transfer_log_is_enabled(r->worker->transfers)) {
+    weft_transfer_log_take(r->worker->transfers, r->step->id, &stats);
+  }
+  if (status == NULL && stats.failed) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step statistics");
   weft_str_t partition = weft_str_of(def.data, def.length);
   weft_run_graph_result_t result = {.recvs = r->recvs, .num_recvs = r->num_recvs,
                                     .step_stats = weft_str_of(stats.data, stats.length),
@@ -188,7 +193,10 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
   r->num_recvs = run->num_recvs;
   r->record_timeline = run->record_timeline;
   r->record_graphs = run->record_partition_graphs;
-  if (r->record_timeline) weft_step_recorder_init(&r->recorder);
+  if (r->record_timeline) {
+    weft_step_recorder_init(&r->recorder);
+    weft_transfer_log_open(w->transfers, step->id);
+  }
   if (canceller != NULL) {
     r->is_linked = weft_canceller_register(canceller, cancel_step, r, &r->cancel_token);
     if (!r->is_linked) weft_canceller_cancel(step->canceller); /* too late: the plan ends at once with CANCELLED */

@@ -38,6 +38,20 @@ static void put_output(weft_strbuf_t *out, const weft_node_stats_t *s) {
   weft_wire_end(out, output);
 }
 
+/* Transfers are told by whoever makes them (worker/transfer_log.h). */
+static bool is_transfer(const weft_kernel_node_t *n) {
+  return weft_str_is(n->op_name, "_Send") || weft_str_is(n->op_name, "_Recv") || weft_str_is(n->op_name, "_HostSend") ||
+         weft_str_is(n->op_name, "_HostRecv");
+}
+
+/* AllocatorMemoryUsed: what the output took. */
+static void put_memory(weft_strbuf_t *out, const weft_node_stats_t *s) {
+  size_t memory = weft_wire_begin(out, 6);
+  weft_wire_put_text(out, 1, "cpu");
+  for (uint32_t number = 2; number <= 4; number++) weft_wire_put_i64(out, number, (int64_t)s->output_bytes);
+  weft_wire_end(out, memory);
+}
+
 static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_stats_t *s, int64_t wall_offset_ns) {
   int64_t scheduled = s->scheduled_ns + wall_offset_ns, start = s->start_ns + wall_offset_ns;
   int64_t took = s->end_ns - s->start_ns;
@@ -46,6 +60,7 @@ static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_
   weft_wire_put_i64(out, 2, start / 1000);
   weft_wire_put_i64(out, 4, took / 1000);
   weft_wire_put_i64(out, 5, took / 1000);
+  if (s->output_bytes > 0) put_memory(out, s);
   if (s->first_dtype != WEFT_DTYPE_INVALID) put_output(out, s);
   put_label(out, s->node, weft_graph_find(g, s->node->name));
   weft_wire_put_i64(out, 9, scheduled / 1000);
@@ -61,7 +76,9 @@ weft_status_t *weft_step_stats_encode(weft_str_t device, const weft_graph_t *g, 
   int64_t wall_offset_ns = weft_clock_micros() * 1000 - weft_clock_ns();
   size_t stats = weft_wire_begin(out, 1);
   weft_wire_put_bytes(out, 1, device);
-  for (size_t i = 0; i < r->count; i++) put_node(out, g, &r->stats[i], wall_offset_ns);
+  for (size_t i = 0; i < r->count; i++) {
+    if (!is_transfer(r->stats[i].node)) put_node(out, g, &r->stats[i], wall_offset_ns);
+  }
   weft_wire_end(out, stats);
   return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step statistics") : NULL;
 }

@@ -32,6 +32,7 @@ static weft_status_t *create_parts(weft_worker_t *w, int num_threads) {
   if (num_threads < 1) num_threads = 1;
   WEFT_RETURN_IF_ERROR(weft_thread_pool_create("weft-compute", num_threads, &w->pool));
   WEFT_RETURN_IF_ERROR(weft_resource_manager_create(&w->resources));
+  WEFT_RETURN_IF_ERROR(weft_transfer_log_create(&w->transfers));
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "%s/device:CPU:0", task);
   char *device = NULL;
@@ -81,6 +82,7 @@ void weft_worker_destroy(weft_worker_t *w) {
   weft_worker_session_release(w->legacy);
   weft_device_destroy(w->device);
   weft_resource_manager_destroy(w->resources);
+  weft_transfer_log_destroy(w->transfers);
   weft_step_table_deinit(&w->steps);
   weft_cond_deinit(&w->idle);
   weft_mutex_deinit(&w->mu);
@@ -90,6 +92,7 @@ void weft_worker_destroy(weft_worker_t *w) {
 
 weft_str_t weft_worker_task(const weft_worker_t *w) { return w->task; }
 weft_device_t *weft_worker_device(weft_worker_t *w) { return w->device; }
+weft_transfer_log_t *weft_worker_transfers(weft_worker_t *w) { return w->transfers; }
 
 bool weft_worker_begin_run(weft_worker_t *w) {
   weft_mutex_lock(&w->mu);

@@ -24,6 +24,7 @@ void weft_worker_destroy(weft_worker_t *w);
 void weft_worker_stop(weft_worker_t *w);
 weft_str_t weft_worker_task(const weft_worker_t *w);
 weft_device_t *weft_worker_device(weft_worker_t *w); /* the CPU:0; lent */
+weft_transfer_log_t *weft_worker_transfers(weft_worker_t *w); /* where clients of its peers tell what they fetched; lent */
 
 /* The worker as a client in its own process: no copies, no threads between. Retains nothing: destroy it first. */
 WEFT_MUST_CHECK weft_status_t *weft_local_worker_client_create(weft_worker_t *w, weft_worker_client_t **out);

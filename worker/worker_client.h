@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "rendezvous/rendezvous.h"
 #include "tensor/tensor.h"
+#include "worker/transfer_log.h"
 
 typedef struct weft_device_attributes {
   weft_str_t name, type, description; /* owned by whoever owns the array */
@@ -86,6 +87,7 @@ struct weft_worker_client {
   const weft_worker_client_ops_t *ops;
   atomic_int refs;
   weft_str_t task; /* "/job:worker/replica:0/task:0"; owned by the implementation */
+  weft_transfer_log_t *transfers; /* borrowed: who fetches over a network tells it here; may be NULL; set before use */
 };
 weft_worker_client_t *weft_worker_client_retain(weft_worker_client_t *w);
 void weft_worker_client_release(weft_worker_client_t *w); /* NULL is fine */

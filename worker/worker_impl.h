@@ -17,6 +17,7 @@ struct weft_worker {
   weft_thread_pool_t *pool;
   weft_resource_manager_t *resources;
   weft_device_t *device;
+  weft_transfer_log_t *transfers;
   weft_step_table_t steps;
   weft_mutex_t mu;
   weft_cond_t idle;               /* signalled when runs falls to 0 */

@@ -1,6 +1,7 @@
 """RunMetadata: step statistics good for a timeline, and the graphs that were run."""
 
 import json
+import re
 
 import tensorflow as tf
 from tensorflow.python.client import timeline
@@ -36,10 +37,37 @@ def test_statistics_name_devices_and_nodes(cluster, graph):
     assert [d.size for d in product.output[0].tensor_description.shape.dim] == [100, 100]
 
 
+LABEL = re.compile(r"^\[(\d+B|\d+\.\dMB)\] \[[0-9.e+-]+[MG]b/s\] (\S+) from (\S+) to (\S+)$")
+
+
+def test_statistics_show_transfers_between_tasks(cluster, graph):
+    stats = traced(cluster, graph).step_stats
+    moved = {}
+    for d in stats.dev_stats:
+        for n in d.node_stats:
+            assert not re.search(r" = _(Send|Recv)\(", n.timeline_label)
+            if n.node_name != "RecvTensor":
+                continue
+            size, edge, source, destination = LABEL.match(n.timeline_label).groups()
+            assert destination == d.device
+            assert 0 <= n.op_start_rel_micros <= n.op_end_rel_micros <= n.all_end_rel_micros
+            moved[source, destination] = (edge, n.output[0].tensor_description.allocation_description.requested_bytes)
+    ps, w0, w1 = (
+        f"/job:{task}/device:CPU:0" for task in ("ps/replica:0/task:0", "worker/replica:0/task:0", "worker/replica:0/task:1")
+    )
+    expected = {(w0, ps): ("Placeholder_0", 40000), (ps, w1): ("product", 40000), (w1, w0): ("total", 4)}
+    # A stock master asks its workers to log without waiting for them, so that the first transfers may be missing.
+    assert moved and set(moved) <= set(expected)
+    assert cluster.maker.name != "weft" or set(moved) == set(expected)
+    for route, (edge, size) in moved.items():
+        assert edge.startswith("edge_") and edge.endswith(expected[route][0])
+        assert size == expected[route][1]
+
+
 def test_a_timeline_can_be_drawn(cluster, graph):
     trace = json.loads(timeline.Timeline(traced(cluster, graph).step_stats).generate_chrome_trace_format())
     names = {e["name"] for e in trace["traceEvents"]}
-    assert {"MatMul", "Sum"} <= names
+    assert {"MatMul", "Sum", "RecvTensor"} <= names
 
 
 def test_partition_graphs_show_what_ran(cluster, graph):

@@ -322,3 +322,19 @@ def test_sessions_survive_the_trouble_of_others(cluster, peer, graph):
             with pytest.raises(grpc.RpcError):
                 peer.call("CreateSession", graph_def=broken(BROKEN[name][0]))
             assert sess.run(y, {x: 4.0}) == 8.0
+
+
+def test_a_workers_log_answers_for_the_steps_asked_for(peer):
+    log = dict(method="Logging", service="WorkerService")
+    assert not peer.call(enable_rpc_logging=True, **log).step
+    found = peer.call(fetch_step_id=[5, 5_000_000_000], **log).step
+    assert {s.step_id for s in found} <= {5, 5_000_000_000}
+    assert not any(s.step_stats.dev_stats for s in found)
+    assert not peer.call(clear=True, disable_rpc_logging=True, **log).step
+    with refused(Code.INTERNAL, Code.INVALID_ARGUMENT):
+        peer.call_bytes("WorkerService", "Logging", b"\x1a\xff\xff\xff\xff\x0f")
+
+
+@pytest.mark.weft_only
+def test_tracing_is_accepted(peer):
+    peer.call("Tracing", service="WorkerService")

@@ -6,7 +6,7 @@ tests need are described here and made at run time from the classes that it has.
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from tensorflow.core.framework import device_attributes_pb2, graph_pb2, tensor_pb2  # noqa: F401 (fills the pool)
+from tensorflow.core.framework import device_attributes_pb2, graph_pb2, step_stats_pb2, tensor_pb2  # noqa: F401 (fills the pool)
 from tensorflow.core.protobuf import config_pb2, named_tensor_pb2
 
 _T = descriptor_pb2.FieldDescriptorProto
@@ -35,15 +35,19 @@ MESSAGES = {
     "RunGraphResponse": "",
     "RecvTensorRequest": "1 step_id int64, 2 rendezvous_key string, 7 request_id int64",
     "RecvTensorResponse": "1 tensor TensorProto, 2 is_dead bool",
-    "LoggingRequest": "1 enable_rpc_logging bool",
-    "LoggingResponse": "",
+    "LoggingRequest": "1 enable_rpc_logging bool, 2 clear bool, 3 fetch_step_id *int64, 4 disable_rpc_logging bool",
+    "LabeledStepStats": "1 step_id int64, 2 step_stats StepStats",
+    "LoggingResponse": "1 step *LabeledStepStats",
+    "TracingRequest": "",
+    "TracingResponse": "",
 }
 
 
 def _make():
     file = descriptor_pb2.FileDescriptorProto(name="conformance_wire.proto", package="conformance", syntax="proto3")
     file.dependency.extend(
-        m.DESCRIPTOR.name for m in (graph_pb2, tensor_pb2, config_pb2, named_tensor_pb2, device_attributes_pb2)
+        m.DESCRIPTOR.name
+        for m in (graph_pb2, tensor_pb2, config_pb2, named_tensor_pb2, device_attributes_pb2, step_stats_pb2)
     )
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
@@ -55,7 +59,8 @@ def _make():
             if kind in _KINDS:
                 added.type = _KINDS[kind]
             else:
-                added.type, added.type_name = _T.TYPE_MESSAGE, ".tensorflow." + kind
+                package = ".conformance." if kind in MESSAGES else ".tensorflow."
+                added.type, added.type_name = _T.TYPE_MESSAGE, package + kind
     pool = descriptor_pool.Default()
     pool.Add(file)
     return {n: message_factory.GetMessageClass(pool.FindMessageTypeByName("conformance." + n)) for n in MESSAGES}
