@@ -215,7 +215,10 @@ static weft_status_t *put_audio(weft_strbuf_t *b, weft_str_t tag, int64_t index,
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "%.*s/audio", WEFT_STR_ARGS(tag));
   if (!is_only) weft_strbuf_printf(&name, "/%" PRId64, index);
-  if (name.failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a summary");
+  if (name.failed) {
+    weft_strbuf_deinit(&name);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a summary");
+  }
   size_t value = weft_wire_begin(b, WEFT_SUMMARY_VALUE);
   weft_wire_add_bytes(b, WEFT_VALUE_TAG, weft_str_of(name.data, name.length));
   size_t audio = weft_wire_begin(b, WEFT_VALUE_AUDIO);
