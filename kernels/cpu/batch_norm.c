@@ -46,7 +46,7 @@ static const norm_fns_t fns[WEFT_DTYPE_COUNT] = {
 #include "kernels/cpu/undef_each.tmpl.h"
 
 typedef struct norm_state {
-  float epsilon, factor;
+  float epsilon, factor; /* factor: exponential_avg_factor */
   bool is_training, channel_first;
   int num_reserved; /* 2, or 3 for V3 */
 } norm_state_t;
@@ -86,8 +86,8 @@ static weft_status_t *check_vector(const weft_tensor_t *t, const char *what) {
 static weft_status_t *check_count(const weft_tensor_t *t, const char *what, const char *when, int64_t channels) {
   if (t->count != channels) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "%s%s must have the same number of elements as the channels of x, got %" PRId64 " and %" PRId64, when,
-                      what, t->count, channels);
+                      "%s%s must have the same number of elements as the channels of x, got %" PRId64 " and %" PRId64,
+                      when, what, t->count, channels);
   }
   return NULL;
 }
@@ -250,7 +250,8 @@ static weft_status_t *grad_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(check_vector(mean, "saved mean"));
   WEFT_RETURN_IF_ERROR(check_vector(variance, "saved variance"));
   if (!weft_shape_eq(&dy->shape, &x->shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "x and y_backprop must have same shape, but x has shape %s and y_backprop has shape %s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "x and y_backprop must have same shape, but x has shape %s and y_backprop has shape %s",
                       WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&dy->shape));
   }
   layout(s, &x->shape, &j);
@@ -268,7 +269,8 @@ static weft_status_t *grad_compute(weft_kernel_ctx_t *ctx) {
   if (x->count == 0) return NULL;
   if (!s->is_training && s->channel_first) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "The implementation of FusedBatchNormGrad with is_training=False only support NHWC tensor format for now.");
+                      "The implementation of FusedBatchNormGrad with is_training=False only support NHWC "
+                      "tensor format for now.");
   }
   float *by_channel = weft_calloc((size_t)C * 3, sizeof *by_channel);
   j.partial = weft_calloc((size_t)C * 2 * MAX_PIECES, sizeof *j.partial);

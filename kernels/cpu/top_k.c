@@ -61,7 +61,8 @@ static weft_status_t *top_k(weft_kernel_ctx_t *ctx, int64_t k) {
   if (x->shape.rank < 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "input must be >= 1-D, got shape %s", WEFT_SHAPE_TEXT(&x->shape));
   }
-  top_k_job_t j = {.x = x, .n = x->shape.dims[x->shape.rank - 1], .k = k, .sorted = weft_knode_bool(ctx->node, "sorted")};
+  bool sorted = weft_knode_bool(ctx->node, "sorted");
+  top_k_job_t j = {.x = x, .n = x->shape.dims[x->shape.rank - 1], .k = k, .sorted = sorted};
   if (j.n < k) {
     return WEFT_ERROR(INVALID_ARGUMENT, "input must have at least k columns. Had %" PRId64 ", needed %" PRId64, j.n, k);
   }
