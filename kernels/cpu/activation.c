@@ -129,13 +129,15 @@ static void leaky_range(void *arg, int64_t begin, int64_t end) {
 static weft_status_t *leaky(weft_kernel_ctx_t *ctx, int features) {
   weft_tensor_t *value = weft_in(ctx, 0), *x = weft_in(ctx, features), *y = NULL;
   if (!weft_shape_eq(&value->shape, &x->shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
-                      ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&value->shape),
-                      WEFT_SHAPE_TEXT(&x->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
+        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&value->shape),
+        WEFT_SHAPE_TEXT(&x->shape));
   }
-  leaky_job_t j = {leaky_fns[value->dtype], (double)weft_knode_float(ctx->node, "alpha"), value->data, x->data, NULL,
-                   weft_dtype_size(value->dtype)};
+  leaky_job_t j = {
+      leaky_fns[value->dtype],      (double)weft_knode_float(ctx->node, "alpha"), value->data, x->data, NULL,
+      weft_dtype_size(value->dtype)};
   int64_t n = value->count;
   weft_shape_t shape = value->shape;
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, value->dtype, &shape, &y));

@@ -1,4 +1,5 @@
-/* kernels/cpu/arg_one.tmpl.h - where the largest and the smallest element of a line are; the first among equals. */
+/* kernels/cpu/arg_one.tmpl.h - where the largest and the smallest element of a line are; the first among
+ * equals. */
 static void WEFT_CAT(arg_max, SUFFIX)(const scan_job_t *j, int64_t begin, int64_t end) {
   const ELEM *x = j->x;
   for (int64_t line = begin; line < end; line++) {

@@ -1,5 +1,5 @@
-/* kernels/cpu/avg_pool_one.tmpl.h - means over windows of [N,H,W,C], and their gradient, for one element type. The
- * divisor counts real cells only. `acc` is scratch for one pixel or one image of sums. */
+/* kernels/cpu/avg_pool_one.tmpl.h - means over windows of [N,H,W,C], and their gradient, for one element
+ * type. The divisor counts real cells only. `acc` is scratch for one pixel or one image of sums. */
 static void WEFT_CAT(avg_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
   const weft_window_t *h = &j->h, *w = &j->w;
   const int64_t C = j->c;

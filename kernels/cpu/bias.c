@@ -4,7 +4,8 @@
 
 /* NCHW: the channel is dimension 1; else the last. */
 static weft_status_t *channels(const weft_kernel_ctx_t *ctx, const weft_shape_t *s, weft_shape_t *out) {
-  if (s->rank < 2) return WEFT_ERROR(INVALID_ARGUMENT, "Input tensor must be at least 2D: %s", WEFT_SHAPE_TEXT(s));
+  if (s->rank < 2)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input tensor must be at least 2D: %s", WEFT_SHAPE_TEXT(s));
   const weft_attr_t *format = weft_knode_attr(ctx->node, "data_format");
   int at = format != NULL && weft_str_is(format->s, "NCHW") ? 1 : s->rank - 1;
   *out = (weft_shape_t){.rank = 3};
@@ -63,8 +64,8 @@ static weft_status_t *bias_grad_compute(weft_kernel_ctx_t *ctx) {
   bool axes[WEFT_MAX_DIMS] = {true, false, true};
   weft_reduction_t plan;
   weft_reduction_plan(&view, axes, &plan);
-  return weft_reduction_run(&plan, ctx->device->pool, weft_reduce_sum[dy->dtype], weft_dtype_size(dy->dtype), dy->data,
-                            db->data);
+  return weft_reduction_run(&plan, ctx->device->pool, weft_reduce_sum[dy->dtype], weft_dtype_size(dy->dtype),
+                            dy->data, db->data);
 }
 
 const weft_kernel_t weft_cpu_bias_kernels[] = {

@@ -1,7 +1,7 @@
 /* kernels/cpu/binary.c - arithmetic of two broadcast operands.
  *
- * Integers add, subtract and multiply as unsigned numbers, so that they wrap. Integer division never sees a zero
- * divisor (the driver refuses it), and MIN / -1 is MIN.
+ * Integers add, subtract and multiply as unsigned numbers, so that they wrap. Integer division never sees a
+ * zero divisor (the driver refuses it), and MIN / -1 is MIN.
  */
 #include <complex.h>
 #include <math.h>
@@ -73,8 +73,8 @@ weft_map2_fn *const *const weft_map2_add = add_fns;
 
 /* The quotient goes down by one where it was cut towards zero. */
 #define MAP_STEM int_floor_div
-#define MAP_EXPR(x, y)                               \
-  (IS_MINUS_ONE(y) ? (COMP)(0 - (WRAP)(x))           \
+#define MAP_EXPR(x, y)                     \
+  (IS_MINUS_ONE(y) ? (COMP)(0 - (WRAP)(x)) \
                    : (COMP)((x) / (y) - ((x) % (y) != 0 && IS_NEGATIVE(x) != IS_NEGATIVE(y) ? 1 : 0)))
 #define EACH_I32_I64
 #define EACH_I8_I16
@@ -82,9 +82,10 @@ weft_map2_fn *const *const weft_map2_add = add_fns;
 #include "kernels/cpu/map2.tmpl.h"
 
 #define MAP_STEM int_floor_mod
-#define MAP_EXPR(x, y)                     \
-  (IS_MINUS_ONE(y) ? (COMP)0               \
-                   : (COMP)((x) % (y) + ((x) % (y) != 0 && IS_NEGATIVE(x) != IS_NEGATIVE(y) ? (y) : (COMP)0)))
+#define MAP_EXPR(x, y) \
+  (IS_MINUS_ONE(y)     \
+       ? (COMP)0       \
+       : (COMP)((x) % (y) + ((x) % (y) != 0 && IS_NEGATIVE(x) != IS_NEGATIVE(y) ? (y) : (COMP)0)))
 #define EACH_I32_I64
 #define EACH_I8_I16
 #define EACH_UNSIGNED
@@ -145,18 +146,18 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 #include "kernels/cpu/map2.tmpl.h"
 
 #define MAP_STEM xlogy
-#define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x) * log(y))
+#define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x)*log(y))
 #define EACH_HALFS
 #define EACH_FLOATS
 #define EACH_COMPLEX
 #include "kernels/cpu/map2.tmpl.h"
 
 #define MAP_STEM xlog1py
-#define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x) * log1p(y))
+#define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x)*log1p(y))
 #include "kernels/cpu/map2_floats.tmpl.h"
 
 #define MAP_STEM xlog1py_complex
-#define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x) * log(1 + (y)))
+#define MAP_EXPR(x, y) ((x) == 0 ? 0 : (x)*log(1 + (y)))
 #define EACH_COMPLEX
 #include "kernels/cpu/map2.tmpl.h"
 
@@ -183,17 +184,18 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 #define MAP_EXPR(y, dy) (-(dy) * (y) * (y))
 #include "kernels/cpu/map2_floats.tmpl.h"
 
-/* The same for complex numbers. Of these three the derivative is conjugated here, of the two above by the graph. */
+/* The same for complex numbers. Of these three the derivative is conjugated here, of the two above by the
+ * graph. */
 #define MAP_STEM sqrt_grad_complex
 #define MAP_EXPR(y, dy) ((dy) / conj((y) + (y)))
 #define EACH_COMPLEX
 #include "kernels/cpu/map2.tmpl.h"
 #define MAP_STEM rsqrt_grad_complex
-#define MAP_EXPR(y, dy) ((dy) * conj((y) * (y) * (y)) / -2)
+#define MAP_EXPR(y, dy) ((dy)*conj((y) * (y) * (y)) / -2)
 #define EACH_COMPLEX
 #include "kernels/cpu/map2.tmpl.h"
 #define MAP_STEM inv_grad_complex
-#define MAP_EXPR(y, dy) (-(dy) * conj((y) * (y)))
+#define MAP_EXPR(y, dy) (-(dy)*conj((y) * (y)))
 #define EACH_COMPLEX
 #include "kernels/cpu/map2.tmpl.h"
 

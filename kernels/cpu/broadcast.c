@@ -71,7 +71,8 @@ bool weft_broadcast_init(weft_broadcast_t *b, const weft_shape_t *const *shapes,
   return true;
 }
 
-void weft_broadcast_walk(const weft_broadcast_t *b, int64_t begin, int64_t end, weft_broadcast_fn *fn, void *arg) {
+void weft_broadcast_walk(const weft_broadcast_t *b, int64_t begin, int64_t end, weft_broadcast_fn *fn,
+                         void *arg) {
   if (begin >= end) return;
   int last = b->rank - 1, n = b->num_operands;
   int64_t inner = b->dims[last], index[WEFT_MAX_DIMS], at[WEFT_BROADCAST_MAX] = {0};
@@ -111,8 +112,8 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
   weft_broadcast_walk(j->b, begin, end, j->fn, j->arg);
 }
 
-void weft_broadcast_run(const weft_broadcast_t *b, weft_thread_pool_t *pool, int64_t grain, weft_broadcast_fn *fn,
-                        void *arg) {
+void weft_broadcast_run(const weft_broadcast_t *b, weft_thread_pool_t *pool, int64_t grain,
+                        weft_broadcast_fn *fn, void *arg) {
   if (b->count <= grain) {
     weft_broadcast_walk(b, 0, b->count, fn, arg);
     return;

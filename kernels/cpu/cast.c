@@ -49,7 +49,8 @@ static weft_status_t *cast_into(weft_kernel_ctx_t *ctx, const weft_tensor_t *x, 
   return NULL;
 }
 
-weft_status_t *weft_cpu_cast(weft_kernel_ctx_t *ctx, const weft_tensor_t *x, weft_dtype_t to, weft_tensor_t **out) {
+weft_status_t *weft_cpu_cast(weft_kernel_ctx_t *ctx, const weft_tensor_t *x, weft_dtype_t to,
+                             weft_tensor_t **out) {
   weft_tensor_t *y = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(to, &x->shape, ctx->device->allocator, &y));
   weft_status_t *s = cast_into(ctx, x, y);
@@ -143,8 +144,9 @@ static weft_status_t *ones_like_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, dtype, &shape, &y));
   weft_cpu_cast_fn *fn = weft_cpu_cast_loop(WEFT_BOOL, dtype);
   if (fn == NULL) return WEFT_ERROR(UNIMPLEMENTED, "OnesLike of %s", weft_dtype_name(dtype));
-  const uint8_t one[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                           1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  const uint8_t one[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                           1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                           1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   size_t size = weft_dtype_size(dtype);
   for (int64_t i = 0; i < y->count; i += 64) {
     int64_t n = y->count - i < 64 ? y->count - i : 64;

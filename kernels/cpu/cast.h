@@ -1,4 +1,5 @@
-/* kernels/cpu/cast.h - conversion between element types, for the Cast op and for kernels that compute in another type. */
+/* kernels/cpu/cast.h - conversion between element types, for the Cast op and for kernels that compute in
+ * another type. */
 #ifndef WEFT_KERNELS_CPU_CAST_H_
 #define WEFT_KERNELS_CPU_CAST_H_
 

@@ -44,7 +44,10 @@ static void extreme(weft_dtype_t dtype, bool highest, void *to) {
     case WEFT_F64: *(double *)to = highest ? DBL_MAX : -DBL_MAX; return;
     case WEFT_F16: *(uint16_t *)to = highest ? 0x7bff : 0xfbff; return;
     case WEFT_BF16: *(uint16_t *)to = highest ? 0x7f7f : 0xff7f; return;
-    case WEFT_U8: case WEFT_U16: case WEFT_U32: case WEFT_U64: all = highest ? all : 0; break;
+    case WEFT_U8:
+    case WEFT_U16:
+    case WEFT_U32:
+    case WEFT_U64: all = highest ? all : 0; break;
     default: /* two's complement: 0111... and 1000... */
       all = highest ? all >> (65 - bits) : (uint64_t)1 << (bits - 1);
       break;

@@ -56,13 +56,17 @@ weft_status_t *weft_cpu_out_view(weft_kernel_ctx_t *c, int i, int o, const weft_
   return NULL;
 }
 
-void weft_cpu_out_same(weft_kernel_ctx_t *c, int i, int o) { weft_out_set(c, o, weft_tensor_retain(weft_in(c, i))); }
+void weft_cpu_out_same(weft_kernel_ctx_t *c, int i, int o) {
+  weft_out_set(c, o, weft_tensor_retain(weft_in(c, i)));
+}
 
-weft_status_t *weft_cpu_copy(weft_tensor_t *dst, int64_t dst_at, const weft_tensor_t *src, int64_t src_at, int64_t n) {
+weft_status_t *weft_cpu_copy(weft_tensor_t *dst, int64_t dst_at, const weft_tensor_t *src, int64_t src_at,
+                             int64_t n) {
   if (!weft_dtype_is_plain(dst->dtype)) return weft_tensor_copy_elements(dst, dst_at, src, src_at, n);
   size_t size = weft_dtype_size(dst->dtype);
   if (n > 0) {
-    memcpy((char *)dst->data + (size_t)dst_at * size, (const char *)src->data + (size_t)src_at * size, (size_t)n * size);
+    memcpy((char *)dst->data + (size_t)dst_at * size, (const char *)src->data + (size_t)src_at * size,
+           (size_t)n * size);
   }
   return NULL;
 }

@@ -4,8 +4,9 @@
 
 #include "kernels/kernel.h"
 
-/* For a loop whose output may be one of its inputs, element for element: nothing else ever overlaps. Without it gcc
- * falls back to a scalar loop when the addresses are equal. (clang warns where it cannot use the hint.) */
+/* For a loop whose output may be one of its inputs, element for element: nothing else ever overlaps. Without
+ * it gcc falls back to a scalar loop when the addresses are equal. (clang warns where it cannot use the
+ * hint.) */
 #if defined(__clang__)
 #define WEFT_IVDEP
 #else
@@ -13,15 +14,16 @@
 #endif
 
 /* One line of a kernel table; without prepare there is no state. */
-#define WEFT_KERNEL(op_, attr_, types_, prepare_, compute_, destroy_)                                            \
-  {                                                                                                              \
-    .op = op_, .type_attr = attr_, .types = types_, .prepare = prepare_, .compute = compute_, .destroy = destroy_ \
+#define WEFT_KERNEL(op_, attr_, types_, prepare_, compute_, destroy_)                         \
+  {                                                                                           \
+    .op = op_, .type_attr = attr_, .types = types_, .prepare = prepare_, .compute = compute_, \
+    .destroy = destroy_                                                                       \
   }
 /* With a second constrained type attribute. */
-#define WEFT_KERNEL2(op_, attr_, types_, attr2_, types2_, prepare_, compute_, destroy_)                      \
-  {                                                                                                          \
-    .op = op_, .type_attr = attr_, .types = types_, .type_attr2 = attr2_, .types2 = types2_,                 \
-    .prepare = prepare_, .compute = compute_, .destroy = destroy_                                            \
+#define WEFT_KERNEL2(op_, attr_, types_, attr2_, types2_, prepare_, compute_, destroy_)      \
+  {                                                                                          \
+    .op = op_, .type_attr = attr_, .types = types_, .type_attr2 = attr2_, .types2 = types2_, \
+    .prepare = prepare_, .compute = compute_, .destroy = destroy_                            \
   }
 
 /* WEFT_CAT(add, f32) is add_f32, with both sides expanded first. */
@@ -38,7 +40,8 @@ int64_t weft_cpu_int_at(const weft_tensor_t *t, int64_t i);
 WEFT_MUST_CHECK weft_status_t *weft_cpu_int_scalar(const weft_tensor_t *t, const char *what, int64_t *out);
 /* A shape from a tensor of sizes (scalar counts as one size).
  * Errors: INVALID_ARGUMENT if it has rank 2 or more, too many entries, a negative one, or overflows. */
-WEFT_MUST_CHECK weft_status_t *weft_cpu_shape_from(const weft_tensor_t *t, const char *what, weft_shape_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_cpu_shape_from(const weft_tensor_t *t, const char *what,
+                                                   weft_shape_t *out);
 /* Brings `axis` from [-rank, rank) to [0, rank); false if it is outside. */
 static inline bool weft_cpu_wrap_axis(int64_t axis, int rank, int *out) {
   if (axis < -rank || axis >= rank) return false;
@@ -52,7 +55,8 @@ static inline int64_t weft_cpu_product(const weft_shape_t *s, int begin, int end
   return (int64_t)n;
 }
 /* Input i's tensor under another shape of equal count, as output o: no bytes move. */
-WEFT_MUST_CHECK weft_status_t *weft_cpu_out_view(weft_kernel_ctx_t *c, int i, int o, const weft_shape_t *shape);
+WEFT_MUST_CHECK weft_status_t *weft_cpu_out_view(weft_kernel_ctx_t *c, int i, int o,
+                                                 const weft_shape_t *shape);
 /* Input i itself as output o. */
 void weft_cpu_out_same(weft_kernel_ctx_t *c, int i, int o);
 /* Copies n elements of any type. Plain bytes by memcpy. */
@@ -61,7 +65,9 @@ WEFT_MUST_CHECK weft_status_t *weft_cpu_copy(weft_tensor_t *dst, int64_t dst_at,
 /* All elements: zero, false, "" or NULL. */
 void weft_cpu_zero(weft_tensor_t *t);
 /* a*b for sizes; false when it overflows. Neither is negative. */
-static inline bool weft_cpu_mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool weft_cpu_mul(int64_t a, int64_t b, int64_t *out) {
+  return !__builtin_mul_overflow(a, b, out);
+}
 
 /* half, inline so that loops over it are not loops of calls. */
 static inline float weft_cpu_f16_load(uint16_t h) {

@@ -87,7 +87,8 @@ typedef struct strings_job {
 static void equal_strings(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
   const strings_job_t *j = arg;
   for (int64_t i = 0; i < n; i++) {
-    bool same = weft_str_eq(weft_tensor_str_at(j->x, at[0] + i * step[0]), weft_tensor_str_at(j->y, at[1] + i * step[1]));
+    bool same = weft_str_eq(weft_tensor_str_at(j->x, at[0] + i * step[0]),
+                            weft_tensor_str_at(j->y, at[1] + i * step[1]));
     j->z[out_at + i] = same == j->if_same;
   }
 }
@@ -128,7 +129,8 @@ static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx) {
                       WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&y->shape));
   }
   double tolerance = (double)weft_knode_float(ctx->node, "tolerance");
-  if (weft_dtype_is_integer(x->dtype)) tolerance = trunc(tolerance); /* it is converted to the operands' type */
+  if (weft_dtype_is_integer(x->dtype))
+    tolerance = trunc(tolerance); /* it is converted to the operands' type */
   weft_cpu_cast_fn *cast = weft_cpu_cast_loop(x->dtype, WEFT_C128);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_BOOL, &x->shape, &z));
   size_t size = weft_dtype_size(x->dtype);
@@ -142,9 +144,9 @@ static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define EQUAL(op) \
-  WEFT_KERNEL(op, "T", WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING), equal_prepare, \
-              equal_compute, weft_free)
+#define EQUAL(op)                                                                                  \
+  WEFT_KERNEL(op, "T", WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING), \
+              equal_prepare, equal_compute, weft_free)
 #define ORDER(op) WEFT_KERNEL(op, "T", WEFT_SET_REAL, prepare, weft_map2_compute, NULL)
 #define LOGIC(op) WEFT_KERNEL(op, NULL, 0, prepare, weft_map2_compute, NULL)
 const weft_kernel_t weft_cpu_compare_kernels[] = {

@@ -6,10 +6,11 @@
 
 #include "kernels/cpu/move.h"
 
-/* Copies `count` elements along the axis, `from_at` in a tensor of `from_axis`, to `to_at` in one of `to_axis`. */
-static weft_status_t *copy_piece(weft_kernel_ctx_t *ctx, const weft_tensor_t *from, int64_t from_axis, int64_t from_at,
-                                 weft_tensor_t *to, int64_t to_axis, int64_t to_at, int64_t count, int64_t outer,
-                                 int64_t inner) {
+/* Copies `count` elements along the axis, `from_at` in a tensor of `from_axis`, to `to_at` in one of
+ * `to_axis`. */
+static weft_status_t *copy_piece(weft_kernel_ctx_t *ctx, const weft_tensor_t *from, int64_t from_axis,
+                                 int64_t from_at, weft_tensor_t *to, int64_t to_axis, int64_t to_at,
+                                 int64_t count, int64_t outer, int64_t inner) {
   weft_move_t m = {.rank = 2,
                    .dims = {outer, count * inner},
                    .from_strides = {from_axis * inner, 1},
@@ -22,7 +23,8 @@ static weft_status_t *copy_piece(weft_kernel_ctx_t *ctx, const weft_tensor_t *fr
 static weft_status_t *concat(weft_kernel_ctx_t *ctx, int first, int n, const weft_tensor_t *axis_tensor,
                              const char *axis_name) {
   if (axis_tensor->count != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s tensor should be a scalar integer, but got shape %s", axis_name, WEFT_SHAPE_TEXT(&axis_tensor->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s tensor should be a scalar integer, but got shape %s", axis_name,
+                      WEFT_SHAPE_TEXT(&axis_tensor->shape));
   }
   const weft_tensor_t *x = weft_in(ctx, first);
   int rank = x->shape.rank, at = 0;
@@ -32,22 +34,24 @@ static weft_status_t *concat(weft_kernel_ctx_t *ctx, int first, int n, const wef
   }
   if (!weft_cpu_wrap_axis(axis, rank, &at)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "ConcatOp : Expected concatenating dimensions in the range [-%d, %d), but got %" PRId64, rank, rank,
-                      axis);
+                      "ConcatOp : Expected concatenating dimensions in the range [-%d, %d), but got %" PRId64,
+                      rank, rank, axis);
   }
   weft_shape_t shape = x->shape;
   for (int i = 1; i < n; i++) {
     const weft_tensor_t *t = weft_in(ctx, first + i);
     if (t->shape.rank != rank) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "ConcatOp : Ranks of all input tensors should match: shape[0] = %s vs. shape[%d] = %s",
-                        WEFT_SHAPE_TEXT(&x->shape), i, WEFT_SHAPE_TEXT(&t->shape));
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "ConcatOp : Ranks of all input tensors should match: shape[0] = %s vs. shape[%d] = %s",
+          WEFT_SHAPE_TEXT(&x->shape), i, WEFT_SHAPE_TEXT(&t->shape));
     }
     for (int d = 0; d < rank; d++) {
       if (d == at || t->shape.dims[d] == shape.dims[d]) continue;
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "ConcatOp : Dimension %d in both shapes must be equal: shape[0] = %s vs. shape[%d] = %s", d,
-                        WEFT_SHAPE_TEXT(&x->shape), i, WEFT_SHAPE_TEXT(&t->shape));
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "ConcatOp : Dimension %d in both shapes must be equal: shape[0] = %s vs. shape[%d] = %s", d,
+          WEFT_SHAPE_TEXT(&x->shape), i, WEFT_SHAPE_TEXT(&t->shape));
     }
     if (__builtin_add_overflow(shape.dims[at], t->shape.dims[at], &shape.dims[at])) {
       return WEFT_ERROR(INVALID_ARGUMENT, "ConcatOp : the result is too large");
@@ -85,7 +89,8 @@ static weft_status_t *pack_compute(weft_kernel_ctx_t *ctx) {
   if (rank > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "Pack: too many dimensions");
   for (int i = 1; i < n; i++) {
     if (weft_shape_eq(&weft_in(ctx, i)->shape, &x->shape)) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shapes of all inputs must match: values[0].shape = %s != values[%d].shape = %s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Shapes of all inputs must match: values[0].shape = %s != values[%d].shape = %s",
                       WEFT_SHAPE_TEXT(&x->shape), i, WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
   }
   weft_shape_t shape = {.rank = rank};
@@ -128,9 +133,11 @@ static weft_status_t *unpack_compute(weft_kernel_ctx_t *ctx) {
 }
 
 /* Pieces of `sizes` along `at`; along the first dimension a piece shares the input's bytes. */
-static weft_status_t *cut(weft_kernel_ctx_t *ctx, weft_tensor_t *x, int at, const int64_t *sizes, int64_t same_size) {
+static weft_status_t *cut(weft_kernel_ctx_t *ctx, weft_tensor_t *x, int at, const int64_t *sizes,
+                          int64_t same_size) {
   int n = ctx->node->num_outputs, rank = x->shape.rank;
-  int64_t outer = weft_cpu_product(&x->shape, 0, at), inner = weft_cpu_product(&x->shape, at + 1, rank), pos = 0;
+  int64_t outer = weft_cpu_product(&x->shape, 0, at), inner = weft_cpu_product(&x->shape, at + 1, rank),
+          pos = 0;
   for (int i = 0; i < n; i++) {
     int64_t size = sizes == NULL ? same_size : sizes[i];
     weft_shape_t shape = x->shape;
@@ -153,11 +160,12 @@ static weft_status_t *cut(weft_kernel_ctx_t *ctx, weft_tensor_t *x, int at, cons
 }
 
 static weft_status_t *split_axis(const weft_tensor_t *dim, const weft_tensor_t *x, int *out) {
-  if (dim->count != 1) return WEFT_ERROR(INVALID_ARGUMENT, "split_dim must be a scalar but has rank %d", dim->shape.rank);
+  if (dim->count != 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "split_dim must be a scalar but has rank %d", dim->shape.rank);
   int64_t axis = weft_cpu_int_at(dim, 0);
   if (weft_cpu_wrap_axis(axis, x->shape.rank, out)) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "-input rank(-%d) <= split_dim < input rank (%d), but got %" PRId64, x->shape.rank,
-                    x->shape.rank, axis);
+  return WEFT_ERROR(INVALID_ARGUMENT, "-input rank(-%d) <= split_dim < input rank (%d), but got %" PRId64,
+                    x->shape.rank, x->shape.rank, axis);
 }
 
 static weft_status_t *split_compute(weft_kernel_ctx_t *ctx) {
@@ -166,10 +174,11 @@ static weft_status_t *split_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(split_axis(weft_in(ctx, 0), x, &at));
   int64_t size = x->shape.dims[at];
   if (size % n != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Number of ways to split should evenly divide the split dimension, but got split_dim %d (size = "
-                      "%" PRId64 ") and num_split %d",
-                      at, size, n);
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Number of ways to split should evenly divide the split dimension, but got split_dim %d (size = "
+        "%" PRId64 ") and num_split %d",
+        at, size, n);
   }
   return cut(ctx, x, at, NULL, size / n);
 }
@@ -180,8 +189,10 @@ static weft_status_t *split_v_compute(weft_kernel_ctx_t *ctx) {
   int at = 0, n = ctx->node->num_outputs, unknown = -1;
   WEFT_RETURN_IF_ERROR(split_axis(weft_in(ctx, 2), x, &at));
   if (list->shape.rank != 1 || list->count != n) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "shape of tensor describing the output must have dimension 1 and the same number of "
-                      "elements as the output. Got %d-D and %" PRId64 " elements", list->shape.rank, list->count);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "shape of tensor describing the output must have dimension 1 and the same number of "
+                      "elements as the output. Got %d-D and %" PRId64 " elements",
+                      list->shape.rank, list->count);
   }
   if (n > MANY) return WEFT_ERROR(INVALID_ARGUMENT, "SplitV into more than %d pieces", (int)MANY);
   int64_t sizes[MANY], sum = 0;
@@ -199,10 +210,11 @@ static weft_status_t *split_v_compute(weft_kernel_ctx_t *ctx) {
   }
   int64_t size = x->shape.dims[at];
   if (unknown >= 0 ? sum > size : sum != size) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Determined shape must either match input shape along split_dim exactly if fully specified, or be "
-                      "less than the size of the input along split_dim if not fully specified.  Got: %" PRId64,
-                      sum);
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Determined shape must either match input shape along split_dim exactly if fully specified, or be "
+        "less than the size of the input along split_dim if not fully specified.  Got: %" PRId64,
+        sum);
   }
   if (unknown >= 0) sizes[unknown] = size - sum;
   return cut(ctx, x, at, sizes, 0);

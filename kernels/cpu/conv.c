@@ -1,4 +1,5 @@
-/* kernels/cpu/conv.c - Conv2D, Conv2DBackpropInput, Conv2DBackpropFilter: shapes and layouts around convolve.h. */
+/* kernels/cpu/conv.c - Conv2D, Conv2DBackpropInput, Conv2DBackpropFilter: shapes and layouts around
+ * convolve.h. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -54,7 +55,8 @@ static weft_status_t *as_wide(weft_kernel_ctx_t *ctx, const weft_tensor_t **t, w
 }
 
 /* `result` ([N,H,W,C] or a filter, perhaps wide) as output 0. Consumes it. */
-static weft_status_t *deliver(weft_kernel_ctx_t *ctx, bool to_nchw, weft_dtype_t dtype, weft_tensor_t *result) {
+static weft_status_t *deliver(weft_kernel_ctx_t *ctx, bool to_nchw, weft_dtype_t dtype,
+                              weft_tensor_t *result) {
   weft_tensor_t *made = NULL;
   weft_status_t *s = NULL;
   if (result->dtype != dtype) {
@@ -75,10 +77,12 @@ static weft_status_t *deliver(weft_kernel_ctx_t *ctx, bool to_nchw, weft_dtype_t
 
 /* ---- forward ---- */
 
-static weft_status_t *check_forward(const weft_window_attrs_t *a, const weft_shape_t *x, const weft_shape_t *f,
-                                    weft_conv_t *v) {
-  if (x->rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "convolution input must be 4-dimensional: %s", WEFT_SHAPE_TEXT(x));
-  if (f->rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "convolution filter must be 4-dimensional: %s", WEFT_SHAPE_TEXT(f));
+static weft_status_t *check_forward(const weft_window_attrs_t *a, const weft_shape_t *x,
+                                    const weft_shape_t *f, weft_conv_t *v) {
+  if (x->rank != 4)
+    return WEFT_ERROR(INVALID_ARGUMENT, "convolution input must be 4-dimensional: %s", WEFT_SHAPE_TEXT(x));
+  if (f->rank != 4)
+    return WEFT_ERROR(INVALID_ARGUMENT, "convolution filter must be 4-dimensional: %s", WEFT_SHAPE_TEXT(f));
   for (int d = 0; d < 3; d++) {
     if (f->dims[d] > INT32_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "filter too large");
   }
@@ -90,17 +94,20 @@ static weft_status_t *check_forward(const weft_window_attrs_t *a, const weft_sha
     return WEFT_ERROR(INVALID_ARGUMENT, "filter depth must be stricly positive, got %" PRId64, v->cg);
   }
   if (v->c % v->cg != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "input depth must be evenly divisible by filter depth: %" PRId64 " vs %" PRId64,
-                      v->c, v->cg);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "input depth must be evenly divisible by filter depth: %" PRId64 " vs %" PRId64, v->c,
+                      v->cg);
   }
   v->groups = v->c / v->cg;
   if (f->dims[0] * f->dims[1] == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "filter must not have zero elements (i.e. all dimensions must be non-zero)");
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "filter must not have zero elements (i.e. all dimensions must be non-zero)");
   }
   if (v->groups == 0) return WEFT_ERROR(INVALID_ARGUMENT, "number of groups must be strictly positive");
   if (v->oc % v->groups != 0) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "output depth must be evenly divisible by number of groups: %" PRId64 " vs %" PRId64, v->oc, v->groups);
+                      "output depth must be evenly divisible by number of groups: %" PRId64 " vs %" PRId64,
+                      v->oc, v->groups);
   }
   WEFT_RETURN_IF_ERROR(weft_window_plan(a, 0, dim_h(a, x), f->dims[0], &v->h));
   return weft_window_plan(a, 1, dim_w(a, x), f->dims[1], &v->w);
@@ -160,10 +167,11 @@ static weft_status_t *check_backward(const weft_window_attrs_t *a, const char *w
     WEFT_RETURN_IF_ERROR(weft_window_plan(a, d, in, f->dims[d], w));
     if (w->out == actual) continue;
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "%s: Size of out_backprop doesn't match computed: actual = %" PRId64 ", computed = %" PRId64
-                      " spatial_dim: %d input: %" PRId64 " filter: %" PRId64 " output: %" PRId64 " stride: %" PRId64
-                      " dilation: %" PRId64,
-                      who, actual, w->out, d + (a->nchw ? 2 : 1), in, f->dims[d], actual, w->stride, w->dilation);
+                      "%s: Size of out_backprop doesn't match computed: actual = %" PRId64
+                      ", computed = %" PRId64 " spatial_dim: %d input: %" PRId64 " filter: %" PRId64
+                      " output: %" PRId64 " stride: %" PRId64 " dilation: %" PRId64,
+                      who, actual, w->out, d + (a->nchw ? 2 : 1), in, f->dims[d], actual, w->stride,
+                      w->dilation);
   }
   return NULL;
 }
@@ -173,14 +181,16 @@ static weft_status_t *input_compute(weft_kernel_ctx_t *ctx) {
   const weft_tensor_t *sizes = weft_in(ctx, 0), *f = weft_in(ctx, 1), *dy = weft_in(ctx, 2);
   weft_shape_t shape;
   if (sizes->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Conv2DBackpropInput: input_sizes input must be 1-dim, not %d", sizes->shape.rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Conv2DBackpropInput: input_sizes input must be 1-dim, not %d",
+                      sizes->shape.rank);
   }
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(sizes, "input_sizes", &shape));
   if (shape.rank == 2 && dy->shape.rank == 4 && f->shape.rank == 4) {
     shape = image_shape(a, dy->shape.dims[0], shape.dims[0], shape.dims[1], f->shape.dims[2]);
   } else if (shape.rank != 4) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Conv2DBackpropInput requires input_sizes to contain 4 values or 2 values, but got: %d", shape.rank);
+                      "Conv2DBackpropInput requires input_sizes to contain 4 values or 2 values, but got: %d",
+                      shape.rank);
   }
   weft_conv_t v = {.dtype = f->dtype};
   WEFT_RETURN_IF_ERROR(check_backward(a, "Conv2DCustomBackpropInput", &shape, &f->shape, &dy->shape, &v));
@@ -207,7 +217,8 @@ static weft_status_t *filter_compute(weft_kernel_ctx_t *ctx) {
   const weft_tensor_t *x = weft_in(ctx, 0), *sizes = weft_in(ctx, 1), *dy = weft_in(ctx, 2);
   weft_shape_t shape;
   if (sizes->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Conv2DCustomBackpropFilter: filter_sizes input must be 1-dim, not %d",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Conv2DCustomBackpropFilter: filter_sizes input must be 1-dim, not %d",
                       sizes->shape.rank);
   }
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(sizes, "filter_sizes", &shape));

@@ -9,8 +9,8 @@
 enum { COLUMN_BYTES = 256 * 1024, MAX_PIECES = 8 };
 
 static bool is_pointwise(const weft_conv_t *v) {
-  return v->groups == 1 && v->h.k == 1 && v->w.k == 1 && v->h.stride == 1 && v->w.stride == 1 && v->h.before == 0 &&
-         v->w.before == 0 && v->h.out == v->h.in && v->w.out == v->w.in;
+  return v->groups == 1 && v->h.k == 1 && v->w.k == 1 && v->h.stride == 1 && v->w.stride == 1 &&
+         v->h.before == 0 && v->w.before == 0 && v->h.out == v->h.in && v->w.out == v->w.in;
 }
 
 static int64_t column_width(const weft_conv_t *v) { return v->h.k * v->w.k * v->cg; }
@@ -28,7 +28,8 @@ static bool cell(const weft_window_t *w, int64_t o, int64_t k, int64_t *out) {
 }
 
 /* Columns of output pixels [begin, end) for one group. */
-static void to_columns(const weft_conv_t *v, const char *x, int64_t group, int64_t begin, int64_t end, char *columns) {
+static void to_columns(const weft_conv_t *v, const char *x, int64_t group, int64_t begin, int64_t end,
+                       char *columns) {
   size_t size = weft_dtype_size(v->dtype), piece = (size_t)v->cg * size;
   for (int64_t p = begin; p < end; p++) {
     int64_t ow = p % v->w.out, oh = p / v->w.out % v->h.out, n = p / v->w.out / v->h.out;
@@ -58,7 +59,8 @@ static void to_columns(const weft_conv_t *v, const char *x, int64_t group, int64
 }
 
 /* Adds columns back to the pixels that they came from. */
-static void from_columns(const weft_conv_t *v, const char *columns, int64_t group, int64_t begin, int64_t end, char *dx) {
+static void from_columns(const weft_conv_t *v, const char *columns, int64_t group, int64_t begin, int64_t end,
+                         char *dx) {
   size_t size = weft_dtype_size(v->dtype), piece = (size_t)v->cg * size;
   weft_combine_fn *add = weft_combine_loop(WEFT_COMBINE_ADD, v->dtype);
   for (int64_t p = begin; p < end; p++) {
@@ -93,7 +95,8 @@ static char *column_buffer(conv_job_t *j) {
   if (weft_mul_size((size_t)(j->rows * column_width(j->v)), weft_dtype_size(j->v->dtype), &bytes)) {
     buffer = weft_malloc(bytes);
   }
-  if (buffer == NULL) keep_first(j, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the columns of a convolution"));
+  if (buffer == NULL)
+    keep_first(j, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the columns of a convolution"));
   return buffer;
 }
 
@@ -110,20 +113,21 @@ static void forward_blocks(void *arg, int64_t begin, int64_t end) {
     int64_t from = b * j->rows, to = from + j->rows < pixels(v) ? from + j->rows : pixels(v);
     for (int64_t g = 0; g < v->groups; g++) {
       to_columns(v, j->x, g, from, to, columns);
-      keep_first(j, weft_gemm(NULL, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_PLAIN, to - from, per_group, K, columns, K,
-                              j->f + (size_t)(g * per_group) * size, v->oc,
+      keep_first(j, weft_gemm(NULL, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_PLAIN, to - from, per_group, K,
+                              columns, K, j->f + (size_t)(g * per_group) * size, v->oc,
                               j->y + (size_t)(from * v->oc + g * per_group) * size, v->oc, false));
     }
   }
   weft_free(columns);
 }
 
-weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x, const void *f, void *y) {
+weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x, const void *f,
+                                 void *y) {
   int64_t total = pixels(v);
   if (total == 0 || v->oc == 0) return NULL;
   if (is_pointwise(v)) {
-    return weft_gemm(pool, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_PLAIN, total, v->oc, v->c, x, v->c, f, v->oc, y, v->oc,
-                     false);
+    return weft_gemm(pool, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_PLAIN, total, v->oc, v->c, x, v->c, f, v->oc,
+                     y, v->oc, false);
   }
   conv_job_t j = {.v = v, .x = x, .f = f, .y = y, .rows = block_rows(v)};
   int64_t share = (total + 1) / 2; /* at least two blocks where there is work for two threads */
@@ -154,13 +158,13 @@ static void input_images(void *arg, int64_t begin, int64_t end) {
   weft_free(columns);
 }
 
-weft_status_t *weft_conv_backprop_input(weft_thread_pool_t *pool, const weft_conv_t *v, const void *dy, const void *f,
-                                        void *dx) {
+weft_status_t *weft_conv_backprop_input(weft_thread_pool_t *pool, const weft_conv_t *v, const void *dy,
+                                        const void *f, void *dx) {
   size_t bytes = (size_t)(v->n * v->h.in * v->w.in * v->c) * weft_dtype_size(v->dtype);
   if (bytes == 0) return NULL;
   if (is_pointwise(v)) {
-    return weft_gemm(pool, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_TRANSPOSED, pixels(v), v->c, v->oc, dy, v->oc, f, v->oc,
-                     dx, v->c, false);
+    return weft_gemm(pool, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_TRANSPOSED, pixels(v), v->c, v->oc, dy, v->oc,
+                     f, v->oc, dx, v->c, false);
   }
   memset(dx, 0, bytes);
   if (pixels(v) == 0 || v->oc == 0) return NULL;
@@ -188,17 +192,17 @@ static void filter_pieces(void *arg, int64_t begin, int64_t end) {
       int64_t to = from + j->rows < last ? from + j->rows : last;
       for (int64_t g = 0; g < v->groups; g++) {
         to_columns(v, j->x, g, from, to, columns);
-        keep_first(j, weft_gemm(NULL, v->dtype, WEFT_GEMM_TRANSPOSED, WEFT_GEMM_PLAIN, K, per_group, to - from, columns,
-                                K, j->dy + (size_t)(from * v->oc + g * per_group) * size, v->oc,
-                                df + (size_t)(g * per_group) * size, v->oc, true));
+        keep_first(j, weft_gemm(NULL, v->dtype, WEFT_GEMM_TRANSPOSED, WEFT_GEMM_PLAIN, K, per_group,
+                                to - from, columns, K, j->dy + (size_t)(from * v->oc + g * per_group) * size,
+                                v->oc, df + (size_t)(g * per_group) * size, v->oc, true));
       }
     }
   }
   weft_free(columns);
 }
 
-weft_status_t *weft_conv_backprop_filter(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x, const void *dy,
-                                         void *df) {
+weft_status_t *weft_conv_backprop_filter(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x,
+                                         const void *dy, void *df) {
   int64_t K = column_width(v), total = pixels(v);
   size_t bytes = (size_t)(K * v->oc) * weft_dtype_size(v->dtype);
   if (bytes == 0) return NULL;
@@ -207,8 +211,8 @@ weft_status_t *weft_conv_backprop_filter(weft_thread_pool_t *pool, const weft_co
     return NULL;
   }
   if (is_pointwise(v)) {
-    return weft_gemm(pool, v->dtype, WEFT_GEMM_TRANSPOSED, WEFT_GEMM_PLAIN, v->c, v->oc, total, x, v->c, dy, v->oc, df,
-                     v->oc, false);
+    return weft_gemm(pool, v->dtype, WEFT_GEMM_TRANSPOSED, WEFT_GEMM_PLAIN, v->c, v->oc, total, x, v->c, dy,
+                     v->oc, df, v->oc, false);
   }
   conv_job_t j = {.v = v, .x = x, .dy = dy, .rows = block_rows(v)};
   double work = (double)total * (double)K * (double)v->oc;

@@ -60,7 +60,8 @@ static void WEFT_CAT(depth_filter, SUFFIX)(const depth_job_t *j, int64_t begin, 
     memset(df, 0, (size_t)(C * M) * sizeof *df);
     for (int64_t p = 0; p < j->n * h->out * w->out; p++) {
       int64_t ow = p % w->out, oh = p / w->out % h->out, n = p / w->out / h->out;
-      int64_t ih = oh * h->stride - h->before + kh * h->dilation, iw = ow * w->stride - w->before + kw * w->dilation;
+      int64_t ih = oh * h->stride - h->before + kh * h->dilation,
+              iw = ow * w->stride - w->before + kw * w->dilation;
       if (ih < 0 || ih >= h->in || iw < 0 || iw >= w->in) continue;
       const ELEM *x = (const ELEM *)j->x + ((n * h->in + ih) * w->in + iw) * C;
       const ELEM *dy = (const ELEM *)j->dy + p * C * M;

@@ -20,10 +20,11 @@ static weft_status_t *diag_part_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   int rank = x->shape.rank;
   if (rank % 2 != 0 || rank == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "The rank of the tensor should be                                          even and positive, got "
-                      "shape %s",
-                      WEFT_SHAPE_TEXT(&x->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "The rank of the tensor should be                                          even and positive, got "
+        "shape %s",
+        WEFT_SHAPE_TEXT(&x->shape));
   }
   weft_shape_t shape = {.rank = rank / 2};
   for (int d = 0; d < rank / 2; d++) {
@@ -44,17 +45,22 @@ static weft_status_t *band_part_compute(weft_kernel_ctx_t *ctx) {
   int rank = x->shape.rank;
   int64_t lower = 0, upper = 0;
   if (rank < 2) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "input must be at least 2-dim, received shape: %s", WEFT_SHAPE_TEXT(&x->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "input must be at least 2-dim, received shape: %s",
+                      WEFT_SHAPE_TEXT(&x->shape));
   }
   WEFT_RETURN_IF_ERROR(weft_cpu_int_scalar(weft_in(ctx, 1), "num_lower", &lower));
   WEFT_RETURN_IF_ERROR(weft_cpu_int_scalar(weft_in(ctx, 2), "num_upper", &upper));
   int64_t rows = x->shape.dims[rank - 2], cols = x->shape.dims[rank - 1];
   if (lower > rows) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "num_lower must be negative or less or equal to number of rows (%" PRId64 ") got: %" PRId64,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "num_lower must be negative or less or equal to number of rows (%" PRId64
+                      ") got: %" PRId64,
                       rows, lower);
   }
   if (upper > cols) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "num_upper must be negative or less or equal to number of columns (%" PRId64 ") got: %" PRId64,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "num_upper must be negative or less or equal to number of columns (%" PRId64
+                      ") got: %" PRId64,
                       cols, upper);
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &y));
@@ -63,8 +69,10 @@ static weft_status_t *band_part_compute(weft_kernel_ctx_t *ctx) {
   int64_t lines = x->count / cols;
   for (int64_t line = 0; line < lines; line++) {
     int64_t i = line % rows;
-    int64_t begin = lower < 0 || i - lower < 0 ? 0 : i - lower, end = upper < 0 || i + upper + 1 > cols ? cols : i + upper + 1;
-    if (begin < end) WEFT_RETURN_IF_ERROR(weft_cpu_copy(y, line * cols + begin, x, line * cols + begin, end - begin));
+    int64_t begin = lower < 0 || i - lower < 0 ? 0 : i - lower,
+            end = upper < 0 || i + upper + 1 > cols ? cols : i + upper + 1;
+    if (begin < end)
+      WEFT_RETURN_IF_ERROR(weft_cpu_copy(y, line * cols + begin, x, line * cols + begin, end - begin));
   }
   return NULL;
 }

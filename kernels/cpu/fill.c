@@ -11,7 +11,8 @@ static void repeat(char *to, const void *value, size_t size, int64_t n) {
   memcpy(to, value, size);
   while (have < total) {
     size_t more = have < total - have ? have : total - have;
-    if (more > 4096 && have >= 4096) more = total - have < 4096 ? total - have : 4096; /* stay in the first cache */
+    if (more > 4096 && have >= 4096)
+      more = total - have < 4096 ? total - have : 4096; /* stay in the first cache */
     memcpy(to + have, to, more);
     have += more;
   }
@@ -20,10 +21,12 @@ static void repeat(char *to, const void *value, size_t size, int64_t n) {
 static weft_status_t *fill_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *dims = weft_in(ctx, 0), *value = weft_in(ctx, 1), *y = NULL;
   if (dims->shape.rank > 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "dims must represent a vector, got shape %s", WEFT_SHAPE_TEXT(&dims->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "dims must represent a vector, got shape %s",
+                      WEFT_SHAPE_TEXT(&dims->shape));
   }
   if (value->count != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "value must represent a scalar, got shape %s", WEFT_SHAPE_TEXT(&value->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "value must represent a scalar, got shape %s",
+                      WEFT_SHAPE_TEXT(&value->shape));
   }
   weft_shape_t shape;
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(dims, "dims", &shape));
@@ -61,15 +64,18 @@ static weft_status_t *int_range(weft_kernel_ctx_t *ctx, weft_dtype_t dtype) {
   bool starts_below = is_unsigned ? (uint64_t)start <= (uint64_t)limit : start <= limit;
   bool starts_above = is_unsigned ? (uint64_t)start >= (uint64_t)limit : start >= limit;
   if (rising && !starts_below) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start <= limit when delta > 0: %" PRId64 "/%" PRId64, start, limit);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start <= limit when delta > 0: %" PRId64 "/%" PRId64, start,
+                      limit);
   }
   if (!rising && !starts_above) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start >= limit when delta < 0: %" PRId64 "/%" PRId64, start, limit);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start >= limit when delta < 0: %" PRId64 "/%" PRId64, start,
+                      limit);
   }
   uint64_t way = rising ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
   uint64_t step = rising ? (uint64_t)delta : 0 - (uint64_t)delta;
   uint64_t n = way / step + (way % step != 0);
-  if (n > (uint64_t)INT64_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= 2^63 - 1");
+  if (n > (uint64_t)INT64_MAX)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= 2^63 - 1");
   weft_shape_t shape = weft_shape_vector((int64_t)n);
   weft_tensor_t *y = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dtype, &shape, &y));
@@ -88,16 +94,20 @@ static weft_status_t *int_range(weft_kernel_ctx_t *ctx, weft_dtype_t dtype) {
 /* float: `val += delta` in the type itself, as TensorFlow does, so that the last digits agree. */
 static weft_status_t *float_range(weft_kernel_ctx_t *ctx, weft_dtype_t dtype) {
   double v[3];
-  weft_cpu_cast_fn *to_double = weft_cpu_cast_loop(dtype, WEFT_F64), *back = weft_cpu_cast_loop(WEFT_F64, dtype);
+  weft_cpu_cast_fn *to_double = weft_cpu_cast_loop(dtype, WEFT_F64),
+                   *back = weft_cpu_cast_loop(WEFT_F64, dtype);
   for (int i = 0; i < 3; i++) to_double(1, weft_in(ctx, i)->data, &v[i]);
   double start = v[0], limit = v[1], delta = v[2];
   if (delta == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Requires delta != 0: %g", delta);
-  if (delta > 0 && !(start <= limit)) return range_error("Requires start <= limit when delta > 0", start, limit);
-  if (!(delta > 0) && !(start >= limit)) return range_error("Requires start >= limit when delta < 0", start, limit);
+  if (delta > 0 && !(start <= limit))
+    return range_error("Requires start <= limit when delta > 0", start, limit);
+  if (!(delta > 0) && !(start >= limit))
+    return range_error("Requires start >= limit when delta < 0", start, limit);
   double length = dtype == WEFT_F64 ? fabs((limit - start) / delta)
                                     : (double)fabsf(((float)limit - (float)start) / (float)delta);
   double n = ceil(length);
-  if (!(n < 9e18)) return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= 9223372036854775807");
+  if (!(n < 9e18))
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= 9223372036854775807");
   weft_shape_t shape = weft_shape_vector((int64_t)n);
   weft_tensor_t *y = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dtype, &shape, &y));
@@ -136,7 +146,8 @@ static weft_status_t *lin_space_compute(weft_kernel_ctx_t *ctx) {
   int64_t n = weft_cpu_int_at(weft_in(ctx, 2), 0);
   if (n <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Requires num > 0: %" PRId64, n);
   double ends[2];
-  weft_cpu_cast_fn *to_double = weft_cpu_cast_loop(dtype, WEFT_F64), *back = weft_cpu_cast_loop(WEFT_F64, dtype);
+  weft_cpu_cast_fn *to_double = weft_cpu_cast_loop(dtype, WEFT_F64),
+                   *back = weft_cpu_cast_loop(WEFT_F64, dtype);
   for (int i = 0; i < 2; i++) to_double(1, weft_in(ctx, i)->data, &ends[i]);
   weft_shape_t shape = weft_shape_vector(n);
   weft_tensor_t *y = NULL;
@@ -155,7 +166,8 @@ static weft_status_t *lin_space_compute(weft_kernel_ctx_t *ctx) {
 /* ---- OneHot ---- */
 
 static weft_status_t *one_hot_compute(weft_kernel_ctx_t *ctx) {
-  weft_tensor_t *indices = weft_in(ctx, 0), *depth_tensor = weft_in(ctx, 1), *on = weft_in(ctx, 2), *off = weft_in(ctx, 3);
+  weft_tensor_t *indices = weft_in(ctx, 0), *depth_tensor = weft_in(ctx, 1), *on = weft_in(ctx, 2),
+                *off = weft_in(ctx, 3);
   weft_tensor_t *y = NULL;
   static const char *const names[] = {"depth", "on_value", "off_value"};
   for (int i = 1; i < 4; i++) {
@@ -166,15 +178,16 @@ static weft_status_t *one_hot_compute(weft_kernel_ctx_t *ctx) {
   int64_t axis = weft_knode_int(ctx->node, "axis"), depth = weft_cpu_int_at(depth_tensor, 0);
   int rank = indices->shape.rank, at = axis == -1 ? rank : (int)axis;
   if (axis < -1 || axis > rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected axis to be -1 or between [0, %d).  But received: %" PRId64, rank + 1,
-                      axis);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected axis to be -1 or between [0, %d).  But received: %" PRId64,
+                      rank + 1, axis);
   }
   if (depth < 0) return WEFT_ERROR(INVALID_ARGUMENT, "depth must be non-negative, got: %" PRId64, depth);
   if (rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "OneHot: too many dimensions");
   weft_shape_t shape = {.rank = rank + 1};
   for (int d = 0, from = 0; d <= rank; d++) shape.dims[d] = d == at ? depth : indices->shape.dims[from++];
   if (weft_shape_count(&shape) < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "OneHot result shape would overflow an int64: %s", WEFT_SHAPE_TEXT(&shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "OneHot result shape would overflow an int64: %s",
+                      WEFT_SHAPE_TEXT(&shape));
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, on->dtype, &shape, &y));
   if (y->count == 0) return NULL;

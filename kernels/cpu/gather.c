@@ -78,7 +78,8 @@ static weft_status_t *gather(weft_kernel_ctx_t *ctx, int axis, int batch_dims) {
 }
 
 static weft_status_t *gather_compute(weft_kernel_ctx_t *ctx) {
-  if (weft_in(ctx, 0)->shape.rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1 dimensional");
+  if (weft_in(ctx, 0)->shape.rank < 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1 dimensional");
   return gather(ctx, 0, 0);
 }
 
@@ -89,19 +90,23 @@ static weft_status_t *gather_v2_compute(weft_kernel_ctx_t *ctx) {
   if (axis_tensor->count != 1) return WEFT_ERROR(INVALID_ARGUMENT, "axis must be scalar");
   int64_t given = weft_cpu_int_at(axis_tensor, 0), batch = weft_knode_int(ctx->node, "batch_dims");
   if (!weft_cpu_wrap_axis(given, rank, &axis)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRId64 " but is rank %d",
-                      given < 0 ? -given : given + 1, rank);
+    uint64_t least = given < 0 ? 0 - (uint64_t)given : (uint64_t)given + 1;
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRIu64 " but is rank %d", least,
+                      rank);
   }
   int irank = indices->shape.rank;
   if (batch < -irank || batch > irank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected batch_dims in the range [%d, %d], but got %" PRId64, -irank, irank, batch);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected batch_dims in the range [%d, %d], but got %" PRId64, -irank,
+                      irank, batch);
   }
   if (batch < 0) batch += irank;
   if (batch >= rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims (%" PRId64 ") must be less than rank(params) (%d).", batch, rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims (%" PRId64 ") must be less than rank(params) (%d).",
+                      batch, rank);
   }
   if (axis < batch) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims (%" PRId64 ") must be less than or equal to axis (%d).", batch, axis);
+    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims (%" PRId64 ") must be less than or equal to axis (%d).",
+                      batch, axis);
   }
   for (int d = 0; d < (int)batch; d++) {
     if (params->shape.dims[d] == indices->shape.dims[d]) continue;
@@ -119,7 +124,8 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx) {
   if (is->rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "indices must be at least a vector");
   int64_t depth = is->dims[is->rank - 1];
   if (depth > ps->rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "index innermost dimension length must be <= params rank; saw: %" PRId64 " vs. %d",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "index innermost dimension length must be <= params rank; saw: %" PRId64 " vs. %d",
                       depth, ps->rank);
   }
   weft_shape_t shape = WEFT_SCALAR;
@@ -131,7 +137,8 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, params->dtype, &shape, &out));
   int64_t n = weft_cpu_product(is, 0, is->rank - 1), inner = weft_cpu_product(ps, (int)depth, ps->rank);
   if (n > 0 && inner > 0 && params->count == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Requested more than 0 entries, but params is empty.  Params shape: %s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Requested more than 0 entries, but params is empty.  Params shape: %s",
                       WEFT_SHAPE_TEXT(ps));
   }
   weft_bad_indices_t policy = weft_bad_indices_policy(ctx->node);
@@ -141,8 +148,9 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx) {
       if (policy == WEFT_BAD_INDICES_IGNORE) continue; /* zeros, as below */
       char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
       return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %s",
-                        weft_index_print(is, is->rank - 1, i, where), weft_index_values(indices, i, depth, what),
-                        WEFT_SHAPE_TEXT(ps), ctx->node->name.data);
+                        weft_index_print(is, is->rank - 1, i, where),
+                        weft_index_values(indices, i, depth, what), WEFT_SHAPE_TEXT(ps),
+                        ctx->node->name.data);
     }
     WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, i * inner, params, at * inner, inner));
   }

@@ -47,8 +47,8 @@ static void blas_rows(const gemm_t *g, int64_t m, const void *a, void *c) {
   enum CBLAS_TRANSPOSE ta = blas_op(g->op_a), tb = blas_op(g->op_b);
   int mi = (int)m, n = (int)g->n, k = (int)g->k, lda = (int)g->lda, ldb = (int)g->ldb, ldc = (int)g->ldc;
   if (g->dtype == WEFT_F32 && n == 1 && ldb == 1 && tb == CblasNoTrans) { /* a column: matrix times vector */
-    cblas_sgemv(CblasRowMajor, ta, ta == CblasNoTrans ? mi : k, ta == CblasNoTrans ? k : mi, 1, a, lda, g->b, 1,
-                g->accumulate ? 1 : 0, c, ldc);
+    cblas_sgemv(CblasRowMajor, ta, ta == CblasNoTrans ? mi : k, ta == CblasNoTrans ? k : mi, 1, a, lda, g->b,
+                1, g->accumulate ? 1 : 0, c, ldc);
   } else if (g->dtype == WEFT_F32) {
     cblas_sgemm(CblasRowMajor, ta, tb, mi, n, k, 1, a, lda, g->b, ldb, g->accumulate ? 1 : 0, c, ldc);
   } else if (g->dtype == WEFT_F64) {
@@ -62,7 +62,9 @@ static void blas_rows(const gemm_t *g, int64_t m, const void *a, void *c) {
   }
 }
 
-static bool is_blas(weft_dtype_t d) { return d == WEFT_F32 || d == WEFT_F64 || d == WEFT_C64 || d == WEFT_C128; }
+static bool is_blas(weft_dtype_t d) {
+  return d == WEFT_F32 || d == WEFT_F64 || d == WEFT_C64 || d == WEFT_C128;
+}
 
 static void rows_range(void *arg, int64_t begin, int64_t end) {
   gemm_t *g = arg;
@@ -89,8 +91,10 @@ static weft_status_t *run(weft_thread_pool_t *pool, gemm_t *g) {
   if (threads <= 1 || flops < 2.0 * MIN_FLOPS_PER_THREAD || g->m < 2) {
     rows_range(g, 0, g->m);
   } else {
-    /* About two blocks for each thread: fewer keep BLAS's own blocking efficient, more would balance better. */
-    int64_t grain = g->m / (2 * threads), least = (int64_t)((double)MIN_FLOPS_PER_THREAD / (flops / (double)g->m)) + 1;
+    /* About two blocks for each thread: fewer keep BLAS's own blocking efficient, more would balance better.
+     */
+    int64_t grain = g->m / (2 * threads),
+            least = (int64_t)((double)MIN_FLOPS_PER_THREAD / (flops / (double)g->m)) + 1;
     weft_parallel_for(pool, g->m, grain > least ? grain : least, rows_range, g);
   }
   return g->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a matrix product") : NULL;
@@ -110,14 +114,18 @@ static uint16_t from_float(weft_dtype_t dtype, float v) {
   return dtype == WEFT_F16 ? weft_cpu_f16_store(v) : weft_cpu_bf16_store(v);
 }
 
-static int64_t extent(int64_t rows, int64_t cols, int64_t ld) { return rows <= 0 ? 0 : (rows - 1) * ld + cols; }
+static int64_t extent(int64_t rows, int64_t cols, int64_t ld) {
+  return rows <= 0 ? 0 : (rows - 1) * ld + cols;
+}
 
 static weft_status_t *run_half(weft_thread_pool_t *pool, const gemm_t *g) {
-  int64_t a_rows = g->op_a == WEFT_GEMM_PLAIN ? g->m : g->k, b_rows = g->op_b == WEFT_GEMM_PLAIN ? g->k : g->n;
+  int64_t a_rows = g->op_a == WEFT_GEMM_PLAIN ? g->m : g->k,
+          b_rows = g->op_b == WEFT_GEMM_PLAIN ? g->k : g->n;
   int64_t a_n = extent(a_rows, g->op_a == WEFT_GEMM_PLAIN ? g->k : g->m, g->lda);
   int64_t b_n = extent(b_rows, g->op_b == WEFT_GEMM_PLAIN ? g->n : g->k, g->ldb);
   size_t total = 0;
-  if (!weft_add_size((size_t)a_n, (size_t)b_n, &total) || !weft_add_size(total, (size_t)(g->m * g->n), &total)) {
+  if (!weft_add_size((size_t)a_n, (size_t)b_n, &total) ||
+      !weft_add_size(total, (size_t)(g->m * g->n), &total)) {
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "a matrix product is too large");
   }
   size_t bytes = 0;
@@ -147,9 +155,9 @@ static weft_status_t *run_half(weft_thread_pool_t *pool, const gemm_t *g) {
   return s;
 }
 
-weft_status_t *weft_gemm(weft_thread_pool_t *pool, weft_dtype_t dtype, weft_gemm_op_t op_a, weft_gemm_op_t op_b,
-                         int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
-                         int64_t ldc, bool accumulate) {
+weft_status_t *weft_gemm(weft_thread_pool_t *pool, weft_dtype_t dtype, weft_gemm_op_t op_a,
+                         weft_gemm_op_t op_b, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+                         const void *b, int64_t ldb, void *c, int64_t ldc, bool accumulate) {
   if (m == 0 || n == 0) return NULL;
   size_t size = weft_dtype_size(dtype);
   if (k == 0) {

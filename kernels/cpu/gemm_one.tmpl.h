@@ -1,5 +1,5 @@
-/* kernels/cpu/gemm_one.tmpl.h - the plain product for one element type: rows [0, m) of c. The naive twin of BLAS, and
- * what integers use. Sums are kept in WRAP, one row of c at a time, in `row` of n WRAPs. */
+/* kernels/cpu/gemm_one.tmpl.h - the plain product for one element type: rows [0, m) of c. The naive twin of
+ * BLAS, and what integers use. Sums are kept in WRAP, one row of c at a time, in `row` of n WRAPs. */
 static void WEFT_CAT(naive, SUFFIX)(const gemm_t *g, int64_t m, const void *av, void *cv, void *rowv) {
   const ELEM *a = av, *b = g->b;
   ELEM *c = cv;

@@ -9,7 +9,8 @@ weft_bad_indices_t weft_bad_indices_policy(const weft_kernel_node_t *node) {
   return a != NULL && weft_str_is(a->s, "IGNORE") ? WEFT_BAD_INDICES_IGNORE : WEFT_BAD_INDICES_ERROR;
 }
 
-bool weft_index_flatten(const weft_tensor_t *indices, int64_t i, int64_t depth, const weft_shape_t *shape, int64_t *out) {
+bool weft_index_flatten(const weft_tensor_t *indices, int64_t i, int64_t depth, const weft_shape_t *shape,
+                        int64_t *out) {
   int64_t at = 0;
   for (int d = 0; d < (int)depth; d++) {
     int64_t v = weft_cpu_int_at(indices, i * depth + d);

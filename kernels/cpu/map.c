@@ -59,7 +59,8 @@ weft_status_t *weft_map1_compute(weft_kernel_ctx_t *ctx) {
   const weft_map1_row_t *row = ctx->state;
   weft_map1_fn *fn = row->fns[weft_in(ctx, 0)->dtype];
   if (fn == NULL) {
-    return WEFT_ERROR(UNIMPLEMENTED, "%s of %s is not supported", row->op, weft_dtype_name(weft_in(ctx, 0)->dtype));
+    return WEFT_ERROR(UNIMPLEMENTED, "%s of %s is not supported", row->op,
+                      weft_dtype_name(weft_in(ctx, 0)->dtype));
   }
   return weft_map1_run(ctx, fn, row->flags);
 }
@@ -97,7 +98,8 @@ static weft_status_t *check_values(const weft_map2_row_t *row, const weft_tensor
   if (!weft_dtype_is_integer(y->dtype)) return NULL;
   if ((row->flags & WEFT_MAP_CHECK_DIVISOR) != 0 && any_zero(y)) {
     if ((row->flags & WEFT_MAP_ZERO_IS_INTERNAL) != 0) {
-      return WEFT_ERROR(INTERNAL, "Unexpected error in binary operator (only integer div and mod should have errors)");
+      return WEFT_ERROR(INTERNAL,
+                        "Unexpected error in binary operator (only integer div and mod should have errors)");
     }
     return WEFT_ERROR(INVALID_ARGUMENT, "Integer division by zero");
   }
@@ -117,15 +119,17 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
   weft_broadcast_t b;
   const weft_shape_t *shapes[2] = {&x->shape, &y->shape};
   if ((row->flags & WEFT_MAP_SAME_SHAPE) != 0 && !weft_shape_eq(&x->shape, &y->shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
-                      ctx->node->name.data, row->op, WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&y->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
+        ctx->node->name.data, row->op, WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&y->shape));
   }
   if ((row->flags & WEFT_MAP_SAME_COUNT) != 0) {
     if (x->count != y->count) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "The two arguments to a cwise op must have same number of elements, got %lld and %lld",
-                        (long long)x->count, (long long)y->count);
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "The two arguments to a cwise op must have same number of elements, got %lld and %lld",
+          (long long)x->count, (long long)y->count);
     }
     shapes[1] = &x->shape;
   }

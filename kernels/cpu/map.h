@@ -1,7 +1,7 @@
 /* kernels/cpu/map.h - elementwise kernels: one row per op, one inner loop per element type.
  *
- * A row names the op, its loops by dtype and what must be checked. The drivers here do the rest: broadcasting,
- * taking over an input's memory, threads. The loops come from map1.tmpl.h and map2.tmpl.h.
+ * A row names the op, its loops by dtype and what must be checked. The drivers here do the rest:
+ * broadcasting, taking over an input's memory, threads. The loops come from map1.tmpl.h and map2.tmpl.h.
  */
 #ifndef WEFT_KERNELS_CPU_MAP_H_
 #define WEFT_KERNELS_CPU_MAP_H_
@@ -14,13 +14,13 @@ typedef void weft_map1_fn(int64_t n, const void *x, void *y);
 typedef void weft_map2_fn(int64_t n, const void *x, int sx, const void *y, int sy, void *z);
 
 typedef enum weft_map_flags {
-  WEFT_MAP_BOOL_OUT = 1 << 0,      /* the result is bool, else as the inputs */
-  WEFT_MAP_SAME_SHAPE = 1 << 1,    /* no broadcasting */
-  WEFT_MAP_SAME_COUNT = 1 << 5,    /* no broadcasting; only the number of elements is compared */
-  WEFT_MAP_CHECK_DIVISOR = 1 << 2, /* integers: a zero in y is an error */
+  WEFT_MAP_BOOL_OUT = 1 << 0,         /* the result is bool, else as the inputs */
+  WEFT_MAP_SAME_SHAPE = 1 << 1,       /* no broadcasting */
+  WEFT_MAP_SAME_COUNT = 1 << 5,       /* no broadcasting; only the number of elements is compared */
+  WEFT_MAP_CHECK_DIVISOR = 1 << 2,    /* integers: a zero in y is an error */
   WEFT_MAP_ZERO_IS_INTERNAL = 1 << 6, /* ... which TensorFlow calls INTERNAL for two ops */
-  WEFT_MAP_CHECK_EXPONENT = 1 << 3, /* integers: a negative value in y is an error */
-  WEFT_MAP_COSTLY = 1 << 4,        /* tens of ns an element: threads pay sooner */
+  WEFT_MAP_CHECK_EXPONENT = 1 << 3,   /* integers: a negative value in y is an error */
+  WEFT_MAP_COSTLY = 1 << 4,           /* tens of ns an element: threads pay sooner */
 } weft_map_flags_t;
 
 typedef struct weft_map1_row {

@@ -8,8 +8,8 @@
 
 typedef struct matmul_state {
   weft_gemm_op_t op_a, op_b;
-  bool broadcasts;      /* V2 and V3 */
-  weft_dtype_t out;     /* V3 may widen */
+  bool broadcasts;  /* V2 and V3 */
+  weft_dtype_t out; /* V3 may widen */
 } matmul_state_t;
 
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
@@ -29,8 +29,8 @@ static weft_status_t *matmul_compute(weft_kernel_ctx_t *ctx) {
   const matmul_state_t *s = ctx->state;
   weft_tensor_t *a = weft_in(ctx, 0), *b = weft_in(ctx, 1), *c = NULL;
   if (a->shape.rank != b->shape.rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] has different ndims: %s vs. %s", WEFT_SHAPE_TEXT(&a->shape),
-                      WEFT_SHAPE_TEXT(&b->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] has different ndims: %s vs. %s",
+                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
   }
   if (a->shape.rank != 2) {
     return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] ndims must be == 2: %d", a->shape.rank);
@@ -38,8 +38,8 @@ static weft_status_t *matmul_compute(weft_kernel_ctx_t *ctx) {
   bool ta = s->op_a != WEFT_GEMM_PLAIN, tb = s->op_b != WEFT_GEMM_PLAIN;
   int64_t m = a->shape.dims[ta], k = a->shape.dims[!ta], n = b->shape.dims[!tb];
   if (b->shape.dims[tb] != k) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s", WEFT_SHAPE_TEXT(&a->shape),
-                      WEFT_SHAPE_TEXT(&b->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s",
+                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
   }
   weft_shape_t shape = weft_shape_matrix(m, n);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &shape, &c));
@@ -67,19 +67,19 @@ static void batch_run(void *arg, int64_t count, int64_t out_at, const int64_t *a
     const char *a = j->a + (size_t)((at[0] + i * step[0]) * j->m * j->k) * size;
     const char *b = j->b + (size_t)((at[1] + i * step[1]) * j->k * j->n) * size;
     char *c = j->c + (size_t)((out_at + i) * j->m * j->n) * size;
-    weft_status_t *s = weft_gemm(j->pool, j->dtype, j->state->op_a, j->state->op_b, j->m, j->n, j->k, a, j->lda, b,
-                                 j->ldb, c, j->n, false);
+    weft_status_t *s = weft_gemm(j->pool, j->dtype, j->state->op_a, j->state->op_b, j->m, j->n, j->k, a,
+                                 j->lda, b, j->ldb, c, j->n, false);
     weft_status_t *none = NULL;
     if (s != NULL && !atomic_compare_exchange_strong(&j->status, &none, s)) weft_status_free(s);
   }
 }
 
-static weft_status_t *check_batch(const weft_kernel_ctx_t *ctx, const matmul_state_t *s, const weft_tensor_t *a,
-                                  const weft_tensor_t *b) {
+static weft_status_t *check_batch(const weft_kernel_ctx_t *ctx, const matmul_state_t *s,
+                                  const weft_tensor_t *a, const weft_tensor_t *b) {
   if (!s->broadcasts) {
     if (a->shape.rank != b->shape.rank) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] has different ndims: %s vs. %s", WEFT_SHAPE_TEXT(&a->shape),
-                        WEFT_SHAPE_TEXT(&b->shape));
+      return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] has different ndims: %s vs. %s",
+                        WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
     }
     for (int d = 0; d < a->shape.rank - 2; d++) {
       if (a->shape.dims[d] == b->shape.dims[d]) continue;
@@ -100,7 +100,8 @@ static weft_status_t *batch_product(weft_kernel_ctx_t *ctx, const weft_tensor_t 
   weft_tensor_t *c = NULL;
   const int64_t *ad = &a->shape.dims[a->shape.rank - 2], *bd = &b->shape.dims[b->shape.rank - 2];
   bool ta = s->op_a != WEFT_GEMM_PLAIN, tb = s->op_b != WEFT_GEMM_PLAIN;
-  batch_job_t j = {.state = s, .dtype = a->dtype, .m = ad[ta], .k = ad[!ta], .n = bd[!tb], .lda = ad[1], .ldb = bd[1]};
+  batch_job_t j = {
+      .state = s, .dtype = a->dtype, .m = ad[ta], .k = ad[!ta], .n = bd[!tb], .lda = ad[1], .ldb = bd[1]};
   weft_shape_t a_batch = a->shape, b_batch = b->shape;
   a_batch.rank -= 2;
   b_batch.rank -= 2;
@@ -110,8 +111,8 @@ static weft_status_t *batch_product(weft_kernel_ctx_t *ctx, const weft_tensor_t 
                       WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
   }
   if (bd[tb] != j.k) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s", WEFT_SHAPE_TEXT(&a->shape),
-                      WEFT_SHAPE_TEXT(&b->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s",
+                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
   }
   weft_shape_t shape = j.batch.shape;
   if (shape.rank + 2 > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
@@ -149,7 +150,8 @@ static weft_status_t *batch_compute(weft_kernel_ctx_t *ctx) {
 const weft_kernel_t weft_cpu_matmul_kernels[] = {
     WEFT_KERNEL("BatchMatMul", "T", WEFT_SET_NUMBERS, prepare, batch_compute, weft_free),
     WEFT_KERNEL("BatchMatMulV2", "T", WEFT_SET_NUMBERS, prepare, batch_compute, weft_free),
-    WEFT_KERNEL2("BatchMatMulV3", "Ta", WEFT_SET_NUMBERS, "Tb", WEFT_SET_NUMBERS, prepare, batch_compute, weft_free),
+    WEFT_KERNEL2("BatchMatMulV3", "Ta", WEFT_SET_NUMBERS, "Tb", WEFT_SET_NUMBERS, prepare, batch_compute,
+                 weft_free),
     WEFT_KERNEL("MatMul", "T", WEFT_SET_NUMBERS, prepare, matmul_compute, weft_free),
     {0},
 };

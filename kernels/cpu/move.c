@@ -1,8 +1,9 @@
 /* kernels/cpu/move.c - see the header.
  *
- * Adjacent dimensions that step alike on both sides are merged first. What is left ends in a run that is contiguous
- * on both sides (memcpy), or in one that is not: then, if another dimension is the contiguous one of the source, the
- * two are walked in tiles, so that each cache line of the source is used whole before it is dropped.
+ * Adjacent dimensions that step alike on both sides are merged first. What is left ends in a run that is
+ * contiguous on both sides (memcpy), or in one that is not: then, if another dimension is the contiguous one
+ * of the source, the two are walked in tiles, so that each cache line of the source is used whole before it
+ * is dropped.
  */
 #include "kernels/cpu/move.h"
 
@@ -16,9 +17,11 @@ void weft_strides_of(const weft_shape_t *shape, int64_t *strides) {
   }
 }
 
-static void strided_copy(const char *from, int64_t from_stride, char *to, int64_t to_stride, int64_t n, size_t size) {
-#define ELEM_COPY(type)                                                              \
-  for (int64_t i = 0; i < n; i++) ((type *)(void *)to)[i * to_stride] = ((const type *)(const void *)from)[i * from_stride]
+static void strided_copy(const char *from, int64_t from_stride, char *to, int64_t to_stride, int64_t n,
+                         size_t size) {
+#define ELEM_COPY(type)           \
+  for (int64_t i = 0; i < n; i++) \
+  ((type *)(void *)to)[i * to_stride] = ((const type *)(const void *)from)[i * from_stride]
   switch (size) {
     case 1: ELEM_COPY(uint8_t); break;
     case 2: ELEM_COPY(uint16_t); break;
@@ -32,8 +35,8 @@ static void strided_copy(const char *from, int64_t from_stride, char *to, int64_
 
 typedef struct job {
   weft_move_t m;
-  int last;        /* the innermost dimension */
-  int tiled;       /* the other dimension of a tile; -1: none */
+  int last;                            /* the innermost dimension */
+  int tiled;                           /* the other dimension of a tile; -1: none */
   int outer[WEFT_MAX_DIMS], num_outer; /* the dimensions in front */
   const weft_tensor_t *from;
   weft_tensor_t *to;
@@ -45,7 +48,8 @@ static void copy_run(job_t *j, int64_t from, int64_t to, int64_t n) {
   int64_t fs = j->m.from_strides[j->last], ts = j->m.to_strides[j->last];
   if (!weft_dtype_is_plain(j->from->dtype)) {
     for (int64_t i = 0; i < n && j->status == NULL; i++) {
-      weft_status_t *s = weft_tensor_copy_elements(j->to, to + i * ts, j->from, from + i * fs, 1), *none = NULL;
+      weft_status_t *s = weft_tensor_copy_elements(j->to, to + i * ts, j->from, from + i * fs, 1),
+                    *none = NULL;
       if (s != NULL && !atomic_compare_exchange_strong(&j->status, &none, s)) weft_status_free(s);
     }
     return;

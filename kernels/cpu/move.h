@@ -1,7 +1,7 @@
 /* kernels/cpu/move.h - copies a box of elements from one strided layout to another.
  *
- * Slices, transpositions, reversals, repetition, concatenation and padding are all such copies. Strides may be
- * negative (reversal) or, in the source, zero (repetition).
+ * Slices, transpositions, reversals, repetition, concatenation and padding are all such copies. Strides may
+ * be negative (reversal) or, in the source, zero (repetition).
  */
 #ifndef WEFT_KERNELS_CPU_MOVE_H_
 #define WEFT_KERNELS_CPU_MOVE_H_
@@ -17,9 +17,9 @@ typedef struct weft_move {
 
 /* Row-major strides of `shape`. */
 void weft_strides_of(const weft_shape_t *shape, int64_t *strides);
-/* Copies. The caller guarantees that every position is inside both tensors, which have one dtype, of any kind, and
- * that none is written twice. Errors: RESOURCE_EXHAUSTED (strings). */
-WEFT_MUST_CHECK weft_status_t *weft_move_run(const weft_move_t *m, weft_thread_pool_t *pool, const weft_tensor_t *from,
-                                             weft_tensor_t *to);
+/* Copies. The caller guarantees that every position is inside both tensors, which have one dtype, of any
+ * kind, and that none is written twice. Errors: RESOURCE_EXHAUSTED (strings). */
+WEFT_MUST_CHECK weft_status_t *weft_move_run(const weft_move_t *m, weft_thread_pool_t *pool,
+                                             const weft_tensor_t *from, weft_tensor_t *to);
 
 #endif /* WEFT_KERNELS_CPU_MOVE_H_ */

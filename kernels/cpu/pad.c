@@ -6,7 +6,8 @@
 
 static weft_status_t *read_paddings(const weft_tensor_t *t, const weft_shape_t *input, int64_t (*pads)[2]) {
   if (t->shape.rank != 2 || t->shape.dims[1] != 2) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "paddings must be a matrix with 2 columns: %s", WEFT_SHAPE_TEXT(&t->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "paddings must be a matrix with 2 columns: %s",
+                      WEFT_SHAPE_TEXT(&t->shape));
   }
   if (t->shape.dims[0] != input->rank) {
     return WEFT_ERROR(INVALID_ARGUMENT, "The first dimension of paddings must be the rank of inputs%s %s",
@@ -16,21 +17,23 @@ static weft_status_t *read_paddings(const weft_tensor_t *t, const weft_shape_t *
     pads[d][0] = weft_cpu_int_at(t, 2 * d);
     pads[d][1] = weft_cpu_int_at(t, 2 * d + 1);
     if (pads[d][0] < 0 || pads[d][1] < 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Paddings must be non-negative: %" PRId64 " %" PRId64, pads[d][0], pads[d][1]);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Paddings must be non-negative: %" PRId64 " %" PRId64, pads[d][0],
+                        pads[d][1]);
     }
   }
   return NULL;
 }
 
 /* The shape with `sign` times the paddings added. Errors: INVALID_ARGUMENT if it is too large or below 0. */
-static weft_status_t *padded_shape(const weft_shape_t *input, int64_t (*pads)[2], int sign, weft_shape_t *out) {
+static weft_status_t *padded_shape(const weft_shape_t *input, int64_t (*pads)[2], int sign,
+                                   weft_shape_t *out) {
   *out = *input;
   for (int d = 0; d < input->rank; d++) {
     int64_t sum = 0;
     if (__builtin_add_overflow(pads[d][0], pads[d][1], &sum) ||
         __builtin_add_overflow(input->dims[d], sign * sum, &out->dims[d]) || out->dims[d] < 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "paddings %" PRId64 " %" PRId64 " do not fit dimension %d of %s", pads[d][0],
-                        pads[d][1], d, WEFT_SHAPE_TEXT(input));
+      return WEFT_ERROR(INVALID_ARGUMENT, "paddings %" PRId64 " %" PRId64 " do not fit dimension %d of %s",
+                        pads[d][0], pads[d][1], d, WEFT_SHAPE_TEXT(input));
     }
   }
   return NULL;
@@ -43,7 +46,8 @@ static weft_status_t *pad_compute(weft_kernel_ctx_t *ctx) {
   if (ctx->node->num_inputs == 3) {
     value = weft_in(ctx, 2);
     if (value->shape.rank != 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "constant_values must be a scalar. Found: %s", WEFT_SHAPE_TEXT(&value->shape));
+      return WEFT_ERROR(INVALID_ARGUMENT, "constant_values must be a scalar. Found: %s",
+                        WEFT_SHAPE_TEXT(&value->shape));
     }
   }
   weft_shape_t shape;
@@ -86,7 +90,8 @@ static weft_status_t *check_mirror(const mirror_t *m, const weft_shape_t *inner)
     int64_t dim = inner->dims[d], limit = dim - m->offset;
     if (m->pads[d][0] <= limit && m->pads[d][1] <= limit) continue;
     if (m->pads[d][0] == 0 && m->pads[d][1] == 0) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "paddings must be %s the dimension size: %" PRId64 ", %" PRId64 " %s %" PRId64,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "paddings must be %s the dimension size: %" PRId64 ", %" PRId64 " %s %" PRId64,
                       m->offset == 1 ? "less than" : "no greater than", m->pads[d][0], m->pads[d][1],
                       m->offset == 1 ? "not less than" : "greater than", dim);
   }
@@ -101,7 +106,8 @@ static int64_t mirrored(const mirror_t *m, int d, int64_t at, int64_t dim) {
 }
 
 /* Position in `inner` of element `i` of the padded tensor `outer`. */
-static int64_t inner_position(const mirror_t *m, const weft_shape_t *outer, const weft_shape_t *inner, int64_t i) {
+static int64_t inner_position(const mirror_t *m, const weft_shape_t *outer, const weft_shape_t *inner,
+                              int64_t i) {
   int64_t at = 0, stride = 1;
   for (int d = outer->rank - 1; d >= 0; d--) {
     at += mirrored(m, d, i % outer->dims[d], inner->dims[d]) * stride;

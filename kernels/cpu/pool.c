@@ -98,7 +98,8 @@ static weft_shape_t shape_of(const weft_window_attrs_t *a, int64_t n, int64_t h,
   return a->nchw ? nchw : nhwc;
 }
 
-static weft_status_t *as_nhwc(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, weft_tensor_t *t, weft_tensor_t **out) {
+static weft_status_t *as_nhwc(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, weft_tensor_t *t,
+                              weft_tensor_t **out) {
   if (a->nchw && t->count > 0) return weft_to_nhwc(ctx, t, out);
   *out = weft_tensor_retain(t);
   return NULL;
@@ -129,10 +130,12 @@ static weft_status_t *window_inputs(weft_kernel_ctx_t *ctx, int at, weft_window_
     for (int d = 0; d < 4; d++) {
       four[d] = weft_cpu_int_at(t, d);
       if (four[d] <= 0) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "Sliding window %s must be positive. Got: %" PRId64, names[i], four[d]);
+        return WEFT_ERROR(INVALID_ARGUMENT, "Sliding window %s must be positive. Got: %" PRId64, names[i],
+                          four[d]);
       }
     }
-    if (four[0] != 1) return WEFT_ERROR(UNIMPLEMENTED, "Pooling is not yet supported on the batch dimension.");
+    if (four[0] != 1)
+      return WEFT_ERROR(UNIMPLEMENTED, "Pooling is not yet supported on the batch dimension.");
     WEFT_RETURN_IF_ERROR(weft_window_four(four, 4, a->nchw, names[i], i == 0 ? a->ksize : a->stride,
                                           i == 0 ? &a->ksize_depth : &a->stride_depth));
   }
@@ -144,19 +147,23 @@ static weft_status_t *window_inputs(weft_kernel_ctx_t *ctx, int at, weft_window_
 static weft_status_t *check_depth(const weft_window_attrs_t *a, int64_t channels) {
   if (a->ksize_depth == 1) return NULL;
   if (a->ksize[0] != 1 || a->ksize[1] != 1) {
-    return WEFT_ERROR(UNIMPLEMENTED,
-                      "MaxPooling supports exactly one of pooling across depth or pooling across width/height.");
+    return WEFT_ERROR(
+        UNIMPLEMENTED,
+        "MaxPooling supports exactly one of pooling across depth or pooling across width/height.");
   }
   if (a->ksize_depth != a->stride_depth) {
-    return WEFT_ERROR(UNIMPLEMENTED, "Depthwise max pooling requires the depth window to equal the depth stride");
+    return WEFT_ERROR(UNIMPLEMENTED,
+                      "Depthwise max pooling requires the depth window to equal the depth stride");
   }
   if (channels % a->ksize_depth != 0) {
-    return WEFT_ERROR(UNIMPLEMENTED, "Depthwise max pooling requires the depth window to evenly divide the input depth");
+    return WEFT_ERROR(UNIMPLEMENTED,
+                      "Depthwise max pooling requires the depth window to evenly divide the input depth");
   }
   return NULL;
 }
 
-static weft_status_t *max_depth(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, pool_job_t *j, weft_tensor_t *x) {
+static weft_status_t *max_depth(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, pool_job_t *j,
+                                weft_tensor_t *x) {
   weft_shape_t shape = {.rank = 4, .dims = {j->n, j->h.in, j->w.in, j->c / a->ksize_depth}};
   weft_tensor_t *y = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(x->dtype, &shape, ctx->device->allocator, &y));
@@ -233,8 +240,10 @@ static weft_status_t *avg_pool_grad_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(sizes, "orig_input_shape", &shape));
   pool_job_t j = {.n = 0};
   WEFT_RETURN_IF_ERROR(plan(a, &shape, &j));
-  if (a->ksize_depth != 1) return WEFT_ERROR(UNIMPLEMENTED, "Non-spatial pooling is not yet supported. Volunteers? :)");
-  /* The gradient may be of another size than the forward op gives: what it has is spread, what lies outside is not. */
+  if (a->ksize_depth != 1)
+    return WEFT_ERROR(UNIMPLEMENTED, "Non-spatial pooling is not yet supported. Volunteers? :)");
+  /* The gradient may be of another size than the forward op gives: what it has is spread, what lies outside
+   * is not. */
   int64_t gh = dy->shape.dims[a->nchw ? 2 : 1], gw = dy->shape.dims[a->nchw ? 3 : 2];
   if (dy->shape.dims[0] != j.n || dy->shape.dims[a->nchw ? 1 : 3] != j.c || gh != j.h.out || gw != j.w.out) {
     weft_shape_t want = shape_of(a, j.n, j.h.out, j.w.out, j.c);
@@ -256,8 +265,8 @@ static weft_status_t *avg_pool_grad_compute(weft_kernel_ctx_t *ctx) {
 }
 
 /* Where each window of x has its first maximum, as positions in its image: `*out` is owned by the caller. */
-static weft_status_t *find_maxima(weft_kernel_ctx_t *ctx, pool_job_t *j, const weft_tensor_t *image, weft_tensor_t **out_y,
-                                  int64_t **out) {
+static weft_status_t *find_maxima(weft_kernel_ctx_t *ctx, pool_job_t *j, const weft_tensor_t *image,
+                                  weft_tensor_t **out_y, int64_t **out) {
   weft_shape_t shape = {.rank = 4, .dims = {j->n, j->h.out, j->w.out, j->c}};
   weft_tensor_t *y = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(image->dtype, &shape, ctx->device->allocator, &y));
@@ -275,13 +284,15 @@ static weft_status_t *find_maxima(weft_kernel_ctx_t *ctx, pool_job_t *j, const w
   return NULL;
 }
 
-static weft_status_t *check_grad_shapes(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, const pool_job_t *j,
-                                        bool grad_is_input) {
-  weft_shape_t out = shape_of(a, j->n, j->h.out, j->w.out, j->c), in = shape_of(a, j->n, j->h.in, j->w.in, j->c);
-  const weft_shape_t *y = &weft_in(ctx, 1)->shape, *grad = &weft_in(ctx, 2)->shape, *want = grad_is_input ? &in : &out;
+static weft_status_t *check_grad_shapes(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a,
+                                        const pool_job_t *j, bool grad_is_input) {
+  weft_shape_t out = shape_of(a, j->n, j->h.out, j->w.out, j->c),
+               in = shape_of(a, j->n, j->h.in, j->w.in, j->c);
+  const weft_shape_t *y = &weft_in(ctx, 1)->shape, *grad = &weft_in(ctx, 2)->shape,
+                     *want = grad_is_input ? &in : &out;
   if (!weft_shape_eq(y, &out)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected orig_output shape to be %s, but got %s", WEFT_SHAPE_TEXT(&out),
-                      WEFT_SHAPE_TEXT(y));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected orig_output shape to be %s, but got %s",
+                      WEFT_SHAPE_TEXT(&out), WEFT_SHAPE_TEXT(y));
   }
   if (!weft_shape_eq(grad, want)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected grad shape to be %s, but got %s", WEFT_SHAPE_TEXT(want),
@@ -292,7 +303,8 @@ static weft_status_t *check_grad_shapes(weft_kernel_ctx_t *ctx, const weft_windo
 
 /* MaxPoolGrad scatters dy to the maxima; MaxPoolGradGrad (`second`) gathers from them. */
 static weft_status_t *max_grad(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, bool second) {
-  weft_tensor_t *x = weft_in(ctx, 0), *grad = weft_in(ctx, 2), *image = NULL, *g = NULL, *y = NULL, *out = NULL;
+  weft_tensor_t *x = weft_in(ctx, 0), *grad = weft_in(ctx, 2), *image = NULL, *g = NULL, *y = NULL,
+                *out = NULL;
   int64_t *where = NULL;
   pool_job_t j = {.n = 0};
   WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
@@ -331,7 +343,9 @@ static weft_status_t *max_grad(weft_kernel_ctx_t *ctx, const weft_window_attrs_t
 }
 
 static weft_status_t *max_grad_compute(weft_kernel_ctx_t *ctx) { return max_grad(ctx, ctx->state, false); }
-static weft_status_t *max_grad_grad_compute(weft_kernel_ctx_t *ctx) { return max_grad(ctx, ctx->state, true); }
+static weft_status_t *max_grad_grad_compute(weft_kernel_ctx_t *ctx) {
+  return max_grad(ctx, ctx->state, true);
+}
 static weft_status_t *max_grad_v2_compute(weft_kernel_ctx_t *ctx) {
   weft_window_attrs_t a = *(const weft_window_attrs_t *)ctx->state;
   WEFT_RETURN_IF_ERROR(window_inputs(ctx, 3, &a));
@@ -368,21 +382,26 @@ static weft_status_t *with_argmax_compute(weft_kernel_ctx_t *ctx) {
 static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *dy = weft_in(ctx, 1), *index = weft_in(ctx, 2), *dx = NULL;
   if (x->shape.rank != 4 || dy->shape.rank != 4 || !weft_shape_eq(&dy->shape, &index->shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected argmax shape to be %s, but got %s", WEFT_SHAPE_TEXT(&dy->shape),
-                      WEFT_SHAPE_TEXT(&index->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected argmax shape to be %s, but got %s",
+                      WEFT_SHAPE_TEXT(&dy->shape), WEFT_SHAPE_TEXT(&index->shape));
   }
   bool with_batch = weft_knode_bool(ctx->node, "include_batch_in_index");
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &dx));
   weft_cpu_zero(dx);
   weft_combine_fn *add = weft_combine_loop(WEFT_COMBINE_ADD, x->dtype);
   size_t size = weft_dtype_size(x->dtype);
-  int64_t batch = x->shape.dims[0] > 0 ? x->shape.dims[0] : 1, image_in = x->count / batch, image_out = dy->count / batch;
-  if (dy->shape.dims[0] != x->shape.dims[0]) return WEFT_ERROR(INVALID_ARGUMENT, "input and grad must have the same batch size");
+  int64_t batch = x->shape.dims[0] > 0 ? x->shape.dims[0] : 1, image_in = x->count / batch,
+          image_out = dy->count / batch;
+  if (dy->shape.dims[0] != x->shape.dims[0])
+    return WEFT_ERROR(INVALID_ARGUMENT, "input and grad must have the same batch size");
   for (int64_t i = 0; i < dy->count; i++) {
     int64_t at = weft_cpu_int_at(index, i) + (with_batch ? 0 : i / image_out * image_in);
     if (at < 0 || at >= x->count) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "invalid index value at argmax[%" PRId64 "] = %" PRId64 "; index values must be in "
-                        "[0, %" PRId64 ")", i, at, x->count);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "invalid index value at argmax[%" PRId64 "] = %" PRId64
+                        "; index values must be in "
+                        "[0, %" PRId64 ")",
+                        i, at, x->count);
     }
     add(1, (const char *)dy->data + (size_t)i * size, (char *)dx->data + (size_t)at * size);
   }

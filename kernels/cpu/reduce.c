@@ -5,8 +5,8 @@
 #include <math.h>
 #include <tgmath.h>
 
-/* Sums of float are kept in double, of half in float, of integers in 64 bits (the low bits are those of a wrapping
- * sum in the type itself). */
+/* Sums of float are kept in double, of half in float, of integers in 64 bits (the low bits are those of a
+ * wrapping sum in the type itself). */
 #define RED_STEM sum
 #define RED_ACC ACC
 #define RED_INIT(suffix) 0
@@ -119,7 +119,7 @@
 #define RED_STEM complex_norm
 #define RED_ACC double
 #define RED_INIT(suffix) 0
-#define RED_VALUE(v) ((double)creal((v) * conj(v)))
+#define RED_VALUE(v) ((double)creal((v)*conj(v)))
 #define RED_JOIN(a, b) ((a) + (b))
 #define RED_FINISH(a, count) sqrt(a)
 #define EACH_COMPLEX
@@ -195,8 +195,8 @@ static weft_status_t *l2_loss_compute(weft_kernel_ctx_t *ctx) {
   weft_reduction_t plan;
   weft_reduction_plan(&x->shape, axes, &plan);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &WEFT_SCALAR, &y));
-  return weft_reduction_run(&plan, ctx->device->pool, half_squares_fns[x->dtype], weft_dtype_size(x->dtype), x->data,
-                            y->data);
+  return weft_reduction_run(&plan, ctx->device->pool, half_squares_fns[x->dtype], weft_dtype_size(x->dtype),
+                            x->data, y->data);
 }
 
 const weft_kernel_t weft_cpu_reduce_kernels[] = {

@@ -9,8 +9,8 @@ typedef struct reduce_fns {
   size_t acc_size;
   void (*init)(int64_t n, void *acc);
   void (*join)(int64_t n, const void *from, void *to);
-  void (*run)(int64_t n, const void *x, void *acc);               /* n elements into one accumulator */
-  void (*row)(int64_t n, const void *x, void *acc);               /* n elements into n accumulators */
+  void (*run)(int64_t n, const void *x, void *acc); /* n elements into one accumulator */
+  void (*row)(int64_t n, const void *x, void *acc); /* n elements into n accumulators */
   void (*finish)(int64_t n, const void *acc, int64_t count, void *y);
 } reduce_fns_t;
 
@@ -28,7 +28,8 @@ void weft_reduction_plan(const weft_shape_t *shape, const bool *axes, weft_reduc
 /* y[out_count] from x. On several threads where large; the result does not depend on their number.
  * Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_reduction_run(const weft_reduction_t *r, weft_thread_pool_t *pool,
-                                                  const reduce_fns_t *fns, size_t elem_size, const void *x, void *y);
+                                                  const reduce_fns_t *fns, size_t elem_size, const void *x,
+                                                  void *y);
 /* Reads a reduction_indices tensor. Errors: INVALID_ARGUMENT as TensorFlow words it. */
 WEFT_MUST_CHECK weft_status_t *weft_reduction_axes(const weft_tensor_t *t, int rank, bool *axes);
 /* `shape` without the axes, or with 1 in their place. */

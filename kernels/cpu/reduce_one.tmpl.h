@@ -17,7 +17,8 @@ static void WEFT_CAT(RED_STEM, WEFT_CAT(join, SUFFIX))(int64_t n, const void *fr
   for (int64_t i = 0; i < n; i++) to[i] = (RED_ACC)(RED_JOIN(to[i], from[i]));
 }
 
-/* One accumulator over n elements: eight lanes, so that the processor need not wait for one addition after another. */
+/* One accumulator over n elements: eight lanes, so that the processor need not wait for one addition after
+ * another. */
 static void WEFT_CAT(RED_STEM, WEFT_CAT(run, SUFFIX))(int64_t n, const void *xv, void *accv) {
   const ELEM *x = xv;
   RED_ACC acc = *(RED_ACC *)accv;
@@ -50,7 +51,8 @@ static void WEFT_CAT(RED_STEM, WEFT_CAT(row, SUFFIX))(int64_t n, const void *xv,
   }
 }
 
-static void WEFT_CAT(RED_STEM, WEFT_CAT(finish, SUFFIX))(int64_t n, const void *accv, int64_t count, void *yv) {
+static void WEFT_CAT(RED_STEM, WEFT_CAT(finish, SUFFIX))(int64_t n, const void *accv, int64_t count,
+                                                         void *yv) {
   const RED_ACC *acc = accv;
   ELEM *y = yv;
   (void)count;

@@ -1,9 +1,9 @@
 /* kernels/cpu/reduce_plan.c - how a reduction walks memory.
  *
- * If the last run of dimensions is reduced, each result is a sum over contiguous pieces. If it is kept, a row of
- * accumulators takes one row of elements after the other. A reduction with nothing kept in front is cut into pieces
- * of a fixed size, whose partial results are joined in order: so it uses all threads, and gives the same bits on any
- * number of them.
+ * If the last run of dimensions is reduced, each result is a sum over contiguous pieces. If it is kept, a row
+ * of accumulators takes one row of elements after the other. A reduction with nothing kept in front is cut
+ * into pieces of a fixed size, whose partial results are joined in order: so it uses all threads, and gives
+ * the same bits on any number of them.
  */
 #include <inttypes.h>
 
@@ -18,11 +18,13 @@ weft_status_t *weft_reduction_axes(const weft_tensor_t *t, int rank, bool *axes)
     int64_t axis = weft_cpu_int_at(t, i);
     int at = 0;
     if (!weft_cpu_wrap_axis(axis, rank, &at)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Invalid reduction dimension (%" PRId64 " for input with %d dimension(s)", axis,
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Invalid reduction dimension (%" PRId64 " for input with %d dimension(s)", axis,
                         rank);
     }
     if (axes[at]) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Invalid reduction arguments: Axes contains duplicate dimension: %d", at);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Invalid reduction arguments: Axes contains duplicate dimension: %d", at);
     }
     axes[at] = true;
   }
@@ -73,15 +75,15 @@ static int64_t walk_offset(const walk_t *w, int64_t i) {
 
 typedef struct job {
   const reduce_fns_t *fns;
-  walk_t kept, reduced;  /* in front of the last run */
-  int64_t inner;         /* length of the last run */
+  walk_t kept, reduced; /* in front of the last run */
+  int64_t inner;        /* length of the last run */
   bool inner_is_reduced;
   int64_t count;
   size_t elem_size;
   const char *x;
   char *y;
-  int64_t piece;         /* of the cut kind: rows (or elements) in a piece */
-  char *partial;         /* and one row of accumulators for each piece */
+  int64_t piece; /* of the cut kind: rows (or elements) in a piece */
+  char *partial; /* and one row of accumulators for each piece */
   int64_t total;
 } job_t;
 
@@ -153,10 +155,12 @@ static weft_status_t *run_cut(job_t *j, weft_thread_pool_t *pool) {
   int64_t width = j->inner_is_reduced ? 1 : j->inner;
   j->total = j->inner_is_reduced ? j->inner : j->reduced.count;
   j->piece = j->inner_is_reduced ? PIECE : (PIECE + width - 1) / width;
-  if (j->total / j->piece > 256) j->piece = (j->total + 255) / 256; /* bounds the memory for partial results */
+  if (j->total / j->piece > 256)
+    j->piece = (j->total + 255) / 256; /* bounds the memory for partial results */
   int64_t pieces = (j->total + j->piece - 1) / j->piece;
   size_t bytes = 0;
-  if (!weft_mul_size((size_t)(pieces * width), j->fns->acc_size, &bytes) || (j->partial = weft_malloc(bytes)) == NULL) {
+  if (!weft_mul_size((size_t)(pieces * width), j->fns->acc_size, &bytes) ||
+      (j->partial = weft_malloc(bytes)) == NULL) {
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "reducing");
   }
   weft_parallel_for(pool, pieces, 1, piece_range, j);
@@ -167,8 +171,8 @@ static weft_status_t *run_cut(job_t *j, weft_thread_pool_t *pool) {
   return NULL;
 }
 
-weft_status_t *weft_reduction_run(const weft_reduction_t *r, weft_thread_pool_t *pool, const reduce_fns_t *fns,
-                                  size_t elem_size, const void *x, void *y) {
+weft_status_t *weft_reduction_run(const weft_reduction_t *r, weft_thread_pool_t *pool,
+                                  const reduce_fns_t *fns, size_t elem_size, const void *x, void *y) {
   if (r->out_count == 0) return NULL;
   job_t j = {.fns = fns, .inner = 1, .count = r->count, .elem_size = elem_size, .x = x, .y = y};
   j.kept.count = j.reduced.count = 1;

@@ -51,7 +51,8 @@ static weft_status_t *reshape_compute(weft_kernel_ctx_t *ctx) {
   known = weft_shape_count(&shape);
   if (known != x->count) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Input to reshape is a tensor with %" PRId64 " values, but the requested shape has %" PRId64,
+                      "Input to reshape is a tensor with %" PRId64
+                      " values, but the requested shape has %" PRId64,
                       x->count, known);
   }
   return weft_cpu_out_view(ctx, 0, 0, &shape);
@@ -63,7 +64,8 @@ static weft_status_t *expand_dims_compute(weft_kernel_ctx_t *ctx) {
   int64_t axis = weft_cpu_int_at(dim, 0);
   int at = 0;
   if (!weft_cpu_wrap_axis(axis, x->shape.rank + 1, &at)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Tried to expand dim index %" PRId64 " for tensor with %d dimensions.", axis,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Tried to expand dim index %" PRId64 " for tensor with %d dimensions.", axis,
                       x->shape.rank);
   }
   if (x->shape.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "ExpandDims: too many dimensions");
@@ -80,7 +82,8 @@ static weft_status_t *squeeze_compute(weft_kernel_ctx_t *ctx) {
   for (int i = 0; i < n; i++) {
     int at = 0;
     if (!weft_cpu_wrap_axis(list->list.ints[i], x->shape.rank, &at)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Tried to squeeze dim index %" PRId64 " for tensor with %d dimensions.",
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Tried to squeeze dim index %" PRId64 " for tensor with %d dimensions.",
                         list->list.ints[i], x->shape.rank);
     }
     wanted[at] = true;
@@ -88,8 +91,8 @@ static weft_status_t *squeeze_compute(weft_kernel_ctx_t *ctx) {
   weft_shape_t shape = WEFT_SCALAR;
   for (int d = 0; d < x->shape.rank; d++) {
     if (n > 0 && wanted[d] && x->shape.dims[d] != 1) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Can not squeeze dim[%d], expected a dimension of 1, got %" PRId64, d,
-                        x->shape.dims[d]);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Can not squeeze dim[%d], expected a dimension of 1, got %" PRId64,
+                        d, x->shape.dims[d]);
     }
     bool drop = n > 0 ? wanted[d] : x->shape.dims[d] == 1;
     if (!drop) shape.dims[shape.rank++] = x->shape.dims[d];
@@ -137,7 +140,8 @@ static weft_status_t *check_numerics_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define SAME(op_) {.op = op_, .compute = same_compute, .forwards = true}
+#define SAME(op_) \
+  { .op = op_, .compute = same_compute, .forwards = true }
 const weft_kernel_t weft_cpu_reshape_kernels[] = {
     WEFT_KERNEL("CheckNumerics", "T", WEFT_SET_FLOATS, NULL, check_numerics_compute, NULL),
     WEFT_KERNEL("EnsureShape", NULL, 0, NULL, ensure_shape_compute, NULL),

@@ -1,4 +1,5 @@
-/* kernels/cpu/scan.c - along one axis: ArgMax, ArgMin, Cumsum, Cumprod. The tensor is seen as [outer, axis, inner]. */
+/* kernels/cpu/scan.c - along one axis: ArgMax, ArgMin, Cumsum, Cumprod. The tensor is seen as [outer, axis,
+ * inner]. */
 #include <inttypes.h>
 
 #include "kernels/cpu/common.h"
@@ -7,14 +8,15 @@ typedef struct scan_job {
   const void *x;
   void *y;
   int64_t axis, inner;
-  bool exclusive, reverse;  /* of a running fold */
-  weft_dtype_t out_dtype;   /* of an index */
+  bool exclusive, reverse; /* of a running fold */
+  weft_dtype_t out_dtype;  /* of an index */
   void (*fn)(const struct scan_job *j, int64_t begin, int64_t end);
 } scan_job_t;
 
 static void put_index(const scan_job_t *j, int64_t i, int64_t v) {
   switch (j->out_dtype) {
-    case WEFT_I16: case WEFT_U16: ((uint16_t *)j->y)[i] = (uint16_t)v; break;
+    case WEFT_I16:
+    case WEFT_U16: ((uint16_t *)j->y)[i] = (uint16_t)v; break;
     case WEFT_I32: ((int32_t *)j->y)[i] = (int32_t)v; break;
     default: ((int64_t *)j->y)[i] = v; break;
   }
@@ -73,14 +75,17 @@ static weft_status_t *arg_compute(weft_kernel_ctx_t *ctx, scan_fn *const *fns) {
   weft_tensor_t *x = weft_in(ctx, 0), *dim = weft_in(ctx, 1), *y = NULL;
   int at = 0, rank = x->shape.rank;
   if (dim->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "dim must be a scalar, but received tensor of shape: %s", WEFT_SHAPE_TEXT(&dim->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "dim must be a scalar, but received tensor of shape: %s",
+                      WEFT_SHAPE_TEXT(&dim->shape));
   }
   int64_t axis = weft_cpu_int_at(dim, 0);
   if (!weft_cpu_wrap_axis(axis, rank, &at)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected dimension in the range [%d, %d), but got %" PRId64, -rank, rank, axis);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected dimension in the range [%d, %d), but got %" PRId64, -rank,
+                      rank, axis);
   }
   if (x->shape.dims[at] == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Reduction axis %" PRId64 " is empty in shape %s", axis, WEFT_SHAPE_TEXT(&x->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Reduction axis %" PRId64 " is empty in shape %s", axis,
+                      WEFT_SHAPE_TEXT(&x->shape));
   }
   weft_shape_t shape = WEFT_SCALAR;
   for (int d = 0; d < rank; d++) {
@@ -88,8 +93,12 @@ static weft_status_t *arg_compute(weft_kernel_ctx_t *ctx, scan_fn *const *fns) {
   }
   weft_dtype_t out_dtype = weft_dtype_base(ctx->node->output_types[0]);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, out_dtype, &shape, &y));
-  scan_job_t j = {.x = x->data, .y = y->data, .axis = x->shape.dims[at], .out_dtype = out_dtype,
-                  .inner = weft_cpu_product(&x->shape, at + 1, rank), .fn = fns[x->dtype]};
+  scan_job_t j = {.x = x->data,
+                  .y = y->data,
+                  .axis = x->shape.dims[at],
+                  .out_dtype = out_dtype,
+                  .inner = weft_cpu_product(&x->shape, at + 1, rank),
+                  .fn = fns[x->dtype]};
   if (y->count > 0) run(ctx, &j, y->count);
   return NULL;
 }
@@ -101,16 +110,21 @@ static weft_status_t *cumulate(weft_kernel_ctx_t *ctx, scan_fn *const *fns) {
   weft_tensor_t *x = weft_in(ctx, 0), *dim = weft_in(ctx, 1), *y = NULL;
   int at = 0, rank = x->shape.rank;
   if (dim->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "ScanOp: axis must be a scalar, not %s", WEFT_SHAPE_TEXT(&dim->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "ScanOp: axis must be a scalar, not %s",
+                      WEFT_SHAPE_TEXT(&dim->shape));
   }
   int64_t axis = weft_cpu_int_at(dim, 0);
   if (!weft_cpu_wrap_axis(axis, rank, &at)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "ScanOp: Expected scan axis in the range [%d, %d), but got %" PRId64, -rank, rank,
-                      axis);
+    return WEFT_ERROR(INVALID_ARGUMENT, "ScanOp: Expected scan axis in the range [%d, %d), but got %" PRId64,
+                      -rank, rank, axis);
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &y));
-  scan_job_t j = {.x = x->data, .y = y->data, .axis = x->shape.dims[at], .fn = fns[x->dtype],
-                  .inner = weft_cpu_product(&x->shape, at + 1, rank), .exclusive = weft_knode_bool(ctx->node, "exclusive"),
+  scan_job_t j = {.x = x->data,
+                  .y = y->data,
+                  .axis = x->shape.dims[at],
+                  .fn = fns[x->dtype],
+                  .inner = weft_cpu_product(&x->shape, at + 1, rank),
+                  .exclusive = weft_knode_bool(ctx->node, "exclusive"),
                   .reverse = weft_knode_bool(ctx->node, "reverse")};
   if (x->count > 0) run(ctx, &j, x->count / j.axis);
   return NULL;

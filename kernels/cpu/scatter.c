@@ -1,4 +1,5 @@
-/* kernels/cpu/scatter.c - values put at given coordinates: ScatterNd, TensorScatter*, DynamicStitch, DynamicPartition. */
+/* kernels/cpu/scatter.c - values put at given coordinates: ScatterNd, TensorScatter*, DynamicStitch,
+ * DynamicPartition. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -6,8 +7,9 @@
 #include "kernels/cpu/indices.h"
 
 /* Puts each row of `updates` where its coordinates say. Rows that meet are combined in order. */
-static weft_status_t *scatter(const weft_kernel_ctx_t *ctx, const weft_tensor_t *indices, const weft_tensor_t *updates,
-                              weft_combine_t how, int64_t depth, weft_tensor_t *out) {
+static weft_status_t *scatter(const weft_kernel_ctx_t *ctx, const weft_tensor_t *indices,
+                              const weft_tensor_t *updates, weft_combine_t how, int64_t depth,
+                              weft_tensor_t *out) {
   int64_t rows = weft_cpu_product(&indices->shape, 0, indices->shape.rank - 1);
   int64_t inner = weft_cpu_product(&out->shape, (int)depth, out->shape.rank);
   weft_combine_fn *combine = weft_combine_loop(how, out->dtype);
@@ -34,30 +36,36 @@ static weft_status_t *scatter(const weft_kernel_ctx_t *ctx, const weft_tensor_t 
 static weft_status_t *check_shapes(const weft_shape_t *is, const weft_shape_t *us, const weft_shape_t *target,
                                    int64_t *out_depth) {
   if (is->rank < 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Indices shape must have rank at least one. Found:%s", WEFT_SHAPE_TEXT(is));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Indices shape must have rank at least one. Found:%s",
+                      WEFT_SHAPE_TEXT(is));
   }
   if (us->rank < 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Updates shape must have rank at least one. Found:%s", WEFT_SHAPE_TEXT(us));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Updates shape must have rank at least one. Found:%s",
+                      WEFT_SHAPE_TEXT(us));
   }
   int64_t depth = is->dims[is->rank - 1];
   int outer = is->rank - 1;
   if (depth > target->rank) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Dimensions [%" PRId64 ",%d) of input[shape=%s] must match dimensions [%d,%d) of updates[shape=%s]",
+                      "Dimensions [%" PRId64
+                      ",%d) of input[shape=%s] must match dimensions [%d,%d) of updates[shape=%s]",
                       depth, target->rank, WEFT_SHAPE_TEXT(target), outer, us->rank, WEFT_SHAPE_TEXT(us));
   }
   bool same = us->rank >= outer;
   for (int d = 0; same && d < outer; d++) same = is->dims[d] == us->dims[d];
   if (!same) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Dimensions [0,%d) of indices[shape=%s] must match dimensions [0,%d) of updates[shape=%s]", outer,
-                      WEFT_SHAPE_TEXT(is), outer, WEFT_SHAPE_TEXT(us));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Dimensions [0,%d) of indices[shape=%s] must match dimensions [0,%d) of updates[shape=%s]", outer,
+        WEFT_SHAPE_TEXT(is), outer, WEFT_SHAPE_TEXT(us));
   }
   same = us->rank - outer == target->rank - (int)depth;
-  for (int d = 0; same && d < us->rank - outer; d++) same = us->dims[outer + d] == target->dims[(int)depth + d];
+  for (int d = 0; same && d < us->rank - outer; d++)
+    same = us->dims[outer + d] == target->dims[(int)depth + d];
   if (!same) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Dimensions [%" PRId64 ",%d) of input[shape=%s] must match dimensions [%d,%d) of updates[shape=%s]",
+                      "Dimensions [%" PRId64
+                      ",%d) of input[shape=%s] must match dimensions [%d,%d) of updates[shape=%s]",
                       depth, target->rank, WEFT_SHAPE_TEXT(target), outer, us->rank, WEFT_SHAPE_TEXT(us));
   }
   *out_depth = depth;
@@ -78,12 +86,14 @@ static weft_status_t *scatter_nd_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, updates->dtype, &shape, &out));
   weft_cpu_zero(out);
   weft_combine_t how = WEFT_COMBINE_ADD;
-  if (weft_combine_loop(how, updates->dtype) == NULL) how = WEFT_COMBINE_SET; /* bool, string: the last wins */
+  if (weft_combine_loop(how, updates->dtype) == NULL)
+    how = WEFT_COMBINE_SET; /* bool, string: the last wins */
   return scatter(ctx, indices, updates, how, depth, out);
 }
 
 static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, weft_combine_t how) {
-  weft_tensor_t *tensor = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *updates = weft_in(ctx, 2), *out = NULL;
+  weft_tensor_t *tensor = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *updates = weft_in(ctx, 2),
+                *out = NULL;
   weft_shape_t shape = tensor->shape;
   if (tensor->count == 0 && indices->count + updates->count > 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty output");
@@ -94,12 +104,14 @@ static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, weft_combine_t how)
     outer_fits = indices->shape.dims[d] == updates->shape.dims[d];
   }
   if (!outer_fits && indices->shape.rank >= 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Outer dimensions of indices and update must match. Indices shape: %s, updates shape:%s",
-                      WEFT_SHAPE_TEXT(&indices->shape), WEFT_SHAPE_TEXT(&updates->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Outer dimensions of indices and update must match. Indices shape: %s, updates shape:%s",
+        WEFT_SHAPE_TEXT(&indices->shape), WEFT_SHAPE_TEXT(&updates->shape));
   }
   if (shape.rank < 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Output must be at least 1-D, got shape: %s", WEFT_SHAPE_TEXT(&shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Output must be at least 1-D, got shape: %s",
+                      WEFT_SHAPE_TEXT(&shape));
   }
   WEFT_RETURN_IF_ERROR(check_shapes(&indices->shape, &updates->shape, &shape, &depth));
   const void *old = tensor->data;
@@ -113,9 +125,15 @@ static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, weft_combine_t how)
   return scatter(ctx, indices, updates, how, depth, out);
 }
 
-static weft_status_t *tensor_scatter_add(weft_kernel_ctx_t *ctx) { return tensor_scatter(ctx, WEFT_COMBINE_ADD); }
-static weft_status_t *tensor_scatter_sub(weft_kernel_ctx_t *ctx) { return tensor_scatter(ctx, WEFT_COMBINE_SUB); }
-static weft_status_t *tensor_scatter_update(weft_kernel_ctx_t *ctx) { return tensor_scatter(ctx, WEFT_COMBINE_SET); }
+static weft_status_t *tensor_scatter_add(weft_kernel_ctx_t *ctx) {
+  return tensor_scatter(ctx, WEFT_COMBINE_ADD);
+}
+static weft_status_t *tensor_scatter_sub(weft_kernel_ctx_t *ctx) {
+  return tensor_scatter(ctx, WEFT_COMBINE_SUB);
+}
+static weft_status_t *tensor_scatter_update(weft_kernel_ctx_t *ctx) {
+  return tensor_scatter(ctx, WEFT_COMBINE_SET);
+}
 
 /* ---- DynamicStitch: rows of several lists, each to the place its index names; the last wins ---- */
 
@@ -142,12 +160,12 @@ static weft_status_t *stitch_compute(weft_kernel_ctx_t *ctx) {
       same = data->shape.dims[ids->shape.rank + d] == first->shape.dims[first_ids->shape.rank + d];
     }
     if (!same) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Need data[0].shape[%d:] = data[%d].shape[%d:], got data[0].shape = %s, data[%d].shape = %s, "
-                        "indices[0].shape = %s, indices[%d].shape = %s",
-                        first_ids->shape.rank, i, ids->shape.rank, WEFT_SHAPE_TEXT(&first->shape), i,
-                        WEFT_SHAPE_TEXT(&data->shape), WEFT_SHAPE_TEXT(&first_ids->shape), i,
-                        WEFT_SHAPE_TEXT(&ids->shape));
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "Need data[0].shape[%d:] = data[%d].shape[%d:], got data[0].shape = %s, data[%d].shape = %s, "
+          "indices[0].shape = %s, indices[%d].shape = %s",
+          first_ids->shape.rank, i, ids->shape.rank, WEFT_SHAPE_TEXT(&first->shape), i,
+          WEFT_SHAPE_TEXT(&data->shape), WEFT_SHAPE_TEXT(&first_ids->shape), i, WEFT_SHAPE_TEXT(&ids->shape));
     }
     for (int64_t k = 0; k < ids->count; k++) {
       int64_t id = weft_cpu_int_at(ids, k);
@@ -177,8 +195,10 @@ static weft_status_t *partition_compute(weft_kernel_ctx_t *ctx) {
   int n = ctx->node->num_outputs;
   const weft_tensor_t *data = weft_in(ctx, 0), *to = weft_in(ctx, 1);
   if (!starts_with(&data->shape, &to->shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "data.shape must start with partitions.shape, got data.shape = %s, "
-                      "partitions.shape = %s", WEFT_SHAPE_TEXT(&data->shape), WEFT_SHAPE_TEXT(&to->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "data.shape must start with partitions.shape, got data.shape = %s, "
+                      "partitions.shape = %s",
+                      WEFT_SHAPE_TEXT(&data->shape), WEFT_SHAPE_TEXT(&to->shape));
   }
   int64_t *counts = weft_calloc((size_t)n * 2, sizeof *counts);
   if (counts == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "DynamicPartition");

@@ -50,17 +50,19 @@ static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
   const segment_row_t *row = ctx->state;
   weft_tensor_t *data = weft_in(ctx, 0), *ids = weft_in(ctx, 1), *num = weft_in(ctx, 2), *out = NULL;
   if (num->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "num_segments should be a scalar, not shape %s", WEFT_SHAPE_TEXT(&num->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_segments should be a scalar, not shape %s",
+                      WEFT_SHAPE_TEXT(&num->shape));
   }
   const weft_shape_t *ds = &data->shape, *is = &ids->shape;
   bool fits = ds->rank >= is->rank;
   for (int d = 0; fits && d < is->rank; d++) fits = ds->dims[d] == is->dims[d];
   if (!fits) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "data.shape = %s does not start with segment_ids.shape = %s", WEFT_SHAPE_TEXT(ds),
-                      WEFT_SHAPE_TEXT(is));
+    return WEFT_ERROR(INVALID_ARGUMENT, "data.shape = %s does not start with segment_ids.shape = %s",
+                      WEFT_SHAPE_TEXT(ds), WEFT_SHAPE_TEXT(is));
   }
   int64_t n = weft_cpu_int_at(num, 0);
-  if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Input num_segments == %" PRId64 " must not be negative.", n);
+  if (n < 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input num_segments == %" PRId64 " must not be negative.", n);
   weft_shape_t shape = {.rank = ds->rank - is->rank + 1, .dims = {n}};
   if (shape.rank > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
   for (int d = 1; d < shape.rank; d++) shape.dims[d] = ds->dims[is->rank + d - 1];
@@ -106,10 +108,11 @@ static void divide(weft_dtype_t dtype, int64_t n, double by, void *to) {
   }
 }
 
-/* `pick` names the rows of data (NULL: one after another); `n` of them. `segments` is the size of the result, or -1 to
- * take it from the last id. What no row falls into: 0, but 1 for a product. */
+/* `pick` names the rows of data (NULL: one after another); `n` of them. `segments` is the size of the result,
+ * or -1 to take it from the last id. What no row falls into: 0, but 1 for a product. */
 static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_row_t *row, const weft_tensor_t *data,
-                             const weft_tensor_t *pick, const weft_tensor_t *ids, int64_t n, int64_t segments) {
+                             const weft_tensor_t *pick, const weft_tensor_t *ids, int64_t n,
+                             int64_t segments) {
   int64_t last = n > 0 ? weft_cpu_int_at(ids, n - 1) : -1;
   bool sized = segments >= 0;
   if (!sized) {
@@ -122,8 +125,8 @@ static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_row_t *row, c
   weft_tensor_t *out = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank), size = data->shape.dims[0];
-  weft_combine_identity(row->how == WEFT_COMBINE_MUL ? WEFT_COMBINE_MUL : WEFT_COMBINE_ADD, out->dtype, out->count,
-                        out->data);
+  weft_combine_identity(row->how == WEFT_COMBINE_MUL ? WEFT_COMBINE_MUL : WEFT_COMBINE_ADD, out->dtype,
+                        out->count, out->data);
   weft_combine_fn *combine = weft_combine_loop(row->how, out->dtype);
   int64_t previous = -1, count = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -138,7 +141,8 @@ static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_row_t *row, c
                         id, segments);
     }
     if (from < 0 || from >= size) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Bad: indices[%" PRId64 "] == %" PRId64 " out of range [0, %" PRId64 ")", i, from,
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Bad: indices[%" PRId64 "] == %" PRId64 " out of range [0, %" PRId64 ")", i, from,
                         size);
     }
     char *to = row_at(out, id, inner);
@@ -167,7 +171,8 @@ static weft_status_t *segment_compute(weft_kernel_ctx_t *ctx) {
   return sorted(ctx, ctx->state, data, NULL, ids, ids->count, -1);
 }
 
-static weft_status_t *sparse_check(const weft_tensor_t *data, const weft_tensor_t *indices, const weft_tensor_t *ids) {
+static weft_status_t *sparse_check(const weft_tensor_t *data, const weft_tensor_t *indices,
+                                   const weft_tensor_t *ids) {
   if (indices->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "indices should be a vector.");
   if (ids->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "segment_ids should be a vector.");
   if (ids->count != indices->count) {
@@ -214,6 +219,7 @@ static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
       s = WEFT_ERROR(INVALID_ARGUMENT, "Index %" PRId64 " out of range [0, %" PRId64 ").", to, size);
       break;
     }
+    if (inner == 0) continue;
     memcpy(scaled, row_at(grad, id, inner), (size_t)inner * weft_dtype_size(grad->dtype));
     if (row->mean) divide(grad->dtype, inner, counts[id], scaled);
     if (row->root) divide(grad->dtype, inner, sqrt(counts[id]), scaled);
@@ -232,7 +238,8 @@ static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_cpu_int_scalar(weft_in(ctx, 1), "size", &size));
   if (size < 0) return WEFT_ERROR(INVALID_ARGUMENT, "size (%" PRId64 ") must be non-negative", size);
   if (weights->count != 0 && !weft_shape_eq(&weights->shape, &values->shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Weights and input array must have the same shape or weights must be empty");
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Weights and input array must have the same shape or weights must be empty");
   }
   weft_shape_t shape = weft_shape_vector(size);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weights->dtype, &shape, &out));

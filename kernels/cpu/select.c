@@ -1,4 +1,5 @@
-/* kernels/cpu/select.c - choosing between two tensors: Select, SelectV2, ClipByValue; and AddN, AccumulateNV2. */
+/* kernels/cpu/select.c - choosing between two tensors: Select, SelectV2, ClipByValue; and AddN,
+ * AccumulateNV2. */
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/combine.h"
 
@@ -8,11 +9,11 @@ typedef struct select_job {
   weft_status_t *_Atomic status;
 } select_job_t;
 
-#define CHOOSE(type)                                                                             \
-  for (int64_t i = 0; i < n; i++) {                                                              \
-    ((type *)j->out->data)[out_at + i] = c[at[0] + i * step[0]] != 0                             \
-                                             ? ((const type *)j->t->data)[at[1] + i * step[1]]   \
-                                             : ((const type *)j->e->data)[at[2] + i * step[2]];  \
+#define CHOOSE(type)                                                                            \
+  for (int64_t i = 0; i < n; i++) {                                                             \
+    ((type *)j->out->data)[out_at + i] = c[at[0] + i * step[0]] != 0                            \
+                                             ? ((const type *)j->t->data)[at[1] + i * step[1]]  \
+                                             : ((const type *)j->e->data)[at[2] + i * step[2]]; \
   }
 
 static void select_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
@@ -58,7 +59,8 @@ static weft_status_t *select_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *cond = weft_in(ctx, 0), *t = weft_in(ctx, 1), *e = weft_in(ctx, 2);
   if (cond->shape.rank == 0) {
     if (!weft_shape_eq(&t->shape, &e->shape)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "'then' and 'else' must have the same size.  but received: %s vs. %s",
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "'then' and 'else' must have the same size.  but received: %s vs. %s",
                         WEFT_SHAPE_TEXT(&t->shape), WEFT_SHAPE_TEXT(&e->shape));
     }
     weft_cpu_out_same(ctx, *(const uint8_t *)cond->data != 0 ? 1 : 2, 0);
@@ -68,7 +70,8 @@ static weft_status_t *select_compute(weft_kernel_ctx_t *ctx) {
   bool by_row = cond->shape.rank == 1 && t->shape.rank != 1;
   if (by_row) {
     if (t->shape.rank < 1) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "'then' must be at least a vector, but saw shape: %s", WEFT_SHAPE_TEXT(&t->shape));
+      return WEFT_ERROR(INVALID_ARGUMENT, "'then' must be at least a vector, but saw shape: %s",
+                        WEFT_SHAPE_TEXT(&t->shape));
     }
     if (t->shape.dims[0] != cond->shape.dims[0]) {
       return WEFT_ERROR(INVALID_ARGUMENT,
@@ -81,10 +84,11 @@ static weft_status_t *select_compute(weft_kernel_ctx_t *ctx) {
   for (int i = 1; i < 3 && !by_row; i++) {
     const weft_shape_t *other = &weft_in(ctx, i)->shape;
     if (weft_shape_eq(&cond->shape, other)) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input %d: %s",
-                      ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&cond->shape), i,
-                      WEFT_SHAPE_TEXT(other));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input %d: %s",
+        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&cond->shape), i,
+        WEFT_SHAPE_TEXT(other));
   }
   if (!weft_shape_eq(&t->shape, &e->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "'then' and 'else' must have the same size.  but received: %s vs. %s",
@@ -103,10 +107,11 @@ static weft_status_t *clip_compute(weft_kernel_ctx_t *ctx) {
   bool low_fits = low->shape.rank == 0 || weft_shape_eq(&low->shape, &x->shape);
   bool high_fits = high->shape.rank == 0 || weft_shape_eq(&high->shape, &x->shape);
   if (!low_fits || !high_fits) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. input "
-                      "shape: %sclip_value_min shape: %sclip_value_max shape: %s",
-                      WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&low->shape), WEFT_SHAPE_TEXT(&high->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. input "
+        "shape: %sclip_value_min shape: %sclip_value_max shape: %s",
+        WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&low->shape), WEFT_SHAPE_TEXT(&high->shape));
   }
   weft_combine_fn *at_most = weft_combine_loop(WEFT_COMBINE_MIN, x->dtype);
   weft_combine_fn *at_least = weft_combine_loop(WEFT_COMBINE_MAX, x->dtype);
@@ -144,10 +149,11 @@ static weft_status_t *add_n_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *first = weft_in(ctx, 0), *sum = NULL;
   for (int i = 1; i < n; i++) {
     if (weft_shape_eq(&weft_in(ctx, i)->shape, &first->shape)) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input %d: %s",
-                      ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&first->shape), i,
-                      WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input %d: %s",
+        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&first->shape), i,
+        WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
   }
   if (n == 1) {
     weft_cpu_out_same(ctx, 0, 0);
@@ -162,7 +168,8 @@ static weft_status_t *add_n_compute(weft_kernel_ctx_t *ctx) {
   add_job_t j = {weft_combine_loop(WEFT_COMBINE_ADD, dtype), NULL, sum->data, weft_dtype_size(dtype)};
   for (int i = 1; i < n; i++) {
     j.from = weft_in(ctx, i)->data;
-    weft_parallel_for(sum->count > WEFT_CPU_GRAIN ? ctx->device->pool : NULL, sum->count, WEFT_CPU_GRAIN, add_range, &j);
+    weft_parallel_for(sum->count > WEFT_CPU_GRAIN ? ctx->device->pool : NULL, sum->count, WEFT_CPU_GRAIN,
+                      add_range, &j);
   }
   return NULL;
 }

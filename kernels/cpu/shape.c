@@ -1,4 +1,5 @@
-/* kernels/cpu/shape.c - ops on shapes: Shape, Size, Rank, and the arithmetic of broadcasting and concatenation. */
+/* kernels/cpu/shape.c - ops on shapes: Shape, Size, Rank, and the arithmetic of broadcasting and
+ * concatenation. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -14,7 +15,8 @@ static weft_status_t *put_ints(weft_kernel_ctx_t *ctx, int o, const int64_t *val
     if (dtype == WEFT_I64) {
       ((int64_t *)out->data)[i] = values[i];
     } else if (values[i] > INT32_MAX) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Shape output type is 32-bit  but dim %d is %" PRId64, i, values[i]);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Shape output type is 32-bit  but dim %d is %" PRId64, i,
+                        values[i]);
     } else {
       ((int32_t *)out->data)[i] = (int32_t)values[i];
     }
@@ -39,14 +41,17 @@ static weft_status_t *put_scalar(weft_kernel_ctx_t *ctx, int64_t value) {
     return NULL;
   }
   if (value > INT32_MAX) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Number of elements was larger than representable by 32-bit output type");
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Number of elements was larger than representable by 32-bit output type");
   }
   *(int32_t *)out->data = (int32_t)value;
   return NULL;
 }
 
 static weft_status_t *size_compute(weft_kernel_ctx_t *ctx) { return put_scalar(ctx, weft_in(ctx, 0)->count); }
-static weft_status_t *rank_compute(weft_kernel_ctx_t *ctx) { return put_scalar(ctx, weft_in(ctx, 0)->shape.rank); }
+static weft_status_t *rank_compute(weft_kernel_ctx_t *ctx) {
+  return put_scalar(ctx, weft_in(ctx, 0)->shape.rank);
+}
 
 /* ---- broadcasting of two shapes given as vectors ---- */
 
@@ -72,7 +77,8 @@ static weft_status_t *unfit(const weft_tensor_t *a, const weft_tensor_t *b) {
     }
     weft_strbuf_putc(&text, ']');
   }
-  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s", text.data == NULL ? "" : text.data);
+  weft_status_t *s =
+      WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s", text.data == NULL ? "" : text.data);
   weft_strbuf_deinit(&text);
   return s;
 }
@@ -136,17 +142,19 @@ static weft_status_t *broadcast_args_compute(weft_kernel_ctx_t *ctx) {
 /* ---- ConcatOffset: where each piece begins ---- */
 
 static void print_sizes(const weft_tensor_t *t, weft_strbuf_t *out) {
-  for (int64_t i = 0; i < t->count; i++) weft_strbuf_printf(out, "%s%" PRId64, i > 0 ? " " : "", weft_cpu_int_at(t, i));
+  for (int64_t i = 0; i < t->count; i++)
+    weft_strbuf_printf(out, "%s%" PRId64, i > 0 ? " " : "", weft_cpu_int_at(t, i));
 }
 
 static weft_status_t *mismatch(int64_t axis, int i, const weft_tensor_t *t, const weft_tensor_t *first) {
   weft_strbuf_t mine = WEFT_STRBUF_INIT, firsts = WEFT_STRBUF_INIT;
   print_sizes(t, &mine);
   print_sizes(first, &firsts);
-  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT,
-                                "All dimensions except %" PRId64
-                                " must match. Input %d has shape [%s] and doesn't match input 0 with shape [%s].",
-                                axis, i, mine.data == NULL ? "" : mine.data, firsts.data == NULL ? "" : firsts.data);
+  weft_status_t *s =
+      WEFT_ERROR(INVALID_ARGUMENT,
+                 "All dimensions except %" PRId64
+                 " must match. Input %d has shape [%s] and doesn't match input 0 with shape [%s].",
+                 axis, i, mine.data == NULL ? "" : mine.data, firsts.data == NULL ? "" : firsts.data);
   weft_strbuf_deinit(&mine);
   weft_strbuf_deinit(&firsts);
   return s;
@@ -165,11 +173,12 @@ static weft_status_t *concat_offset_compute(weft_kernel_ctx_t *ctx) {
   for (int i = 0; i < n; i++) {
     const weft_tensor_t *t = weft_in(ctx, i + 1);
     if (t->shape.rank != 1) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "input %d should be a vector, but got shape %s", i, WEFT_SHAPE_TEXT(&t->shape));
+      return WEFT_ERROR(INVALID_ARGUMENT, "input %d should be a vector, but got shape %s", i,
+                        WEFT_SHAPE_TEXT(&t->shape));
     }
     if (t->count != rank) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "input %d should contain %" PRId64 " elements, but got %" PRId64, i, rank,
-                        t->count);
+      return WEFT_ERROR(INVALID_ARGUMENT, "input %d should contain %" PRId64 " elements, but got %" PRId64, i,
+                        rank, t->count);
     }
   }
   if (at < 0 || at >= rank) {
@@ -203,7 +212,8 @@ static weft_status_t *invert_compute(weft_kernel_ctx_t *ctx) {
     if (to < 0 || to >= x->count) {
       return WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " is not between 0 and %" PRId64, to, x->count);
     }
-    if (weft_cpu_int_at(y, to) != -1) return WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " is duplicated in the input.", to);
+    if (weft_cpu_int_at(y, to) != -1)
+      return WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " is duplicated in the input.", to);
     if (x->dtype == WEFT_I64) {
       ((int64_t *)y->data)[to] = i;
     } else {

@@ -7,20 +7,23 @@ static weft_status_t *slice_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *begin = weft_in(ctx, 1), *size = weft_in(ctx, 2), *y = NULL;
   int rank = x->shape.rank;
   if (begin->shape.rank != 1 || size->shape.rank != 1 || begin->count != rank || size->count != rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Expected begin and size arguments to be 1-D tensors of size %d, but got shapes %s and %s instead.",
-                      rank, WEFT_SHAPE_TEXT(&begin->shape), WEFT_SHAPE_TEXT(&size->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Expected begin and size arguments to be 1-D tensors of size %d, but got shapes %s and %s instead.",
+        rank, WEFT_SHAPE_TEXT(&begin->shape), WEFT_SHAPE_TEXT(&size->shape));
   }
   weft_slice_t s = {.full = {.rank = rank}};
   bool is_whole = true, is_rows = true;
   for (int d = 0; d < rank; d++) {
     int64_t dim = x->shape.dims[d], b = weft_cpu_int_at(begin, d), n = weft_cpu_int_at(size, d);
     if (b < 0 || b > dim) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Expected begin[%d] in [0, %" PRId64 "], but got %" PRId64, d, dim, b);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Expected begin[%d] in [0, %" PRId64 "], but got %" PRId64, d, dim,
+                        b);
     }
     if (n == -1) n = dim - b;
     if (n < 0 || n > dim - b) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Expected size[%d] in [0, %" PRId64 "], but got %" PRId64, d, dim - b, n);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Expected size[%d] in [0, %" PRId64 "], but got %" PRId64, d,
+                        dim - b, n);
     }
     s.begin[d] = b;
     s.stride[d] = 1;
@@ -50,9 +53,11 @@ static weft_status_t *strided_slice_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   weft_slice_masks_t masks = weft_slice_masks(ctx->node);
   weft_slice_t s;
-  WEFT_RETURN_IF_ERROR(weft_slice_decode(&x->shape, weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &masks, &s));
+  WEFT_RETURN_IF_ERROR(
+      weft_slice_decode(&x->shape, weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &masks, &s));
   bool is_whole = true;
-  for (int d = 0; d < x->shape.rank; d++) is_whole &= s.size[d] == x->shape.dims[d] && (s.stride[d] == 1 || s.size[d] <= 1);
+  for (int d = 0; d < x->shape.rank; d++)
+    is_whole &= s.size[d] == x->shape.dims[d] && (s.stride[d] == 1 || s.size[d] <= 1);
   if (is_whole) return weft_cpu_out_view(ctx, 0, 0, &s.final);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &s.final, &y));
   if (y->count == 0) return NULL;
@@ -71,7 +76,8 @@ static weft_status_t *strided_slice_grad_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(weft_in(ctx, 0), "shape", &shape));
   weft_slice_masks_t masks = weft_slice_masks(ctx->node);
   weft_slice_t s;
-  WEFT_RETURN_IF_ERROR(weft_slice_decode(&shape, weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &masks, &s));
+  WEFT_RETURN_IF_ERROR(
+      weft_slice_decode(&shape, weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &masks, &s));
   if (!weft_shape_eq(&s.final, &dy->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "shape of dy was %s instead of %s", WEFT_SHAPE_TEXT(&dy->shape),
                       WEFT_SHAPE_TEXT(&s.final));

@@ -1,4 +1,5 @@
-/* kernels/cpu/softmax.c - Softmax, LogSoftmax, and the cross entropies whose kernel gives loss and gradient at once. */
+/* kernels/cpu/softmax.c - Softmax, LogSoftmax, and the cross entropies whose kernel gives loss and gradient
+ * at once. */
 #include <inttypes.h>
 #include <math.h>
 #include <tgmath.h>
@@ -52,9 +53,12 @@ static void run(weft_kernel_ctx_t *ctx, softmax_job_t *j, int64_t rows) {
 static weft_status_t *softmax_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   if (x->shape.rank < 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "logits must have >= 1 dimension, got %s", WEFT_SHAPE_TEXT(&x->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "logits must have >= 1 dimension, got %s",
+                      WEFT_SHAPE_TEXT(&x->shape));
   }
-  softmax_job_t j = {.x = x->data, .classes = x->shape.dims[x->shape.rank - 1], .fn = softmax_fns[x->dtype],
+  softmax_job_t j = {.x = x->data,
+                     .classes = x->shape.dims[x->shape.rank - 1],
+                     .fn = softmax_fns[x->dtype],
                      .log = weft_str_is(ctx->node->op_name, "LogSoftmax")};
   int64_t count = x->count;
   weft_shape_t shape = x->shape;
@@ -69,7 +73,8 @@ static weft_status_t *cross_compute(weft_kernel_ctx_t *ctx) {
   weft_broadcast_t b;
   const weft_shape_t *shapes[2] = {&x->shape, &labels->shape};
   if (!weft_broadcast_init(&b, shapes, 2)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "logits and labels must be broadcastable: logits_size=%s labels_size=%s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "logits and labels must be broadcastable: logits_size=%s labels_size=%s",
                       WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&labels->shape));
   }
   if (b.shape.rank != 2) {
@@ -102,10 +107,11 @@ static weft_status_t *cross_compute(weft_kernel_ctx_t *ctx) {
 /* The first label that is no class, and all labels, as TensorFlow lists them. */
 static weft_status_t *bad_label(const weft_tensor_t *labels, int64_t label, int64_t classes) {
   weft_strbuf_t all = WEFT_STRBUF_INIT;
-  for (int64_t i = 0; i < labels->count && i < 1024; i++) weft_strbuf_printf(&all, " %" PRId64, weft_cpu_int_at(labels, i));
+  for (int64_t i = 0; i < labels->count && i < 1024; i++)
+    weft_strbuf_printf(&all, " %" PRId64, weft_cpu_int_at(labels, i));
   weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT,
-                                "Received a label value of %" PRId64 " which is outside the valid range of [0, %" PRId64
-                                ").  Label values:%s",
+                                "Received a label value of %" PRId64
+                                " which is outside the valid range of [0, %" PRId64 ").  Label values:%s",
                                 label, classes, all.data == NULL ? "" : all.data);
   weft_strbuf_deinit(&all);
   return s;
@@ -117,16 +123,19 @@ static weft_status_t *sparse_compute(weft_kernel_ctx_t *ctx) {
     return WEFT_ERROR(INVALID_ARGUMENT, "logits must be 2-D, but got shape %s", WEFT_SHAPE_TEXT(&x->shape));
   }
   if (labels->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "labels must be 1-D, but got shape %s", WEFT_SHAPE_TEXT(&labels->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "labels must be 1-D, but got shape %s",
+                      WEFT_SHAPE_TEXT(&labels->shape));
   }
   if (x->shape.dims[0] != labels->count) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "logits and labels must have the same first dimension, got logits shape %s and labels shape %s",
-                      WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&labels->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "logits and labels must have the same first dimension, got logits shape %s and labels shape %s",
+        WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&labels->shape));
   }
   int64_t classes = x->shape.dims[1];
   if (classes == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Must have at least one class, but got logits shape %s", WEFT_SHAPE_TEXT(&x->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Must have at least one class, but got logits shape %s",
+                      WEFT_SHAPE_TEXT(&x->shape));
   }
   for (int64_t i = 0; i < labels->count; i++) {
     int64_t label = weft_cpu_int_at(labels, i);
@@ -134,7 +143,11 @@ static weft_status_t *sparse_compute(weft_kernel_ctx_t *ctx) {
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &labels->shape, &loss));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 1, x->dtype, &x->shape, &back));
-  softmax_job_t j = {.x = x->data, .y = loss->data, .backprop = back->data, .classes = classes, .classes_of = labels,
+  softmax_job_t j = {.x = x->data,
+                     .y = loss->data,
+                     .backprop = back->data,
+                     .classes = classes,
+                     .classes_of = labels,
                      .fn = sparse_fns[x->dtype]};
   run(ctx, &j, labels->count);
   return NULL;

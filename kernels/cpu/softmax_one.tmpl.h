@@ -12,15 +12,16 @@ static void WEFT_CAT(softmax, SUFFIX)(const softmax_job_t *j, int64_t begin, int
     if (j->log) {
       const COMP shift = max + log(sum);
       /* Two subtractions keep the digits of x - max when max is large. */
-      for (int64_t i = 0; i < C; i++) y[i] = STORE(isfinite(shift) ? LOAD(x[i]) - max - log(sum) : LOAD(x[i]) - shift);
+      for (int64_t i = 0; i < C; i++)
+        y[i] = STORE(isfinite(shift) ? LOAD(x[i]) - max - log(sum) : LOAD(x[i]) - shift);
     } else {
       for (int64_t i = 0; i < C; i++) y[i] = STORE(exp(LOAD(x[i]) - max) / sum);
     }
   }
 }
 
-/* loss = sum labels * (log sum exp - (x - max)); backprop = softmax - labels. A logit of minus infinity gives NaN, as in
- * TensorFlow, whatever its label. */
+/* loss = sum labels * (log sum exp - (x - max)); backprop = softmax - labels. A logit of minus infinity gives
+ * NaN, as in TensorFlow, whatever its label. */
 static void WEFT_CAT(cross, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
   int64_t C = j->classes;
   for (int64_t row = begin; row < end; row++) {

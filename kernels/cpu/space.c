@@ -5,20 +5,20 @@
 
 enum { MAX_BLOCK_DIMS = 4 };
 
-/* [batch, s1..sM, rest] with paddings, and [batch * prod(block), s1/b1.., rest]. One copy does it: the padded side is
- * never made. Each block position is one box of the big tensor. */
+/* [batch, s1..sM, rest] with paddings, and [batch * prod(block), s1/b1.., rest]. One copy does it: the padded
+ * side is never made. Each block position is one box of the big tensor. */
 typedef struct plan {
-  int m;                       /* block dimensions */
+  int m; /* block dimensions */
   int64_t block[MAX_BLOCK_DIMS], pads[MAX_BLOCK_DIMS][2];
-  int64_t batch, rest;         /* of the big tensor: its batch, and the elements behind the block dimensions */
+  int64_t batch, rest; /* of the big tensor: its batch, and the elements behind the block dimensions */
   int64_t big[MAX_BLOCK_DIMS], small[MAX_BLOCK_DIMS];
 } plan_t;
 
 static weft_status_t *read_plan(weft_kernel_ctx_t *ctx, bool to_batch, plan_t *p, weft_shape_t *out_shape) {
   const weft_tensor_t *x = weft_in(ctx, 0), *block = weft_in(ctx, 1), *pads = weft_in(ctx, 2);
   if (block->shape.rank != 1 || block->count < 1 || block->count > MAX_BLOCK_DIMS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "block rank should be between 1 and %d, got %" PRId64, (int)MAX_BLOCK_DIMS,
-                      block->count);
+    return WEFT_ERROR(INVALID_ARGUMENT, "block rank should be between 1 and %d, got %" PRId64,
+                      (int)MAX_BLOCK_DIMS, block->count);
   }
   p->m = (int)block->count;
   if (x->shape.rank < 1 + p->m) {
@@ -41,9 +41,11 @@ static weft_status_t *read_plan(weft_kernel_ctx_t *ctx, bool to_batch, plan_t *p
     }
     bool fits = weft_cpu_mul(blocks, b, &blocks);
     if (to_batch) {
-      fits = fits && !__builtin_add_overflow(in, p->pads[d][0], &total) && !__builtin_add_overflow(total, p->pads[d][1], &total);
+      fits = fits && !__builtin_add_overflow(in, p->pads[d][0], &total) &&
+             !__builtin_add_overflow(total, p->pads[d][1], &total);
       if (fits && total % b != 0) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "padded_shape[%d]=%" PRId64 " is not divisible by block_shape[%d]=%" PRId64, d,
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "padded_shape[%d]=%" PRId64 " is not divisible by block_shape[%d]=%" PRId64, d,
                           total, d, b);
       }
       p->big[d] = in;
@@ -64,11 +66,14 @@ static weft_status_t *read_plan(weft_kernel_ctx_t *ctx, bool to_batch, plan_t *p
   int64_t batch = x->shape.dims[0];
   if (to_batch) {
     p->batch = batch;
-    if (!weft_cpu_mul(batch, blocks, &out_shape->dims[0])) return WEFT_ERROR(INVALID_ARGUMENT, "block_shape is too large");
+    if (!weft_cpu_mul(batch, blocks, &out_shape->dims[0]))
+      return WEFT_ERROR(INVALID_ARGUMENT, "block_shape is too large");
   } else {
     if (batch % blocks != 0) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Input batch dimension (%" PRId64 ") is not divisible by product of block sizes (%" PRId64
-                        ")", batch, blocks);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Input batch dimension (%" PRId64
+                        ") is not divisible by product of block sizes (%" PRId64 ")",
+                        batch, blocks);
     }
     p->batch = out_shape->dims[0] = batch / blocks;
   }
@@ -78,7 +83,8 @@ static weft_status_t *read_plan(weft_kernel_ctx_t *ctx, bool to_batch, plan_t *p
 
 static weft_status_t *run_plan(weft_kernel_ctx_t *ctx, const plan_t *p, bool to_batch, const weft_tensor_t *x,
                                weft_tensor_t *y) {
-  int64_t big_strides[MAX_BLOCK_DIMS], small_strides[MAX_BLOCK_DIMS], big = p->rest, small = p->rest, blocks = 1;
+  int64_t big_strides[MAX_BLOCK_DIMS], small_strides[MAX_BLOCK_DIMS], big = p->rest, small = p->rest,
+                                                                      blocks = 1;
   for (int d = p->m - 1; d >= 0; d--) {
     big_strides[d] = big;
     small_strides[d] = small;
@@ -144,25 +150,32 @@ static weft_status_t *depth(weft_kernel_ctx_t *ctx, bool to_depth) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   int64_t b = weft_knode_int(ctx->node, "block_size");
   weft_str_t format = weft_knode_string(ctx->node, "data_format");
-  if (x->shape.rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "Input rank should be: 4 instead of: %d", x->shape.rank);
-  if (b < 2 || b > INT32_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "Block size should be > 1, but was: %" PRId64, b);
+  if (x->shape.rank != 4)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input rank should be: 4 instead of: %d", x->shape.rank);
+  if (b < 2 || b > INT32_MAX)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Block size should be > 1, but was: %" PRId64, b);
   bool nchw = weft_str_is(format, "NCHW");
-  if (!nchw && !weft_str_is(format, "NHWC")) return WEFT_ERROR(INVALID_ARGUMENT, "Only NHWC and NCHW are supported");
+  if (!nchw && !weft_str_is(format, "NHWC"))
+    return WEFT_ERROR(INVALID_ARGUMENT, "Only NHWC and NCHW are supported");
   int hd = nchw ? 2 : 1, cd = nchw ? 1 : 3;
   int64_t n = x->shape.dims[0], h = x->shape.dims[hd], w = x->shape.dims[hd + 1], c = x->shape.dims[cd];
   if (to_depth ? h % b != 0 || w % b != 0 : c % (b * b) != 0) {
     if (to_depth) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Image width %" PRId64 " and height %" PRId64
-                        " should be divisible by block_size: %" PRId64, w, h, b);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Image width %" PRId64 " and height %" PRId64
+                        " should be divisible by block_size: %" PRId64,
+                        w, h, b);
     }
-    return WEFT_ERROR(INVALID_ARGUMENT, "Input depth dimension %" PRId64 " should be divisible by: %" PRId64, c, b * b);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input depth dimension %" PRId64 " should be divisible by: %" PRId64,
+                      c, b * b);
   }
   /* h, w, c: of the deep side. */
   int64_t dh = to_depth ? h / b : h, dw = to_depth ? w / b : w, sc = to_depth ? c : c / (b * b);
   weft_shape_t shape = {.rank = 4, .dims = {n}};
   shape.dims[hd] = to_depth ? dh : h * b;
   shape.dims[hd + 1] = to_depth ? dw : w * b;
-  if (to_depth && !weft_cpu_mul(c, b * b, &shape.dims[cd])) return WEFT_ERROR(INVALID_ARGUMENT, "block_size is too large");
+  if (to_depth && !weft_cpu_mul(c, b * b, &shape.dims[cd]))
+    return WEFT_ERROR(INVALID_ARGUMENT, "block_size is too large");
   if (!to_depth) shape.dims[cd] = sc;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
   if (y->count == 0) return NULL;

@@ -1,5 +1,5 @@
-/* kernels/cpu/special.c - special functions that the C library lacks, or has only with a global side effect, and the
- * parts of complex numbers. */
+/* kernels/cpu/special.c - special functions that the C library lacks, or has only with a global side effect,
+ * and the parts of complex numbers. */
 #define _DEFAULT_SOURCE /* lgamma_r: lgamma writes a global */
 #include <complex.h>
 #include <math.h>
@@ -13,10 +13,11 @@ static double lgamma_of(double x) {
   return lgamma_r(x, &sign);
 }
 
-/* Reflection for x <= 0, then the recurrence up to 10 and the asymptotic series (Abramowitz and Stegun, 6.3.18); with
- * seven terms the error at 10 is below 1e-16. */
+/* Reflection for x <= 0, then the recurrence up to 10 and the asymptotic series (Abramowitz and
+ * Stegun, 6.3.18); with seven terms the error at 10 is below 1e-16. */
 static double digamma_of(double x) {
-  static const double series[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12};
+  static const double series[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
+                                  1.0 / 132, -691.0 / 32760, 1.0 / 12};
   double shift = 0;
   if (x <= 0) {
     double part = x - floor(x);
@@ -40,7 +41,8 @@ static double ndtri_of(double p) {
                              6.680131188771972e+01, -1.328068155288572e+01};
   static const double c[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
                              -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
-  static const double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00};
+  static const double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00,
+                             3.754408661907416e+00};
   if (!(p >= 0 && p <= 1)) return (double)NAN;
   if (p == 0) return -(double)INFINITY;
   if (p == 1) return (double)INFINITY;
@@ -84,7 +86,8 @@ static double erfinv_of(double x) {
 /* Polygamma of order a at x: (-1)^(a+1) a! zeta(a+1, x); order 0 is digamma. The Hurwitz zeta function by
  * Euler-Maclaurin summation. */
 static double zeta_of(double s, double q) {
-  static const double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
+  static const double bernoulli[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
+                                     5.0 / 66, -691.0 / 2730, 7.0 / 6};
   if (!(s > 1)) return s == 1 ? (double)INFINITY : (double)NAN;
   if (q <= 0) return q == floor(q) ? (double)INFINITY : (double)NAN;
   double sum = 0;

@@ -1,5 +1,5 @@
-/* kernels/cpu/transpose.c - axes permuted, reversed, repeated: Transpose, ConjugateTranspose, ReverseV2, Reverse,
- * BroadcastTo, Tile, Roll, ReverseSequence. */
+/* kernels/cpu/transpose.c - axes permuted, reversed, repeated: Transpose, ConjugateTranspose, ReverseV2,
+ * Reverse, BroadcastTo, Tile, Roll, ReverseSequence. */
 #include <inttypes.h>
 
 #include "kernels/cpu/move.h"
@@ -9,21 +9,25 @@ static weft_status_t *read_permutation(const weft_tensor_t *perm, int rank, int 
     return WEFT_ERROR(INVALID_ARGUMENT, "perm must be rank 1, got shape %s", WEFT_SHAPE_TEXT(&perm->shape));
   }
   if (perm->count != rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "transpose expects a vector of size %d. But input(1) is a vector of size %" PRId64,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "transpose expects a vector of size %d. But input(1) is a vector of size %" PRId64,
                       rank, perm->count);
   }
   bool seen[WEFT_MAX_DIMS] = {false};
   for (int d = 0; d < rank; d++) {
     int64_t p = weft_cpu_int_at(perm, d), at = p < 0 ? p + rank : p;
-    if (at < 0 || at >= rank) return WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " is out of range [0 .. %d)", p, rank);
+    if (at < 0 || at >= rank)
+      return WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " is out of range [0 .. %d)", p, rank);
     seen[at] = true;
     out[d] = (int)at;
   }
   for (int d = 0; d < rank; d++) {
     if (seen[d]) continue;
     weft_strbuf_t text = WEFT_STRBUF_INIT;
-    for (int i = 0; i < rank; i++) weft_strbuf_printf(&text, "%s%" PRId64, i > 0 ? "," : "", weft_cpu_int_at(perm, i));
-    weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "%d is missing from {%s}.", d, text.data == NULL ? "" : text.data);
+    for (int i = 0; i < rank; i++)
+      weft_strbuf_printf(&text, "%s%" PRId64, i > 0 ? "," : "", weft_cpu_int_at(perm, i));
+    weft_status_t *s =
+        WEFT_ERROR(INVALID_ARGUMENT, "%d is missing from {%s}.", d, text.data == NULL ? "" : text.data);
     weft_strbuf_deinit(&text);
     return s;
   }
@@ -94,8 +98,8 @@ static weft_status_t *reverse_v2_compute(weft_kernel_ctx_t *ctx) {
     int64_t axis = weft_cpu_int_at(list, i);
     int at = 0;
     if (!weft_cpu_wrap_axis(axis, x->shape.rank, &at)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "'axis'[%" PRId64 "] = %" PRId64 " is out of valid range [0, %d", i, axis,
-                        x->shape.rank - 1);
+      return WEFT_ERROR(INVALID_ARGUMENT, "'axis'[%" PRId64 "] = %" PRId64 " is out of valid range [0, %d", i,
+                        axis, x->shape.rank - 1);
     }
     if (axes[at]) return WEFT_ERROR(INVALID_ARGUMENT, "axis %d specified more than once.", at);
     axes[at] = true;
@@ -107,8 +111,10 @@ static weft_status_t *reverse_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *dims = weft_in(ctx, 1);
   bool axes[WEFT_MAX_DIMS] = {false};
   if (dims->shape.rank != 1 || dims->count != x->shape.rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "'dims' must have the same number of values as 'input' has dimensions. 'input' has "
-                      "%d'dims' has %" PRId64 " values", x->shape.rank, dims->count);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "'dims' must have the same number of values as 'input' has dimensions. 'input' has "
+                      "%d'dims' has %" PRId64 " values",
+                      x->shape.rank, dims->count);
   }
   for (int d = 0; d < x->shape.rank; d++) axes[d] = ((const uint8_t *)dims->data)[d] != 0;
   return reverse(ctx, axes);
@@ -119,8 +125,9 @@ static weft_status_t *broadcast_to_compute(weft_kernel_ctx_t *ctx) {
   weft_shape_t shape;
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(weft_in(ctx, 1), "shape", &shape));
   if (x->shape.rank > shape.rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Rank of input (%d) must be no greater than rank of output shape (%d).",
-                      x->shape.rank, shape.rank);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Rank of input (%d) must be no greater than rank of output shape (%d).", x->shape.rank,
+                      shape.rank);
   }
   int lead = shape.rank - x->shape.rank;
   int64_t strides[WEFT_MAX_DIMS];
@@ -149,11 +156,13 @@ static weft_status_t *tile_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *times = weft_in(ctx, 1), *y = NULL;
   int rank = x->shape.rank;
   if (times->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected multiples to be 1-D, but got shape %s", WEFT_SHAPE_TEXT(&times->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected multiples to be 1-D, but got shape %s",
+                      WEFT_SHAPE_TEXT(&times->shape));
   }
   if (times->count != rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected multiples argument to be a vector of length %d but got length %" PRId64,
-                      rank, times->count);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Expected multiples argument to be a vector of length %d but got length %" PRId64, rank,
+                      times->count);
   }
   weft_shape_t shape = {.rank = rank};
   bool is_same = true;
@@ -171,7 +180,8 @@ static weft_status_t *tile_compute(weft_kernel_ctx_t *ctx) {
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
   if (y->count == 0) return NULL;
-  if (2 * rank > WEFT_MAX_DIMS) return WEFT_ERROR(UNIMPLEMENTED, "Tile of more than %d dimensions", WEFT_MAX_DIMS / 2);
+  if (2 * rank > WEFT_MAX_DIMS)
+    return WEFT_ERROR(UNIMPLEMENTED, "Tile of more than %d dimensions", WEFT_MAX_DIMS / 2);
   int64_t from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];
   weft_strides_of(&x->shape, from);
   weft_strides_of(&shape, to);
@@ -187,16 +197,19 @@ static weft_status_t *tile_compute(weft_kernel_ctx_t *ctx) {
   return weft_move_run(&m, ctx->device->pool, x, y);
 }
 
-/* Roll: each axis falls into two boxes; an n-fold roll into up to 2^n of them. Several shifts of one axis add up. */
+/* Roll: each axis falls into two boxes; an n-fold roll into up to 2^n of them. Several shifts of one axis add
+ * up. */
 static weft_status_t *roll_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *shift = weft_in(ctx, 1), *axis = weft_in(ctx, 2), *y = NULL;
   int rank = x->shape.rank;
   if (rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "input must be 1-D or higher");
   if (shift->shape.rank > 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "shift must be a scalar or a 1-D vector. Found: %s", WEFT_SHAPE_TEXT(&shift->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "shift must be a scalar or a 1-D vector. Found: %s",
+                      WEFT_SHAPE_TEXT(&shift->shape));
   }
   if (axis->shape.rank > 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "axis must be a scalar or a 1-D vector. Found: %s", WEFT_SHAPE_TEXT(&axis->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "axis must be a scalar or a 1-D vector. Found: %s",
+                      WEFT_SHAPE_TEXT(&axis->shape));
   }
   if (!weft_shape_eq(&shift->shape, &axis->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "shift and axis must have the same size");
@@ -234,15 +247,18 @@ static weft_status_t *roll_compute(weft_kernel_ctx_t *ctx) {
 static weft_status_t *reverse_sequence_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *lengths = weft_in(ctx, 1), *y = NULL;
   int rank = x->shape.rank, batch = 0, seq = 0;
-  if (lengths->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "seq_lens input must be 1-dim, not %d", lengths->shape.rank);
+  if (lengths->shape.rank != 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "seq_lens input must be 1-dim, not %d", lengths->shape.rank);
   int64_t batch_dim = weft_knode_int(ctx->node, "batch_dim"), seq_dim = weft_knode_int(ctx->node, "seq_dim");
   if (!weft_cpu_wrap_axis(batch_dim, rank, &batch)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Invalid batch_dim %" PRId64, batch_dim);
   }
-  if (!weft_cpu_wrap_axis(seq_dim, rank, &seq)) return WEFT_ERROR(INVALID_ARGUMENT, "Invalid seq_dim %" PRId64, seq_dim);
+  if (!weft_cpu_wrap_axis(seq_dim, rank, &seq))
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid seq_dim %" PRId64, seq_dim);
   if (batch == seq) return WEFT_ERROR(INVALID_ARGUMENT, "batch_dim == seq_dim == %d", seq);
   if (lengths->count != x->shape.dims[batch]) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Length of seq_lengths != input.dims(%d), (%" PRId64 " vs. %" PRId64 ")", batch,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Length of seq_lengths != input.dims(%d), (%" PRId64 " vs. %" PRId64 ")", batch,
                       lengths->count, x->shape.dims[batch]);
   }
   for (int64_t i = 0; i < lengths->count; i++) {

@@ -1,7 +1,7 @@
 /* kernels/cpu/unique.c - Unique, UniqueWithCounts, their V2 forms along an axis, and ListDiff.
  *
- * A hash table of row numbers, open addressing, at most half full. Values compare as numbers: 0 and -0 are one value,
- * a NaN equals nothing.
+ * A hash table of row numbers, open addressing, at most half full. Values compare as numbers: 0 and -0 are
+ * one value, a NaN equals nothing.
  */
 #include <inttypes.h>
 
@@ -20,7 +20,8 @@ static bool is_float_like(weft_dtype_t d) { return weft_dtype_is_floating(d) || 
 
 static weft_c128_t number_at(const weft_tensor_t *t, int64_t i) {
   weft_c128_t v;
-  weft_cpu_cast_loop(t->dtype, WEFT_C128)(1, (const char *)t->data + (size_t)i * weft_dtype_size(t->dtype), &v);
+  weft_cpu_cast_loop(t->dtype, WEFT_C128)(1, (const char *)t->data + (size_t)i * weft_dtype_size(t->dtype),
+                                          &v);
   return v;
 }
 
@@ -53,8 +54,10 @@ static uint64_t row_hash(const rows_t *r, int64_t row) {
 
 static bool row_eq(const rows_t *a, int64_t i, const rows_t *b, int64_t k) {
   size_t size = weft_dtype_size(a->t->dtype), bytes = (size_t)a->width * size;
+  if (bytes == 0) return true;
   if (a->t->dtype != WEFT_STRING && !is_float_like(a->t->dtype)) {
-    return memcmp((const char *)a->t->data + (size_t)i * bytes, (const char *)b->t->data + (size_t)k * bytes, bytes) == 0;
+    return memcmp((const char *)a->t->data + (size_t)i * bytes, (const char *)b->t->data + (size_t)k * bytes,
+                  bytes) == 0;
   }
   for (int64_t e = 0; e < a->width; e++) {
     int64_t p = i * a->width + e, q = k * b->width + e;
@@ -80,7 +83,8 @@ static weft_status_t *table_init(table_t *t, const rows_t *rows) {
   uint64_t size = 16;
   while (size < 2 * (uint64_t)rows->n) size *= 2;
   *t = (table_t){rows, weft_calloc(size, sizeof *t->slots), size - 1};
-  if (t->slots == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a table of %" PRIu64 " values", size);
+  if (t->slots == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a table of %" PRIu64 " values", size);
   memset(t->slots, 0xff, size * sizeof *t->slots);
   return NULL;
 }
@@ -124,7 +128,8 @@ static weft_status_t *find_unique(const rows_t *rows, int64_t *first, int64_t *w
 }
 
 /* [.., axis, ..] to [axis, ..] or back. */
-static weft_status_t *swap_axis(weft_kernel_ctx_t *ctx, const weft_tensor_t *x, int axis, bool back, weft_tensor_t *y) {
+static weft_status_t *swap_axis(weft_kernel_ctx_t *ctx, const weft_tensor_t *x, int axis, bool back,
+                                weft_tensor_t *y) {
   weft_move_t m = {.rank = 3};
   const weft_tensor_t *full = back ? y : x;
   int64_t outer = weft_cpu_product(&full->shape, 0, axis), n = full->shape.dims[axis];
@@ -256,7 +261,7 @@ static weft_status_t *where_compute(weft_kernel_ctx_t *ctx) {
 }
 
 #define COMPARABLE (WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING))
-#define COUNTABLE \
+#define COUNTABLE                                                                                            \
   (WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_QINT8) | WEFT_DTYPE_BIT(WEFT_QUINT8) | \
    WEFT_DTYPE_BIT(WEFT_QINT16) | WEFT_DTYPE_BIT(WEFT_QUINT16) | WEFT_DTYPE_BIT(WEFT_QINT32))
 const weft_kernel_t weft_cpu_unique_kernels[] = {

@@ -63,7 +63,8 @@ weft_status_t *weft_window_attrs(const weft_kernel_node_t *node, weft_window_att
   const weft_attr_t *format = weft_knode_attr(node, "data_format");
   out->nchw = format != NULL && weft_str_is(format->s, "NCHW");
   if (format != NULL && !out->nchw && !weft_str_is(format->s, "NHWC")) {
-    return WEFT_ERROR(UNIMPLEMENTED, "data format %.*s is not supported on the CPU", WEFT_STR_ARGS(format->s));
+    return WEFT_ERROR(UNIMPLEMENTED, "data format %.*s is not supported on the CPU",
+                      WEFT_STR_ARGS(format->s));
   }
   weft_str_t padding = weft_knode_string(node, "padding");
   if (weft_str_is(padding, "SAME")) out->padding = WEFT_PADDING_SAME;
@@ -77,22 +78,28 @@ weft_status_t *weft_window_attrs(const weft_kernel_node_t *node, weft_window_att
     return WEFT_ERROR(UNIMPLEMENTED, "Pooling is not yet supported on the batch dimension.");
   }
   if (!is_pool && (batch[0] != 1 || out->stride_depth != 1)) {
-    return WEFT_ERROR(UNIMPLEMENTED,
-                      "Current implementation does not yet support strides in the batch and depth dimensions.");
+    return WEFT_ERROR(
+        UNIMPLEMENTED,
+        "Current implementation does not yet support strides in the batch and depth dimensions.");
   }
   if (batch[1] != 1 || dilation_depth != 1) {
-    return WEFT_ERROR(UNIMPLEMENTED,
-                      "Current implementation does not yet support dilations in the batch and depth dimensions.");
+    return WEFT_ERROR(
+        UNIMPLEMENTED,
+        "Current implementation does not yet support dilations in the batch and depth dimensions.");
   }
   return read_explicit(node, out);
 }
 
-weft_status_t *weft_window_plan(const weft_window_attrs_t *a, int dim, int64_t in, int64_t k, weft_window_t *out) {
+weft_status_t *weft_window_plan(const weft_window_attrs_t *a, int dim, int64_t in, int64_t k,
+                                weft_window_t *out) {
   int64_t stride = a->stride[dim], dilation = a->dilation[dim], effective = 0;
   if (stride <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Stride must be > 0, but got %" PRId64, stride);
-  if (dilation <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Dilation rate must be >= 1, but got %" PRId64, dilation);
-  if (k > INT32_MAX || in > INT64_MAX / 4 || !weft_cpu_mul(k - 1, dilation, &effective) || effective > INT64_MAX / 4) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "a window of %" PRId64 " with dilation %" PRId64 " is too large", k, dilation);
+  if (dilation <= 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Dilation rate must be >= 1, but got %" PRId64, dilation);
+  if (k > INT32_MAX || in > INT64_MAX / 4 || !weft_cpu_mul(k - 1, dilation, &effective) ||
+      effective > INT64_MAX / 4) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "a window of %" PRId64 " with dilation %" PRId64 " is too large", k,
+                      dilation);
   }
   effective++;
   *out = (weft_window_t){.in = in, .k = k, .stride = stride, .dilation = dilation};
@@ -116,7 +123,8 @@ weft_status_t *weft_window_plan(const weft_window_attrs_t *a, int dim, int64_t i
   return NULL;
 }
 
-static weft_status_t *permuted(weft_kernel_ctx_t *ctx, const weft_tensor_t *t, const int *perm, weft_tensor_t **out) {
+static weft_status_t *permuted(weft_kernel_ctx_t *ctx, const weft_tensor_t *t, const int *perm,
+                               weft_tensor_t **out) {
   weft_shape_t shape = {.rank = 4};
   int64_t strides[4];
   weft_strides_of(&t->shape, strides);

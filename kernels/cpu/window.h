@@ -28,16 +28,18 @@ typedef struct weft_window {
 /* Reads strides, dilations, padding, explicit_paddings, data_format, and ksize if there is one.
  * Errors: INVALID_ARGUMENT, UNIMPLEMENTED in TensorFlow's words. */
 WEFT_MUST_CHECK weft_status_t *weft_window_attrs(const weft_kernel_node_t *node, weft_window_attrs_t *out);
-/* Checks four values (in data_format's order) and puts the spatial ones into out[2], the depth's into *out_depth.
- * `what`: "ksize", "strides". */
-WEFT_MUST_CHECK weft_status_t *weft_window_four(const int64_t *values, int n, bool nchw, const char *what, int64_t *out,
-                                                int64_t *out_depth);
+/* Checks four values (in data_format's order) and puts the spatial ones into out[2], the depth's into
+ * *out_depth. `what`: "ksize", "strides". */
+WEFT_MUST_CHECK weft_status_t *weft_window_four(const int64_t *values, int n, bool nchw, const char *what,
+                                                int64_t *out, int64_t *out_depth);
 /* Errors: INVALID_ARGUMENT if the window does not fit. */
 WEFT_MUST_CHECK weft_status_t *weft_window_plan(const weft_window_attrs_t *a, int dim, int64_t in, int64_t k,
                                                 weft_window_t *out);
 
 /* t [N,C,H,W] as a new tensor [N,H,W,C], or back; the caller owns it. */
-WEFT_MUST_CHECK weft_status_t *weft_to_nhwc(weft_kernel_ctx_t *ctx, const weft_tensor_t *t, weft_tensor_t **out);
-WEFT_MUST_CHECK weft_status_t *weft_from_nhwc(weft_kernel_ctx_t *ctx, const weft_tensor_t *t, weft_tensor_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_to_nhwc(weft_kernel_ctx_t *ctx, const weft_tensor_t *t,
+                                            weft_tensor_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_from_nhwc(weft_kernel_ctx_t *ctx, const weft_tensor_t *t,
+                                              weft_tensor_t **out);
 
 #endif /* WEFT_KERNELS_CPU_WINDOW_H_ */

@@ -4,8 +4,8 @@
  *   Op attrs | input input ... | output output ...      the expected outputs
  *   Op attrs | input ... | !CODE text                    the expected code, and a part of the message
  *   Op attrs | input ... | outputs | outputs ...         a second, third ... run of the same node
- * An output "?" is not compared. A first word "~1e-3" sets the tolerance. '#' begins a comment. Each line also runs
- * once with inputs that the kernel alone holds, so that what works in place is tested, too.
+ * An output "?" is not compared. A first word "~1e-3" sets the tolerance. '#' begins a comment. Each line
+ * also runs once with inputs that the kernel alone holds, so that what works in place is tested, too.
  */
 #include <dirent.h>
 #include <math.h>
@@ -63,14 +63,16 @@ static double default_tolerance(const weft_tensor_t *t) {
   switch (t->dtype) {
     case WEFT_F16: return 4e-3;
     case WEFT_BF16: return 3e-2;
-    case WEFT_F32: case WEFT_C64: return 2e-5;
-    case WEFT_F64: case WEFT_C128: return 1e-10;
+    case WEFT_F32:
+    case WEFT_C64: return 2e-5;
+    case WEFT_F64:
+    case WEFT_C128: return 1e-10;
     default: return 0;
   }
 }
 
-static void compare(golden_t *g, const char *op, const tensors_t *want, weft_tensor_t *const *got, int num_got,
-                    double tolerance) {
+static void compare(golden_t *g, const char *op, const tensors_t *want, weft_tensor_t *const *got,
+                    int num_got, double tolerance) {
   if (num_got != want->n) {
     fail(g, op, "another number of outputs");
     return;
@@ -79,7 +81,8 @@ static void compare(golden_t *g, const char *op, const tensors_t *want, weft_ten
     if (want->list[i] == NULL) continue;
     weft_strbuf_t why = WEFT_STRBUF_INIT;
     double allowed = tolerance >= 0 ? tolerance : default_tolerance(want->list[i]);
-    if (!weft_tensor_close(got[i], want->list[i], allowed, &why)) fail(g, op, why.data == NULL ? "" : why.data);
+    if (!weft_tensor_close(got[i], want->list[i], allowed, &why))
+      fail(g, op, why.data == NULL ? "" : why.data);
     weft_strbuf_deinit(&why);
   }
 }
@@ -91,15 +94,17 @@ static void compare_error(golden_t *g, const char *op, const weft_status_t *s, c
   (void)sscanf(*rest + 1, "%63s%n", code, &at);
   *rest += 1 + at;
   while (**rest == ' ') (*rest)++;
-  if (strcmp(weft_code_name(weft_status_code(s)), code) == 0 && strstr(weft_status_message(s), *rest) != NULL) return;
+  if (strcmp(weft_code_name(weft_status_code(s)), code) == 0 && strstr(weft_status_message(s), *rest) != NULL)
+    return;
   char why[1024];
-  (void)snprintf(why, sizeof why, "got %s \"%s\"", weft_code_name(weft_status_code(s)), weft_status_message(s));
+  (void)snprintf(why, sizeof why, "got %s \"%s\"", weft_code_name(weft_status_code(s)),
+                 weft_status_message(s));
   fail(g, op, why);
 }
 
 /* `rest` points behind the '|' in front of the first expectation. */
-static void run_and_compare(golden_t *g, weft_harness_t *h, const char *op, const tensors_t *inputs, const char *rest,
-                            double tolerance, bool owned) {
+static void run_and_compare(golden_t *g, weft_harness_t *h, const char *op, const tensors_t *inputs,
+                            const char *rest, double tolerance, bool owned) {
   weft_tensor_t *outputs[MAX_TENSORS] = {NULL};
   int n = weft_harness_num_outputs(h);
   for (;;) {
@@ -109,7 +114,8 @@ static void run_and_compare(golden_t *g, weft_harness_t *h, const char *op, cons
     bool wants_error = *rest == '!';
     weft_status_t *s = wants_error ? NULL : read_tensors(&rest, &want);
     for (int i = 0; s == NULL && owned && i < inputs->n; i++) s = weft_tensor_copy(inputs->list[i], &mine[i]);
-    if (s == NULL) s = owned ? weft_harness_run_owned(h, mine, outputs) : weft_harness_run(h, inputs->list, outputs);
+    if (s == NULL)
+      s = owned ? weft_harness_run_owned(h, mine, outputs) : weft_harness_run(h, inputs->list, outputs);
     if (wants_error) {
       compare_error(g, op, s, &rest);
     } else if (s != NULL) {

@@ -26,11 +26,12 @@ weft_status_t *weft_bench_init(weft_bench_t *b) {
   weft_status_t *s = weft_thread_pool_create("bench", 2, &b->pool);
   if (s == NULL) s = weft_resource_manager_create(&b->resources);
   if (s == NULL) {
-    s = weft_cpu_device_create(WEFT_STR("/job:localhost/replica:0/task:0/device:CPU:0"), 1, b->pool, b->resources,
-                               &b->device);
+    s = weft_cpu_device_create(WEFT_STR("/job:localhost/replica:0/task:0/device:CPU:0"), 1, b->pool,
+                               b->resources, &b->device);
   }
   if (s == NULL) s = weft_step_container_create(&b->container);
-  if (s == NULL && (b->canceller = weft_canceller_create(NULL)) == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "bench");
+  if (s == NULL && (b->canceller = weft_canceller_create(NULL)) == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "bench");
   if (s != NULL) weft_bench_deinit(b);
   return s;
 }
@@ -63,12 +64,14 @@ static weft_str_t next_word(const char **text) {
 }
 
 static weft_str_t unquote(weft_str_t s) {
-  if (s.length >= 2 && s.data[0] == '\'' && s.data[s.length - 1] == '\'') return weft_str_of(s.data + 1, s.length - 2);
+  if (s.length >= 2 && s.data[0] == '\'' && s.data[s.length - 1] == '\'')
+    return weft_str_of(s.data + 1, s.length - 2);
   return s;
 }
 
 static weft_str_t unbracket(weft_str_t s) {
-  if (s.length >= 2 && s.data[0] == '[' && s.data[s.length - 1] == ']') return weft_str_of(s.data + 1, s.length - 2);
+  if (s.length >= 2 && s.data[0] == '[' && s.data[s.length - 1] == ']')
+    return weft_str_of(s.data + 1, s.length - 2);
   return s;
 }
 
@@ -95,7 +98,8 @@ static weft_status_t *parse_shape(weft_str_t text, weft_shape_t *out) {
   return NULL;
 }
 
-static weft_status_t *parse_one(weft_arena_t *arena, weft_attr_kind_t kind, weft_str_t text, weft_attr_t *out) {
+static weft_status_t *parse_one(weft_arena_t *arena, weft_attr_kind_t kind, weft_str_t text,
+                                weft_attr_t *out) {
   out->kind = kind;
   weft_str_t copy = weft_arena_str(arena, unquote(text));
   if (copy.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "attr");
@@ -137,7 +141,8 @@ static void put_item(weft_attr_t *list, int at, const weft_attr_t *item) {
   }
 }
 
-static weft_status_t *parse_list(weft_arena_t *arena, weft_attr_kind_t kind, weft_str_t text, weft_attr_t *out) {
+static weft_status_t *parse_list(weft_arena_t *arena, weft_attr_kind_t kind, weft_str_t text,
+                                 weft_attr_t *out) {
   enum { MAX_ITEMS = 64 };
   *out = (weft_attr_t){.kind = kind, .is_list = true};
   void *items = weft_arena_calloc(arena, MAX_ITEMS, sizeof(weft_shape_t));
@@ -179,8 +184,8 @@ static void set_int(weft_harness_t *h, weft_str_t name, int64_t value) {
   if (!has_attr(h, name)) attr_slot(h, name)->value = (weft_attr_t){.kind = WEFT_ATTR_INT, .i = value};
 }
 
-/* Takes type attributes and list lengths from the inputs' dtypes, left to right. At most one repeated or listed
- * argument may have an unknown length: it gets what the others leave. */
+/* Takes type attributes and list lengths from the inputs' dtypes, left to right. At most one repeated or
+ * listed argument may have an unknown length: it gets what the others leave. */
 static weft_status_t *infer_from_inputs(weft_harness_t *h, const int *types, int num_inputs) {
   const weft_op_def_t *op = h->node.op;
   int spare = num_inputs, at = 0;
@@ -200,7 +205,8 @@ static weft_status_t *infer_from_inputs(weft_harness_t *h, const int *types, int
     if (arg->kind == WEFT_ARG_REPEATED) {
       int sharing = 0; /* DynamicStitch: N indices and N data */
       for (int k = 0; k < op->num_inputs; k++) {
-        sharing += op->inputs[k].kind == WEFT_ARG_REPEATED && weft_str_eq(op->inputs[k].number_attr, arg->number_attr);
+        sharing += op->inputs[k].kind == WEFT_ARG_REPEATED &&
+                   weft_str_eq(op->inputs[k].number_attr, arg->number_attr);
       }
       set_int(h, arg->number_attr, spare < 0 ? 0 : spare / sharing);
       n = (int)weft_attr_find(h->attrs, h->node.num_attrs, arg->number_attr.data)->i;
@@ -256,8 +262,8 @@ static weft_status_t *read_attrs(weft_harness_t *h, const char *text, const int 
   return NULL;
 }
 
-weft_status_t *weft_harness_create(weft_bench_t *b, const char *op_name, const char *attrs, const int *input_types,
-                                   int num_inputs, weft_harness_t **out) {
+weft_status_t *weft_harness_create(weft_bench_t *b, const char *op_name, const char *attrs,
+                                   const int *input_types, int num_inputs, weft_harness_t **out) {
   const weft_op_def_t *op = weft_op_find(weft_str(op_name));
   if (op == NULL) return WEFT_ERROR(NOT_FOUND, "no op '%s'", op_name);
   weft_harness_t *h = weft_calloc(1, sizeof *h);
@@ -265,15 +271,16 @@ weft_status_t *weft_harness_create(weft_bench_t *b, const char *op_name, const c
   weft_mutex_init(&h->mu);
   weft_cond_init(&h->cond);
   h->bench = b;
-  h->node = (weft_kernel_node_t){.name = WEFT_STR("n"), .op_name = op->name, .op = op, .device = b->device,
-                                 .session = WEFT_STR("")};
+  h->node = (weft_kernel_node_t){
+      .name = WEFT_STR("n"), .op_name = op->name, .op = op, .device = b->device, .session = WEFT_STR("")};
   h->attrs = weft_arena_calloc(&h->arena, MAX_ARGS, sizeof *h->attrs);
   weft_status_t *s = h->attrs == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "harness") : NULL;
   if (s == NULL) s = read_attrs(h, attrs, input_types, num_inputs);
   h->node.attrs = h->attrs;
   int *in = NULL, *outs = NULL;
   if (s == NULL) {
-    s = weft_op_arg_types(&h->arena, op->inputs, op->num_inputs, h->attrs, h->node.num_attrs, &in, &h->node.num_inputs);
+    s = weft_op_arg_types(&h->arena, op->inputs, op->num_inputs, h->attrs, h->node.num_attrs, &in,
+                          &h->node.num_inputs);
   }
   if (s == NULL) {
     s = weft_op_arg_types(&h->arena, op->outputs, op->num_outputs, h->attrs, h->node.num_attrs, &outs,
@@ -292,7 +299,8 @@ weft_status_t *weft_harness_create(weft_bench_t *b, const char *op_name, const c
   }
   if (s == NULL) {
     h->kernel = weft_kernel_find("CPU", op->name, h->attrs, h->node.num_attrs);
-    if (h->kernel == NULL) s = WEFT_ERROR(NOT_FOUND, "no kernel for '%s' with %s", op_name, attrs == NULL ? "" : attrs);
+    if (h->kernel == NULL)
+      s = WEFT_ERROR(NOT_FOUND, "no kernel for '%s' with %s", op_name, attrs == NULL ? "" : attrs);
   }
   if (s == NULL && h->kernel->prepare != NULL) s = h->kernel->prepare(&h->node, &h->state);
   if (s != NULL) {
@@ -340,9 +348,15 @@ static void value_release(weft_value_t *v) {
 /* Consumes the inputs. */
 static weft_status_t *run(weft_harness_t *h, weft_value_t *inputs, weft_value_t *outputs) {
   weft_bench_t *b = h->bench;
-  weft_step_t step = {.id = 1, .rendezvous = b->rendezvous, .canceller = b->canceller, .container = b->container};
-  run_t r = {.ctx = {.node = &h->node, .state = h->state, .inputs = inputs, .outputs = outputs, .step = &step,
-                     .device = b->device, .done = run_done},
+  weft_step_t step = {
+      .id = 1, .rendezvous = b->rendezvous, .canceller = b->canceller, .container = b->container};
+  run_t r = {.ctx = {.node = &h->node,
+                     .state = h->state,
+                     .inputs = inputs,
+                     .outputs = outputs,
+                     .step = &step,
+                     .device = b->device,
+                     .done = run_done},
              .h = h};
   for (int i = 0; i < h->node.num_outputs; i++) outputs[i] = (weft_value_t){0};
   weft_status_t *s = NULL;
@@ -395,7 +409,8 @@ weft_status_t *weft_run_op(weft_bench_t *b, const char *op, const char *attrs, w
   for (int i = 0; i < num_inputs; i++) types[i] = inputs[i]->dtype;
   weft_harness_t *h = NULL;
   weft_status_t *s = weft_harness_create(b, op, attrs, types, num_inputs, &h);
-  if (s == NULL && weft_harness_num_outputs(h) > max_outputs) s = WEFT_ERROR(INVALID_ARGUMENT, "too many outputs");
+  if (s == NULL && weft_harness_num_outputs(h) > max_outputs)
+    s = WEFT_ERROR(INVALID_ARGUMENT, "too many outputs");
   if (s == NULL) s = weft_harness_run(h, inputs, outputs);
   if (s == NULL) *num_outputs = weft_harness_num_outputs(h);
   weft_harness_destroy(h);

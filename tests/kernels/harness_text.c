@@ -14,11 +14,17 @@ static void put_number(weft_tensor_t *t, int64_t i, const char *text, double re,
     case WEFT_BF16: ((uint16_t *)t->data)[i] = weft_f32_to_bf16((float)re); break;
     case WEFT_C64: ((weft_c64_t *)t->data)[i] = (weft_c64_t){(float)re, (float)im}; break;
     case WEFT_C128: ((weft_c128_t *)t->data)[i] = (weft_c128_t){re, im}; break;
-    case WEFT_BOOL: case WEFT_U8: case WEFT_QUINT8: ((uint8_t *)t->data)[i] = (uint8_t)strtoul(text, NULL, 10); break;
-    case WEFT_I8: case WEFT_QINT8: ((int8_t *)t->data)[i] = (int8_t)strtol(text, NULL, 10); break;
-    case WEFT_U16: case WEFT_QUINT16: ((uint16_t *)t->data)[i] = (uint16_t)strtoul(text, NULL, 10); break;
-    case WEFT_I16: case WEFT_QINT16: ((int16_t *)t->data)[i] = (int16_t)strtol(text, NULL, 10); break;
-    case WEFT_I32: case WEFT_QINT32: ((int32_t *)t->data)[i] = (int32_t)strtol(text, NULL, 10); break;
+    case WEFT_BOOL:
+    case WEFT_U8:
+    case WEFT_QUINT8: ((uint8_t *)t->data)[i] = (uint8_t)strtoul(text, NULL, 10); break;
+    case WEFT_I8:
+    case WEFT_QINT8: ((int8_t *)t->data)[i] = (int8_t)strtol(text, NULL, 10); break;
+    case WEFT_U16:
+    case WEFT_QUINT16: ((uint16_t *)t->data)[i] = (uint16_t)strtoul(text, NULL, 10); break;
+    case WEFT_I16:
+    case WEFT_QINT16: ((int16_t *)t->data)[i] = (int16_t)strtol(text, NULL, 10); break;
+    case WEFT_I32:
+    case WEFT_QINT32: ((int32_t *)t->data)[i] = (int32_t)strtol(text, NULL, 10); break;
     case WEFT_U32: ((uint32_t *)t->data)[i] = (uint32_t)strtoul(text, NULL, 10); break;
     case WEFT_I64: ((int64_t *)t->data)[i] = strtoll(text, NULL, 10); break;
     case WEFT_U64: ((uint64_t *)t->data)[i] = strtoull(text, NULL, 10); break;
@@ -44,11 +50,17 @@ double weft_tensor_number(const weft_tensor_t *t, int64_t i, bool imaginary) {
   }
   if (imaginary) return 0;
   switch (t->dtype) {
-    case WEFT_BOOL: case WEFT_U8: case WEFT_QUINT8: return ((const uint8_t *)t->data)[i];
-    case WEFT_I8: case WEFT_QINT8: return ((const int8_t *)t->data)[i];
-    case WEFT_U16: case WEFT_QUINT16: return ((const uint16_t *)t->data)[i];
-    case WEFT_I16: case WEFT_QINT16: return ((const int16_t *)t->data)[i];
-    case WEFT_I32: case WEFT_QINT32: return ((const int32_t *)t->data)[i];
+    case WEFT_BOOL:
+    case WEFT_U8:
+    case WEFT_QUINT8: return ((const uint8_t *)t->data)[i];
+    case WEFT_I8:
+    case WEFT_QINT8: return ((const int8_t *)t->data)[i];
+    case WEFT_U16:
+    case WEFT_QUINT16: return ((const uint16_t *)t->data)[i];
+    case WEFT_I16:
+    case WEFT_QINT16: return ((const int16_t *)t->data)[i];
+    case WEFT_I32:
+    case WEFT_QINT32: return ((const int32_t *)t->data)[i];
     case WEFT_U32: return ((const uint32_t *)t->data)[i];
     case WEFT_I64: return (double)((const int64_t *)t->data)[i];
     case WEFT_U64: return (double)((const uint64_t *)t->data)[i];
@@ -92,7 +104,8 @@ weft_status_t *weft_tensor_parse(const char **text, weft_tensor_t **out) {
   for (p = open + 1; *p != ']';) {
     char *end = NULL;
     shape.dims[shape.rank++] = strtoll(p, &end, 10);
-    if (end == p || shape.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "bad shape at \"%.30s\"", p);
+    if (end == p || shape.rank == WEFT_MAX_DIMS)
+      return WEFT_ERROR(INVALID_ARGUMENT, "bad shape at \"%.30s\"", p);
     p = *end == ',' ? end + 1 : end;
   }
   p++;
@@ -147,7 +160,8 @@ static bool near(double got, double want, double tolerance) {
   return fabs(got - want) <= tolerance * fmax(1, fabs(want));
 }
 
-bool weft_tensor_close(const weft_tensor_t *got, const weft_tensor_t *want, double tolerance, weft_strbuf_t *why) {
+bool weft_tensor_close(const weft_tensor_t *got, const weft_tensor_t *want, double tolerance,
+                       weft_strbuf_t *why) {
   if (got == NULL || want == NULL) {
     weft_strbuf_puts(why, "one is missing");
     return got == want;
