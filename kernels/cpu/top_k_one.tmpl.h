@@ -1,9 +1,9 @@
-/* kernels/cpu/top_k_one.tmpl.h - the k best of a row, for one element type: larger first, the lower index first among
- * equals. `heap` has room for k + 1 indices, for 2 n if k is n; the worst lies on top.
+/* kernels/cpu/top_k_one.tmpl.h - the k best of a row, for one element type: larger first, the lower index
+ * first among equals. `heap` has room for k + 1 indices, for 2 n if k is n; the worst lies on top.
  *
- * The heap moves the way C++'s standard heaps do (a hole sinks to a leaf, then the value rises), because the order
- * of a result that nobody asked to be sorted is the heap's own, and clients compare it with TensorFlow's. NaN is
- * neither better nor worse than anything; where it ends up follows from the same moves.
+ * The heap moves the way C++'s standard heaps do (a hole sinks to a leaf, then the value rises), because the
+ * order of a result that nobody asked to be sorted is the heap's own, and clients compare it with
+ * TensorFlow's. NaN is neither better nor worse than anything; where it ends up follows from the same moves.
  */
 static bool WEFT_CAT(is_better, SUFFIX)(const ELEM *x, int64_t a, int64_t b) {
   const COMP u = LOAD(x[a]), v = LOAD(x[b]);
@@ -57,7 +57,8 @@ static int64_t WEFT_CAT(best, SUFFIX)(const ELEM *x, int64_t n) {
   return at;
 }
 
-/* Sorts the indices [begin, end) by insertion. What beats the first goes there without a look at the others. */
+/* Sorts the indices [begin, end) by insertion. What beats the first goes there without a look at the others.
+ */
 static void WEFT_CAT(insert_all, SUFFIX)(const ELEM *x, int64_t *at, int64_t begin, int64_t end) {
   for (int64_t i = begin + 1; i < end; i++) {
     const int64_t v = at[i];
@@ -79,9 +80,11 @@ static void WEFT_CAT(sort_all, SUFFIX)(const ELEM *x, int64_t n, int64_t *at) {
   for (int64_t i = 0; i < n; i += RUN) WEFT_CAT(insert_all, SUFFIX)(x, at, i, n - i < RUN ? n : i + RUN);
   for (int64_t run = RUN; run < n; run *= 2) {
     for (int64_t begin = 0; begin < n; begin += 2 * run) {
-      const int64_t middle = n - begin < run ? n : begin + run, end = n - begin < 2 * run ? n : begin + 2 * run;
+      const int64_t middle = n - begin < run ? n : begin + run,
+                    end = n - begin < 2 * run ? n : begin + 2 * run;
       int64_t a = begin, b = middle, i = begin;
-      while (a < middle && b < end) { /* every index of the second run is higher: equals stay with the first */
+      while (a < middle &&
+             b < end) { /* every index of the second run is higher: equals stay with the first */
         const int64_t u = from[a], v = from[b];
         const bool second = LOAD(x[v]) > LOAD(x[u]);
         to[i++] = second ? v : u;
