@@ -196,24 +196,41 @@ static weft_str_t handle_of(weft_connection_t *c, int64_t *version, bool *is_clo
   return h;
 }
 
+bool weft_connection_is_local(const weft_connection_t *c) { return c->is_local; }
 bool weft_connection_has_session(weft_connection_t *c) { return handle_of(c, NULL, NULL).data != NULL; }
 
-/* A session in this process has one task, which needs no naming. */
+/* Where TensorFlow's session in one process words a failure differently from its master. */
+static const struct {
+  const char *from, *to;
+} local_words[] = {
+    {"Must run PartialRunSetup before performing partial runs", "Must run 'setup' before performing partial runs!"},
+    {"Timed out waiting for notification", "Timed out waiting for notification"}, /* and nothing behind it */
+};
+
+/* A session in this process has one task, which needs no naming. Consumes `s`. */
 static weft_status_t *told(weft_connection_t *c, weft_status_t *s) {
   static const char from[] = "From /job:localhost/replica:0/task:0:\n";
-  if (s == NULL || !c->is_local || !weft_str_starts_with(weft_str(weft_status_message(s)), from)) return s;
-  const char *rest = weft_status_message(s) + sizeof from - 1;
-  weft_status_t *bare = weft_status_from_wire((int)weft_status_code(s), rest, strlen(rest));
+  if (s == NULL || !c->is_local) return s;
+  const char *text = weft_status_message(s);
+  if (weft_str_starts_with(weft_str(text), from)) text += sizeof from - 1;
+  for (size_t i = 0; i < sizeof local_words / sizeof local_words[0]; i++) {
+    if (weft_str_starts_with(weft_str(text), local_words[i].from)) text = local_words[i].to;
+  }
+  if (text == weft_status_message(s)) return s;
+  weft_status_t *bare = weft_status_from_wire((int)weft_status_code(s), text, strlen(text));
   weft_status_free(s);
   return bare;
 }
 
-static weft_status_t *closed(void) { return WEFT_ERROR(CANCELLED, "Session has been closed."); }
+static weft_status_t *closed(const weft_connection_t *c) {
+  return c->is_local ? WEFT_ERROR(CANCELLED, "Session has been closed.")
+                     : WEFT_ERROR(INVALID_ARGUMENT, "A session is not created yet....");
+}
 
 static weft_status_t *need_session(weft_connection_t *c, weft_str_t *out) {
   bool is_closed = false;
   *out = handle_of(c, NULL, &is_closed);
-  if (is_closed) return closed();
+  if (is_closed) return closed(c);
   if (out->data == NULL) return WEFT_ERROR(FAILED_PRECONDITION, "Session was not created with a graph before Run()!");
   return NULL;
 }
@@ -236,7 +253,7 @@ weft_status_t *weft_connection_extend(weft_connection_t *c, weft_str_t graph_def
   int64_t version = 0;
   bool is_closed = false;
   weft_str_t session = handle_of(c, &version, &is_closed);
-  if (is_closed) return closed();
+  if (is_closed) return closed(c);
   if (session.data == NULL) return told(c, create_session(c, graph_def));
   const weft_extend_session_t r = {.session = session, .graph_def = graph_def, .current_version = version};
   answer_t a;

@@ -22,6 +22,7 @@ void weft_connection_destroy(weft_connection_t *c);
 /* Cancels what runs and waits for its end. Later calls fail. */
 WEFT_MUST_CHECK weft_status_t *weft_connection_close(weft_connection_t *c);
 
+bool weft_connection_is_local(const weft_connection_t *c); /* without a target */
 bool weft_connection_has_session(weft_connection_t *c);
 /* Creates the session with this GraphDef, or adds it to the session's graph. Callers take turns by themselves. */
 WEFT_MUST_CHECK weft_status_t *weft_connection_extend(weft_connection_t *c, weft_str_t graph_def);

@@ -165,6 +165,7 @@ TF_Buffer *TF_GetHandleShapeAndType(TF_Graph *graph, TF_Output output) {
     weft_shape_to_proto(&shape, &text);
     weft_wire_end(&text, in_shape);
     weft_wire_put_i64(&text, 2, type);
+    weft_wire_add_bytes(&text, 4, WEFT_STR("")); /* a full type, not set */
     weft_wire_end(&text, mark);
   }
   weft_mutex_unlock(&graph->mu);

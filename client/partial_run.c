@@ -50,7 +50,7 @@ void TF_SessionPRun(TF_Session *session, const char *handle, const TF_Output *in
   weft_status_t *s = weft_client_session_extend(session);
   if (s == NULL) s = weft_client_step_init(&step, ninputs, noutputs, ntargets);
   if (s == NULL) {
-    s = weft_client_step_add(&step, inputs, input_values, ninputs, outputs, noutputs, target_opers, ntargets);
+    s = weft_client_step_add(&step, session->connection, inputs, input_values, ninputs, outputs, noutputs, target_opers, ntargets);
     if (s == NULL) s = weft_client_step_run(&step, session->connection, handle, NULL, output_values, NULL);
     weft_client_step_deinit(&step);
   }

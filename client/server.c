@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "client/status.h"
+#include "protos/wire.h"
 #include "tensorflow/c/c_api.h"
 
 struct TF_Server {
@@ -16,6 +17,9 @@ TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status) 
   int task = 0;
   TF_Server *server = weft_calloc(1, sizeof *server);
   weft_status_t *s = server == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server") : NULL;
+  if (s == NULL && !weft_wire_is_message(weft_str_of(proto, proto_len))) {
+    s = WEFT_ERROR(INVALID_ARGUMENT, "Could not parse provided bytes into a ServerDef protocol buffer");
+  }
   if (s == NULL) s = weft_cluster_from_server_def(weft_str_of(proto, proto_len), &cluster, &job, &task);
   if (s == NULL) {
     const weft_server_options_t options = {.cluster = &cluster, .job = job, .task = task, .port = -1};

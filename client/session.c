@@ -86,13 +86,13 @@ static weft_status_t *check_feed(const TF_Output *inputs, int ninputs, int i, co
                     weft_dtype_name((int)given->dtype));
 }
 
-weft_status_t *weft_client_step_add(weft_client_step_t *step, const TF_Output *inputs, TF_Tensor *const *input_values,
+weft_status_t *weft_client_step_add(weft_client_step_t *step, const weft_connection_t *c, const TF_Output *inputs, TF_Tensor *const *input_values,
                                     int ninputs, const TF_Output *outputs, int noutputs,
                                     const TF_Operation *const *target_opers, int ntargets) {
   for (int i = 0; i < ninputs; i++) {
     if (!is_output(inputs[i])) return no_such_output(inputs[i], "feed");
     WEFT_RETURN_IF_ERROR(weft_client_step_feed(step, weft_client_tensor_name(inputs[i]), input_values[i]));
-    WEFT_RETURN_IF_ERROR(check_feed(inputs, ninputs, i, step->feeds[i].tensor));
+    if (weft_connection_is_local(c)) WEFT_RETURN_IF_ERROR(check_feed(inputs, ninputs, i, step->feeds[i].tensor));
   }
   for (int i = 0; i < noutputs; i++) {
     if (!is_output(outputs[i])) return no_such_output(outputs[i], "fetch");
@@ -116,7 +116,7 @@ void TF_SessionRun(TF_Session *session, const TF_Buffer *run_options, const TF_O
   weft_status_t *s = weft_client_session_extend(session);
   if (s == NULL) s = weft_client_step_init(&step, ninputs, noutputs, ntargets);
   if (s == NULL) {
-    s = weft_client_step_add(&step, inputs, input_values, ninputs, outputs, noutputs, target_opers, ntargets);
+    s = weft_client_step_add(&step, session->connection, inputs, input_values, ninputs, outputs, noutputs, target_opers, ntargets);
     if (s == NULL) s = weft_client_step_run(&step, session->connection, NULL, run_options, output_values, run_metadata);
     weft_client_step_deinit(&step);
   }

@@ -39,7 +39,7 @@ WEFT_MUST_CHECK weft_status_t *weft_client_step_feed(weft_client_step_t *s, weft
 void weft_client_step_fetch(weft_client_step_t *s, weft_str_t name);
 static inline void weft_client_step_target(weft_client_step_t *s, weft_str_t name) { s->targets[s->num_targets++] = name; }
 /* All feeds, fetches and targets of a session's step. Errors: INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_client_step_add(weft_client_step_t *step, const TF_Output *inputs,
+WEFT_MUST_CHECK weft_status_t *weft_client_step_add(weft_client_step_t *step, const weft_connection_t *c, const TF_Output *inputs,
                                                     TF_Tensor *const *input_values, int ninputs,
                                                     const TF_Output *outputs, int noutputs,
                                                     const TF_Operation *const *target_opers, int ntargets);
