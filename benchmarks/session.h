@@ -1,0 +1,10 @@
+/* benchmarks/session.h - steps of a session in this process, through the C API. */
+#ifndef WEFT_BENCHMARKS_SESSION_H_
+#define WEFT_BENCHMARKS_SESSION_H_
+
+#include "benchmarks/bench.h"
+
+/* µs of a TF_SessionRun that feeds and fetches one scalar: median of batches. */
+weft_bench_fn weft_bench_local_step;
+
+#endif /* WEFT_BENCHMARKS_SESSION_H_ */
