@@ -1,47 +1,18 @@
 /* tools/cmd_bench.c - `weft bench`: every benchmark against its bar. */
 #define _GNU_SOURCE
-#include <argp.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "benchmarks/bench.h"
 #include "tools/command.h"
+#include "tools/options.h"
 
 typedef struct bench_args {
   bool json, quick;
   const char *filter;
 } bench_args_t;
-
-static const struct argp_option options[] = {
-    {"json", 'j', NULL, 0, "A list of objects: name, value, unit, bar, ok", 0},
-    {"quick", 'q', NULL, 0, "Fewer repetitions: to see that it works, not to report", 0},
-    {0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-  bench_args_t *a = state->input;
-  switch (key) {
-    case 'j': a->json = true; break;
-    case 'q': a->quick = true; break;
-    case ARGP_KEY_ARG:
-      if (a->filter != NULL) argp_error(state, "give one NAME only");
-      a->filter = arg;
-      break;
-    default: return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "[NAME]",
-    .doc = "Measures this machine against the bars; those with NAME in their name only if it is given.\v"
-           "Exit code 0 only if every bar is reached.\n\nExamples:\n  weft bench\n  weft bench dispatch\n  weft bench --json",
-};
 
 /* One line, told as it is known, because the whole takes a minute. */
 static bool run_one(const weft_bench_t *b, const weft_bench_options_t *o, json_t *list) {
@@ -66,32 +37,59 @@ static bool run_one(const weft_bench_t *b, const weft_bench_options_t *o, json_t
   return ok;
 }
 
-int weft_command_bench(int argc, char **argv) {
-  bench_args_t a = {0};
-  argp_err_exit_status = WEFT_EXIT_USAGE;
-  argp_parse(&argp, argc, argv, 0, NULL, &a);
-  char self[4096];
-  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  self[length < 0 ? 0 : length] = '\0';
-  weft_bench_options_t o = {.weft_path = length < 0 ? NULL : self, .is_quick = a.quick};
-  int n = 0, ran = 0;
+static bool is_chosen(const weft_bench_t *b, const char *filter) { return filter == NULL || strstr(b->name, filter) != NULL; }
+
+/* Is every bar reached? */
+static bool run_all(const bench_args_t *a, const weft_bench_options_t *o) {
+  int n = 0;
   bool all_ok = true;
   const weft_bench_t *benches = weft_bench_list(&n);
-  json_t *list = a.json ? json_array() : NULL;
+  json_t *list = a->json ? json_array() : NULL;
   if (list == NULL) printf("%-20s %12s %-6s %-13s %-4s %s\n", "benchmark", "value", "unit", "bar", "", "what");
   for (int i = 0; i < n; i++) {
-    if (a.filter != NULL && strstr(benches[i].name, a.filter) == NULL) continue;
-    all_ok = run_one(&benches[i], &o, list) && all_ok;
-    ran++;
+    if (is_chosen(&benches[i], a->filter)) all_ok = run_one(&benches[i], o, list) && all_ok;
   }
   if (list != NULL) {
     json_dumpf(list, stdout, JSON_INDENT(1));
     putchar('\n');
     json_decref(list);
   }
-  if (ran == 0) {
-    fprintf(stderr, "weft: no benchmark has '%s' in its name; `weft bench` runs them all\n", a.filter);
-    return WEFT_EXIT_USAGE;
+  return all_ok;
+}
+
+static bool is_any_chosen(const char *filter) {
+  int n = 0;
+  const weft_bench_t *benches = weft_bench_list(&n);
+  for (int i = 0; i < n; i++) {
+    if (is_chosen(&benches[i], filter)) return true;
   }
-  return all_ok ? 0 : WEFT_EXIT_FAILED;
+  return false;
+}
+
+int weft_command_bench(int argc, char **argv) {
+  bench_args_t a = {0};
+  int code;
+  const weft_option_t options[] = {
+      {.name = "json", .help = "A list of objects: name, value, unit, bar, ok", .flag = &a.json},
+      {.name = "quick", .help = "Fewer repetitions: to see that it works, not to report", .flag = &a.quick},
+  };
+  const weft_command_line_t line = {
+      .command = "weft bench",
+      .about = "Measures this machine against the bars. With NAME only what has NAME in its name.",
+      .more = "Exit code 0 only if every bar is reached.\n",
+      .examples = "  weft bench\n  weft bench dispatch\n  weft bench --json\n",
+      .options = options,
+      .num_options = sizeof options / sizeof options[0],
+      .argument_name = "NAME",
+      .argument = &a.filter,
+  };
+  if (!weft_options_read(&line, argc, argv, &code)) return code;
+  if (!is_any_chosen(a.filter)) {
+    return weft_options_complain(&line, "no benchmark has '%s' in its name; `weft bench` runs them all", a.filter);
+  }
+  char self[4096];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  self[length < 0 ? 0 : length] = '\0';
+  weft_bench_options_t o = {.weft_path = length < 0 ? NULL : self, .is_quick = a.quick};
+  return weft_command_flush(run_all(&a, &o) ? 0 : WEFT_EXIT_FAILED);
 }

@@ -1,49 +1,17 @@
 /* tools/cmd_inspect.c - `weft inspect`: inputs, variables, ops and devices of a graph file. */
-#include <argp.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "tools/command.h"
 #include "tools/graph_file.h"
 #include "tools/graph_summary.h"
+#include "tools/options.h"
 
 typedef struct inspect_args {
   bool json, dot;
   const char *path;
 } inspect_args_t;
-
-static const struct argp_option options[] = {
-    {"dot", 'd', NULL, 0, "A drawing for Graphviz instead: weft inspect G --dot | dot -Tsvg", 0},
-    {"json", 'j', NULL, 0, "One object for machines", 0},
-    {0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-  inspect_args_t *a = state->input;
-  switch (key) {
-    case 'j': a->json = true; break;
-    case 'd': a->dot = true; break;
-    case ARGP_KEY_ARG:
-      if (a->path != NULL) argp_error(state, "give one GRAPH only");
-      a->path = arg;
-      break;
-    case ARGP_KEY_END:
-      if (a->path == NULL) argp_error(state, "which GRAPH? give a .pb or .pbtxt file");
-      break;
-    default: return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "GRAPH",
-    .doc = "Says what is in a graph file: inputs, outputs, variables with sizes, ops, which of them are not supported, "
-           "devices asked for.\vExamples:\n  weft inspect graph.pbtxt\n  weft inspect graph.pb --dot | dot -Tsvg >graph.svg",
-};
 
 static void print_size(int64_t bytes) {
   static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
@@ -155,8 +123,23 @@ static weft_status_t *inspect(const inspect_args_t *a) {
 
 int weft_command_inspect(int argc, char **argv) {
   inspect_args_t a = {0};
-  argp_err_exit_status = WEFT_EXIT_USAGE;
-  argp_parse(&argp, argc, argv, 0, NULL, &a);
-  int code = weft_command_fail(inspect(&a));
-  return code == 0 && fflush(stdout) != 0 ? WEFT_EXIT_FAILED : code;
+  int code;
+  const weft_option_t options[] = {
+      {.name = "dot", .help = "A drawing for Graphviz instead", .flag = &a.dot},
+      {.name = "json", .help = "One object for machines", .flag = &a.json},
+  };
+  const weft_command_line_t line = {
+      .command = "weft inspect",
+      .about = "Says what is in a graph file: inputs, outputs, variables with sizes, ops, which of them are not supported, "
+               "devices asked for.",
+      .examples = "  weft inspect graph.pbtxt\n  weft inspect graph.pb --json\n  weft inspect graph.pb --dot | dot -Tsvg >graph.svg\n",
+      .options = options,
+      .num_options = sizeof options / sizeof options[0],
+      .argument_name = "GRAPH",
+      .argument = &a.path,
+      .argument_is_missing = "which GRAPH? give a .pb or .pbtxt file",
+  };
+  if (!weft_options_read(&line, argc, argv, &code)) return code;
+  if (a.json && a.dot) return weft_options_complain(&line, "give --json or --dot, not both");
+  return weft_command_flush(weft_command_fail(inspect(&a)));
 }

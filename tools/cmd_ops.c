@@ -1,43 +1,17 @@
 /* tools/cmd_ops.c - `weft ops`: what is supported, where, for which types. */
 #define _GNU_SOURCE
-#include <argp.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "kernels/kernel.h"
 #include "tools/command.h"
+#include "tools/options.h"
 
 typedef struct ops_args {
   bool json;
   const char *filter;
 } ops_args_t;
-
-static const struct argp_option options[] = {
-    {"json", 'j', NULL, 0, "A list of objects: name, devices, dtypes, gradient", 0},
-    {0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-  ops_args_t *a = state->input;
-  switch (key) {
-    case 'j': a->json = true; break;
-    case ARGP_KEY_ARG:
-      if (a->filter != NULL) argp_error(state, "give one NAME only");
-      a->filter = arg;
-      break;
-    default: return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "[NAME]",
-    .doc = "Lists the ops that graphs may use, those with NAME in their name only if it is given.\v"
-           "Examples:\n  weft ops\n  weft ops Conv\n  weft ops --json",
-};
 
 /* Ops that are rewritten before a graph runs need no kernel. */
 static bool is_supported(const weft_op_def_t *op, weft_dtype_set_t *types) {
@@ -52,7 +26,7 @@ static bool is_in(weft_dtype_set_t types, int d) {
   return weft_dtype_is_valid(d) && (types == 0 || (types & WEFT_DTYPE_BIT(d)) != 0);
 }
 
-static void print_json(const weft_op_def_t *const *ops, int n, const char *filter) {
+static int print_json(const weft_op_def_t *const *ops, int n, const char *filter) {
   json_t *list = json_array();
   for (int i = 0; i < n; i++) {
     weft_dtype_set_t types;
@@ -64,18 +38,19 @@ static void print_json(const weft_op_def_t *const *ops, int n, const char *filte
     json_array_append_new(list, json_pack("{s:s, s:[s], s:o, s:b}", "name", ops[i]->name.data, "devices", "CPU", "dtypes",
                                           dtypes, "gradient", has_gradient(ops[i])));
   }
+  int count = (int)json_array_size(list);
   json_dumpf(list, stdout, JSON_INDENT(1));
   putchar('\n');
   json_decref(list);
+  return count;
 }
 
-static void print_table(const weft_op_def_t *const *ops, int n, const char *filter) {
+static int print_table(const weft_op_def_t *const *ops, int n, const char *filter) {
   int count = 0;
-  printf("%-40s %-8s %-9s %s\n", "op", "devices", "gradient", "dtypes");
   for (int i = 0; i < n; i++) {
     weft_dtype_set_t types;
     if (!is_supported(ops[i], &types) || (filter != NULL && strcasestr(ops[i]->name.data, filter) == NULL)) continue;
-    count++;
+    if (count++ == 0) printf("%-40s %-8s %-9s %s\n", "op", "devices", "gradient", "dtypes");
     printf("%-40s %-8s %-9s", ops[i]->name.data, "CPU", has_gradient(ops[i]) ? "yes" : "-");
     bool any = types == 0 || (types & (WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_STRING))) == (WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_STRING));
     if (any) printf(" any");
@@ -84,19 +59,31 @@ static void print_table(const weft_op_def_t *const *ops, int n, const char *filt
     }
     putchar('\n');
   }
-  printf("%d ops\n", count);
+  if (count > 0) printf("%d ops\n", count);
+  return count;
 }
 
 int weft_command_ops(int argc, char **argv) {
   ops_args_t a = {0};
-  argp_err_exit_status = WEFT_EXIT_USAGE;
-  argp_parse(&argp, argc, argv, 0, NULL, &a);
-  int n = 0;
+  int n = 0, code;
+  const weft_option_t options[] = {
+      {.name = "json", .help = "A list of objects: name, devices, dtypes, gradient", .flag = &a.json},
+  };
+  const weft_command_line_t line = {
+      .command = "weft ops",
+      .about = "Lists the ops that graphs may use: on which devices, for which dtypes, and whether they can be differentiated. "
+               "With NAME only those with NAME in their name.",
+      .examples = "  weft ops\n  weft ops conv\n  weft ops --json\n",
+      .options = options,
+      .num_options = sizeof options / sizeof options[0],
+      .argument_name = "NAME",
+      .argument = &a.filter,
+  };
+  if (!weft_options_read(&line, argc, argv, &code)) return code;
   const weft_op_def_t *const *ops = weft_op_list(&n);
-  if (a.json) {
-    print_json(ops, n, a.filter);
-  } else {
-    print_table(ops, n, a.filter);
+  int count = a.json ? print_json(ops, n, a.filter) : print_table(ops, n, a.filter);
+  if (count == 0) {
+    return weft_command_fail(WEFT_ERROR(NOT_FOUND, "no supported op has '%s' in its name; `weft ops` lists them all", a.filter));
   }
-  return fflush(stdout) == 0 && !ferror(stdout) ? 0 : WEFT_EXIT_FAILED;
+  return weft_command_flush(0);
 }

@@ -1,7 +1,7 @@
 /* tools/command.h - a command of `weft`: its function gets argv[0] = "weft NAME" and returns the exit code.
  *
- * 0 only on success, 1 on failure, 2 for a wrong command line (argp's own
- * exit). A failure is one line on standard error that says what to do.
+ * 0 only on success, 1 on failure, 2 for a wrong command line. A failure is one
+ * line on standard error that says what to do.
  */
 #ifndef WEFT_TOOLS_COMMAND_H_
 #define WEFT_TOOLS_COMMAND_H_
@@ -18,5 +18,9 @@ enum { WEFT_EXIT_FAILED = 1, WEFT_EXIT_USAGE = 2 };
 
 /* Prints "weft: <message>" on one line of standard error, frees `s`, returns WEFT_EXIT_FAILED; 0 for OK. */
 int weft_command_fail(weft_status_t *s);
+
+/* The end of a command that printed: `code`, but WEFT_EXIT_FAILED, with a line on standard error, if standard output
+ * did not take everything. */
+int weft_command_flush(int code);
 
 #endif /* WEFT_TOOLS_COMMAND_H_ */

@@ -1,17 +1,21 @@
 /* tools/weft.c - `weft COMMAND ...`: finds the command and calls it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/command.h"
+#include "tools/similar.h"
 
 typedef struct command {
-  const char *name, *invocation, *help;
+  const char *name, *help;
   weft_command_fn *fn;
 } command_t;
 
 static const command_t commands[] = {
-#define WEFT_COMMAND(name, fn, help) {#name, "weft " #name, help, fn},
+#define WEFT_COMMAND(name, fn, help) {#name, help, fn},
 #include "tools/commands.def"
 #undef WEFT_COMMAND
 };
@@ -27,30 +31,51 @@ static void print_help(FILE *to) {
               "\n`weft COMMAND --help` says more about one of them.\n");
 }
 
-int weft_command_fail(weft_status_t *s) {
-  if (s == NULL) return 0;
-  fprintf(stderr, "weft: ");
-  for (const char *p = weft_status_message(s); *p != '\0'; p++) fputc(*p == '\n' ? ' ' : *p, stderr);
-  fprintf(stderr, " (%s)\n", weft_code_name(weft_status_code(s)));
-  weft_status_free(s);
-  return WEFT_EXIT_FAILED;
+/* A standard stream that was closed before we started must not become a socket that messages go to. What we put in
+ * its place refuses to be used, so that output is not lost unnoticed. */
+static void fill_standard_streams(void) {
+  for (int fd = 0; fd <= 2; fd++) {
+    if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return; /* no /dev/null: nothing to do */
+  }
 }
 
+static const command_t *find(const char *name) {
+  for (int i = 0; i < NUM_COMMANDS; i++) {
+    if (strcmp(name, commands[i].name) == 0) return &commands[i];
+  }
+  return NULL;
+}
+
+static int unknown(const char *name) {
+  weft_similar_t similar;
+  weft_similar_init(&similar, weft_str(name));
+  for (int i = 0; i < NUM_COMMANDS; i++) weft_similar_offer(&similar, weft_str(commands[i].name));
+  if (similar.best.data == NULL) {
+    fprintf(stderr, "weft: there is no command '%s'; `weft --help` lists them\n", name);
+  } else {
+    fprintf(stderr, "weft: there is no command '%s'; did you mean '%.*s'? `weft --help` lists them all\n", name,
+            WEFT_STR_ARGS(similar.best));
+  }
+  return WEFT_EXIT_USAGE;
+}
+
+static bool is_help(const char *arg) { return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 || strcmp(arg, "help") == 0; }
+
 int main(int argc, char **argv) {
+  fill_standard_streams();
   signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of a write, not the end of us */
   if (argc < 2) {
     print_help(stderr);
     return WEFT_EXIT_USAGE;
   }
-  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+  if (is_help(argv[1]) && argc == 2) {
     print_help(stdout);
-    return 0;
+    return weft_command_flush(0);
   }
-  for (int i = 0; i < NUM_COMMANDS; i++) {
-    if (strcmp(argv[1], commands[i].name) != 0) continue;
-    argv[1] = (char *)commands[i].invocation; /* argp only reads it: the name it shows in messages */
-    return commands[i].fn(argc - 1, argv + 1);
-  }
-  fprintf(stderr, "weft: there is no command '%s'; `weft --help` lists them\n", argv[1]);
-  return WEFT_EXIT_USAGE;
+  char help[] = "--help", *help_of[] = {argv[1], help, NULL};
+  bool wants_help = is_help(argv[1]); /* `weft help submit` */
+  const command_t *c = find(argv[wants_help ? 2 : 1]);
+  if (c == NULL) return unknown(argv[wants_help ? 2 : 1]);
+  return wants_help ? c->fn(2, help_of) : c->fn(argc - 1, argv + 1);
 }

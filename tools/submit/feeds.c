@@ -1,105 +1,62 @@
 /* tools/submit/feeds.c - parsing and cutting. */
 #include "tools/submit/feeds.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "io/npy.h"
+#include "tools/submit/names.h"
+#include "tools/submit/value.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for feeds"); }
 
-weft_status_t *weft_find_output(TF_Graph *graph, const char *text, TF_Output *out) {
-  weft_str_t whole = weft_str(text), name = whole;
-  int64_t index = 0;
-  ptrdiff_t colon = weft_str_rfind(whole, ':');
-  if (colon > 0) {
-    if (!weft_str_to_i64(weft_str_of(text + colon + 1, whole.length - (size_t)colon - 1), &index)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "'%s' is not NODE or NODE:OUTPUT", text);
-    }
-    name = weft_str_of(text, (size_t)colon);
-  }
-  char *node = weft_strndup(name.data, name.length);
-  if (node == NULL) return no_memory();
-  TF_Operation *op = TF_GraphOperationByName(graph, node);
-  weft_free(node);
-  if (op == NULL) return WEFT_ERROR(NOT_FOUND, "the graph has no node '%.*s'; `weft inspect` lists inputs and outputs", WEFT_STR_ARGS(name));
-  if (index < 0 || index >= TF_OperationNumOutputs(op)) {
-    return WEFT_ERROR(NOT_FOUND, "node '%.*s' has %d outputs, so there is no '%s'", WEFT_STR_ARGS(name), TF_OperationNumOutputs(op), text);
-  }
-  *out = (TF_Output){op, (int)index};
-  return NULL;
-}
-
 /* ---- one feed ---- */
 
-static weft_status_t *bad_value(const char *name, const char *value, int dtype) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "--feed %s: '%s' is neither a %s nor a .npy file", name, value, weft_dtype_name(dtype));
+static weft_status_t *check_type(const weft_feed_t *feed, weft_str_t name, const char *value, int dtype) {
+  if ((int)feed->data->dtype == dtype) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "--feed %.*s: %s holds %s, but the graph wants %s; save the array as that", WEFT_STR_ARGS(name),
+                    value, weft_dtype_name(feed->data->dtype), weft_dtype_name(dtype));
 }
 
-static weft_status_t *parse_scalar(const char *name, const char *value, int dtype, weft_tensor_t **out) {
-  if (dtype == WEFT_STRING) return weft_tensor_string(weft_str(value), out);
-  char *end = NULL;
-  errno = 0;
-  double number = strtod(value, &end);
-  bool is_number = end != value && *end == '\0' && errno == 0;
-  int64_t integer = 0;
-  bool is_integer = weft_str_to_i64(weft_str(value), &integer);
-  weft_tensor_t *t = NULL;
-  WEFT_RETURN_IF_ERROR(weft_tensor_new((weft_dtype_t)dtype, &WEFT_SCALAR, NULL, &t));
-  bool ok = true;
-  switch (dtype) {
-    case WEFT_F32: *(float *)t->data = (float)number; ok = is_number; break;
-    case WEFT_F64: *(double *)t->data = number; ok = is_number; break;
-    case WEFT_F16: *(uint16_t *)t->data = weft_f32_to_f16((float)number); ok = is_number; break;
-    case WEFT_BF16: *(uint16_t *)t->data = weft_f32_to_bf16((float)number); ok = is_number; break;
-    case WEFT_I8: *(int8_t *)t->data = (int8_t)integer; ok = is_integer && integer >= INT8_MIN && integer <= INT8_MAX; break;
-    case WEFT_U8: *(uint8_t *)t->data = (uint8_t)integer; ok = is_integer && integer >= 0 && integer <= UINT8_MAX; break;
-    case WEFT_I16: *(int16_t *)t->data = (int16_t)integer; ok = is_integer && integer >= INT16_MIN && integer <= INT16_MAX; break;
-    case WEFT_U16: *(uint16_t *)t->data = (uint16_t)integer; ok = is_integer && integer >= 0 && integer <= UINT16_MAX; break;
-    case WEFT_I32: *(int32_t *)t->data = (int32_t)integer; ok = is_integer && integer >= INT32_MIN && integer <= INT32_MAX; break;
-    case WEFT_U32: *(uint32_t *)t->data = (uint32_t)integer; ok = is_integer && integer >= 0 && integer <= UINT32_MAX; break;
-    case WEFT_I64: *(int64_t *)t->data = integer; ok = is_integer; break;
-    case WEFT_U64: ok = weft_str_to_u64(weft_str(value), t->data); break;
-    case WEFT_BOOL:
-      ok = strcmp(value, "true") == 0 || strcmp(value, "false") == 0 || (is_integer && (integer == 0 || integer == 1));
-      *(uint8_t *)t->data = strcmp(value, "true") == 0 || integer == 1;
-      break;
-    default: ok = false;
+/* All arrays that are cut into batches have the same rows. */
+static weft_status_t *check_rows(weft_feeds_t *f, const weft_feed_t *feed, weft_str_t name, const char *value) {
+  if (!feed->is_array || f->batch == 0) return NULL;
+  int64_t rows = feed->data->shape.rank > 0 ? feed->data->shape.dims[0] : 0;
+  if (rows < 1) return WEFT_ERROR(INVALID_ARGUMENT, "--feed %.*s: %s has no rows to make batches of", WEFT_STR_ARGS(name), value);
+  if (f->rows != 0 && f->rows != rows) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "--feed %.*s: %s has %" PRId64 " rows, but another feed has %" PRId64, WEFT_STR_ARGS(name),
+                      value, rows, f->rows);
   }
-  if (!ok) {
-    weft_tensor_release(t);
-    return bad_value(name, value, dtype);
-  }
-  *out = t;
+  f->rows = rows;
   return NULL;
 }
 
-static weft_status_t *init_feed(weft_feeds_t *f, weft_feed_t *feed, TF_Graph *graph, const char *spec) {
-  const char *equals = strchr(spec, '=');
-  if (equals == NULL || equals == spec) return WEFT_ERROR(INVALID_ARGUMENT, "--feed %s: give NAME=VALUE or NAME=FILE.npy", spec);
-  char *name = weft_strndup(spec, (size_t)(equals - spec));
-  if (name == NULL) return no_memory();
-  const char *value = equals + 1;
-  weft_status_t *s = weft_find_output(graph, name, &feed->output);
-  int dtype = s == NULL ? (int)TF_OperationOutputType(feed->output) : 0;
+static weft_status_t *read_value(weft_feed_t *feed, weft_str_t name, const char *value, int dtype) {
   feed->is_array = weft_str_ends_with(weft_str(value), ".npy");
-  if (s == NULL) s = feed->is_array ? weft_npy_read(value, &feed->data) : parse_scalar(name, value, dtype, &feed->data);
-  if (s == NULL && (int)feed->data->dtype != dtype) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "--feed %s: %s holds %s, but the graph wants %s", name, value, weft_dtype_name(feed->data->dtype),
-                   weft_dtype_name(dtype));
+  weft_status_t *s = feed->is_array ? weft_npy_read(value, &feed->data) : weft_value_parse(weft_str(value), dtype, &feed->data);
+  if (s == NULL) return NULL;
+  const char *hint = feed->is_array || strchr(value, '/') == NULL ? "" : "; a file's name ends with .npy";
+  weft_status_t *told = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "--feed %.*s: %s%s", WEFT_STR_ARGS(name), weft_status_message(s), hint);
+  weft_status_free(s);
+  return told;
+}
+
+static weft_status_t *init_feed(weft_feeds_t *f, int i, TF_Graph *graph, const char *spec) {
+  weft_feed_t *feed = &f->feeds[i];
+  weft_str_t name, rest;
+  if (!weft_str_split(weft_str(spec), '=', &name, &rest) || name.length == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "--feed %s: give NAME=VALUE or NAME=FILE.npy", spec);
   }
-  if (s == NULL && feed->is_array && f->batch > 0) {
-    int64_t rows = feed->data->shape.rank > 0 ? feed->data->shape.dims[0] : 0;
-    if (rows < 1) s = WEFT_ERROR(INVALID_ARGUMENT, "--feed %s: %s has no rows to make batches of", name, value);
-    if (s == NULL && f->rows != 0 && f->rows != rows) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "--feed %s: %s has %" PRId64 " rows, another feed has %" PRId64, name, value, rows, f->rows);
-    }
-    f->rows = rows;
+  const char *value = rest.data; /* up to the end of the argument */
+  WEFT_RETURN_IF_ERROR(weft_find_output(graph, "--feed", name, &feed->output));
+  for (int k = 0; k < i; k++) {
+    if (f->feeds[k].output.oper != feed->output.oper || f->feeds[k].output.index != feed->output.index) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "--feed %.*s is given twice", WEFT_STR_ARGS(name));
   }
-  weft_free(name);
-  return s;
+  int dtype = (int)TF_OperationOutputType(feed->output);
+  WEFT_RETURN_IF_ERROR(read_value(feed, name, value, dtype));
+  WEFT_RETURN_IF_ERROR(check_type(feed, name, value, dtype));
+  return check_rows(f, feed, name, value);
 }
 
 /* ---- batches ---- */
@@ -165,7 +122,7 @@ weft_status_t *weft_feeds_init(weft_feeds_t *f, TF_Graph *graph, const char *con
   weft_status_t *s = f->feeds == NULL || f->outputs == NULL || f->tensors == NULL ? no_memory() : NULL;
   for (int i = 0; s == NULL && i < n; i++) {
     f->n = i + 1;
-    s = init_feed(f, &f->feeds[i], graph, specs[i]);
+    s = init_feed(f, i, graph, specs[i]);
     f->outputs[i] = f->feeds[i].output;
   }
   if (s == NULL && batch > 0 && f->rows == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "--batch needs a --feed NAME=FILE.npy to cut");

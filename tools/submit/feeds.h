@@ -1,9 +1,9 @@
 /* tools/submit/feeds.h - what is fed at each step: constants, whole arrays, or batches of arrays.
  *
- * NAME=VALUE feeds a scalar of the tensor's dtype; NAME=FILE.npy an array. With
- * a batch size, step k gets the next rows of every array, the same rows of all;
- * an epoch's last batch may be smaller. With shuffling each epoch has an order
- * of its own, from a seed.
+ * NAME=VALUE feeds a scalar of the tensor's dtype, or a list of them; NAME=FILE.npy
+ * an array. With a batch size, each step gets the next rows of every
+ * array from a file, the same rows of all; an epoch's last batch may be smaller.
+ * With shuffling each epoch has an order of its own, from a seed.
  */
 #ifndef WEFT_TOOLS_SUBMIT_FEEDS_H_
 #define WEFT_TOOLS_SUBMIT_FEEDS_H_
@@ -31,9 +31,6 @@ typedef struct weft_feeds { /* Confined. */
   TF_Output *outputs;   /* for TF_SessionRun: n each */
   TF_Tensor **tensors;
 } weft_feeds_t;
-
-/* "name" or "name:k" in `graph`. Errors: NOT_FOUND naming it. */
-WEFT_MUST_CHECK weft_status_t *weft_find_output(TF_Graph *graph, const char *text, TF_Output *out);
 
 /* `specs`: n texts NAME=VALUE. batch 0: none. Errors: INVALID_ARGUMENT, NOT_FOUND naming the feed. */
 WEFT_MUST_CHECK weft_status_t *weft_feeds_init(weft_feeds_t *f, TF_Graph *graph, const char *const *specs, int n,

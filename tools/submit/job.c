@@ -1,35 +1,35 @@
 /* tools/submit/job.c - graph, session, steps, results. */
-#define _GNU_SOURCE
 #include "tools/submit/job.h"
 
-#include <netdb.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <inttypes.h>
 
 #include "base/alloc.h"
 #include "io/npy.h"
 #include "tools/graph_file.h"
 #include "tools/submit/feeds.h"
+#include "tools/submit/interrupt.h"
+#include "tools/submit/master_probe.h"
+#include "tools/submit/names.h"
 
 typedef struct save {
-  int fetch;        /* index */
+  int fetch; /* index */
   const char *path;
 } save_t;
 
 typedef struct job {
   const weft_job_spec_t *spec;
+  weft_interrupt_t interrupt;
   TF_Graph *graph;
   TF_Session *session;
   TF_Status *status;
   weft_feeds_t feeds;
+  int num_fetches;       /* those of --fetch, then those that are only saved */
   TF_Output *fetches;
-  TF_Tensor **values;     /* of the last step */
-  weft_progress_value_t *shown;
-  const TF_Operation **targets;
+  TF_Tensor **values;    /* of the last step; owned */
+  weft_progress_value_t *shown; /* one per --fetch; owns its value, which looks at `values` */
+  const TF_Operation **targets, **inits;
   save_t *saves;
+  weft_strbuf_t waiting; /* what the first step waits for */
 } job_t;
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job"); }
@@ -40,33 +40,7 @@ static weft_status_t *taken(TF_Status *s) {
   return weft_status_from_wire((int)TF_GetCode(s), message, strlen(message));
 }
 
-/* A session waits for its master for ever, as TensorFlow's does; a person who mistyped a port should not. */
-static weft_status_t *check_master(const char *master) {
-  enum { PATIENCE_MS = 5000 };
-  if (strncmp(master, "grpc://", 7) != 0) return WEFT_ERROR(INVALID_ARGUMENT, "--master %s: give grpc://HOST:PORT", master);
-  weft_str_t address = weft_str(master + 7);
-  ptrdiff_t colon = weft_str_rfind(address, ':');
-  if (colon <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "--master %s: give grpc://HOST:PORT", master);
-  char *host = weft_strndup(address.data, (size_t)colon);
-  if (host == NULL) return no_memory();
-  struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-  int failed = getaddrinfo(host, address.data + colon + 1, &hints, &found);
-  weft_free(host);
-  if (failed != 0) return WEFT_ERROR(INVALID_ARGUMENT, "--master %s: %s", master, gai_strerror(failed));
-  bool ok = false;
-  for (struct addrinfo *a = found; a != NULL && !ok; a = a->ai_next) {
-    int fd = socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, a->ai_protocol);
-    if (fd < 0) continue;
-    int error = 0;
-    socklen_t size = sizeof error;
-    struct pollfd ready = {.fd = fd, .events = POLLOUT};
-    ok = connect(fd, a->ai_addr, a->ai_addrlen) == 0 ||
-         (poll(&ready, 1, PATIENCE_MS) == 1 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0);
-    close(fd);
-  }
-  freeaddrinfo(found);
-  return ok ? NULL : WEFT_ERROR(UNAVAILABLE, "nobody listens at %s; is `weft server` running there?", master);
-}
+/* ---- what the command line names ---- */
 
 static weft_status_t *load_graph(job_t *j) {
   weft_strbuf_t bytes = WEFT_STRBUF_INIT;
@@ -84,154 +58,182 @@ static weft_status_t *load_graph(job_t *j) {
   return s;
 }
 
-static weft_status_t *find_op(job_t *j, const char *name, const TF_Operation **out) {
-  *out = TF_GraphOperationByName(j->graph, name);
-  return *out != NULL ? NULL : WEFT_ERROR(NOT_FOUND, "the graph has no node '%s'; `weft inspect` lists inputs and outputs", name);
+static weft_status_t *find_nodes(job_t *j, const char *option, const weft_texts_t *names, const TF_Operation **out) {
+  for (int i = 0; i < names->n; i++) {
+    TF_Operation *op = NULL;
+    WEFT_RETURN_IF_ERROR(weft_find_node(j->graph, option, weft_str(names->items[i]), &op));
+    out[i] = op;
+  }
+  return NULL;
 }
 
+/* What is saved is fetched, also without --fetch. */
 static weft_status_t *find_saves(job_t *j) {
-  const weft_job_spec_t *spec = j->spec;
-  for (int i = 0; i < spec->num_saves; i++) {
-    const char *equals = strchr(spec->saves[i], '=');
-    if (equals == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: give NAME=FILE.npy", spec->saves[i]);
-    weft_str_t name = weft_str_of(spec->saves[i], (size_t)(equals - spec->saves[i]));
-    int k = 0;
-    while (k < spec->num_fetches && !weft_str_is(name, spec->fetches[k])) k++;
-    if (k == spec->num_fetches) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: add --fetch %.*s", spec->saves[i], WEFT_STR_ARGS(name));
+  for (int i = 0; i < j->spec->saves.n; i++) {
+    const char *text = j->spec->saves.items[i];
+    weft_str_t name, path;
+    TF_Output output;
+    if (!weft_str_split(weft_str(text), '=', &name, &path) || name.length == 0 || path.length == 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: give NAME=FILE.npy", text);
     }
-    j->saves[i] = (save_t){k, equals + 1};
+    WEFT_RETURN_IF_ERROR(weft_find_output(j->graph, "--save-fetch", name, &output));
+    int k = 0;
+    while (k < j->num_fetches && (j->fetches[k].oper != output.oper || j->fetches[k].index != output.index)) k++;
+    if (k == j->num_fetches) j->fetches[j->num_fetches++] = output;
+    j->saves[i] = (save_t){k, path.data};
   }
   return NULL;
 }
 
 static weft_status_t *find_names(job_t *j) {
   const weft_job_spec_t *spec = j->spec;
-  j->fetches = weft_calloc((size_t)spec->num_fetches + 1, sizeof *j->fetches);
-  j->values = weft_calloc((size_t)spec->num_fetches + 1, sizeof(TF_Tensor *));
-  j->shown = weft_calloc((size_t)spec->num_fetches + 1, sizeof *j->shown);
-  j->targets = weft_calloc((size_t)spec->num_targets + (size_t)spec->num_inits + 1, sizeof(TF_Operation *));
-  j->saves = weft_calloc((size_t)spec->num_saves + 1, sizeof *j->saves);
-  if (j->fetches == NULL || j->values == NULL || j->shown == NULL || j->targets == NULL || j->saves == NULL) return no_memory();
-  for (int i = 0; i < spec->num_fetches; i++) {
-    WEFT_RETURN_IF_ERROR(weft_find_output(j->graph, spec->fetches[i], &j->fetches[i]));
-    j->shown[i].name = spec->fetches[i];
+  size_t most = (size_t)spec->fetches.n + (size_t)spec->saves.n + 1;
+  j->fetches = weft_calloc(most, sizeof *j->fetches);
+  j->values = weft_calloc(most, sizeof(TF_Tensor *));
+  j->shown = weft_calloc(most, sizeof *j->shown);
+  j->targets = weft_calloc((size_t)spec->targets.n + 1, sizeof(TF_Operation *));
+  j->inits = weft_calloc((size_t)spec->inits.n + 1, sizeof(TF_Operation *));
+  j->saves = weft_calloc((size_t)spec->saves.n + 1, sizeof *j->saves);
+  bool ok = j->fetches != NULL && j->values != NULL && j->shown != NULL && j->targets != NULL && j->inits != NULL && j->saves != NULL;
+  if (!ok) return no_memory();
+  for (int i = 0; i < spec->fetches.n; i++) {
+    WEFT_RETURN_IF_ERROR(weft_find_output(j->graph, "--fetch", weft_str(spec->fetches.items[i]), &j->fetches[i]));
+    j->shown[i].name = spec->fetches.items[i];
   }
-  for (int i = 0; i < spec->num_targets; i++) WEFT_RETURN_IF_ERROR(find_op(j, spec->targets[i], &j->targets[i]));
-  for (int i = 0; i < spec->num_inits; i++) WEFT_RETURN_IF_ERROR(find_op(j, spec->inits[i], &j->targets[spec->num_targets + i]));
+  j->num_fetches = spec->fetches.n;
+  WEFT_RETURN_IF_ERROR(find_nodes(j, "--target", &spec->targets, j->targets));
+  WEFT_RETURN_IF_ERROR(find_nodes(j, "--init", &spec->inits, j->inits));
   WEFT_RETURN_IF_ERROR(find_saves(j));
-  return weft_feeds_init(&j->feeds, j->graph, spec->feeds, spec->num_feeds, spec->batch, spec->is_shuffled, spec->seed);
+  return weft_feeds_init(&j->feeds, j->graph, spec->feeds.items, spec->feeds.n, spec->batch, spec->is_shuffled, spec->seed);
 }
 
 static weft_status_t *open_session(job_t *j) {
   TF_SessionOptions *options = TF_NewSessionOptions();
-  if (j->spec->master != NULL) TF_SetTarget(options, j->spec->master);
+  if (j->spec->master != NULL) {
+    TF_SetTarget(options, j->spec->master);
+    weft_strbuf_printf(&j->waiting, "%s; are all tasks of its cluster running?", j->spec->master);
+    weft_interrupt_expect(&j->interrupt, j->waiting.data);
+  }
   j->session = TF_NewSession(j->graph, options, j->status);
   TF_DeleteSessionOptions(options);
-  return taken(j->status);
+  WEFT_RETURN_IF_ERROR(taken(j->status));
+  weft_interrupt_watch(&j->interrupt, j->session);
+  return NULL;
 }
 
 /* ---- steps ---- */
 
-static void show(weft_progress_value_t *v, const TF_Tensor *t) {
-  v->is_known = TF_TensorElementCount(t) == 1;
-  const void *data = TF_TensorData(t);
-  switch (v->is_known ? TF_TensorType(t) : TF_STRING) {
-    case TF_FLOAT: v->value = *(const float *)data; break;
-    case TF_DOUBLE: v->value = *(const double *)data; break;
-    case TF_INT32: v->value = *(const int32_t *)data; break;
-    case TF_INT64: v->value = (double)*(const int64_t *)data; break;
-    case TF_BOOL: v->value = *(const uint8_t *)data; break;
-    default: v->is_known = false;
+/* A tensor that looks at the C API's. */
+static weft_status_t *look_at(TF_Tensor *value, weft_tensor_t **out) {
+  int64_t dims[WEFT_MAX_DIMS];
+  weft_shape_t shape;
+  int rank = TF_NumDims(value);
+  for (int d = 0; d < rank && d < WEFT_MAX_DIMS; d++) dims[d] = TF_Dim(value, d);
+  WEFT_RETURN_IF_ERROR(weft_shape_make(dims, rank, &shape));
+  return weft_tensor_wrap((weft_dtype_t)TF_TensorType(value), &shape, TF_TensorData(value), TF_TensorByteSize(value), NULL, NULL, out);
+}
+
+static void drop_values(job_t *j) {
+  for (int i = 0; i < j->num_fetches; i++) {
+    if (i < j->spec->fetches.n) {
+      weft_tensor_release(j->shown[i].value);
+      j->shown[i].value = NULL;
+    }
+    TF_DeleteTensor(j->values[i]);
+    j->values[i] = NULL;
   }
 }
 
 static weft_status_t *run_step(job_t *j) {
-  int n = j->spec->num_fetches;
   WEFT_RETURN_IF_ERROR(weft_feeds_next(&j->feeds));
-  for (int i = 0; i < n; i++) {
-    TF_DeleteTensor(j->values[i]);
-    j->values[i] = NULL;
-  }
-  TF_SessionRun(j->session, NULL, j->feeds.outputs, j->feeds.tensors, j->feeds.n, j->fetches, j->values, n, j->targets,
-                j->spec->num_targets, NULL, j->status);
+  drop_values(j);
+  TF_SessionRun(j->session, NULL, j->feeds.outputs, j->feeds.tensors, j->feeds.n, j->fetches, j->values, j->num_fetches, j->targets,
+                j->spec->targets.n, NULL, j->status);
+  weft_interrupt_expect(&j->interrupt, NULL);
   WEFT_RETURN_IF_ERROR(taken(j->status));
-  for (int i = 0; i < n; i++) show(&j->shown[i], j->values[i]);
+  for (int i = 0; i < j->spec->fetches.n; i++) WEFT_RETURN_IF_ERROR(look_at(j->values[i], &j->shown[i].value));
+  return NULL;
+}
+
+static weft_status_t *run_inits(job_t *j) {
+  for (int i = 0; i < j->spec->inits.n; i++) { /* one after the other: a later one may need an earlier one */
+    TF_SessionRun(j->session, NULL, NULL, NULL, 0, NULL, NULL, 0, &j->inits[i], 1, NULL, j->status);
+    weft_interrupt_expect(&j->interrupt, NULL);
+    weft_status_t *s = taken(j->status);
+    if (s != NULL) return weft_status_annotate(s, "while running --init %s", j->spec->inits.items[i]);
+  }
+  return NULL;
+}
+
+/* If a signal ended the job, that is what happened, whatever the step says. */
+static weft_status_t *cause(job_t *j, weft_status_t *s, int64_t done) {
+  if (weft_interrupt_signal(&j->interrupt) == 0) return s;
+  weft_status_free(s);
+  return WEFT_ERROR(CANCELLED, "interrupted after %" PRId64 " of %" PRId64 " steps", done, j->spec->steps);
+}
+
+static weft_status_t *save_fetches(job_t *j) {
+  for (int i = 0; i < j->spec->saves.n; i++) {
+    weft_tensor_t *t = NULL;
+    TF_Tensor *value = j->values[j->saves[i].fetch];
+    if (value == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: without a step there is no value", j->spec->saves.items[i]);
+    WEFT_RETURN_IF_ERROR(look_at(value, &t));
+    weft_status_t *s = weft_npy_write(j->saves[i].path, t);
+    weft_tensor_release(t);
+    if (s != NULL) return weft_status_annotate(s, "while saving --save-fetch %s", j->spec->saves.items[i]);
+  }
   return NULL;
 }
 
 static weft_status_t *run_steps(job_t *j) {
   const weft_job_spec_t *spec = j->spec;
-  for (int i = 0; i < spec->num_inits; i++) { /* one after the other: a later one may need an earlier one */
-    TF_SessionRun(j->session, NULL, NULL, NULL, 0, NULL, NULL, 0, &j->targets[spec->num_targets + i], 1, NULL, j->status);
-    weft_status_t *s = taken(j->status);
-    if (s != NULL) return weft_status_annotate(s, "while running --init %s", spec->inits[i]);
-  }
   weft_progress_t progress;
-  weft_progress_start(&progress, spec->style, spec->steps, j->shown, spec->num_fetches);
+  weft_status_t *s = run_inits(j);
+  if (s != NULL) return cause(j, s, 0);
+  weft_progress_start(&progress, spec->style, spec->steps, j->shown, spec->fetches.n);
   int64_t done = 0;
-  weft_status_t *s = NULL;
-  while (s == NULL && done < spec->steps) {
+  while (s == NULL && done < spec->steps && weft_interrupt_signal(&j->interrupt) == 0) {
     s = run_step(j);
     if (s == NULL) weft_progress_step(&progress, ++done);
   }
-  weft_progress_end(&progress, done);
+  if (done < spec->steps) s = cause(j, s, done);
+  if (s == NULL) s = save_fetches(j);
+  weft_progress_end(&progress, done, s);
   return s;
 }
 
-static weft_status_t *save_fetches(job_t *j) {
-  for (int i = 0; i < j->spec->num_saves; i++) {
-    TF_Tensor *value = j->values[j->saves[i].fetch];
-    weft_shape_t shape = {.rank = TF_NumDims(value)};
-    for (int d = 0; d < shape.rank; d++) shape.dims[d] = TF_Dim(value, d);
-    weft_tensor_t *t = NULL;
-    WEFT_RETURN_IF_ERROR(weft_tensor_wrap((weft_dtype_t)TF_TensorType(value), &shape, TF_TensorData(value), TF_TensorByteSize(value), NULL, NULL, &t));
-    weft_status_t *s = weft_npy_write(j->saves[i].path, t);
-    weft_tensor_release(t);
-    if (s != NULL) return s;
-  }
-  return NULL;
-}
-
-/* Values that no bar can show. */
-static void print_results(const job_t *j) {
-  for (int i = 0; i < j->spec->num_fetches && j->spec->style != WEFT_PROGRESS_JSON; i++) {
-    if (j->shown[i].is_known) {
-      printf("%s = %.9g\n", j->shown[i].name, j->shown[i].value);
-      continue;
-    }
-    weft_shape_t shape = {.rank = TF_NumDims(j->values[i])};
-    for (int d = 0; d < shape.rank; d++) shape.dims[d] = TF_Dim(j->values[i], d);
-    printf("%s = a %s of shape %s (--save-fetch %s=FILE.npy keeps it)\n", j->shown[i].name,
-           weft_dtype_name((int)TF_TensorType(j->values[i])), WEFT_SHAPE_TEXT(&shape), j->shown[i].name);
-  }
-}
-
 static void deinit(job_t *j) {
+  weft_interrupt_watch(&j->interrupt, NULL);
+  if (j->values != NULL) drop_values(j);
   if (j->session != NULL) {
     TF_CloseSession(j->session, j->status); /* a failure here hides nothing: the results are in */
     TF_DeleteSession(j->session, j->status);
   }
-  for (int i = 0; j->values != NULL && i < j->spec->num_fetches; i++) TF_DeleteTensor(j->values[i]);
   weft_feeds_deinit(&j->feeds);
   weft_free(j->fetches);
   weft_free(j->values);
   weft_free(j->shown);
   weft_free(j->targets);
+  weft_free(j->inits);
   weft_free(j->saves);
   TF_DeleteGraph(j->graph);
   TF_DeleteStatus(j->status);
 }
 
-weft_status_t *weft_job_run(const weft_job_spec_t *spec) {
-  job_t j = {.spec = spec, .graph = TF_NewGraph(), .status = TF_NewStatus()};
+weft_status_t *weft_job_run(const weft_job_spec_t *spec, int *out_signal) {
+  job_t j = {.spec = spec};
+  *out_signal = 0;
+  WEFT_RETURN_IF_ERROR(weft_interrupt_start(&j.interrupt));
+  j.graph = TF_NewGraph();
+  j.status = TF_NewStatus();
   weft_status_t *s = load_graph(&j);
   if (s == NULL) s = find_names(&j);
-  if (s == NULL && spec->master != NULL) s = check_master(spec->master);
+  if (s == NULL && spec->master != NULL) s = weft_master_probe(spec->master);
   if (s == NULL) s = open_session(&j);
   if (s == NULL) s = run_steps(&j);
-  if (s == NULL) s = save_fetches(&j);
-  if (s == NULL) print_results(&j);
   deinit(&j);
+  *out_signal = weft_interrupt_signal(&j.interrupt);
+  weft_interrupt_stop(&j.interrupt);
+  weft_strbuf_deinit(&j.waiting);
   return s;
 }

@@ -1,85 +1,156 @@
 /* tools/submit/progress.c - three styles of saying the same. */
+#define _GNU_SOURCE
 #include "tools/submit/progress.h"
 
 #include <inttypes.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "tools/submit/value.h"
 
-enum { BAR_WIDTH = 30, REDRAW_NS = 100000000, LINES_PER_RUN = 20 };
+enum { BAR_WIDTH = 30, MIN_BAR_WIDTH = 8, DEFAULT_COLUMNS = 80, REDRAW_NS = 100000000, LINES_PER_RUN = 20 };
 
 static double seconds(const weft_progress_t *p) { return (double)(weft_clock_ns() - p->started_ns) * 1e-9; }
+static double rate(int64_t done, double time) { return time > 0 ? (double)done / time : 0; }
 
-static double rate(const weft_progress_t *p, int64_t done) {
-  double t = seconds(p);
-  return t > 0 ? (double)done / t : 0;
-}
-
-static void print_values(const weft_progress_t *p) {
+static void append_values(const weft_progress_t *p, weft_strbuf_t *out) {
   for (int i = 0; i < p->num_values; i++) {
-    if (p->values[i].is_known) printf("  %s %.5g", p->values[i].name, p->values[i].value);
+    weft_strbuf_t text = WEFT_STRBUF_INIT;
+    if (p->values[i].value != NULL && weft_value_print_short(p->values[i].value, &text)) {
+      weft_strbuf_printf(out, "  %s %s", p->values[i].name, text.data == NULL ? "" : text.data);
+    }
+    weft_strbuf_deinit(&text);
   }
 }
 
-static void draw_bar(const weft_progress_t *p, int64_t done) {
-  int full = (int)(done * BAR_WIDTH / p->steps);
-  double per_second = rate(p, done);
-  printf("\r\x1b[2K[");
-  for (int i = 0; i < BAR_WIDTH; i++) putchar(i < full ? '#' : '.');
-  printf("] %" PRId64 "/%" PRId64 "  %.1f steps/s", done, p->steps, per_second);
-  if (per_second > 0) printf("  %.0f s left", (double)(p->steps - done) / per_second);
-  print_values(p);
-  fflush(stdout);
+/* "12 s", "3:20", "1:05:00" */
+static void append_time(double time, weft_strbuf_t *out) {
+  int64_t s = time < 1e9 ? (int64_t)(time + 0.5) : 1000000000;
+  if (s < 60) {
+    weft_strbuf_printf(out, "%" PRId64 " s", s);
+  } else if (s < 3600) {
+    weft_strbuf_printf(out, "%" PRId64 ":%02" PRId64, s / 60, s % 60);
+  } else {
+    weft_strbuf_printf(out, "%" PRId64 ":%02" PRId64 ":%02" PRId64, s / 3600, s / 60 % 60, s % 60);
+  }
 }
 
-static void print_json(const weft_progress_t *p, int64_t done, bool is_end) {
-  json_t *o = json_pack("{s:I, s:I, s:f, s:f}", "step", (json_int_t)done, "steps", (json_int_t)p->steps, "seconds", seconds(p),
-                        "steps_per_second", rate(p, done));
+/* ---- the bar ---- */
+
+static void append_bar(const weft_progress_t *p, int64_t done, int width, weft_strbuf_t *out) {
+  int full = p->steps > 0 ? (int)((double)done / (double)p->steps * width) : width;
+  weft_strbuf_putc(out, '[');
+  for (int i = 0; i < width; i++) weft_strbuf_putc(out, i < full ? '#' : '.');
+  weft_strbuf_puts(out, "] ");
+}
+
+void weft_progress_line(const weft_progress_t *p, int64_t done, double time, int columns, weft_strbuf_t *out) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  double per_second = rate(done, time);
+  weft_strbuf_printf(&text, "%" PRId64 "/%" PRId64 "  %.1f steps/s", done, p->steps, per_second);
+  if (per_second > 0) {
+    weft_strbuf_puts(&text, "  ");
+    append_time((double)(p->steps - done) / per_second, &text);
+    weft_strbuf_puts(&text, " left");
+  }
+  append_values(p, &text);
+  int room = columns - 1, left = room - (int)text.length - 3; /* the last column stays free: some terminals wrap there */
+  if (left >= MIN_BAR_WIDTH) append_bar(p, done, left < BAR_WIDTH ? left : BAR_WIDTH, out);
+  if (text.data != NULL) weft_strbuf_append(out, weft_str_of(text.data, text.length));
+  if (room > 0 && out->length > (size_t)room) {
+    out->length = (size_t)room;
+    out->data[room] = '\0';
+  }
+  weft_strbuf_deinit(&text);
+}
+
+static int columns_of_terminal(void) {
+  struct winsize size;
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : DEFAULT_COLUMNS;
+}
+
+static void draw_bar(weft_progress_t *p, int64_t done) {
+  weft_strbuf_t line = WEFT_STRBUF_INIT;
+  weft_progress_line(p, done, seconds(p), columns_of_terminal(), &line);
+  printf("\r\x1b[2K%s", line.data == NULL ? "" : line.data);
+  fflush(stdout);
+  p->is_line_open = true;
+  p->shown_ns = weft_clock_ns();
+  weft_strbuf_deinit(&line);
+}
+
+/* ---- lines and JSON ---- */
+
+static void print_line(const weft_progress_t *p, int64_t done) {
+  weft_strbuf_t values = WEFT_STRBUF_INIT;
+  append_values(p, &values);
+  printf("step %" PRId64 "/%" PRId64 "%s  %.1f steps/s\n", done, p->steps, values.data == NULL ? "" : values.data, rate(done, seconds(p)));
+  fflush(stdout);
+  weft_strbuf_deinit(&values);
+}
+
+static void print_json(const weft_progress_t *p, int64_t done, bool is_end, const weft_status_t *failure) {
+  double time = seconds(p);
+  json_t *o = json_pack("{s:I, s:I, s:f, s:f}", "step", (json_int_t)done, "steps", (json_int_t)p->steps, "seconds", time,
+                        "steps_per_second", rate(done, time));
   json_t *values = json_object();
   for (int i = 0; i < p->num_values; i++) {
-    bool is_finite = p->values[i].is_known && isfinite(p->values[i].value);
-    json_object_set_new(values, p->values[i].name, is_finite ? json_real(p->values[i].value) : json_null());
+    weft_tensor_t *value = p->values[i].value;
+    json_object_set_new(values, p->values[i].name, value == NULL ? json_null() : weft_value_json(value));
   }
   json_object_set_new(o, "fetches", values);
   json_object_set_new(o, "done", json_boolean(is_end));
+  if (failure != NULL) {
+    json_object_set_new(o, "error", json_string(weft_status_message(failure)));
+    json_object_set_new(o, "code", json_string(weft_code_name(weft_status_code(failure))));
+  }
   json_dumpf(o, stdout, JSON_COMPACT);
   putchar('\n');
   fflush(stdout);
   json_decref(o);
 }
 
+static void print_results(const weft_progress_t *p) {
+  for (int i = 0; i < p->num_values; i++) {
+    if (p->values[i].value == NULL) continue;
+    weft_strbuf_t text = WEFT_STRBUF_INIT;
+    weft_value_print(p->values[i].value, &text);
+    printf("%s = %s\n", p->values[i].name, text.data == NULL ? "" : text.data);
+    weft_strbuf_deinit(&text);
+  }
+}
+
+/* ---- the run ---- */
+
 void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_t steps, const weft_progress_value_t *values, int n) {
   *p = (weft_progress_t){.style = style, .steps = steps, .started_ns = weft_clock_ns(), .values = values, .num_values = n};
   p->every = steps > LINES_PER_RUN ? steps / LINES_PER_RUN : 1;
+  if (style == WEFT_PROGRESS_BAR && steps > 0) draw_bar(p, 0); /* the first step may take long */
 }
 
 void weft_progress_step(weft_progress_t *p, int64_t done) {
   if (p->style == WEFT_PROGRESS_BAR) {
-    int64_t now = weft_clock_ns();
-    if (now - p->last_ns < REDRAW_NS && done < p->steps) return;
-    p->last_ns = now;
-    draw_bar(p, done);
-    return;
+    if (weft_clock_ns() - p->shown_ns >= REDRAW_NS || done == p->steps) draw_bar(p, done);
+  } else if (done % p->every == 0 || done == p->steps) {
+    if (p->style == WEFT_PROGRESS_JSON) {
+      print_json(p, done, false, NULL);
+    } else {
+      print_line(p, done);
+    }
   }
-  if (done % p->every != 0 && done != p->steps) return;
-  if (p->style == WEFT_PROGRESS_JSON) {
-    print_json(p, done, false);
-    return;
-  }
-  printf("step %" PRId64 "/%" PRId64, done, p->steps);
-  print_values(p);
-  printf("  %.1f steps/s\n", rate(p, done));
-  fflush(stdout);
 }
 
-void weft_progress_end(weft_progress_t *p, int64_t done) {
+void weft_progress_end(weft_progress_t *p, int64_t done, const weft_status_t *failure) {
+  if (p->is_line_open) putchar('\n');
+  p->is_line_open = false;
   if (p->style == WEFT_PROGRESS_JSON) {
-    print_json(p, done, true);
-    return;
+    print_json(p, done, true, failure);
+  } else if (failure == NULL) {
+    double time = seconds(p);
+    if (p->steps > 0) printf("%" PRId64 " steps in %.2f s, %.1f steps/s\n", done, time, rate(done, time));
+    print_results(p);
   }
-  if (p->style == WEFT_PROGRESS_BAR) putchar('\n');
-  printf("%" PRId64 " steps in %.2f s, %.1f steps/s\n", done, seconds(p), rate(p, done));
   fflush(stdout);
 }

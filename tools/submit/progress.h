@@ -1,29 +1,38 @@
-/* tools/submit/progress.h - tells how a run goes: a bar on a terminal, lines elsewhere, JSON for machines. */
+/* tools/submit/progress.h - tells how a run goes: a bar on a terminal, lines elsewhere, JSON for machines.
+ *
+ * The bar is one line, as wide as the terminal at most, redrawn ten times a
+ * second at most; lines come twenty times a run. JSON is an object per line; the last one
+ * has "done": true and, if the run failed, "error" and "code".
+ */
 #ifndef WEFT_TOOLS_SUBMIT_PROGRESS_H_
 #define WEFT_TOOLS_SUBMIT_PROGRESS_H_
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "tensor/tensor.h"
 
 typedef enum weft_progress_style { WEFT_PROGRESS_BAR, WEFT_PROGRESS_LINES, WEFT_PROGRESS_JSON } weft_progress_style_t;
 
-/* A scalar that is shown: the last value of a fetch. */
+/* A fetch that is shown. */
 typedef struct weft_progress_value {
-  const char *name; /* lent */
-  double value;
-  bool is_known;    /* false: not a scalar number */
+  const char *name;     /* lent */
+  weft_tensor_t *value; /* of the last step; lent; NULL before it */
 } weft_progress_value_t;
 
 typedef struct weft_progress { /* Confined. */
   weft_progress_style_t style;
-  int64_t steps, started_ns, last_ns, every;
+  int64_t steps, started_ns, shown_ns, every;
   const weft_progress_value_t *values; /* lent */
   int num_values;
+  bool is_line_open; /* there is a bar without a line's end */
 } weft_progress_t;
 
 void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_t steps, const weft_progress_value_t *values, int n);
 /* After step `done` of steps: shows it if it is time to. */
 void weft_progress_step(weft_progress_t *p, int64_t done);
-void weft_progress_end(weft_progress_t *p, int64_t done); /* the last word: how many steps, how fast */
+/* The last word: how many steps, how fast, and the values. `failure` (lent) NULL: all went well; otherwise only as
+ * much as leaves a clean line for the error. */
+void weft_progress_end(weft_progress_t *p, int64_t done, const weft_status_t *failure);
+
+/* One line for a terminal of `columns`, without moving the cursor: the bar shrinks first, then the end is cut. */
+void weft_progress_line(const weft_progress_t *p, int64_t done, double seconds, int columns, weft_strbuf_t *out);
 
 #endif /* WEFT_TOOLS_SUBMIT_PROGRESS_H_ */

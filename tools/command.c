@@ -1,0 +1,38 @@
+/* tools/command.c - how commands end. */
+#include "tools/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+
+/* One line, whatever is in the message. */
+static void append_on_one_line(weft_strbuf_t *line, const char *text) {
+  bool is_gap = false;
+  for (const char *p = text; *p != '\0'; p++) {
+    bool is_space = *p == '\n' || *p == '\t' || *p == '\r' || *p == ' ';
+    if (!is_space && is_gap) weft_strbuf_putc(line, ' ');
+    if (!is_space) weft_strbuf_putc(line, (unsigned char)*p < ' ' || *p == 0x7f ? '?' : *p);
+    is_gap = is_space;
+  }
+}
+
+int weft_command_fail(weft_status_t *s) {
+  if (s == NULL) return 0;
+  weft_strbuf_t line = WEFT_STRBUF_INIT;
+  append_on_one_line(&line, weft_status_message(s));
+  fflush(stdout); /* what was said before comes before */
+  fprintf(stderr, "weft: %s (%s)\n", line.failed || line.data == NULL ? "no memory" : line.data, weft_code_name(weft_status_code(s)));
+  weft_strbuf_deinit(&line);
+  weft_status_free(s);
+  return WEFT_EXIT_FAILED;
+}
+
+int weft_command_flush(int code) {
+  errno = 0;
+  bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
+  if (!failed || code != 0) return code;
+  fprintf(stderr, "weft: cannot write to standard output: %s\n", errno != 0 ? strerror(errno) : "it was closed");
+  return WEFT_EXIT_FAILED;
+}

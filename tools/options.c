@@ -1,0 +1,159 @@
+/* tools/options.c - reading a command line, and help from the same table. */
+#include "tools/options.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "tools/command.h"
+#include "tools/similar.h"
+
+enum { HELP_COLUMN = 26, MAX_HELP_COLUMN = 100 };
+
+void weft_texts_deinit(weft_texts_t *t) {
+  weft_free(t->items);
+  *t = (weft_texts_t){NULL, 0};
+}
+
+int weft_options_complain(const weft_command_line_t *c, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  fprintf(stderr, "%s: ", c->command);
+  vfprintf(stderr, fmt, args);
+  fprintf(stderr, "; see `%s --help`\n", c->command);
+  va_end(args);
+  return WEFT_EXIT_USAGE;
+}
+
+/* ---- help ---- */
+
+/* `text` word by word, from column `at` on, in lines that start at `indent`. */
+static void print_wrapped(const char *text, int indent, int at) {
+  for (const char *word = text; *word != '\0';) {
+    int length = (int)strcspn(word, " ");
+    if (at > indent && at + 1 + length > MAX_HELP_COLUMN) {
+      printf("\n%*s", indent, "");
+      at = indent;
+    } else if (at > indent) {
+      putchar(' ');
+      at++;
+    }
+    printf("%.*s", length, word);
+    at += length;
+    word += length;
+    word += strspn(word, " ");
+  }
+  putchar('\n');
+}
+
+static void print_option(const char *name, const char *value, const char *help) {
+  int n = printf("  --%s%s%s", name, value == NULL ? "" : " ", value == NULL ? "" : value);
+  if (n >= HELP_COLUMN) {
+    putchar('\n');
+    n = 0;
+  }
+  printf("%*s", HELP_COLUMN - n, "");
+  print_wrapped(help, HELP_COLUMN, HELP_COLUMN);
+}
+
+static void print_help(const weft_command_line_t *c) {
+  const char *open = c->argument_is_missing == NULL ? "[" : "", *close = c->argument_is_missing == NULL ? "]" : "";
+  printf("Usage: %s [OPTION...]", c->command);
+  if (c->argument_name != NULL) printf(" %s%s%s", open, c->argument_name, close);
+  putchar('\n');
+  print_wrapped(c->about, 0, 0);
+  printf("\nOptions:\n");
+  for (int i = 0; i < c->num_options; i++) print_option(c->options[i].name, c->options[i].value, c->options[i].help);
+  print_option("help", NULL, "Say this");
+  if (c->more != NULL) printf("\n%s", c->more);
+  printf("\nExamples:\n%s", c->examples);
+}
+
+/* ---- reading ---- */
+
+static const weft_option_t *find(const weft_command_line_t *c, weft_str_t name) {
+  for (int i = 0; i < c->num_options; i++) {
+    if (weft_str_is(name, c->options[i].name)) return &c->options[i];
+  }
+  return NULL;
+}
+
+static int unknown(const weft_command_line_t *c, const char *arg, weft_str_t name) {
+  weft_similar_t similar;
+  weft_similar_init(&similar, name);
+  for (int i = 0; i < c->num_options; i++) weft_similar_offer(&similar, weft_str(c->options[i].name));
+  if (similar.best.data != NULL && strncmp(arg, "--", 2) == 0) {
+    return weft_options_complain(c, "there is no option '%s'; did you mean '--%.*s'?", arg, WEFT_STR_ARGS(similar.best));
+  }
+  return weft_options_complain(c, "there is no option '%s'", arg);
+}
+
+/* Puts a value where the option wants it; 0 or an exit code. */
+static int put(const weft_command_line_t *c, const weft_option_t *o, const char *value) {
+  if (o->text != NULL) *o->text = value;
+  if (o->texts != NULL) {
+    const char **grown = weft_realloc(o->texts->items, (size_t)o->texts->n + 1, sizeof *grown);
+    if (grown == NULL) return weft_options_complain(c, "no memory for --%s", o->name);
+    o->texts->items = grown;
+    o->texts->items[o->texts->n++] = value;
+  }
+  if (o->number == NULL) return 0;
+  if (weft_str_to_i64(weft_str(value), o->number) && *o->number >= o->min && *o->number <= o->max) return 0;
+  if (o->max == INT64_MAX) return weft_options_complain(c, "--%s '%s' is not a number from %" PRId64 " on", o->name, value, o->min);
+  return weft_options_complain(c, "--%s '%s' is not a number from %" PRId64 " to %" PRId64, o->name, value, o->min, o->max);
+}
+
+/* One option, and its value if that is the next argument; 0 or an exit code. */
+static int read_option(const weft_command_line_t *c, int argc, char **argv, int *at) {
+  const char *arg = argv[*at];
+  weft_str_t name = weft_str(arg + (arg[1] == '-' ? 2 : 1)), value = {NULL, 0};
+  (void)weft_str_split(name, '=', &name, &value);
+  const weft_option_t *o = arg[1] == '-' ? find(c, name) : NULL;
+  if (o == NULL) return unknown(c, arg, name);
+  if (o->value == NULL) {
+    if (value.data != NULL) return weft_options_complain(c, "--%s takes no value", o->name);
+    *o->flag = true;
+    return 0;
+  }
+  if (value.data == NULL && *at + 1 == argc) return weft_options_complain(c, "--%s needs a value: --%s %s", o->name, o->name, o->value);
+  return put(c, o, value.data != NULL ? value.data : argv[++*at]);
+}
+
+static bool is_help(const char *arg) {
+  return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 || strcmp(arg, "-?") == 0;
+}
+
+static int read_argument(const weft_command_line_t *c, const char *arg, const char **seen) {
+  if (c->argument_name == NULL) return weft_options_complain(c, "'%s' is not an option", arg);
+  if (*seen != NULL) return weft_options_complain(c, "give one %s only, not '%s' and '%s'", c->argument_name, *seen, arg);
+  *seen = *c->argument = arg;
+  return 0;
+}
+
+bool weft_options_read(const weft_command_line_t *c, int argc, char **argv, int *exit_code) {
+  bool only_arguments = false;
+  const char *seen = NULL;
+  *exit_code = 0;
+  for (int i = 1; i < argc && *exit_code == 0; i++) {
+    const char *arg = argv[i];
+    if (!only_arguments && is_help(arg)) {
+      print_help(c);
+      *exit_code = weft_command_flush(0);
+      return false;
+    }
+    if (!only_arguments && strcmp(arg, "--") == 0) {
+      only_arguments = true;
+    } else if (!only_arguments && arg[0] == '-' && arg[1] != '\0') {
+      *exit_code = read_option(c, argc, argv, &i);
+    } else {
+      *exit_code = read_argument(c, arg, &seen);
+    }
+  }
+  if (*exit_code == 0 && seen == NULL && c->argument_is_missing != NULL) {
+    *exit_code = weft_options_complain(c, "%s", c->argument_is_missing);
+  }
+  return *exit_code == 0;
+}

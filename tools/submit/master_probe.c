@@ -1,0 +1,89 @@
+/* tools/submit/master_probe.c - a connection that says no more than hello. Source: RFC 9113, section 3.4. */
+#define _GNU_SOURCE
+#include "tools/submit/master_probe.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+enum { PATIENCE_MS = 5000, FRAME_HEADER_BYTES = 9, FRAME_TYPE_AT = 3, FRAME_SETTINGS = 4 };
+
+/* Waits for `events` until the time is over. */
+static bool is_ready(int fd, short events, int64_t deadline_ns) {
+  for (;;) {
+    int64_t left_ms = (deadline_ns - weft_clock_ns()) / 1000000;
+    struct pollfd p = {.fd = fd, .events = events};
+    int n = poll(&p, 1, left_ms > 0 ? (int)left_ms : 0);
+    if (n >= 0 || errno != EINTR) return n == 1;
+  }
+}
+
+static bool is_connected(int fd, const struct addrinfo *a, int64_t deadline_ns) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (connect(fd, a->ai_addr, a->ai_addrlen) == 0) return true;
+  return errno == EINPROGRESS && is_ready(fd, POLLOUT, deadline_ns) &&
+         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+}
+
+/* A client's greeting is a fixed text and a SETTINGS frame; the first that a server sends is a SETTINGS frame. */
+static bool is_http2(int fd, int64_t deadline_ns) {
+  static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
+  unsigned char frame[FRAME_HEADER_BYTES];
+  size_t got = 0;
+  if (send(fd, hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) return false; /* its '\0' is the frame's last byte */
+  while (got < sizeof frame) {
+    if (!is_ready(fd, POLLIN, deadline_ns)) return false;
+    ssize_t n = recv(fd, frame + got, sizeof frame - got, 0);
+    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) return false;
+    got += n > 0 ? (size_t)n : 0;
+  }
+  return frame[FRAME_TYPE_AT] == FRAME_SETTINGS;
+}
+
+static weft_status_t *wrong_form(const char *master) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "--master %s: give grpc://HOST:PORT", master);
+}
+
+static weft_status_t *resolve(const char *master, struct addrinfo **out) {
+  weft_str_t address = weft_str(master);
+  uint64_t port = 0;
+  if (!weft_str_starts_with(address, "grpc://")) return wrong_form(master);
+  address = weft_str_of(master + 7, address.length - 7);
+  ptrdiff_t colon = weft_str_rfind(address, ':');
+  if (colon <= 0 || !weft_str_to_u64(weft_str(address.data + colon + 1), &port) || port == 0 || port > 65535) return wrong_form(master);
+  weft_str_t host = weft_str_of(address.data, (size_t)colon);
+  bool is_bracketed = host.length > 2 && host.data[0] == '[' && host.data[host.length - 1] == ']'; /* [::1] */
+  char *name = is_bracketed ? weft_strndup(host.data + 1, host.length - 2) : weft_strndup(host.data, host.length);
+  if (name == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for an address");
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+  int failed = getaddrinfo(name, address.data + colon + 1, &hints, out);
+  weft_free(name);
+  return failed == 0 ? NULL : WEFT_ERROR(UNAVAILABLE, "--master %s: %s", master, gai_strerror(failed));
+}
+
+weft_status_t *weft_master_probe(const char *master) {
+  struct addrinfo *found = NULL;
+  WEFT_RETURN_IF_ERROR(resolve(master, &found));
+  bool is_there = false, is_master = false;
+  int64_t deadline_ns = weft_clock_ns() + PATIENCE_MS * INT64_C(1000000);
+  for (struct addrinfo *a = found; a != NULL && !is_master; a = a->ai_next) {
+    int fd = socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, a->ai_protocol);
+    if (fd < 0) continue;
+    if (is_connected(fd, a, deadline_ns)) {
+      is_there = true;
+      is_master = is_http2(fd, deadline_ns);
+    }
+    close(fd);
+  }
+  freeaddrinfo(found);
+  if (is_master) return NULL;
+  if (is_there) return WEFT_ERROR(UNAVAILABLE, "%s answers, but is no master; give the address of a `weft server`", master);
+  return WEFT_ERROR(UNAVAILABLE, "nobody listens at %s; is `weft server` running there?", master);
+}
