@@ -1,0 +1,150 @@
+/* tests/client/server_test.c - servers in this process, and sessions that reach them over gRPC. */
+#include "tests/client/client_testing.h"
+
+static const TF_Output nothing = {NULL, 0};
+
+/* ServerDef: one task of job "worker" on a port that the server chooses. */
+static const char server_def[] =
+    "\x0a\x1b\x0a\x19\x0a\x06" "worker" "\x12\x0f\x08\x00\x12\x0b" "127.0.0.1:0" "\x12\x06" "worker" "\x2a\x04" "grpc";
+
+typedef struct host {
+  world_t w;
+  TF_Server *server;
+} host_t;
+
+static void serve(host_t *h) {
+  world_open(&h->w);
+  h->server = TF_NewServer(server_def, sizeof server_def - 1, h->w.s);
+  ASSERT_OK(&h->w);
+  TF_ServerStart(h->server, h->w.s);
+  ASSERT_OK(&h->w);
+  h->w.target = TF_ServerTarget(h->server);
+  CU_ASSERT_EQUAL(strncmp(h->w.target, "grpc://", 7), 0);
+}
+
+static void dismiss(host_t *h) {
+  if (h->w.session != NULL) TF_DeleteSession(h->w.session, h->w.s);
+  h->w.session = NULL;
+  TF_ServerStop(h->server, h->w.s);
+  ASSERT_OK(&h->w);
+  TF_ServerJoin(h->server, h->w.s);
+  TF_DeleteServer(h->server);
+  world_close(&h->w);
+}
+
+static void a_session_runs_on_a_server(void) {
+  host_t h;
+  serve(&h);
+  world_t *w = &h.w;
+  TF_Output x = placeholder(w, w->g, "x", TF_FLOAT), y = unary(w, w->g, "Neg", "y", x);
+  TF_Tensor *in = new_float(4), *t = run1(w, x, in, y);
+  ASSERT_OK(w);
+  CU_ASSERT_EQUAL(float_at(t, 0), -4);
+  TF_DeleteTensor(t);
+  TF_Output z = unary(w, w->g, "Square", "z", y); /* the graph grows */
+  t = run1(w, x, in, z);
+  ASSERT_OK(w);
+  CU_ASSERT_EQUAL(float_at(t, 0), 16);
+  TF_DeleteTensor(t);
+  TF_DeleteTensor(in);
+  TF_Output s = placeholder(w, w->g, "s", TF_STRING), same = unary(w, w->g, "Identity", "same", s);
+  in = new_string("over the wire, longer than in place");
+  t = run1(w, s, in, same);
+  ASSERT_OK(w);
+  CU_ASSERT_EQUAL(TF_StringGetSize(TF_TensorData(t)), 35);
+  TF_DeleteTensor(t);
+  TF_DeleteTensor(in);
+  dismiss(&h);
+}
+
+static void failures_come_back_with_their_task(void) {
+  host_t h;
+  serve(&h);
+  world_t *w = &h.w;
+  TF_Output x = placeholder(w, w->g, "x", TF_FLOAT), y = unary(w, w->g, "Neg", "y", x);
+  CU_ASSERT_PTR_NULL(run1(w, nothing, NULL, y));
+  ASSERT_FAILS(w, TF_INVALID_ARGUMENT, "From /job:worker/replica:0/task:0:\n");
+  ASSERT_FAILS(w, TF_INVALID_ARGUMENT, "[[{{node x}}]]");
+  TF_DeviceList *l = TF_SessionListDevices(w->session, w->s);
+  ASSERT_OK(w);
+  CU_ASSERT_STRING_EQUAL(TF_DeviceListName(l, 0, w->s), "/job:worker/replica:0/task:0/device:CPU:0");
+  TF_DeleteDeviceList(l);
+  TF_CloseSession(w->session, w->s);
+  ASSERT_OK(w);
+  CU_ASSERT_PTR_NULL(run1(w, nothing, NULL, y));
+  ASSERT_FAILS(w, TF_INVALID_ARGUMENT, "A session is not created yet....");
+  dismiss(&h);
+}
+
+static void variables_outlive_sessions_until_a_reset(void) {
+  host_t h;
+  serve(&h);
+  world_t *w = &h.w;
+  TF_OperationDescription *d = TF_NewOperation(w->g, "VariableV2", "v");
+  TF_SetAttrType(d, "dtype", TF_FLOAT);
+  TF_SetAttrShape(d, "shape", NULL, 0);
+  TF_Output v = {TF_FinishOperation(d, w->s), 0};
+  ASSERT_OK(w);
+  TF_Output init = binary(w, w->g, "Assign", "init", v, constant(w, w->g, "seven", new_float(7)));
+  run_target(w, init.oper);
+  ASSERT_OK(w);
+  TF_DeleteSession(w->session, w->s);
+  w->session = NULL;
+  TF_Tensor *t = run1(w, nothing, NULL, v);
+  ASSERT_OK(w);
+  CU_ASSERT_EQUAL(float_at(t, 0), 7);
+  TF_DeleteTensor(t);
+  TF_SessionOptions *o = TF_NewSessionOptions();
+  TF_SetTarget(o, w->target);
+  TF_Reset(o, NULL, 0, w->s);
+  ASSERT_OK(w);
+  TF_DeleteSessionOptions(o);
+  CU_ASSERT_PTR_NULL(run1(w, nothing, NULL, v));
+  CU_ASSERT_EQUAL(TF_GetCode(w->s), TF_ABORTED); /* a reset closes all sessions */
+  TF_DeleteSession(w->session, w->s);
+  w->session = NULL;
+  CU_ASSERT_PTR_NULL(run1(w, nothing, NULL, v));
+  ASSERT_FAILS(w, TF_FAILED_PRECONDITION, "uninitialized value v");
+  dismiss(&h);
+}
+
+static void a_step_in_pieces_runs_on_a_server(void) {
+  host_t h;
+  serve(&h);
+  world_t *w = &h.w;
+  TF_Output x = placeholder(w, w->g, "x", TF_INT32), y = unary(w, w->g, "Neg", "y", x);
+  TF_Tensor *in = new_int(4), *t = run1(w, x, in, y);
+  ASSERT_OK(w);
+  TF_DeleteTensor(t);
+  const char *handle = NULL;
+  TF_SessionPRunSetup(w->session, &x, 1, &y, 1, NULL, 0, &handle, w->s);
+  ASSERT_OK(w);
+  TF_SessionPRun(w->session, handle, &x, &in, 1, &y, &t, 1, NULL, 0, w->s);
+  ASSERT_OK(w);
+  CU_ASSERT_EQUAL(int_at(t, 0), -4);
+  TF_DeleteTensor(t);
+  TF_DeleteTensor(in);
+  TF_DeletePRunHandle(handle);
+  dismiss(&h);
+}
+
+static void bad_definitions_are_refused(void) {
+  TF_Status *s = TF_NewStatus();
+  CU_ASSERT_PTR_NULL(TF_NewServer("\xff", 1, s));
+  CU_ASSERT_EQUAL(TF_GetCode(s), TF_INVALID_ARGUMENT);
+  CU_ASSERT_STRING_EQUAL(TF_Message(s), "Could not parse provided bytes into a ServerDef protocol buffer");
+  CU_ASSERT_PTR_NULL(TF_NewServer("", 0, s));
+  CU_ASSERT_EQUAL(TF_GetCode(s), TF_INVALID_ARGUMENT);
+  TF_DeleteStatus(s);
+}
+
+static const CU_TestInfo tests[] = {
+    {"a session runs on a server", a_session_runs_on_a_server},
+    {"failures come back with their task", failures_come_back_with_their_task},
+    {"variables outlive sessions until a reset", variables_outlive_sessions_until_a_reset},
+    {"a step in pieces runs on a server", a_step_in_pieces_runs_on_a_server},
+    {"bad definitions are refused", bad_definitions_are_refused},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void) { return weft_run_tests("client/server", tests); }
