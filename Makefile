@@ -1,7 +1,10 @@
 # The front door. Each target installs what is missing, builds with Bazel and does the job.
 #
-#   make demo    a real cluster trains on handwritten digits   make test    all tests
-#   make build   only builds: bazel-bin/tools/weft             make bench   the benchmarks
+#   make demo          a real cluster trains on handwritten digits
+#   make test          all C tests; ends with "N passed, N failed"
+#   make build         only builds: bazel-bin/tools/weft
+#   make bench         the benchmarks, each against its bar
+#   make conformance   TensorFlow as client and as oracle, in a virtual environment
 
 STRATEGY ?=
 
@@ -15,8 +18,9 @@ build: .setup
 demo: build
 	@STRATEGY=$(STRATEGY) examples/digits/demo
 
+# The last line is the count, also when a test failed: SIGQUIT ends make with code 1 and without a word of its own.
 test: .setup
-	@tools/run_tests
+	@tools/run_tests || kill -QUIT $$PPID
 
 bench: build
 	@bazel-bin/tools/weft bench

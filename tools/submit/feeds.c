@@ -36,7 +36,9 @@ static weft_status_t *read_value(weft_feed_t *feed, weft_str_t name, const char 
   weft_status_t *s = feed->is_array ? weft_npy_read(value, &feed->data) : weft_value_parse(weft_str(value), dtype, &feed->data);
   if (s == NULL) return NULL;
   const char *hint = feed->is_array || strchr(value, '/') == NULL ? "" : "; a file's name ends with .npy";
-  weft_status_t *told = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "--feed %.*s: %s%s", WEFT_STR_ARGS(name), weft_status_message(s), hint);
+  bool is_named = !feed->is_array || strstr(weft_status_message(s), value) != NULL;
+  weft_status_t *told = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "--feed %.*s: %s%s%s%s", WEFT_STR_ARGS(name),
+                                        is_named ? "" : value, is_named ? "" : ": ", weft_status_message(s), hint);
   weft_status_free(s);
   return told;
 }

@@ -91,6 +91,15 @@ static void print_line(const weft_progress_t *p, int64_t done) {
   weft_strbuf_deinit(&values);
 }
 
+/* Digits for all numbers of an object: a float's are enough unless there are doubles. */
+static size_t precision(const weft_progress_t *p) {
+  for (int i = 0; i < p->num_values; i++) {
+    const weft_tensor_t *t = p->values[i].value;
+    if (t != NULL && (t->dtype == WEFT_F64 || t->dtype == WEFT_C128 || t->dtype == WEFT_U64)) return JSON_REAL_PRECISION(17);
+  }
+  return JSON_REAL_PRECISION(9);
+}
+
 static void print_json(const weft_progress_t *p, int64_t done, bool is_end, const weft_status_t *failure) {
   double time = seconds(p);
   json_t *o = json_pack("{s:I, s:I, s:f, s:f}", "step", (json_int_t)done, "steps", (json_int_t)p->steps, "seconds", time,
@@ -106,7 +115,7 @@ static void print_json(const weft_progress_t *p, int64_t done, bool is_end, cons
     json_object_set_new(o, "error", json_string(weft_status_message(failure)));
     json_object_set_new(o, "code", json_string(weft_code_name(weft_status_code(failure))));
   }
-  json_dumpf(o, stdout, JSON_COMPACT);
+  json_dumpf(o, stdout, JSON_COMPACT | precision(p));
   putchar('\n');
   fflush(stdout);
   json_decref(o);
@@ -149,7 +158,7 @@ void weft_progress_end(weft_progress_t *p, int64_t done, const weft_status_t *fa
     print_json(p, done, true, failure);
   } else if (failure == NULL) {
     double time = seconds(p);
-    if (p->steps > 0) printf("%" PRId64 " steps in %.2f s, %.1f steps/s\n", done, time, rate(done, time));
+    if (p->steps > 0) printf("%" PRId64 " step%s in %.2f s, %.1f steps/s\n", done, done == 1 ? "" : "s", time, rate(done, time));
     print_results(p);
   }
   fflush(stdout);

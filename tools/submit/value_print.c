@@ -46,15 +46,20 @@ static element_t element_at(const weft_tensor_t *t, int64_t at) {
 
 /* ---- text ---- */
 
-/* The fewest digits, up to `digits`, that are read back as `value` in `digits`' precision. */
+/* The fewest digits, up to `digits`, that are read back as `value` in `digits`' precision. Up to a million billion
+ * there is no exponent, which "%g" would show as soon as a number ends with zeros. */
 static void print_real(double value, int digits, weft_strbuf_t *out) {
+  enum { MAX_WITHOUT_EXPONENT = 15 };
   char text[40], exact[40];
+  int n = 0;
+  bool is_same = false;
   snprintf(exact, sizeof exact, "%.*g", digits, value);
-  for (int n = 1; n <= digits; n++) {
+  while (!is_same && n++ < digits) {
     snprintf(text, sizeof text, "%.*g", n, value);
-    bool is_same = digits == FLT_DECIMAL_DIG ? strtof(text, NULL) == (float)value : strtod(text, NULL) == strtod(exact, NULL);
-    if (is_same) break;
+    is_same = digits == FLT_DECIMAL_DIG ? strtof(text, NULL) == (float)value : strtod(text, NULL) == strtod(exact, NULL);
   }
+  int before_point = fabs(value) >= 1 && fabs(value) < 1e15 ? (int)floor(log10(fabs(value))) + 1 : 0;
+  if (is_same && n < before_point && before_point <= MAX_WITHOUT_EXPONENT) snprintf(text, sizeof text, "%.*g", before_point, value);
   weft_strbuf_puts(out, text);
 }
 
