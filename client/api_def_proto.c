@@ -18,7 +18,7 @@ typedef Tensorflow__ApiDef api_def_t;
 
 /* Thread-compatible. */
 struct TF_ApiDefMap {
-  weft_map_t by_name;  /* op name -> api_def_t*, owned */
+  weft_map_t by_name; /* op name -> api_def_t*, owned */
 };
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for an ApiDef"); }
@@ -57,11 +57,13 @@ static weft_status_t *from_op(const Tensorflow__OpDef *op, api_def_t **out) {
     weft_wire_put_text(&text, 4, op->attr[i]->description);
     weft_wire_end(&text, mark);
   }
-  for (size_t i = 0; i < op->n_input_arg; i++) weft_wire_add_bytes(&text, 11, weft_str(op->input_arg[i]->name));
+  for (size_t i = 0; i < op->n_input_arg; i++)
+    weft_wire_add_bytes(&text, 11, weft_str(op->input_arg[i]->name));
   weft_wire_put_text(&text, 7, op->summary);
   weft_wire_put_text(&text, 8, op->description);
   if (s == NULL && text.failed) s = no_memory();
-  if (s == NULL) s = weft_proto_unpack(&tensorflow__api_def__descriptor, weft_str_of(text.data, text.length), &m);
+  if (s == NULL)
+    s = weft_proto_unpack(&tensorflow__api_def__descriptor, weft_str_of(text.data, text.length), &m);
   weft_strbuf_deinit(&text);
   *out = (api_def_t *)(void *)m;
   return s;
@@ -84,7 +86,8 @@ TF_ApiDefMap *TF_NewApiDefMap(TF_Buffer *op_list_buffer, TF_Status *status) {
   ProtobufCMessage *ops = NULL;
   TF_ApiDefMap *map = weft_calloc(1, sizeof *map);
   weft_status_t *s = map == NULL ? no_memory()
-                                 : weft_proto_unpack(&tensorflow__op_list__descriptor, weft_client_bytes(op_list_buffer), &ops);
+                                 : weft_proto_unpack(&tensorflow__op_list__descriptor,
+                                                     weft_client_bytes(op_list_buffer), &ops);
   if (s != NULL && weft_status_code(s) == WEFT_INVALID_ARGUMENT) {
     weft_status_free(s);
     s = WEFT_ERROR(INVALID_ARGUMENT, "Unparseable OpList");
@@ -99,7 +102,8 @@ TF_ApiDefMap *TF_NewApiDefMap(TF_Buffer *op_list_buffer, TF_Status *status) {
 void TF_DeleteApiDefMap(TF_ApiDefMap *apimap) {
   if (apimap == NULL) return;
   weft_map_entry_t e;
-  for (size_t at = 0; weft_map_next(&apimap->by_name, &at, &e);) weft_proto_free(&((api_def_t *)e.value)->base);
+  for (size_t at = 0; weft_map_next(&apimap->by_name, &at, &e);)
+    weft_proto_free(&((api_def_t *)e.value)->base);
   weft_map_deinit(&apimap->by_name);
   weft_free(apimap);
 }
@@ -116,13 +120,15 @@ static void take_text(char **to, char **from) {
   *from = old;
 }
 
-static weft_status_t *merge_args(const api_def_t *base, Tensorflow__ApiDef__Arg **to, size_t n, Tensorflow__ApiDef__Arg **from,
-                                 size_t num_from) {
+static weft_status_t *merge_args(const api_def_t *base, Tensorflow__ApiDef__Arg **to, size_t n,
+                                 Tensorflow__ApiDef__Arg **from, size_t num_from) {
   for (size_t i = 0; i < num_from; i++) {
     Tensorflow__ApiDef__Arg *found = NULL;
-    for (size_t k = 0; k < n && found == NULL; k++) found = strcmp(to[k]->name, from[i]->name) == 0 ? to[k] : NULL;
+    for (size_t k = 0; k < n && found == NULL; k++)
+      found = strcmp(to[k]->name, from[i]->name) == 0 ? to[k] : NULL;
     if (found == NULL) {
-      return WEFT_ERROR(FAILED_PRECONDITION, "Argument %s not defined in base api for %s", from[i]->name, base->graph_op_name);
+      return WEFT_ERROR(FAILED_PRECONDITION, "Argument %s not defined in base api for %s", from[i]->name,
+                        base->graph_op_name);
     }
     take_text(&found->rename_to, &from[i]->rename_to);
     take_text(&found->description, &from[i]->description);
@@ -137,8 +143,8 @@ static weft_status_t *merge_attrs(const api_def_t *base, const api_def_t *from) 
       found = strcmp(base->attr[k]->name, from->attr[i]->name) == 0 ? base->attr[k] : NULL;
     }
     if (found == NULL) {
-      return WEFT_ERROR(FAILED_PRECONDITION, "Attribute %s not defined in base api for %s", from->attr[i]->name,
-                        base->graph_op_name);
+      return WEFT_ERROR(FAILED_PRECONDITION, "Attribute %s not defined in base api for %s",
+                        from->attr[i]->name, base->graph_op_name);
     }
     take_text(&found->rename_to, &from->attr[i]->rename_to);
     take_text(&found->description, &from->attr[i]->description);
@@ -153,8 +159,8 @@ static weft_status_t *merge_attrs(const api_def_t *base, const api_def_t *from) 
 static weft_status_t *merge_order(api_def_t *base, api_def_t *from) {
   if (from->n_arg_order == 0) return NULL;
   if (from->n_arg_order != base->n_arg_order) {
-    return WEFT_ERROR(FAILED_PRECONDITION, "Invalid number of arguments %zu for %s. Expected: %zu", from->n_arg_order,
-                      base->graph_op_name, base->n_arg_order);
+    return WEFT_ERROR(FAILED_PRECONDITION, "Invalid number of arguments %zu for %s. Expected: %zu",
+                      from->n_arg_order, base->graph_op_name, base->n_arg_order);
   }
   char **old = base->arg_order;
   base->arg_order = from->arg_order;
@@ -167,9 +173,11 @@ static weft_status_t *merge_descriptions(api_def_t *base, api_def_t *from) {
   take_text(&base->description, &from->description);
   if (!is_set(from->description_prefix) && !is_set(from->description_suffix)) return NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  if (is_set(from->description_prefix)) weft_strbuf_printf(&text, "%s%s", from->description_prefix, is_set(base->description) ? "\n" : "");
+  if (is_set(from->description_prefix))
+    weft_strbuf_printf(&text, "%s%s", from->description_prefix, is_set(base->description) ? "\n" : "");
   weft_strbuf_puts(&text, base->description);
-  if (is_set(from->description_suffix)) weft_strbuf_printf(&text, "%s%s", text.length > 0 ? "\n" : "", from->description_suffix);
+  if (is_set(from->description_suffix))
+    weft_strbuf_printf(&text, "%s%s", text.length > 0 ? "\n" : "", from->description_suffix);
   char *whole = NULL;
   WEFT_RETURN_IF_ERROR(weft_strbuf_finish(&text, &whole, NULL));
   take_text(&base->description, &whole);
@@ -178,7 +186,8 @@ static weft_status_t *merge_descriptions(api_def_t *base, api_def_t *from) {
 }
 
 static weft_status_t *merge(api_def_t *base, api_def_t *from) {
-  if (from->visibility != TENSORFLOW__API_DEF__VISIBILITY__DEFAULT_VISIBILITY) base->visibility = from->visibility;
+  if (from->visibility != TENSORFLOW__API_DEF__VISIBILITY__DEFAULT_VISIBILITY)
+    base->visibility = from->visibility;
   take_text(&base->deprecation_message, &from->deprecation_message);
   if (from->deprecation_version != 0) base->deprecation_version = from->deprecation_version;
   if (from->n_endpoint > 0) {
@@ -218,7 +227,8 @@ static void join_lines(weft_str_t text, weft_strbuf_t *out) {
   while (text.length > 0) {
     weft_str_t line = next_line(&text);
     ptrdiff_t at = -1;
-    for (size_t i = 0; i + 1 < line.length && at < 0; i++) at = memcmp(line.data + i, "<<", 2) == 0 ? (ptrdiff_t)i : -1;
+    for (size_t i = 0; i + 1 < line.length && at < 0; i++)
+      at = memcmp(line.data + i, "<<", 2) == 0 ? (ptrdiff_t)i : -1;
     ptrdiff_t colon = weft_str_find(line, ':'), quote = weft_str_find(line, '"');
     if (at < 0 || colon < 0 || colon > at || (quote >= 0 && quote < at)) {
       weft_strbuf_append(out, line);

@@ -56,7 +56,8 @@ TF_Buffer *TF_NewBufferFromString(const void *proto, size_t proto_len) {
 
 void TF_DeleteBuffer(TF_Buffer *buffer) {
   if (buffer == NULL) return;
-  if (buffer->data_deallocator != NULL) buffer->data_deallocator((void *)(uintptr_t)buffer->data, buffer->length);
+  if (buffer->data_deallocator != NULL)
+    buffer->data_deallocator((void *)(uintptr_t)buffer->data, buffer->length);
   weft_free(buffer);
 }
 

@@ -6,12 +6,13 @@
 #include "master/master_client.h"
 
 typedef struct weft_client_config {
-  int num_threads;      /* 0: as many as processors */
-  int64_t timeout_ms;   /* operation_timeout_in_ms; 0: none */
+  int num_threads;    /* 0: as many as processors */
+  int64_t timeout_ms; /* operation_timeout_in_ms; 0: none */
 } weft_client_config_t;
 
 /* Appends to `local` (may be NULL) the config without what means something only to remote masters, or is
- * refused by them but allowed in a process: device filters, cluster, thread pools. Errors: INVALID_ARGUMENT. */
+ * refused by them but allowed in a process: device filters, cluster, thread pools. Errors: INVALID_ARGUMENT.
+ */
 WEFT_MUST_CHECK weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *out,
                                                        weft_strbuf_t *local);
 /* Reads a serialized RunOptions. Errors: INVALID_ARGUMENT "Unparseable RunOptions proto". */

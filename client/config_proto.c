@@ -38,8 +38,8 @@ void TF_SetConfig(TF_SessionOptions *options, const void *proto, size_t proto_le
 }
 
 static bool is_for_servers(uint32_t field) {
-  return field == FIELD_DEVICE_FILTERS || field == FIELD_USE_PER_SESSION_THREADS || field == FIELD_SESSION_THREAD_POOL ||
-         field == FIELD_CLUSTER_DEF;
+  return field == FIELD_DEVICE_FILTERS || field == FIELD_USE_PER_SESSION_THREADS ||
+         field == FIELD_SESSION_THREAD_POOL || field == FIELD_CLUSTER_DEF;
 }
 
 weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *out, weft_strbuf_t *local) {
@@ -69,7 +69,9 @@ weft_status_t *weft_client_run_options_read(weft_str_t bytes, weft_run_options_m
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {
     switch (f.tag) {
-      case WEFT_WIRE_TAG(FIELD_TRACE_LEVEL, WEFT_WIRE_VARINT): out->trace_level = weft_wire_i32(f.value); break;
+      case WEFT_WIRE_TAG(FIELD_TRACE_LEVEL, WEFT_WIRE_VARINT):
+        out->trace_level = weft_wire_i32(f.value);
+        break;
       case WEFT_WIRE_TAG(FIELD_TIMEOUT, WEFT_WIRE_VARINT): out->timeout_ms = weft_wire_i64(f.value); break;
       case WEFT_WIRE_TAG(FIELD_OUTPUT_PARTITION_GRAPHS, WEFT_WIRE_VARINT):
         out->output_partition_graphs = f.value != 0;

@@ -109,25 +109,30 @@ static void got_fetches(void *arg, weft_status_t *status, weft_run_step_result_t
 
 static void got_devices(void *arg, weft_status_t *status, const weft_device_list_t *devices) {
   answer_t *a = arg;
-  for (int i = 0; status == NULL && i < devices->n; i++) status = weft_device_list_add(&a->devices, &devices->devices[i]);
+  for (int i = 0; status == NULL && i < devices->n; i++)
+    status = weft_device_list_add(&a->devices, &devices->devices[i]);
   deliver(a, status);
 }
 
 /* ---- opening ---- */
 
 static weft_status_t *unknown_target(const char *target) {
-  return WEFT_ERROR(NOT_FOUND, "No session factory registered for the given session options: {target: \"%s\" config: } "
-                    "Registered factories are {GRPC_SESSION, DIRECT_SESSION}.", target);
+  return WEFT_ERROR(NOT_FOUND,
+                    "No session factory registered for the given session options: {target: \"%s\" config: } "
+                    "Registered factories are {GRPC_SESSION, DIRECT_SESSION}.",
+                    target);
 }
 
 static weft_status_t *check_address(weft_str_t address) {
   uint64_t port = 0;
   ptrdiff_t colon = weft_str_rfind(address, ':');
-  bool is_ok = colon > 0 && weft_str_find(address, '/') < 0 &&
-               weft_str_to_u64(weft_str_of(address.data + colon + 1, address.length - (size_t)colon - 1), &port) &&
-               port <= UINT32_MAX;
+  bool is_ok =
+      colon > 0 && weft_str_find(address, '/') < 0 &&
+      weft_str_to_u64(weft_str_of(address.data + colon + 1, address.length - (size_t)colon - 1), &port) &&
+      port <= UINT32_MAX;
   if (is_ok) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Could not interpret \"%.*s\" as a host-port pair.", WEFT_STR_ARGS(address));
+  return WEFT_ERROR(INVALID_ARGUMENT, "Could not interpret \"%.*s\" as a host-port pair.",
+                    WEFT_STR_ARGS(address));
 }
 
 static weft_status_t *connect_to(weft_connection_t *c) {
@@ -173,7 +178,8 @@ weft_status_t *weft_connection_open(const TF_SessionOptions *options, weft_conne
 
 void weft_connection_destroy(weft_connection_t *c) {
   if (c == NULL) return;
-  if (c->master != NULL) weft_status_free(weft_connection_close(c)); /* the master is told, whatever it answers */
+  if (c->master != NULL)
+    weft_status_free(weft_connection_close(c)); /* the master is told, whatever it answers */
   weft_master_client_release(c->master);
   if (c->channel != NULL) weft_rpc_channel_release(c->channel);
   weft_rpc_client_destroy(c->rpc);
@@ -203,7 +209,8 @@ bool weft_connection_has_session(weft_connection_t *c) { return handle_of(c, NUL
 static const struct {
   const char *from, *to;
 } local_words[] = {
-    {"Must run PartialRunSetup before performing partial runs", "Must run 'setup' before performing partial runs!"},
+    {"Must run PartialRunSetup before performing partial runs",
+     "Must run 'setup' before performing partial runs!"},
     {"Timed out waiting for notification", "Timed out waiting for notification"}, /* and nothing behind it */
 };
 
@@ -231,12 +238,14 @@ static weft_status_t *need_session(weft_connection_t *c, weft_str_t *out) {
   bool is_closed = false;
   *out = handle_of(c, NULL, &is_closed);
   if (is_closed) return closed(c);
-  if (out->data == NULL) return WEFT_ERROR(FAILED_PRECONDITION, "Session was not created with a graph before Run()!");
+  if (out->data == NULL)
+    return WEFT_ERROR(FAILED_PRECONDITION, "Session was not created with a graph before Run()!");
   return NULL;
 }
 
 static weft_status_t *create_session(weft_connection_t *c, weft_str_t graph_def) {
-  const weft_create_session_t r = {.graph_def = graph_def, .config = weft_str_of(c->config, c->config_bytes),
+  const weft_create_session_t r = {.graph_def = graph_def,
+                                   .config = weft_str_of(c->config, c->config_bytes),
                                    .target = weft_str(c->target)};
   answer_t a;
   expect(&a);
@@ -281,7 +290,8 @@ weft_status_t *weft_connection_run(weft_connection_t *c, weft_run_step_t *r, wef
   return told(c, await(&a));
 }
 
-weft_status_t *weft_connection_partial_setup(weft_connection_t *c, weft_partial_run_setup_t *r, char **out_handle) {
+weft_status_t *weft_connection_partial_setup(weft_connection_t *c, weft_partial_run_setup_t *r,
+                                             char **out_handle) {
   WEFT_RETURN_IF_ERROR(need_session(c, &r->session));
   if (!c->is_local) r->request_id = (int64_t)weft_random_id();
   answer_t a;

@@ -15,8 +15,10 @@
 
 typedef struct weft_connection weft_connection_t; /* Thread-safe. */
 
-/* Does not wait for a server to come up. Errors: NOT_FOUND for a target of an unknown kind; INVALID_ARGUMENT. */
-WEFT_MUST_CHECK weft_status_t *weft_connection_open(const TF_SessionOptions *options, weft_connection_t **out);
+/* Does not wait for a server to come up. Errors: NOT_FOUND for a target of an unknown kind; INVALID_ARGUMENT.
+ */
+WEFT_MUST_CHECK weft_status_t *weft_connection_open(const TF_SessionOptions *options,
+                                                    weft_connection_t **out);
 /* Closes the session first, if that was not done. NULL is fine. */
 void weft_connection_destroy(weft_connection_t *c);
 /* Cancels what runs and waits for its end. Later calls fail. */
@@ -24,17 +26,19 @@ WEFT_MUST_CHECK weft_status_t *weft_connection_close(weft_connection_t *c);
 
 bool weft_connection_is_local(const weft_connection_t *c); /* without a target */
 bool weft_connection_has_session(weft_connection_t *c);
-/* Creates the session with this GraphDef, or adds it to the session's graph. Callers take turns by themselves. */
+/* Creates the session with this GraphDef, or adds it to the session's graph. Callers take turns by
+ * themselves. */
 WEFT_MUST_CHECK weft_status_t *weft_connection_extend(weft_connection_t *c, weft_str_t graph_def);
-/* Runs a step; r->session and request_id are filled in here. out_fetches[r->num_fetches] gets one reference each.
- * *metadata (may be NULL) gets a serialized RunMetadata. */
-WEFT_MUST_CHECK weft_status_t *weft_connection_run(weft_connection_t *c, weft_run_step_t *r, weft_tensor_t **out_fetches,
-                                                   weft_strbuf_t *metadata);
+/* Runs a step; r->session and request_id are filled in here. out_fetches[r->num_fetches] gets one reference
+ * each. *metadata (may be NULL) gets a serialized RunMetadata. */
+WEFT_MUST_CHECK weft_status_t *weft_connection_run(weft_connection_t *c, weft_run_step_t *r,
+                                                   weft_tensor_t **out_fetches, weft_strbuf_t *metadata);
 /* *out_handle is owned by the caller. */
-WEFT_MUST_CHECK weft_status_t *weft_connection_partial_setup(weft_connection_t *c, weft_partial_run_setup_t *r,
-                                                             char **out_handle);
+WEFT_MUST_CHECK weft_status_t *weft_connection_partial_setup(weft_connection_t *c,
+                                                             weft_partial_run_setup_t *r, char **out_handle);
 /* *out is to be freed with weft_device_list_deinit. */
 WEFT_MUST_CHECK weft_status_t *weft_connection_list_devices(weft_connection_t *c, weft_device_list_t *out);
-WEFT_MUST_CHECK weft_status_t *weft_connection_reset(weft_connection_t *c, const weft_str_t *containers, int n);
+WEFT_MUST_CHECK weft_status_t *weft_connection_reset(weft_connection_t *c, const weft_str_t *containers,
+                                                     int n);
 
 #endif /* WEFT_CLIENT_CONNECTION_H_ */

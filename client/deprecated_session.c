@@ -57,9 +57,10 @@ void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontai
   weft_client_end(status, s);
 }
 
-static void run(TF_DeprecatedSession *s, const char *handle, const TF_Buffer *run_options, const char **input_names,
-                TF_Tensor **inputs, int ninputs, const char **output_names, TF_Tensor **outputs, int noutputs,
-                const char **target_oper_names, int ntargets, TF_Buffer *run_metadata, TF_Status *status) {
+static void run(TF_DeprecatedSession *s, const char *handle, const TF_Buffer *run_options,
+                const char **input_names, TF_Tensor **inputs, int ninputs, const char **output_names,
+                TF_Tensor **outputs, int noutputs, const char **target_oper_names, int ntargets,
+                TF_Buffer *run_metadata, TF_Status *status) {
   weft_client_step_t step;
   for (int i = 0; i < noutputs; i++) outputs[i] = NULL;
   weft_status_t *result = weft_client_step_init(&step, ninputs, noutputs, ntargets);
@@ -69,32 +70,40 @@ static void run(TF_DeprecatedSession *s, const char *handle, const TF_Buffer *ru
     }
     for (int i = 0; i < noutputs; i++) weft_client_step_fetch(&step, weft_str(output_names[i]));
     for (int i = 0; i < ntargets; i++) weft_client_step_target(&step, weft_str(target_oper_names[i]));
-    if (result == NULL) result = weft_client_step_run(&step, s->connection, handle, run_options, outputs, run_metadata);
+    if (result == NULL)
+      result = weft_client_step_run(&step, s->connection, handle, run_options, outputs, run_metadata);
     weft_client_step_deinit(&step);
   }
   weft_client_end(status, result);
 }
 
-void TF_Run(TF_DeprecatedSession *s, const TF_Buffer *run_options, const char **input_names, TF_Tensor **inputs,
-            int ninputs, const char **output_names, TF_Tensor **outputs, int noutputs, const char **target_oper_names,
-            int ntargets, TF_Buffer *run_metadata, TF_Status *status) {
-  run(s, NULL, run_options, input_names, inputs, ninputs, output_names, outputs, noutputs, target_oper_names, ntargets,
-      run_metadata, status);
+void TF_Run(TF_DeprecatedSession *s, const TF_Buffer *run_options, const char **input_names,
+            TF_Tensor **inputs, int ninputs, const char **output_names, TF_Tensor **outputs, int noutputs,
+            const char **target_oper_names, int ntargets, TF_Buffer *run_metadata, TF_Status *status) {
+  run(s, NULL, run_options, input_names, inputs, ninputs, output_names, outputs, noutputs, target_oper_names,
+      ntargets, run_metadata, status);
 }
 
 void TF_PRunSetup(TF_DeprecatedSession *s, const char **input_names, int ninputs, const char **output_names,
-                  int noutputs, const char **target_oper_names, int ntargets, const char **handle, TF_Status *status) {
+                  int noutputs, const char **target_oper_names, int ntargets, const char **handle,
+                  TF_Status *status) {
   *handle = NULL;
-  size_t n = ninputs < 0 || noutputs < 0 || ntargets < 0 ? 0 : (size_t)ninputs + (size_t)noutputs + (size_t)ntargets;
+  size_t n =
+      ninputs < 0 || noutputs < 0 || ntargets < 0 ? 0 : (size_t)ninputs + (size_t)noutputs + (size_t)ntargets;
   weft_str_t *names = weft_calloc(n + 1, sizeof *names);
-  weft_status_t *result = names == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a partial run") : NULL;
+  weft_status_t *result =
+      names == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a partial run") : NULL;
   if (result == NULL) {
     weft_str_t *fetches = names + ninputs, *targets = fetches + noutputs;
     for (int i = 0; i < ninputs; i++) names[i] = weft_str(input_names[i]);
     for (int i = 0; i < noutputs; i++) fetches[i] = weft_str(output_names[i]);
     for (int i = 0; i < ntargets; i++) targets[i] = weft_str(target_oper_names[i]);
-    weft_partial_run_setup_t r = {.feeds = names, .fetches = fetches, .targets = targets, .num_feeds = ninputs,
-                                  .num_fetches = noutputs, .num_targets = ntargets};
+    weft_partial_run_setup_t r = {.feeds = names,
+                                  .fetches = fetches,
+                                  .targets = targets,
+                                  .num_feeds = ninputs,
+                                  .num_fetches = noutputs,
+                                  .num_targets = ntargets};
     char *text = NULL;
     result = weft_connection_partial_setup(s->connection, &r, &text);
     *handle = text;
@@ -103,17 +112,18 @@ void TF_PRunSetup(TF_DeprecatedSession *s, const char **input_names, int ninputs
   weft_client_end(status, result);
 }
 
-void TF_PRun(TF_DeprecatedSession *s, const char *handle, const char **input_names, TF_Tensor **inputs, int ninputs,
-             const char **output_names, TF_Tensor **outputs, int noutputs, const char **target_oper_names, int ntargets,
-             TF_Status *status) {
-  run(s, handle, NULL, input_names, inputs, ninputs, output_names, outputs, noutputs, target_oper_names, ntargets, NULL,
-      status);
+void TF_PRun(TF_DeprecatedSession *s, const char *handle, const char **input_names, TF_Tensor **inputs,
+             int ninputs, const char **output_names, TF_Tensor **outputs, int noutputs,
+             const char **target_oper_names, int ntargets, TF_Status *status) {
+  run(s, handle, NULL, input_names, inputs, ninputs, output_names, outputs, noutputs, target_oper_names,
+      ntargets, NULL, status);
 }
 
 TF_DeviceList *TF_DeprecatedSessionListDevices(TF_DeprecatedSession *session, TF_Status *status) {
   weft_status_t *s = NULL;
   weft_mutex_lock(&session->extending);
-  if (!weft_connection_has_session(session->connection)) s = weft_connection_extend(session->connection, WEFT_STR(""));
+  if (!weft_connection_has_session(session->connection))
+    s = weft_connection_extend(session->connection, WEFT_STR(""));
   weft_mutex_unlock(&session->extending);
   return weft_client_end(status, s) ? weft_client_list_devices(session->connection, status) : NULL;
 }

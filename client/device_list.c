@@ -22,7 +22,8 @@ TF_DeviceList *weft_client_list_devices(weft_connection_t *c, TF_Status *status)
 TF_DeviceList *TF_SessionListDevices(TF_Session *session, TF_Status *status) {
   weft_status_t *s = NULL;
   weft_mutex_lock(&session->extending);
-  if (!weft_connection_has_session(session->connection)) s = weft_connection_extend(session->connection, WEFT_STR(""));
+  if (!weft_connection_has_session(session->connection))
+    s = weft_connection_extend(session->connection, WEFT_STR(""));
   weft_mutex_unlock(&session->extending);
   return weft_client_end(status, s) ? weft_client_list_devices(session->connection, status) : NULL;
 }

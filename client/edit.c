@@ -11,7 +11,9 @@
 #include "protos/wire.h"
 #include "tensor/shape_proto.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for changing a node"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for changing a node");
+}
 
 /* ---- edges ---- */
 
@@ -23,23 +25,26 @@ static weft_status_t *update_edge(TF_Graph *g, TF_Output new_src, TF_Input dst) 
   const weft_output_t from = weft_client_output(new_src);
   weft_node_t *to = dst.oper->node;
   if (from.index < 0 || from.index >= from.node->num_outputs) {
-    return WEFT_ERROR(OUT_OF_RANGE, "Cannot update edge. Output index [%d] is greater than the number of total outputs [%d].",
-                      from.index, from.node->num_outputs);
+    return WEFT_ERROR(
+        OUT_OF_RANGE,
+        "Cannot update edge. Output index [%d] is greater than the number of total outputs [%d].", from.index,
+        from.node->num_outputs);
   }
   if (dst.index < 0 || dst.index >= to->num_inputs) {
-    return WEFT_ERROR(OUT_OF_RANGE, "Cannot update edge. Input index [%d] is greater than the number of total inputs [%d].",
+    return WEFT_ERROR(OUT_OF_RANGE,
+                      "Cannot update edge. Input index [%d] is greater than the number of total inputs [%d].",
                       dst.index, to->num_inputs);
   }
   const weft_output_t old = to->inputs[dst.index];
   const weft_shape_t is = shape_of(from), was = shape_of(old);
   if (!weft_shape_compatible(&is, &was)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot update edge, incompatible shapes: %s and %s.", WEFT_SHAPE_TEXT(&is),
-                      WEFT_SHAPE_TEXT(&was));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot update edge, incompatible shapes: %s and %s.",
+                      WEFT_SHAPE_TEXT(&is), WEFT_SHAPE_TEXT(&was));
   }
   int given = from.node->output_types[from.index], wanted = to->input_types[dst.index];
   if (weft_dtype_base(given) != weft_dtype_base(wanted)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot update edge, incompatible types: %s and %s.", weft_dtype_name(given),
-                      weft_dtype_name(wanted));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot update edge, incompatible types: %s and %s.",
+                      weft_dtype_name(given), weft_dtype_name(wanted));
   }
   WEFT_RETURN_IF_ERROR(weft_client_edge_add_locked(g, new_src.oper, dst.oper, from.index, dst.index));
   weft_client_edge_remove_locked(g, weft_client_operation(g, old.node), dst.oper, old.index, dst.index);
@@ -76,7 +81,8 @@ static weft_status_t *append_input(TF_Graph *g, TF_Output new_src, TF_Operation 
   weft_node_t *n = dst->node;
   const weft_output_t from = weft_client_output(new_src);
   if (!weft_str_is(n->op->name, "While") && !weft_str_is(n->op->name, "StatelessWhile")) {
-    return WEFT_ERROR(INTERNAL, "dst argument to AddWhileEdgeHack should be a While op, got: {{node %s}}", n->name.data);
+    return WEFT_ERROR(INTERNAL, "dst argument to AddWhileEdgeHack should be a While op, got: {{node %s}}",
+                      n->name.data);
   }
   if (from.index < 0 || from.index >= from.node->num_outputs) {
     return WEFT_ERROR(OUT_OF_RANGE, "node '%s' has no output %d", from.node->name.data, from.index);
@@ -107,7 +113,8 @@ void TF_AddWhileInputHack(TF_Graph *graph, TF_Output new_src, TF_Operation *dst,
 
 /* ---- attributes ---- */
 
-void TF_SetAttr(TF_Graph *graph, TF_Operation *op, const char *attr_name, TF_Buffer *attr_value_proto, TF_Status *status) {
+void TF_SetAttr(TF_Graph *graph, TF_Operation *op, const char *attr_name, TF_Buffer *attr_value_proto,
+                TF_Status *status) {
   weft_attr_t value = {.kind = WEFT_ATTR_NONE};
   weft_mutex_lock(&graph->mu);
   weft_status_t *s = weft_attr_from_proto(&graph->arena, weft_client_bytes(attr_value_proto), &value);
@@ -180,7 +187,8 @@ static weft_status_t *read_handle(weft_str_t bytes, bool *is_set, weft_shape_t *
     if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_VARINT)) *is_set = f.value != 0;
     if (f.tag != WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) continue;
     for (inner = weft_wire_reader(f.bytes); weft_wire_next(&inner, &f);) {
-      if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(weft_shape_from_proto(f.bytes, shape));
+      if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES))
+        WEFT_RETURN_IF_ERROR(weft_shape_from_proto(f.bytes, shape));
       if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_VARINT)) *type = weft_wire_i32(f.value);
     }
     r.failed |= inner.failed;
@@ -188,7 +196,8 @@ static weft_status_t *read_handle(weft_str_t bytes, bool *is_set, weft_shape_t *
   return r.failed ? WEFT_ERROR(INVALID_ARGUMENT, "Couldn't deserialize HandleData proto") : NULL;
 }
 
-void TF_SetHandleShapeAndType(TF_Graph *graph, TF_Output output, const void *proto, size_t proto_len, TF_Status *status) {
+void TF_SetHandleShapeAndType(TF_Graph *graph, TF_Output output, const void *proto, size_t proto_len,
+                              TF_Status *status) {
   weft_shape_t shape = WEFT_UNKNOWN_SHAPE;
   int type = 0;
   bool is_set = false;

@@ -1,4 +1,5 @@
-/* client/evaluate_constant.c - the value of a tensor that depends on constants alone, computed by a session of its own. */
+/* client/evaluate_constant.c - the value of a tensor that depends on constants alone, computed by a session
+ * of its own. */
 #include "base/alloc.h"
 #include "client/connection.h"
 #include "client/graph.h"
@@ -11,16 +12,19 @@ enum { MAX_NODES = 1 << 16 }; /* more is no constant that anybody waits for */
 
 static bool is_foldable(const weft_node_t *n) {
   const uint32_t never = WEFT_OP_STATEFUL | WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER | WEFT_OP_EXIT |
-                         WEFT_OP_NEXT_ITERATION | WEFT_OP_LOOP_COND | WEFT_OP_CONTROL_TRIGGER | WEFT_OP_SEND | WEFT_OP_RECV |
-                         WEFT_OP_PLACEHOLDER | WEFT_OP_ARG | WEFT_OP_RETVAL | WEFT_OP_FUNCTIONAL | WEFT_OP_BLOCKING;
+                         WEFT_OP_NEXT_ITERATION | WEFT_OP_LOOP_COND | WEFT_OP_CONTROL_TRIGGER | WEFT_OP_SEND |
+                         WEFT_OP_RECV | WEFT_OP_PLACEHOLDER | WEFT_OP_ARG | WEFT_OP_RETVAL |
+                         WEFT_OP_FUNCTIONAL | WEFT_OP_BLOCKING;
   return (n->flags & never) == 0 && n->function == NULL && n->num_controls == 0 && n->num_outputs > 0;
 }
 
 /* Appends a GraphDef of all that `root` depends on. *out_is_constant tells whether it is all constant. */
-static weft_status_t *extract(const weft_graph_t *g, weft_node_t *root, weft_strbuf_t *out, bool *out_is_constant) {
+static weft_status_t *extract(const weft_graph_t *g, weft_node_t *root, weft_strbuf_t *out,
+                              bool *out_is_constant) {
   weft_node_t **stack = weft_calloc(MAX_NODES + 1, sizeof(*stack));
   weft_map_t seen = WEFT_MAP_INIT;
-  weft_status_t *s = stack == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for evaluating a constant") : NULL;
+  weft_status_t *s =
+      stack == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for evaluating a constant") : NULL;
   int n = 0, depth = 0;
   bool is_constant = true;
   if (s == NULL) {
@@ -61,7 +65,8 @@ static weft_status_t *compute(weft_str_t graph_def, weft_str_t name, weft_tensor
   return s;
 }
 
-unsigned char TF_TryEvaluateConstant(TF_Graph *graph, TF_Output output, TF_Tensor **result, TF_Status *status) {
+unsigned char TF_TryEvaluateConstant(TF_Graph *graph, TF_Output output, TF_Tensor **result,
+                                     TF_Status *status) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_tensor_t *value = NULL;
   bool is_constant = false;

@@ -32,7 +32,8 @@ weft_status_t *weft_client_function_new(weft_strbuf_t *def, TF_Function **out) {
     is_message = weft_wire_is_message(signature);
     if (is_message) name = last_field(signature, 1);
   }
-  if (!is_message || name.length == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Invalid FunctionDef given to TF_FunctionImportFunctionDef");
+  if (!is_message || name.length == 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid FunctionDef given to TF_FunctionImportFunctionDef");
   TF_Function *f = weft_calloc(1, sizeof *f);
   if (f == NULL) return no_memory();
   f->name = weft_strndup(name.data, name.length);
@@ -77,24 +78,27 @@ TF_Function *TF_FunctionImportFunctionDef(const void *proto, size_t proto_len, T
 
 /* The value of an entry of FunctionDef.attr if it is the one called `name`; lent. */
 static bool is_attr(const weft_wire_field_t *f, const char *name, weft_str_t *out_value) {
-  if (f->tag != WEFT_WIRE_TAG(FIELD_ATTR, WEFT_WIRE_BYTES) || !weft_str_is(last_field(f->bytes, 1), name)) return false;
+  if (f->tag != WEFT_WIRE_TAG(FIELD_ATTR, WEFT_WIRE_BYTES) || !weft_str_is(last_field(f->bytes, 1), name))
+    return false;
   *out_value = last_field(f->bytes, 2);
   return true;
 }
 
-void TF_FunctionSetAttrValueProto(TF_Function *func, const char *attr_name, const void *proto, size_t proto_len,
-                                  TF_Status *status) {
+void TF_FunctionSetAttrValueProto(TF_Function *func, const char *attr_name, const void *proto,
+                                  size_t proto_len, TF_Status *status) {
   weft_str_t value = weft_str_of(proto, proto_len), old;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
   if (!weft_wire_is_message(value)) {
-    weft_client_end(status, WEFT_ERROR(INVALID_ARGUMENT, "Unparseable AttrValue proto passed to TF_FunctionSetAttrValueProto"));
+    weft_client_end(status, WEFT_ERROR(INVALID_ARGUMENT,
+                                       "Unparseable AttrValue proto passed to TF_FunctionSetAttrValueProto"));
     return;
   }
   weft_wire_reader_t r = weft_wire_reader(weft_str_of(func->def, func->def_bytes));
   weft_wire_field_t f;
   for (const uint8_t *begin = r.p; weft_wire_next(&r, &f); begin = r.p) {
-    if (!is_attr(&f, attr_name, &old)) weft_strbuf_append(&text, weft_str_of((const char *)begin, (size_t)(r.p - begin)));
+    if (!is_attr(&f, attr_name, &old))
+      weft_strbuf_append(&text, weft_str_of((const char *)begin, (size_t)(r.p - begin)));
   }
   size_t mark = weft_wire_begin(&text, FIELD_ATTR);
   weft_wire_put_text(&text, 1, attr_name);
@@ -119,33 +123,39 @@ void TF_FunctionGetAttrValueProto(TF_Function *func, const char *attr_name, TF_B
   while (weft_wire_next(&r, &f)) is_there |= is_attr(&f, attr_name, &value);
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_append(&text, value);
-  weft_status_t *s = is_there ? weft_client_fill(output_attr_value, &text)
-                              : WEFT_ERROR(INVALID_ARGUMENT, "Function '%s' has no attr named '%s'.", func->name, attr_name);
+  weft_status_t *s =
+      is_there ? weft_client_fill(output_attr_value, &text)
+               : WEFT_ERROR(INVALID_ARGUMENT, "Function '%s' has no attr named '%s'.", func->name, attr_name);
   weft_strbuf_deinit(&text);
   weft_client_end(status, s);
 }
 
 /* ---- graphs ---- */
 
-static weft_status_t *set_gradient(weft_function_library_t *l, const TF_Function *func, const TF_Function *grad) {
+static weft_status_t *set_gradient(weft_function_library_t *l, const TF_Function *func,
+                                   const TF_Function *grad) {
   const weft_str_t *known = weft_map_get(&l->gradients, weft_str(func->name));
   if (known != NULL) {
     weft_str_t name = last_field(*known, 2);
     if (weft_str_is(name, grad->name)) return NULL;
-    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot assign gradient function '%s' to '%s' because it already has gradient function '%.*s'",
-                      grad->name, func->name, WEFT_STR_ARGS(name));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Cannot assign gradient function '%s' to '%s' because it already has gradient function '%.*s'",
+        grad->name, func->name, WEFT_STR_ARGS(name));
   }
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_wire_put_text(&text, 1, func->name);
   weft_wire_put_text(&text, 2, grad->name);
-  weft_status_t *s = text.failed ? no_memory() : weft_function_add_gradient(l, weft_str_of(text.data, text.length));
+  weft_status_t *s =
+      text.failed ? no_memory() : weft_function_add_gradient(l, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   return s;
 }
 
 void TF_GraphCopyFunction(TF_Graph *g, const TF_Function *func, const TF_Function *grad, TF_Status *status) {
   if (func == NULL) {
-    weft_client_end(status, WEFT_ERROR(INVALID_ARGUMENT, "'func' argument to TF_GraphCopyFunction cannot be null"));
+    weft_client_end(status,
+                    WEFT_ERROR(INVALID_ARGUMENT, "'func' argument to TF_GraphCopyFunction cannot be null"));
     return;
   }
   weft_mutex_lock(&g->mu);

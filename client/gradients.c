@@ -7,17 +7,20 @@
 static weft_status_t *announce(TF_Graph *g, int first_id) WEFT_REQUIRES(g->mu) {
   weft_client_reset_shapes_locked(g); /* the builder has inferred all shapes anew */
   for (int id = first_id; id < g->graph->num_nodes; id++) {
-    if (g->graph->nodes[id] != NULL) WEFT_RETURN_IF_ERROR(weft_inference_add(g->inference, g->graph->nodes[id]));
+    if (g->graph->nodes[id] != NULL)
+      WEFT_RETURN_IF_ERROR(weft_inference_add(g->inference, g->graph->nodes[id]));
   }
   return weft_client_graph_sync_locked(g);
 }
 
 /* Every x must be on some path to a y. */
-static weft_status_t *check_reachable(const weft_graph_t *g, const weft_output_t *y, int ny, const weft_output_t *x, int nx) {
+static weft_status_t *check_reachable(const weft_graph_t *g, const weft_output_t *y, int ny,
+                                      const weft_output_t *x, int nx) {
   size_t n = (size_t)g->num_nodes;
   uint8_t *is_reached = weft_calloc(n + 1, 1);
   const weft_node_t **stack = weft_calloc(n + 1, sizeof(*stack));
-  weft_status_t *s = is_reached == NULL || stack == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for gradients") : NULL;
+  weft_status_t *s =
+      is_reached == NULL || stack == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for gradients") : NULL;
   size_t depth = 0;
   for (int i = 0; i < ny && s == NULL; i++) {
     if (y[i].node == NULL || is_reached[y[i].node->id]) continue; /* what is no tensor is refused later */
@@ -35,16 +38,18 @@ static weft_status_t *check_reachable(const weft_graph_t *g, const weft_output_t
   }
   for (int i = 0; i < nx && s == NULL; i++) {
     if (x[i].node == NULL || is_reached[x[i].node->id]) continue;
-    s = WEFT_ERROR(INVALID_ARGUMENT, "Cannot compute the partial derivative for node '%s' as it's unreachable from the output "
-                   "node(s).", x[i].node->name.data);
+    s = WEFT_ERROR(INVALID_ARGUMENT,
+                   "Cannot compute the partial derivative for node '%s' as it's unreachable from the output "
+                   "node(s).",
+                   x[i].node->name.data);
   }
   weft_free(is_reached);
   weft_free((void *)stack);
   return s;
 }
 
-static weft_status_t *add(TF_Graph *g, weft_str_t prefix, weft_output_t *all, int ny, int nx, bool has_dx, TF_Output *dy)
-    WEFT_REQUIRES(g->mu) {
+static weft_status_t *add(TF_Graph *g, weft_str_t prefix, weft_output_t *all, int ny, int nx, bool has_dx,
+                          TF_Output *dy) WEFT_REQUIRES(g->mu) {
   weft_output_t *y = all, *x = all + ny, *dx = x + nx, *out = dx + ny;
   int first_id = g->graph->num_nodes;
   WEFT_RETURN_IF_ERROR(check_reachable(g->graph, y, ny, x, nx));
@@ -52,13 +57,14 @@ static weft_status_t *add(TF_Graph *g, weft_str_t prefix, weft_output_t *all, in
   weft_status_t *announced = announce(g, first_id); /* also what was added before a failure */
   s = weft_status_join(s, announced);
   for (int i = 0; i < nx && s == NULL; i++) {
-    dy[i] = out[i].node == NULL ? (TF_Output){NULL, -1} : (TF_Output){weft_client_operation(g, out[i].node), out[i].index};
+    dy[i] = out[i].node == NULL ? (TF_Output){NULL, -1}
+                                : (TF_Output){weft_client_operation(g, out[i].node), out[i].index};
   }
   return s;
 }
 
-void TF_AddGradientsWithPrefix(TF_Graph *g, const char *prefix, TF_Output *y, int ny, TF_Output *x, int nx, TF_Output *dx,
-                               TF_Status *status, TF_Output *dy) {
+void TF_AddGradientsWithPrefix(TF_Graph *g, const char *prefix, TF_Output *y, int ny, TF_Output *x, int nx,
+                               TF_Output *dx, TF_Status *status, TF_Output *dy) {
   weft_status_t *s = ny < 0 || nx < 0 ? WEFT_ERROR(INVALID_ARGUMENT, "a negative number of tensors") : NULL;
   weft_output_t *all = s != NULL ? NULL : weft_calloc((size_t)ny * 2 + (size_t)nx * 2 + 1, sizeof *all);
   if (s == NULL && all == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for gradients");
@@ -75,7 +81,7 @@ void TF_AddGradientsWithPrefix(TF_Graph *g, const char *prefix, TF_Output *y, in
   weft_client_end(status, s);
 }
 
-void TF_AddGradients(TF_Graph *g, TF_Output *y, int ny, TF_Output *x, int nx, TF_Output *dx, TF_Status *status,
-                     TF_Output *dy) {
+void TF_AddGradients(TF_Graph *g, TF_Output *y, int ny, TF_Output *x, int nx, TF_Output *dx,
+                     TF_Status *status, TF_Output *dy) {
   TF_AddGradientsWithPrefix(g, NULL, y, ny, x, nx, dx, status, dy);
 }

@@ -75,7 +75,8 @@ weft_status_t *weft_client_edge_add_locked(TF_Graph *g, TF_Operation *from, TF_O
   return NULL;
 }
 
-void weft_client_edge_remove_locked(TF_Graph *g, TF_Operation *from, const TF_Operation *to, int output, int input) {
+void weft_client_edge_remove_locked(TF_Graph *g, TF_Operation *from, const TF_Operation *to, int output,
+                                    int input) {
   (void)g; /* for the lock */
   weft_client_edge_t *before = NULL, *e = from->first;
   while (e != NULL && !(e->to == to && e->output == output && e->input == input)) {
@@ -102,8 +103,28 @@ static bool reserve(TF_Graph *g) {
   return true;
 }
 
-weft_status_t *weft_client_graph_sync_locked(TF_Graph *g) {
-  int first = g->num_operations;
+static weft_status_t *add_edges(TF_Graph *g, TF_Operation *o) WEFT_REQUIRES(g->mu) {
+  for (int i = 0; i < o->node->num_inputs; i++) {
+    weft_output_t from = o->node->inputs[i];
+    WEFT_RETURN_IF_ERROR(weft_client_edge_add_locked(g, g->operations[from.node->id], o, from.index, i));
+  }
+  for (int i = 0; i < o->node->num_controls; i++) {
+    WEFT_RETURN_IF_ERROR(weft_client_edge_add_locked(g, g->operations[o->node->controls[i]->id], o, -1, -1));
+  }
+  return NULL;
+}
+
+static void remove_edges(TF_Graph *g, TF_Operation *o) WEFT_REQUIRES(g->mu) {
+  for (int i = 0; i < o->node->num_inputs; i++) {
+    weft_output_t from = o->node->inputs[i];
+    weft_client_edge_remove_locked(g, g->operations[from.node->id], o, from.index, i);
+  }
+  for (int i = 0; i < o->node->num_controls; i++) {
+    weft_client_edge_remove_locked(g, g->operations[o->node->controls[i]->id], o, -1, -1);
+  }
+}
+
+static weft_status_t *add_operations(TF_Graph *g, int first) WEFT_REQUIRES(g->mu) {
   if (!reserve(g)) return no_memory();
   for (int id = first; id < g->graph->num_nodes; id++) {
     weft_node_t *n = g->graph->nodes[id];
@@ -116,18 +137,24 @@ weft_status_t *weft_client_graph_sync_locked(TF_Graph *g) {
     }
     g->operations[id] = o;
   }
-  for (int id = first; id < g->graph->num_nodes; id++) {
-    TF_Operation *o = g->operations[id];
-    for (int i = 0; o != NULL && i < o->node->num_inputs; i++) {
-      weft_output_t from = o->node->inputs[i];
-      WEFT_RETURN_IF_ERROR(weft_client_edge_add_locked(g, g->operations[from.node->id], o, from.index, i));
-    }
-    for (int i = 0; o != NULL && i < o->node->num_controls; i++) {
-      WEFT_RETURN_IF_ERROR(weft_client_edge_add_locked(g, g->operations[o->node->controls[i]->id], o, -1, -1));
-    }
+  return NULL;
+}
+
+weft_status_t *weft_client_graph_sync_locked(TF_Graph *g) {
+  int first = g->num_operations, end = g->graph->num_nodes;
+  WEFT_RETURN_IF_ERROR(add_operations(g, first));
+  weft_status_t *s = NULL;
+  for (int id = first; id < end && s == NULL; id++) {
+    if (g->operations[id] != NULL) s = add_edges(g, g->operations[id]);
   }
-  g->num_operations = g->graph->num_nodes;
-  atomic_store_explicit(&g->size, g->num_operations, memory_order_release); /* pairs with a session's look */
+  if (s != NULL) { /* nobody may remember a node that is about to go */
+    for (int id = first; id < end; id++) {
+      if (g->operations[id] != NULL) remove_edges(g, g->operations[id]);
+    }
+    return s;
+  }
+  g->num_operations = end;
+  atomic_store_explicit(&g->size, end, memory_order_release); /* pairs with a session's look */
   return NULL;
 }
 
@@ -138,7 +165,8 @@ static weft_status_t *print_names(TF_Operation *o, const weft_str_t **out) {
   for (int i = 0; i < o->node->num_outputs; i++) {
     weft_strbuf_t text = WEFT_STRBUF_INIT;
     weft_strbuf_printf(&text, "%.*s:%d", WEFT_STR_ARGS(o->node->name), i);
-    names[i] = text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(arena, weft_str_of(text.data, text.length));
+    names[i] =
+        text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(arena, weft_str_of(text.data, text.length));
     weft_strbuf_deinit(&text);
     if (names[i].data == NULL) return no_memory();
   }
@@ -147,7 +175,8 @@ static weft_status_t *print_names(TF_Operation *o, const weft_str_t **out) {
 }
 
 weft_str_t weft_client_tensor_name(TF_Output o) {
-  const weft_str_t *names = atomic_load_explicit(&o.oper->names, memory_order_acquire); /* pairs with the store below */
+  const weft_str_t *names =
+      atomic_load_explicit(&o.oper->names, memory_order_acquire); /* pairs with the store below */
   if (names != NULL) return names[o.index];
   weft_mutex_lock(&o.oper->graph->mu);
   names = atomic_load_explicit(&o.oper->names, memory_order_relaxed);
@@ -182,7 +211,8 @@ weft_status_t *weft_client_graph_infer(weft_graph_t *g, weft_inference_t *infere
   bool is_ordered = true;
   for (int id = first_id; id < g->num_nodes && is_ordered; id++) {
     const weft_node_t *n = g->nodes[id];
-    for (int i = 0; n != NULL && i < n->num_inputs && is_ordered; i++) is_ordered = n->inputs[i].node->id < id;
+    for (int i = 0; n != NULL && i < n->num_inputs && is_ordered; i++)
+      is_ordered = n->inputs[i].node->id < id;
   }
   weft_node_t **order = NULL;
   weft_status_t *s = is_ordered ? NULL : weft_graph_topological_order(g, &order);
@@ -196,7 +226,8 @@ weft_status_t *weft_client_graph_infer(weft_graph_t *g, weft_inference_t *infere
 }
 
 static weft_status_t *merge_shape(TF_Graph *g, weft_output_t o, const weft_shape_t *shape) {
-  weft_shape_t old = o.node->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : o.node->output_shapes[o.index], merged;
+  weft_shape_t old = o.node->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : o.node->output_shapes[o.index],
+               merged;
   WEFT_RETURN_IF_ERROR(weft_shape_merge(&old, shape, &merged));
   weft_shape_t *all = weft_arena_calloc(&g->arena, (size_t)o.node->num_outputs, sizeof *all);
   if (all == NULL) return no_memory();
@@ -222,7 +253,8 @@ weft_status_t *weft_client_set_shape_locked(TF_Graph *g, weft_output_t o, const 
 }
 
 void weft_client_reset_shapes_locked(TF_Graph *g) {
-  for (set_shape_t *k = g->set_shapes; k != NULL; k = k->next) weft_status_free(merge_shape(g, k->output, &k->shape));
+  for (set_shape_t *k = g->set_shapes; k != NULL; k = k->next)
+    weft_status_free(merge_shape(g, k->output, &k->shape));
 }
 
 static weft_status_t *check_output(const TF_Graph *g, TF_Output output) {
@@ -231,11 +263,12 @@ static weft_status_t *check_output(const TF_Graph *g, TF_Output output) {
                       output.oper == NULL ? "(null)" : output.oper->node->name.data);
   }
   if (output.index >= 0 && output.index < output.oper->node->num_outputs) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "output_port '%d' is out of range, node '%s' has %d outputs", output.index,
-                    output.oper->node->name.data, output.oper->node->num_outputs);
+  return WEFT_ERROR(INVALID_ARGUMENT, "output_port '%d' is out of range, node '%s' has %d outputs",
+                    output.index, output.oper->node->name.data, output.oper->node->num_outputs);
 }
 
-void TF_GraphSetTensorShape(TF_Graph *graph, TF_Output output, const int64_t *dims, const int num_dims, TF_Status *status) {
+void TF_GraphSetTensorShape(TF_Graph *graph, TF_Output output, const int64_t *dims, const int num_dims,
+                            TF_Status *status) {
   weft_shape_t shape;
   weft_mutex_lock(&graph->mu);
   weft_status_t *s = check_output(graph, output);
@@ -262,7 +295,8 @@ int TF_GraphGetTensorNumDims(TF_Graph *graph, TF_Output output, TF_Status *statu
   return shape.rank;
 }
 
-void TF_GraphGetTensorShape(TF_Graph *graph, TF_Output output, int64_t *dims, int num_dims, TF_Status *status) {
+void TF_GraphGetTensorShape(TF_Graph *graph, TF_Output output, int64_t *dims, int num_dims,
+                            TF_Status *status) {
   weft_shape_t shape = WEFT_UNKNOWN_SHAPE;
   weft_status_t *s = get_shape(graph, output, &shape);
   if (s == NULL && shape.rank >= 0 && shape.rank != num_dims) {
@@ -281,14 +315,16 @@ static void write_library(const weft_function_library_t *l, weft_strbuf_t *out) 
   for (size_t at = 0; weft_map_next(&l->by_name, &at, &e);) {
     weft_wire_add_bytes(out, 1, ((const weft_function_t *)e.value)->def);
   }
-  for (size_t at = 0; weft_map_next(&l->gradients, &at, &e);) weft_wire_add_bytes(out, 2, *(const weft_str_t *)e.value);
+  for (size_t at = 0; weft_map_next(&l->gradients, &at, &e);)
+    weft_wire_add_bytes(out, 2, *(const weft_str_t *)e.value);
   weft_wire_end(out, mark);
 }
 
 static void write_versions(const weft_graph_t *g, weft_strbuf_t *out) {
   weft_wire_put_i64(out, 1, g->producer);
   weft_wire_put_i64(out, 2, g->min_consumer);
-  for (int i = 0; i < g->num_bad_consumers; i++) weft_wire_add_varint(out, 3, (uint64_t)(int64_t)g->bad_consumers[i]);
+  for (int i = 0; i < g->num_bad_consumers; i++)
+    weft_wire_add_varint(out, 3, (uint64_t)(int64_t)g->bad_consumers[i]);
 }
 
 weft_status_t *weft_client_export_locked(TF_Graph *g, int first_id, weft_strbuf_t *out) {
@@ -338,10 +374,14 @@ static weft_status_t *find_signature(weft_str_t function_def, weft_strbuf_t *out
 weft_status_t *weft_client_unknown_op(const char *name) {
   char host[256] = "localhost";
   gethostname(host, sizeof host - 1);
-  return WEFT_ERROR(NOT_FOUND, "Op type not registered '%s' in binary running on %s. Make sure the Op and Kernel are "
-                    "registered in the binary running in this process. Note that if you are loading a saved graph which used "
-                    "ops from tf.contrib (e.g. `tf.contrib.resampler`), accessing should be done before importing the graph, "
-                    "as contrib ops are lazily registered when the module is first accessed.", name, host);
+  return WEFT_ERROR(NOT_FOUND,
+                    "Op type not registered '%s' in binary running on %s. Make sure the Op and Kernel are "
+                    "registered in the binary running in this process. Note that if you are loading a saved "
+                    "graph which used "
+                    "ops from tf.contrib (e.g. `tf.contrib.resampler`), accessing should be done before "
+                    "importing the graph, "
+                    "as contrib ops are lazily registered when the module is first accessed.",
+                    name, host);
 }
 
 void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name, TF_Buffer *output_op_def, TF_Status *status) {

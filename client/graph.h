@@ -25,7 +25,7 @@ struct weft_client_edge {
 struct TF_Operation {
   weft_node_t *node;
   TF_Graph *graph;
-  weft_client_edge_t *first, *last; /* guarded by the graph's mu: consumers, in the order they came */
+  weft_client_edge_t *first, *last;  /* guarded by the graph's mu: consumers, in the order they came */
   _Atomic(const weft_str_t *) names; /* "node:0", ...: made at the first feed or fetch, then constant */
 };
 
@@ -33,12 +33,13 @@ struct TF_Operation {
 struct TF_Graph {
   atomic_int refs;
   weft_mutex_t mu;
-  weft_graph_t *graph;         /* guarded by mu, as all below; nodes do not move and are constant but for rare edits */
+  weft_graph_t
+      *graph; /* guarded by mu, as all below; nodes do not move and are constant but for rare edits */
   weft_inference_t *inference;
-  weft_arena_t arena;          /* operations, edges, names */
-  TF_Operation **operations;   /* owned; by node id; NULL where there is no node */
+  weft_arena_t arena;        /* operations, edges, names */
+  TF_Operation **operations; /* owned; by node id; NULL where there is no node */
   int num_operations, capacity;
-  atomic_int size;             /* node ids given out: sessions look at it without the lock */
+  atomic_int size;                          /* node ids given out: sessions look at it without the lock */
   struct weft_client_set_shape *set_shapes; /* what callers said of shapes; in the arena */
   struct weft_client_loop *loop; /* of the graph of a loop's condition: what the loop is made of; borrowed */
 };
@@ -49,17 +50,21 @@ void weft_client_graph_release(TF_Graph *g);
 /* Makes operations for all new nodes. On failure some may be missing: call it again. */
 WEFT_MUST_CHECK weft_status_t *weft_client_graph_sync_locked(TF_Graph *g) WEFT_REQUIRES(g->mu);
 /* The operation of a node of this graph that was synced. */
-static inline TF_Operation *weft_client_operation(const TF_Graph *g, const weft_node_t *n) { return g->operations[n->id]; }
-/* Infers the shapes of the nodes from `first_id` on, in an order that allows for nodes before their inputs. */
-WEFT_MUST_CHECK weft_status_t *weft_client_graph_infer(weft_graph_t *g, weft_inference_t *inference, int first_id);
+static inline TF_Operation *weft_client_operation(const TF_Graph *g, const weft_node_t *n) {
+  return g->operations[n->id];
+}
+/* Infers the shapes of the nodes from `first_id` on, in an order that allows for nodes before their inputs.
+ */
+WEFT_MUST_CHECK weft_status_t *weft_client_graph_infer(weft_graph_t *g, weft_inference_t *inference,
+                                                       int first_id);
 /* Enters or removes the record of one edge, after the node's own was changed. */
-WEFT_MUST_CHECK weft_status_t *weft_client_edge_add_locked(TF_Graph *g, TF_Operation *from, TF_Operation *to, int output,
-                                                           int input) WEFT_REQUIRES(g->mu);
-void weft_client_edge_remove_locked(TF_Graph *g, TF_Operation *from, const TF_Operation *to, int output, int input)
-    WEFT_REQUIRES(g->mu);
+WEFT_MUST_CHECK weft_status_t *weft_client_edge_add_locked(TF_Graph *g, TF_Operation *from, TF_Operation *to,
+                                                           int output, int input) WEFT_REQUIRES(g->mu);
+void weft_client_edge_remove_locked(TF_Graph *g, TF_Operation *from, const TF_Operation *to, int output,
+                                    int input) WEFT_REQUIRES(g->mu);
 /* Merges what is known of an output's shape with `shape`. Errors: INVALID_ARGUMENT if they contradict. */
-WEFT_MUST_CHECK weft_status_t *weft_client_set_shape_locked(TF_Graph *g, weft_output_t o, const weft_shape_t *shape)
-    WEFT_REQUIRES(g->mu);
+WEFT_MUST_CHECK weft_status_t *weft_client_set_shape_locked(TF_Graph *g, weft_output_t o,
+                                                            const weft_shape_t *shape) WEFT_REQUIRES(g->mu);
 /* The shapes that callers set, once more: after a pass inferred all shapes anew. */
 void weft_client_reset_shapes_locked(TF_Graph *g) WEFT_REQUIRES(g->mu);
 /* A GraphDef of the nodes from `first_id` on, with all functions and the versions. */

@@ -27,15 +27,17 @@ typedef struct build {
   const char *const *control_names;
   int num_controls;
   weft_arena_t arena;
-  weft_map_t used;         /* names that are taken */
-  weft_map_t names;        /* by node id + 1: its name in the function, a weft_str_t* */
-  weft_map_t tensors;      /* by tensor_key(): its name in the function, a weft_str_t* */
+  weft_map_t used;    /* names that are taken */
+  weft_map_t names;   /* by node id + 1: its name in the function, a weft_str_t* */
+  weft_map_t tensors; /* by tensor_key(): its name in the function, a weft_str_t* */
   weft_str_t *input_args, *output_args;
 } build_t;
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a function"); }
 
-static uint64_t tensor_key(const weft_node_t *n, int index) { return ((uint64_t)n->id + 1) << 24 | (uint64_t)index; }
+static uint64_t tensor_key(const weft_node_t *n, int index) {
+  return ((uint64_t)n->id + 1) << 24 | (uint64_t)index;
+}
 static uint64_t node_key(const weft_node_t *n) { return (uint64_t)n->id + 1; }
 
 static weft_str_t *keep(build_t *b, weft_str_t text) {
@@ -82,8 +84,10 @@ static weft_status_t *reserve_output_names(build_t *b) {
     if (name == NULL) return no_memory();
     WEFT_RETURN_IF_ERROR(weft_map_put(&b->used, *name, name, &old));
     if (old != NULL) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Cannot have duplicate output names. Name '%s' appears more than once in "
-                        "'output_names' array.", b->output_names[i]);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Cannot have duplicate output names. Name '%s' appears more than once in "
+                        "'output_names' array.",
+                        b->output_names[i]);
     }
   }
   return NULL;
@@ -100,8 +104,8 @@ static weft_status_t *name_inputs(build_t *b) {
     WEFT_RETURN_IF_ERROR(weft_map_put_u64(&b->names, node_key(n), name, NULL));
     WEFT_RETURN_IF_ERROR(weft_map_put_u64(&b->tensors, tensor_key(n, b->inputs[i].index), name, &old));
     if (old != NULL) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "TF_Output %s:%d appears more than once in the input list", n->name.data,
-                        b->inputs[i].index);
+      return WEFT_ERROR(INVALID_ARGUMENT, "TF_Output %s:%d appears more than once in the input list",
+                        n->name.data, b->inputs[i].index);
     }
     b->input_args[i] = *name;
   }
@@ -143,7 +147,8 @@ static weft_status_t *name_node(build_t *b, const weft_node_t *n) {
     for (int k = 0; k < count && flat < n->num_outputs; k++, flat++) {
       if (weft_map_get_u64(&b->tensors, tensor_key(n, flat)) != NULL) continue; /* an input of the function */
       weft_strbuf_t text = WEFT_STRBUF_INIT;
-      weft_strbuf_printf(&text, "%.*s:%.*s:%d", WEFT_STR_ARGS(*name), WEFT_STR_ARGS(n->op->outputs[i].name), k);
+      weft_strbuf_printf(&text, "%.*s:%.*s:%d", WEFT_STR_ARGS(*name), WEFT_STR_ARGS(n->op->outputs[i].name),
+                         k);
       weft_str_t *tensor = text.failed ? NULL : keep(b, weft_str_of(text.data, text.length));
       weft_strbuf_deinit(&text);
       if (tensor == NULL) return no_memory();
@@ -189,7 +194,8 @@ static weft_status_t *write_inputs(const build_t *b, const weft_node_t *n, weft_
     weft_output_t from = n->inputs[i];
     const weft_str_t *name = weft_map_get_u64(&b->tensors, tensor_key(from.node, from.index));
     if (name == NULL) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Input %d, '%s:%d', of node '%s' in function '%s' is not available. You might need "
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Input %d, '%s:%d', of node '%s' in function '%s' is not available. You might need "
                         "to include it in inputs or include its source node in the body",
                         i, from.node->name.data, from.index, n->name.data, b->name);
     }
@@ -198,8 +204,10 @@ static weft_status_t *write_inputs(const build_t *b, const weft_node_t *n, weft_
   for (int i = 0; i < n->num_controls; i++) {
     const weft_str_t *name = weft_map_get_u64(&b->names, node_key(n->controls[i]));
     if (name == NULL) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "The source of control edge %s -> %s is not in the body. Encountered while creating "
-                        "function '%s'", n->controls[i]->name.data, n->name.data, b->name);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "The source of control edge %s -> %s is not in the body. Encountered while creating "
+                        "function '%s'",
+                        n->controls[i]->name.data, n->name.data, b->name);
     }
     size_t mark = weft_wire_begin(out, 3);
     weft_strbuf_putc(out, '^');
@@ -247,8 +255,10 @@ static weft_status_t *write_results(const build_t *b, weft_strbuf_t *out) {
     const weft_node_t *n = b->outputs[i].oper->node;
     const weft_str_t *tensor = weft_map_get_u64(&b->tensors, tensor_key(n, b->outputs[i].index));
     if (tensor == NULL) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "TF_Output %s:%d is neither in the function body nor among function inputs. "
-                        "Encountered while creating function '%s'", n->name.data, b->outputs[i].index, b->name);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "TF_Output %s:%d is neither in the function body nor among function inputs. "
+                        "Encountered while creating function '%s'",
+                        n->name.data, b->outputs[i].index, b->name);
     }
     write_entry(out, 4, b->output_args[i], *tensor);
   }
@@ -256,7 +266,8 @@ static weft_status_t *write_results(const build_t *b, weft_strbuf_t *out) {
     const weft_node_t *n = b->controls[i]->node;
     const weft_str_t *name = weft_map_get_u64(&b->names, node_key(n));
     if (name == NULL) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Control output '%s' is not in the body of function '%s'", n->name.data, b->name);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Control output '%s' is not in the body of function '%s'",
+                        n->name.data, b->name);
     }
     write_entry(out, 6, control_name(b, i), *name);
   }
@@ -276,7 +287,8 @@ static weft_status_t *write_arg_attrs(const build_t *b, weft_strbuf_t *out) {
                       weft_dtype_base(n->output_types[b->inputs[i].index]) != WEFT_RESOURCE;
       if (is_shape) {
         name = WEFT_STR("_output_shapes");
-        value = (weft_attr_t){.kind = WEFT_ATTR_SHAPE, .is_list = true, .n = 1, .list.shapes = n->attrs[k].value.shape};
+        value = (weft_attr_t){
+            .kind = WEFT_ATTR_SHAPE, .is_list = true, .n = 1, .list.shapes = n->attrs[k].value.shape};
       } else if (name.length == 0 || name.data[0] != '_') {
         continue;
       }
@@ -300,7 +312,8 @@ static weft_status_t *write_arg_attrs(const build_t *b, weft_strbuf_t *out) {
   return NULL;
 }
 
-static weft_status_t *write_function(build_t *b, weft_str_t name, const char *description, weft_strbuf_t *out) {
+static weft_status_t *write_function(build_t *b, weft_str_t name, const char *description,
+                                     weft_strbuf_t *out) {
   write_signature(b, name, description, out);
   WEFT_RETURN_IF_ERROR(write_body(b, out));
   WEFT_RETURN_IF_ERROR(write_results(b, out));
@@ -314,19 +327,23 @@ static weft_status_t *check_tensors(const build_t *b, const TF_Output *all, int 
   for (int i = 0; i < n; i++) {
     TF_Output o = all[i];
     if (o.oper == NULL || o.oper->graph != b->g || o.index < 0 || o.index >= o.oper->node->num_outputs) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "%s %d of function '%s' is not a tensor of its graph", what, i, b->name);
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s %d of function '%s' is not a tensor of its graph", what, i,
+                        b->name);
     }
     if (weft_dtype_is_ref(o.oper->node->output_types[o.index])) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "%s %d of node '%s' has a reference type %s which is not supported in functions "
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "%s %d of node '%s' has a reference type %s which is not supported in functions "
                         "created with TF_GraphToFunction. Encountered while creating function '%s'",
-                        what, o.index, o.oper->node->name.data, weft_dtype_name(o.oper->node->output_types[o.index]), b->name);
+                        what, o.index, o.oper->node->name.data,
+                        weft_dtype_name(o.oper->node->output_types[o.index]), b->name);
     }
   }
   return NULL;
 }
 
 /* Without a list: all nodes but those that stand for the inputs. */
-static weft_status_t *choose_body(build_t *b, int num_opers, const TF_Operation *const *opers) WEFT_REQUIRES(b->g->mu) {
+static weft_status_t *choose_body(build_t *b, int num_opers, const TF_Operation *const *opers)
+    WEFT_REQUIRES(b->g->mu) {
   if (num_opers >= 0) {
     b->body = opers;
     b->num_body = num_opers;
@@ -337,7 +354,8 @@ static weft_status_t *choose_body(build_t *b, int num_opers, const TF_Operation 
   for (int i = 0; i < b->num_inputs; i++) {
     const weft_node_t *n = b->inputs[i].oper->node;
     if (n->num_outputs != 1) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "When `num_opers` is set to -1, nodes referenced in `inputs` must have a single "
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "When `num_opers` is set to -1, nodes referenced in `inputs` must have a single "
                         "output. Node %s has %d outputs. Encountered while creating function '%s'",
                         n->name.data, n->num_outputs, b->name);
     }
@@ -377,13 +395,21 @@ static weft_status_t *build(build_t *b, bool append_hash, int num_opers, const T
 
 TF_Function *TF_GraphToFunctionWithControlOutputs(
     const TF_Graph *fn_body, const char *fn_name, unsigned char append_hash_to_fn_name, int num_opers,
-    const TF_Operation *const *opers, int ninputs, const TF_Output *inputs, int noutputs, const TF_Output *outputs,
-    const char *const *output_names, int ncontrol_outputs, const TF_Operation *const *control_outputs,
-    const char *const *control_output_names, const TF_FunctionOptions *opts, const char *description, TF_Status *status) {
+    const TF_Operation *const *opers, int ninputs, const TF_Output *inputs, int noutputs,
+    const TF_Output *outputs, const char *const *output_names, int ncontrol_outputs,
+    const TF_Operation *const *control_outputs, const char *const *control_output_names,
+    const TF_FunctionOptions *opts, const char *description, TF_Status *status) {
   (void)opts; /* the type has no fields */
-  build_t b = {.g = (TF_Graph *)(uintptr_t)fn_body, .name = fn_name, .inputs = inputs, .outputs = outputs,
-               .output_names = output_names, .num_inputs = ninputs, .num_outputs = noutputs, .controls = control_outputs,
-               .control_names = control_output_names, .num_controls = ncontrol_outputs};
+  build_t b = {.g = (TF_Graph *)(uintptr_t)fn_body,
+               .name = fn_name,
+               .inputs = inputs,
+               .outputs = outputs,
+               .output_names = output_names,
+               .num_inputs = ninputs,
+               .num_outputs = noutputs,
+               .controls = control_outputs,
+               .control_names = control_output_names,
+               .num_controls = ncontrol_outputs};
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   TF_Function *f = NULL;
   weft_mutex_lock(&b.g->mu);
@@ -398,10 +424,12 @@ TF_Function *TF_GraphToFunctionWithControlOutputs(
   return weft_client_end(status, s) ? f : NULL;
 }
 
-TF_Function *TF_GraphToFunction(const TF_Graph *fn_body, const char *fn_name, unsigned char append_hash_to_fn_name,
-                                int num_opers, const TF_Operation *const *opers, int ninputs, const TF_Output *inputs,
+TF_Function *TF_GraphToFunction(const TF_Graph *fn_body, const char *fn_name,
+                                unsigned char append_hash_to_fn_name, int num_opers,
+                                const TF_Operation *const *opers, int ninputs, const TF_Output *inputs,
                                 int noutputs, const TF_Output *outputs, const char *const *output_names,
                                 const TF_FunctionOptions *opts, const char *description, TF_Status *status) {
-  return TF_GraphToFunctionWithControlOutputs(fn_body, fn_name, append_hash_to_fn_name, num_opers, opers, ninputs, inputs,
-                                              noutputs, outputs, output_names, 0, NULL, NULL, opts, description, status);
+  return TF_GraphToFunctionWithControlOutputs(fn_body, fn_name, append_hash_to_fn_name, num_opers, opers,
+                                              ninputs, inputs, noutputs, outputs, output_names, 0, NULL, NULL,
+                                              opts, description, status);
 }

@@ -24,19 +24,21 @@ typedef struct import {
   TF_Graph *g;
   const TF_ImportGraphDefOptions *o;
   weft_arena_t arena;
-  weft_map_t entries;  /* name in the GraphDef -> entry_t */
-  weft_map_t mappings; /* "name:index" or "^name" -> weft_client_mapping_t */
-  weft_map_t prefixes; /* "a" and "a/b" for a node "a/b/c" of the graph; made when needed */
+  weft_map_t entries;       /* name in the GraphDef -> entry_t */
+  weft_map_t mappings;      /* "name:index" or "^name" -> weft_client_mapping_t */
+  weft_map_t prefixes;      /* "a" and "a/b" for a node "a/b/c" of the graph; made when needed */
   weft_map_t new_functions; /* names that the library had not */
   bool has_prefixes;
-  bool *is_used;       /* by mapping */
+  bool *is_used; /* by mapping */
   entry_t *all;
   int n;
-  weft_str_t prefix;   /* "" or without the slash */
-  weft_strbuf_t out;   /* the new GraphDef */
+  weft_str_t prefix; /* "" or without the slash */
+  weft_strbuf_t out; /* the new GraphDef */
 } import_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for importing a graph"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for importing a graph");
+}
 static weft_status_t *invalid(void) { return WEFT_ERROR(INVALID_ARGUMENT, "Invalid GraphDef"); }
 
 static weft_str_t join(import_t *im, weft_str_t a, const char *between, weft_str_t b) {
@@ -44,7 +46,8 @@ static weft_str_t join(import_t *im, weft_str_t a, const char *between, weft_str
   weft_strbuf_append(&text, a);
   weft_strbuf_puts(&text, between);
   weft_strbuf_append(&text, b);
-  weft_str_t s = text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&im->arena, weft_str_of(text.data, text.length));
+  weft_str_t s =
+      text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&im->arena, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   return s;
 }
@@ -71,7 +74,9 @@ static weft_status_t *read_functions(import_t *im, weft_str_t library) {
     for (sig = weft_wire_reader(f.bytes); weft_wire_next(&sig, &f);) {
       if (f.tag != WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) continue;
       for (op = weft_wire_reader(f.bytes); weft_wire_next(&op, &f);) {
-        if (f.tag != WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES) || weft_function_find(im->g->graph->library, f.bytes) != NULL) continue;
+        if (f.tag != WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES) ||
+            weft_function_find(im->g->graph->library, f.bytes) != NULL)
+          continue;
         weft_str_t name = weft_arena_str(&im->arena, f.bytes);
         if (name.data == NULL) return no_memory();
         WEFT_RETURN_IF_ERROR(weft_map_put(&im->new_functions, name, im, NULL));
@@ -128,11 +133,12 @@ static weft_status_t *read_mappings(import_t *im) {
       s = WEFT_ERROR(INVALID_ARGUMENT, "node '%s' in input_map does not exist in graph (input_map entry: %s)",
                      to == NULL ? "" : to->node->name.data, kept.data);
     } else if (all[i].to.index >= to->node->num_outputs) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "output %d of node '%s' in input_map does not exist (input_map entry: %s)",
+      s = WEFT_ERROR(INVALID_ARGUMENT,
+                     "output %d of node '%s' in input_map does not exist (input_map entry: %s)",
                      all[i].to.index, to->node->name.data, kept.data);
     } else if (all[i].from.index < 0 && all[i].to.index >= 0) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "input_map entry %s->%s:%d between control edge and non-control edge", kept.data,
-                     to->node->name.data, all[i].to.index);
+      s = WEFT_ERROR(INVALID_ARGUMENT, "input_map entry %s->%s:%d between control edge and non-control edge",
+                     kept.data, to->node->name.data, all[i].to.index);
     } else {
       s = weft_map_put(&im->mappings, kept, (void *)(uintptr_t)&all[i], NULL);
     }
@@ -200,7 +206,8 @@ static weft_status_t *choose_names(import_t *im) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Imported node name prefix '%.*s/' would lead to invalid node names",
                       WEFT_STR_ARGS(im->prefix));
   }
-  if (im->prefix.length > 0 && o->uniquify_prefix) WEFT_RETURN_IF_ERROR(unique_name(im, im->prefix, &im->prefix));
+  if (im->prefix.length > 0 && o->uniquify_prefix)
+    WEFT_RETURN_IF_ERROR(unique_name(im, im->prefix, &im->prefix));
   for (int i = 0; i < im->n; i++) {
     entry_t *e = &im->all[i];
     bool taken = false;
@@ -212,7 +219,9 @@ static weft_status_t *choose_names(import_t *im) {
     } else if (im->prefix.length == 0) {
       WEFT_RETURN_IF_ERROR(is_taken(im, e->name, &taken));
     }
-    if (taken) return WEFT_ERROR(INVALID_ARGUMENT, "Node name '%.*s' already exists in the Graph", WEFT_STR_ARGS(e->name));
+    if (taken)
+      return WEFT_ERROR(INVALID_ARGUMENT, "Node name '%.*s' already exists in the Graph",
+                        WEFT_STR_ARGS(e->name));
   }
   return NULL;
 }
@@ -227,7 +236,8 @@ static void write_ref(weft_strbuf_t *out, bool is_control, weft_str_t name, int 
   weft_wire_end(out, mark);
 }
 
-/* One input. *is_ours: it comes from the imported graph (and not from a NextIteration, whose edge closes a loop). */
+/* One input. *is_ours: it comes from the imported graph (and not from a NextIteration, whose edge closes a
+ * loop). */
 static weft_status_t *write_input(import_t *im, const entry_t *e, weft_str_t input, bool *is_ours) {
   weft_str_t name = input;
   int index = -1;
@@ -235,7 +245,8 @@ static weft_status_t *write_input(import_t *im, const entry_t *e, weft_str_t inp
   if (is_control) {
     name = weft_str_of(input.data + 1, input.length - 1);
   } else if (!weft_tensor_name_parse(input, &name, &index)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': Unknown input node '%.*s'", WEFT_STR_ARGS(e->name), WEFT_STR_ARGS(input));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': Unknown input node '%.*s'", WEFT_STR_ARGS(e->name),
+                      WEFT_STR_ARGS(input));
   }
   if (im->mappings.count > 0) {
     weft_strbuf_t text = WEFT_STRBUF_INIT;
@@ -250,7 +261,8 @@ static weft_status_t *write_input(import_t *im, const entry_t *e, weft_str_t inp
   }
   const entry_t *from = weft_map_get(&im->entries, name);
   if (from == NULL) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': Unknown input node '%.*s'", WEFT_STR_ARGS(e->name), WEFT_STR_ARGS(input));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': Unknown input node '%.*s'", WEFT_STR_ARGS(e->name),
+                      WEFT_STR_ARGS(input));
   }
   if (!weft_str_is(from->op, "NextIteration") && !weft_str_is(from->op, "RefNextIteration")) *is_ours = true;
   write_ref(&im->out, is_control, from->new_name, index);
@@ -266,7 +278,8 @@ static void write_groups(import_t *im, weft_str_t list, weft_strbuf_t *out) {
     if (f.tag != WEFT_WIRE_TAG(2, WEFT_WIRE_BYTES)) continue;
     size_t mark = weft_wire_begin(out, 2);
     if (weft_str_starts_with(f.bytes, colocated)) {
-      weft_str_t name = weft_str_of(f.bytes.data + sizeof colocated - 1, f.bytes.length - (sizeof colocated - 1));
+      weft_str_t name =
+          weft_str_of(f.bytes.data + sizeof colocated - 1, f.bytes.length - (sizeof colocated - 1));
       const entry_t *e = weft_map_get(&im->entries, name);
       weft_strbuf_puts(out, colocated);
       if (e == NULL && im->prefix.length > 0) {
@@ -312,10 +325,12 @@ static weft_status_t *write_node(import_t *im, const entry_t *e) {
   weft_wire_put_bytes(&im->out, 1, e->new_name);
   weft_wire_put_bytes(&im->out, 2, e->op);
   while (weft_wire_next(&r, &f)) {
-    if (f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(write_input(im, e, f.bytes, &is_ours));
+    if (f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES))
+      WEFT_RETURN_IF_ERROR(write_input(im, e, f.bytes, &is_ours));
   }
   TF_Operation *const *controls = im->o->controls.items;
-  for (int i = 0; !is_ours && i < im->o->controls.n; i++) write_ref(&im->out, true, controls[i]->node->name, -1);
+  for (int i = 0; !is_ours && i < im->o->controls.n; i++)
+    write_ref(&im->out, true, controls[i]->node->name, -1);
   weft_wire_put_bytes(&im->out, 4, e->device.length == 0 ? im->o->device : e->device);
   for (r = weft_wire_reader(e->bytes); weft_wire_next(&r, &f);) {
     if (f.tag == WEFT_WIRE_TAG(5, WEFT_WIRE_BYTES)) write_attr(im, f.bytes);
@@ -343,7 +358,8 @@ static weft_status_t *write_graph(import_t *im, weft_str_t bytes) {
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) { /* functions and versions as they came */
     uint32_t field = weft_wire_number(&f);
-    if ((field == 2 || field == 4) && weft_wire_type(&f) == WEFT_WIRE_BYTES) weft_wire_add_bytes(&im->out, field, f.bytes);
+    if ((field == 2 || field == 4) && weft_wire_type(&f) == WEFT_WIRE_BYTES)
+      weft_wire_add_bytes(&im->out, field, f.bytes);
   }
   return im->out.failed ? no_memory() : NULL;
 }
@@ -351,7 +367,8 @@ static weft_status_t *write_graph(import_t *im, weft_str_t bytes) {
 /* ---- entering ---- */
 
 static bool is_plain(const TF_ImportGraphDefOptions *o) {
-  return o->prefix.length == 0 && o->device.length == 0 && o->mappings.n == 0 && o->controls.n == 0 && !o->uniquify_names;
+  return o->prefix.length == 0 && o->device.length == 0 && o->mappings.n == 0 && o->controls.n == 0 &&
+         !o->uniquify_names;
 }
 
 /* Shapes that the GraphDef brings are merged with those inferred, then dropped. */
@@ -362,14 +379,18 @@ static weft_status_t *take_output_shapes(TF_Graph *g, weft_node_t *n) WEFT_REQUI
     return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': '_output_shapes' is not a list of shapes", n->name.data);
   }
   if (a->n < n->num_outputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s' has %d outputs but the _output_shapes attribute specifies shapes for %d outputs",
-                      n->name.data, n->num_outputs, a->n);
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Node '%s' has %d outputs but the _output_shapes attribute specifies shapes for %d outputs",
+        n->name.data, n->num_outputs, a->n);
   }
   for (int i = 0; i < n->num_outputs; i++) {
     weft_status_t *s = weft_client_set_shape_locked(g, (weft_output_t){n, i}, &a->list.shapes[i]);
     if (s == NULL) continue;
-    weft_status_t *told = WEFT_ERROR(INVALID_ARGUMENT, "Node '%s' has an _output_shapes attribute inconsistent with the "
-                                     "GraphDef for output #%d: %s", n->name.data, i, weft_status_message(s));
+    weft_status_t *told = WEFT_ERROR(INVALID_ARGUMENT,
+                                     "Node '%s' has an _output_shapes attribute inconsistent with the "
+                                     "GraphDef for output #%d: %s",
+                                     n->name.data, i, weft_status_message(s));
     weft_status_free(s);
     return told;
   }
@@ -389,8 +410,8 @@ static weft_status_t *check_indexes(import_t *im) {
     const entry_t *e = weft_map_get(&im->entries, keys[i].name);
     const weft_node_t *n = e == NULL ? NULL : weft_graph_find(im->g->graph, e->new_name);
     if (n == NULL || (keys[i].index >= 0 && keys[i].index < n->num_outputs)) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid return output %d of node '%.*s', which has %d output(s)", keys[i].index,
-                      WEFT_STR_ARGS(keys[i].name), n->num_outputs);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid return output %d of node '%.*s', which has %d output(s)",
+                      keys[i].index, WEFT_STR_ARGS(keys[i].name), n->num_outputs);
   }
   return NULL;
 }
@@ -401,7 +422,8 @@ static weft_status_t *enter(import_t *im, weft_str_t bytes, int first_id) WEFT_R
   WEFT_RETURN_IF_ERROR(weft_graph_import(g, bytes, &options));
   WEFT_RETURN_IF_ERROR(check_indexes(im));
   WEFT_RETURN_IF_ERROR(weft_client_graph_infer(g, im->g->inference, first_id));
-  for (int id = first_id; id < g->num_nodes; id++) WEFT_RETURN_IF_ERROR(take_output_shapes(im->g, g->nodes[id]));
+  for (int id = first_id; id < g->num_nodes; id++)
+    WEFT_RETURN_IF_ERROR(take_output_shapes(im->g, g->nodes[id]));
   return weft_client_graph_sync_locked(im->g);
 }
 
@@ -425,7 +447,8 @@ static weft_status_t *enter_or_undo(import_t *im, weft_str_t bytes) WEFT_REQUIRE
     if (g->nodes[id] != NULL) weft_graph_remove(g, g->nodes[id]);
   }
   weft_map_entry_t e;
-  for (size_t at = 0; weft_map_next(&im->new_functions, &at, &e);) weft_map_remove(&g->library->by_name, e.key);
+  for (size_t at = 0; weft_map_next(&im->new_functions, &at, &e);)
+    weft_map_remove(&g->library->by_name, e.key);
   return s;
 }
 
@@ -444,7 +467,8 @@ static weft_status_t *find_output(import_t *im, const weft_client_key_t *k, TF_O
   const entry_t *e = weft_map_get(&im->entries, k->name);
   const weft_node_t *n = e == NULL ? NULL : weft_graph_find(im->g->graph, e->new_name);
   if (n == NULL) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Requested return tensor '%.*s:%d' not found in graph def", WEFT_STR_ARGS(k->name), k->index);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requested return tensor '%.*s:%d' not found in graph def",
+                      WEFT_STR_ARGS(k->name), k->index);
   }
   *out = (TF_Output){weft_client_operation(im->g, n), k->index};
   return NULL;
@@ -467,7 +491,8 @@ static weft_status_t *check_returns(import_t *im) {
   }
   for (int i = 0; i < im->o->return_nodes.n; i++) {
     if (weft_map_get(&im->entries, nodes[i]) != NULL) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "Requested return node '%.*s' not found in graph def", WEFT_STR_ARGS(nodes[i]));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requested return node '%.*s' not found in graph def",
+                      WEFT_STR_ARGS(nodes[i]));
   }
   return NULL;
 }
@@ -487,14 +512,16 @@ static weft_status_t *collect(import_t *im, TF_ImportGraphDefResults *r) {
   r->operations = weft_arena_calloc(&r->arena, (size_t)im->o->return_nodes.n, sizeof(*r->operations));
   r->missing_names = weft_arena_calloc(&r->arena, num_mappings, sizeof(*r->missing_names));
   r->missing_indexes = weft_arena_calloc(&r->arena, num_mappings, sizeof *r->missing_indexes);
-  if (r->outputs == NULL || r->operations == NULL || r->missing_names == NULL || r->missing_indexes == NULL) return no_memory();
+  if (r->outputs == NULL || r->operations == NULL || r->missing_names == NULL || r->missing_indexes == NULL)
+    return no_memory();
   for (int i = 0; i < im->o->return_outputs.n; i++) {
     WEFT_RETURN_IF_ERROR(find_output(im, &keys[i], &r->outputs[i]));
     r->num_outputs++;
   }
   for (int i = 0; i < im->o->return_nodes.n; i++) {
     const entry_t *e = weft_map_get(&im->entries, nodes[i]);
-    r->operations[r->num_operations++] = weft_client_operation(im->g, weft_graph_find(im->g->graph, e->new_name));
+    r->operations[r->num_operations++] =
+        weft_client_operation(im->g, weft_graph_find(im->g->graph, e->new_name));
   }
   for (size_t i = 0; i < num_mappings; i++) {
     if (im->is_used[i] || !is_missing(im, &mappings[i])) continue;

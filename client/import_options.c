@@ -54,7 +54,8 @@ void TF_ImportGraphDefOptionsSetUniquifyNames(TF_ImportGraphDefOptions *opts, un
   opts->uniquify_names = uniquify_names != 0;
 }
 
-void TF_ImportGraphDefOptionsSetUniquifyPrefix(TF_ImportGraphDefOptions *opts, unsigned char uniquify_prefix) {
+void TF_ImportGraphDefOptionsSetUniquifyPrefix(TF_ImportGraphDefOptions *opts,
+                                               unsigned char uniquify_prefix) {
   opts->uniquify_prefix = uniquify_prefix != 0;
 }
 
@@ -70,8 +71,8 @@ static void map(TF_ImportGraphDefOptions *o, const char *name, int index, TF_Out
   if (m != NULL) *m = (weft_client_mapping_t){{from, index}, to};
 }
 
-void TF_ImportGraphDefOptionsAddInputMapping(TF_ImportGraphDefOptions *opts, const char *src_name, int src_index,
-                                             TF_Output dst) {
+void TF_ImportGraphDefOptionsAddInputMapping(TF_ImportGraphDefOptions *opts, const char *src_name,
+                                             int src_index, TF_Output dst) {
   map(opts, src_name, src_index, dst);
 }
 
@@ -85,28 +86,35 @@ void TF_ImportGraphDefOptionsAddControlDependency(TF_ImportGraphDefOptions *opts
   if (o != NULL) *o = oper;
 }
 
-void TF_ImportGraphDefOptionsAddReturnOutput(TF_ImportGraphDefOptions *opts, const char *oper_name, int index) {
+void TF_ImportGraphDefOptionsAddReturnOutput(TF_ImportGraphDefOptions *opts, const char *oper_name,
+                                             int index) {
   weft_client_key_t *k = push(opts, &opts->return_outputs, sizeof *k);
   if (k != NULL) *k = (weft_client_key_t){copy(opts, oper_name), index};
 }
 
-int TF_ImportGraphDefOptionsNumReturnOutputs(const TF_ImportGraphDefOptions *opts) { return opts->return_outputs.n; }
+int TF_ImportGraphDefOptionsNumReturnOutputs(const TF_ImportGraphDefOptions *opts) {
+  return opts->return_outputs.n;
+}
 
 void TF_ImportGraphDefOptionsAddReturnOperation(TF_ImportGraphDefOptions *opts, const char *oper_name) {
   weft_str_t *name = push(opts, &opts->return_nodes, sizeof *name);
   if (name != NULL) *name = copy(opts, oper_name);
 }
 
-int TF_ImportGraphDefOptionsNumReturnOperations(const TF_ImportGraphDefOptions *opts) { return opts->return_nodes.n; }
+int TF_ImportGraphDefOptionsNumReturnOperations(const TF_ImportGraphDefOptions *opts) {
+  return opts->return_nodes.n;
+}
 
 /* ---- results ---- */
 
-void TF_ImportGraphDefResultsReturnOutputs(TF_ImportGraphDefResults *results, int *num_outputs, TF_Output **outputs) {
+void TF_ImportGraphDefResultsReturnOutputs(TF_ImportGraphDefResults *results, int *num_outputs,
+                                           TF_Output **outputs) {
   *num_outputs = results->num_outputs;
   *outputs = results->outputs;
 }
 
-void TF_ImportGraphDefResultsReturnOperations(TF_ImportGraphDefResults *results, int *num_opers, TF_Operation ***opers) {
+void TF_ImportGraphDefResultsReturnOperations(TF_ImportGraphDefResults *results, int *num_opers,
+                                              TF_Operation ***opers) {
   *num_opers = results->num_operations;
   *opers = results->operations;
 }
@@ -143,8 +151,9 @@ TF_ImportGraphDefResults *TF_GraphImportGraphDefWithResults(TF_Graph *graph, con
 }
 
 void TF_GraphImportGraphDefWithReturnOutputs(TF_Graph *graph, const TF_Buffer *graph_def,
-                                             const TF_ImportGraphDefOptions *options, TF_Output *return_outputs,
-                                             int num_return_outputs, TF_Status *status) {
+                                             const TF_ImportGraphDefOptions *options,
+                                             TF_Output *return_outputs, int num_return_outputs,
+                                             TF_Status *status) {
   if (num_return_outputs != options->return_outputs.n) {
     weft_client_end(status, WEFT_ERROR(INVALID_ARGUMENT, "Expected 'num_return_outputs' to be %d, got %d",
                                        options->return_outputs.n, num_return_outputs));
@@ -160,7 +169,7 @@ void TF_GraphImportGraphDefWithReturnOutputs(TF_Graph *graph, const TF_Buffer *g
   TF_DeleteImportGraphDefResults(r);
 }
 
-void TF_GraphImportGraphDef(TF_Graph *graph, const TF_Buffer *graph_def, const TF_ImportGraphDefOptions *options,
-                            TF_Status *status) {
+void TF_GraphImportGraphDef(TF_Graph *graph, const TF_Buffer *graph_def,
+                            const TF_ImportGraphDefOptions *options, TF_Status *status) {
   TF_DeleteImportGraphDefResults(TF_GraphImportGraphDefWithResults(graph, graph_def, options, status));
 }

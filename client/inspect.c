@@ -16,12 +16,15 @@ int TF_OperationNumControlInputs(TF_Operation *oper) { return oper->node->num_co
 
 TF_DataType TF_OperationOutputType(TF_Output oper_out) {
   const weft_node_t *n = oper_out.oper->node;
-  return oper_out.index < 0 || oper_out.index >= n->num_outputs ? (TF_DataType)0 : (TF_DataType)n->output_types[oper_out.index];
+  return oper_out.index < 0 || oper_out.index >= n->num_outputs
+             ? (TF_DataType)0
+             : (TF_DataType)n->output_types[oper_out.index];
 }
 
 TF_DataType TF_OperationInputType(TF_Input oper_in) {
   const weft_node_t *n = oper_in.oper->node;
-  return oper_in.index < 0 || oper_in.index >= n->num_inputs ? (TF_DataType)0 : (TF_DataType)n->input_types[oper_in.index];
+  return oper_in.index < 0 || oper_in.index >= n->num_inputs ? (TF_DataType)0
+                                                             : (TF_DataType)n->input_types[oper_in.index];
 }
 
 /* How many tensors an arg stands for, from the node's attributes. */
@@ -75,8 +78,8 @@ void TF_OperationAllInputs(TF_Operation *oper, TF_Output *inputs, int max_inputs
   weft_mutex_unlock(&oper->graph->mu);
 }
 
-/* Walks the consumers of one output (-1: control); writes those that fit and returns how many were written, or
- * all there are if there is nowhere to write. */
+/* Walks the consumers of one output (-1: control); writes those that fit and returns how many were written,
+ * or all there are if there is nowhere to write. */
 static int consumers(TF_Operation *oper, int output, TF_Input *to, TF_Operation **operations, int max) {
   int n = 0;
   bool is_counting = to == NULL && operations == NULL;
@@ -112,7 +115,8 @@ int TF_OperationGetControlInputs(TF_Operation *oper, TF_Operation **control_inpu
 
 int TF_OperationNumControlOutputs(TF_Operation *oper) { return consumers(oper, -1, NULL, NULL, 0); }
 
-int TF_OperationGetControlOutputs(TF_Operation *oper, TF_Operation **control_outputs, int max_control_outputs) {
+int TF_OperationGetControlOutputs(TF_Operation *oper, TF_Operation **control_outputs,
+                                  int max_control_outputs) {
   return control_outputs == NULL ? 0 : consumers(oper, -1, NULL, control_outputs, max_control_outputs);
 }
 

@@ -7,7 +7,9 @@
 #include "graph/graph_proto.h"
 #include "tensor/shape_proto.h"
 
-static const weft_attr_t *find(const TF_Operation *oper, const char *name) { return weft_node_attr(oper->node, name); }
+static const weft_attr_t *find(const TF_Operation *oper, const char *name) {
+  return weft_node_attr(oper->node, name);
+}
 
 static weft_status_t *absent(const TF_Operation *oper, const char *name) {
   return WEFT_ERROR(INVALID_ARGUMENT, "Operation '%s' has no attr named '%s'.", oper->node->name.data, name);
@@ -18,7 +20,8 @@ static weft_status_t *get(const TF_Operation *oper, const char *name, weft_attr_
                           const weft_attr_t **out) {
   const weft_attr_t *a = find(oper, name);
   if (a == NULL) {
-    return WEFT_ERROR(NOT_FOUND, "No attr named '%s' in NodeDef:\n\t [[{{node %s}}]]", name, oper->node->name.data);
+    return WEFT_ERROR(NOT_FOUND, "No attr named '%s' in NodeDef:\n\t [[{{node %s}}]]", name,
+                      oper->node->name.data);
   }
   bool is_empty_list = is_list && a->is_list && a->n == 0;
   if (!is_empty_list && (a->kind != kind || a->is_list != is_list)) {
@@ -30,7 +33,8 @@ static weft_status_t *get(const TF_Operation *oper, const char *name, weft_attr_
 }
 
 /* For functions that look at the message rather than at a value: only its kind matters. */
-static weft_status_t *get_list(const TF_Operation *oper, const char *name, const char *end, const weft_attr_t **out) {
+static weft_status_t *get_list(const TF_Operation *oper, const char *name, const char *end,
+                               const weft_attr_t **out) {
   *out = find(oper, name);
   if (*out == NULL) return absent(oper, name);
   return (*out)->is_list ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "Value for '%s' is not a list%s", name, end);
@@ -90,9 +94,11 @@ int TF_OperationGetAttrNameLength(TF_Operation *oper, int i) {
 void TF_OperationGetAttrName(TF_Operation *oper, int i, char *output, TF_Status *status) {
   weft_status_t *s = NULL;
   if (i < 0 || i >= oper->node->num_attrs) {
-    s = WEFT_ERROR(OUT_OF_RANGE, "Operation only has %d attributes, can't get the %dth", oper->node->num_attrs, i);
+    s = WEFT_ERROR(OUT_OF_RANGE, "Operation only has %d attributes, can't get the %dth",
+                   oper->node->num_attrs, i);
   }
-  if (weft_client_end(status, s)) memcpy(output, oper->node->attrs[i].name.data, oper->node->attrs[i].name.length);
+  if (weft_client_end(status, s))
+    memcpy(output, oper->node->attrs[i].name.data, oper->node->attrs[i].name.length);
 }
 
 /* ---- strings ---- */
@@ -134,14 +140,15 @@ void TF_OperationGetAttrStringList(TF_Operation *oper, const char *attr_name, vo
 /* ---- numbers ---- */
 
 /* The attribute of one number; NULL, with the status set, if it is of another kind. */
-static const weft_attr_t *one(const TF_Operation *oper, const char *name, weft_attr_kind_t kind, TF_Status *status) {
+static const weft_attr_t *one(const TF_Operation *oper, const char *name, weft_attr_kind_t kind,
+                              TF_Status *status) {
   const weft_attr_t *a = NULL;
   return weft_client_end(status, get(oper, name, kind, false, &a)) ? a : NULL;
 }
 
 /* How many elements of the list to write. A list of another kind has none, as in the message. */
-static int many(const TF_Operation *oper, const char *name, weft_attr_kind_t kind, int max, const weft_attr_t **out,
-                TF_Status *status) {
+static int many(const TF_Operation *oper, const char *name, weft_attr_kind_t kind, int max,
+                const weft_attr_t **out, TF_Status *status) {
   if (!weft_client_end(status, get_list(oper, name, ".", out)) || (*out)->kind != kind) return 0;
   return at_most((*out)->n, max);
 }
@@ -152,7 +159,7 @@ void TF_OperationGetAttrInt(TF_Operation *oper, const char *attr_name, int64_t *
 }
 
 void TF_OperationGetAttrIntList(TF_Operation *oper, const char *attr_name, int64_t *values, int max_values,
-                               TF_Status *status) {
+                                TF_Status *status) {
   const weft_attr_t *a = NULL;
   int n = many(oper, attr_name, WEFT_ATTR_INT, max_values, &a, status);
   for (int i = 0; i < n; i++) values[i] = a->list.ints[i];
@@ -164,31 +171,33 @@ void TF_OperationGetAttrFloat(TF_Operation *oper, const char *attr_name, float *
 }
 
 void TF_OperationGetAttrFloatList(TF_Operation *oper, const char *attr_name, float *values, int max_values,
-                               TF_Status *status) {
+                                  TF_Status *status) {
   const weft_attr_t *a = NULL;
   int n = many(oper, attr_name, WEFT_ATTR_FLOAT, max_values, &a, status);
   for (int i = 0; i < n; i++) values[i] = a->list.floats[i];
 }
 
-void TF_OperationGetAttrBool(TF_Operation *oper, const char *attr_name, unsigned char *value, TF_Status *status) {
+void TF_OperationGetAttrBool(TF_Operation *oper, const char *attr_name, unsigned char *value,
+                             TF_Status *status) {
   const weft_attr_t *a = one(oper, attr_name, WEFT_ATTR_BOOL, status);
   if (a != NULL) *value = a->b;
 }
 
-void TF_OperationGetAttrBoolList(TF_Operation *oper, const char *attr_name, unsigned char *values, int max_values,
-                               TF_Status *status) {
+void TF_OperationGetAttrBoolList(TF_Operation *oper, const char *attr_name, unsigned char *values,
+                                 int max_values, TF_Status *status) {
   const weft_attr_t *a = NULL;
   int n = many(oper, attr_name, WEFT_ATTR_BOOL, max_values, &a, status);
   for (int i = 0; i < n; i++) values[i] = a->list.bools[i];
 }
 
-void TF_OperationGetAttrType(TF_Operation *oper, const char *attr_name, TF_DataType *value, TF_Status *status) {
+void TF_OperationGetAttrType(TF_Operation *oper, const char *attr_name, TF_DataType *value,
+                             TF_Status *status) {
   const weft_attr_t *a = one(oper, attr_name, WEFT_ATTR_TYPE, status);
   if (a != NULL) *value = (TF_DataType)a->type;
 }
 
-void TF_OperationGetAttrTypeList(TF_Operation *oper, const char *attr_name, TF_DataType *values, int max_values,
-                               TF_Status *status) {
+void TF_OperationGetAttrTypeList(TF_Operation *oper, const char *attr_name, TF_DataType *values,
+                                 int max_values, TF_Status *status) {
   const weft_attr_t *a = NULL;
   int n = many(oper, attr_name, WEFT_ATTR_TYPE, max_values, &a, status);
   for (int i = 0; i < n; i++) values[i] = (TF_DataType)a->list.types[i];
@@ -260,7 +269,8 @@ void TF_OperationGetAttrTensorShapeProtoList(TF_Operation *oper, const char *att
 
 /* ---- tensors and messages ---- */
 
-void TF_OperationGetAttrTensor(TF_Operation *oper, const char *attr_name, TF_Tensor **value, TF_Status *status) {
+void TF_OperationGetAttrTensor(TF_Operation *oper, const char *attr_name, TF_Tensor **value,
+                               TF_Status *status) {
   const weft_attr_t *a = NULL;
   weft_status_t *s = get(oper, attr_name, WEFT_ATTR_TENSOR, false, &a);
   *value = NULL;
@@ -268,8 +278,8 @@ void TF_OperationGetAttrTensor(TF_Operation *oper, const char *attr_name, TF_Ten
   weft_client_end(status, s);
 }
 
-void TF_OperationGetAttrTensorList(TF_Operation *oper, const char *attr_name, TF_Tensor **values, int max_values,
-                                   TF_Status *status) {
+void TF_OperationGetAttrTensorList(TF_Operation *oper, const char *attr_name, TF_Tensor **values,
+                                   int max_values, TF_Status *status) {
   const weft_attr_t *a = NULL;
   weft_status_t *s = get(oper, attr_name, WEFT_ATTR_TENSOR, true, &a);
   int n = s == NULL ? at_most(a->n, max_values) : 0;

@@ -22,6 +22,7 @@ static void add_line(weft_strbuf_t *b, const char *fmt, va_list args) {
 }
 
 void weft_client_desc_error(TF_OperationDescription *d, const char *fmt, ...) {
+  if (d == NULL) return;
   va_list args;
   va_start(args, fmt);
   add_line(&d->errors, fmt, args);
@@ -99,7 +100,10 @@ static void destroy(TF_OperationDescription *d) {
   weft_free(d);
 }
 
+/* A description that there was no memory for is NULL, and so is everything done to it. */
+
 void TF_SetDevice(TF_OperationDescription *desc, const char *device) {
+  if (desc == NULL) return;
   desc->device = weft_arena_str(&desc->arena, weft_str(device));
   if (desc->device.data == NULL) desc->is_out_of_memory = true;
 }
@@ -107,6 +111,7 @@ void TF_SetDevice(TF_OperationDescription *desc, const char *device) {
 /* ---- attributes ---- */
 
 void weft_client_set_attr(TF_OperationDescription *d, weft_str_t name, const weft_attr_t *value) {
+  if (d == NULL) return;
   const weft_attr_t *known = NULL;
   for (int i = 0; i < d->num_attrs && known == NULL; i++) {
     if (weft_str_eq(d->attrs[i].name, name)) known = &d->attrs[i].value;
@@ -117,7 +122,8 @@ void weft_client_set_attr(TF_OperationDescription *d, weft_str_t name, const wef
     weft_attr_print(known, &text);
     weft_strbuf_puts(&text, " vs. ");
     weft_attr_print(value, &text);
-    weft_client_desc_error(d, "Inconsistent values for attr '%.*s' %s", WEFT_STR_ARGS(name), text.failed ? "" : text.data);
+    weft_client_desc_error(d, "Inconsistent values for attr '%.*s' %s", WEFT_STR_ARGS(name),
+                           text.failed ? "" : text.data);
     weft_strbuf_deinit(&text);
     return;
   }
@@ -154,11 +160,13 @@ static void add_colocation(TF_OperationDescription *d, weft_str_t group) {
 }
 
 void weft_client_set_colocations(TF_OperationDescription *d, const weft_str_t *groups, int n) {
+  if (d == NULL) return;
   d->num_colocations = 0;
   for (int i = 0; i < n; i++) add_colocation(d, groups[i]);
 }
 
 void TF_ColocateWith(TF_OperationDescription *desc, TF_Operation *op) {
+  if (desc == NULL) return;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&text, "loc:@%s", op->node->name.data);
   if (text.failed) {
@@ -178,7 +186,9 @@ static bool check_reference(TF_OperationDescription *d, TF_Output o) {
   }
   const weft_node_t *n = o.oper->node;
   if (o.index >= 0 && o.index < n->num_outputs) return true;
-  reference_error(d, "Attempt to add output %d of %.200s not in range [0, %d) to node with type %.200s. Node: {{node %.200s}}",
+  reference_error(d,
+                  "Attempt to add output %d of %.200s not in range [0, %d) to node with type %.200s. Node: "
+                  "{{node %.200s}}",
                   o.index, n->name.data, n->num_outputs, d->type.data, n->name.data);
   return false;
 }
@@ -205,10 +215,11 @@ static int type_of(TF_Output o) { return o.oper->node->output_types[o.index]; }
 
 static void check_type(TF_OperationDescription *d, const weft_arg_def_t *arg, int given, int base) {
   int wanted = arg->is_ref && !weft_dtype_is_ref(base) ? base + WEFT_REF : base;
-  bool fits = weft_dtype_base(given) == weft_dtype_base(wanted) && (!weft_dtype_is_ref(wanted) || weft_dtype_is_ref(given));
+  bool fits = weft_dtype_base(given) == weft_dtype_base(wanted) &&
+              (!weft_dtype_is_ref(wanted) || weft_dtype_is_ref(given));
   if (fits) return;
-  weft_client_desc_error(d, "Input '%.*s' passed %s expected %s", WEFT_STR_ARGS(arg->name), weft_dtype_name(given),
-                         weft_dtype_name(wanted));
+  weft_client_desc_error(d, "Input '%.*s' passed %s expected %s", WEFT_STR_ARGS(arg->name),
+                         weft_dtype_name(given), weft_dtype_name(wanted));
 }
 
 static void set_type(TF_OperationDescription *d, weft_str_t attr, int type) {
@@ -216,7 +227,7 @@ static void set_type(TF_OperationDescription *d, weft_str_t attr, int type) {
 }
 
 void TF_AddInput(TF_OperationDescription *desc, TF_Output input) {
-  if (!check_reference(desc, input)) return;
+  if (desc == NULL || !check_reference(desc, input)) return;
   const weft_arg_def_t *arg = next_arg(desc);
   if (arg == NULL || !push_input(desc, input)) return;
   int type = type_of(input);
@@ -226,13 +237,15 @@ void TF_AddInput(TF_OperationDescription *desc, TF_Output input) {
     check_type(desc, arg, type, arg->dtype);
   } else {
     if (arg->is_ref && !weft_dtype_is_ref(type)) {
-      weft_client_desc_error(desc, "Input '%.*s' passed %s expected ref type", WEFT_STR_ARGS(arg->name), weft_dtype_name(type));
+      weft_client_desc_error(desc, "Input '%.*s' passed %s expected ref type", WEFT_STR_ARGS(arg->name),
+                             weft_dtype_name(type));
     }
     set_type(desc, arg->type_attr, type);
   }
 }
 
-static void add_type_list(TF_OperationDescription *d, const weft_arg_def_t *arg, const TF_Output *inputs, int n) {
+static void add_type_list(TF_OperationDescription *d, const weft_arg_def_t *arg, const TF_Output *inputs,
+                          int n) {
   int *types = weft_arena_alloc(&d->arena, (size_t)n * sizeof *types);
   if (types == NULL) {
     d->is_out_of_memory = true;
@@ -244,6 +257,7 @@ static void add_type_list(TF_OperationDescription *d, const weft_arg_def_t *arg,
 }
 
 void TF_AddInputList(TF_OperationDescription *desc, const TF_Output *inputs, int num_inputs) {
+  if (desc == NULL) return;
   for (int i = 0; i < num_inputs; i++) {
     if (!check_reference(desc, inputs[i])) return;
   }
@@ -257,14 +271,17 @@ void TF_AddInputList(TF_OperationDescription *desc, const TF_Output *inputs, int
   } else if (arg->kind == WEFT_ARG_REPEATED) {
     weft_client_set_attr(desc, arg->number_attr, &(weft_attr_t){.kind = WEFT_ATTR_INT, .i = num_inputs});
     if (arg->type_attr.length > 0 && num_inputs > 0) set_type(desc, arg->type_attr, type_of(inputs[0]));
-    int base = arg->type_attr.length > 0 && num_inputs > 0 ? (int)weft_dtype_base(type_of(inputs[0])) : arg->dtype;
+    int base =
+        arg->type_attr.length > 0 && num_inputs > 0 ? (int)weft_dtype_base(type_of(inputs[0])) : arg->dtype;
     for (int i = 0; i < num_inputs; i++) check_type(desc, arg, type_of(inputs[i]), base);
   } else {
-    weft_client_desc_error(desc, "List provided to input '%.*s' when single Tensor expected", WEFT_STR_ARGS(arg->name));
+    weft_client_desc_error(desc, "List provided to input '%.*s' when single Tensor expected",
+                           WEFT_STR_ARGS(arg->name));
   }
 }
 
 void TF_AddControlInput(TF_OperationDescription *desc, TF_Operation *input) {
+  if (desc == NULL) return;
   if (input == NULL) {
     reference_error(desc, "Attempt to add nullptr Node to node with type %.200s", desc->type.data);
     return;
@@ -298,7 +315,8 @@ static weft_status_t *build_error(TF_OperationDescription *d) {
 
 static weft_status_t *check(TF_OperationDescription *d) {
   if (d->is_out_of_memory) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a new operation");
-  if (d->reference_errors.length > 0) return weft_status_from_wire(WEFT_INVALID_ARGUMENT, d->reference_errors.data, d->reference_errors.length);
+  if (d->reference_errors.length > 0)
+    return weft_status_from_wire(WEFT_INVALID_ARGUMENT, d->reference_errors.data, d->reference_errors.length);
   if (d->op != NULL && d->num_args < d->op->num_inputs) {
     weft_client_desc_error(d, "%d inputs specified of %d inputs in Op", d->num_args, d->op->num_inputs);
   }
@@ -310,13 +328,22 @@ static weft_status_t *add(TF_Graph *g, TF_OperationDescription *d, weft_node_t *
     return WEFT_ERROR(INVALID_ARGUMENT, "Duplicate node name in graph: '%s'", d->name.data);
   }
   if (d->num_colocations > 0) {
-    weft_client_set_attr(d, WEFT_STR("_class"), &(weft_attr_t){.kind = WEFT_ATTR_STRING, .is_list = true,
-                                                               .n = d->num_colocations, .list.strings = d->colocations});
+    weft_client_set_attr(d, WEFT_STR("_class"),
+                         &(weft_attr_t){.kind = WEFT_ATTR_STRING,
+                                        .is_list = true,
+                                        .n = d->num_colocations,
+                                        .list.strings = d->colocations});
   }
   WEFT_RETURN_IF_ERROR(check(d));
-  const weft_node_spec_t spec = {.name = d->name, .op = d->type, .device = d->device, .inputs = d->inputs,
-                                 .num_inputs = d->num_inputs, .controls = d->controls, .num_controls = d->num_controls,
-                                 .attrs = d->attrs, .num_attrs = d->num_attrs};
+  const weft_node_spec_t spec = {.name = d->name,
+                                 .op = d->type,
+                                 .device = d->device,
+                                 .inputs = d->inputs,
+                                 .num_inputs = d->num_inputs,
+                                 .controls = d->controls,
+                                 .num_controls = d->num_controls,
+                                 .attrs = d->attrs,
+                                 .num_attrs = d->num_attrs};
   weft_node_t *n = NULL;
   WEFT_RETURN_IF_ERROR(weft_graph_add(g->graph, &spec, &n));
   weft_status_t *s = weft_inference_add(g->inference, n);
@@ -329,9 +356,17 @@ static weft_status_t *add(TF_Graph *g, TF_OperationDescription *d, weft_node_t *
   return NULL;
 }
 
+static weft_status_t *no_description(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a new operation");
+}
+
 TF_Operation *TF_FinishOperationLocked(TF_OperationDescription *desc, TF_Status *status)
     WEFT_TSA(no_thread_safety_analysis) {
   weft_node_t *n = NULL;
+  if (desc == NULL) {
+    weft_client_end(status, no_description());
+    return NULL;
+  }
   TF_Graph *g = desc->graph;
   weft_status_t *s = add(g, desc, &n);
   destroy(desc);
@@ -339,6 +374,7 @@ TF_Operation *TF_FinishOperationLocked(TF_OperationDescription *desc, TF_Status 
 }
 
 TF_Operation *TF_FinishOperation(TF_OperationDescription *desc, TF_Status *status) {
+  if (desc == NULL) return TF_FinishOperationLocked(NULL, status);
   TF_Graph *g = desc->graph;
   weft_mutex_lock(&g->mu);
   TF_Operation *o = TF_FinishOperationLocked(desc, status);

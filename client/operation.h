@@ -23,7 +23,8 @@ struct TF_OperationDescription {
   bool is_out_of_memory;
 };
 
-/* Sets an attribute; copies the value. An attribute that has another value already is an error of the description. */
+/* Sets an attribute; copies the value. An attribute that has another value already is an error of the
+ * description. */
 void weft_client_set_attr(TF_OperationDescription *d, weft_str_t name, const weft_attr_t *value);
 /* Adds a line to the errors. */
 void weft_client_desc_error(TF_OperationDescription *d, const char *fmt, ...) WEFT_PRINTF(2, 3);

@@ -12,14 +12,17 @@ static void set(TF_OperationDescription *d, const char *name, weft_attr_t value)
   weft_client_set_attr(d, weft_str(name), &value);
 }
 
-/* An array for the elements of a list, in the description's arena; NULL without memory, which it remembers. */
+/* An array for the elements of a list, in the description's arena; NULL without memory, which it remembers.
+ */
 static void *list_of(TF_OperationDescription *d, int n, size_t size) {
+  if (d == NULL) return NULL;
   void *p = weft_arena_calloc(&d->arena, n < 0 ? 0 : (size_t)n, size);
   if (p == NULL) d->is_out_of_memory = true;
   return p;
 }
 
-void TF_SetAttrString(TF_OperationDescription *desc, const char *attr_name, const void *value, size_t length) {
+void TF_SetAttrString(TF_OperationDescription *desc, const char *attr_name, const void *value,
+                      size_t length) {
   set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_STRING, .s = weft_str_of(value, length)});
 }
 
@@ -31,7 +34,8 @@ void TF_SetAttrStringList(TF_OperationDescription *desc, const char *attr_name, 
   if (strcmp(attr_name, colocation_attr) == 0) {
     weft_client_set_colocations(desc, all, num_values);
   } else {
-    set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_STRING, .is_list = true, .n = num_values, .list.strings = all});
+    set(desc, attr_name,
+        (weft_attr_t){.kind = WEFT_ATTR_STRING, .is_list = true, .n = num_values, .list.strings = all});
   }
 }
 
@@ -39,16 +43,20 @@ void TF_SetAttrInt(TF_OperationDescription *desc, const char *attr_name, int64_t
   set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_INT, .i = value});
 }
 
-void TF_SetAttrIntList(TF_OperationDescription *desc, const char *attr_name, const int64_t *values, int num_values) {
-  set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_INT, .is_list = true, .n = num_values, .list.ints = values});
+void TF_SetAttrIntList(TF_OperationDescription *desc, const char *attr_name, const int64_t *values,
+                       int num_values) {
+  set(desc, attr_name,
+      (weft_attr_t){.kind = WEFT_ATTR_INT, .is_list = true, .n = num_values, .list.ints = values});
 }
 
 void TF_SetAttrFloat(TF_OperationDescription *desc, const char *attr_name, float value) {
   set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_FLOAT, .f = value});
 }
 
-void TF_SetAttrFloatList(TF_OperationDescription *desc, const char *attr_name, const float *values, int num_values) {
-  set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_FLOAT, .is_list = true, .n = num_values, .list.floats = values});
+void TF_SetAttrFloatList(TF_OperationDescription *desc, const char *attr_name, const float *values,
+                         int num_values) {
+  set(desc, attr_name,
+      (weft_attr_t){.kind = WEFT_ATTR_FLOAT, .is_list = true, .n = num_values, .list.floats = values});
 }
 
 void TF_SetAttrBool(TF_OperationDescription *desc, const char *attr_name, unsigned char value) {
@@ -60,32 +68,37 @@ void TF_SetAttrBoolList(TF_OperationDescription *desc, const char *attr_name, co
   bool *all = list_of(desc, num_values, sizeof *all);
   if (all == NULL) return;
   for (int i = 0; i < num_values; i++) all[i] = values[i] != 0;
-  set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_BOOL, .is_list = true, .n = num_values, .list.bools = all});
+  set(desc, attr_name,
+      (weft_attr_t){.kind = WEFT_ATTR_BOOL, .is_list = true, .n = num_values, .list.bools = all});
 }
 
 void TF_SetAttrType(TF_OperationDescription *desc, const char *attr_name, TF_DataType value) {
   set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_TYPE, .type = (int)value});
 }
 
-void TF_SetAttrTypeList(TF_OperationDescription *desc, const char *attr_name, const TF_DataType *values, int num_values) {
+void TF_SetAttrTypeList(TF_OperationDescription *desc, const char *attr_name, const TF_DataType *values,
+                        int num_values) {
   int *all = list_of(desc, num_values, sizeof *all);
   if (all == NULL) return;
   for (int i = 0; i < num_values; i++) all[i] = (int)values[i];
-  set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_values, .list.types = all});
+  set(desc, attr_name,
+      (weft_attr_t){.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_values, .list.types = all});
 }
 
 void TF_SetAttrPlaceholder(TF_OperationDescription *desc, const char *attr_name, const char *placeholder) {
   set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_PLACEHOLDER, .s = weft_str(placeholder)});
 }
 
-void TF_SetAttrFuncName(TF_OperationDescription *desc, const char *attr_name, const char *value, size_t length) {
+void TF_SetAttrFuncName(TF_OperationDescription *desc, const char *attr_name, const char *value,
+                        size_t length) {
   const weft_func_attr_t func = {.name = weft_str_of(value, length)};
   set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_FUNC, .func = &func});
 }
 
 /* ---- shapes ---- */
 
-static bool make_shape(TF_OperationDescription *d, const char *name, const int64_t *dims, int num_dims, weft_shape_t *out) {
+static bool make_shape(TF_OperationDescription *d, const char *name, const int64_t *dims, int num_dims,
+                       weft_shape_t *out) {
   weft_status_t *s = weft_client_shape(dims, num_dims, out);
   if (s == NULL) return true;
   weft_client_desc_error(d, "attr '%.200s': %s", name, weft_status_message(s));
@@ -93,7 +106,8 @@ static bool make_shape(TF_OperationDescription *d, const char *name, const int64
   return false;
 }
 
-void TF_SetAttrShape(TF_OperationDescription *desc, const char *attr_name, const int64_t *dims, int num_dims) {
+void TF_SetAttrShape(TF_OperationDescription *desc, const char *attr_name, const int64_t *dims,
+                     int num_dims) {
   weft_shape_t shape;
   if (!make_shape(desc, attr_name, dims, num_dims, &shape)) return;
   set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_SHAPE, .shape = &shape});
@@ -106,7 +120,8 @@ void TF_SetAttrShapeList(TF_OperationDescription *desc, const char *attr_name, c
   for (int i = 0; i < num_shapes; i++) {
     if (!make_shape(desc, attr_name, dims[i], num_dims[i], &all[i])) return;
   }
-  set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_SHAPE, .is_list = true, .n = num_shapes, .list.shapes = all});
+  set(desc, attr_name,
+      (weft_attr_t){.kind = WEFT_ATTR_SHAPE, .is_list = true, .n = num_shapes, .list.shapes = all});
 }
 
 void TF_SetAttrTensorShapeProto(TF_OperationDescription *desc, const char *attr_name, const void *proto,
@@ -116,31 +131,35 @@ void TF_SetAttrTensorShapeProto(TF_OperationDescription *desc, const char *attr_
   set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_SHAPE, .shape = &shape});
 }
 
-void TF_SetAttrTensorShapeProtoList(TF_OperationDescription *desc, const char *attr_name, const void *const *protos,
-                                    const size_t *proto_lens, int num_shapes, TF_Status *status) {
+void TF_SetAttrTensorShapeProtoList(TF_OperationDescription *desc, const char *attr_name,
+                                    const void *const *protos, const size_t *proto_lens, int num_shapes,
+                                    TF_Status *status) {
   weft_shape_t *all = list_of(desc, num_shapes, sizeof *all);
   weft_status_t *s = all == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "attribute '%s'", attr_name) : NULL;
   for (int i = 0; i < num_shapes && s == NULL; i++) {
     s = weft_shape_from_proto(weft_str_of(protos[i], proto_lens[i]), &all[i]);
   }
   if (!weft_client_end(status, s)) return;
-  set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_SHAPE, .is_list = true, .n = num_shapes, .list.shapes = all});
+  set(desc, attr_name,
+      (weft_attr_t){.kind = WEFT_ATTR_SHAPE, .is_list = true, .n = num_shapes, .list.shapes = all});
 }
 
 /* ---- tensors ---- */
 
-void TF_SetAttrTensor(TF_OperationDescription *desc, const char *attr_name, TF_Tensor *value, TF_Status *status) {
+void TF_SetAttrTensor(TF_OperationDescription *desc, const char *attr_name, TF_Tensor *value,
+                      TF_Status *status) {
   weft_tensor_t *t = NULL, *copy = NULL;
   weft_status_t *s = weft_client_tensor_get(value, &t);
   /* The caller may change or free the bytes afterwards: an attribute is for ever. */
   if (s == NULL) s = weft_tensor_copy(t, &copy);
-  if (weft_client_end(status, s)) set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_TENSOR, .tensor = copy});
+  if (weft_client_end(status, s))
+    set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_TENSOR, .tensor = copy});
   weft_tensor_release(t);
   weft_tensor_release(copy);
 }
 
-void TF_SetAttrTensorList(TF_OperationDescription *desc, const char *attr_name, TF_Tensor *const *values, int num_values,
-                          TF_Status *status) {
+void TF_SetAttrTensorList(TF_OperationDescription *desc, const char *attr_name, TF_Tensor *const *values,
+                          int num_values, TF_Status *status) {
   weft_tensor_t **all = list_of(desc, num_values, sizeof(*all));
   weft_status_t *s = all == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "attribute '%s'", attr_name) : NULL;
   for (int i = 0; i < num_values && s == NULL; i++) {
@@ -150,16 +169,21 @@ void TF_SetAttrTensorList(TF_OperationDescription *desc, const char *attr_name, 
     weft_tensor_release(t);
   }
   if (weft_client_end(status, s)) {
-    set(desc, attr_name, (weft_attr_t){.kind = WEFT_ATTR_TENSOR, .is_list = true, .n = num_values, .list.tensors = all});
+    set(desc, attr_name,
+        (weft_attr_t){.kind = WEFT_ATTR_TENSOR, .is_list = true, .n = num_values, .list.tensors = all});
   }
   for (int i = 0; all != NULL && i < num_values; i++) weft_tensor_release(all[i]);
 }
 
 /* ---- AttrValue ---- */
 
-void TF_SetAttrValueProto(TF_OperationDescription *desc, const char *attr_name, const void *proto, size_t proto_len,
-                          TF_Status *status) {
+void TF_SetAttrValueProto(TF_OperationDescription *desc, const char *attr_name, const void *proto,
+                          size_t proto_len, TF_Status *status) {
   weft_attr_t value = {.kind = WEFT_ATTR_NONE};
+  if (desc == NULL) {
+    weft_client_end(status, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a new operation"));
+    return;
+  }
   weft_status_t *s = weft_attr_from_proto(&desc->arena, weft_str_of(proto, proto_len), &value);
   bool is_colocation = strcmp(attr_name, colocation_attr) == 0;
   if (s == NULL && is_colocation && !value.is_list && value.kind != WEFT_ATTR_NONE) {

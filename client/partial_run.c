@@ -15,12 +15,13 @@ static weft_status_t *names_of(const TF_Output *all, int n, const char *what, we
 }
 
 void TF_SessionPRunSetup(TF_Session *session, const TF_Output *inputs, int ninputs, const TF_Output *outputs,
-                         int noutputs, const TF_Operation *const *target_opers, int ntargets, const char **handle,
-                         TF_Status *status) {
+                         int noutputs, const TF_Operation *const *target_opers, int ntargets,
+                         const char **handle, TF_Status *status) {
   *handle = NULL;
   weft_status_t *s = weft_client_session_extend(session);
   weft_str_t *names = NULL;
-  if (s == NULL && (ninputs < 0 || noutputs < 0 || ntargets < 0)) s = WEFT_ERROR(INVALID_ARGUMENT, "a negative number of names");
+  if (s == NULL && (ninputs < 0 || noutputs < 0 || ntargets < 0))
+    s = WEFT_ERROR(INVALID_ARGUMENT, "a negative number of names");
   if (s == NULL) {
     names = weft_calloc((size_t)ninputs + (size_t)noutputs + (size_t)ntargets + 1, sizeof *names);
     if (names == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a partial run");
@@ -30,8 +31,12 @@ void TF_SessionPRunSetup(TF_Session *session, const TF_Output *inputs, int ninpu
   if (s == NULL) {
     weft_str_t *targets = names + ninputs + noutputs;
     for (int i = 0; i < ntargets; i++) targets[i] = target_opers[i]->node->name;
-    weft_partial_run_setup_t r = {.feeds = names, .fetches = names + ninputs, .targets = targets, .num_feeds = ninputs,
-                                  .num_fetches = noutputs, .num_targets = ntargets};
+    weft_partial_run_setup_t r = {.feeds = names,
+                                  .fetches = names + ninputs,
+                                  .targets = targets,
+                                  .num_feeds = ninputs,
+                                  .num_fetches = noutputs,
+                                  .num_targets = ntargets};
     char *text = NULL;
     s = weft_connection_partial_setup(session->connection, &r, &text);
     *handle = text;
@@ -42,15 +47,17 @@ void TF_SessionPRunSetup(TF_Session *session, const TF_Output *inputs, int ninpu
 
 void TF_DeletePRunHandle(const char *handle) { weft_free((void *)(uintptr_t)handle); }
 
-void TF_SessionPRun(TF_Session *session, const char *handle, const TF_Output *inputs, TF_Tensor *const *input_values,
-                    int ninputs, const TF_Output *outputs, TF_Tensor **output_values, int noutputs,
-                    const TF_Operation *const *target_opers, int ntargets, TF_Status *status) {
+void TF_SessionPRun(TF_Session *session, const char *handle, const TF_Output *inputs,
+                    TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs,
+                    TF_Tensor **output_values, int noutputs, const TF_Operation *const *target_opers,
+                    int ntargets, TF_Status *status) {
   weft_client_step_t step;
   for (int i = 0; i < noutputs; i++) output_values[i] = NULL;
   weft_status_t *s = weft_client_session_extend(session);
   if (s == NULL) s = weft_client_step_init(&step, ninputs, noutputs, ntargets);
   if (s == NULL) {
-    s = weft_client_step_add(&step, session->connection, inputs, input_values, ninputs, outputs, noutputs, target_opers, ntargets);
+    s = weft_client_step_add(&step, session->connection, inputs, input_values, ninputs, outputs, noutputs,
+                             target_opers, ntargets);
     if (s == NULL) s = weft_client_step_run(&step, session->connection, handle, NULL, output_values, NULL);
     weft_client_step_deinit(&step);
   }

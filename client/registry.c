@@ -59,4 +59,6 @@ static TF_Buffer *list_kernels(const char *op, TF_Status *status) {
 }
 
 TF_Buffer *TF_GetAllRegisteredKernels(TF_Status *status) { return list_kernels(NULL, status); }
-TF_Buffer *TF_GetRegisteredKernelsForOp(const char *name, TF_Status *status) { return list_kernels(name, status); }
+TF_Buffer *TF_GetRegisteredKernelsForOp(const char *name, TF_Status *status) {
+  return list_kernels(name, status);
+}

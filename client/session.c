@@ -27,7 +27,9 @@ TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Sta
   return NULL;
 }
 
-void TF_CloseSession(TF_Session *s, TF_Status *status) { weft_client_end(status, weft_connection_close(s->connection)); }
+void TF_CloseSession(TF_Session *s, TF_Status *status) {
+  weft_client_end(status, weft_connection_close(s->connection));
+}
 
 void TF_DeleteSession(TF_Session *s, TF_Status *status) {
   weft_client_end(status, s == NULL ? NULL : weft_connection_close(s->connection));
@@ -69,10 +71,13 @@ void TF_ExtendSession(TF_Session *session, TF_Status *status) {
 
 static weft_status_t *no_such_output(TF_Output o, const char *what) {
   return o.oper == NULL ? WEFT_ERROR(INVALID_ARGUMENT, "a %s names no operation", what)
-                        : WEFT_ERROR(NOT_FOUND, "%s '%s:%d' is not an output of the graph", what, o.oper->node->name.data, o.index);
+                        : WEFT_ERROR(NOT_FOUND, "%s '%s:%d' is not an output of the graph", what,
+                                     o.oper->node->name.data, o.index);
 }
 
-static bool is_output(TF_Output o) { return o.oper != NULL && o.index >= 0 && o.index < o.oper->node->num_outputs; }
+static bool is_output(TF_Output o) {
+  return o.oper != NULL && o.index >= 0 && o.index < o.oper->node->num_outputs;
+}
 
 /* A session in this process looks at feeds before it runs; a far one leaves that to its server. */
 static weft_status_t *check_feed(const TF_Output *inputs, int ninputs, int i, const weft_tensor_t *given) {
@@ -80,19 +85,22 @@ static weft_status_t *check_feed(const TF_Output *inputs, int ninputs, int i, co
   if ((int)given->dtype == wanted) return NULL;
   weft_str_t name = weft_client_tensor_name(inputs[i]);
   for (int k = 0; k < ninputs; k++) { /* TensorFlow numbers arguments by the names' order */
-    if (k != i && is_output(inputs[k])) place += weft_str_compare(weft_client_tensor_name(inputs[k]), name) < 0;
+    if (k != i && is_output(inputs[k]))
+      place += weft_str_compare(weft_client_tensor_name(inputs[k]), name) < 0;
   }
-  return WEFT_ERROR(INVALID_ARGUMENT, "Expects arg[%d] to be %s but %s is provided", place, weft_dtype_name(wanted),
-                    weft_dtype_name((int)given->dtype));
+  return WEFT_ERROR(INVALID_ARGUMENT, "Expects arg[%d] to be %s but %s is provided", place,
+                    weft_dtype_name(wanted), weft_dtype_name((int)given->dtype));
 }
 
-weft_status_t *weft_client_step_add(weft_client_step_t *step, const weft_connection_t *c, const TF_Output *inputs, TF_Tensor *const *input_values,
-                                    int ninputs, const TF_Output *outputs, int noutputs,
+weft_status_t *weft_client_step_add(weft_client_step_t *step, const weft_connection_t *c,
+                                    const TF_Output *inputs, TF_Tensor *const *input_values, int ninputs,
+                                    const TF_Output *outputs, int noutputs,
                                     const TF_Operation *const *target_opers, int ntargets) {
   for (int i = 0; i < ninputs; i++) {
     if (!is_output(inputs[i])) return no_such_output(inputs[i], "feed");
     WEFT_RETURN_IF_ERROR(weft_client_step_feed(step, weft_client_tensor_name(inputs[i]), input_values[i]));
-    if (weft_connection_is_local(c)) WEFT_RETURN_IF_ERROR(check_feed(inputs, ninputs, i, step->feeds[i].tensor));
+    if (weft_connection_is_local(c))
+      WEFT_RETURN_IF_ERROR(check_feed(inputs, ninputs, i, step->feeds[i].tensor));
   }
   for (int i = 0; i < noutputs; i++) {
     if (!is_output(outputs[i])) return no_such_output(outputs[i], "fetch");
@@ -108,16 +116,18 @@ weft_status_t *weft_client_step_add(weft_client_step_t *step, const weft_connect
 }
 
 void TF_SessionRun(TF_Session *session, const TF_Buffer *run_options, const TF_Output *inputs,
-                   TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs, TF_Tensor **output_values,
-                   int noutputs, const TF_Operation *const *target_opers, int ntargets, TF_Buffer *run_metadata,
-                   TF_Status *status) {
+                   TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs,
+                   TF_Tensor **output_values, int noutputs, const TF_Operation *const *target_opers,
+                   int ntargets, TF_Buffer *run_metadata, TF_Status *status) {
   weft_client_step_t step;
   for (int i = 0; i < noutputs; i++) output_values[i] = NULL;
   weft_status_t *s = weft_client_session_extend(session);
   if (s == NULL) s = weft_client_step_init(&step, ninputs, noutputs, ntargets);
   if (s == NULL) {
-    s = weft_client_step_add(&step, session->connection, inputs, input_values, ninputs, outputs, noutputs, target_opers, ntargets);
-    if (s == NULL) s = weft_client_step_run(&step, session->connection, NULL, run_options, output_values, run_metadata);
+    s = weft_client_step_add(&step, session->connection, inputs, input_values, ninputs, outputs, noutputs,
+                             target_opers, ntargets);
+    if (s == NULL)
+      s = weft_client_step_run(&step, session->connection, NULL, run_options, output_values, run_metadata);
     weft_client_step_deinit(&step);
   }
   weft_client_end(status, s);

@@ -35,18 +35,22 @@ typedef struct weft_client_step {
 WEFT_MUST_CHECK weft_status_t *weft_client_step_init(weft_client_step_t *s, int num_feeds, int num_outputs,
                                                      int num_targets);
 void weft_client_step_deinit(weft_client_step_t *s); /* releases feeds and results */
-WEFT_MUST_CHECK weft_status_t *weft_client_step_feed(weft_client_step_t *s, weft_str_t name, const TF_Tensor *value);
+WEFT_MUST_CHECK weft_status_t *weft_client_step_feed(weft_client_step_t *s, weft_str_t name,
+                                                     const TF_Tensor *value);
 void weft_client_step_fetch(weft_client_step_t *s, weft_str_t name);
-static inline void weft_client_step_target(weft_client_step_t *s, weft_str_t name) { s->targets[s->num_targets++] = name; }
-/* All feeds, fetches and targets of a session's step. Errors: INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_client_step_add(weft_client_step_t *step, const weft_connection_t *c, const TF_Output *inputs,
-                                                    TF_Tensor *const *input_values, int ninputs,
-                                                    const TF_Output *outputs, int noutputs,
+static inline void weft_client_step_target(weft_client_step_t *s, weft_str_t name) {
+  s->targets[s->num_targets++] = name;
+}
+/* All feeds, fetches and targets of a session's step. Errors: INVALID_ARGUMENT, NOT_FOUND,
+ * RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_client_step_add(weft_client_step_t *step, const weft_connection_t *c,
+                                                    const TF_Output *inputs, TF_Tensor *const *input_values,
+                                                    int ninputs, const TF_Output *outputs, int noutputs,
                                                     const TF_Operation *const *target_opers, int ntargets);
-/* Runs it: fills outputs[num_outputs] with new tensors, or NULLs on failure. `handle` (may be NULL) is a partial
- * run's. run_options and run_metadata may be NULL. */
-WEFT_MUST_CHECK weft_status_t *weft_client_step_run(weft_client_step_t *s, weft_connection_t *c, const char *handle,
-                                                    const TF_Buffer *run_options, TF_Tensor **outputs,
-                                                    TF_Buffer *run_metadata);
+/* Runs it: fills outputs[num_outputs] with new tensors, or NULLs on failure. `handle` (may be NULL) is a
+ * partial run's. run_options and run_metadata may be NULL. */
+WEFT_MUST_CHECK weft_status_t *weft_client_step_run(weft_client_step_t *s, weft_connection_t *c,
+                                                    const char *handle, const TF_Buffer *run_options,
+                                                    TF_Tensor **outputs, TF_Buffer *run_metadata);
 
 #endif /* WEFT_CLIENT_SESSION_H_ */

@@ -6,8 +6,8 @@
 #include "tensorflow/c/c_api.h"
 
 struct TF_SessionOptions {
-  char *target;     /* owned; NULL: "" */
-  char *config;     /* owned; a serialized ConfigProto */
+  char *target; /* owned; NULL: "" */
+  char *config; /* owned; a serialized ConfigProto */
   size_t config_bytes;
 };
 

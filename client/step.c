@@ -23,7 +23,8 @@ weft_status_t *weft_client_step_init(weft_client_step_t *s, int num_feeds, int n
     return WEFT_ERROR(INVALID_ARGUMENT, "a step with a negative number of feeds, fetches or targets");
   }
   size_t f = (size_t)num_feeds, o = (size_t)num_outputs, t = (size_t)num_targets;
-  char *at = weft_calloc(f + o + t, sizeof(weft_named_tensor_t) + sizeof(weft_str_t) + sizeof(void *) + sizeof(int));
+  char *at =
+      weft_calloc(f + o + t, sizeof(weft_named_tensor_t) + sizeof(weft_str_t) + sizeof(void *) + sizeof(int));
   if (at == NULL) return no_memory();
   s->block = at;
   s->feeds = (weft_named_tensor_t *)(void *)at;
@@ -46,7 +47,8 @@ void weft_client_step_deinit(weft_client_step_t *s) {
 
 weft_status_t *weft_client_step_feed(weft_client_step_t *s, weft_str_t name, const TF_Tensor *value) {
   if (name.data == NULL) return no_memory();
-  if (value == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "no tensor is given for feed '%.*s'", WEFT_STR_ARGS(name));
+  if (value == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "no tensor is given for feed '%.*s'", WEFT_STR_ARGS(name));
   weft_named_tensor_t *f = &s->feeds[s->num_feeds];
   f->name = name;
   WEFT_RETURN_IF_ERROR(weft_client_tensor_get(value, &f->tensor));
@@ -99,26 +101,33 @@ static weft_status_t *unite_fetches(weft_client_step_t *s) {
 static weft_status_t *box_results(weft_client_step_t *s, TF_Tensor **outputs) {
   for (int i = 0; i < s->num_outputs; i++) {
     weft_tensor_t *t = s->results[s->fetch_of[i]];
-    if (t == NULL) return WEFT_ERROR(INTERNAL, "fetch '%.*s' has no value", WEFT_STR_ARGS(s->fetches[s->fetch_of[i]]));
+    if (t == NULL)
+      return WEFT_ERROR(INTERNAL, "fetch '%.*s' has no value", WEFT_STR_ARGS(s->fetches[s->fetch_of[i]]));
     WEFT_RETURN_IF_ERROR(weft_client_tensor_new(weft_tensor_retain(t), &outputs[i]));
   }
   return NULL;
 }
 
 weft_status_t *weft_client_step_run(weft_client_step_t *s, weft_connection_t *c, const char *handle,
-                                    const TF_Buffer *run_options, TF_Tensor **outputs, TF_Buffer *run_metadata) {
+                                    const TF_Buffer *run_options, TF_Tensor **outputs,
+                                    TF_Buffer *run_metadata) {
   for (int i = 0; i < s->num_outputs; i++) outputs[i] = NULL;
   if (run_metadata != NULL && run_metadata->data != NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Passing non-empty run_metadata is invalid.");
   }
   weft_strbuf_t metadata = WEFT_STRBUF_INIT;
-  weft_run_step_t r = {.feeds = s->feeds, .fetches = s->fetches, .targets = s->targets, .num_feeds = s->num_feeds,
-                       .num_targets = s->num_targets, .partial_run_handle = weft_str(handle)};
+  weft_run_step_t r = {.feeds = s->feeds,
+                       .fetches = s->fetches,
+                       .targets = s->targets,
+                       .num_feeds = s->num_feeds,
+                       .num_targets = s->num_targets,
+                       .partial_run_handle = weft_str(handle)};
   weft_status_t *status = NULL;
   if (run_options != NULL) status = weft_client_run_options_read(weft_client_bytes(run_options), &r.options);
   if (status == NULL) status = unite_fetches(s);
   r.num_fetches = s->num_fetches;
-  if (status == NULL) status = weft_connection_run(c, &r, s->results, run_metadata == NULL ? NULL : &metadata);
+  if (status == NULL)
+    status = weft_connection_run(c, &r, s->results, run_metadata == NULL ? NULL : &metadata);
   if (status == NULL) status = box_results(s, outputs);
   if (status == NULL && run_metadata != NULL) status = weft_client_fill(run_metadata, &metadata);
   weft_strbuf_deinit(&metadata);

@@ -28,7 +28,8 @@ weft_status_t *weft_client_shape(const int64_t *dims, int num_dims, weft_shape_t
   *out = WEFT_UNKNOWN_SHAPE;
   if (num_dims < 0) return NULL;
   if (num_dims > WEFT_MAX_DIMS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "a shape of %d dimensions; at most %d are supported", num_dims, WEFT_MAX_DIMS);
+    return WEFT_ERROR(INVALID_ARGUMENT, "a shape of %d dimensions; at most %d are supported", num_dims,
+                      WEFT_MAX_DIMS);
   }
   for (int i = 0; i < num_dims; i++) {
     if (dims[i] < -1) return WEFT_ERROR(INVALID_ARGUMENT, "Dimension %lld must be >= -1", (long long)dims[i]);
@@ -54,10 +55,12 @@ static TF_Tensor *box(weft_tensor_t *t) {
 
 static weft_status_t *resource_bytes(weft_tensor_t *t, weft_tensor_t **out) {
   if (t->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Unexpected non-scalar DT_RESOURCE tensor seen (shape: %s). Please file a bug at "
-                      "https://github.com/tensorflow/tensorflow/issues/new, ideally with a short code snippet that "
-                      "reproduces this error.",
-                      WEFT_SHAPE_TEXT(&t->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Unexpected non-scalar DT_RESOURCE tensor seen (shape: %s). Please file a bug at "
+        "https://github.com/tensorflow/tensorflow/issues/new, ideally with a short code snippet that "
+        "reproduces this error.",
+        WEFT_SHAPE_TEXT(&t->shape));
   }
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_handle_to_proto(((weft_handle_t **)t->data)[0], &text);
@@ -94,7 +97,8 @@ weft_status_t *weft_client_tensor_get(const TF_Tensor *b, weft_tensor_t **out) {
   weft_handle_t *h = NULL;
   weft_tensor_t *t = NULL;
   if (b->resource_shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Malformed TF_RESOURCE tensor: expected a scalar, got a tensor with shape %s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Malformed TF_RESOURCE tensor: expected a scalar, got a tensor with shape %s",
                       WEFT_SHAPE_TEXT(&b->resource_shape));
   }
   weft_status_t *s = weft_handle_from_proto(weft_str_of(b->tensor->data, b->tensor->bytes), &h);
@@ -152,12 +156,13 @@ static bool is_aligned(const void *data, size_t element) {
   return alignment == 0 || (uintptr_t)data % alignment == 0;
 }
 
-static weft_status_t *wrap(weft_dtype_t dtype, const weft_shape_t *shape, void *data, size_t len, weft_dealloc_fn *fn,
-                           void *arg, weft_tensor_t **out) {
+static weft_status_t *wrap(weft_dtype_t dtype, const weft_shape_t *shape, void *data, size_t len,
+                           weft_dealloc_fn *fn, void *arg, weft_tensor_t **out) {
   int64_t count = weft_shape_count(shape);
   size_t bytes = 0;
   if (count < 0 || !weft_mul_size((size_t)count, weft_dtype_size(dtype), &bytes) || bytes > len) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%zu bytes are too few for a tensor of shape %s", len, WEFT_SHAPE_TEXT(shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%zu bytes are too few for a tensor of shape %s", len,
+                      WEFT_SHAPE_TEXT(shape));
   }
   if (bytes == len) return weft_tensor_wrap(dtype, shape, data, bytes, fn, arg, out);
   longer_t *l = weft_calloc(1, sizeof *l);
@@ -174,7 +179,8 @@ static weft_status_t *copy_in(weft_dtype_t dtype, const weft_shape_t *shape, con
   WEFT_RETURN_IF_ERROR(weft_tensor_new(dtype, shape, NULL, &t));
   if (t->bytes > len) {
     weft_tensor_release(t);
-    return WEFT_ERROR(INVALID_ARGUMENT, "%zu bytes are too few for a tensor of shape %s", len, WEFT_SHAPE_TEXT(shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%zu bytes are too few for a tensor of shape %s", len,
+                      WEFT_SHAPE_TEXT(shape));
   }
   if (t->bytes > 0) memcpy(t->data, data, t->bytes);
   *out = t;
@@ -237,7 +243,9 @@ TF_Tensor *TF_AllocateTensor(TF_DataType dtype, const int64_t *dims, int num_dim
   return finish(t, len > t->bytes ? len : t->bytes, is_resource, &shape);
 }
 
-TF_Tensor *TF_TensorMaybeMove(TF_Tensor *tensor) { return weft_tensor_is_exclusive(tensor->tensor) ? tensor : NULL; }
+TF_Tensor *TF_TensorMaybeMove(TF_Tensor *tensor) {
+  return weft_tensor_is_exclusive(tensor->tensor) ? tensor : NULL;
+}
 
 void TF_DeleteTensor(TF_Tensor *t) {
   if (t == NULL) return;
@@ -247,9 +255,13 @@ void TF_DeleteTensor(TF_Tensor *t) {
 
 /* ---- looking ---- */
 
-static const weft_shape_t *shape_of(const TF_Tensor *t) { return t->is_resource ? &t->resource_shape : &t->tensor->shape; }
+static const weft_shape_t *shape_of(const TF_Tensor *t) {
+  return t->is_resource ? &t->resource_shape : &t->tensor->shape;
+}
 
-TF_DataType TF_TensorType(const TF_Tensor *t) { return t->is_resource ? TF_RESOURCE : (TF_DataType)t->tensor->dtype; }
+TF_DataType TF_TensorType(const TF_Tensor *t) {
+  return t->is_resource ? TF_RESOURCE : (TF_DataType)t->tensor->dtype;
+}
 int TF_NumDims(const TF_Tensor *t) { return shape_of(t)->rank; }
 
 int64_t TF_Dim(const TF_Tensor *tensor, int dim_index) {
@@ -285,7 +297,8 @@ void TF_SetShape(TF_Tensor *tensor, const int64_t *dims, int num_dims) {
 }
 
 static weft_status_t *bitcast(weft_tensor_t *from, int type, const weft_shape_t *shape, weft_tensor_t **out) {
-  if (!weft_dtype_is_plain((int)from->dtype)) return WEFT_ERROR(INVALID_ARGUMENT, "other tensor has zero-sized data type");
+  if (!weft_dtype_is_plain((int)from->dtype))
+    return WEFT_ERROR(INVALID_ARGUMENT, "other tensor has zero-sized data type");
   if (!weft_dtype_is_plain(type)) return WEFT_ERROR(INVALID_ARGUMENT, "specified output type is zero-sized");
   int64_t count = weft_shape_count(shape);
   size_t bytes = 0;
@@ -300,7 +313,8 @@ void TF_TensorBitcastFrom(const TF_Tensor *from, TF_DataType type, TF_Tensor *to
   weft_shape_t shape;
   weft_tensor_t *view = NULL;
   weft_status_t *s = weft_client_shape(new_dims, num_new_dims, &shape);
-  if (s == NULL && from->is_resource) s = WEFT_ERROR(INVALID_ARGUMENT, "other tensor has zero-sized data type");
+  if (s == NULL && from->is_resource)
+    s = WEFT_ERROR(INVALID_ARGUMENT, "other tensor has zero-sized data type");
   if (s == NULL) s = bitcast(from->tensor, (int)type, &shape, &view);
   if (weft_client_end(status, s)) put(to, view);
 }

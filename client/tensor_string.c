@@ -3,15 +3,19 @@
 #include "tensor/tstring.h"
 #include "tensorflow/c/tf_tstring.h"
 
-_Static_assert(sizeof(TF_TString) == sizeof(weft_tstring_t), "string tensors cross the interface without a copy");
+_Static_assert(sizeof(TF_TString) == sizeof(weft_tstring_t),
+               "string tensors cross the interface without a copy");
 
 static weft_tstring_t *ours(TF_TString *t) { return (weft_tstring_t *)(void *)t; }
-static weft_str_t text_of(const TF_TString *t) { return weft_tstring_get((const weft_tstring_t *)(const void *)t); }
+static weft_str_t text_of(const TF_TString *t) {
+  return weft_tstring_get((const weft_tstring_t *)(const void *)t);
+}
 
 void TF_StringInit(TF_TString *t) { *t = (TF_TString){0}; }
 
 void TF_StringCopy(TF_TString *dst, const char *src, size_t size) {
-  weft_status_free(weft_tstring_set(ours(dst), weft_str_of(src, size))); /* without memory it stays as it was */
+  weft_status_free(
+      weft_tstring_set(ours(dst), weft_str_of(src, size))); /* without memory it stays as it was */
 }
 
 void TF_StringAssignView(TF_TString *dst, const char *src, size_t size) {
@@ -20,7 +24,9 @@ void TF_StringAssignView(TF_TString *dst, const char *src, size_t size) {
 }
 
 const char *TF_StringGetDataPointer(const TF_TString *tstr) { return text_of(tstr).data; }
-TF_TString_Type TF_StringGetType(const TF_TString *str) { return (TF_TString_Type)(str->u.raw.raw[0] & TF_TSTR_TYPE_MASK); }
+TF_TString_Type TF_StringGetType(const TF_TString *str) {
+  return (TF_TString_Type)(str->u.raw.raw[0] & TF_TSTR_TYPE_MASK);
+}
 size_t TF_StringGetSize(const TF_TString *tstr) { return text_of(tstr).length; }
 
 size_t TF_StringGetCapacity(const TF_TString *str) {

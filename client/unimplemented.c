@@ -4,8 +4,11 @@
 #include "tensorflow/c/c_api.h"
 
 TF_Library *TF_LoadLibrary(const char *library_filename, TF_Status *status) {
-  weft_client_end(status, WEFT_ERROR(UNIMPLEMENTED, "TF_LoadLibrary: '%s' is a plug-in for TensorFlow's own library; it cannot "
-                                     "be loaded here", library_filename));
+  weft_client_end(status,
+                  WEFT_ERROR(UNIMPLEMENTED,
+                             "TF_LoadLibrary: '%s' is a plug-in for TensorFlow's own library; it cannot "
+                             "be loaded here",
+                             library_filename));
   return NULL;
 }
 
@@ -16,8 +19,9 @@ TF_Buffer TF_GetOpList(TF_Library *lib_handle) {
 
 void TF_DeleteLibraryHandle(TF_Library *lib_handle) { (void)lib_handle; }
 
-TF_Session *TF_LoadSessionFromSavedModel(const TF_SessionOptions *session_options, const TF_Buffer *run_options,
-                                         const char *export_dir, const char *const *tags, int tags_len, TF_Graph *graph,
+TF_Session *TF_LoadSessionFromSavedModel(const TF_SessionOptions *session_options,
+                                         const TF_Buffer *run_options, const char *export_dir,
+                                         const char *const *tags, int tags_len, TF_Graph *graph,
                                          TF_Buffer *meta_graph_def, TF_Status *status) {
   (void)session_options;
   (void)run_options;
@@ -25,25 +29,29 @@ TF_Session *TF_LoadSessionFromSavedModel(const TF_SessionOptions *session_option
   (void)tags_len;
   (void)graph;
   (void)meta_graph_def;
-  weft_client_end(status, WEFT_ERROR(UNIMPLEMENTED, "TF_LoadSessionFromSavedModel: reading SavedModel '%s' is not supported yet",
-                                     export_dir));
+  weft_client_end(
+      status,
+      WEFT_ERROR(UNIMPLEMENTED, "TF_LoadSessionFromSavedModel: reading SavedModel '%s' is not supported yet",
+                 export_dir));
   return NULL;
 }
 
 void TF_RegisterFilesystemPlugin(const char *plugin_filename, TF_Status *status) {
-  weft_client_end(status, WEFT_ERROR(UNIMPLEMENTED, "TF_RegisterFilesystemPlugin: '%s' cannot be loaded here", plugin_filename));
+  weft_client_end(status, WEFT_ERROR(UNIMPLEMENTED, "TF_RegisterFilesystemPlugin: '%s' cannot be loaded here",
+                                     plugin_filename));
 }
 
 void TF_RegisterLogListener(void (*listener)(const char *)) { (void)listener; }
 
-TF_ImportGraphDefResults *TF_GraphImportGraphDefWithResultsNoSerialization(TF_Graph *graph, const TF_Buffer *graph_def,
-                                                                           const TF_ImportGraphDefOptions *options,
-                                                                           TF_Status *status) {
+TF_ImportGraphDefResults *TF_GraphImportGraphDefWithResultsNoSerialization(
+    TF_Graph *graph, const TF_Buffer *graph_def, const TF_ImportGraphDefOptions *options, TF_Status *status) {
   (void)graph;
   (void)graph_def;
   (void)options;
-  weft_client_end(status, WEFT_ERROR(UNIMPLEMENTED, "TF_GraphImportGraphDefWithResultsNoSerialization: graphs in the memory of "
-                                     "another library cannot be read; pass a serialized GraphDef to "
-                                     "TF_GraphImportGraphDefWithResults"));
+  weft_client_end(status,
+                  WEFT_ERROR(UNIMPLEMENTED,
+                             "TF_GraphImportGraphDefWithResultsNoSerialization: graphs in the memory of "
+                             "another library cannot be read; pass a serialized GraphDef to "
+                             "TF_GraphImportGraphDefWithResults"));
   return NULL;
 }

@@ -15,7 +15,7 @@
 
 /* The rest of what TF_WhileParams stands for. */
 typedef struct weft_client_loop {
-  TF_Graph *parent; /* borrowed: must outlive the loop's making */
+  TF_Graph *parent;                                             /* borrowed: must outlive the loop's making */
   TF_Output *inputs, *cond_inputs, *body_inputs, *body_outputs; /* n of each; owned */
 } loop_t;
 
@@ -44,7 +44,9 @@ static weft_status_t *add_placeholder(TF_Graph *g, const char *stem, int i, TF_O
   weft_strbuf_printf(&name, "%s%d", stem, i);
   int type = (int)weft_dtype_base(like.oper->node->output_types[like.index]);
   const weft_named_attr_t attr = {WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = type}};
-  const weft_node_spec_t spec = {.name = weft_str_of(name.data, name.length), .op = WEFT_STR("Placeholder"), .attrs = &attr,
+  const weft_node_spec_t spec = {.name = weft_str_of(name.data, name.length),
+                                 .op = WEFT_STR("Placeholder"),
+                                 .attrs = &attr,
                                  .num_attrs = 1};
   weft_node_t *n = NULL;
   weft_status_t *s = name.failed ? no_memory() : weft_graph_add(g->graph, &spec, &n);
@@ -58,7 +60,8 @@ static weft_status_t *add_placeholder(TF_Graph *g, const char *stem, int i, TF_O
   return s;
 }
 
-static weft_status_t *add_placeholders(TF_Graph *g, const char *stem, const TF_Output *inputs, int n, TF_Output *out) {
+static weft_status_t *add_placeholders(TF_Graph *g, const char *stem, const TF_Output *inputs, int n,
+                                       TF_Output *out) {
   weft_status_t *s = NULL;
   weft_mutex_lock(&g->mu);
   for (int i = 0; i < n && s == NULL; i++) s = add_placeholder(g, stem, i, inputs[i], &out[i]);
@@ -70,7 +73,8 @@ static weft_status_t *check_inputs(const TF_Graph *g, const TF_Output *inputs, i
   if (n <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "TF_NewWhile() must be passed at least one input");
   for (int i = 0; i < n; i++) {
     const TF_Operation *o = inputs[i].oper;
-    if (o != NULL && o->graph == g && inputs[i].index >= 0 && inputs[i].index < o->node->num_outputs) continue;
+    if (o != NULL && o->graph == g && inputs[i].index >= 0 && inputs[i].index < o->node->num_outputs)
+      continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "Loop input %d is not a tensor of the graph", i);
   }
   return NULL;
@@ -137,29 +141,36 @@ typedef struct build {
   TF_Output *results;
 } build_t;
 
-static weft_status_t *add(build_t *b, const char *op, const weft_output_t *inputs, int n, const weft_named_attr_t *attrs,
-                          int num_attrs, weft_node_t **out) WEFT_REQUIRES(b->g->mu) {
+static weft_status_t *add(build_t *b, const char *op, const weft_output_t *inputs, int n,
+                          const weft_named_attr_t *attrs, int num_attrs, weft_node_t **out)
+    WEFT_REQUIRES(b->g->mu) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&text, "%s/%s", b->params->name, op);
   weft_str_t name = text.failed ? (weft_str_t){NULL, 0}
                                 : weft_graph_unique_name(b->g->graph, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   if (name.data == NULL) return no_memory();
-  const weft_node_spec_t spec = {.name = name, .op = weft_str(op), .inputs = inputs, .num_inputs = n, .attrs = attrs,
+  const weft_node_spec_t spec = {.name = name,
+                                 .op = weft_str(op),
+                                 .inputs = inputs,
+                                 .num_inputs = n,
+                                 .attrs = attrs,
                                  .num_attrs = num_attrs};
   return weft_graph_add(b->g->graph, &spec, out);
 }
 
-static weft_status_t *add_inferred(build_t *b, const char *op, const weft_output_t *inputs, int n, weft_node_t **out)
-    WEFT_REQUIRES(b->g->mu) {
+static weft_status_t *add_inferred(build_t *b, const char *op, const weft_output_t *inputs, int n,
+                                   weft_node_t **out) WEFT_REQUIRES(b->g->mu) {
   WEFT_RETURN_IF_ERROR(add(b, op, inputs, n, NULL, 0, out));
   return weft_inference_add(b->g->inference, *out);
 }
 
-/* A Merge's second input is the NextIteration that does not exist yet: the Enter stands in for it. The Merges' shapes
- * are inferred before the Enters', so that nothing is said of variables that may change their shapes. */
+/* A Merge's second input is the NextIteration that does not exist yet: the Enter stands in for it. The
+ * Merges' shapes are inferred before the Enters', so that nothing is said of variables that may change their
+ * shapes. */
 static weft_status_t *add_entries(build_t *b) WEFT_REQUIRES(b->g->mu) {
-  const weft_named_attr_t frame = {WEFT_STR("frame_name"), {.kind = WEFT_ATTR_STRING, .s = weft_str(b->params->name)}};
+  const weft_named_attr_t frame = {WEFT_STR("frame_name"),
+                                   {.kind = WEFT_ATTR_STRING, .s = weft_str(b->params->name)}};
   int n = b->params->ninputs;
   for (int i = 0; i < n; i++) {
     const weft_output_t input = weft_client_output(b->inputs[i]);
@@ -174,8 +185,9 @@ static weft_status_t *add_entries(build_t *b) WEFT_REQUIRES(b->g->mu) {
 }
 
 /* Imports one of the two graphs; results[i] is where outputs[i] is now. */
-static weft_status_t *import_part(build_t *b, const char *infix, weft_str_t graph_def, const TF_Output *placeholders,
-                                  weft_node_t *const *sources, int source_index, const TF_Output *outputs, int num_outputs,
+static weft_status_t *import_part(build_t *b, const char *infix, weft_str_t graph_def,
+                                  const TF_Output *placeholders, weft_node_t *const *sources,
+                                  int source_index, const TF_Output *outputs, int num_outputs,
                                   TF_Output *results) WEFT_REQUIRES(b->g->mu) {
   int n = b->params->ninputs;
   weft_client_mapping_t *mappings = weft_arena_calloc(&b->arena, (size_t)n, sizeof *mappings);
@@ -190,9 +202,11 @@ static weft_status_t *import_part(build_t *b, const char *infix, weft_str_t grap
     TF_Output to = {weft_client_operation(b->g, sources[i]), source_index};
     mappings[i] = (weft_client_mapping_t){{placeholders[i].oper->node->name, 0}, to};
   }
-  for (int i = 0; i < num_outputs; i++) keys[i] = (weft_client_key_t){outputs[i].oper->node->name, outputs[i].index};
+  for (int i = 0; i < num_outputs; i++)
+    keys[i] = (weft_client_key_t){outputs[i].oper->node->name, outputs[i].index};
   TF_Operation *control = mappings[0].to.oper;
-  const TF_ImportGraphDefOptions options = {.prefix = weft_str_of(prefix.data, prefix.length), .device = WEFT_STR(""),
+  const TF_ImportGraphDefOptions options = {.prefix = weft_str_of(prefix.data, prefix.length),
+                                            .device = WEFT_STR(""),
                                             .skip_mapped_placeholders = true,
                                             .mappings = {mappings, n, n},
                                             .controls = {&control, 1, 1},
@@ -210,12 +224,13 @@ static weft_status_t *add_next(build_t *b, int i, TF_Output body_output) WEFT_RE
   const weft_output_t value = weft_client_output(body_output);
   int is = value.node->output_types[value.index], wanted = b->merges[i]->output_types[0];
   if (weft_dtype_base(is) != weft_dtype_base(wanted)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "body_outputs[%d] is of type %s, but the loop's input %d of type %s", i,
-                      weft_dtype_name(is), i, weft_dtype_name(wanted));
+    return WEFT_ERROR(INVALID_ARGUMENT, "body_outputs[%d] is of type %s, but the loop's input %d of type %s",
+                      i, weft_dtype_name(is), i, weft_dtype_name(wanted));
   }
   WEFT_RETURN_IF_ERROR(add_inferred(b, "NextIteration", &value, 1, &next));
   WEFT_RETURN_IF_ERROR(weft_client_graph_sync_locked(b->g));
-  TF_Operation *merge = weft_client_operation(b->g, b->merges[i]), *enter = weft_client_operation(b->g, b->enters[i]);
+  TF_Operation *merge = weft_client_operation(b->g, b->merges[i]),
+               *enter = weft_client_operation(b->g, b->enters[i]);
   WEFT_RETURN_IF_ERROR(weft_client_edge_add_locked(b->g, weft_client_operation(b->g, next), merge, 0, 1));
   weft_graph_set_input(b->merges[i], 1, (weft_output_t){next, 0});
   weft_client_edge_remove_locked(b->g, enter, merge, 0, 1);
@@ -240,17 +255,20 @@ static weft_status_t *run(build_t *b, weft_str_t cond, weft_str_t body) WEFT_REQ
   b->merges = weft_arena_calloc(&b->arena, (size_t)n, sizeof(*b->merges));
   b->switches = weft_arena_calloc(&b->arena, (size_t)n, sizeof(*b->switches));
   b->results = weft_arena_calloc(&b->arena, (size_t)n, sizeof *b->results);
-  TF_Output *body_outputs = weft_arena_calloc(&b->arena, (size_t)n, sizeof *body_outputs), cond_output = {NULL, 0};
-  if (b->enters == NULL || b->merges == NULL || b->switches == NULL || b->results == NULL || body_outputs == NULL) {
+  TF_Output *body_outputs = weft_arena_calloc(&b->arena, (size_t)n, sizeof *body_outputs),
+            cond_output = {NULL, 0};
+  if (b->enters == NULL || b->merges == NULL || b->switches == NULL || b->results == NULL ||
+      body_outputs == NULL) {
     return no_memory();
   }
   WEFT_RETURN_IF_ERROR(add_entries(b));
   WEFT_RETURN_IF_ERROR(weft_client_graph_sync_locked(b->g));
-  WEFT_RETURN_IF_ERROR(import_part(b, "cond", cond, b->params->cond_inputs, b->merges, 0, &b->params->cond_output, 1,
-                                   &cond_output));
+  WEFT_RETURN_IF_ERROR(import_part(b, "cond", cond, b->params->cond_inputs, b->merges, 0,
+                                   &b->params->cond_output, 1, &cond_output));
   const weft_output_t condition = weft_client_output(cond_output);
   if (weft_dtype_base(condition.node->output_types[condition.index]) != WEFT_BOOL) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "BuildWhileLoop: 'cond' argument must return a boolean output, got %s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "BuildWhileLoop: 'cond' argument must return a boolean output, got %s",
                       weft_dtype_name(condition.node->output_types[condition.index]));
   }
   WEFT_RETURN_IF_ERROR(add_inferred(b, "LoopCond", &condition, 1, &b->loop_cond));
@@ -259,17 +277,18 @@ static weft_status_t *run(build_t *b, weft_str_t cond, weft_str_t body) WEFT_REQ
     WEFT_RETURN_IF_ERROR(add_inferred(b, "Switch", in, 2, &b->switches[i]));
   }
   WEFT_RETURN_IF_ERROR(weft_client_graph_sync_locked(b->g));
-  WEFT_RETURN_IF_ERROR(import_part(b, "body", body, b->params->body_inputs, b->switches, 1, b->params->body_outputs, n,
-                                   body_outputs));
+  WEFT_RETURN_IF_ERROR(import_part(b, "body", body, b->params->body_inputs, b->switches, 1,
+                                   b->params->body_outputs, n, body_outputs));
   return close_loop(b, body_outputs);
 }
 
 static weft_status_t *check_params(const TF_WhileParams *p) {
-  if (p->cond_graph == NULL || p->body_graph == NULL || p->cond_graph->loop == NULL || p->cond_inputs == NULL ||
-      p->body_inputs == NULL || p->body_outputs == NULL) {
+  if (p->cond_graph == NULL || p->body_graph == NULL || p->cond_graph->loop == NULL ||
+      p->cond_inputs == NULL || p->body_inputs == NULL || p->body_outputs == NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "TF_WhileParams is not what TF_NewWhile returned");
   }
-  if (p->cond_output.oper == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "TF_WhileParams `cond_output` field isn't set");
+  if (p->cond_output.oper == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "TF_WhileParams `cond_output` field isn't set");
   for (int i = 0; i < p->ninputs; i++) {
     if (p->body_outputs[i].oper == NULL) {
       return WEFT_ERROR(INVALID_ARGUMENT, "TF_WhileParams `body_outputs[%d]` field isn't set", i);

@@ -21,9 +21,15 @@ static TF_Tensor *new_tensor(TF_DataType type, int rank, const int64_t *dims, co
   return t;
 }
 
-TF_Tensor *new_floats(int rank, const int64_t *dims, const float *values) { return new_tensor(TF_FLOAT, rank, dims, values); }
-TF_Tensor *new_doubles(int rank, const int64_t *dims, const double *values) { return new_tensor(TF_DOUBLE, rank, dims, values); }
-TF_Tensor *new_ints(int rank, const int64_t *dims, const int32_t *values) { return new_tensor(TF_INT32, rank, dims, values); }
+TF_Tensor *new_floats(int rank, const int64_t *dims, const float *values) {
+  return new_tensor(TF_FLOAT, rank, dims, values);
+}
+TF_Tensor *new_doubles(int rank, const int64_t *dims, const double *values) {
+  return new_tensor(TF_DOUBLE, rank, dims, values);
+}
+TF_Tensor *new_ints(int rank, const int64_t *dims, const int32_t *values) {
+  return new_tensor(TF_INT32, rank, dims, values);
+}
 
 TF_Tensor *new_string(const char *text) {
   TF_Tensor *t = TF_AllocateTensor(TF_STRING, NULL, 0, sizeof(TF_TString));
@@ -77,8 +83,8 @@ static void need_session(world_t *w) {
   ASSERT_OK(w);
 }
 
-void run(world_t *w, const TF_Output *feeds, TF_Tensor *const *values, int num_feeds, const TF_Output *fetches,
-         TF_Tensor **out, int num_fetches) {
+void run(world_t *w, const TF_Output *feeds, TF_Tensor *const *values, int num_feeds,
+         const TF_Output *fetches, TF_Tensor **out, int num_fetches) {
   need_session(w);
   TF_SessionRun(w->session, NULL, feeds, values, num_feeds, fetches, out, num_fetches, NULL, 0, NULL, w->s);
 }

@@ -18,14 +18,14 @@ typedef struct world {
 void world_open(world_t *w);
 void world_close(world_t *w);
 
-#define ASSERT_OK(w)                                                  \
-  do {                                                                \
-    if (TF_GetCode((w)->s) != TF_OK) CU_FAIL(TF_Message((w)->s));     \
-    CU_ASSERT_EQUAL_FATAL(TF_GetCode((w)->s), TF_OK);                 \
+#define ASSERT_OK(w)                                              \
+  do {                                                            \
+    if (TF_GetCode((w)->s) != TF_OK) CU_FAIL(TF_Message((w)->s)); \
+    CU_ASSERT_EQUAL_FATAL(TF_GetCode((w)->s), TF_OK);             \
   } while (0)
-#define ASSERT_FAILS(w, code, text)                        \
-  do {                                                     \
-    CU_ASSERT_EQUAL(TF_GetCode((w)->s), (code));           \
+#define ASSERT_FAILS(w, code, text)                             \
+  do {                                                          \
+    CU_ASSERT_EQUAL(TF_GetCode((w)->s), (code));                \
     CU_ASSERT_PTR_NOT_NULL(strstr(TF_Message((w)->s), (text))); \
   } while (0)
 
@@ -46,8 +46,8 @@ TF_Output unary(world_t *w, TF_Graph *g, const char *op, const char *name, TF_Ou
 TF_Output binary(world_t *w, TF_Graph *g, const char *op, const char *name, TF_Output x, TF_Output y);
 
 /* Runs a step in the world's session, which is made when needed. The status is the world's. */
-void run(world_t *w, const TF_Output *feeds, TF_Tensor *const *values, int num_feeds, const TF_Output *fetches,
-         TF_Tensor **out, int num_fetches);
+void run(world_t *w, const TF_Output *feeds, TF_Tensor *const *values, int num_feeds,
+         const TF_Output *fetches, TF_Tensor **out, int num_fetches);
 /* One feed (or none: oper NULL), one fetch; NULL on failure. */
 TF_Tensor *run1(world_t *w, TF_Output feed, TF_Tensor *value, TF_Output fetch);
 /* Runs one operation. */

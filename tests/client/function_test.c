@@ -34,7 +34,8 @@ static void a_function_is_called_by_its_name(void) {
   TF_GraphCopyFunction(w.g, fn, NULL, w.s);
   ASSERT_OK(&w);
   CU_ASSERT_EQUAL(TF_GraphNumFunctions(w.g), 1);
-  TF_Output call = binary(&w, w.g, "Foo", "call", constant(&w, w.g, "x", new_int(3)), constant(&w, w.g, "y", new_int(10)));
+  TF_Output call =
+      binary(&w, w.g, "Foo", "call", constant(&w, w.g, "x", new_int(3)), constant(&w, w.g, "y", new_int(10)));
   CU_ASSERT_EQUAL(TF_OperationNumOutputs(call.oper), 2);
   TF_Tensor *t = run1(&w, nothing, NULL, call);
   ASSERT_OK(&w);
@@ -101,7 +102,8 @@ static void incomplete_functions_are_refused(void) {
   ASSERT_OK(&w);
   TF_GraphCopyFunction(w.g, one, NULL, w.s);
   TF_GraphCopyFunction(w.g, other, NULL, w.s);
-  ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "Cannot add function 'Foo' because a different function with the same name already exists.");
+  ASSERT_FAILS(&w, TF_INVALID_ARGUMENT,
+               "Cannot add function 'Foo' because a different function with the same name already exists.");
   TF_DeleteFunction(one);
   TF_DeleteFunction(other);
   TF_DeleteGraph(f.g);
@@ -110,7 +112,8 @@ static void incomplete_functions_are_refused(void) {
 
 /* while (i < 10) { i += 1; acc += i_before } */
 static void fill_loop(world_t *w, TF_WhileParams *p) {
-  TF_Output ten = constant(w, p->cond_graph, "ten", new_int(10)), one = constant(w, p->body_graph, "one", new_int(1));
+  TF_Output ten = constant(w, p->cond_graph, "ten", new_int(10)),
+            one = constant(w, p->body_graph, "one", new_int(1));
   p->cond_output = binary(w, p->cond_graph, "Less", "less", p->cond_inputs[0], ten);
   p->body_outputs[0] = binary(w, p->body_graph, "AddV2", "next", p->body_inputs[0], one);
   p->body_outputs[1] = binary(w, p->body_graph, "AddV2", "sum", p->body_inputs[1], p->body_inputs[0]);
@@ -131,7 +134,8 @@ static void a_loop_runs_until_its_condition_fails(void) {
   CU_ASSERT_PTR_NOT_NULL(TF_GraphOperationByName(w.g, "loop/cond/less"));
   CU_ASSERT_PTR_NOT_NULL(TF_GraphOperationByName(w.g, "loop/body/sum"));
   TF_Operation *merge = TF_GraphOperationByName(w.g, "loop/Merge");
-  CU_ASSERT_STRING_EQUAL(TF_OperationName(TF_OperationInput((TF_Input){merge, 1}).oper), "loop/NextIteration");
+  CU_ASSERT_STRING_EQUAL(TF_OperationName(TF_OperationInput((TF_Input){merge, 1}).oper),
+                         "loop/NextIteration");
   for (int start = 0; start < 12; start += 4) {
     TF_Tensor *value = new_int(start), *results[2];
     int expected = 0;

@@ -21,7 +21,8 @@ static TF_Output add_x(problem_t *p, const char *name, int rank, const int64_t *
   TF_GraphSetTensorShape(p->w.g, x, dims, rank, p->w.s);
   ASSERT_OK(&p->w);
   TF_Tensor *t = new_doubles(rank, dims, NULL);
-  for (int64_t i = 0; i < n; i++) ((double *)TF_TensorData(t))[i] = sin(1.7 * (double)(i + 1) + p->num_xs) * 0.8;
+  for (int64_t i = 0; i < n; i++)
+    ((double *)TF_TensorData(t))[i] = sin(1.7 * (double)(i + 1) + p->num_xs) * 0.8;
   p->xs[p->num_xs] = x;
   p->values[p->num_xs++] = t;
   return x;
@@ -78,7 +79,8 @@ static void those_of_a_perceptron_are_right(void) {
   const int64_t xd[2] = {3, 4}, wd[2] = {4, 5}, bd[1] = {5};
   TF_Output x = add_x(&p, "x", 2, xd), weights = add_x(&p, "w", 2, wd), bias = add_x(&p, "b", 1, bd);
   TF_Output y = binary(&p.w, p.w.g, "BiasAdd", "y", binary(&p.w, p.w.g, "MatMul", "xw", x, weights), bias);
-  TF_Output t = binary(&p.w, p.w.g, "Mul", "mix", unary(&p.w, p.w.g, "Tanh", "tanh", y), unary(&p.w, p.w.g, "Sigmoid", "sigmoid", y));
+  TF_Output t = binary(&p.w, p.w.g, "Mul", "mix", unary(&p.w, p.w.g, "Tanh", "tanh", y),
+                       unary(&p.w, p.w.g, "Sigmoid", "sigmoid", y));
   p.loss = reduce(&p, "Sum", "loss", unary(&p.w, p.w.g, "Square", "square", t), 2);
   check(&p);
 }
@@ -91,7 +93,9 @@ static void those_of_softmax_cross_entropy_are_right(void) {
   double one_hot[12] = {0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1};
   TF_Output labels = constant(&p.w, p.w.g, "labels", new_doubles(2, dims, one_hot));
   TF_Output each = binary(&p.w, p.w.g, "SoftmaxCrossEntropyWithLogits", "each", logits, labels);
-  TF_Output more = reduce(&p, "Mean", "more", unary(&p.w, p.w.g, "Square", "squares", unary(&p.w, p.w.g, "Softmax", "soft", logits)), 2);
+  TF_Output more =
+      reduce(&p, "Mean", "more",
+             unary(&p.w, p.w.g, "Square", "squares", unary(&p.w, p.w.g, "Softmax", "soft", logits)), 2);
   p.loss = binary(&p.w, p.w.g, "AddV2", "loss", reduce(&p, "Mean", "mean", each, 1), more);
   check(&p);
 }
@@ -128,7 +132,8 @@ static void those_of_a_convolutional_net_are_right(void) {
   TF_Output x = add_x(&p, "x", 4, xd), f = add_x(&p, "f", 4, fd), g = add_x(&p, "g", 4, gd);
   TF_Output h = unary(&p.w, p.w.g, "Softplus", "h", conv(&p, "conv1", x, f, 1));
   TF_Output k = unary(&p.w, p.w.g, "Relu", "k", conv(&p, "conv2", pool(&p, "pool", h), g, 2));
-  TF_Output r = binary(&p.w, p.w.g, "Reshape", "r", k, constant(&p.w, p.w.g, "rows", new_ints(1, flat, rows)));
+  TF_Output r =
+      binary(&p.w, p.w.g, "Reshape", "r", k, constant(&p.w, p.w.g, "rows", new_ints(1, flat, rows)));
   p.loss = reduce(&p, "Mean", "loss", unary(&p.w, p.w.g, "Square", "square", r), 2);
   check(&p);
 }
@@ -162,7 +167,8 @@ static void names_and_given_gradients_are_honoured(void) {
   ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "prefix [mine] conflicts with existing node in the graph");
   TF_Output other = placeholder(&w, w.g, "other", TF_FLOAT);
   TF_AddGradients(w.g, &y, 1, &other, 1, NULL, w.s, &dx);
-  ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "Cannot compute the partial derivative for node 'other' as it's unreachable");
+  ASSERT_FAILS(&w, TF_INVALID_ARGUMENT,
+               "Cannot compute the partial derivative for node 'other' as it's unreachable");
   TF_AddGradients(w.g, &y, 1, &x, 1, NULL, w.s, &dx);
   TF_AddGradients(w.g, &y, 1, &x, 1, NULL, w.s, &dx);
   ASSERT_OK(&w);

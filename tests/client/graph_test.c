@@ -26,7 +26,8 @@ static TF_Buffer *small_graph(world_t *w) {
   return def;
 }
 
-static void import(world_t *w, const TF_Buffer *def, const char *prefix, bool uniquify_prefix, bool uniquify_names) {
+static void import(world_t *w, const TF_Buffer *def, const char *prefix, bool uniquify_prefix,
+                   bool uniquify_names) {
   TF_ImportGraphDefOptions *o = TF_NewImportGraphDefOptions();
   if (prefix != NULL) TF_ImportGraphDefOptionsSetPrefix(o, prefix);
   TF_ImportGraphDefOptionsSetUniquifyPrefix(o, uniquify_prefix);
@@ -73,10 +74,12 @@ static void names_are_kept_apart(void) {
   void *value;
   size_t length;
   char storage[32];
-  TF_OperationGetAttrStringList(TF_GraphOperationByName(w.g, "p_1/id"), "_class", &value, &length, 1, storage, 32, w.s);
+  TF_OperationGetAttrStringList(TF_GraphOperationByName(w.g, "p_1/id"), "_class", &value, &length, 1, storage,
+                                32, w.s);
   CU_ASSERT(length == 12 && memcmp(value, "loc:@p_1/two", 12) == 0);
   import(&w, def, "no good", false, false);
-  ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "Imported node name prefix 'no good/' would lead to invalid node names");
+  ASSERT_FAILS(&w, TF_INVALID_ARGUMENT,
+               "Imported node name prefix 'no good/' would lead to invalid node names");
   CU_ASSERT_EQUAL(count_nodes(w.g), 16);
   TF_DeleteBuffer(def);
   world_close(&w);
@@ -137,7 +140,8 @@ static void a_failed_import_leaves_no_trace(void) {
   const struct {
     int kind;
     const char *text;
-  } cases[] = {{0, "Invalid GraphDef"}, {1, "was passed float from f:0 incompatible with expected int32"},
+  } cases[] = {{0, "Invalid GraphDef"},
+               {1, "was passed float from f:0 incompatible with expected int32"},
                {2, "Requested return tensor 'zz:0' not found in graph def"},
                {3, "Invalid return output 5 of node 'y', which has 1 output(s)"},
                {4, "Requested return node 'zz' not found in graph def"}};
@@ -202,7 +206,8 @@ static void versions_and_ops_are_told(void) {
   world_open(&w);
   TF_Buffer *b = TF_NewBuffer(), *op = TF_NewBuffer(), *no = TF_NewBuffer();
   TF_GraphVersions(w.g, b, w.s);
-  CU_ASSERT(b->length == 5 && memcmp(b->data, "\x08\xd1\x10\x10\x0c", 5) == 0); /* producer 2129, min_consumer 12 */
+  CU_ASSERT(b->length == 5 &&
+            memcmp(b->data, "\x08\xd1\x10\x10\x0c", 5) == 0); /* producer 2129, min_consumer 12 */
   TF_GraphGetOpDef(w.g, "MatMul", op, w.s);
   ASSERT_OK(&w);
   CU_ASSERT(op->length > 8 && memcmp((const char *)op->data + 2, "MatMul", 6) == 0);

@@ -1,4 +1,5 @@
-/* tests/client/operation_test.c - building nodes: what is accepted, what is refused and in which words; attributes. */
+/* tests/client/operation_test.c - building nodes: what is accepted, what is refused and in which words;
+ * attributes. */
 #include "tests/client/client_testing.h"
 
 static void refuse(world_t *w, TF_OperationDescription *d, const char *text) {
@@ -23,7 +24,8 @@ static void wrong_nodes_are_refused_and_leave_the_graph_alone(void) {
   TF_Output f = constant(&w, w.g, "f", new_float(1)), i = constant(&w, w.g, "i", new_int(1));
   refuse(&w, TF_NewOperation(w.g, "NoSuchOp", "new"), "Op type not registered 'NoSuchOp' in binary");
   refuse(&w, TF_NewOperation(w.g, "NoOp", "f"), "Duplicate node name in graph: 'f'");
-  refuse(&w, TF_NewOperation(w.g, "Placeholder", "new"), "NodeDef missing attr 'dtype' from Op<name=Placeholder");
+  refuse(&w, TF_NewOperation(w.g, "Placeholder", "new"),
+         "NodeDef missing attr 'dtype' from Op<name=Placeholder");
   TF_OperationDescription *d = TF_NewOperation(w.g, "AddV2", "new");
   TF_AddInput(d, f);
   refuse(&w, d, "1 inputs specified of 2 inputs in Op while building NodeDef 'new' using Op<name=AddV2");
@@ -33,8 +35,10 @@ static void wrong_nodes_are_refused_and_leave_the_graph_alone(void) {
   refuse(&w, start(&w, "AddV2", f, i), "Inconsistent values for attr 'T' DT_FLOAT vs. DT_INT32");
   refuse(&w, start(&w, "MatMul", f, f), "Shape must be rank 2 but is rank 0 for '{{node new}} = MatMul");
   refuse(&w, start(&w, "Switch", f, f), "Input 'pred' passed float expected bool");
-  refuse(&w, start(&w, "AddV2", f, (TF_Output){f.oper, 4}), "Attempt to add output 4 of f not in range [0, 1)");
-  refuse(&w, start(&w, "AddV2", f, (TF_Output){NULL, 0}), "Attempt to add nullptr Node to node with type AddV2");
+  refuse(&w, start(&w, "AddV2", f, (TF_Output){f.oper, 4}),
+         "Attempt to add output 4 of f not in range [0, 1)");
+  refuse(&w, start(&w, "AddV2", f, (TF_Output){NULL, 0}),
+         "Attempt to add nullptr Node to node with type AddV2");
   d = TF_NewOperation(w.g, "AddN", "new");
   TF_AddInput(d, f);
   refuse(&w, d, "Single tensor passed to 'inputs', expected list");
@@ -258,6 +262,36 @@ static void edges_and_devices_can_be_changed(void) {
   world_close(&w);
 }
 
+static TF_Operation *build_one(world_t *w, TF_Output x) {
+  const int64_t dims[2] = {1, 2};
+  TF_OperationDescription *d = TF_NewOperation(w->g, "AddN", "sum");
+  TF_AddInputList(d, &x, 1);
+  TF_AddControlInput(d, x.oper);
+  TF_SetDevice(d, "/device:CPU:0");
+  TF_ColocateWith(d, x.oper);
+  TF_SetAttrShape(d, "_s", dims, 2);
+  TF_SetAttrIntList(d, "_i", dims, 2);
+  TF_SetAttrString(d, "_t", "text", 4);
+  return TF_FinishOperation(d, w->s);
+}
+
+static void an_allocation_that_fails_adds_no_node(void) {
+  for (long n = 0;; n++) {
+    world_t w;
+    world_open(&w);
+    TF_Output x = constant(&w, w.g, "x", new_float(1));
+    weft_fault_arm(n);
+    TF_Operation *o = build_one(&w, x);
+    bool fired = weft_fault_fired();
+    weft_fault_arm(-1);
+    CU_ASSERT_EQUAL(TF_GetCode(w.s), fired ? TF_RESOURCE_EXHAUSTED : TF_OK);
+    CU_ASSERT_EQUAL(o == NULL, fired);
+    CU_ASSERT_EQUAL(TF_OperationOutputNumConsumers(x), fired ? 0 : 1);
+    world_close(&w);
+    if (!fired) break;
+  }
+}
+
 static const CU_TestInfo tests[] = {
     {"wrong nodes are refused and leave the graph alone", wrong_nodes_are_refused_and_leave_the_graph_alone},
     {"nodes tell what they are", nodes_tell_what_they_are},
@@ -265,6 +299,7 @@ static const CU_TestInfo tests[] = {
     {"attributes come back as they were set", attributes_come_back_as_they_were_set},
     {"attributes travel as messages", attributes_travel_as_messages},
     {"edges and devices can be changed", edges_and_devices_can_be_changed},
+    {"an allocation that fails adds no node", an_allocation_that_fails_adds_no_node},
     CU_TEST_INFO_NULL,
 };
 

@@ -12,7 +12,8 @@ static bool contains(const TF_Buffer *b, const char *text) {
 static void ops_and_kernels_are_listed(void) {
   TF_Status *s = TF_NewStatus();
   TF_Buffer *ops = TF_GetAllOpList(), *kernels = TF_GetAllRegisteredKernels(s);
-  TF_Buffer *one = TF_GetRegisteredKernelsForOp("MatMul", s), *none = TF_GetRegisteredKernelsForOp("NoSuchOp", s);
+  TF_Buffer *one = TF_GetRegisteredKernelsForOp("MatMul", s),
+            *none = TF_GetRegisteredKernelsForOp("NoSuchOp", s);
   CU_ASSERT(contains(ops, "MatMul") && contains(ops, "VarHandleOp"));
   CU_ASSERT(contains(kernels, "Conv2D") && kernels->length > one->length);
   CU_ASSERT(contains(one, "MatMul") && contains(one, "CPU") && !contains(one, "Conv2D"));
@@ -26,8 +27,9 @@ static void ops_and_kernels_are_listed(void) {
 }
 
 static void texts_override_documentation(void) {
-  static const char text[] = "op: <\n  graph_op_name: 'MatMul'\n  in_arg < name: 'a' description: 'left' >\n"
-                             "  summary: <<END\nTwo \"lines\"\nof text\nEND\n>\nop < graph_op_name: 'Unknown' >\n";
+  static const char text[] =
+      "op: <\n  graph_op_name: 'MatMul'\n  in_arg < name: 'a' description: 'left' >\n"
+      "  summary: <<END\nTwo \"lines\"\nof text\nEND\n>\nop < graph_op_name: 'Unknown' >\n";
   static const char bad[] = "op < graph_op_name: 'MatMul' in_arg < name: 'zz' > >";
   TF_Status *s = TF_NewStatus();
   TF_Buffer *ops = TF_GetAllOpList(), *junk = TF_NewBufferFromString("\xff", 1);

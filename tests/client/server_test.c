@@ -1,11 +1,19 @@
 /* tests/client/server_test.c - servers in this process, and sessions that reach them over gRPC. */
 #include "tests/client/client_testing.h"
+#include "tests/rpc/tsan.h"
 
 static const TF_Output nothing = {NULL, 0};
 
 /* ServerDef: one task of job "worker" on a port that the server chooses. */
 static const char server_def[] =
-    "\x0a\x1b\x0a\x19\x0a\x06" "worker" "\x12\x0f\x08\x00\x12\x0b" "127.0.0.1:0" "\x12\x06" "worker" "\x2a\x04" "grpc";
+    "\x0a\x1b\x0a\x19\x0a\x06"
+    "worker"
+    "\x12\x0f\x08\x00\x12\x0b"
+    "127.0.0.1:0"
+    "\x12\x06"
+    "worker"
+    "\x2a\x04"
+    "grpc";
 
 typedef struct host {
   world_t w;

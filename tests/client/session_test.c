@@ -1,4 +1,5 @@
-/* tests/client/session_test.c - steps in a local session: values in and out, errors, threads, the session's end. */
+/* tests/client/session_test.c - steps in a local session: values in and out, errors, threads, the session's
+ * end. */
 #include <pthread.h>
 
 #include "tests/client/client_testing.h"
@@ -39,8 +40,9 @@ static void many_fetches_may_repeat(void) {
 }
 
 static void every_plain_type_passes_through(void) {
-  static const TF_DataType types[] = {TF_FLOAT, TF_DOUBLE, TF_INT32, TF_UINT8, TF_INT16, TF_INT8, TF_COMPLEX64, TF_INT64,
-                                      TF_BOOL, TF_BFLOAT16, TF_UINT16, TF_COMPLEX128, TF_HALF, TF_UINT32, TF_UINT64};
+  static const TF_DataType types[] = {TF_FLOAT,  TF_DOUBLE,     TF_INT32, TF_UINT8,  TF_INT16,
+                                      TF_INT8,   TF_COMPLEX64,  TF_INT64, TF_BOOL,   TF_BFLOAT16,
+                                      TF_UINT16, TF_COMPLEX128, TF_HALF,  TF_UINT32, TF_UINT64};
   const int64_t dims[2] = {2, 3}, empty[2] = {0, 4};
   for (size_t k = 0; k < sizeof types / sizeof types[0]; k++) {
     world_t w;
@@ -48,7 +50,8 @@ static void every_plain_type_passes_through(void) {
     TF_Output x = placeholder(&w, w.g, "x", types[k]), y = unary(&w, w.g, "Identity", "y", x);
     size_t bytes = 6 * TF_DataTypeSize(types[k]);
     TF_Tensor *in = TF_AllocateTensor(types[k], dims, 2, bytes);
-    for (size_t i = 0; i < bytes; i++) ((unsigned char *)TF_TensorData(in))[i] = (unsigned char)(types[k] == TF_BOOL ? i % 2 : i);
+    for (size_t i = 0; i < bytes; i++)
+      ((unsigned char *)TF_TensorData(in))[i] = (unsigned char)(types[k] == TF_BOOL ? i % 2 : i);
     TF_Tensor *out = run1(&w, x, in, y);
     ASSERT_OK(&w);
     CU_ASSERT(TF_TensorType(out) == types[k] && TF_NumDims(out) == 2 && TF_TensorByteSize(out) == bytes);
@@ -352,7 +355,8 @@ static const CU_TestInfo tests[] = {
     {"errors have TensorFlow's codes and words", errors_have_tensorflows_codes_and_words},
     {"options and metadata are messages", options_and_metadata_are_messages},
     {"a closed session runs nothing", a_closed_session_runs_nothing},
-    {"the graph outlives its deletion while a session needs it", the_graph_outlives_its_deletion_while_a_session_needs_it},
+    {"the graph outlives its deletion while a session needs it",
+     the_graph_outlives_its_deletion_while_a_session_needs_it},
     {"devices are those of this process", devices_are_those_of_this_process},
     {"targets and configs are checked", targets_and_configs_are_checked},
     {"steps of many threads do not mix", steps_of_many_threads_do_not_mix},

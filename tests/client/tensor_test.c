@@ -81,7 +81,8 @@ static void allocation_wants_enough_bytes(void) {
 }
 
 static void strings_take_every_layout(void) {
-  static const char *const texts[3] = {"", "twenty-two bytes long!", "more than twenty-two bytes do not fit in place"};
+  static const char *const texts[3] = {"", "twenty-two bytes long!",
+                                       "more than twenty-two bytes do not fit in place"};
   TF_TString s;
   TF_StringInit(&s);
   for (int i = 0; i < 3; i++) {
@@ -173,8 +174,9 @@ static void sizes_of_types_are_tensorflows(void) {
   static const struct {
     TF_DataType type;
     size_t size;
-  } sizes[] = {{TF_FLOAT, 4}, {TF_DOUBLE, 8}, {TF_STRING, 0}, {TF_COMPLEX128, 16}, {TF_HALF, 2}, {TF_RESOURCE, 0},
-               {TF_VARIANT, 0}, {TF_QINT32, 4}, {TF_UINT64, 8}, {(TF_DataType)0, 0}, {(TF_DataType)77, 0}};
+  } sizes[] = {{TF_FLOAT, 4},  {TF_DOUBLE, 8},      {TF_STRING, 0},      {TF_COMPLEX128, 16},
+               {TF_HALF, 2},   {TF_RESOURCE, 0},    {TF_VARIANT, 0},     {TF_QINT32, 4},
+               {TF_UINT64, 8}, {(TF_DataType)0, 0}, {(TF_DataType)77, 0}};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     CU_ASSERT_EQUAL(TF_DataTypeSize(sizes[i].type), sizes[i].size);
   }
@@ -182,7 +184,8 @@ static void sizes_of_types_are_tensorflows(void) {
 
 static const CU_TestInfo tests[] = {
     {"a wrapped tensor shows the caller's bytes", a_wrapped_tensor_shows_the_callers_bytes},
-    {"the deallocator is called on failure, with the given length", the_deallocator_is_called_on_failure_and_told_the_given_length},
+    {"the deallocator is called on failure, with the given length",
+     the_deallocator_is_called_on_failure_and_told_the_given_length},
     {"unaligned bytes are copied and given back at once", unaligned_bytes_are_copied_and_given_back_at_once},
     {"empty tensors have no elements", empty_tensors_have_no_elements},
     {"allocation wants enough bytes", allocation_wants_enough_bytes},
