@@ -8,19 +8,7 @@
 #define WEFT_IO_BUNDLE_H_
 
 #include "io/table.h"
-#include "tensor/tensor.h"
-
-/* A box in a tensor. */
-typedef struct weft_slice {
-  int rank;
-  int64_t start[WEFT_MAX_DIMS], length[WEFT_MAX_DIMS];
-  bool is_full[WEFT_MAX_DIMS]; /* the whole dimension, whatever its size: "-" */
-} weft_bundle_slice_t;
-
-/* "10 20 0,5:-": a tensor's shape and a slice of it. *out_slice gets the lengths of full dimensions, too.
- * Errors: INVALID_ARGUMENT in TensorFlow's words. */
-WEFT_MUST_CHECK weft_status_t *weft_bundle_slice_parse(weft_str_t text, weft_shape_t *out_full, weft_bundle_slice_t *out_slice,
-                                                weft_shape_t *out_shape);
+#include "io/tensor_slice.h"
 
 /* ---- writing one complete bundle of one shard; Confined ---- */
 typedef struct weft_bundle_writer weft_bundle_writer_t;
@@ -30,7 +18,7 @@ WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_create(weft_str_t prefix, weft
 WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_add(weft_bundle_writer_t *w, weft_str_t name, const weft_tensor_t *t);
 /* `t` is the part `slice` of a tensor of shape `full`. */
 WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_add_slice(weft_bundle_writer_t *w, weft_str_t name,
-                                                            const weft_shape_t *full, const weft_bundle_slice_t *slice,
+                                                            const weft_shape_t *full, const weft_tensor_slice_t *slice,
                                                             const weft_tensor_t *t);
 /* Consumes `w`; on failure no file is left. */
 WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_finish(weft_bundle_writer_t *w);
@@ -48,7 +36,7 @@ WEFT_MUST_CHECK weft_status_t *weft_bundle_reader_lookup(const weft_bundle_reade
 WEFT_MUST_CHECK weft_status_t *weft_bundle_reader_read(weft_bundle_reader_t *r, weft_str_t name, weft_tensor_t **out);
 /* A part of it. Errors: also INVALID_ARGUMENT if the stored slices do not cover the part. */
 WEFT_MUST_CHECK weft_status_t *weft_bundle_reader_read_slice(weft_bundle_reader_t *r, weft_str_t name,
-                                                             const weft_bundle_slice_t *slice, weft_tensor_t **out);
+                                                             const weft_tensor_slice_t *slice, weft_tensor_t **out);
 
 /* Makes one bundle of several by renaming their data files and merging their indexes, which are removed.
  * `delete_old_dirs`: also their directories, where these are not the destination's. Missing ones may be left out.
@@ -68,11 +56,9 @@ typedef struct weft_bundle_entry {
 void weft_bundle_entry_put(const weft_bundle_entry_t *e, weft_strbuf_t *out);
 /* Errors: DATA_LOSS. The caller deinits `slices`. */
 WEFT_MUST_CHECK weft_status_t *weft_bundle_entry_get(weft_str_t name, weft_str_t bytes, weft_bundle_entry_t *out);
-void weft_bundle_slice_put(const weft_bundle_slice_t *slice, weft_strbuf_t *out); /* appends one to entry.slices */
+void weft_bundle_slice_put(const weft_tensor_slice_t *slice, weft_strbuf_t *out); /* appends one to entry.slices */
 /* The next slice of the wire form; false at the end or on bad bytes. Lengths of full dimensions come from `full`. */
-bool weft_bundle_slice_next(weft_str_t *rest, const weft_shape_t *full, weft_bundle_slice_t *out);
-/* The key of a slice's own entry: in the order of name, rank, starts and lengths. */
-void weft_bundle_slice_key(weft_str_t name, const weft_bundle_slice_t *slice, weft_strbuf_t *out);
+bool weft_bundle_slice_next(weft_str_t *rest, const weft_shape_t *full, weft_tensor_slice_t *out);
 void weft_bundle_header_put(int64_t num_shards, weft_strbuf_t *out);
 WEFT_MUST_CHECK weft_status_t *weft_bundle_header_get(weft_str_t bytes, int64_t *out_num_shards);
 /* "<prefix>.data-00000-of-00001" and "<prefix>.index", '\0'-ended. */

@@ -177,43 +177,13 @@ static weft_status_t *read_entry(weft_bundle_reader_t *r, weft_str_t name, const
 
 /* ---- slices ---- */
 
-/* Copies what `from` (at `from_at` in the whole) and `to` have in common; returns the number of elements in *out_n. */
-static weft_status_t *copy_common(weft_tensor_t *to, const weft_bundle_slice_t *to_at, const weft_tensor_t *from,
-                                  const weft_bundle_slice_t *from_at, int64_t *out_n) {
-  int rank = to_at->rank;
-  int64_t begin[WEFT_MAX_DIMS], size[WEFT_MAX_DIMS], at[WEFT_MAX_DIMS] = {0}, n = 1;
-  for (int d = 0; d < rank; d++) {
-    int64_t a = to_at->start[d], b = from_at->start[d];
-    int64_t a_end = a + to_at->length[d], b_end = b + from_at->length[d];
-    begin[d] = a > b ? a : b;
-    size[d] = (a_end < b_end ? a_end : b_end) - begin[d];
-    if (size[d] <= 0) return NULL;
-    n *= size[d];
-  }
-  int64_t run = rank == 0 ? 1 : size[rank - 1];
-  for (int64_t done = 0; done < n; done += run) { /* one innermost run after the other */
-    int64_t to_offset = 0, from_offset = 0;
-    for (int d = 0; d < rank; d++) {
-      to_offset = to_offset * to_at->length[d] + begin[d] + at[d] - to_at->start[d];
-      from_offset = from_offset * from_at->length[d] + begin[d] + at[d] - from_at->start[d];
-    }
-    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(to, to_offset, from, from_offset, run));
-    for (int d = rank - 2; d >= 0 && ++at[d] == size[d]; d--) at[d] = 0;
-  }
-  *out_n += n;
-  return NULL;
-}
-
-static weft_status_t *copy_stored_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_bundle_slice_t *stored,
-                                        weft_tensor_t *to, const weft_bundle_slice_t *to_at, int64_t *out_n) {
+static weft_status_t *copy_stored_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_tensor_slice_t *stored,
+                                        weft_tensor_t *to, const weft_tensor_slice_t *to_at, int64_t *out_n) {
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   weft_bundle_entry_t e = {0};
   weft_tensor_t *t = NULL;
-  for (int d = 0; d < to_at->rank; d++) { /* nothing in common: do not read it */
-    if (stored->start[d] >= to_at->start[d] + to_at->length[d]) return NULL;
-    if (to_at->start[d] >= stored->start[d] + stored->length[d]) return NULL;
-  }
-  weft_bundle_slice_key(name, stored, &key);
+  if (!weft_tensor_slice_intersect(stored, to_at, NULL)) return NULL; /* nothing in common: do not read it */
+  weft_tensor_slice_key(name, stored, &key);
   weft_status_t *s = key.failed ? no_memory(name) : find_entry(r, weft_str_of(key.data, key.length), name, &e);
   weft_strbuf_deinit(&key);
   if (s == NULL) s = read_entry(r, name, &e, &t);
@@ -223,23 +193,14 @@ static weft_status_t *copy_stored_slice(weft_bundle_reader_t *r, weft_str_t name
     s = WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: a slice of %.*s has another shape or type than its index says",
                    r->prefix, WEFT_STR_ARGS(name));
   }
-  if (s == NULL) s = copy_common(to, to_at, t, stored, out_n);
+  if (s == NULL) s = weft_tensor_slice_copy(to, to_at, t, stored, out_n);
   weft_strbuf_deinit(&e.slices);
   weft_tensor_release(t);
   return s;
 }
 
-static weft_bundle_slice_t whole(const weft_shape_t *shape) {
-  weft_bundle_slice_t s = {.rank = shape->rank};
-  for (int d = 0; d < shape->rank; d++) {
-    s.is_full[d] = true;
-    s.length[d] = shape->dims[d];
-  }
-  return s;
-}
-
 static weft_status_t *read_sliced(weft_bundle_reader_t *r, weft_str_t name, const weft_bundle_entry_t *e,
-                                  const weft_bundle_slice_t *wanted, weft_tensor_t **out) {
+                                  const weft_tensor_slice_t *wanted, weft_tensor_t **out) {
   weft_tensor_t *t = NULL, *all = NULL;
   weft_shape_t shape;
   int64_t copied = 0;
@@ -247,12 +208,12 @@ static weft_status_t *read_sliced(weft_bundle_reader_t *r, weft_str_t name, cons
   WEFT_RETURN_IF_ERROR(weft_tensor_new(e->dtype, &shape, NULL, &t));
   weft_status_t *s = NULL;
   if (e->num_slices == 0) {
-    weft_bundle_slice_t everything = whole(&e->shape);
+    weft_tensor_slice_t everything = weft_tensor_slice_whole(&e->shape);
     s = read_entry(r, name, e, &all);
-    if (s == NULL) s = copy_common(t, wanted, all, &everything, &copied);
+    if (s == NULL) s = weft_tensor_slice_copy(t, wanted, all, &everything, &copied);
   } else {
     weft_str_t rest = weft_str_of(e->slices.data, e->slices.length);
-    weft_bundle_slice_t stored;
+    weft_tensor_slice_t stored;
     while (s == NULL && rest.length > 0) {
       if (weft_bundle_slice_next(&rest, &e->shape, &stored)) {
         s = copy_stored_slice(r, name, &stored, t, wanted, &copied);
@@ -275,13 +236,13 @@ static weft_status_t *read_sliced(weft_bundle_reader_t *r, weft_str_t name, cons
 weft_status_t *weft_bundle_reader_read(weft_bundle_reader_t *r, weft_str_t name, weft_tensor_t **out) {
   weft_bundle_entry_t e;
   WEFT_RETURN_IF_ERROR(find_entry(r, name, name, &e));
-  weft_bundle_slice_t everything = whole(&e.shape);
+  weft_tensor_slice_t everything = weft_tensor_slice_whole(&e.shape);
   weft_status_t *s = e.num_slices == 0 ? read_entry(r, name, &e, out) : read_sliced(r, name, &e, &everything, out);
   weft_strbuf_deinit(&e.slices);
   return s;
 }
 
-weft_status_t *weft_bundle_reader_read_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_bundle_slice_t *slice,
+weft_status_t *weft_bundle_reader_read_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_tensor_slice_t *slice,
                                              weft_tensor_t **out) {
   weft_bundle_entry_t e;
   weft_status_t *s = NULL;

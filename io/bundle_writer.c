@@ -158,7 +158,7 @@ weft_status_t *weft_bundle_writer_add(weft_bundle_writer_t *w, weft_str_t name, 
 }
 
 weft_status_t *weft_bundle_writer_add_slice(weft_bundle_writer_t *w, weft_str_t name, const weft_shape_t *full,
-                                            const weft_bundle_slice_t *slice, const weft_tensor_t *t) {
+                                            const weft_tensor_slice_t *slice, const weft_tensor_t *t) {
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   bool is_all = true;
   for (int i = 0; i < slice->rank; i++) is_all = is_all && slice->length[i] == full->dims[i];
@@ -174,7 +174,7 @@ weft_status_t *weft_bundle_writer_add_slice(weft_bundle_writer_t *w, weft_str_t 
   }
   weft_bundle_slice_put(slice, &r->entry.slices);
   r->entry.num_slices++;
-  weft_bundle_slice_key(name, slice, &key);
+  weft_tensor_slice_key(name, slice, &key);
   weft_status_t *s = key.failed || r->entry.slices.failed
                          ? no_memory(name)
                          : put_tensor(w, weft_str_of(key.data, key.length), name, t);

@@ -372,6 +372,20 @@ weft_status_t *weft_tensor_from_proto(weft_str_t bytes, weft_tensor_t **out) {
   return weft_tensor_from_proto_shared(bytes, NULL, NULL, &shared, out);
 }
 
+weft_status_t *weft_tensor_from_proto_values(weft_str_t bytes, weft_dtype_t dtype, const weft_shape_t *shape,
+                                             weft_tensor_t **out) {
+  weft_tensor_head_t head = {.dtype = dtype, .shape = *shape, .count = weft_shape_count(shape)};
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  while (weft_wire_next(&r, &f)) continue;
+  if (r.failed) return malformed();
+  size_t given = count_given(bytes, &typed_fields[dtype]);
+  if (head.count < 0 || given < (size_t)head.count) {
+    return WEFT_ERROR(INVALID_ARGUMENT, REFUSED "%zu elements are given for shape %s", given, WEFT_SHAPE_TEXT(shape));
+  }
+  return decode(bytes, &head, out);
+}
+
 /* ---- encoding ---- */
 
 static weft_handle_t *const *handles_of(const weft_tensor_t *t) { return t->data; }
@@ -432,4 +446,42 @@ weft_status_t *weft_tensor_to_proto(const weft_tensor_t *t, weft_strbuf_t *out) 
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to encode a tensor of shape %s",
                       WEFT_SHAPE_TEXT(&t->shape));
   return NULL;
+}
+
+/* ---- encoding values alone ---- */
+
+static int64_t int_at(const weft_tensor_t *t, int64_t i) {
+  switch (t->dtype) {
+    case WEFT_I8:
+    case WEFT_QINT8: return ((const int8_t *)t->data)[i];
+    case WEFT_U8:
+    case WEFT_QUINT8:
+    case WEFT_BOOL: return ((const uint8_t *)t->data)[i];
+    case WEFT_I16:
+    case WEFT_QINT16: return ((const int16_t *)t->data)[i];
+    case WEFT_I32:
+    case WEFT_QINT32: return ((const int32_t *)t->data)[i];
+    case WEFT_U32: return ((const uint32_t *)t->data)[i];
+    case WEFT_I64:
+    case WEFT_U64: return ((const int64_t *)t->data)[i];
+    default: return ((const uint16_t *)t->data)[i];
+  }
+}
+
+weft_status_t *weft_tensor_to_proto_values(const weft_tensor_t *t, weft_strbuf_t *out) {
+  const typed_field_t *field = &typed_fields[t->dtype];
+  if (field->wire_type == WEFT_WIRE_BYTES) {
+    WEFT_RETURN_IF_ERROR(put_elements(t, out));
+  } else if (t->count > 0 && field->wire_type != WEFT_WIRE_VARINT) {
+    weft_wire_add_bytes(out, field->number, weft_str_of(t->data, t->bytes)); /* as wide on the wire as in memory */
+  } else if (t->count > 0) {
+    size_t length = 0;
+    for (int64_t i = 0; i < t->count; i++) length += weft_wire_varint_size((uint64_t)int_at(t, i));
+    weft_wire_add_header(out, field->number, length);
+    uint8_t *to = weft_wire_room(out, length);
+    for (int64_t i = 0; to != NULL && i < t->count; i++) to = weft_wire_store_varint(to, (uint64_t)int_at(t, i));
+    if (to != NULL) weft_wire_advance(out, to);
+  }
+  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to encode a tensor of shape %s", WEFT_SHAPE_TEXT(&t->shape))
+                     : NULL;
 }

@@ -1,42 +1,36 @@
-/* kernels/cpu/checkpoint.c - saving and restoring variables, in TensorFlow's second checkpoint format. */
+/* kernels/cpu/checkpoint.c - saving variables in TensorFlow's second checkpoint format, and restoring them from both. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
 #include "io/bundle.h"
+#include "io/checkpoint_v1.h"
 #include "kernels/kernel.h"
 
-/* prefix is a scalar string, tensor_names and shape_and_slices are vectors of n strings. */
-static weft_status_t *check_inputs(const weft_kernel_ctx_t *c, int64_t n) {
+/* prefix is a scalar string, tensor_names and shape_and_slices are vectors of equal length. */
+static weft_status_t *check_inputs(const weft_kernel_ctx_t *c) {
   const weft_tensor_t *prefix = weft_in(c, 0), *names = weft_in(c, 1), *slices = weft_in(c, 2);
   if (prefix->count != 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Input prefix should have a single element, got %" PRId64 " instead.",
                       prefix->count);
   }
-  if (names->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Input tensor_names should be an 1-D tensor, got %s instead.",
-                      WEFT_SHAPE_TEXT(&names->shape));
-  }
-  if (slices->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Input shape_and_slices should be an 1-D tensor, got %s instead.",
-                      WEFT_SHAPE_TEXT(&slices->shape));
+  if (names->shape.rank != 1 || slices->shape.rank != 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Input tensor_names and shape_and_slices should be an 1-D tensors, got %s and %s instead.",
+                      WEFT_SHAPE_TEXT(&names->shape), WEFT_SHAPE_TEXT(&slices->shape));
   }
   if (names->count != slices->count) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "tensor_names and shape_and_slices should have the same number of elements, but got %" PRId64
-                      " for tensor_names and %" PRId64 " for shape_and_slices.",
+                      "tensor_names and shape_and_slices have different number of elements: %" PRId64 " vs. %" PRId64,
                       names->count, slices->count);
-  }
-  if (names->count != n) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Got %" PRId64 " tensor names but %" PRId64 " tensors.", names->count, n);
   }
   return NULL;
 }
 
 static weft_status_t *save_one(weft_bundle_writer_t *w, weft_str_t name, weft_str_t spec, const weft_tensor_t *t) {
   weft_shape_t full, shape;
-  weft_bundle_slice_t slice;
+  weft_tensor_slice_t slice;
   if (spec.length == 0) return weft_bundle_writer_add(w, name, t);
-  WEFT_RETURN_IF_ERROR(weft_bundle_slice_parse(spec, &full, &slice, &shape));
+  WEFT_RETURN_IF_ERROR(weft_tensor_slice_parse(spec, &full, &slice, &shape));
   if (!weft_shape_eq(&shape, &t->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Slice in shape_and_slice specification does not match the shape of the tensor to  save: %.*s, "
@@ -50,7 +44,10 @@ static weft_status_t *save_v2(weft_kernel_ctx_t *c) {
   enum { FIXED = 3 };
   int64_t n = c->node->num_inputs - FIXED;
   weft_bundle_writer_t *w = NULL;
-  WEFT_RETURN_IF_ERROR(check_inputs(c, n));
+  WEFT_RETURN_IF_ERROR(check_inputs(c));
+  if (weft_in(c, 1)->count != n) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Got %" PRId64 " tensor names but %" PRId64 " tensors.", weft_in(c, 1)->count, n);
+  }
   weft_status_t *s = weft_bundle_writer_create(weft_tensor_str_at(weft_in(c, 0), 0), &w);
   for (int64_t i = 0; s == NULL && i < n; i++) {
     s = save_one(w, weft_tensor_str_at(weft_in(c, 1), i), weft_tensor_str_at(weft_in(c, 2), i),
@@ -65,14 +62,14 @@ static weft_status_t *restore_one(weft_bundle_reader_t *r, weft_str_t name, weft
                                   weft_tensor_t **out) {
   weft_dtype_t stored;
   weft_shape_t stored_shape, full, shape;
-  weft_bundle_slice_t slice;
+  weft_tensor_slice_t slice;
   WEFT_RETURN_IF_ERROR(weft_bundle_reader_lookup(r, name, &stored, &stored_shape));
   if (stored != dtype) {
     return WEFT_ERROR(INVALID_ARGUMENT, "tensor_name = %.*s; expected dtype %s does not equal original dtype %s",
                       WEFT_STR_ARGS(name), weft_dtype_name(dtype), weft_dtype_name(stored));
   }
   if (spec.length == 0) return weft_bundle_reader_read(r, name, out);
-  WEFT_RETURN_IF_ERROR(weft_bundle_slice_parse(spec, &full, &slice, &shape));
+  WEFT_RETURN_IF_ERROR(weft_tensor_slice_parse(spec, &full, &slice, &shape));
   if (!weft_shape_eq(&full, &stored_shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "tensor_name = %.*s; shape in shape_and_slice spec %s does not match the shape stored in "
@@ -82,20 +79,45 @@ static weft_status_t *restore_one(weft_bundle_reader_t *r, weft_str_t name, weft
   return weft_bundle_reader_read_slice(r, name, &slice, out);
 }
 
+typedef struct wanted {
+  weft_str_t name, spec;
+  weft_dtype_t dtype;
+  weft_tensor_t **out;
+} wanted_t;
+
+static wanted_t wanted_at(weft_kernel_ctx_t *c, int i) {
+  return (wanted_t){weft_tensor_str_at(weft_in(c, 1), i), weft_tensor_str_at(weft_in(c, 2), i),
+                    weft_dtype_base(c->node->output_types[i]), &c->outputs[i].tensor};
+}
+
+/* A prefix without an index may be a file of the first format, or a pattern for several. */
+static weft_status_t *restore_first_format(weft_kernel_ctx_t *c, weft_str_t prefix) {
+  weft_checkpoint_v1_reader_t *r = NULL;
+  weft_status_t *s = weft_checkpoint_v1_reader_open(prefix, -1, &r);
+  for (int i = 0; s == NULL && i < c->node->num_outputs; i++) {
+    wanted_t w = wanted_at(c, i);
+    s = weft_checkpoint_v1_reader_restore(r, w.name, w.spec, w.dtype, w.out);
+  }
+  weft_checkpoint_v1_reader_close(r);
+  return s;
+}
+
 static weft_status_t *restore_v2(weft_kernel_ctx_t *c) {
   weft_bundle_reader_t *r = NULL;
-  WEFT_RETURN_IF_ERROR(check_inputs(c, c->node->num_outputs));
+  if (weft_in(c, 1)->count != c->node->num_outputs) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Got %" PRId64 " tensor names, but %d expected dtypes.", weft_in(c, 1)->count,
+                      c->node->num_outputs);
+  }
+  WEFT_RETURN_IF_ERROR(check_inputs(c));
   weft_str_t prefix = weft_tensor_str_at(weft_in(c, 0), 0);
   weft_status_t *s = weft_bundle_reader_open(prefix, &r);
-  if (weft_status_code(s) == WEFT_NOT_FOUND) { /* TensorFlow then tries its first format, and says so */
+  if (weft_status_code(s) == WEFT_NOT_FOUND) {
     weft_status_free(s);
-    return WEFT_ERROR(NOT_FOUND,
-                      "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for %.*s",
-                      WEFT_STR_ARGS(prefix));
+    return restore_first_format(c, prefix);
   }
   for (int i = 0; s == NULL && i < c->node->num_outputs; i++) {
-    s = restore_one(r, weft_tensor_str_at(weft_in(c, 1), i), weft_tensor_str_at(weft_in(c, 2), i),
-                    weft_dtype_base(c->node->output_types[i]), &c->outputs[i].tensor);
+    wanted_t w = wanted_at(c, i);
+    s = restore_one(r, w.name, w.spec, w.dtype, w.out);
   }
   weft_bundle_reader_close(r);
   return s;

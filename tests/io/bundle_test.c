@@ -37,44 +37,12 @@ static void the_checksum_is_castagnolis(void) {
   CU_ASSERT_EQUAL(weft_crc32c(NULL, 0), 0);
 }
 
-static void slice_keys_have_tensorflows_bytes(void) {
-  static const unsigned char rows[] = {0x00, 0x76, 0x61, 0x72, 0x00, 0x01, 0x01, 0x02, 0x80, 0x85, 0x80, 0x7f};
-  static const unsigned char vector[] = {0x00, 0x76, 0x61, 0x72, 0x00, 0x01, 0x01, 0x01, 0xc0, 0x64, 0xc1, 0x2c};
-  weft_strbuf_t key = WEFT_STRBUF_INIT;
-  weft_bundle_slice_t s = {.rank = 2, .length = {5, 3}, .is_full = {false, true}};
-  weft_bundle_slice_key(WEFT_STR("var"), &s, &key);
-  CU_ASSERT_EQUAL_FATAL(key.length, sizeof rows);
-  CU_ASSERT_EQUAL(memcmp(key.data, rows, sizeof rows), 0);
-  key.length = 0;
-  s = (weft_bundle_slice_t){.rank = 1, .start = {100}, .length = {300}};
-  weft_bundle_slice_key(WEFT_STR("var"), &s, &key);
-  CU_ASSERT_EQUAL_FATAL(key.length, sizeof vector);
-  CU_ASSERT_EQUAL(memcmp(key.data, vector, sizeof vector), 0);
-  weft_strbuf_deinit(&key);
-}
-
 static void the_header_has_tensorflows_bytes(void) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_bundle_header_put(1, &b);
   CU_ASSERT_EQUAL(b.length, 6);
   CU_ASSERT_EQUAL(memcmp(b.data, "\x08\x01\x1a\x02\x08\x01", 6), 0);
   weft_strbuf_deinit(&b);
-}
-
-static void a_slice_is_parsed_and_checked(void) {
-  static const char *const bad[] = {"", "10", "10 ", "x 0,5", "10 0,11", "10 20 0,5", "10 0,5:-", "10 -1,5", "10 0,0", "10 5"};
-  weft_shape_t full, shape;
-  weft_bundle_slice_t slice;
-  CU_ASSERT_PTR_NULL(weft_bundle_slice_parse(WEFT_STR("10 20 2,5:-"), &full, &slice, &shape));
-  CU_ASSERT_TRUE(full.rank == 2 && full.dims[0] == 10 && full.dims[1] == 20);
-  CU_ASSERT_TRUE(shape.rank == 2 && shape.dims[0] == 5 && shape.dims[1] == 20);
-  CU_ASSERT_TRUE(slice.start[0] == 2 && !slice.is_full[0] && slice.is_full[1]);
-  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    weft_status_t *s = weft_bundle_slice_parse(weft_str(bad[i]), &full, &slice, &shape);
-    if (s == NULL) fprintf(stderr, "'%s' was taken\n", bad[i]);
-    CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
-    weft_status_free(s);
-  }
 }
 
 /* Writes matrix "m" whole, strings "s", and "p" [6,2] in two slices of three rows. */
@@ -90,7 +58,7 @@ static weft_status_t *write_bundle(const char *name, float first) {
   if (s == NULL) s = weft_bundle_writer_add(w, WEFT_STR("m"), m);
   if (s == NULL) s = weft_bundle_writer_add(w, WEFT_STR("s"), strings);
   for (int i = 0; s == NULL && i < 2; i++) {
-    weft_bundle_slice_t slice = {.rank = 2, .start = {3 * i}, .length = {3, 2}, .is_full = {false, true}};
+    weft_tensor_slice_t slice = {.rank = 2, .start = {3 * i}, .length = {3, 2}, .is_full = {false, true}};
     s = weft_bundle_writer_add_slice(w, WEFT_STR("p"), &full, &slice, p);
   }
   if (s == NULL) {
@@ -130,7 +98,7 @@ static void what_is_written_is_read(void) {
   CU_ASSERT_TRUE(weft_str_is(weft_tensor_str_at(t, 0), "a longer text than what fits into one element"));
   CU_ASSERT_EQUAL(weft_tensor_str_at(t, 1).length, 0);
   weft_tensor_release(t);
-  weft_bundle_slice_t slice = {.rank = 2, .start = {2, 1}, .length = {2, 1}}; /* across both stored slices */
+  weft_tensor_slice_t slice = {.rank = 2, .start = {2, 1}, .length = {2, 1}}; /* across both stored slices */
   CU_ASSERT_PTR_NULL_FATAL(weft_bundle_reader_read_slice(r, WEFT_STR("p"), &slice, &t));
   CU_ASSERT_EQUAL(((float *)t->data)[0], 105);
   CU_ASSERT_EQUAL(((float *)t->data)[1], 101);
@@ -265,15 +233,29 @@ static void tables_of_many_blocks_are_read(void) {
   CU_ASSERT_TRUE(e != NULL && weft_str_is(e->value, "er_00012345/kernel"));
   CU_ASSERT_PTR_NULL(weft_table_find(&t, WEFT_STR("layer_00012345/kerne")));
   weft_table_deinit(&t);
+  weft_table_reader_t *r = NULL;
+  weft_strbuf_t value = WEFT_STRBUF_INIT;
+  CU_ASSERT_PTR_NULL_FATAL(weft_table_reader_open(PATH("t").data, &r));
+  for (int i = 0; i < MANY; i += 997) {
+    value.length = 0;
+    CU_ASSERT_PTR_NULL_FATAL(weft_table_reader_get(r, entries[i].key, &value));
+    CU_ASSERT_TRUE(weft_str_eq(weft_str_of(value.data, value.length), entries[i].value));
+  }
+  static const char *const absent[] = {"", "layer_00012345/kerne", "layer_00019999/kernel+"};
+  for (int i = 0; i < 3; i++) {
+    weft_status_t *s = weft_table_reader_get(r, weft_str(absent[i]), &value);
+    CU_ASSERT_EQUAL(weft_status_code(s), WEFT_NOT_FOUND);
+    weft_status_free(s);
+  }
+  weft_table_reader_close(r);
+  weft_strbuf_deinit(&value);
   weft_free(entries);
   weft_free(keys);
 }
 
 static const CU_TestInfo tests[] = {
     {"the checksum is Castagnoli's", the_checksum_is_castagnolis},
-    {"slice keys have TensorFlow's bytes", slice_keys_have_tensorflows_bytes},
     {"the header has TensorFlow's bytes", the_header_has_tensorflows_bytes},
-    {"a slice is parsed and checked", a_slice_is_parsed_and_checked},
     {"what is written is read", what_is_written_is_read},
     {"TensorFlow's checkpoint is read", tensorflows_checkpoint_is_read},
     {"failed writes leave no file", failed_writes_leave_no_file},
