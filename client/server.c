@@ -8,8 +8,19 @@
 
 struct TF_Server {
   weft_server_t *server;
-  char *target; /* owned; "" before the start */
+  char *target; /* owned; NULL before the start, if the port is not known yet */
 };
+
+/* A fixed port is known before the start. */
+static weft_status_t *foretell_target(TF_Server *server, const weft_cluster_t *cluster, weft_str_t job, int task) {
+  const weft_cluster_task_t *own = weft_cluster_find(cluster, job, task);
+  if (own == NULL || weft_str_ends_with(own->address, ":0")) return NULL;
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&text, "grpc://%.*s", WEFT_STR_ARGS(own->address));
+  weft_status_t *s = weft_strbuf_finish(&text, &server->target, NULL);
+  weft_strbuf_deinit(&text);
+  return s;
+}
 
 TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status) {
   weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
@@ -24,16 +35,18 @@ TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status) 
   if (s == NULL) {
     const weft_server_options_t options = {.cluster = &cluster, .job = job, .task = task, .port = -1};
     s = weft_server_create(&options, &server->server);
+    if (s == NULL) s = foretell_target(server, &cluster, job, task);
     weft_cluster_deinit(&cluster);
   }
   if (weft_client_end(status, s)) return server;
-  weft_free(server);
+  TF_DeleteServer(server);
   return NULL;
 }
 
 void TF_ServerStart(TF_Server *server, TF_Status *status) {
   weft_status_t *s = weft_server_start(server->server);
-  if (s == NULL && server->target == NULL) {
+  if (s == NULL) {
+    weft_free(server->target);
     server->target = weft_strdup(weft_server_target(server->server));
     if (server->target == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server");
   }

@@ -24,6 +24,7 @@ static void serve(host_t *h) {
   world_open(&h->w);
   h->server = TF_NewServer(server_def, sizeof server_def - 1, h->w.s);
   ASSERT_OK(&h->w);
+  CU_ASSERT_STRING_EQUAL(TF_ServerTarget(h->server), ""); /* the port is still to be found */
   TF_ServerStart(h->server, h->w.s);
   ASSERT_OK(&h->w);
   h->w.target = TF_ServerTarget(h->server);
