@@ -28,10 +28,7 @@ struct weft_rpc_loop {
 };
 
 /* gRPC logs what our statuses say anyway (a connection was refused, a port is taken). */
-static void log_of_grpc(gpr_log_func_args *args) {
-  weft_log_level_t level = args->severity == GPR_LOG_SEVERITY_ERROR ? WEFT_LOG_INFO : WEFT_LOG_DEBUG;
-  weft_log(level, "grpc: %s", args->message);
-}
+static void log_of_grpc(gpr_log_func_args *args) { weft_log(WEFT_LOG_DEBUG, "grpc: %s", args->message); }
 
 weft_status_t *weft_rpc_loop_create(int num_threads, weft_rpc_loop_t **out) {
   weft_rpc_loop_t *l = weft_calloc(1, sizeof *l);

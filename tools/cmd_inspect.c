@@ -58,7 +58,7 @@ static void print_counts(const char *title, const weft_summary_count_t *c, int n
 
 static void print_table(const char *path, const weft_graph_summary_t *s) {
   enum { MAX_OUTPUTS = 20 };
-  printf("%s: %" PRId64 " nodes, %" PRId64 " functions, producer %" PRId64 "\n", path, s->num_nodes, s->num_functions, s->producer);
+  printf("%s: %" PRId64 " nodes, %" PRId64 " functions, written by version %" PRId64 "\n", path, s->num_nodes, s->num_functions, s->producer);
   print_tensors("inputs", s->inputs, s->num_inputs);
   print_tensors("variables", s->variables, s->num_variables);
   if (s->num_outputs > 0) printf("outputs (%d): nodes that nobody consumes\n", s->num_outputs);
@@ -67,7 +67,8 @@ static void print_table(const char *path, const weft_graph_summary_t *s) {
   print_counts("devices asked for", s->devices, s->num_devices, s->num_nodes);
   print_counts("ops", s->ops, s->num_ops, s->num_ops > 0 ? s->ops[0].count : 0);
   print_counts("ops not supported", s->unsupported, s->num_unsupported, 0);
-  if (s->num_unsupported == 0) printf("all ops are supported\n");
+  if (s->num_unsupported == 0 && s->num_ops > 0) printf("all ops are supported\n");
+  if (s->num_ops == 0) printf("the graph is empty\n");
 }
 
 static json_t *text(weft_str_t s) { return json_stringn(s.data, s.length); }

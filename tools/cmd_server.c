@@ -1,10 +1,13 @@
 /* tools/cmd_server.c - `weft server`: one task of a cluster, until SIGTERM or SIGINT.
  *
  * Standard output gets exactly one line, when the server listens; everything
- * else goes to standard error. The main thread waits for signals; they are
- * blocked before any other thread starts.
+ * else goes to standard error. The main thread waits for signals at a pipe: the
+ * handler may run on any thread, as libraries start some before main() that
+ * cannot be told to block signals.
  */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,12 +39,38 @@ static weft_status_t *find_cluster(const server_args_t *a, weft_cluster_t *clust
   return NULL;
 }
 
-static weft_status_t *serve(const server_args_t *a, const sigset_t *signals) {
+static int signal_pipe[2]; /* constant once the handlers are installed */
+
+static void on_signal(int number) {
+  int saved = errno;
+  unsigned char byte = (unsigned char)number;
+  (void)!write(signal_pipe[1], &byte, 1);
+  errno = saved;
+}
+
+static weft_status_t *catch_signals(void) {
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  if (pipe2(signal_pipe, O_CLOEXEC) != 0 || sigaction(SIGTERM, &action, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0) {
+    return WEFT_ERROR(INTERNAL, "cannot wait for signals: %s", strerror(errno));
+  }
+  return NULL;
+}
+
+static int wait_for_signal(void) {
+  unsigned char byte = 0;
+  while (read(signal_pipe[0], &byte, 1) < 0 && errno == EINTR) {
+  }
+  return byte;
+}
+
+static weft_status_t *serve(const server_args_t *a) {
   weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
   weft_server_t *server = NULL;
   weft_str_t job = {NULL, 0};
-  int task = 0, signal_number = 0;
+  int task = 0;
   weft_status_t *s = find_cluster(a, &cluster, &job, &task);
+  if (s == NULL) s = catch_signals();
   if (s != NULL) goto done;
   weft_server_options_t o = {.cluster = &cluster, .job = job, .task = task, .host = a->host,
                              .port = (int)a->port, .num_threads = (int)a->threads};
@@ -50,8 +79,7 @@ static weft_status_t *serve(const server_args_t *a, const sigset_t *signals) {
   if (s != NULL) goto done;
   printf("weft: listening on %s\n", weft_server_target(server));
   if (fflush(stdout) != 0) weft_log(WEFT_LOG_WARNING, "nobody reads standard output; listening on %s", weft_server_target(server));
-  sigwait(signals, &signal_number);
-  weft_log(WEFT_LOG_INFO, "stopping: %s", strsignal(signal_number));
+  weft_log(WEFT_LOG_INFO, "stopping: %s", strsignal(wait_for_signal()));
   weft_server_stop(server);
 done:
   weft_server_destroy(server);
@@ -82,10 +110,5 @@ int weft_command_server(int argc, char **argv) {
       .num_options = sizeof options / sizeof options[0],
   };
   if (!weft_options_read(&line, argc, argv, &code)) return code;
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, NULL);
-  return weft_command_fail(serve(&a, &signals));
+  return weft_command_fail(serve(&a));
 }

@@ -34,7 +34,7 @@ WEFT_MUST_CHECK weft_status_t *weft_graph_summarize(weft_str_t graph_def, weft_g
 void weft_graph_summary_deinit(weft_graph_summary_t *s);
 int64_t weft_summary_bytes(const weft_summary_tensor_t *t); /* -1 if the shape is not known */
 
-/* Graphviz: a box per node, grouped by device; control edges dashed. */
+/* Graphviz: a box per node, grouped by device, functions beside them; control edges dashed. */
 WEFT_MUST_CHECK weft_status_t *weft_graph_dot(weft_str_t graph_def, weft_strbuf_t *out);
 
 #endif /* WEFT_TOOLS_GRAPH_SUMMARY_H_ */

@@ -99,7 +99,9 @@ static weft_status_t *count_all(walk_t *w) {
   }
   for (size_t i = 0; library != NULL && i < library->n_function; i++) {
     for (size_t k = 0; k < library->function[i]->n_node_def; k++) {
-      WEFT_RETURN_IF_ERROR(count(&w->ops, weft_str(library->function[i]->node_def[k]->op)));
+      const node_def_t *n = library->function[i]->node_def[k];
+      WEFT_RETURN_IF_ERROR(count(&w->ops, weft_str(n->op)));
+      if (n->device[0] != '\0') WEFT_RETURN_IF_ERROR(count(&w->devices, weft_str(n->device)));
     }
   }
   weft_map_entry_t e;
@@ -160,60 +162,108 @@ void weft_graph_summary_deinit(weft_graph_summary_t *s) {
 
 /* ---- drawing ---- */
 
-static void quote(weft_strbuf_t *out, weft_str_t s) {
-  weft_strbuf_putc(out, '"');
+/* Text in a double-quoted string: quotes and backslashes are escaped, line breaks are spaces. */
+static void append_quotable(weft_strbuf_t *out, weft_str_t s) {
   for (size_t i = 0; i < s.length; i++) {
-    if (s.data[i] == '"' || s.data[i] == '\\') weft_strbuf_putc(out, '\\');
-    weft_strbuf_putc(out, s.data[i]);
+    char c = s.data[i];
+    if (c == '"' || c == '\\') weft_strbuf_putc(out, '\\');
+    weft_strbuf_putc(out, (unsigned char)c < ' ' ? ' ' : c);
   }
-  weft_strbuf_putc(out, '"');
 }
 
-static void draw_node(weft_strbuf_t *out, const node_def_t *n) {
-  weft_strbuf_puts(out, "    ");
-  quote(out, weft_str(n->name));
-  weft_strbuf_puts(out, " [label=");
-  weft_strbuf_t label = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&label, "%s", n->op);
-  quote(out, weft_str_of(label.data, label.length));
-  weft_strbuf_deinit(&label);
-  weft_strbuf_puts(out, ", tooltip=");
-  quote(out, weft_str(n->name));
-  if (is_variable(n->op)) weft_strbuf_puts(out, ", shape=cylinder");
-  if (is_input(n->op)) weft_strbuf_puts(out, ", shape=ellipse");
-  weft_strbuf_puts(out, "];\n");
+/* Nodes of functions are drawn beside the graph's: their names get the function's in front. */
+typedef struct scope {
+  weft_strbuf_t *out;
+  const char *function; /* NULL: the graph itself */
+} scope_t;
+
+static void draw_id(const scope_t *in, weft_str_t name) {
+  weft_strbuf_putc(in->out, '"');
+  if (in->function != NULL) {
+    append_quotable(in->out, weft_str(in->function));
+    weft_strbuf_puts(in->out, "()/");
+  }
+  append_quotable(in->out, name);
+  weft_strbuf_putc(in->out, '"');
+}
+
+static void draw_node(const scope_t *in, weft_str_t name, const char *op) {
+  weft_strbuf_puts(in->out, "    ");
+  draw_id(in, name);
+  weft_strbuf_puts(in->out, " [label=\"");
+  append_quotable(in->out, weft_str(op));
+  weft_strbuf_puts(in->out, "\\n");
+  append_quotable(in->out, name);
+  weft_strbuf_putc(in->out, '"');
+  if (is_variable(op)) weft_strbuf_puts(in->out, ", shape=cylinder");
+  if (is_input(op)) weft_strbuf_puts(in->out, ", shape=ellipse");
+  weft_strbuf_puts(in->out, "];\n");
+}
+
+static void draw_edge(const scope_t *in, weft_str_t from, weft_str_t to, bool is_control) {
+  weft_strbuf_puts(in->out, "  ");
+  draw_id(in, from);
+  weft_strbuf_puts(in->out, " -> ");
+  draw_id(in, to);
+  weft_strbuf_puts(in->out, is_control ? " [style=dashed];\n" : ";\n");
+}
+
+static void begin_cluster(weft_strbuf_t *out, int number, const char *before, weft_str_t label) {
+  weft_strbuf_printf(out, "  subgraph cluster_%d {\n    label=\"%s", number, before);
+  append_quotable(out, label);
+  weft_strbuf_puts(out, "\";\n");
+}
+
+/* In a function an input is "node:output:index", "^node" or an argument's name. */
+static weft_str_t producer_in_function(const char *input) {
+  weft_str_t whole = weft_str(input[0] == '^' ? input + 1 : input), head, rest;
+  return weft_str_split(whole, ':', &head, &rest) ? head : whole;
+}
+
+static void draw_function(weft_strbuf_t *out, int number, const Tensorflow__FunctionDef *f) {
+  if (f->signature == NULL) return;
+  scope_t in = {out, f->signature->name};
+  begin_cluster(out, number, "function ", weft_str(f->signature->name));
+  for (size_t i = 0; i < f->signature->n_input_arg; i++) draw_node(&in, weft_str(f->signature->input_arg[i]->name), "argument");
+  for (size_t i = 0; i < f->n_node_def; i++) draw_node(&in, weft_str(f->node_def[i]->name), f->node_def[i]->op);
+  weft_strbuf_puts(out, "  }\n");
+  for (size_t i = 0; i < f->n_node_def; i++) {
+    const node_def_t *n = f->node_def[i];
+    for (size_t k = 0; k < n->n_input; k++) draw_edge(&in, producer_in_function(n->input[k]), weft_str(n->name), n->input[k][0] == '^');
+  }
+}
+
+static weft_status_t *draw_nodes(weft_strbuf_t *out, const Tensorflow__GraphDef *g, int *cluster) {
+  weft_map_t devices = WEFT_MAP_INIT;
+  weft_status_t *s = NULL;
+  scope_t in = {out, NULL};
+  for (size_t i = 0; s == NULL && i < g->n_node; i++) s = count(&devices, weft_str(g->node[i]->device));
+  weft_map_entry_t e;
+  for (size_t at = 0; s == NULL && weft_map_next(&devices, &at, &e);) {
+    begin_cluster(out, (*cluster)++, "", e.key.length == 0 ? WEFT_STR("any device") : e.key);
+    for (size_t i = 0; i < g->n_node; i++) {
+      if (weft_str_is(e.key, g->node[i]->device)) draw_node(&in, weft_str(g->node[i]->name), g->node[i]->op);
+    }
+    weft_strbuf_puts(out, "  }\n");
+  }
+  weft_map_deinit(&devices);
+  return s;
 }
 
 weft_status_t *weft_graph_dot(weft_str_t graph_def, weft_strbuf_t *out) {
   ProtobufCMessage *m = NULL;
   WEFT_RETURN_IF_ERROR(weft_proto_unpack(&tensorflow__graph_def__descriptor, graph_def, &m));
   const Tensorflow__GraphDef *g = (const Tensorflow__GraphDef *)(void *)m;
-  weft_map_t devices = WEFT_MAP_INIT;
-  weft_status_t *s = NULL;
-  weft_strbuf_puts(out, "digraph weft {\n  rankdir=BT;\n  node [shape=box, fontname=\"sans-serif\"];\n");
-  for (size_t i = 0; s == NULL && i < g->n_node; i++) s = count(&devices, weft_str(g->node[i]->device));
-  weft_map_entry_t e;
+  scope_t in = {out, NULL};
   int cluster = 0;
-  for (size_t at = 0; s == NULL && weft_map_next(&devices, &at, &e);) {
-    weft_strbuf_printf(out, "  subgraph cluster_%d {\n    label=", cluster++);
-    quote(out, e.key.length == 0 ? WEFT_STR("any device") : e.key);
-    weft_strbuf_puts(out, ";\n");
-    for (size_t i = 0; i < g->n_node; i++) {
-      if (weft_str_is(e.key, g->node[i]->device)) draw_node(out, g->node[i]);
-    }
-    weft_strbuf_puts(out, "  }\n");
-  }
+  weft_strbuf_puts(out, "digraph weft {\n  rankdir=BT;\n  node [shape=box, fontname=\"sans-serif\"];\n");
+  weft_status_t *s = draw_nodes(out, g, &cluster);
   for (size_t i = 0; i < g->n_node; i++) {
-    for (size_t k = 0; k < g->node[i]->n_input; k++) {
-      weft_strbuf_puts(out, "  ");
-      quote(out, producer_of(g->node[i]->input[k]));
-      weft_strbuf_puts(out, " -> ");
-      quote(out, weft_str(g->node[i]->name));
-      weft_strbuf_puts(out, g->node[i]->input[k][0] == '^' ? " [style=dashed];\n" : ";\n");
-    }
+    const node_def_t *n = g->node[i];
+    for (size_t k = 0; k < n->n_input; k++) draw_edge(&in, producer_of(n->input[k]), weft_str(n->name), n->input[k][0] == '^');
   }
+  for (size_t i = 0; g->library != NULL && i < g->library->n_function; i++) draw_function(out, cluster++, g->library->function[i]);
   weft_strbuf_puts(out, "}\n");
-  weft_map_deinit(&devices);
   weft_proto_free(m);
   if (s == NULL && out->failed) s = no_memory();
   return s;

@@ -7,9 +7,9 @@
 #include "io/npy.h"
 #include "tools/graph_file.h"
 #include "tools/submit/feeds.h"
-#include "tools/submit/interrupt.h"
 #include "tools/submit/master_probe.h"
 #include "tools/submit/names.h"
+#include "tools/submit/watch.h"
 
 typedef struct save {
   int fetch; /* index */
@@ -18,7 +18,7 @@ typedef struct save {
 
 typedef struct job {
   const weft_job_spec_t *spec;
-  weft_interrupt_t interrupt;
+  weft_watch_t watch;
   TF_Graph *graph;
   TF_Session *session;
   TF_Status *status;
@@ -29,7 +29,7 @@ typedef struct job {
   weft_progress_value_t *shown; /* one per --fetch; owns its value, which looks at `values` */
   const TF_Operation **targets, **inits;
   save_t *saves;
-  weft_strbuf_t waiting; /* what the first step waits for */
+  weft_status_t *failure; /* of the whole; owned */
 } job_t;
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job"); }
@@ -109,15 +109,11 @@ static weft_status_t *find_names(job_t *j) {
 
 static weft_status_t *open_session(job_t *j) {
   TF_SessionOptions *options = TF_NewSessionOptions();
-  if (j->spec->master != NULL) {
-    TF_SetTarget(options, j->spec->master);
-    weft_strbuf_printf(&j->waiting, "%s; are all tasks of its cluster running?", j->spec->master);
-    weft_interrupt_expect(&j->interrupt, j->waiting.data);
-  }
+  if (j->spec->master != NULL) TF_SetTarget(options, j->spec->master);
   j->session = TF_NewSession(j->graph, options, j->status);
   TF_DeleteSessionOptions(options);
   WEFT_RETURN_IF_ERROR(taken(j->status));
-  weft_interrupt_watch(&j->interrupt, j->session);
+  weft_watch_session(&j->watch, j->session, j->spec->master);
   return NULL;
 }
 
@@ -149,7 +145,7 @@ static weft_status_t *run_step(job_t *j) {
   drop_values(j);
   TF_SessionRun(j->session, NULL, j->feeds.outputs, j->feeds.tensors, j->feeds.n, j->fetches, j->values, j->num_fetches, j->targets,
                 j->spec->targets.n, NULL, j->status);
-  weft_interrupt_expect(&j->interrupt, NULL);
+  weft_watch_progress(&j->watch);
   WEFT_RETURN_IF_ERROR(taken(j->status));
   for (int i = 0; i < j->spec->fetches.n; i++) WEFT_RETURN_IF_ERROR(look_at(j->values[i], &j->shown[i].value));
   return NULL;
@@ -158,7 +154,7 @@ static weft_status_t *run_step(job_t *j) {
 static weft_status_t *run_inits(job_t *j) {
   for (int i = 0; i < j->spec->inits.n; i++) { /* one after the other: a later one may need an earlier one */
     TF_SessionRun(j->session, NULL, NULL, NULL, 0, NULL, NULL, 0, &j->inits[i], 1, NULL, j->status);
-    weft_interrupt_expect(&j->interrupt, NULL);
+    weft_watch_progress(&j->watch);
     weft_status_t *s = taken(j->status);
     if (s != NULL) return weft_status_annotate(s, "while running --init %s", j->spec->inits.items[i]);
   }
@@ -167,7 +163,7 @@ static weft_status_t *run_inits(job_t *j) {
 
 /* If a signal ended the job, that is what happened, whatever the step says. */
 static weft_status_t *cause(job_t *j, weft_status_t *s, int64_t done) {
-  if (weft_interrupt_signal(&j->interrupt) == 0) return s;
+  if (weft_watch_signal(&j->watch) == 0) return s;
   weft_status_free(s);
   return WEFT_ERROR(CANCELLED, "interrupted after %" PRId64 " of %" PRId64 " steps", done, j->spec->steps);
 }
@@ -192,7 +188,7 @@ static weft_status_t *run_steps(job_t *j) {
   if (s != NULL) return cause(j, s, 0);
   weft_progress_start(&progress, spec->style, spec->steps, j->shown, spec->fetches.n);
   int64_t done = 0;
-  while (s == NULL && done < spec->steps && weft_interrupt_signal(&j->interrupt) == 0) {
+  while (s == NULL && done < spec->steps && weft_watch_signal(&j->watch) == 0) {
     s = run_step(j);
     if (s == NULL) weft_progress_step(&progress, ++done);
   }
@@ -203,10 +199,10 @@ static weft_status_t *run_steps(job_t *j) {
 }
 
 static void deinit(job_t *j) {
-  weft_interrupt_watch(&j->interrupt, NULL);
   if (j->values != NULL) drop_values(j);
   if (j->session != NULL) {
     TF_CloseSession(j->session, j->status); /* a failure here hides nothing: the results are in */
+    weft_watch_forget(&j->watch);
     TF_DeleteSession(j->session, j->status);
   }
   weft_feeds_deinit(&j->feeds);
@@ -220,20 +216,22 @@ static void deinit(job_t *j) {
   TF_DeleteStatus(j->status);
 }
 
+static void run(void *arg) {
+  job_t *j = arg;
+  weft_status_t *s = load_graph(j);
+  if (s == NULL) s = find_names(j);
+  if (s == NULL && j->spec->master != NULL) s = weft_master_probe(j->spec->master);
+  if (s == NULL) s = open_session(j);
+  if (s == NULL) s = run_steps(j);
+  deinit(j);
+  j->failure = s;
+}
+
 weft_status_t *weft_job_run(const weft_job_spec_t *spec, int *out_signal) {
-  job_t j = {.spec = spec};
+  job_t j = {.spec = spec, .graph = TF_NewGraph(), .status = TF_NewStatus()};
   *out_signal = 0;
-  WEFT_RETURN_IF_ERROR(weft_interrupt_start(&j.interrupt));
-  j.graph = TF_NewGraph();
-  j.status = TF_NewStatus();
-  weft_status_t *s = load_graph(&j);
-  if (s == NULL) s = find_names(&j);
-  if (s == NULL && spec->master != NULL) s = weft_master_probe(spec->master);
-  if (s == NULL) s = open_session(&j);
-  if (s == NULL) s = run_steps(&j);
-  deinit(&j);
-  *out_signal = weft_interrupt_signal(&j.interrupt);
-  weft_interrupt_stop(&j.interrupt);
-  weft_strbuf_deinit(&j.waiting);
-  return s;
+  weft_status_t *s = weft_watch_run(&j.watch, spec->style == WEFT_PROGRESS_BAR, run, &j);
+  if (s != NULL) return s; /* the process ends; what was made for the job ends with it */
+  *out_signal = j.watch.signal_number;
+  return j.failure;
 }

@@ -17,7 +17,7 @@ typedef struct weft_job_spec {
 } weft_job_spec_t;
 
 /* Runs it and prints what it does. Errors name what is wrong and what to do. *out_signal is the signal that ended it
- * (the error is then CANCELLED), or 0. Blocks SIGINT, SIGTERM and SIGHUP: call it before there are other threads. */
+ * (the error is then CANCELLED), or 0. Call it on the main thread. */
 WEFT_MUST_CHECK weft_status_t *weft_job_run(const weft_job_spec_t *spec, int *out_signal);
 
 #endif /* WEFT_TOOLS_SUBMIT_JOB_H_ */

@@ -68,22 +68,39 @@ static weft_status_t *resolve(const char *master, struct addrinfo **out) {
   return failed == 0 ? NULL : WEFT_ERROR(UNAVAILABLE, "--master %s: %s", master, gai_strerror(failed));
 }
 
-weft_status_t *weft_master_probe(const char *master) {
+typedef struct look {
+  bool is_there, is_master;
+} look_t;
+
+static weft_status_t *look(const char *master, bool says_hello, look_t *out) {
   struct addrinfo *found = NULL;
+  *out = (look_t){false, false};
   WEFT_RETURN_IF_ERROR(resolve(master, &found));
-  bool is_there = false, is_master = false;
   int64_t deadline_ns = weft_clock_ns() + PATIENCE_MS * INT64_C(1000000);
-  for (struct addrinfo *a = found; a != NULL && !is_master; a = a->ai_next) {
+  for (struct addrinfo *a = found; a != NULL && !out->is_master; a = a->ai_next) {
     int fd = socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, a->ai_protocol);
     if (fd < 0) continue;
-    if (is_connected(fd, a, deadline_ns)) {
-      is_there = true;
-      is_master = is_http2(fd, deadline_ns);
-    }
+    bool is_there = is_connected(fd, a, deadline_ns);
+    out->is_there = out->is_there || is_there;
+    out->is_master = is_there && says_hello && is_http2(fd, deadline_ns);
     close(fd);
   }
   freeaddrinfo(found);
-  if (is_master) return NULL;
-  if (is_there) return WEFT_ERROR(UNAVAILABLE, "%s answers, but is no master; give the address of a `weft server`", master);
+  return NULL;
+}
+
+weft_status_t *weft_master_probe(const char *master) {
+  look_t seen;
+  WEFT_RETURN_IF_ERROR(look(master, true, &seen));
+  if (seen.is_master) return NULL;
+  if (seen.is_there) return WEFT_ERROR(UNAVAILABLE, "%s answers, but is no master; give the address of a `weft server`", master);
   return WEFT_ERROR(UNAVAILABLE, "nobody listens at %s; is `weft server` running there?", master);
+}
+
+bool weft_master_is_there(const char *master) {
+  look_t seen;
+  weft_status_t *s = look(master, false, &seen);
+  bool is_known = s == NULL; /* a name server that is away says nothing about the master */
+  weft_status_free(s);
+  return !is_known || seen.is_there;
 }

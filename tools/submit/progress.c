@@ -46,17 +46,32 @@ static void append_bar(const weft_progress_t *p, int64_t done, int width, weft_s
   weft_strbuf_puts(out, "] ");
 }
 
-void weft_progress_line(const weft_progress_t *p, int64_t done, double time, int columns, weft_strbuf_t *out) {
-  weft_strbuf_t text = WEFT_STRBUF_INIT;
+typedef struct parts {
+  bool rate, left;
+} parts_t;
+
+static void append_text(const weft_progress_t *p, int64_t done, double time, parts_t with, weft_strbuf_t *out) {
   double per_second = rate(done, time);
-  weft_strbuf_printf(&text, "%" PRId64 "/%" PRId64 "  %.1f steps/s", done, p->steps, per_second);
-  if (per_second > 0) {
-    weft_strbuf_puts(&text, "  ");
-    append_time((double)(p->steps - done) / per_second, &text);
-    weft_strbuf_puts(&text, " left");
+  weft_strbuf_printf(out, "%" PRId64 "/%" PRId64, done, p->steps);
+  if (with.rate) weft_strbuf_printf(out, "  %.1f steps/s", per_second);
+  if (with.left && per_second > 0) {
+    weft_strbuf_puts(out, "  ");
+    append_time((double)(p->steps - done) / per_second, out);
+    weft_strbuf_puts(out, " left");
   }
-  append_values(p, &text);
-  int room = columns - 1, left = room - (int)text.length - 3; /* the last column stays free: some terminals wrap there */
+  append_values(p, out);
+}
+
+void weft_progress_line(const weft_progress_t *p, int64_t done, double time, int columns, weft_strbuf_t *out) {
+  static const parts_t choices[] = {{true, true}, {true, false}, {false, false}};
+  int room = columns - 1, left = -1; /* the last column stays free: some terminals wrap there */
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  for (size_t i = 0; i < sizeof choices / sizeof choices[0] && left < 0; i++) {
+    text.length = 0;
+    append_text(p, done, time, choices[i], &text);
+    left = room - (int)text.length;
+  }
+  left -= 3; /* brackets and a space */
   if (left >= MIN_BAR_WIDTH) append_bar(p, done, left < BAR_WIDTH ? left : BAR_WIDTH, out);
   if (text.data != NULL) weft_strbuf_append(out, weft_str_of(text.data, text.length));
   if (room > 0 && out->length > (size_t)room) {

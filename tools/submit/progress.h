@@ -32,7 +32,8 @@ void weft_progress_step(weft_progress_t *p, int64_t done);
  * much as leaves a clean line for the error. */
 void weft_progress_end(weft_progress_t *p, int64_t done, const weft_status_t *failure);
 
-/* One line for a terminal of `columns`, without moving the cursor: the bar shrinks first, then the end is cut. */
+/* One line for a terminal of `columns`. If it is narrow the bar shrinks first, then the time left and the speed go;
+ * the count and the values stay, and are cut at the end. */
 void weft_progress_line(const weft_progress_t *p, int64_t done, double seconds, int columns, weft_strbuf_t *out);
 
 #endif /* WEFT_TOOLS_SUBMIT_PROGRESS_H_ */
