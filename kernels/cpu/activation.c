@@ -3,6 +3,7 @@
 #include <tgmath.h>
 
 #include "kernels/cpu/map.h"
+#include "kernels/cpu/vector_math.h"
 
 #define SELU_SCALE 1.0507009873554805
 #define SELU_SCALE_ALPHA 1.7580993408473768 /* scale times alpha, 1.6732632423543772 */
@@ -36,9 +37,8 @@
 #define MAP_STEM selu
 #define MAP_EXPR(x) ((x) < 0 ? (COMP)SELU_SCALE_ALPHA * expm1(x) : (COMP)SELU_SCALE * (x))
 #include "kernels/cpu/map1_floats.tmpl.h"
-/* log(1 + e^x) without overflow, and without losing e^x next to 1. */
 #define MAP_STEM softplus
-#define MAP_EXPR(x) ((x) > 0 ? (x) + log1p(exp(-(x))) : (x) <= 0 ? log1p(exp(x)) : (x))
+#define MAP_EXPR(x) WEFT_CAT(weft_softplus, SUFFIX)(x)
 #include "kernels/cpu/map1_floats.tmpl.h"
 #define MAP_STEM softsign
 #define MAP_EXPR(x) ((x) / (1 + fabs(x)))

@@ -23,7 +23,20 @@ static bool result_shape(const weft_shape_t *const *shapes, int n, weft_shape_t 
   return weft_shape_count(out) >= 0;
 }
 
+/* Two equal shapes, by far the most usual case: one run. */
+static bool init_same(weft_broadcast_t *b, const weft_shape_t *shape) {
+  b->count = weft_shape_count(shape);
+  if (b->count < 0) return false;
+  b->shape = *shape;
+  b->num_operands = 2;
+  b->rank = 1;
+  b->dims[0] = b->count;
+  b->strides[0][0] = b->strides[1][0] = b->count > 1;
+  return true;
+}
+
 bool weft_broadcast_init(weft_broadcast_t *b, const weft_shape_t *const *shapes, int n) {
+  if (n == 2 && weft_shape_eq(shapes[0], shapes[1])) return init_same(b, shapes[0]);
   if (!result_shape(shapes, n, &b->shape)) return false;
   b->count = weft_shape_count(&b->shape);
   b->num_operands = n;

@@ -17,22 +17,22 @@ static void WEFT_CAT(RED_STEM, WEFT_CAT(join, SUFFIX))(int64_t n, const void *fr
   for (int64_t i = 0; i < n; i++) to[i] = (RED_ACC)(RED_JOIN(to[i], from[i]));
 }
 
-/* One accumulator over n elements: eight lanes, so that the processor need not wait for one addition after
- * another. */
+/* One accumulator over n elements: many lanes side by side, so that the loop over them is a vector loop. */
 static void WEFT_CAT(RED_STEM, WEFT_CAT(run, SUFFIX))(int64_t n, const void *xv, void *accv) {
+  enum { LANES = 32 };
   const ELEM *x = xv;
   RED_ACC acc = *(RED_ACC *)accv;
   int64_t i = 0;
-  if (n >= 16) {
-    RED_ACC lane[8];
-    for (int k = 0; k < 8; k++) lane[k] = (RED_ACC)(RED_INIT(SUFFIX));
-    for (; i + 8 <= n; i += 8) {
-      for (int k = 0; k < 8; k++) {
+  if (n >= 4 * LANES) {
+    RED_ACC lane[LANES];
+    for (int k = 0; k < LANES; k++) lane[k] = (RED_ACC)(RED_INIT(SUFFIX));
+    for (; i + LANES <= n; i += LANES) {
+      for (int k = 0; k < LANES; k++) {
         const RED_ACC v = RED_VALUE(LOAD(x[i + k]));
         lane[k] = (RED_ACC)(RED_JOIN(lane[k], v));
       }
     }
-    for (int k = 0; k < 8; k++) acc = (RED_ACC)(RED_JOIN(acc, lane[k]));
+    for (int k = 0; k < LANES; k++) acc = (RED_ACC)(RED_JOIN(acc, lane[k]));
   }
   for (; i < n; i++) {
     const RED_ACC v = RED_VALUE(LOAD(x[i]));

@@ -5,6 +5,9 @@
 #include <tgmath.h>
 
 #include "kernels/cpu/broadcast.h"
+#include "kernels/cpu/vector_math.h"
+
+enum { CHUNK = 32 };
 
 typedef struct softmax_job {
   const void *x, *labels;

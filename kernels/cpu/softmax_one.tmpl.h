@@ -1,21 +1,53 @@
-/* kernels/cpu/softmax_one.tmpl.h - the loops of softmax.c for one element type: rows of C classes. */
+/* kernels/cpu/softmax_one.tmpl.h - the loops of softmax.c for one element type: rows of C classes, CHUNK at a
+ * time, so that the exponentials are vector loops.
+ *
+ * An operand's step is 1, or 0 where one number stands for a whole row.
+ */
 
-/* y = exp(x - max) / sum, or its logarithm. */
+static COMP WEFT_CAT(row_max, SUFFIX)(const ELEM *x, int64_t step, int64_t C) {
+  COMP lane[CHUNK], max = LOAD(x[0]);
+  int64_t i = 0;
+  for (int k = 0; k < CHUNK; k++) lane[k] = max;
+  for (; i + CHUNK <= C && step == 1; i += CHUNK) {
+    for (int k = 0; k < CHUNK; k++) lane[k] = LOAD(x[i + k]) > lane[k] ? LOAD(x[i + k]) : lane[k];
+  }
+  for (; i < C; i++) max = LOAD(x[i * step]) > max ? LOAD(x[i * step]) : max;
+  for (int k = 0; k < CHUNK; k++) max = lane[k] > max ? lane[k] : max;
+  return max;
+}
+
+/* Sum of exp(x - max); the terms also go to `keep` (which may be x), unless it is NULL. A NaN ends in the
+ * sum. */
+static COMP WEFT_CAT(row_exp, SUFFIX)(const ELEM *x, int64_t step, int64_t C, COMP max, COMP *keep) {
+  COMP lane[CHUNK] = {0}, e[CHUNK], sum = 0;
+  for (int64_t i = 0; i < C; i += CHUNK) {
+    int n = C - i < CHUNK ? (int)(C - i) : CHUNK;
+    for (int k = 0; k < n; k++) e[k] = LOAD(x[(i + k) * step]) - max;
+    for (int k = n; k < CHUNK; k++) e[k] = -INFINITY;
+    for (int k = 0; k < CHUNK; k++) e[k] = WEFT_CAT(weft_exp, SUFFIX)(e[k]);
+    for (int k = 0; k < CHUNK; k++) lane[k] += e[k];
+    if (keep != NULL) memcpy(keep + i, e, (size_t)n * sizeof *e);
+  }
+  for (int k = 0; k < CHUNK; k++) sum += lane[k];
+  return sum;
+}
+
+/* y = exp(x - max) / sum, or its logarithm. y may be x. */
 static void WEFT_CAT(softmax, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
+  const bool keeps = sizeof(ELEM) == sizeof(COMP) && !j->log; /* the terms fit where the result goes */
   int64_t C = j->classes;
   for (int64_t row = begin; row < end; row++) {
     const ELEM *x = (const ELEM *)j->x + row * C;
     ELEM *y = (ELEM *)j->y + row * C;
-    COMP max = LOAD(x[0]), sum = 0;
-    for (int64_t i = 1; i < C; i++) max = LOAD(x[i]) > max ? LOAD(x[i]) : max;
-    for (int64_t i = 0; i < C; i++) sum += exp(LOAD(x[i]) - max);
-    if (j->log) {
-      const COMP shift = max + log(sum);
-      /* Two subtractions keep the digits of x - max when max is large. */
-      for (int64_t i = 0; i < C; i++)
-        y[i] = STORE(isfinite(shift) ? LOAD(x[i]) - max - log(sum) : LOAD(x[i]) - shift);
+    const COMP max = WEFT_CAT(row_max, SUFFIX)(x, 1, C);
+    const COMP sum = WEFT_CAT(row_exp, SUFFIX)(x, 1, C, max, keeps ? (COMP *)(void *)y : NULL);
+    if (keeps) {
+      for (int64_t i = 0; i < C; i++) y[i] = STORE(LOAD(y[i]) / sum);
+    } else if (j->log) {
+      const COMP log_sum = log(sum); /* two subtractions keep the digits of x - max */
+      for (int64_t i = 0; i < C; i++) y[i] = STORE(LOAD(x[i]) - max - log_sum);
     } else {
-      for (int64_t i = 0; i < C; i++) y[i] = STORE(exp(LOAD(x[i]) - max) / sum);
+      for (int64_t i = 0; i < C; i++) y[i] = STORE(WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[i]) - max) / sum);
     }
   }
 }
@@ -23,20 +55,18 @@ static void WEFT_CAT(softmax, SUFFIX)(const softmax_job_t *j, int64_t begin, int
 /* loss = sum labels * (log sum exp - (x - max)); backprop = softmax - labels. A logit of minus infinity gives
  * NaN, as in TensorFlow, whatever its label. */
 static void WEFT_CAT(cross, SUFFIX)(const softmax_job_t *j, int64_t begin, int64_t end) {
-  int64_t C = j->classes;
+  int64_t C = j->classes, xs = j->x_width == 1 ? 0 : 1, ls = j->label_width == 1 ? 0 : 1;
   for (int64_t row = begin; row < end; row++) {
     const ELEM *x = (const ELEM *)j->x + (j->x_rows == 1 ? 0 : row * j->x_width);
     const ELEM *labels = (const ELEM *)j->labels + (j->label_rows == 1 ? 0 : row * j->label_width);
-    int64_t xs = j->x_width == 1 ? 0 : 1, ls = j->label_width == 1 ? 0 : 1;
     ELEM *loss = (ELEM *)j->y + row, *back = (ELEM *)j->backprop + row * C;
-    COMP max = C > 0 ? LOAD(x[0]) : 0, sum = 0, total = 0;
-    for (int64_t i = 1; i < C; i++) max = LOAD(x[i * xs]) > max ? LOAD(x[i * xs]) : max;
-    for (int64_t i = 0; i < C; i++) sum += exp(LOAD(x[i * xs]) - max);
+    const COMP max = WEFT_CAT(row_max, SUFFIX)(x, xs, C),
+               sum = WEFT_CAT(row_exp, SUFFIX)(x, xs, C, max, NULL);
     const COMP log_sum = log(sum);
+    COMP total = 0;
+    for (int64_t i = 0; i < C; i++) total += LOAD(labels[i * ls]) * (log_sum - (LOAD(x[i * xs]) - max));
     for (int64_t i = 0; i < C; i++) {
-      const COMP v = LOAD(x[i * xs]) - max, l = LOAD(labels[i * ls]);
-      total += l * (log_sum - v);
-      back[i] = STORE(exp(v) / sum - l);
+      back[i] = STORE(WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[i * xs]) - max) / sum - LOAD(labels[i * ls]));
     }
     *loss = STORE(total);
   }
@@ -49,10 +79,10 @@ static void WEFT_CAT(sparse, SUFFIX)(const softmax_job_t *j, int64_t begin, int6
     const ELEM *x = (const ELEM *)j->x + row * C;
     ELEM *loss = (ELEM *)j->y + row, *back = (ELEM *)j->backprop + row * C;
     int64_t label = weft_cpu_int_at(j->classes_of, row);
-    COMP max = LOAD(x[0]), sum = 0;
-    for (int64_t i = 1; i < C; i++) max = LOAD(x[i]) > max ? LOAD(x[i]) : max;
-    for (int64_t i = 0; i < C; i++) sum += exp(LOAD(x[i]) - max);
+    const COMP max = WEFT_CAT(row_max, SUFFIX)(x, 1, C), sum = WEFT_CAT(row_exp, SUFFIX)(x, 1, C, max, NULL);
     *loss = STORE(log(sum) - (LOAD(x[label]) - max));
-    for (int64_t i = 0; i < C; i++) back[i] = STORE(exp(LOAD(x[i]) - max) / sum - (i == label ? 1 : 0));
+    for (int64_t i = 0; i < C; i++) {
+      back[i] = STORE(WEFT_CAT(weft_exp, SUFFIX)(LOAD(x[i]) - max) / sum - (i == label ? 1 : 0));
+    }
   }
 }

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/map.h"
+#include "kernels/cpu/vector_math.h"
 
 /* Integers wrap: the absolute value of the lowest number is that number. */
 #define MAP_STEM neg
@@ -100,10 +101,10 @@
 #define MAP_EXPR(x) (1 / sqrt(x))
 #include "kernels/cpu/map1_field.tmpl.h"
 #define MAP_STEM exp
-#define MAP_EXPR(x) exp(x)
+#define MAP_EXPR(x) WEFT_CAT(weft_exp, SUFFIX)(x)
 #include "kernels/cpu/map1_field.tmpl.h"
 #define MAP_STEM log
-#define MAP_EXPR(x) log(x)
+#define MAP_EXPR(x) WEFT_CAT(weft_log, SUFFIX)(x)
 #include "kernels/cpu/map1_field.tmpl.h"
 #define MAP_STEM sin
 #define MAP_EXPR(x) sin(x)
@@ -130,7 +131,7 @@
 #define MAP_EXPR(x) cosh(x)
 #include "kernels/cpu/map1_field.tmpl.h"
 #define MAP_STEM tanh
-#define MAP_EXPR(x) tanh(x)
+#define MAP_EXPR(x) WEFT_CAT(weft_tanh, SUFFIX)(x)
 #include "kernels/cpu/map1_field.tmpl.h"
 #define MAP_STEM asinh
 #define MAP_EXPR(x) asinh(x)
@@ -155,9 +156,8 @@
 #define MAP_EXPR(x) log(1 + (x))
 #define EACH_COMPLEX
 #include "kernels/cpu/map1.tmpl.h"
-/* Two forms, so that neither overflows: 1 / (1 + e^-x) for x >= 0, e^x / (1 + e^x) below. */
 #define MAP_STEM sigmoid
-#define MAP_EXPR(x) ((x) < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-(x))))
+#define MAP_EXPR(x) WEFT_CAT(weft_sigmoid, SUFFIX)(x)
 #include "kernels/cpu/map1_floats.tmpl.h"
 #define MAP_STEM complex_sigmoid
 #define MAP_EXPR(x) (1 / (1 + exp(-(x))))
