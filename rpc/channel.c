@@ -169,7 +169,7 @@ static weft_status_t *call_create(weft_rpc_channel_t *c, grpc_completion_queue *
         grpc_channel_create_call(c->impl, NULL, GRPC_PROPAGATE_DEFAULTS, queue, method, NULL, deadline, NULL);
     grpc_slice_unref(method);
   }
-  call->canceller = o == NULL ? NULL : weft_canceller_retain(o->canceller);
+  call->canceller = weft_canceller_retain(o != NULL && o->canceller != NULL ? o->canceller : weft_rpc_client_stopper(c->client));
   *out = call;
   return NULL;
 }

@@ -8,6 +8,9 @@
 /* gRPC's library and the threads that wait for answers; shared by all channels of a process. Thread-safe. */
 typedef struct weft_rpc_client weft_rpc_client_t;
 WEFT_MUST_CHECK weft_status_t *weft_rpc_client_create(int num_threads, weft_rpc_client_t **out);
+/* Ends the calls that have no canceller of their own: after `grace_ms`, or as soon as none is left. Later ones end at
+ * once with CANCELLED. For a process that goes and does not wait for peers that hang. */
+void weft_rpc_client_stop(weft_rpc_client_t *c, int grace_ms);
 void weft_rpc_client_destroy(
     weft_rpc_client_t *c); /* after its channels; waits for calls in flight. NULL is fine */
 

@@ -5,12 +5,14 @@
 #include "rpc/client.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 
 enum { KEPT_QUEUES = 8 }; /* threads that wait at once, in the usual program; making a queue costs some µs */
 
 struct weft_rpc_client {
   weft_rpc_loop_t *loop;
+  weft_canceller_t *stopper;
   weft_mutex_t mu;
   weft_cond_t idle;
   int64_t num_calls;                        /* guarded by mu */
@@ -21,8 +23,11 @@ struct weft_rpc_client {
 weft_status_t *weft_rpc_client_create(int num_threads, weft_rpc_client_t **out) {
   weft_rpc_client_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for an RPC client");
-  weft_status_t *s = weft_rpc_loop_create(num_threads, &c->loop);
+  c->stopper = weft_canceller_create(NULL);
+  weft_status_t *s = c->stopper == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for an RPC client")
+                                        : weft_rpc_loop_create(num_threads, &c->loop);
   if (s != NULL) {
+    weft_canceller_release(c->stopper);
     weft_free(c);
     return s;
   }
@@ -38,6 +43,17 @@ static void drop_queue(grpc_completion_queue *queue) {
   grpc_completion_queue_destroy(queue);
 }
 
+void weft_rpc_client_stop(weft_rpc_client_t *c, int grace_ms) {
+  int64_t deadline = weft_clock_ns() + (int64_t)grace_ms * 1000000;
+  weft_mutex_lock(&c->mu);
+  while (c->num_calls > 0 && weft_cond_wait_until(&c->idle, &c->mu, deadline)) { /* woken by weft_rpc_client_leave */
+  }
+  weft_mutex_unlock(&c->mu);
+  weft_canceller_cancel(c->stopper);
+}
+
+weft_canceller_t *weft_rpc_client_stopper(weft_rpc_client_t *c) { return c->stopper; }
+
 void weft_rpc_client_destroy(weft_rpc_client_t *c) {
   if (c == NULL) return;
   weft_mutex_lock(&c->mu);
@@ -45,6 +61,7 @@ void weft_rpc_client_destroy(weft_rpc_client_t *c) {
   weft_mutex_unlock(&c->mu);
   for (int i = 0; i < c->num_kept; i++) drop_queue(c->kept[i]);
   weft_rpc_loop_destroy(c->loop);
+  weft_canceller_release(c->stopper);
   weft_cond_deinit(&c->idle);
   weft_mutex_deinit(&c->mu);
   weft_free(c);

@@ -15,7 +15,7 @@
 #include "server/worker_cache.h"
 #include "worker/remote_worker.h"
 
-enum { STOP_GRACE_MS = 300 };
+enum { STOP_GRACE_MS = 300, CALLS_GRACE_MS = 200 };
 
 struct weft_server {
   weft_cluster_t cluster;
@@ -111,6 +111,7 @@ void weft_server_stop(weft_server_t *s) {
   if (!mine) return;
   weft_task_stop(&s->task);
   if (s->rpc_server != NULL) weft_rpc_server_stop(s->rpc_server, STOP_GRACE_MS);
+  if (s->rpc_client != NULL) weft_rpc_client_stop(s->rpc_client, CALLS_GRACE_MS); /* peers are told of closed sessions, if they listen */
   weft_mutex_lock(&s->mu);
   s->stopped = true;
   weft_cond_broadcast(&s->stopped_cond);
