@@ -53,8 +53,9 @@ weft_map2_fn *const *const weft_map2_add = add_fns;
 #define EACH_COMPLEX
 #include "kernels/cpu/map2.tmpl.h"
 
+/* The quotient is rounded to the element type before it is cut, as by a machine that divides in that type. */
 #define MAP_STEM trunc_div
-#define MAP_EXPR(x, y) trunc((x) / (y))
+#define MAP_EXPR(x, y) trunc(LOAD(STORE((x) / (y))))
 #include "kernels/cpu/map2_floats.tmpl.h"
 
 #define MAP_STEM int_div
@@ -92,7 +93,7 @@ weft_map2_fn *const *const weft_map2_add = add_fns;
 #include "kernels/cpu/map2.tmpl.h"
 
 #define MAP_STEM floor_div
-#define MAP_EXPR(x, y) floor((x) / (y))
+#define MAP_EXPR(x, y) floor(LOAD(STORE((x) / (y))))
 #include "kernels/cpu/map2_floats.tmpl.h"
 
 #define MAP_STEM float_mod

@@ -1,4 +1,6 @@
-/* kernels/cpu/pool_one.tmpl.h - pooling over [N,H,W,C] for one element type. A cell of padding never wins. */
+/* kernels/cpu/pool_one.tmpl.h - pooling over [N,H,W,C] for one element type. A cell of padding never wins, nor does
+ * NaN: of NaN alone the maximum is the lowest number, as in TensorFlow. */
+#define POOL_LOWEST STORE((COMP)pool_lowest(ELEM_ID))
 
 /* Images [begin, end). `where`, if wanted, gets each maximum's position h*W*C + w*C + c in its image. */
 static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64_t end) {
@@ -19,7 +21,7 @@ static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64
             int64_t from = (ih * w->in + iw) * C;
             const ELEM *p = x + from;
             if (first) {
-              memcpy(y, p, (size_t)C * sizeof(ELEM));
+              for (int64_t c = 0; c < C; c++) y[c] = LOAD(p[c]) == LOAD(p[c]) || where != NULL ? p[c] : POOL_LOWEST;
               for (int64_t c = 0; where != NULL && c < C; c++) where[c] = from + c;
               first = false;
             } else if (where != NULL) {
@@ -30,7 +32,7 @@ static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64
               }
             } else {
               for (int64_t c = 0; c < C; c++) {
-                y[c] = LOAD(y[c]) < LOAD(p[c]) || LOAD(p[c]) != LOAD(p[c]) ? p[c] : y[c];
+                y[c] = LOAD(y[c]) < LOAD(p[c]) ? p[c] : y[c];
               }
             }
           }
@@ -53,3 +55,4 @@ static void WEFT_CAT(max_depth, SUFFIX)(const pool_job_t *j, int64_t begin, int6
     ((ELEM *)j->y)[r] = best;
   }
 }
+#undef POOL_LOWEST

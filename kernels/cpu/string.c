@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/common.h"
 #include "kernels/cpu/summarize.h"
 
@@ -313,7 +314,41 @@ static weft_status_t *string_to_number(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
+/* ---- Add of strings: each of the first followed by the one of the second, broadcast ---- */
+
+typedef struct add_job {
+  const weft_tensor_t *x, *y;
+  weft_tensor_t *z;
+  weft_strbuf_t text;
+  weft_status_t *status;
+} add_job_t;
+
+static void add_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
+  add_job_t *j = arg;
+  for (int64_t i = 0; i < n && j->status == NULL; i++) {
+    j->text.length = 0;
+    weft_strbuf_append(&j->text, weft_tensor_str_at(j->x, at[0] + i * step[0]));
+    weft_strbuf_append(&j->text, weft_tensor_str_at(j->y, at[1] + i * step[1]));
+    j->status = j->text.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining strings")
+                               : weft_tensor_set_str(j->z, out_at + i, weft_str_of(j->text.data, j->text.length));
+  }
+}
+
+static weft_status_t *string_add(weft_kernel_ctx_t *c) {
+  add_job_t j = {.x = weft_in(c, 0), .y = weft_in(c, 1), .text = WEFT_STRBUF_INIT};
+  weft_broadcast_t b;
+  if (!weft_broadcast_init(&b, (const weft_shape_t *const[]){&j.x->shape, &j.y->shape}, 2)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&j.x->shape),
+                      WEFT_SHAPE_TEXT(&j.y->shape));
+  }
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, WEFT_STRING, &b.shape, &j.z));
+  weft_broadcast_walk(&b, 0, b.count, add_run, &j);
+  weft_strbuf_deinit(&j.text);
+  return j.status;
+}
+
 const weft_kernel_t weft_cpu_string_kernels[] = {
+    {.op = "Add", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_STRING), .compute = string_add},
     {.op = "AsString", .prepare = as_string_prepare, .compute = as_string, .destroy = weft_free},
     {.op = "ReduceJoin", .compute = reduce_join},
     {.op = "StringFormat", .compute = string_format},

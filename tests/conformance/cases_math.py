@@ -45,6 +45,8 @@ def values_for(dtype, op):
 def unary():
     for op in UNARY:
         for dtype in dtypes_of(op):
+            if op == "Round" and dtype.is_integer:
+                continue  # stock TensorFlow 2.19 answers 0 to every integer; its own Python never sends this op for them
             loose = LOOSE.get(op) if dtype in (tf.float32, tf.complex64) else None
             yield C(op, values_for(dtype, op), label=dtype.name, rtol=loose)
             if dtype in (tf.float32, tf.int32):

@@ -32,9 +32,9 @@ def answers(op, target):
 @pytest.mark.parametrize("case", itertools.chain.from_iterable(BY_OP.values()), ids=lambda c: c.name)
 def test_op(cluster, case):
     got, want = answers(case.op, cluster.master)[case.name]
-    lacks = isinstance(want, tf.errors.UnimplementedError) or "No OpKernel was registered" in getattr(want, "message", "")
-    if lacks:
-        return  # TensorFlow has no kernel for this dtype; to have one more is no difference in a result
+    lacks = ("No OpKernel was registered", "do not yet support")
+    if isinstance(want, tf.errors.UnimplementedError) or any(text in getattr(want, "message", "") for text in lacks):
+        return  # TensorFlow has no kernel for this dtype or attribute; to have one more is no difference in a result
     if isinstance(want, Exception):
         assert isinstance(got, tf.errors.OpError), f"{type(want).__name__} expected: {want.message[-300:]}"
         assert type(got) is type(want), f"{type(got).__name__} instead of {type(want).__name__}: {got.message[-300:]}"
