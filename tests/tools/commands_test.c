@@ -1,0 +1,149 @@
+/* tests/tools/commands_test.c - the other commands: help, server, inspect, ops. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/runner.h"
+#include "tests/tools/command_run.h"
+#include "tests/tools/graphs.h"
+
+static run_t r, server;
+
+static bool has(const char *text, const char *part) {
+  bool yes = strstr(text, part) != NULL;
+  if (!yes) fprintf(stderr, "no '%s' in: %s\n", part, text);
+  return yes;
+}
+
+static int lines(const char *text) {
+  int n = 0;
+  for (; *text != '\0'; text++) n += *text == '\n';
+  return n;
+}
+
+static void every_command_has_help_with_examples(void) {
+  static const char *const commands[] = {"server", "submit", "inspect", "ops", "bench"};
+  CU_ASSERT_EQUAL(RUN(&r, "--help"), 0);
+  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+    CU_ASSERT_TRUE(has(r.out, commands[i]));
+  }
+  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+    char example[40];
+    snprintf(example, sizeof example, "Examples:\n  weft %s", commands[i]);
+    CU_ASSERT_EQUAL(RUN(&r, commands[i], "--help"), 0);
+    CU_ASSERT_TRUE(has(r.out, example));
+    CU_ASSERT_STRING_EQUAL(r.err, "");
+    CU_ASSERT_EQUAL(RUN(&r, "help", commands[i]), 0);
+    CU_ASSERT_TRUE(has(r.out, example));
+  }
+}
+
+static void a_wrong_command_is_no_success(void) {
+  static const char *const none[] = {NULL};
+  CU_ASSERT_EQUAL(run(&r, none), 2);
+  CU_ASSERT_TRUE(has(r.err, "Usage: weft COMMAND"));
+  CU_ASSERT_EQUAL(RUN(&r, "sumbit"), 2);
+  CU_ASSERT_TRUE(has(r.err, "did you mean 'submit'"));
+  CU_ASSERT_EQUAL(lines(r.err), 1);
+}
+
+static void a_server_refuses_what_it_cannot_serve(void) {
+  static const struct {
+    const char *environment, *args[8];
+    int code;
+    const char *said;
+  } cases[] = {
+      {NULL, {"server"}, 1, "--cluster"},
+      {NULL, {"server", "--cluster", "a=127.0.0.1:0"}, 1, "--job"},
+      {NULL, {"server", "--cluster", "a", "--job", "a"}, 1, "'a' is not job=host:port"},
+      {NULL, {"server", "--cluster", "a=127.0.0.1", "--job", "a"}, 1, "'127.0.0.1'"},
+      {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "b"}, 1, "no task 0 of job 'b'"},
+      {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--task", "1"}, 1, "no task 1 of job 'a'"},
+      {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--task", "x"}, 2, "--task 'x'"},
+      {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--port=70000"}, 2, "--port '70000'"},
+      {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--host", "192.0.2.1"}, 1, "192.0.2.1"},
+      {NULL, {"server", "extra"}, 2, "'extra'"},
+      {"TF_CONFIG=", {"server"}, 1, "TF_CONFIG"},
+      {"TF_CONFIG={\"cluster\": 1}", {"server"}, 1, "cluster is missing or not an object"},
+      {"TF_CONFIG={\"cluster\": {\"w\": [1]}}", {"server"}, 1, "cluster.w[0]"},
+      {"TF_CONFIG={\"cluster\": {\"w\": [\"127.0.0.1:0\"]}}", {"server"}, 1, "task.type"},
+      {"TF_CONFIG={\"cluster\": {\"w\": [\"127.0.0.1:0\"]}, \"task\": {\"type\": \"w\"}}", {"server"}, 1, "task.index"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    run_start(&r, cases[i].args, cases[i].environment);
+    run_end(&r);
+    CU_ASSERT_EQUAL(r.code, cases[i].code);
+    CU_ASSERT_EQUAL(lines(r.err), 1);
+    CU_ASSERT_TRUE(has(r.err, cases[i].said));
+    CU_ASSERT_STRING_EQUAL(r.out, "");
+  }
+}
+
+static void a_server_says_one_line_and_gives_its_port_back(void) {
+  char target[64], again[64], cluster[80];
+  CU_ASSERT_TRUE_FATAL(run_server(&server, target));
+  snprintf(cluster, sizeof cluster, "worker=%s", target + strlen("grpc://"));
+  CU_ASSERT_EQUAL(RUN(&r, "server", "--cluster", cluster, "--job", "worker"), 1);
+  CU_ASSERT_EQUAL(lines(r.err), 1);
+  CU_ASSERT_TRUE(has(r.err, target + strlen("grpc://")));
+  for (int number = 0; number < 2; number++) { /* the second time on the same port, at once */
+    run_signal(&server, number == 0 ? SIGTERM : SIGINT);
+    run_end(&server);
+    CU_ASSERT_EQUAL(server.code, 0);
+    CU_ASSERT_EQUAL(lines(server.out), 1);
+    if (number == 1) break;
+    const char *const args[] = {"server", "--cluster", cluster, "--job", "worker", "--task", "0", NULL};
+    run_start(&server, args, NULL);
+    CU_ASSERT_TRUE(run_until(&server, "\n") && sscanf(server.out, "weft: listening on %63s", again) == 1);
+    CU_ASSERT_STRING_EQUAL(again, target);
+  }
+}
+
+static void tf_config_names_cluster_and_task(void) {
+  static const char *const args[] = {"server", NULL};
+  run_start(&server, args, "TF_CONFIG={\"cluster\": {\"ps\": [\"127.0.0.1:1\"], \"w\": [\"127.0.0.1:1\", \"127.0.0.1:0\"]}, \"task\": {\"type\": \"w\", \"index\": \"1\"}}");
+  CU_ASSERT_TRUE(run_until(&server, "weft: listening on grpc://127.0.0.1:"));
+  run_signal(&server, SIGTERM);
+  run_end(&server);
+  CU_ASSERT_EQUAL(server.code, 0);
+}
+
+static void inspect_says_what_is_in_a_graph(void) {
+  const char *graph = write_text("counter.pbtxt", COUNTER NODE("odd", "NoSuchOp", "device: \"/job:ps\""));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", graph), 0);
+  static const char *const parts[] = {"inputs (1)\n  by ", "variables (1)\n  v ", "4 B", "/job:ps", "ops not supported (1)\n  NoSuchOp"};
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) CU_ASSERT_TRUE(has(r.out, parts[i]));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", graph, "--json"), 0);
+  CU_ASSERT_TRUE(has(r.out, "\"NoSuchOp\": 1"));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", graph, "--dot"), 0);
+  CU_ASSERT_TRUE(has(r.out, "digraph") && has(r.out, "\"grow\" -> \"value\" [style=dashed];"));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", write_text("empty.pb", "")), 0);
+  CU_ASSERT_TRUE(has(r.out, "empty"));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", write_text("bad.pbtxt", "node {")), 1);
+  CU_ASSERT_TRUE(has(r.err, "bad.pbtxt:1:"));
+}
+
+static void ops_lists_what_is_supported(void) {
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "MatMul"), 0);
+  CU_ASSERT_TRUE(has(r.out, "\nMatMul ") && has(r.out, "CPU"));
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "matmul", "--json"), 0);
+  static const char *const keys[] = {"\"name\": \"MatMul\"", "\"devices\": [", "\"dtypes\": [", "\"gradient\": true"};
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) CU_ASSERT_TRUE(has(r.out, keys[i]));
+  CU_ASSERT_EQUAL(r.out[0], '[');
+  CU_ASSERT_EQUAL(RUN(&r, "ops", "NoSuchOp"), 1);
+  CU_ASSERT_EQUAL(lines(r.err), 1);
+}
+
+int main(void) {
+  static const CU_TestInfo tests[] = {
+      {"every command has help with examples", every_command_has_help_with_examples},
+      {"a wrong command is no success", a_wrong_command_is_no_success},
+      {"a server refuses what it cannot serve", a_server_refuses_what_it_cannot_serve},
+      {"a server says one line and gives its port back", a_server_says_one_line_and_gives_its_port_back},
+      {"TF_CONFIG names cluster and task", tf_config_names_cluster_and_task},
+      {"inspect says what is in a graph", inspect_says_what_is_in_a_graph},
+      {"ops lists what is supported", ops_lists_what_is_supported},
+      CU_TEST_INFO_NULL,
+  };
+  return weft_run_tests("weft", tests);
+}
