@@ -83,6 +83,28 @@ uint64_t weft_str_hash(weft_str_t s) {
   return hash_step(hash_step(h, word), 0x100000001b3u);
 }
 
+/* MurmurHash64A by Austin Appleby (public domain), with TensorFlow's seed. */
+uint64_t weft_str_hash64(weft_str_t s) {
+  const uint64_t m = 0xc6a4a7935bd1e995u;
+  const int shift = 47;
+  uint64_t h = 0xDECAFCAFFEu ^ (s.length * m);
+  size_t at = 0;
+  for (; at + 8 <= s.length; at += 8) {
+    uint64_t k = 0;
+    for (int i = 0; i < 8; i++) k |= (uint64_t)(uint8_t)s.data[at + (size_t)i] << (8 * i);
+    k *= m;
+    k ^= k >> shift;
+    h = (h ^ (k * m)) * m;
+  }
+  if (at < s.length) {
+    for (size_t i = at; i < s.length; i++) h ^= (uint64_t)(uint8_t)s.data[i] << (8 * (i - at));
+    h *= m;
+  }
+  h ^= h >> shift;
+  h *= m;
+  return h ^ (h >> shift);
+}
+
 void weft_strbuf_deinit(weft_strbuf_t *b) {
   weft_free(b->data);
   *b = (weft_strbuf_t)WEFT_STRBUF_INIT;

@@ -38,6 +38,7 @@ bool weft_str_to_u64(weft_str_t s, uint64_t *out);
 /* Splits at the first `c`: *head before it, *tail behind it. False if there is none. */
 bool weft_str_split(weft_str_t s, char c, weft_str_t *head, weft_str_t *tail);
 uint64_t weft_str_hash(weft_str_t s); /* the same in every process; not for hostile keys beyond table size limits */
+uint64_t weft_str_hash64(weft_str_t s); /* the one that TensorFlow makes numbers of frames and types with */
 
 /* A growing text. Confined. Failure to allocate is remembered: check `failed`
  * (or weft_strbuf_finish) once at the end instead of after every call. */

@@ -9,28 +9,6 @@
 
 enum { MAX_FRAMES = 1 << 20 };
 
-/* MurmurHash64A by Austin Appleby (public domain), with the seed that frame ids use: reference, 3.7. */
-static uint64_t frame_name_hash(weft_str_t s) {
-  const uint64_t m = 0xc6a4a7935bd1e995u;
-  const int shift = 47;
-  uint64_t h = 0xDECAFCAFFEu ^ (s.length * m);
-  size_t at = 0;
-  for (; at + 8 <= s.length; at += 8) {
-    uint64_t k = 0;
-    for (int i = 0; i < 8; i++) k |= (uint64_t)(uint8_t)s.data[at + (size_t)i] << (8 * i);
-    k *= m;
-    k ^= k >> shift;
-    h = (h ^ (k * m)) * m;
-  }
-  if (at < s.length) {
-    for (size_t i = at; i < s.length; i++) h ^= (uint64_t)(uint8_t)s.data[i] << (8 * (i - at));
-    h *= m;
-  }
-  h ^= h >> shift;
-  h *= m;
-  return h ^ (h >> shift);
-}
-
 /* Room for one more frame; capacities are powers of two. */
 static bool grow_frames(weft_plan_t *p) {
   size_t n = (size_t)p->num_frames;
@@ -66,7 +44,7 @@ static weft_status_t *enter_frame(plan_builder_t *b, weft_map_t *by_key, const w
     p->frames[known] = (plan_frame_t){
         .parent = in,
         .name = weft_str_of(kept.data + (kept.length - name.length), name.length),
-        .name_hash = frame_name_hash(name),
+        .name_hash = weft_str_hash64(name),
         .ordinal = p->frames[in].num_children++,
         .max_parallel = parallel < 1           ? 1
                         : parallel > INT32_MAX ? INT32_MAX

@@ -54,39 +54,6 @@ weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max,
   return NULL;
 }
 
-weft_status_t *weft_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out) {
-  if (c->inputs[i].ref != NULL) {
-    weft_object_retain(&c->inputs[i].ref->object);
-    *out = c->inputs[i].ref;
-    return NULL;
-  }
-  const weft_tensor_t *t = c->inputs[i].tensor;
-  const weft_handle_t *h = NULL;
-  if (t != NULL && t->dtype == WEFT_RESOURCE && t->count == 1) h = ((weft_handle_t *const *)t->data)[0];
-  if (h == NULL) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "input %d of %s must be a reference or a handle of one resource", i,
-                      c->node->name.data);
-  }
-  if (h->device.length > 0 && c->device != NULL && !weft_str_eq(h->device, c->device->name)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Trying to access resource %.*s located in device %.*s from device %.*s",
-                      WEFT_STR_ARGS(h->name), WEFT_STR_ARGS(h->device), WEFT_STR_ARGS(c->device->name));
-  }
-  weft_object_t *found = NULL;
-  if (h->object != NULL && weft_str_is(h->type_name, weft_variable_type.name)) {
-    found = weft_object_retain(h->object);
-  } else {
-    if (c->device == NULL || c->device->resources == NULL) {
-      return WEFT_ERROR(NOT_FOUND, "Resource %.*s/%.*s/%s does not exist.", WEFT_STR_ARGS(h->container),
-                        WEFT_STR_ARGS(h->name), weft_variable_type.name);
-    }
-    WEFT_RETURN_IF_ERROR(
-        weft_resource_lookup(c->device->resources, h->container, h->name, &weft_variable_type, &found));
-  }
-  *out = (weft_variable_t *)(void *)found;
-  return NULL;
-}
-
 const weft_attr_t *weft_knode_attr(const weft_kernel_node_t *n, const char *name) {
   return weft_attr_find(n->attrs, n->num_attrs, name);
 }

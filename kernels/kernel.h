@@ -120,9 +120,6 @@ WEFT_MUST_CHECK weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, in
 /* Reads a host int32/int64 tensor of any rank 0 or 1 as int64s; `max` entries at most.
  * Errors: INVALID_ARGUMENT naming `what`. */
 WEFT_MUST_CHECK weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max, int64_t *out, int *out_n);
-/* The variable behind input i: of a reference edge or of a handle on this device; retained.
- * Errors: FAILED_PRECONDITION / NOT_FOUND in TensorFlow's words. */
-WEFT_MUST_CHECK weft_status_t *weft_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out);
 /* Attributes of a node in prepare: surely there, of the right kind (the graph was validated). */
 int64_t weft_knode_int(const weft_kernel_node_t *n, const char *name);
 bool weft_knode_bool(const weft_kernel_node_t *n, const char *name);

@@ -26,7 +26,8 @@ struct entry {
 
 struct weft_resource_manager {
   weft_mutex_t mu;
-  weft_map_t map; /* guarded by mu */
+  weft_map_t map;        /* guarded by mu */
+  weft_map_t containers; /* guarded by mu; the names (owned) of those that exist */
   atomic_uint_fast64_t generation;
   atomic_uint_fast64_t counter; /* of private names */
 };
@@ -80,6 +81,8 @@ void weft_resource_manager_destroy(weft_resource_manager_t *m) {
   weft_map_entry_t at;
   for (size_t i = 0; weft_map_next(&m->map, &i, &at);) entry_drop(at.value);
   weft_map_deinit(&m->map);
+  for (size_t i = 0; weft_map_next(&m->containers, &i, &at);) weft_free(at.value);
+  weft_map_deinit(&m->containers);
   weft_mutex_deinit(&m->mu);
   weft_free(m);
 }
@@ -92,14 +95,53 @@ static weft_object_t *find(weft_resource_manager_t *m, weft_str_t key) {
   return o;
 }
 
-static weft_status_t *not_found(weft_str_t container, weft_str_t name, const char *type) {
-  return WEFT_ERROR(NOT_FOUND, "Resource %.*s/%.*s/%s does not exist.", WEFT_STR_ARGS(container), WEFT_STR_ARGS(name),
-                    type);
-}
-
 static weft_status_t *no_memory(weft_str_t name) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "looking up resource %.*s", WEFT_STR_ARGS(name));
 }
+
+/* ---- containers ---- */
+
+static bool has_container(weft_resource_manager_t *m, weft_str_t container) {
+  weft_mutex_lock(&m->mu);
+  bool has = weft_map_get(&m->containers, container) != NULL;
+  weft_mutex_unlock(&m->mu);
+  return has;
+}
+
+weft_status_t *weft_resource_missing(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
+                                     weft_str_t type_name) {
+  container = weft_resource_container(container);
+  if (!has_container(m, container)) {
+    return WEFT_ERROR(NOT_FOUND, "Container %.*s does not exist. (Could not find resource: %.*s/%.*s)",
+                      WEFT_STR_ARGS(container), WEFT_STR_ARGS(container), WEFT_STR_ARGS(name));
+  }
+  return WEFT_ERROR(NOT_FOUND, "Resource %.*s/%.*s/%.*s does not exist.", WEFT_STR_ARGS(container), WEFT_STR_ARGS(name),
+                    WEFT_STR_ARGS(type_name));
+}
+
+weft_status_t *weft_resource_nothing_to_delete(weft_resource_manager_t *m, weft_str_t container, weft_str_t name) {
+  container = weft_resource_container(container);
+  if (has_container(m, container)) return weft_resource_missing(m, container, name, WEFT_STR("<unknown>"));
+  return WEFT_ERROR(NOT_FOUND, "Container %.*s does not exist.", WEFT_STR_ARGS(container));
+}
+
+weft_status_t *weft_resource_add_container(weft_resource_manager_t *m, weft_str_t container) {
+  container = weft_resource_container(container);
+  if (has_container(m, container)) return NULL;
+  char *name = weft_strndup(container.data, container.length);
+  if (name == NULL) return no_memory(container);
+  weft_status_t *s = NULL;
+  weft_mutex_lock(&m->mu);
+  if (weft_map_get(&m->containers, container) == NULL) { /* somebody may have been faster */
+    s = weft_map_put(&m->containers, weft_str_of(name, container.length), name, NULL);
+    if (s == NULL) name = NULL; /* the map has it now */
+  }
+  weft_mutex_unlock(&m->mu);
+  weft_free(name);
+  return s;
+}
+
+/* ---- resources ---- */
 
 weft_status_t *weft_resource_lookup(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
                                     const weft_resource_type_t *type, weft_object_t **out) {
@@ -108,7 +150,7 @@ weft_status_t *weft_resource_lookup(weft_resource_manager_t *m, weft_str_t conta
   if (key == NULL) return no_memory(name);
   weft_object_t *o = find(m, entry_key(key));
   weft_free(key);
-  if (o == NULL) return not_found(container, name, type->name);
+  if (o == NULL) return weft_resource_missing(m, container, name, weft_str(type->name));
   *out = o;
   return NULL;
 }
@@ -127,6 +169,7 @@ weft_status_t *weft_resource_lookup_or_create(weft_resource_manager_t *m, weft_s
   found = find(m, entry_key(mine));
   if (found == NULL) {
     s = create(arg, &made);
+    if (s == NULL && !type->is_late) s = weft_resource_add_container(m, container);
     if (s != NULL) goto done;
     mine->type = type;
     weft_mutex_lock(&m->mu);
@@ -162,7 +205,7 @@ weft_status_t *weft_resource_delete_by_type_name(weft_resource_manager_t *m, wef
   if (e != NULL) atomic_fetch_add_explicit(&m->generation, 1, memory_order_release);
   weft_mutex_unlock(&m->mu);
   weft_status_t *s = NULL;
-  if (e == NULL) s = not_found(container, name, key->key + container.length + 1);
+  if (e == NULL) s = weft_resource_nothing_to_delete(m, container, name);
   entry_drop(e);
   weft_free(key);
   return s;
@@ -185,8 +228,10 @@ void weft_resource_clear(weft_resource_manager_t *m, weft_str_t container) {
     dropped = e;
   }
   for (entry_t *e = dropped; e != NULL; e = e->next) weft_map_remove(&m->map, entry_key(e));
+  char *name = weft_map_remove(&m->containers, container);
   atomic_fetch_add_explicit(&m->generation, 1, memory_order_release);
   weft_mutex_unlock(&m->mu);
+  weft_free(name);
   while (dropped != NULL) {
     entry_t *next = dropped->next;
     entry_drop(dropped);

@@ -13,12 +13,13 @@ typedef struct weft_resource_type {
   const char *name;      /* TensorFlow's type name, in handles: "N10tensorflow3VarE" and the like */
   const char *text;      /* for messages: "Variable" */
   void (*abandon)(weft_object_t *o); /* the manager has let go of it: whoever waits on it must wake up. May be NULL */
+  bool is_late; /* an object is made before it counts as there: weft_resource_add_container says when its container is */
 } weft_resource_type_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_resource_manager_create(weft_resource_manager_t **out);
 void weft_resource_manager_destroy(weft_resource_manager_t *m); /* NULL is fine */
 
-/* *out: retained. Errors: NOT_FOUND "Resource <container>/<name>/<type> does not exist." */
+/* *out: retained. Errors: those of weft_resource_missing. */
 WEFT_MUST_CHECK weft_status_t *weft_resource_lookup(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
                                                     const weft_resource_type_t *type, weft_object_t **out);
 /* Looks up, or makes one with create(arg) under no lock that create could need (a loser's object is released). */
@@ -27,6 +28,16 @@ WEFT_MUST_CHECK weft_status_t *weft_resource_lookup_or_create(weft_resource_mana
                                                               weft_str_t name, const weft_resource_type_t *type,
                                                               weft_resource_create_fn *create, void *arg,
                                                               weft_object_t **out);
+/* NOT_FOUND: "Resource <container>/<name>/<type> does not exist.", or that the container does not: nothing has been made
+ * in it since it was last cleared. */
+WEFT_MUST_CHECK weft_status_t *weft_resource_missing(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
+                                                     weft_str_t type_name);
+/* NOT_FOUND, as weft_resource_delete says it: "Resource <container>/<name>/<unknown> does not exist." or "Container
+ * <container> does not exist." */
+WEFT_MUST_CHECK weft_status_t *weft_resource_nothing_to_delete(weft_resource_manager_t *m, weft_str_t container,
+                                                               weft_str_t name);
+/* From now on the container exists ("" is the default one). Making a resource in it does this, too. */
+WEFT_MUST_CHECK weft_status_t *weft_resource_add_container(weft_resource_manager_t *m, weft_str_t container);
 /* Errors: NOT_FOUND. The object lives on while somebody holds it. */
 WEFT_MUST_CHECK weft_status_t *weft_resource_delete(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
                                                     const weft_resource_type_t *type);

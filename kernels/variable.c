@@ -18,8 +18,8 @@ static void abandon(weft_object_t *o) {
   weft_variable_write(v, NULL);
 }
 
-const weft_resource_type_t weft_variable_type = {"N10tensorflow3VarE", "Variable", abandon};
-const weft_resource_type_t weft_legacy_variable_type = {"N10tensorflow9LegacyVarE", "Variable", abandon};
+const weft_resource_type_t weft_variable_type = {"N10tensorflow3VarE", "Variable", abandon, true};
+const weft_resource_type_t weft_legacy_variable_type = {"N10tensorflow9LegacyVarE", "Variable", abandon, false};
 
 static void destroy(weft_object_t *o) {
   weft_variable_t *v = (weft_variable_t *)o;

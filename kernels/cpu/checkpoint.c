@@ -40,6 +40,11 @@ static weft_status_t *save_one(weft_bundle_writer_t *w, weft_str_t name, weft_st
   return weft_bundle_writer_add_slice(w, name, &full, &slice, t);
 }
 
+/* TensorFlow keeps callbacks for checkpoints in the default container. Here there are none, but the container exists. */
+static weft_status_t *add_container(weft_kernel_ctx_t *c) {
+  return weft_resource_add_container(c->device->resources, WEFT_STR(""));
+}
+
 static weft_status_t *save_v2(weft_kernel_ctx_t *c) {
   enum { FIXED = 3 };
   int64_t n = c->node->num_inputs - FIXED;
@@ -53,9 +58,12 @@ static weft_status_t *save_v2(weft_kernel_ctx_t *c) {
     s = save_one(w, weft_tensor_str_at(weft_in(c, 1), i), weft_tensor_str_at(weft_in(c, 2), i),
                  weft_in(c, (int)i + FIXED));
   }
-  if (s == NULL) return weft_bundle_writer_finish(w);
-  weft_bundle_writer_abandon(w);
-  return s;
+  if (s != NULL) {
+    weft_bundle_writer_abandon(w);
+    return s;
+  }
+  s = weft_bundle_writer_finish(w);
+  return s != NULL ? s : add_container(c);
 }
 
 static weft_status_t *restore_one(weft_bundle_reader_t *r, weft_str_t name, weft_str_t spec, weft_dtype_t dtype,
@@ -120,7 +128,7 @@ static weft_status_t *restore_v2(weft_kernel_ctx_t *c) {
     s = restore_one(r, w.name, w.spec, w.dtype, w.out);
   }
   weft_bundle_reader_close(r);
-  return s;
+  return s != NULL ? s : add_container(c);
 }
 
 static weft_status_t *merge_v2(weft_kernel_ctx_t *c) {

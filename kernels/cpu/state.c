@@ -58,9 +58,6 @@ void weft_state_name_deinit(weft_state_name_t *n) {
 
 /* ---- handles ---- */
 
-/* A number for a type, the same in every process. */
-static uint64_t type_hash(weft_str_t type_name) { return weft_str_hash(type_name); }
-
 weft_status_t *weft_state_handle(const weft_device_t *d, const char *container, const char *name,
                                  const weft_resource_type_t *type, weft_object_t *o, weft_dtype_t dtype,
                                  const weft_shape_t *shape, weft_tensor_t **out) {
@@ -68,7 +65,7 @@ weft_status_t *weft_state_handle(const weft_device_t *d, const char *container, 
   WEFT_RETURN_IF_ERROR(weft_tensor_new(WEFT_RESOURCE, &WEFT_SCALAR, NULL, &t));
   weft_str_t type_name = weft_str(type->name);
   weft_handle_t *h =
-      weft_handle_create(d->name, weft_str(container), weft_str(name), type_name, type_hash(type_name), o);
+      weft_handle_create(d->name, weft_str(container), weft_str(name), type_name, weft_str_hash64(type_name), o);
   if (h == NULL) {
     weft_tensor_release(t);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "making a handle to %s", name);
@@ -111,7 +108,7 @@ static void print_type(weft_str_t mangled, weft_strbuf_t *out) {
   if (out->length == 0) weft_strbuf_append(out, mangled);
 }
 
-static weft_status_t *wrong_type(const weft_handle_t *h, const weft_resource_type_t *type) {
+weft_status_t *weft_state_wrong_type(const weft_handle_t *h, const weft_resource_type_t *type) {
   weft_strbuf_t has = WEFT_STRBUF_INIT, wants = WEFT_STRBUF_INIT;
   print_type(h->type_name, &has);
   print_type(weft_str(type->name), &wants);
@@ -121,7 +118,7 @@ static weft_status_t *wrong_type(const weft_handle_t *h, const weft_resource_typ
       "type '%s' (hash code %" PRIu64 ") but you are trying to access the resource as type '%s' (hash code %" PRIu64
       ")",
       WEFT_STR_ARGS(h->name), has.data == NULL ? "" : has.data, h->hash_code, wants.data == NULL ? "" : wants.data,
-      type_hash(weft_str(type->name)));
+      weft_str_hash64(weft_str(type->name)));
   weft_strbuf_deinit(&has);
   weft_strbuf_deinit(&wants);
   return s;
@@ -149,7 +146,7 @@ weft_status_t *weft_state_in(weft_kernel_ctx_t *c, int i, const weft_resource_ty
                                 weft_tensor_str_at(weft_in(c, i), 1), type, out);
   }
   WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, i, &h));
-  if (!weft_str_is(h->type_name, type->name)) return wrong_type(h, type);
+  if (!weft_str_is(h->type_name, type->name)) return weft_state_wrong_type(h, type);
   if (h->object != NULL) {
     *out = weft_object_retain(h->object);
     return NULL;
@@ -159,9 +156,8 @@ weft_status_t *weft_state_in(weft_kernel_ctx_t *c, int i, const weft_resource_ty
 
 /* ---- variables ---- */
 
-weft_status_t *weft_state_no_variable(const weft_handle_t *h) {
-  return WEFT_ERROR(NOT_FOUND, "Resource %.*s/%.*s/%s does not exist.", WEFT_STR_ARGS(weft_resource_container(h->container)),
-                    WEFT_STR_ARGS(h->name), weft_variable_type.name);
+weft_status_t *weft_state_no_variable(const weft_kernel_ctx_t *c, const weft_handle_t *h) {
+  return weft_resource_missing(c->device->resources, h->container, h->name, weft_str(weft_variable_type.name));
 }
 
 static weft_status_t *new_variable(void *arg, weft_object_t **out) {
@@ -176,7 +172,7 @@ static weft_status_t *new_variable(void *arg, weft_object_t **out) {
 static weft_status_t *find_variable(weft_kernel_ctx_t *c, const weft_handle_t *h, bool may_create,
                                     weft_variable_t **out) {
   weft_object_t *o = NULL;
-  if (!weft_str_is(h->type_name, weft_variable_type.name)) return wrong_type(h, &weft_variable_type);
+  if (!weft_str_is(h->type_name, weft_variable_type.name)) return weft_state_wrong_type(h, &weft_variable_type);
   if (h->object != NULL && !weft_variable_is_gone((weft_variable_t *)h->object)) {
     o = weft_object_retain(h->object);
   } else if (may_create) {
@@ -202,7 +198,7 @@ weft_status_t *weft_state_in_variable(weft_kernel_ctx_t *c, int i, weft_variable
   bool has_value = v->value != NULL;
   weft_mutex_unlock(&v->mu);
   if (!has_value) {
-    weft_status_t *s = h == NULL ? weft_variable_uninitialized(v) : weft_state_no_variable(h);
+    weft_status_t *s = h == NULL ? weft_variable_uninitialized(v) : weft_state_no_variable(c, h);
     weft_object_release(&v->object);
     return s;
   }

@@ -29,6 +29,8 @@ WEFT_MUST_CHECK weft_status_t *weft_state_handle(const weft_device_t *d, const c
                                                  weft_dtype_t dtype, const weft_shape_t *shape, weft_tensor_t **out);
 /* The handle in input i, lent. Errors: INVALID_ARGUMENT if there is none, or it is of another device. */
 WEFT_MUST_CHECK weft_status_t *weft_state_in_handle(weft_kernel_ctx_t *c, int i, const weft_handle_t **out);
+/* INVALID_ARGUMENT: a handle to something of another type than `type`. */
+WEFT_MUST_CHECK weft_status_t *weft_state_wrong_type(const weft_handle_t *h, const weft_resource_type_t *type);
 /* The object of `type` behind input i: a handle, or a reference to the strings (container, name); retained.
  * Errors: INVALID_ARGUMENT (wrong device or type), NOT_FOUND. */
 WEFT_MUST_CHECK weft_status_t *weft_state_in(weft_kernel_ctx_t *c, int i, const weft_resource_type_t *type,
@@ -38,8 +40,8 @@ WEFT_MUST_CHECK weft_status_t *weft_state_in(weft_kernel_ctx_t *c, int i, const 
 WEFT_MUST_CHECK weft_status_t *weft_state_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out);
 /* The same, but a variable without a value is fine, and a handle's variable is made if it is missing. */
 WEFT_MUST_CHECK weft_status_t *weft_state_in_new_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out);
-/* NOT_FOUND "Resource <container>/<name>/<type> does not exist." */
-WEFT_MUST_CHECK weft_status_t *weft_state_no_variable(const weft_handle_t *h);
+/* NOT_FOUND: weft_resource_missing() of a handle's variable. */
+WEFT_MUST_CHECK weft_status_t *weft_state_no_variable(const weft_kernel_ctx_t *c, const weft_handle_t *h);
 
 /* ---- a node's own resource: queues, accumulators, barriers ---- */
 

@@ -89,7 +89,8 @@ weft_status_t *weft_step_resource_in(weft_kernel_ctx_t *c, int i, const weft_res
   const weft_handle_t *h = NULL;
   if (c->inputs[i].ref != NULL) return WEFT_ERROR(INVALID_ARGUMENT, "input %d is not a handle of two strings", i);
   WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, i, &h));
-  if (h->object != NULL && weft_str_is(h->type_name, type->name)) {
+  if (!weft_str_is(h->type_name, type->name)) return weft_state_wrong_type(h, type);
+  if (h->object != NULL) {
     *out = weft_object_retain(h->object);
     return NULL;
   }

@@ -148,6 +148,18 @@ static weft_status_t *var_handle(weft_kernel_ctx_t *c) {
 
 /* ---- reading ---- */
 
+/* Whatever the reason (consumed): the variable of a handle cannot be read. */
+static weft_status_t *could_not_find(const weft_handle_t *h, weft_status_t *why) {
+  if (why == NULL || weft_status_code(why) == WEFT_RESOURCE_EXHAUSTED) return why;
+  weft_status_t *s =
+      WEFT_ERROR(FAILED_PRECONDITION,
+                 "Could not find variable %.*s. This could mean that the variable has been deleted. In TF1, it can "
+                 "also mean the variable is uninitialized. Debug info: container=%.*s, status error message=%s",
+                 WEFT_STR_ARGS(h->name), WEFT_STR_ARGS(weft_resource_container(h->container)), weft_status_message(why));
+  weft_status_free(why);
+  return s;
+}
+
 static weft_status_t *read_variable(weft_kernel_ctx_t *c) {
   const weft_handle_t *h = NULL;
   weft_variable_t *v = NULL;
@@ -155,16 +167,8 @@ static weft_status_t *read_variable(weft_kernel_ctx_t *c) {
   weft_status_t *s = weft_state_in_variable(c, 0, &v);
   weft_tensor_t *t = s == NULL ? weft_variable_read(v) : NULL;
   if (v != NULL) weft_object_release(&v->object);
-  if (s == NULL && t == NULL) s = weft_state_no_variable(h); /* destroyed meanwhile */
-  if (weft_status_code(s) == WEFT_NOT_FOUND) {
-    weft_status_t *why = s;
-    s = WEFT_ERROR(FAILED_PRECONDITION,
-                   "Could not find variable %.*s. This could mean that the variable has been deleted. In TF1, it can "
-                   "also mean the variable is uninitialized. Debug info: container=%.*s, status error message=%s",
-                   WEFT_STR_ARGS(h->name), WEFT_STR_ARGS(weft_resource_container(h->container)),
-                   weft_status_message(why));
-    weft_status_free(why);
-  }
+  if (s == NULL && t == NULL) s = weft_state_no_variable(c, h); /* destroyed meanwhile */
+  s = could_not_find(h, s);
   if (s != NULL) return s;
   weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(c->node, "dtype");
   if (t->dtype != dtype) {
@@ -219,22 +223,17 @@ static weft_status_t *variable_shape(weft_kernel_ctx_t *c) {
 static weft_status_t *destroy_resource(weft_kernel_ctx_t *c) {
   const weft_handle_t *h = NULL;
   WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, 0, &h));
+  weft_resource_manager_t *m = c->device->resources;
   bool had_value = true;
-  weft_status_t *s = NULL;
   if (weft_str_is(h->type_name, weft_variable_type.name)) { /* made with its handle, but it counts from its first value */
     weft_variable_t *v = NULL;
-    s = weft_state_in_variable(c, 0, &v);
-    had_value = s == NULL;
+    weft_status_t *found = weft_state_in_variable(c, 0, &v);
+    had_value = found == NULL;
+    weft_status_free(found);
     if (v != NULL) weft_object_release(&v->object);
   }
-  weft_status_t *deleted =
-      weft_resource_delete_by_type_name(c->device->resources, h->container, h->name, h->type_name);
-  if (had_value) {
-    weft_status_free(s);
-    s = deleted;
-  } else {
-    weft_status_free(deleted);
-  }
+  weft_status_t *s = weft_resource_delete_by_type_name(m, h->container, h->name, h->type_name);
+  if (!had_value && s == NULL) s = weft_resource_nothing_to_delete(m, h->container, h->name);
   if (weft_status_code(s) == WEFT_NOT_FOUND && weft_knode_bool(c->node, "ignore_lookup_error")) {
     weft_status_free(s);
     s = NULL;
@@ -292,6 +291,13 @@ static weft_status_t *check_assigned(weft_kernel_ctx_t *c, const weft_tensor_t *
   return NULL;
 }
 
+/* With its first value a variable is there, and so is its container; an anonymous one is in none. */
+static weft_status_t *add_container(weft_kernel_ctx_t *c) {
+  const weft_handle_t *h = NULL;
+  WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, 0, &h));
+  return weft_str_is(h->name, ANONYMOUS) ? NULL : weft_resource_add_container(c->device->resources, h->container);
+}
+
 static weft_status_t *assign_variable(weft_kernel_ctx_t *c) {
   weft_variable_t *v = NULL;
   weft_tensor_t *mine = NULL, *value = weft_in(c, 1);
@@ -302,8 +308,10 @@ static weft_status_t *assign_variable(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_state_in_new_variable(c, 0, &v));
   weft_tensor_t *old = weft_variable_read(v);
   weft_status_t *s = check_assigned(c, old, value);
+  bool is_first = old == NULL;
   weft_tensor_release(old);
   if (s == NULL) s = worth_keeping(value, &mine);
+  if (s == NULL && is_first) s = add_container(c);
   if (s == NULL) weft_variable_write(v, mine);
   weft_tensor_release(mine);
   weft_object_release(&v->object);
@@ -418,10 +426,12 @@ static weft_status_t *destroy_temporary_variable(weft_kernel_ctx_t *c) {
 }
 
 static weft_status_t *disable_copy_on_read(weft_kernel_ctx_t *c) {
+  const weft_handle_t *h = NULL;
   weft_variable_t *v = NULL;
+  WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, 0, &h));
   weft_status_t *s = weft_state_in_variable(c, 0, &v); /* copies are made by writers here: nothing to switch off */
   if (v != NULL) weft_object_release(&v->object);
-  return s;
+  return could_not_find(h, s);
 }
 
 /* T may be any type: what may not be added is refused by the op's own definition. */

@@ -108,6 +108,11 @@ static weft_status_t *build(void) {
   return s;
 }
 
+static void names_have_tensorflows_numbers(void) {
+  CU_ASSERT_EQUAL(weft_str_hash64(WEFT_STR("N10tensorflow3VarE")), 17454915466513971685u);
+  CU_ASSERT_EQUAL(weft_str_hash64(WEFT_STR("N10tensorflow5StackE")), 11783358439878174618u);
+}
+
 static void every_failing_allocation_is_remembered(void) {
   long n = 0;
   WEFT_FAIL_EACH_ALLOCATION(n, s, build());
@@ -121,6 +126,7 @@ static const CU_TestInfo tests[] = {
     {"splitting may overwrite its source", splitting_may_overwrite_its_source},
     {"builders grow", builders_grow},
     {"an empty builder finishes as empty text", an_empty_builder_finishes_as_empty_text},
+    {"names have TensorFlow's numbers", names_have_tensorflows_numbers},
     {"every failing allocation is remembered", every_failing_allocation_is_remembered},
     CU_TEST_INFO_NULL,
 };
