@@ -2,7 +2,7 @@
 #include "kernels/cpu/convolve.h"
 
 #include "base/alloc.h"
-#include "kernels/cpu/combine.h"
+#include "kernels/cpu/update.h"
 #include "kernels/cpu/gemm.h"
 
 /* Bytes of columns made at a time: half of a usual second-level cache. Not less than 8 rows. */
@@ -62,7 +62,7 @@ static void to_columns(const weft_conv_t *v, const char *x, int64_t group, int64
 static void from_columns(const weft_conv_t *v, const char *columns, int64_t group, int64_t begin, int64_t end,
                          char *dx) {
   size_t size = weft_dtype_size(v->dtype), piece = (size_t)v->cg * size;
-  weft_combine_fn *add = weft_combine_loop(WEFT_COMBINE_ADD, v->dtype);
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, v->dtype);
   for (int64_t p = begin; p < end; p++) {
     int64_t ow = p % v->w.out, oh = p / v->w.out % v->h.out, n = p / v->w.out / v->h.out;
     for (int64_t kh = 0; kh < v->h.k; kh++) {
@@ -70,7 +70,7 @@ static void from_columns(const weft_conv_t *v, const char *columns, int64_t grou
       bool inside = cell(&v->h, oh, kh, &ih);
       for (int64_t kw = 0; kw < v->w.k; kw++, columns += piece) {
         if (!inside || !cell(&v->w, ow, kw, &iw)) continue;
-        add(v->cg, columns, dx + (size_t)(((n * v->h.in + ih) * v->w.in + iw) * v->c + group * v->cg) * size);
+        add(dx + (size_t)(((n * v->h.in + ih) * v->w.in + iw) * v->c + group * v->cg) * size, columns, v->cg, false);
       }
     }
   }
@@ -223,9 +223,9 @@ weft_status_t *weft_conv_backprop_filter(weft_thread_pool_t *pool, const weft_co
   if (j.rows > total) j.rows = total;
   weft_parallel_for(pool, j.pieces, 1, filter_pieces, &j);
   if (j.pieces > 1) {
-    weft_combine_fn *add = weft_combine_loop(WEFT_COMBINE_ADD, v->dtype);
+    weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, v->dtype);
     memcpy(df, j.partial, bytes);
-    for (int64_t p = 1; p < j.pieces; p++) add(K * v->oc, j.partial + (size_t)p * bytes, df);
+    for (int64_t p = 1; p < j.pieces; p++) add(df, j.partial + (size_t)p * bytes, K * v->oc, false);
     weft_free(j.partial);
   }
   return atomic_load(&j.status);

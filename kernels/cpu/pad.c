@@ -1,7 +1,7 @@
 /* kernels/cpu/pad.c - Pad, PadV2, MirrorPad and MirrorPadGrad. */
 #include <inttypes.h>
 
-#include "kernels/cpu/combine.h"
+#include "kernels/cpu/update.h"
 #include "kernels/cpu/move.h"
 
 static weft_status_t *read_paddings(const weft_tensor_t *t, const weft_shape_t *input, int64_t (*pads)[2]) {
@@ -140,11 +140,11 @@ static weft_status_t *mirror_grad_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(check_mirror(&m, &shape));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dy->dtype, &shape, &dx));
   weft_cpu_zero(dx);
-  weft_combine_fn *add = weft_combine_loop(WEFT_COMBINE_ADD, dy->dtype);
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, dy->dtype);
   size_t size = weft_dtype_size(dy->dtype);
   for (int64_t i = 0; i < dy->count; i++) {
     int64_t to = inner_position(&m, &dy->shape, &shape, i);
-    add(1, (const char *)dy->data + (size_t)i * size, (char *)dx->data + (size_t)to * size);
+    add((char *)dx->data + (size_t)to * size, (const char *)dy->data + (size_t)i * size, 1, false);
   }
   return NULL;
 }

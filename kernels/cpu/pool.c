@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "kernels/cpu/combine.h"
+#include "kernels/cpu/update.h"
 #include "kernels/cpu/window.h"
 
 enum { POOL_CHUNK = 256 }; /* channels summed at a time, on the stack */
@@ -330,7 +330,7 @@ static weft_status_t *max_grad(weft_kernel_ctx_t *ctx, const weft_window_attrs_t
   weft_shape_t in_shape = {.rank = 4, .dims = {j.n, j.h.in, j.w.in, j.c}};
   if (s == NULL) s = weft_tensor_new(x->dtype, second ? &y->shape : &in_shape, ctx->device->allocator, &out);
   if (s == NULL) {
-    weft_combine_fn *add = weft_combine_loop(WEFT_COMBINE_ADD, x->dtype);
+    weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, x->dtype);
     size_t size = weft_dtype_size(x->dtype);
     int64_t image_in = j.h.in * j.w.in * j.c, image_out = j.h.out * j.w.out * j.c;
     weft_cpu_zero(out);
@@ -342,7 +342,7 @@ static weft_status_t *max_grad(weft_kernel_ctx_t *ctx, const weft_window_attrs_t
       if (second) {
         memcpy(to, from, size);
       } else {
-        add(1, from, to);
+        add(to, from, 1, false);
       }
     }
     s = deliver(ctx, a, 0, out);
@@ -400,7 +400,7 @@ static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
   bool with_batch = weft_knode_bool(ctx->node, "include_batch_in_index");
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &dx));
   weft_cpu_zero(dx);
-  weft_combine_fn *add = weft_combine_loop(WEFT_COMBINE_ADD, x->dtype);
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, x->dtype);
   size_t size = weft_dtype_size(x->dtype);
   int64_t batch = x->shape.dims[0] > 0 ? x->shape.dims[0] : 1, image_in = x->count / batch,
           image_out = dy->count / batch;
@@ -415,7 +415,7 @@ static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
                         "[0, %" PRId64 ")",
                         i, at, x->count);
     }
-    add(1, (const char *)dy->data + (size_t)i * size, (char *)dx->data + (size_t)at * size);
+    add((char *)dx->data + (size_t)at * size, (const char *)dy->data + (size_t)i * size, 1, false);
   }
   return NULL;
 }

@@ -3,16 +3,16 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "kernels/cpu/combine.h"
+#include "kernels/cpu/update.h"
 #include "kernels/cpu/indices.h"
 
 /* Puts each row of `updates` where its coordinates say. Rows that meet are combined in order. */
 static weft_status_t *scatter(const weft_kernel_ctx_t *ctx, const weft_tensor_t *indices,
-                              const weft_tensor_t *updates, weft_combine_t how, int64_t depth,
+                              const weft_tensor_t *updates, weft_update_t how, int64_t depth,
                               weft_tensor_t *out) {
   int64_t rows = weft_cpu_product(&indices->shape, 0, indices->shape.rank - 1);
   int64_t inner = weft_cpu_product(&out->shape, (int)depth, out->shape.rank);
-  weft_combine_fn *combine = weft_combine_loop(how, out->dtype);
+  weft_update_fn *update = weft_update_find(how, out->dtype);
   size_t bytes = (size_t)inner * weft_dtype_size(out->dtype);
   bool ignores = weft_bad_indices_policy(ctx->node) == WEFT_BAD_INDICES_IGNORE;
   for (int64_t i = 0; i < rows; i++) {
@@ -24,8 +24,8 @@ static weft_status_t *scatter(const weft_kernel_ctx_t *ctx, const weft_tensor_t 
                         weft_index_print(&indices->shape, indices->shape.rank - 1, i, where),
                         weft_index_values(indices, i, depth, what), WEFT_SHAPE_TEXT(&out->shape));
     }
-    if (combine != NULL) {
-      combine(inner, (const char *)updates->data + (size_t)i * bytes, (char *)out->data + (size_t)at * bytes);
+    if (update != NULL) {
+      update((char *)out->data + (size_t)at * bytes, (const char *)updates->data + (size_t)i * bytes, inner, false);
     } else {
       WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, at * inner, updates, i * inner, inner));
     }
@@ -85,13 +85,13 @@ static weft_status_t *scatter_nd_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(check_shapes(&indices->shape, &updates->shape, &shape, &depth));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, updates->dtype, &shape, &out));
   weft_cpu_zero(out);
-  weft_combine_t how = WEFT_COMBINE_ADD;
-  if (weft_combine_loop(how, updates->dtype) == NULL)
-    how = WEFT_COMBINE_SET; /* bool, string: the last wins */
+  weft_update_t how = WEFT_UPDATE_ADD;
+  if (weft_update_find(how, updates->dtype) == NULL)
+    how = WEFT_UPDATE_SET; /* bool, string: the last wins */
   return scatter(ctx, indices, updates, how, depth, out);
 }
 
-static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, weft_combine_t how) {
+static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, weft_update_t how) {
   weft_tensor_t *tensor = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *updates = weft_in(ctx, 2),
                 *out = NULL;
   weft_shape_t shape = tensor->shape;
@@ -126,13 +126,13 @@ static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, weft_combine_t how)
 }
 
 static weft_status_t *tensor_scatter_add(weft_kernel_ctx_t *ctx) {
-  return tensor_scatter(ctx, WEFT_COMBINE_ADD);
+  return tensor_scatter(ctx, WEFT_UPDATE_ADD);
 }
 static weft_status_t *tensor_scatter_sub(weft_kernel_ctx_t *ctx) {
-  return tensor_scatter(ctx, WEFT_COMBINE_SUB);
+  return tensor_scatter(ctx, WEFT_UPDATE_SUB);
 }
 static weft_status_t *tensor_scatter_update(weft_kernel_ctx_t *ctx) {
-  return tensor_scatter(ctx, WEFT_COMBINE_SET);
+  return tensor_scatter(ctx, WEFT_UPDATE_SET);
 }
 
 /* ---- DynamicStitch: rows of several lists, each to the place its index names; the last wins ---- */

@@ -4,31 +4,31 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/cast.h"
-#include "kernels/cpu/combine.h"
+#include "kernels/cpu/update.h"
 #include "kernels/cpu/indices.h"
 
 typedef struct segment_row {
   const char *op;
-  weft_combine_t how;
+  weft_update_t how;
   bool mean, root; /* divide by the count, or by its square root */
 } segment_row_t;
 
 static const segment_row_t rows[] = {
-    {"SegmentMax", WEFT_COMBINE_MAX, false, false},
-    {"SegmentMean", WEFT_COMBINE_ADD, true, false},
-    {"SegmentMin", WEFT_COMBINE_MIN, false, false},
-    {"SegmentProd", WEFT_COMBINE_MUL, false, false},
-    {"SegmentSum", WEFT_COMBINE_ADD, false, false},
-    {"SparseSegmentMean", WEFT_COMBINE_ADD, true, false},
-    {"SparseSegmentMeanGrad", WEFT_COMBINE_ADD, true, false},
-    {"SparseSegmentSqrtN", WEFT_COMBINE_ADD, false, true},
-    {"SparseSegmentSqrtNGrad", WEFT_COMBINE_ADD, false, true},
-    {"SparseSegmentSum", WEFT_COMBINE_ADD, false, false},
-    {"SparseSegmentSumGrad", WEFT_COMBINE_ADD, false, false},
-    {"UnsortedSegmentMax", WEFT_COMBINE_MAX, false, false},
-    {"UnsortedSegmentMin", WEFT_COMBINE_MIN, false, false},
-    {"UnsortedSegmentProd", WEFT_COMBINE_MUL, false, false},
-    {"UnsortedSegmentSum", WEFT_COMBINE_ADD, false, false},
+    {"SegmentMax", WEFT_UPDATE_MAX, false, false},
+    {"SegmentMean", WEFT_UPDATE_ADD, true, false},
+    {"SegmentMin", WEFT_UPDATE_MIN, false, false},
+    {"SegmentProd", WEFT_UPDATE_MUL, false, false},
+    {"SegmentSum", WEFT_UPDATE_ADD, false, false},
+    {"SparseSegmentMean", WEFT_UPDATE_ADD, true, false},
+    {"SparseSegmentMeanGrad", WEFT_UPDATE_ADD, true, false},
+    {"SparseSegmentSqrtN", WEFT_UPDATE_ADD, false, true},
+    {"SparseSegmentSqrtNGrad", WEFT_UPDATE_ADD, false, true},
+    {"SparseSegmentSum", WEFT_UPDATE_ADD, false, false},
+    {"SparseSegmentSumGrad", WEFT_UPDATE_ADD, false, false},
+    {"UnsortedSegmentMax", WEFT_UPDATE_MAX, false, false},
+    {"UnsortedSegmentMin", WEFT_UPDATE_MIN, false, false},
+    {"UnsortedSegmentProd", WEFT_UPDATE_MUL, false, false},
+    {"UnsortedSegmentSum", WEFT_UPDATE_ADD, false, false},
 };
 
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
@@ -67,9 +67,9 @@ static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
   if (shape.rank > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
   for (int d = 1; d < shape.rank; d++) shape.dims[d] = ds->dims[is->rank + d - 1];
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
-  weft_combine_identity(row->how, out->dtype, out->count, out->data);
+  weft_update_identity(row->how, out->dtype, out->count, out->data);
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
-  weft_combine_fn *combine = weft_combine_loop(row->how, out->dtype);
+  weft_update_fn *update = weft_update_find(row->how, out->dtype);
   for (int64_t i = 0; i < ids->count; i++) {
     int64_t id = weft_cpu_int_at(ids, i);
     if (id < 0) continue;
@@ -78,7 +78,7 @@ static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
       return WEFT_ERROR(INVALID_ARGUMENT, "segment_ids%s = %" PRId64 " is out of range [0, %" PRId64 ")",
                         weft_index_print(is, is->rank, i, text), id, n);
     }
-    combine(inner, row_at(data, i, inner), row_at(out, id, inner));
+    update(row_at(out, id, inner), row_at(data, i, inner), inner, false);
   }
   return NULL;
 }
@@ -125,9 +125,9 @@ static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_row_t *row, c
   weft_tensor_t *out = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank), size = data->shape.dims[0];
-  weft_combine_identity(row->how == WEFT_COMBINE_MUL ? WEFT_COMBINE_MUL : WEFT_COMBINE_ADD, out->dtype,
+  weft_update_identity(row->how == WEFT_UPDATE_MUL ? WEFT_UPDATE_MUL : WEFT_UPDATE_ADD, out->dtype,
                         out->count, out->data);
-  weft_combine_fn *combine = weft_combine_loop(row->how, out->dtype);
+  weft_update_fn *update = weft_update_find(row->how, out->dtype);
   int64_t previous = -1, count = 0;
   for (int64_t i = 0; i < n; i++) {
     int64_t id = weft_cpu_int_at(ids, i), from = pick == NULL ? i : weft_cpu_int_at(pick, i);
@@ -150,7 +150,7 @@ static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_row_t *row, c
       count = 0;
       if (inner > 0) memcpy(to, row_at(data, from, inner), (size_t)inner * weft_dtype_size(out->dtype));
     } else {
-      combine(inner, row_at(data, from, inner), to);
+      update(to, row_at(data, from, inner), inner, false);
     }
     count++;
     previous = id;
@@ -212,7 +212,7 @@ static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
       counts[id]++;
     }
   }
-  weft_combine_fn *add = weft_combine_loop(WEFT_COMBINE_ADD, grad->dtype);
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, grad->dtype);
   for (int64_t i = 0; s == NULL && i < ids->count; i++) {
     int64_t id = weft_cpu_int_at(ids, i), to = weft_cpu_int_at(indices, i);
     if (to < 0 || to >= size) {
@@ -223,7 +223,7 @@ static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
     memcpy(scaled, row_at(grad, id, inner), (size_t)inner * weft_dtype_size(grad->dtype));
     if (row->mean) divide(grad->dtype, inner, counts[id], scaled);
     if (row->root) divide(grad->dtype, inner, sqrt(counts[id]), scaled);
-    add(inner, scaled, row_at(out, to, inner));
+    add(row_at(out, to, inner), scaled, inner, false);
   }
   weft_free(counts);
   weft_free(scaled);
@@ -245,13 +245,13 @@ static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weights->dtype, &shape, &out));
   weft_cpu_zero(out);
   uint64_t one[2] = {0};
-  weft_combine_identity(WEFT_COMBINE_MUL, weights->dtype, 1, one);
-  weft_combine_fn *add = weft_combine_loop(WEFT_COMBINE_ADD, weights->dtype);
+  weft_update_identity(WEFT_UPDATE_MUL, weights->dtype, 1, one);
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, weights->dtype);
   for (int64_t i = 0; i < values->count; i++) {
     int64_t v = weft_cpu_int_at(values, i);
     if (v < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Input arr must be non-negative!");
     if (v >= size) continue;
-    add(1, weights->count == 0 ? (const void *)one : row_at(weights, i, 1), row_at(out, v, 1));
+    add(row_at(out, v, 1), weights->count == 0 ? (const void *)one : row_at(weights, i, 1), 1, false);
   }
   return NULL;
 }

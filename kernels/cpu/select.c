@@ -1,7 +1,7 @@
 /* kernels/cpu/select.c - choosing between two tensors: Select, SelectV2, ClipByValue; and AddN,
  * AccumulateNV2. */
 #include "kernels/cpu/broadcast.h"
-#include "kernels/cpu/combine.h"
+#include "kernels/cpu/update.h"
 
 typedef struct select_job {
   const weft_tensor_t *cond, *t, *e;
@@ -113,36 +113,21 @@ static weft_status_t *clip_compute(weft_kernel_ctx_t *ctx) {
         "shape: %sclip_value_min shape: %sclip_value_max shape: %s",
         WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&low->shape), WEFT_SHAPE_TEXT(&high->shape));
   }
-  weft_combine_fn *at_most = weft_combine_loop(WEFT_COMBINE_MIN, x->dtype);
-  weft_combine_fn *at_least = weft_combine_loop(WEFT_COMBINE_MAX, x->dtype);
+  weft_update_fn *at_most = weft_update_find(WEFT_UPDATE_MIN, x->dtype);
+  weft_update_fn *at_least = weft_update_find(WEFT_UPDATE_MAX, x->dtype);
   if (at_most == NULL) return WEFT_ERROR(UNIMPLEMENTED, "ClipByValue of %s", weft_dtype_name(x->dtype));
   const void *data = x->data;
-  size_t size = weft_dtype_size(x->dtype), bytes = x->bytes;
+  size_t bytes = x->bytes;
   int64_t n = x->count;
   weft_shape_t shape = x->shape;
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, x->dtype, &shape, &y));
   if (y->data != data && bytes > 0) memcpy(y->data, data, bytes);
-  for (int64_t i = 0; i < n; i++) {
-    char *at = (char *)y->data + (size_t)i * size;
-    at_most(1, (const char *)high->data + (high->shape.rank == 0 ? 0 : (size_t)i * size), at);
-    at_least(1, (const char *)low->data + (low->shape.rank == 0 ? 0 : (size_t)i * size), at);
-  }
+  at_most(y->data, high->data, n, high->shape.rank == 0);
+  at_least(y->data, low->data, n, low->shape.rank == 0);
   return NULL;
 }
 
 /* ---- AddN: in the order of the list ---- */
-
-typedef struct add_job {
-  weft_combine_fn *add;
-  const char *from;
-  char *to;
-  size_t size;
-} add_job_t;
-
-static void add_range(void *arg, int64_t begin, int64_t end) {
-  const add_job_t *j = arg;
-  j->add(end - begin, j->from + (size_t)begin * j->size, j->to + (size_t)begin * j->size);
-}
 
 static weft_status_t *add_n_compute(weft_kernel_ctx_t *ctx) {
   int n = ctx->node->num_inputs;
@@ -165,12 +150,8 @@ static weft_status_t *add_n_compute(weft_kernel_ctx_t *ctx) {
   weft_shape_t shape = first->shape;
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, dtype, &shape, &sum));
   if (sum->data != data && bytes > 0) memcpy(sum->data, data, bytes);
-  add_job_t j = {weft_combine_loop(WEFT_COMBINE_ADD, dtype), NULL, sum->data, weft_dtype_size(dtype)};
-  for (int i = 1; i < n; i++) {
-    j.from = weft_in(ctx, i)->data;
-    weft_parallel_for(sum->count > WEFT_CPU_GRAIN ? ctx->device->pool : NULL, sum->count, WEFT_CPU_GRAIN,
-                      add_range, &j);
-  }
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, dtype);
+  for (int i = 1; i < n; i++) weft_update_parallel(ctx->device->pool, add, sum, weft_in(ctx, i));
   return NULL;
 }
 

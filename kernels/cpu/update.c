@@ -1,163 +1,99 @@
-/* kernels/cpu/update.c - the table of updates: a template per dtype. */
+/* kernels/cpu/update.c - the loops of updates: a table by dtype for each. */
 #include "kernels/cpu/update.h"
 
-#include <complex.h>
+#include <float.h>
 
-#define SAME(x) (x)
-#define QUOTIENT(a, b) ((a) / (b))
-/* The least integer divided by -1 wraps, too. */
-#define SIGNED_QUOTIENT(a, b) ((b) == 0 ? 0 : (b) == -1 ? 0 - (uint64_t)(a) : (uint64_t)((a) / (b)))
-#define UNSIGNED_QUOTIENT(a, b) ((b) == 0 ? 0 : (a) / (b))
+#include "kernels/cpu/cast.h"
+#include "kernels/cpu/common.h"
 
-#define UPDATE_STEM f32
-#define UPDATE_T float
-#define UPDATE_C float
-#define UPDATE_W float
-#define UPDATE_GET SAME
-#define UPDATE_PUT SAME
-#define UPDATE_DIVIDE QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
+#define MAP_STEM add
+#define MAP_COMP WRAP
+#define UPDATE(a, b) ((a) + (b))
+#include "kernels/cpu/update_numbers.tmpl.h"
+#define MAP_STEM sub
+#define MAP_COMP WRAP
+#define UPDATE(a, b) ((a) - (b))
+#include "kernels/cpu/update_numbers.tmpl.h"
+#define MAP_STEM mul
+#define MAP_COMP WRAP
+#define UPDATE(a, b) ((a) * (b))
+#include "kernels/cpu/update_numbers.tmpl.h"
+#define MAP_STEM min
+#define MAP_COMP COMP
+#define UPDATE(a, b) ((b) < (a) ? (b) : (a))
+#include "kernels/cpu/update_reals.tmpl.h"
+#define MAP_STEM max
+#define MAP_COMP COMP
+#define UPDATE(a, b) ((a) < (b) ? (b) : (a))
+#include "kernels/cpu/update_reals.tmpl.h"
 
-#define UPDATE_STEM f64
-#define UPDATE_T double
-#define UPDATE_C double
-#define UPDATE_W double
-#define UPDATE_GET SAME
-#define UPDATE_PUT SAME
-#define UPDATE_DIVIDE QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
+/* Quotients differ by kind of number. The least integer divided by -1 wraps, too. */
+#define MAP_STEM div
+#define MAP_COMP COMP
+#define UPDATE(a, b) ((a) / (b))
+#define EACH_HALFS
+#define EACH_FLOATS
+#define EACH_COMPLEX
+#include "kernels/cpu/update_loops.tmpl.h"
+#define UPDATE(a, b) ((b) == 0 ? 0 : (b) == -1 ? 0 - (uint64_t)(a) : (uint64_t)((a) / (b)))
+#define EACH_I32_I64
+#define EACH_I8_I16
+#include "kernels/cpu/update_loops.tmpl.h"
+#define UPDATE(a, b) ((b) == 0 ? 0 : (a) / (b))
+#define EACH_UNSIGNED
+#include "kernels/cpu/update_loops.tmpl.h"
+#include "kernels/cpu/update_numbers.tmpl.h"
 
-#define UPDATE_STEM f16
-#define UPDATE_T uint16_t
-#define UPDATE_C float
-#define UPDATE_W float
-#define UPDATE_GET weft_f16_to_f32
-#define UPDATE_PUT weft_f32_to_f16
-#define UPDATE_DIVIDE QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
-
-#define UPDATE_STEM bf16
-#define UPDATE_T uint16_t
-#define UPDATE_C float
-#define UPDATE_W float
-#define UPDATE_GET weft_bf16_to_f32
-#define UPDATE_PUT weft_f32_to_bf16
-#define UPDATE_DIVIDE QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
-
-#define UPDATE_STEM i8
-#define UPDATE_T int8_t
-#define UPDATE_C int8_t
-#define UPDATE_W uint32_t
-#define UPDATE_GET SAME
-#define UPDATE_PUT (int8_t)
-#define UPDATE_DIVIDE (int8_t)SIGNED_QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
-
-#define UPDATE_STEM u8
-#define UPDATE_T uint8_t
-#define UPDATE_C uint8_t
-#define UPDATE_W uint32_t
-#define UPDATE_GET SAME
-#define UPDATE_PUT (uint8_t)
-#define UPDATE_DIVIDE (uint8_t)UNSIGNED_QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
-
-#define UPDATE_STEM i16
-#define UPDATE_T int16_t
-#define UPDATE_C int16_t
-#define UPDATE_W uint32_t
-#define UPDATE_GET SAME
-#define UPDATE_PUT (int16_t)
-#define UPDATE_DIVIDE (int16_t)SIGNED_QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
-
-#define UPDATE_STEM u16
-#define UPDATE_T uint16_t
-#define UPDATE_C uint16_t
-#define UPDATE_W uint32_t
-#define UPDATE_GET SAME
-#define UPDATE_PUT (uint16_t)
-#define UPDATE_DIVIDE (uint16_t)UNSIGNED_QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
-
-#define UPDATE_STEM i32
-#define UPDATE_T int32_t
-#define UPDATE_C int32_t
-#define UPDATE_W uint32_t
-#define UPDATE_GET SAME
-#define UPDATE_PUT (int32_t)
-#define UPDATE_DIVIDE (int32_t)SIGNED_QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
-
-#define UPDATE_STEM u32
-#define UPDATE_T uint32_t
-#define UPDATE_C uint32_t
-#define UPDATE_W uint32_t
-#define UPDATE_GET SAME
-#define UPDATE_PUT (uint32_t)
-#define UPDATE_DIVIDE (uint32_t)UNSIGNED_QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
-
-#define UPDATE_STEM i64
-#define UPDATE_T int64_t
-#define UPDATE_C int64_t
-#define UPDATE_W uint64_t
-#define UPDATE_GET SAME
-#define UPDATE_PUT (int64_t)
-#define UPDATE_DIVIDE (int64_t)SIGNED_QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
-
-#define UPDATE_STEM u64
-#define UPDATE_T uint64_t
-#define UPDATE_C uint64_t
-#define UPDATE_W uint64_t
-#define UPDATE_GET SAME
-#define UPDATE_PUT (uint64_t)
-#define UPDATE_DIVIDE (uint64_t)UNSIGNED_QUOTIENT
-#include "kernels/cpu/update.tmpl.h"
-
-#define UPDATE_STEM c64
-#define UPDATE_T float _Complex
-#define UPDATE_C float _Complex
-#define UPDATE_W float _Complex
-#define UPDATE_GET SAME
-#define UPDATE_PUT SAME
-#define UPDATE_DIVIDE QUOTIENT
-#define UPDATE_UNORDERED
-#include "kernels/cpu/update.tmpl.h"
-
-#define UPDATE_STEM c128
-#define UPDATE_T double _Complex
-#define UPDATE_C double _Complex
-#define UPDATE_W double _Complex
-#define UPDATE_GET SAME
-#define UPDATE_PUT SAME
-#define UPDATE_DIVIDE QUOTIENT
-#define UPDATE_UNORDERED
-#include "kernels/cpu/update.tmpl.h"
-
-static weft_update_fn *const *const table[WEFT_DTYPE_COUNT] = {
-    [WEFT_F32] = row_f32,
-    [WEFT_F64] = row_f64,
-    [WEFT_F16] = row_f16,
-    [WEFT_BF16] = row_bf16,
-    [WEFT_I8] = row_i8,
-    [WEFT_I16] = row_i16,
-    [WEFT_I32] = row_i32,
-    [WEFT_I64] = row_i64,
-    [WEFT_U8] = row_u8,
-    [WEFT_U16] = row_u16,
-    [WEFT_U32] = row_u32,
-    [WEFT_U64] = row_u64,
-    [WEFT_C64] = row_c64,
-    [WEFT_C128] = row_c128,
+static weft_update_fn *const *const tables[WEFT_UPDATE_COUNT] = {
+    [WEFT_UPDATE_ADD] = add_fns, [WEFT_UPDATE_SUB] = sub_fns, [WEFT_UPDATE_MUL] = mul_fns,
+    [WEFT_UPDATE_DIV] = div_fns, [WEFT_UPDATE_MIN] = min_fns, [WEFT_UPDATE_MAX] = max_fns,
 };
 
 weft_update_fn *weft_update_find(weft_update_t update, weft_dtype_t dtype) {
-  if ((int)dtype < 0 || dtype >= WEFT_DTYPE_COUNT || table[dtype] == NULL) return NULL;
-  return table[dtype][update];
+  if ((int)dtype < 0 || dtype >= WEFT_DTYPE_COUNT || tables[update] == NULL) return NULL;
+  return tables[update][dtype];
 }
+
+/* ---- where folds start ---- */
+
+/* The finite ends of each type's range. */
+static void extreme(weft_dtype_t dtype, bool highest, void *to) {
+  uint64_t all = ~(uint64_t)0;
+  int bits = (int)weft_dtype_size(dtype) * 8;
+  switch (dtype) {
+    case WEFT_F32: *(float *)to = highest ? FLT_MAX : -FLT_MAX; return;
+    case WEFT_F64: *(double *)to = highest ? DBL_MAX : -DBL_MAX; return;
+    case WEFT_F16: *(uint16_t *)to = highest ? 0x7bff : 0xfbff; return;
+    case WEFT_BF16: *(uint16_t *)to = highest ? 0x7f7f : 0xff7f; return;
+    case WEFT_U8:
+    case WEFT_U16:
+    case WEFT_U32:
+    case WEFT_U64: all = highest ? all : 0; break;
+    default: /* two's complement: 0111... and 1000... */
+      all = highest ? all >> (65 - bits) : (uint64_t)1 << (bits - 1);
+      break;
+  }
+  memcpy(to, &all, (size_t)bits / 8); /* little-endian */
+}
+
+void weft_update_identity(weft_update_t how, weft_dtype_t dtype, int64_t n, void *to) {
+  size_t size = weft_dtype_size(dtype);
+  if (n <= 0) return;
+  switch (how) {
+    case WEFT_UPDATE_MUL: {
+      const uint8_t one = 1;
+      weft_cpu_cast_fn *cast = weft_cpu_cast_loop(WEFT_BOOL, dtype);
+      if (cast != NULL) cast(1, &one, to);
+      break;
+    }
+    case WEFT_UPDATE_MAX: extreme(dtype, false, to); break;
+    case WEFT_UPDATE_MIN: extreme(dtype, true, to); break;
+    default: memset(to, 0, size * (size_t)n); return;
+  }
+  for (int64_t i = 1; i < n; i++) memcpy((char *)to + (size_t)i * size, to, size);
+}
+
+/* ---- whole tensors ---- */
 
 enum { GRAIN = 16384 }; /* elements: some ten microseconds, well above what handing a piece over costs */
 

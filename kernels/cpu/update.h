@@ -1,4 +1,5 @@
-/* kernels/cpu/update.h - to op= from, over dense elements of one dtype: what assignments, scatters and accumulators do. */
+/* kernels/cpu/update.h - to op= from, over dense elements of one dtype: what assignments, scatters, segments and
+ * accumulators do. */
 #ifndef WEFT_KERNELS_CPU_UPDATE_H_
 #define WEFT_KERNELS_CPU_UPDATE_H_
 
@@ -21,6 +22,9 @@ typedef void weft_update_fn(void *to, const void *from, int64_t n, bool is_scala
 
 /* NULL if there is none for the dtype. Thread-safe. */
 weft_update_fn *weft_update_find(weft_update_t update, weft_dtype_t dtype);
+
+/* What a fold starts from: 0, 1, the highest or the lowest finite number; into n elements of `to`. */
+void weft_update_identity(weft_update_t update, weft_dtype_t dtype, int64_t n, void *to);
 
 /* The whole of `to` by the whole of `from`, of equal shape and dtype; large ones on several threads. NULL pool: here. */
 void weft_update_parallel(weft_thread_pool_t *pool, weft_update_fn *fn, weft_tensor_t *to, const weft_tensor_t *from);
