@@ -197,7 +197,9 @@ weft_status_t *weft_bench_large_graph(int num_nodes, double *out_seconds, double
   weft_strbuf_t graph = WEFT_STRBUF_INIT;
   two_tasks_t t = {.master = NULL};
   write_graph(num_nodes, &graph);
-  weft_status_t *s = graph.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a graph of %d nodes", num_nodes) : build(&t);
+  weft_status_t *s = graph.failed
+                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a graph of %d nodes", num_nodes)
+                         : build(&t);
   if (s == NULL) s = measure(&t, weft_str_of(graph.data, graph.length), out_seconds, out_create);
   take_down(&t);
   weft_strbuf_deinit(&graph);
@@ -211,7 +213,8 @@ weft_status_t *weft_bench_million_nodes(const weft_bench_options_t *o, double *o
   WEFT_RETURN_IF_ERROR(weft_bench_large_graph(n / 4, &quarter, NULL));
   WEFT_RETURN_IF_ERROR(weft_bench_large_graph(n, &whole, NULL));
   if (whole > 8 * quarter && whole > 1) {
-    return WEFT_ERROR(INTERNAL, "not linear: %d nodes take %.2f s, a quarter of them %.2f s", n, whole, quarter);
+    return WEFT_ERROR(INTERNAL, "not linear: %d nodes take %.2f s, a quarter of them %.2f s", n, whole,
+                      quarter);
   }
   *out_value = whole;
   return NULL;

@@ -54,7 +54,8 @@ static weft_status_t *start(const weft_bench_options_t *o, process_t *p) {
   *p = (process_t){.pid = 0};
   if (o->weft_path == NULL) return WEFT_ERROR(UNIMPLEMENTED, "needs the weft command");
   if (pipe2(pipe_fds, O_CLOEXEC) != 0) return WEFT_ERROR(INTERNAL, "cannot make a pipe: %s", strerror(errno));
-  char *const argv[] = {"weft", "server", "--cluster", "worker=127.0.0.1:0", "--job", "worker", "--task", "0", NULL};
+  char *const argv[] = {"weft",   "server", "--cluster", "worker=127.0.0.1:0", "--job", "worker",
+                        "--task", "0",      NULL};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
@@ -122,16 +123,20 @@ weft_status_t *weft_bench_server_rss(const weft_bench_options_t *o, double *out_
 static weft_status_t *stripped_bytes(FILE *f, int64_t file_bytes, double *out) {
   Elf64_Ehdr header;
   if (fread(&header, sizeof header, 1, f) != 1 || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum > MAX_SECTIONS) {
+      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr) ||
+      header.e_shnum > MAX_SECTIONS) {
     return WEFT_ERROR(INVALID_ARGUMENT, "the weft command is no 64-bit ELF file");
   }
   int64_t dropped = 0;
-  if (fseek(f, (long)header.e_shoff, SEEK_SET) != 0) return WEFT_ERROR(INTERNAL, "cannot read the weft command");
+  if (fseek(f, (long)header.e_shoff, SEEK_SET) != 0)
+    return WEFT_ERROR(INTERNAL, "cannot read the weft command");
   for (int i = 0; i < header.e_shnum; i++) {
     Elf64_Shdr section;
-    if (fread(&section, sizeof section, 1, f) != 1) return WEFT_ERROR(INTERNAL, "cannot read the weft command");
+    if (fread(&section, sizeof section, 1, f) != 1)
+      return WEFT_ERROR(INTERNAL, "cannot read the weft command");
     bool is_loaded = (section.sh_flags & SHF_ALLOC) != 0, is_names = i == header.e_shstrndx;
-    if (!is_loaded && !is_names && section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL) dropped += (int64_t)section.sh_size;
+    if (!is_loaded && !is_names && section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL)
+      dropped += (int64_t)section.sh_size;
   }
   *out = (double)(file_bytes - dropped);
   return NULL;
@@ -157,7 +162,12 @@ static weft_status_t *run_steps(const process_t *p, int steps) {
   pid_t child = fork();
   if (child == 0) {
     weft_rpc_step_result_t r;
-    weft_rpc_step_t step = {.master = p->address, .feeds = {"x:0=2"}, .num_feeds = 1, .fetches = {"y:0"}, .num_fetches = 1, .steps = steps};
+    weft_rpc_step_t step = {.master = p->address,
+                            .feeds = {"x:0=2"},
+                            .num_feeds = 1,
+                            .fetches = {"y:0"},
+                            .num_fetches = 1,
+                            .steps = steps};
     weft_status_t *s = weft_rpc_step_measure(&step, &r);
     if (s != NULL) fprintf(stderr, "step_memory_growth: %s\n", weft_status_message(s));
     _exit(s != NULL);

@@ -73,7 +73,7 @@ static void calls_come_in_the_order_of_their_moments(void) {
   int64_t now = weft_clock_ns();
   add(t, now + 30 * MS, note, &marks[3]);
   add(t, now + 10 * MS, note, &marks[1]);
-  add(t, now - 5 * MS, note, &marks[0]); /* long past: at once */
+  add(t, now - 5 * MS, note, &marks[0]);  /* long past: at once */
   add(t, now + 10 * MS, note, &marks[2]); /* as soon as another: behind it */
   CU_ASSERT_TRUE(await(&l, 4));
   CU_ASSERT_TRUE(weft_clock_ns() >= now + 30 * MS);

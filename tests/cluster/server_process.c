@@ -38,7 +38,8 @@ void weft_test_process_start(weft_test_process_t *p, const char *const *argument
   if (weft == NULL) weft = "tools/weft";
   char *argv[MAX_ARGUMENTS + 2] = {(char *)(uintptr_t)weft};
   int out[2], err[2];
-  for (int i = 0; i < MAX_ARGUMENTS && arguments[i] != NULL; i++) argv[i + 1] = (char *)(uintptr_t)arguments[i];
+  for (int i = 0; i < MAX_ARGUMENTS && arguments[i] != NULL; i++)
+    argv[i + 1] = (char *)(uintptr_t)arguments[i];
   *p = (weft_test_process_t){.pid = 0};
   bool ok = pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0;
   CU_ASSERT_TRUE_FATAL(ok);
@@ -69,7 +70,9 @@ bool weft_test_process_ready(weft_test_process_t *p) {
   }
   line[n] = '\0';
   bool ok = strncmp(line, begins, strlen(begins)) == 0 && line[n - 1] == '\n';
-  if (ok) snprintf(p->target, sizeof p->target, "grpc://%.*s", (int)strcspn(line + strlen(begins), "\n"), line + strlen(begins));
+  if (ok)
+    snprintf(p->target, sizeof p->target, "grpc://%.*s", (int)strcspn(line + strlen(begins), "\n"),
+             line + strlen(begins));
   if (!ok) printf("\n    not a ready line: '%s'\n", line);
   CU_ASSERT_TRUE(ok);
   return ok;
@@ -120,7 +123,8 @@ int weft_test_free_port(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t size = sizeof address;
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 && getsockname(fd, (struct sockaddr *)&address, &size) == 0;
+  bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
+            getsockname(fd, (struct sockaddr *)&address, &size) == 0;
   if (fd >= 0) close(fd);
   CU_ASSERT_TRUE_FATAL(ok);
   return ntohs(address.sin_port);
@@ -129,7 +133,8 @@ int weft_test_free_port(void) {
 bool weft_test_servers_start_one(weft_test_servers_t *s, int task) {
   char index[16];
   snprintf(index, sizeof index, "%d", task == 0 ? 0 : task - 1);
-  const char *const arguments[] = {"server", "--cluster", s->cluster, "--job", task == 0 ? "ps" : "worker", "--task", index, NULL};
+  const char *const arguments[] = {"server", "--cluster", s->cluster, "--job", task == 0 ? "ps" : "worker",
+                                   "--task", index,       NULL};
   weft_test_process_start(&s->processes[task], arguments, NULL);
   return weft_test_process_ready(&s->processes[task]);
 }
@@ -137,7 +142,8 @@ bool weft_test_servers_start_one(weft_test_servers_t *s, int task) {
 void weft_test_servers_start(weft_test_servers_t *s) {
   *s = (weft_test_servers_t){.cluster = ""};
   for (int i = 0; i < 3; i++) s->ports[i] = weft_test_free_port();
-  snprintf(s->cluster, sizeof s->cluster, "ps=127.0.0.1:%d;worker=127.0.0.1:%d,127.0.0.1:%d", s->ports[0], s->ports[1], s->ports[2]);
+  snprintf(s->cluster, sizeof s->cluster, "ps=127.0.0.1:%d;worker=127.0.0.1:%d,127.0.0.1:%d", s->ports[0],
+           s->ports[1], s->ports[2]);
   for (int i = 0; i < 3; i++) (void)weft_test_servers_start_one(s, i);
 }
 

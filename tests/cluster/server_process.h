@@ -11,8 +11,8 @@
 #include "master/remote_master.h"
 
 typedef struct weft_test_process {
-  pid_t pid;      /* 0: not running */
-  int out, err;   /* what it prints */
+  pid_t pid;        /* 0: not running */
+  int out, err;     /* what it prints */
   char target[128]; /* "grpc://127.0.0.1:2222" once ready */
 } weft_test_process_t;
 
@@ -20,8 +20,9 @@ typedef struct weft_test_process {
 void weft_test_process_start(weft_test_process_t *p, const char *const *arguments, const char *environment);
 /* Reads the ready line; false (and a failed test) if another or none comes. */
 bool weft_test_process_ready(weft_test_process_t *p);
-/* Waits for the end of the process, which must come within `timeout_ms`; returns the exit status, 128 + the signal if
- * one killed it, -1 (and a failed test, and a killed process) if it did not end. Text may be NULL. */
+/* Waits for the end of the process, which must come within `timeout_ms`; returns the exit status, 128 + the
+ * signal if one killed it, -1 (and a failed test, and a killed process) if it did not end. Text may be NULL.
+ */
 int weft_test_process_wait(weft_test_process_t *p, int timeout_ms, char *out, char *err, size_t size);
 /* SIGTERM, and the end within a second; returns the exit status. */
 int weft_test_process_stop(weft_test_process_t *p);

@@ -1,4 +1,5 @@
-/* Real servers: how they start and stop, what becomes of a cluster when a process dies, and bytes that are no gRPC. */
+/* Real servers: how they start and stop, what becomes of a cluster when a process dies, and bytes that are no
+ * gRPC. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -23,9 +24,10 @@
 #define X NODE("x", "Placeholder", "", "", "attr{key:\"dtype\" value{type:DT_FLOAT}} ")
 
 /* y needs the ps, z the second worker; "stuck" waits on the ps for ever */
-static const char over_all[] = X NODE("y", "Neg", IN("x"), "/job:ps", T) NODE("z", "Neg", IN("y"), "/job:worker/task:1", T)
-    NODE("q", "FIFOQueueV2", "", "/job:ps", QUEUE_TYPES) NODE("deq", "QueueDequeueV2", IN("q"), "/job:ps", QUEUE_TYPES)
-        NODE("stuck", "Neg", IN("deq"), "/job:worker/task:1", T);
+static const char over_all[] = X NODE("y", "Neg", IN("x"), "/job:ps", T)
+    NODE("z", "Neg", IN("y"), "/job:worker/task:1", T) NODE("q", "FIFOQueueV2", "", "/job:ps", QUEUE_TYPES)
+        NODE("deq", "QueueDequeueV2", IN("q"), "/job:ps", QUEUE_TYPES)
+            NODE("stuck", "Neg", IN("deq"), "/job:worker/task:1", T);
 static const char alone[] = X NODE("y", "Neg", IN("x"), "", T) NODE("q", "FIFOQueueV2", "", "", QUEUE_TYPES)
     NODE("stuck", "QueueDequeueV2", IN("q"), "", QUEUE_TYPES);
 enum { PATIENCE_MS = 15000 };
@@ -44,7 +46,8 @@ static void serves(const char *target) {
   double out = 0;
   if (!weft_test_client_open(&c, target, PATIENCE_MS)) return;
   weft_status_t *status = weft_test_open(c.master, alone, "", &s);
-  if (status == NULL) status = weft_test_run(&s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {2}, .fetches = {"y:0"}}, &out);
+  if (status == NULL)
+    status = weft_test_run(&s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {2}, .fetches = {"y:0"}}, &out);
   weft_test_expect(status, WEFT_OK, "");
   CU_ASSERT_EQUAL(out, -2);
   weft_test_expect(weft_test_close(&s), WEFT_OK, "");
@@ -97,7 +100,9 @@ static void a_port_in_use_is_an_error(void) {
 static void tf_config_says_the_same_as_options(void) {
   weft_test_process_t p;
   const char *const none[] = {"server", NULL};
-  weft_test_process_start(&p, none, "TF_CONFIG={\"cluster\":{\"worker\":[\"127.0.0.1:0\"]},\"task\":{\"type\":\"worker\",\"index\":0}}");
+  weft_test_process_start(
+      &p, none,
+      "TF_CONFIG={\"cluster\":{\"worker\":[\"127.0.0.1:0\"]},\"task\":{\"type\":\"worker\",\"index\":0}}");
   if (weft_test_process_ready(&p)) serves(p.target);
   CU_ASSERT_EQUAL(weft_test_process_stop(&p), 0);
 }
@@ -108,8 +113,12 @@ static void wrong_command_lines_end_with_one_line_that_names_the_culprit(void) {
   } cases[] = {
       {{"server"}, "TF_CONFIG=", "TF_CONFIG"},
       {{"server"}, "TF_CONFIG={nonsense", "TF_CONFIG"},
-      {{"server"}, "TF_CONFIG={\"cluster\":{\"worker\":[\"nowhere\"]},\"task\":{\"type\":\"worker\",\"index\":0}}", "nowhere"},
-      {{"server"}, "TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"ps\",\"index\":0}}", "ps"},
+      {{"server"},
+       "TF_CONFIG={\"cluster\":{\"worker\":[\"nowhere\"]},\"task\":{\"type\":\"worker\",\"index\":0}}",
+       "nowhere"},
+      {{"server"},
+       "TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"ps\",\"index\":0}}",
+       "ps"},
       {{"server", "--cluster", "worker=127.0.0.1:0"}, NULL, "--job"},
       {{"server", "--cluster", "worker=127.0.0.1:0", "--job", "ps"}, NULL, "ps"},
       {{"server", "--cluster", "worker=127.0.0.1:0", "--job", "worker", "--task", "3"}, NULL, "3"},
@@ -133,7 +142,8 @@ static void wrong_command_lines_end_with_one_line_that_names_the_culprit(void) {
     size_t lines = 0;
     for (const char *c = err; *c != '\0'; c++) lines += *c == '\n';
     CU_ASSERT_EQUAL(lines, 1);
-    if (strstr(err, cases[i].text) == NULL || lines != 1) printf("\n    case %zu: exit %d: %s\n", i, code, err);
+    if (strstr(err, cases[i].text) == NULL || lines != 1)
+      printf("\n    case %zu: exit %d: %s\n", i, code, err);
   }
 }
 
@@ -164,11 +174,14 @@ static weft_status_t *end_blocked(blocked_t *b) {
   return s;
 }
 
-/* Waits, by asking, until the queue's dequeue is the only thing a step can wait for: another step goes all the way. */
+/* Waits, by asking, until the queue's dequeue is the only thing a step can wait for: another step goes all
+ * the way. */
 static void let_it_begin(weft_test_session_t *s) {
   const char *fetch = "y:0";
   for (int i = 0; i < 20; i++) {
-    weft_test_expect(weft_test_run(s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {1}, .fetches = {fetch}}, NULL), WEFT_OK, "");
+    weft_test_expect(
+        weft_test_run(s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {1}, .fetches = {fetch}}, NULL),
+        WEFT_OK, "");
   }
 }
 
@@ -195,7 +208,9 @@ static void cluster_serves(weft_test_servers_t *servers, int master) {
   double out = 0;
   if (!weft_test_client_open(&c, servers->processes[master].target, PATIENCE_MS)) return;
   weft_test_session_t s = weft_test_opened(c.master, over_all);
-  weft_test_expect(weft_test_run(&s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {2}, .fetches = {"z:0"}}, &out), WEFT_OK, "");
+  weft_test_expect(
+      weft_test_run(&s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {2}, .fetches = {"z:0"}}, &out),
+      WEFT_OK, "");
   CU_ASSERT_EQUAL(out, 2);
   weft_test_expect(weft_test_close(&s), WEFT_OK, "");
   weft_test_client_close(&c);
@@ -220,7 +235,9 @@ static void a_worker_that_is_killed_fails_its_steps_and_comes_back(void) {
     CU_ASSERT_TRUE(weft_status_code(status) == WEFT_UNAVAILABLE || weft_status_code(status) == WEFT_ABORTED);
     weft_status_free(status);
     double out = 0; /* what does not need it goes on */
-    weft_test_expect(weft_test_run(&s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {2}, .fetches = {"y:0"}}, &out), WEFT_OK, "");
+    weft_test_expect(
+        weft_test_run(&s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {2}, .fetches = {"y:0"}}, &out),
+        WEFT_OK, "");
     (void)weft_test_servers_start_one(&servers, 2);
     cluster_serves(&servers, 1);
     status = weft_test_run(&s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {2}, .fetches = {"z:0"}}, NULL);
@@ -290,7 +307,8 @@ static void hostile_bytes_leave_a_server_serving(void) {
   static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   static const unsigned char settings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
   static const unsigned char huge_frame[] = {0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1};
-  static const unsigned char bad_frames[] = {0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 99, 0xff, 0x7f, 0xff, 0xff, 0xff, 7};
+  static const unsigned char bad_frames[] = {0, 0, 4, 8, 0,  0,    0,    0,    0,    0,    0, 0,
+                                             0, 0, 0, 1, 99, 0xff, 0x7f, 0xff, 0xff, 0xff, 7};
   enum { HALF_OPEN = 60 };
   weft_test_process_t p;
   unsigned char noise[65536];
@@ -339,9 +357,11 @@ int main(void) {
       {"a_server_restarts_on_its_port_at_once", a_server_restarts_on_its_port_at_once},
       {"a_port_in_use_is_an_error", a_port_in_use_is_an_error},
       {"tf_config_says_the_same_as_options", tf_config_says_the_same_as_options},
-      {"wrong_command_lines_end_with_one_line_that_names_the_culprit", wrong_command_lines_end_with_one_line_that_names_the_culprit},
+      {"wrong_command_lines_end_with_one_line_that_names_the_culprit",
+       wrong_command_lines_end_with_one_line_that_names_the_culprit},
       {"sigterm_ends_a_server_with_a_blocked_step", sigterm_ends_a_server_with_a_blocked_step},
-      {"a_worker_that_is_killed_fails_its_steps_and_comes_back", a_worker_that_is_killed_fails_its_steps_and_comes_back},
+      {"a_worker_that_is_killed_fails_its_steps_and_comes_back",
+       a_worker_that_is_killed_fails_its_steps_and_comes_back},
       {"a_client_of_a_killed_master_gets_an_error", a_client_of_a_killed_master_gets_an_error},
       {"sigterm_ends_a_master_whose_worker_hangs", sigterm_ends_a_master_whose_worker_hangs},
       {"hostile_bytes_leave_a_server_serving", hostile_bytes_leave_a_server_serving},

@@ -15,8 +15,9 @@
 #define IN(x) "input:\"" x "\" "
 #define X(name, device) NODE(name, "Placeholder", "", device, "attr{key:\"dtype\" value{type:DT_FLOAT}} ")
 #define NEG(name, inputs, device) NODE(name, "Neg", inputs, device, T)
-#define VARIABLE(name, device) \
-  NODE(name, "VariableV2", "", device, "attr{key:\"dtype\" value{type:DT_FLOAT}} attr{key:\"shape\" value{shape{}}} ")
+#define VARIABLE(name, device)         \
+  NODE(name, "VariableV2", "", device, \
+       "attr{key:\"dtype\" value{type:DT_FLOAT}} attr{key:\"shape\" value{shape{}}} ")
 
 static weft_str_t itself(weft_str_t device) { return device; }
 static uint64_t incarnation(void *arg, weft_str_t device) {
@@ -83,11 +84,13 @@ static void one_part_is_the_graph_itself(void) {
 }
 
 static void one_transfer_serves_all_consumers_of_a_tensor(void) {
-  cut_t c = cut_well(X("x", A) NEG("y", IN("x"), B) NEG("z", IN("x"), B) NODE("w", "AddV2", IN("x") IN("y"), B, T));
+  cut_t c =
+      cut_well(X("x", A) NEG("y", IN("x"), B) NEG("z", IN("x"), B) NODE("w", "AddV2", IN("x") IN("y"), B, T));
   CU_ASSERT_EQUAL(c.n, 2);
   weft_node_t *send = only(part(&c, A), "_Send"), *recv = only(part(&c, B), "_Recv");
   static const char *const names[] = {"y", "z", "w"};
-  for (int i = 0; i < 3; i++) CU_ASSERT_PTR_EQUAL(weft_test_node(part(&c, B), names[i])->inputs[0].node, recv);
+  for (int i = 0; i < 3; i++)
+    CU_ASSERT_PTR_EQUAL(weft_test_node(part(&c, B), names[i])->inputs[0].node, recv);
   CU_ASSERT_PTR_EQUAL(send->inputs[0].node, weft_test_node(part(&c, A), "x"));
   weft_str_t name = weft_node_attr_string(send, "tensor_name");
   CU_ASSERT_TRUE(weft_str_eq(name, weft_node_attr_string(recv, "tensor_name")));
@@ -104,8 +107,9 @@ static void one_transfer_serves_all_consumers_of_a_tensor(void) {
 
 static void each_output_and_destination_has_a_transfer_of_its_own(void) {
   cut_t c = cut_well(X("x", A) NODE("axis", "Placeholder", "", A, "attr{key:\"dtype\" value{type:DT_INT32}} ")
-                         NODE("s", "Split", IN("axis") IN("x"), A, T "attr{key:\"num_split\" value{i:2}} ") NEG("p", IN("s"), B) NEG("q", IN("s:1"), B)
-                             NEG("r", IN("s:1"), "/job:c/replica:0/task:0/device:CPU:0"));
+                         NODE("s", "Split", IN("axis") IN("x"), A, T "attr{key:\"num_split\" value{i:2}} ")
+                             NEG("p", IN("s"), B) NEG("q", IN("s:1"), B)
+                                 NEG("r", IN("s:1"), "/job:c/replica:0/task:0/device:CPU:0"));
   CU_ASSERT_EQUAL(c.n, 3);
   CU_ASSERT_EQUAL(weft_test_count(part(&c, A), "_Send"), 3);
   CU_ASSERT_EQUAL(weft_test_count(part(&c, B), "_Recv"), 2);
@@ -128,7 +132,8 @@ static void control_edges_cross_as_an_empty_tensor(void) {
 
 /* Two readers of a variable may be ordered differently against its updates. */
 static void references_are_read_anew_for_each_consumer(void) {
-  cut_t c = cut_well(VARIABLE("v", A) NODE("i", "Identity", IN("v"), B, T) NODE("k", "Identity", IN("v") IN("^i"), B, T));
+  cut_t c = cut_well(VARIABLE("v", A) NODE("i", "Identity", IN("v"), B, T)
+                         NODE("k", "Identity", IN("v") IN("^i"), B, T));
   weft_graph_t *b = part(&c, B);
   CU_ASSERT_EQUAL(weft_test_count(b, "_Recv"), 2);
   const weft_node_t *second = weft_test_node(b, "k")->inputs[0].node;
@@ -139,14 +144,22 @@ static void references_are_read_anew_for_each_consumer(void) {
 }
 
 /* i = 0; while (i < n) i = body(i), with the body elsewhere. */
-#define LOOP(cond_op, cond_attrs, body_device)                                                                                          \
-  X("zero", A) NODE("limit", "Placeholder", "", A, "attr{key:\"dtype\" value{type:DT_FLOAT}} ")                             \
-  NODE("enter", "Enter", IN("zero"), A, T "attr{key:\"frame_name\" value{s:\"loop\"}} attr{key:\"parallel_iterations\" value{i:7}} ") \
-  NODE("limit_in", "Enter", IN("limit"), A, T "attr{key:\"frame_name\" value{s:\"loop\"}} attr{key:\"parallel_iterations\" value{i:7}} attr{key:\"is_constant\" value{b:true}} ") \
-  NODE("merge", "Merge", IN("enter") IN("next"), A, T "attr{key:\"N\" value{i:2}} ")                                        \
-  NODE("less", "Less", IN("merge") IN("limit_in"), A, T) NODE("cond", cond_op, IN("less"), A, cond_attrs)                           \
-  NODE("switch", "Switch", IN("merge") IN("cond"), A, T) NEG("body", IN("switch:1"), body_device)                           \
-  NODE("next", "NextIteration", IN("body"), A, T) NODE("exit", "Exit", IN("switch"), A, T)
+#define LOOP(cond_op, cond_attrs, body_device)                                                            \
+  X("zero", A)                                                                                            \
+  NODE("limit", "Placeholder", "", A, "attr{key:\"dtype\" value{type:DT_FLOAT}} ")                        \
+      NODE("enter", "Enter", IN("zero"), A,                                                               \
+           T "attr{key:\"frame_name\" value{s:\"loop\"}} attr{key:\"parallel_iterations\" value{i:7}} ")  \
+          NODE("limit_in", "Enter", IN("limit"), A,                                                       \
+               T                                                                                          \
+               "attr{key:\"frame_name\" value{s:\"loop\"}} attr{key:\"parallel_iterations\" value{i:7}} " \
+               "attr{key:\"is_constant\" value{b:true}} ")                                                \
+              NODE("merge", "Merge", IN("enter") IN("next"), A, T "attr{key:\"N\" value{i:2}} ")          \
+                  NODE("less", "Less", IN("merge") IN("limit_in"), A, T)                                  \
+                      NODE("cond", cond_op, IN("less"), A, cond_attrs)                                    \
+                          NODE("switch", "Switch", IN("merge") IN("cond"), A, T)                          \
+                              NEG("body", IN("switch:1"), body_device)                                    \
+                                  NODE("next", "NextIteration", IN("body"), A, T)                         \
+                                      NODE("exit", "Exit", IN("switch"), A, T)
 
 static void a_loop_goes_on_where_only_its_body_is(void) {
   cut_t c = cut_well(LOOP("LoopCond", "", B));
@@ -164,9 +177,11 @@ static void a_loop_goes_on_where_only_its_body_is(void) {
     if (n == NULL || !weft_str_is(n->op->name, "_Recv")) continue;
     triggered += n->num_controls == 1 && n->controls[0] == merge;
   }
-  CU_ASSERT_EQUAL(triggered, weft_test_count(b, "_Recv")); /* the body's value and the condition, once per iteration */
+  CU_ASSERT_EQUAL(triggered,
+                  weft_test_count(b, "_Recv")); /* the body's value and the condition, once per iteration */
   CU_ASSERT_EQUAL(triggered, 2);
-  CU_ASSERT_EQUAL(weft_test_count(part(&c, A), "Enter"), 3); /* the body's result comes back: its receive, too, is triggered */
+  CU_ASSERT_EQUAL(weft_test_count(part(&c, A), "Enter"),
+                  3); /* the body's result comes back: its receive, too, is triggered */
   drop(&c);
 }
 
@@ -178,7 +193,8 @@ static void a_loop_in_one_part_needs_nothing(void) {
 }
 
 static void a_loop_over_parts_needs_a_condition(void) {
-  cut_t c = cut(LOOP("Identity", "attr{key:\"T\" value{type:DT_BOOL}} ", B)); /* a bool Identity in LoopCond's place */
+  cut_t c = cut(
+      LOOP("Identity", "attr{key:\"T\" value{type:DT_BOOL}} ", B)); /* a bool Identity in LoopCond's place */
   weft_test_expect(c.s, WEFT_INVALID_ARGUMENT, "A cross-device loop must have a pivot predicate: loop");
   weft_graph_destroy(c.left);
 }
@@ -200,14 +216,16 @@ static weft_status_t *cut_and_drop(const weft_graph_t *g) {
 static void no_allocation_failure_is_lost(void) {
   weft_graph_t *g = weft_test_graph(LOOP("LoopCond", "", B) NODE("n", "NoOp", IN("^exit"), B, ""));
   long n;
-  for (int i = 0; i < g->num_nodes; i++) g->nodes[i]->assigned_device = weft_graph_intern(g, g->nodes[i]->requested_device);
+  for (int i = 0; i < g->num_nodes; i++)
+    g->nodes[i]->assigned_device = weft_graph_intern(g, g->nodes[i]->requested_device);
   WEFT_FAIL_EACH_ALLOCATION(n, s, cut_and_drop(g));
   CU_ASSERT_TRUE(n > 20);
   weft_graph_destroy(g);
 }
 
 static void clones_are_equal_and_names_are_taken_once(void) {
-  weft_graph_t *from = weft_test_graph(X("x", A) NODE("s", "Enter", IN("x"), B, T "attr{key:\"frame_name\" value{s:\"f\"}} attr{key:\"_mine\" value{i:3}} "));
+  weft_graph_t *from = weft_test_graph(X("x", A) NODE(
+      "s", "Enter", IN("x"), B, T "attr{key:\"frame_name\" value{s:\"f\"}} attr{key:\"_mine\" value{i:3}} "));
   weft_graph_t *to = NULL;
   weft_node_t *clone = NULL, *again = NULL;
   weft_test_expect(weft_graph_create(&to), WEFT_OK, "");
@@ -216,7 +234,8 @@ static void clones_are_equal_and_names_are_taken_once(void) {
   CU_ASSERT_PTR_EQUAL(weft_graph_find(to, WEFT_STR("s")), clone);
   weft_graph_destroy(from); /* a clone owes nothing to its model */
   CU_ASSERT_TRUE(weft_str_is(clone->op->name, "Enter") && weft_str_is(clone->requested_device, B));
-  CU_ASSERT_TRUE(clone->num_inputs == 1 && clone->inputs[0].node == NULL && clone->input_types[0] == WEFT_F32);
+  CU_ASSERT_TRUE(clone->num_inputs == 1 && clone->inputs[0].node == NULL &&
+                 clone->input_types[0] == WEFT_F32);
   CU_ASSERT_TRUE(weft_str_is(weft_node_attr_string(clone, "frame_name"), "f"));
   CU_ASSERT_EQUAL(weft_node_attr_int(clone, "_mine", 0), 3);
   CU_ASSERT_EQUAL(weft_node_attr_int(clone, "parallel_iterations", 0), 10);
@@ -227,7 +246,8 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"one_part_is_the_graph_itself", one_part_is_the_graph_itself},
       {"one_transfer_serves_all_consumers_of_a_tensor", one_transfer_serves_all_consumers_of_a_tensor},
-      {"each_output_and_destination_has_a_transfer_of_its_own", each_output_and_destination_has_a_transfer_of_its_own},
+      {"each_output_and_destination_has_a_transfer_of_its_own",
+       each_output_and_destination_has_a_transfer_of_its_own},
       {"control_edges_cross_as_an_empty_tensor", control_edges_cross_as_an_empty_tensor},
       {"references_are_read_anew_for_each_consumer", references_are_read_anew_for_each_consumer},
       {"a_loop_goes_on_where_only_its_body_is", a_loop_goes_on_where_only_its_body_is},

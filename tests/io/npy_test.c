@@ -67,7 +67,8 @@ static void numpy_s_files_are_read(void) {
     for (int i = 0; i < 2; i++) {
       write_file(version, headers[i], values, sizeof values);
       weft_tensor_t *t = read_back();
-      CU_ASSERT_TRUE(t->dtype == WEFT_F32 && t->shape.rank == 2 && t->shape.dims[0] == 2 && t->shape.dims[1] == 3);
+      CU_ASSERT_TRUE(t->dtype == WEFT_F32 && t->shape.rank == 2 && t->shape.dims[0] == 2 &&
+                     t->shape.dims[1] == 3);
       CU_ASSERT_EQUAL(memcmp(t->data, values, sizeof values), 0);
       weft_tensor_release(t);
     }
@@ -87,8 +88,9 @@ static void scalars_and_empty_arrays_are_arrays(void) {
 }
 
 static void every_plain_dtype_comes_back_as_it_was(void) {
-  static const weft_dtype_t dtypes[] = {WEFT_BOOL, WEFT_I8,  WEFT_U8,  WEFT_I16, WEFT_U16, WEFT_I32, WEFT_U32,
-                                        WEFT_I64,  WEFT_U64, WEFT_F16, WEFT_F32, WEFT_F64, WEFT_C64, WEFT_C128};
+  static const weft_dtype_t dtypes[] = {WEFT_BOOL, WEFT_I8,  WEFT_U8,  WEFT_I16, WEFT_U16,
+                                        WEFT_I32,  WEFT_U32, WEFT_I64, WEFT_U64, WEFT_F16,
+                                        WEFT_F32,  WEFT_F64, WEFT_C64, WEFT_C128};
   make_path();
   for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
     const int64_t dims[] = {3, 1, 2};
@@ -148,7 +150,8 @@ static void nonsense_is_refused(void) {
   refused(WEFT_INVALID_ARGUMENT, "shape");
   write_file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", "abcd", 4);
   refused(WEFT_DATA_LOSS, "[2]");
-  write_file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 99999999999), }\n", "abcd", 4);
+  write_file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 99999999999), }\n", "abcd",
+             4);
   refused(WEFT_INVALID_ARGUMENT, "");
 }
 

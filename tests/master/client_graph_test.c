@@ -5,17 +5,19 @@
 #include "tests/runner.h"
 
 #define CLIENT "/job:worker/replica:0/task:0/device:CPU:0"
-#define NODE(name, op, inputs, more) "node{name:\"" name "\" op:\"" op "\" " inputs " " more " device:\"" CLIENT "\"} "
+#define NODE(name, op, inputs, more) \
+  "node{name:\"" name "\" op:\"" op "\" " inputs " " more " device:\"" CLIENT "\"} "
 #define IN(x) "input:\"" x "\" "
 #define DTYPE(d) "attr{key:\"dtype\" value{type:" d "}} "
 #define T "attr{key:\"T\" value{type:DT_FLOAT}} "
 
 /* x -> y -> z; s splits x in two; n waits for x; i is of another type */
-static const char text[] =
-    NODE("x", "Placeholder", "", DTYPE("DT_FLOAT")) NODE("y", "Neg", IN("x"), T) NODE("z", "Neg", IN("y"), T)
-        NODE("axis", "Placeholder", "", DTYPE("DT_INT32")) NODE("s", "Split", IN("axis") IN("x"), T "attr{key:\"num_split\" value{i:2}} ")
-            NODE("a", "Neg", IN("s"), T) NODE("b", "Neg", IN("s:1"), T) NODE("n", "NoOp", IN("^x"), "") NODE("w", "NoOp", IN("^y"), "")
-                NODE("i", "Placeholder", "", DTYPE("DT_INT32")) NODE("unused", "Neg", IN("z"), T);
+static const char text[] = NODE("x", "Placeholder", "", DTYPE("DT_FLOAT")) NODE("y", "Neg", IN("x"), T)
+    NODE("z", "Neg", IN("y"), T) NODE("axis", "Placeholder", "", DTYPE("DT_INT32"))
+        NODE("s", "Split", IN("axis") IN("x"), T "attr{key:\"num_split\" value{i:2}} ")
+            NODE("a", "Neg", IN("s"), T) NODE("b", "Neg", IN("s:1"), T) NODE("n", "NoOp", IN("^x"), "")
+                NODE("w", "NoOp", IN("^y"), "") NODE("i", "Placeholder", "", DTYPE("DT_INT32"))
+                    NODE("unused", "Neg", IN("z"), T);
 
 static weft_device_attributes_t attributes(void) {
   return (weft_device_attributes_t){.name = WEFT_STR(CLIENT), .type = WEFT_STR("CPU"), .incarnation = 0xabc};
@@ -33,7 +35,8 @@ typedef struct ask {
 
 static weft_status_t *build(const weft_graph_t *full, const ask_t *a, weft_graph_t **out) {
   weft_str_t feeds[8], fetches[8], targets[8], from[8], to[8];
-  weft_signature_t s = {.feeds = feeds, .fetches = fetches, .targets = targets, .connections_from = from, .connections_to = to};
+  weft_signature_t s = {
+      .feeds = feeds, .fetches = fetches, .targets = targets, .connections_from = from, .connections_to = to};
   s.num_feeds = list(a->feeds, feeds);
   s.num_fetches = list(a->fetches, fetches);
   s.num_targets = list(a->targets, targets);
@@ -46,7 +49,8 @@ static weft_status_t *build(const weft_graph_t *full, const ask_t *a, weft_graph
 
 static weft_graph_t *full_graph(void) {
   weft_graph_t *full = weft_test_graph(text);
-  for (int i = 0; i < full->num_nodes; i++) full->nodes[i]->assigned_device = weft_graph_intern(full, WEFT_STR(CLIENT));
+  for (int i = 0; i < full->num_nodes; i++)
+    full->nodes[i]->assigned_device = weft_graph_intern(full, WEFT_STR(CLIENT));
   return full;
 }
 
@@ -67,7 +71,9 @@ static void refused(const ask_t *a, weft_code_t code, const char *message) {
   weft_graph_destroy(full);
 }
 
-static bool has(const weft_graph_t *g, const char *name) { return weft_graph_find(g, weft_str(name)) != NULL; }
+static bool has(const weft_graph_t *g, const char *name) {
+  return weft_graph_find(g, weft_str(name)) != NULL;
+}
 
 static void only_what_is_needed_is_kept(void) {
   weft_graph_t *g = built(&(ask_t){.fetches = {"y:0"}});
@@ -133,32 +139,41 @@ static void one_output_can_be_fetched_twice(void) {
 }
 
 static void nothing_asked_for_is_refused(void) {
-  refused(&(ask_t){.feeds = {"x:0"}}, WEFT_INVALID_ARGUMENT, "Must specify at least one target to fetch or execute.");
+  refused(&(ask_t){.feeds = {"x:0"}}, WEFT_INVALID_ARGUMENT,
+          "Must specify at least one target to fetch or execute.");
 }
 
 static void names_that_are_not_there_are_not_found(void) {
   refused(&(ask_t){.fetches = {"zz:0"}}, WEFT_NOT_FOUND, "FetchOutputs node zz:0: not found");
   refused(&(ask_t){.fetches = {""}}, WEFT_NOT_FOUND, "FetchOutputs node : not found");
-  refused(&(ask_t){.fetches = {"y:0"}, .feeds = {"zz:0"}}, WEFT_NOT_FOUND, "FeedInputs: unable to find feed output zz:0");
-  refused(&(ask_t){.fetches = {"y:0"}, .feeds = {"x:-1"}}, WEFT_NOT_FOUND, "FeedInputs: unable to find feed output x:-1");
-  refused(&(ask_t){.targets = {"n", "zz", "ww"}}, WEFT_NOT_FOUND, "PruneForTargets: Some target nodes not found: zz ww ");
+  refused(&(ask_t){.fetches = {"y:0"}, .feeds = {"zz:0"}}, WEFT_NOT_FOUND,
+          "FeedInputs: unable to find feed output zz:0");
+  refused(&(ask_t){.fetches = {"y:0"}, .feeds = {"x:-1"}}, WEFT_NOT_FOUND,
+          "FeedInputs: unable to find feed output x:-1");
+  refused(&(ask_t){.targets = {"n", "zz", "ww"}}, WEFT_NOT_FOUND,
+          "PruneForTargets: Some target nodes not found: zz ww ");
 }
 
 static void outputs_that_are_not_there_are_invalid(void) {
-  refused(&(ask_t){.fetches = {"y:7"}}, WEFT_INVALID_ARGUMENT, "FetchOutputs y:7: output index too large, must be < 1");
-  refused(&(ask_t){.fetches = {"y:0"}, .feeds = {"x:5"}}, WEFT_INVALID_ARGUMENT, "FeedInputs: x:5 should have output index < 1");
+  refused(&(ask_t){.fetches = {"y:7"}}, WEFT_INVALID_ARGUMENT,
+          "FetchOutputs y:7: output index too large, must be < 1");
+  refused(&(ask_t){.fetches = {"y:0"}, .feeds = {"x:5"}}, WEFT_INVALID_ARGUMENT,
+          "FeedInputs: x:5 should have output index < 1");
   refused(&(ask_t){.fetches = {"n:0"}}, WEFT_INVALID_ARGUMENT,
-          "Tried to fetch data for 'n:0', which produces no output.  To run to a node but not fetch any data, pass 'n:0' as an "
+          "Tried to fetch data for 'n:0', which produces no output.  To run to a node but not fetch any "
+          "data, pass 'n:0' as an "
           "argument to the 'target_node_names' argument of the Session::Run API.");
   refused(&(ask_t){.fetches = {"^y"}}, WEFT_INVALID_ARGUMENT,
           "Attempt to add output -1 of y not in range [0, 1) to node with type _Send. Node: {{node y}}");
 }
 
 static void feeds_that_contradict_are_invalid(void) {
-  refused(&(ask_t){.fetches = {"y:0"}, .feeds = {"x:0", "x:0"}}, WEFT_INVALID_ARGUMENT, "Endpoint \"x:0\" fed more than once.");
-  refused(&(ask_t){.fetches = {"x:0"}, .feeds = {"x:0"}}, WEFT_INVALID_ARGUMENT, "x:0 is both fed and fetched.");
-  refused(&(ask_t){.fetches = {"y:0"}, .feeds = {"x:0"}, .from = {"z:0"}, .to = {"x:0"}}, WEFT_INVALID_ARGUMENT,
+  refused(&(ask_t){.fetches = {"y:0"}, .feeds = {"x:0", "x:0"}}, WEFT_INVALID_ARGUMENT,
           "Endpoint \"x:0\" fed more than once.");
+  refused(&(ask_t){.fetches = {"x:0"}, .feeds = {"x:0"}}, WEFT_INVALID_ARGUMENT,
+          "x:0 is both fed and fetched.");
+  refused(&(ask_t){.fetches = {"y:0"}, .feeds = {"x:0"}, .from = {"z:0"}, .to = {"x:0"}},
+          WEFT_INVALID_ARGUMENT, "Endpoint \"x:0\" fed more than once.");
 }
 
 static void connections_bring_one_tensor_in_place_of_another(void) {
@@ -171,7 +186,8 @@ static void connections_bring_one_tensor_in_place_of_another(void) {
 static void connections_that_cannot_be_are_refused(void) {
   refused(&(ask_t){.fetches = {"y:0"}, .from = {"zz:0"}, .to = {"x:0"}}, WEFT_INVALID_ARGUMENT,
           "Requested tensor connection from unknown node: \"x:0\".");
-  refused(&(ask_t){.fetches = {"y:0"}, .from = {"x:0"}, .to = {"zz:0"}}, WEFT_NOT_FOUND, "FeedInputs: unable to find feed output zz:0");
+  refused(&(ask_t){.fetches = {"y:0"}, .from = {"x:0"}, .to = {"zz:0"}}, WEFT_NOT_FOUND,
+          "FeedInputs: unable to find feed output zz:0");
   refused(&(ask_t){.fetches = {"y:0"}, .from = {"i:0"}, .to = {"x:0"}}, WEFT_INVALID_ARGUMENT,
           "Input 0 of node y was passed int32 from _identity_x_0:0 incompatible with expected float.");
   refused(&(ask_t){.fetches = {"z:0"}, .from = {"y:0"}, .to = {"x:0"}}, WEFT_INVALID_ARGUMENT,
@@ -183,9 +199,11 @@ static void a_fetch_can_be_checked_against_the_feeds_so_far(void) {
   const weft_str_t feeds[] = {WEFT_STR("x:0"), WEFT_STR("y:0")};
   const bool none[2] = {false, false}, second[2] = {false, true}, first[2] = {true, false};
   weft_test_expect(weft_client_graph_check_fetch(full, WEFT_STR("z:0"), feeds, second, 2), WEFT_OK, "");
-  weft_test_expect(weft_client_graph_check_fetch(full, WEFT_STR("z:0"), feeds, none, 2), WEFT_INVALID_ARGUMENT,
+  weft_test_expect(weft_client_graph_check_fetch(full, WEFT_STR("z:0"), feeds, none, 2),
+                   WEFT_INVALID_ARGUMENT,
                    "Fetch y:0 can't be computed from the feeds that have been fed so far.");
-  weft_test_expect(weft_client_graph_check_fetch(full, WEFT_STR("z:0"), feeds, first, 2), WEFT_INVALID_ARGUMENT, "Fetch y:0");
+  weft_test_expect(weft_client_graph_check_fetch(full, WEFT_STR("z:0"), feeds, first, 2),
+                   WEFT_INVALID_ARGUMENT, "Fetch y:0");
   weft_test_expect(weft_client_graph_check_fetch(full, WEFT_STR("i:0"), feeds, none, 2), WEFT_OK, "");
   weft_graph_destroy(full);
 }
@@ -211,7 +229,8 @@ int main(void) {
       {"a_feed_replaces_one_output_alone", a_feed_replaces_one_output_alone},
       {"what_is_behind_a_feed_does_not_run", what_is_behind_a_feed_does_not_run},
       {"transfers_carry_what_workers_make_keys_of", transfers_carry_what_workers_make_keys_of},
-      {"who_waits_for_a_fed_placeholder_waits_for_the_feed", who_waits_for_a_fed_placeholder_waits_for_the_feed},
+      {"who_waits_for_a_fed_placeholder_waits_for_the_feed",
+       who_waits_for_a_fed_placeholder_waits_for_the_feed},
       {"a_fed_placeholder_that_is_a_target_runs", a_fed_placeholder_that_is_a_target_runs},
       {"one_output_can_be_fetched_twice", one_output_can_be_fetched_twice},
       {"nothing_asked_for_is_refused", nothing_asked_for_is_refused},

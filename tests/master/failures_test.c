@@ -1,4 +1,5 @@
-/* What a master makes of workers that fail, hang or are gone: the right status, the others cancelled, nothing left behind. */
+/* What a master makes of workers that fail, hang or are gone: the right status, the others cancelled, nothing
+ * left behind. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -15,9 +16,9 @@
 #define QUEUE_TYPES "attr{key:\"component_types\" value{list{type:DT_FLOAT}}} "
 
 /* x is on every task; "stuck" waits on the ps for an element that never comes */
-static const char graph[] =
-    NODE("x", "Placeholder", "", "", "attr{key:\"dtype\" value{type:DT_FLOAT}} ") NODE("y", "Neg", IN("x"), PS, T)
-        NODE("z", "Neg", IN("y"), W1, T) NODE("q", "FIFOQueueV2", "", PS, QUEUE_TYPES) NODE("deq", "QueueDequeueV2", IN("q"), PS, QUEUE_TYPES)
+static const char graph[] = NODE("x", "Placeholder", "", "", "attr{key:\"dtype\" value{type:DT_FLOAT}} ")
+    NODE("y", "Neg", IN("x"), PS, T) NODE("z", "Neg", IN("y"), W1, T)
+        NODE("q", "FIFOQueueV2", "", PS, QUEUE_TYPES) NODE("deq", "QueueDequeueV2", IN("q"), PS, QUEUE_TYPES)
             NODE("stuck", "Neg", IN("deq"), W1, T);
 
 static weft_test_cluster_t *c;
@@ -43,7 +44,8 @@ static void works(weft_test_session_t *s) {
 }
 
 static void a_failing_part_fails_the_step_and_only_that(void) {
-  static const weft_code_t codes[] = {WEFT_UNAVAILABLE, WEFT_INTERNAL, WEFT_RESOURCE_EXHAUSTED, WEFT_INVALID_ARGUMENT};
+  static const weft_code_t codes[] = {WEFT_UNAVAILABLE, WEFT_INTERNAL, WEFT_RESOURCE_EXHAUSTED,
+                                      WEFT_INVALID_ARGUMENT};
   begin();
   weft_test_session_t s = weft_test_opened(m, graph);
   works(&s);
@@ -62,8 +64,11 @@ static void the_others_are_cancelled(void) {
   begin();
   weft_test_session_t s = weft_test_opened(m, graph);
   weft_test_cluster_fail(c, 2, WEFT_TEST_RUN_GRAPH, WEFT_UNAVAILABLE);
-  weft_status_t *status = weft_test_run(&s, &(weft_test_run_t){.fetches = {"stuck:0"}}, NULL); /* else the ps would wait for ever */
-  CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(status), "From /job:worker/replica:0/task:1:\n/job:worker/replica:0/task:1 is not well"));
+  weft_status_t *status = weft_test_run(&s, &(weft_test_run_t){.fetches = {"stuck:0"}},
+                                        NULL); /* else the ps would wait for ever */
+  CU_ASSERT_PTR_NOT_NULL(
+      strstr(weft_status_message(status),
+             "From /job:worker/replica:0/task:1:\n/job:worker/replica:0/task:1 is not well"));
   weft_test_expect(status, WEFT_UNAVAILABLE, "");
   finish(&s);
 }
@@ -76,8 +81,10 @@ static void several_causes_are_told_together(void) {
   weft_test_cluster_fail(c, 2, WEFT_TEST_RUN_GRAPH, WEFT_UNAVAILABLE);
   weft_status_t *status = weft_test_run(&s, &run_z, NULL);
   const char *text = weft_status_message(status);
-  const char *const parts[] = {"\n=====================\n", "INTERNAL: From /job:ps/replica:0/task:0:\n/job:ps/replica:0/task:0 is not well\n",
-                               "UNAVAILABLE: From /job:worker/replica:0/task:1:\n/job:worker/replica:0/task:1 is not well\n"};
+  const char *const parts[] = {
+      "\n=====================\n",
+      "INTERNAL: From /job:ps/replica:0/task:0:\n/job:ps/replica:0/task:0 is not well\n",
+      "UNAVAILABLE: From /job:worker/replica:0/task:1:\n/job:worker/replica:0/task:1 is not well\n"};
   for (int i = 0; i < 3; i++) CU_ASSERT_PTR_NOT_NULL(strstr(text, parts[i]));
   CU_ASSERT_TRUE(strncmp(text, parts[0], strlen(parts[0])) == 0);
   CU_ASSERT_TRUE(strlen(text) > 23 && strcmp(text + strlen(text) - 22, parts[0] + 1) == 0);
@@ -171,7 +178,8 @@ static void a_filter_spares_waiting_for_the_others(void) {
   begin();
   weft_test_session_t s;
   weft_test_cluster_hang(c, 2, WEFT_TEST_GET_STATUS, true);
-  weft_test_expect(weft_test_open(m, NODE("n", "NoOp", "", PS, ""), "device_filters: \"/job:ps\"", &s), WEFT_OK, "");
+  weft_test_expect(weft_test_open(m, NODE("n", "NoOp", "", PS, ""), "device_filters: \"/job:ps\"", &s),
+                   WEFT_OK, "");
   weft_test_target(&s, "n");
   finish(&s);
 }
@@ -221,7 +229,8 @@ static void storms_of_failures_leave_nothing_behind(void) {
     weft_status_t *status = weft_test_step_wait(&k[i]);
     weft_code_t code = weft_status_code(status);
     CU_ASSERT_TRUE(code == WEFT_OK || code == WEFT_UNAVAILABLE || code == WEFT_DEADLINE_EXCEEDED);
-    if (code != WEFT_OK && code != WEFT_UNAVAILABLE && code != WEFT_DEADLINE_EXCEEDED) printf("\n  %d: %s\n", i, weft_status_message(status));
+    if (code != WEFT_OK && code != WEFT_UNAVAILABLE && code != WEFT_DEADLINE_EXCEEDED)
+      printf("\n  %d: %s\n", i, weft_status_message(status));
     weft_status_free(status);
     weft_test_step_deinit(&k[i]);
   }
@@ -249,7 +258,8 @@ static void closing_races_with_steps(void) {
     for (int j = 0; j < STEPS; j++) {
       weft_status_t *status = weft_test_step_wait(&k[j]);
       CU_ASSERT_TRUE(weft_status_code(status) == WEFT_CANCELLED || (j % 2 == 0 && status == NULL));
-      if (status != NULL && weft_status_code(status) != WEFT_CANCELLED) printf("\n  %s\n", weft_status_message(status));
+      if (status != NULL && weft_status_code(status) != WEFT_CANCELLED)
+        printf("\n  %s\n", weft_status_message(status));
       weft_status_free(status);
       weft_test_step_deinit(&k[j]);
     }
@@ -265,11 +275,14 @@ int main(void) {
       {"a_failing_part_fails_the_step_and_only_that", a_failing_part_fails_the_step_and_only_that},
       {"the_others_are_cancelled", the_others_are_cancelled},
       {"several_causes_are_told_together", several_causes_are_told_together},
-      {"a_part_that_hangs_ends_with_the_deadline_or_the_session", a_part_that_hangs_ends_with_the_deadline_or_the_session},
+      {"a_part_that_hangs_ends_with_the_deadline_or_the_session",
+       a_part_that_hangs_ends_with_the_deadline_or_the_session},
       {"a_receive_that_fails_or_hangs_fails_the_step", a_receive_that_fails_or_hangs_fails_the_step},
-      {"a_failed_registration_is_tried_again_by_the_next_step", a_failed_registration_is_tried_again_by_the_next_step},
+      {"a_failed_registration_is_tried_again_by_the_next_step",
+       a_failed_registration_is_tried_again_by_the_next_step},
       {"a_session_is_made_everywhere_or_nowhere", a_session_is_made_everywhere_or_nowhere},
-      {"waiting_for_a_task_that_is_not_up_can_be_given_up", waiting_for_a_task_that_is_not_up_can_be_given_up},
+      {"waiting_for_a_task_that_is_not_up_can_be_given_up",
+       waiting_for_a_task_that_is_not_up_can_be_given_up},
       {"a_filter_spares_waiting_for_the_others", a_filter_spares_waiting_for_the_others},
       {"a_session_closes_though_a_worker_is_gone", a_session_closes_though_a_worker_is_gone},
       {"a_worker_that_was_restarted_aborts", a_worker_that_was_restarted_aborts},

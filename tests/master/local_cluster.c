@@ -43,7 +43,9 @@ static weft_status_t *fault_of(weft_worker_client_t *c, weft_test_call_t call) {
   fault_t *f = &flaky(c)->faults[call];
   atomic_fetch_add(&f->count, 1);
   int code = atomic_load(&f->code);
-  return code == WEFT_OK ? NULL : weft_status_new((weft_code_t)code, __FILE__, __LINE__, "%.*s is not well", WEFT_STR_ARGS(c->task));
+  return code == WEFT_OK ? NULL
+                         : weft_status_new((weft_code_t)code, __FILE__, __LINE__, "%.*s is not well",
+                                           WEFT_STR_ARGS(c->task));
 }
 
 typedef struct hanging {
@@ -81,7 +83,8 @@ static void get_status(weft_worker_client_t *c, weft_canceller_t *canceller, wef
   }
 }
 
-static void create_session(weft_worker_client_t *c, const weft_worker_session_spec_t *spec, weft_done_fn *fn, void *arg) {
+static void create_session(weft_worker_client_t *c, const weft_worker_session_spec_t *spec, weft_done_fn *fn,
+                           void *arg) {
   weft_status_t *s = fault_of(c, WEFT_TEST_CREATE_SESSION);
   if (s != NULL) {
     fn(arg, s);
@@ -99,7 +102,8 @@ static void delete_session(weft_worker_client_t *c, weft_str_t session, weft_don
   }
 }
 
-static void register_graph(weft_worker_client_t *c, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn, void *arg) {
+static void register_graph(weft_worker_client_t *c, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn,
+                           void *arg) {
   weft_status_t *s = fault_of(c, WEFT_TEST_REGISTER_GRAPH);
   if (s != NULL) {
     weft_graph_destroy(graph);
@@ -109,7 +113,8 @@ static void register_graph(weft_worker_client_t *c, weft_str_t session, weft_gra
   }
 }
 
-static void deregister_graph(weft_worker_client_t *c, weft_str_t session, weft_str_t handle, weft_done_fn *fn, void *arg) {
+static void deregister_graph(weft_worker_client_t *c, weft_str_t session, weft_str_t handle, weft_done_fn *fn,
+                             void *arg) {
   inner(c)->ops->deregister_graph(inner(c), session, handle, fn, arg);
 }
 
@@ -132,7 +137,8 @@ static void cleanup_graph(weft_worker_client_t *c, int64_t step_id, weft_done_fn
   }
 }
 
-static void cleanup_all(weft_worker_client_t *c, const weft_str_t *containers, int n, weft_done_fn *fn, void *arg) {
+static void cleanup_all(weft_worker_client_t *c, const weft_str_t *containers, int n, weft_done_fn *fn,
+                        void *arg) {
   weft_status_t *s = fault_of(c, WEFT_TEST_CLEANUP_ALL);
   if (s != NULL) {
     fn(arg, s);
@@ -161,11 +167,17 @@ static void destroy_client(weft_worker_client_t *c) {
 }
 
 static weft_worker_client_t *wrap(weft_worker_client_t *client) {
-  static const weft_worker_client_ops_t ops = {
-      .get_status = get_status, .create_session = create_session, .delete_session = delete_session,
-      .register_graph = register_graph, .deregister_graph = deregister_graph, .run_graph = run_graph,
-      .cleanup_graph = cleanup_graph, .cleanup_all = cleanup_all, .recv_tensor = recv_tensor,
-      .logging = logging, .destroy = destroy_client};
+  static const weft_worker_client_ops_t ops = {.get_status = get_status,
+                                               .create_session = create_session,
+                                               .delete_session = delete_session,
+                                               .register_graph = register_graph,
+                                               .deregister_graph = deregister_graph,
+                                               .run_graph = run_graph,
+                                               .cleanup_graph = cleanup_graph,
+                                               .cleanup_all = cleanup_all,
+                                               .recv_tensor = recv_tensor,
+                                               .logging = logging,
+                                               .destroy = destroy_client};
   flaky_client_t *c = weft_calloc(1, sizeof *c);
   CU_ASSERT_PTR_NOT_NULL_FATAL(c);
   c->base.ops = &ops;
@@ -218,7 +230,8 @@ weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n) {
 }
 
 weft_test_cluster_t *weft_test_cluster_usual(void) {
-  static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"};
+  static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0",
+                                      "/job:worker/replica:0/task:1"};
   return weft_test_cluster_create(tasks, 3);
 }
 
@@ -232,7 +245,9 @@ void weft_test_cluster_destroy(weft_test_cluster_t *c) {
   weft_free(c);
 }
 
-weft_master_client_t *weft_test_cluster_master(weft_test_cluster_t *c, int task) { return c->master_clients[task]; }
+weft_master_client_t *weft_test_cluster_master(weft_test_cluster_t *c, int task) {
+  return c->master_clients[task];
+}
 weft_worker_t *weft_test_cluster_worker(weft_test_cluster_t *c, int task) { return c->workers[task]; }
 
 int weft_test_cluster_steps(weft_test_cluster_t *c) {
@@ -341,7 +356,8 @@ void weft_test_on_done(void *arg, weft_status_t *status) { end(arg, status); }
 
 void weft_test_on_devices(void *arg, weft_status_t *status, const weft_device_list_t *devices) {
   weft_test_step_t *k = arg;
-  for (int i = 0; status == NULL && i < devices->n; i++) status = weft_device_list_add(&k->devices, &devices->devices[i]);
+  for (int i = 0; status == NULL && i < devices->n; i++)
+    status = weft_device_list_add(&k->devices, &devices->devices[i]);
   end(k, status);
 }
 
@@ -351,7 +367,8 @@ static void on_session(void *arg, weft_status_t *status, weft_str_t session, int
   weft_test_on_text(arg, status, session);
 }
 
-weft_status_t *weft_test_open_bytes(weft_master_client_t *m, weft_str_t graph_def, const char *config, weft_test_session_t *out) {
+weft_status_t *weft_test_open_bytes(weft_master_client_t *m, weft_str_t graph_def, const char *config,
+                                    weft_test_session_t *out) {
   weft_strbuf_t settings = WEFT_STRBUF_INIT;
   must(weft_text_to_binary(&tensorflow__config_proto__descriptor, weft_str(config), "config", &settings));
   weft_create_session_t r = {.graph_def = graph_def, .config = weft_str_of(settings.data, settings.length)};
@@ -366,7 +383,8 @@ weft_status_t *weft_test_open_bytes(weft_master_client_t *m, weft_str_t graph_de
   return s;
 }
 
-weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const char *config, weft_test_session_t *out) {
+weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const char *config,
+                              weft_test_session_t *out) {
   weft_strbuf_t def = weft_test_graph_def(graph);
   weft_status_t *s = weft_test_open_bytes(m, weft_str_of(def.data, def.length), config, out);
   weft_strbuf_deinit(&def);
@@ -413,8 +431,12 @@ static int texts(const char *const *from, weft_str_t *to) {
 void weft_test_start(weft_test_session_t *s, const weft_test_run_t *run, weft_test_step_t *k) {
   weft_str_t fetches[WEFT_TEST_MAX_VALUES], targets[WEFT_TEST_MAX_VALUES];
   weft_named_tensor_t feeds[WEFT_TEST_MAX_VALUES];
-  weft_run_step_t r = {.session = weft_str(s->handle), .partial_run_handle = weft_str(run->partial), .feeds = feeds,
-                       .fetches = fetches, .targets = targets, .options = run->options};
+  weft_run_step_t r = {.session = weft_str(s->handle),
+                       .partial_run_handle = weft_str(run->partial),
+                       .feeds = feeds,
+                       .fetches = fetches,
+                       .targets = targets,
+                       .options = run->options};
   r.num_fetches = texts(run->fetches, fetches);
   r.num_targets = texts(run->targets, targets);
   for (; r.num_feeds < WEFT_TEST_MAX_VALUES && run->feeds[r.num_feeds] != NULL; r.num_feeds++) {
@@ -425,7 +447,6 @@ void weft_test_start(weft_test_session_t *s, const weft_test_run_t *run, weft_te
   weft_test_step_begin(k);
   for (int i = 0; i < r.num_feeds; i++) k->feeds[i] = feeds[i].tensor;
   s->master->ops->run_step(s->master, &r, run->canceller, weft_test_on_run, k);
-
 }
 
 static double first_element(const weft_tensor_t *t) {

@@ -1,4 +1,5 @@
-/* tests/master/local_cluster.h - a cluster in one process: real masters and workers, calls between them as plain calls.
+/* tests/master/local_cluster.h - a cluster in one process: real masters and workers, calls between them as
+ * plain calls.
  *
  * Every worker is seen through a client that can be told to fail or to hang, so
  * that tests see what a master does when a worker dies. Waits end after 20 s with
@@ -52,9 +53,11 @@ typedef struct weft_test_session {
 } weft_test_session_t;
 
 /* GraphDef and ConfigProto in text format. */
-weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const char *config, weft_test_session_t *out);
+weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const char *config,
+                              weft_test_session_t *out);
 /* The same from bytes. */
-weft_status_t *weft_test_open_bytes(weft_master_client_t *m, weft_str_t graph_def, const char *config, weft_test_session_t *out);
+weft_status_t *weft_test_open_bytes(weft_master_client_t *m, weft_str_t graph_def, const char *config,
+                                    weft_test_session_t *out);
 /* Where opening must work: a failure fails the test. */
 weft_test_session_t weft_test_opened(weft_master_client_t *m, const char *graph);
 weft_status_t *weft_test_extend(weft_test_session_t *s, const char *graph);
@@ -63,7 +66,7 @@ weft_status_t *weft_test_close(weft_test_session_t *s);
 /* A step: lists end with NULL. */
 typedef struct weft_test_run {
   const char *feeds[WEFT_TEST_MAX_VALUES];
-  float values[WEFT_TEST_MAX_VALUES];          /* scalars for the feeds */
+  float values[WEFT_TEST_MAX_VALUES];           /* scalars for the feeds */
   weft_tensor_t *tensors[WEFT_TEST_MAX_VALUES]; /* instead of values, where not NULL; borrowed */
   const char *fetches[WEFT_TEST_MAX_VALUES];
   const char *targets[WEFT_TEST_MAX_VALUES];
@@ -76,7 +79,7 @@ typedef struct weft_test_run {
 typedef struct weft_test_step {
   weft_mutex_t mu;
   weft_cond_t ended;
-  bool is_done;                                /* guarded by mu, as all below until done */
+  bool is_done; /* guarded by mu, as all below until done */
   weft_status_t *status;
   weft_tensor_t *fetches[WEFT_TEST_MAX_VALUES], *feeds[WEFT_TEST_MAX_VALUES]; /* owned */
   int num_fetches;
@@ -88,8 +91,8 @@ typedef struct weft_test_step {
 } weft_test_step_t;
 
 void weft_test_step_begin(weft_test_step_t *k);
-weft_status_t *weft_test_step_wait(weft_test_step_t *k);  /* the caller owns the status; fetches stay in k */
-void weft_test_step_deinit(weft_test_step_t *k);          /* after the wait */
+weft_status_t *weft_test_step_wait(weft_test_step_t *k); /* the caller owns the status; fetches stay in k */
+void weft_test_step_deinit(weft_test_step_t *k);         /* after the wait */
 void weft_test_start(weft_test_session_t *s, const weft_test_run_t *run, weft_test_step_t *k);
 bool weft_test_step_is_done(weft_test_step_t *k);
 /* Callbacks for a weft_test_step_t. */

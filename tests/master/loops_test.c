@@ -1,4 +1,5 @@
-/* Loops and conditionals whose nodes are on several tasks, run for real; the graphs and results are TensorFlow's. */
+/* Loops and conditionals whose nodes are on several tasks, run for real; the graphs and results are
+ * TensorFlow's. */
 #include <stdio.h>
 
 #include "tests/graph/graph_testing.h"
@@ -29,7 +30,8 @@ static weft_strbuf_t read_graph(const char *name) {
 
 static bool open_loop(weft_test_cluster_t *c, const char *name, weft_test_session_t *s) {
   weft_strbuf_t def = read_graph(name);
-  weft_status_t *status = weft_test_open_bytes(weft_test_cluster_master(c, 1), weft_str_of(def.data, def.length), "allow_soft_placement: true", s);
+  weft_status_t *status = weft_test_open_bytes(
+      weft_test_cluster_master(c, 1), weft_str_of(def.data, def.length), "allow_soft_placement: true", s);
   bool ok = status == NULL;
   weft_test_expect(status, WEFT_OK, "");
   weft_strbuf_deinit(&def);
@@ -44,7 +46,8 @@ static void loops_over_tasks_compute_what_tensorflow_does(void) {
     for (int k = 0; k < TIMES; k++) {
       double got = weft_test_fetch(&s, "out:0");
       CU_ASSERT_DOUBLE_EQUAL(got, loops[i].out, 1e-6);
-      if (got < loops[i].out - 1e-6 || got > loops[i].out + 1e-6) printf("\n    %s: %g, not %g\n", loops[i].name, got, loops[i].out);
+      if (got < loops[i].out - 1e-6 || got > loops[i].out + 1e-6)
+        printf("\n    %s: %g, not %g\n", loops[i].name, got, loops[i].out);
     }
     weft_test_expect(weft_test_close(&s), WEFT_OK, "");
   }
@@ -62,7 +65,8 @@ static void steps_of_a_loop_do_not_disturb_each_other(void) {
     for (int i = 0; i < STEPS; i++) weft_test_start(&s, &(weft_test_run_t){.fetches = {"out:0"}}, &steps[i]);
     for (int i = 0; i < STEPS; i++) {
       weft_test_expect(weft_test_step_wait(&steps[i]), WEFT_OK, "");
-      if (steps[i].num_fetches == 1) CU_ASSERT_DOUBLE_EQUAL(*(const float *)steps[i].fetches[0]->data, 615, 1e-6);
+      if (steps[i].num_fetches == 1)
+        CU_ASSERT_DOUBLE_EQUAL(*(const float *)steps[i].fetches[0]->data, 615, 1e-6);
       weft_test_step_deinit(&steps[i]);
     }
   }
@@ -77,7 +81,9 @@ static void the_branch_not_taken_is_dead_on_every_task(void) {
     weft_tensor_t *t = NULL;
     double out = 0;
     weft_test_expect(weft_tensor_scalar(WEFT_BOOL, &no, &t), WEFT_OK, "");
-    weft_test_expect(weft_test_run(&s, &(weft_test_run_t){.feeds = {"p:0"}, .tensors = {t}, .fetches = {"out:0"}}, &out), WEFT_OK, "");
+    weft_test_expect(
+        weft_test_run(&s, &(weft_test_run_t){.feeds = {"p:0"}, .tensors = {t}, .fetches = {"out:0"}}, &out),
+        WEFT_OK, "");
     CU_ASSERT_EQUAL(out, 3);
     weft_tensor_release(t);
   }
@@ -89,7 +95,8 @@ static void a_loop_ends_when_its_step_is_cancelled(void) {
   weft_test_session_t s;
   if (open_loop(c, "body_elsewhere", &s)) {
     weft_test_step_t k;
-    weft_test_cluster_hang(c, 2, WEFT_TEST_RECV_TENSOR, true); /* what the others want of task 2 never comes */
+    weft_test_cluster_hang(c, 2, WEFT_TEST_RECV_TENSOR,
+                           true); /* what the others want of task 2 never comes */
     weft_test_start(&s, &(weft_test_run_t){.fetches = {"out:0"}, .options = {.timeout_ms = 100}}, &k);
     weft_test_expect(weft_test_step_wait(&k), WEFT_DEADLINE_EXCEEDED, "");
     weft_test_step_deinit(&k);

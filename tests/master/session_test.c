@@ -1,4 +1,5 @@
-/* Sessions on a cluster in one process: running, extending, closing, callables, partial runs, resets, shared state. */
+/* Sessions on a cluster in one process: running, extending, closing, callables, partial runs, resets, shared
+ * state. */
 #include <stdio.h>
 
 #include "tests/graph/graph_testing.h"
@@ -16,32 +17,37 @@
 #define T TYPE("T", "DT_FLOAT")
 #define DTYPE TYPE("dtype", "DT_FLOAT")
 #define SCALAR "attr{key:\"shape\" value{shape{}}} "
-#define CONST(name, value, device)   \
-  NODE(name, "Const", "", device, DTYPE \
-       "attr{key:\"value\" value{tensor{dtype:DT_FLOAT tensor_shape{} float_val:" value "}}} ")
-#define INT(name, value, device)                          \
-  NODE(name, "Const", "", device, TYPE("dtype", "DT_INT32") \
-       "attr{key:\"value\" value{tensor{dtype:DT_INT32 tensor_shape{} int_val:" value "}}} ")
+#define CONST(name, value, device) \
+  NODE(name, "Const", "", device,  \
+       DTYPE "attr{key:\"value\" value{tensor{dtype:DT_FLOAT tensor_shape{} float_val:" value "}}} ")
+#define INT(name, value, device)                                                                       \
+  NODE(name, "Const", "", device,                                                                      \
+       TYPE("dtype",                                                                                   \
+            "DT_INT32") "attr{key:\"value\" value{tensor{dtype:DT_INT32 tensor_shape{} int_val:" value \
+                        "}}} ")
 #define PLACEHOLDER(name) NODE(name, "Placeholder", "", "", DTYPE)
 #define ADD(name, a, b, device) NODE(name, "AddV2", IN(a) IN(b), device, T)
 #define VARIABLE(name, device) NODE(name, "VariableV2", "", device, DTYPE SCALAR)
 #define ASSIGN(name, v, x) NODE(name, "Assign", IN(v) IN(x), "", T)
 #define ASSIGN_ADD(name, v, x) NODE(name, "AssignAdd", IN(v) IN(x), "", T)
-#define QUEUE(name, device)                                                                       \
-  NODE(name, "FIFOQueueV2", "", device, "attr{key:\"component_types\" value{list{type:DT_FLOAT}}} " \
+#define QUEUE(name, device)                                        \
+  NODE(name, "FIFOQueueV2", "", device,                            \
+       "attr{key:\"component_types\" value{list{type:DT_FLOAT}}} " \
        "attr{key:\"shapes\" value{list{shape{}}}} ")
-#define DEQUEUE(name, q, device) NODE(name, "QueueDequeueV2", IN(q), device, "attr{key:\"component_types\" value{list{type:DT_FLOAT}}} ")
-#define ENQUEUE(name, q, x) NODE(name, "QueueEnqueueV2", IN(q) IN(x), "", "attr{key:\"Tcomponents\" value{list{type:DT_FLOAT}}} ")
+#define DEQUEUE(name, q, device) \
+  NODE(name, "QueueDequeueV2", IN(q), device, "attr{key:\"component_types\" value{list{type:DT_FLOAT}}} ")
+#define ENQUEUE(name, q, x) \
+  NODE(name, "QueueEnqueueV2", IN(q) IN(x), "", "attr{key:\"Tcomponents\" value{list{type:DT_FLOAT}}} ")
 #define CLOSED "Step was cancelled by an explicit call to `Session::Close()`."
 
-static const char sums[] = VERSION PLACEHOLDER("x") CONST("one", "1", W1) ADD("y", "x", "one", PS) ADD("z", "y", "one", W1)
-    NODE("n", "NoOp", IN("^z"), W0, "");
-static const char counter[] = VERSION VARIABLE("v", PS) CONST("zero", "0", "") CONST("one", "1", W1) ASSIGN("init", "v", "zero")
-    ASSIGN_ADD("more", "v", "one") NODE("read", "Identity", IN("v"), W1, T);
-static const char blocked[] = VERSION QUEUE("q", PS) DEQUEUE("deq", "q", PS) CONST("c", "4", "") ENQUEUE("enq", "q", "c")
-    NODE("out", "Identity", IN("deq"), W1, T);
+static const char sums[] = VERSION PLACEHOLDER("x") CONST("one", "1", W1) ADD("y", "x", "one", PS)
+    ADD("z", "y", "one", W1) NODE("n", "NoOp", IN("^z"), W0, "");
+static const char counter[] = VERSION VARIABLE("v", PS) CONST("zero", "0", "") CONST("one", "1", W1)
+    ASSIGN("init", "v", "zero") ASSIGN_ADD("more", "v", "one") NODE("read", "Identity", IN("v"), W1, T);
+static const char blocked[] = VERSION QUEUE("q", PS) DEQUEUE("deq", "q", PS) CONST("c", "4", "")
+    ENQUEUE("enq", "q", "c") NODE("out", "Identity", IN("deq"), W1, T);
 
-static weft_test_cluster_t *c; /* of the running test */
+static weft_test_cluster_t *c;  /* of the running test */
 static weft_master_client_t *m; /* of worker 0 */
 
 static void begin(void) {
@@ -86,8 +92,10 @@ static void wrong_names_leave_the_session_usable(void) {
   weft_test_session_t s = weft_test_opened(m, sums);
   weft_test_run_t unfed = {.fetches = {"y:0"}}, unknown = {.fetches = {"zz:0"}}, nothing = {.feeds = {"x:0"}};
   weft_test_expect(weft_test_run(&s, &unknown, NULL), WEFT_NOT_FOUND, "FetchOutputs node zz:0: not found");
-  weft_test_expect(weft_test_run(&s, &nothing, NULL), WEFT_INVALID_ARGUMENT, "Must specify at least one target");
-  weft_test_expect(weft_test_run(&s, &unfed, NULL), WEFT_INVALID_ARGUMENT, "You must feed a value for placeholder tensor 'x'");
+  weft_test_expect(weft_test_run(&s, &nothing, NULL), WEFT_INVALID_ARGUMENT,
+                   "Must specify at least one target");
+  weft_test_expect(weft_test_run(&s, &unfed, NULL), WEFT_INVALID_ARGUMENT,
+                   "You must feed a value for placeholder tensor 'x'");
   weft_test_run_t run = feed_x(1, "y:0");
   double out = 0;
   weft_test_expect(weft_test_run(&s, &run, &out), WEFT_OK, "");
@@ -115,7 +123,8 @@ static void a_feed_of_another_type_is_refused(void) {
   int32_t number = 1;
   weft_tensor_t *t = NULL;
   weft_test_expect(weft_tensor_scalar(WEFT_I32, &number, &t), WEFT_OK, "");
-  weft_status_t *status = weft_test_run(&s, &(weft_test_run_t){.feeds = {"x:0"}, .tensors = {t}, .fetches = {"y:0"}}, NULL);
+  weft_status_t *status =
+      weft_test_run(&s, &(weft_test_run_t){.feeds = {"x:0"}, .tensors = {t}, .fetches = {"y:0"}}, NULL);
   CU_ASSERT_NOT_EQUAL(weft_status_code(status), WEFT_OK);
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(status), "int32"));
   weft_status_free(status);
@@ -125,8 +134,9 @@ static void a_feed_of_another_type_is_refused(void) {
 
 static void failures_tell_where_they_are_from(void) {
   begin();
-  weft_test_session_t s = weft_test_opened(m, VERSION INT("zero", "0", PS) NODE("dz", "FloorDiv", IN("zero") IN("zero"), PS, TYPE("T", "DT_INT32"))
-                                                  NODE("out", "Identity", IN("dz"), W1, TYPE("T", "DT_INT32")));
+  weft_test_session_t s = weft_test_opened(
+      m, VERSION INT("zero", "0", PS) NODE("dz", "FloorDiv", IN("zero") IN("zero"), PS, TYPE("T", "DT_INT32"))
+             NODE("out", "Identity", IN("dz"), W1, TYPE("T", "DT_INT32")));
   weft_status_t *status = weft_test_run(&s, &(weft_test_run_t){.fetches = {"out:0"}}, NULL);
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(status), "From /job:ps/replica:0/task:0:\n"));
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(status), "{{node dz}}"));
@@ -136,12 +146,16 @@ static void failures_tell_where_they_are_from(void) {
 
 static void a_dead_tensor_cannot_be_fetched(void) {
   begin();
-  weft_test_session_t s = weft_test_opened(m, VERSION CONST("x", "1", "") NODE("p", "Const", "", "", TYPE("dtype", "DT_BOOL")
-      "attr{key:\"value\" value{tensor{dtype:DT_BOOL tensor_shape{} bool_val:true}}} ") NODE("sw", "Switch", IN("x") IN("p"), "", T)
-          NODE("dead", "Identity", IN("sw"), PS, T));
+  weft_test_session_t s = weft_test_opened(
+      m, VERSION CONST("x", "1", "") NODE(
+             "p", "Const", "", "",
+             TYPE("dtype",
+                  "DT_BOOL") "attr{key:\"value\" value{tensor{dtype:DT_BOOL tensor_shape{} bool_val:true}}} ")
+             NODE("sw", "Switch", IN("x") IN("p"), "", T) NODE("dead", "Identity", IN("sw"), PS, T));
   weft_status_t *status = weft_test_run(&s, &(weft_test_run_t){.fetches = {"dead:0"}}, NULL);
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(status), ";dead:0;0:0 was not valid.)"));
-  weft_test_expect(status, WEFT_INTERNAL, "From /job:worker/replica:0/task:0:\nFailed to fetch outputs for step ");
+  weft_test_expect(status, WEFT_INTERNAL,
+                   "From /job:worker/replica:0/task:0:\nFailed to fetch outputs for step ");
   finish();
 }
 
@@ -149,7 +163,8 @@ static void a_dead_tensor_cannot_be_fetched(void) {
 
 static void sessions_of_all_masters_share_variables(void) {
   begin();
-  weft_test_session_t a = weft_test_opened(m, counter), b = weft_test_opened(weft_test_cluster_master(c, 2), counter);
+  weft_test_session_t a = weft_test_opened(m, counter),
+                      b = weft_test_opened(weft_test_cluster_master(c, 2), counter);
   weft_status_t *status = weft_test_run(&a, &(weft_test_run_t){.fetches = {"read:0"}}, NULL);
   weft_test_expect(status, WEFT_FAILED_PRECONDITION, "Attempting to use uninitialized value v");
   weft_test_target(&a, "init");
@@ -168,7 +183,8 @@ static void an_isolated_session_has_variables_of_its_own(void) {
   weft_test_session_t a = weft_test_opened(m, counter), b;
   weft_test_target(&a, "init");
   weft_test_expect(weft_test_open(m, counter, "isolate_session_state: true", &b), WEFT_OK, "");
-  weft_test_expect(weft_test_run(&b, &(weft_test_run_t){.fetches = {"read:0"}}, NULL), WEFT_FAILED_PRECONDITION, "uninitialized value v");
+  weft_test_expect(weft_test_run(&b, &(weft_test_run_t){.fetches = {"read:0"}}, NULL),
+                   WEFT_FAILED_PRECONDITION, "uninitialized value v");
   weft_test_target(&b, "init");
   weft_test_target(&b, "more");
   CU_ASSERT_EQUAL(weft_test_fetch(&b, "read:0"), 1);
@@ -194,9 +210,11 @@ static void a_reset_closes_sessions_and_empties_containers_everywhere(void) {
   b = weft_test_opened(m, counter);
   CU_ASSERT_EQUAL(weft_test_fetch(&b, "read:0"), 0); /* another container's reset spares it */
   weft_test_expect(reset(m, NULL), WEFT_OK, "");
-  weft_test_expect(weft_test_run(&b, &(weft_test_run_t){.fetches = {"read:0"}}, NULL), WEFT_ABORTED, "is not found.");
+  weft_test_expect(weft_test_run(&b, &(weft_test_run_t){.fetches = {"read:0"}}, NULL), WEFT_ABORTED,
+                   "is not found.");
   a = weft_test_opened(m, counter);
-  weft_test_expect(weft_test_run(&a, &(weft_test_run_t){.fetches = {"read:0"}}, NULL), WEFT_FAILED_PRECONDITION, "uninitialized");
+  weft_test_expect(weft_test_run(&a, &(weft_test_run_t){.fetches = {"read:0"}}, NULL),
+                   WEFT_FAILED_PRECONDITION, "uninitialized");
   finish();
 }
 
@@ -226,7 +244,8 @@ static void closing_cancels_blocked_steps(void) {
   }
   CU_ASSERT_EQUAL(weft_test_cluster_sessions(c), 0);
   weft_test_expect(weft_test_close(&s), WEFT_ABORTED, "is not found. Possibly, this master has restarted.");
-  weft_test_expect(weft_test_run(&s, &(weft_test_run_t){.fetches = {"out:0"}}, NULL), WEFT_ABORTED, "is not found.");
+  weft_test_expect(weft_test_run(&s, &(weft_test_run_t){.fetches = {"out:0"}}, NULL), WEFT_ABORTED,
+                   "is not found.");
   weft_test_expect(weft_test_extend(&s, VERSION CONST("k", "1", "")), WEFT_ABORTED, "is not found.");
   finish();
 }
@@ -248,7 +267,8 @@ static void a_step_ends_at_its_deadline(void) {
   weft_test_run_t run = {.fetches = {"out:0"}, .options = {.timeout_ms = 20}};
   weft_test_expect(weft_test_run(&s, &run, NULL), WEFT_DEADLINE_EXCEEDED, "");
   weft_test_expect(weft_test_open(m, blocked, "operation_timeout_in_ms: 20", &t), WEFT_OK, "");
-  weft_test_expect(weft_test_run(&t, &(weft_test_run_t){.fetches = {"out:0"}}, NULL), WEFT_DEADLINE_EXCEEDED, "");
+  weft_test_expect(weft_test_run(&t, &(weft_test_run_t){.fetches = {"out:0"}}, NULL), WEFT_DEADLINE_EXCEEDED,
+                   "");
   weft_test_target(&s, "enq"); /* the session goes on, and nothing was taken */
   CU_ASSERT_EQUAL(weft_test_fetch(&s, "out:0"), 4);
   finish();
@@ -263,7 +283,8 @@ static void a_caller_can_give_up(void) {
   weft_canceller_cancel(canceller);
   weft_test_expect(weft_test_step_wait(&k), WEFT_CANCELLED, "");
   weft_test_step_deinit(&k);
-  weft_test_expect(weft_test_run(&s, &(weft_test_run_t){.fetches = {"out:0"}, .canceller = canceller}, NULL), WEFT_CANCELLED, "");
+  weft_test_expect(weft_test_run(&s, &(weft_test_run_t){.fetches = {"out:0"}, .canceller = canceller}, NULL),
+                   WEFT_CANCELLED, "");
   weft_canceller_release(canceller);
   finish();
 }
@@ -291,17 +312,22 @@ static void a_graph_grows_by_extending(void) {
   CU_ASSERT_EQUAL(out, 4);
   weft_test_session_t old = s;
   old.version = 0;
-  weft_test_expect(weft_test_extend(&old, VERSION CONST("k", "1", "")), WEFT_ABORTED, "Current version is 1 but caller expected 0.");
+  weft_test_expect(weft_test_extend(&old, VERSION CONST("k", "1", "")), WEFT_ABORTED,
+                   "Current version is 1 but caller expected 0.");
   finish();
 }
 
 static void a_failed_extend_changes_nothing(void) {
   begin();
   weft_test_session_t s = weft_test_opened(m, sums);
-  weft_test_expect(weft_test_extend(&s, VERSION PLACEHOLDER("new") CONST("x", "1", "")), WEFT_INVALID_ARGUMENT, "'x'");
-  weft_test_expect(weft_test_extend(&s, VERSION NODE("k", "Identity", IN("nobody"), "", T)), WEFT_INVALID_ARGUMENT, "nobody");
-  weft_test_expect(weft_test_extend(&s, VERSION NODE("k", "Identity", IN("x"), "/job:nobody", T)), WEFT_INVALID_ARGUMENT, "/job:nobody");
-  weft_test_expect(weft_test_extend(&s, VERSION NODE("k", "Foo", "", "", "") NODE("l", "Bar", "", "", "")), WEFT_NOT_FOUND, "Foo");
+  weft_test_expect(weft_test_extend(&s, VERSION PLACEHOLDER("new") CONST("x", "1", "")),
+                   WEFT_INVALID_ARGUMENT, "'x'");
+  weft_test_expect(weft_test_extend(&s, VERSION NODE("k", "Identity", IN("nobody"), "", T)),
+                   WEFT_INVALID_ARGUMENT, "nobody");
+  weft_test_expect(weft_test_extend(&s, VERSION NODE("k", "Identity", IN("x"), "/job:nobody", T)),
+                   WEFT_INVALID_ARGUMENT, "/job:nobody");
+  weft_test_expect(weft_test_extend(&s, VERSION NODE("k", "Foo", "", "", "") NODE("l", "Bar", "", "", "")),
+                   WEFT_NOT_FOUND, "Foo");
   CU_ASSERT_EQUAL(s.version, 0);
   weft_test_expect(weft_test_extend(&s, VERSION ADD("new", "z", "one", PS)), WEFT_OK, "");
   weft_test_run_t run = feed_x(1, "new:0");
@@ -321,7 +347,9 @@ static void an_empty_graph_can_be_extended(void) {
 static void every_unsupported_op_is_named_at_once(void) {
   begin();
   weft_test_session_t s;
-  weft_status_t *status = weft_test_open(m, VERSION NODE("k", "Foo", "", "", "") NODE("l", "Bar", "", "", "") NODE("o", "Foo", "", "", ""), "", &s);
+  weft_status_t *status = weft_test_open(
+      m, VERSION NODE("k", "Foo", "", "", "") NODE("l", "Bar", "", "", "") NODE("o", "Foo", "", "", ""), "",
+      &s);
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(status), "Bar"));
   weft_test_expect(status, WEFT_NOT_FOUND, "Foo");
   CU_ASSERT_EQUAL(weft_test_cluster_sessions(c), 0);
@@ -357,7 +385,9 @@ static void devices_are_those_of_the_session_s_tasks(void) {
   weft_test_expect(weft_test_step_wait(&k), WEFT_INVALID_ARGUMENT, "Session 0123456789abcdef is not found.");
   weft_test_step_deinit(&k);
   weft_status_t *status = weft_test_extend(&some, VERSION CONST("k", "1", W1));
-  weft_test_expect(status, WEFT_INVALID_ARGUMENT, "available devices are [ /job:ps/replica:0/task:0/device:CPU:0, /job:worker/replica:0/task:0/device:CPU:0 ]");
+  weft_test_expect(status, WEFT_INVALID_ARGUMENT,
+                   "available devices are [ /job:ps/replica:0/task:0/device:CPU:0, "
+                   "/job:worker/replica:0/task:0/device:CPU:0 ]");
   CU_ASSERT_EQUAL(weft_test_cluster_sessions(c), 3 + 2);
   finish();
 }
@@ -366,9 +396,12 @@ static void threads_of_a_session_s_own_are_refused(void) {
   begin();
   weft_test_session_t s;
   const char *message = "Distributed session does not support session thread pool options.";
-  weft_test_expect(weft_test_open(m, sums, "use_per_session_threads: true", &s), WEFT_INVALID_ARGUMENT, message);
-  weft_test_expect(weft_test_open(m, sums, "session_inter_op_thread_pool {}", &s), WEFT_INVALID_ARGUMENT, message);
-  weft_test_expect(weft_test_open(m, sums, "device_filters: \"nonsense\"", &s), WEFT_INVALID_ARGUMENT, "nonsense");
+  weft_test_expect(weft_test_open(m, sums, "use_per_session_threads: true", &s), WEFT_INVALID_ARGUMENT,
+                   message);
+  weft_test_expect(weft_test_open(m, sums, "session_inter_op_thread_pool {}", &s), WEFT_INVALID_ARGUMENT,
+                   message);
+  weft_test_expect(weft_test_open(m, sums, "device_filters: \"nonsense\"", &s), WEFT_INVALID_ARGUMENT,
+                   "nonsense");
   finish();
 }
 
@@ -388,7 +421,8 @@ static weft_status_t *make(weft_test_session_t *s, weft_make_callable_t *r, int6
 static weft_status_t *call(weft_test_session_t *s, int64_t handle, float x, int num_feeds, double *out) {
   weft_tensor_t *t = NULL;
   weft_test_expect(weft_tensor_scalar(WEFT_F32, &x, &t), WEFT_OK, "");
-  weft_run_callable_t r = {.session = weft_str(s->handle), .handle = handle, .feeds = &t, .num_feeds = num_feeds};
+  weft_run_callable_t r = {
+      .session = weft_str(s->handle), .handle = handle, .feeds = &t, .num_feeds = num_feeds};
   weft_test_step_t k;
   weft_test_step_begin(&k);
   m->ops->run_callable(m, &r, NULL, weft_test_on_run, &k);
@@ -432,11 +466,18 @@ static void callables_run_until_they_are_released(void) {
 
 static void callables_can_connect_tensors(void) {
   begin();
-  weft_test_session_t s = weft_test_opened(m, VERSION PLACEHOLDER("x") CONST("one", "1", W1) ADD("y", "x", "one", PS) PLACEHOLDER("a")
-                                                  ADD("b", "a", "one", W1));
-  const weft_str_t feeds[] = {WEFT_STR("x:0")}, fetches[] = {WEFT_STR("b:0")}, from[] = {WEFT_STR("y:0")}, to[] = {WEFT_STR("a:0")};
-  weft_make_callable_t r = {.feeds = feeds, .num_feeds = 1, .fetches = fetches, .num_fetches = 1, .connections_from = from,
-                            .connections_to = to, .num_connections = 1};
+  weft_test_session_t s =
+      weft_test_opened(m, VERSION PLACEHOLDER("x") CONST("one", "1", W1) ADD("y", "x", "one", PS)
+                              PLACEHOLDER("a") ADD("b", "a", "one", W1));
+  const weft_str_t feeds[] = {WEFT_STR("x:0")}, fetches[] = {WEFT_STR("b:0")}, from[] = {WEFT_STR("y:0")},
+                   to[] = {WEFT_STR("a:0")};
+  weft_make_callable_t r = {.feeds = feeds,
+                            .num_feeds = 1,
+                            .fetches = fetches,
+                            .num_fetches = 1,
+                            .connections_from = from,
+                            .connections_to = to,
+                            .num_connections = 1};
   int64_t handle = -1;
   double out = 0;
   weft_test_expect(make(&s, &r, &handle), WEFT_OK, "");
@@ -447,14 +488,16 @@ static void callables_can_connect_tensors(void) {
 
 /* ---- partial runs ---- */
 
-static const char parts[] = VERSION PLACEHOLDER("a") PLACEHOLDER("b") CONST("one", "1", W1) ADD("fa", "a", "one", PS) ADD("fb", "b", "fa", W1)
-    CONST("free", "9", PS);
+static const char parts[] = VERSION PLACEHOLDER("a") PLACEHOLDER("b") CONST("one", "1", W1)
+    ADD("fa", "a", "one", PS) ADD("fb", "b", "fa", W1) CONST("free", "9", PS);
 
 static weft_status_t *setup(weft_test_session_t *s, weft_test_run_t names, char handle[64]) {
   weft_str_t feeds[4], fetches[4];
   weft_partial_run_setup_t r = {.session = weft_str(s->handle), .feeds = feeds, .fetches = fetches};
-  for (; names.feeds[r.num_feeds] != NULL; r.num_feeds++) feeds[r.num_feeds] = weft_str(names.feeds[r.num_feeds]);
-  for (; names.fetches[r.num_fetches] != NULL; r.num_fetches++) fetches[r.num_fetches] = weft_str(names.fetches[r.num_fetches]);
+  for (; names.feeds[r.num_feeds] != NULL; r.num_feeds++)
+    feeds[r.num_feeds] = weft_str(names.feeds[r.num_feeds]);
+  for (; names.fetches[r.num_fetches] != NULL; r.num_fetches++)
+    fetches[r.num_fetches] = weft_str(names.fetches[r.num_fetches]);
   weft_test_step_t k;
   weft_test_step_begin(&k);
   m->ops->partial_run_setup(m, &r, NULL, weft_test_on_text, &k);
@@ -466,8 +509,10 @@ static weft_status_t *setup(weft_test_session_t *s, weft_test_run_t names, char 
 
 #define ALL_PARTS ((weft_test_run_t){.feeds = {"a:0", "b:0"}, .fetches = {"fa:0", "fb:0", "free:0"}})
 
-static weft_status_t *piece(weft_test_session_t *s, const char *handle, const char *feed, float value, const char *fetch, double *out) {
-  return weft_test_run(s, &(weft_test_run_t){.partial = handle, .feeds = {feed}, .values = {value}, .fetches = {fetch}}, out);
+static weft_status_t *piece(weft_test_session_t *s, const char *handle, const char *feed, float value,
+                            const char *fetch, double *out) {
+  return weft_test_run(
+      s, &(weft_test_run_t){.partial = handle, .feeds = {feed}, .values = {value}, .fetches = {fetch}}, out);
 }
 
 static void a_step_can_be_fed_piece_by_piece(void) {
@@ -483,7 +528,8 @@ static void a_step_can_be_fed_piece_by_piece(void) {
     CU_ASSERT_EQUAL(out, 2);
     weft_test_expect(piece(&s, handle, "b:0", 5, "fb:0", &out), WEFT_OK, "");
     CU_ASSERT_EQUAL(out, 7);
-    weft_test_expect(piece(&s, handle, NULL, 0, "fa:0", &out), WEFT_INVALID_ARGUMENT, "Must run PartialRunSetup before performing partial runs");
+    weft_test_expect(piece(&s, handle, NULL, 0, "fa:0", &out), WEFT_INVALID_ARGUMENT,
+                     "Must run PartialRunSetup before performing partial runs");
   }
   finish();
 }
@@ -493,17 +539,25 @@ static void a_wrong_piece_changes_nothing(void) {
   weft_test_session_t s = weft_test_opened(m, parts);
   char handle[64];
   double out = 0;
-  weft_test_expect(setup(&s, (weft_test_run_t){.feeds = {"zz:0"}, .fetches = {"fa:0"}}, handle), WEFT_NOT_FOUND, "zz:0");
-  weft_test_expect(setup(&s, (weft_test_run_t){.feeds = {NULL}}, handle), WEFT_INVALID_ARGUMENT, "Must specify at least one target");
+  weft_test_expect(setup(&s, (weft_test_run_t){.feeds = {"zz:0"}, .fetches = {"fa:0"}}, handle),
+                   WEFT_NOT_FOUND, "zz:0");
+  weft_test_expect(setup(&s, (weft_test_run_t){.feeds = {NULL}}, handle), WEFT_INVALID_ARGUMENT,
+                   "Must specify at least one target");
   weft_test_expect(setup(&s, ALL_PARTS, handle), WEFT_OK, "");
-  weft_test_expect(piece(&s, handle, "one:0", 1, "fa:0", &out), WEFT_INVALID_ARGUMENT, "The feed one:0 was not specified in partial_run_setup.");
-  weft_test_expect(piece(&s, handle, "a:0", 1, "one:0", &out), WEFT_INVALID_ARGUMENT, "The fetch one:0 was not specified in partial_run_setup.");
-  weft_test_expect(piece(&s, handle, "a:0", 1, "fb:0", &out), WEFT_INVALID_ARGUMENT, "Fetch b:0 can't be computed from the feeds that have been fed so far.");
-  weft_test_expect(piece(&s, "99", "a:0", 1, "fa:0", &out), WEFT_INVALID_ARGUMENT, "Must run PartialRunSetup");
+  weft_test_expect(piece(&s, handle, "one:0", 1, "fa:0", &out), WEFT_INVALID_ARGUMENT,
+                   "The feed one:0 was not specified in partial_run_setup.");
+  weft_test_expect(piece(&s, handle, "a:0", 1, "one:0", &out), WEFT_INVALID_ARGUMENT,
+                   "The fetch one:0 was not specified in partial_run_setup.");
+  weft_test_expect(piece(&s, handle, "a:0", 1, "fb:0", &out), WEFT_INVALID_ARGUMENT,
+                   "Fetch b:0 can't be computed from the feeds that have been fed so far.");
+  weft_test_expect(piece(&s, "99", "a:0", 1, "fa:0", &out), WEFT_INVALID_ARGUMENT,
+                   "Must run PartialRunSetup");
   weft_test_expect(piece(&s, handle, "a:0", 1, "fa:0", &out), WEFT_OK, "");
   CU_ASSERT_EQUAL(out, 2);
-  weft_test_expect(piece(&s, handle, "a:0", 1, "free:0", &out), WEFT_INVALID_ARGUMENT, "The feed a:0 has already been fed.");
-  weft_test_expect(piece(&s, handle, NULL, 0, "fa:0", &out), WEFT_INVALID_ARGUMENT, "The fetch fa:0 has already been fetched.");
+  weft_test_expect(piece(&s, handle, "a:0", 1, "free:0", &out), WEFT_INVALID_ARGUMENT,
+                   "The feed a:0 has already been fed.");
+  weft_test_expect(piece(&s, handle, NULL, 0, "fa:0", &out), WEFT_INVALID_ARGUMENT,
+                   "The fetch fa:0 has already been fetched.");
   weft_test_run_t last = {.partial = handle, .feeds = {"b:0"}, .values = {1}, .fetches = {"fb:0", "free:0"}};
   weft_test_expect(weft_test_run(&s, &last, (double[2]){0}), WEFT_OK, "");
   finish();
@@ -524,16 +578,19 @@ static void an_abandoned_partial_run_ends_with_its_session(void) {
 
 static void a_failed_piece_ends_its_partial_run(void) {
   begin();
-  weft_test_session_t s = weft_test_opened(m, VERSION NODE("d", "Placeholder", "", "", TYPE("dtype", "DT_INT32")) INT("one", "1", PS)
-                                                  NODE("q", "FloorDiv", IN("one") IN("d"), PS, TYPE("T", "DT_INT32")) CONST("free", "9", ""));
+  weft_test_session_t s = weft_test_opened(
+      m, VERSION NODE("d", "Placeholder", "", "", TYPE("dtype", "DT_INT32")) INT("one", "1", PS)
+             NODE("q", "FloorDiv", IN("one") IN("d"), PS, TYPE("T", "DT_INT32")) CONST("free", "9", ""));
   char handle[64];
   int32_t zero = 0;
   weft_tensor_t *t = NULL;
   weft_test_expect(weft_tensor_scalar(WEFT_I32, &zero, &t), WEFT_OK, "");
-  weft_test_expect(setup(&s, (weft_test_run_t){.feeds = {"d:0"}, .fetches = {"q:0", "free:0"}}, handle), WEFT_OK, "");
+  weft_test_expect(setup(&s, (weft_test_run_t){.feeds = {"d:0"}, .fetches = {"q:0", "free:0"}}, handle),
+                   WEFT_OK, "");
   weft_test_run_t run = {.partial = handle, .feeds = {"d:0"}, .tensors = {t}, .fetches = {"q:0"}};
   weft_test_expect(weft_test_run(&s, &run, NULL), WEFT_INVALID_ARGUMENT, "ivision by zero");
-  weft_test_expect(piece(&s, handle, NULL, 0, "free:0", NULL), WEFT_INVALID_ARGUMENT, "Must run PartialRunSetup");
+  weft_test_expect(piece(&s, handle, NULL, 0, "free:0", NULL), WEFT_INVALID_ARGUMENT,
+                   "Must run PartialRunSetup");
   weft_tensor_release(t);
   finish();
 }
@@ -560,16 +617,21 @@ static void many_steps_run_at_once(void) {
 static void partition_graphs_and_statistics_come_with_the_step(void) {
   begin();
   weft_test_session_t s = weft_test_opened(m, sums);
-  weft_test_run_t run = {.feeds = {"x:0"}, .values = {2}, .fetches = {"z:0"}, .options = {.trace_level = 3, .output_partition_graphs = true}};
+  weft_test_run_t run = {.feeds = {"x:0"},
+                         .values = {2},
+                         .fetches = {"z:0"},
+                         .options = {.trace_level = 3, .output_partition_graphs = true}};
   weft_test_step_t k;
   weft_test_start(&s, &run, &k);
   weft_test_expect(weft_test_step_wait(&k), WEFT_OK, "");
-  static const char *const names[] = {"/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:1/device:CPU:0", "z = AddV2("};
+  static const char *const names[] = {"/job:ps/replica:0/task:0/device:CPU:0",
+                                      "/job:worker/replica:0/task:1/device:CPU:0", "z = AddV2("};
   weft_str_t metadata = weft_str_of(k.metadata, k.metadata_length);
   for (int i = 0; i < 3; i++) {
     bool found = false;
     size_t n = strlen(names[i]);
-    for (size_t at = 0; !found && at + n <= metadata.length; at++) found = memcmp(metadata.data + at, names[i], n) == 0;
+    for (size_t at = 0; !found && at + n <= metadata.length; at++)
+      found = memcmp(metadata.data + at, names[i], n) == 0;
     CU_ASSERT_TRUE(found);
   }
   weft_test_step_deinit(&k);
@@ -586,7 +648,8 @@ int main(void) {
       {"a_dead_tensor_cannot_be_fetched", a_dead_tensor_cannot_be_fetched},
       {"sessions_of_all_masters_share_variables", sessions_of_all_masters_share_variables},
       {"an_isolated_session_has_variables_of_its_own", an_isolated_session_has_variables_of_its_own},
-      {"a_reset_closes_sessions_and_empties_containers_everywhere", a_reset_closes_sessions_and_empties_containers_everywhere},
+      {"a_reset_closes_sessions_and_empties_containers_everywhere",
+       a_reset_closes_sessions_and_empties_containers_everywhere},
       {"a_reset_ends_blocked_steps", a_reset_ends_blocked_steps},
       {"closing_cancels_blocked_steps", closing_cancels_blocked_steps},
       {"a_blocked_step_does_not_stop_others", a_blocked_step_does_not_stop_others},
@@ -605,7 +668,8 @@ int main(void) {
       {"an_abandoned_partial_run_ends_with_its_session", an_abandoned_partial_run_ends_with_its_session},
       {"a_failed_piece_ends_its_partial_run", a_failed_piece_ends_its_partial_run},
       {"many_steps_run_at_once", many_steps_run_at_once},
-      {"partition_graphs_and_statistics_come_with_the_step", partition_graphs_and_statistics_come_with_the_step},
+      {"partition_graphs_and_statistics_come_with_the_step",
+       partition_graphs_and_statistics_come_with_the_step},
       {"a_master_that_stops_ends_what_runs", a_master_that_stops_ends_what_runs},
       CU_TEST_INFO_NULL,
   };

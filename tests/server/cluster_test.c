@@ -8,18 +8,21 @@
 #include "tests/runner.h"
 
 static void is_three_tasks(const weft_cluster_t *c) {
-  static const char *const jobs[] = {"ps", "worker", "worker"}, *const addresses[] = {"h:1", "h:2", "[::1]:3"};
+  static const char *const jobs[] = {"ps", "worker", "worker"}, *const addresses[] = {"h:1", "h:2",
+                                                                                      "[::1]:3"};
   static const int indices[] = {0, 0, 1};
   CU_ASSERT_EQUAL(c->num_tasks, 3);
   for (int i = 0; i < c->num_tasks && i < 3; i++) {
-    CU_ASSERT_TRUE(weft_str_is(c->tasks[i].job, jobs[i]) && c->tasks[i].index == indices[i] && weft_str_is(c->tasks[i].address, addresses[i]));
+    CU_ASSERT_TRUE(weft_str_is(c->tasks[i].job, jobs[i]) && c->tasks[i].index == indices[i] &&
+                   weft_str_is(c->tasks[i].address, addresses[i]));
   }
 }
 
 static void refused(weft_status_t *s, const char *culprit) {
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), culprit));
-  if (strstr(weft_status_message(s), culprit) == NULL) printf("\n    %s: %s\n", culprit, weft_status_message(s));
+  if (strstr(weft_status_message(s), culprit) == NULL)
+    printf("\n    %s: %s\n", culprit, weft_status_message(s));
   weft_status_free(s);
 }
 
@@ -47,9 +50,22 @@ static void a_command_line_names_all_tasks(void) {
 static void wrong_command_lines_are_refused(void) {
   static const struct {
     const char *text, *culprit;
-  } cases[] = {{"", "no tasks"}, {";", "no tasks"}, {"worker", "'worker'"}, {"=h:1", "''"}, {"1w=h:1", "1w"}, {"a b=h:1", "a b"},
-               {"w=", "w"}, {"w=h", "'h'"}, {"w=h:", "h:"}, {"w=h:x", "h:x"}, {"w=h:65536", "65536"}, {"w=:1", ":1"}, {"w=a/b:1", "a/b"},
-               {"w=h:1;w=h:2", "given twice"}, {"w=h:1,,h:2", "''"}, {"w=h:1,", "''"}};
+  } cases[] = {{"", "no tasks"},
+               {";", "no tasks"},
+               {"worker", "'worker'"},
+               {"=h:1", "''"},
+               {"1w=h:1", "1w"},
+               {"a b=h:1", "a b"},
+               {"w=", "w"},
+               {"w=h", "'h'"},
+               {"w=h:", "h:"},
+               {"w=h:x", "h:x"},
+               {"w=h:65536", "65536"},
+               {"w=:1", ":1"},
+               {"w=a/b:1", "a/b"},
+               {"w=h:1;w=h:2", "given twice"},
+               {"w=h:1,,h:2", "''"},
+               {"w=h:1,", "''"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weft_cluster_t c;
     refused(weft_cluster_parse(weft_str(cases[i].text), &c), cases[i].culprit);
@@ -62,8 +78,10 @@ static weft_status_t *from_config(const char *json, weft_cluster_t *c, weft_str_
 
 static void tf_config_says_who_is_who(void) {
   static const char *const texts[] = {
-      "{\"cluster\":{\"worker\":[\"h:2\",\"[::1]:3\"],\"ps\":[\"h:1\"]},\"task\":{\"type\":\"worker\",\"index\":1}}",
-      "{\"cluster\":{\"worker\":{\"1\":\"[::1]:3\",\"0\":\"h:2\"},\"ps\":[\"h:1\"]},\"task\":{\"type\":\"worker\",\"index\":\"1\"},\"rpc_layer\":\"grpc\"}",
+      "{\"cluster\":{\"worker\":[\"h:2\",\"[::1]:3\"],\"ps\":[\"h:1\"]},\"task\":{\"type\":\"worker\","
+      "\"index\":1}}",
+      "{\"cluster\":{\"worker\":{\"1\":\"[::1]:3\",\"0\":\"h:2\"},\"ps\":[\"h:1\"]},\"task\":{\"type\":"
+      "\"worker\",\"index\":\"1\"},\"rpc_layer\":\"grpc\"}",
   };
   for (int i = 0; i < 2; i++) {
     weft_cluster_t c;
@@ -80,14 +98,24 @@ static void wrong_tf_configs_are_refused(void) {
 #define TASK "\"task\":{\"type\":\"w\",\"index\":0}}"
   static const struct {
     const char *text, *culprit;
-  } cases[] = {{"", "TF_CONFIG: line 1"}, {"[]", "TF_CONFIG"}, {"{\"cluster\":", "line 1, column"}, {"{}", "cluster"}, {"null", "TF_CONFIG"},
-               {"{\"cluster\":[]," TASK, "cluster"}, {"{\"cluster\":{}," TASK, "no tasks"}, {"{\"cluster\":{\"w\":3}," TASK, "cluster.w"},
-               {"{\"cluster\":{\"w\":[3]}," TASK, "cluster.w[0]"}, {"{\"cluster\":{\"w\":{\"x\":\"h:1\"}}," TASK, "cluster.w.x"},
-               {"{\"cluster\":{\"w\":{\"-1\":\"h:1\"}}," TASK, "-1"}, {"{\"cluster\":{\"w\":[\"nowhere\"]}," TASK, "nowhere"},
-               {"{\"cluster\":{\"w\":[\"h:1\"]}}", "task"}, {"{\"cluster\":{\"w\":[\"h:1\"]},\"task\":{\"type\":\"w\"}}", "task.index"},
+  } cases[] = {{"", "TF_CONFIG: line 1"},
+               {"[]", "TF_CONFIG"},
+               {"{\"cluster\":", "line 1, column"},
+               {"{}", "cluster"},
+               {"null", "TF_CONFIG"},
+               {"{\"cluster\":[]," TASK, "cluster"},
+               {"{\"cluster\":{}," TASK, "no tasks"},
+               {"{\"cluster\":{\"w\":3}," TASK, "cluster.w"},
+               {"{\"cluster\":{\"w\":[3]}," TASK, "cluster.w[0]"},
+               {"{\"cluster\":{\"w\":{\"x\":\"h:1\"}}," TASK, "cluster.w.x"},
+               {"{\"cluster\":{\"w\":{\"-1\":\"h:1\"}}," TASK, "-1"},
+               {"{\"cluster\":{\"w\":[\"nowhere\"]}," TASK, "nowhere"},
+               {"{\"cluster\":{\"w\":[\"h:1\"]}}", "task"},
+               {"{\"cluster\":{\"w\":[\"h:1\"]},\"task\":{\"type\":\"w\"}}", "task.index"},
                {"{\"cluster\":{\"w\":[\"h:1\"]},\"task\":{\"index\":0}}", "task.type"},
                {"{\"cluster\":{\"w\":[\"h:1\"]},\"task\":{\"type\":\"w\",\"index\":-1}}", "-1"},
-               {"{\"cluster\":{\"w\":[\"h:1\"]},\"task\":{\"type\":\"w\",\"index\":99999999999999999999}}", "TF_CONFIG"},
+               {"{\"cluster\":{\"w\":[\"h:1\"]},\"task\":{\"type\":\"w\",\"index\":99999999999999999999}}",
+                "TF_CONFIG"},
                {"{\"cluster\":{\"w\":[\"h:1\"],\"w\":[\"h:2\"]}," TASK, "TF_CONFIG"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weft_cluster_t c;

@@ -1,4 +1,5 @@
-/* A worker as its master and its peers see it: sessions, registered graphs, steps and what is left of them. */
+/* A worker as its master and its peers see it: sessions, registered graphs, steps and what is left of them.
+ */
 #include "worker/worker.h"
 
 #include <stdio.h>
@@ -11,17 +12,21 @@
 #define TASK "/job:w/replica:0/task:0"
 #define DEVICE TASK "/device:CPU:0"
 #define PEER "/job:w/replica:0/task:1/device:CPU:0"
-#define KEY_ATTRS(name, from, to)                                                                                      \
-  "attr{key:\"tensor_name\" value{s:\"" name "\"}} attr{key:\"send_device\" value{s:\"" from "\"}} "                    \
+#define KEY_ATTRS(name, from, to)                                                            \
+  "attr{key:\"tensor_name\" value{s:\"" name "\"}} attr{key:\"send_device\" value{s:\"" from \
+  "\"}} "                                                                                    \
   "attr{key:\"recv_device\" value{s:\"" to "\"}} attr{key:\"send_device_incarnation\" value{i:0}} "
 #define T "attr{key:\"T\" value{type:DT_FLOAT}} "
 #define RECV(name, from, to) \
-  "node{name:\"r_" name "\" op:\"_Recv\" " KEY_ATTRS(name, from, to) "attr{key:\"tensor_type\" value{type:DT_FLOAT}}} "
-#define SEND(name, input, from, to) "node{name:\"s_" name "\" op:\"_Send\" input:\"" input "\" " KEY_ATTRS(name, from, to) T "} "
+  "node{name:\"r_" name      \
+  "\" op:\"_Recv\" " KEY_ATTRS(name, from, to) "attr{key:\"tensor_type\" value{type:DT_FLOAT}}} "
+#define SEND(name, input, from, to) \
+  "node{name:\"s_" name "\" op:\"_Send\" input:\"" input "\" " KEY_ATTRS(name, from, to) T "} "
 
 /* in -> Neg -> out, both for the master; and one for a peer */
-static const char through[] = RECV("in", DEVICE, DEVICE) "node{name:\"n\" op:\"Neg\" input:\"r_in\" " T "} " SEND("out", "n", DEVICE, DEVICE)
-    SEND("peer", "n", DEVICE, PEER);
+static const char through[] =
+    RECV("in", DEVICE, DEVICE) "node{name:\"n\" op:\"Neg\" input:\"r_in\" " T
+                               "} " SEND("out", "n", DEVICE, DEVICE) SEND("peer", "n", DEVICE, PEER);
 
 typedef struct fixture {
   weft_worker_t *worker;
@@ -39,7 +44,8 @@ static void begin(fixture_t *f) {
   /* the graph's attributes say incarnation 0; peers must say the real one */
   snprintf(f->in, sizeof f->in, DEVICE ";%016x;" DEVICE ";in;0:0", 0);
   snprintf(f->out, sizeof f->out, DEVICE ";%016x;" DEVICE ";out;0:0", 0);
-  snprintf(f->peer, sizeof f->peer, DEVICE ";%016llx;" PEER ";peer;0:0", (unsigned long long)weft_worker_device(f->worker)->incarnation);
+  snprintf(f->peer, sizeof f->peer, DEVICE ";%016llx;" PEER ";peer;0:0",
+           (unsigned long long)weft_worker_device(f->worker)->incarnation);
 }
 
 static size_t num_steps(fixture_t *f) {
@@ -63,7 +69,8 @@ static void finish(fixture_t *f) {
 }
 
 static void make_session(fixture_t *f, const char *handle, const char *master, int64_t incarnation) {
-  weft_worker_session_spec_t spec = {.session = weft_str(handle), .master_task = weft_str(master), .master_incarnation = incarnation};
+  weft_worker_session_spec_t spec = {
+      .session = weft_str(handle), .master_task = weft_str(master), .master_incarnation = incarnation};
   weft_test_step_t k;
   weft_test_step_begin(&k);
   f->client->ops->create_session(f->client, &spec, weft_test_on_done, &k);
@@ -78,7 +85,8 @@ static weft_graph_t *import(const char *text) {
   ok(weft_graph_create(&g));
   ok(weft_graph_import(g, weft_str_of(def.data, def.length), &options));
   weft_strbuf_deinit(&def);
-  for (int i = 0; i < g->num_nodes; i++) g->nodes[i]->assigned_device = weft_graph_intern(g, WEFT_STR(DEVICE));
+  for (int i = 0; i < g->num_nodes; i++)
+    g->nodes[i]->assigned_device = weft_graph_intern(g, WEFT_STR(DEVICE));
   return g;
 }
 
@@ -94,16 +102,22 @@ static weft_status_t *enter(fixture_t *f, const char *session, const char *text,
 
 static void on_run(void *arg, weft_status_t *status, weft_run_graph_result_t *result) {
   weft_run_step_result_t r = {0};
-  if (status == NULL) r = (weft_run_step_result_t){.fetches = result->recvs, .num_fetches = result->num_recvs};
+  if (status == NULL)
+    r = (weft_run_step_result_t){.fetches = result->recvs, .num_fetches = result->num_recvs};
   weft_test_on_run(arg, status, &r);
 }
 
-static void start(fixture_t *f, const char *session, const char *graph, int64_t step, const float *in, weft_canceller_t *c, weft_test_step_t *k) {
+static void start(fixture_t *f, const char *session, const char *graph, int64_t step, const float *in,
+                  weft_canceller_t *c, weft_test_step_t *k) {
   weft_tensor_t *t = NULL;
   if (in != NULL) ok(weft_tensor_scalar(WEFT_F32, in, &t));
   weft_named_tensor_t send = {weft_str(f->in), t};
   weft_str_t out = weft_str(f->out);
-  weft_run_graph_t run = {.session = weft_str(session), .graph_handle = weft_str(graph), .step_id = step, .sends = &send, .num_sends = in != NULL};
+  weft_run_graph_t run = {.session = weft_str(session),
+                          .graph_handle = weft_str(graph),
+                          .step_id = step,
+                          .sends = &send,
+                          .num_sends = in != NULL};
   weft_test_step_begin(k);
   k->feeds[0] = t;
   /* keys are lent until the end: this one lives in the fixture, the array in the step */
@@ -231,9 +245,11 @@ static void keys_of_others_are_refused(void) {
     const char *key;
     weft_code_t code;
     const char *text;
-  } cases[] = {{"nonsense", WEFT_INVALID_ARGUMENT, "rendezvous key: nonsense"}, {"", WEFT_INVALID_ARGUMENT, "rendezvous key"},
+  } cases[] = {{"nonsense", WEFT_INVALID_ARGUMENT, "rendezvous key: nonsense"},
+               {"", WEFT_INVALID_ARGUMENT, "rendezvous key"},
                {PEER ";0000000000000001;" DEVICE ";x;0:0", WEFT_ABORTED, "different device incarnation"},
-               {DEVICE ";0000000000000001;" PEER ";x;0:0", WEFT_ABORTED, "RecvTensor expects a different device incarnation: 1 vs. "}};
+               {DEVICE ";0000000000000001;" PEER ";x;0:0", WEFT_ABORTED,
+                "RecvTensor expects a different device incarnation: 1 vs. "}};
   for (int i = 0; i < 4; i++) {
     receive(&f, 7, cases[i].key, NULL, &r);
     weft_test_expect(weft_test_step_wait(&r.step), cases[i].code, cases[i].text);
@@ -275,7 +291,8 @@ static void a_run_whose_caller_is_gone_ends_and_leaves_nothing(void) {
   weft_status_free(s);
   weft_test_step_deinit(&k);
   weft_canceller_release(c);
-  while (num_steps(&f) > 0) { /* the answer comes a moment before the step is dropped; a CleanupGraph never will */
+  while (num_steps(&f) >
+         0) { /* the answer comes a moment before the step is dropped; a CleanupGraph never will */
   }
   finish(&f);
 }
@@ -350,9 +367,12 @@ int main(void) {
       {"cleaning_up_aborts_who_waits", cleaning_up_aborts_who_waits},
       {"keys_of_others_are_refused", keys_of_others_are_refused},
       {"unknown_handles_are_aborted", unknown_handles_are_aborted},
-      {"a_run_whose_caller_is_gone_ends_and_leaves_nothing", a_run_whose_caller_is_gone_ends_and_leaves_nothing},
-      {"a_master_that_was_restarted_loses_its_old_sessions", a_master_that_was_restarted_loses_its_old_sessions},
-      {"a_session_that_is_deleted_while_it_runs_goes_on_to_the_end", a_session_that_is_deleted_while_it_runs_goes_on_to_the_end},
+      {"a_run_whose_caller_is_gone_ends_and_leaves_nothing",
+       a_run_whose_caller_is_gone_ends_and_leaves_nothing},
+      {"a_master_that_was_restarted_loses_its_old_sessions",
+       a_master_that_was_restarted_loses_its_old_sessions},
+      {"a_session_that_is_deleted_while_it_runs_goes_on_to_the_end",
+       a_session_that_is_deleted_while_it_runs_goes_on_to_the_end},
       {"a_worker_that_stops_ends_what_runs", a_worker_that_stops_ends_what_runs},
       CU_TEST_INFO_NULL,
   };
