@@ -10,11 +10,12 @@ struct weft_status {
   weft_code_t code;
   const char *file; /* __FILE__ of the first sighting; static */
   int line;
+  bool is_restarted;
   char *message;
 };
 
 static char oom_message[] = "out of memory while reporting an error";
-static weft_status_t oom = {WEFT_RESOURCE_EXHAUSTED, __FILE__, 0, oom_message};
+static weft_status_t oom = {WEFT_RESOURCE_EXHAUSTED, __FILE__, 0, false, oom_message};
 
 static char *format(const char *fmt, va_list ap) {
   va_list again;
@@ -33,7 +34,7 @@ static weft_status_t *make(weft_code_t code, const char *file, int line, char *m
     free(message);
     return &oom;
   }
-  *s = (weft_status_t){code, file, line, message};
+  *s = (weft_status_t){code, file, line, false, message};
   return s;
 }
 
@@ -89,6 +90,13 @@ bool weft_status_is_derived(const weft_status_t *s) {
   return s != NULL && strstr(s->message, WEFT_DERIVED_MARK) != NULL;
 }
 
+weft_status_t *weft_status_mark_restarted(weft_status_t *s) {
+  if (s != NULL && s != &oom) s->is_restarted = true;
+  return s;
+}
+
+bool weft_status_is_restarted(const weft_status_t *s) { return s != NULL && s->is_restarted; }
+
 weft_status_t *weft_status_join(weft_status_t *first, weft_status_t *second) {
   if (first == NULL) return second;
   if (second != NULL) first = weft_status_annotate(first, "and then: %s", second->message);
@@ -98,7 +106,8 @@ weft_status_t *weft_status_join(weft_status_t *first, weft_status_t *second) {
 
 weft_status_t *weft_status_clone(const weft_status_t *s) {
   if (s == NULL) return NULL;
-  return weft_status_new(s->code, s->file, s->line, "%s", s->message);
+  weft_status_t *copy = weft_status_new(s->code, s->file, s->line, "%s", s->message);
+  return s->is_restarted ? weft_status_mark_restarted(copy) : copy;
 }
 
 weft_code_t weft_status_code(const weft_status_t *s) { return s == NULL ? WEFT_OK : s->code; }

@@ -70,6 +70,11 @@ WEFT_MUST_CHECK weft_status_t *weft_status_from_wire(int code, const char *messa
 WEFT_MUST_CHECK weft_status_t *weft_status_mark_derived(weft_status_t *s); /* consumes; idempotent */
 bool weft_status_is_derived(const weft_status_t *s);
 
+/* ABORTED because this process does not know what it must have known before: it was probably restarted. TensorFlow's
+ * masters look for that mark beside the text; it travels between processes, and copies keep it. */
+WEFT_MUST_CHECK weft_status_t *weft_status_mark_restarted(weft_status_t *s); /* consumes */
+bool weft_status_is_restarted(const weft_status_t *s);
+
 /* Returns an independent copy, for handing one failure to several owners. */
 WEFT_MUST_CHECK weft_status_t *weft_status_clone(const weft_status_t *s);
 

@@ -91,7 +91,11 @@ static weft_status_t *place_node(plan_builder_t *b, weft_map_t *by_key, const we
   }
   for (int i = 0; i < n->num_controls; i++) WEFT_RETURN_IF_ERROR(join_frame(b, n, n->controls[i], &first));
   int frame = b->frame_of[n->id];
-  if (frame == 0 && (n->flags & (WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION))) {
+  if (frame == 0 && (n->flags & WEFT_OP_EXIT)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid Exit op: Cannot find a corresponding Enter op. Node: {{node %s}}",
+                      n->name.data);
+  }
+  if (frame == 0 && (n->flags & WEFT_OP_NEXT_ITERATION)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "The node '%s' of type %s is not inside a loop", n->name.data,
                       n->op->name.data);
   }

@@ -72,8 +72,8 @@ static void received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bo
   if (status != NULL || is_dead || tensor == NULL) {
     weft_tensor_release(tensor);
   } else if (tensor->dtype != want) {
-    status = WEFT_ERROR(INVALID_ARGUMENT, "received a tensor of type %s where %s was expected",
-                        weft_dtype_name(tensor->dtype), weft_dtype_name(want));
+    status = WEFT_ERROR(INTERNAL, "Output 0 of type %s does not match declared output type %s for node {{node %.*s}}",
+                        weft_dtype_name(tensor->dtype), weft_dtype_name(want), WEFT_STR_ARGS(c->node->name));
     weft_tensor_release(tensor);
   } else {
     weft_out_set(c, 0, tensor);

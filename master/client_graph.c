@@ -150,8 +150,10 @@ static weft_status_t *need_targets(build_t *b) {
   weft_strbuf_t missing = WEFT_STRBUF_INIT;
   const weft_signature_t *s = b->signature;
   for (int i = 0; i < s->num_targets; i++) {
-    int index;
-    weft_node_t *n = find_node(b->full, s->targets[i], &index);
+    weft_str_t name = s->targets[i];
+    int index; /* of no meaning: whoever runs a node runs all of it */
+    if (name.length > 1 && name.data[0] == '^') name = weft_str_of(name.data + 1, name.length - 1);
+    weft_node_t *n = find_node(b->full, name, &index);
     if (n != NULL) need(b, n);
     if (n == NULL) weft_strbuf_printf(&missing, "%.*s ", WEFT_STR_ARGS(s->targets[i]));
   }
@@ -241,11 +243,21 @@ static weft_output_t source(const build_t *b, weft_output_t o) {
   return (weft_output_t){b->clones[f->by.node->id], f->by.index};
 }
 
+/* A feed is a value: whoever writes through a reference cannot be given one. */
+static weft_status_t *check_reference(const fed_t *f, const weft_node_t *n, int input) {
+  int want = n->input_types[input];
+  if (!weft_dtype_is_ref(want)) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "Input %d of node %.*s was passed %s from %.*s:0 incompatible with expected %s_ref.",
+                    input, WEFT_STR_ARGS(n->name), weft_dtype_name(weft_dtype_base(want)), WEFT_STR_ARGS(f->recv->name),
+                    weft_dtype_name(weft_dtype_base(want)));
+}
+
 /* A connection that brings another type than its consumer takes. */
 static weft_status_t *check_type(const build_t *b, const weft_node_t *n, int input) {
   weft_output_t from = n->inputs[input];
   const fed_t *f = fed_of(b, from);
-  if (f == NULL || f->by.node == NULL) return NULL;
+  if (f != NULL && f->by.node == NULL) return check_reference(f, n, input);
+  if (f == NULL) return NULL;
   int got = weft_dtype_base(f->by.node->output_types[f->by.index]), want = weft_dtype_base(n->input_types[input]);
   if (got == want) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "Input %d of node %.*s was passed %s from _identity_%.*s_%d:0 incompatible with expected %s.", input,

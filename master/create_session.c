@@ -91,8 +91,6 @@ static void create_on_workers(creation_t *c) {
   worker_ready(c, NULL);
 }
 
-static bool takes_part(const weft_session_config_t *config, weft_str_t name, weft_str_t master_task);
-
 /* Device filters apply to devices as well as to tasks; the master's own always take part. */
 static weft_status_t *take_devices(creation_t *c, weft_device_set_t *found) {
   weft_master_session_t *s = c->session;
@@ -101,7 +99,7 @@ static weft_status_t *take_devices(creation_t *c, weft_device_set_t *found) {
   weft_device_list_t *list = &s->devices.list;
   int kept = 0;
   for (int i = 0; i < list->n; i++) {
-    if (takes_part(&s->config, list->devices[i].name, c->o.task)) list->devices[kept++] = list->devices[i];
+    if (weft_takes_part(&s->config, list->devices[i].name, c->o.task)) list->devices[kept++] = list->devices[i];
   }
   list->n = kept;
   return weft_device_set_finish(&s->devices, c->o.task);
@@ -120,8 +118,7 @@ static void got_devices(void *arg, weft_status_t *status, weft_device_set_t *dev
 
 /* ---- which tasks take part: reference 3.1, 3 ---- */
 
-/* `name` is a task's or a device's. */
-static bool takes_part(const weft_session_config_t *config, weft_str_t name, weft_str_t master_task) {
+bool weft_takes_part(const weft_session_config_t *config, weft_str_t name, weft_str_t master_task) {
   if (config->num_device_filters == 0 || weft_str_eq(weft_device_task_part(name), master_task)) return true;
   weft_device_name_t parsed;
   weft_status_t *s = weft_device_name_parse(name, &parsed);
@@ -140,7 +137,7 @@ static weft_status_t *find_workers(creation_t *c) {
   s->workers = weft_calloc((size_t)n + 1, sizeof(weft_worker_client_t *));
   if (s->workers == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session");
   for (int i = 0; i < n; i++) {
-    if (!takes_part(&s->config, tasks[i], c->o.task)) continue;
+    if (!weft_takes_part(&s->config, tasks[i], c->o.task)) continue;
     weft_worker_client_t *w = c->o.cache->find(c->o.cache, tasks[i]);
     if (w == NULL) return WEFT_ERROR(INTERNAL, "no worker for task '%.*s'", WEFT_STR_ARGS(tasks[i]));
     s->workers[s->num_workers++] = w;
@@ -190,5 +187,5 @@ void weft_create_session_start(const weft_create_options_t *o, const weft_create
     c->is_linked = weft_canceller_register(call, caller_gone, c, &c->call_token);
     if (!c->is_linked) weft_canceller_cancel(c->canceller);
   }
-  weft_discover_devices(c->session->workers, c->session->num_workers, c->canceller, got_devices, c);
+  weft_discover_devices(c->session->workers, c->session->num_workers, c->o.timer, c->canceller, got_devices, c);
 }

@@ -24,12 +24,16 @@ typedef struct weft_create_options {
   weft_canceller_t *stop;         /* of the master; also ends the waiting */
 } weft_create_options_t;
 
+/* Does a task, or a device, take part under a configuration's device_filters? The master's own always does. */
+bool weft_takes_part(const weft_session_config_t *config, weft_str_t name, weft_str_t master_task);
+
 /* `r`'s texts are lent until fn. */
 void weft_create_session_start(const weft_create_options_t *o, const weft_create_session_t *r, weft_canceller_t *c,
                                weft_created_fn *fn, void *arg);
 
-/* Asks each of `n` workers for its devices; fn when all have answered. */
+/* Asks each of `n` workers for its devices; fn when all have answered. Logs every 10 s who has not. */
 typedef void weft_discovered_fn(void *arg, weft_status_t *status, weft_device_set_t *devices); /* lent; unfinished */
-void weft_discover_devices(weft_worker_client_t *const *workers, int n, weft_canceller_t *c, weft_discovered_fn *fn, void *arg);
+void weft_discover_devices(weft_worker_client_t *const *workers, int n, weft_timer_t *timer, weft_canceller_t *c,
+                           weft_discovered_fn *fn, void *arg);
 
 #endif /* WEFT_MASTER_CREATE_SESSION_H_ */

@@ -308,14 +308,28 @@ static void close_session(weft_master_client_t *client, weft_str_t handle, weft_
 /* ---- ListDevices ---- */
 
 typedef struct listing {
+  weft_str_t task; /* the master's */
   weft_devices_fn *fn;
   void *arg;
   weft_worker_client_t **workers;
   int n;
 } listing_t;
 
+/* The master's own devices come first, the others keep their order. */
+static void own_first(weft_device_list_t *list, weft_str_t task) {
+  int own = 0;
+  for (int i = 0; i < list->n; i++) {
+    weft_device_attributes_t d = list->devices[i];
+    if (!weft_str_eq(weft_device_task_part(d.name), task)) continue;
+    memmove(&list->devices[own + 1], &list->devices[own], (size_t)(i - own) * sizeof d);
+    list->devices[own++] = d;
+  }
+  list->num_remote = list->n - own;
+}
+
 static void listed(void *arg, weft_status_t *status, weft_device_set_t *devices) {
   listing_t *l = arg;
+  if (status == NULL) own_first(&devices->list, l->task);
   l->fn(l->arg, status, status == NULL ? &devices->list : NULL);
   for (int i = 0; i < l->n; i++) weft_worker_client_release(l->workers[i]);
   weft_free(l->workers);
@@ -334,12 +348,12 @@ static void list_all(weft_master_t *m, weft_canceller_t *c, weft_devices_fn *fn,
     fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for listing devices"), NULL);
     return;
   }
-  *l = (listing_t){.fn = fn, .arg = arg, .workers = workers};
+  *l = (listing_t){.task = m->task, .fn = fn, .arg = arg, .workers = workers};
   for (int i = 0; i < n; i++) {
     workers[l->n] = m->cache->find(m->cache, tasks[i]);
     l->n += workers[l->n] != NULL;
   }
-  weft_discover_devices(workers, l->n, c, listed, l);
+  weft_discover_devices(workers, l->n, m->timer, c, listed, l);
 }
 
 static void list_devices(weft_master_client_t *client, weft_str_t handle, weft_canceller_t *c, weft_devices_fn *fn, void *arg) {
@@ -362,6 +376,7 @@ typedef struct resetting {
   weft_arena_t arena;
   weft_str_t *containers;
   int num_containers;
+  weft_session_config_t filters; /* only its device_filters: which tasks are to be cleared */
   atomic_int left;
   weft_mutex_t mu;
   weft_status_t *status; /* guarded by mu */
@@ -379,7 +394,8 @@ static void clear_containers(resetting_t *r) {
   r->is_clearing = true;
   atomic_store(&r->left, n + 1);
   for (int i = 0; i < n; i++) {
-    weft_worker_client_t *w = cache->find(cache, tasks[i]);
+    bool takes_part = weft_takes_part(&r->filters, tasks[i], r->master->task);
+    weft_worker_client_t *w = takes_part ? cache->find(cache, tasks[i]) : NULL;
     if (w == NULL) {
       reset_one_done(r, NULL);
       continue;
@@ -420,6 +436,18 @@ static weft_status_t *copy_containers(resetting_t *r, const weft_str_t *containe
   return r->containers == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset") : NULL;
 }
 
+static weft_status_t *copy_filters(resetting_t *r, const weft_str_t *filters, int n) {
+  weft_device_name_t *parsed = weft_arena_calloc(&r->arena, (size_t)n + 1, sizeof *parsed);
+  for (int i = 0; parsed != NULL && i < n; i++) {
+    weft_str_t copy = weft_arena_str(&r->arena, filters[i]);
+    if (copy.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset");
+    weft_status_t *s = weft_device_name_parse(copy, &parsed[i]);
+    if (s != NULL) return weft_status_annotate(s, "in ResetRequest.device_filters");
+  }
+  r->filters = (weft_session_config_t){.device_filters = parsed, .num_device_filters = n};
+  return parsed == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset") : NULL;
+}
+
 static weft_master_session_t *take_any(weft_master_t *m) {
   weft_map_entry_t e = {.value = NULL};
   size_t at = 0;
@@ -431,11 +459,10 @@ static weft_master_session_t *take_any(weft_master_t *m) {
 
 static void reset(weft_master_client_t *client, const weft_str_t *containers, int num_containers, const weft_str_t *filters,
                   int num_filters, weft_done_fn *fn, void *arg) {
-  (void)filters; /* TensorFlow's client never sends any; without them every worker is cleaned */
-  (void)num_filters;
   weft_master_t *m = master_of(client);
   resetting_t *r = weft_calloc(1, sizeof *r);
   weft_status_t *status = r == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset") : copy_containers(r, containers, num_containers);
+  if (status == NULL) status = copy_filters(r, filters, num_filters);
   if (status == NULL && !begin(m)) status = stopping();
   if (status != NULL) {
     if (r != NULL) weft_arena_deinit(&r->arena);

@@ -87,8 +87,11 @@ static void close_session(void *service, weft_rpc_call_t *call) {
 static void on_devices(void *arg, weft_status_t *status, const weft_device_list_t *devices) {
   weft_served_t *s = arg;
   weft_list_devices_response_msg_t response = {.local = {NULL, 0, 0}};
-  /* TensorFlow's sessions list all devices as local ones, too. */
   if (status == NULL) status = weft_devices_to_texts(devices, &s->arena, &response.local);
+  if (status == NULL) { /* TensorFlow's sessions list all devices as local ones, too */
+    response.local.n -= devices->num_remote;
+    response.remote = (weft_texts_t){response.local.items + response.local.n, devices->num_remote, 0};
+  }
   if (status != NULL) {
     weft_served_fail(s, status);
   } else {

@@ -85,6 +85,11 @@ void weft_rpc_reply(weft_rpc_call_t *call, weft_message_t *response) {
   grpc_byte_buffer_destroy(buffer); /* gRPC has its own references to the slices */
 }
 
+/* The trailer by which TensorFlow's masters know that a peer was restarted: a GrpcPayloadContainer {map<string, bytes>
+ * payloads = 1} with one entry, whose value is an empty message. */
+static const char restarted_payload[] =
+    "\x0a\x4e\x0a\x4a" "type.googleapis.com/tensorflow.distributed_runtime.WorkerPossiblyRestarted" "\x12\x00";
+
 void weft_rpc_fail(weft_rpc_call_t *call, weft_status_t *status) {
   const char *message = weft_status_message(status);
   size_t length = strlen(message);
@@ -102,6 +107,14 @@ void weft_rpc_fail(weft_rpc_call_t *call, weft_status_t *status) {
   ops[1].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
   ops[1].data.send_status_from_server.status = (grpc_status_code)weft_status_code(status);
   ops[1].data.send_status_from_server.status_details = &text;
+  grpc_metadata details;
+  memset(&details, 0, sizeof details);
+  if (weft_status_is_restarted(status)) {
+    details.key = grpc_slice_from_static_string("grpc-status-details-bin");
+    details.value = grpc_slice_from_static_buffer(restarted_payload, sizeof restarted_payload - 1);
+    ops[1].data.send_status_from_server.trailing_metadata = &details;
+    ops[1].data.send_status_from_server.trailing_metadata_count = 1;
+  }
   answer(call, ops, 2);
   grpc_slice_unref(text);
   weft_status_free(status);

@@ -134,14 +134,14 @@ static weft_status_t *check_source(weft_worker_t *w, weft_str_t key) {
   WEFT_RETURN_IF_ERROR(weft_key_parse(key, &parts));
   /* A session's own cluster may call this task by another name, so only what follows the task can be compared. */
   if (!weft_str_eq(local_part(parts.src_device), local_part(w->device->name))) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid rendezvous key: %.*s (%.*s is no device of %.*s)", WEFT_STR_ARGS(key),
-                      WEFT_STR_ARGS(parts.src_device), WEFT_STR_ARGS(w->task));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s unknown device.", WEFT_STR_ARGS(local_part(parts.src_device)));
   }
   if (parts.src_incarnation != w->device->incarnation) {
-    return WEFT_ERROR(ABORTED,
-                      "RecvTensor expects a different device incarnation: %" PRIu64 " vs. %" PRIu64
-                      ". Your worker job (\"%.*s\") was probably restarted. Check your worker job for the reason why it was restarted.",
-                      parts.src_incarnation, w->device->incarnation, WEFT_STR_ARGS(w->task));
+    return weft_status_mark_restarted(WEFT_ERROR(
+        ABORTED,
+        "RecvTensor expects a different device incarnation: %" PRIu64 " vs. %" PRIu64
+        ". Your worker job (\"%.*s\") was probably restarted. Check your worker job for the reason why it was restarted.",
+        parts.src_incarnation, w->device->incarnation, WEFT_STR_ARGS(w->task)));
   }
   return NULL;
 }

@@ -138,12 +138,7 @@ weft_status_t *weft_worker_session_find(weft_worker_session_t *s, weft_str_t han
   weft_registered_graph_t *g = weft_map_get(&s->graphs, handle);
   if (g != NULL) atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
   weft_mutex_unlock(&s->mu);
-  if (g == NULL) {
-    return WEFT_ERROR(ABORTED,
-                      "Graph handle is not found: %.*s. Possibly, this worker (\"%.*s\") was restarted or the session "
-                      "was closed.",
-                      WEFT_STR_ARGS(handle), WEFT_STR_ARGS(weft_str(s->device->name.data)));
-  }
+  if (g == NULL) return WEFT_ERROR(ABORTED, "Graph handle is not found: %.*s", WEFT_STR_ARGS(handle));
   *out = g;
   return NULL;
 }

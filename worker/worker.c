@@ -123,9 +123,9 @@ weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_str_t handle, wef
   weft_worker_session_t *s = weft_worker_session_retain(weft_map_get(&w->sessions, handle));
   weft_mutex_unlock(&w->mu);
   if (s == NULL) {
-    return WEFT_ERROR(ABORTED,
-                      "Session handle is not found: %.*s. Possibly this worker (\"%.*s\") just restarted.",
-                      WEFT_STR_ARGS(handle), WEFT_STR_ARGS(w->task));
+    return weft_status_mark_restarted(
+        WEFT_ERROR(ABORTED, "Session handle is not found: %.*s. Possibly this worker (\"%.*s\") just restarted.",
+                   WEFT_STR_ARGS(handle), WEFT_STR_ARGS(w->task)));
   }
   *out = s;
   return NULL;

@@ -22,6 +22,7 @@ typedef struct weft_device_list { /* deep copy, owned; free with weft_device_lis
   weft_arena_t arena;
   weft_device_attributes_t *devices;
   int n;
+  int num_remote; /* of ListDevices without a session: so many at the end are not the master's own */
 } weft_device_list_t;
 void weft_device_list_deinit(weft_device_list_t *l);
 WEFT_MUST_CHECK weft_status_t *weft_device_list_add(weft_device_list_t *l, const weft_device_attributes_t *d); /* copies */

@@ -1,6 +1,7 @@
 """Several clients at once: threads of one process, and processes of their own."""
 
 import threading
+import time
 
 import tensorflow as tf
 
@@ -101,3 +102,28 @@ def test_a_client_that_is_killed_leaves_the_servers_well(cluster, graph, unique)
         before = sess.run(v)[0]
         assert before >= 10.0
         sess.run(v.assign_add([1.0] * 100, read_value=False))
+
+
+def test_a_client_that_is_killed_leaves_no_step_behind(cluster, graph, unique):
+    """What it waited for goes to those who live."""
+    with tf.device(PS):
+        queue = tf.queue.FIFOQueue(5, [tf.int32], shapes=[[]], shared_name=unique)
+        put, size = queue.enqueue(41), queue.size()
+    client = spawn_client("blocked.py", cluster.master, unique)
+    with session(cluster.master, graph) as sess:
+        assert client.stdout.readline() == "ready\n"
+        sess.run(put)  # the one that it waits for, or the one that it is about to wait for
+        assert client.wait(30) == 0
+        client.communicate()
+        client = spawn_client("blocked.py", cluster.master, unique)
+        assert client.stdout.readline() == "ready\n"
+        time.sleep(0.5)  # now it waits
+        client.kill()
+        client.communicate()
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            sess.run(put)
+            if sess.run(size) > 0:
+                return
+            time.sleep(0.1)
+        assert False, "a dead client still takes elements"

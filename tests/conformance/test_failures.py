@@ -152,3 +152,28 @@ def test_creating_a_session_without_all_servers_can_time_out(own_cluster, graph)
             sess.run(x)
     with session(own_cluster.master, graph, device_filters=["/job:ps"]) as sess:
         assert sess.run(x) == 7
+
+
+@pytest.mark.weft_only  # a stock server logs it, too, but not as it is started here
+def test_a_master_tells_whom_it_waits_for(own_cluster, graph):
+    x = tf.constant(1) + 1
+    own_cluster.kill("ps", 0)
+    with session(own_cluster.master, graph, timeout_ms=12000) as sess:
+        with fails(tf.errors.DeadlineExceededError):
+            sess.run(x)
+    log = own_cluster.servers["worker", 0].log_tail()
+    assert "CreateSession still waiting for response from worker: /job:ps/replica:0/task:0" in log
+    assert "waiting for response from worker: /job:worker" not in log
+
+
+def test_sessions_of_a_master_that_was_restarted_are_gone_but_state_stays(own_cluster, graph, use_resource):
+    with tf.device(PS):
+        v = v1.get_variable("v", initializer=1.0, use_resource=use_resource)
+    old = session(own_cluster.master, graph)
+    old.run(v.initializer)
+    own_cluster.kill("worker", 0)
+    own_cluster.restart("worker", 0)
+    with fails(tf.errors.AbortedError, "is not found"):
+        old.run(v)
+    with session(own_cluster.master, graph) as sess:
+        assert sess.run(v) == 1.0

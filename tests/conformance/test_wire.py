@@ -44,8 +44,8 @@ def feed(name, value):
     return [dict(name=name, tensor=tf.make_tensor_proto(np.float32(value)))]
 
 
-def open_session(peer, build=add_graph):
-    return peer.call("CreateSession", graph_def=graph_of(build)).session_handle
+def open_session(peer, build=add_graph, **config):
+    return peer.call("CreateSession", graph_def=graph_of(build), config=v1.ConfigProto(**config)).session_handle
 
 
 def still_serves(peer):
@@ -269,10 +269,9 @@ def test_bad_feeds_are_refused(peer, change):
     still_serves(peer)
 
 
-@pytest.mark.weft_only
 def test_feeds_of_another_dtype_are_refused(peer):
     handle = open_session(peer)
-    with refused(Code.INVALID_ARGUMENT, contains="x"):
+    with refused(Code.INTERNAL, contains="Output 0 of type int64 does not match declared output type float for node {{node _recv_x_0}}"):
         peer.call(
             "RunStep",
             session_handle=handle,
@@ -338,3 +337,117 @@ def test_a_workers_log_answers_for_the_steps_asked_for(peer):
 @pytest.mark.weft_only
 def test_tracing_is_accepted(peer):
     peer.call("Tracing", service="WorkerService")
+
+
+def state_graph():
+    v = v1.Variable(1.0, use_resource=False, name="v")
+    v1.assign_add(v, 1.0, name="more")
+    tf.no_op(name="nothing")
+
+
+def test_a_variable_is_no_place_for_a_feed(peer):
+    handle = open_session(peer, state_graph, isolate_session_state=True)
+    peer.call("RunStep", session_handle=handle, target=["v/Assign"])
+    out = peer.call("RunStep", session_handle=handle, feed=feed("v:0", 7.0), fetch=["v/read:0"])
+    assert tf.make_ndarray(out.tensor[0].tensor) == 7.0
+    with refused(
+        Code.INVALID_ARGUMENT,
+        contains="Input 0 of node more was passed float from _recv_v_0:0 incompatible with expected float_ref.",
+    ):
+        peer.call("RunStep", session_handle=handle, feed=feed("v:0", 7.0), fetch=["more:0"])
+
+
+def test_a_fetched_reference_is_a_value(peer):
+    handle = open_session(peer, state_graph, isolate_session_state=True)
+    with refused(Code.FAILED_PRECONDITION, contains="Attempting to use uninitialized value v"):
+        peer.call("RunStep", session_handle=handle, fetch=["v:0"])
+    peer.call("RunStep", session_handle=handle, target=["v/Assign"])
+    assert tf.make_ndarray(peer.call("RunStep", session_handle=handle, fetch=["v:0"]).tensor[0].tensor) == 1.0
+
+
+@pytest.mark.parametrize("target", ["nothing", "^nothing", "v/Assign:0", "v/Assign:9"])
+def test_targets_may_be_written_as_inputs_are(peer, target):
+    handle = open_session(peer, state_graph)
+    assert not peer.call("RunStep", session_handle=handle, target=[target, target]).tensor
+
+
+def test_a_session_lists_all_devices_as_local_and_a_master_its_own(peer):
+    every = {f"/job:{j}/replica:0/task:{t}/device:CPU:0" for j, t in (("ps", 0), ("worker", 0), ("worker", 1))}
+    found = peer.call("ListDevices", session_handle=open_session(peer))
+    assert {d.name for d in found.local_device} == every and not found.remote_device
+    found = peer.call("ListDevices")
+    assert [d.name for d in found.local_device] == ["/job:worker/replica:0/task:0/device:CPU:0"]
+    assert {d.name for d in found.remote_device} == every - {"/job:worker/replica:0/task:0/device:CPU:0"}
+
+
+@pytest.mark.parametrize(
+    "filters,others",
+    [
+        (["/job:ps"], {"/job:ps/replica:0/task:0/device:CPU:0"}),
+        (["/job:worker/task:1", "/job:nobody"], {"/job:worker/replica:0/task:1/device:CPU:0"}),
+        (["/device:GPU:0"], set()),
+        (["/job:ps/device:GPU:0"], set()),
+    ],
+)
+def test_filters_choose_tasks_and_devices(peer, filters, others):
+    handle = peer.call("CreateSession", config=v1.ConfigProto(device_filters=filters)).session_handle
+    names = {d.name for d in peer.call("ListDevices", session_handle=handle).local_device}
+    assert names == others | {"/job:worker/replica:0/task:0/device:CPU:0"}
+
+
+def test_an_empty_graph_can_be_filled_later(peer):
+    handle = peer.call("CreateSession", graph_def=v1.GraphDef()).session_handle
+    with refused(Code.NOT_FOUND, contains="FetchOutputs node y:0: not found"):
+        peer.call("RunStep", session_handle=handle, fetch=["y:0"])
+    assert peer.call("ExtendSession", session_handle=handle, graph_def=graph_of(add_graph)).new_graph_version == 1
+    out = peer.call("RunStep", session_handle=handle, feed=feed("x:0", 1.0), fetch=["y:0"])
+    assert tf.make_ndarray(out.tensor[0].tensor) == 2.0
+
+
+def test_extensions_of_other_versions_are_taken(peer):
+    for producer in (0, 20, 10**6):
+        handle = open_session(peer)
+        more = v1.GraphDef()
+        more.node.add(name="z", op="NoOp")
+        more.versions.producer = producer
+        assert peer.call("ExtendSession", session_handle=handle, graph_def=more).new_graph_version == 1
+        peer.call("RunStep", session_handle=handle, target=["z"])
+    more.versions.min_consumer = 10**6
+    with refused(Code.INVALID_ARGUMENT, contains="GraphDef min consumer version 1000000 above current version"):
+        peer.call("ExtendSession", session_handle=open_session(peer), graph_def=more)
+
+
+def test_per_session_threads_are_refused(peer):
+    pool = v1.ConfigProto()
+    pool.session_inter_op_thread_pool.add()
+    for config in (pool, v1.ConfigProto(use_per_session_threads=True)):
+        with refused(Code.INVALID_ARGUMENT, contains="Distributed session does not support session thread pool options."):
+            peer.call("CreateSession", config=config)
+
+
+RESTARTED = b"type.googleapis.com/tensorflow.distributed_runtime.WorkerPossiblyRestarted"
+
+
+@contextlib.contextmanager
+def restarted(contains):
+    with pytest.raises(grpc.RpcError) as caught:
+        yield
+    assert caught.value.code() == Code.ABORTED
+    assert contains in caught.value.details()
+    assert dict(caught.value.trailing_metadata())["grpc-status-details-bin"] == b"\n\x4e\n\x4a" + RESTARTED + b"\x12\x00"
+
+
+def test_a_worker_that_may_have_been_restarted_says_so(peer):
+    worker = dict(service="WorkerService")
+    with restarted('Session handle is not found: gone. Possibly this worker ("/job:worker/replica:0/task:0") just restarted.'):
+        run = dict(graph_handle="g", step_id=3, session_handle="gone", create_worker_session_called=True)
+        peer.call("RunGraph", **run, **worker)
+    device = peer.call("GetStatus", **worker).device_attributes[0].name
+    other = "/job:worker/replica:0/task:1/device:CPU:0"
+    with restarted("RecvTensor expects a different device incarnation: 1 vs. "):
+        peer.call("RecvTensor", step_id=7, rendezvous_key=f"{device};{1:016x};{other};edge;0:0", **worker)
+    with refused(Code.INVALID_ARGUMENT, contains="/device:GPU:9 unknown device."):
+        key = f"/job:worker/replica:0/task:0/device:GPU:9;{1:016x};{other};edge;0:0"
+        peer.call("RecvTensor", step_id=7, rendezvous_key=key, **worker)
+    with refused(Code.ABORTED, contains="Graph handle is not found: g"):
+        peer.call("RunGraph", graph_handle="g", step_id=3, **worker)

@@ -31,7 +31,8 @@ MESSAGES = {
     "RunCallableResponse": "1 fetch *TensorProto",
     "GetStatusRequest": "",
     "GetStatusResponse": "1 device_attributes *DeviceAttributes",
-    "RunGraphRequest": "1 graph_handle string, 2 step_id int64, 8 session_handle string",
+    "RunGraphRequest": "1 graph_handle string, 2 step_id int64, 8 session_handle string,"
+    "10 create_worker_session_called bool",
     "RunGraphResponse": "",
     "RecvTensorRequest": "1 step_id int64, 2 rendezvous_key string, 7 request_id int64",
     "RecvTensorResponse": "1 tensor TensorProto, 2 is_dead bool",
