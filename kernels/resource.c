@@ -25,6 +25,7 @@ struct entry {
 };
 
 struct weft_resource_manager {
+  char *default_container; /* owned */
   weft_mutex_t mu;
   weft_map_t map;        /* guarded by mu */
   weft_map_t containers; /* guarded by mu; the names (owned) of those that exist */
@@ -32,8 +33,9 @@ struct weft_resource_manager {
   atomic_uint_fast64_t counter; /* of private names */
 };
 
-weft_str_t weft_resource_container(weft_str_t container) {
-  return container.length == 0 ? WEFT_STR("localhost") : container;
+weft_str_t weft_resource_container(const weft_resource_manager_t *m, weft_str_t container) {
+  if (container.length > 0) return container;
+  return m == NULL ? WEFT_STR("localhost") : weft_str(m->default_container);
 }
 
 static entry_t *entry_new(weft_str_t container, weft_str_t type, weft_str_t name) {
@@ -67,8 +69,16 @@ static void entry_drop(entry_t *e) {
 }
 
 weft_status_t *weft_resource_manager_create(weft_resource_manager_t **out) {
+  return weft_resource_manager_create_for(WEFT_STR("localhost"), out);
+}
+
+weft_status_t *weft_resource_manager_create_for(weft_str_t job, weft_resource_manager_t **out) {
   weft_resource_manager_t *m = weft_calloc(1, sizeof *m);
-  if (m == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a resource manager");
+  if (m != NULL) m->default_container = weft_strndup(job.data, job.length);
+  if (m == NULL || m->default_container == NULL) {
+    weft_free(m);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a resource manager");
+  }
   weft_mutex_init(&m->mu);
   atomic_init(&m->generation, 1);
   atomic_init(&m->counter, 0);
@@ -83,6 +93,7 @@ void weft_resource_manager_destroy(weft_resource_manager_t *m) {
   weft_map_deinit(&m->map);
   for (size_t i = 0; weft_map_next(&m->containers, &i, &at);) weft_free(at.value);
   weft_map_deinit(&m->containers);
+  weft_free(m->default_container);
   weft_mutex_deinit(&m->mu);
   weft_free(m);
 }
@@ -110,7 +121,7 @@ static bool has_container(weft_resource_manager_t *m, weft_str_t container) {
 
 weft_status_t *weft_resource_missing(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
                                      weft_str_t type_name) {
-  container = weft_resource_container(container);
+  container = weft_resource_container(m, container);
   if (!has_container(m, container)) {
     return WEFT_ERROR(NOT_FOUND, "Container %.*s does not exist. (Could not find resource: %.*s/%.*s)",
                       WEFT_STR_ARGS(container), WEFT_STR_ARGS(container), WEFT_STR_ARGS(name));
@@ -120,13 +131,13 @@ weft_status_t *weft_resource_missing(weft_resource_manager_t *m, weft_str_t cont
 }
 
 weft_status_t *weft_resource_nothing_to_delete(weft_resource_manager_t *m, weft_str_t container, weft_str_t name) {
-  container = weft_resource_container(container);
+  container = weft_resource_container(m, container);
   if (has_container(m, container)) return weft_resource_missing(m, container, name, WEFT_STR("<unknown>"));
   return WEFT_ERROR(NOT_FOUND, "Container %.*s does not exist.", WEFT_STR_ARGS(container));
 }
 
 weft_status_t *weft_resource_add_container(weft_resource_manager_t *m, weft_str_t container) {
-  container = weft_resource_container(container);
+  container = weft_resource_container(m, container);
   if (has_container(m, container)) return NULL;
   char *name = weft_strndup(container.data, container.length);
   if (name == NULL) return no_memory(container);
@@ -145,7 +156,7 @@ weft_status_t *weft_resource_add_container(weft_resource_manager_t *m, weft_str_
 
 weft_status_t *weft_resource_lookup(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
                                     const weft_resource_type_t *type, weft_object_t **out) {
-  container = weft_resource_container(container);
+  container = weft_resource_container(m, container);
   entry_t *key = entry_new(container, weft_str(type->name), name);
   if (key == NULL) return no_memory(name);
   weft_object_t *o = find(m, entry_key(key));
@@ -158,7 +169,7 @@ weft_status_t *weft_resource_lookup(weft_resource_manager_t *m, weft_str_t conta
 weft_status_t *weft_resource_lookup_or_create(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
                                               const weft_resource_type_t *type, weft_resource_create_fn *create,
                                               void *arg, weft_object_t **out) {
-  container = weft_resource_container(container);
+  container = weft_resource_container(m, container);
   weft_status_t *s = NULL;
   weft_object_t *made = NULL, *found = NULL;
   entry_t *mine = entry_new(container, weft_str(type->name), name);
@@ -197,7 +208,7 @@ done:
 
 weft_status_t *weft_resource_delete_by_type_name(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
                                                  weft_str_t type_name) {
-  container = weft_resource_container(container);
+  container = weft_resource_container(m, container);
   entry_t *key = entry_new(container, type_name, name);
   if (key == NULL) return no_memory(name);
   weft_mutex_lock(&m->mu);
@@ -217,7 +228,7 @@ weft_status_t *weft_resource_delete(weft_resource_manager_t *m, weft_str_t conta
 }
 
 void weft_resource_clear(weft_resource_manager_t *m, weft_str_t container) {
-  container = weft_resource_container(container);
+  container = weft_resource_container(m, container);
   entry_t *dropped = NULL;
   weft_mutex_lock(&m->mu);
   weft_map_entry_t at;

@@ -1,7 +1,7 @@
 /* kernels/resource.h - what outlives a step: variables, queues, accumulators, by container and name.
  *
  * A resource lives in (container, type, name). One manager per task (or per
- * isolated session). Default container: "localhost".
+ * isolated session). The default container is named as the task's job: "ps", or "localhost" in a local session.
  */
 #ifndef WEFT_KERNELS_RESOURCE_H_
 #define WEFT_KERNELS_RESOURCE_H_
@@ -16,7 +16,9 @@ typedef struct weft_resource_type {
   bool is_late; /* an object is made before it counts as there: weft_resource_add_container says when its container is */
 } weft_resource_type_t;
 
-WEFT_MUST_CHECK weft_status_t *weft_resource_manager_create(weft_resource_manager_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_resource_manager_create(weft_resource_manager_t **out); /* of the job "localhost" */
+/* `job` (copied) names the default container. */
+WEFT_MUST_CHECK weft_status_t *weft_resource_manager_create_for(weft_str_t job, weft_resource_manager_t **out);
 void weft_resource_manager_destroy(weft_resource_manager_t *m); /* NULL is fine */
 
 /* *out: retained. Errors: those of weft_resource_missing. */
@@ -46,7 +48,7 @@ WEFT_MUST_CHECK weft_status_t *weft_resource_delete_by_type_name(weft_resource_m
                                                                  weft_str_t name, weft_str_t type_name);
 /* Drops everything in a container ("" is the default one). Who waits on an object of it wakes up with CANCELLED. */
 void weft_resource_clear(weft_resource_manager_t *m, weft_str_t container);
-weft_str_t weft_resource_container(weft_str_t container); /* "" -> "localhost" */
+weft_str_t weft_resource_container(const weft_resource_manager_t *m, weft_str_t container); /* "" -> the default one's */
 /* Changes whenever something is deleted: who keeps an object found here looks it up again when this has changed. */
 uint64_t weft_resource_generation(const weft_resource_manager_t *m);
 /* A name nobody asked for: "_<counter>_<node>". */

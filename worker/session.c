@@ -27,11 +27,13 @@ void weft_registered_graph_release(weft_registered_graph_t *g) {
 
 /* A device of the session's own: the same processor, perhaps by another name, perhaps with other resources. */
 static weft_status_t *make_device(weft_worker_session_t *s, weft_device_t *shared, bool isolate) {
-  if (isolate) WEFT_RETURN_IF_ERROR(weft_resource_manager_create(&s->resources));
   weft_str_t local = shared->name;
   weft_str_t task = weft_device_task_part(local);
   local = weft_str_of(local.data + task.length, local.length - task.length);
   if (s->cluster.task != NULL) task = weft_str(s->cluster.task);
+  weft_device_name_t parsed;
+  WEFT_RETURN_IF_ERROR(weft_device_name_parse(task, &parsed));
+  if (isolate) WEFT_RETURN_IF_ERROR(weft_resource_manager_create_for(parsed.job, &s->resources));
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_append(&name, task);
   weft_strbuf_append(&name, local);

@@ -31,7 +31,9 @@ static weft_status_t *create_parts(weft_worker_t *w, int num_threads) {
   if (num_threads <= 0) num_threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
   if (num_threads < 1) num_threads = 1;
   WEFT_RETURN_IF_ERROR(weft_thread_pool_create("weft-compute", num_threads, &w->pool));
-  WEFT_RETURN_IF_ERROR(weft_resource_manager_create(&w->resources));
+  weft_device_name_t parsed;
+  WEFT_RETURN_IF_ERROR(weft_device_name_parse(w->task, &parsed));
+  WEFT_RETURN_IF_ERROR(weft_resource_manager_create_for(parsed.job, &w->resources));
   WEFT_RETURN_IF_ERROR(weft_transfer_log_create(&w->transfers));
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "%s/device:CPU:0", task);

@@ -39,7 +39,7 @@ weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_node
     n->is_private = true;
     name = weft_str_of(made.data, made.length);
   }
-  container = weft_resource_container(container);
+  container = weft_resource_container(node->device->resources, container);
   n->container = weft_strndup(container.data, container.length);
   n->name = made.failed ? NULL : weft_strndup(name.data, name.length);
   weft_strbuf_deinit(&made);

@@ -155,7 +155,7 @@ static weft_status_t *could_not_find(const weft_handle_t *h, weft_status_t *why)
       WEFT_ERROR(FAILED_PRECONDITION,
                  "Could not find variable %.*s. This could mean that the variable has been deleted. In TF1, it can "
                  "also mean the variable is uninitialized. Debug info: container=%.*s, status error message=%s",
-                 WEFT_STR_ARGS(h->name), WEFT_STR_ARGS(weft_resource_container(h->container)), weft_status_message(why));
+                 WEFT_STR_ARGS(h->name), WEFT_STR_ARGS(h->container), weft_status_message(why));
   weft_status_free(why);
   return s;
 }

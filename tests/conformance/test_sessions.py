@@ -255,3 +255,17 @@ def test_a_session_on_a_meta_graph_made_elsewhere(cluster, graph, tmp_path):
         tf.import_graph_def(definition, name="imported")
         with session(cluster.master, other) as sess:
             assert sess.run("imported/y:0", {"imported/x:0": [3.0, 4.0]}) == 25.0
+
+
+def test_the_default_container_is_named_as_the_job(own_cluster, use_resource):
+    with tf.Graph().as_default() as g:
+        with tf.device(PS):
+            v = v1.get_variable("v", initializer=1.0, use_resource=use_resource)
+        with tf.device("/job:worker/task:1"):
+            w = v1.get_variable("w", initializer=2.0, use_resource=use_resource)
+    for containers, left in ((["localhost"], (True, True)), (["ps"], (False, True)), ([], (False, False))):
+        with session(own_cluster.master, g) as sess:
+            sess.run([v.initializer, w.initializer])
+        v1.Session.reset(own_cluster.master, containers)
+        with session(own_cluster.master, g) as sess:
+            assert tuple(sess.run([v1.is_variable_initialized(v), v1.is_variable_initialized(w)])) == left
