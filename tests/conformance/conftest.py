@@ -4,6 +4,7 @@ The suite states what TensorFlow's servers do towards an unmodified TensorFlow c
 runs it against those servers and so proves the statements; `--maker=weft`, the default, runs it against Weft.
 """
 
+import gc
 import os
 import re
 
@@ -114,6 +115,9 @@ def own_cluster(maker, tmp_path):
     cluster = Cluster(maker, str(tmp_path)).start()
     LIVE.append(cluster)
     yield cluster
+    for server in cluster.dead():
+        server.start()
+    gc.collect()  # a forgotten session closes itself when it is collected, and waits for its master when that is gone
     LIVE.remove(cluster)
     cluster.stop()
 
