@@ -3,7 +3,8 @@
  * A lowered node stays in the graph under its name as an IdentityN of its results
  * (a NoOp if it has none), so that it can be fetched. At the end of the pass its
  * consumers are connected past it: data to the results themselves, control to a
- * node that is done when all the work of the call is.
+ * node that is done when all the work of the call is. Only calls in the graph
+ * itself keep their consumers: their results may be fed.
  */
 #ifndef WEFT_GRAPH_LOWER_H_
 #define WEFT_GRAPH_LOWER_H_

@@ -26,8 +26,8 @@ struct discovery {
   atomic_int left;
   int num_questions;
   weft_timer_t *timer;
-  uint64_t tick;   /* guarded by mu; 0: none */
-  bool is_over;    /* guarded by mu */
+  uint64_t tick; /* guarded by mu; 0: none */
+  bool is_over;  /* guarded by mu */
   weft_discovered_fn *fn;
   void *arg;
   question_t questions[]; /* one per worker */
@@ -39,7 +39,8 @@ static void still_waiting(void *arg) {
   discovery_t *d = arg;
   for (int i = 0; i < d->num_questions; i++) {
     if (atomic_load(&d->questions[i].is_answered)) continue;
-    weft_log(WEFT_LOG_INFO, "CreateSession still waiting for response from worker: %.*s", WEFT_STR_ARGS(d->questions[i].task));
+    weft_log(WEFT_LOG_INFO, "CreateSession still waiting for response from worker: %.*s",
+             WEFT_STR_ARGS(d->questions[i].task));
   }
   arm(d);
 }
@@ -47,7 +48,8 @@ static void still_waiting(void *arg) {
 static void arm(discovery_t *d) {
   weft_mutex_lock(&d->mu);
   d->tick = 0;
-  weft_status_t *s = d->is_over ? NULL : weft_timer_add(d->timer, weft_clock_ns() + PATIENCE_NS, still_waiting, d, &d->tick);
+  weft_status_t *s =
+      d->is_over ? NULL : weft_timer_add(d->timer, weft_clock_ns() + PATIENCE_NS, still_waiting, d, &d->tick);
   weft_mutex_unlock(&d->mu);
   weft_status_free(s); /* then we wait in silence */
 }
@@ -82,8 +84,8 @@ static void got_status(void *arg, weft_status_t *status, const weft_device_list_
   drop(d);
 }
 
-void weft_discover_devices(weft_worker_client_t *const *workers, int n, weft_timer_t *timer, weft_canceller_t *c,
-                           weft_discovered_fn *fn, void *arg) {
+void weft_discover_devices(weft_worker_client_t *const *workers, int n, weft_timer_t *timer,
+                           weft_canceller_t *c, weft_discovered_fn *fn, void *arg) {
   discovery_t *d = weft_calloc(1, sizeof *d + (size_t)n * sizeof(question_t));
   if (d == NULL) {
     fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for asking workers"), NULL);

@@ -1,4 +1,5 @@
-/* server/cluster_maker.c - reads what clients and masters send, refuses what TensorFlow refuses. Reference 3.10. */
+/* server/cluster_maker.c - reads what clients and masters send, refuses what TensorFlow refuses.
+ * Reference 3.10. */
 #include "server/cluster_maker.h"
 
 #include "base/alloc.h"
@@ -15,8 +16,8 @@ static void print(const weft_cluster_t *c, bool is_short, weft_strbuf_t *out) {
     bool is_first = i == 0 || !weft_str_eq(t[-1].job, t->job);
     bool is_last = i + 1 == c->num_tasks || !weft_str_eq(t[1].job, t->job);
     if (is_first) weft_strbuf_printf(out, "job {%s%sname: \"%.*s\"%s", line, in, WEFT_STR_ARGS(t->job), line);
-    weft_strbuf_printf(out, "%stasks {%s%skey: %d%s%svalue: \"%.*s\"%s%s}%s", in, line, in2, t->index, line, in2,
-                       WEFT_STR_ARGS(t->address), line, in, line);
+    weft_strbuf_printf(out, "%stasks {%s%skey: %d%s%svalue: \"%.*s\"%s%s}%s", in, line, in2, t->index, line,
+                       in2, WEFT_STR_ARGS(t->address), line, in, line);
     if (is_last) weft_strbuf_printf(out, "}%s", is_short && i + 1 == c->num_tasks ? "" : line);
   }
 }
@@ -25,22 +26,26 @@ static void print(const weft_cluster_t *c, bool is_short, weft_strbuf_t *out) {
 static weft_status_t *refuse(const char *before, const weft_cluster_t *c, bool is_short) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   print(c, is_short, &text);
-  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "%s%s", before, text.failed || text.data == NULL ? "" : text.data);
+  weft_status_t *s =
+      WEFT_ERROR(INVALID_ARGUMENT, "%s%s", before, text.failed || text.data == NULL ? "" : text.data);
   weft_strbuf_deinit(&text);
   return s;
 }
 
 static weft_status_t *refuse_twins(weft_str_t target, const weft_cluster_t *c) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&text, "Found multiple matching tasks that correspond to to the master. Master target: '%.*s'. ClusterDef: ",
-                     WEFT_STR_ARGS(target));
+  weft_strbuf_printf(
+      &text,
+      "Found multiple matching tasks that correspond to to the master. Master target: '%.*s'. ClusterDef: ",
+      WEFT_STR_ARGS(target));
   weft_status_t *s = refuse(text.failed ? "" : text.data, c, true);
   weft_strbuf_deinit(&text);
   return s;
 }
 
 /* Which of the cluster's tasks is the one whose address the client called? */
-static weft_status_t *find_self(const weft_server_clusters_t *m, const weft_cluster_t *c, weft_str_t target, int *out) {
+static weft_status_t *find_self(const weft_server_clusters_t *m, const weft_cluster_t *c, weft_str_t target,
+                                int *out) {
   weft_str_t address = target;
   static const char scheme[] = "grpc://";
   size_t skip = sizeof scheme - 1;
@@ -51,14 +56,16 @@ static weft_status_t *find_self(const weft_server_clusters_t *m, const weft_clus
     if (!weft_str_eq(t->address, address)) continue;
     if (found >= 0) return refuse_twins(target, c);
     if (t->index == m->task && weft_str_eq(t->job, m->job)) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "The ClusterSpec names the job and task index to be the same names that were provided when the "
-                        "server booted. This is currently not allowed. Job: %.*s, task index: %d",
-                        WEFT_STR_ARGS(t->job), t->index);
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "The ClusterSpec names the job and task index to be the same names that were provided when the "
+          "server booted. This is currently not allowed. Job: %.*s, task index: %d",
+          WEFT_STR_ARGS(t->job), t->index);
     }
     found = i;
   }
-  if (found < 0) return refuse("The master (current machine) is not included in the provided cluster_def. ", c, false);
+  if (found < 0)
+    return refuse("The master (current machine) is not included in the provided cluster_def. ", c, false);
   *out = found;
   return NULL;
 }
@@ -112,11 +119,13 @@ static bool has_cluster(weft_str_t server_def) {
   weft_wire_reader_t r = weft_wire_reader(server_def);
   weft_wire_field_t f;
   bool yes = false;
-  while (weft_wire_next(&r, &f)) yes = yes || (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES) && f.bytes.length > 0);
+  while (weft_wire_next(&r, &f))
+    yes = yes || (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES) && f.bytes.length > 0);
   return yes || r.failed; /* bad bytes are refused by the one who reads them whole */
 }
 
-static weft_status_t *for_worker(weft_cluster_maker_t *base, weft_str_t server_def, weft_session_cluster_t *out) {
+static weft_status_t *for_worker(weft_cluster_maker_t *base, weft_str_t server_def,
+                                 weft_session_cluster_t *out) {
   weft_cluster_t c = {.arena = WEFT_ARENA_INIT};
   weft_str_t job = {NULL, 0};
   int task = 0;
@@ -124,7 +133,8 @@ static weft_status_t *for_worker(weft_cluster_maker_t *base, weft_str_t server_d
   WEFT_RETURN_IF_ERROR(weft_cluster_from_server_def(server_def, &c, &job, &task));
   weft_status_t *s = NULL;
   if (weft_cluster_find(&c, job, task) == NULL) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "CreateWorkerSession: the cluster in server_def has no task %d of job '%.*s'", task,
+    s = WEFT_ERROR(INVALID_ARGUMENT,
+                   "CreateWorkerSession: the cluster in server_def has no task %d of job '%.*s'", task,
                    WEFT_STR_ARGS(job));
   }
   if (s == NULL) s = make(of(base), &c, job, task, out);

@@ -94,8 +94,8 @@ static void put_label(const weft_transfer_t *t, const weft_key_parts_t *parts, w
   } else {
     weft_strbuf_printf(out, "[%.6gMb/s] ", megabits);
   }
-  weft_strbuf_printf(out, "%.*s from %.*s to %.*s", WEFT_STR_ARGS(parts->edge), WEFT_STR_ARGS(parts->src_device),
-                     WEFT_STR_ARGS(parts->dst_device));
+  weft_strbuf_printf(out, "%.*s from %.*s to %.*s", WEFT_STR_ARGS(parts->edge),
+                     WEFT_STR_ARGS(parts->src_device), WEFT_STR_ARGS(parts->dst_device));
 }
 
 /* NodeExecStats; field numbers: reference 2.5. */

@@ -36,7 +36,9 @@ void weft_transfer_log_enable(weft_transfer_log_t *l, bool enabled); /* for all 
 bool weft_transfer_log_is_enabled(weft_transfer_log_t *l);
 void weft_transfer_log_clear(weft_transfer_log_t *l); /* forgets all, but not that runs are open */
 
-/* Answers a serialized LoggingRequest by appending a LoggingResponse. Errors: INVALID_ARGUMENT for other bytes. */
-WEFT_MUST_CHECK weft_status_t *weft_transfer_log_answer(weft_transfer_log_t *l, weft_str_t request, weft_strbuf_t *out);
+/* Answers a serialized LoggingRequest by appending a LoggingResponse. Errors: INVALID_ARGUMENT for other
+ * bytes. */
+WEFT_MUST_CHECK weft_status_t *weft_transfer_log_answer(weft_transfer_log_t *l, weft_str_t request,
+                                                        weft_strbuf_t *out);
 
 #endif /* WEFT_WORKER_TRANSFER_LOG_H_ */

@@ -1,4 +1,5 @@
-/* tests/server/cluster_maker_test.c - clusters that clients bring along: who the server is in them, what is refused. */
+/* tests/server/cluster_maker_test.c - clusters that clients bring along: who the server is in them, what is
+ * refused. */
 #include "server/cluster_maker.h"
 
 #include <string.h>
@@ -41,7 +42,8 @@ static void refused(weft_status_t *s, weft_session_cluster_t *c, const char *tex
   weft_status_free(s);
 }
 
-static weft_status_t *as_master(fixture_t *f, weft_str_t cluster, const char *target, weft_session_cluster_t *out) {
+static weft_status_t *as_master(fixture_t *f, weft_str_t cluster, const char *target,
+                                weft_session_cluster_t *out) {
   *out = (weft_session_cluster_t){NULL, NULL};
   return f->clusters.base.for_master(&f->clusters.base, cluster, weft_str(target), out);
 }
@@ -70,14 +72,19 @@ static void masters_that_are_not_in_it_once_are_refused(void) {
   setup(&f);
   weft_session_cluster_t c;
   refused(as_master(&f, CLUSTER, "grpc://127.0.0.1:9", &c), &c,
-          "The master (current machine) is not included in the provided cluster_def. job {\n  name: \"alpha\"\n  tasks {\n"
+          "The master (current machine) is not included in the provided cluster_def. job {\n  name: "
+          "\"alpha\"\n  tasks {\n"
           "    key: 3\n    value: \"" HERE "\"\n  }\n}\njob {\n  name: \"gamma\"\n");
-  refused(as_master(&f, WEFT_STR(JOB("alpha", "\x03", HERE) JOB("gamma", "\x00", HERE)), "grpc://" HERE, &c), &c,
+  refused(as_master(&f, WEFT_STR(JOB("alpha", "\x03", HERE) JOB("gamma", "\x00", HERE)), "grpc://" HERE, &c),
+          &c,
           "Found multiple matching tasks that correspond to to the master. Master target: 'grpc://" HERE
-          "'. ClusterDef: job { name: \"alpha\" tasks { key: 3 value: \"" HERE "\" } } job { name: \"gamma\" tasks { key: 0 "
+          "'. ClusterDef: job { name: \"alpha\" tasks { key: 3 value: \"" HERE
+          "\" } } job { name: \"gamma\" tasks { key: 0 "
           "value: \"" HERE "\" } }");
-  refused(as_master(&f, WEFT_STR(JOB("delta", "\x03", HERE)), "grpc://" HERE, &c), &c, "Job: delta, task index: 3");
-  refused(as_master(&f, CLUSTER, "grpc://" THERE, &c), &c, "Requested port 2222 differs from expected port 2221");
+  refused(as_master(&f, WEFT_STR(JOB("delta", "\x03", HERE)), "grpc://" HERE, &c), &c,
+          "Job: delta, task index: 3");
+  refused(as_master(&f, CLUSTER, "grpc://" THERE, &c), &c,
+          "Requested port 2222 differs from expected port 2221");
   refused(as_master(&f, WEFT_STR("\x0a\xff"), "grpc://" HERE, &c), &c, "ClusterDef");
   teardown(&f);
 }
@@ -88,7 +95,8 @@ static weft_status_t *as_worker(fixture_t *f, weft_str_t def, weft_session_clust
 }
 
 /* ServerDef {1: ClusterDef, 2: job_name, 3: task_index, 5: protocol} */
-#define SERVER(job, index) WEFT_STR("\x0a\x1d" JOB("alpha", "\x03", HERE) "\x12\x05" job "\x18" index "\x2a\x04grpc")
+#define SERVER(job, index) \
+  WEFT_STR("\x0a\x1d" JOB("alpha", "\x03", HERE) "\x12\x05" job "\x18" index "\x2a\x04grpc")
 
 static void a_worker_is_who_its_master_says(void) {
   fixture_t f;
@@ -108,7 +116,10 @@ static void without_a_cluster_a_worker_keeps_its_own(void) {
   weft_session_cluster_t c;
   must(as_worker(&f, WEFT_STR(""), &c));
   CU_ASSERT_PTR_NULL(c.cache);
-  must(as_worker(&f, WEFT_STR("\x0a\x00\x12\x05" "alpha\x2a\x04grpc"), &c));
+  must(as_worker(&f,
+                 WEFT_STR("\x0a\x00\x12\x05"
+                          "alpha\x2a\x04grpc"),
+                 &c));
   CU_ASSERT_PTR_NULL(c.cache);
   teardown(&f);
 }

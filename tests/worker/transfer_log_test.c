@@ -5,8 +5,11 @@
 
 #include "tests/runner.h"
 
-#define KEY "/job:ps/replica:0/task:0/device:CPU:0;00000000000000ff;/job:worker/replica:0/task:1/device:CPU:0;edge_4_x;0:0"
-#define ROUTE "edge_4_x from /job:ps/replica:0/task:0/device:CPU:0 to /job:worker/replica:0/task:1/device:CPU:0"
+#define KEY                                                                              \
+  "/job:ps/replica:0/task:0/device:CPU:0;00000000000000ff;/job:worker/replica:0/task:1/" \
+  "device:CPU:0;edge_4_x;0:0"
+#define ROUTE \
+  "edge_4_x from /job:ps/replica:0/task:0/device:CPU:0 to /job:worker/replica:0/task:1/device:CPU:0"
 
 static weft_transfer_log_t *fresh(void) {
   weft_transfer_log_t *l = NULL;
@@ -16,7 +19,11 @@ static weft_transfer_log_t *fresh(void) {
 }
 
 static void add(weft_transfer_log_t *l, int64_t step, int64_t bytes, int64_t micros) {
-  weft_transfer_t t = {.step_id = step, .key = WEFT_STR(KEY), .start_micros = 1000, .end_micros = 1000 + micros, .bytes = bytes};
+  weft_transfer_t t = {.step_id = step,
+                       .key = WEFT_STR(KEY),
+                       .start_micros = 1000,
+                       .end_micros = 1000 + micros,
+                       .bytes = bytes};
   weft_transfer_log_add(l, &t);
 }
 
