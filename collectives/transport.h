@@ -1,0 +1,93 @@
+/* collectives/transport.h - how members of a group reach each other: a table of functions.
+ *
+ * Makes: in one process with a link model (collectives/local_transport.c), for
+ * tests and for groups inside a task; between tasks (collectives/remote/).
+ *
+ * Data is pulled: the owner offers bytes under a key, where they lie; the other
+ * side fetches them into its own memory, or reduces them into it as they come. An
+ * offer is fetched exactly once and by the member that it names.
+ */
+#ifndef WEFT_COLLECTIVES_TRANSPORT_H_
+#define WEFT_COLLECTIVES_TRANSPORT_H_
+
+#include "base/arena.h"
+#include "base/thread_pool.h"
+#include "collectives/collectives.h"
+
+typedef struct weft_transport weft_transport_t; /* Thread-safe. */
+
+typedef void weft_transfer_done_fn(void *arg, weft_status_t *status); /* owns status; once, on any thread */
+/* Takes bytes [at, at+n) of a fetch as they come, in order; n is at most the block size asked for. For fetches that
+ * reduce on the way. */
+typedef void weft_consume_fn(void *arg, size_t at, const void *bytes, size_t n);
+
+typedef struct weft_fetch {
+  weft_str_t from_task;      /* "/job:worker/replica:0/task:2" */
+  weft_str_t from_device, to_device;
+  int64_t step_id;
+  weft_str_t key;            /* copied */
+  size_t bytes;              /* exactly; another number is INTERNAL naming key and both */
+  void *to;                  /* where they go; NULL: only to `consume` */
+  weft_consume_fn *consume;  /* NULL: only to `to` */
+  void *consume_arg;
+} weft_fetch_t;
+
+/* What the members of a group must agree on; answered by the leader when all have come. */
+typedef struct weft_group_request {
+  int64_t group_key;
+  int group_size, rank; /* rank -1: any */
+  weft_str_t device_type, device;
+  uint64_t incarnation;
+} weft_group_request_t;
+typedef struct weft_group_member {
+  weft_str_t device, task, host; /* host: equal texts share memory; "" unknown */
+  uint64_t incarnation;
+} weft_group_member_t;
+typedef struct weft_group { /* Immutable. Refcounted. */
+  atomic_int refs;
+  weft_arena_t arena;
+  int64_t key;
+  int size;
+  weft_group_member_t *members; /* by rank */
+} weft_group_t;
+weft_group_t *weft_group_retain(weft_group_t *g);
+void weft_group_release(weft_group_t *g); /* NULL is fine */
+typedef void weft_group_fn(void *arg, weft_status_t *status, weft_group_t *group); /* group: one reference */
+
+/* All that must be the same in one instance on all ranks, and who the source of a broadcast is. */
+typedef struct weft_instance_request {
+  int64_t group_key, instance_key, step_id;
+  int rank, group_size;
+  weft_str_t name, device;
+  weft_collective_kind_t kind;
+  int dtype;
+  weft_shape_t shape; /* for kinds whose shapes may differ by rank: without dimension 0 */
+  weft_reduction_t reduction;
+  bool is_mean, is_source;
+} weft_instance_request_t;
+typedef void weft_instance_fn(void *arg, weft_status_t *status, int source_rank);
+
+typedef struct weft_transport_ops {
+  /* Offers `bytes` at `data`, to be fetched once by `to_device`'s task; done when it has them, or when the offer ends
+   * (withdrawn, step ended, peer dead). `data` must live until then. */
+  void (*offer)(weft_transport_t *t, int64_t step_id, weft_str_t key, weft_str_t to_task, weft_str_t to_device,
+                const void *data, size_t bytes, weft_transfer_done_fn *done, void *arg);
+  /* Ends the offers and fetches of a step: present ones with `why`, and who asks later gets `why`, too. */
+  void (*end_step)(weft_transport_t *t, int64_t step_id, const weft_status_t *why);
+  void (*fetch)(weft_transport_t *t, const weft_fetch_t *f, weft_canceller_t *canceller, weft_transfer_done_fn *done, void *arg);
+  /* Ask the leader. */
+  void (*complete_group)(weft_transport_t *t, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn, void *arg);
+  void (*complete_instance)(weft_transport_t *t, const weft_instance_request_t *r, weft_canceller_t *canceller, weft_instance_fn *fn, void *arg);
+  /* Seconds that a message of `bytes` takes between two members: the measured link, for the choice of an algorithm. */
+  double (*cost)(weft_transport_t *t, weft_str_t from_task, weft_str_t to_task, size_t bytes);
+  void (*destroy)(weft_transport_t *t);
+} weft_transport_ops_t;
+struct weft_transport {
+  const weft_transport_ops_t *ops;
+};
+
+WEFT_MUST_CHECK weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool, weft_transport_t *transport,
+                                                       weft_collectives_t **out); /* all borrowed but `task`, copied */
+void weft_collectives_destroy(weft_collectives_t *c); /* cancels and waits; NULL is fine */
+
+#endif /* WEFT_COLLECTIVES_TRANSPORT_H_ */

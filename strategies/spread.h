@@ -1,0 +1,83 @@
+/* strategies/spread.h - how each value of a training graph is spread over replicas that share a batch.
+ *
+ * Every replica will run a copy of the graph on rows [i*B/N, (i+1)*B/N) of each
+ * batch. This analysis says, for each output of each node, what a replica's copy of
+ * it will be worth beside the value that one device would have, forward and
+ * backward alike, and so where communication must stand. It asks the op table and a
+ * table of rules (spread_rules.c), never what the model "is"; what it has no
+ * rule for is computed once, on gathered inputs, or refused with the node's name.
+ *
+ * With B_i rows on replica i, a degree d stands for the factor (B/B_i)^d:
+ *
+ *   SAME      every replica holds the true value             (true = local * (B_i/B)^d)
+ *   ROWS      replica i holds its rows of it, along `axis`    (rows of true = local * (B_i/B)^d)
+ *   PART      the true value is a sum over replicas           (true = sum_i local_i * (B_i/B)^d)
+ *   ONCE      replica 0 alone computes it, from true inputs: random numbers, readers, queues, what has no rule
+ *   SHAPE     an integer vector or scalar made of shapes: SAME, but for elements that count rows (mask)
+ *   EACH      a thing of its own on each replica (TensorArray, stack handles, local statistics of a batch)
+ *   REFUSED   cannot be rewritten: `why`
+ *
+ * The mean over a batch is PART of degree 1, the sum PART of degree 0; a gradient with respect to a variable becomes
+ * PART by the contraction over rows that made it, whatever the loss was.
+ */
+#ifndef WEFT_STRATEGIES_SPREAD_H_
+#define WEFT_STRATEGIES_SPREAD_H_
+
+#include "graph/graph.h"
+
+typedef enum weft_spread_kind {
+  WEFT_SPREAD_NONE, /* not reached */
+  WEFT_SPREAD_SAME,
+  WEFT_SPREAD_ROWS,
+  WEFT_SPREAD_PART,
+  WEFT_SPREAD_ONCE,
+  WEFT_SPREAD_SHAPE,
+  WEFT_SPREAD_EACH,
+} weft_spread_kind_t;
+
+typedef struct weft_spread {
+  weft_spread_kind_t kind;
+  int axis;      /* of ROWS */
+  int degree;    /* of SAME, ROWS, PART */
+  uint64_t rows; /* of SHAPE: bit i: element i counts rows; bit 63 and rank 0: the scalar does */
+} weft_spread_t;
+
+/* How a node is run. */
+typedef enum weft_node_run {
+  WEFT_RUN_NOT,     /* not needed */
+  WEFT_RUN_EACH,    /* a copy on every replica */
+  WEFT_RUN_ONCE,    /* replica 0 alone */
+  WEFT_RUN_UPDATE,  /* an update of a variable: on every copy of it (mirrored), or once where it lives (central) */
+  WEFT_RUN_STATE,   /* a variable: as the strategy keeps variables */
+} weft_node_run_t;
+
+typedef struct weft_spread_plan {
+  weft_arena_t arena;
+  const weft_graph_t *graph;
+  weft_node_run_t *run;       /* by node id */
+  weft_spread_t **outputs;    /* by node id: of each output, as the node's copies make it */
+  weft_spread_t **wanted;     /* by node id: of each input, as the copies must be given it; differs from the producer's
+                                 spread where communication is needed:
+                                   PART -> SAME: all-reduce      PART/ROWS/SAME -> ONCE: to replica 0 (reduced / gathered)
+                                   ONCE -> SAME: from replica 0 to all    ONCE -> ROWS: slices of it
+                                   ROWS -> SAME: all-gather      any degree d -> 0: local scale by (B_i/B)^d */
+  weft_node_t **batch_feeds;  /* placeholders whose rows are shared out */
+  int num_batch_feeds;
+} weft_spread_plan_t;
+
+typedef struct weft_spread_options {
+  const weft_node_t *const *roots; /* all that will be fetched or run */
+  int num_roots;
+} weft_spread_options_t;
+
+/* Analyses what the roots need. `g` has lowered control flow and inferred shapes. Linear but for loops, where it goes
+ * round until nothing changes.
+ * Errors: INVALID_ARGUMENT "... cannot be shared out over replicas: <why>" with the node named: no batch dimension on
+ * any placeholder, an update whose value is rows, a side effect on rows that it does not know, a fixed batch size
+ * inside (a Reshape to [64, -1]). */
+WEFT_MUST_CHECK weft_status_t *weft_spread_analyse(const weft_graph_t *g, const weft_spread_options_t *o, weft_spread_plan_t *out);
+void weft_spread_plan_deinit(weft_spread_plan_t *p);
+/* "rows of axis 0", "part of degree 1": for messages and notes. */
+void weft_spread_print(const weft_spread_t *s, weft_strbuf_t *out);
+
+#endif /* WEFT_STRATEGIES_SPREAD_H_ */
