@@ -36,12 +36,15 @@ typedef struct weft_kernel_node {
   weft_str_t session;             /* handle of the session it was registered in; "" if none */
 } weft_kernel_node_t;
 
+typedef struct weft_collectives weft_collectives_t; /* collectives/collectives.h */
+
 /* What a step gives to kernels. */
 typedef struct weft_step {
   int64_t id;
   weft_rendezvous_t *rendezvous;    /* may be NULL: then there is no send or receive */
   weft_canceller_t *canceller;
   weft_step_container_t *container; /* stacks, tensor arrays */
+  weft_collectives_t *collectives;  /* of the task; may be NULL: then there are none */
   weft_tensor_t *const *args;       /* of _Arg */
   weft_tensor_t **results;          /* of _Retval */
   int num_args, num_results;
