@@ -1,0 +1,83 @@
+/* tools/strategy/rewrite_file.c - names to a request, the request to a strategy. */
+#include "tools/strategy/rewrite_file.h"
+
+#include "base/alloc.h"
+#include "graph/graph_proto.h"
+
+typedef struct names { /* a list that grows; texts are lent */
+  weft_str_t *items;
+  int n, capacity;
+} names_t;
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for names"); }
+
+static weft_status_t *add(names_t *l, weft_str_t name) {
+  if (l->n == l->capacity) {
+    int capacity = l->capacity == 0 ? 16 : 2 * l->capacity;
+    weft_str_t *more = weft_realloc(l->items, (size_t)capacity, sizeof *more);
+    if (more == NULL) return no_memory();
+    l->items = more;
+    l->capacity = capacity;
+  }
+  l->items[l->n++] = name;
+  return NULL;
+}
+
+/* The texts up to their first '='. */
+static weft_status_t *add_all(names_t *l, const weft_texts_t *texts) {
+  for (int i = 0; texts != NULL && i < texts->n; i++) {
+    weft_str_t text = weft_str(texts->items[i]), head, tail;
+    WEFT_RETURN_IF_ERROR(add(l, weft_str_split(text, '=', &head, &tail) ? head : text));
+  }
+  return NULL;
+}
+
+static weft_status_t *add_sinks(names_t *l, const weft_graph_t *g) {
+  weft_fanout_t f;
+  WEFT_RETURN_IF_ERROR(weft_fanout_build(g, &f));
+  weft_status_t *s = NULL;
+  for (int i = 0; s == NULL && i < g->num_nodes; i++) {
+    if (g->nodes[i] != NULL && f.begin[i] == f.begin[i + 1]) s = add(l, g->nodes[i]->name);
+  }
+  weft_fanout_deinit(&f);
+  return s;
+}
+
+static weft_status_t *add_placeholders(names_t *l, const weft_graph_t *g) {
+  for (int i = 0; i < g->num_nodes; i++) {
+    if (g->nodes[i] != NULL && (g->nodes[i]->flags & WEFT_OP_PLACEHOLDER) != 0) WEFT_RETURN_IF_ERROR(add(l, g->nodes[i]->name));
+  }
+  return NULL;
+}
+
+weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text, const weft_cluster_view_t *cluster,
+                                      const weft_run_names_t *given, weft_rewrite_t *out, weft_cost_t *out_cost) {
+  names_t feeds = {0}, fetches = {0}, targets = {0}, inits = {0};
+  weft_graph_t *graph = NULL;
+  const weft_strategy_t *strategy;
+  weft_str_t options;
+  *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
+  *out_cost = (weft_cost_t){0};
+  weft_status_t *s = weft_strategy_find(weft_str(text), &strategy, &options);
+  if (s == NULL) s = weft_graph_create(&graph);
+  weft_import_options_t import = {.is_client_api = true};
+  if (s == NULL) s = weft_graph_import(graph, graph_def, &import);
+  if (s == NULL) s = add_all(&feeds, given->feeds);
+  if (s == NULL) s = add_all(&fetches, given->fetches);
+  if (s == NULL) s = add_all(&fetches, given->more_fetches);
+  if (s == NULL) s = add_all(&targets, given->targets);
+  if (s == NULL) s = add_all(&inits, given->inits);
+  if (s == NULL && fetches.n + targets.n + inits.n == 0) s = add_sinks(&targets, graph);
+  if (s == NULL && feeds.n == 0) s = add_placeholders(&feeds, graph);
+  weft_strategy_request_t request = {.graph = graph, .cluster = cluster, .options = options,
+                                     .feeds = {feeds.items, feeds.n}, .fetches = {fetches.items, fetches.n},
+                                     .targets = {targets.items, targets.n}, .inits = {inits.items, inits.n}};
+  if (s == NULL) s = strategy->probe(&request, out_cost);
+  if (s == NULL) s = weft_strategy_apply(weft_str(text), &request, out);
+  weft_graph_destroy(graph);
+  weft_free(feeds.items);
+  weft_free(fetches.items);
+  weft_free(targets.items);
+  weft_free(inits.items);
+  return s;
+}
