@@ -56,6 +56,19 @@ bool weft_texts_add(weft_texts_t *list, weft_arena_t *arena, weft_str_t text) {
   return true;
 }
 
+static bool add_i64(weft_i64s_t *list, weft_arena_t *arena, int64_t value) {
+  if (list->n == list->capacity) {
+    if (list->capacity > INT32_MAX / 2) return false;
+    int capacity = list->capacity == 0 ? 4 : list->capacity * 2;
+    int64_t *items = grown(arena, list->items, list->n, capacity, sizeof *items);
+    if (items == NULL) return false;
+    list->items = items;
+    list->capacity = capacity;
+  }
+  list->items[list->n++] = value;
+  return true;
+}
+
 static bool grow_tensors(weft_tensors_t *list, weft_arena_t *arena) {
   if (list->n < list->capacity) return true;
   if (list->capacity > INT32_MAX / 2) return false;
@@ -145,6 +158,21 @@ static weft_status_t *decode_named_tensor(decoder_t *d, const weft_field_t *fiel
   return NULL;
 }
 
+/* One number, or many that are packed. */
+static weft_status_t *decode_i64s(decoder_t *d, const weft_field_t *field, const weft_message_field_t *f, weft_i64s_t *out) {
+  if ((f->tag & 7) == WEFT_WIRE_VARINT) return add_i64(out, d->arena, (int64_t)f->value) ? NULL : no_memory(d->type);
+  weft_str_t bytes;
+  if (!weft_message_field_bytes(d->message, f, d->arena, &bytes)) return no_memory(d->type);
+  const uint8_t *p = (const uint8_t *)bytes.data, *end = p == NULL ? p : p + bytes.length;
+  while (p != end) {
+    uint64_t value;
+    p = weft_wire_get_varint(p, end, &value);
+    if (p == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "%s.%s is not a packed list of numbers", d->type->name, field->name);
+    if (!add_i64(out, d->arena, (int64_t)value)) return no_memory(d->type);
+  }
+  return NULL;
+}
+
 static weft_status_t *decode_field(decoder_t *d, const weft_field_t *field, const weft_message_field_t *f,
                                    void *member) {
   weft_str_t text;
@@ -152,6 +180,7 @@ static weft_status_t *decode_field(decoder_t *d, const weft_field_t *field, cons
     case WEFT_FIELD_TEXT:
     case WEFT_FIELD_BYTES: return decode_text(d, field, f, member);
     case WEFT_FIELD_I64: *(int64_t *)member = (int64_t)f->value; return NULL;
+    case WEFT_FIELD_I64S: return decode_i64s(d, field, f, member);
     case WEFT_FIELD_FIXED64: *(uint64_t *)member = f->value; return NULL;
     case WEFT_FIELD_BOOL: *(bool *)member = f->value != 0; return NULL;
     case WEFT_FIELD_TEXTS:
@@ -178,7 +207,8 @@ weft_status_t *weft_fields_decode(const weft_message_type_t *type, const weft_me
   weft_status_t *s = NULL;
   while (weft_message_reader_next(&r, &f)) {
     const weft_field_t *field = find_field(type, f.tag >> 3);
-    if (field == NULL || (f.tag & 7) != wire_type(field->kind)) continue;
+    bool is_plain = field != NULL && field->kind == WEFT_FIELD_I64S && (f.tag & 7) == WEFT_WIRE_VARINT;
+    if (field == NULL || ((f.tag & 7) != wire_type(field->kind) && !is_plain)) continue;
     /* After a bad field still the numbers: one of them says where the failure is to go. */
     if (s != NULL && (f.tag & 7) != WEFT_WIRE_VARINT) continue;
     s = weft_status_join(s, decode_field(&d, field, &f, (char *)out + field->offset));
@@ -226,10 +256,18 @@ static weft_status_t *encode_field(const weft_field_t *field, const void *member
                                    weft_message_t *m) {
   const weft_texts_t *texts = member;
   const weft_tensors_t *tensors = member;
+  const weft_i64s_t *numbers = member;
+  weft_strbuf_t packed = WEFT_STRBUF_INIT;
   switch (field->kind) {
     case WEFT_FIELD_TEXT:
     case WEFT_FIELD_BYTES: weft_wire_put_bytes(text, field->number, *(const weft_str_t *)member); return NULL;
     case WEFT_FIELD_I64: weft_wire_put_i64(text, field->number, *(const int64_t *)member); return NULL;
+    case WEFT_FIELD_I64S:
+      for (int i = 0; i < numbers->n; i++) weft_wire_add_raw_varint(&packed, (uint64_t)numbers->items[i]);
+      weft_wire_put_bytes(text, field->number, weft_str_of(packed.data, packed.length));
+      if (packed.failed) text->failed = true;
+      weft_strbuf_deinit(&packed);
+      return NULL;
     case WEFT_FIELD_FIXED64:
       if (*(const uint64_t *)member != 0)
         weft_wire_add_fixed64(text, field->number, *(const uint64_t *)member);

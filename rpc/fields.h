@@ -17,6 +17,7 @@ typedef enum weft_field_kind {
   WEFT_FIELD_TEXT,          /* string: weft_str_t, valid UTF-8 */
   WEFT_FIELD_BYTES,         /* bytes or a message: weft_str_t */
   WEFT_FIELD_I64,           /* int32, int64, enum: int64_t */
+  WEFT_FIELD_I64S,          /* repeated int32, int64: weft_i64s_t; packed when written, either when read */
   WEFT_FIELD_FIXED64,       /* fixed64: uint64_t */
   WEFT_FIELD_BOOL,          /* bool */
   WEFT_FIELD_TEXTS,         /* repeated string: weft_texts_t */
@@ -30,6 +31,10 @@ typedef struct weft_texts {
   weft_str_t *items; /* in the arena */
   int n, capacity;
 } weft_texts_t;
+typedef struct weft_i64s {
+  int64_t *items; /* in the arena */
+  int n, capacity;
+} weft_i64s_t;
 typedef struct weft_tensors {
   weft_str_t *names;     /* in the arena; NULL for tensors without names */
   weft_tensor_t **items; /* in the arena; each one reference, owned when decoded, borrowed when encoding */

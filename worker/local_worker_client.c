@@ -15,11 +15,15 @@ static weft_worker_t *worker_of(weft_worker_client_t *c) { return ((local_client
 
 static void get_status(weft_worker_client_t *c, weft_canceller_t *canceller, weft_devices_fn *fn, void *arg) {
   (void)canceller; /* never waits */
-  weft_device_t *d = worker_of(c)->device;
+  const weft_devices_t *devices = &worker_of(c)->devices;
   weft_device_list_t list = {.arena = WEFT_ARENA_INIT};
-  weft_device_attributes_t attributes = {.name = d->name, .type = weft_str(d->type), .description = WEFT_STR(""),
-                                         .memory_limit = d->memory_limit, .incarnation = d->incarnation};
-  weft_status_t *s = weft_device_list_add(&list, &attributes);
+  weft_status_t *s = NULL;
+  for (int i = 0; s == NULL && i < devices->n; i++) {
+    const weft_device_t *d = devices->all[i];
+    weft_device_attributes_t attributes = {.name = d->name, .type = weft_str(d->type), .description = WEFT_STR(""),
+                                           .memory_limit = d->memory_limit, .incarnation = d->incarnation};
+    s = weft_device_list_add(&list, &attributes);
+  }
   fn(arg, s, s == NULL ? &list : NULL);
   weft_device_list_deinit(&list);
 }
@@ -43,7 +47,7 @@ static void create_session(weft_worker_client_t *c, const weft_worker_session_sp
   weft_session_cluster_t cluster = {NULL, NULL};
   int num_stale = 0;
   weft_status_t *s = w->clusters == NULL ? NULL : w->clusters->for_worker(w->clusters, spec->server_def, &cluster);
-  if (s == NULL) s = weft_worker_session_create(spec, w->device, &cluster, &session);
+  if (s == NULL) s = weft_worker_session_create(spec, &w->devices, &cluster, &session);
   if (s == NULL) {
     void *before = NULL;
     weft_mutex_lock(&w->mu);
@@ -101,9 +105,12 @@ static void cleanup_graph(weft_worker_client_t *c, int64_t step_id, weft_done_fn
 }
 
 static void cleanup_all(weft_worker_client_t *c, const weft_str_t *containers, int n, weft_done_fn *fn, void *arg) {
-  weft_resource_manager_t *m = worker_of(c)->resources;
-  if (n == 0) weft_resource_clear(m, WEFT_STR(""));
-  for (int i = 0; i < n; i++) weft_resource_clear(m, containers[i]);
+  const weft_devices_t *devices = &worker_of(c)->devices;
+  for (int d = 0; d < devices->n; d++) {
+    weft_resource_manager_t *m = devices->all[d]->resources;
+    if (n == 0) weft_resource_clear(m, WEFT_STR(""));
+    for (int i = 0; i < n; i++) weft_resource_clear(m, containers[i]);
+  }
   fn(arg, NULL);
 }
 
@@ -132,16 +139,16 @@ static weft_str_t local_part(weft_str_t device) {
 static weft_status_t *check_source(weft_worker_t *w, weft_str_t key) {
   weft_key_parts_t parts;
   WEFT_RETURN_IF_ERROR(weft_key_parse(key, &parts));
-  /* A session's own cluster may call this task by another name, so only what follows the task can be compared. */
-  if (!weft_str_eq(local_part(parts.src_device), local_part(w->device->name))) {
+  const weft_device_t *source = weft_devices_find(&w->devices, parts.src_device);
+  if (source == NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%.*s unknown device.", WEFT_STR_ARGS(local_part(parts.src_device)));
   }
-  if (parts.src_incarnation != w->device->incarnation) {
+  if (parts.src_incarnation != source->incarnation) {
     return weft_status_mark_restarted(WEFT_ERROR(
         ABORTED,
         "RecvTensor expects a different device incarnation: %" PRIu64 " vs. %" PRIu64
         ". Your worker job (\"%.*s\") was probably restarted. Check your worker job for the reason why it was restarted.",
-        parts.src_incarnation, w->device->incarnation, WEFT_STR_ARGS(w->task)));
+        parts.src_incarnation, source->incarnation, WEFT_STR_ARGS(w->task)));
   }
   return NULL;
 }
@@ -164,6 +171,18 @@ static void recv_tensor(weft_worker_client_t *c, int64_t step_id, weft_key_t key
   *p = (peer_receive_t){w, step, fn, arg};
   atomic_fetch_add(&step->waiting_peers, 1);
   weft_remote_rendezvous_recv_local(step->rendezvous, key, canceller, peer_received, p);
+}
+
+static void get_step_sequence(weft_worker_client_t *c, const int64_t *graph_keys, int n, weft_step_ids_fn *fn, void *arg) {
+  int64_t *ids = weft_calloc((size_t)n + 1, sizeof *ids);
+  weft_status_t *s = ids == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d step ids", n) : NULL;
+  if (s == NULL) s = weft_step_sequence_get(worker_of(c)->sequence, graph_keys, n, ids);
+  fn(arg, s, ids);
+  weft_free(ids);
+}
+
+static void retire_step(weft_worker_client_t *c, int64_t graph_key, int64_t step_id) {
+  weft_step_sequence_retire(worker_of(c)->sequence, graph_key, step_id);
 }
 
 static void logging(weft_worker_client_t *c, weft_str_t request, weft_text_fn *fn, void *arg) {
@@ -189,6 +208,8 @@ static const weft_worker_client_ops_t ops = {
     .cleanup_all = cleanup_all,
     .recv_tensor = recv_tensor,
     .logging = logging,
+    .get_step_sequence = get_step_sequence,
+    .retire_step = retire_step,
     .destroy = destroy,
 };
 

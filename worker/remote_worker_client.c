@@ -35,6 +35,7 @@ typedef struct pending {
     weft_text_fn *text;
     weft_run_graph_fn *run;
     weft_recv_fn *recv;
+    weft_step_ids_fn *step_ids;
   } fn;
   void *arg;
   const weft_str_t *recv_keys; /* of a RunGraph; lent by the caller */
@@ -389,6 +390,56 @@ static void recv_tensor(weft_worker_client_t *w, int64_t step_id, weft_key_t key
   weft_strbuf_deinit(&options);
 }
 
+/* ---- collectives ---- */
+
+static weft_status_t *read_step_ids(const pending_t *p, const weft_get_step_sequence_response_msg_t *body,
+                                    weft_arena_t *arena, int64_t *out) {
+  if (body->sequences.n != p->num_recvs) {
+    return WEFT_ERROR(INTERNAL, "%.*s gave %d step ids instead of %d", WEFT_STR_ARGS(p->worker->base.task),
+                      body->sequences.n, p->num_recvs);
+  }
+  for (int i = 0; i < p->num_recvs; i++) {
+    weft_step_sequence_msg_t one = {0, 0};
+    WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_step_sequence_type, body->sequences.items[i], arena, &one));
+    out[i] = one.next_step_id;
+  }
+  return NULL;
+}
+
+static void on_step_ids(void *arg, weft_status_t *status, weft_message_t *response) {
+  pending_t *p = arg;
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_get_step_sequence_response_msg_t body = {.sequences = {NULL, 0, 0}};
+  int64_t *ids = weft_arena_calloc(&arena, (size_t)p->num_recvs + 1, sizeof *ids);
+  status = name_peer(p, status);
+  if (status == NULL && ids == NULL) status = no_memory(p->path);
+  if (status == NULL) status = weft_fields_decode(&weft_get_step_sequence_response_type, response, &arena, &body);
+  if (status == NULL) status = read_step_ids(p, &body, &arena, ids);
+  p->fn.step_ids(p->arg, status, ids);
+  weft_arena_deinit(&arena);
+  weft_message_destroy(response);
+  pending_free(p);
+}
+
+static void get_step_sequence(weft_worker_client_t *w, const int64_t *graph_keys, int n, weft_step_ids_fn *fn, void *arg) {
+  pending_t *p = pending_new(w, METHOD("GetStepSequence"), arg);
+  if (p == NULL) {
+    fn(arg, no_memory(METHOD("GetStepSequence")), NULL);
+    return;
+  }
+  p->fn.step_ids = fn;
+  p->num_recvs = n;
+  weft_get_step_sequence_msg_t request = {{(int64_t *)(uintptr_t)graph_keys, n, n}}; /* only read */
+  weft_rpc_options_t o = {.timeout_ms = 0};
+  send_request(p, &weft_get_step_sequence_type, &request, &o, on_step_ids);
+}
+
+static void retire_step(weft_worker_client_t *w, int64_t graph_key, int64_t step_id) {
+  (void)w; /* TensorFlow has no call for it: only who runs beside the leader retires its steps there */
+  (void)graph_key;
+  (void)step_id;
+}
+
 /* ---- the rest ---- */
 
 static void on_logged(void *arg, weft_status_t *status, weft_message_t *response) {
@@ -437,6 +488,8 @@ weft_status_t *weft_remote_worker_client_create(weft_rpc_channel_t *channel, wef
                                                .cleanup_all = cleanup_all,
                                                .recv_tensor = recv_tensor,
                                                .logging = logging,
+                                               .get_step_sequence = get_step_sequence,
+                                               .retire_step = retire_step,
                                                .destroy = destroy};
   remote_worker_t *r = weft_calloc(1, sizeof *r);
   char *name = weft_strndup(task.data, task.length);

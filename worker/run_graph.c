@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "graph/graph_proto.h"
 #include "worker/worker_impl.h"
 
 typedef struct graph_run {
@@ -97,24 +96,25 @@ static void free_run(graph_run_t *r) {
 
 /* Ends the run; consumes `status`. */
 static void finish(graph_run_t *r, weft_status_t *status) {
-  weft_strbuf_t stats = WEFT_STRBUF_INIT, def = WEFT_STRBUF_INIT;
-  if (status == NULL && r->record_timeline) status = weft_step_stats_encode(r->session->device->name, r->graph->graph, &r->recorder, &stats);
-  if (status == NULL && r->record_graphs) status = weft_graph_export(r->graph->graph, false, &def);
+  weft_strbuf_t stats = WEFT_STRBUF_INIT;
+  weft_partition_graphs_t graphs = {.arena = WEFT_ARENA_INIT};
+  const weft_devices_t *devices = r->session->devices;
+  if (status == NULL && r->record_timeline) status = weft_step_stats_encode(devices, r->graph->graph, &r->recorder, &stats);
+  if (status == NULL && r->record_graphs) status = weft_partition_graphs_export(devices, r->graph->graph, &graphs);
   /* A master that has switched the log on fetches what is in it itself. */
   if (r->record_timeline && !weft_transfer_log_is_enabled(r->worker->transfers)) {
     weft_transfer_log_take(r->worker->transfers, r->step->id, &stats);
   }
   if (status == NULL && stats.failed) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step statistics");
-  weft_str_t partition = weft_str_of(def.data, def.length);
   weft_run_graph_result_t result = {.recvs = r->recvs, .num_recvs = r->num_recvs,
                                     .step_stats = weft_str_of(stats.data, stats.length),
-                                    .partition_graphs = &partition, .num_partition_graphs = r->record_graphs ? 1 : 0};
+                                    .partition_graphs = graphs.defs, .num_partition_graphs = graphs.n};
   if (status != NULL) {
     for (int i = 0; i < r->num_recvs; i++) weft_tensor_release(r->recvs[i]);
   }
   r->fn(r->arg, status, status == NULL ? &result : NULL);
   weft_strbuf_deinit(&stats);
-  weft_strbuf_deinit(&def);
+  weft_partition_graphs_deinit(&graphs);
   free_run(r);
 }
 

@@ -25,29 +25,7 @@ void weft_registered_graph_release(weft_registered_graph_t *g) {
   weft_free(g);
 }
 
-/* A device of the session's own: the same processor, perhaps by another name, perhaps with other resources. */
-static weft_status_t *make_device(weft_worker_session_t *s, weft_device_t *shared, bool isolate) {
-  weft_str_t local = shared->name;
-  weft_str_t task = weft_device_task_part(local);
-  local = weft_str_of(local.data + task.length, local.length - task.length);
-  if (s->cluster.task != NULL) task = weft_str(s->cluster.task);
-  weft_device_name_t parsed;
-  WEFT_RETURN_IF_ERROR(weft_device_name_parse(task, &parsed));
-  if (isolate) WEFT_RETURN_IF_ERROR(weft_resource_manager_create_for(parsed.job, &s->resources));
-  weft_strbuf_t name = WEFT_STRBUF_INIT;
-  weft_strbuf_append(&name, task);
-  weft_strbuf_append(&name, local);
-  weft_status_t *status = name.failed ? no_memory("session") : NULL;
-  if (status == NULL) {
-    status = weft_cpu_device_create(weft_str_of(name.data, name.length), shared->incarnation, shared->pool,
-                                    isolate ? s->resources : shared->resources, &s->own_device);
-  }
-  weft_strbuf_deinit(&name);
-  if (status == NULL) s->device = s->own_device;
-  return status;
-}
-
-weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec, weft_device_t *shared,
+weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec, const weft_devices_t *shared,
                                           weft_session_cluster_t *cluster, weft_worker_session_t **out) {
   weft_worker_session_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) {
@@ -58,14 +36,18 @@ weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec
   *cluster = (weft_session_cluster_t){NULL, NULL};
   atomic_init(&s->refs, 1);
   weft_mutex_init(&s->mu);
-  s->device = shared;
+  s->devices = shared;
   s->master_incarnation = spec->master_incarnation;
   weft_status_t *status = NULL;
   if (!copy_text(spec->session, &s->handle) || !copy_text(spec->master_task, &s->master_task)) {
     status = no_memory("session");
   }
   if (status == NULL) status = weft_op_segment_create(&s->segment);
-  if (status == NULL && (spec->isolate || s->cluster.cache != NULL)) status = make_device(s, shared, spec->isolate);
+  if (status == NULL && (spec->isolate || s->cluster.cache != NULL)) {
+    weft_str_t task = s->cluster.task != NULL ? weft_str(s->cluster.task) : weft_device_task_part(shared->all[0]->name);
+    status = weft_devices_rename(shared, task, spec->isolate, &s->own_devices);
+    s->devices = &s->own_devices;
+  }
   if (status != NULL) {
     weft_worker_session_release(s);
     return status;
@@ -85,8 +67,7 @@ void weft_worker_session_release(weft_worker_session_t *s) {
   for (size_t at = 0; weft_map_next(&s->graphs, &at, &e);) weft_registered_graph_release(e.value);
   weft_map_deinit(&s->graphs);
   weft_op_segment_release(s->segment);
-  weft_device_destroy(s->own_device);
-  weft_resource_manager_destroy(s->resources);
+  weft_devices_deinit(&s->own_devices);
   weft_session_cluster_deinit(&s->cluster);
   weft_mutex_deinit(&s->mu);
   free_text(s->handle);
@@ -103,7 +84,8 @@ weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph
   atomic_init(&g->refs, 1);
   atomic_init(&g->last_run_ns, INT64_MAX);
   g->graph = graph;
-  weft_plan_options_t options = {.device = s->device, .segment = s->segment, .session = s->handle};
+  weft_plan_options_t options = {.device = s->devices->all[0], .devices = s->devices->all,
+                                 .num_devices = s->devices->n, .segment = s->segment, .session = s->handle};
   weft_status_t *status = weft_plan_create(graph, &options, &g->plan);
   weft_strbuf_t handle = WEFT_STRBUF_INIT;
   char *text = NULL;

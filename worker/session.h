@@ -6,6 +6,7 @@
 #define WEFT_WORKER_SESSION_H_
 
 #include "executor/executor.h"
+#include "worker/devices.h"
 #include "worker/session_cluster.h"
 
 /* A registered partition. Refcounted: a running step holds one. */
@@ -24,17 +25,16 @@ typedef struct weft_worker_session { /* Thread-safe. Refcounted. */
   int64_t master_incarnation;
   weft_op_segment_t *segment;
   weft_session_cluster_t cluster;     /* empty: the worker's own */
-  weft_device_t *device;              /* the worker's, or own_device */
-  weft_device_t *own_device;          /* of an isolated session, or one with a cluster of its own; owned */
-  weft_resource_manager_t *resources; /* of an isolated session; owned */
+  const weft_devices_t *devices;      /* the worker's, or own_devices */
+  weft_devices_t own_devices;         /* of an isolated session, or one with a cluster of its own */
   weft_mutex_t mu;
   weft_map_t graphs;   /* guarded by mu: handle -> weft_registered_graph_t (one reference) */
   uint64_t next_graph; /* guarded by mu */
 } weft_worker_session_t;
 
-/* `shared` is the worker's device; an isolated session gets one of its own with resources of its own, and one with a
- * cluster of its own (`cluster`; consumed) one that is named as the task is there. */
-WEFT_MUST_CHECK weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec, weft_device_t *shared,
+/* `shared` are the worker's devices; an isolated session gets some of its own with resources of their own, and one with a
+ * cluster of its own (`cluster`; consumed) some that are named as the task is there. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec, const weft_devices_t *shared,
                                                           weft_session_cluster_t *cluster, weft_worker_session_t **out);
 weft_worker_session_t *weft_worker_session_retain(weft_worker_session_t *s);
 void weft_worker_session_release(weft_worker_session_t *s); /* NULL is fine */

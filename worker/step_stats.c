@@ -72,13 +72,23 @@ static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_
   weft_wire_end(out, node);
 }
 
-weft_status_t *weft_step_stats_encode(weft_str_t device, const weft_graph_t *g, const weft_step_recorder_t *r, weft_strbuf_t *out) {
+static void put_device(weft_strbuf_t *out, const weft_device_t *d, const weft_graph_t *g, const weft_step_recorder_t *r) {
   int64_t wall_offset_ns = weft_clock_micros() * 1000 - weft_clock_ns();
   size_t stats = weft_wire_begin(out, 1);
-  weft_wire_put_bytes(out, 1, device);
+  weft_wire_put_bytes(out, 1, d->name);
   for (size_t i = 0; i < r->count; i++) {
-    if (!is_transfer(r->stats[i].node)) put_node(out, g, &r->stats[i], wall_offset_ns);
+    const weft_kernel_node_t *n = r->stats[i].node;
+    if (n->device == d && !is_transfer(n)) put_node(out, g, &r->stats[i], wall_offset_ns);
   }
   weft_wire_end(out, stats);
+}
+
+weft_status_t *weft_step_stats_encode(const weft_devices_t *devices, const weft_graph_t *g, const weft_step_recorder_t *r,
+                                      weft_strbuf_t *out) {
+  for (int d = 0; d < devices->n; d++) {
+    bool did_something = devices->n == 1;
+    for (size_t i = 0; i < r->count && !did_something; i++) did_something = r->stats[i].node->device == devices->all[d];
+    if (did_something) put_device(out, devices->all[d], g, r);
+  }
   return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step statistics") : NULL;
 }

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "device/device_name.h"
 
 /* A receive from another task: asks that task's worker. */
@@ -23,7 +22,7 @@ static void fetch_remote(void *arg, int64_t step_id, weft_key_t key, const weft_
   weft_worker_client_release(peer);
 }
 
-static weft_status_t *create_parts(weft_worker_t *w, int num_threads) {
+static weft_status_t *create_parts(weft_worker_t *w, int num_threads, int num_cpus) {
   char *task = weft_strndup(w->task.data, w->task.length);
   if (task == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker");
   w->task = weft_str(task);
@@ -31,20 +30,12 @@ static weft_status_t *create_parts(weft_worker_t *w, int num_threads) {
   if (num_threads <= 0) num_threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
   if (num_threads < 1) num_threads = 1;
   WEFT_RETURN_IF_ERROR(weft_thread_pool_create("weft-compute", num_threads, &w->pool));
-  weft_device_name_t parsed;
-  WEFT_RETURN_IF_ERROR(weft_device_name_parse(w->task, &parsed));
-  WEFT_RETURN_IF_ERROR(weft_resource_manager_create_for(parsed.job, &w->resources));
+  WEFT_RETURN_IF_ERROR(weft_devices_create(w->task, num_cpus < 1 ? 1 : num_cpus, w->pool, &w->devices));
   WEFT_RETURN_IF_ERROR(weft_transfer_log_create(&w->transfers));
-  weft_strbuf_t name = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&name, "%s/device:CPU:0", task);
-  char *device = NULL;
-  WEFT_RETURN_IF_ERROR(weft_strbuf_finish(&name, &device, NULL));
-  weft_status_t *s = weft_cpu_device_create(weft_str(device), weft_random_id(), w->pool, w->resources, &w->device);
-  weft_free(device);
-  if (s != NULL) return s;
+  WEFT_RETURN_IF_ERROR(weft_step_sequence_create(&w->sequence));
   weft_worker_session_spec_t legacy = {.session = WEFT_STR(""), .master_task = WEFT_STR("")};
   weft_session_cluster_t own = {NULL, NULL};
-  return weft_worker_session_create(&legacy, w->device, &own, &w->legacy);
+  return weft_worker_session_create(&legacy, &w->devices, &own, &w->legacy);
 }
 
 weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t **out) {
@@ -55,7 +46,7 @@ weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t 
   w->cache = o->cache;
   w->clusters = o->clusters;
   w->task = o->task;
-  weft_status_t *s = create_parts(w, o->num_threads);
+  weft_status_t *s = create_parts(w, o->num_threads, o->num_cpus);
   if (s != NULL) {
     weft_worker_destroy(w);
     return s;
@@ -82,9 +73,9 @@ void weft_worker_destroy(weft_worker_t *w) {
   for (size_t at = 0; weft_map_next(&w->sessions, &at, &e);) weft_worker_session_release(e.value);
   weft_map_deinit(&w->sessions);
   weft_worker_session_release(w->legacy);
-  weft_device_destroy(w->device);
-  weft_resource_manager_destroy(w->resources);
+  weft_devices_deinit(&w->devices);
   weft_transfer_log_destroy(w->transfers);
+  weft_step_sequence_destroy(w->sequence);
   weft_step_table_deinit(&w->steps);
   weft_cond_deinit(&w->idle);
   weft_mutex_deinit(&w->mu);
@@ -93,7 +84,8 @@ void weft_worker_destroy(weft_worker_t *w) {
 }
 
 weft_str_t weft_worker_task(const weft_worker_t *w) { return w->task; }
-weft_device_t *weft_worker_device(weft_worker_t *w) { return w->device; }
+weft_device_t *weft_worker_device(weft_worker_t *w) { return w->devices.all[0]; }
+const weft_devices_t *weft_worker_devices(const weft_worker_t *w) { return &w->devices; }
 weft_transfer_log_t *weft_worker_transfers(weft_worker_t *w) { return w->transfers; }
 
 bool weft_worker_begin_run(weft_worker_t *w) {

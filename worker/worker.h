@@ -5,7 +5,7 @@
 #ifndef WEFT_WORKER_WORKER_H_
 #define WEFT_WORKER_WORKER_H_
 
-#include "device/device.h"
+#include "worker/devices.h"
 #include "worker/session_cluster.h"
 
 typedef struct weft_worker weft_worker_t; /* Thread-safe. */
@@ -13,6 +13,7 @@ typedef struct weft_worker weft_worker_t; /* Thread-safe. */
 typedef struct weft_worker_options {
   weft_str_t task;             /* "/job:worker/replica:0/task:0"; copied */
   int num_threads;             /* of the compute pool; 0: as many as processors */
+  int num_cpus;                /* devices CPU:0 .. CPU:n-1, all on that pool; 0: one */
   weft_worker_cache_t *cache;  /* how to reach other tasks; borrowed; NULL: there are none (a local session) */
   weft_cluster_maker_t *clusters; /* for sessions with a cluster of their own; borrowed; NULL: none such */
 } weft_worker_options_t;
@@ -24,6 +25,7 @@ void weft_worker_destroy(weft_worker_t *w);
 void weft_worker_stop(weft_worker_t *w);
 weft_str_t weft_worker_task(const weft_worker_t *w);
 weft_device_t *weft_worker_device(weft_worker_t *w); /* the CPU:0; lent */
+const weft_devices_t *weft_worker_devices(const weft_worker_t *w); /* all; lent */
 weft_transfer_log_t *weft_worker_transfers(weft_worker_t *w); /* where clients of its peers tell what they fetched; lent */
 
 /* The worker as a client in its own process: no copies, no threads between. Retains nothing: destroy it first. */

@@ -8,6 +8,7 @@
 #define WEFT_WORKER_WORKER_CLIENT_H_
 
 #include "base/cancellation.h"
+#include "collectives/remote/peers.h"
 #include "graph/graph.h"
 #include "rendezvous/rendezvous.h"
 #include "tensor/tensor.h"
@@ -81,6 +82,17 @@ typedef struct weft_worker_client_ops {
                       weft_recv_fn *fn, void *arg);
   /* Logging and Tracing: `request` and the answer are serialized messages. */
   void (*logging)(weft_worker_client_t *w, weft_str_t request, weft_text_fn *fn, void *arg);
+  /* The bytes that the worker offers under a key for a collective; fetched once. */
+  void (*recv_buf)(weft_worker_client_t *w, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn, void *arg);
+  /* Of a group's leader: waits until all members have come. */
+  void (*complete_group)(weft_worker_client_t *w, const weft_group_request_t *r, weft_canceller_t *canceller,
+                         weft_group_fn *fn, void *arg);
+  void (*complete_instance)(weft_worker_client_t *w, const weft_instance_request_t *r, weft_canceller_t *canceller,
+                            weft_instance_fn *fn, void *arg);
+  /* Of the cluster's leader: the ids of the next steps of these collective graphs. */
+  void (*get_step_sequence)(weft_worker_client_t *w, const int64_t *graph_keys, int n, weft_step_ids_fn *fn, void *arg);
+  /* A step of a collective graph is over: the leader's own worker counts on. Of other workers: nothing happens. */
+  void (*retire_step)(weft_worker_client_t *w, int64_t graph_key, int64_t step_id);
   void (*destroy)(weft_worker_client_t *w);
 } weft_worker_client_ops_t;
 

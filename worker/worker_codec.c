@@ -115,6 +115,23 @@ static const weft_field_t mark_recv_finished[] = {
 const weft_message_type_t weft_mark_recv_finished_type =
     WEFT_MESSAGE_TYPE("MarkRecvFinishedRequest", mark_recv_finished);
 
+static const weft_field_t get_step_sequence[] = {
+    {1, WEFT_FIELD_I64S, "graph_key", offsetof(weft_get_step_sequence_msg_t, graph_keys)},
+};
+const weft_message_type_t weft_get_step_sequence_type = WEFT_MESSAGE_TYPE("GetStepSequenceRequest", get_step_sequence);
+
+static const weft_field_t step_sequence[] = {
+    {1, WEFT_FIELD_I64, "graph_key", offsetof(weft_step_sequence_msg_t, graph_key)},
+    {2, WEFT_FIELD_I64, "next_step_id", offsetof(weft_step_sequence_msg_t, next_step_id)},
+};
+const weft_message_type_t weft_step_sequence_type = WEFT_MESSAGE_TYPE("StepSequence", step_sequence);
+
+static const weft_field_t get_step_sequence_response[] = {
+    {1, WEFT_FIELD_MESSAGES, "step_sequence", offsetof(weft_get_step_sequence_response_msg_t, sequences)},
+};
+const weft_message_type_t weft_get_step_sequence_response_type =
+    WEFT_MESSAGE_TYPE("GetStepSequenceResponse", get_step_sequence_response);
+
 static const weft_field_t local_transport[] = {
     {1, WEFT_FIELD_TEXT, "host", offsetof(weft_local_transport_msg_t, host)},
     {2, WEFT_FIELD_FIXED64, "link", offsetof(weft_local_transport_msg_t, link)},

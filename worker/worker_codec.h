@@ -100,6 +100,19 @@ typedef struct weft_mark_recv_finished_msg {
 } weft_mark_recv_finished_msg_t;
 extern const weft_message_type_t weft_mark_recv_finished_type;
 
+typedef struct weft_get_step_sequence_msg {
+  weft_i64s_t graph_keys;
+} weft_get_step_sequence_msg_t;
+extern const weft_message_type_t weft_get_step_sequence_type;
+typedef struct weft_step_sequence_msg {
+  int64_t graph_key, next_step_id;
+} weft_step_sequence_msg_t;
+extern const weft_message_type_t weft_step_sequence_type;
+typedef struct weft_get_step_sequence_response_msg {
+  weft_texts_t sequences; /* StepSequence */
+} weft_get_step_sequence_response_msg_t;
+extern const weft_message_type_t weft_get_step_sequence_response_type;
+
 /* What Weft's workers tell each other in RecvTensor's transport_options: how to go past gRPC on one host.
  * Nobody else sends it, and whoever does not know it ignores it. */
 #define WEFT_LOCAL_TRANSPORT_URL "type.googleapis.com/weft.LocalTransport"

@@ -6,6 +6,7 @@
 #ifndef WEFT_WORKER_WORKER_IMPL_H_
 #define WEFT_WORKER_WORKER_IMPL_H_
 
+#include "collectives/remote/step_sequence.h"
 #include "worker/session.h"
 #include "worker/step.h"
 #include "worker/worker.h"
@@ -15,9 +16,9 @@ struct weft_worker {
   weft_worker_cache_t *cache;
   weft_cluster_maker_t *clusters;
   weft_thread_pool_t *pool;
-  weft_resource_manager_t *resources;
-  weft_device_t *device;
+  weft_devices_t devices; /* CPU:0 first */
   weft_transfer_log_t *transfers;
+  weft_step_sequence_t *sequence;
   weft_step_table_t steps;
   weft_mutex_t mu;
   weft_cond_t idle;               /* signalled when runs falls to 0 */
@@ -43,9 +44,19 @@ void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, w
                              weft_worker_step_t *step, const weft_run_graph_t *run, weft_canceller_t *canceller,
                              weft_run_graph_fn *fn, void *arg);
 
-/* worker/step_stats.c: serialized StepStats of one device; `g` tells the inputs' names. */
-WEFT_MUST_CHECK weft_status_t *weft_step_stats_encode(weft_str_t device, const weft_graph_t *g, const weft_step_recorder_t *r,
-                                                      weft_strbuf_t *out);
+/* worker/step_stats.c: serialized StepStats of the devices that did something; `g` tells the inputs' names. */
+WEFT_MUST_CHECK weft_status_t *weft_step_stats_encode(const weft_devices_t *devices, const weft_graph_t *g,
+                                                      const weft_step_recorder_t *r, weft_strbuf_t *out);
+
+/* worker/partition_graphs.c: serialized GraphDefs, one per device that has nodes. */
+typedef struct weft_partition_graphs {
+  weft_arena_t arena;
+  weft_str_t *defs; /* n; in `arena` */
+  int n;
+} weft_partition_graphs_t;
+WEFT_MUST_CHECK weft_status_t *weft_partition_graphs_export(const weft_devices_t *devices, const weft_graph_t *g,
+                                                            weft_partition_graphs_t *out);
+void weft_partition_graphs_deinit(weft_partition_graphs_t *p);
 
 /* Receives the tensor of one fetch, words failures as TensorFlow's GraphMgr does. */
 WEFT_MUST_CHECK weft_status_t *weft_fetch_failure(int64_t step_id, weft_str_t key, weft_status_t *cause, bool is_dead);

@@ -319,6 +319,37 @@ static void accept_and_ignore(void *service, weft_rpc_call_t *call) {
   if (s != NULL) weft_served_reply_empty(s);
 }
 
+/* ---- collectives ---- */
+
+static void on_step_ids(void *arg, weft_status_t *status, const int64_t *step_ids) {
+  weft_served_t *s = arg;
+  const weft_get_step_sequence_msg_t *m = s->request;
+  weft_get_step_sequence_response_msg_t response = {.sequences = {NULL, 0, 0}};
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  for (int i = 0; i < m->graph_keys.n && status == NULL; i++) {
+    weft_step_sequence_msg_t one = {m->graph_keys.items[i], step_ids[i]};
+    text.length = 0;
+    weft_fields_encode_bytes(&weft_step_sequence_type, &one, &text);
+    weft_str_t copy = weft_arena_str(&s->arena, weft_str_of(text.data, text.length));
+    if (text.failed || copy.data == NULL || !weft_texts_add(&response.sequences, &s->arena, copy))
+      status = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a GetStepSequence");
+  }
+  weft_strbuf_deinit(&text);
+  if (status != NULL) {
+    weft_served_fail(s, status);
+  } else {
+    weft_served_reply(s, &weft_get_step_sequence_response_type, &response);
+  }
+}
+
+static void get_step_sequence(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s =
+      weft_serve(call, service, &weft_get_step_sequence_type, sizeof(weft_get_step_sequence_msg_t));
+  if (s == NULL) return;
+  const weft_get_step_sequence_msg_t *m = s->request;
+  worker_of(s)->ops->get_step_sequence(worker_of(s), m->graph_keys.items, m->graph_keys.n, on_step_ids, s);
+}
+
 static void refuse(void *service, weft_rpc_call_t *call) {
   (void)service;
   weft_rpc_fail(
@@ -343,7 +374,7 @@ static const struct {
     {"/tensorflow.WorkerService/Tracing", accept_and_ignore},
     {"/tensorflow.WorkerService/CompleteGroup", refuse},
     {"/tensorflow.WorkerService/CompleteInstance", refuse},
-    {"/tensorflow.WorkerService/GetStepSequence", refuse},
+    {"/tensorflow.WorkerService/GetStepSequence", get_step_sequence},
     {"/tensorflow.WorkerService/MarkRecvFinished", accept_and_ignore},
 };
 

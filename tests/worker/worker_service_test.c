@@ -573,7 +573,6 @@ static void collectives_are_unimplemented_and_the_rest_is_served(void) {
       {"/tensorflow.WorkerService/RecvBuf", WEFT_UNIMPLEMENTED},
       {"/tensorflow.WorkerService/CompleteGroup", WEFT_UNIMPLEMENTED},
       {"/tensorflow.WorkerService/CompleteInstance", WEFT_UNIMPLEMENTED},
-      {"/tensorflow.WorkerService/GetStepSequence", WEFT_UNIMPLEMENTED},
       {"/tensorflow.WorkerService/Tracing", WEFT_OK},
       {"/tensorflow.WorkerService/MarkRecvFinished", WEFT_OK},
   };
