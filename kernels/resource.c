@@ -250,6 +250,38 @@ void weft_resource_clear(weft_resource_manager_t *m, weft_str_t container) {
   }
 }
 
+/* Those that want to know, at most `max` of them, retained. Returns how many there are. */
+static size_t list_task_watchers(weft_resource_manager_t *m, weft_object_t **objects, const weft_resource_type_t **types,
+                                 size_t max) {
+  size_t n = 0;
+  weft_mutex_lock(&m->mu);
+  weft_map_entry_t at;
+  for (size_t i = 0; weft_map_next(&m->map, &i, &at);) {
+    entry_t *e = at.value;
+    if (e->object == NULL || e->type == NULL || e->type->task_lost == NULL) continue;
+    if (n < max) {
+      objects[n] = weft_object_retain(e->object);
+      types[n] = e->type;
+    }
+    n++;
+  }
+  weft_mutex_unlock(&m->mu);
+  return n;
+}
+
+void weft_resource_task_lost(weft_resource_manager_t *m, weft_str_t task) {
+  size_t max = 2 * list_task_watchers(m, NULL, NULL, 0) + 16; /* some may be made meanwhile: those begin without the task's loss */
+  weft_object_t **objects = weft_calloc(max, sizeof(weft_object_t *));
+  const weft_resource_type_t **types = weft_calloc(max, sizeof(weft_resource_type_t *));
+  size_t n = objects == NULL || types == NULL ? 0 : list_task_watchers(m, objects, types, max);
+  for (size_t i = 0; i < n && i < max; i++) {
+    types[i]->task_lost(objects[i], task);
+    weft_object_release(objects[i]);
+  }
+  weft_free(objects);
+  weft_free(types);
+}
+
 uint64_t weft_resource_generation(const weft_resource_manager_t *m) {
   return atomic_load_explicit(&m->generation, memory_order_acquire);
 }

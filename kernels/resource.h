@@ -14,6 +14,7 @@ typedef struct weft_resource_type {
   const char *text;      /* for messages: "Variable" */
   void (*abandon)(weft_object_t *o); /* the manager has let go of it: whoever waits on it must wake up. May be NULL */
   bool is_late; /* an object is made before it counts as there: weft_resource_add_container says when its container is */
+  void (*task_lost)(weft_object_t *o, weft_str_t task); /* a task of the cluster is gone: who waits for it must not. May be NULL */
 } weft_resource_type_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_resource_manager_create(weft_resource_manager_t **out); /* of the job "localhost" */
@@ -49,6 +50,8 @@ WEFT_MUST_CHECK weft_status_t *weft_resource_delete_by_type_name(weft_resource_m
 /* Drops everything in a container ("" is the default one). Who waits on an object of it wakes up with CANCELLED. */
 void weft_resource_clear(weft_resource_manager_t *m, weft_str_t container);
 weft_str_t weft_resource_container(const weft_resource_manager_t *m, weft_str_t container); /* "" -> the default one's */
+/* Tells every resource that the task ("/job:worker/replica:0/task:1") is gone. */
+void weft_resource_task_lost(weft_resource_manager_t *m, weft_str_t task);
 /* Changes whenever something is deleted: who keeps an object found here looks it up again when this has changed. */
 uint64_t weft_resource_generation(const weft_resource_manager_t *m);
 /* A name nobody asked for: "_<counter>_<node>". */

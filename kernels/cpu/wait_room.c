@@ -48,11 +48,13 @@ static weft_waiter_t *flush_locked(weft_wait_room_t *r) WEFT_REQUIRES(r->mu) {
   while (has_changed) {
     has_changed = false;
     for (int i = 0; i < 2; i++) {
-      weft_waiter_t *w;
-      while ((w = r->lines[i].first) != NULL) {
+      weft_waiter_t *w = r->lines[i].first, *next;
+      for (; w != NULL; w = next) {
+        next = w->next;
         weft_wait_result_t result = w->attempt(w);
         if (result != WEFT_WAIT_STUCK) has_changed = true;
-        if (result != WEFT_WAIT_DONE) break;
+        if (result != WEFT_WAIT_DONE && !r->in_any_order) break;
+        if (result != WEFT_WAIT_DONE) continue;
         unlink_locked(r, w);
         *tail = w;
         tail = &w->next;

@@ -2,7 +2,7 @@
  *
  * No thread waits: a waiter is an object that tries again whenever somebody has
  * changed something. A room has two lines (who brings, who takes); only the
- * first of a line is tried, so a line is first come, first served. A waiter's
+ * first of a line is tried, so a line is first come, first served (but see in_any_order). A waiter's
  * life:
  *
  *   made -> weft_wait() -> in line -> attempt says DONE  -> finish()
@@ -25,6 +25,7 @@ typedef struct weft_wait_line {
 typedef struct weft_wait_room {
   weft_mutex_t mu; /* the object's own lock, too; a leaf */
   weft_wait_line_t lines[2]; /* guarded by mu */
+  bool in_any_order; /* everybody in a line is tried, not only the first: waits that do not take from each other. Set before use */
 } weft_wait_room_t;
 
 /* The first part of a bigger struct; made with weft_calloc. */

@@ -1,0 +1,16 @@
+/* kernels/cpu/kv_common.h - what the kernels of clocks and tables share. */
+#ifndef WEFT_KERNELS_CPU_KV_COMMON_H_
+#define WEFT_KERNELS_CPU_KV_COMMON_H_
+
+#include "kernels/cpu/kv_clock_object.h"
+#include "kernels/cpu/state.h"
+
+/* A table's resource type: a clocked object, too. */
+extern const weft_resource_type_t weft_kv_table_type;
+
+/* The clock or the table behind input 0; retained. Errors: those of weft_state_in. */
+WEFT_MUST_CHECK weft_status_t *weft_kv_in_clocked(weft_kernel_ctx_t *c, weft_clocked_t **out);
+/* A scalar integer. Errors: INVALID_ARGUMENT naming `what`. */
+WEFT_MUST_CHECK weft_status_t *weft_kv_scalar(const weft_kernel_ctx_t *c, int i, const char *what, int64_t *out);
+
+#endif /* WEFT_KERNELS_CPU_KV_COMMON_H_ */
