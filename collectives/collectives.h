@@ -70,6 +70,7 @@ typedef struct weft_collective {
   weft_tensor_t *input;        /* NULL for who only receives */
   const int64_t *splits;       /* of all-to-all: group_size row counts; NULL: equal blocks */
   const int *targets;          /* of permute: group_size ranks */
+  bool is_uniform;             /* of gather, all-gather: all ranks' shapes are the same (then checked), no row counts travel */
   bool takes_input;            /* the input's memory may be overwritten: the caller holds no other reference */
   weft_collective_algorithm_t algorithm;
   int64_t timeout_ms;          /* 0: none */

@@ -25,8 +25,9 @@ typedef struct weft_fetch {
   weft_str_t from_task;      /* "/job:worker/replica:0/task:2" */
   weft_str_t from_device, to_device;
   int64_t step_id;
-  weft_str_t key;            /* copied */
+  weft_str_t key;            /* copied; "RUN/REST": RUN names one run of an instance, see weft_transport_run_of() */
   size_t bytes;              /* exactly; another number is INTERNAL naming key and both */
+  bool is_control;           /* counted as control, not as collective: row counts, questions who has come */
   void *to;                  /* where they go; NULL: only to `consume` */
   weft_consume_fn *consume;  /* NULL: only to `to` */
   void *consume_arg;
@@ -37,19 +38,26 @@ typedef struct weft_group_request {
   int64_t group_key;
   int group_size, rank; /* rank -1: any */
   weft_str_t device_type, device;
-  uint64_t incarnation;
+  uint64_t incarnation; /* of the device; 0: the transport of its task puts it in */
+  int64_t timeout_ms;   /* 0: none. The leader's answer is then DEADLINE_EXCEEDED and says who did not come */
 } weft_group_request_t;
 typedef struct weft_group_member {
   weft_str_t device, task, host; /* host: equal texts share memory; "" unknown */
   uint64_t incarnation;
 } weft_group_member_t;
+typedef struct weft_link { /* a message of n bytes takes alpha_s + n * byte_s seconds */
+  double alpha_s, byte_s;  /* both 0: nobody measured */
+} weft_link_t;
 typedef struct weft_group { /* Immutable. Refcounted. */
   atomic_int refs;
   weft_arena_t arena;
   int64_t key;
   int size;
   weft_group_member_t *members; /* by rank */
+  weft_link_t near, far;        /* between members of one host, of two; measured once by the leader, so that all choose alike */
 } weft_group_t;
+/* An empty group with room for `size` members; texts go into its arena. One reference; NULL without memory. */
+weft_group_t *weft_group_new(int64_t key, int size);
 weft_group_t *weft_group_retain(weft_group_t *g);
 void weft_group_release(weft_group_t *g); /* NULL is fine */
 typedef void weft_group_fn(void *arg, weft_status_t *status, weft_group_t *group); /* group: one reference */
@@ -64,6 +72,10 @@ typedef struct weft_instance_request {
   weft_shape_t shape; /* for kinds whose shapes may differ by rank: without dimension 0 */
   weft_reduction_t reduction;
   bool is_mean, is_source;
+  weft_collective_algorithm_t algorithm; /* as wanted */
+  int root;
+  uint64_t details;   /* hash of splits' presence, targets and the like; must be the same on all ranks */
+  int64_t timeout_ms; /* as above */
 } weft_instance_request_t;
 typedef void weft_instance_fn(void *arg, weft_status_t *status, int source_rank);
 
@@ -72,6 +84,12 @@ typedef struct weft_transport_ops {
    * (withdrawn, step ended, peer dead). `data` must live until then. */
   void (*offer)(weft_transport_t *t, int64_t step_id, weft_str_t key, weft_str_t to_task, weft_str_t to_device,
                 const void *data, size_t bytes, weft_transfer_done_fn *done, void *arg);
+  /* One run of an instance failed: offers made here and fetches asked for here or from elsewhere, under keys that begin
+   * with "run/", end with `why`, present ones and those that come until the step ends; so they do at the tasks of
+   * `group` (NULL: only here), which are told as well as one can, without waiting. A second failure of a run is ignored. */
+  void (*fail)(weft_transport_t *t, int64_t step_id, weft_str_t run, const weft_group_t *group, const weft_status_t *why);
+  /* `task` is dead: what it still had to do with ends with UNAVAILABLE naming it (`why`); a leader fails its groups. */
+  void (*lost_task)(weft_transport_t *t, weft_str_t task, const weft_status_t *why);
   /* Ends the offers and fetches of a step: present ones with `why`, and who asks later gets `why`, too. */
   void (*end_step)(weft_transport_t *t, int64_t step_id, const weft_status_t *why);
   void (*fetch)(weft_transport_t *t, const weft_fetch_t *f, weft_canceller_t *canceller, weft_transfer_done_fn *done, void *arg);
@@ -85,6 +103,11 @@ typedef struct weft_transport_ops {
 struct weft_transport {
   const weft_transport_ops_t *ops;
 };
+/* The part of a key before its last '/': the run that the transfer belongs to. */
+weft_str_t weft_transport_run_of(weft_str_t key);
+/* "/job:a/replica:0/task:1/device:CPU:0" -> "/job:a/replica:0/task:1" and "CPU"; views of `device`. */
+weft_str_t weft_transport_task_of(weft_str_t device);
+weft_str_t weft_transport_type_of(weft_str_t device);
 
 WEFT_MUST_CHECK weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool, weft_transport_t *transport,
                                                        weft_collectives_t **out); /* all borrowed but `task`, copied */
