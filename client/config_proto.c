@@ -9,6 +9,7 @@
 #include "protos/wire.h"
 
 enum {
+  FIELD_DEVICE_COUNT = 1,
   FIELD_INTRA_OP_THREADS = 2,
   FIELD_DEVICE_FILTERS = 4,
   FIELD_INTER_OP_THREADS = 5,
@@ -42,8 +43,25 @@ static bool is_for_servers(uint32_t field) {
          field == FIELD_SESSION_THREAD_POOL || field == FIELD_CLUSTER_DEF;
 }
 
+/* An entry of device_count: map<string, int32>. */
+static void read_device_count(weft_str_t entry, weft_client_config_t *out) {
+  weft_str_t type = WEFT_STR("");
+  int count = 0;
+  weft_wire_reader_t r = weft_wire_reader(entry);
+  weft_wire_field_t f;
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) type = f.bytes;
+    if (f.tag == WEFT_WIRE_TAG(2, WEFT_WIRE_VARINT)) count = weft_wire_i32(f.value);
+  }
+  if (weft_str_is(type, "CPU")) out->num_cpus = count;
+}
+
+weft_status_t *weft_client_config_check(const weft_client_config_t *c) {
+  return c->num_cpus > 0 ? NULL : WEFT_ERROR(NOT_FOUND, "No CPU devices are available in this process");
+}
+
 weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *out, weft_strbuf_t *local) {
-  *out = (weft_client_config_t){0};
+  *out = (weft_client_config_t){.num_cpus = 1};
   int64_t threads = 0;
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
@@ -53,6 +71,7 @@ weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *o
     bool is_threads = field == FIELD_INTRA_OP_THREADS || field == FIELD_INTER_OP_THREADS;
     if (is_varint && is_threads && weft_wire_i64(f.value) > threads) threads = weft_wire_i64(f.value);
     if (is_varint && field == FIELD_OPERATION_TIMEOUT) out->timeout_ms = weft_wire_i64(f.value);
+    if (f.tag == WEFT_WIRE_TAG(FIELD_DEVICE_COUNT, WEFT_WIRE_BYTES)) read_device_count(f.bytes, out);
     if (local != NULL && !is_for_servers(field)) {
       weft_strbuf_append(local, weft_str_of((const char *)begin, (size_t)(r.p - begin)));
     }

@@ -2,6 +2,7 @@
 #include "server/server.h"
 
 #include "base/alloc.h"
+#include "client/config.h"
 #include "client/status.h"
 #include "protos/wire.h"
 #include "tensorflow/c/c_api.h"
@@ -22,6 +23,19 @@ static weft_status_t *foretell_target(TF_Server *server, const weft_cluster_t *c
   return s;
 }
 
+/* ServerDef.default_session_config: how large the task is. */
+static weft_status_t *read_config(weft_str_t server_def, weft_client_config_t *out) {
+  enum { FIELD_DEFAULT_SESSION_CONFIG = 4 };
+  weft_str_t config = WEFT_STR("");
+  weft_wire_reader_t r = weft_wire_reader(server_def);
+  weft_wire_field_t f;
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(FIELD_DEFAULT_SESSION_CONFIG, WEFT_WIRE_BYTES)) config = f.bytes;
+  }
+  WEFT_RETURN_IF_ERROR(weft_client_config_read(config, out, NULL));
+  return weft_client_config_check(out);
+}
+
 TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status) {
   weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
   weft_str_t job = WEFT_STR("");
@@ -32,12 +46,15 @@ TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status) 
     s = WEFT_ERROR(INVALID_ARGUMENT, "Could not parse provided bytes into a ServerDef protocol buffer");
   }
   if (s == NULL) s = weft_cluster_from_server_def(weft_str_of(proto, proto_len), &cluster, &job, &task);
+  weft_client_config_t config;
+  if (s == NULL) s = read_config(weft_str_of(proto, proto_len), &config);
   if (s == NULL) {
-    const weft_server_options_t options = {.cluster = &cluster, .job = job, .task = task, .port = -1};
+    const weft_server_options_t options = {.cluster = &cluster, .job = job, .task = task, .port = -1,
+                                           .num_threads = config.num_threads, .num_cpus = config.num_cpus};
     s = weft_server_create(&options, &server->server);
     if (s == NULL) s = foretell_target(server, &cluster, job, task);
-    weft_cluster_deinit(&cluster);
   }
+  weft_cluster_deinit(&cluster);
   if (weft_client_end(status, s)) return server;
   TF_DeleteServer(server);
   return NULL;

@@ -21,14 +21,17 @@ weft_op_segment_t *weft_op_segment_retain(weft_op_segment_t *s);
 void weft_op_segment_release(weft_op_segment_t *s); /* plans hold a reference, too */
 
 typedef struct weft_plan_options {
-  weft_device_t *device;       /* borrowed; must outlive the plan. All nodes run on it */
+  weft_device_t *device;       /* borrowed; must outlive the plan. All nodes run on it, but for `devices` */
+  weft_device_t *const *devices; /* num_devices of one memory and one pool, `device` among them; likewise. Each node
+                                    runs on the one whose name is its assigned_device, `device` if it has none */
+  int num_devices;             /* 0: only `device`, whatever the nodes are assigned to */
   weft_op_segment_t *segment;  /* retained; NULL: the plan's own */
   weft_str_t session;          /* copied */
   const weft_kernel_table_t *kernels; /* looked at before the device's own; NULL: only those. Must outlive the plan */
 } weft_plan_options_t;
 
-/* Compiles a graph (whose nodes are all on options->device). The graph may be destroyed afterwards.
- * Errors: INVALID_ARGUMENT "No OpKernel was registered to support Op '...' used by {{node ...}}...",
+/* Compiles a graph. The graph may be destroyed afterwards.
+ * Errors: INVALID_ARGUMENT "<name> unknown device.", "No OpKernel was registered to support Op '...' used by {{node ...}}...",
  * what kernels' prepare functions say (with the node), RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options,
                                                 weft_plan_t **out);

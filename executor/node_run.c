@@ -95,8 +95,8 @@ static void fill_ctx(weft_kernel_ctx_t *c, runner_t *r, iteration_t *it, uint32_
   c->inputs = in;
   c->outputs = out;
   c->step = &r->run->step;
-  c->device = r->plan->device;
-  c->stream = r->plan->device->stream;
+  c->device = c->node->device;
+  c->stream = c->device->stream;
   c->frame_id = it->frame->id;
   c->iteration = it->number;
   c->is_dead = is_dead;

@@ -67,7 +67,7 @@ static weft_status_t *shared_new(const weft_kernel_t *kernel, const weft_kernel_
 
 /* The same op with the same attributes: may they share what prepare makes? */
 static bool same_node(const weft_kernel_node_t *a, const weft_kernel_node_t *b) {
-  bool same = a->num_attrs == b->num_attrs;
+  bool same = a->num_attrs == b->num_attrs && a->device == b->device;
   for (int i = 0; same && i < a->num_attrs; i++) {
     same = weft_str_eq(a->attrs[i].name, b->attrs[i].name) &&
            weft_attr_eq(&a->attrs[i].value, &b->attrs[i].value);

@@ -104,7 +104,7 @@ struct weft_plan {
   uint32_t num_consts, num_costs, num_roots;
   int num_frames;
   bool has_frames, has_async;
-  weft_device_t *device;      /* borrowed */
+  weft_device_t *device;      /* borrowed; whose pool runs the plan */
   weft_op_segment_t *segment; /* retained; may be NULL */
   weft_mutex_t mu;            /* a leaf */
   run_t *free_runs;           /* guarded by mu */

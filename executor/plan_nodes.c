@@ -14,15 +14,32 @@ static weft_status_t *no_memory(const weft_node_t *n) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling node %s", n->name.data);
 }
 
-static const weft_kernel_t *find_kernel(const plan_builder_t *b, const weft_node_t *n) {
+/* Sets the device of node `number`: few devices, and neighbours are often on one. */
+static weft_status_t *find_device(const plan_builder_t *b, const weft_node_t *n, uint32_t number) {
+  const weft_plan_options_t *o = b->options;
+  weft_device_t *d = number > 0 ? b->plan->knodes[number - 1].device : o->device;
+  weft_str_t name = n->assigned_device;
+  if (o->num_devices == 0 || name.length == 0) {
+    d = o->device;
+  } else if (!weft_str_eq(d->name, name)) {
+    int i = 0;
+    while (i < o->num_devices && !weft_str_eq(o->devices[i]->name, name)) i++;
+    if (i == o->num_devices) return WEFT_ERROR(INVALID_ARGUMENT, "%.*s unknown device.", WEFT_STR_ARGS(name));
+    d = o->devices[i];
+  }
+  b->plan->knodes[number].device = d;
+  return NULL;
+}
+
+static const weft_kernel_t *find_kernel(const plan_builder_t *b, const weft_node_t *n, const weft_device_t *d) {
   const weft_kernel_t *k = NULL;
   if (b->options->kernels != NULL)
     k = weft_kernel_table_find(b->options->kernels, n->op->name, n->attrs, n->num_attrs);
-  if (k == NULL) k = weft_kernel_find(b->plan->device->type, n->op->name, n->attrs, n->num_attrs);
+  if (k == NULL) k = weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs);
   return k;
 }
 
-static weft_status_t *no_kernel(const plan_builder_t *b, const weft_node_t *n) {
+static weft_status_t *no_kernel(const weft_node_t *n, const weft_device_t *d) {
   weft_strbuf_t attrs = WEFT_STRBUF_INIT;
   for (int i = 0; i < n->num_attrs; i++) {
     if (n->attrs[i].name.length > 0 && n->attrs[i].name.data[0] == '_') continue;
@@ -38,7 +55,7 @@ static weft_status_t *no_kernel(const plan_builder_t *b, const weft_node_t *n) {
                                 "these attrs: [%s]\nRegistered devices: "
                                 "[%s]\n\n\t [[{{node %s}}]]",
                                 WEFT_STR_ARGS(n->op->name), n->name.data, attrs.length > 0 ? attrs.data : "",
-                                b->plan->device->type, n->name.data);
+                                d->type, n->name.data);
   weft_strbuf_deinit(&attrs);
   return s;
 }
@@ -111,7 +128,7 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
       .num_outputs = n->num_outputs,
       .input_types = n->input_types,
       .output_types = n->output_types,
-      .device = p->device,
+      .device = p->knodes[number].device,
       .session = b->options->session,
   };
   plan_node_t *node = &p->nodes[number];
@@ -135,10 +152,12 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
 static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t *f) {
   weft_plan_t *p = b->plan;
   const weft_node_t *n = b->order[number];
-  const weft_kernel_t *k = find_kernel(b, n);
+  WEFT_RETURN_IF_ERROR(find_device(b, n, number));
+  const weft_device_t *d = p->knodes[number].device;
+  const weft_kernel_t *k = find_kernel(b, n, d);
   plan_node_t *out = &p->nodes[number];
   out->kind = (uint8_t)kind_of(n, k);
-  if (k == NULL && (out->kind == NODE_SYNC || out->kind == NODE_ASYNC)) return no_kernel(b, n);
+  if (k == NULL && (out->kind == NODE_SYNC || out->kind == NODE_ASYNC)) return no_kernel(n, d);
   out->flags = flags_of(n);
   out->first_slot = f->first_slot + f->num_slots;
   place_in_frame(b, n, out, f);

@@ -14,6 +14,7 @@ typedef struct weft_server_options {
   const char *host; /* to listen on; NULL: 127.0.0.1 */
   int port;         /* -1: the one in the cluster for this task; 0: any free one */
   int num_threads;  /* 0: as many as processors */
+  int num_cpus;     /* devices CPU:0 .. CPU:n-1; 0: one */
 } weft_server_options_t;
 
 /* Creates worker and master; does not listen yet. Errors: INVALID_ARGUMENT naming job and task. */
@@ -24,7 +25,7 @@ void weft_server_join(weft_server_t *s);                           /* waits unti
 void weft_server_destroy(weft_server_t *s);                        /* stops first; NULL is fine */
 const char *weft_server_target(const weft_server_t *s); /* "grpc://127.0.0.1:2222"; after the start */
 
-/* A session without servers: a worker and a master in this process, no gRPC. The client owns both. */
-WEFT_MUST_CHECK weft_status_t *weft_local_master_create(int num_threads, weft_master_client_t **out);
+/* A session without servers: a worker and a master in this process, no gRPC. The client owns both. Numbers as above. */
+WEFT_MUST_CHECK weft_status_t *weft_local_master_create(int num_threads, int num_cpus, weft_master_client_t **out);
 
 #endif /* WEFT_SERVER_SERVER_H_ */

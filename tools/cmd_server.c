@@ -20,7 +20,7 @@
 
 typedef struct server_args {
   const char *cluster, *job, *host;
-  int64_t task, port, threads; /* task, port -1: not given */
+  int64_t task, port, threads, cpus; /* task, port -1: not given */
 } server_args_t;
 
 /* The cluster and which task of it we are: from the options, else from TF_CONFIG. */
@@ -73,7 +73,8 @@ static weft_status_t *serve(const server_args_t *a) {
   if (s == NULL) s = catch_signals();
   if (s != NULL) goto done;
   weft_server_options_t o = {.cluster = &cluster, .job = job, .task = task, .host = a->host,
-                             .port = (int)a->port, .num_threads = (int)a->threads};
+                             .port = (int)a->port, .num_threads = (int)a->threads,
+                             .num_cpus = (int)a->cpus};
   s = weft_server_create(&o, &server);
   if (s == NULL) s = weft_server_start(server);
   if (s != NULL) goto done;
@@ -88,7 +89,7 @@ done:
 }
 
 int weft_command_server(int argc, char **argv) {
-  server_args_t a = {.task = -1, .port = -1};
+  server_args_t a = {.task = -1, .port = -1, .cpus = 1};
   int code;
   const weft_option_t options[] = {
       {.name = "cluster", .value = "SPEC", .help = "All tasks: \"ps=HOST:PORT;worker=HOST:PORT,HOST:PORT\" (default: TF_CONFIG)", .text = &a.cluster},
@@ -97,6 +98,7 @@ int weft_command_server(int argc, char **argv) {
       {.name = "host", .value = "ADDRESS", .help = "Listen on this address (default 127.0.0.1; 0.0.0.0 is all)", .text = &a.host},
       {.name = "port", .value = "N", .help = "Listen on this port instead of the cluster's (0: any free one)", .number = &a.port, .max = 65535},
       {.name = "threads", .value = "N", .help = "Compute threads (default: one per processor)", .number = &a.threads, .max = 4096},
+      {.name = "cpus", .value = "N", .help = "Offer the devices CPU:0 to CPU:N-1 (default 1)", .number = &a.cpus, .min = 1, .max = 4096},
   };
   const weft_command_line_t line = {
       .command = "weft server",

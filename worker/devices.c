@@ -51,6 +51,7 @@ static weft_status_t *add(weft_devices_t *d, int i, weft_str_t task, weft_str_t 
 
 weft_status_t *weft_devices_create(weft_str_t task, int n, weft_thread_pool_t *pool, weft_devices_t *out) {
   weft_devices_t d = {NULL, 0, NULL};
+  if (n > WEFT_MAX_CPUS) return WEFT_ERROR(INVALID_ARGUMENT, "a task of %d CPU devices; at most %d", n, WEFT_MAX_CPUS);
   weft_status_t *s = allocate(task, n, true, &d);
   for (int i = 0; s == NULL && i < n; i++) {
     weft_strbuf_t local = WEFT_STRBUF_INIT;

@@ -8,6 +8,8 @@
 
 #include "device/device.h"
 
+enum { WEFT_MAX_CPUS = 4096 };
+
 typedef struct weft_devices { /* Immutable once filled. */
   weft_device_t **all; /* n; in order of their numbers; owned */
   int n;
@@ -15,7 +17,7 @@ typedef struct weft_devices { /* Immutable once filled. */
 } weft_devices_t;
 
 /* "<task>/device:CPU:0" .. "CPU:<n-1>", on `pool` (borrowed). On failure *out is empty. Errors: INVALID_ARGUMENT for a
- * bad name, RESOURCE_EXHAUSTED. */
+ * bad name and for n over WEFT_MAX_CPUS, RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_devices_create(weft_str_t task, int n, weft_thread_pool_t *pool, weft_devices_t *out);
 /* The same devices under `task`'s name, with their incarnations; with resources of their own if `isolate`, else with
  * those of `of`, which must then outlive them. */

@@ -30,7 +30,7 @@ weft_status_t *weft_partition_graphs_export(const weft_devices_t *devices, const
   weft_partition_t *parts = NULL;
   weft_graph_t *copy = NULL;
   int n = 0;
-  int64_t next_edge = 0;
+  int64_t next_edge = (int64_t)1 << 31; /* a session numbers the edges of each cut from a multiple of 1 << 32 */
   weft_partition_options_t options = {.locate = whole_name, .incarnation = incarnation,
                                       .arg = (void *)(uintptr_t)devices, .next_edge = &next_edge};
   out->defs = weft_arena_calloc(&out->arena, (size_t)devices->n + 1, sizeof *out->defs);
