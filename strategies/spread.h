@@ -7,15 +7,19 @@
  * table of rules (spread_rules.c), never what the model "is"; what it has no
  * rule for is computed once, on gathered inputs, or refused with the node's name.
  *
- * With B_i rows on replica i, a degree d stands for the factor (B/B_i)^d:
+ * With B_i of all B rows on replica i, and w_i = B_i/B:
  *
- *   SAME      every replica holds the true value             (true = local * (B_i/B)^d)
- *   ROWS      replica i holds its rows of it, along `axis`    (rows of true = local * (B_i/B)^d)
- *   PART      the true value is a sum over replicas           (true = sum_i local_i * (B_i/B)^d)
- *   ONCE      replica 0 alone computes it, from true inputs: random numbers, readers, queues, what has no rule
- *   SHAPE     an integer vector or scalar made of shapes: SAME, but for elements that count rows (mask)
+ *   SAME      every replica holds the true value              true         = local_i * w_i^d
+ *   ROWS      replica i holds its rows of it, along `axis`     rows of true = local_i * w_i^d
+ *   PART      the true value is a sum over replicas            true         = sum_i local_i * w_i^d
+ *   ONCE      replica 0 alone computes it, from true inputs: readers, queues, what has no rule
+ *   SHAPE     a scalar or vector of numbers made of shapes: SAME of degree 0, but elements of the mask `rows` count
+ *             rows: such an element of the true value is the sum of the replicas' (or local_i / w_i)
  *   EACH      a thing of its own on each replica (TensorArray, stack handles, local statistics of a batch)
- *   REFUSED   cannot be rewritten: `why`
+ *
+ * Only numbers with a fraction have a degree other than 0. What cannot be spread is refused. A dimension along which
+ * rows lie may be a multiple of the batch ([B, T] flattened to [B*T]): replica i has the same fraction of it as of
+ * the batch, from the place where its fraction begins.
  *
  * The mean over a batch is PART of degree 1, the sum PART of degree 0; a gradient with respect to a variable becomes
  * PART by the contraction over rows that made it, whatever the loss was.
@@ -39,7 +43,7 @@ typedef struct weft_spread {
   weft_spread_kind_t kind;
   int axis;      /* of ROWS */
   int degree;    /* of SAME, ROWS, PART */
-  uint64_t rows; /* of SHAPE: bit i: element i counts rows; bit 63 and rank 0: the scalar does */
+  uint64_t rows; /* of SHAPE: bit i: element i counts rows; of a scalar: bit 0 */
 } weft_spread_t;
 
 /* How a node is run. */
@@ -58,16 +62,26 @@ typedef struct weft_spread_plan {
   weft_spread_t **outputs;    /* by node id: of each output, as the node's copies make it */
   weft_spread_t **wanted;     /* by node id: of each input, as the copies must be given it; differs from the producer's
                                  spread where communication is needed:
-                                   PART -> SAME: all-reduce      PART/ROWS/SAME -> ONCE: to replica 0 (reduced / gathered)
-                                   ONCE -> SAME: from replica 0 to all    ONCE -> ROWS: slices of it
-                                   ROWS -> SAME: all-gather      any degree d -> 0: local scale by (B_i/B)^d */
-  weft_node_t **batch_feeds;  /* placeholders whose rows are shared out */
+                                   PART d -> SAME 0: all-reduce of local * w^d    PART/ROWS/SAME/SHAPE -> ONCE: the true value
+                                   ROWS d -> SAME 0: all-gather of local * w^d                         on replica 0
+                                   SHAPE -> SAME 0: elements of the mask summed   ONCE -> SAME: from replica 0 to all
+                                   SAME 0 -> ROWS 0: slices of what each has      ONCE -> ROWS: slices of it
+                                   d -> e, kind and axis as they were: local scale by w^(d-e), no communication */
+  bool *own_seed;             /* by node id: each replica draws random numbers of its own; the copies need other seeds */
+  weft_output_t *batches;     /* placeholders whose rows are shared out, and outputs of readers (ONCE) that are batches */
+  int num_batches;
+  weft_node_t **batch_feeds;  /* the placeholders alone */
   int num_batch_feeds;
+  weft_str_t *notes;          /* what people should know: what runs once and why, what is normalised per replica */
+  int num_notes;
 } weft_spread_plan_t;
 
 typedef struct weft_spread_options {
   const weft_node_t *const *roots; /* all that will be fetched or run */
   int num_roots;
+  const weft_node_t *const *batch; /* exactly these placeholders are batches; none: all whose first dimension is unknown */
+  int num_batch;
+  bool may_lack_batch;             /* no error if there is no batch: initialisers */
 } weft_spread_options_t;
 
 /* Analyses what the roots need. `g` has lowered control flow and inferred shapes. Linear but for loops, where it goes
