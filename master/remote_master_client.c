@@ -6,7 +6,8 @@
  * threads, as TensorFlow's clients do.
  *
  * Every call waits for the master to come up, and is sent again, with the same
- * request id, while it ends with UNAVAILABLE (reference 1.3).
+ * request id, while it ends with UNAVAILABLE (reference 1.3); a direct client does
+ * neither.
  */
 #include <time.h>
 
@@ -24,6 +25,7 @@ typedef struct remote_master {
   weft_master_client_t base;
   weft_rpc_channel_t *channel; /* retained */
   int64_t timeout_ms;
+  bool is_direct; /* neither waits for the master to come up nor sends again */
 } remote_master_t;
 
 /* One call: the answer is decoded into `response`, whose texts live in `arena` or in `answer`. */
@@ -50,15 +52,16 @@ static void pause_before(int repeat) {
 static weft_status_t *call(remote_master_t *m, const char *path, const weft_message_type_t *type,
                            const void *request, int64_t timeout_ms, weft_canceller_t *canceller,
                            exchange_t *out) {
-  weft_rpc_options_t o = {.wait_for_ready = true,
+  weft_rpc_options_t o = {.wait_for_ready = !m->is_direct,
                           .timeout_ms = timeout_ms > 0 ? timeout_ms : m->timeout_ms,
                           .canceller = canceller};
   weft_status_t *s = NULL;
-  for (int i = 0; i <= MAX_REPEATS; i++) {
+  const int max_repeats = m->is_direct ? 0 : MAX_REPEATS;
+  for (int i = 0; i <= max_repeats; i++) {
     weft_message_t *message = NULL;
     s = weft_fields_encode(type, request, &message);
     if (s == NULL) s = weft_rpc_call_sync(m->channel, path, message, &o, &out->answer);
-    if (weft_status_code(s) != WEFT_UNAVAILABLE || i == MAX_REPEATS || weft_canceller_is_cancelled(canceller))
+    if (weft_status_code(s) != WEFT_UNAVAILABLE || i == max_repeats || weft_canceller_is_cancelled(canceller))
       break;
     weft_status_free(s);
     pause_before(i);
@@ -298,8 +301,7 @@ static void destroy(weft_master_client_t *m) {
   weft_free(m);
 }
 
-weft_status_t *weft_remote_master_client_create(weft_rpc_channel_t *channel, int64_t timeout_ms,
-                                                weft_master_client_t **out) {
+static weft_status_t *create(weft_rpc_channel_t *channel, int64_t timeout_ms, bool is_direct, weft_master_client_t **out) {
   static const weft_master_client_ops_t ops = {.create_session = create_session,
                                                .extend_session = extend_session,
                                                .run_step = run_step,
@@ -317,6 +319,16 @@ weft_status_t *weft_remote_master_client_create(weft_rpc_channel_t *channel, int
   atomic_init(&r->base.refs, 1);
   r->channel = weft_rpc_channel_retain(channel);
   r->timeout_ms = timeout_ms;
+  r->is_direct = is_direct;
   *out = &r->base;
   return NULL;
+}
+
+weft_status_t *weft_remote_master_client_create(weft_rpc_channel_t *channel, int64_t timeout_ms,
+                                                weft_master_client_t **out) {
+  return create(channel, timeout_ms, false, out);
+}
+
+weft_status_t *weft_remote_master_client_create_direct(weft_rpc_channel_t *channel, weft_master_client_t **out) {
+  return create(channel, 0, true, out);
 }
