@@ -1,17 +1,25 @@
-/* tools/cmd_inspect.c - `weft inspect`: inputs, variables, ops and devices of a graph file. */
+/* tools/cmd_inspect.c - `weft inspect`: inputs, variables, ops and devices of a graph file; what a strategy makes of it. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 
+#include "graph/graph_proto.h"
 #include "tools/command.h"
 #include "tools/graph_file.h"
 #include "tools/graph_summary.h"
 #include "tools/options.h"
+#include "tools/strategy/cluster_view.h"
+#include "tools/strategy/graph_map.h"
+#include "tools/strategy/rewrite_file.h"
 
 typedef struct inspect_args {
-  bool json, dot;
-  const char *path;
+  bool json, dot, svg;
+  const char *path, *strategy, *cluster, *save;
+  weft_texts_t feeds, fetches, targets, inits;
+  int64_t cpus, batch;
 } inspect_args_t;
+
+enum { MAX_CPUS = 1024 };
 
 static void print_size(int64_t bytes) {
   static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
@@ -103,44 +111,179 @@ static void print_json(const weft_graph_summary_t *s) {
   json_decref(root);
 }
 
-static weft_status_t *inspect(const inspect_args_t *a) {
-  weft_strbuf_t bytes = WEFT_STRBUF_INIT, drawing = WEFT_STRBUF_INIT;
-  weft_graph_summary_t summary = {.arena = WEFT_ARENA_INIT};
-  weft_status_t *s = weft_graph_file_read(a->path, &bytes);
-  weft_str_t def = weft_str_of(bytes.data == NULL ? "" : bytes.data, bytes.length);
-  if (s == NULL && a->dot) {
-    s = weft_graph_dot(def, &drawing);
-    if (s == NULL) fwrite(drawing.data, 1, drawing.length, stdout);
-  } else if (s == NULL) {
-    s = weft_graph_summarize(def, &summary);
-    if (s == NULL && a->json) print_json(&summary);
-    if (s == NULL && !a->json) print_table(a->path, &summary);
+/* ---- what a strategy makes of it ---- */
+
+static json_t *names_json(const weft_names_t *names) {
+  json_t *list = json_array();
+  for (int i = 0; i < names->n; i++) json_array_append_new(list, text(names->items[i]));
+  return list;
+}
+
+static void print_rewrite_json(const weft_rewrite_t *r, const weft_cost_t *cost) {
+  json_t *lanes = json_array(), *crossings = json_array(), *notes = json_array();
+  for (int i = 0; i < r->num_lanes; i++) {
+    const weft_lane_t *l = &r->lanes[i];
+    json_array_append_new(lanes, json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "name", text(l->name), "kind",
+                                           l->kind == WEFT_LANE_UPDATE ? "update" : "step", "task", text(l->task), "feeds",
+                                           names_json(&l->feeds), "fetches", names_json(&l->fetches), "targets", names_json(&l->targets)));
   }
-  weft_graph_summary_deinit(&summary);
-  weft_strbuf_deinit(&bytes);
+  for (int i = 0; i < r->num_crossings; i++) {
+    const weft_crossing_t *c = &r->crossings[i];
+    json_array_append_new(crossings, json_pack("{s:o, s:o, s:o, s:I}", "from", text(c->from), "to", text(c->to), "what", text(c->what),
+                                               "bytes", (json_int_t)c->bytes));
+  }
+  for (int i = 0; i < r->num_notes; i++) json_array_append_new(notes, text(r->notes[i]));
+  json_t *root = json_pack("{s:I, s:b, s:o, s:o, s:o, s:o, s:{s:f, s:I, s:I, s:I}}", "nodes", (json_int_t)r->graph->num_live,
+                           "splits_batch", r->splits_batch, "inits", names_json(&r->inits), "lanes", lanes, "crossings", crossings,
+                           "notes", notes, "cost", "seconds", cost->seconds, "bytes", (json_int_t)cost->bytes, "messages",
+                           (json_int_t)cost->messages, "bytes_per_replica", (json_int_t)cost->bytes_per_replica);
+  json_dumpf(root, stdout, JSON_INDENT(1));
+  putchar('\n');
+  json_decref(root);
+}
+
+static weft_status_t *draw(const inspect_args_t *a, const weft_graph_t *g, weft_strbuf_t *out) {
+  weft_strbuf_t drawing = WEFT_STRBUF_INIT;
+  weft_status_t *s = weft_graph_map(g, a->batch, a->svg ? &drawing : out);
+  if (s == NULL && a->svg) s = weft_dot_to_svg(&drawing, out);
   weft_strbuf_deinit(&drawing);
   return s;
 }
 
+static weft_status_t *save(const inspect_args_t *a, const weft_graph_t *g) {
+  weft_strbuf_t bytes = WEFT_STRBUF_INIT;
+  weft_status_t *s = weft_graph_export(g, true, &bytes);
+  FILE *f = s == NULL ? fopen(a->save, "wb") : NULL;
+  bool ok = f != NULL && fwrite(bytes.data, 1, bytes.length, f) == bytes.length;
+  if (f != NULL) ok = fclose(f) == 0 && ok;
+  weft_strbuf_deinit(&bytes);
+  return s != NULL || ok ? s : WEFT_ERROR(UNKNOWN, "--save %s: the file cannot be written", a->save);
+}
+
+static weft_status_t *show_rewrite(const inspect_args_t *a, const weft_rewrite_t *r, const weft_cost_t *cost) {
+  weft_strbuf_t shown = WEFT_STRBUF_INIT;
+  weft_status_t *s = NULL;
+  if (a->save != NULL) s = save(a, r->graph);
+  if (s == NULL && a->json) {
+    print_rewrite_json(r, cost);
+  } else if (s == NULL) {
+    s = a->dot || a->svg ? draw(a, r->graph, &shown) : weft_strategy_explain(r, cost, &shown);
+    if (s == NULL) fwrite(shown.data, 1, shown.length, stdout);
+  }
+  weft_strbuf_deinit(&shown);
+  return s;
+}
+
+static weft_status_t *inspect_strategy(const inspect_args_t *a, weft_str_t def) {
+  weft_view_t view;
+  weft_rewrite_t rewrite = {.arena = WEFT_ARENA_INIT};
+  weft_cost_t cost;
+  weft_run_names_t names = {.feeds = &a->feeds, .fetches = &a->fetches, .targets = &a->targets, .inits = &a->inits};
+  weft_view_init(&view);
+  weft_status_t *s = a->cluster == NULL ? weft_view_local(&view, MAX_CPUS) : weft_view_parse(&view, weft_str(a->cluster), (int)a->cpus);
+  if (s == NULL) s = weft_rewrite_graph_def(def, a->strategy, &view.cluster, &names, &rewrite, &cost);
+  if (s == NULL) s = show_rewrite(a, &rewrite, &cost);
+  weft_rewrite_deinit(&rewrite);
+  weft_view_deinit(&view);
+  return s;
+}
+
+/* ---- the graph as it is ---- */
+
+static weft_status_t *draw_file(const inspect_args_t *a, weft_str_t def) {
+  weft_strbuf_t drawing = WEFT_STRBUF_INIT, svg = WEFT_STRBUF_INIT;
+  weft_status_t *s = weft_graph_dot(def, &drawing);
+  if (s == NULL && a->svg) s = weft_dot_to_svg(&drawing, &svg);
+  const weft_strbuf_t *shown = a->svg ? &svg : &drawing;
+  if (s == NULL) fwrite(shown->data, 1, shown->length, stdout);
+  weft_strbuf_deinit(&drawing);
+  weft_strbuf_deinit(&svg);
+  return s;
+}
+
+static weft_status_t *inspect_file(const inspect_args_t *a, weft_str_t def) {
+  weft_graph_summary_t summary = {.arena = WEFT_ARENA_INIT};
+  weft_status_t *s = weft_graph_summarize(def, &summary);
+  if (s == NULL && a->json) print_json(&summary);
+  if (s == NULL && !a->json) print_table(a->path, &summary);
+  weft_graph_summary_deinit(&summary);
+  return s;
+}
+
+static weft_status_t *inspect(const inspect_args_t *a) {
+  weft_strbuf_t bytes = WEFT_STRBUF_INIT;
+  weft_status_t *s = weft_graph_file_read(a->path, &bytes);
+  weft_str_t def = weft_str_of(bytes.data == NULL ? "" : bytes.data, bytes.length);
+  if (s == NULL && a->strategy != NULL) {
+    s = inspect_strategy(a, def);
+  } else if (s == NULL) {
+    s = a->dot || a->svg ? draw_file(a, def) : inspect_file(a, def);
+  }
+  weft_strbuf_deinit(&bytes);
+  return s;
+}
+
+/* The strategies, for help. */
+static void list_strategies(weft_strbuf_t *out) {
+  weft_strbuf_puts(out, "Strategies:\n");
+  for (int i = 0; weft_strategies[i] != NULL; i++) {
+    weft_strbuf_printf(out, "\n  %s: %s\n", weft_strategies[i]->name, weft_strategies[i]->about);
+    weft_str_t line, rest = weft_str(weft_strategies[i]->usage);
+    while (weft_str_split(rest, '\n', &line, &rest)) weft_strbuf_printf(out, "    %.*s\n", WEFT_STR_ARGS(line));
+    if (rest.length > 0) weft_strbuf_printf(out, "    %.*s\n", WEFT_STR_ARGS(rest));
+  }
+}
+
+static int complain(const weft_command_line_t *line, const inspect_args_t *a) {
+  if (a->json + a->dot + a->svg > 1) return weft_options_complain(line, "give one of --json, --dot and --svg");
+  bool has_names = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n > 0;
+  if (a->strategy == NULL && (a->cluster != NULL || a->save != NULL || has_names)) {
+    return weft_options_complain(line, "--cluster, --save and names of nodes go with --strategy");
+  }
+  return 0;
+}
+
 int weft_command_inspect(int argc, char **argv) {
-  inspect_args_t a = {0};
-  int code;
+  inspect_args_t a = {.cpus = 1};
+  weft_strbuf_t more = WEFT_STRBUF_INIT;
+  int code = 0;
   const weft_option_t options[] = {
-      {.name = "dot", .help = "A drawing for Graphviz instead", .flag = &a.dot},
+      {.name = "dot", .help = "A drawing for Graphviz instead; with --strategy: by task, with the bytes on each crossing edge", .flag = &a.dot},
+      {.name = "svg", .help = "The same drawing as an SVG (Graphviz's `dot` makes it)", .flag = &a.svg},
       {.name = "json", .help = "One object for machines", .flag = &a.json},
+      {.name = "strategy", .value = "NAME:OPTIONS", .help = "Say what this strategy makes of the graph: what goes where, and what it costs per step", .text = &a.strategy},
+      {.name = "cluster", .value = "JOB=TASKS,...", .help = "The cluster it is for, as ps=1,worker=2 or with addresses (default: one process)", .text = &a.cluster},
+      {.name = "cpus", .value = "N", .help = "CPU devices of each of its tasks (default 1)", .number = &a.cpus, .min = 1, .max = MAX_CPUS},
+      {.name = "batch", .value = "N", .help = "Rows of a batch, for bytes in drawings", .number = &a.batch, .min = 1, .max = INT64_MAX},
+      {.name = "feed", .value = "NAME", .help = "Is fed at each step (default: all placeholders). May be repeated", .texts = &a.feeds},
+      {.name = "fetch", .value = "NAME", .help = "Is fetched. May be repeated", .texts = &a.fetches},
+      {.name = "target", .value = "NODE", .help = "Is run at each step (default: all that nobody consumes). May be repeated", .texts = &a.targets},
+      {.name = "init", .value = "NODE", .help = "Is run before. May be repeated", .texts = &a.inits},
+      {.name = "save", .value = "FILE.pb", .help = "Write the rewritten graph", .text = &a.save},
   };
+  list_strategies(&more);
   const weft_command_line_t line = {
       .command = "weft inspect",
       .about = "Says what is in a graph file: inputs, outputs, variables with sizes, ops, which of them are not supported, "
-               "devices asked for.",
-      .examples = "  weft inspect graph.pbtxt\n  weft inspect graph.pb --json\n  weft inspect graph.pb --dot | dot -Tsvg >graph.svg\n",
+               "devices asked for; or what a strategy makes of it.",
+      .more = more.data,
+      .examples = "  weft inspect graph.pbtxt\n  weft inspect graph.pb --json\n  weft inspect graph.pb --svg >graph.svg\n"
+                  "  weft inspect graph.pb --strategy mirrored:4 --target train --fetch loss\n"
+                  "  weft inspect graph.pb --strategy parameter_server:mode=sync --cluster ps=1,worker=2 --svg >map.svg\n",
       .options = options,
       .num_options = sizeof options / sizeof options[0],
       .argument_name = "GRAPH",
       .argument = &a.path,
       .argument_is_missing = "which GRAPH? give a .pb or .pbtxt file",
   };
-  if (!weft_options_read(&line, argc, argv, &code)) return code;
-  if (a.json && a.dot) return weft_options_complain(&line, "give --json or --dot, not both");
-  return weft_command_flush(weft_command_fail(inspect(&a)));
+  if (weft_options_read(&line, argc, argv, &code)) {
+    code = complain(&line, &a);
+    if (code == 0) code = weft_command_flush(weft_command_fail(inspect(&a)));
+  }
+  weft_texts_deinit(&a.feeds);
+  weft_texts_deinit(&a.fetches);
+  weft_texts_deinit(&a.targets);
+  weft_texts_deinit(&a.inits);
+  weft_strbuf_deinit(&more);
+  return code;
 }

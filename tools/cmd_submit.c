@@ -40,6 +40,8 @@ int weft_command_submit(int argc, char **argv) {
       {.name = "fetch", .value = "NAME", .help = "Fetch this tensor at each step and show it. May be repeated", .texts = &j.fetches},
       {.name = "steps", .value = "N", .help = "How many steps (default 1)", .number = &j.steps, .max = INT64_MAX},
       {.name = "save-fetch", .value = "NAME=FILE.npy", .help = "Fetch this tensor and save its last value. May be repeated", .texts = &j.saves},
+      {.name = "strategy", .value = "NAME:OPTIONS", .help = "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists them)", .text = &j.strategy},
+      {.name = "trace", .value = "FILE.json", .help = "Write the last step's time line, for Perfetto or chrome://tracing", .text = &j.trace},
       {.name = "json", .help = "One JSON object per line: step, steps, seconds, steps_per_second, fetches, done", .flag = &json},
   };
   const weft_command_line_t line = {
@@ -49,6 +51,8 @@ int weft_command_submit(int argc, char **argv) {
               "on with them. Ctrl-C cancels the step, also on the cluster.\n",
       .examples = "  weft submit digits.pb --master grpc://127.0.0.1:2221 --init init --target train --fetch loss \\\n"
                   "      --feed images=images.npy --feed labels=labels.npy --batch 64 --shuffle --steps 700\n"
+                  "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --trace step.json \\\n"
+                  "      --feed images=images.npy --feed labels=labels.npy --batch 64 --steps 700\n"
                   "  weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum\n"
                   "  weft submit model.pb --feed x=x.npy --save-fetch y=y.npy --json\n",
       .options = options,

@@ -1,5 +1,5 @@
 /* tests/tools/feeds_test.c - epochs, remainders, shuffling; which rows come at which step. */
-#include "tools/submit/feeds.h"
+#include "tools/submit/deal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,44 +48,61 @@ static void set_up(void) {
   write_rows("b", ROWS, feed_b, sizeof feed_b);
 }
 
-/* Rows of the step's batch of feed `i`. */
-static int rows_of(const weft_feeds_t *f, int i, int32_t *rows) {
-  int n = (int)TF_Dim(f->tensors[i], 0);
-  for (int k = 0; k < n; k++) rows[k] = ((const int32_t *)TF_TensorData(f->tensors[i]))[2 * k];
+/* Rows that a lane was dealt of feed `i`. */
+static int rows_of(const weft_hand_t *h, int i, int32_t *rows) {
+  int n = (int)TF_Dim(h->tensors[i], 0);
+  for (int k = 0; k < n; k++) rows[k] = ((const int32_t *)TF_TensorData(h->tensors[i]))[2 * k];
   return n;
+}
+
+static weft_feeds_t f;
+static weft_dealer_t dealer;
+
+static void begin(const char *const *specs, int n, int64_t batch, bool shuffle, uint64_t seed, int lanes, bool splits) {
+  CU_ASSERT_PTR_NULL_FATAL(weft_feeds_init(&f, graph, specs, n, batch, shuffle, seed));
+  CU_ASSERT_PTR_NULL_FATAL(weft_dealer_init(&dealer, &f, lanes, splits));
+}
+static void end(void) {
+  weft_dealer_deinit(&dealer);
+  weft_feeds_deinit(&f);
+}
+static weft_hand_t *next(int lane) {
+  weft_hand_t *h = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_dealer_next(&dealer, lane, &h));
+  return h;
 }
 
 static void epochs_follow_each_other_with_a_smaller_batch_at_the_end(void) {
   static const int sizes[] = {4, 4, 2, 4, 4, 2};
   static const int firsts[] = {0, 4, 8, 0, 4, 8};
   const char *specs[] = {feed_a};
-  weft_feeds_t f;
   set_up();
-  CU_ASSERT_PTR_NULL_FATAL(weft_feeds_init(&f, graph, specs, 1, 4, false, 1));
+  begin(specs, 1, 4, false, 1, 1, false);
   for (int step = 0; step < 6; step++) {
     int32_t rows[ROWS];
-    CU_ASSERT_PTR_NULL(weft_feeds_next(&f));
-    CU_ASSERT_EQUAL(rows_of(&f, 0, rows), sizes[step]);
+    weft_hand_t *h = next(0);
+    CU_ASSERT_EQUAL(rows_of(h, 0, rows), sizes[step]);
     for (int k = 0; k < sizes[step]; k++) CU_ASSERT_EQUAL(rows[k], firsts[step] + k);
+    weft_hand_free(h);
   }
-  weft_feeds_deinit(&f);
+  end();
   TF_DeleteGraph(graph);
 }
 
 static void shuffling_is_a_new_permutation_each_epoch_the_same_for_all_feeds(void) {
   const char *specs[] = {feed_a, feed_b};
   int32_t epochs[2][ROWS], again[ROWS];
-  weft_feeds_t f;
   set_up();
   for (int round = 0; round < 2; round++) {
-    CU_ASSERT_PTR_NULL_FATAL(weft_feeds_init(&f, graph, specs, 2, 3, true, 7));
+    begin(specs, 2, 3, true, 7, 1, false);
     for (int epoch = 0; epoch < 2; epoch++) {
       bool seen[ROWS] = {false};
       for (int n = 0; n < ROWS;) {
         int32_t a[ROWS], b[ROWS];
-        CU_ASSERT_PTR_NULL(weft_feeds_next(&f));
-        int rows = rows_of(&f, 0, a);
-        CU_ASSERT_EQUAL(rows_of(&f, 1, b), rows);
+        weft_hand_t *h = next(0);
+        int rows = rows_of(h, 0, a);
+        CU_ASSERT_EQUAL(rows_of(h, 1, b), rows);
+        weft_hand_free(h);
         for (int k = 0; k < rows; k++, n++) {
           CU_ASSERT_EQUAL(a[k], b[k]);
           CU_ASSERT_FALSE(seen[a[k]]);
@@ -95,7 +112,7 @@ static void shuffling_is_a_new_permutation_each_epoch_the_same_for_all_feeds(voi
         }
       }
     }
-    weft_feeds_deinit(&f);
+    end();
   }
   CU_ASSERT_NOT_EQUAL(memcmp(epochs[0], epochs[1], sizeof epochs[0]), 0);
   CU_ASSERT_EQUAL(memcmp(epochs[0], again, sizeof again), 0); /* the seed decides */
@@ -104,22 +121,56 @@ static void shuffling_is_a_new_permutation_each_epoch_the_same_for_all_feeds(voi
 
 static void without_a_batch_arrays_are_whole_and_scalars_stay(void) {
   const char *specs[] = {feed_a, "b=-3"};
-  weft_feeds_t f;
   set_up();
-  CU_ASSERT_PTR_NULL_FATAL(weft_feeds_init(&f, graph, specs, 2, 0, false, 1));
+  begin(specs, 2, 0, false, 1, 1, false);
   for (int step = 0; step < 2; step++) {
-    CU_ASSERT_PTR_NULL(weft_feeds_next(&f));
-    CU_ASSERT_EQUAL(TF_Dim(f.tensors[0], 0), ROWS);
-    CU_ASSERT_EQUAL(TF_NumDims(f.tensors[1]), 0);
-    CU_ASSERT_EQUAL(*(int32_t *)TF_TensorData(f.tensors[1]), -3);
+    weft_hand_t *h = next(0);
+    CU_ASSERT_EQUAL(TF_Dim(h->tensors[0], 0), ROWS);
+    CU_ASSERT_EQUAL(TF_NumDims(h->tensors[1]), 0);
+    CU_ASSERT_EQUAL(*(int32_t *)TF_TensorData(h->tensors[1]), -3);
+    weft_hand_free(h);
   }
-  weft_feeds_deinit(&f);
+  end();
+  TF_DeleteGraph(graph);
+}
+
+static void lanes_get_their_shares_of_one_batch_whoever_comes_first(void) {
+  static const int order[] = {2, 2, 0, 1, 0, 2, 1, 1, 0}; /* lanes as they ask; each three times */
+  const char *specs[] = {feed_a};
+  int taken[3] = {0};
+  set_up();
+  begin(specs, 1, 4, false, 1, 3, true);
+  for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+    int lane = order[i], step = taken[lane]++, rows = step < 2 ? 4 : 2, first = rows * lane / 3, last = rows * (lane + 1) / 3;
+    int32_t got[ROWS];
+    weft_hand_t *h = next(lane);
+    CU_ASSERT_EQUAL(rows_of(h, 0, got), last - first);
+    for (int k = 0; k < last - first; k++) CU_ASSERT_EQUAL(got[k], 4 * step + first + k);
+    CU_ASSERT_DOUBLE_EQUAL(h->share, 3.0 * (last - first) / rows, 1e-6);
+    weft_hand_free(h);
+  }
+  end();
+  TF_DeleteGraph(graph);
+}
+
+static void lanes_take_batches_of_their_own(void) {
+  const char *specs[] = {feed_a};
+  set_up();
+  begin(specs, 1, 4, false, 1, 2, false);
+  for (int step = 0; step < 3; step++) {
+    int32_t rows[ROWS];
+    weft_hand_t *h = next(step % 2);
+    rows_of(h, 0, rows);
+    CU_ASSERT_EQUAL(rows[0], 4 * step);
+    CU_ASSERT_EQUAL(h->share, 1);
+    weft_hand_free(h);
+  }
+  end();
   TF_DeleteGraph(graph);
 }
 
 static void what_cannot_be_fed_is_named(void) {
   char short_b[600];
-  weft_feeds_t f;
   set_up();
   write_rows("b", ROWS - 1, short_b, sizeof short_b);
   const struct {
@@ -147,6 +198,8 @@ int main(void) {
       {"epochs follow each other with a smaller batch at the end", epochs_follow_each_other_with_a_smaller_batch_at_the_end},
       {"shuffling is a new permutation each epoch, the same for all feeds", shuffling_is_a_new_permutation_each_epoch_the_same_for_all_feeds},
       {"without a batch arrays are whole and scalars stay", without_a_batch_arrays_are_whole_and_scalars_stay},
+      {"lanes get their shares of one batch, whoever comes first", lanes_get_their_shares_of_one_batch_whoever_comes_first},
+      {"lanes take batches of their own", lanes_take_batches_of_their_own},
       {"what cannot be fed is named", what_cannot_be_fed_is_named},
       CU_TEST_INFO_NULL,
   };

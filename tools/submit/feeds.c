@@ -119,13 +119,10 @@ weft_status_t *weft_feeds_init(weft_feeds_t *f, TF_Graph *graph, const char *con
                                uint64_t seed) {
   *f = (weft_feeds_t){.batch = batch, .state = seed};
   f->feeds = weft_calloc((size_t)n + 1, sizeof *f->feeds);
-  f->outputs = weft_calloc((size_t)n + 1, sizeof *f->outputs);
-  f->tensors = weft_calloc((size_t)n + 1, sizeof(TF_Tensor *));
-  weft_status_t *s = f->feeds == NULL || f->outputs == NULL || f->tensors == NULL ? no_memory() : NULL;
+  weft_status_t *s = f->feeds == NULL ? no_memory() : NULL;
   for (int i = 0; s == NULL && i < n; i++) {
     f->n = i + 1;
     s = init_feed(f, i, graph, specs[i]);
-    f->outputs[i] = f->feeds[i].output;
   }
   if (s == NULL && batch > 0 && f->rows == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "--batch needs a --feed NAME=FILE.npy to cut");
   if (s == NULL && is_shuffled && batch == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "--shuffle needs --batch");
@@ -142,30 +139,28 @@ weft_status_t *weft_feeds_init(weft_feeds_t *f, TF_Graph *graph, const char *con
 void weft_feeds_deinit(weft_feeds_t *f) {
   for (int i = 0; i < f->n; i++) {
     weft_tensor_release(f->feeds[i].data);
-    TF_DeleteTensor(f->feeds[i].batch);
+    TF_DeleteTensor(f->feeds[i].whole);
   }
   weft_free(f->feeds);
-  weft_free(f->outputs);
-  weft_free(f->tensors);
   weft_free(f->order);
   *f = (weft_feeds_t){0};
 }
 
-weft_status_t *weft_feeds_next(weft_feeds_t *f) {
+weft_batch_t weft_feeds_advance(weft_feeds_t *f) {
   if (f->batch > 0 && f->next >= f->rows) {
     f->next = 0;
     shuffle(f);
   }
-  int64_t rows = f->rows - f->next < f->batch ? f->rows - f->next : f->batch;
-  for (int i = 0; i < f->n; i++) {
-    weft_feed_t *feed = &f->feeds[i];
-    bool is_cut = feed->is_array && f->batch > 0;
-    if (feed->batch != NULL && !is_cut) continue; /* the same at every step */
-    TF_DeleteTensor(feed->batch);
-    feed->batch = NULL;
-    WEFT_RETURN_IF_ERROR(weft_gather_rows(feed->data, f->order, f->next, is_cut ? rows : -1, &feed->batch));
-    f->tensors[i] = feed->batch;
-  }
-  f->next += rows;
-  return NULL;
+  weft_batch_t b = {.begin = f->next, .rows = f->rows - f->next < f->batch ? f->rows - f->next : f->batch};
+  f->next += b.rows;
+  return b;
+}
+
+bool weft_feed_is_cut(const weft_feeds_t *f, const weft_feed_t *feed) { return feed->is_array && f->batch > 0; }
+
+weft_status_t *weft_feed_rows(weft_feeds_t *f, weft_feed_t *feed, int64_t begin, int64_t rows, TF_Tensor **out) {
+  if (weft_feed_is_cut(f, feed)) return weft_gather_rows(feed->data, f->order, begin, rows, out);
+  weft_status_t *s = feed->whole != NULL ? NULL : weft_gather_rows(feed->data, NULL, 0, -1, &feed->whole);
+  *out = feed->whole;
+  return s;
 }

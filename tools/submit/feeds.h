@@ -17,7 +17,7 @@ typedef struct weft_feed {
   TF_Output output;
   weft_tensor_t *data; /* the whole array or the scalar; owned */
   bool is_array;
-  TF_Tensor *batch;    /* of the current step; owned */
+  TF_Tensor *whole;    /* all of it, for every step; owned; NULL for what is cut, or not yet made */
 } weft_feed_t;
 
 typedef struct weft_feeds { /* Confined. */
@@ -28,16 +28,24 @@ typedef struct weft_feeds { /* Confined. */
   int64_t *order;    /* rows in the epoch's order; NULL: as in the file */
   int64_t next;      /* position in the epoch */
   uint64_t state;    /* of the shuffle's random numbers */
-  TF_Output *outputs;   /* for TF_SessionRun: n each */
-  TF_Tensor **tensors;
 } weft_feeds_t;
+
+/* Rows of the arrays, as positions in the epoch's order. Without --batch: 0 rows, and nothing is cut. */
+typedef struct weft_batch {
+  int64_t begin, rows;
+} weft_batch_t;
 
 /* `specs`: n texts NAME=VALUE. batch 0: none. Errors: INVALID_ARGUMENT, NOT_FOUND naming the feed. */
 WEFT_MUST_CHECK weft_status_t *weft_feeds_init(weft_feeds_t *f, TF_Graph *graph, const char *const *specs, int n,
                                                int64_t batch, bool shuffle, uint64_t seed);
 void weft_feeds_deinit(weft_feeds_t *f);
-/* Makes outputs and tensors those of the next step. */
-WEFT_MUST_CHECK weft_status_t *weft_feeds_next(weft_feeds_t *f);
+/* Steps on to the next batch; a new epoch may be shuffled. */
+weft_batch_t weft_feeds_advance(weft_feeds_t *f);
+/* Is the feed cut into batches, or fed whole at every step? */
+bool weft_feed_is_cut(const weft_feeds_t *f, const weft_feed_t *feed);
+/* What the feed gives for `rows` rows from position `begin` on: a tensor of the caller's if it is cut, else one of the
+ * feed's own, for all steps. Positions hold until the next advance. */
+WEFT_MUST_CHECK weft_status_t *weft_feed_rows(weft_feeds_t *f, weft_feed_t *feed, int64_t begin, int64_t rows, TF_Tensor **out);
 
 /* A C API tensor with a copy of `rows` rows of `t` (or all of it if order is NULL and rows < 0). */
 WEFT_MUST_CHECK weft_status_t *weft_gather_rows(const weft_tensor_t *t, const int64_t *order, int64_t begin, int64_t rows,

@@ -5,11 +5,13 @@
 
 #include "base/alloc.h"
 #include "io/npy.h"
+#include "protos/wire.h"
 #include "tools/graph_file.h"
 #include "tools/submit/feeds.h"
+#include "tools/submit/lanes.h"
 #include "tools/submit/master_probe.h"
 #include "tools/submit/names.h"
-#include "tools/submit/watch.h"
+#include "tools/submit/plan.h"
 
 typedef struct save {
   int fetch; /* index */
@@ -19,10 +21,15 @@ typedef struct save {
 typedef struct job {
   const weft_job_spec_t *spec;
   weft_watch_t watch;
-  TF_Graph *graph;
+  weft_strbuf_t graph_def;
+  TF_Graph *graph, *rewritten; /* as in the file; what a strategy made of it, or NULL */
+  weft_run_plan_t plan;
   TF_Session *session;
   TF_Status *status;
   weft_feeds_t feeds;
+  weft_dealer_t dealer;
+  weft_trace_t *trace;   /* NULL unless asked for */
+  weft_progress_t progress;
   int num_fetches;       /* those of --fetch, then those that are only saved */
   TF_Output *fetches;
   TF_Tensor **values;    /* of the last step; owned */
@@ -43,19 +50,14 @@ static weft_status_t *taken(TF_Status *s) {
 /* ---- what the command line names ---- */
 
 static weft_status_t *load_graph(job_t *j) {
-  weft_strbuf_t bytes = WEFT_STRBUF_INIT;
-  weft_status_t *s = weft_graph_file_read(j->spec->graph_path, &bytes);
-  if (s == NULL) {
-    TF_Buffer *buffer = TF_NewBufferFromString(bytes.data == NULL ? "" : bytes.data, bytes.length);
-    TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
-    TF_GraphImportGraphDef(j->graph, buffer, options, j->status);
-    TF_DeleteImportGraphDefOptions(options);
-    TF_DeleteBuffer(buffer);
-    s = taken(j->status);
-    if (s != NULL) s = weft_status_annotate(s, "in %s", j->spec->graph_path);
-  }
-  weft_strbuf_deinit(&bytes);
-  return s;
+  WEFT_RETURN_IF_ERROR(weft_graph_file_read(j->spec->graph_path, &j->graph_def));
+  TF_Buffer *buffer = TF_NewBufferFromString(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length);
+  TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
+  TF_GraphImportGraphDef(j->graph, buffer, options, j->status);
+  TF_DeleteImportGraphDefOptions(options);
+  TF_DeleteBuffer(buffer);
+  weft_status_t *s = taken(j->status);
+  return s == NULL ? NULL : weft_status_annotate(s, "in %s", j->spec->graph_path);
 }
 
 static weft_status_t *find_nodes(job_t *j, const char *option, const weft_texts_t *names, const TF_Operation **out) {
@@ -107,10 +109,43 @@ static weft_status_t *find_names(job_t *j) {
   return weft_feeds_init(&j->feeds, j->graph, spec->feeds.items, spec->feeds.n, spec->batch, spec->is_shuffled, spec->seed);
 }
 
+static weft_status_t *make_plan(job_t *j) {
+  if (j->spec->strategy != NULL) {
+    weft_str_t bytes = weft_str_of(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length);
+    WEFT_RETURN_IF_ERROR(weft_run_plan_rewritten(j->spec, bytes, &j->plan, &j->rewritten));
+  } else {
+    weft_plan_source_t source = {.graph = j->graph, .fetches = j->fetches, .targets = j->targets, .inits = j->inits,
+                                 .num_feeds = j->feeds.n, .num_fetches = j->num_fetches, .num_targets = j->spec->targets.n,
+                                 .num_inits = j->spec->inits.n};
+    source.feeds = weft_calloc((size_t)j->feeds.n + 1, sizeof *source.feeds);
+    if (source.feeds == NULL) return no_memory();
+    for (int i = 0; i < j->feeds.n; i++) source.feeds[i] = j->feeds.feeds[i].output;
+    weft_status_t *s = weft_run_plan_plain(j->spec, &source, &j->plan);
+    weft_free(source.feeds);
+    WEFT_RETURN_IF_ERROR(s);
+  }
+  int step_lanes = 0; /* an update lane is dealt nothing */
+  for (int i = 0; i < j->plan.num_lanes; i++) step_lanes += !j->plan.lanes[i].is_update;
+  WEFT_RETURN_IF_ERROR(weft_dealer_init(&j->dealer, &j->feeds, step_lanes, j->plan.splits_batch));
+  return j->spec->trace == NULL ? NULL : weft_trace_create(&j->trace);
+}
+
+/* ConfigProto.device_count {key: "CPU" value: n}. */
+static void set_cpus(TF_SessionOptions *options, int n, TF_Status *status) {
+  weft_strbuf_t config = WEFT_STRBUF_INIT;
+  size_t entry = weft_wire_begin(&config, 1);
+  weft_wire_put_text(&config, 1, "CPU");
+  weft_wire_put_i64(&config, 2, n);
+  weft_wire_end(&config, entry);
+  TF_SetConfig(options, config.data, config.length, status);
+  weft_strbuf_deinit(&config);
+}
+
 static weft_status_t *open_session(job_t *j) {
   TF_SessionOptions *options = TF_NewSessionOptions();
   if (j->spec->master != NULL) TF_SetTarget(options, j->spec->master);
-  j->session = TF_NewSession(j->graph, options, j->status);
+  if (j->plan.num_local_cpus > 0) set_cpus(options, j->plan.num_local_cpus, j->status);
+  j->session = TF_NewSession(j->plan.graph, options, j->status);
   TF_DeleteSessionOptions(options);
   WEFT_RETURN_IF_ERROR(taken(j->status));
   weft_watch_session(&j->watch, j->session, j->spec->master);
@@ -140,23 +175,27 @@ static void drop_values(job_t *j) {
   }
 }
 
-static weft_status_t *run_step(job_t *j) {
-  WEFT_RETURN_IF_ERROR(weft_feeds_next(&j->feeds));
-  drop_values(j);
-  TF_SessionRun(j->session, NULL, j->feeds.outputs, j->feeds.tensors, j->feeds.n, j->fetches, j->values, j->num_fetches, j->targets,
-                j->spec->targets.n, NULL, j->status);
-  weft_watch_progress(&j->watch);
-  WEFT_RETURN_IF_ERROR(taken(j->status));
-  for (int i = 0; i < j->spec->fetches.n; i++) WEFT_RETURN_IF_ERROR(look_at(j->values[i], &j->shown[i].value));
+/* A lane ran: what it fetched becomes what is shown. */
+static weft_status_t *ran(void *arg, TF_Tensor **values, int64_t done, bool counts) {
+  job_t *j = arg;
+  if (values != NULL) {
+    drop_values(j);
+    for (int i = 0; i < j->num_fetches; i++) {
+      j->values[i] = values[i];
+      values[i] = NULL;
+    }
+    for (int i = 0; i < j->spec->fetches.n; i++) WEFT_RETURN_IF_ERROR(look_at(j->values[i], &j->shown[i].value));
+  }
+  if (counts) weft_progress_step(&j->progress, done);
   return NULL;
 }
 
 static weft_status_t *run_inits(job_t *j) {
-  for (int i = 0; i < j->spec->inits.n; i++) { /* one after the other: a later one may need an earlier one */
-    TF_SessionRun(j->session, NULL, NULL, NULL, 0, NULL, NULL, 0, &j->inits[i], 1, NULL, j->status);
+  for (int i = 0; i < j->plan.num_inits; i++) { /* one after the other: a later one may need an earlier one */
+    TF_SessionRun(j->session, NULL, NULL, NULL, 0, NULL, NULL, 0, &j->plan.inits[i], 1, NULL, j->status);
     weft_watch_progress(&j->watch);
     weft_status_t *s = taken(j->status);
-    if (s != NULL) return weft_status_annotate(s, "while running --init %s", j->spec->inits.items[i]);
+    if (s != NULL) return weft_status_annotate(s, "while running --init %s", j->plan.init_names[i]);
   }
   return NULL;
 }
@@ -183,18 +222,17 @@ static weft_status_t *save_fetches(job_t *j) {
 
 static weft_status_t *run_steps(job_t *j) {
   const weft_job_spec_t *spec = j->spec;
-  weft_progress_t progress;
   weft_status_t *s = run_inits(j);
   if (s != NULL) return cause(j, s, 0);
-  weft_progress_start(&progress, spec->style, spec->steps, j->shown, spec->fetches.n);
+  weft_progress_start(&j->progress, spec->style, spec->steps, j->shown, spec->fetches.n);
+  weft_lanes_t lanes = {.plan = &j->plan, .session = j->session, .dealer = &j->dealer, .watch = &j->watch, .trace = j->trace,
+                        .steps = spec->steps, .ran = ran, .arg = j};
   int64_t done = 0;
-  while (s == NULL && done < spec->steps && weft_watch_signal(&j->watch) == 0) {
-    s = run_step(j);
-    if (s == NULL) weft_progress_step(&progress, ++done);
-  }
+  if (spec->steps > 0) s = weft_lanes_run(&lanes, &done);
   if (done < spec->steps) s = cause(j, s, done);
   if (s == NULL) s = save_fetches(j);
-  weft_progress_end(&progress, done, s);
+  if (s == NULL && j->trace != NULL) s = weft_trace_write(j->trace, spec->trace);
+  weft_progress_end(&j->progress, done, s);
   return s;
 }
 
@@ -205,6 +243,10 @@ static void deinit(job_t *j) {
     weft_watch_forget(&j->watch);
     TF_DeleteSession(j->session, j->status);
   }
+  weft_dealer_deinit(&j->dealer);
+  weft_trace_destroy(j->trace);
+  weft_run_plan_deinit(&j->plan);
+  weft_strbuf_deinit(&j->graph_def);
   weft_feeds_deinit(&j->feeds);
   weft_free(j->fetches);
   weft_free(j->values);
@@ -213,6 +255,7 @@ static void deinit(job_t *j) {
   weft_free(j->inits);
   weft_free(j->saves);
   TF_DeleteGraph(j->graph);
+  if (j->rewritten != NULL) TF_DeleteGraph(j->rewritten);
   TF_DeleteStatus(j->status);
 }
 
@@ -221,6 +264,7 @@ static void run(void *arg) {
   weft_status_t *s = load_graph(j);
   if (s == NULL) s = find_names(j);
   if (s == NULL && j->spec->master != NULL) s = weft_master_probe(j->spec->master);
+  if (s == NULL) s = make_plan(j);
   if (s == NULL) s = open_session(j);
   if (s == NULL) s = run_steps(j);
   deinit(j);

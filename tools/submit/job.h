@@ -9,6 +9,8 @@
 /* As on the command line. */
 typedef struct weft_job_spec {
   const char *graph_path, *master; /* master NULL: a local session */
+  const char *strategy; /* "mirrored:4"; NULL: the graph as it is */
+  const char *trace;    /* where to write the last step's time line; NULL: nowhere */
   weft_texts_t feeds, inits, targets, fetches, saves;
   int64_t steps, batch;
   bool is_shuffled;

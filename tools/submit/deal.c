@@ -1,0 +1,94 @@
+/* tools/submit/deal.c - cutting a batch, and keeping the shares of lanes that come later. */
+#include "tools/submit/deal.h"
+
+#include "base/alloc.h"
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a batch"); }
+
+void weft_hand_free(weft_hand_t *h) {
+  if (h == NULL) return;
+  for (int i = 0; i < h->n; i++) {
+    if (h->is_owned[i]) TF_DeleteTensor(h->tensors[i]);
+  }
+  weft_free(h->tensors);
+  weft_free(h->is_owned);
+  weft_free(h);
+}
+
+weft_status_t *weft_dealer_init(weft_dealer_t *d, weft_feeds_t *feeds, int num_lanes, bool splits) {
+  *d = (weft_dealer_t){.feeds = feeds, .num_lanes = num_lanes, .splits = splits && num_lanes > 1};
+  weft_mutex_init(&d->mu);
+  d->first = weft_calloc((size_t)num_lanes + 1, sizeof *d->first);
+  d->last = weft_calloc((size_t)num_lanes + 1, sizeof *d->last);
+  return d->first == NULL || d->last == NULL ? no_memory() : NULL;
+}
+
+void weft_dealer_deinit(weft_dealer_t *d) {
+  if (d->feeds == NULL) return; /* never made */
+  for (int i = 0; d->first != NULL && i < d->num_lanes; i++) {
+    for (weft_hand_t *h = d->first[i], *next; h != NULL; h = next) {
+      next = h->next;
+      weft_hand_free(h);
+    }
+  }
+  weft_free(d->first);
+  weft_free(d->last);
+  weft_mutex_deinit(&d->mu);
+}
+
+/* Part `part` of `parts` of the batch that the feeds stand at. */
+static weft_status_t *cut(weft_feeds_t *f, const weft_batch_t *batch, int part, int parts, weft_hand_t **out) {
+  weft_hand_t *h = weft_calloc(1, sizeof *h);
+  if (h == NULL) return no_memory();
+  h->tensors = weft_calloc((size_t)f->n + 1, sizeof(TF_Tensor *));
+  h->is_owned = weft_calloc((size_t)f->n + 1, sizeof *h->is_owned);
+  h->n = f->n;
+  h->share = 1;
+  int64_t begin = batch->rows * part / parts, end = batch->rows * (part + 1) / parts;
+  if (batch->rows > 0) h->share = (float)((double)(end - begin) * parts / (double)batch->rows);
+  weft_status_t *s = h->tensors == NULL || h->is_owned == NULL ? no_memory() : NULL;
+  for (int i = 0; s == NULL && i < f->n; i++) {
+    h->is_owned[i] = weft_feed_is_cut(f, &f->feeds[i]);
+    s = weft_feed_rows(f, &f->feeds[i], batch->begin + begin, end - begin, &h->tensors[i]);
+  }
+  if (s == NULL) {
+    *out = h;
+  } else {
+    weft_hand_free(h);
+  }
+  return s;
+}
+
+static weft_status_t *deal_locked(weft_dealer_t *d) WEFT_REQUIRES(d->mu) {
+  weft_batch_t batch = weft_feeds_advance(d->feeds);
+  for (int i = 0; i < d->num_lanes; i++) {
+    weft_hand_t *h;
+    WEFT_RETURN_IF_ERROR(cut(d->feeds, &batch, i, d->num_lanes, &h));
+    if (d->first[i] == NULL) {
+      d->first[i] = h;
+    } else {
+      d->last[i]->next = h;
+    }
+    d->last[i] = h;
+  }
+  return NULL;
+}
+
+weft_status_t *weft_dealer_next(weft_dealer_t *d, int lane, weft_hand_t **out) {
+  weft_status_t *s = NULL;
+  *out = NULL;
+  weft_mutex_lock(&d->mu);
+  if (!d->splits) {
+    weft_batch_t batch = weft_feeds_advance(d->feeds);
+    s = cut(d->feeds, &batch, 0, 1, out);
+  } else {
+    if (d->first[lane] == NULL) s = deal_locked(d);
+    if (s == NULL) {
+      *out = d->first[lane];
+      d->first[lane] = (*out)->next;
+      (*out)->next = NULL;
+    }
+  }
+  weft_mutex_unlock(&d->mu);
+  return s;
+}

@@ -1,0 +1,32 @@
+/* tools/submit/lane.h - what one thread of a job runs over and over: feeds, fetches, targets of a graph.
+ *
+ * A graph as it is has one lane. Under a strategy (strategies/strategy.h) it may
+ * have several: each worker of an asynchronous strategy runs its own.
+ */
+#ifndef WEFT_TOOLS_SUBMIT_LANE_H_
+#define WEFT_TOOLS_SUBMIT_LANE_H_
+
+#include <stdbool.h>
+#include <tensorflow/c/c_api.h>
+
+typedef struct weft_run_lane {
+  bool is_update;    /* fed nothing, shows nothing: the chief's side of a synchronous update */
+  bool has_share;
+  TF_Output share;   /* is fed rows * lanes / rows of all */
+  TF_Output *feeds;  /* num_feeds */
+  TF_Output *fetches;
+  const TF_Operation **targets;
+  int num_feeds, num_fetches, num_targets;
+} weft_run_lane_t;
+
+typedef struct weft_run_plan {
+  TF_Graph *graph;   /* borrowed */
+  weft_run_lane_t *lanes;
+  const TF_Operation **inits; /* one after the other */
+  const char **init_names;
+  int num_lanes, num_inits;
+  bool splits_batch; /* lanes share each batch */
+  int num_local_cpus; /* of a local session; 0: as it comes */
+} weft_run_plan_t;
+
+#endif /* WEFT_TOOLS_SUBMIT_LANE_H_ */

@@ -1,0 +1,150 @@
+/* tools/submit/lanes.c - a loop per lane. */
+#include "tools/submit/lanes.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+
+typedef struct lane_thread {
+  weft_lanes_t *all;
+  int index, number; /* of the lane; among those that are fed */
+  int64_t quota; /* steps of this lane; -1: as long as updates are to come */
+  pthread_t thread;
+  bool is_started;
+} lane_thread_t;
+
+static weft_status_t *taken(TF_Status *status) {
+  if (TF_GetCode(status) == TF_OK) return NULL;
+  const char *message = TF_Message(status);
+  return weft_status_from_wire((int)TF_GetCode(status), message, strlen(message));
+}
+
+static bool goes_on(weft_lanes_t *l) {
+  weft_mutex_lock(&l->mu);
+  bool yes = !l->is_over;
+  weft_mutex_unlock(&l->mu);
+  return yes && weft_watch_signal(l->watch) == 0;
+}
+
+static void end(weft_lanes_t *l, weft_status_t *failure) {
+  weft_mutex_lock(&l->mu);
+  bool is_first = !l->is_over;
+  l->is_over = true;
+  if (is_first) {
+    l->failure = failure;
+  } else {
+    weft_status_free(failure); /* an echo: the first failure closed the session */
+  }
+  weft_mutex_unlock(&l->mu);
+  if (!is_first || failure == NULL || l->plan->num_lanes == 1) return;
+  TF_Status *status = TF_NewStatus();
+  TF_CloseSession(l->session, status); /* wakes the lanes that wait for this one */
+  TF_DeleteStatus(status);
+}
+
+static weft_status_t *tell(weft_lanes_t *l, const weft_run_lane_t *lane, TF_Tensor **values, bool counts) {
+  weft_mutex_lock(&l->mu);
+  if (counts) l->done++;
+  weft_status_t *s = l->is_over ? NULL : l->ran(l->arg, lane->is_update ? NULL : values, l->done, counts);
+  if (lane->is_update && l->done >= l->steps) l->is_over = true;
+  weft_mutex_unlock(&l->mu);
+  return s;
+}
+
+static weft_status_t *share_tensor(float share, TF_Tensor **out) {
+  *out = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof share);
+  if (*out == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a share");
+  memcpy(TF_TensorData(*out), &share, sizeof share);
+  return NULL;
+}
+
+static weft_status_t *run_session(weft_lanes_t *l, const weft_run_lane_t *lane, const weft_hand_t *hand, TF_Tensor **values,
+                                  bool is_traced) {
+  int n = lane->num_feeds;
+  TF_Output *outputs = weft_calloc((size_t)n + 1, sizeof *outputs);
+  TF_Tensor **tensors = weft_calloc((size_t)n + 1, sizeof(TF_Tensor *)), *share = NULL;
+  weft_status_t *s = outputs == NULL || tensors == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step") : NULL;
+  for (int i = 0; s == NULL && i < n; i++) {
+    outputs[i] = lane->feeds[i];
+    tensors[i] = hand->tensors[i];
+  }
+  if (s == NULL && lane->has_share) {
+    s = share_tensor(hand->share, &share);
+    outputs[n] = lane->share;
+    tensors[n++] = share;
+  }
+  if (s == NULL) {
+    TF_Status *status = TF_NewStatus();
+    TF_Buffer *options = is_traced ? weft_trace_options() : NULL, *metadata = is_traced ? TF_NewBuffer() : NULL;
+    TF_SessionRun(l->session, options, outputs, tensors, n, lane->fetches, values, lane->num_fetches, lane->targets, lane->num_targets,
+                  metadata, status);
+    weft_watch_progress(l->watch);
+    s = taken(status);
+    if (s == NULL && is_traced) s = weft_trace_add(l->trace, weft_str_of(metadata->data, metadata->length));
+    if (options != NULL) TF_DeleteBuffer(options);
+    if (metadata != NULL) TF_DeleteBuffer(metadata);
+    TF_DeleteStatus(status);
+  }
+  TF_DeleteTensor(share);
+  weft_free(outputs);
+  weft_free(tensors);
+  return s;
+}
+
+static weft_status_t *run_once(lane_thread_t *t, bool is_traced) {
+  weft_lanes_t *l = t->all;
+  const weft_run_lane_t *lane = &l->plan->lanes[t->index];
+  bool counts = lane->is_update || t->quota >= 0;
+  weft_hand_t *hand = NULL;
+  weft_status_t *s = lane->num_feeds == 0 ? NULL : weft_dealer_next(l->dealer, t->number, &hand);
+  TF_Tensor **values = weft_calloc((size_t)lane->num_fetches + 1, sizeof(TF_Tensor *));
+  if (s == NULL && values == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for values");
+  if (s == NULL) s = run_session(l, lane, hand, values, is_traced);
+  if (s == NULL) s = tell(l, lane, values, counts);
+  for (int i = 0; values != NULL && i < lane->num_fetches; i++) TF_DeleteTensor(values[i]);
+  weft_free(values);
+  weft_hand_free(hand);
+  return s;
+}
+
+static void *run_lane(void *arg) {
+  lane_thread_t *t = arg;
+  weft_lanes_t *l = t->all;
+  int64_t steps = t->quota >= 0 ? t->quota : INT64_MAX, last = t->quota >= 0 ? t->quota - 1 : l->steps - 1;
+  for (int64_t k = 0; k < steps && goes_on(l); k++) {
+    weft_status_t *s = run_once(t, l->trace != NULL && k == last);
+    if (s == NULL) continue;
+    end(l, s);
+    break;
+  }
+  return NULL;
+}
+
+weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
+  int n = l->plan->num_lanes, step_lanes = 0, number = 0;
+  bool has_update = false;
+  lane_thread_t *threads = weft_calloc((size_t)n + 1, sizeof *threads);
+  *out_done = 0;
+  if (threads == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d lanes", n);
+  weft_mutex_init(&l->mu);
+  for (int i = 0; i < n; i++) {
+    has_update = has_update || l->plan->lanes[i].is_update;
+    step_lanes += !l->plan->lanes[i].is_update;
+  }
+  for (int i = 0; i < n; i++) {
+    bool is_update = l->plan->lanes[i].is_update;
+    int64_t share = step_lanes == 0 ? 0 : l->steps / step_lanes + (number < l->steps % step_lanes);
+    threads[i] = (lane_thread_t){.all = l, .index = i, .number = number, .quota = is_update ? l->steps : has_update ? -1 : share};
+    number += !is_update;
+    if (i > 0) threads[i].is_started = pthread_create(&threads[i].thread, NULL, run_lane, &threads[i]) == 0;
+    if (i > 0 && !threads[i].is_started) end(l, WEFT_ERROR(RESOURCE_EXHAUSTED, "no thread for lane %d", i));
+  }
+  run_lane(&threads[0]);
+  for (int i = 1; i < n; i++) {
+    if (threads[i].is_started) pthread_join(threads[i].thread, NULL);
+  }
+  weft_free(threads);
+  weft_mutex_deinit(&l->mu);
+  *out_done = l->done;
+  return l->failure;
+}
