@@ -122,7 +122,7 @@ static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
   release_all(in, n->num_inputs);
   if (s == NULL) s = check_outputs(r->plan, node, out);
   if (r->run->recorder != NULL) weft_step_record(r->run, node, start_ns, out);
-  if (s != NULL || weft_run_failed(r->run)) {
+  if (s != NULL || weft_run_dropped(r->run)) {
     release_all(out, n->num_outputs);
     if (s != NULL) fail(r, node, s);
     return;

@@ -91,15 +91,15 @@ void weft_runner_loop(runner_t *r) {
   bool is_dead;
   for (;;) {
     for (int n = 0; r->cheap.first.node != 0; n++) {
-      if (weft_run_failed(run)) return; /* what is still on our lists is dropped with the run */
+      if (weft_run_dropped(run)) return; /* what is still on our lists is dropped with the run */
       if (n % SHARE_EVERY == SHARE_EVERY - 1 && r->costly.first.node != 0) share_costly(r);
       uint32_t node = ready_take(r->plan, &r->cheap, &it, &is_dead);
       weft_node_run(r, it, node, is_dead);
     }
-    if (r->costly.first.node == 0 || weft_run_failed(run)) return;
-    if (weft_canceller_is_cancelled(run->step.canceller)) {
+    if (r->costly.first.node == 0 || weft_run_dropped(run)) return;
+    if (weft_canceller_is_cancelled(run->step.canceller) && !atomic_load(&run->fate.is_committed)) {
       weft_run_fail(run, WEFT_ERROR(CANCELLED, "Step was cancelled."), NULL, false);
-      return;
+      if (weft_run_dropped(run)) return; /* else a kernel has committed us just now */
     }
     share_costly(r);
     if (r->costly.first.node == 0) return;
@@ -112,7 +112,7 @@ void weft_run_task(void *arg) {
   const task_t task = *(const task_t *)arg;
   runner_t r;
   weft_runner_begin(&r, task.it->run);
-  if (!weft_run_failed(r.run)) weft_node_run(&r, task.it, task.node, false);
+  if (!weft_run_dropped(r.run)) weft_node_run(&r, task.it, task.node, false);
   weft_runner_loop(&r);
   weft_runner_end(&r);
 }

@@ -70,7 +70,7 @@ void weft_run_fail(run_t *run, weft_status_t *s, const weft_kernel_node_t *node,
   if (is_first) run->status = s;
   weft_mutex_unlock(&run->mu);
   if (is_first) {
-    atomic_store_explicit(&run->failed, true, memory_order_release);
+    atomic_store(&run->fate.has_failed, true);
     if (run->step.rendezvous != NULL) weft_rendezvous_abort(run->step.rendezvous, copy);
     if (run->step.canceller != NULL) weft_canceller_cancel(run->step.canceller);
   } else {
@@ -115,7 +115,9 @@ static void begin(run_t *run, weft_plan_t *p, const weft_run_options_t *options,
   run->status = NULL;
   run->frames = NULL;
   atomic_store_explicit(&run->tasks, 1, memory_order_relaxed);
-  atomic_store_explicit(&run->failed, false, memory_order_relaxed);
+  atomic_store_explicit(&run->fate.has_failed, false, memory_order_relaxed);
+  atomic_store_explicit(&run->fate.is_committed, false, memory_order_relaxed);
+  run->step.fate = p->has_frames ? NULL : &run->fate;
   memcpy((void *)run->root->words, p->words, f->num_nodes * sizeof(uint32_t));
   if (f->num_merges > 0) memset((void *)run->root->sides, 0, f->num_merges * sizeof(uint32_t));
   if (f->num_children > 0) memset(run->root->children, 0, (size_t)f->num_children * sizeof(frame_t *));

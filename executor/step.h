@@ -112,7 +112,7 @@ struct weft_run {
   weft_plan_done_fn *done;
   void *done_arg;
   atomic_int tasks;
-  atomic_bool failed;
+  weft_step_fate_t fate;
   bool serial; /* one thread only: no atomic operation needed */
   weft_mutex_t mu;
   weft_status_t *status; /* guarded by mu; the first failure */
@@ -174,8 +174,9 @@ void weft_frames_clear(run_t *run);
 /* step.c */
 /* Takes over `s` as the run's failure if it is the first. `node`: whose; data NULL: nobody's. */
 void weft_run_fail(run_t *run, weft_status_t *s, const weft_kernel_node_t *node, bool is_communication);
-static inline bool weft_run_failed(run_t *run) {
-  return atomic_load_explicit(&run->failed, memory_order_relaxed);
+/* Are nodes that are ready dropped? */
+static inline bool weft_run_dropped(run_t *run) {
+  return atomic_load(&run->fate.has_failed) && !atomic_load(&run->fate.is_committed);
 }
 void weft_run_finish(run_t *run);
 

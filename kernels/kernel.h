@@ -10,6 +10,8 @@
 #ifndef WEFT_KERNELS_KERNEL_H_
 #define WEFT_KERNELS_KERNEL_H_
 
+#include <stdatomic.h>
+
 #include "base/cancellation.h"
 #include "device/device.h"
 #include "kernels/resource.h"
@@ -39,6 +41,11 @@ typedef struct weft_kernel_node {
 typedef struct weft_collectives weft_collectives_t; /* collectives/collectives.h */
 
 /* What a step gives to kernels. */
+/* Whether nodes that are ready are still run. */
+typedef struct weft_step_fate {
+  atomic_bool has_failed, is_committed;
+} weft_step_fate_t;
+
 typedef struct weft_step {
   int64_t id;
   weft_rendezvous_t *rendezvous;    /* may be NULL: then there is no send or receive */
@@ -48,7 +55,16 @@ typedef struct weft_step {
   weft_tensor_t *const *args;       /* of _Arg */
   weft_tensor_t **results;          /* of _Retval */
   int num_args, num_results;
+  weft_step_fate_t *fate; /* of this part; NULL where it has loops. Set by the executor */
 } weft_step_t;
+
+/* For a kernel that begins what may not be left half done: from now on, nodes of this part that get ready run, whatever
+ * happens to the step. False: too late, the step has failed already, or there are loops, which could go on for ever. */
+static inline bool weft_step_commit(const weft_step_t *step) {
+  if (step->fate == NULL) return false;
+  atomic_store(&step->fate->is_committed, true);
+  return !atomic_load(&step->fate->has_failed); /* pairs with weft_run_dropped(): one of the two sees the other's store */
+}
 
 typedef struct weft_kernel_ctx weft_kernel_ctx_t;
 typedef void weft_kernel_done_fn(weft_kernel_ctx_t *ctx, weft_status_t *status); /* owns status; any thread */
