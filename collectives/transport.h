@@ -40,6 +40,7 @@ typedef struct weft_group_request {
   weft_str_t device_type, device;
   uint64_t incarnation; /* of the device; 0: the transport of its task puts it in */
   int64_t timeout_ms;   /* 0: none. The leader's answer is then DEADLINE_EXCEEDED and says who did not come */
+  weft_str_t host;      /* where the member is; "": unknown. Put in by the transport, for the leader's */
 } weft_group_request_t;
 typedef struct weft_group_member {
   weft_str_t device, task, host; /* host: equal texts share memory; "" unknown */
