@@ -22,7 +22,6 @@ TF_OperationDescription *begin(build_t *b, const char *op, const char *scope, co
   char full[256];
   snprintf(full, sizeof full, "%s%s%s", scope, scope[0] == '\0' ? "" : "/", name);
   TF_OperationDescription *node = TF_NewOperation(b->graph, op, full);
-  if (b->device != NULL) TF_SetDevice(node, b->device);
   return node;
 }
 

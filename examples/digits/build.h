@@ -11,7 +11,6 @@
 typedef struct build {
   TF_Graph *graph;
   TF_Status *status;
-  const char *device; /* of the nodes added from now on; NULL: none asked for */
 } build_t;
 
 void build_init(build_t *b);

@@ -2,11 +2,9 @@
  *
  *   make_graph FILE.pb
  *
- * One parameter server task holds the variables; each of two worker tasks
- * computes the gradients of half the batch; they are averaged and applied by
- * Adam on the parameter server. The gradients of one worker are built once, in a
- * graph of their own, by TF_AddGradients; that tower is then imported once per
- * worker, onto its device.
+ * A plain graph for one device: a small network, its loss, gradients by
+ * TF_AddGradients, updates by Adam. It names no device and knows of no other
+ * task; `weft submit --strategy` makes a distributed one of it.
  *
  * Nodes for whoever runs it: images, labels (feeds); init, train (targets);
  * loss, accuracy (fetches).
@@ -17,64 +15,6 @@
 #include <string.h>
 
 #include "examples/digits/model.h"
-
-enum { NUM_WORKERS = 2 };
-
-#define PS "/job:ps/task:0"
-static const char *const WORKERS[NUM_WORKERS] = {"/job:worker/task:0", "/job:worker/task:1"};
-
-/* ---- the tower: images, labels and weights in; loss and gradients out ---- */
-
-static TF_Buffer *make_tower(void) {
-  build_t b;
-  build_init(&b);
-  int64_t image_dims[2] = {-1, IMAGE_PIXELS}, label_dims[1] = {-1};
-  TF_Output images = placeholder(&b, "images", TF_FLOAT, image_dims, 2);
-  TF_Output labels = placeholder(&b, "labels", TF_INT64, label_dims, 1);
-  TF_Output weights[NUM_VARIABLES], gradients[NUM_VARIABLES];
-  for (int i = 0; i < NUM_VARIABLES; i++) {
-    char name[64];
-    snprintf(name, sizeof name, "weight_%d", i);
-    weights[i] = placeholder(&b, name, TF_FLOAT, VARIABLES[i].dims, VARIABLES[i].rank);
-  }
-  TF_Output loss = model_loss(&b, model_logits(&b, images, weights), labels);
-  TF_AddGradients(b.graph, &loss, 1, weights, NUM_VARIABLES, NULL, b.status, gradients);
-  check(&b, "differentiating the loss");
-  for (int i = 0; i < NUM_VARIABLES; i++) {
-    char name[64];
-    snprintf(name, sizeof name, "gradient_%d", i);
-    op1(&b, "Identity", "", name, gradients[i]);
-  }
-  TF_Buffer *def = TF_NewBuffer();
-  TF_GraphToGraphDef(b.graph, def, b.status);
-  check(&b, "serializing the tower");
-  build_deinit(&b);
-  return def;
-}
-
-/* Puts a tower onto `device`; results: the loss, then the gradients. */
-static void place_tower(build_t *b, const TF_Buffer *tower, int worker, TF_Output images, TF_Output labels,
-                        const TF_Output *weights, TF_Output *results) {
-  char prefix[32], name[64];
-  snprintf(prefix, sizeof prefix, "worker_%d", worker);
-  TF_ImportGraphDefOptions *o = TF_NewImportGraphDefOptions();
-  TF_ImportGraphDefOptionsSetPrefix(o, prefix);
-  TF_ImportGraphDefOptionsSetDefaultDevice(o, WORKERS[worker]);
-  TF_ImportGraphDefOptionsAddInputMapping(o, "images", 0, images);
-  TF_ImportGraphDefOptionsAddInputMapping(o, "labels", 0, labels);
-  for (int i = 0; i < NUM_VARIABLES; i++) {
-    snprintf(name, sizeof name, "weight_%d", i);
-    TF_ImportGraphDefOptionsAddInputMapping(o, name, 0, weights[i]);
-  }
-  TF_ImportGraphDefOptionsAddReturnOutput(o, "loss/mean", 0);
-  for (int i = 0; i < NUM_VARIABLES; i++) {
-    snprintf(name, sizeof name, "gradient_%d", i);
-    TF_ImportGraphDefOptionsAddReturnOutput(o, name, 0);
-  }
-  TF_GraphImportGraphDefWithReturnOutputs(b->graph, tower, o, results, NUM_VARIABLES + 1, b->status);
-  check(b, "placing a tower");
-  TF_DeleteImportGraphDefOptions(o);
-}
 
 /* ---- variables ---- */
 
@@ -168,32 +108,6 @@ static TF_Operation *advance(build_t *b, const char *name, TF_Output power, TF_O
 
 /* ---- the whole ---- */
 
-static TF_Output average(build_t *b, const char *scope, TF_Output x, TF_Output y, TF_Output half) {
-  return op2(b, "Mul", scope, "average", op2(b, "AddV2", scope, "sum", x, y), half);
-}
-
-/* Halves of the batch, in order; an odd one gives the first worker one less. */
-static void split(build_t *b, TF_Output whole, const char *scope, TF_Output size, TF_Output *halves) {
-  TF_OperationDescription *node = begin(b, "SplitV", scope, "halves");
-  static const int32_t rows = 0;
-  TF_AddInput(node, whole);
-  TF_AddInput(node, size);
-  TF_AddInput(node, constant(b, scope, "rows", TF_INT32, NULL, 0, &rows, sizeof rows));
-  TF_SetAttrInt(node, "num_split", NUM_WORKERS);
-  TF_Output first = end(b, node);
-  for (int i = 0; i < NUM_WORKERS; i++) halves[i] = (TF_Output){first.oper, i};
-}
-
-static TF_Output half_sizes(build_t *b, TF_Output labels) {
-  static const int32_t two = 2;
-  TF_Output n = op1(b, "Size", "batch", "size", labels);
-  TF_Output first = op2(b, "FloorDiv", "batch", "first", n, constant(b, "batch", "two", TF_INT32, NULL, 0, &two, sizeof two));
-  TF_Output sizes[2] = {first, op2(b, "Sub", "batch", "second", n, first)};
-  TF_OperationDescription *node = begin(b, "Pack", "batch", "sizes");
-  TF_AddInputList(node, sizes, 2);
-  return end(b, node);
-}
-
 int main(int argc, char **argv) {
   if (argc != 2 || strcmp(argv[1], "--help") == 0) {
     fprintf(argc == 2 ? stdout : stderr, "Usage: make_graph FILE.pb\nWrites the training graph of the digits demo.\n");
@@ -201,7 +115,6 @@ int main(int argc, char **argv) {
   }
   build_t b;
   build_init(&b);
-  b.device = PS;
   int64_t image_dims[2] = {-1, IMAGE_PIXELS}, label_dims[1] = {-1};
   TF_Output images = placeholder(&b, "images", TF_FLOAT, image_dims, 2);
   TF_Output labels = placeholder(&b, "labels", TF_INT64, label_dims, 1);
@@ -217,26 +130,15 @@ int main(int argc, char **argv) {
   adam_t adam = make_adam(&b, &inits[3 * NUM_VARIABLES]);
   group(&b, "init", inits, 3 * NUM_VARIABLES + 2);
 
-  TF_Output image_halves[NUM_WORKERS], label_halves[NUM_WORKERS], results[NUM_WORKERS][NUM_VARIABLES + 1];
-  TF_Output sizes = half_sizes(&b, labels);
-  split(&b, images, "split_images", sizes, image_halves);
-  split(&b, labels, "split_labels", sizes, label_halves);
-  TF_Buffer *tower = make_tower();
-  for (int w = 0; w < NUM_WORKERS; w++) place_tower(&b, tower, w, image_halves[w], label_halves[w], weights, results[w]);
-  TF_DeleteBuffer(tower);
-
-  TF_Output half = scalar(&b, "average", "half", 0.5f);
-  op1(&b, "Identity", "", "loss", average(&b, "average_loss", results[0][0], results[1][0], half));
-  for (int i = 0; i < NUM_VARIABLES; i++) {
-    TF_Output gradient = average(&b, VARIABLES[i].name, results[0][i + 1], results[1][i + 1], half);
-    updates[i] = apply_adam(&b, &adam, VARIABLES[i].name, vars[i], ms[i], vs[i], gradient);
-  }
+  TF_Output logits = model_logits(&b, images, weights), loss = model_loss(&b, logits, labels), gradients[NUM_VARIABLES];
+  TF_AddGradients(b.graph, &loss, 1, weights, NUM_VARIABLES, NULL, b.status, gradients);
+  check(&b, "differentiating the loss");
+  for (int i = 0; i < NUM_VARIABLES; i++) updates[i] = apply_adam(&b, &adam, VARIABLES[i].name, vars[i], ms[i], vs[i], gradients[i]);
   updates[NUM_VARIABLES] = advance(&b, "beta1_power", adam.power1, adam.power1_value, adam.beta1, updates, NUM_VARIABLES);
   updates[NUM_VARIABLES + 1] = advance(&b, "beta2_power", adam.power2, adam.power2_value, adam.beta2, updates, NUM_VARIABLES);
   group(&b, "train", updates, NUM_VARIABLES + 2);
-
-  b.device = WORKERS[0]; /* testing needs no gradients: one forward pass */
-  op1(&b, "Identity", "", "accuracy", model_accuracy(&b, model_logits(&b, images, weights), labels));
+  op1(&b, "Identity", "", "loss", loss);
+  op1(&b, "Identity", "", "accuracy", model_accuracy(&b, logits, labels));
   write_graph(&b, argv[1]);
   build_deinit(&b);
   return 0;
