@@ -32,6 +32,7 @@
 
 #include "tensorflow/c/c_api.h"
 #include "weft/cluster.h"
+#include "weft/input.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -185,10 +186,6 @@ TF_CAPI_EXPORT extern int WEFT_CoordinatorErrorIsParameterServerLoss(const TF_St
 
 /* ---- what each worker has of its own ---- */
 
-typedef struct WEFT_InputContext {
-  int num_input_pipelines, input_pipeline_id; /* workers, and which one this is */
-  int num_replicas_in_sync;                   /* 1: workers do not wait for each other */
-} WEFT_InputContext;
 /* A stream of elements. All functions are called by one thread at a time. */
 typedef struct WEFT_Generator {
   void *self;
