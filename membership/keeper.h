@@ -1,0 +1,46 @@
+/* membership/keeper.h - the record of who is alive, as the task that keeps it has it.
+ *
+ * Tasks send beats; one that is silent for too long, or whose watch breaks off,
+ * is lost. Whoever watches is answered when the epoch has grown. A task that
+ * comes with another incarnation was restarted: the epoch grows, too.
+ *
+ *   UNKNOWN --beat--> ALIVE --silence, or its watch broke off--> LOST --beat--> ALIVE
+ *
+ * Knows no network.
+ */
+#ifndef WEFT_MEMBERSHIP_KEEPER_H_
+#define WEFT_MEMBERSHIP_KEEPER_H_
+
+#include "membership/store.h"
+
+typedef struct weft_keeper weft_keeper_t; /* Thread-safe. */
+
+typedef struct weft_keeper_options {
+  const weft_str_t *tasks; /* all of the cluster; lent as long as the keeper lives */
+  int num_tasks;
+  int own;              /* which of them keeps the record: alive from the start, never silent */
+  uint64_t incarnation; /* its own */
+  int64_t lost_after_ms; /* 0: nobody is ever silent for too long */
+  weft_timer_t *timer;  /* borrowed */
+} weft_keeper_options_t;
+
+WEFT_MUST_CHECK weft_status_t *weft_keeper_create(const weft_keeper_options_t *o, weft_keeper_t **out);
+void weft_keeper_stop(weft_keeper_t *k);    /* every wait ends with CANCELLED, watches with UNAVAILABLE; later ones at once */
+void weft_keeper_destroy(weft_keeper_t *k); /* stops first; NULL is fine */
+weft_store_t *weft_keeper_store(weft_keeper_t *k); /* lent */
+
+/* `task` lives; `epoch` is what it has seen: a keeper that was restarted goes on from there. *out_epoch: the record's.
+ * Errors: NOT_FOUND (no such task in the cluster); ABORTED (the incarnation before the one that is known: that process was replaced). */
+WEFT_MUST_CHECK weft_status_t *weft_keeper_beat(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, uint64_t epoch,
+                                                uint64_t *out_epoch);
+
+/* The record: one member per task, in the cluster's order. All lent; owns status (then there are no members). */
+typedef void weft_roll_fn(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n);
+/* Answers when the epoch is not `epoch` any more, or after `timeout_ms` with the record as it is. It counts as a beat. If
+ * `canceller` ends it (the connection broke), that incarnation of the task is lost. Errors: those of beat; CANCELLED. */
+void weft_keeper_watch(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, uint64_t epoch, int64_t timeout_ms,
+                       weft_canceller_t *canceller, weft_roll_fn *fn, void *arg);
+/* Looks for tasks that are silent for too long; to be called every now and then. */
+void weft_keeper_sweep(weft_keeper_t *k);
+
+#endif /* WEFT_MEMBERSHIP_KEEPER_H_ */

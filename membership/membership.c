@@ -1,0 +1,499 @@
+/* membership/membership.c - one task's view: beats, the watch, and who is told what.
+ *
+ * Two loops, each of one call in flight at most:
+ *   tick()   on the timer, every interval: a beat, if none is under way; looks
+ *            whether the keeper has been silent for too long
+ *   watch()  a watch; its answer brings the record and starts the next one. After
+ *            a failure the next tick starts it
+ *
+ * What watchers were told is kept per member, beside what is known: whoever finds
+ * a difference tells it, one thread at a time. A restart that came as one change
+ * is told as two, a loss and a return.
+ *
+ * Locking: `mu` guards the view; it is a leaf. Calls and callbacks run without it.
+ */
+#include "membership/membership.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "membership/task_membership.h"
+
+enum { MAX_WATCHERS = 16, WATCH_MS = 30000 };
+
+typedef struct view {
+  weft_member_state_t state, told_state;
+  uint64_t incarnation, told_incarnation;
+  int64_t silent_ms; /* at `heard_ns` */
+  int64_t unknown_since_ns; /* alive for us, but not (yet) for a keeper that was restarted; 0: no */
+} view_t;
+
+/* A question about keys and values under way. */
+typedef struct asked {
+  struct asked *prev, *next; /* guarded by mu */
+  weft_membership_t *ms;
+  weft_canceller_t *canceller; /* a child of the caller's; owned */
+  weft_value_fn *fn;
+  void *arg;
+} asked_t;
+
+struct weft_membership {
+  weft_membership_options_t o; /* tasks: owned */
+  weft_arena_t arena;
+  weft_timer_t *timer;         /* owned */
+  weft_keeper_t *keeper;       /* owned; NULL: another task keeps the record */
+  weft_keeper_client_t *client; /* owned */
+  weft_canceller_t *canceller; /* of all calls; cancelled by the stop */
+  struct {
+    weft_member_changed_fn *fn;
+    void *arg;
+  } watchers[MAX_WATCHERS]; /* constant after the start */
+  int num_watchers;
+  weft_membership_tick_fn *on_tick;
+  void *on_tick_arg;
+  weft_mutex_t mu;
+  weft_cond_t idle; /* in_flight became 0, or nobody tells any more */
+  view_t *views;    /* guarded by mu, with all that follows */
+  uint64_t epoch;
+  int64_t heard_ns;   /* when the record came */
+  int64_t keeper_ns;  /* when the keeper last answered */
+  int in_flight;      /* calls and ticks */
+  asked_t *asked;     /* that wait for an answer */
+  bool started, stopping, beating, watching, telling, has_complained;
+};
+
+/* ---- making ---- */
+
+int weft_membership_keeper_of(const weft_str_t *tasks, int num_tasks) {
+  static const char *const jobs[] = {"/job:chief/", "/job:master/", "/job:worker/", ""};
+  for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
+    for (int i = 0; i < num_tasks; i++) {
+      if (weft_str_starts_with(tasks[i], jobs[j])) return i;
+    }
+  }
+  return -1;
+}
+
+static int64_t lost_after_ms(const weft_membership_options_t *o) {
+  return o->interval_ms * (o->misses > 0 ? o->misses : WEFT_HEARTBEAT_MISSES);
+}
+
+static weft_status_t *build(weft_membership_t *ms, const weft_membership_options_t *o) {
+  weft_str_t *tasks = weft_arena_calloc(&ms->arena, (size_t)o->num_tasks + 1, sizeof *tasks);
+  ms->views = weft_arena_calloc(&ms->arena, (size_t)o->num_tasks + 1, sizeof *ms->views);
+  ms->canceller = weft_canceller_create(NULL);
+  bool ok = tasks != NULL && ms->views != NULL && ms->canceller != NULL;
+  for (int i = 0; ok && i < o->num_tasks; i++) {
+    tasks[i] = weft_arena_str(&ms->arena, o->tasks[i]);
+    ok = tasks[i].data != NULL;
+  }
+  if (!ok) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership of %d tasks", o->num_tasks);
+  ms->o = *o;
+  ms->o.tasks = tasks;
+  if (o->num_tasks == 1) ms->o.interval_ms = 0; /* nobody to hear from */
+  ms->epoch = o->keeper == o->own ? 1 : 0;
+  ms->views[o->own].state = ms->views[o->own].told_state = WEFT_MEMBER_ALIVE;
+  ms->views[o->own].incarnation = ms->views[o->own].told_incarnation = o->incarnation;
+  WEFT_RETURN_IF_ERROR(weft_timer_create(&ms->timer));
+  if (o->keeper != o->own) return NULL;
+  weft_keeper_options_t k = {.tasks = tasks, .num_tasks = o->num_tasks, .own = o->own, .incarnation = o->incarnation,
+                             .lost_after_ms = lost_after_ms(&ms->o), .timer = ms->timer};
+  WEFT_RETURN_IF_ERROR(weft_keeper_create(&k, &ms->keeper));
+  return weft_local_keeper_client_create(ms->keeper, &ms->client);
+}
+
+weft_status_t *weft_membership_create(const weft_membership_options_t *o, weft_membership_t **out) {
+  if (o->num_tasks < 1 || o->own < 0 || o->own >= o->num_tasks || o->keeper < 0 || o->keeper >= o->num_tasks) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "a membership of %d tasks cannot be that of task %d with keeper %d", o->num_tasks,
+                      o->own, o->keeper);
+  }
+  if (o->interval_ms < 0 || o->interval_ms > INT32_MAX) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "a heartbeat every %lld ms is not possible", (long long)o->interval_ms);
+  }
+  weft_membership_t *ms = weft_calloc(1, sizeof *ms);
+  if (ms == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership");
+  weft_mutex_init(&ms->mu);
+  weft_cond_init(&ms->idle);
+  weft_status_t *s = build(ms, o);
+  if (s != NULL) {
+    weft_membership_destroy(ms);
+    return s;
+  }
+  *out = ms;
+  return NULL;
+}
+
+weft_keeper_t *weft_membership_keeper(weft_membership_t *ms) { return ms->keeper; }
+
+void weft_membership_connect(weft_membership_t *ms, weft_keeper_client_t *c) {
+  if (ms->client != NULL) ms->client->ops->destroy(ms->client);
+  ms->client = c;
+}
+
+void weft_membership_watch(weft_membership_t *ms, weft_member_changed_fn *fn, void *arg) {
+  if (ms->num_watchers == MAX_WATCHERS) return;
+  ms->watchers[ms->num_watchers].fn = fn;
+  ms->watchers[ms->num_watchers++].arg = arg;
+}
+
+void weft_membership_on_tick(weft_membership_t *ms, weft_membership_tick_fn *fn, void *arg) {
+  ms->on_tick = fn;
+  ms->on_tick_arg = arg;
+}
+
+/* ---- telling ---- */
+
+/* The next thing that watchers do not know; false: they know all. */
+static bool next_change_locked(weft_membership_t *ms, weft_member_t *out) WEFT_REQUIRES(ms->mu) {
+  for (int i = 0; i < ms->o.num_tasks; i++) {
+    view_t *v = &ms->views[i];
+    bool is_other = v->incarnation != v->told_incarnation;
+    if (v->state == v->told_state && !is_other) continue;
+    bool is_restart = v->state == WEFT_MEMBER_ALIVE && v->told_state == WEFT_MEMBER_ALIVE; /* is_other, too */
+    if (is_restart) {
+      v->told_state = WEFT_MEMBER_LOST;
+    } else {
+      v->told_state = v->state;
+      v->told_incarnation = v->incarnation;
+    }
+    *out = (weft_member_t){ms->o.tasks[i], v->told_incarnation, v->told_state, v->silent_ms};
+    return true;
+  }
+  return false;
+}
+
+static void tell(weft_membership_t *ms) {
+  weft_mutex_lock(&ms->mu);
+  if (!ms->telling) {
+    weft_member_t m;
+    ms->telling = true;
+    while (!ms->stopping && next_change_locked(ms, &m)) {
+      uint64_t epoch = ms->epoch;
+      weft_mutex_unlock(&ms->mu);
+      for (int i = 0; i < ms->num_watchers; i++) ms->watchers[i].fn(ms->watchers[i].arg, epoch, &m);
+      weft_mutex_lock(&ms->mu);
+    }
+    ms->telling = false;
+    weft_cond_broadcast(&ms->idle);
+  }
+  weft_mutex_unlock(&ms->mu);
+}
+
+/* ---- what the keeper says ---- */
+
+static void keeper_answers_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) { ms->keeper_ns = weft_clock_ns(); }
+
+static void lose_keeper_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
+  view_t *v = &ms->views[ms->o.keeper];
+  if (ms->keeper != NULL || v->state != WEFT_MEMBER_ALIVE) return;
+  v->state = WEFT_MEMBER_LOST;
+  ms->epoch++;
+}
+
+/* A keeper that was restarted has not heard of everybody yet: whom we know alive stays so for a while. */
+static void take_member_locked(weft_membership_t *ms, int i, const weft_member_t *m, int64_t now) WEFT_REQUIRES(ms->mu) {
+  view_t *v = &ms->views[i];
+  v->silent_ms = m->silent_ms;
+  if (i == ms->o.own) return;
+  if (m->state == WEFT_MEMBER_UNKNOWN) {
+    if (v->state == WEFT_MEMBER_ALIVE && v->unknown_since_ns == 0) v->unknown_since_ns = now;
+    return;
+  }
+  v->unknown_since_ns = 0;
+  v->state = m->state;
+  v->incarnation = m->incarnation;
+}
+
+static void take_record(weft_membership_t *ms, uint64_t epoch, const weft_member_t *members, int n) {
+  int64_t now = weft_clock_ns();
+  weft_mutex_lock(&ms->mu);
+  ms->heard_ns = now;
+  if (epoch > ms->epoch) ms->epoch = epoch;
+  for (int k = 0; k < n; k++) {
+    for (int j = 0; j < ms->o.num_tasks; j++) {
+      int i = (k + j) % ms->o.num_tasks; /* usually the very place */
+      if (!weft_str_eq(ms->o.tasks[i], members[k].task)) continue;
+      take_member_locked(ms, i, &members[k], now);
+      break;
+    }
+  }
+  weft_mutex_unlock(&ms->mu);
+}
+
+static bool enter(weft_membership_t *ms, bool *flag) {
+  weft_mutex_lock(&ms->mu);
+  bool ok = !ms->stopping && !*flag;
+  if (ok) {
+    *flag = true;
+    ms->in_flight++;
+  }
+  weft_mutex_unlock(&ms->mu);
+  return ok;
+}
+
+static void leave(weft_membership_t *ms) {
+  weft_mutex_lock(&ms->mu);
+  if (--ms->in_flight == 0) weft_cond_broadcast(&ms->idle);
+  weft_mutex_unlock(&ms->mu);
+}
+
+static weft_keeper_caller_t self(weft_membership_t *ms) {
+  weft_mutex_lock(&ms->mu);
+  weft_keeper_caller_t who = {ms->o.tasks[ms->o.own], ms->o.incarnation, ms->epoch};
+  weft_mutex_unlock(&ms->mu);
+  return who;
+}
+
+static void watch(weft_membership_t *ms);
+
+static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
+  weft_membership_t *ms = arg;
+  bool is_broken = weft_status_code(status) == WEFT_UNAVAILABLE, ok = status == NULL;
+  weft_status_free(status); /* the next tick tries again; whoever needs to know is told of the keeper's loss */
+  if (ok) take_record(ms, epoch, members, n);
+  weft_mutex_lock(&ms->mu);
+  if (ok) keeper_answers_locked(ms);
+  if (is_broken) lose_keeper_locked(ms);
+  ms->watching = false;
+  weft_mutex_unlock(&ms->mu);
+  tell(ms);
+  if (ok) watch(ms);
+  leave(ms);
+}
+
+static void watch(weft_membership_t *ms) {
+  if (!enter(ms, &ms->watching)) return;
+  weft_keeper_caller_t who = self(ms);
+  ms->client->ops->watch(ms->client, &who, WATCH_MS, ms->canceller, on_watched, ms);
+}
+
+static void on_beaten(void *arg, weft_status_t *status, uint64_t epoch) {
+  weft_membership_t *ms = arg;
+  (void)epoch; /* the watch brings the record */
+  weft_mutex_lock(&ms->mu);
+  bool ok = status == NULL;
+  weft_code_t code = weft_status_code(status);
+  bool is_away = code == WEFT_UNAVAILABLE || code == WEFT_DEADLINE_EXCEEDED || code == WEFT_CANCELLED;
+  bool complains = !ok && !is_away && !ms->has_complained;
+  if (ok) keeper_answers_locked(ms);
+  if (complains) ms->has_complained = true;
+  ms->beating = false;
+  weft_mutex_unlock(&ms->mu);
+  if (complains) {
+    weft_log_status(WEFT_LOG_WARNING, "no heartbeats", status);
+  } else {
+    weft_status_free(status); /* as above */
+  }
+  if (ok) watch(ms); /* if it has ended with a failure */
+  leave(ms);
+}
+
+static void beat(weft_membership_t *ms) {
+  if (!enter(ms, &ms->beating)) return;
+  weft_keeper_caller_t who = self(ms);
+  ms->client->ops->beat(ms->client, &who, lost_after_ms(&ms->o), ms->canceller, on_beaten, ms);
+}
+
+/* ---- the tick ---- */
+
+/* Time alone has made somebody lost. */
+static void notice_silence(weft_membership_t *ms) {
+  int64_t now = weft_clock_ns(), patience = lost_after_ms(&ms->o) * 1000000;
+  weft_mutex_lock(&ms->mu);
+  if (now - ms->keeper_ns > patience) lose_keeper_locked(ms);
+  for (int i = 0; i < ms->o.num_tasks; i++) {
+    view_t *v = &ms->views[i];
+    if (v->unknown_since_ns == 0 || now - v->unknown_since_ns <= patience) continue;
+    v->unknown_since_ns = 0;
+    if (v->state != WEFT_MEMBER_ALIVE || ms->views[ms->o.keeper].state != WEFT_MEMBER_ALIVE) continue;
+    v->state = WEFT_MEMBER_LOST;
+    ms->epoch++;
+  }
+  weft_mutex_unlock(&ms->mu);
+}
+
+static void tick(void *arg) {
+  weft_membership_t *ms = arg;
+  weft_mutex_lock(&ms->mu);
+  bool goes_on = !ms->stopping;
+  if (goes_on) ms->in_flight++;
+  weft_mutex_unlock(&ms->mu);
+  if (!goes_on) return;
+  if (ms->keeper != NULL) weft_keeper_sweep(ms->keeper);
+  if (ms->keeper == NULL) {
+    notice_silence(ms);
+    beat(ms);
+  } else {
+    watch(ms);
+  }
+  tell(ms);
+  if (ms->on_tick != NULL) ms->on_tick(ms->on_tick_arg);
+  uint64_t id = 0; /* never removed: the timer goes first */
+  weft_status_t *s = weft_timer_add(ms->timer, weft_clock_ns() + ms->o.interval_ms * 1000000, tick, ms, &id);
+  weft_status_free(s); /* no memory for a tick: who is silent is lost for the others, as it must be */
+  leave(ms);
+}
+
+weft_status_t *weft_membership_start(weft_membership_t *ms) {
+  weft_mutex_lock(&ms->mu);
+  bool again = ms->started || ms->stopping;
+  ms->started = true;
+  ms->keeper_ns = weft_clock_ns();
+  weft_mutex_unlock(&ms->mu);
+  if (again || ms->o.interval_ms == 0) return NULL;
+  uint64_t id = 0;
+  WEFT_RETURN_IF_ERROR(weft_timer_add(ms->timer, weft_clock_ns(), tick, ms, &id));
+  return NULL;
+}
+
+static void cancel_asked(weft_membership_t *ms);
+
+void weft_membership_stop(weft_membership_t *ms) {
+  weft_mutex_lock(&ms->mu);
+  ms->stopping = true;
+  weft_mutex_unlock(&ms->mu);
+  if (ms->canceller != NULL) weft_canceller_cancel(ms->canceller);
+  cancel_asked(ms);
+  if (ms->keeper != NULL) weft_keeper_stop(ms->keeper);
+  weft_mutex_lock(&ms->mu);
+  while (ms->in_flight > 0 || ms->telling) weft_cond_wait(&ms->idle, &ms->mu); /* woken by leave() and tell(); all is cancelled */
+  weft_mutex_unlock(&ms->mu);
+}
+
+void weft_membership_destroy(weft_membership_t *ms) {
+  if (ms == NULL) return;
+  weft_membership_stop(ms);
+  weft_timer_destroy(ms->timer);
+  if (ms->client != NULL) ms->client->ops->destroy(ms->client);
+  weft_keeper_destroy(ms->keeper);
+  weft_canceller_release(ms->canceller);
+  weft_cond_deinit(&ms->idle);
+  weft_mutex_deinit(&ms->mu);
+  weft_arena_deinit(&ms->arena);
+  weft_free(ms);
+}
+
+/* ---- what is known ---- */
+
+uint64_t weft_membership_epoch(weft_membership_t *ms) {
+  weft_mutex_lock(&ms->mu);
+  uint64_t epoch = ms->epoch;
+  weft_mutex_unlock(&ms->mu);
+  return epoch;
+}
+
+int weft_membership_list(weft_membership_t *ms, weft_member_t *out, int max) {
+  int64_t now = weft_clock_ns();
+  weft_mutex_lock(&ms->mu);
+  for (int i = 0; i < ms->o.num_tasks && i < max; i++) {
+    const view_t *v = &ms->views[i];
+    int64_t since = i == ms->o.keeper && ms->keeper == NULL ? (now - ms->keeper_ns) / 1000000
+                    : v->state == WEFT_MEMBER_UNKNOWN       ? 0
+                                                            : v->silent_ms + (now - ms->heard_ns) / 1000000;
+    out[i] = (weft_member_t){ms->o.tasks[i], v->incarnation, v->state, i == ms->o.own ? 0 : since};
+  }
+  weft_mutex_unlock(&ms->mu);
+  return ms->o.num_tasks;
+}
+
+/* ---- keys and values ---- */
+
+static void on_answer(void *arg, weft_status_t *status, weft_str_t value) {
+  asked_t *a = arg;
+  weft_membership_t *ms = a->ms;
+  weft_mutex_lock(&ms->mu);
+  if (a->prev != NULL) a->prev->next = a->next;
+  if (a->prev == NULL) ms->asked = a->next;
+  if (a->next != NULL) a->next->prev = a->prev;
+  weft_mutex_unlock(&ms->mu);
+  a->fn(a->arg, status, value);
+  weft_canceller_release(a->canceller);
+  weft_free(a);
+  leave(ms);
+}
+
+/* False once the membership stops. */
+static bool enter_asked(weft_membership_t *ms, asked_t *a) {
+  weft_mutex_lock(&ms->mu);
+  bool ok = !ms->stopping;
+  if (ok) {
+    ms->in_flight++;
+    a->next = ms->asked;
+    if (a->next != NULL) a->next->prev = a;
+    ms->asked = a;
+  }
+  weft_mutex_unlock(&ms->mu);
+  return ok;
+}
+
+/* Those asked when the stop came; each answer takes its question out of the list. */
+static void cancel_asked(weft_membership_t *ms) {
+  for (;;) {
+    weft_canceller_t *c = NULL;
+    weft_mutex_lock(&ms->mu);
+    asked_t *a = ms->asked;
+    while (a != NULL && weft_canceller_is_cancelled(a->canceller)) a = a->next;
+    if (a != NULL) c = weft_canceller_retain(a->canceller);
+    weft_mutex_unlock(&ms->mu);
+    if (c == NULL) return;
+    weft_canceller_cancel(c);
+    weft_canceller_release(c);
+  }
+}
+
+static void ask(weft_membership_t *ms, const weft_store_request_t *r, weft_canceller_t *canceller, weft_value_fn *fn,
+                void *arg) {
+  weft_status_t *s = NULL;
+  asked_t *a = weft_calloc(1, sizeof *a);
+  weft_canceller_t *mine = a == NULL ? NULL : weft_canceller_create(canceller);
+  if (mine == NULL) {
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to ask for '%.*s'", WEFT_STR_ARGS(r->key));
+  } else if (ms->client == NULL) {
+    s = WEFT_ERROR(FAILED_PRECONDITION, "'%.*s' cannot be reached: nobody keeps the record", WEFT_STR_ARGS(r->key));
+  } else {
+    *a = (asked_t){.ms = ms, .canceller = mine, .fn = fn, .arg = arg};
+    if (!enter_asked(ms, a)) {
+      s = WEFT_ERROR(CANCELLED, "'%.*s' cannot be reached: this task stops", WEFT_STR_ARGS(r->key));
+    }
+  }
+  if (s != NULL) {
+    weft_canceller_release(mine);
+    weft_free(a);
+    fn(arg, s, WEFT_STR(""));
+    return;
+  }
+  weft_canceller_retain(mine); /* the answer may come before the call returns */
+  ms->client->ops->ask(ms->client, r, mine, on_answer, a);
+  weft_canceller_release(mine);
+}
+
+void weft_membership_set(weft_membership_t *ms, weft_str_t key, weft_str_t value, weft_value_fn *fn, void *arg) {
+  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_SET, .key = key, .value = value}, NULL, fn, arg);
+}
+
+void weft_membership_get(weft_membership_t *ms, weft_str_t key, int64_t timeout_ms, weft_canceller_t *canceller,
+                         weft_value_fn *fn, void *arg) {
+  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_GET, .key = key, .timeout_ms = timeout_ms}, canceller, fn, arg);
+}
+
+void weft_membership_add(weft_membership_t *ms, weft_str_t key, int64_t delta, weft_value_fn *fn, void *arg) {
+  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_ADD, .key = key, .delta = delta}, NULL, fn, arg);
+}
+
+void weft_membership_compare_set(weft_membership_t *ms, weft_str_t key, weft_str_t expected, weft_str_t desired,
+                                 weft_value_fn *fn, void *arg) {
+  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_COMPARE_SET, .key = key, .expected = expected, .value = desired}, NULL,
+      fn, arg);
+}
+
+void weft_membership_delete(weft_membership_t *ms, weft_str_t key, weft_value_fn *fn, void *arg) {
+  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_DELETE, .key = key}, NULL, fn, arg);
+}
+
+void weft_membership_barrier(weft_membership_t *ms, weft_str_t name, int size, int64_t timeout_ms,
+                             weft_canceller_t *canceller, weft_value_fn *fn, void *arg) {
+  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_BARRIER, .key = name, .size = size, .timeout_ms = timeout_ms}, canceller,
+      fn, arg);
+}
