@@ -6,6 +6,7 @@
  * the canceller may cancel it
  *   3. on_done / sync  the batch is over: the canceller lets go, the answer becomes a message or a status
  *   4. call_destroy    freed, before the caller's function runs
+ * From 1 to 3 the channel's list has it, too: who holds `mu` may cancel it.
  *
  * gRPC always ends a batch that asks for the status, so 3 always comes.
  */
@@ -25,12 +26,15 @@
 
 enum { MAX_PATHS = 64 };
 
+typedef struct call call_t;
+
 struct weft_rpc_channel {
   atomic_int refs;
   weft_rpc_client_t *client; /* borrowed */
   grpc_channel *impl;
   char *target; /* owned */
   weft_mutex_t mu;
+  call_t *calls; /* guarded by mu: those in flight */
   atomic_int num_paths; /* grows under mu, after its entry was written; pairs with the load in registered() */
   struct {
     const char *path; /* as the caller has it: usually found by comparing pointers */
@@ -39,9 +43,13 @@ struct weft_rpc_channel {
   } paths[MAX_PATHS];
 };
 
-typedef struct call {
+struct call {
   weft_rpc_tag_t done;
   weft_rpc_channel_t *channel; /* retained */
+  call_t *prev, *next;         /* guarded by the channel's mu */
+  bool is_linked;              /* the same */
+  bool waits_for_ready;
+  int64_t started_ns;
   grpc_call *impl;
   weft_canceller_t *canceller; /* retained; may be NULL */
   uint64_t token;
@@ -52,7 +60,7 @@ typedef struct call {
   grpc_slice text;
   weft_rpc_done_fn *fn;
   void *arg;
-} call_t;
+};
 
 weft_status_t *weft_rpc_channel_create(weft_rpc_client_t *client, weft_str_t target,
                                        weft_rpc_channel_t **out) {
@@ -127,8 +135,44 @@ static void cancel_call(void *arg) {
   grpc_call_cancel_with_status(call->impl, GRPC_STATUS_CANCELLED, "the call was cancelled", NULL);
 }
 
+/* ---- the calls in flight ---- */
+
+static void call_link(call_t *call) {
+  weft_rpc_channel_t *c = call->channel;
+  call->started_ns = weft_clock_ns();
+  weft_mutex_lock(&c->mu);
+  call->next = c->calls;
+  if (call->next != NULL) call->next->prev = call;
+  c->calls = call;
+  call->is_linked = true;
+  weft_mutex_unlock(&c->mu);
+}
+
+static void call_unlink(call_t *call) {
+  weft_rpc_channel_t *c = call->channel;
+  weft_mutex_lock(&c->mu);
+  if (call->is_linked) {
+    if (call->prev != NULL) call->prev->next = call->next;
+    if (call->prev == NULL) c->calls = call->next;
+    if (call->next != NULL) call->next->prev = call->prev;
+    call->is_linked = false;
+  }
+  weft_mutex_unlock(&c->mu);
+}
+
+void weft_rpc_channel_end_calls(weft_rpc_channel_t *c, const weft_status_t *why, int64_t min_age_ms) {
+  int64_t before = weft_clock_ns() - min_age_ms * 1000000;
+  weft_mutex_lock(&c->mu);
+  for (call_t *call = c->calls; call != NULL; call = call->next) {
+    if (call->waits_for_ready || call->started_ns > before) continue;
+    grpc_call_cancel_with_status(call->impl, (grpc_status_code)weft_status_code(why), weft_status_message(why), NULL);
+  }
+  weft_mutex_unlock(&c->mu);
+}
+
 static void call_destroy(call_t *call) {
   if (call == NULL) return;
+  call_unlink(call);
   grpc_metadata_array_destroy(&call->initial);
   grpc_metadata_array_destroy(&call->trailing);
   grpc_byte_buffer_destroy(call->request);
@@ -171,6 +215,8 @@ static weft_status_t *call_create(weft_rpc_channel_t *c, grpc_completion_queue *
     grpc_slice_unref(method);
   }
   call->canceller = weft_canceller_retain(o != NULL && o->canceller != NULL ? o->canceller : weft_rpc_client_stopper(c->client));
+  call->waits_for_ready = o != NULL && o->wait_for_ready;
+  call_link(call);
   *out = call;
   return NULL;
 }

@@ -21,6 +21,9 @@ WEFT_MUST_CHECK weft_status_t *weft_rpc_channel_create(weft_rpc_client_t *c, wef
 weft_rpc_channel_t *weft_rpc_channel_retain(weft_rpc_channel_t *c);
 void weft_rpc_channel_release(weft_rpc_channel_t *c);
 weft_str_t weft_rpc_channel_target(const weft_rpc_channel_t *c);
+/* The server is known to be gone or to hang: each call in flight ends with `why` (not OK; copied), but those that wait for
+ * the server to come up and those younger than `min_age_ms`. Later ones are not harmed. */
+void weft_rpc_channel_end_calls(weft_rpc_channel_t *c, const weft_status_t *why, int64_t min_age_ms);
 
 /* Called once, on a client thread. Owns both; response is NULL on failure. */
 typedef void weft_rpc_done_fn(void *arg, weft_status_t *status, weft_message_t *response);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/mutex.h"
 #include "master/remote_master.h"
+#include "server/health.h"
 #include "server/task.h"
 #include "server/worker_cache.h"
 #include "worker/remote_worker.h"
@@ -25,6 +26,7 @@ struct weft_server {
   weft_rpc_server_t *rpc_server;
   weft_worker_service_t *worker_service;
   weft_master_service_t *master_service;
+  weft_health_t *health;
   char *host;
   char *target; /* set by the start */
   weft_mutex_t mu;
@@ -72,7 +74,10 @@ static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
   weft_rpc_server_options_t rpc = {.host = s->host, .port = port, .client = s->rpc_client};
   WEFT_RETURN_IF_ERROR(weft_rpc_server_create(&rpc, &s->rpc_server));
   WEFT_RETURN_IF_ERROR(weft_worker_service_create(s->task.worker_client, s->rpc_server, &s->worker_service));
-  return weft_master_service_create(s->task.master_client, s->rpc_server, &s->master_service);
+  WEFT_RETURN_IF_ERROR(weft_master_service_create(s->task.master_client, s->rpc_server, &s->master_service));
+  weft_health_options_t health = {.cluster = &s->cluster, .job = o->job, .task = o->task, .own = &s->task, .rpc = s->rpc_client,
+                                  .heartbeat_ms = o->heartbeat_ms < 0 ? 0 : o->heartbeat_ms == 0 ? WEFT_HEARTBEAT_MS : o->heartbeat_ms};
+  return weft_health_create(&health, s->rpc_server, &s->health);
 }
 
 weft_status_t *weft_server_create(const weft_server_options_t *o, weft_server_t **out) {
@@ -98,6 +103,7 @@ weft_status_t *weft_server_start(weft_server_t *s) {
   if (again) return NULL;
   WEFT_RETURN_IF_ERROR(weft_rpc_server_start(s->rpc_server));
   atomic_store(&s->clusters.port, weft_rpc_server_port(s->rpc_server));
+  WEFT_RETURN_IF_ERROR(weft_health_start(s->health));
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&text, "grpc://%s:%d", s->host, weft_rpc_server_port(s->rpc_server));
   return weft_strbuf_finish(&text, &s->target, NULL);
@@ -110,6 +116,7 @@ void weft_server_stop(weft_server_t *s) {
   while (!mine && !s->stopped) weft_cond_wait(&s->stopped_cond, &s->mu); /* woken by the one who stops */
   weft_mutex_unlock(&s->mu);
   if (!mine) return;
+  weft_health_stop(s->health);
   weft_task_stop(&s->task);
   if (s->rpc_server != NULL) weft_rpc_server_stop(s->rpc_server, STOP_GRACE_MS);
   if (s->rpc_client != NULL) weft_rpc_client_stop(s->rpc_client, CALLS_GRACE_MS); /* peers are told of closed sessions, if they listen */
@@ -131,6 +138,7 @@ void weft_server_destroy(weft_server_t *s) {
   weft_rpc_server_destroy(s->rpc_server);
   weft_master_service_destroy(s->master_service);
   weft_worker_service_destroy(s->worker_service);
+  weft_health_destroy(s->health);
   weft_task_deinit(&s->task);
   weft_rpc_client_destroy(s->rpc_client);
   weft_cluster_deinit(&s->cluster);

@@ -15,6 +15,7 @@ typedef struct weft_server_options {
   int port;         /* -1: the one in the cluster for this task; 0: any free one */
   int num_threads;  /* 0: as many as processors */
   int num_cpus;     /* devices CPU:0 .. CPU:n-1; 0: one */
+  int heartbeat_ms; /* how often it tells that it lives; 0: every second; -1: never */
 } weft_server_options_t;
 
 /* Creates worker and master; does not listen yet. Errors: INVALID_ARGUMENT naming job and task. */

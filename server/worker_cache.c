@@ -18,16 +18,15 @@ typedef struct cache {
   weft_transfer_log_t *log; /* borrowed; may be NULL */
   weft_mutex_t mu;
   weft_worker_client_t **clients; /* guarded by mu */
+  weft_rpc_channel_t **channels;  /* guarded by mu; theirs; NULL for the own task's */
 } cache_t;
 
 static cache_t *of(weft_worker_cache_t *c) { return (cache_t *)(void *)c; }
 
-static weft_worker_client_t *connect(cache_t *c, int i) {
-  weft_rpc_channel_t *channel = NULL;
+static weft_worker_client_t *connect(cache_t *c, int i, weft_rpc_channel_t **out_channel) {
   weft_worker_client_t *w = NULL;
-  weft_status_t *s = weft_rpc_channel_create(c->rpc, c->addresses[i], &channel);
-  if (s == NULL) s = weft_remote_worker_client_create(channel, c->tasks[i], &w);
-  weft_rpc_channel_release(channel);
+  weft_status_t *s = weft_rpc_channel_create(c->rpc, c->addresses[i], out_channel);
+  if (s == NULL) s = weft_remote_worker_client_create(*out_channel, c->tasks[i], &w);
   if (w != NULL) w->transfers = c->log;
   if (s != NULL) weft_log_status(WEFT_LOG_ERROR, "cannot make a channel to a worker", s);
   return w;
@@ -42,11 +41,17 @@ static weft_worker_client_t *find(weft_worker_cache_t *base, weft_str_t task) {
   weft_worker_client_t *w = weft_worker_client_retain(c->clients[i]);
   weft_mutex_unlock(&c->mu);
   if (w != NULL || i == c->own || c->rpc == NULL) return w;
-  weft_worker_client_t *mine = connect(c, i);
+  weft_rpc_channel_t *channel = NULL;
+  weft_worker_client_t *mine = connect(c, i, &channel);
   weft_mutex_lock(&c->mu);
-  if (c->clients[i] == NULL) c->clients[i] = weft_worker_client_retain(mine);
+  if (c->clients[i] == NULL && mine != NULL) {
+    c->clients[i] = weft_worker_client_retain(mine);
+    c->channels[i] = channel;
+    channel = NULL;
+  }
   w = weft_worker_client_retain(c->clients[i]);
   weft_mutex_unlock(&c->mu);
+  weft_rpc_channel_release(channel);
   weft_worker_client_release(mine);
   return w;
 }
@@ -59,7 +64,9 @@ static const weft_str_t *tasks(weft_worker_cache_t *base, int *out_n) {
 static void destroy(weft_worker_cache_t *base) {
   cache_t *c = of(base);
   for (int i = 0; c->clients != NULL && i < c->num_tasks; i++) weft_worker_client_release(c->clients[i]);
+  for (int i = 0; c->channels != NULL && i < c->num_tasks; i++) weft_rpc_channel_release(c->channels[i]);
   weft_free(c->clients);
+  weft_free(c->channels);
   weft_mutex_deinit(&c->mu);
   weft_arena_deinit(&c->arena);
   weft_free(c);
@@ -72,9 +79,10 @@ static weft_status_t *allocate(int num_tasks, cache_t **out) {
   weft_mutex_init(&c->mu);
   c->num_tasks = num_tasks;
   c->clients = weft_calloc((size_t)num_tasks, sizeof(weft_worker_client_t *));
+  c->channels = weft_calloc((size_t)num_tasks, sizeof(weft_rpc_channel_t *));
   c->tasks = weft_arena_calloc(&c->arena, (size_t)num_tasks, sizeof *c->tasks);
   c->addresses = weft_arena_calloc(&c->arena, (size_t)num_tasks, sizeof *c->addresses);
-  if (c->clients == NULL || c->tasks == NULL || c->addresses == NULL) {
+  if (c->clients == NULL || c->channels == NULL || c->tasks == NULL || c->addresses == NULL) {
     destroy(&c->base);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster");
   }
@@ -115,6 +123,20 @@ weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_
 }
 
 void weft_worker_cache_set_log(weft_worker_cache_t *base, weft_transfer_log_t *l) { of(base)->log = l; }
+
+void weft_worker_cache_end_calls(weft_worker_cache_t *base, weft_str_t task, const weft_status_t *why, int64_t min_age_ms) {
+  cache_t *c = of(base);
+  for (int i = 0; i < c->num_tasks; i++) {
+    if (!weft_str_eq(c->tasks[i], task)) continue;
+    weft_mutex_lock(&c->mu);
+    weft_rpc_channel_t *channel = c->channels[i] == NULL ? NULL : weft_rpc_channel_retain(c->channels[i]);
+    weft_mutex_unlock(&c->mu);
+    if (channel == NULL) return;
+    weft_rpc_channel_end_calls(channel, why, min_age_ms);
+    weft_rpc_channel_release(channel);
+    return;
+  }
+}
 
 void weft_worker_cache_set_local(weft_worker_cache_t *base, weft_worker_client_t *local) {
   cache_t *c = of(base);

@@ -18,9 +18,11 @@
 #include "tools/command.h"
 #include "tools/options.h"
 
+enum { DEFAULT_HEARTBEAT_MS = 1000 }; /* as the server's own */
+
 typedef struct server_args {
   const char *cluster, *job, *host;
-  int64_t task, port, threads, cpus; /* task, port -1: not given */
+  int64_t task, port, threads, cpus, heartbeat_ms; /* task, port -1: not given */
 } server_args_t;
 
 /* The cluster and which task of it we are: from the options, else from TF_CONFIG. */
@@ -74,7 +76,8 @@ static weft_status_t *serve(const server_args_t *a) {
   if (s != NULL) goto done;
   weft_server_options_t o = {.cluster = &cluster, .job = job, .task = task, .host = a->host,
                              .port = (int)a->port, .num_threads = (int)a->threads,
-                             .num_cpus = (int)a->cpus};
+                             .num_cpus = (int)a->cpus,
+                             .heartbeat_ms = a->heartbeat_ms == 0 ? -1 : (int)a->heartbeat_ms};
   s = weft_server_create(&o, &server);
   if (s == NULL) s = weft_server_start(server);
   if (s != NULL) goto done;
@@ -89,7 +92,7 @@ done:
 }
 
 int weft_command_server(int argc, char **argv) {
-  server_args_t a = {.task = -1, .port = -1, .cpus = 1};
+  server_args_t a = {.task = -1, .port = -1, .cpus = 1, .heartbeat_ms = DEFAULT_HEARTBEAT_MS};
   int code;
   const weft_option_t options[] = {
       {.name = "cluster", .value = "SPEC", .help = "All tasks: \"ps=HOST:PORT;worker=HOST:PORT,HOST:PORT\" (default: TF_CONFIG)", .text = &a.cluster},

@@ -28,6 +28,9 @@ weft_device_t *weft_worker_device(weft_worker_t *w); /* the CPU:0; lent */
 const weft_devices_t *weft_worker_devices(const weft_worker_t *w); /* all; lent */
 weft_transfer_log_t *weft_worker_transfers(weft_worker_t *w); /* where clients of its peers tell what they fetched; lent */
 
+/* Another task of the cluster is known to be gone: resources of all sessions that wait for it are told. */
+void weft_worker_task_lost(weft_worker_t *w, weft_str_t task);
+
 /* The worker as a client in its own process: no copies, no threads between. Retains nothing: destroy it first. */
 WEFT_MUST_CHECK weft_status_t *weft_local_worker_client_create(weft_worker_t *w, weft_worker_client_t **out);
 /* The same, under the name (copied) that the worker has in a session's own cluster. */
