@@ -175,7 +175,7 @@ static weft_status_t *relocate(weft_copier_t *c, weft_node_t *copy) {
   if (texts == NULL) return no_memory();
   int n = 0;
   for (int i = 0; i < old->n; i++) {
-    weft_str_t text = relocated(c, old->list.strings[i]);
+    weft_str_t text = c->drops_colocation ? weft_str_of(NULL, 0) : relocated(c, old->list.strings[i]);
     if (text.data != NULL) texts[n++] = text;
   }
   weft_attr_t value = {.kind = WEFT_ATTR_STRING, .is_list = true, .n = n};

@@ -15,6 +15,7 @@ typedef struct weft_copier { /* Confined. */
   const weft_graph_t *from; /* borrowed */
   weft_graph_t *to;         /* borrowed */
   weft_str_t prefix;     /* "replica_1/"; "" keeps names; copied */
+  bool drops_colocation; /* set by the caller: copies sit where they ask to, "loc:@x" or not */
   weft_str_t device;     /* requested device of copies that asked for none or any; copied. "": copies keep what they asked for */
   weft_output_t **outputs; /* by source node id: what stands for each output; NULL: not copied yet */
   weft_node_t **nodes;     /* by source node id: what a control edge comes from */

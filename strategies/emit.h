@@ -1,0 +1,63 @@
+/* strategies/emit.h - short ways to add nodes to a graph.
+ *
+ * An emitter remembers its first failure; all calls after it do nothing and give
+ * {NULL, 0}. So a rewrite adds node after node and checks `s` once at the end.
+ */
+#ifndef WEFT_STRATEGIES_EMIT_H_
+#define WEFT_STRATEGIES_EMIT_H_
+
+#include "graph/graph.h"
+
+typedef struct weft_emitter { /* Confined. */
+  weft_graph_t *g;    /* borrowed */
+  weft_str_t device;  /* of the nodes to come; borrowed. Set it freely */
+  weft_status_t *s;   /* owned until weft_emitter_end */
+} weft_emitter_t;
+
+/* The failure, which the caller owns from here on, or NULL. */
+WEFT_MUST_CHECK weft_status_t *weft_emitter_end(weft_emitter_t *e);
+
+/* Adds a node called as the format says, or that with a number behind it where the name is taken. Type attributes come
+ * from the inputs. Result: its output 0. */
+weft_output_t weft_emit(weft_emitter_t *e, const char *op, const weft_output_t *inputs, int num_inputs,
+                        const weft_named_attr_t *attrs, int num_attrs, const char *name, ...) WEFT_PRINTF(7, 8);
+weft_output_t weft_emit1(weft_emitter_t *e, const char *op, weft_output_t a, const char *name, ...) WEFT_PRINTF(4, 5);
+weft_output_t weft_emit2(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b, const char *name, ...) WEFT_PRINTF(5, 6);
+weft_output_t weft_emit3(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b, weft_output_t c, const char *name,
+                         ...) WEFT_PRINTF(6, 7);
+weft_output_t weft_emit_cast(weft_emitter_t *e, weft_output_t x, int dtype, const char *name, ...) WEFT_PRINTF(4, 5); /* x itself if it has that type */
+
+/* Const: takes `value` over (also on failure; NULL is a failure before: RESOURCE_EXHAUSTED). */
+weft_output_t weft_emit_const(weft_emitter_t *e, weft_tensor_t *value, const char *name, ...) WEFT_PRINTF(3, 4);
+weft_output_t weft_emit_int32(weft_emitter_t *e, int32_t value, const char *name, ...) WEFT_PRINTF(3, 4);
+weft_output_t weft_emit_int64(weft_emitter_t *e, int64_t value, const char *name, ...) WEFT_PRINTF(3, 4);
+weft_output_t weft_emit_int64s(weft_emitter_t *e, const int64_t *values, int n, const char *name, ...) WEFT_PRINTF(4, 5);
+weft_output_t weft_emit_string(weft_emitter_t *e, weft_str_t value, const char *name, ...) WEFT_PRINTF(3, 4);
+/* A zero or a one of any numeric type. */
+weft_output_t weft_emit_number(weft_emitter_t *e, int dtype, double value, const char *name, ...) WEFT_PRINTF(4, 5);
+/* A NoOp after the controls. */
+weft_node_t *weft_emit_noop(weft_emitter_t *e, weft_node_t *const *controls, int num_controls, const char *name, ...)
+    WEFT_PRINTF(4, 5);
+void weft_emit_control(weft_emitter_t *e, weft_node_t *from, weft_node_t *to); /* does nothing if either is NULL */
+
+int weft_output_type(weft_output_t o);           /* base dtype */
+weft_shape_t weft_output_shape(weft_output_t o); /* inferred; unknown before inference */
+int64_t weft_output_bytes(weft_output_t o);      /* -1 if the shape is not known */
+
+static inline weft_named_attr_t weft_int_attr(const char *name, int64_t i) {
+  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_INT, .i = i}};
+}
+static inline weft_named_attr_t weft_bool_attr(const char *name, bool b) {
+  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_BOOL, .b = b}};
+}
+static inline weft_named_attr_t weft_type_attr(const char *name, int type) {
+  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_TYPE, .type = type}};
+}
+static inline weft_named_attr_t weft_text_attr(const char *name, weft_str_t text) {
+  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_STRING, .s = text}};
+}
+static inline weft_named_attr_t weft_shape_attr(const char *name, const weft_shape_t *shape) {
+  return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_SHAPE, .shape = shape}};
+}
+
+#endif /* WEFT_STRATEGIES_EMIT_H_ */

@@ -1,0 +1,161 @@
+/* strategies/prepare.c - the graph as rewrites want it: only what is needed, no functional control flow, with shapes. */
+#include "strategies/prepare.h"
+
+#include "base/alloc.h"
+#include "graph/passes.h"
+#include "strategies/emit.h"
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing a graph for a strategy"); }
+
+weft_status_t *weft_find_named(const weft_graph_t *g, weft_str_t name, const char *what, weft_node_t **out, int *out_index) {
+  weft_str_t node = name;
+  int index = 0;
+  if (!weft_tensor_name_parse(name, &node, &index)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' is no name for a %s", WEFT_STR_ARGS(name), what);
+  }
+  weft_node_t *n = weft_graph_find(g, node);
+  if (n == NULL) return WEFT_ERROR(NOT_FOUND, "the graph has no node '%.*s' to be a %s", WEFT_STR_ARGS(node), what);
+  if (index >= n->num_outputs && (index > 0 || weft_str_find(name, ':') >= 0)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' has no output %d to be a %s", WEFT_STR_ARGS(node), index, what);
+  }
+  *out = n;
+  *out_index = index;
+  return NULL;
+}
+
+bool weft_node_is_placeholder(const weft_node_t *n) {
+  return (n->flags & WEFT_OP_PLACEHOLDER) != 0 || weft_str_is(n->op->name, "PlaceholderWithDefault");
+}
+
+weft_status_t *weft_copy_names(weft_arena_t *arena, weft_names_t names, weft_names_t *out) {
+  weft_str_t *items = weft_arena_calloc(arena, (size_t)names.n + 1, sizeof *items);
+  if (items == NULL) return no_memory();
+  for (int i = 0; i < names.n; i++) {
+    items[i] = weft_arena_str(arena, names.items[i]);
+    if (items[i].data == NULL) return no_memory();
+  }
+  *out = (weft_names_t){items, names.n};
+  return NULL;
+}
+
+/* Puts a placeholder with n's name in n's place; n stays under another name until it is pruned. */
+static weft_status_t *replace_by_placeholder(weft_graph_t *g, weft_node_t *n) {
+  weft_str_t name = n->name;
+  weft_shape_t shape = n->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : n->output_shapes[0];
+  weft_named_attr_t attrs[2] = {weft_type_attr("dtype", weft_dtype_base(n->output_types[0])), weft_shape_attr("shape", &shape)};
+  weft_node_spec_t spec = {.op = WEFT_STR("Placeholder"), .device = n->requested_device, .attrs = attrs, .num_attrs = 2};
+  weft_node_t *feed = NULL;
+  weft_str_t other = weft_graph_unique_name(g, WEFT_STR("replaced"));
+  if (other.data == NULL) return no_memory();
+  weft_map_remove(&g->by_name, name);
+  n->name = other;
+  WEFT_RETURN_IF_ERROR(weft_map_put(&g->by_name, other, n, NULL));
+  spec.name = name;
+  WEFT_RETURN_IF_ERROR(weft_graph_add(g, &spec, &feed));
+  for (int id = 0; id < g->num_nodes; id++) {
+    weft_node_t *user = g->nodes[id];
+    for (int i = 0; user != NULL && i < user->num_inputs; i++) {
+      if (user->inputs[i].node == n) weft_graph_set_input(user, i, (weft_output_t){feed, 0});
+    }
+  }
+  return NULL;
+}
+
+static weft_status_t *prepare_feeds(const weft_strategy_request_t *r, weft_graph_t *g) {
+  for (int i = 0; i < r->feeds.n; i++) {
+    weft_node_t *n = NULL;
+    int index = 0;
+    WEFT_RETURN_IF_ERROR(weft_find_named(g, r->feeds.items[i], "feed", &n, &index));
+    if (n->num_outputs == 0) return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' has no output that could be fed", WEFT_STR_ARGS(n->name));
+    if (weft_node_is_placeholder(n)) continue;
+    if (n->num_outputs > 1 || weft_dtype_is_ref(n->output_types[0])) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be fed under a strategy: it has %s", WEFT_STR_ARGS(n->name),
+                        WEFT_STR_ARGS(n->op->name), n->num_outputs > 1 ? "several outputs" : "a reference");
+    }
+    WEFT_RETURN_IF_ERROR(replace_by_placeholder(g, n));
+  }
+  return NULL;
+}
+
+typedef struct roots {
+  const weft_graph_t *g;
+  weft_prepared_t *out;
+} roots_t;
+
+static weft_status_t *add_roots(roots_t *k, weft_names_t names, const char *what, bool is_fetch, bool is_init) {
+  for (int i = 0; i < names.n; i++) {
+    weft_node_t *n = NULL;
+    int index = 0;
+    WEFT_RETURN_IF_ERROR(weft_find_named(k->g, names.items[i], what, &n, &index));
+    if (is_fetch && n->num_outputs == 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' has no output to be fetched", WEFT_STR_ARGS(n->name));
+    }
+    weft_root_t *root = NULL;
+    for (int j = 0; j < k->out->num_roots && root == NULL; j++) {
+      if (k->out->roots[j].node == n) root = &k->out->roots[j];
+    }
+    if (root == NULL) {
+      root = &k->out->roots[k->out->num_roots++];
+      *root = (weft_root_t){.node = n, .is_init = is_init};
+    }
+    root->is_init = root->is_init && is_init;
+    if (is_fetch) root->fetched |= (uint64_t)1 << (index < 63 ? index : 63);
+  }
+  return NULL;
+}
+
+static weft_status_t *resolve(const weft_strategy_request_t *r, weft_graph_t *g, weft_prepared_t *out) {
+  roots_t k = {g, out};
+  out->num_roots = 0;
+  WEFT_RETURN_IF_ERROR(add_roots(&k, r->fetches, "fetch", true, false));
+  WEFT_RETURN_IF_ERROR(add_roots(&k, r->targets, "target", false, false));
+  WEFT_RETURN_IF_ERROR(add_roots(&k, r->inits, "initial target", false, true));
+  for (int i = 0; i < r->feeds.n; i++) {
+    int index = 0;
+    WEFT_RETURN_IF_ERROR(weft_find_named(g, r->feeds.items[i], "feed", &out->feeds[i], &index));
+  }
+  out->num_feeds = r->feeds.n;
+  return NULL;
+}
+
+static weft_status_t *prune(weft_prepared_t *p, weft_graph_t *g) {
+  int n = 0;
+  weft_node_t **keep = weft_calloc((size_t)p->num_roots + (size_t)p->num_feeds + 1, sizeof(*keep));
+  if (keep == NULL) return no_memory();
+  for (int i = 0; i < p->num_roots; i++) keep[n++] = p->roots[i].node;
+  for (int i = 0; i < p->num_feeds; i++) keep[n++] = p->feeds[i];
+  weft_status_t *s = weft_pass_prune(g, keep, n);
+  weft_free(keep);
+  return s;
+}
+
+weft_status_t *weft_prepare(const weft_strategy_request_t *r, weft_prepared_t *out) {
+  weft_graph_t *g = NULL;
+  size_t num_names = (size_t)r->fetches.n + (size_t)r->targets.n + (size_t)r->inits.n;
+  *out = (weft_prepared_t){.roots = weft_calloc(num_names + 1, sizeof *out->roots),
+                           .feeds = weft_calloc((size_t)r->feeds.n + 1, sizeof(*out->feeds))};
+  weft_status_t *s = out->roots == NULL || out->feeds == NULL ? no_memory() : NULL;
+  if (s == NULL && r->fetches.n + r->targets.n == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "a training step must fetch or run something");
+  if (s == NULL) s = weft_graph_copy(r->graph, &g);
+  if (s == NULL) s = prepare_feeds(r, g);
+  if (s == NULL) s = resolve(r, g, out);
+  if (s == NULL) s = prune(out, g);
+  if (s == NULL) s = weft_pass_lower_functions(g, 0);
+  if (s == NULL) s = resolve(r, g, out);
+  if (s == NULL) s = prune(out, g);
+  if (s == NULL) s = weft_pass_infer_shapes(g);
+  if (s == NULL) {
+    out->graph = g;
+    return NULL;
+  }
+  weft_graph_destroy(g);
+  weft_prepared_deinit(out);
+  return s;
+}
+
+void weft_prepared_deinit(weft_prepared_t *p) {
+  weft_graph_destroy(p->graph);
+  weft_free(p->roots);
+  weft_free(p->feeds);
+  *p = (weft_prepared_t){0};
+}

@@ -1,0 +1,147 @@
+/* strategies/replicate.c - drives the phases of the replication engine (replication.h lists them). */
+#include "strategies/replicate.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "graph/passes.h"
+#include "strategies/replication.h"
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for replicas"); }
+
+static weft_status_t *find_batches(const weft_replicate_options_t *o, const weft_graph_t *g, weft_arena_t *arena,
+                                   weft_spread_options_t *out) {
+  const weft_node_t **batch = weft_arena_calloc(arena, (size_t)o->batch.n + 1, sizeof(*batch));
+  if (batch == NULL) return no_memory();
+  for (int i = 0; i < o->batch.n; i++) {
+    weft_node_t *n = NULL;
+    int index = 0;
+    WEFT_RETURN_IF_ERROR(weft_find_named(g, o->batch.items[i], "batch", &n, &index));
+    if (!weft_node_is_placeholder(n)) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s: node '%.*s' (%.*s) is no placeholder that could be a batch", o->strategy,
+                        WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name));
+    }
+    batch[i] = n;
+  }
+  out->batch = batch;
+  out->num_batch = o->batch.n;
+  return NULL;
+}
+
+static weft_status_t *analyse(weft_replication_t *r) {
+  weft_spread_options_t options = {0};
+  const weft_node_t **roots = weft_arena_calloc(&r->arena, (size_t)r->source.num_roots + 1, sizeof(*roots));
+  if (roots == NULL) return no_memory();
+  for (int i = 0; i < r->source.num_roots; i++) roots[i] = r->source.roots[i].node;
+  options.roots = roots;
+  options.num_roots = r->source.num_roots;
+  WEFT_RETURN_IF_ERROR(find_batches(r->o, r->source.graph, &r->arena, &options));
+  return weft_spread_analyse(r->source.graph, &options, &r->plan);
+}
+
+static weft_status_t *start(weft_replication_t *r) {
+  r->shares = weft_arena_calloc(&r->arena, (size_t)r->plan.num_batches + 1, sizeof *r->shares);
+  r->copiers = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *r->copiers);
+  if (r->shares == NULL || r->copiers == NULL) return no_memory();
+  WEFT_RETURN_IF_ERROR(weft_copier_new_graph(r->source.graph, &r->out->graph));
+  r->to = r->out->graph;
+  r->e.g = r->to;
+  for (int i = 0; i < r->n; i++) {
+    char prefix[32] = "";
+    if (i > 0) snprintf(prefix, sizeof prefix, "replica_%d/", i);
+    WEFT_RETURN_IF_ERROR(weft_copier_init(&r->copiers[i], r->source.graph, r->to, weft_str(prefix), r->o->devices[i]));
+    r->copiers[i].drops_colocation = true;
+  }
+  return NULL;
+}
+
+/* Copies that only other replicas' names needed go. */
+static weft_status_t *drop_unused(weft_replication_t *r) {
+  int n = 0;
+  const weft_prepared_t *p = &r->source;
+  weft_node_t **keep = weft_arena_calloc(&r->arena, (size_t)p->num_roots + (size_t)p->num_feeds + 2, sizeof(*keep));
+  if (keep == NULL) return no_memory();
+  for (int i = 0; i < p->num_roots; i++) keep[n++] = weft_graph_find(r->to, p->roots[i].node->name);
+  for (int i = 0; i < p->num_feeds; i++) keep[n++] = weft_graph_find(r->to, p->feeds[i]->name);
+  if (r->accumulate_init != NULL) keep[n++] = r->accumulate_init;
+  for (int i = 0; i < n; i++) {
+    if (keep[i] == NULL) return WEFT_ERROR(INTERNAL, "a name of the request was lost by strategy %s", r->o->strategy);
+  }
+  return weft_pass_prune(r->to, keep, n);
+}
+
+static weft_status_t *fill_names(weft_replication_t *r, const weft_strategy_request_t *request) {
+  weft_rewrite_t *out = r->out;
+  weft_arena_t *arena = &out->arena;
+  weft_names_t inits = {0};
+  out->lanes = weft_arena_calloc(arena, 1, sizeof *out->lanes);
+  weft_str_t *items = weft_arena_calloc(arena, (size_t)request->inits.n + 2, sizeof *items);
+  if (out->lanes == NULL || items == NULL) return no_memory();
+  out->num_lanes = 1;
+  weft_lane_t *lane = &out->lanes[0];
+  *lane = (weft_lane_t){.kind = WEFT_LANE_STEP, .name = WEFT_STR("all replicas")};
+  WEFT_RETURN_IF_ERROR(weft_copy_names(arena, request->feeds, &lane->feeds));
+  WEFT_RETURN_IF_ERROR(weft_copy_names(arena, request->fetches, &lane->fetches));
+  WEFT_RETURN_IF_ERROR(weft_copy_names(arena, request->targets, &lane->targets));
+  WEFT_RETURN_IF_ERROR(weft_copy_names(arena, request->inits, &inits));
+  memcpy(items, inits.items, (size_t)inits.n * sizeof *items);
+  if (r->accumulate_init != NULL) items[inits.n++] = r->accumulate_init->name;
+  out->inits = (weft_names_t){items, inits.n};
+  return NULL;
+}
+
+static weft_status_t *note_all(weft_replication_t *r) {
+  weft_rewrite_t *out = r->out;
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  int variables = 0;
+  for (int id = 0; id < r->source.graph->num_nodes; id++) {
+    const weft_node_t *n = r->source.graph->nodes[id];
+    variables += n != NULL && r->plan.run[id] == WEFT_RUN_STATE;
+  }
+  for (int i = 0; i < r->plan.num_batches; i++) {
+    weft_strbuf_printf(&b, "%s'%.*s'", i == 0 ? "" : ", ", WEFT_STR_ARGS(r->plan.batches[i].node->name));
+  }
+  weft_status_t *s = weft_rewrite_note(out, "%s: %d replica%s, from %.*s to %.*s", r->o->strategy, r->n, r->n == 1 ? "" : "s",
+                                       WEFT_STR_ARGS(r->o->devices[0]), WEFT_STR_ARGS(r->o->devices[r->n - 1]));
+  if (s == NULL) s = weft_rewrite_note(out, "batches shared out by rows: %.*s", WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
+  weft_strbuf_deinit(&b);
+  if (s == NULL && r->o->variables == WEFT_VARIABLES_MIRRORED) {
+    s = weft_rewrite_note(out, "%d variables, a copy on each replica", variables);
+  } else if (s == NULL) {
+    s = weft_rewrite_note(out, "%d variables, all on %.*s", variables, WEFT_STR_ARGS(r->o->variable_device));
+  }
+  if (s == NULL && r->num_sums > 0) s = weft_rewrite_note(out, "sums over replicas: %d all-reduces in a step", r->num_sums);
+  for (int i = 0; i < r->plan.num_notes && s == NULL; i++) s = weft_rewrite_note(out, "%.*s", WEFT_STR_ARGS(r->plan.notes[i]));
+  return s;
+}
+
+static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request_t *request) {
+  WEFT_RETURN_IF_ERROR(weft_prepare(request, &r->source));
+  WEFT_RETURN_IF_ERROR(analyse(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_find_facts(r));
+  WEFT_RETURN_IF_ERROR(start(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_copy_nodes(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_sum(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_connect(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_gate_updates(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_finish_roots(r));
+  WEFT_RETURN_IF_ERROR(note_all(r));
+  WEFT_RETURN_IF_ERROR(drop_unused(r));
+  WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(r->to));
+  WEFT_RETURN_IF_ERROR(weft_replication_measure(r, request->cluster));
+  return fill_names(r, request);
+}
+
+weft_status_t *weft_replicate(const weft_strategy_request_t *request, const weft_replicate_options_t *o, weft_rewrite_t *out,
+                              weft_cost_t *cost) {
+  weft_replication_t r = {.o = o, .out = out, .n = o->num_replicas};
+  weft_status_t *s = rewrite(&r, request);
+  s = weft_status_join(s, weft_emitter_end(&r.e));
+  if (s == NULL && cost != NULL) *cost = r.cost;
+  for (int i = 0; r.copiers != NULL && i < r.n; i++) weft_copier_deinit(&r.copiers[i]);
+  weft_free(r.order);
+  weft_spread_plan_deinit(&r.plan);
+  weft_prepared_deinit(&r.source);
+  weft_arena_deinit(&r.arena);
+  return s;
+}

@@ -1,0 +1,56 @@
+/* strategies/replicate.h - one training graph on several replicas that share each batch.
+ *
+ * The engine behind the synchronous strategies. Every replica gets a copy of the
+ * graph on its own device, fed with rows [i*B/N, (i+1)*B/N) of each batch (floor;
+ * some replicas have no rows where B < N). The analysis of spread.h says what
+ * each copy's values are worth; where a consumer wants another worth, the engine puts
+ * communication or a local scale in between.
+ *
+ * Names: copies on replica 0 keep their names, those on replica i > 0 are
+ * "replica_i/name", variables "name/replica_i". A name of the request whose copy on
+ * replica 0 is not the true value, or is not all of the work, goes to a node that is: the sum over replicas, all rows
+ * in order, the work of all; the copy is "replica_0/name" then.
+ *
+ * Step errors: batches with different numbers of rows are INVALID_ARGUMENT naming both.
+ */
+#ifndef WEFT_STRATEGIES_REPLICATE_H_
+#define WEFT_STRATEGIES_REPLICATE_H_
+
+#include "strategies/buckets.h"
+#include "strategies/strategy.h"
+
+typedef enum weft_variable_policy {
+  WEFT_VARIABLES_MIRRORED, /* a copy per replica, all equal at all times */
+  WEFT_VARIABLES_CENTRAL,  /* one, where variable_device says; replicas read it there, updates happen there */
+} weft_variable_policy_t;
+
+typedef enum weft_sum_policy {
+  WEFT_SUM_BY_COLLECTIVES, /* what all want is all-reduced */
+  WEFT_SUM_ON_ONE,         /* sent to replica 0, added there, sent back */
+} weft_sum_policy_t;
+
+typedef struct weft_replicate_options {
+  const char *strategy;      /* for messages */
+  const weft_str_t *devices; /* by replica: full names where the cluster is known */
+  int num_replicas;          /* 1 or more */
+  weft_variable_policy_t variables;
+  weft_str_t variable_device; /* of CENTRAL */
+  weft_sum_policy_t sum;
+  weft_bucket_rule_t fusion;
+  weft_bucket_limits_t limits;
+  bool is_ordered;           /* a bucket waits for the one before it */
+  weft_str_t hint;           /* communication_hint of collectives; "auto" */
+  double timeout_seconds;    /* of collectives; 0: none */
+  int accumulate;            /* gradients are added up over so many steps, then reduced and applied; 0, 1: at once */
+  weft_names_t batch;        /* exactly these feeds are batches; none: found by shape */
+  const double *ready;       /* by bucket member in the order of weft_replicate_members: when it was ready; NULL: by depth */
+  int num_ready;
+} weft_replicate_options_t;
+
+/* Fills graph, inits, the one lane, crossings and notes of *out (zeroed by the caller, who deinits it in any case), and
+ * the cost of a step (`cost` may be NULL).
+ * Errors: INVALID_ARGUMENT naming the node and why it cannot be rewritten, or the name that the graph lacks (NOT_FOUND). */
+WEFT_MUST_CHECK weft_status_t *weft_replicate(const weft_strategy_request_t *r, const weft_replicate_options_t *o,
+                                              weft_rewrite_t *out, weft_cost_t *cost);
+
+#endif /* WEFT_STRATEGIES_REPLICATE_H_ */

@@ -1,0 +1,157 @@
+/* strategies/replicate_facts.c - what must be known of each node before anything is copied.
+ *
+ * One walk in topological order; values that come round a loop are looked at where
+ * the loop is entered, which is enough for all of these: what a loop's body adds
+ * (an effect, a batch) is not lost, because it leaves the loop through a Merge that
+ * the body's nodes were walked after; so a second walk carries it round.
+ */
+#include "base/alloc.h"
+#include "graph/passes.h"
+#include "strategies/replication.h"
+
+enum { LAST_BIT = 63 };
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for facts about nodes"); }
+
+static weft_status_t *find_frames(weft_replication_t *r) {
+  weft_frames_t frames = {0};
+  WEFT_RETURN_IF_ERROR(weft_pass_find_frames(r->source.graph, &r->arena, &frames));
+  for (int id = 0; id < r->source.graph->num_nodes; id++) {
+    if (r->source.graph->nodes[id] != NULL) r->facts[id].frame = frames.frame_of[id];
+  }
+  return NULL;
+}
+
+static bool carries_variable(const weft_node_t *n, int output) {
+  return weft_dtype_is_ref(n->output_types[output]) || n->output_types[output] == WEFT_RESOURCE;
+}
+
+/* Does it change something, or fail on purpose? Reading state and drawing random numbers do not count. */
+static bool has_effect_itself(const weft_replication_t *r, const weft_node_t *n) {
+  if (r->plan.run[n->id] == WEFT_RUN_UPDATE || (n->flags & WEFT_OP_UPDATE) != 0) return true;
+  return (n->flags & WEFT_OP_STATEFUL) != 0 && (n->num_outputs == 0 || weft_str_is(n->op->name, "Print"));
+}
+
+static int max_of(int a, int b) { return a > b ? a : b; }
+
+/* Is input i of n a sum over replicas, made from parts, that a collective makes? */
+static bool is_summed(const weft_replication_t *r, const weft_node_t *n, int i) {
+  const weft_spread_t *has = weft_replication_spread(r, n->inputs[i]);
+  return has->kind == WEFT_SPREAD_PART && r->plan.wanted[n->id][i].kind != WEFT_SPREAD_PART;
+}
+
+/* A Switch opens a branch, a Merge closes it; what leaves a loop leaves the Switch behind that decides on its end. */
+static int branches_of(const weft_replication_t *r, const weft_node_t *n, int around) {
+  if ((n->flags & WEFT_OP_SWITCH) != 0) return around + 1;
+  if ((n->flags & WEFT_OP_EXIT) != 0) return max_of(around - 1, 0);
+  if ((n->flags & WEFT_OP_MERGE) == 0) return around;
+  for (int i = 0; i < n->num_inputs; i++) {
+    const weft_node_t *p = n->inputs[i].node;
+    if ((p->flags & WEFT_OP_ENTER) != 0) return weft_replication_facts(r, p)->branches;
+  }
+  return max_of(around - 1, 0);
+}
+
+static void look_at(weft_replication_t *r, weft_node_t *n) {
+  weft_node_facts_t *f = weft_replication_facts(r, n);
+  int around = 0;
+  f->has_effect = f->has_effect || has_effect_itself(r, n);
+  if (r->plan.run[n->id] == WEFT_RUN_STATE) f->variable = n;
+  for (int i = 0; i < n->num_inputs; i++) {
+    const weft_node_t *p = n->inputs[i].node;
+    const weft_node_facts_t *from = weft_replication_facts(r, p);
+    f->batches |= from->batches;
+    f->has_effect = f->has_effect || from->has_effect;
+    f->depth = max_of(f->depth, from->depth + 1);
+    f->level = max_of(f->level, from->level + is_summed(r, n, i));
+    around = max_of(around, from->branches);
+    if (f->variable == NULL && from->variable != NULL && n->num_outputs > 0 && carries_variable(n, 0) &&
+        carries_variable(p, n->inputs[i].index)) {
+      f->variable = from->variable;
+    }
+  }
+  for (int i = 0; i < n->num_controls; i++) {
+    const weft_node_facts_t *from = weft_replication_facts(r, n->controls[i]);
+    f->batches |= from->batches;
+    f->has_effect = f->has_effect || from->has_effect;
+    f->depth = max_of(f->depth, from->depth + 1);
+    f->level = max_of(f->level, from->level);
+    around = max_of(around, from->branches);
+  }
+  f->branches = branches_of(r, n, around);
+}
+
+static void mark_batches(weft_replication_t *r) {
+  for (int b = 0; b < r->plan.num_batches; b++) {
+    weft_replication_facts(r, r->plan.batches[b].node)->batches |= (uint64_t)1 << (b < LAST_BIT ? b : LAST_BIT);
+  }
+}
+
+/* With a central variable, who touches it sits where it lives, and who reads nothing else exists once. */
+static bool is_central_read(const weft_replication_t *r, const weft_node_t *n) {
+  bool touches = false;
+  if (r->o->variables != WEFT_VARIABLES_CENTRAL || weft_replication_facts(r, n)->frame != 0) return false;
+  for (int i = 0; i < n->num_inputs; i++) {
+    const weft_node_facts_t *from = weft_replication_facts(r, n->inputs[i].node);
+    if (from->variable != NULL && carries_variable(n->inputs[i].node, n->inputs[i].index)) {
+      touches = true;
+    } else if (!from->is_single) {
+      return false;
+    }
+  }
+  return touches;
+}
+
+static void find_single(weft_replication_t *r, const weft_node_t *n) {
+  weft_node_facts_t *f = weft_replication_facts(r, n);
+  bool is_central = r->o->variables == WEFT_VARIABLES_CENTRAL;
+  switch (r->plan.run[n->id]) {
+    case WEFT_RUN_NOT:
+    case WEFT_RUN_ONCE: f->is_single = true; break;
+    case WEFT_RUN_EACH: f->is_single = weft_node_is_placeholder(n) || is_central_read(r, n); break;
+    case WEFT_RUN_UPDATE:
+    case WEFT_RUN_STATE: f->is_single = is_central; break;
+  }
+  if (r->n == 1) f->is_single = true;
+}
+
+/* Is output k on replica 0 what one device would have? */
+static bool is_true_value(const weft_spread_t *s) {
+  return s->kind == WEFT_SPREAD_ONCE || (s->kind == WEFT_SPREAD_SAME && s->degree == 0) ||
+         (s->kind == WEFT_SPREAD_SHAPE && s->rows == 0);
+}
+
+static weft_status_t *look_at_root(weft_replication_t *r, weft_root_t *root) {
+  weft_node_t *n = root->node;
+  weft_node_facts_t *f = weft_replication_facts(r, n);
+  f->root = root;
+  if (f->is_single) return NULL;
+  f->needs_final = f->has_effect;
+  for (int k = 0; k < n->num_outputs; k++) {
+    const weft_spread_t *s = &r->plan.outputs[n->id][k];
+    bool is_fetched = (root->fetched >> (k < LAST_BIT ? k : LAST_BIT) & 1) != 0;
+    if (!is_fetched || is_true_value(s)) continue;
+    f->needs_final = true;
+    if (s->kind == WEFT_SPREAD_EACH && !carries_variable(n, k)) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be fetched under %s: each replica has a value of its own there",
+                        WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), r->o->strategy);
+    }
+  }
+  return NULL;
+}
+
+weft_status_t *weft_replication_find_facts(weft_replication_t *r) {
+  weft_graph_t *g = r->source.graph;
+  r->facts = weft_arena_calloc(&r->arena, (size_t)g->num_nodes + 1, sizeof *r->facts);
+  r->values = weft_arena_calloc(&r->arena, (size_t)g->num_nodes + 1, sizeof(*r->values));
+  if (r->facts == NULL || r->values == NULL) return no_memory();
+  WEFT_RETURN_IF_ERROR(weft_graph_topological_order(g, &r->order));
+  WEFT_RETURN_IF_ERROR(find_frames(r));
+  mark_batches(r);
+  for (int walk = 0; walk < 2; walk++) {
+    for (int i = 0; i < g->num_live; i++) look_at(r, r->order[i]);
+  }
+  for (int i = 0; i < g->num_live; i++) find_single(r, r->order[i]);
+  for (int i = 0; i < r->source.num_roots; i++) WEFT_RETURN_IF_ERROR(look_at_root(r, &r->source.roots[i]));
+  return NULL;
+}

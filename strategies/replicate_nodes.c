@@ -1,0 +1,109 @@
+/* strategies/replicate_nodes.c - copies of nodes on replicas, with inputs as they lie.
+ *
+ * A node that is single is copied once, onto replica 0 (or where its variable
+ * lives), and stands for itself on all replicas. All others are copied once per
+ * replica. What its inputs are wanted as is seen to later, when all copies exist.
+ */
+#include <stdio.h>
+
+#include "strategies/replication.h"
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for copies of nodes"); }
+
+/* prefix + middle + suffix, unique in the new graph. data NULL without memory. */
+static weft_str_t make_name(weft_replication_t *r, const char *prefix, weft_str_t middle, int replica) {
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_strbuf_puts(&b, prefix);
+  weft_strbuf_append(&b, middle);
+  if (replica > 0) weft_strbuf_printf(&b, "/replica_%d", replica);
+  weft_str_t name = b.failed ? weft_str_of(NULL, 0) : weft_graph_unique_name(r->to, weft_str_of(b.data, b.length));
+  weft_strbuf_deinit(&b);
+  return name;
+}
+
+/* The copy of a variable on replica i > 0 is a variable of its own. */
+static weft_status_t *rename_variable(weft_replication_t *r, weft_node_t *copy, int replica) {
+  weft_str_t shared = weft_node_attr_string(copy, "shared_name");
+  if (shared.length == 0) return NULL; /* the node's name counts */
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&b, "%.*s/replica_%d", WEFT_STR_ARGS(shared), replica);
+  weft_attr_t value = {.kind = WEFT_ATTR_STRING, .s = weft_str_of(b.data, b.length)};
+  weft_status_t *s = b.failed ? no_memory() : weft_graph_set_attr(r->to, copy, "shared_name", &value);
+  weft_strbuf_deinit(&b);
+  return s;
+}
+
+/* Replicas draw numbers of their own; without any seed they do so anyway. */
+static weft_status_t *set_own_seed(weft_replication_t *r, weft_node_t *copy, int replica) {
+  int64_t seed = weft_node_attr_int(copy, "seed", 0), seed2 = weft_node_attr_int(copy, "seed2", 0);
+  if (seed == 0 && seed2 == 0) return NULL;
+  if (weft_node_attr(copy, "seed2") == NULL) return NULL;
+  weft_attr_t value = {.kind = WEFT_ATTR_INT, .i = (int64_t)((uint64_t)seed2 + (uint64_t)replica * 1000003u)};
+  if (value.i == 0 && seed == 0) value.i = 1;
+  return weft_graph_set_attr(r->to, copy, "seed2", &value);
+}
+
+static weft_status_t *copy_variable(weft_replication_t *r, const weft_node_t *n, int replica) {
+  weft_node_t *copy = NULL;
+  weft_str_t name = make_name(r, "", n->name, replica);
+  if (name.data == NULL) return no_memory();
+  WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[replica], n, name, weft_str(""), &copy));
+  return replica > 0 ? rename_variable(r, copy, replica) : NULL;
+}
+
+static bool sits_with_variable(const weft_replication_t *r, const weft_node_t *n) {
+  if (r->o->variables != WEFT_VARIABLES_CENTRAL) return false;
+  if (weft_replication_facts(r, n)->variable != NULL || r->plan.run[n->id] == WEFT_RUN_UPDATE) return true;
+  for (int i = 0; i < n->num_inputs; i++) {
+    const weft_node_t *p = n->inputs[i].node;
+    bool carries = weft_dtype_is_ref(p->output_types[n->inputs[i].index]) || p->output_types[n->inputs[i].index] == WEFT_RESOURCE;
+    if (carries && weft_replication_facts(r, p)->variable != NULL) return true;
+  }
+  return false;
+}
+
+static weft_str_t device_of(const weft_replication_t *r, const weft_node_t *n) {
+  return sits_with_variable(r, n) ? r->o->variable_device : weft_str("");
+}
+
+static weft_status_t *copy_single(weft_replication_t *r, const weft_node_t *n) {
+  weft_node_t *copy = NULL;
+  WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[0], n, n->name, device_of(r, n), &copy));
+  for (int i = 1; i < r->n; i++) WEFT_RETURN_IF_ERROR(weft_copier_set_node(&r->copiers[i], n, copy));
+  return NULL;
+}
+
+static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int replica) {
+  weft_node_t *copy = NULL;
+  if (r->plan.run[n->id] == WEFT_RUN_STATE) return copy_variable(r, n, replica);
+  char prefix[32] = "";
+  bool keeps_name = replica == 0 && !weft_replication_facts(r, n)->needs_final;
+  if (!keeps_name) snprintf(prefix, sizeof prefix, "replica_%d/", replica);
+  weft_str_t name = make_name(r, prefix, n->name, 0);
+  if (name.data == NULL) return no_memory();
+  WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[replica], n, name, device_of(r, n), &copy));
+  return replica > 0 && r->plan.own_seed[n->id] ? set_own_seed(r, copy, replica) : NULL;
+}
+
+/* The batches that n's outputs are, if it is a placeholder. */
+static weft_status_t *split_batches(weft_replication_t *r, const weft_node_t *n) {
+  for (int b = 0; b < r->plan.num_batches; b++) {
+    if (r->plan.batches[b].node == n && weft_node_is_placeholder(n)) WEFT_RETURN_IF_ERROR(weft_replication_split_batch(r, b));
+  }
+  return NULL;
+}
+
+weft_status_t *weft_replication_copy_nodes(weft_replication_t *r) {
+  int num_live = r->source.graph->num_live;
+  for (int i = 0; i < num_live; i++) {
+    const weft_node_t *n = r->order[i];
+    if (weft_replication_facts(r, n)->is_single) {
+      WEFT_RETURN_IF_ERROR(copy_single(r, n));
+      if (r->n > 1) WEFT_RETURN_IF_ERROR(split_batches(r, n));
+      continue;
+    }
+    for (int k = 0; k < r->n; k++) WEFT_RETURN_IF_ERROR(copy_on(r, n, k));
+  }
+  for (int k = 0; k < r->n; k++) WEFT_RETURN_IF_ERROR(weft_copier_finish(&r->copiers[k]));
+  return NULL;
+}

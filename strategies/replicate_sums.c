@@ -1,0 +1,317 @@
+/* strategies/replicate_sums.c - the sums that all replicas want: buckets and collectives.
+ *
+ * All such values are found first. Those that can be ready without another's sum
+ * (equal level), of one type and weight, of known size, outside of branches and
+ * loops may share a bucket; buckets are formed by the rule that was asked for, in the order in which values become
+ * ready, estimated by depth or told by step statistics:
+ *
+ *   local values -> Reshape [-1] each -> ConcatV2 -> weight -> CollectiveReduceV2 -> SplitV -> Reshape
+ *
+ * A collective starts when its bucket is full; nothing waits for it but who needs its results.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "strategies/replication.h"
+
+typedef struct member {
+  weft_output_t of;
+  int at; /* place in the topological order */
+  int depth, level, batch;
+  int64_t bytes;
+  bool is_alone;
+  double ready; /* below 0: not told */
+} member_t;
+
+typedef struct summing {
+  weft_replication_t *r;
+  member_t *members; /* owned; in the order in which they become ready */
+  int n, capacity;
+} summing_t;
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for sums over replicas"); }
+
+bool weft_collective_takes(int dtype) {
+  return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_F16 || dtype == WEFT_BF16 || dtype == WEFT_I32 || dtype == WEFT_I64;
+}
+
+/* ---- who ---- */
+
+static weft_status_t *add_member(summing_t *k, weft_output_t of, int at) {
+  weft_replication_t *r = k->r;
+  for (int i = 0; i < k->n; i++) {
+    if (k->members[i].of.node == of.node && k->members[i].of.index == of.index) return NULL;
+  }
+  if (k->n == k->capacity) {
+    int capacity = k->capacity == 0 ? 16 : k->capacity * 2;
+    member_t *more = weft_realloc(k->members, (size_t)capacity, sizeof *more);
+    if (more == NULL) return no_memory();
+    k->members = more;
+    k->capacity = capacity;
+  }
+  const weft_node_facts_t *f = weft_replication_facts(r, of.node);
+  k->members[k->n++] = (member_t){.of = of, .at = at, .depth = f->depth, .level = f->level, .batch = weft_replication_batch_of(r, of.node),
+                                  .bytes = weft_output_bytes(of), .is_alone = f->branches > 0, .ready = -1};
+  return NULL;
+}
+
+static weft_status_t *find_members(summing_t *k) {
+  weft_replication_t *r = k->r;
+  int *at = weft_arena_calloc(&r->arena, (size_t)r->source.graph->num_nodes + 1, sizeof *at);
+  if (at == NULL) return no_memory();
+  for (int i = 0; i < r->source.graph->num_live; i++) at[r->order[i]->id] = i;
+  for (int i = 0; i < r->source.graph->num_live; i++) {
+    const weft_node_t *n = r->order[i];
+    for (int j = 0; j < n->num_inputs; j++) {
+      weft_output_t of = n->inputs[j];
+      weft_spread_t wanted = weft_replication_wanted(r, n, j);
+      if (weft_replication_spread(r, of)->kind != WEFT_SPREAD_PART || wanted.kind != WEFT_SPREAD_SAME || wanted.degree != 0) continue;
+      if (weft_replication_facts(r, of.node)->frame != 0 || !weft_collective_takes(weft_output_type(of))) continue;
+      WEFT_RETURN_IF_ERROR(add_member(k, of, at[of.node->id]));
+    }
+  }
+  return NULL;
+}
+
+static int by_readiness(const void *a, const void *b) {
+  const member_t *x = a, *y = b;
+  if (x->level != y->level) return x->level < y->level ? -1 : 1;
+  if (x->ready >= 0 && y->ready >= 0 && x->ready != y->ready) return x->ready < y->ready ? -1 : 1;
+  if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
+  if (x->at != y->at) return x->at < y->at ? -1 : 1;
+  return x->of.index - y->of.index;
+}
+
+static void sort_members(summing_t *k) {
+  const weft_replicate_options_t *o = k->r->o;
+  qsort(k->members, (size_t)k->n, sizeof *k->members, by_readiness);
+  if (o->ready == NULL || o->num_ready != k->n) return;
+  for (int i = 0; i < k->n; i++) k->members[i].ready = o->ready[i];
+  qsort(k->members, (size_t)k->n, sizeof *k->members, by_readiness);
+}
+
+/* ---- one collective ---- */
+
+static weft_status_t *make_group(weft_replication_t *r) {
+  r->group_size = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *r->group_size);
+  r->group = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *r->group);
+  if (r->group_size == NULL || r->group == NULL) return no_memory();
+  for (int i = 0; i < r->n; i++) {
+    r->e.device = r->o->devices[i];
+    r->group_size[i] = weft_emit_int32(&r->e, r->n, "replica_%d/weft/group_size", i);
+    r->group[i] = weft_emit_int32(&r->e, r->group_key, "replica_%d/weft/group_key", i);
+  }
+  return weft_emitter_end(&r->e);
+}
+
+static weft_status_t *all_reduce(weft_replication_t *r, const weft_output_t *inputs, bool is_ordered, weft_str_t what,
+                                 weft_output_t *results) {
+  const weft_replicate_options_t *o = r->o;
+  if (r->group_size == NULL) WEFT_RETURN_IF_ERROR(make_group(r));
+  weft_named_attr_t attrs[4] = {weft_text_attr("merge_op", WEFT_STR("Add")), weft_text_attr("final_op", WEFT_STR("Id")),
+                                weft_text_attr("communication_hint", o->hint),
+                                {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)o->timeout_seconds}}};
+  weft_named_attr_t type = weft_type_attr("T", weft_output_type(inputs[0]));
+  weft_named_attr_t all[5] = {attrs[0], attrs[1], attrs[2], attrs[3], type};
+  int number = r->num_sums;
+  for (int i = 0; i < r->n; i++) {
+    r->e.device = o->devices[i];
+    weft_output_t with[4] = {inputs[i], r->group_size[i], r->group[i], {NULL, 0}};
+    with[3] = weft_emit_int32(&r->e, r->instance_key, "replica_%d/weft/all_reduce_%d/instance_key", i, number);
+    weft_output_t before = results[i];
+    results[i] = weft_emit(&r->e, "CollectiveReduceV2", with, 4, all, 5, "replica_%d/weft/all_reduce_%d", i, number);
+    if (is_ordered && before.node != NULL) weft_emit_control(&r->e, before.node, results[i].node);
+  }
+  r->instance_key++;
+  r->sum_names[number] = weft_arena_str(&r->arena, what);
+  r->sums[number] = results[0].node;
+  r->num_sums++;
+  return weft_emitter_end(&r->e);
+}
+
+/* ---- one bucket ---- */
+
+static weft_output_t flatten(weft_replication_t *r, weft_output_t x, int replica, int number) {
+  int64_t flat = -1;
+  weft_output_t shape = weft_emit_int64s(&r->e, &flat, 1, "replica_%d/weft/bucket_%d/flat", replica, number);
+  return weft_emit2(&r->e, "Reshape", x, shape, "replica_%d/weft/bucket_%d/part", replica, number);
+}
+
+static weft_status_t *pack(weft_replication_t *r, member_t *const *members, int n, int number, weft_output_t *out) {
+  weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)n + 1, sizeof *parts);
+  if (parts == NULL) return no_memory();
+  for (int i = 0; i < r->n; i++) {
+    r->e.device = r->o->devices[i];
+    if (n == 1) {
+      out[i] = weft_replication_local(r, members[0]->of, i);
+      continue;
+    }
+    for (int m = 0; m < n; m++) parts[m] = flatten(r, weft_replication_local(r, members[m]->of, i), i, number);
+    parts[n] = weft_emit_int32(&r->e, 0, "replica_%d/weft/bucket_%d/axis", i, number);
+    out[i] = weft_emit(&r->e, "ConcatV2", parts, n + 1, NULL, 0, "replica_%d/weft/bucket_%d", i, number);
+  }
+  return weft_emitter_end(&r->e);
+}
+
+/* The sums of all members, on every replica; remembered. */
+static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, int n, int number, const weft_output_t *sums) {
+  static const weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
+  int64_t *sizes = weft_arena_calloc(&r->arena, (size_t)n, sizeof *sizes);
+  weft_output_t *first = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *first);
+  weft_output_t *whole = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *whole);
+  if (sizes == NULL || first == NULL || whole == NULL) return no_memory();
+  for (int m = 0; m < n; m++) {
+    weft_shape_t shape = weft_output_shape(members[m]->of);
+    sizes[m] = weft_shape_count(&shape);
+  }
+  for (int i = 0; i < r->n && n > 1; i++) {
+    r->e.device = r->o->devices[i];
+    weft_named_attr_t count = weft_int_attr("num_split", n);
+    weft_output_t inputs[3] = {sums[i], {NULL, 0}, {NULL, 0}};
+    inputs[1] = weft_emit_int64s(&r->e, sizes, n, "replica_%d/weft/bucket_%d/sizes", i, number);
+    inputs[2] = weft_emit_int32(&r->e, 0, "replica_%d/weft/bucket_%d/split_axis", i, number);
+    first[i] = weft_emit(&r->e, "SplitV", inputs, 3, &count, 1, "replica_%d/weft/bucket_%d/split", i, number);
+  }
+  for (int m = 0; m < n; m++) {
+    weft_shape_t shape = weft_output_shape(members[m]->of);
+    for (int i = 0; i < r->n; i++) {
+      whole[i] = sums[i];
+      if (n == 1) continue;
+      r->e.device = r->o->devices[i];
+      weft_output_t dims = weft_emit_int64s(&r->e, shape.dims, shape.rank, "replica_%d/weft/bucket_%d/shape", i, number);
+      whole[i] = weft_emit2(&r->e, "Reshape", (weft_output_t){first[i].node, m}, dims, "replica_%d/weft/bucket_%d/sum", i, number);
+    }
+    weft_replication_remember(r, members[m]->of, &same, weft_str(""), whole);
+  }
+  return weft_emitter_end(&r->e);
+}
+
+static weft_shape_t packed_shape(member_t *const *members, int n) {
+  int64_t count = 0;
+  if (n == 1) return weft_output_shape(members[0]->of);
+  for (int m = 0; m < n; m++) {
+    weft_shape_t shape = weft_output_shape(members[m]->of);
+    count += weft_shape_count(&shape);
+  }
+  return weft_shape_vector(count);
+}
+
+static weft_status_t *sum_bucket(weft_replication_t *r, member_t *const *members, int n, weft_output_t *chain) {
+  weft_output_t of = members[0]->of, *values = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *values);
+  int degree = weft_replication_spread(r, of)->degree, number = r->num_sums;
+  bool is_ordered = r->o->is_ordered && !members[0]->is_alone;
+  bool accumulates = r->o->accumulate > 1 && !members[0]->is_alone && members[0]->bytes >= 0;
+  if (values == NULL) return no_memory();
+  weft_strbuf_t what = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&what, "bucket %d:", number);
+  for (int m = 0; m < n; m++) weft_strbuf_printf(&what, " %.*s", WEFT_STR_ARGS(members[m]->of.node->name));
+  weft_status_t *s = what.failed ? no_memory() : pack(r, members, n, number, values);
+  if (s != NULL) goto done;
+  if (accumulates) {
+    weft_shape_t shape = packed_shape(members, n);
+    weft_replication_accumulate(r, of, &shape, values, degree);
+  } else {
+    for (int i = 0; i < r->n; i++) values[i] = weft_replication_scale(r, of, values[i], degree, i);
+  }
+  s = weft_emitter_end(&r->e);
+  if (s != NULL) goto done;
+  weft_output_t *results = is_ordered ? chain : weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *results);
+  s = results == NULL ? no_memory() : all_reduce(r, values, is_ordered, weft_str_of(what.data, what.length), results);
+  if (s != NULL) goto done;
+  memcpy(values, results, (size_t)r->n * sizeof *values);
+  if (accumulates) weft_replication_per_row(r, of, values, degree);
+  s = weft_emitter_end(&r->e);
+  if (s == NULL) s = unpack(r, members, n, number, values);
+done:
+  weft_strbuf_deinit(&what);
+  return s;
+}
+
+/* ---- accumulation: what it can do ---- */
+
+/* Only gradients can wait for the end of a round: a sum that the step itself needs cannot, nor can rows that are joined. */
+static weft_status_t *check_accumulation(const summing_t *k) {
+  const weft_replication_t *r = k->r;
+  for (int i = 0; i < k->n; i++) {
+    const member_t *m = &k->members[i];
+    if (m->level == k->members[0].level && !m->is_alone && m->bytes >= 0) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be accumulated over steps: %s", WEFT_STR_ARGS(m->of.node->name),
+                      WEFT_STR_ARGS(m->of.node->op->name),
+                      m->is_alone ? "it is in a branch" : m->bytes < 0 ? "its size is not known" : "other sums over replicas depend on sums");
+  }
+  for (int at = 0; at < r->source.graph->num_live; at++) {
+    const weft_node_t *n = r->order[at];
+    for (int i = 0; i < n->num_inputs && r->plan.run[n->id] == WEFT_RUN_UPDATE; i++) {
+      if (weft_replication_spread(r, n->inputs[i])->kind != WEFT_SPREAD_ROWS) continue;
+      return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be accumulated over steps: it takes rows",
+                        WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name));
+    }
+  }
+  return NULL;
+}
+
+/* ---- all buckets ---- */
+
+static int64_t key_of(const summing_t *k, const member_t *m) {
+  int64_t degree = weft_replication_spread(k->r, m->of)->degree, type = weft_output_type(m->of);
+  return ((m->level * (int64_t)64 + type) * 256 + (degree + 128)) * 64 + (degree == 0 && k->r->o->accumulate <= 1 ? 0 : m->batch);
+}
+
+static weft_status_t *sum_all(summing_t *k) {
+  weft_replication_t *r = k->r;
+  weft_bucket_item_t *items = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof *items);
+  member_t **in_bucket = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof(*in_bucket));
+  weft_output_t *chain = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *chain);
+  r->sums = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof(*r->sums));
+  r->sum_names = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof *r->sum_names);
+  if (items == NULL || in_bucket == NULL || chain == NULL || r->sums == NULL || r->sum_names == NULL) return no_memory();
+  /* DDP forms buckets over the parameters from the first layer to the last and launches them the other way; once it
+   * knows when gradients are ready, it forms them in that order. */
+  bool is_reversed = r->o->fusion == WEFT_BUCKETS_DDP && r->o->ready == NULL;
+  for (int i = 0; i < k->n; i++) {
+    const member_t *m = &k->members[is_reversed ? k->n - 1 - i : i];
+    items[i] = (weft_bucket_item_t){m->is_alone ? -1 : m->bytes, key_of(k, m)};
+  }
+  weft_buckets_t buckets = {0};
+  WEFT_RETURN_IF_ERROR(weft_buckets_form(r->o->fusion, r->o->limits, items, k->n, &r->arena, &buckets));
+  for (int i = 0; i < buckets.num_buckets; i++) {
+    int b = is_reversed ? buckets.num_buckets - 1 - i : i;
+    for (int m = 0; m < buckets.num_items[b]; m++) {
+      int item = buckets.items[b][m];
+      in_bucket[m] = &k->members[is_reversed ? k->n - 1 - item : item];
+    }
+    WEFT_RETURN_IF_ERROR(sum_bucket(r, in_bucket, buckets.num_items[b], chain));
+  }
+  return NULL;
+}
+
+/* Keys that no other graph on these devices shares, but for equal ones: every rank works them out alike. */
+static weft_status_t *choose_keys(summing_t *k) {
+  weft_replication_t *r = k->r;
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  for (int i = 0; i < r->n; i++) weft_strbuf_printf(&b, "%.*s;", WEFT_STR_ARGS(r->o->devices[i]));
+  uint64_t devices = weft_str_hash64(weft_str_of(b.data, b.length));
+  for (int i = 0; i < k->n; i++) {
+    weft_strbuf_printf(&b, "%.*s:%d %" PRId64 ";", WEFT_STR_ARGS(k->members[i].of.node->name), k->members[i].of.index,
+                       k->members[i].bytes);
+  }
+  uint64_t all = weft_str_hash64(weft_str_of(b.data, b.length));
+  bool failed = b.failed;
+  weft_strbuf_deinit(&b);
+  r->group_key = (int32_t)(devices % 0x3fffffff) + 1;
+  r->instance_key = (int32_t)(all % 0x3fffffff) + 1;
+  return failed ? no_memory() : NULL;
+}
+
+weft_status_t *weft_replication_sum(weft_replication_t *r) {
+  if (r->n == 1 || r->o->sum != WEFT_SUM_BY_COLLECTIVES) return NULL;
+  summing_t k = {.r = r};
+  weft_status_t *s = find_members(&k);
+  if (s == NULL) sort_members(&k);
+  if (s == NULL) s = choose_keys(&k);
+  if (s == NULL && r->o->accumulate > 1) s = check_accumulation(&k);
+  if (s == NULL && k.n > 0) s = sum_all(&k);
+  weft_free(k.members);
+  return s;
+}

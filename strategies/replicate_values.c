@@ -1,0 +1,319 @@
+/* strategies/replicate_values.c - one value as some consumer wants it.
+ *
+ * With true = local * w^d (SAME), rows of true = local * w^d (ROWS) and true =
+ * sum of local * w^d (PART), every change of worth is a scale by a power of w, a
+ * sum, a join of rows or a slice; the table is weft_replication_value's switch.
+ *
+ * Copies of variables must stay equal to the last bit, so what all replicas get as
+ * the true value comes from one place: a value of degree other than 0 is brought to
+ * degree 0 on the last replica (which has rows if anybody has) and sent to all.
+ *
+ * Values are made once and remembered by (output, wanted spread, device).
+ */
+#include "strategies/replication.h"
+
+struct weft_value {
+  weft_value_t *next;
+  int index;
+  weft_spread_t as;
+  weft_str_t device; /* of true values */
+  weft_output_t *of; /* by replica */
+};
+
+static void no_memory(weft_replication_t *r) {
+  if (r->e.s == NULL) r->e.s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for values of replicas");
+}
+
+weft_spread_t weft_replication_wanted(const weft_replication_t *r, const weft_node_t *n, int i) {
+  weft_spread_t wanted = r->plan.wanted[n->id][i];
+  bool is_value = wanted.kind == WEFT_SPREAD_SAME || wanted.kind == WEFT_SPREAD_ROWS || wanted.kind == WEFT_SPREAD_PART ||
+                  wanted.kind == WEFT_SPREAD_SHAPE;
+  if (weft_replication_facts(r, n)->is_single && is_value) wanted = (weft_spread_t){.kind = WEFT_SPREAD_ONCE};
+  return wanted;
+}
+
+static bool is_same_spread(const weft_spread_t *a, const weft_spread_t *b) {
+  return a->kind == b->kind && a->axis == b->axis && a->degree == b->degree && a->rows == b->rows;
+}
+
+static weft_value_t *find_value(const weft_replication_t *r, weft_output_t of, const weft_spread_t *as, weft_str_t device) {
+  for (weft_value_t *v = r->values[of.node->id]; v != NULL; v = v->next) {
+    bool is_there = as->kind != WEFT_SPREAD_ONCE || weft_str_eq(v->device, device);
+    if (v->index == of.index && is_same_spread(&v->as, as) && is_there) return v;
+  }
+  return NULL;
+}
+
+void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted, weft_str_t device,
+                               const weft_output_t *values) {
+  weft_value_t *v = weft_arena_calloc(&r->arena, 1, sizeof *v);
+  weft_output_t *copy = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *copy);
+  if (v == NULL || copy == NULL) {
+    no_memory(r);
+    return;
+  }
+  memcpy(copy, values, (size_t)r->n * sizeof *copy);
+  *v = (weft_value_t){r->values[of.node->id], of.index, *wanted, device, copy};
+  r->values[of.node->id] = v;
+}
+
+static void to_all(const weft_replication_t *r, weft_output_t value, weft_output_t *out) {
+  for (int i = 0; i < r->n; i++) out[i] = value;
+}
+
+/* ---- true values ---- */
+
+/* local * w^d of every replica. */
+static void weigh_all(weft_replication_t *r, weft_output_t of, int exponent, weft_output_t *out) {
+  for (int i = 0; i < r->n; i++) out[i] = weft_replication_scale(r, of, weft_replication_local(r, of, i), exponent, i);
+}
+
+static weft_output_t add_up(weft_replication_t *r, weft_output_t of, const weft_output_t *parts) {
+  int type = weft_output_type(of);
+  if (type != WEFT_BOOL && weft_dtype_is_plain(type)) {
+    return weft_emit(&r->e, "AddN", parts, r->n, NULL, 0, "weft/sum/%.*s", WEFT_STR_ARGS(of.node->name));
+  }
+  if (r->e.s == NULL) {
+    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: its value of type %s cannot be added up",
+                        WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name), weft_dtype_name(type));
+  }
+  return parts[0];
+}
+
+static weft_output_t join_rows(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, const weft_output_t *rows,
+                               int replica) {
+  weft_output_t *inputs = weft_arena_calloc(&r->arena, (size_t)r->n + 1, sizeof *inputs);
+  if (inputs == NULL) {
+    no_memory(r);
+    return rows[0];
+  }
+  memcpy(inputs, rows, (size_t)r->n * sizeof *inputs);
+  inputs[r->n] = weft_emit_int32(&r->e, has->axis, "replica_%d/weft/rows/%.*s/axis", replica, WEFT_STR_ARGS(of.node->name));
+  return weft_emit(&r->e, "ConcatV2", inputs, r->n + 1, NULL, 0, "replica_%d/weft/rows/%.*s", replica, WEFT_STR_ARGS(of.node->name));
+}
+
+/* An integer tensor of n elements (a scalar if n < 0) with ones where the mask says so, or where it does not. */
+static weft_output_t mask_of(weft_replication_t *r, uint64_t rows, bool inverted, int64_t n, int dtype) {
+  int64_t ones[64];
+  int64_t count = n < 0 ? 1 : n;
+  for (int64_t i = 0; i < count; i++) ones[i] = (rows >> i & 1) != (inverted ? 1u : 0u);
+  weft_output_t mask = n < 0 ? weft_emit_int64(&r->e, ones[0], "weft/mask") : weft_emit_int64s(&r->e, ones, (int)n, "weft/mask");
+  return weft_emit_cast(&r->e, mask, dtype, "weft/mask/cast");
+}
+
+/* Numbers made of shapes: elements that count rows are added up, the others are the same everywhere. */
+static weft_output_t add_up_rows(weft_replication_t *r, weft_output_t of, uint64_t rows) {
+  weft_shape_t shape = weft_output_shape(of);
+  weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)r->n + 1, sizeof *parts), local0 = weft_replication_local(r, of, 0);
+  if (parts == NULL) {
+    no_memory(r);
+    return local0;
+  }
+  int64_t n = shape.rank == 0 ? -1 : shape.rank == 1 && shape.dims[0] >= 0 && shape.dims[0] <= 64 ? shape.dims[0] : -2;
+  if (n == -2) {
+    r->e.s = weft_status_join(r->e.s, WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: it counts "
+                                                 "rows in a vector of unknown length", WEFT_STR_ARGS(of.node->name),
+                                                 WEFT_STR_ARGS(of.node->op->name)));
+    return local0;
+  }
+  weft_output_t counts = mask_of(r, rows, false, n, weft_output_type(of)), others = mask_of(r, rows, true, n, weft_output_type(of));
+  for (int i = 0; i < r->n; i++) {
+    parts[i] = weft_emit2(&r->e, "Mul", weft_replication_local(r, of, i), counts, "weft/counts/%.*s", WEFT_STR_ARGS(of.node->name));
+  }
+  parts[r->n] = weft_emit2(&r->e, "Mul", local0, others, "weft/others/%.*s", WEFT_STR_ARGS(of.node->name));
+  return weft_emit(&r->e, "AddN", parts, r->n + 1, NULL, 0, "weft/sum/%.*s", WEFT_STR_ARGS(of.node->name));
+}
+
+/* A batch that is fed lies whole where it is fed. */
+static bool lies_whole(const weft_replication_t *r, weft_output_t of) {
+  return weft_node_is_placeholder(of.node) && weft_replication_facts(r, of.node)->is_single;
+}
+
+static weft_output_t whole(const weft_replication_t *r, weft_output_t of) {
+  return (weft_output_t){r->copiers[0].nodes[of.node->id], of.index};
+}
+
+/* The value that one device would have, on the emitter's device. */
+static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, int replica) {
+  weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *parts);
+  int last = r->n - 1;
+  if (lies_whole(r, of)) return whole(r, of);
+  if (parts == NULL) {
+    no_memory(r);
+    return (weft_output_t){NULL, 0};
+  }
+  switch (has->kind) {
+    case WEFT_SPREAD_SAME:
+      if (has->degree == 0) return weft_replication_local(r, of, 0);
+      return weft_replication_scale(r, of, weft_replication_local(r, of, last), has->degree, last);
+    case WEFT_SPREAD_PART:
+      weigh_all(r, of, has->degree, parts);
+      return add_up(r, of, parts);
+    case WEFT_SPREAD_ROWS:
+      weigh_all(r, of, has->degree, parts);
+      return join_rows(r, of, has, parts, replica);
+    case WEFT_SPREAD_SHAPE:
+      if (has->rows != 0) return add_up_rows(r, of, has->rows);
+      return weft_replication_local(r, of, 0);
+    case WEFT_SPREAD_NONE:
+    case WEFT_SPREAD_ONCE:
+    case WEFT_SPREAD_EACH: break;
+  }
+  return weft_replication_local(r, of, 0);
+}
+
+/* ---- the other ways ---- */
+
+static void fail_as(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, const weft_spread_t *wanted) {
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_spread_print(has, &b);
+  weft_strbuf_puts(&b, " is wanted as ");
+  weft_spread_print(wanted, &b);
+  if (r->e.s == NULL) {
+    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: what is %.*s",
+                        WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name), WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
+  }
+  weft_strbuf_deinit(&b);
+}
+
+static void scale_all(weft_replication_t *r, weft_output_t of, int exponent, weft_output_t *values) {
+  for (int i = 0; i < r->n; i++) values[i] = weft_replication_scale(r, of, values[i], exponent, i);
+}
+
+static void local_all(const weft_replication_t *r, weft_output_t of, weft_output_t *out) {
+  for (int i = 0; i < r->n; i++) out[i] = weft_replication_local(r, of, i);
+}
+
+/* As SAME 0 on all replicas, from one place each time. */
+static void as_same(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, weft_output_t *out) {
+  weft_str_t device = r->e.device;
+  if (has->kind == WEFT_SPREAD_ROWS && !lies_whole(r, of)) { /* every replica joins the rows of all */
+    weft_output_t *rows = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *rows);
+    if (rows == NULL) {
+      no_memory(r);
+      return;
+    }
+    weigh_all(r, of, has->degree, rows);
+    for (int i = 0; i < r->n; i++) {
+      r->e.device = r->o->devices[i];
+      out[i] = join_rows(r, of, has, rows, i);
+    }
+  } else {
+    r->e.device = r->o->devices[0];
+    to_all(r, true_value(r, of, has, 0), out);
+  }
+  r->e.device = device;
+}
+
+static void as_slices(weft_replication_t *r, weft_output_t of, weft_output_t whole, const weft_spread_t *wanted, weft_output_t *out) {
+  weft_str_t device = r->e.device;
+  r->e.device = r->o->devices[0];
+  weft_replication_slice(r, weft_replication_batch_of(r, of.node), whole, wanted->axis, out);
+  r->e.device = device;
+}
+
+/* Fills out[i] for every replica. */
+static void make(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, const weft_spread_t *wanted, weft_output_t *out) {
+  bool is_value = has->kind == WEFT_SPREAD_SAME || has->kind == WEFT_SPREAD_ONCE;
+  int has_degree = has->kind == WEFT_SPREAD_ONCE ? 0 : has->degree;
+  local_all(r, of, out);
+  switch (wanted->kind) {
+    case WEFT_SPREAD_NONE:
+    case WEFT_SPREAD_EACH:
+    case WEFT_SPREAD_SHAPE: return;
+    case WEFT_SPREAD_ONCE: to_all(r, true_value(r, of, has, 0), out); return;
+    case WEFT_SPREAD_SAME:
+      if (has->kind == WEFT_SPREAD_ONCE || has->kind == WEFT_SPREAD_EACH || has->kind == WEFT_SPREAD_NONE) return;
+      if (has->kind == WEFT_SPREAD_SHAPE && has->rows == 0) return;
+      if (has->kind == WEFT_SPREAD_SAME && wanted->degree != 0) {
+        scale_all(r, of, has->degree - wanted->degree, out);
+        return;
+      }
+      as_same(r, of, has, out);
+      scale_all(r, of, -wanted->degree, out);
+      return;
+    case WEFT_SPREAD_ROWS:
+      if (has->kind == WEFT_SPREAD_ROWS && has->axis == wanted->axis) {
+        scale_all(r, of, has->degree - wanted->degree, out);
+      } else if (is_value) {
+        weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
+        as_slices(r, of, weft_replication_value(r, of, &same, 0, r->o->devices[0]), wanted, out);
+        scale_all(r, of, -wanted->degree, out);
+      } else {
+        fail_as(r, of, has, wanted);
+      }
+      return;
+    case WEFT_SPREAD_PART:
+      if (has->kind == WEFT_SPREAD_PART) {
+        scale_all(r, of, has->degree - wanted->degree, out);
+      } else if (is_value) { /* the weights of all replicas are 1 together */
+        scale_all(r, of, has_degree + 1 - wanted->degree, out);
+      } else {
+        fail_as(r, of, has, wanted);
+      }
+      return;
+  }
+}
+
+weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted, int replica,
+                                     weft_str_t device) {
+  const weft_spread_t *has = weft_replication_spread(r, of);
+  weft_output_t local = weft_replication_local(r, of, replica);
+  if (r->e.s != NULL || r->n == 1 || is_same_spread(has, wanted)) return local;
+  weft_value_t *known = find_value(r, of, wanted, device);
+  if (known != NULL) return known->of[replica];
+  weft_output_t *out = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *out);
+  if (out == NULL) {
+    no_memory(r);
+    return local;
+  }
+  weft_str_t before = r->e.device;
+  r->e.device = device;
+  int num_nodes = r->to->num_nodes;
+  make(r, of, has, wanted, out);
+  r->e.device = before;
+  bool is_made = r->to->num_nodes != num_nodes;
+  if (is_made && weft_replication_facts(r, of.node)->frame != 0 && r->e.s == NULL) {
+    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: its value would have to be sent "
+                        "between replicas inside a loop", WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
+  }
+  if (r->e.s == NULL) weft_replication_remember(r, of, wanted, device, out);
+  return out[replica];
+}
+
+/* ---- all inputs ---- */
+
+static weft_status_t *connect_copy(weft_replication_t *r, const weft_node_t *n, int replica) {
+  weft_node_t *copy = r->copiers[replica].copies[n->id];
+  weft_str_t device = copy->requested_device;
+  for (int i = 0; i < n->num_inputs && r->e.s == NULL; i++) {
+    weft_spread_t wanted = weft_replication_wanted(r, n, i);
+    weft_output_t value = weft_replication_value(r, n->inputs[i], &wanted, replica, device);
+    if (r->e.s == NULL && (value.node != copy->inputs[i].node || value.index != copy->inputs[i].index)) {
+      weft_graph_set_input(copy, i, value);
+    }
+  }
+  return weft_emitter_end(&r->e);
+}
+
+/* What lives once follows the work of all copies, not only of those on replica 0. */
+static void follow_all(weft_replication_t *r, const weft_node_t *n, const weft_node_t *producer) {
+  const weft_node_facts_t *from = weft_replication_facts(r, producer);
+  if (from->is_single || !from->has_effect || from->frame != 0 || weft_replication_facts(r, n)->frame != 0) return;
+  for (int k = 1; k < r->n; k++) weft_emit_control(&r->e, r->copiers[k].nodes[producer->id], r->copiers[0].nodes[n->id]);
+}
+
+weft_status_t *weft_replication_connect(weft_replication_t *r) {
+  for (int at = 0; at < r->source.graph->num_live && r->n > 1; at++) {
+    const weft_node_t *n = r->order[at];
+    if (weft_replication_facts(r, n)->is_single) {
+      WEFT_RETURN_IF_ERROR(connect_copy(r, n, 0));
+      for (int i = 0; i < n->num_inputs; i++) follow_all(r, n, n->inputs[i].node);
+      for (int i = 0; i < n->num_controls; i++) follow_all(r, n, n->controls[i]);
+      WEFT_RETURN_IF_ERROR(weft_emitter_end(&r->e));
+      continue;
+    }
+    for (int k = 0; k < r->n; k++) WEFT_RETURN_IF_ERROR(connect_copy(r, n, k));
+  }
+  return NULL;
+}

@@ -1,0 +1,134 @@
+/* strategies/replication.h - what the files of the replication engine share; for replicate*.c only.
+ *
+ * The phases, in order, each in a file of its own:
+ *   replicate.c           prepares, analyses, drives, cleans up
+ *   replicate_facts.c     what must be known of each node before anything is copied
+ *   replicate_nodes.c     copies nodes onto replicas, inputs as they lie
+ *   replicate_shares.c    rows per replica, slices, weights, checks of batches
+ *   replicate_values.c    one value as some consumer wants it
+ *   replicate_sums.c      all sums that all replicas want: buckets and collectives
+ *   replicate_accumulate.c  gradients added up over several steps
+ *   replicate_roots.c     names of the request
+ *   replicate_measure.c   what is sent in a step
+ */
+#ifndef WEFT_STRATEGIES_REPLICATION_H_
+#define WEFT_STRATEGIES_REPLICATION_H_
+
+#include "strategies/copy.h"
+#include "strategies/emit.h"
+#include "strategies/prepare.h"
+#include "strategies/replicate.h"
+#include "strategies/spread.h"
+
+/* Of a node of the prepared graph. */
+typedef struct weft_node_facts {
+  uint64_t batches;    /* bit b: depends on plan.batches[b] (those beyond 63 count as 63) */
+  bool is_single;      /* exists once in the new graph */
+  bool has_effect;     /* it, or something before it, changes state or may fail the step on purpose */
+  int branches;        /* how many conditionals it stands in: it may be dead if there are any */
+  int frame;           /* 0: outside of loops */
+  int depth;           /* longest way from the inputs: when it is ready, roughly */
+  int level;           /* how many sums over replicas, at most, come before it */
+  weft_node_t *variable; /* whose handle or reference its outputs carry; NULL: none */
+  weft_root_t *root;   /* NULL: nobody asked for it by name */
+  bool needs_final;    /* its name goes to a node that unites the replicas' copies */
+} weft_node_facts_t;
+
+/* How the rows of one batch are shared out. */
+typedef struct weft_share {
+  weft_output_t whole;     /* int64 [1]: B */
+  weft_output_t sizes;     /* int64 [N]: B_i; after the check against the leader */
+  weft_node_t *each;       /* sizes, one output per replica; NULL: not made yet */
+  int leader;              /* the batch whose rows this one's are compared with; itself: none */
+} weft_share_t;
+
+typedef struct weft_weights weft_weights_t;
+typedef struct weft_value weft_value_t;
+typedef struct weft_accumulation weft_accumulation_t;
+
+typedef struct weft_replication {
+  const weft_replicate_options_t *o; /* borrowed */
+  weft_rewrite_t *out;               /* borrowed; out->graph is `to` */
+  weft_prepared_t source;
+  weft_spread_plan_t plan;
+  weft_arena_t arena;
+  weft_graph_t *to;
+  int n;                    /* replicas */
+  weft_copier_t *copiers;   /* n */
+  weft_emitter_t e;
+  weft_node_t **order;      /* owned; of source.graph, producers first */
+  weft_node_facts_t *facts; /* by id */
+  weft_share_t *shares;     /* by batch */
+  weft_weights_t *weights;  /* made so far */
+  weft_value_t **values;    /* by id: made so far */
+  weft_cost_t cost;
+  int32_t group_key, instance_key; /* of all collectives here; of the next one */
+  weft_output_t *group_size, *group; /* by replica: constants for collectives; made at the first */
+  weft_node_t **sums;                /* collectives on replica 0, in launch order */
+  weft_str_t *sum_names;             /* what each sums, for people */
+  int num_sums;
+  weft_accumulation_t *accumulation; /* NULL: none yet */
+  weft_node_t *accumulate_init;      /* what else must run before the first step; NULL: nothing */
+} weft_replication_t;
+
+WEFT_MUST_CHECK weft_status_t *weft_replication_find_facts(weft_replication_t *r);
+WEFT_MUST_CHECK weft_status_t *weft_replication_copy_nodes(weft_replication_t *r);
+WEFT_MUST_CHECK weft_status_t *weft_replication_sum(weft_replication_t *r);     /* every PART that somebody wants as SAME */
+WEFT_MUST_CHECK weft_status_t *weft_replication_connect(weft_replication_t *r); /* inputs that are wanted otherwise than they lie */
+WEFT_MUST_CHECK weft_status_t *weft_replication_finish_roots(weft_replication_t *r);
+
+static inline const weft_spread_t *weft_replication_spread(const weft_replication_t *r, weft_output_t of) {
+  return &r->plan.outputs[of.node->id][of.index];
+}
+static inline weft_node_facts_t *weft_replication_facts(const weft_replication_t *r, const weft_node_t *n) {
+  return &r->facts[n->id];
+}
+/* As what input i of n is wanted: what lives once gets true values. */
+weft_spread_t weft_replication_wanted(const weft_replication_t *r, const weft_node_t *n, int i);
+
+/* ---- shares ---- */
+
+/* Splits batch b, if it is a placeholder, and makes copies on replicas use their slices. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_split_batch(weft_replication_t *r, int batch);
+/* The lowest batch that `n` depends on; 0 if none is known. */
+int weft_replication_batch_of(const weft_replication_t *r, const weft_node_t *n);
+/* out[i]: rows i of `whole` along `axis`: that fraction of them that replica i has of the batch. */
+void weft_replication_slice(weft_replication_t *r, int batch, weft_output_t whole, int axis, weft_output_t *out);
+/* local * (B_i/B)^exponent on replica i, exactly zero without rows if exponent > 0. `of`: the source, for messages. */
+weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, weft_output_t local, int exponent, int replica);
+/* int64 [1]: the rows of a batch. int64: those that a replica has. */
+weft_output_t weft_replication_rows(weft_replication_t *r, int batch);
+weft_output_t weft_replication_rows_on(weft_replication_t *r, int batch, int replica);
+/* Lets the step of this node fail where batches that only it joins have different numbers of rows. */
+void weft_replication_check_joined(weft_replication_t *r, const weft_node_t *source, weft_node_t *made);
+
+/* ---- values ---- */
+
+/* What stands for `of` on replica i, as it is. */
+static inline weft_output_t weft_replication_local(const weft_replication_t *r, weft_output_t of, int replica) {
+  return weft_copier_output(&r->copiers[replica], of);
+}
+/* `of` as wanted on a replica. A true value (ONCE) is made on `device`. */
+weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted, int replica,
+                                     weft_str_t device);
+/* Remembers values (n of them, copied) so that weft_replication_value gives these. */
+void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted, weft_str_t device,
+                               const weft_output_t *values);
+/* Can this type be all-reduced? */
+bool weft_collective_takes(int dtype);
+/* ---- accumulation ---- */
+
+/* With accumulation: values[i] (local, unweighted) is added to what replica i keeps, weighted by rows^degree; in the step
+ * that applies, and only there, values[i] is that sum afterwards. Divides the sum over replicas: weft_replication_per_row. */
+void weft_replication_accumulate(weft_replication_t *r, weft_output_t of, const weft_shape_t *shape, weft_output_t *values, int degree);
+/* sum / (rows of all steps since the last that applied)^degree. */
+void weft_replication_per_row(weft_replication_t *r, weft_output_t of, weft_output_t *values, int degree);
+/* Other updates of the step wait for the step that applies. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_gate_updates(weft_replication_t *r);
+
+/* ---- what is sent ---- */
+
+/* Fills crossings and cost from the new graph, whose shapes are inferred: what the roots of the step reach. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_measure(weft_replication_t *r, const weft_cluster_view_t *cluster);
+
+#endif /* WEFT_STRATEGIES_REPLICATION_H_ */
