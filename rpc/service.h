@@ -27,6 +27,7 @@ weft_canceller_t *weft_served_canceller(weft_served_t *s); /* lent until the ans
 void weft_served_reply(weft_served_t *s, const weft_message_type_t *type, const void *response);
 void weft_served_reply_empty(weft_served_t *s);
 void weft_served_reply_bytes(weft_served_t *s, weft_str_t response);
+void weft_served_reply_message(weft_served_t *s, weft_message_t *response); /* consumed */
 void weft_served_fail(weft_served_t *s, weft_status_t *status);
 
 #endif /* WEFT_RPC_SERVICE_H_ */

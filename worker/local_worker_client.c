@@ -101,6 +101,7 @@ static void run_graph(weft_worker_client_t *c, const weft_run_graph_t *run, weft
 
 static void cleanup_graph(weft_worker_client_t *c, int64_t step_id, weft_done_fn *fn, void *arg) {
   weft_step_table_cleanup(&worker_of(c)->steps, step_id);
+  weft_collectives_end_step(worker_of(c)->collectives, step_id, NULL);
   fn(arg, NULL);
 }
 
@@ -173,6 +174,21 @@ static void recv_tensor(weft_worker_client_t *c, int64_t step_id, weft_key_t key
   weft_remote_rendezvous_recv_local(step->rendezvous, key, canceller, peer_received, p);
 }
 
+static void recv_buf(weft_worker_client_t *c, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn,
+                     void *arg) {
+  weft_remote_transport_serve(worker_of(c)->transport, r, canceller, fn, arg);
+}
+
+static void complete_group(weft_worker_client_t *c, const weft_group_request_t *r, weft_canceller_t *canceller,
+                           weft_group_fn *fn, void *arg) {
+  weft_remote_transport_join_group(worker_of(c)->transport, r, canceller, fn, arg);
+}
+
+static void complete_instance(weft_worker_client_t *c, const weft_instance_request_t *r, weft_canceller_t *canceller,
+                              weft_instance_fn *fn, void *arg) {
+  weft_remote_transport_join_instance(worker_of(c)->transport, r, canceller, fn, arg);
+}
+
 static void get_step_sequence(weft_worker_client_t *c, const int64_t *graph_keys, int n, weft_step_ids_fn *fn, void *arg) {
   int64_t *ids = weft_calloc((size_t)n + 1, sizeof *ids);
   weft_status_t *s = ids == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d step ids", n) : NULL;
@@ -208,6 +224,9 @@ static const weft_worker_client_ops_t ops = {
     .cleanup_all = cleanup_all,
     .recv_tensor = recv_tensor,
     .logging = logging,
+    .recv_buf = recv_buf,
+    .complete_group = complete_group,
+    .complete_instance = complete_instance,
     .get_step_sequence = get_step_sequence,
     .retire_step = retire_step,
     .destroy = destroy,

@@ -100,6 +100,7 @@ static void plan_done(void *arg, weft_status_t *status) {
   run->last = NULL;
   weft_mutex_unlock(&step->mu);
   weft_worker_t *worker = run->worker;
+  if (status != NULL) weft_collectives_end_step(worker->collectives, step->id, status);
   if (last != NULL) {
     if (status != NULL) fail(last, status);
     drop(last);
@@ -130,7 +131,7 @@ static weft_status_t *start(weft_worker_t *worker, weft_worker_step_t *step, wef
     return NULL;
   }
   weft_run_options_t options = {.step = {.id = step->id, .rendezvous = step->rendezvous, .canceller = step->canceller,
-                                         .container = step->container}};
+                                         .container = step->container, .collectives = worker->collectives}};
   atomic_fetch_add_explicit(&step->refs, 1, memory_order_relaxed); /* plan_done gives it back */
   weft_worker_also_run(worker);
   weft_plan_run(graph->plan, &options, plan_done, step);

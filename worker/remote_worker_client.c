@@ -12,6 +12,7 @@
 #include "graph/graph_proto.h"
 #include "worker/device_codec.h"
 #include "worker/local_transfer.h"
+#include "worker/remote_collectives.h"
 #include "worker/remote_worker.h"
 #include "worker/worker_codec.h"
 
@@ -434,6 +435,23 @@ static void get_step_sequence(weft_worker_client_t *w, const int64_t *graph_keys
   send_request(p, &weft_get_step_sequence_type, &request, &o, on_step_ids);
 }
 
+static weft_rpc_channel_t *channel_of(weft_worker_client_t *w) { return ((remote_worker_t *)(void *)w)->channel; }
+
+static void recv_buf(weft_worker_client_t *w, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn,
+                     void *arg) {
+  weft_remote_recv_buf(w, channel_of(w), r, canceller, fn, arg);
+}
+
+static void complete_group(weft_worker_client_t *w, const weft_group_request_t *r, weft_canceller_t *canceller,
+                           weft_group_fn *fn, void *arg) {
+  weft_remote_complete_group(w, channel_of(w), r, canceller, fn, arg);
+}
+
+static void complete_instance(weft_worker_client_t *w, const weft_instance_request_t *r, weft_canceller_t *canceller,
+                              weft_instance_fn *fn, void *arg) {
+  weft_remote_complete_instance(w, channel_of(w), r, canceller, fn, arg);
+}
+
 static void retire_step(weft_worker_client_t *w, int64_t graph_key, int64_t step_id) {
   (void)w; /* TensorFlow has no call for it: only who runs beside the leader retires its steps there */
   (void)graph_key;
@@ -488,6 +506,9 @@ weft_status_t *weft_remote_worker_client_create(weft_rpc_channel_t *channel, wef
                                                .cleanup_all = cleanup_all,
                                                .recv_tensor = recv_tensor,
                                                .logging = logging,
+                                               .recv_buf = recv_buf,
+                                               .complete_group = complete_group,
+                                               .complete_instance = complete_instance,
                                                .get_step_sequence = get_step_sequence,
                                                .retire_step = retire_step,
                                                .destroy = destroy};

@@ -84,7 +84,10 @@ static weft_status_t *take_fetches(graph_run_t *r) {
 static void free_run(graph_run_t *r) {
   weft_worker_t *w = r->worker;
   /* The one who asked is gone, or has told us to stop: its CleanupGraph may never come, or have come before. */
-  if (weft_canceller_is_cancelled(r->canceller)) weft_step_table_cleanup(&w->steps, r->step->id);
+  if (weft_canceller_is_cancelled(r->canceller)) {
+    weft_step_table_cleanup(&w->steps, r->step->id);
+    weft_collectives_end_step(w->collectives, r->step->id, NULL);
+  }
   if (r->record_timeline) weft_step_recorder_deinit(&r->recorder);
   weft_canceller_release(r->canceller);
   weft_worker_step_release(r->step);
@@ -122,6 +125,7 @@ static void plan_done(void *arg, weft_status_t *status) {
   graph_run_t *r = arg;
   if (r->is_linked) weft_canceller_deregister(r->canceller, r->cancel_token);
   atomic_store_explicit(&r->graph->last_run_ns, weft_clock_ns() - r->started_ns, memory_order_relaxed);
+  if (status != NULL) weft_collectives_end_step(r->worker->collectives, r->step->id, status);
   if (status == NULL) status = take_fetches(r);
   finish(r, status);
 }
@@ -139,7 +143,7 @@ static weft_status_t *send_feeds(weft_worker_step_t *step, const weft_run_graph_
 static void start(graph_run_t *r) {
   weft_run_options_t options = {
       .step = {.id = r->step->id, .rendezvous = r->step->rendezvous, .canceller = r->step->canceller,
-               .container = r->step->container},
+               .container = r->step->container, .collectives = r->worker->collectives},
       .recorder = r->record_timeline ? &r->recorder : NULL,
       .run_inline = atomic_load_explicit(&r->graph->last_run_ns, memory_order_relaxed) < INLINE_NS,
   };

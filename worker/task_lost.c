@@ -1,4 +1,4 @@
-/* worker/task_lost.c - tells resources that a task of the cluster is gone. */
+/* worker/task_lost.c - tells collectives and resources that a task of the cluster is gone. */
 #include "base/alloc.h"
 #include "worker/worker_impl.h"
 
@@ -7,6 +7,9 @@ static void tell_resources(const weft_devices_t *d, weft_str_t task) {
 }
 
 void weft_worker_task_lost(weft_worker_t *w, weft_str_t task) {
+  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "%.*s is lost: it sends no heartbeats any more", WEFT_STR_ARGS(task));
+  weft_collectives_lost_task(w->collectives, task, why);
+  weft_status_free(why);
   tell_resources(&w->devices, task);
   weft_mutex_lock(&w->mu);
   size_t n = w->sessions.count, i = 0;

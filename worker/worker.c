@@ -22,7 +22,7 @@ static void fetch_remote(void *arg, int64_t step_id, weft_key_t key, const weft_
   weft_worker_client_release(peer);
 }
 
-static weft_status_t *create_parts(weft_worker_t *w, int num_threads, int num_cpus) {
+static weft_status_t *create_parts(weft_worker_t *w, int num_threads, int num_cpus, weft_str_t leader) {
   char *task = weft_strndup(w->task.data, w->task.length);
   if (task == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker");
   w->task = weft_str(task);
@@ -34,6 +34,7 @@ static weft_status_t *create_parts(weft_worker_t *w, int num_threads, int num_cp
   WEFT_RETURN_IF_ERROR(weft_transfer_log_create(&w->transfers));
   WEFT_RETURN_IF_ERROR(weft_step_sequence_create(&w->sequence));
   weft_worker_session_spec_t legacy = {.session = WEFT_STR(""), .master_task = WEFT_STR("")};
+  WEFT_RETURN_IF_ERROR(weft_worker_create_collectives(w, leader));
   weft_session_cluster_t own = {NULL, NULL};
   return weft_worker_session_create(&legacy, &w->devices, &own, &w->legacy);
 }
@@ -46,7 +47,7 @@ weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t 
   w->cache = o->cache;
   w->clusters = o->clusters;
   w->task = o->task;
-  weft_status_t *s = create_parts(w, o->num_threads, o->num_cpus);
+  weft_status_t *s = create_parts(w, o->num_threads, o->num_cpus, o->collective_leader);
   if (s != NULL) {
     weft_worker_destroy(w);
     return s;
@@ -60,6 +61,7 @@ void weft_worker_stop(weft_worker_t *w) {
   w->stopped = true;
   weft_mutex_unlock(&w->mu);
   weft_step_table_stop(&w->steps);
+  if (w->transport != NULL) weft_remote_transport_stop(w->transport);
 }
 
 void weft_worker_destroy(weft_worker_t *w) {
@@ -68,6 +70,8 @@ void weft_worker_destroy(weft_worker_t *w) {
   weft_mutex_lock(&w->mu);
   while (w->runs > 0) weft_cond_wait(&w->idle, &w->mu); /* woken by weft_worker_end_run; the steps are cancelled */
   weft_mutex_unlock(&w->mu);
+  weft_collectives_destroy(w->collectives);
+  if (w->transport != NULL) w->transport->ops->destroy(w->transport);
   weft_thread_pool_destroy(w->pool);
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&w->sessions, &at, &e);) weft_worker_session_release(e.value);

@@ -15,6 +15,7 @@ typedef struct weft_worker_options {
   int num_threads;             /* of the compute pool; 0: as many as processors */
   int num_cpus;                /* devices CPU:0 .. CPU:n-1, all on that pool; 0: one */
   weft_worker_cache_t *cache;  /* how to reach other tasks; borrowed; NULL: there are none (a local session) */
+  weft_str_t collective_leader; /* the task that keeps the book of groups; empty: chief's or worker's first, else the first */
   weft_cluster_maker_t *clusters; /* for sessions with a cluster of their own; borrowed; NULL: none such */
 } weft_worker_options_t;
 

@@ -115,6 +115,72 @@ static const weft_field_t mark_recv_finished[] = {
 const weft_message_type_t weft_mark_recv_finished_type =
     WEFT_MESSAGE_TYPE("MarkRecvFinishedRequest", mark_recv_finished);
 
+static const weft_field_t recv_buf[] = {
+    {1, WEFT_FIELD_I64, "step_id", offsetof(weft_recv_buf_msg_t, step_id)},
+    {2, WEFT_FIELD_TEXT, "buf_rendezvous_key", offsetof(weft_recv_buf_msg_t, key)},
+    {3, WEFT_FIELD_I64, "num_bytes", offsetof(weft_recv_buf_msg_t, num_bytes)},
+    {8, WEFT_FIELD_TEXT, "src_device", offsetof(weft_recv_buf_msg_t, src_device)},
+    {9, WEFT_FIELD_TEXT, "dst_device", offsetof(weft_recv_buf_msg_t, dst_device)},
+    {10, WEFT_FIELD_I64, "request_id", offsetof(weft_recv_buf_msg_t, request_id)},
+    {11, WEFT_FIELD_I64, "src_incarnation", offsetof(weft_recv_buf_msg_t, src_incarnation)},
+};
+const weft_message_type_t weft_recv_buf_type = WEFT_MESSAGE_TYPE("RecvBufRequest", recv_buf);
+
+static const weft_field_t complete_group[] = {
+    {1, WEFT_FIELD_I64, "group_key", offsetof(weft_complete_group_msg_t, group_key)},
+    {2, WEFT_FIELD_I64, "group_size", offsetof(weft_complete_group_msg_t, group_size)},
+    {3, WEFT_FIELD_TEXT, "device_type", offsetof(weft_complete_group_msg_t, device_type)},
+    {6, WEFT_FIELD_BYTES, "device_attributes", offsetof(weft_complete_group_msg_t, device)},
+    {1001, WEFT_FIELD_I64, "rank", offsetof(weft_complete_group_msg_t, rank_plus_1)},
+    {1002, WEFT_FIELD_I64, "timeout_ms", offsetof(weft_complete_group_msg_t, timeout_ms)},
+};
+const weft_message_type_t weft_complete_group_type = WEFT_MESSAGE_TYPE("CompleteGroupRequest", complete_group);
+
+static const weft_field_t complete_group_response[] = {
+    {1, WEFT_FIELD_I64, "group_key", offsetof(weft_complete_group_response_msg_t, group_key)},
+    {2, WEFT_FIELD_I64, "group_size", offsetof(weft_complete_group_response_msg_t, group_size)},
+    {3, WEFT_FIELD_TEXT, "device_type", offsetof(weft_complete_group_response_msg_t, device_type)},
+    {4, WEFT_FIELD_I64, "num_tasks", offsetof(weft_complete_group_response_msg_t, num_tasks)},
+    {7, WEFT_FIELD_BYTES, "communicator_key", offsetof(weft_complete_group_response_msg_t, communicator_key)},
+    {8, WEFT_FIELD_MESSAGES, "device_attributes", offsetof(weft_complete_group_response_msg_t, devices)},
+    {1001, WEFT_FIELD_FIXED64, "near_alpha_s", offsetof(weft_complete_group_response_msg_t, near_alpha_s)},
+    {1002, WEFT_FIELD_FIXED64, "near_byte_s", offsetof(weft_complete_group_response_msg_t, near_byte_s)},
+    {1003, WEFT_FIELD_FIXED64, "far_alpha_s", offsetof(weft_complete_group_response_msg_t, far_alpha_s)},
+    {1004, WEFT_FIELD_FIXED64, "far_byte_s", offsetof(weft_complete_group_response_msg_t, far_byte_s)},
+};
+const weft_message_type_t weft_complete_group_response_type =
+    WEFT_MESSAGE_TYPE("CompleteGroupResponse", complete_group_response);
+
+static const weft_field_t complete_instance[] = {
+    {1, WEFT_FIELD_TEXT, "name", offsetof(weft_complete_instance_msg_t, name)},
+    {2, WEFT_FIELD_I64, "type", offsetof(weft_complete_instance_msg_t, type)},
+    {3, WEFT_FIELD_I64, "data_type", offsetof(weft_complete_instance_msg_t, data_type)},
+    {4, WEFT_FIELD_BYTES, "shape", offsetof(weft_complete_instance_msg_t, shape)},
+    {5, WEFT_FIELD_I64, "group_key", offsetof(weft_complete_instance_msg_t, group_key)},
+    {6, WEFT_FIELD_I64, "group_size", offsetof(weft_complete_instance_msg_t, group_size)},
+    {7, WEFT_FIELD_I64, "instance_key", offsetof(weft_complete_instance_msg_t, instance_key)},
+    {8, WEFT_FIELD_TEXT, "device_type", offsetof(weft_complete_instance_msg_t, device_type)},
+    {10, WEFT_FIELD_TEXT, "device", offsetof(weft_complete_instance_msg_t, device)},
+    {11, WEFT_FIELD_BOOL, "is_source", offsetof(weft_complete_instance_msg_t, is_source)},
+    {12, WEFT_FIELD_I64, "step_id", offsetof(weft_complete_instance_msg_t, step_id)},
+    {1001, WEFT_FIELD_I64, "rank", offsetof(weft_complete_instance_msg_t, rank_plus_1)},
+    {1002, WEFT_FIELD_I64, "kind", offsetof(weft_complete_instance_msg_t, kind_plus_1)},
+    {1003, WEFT_FIELD_I64, "reduction", offsetof(weft_complete_instance_msg_t, reduction)},
+    {1004, WEFT_FIELD_BOOL, "is_mean", offsetof(weft_complete_instance_msg_t, is_mean)},
+    {1005, WEFT_FIELD_I64, "algorithm", offsetof(weft_complete_instance_msg_t, algorithm)},
+    {1006, WEFT_FIELD_I64, "root", offsetof(weft_complete_instance_msg_t, root_plus_1)},
+    {1007, WEFT_FIELD_FIXED64, "details", offsetof(weft_complete_instance_msg_t, details)},
+    {1008, WEFT_FIELD_I64, "timeout_ms", offsetof(weft_complete_instance_msg_t, timeout_ms)},
+};
+const weft_message_type_t weft_complete_instance_type = WEFT_MESSAGE_TYPE("CompleteInstanceRequest", complete_instance);
+
+static const weft_field_t complete_instance_response[] = {
+    {1, WEFT_FIELD_I64, "instance_key", offsetof(weft_complete_instance_response_msg_t, instance_key)},
+    {2, WEFT_FIELD_I64, "source_rank", offsetof(weft_complete_instance_response_msg_t, source_rank)},
+};
+const weft_message_type_t weft_complete_instance_response_type =
+    WEFT_MESSAGE_TYPE("CompleteInstanceResponse", complete_instance_response);
+
 static const weft_field_t get_step_sequence[] = {
     {1, WEFT_FIELD_I64S, "graph_key", offsetof(weft_get_step_sequence_msg_t, graph_keys)},
 };

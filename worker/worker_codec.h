@@ -100,6 +100,41 @@ typedef struct weft_mark_recv_finished_msg {
 } weft_mark_recv_finished_msg_t;
 extern const weft_message_type_t weft_mark_recv_finished_type;
 
+typedef struct weft_recv_buf_msg {
+  int64_t step_id, num_bytes, request_id, src_incarnation;
+  weft_str_t key, src_device, dst_device;
+} weft_recv_buf_msg_t;
+extern const weft_message_type_t weft_recv_buf_type;
+
+/* Numbers from 1001 on are Weft's own; TensorFlow skips them. */
+typedef struct weft_complete_group_msg {
+  int64_t group_key, group_size;
+  weft_str_t device_type, device; /* the latter: DeviceAttributes */
+  int64_t rank_plus_1, timeout_ms;
+} weft_complete_group_msg_t;
+extern const weft_message_type_t weft_complete_group_type;
+typedef struct weft_complete_group_response_msg {
+  int64_t group_key, group_size, num_tasks;
+  weft_str_t device_type, communicator_key;
+  weft_texts_t devices;                                         /* DeviceAttributes, by rank */
+  uint64_t near_alpha_s, near_byte_s, far_alpha_s, far_byte_s; /* bits of doubles */
+} weft_complete_group_response_msg_t;
+extern const weft_message_type_t weft_complete_group_response_type;
+
+typedef struct weft_complete_instance_msg {
+  weft_str_t name, shape, device_type, device;
+  int64_t type, data_type, group_key, group_size, instance_key, step_id;
+  bool is_source;
+  int64_t rank_plus_1, kind_plus_1, reduction, algorithm, root_plus_1, timeout_ms;
+  bool is_mean;
+  uint64_t details;
+} weft_complete_instance_msg_t;
+extern const weft_message_type_t weft_complete_instance_type;
+typedef struct weft_complete_instance_response_msg {
+  int64_t instance_key, source_rank;
+} weft_complete_instance_response_msg_t;
+extern const weft_message_type_t weft_complete_instance_response_type;
+
 typedef struct weft_get_step_sequence_msg {
   weft_i64s_t graph_keys;
 } weft_get_step_sequence_msg_t;

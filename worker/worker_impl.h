@@ -6,6 +6,7 @@
 #ifndef WEFT_WORKER_WORKER_IMPL_H_
 #define WEFT_WORKER_WORKER_IMPL_H_
 
+#include "collectives/remote/remote_transport.h"
 #include "collectives/remote/step_sequence.h"
 #include "worker/session.h"
 #include "worker/step.h"
@@ -19,6 +20,9 @@ struct weft_worker {
   weft_devices_t devices; /* CPU:0 first */
   weft_transfer_log_t *transfers;
   weft_step_sequence_t *sequence;
+  weft_str_t leader;              /* of groups: lent by the cache, or `task` */
+  weft_transport_t *transport;    /* of collectives */
+  weft_collectives_t *collectives;
   weft_step_table_t steps;
   weft_mutex_t mu;
   weft_cond_t idle;               /* signalled when runs falls to 0 */
@@ -34,6 +38,9 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_s
 bool weft_worker_begin_run(weft_worker_t *w);
 void weft_worker_also_run(weft_worker_t *w); /* one more, for somebody who holds one */
 void weft_worker_end_run(weft_worker_t *w);
+
+/* worker/collectives.c: makes transport and collectives, with calls to the cluster's other tasks. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leader);
 
 /* worker/run_graph.c */
 void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,

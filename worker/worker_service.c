@@ -18,6 +18,7 @@
 #include "tensor/tensor_proto.h"
 #include "worker/device_codec.h"
 #include "worker/local_transfer.h"
+#include "worker/remote_collectives.h"
 #include "worker/remote_worker.h"
 #include "worker/worker_codec.h"
 
@@ -350,10 +351,28 @@ static void get_step_sequence(void *service, weft_rpc_call_t *call) {
   worker_of(s)->ops->get_step_sequence(worker_of(s), m->graph_keys.items, m->graph_keys.n, on_step_ids, s);
 }
 
-static void refuse(void *service, weft_rpc_call_t *call) {
-  (void)service;
-  weft_rpc_fail(
-      call, WEFT_ERROR(UNIMPLEMENTED, "collective operations across tasks are not supported by this worker"));
+static void recv_buf(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s = weft_serve(call, service, &weft_recv_buf_type, sizeof(weft_recv_buf_msg_t));
+  if (s == NULL) return;
+  const weft_recv_buf_msg_t *m = s->request;
+  weft_status_t *status =
+      weft_recent_ids_add(((weft_worker_service_t *)service)->recent, m->request_id, "RecvBuf (GrpcWorker)");
+  if (status != NULL) {
+    weft_served_fail(s, status);
+  } else {
+    weft_serve_recv_buf(worker_of(s), s);
+  }
+}
+
+static void complete_group(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s = weft_serve(call, service, &weft_complete_group_type, sizeof(weft_complete_group_msg_t));
+  if (s != NULL) weft_serve_complete_group(worker_of(s), s);
+}
+
+static void complete_instance(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s =
+      weft_serve(call, service, &weft_complete_instance_type, sizeof(weft_complete_instance_msg_t));
+  if (s != NULL) weft_serve_complete_instance(worker_of(s), s);
 }
 
 static const struct {
@@ -369,11 +388,11 @@ static const struct {
     {"/tensorflow.WorkerService/CleanupGraph", cleanup_graph},
     {"/tensorflow.WorkerService/CleanupAll", cleanup_all},
     {"/tensorflow.WorkerService/RecvTensor", recv_tensor},
-    {"/tensorflow.WorkerService/RecvBuf", refuse},
+    {"/tensorflow.WorkerService/RecvBuf", recv_buf},
     {"/tensorflow.WorkerService/Logging", logging},
     {"/tensorflow.WorkerService/Tracing", accept_and_ignore},
-    {"/tensorflow.WorkerService/CompleteGroup", refuse},
-    {"/tensorflow.WorkerService/CompleteInstance", refuse},
+    {"/tensorflow.WorkerService/CompleteGroup", complete_group},
+    {"/tensorflow.WorkerService/CompleteInstance", complete_instance},
     {"/tensorflow.WorkerService/GetStepSequence", get_step_sequence},
     {"/tensorflow.WorkerService/MarkRecvFinished", accept_and_ignore},
 };

@@ -161,6 +161,24 @@ static void logging(weft_worker_client_t *c, weft_str_t request, weft_text_fn *f
   inner(c)->ops->logging(inner(c), request, fn, arg);
 }
 
+static void recv_buf(weft_worker_client_t *c, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn, void *arg) {
+  inner(c)->ops->recv_buf(inner(c), r, canceller, fn, arg);
+}
+static void complete_group(weft_worker_client_t *c, const weft_group_request_t *r, weft_canceller_t *canceller,
+                           weft_group_fn *fn, void *arg) {
+  inner(c)->ops->complete_group(inner(c), r, canceller, fn, arg);
+}
+static void complete_instance(weft_worker_client_t *c, const weft_instance_request_t *r, weft_canceller_t *canceller,
+                              weft_instance_fn *fn, void *arg) {
+  inner(c)->ops->complete_instance(inner(c), r, canceller, fn, arg);
+}
+static void get_step_sequence(weft_worker_client_t *c, const int64_t *keys, int n, weft_step_ids_fn *fn, void *arg) {
+  inner(c)->ops->get_step_sequence(inner(c), keys, n, fn, arg);
+}
+static void retire_step(weft_worker_client_t *c, int64_t graph_key, int64_t step_id) {
+  inner(c)->ops->retire_step(inner(c), graph_key, step_id);
+}
+
 static void destroy_client(weft_worker_client_t *c) {
   weft_worker_client_release(inner(c));
   weft_free(c);
@@ -177,6 +195,11 @@ static weft_worker_client_t *wrap(weft_worker_client_t *client) {
                                                .cleanup_all = cleanup_all,
                                                .recv_tensor = recv_tensor,
                                                .logging = logging,
+                                               .recv_buf = recv_buf,
+                                               .complete_group = complete_group,
+                                               .complete_instance = complete_instance,
+                                               .get_step_sequence = get_step_sequence,
+                                               .retire_step = retire_step,
                                                .destroy = destroy_client};
   flaky_client_t *c = weft_calloc(1, sizeof *c);
   CU_ASSERT_PTR_NOT_NULL_FATAL(c);
