@@ -329,6 +329,7 @@ weft_status_t *weft_remote_master_client_create(weft_rpc_channel_t *channel, int
   return create(channel, timeout_ms, false, out);
 }
 
-weft_status_t *weft_remote_master_client_create_direct(weft_rpc_channel_t *channel, weft_master_client_t **out) {
-  return create(channel, 0, true, out);
+weft_status_t *weft_remote_master_client_create_direct(weft_rpc_channel_t *channel, int64_t timeout_ms,
+                                                       weft_master_client_t **out) {
+  return create(channel, timeout_ms, true, out);
 }

@@ -1,0 +1,27 @@
+/* strategies/coordinator/worker_context.h - what a build function is told, and what it tells. */
+#ifndef WEFT_STRATEGIES_COORDINATOR_WORKER_CONTEXT_H_
+#define WEFT_STRATEGIES_COORDINATOR_WORKER_CONTEXT_H_
+
+#include "strategies/coordinator/impl.h"
+
+typedef struct weft_co_texts {
+  weft_str_t *items; /* owned */
+  int n, capacity;
+} weft_co_texts_t;
+
+/* On the stack of the one who calls the build function. */
+struct WEFT_WorkerContext {
+  const WEFT_Coordinator *coordinator;
+  int worker, num_guards;
+  weft_arena_t arena; /* of the texts */
+  weft_co_texts_t inputs, outputs, targets;
+  TF_Output id; /* oper NULL: nobody has asked for it */
+  weft_status_t *failure; /* owned; the first of those that the functions cannot report */
+};
+
+void weft_worker_context_init(WEFT_WorkerContext *x, const WEFT_Coordinator *c, int worker);
+void weft_worker_context_deinit(WEFT_WorkerContext *x);
+/* Copies the names to out and its arena. Errors: what could not be reported before. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_context_take(WEFT_WorkerContext *x, weft_co_graph_t *out);
+
+#endif /* WEFT_STRATEGIES_COORDINATOR_WORKER_CONTEXT_H_ */
