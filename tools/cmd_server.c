@@ -102,6 +102,7 @@ int weft_command_server(int argc, char **argv) {
       {.name = "port", .value = "N", .help = "Listen on this port instead of the cluster's (0: any free one)", .number = &a.port, .max = 65535},
       {.name = "threads", .value = "N", .help = "Compute threads (default: one per processor)", .number = &a.threads, .max = 4096},
       {.name = "cpus", .value = "N", .help = "Offer the devices CPU:0 to CPU:N-1 (default 1)", .number = &a.cpus, .min = 1, .max = 4096},
+      {.name = "heartbeat-ms", .value = "N", .help = "Tell the cluster that this task lives every N ms (default 1000; 0: never)", .number = &a.heartbeat_ms, .max = 3600000},
   };
   const weft_command_line_t line = {
       .command = "weft server",
