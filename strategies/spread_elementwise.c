@@ -1,0 +1,274 @@
+/* strategies/spread_elementwise.c - elementwise ops: broadcasting of rows, sums of parts, degrees.
+ *
+ * An op is linear in some inputs (weft_spread_form_t). Parts may pass through it
+ * there; elsewhere they are added up first. Degrees follow the formula: they add up
+ * in products, must be equal in sums, and must be 0 where nothing is known.
+ */
+#include "strategies/spread_rules.h"
+
+typedef weft_spread_value_t value_t;
+
+/* What the rule knows of its inputs taken together. */
+typedef struct terms {
+  int axis, rank;     /* of the rows, and rank, of the output; axis -1: no rows */
+  int64_t factor;
+  bool has_part, has_once, has_each, is_confused; /* confused: cannot be aligned */
+} terms_t;
+
+/* The degree of input i as it will be given. */
+static int degree(const weft_spread_ctx_t *c, int i) {
+  return c->wanted[i].kind == WEFT_SPREAD_SHAPE ? -1 : c->wanted[i].degree;
+}
+
+/* A scalar count of rows is a factor of degree -1; other shapes are wanted as they truly are. */
+static void settle_shapes(weft_spread_ctx_t *c) {
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (c->in[i].s.kind != WEFT_SPREAD_SHAPE) continue;
+    bool is_factor = c->in[i].ints != NULL && c->in[i].ints->is_scalar &&
+                     weft_spread_has_fraction(c->node->input_types[i]);
+    if (!is_factor) c->wanted[i] = weft_spread_same(0);
+  }
+}
+
+/* Finds the axis of rows in the output, and wants other inputs so that they go with it. */
+static terms_t align(weft_spread_ctx_t *c) {
+  terms_t t = {.axis = -1, .rank = 0};
+  const weft_node_t *n = c->node;
+  bool is_rank_known = true;
+  for (int i = 0; i < n->num_inputs; i++) {
+    int rank = weft_spread_in_shape(c, i)->rank;
+    is_rank_known = is_rank_known && rank >= 0;
+    if (rank > t.rank) t.rank = rank;
+    t.has_part |= c->in[i].s.kind == WEFT_SPREAD_PART;
+    t.has_once |= c->in[i].s.kind == WEFT_SPREAD_ONCE;
+    t.has_each |= c->in[i].s.kind == WEFT_SPREAD_EACH;
+  }
+  for (int i = 0; i < n->num_inputs; i++) {
+    if (c->in[i].s.kind != WEFT_SPREAD_ROWS) continue;
+    int rank = weft_spread_in_shape(c, i)->rank;
+    if (!is_rank_known && n->num_inputs > 1) t.is_confused = true;
+    int axis = n->num_inputs == 1 || rank < 0 ? c->in[i].s.axis : c->in[i].s.axis + t.rank - rank;
+    if (t.axis < 0) {
+      t.axis = axis;
+      t.factor = c->in[i].factor;
+    } else if (axis != t.axis) {
+      c->wanted[i] = weft_spread_same(0); /* rows against rows: this side is needed whole */
+    } else if (c->in[i].factor != t.factor) {
+      t.factor = 0;
+    }
+  }
+  if (t.axis < 0) return t;
+  for (int i = 0; i < n->num_inputs; i++) {
+    weft_spread_kind_t kind = c->in[i].s.kind;
+    if (kind == WEFT_SPREAD_ROWS || kind == WEFT_SPREAD_SHAPE || kind == WEFT_SPREAD_EACH) continue;
+    const weft_shape_t *shape = weft_spread_in_shape(c, i);
+    int at = t.axis - (t.rank - shape->rank);
+    if (kind == WEFT_SPREAD_ONCE || kind == WEFT_SPREAD_PART) c->wanted[i] = weft_spread_same(0);
+    if (shape->rank < 0) {
+      t.is_confused = true;
+    } else if (at >= 0 && shape->dims[at] != 1) {
+      bool is_whole = c->in[i].whole == at || shape->dims[at] > 1;
+      if (is_whole && kind != WEFT_SPREAD_PART) {
+        c->wanted[i] = weft_spread_rows(at, 0);
+      } else {
+        t.is_confused = true; /* 1, or the whole batch: not known here */
+      }
+    }
+  }
+  return t;
+}
+
+/* Gives input i degree d, as far as that means anything. */
+static void want_degree(weft_spread_ctx_t *c, int i, int d) {
+  if (c->in[i].zero || c->wanted[i].kind == WEFT_SPREAD_EACH) return;
+  if (c->wanted[i].kind == WEFT_SPREAD_SHAPE) {
+    if (d != -1) c->wanted[i] = weft_spread_same(d);
+    return;
+  }
+  c->wanted[i].degree = d;
+}
+
+/* Terms of a sum, inputs [first, end): one degree for all. Parts stay parts; what every replica has whole counts as a
+ * part of a degree more. Returns the spread of the sum. */
+static weft_spread_t sum(weft_spread_ctx_t *c, const terms_t *t, int first, int end) {
+  bool fraction = weft_spread_has_fraction(c->node->input_types[end - 1]);
+  int lead = -1;
+  for (int i = first; i < end; i++) { /* the one that need not be scaled: a part, or rows, not zeros */
+    weft_spread_kind_t kind = c->wanted[i].kind;
+    if (c->in[i].zero) continue;
+    bool leads = (t->axis >= 0 && kind == WEFT_SPREAD_ROWS) || (t->axis < 0 && kind == WEFT_SPREAD_PART);
+    if (leads && (lead < 0 || (c->wanted[lead].kind != kind))) lead = i;
+    if (lead < 0) lead = i;
+  }
+  if (lead < 0) { /* zeros all: the first that is more than the same everywhere */
+    for (int i = end; i-- > first;) {
+      if (lead < 0 || c->wanted[i].kind != WEFT_SPREAD_SAME) lead = i;
+    }
+  }
+  weft_spread_t s = c->wanted[lead];
+  if (t->axis >= 0) {
+    int d = c->in[lead].s.kind == WEFT_SPREAD_PART ? 0 : degree(c, lead);
+    for (int i = first; i < end; i++) { /* what was added up just now has degree 0: all have */
+      if (c->in[i].s.kind == WEFT_SPREAD_PART || c->in[i].s.kind == WEFT_SPREAD_ONCE) d = 0;
+      if (c->in[i].s.kind == WEFT_SPREAD_ROWS && c->wanted[i].kind == WEFT_SPREAD_SAME) d = 0;
+      if (c->in[i].s.kind == WEFT_SPREAD_SAME && c->wanted[i].kind == WEFT_SPREAD_ROWS && !c->in[i].zero) d = 0;
+    }
+    for (int i = first; i < end; i++) want_degree(c, i, d);
+    return weft_spread_rows(t->axis, d);
+  }
+  if (s.kind != WEFT_SPREAD_PART) {
+    int d = degree(c, lead);
+    for (int i = first; i < end; i++) {
+      if (!c->in[i].zero && degree(c, i) != d) d = 0;
+    }
+    for (int i = first; i < end; i++) want_degree(c, i, d);
+    return weft_spread_same(d);
+  }
+  bool is_easy = true; /* no scaling of what cannot be scaled */
+  for (int i = first; i < end; i++) {
+    if (c->in[i].zero) continue;
+    bool is_part = c->wanted[i].kind == WEFT_SPREAD_PART;
+    if (degree(c, i) != (is_part ? s.degree : s.degree - 1) && !fraction) is_easy = false;
+  }
+  for (int i = first; i < end; i++) {
+    if (!is_easy) {
+      c->wanted[i] = weft_spread_same(0);
+    } else {
+      want_degree(c, i, c->wanted[i].kind == WEFT_SPREAD_PART ? s.degree : s.degree - 1);
+    }
+  }
+  return is_easy ? s : weft_spread_same(0);
+}
+
+/* All inputs but `keep` (-1: none) added up and of degree 0. */
+static void want_true(weft_spread_ctx_t *c, int keep) {
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (i == keep) continue;
+    if (c->wanted[i].kind == WEFT_SPREAD_PART) c->wanted[i] = weft_spread_same(0);
+    want_degree(c, i, 0);
+  }
+}
+
+/* Of a product or quotient: the spread from one part or from rows, with degrees added up. */
+static weft_spread_t product(weft_spread_ctx_t *c, const terms_t *t, bool is_quotient) {
+  int part = -1, total = 0;
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (c->wanted[i].kind == WEFT_SPREAD_PART && part < 0 && !(is_quotient && i == 1)) {
+      part = i;
+    } else if (c->wanted[i].kind == WEFT_SPREAD_PART) {
+      c->wanted[i] = weft_spread_same(0);
+    }
+  }
+  for (int i = 0; i < c->node->num_inputs; i++) total += is_quotient && i == 1 ? -degree(c, i) : degree(c, i);
+  if (t->axis >= 0) return weft_spread_rows(t->axis, total);
+  return part >= 0 ? weft_spread_part(total) : weft_spread_same(total);
+}
+
+/* Linear in input k only. */
+static weft_spread_t linear_in(weft_spread_ctx_t *c, const terms_t *t, int k) {
+  want_true(c, k);
+  int d = c->wanted[k].kind == WEFT_SPREAD_SHAPE ? -1 : c->wanted[k].degree;
+  if (t->axis >= 0) return weft_spread_rows(t->axis, d);
+  return c->wanted[k].kind == WEFT_SPREAD_PART ? weft_spread_part(d) : weft_spread_same(d);
+}
+
+/* Does every input lack a part or rows, so that replica 0 alone may go on? */
+static bool goes_on_alone(const weft_spread_ctx_t *c, const terms_t *t) {
+  if (!t->has_once || t->has_part || t->axis >= 0) return false;
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (c->in[i].s.kind == WEFT_SPREAD_SHAPE) return false;
+  }
+  return true;
+}
+
+/* Where the whole batch lies in the output, if an input has it. */
+static void find_whole(weft_spread_ctx_t *c, value_t *out, int rank) {
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    int mine = weft_spread_in_shape(c, i)->rank;
+    bool is_whole = c->in[i].s.kind == WEFT_SPREAD_ROWS || c->in[i].whole >= 0;
+    if (!is_whole || mine < 0 || (rank < 0 && c->node->num_inputs > 1)) continue;
+    int at = c->in[i].s.kind == WEFT_SPREAD_ROWS ? c->in[i].s.axis : c->in[i].whole;
+    out->whole = c->node->num_inputs == 1 ? at : at + rank - mine;
+    out->factor = c->in[i].factor;
+    return;
+  }
+}
+
+weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t form) {
+  const weft_node_t *n = c->node;
+  if (form == WEFT_FORM_SHAPE) {
+    value_t v = c->in[0];
+    if (v.s.kind == WEFT_SPREAD_ROWS) v.s.degree = 0;
+    if (v.s.kind == WEFT_SPREAD_PART || v.s.kind == WEFT_SPREAD_SHAPE) v.s = weft_spread_same(0);
+    v.s.degree = 0;
+    v.ints = NULL;
+    v.zero = weft_str_is(n->op->name, "ZerosLike");
+    c->out[0] = v;
+    if (v.s.kind == WEFT_SPREAD_ONCE) c->run = WEFT_RUN_ONCE;
+    return NULL;
+  }
+  if (n->num_inputs == 1 && (form == WEFT_FORM_LINEAR || form == WEFT_FORM_SUM) &&
+      c->in[0].s.kind != WEFT_SPREAD_SHAPE &&
+      weft_spread_has_fraction(n->input_types[0]) == weft_spread_has_fraction(n->output_types[0])) {
+    weft_spread_pass(c, 0, 0);
+    c->out[0].ints = NULL;
+    return NULL;
+  }
+  settle_shapes(c);
+  terms_t t = align(c);
+  if (t.has_each) {
+    for (int i = 0; i < n->num_inputs; i++) {
+      if (c->in[i].s.kind == WEFT_SPREAD_PART) c->wanted[i] = weft_spread_same(0);
+    }
+    for (int o = 0; o < n->num_outputs; o++) c->out[o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+    return NULL;
+  }
+  if (t.is_confused || goes_on_alone(c, &t)) {
+    weft_status_t *s = weft_spread_everywhere(c);
+    if (s == NULL) find_whole(c, &c->out[0], t.rank);
+    return s;
+  }
+  for (int i = 0; i < n->num_inputs; i++) {
+    if (c->wanted[i].kind == WEFT_SPREAD_ONCE) c->wanted[i] = weft_spread_same(0);
+  }
+  value_t out = weft_spread_value(weft_spread_same(0));
+  bool is_cast = n->num_inputs == 1 && form == WEFT_FORM_LINEAR;
+  switch (form) {
+    case WEFT_FORM_LINEAR:
+      if (is_cast && weft_spread_has_fraction(n->input_types[0])) { /* a fraction is lost */
+        want_true(c, -1);
+        out.s = t.axis >= 0 ? weft_spread_rows(t.axis, 0) : weft_spread_same(0);
+      } else {
+        out.s = linear_in(c, &t, 0);
+      }
+      break;
+    case WEFT_FORM_SUM: out.s = sum(c, &t, 0, n->num_inputs); break;
+    case WEFT_FORM_PRODUCT: out.s = product(c, &t, false); break;
+    case WEFT_FORM_QUOTIENT: out.s = product(c, &t, true); break;
+    case WEFT_FORM_CHOICE:
+      if (c->wanted[0].kind == WEFT_SPREAD_PART) c->wanted[0] = weft_spread_same(0);
+      out.s = sum(c, &t, 1, 3);
+      break;
+    case WEFT_FORM_GRAD0: out.s = linear_in(c, &t, 0); break;
+    case WEFT_FORM_GRAD1: out.s = linear_in(c, &t, 1); break;
+    default:
+      want_true(c, -1);
+      out.s = t.axis >= 0 ? weft_spread_rows(t.axis, 0) : weft_spread_same(0);
+      break;
+  }
+  if (out.s.degree != 0 && !weft_spread_has_fraction(n->output_types[0])) { /* whole numbers are not scaled */
+    return weft_spread_everywhere(c);
+  }
+  out.factor = t.axis >= 0 ? t.factor : 0;
+  if (form == WEFT_FORM_SUM) {
+    out.zero = true;
+    for (int i = 0; i < n->num_inputs; i++) out.zero = out.zero && c->in[i].zero;
+  }
+  if (out.s.kind == WEFT_SPREAD_SAME) find_whole(c, &out, t.rank);
+  for (int o = 0; o < n->num_outputs; o++) c->out[o] = out;
+  return NULL;
+}
+
+weft_status_t *weft_spread_elementwise(weft_spread_ctx_t *c) {
+  return weft_spread_apply_form(c, (weft_spread_form_t)c->detail);
+}

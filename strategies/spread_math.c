@@ -1,0 +1,324 @@
+/* strategies/spread_math.c - reductions, matrix products, segments: where rows are contracted, parts come out. */
+#include "strategies/spread_rules.h"
+
+typedef weft_spread_value_t value_t;
+
+static bool is_rows(const weft_spread_ctx_t *c, int i) { return c->in[i].s.kind == WEFT_SPREAD_ROWS; }
+static bool is_part(const weft_spread_ctx_t *c, int i) { return c->in[i].s.kind == WEFT_SPREAD_PART; }
+static int degree(const weft_spread_ctx_t *c, int i) {
+  return c->wanted[i].kind == WEFT_SPREAD_SAME || c->wanted[i].kind == WEFT_SPREAD_ROWS ||
+                 c->wanted[i].kind == WEFT_SPREAD_PART
+             ? c->wanted[i].degree
+             : 0;
+}
+
+/* Inputs that are neither rows, parts nor the same everywhere are wanted true. */
+static void settle(weft_spread_ctx_t *c) {
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (c->in[i].s.kind == WEFT_SPREAD_ONCE || c->in[i].s.kind == WEFT_SPREAD_SHAPE) c->wanted[i] = weft_spread_same(0);
+  }
+}
+static bool any_of(const weft_spread_ctx_t *c, weft_spread_kind_t kind) {
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (c->in[i].s.kind == kind) return true;
+  }
+  return false;
+}
+/* Nothing is spread: the general rule does. */
+static bool is_plain(const weft_spread_ctx_t *c) {
+  return !any_of(c, WEFT_SPREAD_ROWS) && !any_of(c, WEFT_SPREAD_PART);
+}
+static bool all_same(const weft_spread_ctx_t *c) {
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (c->in[i].s.kind != WEFT_SPREAD_SAME) return false;
+  }
+  return true;
+}
+
+/* ---- biases ---- */
+
+/* The axis of channels of a value of `rank`. */
+static int channels(const weft_node_t *n, int rank) {
+  return weft_str_starts_with(weft_node_attr_string(n, "data_format"), "NC") && rank >= 3 ? 1 : rank - 1;
+}
+
+weft_status_t *weft_spread_add_bias(weft_spread_ctx_t *c) {
+  int rank = weft_spread_in_shape(c, 0)->rank;
+  bool fits = is_rows(c, 0) && !is_rows(c, 1) && (rank < 0 ? c->in[0].s.axis == 0 : c->in[0].s.axis != channels(c->node, rank));
+  settle(c);
+  if (fits) {
+    int d = c->in[0].s.degree;
+    if (c->in[1].s.kind != WEFT_SPREAD_SAME) d = 0;
+    c->wanted[0].degree = d;
+    if (!c->in[1].zero) c->wanted[1] = weft_spread_same(d);
+    c->out[0] = weft_spread_value(weft_spread_rows(c->in[0].s.axis, d));
+    c->out[0].factor = c->in[0].factor;
+    return NULL;
+  }
+  if (!all_same(c)) return weft_spread_everywhere(c);
+  int d = c->in[0].s.degree == c->in[1].s.degree ? c->in[0].s.degree : 0;
+  for (int i = 0; i < 2; i++) c->wanted[i].degree = d;
+  c->out[0].s.degree = d;
+  c->out[0].whole = c->in[0].whole;
+  return NULL;
+}
+
+weft_status_t *weft_spread_bias_grad(weft_spread_ctx_t *c) {
+  int rank = weft_spread_in_shape(c, 0)->rank;
+  if (is_part(c, 0) || all_same(c)) {
+    c->out[0] = weft_spread_value(c->in[0].s);
+    return NULL;
+  }
+  bool fits = is_rows(c, 0) && (rank < 0 ? c->in[0].s.axis == 0 : c->in[0].s.axis != channels(c->node, rank));
+  if (!fits) return weft_spread_once(c);
+  c->out[0] = weft_spread_value(weft_spread_part(c->in[0].s.degree));
+  return NULL;
+}
+
+/* ---- reductions ---- */
+
+typedef enum reduction { REDUCE_SUM, REDUCE_MEAN, REDUCE_OTHER, REDUCE_PROD } reduction_t;
+
+/* How many of the axes below `axis` go away; -1: not known. */
+static int dropped_below(uint32_t in, uint32_t maybe, int axis) {
+  uint32_t below = ((uint32_t)1 << axis) - 1;
+  return ((in ^ maybe) & below) != 0 ? -1 : __builtin_popcount(in & below);
+}
+
+weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
+  reduction_t kind = (reduction_t)c->detail;
+  const value_t *x = &c->in[0];
+  int rank = weft_spread_in_shape(c, 0)->rank, dtype = c->node->output_types[0];
+  bool is_linear = kind == REDUCE_SUM || (kind == REDUCE_MEAN && weft_spread_has_fraction(dtype));
+  bool keeps = weft_node_attr_bool(c->node, "keep_dims", false);
+  if (x->s.kind == WEFT_SPREAD_SHAPE && x->ints != NULL && x->ints->is_scalar && is_linear) {
+    weft_spread_pass(c, 0, 0); /* of one number */
+    return NULL;
+  }
+  if (x->s.kind == WEFT_SPREAD_ONCE || x->s.kind == WEFT_SPREAD_EACH || c->in[1].s.kind == WEFT_SPREAD_ONCE ||
+      c->in[1].s.kind == WEFT_SPREAD_EACH) {
+    return weft_spread_once(c);
+  }
+  settle(c);
+  if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
+  uint32_t in = 0, maybe = 0;
+  int axis = x->s.kind == WEFT_SPREAD_ROWS ? x->s.axis : x->whole;
+  bool knows = weft_spread_axes(c->in[1].ints, rank < 0 ? 0 : rank, &in, &maybe);
+  if (x->s.kind == WEFT_SPREAD_ROWS && knows && c->in[1].s.kind == WEFT_SPREAD_SAME) {
+    uint32_t bit = (uint32_t)1 << axis;
+    int dropped = keeps ? 0 : dropped_below(in, maybe, axis);
+    if ((in & bit) != 0 && is_linear) {
+      c->out[0] = weft_spread_value(weft_spread_part(x->s.degree + (kind == REDUCE_MEAN ? 1 : 0)));
+      return NULL;
+    }
+    if ((maybe & bit) == 0 && dropped >= 0) {
+      if (kind == REDUCE_PROD) c->wanted[0].degree = 0;
+      c->out[0] = weft_spread_value(weft_spread_rows(axis - dropped, c->wanted[0].degree));
+      c->out[0].factor = x->factor;
+      c->out[0].zero = x->zero && kind != REDUCE_PROD;
+      return NULL;
+    }
+  }
+  if (x->s.kind == WEFT_SPREAD_PART && is_linear && c->in[1].s.kind == WEFT_SPREAD_SAME) {
+    c->out[0] = weft_spread_value(x->s);
+    c->out[0].zero = x->zero;
+    return NULL;
+  }
+  int d = x->s.kind == WEFT_SPREAD_SAME && is_linear ? x->s.degree : 0;
+  c->wanted[0] = weft_spread_same(d);
+  c->out[0] = weft_spread_value(weft_spread_same(d));
+  if (axis >= 0 && knows && ((in | maybe) & ((uint32_t)1 << axis)) == 0) {
+    int dropped = keeps ? 0 : dropped_below(in, maybe, axis);
+    c->out[0].whole = dropped < 0 ? -1 : axis - dropped;
+    c->out[0].factor = x->factor;
+  }
+  return NULL;
+}
+
+weft_status_t *weft_spread_l2_loss(weft_spread_ctx_t *c) {
+  if (!is_rows(c, 0)) return is_part(c, 0) ? weft_spread_everywhere(c) : weft_spread_once(c);
+  c->wanted[0].degree = 0;
+  c->out[0] = weft_spread_value(weft_spread_part(0));
+  return NULL;
+}
+
+weft_status_t *weft_spread_arg(weft_spread_ctx_t *c) {
+  int rank = weft_spread_in_shape(c, 0)->rank;
+  uint32_t in, maybe;
+  if (is_plain(c)) return weft_spread_once(c);
+  if (!is_rows(c, 0) || !weft_spread_axes(c->in[1].ints, rank < 0 ? 0 : rank, &in, &maybe) ||
+      (in & ((uint32_t)1 << c->in[0].s.axis)) != 0) {
+    return weft_spread_everywhere(c);
+  }
+  int axis = c->in[0].s.axis - dropped_below(in, in, c->in[0].s.axis);
+  c->out[0] = weft_spread_value(weft_spread_rows(axis, 0)); /* a positive factor changes no order */
+  c->out[0].factor = c->in[0].factor;
+  return NULL;
+}
+
+weft_status_t *weft_spread_cumulate(weft_spread_ctx_t *c) { /* detail 1: linear */
+  int rank = weft_spread_in_shape(c, 0)->rank;
+  uint32_t in, maybe;
+  if (is_plain(c)) return weft_spread_once(c);
+  if (c->detail == 1 && is_part(c, 0) && c->in[1].s.kind == WEFT_SPREAD_SAME) {
+    c->out[0] = weft_spread_value(c->in[0].s);
+    return NULL;
+  }
+  if (!is_rows(c, 0) || !weft_spread_axes(c->in[1].ints, rank < 0 ? 0 : rank, &in, &maybe) ||
+      (in & ((uint32_t)1 << c->in[0].s.axis)) != 0) {
+    return weft_spread_everywhere(c);
+  }
+  if (c->detail != 1) c->wanted[0].degree = 0;
+  c->out[0] = weft_spread_value(c->wanted[0]);
+  c->out[0].factor = c->in[0].factor;
+  return NULL;
+}
+
+/* ---- products ---- */
+
+/* A product with dims named by letters: which letter is where in a, b and the output. '\0' ends. */
+typedef struct letters {
+  char a[WEFT_MAX_DIMS + 1], b[WEFT_MAX_DIMS + 1], out[WEFT_MAX_DIMS + 1];
+} letters_t;
+
+static int place(const char *text, char letter) {
+  const char *at = letter == '\0' ? NULL : strchr(text, letter);
+  return at == NULL ? -1 : (int)(at - text);
+}
+static void want_rows(weft_spread_ctx_t *c, int i, int axis) { c->wanted[i] = weft_spread_rows(axis, 0); }
+
+/* A product of inputs `ia` and `ib`, linear in both. */
+static weft_status_t *contract(weft_spread_ctx_t *c, int ia, int ib, const letters_t *l) {
+  settle(c);
+  const value_t *a = &c->in[ia], *b = &c->in[ib];
+  if (a->s.kind == WEFT_SPREAD_EACH || b->s.kind == WEFT_SPREAD_EACH) return weft_spread_once(c);
+  if (is_part(c, ia) && b->s.kind != WEFT_SPREAD_SAME) c->wanted[ia] = weft_spread_same(0);
+  if (is_part(c, ib) && a->s.kind != WEFT_SPREAD_SAME && !(is_part(c, ia) && c->wanted[ia].kind == WEFT_SPREAD_SAME)) {
+    c->wanted[ib] = weft_spread_same(0);
+  }
+  char ra = is_rows(c, ia) ? l->a[a->s.axis] : '\0', rb = is_rows(c, ib) ? l->b[b->s.axis] : '\0';
+  if (ra == '\0' && rb == '\0') {
+    bool has_part = c->wanted[ia].kind == WEFT_SPREAD_PART || c->wanted[ib].kind == WEFT_SPREAD_PART;
+    int d = degree(c, ia) + degree(c, ib);
+    c->out[0] = weft_spread_value(has_part ? weft_spread_part(d) : weft_spread_same(d));
+    if (!has_part && a->whole >= 0) c->out[0].whole = place(l->out, l->a[a->whole]);
+    if (!has_part && b->whole >= 0 && c->out[0].whole < 0) c->out[0].whole = place(l->out, l->b[b->whole]);
+    return NULL;
+  }
+  char rows = ra != '\0' ? ra : rb;
+  if (ra != '\0' && rb != '\0' && ra != rb) {
+    c->wanted[ib] = weft_spread_same(0); /* rows against rows: b is needed whole */
+    if (place(l->out, ra) < 0) {         /* a's rows go away: then a is */
+      c->wanted[ib] = b->s;
+      c->wanted[ia] = weft_spread_same(0);
+      rows = rb;
+    }
+  }
+  /* the other side may have the same dim without its being rows */
+  bool a_has = c->wanted[ia].kind == WEFT_SPREAD_ROWS, b_has = c->wanted[ib].kind == WEFT_SPREAD_ROWS;
+  int other = a_has ? ib : ia, at = place(a_has ? l->b : l->a, rows);
+  if (a_has != b_has && at >= 0) {
+    const weft_shape_t *shape = weft_spread_in_shape(c, other);
+    bool is_one = shape->rank >= 0 && at < shape->rank && shape->dims[at] == 1 && place(l->out, rows) >= 0;
+    bool is_whole = c->in[other].whole == at || (shape->rank >= 0 && at < shape->rank && shape->dims[at] > 1);
+    bool has_it = c->in[other].s.kind == WEFT_SPREAD_SAME || c->in[other].s.kind == WEFT_SPREAD_ONCE;
+    if (!is_one) {
+      if (!is_whole || !has_it) return weft_spread_everywhere(c);
+      want_rows(c, other, at);
+    }
+  }
+  int d = degree(c, ia) + degree(c, ib), axis = place(l->out, rows);
+  c->out[0] = weft_spread_value(axis < 0 ? weft_spread_part(d) : weft_spread_rows(axis, d));
+  if (axis >= 0) c->out[0].factor = ra == rows ? a->factor : b->factor;
+  return NULL;
+}
+
+weft_status_t *weft_spread_matmul(weft_spread_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  letters_t l = {"mk", "kn", "mn"};
+  if (weft_node_attr_bool(n, "transpose_a", false)) memcpy(l.a, "km", 3);
+  if (weft_node_attr_bool(n, "transpose_b", false)) memcpy(l.b, "nk", 3);
+  return contract(c, 0, 1, &l);
+}
+
+weft_status_t *weft_spread_batch_matmul(weft_spread_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  int ra = weft_spread_in_shape(c, 0)->rank, rb = weft_spread_in_shape(c, 1)->rank;
+  if (ra < 2 || rb < 2 || ra > 12 || rb > 12) return is_plain(c) ? weft_spread_once(c) : weft_spread_everywhere(c);
+  int rank = ra > rb ? ra : rb;
+  letters_t l = {{0}, {0}, {0}};
+  for (int i = 0; i < rank - 2; i++) {
+    char letter = (char)('A' + i);
+    l.out[i] = letter;
+    if (i >= rank - ra) l.a[i - (rank - ra)] = letter;
+    if (i >= rank - rb) l.b[i - (rank - rb)] = letter;
+  }
+  memcpy(l.a + ra - 2, weft_node_attr_bool(n, "adj_x", false) ? "km" : "mk", 3);
+  memcpy(l.b + rb - 2, weft_node_attr_bool(n, "adj_y", false) ? "nk" : "kn", 3);
+  memcpy(l.out + rank - 2, "mn", 3);
+  return contract(c, 0, 1, &l);
+}
+
+weft_status_t *weft_spread_einsum(weft_spread_ctx_t *c) {
+  weft_str_t equation = weft_node_attr_string(c->node, "equation"), inputs, a, b;
+  letters_t l = {{0}, {0}, {0}};
+  bool fits = c->node->num_inputs == 2 && weft_str_split(equation, '-', &inputs, &equation) &&
+              weft_str_split(inputs, ',', &a, &b) && equation.length > 0 && equation.data[0] == '>' &&
+              weft_str_find(inputs, '.') < 0 && a.length <= WEFT_MAX_DIMS && b.length <= WEFT_MAX_DIMS &&
+              equation.length <= WEFT_MAX_DIMS;
+  if (!fits) return is_plain(c) ? weft_spread_once(c) : weft_spread_everywhere(c);
+  memcpy(l.a, a.data, a.length);
+  memcpy(l.b, b.data, b.length);
+  memcpy(l.out, equation.data + 1, equation.length - 1);
+  return contract(c, 0, 1, &l);
+}
+
+/* d filter = sum over rows of input times gradient. */
+weft_status_t *weft_spread_conv_filter(weft_spread_ctx_t *c) {
+  if (is_rows(c, 0) && is_rows(c, 2) && c->in[0].s.axis == 0 && c->in[2].s.axis == 0) {
+    if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
+    c->out[0] = weft_spread_value(weft_spread_part(c->in[0].s.degree + c->in[2].s.degree));
+    return NULL;
+  }
+  return is_plain(c) ? weft_spread_once(c) : weft_spread_everywhere(c);
+}
+
+/* d input: rows as the gradient's; their number comes from a shape. */
+weft_status_t *weft_spread_conv_input(weft_spread_ctx_t *c) {
+  const weft_spread_ints_t *sizes = c->in[0].ints;
+  bool counts = sizes != NULL && !sizes->is_set && sizes->n > 0 && sizes->items[0].of == WEFT_COUNT_ROWS;
+  if (!is_rows(c, 2)) {
+    if (is_part(c, 2) && c->in[1].s.kind == WEFT_SPREAD_SAME && c->in[0].s.kind == WEFT_SPREAD_SAME) {
+      c->out[0] = weft_spread_value(weft_spread_part(c->in[1].s.degree + c->in[2].s.degree));
+      return NULL;
+    }
+    return is_plain(c) ? weft_spread_once(c) : weft_spread_everywhere(c);
+  }
+  if (!counts || c->in[2].s.axis != 0) {
+    int64_t fixed;
+    if (weft_spread_int_at(sizes, 0, &fixed)) {
+      return weft_spread_refuse(c->node, "a batch of %lld is fixed in its sizes", (long long)fixed);
+    }
+    return weft_spread_everywhere(c);
+  }
+  if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
+  c->out[0] = weft_spread_value(weft_spread_rows(0, c->in[2].s.degree + degree(c, 1)));
+  c->out[0].factor = c->in[2].factor;
+  return NULL;
+}
+
+/* ---- segments ---- */
+
+/* Rows added up by ids: data, ids, number of segments. */
+weft_status_t *weft_spread_segment(weft_spread_ctx_t *c) {
+  bool fits = is_rows(c, 0) && is_rows(c, 1) && c->in[0].s.axis == 0 && c->in[1].s.axis == 0;
+  if (is_plain(c)) return weft_spread_once(c);
+  if (!fits && is_part(c, 0) && c->in[1].s.kind == WEFT_SPREAD_SAME && c->in[2].s.kind == WEFT_SPREAD_SAME) {
+    c->out[0] = weft_spread_value(c->in[0].s);
+    return NULL;
+  }
+  if (!fits) return weft_spread_everywhere(c);
+  if (c->in[2].s.kind != WEFT_SPREAD_SAME) c->wanted[2] = weft_spread_same(0);
+  c->out[0] = weft_spread_value(weft_spread_part(c->in[0].s.degree));
+  return NULL;
+}

@@ -1,0 +1,140 @@
+/* strategies/spread_nn.c - ops that treat each example of a batch by itself, and batch normalisation. */
+#include "strategies/spread_rules.h"
+
+typedef weft_spread_value_t value_t;
+
+/* What the table says of an op that treats rows one by one. */
+enum {
+  LINEAR_IN = 0xf,      /* input k - 1 may have a degree (and be a part, if nothing else is rows); 0: none */
+  NOT_LAST = 0x10,      /* any axis but the last may be that of rows; else axis 0 only */
+  LAST_TWO = 0x20,      /* any axis but the last two */
+  SHAPE_FIRST = 0x40,   /* input 0 is the shape of the output */
+  FILTER_SECOND = 0x80, /* input 1 is a factor that all replicas have: a filter */
+};
+
+static bool axis_fits(const weft_spread_ctx_t *c, int i) {
+  int axis = c->in[i].s.axis, rank = weft_spread_in_shape(c, i)->rank;
+  if ((c->detail & NOT_LAST) != 0) return rank > 0 && axis < rank - 1;
+  if ((c->detail & LAST_TWO) != 0) return rank > 0 && axis < rank - 2;
+  return axis == 0;
+}
+
+static weft_status_t *give_up(weft_spread_ctx_t *c) {
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    weft_spread_kind_t kind = c->in[i].s.kind;
+    if (kind != WEFT_SPREAD_SAME && kind != WEFT_SPREAD_ONCE) return weft_spread_everywhere(c);
+  }
+  weft_status_t *s = weft_spread_once(c);
+  for (int i = c->node->num_inputs; s == NULL && i-- > 0;) {
+    for (int o = 0; o < c->node->num_outputs && c->in[i].whole >= 0 && axis_fits(c, i); o++) {
+      c->out[o].whole = c->in[i].whole;
+    }
+  }
+  return s;
+}
+
+weft_status_t *weft_spread_each_row(weft_spread_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  int linear = (c->detail & LINEAR_IN) - 1, axis = -1, part = -1;
+  bool has_filter = (c->detail & FILTER_SECOND) != 0, has_shape = (c->detail & SHAPE_FIRST) != 0;
+  for (int i = 0; i < n->num_inputs; i++) {
+    if (c->in[i].s.kind == WEFT_SPREAD_PART) part = i;
+    if (c->in[i].s.kind != WEFT_SPREAD_ROWS) continue;
+    if (!axis_fits(c, i) || (axis >= 0 && axis != c->in[i].s.axis) || (has_filter && i == 1)) return give_up(c);
+    axis = c->in[i].s.axis;
+  }
+  if (axis < 0 && part >= 0 && part == linear) { /* a part goes through what is linear in it */
+    int d = c->in[part].s.degree;
+    for (int i = 0; i < n->num_inputs; i++) {
+      if (c->in[i].s.kind != WEFT_SPREAD_SAME && i != part) return give_up(c);
+      if (has_filter && i == 1) d += c->in[i].s.degree;
+      if (i != part && !(has_filter && i == 1)) c->wanted[i].degree = 0;
+    }
+    for (int o = 0; o < n->num_outputs; o++) c->out[o] = weft_spread_value(weft_spread_part(d));
+    return NULL;
+  }
+  if (axis < 0) return give_up(c);
+  int d = 0;
+  int64_t factor = 0;
+  for (int i = 0; i < n->num_inputs; i++) {
+    weft_spread_kind_t kind = c->in[i].s.kind;
+    const weft_shape_t *shape = weft_spread_in_shape(c, i);
+    if (kind == WEFT_SPREAD_EACH) return give_up(c);
+    if (has_shape && i == 0) {
+      const weft_spread_ints_t *ints = c->in[0].ints;
+      bool counts = ints != NULL && !ints->is_set && axis < ints->n && ints->items[axis].of == WEFT_COUNT_ROWS;
+      if (counts) continue;
+      int64_t fixed;
+      if (weft_spread_int_at(ints, axis, &fixed)) {
+        return weft_spread_refuse(n, "a batch of %lld is fixed in its shape", (long long)fixed);
+      }
+      return give_up(c);
+    }
+    if (kind == WEFT_SPREAD_ROWS) {
+      if (i != linear) c->wanted[i].degree = 0;
+      if (i == linear) d += c->in[i].s.degree;
+      if (factor == 0) factor = c->in[i].factor;
+      continue;
+    }
+    if (has_filter && i == 1) {
+      if (kind != WEFT_SPREAD_SAME) c->wanted[i] = weft_spread_same(0);
+      d += c->wanted[i].degree;
+      continue;
+    }
+    c->wanted[i] = weft_spread_same(0);
+    bool has_axis = shape->rank < 0 || shape->rank > axis;
+    bool is_data = n->input_types[i] == n->input_types[linear >= 0 ? linear : 0] && shape->rank != 0;
+    if (is_data && has_axis && !(shape->rank > axis && shape->dims[axis] == 1)) {
+      bool is_whole = c->in[i].whole == axis || (shape->rank > axis && shape->dims[axis] > 1);
+      if (!is_whole || kind == WEFT_SPREAD_PART) return give_up(c);
+      c->wanted[i] = weft_spread_rows(axis, 0);
+    }
+  }
+  for (int o = 0; o < n->num_outputs; o++) {
+    c->out[o] = weft_spread_value(weft_spread_rows(axis, d));
+    c->out[o].factor = factor;
+  }
+  return NULL;
+}
+
+/* Training: each replica normalises its rows by their own mean and variance, as TensorFlow's MirroredStrategy does;
+ * what moving averages get is the mean of the replicas'. */
+weft_status_t *weft_spread_batch_norm(weft_spread_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  if (c->in[0].s.kind != WEFT_SPREAD_ROWS || c->in[0].s.axis != 0) return give_up(c);
+  c->wanted[0].degree = 0;
+  for (int i = 1; i < n->num_inputs; i++) {
+    if (c->in[i].s.kind == WEFT_SPREAD_ROWS) return give_up(c);
+    c->wanted[i] = weft_spread_same(0);
+  }
+  bool is_training = weft_node_attr_bool(n, "is_training", true);
+  c->out[0] = weft_spread_value(weft_spread_rows(0, 0));
+  c->out[0].factor = c->in[0].factor;
+  for (int o = 1; o < n->num_outputs; o++) {
+    weft_spread_t s = weft_spread_of(WEFT_SPREAD_EACH);
+    if (o <= 2) s = is_training ? weft_spread_part(1) : weft_spread_same(0);
+    c->out[o] = weft_spread_value(s);
+  }
+  return NULL;
+}
+
+weft_status_t *weft_spread_batch_norm_grad(weft_spread_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  bool fits = c->in[0].s.kind == WEFT_SPREAD_ROWS && c->in[1].s.kind == WEFT_SPREAD_ROWS && c->in[0].s.axis == 0 &&
+              c->in[1].s.axis == 0;
+  if (!fits) return give_up(c);
+  int d = c->in[0].s.degree;
+  c->wanted[1].degree = 0;
+  for (int i = 2; i < n->num_inputs; i++) {
+    if (c->in[i].s.kind == WEFT_SPREAD_ROWS) return give_up(c);
+    /* statistics come from the forward op of the same replica, as it has them */
+    bool is_statistic = i >= 3 && (c->in[i].s.kind == WEFT_SPREAD_EACH || c->in[i].s.kind == WEFT_SPREAD_PART);
+    if (!is_statistic) c->wanted[i] = weft_spread_same(0);
+  }
+  for (int o = 0; o < n->num_outputs; o++) {
+    weft_spread_t s = o == 0 ? weft_spread_rows(0, d) : o <= 2 ? weft_spread_part(d) : weft_spread_of(WEFT_SPREAD_EACH);
+    c->out[o] = weft_spread_value(s);
+  }
+  c->out[0].factor = c->in[0].factor;
+  return NULL;
+}

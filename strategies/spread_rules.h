@@ -1,0 +1,162 @@
+/* strategies/spread_rules.h - what the files of the spread analysis share; for this folder only.
+ *
+ * A rule says for one node, given how its inputs are spread, how it wants them and
+ * how its outputs are spread then. Rules see one node at a time and may be asked
+ * again when an input changes (loops). The table is spread_rules.def: an op gets a
+ * rule by one line there; ops that the op table describes well enough (elementwise
+ * ones, updates, placeholders, control flow) need none.
+ */
+#ifndef WEFT_STRATEGIES_SPREAD_RULES_H_
+#define WEFT_STRATEGIES_SPREAD_RULES_H_
+
+#include "strategies/spread.h"
+
+/* ---- small vectors of integers whose value is known, if only as a multiple of the batch ---- */
+
+typedef enum weft_count_of {
+  WEFT_COUNT_PLAIN, /* a number like any other, the same everywhere */
+  WEFT_COUNT_ROWS,  /* value * B_i on replica i */
+  WEFT_COUNT_ALL,   /* value * B on every replica */
+} weft_count_of_t;
+typedef struct weft_spread_int {
+  int64_t value; /* if known */
+  bool known;
+  weft_count_of_t of;
+} weft_spread_int_t;
+enum { WEFT_SPREAD_INTS = 64 };
+/* Either items, or (is_set) axes of which one knows that they are among them (in) or might be (maybe). Constant. */
+typedef struct weft_spread_ints {
+  int n;
+  bool is_scalar, is_set;
+  uint32_t in, maybe;
+  weft_spread_int_t items[];
+} weft_spread_ints_t;
+
+/* ---- values ---- */
+
+typedef struct weft_spread_value weft_spread_value_t;
+struct weft_spread_value {
+  weft_spread_t s;
+  int whole;      /* SAME, ONCE: the whole batch lies along this axis; -1: not that we know */
+  int64_t factor; /* ROWS, whole: the dimension is that many times the batch; 0: not known */
+  bool zero;      /* all elements are 0: it has every degree */
+  bool is_batch;  /* ONCE: a reader's batch: consumers take rows of it */
+  bool is_state;  /* a variable, or its handle */
+  const weft_spread_ints_t *ints;     /* NULL: not known */
+  int cell;                           /* EACH: where the elements of a TensorArray or stack are described; 0: none */
+  const weft_spread_value_t *element; /* EACH: of a list: its elements; NULL: none yet */
+};
+
+typedef struct weft_spread_analysis weft_spread_analysis_t; /* spread.c */
+
+typedef struct weft_spread_ctx {
+  weft_spread_analysis_t *analysis;
+  weft_arena_t *arena;
+  const weft_node_t *node;
+  const weft_spread_value_t *in; /* num_inputs; none is NONE, but in Merge */
+  weft_spread_t *wanted;         /* num_inputs; at the start as they are */
+  weft_spread_value_t *out;      /* num_outputs; at the start SAME. In Merge: of the last round, or NONE */
+  weft_node_run_t run;           /* at the start EACH */
+  bool own_seed;
+  int detail;                    /* what the table says for the op */
+} weft_spread_ctx_t;
+
+/* Errors: INVALID_ARGUMENT made by weft_spread_refuse; RESOURCE_EXHAUSTED. */
+typedef weft_status_t *weft_spread_rule_fn(weft_spread_ctx_t *c);
+
+/* How an elementwise op treats sums of parts and factors. */
+typedef enum weft_spread_form {
+  WEFT_FORM_NONLINEAR,
+  WEFT_FORM_LINEAR,   /* of its first input; others only look on */
+  WEFT_FORM_SUM,      /* all inputs added, with signs */
+  WEFT_FORM_PRODUCT,  /* linear in each input */
+  WEFT_FORM_QUOTIENT, /* linear in input 0, divided by input 1 */
+  WEFT_FORM_CHOICE,   /* input 0 chooses between 1 and 2 */
+  WEFT_FORM_GRAD0,    /* linear in input 0, anything in the others: ReluGrad */
+  WEFT_FORM_GRAD1,    /* linear in input 1: TanhGrad */
+  WEFT_FORM_SHAPE,    /* only the shape of input 0 matters: ZerosLike */
+} weft_spread_form_t;
+
+/* ---- spread_value.c ---- */
+
+static inline weft_spread_t weft_spread_same(int degree) {
+  return (weft_spread_t){WEFT_SPREAD_SAME, 0, degree, 0};
+}
+static inline weft_spread_t weft_spread_rows(int axis, int degree) {
+  return (weft_spread_t){WEFT_SPREAD_ROWS, axis, degree, 0};
+}
+static inline weft_spread_t weft_spread_part(int degree) {
+  return (weft_spread_t){WEFT_SPREAD_PART, 0, degree, 0};
+}
+static inline weft_spread_t weft_spread_of(weft_spread_kind_t kind) { return (weft_spread_t){kind, 0, 0, 0}; }
+bool weft_spread_eq(const weft_spread_t *a, const weft_spread_t *b);
+weft_spread_value_t weft_spread_value(weft_spread_t s); /* and nothing else known of it */
+bool weft_spread_value_eq(const weft_spread_value_t *a, const weft_spread_value_t *b);
+/* What the value is worth once every replica (or replica 0) has the true one. */
+weft_spread_value_t weft_spread_true_value(weft_spread_ctx_t *c, const weft_spread_value_t *v, weft_spread_kind_t kind);
+/* "... cannot be shared out over replicas: why" */
+weft_status_t *weft_spread_refuse(const weft_node_t *n, const char *why, ...) WEFT_PRINTF(2, 3);
+/* Static shape of an input or output; unknown before inference. */
+const weft_shape_t *weft_spread_in_shape(const weft_spread_ctx_t *c, int input);
+const weft_shape_t *weft_spread_out_shape(const weft_spread_ctx_t *c, int output);
+bool weft_spread_has_fraction(int dtype); /* can be scaled */
+/* All inputs as they truly are, on every replica. False if some cannot be had so. */
+bool weft_spread_want_true(weft_spread_ctx_t *c);
+/* The rule of what has none: once, on true inputs; or on every replica if those have them anyway. */
+weft_spread_rule_fn weft_spread_once;
+/* All replicas compute the same from gathered inputs: for what is needed everywhere anyway. */
+weft_spread_rule_fn weft_spread_everywhere;
+/* Passes on input `i`, with all that is known, as output `o`. */
+void weft_spread_pass(weft_spread_ctx_t *c, int i, int o);
+
+/* ---- spread_ints.c ---- */
+
+const weft_spread_ints_t *weft_spread_ints_of_tensor(weft_arena_t *arena, const weft_tensor_t *t);
+/* The shape of a value as integers; NULL if the rank is not known. */
+const weft_spread_ints_t *weft_spread_ints_of_shape(weft_arena_t *arena, const weft_shape_t *shape,
+                                                    const weft_spread_value_t *v);
+weft_spread_value_t weft_spread_ints_value(const weft_spread_ints_t *ints); /* SHAPE or SAME */
+bool weft_spread_ints_eq(const weft_spread_ints_t *a, const weft_spread_ints_t *b);
+const weft_spread_ints_t *weft_spread_ints_join(weft_arena_t *arena, const weft_spread_ints_t *a,
+                                                const weft_spread_ints_t *b);
+/* Computes the node on integers alone. False if it is not such a node. */
+bool weft_spread_ints_compute(weft_spread_ctx_t *c);
+/* Axes among the ints, negative ones counted from `rank`. False if one is not known. */
+bool weft_spread_axes(const weft_spread_ints_t *ints, int rank, uint32_t *in, uint32_t *maybe);
+bool weft_spread_int_at(const weft_spread_ints_t *ints, int i, int64_t *out); /* a plain known number */
+
+/* ---- spread_elementwise.c ---- */
+weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t form);
+
+/* ---- spread.c ---- */
+/* The description of what a TensorArray or stack holds: joined with `v` if it is given. */
+weft_status_t *weft_spread_cell_put(weft_spread_ctx_t *c, int cell, const weft_spread_value_t *v);
+const weft_spread_value_t *weft_spread_cell_get(const weft_spread_ctx_t *c, int cell);
+/* The cell of a new TensorArray or stack; of the gradient `source` of TensorArray `of`. */
+weft_status_t *weft_spread_cell_new(weft_spread_ctx_t *c, int of, weft_str_t source, int *out);
+weft_status_t *weft_spread_note(weft_spread_analysis_t *a, const char *fmt, ...) WEFT_PRINTF(2, 3);
+
+/* ---- the rules of the table ---- */
+weft_spread_rule_fn weft_spread_elementwise, weft_spread_add_bias, weft_spread_bias_grad, weft_spread_reduce,
+    weft_spread_l2_loss, weft_spread_arg, weft_spread_matmul, weft_spread_batch_matmul, weft_spread_einsum,
+    weft_spread_each_row, weft_spread_conv_filter, weft_spread_conv_input, weft_spread_batch_norm,
+    weft_spread_batch_norm_grad, weft_spread_segment, weft_spread_cumulate;
+weft_spread_rule_fn weft_spread_reshape, weft_spread_expand, weft_spread_squeeze, weft_spread_transpose,
+    weft_spread_concat, weft_spread_split, weft_spread_pack, weft_spread_unpack, weft_spread_slice,
+    weft_spread_strided_slice, weft_spread_strided_slice_grad, weft_spread_pad, weft_spread_tile, weft_spread_broadcast,
+    weft_spread_fill, weft_spread_gather, weft_spread_gather_nd, weft_spread_one_hot, weft_spread_select,
+    weft_spread_reverse, weft_spread_reverse_sequence, weft_spread_scatter_nd;
+weft_spread_rule_fn weft_spread_metadata, weft_spread_pass_all, weft_spread_switch, weft_spread_merge,
+    weft_spread_new_array, weft_spread_array_grad, weft_spread_array_write, weft_spread_array_scatter,
+    weft_spread_array_read, weft_spread_array_gather, weft_spread_array_size, weft_spread_new_stack, weft_spread_push,
+    weft_spread_pop, weft_spread_new_list, weft_spread_list_put, weft_spread_list_get, weft_spread_list_same,
+    weft_spread_list_from, weft_spread_list_stack;
+weft_spread_rule_fn weft_spread_update, weft_spread_state, weft_spread_read, weft_spread_look_on, weft_spread_random,
+    weft_spread_random_rows, weft_spread_stateless_random, weft_spread_batch_reader, weft_spread_placeholder,
+    weft_spread_constant;
+
+/* For tests of the table. */
+const char *weft_spread_rule_op(int i); /* of line i; NULL after the last */
+bool weft_spread_has_rule(const weft_op_def_t *op);
+
+#endif /* WEFT_STRATEGIES_SPREAD_RULES_H_ */

@@ -1,0 +1,136 @@
+/* strategies/spread_state.c - where values come from and where they stay: placeholders, constants, variables,
+ * updates, random numbers, readers. */
+#include "strategies/spread_rules.h"
+
+typedef weft_spread_value_t value_t;
+
+/* Scans no more than this much of a constant for zeros. */
+enum { ZERO_SCAN_BYTES = 1 << 16 };
+
+weft_status_t *weft_spread_constant(weft_spread_ctx_t *c) {
+  const weft_attr_t *a = weft_node_attr(c->node, "value");
+  const weft_tensor_t *t = a == NULL || a->kind != WEFT_ATTR_TENSOR ? NULL : a->tensor;
+  c->out[0] = weft_spread_value(weft_spread_same(0));
+  if (t == NULL) return NULL;
+  c->out[0].ints = weft_spread_ints_of_tensor(c->arena, t);
+  if (!weft_spread_has_fraction(t->dtype) || t->bytes > ZERO_SCAN_BYTES || t->data == NULL) return NULL;
+  c->out[0].zero = true;
+  for (size_t i = 0; i < t->bytes && c->out[0].zero; i++) c->out[0].zero = ((const unsigned char *)t->data)[i] == 0;
+  return NULL;
+}
+
+weft_status_t *weft_spread_state(weft_spread_ctx_t *c) {
+  c->run = WEFT_RUN_STATE;
+  for (int o = 0; o < c->node->num_outputs; o++) c->out[o].is_state = true;
+  return NULL;
+}
+
+weft_status_t *weft_spread_read(weft_spread_ctx_t *c) {
+  if (c->in[0].s.kind == WEFT_SPREAD_ONCE) return weft_spread_once(c);
+  return NULL; /* each replica reads its copy */
+}
+
+weft_status_t *weft_spread_look_on(weft_spread_ctx_t *c) { /* Assert, Print, CheckNumerics: on what is there */
+  bool is_once = c->node->num_inputs > 0;
+  for (int i = 0; i < c->node->num_inputs; i++) is_once = is_once && c->in[i].s.kind == WEFT_SPREAD_ONCE;
+  if (is_once) return weft_spread_once(c);
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    weft_spread_kind_t kind = c->in[i].s.kind;
+    bool is_condition = c->detail == 1 && i == 0;
+    if (kind == WEFT_SPREAD_ONCE || (is_condition && kind != WEFT_SPREAD_SAME)) c->wanted[i] = weft_spread_same(0);
+  }
+  if (c->node->num_outputs > 0) {
+    c->out[0] = c->in[0];
+    if (c->wanted[0].kind != c->in[0].s.kind) c->out[0] = weft_spread_value(c->wanted[0]);
+  }
+  return NULL;
+}
+
+/* Does the op say which rows of the variable it writes? Then rows of all replicas may come one behind the other. */
+static bool has_indices(const weft_node_t *n) {
+  for (int a = 0; a < n->op->num_inputs; a++) {
+    if (weft_str_is(n->op->inputs[a].name, "indices")) return true;
+  }
+  return false;
+}
+
+/* Variables are written with true values only, so that all copies stay equal. */
+weft_status_t *weft_spread_update(weft_spread_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  c->run = WEFT_RUN_UPDATE;
+  if (n->num_inputs > 0 && c->in[0].s.kind == WEFT_SPREAD_ONCE) return weft_spread_once(c);
+  for (int i = 0; i < n->num_inputs; i++) {
+    if (c->in[i].is_state) continue;
+    if (c->in[i].s.kind == WEFT_SPREAD_EACH) {
+      return weft_spread_refuse(n, "input %d of this update is a thing of each replica's own", i);
+    }
+    if (c->in[i].s.kind == WEFT_SPREAD_ROWS && !has_indices(n)) {
+      weft_output_t from = n->inputs[i];
+      return weft_spread_refuse(
+          n, "it writes '%.*s' with rows of the batch ('%.*s'), of which each replica has only some",
+          WEFT_STR_ARGS(n->inputs[0].node->name), WEFT_STR_ARGS(from.node->name));
+    }
+    c->wanted[i] = weft_spread_same(0);
+  }
+  for (int o = 0; o < n->num_outputs; o++) {
+    c->out[o] = weft_spread_value(weft_spread_same(0));
+    c->out[o].is_state = n->output_types[o] >= WEFT_REF;
+  }
+  return NULL;
+}
+
+/* Random numbers for a shape that every replica agrees on are drawn once; numbers for rows are drawn by whom the rows
+ * belong to. */
+weft_status_t *weft_spread_random(weft_spread_ctx_t *c) {
+  int axis = -1;
+  const weft_spread_ints_t *shape = c->in[0].ints;
+  if (c->in[0].s.kind != WEFT_SPREAD_SHAPE || shape == NULL || shape->is_scalar) return weft_spread_once(c);
+  for (int i = 0; i < shape->n; i++) {
+    if (shape->items[i].of != WEFT_COUNT_ROWS) continue;
+    if (axis >= 0) return weft_spread_once(c);
+    axis = i;
+  }
+  for (int i = 1; i < c->node->num_inputs; i++) { /* bounds, means: scalars */
+    if (c->in[i].s.kind != WEFT_SPREAD_SAME || c->in[i].s.degree != 0) c->wanted[i] = weft_spread_same(0);
+  }
+  c->own_seed = true;
+  c->out[0] = weft_spread_value(weft_spread_rows(axis, 0));
+  c->out[0].factor = shape->items[axis].known ? shape->items[axis].value : 0;
+  return NULL;
+}
+
+/* Multinomial: draws for each row. */
+weft_status_t *weft_spread_random_rows(weft_spread_ctx_t *c) {
+  if (c->in[0].s.kind != WEFT_SPREAD_ROWS || c->in[0].s.axis != 0) return weft_spread_once(c);
+  c->wanted[0].degree = 0;
+  if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
+  c->own_seed = true;
+  c->out[0] = weft_spread_value(weft_spread_rows(0, 0));
+  c->out[0].factor = c->in[0].factor;
+  return NULL;
+}
+
+/* The same numbers for the same seed: everybody makes those of the whole batch, and takes rows of them. */
+weft_status_t *weft_spread_stateless_random(weft_spread_ctx_t *c) {
+  const weft_spread_ints_t *shape = c->in[0].ints;
+  weft_status_t *s = weft_spread_everywhere(c);
+  if (s != NULL || shape == NULL || shape->is_set || shape->is_scalar) return s;
+  for (int i = 0; i < shape->n; i++) {
+    if (shape->items[i].of == WEFT_COUNT_PLAIN || c->out[0].whole >= 0) continue;
+    c->out[0].whole = i;
+    c->out[0].factor = shape->items[i].known ? shape->items[i].value : 0;
+  }
+  return NULL;
+}
+
+/* QueueDequeueMany and its like: a batch, read once and shared out. */
+weft_status_t *weft_spread_batch_reader(weft_spread_ctx_t *c) {
+  weft_status_t *s = weft_spread_once(c);
+  for (int o = 0; s == NULL && o < c->node->num_outputs; o++) {
+    if (weft_spread_out_shape(c, o)->rank == 0) continue;
+    c->out[o].is_batch = true;
+    c->out[o].whole = 0;
+    c->out[o].factor = 1;
+  }
+  return s;
+}

@@ -1,0 +1,142 @@
+/* strategies/spread_value.c - spreads as values: equality, text, what communication makes of them. */
+#include "strategies/spread_rules.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+
+bool weft_spread_eq(const weft_spread_t *a, const weft_spread_t *b) {
+  return a->kind == b->kind && a->degree == b->degree && a->rows == b->rows &&
+         (a->kind != WEFT_SPREAD_ROWS || a->axis == b->axis);
+}
+
+void weft_spread_print(const weft_spread_t *s, weft_strbuf_t *out) {
+  switch (s->kind) {
+    case WEFT_SPREAD_NONE: weft_strbuf_puts(out, "not reached"); return;
+    case WEFT_SPREAD_SAME: weft_strbuf_puts(out, "the same everywhere"); break;
+    case WEFT_SPREAD_ROWS: weft_strbuf_printf(out, "rows of axis %d", s->axis); break;
+    case WEFT_SPREAD_PART: weft_strbuf_puts(out, "part"); break;
+    case WEFT_SPREAD_ONCE: weft_strbuf_puts(out, "on replica 0 only"); return;
+    case WEFT_SPREAD_SHAPE: weft_strbuf_puts(out, "a shape with rows"); return;
+    case WEFT_SPREAD_EACH: weft_strbuf_puts(out, "its own on each replica"); return;
+  }
+  if (s->degree != 0) weft_strbuf_printf(out, " of degree %d", s->degree);
+}
+
+weft_spread_value_t weft_spread_value(weft_spread_t s) { return (weft_spread_value_t){.s = s, .whole = -1}; }
+
+bool weft_spread_value_eq(const weft_spread_value_t *a, const weft_spread_value_t *b) {
+  if (a == b) return true;
+  if (!weft_spread_eq(&a->s, &b->s) || a->whole != b->whole || a->factor != b->factor || a->zero != b->zero ||
+      a->is_batch != b->is_batch || a->is_state != b->is_state || a->cell != b->cell) {
+    return false;
+  }
+  if ((a->element == NULL) != (b->element == NULL) || (a->ints == NULL) != (b->ints == NULL)) return false;
+  if (a->element != NULL && !weft_spread_value_eq(a->element, b->element)) return false;
+  return a->ints == NULL || weft_spread_ints_eq(a->ints, b->ints);
+}
+
+/* Counts of one's own rows become counts of all rows. */
+static const weft_spread_ints_t *true_ints(weft_arena_t *arena, const weft_spread_ints_t *ints) {
+  if (ints == NULL || ints->is_set) return ints;
+  size_t bytes = sizeof *ints + (size_t)ints->n * sizeof ints->items[0];
+  weft_spread_ints_t *copy = weft_arena_alloc(arena, bytes);
+  if (copy == NULL) return NULL; /* less is known then */
+  memcpy(copy, ints, bytes);
+  for (int i = 0; i < copy->n; i++) {
+    if (copy->items[i].of == WEFT_COUNT_ROWS) copy->items[i].of = WEFT_COUNT_ALL;
+  }
+  return copy;
+}
+
+weft_spread_value_t weft_spread_true_value(weft_spread_ctx_t *c, const weft_spread_value_t *v,
+                                           weft_spread_kind_t kind) {
+  weft_spread_value_t t = *v;
+  if (v->s.kind == WEFT_SPREAD_ROWS) t.whole = v->s.axis;
+  if (v->s.kind == WEFT_SPREAD_SHAPE) t.ints = true_ints(c->arena, v->ints);
+  t.s = weft_spread_of(kind);
+  t.is_batch = false;
+  return t;
+}
+
+weft_status_t *weft_spread_refuse(const weft_node_t *n, const char *why, ...) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  char reason[512];
+  va_list args;
+  va_start(args, why);
+  (void)vsnprintf(reason, sizeof reason, why, args);
+  va_end(args);
+  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' (%.*s) cannot be shared out over replicas: %s",
+                                WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), reason);
+  weft_strbuf_deinit(&text);
+  return s;
+}
+
+const weft_shape_t *weft_spread_in_shape(const weft_spread_ctx_t *c, int input) {
+  static const weft_shape_t unknown = {.rank = WEFT_UNKNOWN_DIM};
+  weft_output_t from = c->node->inputs[input];
+  return from.node->output_shapes == NULL ? &unknown : &from.node->output_shapes[from.index];
+}
+
+const weft_shape_t *weft_spread_out_shape(const weft_spread_ctx_t *c, int output) {
+  static const weft_shape_t unknown = {.rank = WEFT_UNKNOWN_DIM};
+  return c->node->output_shapes == NULL ? &unknown : &c->node->output_shapes[output];
+}
+
+bool weft_spread_has_fraction(int dtype) {
+  switch (dtype % WEFT_REF) {
+    case WEFT_F32:
+    case WEFT_F64:
+    case WEFT_F16:
+    case WEFT_BF16:
+    case WEFT_C64:
+    case WEFT_C128:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool weft_spread_want_true(weft_spread_ctx_t *c) {
+  bool is_once = false;
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (c->in[i].s.kind == WEFT_SPREAD_EACH) return false;
+    is_once |= c->in[i].s.kind == WEFT_SPREAD_ONCE;
+  }
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    c->wanted[i] = weft_spread_of(is_once ? WEFT_SPREAD_ONCE : WEFT_SPREAD_SAME);
+  }
+  if (is_once) c->run = WEFT_RUN_ONCE;
+  for (int o = 0; o < c->node->num_outputs; o++) {
+    c->out[o] = weft_spread_value(weft_spread_of(is_once ? WEFT_SPREAD_ONCE : WEFT_SPREAD_SAME));
+  }
+  return true;
+}
+
+static weft_status_t *refuse_own_things(const weft_spread_ctx_t *c) {
+  return weft_spread_refuse(c->node, "there is no rule for it, and an input of it is a thing of each replica's own");
+}
+
+weft_status_t *weft_spread_everywhere(weft_spread_ctx_t *c) {
+  return weft_spread_want_true(c) ? NULL : refuse_own_things(c);
+}
+
+weft_status_t *weft_spread_once(weft_spread_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  bool is_same = (n->flags & WEFT_OP_STATEFUL) == 0 && (n->op->flags & WEFT_OP_STATEFUL) == 0;
+  for (int i = 0; i < n->num_inputs; i++) {
+    if (c->in[i].s.kind == WEFT_SPREAD_EACH) return refuse_own_things(c);
+    is_same = is_same && c->in[i].s.kind == WEFT_SPREAD_SAME;
+  }
+  weft_spread_kind_t kind = is_same ? WEFT_SPREAD_SAME : WEFT_SPREAD_ONCE;
+  for (int i = 0; i < n->num_inputs; i++) c->wanted[i] = weft_spread_of(kind);
+  for (int o = 0; o < n->num_outputs; o++) c->out[o] = weft_spread_value(weft_spread_of(kind));
+  c->run = is_same ? WEFT_RUN_EACH : WEFT_RUN_ONCE;
+  return NULL;
+}
+
+void weft_spread_pass(weft_spread_ctx_t *c, int i, int o) {
+  c->out[o] = c->in[i];
+  if (c->in[i].s.kind == WEFT_SPREAD_ONCE) c->run = WEFT_RUN_ONCE;
+}
