@@ -8,6 +8,7 @@
 typedef struct weft_client_config {
   int num_threads;    /* 0: as many as processors */
   int num_cpus;       /* device_count["CPU"]; 1 if that is not given */
+  weft_str_t collective_leader; /* experimental.collective_group_leader; lent by the bytes */
   int64_t timeout_ms; /* operation_timeout_in_ms; 0: none */
 } weft_client_config_t;
 

@@ -17,10 +17,18 @@ enum {
   FIELD_OPERATION_TIMEOUT = 11,
   FIELD_SESSION_THREAD_POOL = 12,
   FIELD_CLUSTER_DEF = 14,
+  FIELD_EXPERIMENTAL = 16,
+  FIELD_COLLECTIVE_GROUP_LEADER = 1, /* in that */
   MAX_THREADS = 4096,
 };
 
-enum { FIELD_TRACE_LEVEL = 1, FIELD_TIMEOUT = 2, FIELD_OUTPUT_PARTITION_GRAPHS = 5 };
+enum {
+  FIELD_TRACE_LEVEL = 1,
+  FIELD_TIMEOUT = 2,
+  FIELD_OUTPUT_PARTITION_GRAPHS = 5,
+  FIELD_RUN_EXPERIMENTAL = 8,
+  FIELD_COLLECTIVE_GRAPH_KEY = 1, /* in that */
+};
 
 void TF_SetConfig(TF_SessionOptions *options, const void *proto, size_t proto_len, TF_Status *status) {
   weft_str_t bytes = weft_str_of(proto, proto_len);
@@ -56,6 +64,14 @@ static void read_device_count(weft_str_t entry, weft_client_config_t *out) {
   if (weft_str_is(type, "CPU")) out->num_cpus = count;
 }
 
+static void read_experimental(weft_str_t bytes, weft_client_config_t *out) {
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(FIELD_COLLECTIVE_GROUP_LEADER, WEFT_WIRE_BYTES)) out->collective_leader = f.bytes;
+  }
+}
+
 weft_status_t *weft_client_config_check(const weft_client_config_t *c) {
   return c->num_cpus > 0 ? NULL : WEFT_ERROR(NOT_FOUND, "No CPU devices are available in this process");
 }
@@ -72,6 +88,7 @@ weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *o
     if (is_varint && is_threads && weft_wire_i64(f.value) > threads) threads = weft_wire_i64(f.value);
     if (is_varint && field == FIELD_OPERATION_TIMEOUT) out->timeout_ms = weft_wire_i64(f.value);
     if (f.tag == WEFT_WIRE_TAG(FIELD_DEVICE_COUNT, WEFT_WIRE_BYTES)) read_device_count(f.bytes, out);
+    if (f.tag == WEFT_WIRE_TAG(FIELD_EXPERIMENTAL, WEFT_WIRE_BYTES)) read_experimental(f.bytes, out);
     if (local != NULL && !is_for_servers(field)) {
       weft_strbuf_append(local, weft_str_of((const char *)begin, (size_t)(r.p - begin)));
     }
@@ -80,6 +97,14 @@ weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *o
   if (local != NULL && local->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a ConfigProto");
   out->num_threads = threads > MAX_THREADS ? MAX_THREADS : (int)threads;
   return NULL;
+}
+
+static void read_run_experimental(weft_str_t bytes, weft_run_options_msg_t *out) {
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(FIELD_COLLECTIVE_GRAPH_KEY, WEFT_WIRE_VARINT)) out->collective_graph_key = weft_wire_i64(f.value);
+  }
 }
 
 weft_status_t *weft_client_run_options_read(weft_str_t bytes, weft_run_options_msg_t *out) {
@@ -95,6 +120,7 @@ weft_status_t *weft_client_run_options_read(weft_str_t bytes, weft_run_options_m
       case WEFT_WIRE_TAG(FIELD_OUTPUT_PARTITION_GRAPHS, WEFT_WIRE_VARINT):
         out->output_partition_graphs = f.value != 0;
         break;
+      case WEFT_WIRE_TAG(FIELD_RUN_EXPERIMENTAL, WEFT_WIRE_BYTES): read_run_experimental(f.bytes, out); break;
       default: break;
     }
   }

@@ -50,7 +50,8 @@ TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status) 
   if (s == NULL) s = read_config(weft_str_of(proto, proto_len), &config);
   if (s == NULL) {
     const weft_server_options_t options = {.cluster = &cluster, .job = job, .task = task, .port = -1,
-                                           .num_threads = config.num_threads, .num_cpus = config.num_cpus};
+                                           .num_threads = config.num_threads, .num_cpus = config.num_cpus,
+                                           .collective_leader = config.collective_leader};
     s = weft_server_create(&options, &server->server);
     if (s == NULL) s = foretell_target(server, &cluster, job, task);
   }

@@ -150,6 +150,7 @@ static void caller_gone(void *arg) { weft_canceller_cancel(((creation_t *)arg)->
 static weft_status_t *prepare(creation_t *c) {
   WEFT_RETURN_IF_ERROR(weft_master_session_create(c->o.supports, c->o.timer, c->request.config, &c->session));
   c->session->is_direct = c->o.is_direct;
+  c->session->collective_steps = c->o.collective_steps;
   weft_str_t cluster_def = c->session->config.cluster_def;
   if (cluster_def.length > 0 && c->o.clusters == NULL) {
     return WEFT_ERROR(UNIMPLEMENTED, "ConfigProto.cluster_def: a session without servers has no cluster");

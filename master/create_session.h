@@ -20,6 +20,7 @@ typedef struct weft_create_options {
   weft_cluster_maker_t *clusters; /* may be NULL */
   weft_kernel_support_fn *supports;
   bool is_direct;                 /* see weft_master_options_t */
+  weft_collective_steps_t *collective_steps;
   weft_timer_t *timer;
   weft_canceller_t *stop;         /* of the master; also ends the waiting */
 } weft_create_options_t;

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "master/collective_steps.h"
 #include "master/create_session.h"
 #include "master/step.h"
 
@@ -17,6 +18,7 @@ struct weft_master {
   weft_cluster_maker_t *clusters;
   weft_kernel_support_fn *supports;
   bool is_direct;
+  weft_collective_steps_t *collective_steps;
   weft_timer_t *timer;
   weft_canceller_t *stop;
   weft_mutex_t mu;
@@ -96,6 +98,7 @@ static void create_session(weft_master_client_t *client, const weft_create_sessi
   }
   *c = (creation_t){m, fn, arg};
   weft_create_options_t o = {.task = m->task, .cache = m->cache, .clusters = m->clusters, .supports = m->supports, .is_direct = m->is_direct,
+                             .collective_steps = m->collective_steps,
                              .timer = m->timer, .stop = m->stop};
   weft_create_session_start(&o, r, canceller, created, c);
 }
@@ -236,6 +239,7 @@ static void make_callable(weft_master_client_t *client, const weft_make_callable
   p->timeout_ms = r->options.timeout_ms;
   p->trace_level = r->options.trace_level;
   p->output_partition_graphs = r->options.output_partition_graphs;
+  p->collective_graph_key = r->options.collective_graph_key;
   *k = (making_t){s, p, fn, arg};
   weft_prepared_wait(p, c, made, k);
 }
@@ -264,6 +268,7 @@ static void run_callable(weft_master_client_t *client, const weft_run_callable_t
     fn(arg, status, NULL);
   } else {
     weft_run_options_msg_t options = {.trace_level = p->trace_level, .output_partition_graphs = p->output_partition_graphs,
+                                      .collective_graph_key = p->collective_graph_key,
                                       .timeout_ms = p->timeout_ms > 0 ? p->timeout_ms : s->config.operation_timeout_ms};
     run_prepared(s, p, r->feeds, NULL, &options, c, fn, arg);
   }
@@ -525,6 +530,8 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   if (task != NULL) m->task = weft_str(task);
   weft_status_t *s = m->stop == NULL || task == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master") : NULL;
   if (s == NULL) s = weft_timer_create(&m->timer);
+  weft_collective_steps_options_t steps = {.cache = o->cache, .task = o->task, .leader = o->collective_leader};
+  if (s == NULL) s = weft_collective_steps_create(&steps, &m->collective_steps);
   if (s != NULL) {
     weft_master_destroy(m);
     return s;
@@ -559,6 +566,7 @@ void weft_master_destroy(weft_master_t *m) {
   while (m->busy > 0) weft_cond_wait(&m->idle, &m->mu); /* woken by end(); all was cancelled */
   weft_mutex_unlock(&m->mu);
   weft_timer_destroy(m->timer);
+  weft_collective_steps_destroy(m->collective_steps);
   weft_map_deinit(&m->sessions);
   weft_canceller_release(m->stop);
   weft_cond_deinit(&m->idle);

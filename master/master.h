@@ -20,6 +20,7 @@ typedef struct weft_master_options {
   weft_worker_cache_t *cache;       /* all tasks, its own included; borrowed */
   weft_cluster_maker_t *clusters;   /* for ConfigProto.cluster_def; borrowed; NULL: such sessions are refused */
   weft_kernel_support_fn *supports;
+  weft_str_t collective_leader;     /* the task that draws step ids of collective graphs; copied; empty: the master's own */
   bool is_direct;                   /* serves its own process alone: failures are not told with the task they are from */
 } weft_master_options_t;
 

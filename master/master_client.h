@@ -12,6 +12,7 @@ typedef struct weft_run_options_msg { /* RunOptions, as far as it is honoured */
   int trace_level;
   int64_t timeout_ms;
   bool output_partition_graphs;
+  int64_t collective_graph_key; /* experimental; 0: none */
 } weft_run_options_msg_t;
 
 typedef struct weft_create_session {

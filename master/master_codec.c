@@ -58,7 +58,12 @@ static const weft_field_t run_options[] = {
     {2, WEFT_FIELD_I64, "timeout_in_ms", offsetof(weft_run_options_fields_t, timeout_ms)},
     {5, WEFT_FIELD_BOOL, "output_partition_graphs",
      offsetof(weft_run_options_fields_t, output_partition_graphs)},
+    {8, WEFT_FIELD_BYTES, "experimental", offsetof(weft_run_options_fields_t, experimental)},
 };
+static const weft_field_t run_options_experimental[] = {
+    {1, WEFT_FIELD_I64, "collective_graph_key", offsetof(weft_run_options_experimental_t, collective_graph_key)},
+};
+static const weft_message_type_t experimental_type = WEFT_MESSAGE_TYPE("RunOptions.Experimental", run_options_experimental);
 const weft_message_type_t weft_run_options_type = WEFT_MESSAGE_TYPE("RunOptions", run_options);
 
 static const weft_field_t partial_run_setup[] = {
@@ -151,16 +156,26 @@ const weft_message_type_t weft_run_callable_response_type =
 
 weft_status_t *weft_run_options_from_bytes(weft_str_t bytes, weft_arena_t *arena,
                                            weft_run_options_msg_t *out) {
-  weft_run_options_fields_t fields = {0, 0, false};
-  *out = (weft_run_options_msg_t){0, 0, false};
+  weft_run_options_fields_t fields = {.trace_level = 0};
+  weft_run_options_experimental_t experimental = {0};
+  *out = (weft_run_options_msg_t){.trace_level = 0};
   if (bytes.length == 0) return NULL;
   WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_run_options_type, bytes, arena, &fields));
-  *out = (weft_run_options_msg_t){(int)(int32_t)fields.trace_level, fields.timeout_ms,
-                                  fields.output_partition_graphs};
+  if (fields.experimental.length > 0) {
+    WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&experimental_type, fields.experimental, arena, &experimental));
+  }
+  *out = (weft_run_options_msg_t){(int)(int32_t)fields.trace_level, fields.timeout_ms, fields.output_partition_graphs,
+                                  experimental.collective_graph_key};
   return NULL;
 }
 
 void weft_run_options_to_bytes(const weft_run_options_msg_t *o, weft_strbuf_t *out) {
-  weft_run_options_fields_t fields = {o->trace_level, o->timeout_ms, o->output_partition_graphs};
+  weft_run_options_experimental_t experimental = {o->collective_graph_key};
+  weft_strbuf_t bytes = WEFT_STRBUF_INIT;
+  if (o->collective_graph_key != 0) weft_fields_encode_bytes(&experimental_type, &experimental, &bytes);
+  weft_run_options_fields_t fields = {o->trace_level, o->timeout_ms, o->output_partition_graphs,
+                                      weft_str_of(bytes.data, bytes.length)};
   weft_fields_encode_bytes(&weft_run_options_type, &fields, out);
+  if (bytes.failed) out->failed = true;
+  weft_strbuf_deinit(&bytes);
 }

@@ -56,7 +56,11 @@ extern const weft_message_type_t weft_run_step_response_type;
 typedef struct weft_run_options_fields {
   int64_t trace_level, timeout_ms;
   bool output_partition_graphs;
+  weft_str_t experimental; /* weft_run_options_experimental_t */
 } weft_run_options_fields_t;
+typedef struct weft_run_options_experimental {
+  int64_t collective_graph_key;
+} weft_run_options_experimental_t;
 extern const weft_message_type_t weft_run_options_type;
 
 typedef struct weft_partial_run_setup_msg {

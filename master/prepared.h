@@ -37,6 +37,7 @@ struct weft_prepared {
   int64_t timeout_ms;             /* of a callable's own options */
   int trace_level;
   bool output_partition_graphs;
+  int64_t collective_graph_key;
   weft_part_t *parts; /* constant once ready */
   int num_parts;
   atomic_int pending; /* registrations to come */

@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "base/timer.h"
 #include "master/client_graph.h"
+#include "master/collective_steps.h"
 #include "master/config.h"
 #include "master/master.h"
 #include "master/prepared.h"
@@ -31,6 +32,7 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   weft_device_set_t devices;
   weft_kernel_support_fn *supports;
   bool is_direct;                /* see weft_master_options_t */
+  weft_collective_steps_t *collective_steps; /* the master's */
   weft_timer_t *timer;           /* the master's */
   weft_worker_client_t **workers; /* of the session's tasks; constant */
   int num_workers;

@@ -1,7 +1,7 @@
 /* master/step.c - sends a step to its workers and makes one answer of theirs.
  *
  * Life of a step:
- *   1. weft_step_run   waits until the signature is prepared (for most steps: it is)
+ *   1. weft_step_run   waits until the signature is prepared (for most steps: it is), and for a collective graph's id
  *   2. launch          RunGraph to every part
  *   3. part_done       each part ends; the first real failure cancels the others
  *   4. finish          the last one: joins statuses, answers, cleans up
@@ -32,6 +32,7 @@ struct step {
   weft_canceller_t *canceller;
   uint64_t call_token, timer_id;
   bool is_linked, has_timer;
+  bool has_graph_id; /* its id is that of a collective graph's next step */
   atomic_int reason; /* why the canceller was cancelled from outside */
   weft_run_step_fn *fn;
   void *arg;
@@ -152,6 +153,9 @@ static void finish(step_t *t) {
     for (int i = 0; i < t->request.num_recvs; i++) weft_tensor_release(t->fetches[i]);
   }
   bool is_kept = t->request.keep && s == NULL;
+  if (t->has_graph_id) {
+    weft_collective_steps_retire(t->session->collective_steps, t->request.options.collective_graph_key, t->request.step_id, s != NULL);
+  }
   t->fn(t->arg, s, s == NULL ? &result : NULL);
   if (!is_kept) weft_step_cleanup(t->prepared, t->request.step_id);
   free_step(t);
@@ -220,6 +224,26 @@ static void deadline_passed(void *arg) {
   weft_canceller_cancel(t->canceller);
 }
 
+/* Ends a step that was never launched; consumes `status`. */
+static void give_up(step_t *t, weft_status_t *status) {
+  if (t->is_linked) weft_canceller_deregister(t->request.canceller, t->call_token);
+  if (t->has_timer) weft_timer_remove(t->session->timer, t->timer_id);
+  if (weft_status_code(status) == WEFT_CANCELLED) status = explain(t, status);
+  t->fn(t->arg, status, NULL);
+  free_step(t);
+}
+
+static void got_graph_id(void *arg, weft_status_t *status, int64_t step_id) {
+  step_t *t = arg;
+  if (status != NULL) {
+    give_up(t, status);
+    return;
+  }
+  t->request.step_id = step_id;
+  t->has_graph_id = true;
+  launch(t);
+}
+
 static void prepared(void *arg, weft_status_t *status) {
   step_t *t = arg;
   size_t n = (size_t)t->prepared->num_parts + 1;
@@ -229,14 +253,15 @@ static void prepared(void *arg, weft_status_t *status) {
     if (t->failures == NULL || t->parts == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
   }
   if (status != NULL) {
-    if (t->is_linked) weft_canceller_deregister(t->request.canceller, t->call_token);
-    if (t->has_timer) weft_timer_remove(t->session->timer, t->timer_id);
-    if (weft_status_code(status) == WEFT_CANCELLED) status = explain(t, status);
-    t->fn(t->arg, status, NULL);
-    free_step(t);
+    give_up(t, status);
     return;
   }
   atomic_init(&t->left, t->prepared->num_parts + 1);
+  if (t->request.step_id == 0 && t->request.options.collective_graph_key != 0) {
+    weft_collective_steps_next(t->session->collective_steps, t->request.options.collective_graph_key, got_graph_id, t);
+    return;
+  }
+  if (t->request.step_id == 0) t->request.step_id = weft_step_new_id();
   launch(t);
 }
 
@@ -270,7 +295,6 @@ void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_
     weft_master_session_end_step(s);
     return;
   }
-  if (t->request.step_id == 0) t->request.step_id = weft_step_new_id();
   t->session = weft_master_session_retain(s);
   t->prepared = weft_prepared_retain(r->prepared);
   t->request.canceller = weft_canceller_retain(r->canceller);

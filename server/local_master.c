@@ -71,7 +71,7 @@ weft_status_t *weft_local_master_create(int num_threads, int num_cpus, weft_mast
   weft_str_t name = WEFT_STR("/job:localhost/replica:0/task:0"); /* as TensorFlow names a local session's task */
   weft_worker_cache_t *cache = NULL;
   weft_status_t *s = weft_worker_cache_create_local(name, &cache);
-  if (s == NULL) s = weft_task_init(name, (weft_task_size_t){num_threads, num_cpus}, true, cache, NULL, &m->task);
+  if (s == NULL) s = weft_task_init(name, (weft_task_options_t){.num_threads = num_threads, .num_cpus = num_cpus}, true, cache, NULL, &m->task);
   if (s != NULL) {
     weft_free(m);
     return s;

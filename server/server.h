@@ -14,6 +14,7 @@ typedef struct weft_server_options {
   const char *host; /* to listen on; NULL: 127.0.0.1 */
   int port;         /* -1: the one in the cluster for this task; 0: any free one */
   int num_threads;  /* 0: as many as processors */
+  weft_str_t collective_leader; /* a task of the cluster; empty: see weft_worker_options_t */
   int num_cpus;     /* devices CPU:0 .. CPU:n-1; 0: one */
   int heartbeat_ms; /* how often it tells that it lives; 0: every second; -1: never */
 } weft_server_options_t;

@@ -10,9 +10,10 @@ static uint32_t supports(const weft_node_t *n) {
   return weft_kernel_find("CPU", n->op->name, n->attrs, n->num_attrs) != NULL ? 1 : 0;
 }
 
-static weft_status_t *build(weft_str_t name, weft_task_size_t size, bool is_direct, weft_server_clusters_t *clusters, weft_task_t *t) {
+static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_direct, weft_server_clusters_t *clusters, weft_task_t *t) {
   weft_cluster_maker_t *maker = clusters == NULL ? NULL : &clusters->base;
-  weft_worker_options_t worker = {.task = name, .num_threads = size.num_threads, .num_cpus = size.num_cpus,
+  weft_worker_options_t worker = {.task = name, .num_threads = o.num_threads, .num_cpus = o.num_cpus,
+                                  .collective_leader = o.collective_leader,
                                   .cache = t->cache, .clusters = maker};
   WEFT_RETURN_IF_ERROR(weft_worker_create(&worker, &t->worker));
   if (clusters != NULL) clusters->worker = t->worker;
@@ -20,15 +21,15 @@ static weft_status_t *build(weft_str_t name, weft_task_size_t size, bool is_dire
   WEFT_RETURN_IF_ERROR(weft_local_worker_client_create(t->worker, &t->worker_client));
   weft_worker_cache_set_local(t->cache, t->worker_client);
   weft_master_options_t master = {.task = name, .cache = t->cache, .supports = supports, .is_direct = is_direct,
-                                  .clusters = maker};
+                                  .clusters = maker, .collective_leader = weft_worker_leader(t->worker)};
   WEFT_RETURN_IF_ERROR(weft_master_create(&master, &t->master));
   return weft_local_master_client_create(t->master, &t->master_client);
 }
 
-weft_status_t *weft_task_init(weft_str_t name, weft_task_size_t size, bool is_direct, weft_worker_cache_t *cache,
+weft_status_t *weft_task_init(weft_str_t name, weft_task_options_t o, bool is_direct, weft_worker_cache_t *cache,
                               weft_server_clusters_t *clusters, weft_task_t *out) {
   weft_task_t t = {.cache = cache};
-  weft_status_t *s = build(name, size, is_direct, clusters, &t);
+  weft_status_t *s = build(name, o, is_direct, clusters, &t);
   if (s != NULL) {
     weft_task_deinit(&t);
     return s;

@@ -21,7 +21,7 @@
 enum { DEFAULT_HEARTBEAT_MS = 1000 }; /* as the server's own */
 
 typedef struct server_args {
-  const char *cluster, *job, *host;
+  const char *cluster, *job, *host, *leader;
   int64_t task, port, threads, cpus, heartbeat_ms; /* task, port -1: not given */
 } server_args_t;
 
@@ -77,6 +77,7 @@ static weft_status_t *serve(const server_args_t *a) {
   weft_server_options_t o = {.cluster = &cluster, .job = job, .task = task, .host = a->host,
                              .port = (int)a->port, .num_threads = (int)a->threads,
                              .num_cpus = (int)a->cpus,
+                             .collective_leader = weft_str(a->leader == NULL ? "" : a->leader),
                              .heartbeat_ms = a->heartbeat_ms == 0 ? -1 : (int)a->heartbeat_ms};
   s = weft_server_create(&o, &server);
   if (s == NULL) s = weft_server_start(server);
@@ -101,6 +102,7 @@ int weft_command_server(int argc, char **argv) {
       {.name = "host", .value = "ADDRESS", .help = "Listen on this address (default 127.0.0.1; 0.0.0.0 is all)", .text = &a.host},
       {.name = "port", .value = "N", .help = "Listen on this port instead of the cluster's (0: any free one)", .number = &a.port, .max = 65535},
       {.name = "threads", .value = "N", .help = "Compute threads (default: one per processor)", .number = &a.threads, .max = 4096},
+      {.name = "collective-leader", .value = "TASK", .help = "Keeps the book of collective groups: \"/job:worker/task:0\" (default: the chief, else worker 0)", .text = &a.leader},
       {.name = "cpus", .value = "N", .help = "Offer the devices CPU:0 to CPU:N-1 (default 1)", .number = &a.cpus, .min = 1, .max = 4096},
       {.name = "heartbeat-ms", .value = "N", .help = "Tell the cluster that this task lives every N ms (default 1000; 0: never)", .number = &a.heartbeat_ms, .max = 3600000},
   };

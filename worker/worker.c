@@ -90,6 +90,7 @@ void weft_worker_destroy(weft_worker_t *w) {
 weft_str_t weft_worker_task(const weft_worker_t *w) { return w->task; }
 weft_device_t *weft_worker_device(weft_worker_t *w) { return w->devices.all[0]; }
 const weft_devices_t *weft_worker_devices(const weft_worker_t *w) { return &w->devices; }
+weft_str_t weft_worker_leader(const weft_worker_t *w) { return w->leader; }
 weft_transfer_log_t *weft_worker_transfers(weft_worker_t *w) { return w->transfers; }
 
 bool weft_worker_begin_run(weft_worker_t *w) {

@@ -27,6 +27,7 @@ void weft_worker_stop(weft_worker_t *w);
 weft_str_t weft_worker_task(const weft_worker_t *w);
 weft_device_t *weft_worker_device(weft_worker_t *w); /* the CPU:0; lent */
 const weft_devices_t *weft_worker_devices(const weft_worker_t *w); /* all; lent */
+weft_str_t weft_worker_leader(const weft_worker_t *w); /* of collectives; lent */
 weft_transfer_log_t *weft_worker_transfers(weft_worker_t *w); /* where clients of its peers tell what they fetched; lent */
 
 /* Another task of the cluster is known to be gone: resources of all sessions that wait for it are told. */
