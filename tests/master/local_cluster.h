@@ -12,7 +12,7 @@
 #include "master/master.h"
 #include "worker/worker.h"
 
-enum { WEFT_TEST_MAX_TASKS = 5, WEFT_TEST_MAX_VALUES = 16 };
+enum { WEFT_TEST_MAX_TASKS = 8, WEFT_TEST_MAX_VALUES = 16 };
 
 /* The calls of a worker that can be made to fail. */
 typedef enum weft_test_call {

@@ -1,0 +1,109 @@
+/* strategies/lanes_copy.c - copies of a step that share their variables. */
+#include "strategies/lanes.h"
+#include "strategies/lanes_build.h"
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying a graph for a worker"); }
+
+weft_status_t *weft_lane_copier_init(weft_lane_copier_t *c, const weft_lane_graph_t *l, weft_graph_t *to,
+                                     const weft_lane_places_t *places, int worker, weft_str_t prefix) {
+  *c = (weft_lane_copier_t){.l = l, .places = places, .worker = worker};
+  WEFT_RETURN_IF_ERROR(weft_copier_init(&c->copier, l->g, to, prefix, WEFT_STR("")));
+  c->reads = weft_arena_calloc(&c->copier.arena, (size_t)l->num_variables + 1, sizeof(*c->reads));
+  if (c->reads != NULL) return NULL;
+  weft_lane_copier_deinit(c);
+  return no_memory();
+}
+
+void weft_lane_copier_deinit(weft_lane_copier_t *c) {
+  if (c->l != NULL) weft_copier_deinit(&c->copier);
+  *c = (weft_lane_copier_t){0};
+}
+
+weft_status_t *weft_lane_share_variables(weft_lane_copier_t *c, const weft_lane_copier_t *base) {
+  for (int v = 0; v < c->l->num_variables; v++) {
+    const weft_node_t *of = c->l->variables[v].node;
+    WEFT_RETURN_IF_ERROR(weft_copier_set_node(&c->copier, of, base->copier.nodes[of->id]));
+  }
+  return NULL;
+}
+
+/* Devices are given node by node; a wish to be beside another node is not ours to keep. */
+static void forget_colocation(weft_node_t *n) {
+  for (int i = 0; i < n->num_attrs; i++) {
+    if (!weft_str_is(n->attrs[i].name, "_class")) continue;
+    memmove(&n->attrs[i], &n->attrs[i + 1], (size_t)(n->num_attrs - i - 1) * sizeof n->attrs[0]);
+    n->num_attrs--;
+    return;
+  }
+}
+
+static weft_str_t device_of(const weft_lane_copier_t *c, const weft_node_t *n) {
+  int server = c->l->server_of[n->id];
+  if (server >= 0) return c->places->servers[server];
+  return c->worker >= 0 ? c->places->workers[c->worker] : c->places->servers[0];
+}
+
+static bool is_variable(const weft_node_t *n) { return (n->flags & WEFT_OP_VARIABLE) != 0; }
+
+static bool reads_at_once(const weft_node_t *n) {
+  return n->num_inputs == 1 && n->num_controls == 0 && is_variable(n->inputs[0].node) &&
+         (weft_str_is(n->op->name, "Identity") || weft_str_is(n->op->name, "ReadVariableOp"));
+}
+
+/* A reference that is used as a value elsewhere is read where it lives, once, and after the gate. */
+static weft_status_t *read_reference(weft_lane_copier_t *c, const weft_node_t *variable, weft_node_t **out) {
+  int v = c->l->variable_of[variable->id];
+  if (c->reads[v] == NULL) {
+    weft_build_t b = {.g = c->copier.to, .scope = c->copier.prefix, .after = c->gate,
+                      .device = c->places->servers[c->l->variables[v].server]};
+    const weft_output_t from = weft_copier_output(&c->copier, (weft_output_t){(weft_node_t *)variable, 0});
+    weft_strbuf_t name = WEFT_STRBUF_INIT;
+    weft_strbuf_append(&name, variable->name);
+    weft_strbuf_puts(&name, "/value");
+    if (name.failed) weft_build_fail(&b, no_memory());
+    c->reads[v] = weft_build(&b, "Identity", weft_str_of(name.data, name.length), &from, 1, NULL, 0).node;
+    weft_strbuf_deinit(&name);
+    WEFT_RETURN_IF_ERROR(weft_build_end(&b));
+  }
+  *out = c->reads[v];
+  return NULL;
+}
+
+static weft_status_t *read_references(weft_lane_copier_t *c, const weft_node_t *n, weft_node_t *copy) {
+  for (int i = 0; i < n->num_inputs; i++) {
+    const weft_output_t from = n->inputs[i];
+    weft_node_t *read = NULL;
+    bool is_value = is_variable(from.node) && weft_dtype_is_ref(from.node->output_types[0]) &&
+                    !weft_dtype_is_ref(n->input_types[i]);
+    if (!is_value || c->l->server_of[n->id] >= 0) continue;
+    WEFT_RETURN_IF_ERROR(read_reference(c, from.node, &read));
+    weft_graph_set_input(copy, i, (weft_output_t){read, 0});
+  }
+  return NULL;
+}
+
+static weft_status_t *wait_at_gate(weft_lane_copier_t *c, const weft_node_t *n, weft_node_t *copy) {
+  bool touches = false;
+  for (int i = 0; i < n->num_inputs; i++) touches = touches || is_variable(n->inputs[i].node);
+  if (!touches || c->gate == NULL || c->l->server_of[n->id] < 0) return NULL;
+  return weft_graph_add_control(c->copier.to, c->gate, copy);
+}
+
+weft_status_t *weft_lane_copy(weft_lane_copier_t *c, const weft_node_t *n, weft_node_t **out) {
+  int v = c->caches && reads_at_once(n) ? c->l->variable_of[n->id] : -1;
+  weft_node_t *copy = NULL;
+  if (v >= 0 && c->reads[v] != NULL && c->copier.prefix.length > 0) { /* names that nobody gave need not stay */
+    *out = c->reads[v];
+    return weft_copier_set_node(&c->copier, n, c->reads[v]);
+  }
+  WEFT_RETURN_IF_ERROR(weft_copier_copy(&c->copier, n, &copy));
+  copy->requested_device = weft_graph_intern(c->copier.to, device_of(c, n));
+  if (copy->requested_device.data == NULL) return no_memory();
+  forget_colocation(copy);
+  *out = copy;
+  WEFT_RETURN_IF_ERROR(wait_at_gate(c, n, copy));
+  if (c->copier.prefix.length > 0) WEFT_RETURN_IF_ERROR(read_references(c, n, copy));
+  if (v < 0) return NULL;
+  if (c->reads[v] == NULL) c->reads[v] = copy;
+  return weft_copier_set_node(&c->copier, n, c->reads[v]);
+}

@@ -1,0 +1,206 @@
+/* strategies/parameter_server.c - variables on servers, a lane of the training step on each worker.
+ *
+ * 1. The graph is copied, its functions are unfolded, its shapes worked out.
+ * 2. Variables that the partitioner cuts become shards (shard_graph.c).
+ * 3. Variables get a server, with their slots; what reads and updates them goes there (lanes.c).
+ * 4. The graph and a copy of its step per worker are built for the mode (parameter_server_async.c, _sync.c).
+ * 5. Constants that only servers need move to them.
+ *
+ * Lanes share nothing but variables and what else lives on servers, so no edge
+ * leads from one worker to another. Sources: reference 3.3, 3.27, 3.28.
+ */
+#include "strategies/parameter_server.h"
+
+#include "base/alloc.h"
+#include "graph/passes.h"
+#include "strategies/lanes_build.h"
+#include "strategies/shard_graph.h"
+
+enum { MAX_NAME = 32 };
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "rewriting a graph for parameter servers"); }
+
+/* ---- lanes ---- */
+
+static weft_str_t numbered(weft_arena_t *arena, const char *before, int i, const char *after) {
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&b, "%s%d%s", before, i, after);
+  weft_str_t out = {NULL, 0};
+  if (!b.failed) out = weft_arena_str(arena, weft_str_of(b.data, b.length));
+  weft_strbuf_deinit(&b);
+  return out;
+}
+
+weft_str_t weft_ps_prefix(weft_ps_t *p, int worker) { return numbered(&p->out->arena, "worker_", worker, "/"); }
+
+static weft_status_t *append_name(weft_ps_t *p, weft_names_t *names, weft_str_t name) {
+  weft_str_t *items = weft_arena_calloc(&p->out->arena, (size_t)names->n + 1, sizeof *items);
+  weft_str_t copy = weft_arena_str(&p->out->arena, name);
+  if (items == NULL || copy.data == NULL) return no_memory();
+  if (names->n > 0) memcpy(items, names->items, (size_t)names->n * sizeof *items);
+  items[names->n] = copy;
+  *names = (weft_names_t){items, names->n + 1};
+  return NULL;
+}
+
+weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names, const weft_node_t *more,
+                                const weft_node_t *share) {
+  weft_rewrite_t *out = p->out;
+  if (out->lanes == NULL) out->lanes = weft_arena_calloc(&out->arena, (size_t)p->places.num_workers + 1, sizeof *out->lanes);
+  if (out->lanes == NULL) return no_memory();
+  weft_lane_t *lane = &out->lanes[out->num_lanes];
+  *lane = (weft_lane_t){.kind = worker >= 0 ? WEFT_LANE_STEP : WEFT_LANE_UPDATE, .share = WEFT_STR("")};
+  lane->name = worker >= 0 ? numbered(&out->arena, "worker ", worker, "") : WEFT_STR("update");
+  lane->task = worker >= 0 ? p->places.worker_tasks[worker] : p->places.server_tasks[0];
+  if (lane->name.data == NULL) return no_memory();
+  if (names != NULL) WEFT_RETURN_IF_ERROR(weft_lane_names(names, p->request, out, lane));
+  if (more != NULL) WEFT_RETURN_IF_ERROR(append_name(p, &lane->targets, more->name));
+  if (share != NULL) lane->share = weft_arena_str(&out->arena, share->name);
+  if (lane->share.data == NULL) return no_memory();
+  out->num_lanes++;
+  return NULL;
+}
+
+weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier_t *names, const weft_node_t *more) {
+  const weft_strategy_request_t inits = {.targets = p->request->inits};
+  weft_lane_t as_lane = {0};
+  WEFT_RETURN_IF_ERROR(weft_lane_names(names, &inits, p->out, &as_lane));
+  p->out->inits = as_lane.targets;
+  return more == NULL ? NULL : append_name(p, &p->out->inits, more->name);
+}
+
+/* ---- constants ---- */
+
+typedef struct constants {
+  weft_ps_t *p;
+  weft_fanout_t fanout;
+  int num_old;
+} constants_t;
+
+static int server_index(const weft_lane_places_t *places, weft_str_t device) {
+  for (int i = 0; i < places->num_servers; i++) {
+    if (weft_str_eq(places->servers[i], device)) return i;
+  }
+  return -1;
+}
+
+/* Gives each server that uses constant n one of its own; workers keep n. */
+static weft_status_t *spread_constant(constants_t *c, weft_node_t *n) {
+  weft_graph_t *g = c->p->out->graph;
+  const weft_lane_places_t *places = &c->p->places;
+  int begin = c->fanout.begin[n->id], end = c->fanout.begin[n->id + 1];
+  bool stays = begin == end;
+  weft_str_t first = {NULL, 0};
+  for (int e = begin; e < end; e++) {
+    weft_str_t device = c->fanout.edges[e].to->requested_device;
+    bool is_first = first.data == NULL || weft_str_eq(first, device);
+    stays = stays || server_index(places, device) < 0 || c->fanout.edges[e].output < 0 || !is_first;
+    first = device;
+  }
+  if (!stays) {
+    n->requested_device = weft_graph_intern(g, first);
+    return n->requested_device.data == NULL ? no_memory() : NULL;
+  }
+  for (int server = 0; server < places->num_servers; server++) {
+    weft_output_t copy = {NULL, 0};
+    for (int e = begin; e < end; e++) {
+      const weft_fanout_edge_t *edge = &c->fanout.edges[e];
+      if (edge->output < 0 || !weft_str_eq(edge->to->requested_device, places->servers[server])) continue;
+      if (weft_str_eq(n->requested_device, places->servers[server])) continue;
+      if (copy.node == NULL) {
+        weft_build_t b = {.g = g, .scope = n->name, .device = places->servers[server]};
+        weft_str_t name = numbered(&c->p->out->arena, "/server_", server, "");
+        copy = weft_build(&b, "Const", name, NULL, 0, n->attrs, n->num_attrs);
+        WEFT_RETURN_IF_ERROR(weft_build_end(&b));
+      }
+      weft_graph_set_input(edge->to, edge->input, copy);
+    }
+  }
+  return NULL;
+}
+
+static weft_status_t *spread_constants(weft_ps_t *p) {
+  constants_t c = {.p = p, .num_old = p->out->graph->num_nodes};
+  WEFT_RETURN_IF_ERROR(weft_fanout_build(p->out->graph, &c.fanout));
+  weft_status_t *s = NULL;
+  for (int id = 0; id < c.num_old && s == NULL; id++) {
+    weft_node_t *n = p->out->graph->nodes[id];
+    if (n != NULL && (n->flags & WEFT_OP_CONST) != 0 && n->num_controls == 0) s = spread_constant(&c, n);
+  }
+  weft_fanout_deinit(&c.fanout);
+  return s;
+}
+
+/* ---- the way ---- */
+
+static weft_status_t *prepare_source(weft_ps_t *p) {
+  WEFT_RETURN_IF_ERROR(weft_graph_copy(p->request->graph, &p->source));
+  WEFT_RETURN_IF_ERROR(weft_pass_lower_functions(p->source, 0));
+  WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(p->source));
+  if (p->options.partitioner.kind == WEFT_PARTITION_NONE) return NULL;
+  weft_graph_t *cut = NULL;
+  WEFT_RETURN_IF_ERROR(weft_shard_graph(p->source, p->request, &p->options.partitioner, p->out, &cut));
+  weft_graph_destroy(p->source);
+  p->source = cut;
+  return weft_pass_infer_shapes(p->source);
+}
+
+static weft_status_t *start(const weft_strategy_request_t *r, weft_rewrite_t *out, weft_ps_t *p) {
+  *p = (weft_ps_t){.request = r, .out = out};
+  int num_ps_tasks = 0;
+  for (int i = 0; i < r->cluster->num_tasks; i++) num_ps_tasks += weft_str_is(r->cluster->tasks[i].job, "ps");
+  WEFT_RETURN_IF_ERROR(weft_ps_options_parse(r->options, num_ps_tasks, &p->options));
+  WEFT_RETURN_IF_ERROR(weft_ps_find_places(r->cluster, &p->options, &out->arena, &p->places));
+  if (p->options.backup >= p->places.num_workers) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: backup=%d leaves none of %d workers", p->options.backup,
+                      p->places.num_workers);
+  }
+  WEFT_RETURN_IF_ERROR(prepare_source(p));
+  WEFT_RETURN_IF_ERROR(weft_lane_graph_init(p->source, r, &p->lanes));
+  return weft_lane_graph_place(&p->lanes, p->places.num_servers, p->options.placement);
+}
+
+static void end(weft_ps_t *p) {
+  if (p->lanes.g != NULL) weft_lane_graph_deinit(&p->lanes);
+  weft_graph_destroy(p->source);
+}
+
+static weft_status_t *build(weft_ps_t *p) {
+  WEFT_RETURN_IF_ERROR(weft_copier_new_graph(p->source, &p->out->graph));
+  p->out->num_local_cpus = p->places.num_local_cpus;
+  p->out->splits_batch = p->options.splits && p->options.mode == WEFT_PS_SYNC;
+  WEFT_RETURN_IF_ERROR(p->options.mode == WEFT_PS_SYNC ? weft_ps_build_sync(p) : weft_ps_build_async(p));
+  WEFT_RETURN_IF_ERROR(spread_constants(p));
+  return weft_ps_explain(p);
+}
+
+static weft_status_t *rewrite(const weft_strategy_request_t *r, weft_rewrite_t *out) {
+  weft_ps_t p;
+  *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
+  weft_status_t *s = start(r, out, &p);
+  if (s == NULL) s = build(&p);
+  end(&p);
+  if (s != NULL) weft_rewrite_deinit(out);
+  return s;
+}
+
+static weft_status_t *probe(const weft_strategy_request_t *r, weft_cost_t *out) {
+  weft_rewrite_t none = {.arena = WEFT_ARENA_INIT};
+  weft_ps_t p;
+  weft_status_t *s = start(r, &none, &p);
+  if (s == NULL) s = build(&p); /* what cannot be rewritten is found by doing it */
+  if (s == NULL) weft_ps_cost(&p, out);
+  end(&p);
+  weft_rewrite_deinit(&none);
+  return s;
+}
+
+extern const char weft_ps_usage[];
+extern const weft_strategy_t weft_parameter_server_strategy;
+const weft_strategy_t weft_parameter_server_strategy = {
+    .name = "parameter_server",
+    .about = "variables on servers; workers push gradients: at once, in step, or with bounded staleness",
+    .usage = weft_ps_usage,
+    .probe = probe,
+    .rewrite = rewrite,
+};

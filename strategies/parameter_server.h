@@ -1,0 +1,52 @@
+/* strategies/parameter_server.h - what the files of the parameter-server strategy share. */
+#ifndef WEFT_STRATEGIES_PARAMETER_SERVER_H_
+#define WEFT_STRATEGIES_PARAMETER_SERVER_H_
+
+#include "strategies/lanes.h"
+#include "strategies/shard.h"
+
+typedef enum weft_ps_mode { WEFT_PS_ASYNC, WEFT_PS_SYNC, WEFT_PS_SSP } weft_ps_mode_t;
+
+typedef struct weft_ps_options {
+  weft_ps_mode_t mode;
+  weft_placement_t placement;
+  weft_partitioner_t partitioner;
+  int servers, workers; /* wanted; 0: what there is */
+  int staleness, backup;
+  bool caches, splits;
+} weft_ps_options_t;
+
+/* A rewrite under way. */
+typedef struct weft_ps { /* Confined. */
+  const weft_strategy_request_t *request;
+  weft_ps_options_t options;
+  weft_lane_places_t places;
+  weft_graph_t *source;    /* owned: lowered, cut into shards, shapes inferred */
+  weft_lane_graph_t lanes; /* of source */
+  weft_rewrite_t *out;     /* out->graph is being built */
+} weft_ps_t;
+
+/* Errors: INVALID_ARGUMENT naming the option. */
+WEFT_MUST_CHECK weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_ps_options_t *out);
+/* Which devices serve and which work. Texts go to `arena`. Errors: INVALID_ARGUMENT: more are wanted than there are. */
+WEFT_MUST_CHECK weft_status_t *weft_ps_find_places(const weft_cluster_view_t *cluster, const weft_ps_options_t *o,
+                                                   weft_arena_t *arena, weft_lane_places_t *out);
+
+/* The lanes of each mode; they fill out->graph, lanes and inits. */
+WEFT_MUST_CHECK weft_status_t *weft_ps_build_async(weft_ps_t *p); /* async and ssp */
+WEFT_MUST_CHECK weft_status_t *weft_ps_build_sync(weft_ps_t *p);
+
+/* Adds `lane` to out->lanes: name, task and kind of worker i, and the names that stand for the request's, then `more`
+ * (may be NULL) as another target. */
+WEFT_MUST_CHECK weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names, const weft_node_t *more,
+                                                const weft_node_t *share);
+/* The request's inits, then `more` (may be NULL). */
+WEFT_MUST_CHECK weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier_t *names, const weft_node_t *more);
+/* "worker_3/" in the rewrite's arena; data NULL without memory. */
+weft_str_t weft_ps_prefix(weft_ps_t *p, int worker);
+
+/* What is sent per step, and its price. */
+WEFT_MUST_CHECK weft_status_t *weft_ps_explain(weft_ps_t *p);
+void weft_ps_cost(const weft_ps_t *p, weft_cost_t *out);
+
+#endif /* WEFT_STRATEGIES_PARAMETER_SERVER_H_ */

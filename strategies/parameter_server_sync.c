@@ -1,0 +1,467 @@
+/* strategies/parameter_server_sync.c - one update for the gradients of all workers.
+ *
+ *   worker i     token(step) -> read, compute -> push(gradient, step)          parameter_server_push.c
+ *   update       take(mean of W - backup) -> apply -> step + 1 -> W tokens     here
+ *
+ * Where values cross from one side to the other the graph is cut: at the inputs of
+ * updates that depend on a worker's batch. The graph under its own names is the
+ * update's side; its forward half stays there for whoever evaluates. Each worker has
+ * a queue of its own for tokens and takes the newest, so that a slow one goes on
+ * with the current step, and nobody computes twice for one step. Gradients of an
+ * older step are dropped.
+ *
+ * With backup workers exactly W - backup gradients make an update, of the same
+ * workers for every variable: workers announce themselves (a one-hot vector into an
+ * accumulator, which drops late ones), the update picks the first that came and
+ * tells all; who was not picked throws its gradient away and is counted.
+ *
+ * Source: TensorFlow's SyncReplicasOptimizer; reference 3.3. It has one queue of tokens,
+ * which lets a fast worker take two of a step and feeds it stale ones later, and
+ * averages k gradients per variable or more: ours differs in both.
+ */
+#include "strategies/parameter_server_sync.h"
+
+#include "base/alloc.h"
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a synchronous update"); }
+
+/* ---- which side computes what ---- */
+
+static bool is_source(const weft_ps_sync_t *s, const weft_node_t *n) {
+  if ((n->flags & WEFT_OP_PLACEHOLDER) != 0) return true;
+  bool is_state = (n->flags & WEFT_OP_VARIABLE) != 0 || s->p->lanes.server_of[n->id] >= 0;
+  return (n->flags & WEFT_OP_STATEFUL) != 0 && !is_state; /* random numbers, readers, queues */
+}
+
+static weft_status_t *mark(weft_ps_sync_t *s) {
+  const weft_lane_graph_t *l = &s->p->lanes;
+  const weft_names_t *feeds = &s->p->request->feeds;
+  for (int i = 0; i < feeds->n; i++) {
+    weft_output_t of;
+    WEFT_RETURN_IF_ERROR(weft_lane_find(l->g, feeds->items[i], "feed", &of));
+    s->depends[of.node->id] = true;
+  }
+  for (int round = 0; round < 2; round++) { /* the second for what comes round loops */
+    for (int k = 0; k < l->num_nodes; k++) {
+      const weft_node_t *n = l->order[k];
+      if (!l->in_step[n->id]) continue;
+      bool depends = s->depends[n->id] || is_source(s, n), follows = weft_lane_is_update(n), waits = follows;
+      for (int i = 0; i < n->num_inputs; i++) {
+        depends = depends || s->depends[n->inputs[i].node->id];
+        follows = follows || s->follows[n->inputs[i].node->id];
+        waits = waits || s->waits[n->inputs[i].node->id];
+      }
+      for (int i = 0; i < n->num_controls; i++) {
+        depends = depends || s->depends[n->controls[i]->id];
+        waits = waits || s->waits[n->controls[i]->id];
+      }
+      s->depends[n->id] = depends && !weft_lane_is_update(n);
+      s->follows[n->id] = follows;
+      s->waits[n->id] = waits || follows;
+    }
+  }
+  return NULL;
+}
+
+/* ---- cuts ---- */
+
+static weft_status_t *refuse(const weft_node_t *n, const char *why) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: the update '%.*s' (%.*s) cannot be made in step: %s",
+                    WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), why);
+}
+
+static int input_named(const weft_node_t *n, const char *arg) {
+  for (int i = 0; i < n->op->num_inputs && i < n->num_inputs; i++) {
+    if (weft_str_is(n->op->inputs[i].name, arg)) return i;
+  }
+  return -1;
+}
+
+static weft_shape_t shape_of(weft_output_t o) {
+  return o.node->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : o.node->output_shapes[o.index];
+}
+
+/* Rows that are assigned or multiplied have no mean. */
+static bool adds_rows(const weft_node_t *n) {
+  return !weft_str_ends_with(n->op->name, "Update") && !weft_str_ends_with(n->op->name, "Mul") &&
+         !weft_str_ends_with(n->op->name, "Div") && !weft_str_ends_with(n->op->name, "Min") &&
+         !weft_str_ends_with(n->op->name, "Max");
+}
+
+static weft_status_t *check_rows(const weft_ps_sync_t *s, weft_ps_cut_t *c) {
+  const weft_node_t *n = c->update;
+  int v = weft_lane_variable_behind(&s->p->lanes, n, 0);
+  const weft_attr_t *shape = v < 0 ? NULL : weft_node_attr(s->p->lanes.variables[v].node, "shape");
+  if (shape == NULL || shape->kind != WEFT_ATTR_SHAPE || !weft_shape_is_known(shape->shape) || shape->shape->rank < 1) {
+    return refuse(n, "the shape of its variable is not known");
+  }
+  weft_shape_t updates = shape_of(n->inputs[c->input]), indices = shape_of(n->inputs[c->indices]);
+  bool known = updates.rank >= 0 && indices.rank >= 0;
+  if (!adds_rows(n) || (known && updates.rank != indices.rank + shape->shape->rank - 1)) {
+    return refuse(n, "the mean of its rows over workers means nothing");
+  }
+  c->shape = *shape->shape;
+  return NULL;
+}
+
+static weft_status_t *add_cut(weft_ps_sync_t *s, const weft_node_t *n, int input) {
+  int indices = input_named(n, "indices");
+  bool is_value = input == n->op->update_grad_input;
+  weft_dtype_t dtype = (weft_dtype_t)weft_dtype_base(n->input_types[input]);
+  if (input == indices && n->op->update_grad_input >= 0) {
+    return s->depends[n->inputs[n->op->update_grad_input].node->id] ? NULL
+                                                                    : refuse(n, "its rows depend on the batch, its values do not");
+  }
+  if (dtype != WEFT_F32 && dtype != WEFT_F64 && dtype != WEFT_F16) {
+    return refuse(n, "it depends on the batch, and only floating point values have a mean over workers");
+  }
+  if (!is_value && shape_of(n->inputs[input]).rank != 0) return refuse(n, "more than its gradient depends on the batch");
+  bool is_sparse = is_value && indices >= 0 && s->depends[n->inputs[indices].node->id];
+  if (is_value && indices >= 0 && !is_sparse && weft_str_find(n->op->name, 'N') >= 0 &&
+      shape_of(n->inputs[input]).rank < 0) {
+    return refuse(n, "the shape of its value is not known");
+  }
+  weft_ps_cut_t *c = &s->cuts[s->num_cuts];
+  *c = (weft_ps_cut_t){.update = n, .input = input, .indices = is_sparse ? indices : -1, .dtype = dtype,
+                       .server = s->p->lanes.server_of[n->id], .scales = is_value && s->p->options.splits, .degree = 1,
+                       .shape = shape_of(n->inputs[input])};
+  if (is_sparse) WEFT_RETURN_IF_ERROR(check_rows(s, c));
+  if (c->server < 0) return refuse(n, "it is no update of a variable on a server");
+  s->num_cuts++;
+  return NULL;
+}
+
+static weft_status_t *find_cuts(weft_ps_sync_t *s) {
+  const weft_lane_graph_t *l = &s->p->lanes;
+  int most = 0;
+  for (int k = 0; k < l->num_nodes; k++) most += weft_lane_is_update(l->order[k]) ? l->order[k]->num_inputs : 0;
+  s->cuts = weft_arena_calloc(&s->p->out->arena, (size_t)most + 1, sizeof *s->cuts);
+  if (s->cuts == NULL) return no_memory();
+  for (int k = 0; k < l->num_nodes; k++) {
+    const weft_node_t *n = l->order[k];
+    if (!l->in_step[n->id] || !weft_lane_is_update(n)) continue;
+    s->num_updates++;
+    for (int i = 0; i < n->num_inputs; i++) {
+      if (s->depends[n->inputs[i].node->id]) WEFT_RETURN_IF_ERROR(add_cut(s, n, i));
+    }
+  }
+  if (s->num_cuts > 0) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "parameter_server: mode=sync needs a training step: nothing that is fetched or run updates a variable "
+                    "from what is fed");
+}
+
+weft_ps_cut_t *weft_ps_cut_of(weft_ps_sync_t *s, const weft_node_t *update, int input, bool *is_indices) {
+  for (int i = 0; i < s->num_cuts; i++) {
+    if (s->cuts[i].update != update) continue;
+    *is_indices = s->cuts[i].indices == input && input >= 0;
+    if (s->cuts[i].input == input || *is_indices) return &s->cuts[i];
+  }
+  return NULL;
+}
+
+/* ---- state on the servers ---- */
+
+static weft_str_t joined(weft_ps_sync_t *s, const char *before, weft_str_t name, const char *after, int number) {
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_strbuf_puts(&b, before);
+  weft_strbuf_append(&b, name);
+  weft_strbuf_puts(&b, after);
+  if (number >= 0) weft_strbuf_printf(&b, "%d", number);
+  weft_str_t out = {NULL, 0};
+  if (!b.failed) out = weft_arena_str(&s->p->out->arena, weft_str_of(b.data, b.length));
+  weft_strbuf_deinit(&b);
+  if (out.data == NULL) weft_build_fail(&s->b, no_memory());
+  return out;
+}
+
+static weft_output_t make_accumulator(weft_ps_sync_t *s, weft_str_t name, weft_dtype_t dtype, const weft_shape_t *shape,
+                                      bool is_sparse, bool is_sum) {
+  const weft_named_attr_t attrs[4] = {weft_type_attr("dtype", (int)dtype), weft_shape_attr("shape", shape),
+                                      weft_str_attr("shared_name", name),
+                                      weft_str_attr("reduction_type", is_sum ? WEFT_STR("SUM") : WEFT_STR("MEAN"))};
+  return weft_build0(&s->b, is_sparse ? "SparseConditionalAccumulator" : "ConditionalAccumulator", name, attrs, 4);
+}
+
+/* The sum of rows is divided by the number of workers, not, as a sparse mean would be, each row by how many had it. */
+static void take_sparse(weft_ps_sync_t *s, weft_ps_cut_t *c, weft_output_t required) {
+  const weft_named_attr_t dtype = weft_type_attr("dtype", (int)c->dtype);
+  const weft_output_t in[2] = {c->sums, required};
+  weft_output_t taken = weft_build(&s->b, "SparseAccumulatorTakeGradient", joined(s, "parameter_server/take/", c->update->name, "", -1), in, 2,
+                                   &dtype, 1);
+  if (s->b.failure != NULL) return;
+  weft_output_t number = weft_build_number(&s->b, "parameter_server/workers", (int)c->dtype, s->required);
+  c->mean = weft_build2(&s->b, "RealDiv", "parameter_server/mean", (weft_output_t){taken.node, 1}, number);
+  c->rows = weft_build_cast(&s->b, "parameter_server/rows", taken, weft_dtype_base(c->update->input_types[c->indices]));
+}
+
+static void make_cut(weft_ps_sync_t *s, weft_ps_cut_t *c, int number) {
+  const weft_named_attr_t dtype = weft_type_attr("dtype", (int)c->dtype);
+  weft_str_t home = s->b.device;
+  s->b.device = s->p->places.servers[c->server];
+  weft_str_t name = joined(s, "parameter_server/", c->update->name, "/sum_", number);
+  c->sums = make_accumulator(s, name, c->dtype, &c->shape, c->indices >= 0, c->indices >= 0);
+  weft_output_t required = weft_build_int(&s->b, "parameter_server/required", WEFT_I32, s->required);
+  if (c->indices >= 0) {
+    take_sparse(s, c, required);
+  } else {
+    const weft_output_t in[2] = {c->sums, required};
+    c->mean = weft_build(&s->b, "AccumulatorTakeGradient", joined(s, "parameter_server/take/", c->update->name, "", -1), in, 2, &dtype, 1);
+  }
+  s->b.device = home;
+}
+
+static weft_output_t make_counter(weft_ps_sync_t *s, const char *name) {
+  const weft_shape_t scalar = WEFT_SCALAR;
+  const weft_named_attr_t attrs[3] = {weft_type_attr("dtype", WEFT_I64), weft_shape_attr("shape", &scalar),
+                                      weft_str_attr("shared_name", weft_str(name))};
+  return weft_build0(&s->b, "VarHandleOp", weft_str(name), attrs, 3);
+}
+
+static weft_output_t make_queue(weft_ps_sync_t *s, const char *name, int worker, int num_components) {
+  static const int types[2] = {WEFT_I64, WEFT_I64};
+  const weft_shape_t shapes[2] = {WEFT_SCALAR, WEFT_SCALAR};
+  weft_str_t full = joined(s, "parameter_server/", weft_str(name), "_", worker);
+  weft_named_attr_t attrs[3] = {{WEFT_STR("component_types"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_components}},
+                                {WEFT_STR("shapes"), {.kind = WEFT_ATTR_SHAPE, .is_list = true, .n = num_components}},
+                                weft_str_attr("shared_name", full)};
+  attrs[0].value.list.types = types;
+  attrs[1].value.list.shapes = shapes;
+  return weft_build0(&s->b, "FIFOQueueV2", full, attrs, 3);
+}
+
+static weft_status_t *make_state(weft_ps_sync_t *s) {
+  int n = s->p->places.num_workers;
+  const weft_shape_t workers = weft_shape_vector(n);
+  s->tokens = weft_arena_calloc(&s->p->out->arena, (size_t)n, sizeof *s->tokens);
+  s->verdicts = weft_arena_calloc(&s->p->out->arena, (size_t)n, sizeof *s->verdicts);
+  if (s->tokens == NULL || s->verdicts == NULL) return no_memory();
+  s->step = make_counter(s, "parameter_server/step");
+  for (int i = 0; i < n; i++) s->tokens[i] = make_queue(s, "tokens", i, 1);
+  for (int i = 0; i < s->num_cuts; i++) make_cut(s, &s->cuts[i], s->cuts[i].input);
+  if (s->p->options.backup > 0) {
+    s->dropped = make_counter(s, "parameter_server/dropped");
+    s->arrivals = make_accumulator(s, WEFT_STR("parameter_server/arrivals"), WEFT_F32, &workers, false, true);
+    for (int i = 0; i < n; i++) s->verdicts[i] = make_queue(s, "verdicts", i, 2);
+  }
+  return weft_build_end(&s->b);
+}
+
+/* ---- init ---- */
+
+static const weft_named_attr_t *types_attr(weft_named_attr_t *to, const char *name, int n) {
+  static const int types[2] = {WEFT_I64, WEFT_I64};
+  *to = (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = n}};
+  to->value.list.types = types;
+  return to;
+}
+
+/* Throws away what an earlier run has left in a queue. */
+static weft_node_t *drain(weft_ps_sync_t *s, weft_output_t queue, int num_components) {
+  weft_named_attr_t types;
+  const weft_output_t in[2] = {queue, weft_build1(&s->b, "QueueSizeV2", "parameter_server/init/left", queue)};
+  return weft_build(&s->b, "QueueDequeueManyV2", WEFT_STR("parameter_server/init/drain"), in, 2,
+                    types_attr(&types, "component_types", num_components), 1).node;
+}
+
+/* The same for an accumulator: something is added, so that taking does not wait. Its step is 0 afterwards. */
+static weft_node_t *reset_sums(weft_ps_sync_t *s, weft_output_t sums, weft_dtype_t dtype, const weft_shape_t *shape,
+                               bool is_sparse) {
+  weft_build_t *b = &s->b;
+  const weft_named_attr_t type = weft_type_attr("dtype", (int)dtype);
+  weft_output_t last = weft_build_int(b, "parameter_server/init/last", WEFT_I64, INT64_MAX), taken = {NULL, 0};
+  weft_node_t *applied = NULL;
+  if (weft_shape_is_known(shape)) {
+    weft_shape_t some = *shape;
+    if (is_sparse) some.dims[0] = 0;
+    weft_output_t dims = weft_build_ints(b, "parameter_server/init/shape", WEFT_I64, some.dims, some.rank);
+    weft_output_t zeros = weft_build2(b, "Fill", "parameter_server/init/zeros", dims,
+                                      weft_build_number(b, "parameter_server/init/zero", (int)dtype, 0));
+    weft_output_t rows = weft_build_ints(b, "parameter_server/init/rows", WEFT_I64, NULL, 0);
+    const weft_named_attr_t unknown[2] = {type, weft_bool_attr("has_known_shape", false)};
+    const weft_output_t dense[3] = {sums, last, zeros}, sparse[5] = {sums, last, rows, zeros, dims};
+    applied = is_sparse ? weft_build(b, "SparseAccumulatorApplyGradient", WEFT_STR("parameter_server/init/apply"), sparse, 5,
+                                     unknown, 2).node
+                        : weft_build(b, "AccumulatorApplyGradient", WEFT_STR("parameter_server/init/apply"), dense, 3, &type, 1)
+                              .node;
+    const weft_output_t in[2] = {sums, weft_build_int(b, "parameter_server/init/one", WEFT_I32, 1)};
+    taken = weft_build(b, is_sparse ? "SparseAccumulatorTakeGradient" : "AccumulatorTakeGradient",
+                       WEFT_STR("parameter_server/init/take"), in, 2, &type, 1);
+    weft_build_control(b, applied, taken.node);
+  }
+  weft_node_t *set = weft_build2(b, "AccumulatorSetGlobalStep", "parameter_server/init/set_step", sums,
+                                 weft_build_int(b, "parameter_server/init/step", WEFT_I64, 0)).node;
+  weft_build_control(b, taken.node, set);
+  return set;
+}
+
+static weft_output_t assign(weft_ps_sync_t *s, weft_output_t variable, weft_output_t value) {
+  const weft_output_t in[2] = {variable, value};
+  const weft_named_attr_t dtype = weft_type_attr("dtype", WEFT_I64);
+  return weft_build(&s->b, "AssignVariableOp", WEFT_STR("parameter_server/init/assign"), in, 2, &dtype, 1);
+}
+
+static weft_node_t *enqueue(weft_ps_sync_t *s, const char *name, weft_output_t queue, const weft_output_t *values, int n) {
+  weft_named_attr_t types;
+  weft_output_t in[3] = {queue};
+  for (int i = 0; i < n; i++) in[i + 1] = values[i];
+  return weft_build(&s->b, "QueueEnqueueV2", weft_str(name), in, n + 1, types_attr(&types, "Tcomponents", n), 1).node;
+}
+
+static weft_node_t *make_init(weft_ps_sync_t *s) {
+  weft_build_t *b = &s->b;
+  weft_output_t zero = weft_build_int(b, "parameter_server/init/zero", WEFT_I64, 0);
+  weft_node_t *cleared = weft_build_noop(b, WEFT_STR("parameter_server/init/cleared"), NULL, 0);
+  weft_node_t *init = weft_build_noop(b, WEFT_STR("parameter_server/init"), NULL, 0);
+  weft_build_control(b, assign(s, s->step, zero).node, cleared);
+  if (s->p->options.backup > 0) weft_build_control(b, assign(s, s->dropped, zero).node, cleared);
+  weft_str_t home = b->device;
+  for (int i = 0; i < s->num_cuts; i++) {
+    const weft_ps_cut_t *c = &s->cuts[i];
+    b->device = s->p->places.servers[c->server];
+    weft_build_control(b, reset_sums(s, c->sums, c->dtype, &c->shape, c->indices >= 0), cleared);
+  }
+  b->device = home;
+  if (s->p->options.backup > 0) {
+    const weft_shape_t workers = weft_shape_vector(s->p->places.num_workers);
+    weft_build_control(b, reset_sums(s, s->arrivals, WEFT_F32, &workers, false), cleared);
+  }
+  for (int i = 0; i < s->p->places.num_workers; i++) {
+    weft_build_control(b, drain(s, s->tokens[i], 1), cleared);
+    if (s->p->options.backup > 0) weft_build_control(b, drain(s, s->verdicts[i], 2), cleared);
+    weft_node_t *token = enqueue(s, "parameter_server/init/token", s->tokens[i], &zero, 1);
+    weft_build_control(b, cleared, token);
+    weft_build_control(b, token, init);
+  }
+  return init;
+}
+
+/* ---- the update ---- */
+
+/* Who is picked: the required number of those that came; which of them, goes round with the step. */
+static void tell_verdicts(weft_ps_sync_t *s, weft_node_t *done) {
+  weft_build_t *b = &s->b;
+  int64_t n = s->p->places.num_workers, all[1] = {0};
+  int64_t *numbers = weft_arena_calloc(&s->p->out->arena, (size_t)n, sizeof *numbers);
+  if (numbers == NULL) weft_build_fail(b, no_memory());
+  for (int64_t i = 0; numbers != NULL && i < n; i++) numbers[i] = i;
+  b->scope = WEFT_STR("parameter_server/pick/");
+  const weft_named_attr_t f32 = weft_type_attr("dtype", WEFT_F32), i64 = weft_type_attr("dtype", WEFT_I64);
+  weft_output_t k = weft_build_int(b, "required", WEFT_I32, s->required);
+  const weft_output_t take[2] = {s->arrivals, k};
+  weft_output_t came = weft_build(b, "AccumulatorTakeGradient", WEFT_STR("came"), take, 2, &f32, 1);
+  weft_output_t step = weft_build(b, "ReadVariableOp", WEFT_STR("step"), &s->step, 1, &i64, 1);
+  weft_output_t turn = weft_build2(b, "AddV2", "turns", weft_build_ints(b, "numbers", WEFT_I64, numbers, (int)n), step);
+  turn = weft_build2(b, "FloorMod", "turn", turn, weft_build_int(b, "workers", WEFT_I64, n));
+  turn = weft_build2(b, "AddV2", "rank", weft_build_cast(b, "turn_f", turn, WEFT_F32), weft_build_number(b, "one", WEFT_F32, 1));
+  weft_output_t best = weft_build2(b, "TopKV2", "best", weft_build2(b, "Mul", "score", came, turn), k);
+  if (b->failure != NULL) return;
+  const weft_output_t hot[4] = {{best.node, 1}, weft_build_int(b, "depth", WEFT_I32, n), weft_build_int(b, "on", WEFT_I64, 1),
+                                weft_build_int(b, "off", WEFT_I64, 0)};
+  weft_output_t picked = weft_build(b, "OneHot", WEFT_STR("hot"), hot, 4, NULL, 0);
+  picked = weft_build2(b, "Sum", "picked", picked, weft_build_ints(b, "axis", WEFT_I32, all, 1));
+  const weft_named_attr_t parts[2] = {weft_int_attr("num", n), weft_int_attr("axis", 0)};
+  weft_output_t each = weft_build(b, "Unpack", WEFT_STR("each"), &picked, 1, parts, 2);
+  for (int64_t i = 0; i < n && b->failure == NULL; i++) {
+    const weft_output_t values[2] = {step, {each.node, (int)i}};
+    weft_build_control(b, enqueue(s, "verdict", s->verdicts[i], values, 2), done);
+  }
+  b->scope = WEFT_STR("");
+  weft_build_control(b, each.node, done); /* the step is read before it is advanced */
+}
+
+static weft_node_t *make_update(weft_ps_sync_t *s, const weft_lane_copier_t *base) {
+  weft_build_t *b = &s->b;
+  const weft_named_attr_t dtype = weft_type_attr("dtype", WEFT_I64);
+  weft_node_t *applied = weft_build_noop(b, WEFT_STR("parameter_server/applied"), NULL, 0);
+  for (int k = 0; k < s->p->lanes.num_nodes; k++) {
+    const weft_node_t *n = s->p->lanes.order[k];
+    if (s->p->lanes.in_step[n->id] && weft_lane_is_update(n)) weft_build_control(b, base->copier.nodes[n->id], applied);
+  }
+  if (s->p->options.backup > 0) tell_verdicts(s, applied);
+  const weft_output_t in[2] = {s->step, weft_build_int(b, "parameter_server/one", WEFT_I64, 1)};
+  weft_output_t add = weft_build(b, "AssignAddVariableOp", WEFT_STR("parameter_server/advance"), in, 2, &dtype, 1);
+  weft_build_control(b, applied, add.node);
+  weft_output_t now = weft_build(b, "ReadVariableOp", WEFT_STR("parameter_server/now"), &s->step, 1, &dtype, 1);
+  weft_build_control(b, add.node, now.node);
+  weft_node_t *update = weft_build_noop(b, WEFT_STR("parameter_server/update"), NULL, 0);
+  for (int i = 0; i < s->p->places.num_workers; i++) {
+    weft_build_control(b, enqueue(s, "parameter_server/token", s->tokens[i], &now, 1), update);
+  }
+  return update;
+}
+
+/* ---- the graph under its own names ---- */
+
+/* What the update waits for where the source waits for n: the updates among what n waits for. */
+static weft_node_t *update_side(weft_ps_sync_t *s, const weft_lane_copier_t *base, weft_node_t **sides, const weft_node_t *n) {
+  if (!s->depends[n->id]) return base->copier.nodes[n->id];
+  if (!s->waits[n->id]) return NULL; /* workers have done it before they pushed */
+  if (sides[n->id] != NULL) return sides[n->id];
+  sides[n->id] = weft_build_noop(&s->b, WEFT_STR("parameter_server/after"), NULL, 0);
+  for (int i = 0; i < n->num_inputs + n->num_controls && s->b.failure == NULL; i++) {
+    const weft_node_t *p = i < n->num_inputs ? n->inputs[i].node : n->controls[i - n->num_inputs];
+    weft_build_control(&s->b, update_side(s, base, sides, p), sides[n->id]);
+  }
+  return sides[n->id];
+}
+
+static weft_status_t *copy_update(weft_ps_sync_t *s, weft_lane_copier_t *base, weft_node_t **sides, const weft_node_t *n) {
+  weft_node_t like = *n, *copy = NULL; /* without control inputs: they are chosen below */
+  like.num_controls = 0;
+  WEFT_RETURN_IF_ERROR(weft_lane_copy(base, &like, &copy));
+  for (int i = 0; i < n->num_inputs; i++) {
+    bool is_indices = false;
+    const weft_ps_cut_t *c = weft_ps_cut_of(s, n, i, &is_indices);
+    if (c != NULL) weft_graph_set_input(copy, i, is_indices ? c->rows : c->mean);
+  }
+  for (int i = 0; i < n->num_controls; i++) weft_build_control(&s->b, update_side(s, base, sides, n->controls[i]), copy);
+  return weft_build_end(&s->b);
+}
+
+/* In the step, what no batch is needed for is the update's: on a server, if it is not needed by workers alone. */
+static weft_status_t *copy_base(weft_ps_sync_t *s, weft_lane_copier_t *base) {
+  const weft_lane_graph_t *l = &s->p->lanes;
+  weft_node_t **sides = weft_calloc((size_t)l->g->num_nodes + 1, sizeof(*sides));
+  weft_status_t *status = sides == NULL ? no_memory() : NULL;
+  for (int k = 0; k < l->num_nodes && status == NULL; k++) {
+    const weft_node_t *n = l->order[k];
+    weft_node_t *copy = NULL;
+    bool is_constant = (n->flags & WEFT_OP_CONST) != 0; /* goes to who uses it, later */
+    base->worker = l->in_step[n->id] && !s->depends[n->id] && !is_constant ? -1 : 0;
+    status = l->in_step[n->id] && weft_lane_is_update(n) ? copy_update(s, base, sides, n) : weft_lane_copy(base, n, &copy);
+  }
+  weft_free(sides);
+  return status != NULL ? status : weft_copier_finish(&base->copier);
+}
+
+static weft_status_t *fill(weft_ps_sync_t *s) {
+  weft_lane_copier_t base;
+  weft_ps_t *p = s->p;
+  weft_node_t *init = NULL, *update = NULL;
+  WEFT_RETURN_IF_ERROR(mark(s));
+  WEFT_RETURN_IF_ERROR(find_cuts(s));
+  WEFT_RETURN_IF_ERROR(make_state(s));
+  WEFT_RETURN_IF_ERROR(weft_lane_copier_init(&base, &p->lanes, p->out->graph, &p->places, 0, WEFT_STR("")));
+  weft_status_t *status = copy_base(s, &base);
+  if (status == NULL) init = make_init(s);
+  if (status == NULL) update = make_update(s, &base);
+  if (status == NULL) status = weft_build_end(&s->b);
+  if (status == NULL) status = weft_ps_set_inits(p, &base.copier, init);
+  for (int i = 0; i < p->places.num_workers && status == NULL; i++) status = weft_ps_build_worker(s, &base, i);
+  if (status == NULL) status = weft_ps_add_lane(p, -1, NULL, update, NULL);
+  weft_lane_copier_deinit(&base);
+  return status;
+}
+
+weft_status_t *weft_ps_build_sync(weft_ps_t *p) {
+  size_t n = (size_t)p->source->num_nodes + 1;
+  weft_ps_sync_t s = {.p = p, .b = {.g = p->out->graph, .device = p->places.servers[0]},
+                      .required = p->places.num_workers - p->options.backup};
+  s.depends = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.depends);
+  s.follows = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.follows);
+  s.waits = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.waits);
+  if (s.depends == NULL || s.follows == NULL || s.waits == NULL) return no_memory();
+  weft_status_t *status = fill(&s);
+  return weft_status_join(status, weft_build_end(&s.b));
+}

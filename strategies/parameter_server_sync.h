@@ -1,0 +1,40 @@
+/* strategies/parameter_server_sync.h - what both sides of a synchronous update share; for parameter_server_*.c only. */
+#ifndef WEFT_STRATEGIES_PARAMETER_SERVER_SYNC_H_
+#define WEFT_STRATEGIES_PARAMETER_SERVER_SYNC_H_
+
+#include "strategies/lanes_build.h"
+#include "strategies/parameter_server.h"
+
+/* A value that workers compute and the update takes the mean of. */
+typedef struct weft_ps_cut {
+  const weft_node_t *update;      /* of the source graph */
+  int input;                      /* of update */
+  int indices;                    /* its input with the rows' numbers; -1: dense */
+  int server;
+  bool scales;                    /* by the worker's share of the batch */
+  int degree;                     /* of the value: 1 a mean over rows, 0 a sum */
+  weft_dtype_t dtype;
+  weft_shape_t shape;             /* of the value; of the variable, if it is sparse */
+  weft_output_t sums;             /* the accumulator, in the new graph */
+  weft_output_t mean, rows;       /* what is taken from it; rows only if it is sparse */
+} weft_ps_cut_t;
+
+typedef struct weft_ps_sync { /* Confined. */
+  weft_ps_t *p;
+  weft_build_t b;          /* on server 0 */
+  bool *depends;           /* by source id: what a worker computes from its own batch */
+  bool *follows;           /* by source id: its value comes from an update */
+  bool *waits;             /* by source id: it comes after an update */
+  weft_ps_cut_t *cuts;
+  int num_cuts, num_updates, required; /* gradients per update */
+  weft_output_t step, dropped;         /* handles of int64 variables */
+  weft_output_t *tokens, *verdicts;    /* queues by worker; verdicts only with backup workers */
+  weft_output_t arrivals;              /* an accumulator of one-hot vectors; only with backup workers */
+} weft_ps_sync_t;
+
+/* The cut of input i of an update, or of its indices; NULL: none. */
+weft_ps_cut_t *weft_ps_cut_of(weft_ps_sync_t *s, const weft_node_t *update, int input, bool *is_indices);
+/* One worker's lane: waits for a token, computes, pushes. */
+WEFT_MUST_CHECK weft_status_t *weft_ps_build_worker(weft_ps_sync_t *s, const weft_lane_copier_t *base, int worker);
+
+#endif /* WEFT_STRATEGIES_PARAMETER_SERVER_SYNC_H_ */
