@@ -117,7 +117,8 @@ typedef struct WEFT_ClosureNames {
 } WEFT_ClosureNames;
 /* A closure of a ready graph, a serialized GraphDef: for graphs that a strategy has rewritten, where each worker has
  * nodes of its own. names[i] is worker i's, num_names as many as there are workers; or num_names 1: the same for all.
- * All have as many inputs and as many outputs. Everything is copied. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
+ * All have as many inputs and as many outputs. A worker's session gets only those nodes that its names need, which must be
+ * on its own devices or the parameter servers'. Everything is copied. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
 TF_CAPI_EXPORT extern WEFT_Closure *WEFT_NewClosureFromGraphDef(WEFT_Coordinator *coordinator, const TF_Buffer *graph_def,
                                                                 const WEFT_ClosureNames *names, int num_names,
                                                                 TF_Status *status);

@@ -131,8 +131,8 @@ TF_CAPI_EXPORT extern int WEFT_VariableNumComponents(const WEFT_Variable *variab
 TF_CAPI_EXPORT extern TF_Output WEFT_VariableComponent(const WEFT_Variable *variable, int i); /* its resource handle */
 TF_CAPI_EXPORT extern const char *WEFT_VariableDevice(const WEFT_Variable *variable, int i);  /* "" if none was asked for */
 TF_CAPI_EXPORT extern WEFT_Variable *WEFT_FindVariable(TF_Graph *graph, const char *name);    /* NULL if there is none */
-/* The target that gives all variables of the graph their first values: copies get the first copy's. New variables are added
- * to it as they come. Errors: FAILED_PRECONDITION if there is no variable. */
+/* A target that gives all variables that the graph has by now their first values: copies get the first copy's.
+ * Errors: FAILED_PRECONDITION if there is no variable. */
 TF_CAPI_EXPORT extern TF_Operation *WEFT_Initializer(TF_Graph *graph, TF_Status *status);
 
 /*                              replica                         cross-replica                     update
@@ -211,7 +211,7 @@ TF_CAPI_EXPORT extern TF_Operation *WEFT_StrategyUpdate(WEFT_Strategy *strategy,
 
 /* ---- inside a replica's function ---- */
 
-/* Errors of the first (-1): FAILED_PRECONDITION with WEFT_TRACE_ONCE, also in the end of WEFT_StrategyRun. */
+/* 0 .. replicas - 1. With WEFT_TRACE_ONCE there is no answer: -1, and WEFT_StrategyRun ends with FAILED_PRECONDITION. */
 TF_CAPI_EXPORT extern int WEFT_ReplicaId(WEFT_ReplicaContext *context);
 TF_CAPI_EXPORT extern int WEFT_NumReplicas(const WEFT_ReplicaContext *context);
 TF_CAPI_EXPORT extern TF_Graph *WEFT_ReplicaGraph(const WEFT_ReplicaContext *context);

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "client/status.h"
 #include "strategies/coordinator/impl.h"
+#include "strategies/coordinator/prune.h"
 #include "strategies/coordinator/worker_context.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a closure"); }
@@ -198,6 +199,24 @@ static weft_status_t *call_build(WEFT_Closure *c, int worker, weft_co_graph_t *o
   return s;
 }
 
+/* What a worker needs of a ready graph. The lists stay the closure's. */
+static weft_status_t *take_part(WEFT_Closure *c, int worker, weft_co_graph_t *out) {
+  *out = c->names[c->num_names == 1 ? 0 : worker];
+  out->arena = (weft_arena_t)WEFT_ARENA_INIT;
+  const struct {
+    const weft_str_t *items;
+    int n;
+  } lists[] = {{out->inputs, out->num_inputs}, {out->outputs, out->num_outputs}, {out->targets, out->num_targets}};
+  weft_str_t *roots = weft_arena_calloc(&out->arena, (size_t)(out->num_inputs + out->num_outputs + out->num_targets) + 1,
+                                        sizeof *roots);
+  int n = 0;
+  if (roots == NULL) return no_memory();
+  for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++) {
+    for (int i = 0; i < lists[k].n; i++) roots[n++] = lists[k].items[i];
+  }
+  return weft_co_prune(c->graph_def, roots, n, &out->arena, &out->graph_def);
+}
+
 weft_status_t *weft_closure_build(WEFT_Closure *c, int worker) {
   weft_co_part_t *p = &c->parts[worker];
   weft_status_t *s = NULL;
@@ -205,9 +224,7 @@ weft_status_t *weft_closure_build(WEFT_Closure *c, int worker) {
   if (c->build != NULL) {
     s = call_build(c, worker, &p->graph);
   } else {
-    p->graph = c->names[c->num_names == 1 ? 0 : worker]; /* its arena is empty: all is the closure's */
-    p->graph.arena = (weft_arena_t)WEFT_ARENA_INIT;
-    p->graph.graph_def = c->graph_def;
+    s = take_part(c, worker, &p->graph);
   }
   p->is_built = s == NULL;
   if (s != NULL) weft_arena_deinit(&p->graph.arena);
