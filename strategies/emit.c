@@ -104,7 +104,7 @@ weft_output_t weft_emit3(weft_emitter_t *e, const char *op, weft_output_t a, wef
 }
 
 weft_output_t weft_emit_cast(weft_emitter_t *e, weft_output_t x, int dtype, const char *name, ...) {
-  if (e->s != NULL || weft_output_type(x) == dtype) return x;
+  if (e->s != NULL || weft_base_type_of(x) == dtype) return x;
   weft_named_attr_t to = weft_type_attr("DstT", dtype);
   spec_t spec = {"Cast", &x, 1, &to, 1, NULL, 0};
   WITH_NAME(out, spec);
@@ -195,15 +195,15 @@ void weft_emit_control(weft_emitter_t *e, weft_node_t *from, weft_node_t *to) {
   fail(e, weft_graph_add_control(e->g, from, to));
 }
 
-int weft_output_type(weft_output_t o) { return weft_dtype_base(o.node->output_types[o.index]); }
+int weft_base_type_of(weft_output_t o) { return weft_dtype_base(o.node->output_types[o.index]); }
 
-weft_shape_t weft_output_shape(weft_output_t o) {
+weft_shape_t weft_static_shape_of(weft_output_t o) {
   return o.node->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : o.node->output_shapes[o.index];
 }
 
-int64_t weft_output_bytes(weft_output_t o) {
-  weft_shape_t shape = weft_output_shape(o);
-  size_t size = weft_dtype_size(weft_output_type(o));
+int64_t weft_static_bytes_of(weft_output_t o) {
+  weft_shape_t shape = weft_static_shape_of(o);
+  size_t size = weft_dtype_size(weft_base_type_of(o));
   int64_t count = weft_shape_is_known(&shape) ? weft_shape_count(&shape) : -1;
   return count < 0 || size == 0 || count > INT64_MAX / (int64_t)size ? -1 : count * (int64_t)size;
 }

@@ -40,9 +40,9 @@ weft_node_t *weft_emit_noop(weft_emitter_t *e, weft_node_t *const *controls, int
     WEFT_PRINTF(4, 5);
 void weft_emit_control(weft_emitter_t *e, weft_node_t *from, weft_node_t *to); /* does nothing if either is NULL */
 
-int weft_output_type(weft_output_t o);           /* base dtype */
-weft_shape_t weft_output_shape(weft_output_t o); /* inferred; unknown before inference */
-int64_t weft_output_bytes(weft_output_t o);      /* -1 if the shape is not known */
+int weft_base_type_of(weft_output_t o);           /* base dtype */
+weft_shape_t weft_static_shape_of(weft_output_t o); /* inferred; unknown before inference */
+int64_t weft_static_bytes_of(weft_output_t o);      /* -1 if the shape is not known */
 
 static inline weft_named_attr_t weft_int_attr(const char *name, int64_t i) {
   return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_INT, .i = i}};

@@ -111,7 +111,7 @@ static weft_output_t power_of(weft_replication_t *r, weft_output_t x, int expone
 }
 
 void weft_replication_accumulate(weft_replication_t *r, weft_output_t of, const weft_shape_t *shape, weft_output_t *values, int degree) {
-  int dtype = weft_output_type(of), batch = weft_replication_batch_of(r, of.node);
+  int dtype = weft_base_type_of(of), batch = weft_replication_batch_of(r, of.node);
   if (start(r) == NULL) return;
   if (degree < 0 || (degree > 0 && !weft_dtype_is_floating(dtype))) {
     r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be accumulated over steps: it grows as rows become fewer",
@@ -136,7 +136,7 @@ void weft_replication_per_row(weft_replication_t *r, weft_output_t of, weft_outp
   weft_output_t rows = rows_of_round(r, weft_replication_batch_of(r, of.node));
   for (int i = 0; i < r->n; i++) {
     r->e.device = r->o->devices[i];
-    weft_output_t by = weft_emit_cast(&r->e, power_of(r, rows, degree), weft_output_type(of), "replica_%d/weft/all_rows", i);
+    weft_output_t by = weft_emit_cast(&r->e, power_of(r, rows, degree), weft_base_type_of(of), "replica_%d/weft/all_rows", i);
     values[i] = weft_emit2(&r->e, "RealDiv", values[i], by, "replica_%d/weft/per_row", i);
   }
 }

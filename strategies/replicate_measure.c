@@ -56,14 +56,14 @@ static weft_status_t *measure_edge(measuring_t *k, weft_output_t from, const wef
   void *old = NULL;
   WEFT_RETURN_IF_ERROR(weft_map_put(&k->seen, key, k, &old));
   if (old != NULL) return NULL;
-  int64_t bytes = weft_output_bytes(from);
+  int64_t bytes = weft_static_bytes_of(from);
   k->r->cost.seconds += k->seconds_each + (bytes > 0 ? (double)bytes / k->bytes_per_second : 0);
   return add(k, from.node->requested_device, to->requested_device, from.node->name, bytes, 1);
 }
 
 static weft_status_t *measure_sum(measuring_t *k, int number) {
   weft_replication_t *r = k->r;
-  int64_t n = r->n, whole = weft_output_bytes(r->sums[number]->inputs[0]);
+  int64_t n = r->n, whole = weft_static_bytes_of(r->sums[number]->inputs[0]);
   int64_t bytes = whole < 0 ? -1 : 2 * (n - 1) * whole / n;
   if (!k->reached[r->sums[number]->id]) return NULL;
   r->cost.seconds += 2.0 * (double)(n - 1) * k->seconds_each + (bytes > 0 ? (double)bytes / k->bytes_per_second : 0);

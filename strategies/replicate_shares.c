@@ -256,7 +256,7 @@ static weft_weights_t *find_weights(weft_replication_t *r, int batch, int expone
 }
 
 weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, weft_output_t local, int exponent, int replica) {
-  int dtype = weft_output_type(of);
+  int dtype = weft_base_type_of(of);
   if (exponent == 0 || r->e.s != NULL) return local;
   bool is_possible = (weft_dtype_is_floating(dtype) || weft_dtype_is_complex(dtype)) && r->plan.num_batches > 0 &&
                      exponent <= MAX_EXPONENT && exponent >= -MAX_EXPONENT;

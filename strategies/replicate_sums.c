@@ -52,7 +52,7 @@ static weft_status_t *add_member(summing_t *k, weft_output_t of, int at) {
   }
   const weft_node_facts_t *f = weft_replication_facts(r, of.node);
   k->members[k->n++] = (member_t){.of = of, .at = at, .depth = f->depth, .level = f->level, .batch = weft_replication_batch_of(r, of.node),
-                                  .bytes = weft_output_bytes(of), .is_alone = f->branches > 0, .ready = -1};
+                                  .bytes = weft_static_bytes_of(of), .is_alone = f->branches > 0, .ready = -1};
   return NULL;
 }
 
@@ -67,7 +67,7 @@ static weft_status_t *find_members(summing_t *k) {
       weft_output_t of = n->inputs[j];
       weft_spread_t wanted = weft_replication_wanted(r, n, j);
       if (weft_replication_spread(r, of)->kind != WEFT_SPREAD_PART || wanted.kind != WEFT_SPREAD_SAME || wanted.degree != 0) continue;
-      if (weft_replication_facts(r, of.node)->frame != 0 || !weft_collective_takes(weft_output_type(of))) continue;
+      if (weft_replication_facts(r, of.node)->frame != 0 || !weft_collective_takes(weft_base_type_of(of))) continue;
       WEFT_RETURN_IF_ERROR(add_member(k, of, at[of.node->id]));
     }
   }
@@ -112,7 +112,7 @@ static weft_status_t *all_reduce(weft_replication_t *r, const weft_output_t *inp
   weft_named_attr_t attrs[4] = {weft_text_attr("merge_op", WEFT_STR("Add")), weft_text_attr("final_op", WEFT_STR("Id")),
                                 weft_text_attr("communication_hint", o->hint),
                                 {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)o->timeout_seconds}}};
-  weft_named_attr_t type = weft_type_attr("T", weft_output_type(inputs[0]));
+  weft_named_attr_t type = weft_type_attr("T", weft_base_type_of(inputs[0]));
   weft_named_attr_t all[5] = {attrs[0], attrs[1], attrs[2], attrs[3], type};
   int number = r->num_sums;
   for (int i = 0; i < r->n; i++) {
@@ -162,7 +162,7 @@ static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, in
   weft_output_t *whole = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *whole);
   if (sizes == NULL || first == NULL || whole == NULL) return no_memory();
   for (int m = 0; m < n; m++) {
-    weft_shape_t shape = weft_output_shape(members[m]->of);
+    weft_shape_t shape = weft_static_shape_of(members[m]->of);
     sizes[m] = weft_shape_count(&shape);
   }
   for (int i = 0; i < r->n && n > 1; i++) {
@@ -174,7 +174,7 @@ static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, in
     first[i] = weft_emit(&r->e, "SplitV", inputs, 3, &count, 1, "replica_%d/weft/bucket_%d/split", i, number);
   }
   for (int m = 0; m < n; m++) {
-    weft_shape_t shape = weft_output_shape(members[m]->of);
+    weft_shape_t shape = weft_static_shape_of(members[m]->of);
     for (int i = 0; i < r->n; i++) {
       whole[i] = sums[i];
       if (n == 1) continue;
@@ -189,9 +189,9 @@ static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, in
 
 static weft_shape_t packed_shape(member_t *const *members, int n) {
   int64_t count = 0;
-  if (n == 1) return weft_output_shape(members[0]->of);
+  if (n == 1) return weft_static_shape_of(members[0]->of);
   for (int m = 0; m < n; m++) {
-    weft_shape_t shape = weft_output_shape(members[m]->of);
+    weft_shape_t shape = weft_static_shape_of(members[m]->of);
     count += weft_shape_count(&shape);
   }
   return weft_shape_vector(count);
@@ -254,7 +254,7 @@ static weft_status_t *check_accumulation(const summing_t *k) {
 /* ---- all buckets ---- */
 
 static int64_t key_of(const summing_t *k, const member_t *m) {
-  int64_t degree = weft_replication_spread(k->r, m->of)->degree, type = weft_output_type(m->of);
+  int64_t degree = weft_replication_spread(k->r, m->of)->degree, type = weft_base_type_of(m->of);
   return ((m->level * (int64_t)64 + type) * 256 + (degree + 128)) * 64 + (degree == 0 && k->r->o->accumulate <= 1 ? 0 : m->batch);
 }
 

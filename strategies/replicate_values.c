@@ -69,7 +69,7 @@ static void weigh_all(weft_replication_t *r, weft_output_t of, int exponent, wef
 }
 
 static weft_output_t add_up(weft_replication_t *r, weft_output_t of, const weft_output_t *parts) {
-  int type = weft_output_type(of);
+  int type = weft_base_type_of(of);
   if (type != WEFT_BOOL && weft_dtype_is_plain(type)) {
     return weft_emit(&r->e, "AddN", parts, r->n, NULL, 0, "weft/sum/%.*s", WEFT_STR_ARGS(of.node->name));
   }
@@ -103,7 +103,7 @@ static weft_output_t mask_of(weft_replication_t *r, uint64_t rows, bool inverted
 
 /* Numbers made of shapes: elements that count rows are added up, the others are the same everywhere. */
 static weft_output_t add_up_rows(weft_replication_t *r, weft_output_t of, uint64_t rows) {
-  weft_shape_t shape = weft_output_shape(of);
+  weft_shape_t shape = weft_static_shape_of(of);
   weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)r->n + 1, sizeof *parts), local0 = weft_replication_local(r, of, 0);
   if (parts == NULL) {
     no_memory(r);
@@ -116,7 +116,7 @@ static weft_output_t add_up_rows(weft_replication_t *r, weft_output_t of, uint64
                                                  WEFT_STR_ARGS(of.node->op->name)));
     return local0;
   }
-  weft_output_t counts = mask_of(r, rows, false, n, weft_output_type(of)), others = mask_of(r, rows, true, n, weft_output_type(of));
+  weft_output_t counts = mask_of(r, rows, false, n, weft_base_type_of(of)), others = mask_of(r, rows, true, n, weft_base_type_of(of));
   for (int i = 0; i < r->n; i++) {
     parts[i] = weft_emit2(&r->e, "Mul", weft_replication_local(r, of, i), counts, "weft/counts/%.*s", WEFT_STR_ARGS(of.node->name));
   }

@@ -1,0 +1,51 @@
+/* strategies/replicas.h - what synchronous strategies share around the engine: devices of replicas, options, probes. */
+#ifndef WEFT_STRATEGIES_REPLICAS_H_
+#define WEFT_STRATEGIES_REPLICAS_H_
+
+#include "strategies/options.h"
+#include "strategies/replicate.h"
+
+/* Options of whoever sums gradients. Strategies put options of their own before them; `replicas` comes first. */
+#define WEFT_SUM_OPTIONS(OPTION)                                                                                              \
+  OPTION(batch, TEXT, "NAME+NAME", "", "the feeds whose rows are shared out; else those whose first dimension is open")      \
+  OPTION(fusion, CHOICE, "ddp|horovod|pack|none", "ddp", "which gradients travel together")                                   \
+  OPTION(bucket_bytes, BYTES, "BYTES", "25M", "how much one all-reduce carries")                                              \
+  OPTION(first_bucket_bytes, BYTES, "BYTES", "1M", "the same for the first bucket of each type (ddp)")                        \
+  OPTION(bytes_per_pack, BYTES, "BYTES", "", "TensorFlow's rule: packs of so many bytes; 0: all in one")                      \
+  OPTION(order, CHOICE, "ready|static", "ready", "all-reduces start when they are full, or one after the other")              \
+  OPTION(reduce, CHOICE, "collective|one", "collective", "sums are all-reduced, or made on the first replica")                \
+  OPTION(algorithm, CHOICE, "auto|ring|tree|halving_doubling|hierarchical|direct", "auto", "how all-reduces move data")      \
+  OPTION(timeout, NUMBER, "SECONDS", "0", "how long an all-reduce may take; 0: for ever")                                     \
+  OPTION(accumulate, COUNT, "STEPS", "1", "gradients are added up over so many steps before they are applied")
+
+/* From values[first..], in the order of WEFT_SUM_OPTIONS. Arrays are in `arena`. Errors: INVALID_ARGUMENT. */
+WEFT_MUST_CHECK weft_status_t *weft_replicas_sum_options(const char *strategy, const weft_option_value_t *values, weft_arena_t *arena,
+                                                         weft_replicate_options_t *o);
+/* The `batch` option alone. */
+WEFT_MUST_CHECK weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value, weft_arena_t *arena,
+                                                          weft_replicate_options_t *o);
+
+/* "/job:worker/replica:0/task:1/device:CPU:0"; data NULL without memory. */
+weft_str_t weft_replicas_device(weft_arena_t *arena, weft_str_t task, int cpu);
+/* A device as an option names it: "CPU:1" is one of `task`. */
+weft_str_t weft_replicas_named_device(weft_arena_t *arena, weft_str_t task, weft_str_t name);
+
+typedef struct weft_replicas {
+  weft_str_t *devices; /* in the arena */
+  int n;
+  int num_local_cpus;  /* 0: the tasks have all that is needed */
+} weft_replicas_t;
+
+/* Replicas within one task: `count` (0: as many as it has, at least 2 where it can be told to have them) CPU devices, or those
+ * that `devices` names ("CPU:0+CPU:1"). The task is the only one, else the first that works (chief, worker).
+ * Errors: INVALID_ARGUMENT "...: 4 replicas, but the task has 2 CPU devices". */
+WEFT_MUST_CHECK weft_status_t *weft_replicas_in_task(const char *strategy, const weft_cluster_view_t *cluster, int count,
+                                                     weft_str_t devices, weft_arena_t *arena, weft_replicas_t *out);
+/* `per_task` (0: all) CPU devices of each of `tasks` (0: all) tasks that work, the chief first. One task that is no
+ * part of a cluster plays all of them. */
+WEFT_MUST_CHECK weft_status_t *weft_replicas_on_tasks(const char *strategy, const weft_cluster_view_t *cluster, int tasks,
+                                                      int per_task, weft_arena_t *arena, weft_replicas_t *out);
+/* The task that replicas live in, or where the first one does. */
+weft_str_t weft_replicas_task(const weft_cluster_view_t *cluster);
+
+#endif /* WEFT_STRATEGIES_REPLICAS_H_ */
