@@ -51,6 +51,7 @@ struct weft_spread_analysis {
   value_t **values;       /* by node id */
   bool **shared;          /* by node id: this part is added up for all */
   weft_spread_t *forced;  /* by node id, of Enter: how its value must be given; NONE: as it comes */
+  const weft_shape_t **shapes; /* by node id: better known than in the graph; NULL: as there */
   weft_frames_t frames;
   bool has_loops, has_cells;
   cell_t *cells; /* owned; cells[0] is nobody's */
@@ -252,6 +253,8 @@ static weft_status_t *visit(weft_spread_analysis_t *a, const weft_node_t *n) {
   a->plan->run[n->id] = c.run;
   a->plan->own_seed[n->id] = c.own_seed;
   for (int o = 0; o < n->num_outputs; o++) {
+    int rank = weft_spread_shape_of(a, n, o)->rank;
+    if (rank >= 0 && out[o].s.kind != WEFT_SPREAD_NONE) out[o].rank = rank;
     if (weft_spread_value_eq(&out[o], &a->values[n->id][o])) continue;
     a->values[n->id][o] = out[o];
     a->changed = true;
@@ -399,6 +402,65 @@ static weft_status_t *find_needed(weft_spread_analysis_t *a) {
   return NULL;
 }
 
+const weft_shape_t *weft_spread_shape_of(const weft_spread_analysis_t *a, const weft_node_t *n, int output) {
+  static const weft_shape_t unknown = {.rank = WEFT_UNKNOWN_DIM};
+  if (a->shapes[n->id] != NULL) return &a->shapes[n->id][output];
+  return n->output_shapes == NULL ? &unknown : &n->output_shapes[output];
+}
+
+/* With this many rows in the batch, shape inference says more: Squeeze of [?, 1] has one dimension then. */
+enum { EXAMPLE_ROWS = 1000003 };
+
+/* Gives the placeholders of `copy` that many rows and infers again. */
+static weft_status_t *infer_example(const weft_spread_analysis_t *a, weft_graph_t *copy) {
+  for (int i = 0; i < a->num_order; i++) {
+    const weft_node_t *n = a->order[i];
+    weft_node_t *mine = weft_graph_find(copy, n->name);
+    if (mine == NULL || (n->op->flags & WEFT_OP_PLACEHOLDER) == 0 || !is_batch_placeholder(a, n)) continue;
+    if (n->output_shapes == NULL || n->output_shapes[0].rank < 1 || n->output_shapes[0].dims[0] >= 0) continue;
+    weft_shape_t shape = n->output_shapes[0];
+    shape.dims[0] = EXAMPLE_ROWS;
+    weft_attr_t attr = {.kind = WEFT_ATTR_SHAPE, .shape = &shape};
+    WEFT_RETURN_IF_ERROR(weft_graph_set_attr(copy, mine, "shape", &attr));
+  }
+  return weft_pass_infer_shapes(copy);
+}
+
+/* Ranks that the graph's own shapes lack. Of dims only those that are 1 are believed. */
+static weft_status_t *improve_shapes(weft_spread_analysis_t *a) {
+  bool is_lacking = false;
+  for (int i = 0; i < a->num_order; i++) {
+    const weft_node_t *n = a->order[i];
+    for (int o = 0; o < n->num_outputs; o++) {
+      is_lacking |= n->output_shapes != NULL && n->output_shapes[o].rank < 0 && n->output_types[o] != WEFT_RESOURCE;
+    }
+  }
+  if (!is_lacking) return NULL;
+  weft_graph_t *copy;
+  WEFT_RETURN_IF_ERROR(weft_graph_copy(a->g, &copy));
+  weft_status_t *s = infer_example(a, copy);
+  bool is_known = s == NULL; /* shapes that do not fit so many rows are none of our business here */
+  weft_status_free(s);
+  s = NULL;
+  for (int i = 0; is_known && s == NULL && i < a->num_order; i++) {
+    const weft_node_t *n = a->order[i], *mine = weft_graph_find(copy, n->name);
+    if (mine == NULL || mine->output_shapes == NULL || n->num_outputs == 0 || n->output_shapes == NULL) continue;
+    weft_shape_t *shapes = weft_arena_calloc(&a->arena, (size_t)n->num_outputs, sizeof *shapes);
+    if (shapes == NULL) s = no_memory();
+    for (int o = 0; s == NULL && o < n->num_outputs; o++) {
+      shapes[o] = n->output_shapes[o];
+      if (shapes[o].rank >= 0 || mine->output_shapes[o].rank < 0) continue;
+      shapes[o] = mine->output_shapes[o];
+      for (int d = 0; d < shapes[o].rank; d++) {
+        if (shapes[o].dims[d] != 1) shapes[o].dims[d] = WEFT_UNKNOWN_DIM;
+      }
+    }
+    a->shapes[n->id] = shapes;
+  }
+  weft_graph_destroy(copy);
+  return s;
+}
+
 static weft_status_t *start(weft_spread_analysis_t *a) {
   weft_spread_plan_t *p = a->plan;
   size_t n = (size_t)a->g->num_nodes + 1;
@@ -410,10 +472,13 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
   a->values = weft_arena_calloc(&a->arena, n, sizeof *a->values);
   a->shared = weft_arena_calloc(&a->arena, n, sizeof *a->shared);
   a->forced = weft_arena_calloc(&a->arena, n, sizeof *a->forced);
+  a->shapes = weft_arena_calloc(&a->arena, n, sizeof *a->shapes);
   bool is_there = p->run != NULL && p->outputs != NULL && p->wanted != NULL && p->own_seed != NULL &&
-                  p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL;
+                  p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL &&
+                  a->shapes != NULL;
   if (!is_there) return no_memory();
   WEFT_RETURN_IF_ERROR(find_needed(a));
+  WEFT_RETURN_IF_ERROR(improve_shapes(a));
   return a->has_loops ? weft_pass_find_frames(a->g, &a->arena, &a->frames) : NULL;
 }
 

@@ -93,7 +93,7 @@ static bool same_before(const weft_spread_ctx_t *c, const weft_spread_ints_t *sh
   return true;
 }
 
-weft_status_t *weft_spread_reshape(weft_spread_ctx_t *c) {
+static weft_status_t *reshape(weft_spread_ctx_t *c) {
   const value_t *x = &c->in[0];
   const weft_spread_ints_t *shape = c->in[1].ints;
   bool knows = shape != NULL && !shape->is_set && !shape->is_scalar && c->in[1].s.kind != WEFT_SPREAD_ONCE;
@@ -160,6 +160,16 @@ weft_status_t *weft_spread_reshape(weft_spread_ctx_t *c) {
         break;
       }
     }
+  }
+  return s;
+}
+
+weft_status_t *weft_spread_reshape(weft_spread_ctx_t *c) {
+  weft_status_t *s = reshape(c);
+  const weft_spread_ints_t *shape = c->in[1].ints;
+  if (s == NULL && shape != NULL && !shape->is_set && !shape->is_scalar) {
+    c->out[0].dims = shape;
+    c->out[0].rank = shape->n;
   }
   return s;
 }
@@ -625,7 +635,10 @@ weft_status_t *weft_spread_one_hot(weft_spread_ctx_t *c) { /* indices, depth, on
 weft_status_t *weft_spread_select(weft_spread_ctx_t *c) {
   int rank = weft_spread_in_shape(c, 0)->rank, data_rank = weft_spread_in_shape(c, 1)->rank;
   /* The condition of old may be a vector that chooses whole rows: then rows of axis 0 meet rows of axis 0. */
-  if (rank == 1 && data_rank > 1 && is_rows(c, 0)) {
+  if (rank == 1 && data_rank > 1 && c->in[0].s.kind == WEFT_SPREAD_SAME && c->in[0].whole == 0 && is_rows(c, 1)) {
+    c->wanted[0] = weft_spread_rows(0, 0);
+  }
+  if (rank == 1 && data_rank > 1 && c->wanted[0].kind == WEFT_SPREAD_ROWS) {
     bool fits = is_rows(c, 1) && is_rows(c, 2) && c->in[1].s.axis == 0 && c->in[2].s.axis == 0;
     if (!fits) return fall_back(c);
     int d = c->in[1].s.degree;
@@ -634,7 +647,7 @@ weft_status_t *weft_spread_select(weft_spread_ctx_t *c) {
       if (!c->in[i].zero) c->wanted[i].degree = d;
     }
     c->out[0] = weft_spread_value(weft_spread_rows(0, d));
-    c->out[0].factor = c->in[0].factor;
+    c->out[0].factor = c->in[1].factor;
     return NULL;
   }
   if (rank == 1 && data_rank > 1 && !is_plain(c)) return fall_back(c);

@@ -12,7 +12,7 @@ typedef weft_spread_value_t value_t;
 typedef struct terms {
   int axis, rank;     /* of the rows, and rank, of the output; axis -1: no rows */
   int64_t factor;
-  bool has_part, has_once, has_each, is_confused; /* confused: cannot be aligned */
+  bool has_part, has_once, has_each, is_confused, is_rank_known; /* confused: cannot be aligned */
 } terms_t;
 
 /* The degree of input i as it will be given. */
@@ -31,13 +31,13 @@ static void settle_shapes(weft_spread_ctx_t *c) {
 }
 
 /* Finds the axis of rows in the output, and wants other inputs so that they go with it. */
-static terms_t align(weft_spread_ctx_t *c) {
+static terms_t align(weft_spread_ctx_t *c, bool broadcasts) {
   terms_t t = {.axis = -1, .rank = 0};
   const weft_node_t *n = c->node;
-  bool is_rank_known = true;
+  t.is_rank_known = true;
   for (int i = 0; i < n->num_inputs; i++) {
     int rank = weft_spread_in_shape(c, i)->rank;
-    is_rank_known = is_rank_known && rank >= 0;
+    t.is_rank_known = t.is_rank_known && rank >= 0;
     if (rank > t.rank) t.rank = rank;
     t.has_part |= c->in[i].s.kind == WEFT_SPREAD_PART;
     t.has_once |= c->in[i].s.kind == WEFT_SPREAD_ONCE;
@@ -46,8 +46,8 @@ static terms_t align(weft_spread_ctx_t *c) {
   for (int i = 0; i < n->num_inputs; i++) {
     if (c->in[i].s.kind != WEFT_SPREAD_ROWS) continue;
     int rank = weft_spread_in_shape(c, i)->rank;
-    if (!is_rank_known && n->num_inputs > 1) t.is_confused = true;
-    int axis = n->num_inputs == 1 || rank < 0 ? c->in[i].s.axis : c->in[i].s.axis + t.rank - rank;
+    if (!t.is_rank_known && n->num_inputs > 1 && broadcasts) t.is_confused = true;
+    int axis = n->num_inputs == 1 || rank < 0 || !broadcasts ? c->in[i].s.axis : c->in[i].s.axis + t.rank - rank;
     if (t.axis < 0) {
       t.axis = axis;
       t.factor = c->in[i].factor;
@@ -62,8 +62,9 @@ static terms_t align(weft_spread_ctx_t *c) {
     weft_spread_kind_t kind = c->in[i].s.kind;
     if (kind == WEFT_SPREAD_ROWS || kind == WEFT_SPREAD_SHAPE || kind == WEFT_SPREAD_EACH) continue;
     const weft_shape_t *shape = weft_spread_in_shape(c, i);
-    int at = t.axis - (t.rank - shape->rank);
+    int at = broadcasts ? t.axis - (t.rank - shape->rank) : t.axis;
     if (kind == WEFT_SPREAD_ONCE || kind == WEFT_SPREAD_PART) c->wanted[i] = weft_spread_same(0);
+    if (c->in[i].zero && !broadcasts) continue;
     if (shape->rank < 0) {
       t.is_confused = true;
     } else if (at >= 0 && shape->dims[at] != 1) {
@@ -202,6 +203,7 @@ weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t f
     if (v.s.kind == WEFT_SPREAD_PART || v.s.kind == WEFT_SPREAD_SHAPE) v.s = weft_spread_same(0);
     v.s.degree = 0;
     v.ints = NULL;
+    v.is_state = false;
     v.zero = weft_str_is(n->op->name, "ZerosLike");
     c->out[0] = v;
     if (v.s.kind == WEFT_SPREAD_ONCE) c->run = WEFT_RUN_ONCE;
@@ -212,10 +214,12 @@ weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t f
       weft_spread_has_fraction(n->input_types[0]) == weft_spread_has_fraction(n->output_types[0])) {
     weft_spread_pass(c, 0, 0);
     c->out[0].ints = NULL;
+    c->out[0].is_state = false;
     return NULL;
   }
   settle_shapes(c);
-  terms_t t = align(c);
+  bool variadic = n->op->num_inputs > 0 && n->op->inputs[0].kind == WEFT_ARG_REPEATED; /* AddN: equal shapes */
+  terms_t t = align(c, !variadic && form != WEFT_FORM_GRAD0 && form != WEFT_FORM_GRAD1);
   if (t.has_each) {
     for (int i = 0; i < n->num_inputs; i++) {
       if (c->in[i].s.kind == WEFT_SPREAD_PART) c->wanted[i] = weft_spread_same(0);
@@ -260,6 +264,7 @@ weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t f
     return weft_spread_everywhere(c);
   }
   out.factor = t.axis >= 0 ? t.factor : 0;
+  if (t.is_rank_known || (t.axis >= 0 && t.rank > t.axis)) out.rank = t.rank;
   if (form == WEFT_FORM_SUM) {
     out.zero = true;
     for (int i = 0; i < n->num_inputs; i++) out.zero = out.zero && c->in[i].zero;

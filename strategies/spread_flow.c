@@ -39,6 +39,8 @@ static value_t join(weft_spread_ctx_t *c, const value_t *a, const value_t *b, in
   v.is_state = a->is_state && b->is_state;
   if (a->whole != b->whole) v.whole = -1;
   if (a->factor != b->factor) v.factor = 0;
+  if (a->rank != b->rank) v.rank = -1;
+  if (a->dims != NULL && (b->dims == NULL || !weft_spread_ints_eq(a->dims, b->dims))) v.dims = NULL;
   weft_spread_kind_t ka = a->s.kind, kb = b->s.kind;
   if (ka == WEFT_SPREAD_EACH || kb == WEFT_SPREAD_EACH) {
     *fits = *fits && ka == kb && (a->cell == b->cell || a->cell == 0 || b->cell == 0);
@@ -149,6 +151,8 @@ weft_status_t *weft_spread_array_grad(weft_spread_ctx_t *c) {
 static bool element_of(const value_t *v, int axes, value_t *out) {
   *out = *v;
   out->ints = axes == 0 ? v->ints : NULL;
+  out->dims = axes == 0 ? v->dims : NULL;
+  if (v->rank >= 0) out->rank = v->rank + axes;
   if (v->s.kind == WEFT_SPREAD_ROWS) out->s.axis += axes;
   if (v->whole >= 0) out->whole = v->whole + axes < 0 ? -1 : v->whole + axes;
   if (v->s.kind == WEFT_SPREAD_SHAPE && axes != 0) return false;
@@ -186,7 +190,7 @@ static weft_status_t *get(weft_spread_ctx_t *c, int output, int axes) {
     c->out[output] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
     return NULL;
   }
-  if (!element_of(e, axes, &c->out[output])) c->out[output] = weft_spread_value(weft_spread_same(0));
+  if (!element_of(e, axes, &c->out[output])) return weft_spread_refuse(c->node, "shapes are stacked here");
   return NULL;
 }
 
@@ -272,7 +276,7 @@ static weft_status_t *list_element(weft_spread_ctx_t *c, int output, int axes) {
   if (e == NULL) {
     c->out[output] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
   } else if (!element_of(e, axes, &c->out[output])) {
-    c->out[output] = weft_spread_value(weft_spread_same(0));
+    return weft_spread_refuse(c->node, "shapes are stacked here");
   }
   return NULL;
 }
@@ -284,5 +288,10 @@ weft_status_t *weft_spread_list_stack(weft_spread_ctx_t *c) { return list_elemen
 weft_status_t *weft_spread_list_same(weft_spread_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(want_numbers(c, 1, c->node->num_inputs));
   weft_spread_pass(c, 0, 0);
+  return NULL;
+}
+
+weft_status_t *weft_spread_own(weft_spread_ctx_t *c) { /* the shape of a list's elements, of which little is known */
+  for (int o = 0; o < c->node->num_outputs; o++) c->out[o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
   return NULL;
 }

@@ -68,6 +68,11 @@ static int batch_axis(const weft_spread_value_t *v, weft_count_of_t *of) {
 const ints_t *weft_spread_ints_of_shape(weft_arena_t *arena, const weft_shape_t *shape, const weft_spread_value_t *v) {
   weft_count_of_t of;
   int axis = batch_axis(v, &of);
+  if (v->ints != NULL && !v->ints->is_set) { /* a small vector or scalar that we know */
+    ints_t *known = ints_new(arena, v->ints->is_scalar ? 0 : 1, false);
+    if (known != NULL && !v->ints->is_scalar) known->items[0] = plain(v->ints->n);
+    return known;
+  }
   if (shape->rank < 0) return NULL;
   ints_t *out = ints_new(arena, shape->rank, false);
   for (int i = 0; out != NULL && i < out->n; i++) {
@@ -80,6 +85,7 @@ const ints_t *weft_spread_ints_of_shape(weft_arena_t *arena, const weft_shape_t 
 weft_spread_value_t weft_spread_ints_value(const ints_t *ints) {
   weft_spread_value_t v = weft_spread_value(weft_spread_same(0));
   v.ints = ints;
+  v.rank = ints == NULL ? -1 : ints->is_scalar ? 0 : 1;
   for (int i = 0; ints != NULL && i < ints->n; i++) {
     if (ints->items[i].of == WEFT_COUNT_ROWS) v.s.rows |= (uint64_t)1 << i;
   }

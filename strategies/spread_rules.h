@@ -39,10 +39,12 @@ struct weft_spread_value {
   weft_spread_t s;
   int whole;      /* SAME, ONCE: the whole batch lies along this axis; -1: not that we know */
   int64_t factor; /* ROWS, whole: the dimension is that many times the batch; 0: not known */
+  int rank;       /* as far as it is known here; -1: the graph may know */
   bool zero;      /* all elements are 0: it has every degree */
   bool is_batch;  /* ONCE: a reader's batch: consumers take rows of it */
   bool is_state;  /* a variable, or its handle */
   const weft_spread_ints_t *ints;     /* NULL: not known */
+  const weft_spread_ints_t *dims;     /* its shape, where a Reshape says it; NULL: the graph may know */
   int cell;                           /* EACH: where the elements of a TensorArray or stack are described; 0: none */
   const weft_spread_value_t *element; /* EACH: of a list: its elements; NULL: none yet */
 };
@@ -129,6 +131,7 @@ bool weft_spread_int_at(const weft_spread_ints_t *ints, int i, int64_t *out); /*
 weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t form);
 
 /* ---- spread.c ---- */
+const weft_shape_t *weft_spread_shape_of(const weft_spread_analysis_t *a, const weft_node_t *n, int output);
 /* The description of what a TensorArray or stack holds: joined with `v` if it is given. */
 weft_status_t *weft_spread_cell_put(weft_spread_ctx_t *c, int cell, const weft_spread_value_t *v);
 const weft_spread_value_t *weft_spread_cell_get(const weft_spread_ctx_t *c, int cell);
@@ -150,7 +153,7 @@ weft_spread_rule_fn weft_spread_metadata, weft_spread_pass_all, weft_spread_swit
     weft_spread_new_array, weft_spread_array_grad, weft_spread_array_write, weft_spread_array_scatter,
     weft_spread_array_read, weft_spread_array_gather, weft_spread_array_size, weft_spread_new_stack, weft_spread_push,
     weft_spread_pop, weft_spread_new_list, weft_spread_list_put, weft_spread_list_get, weft_spread_list_same,
-    weft_spread_list_from, weft_spread_list_stack;
+    weft_spread_list_from, weft_spread_list_stack, weft_spread_own;
 weft_spread_rule_fn weft_spread_update, weft_spread_state, weft_spread_read, weft_spread_look_on, weft_spread_random,
     weft_spread_random_rows, weft_spread_stateless_random, weft_spread_batch_reader, weft_spread_placeholder,
     weft_spread_constant;

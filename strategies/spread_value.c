@@ -24,16 +24,18 @@ void weft_spread_print(const weft_spread_t *s, weft_strbuf_t *out) {
   if (s->degree != 0) weft_strbuf_printf(out, " of degree %d", s->degree);
 }
 
-weft_spread_value_t weft_spread_value(weft_spread_t s) { return (weft_spread_value_t){.s = s, .whole = -1}; }
+weft_spread_value_t weft_spread_value(weft_spread_t s) { return (weft_spread_value_t){.s = s, .whole = -1, .rank = -1}; }
 
 bool weft_spread_value_eq(const weft_spread_value_t *a, const weft_spread_value_t *b) {
   if (a == b) return true;
-  if (!weft_spread_eq(&a->s, &b->s) || a->whole != b->whole || a->factor != b->factor || a->zero != b->zero ||
+  if (!weft_spread_eq(&a->s, &b->s) || a->whole != b->whole || a->factor != b->factor || a->rank != b->rank || a->zero != b->zero ||
       a->is_batch != b->is_batch || a->is_state != b->is_state || a->cell != b->cell) {
     return false;
   }
   if ((a->element == NULL) != (b->element == NULL) || (a->ints == NULL) != (b->ints == NULL)) return false;
   if (a->element != NULL && !weft_spread_value_eq(a->element, b->element)) return false;
+  if ((a->dims == NULL) != (b->dims == NULL)) return false;
+  if (a->dims != NULL && !weft_spread_ints_eq(a->dims, b->dims)) return false;
   return a->ints == NULL || weft_spread_ints_eq(a->ints, b->ints);
 }
 
@@ -74,14 +76,28 @@ weft_status_t *weft_spread_refuse(const weft_node_t *n, const char *why, ...) {
 }
 
 const weft_shape_t *weft_spread_in_shape(const weft_spread_ctx_t *c, int input) {
-  static const weft_shape_t unknown = {.rank = WEFT_UNKNOWN_DIM};
+#define OF_RANK(n) {.rank = n, .dims = {-1, -1, -1, -1, -1, -1, -1, -1}}
+  static const weft_shape_t ranks[] = {OF_RANK(0), OF_RANK(1), OF_RANK(2), OF_RANK(3), OF_RANK(4),
+                                       OF_RANK(5), OF_RANK(6), OF_RANK(7), OF_RANK(8)};
+#undef OF_RANK
   weft_output_t from = c->node->inputs[input];
-  return from.node->output_shapes == NULL ? &unknown : &from.node->output_shapes[from.index];
+  const weft_shape_t *shape = weft_spread_shape_of(c->analysis, from.node, from.index);
+  const weft_spread_ints_t *dims = c->in[input].dims;
+  if (shape->rank < 0 && dims != NULL && dims->n <= WEFT_MAX_DIMS) {
+    weft_shape_t *known = weft_arena_calloc(c->arena, 1, sizeof *known);
+    if (known != NULL) known->rank = dims->n;
+    for (int i = 0; known != NULL && i < dims->n; i++) {
+      if (!weft_spread_int_at(dims, i, &known->dims[i])) known->dims[i] = WEFT_UNKNOWN_DIM;
+    }
+    if (known != NULL) return known;
+  }
+  int rank = c->in[input].rank;
+  bool is_better = shape->rank < 0 && rank >= 0 && rank < (int)(sizeof ranks / sizeof ranks[0]);
+  return is_better ? &ranks[rank] : shape;
 }
 
 const weft_shape_t *weft_spread_out_shape(const weft_spread_ctx_t *c, int output) {
-  static const weft_shape_t unknown = {.rank = WEFT_UNKNOWN_DIM};
-  return c->node->output_shapes == NULL ? &unknown : &c->node->output_shapes[output];
+  return weft_spread_shape_of(c->analysis, c->node, output);
 }
 
 bool weft_spread_has_fraction(int dtype) {
