@@ -22,6 +22,8 @@ typedef struct record {
 /* No epoch that a task reports moves the record further than this. */
 #define MAX_EPOCH ((uint64_t)1 << 62)
 
+enum { OBSERVER = -1 }; /* a watch by who is no member */
+
 typedef enum watch_end { BY_NOBODY, BY_CHANGE, BY_CANCELLER, BY_DEADLINE, BY_STOP, BY_REPLACEMENT } watch_end_t;
 
 typedef struct watch {
@@ -45,6 +47,7 @@ struct weft_keeper {
   record_t *records; /* guarded by mu, with all that follows */
   uint64_t epoch;
   watch_t *watches;
+  int64_t sweep_ns; /* the last sweep */
   bool stopped;
 };
 
@@ -113,7 +116,7 @@ static void end_watch(watch_t *w, watch_end_t cause, watch_end_t inside) {
   } else if (cause == BY_STOP) {
     w->fn(w->arg, WEFT_ERROR(UNAVAILABLE, "%.*s stops", WEFT_STR_ARGS(k->o.tasks[k->o.own])), 0, NULL, 0);
   } else if (cause == BY_CANCELLER) {
-    w->fn(w->arg, WEFT_ERROR(CANCELLED, "the watch of %.*s ended", WEFT_STR_ARGS(k->o.tasks[w->member])), 0, NULL, 0);
+    w->fn(w->arg, WEFT_ERROR(CANCELLED, "the watch of %.*s ended", WEFT_STR_ARGS(w->member == OBSERVER ? WEFT_STR("nobody") : k->o.tasks[w->member])), 0, NULL, 0);
   } else {
     uint64_t epoch = copy_record(k, w->answer);
     w->fn(w->arg, NULL, epoch, w->answer, k->o.num_tasks);
@@ -144,11 +147,12 @@ static weft_status_t *find_member(const weft_keeper_t *k, weft_str_t task, int *
 }
 
 static bool is_replaced_locked(const weft_keeper_t *k, int i, uint64_t incarnation) {
-  return k->records[i].previous == incarnation && incarnation != 0;
+  return i != OBSERVER && k->records[i].previous == incarnation && incarnation != 0;
 }
 
 /* True if the record has changed: then the watches are to be answered. */
 static bool beat_locked(weft_keeper_t *k, int i, uint64_t incarnation, uint64_t epoch) WEFT_REQUIRES(k->mu) {
+  if (i == OBSERVER) return false;
   record_t *r = &k->records[i];
   if (epoch > MAX_EPOCH) epoch = 0;
   bool has_changed = r->state != WEFT_MEMBER_ALIVE || r->incarnation != incarnation || epoch > k->epoch;
@@ -161,6 +165,7 @@ static bool beat_locked(weft_keeper_t *k, int i, uint64_t incarnation, uint64_t 
 }
 
 static bool lose_locked(weft_keeper_t *k, int i, uint64_t incarnation) WEFT_REQUIRES(k->mu) {
+  if (i == OBSERVER) return false;
   record_t *r = &k->records[i];
   if (i == k->o.own || r->state != WEFT_MEMBER_ALIVE || r->incarnation != incarnation) return false;
   r->state = WEFT_MEMBER_LOST;
@@ -187,8 +192,12 @@ void weft_keeper_sweep(weft_keeper_t *k) {
   bool has_changed = false;
   int64_t now = weft_clock_ns();
   weft_mutex_lock(&k->mu);
+  int64_t gap = k->sweep_ns == 0 ? 0 : now - k->sweep_ns;
+  bool was_stopped = gap > k->o.lost_after_ms * 1000000 / 2; /* this process, or it has no time: the others are not to blame */
+  k->sweep_ns = now;
   for (int i = 0; k->o.lost_after_ms > 0 && i < k->o.num_tasks; i++) {
-    const record_t *r = &k->records[i];
+    record_t *r = &k->records[i];
+    if (was_stopped) r->beat_ns += gap;
     if (now - r->beat_ns > k->o.lost_after_ms * 1000000 && lose_locked(k, i, r->incarnation)) has_changed = true;
   }
   if (has_changed) taken = take_watches(k);
@@ -231,8 +240,8 @@ static weft_status_t *register_watch(watch_t *w, int64_t timeout_ms) {
 
 void weft_keeper_watch(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, uint64_t epoch, int64_t timeout_ms,
                        weft_canceller_t *canceller, weft_roll_fn *fn, void *arg) {
-  int i = 0;
-  weft_status_t *s = find_member(k, task, &i);
+  int i = OBSERVER;
+  weft_status_t *s = task.length == 0 ? NULL : find_member(k, task, &i);
   watch_t *w = NULL, *taken = NULL;
   if (s == NULL) w = weft_calloc(1, sizeof *w + (size_t)k->o.num_tasks * sizeof(weft_member_t));
   if (s == NULL && w == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a watch of %.*s", WEFT_STR_ARGS(task));

@@ -37,7 +37,7 @@ WEFT_MUST_CHECK weft_status_t *weft_keeper_beat(weft_keeper_t *k, weft_str_t tas
 /* The record: one member per task, in the cluster's order. All lent; owns status (then there are no members). */
 typedef void weft_roll_fn(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n);
 /* Answers when the epoch is not `epoch` any more, or after `timeout_ms` with the record as it is. It counts as a beat. If
- * `canceller` ends it (the connection broke), that incarnation of the task is lost. Errors: those of beat; CANCELLED. */
+ * `canceller` ends it (the connection broke), that incarnation of the task is lost. A `task` of "" only looks on. Errors: those of beat; CANCELLED. */
 void weft_keeper_watch(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, uint64_t epoch, int64_t timeout_ms,
                        weft_canceller_t *canceller, weft_roll_fn *fn, void *arg);
 /* Looks for tasks that are silent for too long; to be called every now and then. */

@@ -21,7 +21,8 @@
 #include "base/mutex.h"
 #include "membership/task_membership.h"
 
-enum { MAX_WATCHERS = 16, WATCH_MS = 30000 };
+/* Until the keeper is found, it is looked for this often: tasks of a cluster usually start together. */
+enum { MAX_WATCHERS = 16, WATCH_MS = 30000, SEARCH_MS = 100 };
 
 typedef struct view {
   weft_member_state_t state, told_state;
@@ -59,6 +60,7 @@ struct weft_membership {
   uint64_t epoch;
   int64_t heard_ns;   /* when the record came */
   int64_t keeper_ns;  /* when the keeper last answered */
+  int64_t tick_ns;    /* the last tick */
   int in_flight;      /* calls and ticks */
   asked_t *asked;     /* that wait for an answer */
   bool started, stopping, beating, watching, telling, has_complained;
@@ -188,6 +190,7 @@ static void keeper_answers_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
 static void lose_keeper_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
   view_t *v = &ms->views[ms->o.keeper];
   if (ms->keeper != NULL || v->state != WEFT_MEMBER_ALIVE) return;
+  v->silent_ms = (weft_clock_ns() - ms->keeper_ns) / 1000000;
   v->state = WEFT_MEMBER_LOST;
   ms->epoch++;
 }
@@ -302,6 +305,8 @@ static void beat(weft_membership_t *ms) {
 static void notice_silence(weft_membership_t *ms) {
   int64_t now = weft_clock_ns(), patience = lost_after_ms(&ms->o) * 1000000;
   weft_mutex_lock(&ms->mu);
+  if (ms->tick_ns > 0 && now - ms->tick_ns > patience / 2) ms->keeper_ns = now; /* we were stopped, not the others */
+  ms->tick_ns = now;
   if (now - ms->keeper_ns > patience) lose_keeper_locked(ms);
   for (int i = 0; i < ms->o.num_tasks; i++) {
     view_t *v = &ms->views[i];
@@ -312,6 +317,13 @@ static void notice_silence(weft_membership_t *ms) {
     ms->epoch++;
   }
   weft_mutex_unlock(&ms->mu);
+}
+
+static bool is_searching(weft_membership_t *ms) {
+  weft_mutex_lock(&ms->mu);
+  bool is_found = ms->views[ms->o.keeper].state == WEFT_MEMBER_ALIVE;
+  weft_mutex_unlock(&ms->mu);
+  return !is_found;
 }
 
 static void tick(void *arg) {
@@ -331,7 +343,9 @@ static void tick(void *arg) {
   tell(ms);
   if (ms->on_tick != NULL) ms->on_tick(ms->on_tick_arg);
   uint64_t id = 0; /* never removed: the timer goes first */
-  weft_status_t *s = weft_timer_add(ms->timer, weft_clock_ns() + ms->o.interval_ms * 1000000, tick, ms, &id);
+  int64_t pause_ms = ms->o.interval_ms;
+  if (pause_ms > SEARCH_MS && ms->keeper == NULL && is_searching(ms)) pause_ms = SEARCH_MS;
+  weft_status_t *s = weft_timer_add(ms->timer, weft_clock_ns() + pause_ms * 1000000, tick, ms, &id);
   weft_status_free(s); /* no memory for a tick: who is silent is lost for the others, as it must be */
   leave(ms);
 }

@@ -35,6 +35,8 @@ struct weft_rpc_channel {
   char *target; /* owned */
   weft_mutex_t mu;
   call_t *calls; /* guarded by mu: those in flight */
+  weft_status_t *refusal;  /* guarded by mu; owned; NULL: calls are made */
+  atomic_bool has_refusal; /* the same; read without mu, so that a call costs nothing */
   atomic_int num_paths; /* grows under mu, after its entry was written; pairs with the load in registered() */
   struct {
     const char *path; /* as the caller has it: usually found by comparing pointers */
@@ -93,6 +95,7 @@ weft_rpc_channel_t *weft_rpc_channel_retain(weft_rpc_channel_t *c) {
 
 void weft_rpc_channel_release(weft_rpc_channel_t *c) {
   if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
+  weft_status_free(c->refusal);
   grpc_channel_destroy(c->impl);
   for (int i = 0; i < atomic_load(&c->num_paths); i++) weft_free(c->paths[i].copy);
   weft_mutex_deinit(&c->mu);
@@ -170,6 +173,24 @@ void weft_rpc_channel_end_calls(weft_rpc_channel_t *c, const weft_status_t *why,
   weft_mutex_unlock(&c->mu);
 }
 
+void weft_rpc_channel_refuse(weft_rpc_channel_t *c, const weft_status_t *why) {
+  weft_status_t *copy = weft_status_clone(why);
+  weft_mutex_lock(&c->mu);
+  weft_status_t *old = c->refusal;
+  c->refusal = copy;
+  atomic_store(&c->has_refusal, copy != NULL);
+  weft_mutex_unlock(&c->mu);
+  weft_status_free(old);
+}
+
+static weft_status_t *refuse(weft_rpc_channel_t *c, const weft_rpc_options_t *o) {
+  if (!atomic_load(&c->has_refusal) || (o != NULL && o->wait_for_ready)) return NULL;
+  weft_mutex_lock(&c->mu);
+  weft_status_t *s = weft_status_clone(c->refusal);
+  weft_mutex_unlock(&c->mu);
+  return s;
+}
+
 static void call_destroy(call_t *call) {
   if (call == NULL) return;
   call_unlink(call);
@@ -189,6 +210,11 @@ static void call_destroy(call_t *call) {
 /* Consumes `request`. */
 static weft_status_t *call_create(weft_rpc_channel_t *c, grpc_completion_queue *queue, const char *path,
                                   weft_message_t *request, const weft_rpc_options_t *o, call_t **out) {
+  weft_status_t *refused = refuse(c, o);
+  if (refused != NULL) {
+    weft_message_destroy(request);
+    return refused;
+  }
   call_t *call = weft_calloc(1, sizeof *call);
   if (call == NULL) {
     weft_message_destroy(request);
@@ -266,6 +292,7 @@ static weft_status_t *call_finish(call_t *call, weft_message_t **out) {
     if (code == GRPC_STATUS_UNKNOWN && weft_str_is(text, "Stream removed")) code = WEFT_UNAVAILABLE;
     return weft_status_from_wire(code, text.data, text.length);
   }
+  if (atomic_load(&call->channel->has_refusal)) weft_rpc_channel_refuse(call->channel, NULL);
   if (call->response == NULL)
     return WEFT_ERROR(INTERNAL, "the server at %s answered without a message", call->channel->target);
   grpc_byte_buffer *response = call->response;

@@ -16,10 +16,14 @@ struct weft_health {
   weft_membership_t *membership;
 };
 
-/* Ends calls to a task that is lost. */
-static void end_calls(weft_health_t *h, weft_str_t task, int64_t min_age_ms) {
-  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "The task %.*s is lost: it has ended, or it does not answer", WEFT_STR_ARGS(task));
-  weft_worker_cache_end_calls(h->own->cache, task, why, min_age_ms);
+/* Ends calls to a task that is lost. One that keeps silent, but not its connections, would let later calls wait: they are
+ * refused. To one that has ended they are not: it may be back before we hear of it. */
+static void end_calls(weft_health_t *h, const weft_member_t *m, int64_t min_age_ms) {
+  bool is_silent = m->silent_ms > 2 * h->heartbeat_ms;
+  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "The task %.*s is lost: it %s", WEFT_STR_ARGS(m->task),
+                                  is_silent ? "does not answer" : "has ended");
+  if (is_silent && min_age_ms == 0) weft_worker_cache_refuse(h->own->cache, m->task, why);
+  weft_worker_cache_end_calls(h->own->cache, m->task, why, min_age_ms);
   weft_status_free(why);
 }
 
@@ -27,10 +31,13 @@ static void on_change(void *arg, uint64_t epoch, const weft_member_t *m) {
   weft_health_t *h = arg;
   if (weft_str_eq(m->task, h->names[h->own_index])) return;
   bool is_lost = m->state == WEFT_MEMBER_LOST;
-  weft_log(is_lost ? WEFT_LOG_WARNING : WEFT_LOG_INFO, "%.*s is %s (epoch %llu)", WEFT_STR_ARGS(m->task),
+  weft_log(is_lost ? WEFT_LOG_WARNING : WEFT_LOG_DEBUG, "%.*s is %s (epoch %llu)", WEFT_STR_ARGS(m->task),
            is_lost ? "lost" : "there", (unsigned long long)epoch);
-  if (!is_lost) return;
-  end_calls(h, m->task, 0);
+  if (!is_lost) {
+    weft_worker_cache_refuse(h->own->cache, m->task, NULL);
+    return;
+  }
+  end_calls(h, m, 0);
   weft_worker_task_lost(h->own->worker, m->task);
 }
 
@@ -39,7 +46,7 @@ static void on_tick(void *arg) {
   weft_health_t *h = arg;
   int n = weft_membership_list(h->membership, h->members, h->num_tasks);
   for (int i = 0; i < n; i++) {
-    if (h->members[i].state == WEFT_MEMBER_LOST) end_calls(h, h->members[i].task, 2 * h->heartbeat_ms);
+    if (h->members[i].state == WEFT_MEMBER_LOST) end_calls(h, &h->members[i], 2 * h->heartbeat_ms);
   }
 }
 

@@ -124,18 +124,27 @@ weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_
 
 void weft_worker_cache_set_log(weft_worker_cache_t *base, weft_transfer_log_t *l) { of(base)->log = l; }
 
-void weft_worker_cache_end_calls(weft_worker_cache_t *base, weft_str_t task, const weft_status_t *why, int64_t min_age_ms) {
-  cache_t *c = of(base);
-  for (int i = 0; i < c->num_tasks; i++) {
-    if (!weft_str_eq(c->tasks[i], task)) continue;
-    weft_mutex_lock(&c->mu);
-    weft_rpc_channel_t *channel = c->channels[i] == NULL ? NULL : weft_rpc_channel_retain(c->channels[i]);
-    weft_mutex_unlock(&c->mu);
-    if (channel == NULL) return;
-    weft_rpc_channel_end_calls(channel, why, min_age_ms);
-    weft_rpc_channel_release(channel);
-    return;
-  }
+/* The channel to a task, retained; NULL if nobody has called it yet. */
+static weft_rpc_channel_t *channel_of(cache_t *c, weft_str_t task) {
+  int i = 0;
+  while (i < c->num_tasks && !weft_str_eq(c->tasks[i], task)) i++;
+  if (i == c->num_tasks) return NULL;
+  weft_mutex_lock(&c->mu);
+  weft_rpc_channel_t *channel = c->channels[i] == NULL ? NULL : weft_rpc_channel_retain(c->channels[i]);
+  weft_mutex_unlock(&c->mu);
+  return channel;
+}
+
+void weft_worker_cache_end_calls(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why, int64_t min_age_ms) {
+  weft_rpc_channel_t *channel = channel_of(of(c), task);
+  if (channel != NULL) weft_rpc_channel_end_calls(channel, why, min_age_ms);
+  weft_rpc_channel_release(channel);
+}
+
+void weft_worker_cache_refuse(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why) {
+  weft_rpc_channel_t *channel = channel_of(of(c), task);
+  if (channel != NULL) weft_rpc_channel_refuse(channel, why);
+  weft_rpc_channel_release(channel);
 }
 
 void weft_worker_cache_set_local(weft_worker_cache_t *base, weft_worker_client_t *local) {

@@ -13,8 +13,10 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_cache_create(const weft_cluster_t *cl
                                                         weft_rpc_client_t *rpc, weft_worker_cache_t **out);
 /* Clients made from now on tell `l` (borrowed) what they fetch. */
 void weft_worker_cache_set_log(weft_worker_cache_t *c, weft_transfer_log_t *l);
-/* The task is known to be gone or to hang: calls to it end as weft_rpc_channel_end_calls says. */
+/* The task is known to be gone or to hang: calls to it end as weft_rpc_channel_end_calls says ... */
 void weft_worker_cache_end_calls(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why, int64_t min_age_ms);
+/* ... and are refused, or not any more, as weft_rpc_channel_refuse says. */
+void weft_worker_cache_refuse(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why);
 void weft_worker_cache_set_local(weft_worker_cache_t *c, weft_worker_client_t *local); /* retained; before the first find */
 
 #endif /* WEFT_SERVER_WORKER_CACHE_H_ */
