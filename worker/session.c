@@ -75,6 +75,16 @@ void weft_worker_session_release(weft_worker_session_t *s) {
   weft_free(s);
 }
 
+/* A graph that came over the network has its devices where a client's graph has wishes. */
+static void take_devices_from_names(weft_graph_t *g, const weft_devices_t *devices) {
+  for (int i = 0; i < g->num_nodes; i++) {
+    weft_node_t *n = g->nodes[i];
+    if (n == NULL || n->assigned_device.length > 0 || n->requested_device.length == 0) continue;
+    const weft_device_t *d = weft_devices_find(devices, n->requested_device);
+    n->assigned_device = d != NULL ? d->name : n->requested_device;
+  }
+}
+
 weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph_t *graph, weft_str_t *out_handle) {
   weft_registered_graph_t *g = weft_calloc(1, sizeof *g);
   if (g == NULL) {
@@ -84,6 +94,7 @@ weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph
   atomic_init(&g->refs, 1);
   atomic_init(&g->last_run_ns, INT64_MAX);
   g->graph = graph;
+  take_devices_from_names(graph, s->devices);
   weft_plan_options_t options = {.device = s->devices->all[0], .devices = s->devices->all,
                                  .num_devices = s->devices->n, .segment = s->segment, .session = s->handle};
   weft_status_t *status = weft_plan_create(graph, &options, &g->plan);

@@ -39,8 +39,8 @@ class Maker:
         self.name = name
         self.weft_binary = weft_binary
 
-    def command(self, spec, job, task):
-        args = ["--cluster", spec, "--job", job, "--task", str(task)]
+    def command(self, spec, job, task, cpus):
+        args = ["--cluster", spec, "--job", job, "--task", str(task), "--cpus", str(cpus)]
         if self.name == "weft":
             return [self.weft_binary, "server", *args]
         return [sys.executable, os.path.join(HERE, "stock_server.py"), *args]
@@ -49,8 +49,8 @@ class Maker:
 class Server:
     """One task of a cluster: a process that can be killed and started again on the same port."""
 
-    def __init__(self, maker, spec, job, task, log_path):
-        self.command = maker.command(spec, job, task)
+    def __init__(self, maker, spec, job, task, log_path, cpus):
+        self.command = maker.command(spec, job, task, cpus)
         self.name = f"/job:{job}/replica:0/task:{task}"
         self.log_path = log_path
         self.process = None
@@ -112,9 +112,9 @@ class Server:
 
 
 class Cluster:
-    """Servers on loopback, by default one parameter server and two workers."""
+    """Servers on loopback, by default one parameter server and two workers of one CPU device each."""
 
-    def __init__(self, maker, log_dir, ps=1, workers=2):
+    def __init__(self, maker, log_dir, ps=1, workers=2, cpus=1):
         self.maker = maker
         ports = free_ports(ps + workers)
         addresses = [f"127.0.0.1:{p}" for p in ports]
@@ -125,7 +125,7 @@ class Cluster:
         for job, tasks in self.jobs.items():
             for task in range(len(tasks)):
                 log = os.path.join(log_dir, f"{job}-{task}.stderr")
-                self.servers[job, task] = Server(maker, self.spec, job, task, log)
+                self.servers[job, task] = Server(maker, self.spec, job, task, log, cpus)
 
     def start(self):
         try:

@@ -14,10 +14,13 @@ def main():
     parser.add_argument("--cluster", required=True, help="job=host:port,host:port;job=…")
     parser.add_argument("--job", required=True)
     parser.add_argument("--task", type=int, required=True)
+    parser.add_argument("--cpus", type=int, default=1)
     args = parser.parse_args()
     jobs = dict(entry.split("=", 1) for entry in args.cluster.split(";"))
     jobs = {job: tasks.split(",") for job, tasks in jobs.items()}
-    server = tf.distribute.Server(jobs, job_name=args.job, task_index=args.task)
+    config = tf.compat.v1.ConfigProto(device_count={"CPU": args.cpus})
+    config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
+    server = tf.distribute.Server(jobs, job_name=args.job, task_index=args.task, config=config)
     print(f"tensorflow: listening on {server.target}", flush=True)
     server.join()
 
