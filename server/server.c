@@ -66,7 +66,7 @@ static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
   if (status == NULL) {
     /* The job's name that the cluster has lives as long as the server. */
     weft_server_clusters_init(&s->clusters, weft_cluster_find(&s->cluster, o->job, o->task)->job, o->task, s->rpc_client);
-    const weft_task_options_t task = {o->num_threads, o->num_cpus, o->collective_leader};
+    const weft_task_options_t task = {o->num_threads, o->num_cpus, o->collective_leader, o->collectives_only_rpc};
     status = weft_task_init(name, task, false, cache, &s->clusters, &s->task);
   }
   weft_strbuf_deinit(&text);
@@ -150,3 +150,5 @@ void weft_server_destroy(weft_server_t *s) {
 }
 
 const char *weft_server_target(const weft_server_t *s) { return s->target; }
+struct weft_collectives *weft_server_collectives(weft_server_t *s) { return weft_worker_collectives(s->task.worker); }
+struct weft_link_counters *weft_server_counters(weft_server_t *s) { return weft_worker_counters(s->task.worker); }

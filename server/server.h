@@ -16,6 +16,7 @@ typedef struct weft_server_options {
   int num_threads;  /* 0: as many as processors */
   weft_str_t collective_leader; /* a task of the cluster; empty: see weft_worker_options_t */
   int num_cpus;     /* devices CPU:0 .. CPU:n-1; 0: one */
+  bool collectives_only_rpc; /* no links between tasks of one host */
   int heartbeat_ms; /* how often it tells that it lives; 0: every second; -1: never */
 } weft_server_options_t;
 
@@ -26,6 +27,10 @@ void weft_server_stop(weft_server_t *s);                           /* within a s
 void weft_server_join(weft_server_t *s);                           /* waits until stopped */
 void weft_server_destroy(weft_server_t *s);                        /* stops first; NULL is fine */
 const char *weft_server_target(const weft_server_t *s); /* "grpc://127.0.0.1:2222"; after the start */
+
+/* The task's collectives, and what their transport has fetched; lent. */
+struct weft_collectives *weft_server_collectives(weft_server_t *s);
+struct weft_link_counters *weft_server_counters(weft_server_t *s);
 
 /* A session without servers: a worker and a master in this process, no gRPC. The client owns both. Numbers as above. */
 WEFT_MUST_CHECK weft_status_t *weft_local_master_create(int num_threads, int num_cpus, weft_master_client_t **out);

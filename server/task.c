@@ -13,7 +13,7 @@ static uint32_t supports(const weft_node_t *n) {
 static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_direct, weft_server_clusters_t *clusters, weft_task_t *t) {
   weft_cluster_maker_t *maker = clusters == NULL ? NULL : &clusters->base;
   weft_worker_options_t worker = {.task = name, .num_threads = o.num_threads, .num_cpus = o.num_cpus,
-                                  .collective_leader = o.collective_leader,
+                                  .collective_leader = o.collective_leader, .collectives_only_rpc = o.collectives_only_rpc,
                                   .cache = t->cache, .clusters = maker};
   WEFT_RETURN_IF_ERROR(weft_worker_create(&worker, &t->worker));
   if (clusters != NULL) clusters->worker = t->worker;

@@ -93,14 +93,18 @@ static weft_str_t find_leader(const weft_worker_t *w, weft_str_t wanted) {
   return first_leader(w);
 }
 
-weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leader) {
+weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leader, bool only_rpc) {
   w->leader = find_leader(w, leader);
   weft_remote_transport_options_t o = {
       .task = w->task,
       .incarnation = w->devices.all[0]->incarnation,
       .pool = w->pool,
+      .only_rpc = only_rpc,
       .peers = {.arg = w, .recv_buf = recv_buf, .complete_group = complete_group, .complete_instance = complete_instance,
                 .lost = lost}};
   WEFT_RETURN_IF_ERROR(weft_remote_transport_create(&o, &w->transport));
   return weft_collectives_create(w->task, w->pool, w->transport, &w->collectives);
 }
+
+weft_collectives_t *weft_worker_collectives(weft_worker_t *w) { return w->collectives; }
+weft_link_counters_t *weft_worker_counters(weft_worker_t *w) { return weft_remote_transport_counters(w->transport); }

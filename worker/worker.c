@@ -22,11 +22,12 @@ static void fetch_remote(void *arg, int64_t step_id, weft_key_t key, const weft_
   weft_worker_client_release(peer);
 }
 
-static weft_status_t *create_parts(weft_worker_t *w, int num_threads, int num_cpus, weft_str_t leader) {
+static weft_status_t *create_parts(weft_worker_t *w, const weft_worker_options_t *o) {
   char *task = weft_strndup(w->task.data, w->task.length);
   if (task == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker");
   w->task = weft_str(task);
   weft_step_table_init(&w->steps, w->task, fetch_remote, w->cache);
+  int num_threads = o->num_threads, num_cpus = o->num_cpus;
   if (num_threads <= 0) num_threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
   if (num_threads < 1) num_threads = 1;
   WEFT_RETURN_IF_ERROR(weft_thread_pool_create("weft-compute", num_threads, &w->pool));
@@ -34,7 +35,7 @@ static weft_status_t *create_parts(weft_worker_t *w, int num_threads, int num_cp
   WEFT_RETURN_IF_ERROR(weft_transfer_log_create(&w->transfers));
   WEFT_RETURN_IF_ERROR(weft_step_sequence_create(&w->sequence));
   weft_worker_session_spec_t legacy = {.session = WEFT_STR(""), .master_task = WEFT_STR("")};
-  WEFT_RETURN_IF_ERROR(weft_worker_create_collectives(w, leader));
+  WEFT_RETURN_IF_ERROR(weft_worker_create_collectives(w, o->collective_leader, o->collectives_only_rpc));
   weft_session_cluster_t own = {NULL, NULL};
   return weft_worker_session_create(&legacy, &w->devices, &own, &w->legacy);
 }
@@ -47,7 +48,7 @@ weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t 
   w->cache = o->cache;
   w->clusters = o->clusters;
   w->task = o->task;
-  weft_status_t *s = create_parts(w, o->num_threads, o->num_cpus, o->collective_leader);
+  weft_status_t *s = create_parts(w, o);
   if (s != NULL) {
     weft_worker_destroy(w);
     return s;

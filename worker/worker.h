@@ -16,6 +16,7 @@ typedef struct weft_worker_options {
   int num_cpus;                /* devices CPU:0 .. CPU:n-1, all on that pool; 0: one */
   weft_worker_cache_t *cache;  /* how to reach other tasks; borrowed; NULL: there are none (a local session) */
   weft_str_t collective_leader; /* the task that keeps the book of groups; empty: chief's or worker's first, else the first */
+  bool collectives_only_rpc;   /* no links between the tasks of one host */
   weft_cluster_maker_t *clusters; /* for sessions with a cluster of their own; borrowed; NULL: none such */
 } weft_worker_options_t;
 
@@ -29,6 +30,9 @@ weft_device_t *weft_worker_device(weft_worker_t *w); /* the CPU:0; lent */
 const weft_devices_t *weft_worker_devices(const weft_worker_t *w); /* all; lent */
 weft_str_t weft_worker_leader(const weft_worker_t *w); /* of collectives; lent */
 weft_transfer_log_t *weft_worker_transfers(weft_worker_t *w); /* where clients of its peers tell what they fetched; lent */
+
+struct weft_collectives *weft_worker_collectives(weft_worker_t *w); /* lent */
+struct weft_link_counters *weft_worker_counters(weft_worker_t *w);  /* what the collectives have fetched; lent */
 
 /* Another task of the cluster is known to be gone: resources of all sessions that wait for it are told. */
 void weft_worker_task_lost(weft_worker_t *w, weft_str_t task);

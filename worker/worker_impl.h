@@ -40,7 +40,7 @@ void weft_worker_also_run(weft_worker_t *w); /* one more, for somebody who holds
 void weft_worker_end_run(weft_worker_t *w);
 
 /* worker/collectives.c: makes transport and collectives, with calls to the cluster's other tasks. */
-WEFT_MUST_CHECK weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leader);
+WEFT_MUST_CHECK weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leader, bool only_rpc);
 
 /* worker/run_graph.c */
 void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
