@@ -75,6 +75,7 @@ typedef struct weft_instance_request {
   bool is_mean, is_source;
   weft_collective_algorithm_t algorithm; /* as wanted */
   int root;
+  bool is_doubt;      /* a peer does something else than was agreed: wait for its request, do not answer from memory */
   uint64_t details;   /* hash of splits' presence, targets and the like; must be the same on all ranks */
   int64_t timeout_ms; /* as above */
 } weft_instance_request_t;

@@ -1,0 +1,71 @@
+/* collectives/group_records.h - what the leader's table is made of; for group_table.c and instance_table.c alone. */
+#ifndef WEFT_COLLECTIVES_GROUP_RECORDS_H_
+#define WEFT_COLLECTIVES_GROUP_RECORDS_H_
+
+#include "collectives/group_table.h"
+#include "collectives/group_waiter.h"
+
+enum { WEFT_GROUP_BUCKETS = 64, WEFT_INSTANCE_BUCKETS = 1024 };
+
+typedef struct weft_group_came {
+  struct weft_group_came *next;
+  weft_str_t device, host; /* behind the struct */
+  int rank;
+  uint64_t incarnation;
+} weft_group_came_t;
+
+typedef struct weft_group_record {
+  struct weft_group_record *next;
+  int64_t key;
+  int size, num_members;
+  char device_type[32];
+  weft_group_came_t *members; /* owned */
+  weft_waiter_list_t waiters;
+  weft_group_t *building; /* of the thread that builds it; compared only */
+  weft_group_t *group;    /* one reference once complete */
+  weft_status_t *error;
+  char lost_task[256]; /* whose return ends the error */
+  size_t lost_task_length;
+} weft_group_record_t;
+
+/* Requests of one instance in one step that wait for the others; with `error` only a memory of it. */
+typedef struct weft_instance_record {
+  struct weft_instance_record *next;
+  int64_t group_key, instance_key, step_id;
+  weft_waiter_list_t waiters;
+  weft_status_t *error;
+  uint64_t age; /* of errors: the oldest are forgotten */
+} weft_instance_record_t;
+
+/* What the ranks of an instance agreed on last. */
+typedef struct weft_instance_agreed {
+  struct weft_instance_agreed *next;
+  weft_instance_request_t what; /* texts: none */
+  int source;
+} weft_instance_agreed_t;
+
+struct weft_group_table {
+  weft_group_table_env_t env;
+  weft_timer_t *timer;
+  weft_mutex_t mu;
+  weft_group_record_t *groups[WEFT_GROUP_BUCKETS];          /* guarded by mu, as all below */
+  weft_instance_record_t *instances[WEFT_INSTANCE_BUCKETS];
+  weft_instance_agreed_t *agreed[WEFT_INSTANCE_BUCKETS];
+  uint64_t next_age;
+  int num_errors;
+};
+
+/* Lets the canceller and the timeout take w from its list; *out_failed says why it cannot wait. Before w is in a list. */
+void weft_group_table_watch(weft_group_table_t *t, weft_waiter_t *w, weft_canceller_t *canceller, int64_t timeout_ms,
+                            weft_status_t **out_failed);
+/* Takes and answers w if it still waits: its canceller or timeout came before it was in the list. */
+void weft_group_table_missed(weft_waiter_t *w);
+
+weft_status_t *weft_instance_too_late(const weft_instance_record_t *r, const weft_waiter_t *w);
+/* A waiter of r has left: r goes, too, if it was the last. */
+void weft_instance_leave_locked(weft_group_table_t *t, weft_instance_record_t *r) WEFT_REQUIRES(t->mu);
+/* The group is formed anew: its instances are forgotten; who waits for one is moved to `failed`. */
+void weft_instances_drop_locked(weft_group_table_t *t, int64_t group_key, weft_waiter_list_t *failed) WEFT_REQUIRES(t->mu);
+void weft_instances_free_all(weft_group_table_t *t);
+
+#endif /* WEFT_COLLECTIVES_GROUP_RECORDS_H_ */

@@ -1,0 +1,472 @@
+/* collectives/group_table.c - forming groups; the table's own life.
+ *
+ * A group's record is forming (members come and go), complete (`group`), or failed
+ * (`error`). The last member's thread builds the group:
+ *
+ *   forming --last join--> building --publish--> complete
+ *      |  \--contradiction, lost task--> failed      | lost task
+ *      |                                   ^---------/
+ *      \<--- a member with a new incarnation, or the lost task, joins --- failed, complete
+ *
+ * Records live as long as the table: there are as many as keys.
+ *
+ * Locking: `mu` is a leaf. Under it we relink; the few small allocations for a group
+ * that has become complete, once in its life, are made under it, too, because its
+ * members could otherwise change meanwhile. Callbacks run after giving it back.
+ */
+#include "collectives/group_table.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "collectives/group_records.h"
+
+weft_status_t *weft_group_table_create(const weft_group_table_env_t *env, weft_group_table_t **out) {
+  weft_group_table_t *t = weft_calloc(1, sizeof *t);
+  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a table of collective groups");
+  weft_status_t *s = weft_timer_create(&t->timer);
+  if (s != NULL) {
+    weft_free(t);
+    return s;
+  }
+  if (env != NULL) t->env = *env;
+  weft_mutex_init(&t->mu);
+  *out = t;
+  return NULL;
+}
+
+static void drop_members(weft_group_record_t *g) {
+  while (g->members != NULL) {
+    weft_group_came_t *m = g->members;
+    g->members = m->next;
+    weft_free(m);
+  }
+  g->num_members = 0;
+}
+
+void weft_group_table_destroy(weft_group_table_t *t) {
+  if (t == NULL) return;
+  weft_waiter_list_t all = {NULL, NULL};
+  weft_mutex_lock(&t->mu);
+  for (int i = 0; i < WEFT_GROUP_BUCKETS; i++) {
+    for (weft_group_record_t *g = t->groups[i]; g != NULL; g = g->next) weft_waiter_take_all(&g->waiters, &all);
+  }
+  for (int i = 0; i < WEFT_INSTANCE_BUCKETS; i++) {
+    for (weft_instance_record_t *r = t->instances[i]; r != NULL; r = r->next) weft_waiter_take_all(&r->waiters, &all);
+  }
+  weft_mutex_unlock(&t->mu);
+  weft_status_t *why = WEFT_ERROR(CANCELLED, "the leader of collective groups ends");
+  weft_waiter_answer_all(&all, t->timer, why, NULL, -1);
+  weft_status_free(why);
+  weft_timer_destroy(t->timer);
+  for (int i = 0; i < WEFT_GROUP_BUCKETS; i++) {
+    while (t->groups[i] != NULL) {
+      weft_group_record_t *g = t->groups[i];
+      t->groups[i] = g->next;
+      drop_members(g);
+      weft_group_release(g->group);
+      weft_status_free(g->error);
+      weft_free(g);
+    }
+  }
+  weft_instances_free_all(t);
+  weft_mutex_deinit(&t->mu);
+  weft_free(t);
+}
+
+/* The order of TensorFlow's device names: numbers inside by value. */
+static int compare_names(weft_str_t a, weft_str_t b) {
+  size_t i = 0, j = 0;
+  while (i < a.length && j < b.length) {
+    const bool digits = a.data[i] >= '0' && a.data[i] <= '9' && b.data[j] >= '0' && b.data[j] <= '9';
+    if (!digits) {
+      if (a.data[i] != b.data[j]) return (unsigned char)a.data[i] < (unsigned char)b.data[j] ? -1 : 1;
+      i++;
+      j++;
+      continue;
+    }
+    uint64_t x = 0, y = 0;
+    for (; i < a.length && a.data[i] >= '0' && a.data[i] <= '9'; i++) x = x * 10 + (uint64_t)(a.data[i] - '0');
+    for (; j < b.length && b.data[j] >= '0' && b.data[j] <= '9'; j++) y = y * 10 + (uint64_t)(b.data[j] - '0');
+    if (x != y) return x < y ? -1 : 1;
+  }
+  return a.length - i < b.length - j ? -1 : a.length - i > b.length - j;
+}
+
+static weft_group_record_t *find_locked(weft_group_table_t *t, int64_t key) WEFT_REQUIRES(t->mu) {
+  weft_group_record_t *g = t->groups[(uint64_t)key % WEFT_GROUP_BUCKETS];
+  while (g != NULL && g->key != key) g = g->next;
+  return g;
+}
+
+static weft_group_came_t *member_of(const weft_group_record_t *g, weft_str_t device) {
+  weft_group_came_t *m = g->members;
+  while (m != NULL && !weft_str_eq(m->device, device)) m = m->next;
+  return m;
+}
+
+static weft_group_came_t *came_new(const weft_group_request_t *r, weft_str_t host) {
+  size_t bytes = 0;
+  if (!weft_add_size(sizeof(weft_group_came_t) + host.length, r->device.length, &bytes)) return NULL;
+  weft_group_came_t *m = weft_calloc(1, bytes);
+  if (m == NULL) return NULL;
+  char *text = (char *)(m + 1);
+  if (r->device.length > 0) memcpy(text, r->device.data, r->device.length);
+  if (host.length > 0) memcpy(text + r->device.length, host.data, host.length);
+  m->device = weft_str_of(text, r->device.length);
+  m->host = weft_str_of(text + r->device.length, host.length);
+  m->rank = r->rank;
+  m->incarnation = r->incarnation;
+  return m;
+}
+
+/* The group is to be formed anew; nobody waits for it now. */
+static void reset(weft_group_record_t *g, weft_group_t **old_group, weft_status_t **old_error) {
+  *old_group = g->group;
+  *old_error = g->error;
+  g->group = g->building = NULL;
+  g->error = NULL;
+  g->lost_task_length = 0;
+  drop_members(g);
+}
+
+/* Why `w` cannot be a member of g; NULL if it can. */
+static weft_status_t *contradiction(const weft_group_record_t *g, const weft_group_request_t *r) {
+  if (g->size != r->group_size) {
+    return WEFT_ERROR(INTERNAL, "Device %.*s is joining a group with size %d, but that group has size %d (group_key=%lld)",
+                      WEFT_STR_ARGS(r->device), r->group_size, g->size, (long long)g->key);
+  }
+  if (!weft_str_is(r->device_type, g->device_type)) {
+    return WEFT_ERROR(INTERNAL,
+                      "Device %.*s with type %.*s is joining a group with incompatible device type %s (group_key=%lld)",
+                      WEFT_STR_ARGS(r->device), WEFT_STR_ARGS(r->device_type), g->device_type, (long long)g->key);
+  }
+  if (r->rank >= r->group_size) {
+    return WEFT_ERROR(INTERNAL, "Device %.*s wants rank %d of a group of %d (group_key=%lld)", WEFT_STR_ARGS(r->device),
+                      r->rank, r->group_size, (long long)g->key);
+  }
+  for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
+    if (weft_str_eq(m->device, r->device)) continue;
+    if ((m->rank < 0) == (r->rank < 0) && (r->rank < 0 || m->rank != r->rank)) continue;
+    return WEFT_ERROR(INTERNAL, "Device %.*s wants rank %d and device %.*s wants rank %d of one group (group_key=%lld)",
+                      WEFT_STR_ARGS(m->device), m->rank, WEFT_STR_ARGS(r->device), r->rank, (long long)g->key);
+  }
+  return NULL;
+}
+
+static void by_rank(weft_group_record_t *g) { /* insertion sort of a list that is made once */
+  weft_group_came_t *sorted = NULL;
+  while (g->members != NULL) {
+    weft_group_came_t *m = g->members;
+    g->members = m->next;
+    weft_group_came_t **at = &sorted;
+    while (*at != NULL && (m->rank >= 0 ? (*at)->rank < m->rank : compare_names((*at)->device, m->device) < 0)) {
+      at = &(*at)->next;
+    }
+    m->next = *at;
+    *at = m;
+  }
+  g->members = sorted;
+}
+
+static weft_group_t *build(weft_group_record_t *g) {
+  weft_group_t *out = weft_group_new(g->key, g->size);
+  if (out == NULL) return NULL;
+  by_rank(g);
+  int rank = 0;
+  for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
+    weft_group_member_t *to = &out->members[rank++];
+    to->device = weft_arena_str(&out->arena, m->device);
+    to->host = weft_arena_str(&out->arena, m->host);
+    to->incarnation = m->incarnation;
+    if (to->device.data == NULL || to->host.data == NULL) {
+      weft_group_release(out);
+      return NULL;
+    }
+    to->task = weft_transport_task_of(to->device);
+  }
+  return out;
+}
+
+static weft_link_t measure(const weft_group_table_env_t *env, weft_str_t from, weft_str_t to) {
+  enum { LARGE = 1 << 20 };
+  const double none = env->cost(env->arg, from, to, 0), much = env->cost(env->arg, from, to, LARGE);
+  return (weft_link_t){.alpha_s = none, .byte_s = much > none ? (much - none) / LARGE : 0};
+}
+
+/* The first pair of tasks on one host, and the first on two, stand for all. */
+static void measure_links(const weft_group_table_env_t *env, weft_group_t *g) {
+  bool has_near = false, has_far = false;
+  for (int i = 0; i < g->size && env->cost != NULL; i++) {
+    for (int j = i + 1; j < g->size && !(has_near && has_far); j++) {
+      const weft_group_member_t *a = &g->members[i], *b = &g->members[j];
+      const bool is_near = a->host.length > 0 && weft_str_eq(a->host, b->host);
+      if (is_near && !has_near) g->near = measure(env, a->task, b->task);
+      if (!is_near && !has_far) g->far = measure(env, a->task, b->task);
+      has_near = has_near || is_near;
+      has_far = has_far || !is_near;
+    }
+  }
+}
+
+/* Completes a group whose last member has come. */
+static void publish(weft_group_table_t *t, weft_group_record_t *g, weft_group_t *built) {
+  measure_links(&t->env, built);
+  weft_waiter_list_t ready = {NULL, NULL};
+  weft_mutex_lock(&t->mu);
+  const bool is_current = g->building == built;
+  if (is_current) {
+    g->building = NULL;
+    g->group = weft_group_retain(built);
+    weft_waiter_take_all(&g->waiters, &ready);
+  }
+  weft_mutex_unlock(&t->mu);
+  weft_waiter_answer_all(&ready, t->timer, NULL, built, -1);
+  weft_group_release(built);
+}
+
+/* Someone gave up: without another waiter its member leaves, while the group is forming. */
+static void leave(weft_group_record_t *g, weft_str_t device) {
+  if (g->group != NULL || g->building != NULL) return;
+  for (const weft_waiter_t *w = g->waiters.first; w != NULL; w = w->next) {
+    if (weft_str_eq(w->group.device, device)) return;
+  }
+  for (weft_group_came_t **at = &g->members; *at != NULL; at = &(*at)->next) {
+    weft_group_came_t *m = *at;
+    if (!weft_str_eq(m->device, device)) continue;
+    *at = m->next;
+    weft_free(m);
+    g->num_members--;
+    return;
+  }
+}
+
+static weft_status_t *too_late(const weft_group_record_t *g, const weft_waiter_t *w) {
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
+    weft_strbuf_printf(&b, "%s%.*s", b.length > 0 ? ", " : "", WEFT_STR_ARGS(m->device));
+  }
+  bool has_ranks = w->group.rank >= 0;
+  weft_strbuf_t missing = WEFT_STRBUF_INIT;
+  for (int rank = 0; has_ranks && rank < g->size; rank++) {
+    const weft_group_came_t *m = g->members;
+    while (m != NULL && m->rank != rank) m = m->next;
+    if (m == NULL) weft_strbuf_printf(&missing, "%s%d", missing.length > 0 ? ", " : "; missing ranks: ", rank);
+  }
+  weft_status_t *s = WEFT_ERROR(DEADLINE_EXCEEDED,
+                                "Collective has timed out waiting for other workers. Group %lld: after %lld ms %d of %d members "
+                                "have come: %s%s",
+                                (long long)g->key, (long long)w->group.timeout_ms, g->num_members, g->size,
+                                b.data == NULL ? "" : b.data, missing.data == NULL ? "" : missing.data);
+  weft_strbuf_deinit(&b);
+  weft_strbuf_deinit(&missing);
+  return s;
+}
+
+static void give_up(weft_waiter_t *w, bool is_timeout) {
+  weft_group_table_t *t = w->table;
+  weft_status_t *why = NULL;
+  weft_mutex_lock(&t->mu);
+  const bool is_mine = w->in != NULL;
+  w->has_expired = is_timeout;
+  if (is_mine && is_timeout) why = w->is_instance ? weft_instance_too_late(w->record, w) : too_late(w->record, w);
+  if (is_mine) {
+    weft_waiter_take(w);
+    if (w->is_instance) weft_instance_leave_locked(t, w->record);
+    if (!w->is_instance) leave(w->record, w->group.device);
+  }
+  weft_mutex_unlock(&t->mu);
+  if (is_mine) {
+    if (why == NULL && w->is_instance) why = WEFT_ERROR(CANCELLED, "collective instance %lld: cancelled", (long long)w->instance.instance_key);
+    if (why == NULL) why = WEFT_ERROR(CANCELLED, "collective group %lld: cancelled", (long long)w->group.group_key);
+    weft_waiter_answer(w, t->timer, why, NULL, -1);
+    weft_status_free(why);
+  }
+  weft_waiter_release(w);
+}
+
+static void on_cancel(void *arg) { give_up(arg, false); }
+static void on_timeout(void *arg) { give_up(arg, true); }
+
+void weft_group_table_missed(weft_waiter_t *w) {
+  atomic_fetch_add(&w->refs, 1);
+  give_up(w, !weft_canceller_is_cancelled(w->canceller));
+}
+
+void weft_group_table_watch(weft_group_table_t *t, weft_waiter_t *w, weft_canceller_t *canceller, int64_t timeout_ms,
+                            weft_status_t **out_failed) {
+  w->canceller = weft_canceller_retain(canceller);
+  if (canceller != NULL) {
+    atomic_fetch_add(&w->refs, 1);
+    w->has_cancel = weft_canceller_register(canceller, on_cancel, w, &w->cancel_token);
+    if (!w->has_cancel) {
+      weft_waiter_release(w);
+      *out_failed = weft_canceller_is_cancelled(canceller) ? WEFT_ERROR(CANCELLED, "cancelled before the collective began")
+                                                           : WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for a collective");
+      return;
+    }
+  }
+  if (timeout_ms <= 0) return;
+  atomic_fetch_add(&w->refs, 1);
+  *out_failed = weft_timer_add(t->timer, weft_clock_ns() + timeout_ms * 1000000, on_timeout, w, &w->timer_id);
+  w->has_timer = *out_failed == NULL;
+  if (!w->has_timer) weft_waiter_release(w);
+}
+
+/* Puts w where it belongs. Either it waits then, or *why or *group is its answer. Everybody else to be answered
+ * with *why is in `failed`. */
+static void join_locked(weft_group_table_t *t, weft_group_record_t *g, weft_waiter_t *w, weft_group_came_t **came,
+                        weft_waiter_list_t *failed, weft_status_t **why, weft_group_t **group, weft_group_t **built,
+                        weft_group_t **old_group, weft_status_t **old_error) WEFT_REQUIRES(t->mu) {
+  const weft_group_request_t *r = &w->group;
+  weft_group_came_t *before = member_of(g, r->device);
+  const weft_str_t task = weft_transport_task_of(r->device);
+  const bool has_returned = (before != NULL && before->incarnation != r->incarnation) ||
+                            (g->lost_task_length > 0 && weft_str_eq(task, weft_str_of(g->lost_task, g->lost_task_length)));
+  if (has_returned && (g->group != NULL || g->error != NULL)) {
+    reset(g, old_group, old_error);
+    weft_instances_drop_locked(t, g->key, failed);
+    before = NULL;
+  }
+  if (g->error == NULL && g->members == NULL && g->group == NULL) { /* the first says what the group is */
+    g->size = r->group_size;
+    const size_t n = r->device_type.length < sizeof g->device_type ? r->device_type.length : sizeof g->device_type - 1;
+    memcpy(g->device_type, r->device_type.data, n);
+    g->device_type[n] = '\0';
+  }
+  if (g->error == NULL) {
+    weft_status_t *s = contradiction(g, r);
+    if (s == NULL && (g->group != NULL || g->building != NULL) && before == NULL) {
+      *why = WEFT_ERROR(INTERNAL, "Device %.*s is joining a group that has all its %d members (group_key=%lld)",
+                        WEFT_STR_ARGS(r->device), g->size, (long long)g->key);
+      return; /* its own fault alone */
+    }
+    if (s != NULL) {
+      g->error = s;
+      g->building = NULL;
+      *old_group = g->group;
+      g->group = NULL;
+    }
+  }
+  if (g->error != NULL) {
+    *why = weft_status_clone(g->error);
+    weft_waiter_take_all(&g->waiters, failed);
+    return;
+  }
+  if (g->group != NULL) {
+    *group = weft_group_retain(g->group);
+    return;
+  }
+  if (before != NULL) before->incarnation = r->incarnation;
+  if (before == NULL) {
+    (*came)->next = g->members;
+    g->members = *came;
+    *came = NULL;
+    g->num_members++;
+  }
+  w->record = g;
+  weft_waiter_put(&g->waiters, w);
+  if (g->num_members < g->size || g->building != NULL) return;
+  *built = build(g);
+  g->building = *built;
+  if (*built != NULL) return;
+  g->error = WEFT_ERROR(RESOURCE_EXHAUSTED, "forming collective group %lld", (long long)g->key);
+  weft_waiter_take(w);
+  *why = weft_status_clone(g->error);
+  weft_waiter_take_all(&g->waiters, failed);
+}
+
+void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r, weft_canceller_t *canceller,
+                           weft_group_fn *fn, void *arg) {
+  weft_str_t host = WEFT_STR("");
+  if (t->env.host_of != NULL) host = t->env.host_of(t->env.arg, weft_transport_task_of(r->device));
+  weft_waiter_list_t failed = {NULL, NULL};
+  weft_group_t *group = NULL, *built = NULL, *old_group = NULL;
+  weft_status_t *why = NULL, *old_error = NULL;
+  weft_waiter_t *w = weft_waiter_for_group(r, fn, arg);
+  weft_group_came_t *came = came_new(r, host);
+  weft_group_record_t *spare = weft_calloc(1, sizeof *spare), *g = NULL;
+  if (w == NULL || came == NULL || spare == NULL) {
+    weft_status_t *s = WEFT_ERROR(RESOURCE_EXHAUSTED, "joining collective group %lld", (long long)r->group_key);
+    weft_waiter_release(w);
+    weft_free(came);
+    weft_free(spare);
+    fn(arg, s, NULL);
+    return;
+  }
+  w->table = t;
+  if (r->group_size < 1) {
+    why = WEFT_ERROR(INVALID_ARGUMENT, "collective group %lld cannot have %d members", (long long)r->group_key, r->group_size);
+  }
+  atomic_fetch_add(&w->refs, 1); /* ours, beside the taker's */
+  bool waits = false, is_late = false;
+  if (why == NULL) weft_group_table_watch(t, w, canceller, r->timeout_ms, &why);
+  if (why == NULL) {
+    weft_mutex_lock(&t->mu);
+    g = find_locked(t, r->group_key);
+    if (g == NULL) {
+      g = spare;
+      spare = NULL;
+      g->key = r->group_key;
+      g->next = t->groups[(uint64_t)g->key % WEFT_GROUP_BUCKETS];
+      t->groups[(uint64_t)g->key % WEFT_GROUP_BUCKETS] = g;
+    }
+    /* A cancellation or timeout that came before we are in the list found nothing to take: look again. */
+    join_locked(t, g, w, &came, &failed, &why, &group, &built, &old_group, &old_error);
+    waits = w->in != NULL;
+    is_late = waits && (w->has_expired || weft_canceller_is_cancelled(canceller));
+    weft_mutex_unlock(&t->mu);
+  }
+  if (failed.first != NULL && why == NULL && old_error == NULL) {
+    old_error = WEFT_ERROR(ABORTED, "Collective group %lld is formed anew: %.*s has come again", (long long)r->group_key,
+                           WEFT_STR_ARGS(r->device));
+  }
+  weft_waiter_answer_all(&failed, t->timer, why == NULL ? old_error : why, NULL, -1);
+  if (built != NULL) publish(t, g, built);
+  if (!waits) weft_waiter_answer(w, t->timer, why, group, -1);
+  if (is_late) weft_group_table_missed(w);
+  weft_waiter_release(w);
+  weft_group_release(group);
+  weft_group_release(old_group);
+  weft_status_free(old_error);
+  weft_status_free(why);
+  weft_free(came);
+  weft_free(spare);
+}
+
+void weft_group_table_lost_task(weft_group_table_t *t, weft_str_t task, const weft_status_t *why) {
+  for (int i = 0; i < WEFT_GROUP_BUCKETS; i++) {
+    weft_status_t *s = WEFT_ERROR(UNAVAILABLE, "Collective group is broken: task %.*s is lost: %s", WEFT_STR_ARGS(task),
+                                  weft_status_message(why));
+    weft_waiter_list_t failed = {NULL, NULL};
+    weft_group_t *old = NULL; /* a chain of those to be let go: one at a time, below */
+    bool again = true;
+    while (again) {
+      again = false;
+      weft_status_t *mine = weft_status_clone(s);
+      weft_mutex_lock(&t->mu);
+      for (weft_group_record_t *g = t->groups[i]; g != NULL && !again; g = g->next) {
+        bool is_member = false;
+        for (const weft_group_came_t *m = g->members; m != NULL && !is_member; m = m->next) {
+          is_member = weft_str_eq(weft_transport_task_of(m->device), task);
+        }
+        if (!is_member || g->error != NULL || task.length >= sizeof g->lost_task) continue;
+        again = true;
+        g->error = mine;
+        mine = NULL;
+        g->building = NULL;
+        old = g->group;
+        g->group = NULL;
+        memcpy(g->lost_task, task.data, task.length);
+        g->lost_task_length = task.length;
+        weft_waiter_take_all(&g->waiters, &failed);
+        weft_instances_drop_locked(t, g->key, &failed);
+      }
+      weft_mutex_unlock(&t->mu);
+      weft_status_free(mine);
+      weft_group_release(old);
+      old = NULL;
+    }
+    weft_waiter_answer_all(&failed, t->timer, s, NULL, -1);
+    weft_status_free(s);
+  }
+}

@@ -1,0 +1,88 @@
+/* tests/collectives/world.c - see the header. */
+#include "tests/collectives/world.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "tests/runner.h"
+
+static void must(weft_status_t *s) {
+  if (s == NULL) return;
+  fprintf(stderr, "%s\n", weft_status_message(s));
+  CU_ASSERT_PTR_NULL_FATAL(s);
+}
+
+void world_init(world_t *w, int n, int num_threads, bool has_virtual_time, const char *const *hosts) {
+  memset(w, 0, sizeof *w);
+  w->n = n;
+  w->next_step = 1;
+  weft_mutex_init(&w->mu);
+  weft_cond_init(&w->changed);
+  must(weft_local_hub_create(has_virtual_time, &w->hub));
+  if (num_threads > 0) must(weft_thread_pool_create("collectives", num_threads, &w->pool));
+  for (int i = 0; i < n; i++) {
+    snprintf(w->tasks[i], sizeof w->tasks[i], "/job:worker/replica:0/task:%d", i);
+    snprintf(w->devices[i], sizeof w->devices[i], "%s/device:CPU:0", w->tasks[i]);
+    must(weft_local_transport_create(w->hub, weft_str(w->tasks[i]), weft_str(hosts == NULL ? "" : hosts[i]), (uint64_t)i + 100,
+                                     &w->transports[i]));
+    must(weft_collectives_create(weft_str(w->tasks[i]), w->pool, w->transports[i], &w->collectives[i]));
+  }
+}
+
+void world_deinit(world_t *w) {
+  for (int i = 0; i < w->n; i++) weft_collectives_destroy(w->collectives[i]);
+  weft_thread_pool_destroy(w->pool);
+  for (int i = 0; i < w->n; i++) weft_transport_destroy(w->transports[i]);
+  weft_local_hub_destroy(w->hub);
+  weft_cond_deinit(&w->changed);
+  weft_mutex_deinit(&w->mu);
+}
+
+weft_collective_t world_call(const world_t *w, int rank, weft_collective_kind_t kind, weft_dtype_t dtype, weft_shape_t shape) {
+  return (weft_collective_t){.kind = kind,
+                             .name = WEFT_STR("it"),
+                             .device = weft_str(w->devices[rank]),
+                             .step_id = w->next_step,
+                             .group_key = 1,
+                             .instance_key = 1,
+                             .group_size = w->n,
+                             .rank = rank,
+                             .root = -1,
+                             .dtype = dtype,
+                             .shape = shape};
+}
+
+static void on_done(void *arg, weft_status_t *status, weft_tensor_t *output) {
+  result_t *r = arg;
+  world_t *w = r->world;
+  weft_mutex_lock(&w->mu);
+  r->calls++;
+  r->status = status;
+  r->output = output;
+  weft_cond_broadcast(&w->changed);
+  weft_mutex_unlock(&w->mu);
+}
+
+void world_start(world_t *w, int rank, const weft_collective_t *call, weft_canceller_t *canceller, result_t *r) {
+  *r = (result_t){.world = w};
+  weft_collectives_run(w->collectives[rank], call, canceller, on_done, r);
+}
+
+bool world_wait(world_t *w, result_t *r) {
+  weft_local_hub_run(w->hub);
+  const int64_t deadline = weft_clock_ns() + 60 * INT64_C(1000000000);
+  bool in_time = true;
+  weft_mutex_lock(&w->mu);
+  while (r->calls == 0 && in_time) in_time = weft_cond_wait_until(&w->changed, &w->mu, deadline);
+  const bool is_done = r->calls == 1;
+  weft_mutex_unlock(&w->mu);
+  CU_ASSERT_TRUE_FATAL(is_done);
+  return is_done;
+}
+
+void result_deinit(result_t *r) {
+  weft_status_free(r->status);
+  weft_tensor_release(r->output);
+  r->status = NULL;
+  r->output = NULL;
+}
