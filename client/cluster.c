@@ -1,5 +1,5 @@
 /* client/cluster.c - WEFT_Cluster: a box around a cluster's description. */
-#include "weft/cluster.h"
+#include "client/cluster.h"
 
 #include <stdlib.h>
 
@@ -7,7 +7,6 @@
 #include "client/session_options.h"
 #include "client/status.h"
 #include "protos/wire.h"
-#include "server/cluster.h"
 
 enum { FIELD_DEVICE_FILTERS = 4 }; /* of ConfigProto */
 
@@ -39,6 +38,8 @@ static WEFT_Cluster *make(read_fn *read, const char *text, TF_Status *status) {
   WEFT_DeleteCluster(c);
   return NULL;
 }
+
+const weft_cluster_t *weft_client_cluster(const WEFT_Cluster *c) { return &c->tasks; }
 
 WEFT_Cluster *WEFT_NewCluster(const char *text, TF_Status *status) { return make(read_text, text, status); }
 

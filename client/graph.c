@@ -49,6 +49,7 @@ void weft_client_graph_retain(TF_Graph *g) { atomic_fetch_add_explicit(&g->refs,
 
 void weft_client_graph_release(TF_Graph *g) {
   if (g == NULL || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
+  if (g->strategy_scope != NULL) g->free_strategy_scope(g->strategy_scope);
   weft_inference_destroy(g->inference);
   weft_graph_destroy(g->graph);
   weft_free(g->operations);

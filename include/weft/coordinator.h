@@ -141,6 +141,16 @@ TF_CAPI_EXPORT extern void WEFT_WorkerContextAddTarget(WEFT_WorkerContext *conte
 /* An int64 scalar that is fed with the number of the call. With effectively_once it stays the same when the call is run
  * again; otherwise each run has a number of its own. Always the same placeholder of a graph. Errors: RESOURCE_EXHAUSTED. */
 TF_CAPI_EXPORT extern TF_Output WEFT_WorkerContextClosureId(WEFT_WorkerContext *context, TF_Graph *graph, TF_Status *status);
+/* Guards updates of variables on parameter server `ps`: guarded[i] is values[i], brought there, in the first run of the call
+ * that gets so far; in a run that repeats it, guarded[i] is dead, and so is every node that depends on it. From the guard
+ * on, the updates on that server are done whatever happens to the worker and to the step, as long as all that they need is
+ * there: they may depend on guarded values, variables and constants on that server, and nothing else.
+ * A call's updates on one server belong behind one guard, or each has a guard of its own; one guard is not a condition for
+ * another server's. Nodes that depend on guarded values may be targets, but not outputs. The parameter servers remember
+ * the last 1048576 calls. num_values >= 1. Errors: INVALID_ARGUMENT (no such server), RESOURCE_EXHAUSTED. */
+TF_CAPI_EXPORT extern void WEFT_WorkerContextApplyOnce(WEFT_WorkerContext *context, TF_Graph *graph, int ps,
+                                                       const TF_Output *values, int num_values, TF_Output *guarded,
+                                                       TF_Status *status);
 
 /* ---- calls ---- */
 
