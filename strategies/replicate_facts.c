@@ -87,6 +87,12 @@ static void mark_batches(weft_replication_t *r) {
   }
 }
 
+/* Is output k on replica 0 what one device would have? */
+static bool is_true_value(const weft_spread_t *s) {
+  return s->kind == WEFT_SPREAD_ONCE || (s->kind == WEFT_SPREAD_SAME && s->degree == 0) ||
+         (s->kind == WEFT_SPREAD_SHAPE && s->rows == 0);
+}
+
 /* With a central variable, who touches it sits where it lives, and who reads nothing else exists once. */
 static bool is_central_read(const weft_replication_t *r, const weft_node_t *n) {
   bool touches = false;
@@ -95,7 +101,7 @@ static bool is_central_read(const weft_replication_t *r, const weft_node_t *n) {
     const weft_node_facts_t *from = weft_replication_facts(r, n->inputs[i].node);
     if (from->variable != NULL && carries_variable(n->inputs[i].node, n->inputs[i].index)) {
       touches = true;
-    } else if (!from->is_single) {
+    } else if (!from->is_single || !is_true_value(weft_replication_spread(r, n->inputs[i]))) {
       return false;
     }
   }
@@ -113,12 +119,6 @@ static void find_single(weft_replication_t *r, const weft_node_t *n) {
     case WEFT_RUN_STATE: f->is_single = is_central; break;
   }
   if (r->n == 1) f->is_single = true;
-}
-
-/* Is output k on replica 0 what one device would have? */
-static bool is_true_value(const weft_spread_t *s) {
-  return s->kind == WEFT_SPREAD_ONCE || (s->kind == WEFT_SPREAD_SAME && s->degree == 0) ||
-         (s->kind == WEFT_SPREAD_SHAPE && s->rows == 0);
 }
 
 static weft_status_t *look_at_root(weft_replication_t *r, weft_root_t *root) {

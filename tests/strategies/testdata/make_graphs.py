@@ -1,0 +1,137 @@
+"""Writes the training graphs that the tests of strategies rewrite, as TensorFlow makes them for one device.
+
+Run it with TensorFlow 2.x: python make_graphs.py DIRECTORY. All graphs have the targets "init" and "train" and the fetch
+"loss:0"; initial values are formulas, so that runs can be compared.
+"""
+import sys
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def start():
+    v1.disable_eager_execution()
+    v1.disable_control_flow_v2()
+    return tf.Graph()
+
+
+def formula(shape, dtype, phase, scale=0.2):
+    count = 1
+    for d in shape:
+        count *= d
+    values = tf.sin(tf.cast(tf.range(count), tf.float64) * 12.9898 + phase) * scale
+    return tf.cast(tf.reshape(values, shape), dtype)
+
+
+def variable(name, shape, dtype, phase, resource, trainable=True):
+    return v1.Variable(formula(shape, dtype, phase), name=name, use_resource=resource, trainable=trainable)
+
+
+def optimizer_of(name):
+    return {
+        "sgd": lambda: v1.train.GradientDescentOptimizer(0.1),
+        "momentum": lambda: v1.train.MomentumOptimizer(0.05, 0.9),
+        "adam": lambda: v1.train.AdamOptimizer(0.002),
+    }[name]()
+
+
+def finish(graph, loss, optimizer, path, update_ops=()):
+    step = v1.train.get_or_create_global_step()
+    with tf.control_dependencies(list(update_ops)):
+        v1.train.Optimizer.minimize(optimizer_of(optimizer), loss, global_step=step, name="train")
+    saver = v1.train.Saver(name="saver")
+    v1.summary.scalar("loss_summary", loss)
+    tf.identity(v1.summary.merge_all(), name="summaries")
+    tf.group(v1.global_variables_initializer(), name="init")
+    del saver
+    text = str(graph.as_graph_def())
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def labels_of(name="y"):
+    return v1.placeholder(tf.int32, [None], name=name)
+
+
+def mlp(path, dtype, optimizer, resource):
+    with start().as_default() as graph:
+        x, y = v1.placeholder(dtype, [None, 32], name="x"), labels_of()
+        h = x
+        for i, (fan_in, fan_out) in enumerate([(32, 64), (64, 64), (64, 10)]):
+            w = variable("w%d" % i, [fan_in, fan_out], dtype, i, resource)
+            b = variable("b%d" % i, [fan_out], dtype, i + 10, resource)
+            h = tf.matmul(h, w) + b
+            if i < 2:
+                h = tf.tanh(h)
+        tf.identity(h, name="logits")
+        each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=h)
+        loss = tf.reduce_mean(each, name="loss")
+        hits = tf.cast(tf.equal(tf.cast(tf.argmax(h, 1), tf.int32), y), tf.float32)
+        tf.reduce_mean(hits, name="accuracy")
+        tf.reduce_sum(tf.cast(hits, tf.int64), name="num_hits")
+        finish(graph, loss, optimizer, path)
+
+
+def embedding(path, optimizer, resource):
+    with start().as_default() as graph:
+        ids, y = v1.placeholder(tf.int32, [None], name="x"), labels_of()
+        table = variable("table", [1000, 16], tf.float32, 1, resource)
+        w = variable("w", [16, 4], tf.float32, 2, resource)
+        h = tf.matmul(tf.nn.embedding_lookup(table, ids), w)
+        tf.identity(h, name="logits")
+        each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=h)
+        finish(graph, tf.reduce_mean(each, name="loss"), optimizer, path)
+
+
+def convolution(path, optimizer):
+    """Two layers, batch normalisation with moving averages, dropout left out, L2 on the kernel."""
+    with start().as_default() as graph:
+        x, y = v1.placeholder(tf.float32, [None, 64], name="x"), labels_of()
+        image = tf.reshape(x, [-1, 8, 8, 1])
+        k = variable("kernel", [3, 3, 1, 8], tf.float32, 1, False)
+        h = tf.nn.conv2d(image, k, strides=1, padding="SAME")
+        gamma = v1.Variable(tf.ones([8]), name="gamma")
+        beta = v1.Variable(tf.zeros([8]), name="beta")
+        mean, var = tf.nn.moments(h, [0, 1, 2])
+        moving = [v1.Variable(tf.zeros([8]), name="moving_mean", trainable=False),
+                  v1.Variable(tf.ones([8]), name="moving_variance", trainable=False)]
+        updates = [v1.assign_sub(m, (m - value) * 0.1) for m, value in zip(moving, (mean, var))]
+        h = tf.nn.relu(tf.nn.batch_normalization(h, mean, var, beta, gamma, 1e-3))
+        h = tf.nn.max_pool2d(h, 2, 2, "VALID")
+        h = tf.reshape(h, [-1, 128])
+        w = variable("w", [128, 10], tf.float32, 2, False)
+        logits = tf.matmul(h, w)
+        tf.identity(logits, name="logits")
+        each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+        loss = tf.add(tf.reduce_mean(each), 0.001 * tf.nn.l2_loss(k), name="loss")
+        finish(graph, loss, optimizer, path, updates)
+
+
+def linear(path):
+    """A sum of squares, gradients clipped by their global norm, a fed learning rate."""
+    with start().as_default() as graph:
+        x, y = v1.placeholder(tf.float32, [None, 8], name="x"), v1.placeholder(tf.float32, [None, 1], name="y")
+        rate = v1.placeholder(tf.float32, [], name="rate")
+        w, b = variable("w", [8, 1], tf.float32, 1, False), variable("b", [1], tf.float32, 2, False)
+        loss = tf.reduce_sum(tf.square(tf.matmul(x, w) + b - y), name="loss")
+        gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, [w, b]), 1.0)
+        step = v1.train.get_or_create_global_step()
+        v1.train.GradientDescentOptimizer(rate).apply_gradients(zip(gradients, [w, b]), global_step=step, name="train")
+        tf.group(v1.global_variables_initializer(), name="init")
+        with open(path, "w") as f:
+            f.write(str(graph.as_graph_def()))
+
+
+def main(directory):
+    for optimizer in ("sgd", "momentum", "adam"):
+        mlp("%s/mlp_%s.pbtxt" % (directory, optimizer), tf.float32, optimizer, optimizer == "momentum")
+        mlp("%s/mlp64_%s.pbtxt" % (directory, optimizer), tf.float64, optimizer, optimizer == "adam")
+    embedding("%s/embedding_sgd.pbtxt" % directory, "sgd", False)
+    embedding("%s/embedding_adam.pbtxt" % directory, "adam", True)
+    convolution("%s/convolution.pbtxt" % directory, "momentum")
+    linear("%s/linear.pbtxt" % directory)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,205 @@
+/* tests/strategies/training.c - see the header. */
+#include "tests/strategies/training.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "tests/graph/graph_testing.h"
+
+static void check(TF_Status *s) {
+  if (TF_GetCode(s) != TF_OK) fprintf(stderr, "%s\n", TF_Message(s));
+  CU_ASSERT_EQUAL_FATAL(TF_GetCode(s), TF_OK);
+}
+
+static void need(weft_status_t *s) {
+  if (s != NULL) {
+    fprintf(stderr, "%s\n", weft_status_message(s));
+    CU_FAIL("a call failed");
+  }
+  CU_ASSERT_PTR_NULL_FATAL(s);
+}
+
+weft_graph_t *read_graph(const char *name) {
+  char path[256];
+  snprintf(path, sizeof path, "tests/strategies/testdata/%s.pbtxt", name);
+  FILE *f = fopen(path, "rb");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  char block[4096];
+  for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) weft_strbuf_append(&text, weft_str_of(block, n));
+  fclose(f);
+  weft_strbuf_putc(&text, '\0');
+  weft_graph_t *g = weft_test_graph(text.data);
+  weft_strbuf_deinit(&text);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(g);
+  return g;
+}
+
+static weft_names_t names_of(const char *const *list, weft_str_t *items) {
+  int n = 0;
+  for (; list[n] != NULL; n++) items[n] = weft_str(list[n]);
+  return (weft_names_t){items, n};
+}
+
+weft_status_t *rewrite_for(const weft_graph_t *g, const use_t *u, weft_rewrite_t *out) {
+  weft_str_t feeds[MAX_NAMES], fetches[MAX_NAMES], targets[MAX_NAMES], inits[MAX_NAMES];
+  weft_task_devices_t task = {.task = WEFT_STR("/job:localhost/replica:0/task:0"), .job = WEFT_STR("localhost"), .num_cpus = 1};
+  weft_cluster_view_t cluster = {.tasks = &task, .num_tasks = 1, .num_local_cpus = 2};
+  weft_strategy_request_t r = {.graph = g,
+                               .cluster = &cluster,
+                               .feeds = names_of(u->feeds, feeds),
+                               .fetches = names_of(u->fetches, fetches),
+                               .targets = names_of(u->targets, targets),
+                               .inits = names_of(u->inits, inits)};
+  return weft_strategy_apply(weft_str(u->strategy), &r, out);
+}
+
+/* ConfigProto {device_count: {"CPU": n}}. */
+static void set_cpus(TF_SessionOptions *o, int n, TF_Status *s) {
+  unsigned char config[] = {0x0a, 7, 0x0a, 3, 'C', 'P', 'U', 0x10, (unsigned char)n};
+  TF_SetConfig(o, config, sizeof config, s);
+}
+
+void job_open(job_t *j, const weft_graph_t *g, int num_cpus) {
+  weft_strbuf_t bytes = WEFT_STRBUF_INIT;
+  need(weft_graph_export(g, false, &bytes));
+  j->graph = TF_NewGraph();
+  j->status = TF_NewStatus();
+  TF_Buffer *buffer = TF_NewBufferFromString(bytes.data, bytes.length);
+  TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
+  TF_GraphImportGraphDef(j->graph, buffer, options, j->status);
+  check(j->status);
+  TF_DeleteImportGraphDefOptions(options);
+  TF_DeleteBuffer(buffer);
+  weft_strbuf_deinit(&bytes);
+  TF_SessionOptions *session_options = TF_NewSessionOptions();
+  set_cpus(session_options, num_cpus > 0 ? num_cpus : 1, j->status);
+  check(j->status);
+  j->session = TF_NewSession(j->graph, session_options, j->status);
+  check(j->status);
+  TF_DeleteSessionOptions(session_options);
+}
+
+job_t *job_start(const use_t *u) {
+  job_t *j = weft_calloc(1, sizeof *j);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(j);
+  j->source = read_graph(u->graph);
+  j->rewrite.arena = (weft_arena_t)WEFT_ARENA_INIT;
+  if (u->strategy != NULL) need(rewrite_for(j->source, u, &j->rewrite));
+  job_open(j, u->strategy != NULL ? j->rewrite.graph : j->source, j->rewrite.num_local_cpus);
+  for (int i = 0; u->strategy != NULL && i < j->rewrite.inits.n; i++) {
+    step_t init = {.targets = {j->rewrite.inits.items[i].data}};
+    job_step(j, &init);
+    check(j->status);
+  }
+  for (int i = 0; u->strategy == NULL && u->inits[i] != NULL; i++) {
+    step_t init = {.targets = {u->inits[i]}};
+    job_step(j, &init);
+    check(j->status);
+  }
+  return j;
+}
+
+void job_end(job_t *j) {
+  TF_DeleteSession(j->session, j->status);
+  TF_DeleteGraph(j->graph);
+  TF_DeleteStatus(j->status);
+  weft_rewrite_deinit(&j->rewrite);
+  weft_graph_destroy(j->source);
+  weft_free(j);
+}
+
+static TF_Output find(job_t *j, const char *name) {
+  char node[256];
+  snprintf(node, sizeof node, "%s", name);
+  char *colon = strchr(node, ':');
+  int index = colon == NULL ? 0 : atoi(colon + 1);
+  if (colon != NULL) *colon = '\0';
+  TF_Output o = {TF_GraphOperationByName(j->graph, node), index};
+  if (o.oper == NULL) fprintf(stderr, "no node %s\n", node);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(o.oper);
+  return o;
+}
+
+void job_step(job_t *j, step_t *s) {
+  TF_Output feeds[MAX_NAMES], fetches[MAX_NAMES];
+  const TF_Operation *targets[MAX_NAMES];
+  int num_feeds = 0, num_fetches = 0, num_targets = 0;
+  for (; s->feeds[num_feeds] != NULL; num_feeds++) feeds[num_feeds] = find(j, s->feeds[num_feeds]);
+  for (; s->fetches[num_fetches] != NULL; num_fetches++) fetches[num_fetches] = find(j, s->fetches[num_fetches]);
+  for (; s->targets[num_targets] != NULL; num_targets++) targets[num_targets] = find(j, s->targets[num_targets]).oper;
+  memset(s->results, 0, sizeof s->results);
+  TF_SessionRun(j->session, NULL, feeds, s->values, num_feeds, fetches, s->results, num_fetches, targets, num_targets, NULL,
+                j->status);
+}
+
+void step_end(step_t *s) {
+  for (int i = 0; i < MAX_NAMES; i++) {
+    if (s->values[i] != NULL) TF_DeleteTensor(s->values[i]);
+    if (s->results[i] != NULL) TF_DeleteTensor(s->results[i]);
+    s->values[i] = s->results[i] = NULL;
+  }
+}
+
+double number_of(const TF_Tensor *t) {
+  const void *data = TF_TensorData(t);
+  switch (TF_TensorType(t)) {
+    case TF_FLOAT: return (double)*(const float *)data;
+    case TF_DOUBLE: return *(const double *)data;
+    case TF_INT32: return *(const int32_t *)data;
+    case TF_INT64: return (double)*(const int64_t *)data;
+    default: CU_FAIL("a type that tests do not know"); return 0;
+  }
+}
+
+TF_Tensor *job_read(job_t *j, const char *variable) {
+  char name[256];
+  TF_Operation *op = find(j, variable).oper;
+  step_t s = {.fetches = {variable}};
+  if (strcmp(TF_OperationOpType(op), "VarHandleOp") == 0) {
+    snprintf(name, sizeof name, "read_for_test/%s", variable);
+    if (TF_GraphOperationByName(j->graph, name) == NULL) {
+      TF_DataType type;
+      TF_OperationGetAttrType(op, "dtype", &type, j->status);
+      TF_OperationDescription *d = TF_NewOperation(j->graph, "ReadVariableOp", name);
+      TF_AddInput(d, (TF_Output){op, 0});
+      TF_SetAttrType(d, "dtype", type);
+      TF_FinishOperation(d, j->status);
+      check(j->status);
+    }
+    s.fetches[0] = name;
+  }
+  job_step(j, &s);
+  check(j->status);
+  return s.results[0];
+}
+
+int count_nodes(const weft_graph_t *g, const char *op) { return weft_test_count(g, op); }
+
+static double next(uint64_t *state) {
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return (double)(*state >> 11) / 9007199254740992.0;
+}
+
+TF_Tensor *random_floats(uint64_t *state, TF_DataType type, int64_t rows, int64_t columns) {
+  int64_t dims[2] = {rows, columns}, count = rows * (columns > 0 ? columns : 1);
+  TF_Tensor *t = TF_AllocateTensor(type, dims, columns > 0 ? 2 : 1, (size_t)count * TF_DataTypeSize(type));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+  for (int64_t i = 0; i < count; i++) {
+    double x = next(state) * 2 - 1;
+    if (type == TF_FLOAT) {
+      ((float *)TF_TensorData(t))[i] = (float)x;
+    } else {
+      ((double *)TF_TensorData(t))[i] = x;
+    }
+  }
+  return t;
+}
+
+TF_Tensor *random_ints(uint64_t *state, int64_t rows, int below) {
+  TF_Tensor *t = TF_AllocateTensor(TF_INT32, &rows, 1, (size_t)rows * sizeof(int32_t));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+  for (int64_t i = 0; i < rows; i++) ((int32_t *)TF_TensorData(t))[i] = (int32_t)(next(state) * below);
+  return t;
+}
