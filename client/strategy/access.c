@@ -32,7 +32,7 @@ static int own_component(const access_t *a) {
 /* Nodes of a replica carry its name. */
 #define NAMED(a, what) "%.*s%.*s/" what, WEFT_STR_ARGS((a)->scope->place.prefix), WEFT_STR_ARGS((a)->v->name)
 
-static weft_output_t emit_read(const access_t *a, weft_build_t *b, int i) {
+static weft_output_t emit_read(const access_t *a, weft_adding_t *b, int i) {
   weft_named_attr_t attr = weft_type_attr("dtype", a->v->dtype);
   weft_output_t handle = weft_client_output(a->v->components[i].handle);
   return weft_emit(&b->e, "ReadVariableOp", &handle, 1, &attr, 1, NAMED(a, "Read"));
@@ -44,20 +44,20 @@ static weft_str_t device_of(const access_t *a, int i) {
 }
 
 static weft_status_t *read_one(const access_t *a, int i, TF_Output *out) {
-  weft_build_t b;
-  weft_build_begin(&b, a->graph, a->v->kind == WEFT_VARIABLE_PARTS || a->v->kind == WEFT_VARIABLE_PLAIN ? a->v->components[i].device : device_of(a, i));
+  weft_adding_t b;
+  weft_adding_begin(&b, a->graph, a->v->kind == WEFT_VARIABLE_PARTS || a->v->kind == WEFT_VARIABLE_PLAIN ? a->v->components[i].device : device_of(a, i));
   weft_output_t value = emit_read(a, &b, i);
-  weft_status_t *s = weft_build_end(&b);
-  if (s == NULL) *out = weft_build_output(&b, value);
+  weft_status_t *s = weft_adding_end(&b);
+  if (s == NULL) *out = weft_adding_output(&b, value);
   return s;
 }
 
 static weft_status_t *read_parts(const access_t *a, TF_Output *out) {
-  weft_build_t b;
+  weft_adding_t b;
   int n = a->v->num_components;
   weft_output_t *inputs = weft_calloc((size_t)n + 1, sizeof *inputs);
   if (inputs == NULL) return no_memory();
-  weft_build_begin(&b, a->graph, a->scope->place.device);
+  weft_adding_begin(&b, a->graph, a->scope->place.device);
   for (int i = 0; i < n; i++) {
     b.e.device = a->v->components[i].device;
     inputs[i] = emit_read(a, &b, i);
@@ -66,9 +66,9 @@ static weft_status_t *read_parts(const access_t *a, TF_Output *out) {
   inputs[n] = weft_emit_int32(&b.e, 0, NAMED(a, "axis"));
   weft_named_attr_t count = weft_int_attr("N", n);
   weft_output_t whole = weft_emit(&b.e, "ConcatV2", inputs, n + 1, &count, 1, NAMED(a, "whole"));
-  weft_status_t *s = weft_build_end(&b);
+  weft_status_t *s = weft_adding_end(&b);
   weft_free(inputs);
-  if (s == NULL) *out = weft_build_output(&b, whole);
+  if (s == NULL) *out = weft_adding_output(&b, whole);
   return s;
 }
 
@@ -108,24 +108,24 @@ TF_Output WEFT_ReadVariable(TF_Graph *graph, WEFT_Variable *variable, TF_Status 
 typedef enum how { HOW_ASSIGN, HOW_ADD } how_t;
 static const char *const write_ops[] = {"AssignVariableOp", "AssignAddVariableOp"};
 
-static weft_node_t *emit_write(const access_t *a, weft_build_t *b, how_t how, int i, weft_output_t value) {
+static weft_node_t *emit_write(const access_t *a, weft_adding_t *b, how_t how, int i, weft_output_t value) {
   weft_output_t inputs[] = {weft_client_output(a->v->components[i].handle), value};
   return weft_emit(&b->e, write_ops[how], inputs, 2, NULL, 0, NAMED(a, "Write")).node;
 }
 
 static weft_status_t *write_one(const access_t *a, how_t how, int i, TF_Output value, TF_Operation **out) {
-  weft_build_t b;
-  weft_build_begin(&b, a->graph, a->v->kind == WEFT_VARIABLE_PLAIN ? a->v->components[i].device : device_of(a, i));
+  weft_adding_t b;
+  weft_adding_begin(&b, a->graph, a->v->kind == WEFT_VARIABLE_PLAIN ? a->v->components[i].device : device_of(a, i));
   weft_node_t *write = emit_write(a, &b, how, i, weft_client_output(value));
-  weft_status_t *s = weft_build_end(&b);
-  if (s == NULL) *out = weft_build_operation(&b, write);
+  weft_status_t *s = weft_adding_end(&b);
+  if (s == NULL) *out = weft_adding_operation(&b, write);
   return s;
 }
 
 /* values[i] goes to copy i; with n 1 the same to all, or, if `first_only`, zeros to the others. */
 static weft_status_t *write_copies(const access_t *a, how_t how, const TF_Output *values, int n, bool first_only, TF_Operation **out) {
-  weft_build_t b;
-  weft_build_begin(&b, a->graph, WEFT_STR(""));
+  weft_adding_t b;
+  weft_adding_begin(&b, a->graph, WEFT_STR(""));
   weft_node_t *all = weft_emit_noop(&b.e, NULL, 0, NAMED(a, "written"));
   for (int i = 0; i < a->v->num_components; i++) {
     b.e.device = a->v->components[i].device;
@@ -133,12 +133,12 @@ static weft_status_t *write_copies(const access_t *a, how_t how, const TF_Output
     if (first_only && i > 0) value = weft_emit1(&b.e, "ZerosLike", value, NAMED(a, "zeros"));
     weft_emit_control(&b.e, emit_write(a, &b, how, i, value), all);
   }
-  weft_status_t *s = weft_build_end(&b);
-  if (s == NULL) *out = weft_build_operation(&b, all);
+  weft_status_t *s = weft_adding_end(&b);
+  if (s == NULL) *out = weft_adding_operation(&b, all);
   return s;
 }
 
-static weft_output_t rows_of(const access_t *a, weft_build_t *b, weft_output_t value, const weft_component_t *c) {
+static weft_output_t rows_of(const access_t *a, weft_adding_t *b, weft_output_t value, const weft_component_t *c) {
   int rank = a->v->shape.rank;
   int64_t begins[WEFT_MAX_DIMS] = {c->begin}, sizes[WEFT_MAX_DIMS] = {c->rows};
   for (int d = 1; d < rank; d++) sizes[d] = a->v->shape.dims[d];
@@ -147,8 +147,8 @@ static weft_output_t rows_of(const access_t *a, weft_build_t *b, weft_output_t v
 }
 
 static weft_status_t *write_parts(const access_t *a, how_t how, TF_Output value, TF_Operation **out) {
-  weft_build_t b;
-  weft_build_begin(&b, a->graph, WEFT_STR(""));
+  weft_adding_t b;
+  weft_adding_begin(&b, a->graph, WEFT_STR(""));
   weft_node_t *all = weft_emit_noop(&b.e, NULL, 0, NAMED(a, "written"));
   for (int i = 0; i < a->v->num_components; i++) {
     b.e.device = a->scope->place.device; /* cut where the value is: only a part's rows travel */
@@ -156,8 +156,8 @@ static weft_status_t *write_parts(const access_t *a, how_t how, TF_Output value,
     b.e.device = a->v->components[i].device;
     weft_emit_control(&b.e, emit_write(a, &b, how, i, rows), all);
   }
-  weft_status_t *s = weft_build_end(&b);
-  if (s == NULL) *out = weft_build_operation(&b, all);
+  weft_status_t *s = weft_adding_end(&b);
+  if (s == NULL) *out = weft_adding_operation(&b, all);
   return s;
 }
 

@@ -17,17 +17,17 @@ static const char *merge_name(WEFT_ReduceOp op) { return op == WEFT_MIN ? "Min" 
 
 /* ---- on one device ---- */
 
-static weft_output_t divide(weft_build_t *b, weft_output_t sum, int n) {
+static weft_output_t divide(weft_adding_t *b, weft_output_t sum, int n) {
   weft_output_t count = weft_emit_number(&b->e, weft_base_type_of(sum), n, "reduce/count");
   return weft_emit2(&b->e, weft_dtype_is_floating(weft_base_type_of(sum)) ? "RealDiv" : "FloorDiv", sum, count, "reduce/mean");
 }
 
 weft_status_t *weft_reduce_to_one(TF_Graph *g, WEFT_ReduceOp op, const TF_Output *values, int n, weft_str_t device, TF_Output *out) {
-  weft_build_t b;
+  weft_adding_t b;
   weft_output_t *inputs = weft_calloc((size_t)n, sizeof *inputs), result;
   if (inputs == NULL) return no_memory();
   for (int i = 0; i < n; i++) inputs[i] = weft_client_output(values[i]);
-  weft_build_begin(&b, g, device);
+  weft_adding_begin(&b, g, device);
   if (op == WEFT_MIN || op == WEFT_MAX) {
     result = inputs[0];
     for (int i = 1; i < n; i++) result = weft_emit2(&b.e, op == WEFT_MIN ? "Minimum" : "Maximum", result, inputs[i], "reduce/%s", merge_name(op));
@@ -36,16 +36,16 @@ weft_status_t *weft_reduce_to_one(TF_Graph *g, WEFT_ReduceOp op, const TF_Output
     result = n == 1 ? weft_emit1(&b.e, "Identity", inputs[0], "reduce/one") : weft_emit(&b.e, "AddN", inputs, n, &count, 1, "reduce/sum");
     if (op == WEFT_MEAN && n > 1) result = divide(&b, result, n);
   }
-  weft_status_t *s = weft_build_end(&b);
+  weft_status_t *s = weft_adding_end(&b);
   weft_free(inputs);
-  if (s == NULL) *out = weft_build_output(&b, result);
+  if (s == NULL) *out = weft_adding_output(&b, result);
   return s;
 }
 
 /* ---- on all ---- */
 
 typedef struct reduction {
-  weft_build_t b;
+  weft_adding_t b;
   weft_scope_t *scope;
   WEFT_ReduceOp op;
   int n; /* replicas */
@@ -163,15 +163,15 @@ weft_status_t *weft_all_reduce(TF_Graph *g, weft_scope_t *scope, WEFT_ReduceOp o
   weft_output_t *made = weft_arena_calloc(&r.arena, all + 1, sizeof *made);
   weft_status_t *s = made == NULL ? no_memory() : find_group_key(&r);
   if (s == NULL) {
-    weft_build_begin(&r.b, g, WEFT_STR(""));
+    weft_adding_begin(&r.b, g, WEFT_STR(""));
     weft_status_t *failed = reduce_packs(&r, values, num_values, made);
-    s = weft_build_end(&r.b);
+    s = weft_adding_end(&r.b);
     if (failed != NULL) {
       weft_status_free(s);
       s = failed;
     }
   }
-  for (size_t k = 0; s == NULL && k < all; k++) out[k] = weft_build_output(&r.b, made[k]);
+  for (size_t k = 0; s == NULL && k < all; k++) out[k] = weft_adding_output(&r.b, made[k]);
   weft_arena_deinit(&r.arena);
   return s;
 }

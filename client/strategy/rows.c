@@ -8,7 +8,7 @@
 #include "client/strategy/scope.h"
 
 typedef struct rows {
-  weft_build_t b;
+  weft_adding_t b;
   weft_scope_t *scope;
   const WEFT_Variable *v;
   weft_output_t *ids, *positions; /* by part */
@@ -108,11 +108,11 @@ static weft_status_t *gather(TF_Graph *g, WEFT_Variable *v, TF_Output ids, TF_Ou
   rows_t r;
   WEFT_RETURN_IF_ERROR(begin(&r, g, v, ids));
   int own = own_component(&r);
-  weft_build_begin(&r.b, g, is_in_parts(&r) ? r.scope->place.device : v->components[own].device);
+  weft_adding_begin(&r.b, g, is_in_parts(&r) ? r.scope->place.device : v->components[own].device);
   weft_output_t rows = is_in_parts(&r) ? gather_parts(&r, weft_client_output(ids)) : gather_one(&r, own, weft_client_output(ids));
-  WEFT_RETURN_IF_ERROR(weft_build_end(&r.b));
+  WEFT_RETURN_IF_ERROR(weft_adding_end(&r.b));
   if (rows.node == NULL) return no_memory();
-  *out = weft_build_output(&r.b, rows);
+  *out = weft_adding_output(&r.b, rows);
   return NULL;
 }
 
@@ -167,10 +167,10 @@ static weft_status_t *scatter(TF_Graph *g, WEFT_Variable *v, TF_Output ids, TF_O
   }
   bool is_one = v->num_components == 1 || in_replica || p->context == WEFT_CONTEXT_UPDATE;
   weft_output_t i = weft_client_output(ids), x = weft_client_output(values);
-  weft_build_begin(&r.b, g, is_one ? v->components[own_component(&r)].device : p->device);
+  weft_adding_begin(&r.b, g, is_one ? v->components[own_component(&r)].device : p->device);
   weft_node_t *done = is_one ? add_one(&r, own_component(&r), i, x) : is_in_parts(&r) ? add_parts(&r, i, x) : add_copies(&r, i, x);
-  WEFT_RETURN_IF_ERROR(weft_build_end(&r.b));
-  *out = weft_build_operation(&r.b, done);
+  WEFT_RETURN_IF_ERROR(weft_adding_end(&r.b));
+  *out = weft_adding_operation(&r.b, done);
   return NULL;
 }
 

@@ -108,11 +108,11 @@ static weft_status_t *merge_gather(TF_Graph *g, weft_scope_t *s, const TF_Output
   (void)num_args;
   (void)num_results;
   (void)op;
-  weft_build_t b;
+  weft_adding_t b;
   weft_output_t *inputs = weft_calloc((size_t)n * 2 + 1, sizeof *inputs), *made = inputs == NULL ? NULL : inputs + n + 1;
   if (inputs == NULL) return no_memory();
   for (int i = 0; i < n; i++) inputs[i] = weft_client_output(args[i]);
-  weft_build_begin(&b, g, WEFT_STR(""));
+  weft_adding_begin(&b, g, WEFT_STR(""));
   for (int i = 0; i < n; i++) {
     weft_named_attr_t count = weft_int_attr("N", n);
     b.e.device = s->strategy->devices[i];
@@ -120,8 +120,8 @@ static weft_status_t *merge_gather(TF_Graph *g, weft_scope_t *s, const TF_Output
     made[i] = n == 1 ? weft_emit1(&b.e, "Identity", inputs[0], "all_gather/one")
                      : weft_emit(&b.e, "ConcatV2", inputs, n + 1, &count, 1, "replica_%d/all_gather", i);
   }
-  weft_status_t *status = weft_build_end(&b);
-  for (int i = 0; status == NULL && i < n; i++) results[i] = weft_build_output(&b, made[i]);
+  weft_status_t *status = weft_adding_end(&b);
+  for (int i = 0; status == NULL && i < n; i++) results[i] = weft_adding_output(&b, made[i]);
   weft_free(inputs);
   return status;
 }
@@ -193,12 +193,12 @@ static weft_status_t *update(TF_Graph *g, weft_scope_t *scope, WEFT_Variable *v,
     if (s == NULL && ops[i] == NULL) s = WEFT_ERROR(INVALID_ARGUMENT, "the update of variable '%.*s' gave no operation", WEFT_STR_ARGS(v->name));
   }
   if (s == NULL) {
-    weft_build_t b;
-    weft_build_begin(&b, g, WEFT_STR(""));
+    weft_adding_t b;
+    weft_adding_begin(&b, g, WEFT_STR(""));
     weft_node_t *all = weft_emit_noop(&b.e, NULL, 0, "%.*s/updated", WEFT_STR_ARGS(v->name));
     for (int i = 0; i < v->num_components; i++) weft_emit_control(&b.e, ops[i]->node, all);
-    s = weft_build_end(&b);
-    if (s == NULL) *out = weft_build_operation(&b, all);
+    s = weft_adding_end(&b);
+    if (s == NULL) *out = weft_adding_operation(&b, all);
   }
   TF_DeleteStatus(status);
   weft_free(own);

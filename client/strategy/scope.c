@@ -92,12 +92,12 @@ weft_status_t *weft_status_taken(TF_Status *status) {
 
 /* ---- adding nodes ---- */
 
-void weft_build_begin(weft_build_t *b, TF_Graph *g, weft_str_t device) WEFT_TSA(no_thread_safety_analysis) {
+void weft_adding_begin(weft_adding_t *b, TF_Graph *g, weft_str_t device) WEFT_TSA(no_thread_safety_analysis) {
   weft_mutex_lock(&g->mu);
-  *b = (weft_build_t){.e = {.g = g->graph, .device = device}, .graph = g, .first_id = g->graph->num_nodes};
+  *b = (weft_adding_t){.e = {.g = g->graph, .device = device}, .graph = g, .first_id = g->graph->num_nodes};
 }
 
-weft_status_t *weft_build_end(weft_build_t *b) WEFT_TSA(no_thread_safety_analysis) {
+weft_status_t *weft_adding_end(weft_adding_t *b) WEFT_TSA(no_thread_safety_analysis) {
   TF_Graph *g = b->graph;
   weft_status_t *s = weft_emitter_end(&b->e);
   for (int id = b->first_id; s == NULL && id < g->graph->num_nodes; id++) {
@@ -108,10 +108,10 @@ weft_status_t *weft_build_end(weft_build_t *b) WEFT_TSA(no_thread_safety_analysi
   return s;
 }
 
-TF_Operation *weft_build_operation(const weft_build_t *b, weft_node_t *n) WEFT_TSA(no_thread_safety_analysis) {
+TF_Operation *weft_adding_operation(const weft_adding_t *b, weft_node_t *n) WEFT_TSA(no_thread_safety_analysis) {
   return n == NULL ? NULL : weft_client_operation(b->graph, n);
 }
 
-TF_Output weft_build_output(const weft_build_t *b, weft_output_t o) {
-  return (TF_Output){weft_build_operation(b, o.node), o.index};
+TF_Output weft_adding_output(const weft_adding_t *b, weft_output_t o) {
+  return (TF_Output){weft_adding_operation(b, o.node), o.index};
 }

@@ -94,16 +94,16 @@ weft_place_t weft_scope_go(TF_Graph *g, weft_scope_t *s, weft_place_t to);
 static inline weft_place_t weft_cross_place(void) { return (weft_place_t){.context = WEFT_CONTEXT_CROSS, .prefix = WEFT_STR(""), .device = WEFT_STR("")}; }
 
 /* Adding nodes: between begin and end the graph is locked, and `e` adds to it. */
-typedef struct weft_build {
+typedef struct weft_adding {
   weft_emitter_t e;
   TF_Graph *graph;
   int first_id;
-} weft_build_t;
-void weft_build_begin(weft_build_t *b, TF_Graph *g, weft_str_t device);
-WEFT_MUST_CHECK weft_status_t *weft_build_end(weft_build_t *b);
+} weft_adding_t;
+void weft_adding_begin(weft_adding_t *b, TF_Graph *g, weft_str_t device);
+WEFT_MUST_CHECK weft_status_t *weft_adding_end(weft_adding_t *b);
 /* After the end: what the API's caller gets. {NULL, 0} for nothing. */
-TF_Output weft_build_output(const weft_build_t *b, weft_output_t o);
-TF_Operation *weft_build_operation(const weft_build_t *b, weft_node_t *n);
+TF_Output weft_adding_output(const weft_adding_t *b, weft_output_t o);
+TF_Operation *weft_adding_operation(const weft_adding_t *b, weft_node_t *n);
 
 struct WEFT_Value { /* Immutable. */
   int n; /* 1: plain */

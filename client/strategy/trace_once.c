@@ -123,12 +123,12 @@ static weft_status_t *copy_nodes(once_t *t, const weft_graph_t *g, int end) {
 
 /* Copies what the function has added since the segment began. */
 static weft_status_t *end_segment(once_t *t) {
-  weft_build_t b;
+  weft_adding_t b;
   weft_status_t *s = map_variables(t);
   if (s != NULL) return s;
-  weft_build_begin(&b, t->run.graph, WEFT_STR(""));
+  weft_adding_begin(&b, t->run.graph, WEFT_STR(""));
   s = copy_nodes(t, t->run.graph->graph, b.first_id);
-  weft_status_t *ended = weft_build_end(&b);
+  weft_status_t *ended = weft_adding_end(&b);
   if (s == NULL) return ended;
   weft_status_free(ended);
   return s;
@@ -142,18 +142,18 @@ static void begin_segment(once_t *t) {
 
 /* A name of its own for each replica's tensor, so that two of replica 0 that are one node stay apart; out[0] is replica 0's. */
 static weft_status_t *name_apart(once_t *t, const TF_Output *tensors, TF_Output *out) {
-  weft_build_t b;
+  weft_adding_t b;
   int n = t->run.strategy->num_replicas;
   weft_output_t *made = weft_arena_calloc(&t->arena, (size_t)n, sizeof *made);
   if (made == NULL) return no_memory();
-  weft_build_begin(&b, t->run.graph, WEFT_STR(""));
+  weft_adding_begin(&b, t->run.graph, WEFT_STR(""));
   for (int i = 0; i < n; i++) {
     b.e.device = t->run.strategy->devices[i];
     made[i] = weft_emit1(&b.e, "Identity", weft_client_output(tensors[i]), "replica_%d/value", i);
   }
-  WEFT_RETURN_IF_ERROR(weft_build_end(&b));
+  WEFT_RETURN_IF_ERROR(weft_adding_end(&b));
   for (int i = 1; i < n; i++) WEFT_RETURN_IF_ERROR(stands_for(t, i, made[0], made[i]));
-  *out = weft_build_output(&b, made[0]);
+  *out = weft_adding_output(&b, made[0]);
   return NULL;
 }
 

@@ -50,8 +50,8 @@ static weft_status_t *check_replicas(const weft_scope_t *s, const WEFT_Value *v,
 /* Sums and counts along the axis, so that a mean weighs every row alike. */
 static weft_status_t *reduce_axis(TF_Graph *g, WEFT_ReduceOp op, TF_Output value, int axis, TF_Output *out, TF_Output *count) {
   static const char *const ops[] = {[WEFT_SUM] = "Sum", [WEFT_MEAN] = "Sum", [WEFT_MIN] = "Min", [WEFT_MAX] = "Max"};
-  weft_build_t b;
-  weft_build_begin(&b, g, value.oper->node->requested_device);
+  weft_adding_t b;
+  weft_adding_begin(&b, g, value.oper->node->requested_device);
   weft_output_t x = weft_client_output(value), dim = weft_emit_int32(&b.e, axis, "reduce/axis"), rows = {NULL, 0};
   weft_output_t reduced = weft_emit2(&b.e, ops[op], x, dim, "reduce/along_axis");
   if (op == WEFT_MEAN) {
@@ -59,10 +59,10 @@ static weft_status_t *reduce_axis(TF_Graph *g, WEFT_ReduceOp op, TF_Output value
     weft_output_t first = weft_emit_int32(&b.e, 0, "reduce/gather_axis");
     rows = weft_emit_cast(&b.e, weft_emit3(&b.e, "GatherV2", shape, dim, first, "reduce/rows"), weft_base_type_of(x), "reduce/rows_as_type");
   }
-  weft_status_t *s = weft_build_end(&b);
+  weft_status_t *s = weft_adding_end(&b);
   if (s != NULL) return s;
-  *out = weft_build_output(&b, reduced);
-  *count = weft_build_output(&b, rows);
+  *out = weft_adding_output(&b, reduced);
+  *count = weft_adding_output(&b, rows);
   return NULL;
 }
 
@@ -84,11 +84,11 @@ static weft_status_t *reduce(TF_Graph *g, weft_scope_t *scope, WEFT_ReduceOp op,
   if (s == NULL) s = weft_reduce_to_one(g, weighs ? WEFT_SUM : op, values, n, device, &total);
   if (s == NULL && weighs) s = weft_reduce_to_one(g, WEFT_SUM, &values[n], n, device, &count);
   if (s == NULL && weighs) {
-    weft_build_t b;
-    weft_build_begin(&b, g, device);
+    weft_adding_t b;
+    weft_adding_begin(&b, g, device);
     weft_output_t mean = weft_emit2(&b.e, "RealDiv", weft_client_output(total), weft_client_output(count), "reduce/mean");
-    s = weft_build_end(&b);
-    if (s == NULL) total = weft_build_output(&b, mean);
+    s = weft_adding_end(&b);
+    if (s == NULL) total = weft_adding_output(&b, mean);
   }
   weft_free(values);
   if (s == NULL) *out = total;
@@ -134,17 +134,17 @@ static weft_status_t *gather(TF_Graph *g, weft_scope_t *scope, const WEFT_Value 
     *out = v->outputs[0];
     return NULL;
   }
-  weft_build_t b;
+  weft_adding_t b;
   weft_output_t *inputs = weft_calloc((size_t)v->n + 1, sizeof *inputs);
   if (inputs == NULL) return no_memory();
-  weft_build_begin(&b, g, scope->strategy->devices[0]);
+  weft_adding_begin(&b, g, scope->strategy->devices[0]);
   for (int i = 0; i < v->n; i++) inputs[i] = weft_client_output(v->outputs[i]);
   inputs[v->n] = weft_emit_int32(&b.e, axis, "gather/axis");
   weft_named_attr_t count = weft_int_attr("N", v->n);
   weft_output_t whole = weft_emit(&b.e, "ConcatV2", inputs, v->n + 1, &count, 1, "gather/all");
-  weft_status_t *s = weft_build_end(&b);
+  weft_status_t *s = weft_adding_end(&b);
   weft_free(inputs);
-  if (s == NULL) *out = weft_build_output(&b, whole);
+  if (s == NULL) *out = weft_adding_output(&b, whole);
   return s;
 }
 
@@ -158,7 +158,7 @@ TF_Output WEFT_StrategyGather(WEFT_Strategy *strategy, TF_Graph *graph, const WE
 }
 
 /* rows * i / n of the batch at hand, as a vector of one. */
-static weft_output_t border(weft_build_t *b, weft_output_t rows, int i, int n) {
+static weft_output_t border(weft_adding_t *b, weft_output_t rows, int i, int n) {
   weft_output_t times = weft_emit2(&b->e, "Mul", rows, weft_emit_int64(&b->e, i, "share/replica"), "share/times");
   weft_output_t at = weft_emit2(&b->e, "FloorDiv", times, weft_emit_int64(&b->e, n, "share/replicas"), "share/at");
   int64_t one = 1;
@@ -169,12 +169,12 @@ static weft_status_t *distribute(TF_Graph *g, weft_scope_t *scope, TF_Output bat
   int n = scope->strategy->num_replicas;
   if (batch.oper == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "the batch is missing");
   if (n == 1) return weft_value_new(&batch, 1, false, out);
-  weft_build_t b;
+  weft_adding_t b;
   weft_output_t *parts = weft_calloc((size_t)n, sizeof *parts), x = weft_client_output(batch);
   TF_Output *made = weft_calloc((size_t)n, sizeof *made);
   weft_status_t *s = parts == NULL || made == NULL ? no_memory() : NULL;
   if (s == NULL) {
-    weft_build_begin(&b, g, x.node->requested_device);
+    weft_adding_begin(&b, g, x.node->requested_device);
     weft_named_attr_t wide = weft_type_attr("out_type", WEFT_I64);
     weft_output_t shape = weft_emit(&b.e, "Shape", &x, 1, &wide, 1, "share/shape");
     weft_output_t rows = weft_emit3(&b.e, "GatherV2", shape, weft_emit_int32(&b.e, 0, "share/first"), weft_emit_int32(&b.e, 0, "share/axis"), "share/rows");
@@ -183,9 +183,9 @@ static weft_status_t *distribute(TF_Graph *g, weft_scope_t *scope, TF_Output bat
       weft_output_t inputs[] = {x, border(&b, rows, i, n), border(&b, rows, i + 1, n), weft_emit_int64s(&b.e, &one, 1, "share/stride")};
       parts[i] = weft_emit(&b.e, "StridedSlice", inputs, 4, NULL, 0, "share/part_%d", i);
     }
-    s = weft_build_end(&b);
+    s = weft_adding_end(&b);
   }
-  for (int i = 0; s == NULL && i < n; i++) made[i] = weft_build_output(&b, parts[i]);
+  for (int i = 0; s == NULL && i < n; i++) made[i] = weft_adding_output(&b, parts[i]);
   if (s == NULL) s = weft_value_new(made, n, false, out);
   weft_free(parts);
   weft_free(made);

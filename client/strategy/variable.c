@@ -17,34 +17,34 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "n
 /* ---- one component ---- */
 
 static weft_status_t *make_handle(TF_Graph *g, const WEFT_Variable *v, weft_component_t *c, weft_str_t name) {
-  weft_build_t b;
+  weft_adding_t b;
   weft_shape_t shape = v->shape;
   if (c->rows > 0) shape.dims[0] = c->rows;
-  weft_build_begin(&b, g, c->device);
+  weft_adding_begin(&b, g, c->device);
   weft_status_t *taken = weft_graph_find(g->graph, name) == NULL ? NULL : WEFT_ERROR(ALREADY_EXISTS, "there is a node '%.*s' already", WEFT_STR_ARGS(name));
   const weft_named_attr_t attrs[] = {weft_type_attr("dtype", v->dtype), weft_shape_attr("shape", &shape), weft_text_attr("shared_name", name)};
   weft_output_t handle = {NULL, 0};
   if (taken == NULL) handle = weft_emit(&b.e, "VarHandleOp", NULL, 0, attrs, 3, "%.*s", WEFT_STR_ARGS(name));
-  weft_status_t *s = weft_build_end(&b);
+  weft_status_t *s = weft_adding_end(&b);
   if (taken != NULL) {
     weft_status_free(s);
     return taken;
   }
-  if (s == NULL) c->handle = weft_build_output(&b, handle);
+  if (s == NULL) c->handle = weft_adding_output(&b, handle);
   return s;
 }
 
 static weft_status_t *zeros(TF_Graph *g, const WEFT_Variable *v, const weft_component_t *c, TF_Output *out) {
   weft_tensor_t *t = NULL;
-  weft_build_t b;
+  weft_adding_t b;
   weft_shape_t shape = v->shape;
   if (c->rows > 0) shape.dims[0] = c->rows;
   WEFT_RETURN_IF_ERROR(weft_tensor_new((weft_dtype_t)v->dtype, &shape, NULL, &t));
   if (t->bytes > 0) memset(t->data, 0, t->bytes);
-  weft_build_begin(&b, g, c->device);
+  weft_adding_begin(&b, g, c->device);
   weft_output_t value = weft_emit_const(&b.e, t, "%.*s/zeros", WEFT_STR_ARGS(v->name));
-  weft_status_t *s = weft_build_end(&b);
-  if (s == NULL) *out = weft_build_output(&b, value);
+  weft_status_t *s = weft_adding_end(&b);
+  if (s == NULL) *out = weft_adding_output(&b, value);
   return s;
 }
 
@@ -65,12 +65,12 @@ static weft_status_t *initial_value(TF_Graph *g, weft_scope_t *scope, const WEFT
 }
 
 static weft_status_t *make_assign(TF_Graph *g, const WEFT_Variable *v, weft_component_t *c, TF_Output value) {
-  weft_build_t b;
-  weft_build_begin(&b, g, c->device);
+  weft_adding_t b;
+  weft_adding_begin(&b, g, c->device);
   weft_output_t inputs[] = {weft_client_output(c->handle), weft_client_output(value)};
   weft_output_t assign = weft_emit(&b.e, "AssignVariableOp", inputs, 2, NULL, 0, "%.*s/Assign", WEFT_STR_ARGS(v->name));
-  weft_status_t *s = weft_build_end(&b);
-  if (s == NULL) c->init = weft_build_operation(&b, assign.node);
+  weft_status_t *s = weft_adding_end(&b);
+  if (s == NULL) c->init = weft_adding_operation(&b, assign.node);
   return s;
 }
 
@@ -274,16 +274,16 @@ const char *WEFT_VariableDevice(const WEFT_Variable *v, int i) { return i < 0 ||
 
 static weft_status_t *initializer(TF_Graph *g, TF_Operation **out) {
   weft_scope_t *scope;
-  weft_build_t b;
+  weft_adding_t b;
   WEFT_RETURN_IF_ERROR(weft_scope_of(g, &scope));
   if (scope->num_variables == 0) return WEFT_ERROR(FAILED_PRECONDITION, "the graph has no variables to give first values to");
-  weft_build_begin(&b, g, WEFT_STR(""));
+  weft_adding_begin(&b, g, WEFT_STR(""));
   weft_node_t *all = weft_emit_noop(&b.e, NULL, 0, "init_variables");
   for (const WEFT_Variable *v = scope->variables; v != NULL; v = v->next) {
     for (int i = 0; i < v->num_components; i++) weft_emit_control(&b.e, v->components[i].init->node, all);
   }
-  weft_status_t *s = weft_build_end(&b);
-  if (s == NULL) *out = weft_build_operation(&b, all);
+  weft_status_t *s = weft_adding_end(&b);
+  if (s == NULL) *out = weft_adding_operation(&b, all);
   return s;
 }
 
