@@ -22,7 +22,7 @@ void world_init(world_t *w, int n, int num_threads, bool has_virtual_time, const
   if (num_threads > 0) must(weft_thread_pool_create("collectives", num_threads, &w->pool));
   for (int i = 0; i < n; i++) {
     snprintf(w->tasks[i], sizeof w->tasks[i], "/job:worker/replica:0/task:%d", i);
-    snprintf(w->devices[i], sizeof w->devices[i], "%s/device:CPU:0", w->tasks[i]);
+    snprintf(w->devices[i], sizeof w->devices[i], "/job:worker/replica:0/task:%d/device:CPU:0", i);
     must(weft_local_transport_create(w->hub, weft_str(w->tasks[i]), weft_str(hosts == NULL ? "" : hosts[i]), (uint64_t)i + 100,
                                      &w->transports[i]));
     must(weft_collectives_create(weft_str(w->tasks[i]), w->pool, w->transports[i], &w->collectives[i]));
