@@ -476,8 +476,8 @@ static void the_watchdog_tells_what_is_stuck(void) {
   fleet_t f;
   fleet_open(&f, 1, 1);
   fleet_set_variable(&f, "counter", 0);
-  f.options.watchdog_s = 0.3;
-  f.options.poll_s = 0.05;
+  f.options.watchdog_s = 0.5;
+  f.options.poll_s = 0.2;
   fleet_coordinate(&f);
   WEFT_Closure *gated = closure_of(&f, fleet_build_gated, NULL);
   fleet_schedule_many(&f, gated, 3);
