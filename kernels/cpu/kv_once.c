@@ -113,6 +113,9 @@ static void finish_claim(weft_waiter_t *w) {
   asking_t *a = (asking_t *)w;
   weft_kernel_ctx_t *ctx = w->ctx;
   weft_status_t *s = w->is_cancelled ? WEFT_ERROR(CANCELLED, "%s", w->cancelled) : a->failure;
+  if (s == NULL && a->is_new && ctx->step->fate != NULL && !weft_step_commit(ctx->step)) {
+    s = WEFT_ERROR(ABORTED, "the step failed before it could claim id %" PRId64, a->id);
+  }
   if (s == NULL && a->is_new) {
     char name[96];
     claim_name(ctx, a->id, name, sizeof name);

@@ -11,10 +11,11 @@
  * So a step that fails before its updates leaves no trace, and one that fails
  * after them is not done again. To use it with any updates: control edges from
  * all their inputs to WeftOnce, a Switch by is_new on each input, WeftOnceDone after
- * the updates, all on the task that holds the variables and in one step. The one
- * moment that this leaves open is a cancel between an update and its WeftOnceDone,
- * with nothing but local nodes between. WeftOnceAssignAdd and WeftOnceAssignSub leave
- * none: they ask, update and remember under one lock, with a guard per variable.
+ * the updates, all on the task that holds the variables and in one step. A step that
+ * claims an id is committed (weft_step_commit): the local nodes behind the claim run
+ * even if the step is cancelled, so that no cancel comes between an update and its
+ * WeftOnceDone. Only parts with loops cannot be committed. WeftOnceAssignAdd and
+ * WeftOnceAssignSub ask, update and remember under one lock, with a guard per variable.
  *
  * Sources: reference strategies 3.29, "effectively-once"; the window is that of
  * TensorFlow's recent_request_ids.
