@@ -15,6 +15,13 @@ static bool is_handle(int type) { return weft_dtype_is_ref(type) || type == WEFT
 
 bool weft_lane_is_update(const weft_node_t *n) { return (n->flags & WEFT_OP_UPDATE) != 0; }
 
+int weft_lane_input_named(const weft_node_t *n, const char *arg) {
+  for (int i = 0; i < n->op->num_inputs && i < n->num_inputs; i++) {
+    if (weft_str_is(n->op->inputs[i].name, arg)) return i;
+  }
+  return -1;
+}
+
 /* ---- names ---- */
 
 weft_status_t *weft_lane_find(const weft_graph_t *g, weft_str_t name, const char *what, weft_output_t *out) {

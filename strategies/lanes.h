@@ -48,6 +48,7 @@ WEFT_MUST_CHECK weft_status_t *weft_lane_graph_place(weft_lane_graph_t *l, int n
 /* Index of the variable behind input i of n, straight or through reads of it; -1. */
 int weft_lane_variable_behind(const weft_lane_graph_t *l, const weft_node_t *n, int input);
 bool weft_lane_is_update(const weft_node_t *n); /* writes a variable that is shared */
+int weft_lane_input_named(const weft_node_t *n, const char *arg); /* the input of an argument that is one tensor; -1 */
 
 /* Finds what "node", "node:1" or "^node" means. */
 WEFT_MUST_CHECK weft_status_t *weft_lane_find(const weft_graph_t *g, weft_str_t name, const char *what, weft_output_t *out);

@@ -27,7 +27,7 @@ static weft_str_t scoped(weft_build_t *b, weft_str_t name) {
   weft_strbuf_append(&text, b->scope);
   weft_strbuf_append(&text, name);
   weft_str_t out = {NULL, 0};
-  if (!text.failed) out = weft_graph_unique_name(b->g, weft_str_of(text.data, text.length));
+  if (!text.failed && name.data != NULL) out = weft_graph_unique_name(b->g, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   if (out.data == NULL) {
     weft_build_fail(b, WEFT_ERROR(RESOURCE_EXHAUSTED, "adding node '%.*s'", WEFT_STR_ARGS(name)));
@@ -122,7 +122,11 @@ weft_output_t weft_build_int(weft_build_t *b, const char *name, weft_dtype_t dty
 
 weft_output_t weft_build_number(weft_build_t *b, const char *name, int dtype, double value) {
   weft_tensor_t *t = NULL;
-  if (b->failure != NULL || weft_build_fail(b, weft_tensor_scalar(WEFT_F64, &value, &t))) return nothing;
+  const float narrow = (float)value;
+  const void *at = dtype == WEFT_F32 ? (const void *)&narrow : &value;
+  if (b->failure != NULL || weft_build_fail(b, weft_tensor_scalar(dtype == WEFT_F32 ? WEFT_F32 : WEFT_F64, at, &t))) {
+    return nothing;
+  }
   weft_output_t out = weft_build_tensor(b, name, t);
   weft_tensor_release(t);
   return weft_build_cast(b, name, out, dtype);

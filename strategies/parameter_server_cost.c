@@ -21,6 +21,7 @@ static int64_t bytes_of(const weft_node_t *n, int output) {
 typedef struct edge { /* A value that crosses between a worker and a server. */
   const weft_node_t *from;
   int output, server;
+  int64_t bytes; /* -1: unknown */
   bool to_worker;
 } edge_t;
 
@@ -32,9 +33,20 @@ typedef struct walk {
   int64_t bytes, messages;
 } walk_t;
 
-static weft_status_t *pass_edge(walk_t *w, const weft_output_t from, int consumer_server) {
-  int producer_server = w->p->lanes.server_of[from.node->id];
-  const edge_t e = {from.node, from.index, producer_server >= 0 ? producer_server : consumer_server, producer_server >= 0};
+/* A dense gradient is as large as its variable, whatever is known of its shape. */
+static int64_t bytes_for(const weft_lane_graph_t *l, const weft_node_t *n, int input) {
+  const weft_output_t from = n->inputs[input];
+  int64_t bytes = bytes_of(from.node, from.index);
+  if (bytes >= 0 || !weft_lane_is_update(n) || input != n->op->update_grad_input) return bytes;
+  int v = weft_lane_variable_behind(l, n, 0);
+  return v >= 0 && weft_lane_input_named(n, "indices") < 0 ? l->variables[v].bytes : -1;
+}
+
+static weft_status_t *pass_edge(walk_t *w, const weft_node_t *n, int input) {
+  const weft_output_t from = n->inputs[input];
+  int producer_server = w->p->lanes.server_of[from.node->id], consumer_server = w->p->lanes.server_of[n->id];
+  const edge_t e = {from.node, from.index, producer_server >= 0 ? producer_server : consumer_server,
+                    bytes_for(&w->p->lanes, n, input), producer_server >= 0};
   uint8_t bit = e.to_worker ? 1 : 2;
   if (w->seen[from.node->id] == NULL) {
     w->seen[from.node->id] = weft_arena_calloc(&w->arena, (size_t)from.node->num_outputs + 1, 1);
@@ -58,7 +70,7 @@ static weft_status_t *walk_edges(walk_t *w) {
       const weft_output_t from = n->inputs[i];
       bool is_constant = (from.node->flags & WEFT_OP_CONST) != 0;
       if ((l->server_of[from.node->id] < 0) == (l->server_of[n->id] < 0) || is_constant) continue;
-      s = pass_edge(w, from, l->server_of[n->id]);
+      s = pass_edge(w, n, i);
     }
   }
   weft_arena_deinit(&w->arena);
@@ -71,13 +83,13 @@ static weft_status_t *note_edge(walk_t *w, const edge_t *e) {
     if (!is_apart(p, i, e->server)) continue;
     weft_str_t worker = p->places.workers[i], server = p->places.servers[e->server];
     WEFT_RETURN_IF_ERROR(weft_rewrite_crossing(p->out, e->to_worker ? server : worker, e->to_worker ? worker : server,
-                                               e->from->name, bytes_of(e->from, e->output)));
+                                               e->from->name, e->bytes));
   }
   return NULL;
 }
 
 static weft_status_t *count_edge(walk_t *w, const edge_t *e) {
-  int64_t bytes = bytes_of(e->from, e->output);
+  int64_t bytes = e->bytes;
   for (int i = 0; i < w->p->places.num_workers; i++) {
     if (!is_apart(w->p, i, e->server)) continue;
     w->bytes += bytes > 0 ? bytes : 0;

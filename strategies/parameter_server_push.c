@@ -198,6 +198,7 @@ static void add_arrival(lane_t *lane, int worker) {
                                 weft_build_number(b, "on", WEFT_F32, 1), weft_build_number(b, "off", WEFT_F32, 0)};
   const weft_output_t in[3] = {s->arrivals, lane->token, weft_build(b, "OneHot", WEFT_STR("here"), hot, 4, NULL, 0)};
   lane->arrive = weft_build(b, "AccumulatorApplyGradient", WEFT_STR("arrive"), in, 3, &f32, 1).node;
+  weft_build_control(b, before.node, lane->arrive); /* what is thrown away came before the verdict on this step */
   weft_output_t one = weft_build_int(b, "one_verdict", WEFT_I64, 1);
   weft_output_t need = weft_build2(b, "Sub", "need", one, weft_build2(b, "Minimum", "have", seen, one));
   const weft_output_t next[2] = {queue, weft_build_cast(b, "need32", need, WEFT_I32)};

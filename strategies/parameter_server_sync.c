@@ -70,13 +70,6 @@ static weft_status_t *refuse(const weft_node_t *n, const char *why) {
                     WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), why);
 }
 
-static int input_named(const weft_node_t *n, const char *arg) {
-  for (int i = 0; i < n->op->num_inputs && i < n->num_inputs; i++) {
-    if (weft_str_is(n->op->inputs[i].name, arg)) return i;
-  }
-  return -1;
-}
-
 static weft_shape_t shape_of(weft_output_t o) {
   return o.node->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : o.node->output_shapes[o.index];
 }
@@ -105,7 +98,7 @@ static weft_status_t *check_rows(const weft_ps_sync_t *s, weft_ps_cut_t *c) {
 }
 
 static weft_status_t *add_cut(weft_ps_sync_t *s, const weft_node_t *n, int input) {
-  int indices = input_named(n, "indices");
+  int indices = weft_lane_input_named(n, "indices");
   bool is_value = input == n->op->update_grad_input;
   weft_dtype_t dtype = (weft_dtype_t)weft_dtype_base(n->input_types[input]);
   if (input == indices && n->op->update_grad_input >= 0) {
@@ -384,6 +377,7 @@ static weft_node_t *make_update(weft_ps_sync_t *s, const weft_lane_copier_t *bas
   weft_build_control(b, applied, add.node);
   weft_output_t now = weft_build(b, "ReadVariableOp", WEFT_STR("parameter_server/now"), &s->step, 1, &dtype, 1);
   weft_build_control(b, add.node, now.node);
+  if (s->p->options.backup > 0) weft_build(b, "ReadVariableOp", WEFT_STR("parameter_server/dropped_now"), &s->dropped, 1, &dtype, 1);
   weft_node_t *update = weft_build_noop(b, WEFT_STR("parameter_server/update"), NULL, 0);
   for (int i = 0; i < s->p->places.num_workers; i++) {
     weft_build_control(b, enqueue(s, "parameter_server/token", s->tokens[i], &now, 1), update);

@@ -77,7 +77,8 @@ static void cut_variable(weft_shard_plan_t *plan, weft_shard_t *v, const weft_no
     weft_str_t name = weft_shard_name(plan, n->name, "/part_", i);
     if (name.data == NULL) return;
     name = weft_graph_unique_name(plan->b.g, name);
-    if (name.data == NULL || weft_build_fail(&plan->b, weft_copier_copy_as(&plan->c, n, name, WEFT_STR(""), &part))) return;
+    if (name.data == NULL) weft_build_fail(&plan->b, no_memory());
+    if (plan->b.failure != NULL || weft_build_fail(&plan->b, weft_copier_copy_as(&plan->c, n, name, WEFT_STR(""), &part))) return;
     const weft_attr_t value = {.kind = WEFT_ATTR_SHAPE, .shape = &shape};
     weft_build_fail(&plan->b, weft_graph_set_attr(plan->b.g, part, "shape", &value));
     part->output_shapes = NULL; /* inferred anew */

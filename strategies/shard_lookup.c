@@ -137,7 +137,7 @@ static bool is_fetched(const weft_shard_plan_t *plan, const weft_node_t *n) {
 static bool cut_values(weft_shard_plan_t *plan, const weft_shard_t *v, const weft_node_t *n, weft_output_t **grads,
                        weft_output_t **indices) {
   weft_build_t *b = &plan->b;
-  int grad = n->op->update_grad_input, index = weft_shard_input(n, "indices");
+  int grad = n->op->update_grad_input, index = weft_lane_input_named(n, "indices");
   weft_output_t value = weft_copier_output(&plan->c, n->inputs[grad]);
   weft_route_t r;
   if (index < 0) {
@@ -171,7 +171,7 @@ static weft_output_t update_part(weft_shard_plan_t *plan, const weft_node_t *n, 
   weft_output_t *in = weft_arena_calloc(&plan->l.arena, (size_t)n->num_inputs, sizeof *in);
   if (in == NULL) weft_build_fail(&plan->b, no_memory());
   if (plan->b.failure != NULL) return nothing;
-  int indices = weft_shard_input(n, "indices");
+  int indices = weft_lane_input_named(n, "indices");
   for (int k = 0; k < n->num_inputs; k++) {
     bool is_handle = n->input_types[k] == WEFT_RESOURCE || weft_dtype_is_ref(n->input_types[k]);
     weft_shard_t *v = is_handle ? weft_shard_behind(plan, n, k, true) : NULL;

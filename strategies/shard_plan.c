@@ -12,13 +12,6 @@ bool weft_shard_is_op(const weft_node_t *n, const char *const *names) {
   return false;
 }
 
-int weft_shard_input(const weft_node_t *n, const char *arg) {
-  for (int i = 0; i < n->op->num_inputs && i < n->num_inputs; i++) {
-    if (weft_str_is(n->op->inputs[i].name, arg)) return i;
-  }
-  return -1;
-}
-
 weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t *n, int input, bool straight) {
   const weft_node_t *p = n->inputs[input].node;
   if (straight && (p->flags & WEFT_OP_VARIABLE) == 0) return NULL;
@@ -28,7 +21,7 @@ weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t
 
 bool weft_shard_is_lookup(const weft_node_t *n) {
   if (!weft_shard_is_op(n, lookups) || weft_node_attr_int(n, "batch_dims", 0) != 0) return false;
-  int axis = weft_shard_input(n, "axis");
+  int axis = weft_lane_input_named(n, "axis");
   if (axis < 0) return true;
   const weft_attr_t *value = weft_node_attr(n->inputs[axis].node, "value");
   bool is_known = (n->inputs[axis].node->flags & WEFT_OP_CONST) != 0 && value != NULL && value->kind == WEFT_ATTR_TENSOR;
@@ -44,7 +37,7 @@ static int rank_of(weft_output_t o) {
 
 /* Why the update cannot be done shard by shard; NULL: it can. */
 static const char *update_trouble(const weft_node_t *n, int rank) {
-  int grad = n->op->update_grad_input, indices = weft_shard_input(n, "indices");
+  int grad = n->op->update_grad_input, indices = weft_lane_input_named(n, "indices");
   if (grad < 0) return "is an update without a value";
   if (n->num_outputs > 1) return "is an update with several results";
   for (int i = 0; i < n->num_inputs; i++) {

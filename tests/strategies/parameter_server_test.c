@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "strategies/lanes_build.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/runner.h"
 #include "tests/strategies/parameter_server_testing.h"
@@ -70,9 +71,568 @@ static void one_worker_equals_local_training_bitwise(void) {
   }
 }
 
+/* ---- placement ---- */
+
+static weft_graph_t *ten_variables(const int64_t *sizes) {
+  weft_graph_t *g = NULL;
+  must(weft_graph_create(&g));
+  weft_build_t b = {.g = g};
+  weft_node_t *inits[10], *updates[10];
+  const weft_named_attr_t f32 = weft_type_attr("dtype", WEFT_F32);
+  weft_output_t x = weft_build(&b, "Placeholder", WEFT_STR("x"), NULL, 0, &f32, 1);
+  for (int i = 0; i < 10; i++) {
+    char name[16];
+    const weft_shape_t shape = weft_shape_vector(sizes[i]);
+    const weft_named_attr_t attrs[2] = {f32, weft_shape_attr("shape", &shape)};
+    snprintf(name, sizeof name, "v%d", i);
+    weft_output_t v = weft_build0(&b, "VariableV2", weft_str(name), attrs, 2);
+    const int64_t dims[1] = {sizes[i]};
+    weft_output_t zeros = weft_build2(&b, "Fill", "zeros", weft_build_ints(&b, "dims", WEFT_I32, dims, 1),
+                                      weft_build_number(&b, "zero", WEFT_F32, 0));
+    inits[i] = weft_build2(&b, "Assign", "assign", v, zeros).node;
+    weft_output_t grad = weft_build2(&b, "Mul", "grad", weft_build1(&b, "Identity", "read", v), x);
+    updates[i] = weft_build3(&b, "ApplyGradientDescent", "update", v, weft_build_number(&b, "rate", WEFT_F32, 1), grad).node;
+  }
+  weft_build_noop(&b, WEFT_STR("init"), inits, 10);
+  weft_build_noop(&b, WEFT_STR("train"), updates, 10);
+  must(weft_build_end(&b));
+  return g;
+}
+
+static weft_str_t device_of(const weft_ps_cluster_t *c, const char *node) {
+  const weft_node_t *n = weft_graph_find(c->r.graph, weft_str(node));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(n);
+  return n->requested_device;
+}
+
+/* T-PS1-1 */
+static void variables_go_round_the_servers_or_to_the_least_loaded(void) {
+  static const int64_t sizes[2][10] = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {700, 10, 20, 900, 30, 400, 400, 50, 60, 300}};
+  const char *const feeds[] = {"x:0", NULL};
+  for (int how = 0; how < 2; how++) {
+    weft_graph_t *g = ten_variables(sizes[how]);
+    weft_ps_cluster_t c;
+    int64_t loads[3] = {0}, total = 0, largest = 0;
+    weft_ps_view(&c, 3, 2);
+    must(weft_ps_rewrite(&c, g, how == 0 ? "" : "placement=bytes", feeds, NULL));
+    for (int i = 0; i < 10; i++) {
+      char name[16], wanted[64];
+      snprintf(name, sizeof name, "v%d", i);
+      weft_str_t device = device_of(&c, name);
+      snprintf(wanted, sizeof wanted, "/job:ps/replica:0/task:%d/device:CPU:0", i % 3);
+      if (how == 0) CU_ASSERT_TRUE(weft_str_is(device, wanted));
+      CU_ASSERT_TRUE(weft_str_starts_with(device, "/job:ps/replica:0/task:"));
+      int server = device.data[sizeof "/job:ps/replica:0/task:" - 1] - '0';
+      CU_ASSERT_TRUE_FATAL(server >= 0 && server < 3);
+      loads[server] += sizes[how][i];
+      total += sizes[how][i];
+      if (sizes[how][i] > largest) largest = sizes[how][i];
+    }
+    for (int i = 0; i < 3 && how == 1; i++) CU_ASSERT_TRUE(3 * loads[i] <= total + 2 * largest); /* avg + (1 - 1/N) largest */
+    weft_ps_stop(&c);
+    weft_graph_destroy(g);
+  }
+}
+
+static void slots_stay_with_their_variable(void) {
+  weft_ps_model_t m = mlp;
+  m.optimizer = WEFT_PS_ADAM;
+  weft_graph_t *g = weft_ps_model_graph(&m);
+  const char *const feeds[] = {"x", "y", NULL}, *const fetches[] = {"loss", NULL};
+  static const char *const options[] = {"", "placement=bytes", "shards=fixed:2", "shards=max_size:64:3"};
+  for (int i = 0; i < 4; i++) {
+    weft_ps_cluster_t c;
+    weft_ps_view(&c, 3, 2);
+    must(weft_ps_rewrite(&c, g, options[i], feeds, fetches));
+    for (int id = 0; id < c.r.graph->num_nodes; id++) {
+      const weft_node_t *n = c.r.graph->nodes[id];
+      if (n == NULL || (n->flags & WEFT_OP_UPDATE) == 0) continue;
+      for (int k = 0; k < n->num_inputs; k++) {
+        if ((n->inputs[k].node->flags & WEFT_OP_VARIABLE) == 0) continue;
+        CU_ASSERT_TRUE(weft_str_eq(n->requested_device, n->inputs[k].node->requested_device));
+      }
+    }
+    CU_ASSERT_EQUAL(i >= 2, weft_graph_find(c.r.graph, WEFT_STR("w0/m/part_1")) != NULL);
+    CU_ASSERT_EQUAL(i < 2, weft_graph_find(c.r.graph, WEFT_STR("w0/m")) != NULL &&
+                               (weft_graph_find(c.r.graph, WEFT_STR("w0/m"))->flags & WEFT_OP_VARIABLE) != 0);
+    weft_ps_stop(&c);
+  }
+  weft_graph_destroy(g);
+}
+
+static int worker_of(const weft_node_t *n) { /* -1: on a server */
+  const char *at = n->requested_device.length == 0 ? NULL : strstr(n->requested_device.data, "/job:worker/replica:0/task:");
+  return at == NULL ? -1 : at[strlen("/job:worker/replica:0/task:")] - '0';
+}
+
+/* T-PS2-4, T-PS1-4 */
+static void workers_send_nothing_to_each_other(void) {
+  static const char *const options[] = {"",
+                                        "mode=sync",
+                                        "mode=sync,backup=1",
+                                        "mode=ssp,staleness=2",
+                                        "shards=fixed:3",
+                                        "mode=sync,shards=min_size:128:2,caching",
+                                        "placement=bytes,caching"};
+  for (int i = 0; i < 7; i++) {
+    for (int v = 0; v < 4; v++) {
+      weft_ps_model_t m = mlp;
+      m.resources = v % 2 != 0;
+      m.rows = v / 2 * 100;
+      m.width = 8;
+      m.optimizer = WEFT_PS_MOMENTUM;
+      weft_graph_t *g = weft_ps_model_graph(&m);
+      const char *const feeds[] = {m.rows > 0 ? "ids" : "x", "y", NULL}, *const fetches[] = {"loss", NULL};
+      weft_ps_cluster_t c;
+      weft_ps_view(&c, 2, 3);
+      must(weft_ps_rewrite(&c, g, options[i], feeds, fetches));
+      for (int id = 0; id < c.r.graph->num_nodes; id++) {
+        const weft_node_t *n = c.r.graph->nodes[id];
+        for (int k = 0; n != NULL && k < n->num_inputs + n->num_controls; k++) {
+          const weft_node_t *p = k < n->num_inputs ? n->inputs[k].node : n->controls[k - n->num_inputs];
+          int from = worker_of(p), to = worker_of(n);
+          if (from >= 0 && to >= 0 && from != to) printf("\n    %s: %s -> %s", options[i], p->name.data, n->name.data);
+          CU_ASSERT_TRUE(from < 0 || to < 0 || from == to);
+        }
+      }
+      weft_ps_stop(&c);
+      weft_graph_destroy(g);
+    }
+  }
+}
+
+/* T-PS1-4: with dense gradients each worker gets and sends as many bytes as the variables have. */
+static void each_worker_gets_and_sends_the_variables(void) {
+  weft_graph_t *g = weft_ps_model_graph(&mlp);
+  const char *const feeds[] = {"x", "y", NULL}, *const fetches[] = {"loss", NULL};
+  static const char *const options[] = {"", "shards=fixed:2"};
+  const int64_t psi = 4 * (32 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10);
+  for (int i = 0; i < 2; i++) {
+    weft_ps_cluster_t c;
+    weft_ps_view(&c, 2, 2);
+    must(weft_ps_rewrite(&c, g, options[i], feeds, fetches));
+    for (int w = 0; w < 2; w++) {
+      int64_t got = 0, sent = 0;
+      for (int k = 0; k < c.r.num_crossings; k++) {
+        const weft_crossing_t *x = &c.r.crossings[k];
+        char task[64];
+        snprintf(task, sizeof task, "/job:worker/replica:0/task:%d/", w);
+        if (weft_str_starts_with(x->to, task)) got += x->bytes;
+        if (weft_str_starts_with(x->from, task)) sent += x->bytes;
+      }
+      if (got != psi || sent != psi) printf("\n    %s: %lld %lld %lld", options[i], (long long)got, (long long)sent, (long long)psi);
+      CU_ASSERT_TRUE(got == psi && sent == psi);
+    }
+    weft_ps_stop(&c);
+  }
+  weft_graph_destroy(g);
+}
+
+/* ---- training with several workers ---- */
+
+typedef struct running { /* A lane that a thread runs. */
+  weft_ps_cluster_t *c;
+  const weft_ps_model_t *m;
+  int lane, steps, rows, lanes;
+  int64_t begin, stride; /* rows of step i: begin + i * stride */
+  float share;
+  weft_status_t *failure;
+  double losses[600];
+  pthread_t thread;
+} running_t;
+
+static void *run_lane(void *arg) {
+  running_t *r = arg;
+  for (int i = 0; i < r->steps && r->failure == NULL; i++) {
+    weft_ps_batch_t b = {NULL, NULL};
+    bool updates = r->c->r.lanes[r->lane].kind == WEFT_LANE_UPDATE;
+    if (!updates) b = weft_ps_batch(r->m, r->begin + i * r->stride, r->rows);
+    r->failure = weft_ps_step(r->c, r->lane, updates ? NULL : &b, r->share, &r->losses[i]);
+    weft_ps_batch_drop(&b);
+  }
+  return NULL;
+}
+
+/* All lanes side by side: worker w takes `rows` of each `stride` rows, or rows[w] of them. */
+static void train_together(weft_ps_cluster_t *c, const weft_ps_model_t *m, int steps, const int *rows, bool has_shares,
+                           running_t *r) {
+  int total = 0, begin = 0, workers = c->num_workers;
+  for (int w = 0; w < workers; w++) total += rows[w];
+  for (int i = 0; i < c->r.num_lanes; i++) {
+    r[i] = (running_t){.c = c, .m = m, .lane = i, .steps = steps, .begin = begin, .stride = total};
+    if (i < workers) r[i].rows = rows[i];
+    if (i < workers && has_shares) r[i].share = (float)rows[i] * (float)workers / (float)total;
+    if (i < workers) begin += rows[i];
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&r[i].thread, NULL, run_lane, &r[i]), 0);
+  }
+  for (int i = 0; i < c->r.num_lanes; i++) {
+    pthread_join(r[i].thread, NULL);
+    must(r[i].failure);
+  }
+}
+
+static int64_t global_step(weft_ps_cluster_t *c) {
+  weft_tensor_t *t = weft_ps_value(c, "global_step/read:0");
+  int64_t v = *(int64_t *)t->data;
+  weft_tensor_release(t);
+  return v;
+}
+
+/* T-PS1-3 */
+static void three_workers_in_step_equal_one_with_a_batch_of_three(void) {
+  static const char *const options[] = {"mode=sync", "mode=sync,split=0", "mode=sync,shards=fixed:2", "mode=sync,placement=bytes,caching"};
+  static const int rows[2][3] = {{8, 8, 8}, {5, 12, 7}};
+  static running_t r[4];
+  for (int i = 0; i < 4; i++) {
+    for (int v = 0; v < 12; v++) {
+      enum { STEPS = 30 };
+      static double local[STEPS];
+      weft_ps_model_t m = mlp;
+      m.dtype = v < 6 ? WEFT_F32 : WEFT_F64;
+      m.resources = v % 2 != 0;
+      m.optimizer = (weft_ps_optimizer_t)(v / 2 % 3);
+      if (m.optimizer == WEFT_PS_ADAM) m.rate = 0.003;
+      int uneven = i != 1 && v >= 6;
+      double tolerance = m.dtype == WEFT_F64 ? (uneven ? 1e-7 : 1e-10) : 2e-5; /* shares are float32 */
+      weft_graph_t *g = weft_ps_model_graph(&m);
+      weft_ps_cluster_t one, many;
+      train_locally(g, &m, STEPS, 24, local, &one);
+      weft_ps_start(&many, g, options[i], 2, 3);
+      CU_ASSERT_EQUAL(many.r.splits_batch, i != 1);
+      train_together(&many, &m, STEPS, rows[uneven], uneven, r);
+      for (int k = 0; k < STEPS; k++) {
+        double loss = 0;
+        for (int w = 0; w < 3; w++) loss += r[w].losses[k] * rows[uneven][w] / 24;
+        if (!(fabs(loss - local[k]) <= 1e-6 * fabs(local[k]))) printf("\n    %s case %d step %d: %.9g for %.9g", options[i], v, k, loss, local[k]);
+        CU_ASSERT_TRUE(fabs(loss - local[k]) <= 1e-6 * fabs(local[k]));
+      }
+      same_variables(&one, &many, tolerance);
+      CU_ASSERT_EQUAL(global_step(&many), STEPS);
+      weft_ps_stop(&one);
+      weft_ps_stop(&many);
+      weft_graph_destroy(g);
+    }
+  }
+}
+
+static void every_step_of_every_worker_is_counted(void) {
+  static const char *const options[] = {"", "mode=ssp,staleness=2", "shards=min_size:256:2,caching"};
+  static const int rows[3] = {8, 8, 8};
+  static running_t r[4];
+  for (int i = 0; i < 6; i++) {
+    weft_ps_model_t m = mlp;
+    m.resources = i % 2 != 0;
+    weft_graph_t *g = weft_ps_model_graph(&m);
+    weft_ps_cluster_t c;
+    weft_ps_start(&c, g, options[i / 2], 2, 3);
+    CU_ASSERT_EQUAL(c.r.num_lanes, 3);
+    CU_ASSERT_FALSE(c.r.splits_batch);
+    train_together(&c, &m, 100, rows, false, r);
+    CU_ASSERT_EQUAL(global_step(&c), 300);
+    weft_ps_stop(&c);
+    weft_graph_destroy(g);
+  }
+}
+
+/* T-PS1-3: as far with 3 workers in twice the steps of one. */
+static void async_reaches_the_loss_of_one_worker(void) {
+  static const weft_ps_model_t m = {.dtype = WEFT_F32, .inputs = 8, .classes = 1, .rate = 0.02};
+  static const int rows[3] = {16, 16, 16};
+  static running_t r[3];
+  enum { STEPS = 120 };
+  double local[STEPS], last = 0;
+  weft_graph_t *g = weft_ps_model_graph(&m);
+  weft_ps_cluster_t one, many;
+  train_locally(g, &m, STEPS, 16, local, &one);
+  weft_ps_start(&many, g, "", 1, 3);
+  train_together(&many, &m, 2 * STEPS / 3, rows, false, r);
+  for (int k = 0; k < 10; k++) last += r[0].losses[2 * STEPS / 3 - 1 - k] / 10;
+  double target = 0;
+  for (int k = 0; k < 10; k++) target += local[STEPS - 1 - k] / 10;
+  CU_ASSERT_TRUE(last < 1.2 * target);
+  weft_ps_stop(&one);
+  weft_ps_stop(&many);
+  weft_graph_destroy(g);
+}
+
+/* T-PSC-2: w(t+1) = w(t) - rate * grad f(w(t - delay)), driven by hand: a gradient is fetched now and fed later. */
+static void a_constant_delay_follows_its_recurrence(void) {
+  static const weft_ps_model_t m = {.dtype = WEFT_F64, .inputs = 4, .classes = 1, .rate = 0.05, .resources = true};
+  enum { STEPS = 60, DELAY = 3, ROWS = 8 };
+  weft_graph_t *g = weft_ps_model_graph(&m);
+  weft_ps_cluster_t c;
+  weft_ps_start(&c, g, "", 1, 2);
+  char grads[2][128];
+  for (int i = 0; i < 2; i++) {
+    const weft_node_t *update = weft_graph_find(c.r.graph, i == 0 ? WEFT_STR("update_w0") : WEFT_STR("update_b0"));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(update);
+    snprintf(grads[i], sizeof grads[i], "%s:%d", update->inputs[2].node->name.data, update->inputs[2].index);
+  }
+  double w[STEPS + 1][5] = {{0}};
+  weft_tensor_t *w0 = weft_ps_value(&c, "w0/read:0"), *b0 = weft_ps_value(&c, "b0/read:0");
+  for (int k = 0; k < 4; k++) w[0][k] = ((double *)w0->data)[k];
+  w[0][4] = *(double *)b0->data;
+  weft_tensor_release(w0);
+  weft_tensor_release(b0);
+  weft_tensor_t *waiting[STEPS][2];
+  for (int t = 0; t < STEPS; t++) {
+    weft_ps_batch_t b = weft_ps_batch(&m, t * ROWS, ROWS);
+    weft_test_step_t k;
+    weft_test_start(&c.sessions[0], &(weft_test_run_t){.feeds = {"x:0", "y:0"}, .tensors = {b.x, b.y}, .fetches = {grads[0], grads[1]}}, &k);
+    must(weft_test_step_wait(&k));
+    for (int i = 0; i < 2; i++) waiting[t][i] = weft_tensor_retain(k.fetches[i]);
+    weft_test_step_deinit(&k);
+    double step[5] = {0};
+    if (t >= DELAY) {
+      weft_ps_batch_t old = weft_ps_batch(&m, (t - DELAY) * ROWS, ROWS);
+      const double *x = old.x->data, *y = old.y->data, *v = w[t - DELAY];
+      for (int row = 0; row < ROWS; row++) {
+        double d = v[4] - y[row];
+        for (int i = 0; i < 4; i++) d += x[row * 4 + i] * v[i];
+        for (int i = 0; i < 4; i++) step[i] += 2 * d * x[row * 4 + i] / ROWS;
+        step[4] += 2 * d / ROWS;
+      }
+      weft_ps_batch_drop(&old);
+      weft_test_run_t run = {.feeds = {grads[0], grads[1]}, .tensors = {waiting[t - DELAY][0], waiting[t - DELAY][1]},
+                             .targets = {"train"}};
+      must(weft_test_run(&c.sessions[t % 2], &run, NULL));
+    }
+    for (int i = 0; i < 5; i++) w[t + 1][i] = w[t][i] - 0.05 * step[i];
+    weft_ps_batch_drop(&b);
+    w0 = weft_ps_value(&c, "w0/read:0");
+    for (int i = 0; i < 4; i++) CU_ASSERT_TRUE(fabs(((double *)w0->data)[i] - w[t + 1][i]) < 1e-12);
+    weft_tensor_release(w0);
+  }
+  for (int t = 0; t < STEPS; t++) {
+    weft_tensor_release(waiting[t][0]);
+    weft_tensor_release(waiting[t][1]);
+  }
+  CU_ASSERT_EQUAL(global_step(&c), STEPS - DELAY);
+  weft_ps_stop(&c);
+  weft_graph_destroy(g);
+}
+
+/* ---- backup workers ---- */
+
+static int64_t counter(weft_ps_cluster_t *c, const char *handle) {
+  weft_node_t *n = weft_graph_find(c->r.graph, weft_str(handle));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(n);
+  char read[128] = "";
+  for (int id = 0; id < c->r.graph->num_nodes; id++) {
+    const weft_node_t *r = c->r.graph->nodes[id];
+    if (r != NULL && weft_str_is(r->op->name, "ReadVariableOp") && r->inputs[0].node == n && r->num_controls == 0) {
+      snprintf(read, sizeof read, "%s:0", r->name.data);
+    }
+  }
+  CU_ASSERT_NOT_EQUAL_FATAL(read[0], '\0');
+  weft_tensor_t *t = weft_ps_value(c, read);
+  int64_t v = *(int64_t *)t->data;
+  weft_tensor_release(t);
+  return v;
+}
+
+/* T-PSC-1: the batch of worker w is the constant w + 1, so a variable tells who took part in an update. */
+static weft_graph_t *who_took_part(void) {
+  weft_graph_t *g = NULL;
+  must(weft_graph_create(&g));
+  weft_build_t b = {.g = g};
+  const weft_shape_t scalar = WEFT_SCALAR;
+  const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", WEFT_F64), weft_shape_attr("shape", &scalar)};
+  weft_output_t x = weft_build(&b, "Placeholder", WEFT_STR("x"), NULL, 0, attrs, 2);
+  weft_output_t y = weft_build(&b, "Placeholder", WEFT_STR("y"), NULL, 0, attrs, 2);
+  weft_node_t *inits[2], *updates[2];
+  for (int i = 0; i < 2; i++) {
+    weft_output_t v = weft_build0(&b, "VarHandleOp", i == 0 ? WEFT_STR("v0") : WEFT_STR("v1"), attrs, 2);
+    const weft_output_t zero[2] = {v, weft_build_number(&b, "zero", WEFT_F64, 0)}, add[2] = {v, i == 0 ? x : y};
+    inits[i] = weft_build(&b, "AssignVariableOp", WEFT_STR("assign"), zero, 2, attrs, 1).node;
+    updates[i] = weft_build(&b, "AssignAddVariableOp", WEFT_STR("add"), add, 2, attrs, 1).node;
+    weft_build(&b, "ReadVariableOp", i == 0 ? WEFT_STR("r0") : WEFT_STR("r1"), &v, 1, attrs, 1);
+  }
+  weft_output_t loss = weft_build2(&b, "Mul", "loss", x, y);
+  (void)loss;
+  weft_build_noop(&b, WEFT_STR("init"), inits, 2);
+  weft_build_noop(&b, WEFT_STR("train"), updates, 2);
+  must(weft_build_end(&b));
+  return g;
+}
+
+static weft_ps_batch_t constant_batch(double x) {
+  weft_ps_batch_t b;
+  must(weft_tensor_scalar(WEFT_F64, &x, &b.x));
+  must(weft_tensor_scalar(WEFT_F64, &x, &b.y));
+  return b;
+}
+
+static double value_of(weft_ps_cluster_t *c, const char *fetch) {
+  weft_tensor_t *t = weft_ps_value(c, fetch);
+  double v = *(double *)t->data;
+  weft_tensor_release(t);
+  return v;
+}
+
+typedef struct late { /* A step that a thread of its own makes. */
+  weft_ps_cluster_t *c;
+  int lane;
+  double value;
+  int64_t ended;
+  weft_status_t *failure;
+  pthread_t thread;
+} late_t;
+
+static void *run_once(void *arg) {
+  late_t *l = arg;
+  weft_ps_batch_t b = constant_batch(l->value);
+  l->failure = weft_ps_step(l->c, l->lane, l->lane == l->c->num_workers ? NULL : &b, 0, NULL);
+  weft_ps_batch_drop(&b);
+  return NULL;
+}
+
+static void *run_for_ever(void *arg) { /* until its session is closed */
+  late_t *l = arg;
+  while (l->failure == NULL) {
+    weft_ps_batch_t b = constant_batch(l->value);
+    l->failure = weft_ps_step(l->c, l->lane, &b, 0, NULL);
+    weft_ps_batch_drop(&b);
+    l->ended += l->failure == NULL;
+  }
+  return NULL;
+}
+
+static void together(weft_ps_cluster_t *c, const int *lanes, int n) {
+  late_t l[8];
+  for (int i = 0; i < n; i++) {
+    l[i] = (late_t){.c = c, .lane = lanes[i], .value = pow(10, lanes[i])};
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&l[i].thread, NULL, run_once, &l[i]), 0);
+  }
+  for (int i = 0; i < n; i++) {
+    pthread_join(l[i].thread, NULL);
+    must(l[i].failure);
+  }
+}
+
+/* How many of the four workers made a sum, 3 * mean; each value at most once; -1: something else. */
+static int how_many(double sum) {
+  int n = 0, rest = (int)lrint(sum);
+  for (int w = 0; w < 4; w++, rest /= 10) {
+    if (rest % 10 > 1) return -1;
+    n += rest % 10;
+  }
+  return rest == 0 ? n : -1;
+}
+
+static void with_a_backup_three_of_four_make_an_update(void) {
+  weft_graph_t *g = who_took_part();
+  weft_ps_cluster_t c;
+  static const int fast[] = {0, 1, 2, 4};
+  weft_ps_start(&c, g, "mode=sync,backup=1", 1, 4);
+  CU_ASSERT_FALSE(c.r.splits_batch);
+  double before = 0;
+  for (int step = 0; step < 10; step++) { /* the fourth sleeps */
+    together(&c, fast, 4);
+    double now = value_of(&c, "r0:0");
+    CU_ASSERT_EQUAL(lrint(3 * (now - before)), 111);
+    CU_ASSERT_EQUAL(now, value_of(&c, "r1:0"));
+    before = now;
+  }
+  CU_ASSERT_EQUAL(counter(&c, "parameter_server/step"), 10);
+  late_t l[4];
+  for (int i = 0; i < 4; i++) { /* all four, as fast as they can */
+    l[i] = (late_t){.c = &c, .lane = i, .value = pow(10, i)};
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&l[i].thread, NULL, run_for_ever, &l[i]), 0);
+  }
+  weft_ps_cluster_t look = c; /* at values, by the session of updates */
+  look.sessions[0] = c.sessions[4];
+  for (int step = 0; step < 20; step++) {
+    must(weft_ps_step(&c, 4, NULL, 0, NULL));
+    double now = value_of(&look, "r0:0");
+    CU_ASSERT_EQUAL(how_many(3 * (now - before)), 3); /* three of them, the same for both variables */
+    CU_ASSERT_EQUAL(now, value_of(&look, "r1:0"));
+    before = now;
+  }
+  int64_t ended = 0;
+  for (int i = 0; i < 4; i++) must(weft_test_close(&c.sessions[i]));
+  for (int i = 0; i < 4; i++) {
+    pthread_join(l[i].thread, NULL);
+    ended += l[i].ended;
+    CU_ASSERT_EQUAL(weft_status_code(l[i].failure), WEFT_CANCELLED);
+    weft_status_free(l[i].failure);
+  }
+  CU_ASSERT_EQUAL(counter(&look, "parameter_server/step"), 30);
+  weft_tensor_t *dropped = weft_ps_value(&look, "parameter_server/dropped_now:0");
+  int64_t taken = 60 + *(int64_t *)dropped->data; /* every gradient was taken or counted as dropped; four may be on their way */
+  CU_ASSERT_TRUE(*(int64_t *)dropped->data > 0);
+  CU_ASSERT_TRUE(ended <= taken && taken <= ended + 4);
+  weft_tensor_release(dropped);
+  must(weft_test_close(&c.sessions[4]));
+  c.r.num_lanes = 0; /* all are closed */
+  weft_ps_stop(&c);
+  weft_graph_destroy(g);
+}
+
+/* ---- refusals ---- */
+
+static void what_cannot_be_done_is_refused_by_name(void) {
+  static const struct {
+    const char *options, *text;
+  } cases[] = {{"ps=4", "ps=4, but the cluster has 2 tasks of job ps"},
+               {"workers=9", "workers=9"},
+               {"mode=bsp", "mode"},
+               {"staleness=2", "staleness"},
+               {"mode=sync,backup=3", "backup=3"},
+               {"mode=sync,backup=1,split=1", "rows would be lost"},
+               {"shards=half", "'half'"},
+               {"shards=fixed:0", "fixed:0"},
+               {"nonsense=1", "nonsense"}};
+  weft_graph_t *g = weft_ps_model_graph(&mlp);
+  const char *const feeds[] = {"x", "y", NULL}, *const fetches[] = {"loss", NULL}, *const absent[] = {"lost", NULL},
+             *const updated[] = {"train:0", NULL};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    weft_ps_cluster_t c;
+    weft_ps_view(&c, 2, 3);
+    weft_test_expect(weft_ps_rewrite(&c, g, cases[i].options, feeds, fetches), WEFT_INVALID_ARGUMENT, cases[i].text);
+  }
+  weft_ps_cluster_t c;
+  weft_ps_view(&c, 2, 3);
+  weft_test_expect(weft_ps_rewrite(&c, g, "", feeds, absent), WEFT_INVALID_ARGUMENT, "'lost'");
+  weft_test_expect(weft_ps_rewrite(&c, g, "mode=sync", feeds, updated), WEFT_INVALID_ARGUMENT, "'train:0'");
+  weft_graph_destroy(g);
+}
+
+static weft_status_t *show(weft_status_t *s) {
+  if (s != NULL && weft_status_code(s) != WEFT_RESOURCE_EXHAUSTED) printf("\n    %s", weft_status_message(s));
+  return s;
+}
+
+static void no_allocation_failure_is_lost(void) {
+  static const char *const options[] = {"caching", "mode=sync,backup=1", "mode=ssp", "shards=fixed:2"};
+  static const weft_ps_model_t m = {.dtype = WEFT_F32, .inputs = 2, .classes = 1, .rows = 6, .width = 2, .rate = 1};
+  weft_graph_t *g = weft_ps_model_graph(&m);
+  const char *const feeds[] = {"ids", "y", NULL}, *const fetches[] = {"loss", NULL};
+  for (int i = 0; i < 4; i++) {
+    weft_ps_cluster_t c;
+    long n;
+    weft_ps_view(&c, 2, 2);
+    WEFT_FAIL_EACH_ALLOCATION(n, s, show(weft_ps_rewrite(&c, g, options[i], feeds, fetches)));
+    CU_ASSERT_TRUE(n > 100);
+    weft_ps_stop(&c);
+  }
+  weft_graph_destroy(g);
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"one_worker_equals_local_training_bitwise", one_worker_equals_local_training_bitwise},
+      {"variables_go_round_the_servers_or_to_the_least_loaded", variables_go_round_the_servers_or_to_the_least_loaded},
+      {"slots_stay_with_their_variable", slots_stay_with_their_variable},
+      {"workers_send_nothing_to_each_other", workers_send_nothing_to_each_other},
+      {"each_worker_gets_and_sends_the_variables", each_worker_gets_and_sends_the_variables},
+      {"three_workers_in_step_equal_one_with_a_batch_of_three", three_workers_in_step_equal_one_with_a_batch_of_three},
+      {"every_step_of_every_worker_is_counted", every_step_of_every_worker_is_counted},
+      {"async_reaches_the_loss_of_one_worker", async_reaches_the_loss_of_one_worker},
+      {"a_constant_delay_follows_its_recurrence", a_constant_delay_follows_its_recurrence},
+      {"with_a_backup_three_of_four_make_an_update", with_a_backup_three_of_four_make_an_update},
+      {"what_cannot_be_done_is_refused_by_name", what_cannot_be_done_is_refused_by_name},
+      {"no_allocation_failure_is_lost", no_allocation_failure_is_lost},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("parameter_server", tests);

@@ -134,7 +134,7 @@ static weft_node_t *train(making_t *k, const weft_output_t *grads, const weft_ou
     }
   }
   int num_applied = n;
-  for (int u = 0; u < n * k->n; u++) weft_build_control(&k->b, grads[u % k->n].node, updates[u / k->n]); /* gate_gradients */
+  for (int u = 0; !k->m->resources && u < n * k->n; u++) weft_build_control(&k->b, grads[u % k->n].node, updates[u / k->n]); /* gate_gradients */
   for (int i = 0; i < 2 && k->m->optimizer == WEFT_PS_ADAM; i++) {
     weft_output_t next = weft_build2(&k->b, "Mul", "next_power", power_read[i], scalar_of(k, "beta", i == 0 ? 0.9 : 0.999));
     const weft_output_t in[2] = {power[i], next};
@@ -275,12 +275,11 @@ static weft_names_t names_of(const char *const *texts, weft_str_t *items) {
 weft_status_t *weft_ps_rewrite(weft_ps_cluster_t *c, const weft_graph_t *g, const char *options, const char *const *feeds,
                                const char *const *fetches) {
   weft_str_t fed[8], fetched[8], target = WEFT_STR("train"), init = WEFT_STR("init");
-  weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&text, "parameter_server:%s", options);
+  char text[128];
+  snprintf(text, sizeof text, "parameter_server:%s", options);
   weft_strategy_request_t r = {.graph = g, .cluster = &c->view, .feeds = names_of(feeds, fed),
                                .fetches = names_of(fetches, fetched), .targets = {&target, 1}, .inits = {&init, 1}};
-  weft_status_t *s = weft_strategy_apply(weft_str_of(text.data, text.length), &r, &c->r);
-  weft_strbuf_deinit(&text);
+  weft_status_t *s = weft_strategy_apply(weft_str(text), &r, &c->r);
   return s;
 }
 
