@@ -56,7 +56,7 @@ struct weft_spread_analysis {
   bool has_loops, has_cells;
   cell_t *cells; /* owned; cells[0] is nobody's */
   int num_cells, capacity;
-  bool changed;
+  bool changed, again;
 };
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas"); }
@@ -205,10 +205,16 @@ static weft_status_t *check_effects(const weft_spread_ctx_t *c) {
   return NULL;
 }
 
-static weft_status_t *ask(weft_spread_ctx_t *c) {
+static weft_status_t *ask(weft_spread_ctx_t *c, value_t *in) {
   const weft_node_t *n = c->node;
   uint32_t flags = n->op->flags;
   if ((flags & WEFT_OP_MERGE) != 0) return weft_spread_merge(c);
+  bool is_forced = c->analysis->forced[n->id].kind != WEFT_SPREAD_NONE && (flags & WEFT_OP_ENTER) == 0;
+  for (int i = 0; is_forced && i < n->num_inputs; i++) {
+    if (c->in[i].s.kind == WEFT_SPREAD_SAME || c->in[i].s.kind == WEFT_SPREAD_EACH) continue;
+    in[i] = weft_spread_true_value(c, &in[i], WEFT_SPREAD_SAME);
+    c->wanted[i] = in[i].s;
+  }
   if (weft_spread_ints_compute(c)) return NULL;
   const rule_t *rule = rule_of(n->op->name);
   if (rule != NULL) {
@@ -234,6 +240,13 @@ static weft_status_t *ask(weft_spread_ctx_t *c) {
   return weft_spread_once(c);
 }
 
+void weft_spread_force_true(weft_spread_ctx_t *c, int i) {
+  weft_spread_t *forced = &c->analysis->forced[c->node->inputs[i].node->id];
+  if (forced->kind != WEFT_SPREAD_NONE) return;
+  *forced = weft_spread_same(0);
+  c->analysis->again = true;
+}
+
 static weft_status_t *visit(weft_spread_analysis_t *a, const weft_node_t *n) {
   value_t *in = weft_arena_calloc(&a->arena, (size_t)n->num_inputs + 1, sizeof *in);
   value_t *out = weft_arena_calloc(&a->arena, (size_t)n->num_outputs + 1, sizeof *out);
@@ -248,10 +261,11 @@ static weft_status_t *visit(weft_spread_analysis_t *a, const weft_node_t *n) {
   for (int o = 0; o < n->num_outputs; o++) {
     out[o] = is_merge ? a->values[n->id][o] : weft_spread_value(weft_spread_same(0));
   }
-  weft_spread_ctx_t c = {a, &a->arena, n, in, wanted, out, WEFT_RUN_EACH, false, 0};
-  WEFT_RETURN_IF_ERROR(ask(&c));
+  weft_spread_ctx_t c = {a, &a->arena, n, in, wanted, out, WEFT_RUN_EACH, false, 0, 0};
+  WEFT_RETURN_IF_ERROR(ask(&c, in));
   a->plan->run[n->id] = c.run;
   a->plan->own_seed[n->id] = c.own_seed;
+  a->plan->squeezed[n->id] = c.squeezed;
   for (int o = 0; o < n->num_outputs; o++) {
     int rank = weft_spread_shape_of(a, n, o)->rank;
     if (rank >= 0 && out[o].s.kind != WEFT_SPREAD_NONE) out[o].rank = rank;
@@ -357,7 +371,8 @@ static weft_status_t *run_rounds(weft_spread_analysis_t *a) {
     WEFT_RETURN_IF_ERROR(settle(a));
     WEFT_RETURN_IF_ERROR(move_out_of_loops(a, &moved));
     bool shared = share_sums(a);
-    if (!shared && !moved) return NULL;
+    if (!shared && !moved && !a->again) return NULL;
+    a->again = false;
   }
   return weft_spread_refuse(a->order[a->num_order - 1], "the analysis does not come to an end");
 }
@@ -468,13 +483,14 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
   p->outputs = weft_arena_calloc(&p->arena, n, sizeof *p->outputs);
   p->wanted = weft_arena_calloc(&p->arena, n, sizeof *p->wanted);
   p->own_seed = weft_arena_calloc(&p->arena, n, sizeof *p->own_seed);
+  p->squeezed = weft_arena_calloc(&p->arena, n, sizeof *p->squeezed);
   p->notes = weft_arena_calloc(&p->arena, MAX_NOTES, sizeof *p->notes);
   a->values = weft_arena_calloc(&a->arena, n, sizeof *a->values);
   a->shared = weft_arena_calloc(&a->arena, n, sizeof *a->shared);
   a->forced = weft_arena_calloc(&a->arena, n, sizeof *a->forced);
   a->shapes = weft_arena_calloc(&a->arena, n, sizeof *a->shapes);
   bool is_there = p->run != NULL && p->outputs != NULL && p->wanted != NULL && p->own_seed != NULL &&
-                  p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL &&
+                  p->squeezed != NULL && p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL &&
                   a->shapes != NULL;
   if (!is_there) return no_memory();
   WEFT_RETURN_IF_ERROR(find_needed(a));

@@ -68,6 +68,8 @@ typedef struct weft_spread_plan {
                                    SAME 0 -> ROWS 0: slices of what each has      ONCE -> ROWS: slices of it
                                    d -> e, kind and axis as they were: local scale by w^(d-e), no communication */
   bool *own_seed;             /* by node id: each replica draws random numbers of its own; the copies need other seeds */
+  uint32_t *squeezed;         /* by node id: of a Squeeze that names no dims: those (bits) that it takes away. Copies must
+                                 name them, or it takes the rows, too, where a replica has one. 0: leave it as it is */
   weft_output_t *batches;     /* placeholders whose rows are shared out, and outputs of readers (ONCE) that are batches */
   int num_batches;
   weft_node_t **batch_feeds;  /* the placeholders alone */

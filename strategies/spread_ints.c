@@ -26,7 +26,7 @@ static bool int_eq(int_t a, int_t b) {
 }
 bool weft_spread_ints_eq(const ints_t *a, const ints_t *b) {
   if (a == b) return true;
-  if (a->n != b->n || a->is_scalar != b->is_scalar || a->is_set != b->is_set || a->in != b->in ||
+  if (a->n != b->n || a->is_scalar != b->is_scalar || a->is_set != b->is_set || a->is_own != b->is_own || a->in != b->in ||
       a->maybe != b->maybe) {
     return false;
   }
@@ -452,6 +452,7 @@ static bool compute_difference(weft_spread_ctx_t *c) {
 static bool compute_broadcast_gradient(weft_spread_ctx_t *c) {
   const ints_t *side[2] = {in_ints(c, 0), in_ints(c, 1)};
   if (side[0] == NULL || side[1] == NULL) return false;
+  bool is_own = c->in[0].s.kind == WEFT_SPREAD_SHAPE || c->in[1].s.kind == WEFT_SPREAD_SHAPE;
   int rank = side[0]->n > side[1]->n ? side[0]->n : side[1]->n;
   uint32_t in[2] = {0, 0}, maybe[2] = {0, 0};
   if (rank > WEFT_MAX_DIMS) return false;
@@ -476,6 +477,7 @@ static bool compute_broadcast_gradient(weft_spread_ctx_t *c) {
     ints_t *v = ints_new(c->arena, 0, false);
     if (v == NULL) return false;
     v->is_set = true;
+    v->is_own = is_own;
     v->in = in[k];
     v->maybe = maybe[k];
     c->out[k] = weft_spread_value(weft_spread_same(0));

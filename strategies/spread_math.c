@@ -102,6 +102,17 @@ weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
   settle(c);
   if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
   uint32_t in = 0, maybe = 0;
+  value_t rows;
+  if (c->in[1].ints != NULL && c->in[1].ints->is_own && x->s.kind != WEFT_SPREAD_ROWS) {
+    if (x->s.kind == WEFT_SPREAD_SAME && x->whole >= 0) { /* axes for one's own rows: then of these */
+      rows = weft_spread_value(weft_spread_rows(x->whole, 0));
+      rows.factor = x->factor;
+      c->wanted[0] = rows.s;
+      x = &rows;
+    } else {
+      weft_spread_force_true(c, 1);
+    }
+  }
   int axis = x->s.kind == WEFT_SPREAD_ROWS ? x->s.axis : x->whole;
   bool knows = weft_spread_axes(c->in[1].ints, rank < 0 ? 0 : rank, &in, &maybe);
   if (x->s.kind == WEFT_SPREAD_ROWS && knows && c->in[1].s.kind == WEFT_SPREAD_SAME) {
@@ -256,20 +267,6 @@ weft_status_t *weft_spread_batch_matmul(weft_spread_ctx_t *c) {
   memcpy(l.a + ra - 2, weft_node_attr_bool(n, "adj_x", false) ? "km" : "mk", 3);
   memcpy(l.b + rb - 2, weft_node_attr_bool(n, "adj_y", false) ? "nk" : "kn", 3);
   memcpy(l.out + rank - 2, "mn", 3);
-  return contract(c, 0, 1, &l);
-}
-
-weft_status_t *weft_spread_einsum(weft_spread_ctx_t *c) {
-  weft_str_t equation = weft_node_attr_string(c->node, "equation"), inputs, a, b;
-  letters_t l = {{0}, {0}, {0}};
-  bool fits = c->node->num_inputs == 2 && weft_str_split(equation, '-', &inputs, &equation) &&
-              weft_str_split(inputs, ',', &a, &b) && equation.length > 0 && equation.data[0] == '>' &&
-              weft_str_find(inputs, '.') < 0 && a.length <= WEFT_MAX_DIMS && b.length <= WEFT_MAX_DIMS &&
-              equation.length <= WEFT_MAX_DIMS;
-  if (!fits) return is_plain(c) ? weft_spread_once(c) : weft_spread_everywhere(c);
-  memcpy(l.a, a.data, a.length);
-  memcpy(l.b, b.data, b.length);
-  memcpy(l.out, equation.data + 1, equation.length - 1);
   return contract(c, 0, 1, &l);
 }
 

@@ -28,6 +28,7 @@ enum { WEFT_SPREAD_INTS = 64 };
 typedef struct weft_spread_ints {
   int n;
   bool is_scalar, is_set;
+  bool is_own; /* of a set: where a replica has one row, it says more there: good for its own rows only */
   uint32_t in, maybe;
   weft_spread_int_t items[];
 } weft_spread_ints_t;
@@ -60,6 +61,7 @@ typedef struct weft_spread_ctx {
   weft_spread_value_t *out;      /* num_outputs; at the start SAME. In Merge: of the last round, or NONE */
   weft_node_run_t run;           /* at the start EACH */
   bool own_seed;
+  uint32_t squeezed;             /* see spread.h */
   int detail;                    /* what the table says for the op */
 } weft_spread_ctx_t;
 
@@ -139,9 +141,12 @@ const weft_spread_value_t *weft_spread_cell_get(const weft_spread_ctx_t *c, int 
 weft_status_t *weft_spread_cell_new(weft_spread_ctx_t *c, int of, weft_str_t source, int *out);
 weft_status_t *weft_spread_note(weft_spread_analysis_t *a, const char *fmt, ...) WEFT_PRINTF(2, 3);
 
+/* Asks that the node of input i be given true values; the analysis goes round once more then. */
+void weft_spread_force_true(weft_spread_ctx_t *c, int i);
+
 /* ---- the rules of the table ---- */
 weft_spread_rule_fn weft_spread_elementwise, weft_spread_add_bias, weft_spread_bias_grad, weft_spread_reduce,
-    weft_spread_l2_loss, weft_spread_arg, weft_spread_matmul, weft_spread_batch_matmul, weft_spread_einsum,
+    weft_spread_l2_loss, weft_spread_arg, weft_spread_matmul, weft_spread_batch_matmul,
     weft_spread_each_row, weft_spread_conv_filter, weft_spread_conv_input, weft_spread_batch_norm,
     weft_spread_batch_norm_grad, weft_spread_segment, weft_spread_cumulate;
 weft_spread_rule_fn weft_spread_reshape, weft_spread_expand, weft_spread_squeeze, weft_spread_transpose,

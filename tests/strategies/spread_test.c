@@ -1,0 +1,273 @@
+/* The spread analysis: what is refused and why, what is said of single ops, the table of rules. */
+#include "strategies/spread.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "graph/passes.h"
+#include "strategies/spread_rules.h"
+#include "tests/graph/graph_testing.h"
+#include "tests/runner.h"
+
+#define F " attr{key:'T' value{type:DT_FLOAT}} "
+#define FEED(name, dims) \
+  "node{name:'" name "' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims "}}}} "
+#define ROWS_OF(k) "dim{size:-1} dim{size:" #k "}"
+#define VAR(name, dims)                                                                                        \
+  "node{name:'" name "' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims \
+  "}}}} "
+#define OP1(name, op, a) "node{name:'" name "' op:'" op "' input:'" a "'" F "} "
+#define OP2(name, op, a, b) "node{name:'" name "' op:'" op "' input:'" a "' input:'" b "'" F "} "
+#define INTS(name, n, values)                                                                                   \
+  "node{name:'" name "' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:" \
+  "DT_INT32 tensor_shape{dim{size:" #n "}} " values "}}}} "
+#define NUMBER(name, v)                                                                                         \
+  "node{name:'" name "' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' value{tensor{dtype:" \
+  "DT_FLOAT tensor_shape{} float_val:" #v "}}}} "
+
+typedef struct analysed {
+  weft_graph_t *g;
+  weft_spread_plan_t plan;
+} analysed_t;
+
+static weft_status_t *analyse(weft_graph_t *g, const char *root, const char *batch, bool may_lack, weft_spread_plan_t *plan) {
+  weft_status_t *s = weft_pass_infer_shapes(g);
+  const weft_node_t *roots[1] = {weft_test_node(g, root)};
+  const weft_node_t *named[1] = {batch == NULL ? NULL : weft_test_node(g, batch)};
+  const weft_spread_options_t o = {.roots = roots,
+                                   .num_roots = 1,
+                                   .batch = named,
+                                   .num_batch = batch == NULL ? 0 : 1,
+                                   .may_lack_batch = may_lack};
+  return s != NULL ? s : weft_spread_analyse(g, &o, plan);
+}
+
+static analysed_t take(const char *text, const char *root) {
+  analysed_t a = {.g = weft_test_graph(text)};
+  weft_test_expect(analyse(a.g, root, NULL, false, &a.plan), WEFT_OK, "");
+  return a;
+}
+static void leave(analysed_t *a) {
+  weft_spread_plan_deinit(&a->plan);
+  weft_graph_destroy(a->g);
+}
+static weft_spread_t output(const analysed_t *a, const char *name) {
+  return a->plan.outputs[weft_test_node(a->g, name)->id][0];
+}
+static weft_spread_t wanted(const analysed_t *a, const char *name, int input) {
+  return a->plan.wanted[weft_test_node(a->g, name)->id][input];
+}
+static bool is(weft_spread_t s, weft_spread_kind_t kind, int axis, int degree) {
+  return s.kind == kind && s.degree == degree && (kind != WEFT_SPREAD_ROWS || s.axis == axis);
+}
+static void refuses(const char *text, const char *root, const char *why) {
+  weft_graph_t *g = weft_test_graph(text);
+  weft_spread_plan_t plan;
+  weft_test_expect(analyse(g, root, NULL, false, &plan), WEFT_INVALID_ARGUMENT, why);
+  weft_graph_destroy(g);
+}
+
+/* ---- what is refused ---- */
+
+static void a_graph_without_a_batch_is_refused(void) {
+  const char *text = FEED("x", "dim{size:4} dim{size:3}") OP1("y", "Relu", "x");
+  refuses(text, "y", "'x' (Placeholder) cannot be shared out over replicas: no input has a batch dimension");
+  weft_graph_t *g = weft_test_graph(text);
+  weft_spread_plan_t plan;
+  weft_test_expect(analyse(g, "y", NULL, true, &plan), WEFT_OK, "");
+  CU_ASSERT_EQUAL(plan.num_batches, 0);
+  weft_spread_plan_deinit(&plan);
+  weft_test_expect(analyse(g, "y", "x", false, &plan), WEFT_OK, ""); /* its user says that it is one */
+  CU_ASSERT_EQUAL(plan.num_batch_feeds, 1);
+  CU_ASSERT(is(plan.outputs[weft_test_node(g, "y")->id][0], WEFT_SPREAD_ROWS, 0, 0));
+  weft_spread_plan_deinit(&plan);
+  weft_graph_destroy(g);
+}
+
+static void a_variable_written_with_rows_is_refused(void) {
+  refuses(FEED("x", ROWS_OF(3)) VAR("v", ROWS_OF(3)) OP2("keep", "Assign", "v", "x"), "keep",
+          "'keep' (Assign) cannot be shared out over replicas: it writes 'v' with rows of the batch ('x')");
+}
+
+static void a_fixed_batch_is_refused(void) {
+  refuses(FEED("x", ROWS_OF(3)) INTS("shape", 2, "int_val:64 int_val:-1") OP2("y", "Reshape", "x", "shape"), "y",
+          "'y' (Reshape) cannot be shared out over replicas: its shape fixes the number of rows at 64");
+}
+
+static void an_unknown_effect_on_a_variable_is_refused(void) {
+  refuses(FEED("x", ROWS_OF(3)) VAR("v", "dim{size:3}") OP1("gone", "DestroyTemporaryVariable", "v")
+              OP2("y", "AddV2", "x", "gone"),
+          "y", "'gone' (DestroyTemporaryVariable) cannot be shared out over replicas: what it does to the variable 'v'");
+}
+
+/* ---- what is said of values ---- */
+
+static void a_mean_is_a_part_of_degree_one_and_a_sum_of_degree_zero(void) {
+  analysed_t a = take(FEED("x", ROWS_OF(3)) INTS("zero", 1, "int_val:0") OP2("mean", "Mean", "x", "zero")
+                          OP2("sum", "Sum", "x", "zero") OP2("both", "AddV2", "mean", "sum"),
+                      "both");
+  CU_ASSERT(is(output(&a, "mean"), WEFT_SPREAD_PART, 0, 1));
+  CU_ASSERT(is(output(&a, "sum"), WEFT_SPREAD_PART, 0, 0));
+  CU_ASSERT_EQUAL(output(&a, "both").kind, WEFT_SPREAD_PART);
+  CU_ASSERT(wanted(&a, "both", 0).degree == wanted(&a, "both", 1).degree); /* scaled, not added up */
+  leave(&a);
+}
+
+static void a_nonlinear_use_of_a_part_adds_it_up_for_all(void) {
+  analysed_t a = take(FEED("x", ROWS_OF(3)) INTS("zero", 1, "int_val:0") OP2("mean", "Mean", "x", "zero")
+                          OP1("e", "Exp", "mean") OP1("n", "Neg", "mean") OP2("y", "AddV2", "e", "n"),
+                      "y");
+  CU_ASSERT(is(wanted(&a, "e", 0), WEFT_SPREAD_SAME, 0, 0));
+  CU_ASSERT(is(wanted(&a, "n", 0), WEFT_SPREAD_SAME, 0, 0)); /* it is there anyway */
+  CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_SAME, 0, 0));
+  leave(&a);
+}
+
+static void rows_against_rows_need_one_side_whole(void) {
+  analysed_t a = take(FEED("x", ROWS_OF(3)) "node{name:'y' op:'MatMul' input:'x' input:'x'" F
+                          "attr{key:'transpose_b' value{b:true}}} ",
+                      "y");
+  CU_ASSERT(is(wanted(&a, "y", 0), WEFT_SPREAD_ROWS, 0, 0));
+  CU_ASSERT(is(wanted(&a, "y", 1), WEFT_SPREAD_SAME, 0, 0));
+  CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_ROWS, 0, 0));
+  leave(&a);
+}
+
+static void rows_follow_transposes_and_counts_follow_shapes(void) {
+  analysed_t a =
+      take(FEED("x", ROWS_OF(3)) INTS("perm", 2, "int_val:1 int_val:0") OP2("t", "Transpose", "x", "perm")
+               "node{name:'shape' op:'Shape' input:'t'" F "attr{key:'out_type' value{type:DT_INT32}}} "
+               NUMBER("zero", 0) "node{name:'fill' op:'Fill' input:'shape' input:'zero'" F "} "
+               OP2("y", "AddV2", "t", "fill"),
+           "y");
+  CU_ASSERT(is(output(&a, "t"), WEFT_SPREAD_ROWS, 1, 0));
+  CU_ASSERT(output(&a, "shape").kind == WEFT_SPREAD_SHAPE && output(&a, "shape").rows == 2);
+  CU_ASSERT(is(output(&a, "fill"), WEFT_SPREAD_ROWS, 1, 0));
+  CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_ROWS, 1, 0));
+  leave(&a);
+}
+
+static void what_has_no_rule_runs_once_and_is_noted(void) {
+  analysed_t a = take(FEED("x", ROWS_OF(3)) "node{name:'tag' op:'Const' attr{key:'dtype' value{type:DT_STRING}} "
+                          "attr{key:'value' value{tensor{dtype:DT_STRING tensor_shape{} string_val:'h'}}}} "
+                          OP2("y", "HistogramSummary", "tag", "x"),
+                      "y");
+  CU_ASSERT_EQUAL(a.plan.run[weft_test_node(a.g, "y")->id], WEFT_RUN_ONCE);
+  CU_ASSERT_EQUAL(wanted(&a, "y", 1).kind, WEFT_SPREAD_ONCE);
+  CU_ASSERT_FATAL(a.plan.num_notes == 1);
+  CU_ASSERT(weft_str_starts_with(a.plan.notes[0], "'y' (HistogramSummary) runs on replica 0 alone"));
+  leave(&a);
+}
+
+static void random_rows_are_drawn_by_their_owners_and_others_once(void) {
+#define RANDOM(name, shape) \
+  "node{name:'" name "' op:'RandomUniform' input:'" shape "' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'T' value{type:DT_INT32}}} "
+  analysed_t a =
+      take(FEED("x", ROWS_OF(3)) "node{name:'shape' op:'Shape' input:'x'" F "attr{key:'out_type' value{type:DT_INT32}}} "
+               INTS("three", 1, "int_val:3") RANDOM("mine", "shape") RANDOM("ours", "three") OP2("a", "Mul", "x", "mine")
+                   OP2("y", "Mul", "a", "ours"),
+           "y");
+  CU_ASSERT(is(output(&a, "mine"), WEFT_SPREAD_ROWS, 0, 0));
+  CU_ASSERT_TRUE(a.plan.own_seed[weft_test_node(a.g, "mine")->id]);
+  CU_ASSERT_EQUAL(output(&a, "ours").kind, WEFT_SPREAD_ONCE);
+  CU_ASSERT(is(wanted(&a, "y", 1), WEFT_SPREAD_SAME, 0, 0));
+  leave(&a);
+#undef RANDOM
+}
+
+static void a_squeeze_without_dims_is_told_which(void) {
+  analysed_t a = take(FEED("x", ROWS_OF(1)) OP1("y", "Squeeze", "x"), "y");
+  CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_ROWS, 0, 0));
+  CU_ASSERT_EQUAL(a.plan.squeezed[weft_test_node(a.g, "y")->id], 2);
+  leave(&a);
+}
+
+static void a_queue_of_batches_is_shared_out(void) {
+#define TYPES "attr{key:'component_types' value{list{type:DT_FLOAT}}} "
+  analysed_t a = take("node{name:'q' op:'FIFOQueueV2' " TYPES "attr{key:'shapes' value{list{shape{dim{size:3}}}}}} "
+                      "node{name:'n' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{"
+                      "dtype:DT_INT32 tensor_shape{} int_val:8}}}} "
+                      "node{name:'x' op:'QueueDequeueManyV2' input:'q' input:'n' " TYPES "} " INTS("zero", 1, "int_val:0")
+                          OP1("r", "Relu", "x") OP2("y", "Mean", "r", "zero"),
+                      "y");
+  CU_ASSERT_EQUAL(output(&a, "x").kind, WEFT_SPREAD_ONCE);
+  CU_ASSERT(is(wanted(&a, "r", 0), WEFT_SPREAD_ROWS, 0, 0));
+  CU_ASSERT_EQUAL(output(&a, "y").kind, WEFT_SPREAD_PART);
+  CU_ASSERT(a.plan.num_batches == 1 && a.plan.num_batch_feeds == 0);
+  leave(&a);
+#undef TYPES
+}
+
+static void spreads_are_printed_for_people(void) {
+  const weft_spread_t part = weft_spread_part(1), rows = weft_spread_rows(2, 0);
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_spread_print(&part, &text);
+  weft_strbuf_puts(&text, "; ");
+  weft_spread_print(&rows, &text);
+  CU_ASSERT_STRING_EQUAL(text.data, "part of degree 1; rows of axis 2");
+  weft_strbuf_deinit(&text);
+}
+
+/* ---- the table ---- */
+
+static void every_rule_names_an_op_once_and_in_order(void) {
+  for (int i = 0; weft_spread_rule_op(i) != NULL; i++) {
+    const char *op = weft_spread_rule_op(i);
+    if (weft_op_find(weft_str(op)) == NULL) printf("\n    no op %s", op);
+    CU_ASSERT_PTR_NOT_NULL(weft_op_find(weft_str(op)));
+    if (i > 0) CU_ASSERT(strcmp(weft_spread_rule_op(i - 1), op) < 0);
+  }
+}
+
+/* Ops that run once, on gathered inputs: strings, files, queues, calls, collectives, and arithmetic that training rarely
+ * meets. A new op adds to this number, or gets a line in spread_rules.def. */
+static void most_ops_have_a_rule(void) {
+  int n, without = 0;
+  const weft_op_def_t *const *ops = weft_op_list(&n);
+  for (int i = 0; i < n; i++) without += !weft_spread_has_rule(ops[i]);
+  printf("(%d of %d run once) ", without, n);
+  CU_ASSERT(n > 400 && without * 2 < n);
+}
+
+/* ---- memory ---- */
+
+static weft_status_t *analyse_again(weft_graph_t *g) {
+  const weft_node_t *roots[1] = {weft_graph_find(g, WEFT_STR("y"))};
+  const weft_spread_options_t o = {.roots = roots, .num_roots = 1};
+  weft_spread_plan_t plan;
+  weft_status_t *s = weft_spread_analyse(g, &o, &plan);
+  if (s == NULL) weft_spread_plan_deinit(&plan);
+  return s;
+}
+
+static void a_failed_allocation_is_reported_and_leaks_nothing(void) {
+  weft_graph_t *g = weft_test_graph(FEED("x", ROWS_OF(3)) VAR("w", "dim{size:3} dim{size:2}") INTS("zero", 1, "int_val:0")
+                                        OP2("h", "MatMul", "x", "w") OP2("mean", "Mean", "h", "zero") OP1("y", "Exp", "mean"));
+  weft_test_expect(weft_pass_infer_shapes(g), WEFT_OK, "");
+  long n;
+  WEFT_FAIL_EACH_ALLOCATION(n, s, analyse_again(g));
+  CU_ASSERT_TRUE(n > 2);
+  weft_graph_destroy(g);
+}
+
+static const CU_TestInfo tests[] = {
+    {"a graph without a batch is refused", a_graph_without_a_batch_is_refused},
+    {"a variable written with rows is refused", a_variable_written_with_rows_is_refused},
+    {"a fixed batch is refused", a_fixed_batch_is_refused},
+    {"an unknown effect on a variable is refused", an_unknown_effect_on_a_variable_is_refused},
+    {"a mean is a part of degree one and a sum of degree zero", a_mean_is_a_part_of_degree_one_and_a_sum_of_degree_zero},
+    {"a nonlinear use of a part adds it up for all", a_nonlinear_use_of_a_part_adds_it_up_for_all},
+    {"rows against rows need one side whole", rows_against_rows_need_one_side_whole},
+    {"rows follow transposes and counts follow shapes", rows_follow_transposes_and_counts_follow_shapes},
+    {"what has no rule runs once and is noted", what_has_no_rule_runs_once_and_is_noted},
+    {"random rows are drawn by their owners, others once", random_rows_are_drawn_by_their_owners_and_others_once},
+    {"a squeeze without dims is told which", a_squeeze_without_dims_is_told_which},
+    {"a queue of batches is shared out", a_queue_of_batches_is_shared_out},
+    {"spreads are printed for people", spreads_are_printed_for_people},
+    {"every rule names an op, once and in order", every_rule_names_an_op_once_and_in_order},
+    {"most ops have a rule", most_ops_have_a_rule},
+    {"a failed allocation is reported and leaks nothing", a_failed_allocation_is_reported_and_leaks_nothing},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void) { return weft_run_tests("spread", tests); }

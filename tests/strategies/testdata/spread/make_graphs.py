@@ -1,0 +1,236 @@
+"""Writes the training graphs on which the spread analysis is checked, as TensorFlow makes them for one device.
+
+Run it with TensorFlow 2.x: python make_graphs.py DIRECTORY [NAME...]. Each graph has targets "init" and "train"; initial
+values are constants, so that a copy of the graph starts like the first.
+"""
+import os
+import sys
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_eager_execution()
+tf.disable_control_flow_v2()
+D = tf.float64
+
+
+def build(directory, name, model, resource):
+    np.random.seed(0)
+    (tf.enable_resource_variables if resource else tf.disable_resource_variables)()
+    with tf.Graph().as_default() as g:
+        roots = [r.op if isinstance(r, tf.Tensor) else r for r in model()]
+        with g.control_dependencies(roots):
+            tf.no_op("train")
+        tf.global_variables_initializer()
+        tf.io.write_graph(g.as_graph_def(), directory, name + ".pb", as_text=False)
+
+
+def var(name, shape, dtype=D):
+    values = np.random.RandomState(sum(map(ord, name))).randn(*shape) * 0.3
+    return tf.get_variable(name, initializer=values.astype(dtype.as_numpy_dtype))
+
+
+def dense(x, n, name, act=None):
+    y = tf.matmul(x, var(name + "_w", [int(x.shape[-1]), n], x.dtype)) + var(name + "_b", [n], x.dtype)
+    return act(y) if act else y
+
+
+def inputs(k=6):
+    return tf.placeholder(D, [None, k], "x"), tf.placeholder(tf.int32, [None], "y")
+
+
+def sgd():
+    return tf.train.GradientDescentOptimizer(0.1)
+
+
+def adam():
+    return tf.train.AdamOptimizer(0.01)
+
+
+def momentum():
+    return tf.train.MomentumOptimizer(0.1, 0.9)
+
+
+def mlp(opt, sums=False, reg=False, clip=False, bn=False):
+    def model():
+        x, y = inputs()
+        h = dense(x, 8, "h", None if bn else tf.nn.tanh)
+        update = []
+        if bn:  # by moments: the statistics of the whole batch
+            m, v = tf.nn.moments(h, [0])
+            moving = tf.get_variable("moving", initializer=np.zeros(8), trainable=False)
+            update = [tf.assign_sub(moving, (moving - m) * 0.1)]
+            h = tf.nn.relu(tf.nn.batch_normalization(h, m, v, var("beta", [8]), var("gamma", [8]), 1e-3))
+        o = dense(h, 3, "o")
+        xe = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=o)
+        loss = tf.reduce_sum(xe) if sums else tf.reduce_mean(xe)
+        if reg:
+            loss += 0.01 * sum(tf.nn.l2_loss(v) for v in tf.trainable_variables())
+        step = tf.train.get_or_create_global_step()
+        if clip:
+            pairs = opt().compute_gradients(loss)
+            clipped, _ = tf.clip_by_global_norm([g for g, _ in pairs], 0.5)
+            train = opt().apply_gradients(zip(clipped, [v for _, v in pairs]), global_step=step)
+        else:
+            train = opt().minimize(loss, global_step=step)
+        right = tf.equal(tf.argmax(o, 1, output_type=tf.int32), y)
+        accuracy = tf.reduce_mean(tf.cast(right, tf.float32))
+        summary = tf.summary.scalar("loss_summary", tf.cast(loss, tf.float32))
+        return [loss, train, accuracy, summary, tf.nn.softmax(o)] + update
+
+    return model
+
+
+def conv():
+    f = tf.float32
+    x, y = tf.placeholder(f, [None, 8, 8, 1], "x"), tf.placeholder(f, [None, 3], "y")
+    c = tf.nn.conv2d(x, var("c", [3, 3, 1, 4], f), [1, 1, 1, 1], "SAME")
+    c = tf.nn.relu(tf.nn.bias_add(c, var("cb", [4], f)))
+    p = tf.nn.max_pool(c, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    p = tf.nn.avg_pool(p, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    o = dense(tf.reshape(p, [-1, 16]), 3, "o")
+    loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=y, logits=o))
+    return [loss, adam().minimize(loss)]
+
+
+def depthwise():
+    f = tf.float32
+    x, y = tf.placeholder(f, [None, 6, 6, 2], "x"), tf.placeholder(f, [None, 3], "y")
+    c = tf.nn.depthwise_conv2d(x, var("c", [3, 3, 2, 2], f), [1, 1, 1, 1], "VALID")
+    c = tf.nn.lrn(tf.pad(tf.nn.elu(c), [[0, 0], [1, 1], [1, 1], [0, 0]]), 2)
+    o = dense(tf.reduce_mean(c, [1, 2]), 3, "o")
+    loss = tf.reduce_mean(tf.reduce_sum(tf.square(o - y), 1))
+    return [loss, sgd().minimize(loss)]
+
+
+def embedding(opt):
+    def model():
+        ids, y = tf.placeholder(tf.int32, [None, 2], "ids"), tf.placeholder(D, [None], "y")
+        e = tf.reshape(tf.nn.embedding_lookup(var("emb", [7, 4]), ids), [-1, 8])
+        loss = tf.reduce_mean(tf.square(tf.squeeze(dense(e, 1, "o")) - y))
+        return [loss, opt().minimize(loss)]
+
+    return model
+
+
+def rnn():
+    x, y = tf.placeholder(D, [None, 5, 3], "x"), tf.placeholder(D, [None, 4], "y")
+    wx, wh = var("wx", [3, 4]), var("wh", [4, 4])
+    steps = tf.TensorArray(D, 5).unstack(tf.transpose(x, [1, 0, 2]))
+
+    def body(t, h, out):
+        h = tf.tanh(tf.matmul(steps.read(t), wx) + tf.matmul(h, wh))
+        return t + 1, h, out.write(t, h)
+
+    state = [0, tf.zeros([tf.shape(x)[0], 4], D), tf.TensorArray(D, 5)]
+    _, h, out = tf.while_loop(lambda t, h, o: t < 5, body, state)
+    loss = tf.reduce_mean(tf.square(h - y)) + tf.reduce_mean(tf.square(out.stack()))
+    return [loss, momentum().minimize(loss)]
+
+
+def rnn_of_lengths():
+    x, y = tf.placeholder(D, [None, None, 3], "x"), tf.placeholder(D, [None, 4], "y")
+    n = tf.placeholder(tf.int32, [None], "n")
+    wx, wh = var("wx", [3, 4]), var("wh", [4, 4])
+    turned = tf.transpose(x, [1, 0, 2])
+    steps, longest = tf.TensorArray(D, tf.shape(turned)[0]).unstack(turned), tf.reduce_max(n)
+
+    def body(t, h):
+        new = tf.tanh(tf.matmul(steps.read(t), wx) + tf.matmul(h, wh))
+        return t + 1, tf.where(t < n, new, h)
+
+    _, h = tf.while_loop(lambda t, h: t < longest, body, [0, tf.zeros([tf.shape(x)[0], 4], D)])
+    loss = tf.reduce_mean(tf.square(h - y))
+    return [loss, sgd().minimize(loss)]
+
+
+def misc():
+    x, y = inputs()
+    h = tf.nn.dropout(dense(x, 8, "h", tf.nn.relu), rate=0.0)
+    a, b = tf.split(h, 2, 1)
+    h = tf.concat([a * b, a - b, tf.ones_like(a)], 1)
+    h = h - tf.reduce_max(h, axis=1, keepdims=True)
+    h = h / tf.cast(tf.shape(x)[0], D)
+    h = tf.stop_gradient(tf.reduce_sum(h, 0, keepdims=True)) * 0.1 + h
+    o = dense(h, 3, "o")
+    xe = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=o)
+    w = tf.cast(y, D) + 1.0
+    loss = tf.reduce_sum(xe * w) / tf.reduce_sum(w)  # a mean by weights
+    alike = tf.nn.softmax(tf.matmul(h, h, transpose_b=True))  # each example with each
+    loss += tf.reduce_mean(tf.matmul(alike, o) ** 2)
+    top = tf.reduce_mean(tf.cast(tf.nn.in_top_k(tf.cast(o, tf.float32), y, 2), tf.float32))
+    seen = tf.get_variable("seen", initializer=np.int32(0), trainable=False)
+    count = tf.assign_add(seen, tf.shape(x)[0])
+    return [loss, tf.train.RMSPropOptimizer(0.01).minimize(loss), top, count, tf.reduce_max(x[:, 0]), x[:, 0]]
+
+
+def cond():
+    x, y = inputs()
+    l = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=dense(x, 3, "o")))
+    loss = tf.cond(l > 1.0, lambda: l * 2, lambda: l + 1)
+    return [loss, sgd().minimize(loss)]
+
+
+def attention():
+    x, y = tf.placeholder(D, [None, 4, 6], "x"), tf.placeholder(tf.int32, [None], "y")
+    q, k, v = (tf.tensordot(x, var(n, [6, 6]), 1) for n in ("q", "k", "v"))
+    heads = [tf.transpose(tf.reshape(t, [tf.shape(x)[0], 4, 2, 3]), [0, 2, 1, 3]) for t in (q, k, v)]
+    s = tf.nn.softmax(tf.matmul(heads[0], heads[1], transpose_b=True) / np.sqrt(3.0))
+    out = tf.reshape(tf.transpose(tf.matmul(s, heads[2]), [0, 2, 1, 3]), [-1, 4, 6])
+    h = out + x
+    m, s2 = tf.nn.moments(h, [-1], keepdims=True)  # layer normalisation
+    h = (h - m) * tf.rsqrt(s2 + 1e-5) * var("scale", [6])
+    h = tf.matmul(h, var("e", [1, 6, 5]))
+    o = dense(h[:, -1, :], 3, "o")
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=o))
+    return [loss, adam().minimize(loss)]
+
+
+def metrics():
+    x, y = inputs()
+    o = dense(x, 3, "o")
+    xe = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=o)
+    mask = tf.cast(tf.not_equal(y, 0), D)
+    loss = tf.reduce_sum(xe * mask) / tf.maximum(tf.reduce_sum(mask), 1.0)
+    right = tf.cast(tf.equal(tf.argmax(o, 1, output_type=tf.int32), y), D)
+    total, count = (tf.get_variable(n, initializer=np.float64(0), trainable=False) for n in ("total", "count"))
+    updates = [tf.assign_add(total, tf.reduce_sum(right)), tf.assign_add(count, tf.cast(tf.size(right), D))]
+    average = tf.train.ExponentialMovingAverage(0.9)
+    worst, _ = tf.nn.top_k(xe, 1)  # over the batch
+    picked = tf.boolean_mask(x, tf.greater(y, 0))
+    share = tf.cast(tf.shape(picked)[0], D) / tf.cast(tf.shape(x)[0], D)
+    norm = tf.linalg.l2_normalize(x, 1) + tf.linalg.l2_normalize(x, 0)
+    loss += tf.reduce_mean(norm) * 0.1 + 0.01 * tf.reduce_mean(worst)
+    rate = tf.train.exponential_decay(0.1, tf.train.get_or_create_global_step(), 2, 0.9)
+    train = tf.train.GradientDescentOptimizer(rate).minimize(loss, global_step=tf.train.get_global_step())
+    with tf.control_dependencies([train]):
+        averaged = average.apply(tf.trainable_variables())
+    return [train, averaged, share, tf.reduce_max(picked), tf.shape(x), tf.cumsum(x, 1)] + updates
+
+
+MODELS = {
+    "mlp": (mlp(sgd), False),
+    "mlp_adam": (mlp(adam), True),
+    "sum": (mlp(momentum, sums=True), False),
+    "sumreg": (mlp(sgd, sums=True, reg=True), True),
+    "clip": (mlp(adam, clip=True, reg=True), False),
+    "bn": (mlp(sgd, bn=True), False),
+    "conv": (conv, False),
+    "convr": (conv, True),
+    "depthwise": (depthwise, True),
+    "emb": (embedding(sgd), False),
+    "embr": (embedding(adam), True),
+    "embm": (embedding(momentum), False),
+    "rnn": (rnn, False),
+    "rnnr": (rnn, True),
+    "dyn": (rnn_of_lengths, True),
+    "misc": (misc, True),
+    "cond": (cond, False),
+    "attention": (attention, True),
+    "metrics": (metrics, True),
+}
+
+if __name__ == "__main__":
+    os.makedirs(sys.argv[1], exist_ok=True)
+    for key in sys.argv[2:] or MODELS:
+        build(sys.argv[1], key, *MODELS[key])
