@@ -412,8 +412,8 @@ static void ask(weft_run_t *r, weft_canceller_t *canceller, bool is_doubt, weft_
                                .algorithm = call->algorithm,
                                .root = call->root,
                                .details = (uint64_t)r->signature.details * 2 + (uint64_t)r->signature.is_uniform,
-                               .is_doubt = is_doubt,
                                .timeout_ms = is_doubt ? DOUBT_MS : call->timeout_ms};
+  q.details = is_doubt ? q.details | WEFT_INSTANCE_DOUBT : q.details & ~WEFT_INSTANCE_DOUBT;
   q.shape.rank = (int)r->signature.rank_of_shape;
   for (int i = 0; i < q.shape.rank; i++) q.shape.dims[i] = r->signature.dims[i];
   weft_run_begin(r);

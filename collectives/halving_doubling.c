@@ -4,6 +4,8 @@
  * blocks where its own one lies, gives the other half away and adds what it gets. At the end each
  * holds one block of the sum. Doubling: the same backwards, with copies. p is the largest power of two within n;
  * the n-p others fold their input into a partner's first, and get the whole result from it at the end.
+ * Messages are not cut in fields: fields of two rounds would stand in each other's way, and what comes is
+ * reduced while it comes anyway.
  *
  * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005), 4.4.
  * They halve by neighbours first; we begin with the farthest, so that blocks keep their order.
@@ -17,17 +19,6 @@ typedef struct range {
 static range_t half_of(range_t r, int place, int distance) {
   const int middle = r.from + distance;
   return (place & distance) == 0 ? (range_t){r.from, middle} : (range_t){middle, r.to};
-}
-
-static void exchange(weft_planner_t *p, int partner, int pass, weft_region_t give, weft_region_t take, weft_region_t mine,
-                     bool reduces, bool is_final, size_t largest) {
-  const int fields = weft_plan_fields(p, largest);
-  for (int f = 0; f < fields; f++) {
-    weft_plan_send(p, partner, pass, f, weft_plan_part(p, give, f, fields));
-    const weft_region_t to = weft_plan_part(p, take, f, fields);
-    if (reduces) weft_plan_recv_reduce(p, partner, pass, f, to, weft_plan_part(p, mine, f, fields), is_final);
-    if (!reduces) weft_plan_recv(p, partner, pass, f, to);
-  }
 }
 
 void weft_halving_doubling_all_reduce(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out) {
@@ -51,24 +42,25 @@ void weft_halving_doubling_all_reduce(weft_planner_t *p, weft_members_t m, weft_
     weft_plan_recv_reduce(p, m.ranks[m.me + power], first, 0, out, in, false);
     sum = out;
   }
-  const size_t block = (in.bytes / p->element + (size_t)power - 1) / (size_t)power * p->element;
   range_t held = {0, power};
   range_t before[32];
   for (int round = 0; round < rounds; round++) {
     const int distance = power >> (round + 1), partner = m.me ^ distance;
     before[round] = held;
     const range_t keep = half_of(held, m.me, distance), give = half_of(held, partner, distance);
-    exchange(p, m.ranks[partner], first + 1 + round, weft_plan_parts(p, sum, give.from, give.to, power),
-             weft_plan_parts(p, out, keep.from, keep.to, power), weft_plan_parts(p, sum, keep.from, keep.to, power), true,
-             round == rounds - 1, block * (size_t)distance);
+    const int pass = first + 1 + round;
+    weft_plan_send(p, m.ranks[partner], pass, 0, weft_plan_parts(p, sum, give.from, give.to, power));
+    weft_plan_recv_reduce(p, m.ranks[partner], pass, 0, weft_plan_parts(p, out, keep.from, keep.to, power),
+                          weft_plan_parts(p, sum, keep.from, keep.to, power), round == rounds - 1);
     held = keep;
     sum = out;
   }
   for (int round = rounds - 1; round >= 0; round--) {
     const int distance = power >> (round + 1), partner = m.me ^ distance;
     const range_t other = half_of(before[round], partner, distance);
-    exchange(p, m.ranks[partner], first + 1 + rounds + (rounds - 1 - round), weft_plan_parts(p, out, held.from, held.to, power),
-             weft_plan_parts(p, out, other.from, other.to, power), out, false, false, block * (size_t)distance);
+    const int pass = first + 1 + rounds + (rounds - 1 - round);
+    weft_plan_send(p, m.ranks[partner], pass, 0, weft_plan_parts(p, out, held.from, held.to, power));
+    weft_plan_recv(p, m.ranks[partner], pass, 0, weft_plan_parts(p, out, other.from, other.to, power));
     held = before[round];
   }
   if (has_fold) weft_plan_send(p, m.ranks[m.me + power], last - 1, 0, out);

@@ -49,8 +49,9 @@ static const char *difference(const weft_instance_request_t *a, const weft_insta
     return PUT("%s", weft_collective_algorithm_name(a->algorithm), weft_collective_algorithm_name(b->algorithm)), "algorithm";
   }
   if (a->root != b->root) return PUT("%d", a->root, b->root), "root";
-  if (a->details != b->details) {
-    return PUT("%llx", (unsigned long long)a->details, (unsigned long long)b->details), "details (targets or splits)";
+  const uint64_t mine = a->details & ~WEFT_INSTANCE_DOUBT, other = b->details & ~WEFT_INSTANCE_DOUBT;
+  if (mine != other) {
+    return PUT("%llx", (unsigned long long)mine, (unsigned long long)other), "details (targets or splits)";
   }
 #undef PUT
   return NULL;
@@ -246,7 +247,7 @@ static void join_locked(weft_group_table_t *t, weft_waiter_t *w, weft_instance_r
   weft_instance_record_t *r = find_locked(t, q);
   if (r == NULL) {
     const weft_instance_agreed_t *a = agreed_locked(t, q);
-    if (!q->is_doubt && is_agreed(a, q)) {
+    if ((q->details & WEFT_INSTANCE_DOUBT) == 0 && is_agreed(a, q)) {
       o->is_answered = true;
       o->source = a->source;
       return;

@@ -75,10 +75,11 @@ typedef struct weft_instance_request {
   bool is_mean, is_source;
   weft_collective_algorithm_t algorithm; /* as wanted */
   int root;
-  bool is_doubt;      /* a peer does something else than was agreed: wait for its request, do not answer from memory */
-  uint64_t details;   /* hash of splits' presence, targets and the like; must be the same on all ranks */
+  uint64_t details;   /* hash of splits' presence, targets and the like; must be the same on all ranks, but WEFT_INSTANCE_DOUBT */
   int64_t timeout_ms; /* as above */
 } weft_instance_request_t;
+/* A peer does something else than was agreed: the leader waits for its request, it does not answer from memory. */
+#define WEFT_INSTANCE_DOUBT (UINT64_C(1) << 63)
 typedef void weft_instance_fn(void *arg, weft_status_t *status, int source_rank);
 
 typedef struct weft_transport_ops {
