@@ -92,7 +92,7 @@ static void lookups_and_training_are_the_same_in_shards(void) {
   for (int v = 0; v < 10; v++) {
     weft_ps_model_t m = embedding;
     m.resources = v % 2 != 0;
-    m.optimizer = v / 2 % 2 == 0 ? WEFT_PS_SGD : WEFT_PS_MOMENTUM;
+    m.optimizer = v / 2 % 3 == 1 ? WEFT_PS_MOMENTUM : WEFT_PS_SGD;
     weft_graph_t *g = weft_ps_model_graph(&m);
     weft_ps_cluster_t whole, cut;
     weft_ps_start(&whole, g, NULL, 0, 1);
@@ -157,7 +157,7 @@ static void tables_do_not_cross(void) {
     weft_ps_cluster_t c;
     weft_ps_view(&c, 2, 2);
     must(weft_ps_rewrite(&c, g, options[i], feeds, fetches));
-    for (int k = 0; k < c.r.num_crossings; k++) CU_ASSERT_TRUE(c.r.crossings[k].bytes < 103 / 5 * 6 * 4);
+    for (int k = 0; k < c.r.num_crossings; k++) CU_ASSERT_FALSE(weft_str_starts_with(c.r.crossings[k].what, "emb"));
     weft_ps_stop(&c);
   }
   weft_graph_destroy(g);
@@ -228,7 +228,7 @@ static void what_cannot_be_cut_stays_whole(void) {
   weft_node_t *slot = weft_graph_find(g, WEFT_STR("emb/momentum"));
   CU_ASSERT_PTR_NOT_NULL_FATAL(slot);
   const int64_t at[2] = {1, 2};
-  const weft_output_t in[3] = {{slot, 0}, weft_build_ints(&b, "at", WEFT_I32, at, 1),
+  const weft_output_t in[3] = {{slot, 0}, weft_build_ints(&b, "at", WEFT_I32, at, 2),
                                weft_build_number(&b, "value", WEFT_F32, 1)};
   weft_output_t row = weft_build2(&b, "Reshape", "row_at", in[1], weft_build_ints(&b, "row_shape", WEFT_I32, at, 2));
   const weft_output_t nd[3] = {in[0], row, weft_build2(&b, "Fill", "vector", weft_build_ints(&b, "n", WEFT_I32, at, 1), in[2])};
