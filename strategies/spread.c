@@ -56,7 +56,7 @@ struct weft_spread_analysis {
   bool has_loops, has_cells;
   cell_t *cells; /* owned; cells[0] is nobody's */
   int num_cells, capacity;
-  bool changed, again;
+  bool changed, again, failed; /* failed: there was no memory */
 };
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas"); }
@@ -82,6 +82,12 @@ bool weft_spread_has_rule(const weft_op_def_t *op) {
                             WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER | WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION |
                             WEFT_OP_LOOP_COND | WEFT_OP_NOOP | WEFT_OP_CONTROL_TRIGGER | WEFT_OP_METADATA;
   return (op->flags & by_flags) != 0 || rule_of(op->name) != NULL;
+}
+
+void *weft_spread_alloc(const weft_spread_ctx_t *c, size_t bytes) {
+  void *memory = weft_arena_calloc(&c->analysis->arena, 1, bytes);
+  if (memory == NULL) c->analysis->failed = true;
+  return memory;
 }
 
 /* ---- cells ---- */
@@ -261,8 +267,9 @@ static weft_status_t *visit(weft_spread_analysis_t *a, const weft_node_t *n) {
   for (int o = 0; o < n->num_outputs; o++) {
     out[o] = is_merge ? a->values[n->id][o] : weft_spread_value(weft_spread_same(0));
   }
-  weft_spread_ctx_t c = {a, &a->arena, n, in, wanted, out, WEFT_RUN_EACH, false, 0, 0};
+  weft_spread_ctx_t c = {a, n, in, wanted, out, WEFT_RUN_EACH, false, 0, 0};
   WEFT_RETURN_IF_ERROR(ask(&c, in));
+  if (a->failed) return no_memory();
   a->plan->run[n->id] = c.run;
   a->plan->own_seed[n->id] = c.own_seed;
   a->plan->squeezed[n->id] = c.squeezed;
@@ -426,6 +433,41 @@ const weft_shape_t *weft_spread_shape_of(const weft_spread_analysis_t *a, const 
 /* With this many rows in the batch, shape inference says more: Squeeze of [?, 1] has one dimension then. */
 enum { EXAMPLE_ROWS = 1000003 };
 
+/* What the queue behind a handle says of component k of its elements; NULL: nothing. */
+static const weft_shape_t *component_shape(const weft_node_t *reader, int k) {
+  const weft_node_t *queue = reader->inputs[0].node;
+  while (weft_str_is(queue->op->name, "Identity") || weft_str_is(queue->op->name, "RefIdentity")) {
+    queue = queue->inputs[0].node;
+  }
+  const weft_attr_t *shapes = weft_node_attr(queue, "shapes");
+  return shapes != NULL && shapes->is_list && k < shapes->n ? &shapes->list.shapes[k] : NULL;
+}
+
+/* A placeholder in the place of output `o` of a reader of batches. */
+static weft_status_t *read_example(weft_graph_t *copy, weft_node_t *reader, int o) {
+  const weft_shape_t *element = component_shape(reader, o);
+  if (element == NULL || element->rank < 0 || element->rank >= WEFT_MAX_DIMS) return NULL;
+  weft_shape_t shape = {.rank = element->rank + 1, .dims = {EXAMPLE_ROWS}};
+  for (int d = 0; d < element->rank; d++) shape.dims[d + 1] = element->dims[d];
+  const weft_named_attr_t attrs[2] = {
+      {WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = reader->output_types[o]}},
+      {WEFT_STR("shape"), {.kind = WEFT_ATTR_SHAPE, .shape = &shape}}};
+  weft_node_spec_t spec = {.name = weft_graph_unique_name(copy, WEFT_STR("example")),
+                           .op = WEFT_STR("Placeholder"),
+                           .attrs = attrs,
+                           .num_attrs = 2};
+  weft_node_t *batch;
+  if (spec.name.data == NULL) return no_memory();
+  WEFT_RETURN_IF_ERROR(weft_graph_add(copy, &spec, &batch));
+  for (int id = 0; id < copy->num_nodes; id++) {
+    weft_node_t *n = copy->nodes[id];
+    for (int i = 0; n != NULL && i < n->num_inputs; i++) {
+      if (n->inputs[i].node == reader && n->inputs[i].index == o) weft_graph_set_input(n, i, (weft_output_t){batch, 0});
+    }
+  }
+  return NULL;
+}
+
 /* Gives the placeholders of `copy` that many rows and infers again. */
 static weft_status_t *infer_example(const weft_spread_analysis_t *a, weft_graph_t *copy) {
   for (int i = 0; i < a->num_order; i++) {
@@ -437,6 +479,12 @@ static weft_status_t *infer_example(const weft_spread_analysis_t *a, weft_graph_
     shape.dims[0] = EXAMPLE_ROWS;
     weft_attr_t attr = {.kind = WEFT_ATTR_SHAPE, .shape = &shape};
     WEFT_RETURN_IF_ERROR(weft_graph_set_attr(copy, mine, "shape", &attr));
+  }
+  for (int i = 0; i < a->num_order; i++) {
+    const rule_t *rule = rule_of(a->order[i]->op->name);
+    weft_node_t *mine = weft_graph_find(copy, a->order[i]->name);
+    if (rule == NULL || rule->fn != weft_spread_batch_reader || mine == NULL) continue;
+    for (int o = 0; o < mine->num_outputs; o++) WEFT_RETURN_IF_ERROR(read_example(copy, mine, o));
   }
   return weft_pass_infer_shapes(copy);
 }
@@ -454,6 +502,10 @@ static weft_status_t *improve_shapes(weft_spread_analysis_t *a) {
   weft_graph_t *copy;
   WEFT_RETURN_IF_ERROR(weft_graph_copy(a->g, &copy));
   weft_status_t *s = infer_example(a, copy);
+  if (weft_status_code(s) == WEFT_RESOURCE_EXHAUSTED) {
+    weft_graph_destroy(copy);
+    return s;
+  }
   bool is_known = s == NULL; /* shapes that do not fit so many rows are none of our business here */
   weft_status_free(s);
   s = NULL;

@@ -35,7 +35,7 @@ static value_t join(weft_spread_ctx_t *c, const value_t *a, const value_t *b, in
   if (b->s.kind == WEFT_SPREAD_NONE) return *a;
   value_t v = *a;
   v.zero = a->zero && b->zero;
-  v.ints = weft_spread_ints_join(c->arena, a->ints, b->ints);
+  v.ints = weft_spread_ints_join(c, a->ints, b->ints);
   v.is_state = a->is_state && b->is_state;
   if (a->whole != b->whole) v.whole = -1;
   if (a->factor != b->factor) v.factor = 0;
@@ -49,7 +49,7 @@ static value_t join(weft_spread_ctx_t *c, const value_t *a, const value_t *b, in
       v.element = a->element != NULL ? a->element : b->element;
     } else if (!weft_spread_value_eq(a->element, b->element)) {
       value_t e = join(c, a->element, b->element, -1, fits);
-      value_t *copy = weft_arena_alloc(c->arena, sizeof *copy);
+      value_t *copy = weft_spread_alloc(c, sizeof *copy);
       if (copy != NULL) *copy = e;
       v.element = copy != NULL ? copy : a->element;
     }
@@ -252,7 +252,7 @@ static weft_status_t *list_with(weft_spread_ctx_t *c, const value_t *list, int i
     if (!weft_spread_eq(&e.s, &both.s) && !e.zero) c->wanted[input] = to;
     e = both;
   }
-  value_t *copy = weft_arena_alloc(c->arena, sizeof *copy);
+  value_t *copy = weft_spread_alloc(c, sizeof *copy);
   if (copy == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a list");
   *copy = e;
   c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));

@@ -11,9 +11,9 @@
 typedef weft_spread_ints_t ints_t;
 typedef weft_spread_int_t int_t;
 
-static ints_t *ints_new(weft_arena_t *arena, int n, bool is_scalar) {
+static ints_t *ints_new(const weft_spread_ctx_t *c, int n, bool is_scalar) {
   if (n < 0 || n > WEFT_SPREAD_INTS) return NULL;
-  ints_t *v = weft_arena_calloc(arena, 1, sizeof *v + (size_t)n * sizeof v->items[0]);
+  ints_t *v = weft_spread_alloc(c, sizeof *v + (size_t)n * sizeof v->items[0]);
   if (v == NULL) return NULL;
   v->n = n;
   v->is_scalar = is_scalar;
@@ -36,11 +36,11 @@ bool weft_spread_ints_eq(const ints_t *a, const ints_t *b) {
   return true;
 }
 
-const ints_t *weft_spread_ints_join(weft_arena_t *arena, const ints_t *a, const ints_t *b) {
+const ints_t *weft_spread_ints_join(const weft_spread_ctx_t *c, const ints_t *a, const ints_t *b) {
   if (a == NULL || b == NULL || a->n != b->n || a->is_scalar != b->is_scalar) return NULL;
   if (weft_spread_ints_eq(a, b)) return a;
   if (a->is_set || b->is_set) return NULL;
-  ints_t *v = ints_new(arena, a->n, a->is_scalar);
+  ints_t *v = ints_new(c, a->n, a->is_scalar);
   if (v == NULL) return NULL;
   for (int i = 0; i < a->n; i++) {
     if (a->items[i].of != b->items[i].of) return NULL;
@@ -49,10 +49,10 @@ const ints_t *weft_spread_ints_join(weft_arena_t *arena, const ints_t *a, const 
   return v;
 }
 
-const ints_t *weft_spread_ints_of_tensor(weft_arena_t *arena, const weft_tensor_t *t) {
+const ints_t *weft_spread_ints_of_tensor(const weft_spread_ctx_t *c, const weft_tensor_t *t) {
   if (t == NULL || t->shape.rank > 1 || t->count > WEFT_SPREAD_INTS) return NULL;
   if (t->dtype != WEFT_I32 && t->dtype != WEFT_I64) return NULL;
-  ints_t *v = ints_new(arena, (int)t->count, t->shape.rank == 0);
+  ints_t *v = ints_new(c, (int)t->count, t->shape.rank == 0);
   for (int i = 0; v != NULL && i < v->n; i++) {
     v->items[i] = plain(t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i]);
   }
@@ -65,16 +65,16 @@ static int batch_axis(const weft_spread_value_t *v, weft_count_of_t *of) {
   return v->s.kind == WEFT_SPREAD_ROWS ? v->s.axis : v->whole;
 }
 
-const ints_t *weft_spread_ints_of_shape(weft_arena_t *arena, const weft_shape_t *shape, const weft_spread_value_t *v) {
+const ints_t *weft_spread_ints_of_shape(const weft_spread_ctx_t *c, const weft_shape_t *shape, const weft_spread_value_t *v) {
   weft_count_of_t of;
   int axis = batch_axis(v, &of);
   if (v->ints != NULL && !v->ints->is_set) { /* a small vector or scalar that we know */
-    ints_t *known = ints_new(arena, v->ints->is_scalar ? 0 : 1, false);
+    ints_t *known = ints_new(c, v->ints->is_scalar ? 0 : 1, false);
     if (known != NULL && !v->ints->is_scalar) known->items[0] = plain(v->ints->n);
     return known;
   }
   if (shape->rank < 0) return NULL;
-  ints_t *out = ints_new(arena, shape->rank, false);
+  ints_t *out = ints_new(c, shape->rank, false);
   for (int i = 0; out != NULL && i < out->n; i++) {
     out->items[i] = (int_t){shape->dims[i], shape->dims[i] >= 0, WEFT_COUNT_PLAIN};
     if (i == axis) out->items[i] = (int_t){v->factor, v->factor > 0, of};
@@ -102,6 +102,8 @@ bool weft_spread_int_at(const ints_t *ints, int i, int64_t *out) {
 bool weft_spread_axes(const ints_t *ints, int rank, uint32_t *in, uint32_t *maybe) {
   *in = *maybe = 0;
   if (ints == NULL) return false;
+  if (rank < 0) rank = WEFT_MAX_DIMS; /* then axes from the front are known, those from the back are not */
+  bool has_rank = rank < WEFT_MAX_DIMS;
   if (ints->is_set) {
     *in = ints->in;
     *maybe = ints->maybe;
@@ -110,7 +112,7 @@ bool weft_spread_axes(const ints_t *ints, int rank, uint32_t *in, uint32_t *mayb
   for (int i = 0; i < ints->n; i++) {
     int64_t axis;
     if (!weft_spread_int_at(ints, i, &axis)) return false;
-    if (axis < 0) axis += rank;
+    if (axis < 0 && has_rank) axis += rank;
     if (axis < 0 || axis >= rank || rank > WEFT_MAX_DIMS) return false;
     *in |= (uint32_t)1 << axis;
   }
@@ -198,7 +200,7 @@ static bool map2(weft_spread_ctx_t *c, int2_fn *fn) {
   const ints_t *a = in_ints(c, 0), *b = in_ints(c, 1);
   if (a == NULL || b == NULL || (a->n != b->n && a->n != 1 && b->n != 1)) return false;
   int n = a->n == 1 ? b->n : a->n;
-  ints_t *v = ints_new(c->arena, n, a->is_scalar && b->is_scalar);
+  ints_t *v = ints_new(c, n, a->is_scalar && b->is_scalar);
   for (int i = 0; v != NULL && i < n; i++) {
     if (!fn(a->items[a->n == 1 ? 0 : i], b->items[b->n == 1 ? 0 : i], &v->items[i])) return false;
   }
@@ -218,7 +220,7 @@ MAP2(compute_min, int_min)
 
 static bool compute_neg(weft_spread_ctx_t *c) {
   const ints_t *a = in_ints(c, 0);
-  ints_t *v = a == NULL ? NULL : ints_new(c->arena, a->n, a->is_scalar);
+  ints_t *v = a == NULL ? NULL : ints_new(c, a->n, a->is_scalar);
   for (int i = 0; v != NULL && i < v->n; i++) {
     if (!int_sub(plain(0), a->items[i], &v->items[i])) return false;
   }
@@ -229,7 +231,7 @@ static bool compute_neg(weft_spread_ctx_t *c) {
 static bool as_rank(weft_spread_ctx_t *c, int output, const ints_t *a, int rank) {
   if (a == NULL || rank < 0 || rank > 1 || (rank == 0 && a->n != 1)) return false;
   if (a->is_scalar == (rank == 0)) return give(c, output, a);
-  ints_t *v = ints_new(c->arena, a->n, rank == 0);
+  ints_t *v = ints_new(c, a->n, rank == 0);
   if (v == NULL) return false;
   memcpy(v->items, a->items, (size_t)a->n * sizeof a->items[0]);
   return give(c, output, v);
@@ -254,7 +256,7 @@ static bool compute_prod(weft_spread_ctx_t *c) {
   for (int i = 0; i < a->n; i++) {
     if (!int_mul(product, a->items[i], &product)) return false;
   }
-  ints_t *v = ints_new(c->arena, 1, !weft_node_attr_bool(c->node, "keep_dims", false));
+  ints_t *v = ints_new(c, 1, !weft_node_attr_bool(c->node, "keep_dims", false));
   if (v != NULL) v->items[0] = product;
   return give(c, 0, v);
 }
@@ -275,7 +277,7 @@ static bool compute_strided_slice(weft_spread_ctx_t *c) {
     begin += a->n;
   }
   if (is_single) {
-    ints_t *one = begin < 0 || begin >= a->n ? NULL : ints_new(c->arena, 1, true);
+    ints_t *one = begin < 0 || begin >= a->n ? NULL : ints_new(c, 1, true);
     if (one != NULL) one->items[0] = a->items[begin];
     return give(c, 0, one);
   }
@@ -291,7 +293,7 @@ static bool compute_strided_slice(weft_spread_ctx_t *c) {
   if (stride > 0 && begin < 0) begin = 0;
   if (stride < 0 && begin >= a->n) begin = a->n - 1;
   for (int64_t i = begin; stride > 0 ? i < end && i < a->n : i > end && i >= 0; i += stride) items[count++] = a->items[i];
-  ints_t *v = ints_new(c->arena, count, false);
+  ints_t *v = ints_new(c, count, false);
   if (v != NULL) memcpy(v->items, items, (size_t)count * sizeof items[0]);
   return give(c, 0, v);
 }
@@ -305,7 +307,7 @@ static bool compute_slice(weft_spread_ctx_t *c) {
   }
   if (size < 0) size = a->n - begin;
   if (begin < 0 || size < 0 || size > a->n - begin) return false;
-  ints_t *v = ints_new(c->arena, (int)size, false);
+  ints_t *v = ints_new(c, (int)size, false);
   if (v != NULL) memcpy(v->items, a->items + begin, (size_t)size * sizeof v->items[0]);
   return give(c, 0, v);
 }
@@ -313,7 +315,7 @@ static bool compute_slice(weft_spread_ctx_t *c) {
 static bool compute_gather(weft_spread_ctx_t *c) {
   const ints_t *a = in_ints(c, 0), *indices = in_ints(c, 1);
   if (a == NULL || indices == NULL || a->is_scalar) return false;
-  ints_t *v = ints_new(c->arena, indices->n, indices->is_scalar);
+  ints_t *v = ints_new(c, indices->n, indices->is_scalar);
   for (int i = 0; v != NULL && i < v->n; i++) {
     int64_t at;
     if (!weft_spread_int_at(indices, i, &at) || at < 0 || at >= a->n) return false;
@@ -332,7 +334,7 @@ static bool join_inputs(weft_spread_ctx_t *c, int first, int end, bool scalars) 
     memcpy(items + count, a->items, (size_t)a->n * sizeof items[0]);
     count += a->n;
   }
-  ints_t *v = ints_new(c->arena, count, false);
+  ints_t *v = ints_new(c, count, false);
   if (v != NULL) memcpy(v->items, items, (size_t)count * sizeof items[0]);
   return give(c, 0, v);
 }
@@ -344,7 +346,7 @@ static bool compute_unpack(weft_spread_ctx_t *c) {
   const ints_t *a = in_ints(c, 0);
   if (a == NULL || a->is_scalar || a->n != c->node->num_outputs) return false;
   for (int i = 0; i < a->n; i++) {
-    ints_t *v = ints_new(c->arena, 1, true);
+    ints_t *v = ints_new(c, 1, true);
     if (v == NULL) return false;
     v->items[0] = a->items[i];
     give(c, i, v);
@@ -364,7 +366,7 @@ static bool compute_range(weft_spread_ctx_t *c) {
     if (count == WEFT_SPREAD_INTS) return false;
     items[count++] = plain(i);
   }
-  ints_t *v = ints_new(c->arena, count, false);
+  ints_t *v = ints_new(c, count, false);
   if (v != NULL) memcpy(v->items, items, (size_t)count * sizeof items[0]);
   return give(c, 0, v);
 }
@@ -375,13 +377,13 @@ static bool compute_fill(weft_spread_ctx_t *c) {
   if (a == NULL || !a->is_scalar || c->in[0].ints == NULL || c->in[0].ints->is_set || c->in[0].ints->n > 1) return false;
   if (c->in[0].ints->n == 1 && !weft_spread_int_at(c->in[0].ints, 0, &count)) return false;
   if (count < 0 || count > WEFT_SPREAD_INTS) return false;
-  ints_t *v = ints_new(c->arena, (int)count, c->in[0].ints->n == 0);
+  ints_t *v = ints_new(c, (int)count, c->in[0].ints->n == 0);
   for (int i = 0; v != NULL && i < v->n; i++) v->items[i] = a->items[0];
   return give(c, 0, v);
 }
 static bool compute_like(weft_spread_ctx_t *c, int64_t value) {
   const ints_t *a = in_ints(c, 0);
-  ints_t *v = a == NULL ? NULL : ints_new(c->arena, a->n, a->is_scalar);
+  ints_t *v = a == NULL ? NULL : ints_new(c, a->n, a->is_scalar);
   for (int i = 0; v != NULL && i < v->n; i++) v->items[i] = plain(value);
   return give(c, 0, v);
 }
@@ -403,7 +405,7 @@ static bool compute_stitch(weft_spread_ctx_t *c) {
       if (k >= count) count = (int)k + 1;
     }
   }
-  ints_t *v = ints_new(c->arena, count, false);
+  ints_t *v = ints_new(c, count, false);
   for (int i = 0; v != NULL && i < count; i++) {
     if (!is_set[i]) return false;
     v->items[i] = items[i];
@@ -413,7 +415,7 @@ static bool compute_stitch(weft_spread_ctx_t *c) {
 
 static bool compute_invert_permutation(weft_spread_ctx_t *c) {
   const ints_t *a = in_ints(c, 0);
-  ints_t *v = a == NULL ? NULL : ints_new(c->arena, a->n, false);
+  ints_t *v = a == NULL ? NULL : ints_new(c, a->n, false);
   for (int i = 0; v != NULL && i < v->n; i++) {
     int64_t k;
     if (!weft_spread_int_at(a, i, &k) || k < 0 || k >= v->n) return false;
@@ -440,7 +442,7 @@ static bool compute_difference(weft_spread_ctx_t *c) {
     places[count] = plain(i);
     count += !is_in;
   }
-  ints_t *v = ints_new(c->arena, count, false), *w = ints_new(c->arena, count, false);
+  ints_t *v = ints_new(c, count, false), *w = ints_new(c, count, false);
   if (v == NULL || w == NULL) return false;
   memcpy(v->items, values, (size_t)count * sizeof values[0]);
   memcpy(w->items, places, (size_t)count * sizeof places[0]);
@@ -474,7 +476,7 @@ static bool compute_broadcast_gradient(weft_spread_ctx_t *c) {
     }
   }
   for (int k = 0; k < 2; k++) {
-    ints_t *v = ints_new(c->arena, 0, false);
+    ints_t *v = ints_new(c, 0, false);
     if (v == NULL) return false;
     v->is_set = true;
     v->is_own = is_own;
@@ -490,7 +492,7 @@ static bool compute_broadcast_args(weft_spread_ctx_t *c) {
   const ints_t *a = in_ints(c, 0), *b = in_ints(c, 1);
   if (a == NULL || b == NULL) return false;
   int rank = a->n > b->n ? a->n : b->n;
-  ints_t *v = ints_new(c->arena, rank, false);
+  ints_t *v = ints_new(c, rank, false);
   for (int i = 0; v != NULL && i < rank; i++) {
     int at_a = i - (rank - a->n), at_b = i - (rank - b->n);
     int_t x = at_a < 0 ? plain(1) : a->items[at_a], y = at_b < 0 ? plain(1) : b->items[at_b];
@@ -516,7 +518,7 @@ static bool compute_concat_offset(weft_spread_ctx_t *c) {
     if (shape == NULL) return false;
     if (axis < 0) axis += shape->n;
     if (axis < 0 || axis >= shape->n) return false;
-    ints_t *v = ints_new(c->arena, shape->n, false);
+    ints_t *v = ints_new(c, shape->n, false);
     for (int k = 0; v != NULL && k < v->n; k++) v->items[k] = k == axis ? sum : plain(0);
     if (!give(c, i - 1, v) || !int_add(sum, shape->items[axis], &sum)) return false;
   }
@@ -527,25 +529,25 @@ static bool compute_concat_offset(weft_spread_ctx_t *c) {
 static bool compute_shape(weft_spread_ctx_t *c) {
   for (int i = 0; i < c->node->num_inputs; i++) {
     if (c->in[i].s.kind == WEFT_SPREAD_EACH || c->in[i].s.kind == WEFT_SPREAD_ONCE) return false;
-    if (!give(c, i, weft_spread_ints_of_shape(c->arena, weft_spread_in_shape(c, i), &c->in[i]))) return false;
+    if (!give(c, i, weft_spread_ints_of_shape(c, weft_spread_in_shape(c, i), &c->in[i]))) return false;
   }
   return true;
 }
 static bool compute_size(weft_spread_ctx_t *c) {
   if (c->in[0].s.kind == WEFT_SPREAD_EACH || c->in[0].s.kind == WEFT_SPREAD_ONCE) return false;
-  const ints_t *shape = weft_spread_ints_of_shape(c->arena, weft_spread_in_shape(c, 0), &c->in[0]);
+  const ints_t *shape = weft_spread_ints_of_shape(c, weft_spread_in_shape(c, 0), &c->in[0]);
   int_t size = plain(1);
   for (int i = 0; shape != NULL && i < shape->n; i++) {
     if (!int_mul(size, shape->items[i], &size)) return false;
   }
-  ints_t *v = shape == NULL ? NULL : ints_new(c->arena, 1, true);
+  ints_t *v = shape == NULL ? NULL : ints_new(c, 1, true);
   if (v != NULL) v->items[0] = size;
   return give(c, 0, v);
 }
 static bool compute_rank(weft_spread_ctx_t *c) {
   int rank = weft_spread_in_shape(c, 0)->rank;
   if (c->in[0].s.kind == WEFT_SPREAD_ONCE || rank < 0) return false;
-  ints_t *v = ints_new(c->arena, 1, true);
+  ints_t *v = ints_new(c, 1, true);
   if (v != NULL) v->items[0] = plain(rank);
   return give(c, 0, v);
 }
@@ -560,7 +562,7 @@ static bool compute_variable_shape(weft_spread_ctx_t *c) {
   const weft_attr_t *shape = weft_node_attr(of, "shape");
   weft_spread_value_t nothing = weft_spread_value(weft_spread_same(0));
   return shape != NULL && shape->kind == WEFT_ATTR_SHAPE && !shape->is_list &&
-         give(c, 0, weft_spread_ints_of_shape(c->arena, shape->shape, &nothing));
+         give(c, 0, weft_spread_ints_of_shape(c, shape->shape, &nothing));
 }
 
 static const struct {

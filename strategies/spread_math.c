@@ -114,7 +114,7 @@ weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
     }
   }
   int axis = x->s.kind == WEFT_SPREAD_ROWS ? x->s.axis : x->whole;
-  bool knows = weft_spread_axes(c->in[1].ints, rank < 0 ? 0 : rank, &in, &maybe);
+  bool knows = weft_spread_axes(c->in[1].ints, rank, &in, &maybe);
   if (x->s.kind == WEFT_SPREAD_ROWS && knows && c->in[1].s.kind == WEFT_SPREAD_SAME) {
     uint32_t bit = (uint32_t)1 << axis;
     int dropped = keeps ? 0 : dropped_below(in, maybe, axis);
@@ -157,7 +157,7 @@ weft_status_t *weft_spread_arg(weft_spread_ctx_t *c) {
   int rank = weft_spread_in_shape(c, 0)->rank;
   uint32_t in, maybe;
   if (is_plain(c)) return weft_spread_once(c);
-  if (!is_rows(c, 0) || !weft_spread_axes(c->in[1].ints, rank < 0 ? 0 : rank, &in, &maybe) ||
+  if (!is_rows(c, 0) || !weft_spread_axes(c->in[1].ints, rank, &in, &maybe) ||
       (in & ((uint32_t)1 << c->in[0].s.axis)) != 0) {
     return weft_spread_everywhere(c);
   }
@@ -175,7 +175,7 @@ weft_status_t *weft_spread_cumulate(weft_spread_ctx_t *c) { /* detail 1: linear 
     c->out[0] = weft_spread_value(c->in[0].s);
     return NULL;
   }
-  if (!is_rows(c, 0) || !weft_spread_axes(c->in[1].ints, rank < 0 ? 0 : rank, &in, &maybe) ||
+  if (!is_rows(c, 0) || !weft_spread_axes(c->in[1].ints, rank, &in, &maybe) ||
       (in & ((uint32_t)1 << c->in[0].s.axis)) != 0) {
     return weft_spread_everywhere(c);
   }

@@ -54,7 +54,6 @@ typedef struct weft_spread_analysis weft_spread_analysis_t; /* spread.c */
 
 typedef struct weft_spread_ctx {
   weft_spread_analysis_t *analysis;
-  weft_arena_t *arena;
   const weft_node_t *node;
   const weft_spread_value_t *in; /* num_inputs; none is NONE, but in Merge */
   weft_spread_t *wanted;         /* num_inputs; at the start as they are */
@@ -115,13 +114,13 @@ void weft_spread_pass(weft_spread_ctx_t *c, int i, int o);
 
 /* ---- spread_ints.c ---- */
 
-const weft_spread_ints_t *weft_spread_ints_of_tensor(weft_arena_t *arena, const weft_tensor_t *t);
+const weft_spread_ints_t *weft_spread_ints_of_tensor(const weft_spread_ctx_t *c, const weft_tensor_t *t);
 /* The shape of a value as integers; NULL if the rank is not known. */
-const weft_spread_ints_t *weft_spread_ints_of_shape(weft_arena_t *arena, const weft_shape_t *shape,
+const weft_spread_ints_t *weft_spread_ints_of_shape(const weft_spread_ctx_t *c, const weft_shape_t *shape,
                                                     const weft_spread_value_t *v);
 weft_spread_value_t weft_spread_ints_value(const weft_spread_ints_t *ints); /* SHAPE or SAME */
 bool weft_spread_ints_eq(const weft_spread_ints_t *a, const weft_spread_ints_t *b);
-const weft_spread_ints_t *weft_spread_ints_join(weft_arena_t *arena, const weft_spread_ints_t *a,
+const weft_spread_ints_t *weft_spread_ints_join(const weft_spread_ctx_t *c, const weft_spread_ints_t *a,
                                                 const weft_spread_ints_t *b);
 /* Computes the node on integers alone. False if it is not such a node. */
 bool weft_spread_ints_compute(weft_spread_ctx_t *c);
@@ -133,6 +132,8 @@ bool weft_spread_int_at(const weft_spread_ints_t *ints, int i, int64_t *out); /*
 weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t form);
 
 /* ---- spread.c ---- */
+/* Zeroed, until the analysis ends. NULL without memory: the caller may go on with less; the analysis fails. */
+void *weft_spread_alloc(const weft_spread_ctx_t *c, size_t bytes);
 const weft_shape_t *weft_spread_shape_of(const weft_spread_analysis_t *a, const weft_node_t *n, int output);
 /* The description of what a TensorArray or stack holds: joined with `v` if it is given. */
 weft_status_t *weft_spread_cell_put(weft_spread_ctx_t *c, int cell, const weft_spread_value_t *v);

@@ -12,7 +12,7 @@ weft_status_t *weft_spread_constant(weft_spread_ctx_t *c) {
   const weft_tensor_t *t = a == NULL || a->kind != WEFT_ATTR_TENSOR ? NULL : a->tensor;
   c->out[0] = weft_spread_value(weft_spread_same(0));
   if (t == NULL) return NULL;
-  c->out[0].ints = weft_spread_ints_of_tensor(c->arena, t);
+  c->out[0].ints = weft_spread_ints_of_tensor(c, t);
   if (!weft_spread_has_fraction(t->dtype) || t->bytes > ZERO_SCAN_BYTES || t->data == NULL) return NULL;
   c->out[0].zero = true;
   for (size_t i = 0; i < t->bytes && c->out[0].zero; i++) c->out[0].zero = ((const unsigned char *)t->data)[i] == 0;

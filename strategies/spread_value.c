@@ -40,10 +40,10 @@ bool weft_spread_value_eq(const weft_spread_value_t *a, const weft_spread_value_
 }
 
 /* Counts of one's own rows become counts of all rows. */
-static const weft_spread_ints_t *true_ints(weft_arena_t *arena, const weft_spread_ints_t *ints) {
+static const weft_spread_ints_t *true_ints(const weft_spread_ctx_t *c, const weft_spread_ints_t *ints) {
   if (ints == NULL || ints->is_set) return ints;
   size_t bytes = sizeof *ints + (size_t)ints->n * sizeof ints->items[0];
-  weft_spread_ints_t *copy = weft_arena_alloc(arena, bytes);
+  weft_spread_ints_t *copy = weft_spread_alloc(c, bytes);
   if (copy == NULL) return NULL; /* less is known then */
   memcpy(copy, ints, bytes);
   for (int i = 0; i < copy->n; i++) {
@@ -56,7 +56,7 @@ weft_spread_value_t weft_spread_true_value(weft_spread_ctx_t *c, const weft_spre
                                            weft_spread_kind_t kind) {
   weft_spread_value_t t = *v;
   if (v->s.kind == WEFT_SPREAD_ROWS) t.whole = v->s.axis;
-  if (v->s.kind == WEFT_SPREAD_SHAPE) t.ints = true_ints(c->arena, v->ints);
+  if (v->s.kind == WEFT_SPREAD_SHAPE) t.ints = true_ints(c, v->ints);
   t.s = weft_spread_of(kind);
   t.is_batch = false;
   return t;
@@ -84,7 +84,7 @@ const weft_shape_t *weft_spread_in_shape(const weft_spread_ctx_t *c, int input) 
   const weft_shape_t *shape = weft_spread_shape_of(c->analysis, from.node, from.index);
   const weft_spread_ints_t *dims = c->in[input].dims;
   if (shape->rank < 0 && dims != NULL && dims->n <= WEFT_MAX_DIMS) {
-    weft_shape_t *known = weft_arena_calloc(c->arena, 1, sizeof *known);
+    weft_shape_t *known = weft_spread_alloc(c, sizeof *known);
     if (known != NULL) known->rank = dims->n;
     for (int i = 0; known != NULL && i < dims->n; i++) {
       if (!weft_spread_int_at(dims, i, &known->dims[i])) known->dims[i] = WEFT_UNKNOWN_DIM;

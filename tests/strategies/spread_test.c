@@ -95,7 +95,7 @@ static void a_fixed_batch_is_refused(void) {
 }
 
 static void an_unknown_effect_on_a_variable_is_refused(void) {
-  refuses(FEED("x", ROWS_OF(3)) VAR("v", "dim{size:3}") OP1("gone", "DestroyTemporaryVariable", "v")
+  refuses(FEED("x", ROWS_OF(3)) VAR("v", "dim{size:3}") "node{name:'gone' op:'DestroyTemporaryVariable' input:'v' attr{key:'var_name' value{s:'v'}} attr{key:'T' value{type:DT_FLOAT}}} "
               OP2("y", "AddV2", "x", "gone"),
           "y", "'gone' (DestroyTemporaryVariable) cannot be shared out over replicas: what it does to the variable 'v'");
 }
