@@ -11,6 +11,8 @@
  * is what one device would have for that batch, however uneven the parts.
  * Source: reference 3.5 (no_sync), 1.3 G10.
  */
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "strategies/replication.h"
 
@@ -27,9 +29,17 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "n
 static weft_output_t keep(weft_replication_t *r, int dtype, const weft_shape_t *shape, const char *what, int replica) {
   weft_emitter_t *e = &r->e;
   int number = r->accumulation->num_kept++;
-  weft_named_attr_t attrs[2] = {weft_type_attr("dtype", dtype), weft_shape_attr("shape", shape)};
-  weft_output_t handle = weft_emit(e, "VarHandleOp", NULL, 0, attrs, 2, "replica_%d/weft/kept_%s_%d", replica, what, number);
-  weft_output_t dims = weft_emit_int64s(e, shape->dims, shape->rank, "replica_%d/weft/kept_%s_%d/shape", replica, what, number);
+  weft_shape_t any = WEFT_UNKNOWN_SHAPE, start = *shape;
+  if (!weft_shape_is_known(shape)) { /* a zero fits any shape that is added to it */
+    start = WEFT_SCALAR;
+    shape = &any;
+  }
+  char name[64]; /* a handle without shared name is not a variable of its own */
+  snprintf(name, sizeof name, "replica_%d/weft/kept_%s_%d", replica, what, number);
+  weft_named_attr_t attrs[3] = {weft_type_attr("dtype", dtype), weft_shape_attr("shape", shape),
+                                weft_text_attr("shared_name", weft_str(name))};
+  weft_output_t handle = weft_emit(e, "VarHandleOp", NULL, 0, attrs, 3, "%s", name);
+  weft_output_t dims = weft_emit_int64s(e, start.dims, start.rank, "replica_%d/weft/kept_%s_%d/shape", replica, what, number);
   weft_output_t zero = weft_emit_number(e, dtype, 0, "replica_%d/weft/kept_%s_%d/zero", replica, what, number);
   weft_output_t zeros = weft_emit2(e, "Fill", dims, zero, "replica_%d/weft/kept_%s_%d/zeros", replica, what, number);
   weft_output_t inputs[2] = {handle, zeros};
@@ -40,12 +50,14 @@ static weft_output_t keep(weft_replication_t *r, int dtype, const weft_shape_t *
 }
 
 static weft_output_t read(weft_replication_t *r, weft_output_t handle, int dtype) {
+  if (r->e.s != NULL) return handle;
   weft_named_attr_t type = weft_type_attr("dtype", dtype);
   return weft_emit(&r->e, "ReadVariableOp", &handle, 1, &type, 1, "%.*s/read", WEFT_STR_ARGS(handle.node->name));
 }
 
 /* `value`, once the variable holds it. */
 static weft_output_t write(weft_replication_t *r, weft_output_t handle, weft_output_t value, int dtype, weft_output_t result) {
+  if (r->e.s != NULL) return result;
   weft_output_t inputs[2] = {handle, value};
   weft_named_attr_t type = weft_type_attr("dtype", dtype);
   weft_output_t set = weft_emit(&r->e, "AssignVariableOp", inputs, 2, &type, 1, "%.*s/set", WEFT_STR_ARGS(handle.node->name));
@@ -56,6 +68,7 @@ static weft_output_t write(weft_replication_t *r, weft_output_t handle, weft_out
 
 /* x in the first step of a round, else what is kept and x. */
 static weft_output_t add_to(weft_replication_t *r, weft_output_t handle, weft_output_t x, int dtype) {
+  if (r->e.s != NULL) return x;
   weft_output_t sum = weft_emit2(&r->e, "AddV2", read(r, handle, dtype), x, "%.*s/plus", WEFT_STR_ARGS(handle.node->name));
   weft_output_t next = weft_emit3(&r->e, "SelectV2", r->accumulation->is_first, x, sum, "%.*s/next", WEFT_STR_ARGS(handle.node->name));
   return write(r, handle, next, dtype, next);

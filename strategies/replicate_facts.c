@@ -17,7 +17,10 @@ static weft_status_t *find_frames(weft_replication_t *r) {
   weft_frames_t frames = {0};
   WEFT_RETURN_IF_ERROR(weft_pass_find_frames(r->source.graph, &r->arena, &frames));
   for (int id = 0; id < r->source.graph->num_nodes; id++) {
-    if (r->source.graph->nodes[id] != NULL) r->facts[id].frame = frames.frame_of[id];
+    const weft_node_t *n = r->source.graph->nodes[id];
+    if (n == NULL) continue;
+    int frame = frames.frame_of[id]; /* an Exit's value is outside */
+    r->facts[id].frame = (n->flags & WEFT_OP_EXIT) != 0 ? frames.parent[frame] : frame;
   }
   return NULL;
 }

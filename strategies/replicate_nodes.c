@@ -24,7 +24,7 @@ static weft_str_t make_name(weft_replication_t *r, const char *prefix, weft_str_
 /* The copy of a variable on replica i > 0 is a variable of its own. */
 static weft_status_t *rename_variable(weft_replication_t *r, weft_node_t *copy, int replica) {
   weft_str_t shared = weft_node_attr_string(copy, "shared_name");
-  if (shared.length == 0) return NULL; /* the node's name counts */
+  if (shared.length == 0 && copy->output_types[0] != WEFT_RESOURCE) return NULL; /* the node's name counts */
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&b, "%.*s/replica_%d", WEFT_STR_ARGS(shared), replica);
   weft_attr_t value = {.kind = WEFT_ATTR_STRING, .s = weft_str_of(b.data, b.length)};

@@ -201,7 +201,7 @@ static weft_status_t *sum_bucket(weft_replication_t *r, member_t *const *members
   weft_output_t of = members[0]->of, *values = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *values);
   int degree = weft_replication_spread(r, of)->degree, number = r->num_sums;
   bool is_ordered = r->o->is_ordered && !members[0]->is_alone;
-  bool accumulates = r->o->accumulate > 1 && !members[0]->is_alone && members[0]->bytes >= 0;
+  bool accumulates = r->o->accumulate > 1 && !members[0]->is_alone;
   if (values == NULL) return no_memory();
   weft_strbuf_t what = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&what, "bucket %d:", number);
@@ -235,10 +235,10 @@ static weft_status_t *check_accumulation(const summing_t *k) {
   const weft_replication_t *r = k->r;
   for (int i = 0; i < k->n; i++) {
     const member_t *m = &k->members[i];
-    if (m->level == k->members[0].level && !m->is_alone && m->bytes >= 0) continue;
+    if (m->level == k->members[0].level && !m->is_alone) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be accumulated over steps: %s", WEFT_STR_ARGS(m->of.node->name),
                       WEFT_STR_ARGS(m->of.node->op->name),
-                      m->is_alone ? "it is in a branch" : m->bytes < 0 ? "its size is not known" : "other sums over replicas depend on sums");
+                      m->is_alone ? "it is in a branch" : "other sums over replicas depend on sums");
   }
   for (int at = 0; at < r->source.graph->num_live; at++) {
     const weft_node_t *n = r->order[at];

@@ -26,7 +26,7 @@ typedef struct weft_node_facts {
   bool is_single;      /* exists once in the new graph */
   bool has_effect;     /* it, or something before it, changes state or may fail the step on purpose */
   int branches;        /* how many conditionals it stands in: it may be dead if there are any */
-  int frame;           /* 0: outside of loops */
+  int frame;           /* where its outputs are; 0: outside of loops */
   int depth;           /* longest way from the inputs: when it is ready, roughly */
   int level;           /* how many sums over replicas, at most, come before it */
   weft_node_t *variable; /* whose handle or reference its outputs carry; NULL: none */
