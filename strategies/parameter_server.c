@@ -133,10 +133,37 @@ static weft_status_t *spread_constants(weft_ps_t *p) {
 
 /* ---- the way ---- */
 
+/* How gradients depend on the batch. Workers that share no batch can do without. */
+static weft_status_t *analyse(weft_ps_t *p) {
+  const weft_names_t *lists[2] = {&p->request->fetches, &p->request->targets};
+  weft_node_t **roots = weft_arena_calloc(&p->out->arena, (size_t)lists[0]->n + (size_t)lists[1]->n + 1, sizeof(*roots));
+  int n = 0;
+  if (roots == NULL) return no_memory();
+  for (int k = 0; k < 2; k++) {
+    for (int i = 0; i < lists[k]->n; i++) {
+      weft_output_t of;
+      WEFT_RETURN_IF_ERROR(weft_lane_find(p->source, lists[k]->items[i], k == 0 ? "fetch" : "target", &of));
+      roots[n++] = of.node;
+    }
+  }
+  const weft_spread_options_t o = {.roots = (const weft_node_t *const *)roots, .num_roots = n,
+                                   .may_lack_batch = !p->options.splits};
+  WEFT_RETURN_IF_ERROR(weft_graph_copy(p->source, &p->whole));
+  WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(p->whole));
+  for (int i = 0; i < n; i++) roots[i] = weft_graph_find(p->whole, roots[i]->name);
+  weft_status_t *s = weft_spread_analyse(p->whole, &o, &p->spread);
+  if (s == NULL || p->options.splits || weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
+  p->spread = (weft_spread_plan_t){.arena = WEFT_ARENA_INIT};
+  weft_status_t *noted = weft_rewrite_note(p->out, "gradients are averaged where updates take them: %s", weft_status_message(s));
+  weft_status_free(s);
+  return noted;
+}
+
 static weft_status_t *prepare_source(weft_ps_t *p) {
   WEFT_RETURN_IF_ERROR(weft_graph_copy(p->request->graph, &p->source));
   WEFT_RETURN_IF_ERROR(weft_pass_lower_functions(p->source, 0));
   WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(p->source));
+  if (p->options.mode == WEFT_PS_SYNC) WEFT_RETURN_IF_ERROR(analyse(p));
   if (p->options.partitioner.kind == WEFT_PARTITION_NONE) return NULL;
   weft_graph_t *cut = NULL;
   WEFT_RETURN_IF_ERROR(weft_shard_graph(p->source, p->request, &p->options.partitioner, p->out, &cut));
@@ -162,6 +189,8 @@ static weft_status_t *start(const weft_strategy_request_t *r, weft_rewrite_t *ou
 
 static void end(weft_ps_t *p) {
   if (p->lanes.g != NULL) weft_lane_graph_deinit(&p->lanes);
+  if (p->spread.graph != NULL) weft_spread_plan_deinit(&p->spread);
+  weft_graph_destroy(p->whole);
   weft_graph_destroy(p->source);
 }
 

@@ -4,6 +4,7 @@
 
 #include "strategies/lanes.h"
 #include "strategies/shard.h"
+#include "strategies/spread.h"
 
 typedef enum weft_ps_mode { WEFT_PS_ASYNC, WEFT_PS_SYNC, WEFT_PS_SSP } weft_ps_mode_t;
 
@@ -21,6 +22,8 @@ typedef struct weft_ps { /* Confined. */
   const weft_strategy_request_t *request;
   weft_ps_options_t options;
   weft_lane_places_t places;
+  weft_graph_t *whole;     /* owned; of sync: the same before variables were cut, as `spread` knows it */
+  weft_spread_plan_t spread; /* of sync; graph NULL: nothing is known */
   weft_graph_t *source;    /* owned: lowered, cut into shards, shapes inferred */
   weft_lane_graph_t lanes; /* of source */
   weft_rewrite_t *out;     /* out->graph is being built */

@@ -144,7 +144,7 @@ static weft_node_t *stand(lane_t *lane, const weft_node_t *n) {
     weft_build_control(&lane->b, lane->c.copier.nodes[n->inputs[i].node->id], out);
   }
   for (int i = 0; i < lane->s->num_cuts && is_update && lane->b.failure == NULL; i++) {
-    if (lane->s->cuts[i].update != n) continue;
+    if (lane->s->cuts[i].update != n || lane->s->cuts[i].same_as != NULL) continue;
     weft_node_t *one = push(lane, &lane->s->cuts[i]);
     for (int k = 0; k < n->num_controls; k++) weft_build_control(&lane->b, lane->c.copier.nodes[n->controls[k]->id], one);
     weft_build_control(&lane->b, lane->s->p->options.backup > 0 ? NULL : one, out);
@@ -167,6 +167,20 @@ static weft_status_t *copy_step(lane_t *lane) {
     WEFT_RETURN_IF_ERROR(copy_node(lane, n));
   }
   return weft_copier_finish(&lane->c.copier);
+}
+
+/* What moved to the update's side has cuts of its own: all updates of this lane stand for them, too. */
+static void push_moved(lane_t *lane) {
+  const weft_lane_graph_t *l = &lane->s->p->lanes;
+  for (int i = 0; i < lane->s->num_cuts && lane->b.failure == NULL; i++) {
+    const weft_ps_cut_t *c = &lane->s->cuts[i];
+    if (weft_lane_is_update(c->update) || c->same_as != NULL) continue;
+    weft_node_t *one = push(lane, c);
+    for (int k = 0; k < l->num_nodes && lane->s->p->options.backup == 0; k++) {
+      const weft_node_t *n = l->order[k];
+      if (l->in_step[n->id] && weft_lane_is_update(n)) weft_build_control(&lane->b, one, lane->c.copier.nodes[n->id]);
+    }
+  }
 }
 
 /* ---- backup workers ---- */
@@ -235,7 +249,11 @@ static weft_node_t *add_end(lane_t *lane) {
     return done;
   }
   weft_node_t *done = weft_build_noop(b, WEFT_STR("done"), NULL, 0);
-  for (int i = 0; i < lane->s->num_cuts; i++) weft_build_control(b, lane->c.copier.nodes[lane->s->cuts[i].update->id], done);
+  const weft_lane_graph_t *l = &lane->s->p->lanes;
+  for (int k = 0; k < l->num_nodes; k++) {
+    const weft_node_t *n = l->order[k];
+    if (l->in_step[n->id] && weft_lane_is_update(n)) weft_build_control(b, lane->c.copier.nodes[n->id], done);
+  }
   return done;
 }
 
@@ -247,6 +265,7 @@ static weft_status_t *fill(lane_t *lane, const weft_lane_copier_t *base, int wor
   WEFT_RETURN_IF_ERROR(weft_build_end(b));
   WEFT_RETURN_IF_ERROR(weft_lane_share_variables(&lane->c, base));
   WEFT_RETURN_IF_ERROR(copy_step(lane));
+  push_moved(lane);
   weft_node_t *done = add_end(lane);
   WEFT_RETURN_IF_ERROR(weft_build_end(b));
   return weft_ps_add_lane(lane->s->p, worker, &lane->c.copier, done, lane->share.node);

@@ -27,7 +27,7 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "b
 
 /* ---- which side computes what ---- */
 
-static bool is_source(const weft_ps_sync_t *s, const weft_node_t *n) {
+bool weft_ps_is_source(const weft_ps_sync_t *s, const weft_node_t *n) {
   if ((n->flags & WEFT_OP_PLACEHOLDER) != 0) return true;
   bool is_state = (n->flags & WEFT_OP_VARIABLE) != 0 || s->p->lanes.server_of[n->id] >= 0;
   return (n->flags & WEFT_OP_STATEFUL) != 0 && !is_state; /* random numbers, readers, queues */
@@ -45,7 +45,7 @@ static weft_status_t *mark(weft_ps_sync_t *s) {
     for (int k = 0; k < l->num_nodes; k++) {
       const weft_node_t *n = l->order[k];
       if (!l->in_step[n->id]) continue;
-      bool depends = s->depends[n->id] || is_source(s, n), follows = weft_lane_is_update(n), waits = follows;
+      bool depends = s->depends[n->id] || weft_ps_is_source(s, n), follows = weft_lane_is_update(n), waits = follows;
       for (int i = 0; i < n->num_inputs; i++) {
         depends = depends || s->depends[n->inputs[i].node->id];
         follows = follows || s->follows[n->inputs[i].node->id];
@@ -59,96 +59,6 @@ static weft_status_t *mark(weft_ps_sync_t *s) {
       s->follows[n->id] = follows;
       s->waits[n->id] = waits || follows;
     }
-  }
-  return NULL;
-}
-
-/* ---- cuts ---- */
-
-static weft_status_t *refuse(const weft_node_t *n, const char *why) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: the update '%.*s' (%.*s) cannot be made in step: %s",
-                    WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), why);
-}
-
-static weft_shape_t shape_of(weft_output_t o) {
-  return o.node->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : o.node->output_shapes[o.index];
-}
-
-/* Rows that are assigned or multiplied have no mean. */
-static bool adds_rows(const weft_node_t *n) {
-  return !weft_str_ends_with(n->op->name, "Update") && !weft_str_ends_with(n->op->name, "Mul") &&
-         !weft_str_ends_with(n->op->name, "Div") && !weft_str_ends_with(n->op->name, "Min") &&
-         !weft_str_ends_with(n->op->name, "Max");
-}
-
-static weft_status_t *check_rows(const weft_ps_sync_t *s, weft_ps_cut_t *c) {
-  const weft_node_t *n = c->update;
-  int v = weft_lane_variable_behind(&s->p->lanes, n, 0);
-  const weft_attr_t *shape = v < 0 ? NULL : weft_node_attr(s->p->lanes.variables[v].node, "shape");
-  if (shape == NULL || shape->kind != WEFT_ATTR_SHAPE || !weft_shape_is_known(shape->shape) || shape->shape->rank < 1) {
-    return refuse(n, "the shape of its variable is not known");
-  }
-  weft_shape_t updates = shape_of(n->inputs[c->input]), indices = shape_of(n->inputs[c->indices]);
-  bool known = updates.rank >= 0 && indices.rank >= 0;
-  if (!adds_rows(n) || (known && updates.rank != indices.rank + shape->shape->rank - 1)) {
-    return refuse(n, "the mean of its rows over workers means nothing");
-  }
-  c->shape = *shape->shape;
-  return NULL;
-}
-
-static weft_status_t *add_cut(weft_ps_sync_t *s, const weft_node_t *n, int input) {
-  int indices = weft_lane_input_named(n, "indices");
-  bool is_value = input == n->op->update_grad_input;
-  weft_dtype_t dtype = (weft_dtype_t)weft_dtype_base(n->input_types[input]);
-  if (input == indices && n->op->update_grad_input >= 0) {
-    return s->depends[n->inputs[n->op->update_grad_input].node->id] ? NULL
-                                                                    : refuse(n, "its rows depend on the batch, its values do not");
-  }
-  if (dtype != WEFT_F32 && dtype != WEFT_F64 && dtype != WEFT_F16) {
-    return refuse(n, "it depends on the batch, and only floating point values have a mean over workers");
-  }
-  if (!is_value && shape_of(n->inputs[input]).rank != 0) return refuse(n, "more than its gradient depends on the batch");
-  bool is_sparse = is_value && indices >= 0 && s->depends[n->inputs[indices].node->id];
-  if (is_value && indices >= 0 && !is_sparse && weft_str_find(n->op->name, 'N') >= 0 &&
-      shape_of(n->inputs[input]).rank < 0) {
-    return refuse(n, "the shape of its value is not known");
-  }
-  weft_ps_cut_t *c = &s->cuts[s->num_cuts];
-  *c = (weft_ps_cut_t){.update = n, .input = input, .indices = is_sparse ? indices : -1, .dtype = dtype,
-                       .server = s->p->lanes.server_of[n->id], .scales = is_value && s->p->options.splits, .degree = 1,
-                       .shape = shape_of(n->inputs[input])};
-  if (is_sparse) WEFT_RETURN_IF_ERROR(check_rows(s, c));
-  if (c->server < 0) return refuse(n, "it is no update of a variable on a server");
-  s->num_cuts++;
-  return NULL;
-}
-
-static weft_status_t *find_cuts(weft_ps_sync_t *s) {
-  const weft_lane_graph_t *l = &s->p->lanes;
-  int most = 0;
-  for (int k = 0; k < l->num_nodes; k++) most += weft_lane_is_update(l->order[k]) ? l->order[k]->num_inputs : 0;
-  s->cuts = weft_arena_calloc(&s->p->out->arena, (size_t)most + 1, sizeof *s->cuts);
-  if (s->cuts == NULL) return no_memory();
-  for (int k = 0; k < l->num_nodes; k++) {
-    const weft_node_t *n = l->order[k];
-    if (!l->in_step[n->id] || !weft_lane_is_update(n)) continue;
-    s->num_updates++;
-    for (int i = 0; i < n->num_inputs; i++) {
-      if (s->depends[n->inputs[i].node->id]) WEFT_RETURN_IF_ERROR(add_cut(s, n, i));
-    }
-  }
-  if (s->num_cuts > 0) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT,
-                    "parameter_server: mode=sync needs a training step: nothing that is fetched or run updates a variable "
-                    "from what is fed");
-}
-
-weft_ps_cut_t *weft_ps_cut_of(weft_ps_sync_t *s, const weft_node_t *update, int input, bool *is_indices) {
-  for (int i = 0; i < s->num_cuts; i++) {
-    if (s->cuts[i].update != update) continue;
-    *is_indices = s->cuts[i].indices == input && input >= 0;
-    if (s->cuts[i].input == input || *is_indices) return &s->cuts[i];
   }
   return NULL;
 }
@@ -231,7 +141,11 @@ static weft_status_t *make_state(weft_ps_sync_t *s) {
   if (s->tokens == NULL || s->verdicts == NULL) return no_memory();
   s->step = make_counter(s, "parameter_server/step");
   for (int i = 0; i < n; i++) s->tokens[i] = make_queue(s, "tokens", i, 1);
-  for (int i = 0; i < s->num_cuts; i++) make_cut(s, &s->cuts[i], s->cuts[i].input);
+  for (int i = 0; i < s->num_cuts; i++) {
+    weft_ps_cut_t *c = &s->cuts[i];
+    if (c->same_as == NULL) make_cut(s, c, c->input);
+    if (c->same_as != NULL) c->mean = c->same_as->mean; /* an earlier one */
+  }
   if (s->p->options.backup > 0) {
     s->dropped = make_counter(s, "parameter_server/dropped");
     s->arrivals = make_accumulator(s, WEFT_STR("parameter_server/arrivals"), WEFT_F32, &workers, false, true);
@@ -311,6 +225,7 @@ static weft_node_t *make_init(weft_ps_sync_t *s) {
   weft_str_t home = b->device;
   for (int i = 0; i < s->num_cuts; i++) {
     const weft_ps_cut_t *c = &s->cuts[i];
+    if (c->same_as != NULL) continue;
     b->device = s->p->places.servers[c->server];
     weft_build_control(b, reset_sums(s, c->sums, c->dtype, &c->shape, c->indices >= 0), cleared);
   }
@@ -410,7 +325,8 @@ static weft_status_t *copy_update(weft_ps_sync_t *s, weft_lane_copier_t *base, w
     if (c != NULL) weft_graph_set_input(copy, i, is_indices ? c->rows : c->mean);
   }
   for (int i = 0; i < n->num_controls; i++) weft_build_control(&s->b, update_side(s, base, sides, n->controls[i]), copy);
-  return weft_build_end(&s->b);
+  if (s->moved[n->id]) copy->requested_device = weft_graph_intern(s->p->out->graph, s->p->places.servers[s->home[n->id]]);
+  return copy->requested_device.data == NULL ? no_memory() : weft_build_end(&s->b);
 }
 
 /* In the step, what no batch is needed for is the update's: on a server, if it is not needed by workers alone. */
@@ -423,7 +339,8 @@ static weft_status_t *copy_base(weft_ps_sync_t *s, weft_lane_copier_t *base) {
     weft_node_t *copy = NULL;
     bool is_constant = (n->flags & WEFT_OP_CONST) != 0; /* goes to who uses it, later */
     base->worker = l->in_step[n->id] && !s->depends[n->id] && !is_constant ? -1 : 0;
-    status = l->in_step[n->id] && weft_lane_is_update(n) ? copy_update(s, base, sides, n) : weft_lane_copy(base, n, &copy);
+    bool follows = l->in_step[n->id] && (weft_lane_is_update(n) || s->moved[n->id]);
+    status = follows ? copy_update(s, base, sides, n) : weft_lane_copy(base, n, &copy);
   }
   weft_free(sides);
   return status != NULL ? status : weft_copier_finish(&base->copier);
@@ -434,7 +351,7 @@ static weft_status_t *fill(weft_ps_sync_t *s) {
   weft_ps_t *p = s->p;
   weft_node_t *init = NULL, *update = NULL;
   WEFT_RETURN_IF_ERROR(mark(s));
-  WEFT_RETURN_IF_ERROR(find_cuts(s));
+  WEFT_RETURN_IF_ERROR(weft_ps_find_cuts(s));
   WEFT_RETURN_IF_ERROR(make_state(s));
   WEFT_RETURN_IF_ERROR(weft_lane_copier_init(&base, &p->lanes, p->out->graph, &p->places, 0, WEFT_STR("")));
   weft_status_t *status = copy_base(s, &base);
@@ -455,7 +372,9 @@ weft_status_t *weft_ps_build_sync(weft_ps_t *p) {
   s.depends = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.depends);
   s.follows = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.follows);
   s.waits = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.waits);
-  if (s.depends == NULL || s.follows == NULL || s.waits == NULL) return no_memory();
+  s.moved = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.moved);
+  s.home = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.home);
+  if (s.depends == NULL || s.follows == NULL || s.waits == NULL || s.moved == NULL || s.home == NULL) return no_memory();
   weft_status_t *status = fill(&s);
   return weft_status_join(status, weft_build_end(&s.b));
 }
