@@ -315,6 +315,32 @@ static void three_workers_in_step_equal_one_with_a_batch_of_three(void) {
   }
 }
 
+/* What is no sum over workers is done with the gradient of all; a summed loss has a summed gradient. */
+static void clipping_and_summed_losses_see_the_whole_batch(void) {
+  static const char *const options[] = {"mode=sync", "mode=sync,shards=fixed:2"};
+  static const int rows[3] = {5, 12, 7};
+  static running_t r[4];
+  for (int v = 0; v < 8; v++) {
+    enum { STEPS = 15 };
+    double local[STEPS];
+    weft_ps_model_t m = mlp;
+    m.dtype = WEFT_F64;
+    m.resources = v % 2 != 0;
+    m.clip = v / 2 % 2 == 0 ? 0.05 : 0;
+    m.sums = v / 2 % 2 != 0;
+    m.rate = m.sums ? 0.01 : 0.5;
+    weft_graph_t *g = weft_ps_model_graph(&m);
+    weft_ps_cluster_t one, many;
+    train_locally(g, &m, STEPS, 24, local, &one);
+    weft_ps_start(&many, g, options[v / 4], 2, 3);
+    train_together(&many, &m, STEPS, rows, true, r);
+    same_variables(&one, &many, 1e-6);
+    weft_ps_stop(&one);
+    weft_ps_stop(&many);
+    weft_graph_destroy(g);
+  }
+}
+
 static void every_step_of_every_worker_is_counted(void) {
   static const char *const options[] = {"", "mode=ssp,staleness=2", "shards=min_size:256:2,caching"};
   static const int rows[3] = {8, 8, 8};
@@ -627,6 +653,7 @@ int main(void) {
       {"workers_send_nothing_to_each_other", workers_send_nothing_to_each_other},
       {"each_worker_gets_and_sends_the_variables", each_worker_gets_and_sends_the_variables},
       {"three_workers_in_step_equal_one_with_a_batch_of_three", three_workers_in_step_equal_one_with_a_batch_of_three},
+      {"clipping_and_summed_losses_see_the_whole_batch", clipping_and_summed_losses_see_the_whole_batch},
       {"every_step_of_every_worker_is_counted", every_step_of_every_worker_is_counted},
       {"async_reaches_the_loss_of_one_worker", async_reaches_the_loss_of_one_worker},
       {"a_constant_delay_follows_its_recurrence", a_constant_delay_follows_its_recurrence},

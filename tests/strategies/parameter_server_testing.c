@@ -100,6 +100,18 @@ static weft_output_t op(making_t *k, const char *plain, const char *handle, cons
   return weft_build(&k->b, k->m->resources ? handle : plain, weft_str(name), in, n, NULL, 0);
 }
 
+/* By the global norm, as tf.clip_by_global_norm does. */
+static void clip_gradients(making_t *k, weft_output_t *grads) {
+  weft_build_t *b = &k->b;
+  weft_output_t halves[16];
+  for (int i = 0; i < k->n; i++) halves[i] = weft_build1(b, "L2Loss", "half_square", grads[i]);
+  const weft_named_attr_t n = weft_int_attr("N", k->n);
+  weft_output_t sum = weft_build(b, "AddN", WEFT_STR("half_squares"), halves, k->n, &n, 1), limit = scalar_of(k, "limit", k->m->clip);
+  weft_output_t norm = weft_build1(b, "Sqrt", "global_norm", weft_build2(b, "Mul", "square_norm", sum, scalar_of(k, "two", 2)));
+  weft_output_t scale = weft_build2(b, "RealDiv", "clip_scale", limit, weft_build2(b, "Maximum", "clip_norm", norm, limit));
+  for (int i = 0; i < k->n; i++) grads[i] = weft_build2(b, "Mul", "clipped", grads[i], scale);
+}
+
 static weft_node_t *train(making_t *k, const weft_output_t *grads, const weft_output_t *rows) {
   weft_node_t *updates[24];
   int n = 0;
@@ -227,11 +239,12 @@ weft_graph_t *weft_ps_model_graph(const weft_ps_model_t *m) {
   }
   const int64_t all[2] = {0, 1};
   weft_output_t loss;
+  const char *reduce = m->sums ? "Sum" : "Mean";
   if (m->hidden > 0) {
     weft_output_t soft = weft_build2(b, "SoftmaxCrossEntropyWithLogits", "each", out, weft_build1(b, "Softmax", "targets", y));
-    loss = weft_build2(b, "Mean", "loss", soft, weft_build_ints(b, "all", WEFT_I32, all, 1));
+    loss = weft_build2(b, reduce, "loss", soft, weft_build_ints(b, "all", WEFT_I32, all, 1));
   } else {
-    loss = weft_build2(b, "Mean", "loss", weft_build1(b, "Square", "squares", weft_build2(b, "Sub", "difference", out, y)),
+    loss = weft_build2(b, reduce, "loss", weft_build1(b, "Square", "squares", weft_build2(b, "Sub", "difference", out, y)),
                        weft_build_ints(b, "all", WEFT_I32, all, 2));
   }
   must(weft_build_end(b));
@@ -242,6 +255,7 @@ weft_graph_t *weft_ps_model_graph(const weft_ps_model_t *m) {
     rows[0] = ids;
   }
   must(weft_graph_add_gradients(g, WEFT_STR("gradients"), &loss, 1, xs, k.n, NULL, grads));
+  if (m->clip > 0) clip_gradients(&k, grads);
   train(&k, grads, rows);
   add_saver(&k);
   weft_build_noop(b, WEFT_STR("init"), k.inits, k.num_inits);

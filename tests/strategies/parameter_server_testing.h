@@ -15,6 +15,8 @@ typedef struct weft_ps_model {
   int inputs, hidden, classes; /* hidden 0: linear, squared loss on one output */
   int rows, width;        /* rows > 0: an embedding of so many rows, looked up by int64 "ids" [B], is the input */
   double rate;
+  double clip;            /* > 0: gradients are clipped by their global norm */
+  bool sums;              /* the loss is a sum over rows, not their mean */
 } weft_ps_model_t;
 
 /* A training graph: feeds "x" [B, inputs] (or "ids" [B]) and "y" [B, classes]; "loss", "train", "init"; "global_step" is
