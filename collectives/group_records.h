@@ -62,8 +62,11 @@ void weft_group_table_watch(weft_group_table_t *t, weft_waiter_t *w, weft_cancel
 void weft_group_table_missed(weft_waiter_t *w);
 
 weft_status_t *weft_instance_too_late(const weft_instance_record_t *r, const weft_waiter_t *w);
-/* A waiter of r has left: r goes, too, if it was the last. */
-void weft_instance_leave_locked(weft_group_table_t *t, weft_instance_record_t *r) WEFT_REQUIRES(t->mu);
+/* A rank has given up (`why`, consumed): the step's instance will never be complete. Its other waiters are moved to
+ * `others`; what is returned is to be freed without the lock. */
+weft_instance_record_t *weft_instance_leave_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_status_t *why,
+                                                   weft_waiter_list_t *others) WEFT_REQUIRES(t->mu);
+void weft_instance_record_free(weft_instance_record_t *r); /* NULL is fine */
 /* The group is formed anew: its instances are forgotten; who waits for one is moved to `failed`. */
 void weft_instances_drop_locked(weft_group_table_t *t, int64_t group_key, weft_waiter_list_t *failed) WEFT_REQUIRES(t->mu);
 void weft_instances_free_all(weft_group_table_t *t);

@@ -240,6 +240,12 @@ static void leave(weft_group_record_t *g, weft_str_t device) {
   }
 }
 
+/* A member's time is over: all who have come go apart with the same answer; who comes later begins anew. */
+static void scatter(weft_group_record_t *g, weft_waiter_list_t *others) {
+  weft_waiter_take_all(&g->waiters, others);
+  if (g->group == NULL && g->building == NULL) drop_members(g);
+}
+
 static weft_status_t *too_late(const weft_group_record_t *g, const weft_waiter_t *w) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
@@ -265,18 +271,26 @@ static weft_status_t *too_late(const weft_group_record_t *g, const weft_waiter_t
 static void give_up(weft_waiter_t *w, bool is_timeout) {
   weft_group_table_t *t = w->table;
   weft_status_t *why = NULL;
+  weft_waiter_list_t others = {NULL, NULL};
+  weft_instance_record_t *rubbish = NULL;
   weft_mutex_lock(&t->mu);
   const bool is_mine = w->in != NULL;
   w->has_expired = is_timeout;
   if (is_mine && is_timeout) why = w->is_instance ? weft_instance_too_late(w->record, w) : too_late(w->record, w);
   if (is_mine) {
     weft_waiter_take(w);
-    if (w->is_instance) weft_instance_leave_locked(t, w->record);
-    if (!w->is_instance) leave(w->record, w->group.device);
+    if (w->is_instance && why == NULL) {
+      why = WEFT_ERROR(CANCELLED, "Collective %.*s was cancelled at rank %d (%.*s)", WEFT_STR_ARGS(w->instance.name), w->instance.rank,
+                       WEFT_STR_ARGS(w->instance.device));
+    }
+    if (w->is_instance) rubbish = weft_instance_leave_locked(t, w->record, weft_status_clone(why), &others);
+    if (!w->is_instance && !is_timeout) leave(w->record, w->group.device);
+    if (!w->is_instance && is_timeout) scatter(w->record, &others);
   }
   weft_mutex_unlock(&t->mu);
+  weft_instance_record_free(rubbish);
   if (is_mine) {
-    if (why == NULL && w->is_instance) why = WEFT_ERROR(CANCELLED, "collective instance %lld: cancelled", (long long)w->instance.instance_key);
+    weft_waiter_answer_all(&others, t->timer, why, NULL, -1);
     if (why == NULL) why = WEFT_ERROR(CANCELLED, "collective group %lld: cancelled", (long long)w->group.group_key);
     weft_waiter_answer(w, t->timer, why, NULL, -1);
     weft_status_free(why);

@@ -96,15 +96,9 @@ static void unlink_locked(weft_group_table_t *t, weft_instance_record_t *r) WEFT
   if (r->error != NULL) t->num_errors--;
 }
 
-static void record_free(weft_instance_record_t *r) {
+void weft_instance_record_free(weft_instance_record_t *r) {
   if (r == NULL) return;
   weft_status_free(r->error);
-  weft_free(r);
-}
-
-void weft_instance_leave_locked(weft_group_table_t *t, weft_instance_record_t *r) {
-  if (r->waiters.first != NULL || r->error != NULL) return;
-  unlink_locked(t, r);
   weft_free(r);
 }
 
@@ -119,7 +113,7 @@ void weft_instances_drop_locked(weft_group_table_t *t, int64_t group_key, weft_w
       weft_waiter_take_all(&r->waiters, failed);
       if (r->error != NULL) t->num_errors--;
       *at = r->next;
-      record_free(r);
+      weft_instance_record_free(r);
     }
     for (weft_instance_agreed_t **at = &t->agreed[i]; *at != NULL;) {
       weft_instance_agreed_t *a = *at;
@@ -138,7 +132,7 @@ void weft_instances_free_all(weft_group_table_t *t) {
     while (t->instances[i] != NULL) {
       weft_instance_record_t *r = t->instances[i];
       t->instances[i] = r->next;
-      record_free(r);
+      weft_instance_record_free(r);
     }
     while (t->agreed[i] != NULL) {
       weft_instance_agreed_t *a = t->agreed[i];
@@ -175,6 +169,15 @@ static weft_instance_record_t *forget_locked(weft_group_table_t *t) WEFT_REQUIRE
   }
   if (oldest != NULL) unlink_locked(t, oldest);
   return oldest;
+}
+
+weft_instance_record_t *weft_instance_leave_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_status_t *why,
+                                                   weft_waiter_list_t *others) {
+  r->error = why;
+  r->age = t->next_age++;
+  t->num_errors++;
+  weft_waiter_take_all(&r->waiters, others);
+  return forget_locked(t);
 }
 
 static bool is_agreed(const weft_instance_agreed_t *a, const weft_instance_request_t *q) {
@@ -310,7 +313,7 @@ void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_r
   if (o.is_answered) weft_waiter_answer(w, t->timer, o.why, NULL, o.source);
   if (is_late) weft_group_table_missed(w);
   weft_waiter_release(w);
-  record_free(o.rubbish);
+  weft_instance_record_free(o.rubbish);
   weft_free(spare);
   weft_free(spare_agreed);
   weft_status_free(o.why);

@@ -49,7 +49,7 @@ typedef struct place {
   uint64_t cancel_token;
   bool has_cancel;
   /* under way */
-  bool is_due, is_held;
+  bool is_due, is_held, was_fetched;
   int64_t due_ns;
   uint64_t order;
 } place_t;
@@ -301,7 +301,7 @@ static place_t *next_due(weft_local_hub_t *h) {
     p = has_one ? heap_pop_locked(h) : NULL;
     is_mine = p == NULL;
     if (p != NULL && h->has_virtual_time && p->due_ns > h->now_ns) h->now_ns = p->due_ns;
-    if (p != NULL && p->is_in_table) {
+    if (p != NULL && p->is_in_table && p->is_due) {
       take_locked(h, p);
       is_mine = true;
     }
@@ -389,19 +389,24 @@ static void move_fetch(place_t *to, place_t *from) {
   from->canceller = NULL;
 }
 
-static void on_cancel(void *arg) {
-  place_t *p = arg;
+/* Ends the fetch of a place with CANCELLED; an offer stays, its owner is told by who gives up (weft_transport_ops_t.fail). */
+static void end_fetch(place_t *p) {
   weft_local_hub_t *h = p->hub;
   weft_mutex_lock(&h->mu);
-  const bool is_mine = p->is_in_table;
-  if (is_mine) take_locked(h, p);
+  const bool is_mine = p->is_in_table && p->has_fetch, goes = is_mine && !p->has_offer;
+  weft_transfer_done_fn *done = p->fetch_done;
+  void *done_arg = p->fetch_arg;
+  if (goes) take_locked(h, p);
+  if (is_mine) p->has_fetch = p->is_due = p->is_held = false;
+  p->was_fetched = true;
   weft_mutex_unlock(&h->mu);
-  if (is_mine) {
-    weft_status_t *s = WEFT_ERROR(CANCELLED, "fetching %s was cancelled", p->key + p->key_at);
-    end(p, s);
-    weft_status_free(s);
-  }
-  place_release(p);
+  if (is_mine) done(done_arg, WEFT_ERROR(CANCELLED, "fetching %s was cancelled", p->key + p->key_at));
+  if (goes) place_release(p); /* the table's */
+}
+
+static void on_cancel(void *arg) {
+  end_fetch(arg);
+  place_release(arg);
 }
 
 /* Makes room in the heap for every place there is. */
@@ -428,7 +433,7 @@ static void arrive(weft_local_hub_t *h, task_t *owner, task_t *self, place_t *mi
   if (why == NULL) why = obstacle(self, mine);
   if (why == NULL && mine->has_offer && mine->offer_to != NULL) why = mine->offer_to->dead;
   place_t *there = why == NULL ? weft_map_get(&owner->places, weft_str_of(mine->key, mine->key_length)) : NULL;
-  const bool is_twice = there != NULL && (mine->has_offer ? there->has_offer : there->has_fetch);
+  const bool is_twice = there != NULL && (mine->has_offer ? there->has_offer : there->has_fetch || there->was_fetched);
   if (why != NULL) failed = weft_status_clone(why);
   if (is_twice) failed = WEFT_ERROR(INTERNAL, "%s is %s twice", mine->key + mine->key_at, mine->has_offer ? "offered" : "fetched");
   if (failed == NULL && !reserve_locked(h)) failed = WEFT_ERROR(RESOURCE_EXHAUSTED, "a transfer of %s", mine->key + mine->key_at);
@@ -456,17 +461,14 @@ static void arrive(weft_local_hub_t *h, task_t *owner, task_t *self, place_t *mi
   if (watched != NULL && watched->canceller != NULL) {
     atomic_fetch_add(&watched->refs, 1);
     watched->has_cancel = weft_canceller_register(watched->canceller, on_cancel, watched, &watched->cancel_token);
-    is_cancelled = !watched->has_cancel; /* or without memory: it cannot wait */
-    if (is_cancelled) take_locked(h, watched);
+    is_cancelled = !watched->has_cancel; /* or without memory: it cannot wait; its reference is given back below */
   }
   if (departs && !is_cancelled && served->is_due) set_alarm(h, served);
   place_t *to_count = served != NULL && !is_cancelled ? served : NULL;
   if (to_count != NULL) count(h, to_count, sent);
   weft_mutex_unlock(&h->mu);
   if (is_cancelled) {
-    weft_status_t *s = WEFT_ERROR(CANCELLED, "fetching %s was cancelled", watched->key + watched->key_at);
-    end(watched, s);
-    weft_status_free(s);
+    end_fetch(watched);
     place_release(watched);
   } else if (served != NULL && !departs) {
     deliver(served);

@@ -1,0 +1,527 @@
+/* T-COL-4 and T-COL-6: what fails, fails everywhere, soon, with its cause, and harms nothing that comes later. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "tests/collectives/world.h"
+#include "tests/runner.h"
+
+typedef struct part {
+  weft_collective_t call;
+  weft_tensor_t *in;
+  result_t out;
+} part_t;
+
+static int targets[WORLD_MOST];
+
+/* All ranks' parts of a collective of `kind`, of `count` elements a rank. */
+static void parts_init(world_t *w, part_t *parts, weft_collective_kind_t kind, int64_t count, int64_t instance,
+                       weft_collective_algorithm_t a) {
+  for (int r = 0; r < w->n; r++) {
+    part_t *p = &parts[r];
+    *p = (part_t){.call = world_call(w, r, kind, WEFT_F32, weft_shape_vector(count * w->n))};
+    p->call.instance_key = instance;
+    p->call.algorithm = a;
+    targets[r] = (r + 1) % w->n;
+    p->call.targets = targets;
+    if (kind == WEFT_BROADCAST || kind == WEFT_SCATTER || kind == WEFT_GATHER || kind == WEFT_REDUCE) p->call.root = 0;
+    if (kind == WEFT_SCATTER && r != 0) p->call.shape.dims[0] = count;
+    const bool gives = kind != WEFT_BARRIER && !((kind == WEFT_BROADCAST || kind == WEFT_SCATTER) && r != 0);
+    weft_status_t *s = gives ? weft_tensor_new(WEFT_F32, &p->call.shape, NULL, &p->in) : NULL;
+    CU_ASSERT_PTR_NULL_FATAL(s);
+    if (p->in != NULL) memset(p->in->data, 0, p->in->bytes);
+    p->call.input = p->in;
+  }
+}
+
+static void part_deinit(part_t *p) {
+  weft_tensor_release(p->in);
+  result_deinit(&p->out);
+}
+
+static void start_all(world_t *w, part_t *parts) {
+  for (int r = 0; r < w->n; r++) world_start(w, r, &parts[r].call, NULL, &parts[r].out);
+}
+
+static void end_all(world_t *w, part_t *parts) {
+  for (int r = 0; r < w->n; r++) world_wait(w, &parts[r].out);
+  for (int r = 0; r < w->n; r++) {
+    weft_collectives_end_step(w->collectives[r], parts[r].call.step_id, NULL);
+    part_deinit(&parts[r]);
+  }
+  w->next_step++;
+  CU_ASSERT_EQUAL(weft_local_hub_num_waiting(w->hub), 0);
+}
+
+static bool says(const result_t *r, const char *text) { return strstr(weft_status_message(r->status), text) != NULL; }
+
+static void all_succeed(world_t *w, weft_collective_kind_t kind, int64_t instance, int64_t group) {
+  part_t parts[WORLD_MOST];
+  parts_init(w, parts, kind, 8, instance, WEFT_ALGORITHM_AUTO);
+  for (int r = 0; r < w->n; r++) parts[r].call.group_key = group;
+  start_all(w, parts);
+  for (int r = 0; r < w->n; r++) {
+    world_wait(w, &parts[r].out);
+    if (parts[r].out.status != NULL) fprintf(stderr, "rank %d: %s\n", r, weft_status_message(parts[r].out.status));
+    CU_ASSERT_PTR_NULL(parts[r].out.status);
+  }
+  end_all(w, parts);
+}
+
+/* Kills rank 2 after `events` messages; the others end with its name or had ended before. Returns how many failed. */
+static int kill_in_the_middle(weft_collective_kind_t kind, weft_collective_algorithm_t a, int events) {
+  world_t w;
+  world_init(&w, 4, 0, true, NULL);
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_hub_set_link(w.hub, WEFT_STR(""), WEFT_STR(""), (weft_link_model_t){.alpha_us = 100, .bytes_per_s = 1e9}));
+  part_t parts[WORLD_MOST];
+  parts_init(&w, parts, kind, 1000, 1, a);
+  start_all(&w, parts);
+  weft_local_hub_run_some(w.hub, events);
+  weft_local_hub_kill(w.hub, weft_str(w.tasks[2]));
+  int failed = 0;
+  for (int r = 0; r < 4; r++) {
+    world_wait(&w, &parts[r].out);
+    if (parts[r].out.status == NULL) continue;
+    failed++;
+    if (weft_status_code(parts[r].out.status) != WEFT_UNAVAILABLE) fprintf(stderr, "kind %d, algorithm %d, events %d, rank %d: %s\n", kind, a, events, r, weft_status_message(parts[r].out.status));
+    CU_ASSERT_EQUAL(weft_status_code(parts[r].out.status), WEFT_UNAVAILABLE);
+    CU_ASSERT(says(&parts[r].out, "/job:worker/replica:0/task:2"));
+  }
+  end_all(&w, parts);
+  /* The survivors make another group. */
+  const int survivors[] = {0, 1, 3};
+  result_t out[3];
+  for (int i = 0; i < 3; i++) {
+    weft_collective_t c = world_call(&w, survivors[i], WEFT_BARRIER, WEFT_F32, WEFT_SCALAR);
+    c.group_key = 7;
+    c.group_size = 3;
+    c.rank = -1;
+    world_start(&w, survivors[i], &c, NULL, &out[i]);
+  }
+  for (int i = 0; i < 3; i++) {
+    world_wait(&w, &out[i]);
+    CU_ASSERT_PTR_NULL(out[i].status);
+    result_deinit(&out[i]);
+  }
+  world_deinit(&w);
+  return failed;
+}
+
+static void a_death_in_the_middle_ends_all_ranks(void) {
+  static const weft_collective_algorithm_t algorithms[] = {WEFT_ALGORITHM_RING, WEFT_ALGORITHM_TREE, WEFT_ALGORITHM_HALVING_DOUBLING,
+                                                           WEFT_ALGORITHM_DIRECT};
+  for (int kind = WEFT_BROADCAST; kind <= WEFT_BARRIER; kind++) {
+    for (int a = 0; a < 4; a++) {
+      int most = 0;
+      for (int events = 0; events < 20; events++) {
+        const int failed = kill_in_the_middle((weft_collective_kind_t)kind, algorithms[a], events);
+        most = failed > most ? failed : most;
+      }
+      CU_ASSERT(most >= 3); /* everybody who was waiting */
+    }
+  }
+}
+
+static void a_lost_task_ends_its_collectives_and_comes_again(void) {
+  world_t w;
+  world_init(&w, 3, 0, false, NULL);
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  /* Rank 1 does not come; the heartbeat says that it is dead. */
+  part_t parts[WORLD_MOST];
+  parts_init(&w, parts, WEFT_ALL_REDUCE, 10, 1, WEFT_ALGORITHM_RING);
+  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "no heartbeat");
+  world_start(&w, 0, &parts[0].call, NULL, &parts[0].out);
+  world_start(&w, 2, &parts[2].call, NULL, &parts[2].out);
+  CU_ASSERT_EQUAL(parts[0].out.calls + parts[2].out.calls, 0);
+  for (int r = 0; r < 3; r += 2) weft_collectives_lost_task(w.collectives[r], weft_str(w.tasks[1]), why);
+  for (int r = 0; r < 3; r += 2) {
+    world_wait(&w, &parts[r].out);
+    CU_ASSERT_EQUAL(weft_status_code(parts[r].out.status), WEFT_UNAVAILABLE);
+    CU_ASSERT(says(&parts[r].out, "task:1"));
+    part_deinit(&parts[r]);
+  }
+  weft_tensor_release(parts[1].in);
+  /* Until it comes again the group fails at once. */
+  parts_init(&w, parts, WEFT_ALL_REDUCE, 10, 1, WEFT_ALGORITHM_RING);
+  parts[0].call.step_id = 50;
+  world_start(&w, 0, &parts[0].call, NULL, &parts[0].out);
+  world_wait(&w, &parts[0].out);
+  CU_ASSERT_EQUAL(weft_status_code(parts[0].out.status), WEFT_UNAVAILABLE);
+  for (int r = 0; r < 3; r++) part_deinit(&parts[r]);
+  weft_local_hub_kill(w.hub, weft_str(w.tasks[1]));
+  weft_collectives_destroy(w.collectives[1]);
+  weft_transport_destroy(w.transports[1]);
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_transport_create(w.hub, weft_str(w.tasks[1]), WEFT_STR(""), 999, &w.transports[1]));
+  CU_ASSERT_PTR_NULL_FATAL(weft_collectives_create(weft_str(w.tasks[1]), NULL, w.transports[1], &w.collectives[1]));
+  w.next_step = 60;
+  parts_init(&w, parts, WEFT_ALL_REDUCE, 8, 1, WEFT_ALGORITHM_AUTO);
+  const int order[] = {1, 0, 2}; /* who has come again is the first */
+  for (int i = 0; i < 3; i++) world_start(&w, order[i], &parts[order[i]].call, NULL, &parts[order[i]].out);
+  for (int r = 0; r < 3; r++) {
+    world_wait(&w, &parts[r].out);
+    CU_ASSERT_PTR_NULL(parts[r].out.status);
+  }
+  end_all(&w, parts);
+  weft_status_free(why);
+  world_deinit(&w);
+}
+
+static void a_cancelled_rank_ends_the_others(void) {
+  world_t w;
+  world_init(&w, 4, 0, false, NULL);
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  part_t parts[WORLD_MOST];
+  parts_init(&w, parts, WEFT_ALL_REDUCE, 8, 1, WEFT_ALGORITHM_AUTO);
+  weft_canceller_t *c = weft_canceller_create(NULL);
+  world_start(&w, 0, &parts[0].call, NULL, &parts[0].out);
+  world_start(&w, 1, &parts[1].call, c, &parts[1].out);
+  weft_canceller_cancel(c);
+  world_start(&w, 2, &parts[2].call, NULL, &parts[2].out); /* those who come later hear of it, too */
+  world_start(&w, 3, &parts[3].call, NULL, &parts[3].out);
+  for (int r = 0; r < 4; r++) {
+    world_wait(&w, &parts[r].out);
+    CU_ASSERT_EQUAL(weft_status_code(parts[r].out.status), WEFT_CANCELLED);
+  }
+  end_all(&w, parts);
+  weft_canceller_release(c);
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  world_deinit(&w);
+}
+
+static void who_waits_for_the_leader_can_be_cancelled(void) {
+  world_t w;
+  world_init(&w, 2, 0, false, NULL);
+  for (int phase = 0; phase < 2; phase++) {
+    part_t parts[WORLD_MOST];
+    parts_init(&w, parts, WEFT_ALL_REDUCE, 10, 5, WEFT_ALGORITHM_RING);
+    weft_canceller_t *c = weft_canceller_create(NULL);
+    world_start(&w, 0, &parts[0].call, c, &parts[0].out);
+    CU_ASSERT_EQUAL(parts[0].out.calls, 0);
+    weft_canceller_cancel(c);
+    world_wait(&w, &parts[0].out);
+    CU_ASSERT_EQUAL(weft_status_code(parts[0].out.status), WEFT_CANCELLED);
+    weft_canceller_release(c);
+    if (phase == 1) { /* who comes later in that step hears of it */
+      world_start(&w, 1, &parts[1].call, NULL, &parts[1].out);
+      world_wait(&w, &parts[1].out);
+      CU_ASSERT_EQUAL(weft_status_code(parts[1].out.status), WEFT_CANCELLED);
+    }
+    for (int r = 0; r < 2; r++) part_deinit(&parts[r]);
+    w.next_step++;
+    if (phase == 0) all_succeed(&w, WEFT_BARRIER, 1, 1); /* now the group is known: the next waits for the instance */
+  }
+  all_succeed(&w, WEFT_ALL_REDUCE, 5, 1);
+  world_deinit(&w);
+}
+
+static void the_end_of_a_step_ends_its_collectives(void) {
+  world_t w;
+  world_init(&w, 2, 0, false, NULL);
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  part_t parts[WORLD_MOST];
+  parts_init(&w, parts, WEFT_ALL_REDUCE, 8, 1, WEFT_ALGORITHM_AUTO);
+  world_start(&w, 0, &parts[0].call, NULL, &parts[0].out);
+  weft_status_t *why = WEFT_ERROR(DATA_LOSS, "the step broke");
+  weft_collectives_end_step(w.collectives[0], parts[0].call.step_id, why);
+  weft_status_free(why);
+  world_start(&w, 1, &parts[1].call, NULL, &parts[1].out);
+  for (int r = 0; r < 2; r++) {
+    world_wait(&w, &parts[r].out);
+    CU_ASSERT_EQUAL(weft_status_code(parts[r].out.status), WEFT_DATA_LOSS);
+  }
+  end_all(&w, parts);
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  world_deinit(&w);
+}
+
+/* ---- timeouts ---- */
+
+static void a_timeout_names_who_has_not_come(void) {
+  world_t w;
+  world_init(&w, 4, 2, false, NULL);
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  for (int phase = 0; phase < 3; phase++) { /* 0: known instance; 1: new instance; 2: new group */
+    part_t parts[WORLD_MOST];
+    parts_init(&w, parts, WEFT_ALL_REDUCE, 8, phase == 0 ? 1 : 2, WEFT_ALGORITHM_AUTO);
+    for (int r = 0; r < 4; r++) {
+      parts[r].call.timeout_ms = 50;
+      if (phase == 2) parts[r].call.group_key = 77;
+      if (r != 2) world_start(&w, r, &parts[r].call, NULL, &parts[r].out);
+    }
+    for (int r = 0; r < 4; r++) {
+      if (r == 2) continue;
+      world_wait(&w, &parts[r].out);
+      CU_ASSERT_EQUAL(weft_status_code(parts[r].out.status), WEFT_DEADLINE_EXCEEDED);
+      CU_ASSERT(says(&parts[r].out, "timed out"));
+      CU_ASSERT(says(&parts[r].out, phase == 2 ? "missing ranks: 2" : "have not come: 2"));
+      CU_ASSERT(!says(&parts[r].out, "have not come: 0") && !says(&parts[r].out, "have not come: 1"));
+    }
+    for (int r = 0; r < 4; r++) {
+      weft_collectives_end_step(w.collectives[r], parts[r].call.step_id, NULL);
+      part_deinit(&parts[r]);
+    }
+    w.next_step++;
+    CU_ASSERT_EQUAL(weft_local_hub_num_waiting(w.hub), 0);
+  }
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  all_succeed(&w, WEFT_ALL_REDUCE, 2, 1);
+  all_succeed(&w, WEFT_ALL_REDUCE, 2, 77);
+  world_deinit(&w);
+}
+
+static void a_timeout_that_is_not_needed_harms_nothing(void) {
+  world_t w;
+  world_init(&w, 4, 2, false, NULL);
+  for (int i = 0; i < 20; i++) {
+    part_t parts[WORLD_MOST];
+    parts_init(&w, parts, (weft_collective_kind_t)(i % (WEFT_BARRIER + 1)), 8, i + 1, WEFT_ALGORITHM_AUTO);
+    for (int r = 0; r < 4; r++) parts[r].call.timeout_ms = 60000;
+    start_all(&w, parts);
+    for (int r = 0; r < 4; r++) {
+      world_wait(&w, &parts[r].out);
+      CU_ASSERT_PTR_NULL(parts[r].out.status);
+    }
+    end_all(&w, parts);
+  }
+  world_deinit(&w);
+}
+
+/* ---- T-COL-6 ---- */
+
+typedef void change_fn(weft_collective_t *c);
+static void other_shape(weft_collective_t *c) { c->shape.dims[0]++; }
+static void other_rank_of_shape(weft_collective_t *c) { c->shape = weft_shape_matrix(c->shape.dims[0], 1); }
+static void other_dtype(weft_collective_t *c) { c->dtype = WEFT_I32; }
+static void other_op(weft_collective_t *c) { c->reduction = WEFT_REDUCE_MAX; }
+static void mean_not_sum(weft_collective_t *c) { c->is_mean = true; }
+static void other_kind(weft_collective_t *c) { c->kind = WEFT_ALL_GATHER; }
+static void other_algorithm(weft_collective_t *c) { c->algorithm = WEFT_ALGORITHM_TREE; }
+
+static const struct {
+  change_fn *change;
+  const char *one, *other;
+} changes[] = {
+    {other_shape, "[32]", "[33]"},         {other_rank_of_shape, "[32]", "[32,1]"}, {other_dtype, "float", "int32"},
+    {other_op, "sum", "max"},              {mean_not_sum, "sum", "mean"},           {other_kind, "all-reduce", "all-gather"},
+    {other_algorithm, "has auto", "has tree"},
+};
+
+/* Rank `odd` does something else; `is_known`: after a step in which all agreed. */
+static void disagree(world_t *w, int change, int odd, int64_t instance, bool is_known) {
+  if (is_known) all_succeed(w, WEFT_ALL_REDUCE, instance, 1);
+  part_t parts[WORLD_MOST];
+  parts_init(w, parts, WEFT_ALL_REDUCE, 8, instance, WEFT_ALGORITHM_AUTO);
+  weft_collective_t *c = &parts[odd].call;
+  changes[change].change(c);
+  weft_tensor_release(parts[odd].in);
+  parts[odd].in = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(c->dtype, &c->shape, NULL, &parts[odd].in));
+  memset(parts[odd].in->data, 0, parts[odd].in->bytes);
+  c->input = parts[odd].in;
+  start_all(w, parts);
+  for (int r = 0; r < w->n; r++) {
+    world_wait(w, &parts[r].out);
+    const result_t *o = &parts[r].out;
+    const bool is_right = weft_status_code(o->status) == WEFT_INVALID_ARGUMENT && says(o, changes[change].one) && says(o, changes[change].other);
+    if (!is_right) fprintf(stderr, "change %d, odd %d, rank %d: %d %s\n", change, odd, r, weft_status_code(o->status), weft_status_message(o->status));
+    CU_ASSERT(is_right);
+  }
+  end_all(w, parts);
+}
+
+static void ranks_that_disagree_all_hear_both_values(void) {
+  world_t w;
+  world_init(&w, 4, 0, false, NULL);
+  int64_t instance = 1;
+  for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+    for (int odd = 0; odd < 4; odd++) disagree(&w, (int)i, odd, instance++, false);
+  }
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1); /* the same instance, in agreement, in a later step */
+  world_deinit(&w);
+}
+
+static void ranks_that_disagree_later_all_hear_both_values(void) {
+  world_t w;
+  world_init(&w, 4, 0, false, NULL);
+  int64_t instance = 1;
+  for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+    for (int odd = 0; odd < 4; odd++) disagree(&w, (int)i, odd, instance++, true);
+  }
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  world_deinit(&w);
+}
+
+static void all_may_change_together(void) {
+  world_t w;
+  world_init(&w, 3, 0, false, NULL);
+  static const weft_collective_kind_t kinds[] = {WEFT_ALL_REDUCE, WEFT_ALL_GATHER, WEFT_ALL_REDUCE, WEFT_BARRIER, WEFT_ALL_REDUCE};
+  for (int i = 0; i < 5; i++) {
+    all_succeed(&w, kinds[i], 1, 1);
+    all_succeed(&w, kinds[i], 1, 1);
+  }
+  world_deinit(&w);
+}
+
+static void sources_must_be_one(void) {
+  world_t w;
+  world_init(&w, 3, 0, false, NULL);
+  for (int sources = 0; sources < 4; sources++) {
+    part_t parts[WORLD_MOST];
+    parts_init(&w, parts, WEFT_ALL_REDUCE, 8, sources + 1, WEFT_ALGORITHM_AUTO);
+    for (int r = 0; r < 3; r++) {
+      parts[r].call.kind = WEFT_BROADCAST;
+      parts[r].call.is_source = r < sources;
+      if (r >= sources) parts[r].call.input = NULL;
+    }
+    start_all(&w, parts);
+    for (int r = 0; r < 3; r++) {
+      world_wait(&w, &parts[r].out);
+      CU_ASSERT_EQUAL(weft_status_code(parts[r].out.status), sources == 1 ? WEFT_OK : WEFT_INVALID_ARGUMENT);
+    }
+    end_all(&w, parts);
+  }
+  world_deinit(&w);
+}
+
+static void group_errors_are_sticky(void) {
+  world_t w;
+  world_init(&w, 3, 0, false, NULL);
+  result_t out[3];
+  for (int r = 0; r < 3; r++) {
+    weft_collective_t c = world_call(&w, r, WEFT_BARRIER, WEFT_F32, WEFT_SCALAR);
+    c.group_size = r == 1 ? 2 : 3;
+    c.rank = -1;
+    world_start(&w, r, &c, NULL, &out[r]);
+  }
+  for (int r = 0; r < 3; r++) {
+    world_wait(&w, &out[r]);
+    CU_ASSERT_EQUAL(weft_status_code(out[r].status), WEFT_INTERNAL);
+    CU_ASSERT(says(&out[r], "size 2") && says(&out[r], "size 3"));
+    result_deinit(&out[r]);
+  }
+  weft_collective_t c = world_call(&w, 0, WEFT_BARRIER, WEFT_F32, WEFT_SCALAR);
+  world_start(&w, 0, &c, NULL, &out[0]);
+  world_wait(&w, &out[0]);
+  CU_ASSERT_EQUAL(weft_status_code(out[0].status), WEFT_INTERNAL);
+  result_deinit(&out[0]);
+  all_succeed(&w, WEFT_BARRIER, 1, 2);
+  world_deinit(&w);
+}
+
+static void bad_calls_are_refused(void) {
+  world_t w;
+  world_init(&w, 2, 0, false, NULL);
+  const weft_shape_t four = weft_shape_vector(4);
+  weft_tensor_t *in = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &four, NULL, &in));
+  memset(in->data, 0, in->bytes);
+  int same[] = {0, 0}, far[] = {0, 2};
+  int64_t splits[] = {1, 2}, negative[] = {-1, 5};
+  weft_collective_t good = world_call(&w, 0, WEFT_ALL_REDUCE, WEFT_F32, four);
+  good.input = in;
+  weft_collective_t bad[14];
+  for (int i = 0; i < 14; i++) bad[i] = good;
+  bad[0].group_size = 0;
+  bad[1].rank = 2;
+  bad[2].input = NULL;
+  bad[3].dtype = WEFT_STRING;
+  bad[4].shape = weft_shape_vector(5);
+  bad[5].kind = (weft_collective_kind_t)99;
+  bad[6].is_mean = true;
+  bad[6].reduction = WEFT_REDUCE_MAX;
+  bad[7].kind = bad[8].kind = bad[9].kind = WEFT_PERMUTE;
+  bad[7].targets = same;
+  bad[8].targets = far;
+  bad[10].kind = bad[11].kind = WEFT_ALL_TO_ALL;
+  bad[10].splits = splits;
+  bad[11].splits = negative;
+  bad[12].device = WEFT_STR("");
+  bad[13].shape = WEFT_UNKNOWN_SHAPE;
+  for (int i = 0; i < 14; i++) {
+    result_t out;
+    world_start(&w, 0, &bad[i], NULL, &out);
+    world_wait(&w, &out);
+    CU_ASSERT_EQUAL(weft_status_code(out.status), WEFT_INVALID_ARGUMENT);
+    CU_ASSERT(says(&out, "it"));
+    result_deinit(&out);
+  }
+  weft_tensor_release(in);
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  world_deinit(&w);
+}
+
+/* ---- without memory ---- */
+
+static weft_status_t *reduce_once(world_t *w, weft_tensor_t *in) {
+  result_t out[3];
+  weft_status_t *s = NULL;
+  weft_canceller_t *stop = NULL;
+  for (int r = 0; r < 3; r++) {
+    weft_collective_t c = world_call(w, r, WEFT_ALL_REDUCE, WEFT_F32, in->shape);
+    c.input = in;
+    c.timeout_ms = 300; /* a rank that fails before it is known to the others is missed by them */
+    world_start(w, r, &c, stop, &out[r]);
+  }
+  for (int r = 0; r < 3; r++) {
+    world_wait(w, &out[r]);
+    const bool is_cause = weft_status_code(out[r].status) == WEFT_RESOURCE_EXHAUSTED;
+    if (is_cause && weft_status_code(s) != WEFT_RESOURCE_EXHAUSTED) {
+      weft_status_free(s);
+      s = out[r].status;
+      out[r].status = NULL;
+    }
+    if (s == NULL) {
+      s = out[r].status;
+      out[r].status = NULL;
+    }
+    result_deinit(&out[r]);
+  }
+  for (int r = 0; r < 3; r++) weft_collectives_end_step(w->collectives[r], w->next_step, NULL);
+  w->next_step++;
+  return s;
+}
+
+static void each_allocation_may_fail(void) {
+  world_t w;
+  world_init(&w, 3, 0, false, NULL);
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  const weft_shape_t shape = weft_shape_vector(100);
+  weft_tensor_t *in = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &in));
+  memset(in->data, 0, in->bytes);
+  int failures = 0;
+  for (long n = 0; n < 400; n++) {
+    weft_fault_arm(n);
+    weft_status_t *s = reduce_once(&w, in);
+    const bool fired = weft_fault_fired();
+    weft_fault_arm(-1);
+    if (fired && s != NULL) failures++;
+    if (!fired) CU_ASSERT_PTR_NULL(s);
+    weft_status_free(s);
+    CU_ASSERT_EQUAL(weft_local_hub_num_waiting(w.hub), 0);
+    if (!fired) break;
+  }
+  CU_ASSERT(failures > 10);
+  weft_tensor_release(in);
+  all_succeed(&w, WEFT_ALL_REDUCE, 9, 1);
+  world_deinit(&w);
+}
+
+static const CU_TestInfo tests[] = {
+    {"a death in the middle ends all ranks", a_death_in_the_middle_ends_all_ranks},
+    {"a lost task ends its collectives and comes again", a_lost_task_ends_its_collectives_and_comes_again},
+    {"a cancelled rank ends the others", a_cancelled_rank_ends_the_others},
+    {"who waits for the leader can be cancelled", who_waits_for_the_leader_can_be_cancelled},
+    {"the end of a step ends its collectives", the_end_of_a_step_ends_its_collectives},
+    {"a timeout names who has not come", a_timeout_names_who_has_not_come},
+    {"a timeout that is not needed harms nothing", a_timeout_that_is_not_needed_harms_nothing},
+    {"ranks that disagree all hear both values", ranks_that_disagree_all_hear_both_values},
+    {"ranks that disagree later all hear both values", ranks_that_disagree_later_all_hear_both_values},
+    {"all may change together", all_may_change_together},
+    {"sources must be one", sources_must_be_one},
+    {"group errors are sticky", group_errors_are_sticky},
+    {"bad calls are refused", bad_calls_are_refused},
+    {"each allocation may fail", each_allocation_may_fail},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void) { return weft_run_tests("faults", tests); }
