@@ -216,13 +216,18 @@ static weft_status_t *ask(weft_spread_ctx_t *c, value_t *in) {
   uint32_t flags = n->op->flags;
   if ((flags & WEFT_OP_MERGE) != 0) return weft_spread_merge(c);
   bool is_forced = c->analysis->forced[n->id].kind != WEFT_SPREAD_NONE && (flags & WEFT_OP_ENTER) == 0;
-  for (int i = 0; is_forced && i < n->num_inputs; i++) {
-    if (c->in[i].s.kind == WEFT_SPREAD_SAME || c->in[i].s.kind == WEFT_SPREAD_EACH) continue;
-    in[i] = weft_spread_true_value(c, &in[i], WEFT_SPREAD_SAME);
-    c->wanted[i] = in[i].s;
-  }
-  if (weft_spread_ints_compute(c)) return NULL;
   const rule_t *rule = rule_of(n->op->name);
+  if (!is_forced && weft_spread_ints_compute(c)) return NULL;
+  bool has_shape = false;
+  for (int i = 0; i < n->num_inputs; i++) has_shape |= c->in[i].s.kind == WEFT_SPREAD_SHAPE;
+  if (is_forced || (has_shape && rule != NULL && rule->fn == weft_spread_everywhere)) {
+    for (int i = 0; i < n->num_inputs; i++) { /* all as it truly is: then the numbers are known, perhaps */
+      if (c->in[i].s.kind == WEFT_SPREAD_SAME || c->in[i].s.kind == WEFT_SPREAD_EACH) continue;
+      in[i] = weft_spread_true_value(c, &in[i], WEFT_SPREAD_SAME);
+      c->wanted[i] = in[i].s;
+    }
+    if (weft_spread_ints_compute(c)) return NULL;
+  }
   if (rule != NULL) {
     c->detail = rule->detail;
     return rule->fn(c);
@@ -253,6 +258,30 @@ void weft_spread_force_true(weft_spread_ctx_t *c, int i) {
   c->analysis->again = true;
 }
 
+/* The rank of output 0, where shape inference lacks it: inside loops, mostly. */
+static int likely_rank(const weft_spread_ctx_t *c) {
+  static const struct {
+    weft_spread_rule_fn *fn;
+    int input; /* of the same rank */
+  } alike[] = {{weft_spread_transpose, 0}, {weft_spread_pad, 0},     {weft_spread_slice, 0},
+               {weft_spread_tile, 0},      {weft_spread_reverse, 0}, {weft_spread_reverse_sequence, 0},
+               {weft_spread_add_bias, 0},  {weft_spread_cumulate, 0}, {weft_spread_look_on, 0}};
+  const weft_node_t *n = c->node;
+  const rule_t *rule = rule_of(n->op->name);
+  if (rule == NULL) return -1;
+  for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++) {
+    if (rule->fn == alike[i].fn && n->num_inputs > 0) return weft_spread_in_shape(c, alike[i].input)->rank;
+  }
+  if (rule->fn == weft_spread_matmul) return 2;
+  if (rule->fn == weft_spread_concat) return weft_spread_in_shape(c, rule->detail == 1 ? 1 : 0)->rank;
+  if (rule->fn == weft_spread_split) return weft_spread_in_shape(c, rule->detail)->rank;
+  if (rule->fn == weft_spread_select) return weft_spread_in_shape(c, 1)->rank;
+  if (rule->fn == weft_spread_reduce && weft_node_attr_bool(n, "keep_dims", false)) return weft_spread_in_shape(c, 0)->rank;
+  if (rule->fn == weft_spread_broadcast && c->in[1].ints != NULL && !c->in[1].ints->is_set) return c->in[1].ints->n;
+  if (rule->fn == weft_spread_fill && c->in[0].ints != NULL && !c->in[0].ints->is_set) return c->in[0].ints->n;
+  return -1;
+}
+
 static weft_status_t *visit(weft_spread_analysis_t *a, const weft_node_t *n) {
   value_t *in = weft_arena_calloc(&a->arena, (size_t)n->num_inputs + 1, sizeof *in);
   value_t *out = weft_arena_calloc(&a->arena, (size_t)n->num_outputs + 1, sizeof *out);
@@ -275,6 +304,7 @@ static weft_status_t *visit(weft_spread_analysis_t *a, const weft_node_t *n) {
   a->plan->squeezed[n->id] = c.squeezed;
   for (int o = 0; o < n->num_outputs; o++) {
     int rank = weft_spread_shape_of(a, n, o)->rank;
+    if (rank < 0 && out[o].rank < 0) rank = likely_rank(&c);
     if (rank >= 0 && out[o].s.kind != WEFT_SPREAD_NONE) out[o].rank = rank;
     if (weft_spread_value_eq(&out[o], &a->values[n->id][o])) continue;
     a->values[n->id][o] = out[o];
@@ -329,7 +359,10 @@ static void force(weft_spread_analysis_t *a, weft_output_t from, const weft_spre
   uint32_t flags = n->op->flags;
   if ((flags & WEFT_OP_ENTER) != 0) {
     weft_spread_t *forced = &a->forced[n->id];
-    if (weft_spread_eq(forced, to)) return;
+    if (weft_spread_eq(forced, to)) {
+      *any |= !weft_spread_eq(&a->values[n->id][0].s, to); /* asked for just now, by another */
+      return;
+    }
     *forced = forced->kind == WEFT_SPREAD_NONE ? *to : weft_spread_same(0);
     *any = true;
     return;

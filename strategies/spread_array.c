@@ -241,7 +241,9 @@ weft_status_t *weft_spread_transpose(weft_spread_ctx_t *c) {
 /* Inputs [first, end), joined along `axis` (stacked: a new one). */
 static weft_status_t *join(weft_spread_ctx_t *c, int first, int end, int64_t axis, bool stacks, bool knows) {
   int lead = -1, rank = -1, degree = 0, num_parts = 0, num_same = 0;
+  bool all_zero = true;
   for (int i = first; i < end; i++) {
+    all_zero = all_zero && c->in[i].zero;
     if (weft_spread_in_shape(c, i)->rank >= 0) rank = weft_spread_in_shape(c, i)->rank;
     if (is_rows(c, i) && (lead < 0 || (c->in[lead].zero && !c->in[i].zero))) lead = i;
     num_parts += c->in[i].s.kind == WEFT_SPREAD_PART;
@@ -262,6 +264,7 @@ static weft_status_t *join(weft_spread_ctx_t *c, int first, int end, int64_t axi
     }
     if (fits) {
       c->out[0] = weft_spread_value(weft_spread_part(degree));
+      c->out[0].zero = all_zero;
       return NULL;
     }
   }
@@ -297,6 +300,7 @@ static weft_status_t *join(weft_spread_ctx_t *c, int first, int end, int64_t axi
   }
   c->out[0] = weft_spread_value(weft_spread_rows(stacks && axis <= rows ? rows + 1 : rows, degree));
   c->out[0].factor = c->in[lead].factor;
+  c->out[0].zero = all_zero;
   return NULL;
 }
 
@@ -651,6 +655,7 @@ weft_status_t *weft_spread_select(weft_spread_ctx_t *c) {
     }
     c->out[0] = weft_spread_value(weft_spread_rows(0, d));
     c->out[0].factor = c->in[1].factor;
+    c->out[0].zero = c->in[1].zero && c->in[2].zero;
     return NULL;
   }
   if (rank == 1 && data_rank > 1 && !is_plain(c)) return fall_back(c);

@@ -195,6 +195,26 @@ static void find_whole(weft_spread_ctx_t *c, value_t *out, int rank) {
   }
 }
 
+/* Zeros stay zeros: a loop that begins with them takes the degree of what it adds to them. */
+static bool is_zero(const weft_spread_ctx_t *c, weft_spread_form_t form) {
+  const value_t *in = c->in;
+  bool all = true, any = false;
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    all = all && in[i].zero;
+    any = any || in[i].zero;
+  }
+  switch (form) {
+    case WEFT_FORM_SUM: return all;
+    case WEFT_FORM_PRODUCT: return any;
+    case WEFT_FORM_LINEAR:
+    case WEFT_FORM_QUOTIENT:
+    case WEFT_FORM_GRAD0: return in[0].zero;
+    case WEFT_FORM_GRAD1: return in[1].zero;
+    case WEFT_FORM_CHOICE: return in[1].zero && in[2].zero;
+    default: return false;
+  }
+}
+
 weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t form) {
   const weft_node_t *n = c->node;
   if (form == WEFT_FORM_SHAPE) {
@@ -265,10 +285,7 @@ weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t f
   }
   out.factor = t.axis >= 0 ? t.factor : 0;
   if (t.is_rank_known || (t.axis >= 0 && t.rank > t.axis)) out.rank = t.rank;
-  if (form == WEFT_FORM_SUM) {
-    out.zero = true;
-    for (int i = 0; i < n->num_inputs; i++) out.zero = out.zero && c->in[i].zero;
-  }
+  out.zero = is_zero(c, form);
   if (out.s.kind == WEFT_SPREAD_SAME) find_whole(c, &out, t.rank);
   for (int o = 0; o < n->num_outputs; o++) c->out[o] = out;
   return NULL;

@@ -102,7 +102,15 @@ weft_status_t *weft_spread_merge(weft_spread_ctx_t *c) {
   bool fits = true;
   for (int i = 0; i < n->num_inputs; i++) v = join(c, &v, &c->in[i], i, &fits);
   if (!fits) {
-    return weft_spread_refuse(n, "the values that meet here are spread in ways that do not go together");
+    weft_strbuf_t text = WEFT_STRBUF_INIT;
+    for (int i = 0; i < n->num_inputs; i++) {
+      weft_strbuf_printf(&text, "%s'%.*s': ", i == 0 ? "" : ", ", WEFT_STR_ARGS(n->inputs[i].node->name));
+      weft_spread_print(&c->in[i].s, &text);
+    }
+    weft_status_t *s = weft_spread_refuse(n, "the values that meet here are spread in ways that do not go together (%s)",
+                                          text.data == NULL ? "" : text.data);
+    weft_strbuf_deinit(&text);
+    return s;
   }
   for (int i = 0; i < n->num_inputs; i++) {
     if (c->in[i].s.kind != WEFT_SPREAD_NONE) c->wanted[i] = as(&c->in[i], &v.s);

@@ -467,6 +467,7 @@ static bool compute_broadcast_gradient(weft_spread_ctx_t *c) {
     uint32_t bit = (uint32_t)1 << axis;
     for (int k = 0; k < 2; k++) {
       int_t mine = dim[k], other = dim[1 - k];
+      if (mine.of == WEFT_COUNT_ROWS && other.of != WEFT_COUNT_ROWS && !is_plain(other, 1)) return false; /* not as long */
       if (is_plain(mine, 1)) {
         if (!is_plain(other, 1)) in[k] |= bit;
         maybe[k] |= bit;

@@ -67,11 +67,13 @@ weft_status_t *weft_spread_bias_grad(weft_spread_ctx_t *c) {
   int rank = weft_spread_in_shape(c, 0)->rank;
   if (is_part(c, 0) || all_same(c)) {
     c->out[0] = weft_spread_value(c->in[0].s);
+    c->out[0].zero = c->in[0].zero;
     return NULL;
   }
   bool fits = is_rows(c, 0) && (rank < 0 ? c->in[0].s.axis == 0 : c->in[0].s.axis != channels(c->node, rank));
   if (!fits) return weft_spread_once(c);
   c->out[0] = weft_spread_value(weft_spread_part(c->in[0].s.degree));
+  c->out[0].zero = c->in[0].zero;
   return NULL;
 }
 
@@ -120,6 +122,7 @@ weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
     int dropped = keeps ? 0 : dropped_below(in, maybe, axis);
     if ((in & bit) != 0 && is_linear) {
       c->out[0] = weft_spread_value(weft_spread_part(x->s.degree + (kind == REDUCE_MEAN ? 1 : 0)));
+      c->out[0].zero = x->zero;
       return NULL;
     }
     if ((maybe & bit) == 0 && dropped >= 0) {
@@ -138,6 +141,7 @@ weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
   int d = x->s.kind == WEFT_SPREAD_SAME && is_linear ? x->s.degree : 0;
   c->wanted[0] = weft_spread_same(d);
   c->out[0] = weft_spread_value(weft_spread_same(d));
+  c->out[0].zero = x->zero && is_linear;
   if (axis >= 0 && knows && ((in | maybe) & ((uint32_t)1 << axis)) == 0) {
     int dropped = keeps ? 0 : dropped_below(in, maybe, axis);
     c->out[0].whole = dropped < 0 ? -1 : axis - dropped;
@@ -212,6 +216,7 @@ static weft_status_t *contract(weft_spread_ctx_t *c, int ia, int ib, const lette
     bool has_part = c->wanted[ia].kind == WEFT_SPREAD_PART || c->wanted[ib].kind == WEFT_SPREAD_PART;
     int d = degree(c, ia) + degree(c, ib);
     c->out[0] = weft_spread_value(has_part ? weft_spread_part(d) : weft_spread_same(d));
+    c->out[0].zero = a->zero || b->zero;
     if (!has_part && a->whole >= 0) c->out[0].whole = place(l->out, l->a[a->whole]);
     if (!has_part && b->whole >= 0 && c->out[0].whole < 0) c->out[0].whole = place(l->out, l->b[b->whole]);
     return NULL;
@@ -241,6 +246,7 @@ static weft_status_t *contract(weft_spread_ctx_t *c, int ia, int ib, const lette
   int d = degree(c, ia) + degree(c, ib), axis = place(l->out, rows);
   c->out[0] = weft_spread_value(axis < 0 ? weft_spread_part(d) : weft_spread_rows(axis, d));
   if (axis >= 0) c->out[0].factor = ra == rows ? a->factor : b->factor;
+  c->out[0].zero = a->zero || b->zero;
   return NULL;
 }
 

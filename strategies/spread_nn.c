@@ -50,7 +50,10 @@ weft_status_t *weft_spread_each_row(weft_spread_ctx_t *c) {
       if (has_filter && i == 1) d += c->in[i].s.degree;
       if (i != part && !(has_filter && i == 1)) c->wanted[i].degree = 0;
     }
-    for (int o = 0; o < n->num_outputs; o++) c->out[o] = weft_spread_value(weft_spread_part(d));
+    for (int o = 0; o < n->num_outputs; o++) {
+      c->out[o] = weft_spread_value(weft_spread_part(d));
+      c->out[o].zero = c->in[part].zero;
+    }
     return NULL;
   }
   if (axis < 0) return give_up(c);
@@ -93,6 +96,7 @@ weft_status_t *weft_spread_each_row(weft_spread_ctx_t *c) {
   for (int o = 0; o < n->num_outputs; o++) {
     c->out[o] = weft_spread_value(weft_spread_rows(axis, d));
     c->out[o].factor = factor;
+    c->out[o].zero = linear >= 0 && c->in[linear].zero;
   }
   return NULL;
 }

@@ -208,6 +208,88 @@ def metrics():
     return [train, averaged, share, tf.reduce_max(picked), tf.shape(x), tf.cumsum(x, 1)] + updates
 
 
+def losses():
+    x, y = inputs()
+    o = dense(x, 3, "o")
+    hot = tf.one_hot(y, 3, dtype=D)
+    of32 = [
+        tf.losses.hinge_loss(tf.cast(hot, tf.float32), tf.cast(o, tf.float32)),
+        tf.losses.sparse_softmax_cross_entropy(y, o, weights=0.5),
+        tf.losses.mean_squared_error(hot, tf.sigmoid(o)),
+        tf.losses.absolute_difference(hot, o, weights=0.5),
+        tf.losses.huber_loss(hot, o),
+        tf.losses.sigmoid_cross_entropy(hot, o),
+        tf.losses.log_loss(hot, tf.nn.softmax(o)),
+        tf.losses.cosine_distance(tf.nn.l2_normalize(hot, 1), tf.nn.l2_normalize(o, 1), axis=1),
+    ]
+    loss = tf.add_n([tf.cast(l, D) for l in of32])
+    picked = tf.gather_nd(o, tf.stack([tf.range(tf.shape(y)[0]), y], 1))  # the logit of the label
+    loss -= 0.1 * tf.reduce_mean(picked)
+    loss += 0.1 * tf.reduce_mean(tf.where(y > 0, tf.reduce_sum(o, 1), tf.zeros_like(picked)))
+    return [loss, adam().minimize(loss)]
+
+
+def lstm():
+    f = tf.float32
+    x, y = tf.placeholder(f, [None, 6, 3], "x"), tf.placeholder(tf.int32, [None], "y")
+    n = tf.placeholder(tf.int32, [None], "n")
+    k, b = var("kernel", [3 + 4, 16], f), var("bias", [16], f)
+    rows = tf.shape(x)[0]
+    steps, out = tf.TensorArray(f, 6).unstack(tf.transpose(x, [1, 0, 2])), tf.TensorArray(f, 6)
+
+    def body(t, c, h, o):
+        i, j, g, u = tf.split(tf.matmul(tf.concat([steps.read(t), h], 1), k) + b, 4, 1)
+        c2 = c * tf.sigmoid(g + 1.0) + tf.sigmoid(i) * tf.tanh(j)
+        h2 = tf.tanh(c2) * tf.sigmoid(u)
+        done = t > n + 2
+        o = o.write(t, tf.where(done, tf.zeros_like(h2), h2))
+        return t + 1, tf.where(done, c, c2), tf.where(done, h, h2), o
+
+    zeros = tf.zeros([rows, 4], f)
+    _, _, h, o = tf.while_loop(lambda t, *_: t < 6, body, [0, zeros, zeros, out], swap_memory=False)
+    seq = tf.transpose(o.stack(), [1, 0, 2])
+    seq.set_shape([None, 6, 4])
+    logits = dense(tf.reshape(seq, [-1, 4]), 3, "o")
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.reshape(tf.tile(y[:, None], [1, 6]), [-1]), logits=logits)
+    loss = tf.reduce_mean(tf.reduce_sum(tf.reshape(each, [-1, 6]), 1)) + tf.reduce_mean(h)
+    pairs = adam().compute_gradients(loss)
+    clipped, _ = tf.clip_by_global_norm([g for g, _ in pairs], 1.0)
+    return [loss, adam().apply_gradients(zip(clipped, [v for _, v in pairs]))]
+
+
+def maps():
+    x, y = inputs()
+    w = var("w", [6])
+    each = tf.map_fn(lambda row: tf.reduce_sum(row * w), x)  # a loop over the rows of the batch
+    sums = tf.scan(lambda a, b: a + b, tf.transpose(tf.tanh(x)))
+    loss = tf.reduce_mean(tf.square(each - tf.cast(y, D))) + tf.reduce_mean(sums)
+    return [loss, sgd().minimize(loss)]
+
+
+def norms():
+    f = tf.float32
+    x, y = tf.placeholder(f, [None, 4, 4, 3], "x"), tf.placeholder(f, [None, 2], "y")
+    h = tf.nn.conv2d(x, var("c", [3, 3, 3, 4], f), [1, 1, 1, 1], "SAME")
+    m, v = tf.nn.moments(h, [0, 1, 2])
+    h = tf.nn.batch_normalization(h, m, v, var("beta", [4], f), var("gamma", [4], f), 1e-3)
+    mean, var_ = tf.nn.moments(h, [1, 2], keepdims=True)  # instance normalisation
+    h = tf.nn.leaky_relu((h - mean) * tf.rsqrt(var_ + 1e-3))
+    h = tf.transpose(h, [0, 3, 1, 2])
+    o = dense(tf.reshape(tf.transpose(h, [0, 2, 3, 1]), [tf.shape(h)[0], 64]), 2, "o")
+    loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=tf.nn.softmax(y), logits=o))
+    return [loss, momentum().minimize(loss)]
+
+
+def gan():
+    x, z = tf.placeholder(D, [None, 4], "x"), tf.placeholder(D, [None, 3], "z")
+    fake = dense(z, 4, "g", tf.nn.tanh)
+    both = tf.concat([x, fake], 0)  # two batches one behind the other
+    o = dense(tf.nn.relu(dense(both, 5, "d1")), 1, "d2")
+    real, made = tf.split(o, 2)
+    loss = tf.reduce_mean(tf.nn.softplus(-real)) + tf.reduce_mean(tf.nn.softplus(made))
+    return [loss, sgd().minimize(loss)]
+
+
 MODELS = {
     "mlp": (mlp(sgd), False),
     "mlp_adam": (mlp(adam), True),
@@ -228,6 +310,11 @@ MODELS = {
     "cond": (cond, False),
     "attention": (attention, True),
     "metrics": (metrics, True),
+    "losses": (losses, True),
+    "lstm": (lstm, True),
+    "maps": (maps, True),
+    "norms": (norms, True),
+    "gan": (gan, False),
 }
 
 if __name__ == "__main__":
