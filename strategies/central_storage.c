@@ -26,7 +26,7 @@ static weft_status_t *run(const weft_strategy_request_t *r, weft_rewrite_t *out,
   o.num_replicas = replicas.n;
   o.variable_device = weft_replicas_named_device(&out->arena, weft_replicas_task(r->cluster), values[OPTION_variable_device].text);
   if (o.variable_device.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, NAME ": no memory for the name of a device");
-  out->num_local_cpus = replicas.num_local_cpus;
+  out->num_local_cpus = weft_replicas_count_local(r->cluster, &replicas, o.variable_device);
   return weft_replicate(r, &o, out, cost);
 }
 

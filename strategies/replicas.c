@@ -139,6 +139,12 @@ static int count_local(const weft_replicas_t *replicas, weft_str_t task) {
   return n;
 }
 
+int weft_replicas_count_local(const weft_cluster_view_t *cluster, const weft_replicas_t *replicas, weft_str_t device) {
+  weft_replicas_t one = {.devices = &device, .n = 1};
+  int n = replicas->num_local_cpus == 0 ? 0 : count_local(&one, weft_replicas_task(cluster));
+  return n > replicas->num_local_cpus ? n : replicas->num_local_cpus;
+}
+
 static weft_status_t *add_named(weft_str_t devices, weft_str_t task, weft_arena_t *arena, weft_replicas_t *out) {
   weft_str_t rest = devices, part;
   int n = 0;

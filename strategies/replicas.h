@@ -45,6 +45,8 @@ WEFT_MUST_CHECK weft_status_t *weft_replicas_in_task(const char *strategy, const
  * part of a cluster plays all of them. */
 WEFT_MUST_CHECK weft_status_t *weft_replicas_on_tasks(const char *strategy, const weft_cluster_view_t *cluster, int tasks,
                                                       int per_task, weft_arena_t *arena, weft_replicas_t *out);
+/* num_local_cpus, so that `device` is there, too. */
+int weft_replicas_count_local(const weft_cluster_view_t *cluster, const weft_replicas_t *replicas, weft_str_t device);
 /* The task that replicas live in, or where the first one does. */
 weft_str_t weft_replicas_task(const weft_cluster_view_t *cluster);
 

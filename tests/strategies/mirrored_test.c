@@ -2,110 +2,16 @@
  *
  * Acceptance tests of the reference: T-MIR-1, 2, 3, 5, T-DDP-1, 3 (in one graph).
  */
+#define _GNU_SOURCE /* mkdtemp */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-#include "strategies/emit.h"
 #include "tests/strategies/training.h"
 
-static const use_t classifier = {.feeds = {"x", "y"},
-                                 .fetches = {"loss:0", "logits:0", "summaries:0"},
-                                 .targets = {"train"},
-                                 .inits = {"init", "saver/restore_all"}};
-
-static use_t with(const char *graph, const char *strategy) {
-  use_t u = classifier;
-  u.graph = graph;
-  u.strategy = strategy;
-  return u;
-}
-
-typedef struct run {
-  const char *graph, *strategy;
-  TF_DataType type; /* of x; ints for TF_INT32 */
-  int columns, classes, steps, rows, last_rows; /* every fourth batch has last_rows */
-  double tolerance;
-} run_t;
-
-static step_t next_step(const run_t *k, uint64_t *state, int i) {
-  int64_t rows = i % 4 == 3 ? k->last_rows : k->rows;
-  step_t s = {.feeds = {"x", "y"}, .fetches = {"loss:0", "logits:0"}, .targets = {"train"}};
-  s.values[0] = k->type == TF_INT32 ? random_ints(state, rows, k->columns) : random_floats(state, k->type, rows, k->columns);
-  s.values[1] = random_ints(state, rows, k->classes);
-  return s;
-}
-
-static double largest_difference(const TF_Tensor *a, const TF_Tensor *b) {
-  double most = 0;
-  CU_ASSERT_EQUAL_FATAL(TF_TensorByteSize(a), TF_TensorByteSize(b));
-  for (int64_t i = 0; i < TF_TensorElementCount(a); i++) {
-    double x = TF_TensorType(a) == TF_FLOAT ? (double)((const float *)TF_TensorData(a))[i] : ((const double *)TF_TensorData(a))[i];
-    double y = TF_TensorType(b) == TF_FLOAT ? (double)((const float *)TF_TensorData(b))[i] : ((const double *)TF_TensorData(b))[i];
-    double d = fabs(x - y) / (1 + fabs(x));
-    if (!(d <= most)) most = d;
-  }
-  return most;
-}
-
-/* Every "name/replica_i" holds the same bytes as "name". */
-static void compare_copies(job_t *j) {
-  int compared = 0;
-  for (int id = 0; id < j->rewrite.graph->num_nodes; id++) {
-    const weft_node_t *n = j->rewrite.graph->nodes[id];
-    ptrdiff_t at = n == NULL ? -1 : weft_str_rfind(n->name, '/');
-    if (n == NULL || (n->flags & WEFT_OP_VARIABLE) == 0 || at < 0) continue;
-    if (!weft_str_starts_with(weft_str_of(n->name.data + at, n->name.length - (size_t)at), "/replica_")) continue;
-    char first[256];
-    snprintf(first, sizeof first, "%.*s", (int)at, n->name.data);
-    TF_Tensor *a = job_read(j, first), *b = job_read(j, n->name.data);
-    CU_ASSERT_EQUAL_FATAL(TF_TensorByteSize(a), TF_TensorByteSize(b));
-    CU_ASSERT_EQUAL(memcmp(TF_TensorData(a), TF_TensorData(b), TF_TensorByteSize(a)), 0);
-    TF_DeleteTensor(a);
-    TF_DeleteTensor(b);
-    compared++;
-  }
-  CU_ASSERT(compared > 0);
-}
-
-static void train_beside_one_device(const run_t *k) {
-  use_t alone = with(k->graph, NULL), together = with(k->graph, k->strategy);
-  alone.inits[1] = together.inits[1] = NULL;
-  job_t *one = job_start(&alone), *many = job_start(&together);
-  uint64_t a = 7, b = 7;
-  double worst = 0, worst_logits = 0, first = 0, last = 0;
-  compare_copies(many);
-  for (int i = 0; i < k->steps; i++) {
-    step_t s = next_step(k, &a, i), t = next_step(k, &b, i);
-    job_step(one, &s);
-    job_step(many, &t);
-    if (TF_GetCode(one->status) != TF_OK) CU_FAIL_FATAL(TF_Message(one->status));
-    if (TF_GetCode(many->status) != TF_OK) fprintf(stderr, "%s %s: %s\n", k->graph, k->strategy, TF_Message(many->status));
-    CU_ASSERT_EQUAL_FATAL(TF_GetCode(many->status), TF_OK);
-    double x = number_of(s.results[0]), y = number_of(t.results[0]), d = fabs(x - y) / fabs(x);
-    if (!(d <= worst)) worst = d;
-    double e = largest_difference(s.results[1], t.results[1]);
-    if (!(e <= worst_logits)) worst_logits = e;
-    if (i == 0) first = x;
-    last = x;
-    step_end(&s);
-    step_end(&t);
-    if (i % 10 == 0) compare_copies(many);
-  }
-  compare_copies(many);
-  if (getenv("SHOW") != NULL || !(worst <= k->tolerance)) fprintf(stderr, "%s %s: loss differs by %g, logits by %g\n", k->graph, k->strategy, worst, worst_logits);
-  CU_ASSERT(worst <= k->tolerance);
-  CU_ASSERT(worst_logits <= k->tolerance * 100);
-  CU_ASSERT(last != first);
-  TF_Tensor *steps = job_read(many, "global_step");
-  CU_ASSERT_EQUAL((int)number_of(steps), k->steps);
-  TF_DeleteTensor(steps);
-  job_end(one);
-  job_end(many);
-}
-
 static void train_all(const char *graph, TF_DataType type, double tolerance, int steps) {
-  static const char *const strategies[] = {"mirrored:2,reduce=one", "mirrored:3,reduce=one", "mirrored:4,reduce=one"};
+  static const char *const strategies[] = {"mirrored:2", "mirrored:3,reduce=one", "mirrored:4,fusion=none"};
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
     run_t k = {graph, strategies[i], type, 32, 10, steps, 64, 62, tolerance};
     train_beside_one_device(&k);
@@ -126,24 +32,186 @@ static void adam_follows_one_device(void) {
 }
 
 static void replicas_without_rows_add_nothing(void) {
-  run_t k = {"mlp64_sgd", "mirrored:3,reduce=one", TF_DOUBLE, 32, 10, 40, 2, 1, 1e-10};
+  run_t k = {"mlp64_sgd", "mirrored:3", TF_DOUBLE, 32, 10, 40, 2, 1, 1e-10};
   train_beside_one_device(&k);
-  k.strategy = "mirrored:4,reduce=one";
+  k.strategy = "mirrored:4";
   train_beside_one_device(&k);
 }
 
 static void sparse_gradients_are_gathered(void) {
-  run_t k = {"embedding_sgd", "mirrored:3,reduce=one", TF_INT32, 1000, 4, 60, 64, 62, 1e-5};
+  run_t k = {"embedding_sgd", "mirrored:3", TF_INT32, 1000, 4, 60, 64, 62, 1e-5};
   train_beside_one_device(&k);
   k.graph = "embedding_adam";
   train_beside_one_device(&k);
 }
 
 static void convolutions_with_batch_statistics_follow_one_device(void) {
-  run_t k = {"convolution", "mirrored:2,reduce=one", TF_FLOAT, 64, 10, 60, 32, 30, 1e-5};
+  run_t k = {"convolution", "mirrored:2", TF_FLOAT, 64, 10, 60, 32, 30, 1e-5};
   train_beside_one_device(&k);
-  k.strategy = "mirrored:4,reduce=one";
+  k.strategy = "mirrored:4";
   train_beside_one_device(&k);
+}
+
+static void options_change_no_results(void) {
+  static const char *const strategies[] = {"mirrored:3,order=static,fusion=none",   "mirrored:3,algorithm=ring",
+                                           "mirrored:3,algorithm=halving_doubling", "mirrored:2,bytes_per_pack=4K",
+                                           "mirrored:3,fusion=horovod",             "mirrored:3,reduce=one",
+                                           "mirrored:2,devices=CPU:2+CPU:1",        "multi_worker_mirrored:workers=3"};
+  for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+    run_t k = {"mlp64_adam", strategies[i], TF_DOUBLE, 32, 10, 20, 64, 62, 1e-10};
+    train_beside_one_device(&k);
+  }
+}
+
+/* Whatever is fetched, sums and rows are those of the whole batch. */
+static void fetches_mean_what_they_meant(void) {
+  use_t alone = use_of("mlp_sgd", NULL), together = use_of("mlp_sgd", "mirrored:3");
+  static const char *const fetches[MAX_NAMES] = {"accuracy:0", "num_hits:0", "b1:0", "w0:0", "summaries:0"};
+  memcpy(together.fetches, fetches, sizeof fetches);
+  alone.inits[1] = together.inits[1] = NULL;
+  job_t *jobs[2] = {job_start(&alone), job_start(&together)};
+  double values[2][4];
+  char summary[2][256];
+  size_t length[2];
+  for (int k = 0; k < 2; k++) {
+    uint64_t state = 3;
+    for (int i = 0; i < 3; i++) {
+      step_t s = {.feeds = {"x", "y"}, .targets = {"train"}};
+      memcpy(s.fetches, fetches, sizeof fetches);
+      if (i == 2) s.targets[0] = NULL;
+      s.values[0] = random_floats(&state, TF_FLOAT, 7, 32);
+      s.values[1] = random_ints(&state, 7, 10);
+      job_step(jobs[k], &s);
+      if (TF_GetCode(jobs[k]->status) != TF_OK) CU_FAIL_FATAL(TF_Message(jobs[k]->status));
+      for (int f = 0; f < 4; f++) values[k][f] = number_of(s.results[f]);
+      const TF_TString *text = TF_TensorData(s.results[4]);
+      length[k] = TF_StringGetSize(text);
+      CU_ASSERT_FATAL(length[k] < sizeof summary[k]);
+      memcpy(summary[k], TF_StringGetDataPointer(text), length[k]);
+      step_end(&s);
+    }
+  }
+  for (int f = 0; f < 4; f++) CU_ASSERT(fabs(values[0][f] - values[1][f]) <= 1e-6);
+  CU_ASSERT(length[0] == length[1] && length[0] > 0);
+  for (int k = 0; k < 2; k++) job_end(jobs[k]);
+}
+
+static void batches_of_different_lengths_fail_the_step(void) {
+  use_t u = use_of("mlp_sgd", "mirrored:2");
+  u.inits[1] = NULL;
+  job_t *j = job_start(&u);
+  uint64_t state = 1;
+  for (int rows = 63; rows <= 65; rows++) {
+    step_t s = {.feeds = {"x", "y"}, .fetches = {"loss:0"}, .targets = {"train"}};
+    s.values[0] = random_floats(&state, TF_FLOAT, 64, 32);
+    s.values[1] = random_ints(&state, rows, 10);
+    job_step(j, &s);
+    CU_ASSERT_EQUAL(TF_GetCode(j->status), rows == 64 ? TF_OK : TF_INVALID_ARGUMENT);
+    if (rows != 64) {
+      CU_ASSERT_PTR_NOT_NULL(strstr(TF_Message(j->status), "batches y and x have different numbers of rows"));
+    }
+    step_end(&s);
+  }
+  compare_copies(j);
+  /* what needs one batch only asks for no other */
+  step_t s = {.feeds = {"x"}, .fetches = {"logits:0"}};
+  s.values[0] = random_floats(&state, TF_FLOAT, 5, 32);
+  job_step(j, &s);
+  CU_ASSERT_EQUAL(TF_GetCode(j->status), TF_OK);
+  CU_ASSERT(s.results[0] != NULL && TF_Dim(s.results[0], 0) == 5);
+  step_end(&s);
+  job_end(j);
+}
+
+/* T-DDP-6: k steps are one with a batch of all their rows. */
+static void accumulated_steps_are_one_large_step(void) {
+  static const int rows[4] = {16, 14, 3, 1};
+  use_t alone = use_of("mlp64_adam", NULL), together = use_of("mlp64_adam", "mirrored:2,accumulate=4");
+  alone.inits[1] = together.inits[1] = NULL;
+  job_t *one = job_start(&alone), *many = job_start(&together);
+  CU_ASSERT_EQUAL(count_nodes(many->rewrite.graph, "CollectiveReduceV2"), 2);
+  uint64_t state = 5;
+  for (int i = 0; i < 12; i++) {
+    step_t whole = {.feeds = {"x", "y"}, .fetches = {"loss:0"}, .targets = {"train"}};
+    whole.values[0] = random_floats(&state, TF_DOUBLE, 34, 32);
+    whole.values[1] = random_ints(&state, 34, 10);
+    double sum = 0;
+    for (int k = 0, at = 0; k < 4; at += rows[k++]) {
+      step_t part = {.feeds = {"x", "y"}, .fetches = {"loss:0"}, .targets = {"train"}};
+      int64_t dims[2] = {rows[k], 32};
+      part.values[0] = TF_AllocateTensor(TF_DOUBLE, dims, 2, (size_t)rows[k] * 32 * 8);
+      part.values[1] = TF_AllocateTensor(TF_INT32, dims, 1, (size_t)rows[k] * 4);
+      memcpy(TF_TensorData(part.values[0]), (const double *)TF_TensorData(whole.values[0]) + at * 32, (size_t)rows[k] * 32 * 8);
+      memcpy(TF_TensorData(part.values[1]), (const int32_t *)TF_TensorData(whole.values[1]) + at, (size_t)rows[k] * 4);
+      job_step(many, &part);
+      if (TF_GetCode(many->status) != TF_OK) CU_FAIL_FATAL(TF_Message(many->status));
+      sum += number_of(part.results[0]) * rows[k];
+      step_end(&part);
+    }
+    job_step(one, &whole);
+    CU_ASSERT(fabs(number_of(whole.results[0]) - sum / 34) <= 1e-10);
+    step_end(&whole);
+  }
+  compare_copies(many);
+  TF_Tensor *steps = job_read(many, "global_step");
+  CU_ASSERT_EQUAL((int)number_of(steps), 12); /* updates, not steps */
+  TF_DeleteTensor(steps);
+  job_end(one);
+  job_end(many);
+}
+
+static void with_file(job_t *j, const char *path, const char *target) {
+  step_t s = {.feeds = {"saver/Const"}, .targets = {target}};
+  s.values[0] = TF_AllocateTensor(TF_STRING, NULL, 0, sizeof(TF_TString));
+  TF_StringInit(TF_TensorData(s.values[0]));
+  TF_StringCopy(TF_TensorData(s.values[0]), path, strlen(path));
+  job_step(j, &s);
+  if (TF_GetCode(j->status) != TF_OK) CU_FAIL_FATAL(TF_Message(j->status));
+  step_end(&s);
+}
+
+static double train_a_little(job_t *j, int steps, bool trains) {
+  uint64_t state = 9;
+  double loss = 0;
+  for (int i = 0; i < steps; i++) {
+    step_t s = {.feeds = {"x", "y"}, .fetches = {"loss:0"}, .targets = {trains ? "train" : NULL}};
+    s.values[0] = random_floats(&state, TF_DOUBLE, 12, 32);
+    s.values[1] = random_ints(&state, 12, 10);
+    job_step(j, &s);
+    CU_ASSERT_EQUAL_FATAL(TF_GetCode(j->status), TF_OK);
+    loss = number_of(s.results[0]);
+    step_end(&s);
+  }
+  return loss;
+}
+
+/* T-MIR-5: what four replicas saved one device restores, and the other way round. */
+static void checkpoints_go_from_four_replicas_to_one_and_on_to_three(void) {
+  static const char *const strategies[] = {"mirrored:4", NULL, "mirrored:3", "central_storage:2"};
+  char directory[] = "/tmp/weft_mirrored_XXXXXX", path[64], files[2][96];
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
+  snprintf(path, sizeof path, "%s/model", directory);
+  double before = 0;
+  for (int k = 0; k < 4; k++) {
+    use_t u = use_of("mlp64_adam", strategies[k]);
+    u.feeds[2] = "saver/Const";
+    u.targets[1] = "saver/control_dependency";
+    u.targets[2] = "saver/restore_all";
+    u.inits[1] = NULL;
+    job_t *j = job_start(&u);
+    if (k > 0) {
+      with_file(j, path, "saver/restore_all");
+      CU_ASSERT(fabs(train_a_little(j, 1, false) - before) <= 1e-12);
+    }
+    if (strategies[k] != NULL) compare_copies(j);
+    train_a_little(j, 5, true);
+    before = train_a_little(j, 1, false);
+    with_file(j, path, "saver/control_dependency");
+    job_end(j);
+  }
+  snprintf(files[0], sizeof files[0], "%s.index", path);
+  snprintf(files[1], sizeof files[1], "%s.data-00000-of-00001", path);
+  CU_ASSERT(unlink(files[0]) == 0 && unlink(files[1]) == 0 && rmdir(directory) == 0);
 }
 
 static const CU_TestInfo tests[] = {
@@ -153,6 +221,11 @@ static const CU_TestInfo tests[] = {
     {"replicas without rows add nothing", replicas_without_rows_add_nothing},
     {"sparse gradients are gathered", sparse_gradients_are_gathered},
     {"convolutions with batch statistics follow one device", convolutions_with_batch_statistics_follow_one_device},
+    {"options change no results", options_change_no_results},
+    {"fetches mean what they meant", fetches_mean_what_they_meant},
+    {"batches of different lengths fail the step", batches_of_different_lengths_fail_the_step},
+    {"accumulated steps are one large step", accumulated_steps_are_one_large_step},
+    {"checkpoints go from four replicas to one and on to three", checkpoints_go_from_four_replicas_to_one_and_on_to_three},
     CU_TEST_INFO_NULL,
 };
 

@@ -55,4 +55,22 @@ int count_nodes(const weft_graph_t *g, const char *op);
 TF_Tensor *random_floats(uint64_t *state, TF_DataType type, int64_t rows, int64_t columns); /* in [-1, 1); columns 0: a vector */
 TF_Tensor *random_ints(uint64_t *state, int64_t rows, int below);
 
+/* ---- training beside one device ---- */
+
+/* Feeds x and y, fetches loss, logits and summaries, target train, initial targets init and saver/restore_all. */
+use_t use_of(const char *graph, const char *strategy);
+
+typedef struct run {
+  const char *graph, *strategy;
+  TF_DataType type; /* of x; ints for TF_INT32 */
+  int columns, classes, steps, rows, last_rows; /* every fourth batch has last_rows */
+  double tolerance;
+} run_t;
+
+step_t next_step(const run_t *k, uint64_t *state, int i); /* the i-th batch; fetches loss and logits */
+/* Every "name/replica_i" holds the same bytes as "name". */
+void compare_copies(job_t *j);
+/* The same batches on one device and under the strategy: losses and logits agree, copies are equal, steps are counted. */
+void train_beside_one_device(const run_t *k);
+
 #endif /* WEFT_TESTS_STRATEGIES_TRAINING_H_ */
