@@ -1,6 +1,7 @@
 # The front door. Each target installs what is missing, builds with Bazel and does the job.
 #
 #   make demo          a real cluster trains on handwritten digits
+#   make recommender   a recommender with its tables on two parameter servers
 #   make test          all C tests; ends with "N passed, N failed"
 #   make build         only builds: bazel-bin/tools/weft
 #   make bench         the benchmarks, each against its bar
@@ -8,7 +9,7 @@
 
 STRATEGY ?=
 
-.PHONY: help build demo test bench conformance clean
+.PHONY: help build demo recommender test bench conformance clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -17,6 +18,9 @@ build: .setup
 
 demo: build
 	@STRATEGY=$(STRATEGY) examples/digits/demo
+
+recommender: build
+	@examples/recommender/run
 
 # The last line is the count, also when a test failed: SIGQUIT ends make with code 1 and without a word of its own.
 test: .setup

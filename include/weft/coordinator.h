@@ -64,8 +64,8 @@ typedef struct WEFT_CoordinatorEvent {
   int worker;         /* which one's thread tells it; -1: none's */
   const char *text;   /* for people; lent for the call */
 } WEFT_CoordinatorEvent;
-/* Called on the coordinator's own threads, several at once; may call WEFT_Schedule if the queue has room, but not
- * WEFT_Join, WEFT_Fetch or WEFT_DeleteCoordinator. */
+/* Called on the coordinator's own threads, several at once. Must not call what may wait for the coordinator: WEFT_Schedule,
+ * WEFT_Join, WEFT_Done, WEFT_Fetch, WEFT_DeleteCoordinator. */
 typedef void (*WEFT_CoordinatorEventFn)(void *user, const WEFT_CoordinatorEvent *event);
 
 typedef struct WEFT_CoordinatorOptions {

@@ -227,8 +227,9 @@ WEFT_MUST_CHECK weft_status_t *weft_co_put(WEFT_Coordinator *c, weft_co_call_t *
 void weft_co_end_call(WEFT_Coordinator *c, weft_co_call_t *call);    /* its value was delivered */
 void weft_co_cancel_call(WEFT_Coordinator *c, weft_co_call_t *call); /* its value ends with CANCELLED */
 void weft_co_put_back(WEFT_Coordinator *c, weft_co_call_t *call);
-/* The first failure: everything is cancelled. `call` (may be NULL) is in flight and ends with it; consumes both. */
-void weft_co_fail(WEFT_Coordinator *c, weft_co_call_t *call, weft_status_t *status, int ps);
+/* A failure; the first cancels everything. `call` (may be NULL) is in flight and ends with it; consumes both. Tells the
+ * event, on the thread of `worker` (-1: of none). `ps`: the parameter server that is lost, or -1. */
+void weft_co_fail(WEFT_Coordinator *c, int worker, weft_co_call_t *call, weft_status_t *status, int ps);
 void weft_co_drop_queue(WEFT_Coordinator *c); /* at the end */
 void weft_co_call_free(weft_co_call_t *call);
 /* Waits until nothing is in flight and takes the error, or NULL. */
@@ -253,7 +254,7 @@ weft_co_verdict_t weft_co_judge(weft_co_worker_t *w, const weft_status_t *failur
                                 uint64_t *ps_incarnation);
 /* Reports the loss of a parameter server as the process `incarnation`, once, and makes all workers connect again.
  * `call` as in weft_co_fail, which this ends with; consumes both. */
-void weft_co_ps_lost(WEFT_Coordinator *c, int ps, uint64_t incarnation, weft_co_call_t *call, weft_status_t *cause);
+void weft_co_ps_lost(WEFT_Coordinator *c, int worker, int ps, uint64_t incarnation, weft_co_call_t *call, weft_status_t *cause);
 
 void *weft_co_worker_main(void *worker);       /* worker.c */
 void *weft_co_monitor_main(void *coordinator); /* monitor.c */

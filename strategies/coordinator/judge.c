@@ -79,7 +79,7 @@ done:
   return verdict;
 }
 
-void weft_co_ps_lost(WEFT_Coordinator *c, int ps, uint64_t incarnation, weft_co_call_t *call, weft_status_t *cause) {
+void weft_co_ps_lost(WEFT_Coordinator *c, int worker, int ps, uint64_t incarnation, weft_co_call_t *call, weft_status_t *cause) {
   weft_co_task_t *t = &c->ps[ps];
   weft_mutex_lock(&c->mu);
   bool is_news = t->incarnation == incarnation && incarnation != 0;
@@ -94,11 +94,10 @@ void weft_co_ps_lost(WEFT_Coordinator *c, int ps, uint64_t incarnation, weft_co_
     if (call != NULL) weft_co_put_back(c, call);
     return;
   }
-  weft_co_event(c, WEFT_EVENT_PS_LOST, -1, "%s is lost", t->name);
   weft_status_t *s = WEFT_ERROR(UNAVAILABLE,
                                 "parameter server %s is lost, and its variables with it (%s): start it again and restore "
                                 "them from a checkpoint",
                                 t->name, cause == NULL ? "it was restarted" : weft_status_message(cause));
   weft_status_free(cause);
-  weft_co_fail(c, call, s, ps);
+  weft_co_fail(c, worker, call, s, ps);
 }

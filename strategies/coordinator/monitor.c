@@ -61,7 +61,7 @@ static void look_at(monitor_t *m, int i) {
   if (i >= c->num_ps) {
     suspect(&c->workers[i - c->num_ps], true);
   } else if (is_other) {
-    weft_co_ps_lost(c, i, m->known[i], NULL, NULL);
+    weft_co_ps_lost(c, -1, i, m->known[i], NULL, NULL);
   } else {
     for (int k = 0; k < c->num_workers; k++) suspect(&c->workers[k], false);
   }

@@ -4,6 +4,8 @@
  * handed out, so that reporting it has only to wait for what is in flight, and that
  * has been cancelled.
  */
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "strategies/coordinator/impl.h"
@@ -158,7 +160,9 @@ static void drop_locked(weft_co_worker_t *w, weft_canceller_t **out) WEFT_REQUIR
   *out = weft_canceller_retain(w->current);
 }
 
-void weft_co_fail(WEFT_Coordinator *c, weft_co_call_t *call, weft_status_t *status, int ps) {
+void weft_co_fail(WEFT_Coordinator *c, int worker, weft_co_call_t *call, weft_status_t *status, int ps) {
+  char text[512]; /* the status is gone as soon as somebody reports it */
+  snprintf(text, sizeof text, "%s", weft_status_message(status));
   weft_co_call_t *queued = NULL;
   weft_canceller_t **running = weft_calloc((size_t)c->num_workers, sizeof *running);
   if (call != NULL) weft_remote_value_fail(call->value, weft_status_clone(status));
@@ -179,6 +183,9 @@ void weft_co_fail(WEFT_Coordinator *c, weft_co_call_t *call, weft_status_t *stat
   }
   weft_free(running);
   cancel_list(queued);
+  /* Who sees the event finds the error; who has joined has seen the event. */
+  if (ps >= 0 && is_first) weft_co_event(c, WEFT_EVENT_PS_LOST, worker, "%s", text);
+  else if (call != NULL) weft_co_event(c, WEFT_EVENT_CLOSURE_FAILED, worker, "%s", text);
   weft_co_call_free(call);
   weft_mutex_lock(&c->mu);
   if (call != NULL || is_first) leave_flight_locked(c);

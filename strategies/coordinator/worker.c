@@ -53,7 +53,7 @@ static bool wait_for_task(weft_co_worker_t *w, weft_co_task_t *t, uint64_t *inca
       bool is_worker = t == &w->task;
       weft_status_t *s = WEFT_ERROR(UNAVAILABLE, "%s did not come up within %" PRId64 " s", t->name,
                                     c->recovery_ns / (1000 * WEFT_CO_NS_PER_MS));
-      weft_co_fail(c, NULL, s, is_worker ? -1 : (int)(t - c->ps));
+      weft_co_fail(c, w->index, NULL, s, is_worker ? -1 : (int)(t - c->ps));
       deadline = weft_clock_ns() + c->recovery_ns;
     }
   }
@@ -97,7 +97,7 @@ static bool connect_worker(weft_co_worker_t *w) {
     if (s == NULL) break;
     weft_master_client_release(master);
     master = NULL;
-    weft_co_fail(c, NULL, s, -1);
+    weft_co_fail(c, w->index, NULL, s, -1);
     if (!weft_co_pause(c, LONGEST_PAUSE_MS)) return false;
   }
   weft_mutex_lock(&c->mu);
@@ -188,7 +188,7 @@ static void settle(weft_co_worker_t *w, weft_co_call_t *call, weft_status_t *s) 
       weft_status_free(s);
       weft_co_put_back(c, call);
       return;
-    case WEFT_CO_PS_LOST: weft_co_ps_lost(c, ps, ps_incarnation, call, s); return;
+    case WEFT_CO_PS_LOST: weft_co_ps_lost(c, w->index, ps, ps_incarnation, call, s); return;
     case WEFT_CO_TRANSIENT: {
       int64_t pause_ms = (int64_t)FIRST_PAUSE_MS << (call->repeats < 4 ? call->repeats : 4);
       weft_co_session_drop(w, call->closure);
@@ -200,8 +200,7 @@ static void settle(weft_co_worker_t *w, weft_co_call_t *call, weft_status_t *s) 
     }
     case WEFT_CO_OWN: break;
   }
-  weft_co_event(c, WEFT_EVENT_CLOSURE_FAILED, w->index, "%s", weft_status_message(s));
-  weft_co_fail(c, call, s, -1);
+  weft_co_fail(c, w->index, call, s, -1);
 }
 
 static void run_call(weft_co_worker_t *w, weft_co_call_t *call) {
@@ -229,8 +228,7 @@ static void run_call(weft_co_worker_t *w, weft_co_call_t *call) {
     weft_co_event(c, WEFT_EVENT_CLOSURE_DONE, w->index, "call %" PRId64, call->id);
     weft_co_end_call(c, call);
   } else if (is_own) {
-    weft_co_event(c, WEFT_EVENT_CLOSURE_FAILED, w->index, "%s", weft_status_message(s));
-    weft_co_fail(c, call, s, -1);
+    weft_co_fail(c, w->index, call, s, -1);
   } else {
     settle(w, call, s);
   }
@@ -254,7 +252,7 @@ static void settle_value(weft_co_worker_t *w, WEFT_PerWorker *p, weft_status_t *
     case WEFT_CO_WORKER_LOST: lose(w, weft_status_message(s)); break; /* which says that it is to be built */
     case WEFT_CO_PS_LOST:
       set_state(w, p, WEFT_REMOTE_ABORTED, true);
-      weft_co_ps_lost(c, ps, ps_incarnation, NULL, s);
+      weft_co_ps_lost(c, w->index, ps, ps_incarnation, NULL, s);
       return;
     case WEFT_CO_CANCELLED: /* with calls: it is not one of them */
     case WEFT_CO_TRANSIENT:
