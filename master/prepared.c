@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "graph/partition.h"
+#include "master/collective_members.h"
 
 enum { BUILDING, READY, FAILED };
 
@@ -200,12 +201,13 @@ static weft_str_t task_of(const weft_graph_t *g) {
   return WEFT_STR("");
 }
 
-static weft_status_t *cut(const weft_prepare_options_t *o, weft_partition_t **parts, int *num_parts) {
+static weft_status_t *cut(weft_prepared_t *p, const weft_prepare_options_t *o, weft_partition_t **parts, int *num_parts) {
   weft_graph_t *g = NULL;
   WEFT_RETURN_IF_ERROR(weft_client_graph_build(o->graph, o->signature, o->devices->client, &g));
   weft_partition_options_t options = {.locate = weft_device_task_part, .incarnation = incarnation,
                                       .arg = (void *)(uintptr_t)o->devices, .next_edge = o->next_edge};
-  weft_status_t *s = weft_graph_partition(&g, &options, parts, num_parts);
+  weft_status_t *s = weft_collective_members_check(g, &p->arena, &p->missing_members);
+  if (s == NULL) s = weft_graph_partition(&g, &options, parts, num_parts);
   weft_graph_destroy(g);
   return s;
 }
@@ -213,7 +215,7 @@ static weft_status_t *cut(const weft_prepare_options_t *o, weft_partition_t **pa
 void weft_prepared_build(weft_prepared_t *p, const weft_prepare_options_t *o) {
   weft_partition_t *parts = NULL;
   int n = 0;
-  weft_status_t *s = cut(o, &parts, &n);
+  weft_status_t *s = cut(p, o, &parts, &n);
   if (s == NULL && (p->parts = weft_calloc((size_t)n, sizeof *p->parts)) == NULL) s = no_memory();
   for (int i = 0; s == NULL && i < n; i++) {
     weft_str_t task = task_of(parts[i].graph);

@@ -38,6 +38,7 @@ struct weft_prepared {
   int trace_level;
   bool output_partition_graphs;
   int64_t collective_graph_key;
+  weft_str_t missing_members;     /* why it cannot run without a collective_graph_key; data NULL: it can. Constant once ready */
   weft_part_t *parts; /* constant once ready */
   int num_parts;
   atomic_int pending; /* registrations to come */

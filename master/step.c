@@ -252,6 +252,10 @@ static void prepared(void *arg, weft_status_t *status) {
     t->parts = weft_calloc(n, sizeof *t->parts);
     if (t->failures == NULL || t->parts == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
   }
+  bool is_alone = t->request.step_id == 0 && t->request.options.collective_graph_key == 0;
+  if (status == NULL && is_alone && t->prepared->missing_members.data != NULL) {
+    status = WEFT_ERROR(INVALID_ARGUMENT, "%.*s", WEFT_STR_ARGS(t->prepared->missing_members));
+  }
   if (status != NULL) {
     give_up(t, status);
     return;

@@ -88,10 +88,27 @@ static int32_t instance_of(reduction_t *r, weft_output_t value) {
   return key_of(weft_str(WEFT_SHAPE_TEXT(&shape)), r->scope->next_instance++ * 64 + weft_base_type_of(value));
 }
 
+/* Whoever fetches one replica's result runs the whole collective: else its members would wait for those left out. Results are
+ * named, so the names' controls do not delay the members themselves. */
+static weft_output_t tie(reduction_t *r, const weft_output_t *members, int replica) {
+  weft_output_t named = weft_emit1(&r->b.e, "Identity", members[replica], "replica_%d/all_reduced", replica);
+  for (int i = 0; i < r->n; i++) {
+    if (i != replica) weft_emit_control(&r->b.e, members[i].node, named.node);
+  }
+  return named;
+}
+
 /* One value (of all replicas) alone. */
-static void reduce_alone(reduction_t *r, const TF_Output *values, weft_output_t *out) {
+static weft_status_t *reduce_alone(reduction_t *r, const TF_Output *values, weft_output_t *out) {
   int32_t instance = instance_of(r, weft_client_output(values[0]));
-  for (int i = 0; i < r->n; i++) out[i] = collective(r, weft_client_output(values[i]), i, instance);
+  weft_output_t *members = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *members);
+  if (members == NULL) return no_memory();
+  for (int i = 0; i < r->n; i++) members[i] = collective(r, weft_client_output(values[i]), i, instance);
+  for (int i = 0; i < r->n; i++) {
+    r->b.e.device = r->scope->strategy->devices[i];
+    out[i] = tie(r, members, i);
+  }
+  return NULL;
 }
 
 /* Several of one type, end to end. `which` are values' numbers. */
@@ -99,7 +116,8 @@ static weft_status_t *reduce_packed(reduction_t *r, const TF_Output *values, con
   weft_emitter_t *e = &r->b.e;
   weft_output_t *flat = weft_arena_calloc(&r->arena, (size_t)num + 1, sizeof *flat);
   int64_t *sizes = weft_arena_calloc(&r->arena, (size_t)num, sizeof *sizes), total = 0;
-  if (flat == NULL || sizes == NULL) return no_memory();
+  weft_output_t *members = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *members);
+  if (flat == NULL || sizes == NULL || members == NULL) return no_memory();
   for (int k = 0; k < num; k++) {
     weft_output_t first = weft_client_output(values[which[k] * r->n]);
     sizes[k] = weft_static_bytes_of(first) / (int64_t)weft_dtype_size(weft_base_type_of(first));
@@ -115,8 +133,13 @@ static weft_status_t *reduce_packed(reduction_t *r, const TF_Output *values, con
       flat[k] = weft_emit2(e, "Reshape", weft_client_output(values[which[k] * r->n + i]), weft_emit_int64s(e, &whole, 1, "pack/flat_shape"), "pack/flat");
     }
     flat[num] = weft_emit_int32(e, 0, "pack/axis");
-    weft_named_attr_t count = weft_int_attr("N", num), parts = weft_int_attr("num_split", num);
-    weft_output_t sum = collective(r, weft_emit(e, "ConcatV2", flat, num + 1, &count, 1, "pack/all"), i, instance);
+    weft_named_attr_t count = weft_int_attr("N", num);
+    members[i] = collective(r, weft_emit(e, "ConcatV2", flat, num + 1, &count, 1, "pack/all"), i, instance);
+  }
+  for (int i = 0; i < r->n; i++) {
+    weft_named_attr_t parts = weft_int_attr("num_split", num);
+    e->device = r->scope->strategy->devices[i];
+    weft_output_t sum = tie(r, members, i);
     weft_output_t inputs[] = {sum, weft_emit_int64s(e, sizes, num, "pack/sizes"), weft_emit_int32(e, 0, "pack/split_axis")};
     weft_output_t pieces = weft_emit(e, "SplitV", inputs, 3, &parts, 1, "pack/pieces");
     for (int k = 0; k < num; k++) {
@@ -143,7 +166,7 @@ static weft_status_t *reduce_packs(reduction_t *r, const TF_Output *values, int 
   for (int p = 0; p < packs.num_buckets; p++) {
     for (int k = 0; k < packs.num_items[p]; k++) which[k] = num_values - 1 - packs.items[p][k];
     if (packs.num_items[p] == 1) {
-      reduce_alone(r, &values[which[0] * r->n], &out[which[0] * r->n]);
+      WEFT_RETURN_IF_ERROR(reduce_alone(r, &values[which[0] * r->n], &out[which[0] * r->n]));
     } else {
       WEFT_RETURN_IF_ERROR(reduce_packed(r, values, which, packs.num_items[p], out));
     }
