@@ -71,10 +71,13 @@ static weft_link_t slowest(const weft_group_t *g, int hosts) {
 }
 
 size_t weft_algorithm_field_bytes(const weft_group_t *g) {
-  enum { LEAST = 256 << 10, MOST = 4 << 20 }; /* what stays in a core's cache; what still pipelines */
-  const weft_link_t l = slowest(g, count_hosts(g));
-  const double bytes = l.byte_s > 0 ? 24 * l.alpha_s / l.byte_s : MOST;
-  return bytes < LEAST ? LEAST : bytes > MOST ? MOST : (size_t)bytes;
+  /* What stays in a core's cache, as it should within a host; what still pipelines. */
+  enum { LEAST = 256 << 10, NEAR_MOST = 512 << 10, FAR_MOST = 4 << 20 };
+  const int hosts = count_hosts(g);
+  const weft_link_t l = slowest(g, hosts);
+  const double most = hosts > 1 ? FAR_MOST : NEAR_MOST;
+  const double bytes = l.byte_s > 0 ? 24 * l.alpha_s / l.byte_s : most;
+  return bytes < LEAST ? LEAST : bytes > most ? (size_t)most : (size_t)bytes;
 }
 
 bool weft_algorithm_is_for(weft_collective_kind_t kind, weft_collective_algorithm_t a) {

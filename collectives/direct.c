@@ -6,17 +6,24 @@
  */
 #include "collectives/algorithms.h"
 
-enum { TOGETHER = 64 << 10 }; /* bytes of a chunk: fetched side by side, a chunk costs one latency instead of n-1 */
+enum {
+  TOGETHER = 64 << 10, /* bytes of a chunk: fetched side by side, a chunk costs one latency instead of n-1 */
+  SLOTS = 4,           /* fields that are summed beside their place at one time: memory that stays in the cache */
+};
 
 /* out = in of `first` + ... + mine, in the order first, first+1, ..., me; the sources' bytes meet by `pass`. */
 static void sum_chunk(weft_planner_t *p, weft_members_t m, int pass, weft_region_t mine, weft_region_t out, int first) {
   const int fields = weft_plan_fields(p, out.bytes);
   const bool together = out.bytes <= TOGETHER;
+  const size_t largest = (out.bytes / p->element + (size_t)fields - 1) / (size_t)fields * p->element;
+  weft_region_t slots[SLOTS];
+  for (int i = 0; i < SLOTS; i++) slots[i] = weft_plan_scratch(p, (together || p->input_is_output) && i < fields ? largest : 0);
   for (int f = 0; f < fields; f++) {
     const weft_region_t own = weft_plan_part(p, mine, f, fields), sum = weft_plan_part(p, out, f, fields);
     /* `out` may be where our own part lies, so the others are summed beside it until our own comes in, at the end. */
     const bool beside = together || p->input_is_output;
-    weft_region_t acc = beside ? weft_plan_scratch(p, sum.bytes) : sum;
+    weft_region_t acc = sum;
+    if (beside) acc = weft_region(slots[f % SLOTS].buffer, slots[f % SLOTS].at, sum.bytes);
     weft_plan_recv(p, m.ranks[first], pass, f, acc);
     for (int j = 1; j < m.n - 1; j++) {
       const int from = m.ranks[(first + j) % m.n];

@@ -484,3 +484,26 @@ void weft_group_table_lost_task(weft_group_table_t *t, weft_str_t task, const we
     weft_status_free(s);
   }
 }
+
+/* Takes one such group's past away; false if there is none left. */
+static bool forgive_one(weft_group_table_t *t, weft_str_t task) {
+  weft_group_t *old_group = NULL;
+  weft_status_t *old_error = NULL;
+  bool found = false;
+  weft_mutex_lock(&t->mu);
+  for (int i = 0; i < WEFT_GROUP_BUCKETS && !found; i++) {
+    for (weft_group_record_t *g = t->groups[i]; g != NULL && !found; g = g->next) {
+      found = g->error != NULL && g->lost_task_length > 0 && weft_str_eq(task, weft_str_of(g->lost_task, g->lost_task_length));
+      if (found) reset(g, &old_group, &old_error); /* a group with an error has no instances and nobody who waits */
+    }
+  }
+  weft_mutex_unlock(&t->mu);
+  weft_group_release(old_group);
+  weft_status_free(old_error);
+  return found;
+}
+
+void weft_group_table_returned_task(weft_group_table_t *t, weft_str_t task) {
+  while (forgive_one(t, task)) {
+  }
+}

@@ -43,5 +43,8 @@ void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_r
                                     weft_instance_fn *fn, void *arg);
 /* Groups with a member of `task`, waiting or complete, fail with UNAVAILABLE naming it (`why` in the message). */
 void weft_group_table_lost_task(weft_group_table_t *t, weft_str_t task, const weft_status_t *why);
+/* `task` has come again, as others know: groups that failed because it was lost are formed anew by whoever joins next, even
+ * if its own members come last. */
+void weft_group_table_returned_task(weft_group_table_t *t, weft_str_t task);
 
 #endif /* WEFT_COLLECTIVES_GROUP_TABLE_H_ */

@@ -312,7 +312,7 @@ weft_status_t *weft_prepare_buffers(weft_run_t *r) {
   if (r->plan == NULL) s = make_plan(r, &l, is_same);
   if (s != NULL) goto done;
   if (r->plan->scratch_bytes > 0) {
-    r->scratch = weft_aligned_alloc(WEFT_TENSOR_ALIGNMENT, r->plan->scratch_bytes);
+    r->scratch = weft_cpu_allocator()->allocate(weft_cpu_allocator(), r->plan->scratch_bytes);
     if (r->scratch == NULL) {
       s = WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s: %zu bytes", WEFT_STR_ARGS(call->name), r->plan->scratch_bytes);
     }

@@ -20,6 +20,11 @@ weft_run_t *weft_run_retain(weft_run_t *r) {
   return r;
 }
 
+static void free_scratch(weft_run_t *r) {
+  if (r->scratch != NULL) weft_cpu_allocator()->deallocate(weft_cpu_allocator(), r->scratch, r->plan->scratch_bytes);
+  r->scratch = NULL;
+}
+
 void weft_run_release(weft_run_t *r) {
   if (r == NULL || atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) return;
   weft_canceller_release(r->canceller);
@@ -29,7 +34,6 @@ void weft_run_release(weft_run_t *r) {
   weft_collective_plan_release(r->plan);
   weft_tensor_release(r->call.input);
   weft_tensor_release(r->output);
-  weft_free(r->scratch);
   weft_free(r->transfers);
   weft_free(r->extra);
   weft_free(r->ready);
@@ -252,8 +256,7 @@ static void finish(weft_run_t *r) {
   r->output = NULL;
   weft_tensor_release(r->call.input);
   r->call.input = NULL;
-  weft_free(r->scratch);
-  r->scratch = NULL;
+  free_scratch(r);
   done(arg, s, output);
   weft_run_finished(r);
   weft_run_release(r);
