@@ -211,9 +211,30 @@ static weft_status_t *check_effects(const weft_spread_ctx_t *c) {
   return NULL;
 }
 
+/* Numbers of own rows go as such into few ops; for others everybody must number the rows of the whole batch. */
+static bool takes_own_rows(const weft_spread_ctx_t *c, const rule_t *rule) {
+  static weft_spread_rule_fn *const takers[] = {weft_spread_pack,      weft_spread_concat,     weft_spread_expand,
+                                                weft_spread_gather_nd, weft_spread_scatter_nd, weft_spread_pass_all};
+  bool takes = false;
+  for (size_t i = 0; rule != NULL && i < sizeof takers / sizeof takers[0]; i++) takes = takes || rule->fn == takers[i];
+  return takes;
+}
+
+static bool number_all_rows(weft_spread_ctx_t *c, const rule_t *rule) {
+  bool any = false;
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (c->in[i].own == 0 || takes_own_rows(c, rule)) continue;
+    weft_spread_force_true(c, c->in[i].own - 1);
+    any = true;
+  }
+  for (int o = 0; any && o < c->node->num_outputs; o++) c->out[o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+  return any;
+}
+
 static weft_status_t *ask(weft_spread_ctx_t *c, value_t *in) {
   const weft_node_t *n = c->node;
   uint32_t flags = n->op->flags;
+  if (number_all_rows(c, rule_of(n->op->name))) return NULL; /* next time */
   if ((flags & WEFT_OP_MERGE) != 0) return weft_spread_merge(c);
   bool is_forced = c->analysis->forced[n->id].kind != WEFT_SPREAD_NONE && (flags & WEFT_OP_ENTER) == 0;
   const rule_t *rule = rule_of(n->op->name);
@@ -251,8 +272,8 @@ static weft_status_t *ask(weft_spread_ctx_t *c, value_t *in) {
   return weft_spread_once(c);
 }
 
-void weft_spread_force_true(weft_spread_ctx_t *c, int i) {
-  weft_spread_t *forced = &c->analysis->forced[c->node->inputs[i].node->id];
+void weft_spread_force_true(weft_spread_ctx_t *c, int id) {
+  weft_spread_t *forced = &c->analysis->forced[id];
   if (forced->kind != WEFT_SPREAD_NONE) return;
   *forced = weft_spread_same(0);
   c->analysis->again = true;
@@ -410,6 +431,15 @@ static weft_status_t *run_rounds(weft_spread_analysis_t *a) {
     bool moved;
     WEFT_RETURN_IF_ERROR(settle(a));
     WEFT_RETURN_IF_ERROR(move_out_of_loops(a, &moved));
+    for (int i = 0; i < a->options->num_roots; i++) { /* fetched: then as it truly is */
+      const weft_node_t *n = a->options->roots[i];
+      for (int o = 0; o < n->num_outputs; o++) {
+        int own = a->values[n->id][o].own;
+        if (own == 0 || a->forced[own - 1].kind != WEFT_SPREAD_NONE) continue;
+        a->forced[own - 1] = weft_spread_same(0);
+        a->again = true;
+      }
+    }
     bool shared = share_sums(a);
     if (!shared && !moved && !a->again) return NULL;
     a->again = false;

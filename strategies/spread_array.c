@@ -81,10 +81,20 @@ static int leading_axis(const weft_spread_ints_t *shape) {
   return weft_spread_int_at(shape, i, &dim) && dim == -1 ? i : -1;
 }
 
-/* Rows of axis k > 0 keep their place if the dims before them do. */
+/* Rows of axis k > 0 keep their place if the dims before them do. They surely do if the dims behind are as many
+ * elements as before. */
 static bool same_before(const weft_spread_ctx_t *c, const weft_spread_ints_t *shape, int k) {
   const weft_shape_t *old = weft_spread_in_shape(c, 0);
   if (old->rank < 0 || k >= shape->n || !counts_rows(shape, k)) return false;
+  int64_t before = 1, now = 1, dim;
+  bool knows = c->in[0].factor == factor_of(shape, k) || old->rank == shape->n;
+  for (int i = k + 1; i < old->rank; i++) knows = knows && old->dims[i] > 0 && !__builtin_mul_overflow(before, old->dims[i], &before);
+  for (int i = k + 1; i < shape->n; i++) {
+    knows = knows && weft_spread_int_at(shape, i, &dim) && dim > 0 && !__builtin_mul_overflow(now, dim, &now);
+  }
+  bool all_known = true;
+  for (int i = 0; i < k; i++) all_known = all_known && shape->items[i].known && old->dims[i] >= 0;
+  if (!all_known && !(knows && before == now)) return false;
   for (int i = 0; i < k; i++) {
     if (shape->is_set || shape->items[i].of != WEFT_COUNT_PLAIN) return false;
     bool differ = shape->items[i].known && old->dims[i] >= 0 && shape->items[i].value != old->dims[i];
@@ -179,6 +189,14 @@ weft_status_t *weft_spread_expand(weft_spread_ctx_t *c) {
   int rank = weft_spread_in_shape(c, 0)->rank, axis = batch_axis(c, 0);
   if (passes_whole(c)) return NULL;
   bool knows = weft_spread_int_at(c->in[1].ints, 0, &at) && (rank >= 0 || at >= 0);
+  if (c->in[0].own != 0) { /* a column of numbers */
+    bool is_column = knows && rank == 1 && (at == 1 || at == -1);
+    if (!is_column) weft_spread_force_true(c, c->in[0].own - 1);
+    c->out[0] = weft_spread_value(weft_spread_of(is_column ? WEFT_SPREAD_EACH : WEFT_SPREAD_NONE));
+    c->out[0].own = is_column ? c->in[0].own : 0;
+    c->out[0].rank = is_column ? 2 : -1;
+    return NULL;
+  }
   if (knows && at < 0) at += rank + 1;
   int to = at <= axis ? axis + 1 : axis;
   if (is_rows(c, 0) && knows) {
@@ -304,14 +322,66 @@ static weft_status_t *join(weft_spread_ctx_t *c, int first, int end, int64_t axi
   return NULL;
 }
 
+/* Numbers of rows, 0, 1, ...: each replica may number its own, as long as they only choose among its own. */
+weft_status_t *weft_spread_range(weft_spread_ctx_t *c) {
+  int64_t start, by;
+  const weft_spread_ints_t *limit = c->in[1].ints;
+  bool numbers_rows = c->in[1].s.kind == WEFT_SPREAD_SHAPE && limit != NULL && counts_rows(limit, 0) &&
+                      factor_of(limit, 0) == 1 && weft_spread_int_at(c->in[0].ints, 0, &start) && start == 0 &&
+                      weft_spread_int_at(c->in[2].ints, 0, &by) && by == 1;
+  if (numbers_rows) {
+    c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+    c->out[0].own = c->node->id + 1;
+    c->out[0].rank = 1;
+    return NULL;
+  }
+  weft_status_t *s = fall_back(c);
+  bool counts_all = limit != NULL && !limit->is_set && limit->n == 1 && limit->items[0].of != WEFT_COUNT_PLAIN &&
+                    weft_spread_int_at(c->in[0].ints, 0, &start) && start == 0;
+  if (s == NULL && counts_all) {
+    c->out[0].whole = 0;
+    c->out[0].factor = factor_of(limit, 0);
+  }
+  return s;
+}
+
+/* Joins numbers of own rows, in front, with other columns of indices; false if these are none. */
+static bool join_own(weft_spread_ctx_t *c, int first, int end, int64_t axis, int rank) {
+  int own = 0;
+  for (int i = first; i < end; i++) {
+    if (own == 0) own = c->in[i].own;
+  }
+  if (own == 0) return false;
+  bool fits = c->in[first].own != 0 && (axis == 1 || axis == -1) && rank == 2;
+  for (int i = first; i < end; i++) {
+    bool is_column = c->in[i].own != 0 || (is_rows(c, i) && c->in[i].s.axis == 0);
+    fits = fits && is_column;
+  }
+  if (fits) {
+    c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+    c->out[0].own = own;
+    c->out[0].rank = 2;
+    return true;
+  }
+  for (int i = first; i < end; i++) {
+    if (c->in[i].own != 0) weft_spread_force_true(c, c->in[i].own - 1);
+  }
+  c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+  return true;
+}
+
 weft_status_t *weft_spread_concat(weft_spread_ctx_t *c) { /* detail 1: the axis comes first */
   int axis_input = c->detail == 1 ? 0 : c->node->num_inputs - 1, first = c->detail == 1 ? 1 : 0;
   int64_t axis = 0;
   bool knows = weft_spread_int_at(c->in[axis_input].ints, 0, &axis);
+  bool is_own = join_own(c, first, first + c->node->num_inputs - 1, axis, weft_spread_in_shape(c, first)->rank);
+  if (is_own) return NULL;
   return join(c, first, first + c->node->num_inputs - 1, axis, false, knows && want_numbers(c, axis_input, axis_input + 1));
 }
 
 weft_status_t *weft_spread_pack(weft_spread_ctx_t *c) {
+  int rank = weft_spread_in_shape(c, 0)->rank;
+  if (join_own(c, 0, c->node->num_inputs, weft_node_attr_int(c->node, "axis", 0), rank < 0 ? -1 : rank + 1)) return NULL;
   return join(c, 0, c->node->num_inputs, weft_node_attr_int(c->node, "axis", 0), true, true);
 }
 
@@ -607,6 +677,16 @@ weft_status_t *weft_spread_gather(weft_spread_ctx_t *c) { /* detail 0: axis 0; 1
 }
 
 weft_status_t *weft_spread_gather_nd(weft_spread_ctx_t *c) {
+  if (c->in[1].own != 0) { /* each of his own rows */
+    bool fits = is_rows(c, 0) && c->in[0].s.axis == 0 && c->in[0].factor == 1 && c->in[1].rank == 2;
+    if (fits) {
+      give_rows(c, 0, 0, 0);
+    } else {
+      weft_spread_force_true(c, c->in[1].own - 1);
+      c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+    }
+    return NULL;
+  }
   int rank = weft_spread_in_shape(c, 1)->rank;
   if (is_rows(c, 1) && rank > 0 && c->in[1].s.axis < rank - 1) {
     if (!c->in[0].is_state && c->in[0].s.kind != WEFT_SPREAD_SAME) c->wanted[0] = weft_spread_same(0);
@@ -623,6 +703,17 @@ weft_status_t *weft_spread_gather_nd(weft_spread_ctx_t *c) {
 
 /* indices, updates, shape: added up where they meet. */
 weft_status_t *weft_spread_scatter_nd(weft_spread_ctx_t *c) {
+  if (c->in[0].own != 0) {
+    bool mine = is_rows(c, 1) && c->in[1].s.axis == 0 && counting(c->in[2].ints) == 0 && factor_of(c->in[2].ints, 0) == 1 &&
+                c->in[0].rank == 2;
+    if (mine) {
+      give_rows(c, 1, 0, 0);
+    } else {
+      weft_spread_force_true(c, c->in[0].own - 1);
+      c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+    }
+    return NULL;
+  }
   bool fits = is_rows(c, 0) && is_rows(c, 1) && c->in[0].s.axis == 0 && c->in[1].s.axis == 0 &&
               c->in[2].s.kind == WEFT_SPREAD_SAME;
   if (!fits) return fall_back(c);

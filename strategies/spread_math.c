@@ -112,7 +112,7 @@ weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
       c->wanted[0] = rows.s;
       x = &rows;
     } else {
-      weft_spread_force_true(c, 1);
+      weft_spread_force_true(c, c->node->inputs[1].node->id);
     }
   }
   int axis = x->s.kind == WEFT_SPREAD_ROWS ? x->s.axis : x->whole;

@@ -44,6 +44,8 @@ struct weft_spread_value {
   bool zero;      /* all elements are 0: it has every degree */
   bool is_batch;  /* ONCE: a reader's batch: consumers take rows of it */
   bool is_state;  /* a variable, or its handle */
+  int own;        /* EACH: indices whose first column numbers a replica's own rows; 1 + the id of the Range that made
+                     the numbers; 0: it is no such thing */
   const weft_spread_ints_t *ints;     /* NULL: not known */
   const weft_spread_ints_t *dims;     /* its shape, where a Reshape says it; NULL: the graph may know */
   int cell;                           /* EACH: where the elements of a TensorArray or stack are described; 0: none */
@@ -142,8 +144,8 @@ const weft_spread_value_t *weft_spread_cell_get(const weft_spread_ctx_t *c, int 
 weft_status_t *weft_spread_cell_new(weft_spread_ctx_t *c, int of, weft_str_t source, int *out);
 weft_status_t *weft_spread_note(weft_spread_analysis_t *a, const char *fmt, ...) WEFT_PRINTF(2, 3);
 
-/* Asks that the node of input i be given true values; the analysis goes round once more then. */
-void weft_spread_force_true(weft_spread_ctx_t *c, int i);
+/* Asks that the node `id` be given true values; the analysis goes round once more then. */
+void weft_spread_force_true(weft_spread_ctx_t *c, int id);
 
 /* ---- the rules of the table ---- */
 weft_spread_rule_fn weft_spread_elementwise, weft_spread_add_bias, weft_spread_bias_grad, weft_spread_reduce,
@@ -154,7 +156,7 @@ weft_spread_rule_fn weft_spread_reshape, weft_spread_expand, weft_spread_squeeze
     weft_spread_concat, weft_spread_split, weft_spread_pack, weft_spread_unpack, weft_spread_slice,
     weft_spread_strided_slice, weft_spread_strided_slice_grad, weft_spread_pad, weft_spread_tile, weft_spread_broadcast,
     weft_spread_fill, weft_spread_gather, weft_spread_gather_nd, weft_spread_one_hot, weft_spread_select,
-    weft_spread_reverse, weft_spread_reverse_sequence, weft_spread_scatter_nd;
+    weft_spread_reverse, weft_spread_reverse_sequence, weft_spread_scatter_nd, weft_spread_range;
 weft_spread_rule_fn weft_spread_metadata, weft_spread_pass_all, weft_spread_switch, weft_spread_merge,
     weft_spread_new_array, weft_spread_array_grad, weft_spread_array_write, weft_spread_array_scatter,
     weft_spread_array_read, weft_spread_array_gather, weft_spread_array_size, weft_spread_new_stack, weft_spread_push,
