@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "graph/passes.h"
+#include "strategies/batch_norm.h"
 #include "strategies/emit.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing a graph for a strategy"); }
@@ -129,7 +130,15 @@ static weft_status_t *prune(weft_prepared_t *p, weft_graph_t *g) {
   return s;
 }
 
-weft_status_t *weft_prepare(const weft_strategy_request_t *r, weft_prepared_t *out) {
+static weft_status_t *expand(const weft_strategy_request_t *r, weft_graph_t *g, weft_prepared_t *out) {
+  WEFT_RETURN_IF_ERROR(weft_expand_batch_norms(g, &out->num_expanded));
+  if (out->num_expanded == 0) return NULL;
+  WEFT_RETURN_IF_ERROR(resolve(r, g, out));
+  WEFT_RETURN_IF_ERROR(prune(out, g));
+  return weft_pass_infer_shapes(g);
+}
+
+weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch_norms, weft_prepared_t *out) {
   weft_graph_t *g = NULL;
   size_t num_names = (size_t)r->fetches.n + (size_t)r->targets.n + (size_t)r->inits.n;
   *out = (weft_prepared_t){.roots = weft_calloc(num_names + 1, sizeof *out->roots),
@@ -144,6 +153,7 @@ weft_status_t *weft_prepare(const weft_strategy_request_t *r, weft_prepared_t *o
   if (s == NULL) s = resolve(r, g, out);
   if (s == NULL) s = prune(out, g);
   if (s == NULL) s = weft_pass_infer_shapes(g);
+  if (s == NULL && expands_batch_norms) s = expand(r, g, out);
   if (s == NULL) {
     out->graph = g;
     return NULL;

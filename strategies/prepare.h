@@ -15,11 +15,13 @@ typedef struct weft_prepared {
   weft_root_t *roots;  /* owned; each node once, in the order of the request: fetches, targets, inits */
   weft_node_t **feeds; /* owned; in the order of the request */
   int num_roots, num_feeds;
+  int num_expanded;    /* fused batch normalisations that were taken apart */
 } weft_prepared_t;
 
-/* A feed that replaces a value inside the graph becomes a placeholder of that name.
+/* With expands_batch_norms, those are made of what can be summed over replicas (batch_norm.h).
+ * A feed that replaces a value inside the graph becomes a placeholder of that name.
  * Errors: NOT_FOUND naming what the graph lacks; INVALID_ARGUMENT; whatever lowering and inference say. */
-WEFT_MUST_CHECK weft_status_t *weft_prepare(const weft_strategy_request_t *r, weft_prepared_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch_norms, weft_prepared_t *out);
 void weft_prepared_deinit(weft_prepared_t *p);
 
 /* The node that "node" or "node:k" names. Errors: NOT_FOUND; INVALID_ARGUMENT if it has no output k. */

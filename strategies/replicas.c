@@ -47,6 +47,7 @@ weft_status_t *weft_replicas_sum_options(const char *strategy, const weft_option
   o->hint = values[AT_algorithm].text;
   o->timeout_seconds = values[AT_timeout].number;
   o->accumulate = (int)values[AT_accumulate].i;
+  o->local_batch_norm = values[AT_batch_norm].i == 1;
   if (o->accumulate > 1 && o->sum == WEFT_SUM_ON_ONE) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%s: option 'accumulate' is for reduce=collective", strategy);
   }

@@ -16,6 +16,7 @@
   OPTION(reduce, CHOICE, "collective|one", "collective", "sums are all-reduced, or made on the first replica")                \
   OPTION(algorithm, CHOICE, "auto|ring|tree|halving_doubling|hierarchical|direct", "auto", "how all-reduces move data")      \
   OPTION(timeout, NUMBER, "SECONDS", "0", "how long an all-reduce may take; 0: for ever")                                     \
+  OPTION(batch_norm, CHOICE, "global|replica", "global", "fused batch normalisation: statistics of the batch, or of a replica") \
   OPTION(accumulate, COUNT, "STEPS", "1", "gradients are added up over so many steps before they are applied")
 
 /* From values[first..], in the order of WEFT_SUM_OPTIONS. Arrays are in `arena`. Errors: INVALID_ARGUMENT. */

@@ -111,12 +111,16 @@ static weft_status_t *note_all(weft_replication_t *r) {
     s = weft_rewrite_note(out, "%d variables, all on %.*s", variables, WEFT_STR_ARGS(r->o->variable_device));
   }
   if (s == NULL && r->num_sums > 0) s = weft_rewrite_note(out, "sums over replicas: %d all-reduces in a step", r->num_sums);
+  if (s == NULL && r->source.num_expanded > 0) {
+    s = weft_rewrite_note(out, "%d fused batch normalisations taken apart: their statistics are those of the whole batch",
+                          r->source.num_expanded);
+  }
   for (int i = 0; i < r->plan.num_notes && s == NULL; i++) s = weft_rewrite_note(out, "%.*s", WEFT_STR_ARGS(r->plan.notes[i]));
   return s;
 }
 
 static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request_t *request) {
-  WEFT_RETURN_IF_ERROR(weft_prepare(request, &r->source));
+  WEFT_RETURN_IF_ERROR(weft_prepare(request, r->n > 1 && !r->o->local_batch_norm, &r->source));
   WEFT_RETURN_IF_ERROR(analyse(r));
   WEFT_RETURN_IF_ERROR(weft_replication_find_facts(r));
   WEFT_RETURN_IF_ERROR(start(r));

@@ -42,6 +42,7 @@ typedef struct weft_replicate_options {
   weft_str_t hint;           /* communication_hint of collectives; "auto" */
   double timeout_seconds;    /* of collectives; 0: none */
   int accumulate;            /* gradients are added up over so many steps, then reduced and applied; 0, 1: at once */
+  bool local_batch_norm;     /* fused batch normalisation uses the statistics of each replica's rows, as TensorFlow's strategies do */
   weft_names_t batch;        /* exactly these feeds are batches; none: found by shape */
   const double *ready;       /* by bucket member in the order of weft_replicate_members: when it was ready; NULL: by depth */
   int num_ready;

@@ -52,6 +52,18 @@ static void convolutions_with_batch_statistics_follow_one_device(void) {
   train_beside_one_device(&k);
 }
 
+static void fused_batch_normalisation_has_the_statistics_of_the_batch(void) {
+  run_t k = {"batch_norm", "mirrored:3", TF_FLOAT, 64, 10, 40, 32, 31, 1e-5};
+  train_beside_one_device(&k);
+  use_t u = use_of("batch_norm", "mirrored:2,batch_norm=replica");
+  weft_rewrite_t r = {.arena = WEFT_ARENA_INIT};
+  weft_graph_t *g = read_graph("batch_norm");
+  CU_ASSERT_PTR_NULL_FATAL(rewrite_for(g, &u, &r));
+  CU_ASSERT_EQUAL(count_nodes(r.graph, "FusedBatchNormV3"), 2);
+  weft_rewrite_deinit(&r);
+  weft_graph_destroy(g);
+}
+
 static void options_change_no_results(void) {
   static const char *const strategies[] = {"mirrored:3,order=static,fusion=none",   "mirrored:3,algorithm=ring",
                                            "mirrored:3,algorithm=halving_doubling", "mirrored:2,bytes_per_pack=4K",
@@ -221,6 +233,7 @@ static const CU_TestInfo tests[] = {
     {"replicas without rows add nothing", replicas_without_rows_add_nothing},
     {"sparse gradients are gathered", sparse_gradients_are_gathered},
     {"convolutions with batch statistics follow one device", convolutions_with_batch_statistics_follow_one_device},
+    {"fused batch normalisation has the statistics of the batch", fused_batch_normalisation_has_the_statistics_of_the_batch},
     {"options change no results", options_change_no_results},
     {"fetches mean what they meant", fetches_mean_what_they_meant},
     {"batches of different lengths fail the step", batches_of_different_lengths_fail_the_step},

@@ -108,6 +108,29 @@ def convolution(path, optimizer):
         finish(graph, loss, optimizer, path, updates)
 
 
+def batch_norm(path, data_format):
+    """The fused op, whose statistics go to moving averages, too."""
+    with start().as_default() as graph:
+        x, y = v1.placeholder(tf.float32, [None, 64], name="x"), labels_of()
+        h = tf.nn.conv2d(tf.reshape(x, [-1, 8, 8, 1]), variable("kernel", [3, 3, 1, 4], tf.float32, 1, False), 1, "SAME")
+        if data_format == "NCHW":
+            h = tf.transpose(h, [0, 3, 1, 2])
+        gamma, beta = v1.Variable(tf.ones([4]), name="gamma"), v1.Variable(tf.zeros([4]), name="beta")
+        mean = v1.Variable(tf.zeros([4]), name="moving_mean", trainable=False)
+        var = v1.Variable(tf.ones([4]), name="moving_variance", trainable=False)
+        h, batch_mean, batch_var = tf.raw_ops.FusedBatchNormV3(
+            x=h, scale=gamma, offset=beta, mean=mean, variance=var, epsilon=1e-3, is_training=True, data_format=data_format)[:3]
+        updates = [v1.assign_sub(mean, (mean - batch_mean) * 0.1), v1.assign_sub(var, (var - batch_var) * 0.1)]
+        if data_format == "NCHW":
+            h = tf.transpose(h, [0, 2, 3, 1])
+        w = variable("w", [256, 10], tf.float32, 2, False)
+        # the moving variance is in the loss, so that a wrong one is seen
+        logits = tf.matmul(tf.reshape(tf.nn.relu(h), [-1, 256]), w) + tf.reduce_mean(var) * 0.1
+        tf.identity(logits, name="logits")
+        each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+        finish(graph, tf.reduce_mean(each, name="loss"), "momentum", path, updates)
+
+
 def linear(path):
     """A sum of squares, gradients clipped by their global norm, a fed learning rate."""
     with start().as_default() as graph:
@@ -130,6 +153,7 @@ def main(directory):
     embedding("%s/embedding_sgd.pbtxt" % directory, "sgd", False)
     embedding("%s/embedding_adam.pbtxt" % directory, "adam", True)
     convolution("%s/convolution.pbtxt" % directory, "momentum")
+    batch_norm("%s/batch_norm.pbtxt" % directory, "NHWC")
     linear("%s/linear.pbtxt" % directory)
 
 
