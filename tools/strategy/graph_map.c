@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "device/device_name.h"
+#include "graph/collective_node.h"
 #include "tensor/dtype.h"
 
 typedef struct box {
@@ -18,6 +19,7 @@ typedef struct arrow {
   int64_t bytes;
   int num_tensors;
   bool is_unknown, is_control; /* some bytes are not known; nothing but control edges */
+  bool is_collective;          /* what members of a group send each other, as on a ring */
 } arrow_t;
 
 typedef struct map { /* Confined. */
@@ -152,6 +154,63 @@ static weft_status_t *add_arrow(map_t *m, weft_output_t from, const weft_node_t 
   return NULL;
 }
 
+/* ---- collectives: no edges of the graph, but bytes all the same ---- */
+
+typedef struct group { /* members of one instance, in the order of nodes */
+  int *boxes;
+  int num, capacity;
+  int64_t bytes; /* of one member's tensor; -1 unknown */
+} group_t;
+
+static weft_status_t *add_member(map_t *m, weft_map_t *groups, const weft_node_t *n) {
+  weft_collective_keys_t keys;
+  char text[64];
+  if (n == NULL || !weft_node_collective_keys(n, &keys) || n->num_outputs == 0) return NULL;
+  snprintf(text, sizeof text, "%" PRId64 "/%" PRId64, keys.group_key, keys.instance_key);
+  group_t *g = weft_map_get(groups, weft_str(text));
+  if (g == NULL) {
+    weft_str_t own = weft_arena_str(&m->arena, weft_str(text));
+    g = weft_arena_calloc(&m->arena, 1, sizeof *g);
+    if (g == NULL || own.data == NULL) return no_memory();
+    g->bytes = bytes_of(m, (weft_output_t){(weft_node_t *)(uintptr_t)n, 0});
+    WEFT_RETURN_IF_ERROR(weft_map_put(groups, own, g, NULL));
+  }
+  if (!grow(&g->boxes, g->num, &g->capacity, sizeof *g->boxes)) return no_memory();
+  g->boxes[g->num++] = m->box_of[n->id];
+  return NULL;
+}
+
+/* Each member sends 2 (N - 1) / N of its tensor to the next. */
+static weft_status_t *add_ring(map_t *m, const group_t *g) {
+  for (int i = 0; g->num > 1 && i < g->num; i++) {
+    int from = g->boxes[i], to = g->boxes[(i + 1) % g->num], at;
+    char key[64];
+    if (from == to) continue;
+    snprintf(key, sizeof key, "%d=>%d", from, to);
+    WEFT_RETURN_IF_ERROR(number_of(&m->arrow_index, &m->arena, weft_str(key), m->num_arrows, &at));
+    if (at < 0) {
+      if (!grow(&m->arrows, m->num_arrows, &m->arrow_capacity, sizeof *m->arrows)) return no_memory();
+      at = m->num_arrows++;
+      m->arrows[at] = (arrow_t){.from = from, .to = to, .is_collective = true};
+    }
+    m->arrows[at].num_tensors++;
+    m->arrows[at].is_unknown = m->arrows[at].is_unknown || g->bytes < 0;
+    m->arrows[at].bytes += g->bytes < 0 ? 0 : 2 * (g->num - 1) * g->bytes / g->num;
+  }
+  return NULL;
+}
+
+static weft_status_t *add_collectives(map_t *m) {
+  weft_map_t groups = WEFT_MAP_INIT;
+  weft_map_entry_t e;
+  weft_status_t *s = NULL;
+  for (int i = 0; s == NULL && i < m->graph->num_nodes; i++) s = add_member(m, &groups, m->graph->nodes[i]);
+  for (size_t at = 0; s == NULL && weft_map_next(&groups, &at, &e);) s = add_ring(m, e.value);
+  for (size_t at = 0; weft_map_next(&groups, &at, &e);) weft_free(((group_t *)e.value)->boxes);
+  weft_map_deinit(&groups);
+  return s;
+}
+
 static weft_status_t *read_graph(map_t *m) {
   const weft_graph_t *g = m->graph;
   m->box_of = weft_calloc((size_t)g->num_nodes + 1, sizeof *m->box_of);
@@ -166,7 +225,7 @@ static weft_status_t *read_graph(map_t *m) {
       WEFT_RETURN_IF_ERROR(add_arrow(m, (weft_output_t){n->controls[k], -1}, n, true));
     }
   }
-  return NULL;
+  return add_collectives(m);
 }
 
 /* ---- text ---- */
@@ -199,8 +258,14 @@ static void put_box(weft_strbuf_t *out, int number, const box_t *b) {
 static void put_arrow(weft_strbuf_t *out, const map_t *m, const arrow_t *a) {
   bool crosses = m->boxes[a->from].task != m->boxes[a->to].task;
   weft_strbuf_printf(out, "  b%d -> b%d [", a->from, a->to);
-  if (a->is_control) {
+  if (a->is_collective) {
+    weft_strbuf_puts(out, "penwidth=2, color=\"#3050b0\", fontcolor=\"#3050b0\", constraint=false, label=\"");
+    put_bytes(out, a);
+    weft_strbuf_puts(out, "\"");
+  } else if (a->is_control) {
     weft_strbuf_puts(out, "style=dashed, color=gray60");
+  } else if (crosses && a->num_tensors == 0) { /* all of it is there already, for another box */
+    weft_strbuf_puts(out, "penwidth=2, color=\"#b03030\", style=dotted");
   } else if (crosses) {
     weft_strbuf_puts(out, "penwidth=2, color=\"#b03030\", fontcolor=\"#b03030\", label=\"");
     put_bytes(out, a);

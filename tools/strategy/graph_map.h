@@ -1,8 +1,9 @@
 /* tools/strategy/graph_map.h - a drawing of a graph by task: what runs where, and what crosses.
  *
- * Nodes of one task and one name scope are one box; edges between tasks carry
- * their bytes per step, edges within a task are thin. A graph of thousands of
- * nodes stays legible.
+ * Nodes of one task and one name scope are one box; edges between tasks are red
+ * and carry their bytes per step (dotted where a tensor has come for another box
+ * already), edges within a task are thin. Collectives are blue rings: what each
+ * member sends to the next. A graph of thousands of nodes stays legible.
  */
 #ifndef WEFT_TOOLS_STRATEGY_GRAPH_MAP_H_
 #define WEFT_TOOLS_STRATEGY_GRAPH_MAP_H_
