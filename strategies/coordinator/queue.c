@@ -90,8 +90,8 @@ weft_status_t *weft_co_put(WEFT_Coordinator *c, weft_co_call_t *call, int *error
 /* ---- for workers ---- */
 
 /* The first per-worker value that this worker has to build. */
-static WEFT_PerWorker *to_build_locked(weft_co_worker_t *w) WEFT_REQUIRES(w->coordinator->mu) {
-  for (WEFT_PerWorker *p = w->coordinator->per_workers; p != NULL; p = p->next) {
+static WEFT_PerWorker *to_build_locked(WEFT_Coordinator *c, const weft_co_worker_t *w) WEFT_REQUIRES(c->mu) {
+  for (WEFT_PerWorker *p = c->per_workers; p != NULL; p = p->next) {
     if (p->own[w->index].must_build) return p;
   }
   return NULL;
@@ -104,7 +104,7 @@ weft_co_item_t weft_co_next(weft_co_worker_t *w) {
   for (;;) {
     item.is_end = c->is_stopping;
     if (item.is_end || w->is_lost || w->is_suspect) break;
-    item.per_worker = to_build_locked(w);
+    item.per_worker = to_build_locked(c, w);
     if (item.per_worker != NULL) {
       item.per_worker->refs++;
       item.per_worker->own[w->index].must_build = false;
@@ -154,7 +154,8 @@ void weft_co_put_back(WEFT_Coordinator *c, weft_co_call_t *call) {
   if (is_over) weft_co_cancel_call(c, call);
 }
 
-static void drop_locked(weft_co_worker_t *w, weft_canceller_t **out) WEFT_REQUIRES(w->coordinator->mu) {
+static void drop_locked(WEFT_Coordinator *c, int i, weft_canceller_t **out) WEFT_REQUIRES(c->mu) {
+  weft_co_worker_t *w = &c->workers[i];
   if (w->current == NULL) return;
   w->reason = WEFT_CO_DROPPED;
   *out = weft_canceller_retain(w->current);
@@ -173,7 +174,7 @@ void weft_co_fail(WEFT_Coordinator *c, int worker, weft_co_call_t *call, weft_st
     c->error_ps = ps;
     queued = take_all_locked(c);
     if (call == NULL) c->num_inflight++; /* holds up who reports it until what was queued has ended */
-    for (int i = 0; running != NULL && i < c->num_workers; i++) drop_locked(&c->workers[i], &running[i]);
+    for (int i = 0; running != NULL && i < c->num_workers; i++) drop_locked(c, i, &running[i]);
   }
   weft_mutex_unlock(&c->mu);
   if (!is_first) weft_status_free(status);

@@ -21,8 +21,8 @@ enum { MAX_CALL_TENSORS = 4096, FIRST_PAUSE_MS = 25, LONGEST_PAUSE_MS = 250, CLO
 /* ---- connecting ---- */
 
 /* Per-worker values are gone with the process. */
-static void lose_values_locked(weft_co_worker_t *w) WEFT_REQUIRES(w->coordinator->mu) {
-  for (WEFT_PerWorker *p = w->coordinator->per_workers; p != NULL; p = p->next) {
+static void lose_values_locked(WEFT_Coordinator *c, const weft_co_worker_t *w) WEFT_REQUIRES(c->mu) {
+  for (WEFT_PerWorker *p = c->per_workers; p != NULL; p = p->next) {
     weft_co_own_t *o = &p->own[w->index];
     if (o->state == WEFT_REMOTE_READY) o->state = WEFT_REMOTE_ABORTED;
     o->must_build = true;
@@ -34,7 +34,7 @@ static void lose(weft_co_worker_t *w, const char *why) {
   weft_mutex_lock(&c->mu);
   w->is_lost = true;
   w->is_suspect = false;
-  lose_values_locked(w);
+  lose_values_locked(c, w);
   weft_mutex_unlock(&c->mu);
   weft_co_event(c, WEFT_EVENT_WORKER_LOST, w->index, "%s is lost: %s", w->task.name, why);
 }
@@ -106,7 +106,7 @@ static bool connect_worker(weft_co_worker_t *w) {
   w->master = master;
   w->closer = closer;
   w->generation++;
-  if (w->task.incarnation != 0 && w->task.incarnation != incarnation) lose_values_locked(w);
+  if (w->task.incarnation != 0 && w->task.incarnation != incarnation) lose_values_locked(c, w);
   w->task.incarnation = incarnation;
   w->is_lost = w->is_suspect = false;
   for (int i = 0; i < c->num_ps; i++) {
