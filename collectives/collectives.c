@@ -1,7 +1,8 @@
 /* collectives/collectives.c - a task's collectives: what is known of groups and instances, and the runs that go on.
  *
  * The leader is asked once for a group and once for an instance; both answers are kept, so that a repeated step
- * touches two hash tables and asks nobody. A kept group goes when a task of it is lost; whoever uses it then holds a reference.
+ * touches two hash tables and asks nobody. A kept group goes when a task of it is lost, or when a run of it failed:
+ * the next one asks the leader again. Whoever uses it meanwhile holds a reference.
  *
  * An instance may be used with another shape or kind in a later step. Whoever sees that its own part
  * differs from what was agreed asks the leader again, and ends this step's run under the old agreement at all others:
@@ -218,7 +219,9 @@ void weft_collectives_run(weft_collectives_t *c, const weft_collective_t *call, 
               : WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(call->name));
     }
   }
-  if (s == NULL && call->timeout_ms > 0) s = weft_run_set_timeout(r, call->timeout_ms + call->timeout_ms / 4 + 100);
+  if (s == NULL && call->timeout_ms > 0) {
+    s = weft_run_set_timeout(r, WEFT_PATIENCE_LEADER, call->timeout_ms + call->timeout_ms / 4 + 100);
+  }
   weft_run_end(r, s);
 }
 
@@ -235,6 +238,17 @@ void weft_run_finished(weft_run_t *r) {
   weft_cond_broadcast(&c->idle);
   weft_mutex_unlock(&c->mu);
   weft_run_release(r);
+}
+
+void weft_run_forget_group(weft_run_t *r) {
+  weft_collectives_t *c = r->owner;
+  group_entry_t *gone = NULL;
+  weft_mutex_lock(&c->mu);
+  if (r->entry != NULL && weft_map_get_u64(&c->groups, (uint64_t)r->call.group_key) == r->entry) {
+    gone = weft_map_remove_u64(&c->groups, (uint64_t)r->call.group_key);
+  }
+  weft_mutex_unlock(&c->mu);
+  entry_release(gone);
 }
 
 /* ---- the group ---- */
@@ -510,10 +524,7 @@ weft_status_t *weft_run_stage(weft_run_t *r, int stage) {
     case 1:
       return stage_instance(r);
     case 2:
-      if (r->call.timeout_ms > 0) {
-        WEFT_RETURN_IF_ERROR(weft_run_set_timeout(r, r->call.timeout_ms));
-        weft_run_show_presence(r);
-      }
+      if (r->call.timeout_ms > 0) WEFT_RETURN_IF_ERROR(weft_run_expect_others(r));
       return weft_prepare_has_counts(&r->call) && r->group->size > 1 ? weft_prepare_counts(r) : NULL;
     default:
       WEFT_RETURN_IF_ERROR(weft_prepare_buffers(r));

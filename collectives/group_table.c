@@ -383,10 +383,18 @@ static void join_locked(weft_group_table_t *t, weft_group_record_t *g, weft_wait
   *built = build(g);
   g->building = *built;
   if (*built != NULL) return;
-  g->error = WEFT_ERROR(RESOURCE_EXHAUSTED, "forming collective group %lld", (long long)g->key);
-  weft_waiter_take(w);
-  *why = weft_status_clone(g->error);
+  weft_waiter_take(w); /* that is nobody's fault: the next to come begin anew */
+  *why = WEFT_ERROR(RESOURCE_EXHAUSTED, "forming collective group %lld", (long long)g->key);
   weft_waiter_take_all(&g->waiters, failed);
+  drop_members(g);
+}
+
+int weft_group_rank_locked(weft_group_table_t *t, int64_t key, weft_str_t device) {
+  const weft_group_record_t *g = find_locked(t, key);
+  for (int i = 0; g != NULL && g->group != NULL && i < g->group->size; i++) {
+    if (weft_str_eq(g->group->members[i].device, device)) return i;
+  }
+  return -1;
 }
 
 void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r, weft_canceller_t *canceller,

@@ -297,6 +297,12 @@ void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_r
   w->table = t;
   outcome_t o = {.source = -1};
   bool is_late = false;
+  if (q->rank < 0) { /* who asks like TensorFlow knows its device only */
+    weft_mutex_lock(&t->mu);
+    w->instance.rank = weft_group_rank_locked(t, q->group_key, q->device);
+    weft_mutex_unlock(&t->mu);
+    q = &w->instance;
+  }
   if (q->rank < 0 || q->rank >= q->group_size) {
     o.why = WEFT_ERROR(INVALID_ARGUMENT, "collective %.*s: rank %d of %d", WEFT_STR_ARGS(q->name), q->rank, q->group_size);
   }

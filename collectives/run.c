@@ -10,8 +10,7 @@ enum {
   ON_THE_POOL = 64 << 10, /* bytes: less is done at once, a closure for it would cost as much */
   PIECE = 4096,           /* bytes: what comes unaligned is moved in such pieces */
   COUNTS = -1,
-  PRESENCE = -2,
-  QUESTION = -3,
+  SHOW_MS = 50,
   GRACE_MS = 200, /* for answers to "have you come?": many round trips on any network, short beside any timeout */
 };
 
@@ -250,6 +249,7 @@ static void finish(weft_run_t *r) {
   weft_mutex_unlock(&r->mu);
   if (has_timer && weft_timer_remove(r->timer, id)) weft_run_release(r);
   weft_run_retain(r);
+  if (s != NULL && weft_status_code(s) != WEFT_INVALID_ARGUMENT) weft_run_forget_group(r);
   weft_collective_done_fn *done = r->done;
   void *arg = r->arg;
   weft_tensor_release(r->output); /* of a failure: nothing of the run is left when its caller hears of it */
@@ -357,15 +357,12 @@ static void on_presence(void *arg, weft_status_t *s) {
   weft_run_release(r);
 }
 
-void weft_run_show_presence(weft_run_t *r) {
+/* Offers a sign of presence to all others, so that they can find out who has not come. */
+static void show_presence(weft_run_t *r) {
   weft_status_t *s = make_extra(r);
-  if (s != NULL) {
-    weft_collective_run_fail(r, s, true);
-    return;
-  }
   const int n = r->group->size;
   char text[WEFT_KEY_TEXT];
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < n && s == NULL; i++) {
     if (i == r->rank) continue;
     weft_run_retain(r);
     weft_mutex_lock(&r->mu);
@@ -373,6 +370,7 @@ void weft_run_show_presence(weft_run_t *r) {
     weft_mutex_unlock(&r->mu);
     offer(r, key_of(r, text, "h", 0, 0, r->rank, i), i, NULL, 0, on_presence, &r->extra[2 * n + i]);
   }
+  if (s != NULL) weft_collective_run_fail(r, s, true);
 }
 
 static void on_answer(void *arg, weft_status_t *s) {
@@ -386,30 +384,28 @@ static void on_answer(void *arg, weft_status_t *s) {
   weft_run_end(r, NULL);
 }
 
-/* Asks everybody whether they have come; on_timeout() reads the answers a little later. */
-static bool ask_for_presence(weft_run_t *r) {
-  weft_mutex_lock(&r->mu);
-  const bool can = r->num_present > 0 && !r->has_failed && !r->is_probing && r->probe_canceller != NULL;
-  if (can) {
-    r->is_probing = true;
-    r->outstanding++;
-    r->answered[r->rank] = 1;
-  }
-  weft_mutex_unlock(&r->mu);
-  if (!can) return false;
-  weft_run_retain(r);
+/* Asks everybody whether they have come; the timer's next call reads the answers. */
+static void ask_for_presence(weft_run_t *r) {
   const int n = r->group->size;
   char text[WEFT_KEY_TEXT];
-  for (int i = 0; i < n; i++) {
+  weft_mutex_lock(&r->mu);
+  r->is_probing = r->extra != NULL;
+  if (r->is_probing) r->answered[r->rank] = 1;
+  weft_mutex_unlock(&r->mu);
+  for (int i = 0; i < n && r->extra != NULL; i++) {
     if (i == r->rank) continue;
     weft_fetch_t f = fetch_from(r, key_of(r, text, "h", 0, 0, i, r->rank), i, 0);
     f.is_control = true;
     weft_run_begin(r);
     r->transport->ops->fetch(r->transport, &f, r->probe_canceller, on_answer, &r->extra[3 * n + i]);
   }
-  weft_status_t *s = weft_run_set_timeout(r, GRACE_MS);
-  weft_run_end(r, s);
-  return s == NULL;
+}
+
+/* Who is here longer than this shows itself: well within the grace, so that who comes last is not taken for missing,
+ * and so late that a collective that goes well never does. */
+static int64_t first_part(const weft_run_t *r) {
+  const int64_t half = r->call.timeout_ms / 2;
+  return half < SHOW_MS ? half : SHOW_MS;
 }
 
 static weft_status_t *too_late(weft_run_t *r) {
@@ -430,12 +426,28 @@ static weft_status_t *too_late(weft_run_t *r) {
   return s;
 }
 
+/* The time of one part of the timeout is over. */
 static void late(void *arg) { /* holds the timer's reference */
   weft_run_t *r = arg;
-  if (!ask_for_presence(r)) {
-    weft_collective_run_fail(r, too_late(r), true);
-    if (r->probe_canceller != NULL) weft_canceller_cancel(r->probe_canceller);
-    weft_run_advance(r);
+  weft_mutex_lock(&r->mu);
+  const bool goes_on = !r->has_failed && !r->is_finished;
+  const weft_patience_t part = r->patience;
+  if (goes_on) r->outstanding++; /* nothing ends while we are at it */
+  weft_mutex_unlock(&r->mu);
+  if (goes_on) {
+    weft_run_retain(r);
+    weft_status_t *s = NULL;
+    if (part == WEFT_PATIENCE_FIRST) {
+      show_presence(r);
+      s = weft_run_set_timeout(r, WEFT_PATIENCE_REST, r->call.timeout_ms - first_part(r));
+    } else if (part == WEFT_PATIENCE_REST) {
+      ask_for_presence(r);
+      s = weft_run_set_timeout(r, WEFT_PATIENCE_GRACE, GRACE_MS);
+    } else {
+      s = too_late(r);
+      weft_canceller_cancel(r->probe_canceller);
+    }
+    weft_run_end(r, s);
   }
   weft_run_release(r);
 }
@@ -448,7 +460,7 @@ static void on_timeout(void *arg) { /* the timer's thread serves everybody: the 
   if (r->pool == NULL || !weft_thread_pool_submit(r->pool, late, r)) late(r);
 }
 
-weft_status_t *weft_run_set_timeout(weft_run_t *r, int64_t ms) {
+weft_status_t *weft_run_set_timeout(weft_run_t *r, weft_patience_t part, int64_t ms) {
   weft_mutex_lock(&r->mu);
   const bool had = r->has_timer;
   const uint64_t old = r->timer_id;
@@ -459,7 +471,10 @@ weft_status_t *weft_run_set_timeout(weft_run_t *r, int64_t ms) {
   weft_mutex_lock(&r->mu); /* held, so that the timer's thread cannot clear what is not yet set */
   weft_status_t *s = weft_timer_add(r->timer, weft_clock_ns() + ms * 1000000, on_timeout, r, &r->timer_id);
   r->has_timer = s == NULL;
+  r->patience = part;
   weft_mutex_unlock(&r->mu);
   if (s != NULL) weft_run_release(r);
   return s;
 }
+
+weft_status_t *weft_run_expect_others(weft_run_t *r) { return weft_run_set_timeout(r, WEFT_PATIENCE_FIRST, first_part(r)); }

@@ -40,10 +40,19 @@ typedef struct weft_instance {
   bool plan_owns_input;
 } weft_instance_t;
 
+/* What a run with a timeout does when its timer goes off. A run that takes long shows the others that it is there; when
+ * its time is over it asks them for such signs, and a grace later it ends and names those who gave none. */
+typedef enum weft_patience {
+  WEFT_PATIENCE_LEADER, /* the leader, which has a timeout of its own, did not answer: fails */
+  WEFT_PATIENCE_FIRST,  /* shows itself */
+  WEFT_PATIENCE_REST,   /* asks */
+  WEFT_PATIENCE_GRACE,  /* fails */
+} weft_patience_t;
+
 typedef struct weft_run weft_run_t;
 typedef struct weft_transfer {
   weft_run_t *run;
-  int action;              /* index; -1: of an exchange of counts; -2: a sign of presence; -3: a question for one */
+  int action;              /* index; -1: beside the plan */
   int peer;
   size_t carried;          /* bytes of an element whose other bytes have not come yet */
   size_t done;             /* elements reduced */
@@ -75,6 +84,7 @@ struct weft_run {
   int *pending;          /* per action: how many it still waits for */
   uint64_t timer_id;
   bool has_timer;
+  weft_patience_t patience;
   int num_present;       /* signs of presence on offer */
   bool is_probing;
   bool was_cached;       /* the leader was not asked for the instance */
@@ -111,10 +121,10 @@ void weft_run_begin(weft_run_t *r);
 void weft_run_end(weft_run_t *r, weft_status_t *s);
 /* Offers and fetches `bytes` per other rank under keys of kind `what`, beside the plan; counted as control. */
 void weft_run_exchange(weft_run_t *r, const void *out, void *in, size_t bytes);
-/* Offers a sign of presence to all others, so that they can find out who has not come. */
-void weft_run_show_presence(weft_run_t *r);
-/* (Re)starts the run's timeout. */
-WEFT_MUST_CHECK weft_status_t *weft_run_set_timeout(weft_run_t *r, int64_t ms);
+/* (Re)starts the run's timer. */
+WEFT_MUST_CHECK weft_status_t *weft_run_set_timeout(weft_run_t *r, weft_patience_t part, int64_t ms);
+/* The timeout begins: from now on the others' data is waited for. */
+WEFT_MUST_CHECK weft_status_t *weft_run_expect_others(weft_run_t *r);
 /* Lets the actions of r->plan begin. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_run_start_actions(weft_run_t *r);
 
@@ -122,6 +132,8 @@ WEFT_MUST_CHECK weft_status_t *weft_run_start_actions(weft_run_t *r);
 enum { WEFT_RUN_STAGES = 4 };
 WEFT_MUST_CHECK weft_status_t *weft_run_stage(weft_run_t *r, int stage);
 void weft_run_finished(weft_run_t *r); /* out of the owner's books; the last call for r */
+/* The run failed: perhaps a member is another one by now. The next to use the group asks the leader again. */
+void weft_run_forget_group(weft_run_t *r);
 /* A peer does something else than was agreed: asks the leader what. The run, which has failed, ends with the answer. */
 void weft_run_explain(weft_run_t *r);
 

@@ -165,6 +165,35 @@ static void a_lost_task_ends_its_collectives_and_comes_again(void) {
   world_deinit(&w);
 }
 
+/* Nobody had a heartbeat: the others find out by themselves that rank 1 is another one now. */
+static void a_restarted_task_is_taken_in_without_heartbeats(void) {
+  world_t w;
+  world_init(&w, 3, 0, false, NULL);
+  all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
+  weft_local_hub_kill(w.hub, weft_str(w.tasks[1]));
+  part_t parts[WORLD_MOST];
+  parts_init(&w, parts, WEFT_ALL_REDUCE, 8, 1, WEFT_ALGORITHM_AUTO);
+  start_all(&w, parts);
+  for (int r = 0; r < 3; r++) {
+    world_wait(&w, &parts[r].out);
+    CU_ASSERT_EQUAL(weft_status_code(parts[r].out.status), WEFT_UNAVAILABLE);
+    CU_ASSERT(says(&parts[r].out, "task:1"));
+  }
+  end_all(&w, parts);
+  weft_collectives_destroy(w.collectives[1]);
+  weft_transport_destroy(w.transports[1]);
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_transport_create(w.hub, weft_str(w.tasks[1]), WEFT_STR(""), 999, &w.transports[1]));
+  CU_ASSERT_PTR_NULL_FATAL(weft_collectives_create(weft_str(w.tasks[1]), NULL, w.transports[1], &w.collectives[1]));
+  parts_init(&w, parts, WEFT_ALL_REDUCE, 8, 1, WEFT_ALGORITHM_AUTO);
+  for (int r = 2; r >= 0; r--) world_start(&w, (r + 2) % 3, &parts[(r + 2) % 3].call, NULL, &parts[(r + 2) % 3].out);
+  for (int r = 0; r < 3; r++) {
+    world_wait(&w, &parts[r].out);
+    CU_ASSERT_PTR_NULL(parts[r].out.status);
+  }
+  end_all(&w, parts);
+  world_deinit(&w);
+}
+
 static void a_cancelled_rank_ends_the_others(void) {
   world_t w;
   world_init(&w, 4, 0, false, NULL);
@@ -509,6 +538,7 @@ static void each_allocation_may_fail(void) {
 static const CU_TestInfo tests[] = {
     {"a death in the middle ends all ranks", a_death_in_the_middle_ends_all_ranks},
     {"a lost task ends its collectives and comes again", a_lost_task_ends_its_collectives_and_comes_again},
+    {"a restarted task is taken in without heartbeats", a_restarted_task_is_taken_in_without_heartbeats},
     {"a cancelled rank ends the others", a_cancelled_rank_ends_the_others},
     {"who waits for the leader can be cancelled", who_waits_for_the_leader_can_be_cancelled},
     {"the end of a step ends its collectives", the_end_of_a_step_ends_its_collectives},

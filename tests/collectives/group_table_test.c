@@ -1,0 +1,330 @@
+/* The leader's book: who is in a group, when it breaks, and when it is formed anew. */
+#include <stdio.h>
+
+#include "collectives/group_table.h"
+#include "tests/runner.h"
+
+typedef struct answer {
+  int calls;
+  weft_status_t *status;
+  weft_group_t *group;
+  int source;
+} answer_t;
+
+static void on_group(void *arg, weft_status_t *s, weft_group_t *g) {
+  answer_t *a = arg;
+  a->calls++;
+  a->status = s;
+  a->group = g;
+}
+
+static void on_instance(void *arg, weft_status_t *s, int source) {
+  answer_t *a = arg;
+  a->calls++;
+  a->status = s;
+  a->source = source;
+}
+
+static void answer_deinit(answer_t *a) {
+  weft_status_free(a->status);
+  weft_group_release(a->group);
+  *a = (answer_t){0};
+}
+
+static weft_str_t host_of(void *arg, weft_str_t task) {
+  (void)arg;
+  return weft_str_ends_with(task, "task:10") ? WEFT_STR("b") : WEFT_STR("a");
+}
+
+static double cost(void *arg, weft_str_t from, weft_str_t to, size_t bytes) {
+  (void)arg;
+  const bool is_far = weft_str_ends_with(from, "task:10") != weft_str_ends_with(to, "task:10");
+  return is_far ? 1e-3 + 1e-8 * (double)bytes : 1e-5 + 1e-9 * (double)bytes;
+}
+
+static weft_group_table_t *fresh(void) {
+  const weft_group_table_env_t env = {host_of, cost, NULL};
+  weft_group_table_t *t = NULL;
+  weft_status_t *s = weft_group_table_create(&env, &t);
+  CU_ASSERT_PTR_NULL_FATAL(s);
+  return t;
+}
+
+static void join(weft_group_table_t *t, int64_t key, int size, const char *device, int rank, uint64_t incarnation, weft_canceller_t *c,
+                 answer_t *a) {
+  *a = (answer_t){0};
+  const weft_group_request_t r = {.group_key = key,
+                                  .group_size = size,
+                                  .rank = rank,
+                                  .device_type = weft_transport_type_of(weft_str(device)),
+                                  .device = weft_str(device),
+                                  .incarnation = incarnation};
+  weft_group_table_join(t, &r, c, on_group, a);
+}
+
+#define TASK(i) "/job:w/replica:0/task:" #i
+#define CPU(i) TASK(i) "/device:CPU:0"
+
+static void ranks_go_by_name(void) {
+  weft_group_table_t *t = fresh();
+  answer_t a[3];
+  join(t, 1, 3, CPU(10), -1, 1, NULL, &a[0]);
+  join(t, 1, 3, CPU(9), -1, 1, NULL, &a[1]);
+  CU_ASSERT_EQUAL(a[0].calls + a[1].calls, 0);
+  join(t, 1, 3, CPU(2), -1, 1, NULL, &a[2]);
+  for (int i = 0; i < 3; i++) {
+    CU_ASSERT_EQUAL_FATAL(a[i].calls, 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(a[i].group);
+  }
+  const weft_group_t *g = a[0].group;
+  CU_ASSERT(weft_str_is(g->members[0].device, CPU(2)) && weft_str_is(g->members[1].device, CPU(9)) && weft_str_is(g->members[2].device, CPU(10)));
+  CU_ASSERT(weft_str_is(g->members[2].task, TASK(10)) && weft_str_is(g->members[2].host, "b"));
+  CU_ASSERT(g->near.alpha_s == 1e-5 && g->far.alpha_s == 1e-3);
+  CU_ASSERT(g->far.byte_s > 0.9e-8 && g->far.byte_s < 1.1e-8);
+  answer_t again;
+  join(t, 1, 3, CPU(9), -1, 1, NULL, &again); /* at once, and the same */
+  CU_ASSERT_PTR_EQUAL(again.group, g);
+  answer_deinit(&again);
+  for (int i = 0; i < 3; i++) answer_deinit(&a[i]);
+  weft_group_table_destroy(t);
+}
+
+static void wanted_ranks_are_given(void) {
+  weft_group_table_t *t = fresh();
+  answer_t a[2];
+  join(t, 1, 2, CPU(1), 1, 1, NULL, &a[0]);
+  join(t, 1, 2, CPU(2), 0, 1, NULL, &a[1]);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(a[0].group);
+  CU_ASSERT(weft_str_is(a[0].group->members[0].device, CPU(2)));
+  for (int i = 0; i < 2; i++) answer_deinit(&a[i]);
+  join(t, 2, 2, CPU(1), 1, 1, NULL, &a[0]);
+  join(t, 2, 2, CPU(2), 1, 1, NULL, &a[1]);
+  for (int i = 0; i < 2; i++) {
+    CU_ASSERT_EQUAL(weft_status_code(a[i].status), WEFT_INTERNAL);
+    answer_deinit(&a[i]);
+  }
+  weft_group_table_destroy(t);
+}
+
+static void device_types_must_be_one(void) {
+  weft_group_table_t *t = fresh();
+  answer_t a[2];
+  join(t, 1, 2, CPU(1), -1, 1, NULL, &a[0]);
+  join(t, 1, 2, TASK(2) "/device:GPU:0", -1, 1, NULL, &a[1]);
+  for (int i = 0; i < 2; i++) {
+    CU_ASSERT_EQUAL(weft_status_code(a[i].status), WEFT_INTERNAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(a[i].status), "incompatible device type"));
+    answer_deinit(&a[i]);
+  }
+  weft_group_table_destroy(t);
+}
+
+static void a_stranger_harms_nobody(void) {
+  weft_group_table_t *t = fresh();
+  answer_t a[2], stranger;
+  join(t, 1, 2, CPU(1), -1, 1, NULL, &a[0]);
+  join(t, 1, 2, CPU(2), -1, 1, NULL, &a[1]);
+  join(t, 1, 2, CPU(3), -1, 1, NULL, &stranger);
+  CU_ASSERT_EQUAL(weft_status_code(stranger.status), WEFT_INTERNAL);
+  answer_deinit(&stranger);
+  for (int i = 0; i < 2; i++) answer_deinit(&a[i]);
+  join(t, 1, 2, CPU(1), -1, 1, NULL, &a[0]);
+  CU_ASSERT_PTR_NOT_NULL(a[0].group);
+  answer_deinit(&a[0]);
+  weft_group_table_destroy(t);
+}
+
+static void a_new_incarnation_forms_the_group_anew(void) {
+  weft_group_table_t *t = fresh();
+  answer_t a[2];
+  for (uint64_t incarnation = 1; incarnation < 4; incarnation++) {
+    join(t, 1, 2, CPU(1), -1, incarnation, NULL, &a[0]);
+    CU_ASSERT_EQUAL(a[0].calls, 0); /* waits for the other to join again */
+    join(t, 1, 2, CPU(2), -1, 7, NULL, &a[1]);
+    for (int i = 0; i < 2; i++) {
+      CU_ASSERT_PTR_NOT_NULL_FATAL(a[i].group);
+      CU_ASSERT_EQUAL(a[i].group->members[0].incarnation, incarnation);
+      answer_deinit(&a[i]);
+    }
+  }
+  weft_group_table_destroy(t);
+}
+
+static void an_error_stays_until_a_member_comes_anew(void) {
+  weft_group_table_t *t = fresh();
+  answer_t a[3];
+  join(t, 1, 2, CPU(1), -1, 1, NULL, &a[0]);
+  join(t, 1, 3, CPU(2), -1, 1, NULL, &a[1]);
+  join(t, 1, 2, CPU(2), -1, 1, NULL, &a[2]);
+  for (int i = 0; i < 3; i++) {
+    CU_ASSERT_EQUAL(weft_status_code(a[i].status), WEFT_INTERNAL);
+    answer_deinit(&a[i]);
+  }
+  join(t, 1, 2, CPU(1), -1, 2, NULL, &a[0]);
+  join(t, 1, 2, CPU(2), -1, 1, NULL, &a[1]);
+  for (int i = 0; i < 2; i++) {
+    CU_ASSERT_PTR_NULL(a[i].status);
+    answer_deinit(&a[i]);
+  }
+  weft_group_table_destroy(t);
+}
+
+static void a_lost_task_breaks_its_groups(void) {
+  weft_group_table_t *t = fresh();
+  answer_t a[2], other[2];
+  join(t, 1, 2, CPU(1), -1, 1, NULL, &a[0]);
+  join(t, 2, 2, CPU(3), -1, 1, NULL, &other[0]);
+  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "silence");
+  weft_group_table_lost_task(t, WEFT_STR(TASK(1)), why);
+  CU_ASSERT_EQUAL(weft_status_code(a[0].status), WEFT_UNAVAILABLE);
+  CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(a[0].status), TASK(1)));
+  CU_ASSERT_EQUAL(other[0].calls, 0);
+  answer_deinit(&a[0]);
+  join(t, 1, 2, CPU(2), -1, 1, NULL, &a[1]);
+  CU_ASSERT_EQUAL(weft_status_code(a[1].status), WEFT_UNAVAILABLE);
+  answer_deinit(&a[1]);
+  join(t, 1, 2, CPU(1), -1, 1, NULL, &a[0]); /* it was only away: the same incarnation */
+  join(t, 1, 2, CPU(2), -1, 1, NULL, &a[1]);
+  CU_ASSERT(a[0].group != NULL && a[1].group != NULL);
+  weft_status_free(why);
+  weft_group_table_destroy(t);
+  CU_ASSERT_EQUAL(weft_status_code(other[0].status), WEFT_CANCELLED);
+  answer_deinit(&other[0]);
+  for (int i = 0; i < 2; i++) answer_deinit(&a[i]);
+}
+
+static void who_gives_up_leaves_the_group(void) {
+  weft_group_table_t *t = fresh();
+  weft_canceller_t *c = weft_canceller_create(NULL);
+  answer_t gone, a[2];
+  join(t, 1, 2, CPU(1), -1, 1, c, &gone);
+  weft_canceller_cancel(c);
+  CU_ASSERT_EQUAL(weft_status_code(gone.status), WEFT_CANCELLED);
+  answer_deinit(&gone);
+  join(t, 1, 2, CPU(2), -1, 1, NULL, &a[0]);
+  CU_ASSERT_EQUAL(a[0].calls, 0);
+  join(t, 1, 2, CPU(3), -1, 1, NULL, &a[1]);
+  for (int i = 0; i < 2; i++) {
+    CU_ASSERT_PTR_NOT_NULL(a[i].group);
+    answer_deinit(&a[i]);
+  }
+  join(t, 9, 2, CPU(2), -1, 1, c, &gone); /* already cancelled */
+  CU_ASSERT_EQUAL(weft_status_code(gone.status), WEFT_CANCELLED);
+  answer_deinit(&gone);
+  weft_canceller_release(c);
+  weft_group_table_destroy(t);
+}
+
+static weft_instance_request_t request(int rank, int64_t step) {
+  return (weft_instance_request_t){.group_key = 1,
+                                   .instance_key = 5,
+                                   .step_id = step,
+                                   .rank = rank,
+                                   .group_size = 2,
+                                   .name = WEFT_STR("x"),
+                                   .device = WEFT_STR(CPU(1)),
+                                   .kind = WEFT_BROADCAST,
+                                   .dtype = WEFT_F32,
+                                   .shape = weft_shape_vector(3),
+                                   .root = -1,
+                                   .is_source = rank == 1};
+}
+
+static void an_instance_is_agreed_once(void) {
+  weft_group_table_t *t = fresh();
+  answer_t a[2] = {{0}, {0}}, again = {0};
+  weft_instance_request_t r0 = request(0, 1), r1 = request(1, 1), later = request(0, 2);
+  weft_group_table_join_instance(t, &r0, NULL, on_instance, &a[0]);
+  weft_group_table_join_instance(t, &r0, NULL, on_instance, &again); /* the same rank twice, as in a loop */
+  CU_ASSERT_EQUAL(a[0].calls + again.calls, 0);
+  weft_group_table_join_instance(t, &r1, NULL, on_instance, &a[1]);
+  for (int i = 0; i < 2; i++) {
+    CU_ASSERT_EQUAL(a[i].calls, 1);
+    CU_ASSERT_PTR_NULL(a[i].status);
+    CU_ASSERT_EQUAL(a[i].source, 1);
+    answer_deinit(&a[i]);
+  }
+  CU_ASSERT_EQUAL(again.calls, 1);
+  answer_deinit(&again);
+  weft_group_table_join_instance(t, &later, NULL, on_instance, &again);
+  CU_ASSERT_EQUAL(again.calls, 1); /* from memory */
+  CU_ASSERT_EQUAL(again.source, 1);
+  answer_deinit(&again);
+  later.details |= WEFT_INSTANCE_DOUBT;
+  weft_group_table_join_instance(t, &later, NULL, on_instance, &again);
+  CU_ASSERT_EQUAL(again.calls, 0); /* waits for who does something else */
+  r1.step_id = 2;
+  r1.shape = weft_shape_vector(4);
+  weft_group_table_join_instance(t, &r1, NULL, on_instance, &a[1]);
+  CU_ASSERT_EQUAL(weft_status_code(again.status), WEFT_INVALID_ARGUMENT);
+  CU_ASSERT_EQUAL(weft_status_code(a[1].status), WEFT_INVALID_ARGUMENT);
+  answer_deinit(&again);
+  answer_deinit(&a[1]);
+  weft_group_table_destroy(t);
+}
+
+static void bad_requests_are_refused(void) {
+  weft_group_table_t *t = fresh();
+  answer_t a = {0};
+  join(t, 1, 0, CPU(1), -1, 1, NULL, &a);
+  CU_ASSERT_EQUAL(weft_status_code(a.status), WEFT_INVALID_ARGUMENT);
+  answer_deinit(&a);
+  join(t, 1, 2, CPU(1), 2, 1, NULL, &a);
+  CU_ASSERT_EQUAL(weft_status_code(a.status), WEFT_INTERNAL);
+  answer_deinit(&a);
+  weft_instance_request_t r = request(2, 1);
+  weft_group_table_join_instance(t, &r, NULL, on_instance, &a);
+  CU_ASSERT_EQUAL(weft_status_code(a.status), WEFT_INVALID_ARGUMENT);
+  answer_deinit(&a);
+  weft_group_table_destroy(t);
+}
+
+static weft_status_t *form(void) {
+  const weft_group_table_env_t env = {host_of, cost, NULL};
+  weft_group_table_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(weft_group_table_create(&env, &t));
+  answer_t a[2], i[2] = {{0}, {0}};
+  join(t, 1, 2, CPU(1), -1, 1, NULL, &a[0]);
+  join(t, 1, 2, CPU(2), -1, 1, NULL, &a[1]);
+  for (int r = 0; r < 2; r++) {
+    const weft_instance_request_t q = request(r, 1);
+    weft_group_table_join_instance(t, &q, NULL, on_instance, &i[r]);
+  }
+  weft_group_table_destroy(t);
+  weft_status_t *s = NULL;
+  for (int r = 0; r < 2; r++) {
+    answer_t *all[] = {&a[r], &i[r]};
+    for (int k = 0; k < 2; k++) {
+      CU_ASSERT_EQUAL(all[k]->calls, 1);
+      if (weft_status_code(all[k]->status) == WEFT_RESOURCE_EXHAUSTED && s == NULL) {
+        s = all[k]->status;
+        all[k]->status = NULL;
+      }
+      answer_deinit(all[k]);
+    }
+  }
+  return s;
+}
+
+static void each_allocation_may_fail(void) {
+  long n = 0;
+  WEFT_FAIL_EACH_ALLOCATION(n, s, form());
+  CU_ASSERT(n > 10);
+}
+
+static const CU_TestInfo tests[] = {
+    {"ranks go by name", ranks_go_by_name},
+    {"wanted ranks are given", wanted_ranks_are_given},
+    {"device types must be one", device_types_must_be_one},
+    {"a stranger harms nobody", a_stranger_harms_nobody},
+    {"a new incarnation forms the group anew", a_new_incarnation_forms_the_group_anew},
+    {"an error stays until a member comes anew", an_error_stays_until_a_member_comes_anew},
+    {"a lost task breaks its groups", a_lost_task_breaks_its_groups},
+    {"who gives up leaves the group", who_gives_up_leaves_the_group},
+    {"an instance is agreed once", an_instance_is_agreed_once},
+    {"bad requests are refused", bad_requests_are_refused},
+    {"each allocation may fail", each_allocation_may_fail},
+    CU_TEST_INFO_NULL,
+};
+
+int main(void) { return weft_run_tests("group_table", tests); }
