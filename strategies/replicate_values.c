@@ -102,18 +102,10 @@ static weft_output_t mask_of(weft_replication_t *r, uint64_t rows, bool inverted
 }
 
 /* Numbers made of shapes: elements that count rows are added up, the others are the same everywhere. */
-static weft_output_t add_up_rows(weft_replication_t *r, weft_output_t of, uint64_t rows) {
-  weft_shape_t shape = weft_static_shape_of(of);
+static weft_output_t add_up_rows(weft_replication_t *r, weft_output_t of, uint64_t rows, int n) {
   weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)r->n + 1, sizeof *parts), local0 = weft_replication_local(r, of, 0);
   if (parts == NULL) {
     no_memory(r);
-    return local0;
-  }
-  int64_t n = shape.rank == 0 ? -1 : shape.rank == 1 && shape.dims[0] >= 0 && shape.dims[0] <= 64 ? shape.dims[0] : -2;
-  if (n == -2) {
-    r->e.s = weft_status_join(r->e.s, WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: it counts "
-                                                 "rows in a vector of unknown length", WEFT_STR_ARGS(of.node->name),
-                                                 WEFT_STR_ARGS(of.node->op->name)));
     return local0;
   }
   weft_output_t counts = mask_of(r, rows, false, n, weft_base_type_of(of)), others = mask_of(r, rows, true, n, weft_base_type_of(of));
@@ -153,7 +145,7 @@ static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const w
       weigh_all(r, of, has->degree, parts);
       return join_rows(r, of, has, parts, replica);
     case WEFT_SPREAD_SHAPE:
-      if (has->rows != 0) return add_up_rows(r, of, has->rows);
+      if (has->rows != 0) return add_up_rows(r, of, has->rows, has->count);
       return weft_replication_local(r, of, 0);
     case WEFT_SPREAD_NONE:
     case WEFT_SPREAD_ONCE:

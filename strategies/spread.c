@@ -212,7 +212,7 @@ static weft_status_t *check_effects(const weft_spread_ctx_t *c) {
 }
 
 /* Numbers of own rows go as such into few ops; for others everybody must number the rows of the whole batch. */
-static bool takes_own_rows(const weft_spread_ctx_t *c, const rule_t *rule) {
+static bool takes_own_rows(const rule_t *rule) {
   static weft_spread_rule_fn *const takers[] = {weft_spread_pack,      weft_spread_concat,     weft_spread_expand,
                                                 weft_spread_gather_nd, weft_spread_scatter_nd, weft_spread_pass_all};
   bool takes = false;
@@ -223,7 +223,7 @@ static bool takes_own_rows(const weft_spread_ctx_t *c, const rule_t *rule) {
 static bool number_all_rows(weft_spread_ctx_t *c, const rule_t *rule) {
   bool any = false;
   for (int i = 0; i < c->node->num_inputs; i++) {
-    if (c->in[i].own == 0 || takes_own_rows(c, rule)) continue;
+    if (c->in[i].own == 0 || takes_own_rows(rule)) continue;
     weft_spread_force_true(c, c->in[i].own - 1);
     any = true;
   }

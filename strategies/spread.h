@@ -44,6 +44,7 @@ typedef struct weft_spread {
   int axis;      /* of ROWS */
   int degree;    /* of SAME, ROWS, PART */
   uint64_t rows; /* of SHAPE: bit i: element i counts rows; of a scalar: bit 0 */
+  int count;     /* of SHAPE: how many elements; -1: a scalar */
 } weft_spread_t;
 
 /* How a node is run. */

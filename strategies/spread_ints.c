@@ -89,7 +89,10 @@ weft_spread_value_t weft_spread_ints_value(const ints_t *ints) {
   for (int i = 0; ints != NULL && i < ints->n; i++) {
     if (ints->items[i].of == WEFT_COUNT_ROWS) v.s.rows |= (uint64_t)1 << i;
   }
-  if (v.s.rows != 0) v.s.kind = WEFT_SPREAD_SHAPE;
+  if (v.s.rows != 0) {
+    v.s.kind = WEFT_SPREAD_SHAPE;
+    v.s.count = ints->is_scalar ? -1 : ints->n;
+  }
   return v;
 }
 

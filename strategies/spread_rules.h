@@ -85,15 +85,15 @@ typedef enum weft_spread_form {
 /* ---- spread_value.c ---- */
 
 static inline weft_spread_t weft_spread_same(int degree) {
-  return (weft_spread_t){WEFT_SPREAD_SAME, 0, degree, 0};
+  return (weft_spread_t){.kind = WEFT_SPREAD_SAME, .degree = degree};
 }
 static inline weft_spread_t weft_spread_rows(int axis, int degree) {
-  return (weft_spread_t){WEFT_SPREAD_ROWS, axis, degree, 0};
+  return (weft_spread_t){.kind = WEFT_SPREAD_ROWS, .axis = axis, .degree = degree};
 }
 static inline weft_spread_t weft_spread_part(int degree) {
-  return (weft_spread_t){WEFT_SPREAD_PART, 0, degree, 0};
+  return (weft_spread_t){.kind = WEFT_SPREAD_PART, .degree = degree};
 }
-static inline weft_spread_t weft_spread_of(weft_spread_kind_t kind) { return (weft_spread_t){kind, 0, 0, 0}; }
+static inline weft_spread_t weft_spread_of(weft_spread_kind_t kind) { return (weft_spread_t){.kind = kind}; }
 bool weft_spread_eq(const weft_spread_t *a, const weft_spread_t *b);
 weft_spread_value_t weft_spread_value(weft_spread_t s); /* and nothing else known of it */
 bool weft_spread_value_eq(const weft_spread_value_t *a, const weft_spread_value_t *b);

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 
 bool weft_spread_eq(const weft_spread_t *a, const weft_spread_t *b) {
-  return a->kind == b->kind && a->degree == b->degree && a->rows == b->rows &&
+  return a->kind == b->kind && a->degree == b->degree && a->rows == b->rows && a->count == b->count &&
          (a->kind != WEFT_SPREAD_ROWS || a->axis == b->axis);
 }
 

@@ -130,34 +130,33 @@ static weft_output_t true_value(world_t *w, weft_output_t of, const weft_spread_
     case WEFT_SPREAD_PART: return of_all(w, "AddN", each, w->n, 0);
     case WEFT_SPREAD_ROWS: return of_all(w, "ConcatV2", each, w->n, s->axis);
     case WEFT_SPREAD_SHAPE: {
-      int type = of.node->output_types[of.index], n = 1;
-      const weft_shape_t *shape = &of.node->output_shapes[of.index];
-      if (shape->rank == 1 && shape->dims[0] > 0) n = (int)shape->dims[0];
+      int type = of.node->output_types[of.index], n = s->count < 0 ? 1 : s->count;
       int32_t rows[64], others[64];
       for (int k = 0; k < n; k++) {
         rows[k] = (int32_t)(s->rows >> k & 1);
         others[k] = 1 - rows[k];
       }
-      weft_output_t mask = cast(w, ints(w, rows, n, shape->rank == 0), type),
-                    rest = cast(w, ints(w, others, n, shape->rank == 0), type);
+      weft_output_t mask = cast(w, ints(w, rows, n, s->count < 0), type),
+                    rest = cast(w, ints(w, others, n, s->count < 0), type);
       return add2(w, "AddV2", add2(w, "Mul", of_all(w, "AddN", each, w->n, 0), mask), add2(w, "Mul", each[0], rest));
     }
     default: return each[0];
   }
 }
 
-/* Rows of the true value `v` that replica i has. */
-static weft_output_t rows_of(world_t *w, weft_output_t v, int i, int axis, int rank) {
-  int32_t unit[16] = {0}, ones[16];
-  for (int k = 0; k < rank; k++) ones[k] = -1;
-  unit[axis] = 1;
-  const weft_output_t gather[3] = {add(w, "Shape", &v, 1, NULL, 0), ints(w, &axis, 1, true), ints(w, &(int32_t){0}, 1, true)};
-  weft_output_t dim = add(w, "GatherV2", gather, 3, NULL, 0);
-  weft_output_t block = add2(w, "FloorDiv", dim, ints(w, &w->batch, 1, true)); /* dims are multiples of the batch here */
-  weft_output_t begin = add2(w, "Mul", block, ints(w, &(int32_t){start(w, i)}, 1, true));
-  weft_output_t size = add2(w, "AddV2", add2(w, "Mul", block, ints(w, &w->c->shares[i], 1, true)), ints(w, &(int32_t){1}, 1, true));
-  const weft_output_t slice[3] = {v, add2(w, "Mul", begin, ints(w, unit, rank, false)),
-                                  add2(w, "AddV2", ints(w, ones, rank, false), add2(w, "Mul", size, ints(w, unit, rank, false)))};
+/* Rows of the true value `v` that replica i has; for any rank. */
+static weft_output_t rows_of(world_t *w, weft_output_t v, int i, int axis) {
+  const int32_t zero = 0, one = 1, share_of_i = w->c->shares[i], first = start(w, i);
+  weft_output_t shape = add(w, "Shape", &v, 1, NULL, 0);
+  const weft_output_t gather[3] = {shape, ints(w, &axis, 1, true), ints(w, &zero, 1, true)};
+  const weft_output_t one_hot[4] = {ints(w, &axis, 1, true), add(w, "Rank", &v, 1, NULL, 0), ints(w, &one, 1, true),
+                                    ints(w, &zero, 1, true)};
+  weft_output_t dim = add(w, "GatherV2", gather, 3, NULL, 0), at = add(w, "OneHot", one_hot, 4, NULL, 0);
+  weft_output_t batch = ints(w, &w->batch, 1, true);
+  weft_output_t begin = add2(w, "FloorDiv", add2(w, "Mul", dim, ints(w, &first, 1, true)), batch);
+  weft_output_t size = add2(w, "FloorDiv", add2(w, "Mul", dim, ints(w, &share_of_i, 1, true)), batch);
+  weft_output_t others = add2(w, "Sub", dim, size);
+  const weft_output_t slice[3] = {v, add2(w, "Mul", begin, at), add2(w, "Sub", shape, add2(w, "Mul", others, at))};
   return add(w, "Slice", slice, 3, NULL, 0);
 }
 
@@ -171,7 +170,7 @@ static weft_output_t given(world_t *w, weft_output_t of, const weft_spread_t *is
   }
   weft_output_t whole = true_value(w, of, is);
   if (wanted->kind == WEFT_SPREAD_ROWS) {
-    return scaled(w, rows_of(w, whole, i, wanted->axis, of.node->output_shapes[of.index].rank), i, -wanted->degree);
+    return scaled(w, rows_of(w, whole, i, wanted->axis), i, -wanted->degree);
   }
   return wanted->kind == WEFT_SPREAD_SAME ? scaled(w, whole, i, -wanted->degree) : whole;
 }
