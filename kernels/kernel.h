@@ -39,6 +39,7 @@ typedef struct weft_kernel_node {
 } weft_kernel_node_t;
 
 typedef struct weft_collectives weft_collectives_t; /* collectives/collectives.h */
+typedef struct weft_negotiators weft_negotiators_t; /* collectives/negotiated/negotiators.h */
 
 /* What a step gives to kernels. */
 /* Whether nodes that are ready are still run. */
@@ -52,6 +53,7 @@ typedef struct weft_step {
   weft_canceller_t *canceller;
   weft_step_container_t *container; /* stacks, tensor arrays */
   weft_collectives_t *collectives;  /* of the task; may be NULL: then there are none */
+  weft_negotiators_t *negotiators;  /* of the task; may be NULL: then there are no collectives by name */
   weft_tensor_t *const *args;       /* of _Arg */
   weft_tensor_t **results;          /* of _Retval */
   int num_args, num_results;

@@ -176,6 +176,15 @@ weft_status_t *weft_grad_collective_scatter(weft_grad_ctx_t *c) {
   return g.s;
 }
 
+weft_status_t *weft_grad_collective_named(weft_grad_ctx_t *c) {
+  weft_grad_t g = {c, NULL};
+  if (!attr_is(&g, "merge_op", "Add") || weft_grad_attr_bool(&g, "adasum")) {
+    return WEFT_ERROR(UNIMPLEMENTED, "no gradient of %.*s, which does not add", WEFT_STR_ARGS(c->node_name));
+  }
+  c->dx[0] = undivided(&g, c->dy[0]);
+  return g.s;
+}
+
 weft_status_t *weft_grad_collective_all_to_all_v(weft_grad_ctx_t *c) {
   weft_grad_t g = {c, NULL};
   value_t in[] = {c->dy[0], weft_grad_output(c->outputs[0], 1)};

@@ -131,7 +131,8 @@ static weft_status_t *start(weft_worker_t *worker, weft_worker_step_t *step, wef
     return NULL;
   }
   weft_run_options_t options = {.step = {.id = step->id, .rendezvous = step->rendezvous, .canceller = step->canceller,
-                                         .container = step->container, .collectives = worker->collectives}};
+                                         .container = step->container, .collectives = worker->collectives,
+                                         .negotiators = worker->negotiators}};
   atomic_fetch_add_explicit(&step->refs, 1, memory_order_relaxed); /* plan_done gives it back */
   weft_worker_also_run(worker);
   weft_plan_run(graph->plan, &options, plan_done, step);

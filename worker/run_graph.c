@@ -143,7 +143,8 @@ static weft_status_t *send_feeds(weft_worker_step_t *step, const weft_run_graph_
 static void start(graph_run_t *r) {
   weft_run_options_t options = {
       .step = {.id = r->step->id, .rendezvous = r->step->rendezvous, .canceller = r->step->canceller,
-               .container = r->step->container, .collectives = r->worker->collectives},
+               .container = r->step->container, .collectives = r->worker->collectives,
+               .negotiators = r->worker->negotiators},
       .recorder = r->record_timeline ? &r->recorder : NULL,
       .run_inline = atomic_load_explicit(&r->graph->last_run_ns, memory_order_relaxed) < INLINE_NS,
   };

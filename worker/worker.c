@@ -36,6 +36,7 @@ static weft_status_t *create_parts(weft_worker_t *w, const weft_worker_options_t
   WEFT_RETURN_IF_ERROR(weft_step_sequence_create(&w->sequence));
   weft_worker_session_spec_t legacy = {.session = WEFT_STR(""), .master_task = WEFT_STR("")};
   WEFT_RETURN_IF_ERROR(weft_worker_create_collectives(w, o->collective_leader, o->collectives_only_rpc));
+  WEFT_RETURN_IF_ERROR(weft_negotiators_create(w->collectives, &w->negotiators));
   weft_session_cluster_t own = {NULL, NULL};
   return weft_worker_session_create(&legacy, &w->devices, &own, &w->legacy);
 }
@@ -71,6 +72,7 @@ void weft_worker_destroy(weft_worker_t *w) {
   weft_mutex_lock(&w->mu);
   while (w->runs > 0) weft_cond_wait(&w->idle, &w->mu); /* woken by weft_worker_end_run; the steps are cancelled */
   weft_mutex_unlock(&w->mu);
+  weft_negotiators_destroy(w->negotiators);
   weft_collectives_destroy(w->collectives);
   if (w->transport != NULL) w->transport->ops->destroy(w->transport);
   weft_thread_pool_destroy(w->pool);

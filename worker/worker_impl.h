@@ -7,6 +7,7 @@
 #define WEFT_WORKER_WORKER_IMPL_H_
 
 #include "collectives/remote/remote_transport.h"
+#include "collectives/negotiated/negotiators.h"
 #include "collectives/remote/step_sequence.h"
 #include "worker/session.h"
 #include "worker/step.h"
@@ -19,6 +20,7 @@ struct weft_worker {
   weft_thread_pool_t *pool;
   weft_devices_t devices; /* CPU:0 first */
   weft_transfer_log_t *transfers;
+  weft_negotiators_t *negotiators;
   weft_step_sequence_t *sequence;
   weft_str_t leader;              /* of groups: lent by the cache, or `task` */
   weft_transport_t *transport;    /* of collectives */

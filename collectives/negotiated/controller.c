@@ -16,9 +16,9 @@ enum {
   STATUS_END = 0,
   STATUS_NEW = 1,
   STATUS_OTHER = 2,
-  GOODBYE_MS = 2000, /* for the others to hear that we end; after that they are not listening */
+  GOODBYE_MS = 300, /* for the others to hear that we end; after that they are not listening */
 };
-/* Instance keys of control messages; those of data are hashes, which have bit 62. */
+/* Instance keys of control messages; those of data are hashes, which have bit 30. */
 enum { KEY_VECTOR = 1 << 20, KEY_DROPPED = 2 << 20, KEY_REQUESTS = 3 << 20 };
 #define STEP_ID ((INT64_C(1) << 60) + 7) /* no step of a graph has such an id */
 
@@ -114,6 +114,13 @@ weft_pending_t *weft_negotiator_take(weft_negotiator_t *n, const weft_named_requ
   return p;
 }
 
+/* Of a request that was withdrawn. */
+static void ignore(void *arg, weft_status_t *status, weft_tensor_t *output) {
+  (void)arg;
+  weft_status_free(status);
+  weft_tensor_release(output);
+}
+
 static weft_status_t *refuse(const weft_negotiator_t *n, const weft_named_request_t *r, const weft_tensor_t *input) {
   if (r->kind == WEFT_NAMED_JOIN) return NULL;
   if (r->name.length == 0 || input == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "a collective by name needs a name and a tensor");
@@ -127,6 +134,13 @@ static weft_status_t *refuse(const weft_negotiator_t *n, const weft_named_reques
   bool is_floating = weft_dtype_is_floating(input->dtype), scales = r->prescale != 1 || r->postscale != 1;
   if (!is_floating && (scales || r->kind == WEFT_NAMED_ADASUM)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': %s of type %s", name, r->name.data, scales ? "scaling" : "Adasum", weft_dtype_name(input->dtype));
+  }
+  bool is_number = is_floating || weft_dtype_is_integer(input->dtype), reduces = r->kind == WEFT_NAMED_ALL_REDUCE;
+  if ((reduces && !is_number) || input->dtype == WEFT_STRING || weft_dtype_size(input->dtype) == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': %s of type %s", name, r->name.data, weft_named_kind_text(r->kind), weft_dtype_name(input->dtype));
+  }
+  if (reduces && r->is_mean && r->reduction != WEFT_REDUCE_SUM) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': a mean is made of a sum only", name, r->name.data);
   }
   if (r->kind == WEFT_NAMED_ALL_GATHER && input->shape.rank == 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': an all-gather of a scalar, which has no rows", name, r->name.data);
@@ -184,6 +198,18 @@ void weft_negotiator_submit(weft_negotiator_t *n, const weft_named_request_t *r,
     weft_free(p);
   }
   if (s != NULL) done(arg, s, NULL);
+}
+
+void weft_negotiator_withdraw(weft_negotiator_t *n, void *arg) {
+  weft_named_done_fn *done = NULL;
+  weft_mutex_lock(&n->mu);
+  for (weft_pending_t *p = n->queue; p != NULL && done == NULL; p = p->next) {
+    if (p->arg != arg || p->done == ignore) continue;
+    done = p->done;
+    p->done = ignore;
+  }
+  weft_mutex_unlock(&n->mu);
+  if (done != NULL) done(arg, WEFT_ERROR(CANCELLED, "a collective by name was cancelled"), NULL);
 }
 
 /* ---- a cycle ---- */
@@ -526,6 +552,13 @@ void weft_negotiator_destroy(weft_negotiator_t *n) {
   weft_mutex_deinit(&n->mu);
   weft_arena_deinit(&n->arena);
   weft_free(n);
+}
+
+bool weft_negotiator_is_over(weft_negotiator_t *n) {
+  weft_mutex_lock(&n->mu);
+  bool is_over = n->is_over;
+  weft_mutex_unlock(&n->mu);
+  return is_over;
 }
 
 void weft_negotiator_get_stats(weft_negotiator_t *n, weft_negotiator_stats_t *out) {

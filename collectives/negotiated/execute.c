@@ -14,14 +14,15 @@ typedef struct part {
   weft_pending_t *pending; /* NULL: zeros are given, and nobody waits */
 } part_t;
 
-/* One number for one kind of data collective, so that its agreement is kept from step to step. */
+/* One number for one kind of data collective, so that its agreement is kept from step to step. 31 bits, as TensorFlow's
+ * messages have; two kinds that meet in one number cost a question to the leader each time they take turns. */
 static int64_t key_of(const weft_named_request_t *r, int64_t count, int level) {
   uint64_t hash = 14695981039346656037u;
   const int64_t parts[] = {r->kind, r->dtype, r->reduction, r->is_mean, r->root, count, level};
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) hash = (hash ^ (uint64_t)parts[i]) * 1099511628211u;
   int skipped = r->kind == WEFT_NAMED_ALL_GATHER ? 1 : 0;
   for (int i = skipped; r->kind != WEFT_NAMED_ALL_REDUCE && i < r->shape.rank; i++) hash = (hash ^ (uint64_t)r->shape.dims[i]) * 1099511628211u;
-  return (int64_t)(hash >> 2 | UINT64_C(1) << 62);
+  return (int64_t)(hash >> 34 | UINT64_C(1) << 30);
 }
 
 static void scale(weft_dtype_t dtype, void *data, int64_t n, double by) {

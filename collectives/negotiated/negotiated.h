@@ -44,6 +44,8 @@ WEFT_MUST_CHECK weft_status_t *weft_negotiator_create(const weft_negotiator_opti
 /* Tells all members to end, and waits: what is pending fails with ABORTED, here and at the others. NULL is fine. */
 void weft_negotiator_destroy(weft_negotiator_t *n);
 
+bool weft_negotiator_is_over(weft_negotiator_t *n); /* whatever is submitted fails */
+
 /* Called once, on the negotiator's thread; owns status and output (NULL for a join). Must not destroy the negotiator. */
 typedef void weft_named_done_fn(void *arg, weft_status_t *status, weft_tensor_t *output);
 /* Never blocks. Texts are copied, `input` retained (NULL for a join); r's dtype and shape are those of the input. Errors, through
@@ -51,6 +53,10 @@ typedef void weft_named_done_fn(void *arg, weft_status_t *status, weft_tensor_t 
  * be; on all members: INVALID_ARGUMENT for what members say differently, with both values; ABORTED when a
  * member has ended; UNAVAILABLE when one has died. */
 void weft_negotiator_submit(weft_negotiator_t *n, const weft_named_request_t *r, weft_tensor_t *input, weft_named_done_fn *done, void *arg);
+
+/* Whoever submitted with `arg` waits no more: done is called with CANCELLED, unless it was before. The tensor still takes
+ * part, as others may count on it; its name is free when they have come. */
+void weft_negotiator_withdraw(weft_negotiator_t *n, void *arg);
 
 typedef struct weft_negotiator_stats {
   int64_t cycles, slow_cycles;  /* slow: requests were told */
