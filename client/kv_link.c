@@ -66,7 +66,8 @@ static void add_table(adding_t *a) {
   a->handle = (TF_Output){op, 0};
 }
 
-static void add_call(adding_t *a, weft_kv_node_t *n, const char *name, bool has_dtype, int advance,
+/* flag: advance or greets; -1: it has none. */
+static void add_call(adding_t *a, weft_kv_node_t *n, const char *name, bool has_dtype, int flag,
                      const TF_DataType *types, int num_inputs, int num_outputs) {
   for (int i = 0; ok(a) && i < num_inputs; i++) {
     TF_OperationDescription *p = begin(a, "Placeholder");
@@ -78,7 +79,7 @@ static void add_call(adding_t *a, weft_kv_node_t *n, const char *name, bool has_
   TF_AddInput(d, a->handle);
   for (int i = 0; i < num_inputs; i++) TF_AddInput(d, n->inputs[i]);
   if (has_dtype) TF_SetAttrType(d, "dtype", a->o->dtype);
-  if (advance >= 0) TF_SetAttrBool(d, "advance", (unsigned char)advance);
+  if (flag >= 0) TF_SetAttrBool(d, has_dtype ? "advance" : "greets", (unsigned char)flag);
   n->op = finish(a, d);
   for (int i = 0; i < num_outputs; i++) n->outputs[i] = (TF_Output){n->op, i};
   n->num_inputs = num_inputs;
@@ -99,7 +100,8 @@ static void add_calls(adding_t *a, weft_kv_node_t *nodes) {
   add_call(a, &nodes[WEFT_KV_CALL_ADVANCE], push_name, true, 1, push_types, push_inputs, 2);
   add_call(a, &nodes[WEFT_KV_CALL_PULL], is_equal ? "WeftKvPull" : "WeftKvPullLens", true, -1, pull, 3, is_equal ? 2 : 3);
   if (is_equal) add_call(a, &nodes[WEFT_KV_CALL_PUSH_PULL], "WeftKvPushPull", true, 0, push, 5, 2);
-  add_call(a, &nodes[WEFT_KV_CALL_ATTACH], "WeftKvAttach", false, -1, &i, 1, 2);
+  add_call(a, &nodes[WEFT_KV_CALL_GREET], "WeftKvAttach", false, 1, &i, 1, 2);
+  add_call(a, &nodes[WEFT_KV_CALL_ATTACH], "WeftKvAttach", false, 0, &i, 1, 2);
   add_call(a, &nodes[WEFT_KV_CALL_EXPORT], "WeftKvExport", true, -1, NULL, 0, 5);
   add_call(a, &nodes[WEFT_KV_CALL_IMPORT], "WeftKvImport", true, -1, snapshot, 5, 0);
 }
@@ -115,16 +117,30 @@ void weft_kv_link_init(weft_kv_link_t *l, const WEFT_Cluster *cluster, const WEF
   if (ok(&a)) add_calls(&a, l->nodes);
 }
 
-static void close_session(TF_Session *s) {
+/* A session and who uses it: one that is given up is closed when the last call in it has ended. */
+typedef struct weft_kv_session {
+  TF_Session *impl;
+  int users; /* guarded by the link's mu; the link itself is one */
+} weft_kv_session_t;
+
+static void session_close(weft_kv_session_t *s) {
+  if (s == NULL) return;
   TF_Status *ignored = TF_NewStatus(); /* the server may be gone: nothing is lost then */
-  if (s != NULL) TF_CloseSession(s, ignored);
-  if (s != NULL) TF_DeleteSession(s, ignored);
+  if (s->impl != NULL) TF_CloseSession(s->impl, ignored);
+  if (s->impl != NULL) TF_DeleteSession(s->impl, ignored);
   TF_DeleteStatus(ignored);
+  weft_free(s);
+}
+
+static void session_leave(weft_kv_link_t *l, weft_kv_session_t *s) {
+  weft_mutex_lock(&l->mu);
+  bool is_last = s != NULL && --s->users == 0;
+  weft_mutex_unlock(&l->mu);
+  if (is_last) session_close(s);
 }
 
 void weft_kv_link_deinit(weft_kv_link_t *l) {
-  close_session(l->session);
-  for (int i = 0; i < l->num_retired; i++) close_session(l->retired[i]);
+  session_close(l->session);
   TF_DeleteSessionOptions(l->options);
   if (l->graph != NULL) TF_DeleteGraph(l->graph);
   weft_mutex_deinit(&l->mu);
@@ -132,33 +148,49 @@ void weft_kv_link_deinit(weft_kv_link_t *l) {
 
 /* ---- running ---- */
 
-/* Other lanes may still run in the session that is given up: it is closed at the end. */
-static void retire(weft_kv_link_t *l, TF_Session *session) {
-  enum { MAX = sizeof l->retired / sizeof l->retired[0] };
+/* Other lanes may still run in the session that is given up. */
+static void retire(weft_kv_link_t *l, weft_kv_session_t *s) {
   weft_mutex_lock(&l->mu);
-  if (l->session == session && l->num_retired < MAX) {
-    l->retired[l->num_retired++] = session;
-    l->session = NULL;
-  }
+  bool is_current = l->session == s;
+  if (is_current) l->session = NULL;
   weft_mutex_unlock(&l->mu);
+  if (is_current) session_leave(l, s);
 }
 
-static TF_Session *need_session(weft_kv_link_t *l, TF_Status *status) {
+static weft_kv_session_t *join_current(weft_kv_link_t *l, weft_kv_session_t **mine) {
   weft_mutex_lock(&l->mu);
-  TF_Session *s = l->session;
-  weft_mutex_unlock(&l->mu);
-  if (s != NULL) return s;
-  TF_Session *mine = TF_NewSession(l->graph, l->options, status);
-  if (TF_GetCode(status) != TF_OK) return NULL;
-  weft_mutex_lock(&l->mu);
-  if (l->session == NULL) {
-    l->session = mine;
-    mine = NULL;
+  if (l->session == NULL && mine != NULL) {
+    l->session = *mine;
+    *mine = NULL;
   }
-  s = l->session;
+  weft_kv_session_t *s = l->session;
+  if (s != NULL) s->users++;
   weft_mutex_unlock(&l->mu);
-  close_session(mine);
   return s;
+}
+
+static weft_kv_session_t *need_session(weft_kv_link_t *l, TF_Status *status) {
+  weft_kv_session_t *s = join_current(l, NULL);
+  if (s != NULL) return s;
+  weft_kv_session_t *mine = weft_calloc(1, sizeof *mine);
+  if (mine == NULL) {
+    TF_SetStatus(status, TF_RESOURCE_EXHAUSTED, "no memory for a session");
+    return NULL;
+  }
+  mine->users = 1;
+  mine->impl = TF_NewSession(l->graph, l->options, status);
+  if (TF_GetCode(status) == TF_OK) s = join_current(l, &mine);
+  session_close(mine);
+  return s;
+}
+
+void weft_kv_link_abort(weft_kv_link_t *l) {
+  weft_kv_session_t *s = join_current(l, NULL);
+  if (s == NULL) return;
+  TF_Status *ignored = TF_NewStatus(); /* closing is the point: its steps are cancelled */
+  TF_CloseSession(s->impl, ignored);
+  TF_DeleteStatus(ignored);
+  session_leave(l, s);
 }
 
 /* RunOptions with timeout_in_ms, field 2. */
@@ -177,13 +209,14 @@ void weft_kv_link_run(weft_kv_link_t *l, weft_kv_call_t call, TF_Tensor *const *
   const weft_kv_node_t *n = &l->nodes[call];
   unsigned char options[16];
   *out_was_restarted = false;
-  TF_Session *session = need_session(l, status);
+  weft_kv_session_t *session = need_session(l, status);
   if (session == NULL) return;
   TF_Buffer run = {.data = options, .length = write_timeout(timeout_ms > 0 ? timeout_ms : 1, options)};
   const TF_Operation *targets[] = {n->op};
-  TF_SessionRun(session, &run, n->inputs, inputs, n->num_inputs, n->outputs, outputs, n->num_outputs, targets, 1, NULL,
+  TF_SessionRun(session->impl, &run, n->inputs, inputs, n->num_inputs, n->outputs, outputs, n->num_outputs, targets, 1, NULL,
                 status);
   TF_Code code = TF_GetCode(status);
   *out_was_restarted = code == TF_ABORTED || code == TF_UNAVAILABLE || code == TF_NOT_FOUND;
   if (*out_was_restarted) retire(l, session);
+  session_leave(l, session);
 }

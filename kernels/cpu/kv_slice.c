@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "kernels/cpu/kv_slice.h"
+#include "kernels/kv_slice.h"
 #include "kernels/cpu/update.h"
 #include "kernels/kernel.h"
 

@@ -170,7 +170,7 @@ static weft_status_t *attach(weft_kernel_ctx_t *c) {
   int64_t worker = 0, clock = 0, last = 0;
   WEFT_RETURN_IF_ERROR(in_table(c, &t));
   weft_status_t *s = weft_kv_scalar(c, 1, "worker", &worker);
-  if (s == NULL) s = weft_kv_table_attach(t, worker, &clock, &last);
+  if (s == NULL) s = weft_kv_table_attach(t, worker, weft_knode_bool(c->node, "greets"), &clock, &last);
   release(t);
   if (s == NULL) s = weft_tensor_scalar(WEFT_I64, &clock, &c->outputs[0].tensor);
   if (s == NULL) s = weft_tensor_scalar(WEFT_I64, &last, &c->outputs[1].tensor);

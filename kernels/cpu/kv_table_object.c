@@ -340,12 +340,19 @@ void weft_kv_table_pull(weft_kv_table_t *t, weft_kernel_ctx_t *ctx, weft_tensor_
   weft_wait(&t->clocked.room, &p->waiter);
 }
 
-weft_status_t *weft_kv_table_attach(weft_kv_table_t *t, int64_t worker, int64_t *out_clock, int64_t *out_last_id) {
+weft_status_t *weft_kv_table_attach(weft_kv_table_t *t, int64_t worker, bool greets, int64_t *out_clock,
+                                    int64_t *out_last_id) {
+  weft_status_t *s = NULL;
   WEFT_RETURN_IF_ERROR(check_worker(t, worker));
   weft_mutex_lock(&t->clocked.room.mu);
-  const weft_kv_window_t *w = worker < 0 ? NULL : weft_map_get_u64(&t->windows, (uint64_t)worker);
+  weft_kv_window_t *w = worker < 0 ? NULL : weft_map_get_u64(&t->windows, (uint64_t)worker);
   *out_last_id = w == NULL ? 0 : w->high;
+  if (greets && worker >= 0) {
+    w = weft_kv_window_of(&t->windows, worker);
+    if (w == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "greeting worker %" PRId64, worker);
+    if (w != NULL) weft_kv_window_see(w, w->high + 1);
+  }
   *out_clock = has_clock(t, worker) ? weft_clocked_join_locked(&t->clocked, worker) : 0;
   weft_mutex_unlock(&t->clocked.room.mu);
-  return NULL;
+  return s;
 }

@@ -71,8 +71,9 @@ WEFT_MUST_CHECK weft_status_t *weft_kv_table_push(weft_kv_table_t *t, const weft
  * table's clock. Errors as above; CANCELLED. */
 void weft_kv_table_pull(weft_kv_table_t *t, weft_kernel_ctx_t *ctx, weft_tensor_t *keys, int64_t worker, int64_t clock,
                         bool has_lens);
-/* A worker begins, or begins again: it is back among the clocks, and its ids go on above *out_last_id. */
-WEFT_MUST_CHECK weft_status_t *weft_kv_table_attach(weft_kv_table_t *t, int64_t worker, int64_t *out_clock,
+/* A worker begins, or begins again: it is back among the clocks. *out_last_id: its highest request id; 0 if the table has
+ * never heard of it. `greets`: the next id is taken, so that the table has heard of it from now on. */
+WEFT_MUST_CHECK weft_status_t *weft_kv_table_attach(weft_kv_table_t *t, int64_t worker, bool greets, int64_t *out_clock,
                                                     int64_t *out_last_id);
 
 /* Everything there is, as one moment saw it; keys ascend. `out`: keys, values, lens, slots (what the rule remembers), state

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "kernels/cpu/kv_slice.h"
+#include "kernels/kv_slice.h"
 #include "tests/kernels/script.h"
 #include "tests/runner.h"
 
@@ -100,6 +100,8 @@ static void a_request_that_was_seen_is_not_applied_again(void) {
       {PULL, "int64[1]:1 int64[]:-1 int64[]:-1", "float[1,1]:6 int64[]:0"},
       {"WeftKvAttach", "", "int64[]:3", "int64[]:0 int64[]:2001"},
       {"WeftKvAttach", "", "int64[]:8", "int64[]:0 int64[]:0"},
+      {"WeftKvAttach", "greets=true", "int64[]:8", "int64[]:0 int64[]:0"},
+      {"WeftKvAttach", "", "int64[]:8", "int64[]:0 int64[]:1"},
   };
   begin();
   weft_made_t t = weft_make(&bench, "WeftKvTable", "");

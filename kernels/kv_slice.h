@@ -1,6 +1,6 @@
-/* kernels/cpu/kv_slice.h - which of n servers has a key. */
-#ifndef WEFT_KERNELS_CPU_KV_SLICE_H_
-#define WEFT_KERNELS_CPU_KV_SLICE_H_
+/* kernels/kv_slice.h - which of n servers has a key. */
+#ifndef WEFT_KERNELS_KV_SLICE_H_
+#define WEFT_KERNELS_KV_SLICE_H_
 
 #include <stdint.h>
 
@@ -19,4 +19,4 @@ static inline int weft_kv_server_by_hash(int64_t key, int n) {
   return (int)((x ^ (x >> 31)) % (uint64_t)n);
 }
 
-#endif /* WEFT_KERNELS_CPU_KV_SLICE_H_ */
+#endif /* WEFT_KERNELS_KV_SLICE_H_ */
