@@ -3,6 +3,7 @@
 
 #include "benchmarks/dispatch.h"
 #include "benchmarks/million_nodes.h"
+#include "benchmarks/ps_step.h"
 #include "benchmarks/recv_tensor.h"
 #include "benchmarks/rpc_step.h"
 #include "benchmarks/server.h"
@@ -24,6 +25,8 @@ static const weft_bench_t list[] = {
      weft_bench_recv_tensor_1mb},
     {"recv_tensor_128mb", "share", 0.7, !LOWER, "a tensor of 128 MB from another process, against plain TCP",
      weft_bench_recv_tensor_128mb},
+    {"ps_step_100mb", "ms", 200, LOWER, "a step of two workers on a dense model of 100 MB with one parameter server (half of what TensorFlow's servers need)",
+     weft_bench_ps_step_100mb},
     {"server_start", "ms", 50, LOWER, "a server, from the start of its process to its ready line", weft_bench_server_start},
     {"server_rss", "MB", 30, LOWER, "memory of an idle server", weft_bench_server_rss},
     {"binary_size", "MB", 10, LOWER, "the weft command, stripped", weft_bench_binary_size},
