@@ -1,6 +1,7 @@
 # The front door. Each target installs what is missing, builds with Bazel and does the job.
 #
-#   make demo          a real cluster trains on handwritten digits
+#   make demo          a real cluster trains on handwritten digits; STRATEGY=mirrored:2 and others say how it is spread
+#   make mirrored      a C program builds a model and trains it with the mirrored strategy
 #   make recommender   a recommender with its tables on two parameter servers
 #   make test          all C tests; ends with "N passed, N failed"
 #   make build         only builds: bazel-bin/tools/weft
@@ -17,10 +18,13 @@ build: .setup
 	@bazel build //tools:weft //client:tensorflow //examples/... //benchmarks/...
 
 demo: build
-	@STRATEGY=$(STRATEGY) examples/digits/demo
+	@STRATEGY='$(STRATEGY)' examples/digits/demo
 
 recommender: build
 	@examples/recommender/run
+
+mirrored: build
+	@bazel-bin/examples/mirrored/train
 
 # The last line is the count, also when a test failed: SIGQUIT ends make with code 1 and without a word of its own.
 test: .setup
