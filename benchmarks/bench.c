@@ -1,6 +1,7 @@
 /* benchmarks/bench.c - the list. */
 #include "benchmarks/bench.h"
 
+#include "benchmarks/allreduce.h"
 #include "benchmarks/dispatch.h"
 #include "benchmarks/million_nodes.h"
 #include "benchmarks/ps_step.h"
@@ -25,6 +26,9 @@ static const weft_bench_t list[] = {
      weft_bench_recv_tensor_1mb},
     {"recv_tensor_128mb", "share", 0.7, !LOWER, "a tensor of 128 MB from another process, against plain TCP",
      weft_bench_recv_tensor_128mb},
+    {"allreduce_64mb", "ms", 120, LOWER, "an all-reduce of 64 MB over four processes, in place", weft_bench_allreduce_64mb},
+    {"allreduce_fused", "times", 5, !LOWER, "an all-reduce of 100 tensors of 4 KB in one buffer, against one by one",
+     weft_bench_allreduce_fused},
     {"ps_step_100mb", "ms", 200, LOWER, "a step of two workers on a dense model of 100 MB with one parameter server (half of what TensorFlow's servers need)",
      weft_bench_ps_step_100mb},
     {"server_start", "ms", 50, LOWER, "a server, from the start of its process to its ready line", weft_bench_server_start},

@@ -18,7 +18,7 @@
 
 #define METHOD(name) "/tensorflow.WorkerService/" name
 
-enum { DELETE_SESSION_MS = 10000 };
+enum { DELETE_SESSION_MS = 10000, STEP_SEQUENCE_MS = 600000 };
 
 typedef struct remote_worker {
   weft_worker_client_t base;
@@ -431,7 +431,8 @@ static void get_step_sequence(weft_worker_client_t *w, const int64_t *graph_keys
   p->fn.step_ids = fn;
   p->num_recvs = n;
   weft_get_step_sequence_msg_t request = {{(int64_t *)(uintptr_t)graph_keys, n, n}}; /* only read */
-  weft_rpc_options_t o = {.timeout_ms = 0};
+  /* Waits for a leader that has not been started yet; one that is lost ends all calls to it. */
+  weft_rpc_options_t o = {.wait_for_ready = true, .timeout_ms = STEP_SEQUENCE_MS};
   send_request(p, &weft_get_step_sequence_type, &request, &o, on_step_ids);
 }
 

@@ -26,3 +26,5 @@ void weft_worker_task_lost(weft_worker_t *w, weft_str_t task) {
   }
   weft_free(sessions);
 }
+
+void weft_worker_task_returned(weft_worker_t *w, weft_str_t task) { weft_remote_transport_returned_task(w->transport, task); }

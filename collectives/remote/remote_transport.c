@@ -1037,6 +1037,10 @@ void weft_remote_transport_join_instance(weft_transport_t *base, const weft_inst
   weft_group_table_join_instance(of(base)->groups, r, canceller, fn, arg);
 }
 
+void weft_remote_transport_returned_task(weft_transport_t *base, weft_str_t task) {
+  weft_group_table_returned_task(of(base)->groups, task);
+}
+
 /* Seconds; on a machine of 2020s servers: a link's message 15 us, a call 120 us; memory read twice at 5 GB/s, loopback or a
  * network at 1 GB/s. The leader asks, and tells all members, so that they choose alike. */
 static double cost_between(transport_t *t, weft_str_t from, weft_str_t to, size_t bytes) {

@@ -47,6 +47,7 @@ void weft_remote_transport_join_group(weft_transport_t *t, const weft_group_requ
                                       weft_group_fn *fn, void *arg);
 void weft_remote_transport_join_instance(weft_transport_t *t, const weft_instance_request_t *r, weft_canceller_t *canceller,
                                          weft_instance_fn *fn, void *arg);
+void weft_remote_transport_returned_task(weft_transport_t *t, weft_str_t task); /* a lost task has come again */
 weft_link_counters_t *weft_remote_transport_counters(weft_transport_t *t); /* what this task has fetched; lent */
 
 #endif /* WEFT_COLLECTIVES_REMOTE_REMOTE_TRANSPORT_H_ */
