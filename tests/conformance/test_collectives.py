@@ -221,7 +221,8 @@ def test_several_groups_at_once(wide):
     assert [float(g[0]) for g in got] == [101.0, 1010.0, 101.0, 1010.0]
 
 
-def test_steps_of_one_session(wide):
+@pytest.mark.parametrize("shapes", [1, pytest.param(4, marks=pytest.mark.weft_only)])  # stock instances keep their first shape
+def test_steps_of_one_session(wide, shapes):
     n, group = 3, next(_keys)
     g = tf.Graph()
     with g.as_default():
@@ -232,8 +233,9 @@ def test_steps_of_one_session(wide):
                 outputs.append(reduce_v2(x * float(i + 1), n, group, 1))
         with session(wide.master, g) as sess:
             for step in range(20):
-                for got in sess.run(outputs, {x: [1.0 * step] * (step % 4 + 1)}):  # also of another shape each step
-                    assert got.tolist() == [6.0 * step] * (step % 4 + 1)
+                length = step % shapes + 1
+                for got in sess.run(outputs, {x: [1.0 * step] * length}):
+                    assert got.tolist() == [6.0 * step] * length
             call = sess.make_callable(outputs, [x])
             assert call([2.0])[2].tolist() == [12.0]
 
@@ -419,10 +421,18 @@ def test_a_member_that_does_not_come(fragile, form):
     assert 0.9 < time.monotonic() - began < 10
 
 
-def test_a_member_that_does_not_come_and_no_time_limit(fragile):
-    group = next(_keys)
+def test_a_client_that_does_not_come_and_no_time_limit(fragile):
+    group, key = next(_keys), next(_keys)
     with fails(tf.errors.DeadlineExceededError):
-        run_group(fragile.master, 1, "tasks", lambda i: reduce_v2(tf.zeros([2]), 2, group, 1), timeout_ms=1500)
+        build = lambda i: reduce_v2(tf.zeros([2]), 2, group, 1)  # noqa: E731
+        run_group(fragile.master, 1, "tasks", build, graph_key=key, timeout_ms=1500)
+
+
+@pytest.mark.weft_only  # a stock server waits until its client gives up
+def test_a_graph_that_lacks_a_member_is_refused(fragile):
+    group = next(_keys)
+    with fails(tf.errors.InvalidArgumentError, "has 2 members"):
+        run_group(fragile.master, 1, "tasks", lambda i: reduce_v2(tf.zeros([2]), 2, group, 1))
 
 
 @pytest.mark.weft_only  # stock servers have to be started again
@@ -510,7 +520,9 @@ BAD = {
         "rank must be non-negative integer but got -1",
     ),
     "dimension": (
-        lambda: R.CollectiveBcastRecvV2(T=tf.float32, group_size=2, group_key=1, instance_key=1, shape=v1.placeholder_with_default([-1], [1])),
+        lambda: R.CollectiveBcastRecvV2(
+            T=tf.float32, group_size=2, group_key=1, instance_key=1, shape=v1.placeholder_with_default([-1], [1]), timeout_seconds=5
+        ),
         "Dimension -1 must be >= 0",
     ),
 }
@@ -527,7 +539,9 @@ def test_bad_arguments(wide, graph, case):
 
 
 def test_a_declared_shape_must_be_the_inputs(wide, graph):
-    y = R.CollectiveBcastSend(input=tf.zeros([3]), group_size=2, group_key=next(_keys), instance_key=1, shape=[4], name="y")
+    y = R.CollectiveBcastSend(
+        input=tf.zeros([3]), group_size=2, group_key=next(_keys), instance_key=1, shape=[4], timeout_seconds=5, name="y"
+    )
     with session(wide.master, graph) as sess:
         with fails(tf.errors.InternalError, "Declared shape of op y: Broadcast(1) does not match shape of input"):
             sess.run(y)
