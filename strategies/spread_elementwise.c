@@ -52,7 +52,11 @@ static terms_t align(weft_spread_ctx_t *c, bool broadcasts) {
       t.axis = axis;
       t.factor = c->in[i].factor;
     } else if (axis != t.axis) {
+      int at = broadcasts ? t.axis - (t.rank - rank) : t.axis;
+      const weft_shape_t *shape = weft_spread_in_shape(c, i);
+      bool fits = at < 0 || (at < shape->rank && shape->dims[at] == 1);
       c->wanted[i] = weft_spread_same(0); /* rows against rows: this side is needed whole */
+      if (!fits) t.is_confused = true;
     } else if (c->in[i].factor != t.factor) {
       t.factor = 0;
     }
@@ -64,7 +68,10 @@ static terms_t align(weft_spread_ctx_t *c, bool broadcasts) {
     const weft_shape_t *shape = weft_spread_in_shape(c, i);
     int at = broadcasts ? t.axis - (t.rank - shape->rank) : t.axis;
     if (kind == WEFT_SPREAD_ONCE || kind == WEFT_SPREAD_PART) c->wanted[i] = weft_spread_same(0);
-    if (c->in[i].zero && !broadcasts) continue;
+    if (!broadcasts && kind != WEFT_SPREAD_PART) { /* as long as the rows, then */
+      c->wanted[i] = weft_spread_rows(t.axis, 0);
+      continue;
+    }
     if (shape->rank < 0) {
       t.is_confused = true;
     } else if (at >= 0 && shape->dims[at] != 1) {

@@ -91,7 +91,10 @@ static value_t join(weft_spread_ctx_t *c, const value_t *a, const value_t *b, in
 
 /* How input `v` must be given so that it goes as `to`. */
 static weft_spread_t as(const value_t *v, const weft_spread_t *to) {
-  if (v->s.kind == WEFT_SPREAD_EACH || v->zero || weft_spread_eq(&v->s, to)) return v->s;
+  bool is_alike = v->s.kind == to->kind && (to->kind != WEFT_SPREAD_ROWS || v->s.axis == to->axis);
+  bool is_free = v->zero && (is_alike || to->kind == WEFT_SPREAD_PART); /* zeros have every degree */
+  if (v->s.kind == WEFT_SPREAD_EACH || is_free || weft_spread_eq(&v->s, to)) return v->s;
+  if (v->zero && to->kind == WEFT_SPREAD_ROWS) return weft_spread_rows(to->axis, 0);
   if (to->kind == WEFT_SPREAD_PART && v->s.kind == WEFT_SPREAD_SAME) return weft_spread_same(to->degree - 1);
   return *to;
 }
@@ -185,8 +188,9 @@ static weft_status_t *put(weft_spread_ctx_t *c, int value, int axes) {
     value_t both = join(c, before, &e, value, &fits);
     if (!fits) return weft_spread_refuse(c->node, "what is put here is not spread as what was put before");
     weft_spread_t to = as(&e, &both.s);
+    bool is_alike = weft_spread_eq(&to, &e.s);
     if (to.kind == WEFT_SPREAD_ROWS) to.axis -= axes;
-    if (!weft_spread_eq(&e.s, &both.s) && !e.zero) c->wanted[value] = to;
+    if (!is_alike) c->wanted[value] = to;
     e = both;
   }
   return weft_spread_cell_put(c, c->in[0].cell, &e);
@@ -256,8 +260,9 @@ static weft_status_t *list_with(weft_spread_ctx_t *c, const value_t *list, int i
     value_t both = join(c, list->element, &e, input, &fits);
     if (!fits) return weft_spread_refuse(c->node, "what is put here is not spread as what was put before");
     weft_spread_t to = as(&e, &both.s);
+    bool is_alike = weft_spread_eq(&to, &e.s);
     if (to.kind == WEFT_SPREAD_ROWS) to.axis -= axes;
-    if (!weft_spread_eq(&e.s, &both.s) && !e.zero) c->wanted[input] = to;
+    if (!is_alike) c->wanted[input] = to;
     e = both;
   }
   value_t *copy = weft_spread_alloc(c, sizeof *copy);
