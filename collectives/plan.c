@@ -175,8 +175,9 @@ int weft_plan_fields(const weft_planner_t *p, size_t bytes) {
 weft_status_t *weft_plan_finish(weft_planner_t *p, weft_plan_t **out) {
   weft_status_t *s = NULL;
   weft_plan_t *plan = weft_calloc(1, sizeof *plan);
-  if (plan == NULL || p->failed) goto none;
+  if (plan == NULL) goto none;
   atomic_init(&plan->refs, 1);
+  if (p->failed) goto none;
   plan->after = weft_calloc((size_t)p->num_edges + 1, sizeof *plan->after);
   if (plan->after == NULL) goto none;
   for (int e = 0; e < p->num_edges; e++) {
