@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "strategies/coordinator/impl.h"
 
-enum { MAX_CALL_TENSORS = 4096, FIRST_PAUSE_MS = 25, LONGEST_PAUSE_MS = 250, CLOSE_TIMEOUT_MS = 2000 };
+enum { FIRST_PAUSE_MS = 25, LONGEST_PAUSE_MS = 250, CLOSE_TIMEOUT_MS = 2000 };
 
 /* ---- connecting ---- */
 
@@ -152,6 +152,16 @@ static void end(weft_co_worker_t *w) {
 
 /* ---- calls ---- */
 
+/* How many tensors a call may have here. */
+static int room_for(const weft_co_worker_t *w, const weft_co_call_t *call) {
+  int n = 0;
+  for (int i = 0; i < call->num_args; i++) {
+    const WEFT_PerWorker *p = call->args[i].per_worker;
+    n += p == NULL ? 1 : p->maker != NULL ? p->own[w->index].num_outputs : WEFT_CO_MAX_ELEMENT;
+  }
+  return n;
+}
+
 static weft_status_t *gather(weft_co_worker_t *w, const weft_co_call_t *call, weft_tensor_t **tensors, int max, int *n) {
   for (int i = 0; i < call->num_args; i++) {
     if (call->args[i].per_worker != NULL) {
@@ -205,14 +215,15 @@ static void settle(weft_co_worker_t *w, weft_co_call_t *call, weft_status_t *s) 
 
 static void run_call(weft_co_worker_t *w, weft_co_call_t *call) {
   WEFT_Coordinator *c = w->coordinator;
-  weft_tensor_t **tensors = weft_calloc(MAX_CALL_TENSORS, sizeof *tensors), **outputs = NULL;
+  const int room = room_for(w, call);
+  weft_tensor_t **tensors = weft_calloc((size_t)room + 1, sizeof *tensors), **outputs = NULL;
   weft_status_t *s = NULL;
   int n = 0, num_outputs = 0;
   weft_canceller_t *canceller = begin(w, true, &s);
   bool is_dropped = canceller == NULL && s == NULL, is_own = true;
   if (s == NULL && tensors == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a call");
   if (!is_dropped) weft_co_event(c, WEFT_EVENT_CLOSURE_STARTED, w->index, "call %" PRId64, call->id);
-  if (!is_dropped && s == NULL) s = gather(w, call, tensors, MAX_CALL_TENSORS, &n);
+  if (!is_dropped && s == NULL) s = gather(w, call, tensors, room, &n);
   if (!is_dropped && s == NULL) {
     is_own = false;
     s = weft_co_session_run(w, call->closure, tensors, n, number_of(w, call), canceller, &outputs, &num_outputs);

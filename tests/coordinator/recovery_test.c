@@ -195,6 +195,25 @@ static void a_lost_parameter_server_is_an_error_of_its_own(void) {
   fleet_close(&f);
 }
 
+static void a_parameter_server_out_of_reach_for_a_moment_is_forgiven(void) {
+  fleet_t f;
+  fleet_open(&f, 1, 2);
+  fleet_set_variable(&f, "counter", 0);
+  fleet_coordinate(&f);
+  WEFT_Closure *add = closure_of(&f, fleet_build_add, NULL);
+  fleet_schedule_many(&f, add, 20);
+  fleet_join(&f);
+  kill(f.ps[0].pid, SIGSTOP);
+  fleet_schedule_many(&f, add, 2);
+  fleet_await(&f, WEFT_EVENT_PS_REPORTED, -1, 1);
+  kill(f.ps[0].pid, SIGCONT);
+  fleet_join(&f);
+  CU_ASSERT_EQUAL(fleet_count(&f, WEFT_EVENT_PS_LOST, -1), 0);
+  CU_ASSERT_TRUE(fleet_variable(&f, "counter") >= 22);
+  WEFT_DeleteClosure(add);
+  fleet_close(&f);
+}
+
 static void a_restarted_parameter_server_is_found_without_calls(void) {
   fleet_t f;
   fleet_open(&f, 1, 1);
@@ -279,6 +298,8 @@ int main(void) {
        a_worker_killed_while_its_values_are_built_builds_them_again},
       {"one failing call is reported once and work goes on", one_failing_call_is_reported_once_and_work_goes_on},
       {"a lost parameter server is an error of its own", a_lost_parameter_server_is_an_error_of_its_own},
+      {"a parameter server out of reach for a moment is forgiven",
+       a_parameter_server_out_of_reach_for_a_moment_is_forgiven},
       {"a restarted parameter server is found without calls", a_restarted_parameter_server_is_found_without_calls},
       {"results outlive their worker", results_outlive_their_worker},
       {"a worker that does not come back is reported", a_worker_that_does_not_come_back_is_reported},
