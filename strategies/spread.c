@@ -56,7 +56,9 @@ struct weft_spread_analysis {
   bool has_loops, has_cells;
   cell_t *cells; /* owned; cells[0] is nobody's */
   int num_cells, capacity;
-  bool changed, again, failed; /* failed: there was no memory */
+  int *asked; /* by node id: the last round in which true values were asked for */
+  int round;
+  bool changed, failed; /* failed: there was no memory */
 };
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas"); }
@@ -273,10 +275,19 @@ static weft_status_t *ask(weft_spread_ctx_t *c, value_t *in) {
 }
 
 void weft_spread_force_true(weft_spread_ctx_t *c, int id) {
-  weft_spread_t *forced = &c->analysis->forced[id];
-  if (forced->kind != WEFT_SPREAD_NONE) return;
-  *forced = weft_spread_same(0);
-  c->analysis->again = true;
+  c->analysis->asked[id] = c->analysis->round;
+}
+
+/* What was asked for in the last round: before it, values were not yet what they are. */
+static bool grant(weft_spread_analysis_t *a) {
+  bool any = false;
+  for (int i = 0; i < a->num_order; i++) {
+    int id = a->order[i]->id;
+    if (a->asked[id] != a->round || a->forced[id].kind != WEFT_SPREAD_NONE) continue;
+    a->forced[id] = weft_spread_same(0);
+    any = true;
+  }
+  return any;
 }
 
 /* The rank of output 0, where shape inference lacks it: inside loops, mostly. */
@@ -352,6 +363,7 @@ static weft_status_t *settle(weft_spread_analysis_t *a) {
       return weft_spread_refuse(a->order[a->num_order - 1], "the analysis of its loops does not come to an end");
     }
     a->changed = false;
+    a->round++;
     for (int i = 0; i < a->num_order; i++) WEFT_RETURN_IF_ERROR(visit(a, a->order[i]));
     if (!a->has_loops && !a->has_cells) break;
   }
@@ -430,19 +442,17 @@ static weft_status_t *run_rounds(weft_spread_analysis_t *a) {
   for (int pass = 0; pass < MAX_ROUNDS; pass++) {
     bool moved;
     WEFT_RETURN_IF_ERROR(settle(a));
-    WEFT_RETURN_IF_ERROR(move_out_of_loops(a, &moved));
     for (int i = 0; i < a->options->num_roots; i++) { /* fetched: then as it truly is */
       const weft_node_t *n = a->options->roots[i];
       for (int o = 0; o < n->num_outputs; o++) {
         int own = a->values[n->id][o].own;
-        if (own == 0 || a->forced[own - 1].kind != WEFT_SPREAD_NONE) continue;
-        a->forced[own - 1] = weft_spread_same(0);
-        a->again = true;
+        if (own != 0) a->asked[own - 1] = a->round;
       }
     }
+    if (grant(a)) continue;
+    WEFT_RETURN_IF_ERROR(move_out_of_loops(a, &moved));
     bool shared = share_sums(a);
-    if (!shared && !moved && !a->again) return NULL;
-    a->again = false;
+    if (!shared && !moved) return NULL;
   }
   return weft_spread_refuse(a->order[a->num_order - 1], "the analysis does not come to an end");
 }
@@ -603,10 +613,11 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
   a->values = weft_arena_calloc(&a->arena, n, sizeof *a->values);
   a->shared = weft_arena_calloc(&a->arena, n, sizeof *a->shared);
   a->forced = weft_arena_calloc(&a->arena, n, sizeof *a->forced);
+  a->asked = weft_arena_calloc(&a->arena, n, sizeof *a->asked);
   a->shapes = weft_arena_calloc(&a->arena, n, sizeof *a->shapes);
   bool is_there = p->run != NULL && p->outputs != NULL && p->wanted != NULL && p->own_seed != NULL &&
                   p->squeezed != NULL && p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL &&
-                  a->shapes != NULL;
+                  a->asked != NULL && a->shapes != NULL;
   if (!is_there) return no_memory();
   WEFT_RETURN_IF_ERROR(find_needed(a));
   WEFT_RETURN_IF_ERROR(improve_shapes(a));
