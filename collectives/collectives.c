@@ -1,12 +1,14 @@
-/* collectives/collectives.c - a task's collectives: what is known of groups and instances, and the runs that go on.
+/* collectives/collectives.c - a task's collectives: what is known of groups and instances, and the runs that
+ * go on.
  *
- * The leader is asked once for a group and once for an instance; both answers are kept, so that a repeated step
- * touches two hash tables and asks nobody. A kept group goes when a task of it is lost, or when a run of it failed:
- * the next one asks the leader again. Whoever uses it meanwhile holds a reference.
+ * The leader is asked once for a group and once for an instance; both answers are kept, so that a repeated
+ * step touches two hash tables and asks nobody. A kept group goes when a task of it is lost, or when a run of
+ * it failed: the next one asks the leader again. Whoever uses it meanwhile holds a reference.
  *
  * An instance may be used with another shape or kind in a later step. Whoever sees that its own part
- * differs from what was agreed asks the leader again, and ends this step's run under the old agreement at all others:
- * if they go on as before they would wait for us. They then ask the leader, too, who tells all what differs.
+ * differs from what was agreed asks the leader again, and ends this step's run under the old agreement at all
+ * others: if they go on as before they would wait for us. They then ask the leader, too, who tells all what
+ * differs.
  *
  * Locking: `mu` is a leaf; groups' entries and their instances are guarded by it.
  */
@@ -18,7 +20,7 @@
 
 enum {
   MAX_INSTANCES = 1 << 16, /* per group; eager TensorFlow clients use a new key for each call: old ones go */
-  DOUBT_MS = 1000,         /* for the leader to say who differs: the others' questions are on their way already */
+  DOUBT_MS = 1000, /* for the leader to say who differs: the others' questions are on their way already */
 };
 
 typedef struct weft_group_entry {
@@ -76,7 +78,8 @@ weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool
   c->transport = transport;
   weft_status_t *s = weft_timer_create(&c->timer);
   c->task = s == NULL ? weft_strndup(task.data == NULL ? "" : task.data, task.length) : NULL;
-  if (s == NULL && c->task == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "collectives of %.*s", WEFT_STR_ARGS(task));
+  if (s == NULL && c->task == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "collectives of %.*s", WEFT_STR_ARGS(task));
   if (s != NULL) {
     weft_collectives_destroy(c);
     return s;
@@ -121,7 +124,8 @@ void weft_collectives_destroy(weft_collectives_t *c) {
   fail_runs(c, any, NULL, why);
   weft_status_free(why);
   weft_mutex_lock(&c->mu);
-  while (c->num_runs > 0) weft_cond_wait(&c->idle, &c->mu); /* woken by weft_run_finished(); all runs were failed */
+  while (c->num_runs > 0)
+    weft_cond_wait(&c->idle, &c->mu); /* woken by weft_run_finished(); all runs were failed */
   weft_mutex_unlock(&c->mu);
   weft_timer_destroy(c->timer);
   size_t at = 0;
@@ -159,13 +163,16 @@ static bool copy_call(weft_run_t *r, const weft_collective_t *call) {
 
 static void on_cancel(void *arg) {
   weft_run_t *r = arg;
-  weft_collective_run_fail(r, WEFT_ERROR(CANCELLED, "Collective %.*s was cancelled at %.*s", WEFT_STR_ARGS(r->call.name), WEFT_STR_ARGS(r->call.device)),
-                true);
+  weft_collective_run_fail(r,
+                           WEFT_ERROR(CANCELLED, "Collective %.*s was cancelled at %.*s",
+                                      WEFT_STR_ARGS(r->call.name), WEFT_STR_ARGS(r->call.device)),
+                           true);
   weft_run_advance(r);
   weft_run_release(r);
 }
 
-static weft_status_t *run_new(weft_collectives_t *c, const weft_collective_t *call, weft_canceller_t *canceller, weft_run_t **out) {
+static weft_status_t *run_new(weft_collectives_t *c, const weft_collective_t *call,
+                              weft_canceller_t *canceller, weft_run_t **out) {
   weft_run_t *r = weft_calloc(1, sizeof *r);
   if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(call->name));
   atomic_init(&r->refs, 1);
@@ -215,7 +222,8 @@ void weft_collectives_run(weft_collectives_t *c, const weft_collective_t *call, 
     weft_run_release(r);
     if (s == NULL) {
       s = weft_canceller_is_cancelled(r->canceller)
-              ? WEFT_ERROR(CANCELLED, "Collective %.*s was cancelled before it began", WEFT_STR_ARGS(call->name))
+              ? WEFT_ERROR(CANCELLED, "Collective %.*s was cancelled before it began",
+                           WEFT_STR_ARGS(call->name))
               : WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(call->name));
     }
   }
@@ -268,7 +276,8 @@ static weft_status_t *enter_group(weft_run_t *r, group_entry_t *e) { /* takes th
   const int rank = rank_of(g, call->device);
   if (rank < 0 || g->size != call->group_size || (call->rank >= 0 && call->rank != rank)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Collective %.*s: %.*s wants to be rank %d of %d in group %lld, which has %d members and knows it as rank %d",
+                      "Collective %.*s: %.*s wants to be rank %d of %d in group %lld, which has %d members "
+                      "and knows it as rank %d",
                       WEFT_STR_ARGS(call->name), WEFT_STR_ARGS(call->device), call->rank, call->group_size,
                       (long long)call->group_key, g->size, rank);
   }
@@ -279,9 +288,10 @@ static weft_status_t *enter_group(weft_run_t *r, group_entry_t *e) { /* takes th
   r->rank = rank;
   r->group = weft_group_retain(g);
   if (!r->has_failed) { /* from here on a failure is told to the others */
-    r->run_length = (size_t)snprintf(r->run_text, sizeof r->run_text, "%llx.%llx.%llx.%llx.%x", (unsigned long long)call->group_key,
-                                     (unsigned long long)call->instance_key, (unsigned long long)call->frame_id,
-                                     (unsigned long long)call->iteration, (unsigned)(hash ^ (hash >> 32)));
+    r->run_length = (size_t)snprintf(
+        r->run_text, sizeof r->run_text, "%llx.%llx.%llx.%llx.%x", (unsigned long long)call->group_key,
+        (unsigned long long)call->instance_key, (unsigned long long)call->frame_id,
+        (unsigned long long)call->iteration, (unsigned)(hash ^ (hash >> 32)));
   }
   weft_mutex_unlock(&r->mu);
   return NULL;
@@ -382,7 +392,8 @@ static weft_status_t *keep_instance(weft_run_t *r) {
     }
   }
   if (i != NULL) {
-    const bool is_same = memcmp(&i->signature, &r->signature, sizeof i->signature) == 0 && i->source == r->source;
+    const bool is_same =
+        memcmp(&i->signature, &r->signature, sizeof i->signature) == 0 && i->source == r->source;
     if (!is_same) {
       old = i->plan;
       i->plan = NULL;
@@ -405,28 +416,30 @@ static void on_instance(void *arg, weft_status_t *s, int source) {
     weft_run_end(r, NULL);
     return;
   }
-  weft_collective_run_fail(r, s, weft_status_code(s) != WEFT_INVALID_ARGUMENT); /* a contradiction was told to all by the leader */
+  weft_collective_run_fail(
+      r, s, weft_status_code(s) != WEFT_INVALID_ARGUMENT); /* a contradiction was told to all by the leader */
   weft_run_end(r, NULL);
 }
 
 static void ask(weft_run_t *r, weft_canceller_t *canceller, bool is_doubt, weft_instance_fn *fn) {
   const weft_collective_t *call = &r->call;
-  weft_instance_request_t q = {.group_key = call->group_key,
-                               .instance_key = call->instance_key,
-                               .step_id = call->step_id,
-                               .rank = r->rank,
-                               .group_size = call->group_size,
-                               .name = call->name,
-                               .device = call->device,
-                               .kind = call->kind,
-                               .dtype = (int)call->dtype,
-                               .reduction = call->reduction,
-                               .is_mean = call->is_mean,
-                               .is_source = call->is_source || (call->root >= 0 && call->root == r->rank),
-                               .algorithm = call->algorithm,
-                               .root = call->root,
-                               .details = (uint64_t)r->signature.details * 2 + (uint64_t)r->signature.is_uniform,
-                               .timeout_ms = is_doubt ? DOUBT_MS : call->timeout_ms};
+  weft_instance_request_t q = {
+      .group_key = call->group_key,
+      .instance_key = call->instance_key,
+      .step_id = call->step_id,
+      .rank = r->rank,
+      .group_size = call->group_size,
+      .name = call->name,
+      .device = call->device,
+      .kind = call->kind,
+      .dtype = (int)call->dtype,
+      .reduction = call->reduction,
+      .is_mean = call->is_mean,
+      .is_source = call->is_source || (call->root >= 0 && call->root == r->rank),
+      .algorithm = call->algorithm,
+      .root = call->root,
+      .details = (uint64_t)r->signature.details * 2 + (uint64_t)r->signature.is_uniform,
+      .timeout_ms = is_doubt ? DOUBT_MS : call->timeout_ms};
   q.details = is_doubt ? q.details | WEFT_INSTANCE_DOUBT : q.details & ~WEFT_INSTANCE_DOUBT;
   q.shape.rank = (int)r->signature.rank_of_shape;
   for (int i = 0; i < q.shape.rank; i++) q.shape.dims[i] = r->signature.dims[i];
@@ -470,9 +483,12 @@ static void leave_agreement(weft_run_t *r, const weft_signature_t *old) {
   const int n = snprintf(text, sizeof text, "%llx.%llx.%llx.%llx.%x", (unsigned long long)r->call.group_key,
                          (unsigned long long)r->call.instance_key, (unsigned long long)r->call.frame_id,
                          (unsigned long long)r->call.iteration, (unsigned)(hash ^ (hash >> 32)));
-  weft_status_t *why = WEFT_ERROR(FAILED_PRECONDITION, "Collective %.*s (group_key=%lld, instance_key=%lld): rank %d (%.*s) does something "
-                                  "else than was agreed", WEFT_STR_ARGS(r->call.name), (long long)r->call.group_key,
-                                  (long long)r->call.instance_key, r->rank, WEFT_STR_ARGS(r->call.device));
+  weft_status_t *why =
+      WEFT_ERROR(FAILED_PRECONDITION,
+                 "Collective %.*s (group_key=%lld, instance_key=%lld): rank %d (%.*s) does something "
+                 "else than was agreed",
+                 WEFT_STR_ARGS(r->call.name), (long long)r->call.group_key, (long long)r->call.instance_key,
+                 r->rank, WEFT_STR_ARGS(r->call.device));
   r->transport->ops->fail(r->transport, r->call.step_id, weft_str_of(text, (size_t)n), r->group, why);
   weft_status_free(why);
 }
@@ -519,10 +535,8 @@ static void keep_plan(weft_run_t *r) {
 
 weft_status_t *weft_run_stage(weft_run_t *r, int stage) {
   switch (stage) {
-    case 0:
-      return stage_group(r);
-    case 1:
-      return stage_instance(r);
+    case 0: return stage_group(r);
+    case 1: return stage_instance(r);
     case 2:
       if (r->call.timeout_ms > 0) WEFT_RETURN_IF_ERROR(weft_run_expect_others(r));
       return weft_prepare_has_counts(&r->call) && r->group->size > 1 ? weft_prepare_counts(r) : NULL;
@@ -535,10 +549,13 @@ weft_status_t *weft_run_stage(weft_run_t *r, int stage) {
 
 /* ---- ends from outside ---- */
 
-static bool is_of_step(const weft_run_t *r, const void *arg) { return r->call.step_id == *(const int64_t *)arg; }
+static bool is_of_step(const weft_run_t *r, const void *arg) {
+  return r->call.step_id == *(const int64_t *)arg;
+}
 
 void weft_collectives_end_step(weft_collectives_t *c, int64_t step_id, const weft_status_t *why) {
-  weft_status_t *aborted = why == NULL ? WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id) : NULL;
+  weft_status_t *aborted =
+      why == NULL ? WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id) : NULL;
   fail_runs(c, is_of_step, &step_id, why == NULL ? aborted : why);
   c->transport->ops->end_step(c->transport, step_id, why == NULL ? aborted : why);
   weft_status_free(aborted);
@@ -551,7 +568,9 @@ static bool has_task(const weft_group_t *g, weft_str_t task) {
   return false;
 }
 
-static bool is_with_task(const weft_run_t *r, const void *arg) { return has_task(r->group, *(const weft_str_t *)arg); }
+static bool is_with_task(const weft_run_t *r, const void *arg) {
+  return has_task(r->group, *(const weft_str_t *)arg);
+}
 
 /* Takes one kept group of the task out of the table. */
 static group_entry_t *take_group_of(weft_collectives_t *c, weft_str_t task) {
@@ -568,7 +587,8 @@ static group_entry_t *take_group_of(weft_collectives_t *c, weft_str_t task) {
 }
 
 void weft_collectives_lost_task(weft_collectives_t *c, weft_str_t task, const weft_status_t *why) {
-  weft_status_t *s = WEFT_ERROR(UNAVAILABLE, "Collective is broken: task %.*s is lost: %s", WEFT_STR_ARGS(task), weft_status_message(why));
+  weft_status_t *s = WEFT_ERROR(UNAVAILABLE, "Collective is broken: task %.*s is lost: %s",
+                                WEFT_STR_ARGS(task), weft_status_message(why));
   for (group_entry_t *e = take_group_of(c, task); e != NULL; e = take_group_of(c, task)) entry_release(e);
   c->transport->ops->lost_task(c->transport, task, s);
   fail_runs(c, is_with_task, &task, s);

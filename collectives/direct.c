@@ -8,19 +8,23 @@
 
 enum {
   TOGETHER = 64 << 10, /* bytes of a chunk: fetched side by side, a chunk costs one latency instead of n-1 */
-  SLOTS = 4,           /* fields that are summed beside their place at one time: memory that stays in the cache */
+  SLOTS = 4, /* fields that are summed beside their place at one time: memory that stays in the cache */
 };
 
-/* out = in of `first` + ... + mine, in the order first, first+1, ..., me; the sources' bytes meet by `pass`. */
-static void sum_chunk(weft_planner_t *p, weft_members_t m, int pass, weft_region_t mine, weft_region_t out, int first) {
+/* out = in of `first` + ... + mine, in the order first, first+1, ..., me; the sources' bytes meet by `pass`.
+ */
+static void sum_chunk(weft_planner_t *p, weft_members_t m, int pass, weft_region_t mine, weft_region_t out,
+                      int first) {
   const int fields = weft_plan_fields(p, out.bytes);
   const bool together = out.bytes <= TOGETHER;
   const size_t largest = (out.bytes / p->element + (size_t)fields - 1) / (size_t)fields * p->element;
   weft_region_t slots[SLOTS];
-  for (int i = 0; i < SLOTS; i++) slots[i] = weft_plan_scratch(p, (together || p->input_is_output) && i < fields ? largest : 0);
+  for (int i = 0; i < SLOTS; i++)
+    slots[i] = weft_plan_scratch(p, (together || p->input_is_output) && i < fields ? largest : 0);
   for (int f = 0; f < fields; f++) {
     const weft_region_t own = weft_plan_part(p, mine, f, fields), sum = weft_plan_part(p, out, f, fields);
-    /* `out` may be where our own part lies, so the others are summed beside it until our own comes in, at the end. */
+    /* `out` may be where our own part lies, so the others are summed beside it until our own comes in, at the
+     * end. */
     const bool beside = together || p->input_is_output;
     weft_region_t acc = sum;
     if (beside) acc = weft_region(slots[f % SLOTS].buffer, slots[f % SLOTS].at, sum.bytes);
@@ -73,7 +77,8 @@ void weft_direct_all_reduce(weft_planner_t *p, weft_members_t m, weft_region_t i
   }
 }
 
-void weft_direct_reduce_scatter(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out, const size_t *bounds) {
+void weft_direct_reduce_scatter(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out,
+                                const size_t *bounds) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
   if (m.n == 1) {
@@ -87,7 +92,8 @@ void weft_direct_reduce_scatter(weft_planner_t *p, weft_members_t m, weft_region
   sum_chunk(p, m, pass, block(in, bounds, m.me), out, (m.me + 1) % m.n);
 }
 
-void weft_direct_all_gather(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out, const size_t *bounds) {
+void weft_direct_all_gather(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out,
+                            const size_t *bounds) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
   weft_plan_copy(p, block(out, bounds, m.me), in);
@@ -98,7 +104,8 @@ void weft_direct_all_gather(weft_planner_t *p, weft_members_t m, weft_region_t i
   }
 }
 
-void weft_direct_broadcast(weft_planner_t *p, weft_members_t m, int root, weft_region_t in, weft_region_t out) {
+void weft_direct_broadcast(weft_planner_t *p, weft_members_t m, int root, weft_region_t in,
+                           weft_region_t out) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
   if (m.me == root) weft_plan_copy(p, out, in);

@@ -7,8 +7,10 @@ void weft_pairwise_all_to_all(weft_planner_t *p, weft_members_t m, weft_region_t
   if (m.me < 0) return;
   for (int k = 0; k < m.n; k++) { /* round k: to me+k, from me-k, so that nobody is everybody's first */
     const int to = (m.me + k) % m.n, from = (m.me - k + m.n) % m.n;
-    const weft_region_t give = weft_region(in.buffer, in.at + in_bounds[to], in_bounds[to + 1] - in_bounds[to]);
-    const weft_region_t take = weft_region(out.buffer, out.at + out_bounds[from], out_bounds[from + 1] - out_bounds[from]);
+    const weft_region_t give =
+        weft_region(in.buffer, in.at + in_bounds[to], in_bounds[to + 1] - in_bounds[to]);
+    const weft_region_t take =
+        weft_region(out.buffer, out.at + out_bounds[from], out_bounds[from + 1] - out_bounds[from]);
     if (k == 0) {
       weft_plan_copy(p, take, give);
       continue;
@@ -18,7 +20,8 @@ void weft_pairwise_all_to_all(weft_planner_t *p, weft_members_t m, weft_region_t
   }
 }
 
-void weft_exchange_permute(weft_planner_t *p, weft_members_t m, const int *targets, weft_region_t in, weft_region_t out) {
+void weft_exchange_permute(weft_planner_t *p, weft_members_t m, const int *targets, weft_region_t in,
+                           weft_region_t out) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
   int source = -1;

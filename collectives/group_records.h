@@ -1,4 +1,5 @@
-/* collectives/group_records.h - what the leader's table is made of; for group_table.c and instance_table.c alone. */
+/* collectives/group_records.h - what the leader's table is made of; for group_table.c and instance_table.c
+ * alone. */
 #ifndef WEFT_COLLECTIVES_GROUP_RECORDS_H_
 #define WEFT_COLLECTIVES_GROUP_RECORDS_H_
 
@@ -48,16 +49,17 @@ struct weft_group_table {
   weft_group_table_env_t env;
   weft_timer_t *timer;
   weft_mutex_t mu;
-  weft_group_record_t *groups[WEFT_GROUP_BUCKETS];          /* guarded by mu, as all below */
+  weft_group_record_t *groups[WEFT_GROUP_BUCKETS]; /* guarded by mu, as all below */
   weft_instance_record_t *instances[WEFT_INSTANCE_BUCKETS];
   weft_instance_agreed_t *agreed[WEFT_INSTANCE_BUCKETS];
   uint64_t next_age;
   int num_errors;
 };
 
-/* Lets the canceller and the timeout take w from its list; *out_failed says why it cannot wait. Before w is in a list. */
-void weft_group_table_watch(weft_group_table_t *t, weft_waiter_t *w, weft_canceller_t *canceller, int64_t timeout_ms,
-                            weft_status_t **out_failed);
+/* Lets the canceller and the timeout take w from its list; *out_failed says why it cannot wait. Before w is
+ * in a list. */
+void weft_group_table_watch(weft_group_table_t *t, weft_waiter_t *w, weft_canceller_t *canceller,
+                            int64_t timeout_ms, weft_status_t **out_failed);
 /* Takes and answers w if it still waits: its canceller or timeout came before it was in the list. */
 void weft_group_table_missed(weft_waiter_t *w);
 
@@ -65,13 +67,15 @@ void weft_group_table_missed(weft_waiter_t *w);
 int weft_group_rank_locked(weft_group_table_t *t, int64_t key, weft_str_t device) WEFT_REQUIRES(t->mu);
 
 weft_status_t *weft_instance_too_late(const weft_instance_record_t *r, const weft_waiter_t *w);
-/* A rank has given up (`why`, consumed): the step's instance will never be complete. Its other waiters are moved to
- * `others`; what is returned is to be freed without the lock. */
-weft_instance_record_t *weft_instance_leave_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_status_t *why,
-                                                   weft_waiter_list_t *others) WEFT_REQUIRES(t->mu);
+/* A rank has given up (`why`, consumed): the step's instance will never be complete. Its other waiters are
+ * moved to `others`; what is returned is to be freed without the lock. */
+weft_instance_record_t *weft_instance_leave_locked(weft_group_table_t *t, weft_instance_record_t *r,
+                                                   weft_status_t *why, weft_waiter_list_t *others)
+    WEFT_REQUIRES(t->mu);
 void weft_instance_record_free(weft_instance_record_t *r); /* NULL is fine */
 /* The group is formed anew: its instances are forgotten; who waits for one is moved to `failed`. */
-void weft_instances_drop_locked(weft_group_table_t *t, int64_t group_key, weft_waiter_list_t *failed) WEFT_REQUIRES(t->mu);
+void weft_instances_drop_locked(weft_group_table_t *t, int64_t group_key, weft_waiter_list_t *failed)
+    WEFT_REQUIRES(t->mu);
 void weft_instances_free_all(weft_group_table_t *t);
 
 #endif /* WEFT_COLLECTIVES_GROUP_RECORDS_H_ */

@@ -48,10 +48,12 @@ void weft_group_table_destroy(weft_group_table_t *t) {
   weft_waiter_list_t all = {NULL, NULL};
   weft_mutex_lock(&t->mu);
   for (int i = 0; i < WEFT_GROUP_BUCKETS; i++) {
-    for (weft_group_record_t *g = t->groups[i]; g != NULL; g = g->next) weft_waiter_take_all(&g->waiters, &all);
+    for (weft_group_record_t *g = t->groups[i]; g != NULL; g = g->next)
+      weft_waiter_take_all(&g->waiters, &all);
   }
   for (int i = 0; i < WEFT_INSTANCE_BUCKETS; i++) {
-    for (weft_instance_record_t *r = t->instances[i]; r != NULL; r = r->next) weft_waiter_take_all(&r->waiters, &all);
+    for (weft_instance_record_t *r = t->instances[i]; r != NULL; r = r->next)
+      weft_waiter_take_all(&r->waiters, &all);
   }
   weft_mutex_unlock(&t->mu);
   weft_status_t *why = WEFT_ERROR(CANCELLED, "the leader of collective groups ends");
@@ -85,8 +87,10 @@ static int compare_names(weft_str_t a, weft_str_t b) {
       continue;
     }
     uint64_t x = 0, y = 0;
-    for (; i < a.length && a.data[i] >= '0' && a.data[i] <= '9'; i++) x = x * 10 + (uint64_t)(a.data[i] - '0');
-    for (; j < b.length && b.data[j] >= '0' && b.data[j] <= '9'; j++) y = y * 10 + (uint64_t)(b.data[j] - '0');
+    for (; i < a.length && a.data[i] >= '0' && a.data[i] <= '9'; i++)
+      x = x * 10 + (uint64_t)(a.data[i] - '0');
+    for (; j < b.length && b.data[j] >= '0' && b.data[j] <= '9'; j++)
+      y = y * 10 + (uint64_t)(b.data[j] - '0');
     if (x != y) return x < y ? -1 : 1;
   }
   return a.length - i < b.length - j ? -1 : a.length - i > b.length - j;
@@ -132,23 +136,26 @@ static void reset(weft_group_record_t *g, weft_group_t **old_group, weft_status_
 /* Why `w` cannot be a member of g; NULL if it can. */
 static weft_status_t *contradiction(const weft_group_record_t *g, const weft_group_request_t *r) {
   if (g->size != r->group_size) {
-    return WEFT_ERROR(INTERNAL, "Device %.*s is joining a group with size %d, but that group has size %d (group_key=%lld)",
-                      WEFT_STR_ARGS(r->device), r->group_size, g->size, (long long)g->key);
+    return WEFT_ERROR(
+        INTERNAL, "Device %.*s is joining a group with size %d, but that group has size %d (group_key=%lld)",
+        WEFT_STR_ARGS(r->device), r->group_size, g->size, (long long)g->key);
   }
   if (!weft_str_is(r->device_type, g->device_type)) {
-    return WEFT_ERROR(INTERNAL,
-                      "Device %.*s with type %.*s is joining a group with incompatible device type %s (group_key=%lld)",
-                      WEFT_STR_ARGS(r->device), WEFT_STR_ARGS(r->device_type), g->device_type, (long long)g->key);
+    return WEFT_ERROR(
+        INTERNAL,
+        "Device %.*s with type %.*s is joining a group with incompatible device type %s (group_key=%lld)",
+        WEFT_STR_ARGS(r->device), WEFT_STR_ARGS(r->device_type), g->device_type, (long long)g->key);
   }
   if (r->rank >= r->group_size) {
-    return WEFT_ERROR(INTERNAL, "Device %.*s wants rank %d of a group of %d (group_key=%lld)", WEFT_STR_ARGS(r->device),
-                      r->rank, r->group_size, (long long)g->key);
+    return WEFT_ERROR(INTERNAL, "Device %.*s wants rank %d of a group of %d (group_key=%lld)",
+                      WEFT_STR_ARGS(r->device), r->rank, r->group_size, (long long)g->key);
   }
   for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
     if (weft_str_eq(m->device, r->device)) continue;
     if ((m->rank < 0) == (r->rank < 0) && (r->rank < 0 || m->rank != r->rank)) continue;
-    return WEFT_ERROR(INTERNAL, "Device %.*s wants rank %d and device %.*s wants rank %d of one group (group_key=%lld)",
-                      WEFT_STR_ARGS(m->device), m->rank, WEFT_STR_ARGS(r->device), r->rank, (long long)g->key);
+    return WEFT_ERROR(
+        INTERNAL, "Device %.*s wants rank %d and device %.*s wants rank %d of one group (group_key=%lld)",
+        WEFT_STR_ARGS(m->device), m->rank, WEFT_STR_ARGS(r->device), r->rank, (long long)g->key);
   }
   return NULL;
 }
@@ -159,7 +166,8 @@ static void by_rank(weft_group_record_t *g) { /* insertion sort of a list that i
     weft_group_came_t *m = g->members;
     g->members = m->next;
     weft_group_came_t **at = &sorted;
-    while (*at != NULL && (m->rank >= 0 ? (*at)->rank < m->rank : compare_names((*at)->device, m->device) < 0)) {
+    while (*at != NULL &&
+           (m->rank >= 0 ? (*at)->rank < m->rank : compare_names((*at)->device, m->device) < 0)) {
       at = &(*at)->next;
     }
     m->next = *at;
@@ -256,13 +264,15 @@ static weft_status_t *too_late(const weft_group_record_t *g, const weft_waiter_t
   for (int rank = 0; has_ranks && rank < g->size; rank++) {
     const weft_group_came_t *m = g->members;
     while (m != NULL && m->rank != rank) m = m->next;
-    if (m == NULL) weft_strbuf_printf(&missing, "%s%d", missing.length > 0 ? ", " : "; missing ranks: ", rank);
+    if (m == NULL)
+      weft_strbuf_printf(&missing, "%s%d", missing.length > 0 ? ", " : "; missing ranks: ", rank);
   }
-  weft_status_t *s = WEFT_ERROR(DEADLINE_EXCEEDED,
-                                "Collective has timed out waiting for other workers. Group %lld: after %lld ms %d of %d members "
-                                "have come: %s%s",
-                                (long long)g->key, (long long)w->group.timeout_ms, g->num_members, g->size,
-                                b.data == NULL ? "" : b.data, missing.data == NULL ? "" : missing.data);
+  weft_status_t *s = WEFT_ERROR(
+      DEADLINE_EXCEEDED,
+      "Collective has timed out waiting for other workers. Group %lld: after %lld ms %d of %d members "
+      "have come: %s%s",
+      (long long)g->key, (long long)w->group.timeout_ms, g->num_members, g->size,
+      b.data == NULL ? "" : b.data, missing.data == NULL ? "" : missing.data);
   weft_strbuf_deinit(&b);
   weft_strbuf_deinit(&missing);
   return s;
@@ -276,12 +286,13 @@ static void give_up(weft_waiter_t *w, bool is_timeout) {
   weft_mutex_lock(&t->mu);
   const bool is_mine = w->in != NULL;
   w->has_expired = is_timeout;
-  if (is_mine && is_timeout) why = w->is_instance ? weft_instance_too_late(w->record, w) : too_late(w->record, w);
+  if (is_mine && is_timeout)
+    why = w->is_instance ? weft_instance_too_late(w->record, w) : too_late(w->record, w);
   if (is_mine) {
     weft_waiter_take(w);
     if (w->is_instance && why == NULL) {
-      why = WEFT_ERROR(CANCELLED, "Collective %.*s was cancelled at rank %d (%.*s)", WEFT_STR_ARGS(w->instance.name), w->instance.rank,
-                       WEFT_STR_ARGS(w->instance.device));
+      why = WEFT_ERROR(CANCELLED, "Collective %.*s was cancelled at rank %d (%.*s)",
+                       WEFT_STR_ARGS(w->instance.name), w->instance.rank, WEFT_STR_ARGS(w->instance.device));
     }
     if (w->is_instance) rubbish = weft_instance_leave_locked(t, w->record, weft_status_clone(why), &others);
     if (!w->is_instance && !is_timeout) leave(w->record, w->group.device);
@@ -291,7 +302,8 @@ static void give_up(weft_waiter_t *w, bool is_timeout) {
   weft_instance_record_free(rubbish);
   if (is_mine) {
     weft_waiter_answer_all(&others, t->timer, why, NULL, -1);
-    if (why == NULL) why = WEFT_ERROR(CANCELLED, "collective group %lld: cancelled", (long long)w->group.group_key);
+    if (why == NULL)
+      why = WEFT_ERROR(CANCELLED, "collective group %lld: cancelled", (long long)w->group.group_key);
     weft_waiter_answer(w, t->timer, why, NULL, -1);
     weft_status_free(why);
   }
@@ -306,16 +318,17 @@ void weft_group_table_missed(weft_waiter_t *w) {
   give_up(w, !weft_canceller_is_cancelled(w->canceller));
 }
 
-void weft_group_table_watch(weft_group_table_t *t, weft_waiter_t *w, weft_canceller_t *canceller, int64_t timeout_ms,
-                            weft_status_t **out_failed) {
+void weft_group_table_watch(weft_group_table_t *t, weft_waiter_t *w, weft_canceller_t *canceller,
+                            int64_t timeout_ms, weft_status_t **out_failed) {
   w->canceller = weft_canceller_retain(canceller);
   if (canceller != NULL) {
     atomic_fetch_add(&w->refs, 1);
     w->has_cancel = weft_canceller_register(canceller, on_cancel, w, &w->cancel_token);
     if (!w->has_cancel) {
       weft_waiter_release(w);
-      *out_failed = weft_canceller_is_cancelled(canceller) ? WEFT_ERROR(CANCELLED, "cancelled before the collective began")
-                                                           : WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for a collective");
+      *out_failed = weft_canceller_is_cancelled(canceller)
+                        ? WEFT_ERROR(CANCELLED, "cancelled before the collective began")
+                        : WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for a collective");
       return;
     }
   }
@@ -326,16 +339,18 @@ void weft_group_table_watch(weft_group_table_t *t, weft_waiter_t *w, weft_cancel
   if (!w->has_timer) weft_waiter_release(w);
 }
 
-/* Puts w where it belongs. Either it waits then, or *why or *group is its answer. Everybody else to be answered
- * with *why is in `failed`. */
-static void join_locked(weft_group_table_t *t, weft_group_record_t *g, weft_waiter_t *w, weft_group_came_t **came,
-                        weft_waiter_list_t *failed, weft_status_t **why, weft_group_t **group, weft_group_t **built,
-                        weft_group_t **old_group, weft_status_t **old_error) WEFT_REQUIRES(t->mu) {
+/* Puts w where it belongs. Either it waits then, or *why or *group is its answer. Everybody else to be
+ * answered with *why is in `failed`. */
+static void join_locked(weft_group_table_t *t, weft_group_record_t *g, weft_waiter_t *w,
+                        weft_group_came_t **came, weft_waiter_list_t *failed, weft_status_t **why,
+                        weft_group_t **group, weft_group_t **built, weft_group_t **old_group,
+                        weft_status_t **old_error) WEFT_REQUIRES(t->mu) {
   const weft_group_request_t *r = &w->group;
   weft_group_came_t *before = member_of(g, r->device);
   const weft_str_t task = weft_transport_task_of(r->device);
-  const bool has_returned = (before != NULL && before->incarnation != r->incarnation) ||
-                            (g->lost_task_length > 0 && weft_str_eq(task, weft_str_of(g->lost_task, g->lost_task_length)));
+  const bool has_returned =
+      (before != NULL && before->incarnation != r->incarnation) ||
+      (g->lost_task_length > 0 && weft_str_eq(task, weft_str_of(g->lost_task, g->lost_task_length)));
   if (has_returned && (g->group != NULL || g->error != NULL)) {
     reset(g, old_group, old_error);
     weft_instances_drop_locked(t, g->key, failed);
@@ -343,15 +358,17 @@ static void join_locked(weft_group_table_t *t, weft_group_record_t *g, weft_wait
   }
   if (g->error == NULL && g->members == NULL && g->group == NULL) { /* the first says what the group is */
     g->size = r->group_size;
-    const size_t n = r->device_type.length < sizeof g->device_type ? r->device_type.length : sizeof g->device_type - 1;
+    const size_t n =
+        r->device_type.length < sizeof g->device_type ? r->device_type.length : sizeof g->device_type - 1;
     memcpy(g->device_type, r->device_type.data, n);
     g->device_type[n] = '\0';
   }
   if (g->error == NULL) {
     weft_status_t *s = contradiction(g, r);
     if (s == NULL && (g->group != NULL || g->building != NULL) && before == NULL) {
-      *why = WEFT_ERROR(INTERNAL, "Device %.*s is joining a group that has all its %d members (group_key=%lld)",
-                        WEFT_STR_ARGS(r->device), g->size, (long long)g->key);
+      *why =
+          WEFT_ERROR(INTERNAL, "Device %.*s is joining a group that has all its %d members (group_key=%lld)",
+                     WEFT_STR_ARGS(r->device), g->size, (long long)g->key);
       return; /* its own fault alone */
     }
     if (s != NULL) {
@@ -408,7 +425,8 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
   weft_group_came_t *came = came_new(r, host);
   weft_group_record_t *spare = weft_calloc(1, sizeof *spare), *g = NULL;
   if (w == NULL || came == NULL || spare == NULL) {
-    weft_status_t *s = WEFT_ERROR(RESOURCE_EXHAUSTED, "joining collective group %lld", (long long)r->group_key);
+    weft_status_t *s =
+        WEFT_ERROR(RESOURCE_EXHAUSTED, "joining collective group %lld", (long long)r->group_key);
     weft_waiter_release(w);
     weft_free(came);
     weft_free(spare);
@@ -417,7 +435,8 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
   }
   w->table = t;
   if (r->group_size < 1) {
-    why = WEFT_ERROR(INVALID_ARGUMENT, "collective group %lld cannot have %d members", (long long)r->group_key, r->group_size);
+    why = WEFT_ERROR(INVALID_ARGUMENT, "collective group %lld cannot have %d members",
+                     (long long)r->group_key, r->group_size);
   }
   atomic_fetch_add(&w->refs, 1); /* ours, beside the taker's */
   bool waits = false, is_late = false;
@@ -439,8 +458,8 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
     weft_mutex_unlock(&t->mu);
   }
   if (failed.first != NULL && why == NULL && old_error == NULL) {
-    old_error = WEFT_ERROR(ABORTED, "Collective group %lld is formed anew: %.*s has come again", (long long)r->group_key,
-                           WEFT_STR_ARGS(r->device));
+    old_error = WEFT_ERROR(ABORTED, "Collective group %lld is formed anew: %.*s has come again",
+                           (long long)r->group_key, WEFT_STR_ARGS(r->device));
   }
   weft_waiter_answer_all(&failed, t->timer, why == NULL ? old_error : why, NULL, -1);
   if (built != NULL) publish(t, g, built);
@@ -457,8 +476,8 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
 
 void weft_group_table_lost_task(weft_group_table_t *t, weft_str_t task, const weft_status_t *why) {
   for (int i = 0; i < WEFT_GROUP_BUCKETS; i++) {
-    weft_status_t *s = WEFT_ERROR(UNAVAILABLE, "Collective group is broken: task %.*s is lost: %s", WEFT_STR_ARGS(task),
-                                  weft_status_message(why));
+    weft_status_t *s = WEFT_ERROR(UNAVAILABLE, "Collective group is broken: task %.*s is lost: %s",
+                                  WEFT_STR_ARGS(task), weft_status_message(why));
     weft_waiter_list_t failed = {NULL, NULL};
     weft_group_t *old = NULL; /* a chain of those to be let go: one at a time, below */
     bool again = true;
@@ -501,8 +520,10 @@ static bool forgive_one(weft_group_table_t *t, weft_str_t task) {
   weft_mutex_lock(&t->mu);
   for (int i = 0; i < WEFT_GROUP_BUCKETS && !found; i++) {
     for (weft_group_record_t *g = t->groups[i]; g != NULL && !found; g = g->next) {
-      found = g->error != NULL && g->lost_task_length > 0 && weft_str_eq(task, weft_str_of(g->lost_task, g->lost_task_length));
-      if (found) reset(g, &old_group, &old_error); /* a group with an error has no instances and nobody who waits */
+      found = g->error != NULL && g->lost_task_length > 0 &&
+              weft_str_eq(task, weft_str_of(g->lost_task, g->lost_task_length));
+      if (found)
+        reset(g, &old_group, &old_error); /* a group with an error has no instances and nobody who waits */
     }
   }
   weft_mutex_unlock(&t->mu);

@@ -22,29 +22,33 @@ typedef struct weft_group_table weft_group_table_t; /* Thread-safe. */
 
 /* What the leader knows of its cluster; both may be NULL. Called without our locks. */
 typedef struct weft_group_table_env {
-  weft_str_t (*host_of)(void *arg, weft_str_t task); /* lent for the call; equal texts share memory; "": unknown */
+  weft_str_t (*host_of)(void *arg,
+                        weft_str_t task); /* lent for the call; equal texts share memory; "": unknown */
   /* Measured seconds for a message between two tasks: a group's links come from here. */
   double (*cost)(void *arg, weft_str_t from_task, weft_str_t to_task, size_t bytes);
   void *arg;
 } weft_group_table_env_t;
 
-WEFT_MUST_CHECK weft_status_t *weft_group_table_create(const weft_group_table_env_t *env, weft_group_table_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_group_table_create(const weft_group_table_env_t *env,
+                                                       weft_group_table_t **out);
 /* Waiters still there get CANCELLED. NULL is fine. */
 void weft_group_table_destroy(weft_group_table_t *t);
 
-/* `fn` is called once, perhaps before this returns, with no lock held; the request is copied. Errors: INTERNAL (sizes,
- * device types, ranks: TensorFlow's code), UNAVAILABLE (a member's task is lost), DEADLINE_EXCEEDED (the request's
- * timeout; says who came), CANCELLED, RESOURCE_EXHAUSTED. */
+/* `fn` is called once, perhaps before this returns, with no lock held; the request is copied. Errors:
+ * INTERNAL (sizes, device types, ranks: TensorFlow's code), UNAVAILABLE (a member's task is lost),
+ * DEADLINE_EXCEEDED (the request's timeout; says who came), CANCELLED, RESOURCE_EXHAUSTED. */
 void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r, weft_canceller_t *canceller,
                            weft_group_fn *fn, void *arg);
-/* As above. Errors: INVALID_ARGUMENT to all ranks with both values when two requests differ, or when a broadcast has
- * no source or two; the others as above. source_rank: r->root of the agreed, or the rank that is_source; else -1. */
-void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_request_t *r, weft_canceller_t *canceller,
-                                    weft_instance_fn *fn, void *arg);
-/* Groups with a member of `task`, waiting or complete, fail with UNAVAILABLE naming it (`why` in the message). */
+/* As above. Errors: INVALID_ARGUMENT to all ranks with both values when two requests differ, or when a
+ * broadcast has no source or two; the others as above. source_rank: r->root of the agreed, or the rank that
+ * is_source; else -1. */
+void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_request_t *r,
+                                    weft_canceller_t *canceller, weft_instance_fn *fn, void *arg);
+/* Groups with a member of `task`, waiting or complete, fail with UNAVAILABLE naming it (`why` in the
+ * message). */
 void weft_group_table_lost_task(weft_group_table_t *t, weft_str_t task, const weft_status_t *why);
-/* `task` has come again, as others know: groups that failed because it was lost are formed anew by whoever joins next, even
- * if its own members come last. */
+/* `task` has come again, as others know: groups that failed because it was lost are formed anew by whoever
+ * joins next, even if its own members come last. */
 void weft_group_table_returned_task(weft_group_table_t *t, weft_str_t task);
 
 #endif /* WEFT_COLLECTIVES_GROUP_TABLE_H_ */

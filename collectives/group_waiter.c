@@ -76,7 +76,8 @@ void weft_waiter_take_all(weft_waiter_list_t *from, weft_waiter_list_t *to) {
   }
 }
 
-void weft_waiter_answer(weft_waiter_t *w, weft_timer_t *timer, const weft_status_t *why, weft_group_t *group, int source) {
+void weft_waiter_answer(weft_waiter_t *w, weft_timer_t *timer, const weft_status_t *why, weft_group_t *group,
+                        int source) {
   if (w->has_cancel && weft_canceller_try_deregister(w->canceller, w->cancel_token)) weft_waiter_release(w);
   if (w->has_timer && weft_timer_remove(timer, w->timer_id)) weft_waiter_release(w);
   weft_status_t *s = why == NULL ? NULL : weft_status_clone(why);

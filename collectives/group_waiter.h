@@ -23,7 +23,7 @@ struct weft_waiter {
   void *record;           /* guarded by the table's mu while waiting: what it waits for */
   void *table;
   bool is_instance;
-  weft_group_request_t group;       /* texts: owned, in `texts` */
+  weft_group_request_t group; /* texts: owned, in `texts` */
   weft_instance_request_t instance;
   weft_arena_t texts;
   weft_group_fn *group_fn;
@@ -46,10 +46,12 @@ void weft_waiter_take(weft_waiter_t *w); /* out of its list */
 /* Moves all of `from` to the end of `to`; there they count as taken. */
 void weft_waiter_take_all(weft_waiter_list_t *from, weft_waiter_list_t *to);
 
-/* Consumes a taken waiter. `why` is copied; NULL: success with `group` (retained) or `source`. No lock is held. */
-void weft_waiter_answer(weft_waiter_t *w, weft_timer_t *timer, const weft_status_t *why, weft_group_t *group, int source);
+/* Consumes a taken waiter. `why` is copied; NULL: success with `group` (retained) or `source`. No lock is
+ * held. */
+void weft_waiter_answer(weft_waiter_t *w, weft_timer_t *timer, const weft_status_t *why, weft_group_t *group,
+                        int source);
 /* Answers a list of taken waiters, as above. */
-void weft_waiter_answer_all(weft_waiter_list_t *list, weft_timer_t *timer, const weft_status_t *why, weft_group_t *group,
-                            int source);
+void weft_waiter_answer_all(weft_waiter_list_t *list, weft_timer_t *timer, const weft_status_t *why,
+                            weft_group_t *group, int source);
 
 #endif /* WEFT_COLLECTIVES_GROUP_WAITER_H_ */

@@ -2,13 +2,13 @@
  *
  * Halving: with a partner at distance d = p/2, p/4, ..., 1 each keeps the half of its
  * blocks where its own one lies, gives the other half away and adds what it gets. At the end each
- * holds one block of the sum. Doubling: the same backwards, with copies. p is the largest power of two within n;
- * the n-p others fold their input into a partner's first, and get the whole result from it at the end.
+ * holds one block of the sum. Doubling: the same backwards, with copies. p is the largest power of two within
+ * n; the n-p others fold their input into a partner's first, and get the whole result from it at the end.
  * Messages are not cut in fields: fields of two rounds would stand in each other's way, and what comes is
  * reduced while it comes anyway.
  *
- * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005), 4.4.
- * They halve by neighbours first; we begin with the farthest, so that blocks keep their order.
+ * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH"
+ * (2005), 4.4. They halve by neighbours first; we begin with the farthest, so that blocks keep their order.
  */
 #include "collectives/algorithms.h"
 
@@ -21,7 +21,8 @@ static range_t half_of(range_t r, int place, int distance) {
   return (place & distance) == 0 ? (range_t){r.from, middle} : (range_t){middle, r.to};
 }
 
-void weft_halving_doubling_all_reduce(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out) {
+void weft_halving_doubling_all_reduce(weft_planner_t *p, weft_members_t m, weft_region_t in,
+                                      weft_region_t out) {
   int power = 1, rounds = 0;
   for (; power * 2 <= m.n; power *= 2) rounds++;
   const int first = p->next_pass, last = first + 2 + 2 * rounds;

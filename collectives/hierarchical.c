@@ -4,7 +4,8 @@
  * with its like on the other hosts, and spreads it within its host: the slow links carry
  * S/L per rank. Otherwise one rank per host does the talking.
  *
- * Source: reference strategies 3.1 (Horovod's hierarchical all-reduce; TensorFlow's hierarchical tree broadcast).
+ * Source: reference strategies 3.1 (Horovod's hierarchical all-reduce; TensorFlow's hierarchical tree
+ * broadcast).
  */
 #include "base/alloc.h"
 #include "collectives/algorithms.h"
@@ -66,7 +67,8 @@ static weft_members_t across(const hosts_t *h, int place, int rank, int *ranks) 
   return out;
 }
 
-void weft_hierarchical_all_reduce(weft_planner_t *p, weft_members_t m, const int *host_of, weft_region_t in, weft_region_t out) {
+void weft_hierarchical_all_reduce(weft_planner_t *p, weft_members_t m, const int *host_of, weft_region_t in,
+                                  weft_region_t out) {
   hosts_t h;
   int *ranks = weft_calloc((size_t)m.n, sizeof *ranks);
   if (!hosts_init(&h, m, host_of) || ranks == NULL) {
@@ -96,8 +98,8 @@ done:
   weft_free(ranks);
 }
 
-void weft_hierarchical_broadcast(weft_planner_t *p, weft_members_t m, const int *host_of, int root, weft_region_t in,
-                                 weft_region_t out) {
+void weft_hierarchical_broadcast(weft_planner_t *p, weft_members_t m, const int *host_of, int root,
+                                 weft_region_t in, weft_region_t out) {
   hosts_t h;
   int *ranks = weft_calloc((size_t)m.n, sizeof *ranks);
   if (!hosts_init(&h, m, host_of) || ranks == NULL) {

@@ -9,7 +9,9 @@
 #include "base/alloc.h"
 #include "collectives/group_records.h"
 
-enum { ERRORS_KEPT = 256 }; /* steps that failed and whose late ranks have not come yet; a handful in practice */
+enum {
+  ERRORS_KEPT = 256
+}; /* steps that failed and whose late ranks have not come yet; a handful in practice */
 
 static size_t bucket_of(int64_t group_key, int64_t instance_key) {
   const uint64_t x = ((uint64_t)group_key * 0x9e3779b97f4a7c15u) ^ (uint64_t)instance_key;
@@ -29,11 +31,10 @@ static const char *reduction_name(const weft_instance_request_t *r) {
 }
 
 /* What `a` and `b` disagree in, and the two values as text; NULL if in nothing. */
-static const char *difference(const weft_instance_request_t *a, const weft_instance_request_t *b, char *left, char *right,
-                              size_t n) {
+static const char *difference(const weft_instance_request_t *a, const weft_instance_request_t *b, char *left,
+                              char *right, size_t n) {
   weft_shape_text_t text;
-#define PUT(f, x, y)              \
-  (snprintf(left, n, f, (x)), snprintf(right, n, f, (y)))
+#define PUT(f, x, y) (snprintf(left, n, f, (x)), snprintf(right, n, f, (y)))
   if (a->kind != b->kind) return PUT("%s", kind_name(a->kind), kind_name(b->kind)), "kind";
   if (a->group_size != b->group_size) return PUT("%d", a->group_size, b->group_size), "group size";
   if (a->dtype != b->dtype) return PUT("%s", weft_dtype_name(a->dtype), weft_dtype_name(b->dtype)), "type";
@@ -46,7 +47,9 @@ static const char *difference(const weft_instance_request_t *a, const weft_insta
     return PUT("%s", reduction_name(a), reduction_name(b)), "reduction";
   }
   if (a->algorithm != b->algorithm) {
-    return PUT("%s", weft_collective_algorithm_name(a->algorithm), weft_collective_algorithm_name(b->algorithm)), "algorithm";
+    return PUT("%s", weft_collective_algorithm_name(a->algorithm),
+               weft_collective_algorithm_name(b->algorithm)),
+           "algorithm";
   }
   if (a->root != b->root) return PUT("%d", a->root, b->root), "root";
   const uint64_t mine = a->details & ~WEFT_INSTANCE_DOUBT, other = b->details & ~WEFT_INSTANCE_DOUBT;
@@ -62,19 +65,23 @@ static weft_status_t *contradiction(const weft_instance_request_t *first, const 
   const char *what = difference(first, r, left, right, sizeof left);
   if (what == NULL && first->is_source && r->is_source && first->rank != r->rank) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Collective %.*s (group_key=%lld, instance_key=%lld) has two sources: rank %d (%.*s) and rank %d (%.*s)",
-                      WEFT_STR_ARGS(r->name), (long long)r->group_key, (long long)r->instance_key, first->rank,
-                      WEFT_STR_ARGS(first->device), r->rank, WEFT_STR_ARGS(r->device));
+                      "Collective %.*s (group_key=%lld, instance_key=%lld) has two sources: rank %d (%.*s) "
+                      "and rank %d (%.*s)",
+                      WEFT_STR_ARGS(r->name), (long long)r->group_key, (long long)r->instance_key,
+                      first->rank, WEFT_STR_ARGS(first->device), r->rank, WEFT_STR_ARGS(r->device));
   }
   if (what == NULL) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT,
-                    "Collective %.*s (group_key=%lld, instance_key=%lld): its ranks disagree in %s: rank %d (%.*s) has %s, but "
+                    "Collective %.*s (group_key=%lld, instance_key=%lld): its ranks disagree in %s: rank %d "
+                    "(%.*s) has %s, but "
                     "rank %d (%.*s) has %s",
-                    WEFT_STR_ARGS(r->name), (long long)r->group_key, (long long)r->instance_key, what, first->rank,
-                    WEFT_STR_ARGS(first->device), left, r->rank, WEFT_STR_ARGS(r->device), right);
+                    WEFT_STR_ARGS(r->name), (long long)r->group_key, (long long)r->instance_key, what,
+                    first->rank, WEFT_STR_ARGS(first->device), left, r->rank, WEFT_STR_ARGS(r->device),
+                    right);
 }
 
-static weft_instance_record_t *find_locked(weft_group_table_t *t, const weft_instance_request_t *q) WEFT_REQUIRES(t->mu) {
+static weft_instance_record_t *find_locked(weft_group_table_t *t, const weft_instance_request_t *q)
+    WEFT_REQUIRES(t->mu) {
   weft_instance_record_t *r = t->instances[bucket_of(q->group_key, q->instance_key)];
   while (r != NULL &&
          (r->group_key != q->group_key || r->instance_key != q->instance_key || r->step_id != q->step_id)) {
@@ -83,9 +90,11 @@ static weft_instance_record_t *find_locked(weft_group_table_t *t, const weft_ins
   return r;
 }
 
-static weft_instance_agreed_t *agreed_locked(weft_group_table_t *t, const weft_instance_request_t *q) WEFT_REQUIRES(t->mu) {
+static weft_instance_agreed_t *agreed_locked(weft_group_table_t *t, const weft_instance_request_t *q)
+    WEFT_REQUIRES(t->mu) {
   weft_instance_agreed_t *a = t->agreed[bucket_of(q->group_key, q->instance_key)];
-  while (a != NULL && (a->what.group_key != q->group_key || a->what.instance_key != q->instance_key)) a = a->next;
+  while (a != NULL && (a->what.group_key != q->group_key || a->what.instance_key != q->instance_key))
+    a = a->next;
   return a;
 }
 
@@ -149,11 +158,12 @@ weft_status_t *weft_instance_too_late(const weft_instance_record_t *r, const wef
     while (x != NULL && x->instance.rank != rank) x = x->next;
     if (x == NULL) weft_strbuf_printf(&b, "%s%d", b.length > 0 ? ", " : "", rank);
   }
-  weft_status_t *s = WEFT_ERROR(DEADLINE_EXCEEDED,
-                                "Collective has timed out waiting for other workers. %.*s (group_key=%lld, instance_key=%lld, step "
-                                "%lld): after %lld ms these ranks have not come: %s",
-                                WEFT_STR_ARGS(w->instance.name), (long long)r->group_key, (long long)r->instance_key,
-                                (long long)r->step_id, (long long)w->instance.timeout_ms, b.data == NULL ? "?" : b.data);
+  weft_status_t *s = WEFT_ERROR(
+      DEADLINE_EXCEEDED,
+      "Collective has timed out waiting for other workers. %.*s (group_key=%lld, instance_key=%lld, step "
+      "%lld): after %lld ms these ranks have not come: %s",
+      WEFT_STR_ARGS(w->instance.name), (long long)r->group_key, (long long)r->instance_key,
+      (long long)r->step_id, (long long)w->instance.timeout_ms, b.data == NULL ? "?" : b.data);
   weft_strbuf_deinit(&b);
   return s;
 }
@@ -171,8 +181,8 @@ static weft_instance_record_t *forget_locked(weft_group_table_t *t) WEFT_REQUIRE
   return oldest;
 }
 
-weft_instance_record_t *weft_instance_leave_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_status_t *why,
-                                                   weft_waiter_list_t *others) {
+weft_instance_record_t *weft_instance_leave_locked(weft_group_table_t *t, weft_instance_record_t *r,
+                                                   weft_status_t *why, weft_waiter_list_t *others) {
   r->error = why;
   r->age = t->next_age++;
   t->num_errors++;
@@ -187,10 +197,10 @@ static bool is_agreed(const weft_instance_agreed_t *a, const weft_instance_reque
 }
 
 typedef struct outcome {
-  weft_status_t *why;         /* owned */
-  bool is_answered;           /* the newcomer need not wait */
+  weft_status_t *why; /* owned */
+  bool is_answered;   /* the newcomer need not wait */
   int source;
-  weft_waiter_list_t others;  /* to be answered alike */
+  weft_waiter_list_t others; /* to be answered alike */
   weft_instance_record_t *rubbish;
 } outcome_t;
 
@@ -198,13 +208,15 @@ static int num_ranks(const weft_waiter_list_t *list) {
   int n = 0;
   for (const weft_waiter_t *w = list->first; w != NULL; w = w->next) {
     bool is_new = true;
-    for (const weft_waiter_t *x = list->first; x != w && is_new; x = x->next) is_new = x->instance.rank != w->instance.rank;
+    for (const weft_waiter_t *x = list->first; x != w && is_new; x = x->next)
+      is_new = x->instance.rank != w->instance.rank;
     n += is_new;
   }
   return n;
 }
 
-static void fail_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_status_t *why, outcome_t *o) WEFT_REQUIRES(t->mu) {
+static void fail_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_status_t *why, outcome_t *o)
+    WEFT_REQUIRES(t->mu) {
   r->error = why;
   r->age = t->next_age++;
   t->num_errors++;
@@ -214,18 +226,19 @@ static void fail_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_s
 }
 
 /* All ranks have come and want the same. */
-static void agree_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_instance_agreed_t **spare, outcome_t *o)
-    WEFT_REQUIRES(t->mu) {
+static void agree_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_instance_agreed_t **spare,
+                         outcome_t *o) WEFT_REQUIRES(t->mu) {
   const weft_instance_request_t *q = &r->waiters.first->instance;
   int source = q->root;
   for (const weft_waiter_t *w = r->waiters.first; w != NULL && q->root < 0; w = w->next) {
     if (w->instance.is_source) source = w->instance.rank;
   }
   if (source < 0 && (q->kind == WEFT_BROADCAST || q->kind == WEFT_SCATTER)) {
-    fail_locked(t, r,
-                WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s (group_key=%lld, instance_key=%lld) has no source", WEFT_STR_ARGS(q->name),
-                           (long long)q->group_key, (long long)q->instance_key),
-                o);
+    fail_locked(
+        t, r,
+        WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s (group_key=%lld, instance_key=%lld) has no source",
+                   WEFT_STR_ARGS(q->name), (long long)q->group_key, (long long)q->instance_key),
+        o);
     return;
   }
   weft_instance_agreed_t *a = agreed_locked(t, q);
@@ -282,8 +295,8 @@ static void join_locked(weft_group_table_t *t, weft_waiter_t *w, weft_instance_r
   if (num_ranks(&r->waiters) == q->group_size) agree_locked(t, r, spare_agreed, o);
 }
 
-void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_request_t *q, weft_canceller_t *canceller,
-                                    weft_instance_fn *fn, void *arg) {
+void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_request_t *q,
+                                    weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
   weft_waiter_t *w = weft_waiter_for_instance(q, fn, arg);
   weft_instance_record_t *spare = weft_calloc(1, sizeof *spare);
   weft_instance_agreed_t *spare_agreed = weft_calloc(1, sizeof *spare_agreed);
@@ -304,7 +317,8 @@ void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_r
     q = &w->instance;
   }
   if (q->rank < 0 || q->rank >= q->group_size) {
-    o.why = WEFT_ERROR(INVALID_ARGUMENT, "collective %.*s: rank %d of %d", WEFT_STR_ARGS(q->name), q->rank, q->group_size);
+    o.why = WEFT_ERROR(INVALID_ARGUMENT, "collective %.*s: rank %d of %d", WEFT_STR_ARGS(q->name), q->rank,
+                       q->group_size);
   }
   atomic_fetch_add(&w->refs, 1); /* ours, beside the taker's */
   if (o.why == NULL) weft_group_table_watch(t, w, canceller, q->timeout_ms, &o.why);

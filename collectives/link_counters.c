@@ -63,7 +63,8 @@ static row_t *find_locked(weft_link_counters_t *c, weft_str_t src, weft_str_t ds
 
 static row_t *row_new(weft_str_t src, weft_str_t dst) {
   size_t names = 0, bytes = 0;
-  if (!weft_add_size(src.length, dst.length, &names) || !weft_add_size(names, sizeof(row_t), &bytes)) return NULL;
+  if (!weft_add_size(src.length, dst.length, &names) || !weft_add_size(names, sizeof(row_t), &bytes))
+    return NULL;
   row_t *r = weft_calloc(1, bytes);
   if (r == NULL) return NULL;
   char *text = (char *)(r + 1);

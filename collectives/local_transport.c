@@ -18,17 +18,17 @@
 #include "collectives/group_table.h"
 
 enum {
-  BLOCK = 256 << 10,   /* bytes handed to consume() at once: what stays in a core's cache */
-  STEPS_KEPT = 64, /* ended steps that are remembered for late comers */
+  BLOCK = 256 << 10, /* bytes handed to consume() at once: what stays in a core's cache */
+  STEPS_KEPT = 64,   /* ended steps that are remembered for late comers */
 };
 
 typedef struct task task_t;
 typedef struct place {
-  atomic_int refs; /* the table's or whoever took it; the canceller's; the timer's */
+  atomic_int refs;           /* the table's or whoever took it; the canceller's; the timer's */
   struct place *next, *prev; /* all places of the task */
   task_t *owner;             /* who offers */
   weft_local_hub_t *hub;
-  char *key; /* "step;key", in the same block */
+  char *key;                 /* "step;key", in the same block */
   size_t key_length, key_at; /* where the key begins, after the step */
   int64_t step_id;
   bool is_in_table; /* guarded by mu */
@@ -125,7 +125,8 @@ static weft_str_t host_of(void *arg, weft_str_t task) {
 
 static const weft_link_model_t *model_of(const weft_local_hub_t *h, weft_str_t from, weft_str_t to) {
   for (const link_rule_t *r = h->rules; r != NULL; r = r->next) {
-    if ((r->from[0] == '\0' || weft_str_is(from, r->from)) && (r->to[0] == '\0' || weft_str_is(to, r->to))) return &r->model;
+    if ((r->from[0] == '\0' || weft_str_is(from, r->from)) && (r->to[0] == '\0' || weft_str_is(to, r->to)))
+      return &r->model;
   }
   return NULL;
 }
@@ -138,7 +139,8 @@ static double hub_cost(void *arg, weft_str_t from, weft_str_t to, size_t bytes) 
   weft_local_hub_t *h = arg;
   weft_mutex_lock(&h->mu);
   const weft_link_model_t *m = model_of(h, from, to);
-  const double s = m == NULL ? 2e-6 + (double)bytes / 5e9 : message_s(m, bytes); /* a closure and memory's pace */
+  const double s =
+      m == NULL ? 2e-6 + (double)bytes / 5e9 : message_s(m, bytes); /* a closure and memory's pace */
   weft_mutex_unlock(&h->mu);
   return s;
 }
@@ -190,7 +192,8 @@ static void end(place_t *p, const weft_status_t *why) {
 
 static void deliver(place_t *p) { /* taken, with both sides */
   if (p->bytes != p->fetch.bytes) {
-    weft_status_t *s = WEFT_ERROR(INTERNAL, "%s: offered are %zu bytes, wanted %zu", p->key + p->key_at, p->bytes, p->fetch.bytes);
+    weft_status_t *s = WEFT_ERROR(INTERNAL, "%s: offered are %zu bytes, wanted %zu", p->key + p->key_at,
+                                  p->bytes, p->fetch.bytes);
     end(p, s);
     weft_status_free(s);
     return;
@@ -218,7 +221,8 @@ static bool is_earlier(const place_t *a, const place_t *b) {
   return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->order < b->order;
 }
 
-static void heap_push_locked(weft_local_hub_t *h, place_t *p) WEFT_REQUIRES(h->mu) { /* room was made before */
+static void heap_push_locked(weft_local_hub_t *h, place_t *p)
+    WEFT_REQUIRES(h->mu) { /* room was made before */
   int i = h->num_heap++;
   for (; i > 0 && is_earlier(p, h->heap[(i - 1) / 2]); i = (i - 1) / 2) h->heap[i] = h->heap[(i - 1) / 2];
   h->heap[i] = p;
@@ -251,7 +255,8 @@ static bool is_lost_locked(weft_local_hub_t *h, double percent) WEFT_REQUIRES(h-
   return percent > 0 && (double)(h->random >> 11) / 9007199254740992.0 * 100 < percent;
 }
 
-/* Both sides are there. False: they are to be served at once. Otherwise the place is under way or held; *sent says how often. */
+/* Both sides are there. False: they are to be served at once. Otherwise the place is under way or held; *sent
+ * says how often. */
 static bool depart_locked(weft_local_hub_t *h, place_t *p, int *sent) WEFT_REQUIRES(h->mu) {
   *sent = 1;
   const weft_link_model_t *m = model_of(h, text_of(p->owner->name), text_of(p->fetcher->name));
@@ -262,7 +267,8 @@ static bool depart_locked(weft_local_hub_t *h, place_t *p, int *sent) WEFT_REQUI
     return true;
   }
   const int64_t now = now_locked(h), one = (int64_t)(message_s(m, p->bytes) * 1e9);
-  int64_t start = p->owner->sends_until > p->fetcher->receives_until ? p->owner->sends_until : p->fetcher->receives_until;
+  int64_t start =
+      p->owner->sends_until > p->fetcher->receives_until ? p->owner->sends_until : p->fetcher->receives_until;
   if (start < now) start = now;
   int64_t took = one;
   while (is_lost_locked(h, m->drop_percent) && *sent < 1000) {
@@ -389,7 +395,8 @@ static void move_fetch(place_t *to, place_t *from) {
   from->canceller = NULL;
 }
 
-/* Ends the fetch of a place with CANCELLED; an offer stays, its owner is told by who gives up (weft_transport_ops_t.fail). */
+/* Ends the fetch of a place with CANCELLED; an offer stays, its owner is told by who gives up
+ * (weft_transport_ops_t.fail). */
 static void end_fetch(place_t *p) {
   weft_local_hub_t *h = p->hub;
   weft_mutex_lock(&h->mu);
@@ -421,7 +428,8 @@ static bool reserve_locked(weft_local_hub_t *h) WEFT_REQUIRES(h->mu) {
 }
 
 /* One side arrives at `owner`'s table, as a place of its own. */
-static void arrive(weft_local_hub_t *h, task_t *owner, task_t *self, place_t *mine, weft_canceller_t *canceller) {
+static void arrive(weft_local_hub_t *h, task_t *owner, task_t *self, place_t *mine,
+                   weft_canceller_t *canceller) {
   weft_status_t *failed = NULL;
   place_t *served = NULL, *left = NULL, *waits = NULL;
   int sent = 0;
@@ -432,11 +440,16 @@ static void arrive(weft_local_hub_t *h, task_t *owner, task_t *self, place_t *mi
   const weft_status_t *why = obstacle(owner, mine);
   if (why == NULL) why = obstacle(self, mine);
   if (why == NULL && mine->has_offer && mine->offer_to != NULL) why = mine->offer_to->dead;
-  place_t *there = why == NULL ? weft_map_get(&owner->places, weft_str_of(mine->key, mine->key_length)) : NULL;
-  const bool is_twice = there != NULL && (mine->has_offer ? there->has_offer : there->has_fetch || there->was_fetched);
+  place_t *there =
+      why == NULL ? weft_map_get(&owner->places, weft_str_of(mine->key, mine->key_length)) : NULL;
+  const bool is_twice =
+      there != NULL && (mine->has_offer ? there->has_offer : there->has_fetch || there->was_fetched);
   if (why != NULL) failed = weft_status_clone(why);
-  if (is_twice) failed = WEFT_ERROR(INTERNAL, "%s is %s twice", mine->key + mine->key_at, mine->has_offer ? "offered" : "fetched");
-  if (failed == NULL && !reserve_locked(h)) failed = WEFT_ERROR(RESOURCE_EXHAUSTED, "a transfer of %s", mine->key + mine->key_at);
+  if (is_twice)
+    failed = WEFT_ERROR(INTERNAL, "%s is %s twice", mine->key + mine->key_at,
+                        mine->has_offer ? "offered" : "fetched");
+  if (failed == NULL && !reserve_locked(h))
+    failed = WEFT_ERROR(RESOURCE_EXHAUSTED, "a transfer of %s", mine->key + mine->key_at);
   if (failed == NULL && there == NULL) {
     failed = weft_map_put(&owner->places, weft_str_of(mine->key, mine->key_length), mine, NULL);
     if (failed == NULL) {
@@ -456,12 +469,16 @@ static void arrive(weft_local_hub_t *h, task_t *owner, task_t *self, place_t *mi
     served = there;
   }
   /* A fetch that must wait can be cancelled from now on; the callback finds it in the table. */
-  place_t *watched = waits != NULL && waits->has_fetch ? waits : departs && served->has_fetch && !served->has_cancel ? served : NULL;
+  place_t *watched = waits != NULL && waits->has_fetch                     ? waits
+                     : departs && served->has_fetch && !served->has_cancel ? served
+                                                                           : NULL;
   bool is_cancelled = false;
   if (watched != NULL && watched->canceller != NULL) {
     atomic_fetch_add(&watched->refs, 1);
-    watched->has_cancel = weft_canceller_register(watched->canceller, on_cancel, watched, &watched->cancel_token);
-    is_cancelled = !watched->has_cancel; /* or without memory: it cannot wait; its reference is given back below */
+    watched->has_cancel =
+        weft_canceller_register(watched->canceller, on_cancel, watched, &watched->cancel_token);
+    is_cancelled =
+        !watched->has_cancel; /* or without memory: it cannot wait; its reference is given back below */
   }
   if (departs && !is_cancelled && served->is_due) set_alarm(h, served);
   place_t *to_count = served != NULL && !is_cancelled ? served : NULL;
@@ -482,8 +499,9 @@ static void no_memory(weft_transfer_done_fn *done, void *arg, weft_str_t key) {
   done(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "a transfer of %.*s", WEFT_STR_ARGS(key)));
 }
 
-static void local_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, weft_str_t to_task, weft_str_t to_device,
-                        const void *data, size_t bytes, weft_transfer_done_fn *done, void *arg) {
+static void local_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, weft_str_t to_task,
+                        weft_str_t to_device, const void *data, size_t bytes, weft_transfer_done_fn *done,
+                        void *arg) {
   (void)to_device; /* is in the key */
   local_transport_t *t = (local_transport_t *)base;
   weft_local_hub_t *h = t->hub;
@@ -503,8 +521,8 @@ static void local_offer(weft_transport_t *base, int64_t step_id, weft_str_t key,
   arrive(h, t->task, t->task, p, NULL);
 }
 
-static void local_fetch(weft_transport_t *base, const weft_fetch_t *f, weft_canceller_t *canceller, weft_transfer_done_fn *done,
-                        void *arg) {
+static void local_fetch(weft_transport_t *base, const weft_fetch_t *f, weft_canceller_t *canceller,
+                        weft_transfer_done_fn *done, void *arg) {
   local_transport_t *t = (local_transport_t *)base;
   weft_local_hub_t *h = t->hub;
   weft_mutex_lock(&h->mu);
@@ -532,7 +550,8 @@ static void local_fetch(weft_transport_t *base, const weft_fetch_t *f, weft_canc
 typedef bool ends_fn(const place_t *p, const void *arg);
 
 /* Takes all places of t for which it is time; linked by `next`. */
-static place_t *take_those_locked(weft_local_hub_t *h, task_t *t, ends_fn *is_time, const void *arg) WEFT_REQUIRES(h->mu) {
+static place_t *take_those_locked(weft_local_hub_t *h, task_t *t, ends_fn *is_time, const void *arg)
+    WEFT_REQUIRES(h->mu) {
   place_t *list = NULL;
   for (place_t *p = t->first; p != NULL;) {
     place_t *next = p->next;
@@ -580,7 +599,8 @@ static void fail_at(weft_local_hub_t *h, task_t *t, run_id_t id, const weft_stat
   weft_free(f);
 }
 
-static void local_fail(weft_transport_t *base, int64_t step_id, weft_str_t run, const weft_group_t *group, const weft_status_t *why) {
+static void local_fail(weft_transport_t *base, int64_t step_id, weft_str_t run, const weft_group_t *group,
+                       const weft_status_t *why) {
   local_transport_t *t = (local_transport_t *)base;
   const run_id_t id = {step_id, run};
   weft_mutex_lock(&t->hub->mu);
@@ -601,7 +621,8 @@ static void local_end_step(weft_transport_t *base, int64_t step_id, const weft_s
   local_transport_t *t = (local_transport_t *)base;
   weft_local_hub_t *h = t->hub;
   task_t *task = t->task;
-  weft_status_t *mine = why == NULL ? WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id) : weft_status_clone(why);
+  weft_status_t *mine =
+      why == NULL ? WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id) : weft_status_clone(why);
   failed_run_t *gone = NULL;
   weft_mutex_lock(&h->mu);
   place_t *list = take_those_locked(h, task, is_step, &step_id);
@@ -666,26 +687,30 @@ static void local_lost_task(weft_transport_t *base, weft_str_t task, const weft_
 
 /* ---- the leader ---- */
 
-static void local_complete_group(weft_transport_t *base, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn,
-                                 void *arg) {
+static void local_complete_group(weft_transport_t *base, const weft_group_request_t *r,
+                                 weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
   local_transport_t *t = (local_transport_t *)base;
   weft_group_request_t q = *r;
   weft_mutex_lock(&t->hub->mu);
   if (q.incarnation == 0) q.incarnation = t->task->incarnation;
   weft_status_t *dead = t->task->dead == NULL ? NULL : weft_status_clone(t->task->dead);
   weft_mutex_unlock(&t->hub->mu);
-  if (dead != NULL) fn(arg, dead, NULL);
-  else weft_group_table_join(t->hub->table, &q, canceller, fn, arg);
+  if (dead != NULL)
+    fn(arg, dead, NULL);
+  else
+    weft_group_table_join(t->hub->table, &q, canceller, fn, arg);
 }
 
-static void local_complete_instance(weft_transport_t *base, const weft_instance_request_t *r, weft_canceller_t *canceller,
-                                    weft_instance_fn *fn, void *arg) {
+static void local_complete_instance(weft_transport_t *base, const weft_instance_request_t *r,
+                                    weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
   local_transport_t *t = (local_transport_t *)base;
   weft_mutex_lock(&t->hub->mu);
   weft_status_t *dead = t->task->dead == NULL ? NULL : weft_status_clone(t->task->dead);
   weft_mutex_unlock(&t->hub->mu);
-  if (dead != NULL) fn(arg, dead, -1);
-  else weft_group_table_join_instance(t->hub->table, r, canceller, fn, arg);
+  if (dead != NULL)
+    fn(arg, dead, -1);
+  else
+    weft_group_table_join_instance(t->hub->table, r, canceller, fn, arg);
 }
 
 static double local_cost(weft_transport_t *base, weft_str_t from, weft_str_t to, size_t bytes) {
@@ -708,8 +733,8 @@ void weft_transport_destroy(weft_transport_t *t) {
   if (t != NULL) t->ops->destroy(t);
 }
 
-weft_status_t *weft_local_transport_create(weft_local_hub_t *h, weft_str_t task, weft_str_t host, uint64_t incarnation,
-                                           weft_transport_t **out) {
+weft_status_t *weft_local_transport_create(weft_local_hub_t *h, weft_str_t task, weft_str_t host,
+                                           uint64_t incarnation, weft_transport_t **out) {
   weft_status_t *s = NULL, *was_dead = NULL;
   local_transport_t *t = weft_calloc(1, sizeof *t);
   task_t *mine = weft_calloc(1, sizeof *mine);
@@ -746,7 +771,8 @@ done:
   return s;
 }
 
-weft_status_t *weft_local_hub_set_link(weft_local_hub_t *h, weft_str_t from, weft_str_t to, weft_link_model_t m) {
+weft_status_t *weft_local_hub_set_link(weft_local_hub_t *h, weft_str_t from, weft_str_t to,
+                                       weft_link_model_t m) {
   link_rule_t *r = weft_calloc(1, sizeof *r);
   if (r != NULL) r->from = weft_strndup(from.data == NULL ? "" : from.data, from.length);
   if (r != NULL) r->to = weft_strndup(to.data == NULL ? "" : to.data, to.length);

@@ -21,23 +21,26 @@ typedef struct weft_local_hub weft_local_hub_t; /* Thread-safe. */
 
 typedef struct weft_link_model {
   double alpha_us, bytes_per_s; /* a message of n bytes takes alpha + n/rate; rate 0: no time for bytes */
-  double drop_percent;          /* each is sent again after 4 alpha, until it comes through; counted each time */
-  bool is_partitioned;          /* messages wait until the link is whole again */
+  double drop_percent; /* each is sent again after 4 alpha, until it comes through; counted each time */
+  bool is_partitioned; /* messages wait until the link is whole again */
 } weft_link_model_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_local_hub_create(bool has_virtual_time, weft_local_hub_t **out);
 void weft_local_hub_destroy(weft_local_hub_t *h); /* after its transports. NULL is fine */
 
-/* A task joins (again, with another incarnation, after it was killed). `host`: equal texts share memory. The transport
- * is destroyed by its owner with weft_transport_destroy(), after the collectives on it. */
-WEFT_MUST_CHECK weft_status_t *weft_local_transport_create(weft_local_hub_t *h, weft_str_t task, weft_str_t host, uint64_t incarnation,
+/* A task joins (again, with another incarnation, after it was killed). `host`: equal texts share memory. The
+ * transport is destroyed by its owner with weft_transport_destroy(), after the collectives on it. */
+WEFT_MUST_CHECK weft_status_t *weft_local_transport_create(weft_local_hub_t *h, weft_str_t task,
+                                                           weft_str_t host, uint64_t incarnation,
                                                            weft_transport_t **out);
 void weft_transport_destroy(weft_transport_t *t); /* NULL is fine */
 
-/* From `from` to `to` (empty: every task). Later calls win. Messages held by a partition go on when it ends. */
-WEFT_MUST_CHECK weft_status_t *weft_local_hub_set_link(weft_local_hub_t *h, weft_str_t from, weft_str_t to, weft_link_model_t m);
-/* The task vanishes: nothing comes from it or reaches it any more, and whoever waits for it gets UNAVAILABLE naming
- * it; its own transfers end, too. */
+/* From `from` to `to` (empty: every task). Later calls win. Messages held by a partition go on when it ends.
+ */
+WEFT_MUST_CHECK weft_status_t *weft_local_hub_set_link(weft_local_hub_t *h, weft_str_t from, weft_str_t to,
+                                                       weft_link_model_t m);
+/* The task vanishes: nothing comes from it or reaches it any more, and whoever waits for it gets UNAVAILABLE
+ * naming it; its own transfers end, too. */
 void weft_local_hub_kill(weft_local_hub_t *h, weft_str_t task);
 /* Virtual time: delivers messages, in order of time, until none is under way; returns how many. */
 int weft_local_hub_run(weft_local_hub_t *h);

@@ -39,7 +39,8 @@ static bool grow(void **items, int count, int *max, size_t size) {
 }
 
 static bool overlap(const weft_planner_t *p, weft_region_t a, weft_region_t b) {
-  const bool is_same = a.buffer == b.buffer || (p->input_is_output && a.buffer != WEFT_PLAN_SCRATCH && b.buffer != WEFT_PLAN_SCRATCH);
+  const bool is_same = a.buffer == b.buffer ||
+                       (p->input_is_output && a.buffer != WEFT_PLAN_SCRATCH && b.buffer != WEFT_PLAN_SCRATCH);
   return is_same && a.at < b.at + b.bytes && b.at < a.at + a.bytes;
 }
 
@@ -104,16 +105,18 @@ weft_region_t weft_plan_scratch(weft_planner_t *p, size_t bytes) {
 
 void weft_plan_send(weft_planner_t *p, int to_rank, int pass, int field, weft_region_t from) {
   if (from.bytes == 0) return;
-  add(p, (weft_action_t){.kind = WEFT_ACTION_SEND, .peer = to_rank, .pass = pass, .field = field, .from = from});
+  add(p,
+      (weft_action_t){.kind = WEFT_ACTION_SEND, .peer = to_rank, .pass = pass, .field = field, .from = from});
 }
 
 void weft_plan_recv(weft_planner_t *p, int from_rank, int pass, int field, weft_region_t to) {
   if (to.bytes == 0) return;
-  add(p, (weft_action_t){.kind = WEFT_ACTION_RECV, .peer = from_rank, .pass = pass, .field = field, .to = to});
+  add(p,
+      (weft_action_t){.kind = WEFT_ACTION_RECV, .peer = from_rank, .pass = pass, .field = field, .to = to});
 }
 
-void weft_plan_recv_reduce(weft_planner_t *p, int from_rank, int pass, int field, weft_region_t to, weft_region_t mine,
-                           bool is_final) {
+void weft_plan_recv_reduce(weft_planner_t *p, int from_rank, int pass, int field, weft_region_t to,
+                           weft_region_t mine, bool is_final) {
   if (to.bytes == 0) return;
   add(p, (weft_action_t){.kind = WEFT_ACTION_RECV_REDUCE,
                          .is_final = is_final && p->is_mean,
@@ -125,15 +128,18 @@ void weft_plan_recv_reduce(weft_planner_t *p, int from_rank, int pass, int field
 }
 
 void weft_plan_copy(weft_planner_t *p, weft_region_t to, weft_region_t from) {
-  const bool is_same = to.at == from.at && (to.buffer == from.buffer || (p->input_is_output && to.buffer != WEFT_PLAN_SCRATCH &&
-                                                                         from.buffer != WEFT_PLAN_SCRATCH));
+  const bool is_same = to.at == from.at &&
+                       (to.buffer == from.buffer || (p->input_is_output && to.buffer != WEFT_PLAN_SCRATCH &&
+                                                     from.buffer != WEFT_PLAN_SCRATCH));
   if (to.bytes == 0 || is_same) return;
   add(p, (weft_action_t){.kind = WEFT_ACTION_COPY, .to = to, .from = from});
 }
 
 void weft_plan_reduce(weft_planner_t *p, weft_region_t to, weft_region_t a, weft_region_t b, bool is_final) {
   if (to.bytes == 0) return;
-  add(p, (weft_action_t){.kind = WEFT_ACTION_REDUCE, .is_final = is_final && p->is_mean, .to = to, .from = a, .other = b});
+  add(p,
+      (weft_action_t){
+          .kind = WEFT_ACTION_REDUCE, .is_final = is_final && p->is_mean, .to = to, .from = a, .other = b});
 }
 
 void weft_plan_zero(weft_planner_t *p, weft_region_t to) {

@@ -18,7 +18,12 @@
 
 #include "collectives/collectives.h"
 
-typedef enum weft_plan_buffer { WEFT_PLAN_INPUT, WEFT_PLAN_OUTPUT, WEFT_PLAN_SCRATCH, WEFT_PLAN_BUFFERS } weft_plan_buffer_t;
+typedef enum weft_plan_buffer {
+  WEFT_PLAN_INPUT,
+  WEFT_PLAN_OUTPUT,
+  WEFT_PLAN_SCRATCH,
+  WEFT_PLAN_BUFFERS
+} weft_plan_buffer_t;
 
 typedef struct weft_region {
   weft_plan_buffer_t buffer;
@@ -36,11 +41,11 @@ typedef enum weft_action_kind {
 
 typedef struct weft_action {
   weft_action_kind_t kind;
-  bool is_final;  /* of a mean: the result is divided */
-  int peer;       /* a rank */
+  bool is_final; /* of a mean: the result is divided */
+  int peer;      /* a rank */
   int pass, field;
   weft_region_t to, from, other;
-  int num_before;            /* how many it waits for */
+  int num_before;             /* how many it waits for */
   int first_after, num_after; /* who waits for it: a range of weft_plan_t.after */
 } weft_action_t;
 
@@ -48,9 +53,9 @@ typedef struct weft_plan { /* Immutable once finished. Refcounted. */
   atomic_int refs;
   weft_action_t *actions; /* owned */
   int num_actions;
-  int *after;             /* owned */
+  int *after; /* owned */
   size_t scratch_bytes;
-  bool input_is_output;   /* what is said of OUTPUT and INPUT is about one memory */
+  bool input_is_output; /* what is said of OUTPUT and INPUT is about one memory */
 } weft_plan_t;
 weft_plan_t *weft_collective_plan_retain(weft_plan_t *p);
 void weft_collective_plan_release(weft_plan_t *p); /* NULL is fine */
@@ -79,8 +84,8 @@ weft_region_t weft_plan_scratch(weft_planner_t *p, size_t bytes);
 /* Regions of 0 bytes make no action. */
 void weft_plan_send(weft_planner_t *p, int to_rank, int pass, int field, weft_region_t from);
 void weft_plan_recv(weft_planner_t *p, int from_rank, int pass, int field, weft_region_t to);
-void weft_plan_recv_reduce(weft_planner_t *p, int from_rank, int pass, int field, weft_region_t to, weft_region_t mine,
-                           bool is_final);
+void weft_plan_recv_reduce(weft_planner_t *p, int from_rank, int pass, int field, weft_region_t to,
+                           weft_region_t mine, bool is_final);
 void weft_plan_copy(weft_planner_t *p, weft_region_t to, weft_region_t from);
 /* to = a op b; `to` may be a or b. */
 void weft_plan_reduce(weft_planner_t *p, weft_region_t to, weft_region_t a, weft_region_t b, bool is_final);
@@ -93,7 +98,8 @@ void weft_plan_await(weft_planner_t *p, int from_rank, int pass);
 weft_region_t weft_plan_part(const weft_planner_t *p, weft_region_t r, int i, int n);
 /* Parts [i, j) together. */
 weft_region_t weft_plan_parts(const weft_planner_t *p, weft_region_t r, int i, int j, int n);
-/* In how many fields a chunk of this many bytes is cut; the same on all ranks if `bytes` is: take the largest chunk. */
+/* In how many fields a chunk of this many bytes is cut; the same on all ranks if `bytes` is: take the largest
+ * chunk. */
 int weft_plan_fields(const weft_planner_t *p, size_t bytes);
 static inline weft_region_t weft_region(weft_plan_buffer_t buffer, size_t at, size_t bytes) {
   return (weft_region_t){buffer, at, bytes};

@@ -7,9 +7,12 @@
 static bool has_root(weft_collective_kind_t k) {
   return k == WEFT_BROADCAST || k == WEFT_SCATTER || k == WEFT_GATHER || k == WEFT_REDUCE;
 }
-static bool reduces(weft_collective_kind_t k) { return k == WEFT_REDUCE || k == WEFT_ALL_REDUCE || k == WEFT_REDUCE_SCATTER; }
+static bool reduces(weft_collective_kind_t k) {
+  return k == WEFT_REDUCE || k == WEFT_ALL_REDUCE || k == WEFT_REDUCE_SCATTER;
+}
 static bool has_rows(weft_collective_kind_t k) {
-  return k == WEFT_SCATTER || k == WEFT_GATHER || k == WEFT_ALL_GATHER || k == WEFT_ALL_TO_ALL || k == WEFT_REDUCE_SCATTER;
+  return k == WEFT_SCATTER || k == WEFT_GATHER || k == WEFT_ALL_GATHER || k == WEFT_ALL_TO_ALL ||
+         k == WEFT_REDUCE_SCATTER;
 }
 static bool may_only_receive(weft_collective_kind_t k) { return k == WEFT_BROADCAST || k == WEFT_SCATTER; }
 
@@ -17,30 +20,32 @@ static weft_status_t *check_lists(const weft_collective_t *call) {
   int64_t rows = 0;
   for (int i = 0; call->kind == WEFT_ALL_TO_ALL && call->splits != NULL && i < call->group_size; i++) {
     if (call->splits[i] < 0 || call->splits[i] > call->shape.dims[0] - rows) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: split %d is %lld, of %lld rows", WEFT_STR_ARGS(call->name), i,
-                        (long long)call->splits[i], (long long)call->shape.dims[0]);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: split %d is %lld, of %lld rows",
+                        WEFT_STR_ARGS(call->name), i, (long long)call->splits[i],
+                        (long long)call->shape.dims[0]);
     }
     rows += call->splits[i];
   }
   if (call->kind == WEFT_ALL_TO_ALL && call->splits != NULL && rows != call->shape.dims[0]) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: splits make %lld rows, the input has %lld", WEFT_STR_ARGS(call->name),
-                      (long long)rows, (long long)call->shape.dims[0]);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: splits make %lld rows, the input has %lld",
+                      WEFT_STR_ARGS(call->name), (long long)rows, (long long)call->shape.dims[0]);
   }
   if (call->kind == WEFT_ALL_TO_ALL && call->splits == NULL && call->shape.dims[0] % call->group_size != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: %lld rows cannot be cut in %d equal blocks", WEFT_STR_ARGS(call->name),
-                      (long long)call->shape.dims[0], call->group_size);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: %lld rows cannot be cut in %d equal blocks",
+                      WEFT_STR_ARGS(call->name), (long long)call->shape.dims[0], call->group_size);
   }
   if (call->kind != WEFT_PERMUTE) return NULL;
-  if (call->targets == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: no targets", WEFT_STR_ARGS(call->name));
+  if (call->targets == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: no targets", WEFT_STR_ARGS(call->name));
   for (int i = 0; i < call->group_size; i++) {
     if (call->targets[i] < -1 || call->targets[i] >= call->group_size) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: rank %d has target %d, of %d", WEFT_STR_ARGS(call->name), i,
-                        call->targets[i], call->group_size);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: rank %d has target %d, of %d",
+                        WEFT_STR_ARGS(call->name), i, call->targets[i], call->group_size);
     }
     for (int j = 0; j < i; j++) {
       if (call->targets[i] < 0 || call->targets[j] != call->targets[i]) continue;
-      return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: ranks %d and %d have the same target %d", WEFT_STR_ARGS(call->name), j, i,
-                        call->targets[i]);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: ranks %d and %d have the same target %d",
+                        WEFT_STR_ARGS(call->name), j, i, call->targets[i]);
     }
   }
   return NULL;
@@ -49,15 +54,19 @@ static weft_status_t *check_lists(const weft_collective_t *call) {
 weft_status_t *weft_prepare_check(const weft_collective_t *call) {
   const int name_length = (int)call->name.length;
   const char *name = call->name.data == NULL ? "" : call->name.data;
-  if ((unsigned)call->kind > WEFT_BARRIER) return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: unknown kind %d", name_length, name, call->kind);
-  if (call->group_size < 1 || call->rank < -1 || call->rank >= call->group_size || call->root < -1 || call->root >= call->group_size) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: rank %d and root %d in a group of %d", name_length, name, call->rank,
-                      call->root, call->group_size);
+  if ((unsigned)call->kind > WEFT_BARRIER)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: unknown kind %d", name_length, name, call->kind);
+  if (call->group_size < 1 || call->rank < -1 || call->rank >= call->group_size || call->root < -1 ||
+      call->root >= call->group_size) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: rank %d and root %d in a group of %d", name_length,
+                      name, call->rank, call->root, call->group_size);
   }
-  if (call->device.length == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: no device", name_length, name);
+  if (call->device.length == 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: no device", name_length, name);
   if (call->kind == WEFT_BARRIER) return NULL;
   if (!weft_dtype_is_plain(call->dtype) || weft_dtype_size(call->dtype) == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: type %s cannot be sent", name_length, name, weft_dtype_name(call->dtype));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: type %s cannot be sent", name_length, name,
+                      weft_dtype_name(call->dtype));
   }
   if (reduces(call->kind) && weft_reduce_kernel(call->reduction, call->dtype) == NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: there is no %s of type %s", name_length, name,
@@ -66,16 +75,19 @@ weft_status_t *weft_prepare_check(const weft_collective_t *call) {
   if (call->is_mean && (!reduces(call->kind) || call->reduction != WEFT_REDUCE_SUM)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: a mean is made of a sum only", name_length, name);
   }
-  if (!weft_shape_is_known(&call->shape) || weft_shape_count(&call->shape) < 0 || (has_rows(call->kind) && call->shape.rank < 1)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: bad shape %s", name_length, name, WEFT_SHAPE_TEXT(&call->shape));
+  if (!weft_shape_is_known(&call->shape) || weft_shape_count(&call->shape) < 0 ||
+      (has_rows(call->kind) && call->shape.rank < 1)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: bad shape %s", name_length, name,
+                      WEFT_SHAPE_TEXT(&call->shape));
   }
   if (call->input == NULL) {
-    const bool is_giver = !may_only_receive(call->kind) || call->is_source || (call->rank >= 0 && call->rank == call->root);
+    const bool is_giver =
+        !may_only_receive(call->kind) || call->is_source || (call->rank >= 0 && call->rank == call->root);
     if (is_giver) return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: no input", name_length, name);
   } else if (call->input->dtype != call->dtype || !weft_shape_eq(&call->input->shape, &call->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: the input is %s%s, not %s%s", name_length, name,
-                      weft_dtype_name(call->input->dtype), WEFT_SHAPE_TEXT(&call->input->shape), weft_dtype_name(call->dtype),
-                      WEFT_SHAPE_TEXT(&call->shape));
+                      weft_dtype_name(call->input->dtype), WEFT_SHAPE_TEXT(&call->input->shape),
+                      weft_dtype_name(call->dtype), WEFT_SHAPE_TEXT(&call->shape));
   }
   return check_lists(call);
 }
@@ -87,7 +99,8 @@ bool weft_prepare_has_counts(const weft_collective_t *call) {
 
 /* Does this rank hold what a scatter gives out? Its input then has the others' rows, too. */
 static bool gives_all(const weft_collective_t *call) {
-  return call->kind == WEFT_SCATTER && (call->is_source || (call->root < 0 ? false : call->input != NULL && call->root == call->rank));
+  return call->kind == WEFT_SCATTER &&
+         (call->is_source || (call->root < 0 ? false : call->input != NULL && call->root == call->rank));
 }
 
 void weft_prepare_signature(const weft_collective_t *call, weft_signature_t *out) {
@@ -106,7 +119,8 @@ void weft_prepare_signature(const weft_collective_t *call, weft_signature_t *out
   for (int i = skipped; i < call->shape.rank; i++) out->dims[i - skipped] = call->shape.dims[i];
   if (gives_all(call)) {
     const int64_t rows = call->shape.dims[0];
-    out->dims[0] = rows % call->group_size == 0 ? rows / call->group_size : WEFT_UNKNOWN_DIM; /* nobody else says that */
+    out->dims[0] =
+        rows % call->group_size == 0 ? rows / call->group_size : WEFT_UNKNOWN_DIM; /* nobody else says that */
   }
   uint64_t hash = call->kind == WEFT_ALL_TO_ALL && call->splits != NULL ? 1 : 0;
   for (int i = 0; call->kind == WEFT_PERMUTE && i < call->group_size; i++) {
@@ -120,8 +134,10 @@ weft_status_t *weft_prepare_counts(weft_run_t *r) {
   const size_t n = (size_t)r->group->size;
   r->counts_out = weft_arena_calloc(&r->arena, n, sizeof *r->counts_out);
   r->counts_in = weft_arena_calloc(&r->arena, n, sizeof *r->counts_in);
-  if (r->counts_out == NULL || r->counts_in == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(r->call.name));
-  for (size_t i = 0; i < n; i++) r->counts_out[i] = r->call.splits != NULL ? r->call.splits[i] : r->call.shape.dims[0];
+  if (r->counts_out == NULL || r->counts_in == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(r->call.name));
+  for (size_t i = 0; i < n; i++)
+    r->counts_out[i] = r->call.splits != NULL ? r->call.splits[i] : r->call.shape.dims[0];
   r->counts_in[r->rank] = r->counts_out[r->rank];
   weft_run_exchange(r, r->counts_out, r->counts_in, sizeof *r->counts_out);
   return NULL;
@@ -136,15 +152,18 @@ typedef struct layout {
 } layout_t;
 
 /* Rows by rank -> byte bounds and the sum of rows. */
-static weft_status_t *bounds_of(const weft_run_t *r, const int64_t *rows, size_t row_bytes, size_t *bounds, int64_t *out_total) {
+static weft_status_t *bounds_of(const weft_run_t *r, const int64_t *rows, size_t row_bytes, size_t *bounds,
+                                int64_t *out_total) {
   int64_t total = 0;
   bounds[0] = 0;
   for (int i = 0; i < r->group->size; i++) {
     size_t block = 0;
-    const bool fits = rows[i] >= 0 && rows[i] <= INT64_MAX - total && weft_mul_size((size_t)rows[i], row_bytes, &block) &&
+    const bool fits = rows[i] >= 0 && rows[i] <= INT64_MAX - total &&
+                      weft_mul_size((size_t)rows[i], row_bytes, &block) &&
                       weft_add_size(bounds[i], block, &bounds[i + 1]);
     if (!fits) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: rank %d has %lld rows", WEFT_STR_ARGS(r->call.name), i, (long long)rows[i]);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: rank %d has %lld rows",
+                        WEFT_STR_ARGS(r->call.name), i, (long long)rows[i]);
     }
     total += rows[i];
   }
@@ -165,7 +184,8 @@ static weft_status_t *lay_out(weft_run_t *r, layout_t *l) {
   size_t row_bytes = r->element;
   for (int i = 1; i < call->shape.rank; i++) {
     if (!weft_mul_size(row_bytes, (size_t)call->shape.dims[i], &row_bytes)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: shape %s is too large", WEFT_STR_ARGS(call->name), WEFT_SHAPE_TEXT(&call->shape));
+      return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: shape %s is too large", WEFT_STR_ARGS(call->name),
+                        WEFT_SHAPE_TEXT(&call->shape));
     }
   }
   l->out_bounds = weft_calloc((size_t)n + 1, sizeof *l->out_bounds);
@@ -193,7 +213,8 @@ static weft_status_t *lay_out(weft_run_t *r, layout_t *l) {
   if (call->kind == WEFT_SCATTER) total = d0;
   l->out_shape.dims[0] = total;
   if (weft_shape_count(&l->out_shape) < 0) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: shape %s is too large", WEFT_STR_ARGS(call->name), WEFT_SHAPE_TEXT(&l->out_shape));
+    s = WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: shape %s is too large", WEFT_STR_ARGS(call->name),
+                   WEFT_SHAPE_TEXT(&l->out_shape));
   }
   /* Ranks of a ragged gather choose alike only by what all of them know. */
   if (call->kind == WEFT_ALL_GATHER || call->kind == WEFT_GATHER) l->bytes = l->out_bounds[n] / (size_t)n;
@@ -214,7 +235,8 @@ static weft_status_t *make_plan(weft_run_t *r, const layout_t *l, bool input_is_
   for (int i = 0; i < n; i++) ranks[i] = i;
   weft_algorithm_hosts(r->group, hosts);
   const weft_members_t m = {ranks, n, r->rank};
-  const weft_collective_algorithm_t a = weft_algorithm_choose(call->kind, call->algorithm, r->group, l->bytes);
+  const weft_collective_algorithm_t a =
+      weft_algorithm_choose(call->kind, call->algorithm, r->group, l->bytes);
   weft_planner_t p = {.rank = r->rank,
                       .size = n,
                       .element = r->element,
@@ -226,27 +248,25 @@ static weft_status_t *make_plan(weft_run_t *r, const layout_t *l, bool input_is_
   const weft_region_t out = weft_region(WEFT_PLAN_OUTPUT, 0, r->output == NULL ? 0 : r->output->bytes);
   switch (call->kind) {
     case WEFT_BROADCAST:
-      if (a == WEFT_ALGORITHM_RING) weft_ring_broadcast(&p, m, r->source, in, out);
-      else if (a == WEFT_ALGORITHM_HIERARCHICAL) weft_hierarchical_broadcast(&p, m, hosts, r->source, in, out);
-      else if (a == WEFT_ALGORITHM_DIRECT) weft_direct_broadcast(&p, m, r->source, in, out);
-      else weft_tree_broadcast(&p, m, r->source, in, out);
+      if (a == WEFT_ALGORITHM_RING)
+        weft_ring_broadcast(&p, m, r->source, in, out);
+      else if (a == WEFT_ALGORITHM_HIERARCHICAL)
+        weft_hierarchical_broadcast(&p, m, hosts, r->source, in, out);
+      else if (a == WEFT_ALGORITHM_DIRECT)
+        weft_direct_broadcast(&p, m, r->source, in, out);
+      else
+        weft_tree_broadcast(&p, m, r->source, in, out);
       break;
-    case WEFT_SCATTER:
-      weft_tree_scatter(&p, m, r->source, in, out, l->in_bounds);
-      break;
-    case WEFT_GATHER:
-      weft_tree_gather(&p, m, r->source, in, out, l->out_bounds);
-      break;
+    case WEFT_SCATTER: weft_tree_scatter(&p, m, r->source, in, out, l->in_bounds); break;
+    case WEFT_GATHER: weft_tree_gather(&p, m, r->source, in, out, l->out_bounds); break;
     case WEFT_ALL_GATHER:
-      if (a == WEFT_ALGORITHM_DIRECT) weft_direct_all_gather(&p, m, in, out, l->out_bounds);
-      else weft_ring_all_gather(&p, m, in, out, l->out_bounds);
+      if (a == WEFT_ALGORITHM_DIRECT)
+        weft_direct_all_gather(&p, m, in, out, l->out_bounds);
+      else
+        weft_ring_all_gather(&p, m, in, out, l->out_bounds);
       break;
-    case WEFT_ALL_TO_ALL:
-      weft_pairwise_all_to_all(&p, m, in, out, l->in_bounds, l->out_bounds);
-      break;
-    case WEFT_REDUCE:
-      weft_tree_reduce(&p, m, r->source, in, out, true);
-      break;
+    case WEFT_ALL_TO_ALL: weft_pairwise_all_to_all(&p, m, in, out, l->in_bounds, l->out_bounds); break;
+    case WEFT_REDUCE: weft_tree_reduce(&p, m, r->source, in, out, true); break;
     case WEFT_ALL_REDUCE:
       if (a == WEFT_ALGORITHM_TREE) {
         weft_tree_reduce(&p, m, 0, in, out, true);
@@ -262,15 +282,13 @@ static weft_status_t *make_plan(weft_run_t *r, const layout_t *l, bool input_is_
       }
       break;
     case WEFT_REDUCE_SCATTER:
-      if (a == WEFT_ALGORITHM_DIRECT) weft_direct_reduce_scatter(&p, m, in, out, l->in_bounds);
-      else weft_ring_reduce_scatter(&p, m, in, out, l->in_bounds);
+      if (a == WEFT_ALGORITHM_DIRECT)
+        weft_direct_reduce_scatter(&p, m, in, out, l->in_bounds);
+      else
+        weft_ring_reduce_scatter(&p, m, in, out, l->in_bounds);
       break;
-    case WEFT_PERMUTE:
-      weft_exchange_permute(&p, m, call->targets, in, out);
-      break;
-    case WEFT_BARRIER:
-      weft_exchange_barrier(&p, m);
-      break;
+    case WEFT_PERMUTE: weft_exchange_permute(&p, m, call->targets, in, out); break;
+    case WEFT_BARRIER: weft_exchange_barrier(&p, m); break;
   }
   s = weft_plan_finish(&p, &r->plan);
 done:
@@ -297,10 +315,12 @@ weft_status_t *weft_prepare_buffers(weft_run_t *r) {
   if (has_root(call->kind) && call->root >= 0) r->source = call->root;
   const bool needs_source = has_root(call->kind);
   if (needs_source && (r->source < 0 || r->source >= r->group->size)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: no rank of the group is its root", WEFT_STR_ARGS(call->name));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: no rank of the group is its root",
+                      WEFT_STR_ARGS(call->name));
   }
   if (may_only_receive(call->kind) && r->rank == r->source && call->input == NULL) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: its root, rank %d, has no input", WEFT_STR_ARGS(call->name), r->rank);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: its root, rank %d, has no input",
+                      WEFT_STR_ARGS(call->name), r->rank);
   }
   layout_t l = {.has_output = false};
   weft_status_t *s = lay_out(r, &l);
@@ -314,7 +334,8 @@ weft_status_t *weft_prepare_buffers(weft_run_t *r) {
   if (r->plan->scratch_bytes > 0) {
     r->scratch = weft_cpu_allocator()->allocate(weft_cpu_allocator(), r->plan->scratch_bytes);
     if (r->scratch == NULL) {
-      s = WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s: %zu bytes", WEFT_STR_ARGS(call->name), r->plan->scratch_bytes);
+      s = WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s: %zu bytes", WEFT_STR_ARGS(call->name),
+                     r->plan->scratch_bytes);
     }
   }
   if (call->input != NULL) r->base[WEFT_PLAN_INPUT] = call->input->data;

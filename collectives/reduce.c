@@ -30,7 +30,8 @@
 #define REDUCE_ORDERED
 #include "collectives/reduce.tmpl.h"
 
-/* As weft_f16_to_f32() and back, but inline and without branches where it matters: loops over it are vectorised. */
+/* As weft_f16_to_f32() and back, but inline and without branches where it matters: loops over it are
+ * vectorised. */
 static inline float bits_to_float(uint32_t u) {
   union {
     uint32_t u;
@@ -190,16 +191,22 @@ static inline weft_c128_t c128_times(weft_c128_t x, weft_c128_t y) {
 #define REDUCE_DIV(x, n) ((weft_c128_t){(x).re / (double)(n), (x).im / (double)(n)})
 #include "collectives/reduce.tmpl.h"
 
-#define ORDERED(id, suffix) \
-  [WEFT_##id] = {[WEFT_REDUCE_SUM] = sum_##suffix, [WEFT_REDUCE_PROD] = prod_##suffix, [WEFT_REDUCE_MIN] = min_##suffix, [WEFT_REDUCE_MAX] = max_##suffix},
-#define COMPLEX(id, suffix) [WEFT_##id] = {[WEFT_REDUCE_SUM] = sum_##suffix, [WEFT_REDUCE_PROD] = prod_##suffix},
+#define ORDERED(id, suffix)                          \
+  [WEFT_##id] = {[WEFT_REDUCE_SUM] = sum_##suffix,   \
+                 [WEFT_REDUCE_PROD] = prod_##suffix, \
+                 [WEFT_REDUCE_MIN] = min_##suffix,   \
+                 [WEFT_REDUCE_MAX] = max_##suffix},
+#define COMPLEX(id, suffix) \
+  [WEFT_##id] = {[WEFT_REDUCE_SUM] = sum_##suffix, [WEFT_REDUCE_PROD] = prod_##suffix},
 #define DIVIDED(id, suffix) [WEFT_##id] = divide_##suffix,
-#define EVERY_ORDERED(X) \
-  X(F32, f32) X(F64, f64) X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32) \
-  X(I64, i64) X(U64, u64)
+#define EVERY_ORDERED(X)                                                                                    \
+  X(F32, f32)                                                                                               \
+  X(F64, f64) X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32) \
+      X(I64, i64) X(U64, u64)
 #define EVERY_COMPLEX(X) X(C64, c64) X(C128, c128)
 
-static weft_reduce_fn *const reductions[WEFT_DTYPE_COUNT][WEFT_REDUCE_MAX + 1] = {EVERY_ORDERED(ORDERED) EVERY_COMPLEX(COMPLEX)};
+static weft_reduce_fn *const reductions[WEFT_DTYPE_COUNT][WEFT_REDUCE_MAX + 1] = {EVERY_ORDERED(ORDERED)
+                                                                                      EVERY_COMPLEX(COMPLEX)};
 static weft_divide_fn *const divisions[WEFT_DTYPE_COUNT] = {EVERY_ORDERED(DIVIDED) EVERY_COMPLEX(DIVIDED)};
 
 weft_reduce_fn *weft_reduce_kernel(weft_reduction_t op, weft_dtype_t dtype) {

@@ -9,7 +9,8 @@
 
 #include "collectives/collectives.h"
 
-/* to[i] = a[i] op b[i] for n elements. `to` may be `a`; `b` does not overlap `to`. All are aligned for their dtype. */
+/* to[i] = a[i] op b[i] for n elements. `to` may be `a`; `b` does not overlap `to`. All are aligned for their
+ * dtype. */
 typedef void weft_reduce_fn(void *to, const void *a, const void *b, size_t n);
 /* x[i] = x[i] / divisor; integers truncate, as TensorFlow's Div. */
 typedef void weft_divide_fn(void *x, int64_t divisor, size_t n);

@@ -1,11 +1,11 @@
 /* collectives/ring.c - rings: bandwidth-optimal, every rank talks to its two neighbours only.
  *
- * Chunk c goes from member c to c+1, c+2, ...; each adds its own part to what comes. The first member sends its chunk
- * from where it lies, so that nothing is copied before it is reduced. Chunks are cut in fields, and a field is passed
- * on as soon as it is there: while one is reduced others travel.
+ * Chunk c goes from member c to c+1, c+2, ...; each adds its own part to what comes. The first member sends
+ * its chunk from where it lies, so that nothing is copied before it is reduced. Chunks are cut in fields, and
+ * a field is passed on as soon as it is there: while one is reduced others travel.
  *
- * Sources: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (2009); order and names of fields as in
- * TensorFlow's ring reducer (reference strategies 3.1).
+ * Sources: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (2009); order and names of fields as
+ * in TensorFlow's ring reducer (reference strategies 3.1).
  */
 #include "collectives/algorithms.h"
 
@@ -16,7 +16,8 @@ static size_t largest_chunk(const weft_planner_t *p, weft_region_t r, int n) {
   return (r.bytes / p->element + (size_t)n - 1) / (size_t)n * p->element;
 }
 
-void weft_ring_reduce_to_chunks(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out, bool is_final) {
+void weft_ring_reduce_to_chunks(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out,
+                                bool is_final) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
   if (m.n == 1) {
@@ -66,7 +67,8 @@ static size_t largest_block(const size_t *bounds, int n) {
   return most;
 }
 
-void weft_ring_reduce_scatter(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out, const size_t *bounds) {
+void weft_ring_reduce_scatter(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out,
+                              const size_t *bounds) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
   if (m.n == 1) {
@@ -77,7 +79,8 @@ void weft_ring_reduce_scatter(weft_planner_t *p, weft_members_t m, weft_region_t
   for (int step = 0; step < m.n; step++) { /* block c starts at c+1, so that it ends at c */
     const int c = (m.me - 1 - step + 2 * m.n) % m.n;
     const weft_region_t mine = block(in, bounds, c);
-    /* What is passed on is kept beside the input, unless that may be overwritten; the last goes where it is wanted. */
+    /* What is passed on is kept beside the input, unless that may be overwritten; the last goes where it is
+     * wanted. */
     weft_region_t sum = out;
     if (c != m.me) sum = p->owns_input || step == 0 ? mine : weft_plan_scratch(p, mine.bytes);
     for (int f = 0; f < fields; f++) {
@@ -89,7 +92,8 @@ void weft_ring_reduce_scatter(weft_planner_t *p, weft_members_t m, weft_region_t
   }
 }
 
-void weft_ring_all_gather(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out, const size_t *bounds) {
+void weft_ring_all_gather(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out,
+                          const size_t *bounds) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
   weft_plan_copy(p, block(out, bounds, m.me), in);
@@ -116,6 +120,7 @@ void weft_ring_broadcast(weft_planner_t *p, weft_members_t m, int root, weft_reg
   for (int f = 0; f < fields; f++) {
     const weft_region_t part = weft_plan_part(p, out, f, fields);
     if (m.me != root) weft_plan_recv(p, before(m), pass, f, part);
-    if ((m.me + 1) % m.n != root) weft_plan_send(p, next(m), pass, f, m.me == root ? weft_plan_part(p, in, f, fields) : part);
+    if ((m.me + 1) % m.n != root)
+      weft_plan_send(p, next(m), pass, f, m.me == root ? weft_plan_part(p, in, f, fields) : part);
   }
 }

@@ -11,7 +11,8 @@ enum {
   PIECE = 4096,           /* bytes: what comes unaligned is moved in such pieces */
   COUNTS = -1,
   SHOW_MS = 50,
-  GRACE_MS = 200, /* for answers to "have you come?": many round trips on any network, short beside any timeout */
+  GRACE_MS =
+      200, /* for answers to "have you come?": many round trips on any network, short beside any timeout */
 };
 
 weft_run_t *weft_run_retain(weft_run_t *r) {
@@ -20,7 +21,8 @@ weft_run_t *weft_run_retain(weft_run_t *r) {
 }
 
 static void free_scratch(weft_run_t *r) {
-  if (r->scratch != NULL) weft_cpu_allocator()->deallocate(weft_cpu_allocator(), r->scratch, r->plan->scratch_bytes);
+  if (r->scratch != NULL)
+    weft_cpu_allocator()->deallocate(weft_cpu_allocator(), r->scratch, r->plan->scratch_bytes);
   r->scratch = NULL;
 }
 
@@ -60,7 +62,8 @@ void weft_collective_run_fail(weft_run_t *r, weft_status_t *s, bool tells_peers)
     return;
   }
   weft_status_t *why = weft_status_clone(s); /* `s` is the run's now */
-  if (has_run) r->transport->ops->fail(r->transport, r->call.step_id, run_text(r), tells_peers ? r->group : NULL, why);
+  if (has_run)
+    r->transport->ops->fail(r->transport, r->call.step_id, run_text(r), tells_peers ? r->group : NULL, why);
   weft_canceller_cancel(r->canceller);
   weft_status_free(why);
 }
@@ -153,13 +156,15 @@ static void consume(void *arg, size_t offset, const void *block, size_t n) {
 }
 
 /* "RUN/what.field.source.destination" */
-static weft_str_t key_of(const weft_run_t *r, char *text, const char *what, int pass, int field, int source, int destination) {
-  const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s/%s%x.%x.%x.%x", (int)r->run_length, r->run_text, what, pass, field, source,
-                         destination);
+static weft_str_t key_of(const weft_run_t *r, char *text, const char *what, int pass, int field, int source,
+                         int destination) {
+  const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s/%s%x.%x.%x.%x", (int)r->run_length, r->run_text, what,
+                         pass, field, source, destination);
   return weft_str_of(text, (size_t)n);
 }
 
-static void offer(weft_run_t *r, weft_str_t key, int peer, const void *data, size_t bytes, weft_transfer_done_fn *fn, void *arg) {
+static void offer(weft_run_t *r, weft_str_t key, int peer, const void *data, size_t bytes,
+                  weft_transfer_done_fn *fn, void *arg) {
   const weft_group_member_t *to = &r->group->members[peer];
   r->transport->ops->offer(r->transport, r->call.step_id, key, to->task, to->device, data, bytes, fn, arg);
 }
@@ -180,28 +185,25 @@ static void start_now(weft_transfer_t *x) {
   char text[WEFT_KEY_TEXT];
   switch (a->kind) {
     case WEFT_ACTION_SEND:
-      offer(r, key_of(r, text, "", a->pass, a->field, r->rank, a->peer), a->peer, a->from.bytes == 0 ? NULL : at(r, a->from),
-            a->from.bytes, on_transfer, x);
+      offer(r, key_of(r, text, "", a->pass, a->field, r->rank, a->peer), a->peer,
+            a->from.bytes == 0 ? NULL : at(r, a->from), a->from.bytes, on_transfer, x);
       return;
     case WEFT_ACTION_RECV:
     case WEFT_ACTION_RECV_REDUCE: {
-      weft_fetch_t f = fetch_from(r, key_of(r, text, "", a->pass, a->field, a->peer, r->rank), a->peer, a->to.bytes);
+      weft_fetch_t f =
+          fetch_from(r, key_of(r, text, "", a->pass, a->field, a->peer, r->rank), a->peer, a->to.bytes);
       if (a->kind == WEFT_ACTION_RECV && a->to.bytes > 0) f.to = at(r, a->to);
       if (a->kind == WEFT_ACTION_RECV_REDUCE) f.consume = consume;
       f.consume_arg = x;
       r->transport->ops->fetch(r->transport, &f, r->canceller, on_transfer, x);
       return;
     }
-    case WEFT_ACTION_COPY:
-      memcpy(at(r, a->to), at(r, a->from), a->to.bytes);
-      break;
+    case WEFT_ACTION_COPY: memcpy(at(r, a->to), at(r, a->from), a->to.bytes); break;
     case WEFT_ACTION_REDUCE:
       r->reduce(at(r, a->to), at(r, a->from), at(r, a->other), a->to.bytes / r->element);
       if (a->is_final) r->divide(at(r, a->to), r->call.group_size, a->to.bytes / r->element);
       break;
-    case WEFT_ACTION_ZERO:
-      memset(at(r, a->to), 0, a->to.bytes);
-      break;
+    case WEFT_ACTION_ZERO: memset(at(r, a->to), 0, a->to.bytes); break;
   }
   action_ended(x, NULL);
 }
@@ -319,8 +321,10 @@ static weft_status_t *make_extra(weft_run_t *r) {
   const size_t n = (size_t)r->group->size;
   r->extra = weft_calloc(4 * n, sizeof *r->extra);
   r->answered = weft_calloc(n, 1);
-  if (r->extra == NULL || r->answered == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(r->call.name));
-  for (size_t i = 0; i < 4 * n; i++) r->extra[i] = (weft_transfer_t){.run = r, .action = COUNTS, .peer = (int)(i % n)};
+  if (r->extra == NULL || r->answered == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(r->call.name));
+  for (size_t i = 0; i < 4 * n; i++)
+    r->extra[i] = (weft_transfer_t){.run = r, .action = COUNTS, .peer = (int)(i % n)};
   return NULL;
 }
 
@@ -337,7 +341,8 @@ void weft_run_exchange(weft_run_t *r, const void *out, void *in, size_t bytes) {
   for (int i = 1; i < n; i++) {
     const int to = (r->rank + i) % n, from = (r->rank - i + n) % n;
     weft_run_begin(r);
-    offer(r, key_of(r, text, "n", 0, 0, r->rank, to), to, (const char *)out + (size_t)to * bytes, bytes, on_count, &r->extra[to]);
+    offer(r, key_of(r, text, "n", 0, 0, r->rank, to), to, (const char *)out + (size_t)to * bytes, bytes,
+          on_count, &r->extra[to]);
     weft_fetch_t f = fetch_from(r, key_of(r, text, "n", 0, 0, from, r->rank), from, bytes);
     f.to = (char *)in + (size_t)from * bytes;
     f.is_control = true;
@@ -401,8 +406,8 @@ static void ask_for_presence(weft_run_t *r) {
   }
 }
 
-/* Who is here longer than this shows itself: well within the grace, so that who comes last is not taken for missing,
- * and so late that a collective that goes well never does. */
+/* Who is here longer than this shows itself: well within the grace, so that who comes last is not taken for
+ * missing, and so late that a collective that goes well never does. */
 static int64_t first_part(const weft_run_t *r) {
   const int64_t half = r->call.timeout_ms / 2;
   return half < SHOW_MS ? half : SHOW_MS;
@@ -417,11 +422,12 @@ static weft_status_t *too_late(weft_run_t *r) {
                        WEFT_STR_ARGS(r->group->members[i].device));
   }
   weft_mutex_unlock(&r->mu);
-  weft_status_t *s = WEFT_ERROR(DEADLINE_EXCEEDED,
-                                "Collective has timed out waiting for other workers. %.*s (group_key=%lld, instance_key=%lld, step "
-                                "%lld) has taken more than %lld ms%s",
-                                WEFT_STR_ARGS(r->call.name), (long long)r->call.group_key, (long long)r->call.instance_key,
-                                (long long)r->call.step_id, (long long)r->call.timeout_ms, b.data == NULL ? "" : b.data);
+  weft_status_t *s = WEFT_ERROR(
+      DEADLINE_EXCEEDED,
+      "Collective has timed out waiting for other workers. %.*s (group_key=%lld, instance_key=%lld, step "
+      "%lld) has taken more than %lld ms%s",
+      WEFT_STR_ARGS(r->call.name), (long long)r->call.group_key, (long long)r->call.instance_key,
+      (long long)r->call.step_id, (long long)r->call.timeout_ms, b.data == NULL ? "" : b.data);
   weft_strbuf_deinit(&b);
   return s;
 }
@@ -452,7 +458,8 @@ static void late(void *arg) { /* holds the timer's reference */
   weft_run_release(r);
 }
 
-static void on_timeout(void *arg) { /* the timer's thread serves everybody: the work goes elsewhere if it can */
+static void on_timeout(
+    void *arg) { /* the timer's thread serves everybody: the work goes elsewhere if it can */
   weft_run_t *r = arg;
   weft_mutex_lock(&r->mu);
   r->has_timer = false;
@@ -477,4 +484,6 @@ weft_status_t *weft_run_set_timeout(weft_run_t *r, weft_patience_t part, int64_t
   return s;
 }
 
-weft_status_t *weft_run_expect_others(weft_run_t *r) { return weft_run_set_timeout(r, WEFT_PATIENCE_FIRST, first_part(r)); }
+weft_status_t *weft_run_expect_others(weft_run_t *r) {
+  return weft_run_set_timeout(r, WEFT_PATIENCE_FIRST, first_part(r));
+}

@@ -22,7 +22,8 @@
 #include "collectives/reduce.h"
 #include "collectives/transport.h"
 
-/* What must be equal on all ranks, and in repeated steps for what was learned to hold. Compared by bytes: zeroed first. */
+/* What must be equal on all ranks, and in repeated steps for what was learned to hold. Compared by bytes:
+ * zeroed first. */
 typedef struct weft_signature {
   int64_t kind, dtype, reduction, is_mean, algorithm, root, group_size, is_uniform, details;
   int64_t rank_of_shape, dims[WEFT_MAX_DIMS];
@@ -40,8 +41,9 @@ typedef struct weft_instance {
   bool plan_owns_input;
 } weft_instance_t;
 
-/* What a run with a timeout does when its timer goes off. A run that takes long shows the others that it is there; when
- * its time is over it asks them for such signs, and a grace later it ends and names those who gave none. */
+/* What a run with a timeout does when its timer goes off. A run that takes long shows the others that it is
+ * there; when its time is over it asks them for such signs, and a grace later it ends and names those who
+ * gave none. */
 typedef enum weft_patience {
   WEFT_PATIENCE_LEADER, /* the leader, which has a timeout of its own, did not answer: fails */
   WEFT_PATIENCE_FIRST,  /* shows itself */
@@ -52,10 +54,10 @@ typedef enum weft_patience {
 typedef struct weft_run weft_run_t;
 typedef struct weft_transfer {
   weft_run_t *run;
-  int action;              /* index; -1: beside the plan */
+  int action; /* index; -1: beside the plan */
   int peer;
-  size_t carried;          /* bytes of an element whose other bytes have not come yet */
-  size_t done;             /* elements reduced */
+  size_t carried; /* bytes of an element whose other bytes have not come yet */
+  size_t done;    /* elements reduced */
   unsigned char carry[16];
 } weft_transfer_t;
 
@@ -85,12 +87,12 @@ struct weft_run {
   uint64_t timer_id;
   bool has_timer;
   weft_patience_t patience;
-  int num_present;       /* signs of presence on offer */
+  int num_present; /* signs of presence on offer */
   bool is_probing;
-  bool was_cached;       /* the leader was not asked for the instance */
+  bool was_cached;         /* the leader was not asked for the instance */
   unsigned char *answered; /* per rank: has it answered the question for presence? */
 
-  weft_group_t *group; /* set by stage group */
+  weft_group_t *group;            /* set by stage group */
   struct weft_group_entry *entry; /* of the owner's cache; retained */
   int rank, source;
   weft_signature_t signature;
@@ -116,10 +118,12 @@ void weft_run_release(weft_run_t *r);
 void weft_run_advance(weft_run_t *r);
 /* Consumes `s` (not NULL). Does not advance. tells_peers: the others do not know it from elsewhere. */
 void weft_collective_run_fail(weft_run_t *r, weft_status_t *s, bool tells_peers);
-/* Around everything that ends by callback: begin before it starts, end (consumes s) in the callback, as its last act. */
+/* Around everything that ends by callback: begin before it starts, end (consumes s) in the callback, as its
+ * last act. */
 void weft_run_begin(weft_run_t *r);
 void weft_run_end(weft_run_t *r, weft_status_t *s);
-/* Offers and fetches `bytes` per other rank under keys of kind `what`, beside the plan; counted as control. */
+/* Offers and fetches `bytes` per other rank under keys of kind `what`, beside the plan; counted as control.
+ */
 void weft_run_exchange(weft_run_t *r, const void *out, void *in, size_t bytes);
 /* (Re)starts the run's timer. */
 WEFT_MUST_CHECK weft_status_t *weft_run_set_timeout(weft_run_t *r, weft_patience_t part, int64_t ms);
@@ -134,14 +138,16 @@ WEFT_MUST_CHECK weft_status_t *weft_run_stage(weft_run_t *r, int stage);
 void weft_run_finished(weft_run_t *r); /* out of the owner's books; the last call for r */
 /* The run failed: perhaps a member is another one by now. The next to use the group asks the leader again. */
 void weft_run_forget_group(weft_run_t *r);
-/* A peer does something else than was agreed: asks the leader what. The run, which has failed, ends with the answer. */
+/* A peer does something else than was agreed: asks the leader what. The run, which has failed, ends with the
+ * answer. */
 void weft_run_explain(weft_run_t *r);
 
 /* prepare.c */
 WEFT_MUST_CHECK weft_status_t *weft_prepare_check(const weft_collective_t *call);
 void weft_prepare_signature(const weft_collective_t *call, weft_signature_t *out);
 bool weft_prepare_has_counts(const weft_collective_t *call);
-WEFT_MUST_CHECK weft_status_t *weft_prepare_counts(weft_run_t *r);  /* fills counts_out; starts the exchange */
-WEFT_MUST_CHECK weft_status_t *weft_prepare_buffers(weft_run_t *r); /* output; plan, if there is none yet; scratch */
+WEFT_MUST_CHECK weft_status_t *weft_prepare_counts(weft_run_t *r); /* fills counts_out; starts the exchange */
+WEFT_MUST_CHECK weft_status_t *weft_prepare_buffers(
+    weft_run_t *r); /* output; plan, if there is none yet; scratch */
 
 #endif /* WEFT_COLLECTIVES_RUN_H_ */

@@ -25,7 +25,9 @@ static int top_bit(int n) {
 }
 
 /* The first bit below which v has children. */
-static int child_bit(node_t node, weft_members_t m) { return node.v == 0 ? top_bit(m.n) : (node.v & -node.v) >> 1; }
+static int child_bit(node_t node, weft_members_t m) {
+  return node.v == 0 ? top_bit(m.n) : (node.v & -node.v) >> 1;
+}
 
 static int rank_of(weft_members_t m, int root, int v) { return m.ranks[(v + root) % m.n]; }
 
@@ -36,11 +38,13 @@ void weft_tree_broadcast(weft_planner_t *p, weft_members_t m, int root, weft_reg
   if (node.parent < 0) weft_plan_copy(p, out, in);
   if (node.parent >= 0) weft_plan_recv(p, rank_of(m, root, node.parent), pass, 0, out);
   for (int bit = child_bit(node, m); bit > 0; bit >>= 1) { /* the deepest subtree first */
-    if (node.v + bit < m.n) weft_plan_send(p, rank_of(m, root, node.v + bit), pass, 0, node.parent < 0 ? in : out);
+    if (node.v + bit < m.n)
+      weft_plan_send(p, rank_of(m, root, node.v + bit), pass, 0, node.parent < 0 ? in : out);
   }
 }
 
-void weft_tree_reduce(weft_planner_t *p, weft_members_t m, int root, weft_region_t in, weft_region_t out, bool is_final) {
+void weft_tree_reduce(weft_planner_t *p, weft_members_t m, int root, weft_region_t in, weft_region_t out,
+                      bool is_final) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
   const node_t node = node_of(m, root);
@@ -56,7 +60,8 @@ void weft_tree_reduce(weft_planner_t *p, weft_members_t m, int root, weft_region
   for (int bit = 1; bit <= top; bit <<= 1) { /* the shallowest subtree is done first */
     if (node.v + bit >= m.n) break;
     const bool is_last = bit == top || node.v + 2 * bit >= m.n;
-    weft_plan_recv_reduce(p, rank_of(m, root, node.v + bit), pass, 0, place, sum, is_final && is_last && node.parent < 0);
+    weft_plan_recv_reduce(p, rank_of(m, root, node.v + bit), pass, 0, place, sum,
+                          is_final && is_last && node.parent < 0);
     sum = place;
   }
   if (node.parent >= 0) weft_plan_send(p, rank_of(m, root, node.parent), pass, 0, sum);
@@ -70,13 +75,15 @@ static size_t along(const size_t *bounds, weft_members_t m, int root, int v) {
 }
 
 /* Blocks [v, w) in one piece, where the first one along the tree is at `base`. */
-static weft_region_t piece(weft_region_t r, size_t base, const size_t *bounds, weft_members_t m, int root, int v, int w) {
+static weft_region_t piece(weft_region_t r, size_t base, const size_t *bounds, weft_members_t m, int root,
+                           int v, int w) {
   const size_t from = along(bounds, m, root, v), to = along(bounds, m, root, w);
   return weft_region(r.buffer, r.at + from - base, to - from);
 }
 
 /* Blocks [v, w) as they lie by member; they do not pass member n-1. */
-static weft_region_t by_member(weft_region_t r, const size_t *bounds, weft_members_t m, int root, int v, int w) {
+static weft_region_t by_member(weft_region_t r, const size_t *bounds, weft_members_t m, int root, int v,
+                               int w) {
   const int first = (v + root) % m.n;
   return weft_region(r.buffer, r.at + bounds[first], bounds[first + (w - v)] - bounds[first]);
 }
@@ -87,7 +94,8 @@ static int cut_of(weft_members_t m, int root, int v, int w) {
   return zero > v && zero < w ? zero : w;
 }
 
-void weft_tree_scatter(weft_planner_t *p, weft_members_t m, int root, weft_region_t in, weft_region_t out, const size_t *bounds) {
+void weft_tree_scatter(weft_planner_t *p, weft_members_t m, int root, weft_region_t in, weft_region_t out,
+                       const size_t *bounds) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
   const node_t node = node_of(m, root);
@@ -97,22 +105,29 @@ void weft_tree_scatter(weft_planner_t *p, weft_members_t m, int root, weft_regio
   if (!is_root) {
     const int w = node.v + node.span, cut = cut_of(m, root, node.v, w);
     if (!is_leaf) mine = weft_plan_scratch(p, along(bounds, m, root, w) - base);
-    weft_plan_recv(p, rank_of(m, root, node.parent), pass, 0, piece(mine, base, bounds, m, root, node.v, cut));
-    if (cut < w) weft_plan_recv(p, rank_of(m, root, node.parent), pass, 1, piece(mine, base, bounds, m, root, cut, w));
+    weft_plan_recv(p, rank_of(m, root, node.parent), pass, 0,
+                   piece(mine, base, bounds, m, root, node.v, cut));
+    if (cut < w)
+      weft_plan_recv(p, rank_of(m, root, node.parent), pass, 1, piece(mine, base, bounds, m, root, cut, w));
   }
   for (int bit = child_bit(node, m); bit > 0; bit >>= 1) {
     const int v = node.v + bit;
     if (v >= m.n) continue;
     const int w = v + bit < m.n ? v + bit : m.n, cut = cut_of(m, root, v, w), child = rank_of(m, root, v);
-    weft_plan_send(p, child, pass, 0, is_root ? by_member(in, bounds, m, root, v, cut) : piece(mine, base, bounds, m, root, v, cut));
+    weft_plan_send(
+        p, child, pass, 0,
+        is_root ? by_member(in, bounds, m, root, v, cut) : piece(mine, base, bounds, m, root, v, cut));
     if (cut == w) continue;
-    weft_plan_send(p, child, pass, 1, is_root ? by_member(in, bounds, m, root, cut, w) : piece(mine, base, bounds, m, root, cut, w));
+    weft_plan_send(
+        p, child, pass, 1,
+        is_root ? by_member(in, bounds, m, root, cut, w) : piece(mine, base, bounds, m, root, cut, w));
   }
   if (is_root) weft_plan_copy(p, out, by_member(in, bounds, m, root, 0, 1));
   if (!is_root && !is_leaf) weft_plan_copy(p, out, piece(mine, base, bounds, m, root, node.v, node.v + 1));
 }
 
-void weft_tree_gather(weft_planner_t *p, weft_members_t m, int root, weft_region_t in, weft_region_t out, const size_t *bounds) {
+void weft_tree_gather(weft_planner_t *p, weft_members_t m, int root, weft_region_t in, weft_region_t out,
+                      const size_t *bounds) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
   const node_t node = node_of(m, root);
@@ -128,9 +143,13 @@ void weft_tree_gather(weft_planner_t *p, weft_members_t m, int root, weft_region
     const int v = node.v + bit;
     if (v >= m.n) break;
     const int w = v + bit < m.n ? v + bit : m.n, cut = cut_of(m, root, v, w), child = rank_of(m, root, v);
-    weft_plan_recv(p, child, pass, 0, is_root ? by_member(out, bounds, m, root, v, cut) : piece(mine, base, bounds, m, root, v, cut));
+    weft_plan_recv(
+        p, child, pass, 0,
+        is_root ? by_member(out, bounds, m, root, v, cut) : piece(mine, base, bounds, m, root, v, cut));
     if (cut == w) continue;
-    weft_plan_recv(p, child, pass, 1, is_root ? by_member(out, bounds, m, root, cut, w) : piece(mine, base, bounds, m, root, cut, w));
+    weft_plan_recv(
+        p, child, pass, 1,
+        is_root ? by_member(out, bounds, m, root, cut, w) : piece(mine, base, bounds, m, root, cut, w));
   }
   if (is_root) return;
   const int w = node.v + node.span, cut = cut_of(m, root, node.v, w), parent = rank_of(m, root, node.parent);

@@ -1,4 +1,5 @@
-/* T-COL-1: every primitive, type, size and algorithm gives what its definition says, with the same bits on all ranks. */
+/* T-COL-1: every primitive, type, size and algorithm gives what its definition says, with the same bits on
+ * all ranks. */
 #include <math.h>
 #include <stdio.h>
 
@@ -8,9 +9,9 @@
 
 static const int group_sizes[] = {1, 2, 3, 4, 5, 7, 8};
 static const weft_dtype_t dtypes[] = {WEFT_F16, WEFT_BF16, WEFT_F32, WEFT_F64, WEFT_I32, WEFT_I64, WEFT_U8};
-static const weft_collective_algorithm_t algorithms[] = {WEFT_ALGORITHM_AUTO, WEFT_ALGORITHM_RING, WEFT_ALGORITHM_TREE,
-                                                         WEFT_ALGORITHM_HALVING_DOUBLING, WEFT_ALGORITHM_HIERARCHICAL,
-                                                         WEFT_ALGORITHM_DIRECT};
+static const weft_collective_algorithm_t algorithms[] = {
+    WEFT_ALGORITHM_AUTO,         WEFT_ALGORITHM_RING,  WEFT_ALGORITHM_TREE, WEFT_ALGORITHM_HALVING_DOUBLING,
+    WEFT_ALGORITHM_HIERARCHICAL, WEFT_ALGORITHM_DIRECT};
 #define COUNT(list) (int)(sizeof list / sizeof list[0])
 
 /* ---- values: numbers that any type holds, and floats that round when they are added ---- */
@@ -64,11 +65,15 @@ static weft_tensor_t *make(weft_dtype_t dtype, weft_shape_t shape, int rank) {
 
 /* One step of a reduction, rounded as the type rounds. */
 static double combine(weft_dtype_t dtype, weft_reduction_t op, double a, double b) {
-  double v = op == WEFT_REDUCE_SUM ? a + b : op == WEFT_REDUCE_PROD ? a * b : op == WEFT_REDUCE_MIN ? fmin(a, b) : fmax(a, b);
+  double v = op == WEFT_REDUCE_SUM    ? a + b
+             : op == WEFT_REDUCE_PROD ? a * b
+             : op == WEFT_REDUCE_MIN  ? fmin(a, b)
+                                      : fmax(a, b);
   switch ((int)dtype) {
     case WEFT_F16: return weft_f16_to_f32(weft_f32_to_f16((float)v));
     case WEFT_BF16: return weft_bf16_to_f32(weft_f32_to_bf16((float)v));
-    case WEFT_F32: return (float)v; /* of two floats a double sum and product are exact enough to be rounded once */
+    case WEFT_F32:
+      return (float)v; /* of two floats a double sum and product are exact enough to be rounded once */
     case WEFT_I32: return (double)(int32_t)(uint32_t)(int64_t)v;
     case WEFT_U8: return (double)(uint8_t)(int64_t)v;
     default: return v;
@@ -79,8 +84,8 @@ static double combine(weft_dtype_t dtype, weft_reduction_t op, double a, double 
 
 typedef struct trial {
   world_t *w;
-  weft_collective_t call;      /* what all ranks say; shape: of rank 0 */
-  int64_t rows[WORLD_MOST];    /* of each rank's input, if they differ; else -1 */
+  weft_collective_t call;   /* what all ranks say; shape: of rank 0 */
+  int64_t rows[WORLD_MOST]; /* of each rank's input, if they differ; else -1 */
   weft_tensor_t *in[WORLD_MOST];
   result_t out[WORLD_MOST];
 } trial_t;
@@ -94,7 +99,8 @@ static void run_trial(trial_t *t) {
     c.rank = r;
     c.step_id = w->next_step;
     if (t->rows[r] >= 0) c.shape.dims[0] = t->rows[r];
-    const bool gives = c.kind != WEFT_BARRIER && !((c.kind == WEFT_BROADCAST || c.kind == WEFT_SCATTER) && r != c.root);
+    const bool gives =
+        c.kind != WEFT_BARRIER && !((c.kind == WEFT_BROADCAST || c.kind == WEFT_SCATTER) && r != c.root);
     t->in[r] = gives ? make(c.dtype, c.shape, r) : NULL;
     c.input = t->in[r];
     calls[r] = c;
@@ -102,7 +108,8 @@ static void run_trial(trial_t *t) {
   for (int r = w->n - 1; r >= 0; r--) world_start(w, r, &calls[r], NULL, &t->out[r]);
   for (int r = 0; r < w->n; r++) {
     world_wait(w, &t->out[r]);
-    if (t->out[r].status != NULL) fprintf(stderr, "rank %d of %d: %s\n", r, w->n, weft_status_message(t->out[r].status));
+    if (t->out[r].status != NULL)
+      fprintf(stderr, "rank %d of %d: %s\n", r, w->n, weft_status_message(t->out[r].status));
     CU_ASSERT_PTR_NULL(t->out[r].status);
   }
   w->next_step++;
@@ -117,7 +124,8 @@ static void end_trial(trial_t *t) {
   CU_ASSERT_EQUAL(weft_local_hub_num_waiting(t->w->hub), 0);
 }
 
-static trial_t trial(world_t *w, weft_collective_kind_t kind, weft_dtype_t dtype, weft_shape_t shape, int64_t instance) {
+static trial_t trial(world_t *w, weft_collective_kind_t kind, weft_dtype_t dtype, weft_shape_t shape,
+                     int64_t instance) {
   trial_t t = {.w = w, .call = world_call(w, 0, kind, dtype, shape)};
   t.call.instance_key = instance;
   for (int i = 0; i < WORLD_MOST; i++) t.rows[i] = -1;
@@ -139,7 +147,8 @@ static double ring_oracle(const trial_t *t, int64_t i) {
   int c = 0;
   while (!(count * c / n <= i && i < count * (c + 1) / n)) c++;
   double acc = get(t->call.dtype, t->in[c]->data, i);
-  for (int j = 1; j < n; j++) acc = combine(t->call.dtype, t->call.reduction, get(t->call.dtype, t->in[(c + j) % n]->data, i), acc);
+  for (int j = 1; j < n; j++)
+    acc = combine(t->call.dtype, t->call.reduction, get(t->call.dtype, t->in[(c + j) % n]->data, i), acc);
   return acc;
 }
 
@@ -148,10 +157,15 @@ static double mean_of(weft_dtype_t dtype, double sum, int n) {
   return combine(dtype, WEFT_REDUCE_SUM, dtype == WEFT_F64 ? sum / n : (double)((float)sum / (float)n), 0);
 }
 
-static bool has_ring_bits(weft_collective_algorithm_t a) { return a == WEFT_ALGORITHM_RING || a == WEFT_ALGORITHM_DIRECT; }
+static bool has_ring_bits(weft_collective_algorithm_t a) {
+  return a == WEFT_ALGORITHM_RING || a == WEFT_ALGORITHM_DIRECT;
+}
 
 static double epsilon_of(weft_dtype_t dtype) {
-  return dtype == WEFT_F16 ? ldexp(1, -11) : dtype == WEFT_BF16 ? ldexp(1, -8) : dtype == WEFT_F32 ? ldexp(1, -24) : ldexp(1, -53);
+  return dtype == WEFT_F16    ? ldexp(1, -11)
+         : dtype == WEFT_BF16 ? ldexp(1, -8)
+         : dtype == WEFT_F32  ? ldexp(1, -24)
+                              : ldexp(1, -53);
 }
 
 /* got is the reduction of all inputs' element i. */
@@ -161,7 +175,9 @@ static bool is_reduction(const trial_t *t, int64_t i, double got) {
   const bool is_sum = t->call.reduction == WEFT_REDUCE_SUM;
   double want = ring_oracle(t, i);
   if (t->call.is_mean) want = mean_of(dtype, want, n);
-  if (!weft_dtype_is_floating(dtype) || !is_sum || (has_ring_bits(t->call.algorithm) && t->call.kind == WEFT_ALL_REDUCE)) return got == want;
+  if (!weft_dtype_is_floating(dtype) || !is_sum ||
+      (has_ring_bits(t->call.algorithm) && t->call.kind == WEFT_ALL_REDUCE))
+    return got == want;
   double magnitude = 0;
   for (int r = 0; r < n; r++) magnitude += fabs(get(dtype, t->in[r]->data, i));
   return fabs(got - want) <= 2 * n * epsilon_of(dtype) * magnitude;
@@ -170,17 +186,18 @@ static bool is_reduction(const trial_t *t, int64_t i, double got) {
 static void check_reduced(const trial_t *t, int rank, int64_t from) {
   const weft_tensor_t *out = t->out[rank].output;
   int wrong = 0;
-  for (int64_t i = 0; i < out->count; i++) wrong += !is_reduction(t, from + i, get(t->call.dtype, out->data, i));
+  for (int64_t i = 0; i < out->count; i++)
+    wrong += !is_reduction(t, from + i, get(t->call.dtype, out->data, i));
   if (wrong > 0) {
     fprintf(stderr, "%s of %d ranks, %s, %lld elements, reduction %d%s: %d wrong at rank %d\n",
-            weft_collective_algorithm_name(t->call.algorithm), t->w->n, weft_dtype_name(t->call.dtype), (long long)out->count,
-            t->call.reduction, t->call.is_mean ? " (mean)" : "", wrong, rank);
+            weft_collective_algorithm_name(t->call.algorithm), t->w->n, weft_dtype_name(t->call.dtype),
+            (long long)out->count, t->call.reduction, t->call.is_mean ? " (mean)" : "", wrong, rank);
   }
   CU_ASSERT_EQUAL(wrong, 0);
 }
 
-static void all_reduce(world_t *w, weft_dtype_t dtype, int64_t count, weft_collective_algorithm_t a, weft_reduction_t op, bool is_mean,
-                       bool takes_input, int64_t instance) {
+static void all_reduce(world_t *w, weft_dtype_t dtype, int64_t count, weft_collective_algorithm_t a,
+                       weft_reduction_t op, bool is_mean, bool takes_input, int64_t instance) {
   trial_t t = trial(w, WEFT_ALL_REDUCE, dtype, weft_shape_vector(count), instance);
   t.call.algorithm = a;
   t.call.reduction = op;
@@ -194,7 +211,8 @@ static void all_reduce(world_t *w, weft_dtype_t dtype, int64_t count, weft_colle
     run_trial(&u);
     for (int r = 0; r < w->n; r++) {
       CU_ASSERT_PTR_EQUAL(u.out[r].output, u.in[r]);
-      CU_ASSERT_EQUAL(count == 0 ? 0 : memcmp(u.out[r].output->data, t.out[0].output->data, t.out[0].output->bytes), 0);
+      CU_ASSERT_EQUAL(
+          count == 0 ? 0 : memcmp(u.out[r].output->data, t.out[0].output->data, t.out[0].output->bytes), 0);
     }
     end_trial(&u);
   }
@@ -216,7 +234,8 @@ static void all_reduce_gives_the_reduction(void) {
       for (int a = 0; a < COUNT(algorithms); a++) {
         for (int z = 0; z < COUNT(sizes); z++) {
           const bool is_mean = (a + z + d) % 2 == 0;
-          all_reduce(&w, dtypes[d], sizes[z], algorithms[a], WEFT_REDUCE_SUM, is_mean, (z + d) % 2 == 0, instance++);
+          all_reduce(&w, dtypes[d], sizes[z], algorithms[a], WEFT_REDUCE_SUM, is_mean, (z + d) % 2 == 0,
+                     instance++);
         }
         all_reduce(&w, dtypes[d], 17, algorithms[a], WEFT_REDUCE_MIN, false, false, instance++);
         all_reduce(&w, dtypes[d], 17, algorithms[a], WEFT_REDUCE_MAX, false, true, instance++);
@@ -245,7 +264,8 @@ static void hierarchical_on_even_hosts(void) {
   for (int n = 2; n <= 8; n += 2) {
     world_t w;
     world_init(&w, n, 0, false, even);
-    for (int z = 0; z < 4; z++) all_reduce(&w, WEFT_F32, 61 * z, WEFT_ALGORITHM_HIERARCHICAL, WEFT_REDUCE_SUM, z % 2 == 0, true, z + 1);
+    for (int z = 0; z < 4; z++)
+      all_reduce(&w, WEFT_F32, 61 * z, WEFT_ALGORITHM_HIERARCHICAL, WEFT_REDUCE_SUM, z % 2 == 0, true, z + 1);
     world_deinit(&w);
   }
 }
@@ -276,8 +296,10 @@ static void products_and_other_types(void) {
       world_wait(&w, &out[r]);
       CU_ASSERT_PTR_NULL_FATAL(out[r].status);
       const void *x = out[r].output->data;
-      if (more[d] == WEFT_C64) CU_ASSERT(((const weft_c64_t *)x)[1].re == 0 && ((const weft_c64_t *)x)[1].im == -1); /* i^3 */
-      if (more[d] == WEFT_C128) CU_ASSERT(((const weft_c128_t *)x)[1].re == 0 && ((const weft_c128_t *)x)[1].im == -1);
+      if (more[d] == WEFT_C64)
+        CU_ASSERT(((const weft_c64_t *)x)[1].re == 0 && ((const weft_c64_t *)x)[1].im == -1); /* i^3 */
+      if (more[d] == WEFT_C128)
+        CU_ASSERT(((const weft_c128_t *)x)[1].re == 0 && ((const weft_c128_t *)x)[1].im == -1);
       if (more[d] == WEFT_I8) CU_ASSERT_EQUAL(((const int8_t *)x)[1], (int8_t)(343 - 256));
       if (more[d] == WEFT_U64) CU_ASSERT_EQUAL(((const uint64_t *)x)[1], 343);
       result_deinit(&out[r]);
@@ -290,13 +312,15 @@ static void products_and_other_types(void) {
 
 /* ---- the other primitives ---- */
 
-static void broadcast(world_t *w, weft_dtype_t dtype, int64_t count, weft_collective_algorithm_t a, int root, int64_t instance) {
+static void broadcast(world_t *w, weft_dtype_t dtype, int64_t count, weft_collective_algorithm_t a, int root,
+                      int64_t instance) {
   trial_t t = trial(w, WEFT_BROADCAST, dtype, weft_shape_vector(count), instance);
   t.call.algorithm = a;
   t.call.root = root;
   run_trial(&t);
   same_bits_on_all(&t);
-  CU_ASSERT_EQUAL(count == 0 ? 0 : memcmp(t.out[w->n - 1].output->data, t.in[root]->data, t.in[root]->bytes), 0);
+  CU_ASSERT_EQUAL(count == 0 ? 0 : memcmp(t.out[w->n - 1].output->data, t.in[root]->data, t.in[root]->bytes),
+                  0);
   end_trial(&t);
 }
 
@@ -308,13 +332,15 @@ static void scatter(world_t *w, weft_dtype_t dtype, int64_t rows, int root, int6
   for (int r = 0; r < w->n; r++) {
     const weft_tensor_t *o = t.out[r].output;
     CU_ASSERT_FATAL(o != NULL && o->shape.rank == 2 && o->shape.dims[0] == rows);
-    CU_ASSERT_EQUAL(o->bytes == 0 ? 0 : memcmp(o->data, (const char *)t.in[root]->data + (size_t)r * o->bytes, o->bytes), 0);
+    CU_ASSERT_EQUAL(
+        o->bytes == 0 ? 0 : memcmp(o->data, (const char *)t.in[root]->data + (size_t)r * o->bytes, o->bytes),
+        0);
   }
   end_trial(&t);
 }
 
-static void gather(world_t *w, weft_collective_kind_t kind, weft_dtype_t dtype, int64_t rows, bool is_ragged, int root,
-                   weft_collective_algorithm_t a, int64_t instance) {
+static void gather(world_t *w, weft_collective_kind_t kind, weft_dtype_t dtype, int64_t rows, bool is_ragged,
+                   int root, weft_collective_algorithm_t a, int64_t instance) {
   trial_t t = trial(w, kind, dtype, weft_shape_matrix(rows, 3), instance);
   t.call.root = kind == WEFT_GATHER ? root : -1;
   t.call.is_uniform = !is_ragged && instance % 2 == 0;
@@ -331,7 +357,8 @@ static void gather(world_t *w, weft_collective_kind_t kind, weft_dtype_t dtype, 
     size_t at = 0;
     for (int j = 0; j < w->n; j++) {
       CU_ASSERT_FATAL(at + t.in[j]->bytes <= o->bytes);
-      CU_ASSERT_EQUAL(t.in[j]->bytes == 0 ? 0 : memcmp((const char *)o->data + at, t.in[j]->data, t.in[j]->bytes), 0);
+      CU_ASSERT_EQUAL(
+          t.in[j]->bytes == 0 ? 0 : memcmp((const char *)o->data + at, t.in[j]->data, t.in[j]->bytes), 0);
       at += t.in[j]->bytes;
     }
     CU_ASSERT_EQUAL(at, o->bytes);
@@ -366,7 +393,8 @@ static void all_to_all(world_t *w, weft_dtype_t dtype, int64_t rows, bool has_sp
       for (int k = 0; k < r; k++) from += (size_t)splits[j][k] * row;
       const size_t n = (size_t)splits[j][r] * row;
       CU_ASSERT_FATAL(at + n <= o->bytes);
-      CU_ASSERT_EQUAL(n == 0 ? 0 : memcmp((const char *)o->data + at, (const char *)t.in[j]->data + from, n), 0);
+      CU_ASSERT_EQUAL(n == 0 ? 0 : memcmp((const char *)o->data + at, (const char *)t.in[j]->data + from, n),
+                      0);
       at += n;
     }
     CU_ASSERT_EQUAL(at, o->bytes);
@@ -374,7 +402,8 @@ static void all_to_all(world_t *w, weft_dtype_t dtype, int64_t rows, bool has_sp
   end_trial(&t);
 }
 
-static void reduce(world_t *w, weft_dtype_t dtype, int64_t count, int root, bool is_mean, bool takes_input, int64_t instance) {
+static void reduce(world_t *w, weft_dtype_t dtype, int64_t count, int root, bool is_mean, bool takes_input,
+                   int64_t instance) {
   trial_t t = trial(w, WEFT_REDUCE, dtype, weft_shape_vector(count), instance);
   t.call.root = root;
   t.call.is_mean = is_mean;
@@ -385,13 +414,17 @@ static void reduce(world_t *w, weft_dtype_t dtype, int64_t count, int root, bool
     trial_t u = t;
     u.call.takes_input = true;
     run_trial(&u);
-    CU_ASSERT_EQUAL(count == 0 ? 0 : memcmp(u.out[root].output->data, t.out[root].output->data, t.out[root].output->bytes), 0);
+    CU_ASSERT_EQUAL(
+        count == 0 ? 0
+                   : memcmp(u.out[root].output->data, t.out[root].output->data, t.out[root].output->bytes),
+        0);
     end_trial(&u);
   }
   end_trial(&t);
 }
 
-static void reduce_scatter(world_t *w, weft_dtype_t dtype, int64_t rows, bool takes_input, weft_collective_algorithm_t a, int64_t instance) {
+static void reduce_scatter(world_t *w, weft_dtype_t dtype, int64_t rows, bool takes_input,
+                           weft_collective_algorithm_t a, int64_t instance) {
   trial_t t = trial(w, WEFT_REDUCE_SCATTER, dtype, weft_shape_matrix(rows, 3), instance);
   t.call.algorithm = a;
   run_trial(&t);
@@ -418,7 +451,8 @@ static void reduce_scatter(world_t *w, weft_dtype_t dtype, int64_t rows, bool ta
 static void permute(world_t *w, weft_dtype_t dtype, int64_t count, int kind, int64_t instance) {
   trial_t t = trial(w, WEFT_PERMUTE, dtype, weft_shape_vector(count), instance);
   int targets[WORLD_MOST];
-  for (int r = 0; r < w->n; r++) targets[r] = kind == 0 ? (r + 1) % w->n : kind == 1 ? w->n - 1 - r : r % 2 == 0 ? r / 2 : -1;
+  for (int r = 0; r < w->n; r++)
+    targets[r] = kind == 0 ? (r + 1) % w->n : kind == 1 ? w->n - 1 - r : r % 2 == 0 ? r / 2 : -1;
   t.call.targets = targets;
   run_trial(&t);
   for (int r = 0; r < w->n; r++) {
@@ -451,14 +485,16 @@ static void every_other_primitive(void) {
     for (int d = 0; d < COUNT(dtypes); d++) {
       for (int z = 0; z < COUNT(sizes); z++) {
         const int root = (z + d) % n;
-        for (int a = 0; a < COUNT(algorithms); a++) broadcast(&w, dtypes[d], sizes[z], algorithms[a], root, instance++);
+        for (int a = 0; a < COUNT(algorithms); a++)
+          broadcast(&w, dtypes[d], sizes[z], algorithms[a], root, instance++);
         scatter(&w, dtypes[d], sizes[z], root, instance++);
         for (int k = 0; k < 2; k++) {
           gather(&w, WEFT_GATHER, dtypes[d], sizes[z], k == 1, root, WEFT_ALGORITHM_AUTO, instance++);
           gather(&w, WEFT_ALL_GATHER, dtypes[d], sizes[z], k == 1, root, WEFT_ALGORITHM_RING, instance++);
           gather(&w, WEFT_ALL_GATHER, dtypes[d], sizes[z], k == 1, root, WEFT_ALGORITHM_DIRECT, instance++);
           all_to_all(&w, dtypes[d], z % 3, k == 1, instance++);
-          reduce_scatter(&w, dtypes[d], sizes[z], k == 1, k == 0 ? WEFT_ALGORITHM_RING : WEFT_ALGORITHM_DIRECT, instance++);
+          reduce_scatter(&w, dtypes[d], sizes[z], k == 1,
+                         k == 0 ? WEFT_ALGORITHM_RING : WEFT_ALGORITHM_DIRECT, instance++);
         }
         reduce(&w, dtypes[d], sizes[z], root, z % 2 == 0, d % 2 == 0, instance++);
         permute(&w, dtypes[d], sizes[z], z % 3, instance++);

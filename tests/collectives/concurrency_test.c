@@ -59,7 +59,8 @@ static void any_order_on_any_rank(void) {
   static rank_job_t jobs[RANKS];
   for (int round = 0; round < 4; round++) { /* the second round of each pair knows its instances */
     for (int r = 0; r < RANKS; r++) {
-      jobs[r] = (rank_job_t){.w = &w, .rank = r, .first_key = 1 + round / 2 * MANY, .random = (uint32_t)(round * 17 + r)};
+      jobs[r] = (rank_job_t){
+          .w = &w, .rank = r, .first_key = 1 + round / 2 * MANY, .random = (uint32_t)(round * 17 + r)};
       for (int k = 0; k < MANY; k++) {
         const weft_collective_t c = call_of(&jobs[r], k);
         CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &c.shape, NULL, &jobs[r].in[k]));
@@ -67,7 +68,8 @@ static void any_order_on_any_rank(void) {
       }
     }
     pthread_t threads[RANKS];
-    for (int r = 0; r < RANKS; r++) CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[r], NULL, submit_all, &jobs[r]), 0);
+    for (int r = 0; r < RANKS; r++)
+      CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[r], NULL, submit_all, &jobs[r]), 0);
     for (int r = 0; r < RANKS; r++) pthread_join(threads[r], NULL);
     int wrong = 0;
     for (int r = 0; r < RANKS; r++) {
@@ -130,7 +132,8 @@ typedef struct starter {
 
 static void *start_some(void *arg) {
   starter_t *s = arg;
-  for (int k = 0; k < 8; k++) world_start(s->w, s->rank, &s->calls[k], s->rank == 2 ? s->canceller : NULL, &s->out[k]);
+  for (int k = 0; k < 8; k++)
+    world_start(s->w, s->rank, &s->calls[k], s->rank == 2 ? s->canceller : NULL, &s->out[k]);
   return NULL;
 }
 
@@ -159,7 +162,8 @@ static void failures_race_with_everything(void) {
     stopper_t stopper = {&w, seed % 4, canceller, (uint32_t)seed};
     pthread_t threads[RANKS + 1];
     CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[RANKS], NULL, stop, &stopper), 0);
-    for (int r = 0; r < RANKS; r++) CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[r], NULL, start_some, &starters[r]), 0);
+    for (int r = 0; r < RANKS; r++)
+      CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[r], NULL, start_some, &starters[r]), 0);
     for (int r = 0; r <= RANKS; r++) pthread_join(threads[r], NULL);
     /* Where the group was never formed, the others wait for rank 2, as they must: now they are told, too. */
     for (int r = 0; r < RANKS; r++) weft_collectives_end_step(w.collectives[r], w.next_step, NULL);

@@ -50,8 +50,8 @@ static weft_group_table_t *fresh(void) {
   return t;
 }
 
-static void join(weft_group_table_t *t, int64_t key, int size, const char *device, int rank, uint64_t incarnation, weft_canceller_t *c,
-                 answer_t *a) {
+static void join(weft_group_table_t *t, int64_t key, int size, const char *device, int rank,
+                 uint64_t incarnation, weft_canceller_t *c, answer_t *a) {
   *a = (answer_t){0};
   const weft_group_request_t r = {.group_key = key,
                                   .group_size = size,
@@ -77,7 +77,8 @@ static void ranks_go_by_name(void) {
     CU_ASSERT_PTR_NOT_NULL_FATAL(a[i].group);
   }
   const weft_group_t *g = a[0].group;
-  CU_ASSERT(weft_str_is(g->members[0].device, CPU(2)) && weft_str_is(g->members[1].device, CPU(9)) && weft_str_is(g->members[2].device, CPU(10)));
+  CU_ASSERT(weft_str_is(g->members[0].device, CPU(2)) && weft_str_is(g->members[1].device, CPU(9)) &&
+            weft_str_is(g->members[2].device, CPU(10)));
   CU_ASSERT(weft_str_is(g->members[2].task, TASK(10)) && weft_str_is(g->members[2].host, "b"));
   CU_ASSERT(g->near.alpha_s == 1e-5 && g->far.alpha_s == 1e-3);
   CU_ASSERT(g->far.byte_s > 0.9e-8 && g->far.byte_s < 1.1e-8);

@@ -35,7 +35,8 @@ static void sums_go_by_source_destination_and_class(void) {
   weft_link_counters_destroy(NULL);
 }
 
-static void add_up(void *arg, weft_str_t src, weft_str_t dst, weft_traffic_t traffic, weft_link_count_t count) {
+static void add_up(void *arg, weft_str_t src, weft_str_t dst, weft_traffic_t traffic,
+                   weft_link_count_t count) {
   (void)src;
   (void)dst;
   int64_t *sums = arg;

@@ -6,7 +6,8 @@
 
 /* All 16-bit patterns against a few others: the inline conversions are those of the dtype. */
 static void small_floats_round_as_their_type(void) {
-  static const uint16_t others[] = {0x0000, 0x8000, 0x0001, 0x03ff, 0x0400, 0x3c00, 0x3c01, 0xbbff, 0x7bff, 0x7c00, 0xfc00, 0x5640, 0x4248};
+  static const uint16_t others[] = {0x0000, 0x8000, 0x0001, 0x03ff, 0x0400, 0x3c00, 0x3c01,
+                                    0xbbff, 0x7bff, 0x7c00, 0xfc00, 0x5640, 0x4248};
   static uint16_t a[65536], b[65536], out[65536];
   for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
     for (uint32_t i = 0; i < 65536; i++) {
@@ -17,13 +18,15 @@ static void small_floats_round_as_their_type(void) {
     for (int op = WEFT_REDUCE_SUM; op <= WEFT_REDUCE_PROD; op++) {
       weft_reduce_kernel((weft_reduction_t)op, WEFT_F16)(out, a, b, 65536);
       for (uint32_t i = 0; i < 65536; i++) {
-        const float x = weft_f16_to_f32(a[i]), y = weft_f16_to_f32(b[i]), v = op == WEFT_REDUCE_SUM ? x + y : x * y;
+        const float x = weft_f16_to_f32(a[i]), y = weft_f16_to_f32(b[i]),
+                    v = op == WEFT_REDUCE_SUM ? x + y : x * y;
         const uint16_t want = weft_f32_to_f16(v);
         wrong += isnan(v) ? !isnan(weft_f16_to_f32(out[i])) : out[i] != want;
       }
       weft_reduce_kernel((weft_reduction_t)op, WEFT_BF16)(out, a, b, 65536);
       for (uint32_t i = 0; i < 65536; i++) {
-        const float x = weft_bf16_to_f32(a[i]), y = weft_bf16_to_f32(b[i]), v = op == WEFT_REDUCE_SUM ? x + y : x * y;
+        const float x = weft_bf16_to_f32(a[i]), y = weft_bf16_to_f32(b[i]),
+                    v = op == WEFT_REDUCE_SUM ? x + y : x * y;
         wrong += isnan(v) ? !isnan(weft_bf16_to_f32(out[i])) : out[i] != weft_f32_to_bf16(v);
       }
     }

@@ -7,7 +7,8 @@
 #include "tests/runner.h"
 
 static weft_link_count_t sent_by(world_t *w, int rank) {
-  return weft_link_counters_sum(weft_local_hub_counters(w->hub), weft_str(w->tasks[rank]), WEFT_STR(""), WEFT_TRAFFIC_COLLECTIVE);
+  return weft_link_counters_sum(weft_local_hub_counters(w->hub), weft_str(w->tasks[rank]), WEFT_STR(""),
+                                WEFT_TRAFFIC_COLLECTIVE);
 }
 
 /* Runs `call` on all ranks with inputs of zeros; returns the virtual seconds that it took. */
@@ -43,7 +44,8 @@ static double run_all(world_t *w, weft_collective_t call, int64_t root_rows) {
   return weft_local_hub_seconds(w->hub) - before;
 }
 
-static weft_collective_t call_of(world_t *w, weft_collective_kind_t kind, weft_shape_t shape, weft_collective_algorithm_t a, int64_t instance) {
+static weft_collective_t call_of(world_t *w, weft_collective_kind_t kind, weft_shape_t shape,
+                                 weft_collective_algorithm_t a, int64_t instance) {
   weft_collective_t c = world_call(w, 0, kind, WEFT_F32, shape);
   c.algorithm = a;
   c.instance_key = instance;
@@ -62,7 +64,8 @@ static void ring_all_reduce_sends_what_it_must(void) {
         CU_ASSERT_EQUAL(sent.messages, 2 * (n - 1)); /* one field: what is small is not cut */
         CU_ASSERT(fabs((double)sent.bytes - 2.0 * (n - 1) / n * (double)counts[i] * 4) <= 2 * 4);
         const weft_link_count_t next =
-            weft_link_counters_sum(weft_local_hub_counters(w.hub), weft_str(w.tasks[r]), weft_str(w.tasks[(r + 1) % n]), WEFT_TRAFFIC_COLLECTIVE);
+            weft_link_counters_sum(weft_local_hub_counters(w.hub), weft_str(w.tasks[r]),
+                                   weft_str(w.tasks[(r + 1) % n]), WEFT_TRAFFIC_COLLECTIVE);
         CU_ASSERT_EQUAL(next.bytes, sent.bytes); /* to its neighbour and to nobody else */
       }
     }
@@ -129,7 +132,8 @@ static void halving_doubling_and_direct_send_as_little_as_the_ring(void) {
     world_t w;
     world_init(&w, n, 0, false, NULL);
     const int64_t count = 64 * n;
-    run_all(&w, call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(count), WEFT_ALGORITHM_HALVING_DOUBLING, 1), 0);
+    run_all(&w, call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(count), WEFT_ALGORITHM_HALVING_DOUBLING, 1),
+            0);
     const int rounds = n == 8 ? 3 : n == 4 ? 2 : 1;
     for (int r = 0; r < n; r++) {
       CU_ASSERT_EQUAL(sent_by(&w, r).bytes, 2 * (n - 1) * 64 * 4);
@@ -150,8 +154,8 @@ static void hosts_save_the_slow_links(void) {
   for (int r = 0; r < 8; r++) {
     int64_t near = 0, far = 0;
     for (int q = 0; q < 8; q++) {
-      const weft_link_count_t c =
-          weft_link_counters_sum(weft_local_hub_counters(w.hub), weft_str(w.tasks[r]), weft_str(w.tasks[q]), WEFT_TRAFFIC_COLLECTIVE);
+      const weft_link_count_t c = weft_link_counters_sum(weft_local_hub_counters(w.hub), weft_str(w.tasks[r]),
+                                                         weft_str(w.tasks[q]), WEFT_TRAFFIC_COLLECTIVE);
       if (r / 4 == q / 4) near += c.bytes;
       if (r / 4 != q / 4) far += c.bytes;
     }
@@ -165,7 +169,9 @@ static void hosts_save_the_slow_links(void) {
 
 static void model_init(world_t *w, int n, double alpha_us, double bytes_per_s) {
   world_init(w, n, 0, true, NULL);
-  weft_status_t *s = weft_local_hub_set_link(w->hub, WEFT_STR(""), WEFT_STR(""), (weft_link_model_t){.alpha_us = alpha_us, .bytes_per_s = bytes_per_s});
+  weft_status_t *s =
+      weft_local_hub_set_link(w->hub, WEFT_STR(""), WEFT_STR(""),
+                              (weft_link_model_t){.alpha_us = alpha_us, .bytes_per_s = bytes_per_s});
   CU_ASSERT_PTR_NULL_FATAL(s);
 }
 
@@ -198,7 +204,8 @@ static void few_rounds_are_better_for_small_tensors(void) {
 }
 
 static void auto_is_near_the_best_at_every_size(void) {
-  static const weft_collective_algorithm_t fixed[] = {WEFT_ALGORITHM_RING, WEFT_ALGORITHM_TREE, WEFT_ALGORITHM_HALVING_DOUBLING,
+  static const weft_collective_algorithm_t fixed[] = {WEFT_ALGORITHM_RING, WEFT_ALGORITHM_TREE,
+                                                      WEFT_ALGORITHM_HALVING_DOUBLING,
                                                       WEFT_ALGORITHM_HIERARCHICAL, WEFT_ALGORITHM_DIRECT};
   static const int64_t sizes[] = {256, 4096, 64 << 10, 1 << 20, 8 << 20, 32 << 20};
   static const int groups[] = {3, 5, 6, 8};
@@ -209,7 +216,9 @@ static void auto_is_near_the_best_at_every_size(void) {
       double best = INFINITY;
       for (int a = 0; a < 5; a++) best = fmin(best, time_of(&w, sizes[z], fixed[a], z * 10 + a + 1));
       const double own = time_of(&w, sizes[z], WEFT_ALGORITHM_AUTO, z * 10 + 9);
-      if (own > 1.2 * best) printf("\n    %d ranks, %lld bytes: auto %.3f ms, best %.3f ms", groups[g], (long long)sizes[z], own * 1e3, best * 1e3);
+      if (own > 1.2 * best)
+        printf("\n    %d ranks, %lld bytes: auto %.3f ms, best %.3f ms", groups[g], (long long)sizes[z],
+               own * 1e3, best * 1e3);
       CU_ASSERT(own <= 1.2 * best);
     }
     world_deinit(&w);
@@ -219,8 +228,9 @@ static void auto_is_near_the_best_at_every_size(void) {
 static void lost_messages_are_sent_again(void) {
   world_t w;
   world_init(&w, 4, 0, true, NULL);
-  weft_status_t *s = weft_local_hub_set_link(w.hub, WEFT_STR(""), WEFT_STR(""),
-                                             (weft_link_model_t){.alpha_us = 100, .bytes_per_s = 1e9, .drop_percent = 30});
+  weft_status_t *s =
+      weft_local_hub_set_link(w.hub, WEFT_STR(""), WEFT_STR(""),
+                              (weft_link_model_t){.alpha_us = 100, .bytes_per_s = 1e9, .drop_percent = 30});
   CU_ASSERT_PTR_NULL_FATAL(s);
   int64_t messages = 0;
   for (int i = 0; i < 10; i++) {
@@ -256,8 +266,10 @@ static void a_partition_holds_messages_until_it_ends(void) {
 static void a_link_in_real_time_delivers(void) {
   world_t w;
   world_init(&w, 4, 2, false, NULL);
-  CU_ASSERT_PTR_NULL_FATAL(weft_local_hub_set_link(w.hub, WEFT_STR(""), WEFT_STR(""), (weft_link_model_t){.alpha_us = 100, .bytes_per_s = 1e9}));
-  for (int i = 0; i < 5; i++) run_all(&w, call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(5000), WEFT_ALGORITHM_AUTO, 1), 0);
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_hub_set_link(w.hub, WEFT_STR(""), WEFT_STR(""),
+                                                   (weft_link_model_t){.alpha_us = 100, .bytes_per_s = 1e9}));
+  for (int i = 0; i < 5; i++)
+    run_all(&w, call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(5000), WEFT_ALGORITHM_AUTO, 1), 0);
   world_deinit(&w);
 }
 
@@ -265,7 +277,8 @@ static const CU_TestInfo tests[] = {
     {"ring all-reduce sends what it must", ring_all_reduce_sends_what_it_must},
     {"a field is sent as often as a tensor", a_field_is_sent_as_often_as_a_tensor},
     {"other primitives send what they must", other_primitives_send_what_they_must},
-    {"halving-doubling and direct send as little as the ring", halving_doubling_and_direct_send_as_little_as_the_ring},
+    {"halving-doubling and direct send as little as the ring",
+     halving_doubling_and_direct_send_as_little_as_the_ring},
     {"hosts save the slow links", hosts_save_the_slow_links},
     {"the ring takes the time of its formula", the_ring_takes_the_time_of_its_formula},
     {"few rounds are better for small tensors", few_rounds_are_better_for_small_tensors},

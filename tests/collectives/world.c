@@ -23,8 +23,8 @@ void world_init(world_t *w, int n, int num_threads, bool has_virtual_time, const
   for (int i = 0; i < n; i++) {
     snprintf(w->tasks[i], sizeof w->tasks[i], "/job:worker/replica:0/task:%d", i);
     snprintf(w->devices[i], sizeof w->devices[i], "/job:worker/replica:0/task:%d/device:CPU:0", i);
-    must(weft_local_transport_create(w->hub, weft_str(w->tasks[i]), weft_str(hosts == NULL ? "" : hosts[i]), (uint64_t)i + 100,
-                                     &w->transports[i]));
+    must(weft_local_transport_create(w->hub, weft_str(w->tasks[i]), weft_str(hosts == NULL ? "" : hosts[i]),
+                                     (uint64_t)i + 100, &w->transports[i]));
     must(weft_collectives_create(weft_str(w->tasks[i]), w->pool, w->transports[i], &w->collectives[i]));
   }
 }
@@ -38,7 +38,8 @@ void world_deinit(world_t *w) {
   weft_mutex_deinit(&w->mu);
 }
 
-weft_collective_t world_call(const world_t *w, int rank, weft_collective_kind_t kind, weft_dtype_t dtype, weft_shape_t shape) {
+weft_collective_t world_call(const world_t *w, int rank, weft_collective_kind_t kind, weft_dtype_t dtype,
+                             weft_shape_t shape) {
   return (weft_collective_t){.kind = kind,
                              .name = WEFT_STR("it"),
                              .device = weft_str(w->devices[rank]),
@@ -63,7 +64,8 @@ static void on_done(void *arg, weft_status_t *status, weft_tensor_t *output) {
   weft_mutex_unlock(&w->mu);
 }
 
-void world_start(world_t *w, int rank, const weft_collective_t *call, weft_canceller_t *canceller, result_t *r) {
+void world_start(world_t *w, int rank, const weft_collective_t *call, weft_canceller_t *canceller,
+                 result_t *r) {
   *r = (result_t){.world = w};
   weft_collectives_run(w->collectives[rank], call, canceller, on_done, r);
 }

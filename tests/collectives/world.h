@@ -1,4 +1,5 @@
-/* tests/collectives/world.h - some tasks in one process, each with its collectives, and what their calls came to. */
+/* tests/collectives/world.h - some tasks in one process, each with its collectives, and what their calls came
+ * to. */
 #ifndef WEFT_TESTS_COLLECTIVES_WORLD_H_
 #define WEFT_TESTS_COLLECTIVES_WORLD_H_
 
@@ -30,9 +31,12 @@ typedef struct result {
 void world_init(world_t *w, int n, int num_threads, bool has_virtual_time, const char *const *hosts);
 void world_deinit(world_t *w);
 /* A call with the usual fields set: group 1 of all, the next keys are the caller's. */
-weft_collective_t world_call(const world_t *w, int rank, weft_collective_kind_t kind, weft_dtype_t dtype, weft_shape_t shape);
-void world_start(world_t *w, int rank, const weft_collective_t *call, weft_canceller_t *canceller, result_t *r);
-/* Waits (with a deadline of a minute: then the test fails) until `r` has been called; virtual time runs meanwhile. */
+weft_collective_t world_call(const world_t *w, int rank, weft_collective_kind_t kind, weft_dtype_t dtype,
+                             weft_shape_t shape);
+void world_start(world_t *w, int rank, const weft_collective_t *call, weft_canceller_t *canceller,
+                 result_t *r);
+/* Waits (with a deadline of a minute: then the test fails) until `r` has been called; virtual time runs
+ * meanwhile. */
 bool world_wait(world_t *w, result_t *r);
 void result_deinit(result_t *r);
 
