@@ -19,7 +19,8 @@
 #include "collectives/link_counters.h"
 #include "server/server.h"
 
-enum { DEFAULT_TIMEOUT_MS = 600000, GROUP_KEY = 1, STEP_ID = 1, MAX_RANKS = 4096 };
+#define GOODBYE_KEY INT64_MIN
+enum { DEFAULT_TIMEOUT_MS = 600000, GOODBYE_MS = 1000, GROUP_KEY = 1, STEP_ID = 1, MAX_RANKS = 4096 };
 
 struct WEFT_CollectiveGroup {
   weft_server_t *server;
@@ -29,6 +30,7 @@ struct WEFT_CollectiveGroup {
   weft_canceller_t *canceller;
   weft_mutex_t mu;
   weft_cond_t idle;
+  atomic_bool has_failed; /* a collective has, so that others may not come to the end */
   int num_running;     /* guarded by mu */
   weft_map_t counts;   /* guarded by mu: key -> how many calls there were, plus 1 */
 };
@@ -103,22 +105,6 @@ WEFT_CollectiveGroup *WEFT_NewCollectiveGroup(int rank, int num_ranks, const cha
   return NULL;
 }
 
-void WEFT_DeleteCollectiveGroup(WEFT_CollectiveGroup *g) {
-  if (g == NULL) return;
-  if (g->canceller != NULL) weft_canceller_cancel(g->canceller);
-  weft_mutex_lock(&g->mu);
-  while (g->num_running > 0) weft_cond_wait(&g->idle, &g->mu); /* woken by finished(); they are cancelled */
-  weft_mutex_unlock(&g->mu);
-  weft_server_destroy(g->server);
-  weft_canceller_release(g->canceller);
-  weft_map_entry_t e;
-  for (size_t at = 0; weft_map_next(&g->counts, &at, &e);) weft_free(e.value);
-  weft_map_deinit(&g->counts);
-  weft_cond_deinit(&g->idle);
-  weft_mutex_deinit(&g->mu);
-  weft_free(g);
-}
-
 int WEFT_CollectiveRank(const WEFT_CollectiveGroup *g) { return g->rank; }
 int WEFT_CollectiveSize(const WEFT_CollectiveGroup *g) { return g->size; }
 
@@ -133,6 +119,7 @@ static void finished(void *arg, weft_status_t *status, weft_tensor_t *output) {
     output = NULL;
   }
   weft_mutex_lock(&r->mu);
+  if (status != NULL) atomic_store(&g->has_failed, true);
   r->status = status;
   r->output = output;
   r->is_done = true;
@@ -339,6 +326,42 @@ void WEFT_Barrier(WEFT_CollectiveGroup *group, const WEFT_CollectiveHints *hints
   if (r != NULL) s = wait_for(r, &output);
   weft_tensor_release(output);
   weft_client_end(status, s);
+}
+
+/* ---- the end of a group ---- */
+
+/* Who leaves while others still take part in the last collective would break it, though they need nothing more of it: so
+ * the ranks leave together, if they can. A rank that leaves alone waits a moment. */
+static void say_goodbye(WEFT_CollectiveGroup *g) {
+  weft_mutex_lock(&g->mu);
+  bool is_idle = g->num_running == 0 && g->counts.count > 0;
+  weft_mutex_unlock(&g->mu);
+  if (!is_idle || g->size == 1 || atomic_load(&g->has_failed)) return;
+  weft_status_t *s = NULL;
+  weft_tensor_t *output = NULL;
+  WEFT_CollectiveHints hints = {.key = GOODBYE_KEY, .timeout_ms = GOODBYE_MS};
+  weft_collective_t call = {.kind = WEFT_BARRIER, .root = -1, .dtype = WEFT_F32};
+  WEFT_CollectiveRequest *r = begin(g, &call, NULL, NULL, &hints, &s);
+  if (r != NULL) s = wait_for(r, &output);
+  weft_tensor_release(output);
+  weft_status_free(s); /* the others are not there any more, or not yet */
+}
+
+void WEFT_DeleteCollectiveGroup(WEFT_CollectiveGroup *g) {
+  if (g == NULL) return;
+  say_goodbye(g);
+  if (g->canceller != NULL) weft_canceller_cancel(g->canceller);
+  weft_mutex_lock(&g->mu);
+  while (g->num_running > 0) weft_cond_wait(&g->idle, &g->mu); /* woken by finished(); they are cancelled */
+  weft_mutex_unlock(&g->mu);
+  weft_server_destroy(g->server);
+  weft_canceller_release(g->canceller);
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&g->counts, &at, &e);) weft_free(e.value);
+  weft_map_deinit(&g->counts);
+  weft_cond_deinit(&g->idle);
+  weft_mutex_deinit(&g->mu);
+  weft_free(g);
 }
 
 /* ---- on memory ---- */
