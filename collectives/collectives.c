@@ -19,7 +19,7 @@
 #include "collectives/run.h"
 
 enum {
-  MAX_INSTANCES = 1 << 16, /* per group; eager TensorFlow clients use a new key for each call: old ones go */
+  MAX_INSTANCES = 1 << 14, /* per group; eager TensorFlow clients use a new key for each call: old ones go */
   DOUBT_MS = 1000, /* for the leader to say who differs: the others' questions are on their way already */
 };
 
@@ -519,8 +519,13 @@ static weft_status_t *stage_instance(weft_run_t *r) {
 
 /* ---- the rest ---- */
 
+/* From the second step on: what is used once, as in TensorFlow's eager calls, is not worth the memory. */
 static void keep_plan(weft_run_t *r) {
   weft_collectives_t *c = r->owner;
+  weft_mutex_lock(&r->mu);
+  const bool is_again = r->was_cached;
+  weft_mutex_unlock(&r->mu);
+  if (!is_again) return;
   weft_plan_t *old = NULL;
   weft_mutex_lock(&c->mu);
   weft_instance_t *i = find_locked(c, r);
@@ -554,10 +559,10 @@ static bool is_of_step(const weft_run_t *r, const void *arg) {
 }
 
 void weft_collectives_end_step(weft_collectives_t *c, int64_t step_id, const weft_status_t *why) {
-  weft_status_t *aborted =
-      why == NULL ? WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id) : NULL;
+  weft_status_t *aborted = NULL;
+  if (why == NULL) aborted = weft_status_mark_derived(WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id));
   fail_runs(c, is_of_step, &step_id, why == NULL ? aborted : why);
-  c->transport->ops->end_step(c->transport, step_id, why == NULL ? aborted : why);
+  c->transport->ops->end_step(c->transport, step_id, why);
   weft_status_free(aborted);
 }
 

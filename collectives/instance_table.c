@@ -10,8 +10,9 @@
 #include "collectives/group_records.h"
 
 enum {
-  ERRORS_KEPT = 256
-}; /* steps that failed and whose late ranks have not come yet; a handful in practice */
+  ERRORS_KEPT = 256, /* steps that failed and whose late ranks have not come yet; a handful in practice */
+  AGREED_KEPT = 128, /* per bucket, the newest: eager TensorFlow clients use a new key for each call */
+};
 
 static size_t bucket_of(int64_t group_key, int64_t instance_key) {
   const uint64_t x = ((uint64_t)group_key * 0x9e3779b97f4a7c15u) ^ (uint64_t)instance_key;
@@ -202,7 +203,16 @@ typedef struct outcome {
   int source;
   weft_waiter_list_t others; /* to be answered alike */
   weft_instance_record_t *rubbish;
+  weft_instance_agreed_t *forgotten; /* a chain, to be freed */
 } outcome_t;
+
+/* What comes after the first `most` of a chain. */
+static weft_instance_agreed_t *cut(weft_instance_agreed_t *a, int most) {
+  while (a != NULL && --most > 0) a = a->next;
+  weft_instance_agreed_t *rest = a == NULL ? NULL : a->next;
+  if (a != NULL) a->next = NULL;
+  return rest;
+}
 
 static int num_ranks(const weft_waiter_list_t *list) {
   int n = 0;
@@ -248,6 +258,7 @@ static void agree_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_
     const size_t at = bucket_of(q->group_key, q->instance_key);
     a->next = t->agreed[at];
     t->agreed[at] = a;
+    o->forgotten = cut(a, AGREED_KEPT);
   }
   a->what = *q;
   a->what.name = a->what.device = (weft_str_t){NULL, 0};
@@ -334,6 +345,11 @@ void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_r
   if (is_late) weft_group_table_missed(w);
   weft_waiter_release(w);
   weft_instance_record_free(o.rubbish);
+  while (o.forgotten != NULL) {
+    weft_instance_agreed_t *a = o.forgotten;
+    o.forgotten = a->next;
+    weft_free(a);
+  }
   weft_free(spare);
   weft_free(spare_agreed);
   weft_status_free(o.why);

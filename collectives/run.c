@@ -62,6 +62,8 @@ void weft_collective_run_fail(weft_run_t *r, weft_status_t *s, bool tells_peers)
     return;
   }
   weft_status_t *why = weft_status_clone(s); /* `s` is the run's now */
+  /* Elsewhere our being cancelled is an echo of something that somebody else will report. */
+  if (weft_status_code(why) == WEFT_CANCELLED) why = weft_status_mark_derived(why);
   if (has_run)
     r->transport->ops->fail(r->transport, r->call.step_id, run_text(r), tells_peers ? r->group : NULL, why);
   weft_canceller_cancel(r->canceller);
