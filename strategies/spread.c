@@ -304,6 +304,17 @@ static int likely_rank(const weft_spread_ctx_t *c) {
   for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++) {
     if (rule->fn == alike[i].fn && n->num_inputs > 0) return weft_spread_in_shape(c, alike[i].input)->rank;
   }
+  if (rule->fn == weft_spread_strided_slice && c->in[1].ints != NULL && !c->in[1].ints->is_set) {
+    uint64_t specs = ((uint64_t)1 << (c->in[1].ints->n & 31)) - 1, dots = (uint64_t)weft_node_attr_int(n, "ellipsis_mask", 0);
+    uint64_t added = (uint64_t)weft_node_attr_int(n, "new_axis_mask", 0) & specs & ~dots;
+    uint64_t dropped = (uint64_t)weft_node_attr_int(n, "shrink_axis_mask", 0) & specs & ~dots & ~added;
+    int rank = weft_spread_in_shape(c, 0)->rank;
+    return rank < 0 ? -1 : rank + __builtin_popcountll(added) - __builtin_popcountll(dropped);
+  }
+  if (rule->fn == weft_spread_one_hot) {
+    int rank = weft_spread_in_shape(c, 0)->rank;
+    return rank < 0 ? -1 : rank + 1;
+  }
   if (rule->fn == weft_spread_matmul) return 2;
   if (rule->fn == weft_spread_concat) return weft_spread_in_shape(c, rule->detail == 1 ? 1 : 0)->rank;
   if (rule->fn == weft_spread_split) return weft_spread_in_shape(c, rule->detail)->rank;

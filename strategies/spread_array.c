@@ -57,7 +57,7 @@ static weft_status_t *keep_whole(weft_spread_ctx_t *c, int axis) {
 /* ---- shapes ---- */
 
 static bool counts_rows(const weft_spread_ints_t *ints, int i) {
-  return ints != NULL && !ints->is_set && i < ints->n && ints->items[i].of == WEFT_COUNT_ROWS;
+  return ints != NULL && !ints->is_set && ints->columns == 0 && i < ints->n && ints->items[i].of == WEFT_COUNT_ROWS;
 }
 /* The only element that counts rows; -1: none, or more than one. */
 static int counting(const weft_spread_ints_t *ints) {

@@ -57,8 +57,8 @@ static terms_t align(weft_spread_ctx_t *c, bool broadcasts) {
       bool fits = at < 0 || (at < shape->rank && shape->dims[at] == 1);
       c->wanted[i] = weft_spread_same(0); /* rows against rows: this side is needed whole */
       if (!fits) t.is_confused = true;
-    } else if (c->in[i].factor != t.factor) {
-      t.factor = 0;
+    } else if (t.factor == 0) { /* rows beside rows are as many */
+      t.factor = c->in[i].factor;
     }
   }
   if (t.axis < 0) return t;

@@ -26,7 +26,7 @@ static bool int_eq(int_t a, int_t b) {
 }
 bool weft_spread_ints_eq(const ints_t *a, const ints_t *b) {
   if (a == b) return true;
-  if (a->n != b->n || a->is_scalar != b->is_scalar || a->is_set != b->is_set || a->is_own != b->is_own || a->in != b->in ||
+  if (a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar || a->is_set != b->is_set || a->is_own != b->is_own || a->in != b->in ||
       a->maybe != b->maybe) {
     return false;
   }
@@ -37,11 +37,12 @@ bool weft_spread_ints_eq(const ints_t *a, const ints_t *b) {
 }
 
 const ints_t *weft_spread_ints_join(const weft_spread_ctx_t *c, const ints_t *a, const ints_t *b) {
-  if (a == NULL || b == NULL || a->n != b->n || a->is_scalar != b->is_scalar) return NULL;
+  if (a == NULL || b == NULL || a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar) return NULL;
   if (weft_spread_ints_eq(a, b)) return a;
   if (a->is_set || b->is_set) return NULL;
   ints_t *v = ints_new(c, a->n, a->is_scalar);
   if (v == NULL) return NULL;
+  v->columns = a->columns;
   for (int i = 0; i < a->n; i++) {
     if (a->items[i].of != b->items[i].of) return NULL;
     v->items[i] = int_eq(a->items[i], b->items[i]) ? a->items[i] : (int_t){0, false, a->items[i].of};
@@ -68,7 +69,7 @@ static int batch_axis(const weft_spread_value_t *v, weft_count_of_t *of) {
 const ints_t *weft_spread_ints_of_shape(const weft_spread_ctx_t *c, const weft_shape_t *shape, const weft_spread_value_t *v) {
   weft_count_of_t of;
   int axis = batch_axis(v, &of);
-  if (v->ints != NULL && !v->ints->is_set) { /* a small vector or scalar that we know */
+  if (v->ints != NULL && !v->ints->is_set && v->ints->columns == 0) { /* a small vector or scalar that we know */
     ints_t *known = ints_new(c, v->ints->is_scalar ? 0 : 1, false);
     if (known != NULL && !v->ints->is_scalar) known->items[0] = plain(v->ints->n);
     return known;
@@ -85,7 +86,7 @@ const ints_t *weft_spread_ints_of_shape(const weft_spread_ctx_t *c, const weft_s
 weft_spread_value_t weft_spread_ints_value(const ints_t *ints) {
   weft_spread_value_t v = weft_spread_value(weft_spread_same(0));
   v.ints = ints;
-  v.rank = ints == NULL ? -1 : ints->is_scalar ? 0 : 1;
+  v.rank = ints == NULL ? -1 : ints->is_scalar ? 0 : ints->columns > 0 ? 2 : 1;
   for (int i = 0; ints != NULL && i < ints->n; i++) {
     if (ints->items[i].of == WEFT_COUNT_ROWS) v.s.rows |= (uint64_t)1 << i;
   }
@@ -97,7 +98,7 @@ weft_spread_value_t weft_spread_ints_value(const ints_t *ints) {
 }
 
 bool weft_spread_int_at(const ints_t *ints, int i, int64_t *out) {
-  if (ints == NULL || ints->is_set || i < 0 || i >= ints->n) return false;
+  if (ints == NULL || ints->is_set || ints->columns > 0 || i < 0 || i >= ints->n) return false;
   *out = ints->items[i].value;
   return ints->items[i].known && ints->items[i].of == WEFT_COUNT_PLAIN;
 }
@@ -191,7 +192,8 @@ static bool int_min(int_t a, int_t b, int_t *out) {
 /* ---- the ops ---- */
 
 static const ints_t *in_ints(const weft_spread_ctx_t *c, int i) {
-  return c->in[i].ints != NULL && !c->in[i].ints->is_set ? c->in[i].ints : NULL;
+  const ints_t *v = c->in[i].ints;
+  return v != NULL && !v->is_set && v->columns == 0 ? v : NULL;
 }
 static bool give(weft_spread_ctx_t *c, int output, const ints_t *v) {
   if (v == NULL) return false;
@@ -242,6 +244,12 @@ static bool as_rank(weft_spread_ctx_t *c, int output, const ints_t *a, int rank)
 static bool compute_as_shaped(weft_spread_ctx_t *c) {
   int rank = weft_spread_out_shape(c, 0)->rank;
   if (rank < 0 && weft_str_is(c->node->op->name, "Reshape") && c->in[1].ints != NULL) rank = c->in[1].ints->n;
+  const ints_t *matrix = c->in[0].ints;
+  if (matrix != NULL && matrix->columns > 0 && rank == 1 && weft_str_is(c->node->op->name, "Reshape")) {
+    ints_t *flat = ints_new(c, matrix->n, false);
+    if (flat != NULL) memcpy(flat->items, matrix->items, (size_t)matrix->n * sizeof flat->items[0]);
+    return give(c, 0, flat);
+  }
   return as_rank(c, 0, in_ints(c, 0), rank);
 }
 static bool compute_cast(weft_spread_ctx_t *c) {
@@ -341,7 +349,31 @@ static bool join_inputs(weft_spread_ctx_t *c, int first, int end, bool scalars) 
   if (v != NULL) memcpy(v->items, items, (size_t)count * sizeof items[0]);
   return give(c, 0, v);
 }
-static bool compute_pack(weft_spread_ctx_t *c) { return join_inputs(c, 0, c->node->num_inputs, true); }
+/* Numbers to a vector, or vectors to a matrix, as the gradient of Tile does. */
+static bool compute_pack(weft_spread_ctx_t *c) {
+  const ints_t *first = in_ints(c, 0);
+  int n = c->node->num_inputs;
+  if (first == NULL || first->is_scalar) return join_inputs(c, 0, n, true);
+  if (weft_node_attr_int(c->node, "axis", 0) != 0 || first->n == 0 || n * first->n > WEFT_SPREAD_INTS) return false;
+  ints_t *v = ints_new(c, n * first->n, false);
+  for (int i = 0; v != NULL && i < n; i++) {
+    const ints_t *row = in_ints(c, i);
+    if (row == NULL || row->is_scalar || row->n != first->n) return false;
+    memcpy(v->items + i * first->n, row->items, (size_t)row->n * sizeof v->items[0]);
+  }
+  if (v != NULL) v->columns = first->n;
+  return give(c, 0, v);
+}
+static bool compute_transpose(weft_spread_ctx_t *c) {
+  const ints_t *a = c->in[0].ints;
+  int64_t first;
+  if (a == NULL || a->columns == 0 || !weft_spread_int_at(in_ints(c, 1), 0, &first) || first != 1) return false;
+  int rows = a->n / a->columns;
+  ints_t *v = ints_new(c, a->n, false);
+  for (int i = 0; v != NULL && i < a->n; i++) v->items[i % a->columns * rows + i / a->columns] = a->items[i];
+  if (v != NULL) v->columns = rows;
+  return give(c, 0, v);
+}
 static bool compute_concat_v2(weft_spread_ctx_t *c) { return join_inputs(c, 0, c->node->num_inputs - 1, false); }
 static bool compute_concat(weft_spread_ctx_t *c) { return join_inputs(c, 1, c->node->num_inputs, false); }
 
@@ -609,6 +641,7 @@ static const struct {
     {"Squeeze", compute_as_shaped, false},
     {"StridedSlice", compute_strided_slice, false},
     {"Sub", compute_sub, false},
+    {"Transpose", compute_transpose, false},
     {"Unpack", compute_unpack, false},
     {"VariableShape", compute_variable_shape, true},
     {"ZerosLike", compute_zeros, false},

@@ -27,6 +27,7 @@ enum { WEFT_SPREAD_INTS = 64 };
 /* Either items, or (is_set) axes of which one knows that they are among them (in) or might be (maybe). Constant. */
 typedef struct weft_spread_ints {
   int n;
+  int columns; /* of a matrix, row by row; 0: it is none */
   bool is_scalar, is_set;
   bool is_own; /* of a set: where a replica has one row, it says more there: good for its own rows only */
   uint32_t in, maybe;
