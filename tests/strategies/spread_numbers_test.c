@@ -1,5 +1,8 @@
 /* The plan of the spread analysis, taken at its word: on graphs that TensorFlow made, each value of each replica is
  * compared with the value of one device. testdata/spread/make_graphs.py says what the graphs are. */
+#include <stdio.h>
+
+#include "graph/passes.h"
 #include "tests/runner.h"
 #include "tests/strategies/spread_replicas.h"
 
@@ -23,6 +26,35 @@ static void check_float32(const char *name) {
   check(name, 2e-4, uneven);
 }
 
+/* Gradients as our own builder writes them, beside TensorFlow's. */
+static void check_own_gradients(const char *name, double tolerance, const char *const *variables) {
+  static char names[8][128];
+  const char *roots[8] = {NULL};
+  weft_output_t xs[4], dx[4];
+  int n = 0;
+  weft_graph_t *g = weft_spread_test_graph(name);
+  for (; variables[n] != NULL; n++) xs[n] = (weft_output_t){weft_graph_find(g, weft_str(variables[n])), 0};
+  const weft_output_t loss = {weft_graph_find(g, WEFT_STR("Mean")), 0};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(loss.node);
+  for (int i = 0; i < n; i++) CU_ASSERT_PTR_NOT_NULL_FATAL(xs[i].node);
+  CU_ASSERT_PTR_NULL_FATAL(weft_graph_add_gradients(g, WEFT_STR("ours"), &loss, 1, xs, n, NULL, dx));
+  for (int i = 0; i < n; i++) {
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dx[i].node);
+    (void)snprintf(names[i], sizeof names[i], "%.*s", WEFT_STR_ARGS(dx[i].node->name));
+    roots[i] = names[i];
+  }
+  const weft_spread_case_t c = {
+      .name = name, .graph = g, .roots = roots, .init = "init", .steps = 1, .tolerance = tolerance, .shares = {5, 1, 4}};
+  CU_ASSERT(weft_spread_check(&c) > 0);
+  weft_graph_destroy(g);
+}
+static void own_gradients_are_spread_as_the_plan_says(void) {
+  static const char *const dense[] = {"h_w/read", "h_b/read", "o_w/read", NULL};
+  static const char *const conv[] = {"c/read", "cb/read", "o_w/read", NULL};
+  check_own_gradients("mlp", 1e-10, dense);
+  check_own_gradients("conv", 2e-4, conv);
+}
+
 #define CASE64(name) \
   static void name(void) { check_float64(#name); }
 #define CASE32(name) \
@@ -37,6 +69,7 @@ static const CU_TestInfo tests[] = {
 #include "tests/strategies/spread_cases.def"
 #undef CASE64
 #undef CASE32
+    {"own gradients are spread as the plan says", own_gradients_are_spread_as_the_plan_says},
     CU_TEST_INFO_NULL,
 };
 
