@@ -56,6 +56,7 @@ static void copy(weft_device_t *d, weft_stream_t *s, weft_tensor_t *from, weft_t
 }
 
 static void destroy(weft_device_t *d) {
+  weft_memory_accounts_release(d->memory);
   weft_free((void *)d->name.data);
   weft_free(d);
 }
@@ -76,9 +77,11 @@ weft_status_t *weft_cpu_device_create(weft_str_t name, uint64_t incarnation, wef
                                       weft_resource_manager_t *resources, weft_device_t **out) {
   weft_device_t *d = weft_calloc(1, sizeof *d);
   char *copy_of_name = weft_strndup(name.data == NULL ? "" : name.data, name.length);
-  if (d == NULL || copy_of_name == NULL) {
+  weft_memory_accounts_t *memory = weft_memory_accounts_create(weft_cpu_allocator());
+  if (d == NULL || copy_of_name == NULL || memory == NULL) {
     weft_free(d);
     weft_free(copy_of_name);
+    weft_memory_accounts_release(memory);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating device '%.*s'", WEFT_STR_ARGS(name));
   }
   d->ops = &cpu_ops;
@@ -88,6 +91,7 @@ weft_status_t *weft_cpu_device_create(weft_str_t name, uint64_t incarnation, wef
   d->memory_limit = CPU_MEMORY_LIMIT;
   d->allocator = weft_cpu_allocator();
   d->host_allocator = d->allocator;
+  d->memory = memory;
   d->pool = pool;
   d->resources = resources;
   *out = d;

@@ -9,6 +9,7 @@
 #define WEFT_DEVICE_DEVICE_H_
 
 #include "base/thread_pool.h"
+#include "tensor/memory_accounts.h"
 #include "tensor/tensor.h"
 
 typedef struct weft_device weft_device_t;
@@ -41,6 +42,7 @@ struct weft_device {
   uint64_t incarnation;  /* random, new at each start of the process */
   int64_t memory_limit;  /* bytes */
   weft_allocator_t *allocator;      /* of its own memory */
+  weft_memory_accounts_t *memory;   /* the same by what it is for: kernels allocate through these */
   weft_allocator_t *host_allocator; /* memory the host and the device reach fast */
   weft_stream_t *stream; /* the compute stream; NULL on the CPU */
   weft_thread_pool_t *pool;         /* borrowed: runs nodes and parallel_for */

@@ -78,6 +78,7 @@ weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t
   weft_free(b.number);
   weft_free(b.frame_of);
   weft_free(b.entered);
+  weft_free(b.feeds_update);
   if (s != NULL) {
     weft_plan_release(p);
     return s;

@@ -120,6 +120,7 @@ typedef struct plan_builder {
   uint32_t *number;    /* owned; new number by graph id */
   int *frame_of;       /* owned; frame by graph id */
   int *entered;        /* owned; of Enters: the frame that they enter, by graph id */
+  bool *feeds_update;  /* owned; makes what an update applies, by graph id */
   uint32_t num_edges, num_controls;
 } plan_builder_t;
 

@@ -39,6 +39,17 @@ static const weft_kernel_t *find_kernel(const plan_builder_t *b, const weft_node
   return k;
 }
 
+/* What a node's outputs are for, by its own word or by its op and its consumers. */
+static weft_allocator_t *account_of(const plan_builder_t *b, const weft_node_t *n, const weft_device_t *d) {
+  weft_memory_tag_t tag = WEFT_MEMORY_ACTIVATION;
+  if (d->memory == NULL) return NULL;
+  if ((n->flags & (WEFT_OP_COMMUNICATION | WEFT_OP_RECV)) != 0) tag = WEFT_MEMORY_COMM;
+  if (b->feeds_update[n->id]) tag = WEFT_MEMORY_GRAD;
+  const weft_attr_t *said = weft_node_attr(n, "_weft_memory");
+  if (said != NULL && said->kind == WEFT_ATTR_STRING && !said->is_list) weft_memory_tag_parse(said->s, &tag);
+  return weft_memory_account(d->memory, tag);
+}
+
 static weft_status_t *no_kernel(const weft_node_t *n, const weft_device_t *d) {
   weft_strbuf_t attrs = WEFT_STRBUF_INIT;
   for (int i = 0; i < n->num_attrs; i++) {
@@ -129,6 +140,7 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
       .input_types = n->input_types,
       .output_types = n->output_types,
       .device = p->knodes[number].device,
+      .allocator = account_of(b, n, p->knodes[number].device),
       .session = b->options->session,
   };
   plan_node_t *node = &p->nodes[number];
@@ -147,6 +159,17 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
     s = k->prepare(&p->knodes[number], &p->instances[number].state);
   }
   return weft_status_attach_node(s, n->name);
+}
+
+static weft_status_t *find_gradients(plan_builder_t *b) {
+  b->feeds_update = weft_calloc((size_t)b->graph->num_nodes + 1, sizeof *b->feeds_update);
+  if (b->feeds_update == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan of %u nodes", b->plan->num_nodes);
+  for (uint32_t i = 0; i < b->plan->num_nodes; i++) {
+    const weft_node_t *n = b->order[i];
+    int gradient = (n->flags & WEFT_OP_UPDATE) != 0 ? n->op->update_grad_input : -1;
+    if (gradient >= 0 && gradient < n->num_inputs) b->feeds_update[n->inputs[gradient].node->id] = true;
+  }
+  return NULL;
 }
 
 static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t *f) {
@@ -272,6 +295,7 @@ weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
       p->consts == NULL) {
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan of %u nodes", p->num_nodes);
   }
+  WEFT_RETURN_IF_ERROR(find_gradients(b));
   uint32_t slots = 0;
   for (int f = 0; f < p->num_frames; f++) {
     plan_frame_t *frame = &p->frames[f];

@@ -3,7 +3,8 @@
 
 weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype, const weft_shape_t *shape,
                             weft_tensor_t **out) {
-  weft_allocator_t *allocator = c->device == NULL ? NULL : c->device->allocator;
+  weft_allocator_t *allocator = c->node != NULL ? c->node->allocator : NULL;
+  if (allocator == NULL && c->device != NULL) allocator = c->device->allocator;
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(dtype, shape, allocator, &t));
   c->outputs[i].tensor = t;

@@ -35,6 +35,7 @@ typedef struct weft_kernel_node {
   int num_inputs, num_outputs;
   const int *input_types, *output_types; /* may be ref types */
   weft_device_t *device;
+  weft_allocator_t *allocator;    /* of its outputs: the device's account for what they are; NULL: the device's own */
   weft_str_t session;             /* handle of the session it was registered in; "" if none */
 } weft_kernel_node_t;
 

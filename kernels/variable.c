@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
+#include "tensor/memory_accounts.h"
 
 enum { MAX_LOCKED = 8 };
 
@@ -57,6 +58,7 @@ weft_tensor_t *weft_variable_read(weft_variable_t *v) {
 
 void weft_variable_write(weft_variable_t *v, weft_tensor_t *value) {
   weft_tensor_retain(value);
+  if (value != NULL) weft_memory_becomes_variable(value);
   weft_mutex_lock(&v->mu);
   weft_tensor_t *old = v->value;
   v->value = value;

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "tensor/memory_accounts.h"
 
 enum { INLINE_MAX = 256 };
 
@@ -204,7 +205,7 @@ weft_status_t *weft_tensor_copy_elements(weft_tensor_t *dst, int64_t dst_at, con
 
 weft_status_t *weft_tensor_copy(const weft_tensor_t *t, weft_tensor_t **out) {
   weft_tensor_t *copy = NULL;
-  weft_status_t *s = weft_tensor_new(t->dtype, &t->shape, NULL, &copy);
+  weft_status_t *s = weft_tensor_new(t->dtype, &t->shape, weft_memory_account_of(t), &copy);
   if (s == NULL) s = weft_tensor_copy_elements(copy, 0, t, 0, t->count);
   if (s != NULL) {
     weft_tensor_release(copy);

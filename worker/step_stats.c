@@ -3,6 +3,8 @@
  * Field numbers: reference 2.5. The label "name = Op(inputs)" is what the
  * Python timeline parses.
  */
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "protos/wire.h"
 #include "tensor/shape_proto.h"
@@ -52,7 +54,23 @@ static void put_memory(weft_strbuf_t *out, const weft_node_stats_t *s) {
   weft_wire_end(out, memory);
 }
 
-static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_stats_t *s, int64_t wall_offset_ns) {
+/* What the device's tensors take by now, and took at most, by what they are for: told once, with the first node. Names are
+ * "account/param", ...; field 4 what is in use, 3 the most so far. */
+static void put_accounts(weft_strbuf_t *out, const weft_device_t *d) {
+  for (int tag = 0; d->memory != NULL && tag < WEFT_NUM_MEMORY_TAGS; tag++) {
+    int64_t most = weft_memory_high_water(d->memory, (weft_memory_tag_t)tag, false);
+    char name[40];
+    if (most == 0) continue;
+    snprintf(name, sizeof name, "account/%s", weft_memory_tag_name((weft_memory_tag_t)tag));
+    size_t memory = weft_wire_begin(out, 6);
+    weft_wire_put_text(out, 1, name);
+    weft_wire_put_i64(out, 3, most);
+    weft_wire_put_i64(out, 4, weft_memory_in_use(d->memory, (weft_memory_tag_t)tag));
+    weft_wire_end(out, memory);
+  }
+}
+
+static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_stats_t *s, int64_t wall_offset_ns, bool is_first) {
   int64_t scheduled = s->scheduled_ns + wall_offset_ns, start = s->start_ns + wall_offset_ns;
   int64_t took = s->end_ns - s->start_ns;
   size_t node = weft_wire_begin(out, 2);
@@ -61,6 +79,7 @@ static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_
   weft_wire_put_i64(out, 4, took / 1000);
   weft_wire_put_i64(out, 5, took / 1000);
   if (s->output_bytes > 0) put_memory(out, s);
+  if (is_first) put_accounts(out, s->node->device);
   if (s->first_dtype != WEFT_DTYPE_INVALID) put_output(out, s);
   put_label(out, s->node, weft_graph_find(g, s->node->name));
   weft_wire_put_i64(out, 9, scheduled / 1000);
@@ -76,9 +95,12 @@ static void put_device(weft_strbuf_t *out, const weft_device_t *d, const weft_gr
   int64_t wall_offset_ns = weft_clock_micros() * 1000 - weft_clock_ns();
   size_t stats = weft_wire_begin(out, 1);
   weft_wire_put_bytes(out, 1, d->name);
+  bool is_first = true;
   for (size_t i = 0; i < r->count; i++) {
     const weft_kernel_node_t *n = r->stats[i].node;
-    if (n->device == d && !is_transfer(n)) put_node(out, g, &r->stats[i], wall_offset_ns);
+    if (n->device != d || is_transfer(n)) continue;
+    put_node(out, g, &r->stats[i], wall_offset_ns, is_first);
+    is_first = false;
   }
   weft_wire_end(out, stats);
 }

@@ -106,6 +106,26 @@ static weft_str_t op_of(weft_str_t label) {
   return op;
 }
 
+/* AllocatorMemoryUsed "account/param": most (3) and in use (4). */
+typedef struct account {
+  weft_str_t name;
+  int64_t most, in_use;
+} account_t;
+
+static bool read_account(weft_str_t bytes, account_t *out) {
+  weft_wire_reader_t r = weft_wire_reader(bytes);
+  weft_wire_field_t f;
+  *out = (account_t){0};
+  while (weft_wire_next(&r, &f)) {
+    if (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES)) out->name = f.bytes;
+    if (f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_VARINT)) out->most = (int64_t)f.value;
+    if (f.tag == WEFT_WIRE_TAG(4, WEFT_WIRE_VARINT)) out->in_use = (int64_t)f.value;
+  }
+  if (!weft_str_starts_with(out->name, "account/")) return false;
+  out->name = weft_str_of(out->name.data + 8, out->name.length - 8);
+  return true;
+}
+
 static bool read_span(weft_str_t bytes, span_t *out) {
   int64_t start_us = 0, took_us = 0;
   weft_wire_reader_t r = weft_wire_reader(bytes);
@@ -169,6 +189,28 @@ static weft_status_t *add_transfer_locked(weft_trace_t *t, const span_t *s) {
   return NULL;
 }
 
+/* Memory by what it is for, as a counter of the device. */
+static void add_accounts_locked(weft_trace_t *t, int device, weft_str_t node, const span_t *s) {
+  weft_wire_field_t f;
+  json_t *in_use = json_object(), *most = json_object();
+  for (weft_wire_reader_t r = weft_wire_reader(node); weft_wire_next(&r, &f);) {
+    account_t a;
+    if (f.tag != WEFT_WIRE_TAG(6, WEFT_WIRE_BYTES) || !read_account(f.bytes, &a)) continue;
+    json_object_setn_new_nocheck(in_use, a.name.data, a.name.length, json_integer(a.in_use));
+    json_object_setn_new_nocheck(most, a.name.data, a.name.length, json_integer(a.most));
+  }
+  const char *const names[] = {"memory in use", "memory, at most"};
+  json_t *const values[] = {in_use, most};
+  for (int i = 0; i < 2; i++) {
+    bool has_any = json_object_size(values[i]) > 0;
+    if (has_any) {
+      json_array_append_new(t->events, json_pack("{s:s, s:s, s:i, s:f, s:O}", "ph", "C", "name", names[i], "pid", device, "ts",
+                                                 (double)s->start_ns / 1000, "args", values[i]));
+    }
+    json_decref(values[i]);
+  }
+}
+
 static bool is_collective(weft_str_t op) { return weft_str_starts_with(op, "Collective") || weft_str_starts_with(op, "WeftCollective"); }
 
 static weft_status_t *add_device_locked(weft_trace_t *t, weft_str_t bytes) {
@@ -186,6 +228,7 @@ static weft_status_t *add_device_locked(weft_trace_t *t, weft_str_t bytes) {
       continue;
     }
     if (number < 0) WEFT_RETURN_IF_ERROR(device_locked(t, device, &number));
+    add_accounts_locked(t, number, f.bytes, &s);
     bool collects = is_collective(s.op);
     add_event_locked(t, number, collects ? TRACK_COLLECTIVES : (int)(s.thread % TRACK_COLLECTIVES) + 1, collects ? "collective" : "compute",
                      s.node, &s);

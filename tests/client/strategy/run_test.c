@@ -4,6 +4,7 @@
 
 #include "tests/client/strategy/strategy_testing.h"
 #include "tests/runner.h"
+#include "weft/statistics.h"
 
 static const WEFT_TraceMode modes[] = {WEFT_TRACE_ONCE, WEFT_TRACE_EACH};
 
@@ -350,6 +351,44 @@ static void tables_in_parts_behave_as_one(void) {
   WEFT_DeleteCluster(cluster);
 }
 
+/* ---- memory ---- */
+
+static TF_Output kilobytes(TF_Graph *graph, const int64_t *dims, int num_dims, TF_DataType dtype, int64_t begin, int64_t rows, void *user,
+                           TF_Status *status) {
+  static double values[512];
+  (void)graph, (void)dims, (void)num_dims, (void)dtype, (void)begin, (void)rows, (void)status;
+  TF_Output value = vector(user, "value", values, 512);
+  return op2(graph, "AddV2", "computed", value, value, status);
+}
+
+static void a_traced_step_tells_what_memory_is_for(void) {
+  static const char trace[] = {8, 3}; /* RunOptions.trace_level: FULL_TRACE */
+  world_t w;
+  int64_t dims[1] = {512};
+  world_begin(&w, 1);
+  WEFT_VariableOptions o = {.name = "v", .dtype = TF_DOUBLE, .dims = dims, .num_dims = 1, .init = kilobytes, .init_user = &w};
+  WEFT_Variable *v = WEFT_CreateVariable(w.graph, &o, w.status);
+  TF_Output read = WEFT_ReadVariable(w.graph, v, w.status), sum = op2(w.graph, "Mul", "sum", read, read, w.status);
+  EXPECT_OK(&w);
+  run_target(&w, WEFT_Initializer(w.graph, w.status));
+  TF_Buffer *options = TF_NewBufferFromString(trace, sizeof trace), *metadata = TF_NewBuffer();
+  TF_Tensor *out = NULL;
+  TF_SessionRun(w.session, options, NULL, NULL, 0, &sum, &out, 1, NULL, 0, metadata, w.status);
+  EXPECT_OK(&w);
+  WEFT_MemoryUse param, activation, stash;
+  const char *device = "/job:localhost/replica:0/task:0/device:CPU:0";
+  CU_ASSERT_EQUAL(WEFT_StepMemory(metadata, device, "param", &param), 1);
+  CU_ASSERT_EQUAL(param.in_use, 4096);
+  CU_ASSERT_EQUAL(param.high_water, 4096);
+  CU_ASSERT_EQUAL(WEFT_StepMemory(metadata, device, "activation", &activation), 1);
+  CU_ASSERT_TRUE(activation.high_water >= 4096);
+  CU_ASSERT_EQUAL(WEFT_StepMemory(metadata, device, "stash", &stash), 0);
+  TF_DeleteTensor(out);
+  TF_DeleteBuffer(options);
+  TF_DeleteBuffer(metadata);
+  world_end(&w);
+}
+
 /* ---- rewriting ---- */
 
 static void unknown_strategies_are_told(void) {
@@ -375,6 +414,7 @@ int main(void) {
       {"values are reduced and gathered", values_are_reduced_and_gathered},
       {"shares of a batch are even or refused", shares_of_a_batch_are_even_or_refused},
       {"tables in parts behave as one", tables_in_parts_behave_as_one},
+      {"a traced step tells what memory is for", a_traced_step_tells_what_memory_is_for},
       {"unknown strategies are told", unknown_strategies_are_told},
       CU_TEST_INFO_NULL,
   };

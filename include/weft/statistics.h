@@ -1,0 +1,31 @@
+/* weft/statistics.h - what a traced step says beside times: memory, by what it is for.
+ *
+ * Ask for a trace (RunOptions.trace_level) and give the RunMetadata to these. Other
+ * things in it are TensorFlow's StepStats, which many tools read.
+ */
+#ifndef WEFT_STATISTICS_H_
+#define WEFT_STATISTICS_H_
+
+#include <stdint.h>
+
+#include "tensorflow/c/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct WEFT_MemoryUse {
+  int64_t in_use;     /* bytes of tensors when the step's statistics were made */
+  int64_t high_water; /* the most since the device was made */
+} WEFT_MemoryUse;
+/* Memory of `device` ("/job:worker/replica:0/task:0/device:CPU:0") under `tag`: "activation", "param", "grad", "opt_state",
+ * "comm" or "stash". A node's attribute _weft_memory (a string) chooses the tag of its outputs; otherwise values of variables are
+ * param, what updates apply grad, what was received or reduced comm, all else activation. Tensors of up to 256 bytes are not
+ * counted. Returns 1, or 0 with zeros if the step says nothing of that device and tag. */
+TF_CAPI_EXPORT extern int WEFT_StepMemory(const TF_Buffer *run_metadata, const char *device, const char *tag, WEFT_MemoryUse *out);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* WEFT_STATISTICS_H_ */
