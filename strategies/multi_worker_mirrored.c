@@ -1,8 +1,10 @@
 /* strategies/multi_worker_mirrored.c - replicas on all workers, a copy of every variable on each.
  *
  * One client drives all workers: the initial values are those that the first
- * worker computes, sent to all others. Source: reference strategies 3.26
- * (tf.distribute.MultiWorkerMirroredStrategy), whose clients are one per worker.
+ * worker computes, sent to all others. With option `task` the rewrite is for one
+ * worker and a client of its own, as TensorFlow has it: feeds and fetched rows are
+ * the worker's, and what all share goes by collectives. Source: reference strategies 3.26
+ * (tf.distribute.MultiWorkerMirroredStrategy).
  */
 #include "strategies/replicas.h"
 
@@ -10,10 +12,37 @@
 #define OPTIONS(OPTION)                                                                                 \
   OPTION(workers, COUNT, "N", "0", "how many tasks, the chief first; 0: all of job chief and job worker") \
   OPTION(per_worker, COUNT, "N", "0", "how many CPU devices of each; 0: all")                           \
+  OPTION(task, COUNT, "I", "", "the rewrite for worker I (chief first) and a client of its own")        \
   WEFT_SUM_OPTIONS(OPTION)
 
 enum { OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
 static const weft_option_def_t defs[] = {OPTIONS(WEFT_OPTION_DEF)};
+
+/* "/job:worker/replica:0/task:1" of a device. */
+static weft_str_t task_of(weft_str_t device) {
+  ptrdiff_t at = weft_str_rfind(device, '/');
+  return weft_str_of(device.data, at < 0 ? 0 : (size_t)at);
+}
+
+/* Leaves the replicas of the `number`-th task; all must be on tasks of a cluster, in runs. */
+static weft_status_t *narrow(const weft_replicas_t *all, int64_t number, weft_replicate_options_t *o) {
+  int begin = 0, end = 0;
+  for (int64_t task = 0; end < all->n; task++) {
+    begin = end;
+    while (end < all->n && weft_str_eq(task_of(all->devices[end]), task_of(all->devices[begin]))) end++;
+    if (task < number) continue;
+    if (end - begin == all->n) return NULL; /* there is no other worker */
+    if (o->accumulate > 1) return WEFT_ERROR(INVALID_ARGUMENT, NAME ": option 'accumulate' is for one client that drives all workers");
+    if (o->sum != WEFT_SUM_BY_COLLECTIVES) return WEFT_ERROR(INVALID_ARGUMENT, NAME ": option 'task' is for reduce=collective");
+    o->devices = all->devices + begin;
+    o->num_replicas = end - begin;
+    o->all_devices = all->devices;
+    o->num_all_devices = all->n;
+    o->first_replica = begin;
+    return NULL;
+  }
+  return WEFT_ERROR(INVALID_ARGUMENT, NAME ": there is no worker %d", (int)number);
+}
 
 static weft_status_t *run(const weft_strategy_request_t *r, weft_rewrite_t *out, weft_cost_t *cost) {
   weft_option_value_t values[NUM_OPTIONS];
@@ -26,7 +55,10 @@ static weft_status_t *run(const weft_strategy_request_t *r, weft_rewrite_t *out,
   o.devices = replicas.devices;
   o.num_replicas = replicas.n;
   out->num_local_cpus = replicas.num_local_cpus;
-  return weft_replicate(r, &o, out, cost);
+  if (values[OPTION_task].is_given) WEFT_RETURN_IF_ERROR(narrow(&replicas, values[OPTION_task].i, &o));
+  WEFT_RETURN_IF_ERROR(weft_replicate(r, &o, out, cost));
+  if (values[OPTION_task].is_given) out->lanes[0].task = task_of(o.devices[0]);
+  return NULL;
 }
 
 static weft_status_t *probe(const weft_strategy_request_t *r, weft_cost_t *out) {

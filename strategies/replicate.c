@@ -120,7 +120,7 @@ static weft_status_t *note_all(weft_replication_t *r) {
 }
 
 static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request_t *request) {
-  WEFT_RETURN_IF_ERROR(weft_prepare(request, r->n > 1 && !r->o->local_batch_norm, &r->source));
+  WEFT_RETURN_IF_ERROR(weft_prepare(request, r->total > 1 && !r->o->local_batch_norm, &r->source));
   WEFT_RETURN_IF_ERROR(analyse(r));
   WEFT_RETURN_IF_ERROR(weft_replication_find_facts(r));
   WEFT_RETURN_IF_ERROR(start(r));
@@ -129,6 +129,7 @@ static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request
   WEFT_RETURN_IF_ERROR(weft_replication_connect(r));
   WEFT_RETURN_IF_ERROR(weft_replication_gate_updates(r));
   WEFT_RETURN_IF_ERROR(weft_replication_finish_roots(r));
+  if (weft_replication_is_between(r)) WEFT_RETURN_IF_ERROR(weft_replication_agree(r));
   WEFT_RETURN_IF_ERROR(note_all(r));
   WEFT_RETURN_IF_ERROR(drop_unused(r));
   WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(r->to));
@@ -138,7 +139,11 @@ static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request
 
 weft_status_t *weft_replicate(const weft_strategy_request_t *request, const weft_replicate_options_t *o, weft_rewrite_t *out,
                               weft_cost_t *cost) {
-  weft_replication_t r = {.o = o, .out = out, .n = o->num_replicas};
+  weft_replication_t r = {.o = o,
+                          .out = out,
+                          .n = o->num_replicas,
+                          .total = o->num_all_devices > 0 ? o->num_all_devices : o->num_replicas,
+                          .first = o->first_replica};
   weft_status_t *s = rewrite(&r, request);
   s = weft_status_join(s, weft_emitter_end(&r.e));
   if (s == NULL && cost != NULL) *cost = r.cost;

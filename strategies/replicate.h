@@ -11,6 +11,10 @@
  * replica 0 is not the true value, or is not all of the work, goes to a node that is: the sum over replicas, all rows
  * in order, the work of all; the copy is "replica_0/name" then.
  *
+ * With one client per worker each worker feeds rows of its own, and fetches those rows back; sums, means and variables
+ * are those of all workers together. All workers must run the same steps. Initial values are those of the first
+ * replica of all, whatever the others' graphs compute.
+ *
  * Step errors: batches with different numbers of rows are INVALID_ARGUMENT naming both.
  */
 #ifndef WEFT_STRATEGIES_REPLICATE_H_
@@ -33,6 +37,8 @@ typedef struct weft_replicate_options {
   const char *strategy;      /* for messages */
   const weft_str_t *devices; /* by replica: full names where the cluster is known */
   int num_replicas;          /* 1 or more */
+  const weft_str_t *all_devices; /* with one client per worker: of the replicas of all workers; `devices` are this worker's */
+  int num_all_devices, first_replica; /* 0: one client drives all replicas; where this worker's replicas begin among all */
   weft_variable_policy_t variables;
   weft_str_t variable_device; /* of CENTRAL */
   weft_sum_policy_t sum;

@@ -154,37 +154,13 @@ void weft_replication_per_row(weft_replication_t *r, weft_output_t of, weft_outp
   }
 }
 
-/* Marks what the roots of the step reach, or those of the initialisation. */
-static weft_status_t *mark_reached(const weft_replication_t *r, bool inits, bool *reached) {
-  int n = 0, capacity = r->source.graph->num_nodes + 1;
-  weft_node_t **stack = weft_calloc((size_t)capacity, sizeof(*stack));
-  if (stack == NULL) return no_memory();
-  for (int i = 0; i < r->source.num_roots; i++) {
-    weft_node_t *root = r->source.roots[i].node;
-    if (r->source.roots[i].is_init != inits || reached[root->id]) continue;
-    reached[root->id] = true;
-    stack[n++] = root;
-  }
-  while (n > 0) {
-    const weft_node_t *at = stack[--n];
-    for (int i = 0; i < at->num_inputs + at->num_controls; i++) {
-      weft_node_t *p = i < at->num_inputs ? at->inputs[i].node : at->controls[i - at->num_inputs];
-      if (reached[p->id]) continue;
-      reached[p->id] = true;
-      stack[n++] = p;
-    }
-  }
-  weft_free(stack);
-  return NULL;
-}
-
 weft_status_t *weft_replication_gate_updates(weft_replication_t *r) {
   if (r->accumulation == NULL) return NULL;
   size_t num = (size_t)r->source.graph->num_nodes + 1;
   bool *in_step = weft_arena_calloc(&r->arena, num, sizeof *in_step), *in_init = weft_arena_calloc(&r->arena, num, sizeof *in_init);
   if (in_step == NULL || in_init == NULL) return no_memory();
-  WEFT_RETURN_IF_ERROR(mark_reached(r, false, in_step));
-  WEFT_RETURN_IF_ERROR(mark_reached(r, true, in_init));
+  WEFT_RETURN_IF_ERROR(weft_replication_mark_reached(r, false, in_step));
+  WEFT_RETURN_IF_ERROR(weft_replication_mark_reached(r, true, in_init));
   for (int i = 0; i < r->n; i++) {
     r->e.device = r->o->devices[i];
     weft_output_t is_last = r->accumulation->is_last;

@@ -67,6 +67,8 @@ static void look_at(weft_replication_t *r, weft_node_t *n) {
     f->has_effect = f->has_effect || from->has_effect;
     f->depth = max_of(f->depth, from->depth + 1);
     f->level = max_of(f->level, from->level + is_summed(r, n, i));
+    /* a collective ends only if all replicas are let take part in it */
+    if (r->o->sum == WEFT_SUM_BY_COLLECTIVES && is_summed(r, n, i)) f->has_effect = true;
     around = max_of(around, from->branches);
     if (f->variable == NULL && from->variable != NULL && n->num_outputs > 0 && carries_variable(n, 0) &&
         carries_variable(p, n->inputs[i].index)) {
@@ -121,7 +123,7 @@ static void find_single(weft_replication_t *r, const weft_node_t *n) {
     case WEFT_RUN_UPDATE:
     case WEFT_RUN_STATE: f->is_single = is_central; break;
   }
-  if (r->n == 1) f->is_single = true;
+  if (r->total == 1) f->is_single = true;
 }
 
 static weft_status_t *look_at_root(weft_replication_t *r, weft_root_t *root) {

@@ -82,7 +82,7 @@ static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int r
   weft_str_t name = make_name(r, prefix, n->name, 0);
   if (name.data == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[replica], n, name, device_of(r, n), &copy));
-  return replica > 0 && r->plan.own_seed[n->id] ? set_own_seed(r, copy, replica) : NULL;
+  return r->first + replica > 0 && r->plan.own_seed[n->id] ? set_own_seed(r, copy, r->first + replica) : NULL;
 }
 
 /* The batches that n's outputs are, if it is a placeholder. */
@@ -99,7 +99,7 @@ weft_status_t *weft_replication_copy_nodes(weft_replication_t *r) {
     const weft_node_t *n = r->order[i];
     if (weft_replication_facts(r, n)->is_single) {
       WEFT_RETURN_IF_ERROR(copy_single(r, n));
-      if (r->n > 1) WEFT_RETURN_IF_ERROR(split_batches(r, n));
+      if (r->total > 1) WEFT_RETURN_IF_ERROR(split_batches(r, n));
       continue;
     }
     for (int k = 0; k < r->n; k++) WEFT_RETURN_IF_ERROR(copy_on(r, n, k));

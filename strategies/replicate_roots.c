@@ -14,6 +14,9 @@ static weft_output_t final_value(weft_replication_t *r, const weft_root_t *root,
   weft_output_t of = {root->node, k};
   bool is_fetched = (root->fetched >> (k < LAST_BIT ? k : LAST_BIT) & 1) != 0;
   if (!is_fetched) return weft_replication_local(r, of, 0);
+  if (weft_replication_is_between(r) && weft_replication_spread(r, of)->kind == WEFT_SPREAD_ROWS) {
+    return weft_replication_own_rows(r, of);
+  }
   return weft_replication_value(r, of, &once, 0, r->o->devices[0]);
 }
 
@@ -38,7 +41,7 @@ static weft_status_t *check_name(const weft_node_t *wanted, const weft_node_t *m
 }
 
 weft_status_t *weft_replication_finish_roots(weft_replication_t *r) {
-  for (int i = 0; i < r->source.num_roots && r->n > 1; i++) {
+  for (int i = 0; i < r->source.num_roots && r->total > 1; i++) {
     const weft_root_t *root = &r->source.roots[i];
     const weft_node_t *n = root->node;
     const weft_node_facts_t *f = weft_replication_facts(r, n);

@@ -231,6 +231,22 @@ static weft_output_t weight_vector(weft_replication_t *r, const weft_share_t *sh
   return power;
 }
 
+/* The same on each replica, from the rows of all workers: who takes part in a collective needs its result, too. */
+static void weigh_between(weft_replication_t *r, int batch, int exponent, int dtype, weft_output_t *of) {
+  weft_emitter_t *e = &r->e;
+  weft_output_t *totals = new_outputs(r);
+  if (totals == NULL) return;
+  weft_replication_total_rows(r, batch, totals);
+  for (int i = 0; i < r->n && e->s == NULL; i++) {
+    e->device = r->o->devices[i];
+    int64_t none = 0;
+    weft_output_t scalar = weft_emit_int64s(e, &none, 0, "replica_%d/weft/scalar", i);
+    weft_output_t total = weft_emit2(e, "Reshape", totals[i], scalar, "replica_%d/weft/total_rows", i);
+    weft_share_t share = {.whole = total, .sizes = weft_replication_rows_on(r, batch, i)};
+    of[i] = weft_emit_cast(e, weight_vector(r, &share, exponent, name_of(r, batch)), dtype, "replica_%d/weft/weight", i);
+  }
+}
+
 static weft_weights_t *find_weights(weft_replication_t *r, int batch, int exponent, int dtype) {
   for (weft_weights_t *w = r->weights; w != NULL; w = w->next) {
     if (w->batch == batch && w->exponent == exponent && w->dtype == dtype) return w;
@@ -245,6 +261,13 @@ static weft_weights_t *find_weights(weft_replication_t *r, int batch, int expone
   const weft_share_t *share = share_of(r, batch);
   weft_str_t device = e->device, name = name_of(r, batch);
   e->device = device_of_batch(r, batch);
+  if (weft_replication_is_between(r)) {
+    weigh_between(r, batch, exponent, dtype, of);
+    e->device = device;
+    *w = (weft_weights_t){r->weights, batch, exponent, dtype, of};
+    r->weights = w;
+    return w;
+  }
   weft_output_t all = weft_emit_cast(e, weight_vector(r, share, exponent, name), dtype, "weft/%.*s/weights", WEFT_STR_ARGS(name));
   weft_named_attr_t count = weft_int_attr("num", r->n);
   weft_output_t first = weft_emit(e, "Unpack", &all, 1, &count, 1, "weft/%.*s/weight", WEFT_STR_ARGS(name));

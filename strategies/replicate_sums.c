@@ -10,6 +10,7 @@
  * A collective starts when its bucket is full; nothing waits for it but who needs its results.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -66,7 +67,9 @@ static weft_status_t *find_members(summing_t *k) {
     for (int j = 0; j < n->num_inputs; j++) {
       weft_output_t of = n->inputs[j];
       weft_spread_t wanted = weft_replication_wanted(r, n, j);
-      if (weft_replication_spread(r, of)->kind != WEFT_SPREAD_PART || wanted.kind != WEFT_SPREAD_SAME || wanted.degree != 0) continue;
+      bool is_true = (wanted.kind == WEFT_SPREAD_SAME && wanted.degree == 0) ||
+                     (wanted.kind == WEFT_SPREAD_ONCE && weft_replication_is_between(r));
+      if (weft_replication_spread(r, of)->kind != WEFT_SPREAD_PART || !is_true) continue;
       if (weft_replication_facts(r, of.node)->frame != 0 || !weft_collective_takes(weft_base_type_of(of))) continue;
       WEFT_RETURN_IF_ERROR(add_member(k, of, at[of.node->id]));
     }
@@ -93,39 +96,71 @@ static void sort_members(summing_t *k) {
 
 /* ---- one collective ---- */
 
-static weft_status_t *make_group(weft_replication_t *r) {
+weft_status_t *weft_replication_make_group(weft_replication_t *r) {
   r->group_size = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *r->group_size);
   r->group = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *r->group);
   if (r->group_size == NULL || r->group == NULL) return no_memory();
   for (int i = 0; i < r->n; i++) {
     r->e.device = r->o->devices[i];
-    r->group_size[i] = weft_emit_int32(&r->e, r->n, "replica_%d/weft/group_size", i);
+    r->group_size[i] = weft_emit_int32(&r->e, r->total, "replica_%d/weft/group_size", i);
     r->group[i] = weft_emit_int32(&r->e, r->group_key, "replica_%d/weft/group_key", i);
   }
   return weft_emitter_end(&r->e);
 }
 
-static weft_status_t *all_reduce(weft_replication_t *r, const weft_output_t *inputs, bool is_ordered, weft_str_t what,
-                                 weft_output_t *results) {
-  const weft_replicate_options_t *o = r->o;
-  if (r->group_size == NULL) WEFT_RETURN_IF_ERROR(make_group(r));
-  weft_named_attr_t attrs[4] = {weft_text_attr("merge_op", WEFT_STR("Add")), weft_text_attr("final_op", WEFT_STR("Id")),
-                                weft_text_attr("communication_hint", o->hint),
-                                {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)o->timeout_seconds}}};
-  weft_named_attr_t type = weft_type_attr("T", weft_base_type_of(inputs[0]));
-  weft_named_attr_t all[5] = {attrs[0], attrs[1], attrs[2], attrs[3], type};
-  int number = r->num_sums;
-  for (int i = 0; i < r->n; i++) {
-    r->e.device = o->devices[i];
-    weft_output_t with[4] = {inputs[i], r->group_size[i], r->group[i], {NULL, 0}};
-    with[3] = weft_emit_int32(&r->e, r->instance_key, "replica_%d/weft/all_reduce_%d/instance_key", i, number);
-    weft_output_t before = results[i];
-    results[i] = weft_emit(&r->e, "CollectiveReduceV2", with, 4, all, 5, "replica_%d/weft/all_reduce_%d", i, number);
-    if (is_ordered && before.node != NULL) weft_emit_control(&r->e, before.node, results[i].node);
+/* With one client per worker: who needs one replica's result lets all replicas here take part. */
+void weft_replication_tie(weft_replication_t *r, const char *name, weft_output_t *values) {
+  if (!weft_replication_is_between(r) || r->n == 1 || r->e.s != NULL) return;
+  weft_output_t *alone = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *alone);
+  if (alone == NULL) {
+    r->e.s = no_memory();
+    return;
+  }
+  memcpy(alone, values, (size_t)r->n * sizeof *alone);
+  for (int i = 0; i < r->n && r->e.s == NULL; i++) {
+    r->e.device = r->o->devices[i];
+    values[i] = weft_emit1(&r->e, "Identity", alone[i], "replica_%d/weft/%s/with_all", i, name);
+    for (int k = 0; k < r->n; k++) {
+      if (k != i) weft_emit_control(&r->e, alone[k].node, values[i].node);
+    }
+  }
+}
+
+void weft_replication_collective(weft_replication_t *r, const char *op, const weft_named_attr_t *attrs, int num_attrs,
+                                 const char *name, weft_output_t *values) {
+  weft_named_attr_t all[6] = {weft_text_attr("communication_hint", r->o->hint),
+                              {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)r->o->timeout_seconds}}};
+  for (int i = 0; i < num_attrs; i++) all[2 + i] = attrs[i];
+  weft_str_t device = r->e.device;
+  if (r->group_size == NULL && r->e.s == NULL) r->e.s = weft_replication_make_group(r);
+  for (int i = 0; i < r->n && r->e.s == NULL; i++) {
+    r->e.device = r->o->devices[i];
+    weft_output_t with[4] = {values[i], r->group_size[i], r->group[i], {NULL, 0}};
+    with[3] = weft_emit_int32(&r->e, r->instance_key, "replica_%d/weft/%s/instance_key", i, name);
+    values[i] = weft_emit(&r->e, op, with, 4, all, 2 + num_attrs, "replica_%d/weft/%s", i, name);
   }
   r->instance_key++;
-  r->sum_names[number] = weft_arena_str(&r->arena, what);
-  r->sums[number] = results[0].node;
+  weft_replication_tie(r, name, values);
+  r->e.device = device;
+}
+
+void weft_replication_add(weft_replication_t *r, weft_output_t *values) {
+  weft_named_attr_t attrs[2] = {weft_text_attr("merge_op", WEFT_STR("Add")), weft_text_attr("final_op", WEFT_STR("Id"))};
+  weft_replication_collective(r, "CollectiveReduceV2", attrs, 2, "all_reduce_value", values);
+}
+
+static weft_status_t *all_reduce(weft_replication_t *r, weft_output_t *values, weft_output_t *chain, weft_str_t what) {
+  weft_named_attr_t attrs[2] = {weft_text_attr("merge_op", WEFT_STR("Add")), weft_text_attr("final_op", WEFT_STR("Id"))};
+  char name[48];
+  snprintf(name, sizeof name, "all_reduce_%d", r->num_sums);
+  weft_replication_collective(r, "CollectiveReduceV2", attrs, 2, name, values);
+  for (int i = 0; i < r->n && chain != NULL && r->e.s == NULL; i++) {
+    weft_emit_control(&r->e, chain[i].node, values[i].node);
+    chain[i] = values[i];
+  }
+  r->sum_names[r->num_sums] = weft_arena_str(&r->arena, what);
+  bool is_tied = values[0].node != NULL && weft_str_is(values[0].node->op->name, "Identity");
+  r->sums[r->num_sums] = is_tied ? values[0].node->inputs[0].node : values[0].node;
   r->num_sums++;
   return weft_emitter_end(&r->e);
 }
@@ -216,10 +251,8 @@ static weft_status_t *sum_bucket(weft_replication_t *r, member_t *const *members
   }
   s = weft_emitter_end(&r->e);
   if (s != NULL) goto done;
-  weft_output_t *results = is_ordered ? chain : weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *results);
-  s = results == NULL ? no_memory() : all_reduce(r, values, is_ordered, weft_str_of(what.data, what.length), results);
+  s = all_reduce(r, values, is_ordered ? chain : NULL, weft_str_of(what.data, what.length));
   if (s != NULL) goto done;
-  memcpy(values, results, (size_t)r->n * sizeof *values);
   if (accumulates) weft_replication_per_row(r, of, values, degree);
   s = weft_emitter_end(&r->e);
   if (s == NULL) s = unpack(r, members, n, number, values);
@@ -290,8 +323,9 @@ static weft_status_t *sum_all(summing_t *k) {
 static weft_status_t *choose_keys(summing_t *k) {
   weft_replication_t *r = k->r;
   weft_strbuf_t b = WEFT_STRBUF_INIT;
-  for (int i = 0; i < r->n; i++) weft_strbuf_printf(&b, "%.*s;", WEFT_STR_ARGS(r->o->devices[i]));
-  uint64_t devices = weft_str_hash64(weft_str_of(b.data, b.length));
+  const weft_str_t *devices = weft_replication_is_between(r) ? r->o->all_devices : r->o->devices;
+  for (int i = 0; i < r->total; i++) weft_strbuf_printf(&b, "%.*s;", WEFT_STR_ARGS(devices[i]));
+  uint64_t group = weft_str_hash64(weft_str_of(b.data, b.length));
   for (int i = 0; i < k->n; i++) {
     weft_strbuf_printf(&b, "%.*s:%d %" PRId64 ";", WEFT_STR_ARGS(k->members[i].of.node->name), k->members[i].of.index,
                        k->members[i].bytes);
@@ -299,13 +333,14 @@ static weft_status_t *choose_keys(summing_t *k) {
   uint64_t all = weft_str_hash64(weft_str_of(b.data, b.length));
   bool failed = b.failed;
   weft_strbuf_deinit(&b);
-  r->group_key = (int32_t)(devices % 0x3fffffff) + 1;
+  r->fingerprint = all;
+  r->group_key = (int32_t)(group % 0x3fffffff) + 1;
   r->instance_key = (int32_t)(all % 0x3fffffff) + 1;
   return failed ? no_memory() : NULL;
 }
 
 weft_status_t *weft_replication_sum(weft_replication_t *r) {
-  if (r->n == 1 || r->o->sum != WEFT_SUM_BY_COLLECTIVES) return NULL;
+  if (r->total == 1 || r->o->sum != WEFT_SUM_BY_COLLECTIVES) return NULL;
   summing_t k = {.r = r};
   weft_status_t *s = find_members(&k);
   if (s == NULL) sort_members(&k);

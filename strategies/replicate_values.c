@@ -125,6 +125,24 @@ static weft_output_t whole(const weft_replication_t *r, weft_output_t of) {
   return (weft_output_t){r->copiers[0].nodes[of.node->id], of.index};
 }
 
+/* What replica i gives to a sum of all: its own counts, and its part of what all have alike (replica 0 of all gives it). */
+static weft_output_t counts_of(weft_replication_t *r, weft_output_t of, uint64_t rows, int replica) {
+  weft_shape_t shape = weft_static_shape_of(of);
+  weft_output_t local = weft_replication_local(r, of, replica);
+  if (r->first + replica == 0 || r->e.s != NULL) return local;
+  if (shape.rank > 1 || (shape.rank == 1 && (shape.dims[0] < 0 || shape.dims[0] > 64)) || shape.rank < 0) {
+    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: it counts rows in a vector of "
+                        "unknown length", WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
+    return local;
+  }
+  weft_str_t device = r->e.device;
+  r->e.device = r->o->devices[replica];
+  weft_output_t mask = mask_of(r, rows, false, shape.rank == 0 ? -1 : shape.dims[0], weft_base_type_of(of));
+  weft_output_t counts = weft_emit2(&r->e, "Mul", local, mask, "weft/counts/%.*s", WEFT_STR_ARGS(of.node->name));
+  r->e.device = device;
+  return counts;
+}
+
 /* The value that one device would have, on the emitter's device. */
 static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, int replica) {
   weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *parts);
@@ -133,6 +151,11 @@ static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const w
   if (parts == NULL) {
     no_memory(r);
     return (weft_output_t){NULL, 0};
+  }
+  if (weft_replication_is_between(r)) {
+    static const weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
+    if (has->kind == WEFT_SPREAD_ONCE || is_same_spread(has, &same)) return weft_replication_local(r, of, 0);
+    return weft_replication_value(r, of, &same, 0, r->o->devices[0]);
   }
   switch (has->kind) {
     case WEFT_SPREAD_SAME:
@@ -154,6 +177,69 @@ static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const w
   return weft_replication_local(r, of, 0);
 }
 
+weft_output_t weft_replication_own_rows(weft_replication_t *r, weft_output_t of) {
+  const weft_spread_t *has = weft_replication_spread(r, of);
+  weft_output_t *rows = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *rows);
+  if (rows == NULL) {
+    no_memory(r);
+    return (weft_output_t){NULL, 0};
+  }
+  if (lies_whole(r, of)) return whole(r, of);
+  weigh_all(r, of, has->degree, rows);
+  r->e.device = r->o->devices[0];
+  return r->n == 1 ? rows[0] : join_rows(r, of, has, rows, 0);
+}
+
+/* ---- between workers ---- */
+
+static void fail_between(weft_replication_t *r, weft_output_t of) {
+  if (r->e.s != NULL) return;
+  r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over workers with a client each; let one client "
+                      "drive all", WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
+}
+
+static void local_all(const weft_replication_t *r, weft_output_t of, weft_output_t *out) {
+  for (int i = 0; i < r->n; i++) out[i] = weft_replication_local(r, of, i);
+}
+
+/* The true value on every replica here; what all workers have in parts goes by collectives. */
+static void same_between(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, weft_output_t *out) {
+  local_all(r, of, out);
+  switch (has->kind) {
+    case WEFT_SPREAD_ONCE:
+      weft_replication_broadcast(r, 0, out);
+      return;
+    case WEFT_SPREAD_SAME:
+      if (has->degree == 0) return;
+      weigh_all(r, of, has->degree, out);
+      weft_replication_broadcast(r, r->total - 1, out);
+      return;
+    case WEFT_SPREAD_PART:
+      if (!weft_collective_takes(weft_base_type_of(of))) {
+        fail_between(r, of);
+        return;
+      }
+      weigh_all(r, of, has->degree, out);
+      weft_replication_add(r, out);
+      return;
+    case WEFT_SPREAD_ROWS:
+      if (has->axis != 0) {
+        fail_between(r, of);
+        return;
+      }
+      weigh_all(r, of, has->degree, out);
+      weft_replication_gather(r, out);
+      return;
+    case WEFT_SPREAD_SHAPE:
+      if (has->rows == 0) return;
+      for (int i = 0; i < r->n; i++) out[i] = counts_of(r, of, has->rows, i);
+      weft_replication_add(r, out);
+      return;
+    case WEFT_SPREAD_NONE:
+    case WEFT_SPREAD_EACH: return;
+  }
+}
+
 /* ---- the other ways ---- */
 
 static void fail_as(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, const weft_spread_t *wanted) {
@@ -172,14 +258,12 @@ static void scale_all(weft_replication_t *r, weft_output_t of, int exponent, wef
   for (int i = 0; i < r->n; i++) values[i] = weft_replication_scale(r, of, values[i], exponent, i);
 }
 
-static void local_all(const weft_replication_t *r, weft_output_t of, weft_output_t *out) {
-  for (int i = 0; i < r->n; i++) out[i] = weft_replication_local(r, of, i);
-}
-
 /* As SAME 0 on all replicas, from one place each time. */
 static void as_same(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, weft_output_t *out) {
   weft_str_t device = r->e.device;
-  if (has->kind == WEFT_SPREAD_ROWS && !lies_whole(r, of)) { /* every replica joins the rows of all */
+  if (weft_replication_is_between(r)) {
+    same_between(r, of, has, out);
+  } else if (has->kind == WEFT_SPREAD_ROWS && !lies_whole(r, of)) { /* every replica joins the rows of all */
     weft_output_t *rows = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *rows);
     if (rows == NULL) {
       no_memory(r);
@@ -215,7 +299,8 @@ static void make(weft_replication_t *r, weft_output_t of, const weft_spread_t *h
     case WEFT_SPREAD_SHAPE: return;
     case WEFT_SPREAD_ONCE: to_all(r, true_value(r, of, has, 0), out); return;
     case WEFT_SPREAD_SAME:
-      if (has->kind == WEFT_SPREAD_ONCE || has->kind == WEFT_SPREAD_EACH || has->kind == WEFT_SPREAD_NONE) return;
+      if (has->kind == WEFT_SPREAD_ONCE && !weft_replication_is_between(r)) return;
+      if (has->kind == WEFT_SPREAD_EACH || has->kind == WEFT_SPREAD_NONE) return;
       if (has->kind == WEFT_SPREAD_SHAPE && has->rows == 0) return;
       if (has->kind == WEFT_SPREAD_SAME && wanted->degree != 0) {
         scale_all(r, of, has->degree - wanted->degree, out);
@@ -229,7 +314,10 @@ static void make(weft_replication_t *r, weft_output_t of, const weft_spread_t *h
         scale_all(r, of, has->degree - wanted->degree, out);
       } else if (is_value) {
         weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
-        as_slices(r, of, weft_replication_value(r, of, &same, 0, r->o->devices[0]), wanted, out);
+        bool is_own = weft_replication_is_between(r); /* what a worker reads, it shares out among its own replicas */
+        if (is_own && has->kind != WEFT_SPREAD_ONCE) fail_between(r, of);
+        as_slices(r, of, is_own ? weft_replication_local(r, of, 0) : weft_replication_value(r, of, &same, 0, r->o->devices[0]),
+                  wanted, out);
         scale_all(r, of, -wanted->degree, out);
       } else {
         fail_as(r, of, has, wanted);
@@ -251,7 +339,7 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, co
                                      weft_str_t device) {
   const weft_spread_t *has = weft_replication_spread(r, of);
   weft_output_t local = weft_replication_local(r, of, replica);
-  if (r->e.s != NULL || r->n == 1 || is_same_spread(has, wanted)) return local;
+  if (r->e.s != NULL || r->total == 1 || is_same_spread(has, wanted)) return local;
   weft_value_t *known = find_value(r, of, wanted, device);
   if (known != NULL) return known->of[replica];
   weft_output_t *out = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *out);
@@ -296,7 +384,7 @@ static void follow_all(weft_replication_t *r, const weft_node_t *n, const weft_n
 }
 
 weft_status_t *weft_replication_connect(weft_replication_t *r) {
-  for (int at = 0; at < r->source.graph->num_live && r->n > 1; at++) {
+  for (int at = 0; at < r->source.graph->num_live && r->total > 1; at++) {
     const weft_node_t *n = r->order[at];
     if (weft_replication_facts(r, n)->is_single) {
       WEFT_RETURN_IF_ERROR(connect_copy(r, n, 0));

@@ -8,6 +8,7 @@
  *   replicate_values.c    one value as some consumer wants it
  *   replicate_sums.c      all sums that all replicas want: buckets and collectives
  *   replicate_accumulate.c  gradients added up over several steps
+ *   replicate_between.c   one client per worker: what goes by collectives then
  *   replicate_roots.c     names of the request
  *   replicate_measure.c   what is sent in a step
  */
@@ -24,7 +25,7 @@
 typedef struct weft_node_facts {
   uint64_t batches;    /* bit b: depends on plan.batches[b] (those beyond 63 count as 63) */
   bool is_single;      /* exists once in the new graph */
-  bool has_effect;     /* it, or something before it, changes state or may fail the step on purpose */
+  bool has_effect;     /* it, or something before it, changes state, may fail the step on purpose, or waits for all replicas */
   int branches;        /* how many conditionals it stands in: it may be dead if there are any */
   int frame;           /* where its outputs are; 0: outside of loops */
   int depth;           /* longest way from the inputs: when it is ready, roughly */
@@ -38,6 +39,7 @@ typedef struct weft_node_facts {
 typedef struct weft_share {
   weft_output_t whole;     /* int64 [1]: B */
   weft_output_t sizes;     /* int64 [N]: B_i; after the check against the leader */
+  weft_output_t *totals;   /* between workers: int64 [1]: the rows of all, by replica; NULL: not asked for yet */
   weft_node_t *each;       /* sizes, one output per replica; NULL: not made yet */
   int leader;              /* the batch whose rows this one's are compared with; itself: none */
 } weft_share_t;
@@ -53,7 +55,8 @@ typedef struct weft_replication {
   weft_spread_plan_t plan;
   weft_arena_t arena;
   weft_graph_t *to;
-  int n;                    /* replicas */
+  int n;                    /* replicas here */
+  int total, first;         /* replicas of all workers; the number of the first one here */
   weft_copier_t *copiers;   /* n */
   weft_emitter_t e;
   weft_node_t **order;      /* owned; of source.graph, producers first */
@@ -62,6 +65,7 @@ typedef struct weft_replication {
   weft_weights_t *weights;  /* made so far */
   weft_value_t **values;    /* by id: made so far */
   weft_cost_t cost;
+  uint64_t fingerprint; /* of what is summed: equal on all workers */
   int32_t group_key, instance_key; /* of all collectives here; of the next one */
   weft_output_t *group_size, *group; /* by replica: constants for collectives; made at the first */
   weft_node_t **sums;                /* collectives on replica 0, in launch order */
@@ -85,6 +89,9 @@ static inline weft_node_facts_t *weft_replication_facts(const weft_replication_t
 }
 /* As what input i of n is wanted: what lives once gets true values. */
 weft_spread_t weft_replication_wanted(const weft_replication_t *r, const weft_node_t *n, int i);
+
+/* Does one client drive one worker only? */
+static inline bool weft_replication_is_between(const weft_replication_t *r) { return r->total != r->n; }
 
 /* ---- shares ---- */
 
@@ -111,11 +118,36 @@ static inline weft_output_t weft_replication_local(const weft_replication_t *r, 
 /* `of` as wanted on a replica. A true value (ONCE) is made on `device`. */
 weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted, int replica,
                                      weft_str_t device);
+/* The rows of this worker's replicas, in order, weighted, on replica 0. */
+weft_output_t weft_replication_own_rows(weft_replication_t *r, weft_output_t of);
 /* Remembers values (n of them, copied) so that weft_replication_value gives these. */
 void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted, weft_str_t device,
                                const weft_output_t *values);
 /* Can this type be all-reduced? */
 bool weft_collective_takes(int dtype);
+/* The constants that name the group, once. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_make_group(weft_replication_t *r);
+void weft_replication_tie(weft_replication_t *r, const char *name, weft_output_t *values);
+/* A collective on every replica here; values[i] is its input and becomes its result. More inputs and attributes come behind
+ * the three of the group. `op` takes (input, group_size, group_key, instance_key). Counts one instance. */
+void weft_replication_collective(weft_replication_t *r, const char *op, const weft_named_attr_t *attrs, int num_attrs,
+                                 const char *name, weft_output_t *values);
+
+/* ---- between workers ---- */
+
+/* The rows of all workers' batches, on each replica. Errors go to the emitter, as for all of these. */
+void weft_replication_total_rows(weft_replication_t *r, int batch, weft_output_t *out);
+/* values[i] becomes what replica `root` of all has. Types that cannot be sent stay. */
+void weft_replication_broadcast(weft_replication_t *r, int root, weft_output_t *values);
+/* values[i] becomes all replicas' rows in order. */
+void weft_replication_gather(weft_replication_t *r, weft_output_t *values);
+/* values[i] becomes the sum over all replicas. */
+void weft_replication_add(weft_replication_t *r, weft_output_t *values);
+/* Initialisers take what replica 0 of all has, and check that all workers rewrote the same graph. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_agree(weft_replication_t *r);
+/* Marks by id what the roots of the step reach, or those of the initialisation. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_mark_reached(const weft_replication_t *r, bool inits, bool *reached);
+
 /* ---- accumulation ---- */
 
 /* With accumulation: values[i] (local, unweighted) is added to what replica i keeps, weighted by rows^degree; in the step
