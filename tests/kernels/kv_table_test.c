@@ -261,6 +261,33 @@ static void bulk_synchronous_is_one_process_bit_for_bit(void) {
   weft_tensor_release(key_tensor);
 }
 
+/* How many steps all workers do in 1000 rounds, in which worker 3 moves a hundred times. */
+static int64_t steps_in_rounds(weft_kv_policy_t policy, int64_t staleness) {
+  weft_object_t *o = fresh(policy, staleness, WORKERS);
+  pulled_t pulls[WORKERS];
+  int64_t steps = 0;
+  for (int i = 0; i < WORKERS; i++) start_pull(o, &pulls[i], i);
+  for (int round = 0; round < 1000; round++) {
+    for (int i = 0; i < WORKERS; i++) {
+      if (!pulls[i].is_done || (i == 3 && round % 10 != 0)) continue;
+      push_one(o, i, 2 * (pulls[i].value - i));
+      start_pull(o, &pulls[i], i);
+      steps++;
+    }
+  }
+  weft_clocked_abandon(o); /* who still waits */
+  weft_object_release(o);
+  return steps;
+}
+
+static void a_straggler_slows_only_those_who_wait_for_it(void) {
+  begin_objects();
+  int64_t asp = steps_in_rounds(WEFT_KV_ASP, 0), bsp = steps_in_rounds(WEFT_KV_BSP, 0);
+  CU_ASSERT_TRUE(2 * asp >= 7 * bsp); /* 3.5 times as many */
+  CU_ASSERT_TRUE(bsp >= 4 * 100 && bsp <= 4 * 101);
+  weft_tensor_release(key_tensor);
+}
+
 static void staleness_is_bounded_over_1000_steps(void) {
   begin_objects();
   for (int64_t s = 0; s < 5; s++) {
@@ -443,6 +470,7 @@ static const CU_TestInfo tests[] = {
     {"bulk synchronous pushes wait for all", bulk_synchronous_pushes_wait_for_all},
     {"the first k of W count", the_first_k_of_w_count},
     {"bulk synchronous is one process, bit for bit", bulk_synchronous_is_one_process_bit_for_bit},
+    {"a straggler slows only those who wait for it", a_straggler_slows_only_those_who_wait_for_it},
     {"staleness is bounded over 1000 steps", staleness_is_bounded_over_1000_steps},
     {"four workers push exactly 400", four_workers_push_exactly_400},
     {"a snapshot goes on where it was taken", a_snapshot_goes_on_where_it_was_taken},

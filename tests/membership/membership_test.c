@@ -8,6 +8,7 @@
 #include "membership/remote/remote_keeper.h"
 #include "membership/task_membership.h"
 #include "tests/membership/membership_testing.h"
+#include "tests/rpc/tsan.h"
 #include "tests/runner.h"
 
 enum { TASKS = 3, INTERVAL_MS = 20, PATIENCE_MS = 10000 };
@@ -70,7 +71,7 @@ typedef struct cluster {
 
 static void start_task(cluster_t *c, int i, uint64_t incarnation, int64_t interval_ms) {
   weft_membership_options_t o = {.tasks = names, .num_tasks = TASKS, .own = i, .keeper = KEEPER,
-                                 .incarnation = incarnation, .interval_ms = interval_ms, .misses = 10};
+                                 .incarnation = incarnation, .interval_ms = interval_ms, .misses = 100};
   CU_ASSERT_PTR_NULL_FATAL(weft_membership_create(&o, &c->ms[i]));
   CU_ASSERT_EQUAL(weft_membership_keeper(c->ms[i]) != NULL, i == KEEPER);
   if (i == KEEPER && c->is_remote) {
