@@ -67,7 +67,7 @@ static weft_status_t *open_text(text_t *t, weft_test_session_t *s) {
 /* Runs "y0".."y<n-1>" (or another name) with all of `more`; the vectors come in got[i], their lengths in lengths[i]. */
 static weft_status_t *run_members(weft_test_session_t *s, const char *name, int n, float got[][MOST], int lengths[]) {
   char names[MEMBERS][32];
-  weft_test_run_t run = {{NULL}};
+  weft_test_run_t run = {.partial = NULL};
   weft_test_step_t k = {.is_done = false};
   for (int i = 0; i < n; i++) {
     snprintf(names[i], sizeof names[i], "%s%d:0", name, i);
