@@ -73,6 +73,17 @@ static weft_status_t *copy_single(weft_replication_t *r, const weft_node_t *n) {
   return NULL;
 }
 
+/* Names the dims that a Squeeze takes away: one row must stay a row. */
+static weft_status_t *name_squeezed(weft_graph_t *g, weft_node_t *copy, uint32_t squeezed) {
+  int64_t dims[32];
+  int n = 0;
+  for (int d = 0; d < 32; d++) {
+    if ((squeezed >> d & 1) != 0) dims[n++] = d;
+  }
+  const weft_attr_t named = {.kind = WEFT_ATTR_INT, .is_list = true, .n = n, .list = {.ints = dims}};
+  return n == 0 ? NULL : weft_graph_set_attr(g, copy, "squeeze_dims", &named);
+}
+
 static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int replica) {
   weft_node_t *copy = NULL;
   if (r->plan.run[n->id] == WEFT_RUN_STATE) return copy_variable(r, n, replica);
@@ -82,6 +93,7 @@ static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int r
   weft_str_t name = make_name(r, prefix, n->name, 0);
   if (name.data == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[replica], n, name, device_of(r, n), &copy));
+  WEFT_RETURN_IF_ERROR(name_squeezed(r->copiers[replica].to, copy, r->plan.squeezed[n->id]));
   return r->first + replica > 0 && r->plan.own_seed[n->id] ? set_own_seed(r, copy, r->first + replica) : NULL;
 }
 
