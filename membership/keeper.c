@@ -36,6 +36,7 @@ typedef struct watch {
   weft_canceller_t *canceller; /* retained; may be NULL */
   uint64_t token, timer_id;
   bool has_token, is_linked;
+  bool is_presence; /* no change answers it */
   watch_end_t early;     /* guarded by mu: what came before it was linked */
   weft_member_t *answer; /* room for the record; behind the struct */
 } watch_t;
@@ -82,12 +83,19 @@ static void unlink_watch(weft_keeper_t *k, watch_t *w) WEFT_REQUIRES(k->mu) {
   w->is_linked = false;
 }
 
-static watch_t *take_watches(weft_keeper_t *k) WEFT_REQUIRES(k->mu) {
-  watch_t *taken = k->watches;
-  for (watch_t *w = taken; w != NULL; w = w->next) w->is_linked = false;
-  k->watches = NULL;
+static watch_t *take(weft_keeper_t *k, bool also_presences) WEFT_REQUIRES(k->mu) {
+  watch_t *taken = NULL, *next;
+  for (watch_t *w = k->watches; w != NULL; w = next) {
+    next = w->next;
+    if (w->is_presence && !also_presences) continue;
+    unlink_watch(k, w);
+    w->next = taken;
+    taken = w;
+  }
   return taken;
 }
+
+static watch_t *take_watches(weft_keeper_t *k) WEFT_REQUIRES(k->mu) { return take(k, false); }
 
 static uint64_t copy_record(weft_keeper_t *k, weft_member_t *out) {
   int64_t now = weft_clock_ns();
@@ -247,6 +255,7 @@ void weft_keeper_watch(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, 
   if (s == NULL && w == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a watch of %.*s", WEFT_STR_ARGS(task));
   if (s == NULL) {
     *w = (watch_t){.keeper = k, .member = i, .incarnation = incarnation, .fn = fn, .arg = arg,
+                   .is_presence = epoch == WEFT_KEEPER_PRESENCE,
                    .canceller = weft_canceller_retain(canceller), .answer = (weft_member_t *)(w + 1)};
     s = register_watch(w, timeout_ms);
   }
@@ -261,7 +270,7 @@ void weft_keeper_watch(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, 
   bool has_changed = !is_replaced && beat_locked(k, i, incarnation, epoch);
   if (w->early == BY_CANCELLER && lose_locked(k, i, incarnation)) has_changed = true;
   if (has_changed) taken = take_watches(k);
-  watch_end_t end = k->stopped ? BY_STOP : is_replaced ? BY_REPLACEMENT : w->early != BY_NOBODY ? w->early : k->epoch != epoch ? BY_CHANGE : BY_NOBODY;
+  watch_end_t end = k->stopped ? BY_STOP : is_replaced ? BY_REPLACEMENT : w->early != BY_NOBODY ? w->early : k->epoch != epoch && !w->is_presence ? BY_CHANGE : BY_NOBODY;
   if (end == BY_NOBODY) {
     w->next = k->watches;
     if (w->next != NULL) w->next->prev = w;
@@ -278,7 +287,7 @@ void weft_keeper_watch(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, 
 void weft_keeper_stop(weft_keeper_t *k) {
   weft_mutex_lock(&k->mu);
   k->stopped = true;
-  watch_t *taken = take_watches(k);
+  watch_t *taken = take(k, true);
   weft_mutex_unlock(&k->mu);
   end_watches(taken, BY_STOP);
   weft_store_stop(k->store);

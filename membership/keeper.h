@@ -34,10 +34,14 @@ weft_store_t *weft_keeper_store(weft_keeper_t *k); /* lent */
 WEFT_MUST_CHECK weft_status_t *weft_keeper_beat(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, uint64_t epoch,
                                                 uint64_t *out_epoch);
 
+#define WEFT_KEEPER_PRESENCE UINT64_MAX
+
 /* The record: one member per task, in the cluster's order. All lent; owns status (then there are no members). */
 typedef void weft_roll_fn(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n);
 /* Answers when the epoch is not `epoch` any more, or after `timeout_ms` with the record as it is. It counts as a beat. If
- * `canceller` ends it (the connection broke), that incarnation of the task is lost. A `task` of "" only looks on. Errors: those of beat; CANCELLED. */
+ * `canceller` ends it (the connection broke), that incarnation of the task is lost. A `task` of "" only looks on.
+ * An `epoch` of WEFT_KEEPER_PRESENCE is not answered before the timeout: who always has such a call open is missed at once,
+ * also while it is between two watches. Errors: those of beat; CANCELLED. */
 void weft_keeper_watch(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, uint64_t epoch, int64_t timeout_ms,
                        weft_canceller_t *canceller, weft_roll_fn *fn, void *arg);
 /* Looks for tasks that are silent for too long; to be called every now and then. */

@@ -1,10 +1,12 @@
 /* membership/membership.c - one task's view: beats, the watch, and who is told what.
  *
- * Two loops, each of one call in flight at most:
+ * Three loops; the first two have one call in flight at most:
  *   tick()   on the timer, every interval: a beat, if none is under way; looks
  *            whether the keeper has been silent for too long
  *   watch()  a watch; its answer brings the record and starts the next one. After
  *            a failure the next tick starts it
+ *   be_present()  a call that is only there to break; another is made long before
+ *            it ends, so that there is always one
  *
  * What watchers were told is kept per member, beside what is known: whoever finds
  * a difference tells it, one thread at a time. A restart that came as one change
@@ -22,7 +24,7 @@
 #include "membership/task_membership.h"
 
 /* Until the keeper is found, it is looked for this often: tasks of a cluster usually start together. */
-enum { MAX_WATCHERS = 16, WATCH_MS = 30000, SEARCH_MS = 100 };
+enum { MAX_WATCHERS = 16, WATCH_MS = 30000, PRESENCE_MS = 60000, SEARCH_MS = 100 };
 
 typedef struct view {
   weft_member_state_t state, told_state;
@@ -61,6 +63,8 @@ struct weft_membership {
   int64_t heard_ns;   /* when the record came */
   int64_t keeper_ns;  /* when the keeper last answered */
   int64_t tick_ns;    /* the last tick */
+  int num_presences;  /* in flight */
+  int64_t presence_ns; /* when the last began */
   int in_flight;      /* calls and ticks */
   asked_t *asked;     /* that wait for an answer */
   bool started, stopping, beating, watching, telling, has_complained;
@@ -272,6 +276,36 @@ static void watch(weft_membership_t *ms) {
   ms->client->ops->watch(ms->client, &who, WATCH_MS, ms->canceller, on_watched, ms);
 }
 
+static void on_absent(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
+  weft_membership_t *ms = arg;
+  (void)epoch;
+  (void)members;
+  (void)n;
+  weft_mutex_lock(&ms->mu);
+  ms->num_presences--;
+  if (weft_status_code(status) == WEFT_UNAVAILABLE) lose_keeper_locked(ms);
+  weft_mutex_unlock(&ms->mu);
+  weft_status_free(status); /* as above */
+  tell(ms);
+  leave(ms);
+}
+
+static void be_present(weft_membership_t *ms) {
+  int64_t now = weft_clock_ns();
+  weft_mutex_lock(&ms->mu);
+  bool is_fresh = ms->num_presences > 0 && now - ms->presence_ns < (int64_t)PRESENCE_MS * 1000000 / 2;
+  bool goes_on = !ms->stopping && !is_fresh;
+  if (goes_on) {
+    ms->in_flight++;
+    ms->num_presences++;
+    ms->presence_ns = now;
+  }
+  weft_mutex_unlock(&ms->mu);
+  if (!goes_on) return;
+  weft_keeper_caller_t who = {ms->o.tasks[ms->o.own], ms->o.incarnation, WEFT_KEEPER_PRESENCE};
+  ms->client->ops->watch(ms->client, &who, PRESENCE_MS, ms->canceller, on_absent, ms);
+}
+
 static void on_beaten(void *arg, weft_status_t *status, uint64_t epoch) {
   weft_membership_t *ms = arg;
   (void)epoch; /* the watch brings the record */
@@ -336,6 +370,7 @@ static void tick(void *arg) {
   if (ms->keeper != NULL) weft_keeper_sweep(ms->keeper);
   if (ms->keeper == NULL) {
     notice_silence(ms);
+    be_present(ms); /* first: nobody hears of us before our end would be noticed */
     beat(ms);
   } else {
     watch(ms);
