@@ -42,7 +42,19 @@ static bool can_be_sent(int dtype) {
   return dtype == WEFT_BOOL || dtype == WEFT_F32 || dtype == WEFT_F16 || dtype == WEFT_F64 || dtype == WEFT_I32 || dtype == WEFT_I64;
 }
 
-void weft_replication_broadcast(weft_replication_t *r, int root, weft_output_t *values) {
+static void remember(weft_replication_t *r, const weft_node_t *of, const weft_output_t *values) {
+  weft_sent_t *sent = weft_arena_calloc(&r->arena, 1, sizeof *sent);
+  weft_node_t **nodes = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof(*nodes));
+  if (sent == NULL || nodes == NULL) {
+    if (r->e.s == NULL) r->e.s = no_memory();
+    return;
+  }
+  for (int i = 0; i < r->n; i++) nodes[i] = values[i].node;
+  *sent = (weft_sent_t){r->sent, of, nodes};
+  r->sent = sent;
+}
+
+void weft_replication_broadcast(weft_replication_t *r, const weft_node_t *of, int root, weft_output_t *values) {
   weft_emitter_t *e = &r->e;
   weft_named_attr_t hint = weft_text_attr("communication_hint", r->o->hint);
   if (e->s != NULL || !can_be_sent(weft_base_type_of(values[0]))) return;
@@ -62,6 +74,7 @@ void weft_replication_broadcast(weft_replication_t *r, int root, weft_output_t *
     }
   }
   r->instance_key++;
+  remember(r, of, values);
   weft_replication_tie(r, "broadcast", values);
   e->device = device;
 }
@@ -155,7 +168,7 @@ static void take_from_chief(weft_replication_t *r, const weft_node_t *n) {
   if (values == NULL || input < 0 || input >= n->num_inputs) return;
   if (weft_replication_spread(r, n->inputs[input])->kind == WEFT_SPREAD_ONCE) return; /* has been sent */
   for (int i = 0; i < r->n; i++) values[i] = r->copiers[i].copies[n->id]->inputs[input];
-  weft_replication_broadcast(r, 0, values);
+  weft_replication_broadcast(r, n, 0, values);
   for (int i = 0; i < r->n && r->e.s == NULL; i++) weft_graph_set_input(r->copiers[i].copies[n->id], input, values[i]);
 }
 
@@ -201,6 +214,11 @@ weft_status_t *weft_replication_agree(weft_replication_t *r) {
     if (is_init && r->copiers[0].copies[n->id] != NULL && weft_replication_facts(r, n)->branches == 0) take_from_chief(r, n);
   }
   check_alike(r, checks);
+  for (const weft_sent_t *sent = r->sent; sent != NULL; sent = sent->next) { /* nothing is sent between graphs that differ */
+    for (int i = 0; i < r->n && in_init[sent->of->id] && !in_step[sent->of->id]; i++) {
+      weft_emit_control(&r->e, checks[i], sent->nodes[i]);
+    }
+  }
   for (int k = 0; k < r->source.num_roots; k++) {
     if (!r->source.roots[k].is_init) continue;
     weft_node_t *made = weft_graph_find(r->to, r->source.roots[k].node->name);

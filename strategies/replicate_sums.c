@@ -326,6 +326,7 @@ static weft_status_t *choose_keys(summing_t *k) {
   const weft_str_t *devices = weft_replication_is_between(r) ? r->o->all_devices : r->o->devices;
   for (int i = 0; i < r->total; i++) weft_strbuf_printf(&b, "%.*s;", WEFT_STR_ARGS(devices[i]));
   uint64_t group = weft_str_hash64(weft_str_of(b.data, b.length));
+  weft_strbuf_printf(&b, "%d %" PRId64 " %" PRId64 " %d;", (int)r->o->fusion, r->o->limits.first, r->o->limits.cap, r->o->local_batch_norm);
   for (int i = 0; i < k->n; i++) {
     weft_strbuf_printf(&b, "%.*s:%d %" PRId64 ";", WEFT_STR_ARGS(k->members[i].of.node->name), k->members[i].of.index,
                        k->members[i].bytes);

@@ -207,12 +207,12 @@ static void same_between(weft_replication_t *r, weft_output_t of, const weft_spr
   local_all(r, of, out);
   switch (has->kind) {
     case WEFT_SPREAD_ONCE:
-      weft_replication_broadcast(r, 0, out);
+      weft_replication_broadcast(r, of.node, 0, out);
       return;
     case WEFT_SPREAD_SAME:
       if (has->degree == 0) return;
       weigh_all(r, of, has->degree, out);
-      weft_replication_broadcast(r, r->total - 1, out);
+      weft_replication_broadcast(r, of.node, r->total - 1, out);
       return;
     case WEFT_SPREAD_PART:
       if (!weft_collective_takes(weft_base_type_of(of))) {

@@ -48,6 +48,14 @@ typedef struct weft_weights weft_weights_t;
 typedef struct weft_value weft_value_t;
 typedef struct weft_accumulation weft_accumulation_t;
 
+/* A broadcast between workers. */
+typedef struct weft_sent weft_sent_t;
+struct weft_sent {
+  weft_sent_t *next;
+  const weft_node_t *of; /* of the source */
+  weft_node_t **nodes;   /* by replica */
+};
+
 typedef struct weft_replication {
   const weft_replicate_options_t *o; /* borrowed */
   weft_rewrite_t *out;               /* borrowed; out->graph is `to` */
@@ -72,6 +80,7 @@ typedef struct weft_replication {
   weft_str_t *sum_names;             /* what each sums, for people */
   int num_sums;
   weft_accumulation_t *accumulation; /* NULL: none yet */
+  weft_sent_t *sent;                 /* broadcasts made so far */
   weft_node_t *accumulate_init;      /* what else must run before the first step; NULL: nothing */
 } weft_replication_t;
 
@@ -137,8 +146,8 @@ void weft_replication_collective(weft_replication_t *r, const char *op, const we
 
 /* The rows of all workers' batches, on each replica. Errors go to the emitter, as for all of these. */
 void weft_replication_total_rows(weft_replication_t *r, int batch, weft_output_t *out);
-/* values[i] becomes what replica `root` of all has. Types that cannot be sent stay. */
-void weft_replication_broadcast(weft_replication_t *r, int root, weft_output_t *values);
+/* values[i], which stands for an output of `of`, becomes what replica `root` of all has. Types that cannot be sent stay. */
+void weft_replication_broadcast(weft_replication_t *r, const weft_node_t *of, int root, weft_output_t *values);
 /* values[i] becomes all replicas' rows in order. */
 void weft_replication_gather(weft_replication_t *r, weft_output_t *values);
 /* values[i] becomes the sum over all replicas. */

@@ -124,8 +124,9 @@ def batch_norm(path, data_format):
         if data_format == "NCHW":
             h = tf.transpose(h, [0, 2, 3, 1])
         w = variable("w", [256, 10], tf.float32, 2, False)
-        # the moving variance is in the loss, so that a wrong one is seen
-        logits = tf.matmul(tf.reshape(tf.nn.relu(h), [-1, 256]), w) + tf.reduce_mean(var) * 0.1
+        with tf.control_dependencies(updates):  # the moving variance is in the results, so that a wrong one is seen
+            seen = tf.stop_gradient(var.read_value())
+        logits = tf.matmul(tf.reshape(tf.nn.relu(h), [-1, 256]), w) + seen[0] * 0.1 * tf.range(10, dtype=tf.float32)
         tf.identity(logits, name="logits")
         each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
         finish(graph, tf.reduce_mean(each, name="loss"), "momentum", path, updates)
