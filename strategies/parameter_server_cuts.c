@@ -7,6 +7,7 @@
  * is known from the spread analysis (spread.h), done before variables were cut;
  * nodes that came by cutting hand their first input on.
  */
+#include "base/alloc.h"
 #include "strategies/parameter_server_sync.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a synchronous update"); }
@@ -27,33 +28,83 @@ static bool adds_rows(const weft_node_t *n) {
          !weft_str_ends_with(n->op->name, "Max");
 }
 
-static weft_status_t *check_rows(const weft_ps_sync_t *s, weft_ps_cut_t *c) {
-  const weft_node_t *n = c->update;
-  int v = weft_lane_variable_behind(&s->p->lanes, n, 0);
+static const weft_shape_t *variable_shape(const weft_ps_sync_t *s, const weft_node_t *update) {
+  int v = weft_lane_variable_behind(&s->p->lanes, update, 0);
   const weft_attr_t *shape = v < 0 ? NULL : weft_node_attr(s->p->lanes.variables[v].node, "shape");
-  if (shape == NULL || shape->kind != WEFT_ATTR_SHAPE || !weft_shape_is_known(shape->shape) || shape->shape->rank < 1) {
-    return refuse(n, "the shape of its variable is not known");
-  }
-  weft_shape_t updates = shape_of(n->inputs[c->input]), indices = shape_of(n->inputs[c->indices]);
+  bool is_known = shape != NULL && shape->kind == WEFT_ATTR_SHAPE && weft_shape_is_known(shape->shape);
+  return is_known && shape->shape->rank > 0 ? shape->shape : NULL;
+}
+
+static weft_status_t *check_rows(const weft_ps_sync_t *s, const weft_node_t *n) {
+  const weft_shape_t *shape = variable_shape(s, n);
+  if (shape == NULL) return refuse(n, "the shape of its variable is not known");
+  weft_shape_t updates = shape_of(n->inputs[n->op->update_grad_input]);
+  weft_shape_t indices = shape_of(n->inputs[weft_lane_input_named(n, "indices")]);
   bool known = updates.rank >= 0 && indices.rank >= 0;
-  if (!adds_rows(n) || (known && updates.rank != indices.rank + shape->shape->rank - 1)) {
+  if (!adds_rows(n) || (known && updates.rank != indices.rank + shape->rank - 1)) {
     return refuse(n, "the mean of its rows over workers means nothing");
   }
-  c->shape = *shape->shape;
   return NULL;
 }
 
 /* ---- how a value depends on the batch ---- */
 
-static const weft_spread_t *spread_of(const weft_ps_sync_t *s, weft_output_t o) {
+/* The node that the analysis knows o by; nodes that came later hand an input on. NULL: none. */
+static const weft_node_t *known_as(const weft_ps_sync_t *s, weft_output_t *o) {
   const weft_ps_t *p = s->p;
-  for (int depth = 0; p->spread.graph != NULL && depth < 8; depth++) {
-    const weft_node_t *n = weft_graph_find(p->whole, o.node->name);
-    bool same = n != NULL && n->op == o.node->op && p->spread.outputs[n->id] != NULL && o.index < n->num_outputs;
-    if (same) return &p->spread.outputs[n->id][o.index];
-    if (o.node->num_inputs == 0) return NULL;
-    o = o.node->inputs[0]; /* a split of a gradient, a reshaped one */
+  for (int depth = 0; p->spread.graph != NULL && depth < 12; depth++) {
+    const weft_node_t *n = weft_graph_find(p->whole, o->node->name);
+    if (n != NULL && n->op == o->node->op && p->spread.outputs[n->id] != NULL && o->index < n->num_outputs) return n;
+    int from = 0; /* what of the batch it is made of: a split of a gradient, a reshaped one */
+    while (from < o->node->num_inputs && !s->depends[o->node->inputs[from].node->id]) from++;
+    if (from == o->node->num_inputs) return NULL;
+    *o = o->node->inputs[from];
   }
+  return NULL;
+}
+
+static const weft_spread_t *spread_of(const weft_ps_sync_t *s, weft_output_t o) {
+  const weft_node_t *n = known_as(s, &o);
+  return n == NULL ? NULL : &s->p->spread.outputs[n->id][o.index];
+}
+
+/* Is what a worker has not what it should be: made from its own part of something that all parts are needed of? */
+static bool is_local(const weft_ps_sync_t *s, weft_output_t o) {
+  const weft_node_t *n = known_as(s, &o);
+  return n != NULL && s->is_local[n->id];
+}
+
+int weft_ps_rescale(const weft_ps_sync_t *s, const weft_node_t *n, int input) {
+  weft_output_t out = {(weft_node_t *)n, 0}, from = n->inputs[input];
+  const weft_node_t *known = known_as(s, &out);
+  const weft_spread_t *made = spread_of(s, from);
+  if (known == NULL || out.node != n || made == NULL || s->p->spread.wanted[known->id] == NULL) return 0;
+  const weft_spread_t *wanted = &s->p->spread.wanted[known->id][input];
+  bool is_same_kind = made->kind == wanted->kind && (made->kind == WEFT_SPREAD_ROWS || made->kind == WEFT_SPREAD_PART ||
+                                                     made->kind == WEFT_SPREAD_SAME);
+  int type = weft_output_type(from);
+  return is_same_kind && (type == WEFT_F32 || type == WEFT_F64 || type == WEFT_F16) ? made->degree - wanted->degree : 0;
+}
+
+static weft_status_t *find_local(weft_ps_sync_t *s) {
+  const weft_spread_plan_t *plan = &s->p->spread;
+  weft_node_t **order = NULL;
+  if (plan->graph == NULL) return NULL;
+  const weft_graph_t *g = s->p->whole;
+  s->is_local = weft_arena_calloc(&s->p->out->arena, (size_t)g->num_nodes + 1, sizeof *s->is_local);
+  if (s->is_local == NULL) return no_memory();
+  WEFT_RETURN_IF_ERROR(weft_graph_topological_order(g, &order));
+  for (int k = 0; k < 2 * g->num_live; k++) { /* twice, for loops */
+    const weft_node_t *n = order[k % g->num_live];
+    for (int i = 0; i < n->num_inputs && plan->wanted[n->id] != NULL && !weft_lane_is_update(n); i++) {
+      const weft_output_t from = n->inputs[i];
+      const weft_spread_t *made = plan->outputs[from.node->id] == NULL ? NULL : &plan->outputs[from.node->id][from.index];
+      bool is_part = made != NULL && (made->kind == WEFT_SPREAD_PART || made->kind == WEFT_SPREAD_ROWS) &&
+                     plan->wanted[n->id][i].kind == WEFT_SPREAD_SAME;
+      s->is_local[n->id] = s->is_local[n->id] || s->is_local[from.node->id] || is_part;
+    }
+  }
+  weft_free(order);
   return NULL;
 }
 
@@ -64,7 +115,7 @@ static weft_status_t *add_dense(weft_ps_sync_t *s, const weft_node_t *n, int inp
   weft_ps_cut_t *c = &s->cuts[s->num_cuts++];
   bool is_sum = spread == NULL ? input == n->op->update_grad_input : spread->kind != WEFT_SPREAD_SAME;
   *c = (weft_ps_cut_t){.update = n, .input = input, .indices = -1, .dtype = (weft_dtype_t)weft_output_type(from),
-                       .server = server, .scales = is_sum && s->p->options.splits,
+                       .server = server, .scales = is_sum,
                        .degree = spread == NULL ? 1 : spread->degree, .shape = shape_of(from)};
   if (c->dtype != WEFT_F32 && c->dtype != WEFT_F64 && c->dtype != WEFT_F16) {
     return refuse(n, "it depends on the batch, and only floating point values have a mean over workers");
@@ -77,15 +128,19 @@ static weft_status_t *add_dense(weft_ps_sync_t *s, const weft_node_t *n, int inp
   return NULL;
 }
 
-static weft_status_t *add_sparse(weft_ps_sync_t *s, const weft_node_t *n, int server, int degree) {
+/* Rows: values at n's input, their numbers at input `indices` of rows_of; of the variable that `update` updates. */
+static weft_status_t *add_sparse(weft_ps_sync_t *s, const weft_node_t *update, const weft_node_t *n, int input,
+                                 const weft_node_t *rows_of, int indices, int server, int degree) {
+  const weft_shape_t *shape = variable_shape(s, update);
+  bool is_indices = false;
+  if (shape == NULL) return refuse(update, "the shape of its variable is not known");
+  if (weft_ps_cut_of(s, n, input, &is_indices) != NULL) return NULL;
   weft_ps_cut_t *c = &s->cuts[s->num_cuts++];
-  int input = n->op->update_grad_input;
-  *c = (weft_ps_cut_t){.update = n, .input = input, .indices = weft_lane_input_named(n, "indices"), .server = server,
-                       .dtype = (weft_dtype_t)weft_output_type(n->inputs[input]), .scales = s->p->options.splits, .degree = degree};
-  if (c->dtype != WEFT_F32 && c->dtype != WEFT_F64 && c->dtype != WEFT_F16) {
-    return refuse(n, "it depends on the batch, and only floating point values have a mean over workers");
-  }
-  return check_rows(s, c);
+  *c = (weft_ps_cut_t){.update = n, .input = input, .rows_of = rows_of, .indices = indices, .server = server, .shape = *shape,
+                       .dtype = (weft_dtype_t)weft_output_type(n->inputs[input]), .scales = true, .degree = degree};
+  if (rows_of != update) c->shape.dims[0] = WEFT_UNKNOWN_DIM; /* numbers of the whole variable, of which this may be a shard */
+  if (c->dtype == WEFT_F32 || c->dtype == WEFT_F64 || c->dtype == WEFT_F16) return NULL;
+  return refuse(n, "it depends on the batch, and only floating point values have a mean over workers");
 }
 
 /* The degree of the first value with rows or sums that n's input is made of. */
@@ -100,60 +155,158 @@ static int degree_behind(const weft_ps_sync_t *s, weft_output_t o, int depth) {
   return 1;
 }
 
-static weft_status_t *bring(weft_ps_sync_t *s, const weft_node_t *n, int input, int server);
+/* What is brought to the update's side, for which update. */
+typedef struct side {
+  weft_ps_sync_t *s;
+  const weft_node_t *update;
+  int server;
+} side_t;
 
-/* n is computed on the update's side, on `server`. */
-static weft_status_t *move(weft_ps_sync_t *s, const weft_node_t *n, int server) {
+static weft_status_t *bring(side_t *side, const weft_node_t *n, int input);
+static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, const weft_node_t *rows_of, int indices);
+
+/* n is computed on the update's side. */
+static weft_status_t *move(side_t *side, const weft_node_t *n) {
+  weft_ps_sync_t *s = side->s;
   if (s->moved[n->id]) return NULL;
   s->moved[n->id] = true;
-  s->home[n->id] = server;
+  s->home[n->id] = side->server;
   if ((n->flags & (WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER | WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION)) != 0) {
     return refuse(n, "what depends on the gradient of the whole batch goes through control flow");
   }
-  for (int i = 0; i < n->num_inputs; i++) WEFT_RETURN_IF_ERROR(bring(s, n, i, server));
+  for (int i = 0; i < n->num_inputs; i++) WEFT_RETURN_IF_ERROR(bring(side, n, i));
   return NULL;
 }
 
-/* Makes input i of n, which is on the update's side, available there. */
-static weft_status_t *bring(weft_ps_sync_t *s, const weft_node_t *n, int input, int server) {
-  const weft_output_t from = n->inputs[input];
-  if (!s->depends[from.node->id]) return NULL;
-  const weft_spread_t *spread = spread_of(s, from);
-  if (weft_lane_is_update(from.node)) return NULL;
-  if (s->num_cuts == s->max_cuts) return WEFT_ERROR(INTERNAL, "more cuts than edges at node '%.*s'", WEFT_STR_ARGS(n->name));
-  if (spread == NULL || weft_ps_is_source(s, from.node) || spread->kind == WEFT_SPREAD_PART ||
-      spread->kind == WEFT_SPREAD_NONE) {
-    return add_dense(s, n, input, server, spread);
-  }
-  if (spread->kind == WEFT_SPREAD_SAME) return move(s, from.node, server);
+static weft_status_t *refuse_part(const weft_node_t *n, const weft_node_t *from, const weft_spread_t *spread) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_spread_print(spread, &text);
   weft_status_t *why = WEFT_ERROR(INVALID_ARGUMENT,
                                   "parameter_server: node '%.*s' (%.*s), which an update depends on, takes '%.*s', which is %s: "
                                   "workers have only their part of it",
-                                  WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), WEFT_STR_ARGS(from.node->name),
+                                  WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), WEFT_STR_ARGS(from->name),
                                   text.data == NULL ? "spread" : text.data);
   weft_strbuf_deinit(&text);
   return why;
 }
 
-static weft_status_t *cut_update(weft_ps_sync_t *s, const weft_node_t *n) {
-  int indices = weft_lane_input_named(n, "indices"), grad = n->op->update_grad_input, server = s->p->lanes.server_of[n->id];
-  bool is_sparse = indices >= 0 && s->depends[n->inputs[indices].node->id];
-  for (int i = 0; i < n->num_inputs; i++) {
-    if (!s->depends[n->inputs[i].node->id] || (is_sparse && i == indices)) continue;
-    if (server < 0) return refuse(n, "it is no update of a variable on a server");
-    if (i != grad && shape_of(n->inputs[i]).rank != 0) return refuse(n, "more than its gradient depends on the batch");
-    WEFT_RETURN_IF_ERROR(is_sparse && i == grad ? add_sparse(s, n, server, degree_behind(s, n->inputs[i], 0))
-                                                : bring(s, n, i, server));
+/* Rows of all workers where equal ones are added up: Unique of their numbers, UnsortedSegmentSum of them. What comes from an
+ * accumulator is added up already, which both leave as it is. */
+static weft_status_t *gather_rows(side_t *side, const weft_node_t *n, int input, const weft_spread_t *spread) {
+  const weft_lane_graph_t *l = &side->s->p->lanes;
+  const weft_node_t *sum = NULL, *unique = weft_str_is(n->op->name, "Unique") ? n : NULL;
+  for (int k = 0; k < l->num_nodes && unique != NULL && sum == NULL; k++) {
+    const weft_node_t *c = l->order[k];
+    bool adds = weft_str_is(c->op->name, "UnsortedSegmentSum") && l->in_step[c->id];
+    if (adds && c->inputs[1].node == unique && c->inputs[1].index == 1) sum = c;
   }
-  return is_sparse && !s->depends[n->inputs[grad].node->id] ? refuse(n, "its rows depend on the batch, its values do not") : NULL;
+  if (weft_str_is(n->op->name, "UnsortedSegmentSum") && input == 0 && weft_str_is(n->inputs[1].node->op->name, "Unique")) {
+    sum = n;
+    unique = n->inputs[1].node;
+  }
+  if (sum == NULL || unique == NULL) return refuse_part(n, n->inputs[input].node, spread);
+  return cut_rows(side, sum, 0, unique, 0);
+}
+
+/* Makes input i of n, which is on the update's side, available there. */
+static weft_status_t *bring(side_t *side, const weft_node_t *n, int input) {
+  weft_ps_sync_t *s = side->s;
+  const weft_output_t from = n->inputs[input];
+  bool is_indices = false;
+  if (!s->depends[from.node->id] || weft_lane_is_update(from.node)) return NULL;
+  if (weft_ps_cut_of(s, n, input, &is_indices) != NULL) return NULL;
+  const weft_spread_t *spread = spread_of(s, from);
+  if (s->num_cuts == s->max_cuts) return WEFT_ERROR(INTERNAL, "more cuts than edges at node '%.*s'", WEFT_STR_ARGS(n->name));
+  if (spread == NULL || weft_ps_is_source(s, from.node) || spread->kind == WEFT_SPREAD_NONE) {
+    return add_dense(s, n, input, side->server, spread);
+  }
+  if (spread->kind == WEFT_SPREAD_SAME || is_local(s, from)) return move(side, from.node);
+  if (spread->kind == WEFT_SPREAD_PART) return add_dense(s, n, input, side->server, spread);
+  return spread->kind == WEFT_SPREAD_ROWS ? gather_rows(side, n, input, spread) : refuse_part(n, from.node, spread);
+}
+
+/* Moves what deals out the numbers of rows to shards; the node that takes them as they were before. NULL: there is none. */
+static const weft_node_t *move_route(side_t *side, const weft_node_t *n) {
+  weft_ps_sync_t *s = side->s;
+  const weft_node_t *entry = NULL;
+  weft_output_t itself = {(weft_node_t *)n, 0};
+  if (known_as(s, &itself) != NULL && itself.node == n) return NULL;
+  s->moved[n->id] = true;
+  s->home[n->id] = side->server;
+  for (int i = 0; i < n->num_inputs; i++) {
+    if (!s->depends[n->inputs[i].node->id]) continue;
+    const weft_node_t *found = move_route(side, n->inputs[i].node);
+    entry = found != NULL ? found : n;
+  }
+  return entry;
+}
+
+/* Where a sparse cut may be: values at n's input, their rows' numbers at an input of rows_of. Rows that were multiplied by
+ * what all workers must be asked for (a clip by the global norm) are cut in front of it; all else is brought. */
+static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, const weft_node_t *rows_of, int indices) {
+  weft_ps_sync_t *s = side->s;
+  const weft_node_t *m = n->inputs[input].node;
+  int rows = -1;
+  if (!is_local(s, n->inputs[input])) {
+    return add_sparse(s, side->update, n, input, rows_of, indices, side->server, degree_behind(s, n->inputs[input], 0));
+  }
+  bool deals_out = weft_str_is(m->op->name, "DynamicPartition");
+  for (int i = 0; i < m->num_inputs; i++) {
+    const weft_spread_t *spread = spread_of(s, m->inputs[i]);
+    if (!s->depends[m->inputs[i].node->id] || spread == NULL || spread->kind != WEFT_SPREAD_ROWS) continue;
+    if (deals_out && i == 1) continue;
+    if (rows >= 0) return refuse_part(m, m->inputs[i].node, spread);
+    rows = i;
+  }
+  bool is_linear = deals_out || weft_str_is(m->op->name, "Mul") || weft_str_is(m->op->name, "Identity") || weft_str_is(m->op->name, "Neg") ||
+                   (rows == 0 && (weft_str_is(m->op->name, "RealDiv") || weft_str_is(m->op->name, "Reshape")));
+  if (rows < 0 || !is_linear) {
+    return refuse(side->update, "its rows depend on the gradient of the whole batch in a way that is not known");
+  }
+  s->moved[m->id] = true;
+  s->home[m->id] = side->server;
+  for (int i = 0; i < m->num_inputs; i++) {
+    if (i != rows && !deals_out) WEFT_RETURN_IF_ERROR(bring(side, m, i));
+  }
+  if (deals_out) {
+    const weft_node_t *entry = move_route(side, m->inputs[1].node);
+    const weft_node_t *same = move_route(side, rows_of->inputs[indices].node);
+    if (entry == NULL || same != entry) return refuse(side->update, "its rows are dealt out in a way that is not known");
+    rows_of = entry;
+    indices = 0;
+  }
+  return cut_rows(side, m, rows, rows_of, indices);
+}
+
+static weft_status_t *cut_update(weft_ps_sync_t *s, const weft_node_t *n) {
+  int indices = weft_lane_input_named(n, "indices"), grad = n->op->update_grad_input;
+  side_t side = {s, n, s->p->lanes.server_of[n->id]};
+  bool is_sparse = indices >= 0 && grad >= 0 && s->depends[n->inputs[indices].node->id];
+  if (is_sparse) {
+    const weft_spread_t *rows = spread_of(s, n->inputs[indices]);
+    if (side.server < 0) return refuse(n, "it is no update of a variable on a server");
+    if (!s->depends[n->inputs[grad].node->id]) return refuse(n, "its rows depend on the batch, its values do not");
+    WEFT_RETURN_IF_ERROR(check_rows(s, n));
+    bool is_known_to_all = rows != NULL && rows->kind == WEFT_SPREAD_SAME; /* rows were gathered, then made unique */
+    if (!is_known_to_all) WEFT_RETURN_IF_ERROR(cut_rows(&side, n, grad, n, indices));
+    if (is_known_to_all) WEFT_RETURN_IF_ERROR(bring(&side, n, indices));
+  }
+  for (int i = 0; i < n->num_inputs; i++) {
+    bool is_indices = false;
+    if (!s->depends[n->inputs[i].node->id] || (is_sparse && i == indices)) continue;
+    if (weft_ps_cut_of(s, n, i, &is_indices) != NULL || (is_sparse && s->moved[n->inputs[i].node->id])) continue;
+    if (side.server < 0) return refuse(n, "it is no update of a variable on a server");
+    if (i != grad && shape_of(n->inputs[i]).rank != 0) return refuse(n, "more than its gradient depends on the batch");
+    WEFT_RETURN_IF_ERROR(bring(&side, n, i));
+  }
+  return NULL;
 }
 
 /* A gradient is summed up where the update is that takes it in full, not where its norm is wanted. */
 static void choose_homes(weft_ps_sync_t *s) {
   for (int i = 0; i < s->num_cuts; i++) {
     weft_ps_cut_t *c = &s->cuts[i];
+    if (c->indices >= 0) continue;
     weft_ps_cut_t *first = c->same_as == NULL ? c : &s->cuts[c->same_as - s->cuts];
     weft_shape_t made = c->update->num_outputs > 0 ? shape_of((weft_output_t){(weft_node_t *)c->update, 0}) : WEFT_SCALAR;
     if (weft_lane_is_update(c->update) || weft_shape_eq(&made, &c->shape)) first->server = c->server;
@@ -169,6 +322,7 @@ weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s) {
   for (int k = 0; k < l->num_nodes; k++) s->max_cuts += l->order[k]->num_inputs;
   s->cuts = weft_arena_calloc(&s->p->out->arena, (size_t)s->max_cuts + 1, sizeof *s->cuts);
   if (s->cuts == NULL) return no_memory();
+  WEFT_RETURN_IF_ERROR(find_local(s));
   for (int k = 0; k < l->num_nodes; k++) {
     const weft_node_t *n = l->order[k];
     if (!l->in_step[n->id] || !weft_lane_is_update(n)) continue;
@@ -184,9 +338,9 @@ weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s) {
 
 weft_ps_cut_t *weft_ps_cut_of(weft_ps_sync_t *s, const weft_node_t *update, int input, bool *is_indices) {
   for (int i = 0; i < s->num_cuts; i++) {
-    if (s->cuts[i].update != update) continue;
-    *is_indices = s->cuts[i].indices == input && input >= 0;
-    if (s->cuts[i].input == input || *is_indices) return &s->cuts[i];
+    weft_ps_cut_t *c = &s->cuts[i];
+    *is_indices = c->indices >= 0 && c->rows_of == update && c->indices == input;
+    if (*is_indices || (c->update == update && c->input == input)) return c;
   }
   return NULL;
 }

@@ -1,4 +1,6 @@
 /* strategies/parameter_server_push.c - a worker's side of a synchronous update: token, compute, push. */
+#include <math.h>
+
 #include "base/alloc.h"
 #include "strategies/parameter_server_sync.h"
 
@@ -43,7 +45,7 @@ static void add_token(lane_t *lane, int worker) {
 static void add_share(lane_t *lane, int worker) {
   bool scales = false;
   for (int i = 0; i < lane->s->num_cuts; i++) scales = scales || lane->s->cuts[i].scales;
-  if (!scales) return;
+  if (!scales || !lane->s->p->options.splits) return;
   weft_str_t home = lane->b.device;
   const weft_shape_t scalar = WEFT_SCALAR;
   const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", WEFT_F32), weft_shape_attr("shape", &scalar)};
@@ -53,20 +55,24 @@ static void add_share(lane_t *lane, int worker) {
   lane->b.device = home;
 }
 
-/* What the mean over W workers makes the value of the whole batch: with B_i of B rows the share f = B_i * W / B, and a
- * value of degree d is worth (B_i / B)^d of the sum over workers: W * (f / W)^d. */
-static weft_output_t scaled(lane_t *lane, const weft_ps_cut_t *c, weft_output_t value) {
+/* (rows of this worker / rows of all)^power, times `times`. With f = the share, that is rows * W / rows of all, it is
+ * (f / W)^power; workers that share no batch have 1 / W each. */
+static weft_output_t part_of_rows(lane_t *lane, weft_dtype_t dtype, int power, double times) {
   weft_build_t *b = &lane->b;
-  if (!c->scales || b->failure != NULL) return value;
-  double workers = lane->s->p->places.num_workers;
-  weft_output_t factor = weft_build_cast(b, "share_cast", lane->share, (int)c->dtype);
-  if (c->degree == 0) factor = weft_build_number(b, "workers", (int)c->dtype, workers);
-  if (c->degree > 1) {
-    factor = weft_build2(b, "RealDiv", "part", factor, weft_build_number(b, "workers", (int)c->dtype, workers));
-    factor = weft_build2(b, "Pow", "part_d", factor, weft_build_number(b, "degree", (int)c->dtype, c->degree));
-    factor = weft_build2(b, "Mul", "factor", factor, weft_build_number(b, "workers_d", (int)c->dtype, workers));
-  }
-  return weft_build2(b, "Mul", "shared", value, factor);
+  double workers = lane->s->required;
+  if (power == 0 || lane->share.node == NULL) return weft_build_number(b, "factor", (int)dtype, times * pow(1 / workers, power));
+  weft_output_t f = weft_build_cast(b, "share_cast", lane->share, (int)dtype);
+  if (power == 1 && times == workers) return f;
+  f = weft_build2(b, "RealDiv", "part", f, weft_build_number(b, "workers", (int)dtype, workers));
+  if (power != 1) f = weft_build2(b, "Pow", "part_d", f, weft_build_number(b, "degree", (int)dtype, power));
+  return times == 1 ? f : weft_build2(b, "Mul", "factor", f, weft_build_number(b, "times", (int)dtype, times));
+}
+
+/* What the mean over W workers makes the value of the whole batch: a value of degree d is worth W * (f / W)^d. */
+static weft_output_t scaled(lane_t *lane, const weft_ps_cut_t *c, weft_output_t value) {
+  bool is_mean = c->degree == 1 && lane->share.node == NULL;
+  if (!c->scales || is_mean || lane->b.failure != NULL) return value;
+  return weft_build2(&lane->b, "Mul", "shared", value, part_of_rows(lane, c->dtype, c->degree, lane->s->required));
 }
 
 /* ---- pushes ---- */
@@ -100,7 +106,7 @@ static weft_node_t *push_sparse(lane_t *lane, const weft_ps_cut_t *c, weft_outpu
   weft_output_t order = weft_build2(b, "TopKV2", "order", weft_build1(b, "Neg", "falling", once), n);
   if (b->failure != NULL) return NULL;
   order.index = 1;
-  const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", (int)c->dtype), weft_bool_attr("has_known_shape", true)};
+  const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", (int)c->dtype), weft_bool_attr("has_known_shape", c->shape.dims[0] >= 0)};
   weft_output_t in[5] = {c->sums, lane->token};
   in[2] = if_admitted(lane, weft_build3(b, "GatherV2", "sorted", once, order, axis));
   in[3] = if_admitted(lane, weft_build3(b, "GatherV2", "sorted_values", sums, order, axis));
@@ -126,7 +132,7 @@ static weft_node_t *push(lane_t *lane, const weft_ps_cut_t *c) {
   value = scaled(lane, c, value);
   weft_str_t server = lane->s->p->places.servers[c->server];
   weft_node_t *out = c->indices < 0 ? push_dense(lane, c, value, server)
-                                    : push_sparse(lane, c, value, weft_copier_output(&lane->c.copier, c->update->inputs[c->indices]),
+                                    : push_sparse(lane, c, value, weft_copier_output(&lane->c.copier, c->rows_of->inputs[c->indices]),
                                                   server);
   b->device = home;
   if (lane->pushed != NULL) weft_build_control(b, out, lane->pushed);
@@ -152,9 +158,28 @@ static weft_node_t *stand(lane_t *lane, const weft_node_t *n) {
   return out;
 }
 
+/* Where sums over rows meet means over them, a worker's part of either is brought to the other's scale. */
+static weft_status_t *rescale(lane_t *lane, const weft_node_t *n, weft_node_t *copy) {
+  weft_build_t *b = &lane->b;
+  weft_str_t home = b->device;
+  b->device = lane->s->p->places.workers[lane->c.worker];
+  for (int i = 0; i < n->num_inputs && b->failure == NULL; i++) {
+    int power = weft_ps_rescale(lane->s, n, i);
+    if (power == 0) continue;
+    weft_output_t factor = part_of_rows(lane, (weft_dtype_t)weft_output_type(copy->inputs[i]), power, 1);
+    weft_output_t value = weft_build2(b, "Mul", "rescaled", copy->inputs[i], factor);
+    if (b->failure == NULL) weft_graph_set_input(copy, i, value);
+  }
+  b->device = home;
+  return weft_build_end(b);
+}
+
 static weft_status_t *copy_node(lane_t *lane, const weft_node_t *n) {
   weft_node_t *copy = NULL;
-  if (!weft_lane_is_update(n) && !lane->s->follows[n->id]) return weft_lane_copy(&lane->c, n, &copy);
+  if (!weft_lane_is_update(n) && !lane->s->follows[n->id]) {
+    WEFT_RETURN_IF_ERROR(weft_lane_copy(&lane->c, n, &copy));
+    return rescale(lane, n, copy);
+  }
   lane->c.copier.nodes[n->id] = stand(lane, n); /* outputs stay open: nobody here has them */
   return weft_build_end(&lane->b);
 }

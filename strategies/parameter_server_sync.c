@@ -95,7 +95,7 @@ static void take_sparse(weft_ps_sync_t *s, weft_ps_cut_t *c, weft_output_t requi
   if (s->b.failure != NULL) return;
   weft_output_t number = weft_build_number(&s->b, "parameter_server/workers", (int)c->dtype, s->required);
   c->mean = weft_build2(&s->b, "RealDiv", "parameter_server/mean", (weft_output_t){taken.node, 1}, number);
-  c->rows = weft_build_cast(&s->b, "parameter_server/rows", taken, weft_dtype_base(c->update->input_types[c->indices]));
+  c->rows = weft_build_cast(&s->b, "parameter_server/rows", taken, weft_dtype_base(c->rows_of->input_types[c->indices]));
 }
 
 static void make_cut(weft_ps_sync_t *s, weft_ps_cut_t *c, int number) {
@@ -178,9 +178,9 @@ static weft_node_t *reset_sums(weft_ps_sync_t *s, weft_output_t sums, weft_dtype
   const weft_named_attr_t type = weft_type_attr("dtype", (int)dtype);
   weft_output_t last = weft_build_int(b, "parameter_server/init/last", WEFT_I64, INT64_MAX), taken = {NULL, 0};
   weft_node_t *applied = NULL;
-  if (weft_shape_is_known(shape)) {
-    weft_shape_t some = *shape;
-    if (is_sparse) some.dims[0] = 0;
+  weft_shape_t some = *shape;
+  if (is_sparse && some.rank > 0) some.dims[0] = 0;
+  if (weft_shape_is_known(&some)) {
     weft_output_t dims = weft_build_ints(b, "parameter_server/init/shape", WEFT_I64, some.dims, some.rank);
     weft_output_t zeros = weft_build2(b, "Fill", "parameter_server/init/zeros", dims,
                                       weft_build_number(b, "parameter_server/init/zero", (int)dtype, 0));

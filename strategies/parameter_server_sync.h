@@ -11,7 +11,8 @@ struct weft_ps_cut {
   const weft_node_t *update;      /* of the source graph: the update, or what was moved to its side */
   int input;                      /* of update */
   const weft_ps_cut_t *same_as;   /* another one with the same value; NULL: this is the first */
-  int indices;                    /* its input with the rows' numbers; -1: dense */
+  const weft_node_t *rows_of;     /* whose input `indices` are the rows' numbers: the update, or what makes rows unique */
+  int indices;                    /* -1: dense */
   int server;
   bool scales;                    /* by the worker's share of the batch */
   int degree;                     /* of the value: 1 a mean over rows, 0 a sum */
@@ -29,6 +30,7 @@ typedef struct weft_ps_sync { /* Confined. */
   bool *waits;             /* by source id: it comes after an update */
   bool *moved;             /* by source id: the update's side computes it, from means: clipping, norms */
   int *home;               /* by source id: on which server, if moved */
+  bool *is_local;          /* by id of the graph that the spread analysis knows: a worker's value is not the true one */
   weft_ps_cut_t *cuts;
   int num_cuts, max_cuts, num_updates, required; /* gradients per update */
   weft_output_t step, dropped;         /* handles of int64 variables */
@@ -40,6 +42,8 @@ typedef struct weft_ps_sync { /* Confined. */
 bool weft_ps_is_source(const weft_ps_sync_t *s, const weft_node_t *n);
 /* Where the graph is cut, and what moves to the update's side. Errors: INVALID_ARGUMENT naming the node that allows neither. */
 WEFT_MUST_CHECK weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s);
+/* A worker's copy of n needs this power of (its rows / all rows) times what comes in at the input. 0: it as it is. */
+int weft_ps_rescale(const weft_ps_sync_t *s, const weft_node_t *n, int input);
 /* The cut of input i of an update, or of its indices; NULL: none. */
 weft_ps_cut_t *weft_ps_cut_of(weft_ps_sync_t *s, const weft_node_t *update, int input, bool *is_indices);
 /* One worker's lane: waits for a token, computes, pushes. */

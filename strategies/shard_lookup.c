@@ -158,6 +158,8 @@ static bool cut_values(weft_shard_plan_t *plan, const weft_shard_t *v, const wef
     row.dims[0] = -1;
     ids = flatten(plan, ids);
     value = weft_build2(b, "Reshape", "rows", value, weft_build_ints(b, "rows_shape", WEFT_I32, row.dims, row.rank));
+  } else {
+    ids = weft_build1(b, "Identity", "flat", ids); /* one node takes them, whatever is done with them */
   }
   if (!route(plan, v, ids, &r)) return false;
   *indices = r.local;
