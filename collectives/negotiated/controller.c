@@ -100,16 +100,47 @@ static bool is_same_name(const weft_named_request_t *a, const weft_named_request
   return join ? a->kind == b->kind : a->process_set == b->process_set && weft_str_eq(a->name, b->name);
 }
 
-static weft_pending_t **find_locked(weft_negotiator_t *n, const weft_named_request_t *r) WEFT_REQUIRES(n->mu) {
-  weft_pending_t **at = &n->queue;
-  while (*at != NULL && !is_same_name(&(*at)->request, r)) at = &(*at)->next;
-  return at;
+/* Of two names with one number the first is in the map; it stays there until both are gone. */
+static weft_pending_t *find_locked(weft_negotiator_t *n, const weft_named_request_t *r) WEFT_REQUIRES(n->mu) {
+  weft_pending_t *p = weft_map_get_u64(&n->by_hash, weft_named_hash(r));
+  if (p == NULL || is_same_name(&p->request, r)) return p;
+  for (p = n->queue; p != NULL && !is_same_name(&p->request, r);) p = p->next;
+  return p;
+}
+
+static weft_status_t *append_locked(weft_negotiator_t *n, weft_pending_t *p) WEFT_REQUIRES(n->mu) {
+  uint64_t hash = weft_named_hash(&p->request);
+  if (weft_map_get_u64(&n->by_hash, hash) != NULL) {
+    n->num_twins++;
+  } else {
+    WEFT_RETURN_IF_ERROR(weft_map_put_u64(&n->by_hash, hash, p, NULL));
+  }
+  p->prev = n->last;
+  if (n->last != NULL) n->last->next = p;
+  if (n->last == NULL) n->queue = p;
+  n->last = p;
+  return NULL;
+}
+
+static void remove_locked(weft_negotiator_t *n, weft_pending_t *p) WEFT_REQUIRES(n->mu) {
+  uint64_t hash = weft_named_hash(&p->request);
+  if (p->prev != NULL) p->prev->next = p->next;
+  if (p->prev == NULL) n->queue = p->next;
+  if (p->next != NULL) p->next->prev = p->prev;
+  if (p->next == NULL) n->last = p->prev;
+  if (weft_map_get_u64(&n->by_hash, hash) != p) return;
+  weft_map_remove_u64(&n->by_hash, hash);
+  for (weft_pending_t *o = n->queue; o != NULL && n->num_twins > 0; o = o->next) {
+    if (weft_named_hash(&o->request) != hash) continue;
+    weft_status_free(weft_map_put_u64(&n->by_hash, hash, o, NULL)); /* there is room: one was removed */
+    return;
+  }
 }
 
 weft_pending_t *weft_negotiator_take(weft_negotiator_t *n, const weft_named_request_t *r) {
   weft_mutex_lock(&n->mu);
-  weft_pending_t **at = find_locked(n, r), *p = *at;
-  if (p != NULL) *at = p->next;
+  weft_pending_t *p = find_locked(n, r);
+  if (p != NULL) remove_locked(n, p);
   weft_mutex_unlock(&n->mu);
   return p;
 }
@@ -177,15 +208,12 @@ void weft_negotiator_submit(weft_negotiator_t *n, const weft_named_request_t *r,
   bool is_double = false, is_over = false;
   if (s == NULL) {
     weft_mutex_lock(&n->mu);
-    weft_pending_t **at = find_locked(n, &request);
     is_over = n->is_over || n->wants_end;
-    is_double = *at != NULL;
+    is_double = !is_over && find_locked(n, &request) != NULL;
     weft_status_t *why = is_over ? n->failure : NULL;
     if (is_over) s = why != NULL ? weft_status_clone(why) : WEFT_ERROR(ABORTED, "the negotiator has ended");
-    if (!is_over && !is_double) {
-      *at = p;
-      p = NULL;
-    }
+    if (!is_over && !is_double) s = append_locked(n, p);
+    if (!is_over && !is_double && s == NULL) p = NULL;
     weft_mutex_unlock(&n->mu);
   }
   if (is_double && !is_over) {
@@ -448,7 +476,7 @@ static void finish(weft_negotiator_t *n, weft_status_t *why) {
   n->is_over = true;
   n->failure = why;
   weft_pending_t *left = n->queue;
-  n->queue = NULL;
+  n->queue = n->last = NULL;
   weft_mutex_unlock(&n->mu);
   for (weft_pending_t *next; left != NULL; left = next) {
     next = left->next;
@@ -547,6 +575,7 @@ void weft_negotiator_destroy(weft_negotiator_t *n) {
   weft_canceller_release(n->canceller);
   weft_status_free(n->failure);
   weft_strbuf_deinit(&n->stalled);
+  weft_map_deinit(&n->by_hash);
   weft_cond_deinit(&n->wake);
   weft_cond_deinit(&n->ended);
   weft_mutex_deinit(&n->mu);

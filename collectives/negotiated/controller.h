@@ -5,13 +5,14 @@
 #ifndef WEFT_COLLECTIVES_NEGOTIATED_CONTROLLER_H_
 #define WEFT_COLLECTIVES_NEGOTIATED_CONTROLLER_H_
 
+#include "base/hash_map.h"
 #include "base/mutex.h"
 #include "base/thread_pool.h"
 #include "collectives/negotiated/negotiated.h"
 #include "collectives/negotiated/response_cache.h"
 
 typedef struct weft_pending {
-  struct weft_pending *next; /* in the order of submission; guarded by mu */
+  struct weft_pending *next, *prev; /* in the order of submission; guarded by mu */
   char *texts;               /* owned: name and group */
   weft_named_request_t request;
   weft_tensor_t *input;
@@ -31,7 +32,9 @@ struct weft_negotiator {
   weft_canceller_t *canceller;
   weft_mutex_t mu;
   weft_cond_t wake, ended;
-  weft_pending_t *queue;  /* guarded by mu, as all of this paragraph */
+  weft_pending_t *queue, *last; /* guarded by mu, as all of this paragraph */
+  weft_map_t by_hash;           /* name and process set -> one of the queue that has that number */
+  int num_twins;                /* ever: names that had the number of another; there are none */
   bool wants_end, is_over;
   weft_status_t *failure; /* why it is over */
   weft_negotiator_stats_t stats;

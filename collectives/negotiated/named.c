@@ -10,6 +10,10 @@ const char *weft_named_kind_text(weft_named_kind_t k) {
   return texts[k];
 }
 
+uint64_t weft_named_hash(const weft_named_request_t *r) {
+  return weft_str_hash64(r->name) ^ ((uint64_t)r->process_set * UINT64_C(0x9e3779b97f4a7c15)) ^ (r->kind == WEFT_NAMED_JOIN ? 1 : 0);
+}
+
 static double scale_of(double given) { return given == 0 ? 1 : given; }
 
 static bool same_but_shape(const weft_named_request_t *a, const weft_named_request_t *b) {

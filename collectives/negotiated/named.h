@@ -29,6 +29,8 @@ typedef struct weft_named_request {
   int group_members;   /* how many they are */
 } weft_named_request_t;
 
+/* By which a name is found in its process set. Two names may have one number. */
+uint64_t weft_named_hash(const weft_named_request_t *r);
 /* Would the two make the same response? Names and groups are not compared. */
 bool weft_named_same(const weft_named_request_t *a, const weft_named_request_t *b);
 /* May they share a buffer? */

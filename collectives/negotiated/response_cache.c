@@ -1,8 +1,9 @@
-/* collectives/negotiated/response_cache.c - a plain array: names are found by walking it, which for the thousand
- * tensors of a model takes less time than one message. */
+/* collectives/negotiated/response_cache.c - an array of positions, and a map from names' numbers to them. Of two names that
+ * have one number only the later one is found: the other is negotiated each time. */
 #include "collectives/negotiated/response_cache.h"
 
 #include "base/alloc.h"
+#include "base/hash_map.h"
 
 typedef struct slot {
   bool is_used;
@@ -15,6 +16,7 @@ struct weft_response_cache {
   int capacity, num_bits;
   uint64_t uses;
   slot_t *slots;
+  weft_map_t by_hash; /* name and process set -> position + 1 */
 };
 
 weft_status_t *weft_response_cache_create(int capacity, weft_response_cache_t **out) {
@@ -32,6 +34,7 @@ weft_status_t *weft_response_cache_create(int capacity, weft_response_cache_t **
 void weft_response_cache_destroy(weft_response_cache_t *c) {
   if (c == NULL) return;
   for (int i = 0; i < c->capacity; i++) weft_free(c->slots[i].texts);
+  weft_map_deinit(&c->by_hash);
   weft_free(c->slots);
   weft_free(c);
 }
@@ -39,13 +42,12 @@ void weft_response_cache_destroy(weft_response_cache_t *c) {
 int weft_response_cache_num_bits(const weft_response_cache_t *c) { return c->num_bits; }
 
 weft_cache_answer_t weft_response_cache_find(const weft_response_cache_t *c, const weft_named_request_t *r, int *out_position) {
-  for (int i = 0; i < c->num_bits; i++) {
-    const slot_t *s = &c->slots[i];
-    if (!s->is_used || s->request.process_set != r->process_set || !weft_str_eq(s->request.name, r->name)) continue;
-    *out_position = i;
-    return weft_named_same(&s->request, r) ? WEFT_CACHE_HIT : WEFT_CACHE_OTHER;
-  }
-  return WEFT_CACHE_MISS;
+  uintptr_t at = (uintptr_t)weft_map_get_u64(&c->by_hash, weft_named_hash(r));
+  if (at == 0) return WEFT_CACHE_MISS;
+  const slot_t *s = &c->slots[at - 1];
+  if (s->request.process_set != r->process_set || !weft_str_eq(s->request.name, r->name)) return WEFT_CACHE_MISS;
+  *out_position = (int)at - 1;
+  return weft_named_same(&s->request, r) ? WEFT_CACHE_HIT : WEFT_CACHE_OTHER;
 }
 
 const weft_named_request_t *weft_response_cache_at(weft_response_cache_t *c, int position, bool is_use) {
@@ -56,6 +58,8 @@ const weft_named_request_t *weft_response_cache_at(weft_response_cache_t *c, int
 
 void weft_response_cache_drop(weft_response_cache_t *c, int position) {
   if (position < 0 || position >= c->num_bits || !c->slots[position].is_used) return;
+  uint64_t hash = weft_named_hash(&c->slots[position].request);
+  if ((uintptr_t)weft_map_get_u64(&c->by_hash, hash) == (uintptr_t)position + 1) weft_map_remove_u64(&c->by_hash, hash);
   weft_free(c->slots[position].texts);
   c->slots[position] = (slot_t){.is_used = false};
   while (c->num_bits > 0 && !c->slots[c->num_bits - 1].is_used) c->num_bits--;
@@ -81,6 +85,11 @@ weft_status_t *weft_response_cache_put(weft_response_cache_t *c, const weft_name
   memcpy(texts, r->name.data, r->name.length);
   if (r->group.length > 0) memcpy(texts + r->name.length, r->group.data, r->group.length);
   int at = free_position(c);
+  weft_status_t *failed = weft_map_put_u64(&c->by_hash, weft_named_hash(r), (void *)((uintptr_t)at + 1), NULL);
+  if (failed != NULL) {
+    weft_free(texts);
+    return failed;
+  }
   slot_t *s = &c->slots[at];
   *s = (slot_t){.is_used = true, .last_use = ++c->uses, .texts = texts, .request = *r};
   s->request.name = weft_str_of(texts, r->name.length);

@@ -1,4 +1,4 @@
-/* T-HVD-1, 3, 4, 5, 6: collectives by name between members of one process. */
+/* T-HVD-1, 3, 4, 5, 6, 7: collectives by name between members of one process. */
 #include "collectives/negotiated/negotiated.h"
 
 #include <math.h>
@@ -291,6 +291,48 @@ static void many_small_tensors_go_together(void) {
     CU_ASSERT_TRUE(after.batches - before.batches <= 4);
   }
   end(&f);
+}
+
+/* ---- T-HVD-7 ---- */
+
+enum { SMALL_TENSORS = 1000, SMALL_FLOATS = 1024 };
+
+/* Seconds for a thousand tensors of 4 KiB over links with a latency, when all are known from before. */
+static double seconds_for_small_tensors(int64_t fusion_bytes) {
+  fixture_t f;
+  static order_t orders[2][SMALL_TENSORS];
+  static float values[SMALL_FLOATS];
+  double took = 0;
+  weft_negotiator_options_t o = defaults();
+  o.fusion_bytes = fusion_bytes;
+  begin(&f, 2, o);
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_hub_set_link(f.w.hub, WEFT_STR(""), WEFT_STR(""), (weft_link_model_t){.alpha_us = 100}));
+  weft_tensor_t *t = floats(values, SMALL_FLOATS);
+  for (int round = 0; round < 2; round++) {
+    int64_t start = weft_clock_ns();
+    for (int k = 0; k < SMALL_TENSORS; k++) {
+      char name[32];
+      snprintf(name, sizeof name, "t%d", k);
+      weft_named_request_t r = named(name);
+      for (int i = 0; i < 2; i++) submit(&f, i, &r, t, &orders[i][k]);
+    }
+    for (int k = 0; k < SMALL_TENSORS; k++) {
+      for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL_FATAL(wait_for(&orders[i][k]), WEFT_OK);
+        drop(&orders[i][k]);
+      }
+    }
+    took = (double)(weft_clock_ns() - start) / 1e9;
+  }
+  weft_tensor_release(t);
+  end(&f);
+  return took;
+}
+
+static void fusion_saves_latency(void) {
+  double fused = seconds_for_small_tensors(-1), alone = seconds_for_small_tensors(0);
+  if (alone < 10 * fused) fprintf(stderr, "fused %.4f s, each alone %.4f s\n", fused, alone);
+  CU_ASSERT_TRUE(alone >= 10 * fused);
 }
 
 /* ---- T-HVD-4 ---- */
@@ -692,6 +734,7 @@ static const CU_TestInfo tests[] = {
     {"the steady state costs one vector per cycle", the_steady_state_costs_one_vector_per_cycle},
     {"a small cache forgets the oldest", a_small_cache_forgets_the_oldest},
     {"many small tensors go together", many_small_tensors_go_together},
+    {"fusion saves latency", fusion_saves_latency},
     {"what members say differently is an error for all", what_members_say_differently_is_an_error_for_all},
     {"a name used twice is refused where it is", a_name_used_twice_is_refused_where_it_is},
     {"gathers and broadcasts", gathers_and_broadcasts},
