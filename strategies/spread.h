@@ -4,7 +4,7 @@
  * batch. This analysis says, for each output of each node, what a replica's copy of
  * it will be worth beside the value that one device would have, forward and
  * backward alike, and so where communication must stand. It asks the op table and a
- * table of rules (spread_rules.c), never what the model "is"; what it has no
+ * table of rules (spread_rules.def), never what the model "is"; what it has no
  * rule for is computed once, on gathered inputs, or refused with the node's name.
  *
  * With B_i of all B rows on replica i, and w_i = B_i/B:

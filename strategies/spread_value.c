@@ -63,7 +63,6 @@ weft_spread_value_t weft_spread_true_value(weft_spread_ctx_t *c, const weft_spre
 }
 
 weft_status_t *weft_spread_refuse(const weft_node_t *n, const char *why, ...) {
-  weft_strbuf_t text = WEFT_STRBUF_INIT;
   char reason[512];
   va_list args;
   va_start(args, why);
@@ -71,7 +70,6 @@ weft_status_t *weft_spread_refuse(const weft_node_t *n, const char *why, ...) {
   va_end(args);
   weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' (%.*s) cannot be shared out over replicas: %s",
                                 WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), reason);
-  weft_strbuf_deinit(&text);
   return s;
 }
 
