@@ -2,6 +2,7 @@
  * T-CC-11. Real processes, killed at named events. */
 #include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
 
 #include "base/clock.h"
 #include "tests/coordinator/fleet.h"
@@ -10,6 +11,13 @@ static WEFT_Closure *closure_of(fleet_t *f, WEFT_BuildFn build, void *user) {
   WEFT_Closure *c = WEFT_NewClosure(f->coordinator, build, user, NULL, f->s);
   ASSERT_OK(f);
   return c;
+}
+
+/* Ends when the process has stopped: what it was doing may still have gone on for a moment. */
+static void stop_process(const weft_test_process_t *p) {
+  siginfo_t info;
+  kill(p->pid, SIGSTOP);
+  CU_ASSERT_EQUAL(waitid(P_PID, (id_t)p->pid, &info, WSTOPPED), 0);
 }
 
 /* T-CC-1 */
@@ -203,7 +211,7 @@ static void a_parameter_server_out_of_reach_for_a_moment_is_forgiven(void) {
   WEFT_Closure *add = closure_of(&f, fleet_build_add, NULL);
   fleet_schedule_many(&f, add, 20);
   fleet_join(&f);
-  kill(f.ps[0].pid, SIGSTOP);
+  stop_process(&f.ps[0]);
   fleet_schedule_many(&f, add, 2);
   fleet_await(&f, WEFT_EVENT_PS_REPORTED, -1, 1);
   kill(f.ps[0].pid, SIGCONT);
@@ -279,7 +287,7 @@ static void a_worker_that_hangs_is_lost_and_comes_back(void) {
   fleet_schedule_many(&f, gated, 2);
   fleet_take(&f, "arrived");
   fleet_take(&f, "arrived");
-  kill(f.workers[1].pid, SIGSTOP);
+  stop_process(&f.workers[1]);
   fleet_await(&f, WEFT_EVENT_CLOSURE_PUT_BACK, 1, 1);
   kill(f.workers[1].pid, SIGCONT);
   fleet_await(&f, WEFT_EVENT_WORKER_READY, 1, 2);
