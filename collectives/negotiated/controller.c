@@ -402,10 +402,17 @@ static void note_late(void *arg, weft_str_t name, const int *missing, int num_mi
   weft_strbuf_deinit(&ranks);
 }
 
+static void note_too_late(void *arg, weft_str_t name, const int *missing, int num_missing, int64_t first_ns) {
+  (void)name;
+  (void)missing;
+  (void)num_missing;
+  (void)first_ns;
+  ((weft_negotiator_t *)arg)->has_stalled = true;
+}
+
 static void note_stalled(void *arg, weft_str_t name, const int *missing, int num_missing, int64_t first_ns) {
   weft_negotiator_t *n = arg;
   (void)first_ns;
-  n->has_stalled = true;
   weft_strbuf_printf(&n->stalled, "%s'%.*s' waits for rank", n->stalled.length > 0 ? "; " : "", WEFT_STR_ARGS(name));
   for (int i = 0; i < num_missing; i++) weft_strbuf_printf(&n->stalled, "%s %d", i > 0 ? "," : "", missing[i]);
 }
@@ -418,7 +425,7 @@ static void inspect(weft_negotiator_t *n, int64_t *next_warning_ns) {
     *next_warning_ns = now + n->o.stall_warning_ms * 1000000 / 4; /* a late one is told within a quarter of the time */
   }
   if (n->o.stall_shutdown_ms > 0 && !n->has_stalled) {
-    weft_negotiation_each_late(n->negotiation, now - n->o.stall_shutdown_ms * 1000000, note_stalled, n);
+    weft_negotiation_each_late(n->negotiation, now - n->o.stall_shutdown_ms * 1000000, note_too_late, n);
   }
 }
 
@@ -440,7 +447,7 @@ static weft_status_t *run_cycle(weft_negotiator_t *n, cycle_t *y) {
   weft_mutex_unlock(&n->mu);
   WEFT_RETURN_IF_ERROR(combine(n, y, true));
   if (!has_bit(y->vector, STATUS_END)) {
-    if (n->o.stall_shutdown_ms > 0 && !n->has_stalled) { /* who ended us has seen it a moment earlier: say the same */
+    if (n->o.stall_shutdown_ms > 0) { /* whoever saw it first: all tell of all that has waited about as long */
       weft_negotiation_each_late(n->negotiation, weft_clock_ns() - n->o.stall_shutdown_ms * 500000, note_stalled, n);
     }
     return ended(n, wanted_here);
