@@ -521,7 +521,94 @@ static void large_tensors_of_other_primitives(void) {
   world_deinit(&w);
 }
 
+/* ---- who and when ---- */
+
+static void devices_of_one_task_are_members(void) {
+  world_t w;
+  world_init(&w, 1, 2, false, NULL);
+  for (int step = 1; step < 4; step++) {
+    result_t out[3];
+    weft_tensor_t *in[3];
+    char devices[3][64];
+    for (int r = 0; r < 3; r++) {
+      snprintf(devices[r], sizeof devices[r], "/job:worker/replica:0/task:0/device:CPU:%d", r);
+      in[r] = make(WEFT_I32, weft_shape_vector(10), r);
+      weft_collective_t c = world_call(&w, 0, WEFT_ALL_REDUCE, WEFT_I32, weft_shape_vector(10));
+      c.device = weft_str(devices[r]);
+      c.rank = -1;
+      c.group_size = 3;
+      c.step_id = step;
+      c.input = in[r];
+      world_start(&w, 0, &c, NULL, &out[r]);
+    }
+    for (int r = 0; r < 3; r++) {
+      world_wait(&w, &out[r]);
+      CU_ASSERT_PTR_NULL_FATAL(out[r].status);
+      double want = 0;
+      for (int q = 0; q < 3; q++) want += value_of(WEFT_I32, q, 4);
+      CU_ASSERT_EQUAL(get(WEFT_I32, out[r].output->data, 4), want);
+    }
+    for (int r = 0; r < 3; r++) {
+      result_deinit(&out[r]);
+      weft_tensor_release(in[r]);
+    }
+    weft_collectives_end_step(w.collectives[0], step, NULL);
+  }
+  world_deinit(&w);
+}
+
+/* One instance runs many times in a step, once per iteration, and the ranks are not in step. */
+static void iterations_of_a_loop_do_not_mix(void) {
+  enum { RANKS = 3, ITERATIONS = 6 };
+  world_t w;
+  world_init(&w, RANKS, 1, false, NULL);
+  for (int step = 0; step < 2; step++) {
+    result_t out[RANKS][ITERATIONS];
+    weft_tensor_t *in[RANKS][ITERATIONS];
+    for (int r = 0; r < RANKS; r++) {
+      for (int k = 0; k < ITERATIONS; k++) {
+        const int i = (k * 5 + r) % ITERATIONS; /* each rank in an order of its own */
+        in[r][i] = make(WEFT_I32, weft_shape_vector(7), r * 10 + i);
+        weft_collective_t c = world_call(&w, r, WEFT_ALL_REDUCE, WEFT_I32, weft_shape_vector(7));
+        c.frame_id = 77;
+        c.iteration = i;
+        c.input = in[r][i];
+        world_start(&w, r, &c, NULL, &out[r][i]);
+      }
+    }
+    for (int r = 0; r < RANKS; r++) {
+      for (int i = 0; i < ITERATIONS; i++) {
+        world_wait(&w, &out[r][i]);
+        CU_ASSERT_PTR_NULL_FATAL(out[r][i].status);
+        double want = 0;
+        for (int q = 0; q < RANKS; q++) want += value_of(WEFT_I32, q * 10 + i, 3);
+        CU_ASSERT_EQUAL(get(WEFT_I32, out[r][i].output->data, 3), want);
+        result_deinit(&out[r][i]);
+        weft_tensor_release(in[r][i]);
+      }
+    }
+    w.next_step++;
+  }
+  world_deinit(&w);
+}
+
+/* All say the same: every name finds its algorithm, and no other does. */
+static void algorithms_have_names(void) {
+  for (int a = 0; a < COUNT(algorithms); a++) {
+    weft_collective_algorithm_t got = WEFT_ALGORITHM_AUTO;
+    CU_ASSERT(weft_collective_algorithm_parse(weft_str(weft_collective_algorithm_name(algorithms[a])), &got));
+    CU_ASSERT_EQUAL(got, algorithms[a]);
+  }
+  weft_collective_algorithm_t got = WEFT_ALGORITHM_RING;
+  CU_ASSERT(weft_collective_algorithm_parse(WEFT_STR("nccl"), &got) && got == WEFT_ALGORITHM_AUTO);
+  CU_ASSERT(weft_collective_algorithm_parse(WEFT_STR(""), &got));
+  CU_ASSERT_FALSE(weft_collective_algorithm_parse(WEFT_STR("rings"), &got));
+}
+
 static const CU_TestInfo tests[] = {
+    {"devices of one task are members", devices_of_one_task_are_members},
+    {"iterations of a loop do not mix", iterations_of_a_loop_do_not_mix},
+    {"algorithms have names", algorithms_have_names},
     {"all-reduce gives the reduction", all_reduce_gives_the_reduction},
     {"all-reduce of large tensors", all_reduce_of_large_tensors},
     {"hierarchical all-reduce on hosts of equal size", hierarchical_on_even_hosts},
