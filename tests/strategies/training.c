@@ -131,7 +131,8 @@ void job_step(job_t *j, step_t *s) {
   for (; s->fetches[num_fetches] != NULL; num_fetches++) fetches[num_fetches] = find(j, s->fetches[num_fetches]);
   for (; s->targets[num_targets] != NULL; num_targets++) targets[num_targets] = find(j, s->targets[num_targets]).oper;
   memset(s->results, 0, sizeof s->results);
-  TF_SessionRun(j->session, NULL, feeds, s->values, num_feeds, fetches, s->results, num_fetches, targets, num_targets, NULL,
+  TF_Buffer options = {.data = s->options, .length = s->options == NULL ? 0 : strlen(s->options)};
+  TF_SessionRun(j->session, s->options == NULL ? NULL : &options, feeds, s->values, num_feeds, fetches, s->results, num_fetches, targets, num_targets, NULL,
                 j->status);
 }
 

@@ -43,6 +43,7 @@ typedef struct step {
   const char *fetches[MAX_NAMES];
   TF_Tensor *results[MAX_NAMES]; /* out */
   const char *targets[MAX_NAMES];
+  const char *options; /* RunOptions, without a zero byte; NULL: none */
 } step_t;
 void job_step(job_t *j, step_t *s);
 void step_end(step_t *s); /* deletes values and results */
