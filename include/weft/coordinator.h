@@ -147,7 +147,8 @@ TF_CAPI_EXPORT extern TF_Output WEFT_WorkerContextClosureId(WEFT_WorkerContext *
  * there: they may depend on guarded values, variables and constants on that server, and nothing else.
  * A call's updates on one server belong behind one guard, or each has a guard of its own; one guard is not a condition for
  * another server's. Nodes that depend on guarded values may be targets, but not outputs. The parameter servers remember
- * the last 1048576 calls. num_values >= 1. Errors: INVALID_ARGUMENT (no such server), RESOURCE_EXHAUSTED. */
+ * the last 1048576 calls. Where that server's part of the graph has loops (While), a worker's death may still come between a
+ * guard and its updates. num_values >= 1. Errors: INVALID_ARGUMENT (no such server), RESOURCE_EXHAUSTED. */
 TF_CAPI_EXPORT extern void WEFT_WorkerContextApplyOnce(WEFT_WorkerContext *context, TF_Graph *graph, int ps,
                                                        const TF_Output *values, int num_values, TF_Output *guarded,
                                                        TF_Status *status);
