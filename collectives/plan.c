@@ -181,11 +181,14 @@ int weft_plan_fields(const weft_planner_t *p, size_t bytes) {
 weft_status_t *weft_plan_finish(weft_planner_t *p, weft_plan_t **out) {
   weft_status_t *s = NULL;
   weft_plan_t *plan = weft_calloc(1, sizeof *plan);
-  if (plan == NULL) goto none;
-  atomic_init(&plan->refs, 1);
-  if (p->failed) goto none;
-  plan->after = weft_calloc((size_t)p->num_edges + 1, sizeof *plan->after);
-  if (plan->after == NULL) goto none;
+  if (plan != NULL) {
+    atomic_init(&plan->refs, 1);
+    plan->after = weft_calloc((size_t)p->num_edges + 1, sizeof *plan->after);
+  }
+  if (plan == NULL || plan->after == NULL || p->failed) {
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "planning a collective of %d ranks", p->size);
+    goto done;
+  }
   for (int e = 0; e < p->num_edges; e++) {
     p->actions[p->edges[2 * e]].num_after++;
     p->actions[p->edges[2 * e + 1]].num_before++;
@@ -207,9 +210,6 @@ weft_status_t *weft_plan_finish(weft_planner_t *p, weft_plan_t **out) {
   p->actions = NULL;
   *out = plan;
   plan = NULL;
-  goto done;
-none:
-  s = WEFT_ERROR(RESOURCE_EXHAUSTED, "planning a collective of %d ranks", p->size);
 done:
   weft_collective_plan_release(plan);
   weft_planner_deinit(p);
