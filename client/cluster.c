@@ -17,11 +17,15 @@ struct WEFT_Cluster {
   int own_index;
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster's description"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster's description");
+}
 
 typedef weft_status_t *read_fn(weft_str_t text, WEFT_Cluster *out);
 
-static weft_status_t *read_text(weft_str_t text, WEFT_Cluster *out) { return weft_cluster_parse(text, &out->tasks); }
+static weft_status_t *read_text(weft_str_t text, WEFT_Cluster *out) {
+  return weft_cluster_parse(text, &out->tasks);
+}
 static weft_status_t *read_tf_config(weft_str_t text, WEFT_Cluster *out) {
   return weft_cluster_from_tf_config(text, &out->tasks, &out->own_job, &out->own_index);
 }
@@ -71,15 +75,18 @@ const char *WEFT_ClusterOwnJob(const WEFT_Cluster *c) { return c->own_job.data; 
 int WEFT_ClusterOwnIndex(const WEFT_Cluster *c) { return c->own_index; }
 
 TF_SessionOptions *WEFT_NewClusterSessionOptions(const WEFT_Cluster *c, const char *job, int index,
-                                                 const char *const *filters, int num_filters, TF_Status *status) {
+                                                 const char *const *filters, int num_filters,
+                                                 TF_Status *status) {
   const char *address = WEFT_ClusterAddress(c, job, index);
   weft_strbuf_t target = WEFT_STRBUF_INIT, config = WEFT_STRBUF_INIT;
   TF_SessionOptions *o = TF_NewSessionOptions();
   weft_status_t *s = o == NULL ? no_memory() : NULL;
-  if (s == NULL && address == NULL) s = WEFT_ERROR(NOT_FOUND, "the cluster has no task %d of job '%s'", index, job);
+  if (s == NULL && address == NULL)
+    s = WEFT_ERROR(NOT_FOUND, "the cluster has no task %d of job '%s'", index, job);
   if (s == NULL) {
     weft_strbuf_printf(&target, "grpc://%s", address);
-    for (int i = 0; i < num_filters; i++) weft_wire_add_bytes(&config, FIELD_DEVICE_FILTERS, weft_str(filters[i]));
+    for (int i = 0; i < num_filters; i++)
+      weft_wire_add_bytes(&config, FIELD_DEVICE_FILTERS, weft_str(filters[i]));
     if (target.failed || config.failed) s = no_memory();
   }
   if (s == NULL) {

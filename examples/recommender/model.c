@@ -21,7 +21,9 @@ typedef struct building {
 
 static bool ok(const building_t *b) { return TF_GetCode(b->s) == TF_OK; }
 
-static TF_Output end(building_t *b, TF_OperationDescription *d) { return (TF_Output){TF_FinishOperation(d, b->s), 0}; }
+static TF_Output end(building_t *b, TF_OperationDescription *d) {
+  return (TF_Output){TF_FinishOperation(d, b->s), 0};
+}
 
 static TF_Output op(building_t *b, const char *type, const char *name, const TF_Output *in, int n) {
   if (!ok(b)) return (TF_Output){NULL, 0};
@@ -29,14 +31,16 @@ static TF_Output op(building_t *b, const char *type, const char *name, const TF_
   for (int i = 0; i < n; i++) TF_AddInput(d, in[i]);
   return end(b, d);
 }
-static TF_Output op1(building_t *b, const char *type, const char *name, TF_Output x) { return op(b, type, name, &x, 1); }
+static TF_Output op1(building_t *b, const char *type, const char *name, TF_Output x) {
+  return op(b, type, name, &x, 1);
+}
 static TF_Output op2(building_t *b, const char *type, const char *name, TF_Output x, TF_Output y) {
   const TF_Output in[2] = {x, y};
   return op(b, type, name, in, 2);
 }
 
-static TF_Output constant(building_t *b, const char *name, TF_DataType type, const int64_t *dims, int rank, const void *data,
-                          size_t bytes) {
+static TF_Output constant(building_t *b, const char *name, TF_DataType type, const int64_t *dims, int rank,
+                          const void *data, size_t bytes) {
   if (!ok(b)) return (TF_Output){NULL, 0};
   TF_Tensor *t = TF_AllocateTensor(type, dims, rank, bytes);
   TF_OperationDescription *d = TF_NewOperation(b->g, "Const", name);
@@ -64,7 +68,9 @@ static TF_Output input(building_t *b, const char *name, TF_DataType type) {
   return x;
 }
 
-static TF_Output sum(building_t *b, const char *name, TF_Output x, TF_Output axes) { return op2(b, "Sum", name, x, axes); }
+static TF_Output sum(building_t *b, const char *name, TF_Output x, TF_Output axes) {
+  return op2(b, "Sum", name, x, axes);
+}
 
 /* ---- tables ---- */
 
@@ -125,7 +131,8 @@ static TF_Output guess(building_t *b, TF_Output users, TF_Output items, TF_Outpu
   for (int i = 0; i < TABLES && ok(b); i++) {
     char name[64];
     snprintf(name, sizeof name, "rows%d", i);
-    rows[i] = WEFT_ShardedVariableLookup(b->tables[i], name, i == USER_TASTE || i == USER_BIAS ? users : items, b->s);
+    rows[i] = WEFT_ShardedVariableLookup(b->tables[i], name,
+                                         i == USER_TASTE || i == USER_BIAS ? users : items, b->s);
   }
   TF_Output liking = op2(b, "Mul", "liking", rows[USER_TASTE], rows[ITEM_TASTE]);
   TF_Output axis = ints(b, "last_axis", &last, 1);
@@ -147,7 +154,8 @@ void model_build_guess(TF_Graph *g, WEFT_WorkerContext *x, void *user, TF_Status
 /* Half the squared errors, and the decay of the rows of the batch. */
 static TF_Output loss_of(building_t *b, TF_Output error, const TF_Output *rows) {
   static const int32_t first = 0, both[] = {0, 1};
-  TF_Output loss = sum(b, "errors", op1(b, "Square", "squared_error", error), ints(b, "first_axis", &first, 1));
+  TF_Output loss =
+      sum(b, "errors", op1(b, "Square", "squared_error", error), ints(b, "first_axis", &first, 1));
   TF_Output axes = ints(b, "both_axes", both, 2), decay = number(b, "decay", b->m->decay);
   for (int i = 0; i < TABLES; i++) {
     char name[64];
@@ -170,7 +178,8 @@ static void update(building_t *b, int i, TF_Output ids, TF_Output gradient) {
   snprintf(name, sizeof name, "change%d", i);
   TF_Output change = op2(b, "Mul", name, gradient, rate);
   snprintf(name, sizeof name, "update%d", i);
-  TF_Operation *done = ok(b) ? WEFT_ShardedVariableScatterAdd(b->tables[i], name, ids, change, b->x, b->s) : NULL;
+  TF_Operation *done =
+      ok(b) ? WEFT_ShardedVariableScatterAdd(b->tables[i], name, ids, change, b->x, b->s) : NULL;
   if (ok(b)) WEFT_WorkerContextAddTarget(b->x, done);
 }
 
@@ -184,7 +193,8 @@ void model_build_step(TF_Graph *g, WEFT_WorkerContext *x, void *user, TF_Status 
   TF_Output error = op2(&b, "Sub", "error", guess(&b, users, items, rows), ratings);
   TF_Output loss = loss_of(&b, error, rows);
   if (ok(&b)) TF_AddGradients(g, &loss, 1, rows, TABLES, NULL, s, gradients);
-  for (int i = 0; i < TABLES && ok(&b); i++) update(&b, i, i == USER_TASTE || i == USER_BIAS ? users : items, gradients[i]);
+  for (int i = 0; i < TABLES && ok(&b); i++)
+    update(&b, i, i == USER_TASTE || i == USER_BIAS ? users : items, gradients[i]);
   TF_Output squares = op1(&b, "Square", "squares", error);
   TF_Output mean = op2(&b, "Mean", "mse", squares, ints(&b, "batch_axis", &first, 1));
   if (ok(&b)) WEFT_WorkerContextAddOutput(x, mean);

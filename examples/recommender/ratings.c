@@ -59,7 +59,8 @@ void ratings_make(int num_users, int num_items, int num_train, int num_test, uin
   fill(train, num_train);
   fill(test, num_test);
   while (train->n < num_train || test->n < num_test) {
-    int user = (int)(ratings_random(&state) % (uint64_t)num_users), item = (int)(ratings_random(&state) % (uint64_t)num_items);
+    int user = (int)(ratings_random(&state) % (uint64_t)num_users),
+        item = (int)(ratings_random(&state) % (uint64_t)num_items);
     char *seen = &is_rated[(size_t)user * (size_t)num_items + (size_t)item];
     if (*seen) continue;
     *seen = 1;

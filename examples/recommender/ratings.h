@@ -21,8 +21,10 @@ typedef struct ratings {
 /* Noise's standard deviation: no model can have a smaller error on ratings that it has not seen. */
 #define RATINGS_NOISE 0.2f
 
-/* The same for the same seed. Rated pairs are random; `test` has pairs of its own. Ends the program without memory. */
-void ratings_make(int num_users, int num_items, int num_train, int num_test, uint64_t seed, ratings_t *train, ratings_t *test);
+/* The same for the same seed. Rated pairs are random; `test` has pairs of its own. Ends the program without
+ * memory. */
+void ratings_make(int num_users, int num_items, int num_train, int num_test, uint64_t seed, ratings_t *train,
+                  ratings_t *test);
 void ratings_free(ratings_t *r);
 /* Root of the mean squared distance from `guesses`; NULL: from the mean. */
 double ratings_error(const ratings_t *r, const float *guesses);

@@ -1,9 +1,10 @@
-/* examples/recommender/recommender.c - learns who likes what, with a coordinator over parameter servers and workers.
+/* examples/recommender/recommender.c - learns who likes what, with a coordinator over parameter servers and
+ * workers.
  *
  *   recommender --cluster "ps=...;worker=..." [--epochs N] [--bound X]
  *
- * Ends with the error on ratings that it has not learned from, `test rmse: 0.xxx`, and fails if that is not below the
- * bound. Workers may be killed and restarted while it runs.
+ * Ends with the error on ratings that it has not learned from, `test rmse: 0.xxx`, and fails if that is not
+ * below the bound. Workers may be killed and restarted while it runs.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -57,7 +58,8 @@ static int next_batch(void *self, TF_Tensor **out, int max, TF_Status *s) {
   out[2] = new_tensor(TF_FLOAT, BATCH);
   int share = (t->ratings->n - t->first + t->step - 1) / t->step;
   for (int i = 0; i < BATCH; i++) {
-    const rating_t *r = &t->ratings->items[t->first + t->step * (int)(ratings_random(&t->random) % (uint64_t)share)];
+    const rating_t *r =
+        &t->ratings->items[t->first + t->step * (int)(ratings_random(&t->random) % (uint64_t)share)];
     ((int32_t *)TF_TensorData(out[0]))[i] = r->user;
     ((int32_t *)TF_TensorData(out[1]))[i] = r->item;
     ((float *)TF_TensorData(out[2]))[i] = r->value;
@@ -145,7 +147,8 @@ static double test_error(program_t *p) {
       ((int32_t *)TF_TensorData(users))[i] = p->test.items[k * GUESS_BATCH + i].user;
       ((int32_t *)TF_TensorData(items))[i] = p->test.items[k * GUESS_BATCH + i].item;
     }
-    const WEFT_Arg args[2] = {{.kind = WEFT_ARG_TENSOR, .tensor = users}, {.kind = WEFT_ARG_TENSOR, .tensor = items}};
+    const WEFT_Arg args[2] = {{.kind = WEFT_ARG_TENSOR, .tensor = users},
+                              {.kind = WEFT_ARG_TENSOR, .tensor = items}};
     values[k] = schedule(p, guess, args, 2);
     TF_DeleteTensor(users);
     TF_DeleteTensor(items);
@@ -185,10 +188,14 @@ static double seconds(void) {
 
 static bool read_options(program_t *p, int argc, char **argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
-    if (strcmp(argv[i], "--cluster") == 0) p->cluster = argv[i + 1];
-    else if (strcmp(argv[i], "--epochs") == 0) p->epochs = (int)strtol(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--bound") == 0) p->bound = strtod(argv[i + 1], NULL);
-    else return false;
+    if (strcmp(argv[i], "--cluster") == 0)
+      p->cluster = argv[i + 1];
+    else if (strcmp(argv[i], "--epochs") == 0)
+      p->epochs = (int)strtol(argv[i + 1], NULL, 10);
+    else if (strcmp(argv[i], "--bound") == 0)
+      p->bound = strtod(argv[i + 1], NULL);
+    else
+      return false;
   }
   return argc % 2 == 1 && p->cluster != NULL && p->epochs > 0;
 }
@@ -196,7 +203,8 @@ static bool read_options(program_t *p, int argc, char **argv) {
 int main(int argc, char **argv) {
   program_t p = {.epochs = 12, .bound = 0.30, .s = TF_NewStatus()};
   if (!read_options(&p, argc, argv)) {
-    fprintf(stderr, "usage: recommender --cluster \"ps=HOST:PORT;worker=HOST:PORT,...\" [--epochs N] [--bound X]\n");
+    fprintf(stderr,
+            "usage: recommender --cluster \"ps=HOST:PORT;worker=HOST:PORT,...\" [--epochs N] [--bound X]\n");
     return 2;
   }
   ratings_make(USERS, ITEMS, TRAIN, TEST, 42, &p.train, &p.test);
@@ -206,8 +214,8 @@ int main(int argc, char **argv) {
   initialise(&p);
   learn(&p);
   double took = seconds() - begin, error = test_error(&p);
-  printf("%d ratings in %.1f s; guessing the mean: %.3f; nobody can do better than the noise: %.3f\n", TRAIN * p.epochs,
-         took, ratings_error(&p.test, NULL), (double)RATINGS_NOISE);
+  printf("%d ratings in %.1f s; guessing the mean: %.3f; nobody can do better than the noise: %.3f\n",
+         TRAIN * p.epochs, took, ratings_error(&p.test, NULL), (double)RATINGS_NOISE);
   WEFT_DeleteCoordinator(p.coordinator);
   TF_DeleteStatus(p.s);
   ratings_free(&p.train);

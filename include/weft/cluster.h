@@ -21,8 +21,9 @@ typedef struct WEFT_Cluster WEFT_Cluster;
 /* "ps=host:port;worker=host:port,host:port". The caller owns the result; NULL on failure.
  * Errors: INVALID_ARGUMENT naming the part that is wrong; RESOURCE_EXHAUSTED. */
 TF_CAPI_EXPORT extern WEFT_Cluster *WEFT_NewCluster(const char *text, TF_Status *status);
-/* The JSON of TF_CONFIG; NULL: the environment's variable of that name. The text also says which task this process is.
- * Errors: INVALID_ARGUMENT naming the part; FAILED_PRECONDITION if the variable is not set; RESOURCE_EXHAUSTED. */
+/* The JSON of TF_CONFIG; NULL: the environment's variable of that name. The text also says which task this
+ * process is. Errors: INVALID_ARGUMENT naming the part; FAILED_PRECONDITION if the variable is not set;
+ * RESOURCE_EXHAUSTED. */
 TF_CAPI_EXPORT extern WEFT_Cluster *WEFT_NewClusterFromTFConfig(const char *json, TF_Status *status);
 /* NULL is fine. */
 TF_CAPI_EXPORT extern void WEFT_DeleteCluster(WEFT_Cluster *cluster);
@@ -30,19 +31,21 @@ TF_CAPI_EXPORT extern void WEFT_DeleteCluster(WEFT_Cluster *cluster);
 /* How many tasks a job has; 0 for a job that is not there. Indices may have gaps: see the next function. */
 TF_CAPI_EXPORT extern int WEFT_ClusterNumTasks(const WEFT_Cluster *cluster, const char *job);
 /* "host:port" of a task, or NULL if there is no such task. */
-TF_CAPI_EXPORT extern const char *WEFT_ClusterAddress(const WEFT_Cluster *cluster, const char *job, int index);
+TF_CAPI_EXPORT extern const char *WEFT_ClusterAddress(const WEFT_Cluster *cluster, const char *job,
+                                                      int index);
 /* Which task TF_CONFIG said this process is: "chief", "worker", ...; NULL if it was made from a text. */
 TF_CAPI_EXPORT extern const char *WEFT_ClusterOwnJob(const WEFT_Cluster *cluster);
 /* The index beside WEFT_ClusterOwnJob(); -1 if there is none. */
 TF_CAPI_EXPORT extern int WEFT_ClusterOwnIndex(const WEFT_Cluster *cluster);
 
 /* Options for a session at a task's own master that sees only the devices that `filters` name ("/job:ps",
- * "/job:worker/task:1"); that task always sees itself, and with no filters all tasks are seen. Such a session neither
- * waits for the other tasks nor fails with them. The caller owns the result; NULL on failure.
- * Errors: NOT_FOUND if there is no such task; RESOURCE_EXHAUSTED. */
-TF_CAPI_EXPORT extern TF_SessionOptions *WEFT_NewClusterSessionOptions(const WEFT_Cluster *cluster, const char *job, int index,
-                                                                       const char *const *filters, int num_filters,
-                                                                       TF_Status *status);
+ * "/job:worker/task:1"); that task always sees itself, and with no filters all tasks are seen. Such a session
+ * neither waits for the other tasks nor fails with them. The caller owns the result; NULL on failure. Errors:
+ * NOT_FOUND if there is no such task; RESOURCE_EXHAUSTED. */
+TF_CAPI_EXPORT extern TF_SessionOptions *WEFT_NewClusterSessionOptions(const WEFT_Cluster *cluster,
+                                                                       const char *job, int index,
+                                                                       const char *const *filters,
+                                                                       int num_filters, TF_Status *status);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -2,11 +2,12 @@
  *
  *   value -> here -.-> Switch -> live -> guarded -> (the caller's updates)
  *                  |     ^         \        ^
- *                  '--> WeftOnce    `-> WeftOnceDone      all on the parameter server; all but the first arrow local
+ *                  '--> WeftOnce    `-> WeftOnceDone      all on the parameter server; all but the first
+ * arrow local
  *
- * WeftOnce waits for all values, so nothing behind it has to wait for the network. When it answers that the call is
- * new it commits this server's part of the step: what follows is run although the worker dies and the step is
- * cancelled. Therefore the call may be written down as done before the updates have run.
+ * WeftOnce waits for all values, so nothing behind it has to wait for the network. When it answers that the
+ * call is new it commits this server's part of the step: what follows is run although the worker dies and the
+ * step is cancelled. Therefore the call may be written down as done before the updates have run.
  */
 #include <stdio.h>
 
@@ -32,7 +33,9 @@ static TF_OperationDescription *begin(const guard_t *g, const char *op, const ch
 }
 
 /* oper NULL on failure. */
-static TF_Output end(const guard_t *g, TF_OperationDescription *d) { return (TF_Output){TF_FinishOperation(d, g->status), 0}; }
+static TF_Output end(const guard_t *g, TF_OperationDescription *d) {
+  return (TF_Output){TF_FinishOperation(d, g->status), 0};
+}
 static bool ok(const guard_t *g) { return TF_GetCode(g->status) == TF_OK; }
 
 static TF_Output identity(const guard_t *g, const char *name, int i, TF_Output x, TF_Operation *after) {
@@ -72,8 +75,8 @@ static void build(const guard_t *g, TF_Output id, const TF_Output *values, int n
   for (int i = 0; i < n && ok(g); i++) guarded[i] = identity(g, "guarded", i, guarded[i], done.oper);
 }
 
-void WEFT_WorkerContextApplyOnce(WEFT_WorkerContext *x, TF_Graph *graph, int ps, const TF_Output *values, int num_values,
-                                 TF_Output *guarded, TF_Status *status) {
+void WEFT_WorkerContextApplyOnce(WEFT_WorkerContext *x, TF_Graph *graph, int ps, const TF_Output *values,
+                                 int num_values, TF_Output *guarded, TF_Status *status) {
   const char *device = WEFT_WorkerContextParameterServerDevice(x, ps);
   for (int i = 0; i < num_values; i++) guarded[i] = (TF_Output){NULL, 0};
   weft_status_t *s = NULL;

@@ -45,8 +45,10 @@ void weft_closure_close_sessions(WEFT_Closure *c) {
 static void forget(WEFT_Closure *c) {
   WEFT_Coordinator *co = c->coordinator;
   weft_mutex_lock(&co->mu);
-  if (c->prev != NULL) c->prev->next = c->next;
-  else if (co->closures == c) co->closures = c->next;
+  if (c->prev != NULL)
+    c->prev->next = c->next;
+  else if (co->closures == c)
+    co->closures = c->next;
   if (c->next != NULL) c->next->prev = c->prev;
   c->prev = c->next = NULL;
   weft_mutex_unlock(&co->mu);
@@ -88,8 +90,8 @@ static weft_status_t *create(WEFT_Coordinator *co, WEFT_Closure **out) {
   return NULL;
 }
 
-WEFT_Closure *WEFT_NewClosure(WEFT_Coordinator *co, WEFT_BuildFn build, void *user, void (*destroy)(void *user),
-                              TF_Status *status) {
+WEFT_Closure *WEFT_NewClosure(WEFT_Coordinator *co, WEFT_BuildFn build, void *user,
+                              void (*destroy)(void *user), TF_Status *status) {
   WEFT_Closure *c = NULL;
   if (!weft_client_end(status, create(co, &c))) return NULL;
   c->build = build;
@@ -105,7 +107,8 @@ void WEFT_DeleteClosure(WEFT_Closure *closure) { weft_closure_release(closure); 
 /* "node" as an input or an output means "node:0"; as a target it stays. */
 static weft_status_t *copy_name(weft_arena_t *a, const char *name, bool is_tensor, weft_str_t *out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  if (name == NULL || name[0] == '\0') return WEFT_ERROR(INVALID_ARGUMENT, "a name of a closure's graph is empty");
+  if (name == NULL || name[0] == '\0')
+    return WEFT_ERROR(INVALID_ARGUMENT, "a name of a closure's graph is empty");
   weft_strbuf_puts(&text, name);
   if (is_tensor && strchr(name, ':') == NULL) weft_strbuf_puts(&text, ":0");
   if (!text.failed) *out = weft_arena_str(a, weft_str_of(text.data, text.length));
@@ -113,8 +116,8 @@ static weft_status_t *copy_name(weft_arena_t *a, const char *name, bool is_tenso
   return out->data == NULL ? no_memory() : NULL;
 }
 
-static weft_status_t *copy_names(weft_arena_t *a, const char *const *names, int n, bool are_tensors, weft_str_t **out,
-                                 int *out_n) {
+static weft_status_t *copy_names(weft_arena_t *a, const char *const *names, int n, bool are_tensors,
+                                 weft_str_t **out, int *out_n) {
   if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "a closure has %d names", n);
   *out = weft_arena_calloc(a, (size_t)n + 1, sizeof **out);
   if (*out == NULL) return no_memory();
@@ -131,22 +134,25 @@ static weft_status_t *copy_all_names(WEFT_Closure *c, const WEFT_ClosureNames *n
     weft_co_graph_t *g = &c->names[i];
     const WEFT_ClosureNames *n = &names[i];
     WEFT_RETURN_IF_ERROR(copy_names(&c->arena, n->inputs, n->num_inputs, true, &g->inputs, &g->num_inputs));
-    WEFT_RETURN_IF_ERROR(copy_names(&c->arena, n->outputs, n->num_outputs, true, &g->outputs, &g->num_outputs));
-    WEFT_RETURN_IF_ERROR(copy_names(&c->arena, n->targets, n->num_targets, false, &g->targets, &g->num_targets));
+    WEFT_RETURN_IF_ERROR(
+        copy_names(&c->arena, n->outputs, n->num_outputs, true, &g->outputs, &g->num_outputs));
+    WEFT_RETURN_IF_ERROR(
+        copy_names(&c->arena, n->targets, n->num_targets, false, &g->targets, &g->num_targets));
     if (g->num_inputs != c->names[0].num_inputs || g->num_outputs != c->names[0].num_outputs) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "worker %d has %d inputs and %d outputs, worker 0 has %d and %d", i, g->num_inputs,
-                        g->num_outputs, c->names[0].num_inputs, c->names[0].num_outputs);
+      return WEFT_ERROR(INVALID_ARGUMENT, "worker %d has %d inputs and %d outputs, worker 0 has %d and %d", i,
+                        g->num_inputs, g->num_outputs, c->names[0].num_inputs, c->names[0].num_outputs);
     }
   }
   return NULL;
 }
 
-WEFT_Closure *WEFT_NewClosureFromGraphDef(WEFT_Coordinator *co, const TF_Buffer *graph_def, const WEFT_ClosureNames *names,
-                                          int num_names, TF_Status *status) {
+WEFT_Closure *WEFT_NewClosureFromGraphDef(WEFT_Coordinator *co, const TF_Buffer *graph_def,
+                                          const WEFT_ClosureNames *names, int num_names, TF_Status *status) {
   WEFT_Closure *c = NULL;
   weft_status_t *s = NULL;
   if (num_names != 1 && num_names != co->num_workers)
-    s = WEFT_ERROR(INVALID_ARGUMENT, "names are given for %d workers; there are %d", num_names, co->num_workers);
+    s = WEFT_ERROR(INVALID_ARGUMENT, "names are given for %d workers; there are %d", num_names,
+                   co->num_workers);
   if (s == NULL) s = create(co, &c);
   if (s == NULL) {
     char *bytes = weft_arena_alloc(&c->arena, graph_def->length + 1);
@@ -164,11 +170,13 @@ WEFT_Closure *WEFT_NewClosureFromGraphDef(WEFT_Coordinator *co, const TF_Buffer 
 
 static weft_status_t *from_tf(const TF_Status *status, const char *what) {
   if (TF_GetCode(status) == TF_OK) return NULL;
-  weft_status_t *s = weft_status_from_wire((int)TF_GetCode(status), TF_Message(status), strlen(TF_Message(status)));
+  weft_status_t *s =
+      weft_status_from_wire((int)TF_GetCode(status), TF_Message(status), strlen(TF_Message(status)));
   return weft_status_annotate(s, "%s", what);
 }
 
-static weft_status_t *take_graph(TF_Graph *g, WEFT_WorkerContext *x, weft_co_graph_t *out, TF_Status *status) {
+static weft_status_t *take_graph(TF_Graph *g, WEFT_WorkerContext *x, weft_co_graph_t *out,
+                                 TF_Status *status) {
   TF_Buffer *bytes = TF_NewBuffer();
   if (bytes == NULL) return no_memory();
   TF_GraphToGraphDef(g, bytes, status);
@@ -206,9 +214,10 @@ static weft_status_t *take_part(WEFT_Closure *c, int worker, weft_co_graph_t *ou
   const struct {
     const weft_str_t *items;
     int n;
-  } lists[] = {{out->inputs, out->num_inputs}, {out->outputs, out->num_outputs}, {out->targets, out->num_targets}};
-  weft_str_t *roots = weft_arena_calloc(&out->arena, (size_t)(out->num_inputs + out->num_outputs + out->num_targets) + 1,
-                                        sizeof *roots);
+  } lists[] = {
+      {out->inputs, out->num_inputs}, {out->outputs, out->num_outputs}, {out->targets, out->num_targets}};
+  weft_str_t *roots = weft_arena_calloc(
+      &out->arena, (size_t)(out->num_inputs + out->num_outputs + out->num_targets) + 1, sizeof *roots);
   int n = 0;
   if (roots == NULL) return no_memory();
   for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++) {

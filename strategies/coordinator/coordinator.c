@@ -17,7 +17,9 @@ enum { FIELD_DEVICE_FILTERS = 4, MAX_ARGS = 4096 };
 
 static const char ps_loss_key[] = "weft.parameter_server_lost";
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a coordinator"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a coordinator");
+}
 
 /* ---- options ---- */
 
@@ -35,14 +37,17 @@ void WEFT_InitCoordinatorOptions(WEFT_CoordinatorOptions *o) {
 static weft_status_t *check_options(const WEFT_CoordinatorOptions *o) {
   const double longest = 1e8;
   if (o->struct_size != sizeof *o)
-    return WEFT_ERROR(INVALID_ARGUMENT, "the options of a coordinator were not initialised by WEFT_InitCoordinatorOptions");
-  if (o->worker_job == NULL || o->ps_job == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "worker_job or ps_job is NULL");
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "the options of a coordinator were not initialised by WEFT_InitCoordinatorOptions");
+  if (o->worker_job == NULL || o->ps_job == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "worker_job or ps_job is NULL");
   if (o->queue_capacity < 1) return WEFT_ERROR(INVALID_ARGUMENT, "queue_capacity is %d", o->queue_capacity);
   if (o->ignore_transient_ps_reports < 0)
     return WEFT_ERROR(INVALID_ARGUMENT, "ignore_transient_ps_reports is %d", o->ignore_transient_ps_reports);
   if (!(o->worker_recovery_timeout_s > 0 && o->worker_recovery_timeout_s <= longest))
     return WEFT_ERROR(INVALID_ARGUMENT, "worker_recovery_timeout_s is %g", o->worker_recovery_timeout_s);
-  if (!(o->poll_s >= 0.01 && o->poll_s <= longest)) return WEFT_ERROR(INVALID_ARGUMENT, "poll_s is %g", o->poll_s);
+  if (!(o->poll_s >= 0.01 && o->poll_s <= longest))
+    return WEFT_ERROR(INVALID_ARGUMENT, "poll_s is %g", o->poll_s);
   if (!(o->watchdog_s >= 0 && o->watchdog_s <= longest))
     return WEFT_ERROR(INVALID_ARGUMENT, "watchdog_s is %g", o->watchdog_s);
   return NULL;
@@ -83,7 +88,8 @@ void weft_coordinator_release(WEFT_Coordinator *c) {
 static weft_status_t *open_task(WEFT_Coordinator *c, const WEFT_Cluster *cluster, const char *job, int *index,
                                 weft_co_task_t *t) {
   const char *address = NULL;
-  while (address == NULL) address = WEFT_ClusterAddress(cluster, job, (*index)++); /* the caller counted them */
+  while (address == NULL)
+    address = WEFT_ClusterAddress(cluster, job, (*index)++); /* the caller counted them */
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "/job:%s/replica:0/task:%d", job, *index - 1);
   WEFT_RETURN_IF_ERROR(weft_strbuf_finish(&name, &t->name, NULL));
@@ -107,9 +113,12 @@ static weft_status_t *write_config(const WEFT_Coordinator *c, const char *ps_job
   return s;
 }
 
-static weft_status_t *open_tasks(WEFT_Coordinator *c, const WEFT_Cluster *cluster, const WEFT_CoordinatorOptions *o) {
-  int num_ps = WEFT_ClusterNumTasks(cluster, o->ps_job), num_workers = WEFT_ClusterNumTasks(cluster, o->worker_job);
-  if (num_workers == 0) return WEFT_ERROR(INVALID_ARGUMENT, "the cluster has no tasks of job '%s'", o->worker_job);
+static weft_status_t *open_tasks(WEFT_Coordinator *c, const WEFT_Cluster *cluster,
+                                 const WEFT_CoordinatorOptions *o) {
+  int num_ps = WEFT_ClusterNumTasks(cluster, o->ps_job),
+      num_workers = WEFT_ClusterNumTasks(cluster, o->worker_job);
+  if (num_workers == 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "the cluster has no tasks of job '%s'", o->worker_job);
   c->ps = weft_calloc((size_t)num_ps + 1, sizeof *c->ps);
   c->workers = weft_calloc((size_t)num_workers, sizeof *c->workers);
   if (c->ps == NULL || c->workers == NULL) return no_memory();
@@ -138,7 +147,8 @@ static weft_status_t *start_threads(WEFT_Coordinator *c) {
   return c->has_monitor ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "cannot start a coordinator's thread");
 }
 
-static weft_status_t *start(const WEFT_Cluster *cluster, const WEFT_CoordinatorOptions *o, WEFT_Coordinator **out) {
+static weft_status_t *start(const WEFT_Cluster *cluster, const WEFT_CoordinatorOptions *o,
+                            WEFT_Coordinator **out) {
   WEFT_RETURN_IF_ERROR(check_options(o));
   WEFT_Coordinator *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return no_memory();
@@ -248,15 +258,19 @@ void weft_co_event(WEFT_Coordinator *c, WEFT_CoordinatorEventKind kind, int work
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
   const WEFT_CoordinatorEvent event = {kind, worker, text};
-  bool is_worth_a_line = kind == WEFT_EVENT_WORKER_LOST || kind == WEFT_EVENT_PS_LOST || kind == WEFT_EVENT_WATCHDOG;
-  if (c->on_event != NULL) c->on_event(c->event_user, &event);
-  else if (is_worth_a_line) weft_log(WEFT_LOG_WARNING, "coordinator: %s", text);
+  bool is_worth_a_line =
+      kind == WEFT_EVENT_WORKER_LOST || kind == WEFT_EVENT_PS_LOST || kind == WEFT_EVENT_WATCHDOG;
+  if (c->on_event != NULL)
+    c->on_event(c->event_user, &event);
+  else if (is_worth_a_line)
+    weft_log(WEFT_LOG_WARNING, "coordinator: %s", text);
 }
 
 bool weft_co_pause(WEFT_Coordinator *c, int64_t ms) {
   int64_t deadline = weft_clock_ns() + ms * WEFT_CO_NS_PER_MS;
   weft_mutex_lock(&c->mu);
-  while (!c->is_stopping && weft_cond_wait_until(&c->stopped, &c->mu, deadline)) { /* woken by stop_threads() */
+  while (!c->is_stopping &&
+         weft_cond_wait_until(&c->stopped, &c->mu, deadline)) { /* woken by stop_threads() */
   }
   bool goes_on = !c->is_stopping;
   weft_mutex_unlock(&c->mu);
@@ -272,23 +286,27 @@ static weft_status_t *take_arg(const WEFT_Coordinator *c, const WEFT_Arg *a, int
       return weft_client_tensor_get(a->tensor, &out->tensor);
     case WEFT_ARG_PER_WORKER:
       if (a->per_worker == NULL || a->per_worker->coordinator != c)
-        return WEFT_ERROR(INVALID_ARGUMENT, "argument %d of a call is no per-worker value of this coordinator", i);
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "argument %d of a call is no per-worker value of this coordinator", i);
       out->per_worker = a->per_worker;
       weft_mutex_lock(&out->per_worker->coordinator->mu);
       out->per_worker->refs++;
       weft_mutex_unlock(&out->per_worker->coordinator->mu);
       return NULL;
     case WEFT_ARG_REMOTE_VALUE:
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "argument %d of a call is a remote value: that is not allowed; fetch it and give the tensors", i);
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "argument %d of a call is a remote value: that is not allowed; fetch it and give the tensors", i);
   }
   return WEFT_ERROR(INVALID_ARGUMENT, "argument %d of a call is of an unknown kind (%d)", i, (int)a->kind);
 }
 
-static weft_status_t *new_call(const WEFT_Coordinator *c, WEFT_Closure *closure, const WEFT_Arg *args, int num_args,
-                               weft_co_call_t **out) {
-  if (closure == NULL || closure->coordinator != c) return WEFT_ERROR(INVALID_ARGUMENT, "no closure of this coordinator");
-  if (num_args < 0 || num_args > MAX_ARGS) return WEFT_ERROR(INVALID_ARGUMENT, "a call has %d arguments", num_args);
+static weft_status_t *new_call(const WEFT_Coordinator *c, WEFT_Closure *closure, const WEFT_Arg *args,
+                               int num_args, weft_co_call_t **out) {
+  if (closure == NULL || closure->coordinator != c)
+    return WEFT_ERROR(INVALID_ARGUMENT, "no closure of this coordinator");
+  if (num_args < 0 || num_args > MAX_ARGS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "a call has %d arguments", num_args);
   weft_co_call_t *call = weft_calloc(1, sizeof *call + (size_t)num_args * sizeof call->args[0]);
   if (call == NULL) return no_memory();
   weft_status_t *s = NULL;
@@ -297,8 +315,10 @@ static weft_status_t *new_call(const WEFT_Coordinator *c, WEFT_Closure *closure,
   call->value = weft_remote_value_create();
   if (call->value == NULL) s = no_memory();
   for (int i = 0; s == NULL && i < num_args; i++) s = take_arg(c, &args[i], i, &call->args[i]);
-  if (s == NULL) *out = call;
-  else weft_co_call_free(call);
+  if (s == NULL)
+    *out = call;
+  else
+    weft_co_call_free(call);
   return s;
 }
 
@@ -312,8 +332,8 @@ static bool report(TF_Status *status, weft_status_t *s, int error_ps) {
   return false;
 }
 
-WEFT_RemoteValue *WEFT_Schedule(WEFT_Coordinator *c, WEFT_Closure *closure, const WEFT_Arg *args, int num_args,
-                                TF_Status *status) {
+WEFT_RemoteValue *WEFT_Schedule(WEFT_Coordinator *c, WEFT_Closure *closure, const WEFT_Arg *args,
+                                int num_args, TF_Status *status) {
   weft_co_call_t *call = NULL;
   WEFT_RemoteValue *value = NULL;
   int error_ps = -1;
@@ -336,8 +356,10 @@ static weft_status_t *join(WEFT_Coordinator *c, double timeout_s, int *error_ps)
   c->num_joining++;
   /* Woken by leave_flight_locked() and weft_co_fail(), and at the end. */
   while (in_time && !c->is_stopping && c->error == NULL && (c->num_queued > 0 || c->num_inflight > 0)) {
-    if (is_bounded) in_time = weft_cond_wait_until(&c->ended, &c->mu, deadline);
-    else weft_cond_wait(&c->ended, &c->mu);
+    if (is_bounded)
+      in_time = weft_cond_wait_until(&c->ended, &c->mu, deadline);
+    else
+      weft_cond_wait(&c->ended, &c->mu);
   }
   bool is_over = c->num_queued == 0 && c->num_inflight == 0;
   weft_status_t *s = weft_co_take_error_locked(c, error_ps);
@@ -369,7 +391,8 @@ int WEFT_Done(WEFT_Coordinator *c, TF_Status *status) {
 
 static void find_loss(const char *key, const char *value, void *capture) {
   int64_t number;
-  if (strcmp(key, ps_loss_key) == 0 && weft_str_to_i64(weft_str(value), &number)) *(int *)capture = (int)number;
+  if (strcmp(key, ps_loss_key) == 0 && weft_str_to_i64(weft_str(value), &number))
+    *(int *)capture = (int)number;
 }
 
 int WEFT_CoordinatorErrorIsParameterServerLoss(const TF_Status *status, int *task) {

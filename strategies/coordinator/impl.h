@@ -38,8 +38,8 @@
 
 /* A parameter server or a worker. */
 typedef struct weft_co_task {
-  char *name;    /* owned; "/job:ps/replica:0/task:0" */
-  char *address; /* owned */
+  char *name;                  /* owned; "/job:ps/replica:0/task:0" */
+  char *address;               /* owned */
   weft_rpc_channel_t *channel; /* guarded by mu: replaced when a connection is lost */
   uint64_t incarnation;        /* guarded by mu; 0: not known to be up */
   int reports;                 /* guarded by mu; how often it was out of reach in a row */
@@ -51,16 +51,17 @@ typedef struct weft_co_answer {
   uint64_t incarnation;
 } weft_co_answer_t;
 
-/* probe.c: asks tasks who they are, all at once; waits at most timeout_ms. A task that does not answer gets a new
- * connection, so that the next question does not wait for the old one's next try. */
-void weft_co_probe(WEFT_Coordinator *c, weft_co_task_t *const *tasks, int n, int64_t timeout_ms, weft_co_answer_t *out);
+/* probe.c: asks tasks who they are, all at once; waits at most timeout_ms. A task that does not answer gets a
+ * new connection, so that the next question does not wait for the old one's next try. */
+void weft_co_probe(WEFT_Coordinator *c, weft_co_task_t *const *tasks, int n, int64_t timeout_ms,
+                   weft_co_answer_t *out);
 
 /* ---- closures ---- */
 
 /* A closure's graph for one worker. */
 typedef struct weft_co_graph {
   weft_arena_t arena;
-  weft_str_t graph_def; /* in the arena, or the closure's */
+  weft_str_t graph_def;                   /* in the arena, or the closure's */
   weft_str_t *inputs, *outputs, *targets; /* in the arena */
   int num_inputs, num_outputs, num_targets;
   weft_str_t id; /* the placeholder of the call's number; data NULL: there is none */
@@ -83,7 +84,7 @@ struct WEFT_Closure {
   weft_str_t graph_def;
   weft_co_graph_t *names; /* num_names: only the lists */
   int num_names;
-  weft_co_part_t *parts; /* one per worker */
+  weft_co_part_t *parts;     /* one per worker */
   WEFT_Closure *prev, *next; /* guarded by mu: all closures of the coordinator */
 };
 WEFT_Closure *weft_closure_retain(WEFT_Closure *c);
@@ -99,8 +100,8 @@ struct WEFT_RemoteValue {
   atomic_int refs;
   weft_mutex_t mu;
   weft_cond_t ended;
-  WEFT_RemoteState state; /* guarded by mu */
-  weft_status_t *error;   /* guarded by mu; of ABORTED */
+  WEFT_RemoteState state;  /* guarded by mu */
+  weft_status_t *error;    /* guarded by mu; of ABORTED */
   weft_tensor_t **outputs; /* of READY; constant then */
   int num_outputs;
 };
@@ -126,20 +127,22 @@ typedef struct weft_co_own {
   weft_status_t *error; /* owned: why it could not be built */
 } weft_co_own_t;
 struct WEFT_PerWorker {
-  int refs; /* guarded by the coordinator's mu; one is the list's */
+  int refs;                      /* guarded by the coordinator's mu; one is the list's */
   WEFT_Coordinator *coordinator; /* retained */
   WEFT_DatasetFn open;           /* NULL: a resource */
   void *user;
-  WEFT_Closure *maker; /* of a resource; owned */
-  weft_co_own_t *own;  /* one per worker */
+  WEFT_Closure *maker;  /* of a resource; owned */
+  weft_co_own_t *own;   /* one per worker */
   WEFT_PerWorker *next; /* guarded by mu; in the order of creation */
 };
 /* per_worker.c */
 void weft_per_worker_release(WEFT_PerWorker *p);
 /* (Re)builds what worker w has of it; on its thread. On failure the failure is for weft_co_judge(). */
-WEFT_MUST_CHECK weft_status_t *weft_per_worker_build(WEFT_PerWorker *p, weft_co_worker_t *w, weft_canceller_t *canceller);
+WEFT_MUST_CHECK weft_status_t *weft_per_worker_build(WEFT_PerWorker *p, weft_co_worker_t *w,
+                                                     weft_canceller_t *canceller);
 /* Appends what it stands for in a call of worker w to tensors[*n], at most `max`. */
-WEFT_MUST_CHECK weft_status_t *weft_per_worker_value(WEFT_PerWorker *p, int worker, weft_tensor_t **tensors, int max, int *n);
+WEFT_MUST_CHECK weft_status_t *weft_per_worker_value(WEFT_PerWorker *p, int worker, weft_tensor_t **tensors,
+                                                     int max, int *n);
 
 /* ---- calls and workers ---- */
 
@@ -150,7 +153,7 @@ typedef struct weft_co_arg {
 typedef struct weft_co_call weft_co_call_t;
 struct weft_co_call {
   weft_co_call_t *next;
-  WEFT_Closure *closure; /* retained */
+  WEFT_Closure *closure;   /* retained */
   WEFT_RemoteValue *value; /* retained */
   int64_t id;
   int repeats; /* after failures that nobody could be blamed for */
@@ -167,10 +170,11 @@ struct weft_co_worker {
   pthread_t thread;
   bool has_thread;
   weft_str_t config; /* ConfigProto with the device filters; owned */
-  weft_master_client_t *master, *closer; /* guarded by mu for others than its thread; the latter's calls take 2 s at most */
-  uint64_t generation;   /* guarded by mu; counts connections */
-  bool is_lost;          /* guarded by mu; must connect before anything else */
-  bool is_suspect;       /* guarded by mu; the monitor wants it to connect again */
+  weft_master_client_t *master,
+      *closer;         /* guarded by mu for others than its thread; the latter's calls take 2 s at most */
+  uint64_t generation; /* guarded by mu; counts connections */
+  bool is_lost;        /* guarded by mu; must connect before anything else */
+  bool is_suspect;     /* guarded by mu; the monitor wants it to connect again */
   weft_canceller_t *current; /* guarded by mu; of what it does now; NULL: idle */
   weft_co_reason_t reason;   /* guarded by mu; why `current` was cancelled */
   int64_t since_ns;          /* guarded by mu; when that began */
@@ -196,7 +200,7 @@ struct WEFT_Coordinator {
   weft_cond_t room;    /* for WEFT_Schedule */
   weft_cond_t ended;   /* nothing in flight, or an error: for WEFT_Join */
   weft_cond_t stopped; /* for whoever waits for time to pass */
-  bool is_stopping;          /* guarded by mu, as all below */
+  bool is_stopping;    /* guarded by mu, as all below */
   weft_co_call_t *first, *last;
   int num_queued, num_inflight, num_joining;
   weft_status_t *error; /* not reported yet */
@@ -209,12 +213,13 @@ struct WEFT_Coordinator {
 
 WEFT_Coordinator *weft_coordinator_retain(WEFT_Coordinator *c);
 void weft_coordinator_release(WEFT_Coordinator *c);
-void weft_co_event(WEFT_Coordinator *c, WEFT_CoordinatorEventKind kind, int worker, const char *fmt, ...) WEFT_PRINTF(4, 5);
+void weft_co_event(WEFT_Coordinator *c, WEFT_CoordinatorEventKind kind, int worker, const char *fmt, ...)
+    WEFT_PRINTF(4, 5);
 /* Waits for time to pass or the end of the coordinator; false at the end. */
 bool weft_co_pause(WEFT_Coordinator *c, int64_t ms);
 
-/* queue.c. What a worker's thread does next: a call, or a per-worker value to build (one reference), or neither:
- * it must connect again or end. */
+/* queue.c. What a worker's thread does next: a call, or a per-worker value to build (one reference), or
+ * neither: it must connect again or end. */
 typedef struct weft_co_item {
   weft_co_call_t *call;
   WEFT_PerWorker *per_worker;
@@ -227,18 +232,21 @@ WEFT_MUST_CHECK weft_status_t *weft_co_put(WEFT_Coordinator *c, weft_co_call_t *
 void weft_co_end_call(WEFT_Coordinator *c, weft_co_call_t *call);    /* its value was delivered */
 void weft_co_cancel_call(WEFT_Coordinator *c, weft_co_call_t *call); /* its value ends with CANCELLED */
 void weft_co_put_back(WEFT_Coordinator *c, weft_co_call_t *call);
-/* A failure; the first cancels everything. `call` (may be NULL) is in flight and ends with it; consumes both. Tells the
- * event, on the thread of `worker` (-1: of none). `ps`: the parameter server that is lost, or -1. */
+/* A failure; the first cancels everything. `call` (may be NULL) is in flight and ends with it; consumes both.
+ * Tells the event, on the thread of `worker` (-1: of none). `ps`: the parameter server that is lost, or -1.
+ */
 void weft_co_fail(WEFT_Coordinator *c, int worker, weft_co_call_t *call, weft_status_t *status, int ps);
 void weft_co_drop_queue(WEFT_Coordinator *c); /* at the end */
 void weft_co_call_free(weft_co_call_t *call);
 /* Waits until nothing is in flight and takes the error, or NULL. */
-WEFT_MUST_CHECK weft_status_t *weft_co_take_error_locked(WEFT_Coordinator *c, int *error_ps) WEFT_REQUIRES(c->mu);
+WEFT_MUST_CHECK weft_status_t *weft_co_take_error_locked(WEFT_Coordinator *c, int *error_ps)
+    WEFT_REQUIRES(c->mu);
 
 /* session.c: a worker's sessions. All on its own thread. */
-WEFT_MUST_CHECK weft_status_t *weft_co_session_run(weft_co_worker_t *w, WEFT_Closure *closure, weft_tensor_t *const *feeds,
-                                                   int num_feeds, int64_t id, weft_canceller_t *canceller,
-                                                   weft_tensor_t ***out, int *num_out);
+WEFT_MUST_CHECK weft_status_t *weft_co_session_run(weft_co_worker_t *w, WEFT_Closure *closure,
+                                                   weft_tensor_t *const *feeds, int num_feeds, int64_t id,
+                                                   weft_canceller_t *canceller, weft_tensor_t ***out,
+                                                   int *num_out);
 void weft_co_session_drop(weft_co_worker_t *w, WEFT_Closure *closure); /* to be made again at the next run */
 
 /* judge.c: whose fault a failure is. */
@@ -252,9 +260,10 @@ typedef enum weft_co_verdict {
 /* `*repeats` counts failures that were nobody's. `*ps` and `*ps_incarnation` say which one is lost. */
 weft_co_verdict_t weft_co_judge(weft_co_worker_t *w, const weft_status_t *failure, int *repeats, int *ps,
                                 uint64_t *ps_incarnation);
-/* Reports the loss of a parameter server as the process `incarnation`, once, and makes all workers connect again.
- * `call` as in weft_co_fail, which this ends with; consumes both. */
-void weft_co_ps_lost(WEFT_Coordinator *c, int worker, int ps, uint64_t incarnation, weft_co_call_t *call, weft_status_t *cause);
+/* Reports the loss of a parameter server as the process `incarnation`, once, and makes all workers connect
+ * again. `call` as in weft_co_fail, which this ends with; consumes both. */
+void weft_co_ps_lost(WEFT_Coordinator *c, int worker, int ps, uint64_t incarnation, weft_co_call_t *call,
+                     weft_status_t *cause);
 
 void *weft_co_worker_main(void *worker);       /* worker.c */
 void *weft_co_monitor_main(void *coordinator); /* monitor.c */

@@ -37,7 +37,8 @@ static weft_co_verdict_t judge_ps(WEFT_Coordinator *c, int i, uint64_t known, co
   weft_mutex_lock(&c->mu);
   int reports = ++t->reports;
   weft_mutex_unlock(&c->mu);
-  weft_co_event(c, WEFT_EVENT_PS_REPORTED, -1, "%s is out of reach (%d of %d)", t->name, reports, c->max_reports);
+  weft_co_event(c, WEFT_EVENT_PS_REPORTED, -1, "%s is out of reach (%d of %d)", t->name, reports,
+                c->max_reports);
   return reports > c->max_reports ? WEFT_CO_PS_LOST : WEFT_CO_TRANSIENT;
 }
 
@@ -51,7 +52,8 @@ weft_co_verdict_t weft_co_judge(weft_co_worker_t *w, const weft_status_t *failur
   weft_co_verdict_t verdict = WEFT_CO_OWN;
   weft_mutex_lock(&c->mu);
   bool is_dropped = c->is_stopping || w->reason == WEFT_CO_DROPPED;
-  for (int i = 0; i < n && known != NULL; i++) known[i] = i < c->num_ps ? c->ps[i].incarnation : w->task.incarnation;
+  for (int i = 0; i < n && known != NULL; i++)
+    known[i] = i < c->num_ps ? c->ps[i].incarnation : w->task.incarnation;
   weft_mutex_unlock(&c->mu);
   if (is_dropped) verdict = WEFT_CO_CANCELLED;
   if (is_dropped || tasks == NULL || answers == NULL || known == NULL) goto done;
@@ -79,14 +81,16 @@ done:
   return verdict;
 }
 
-void weft_co_ps_lost(WEFT_Coordinator *c, int worker, int ps, uint64_t incarnation, weft_co_call_t *call, weft_status_t *cause) {
+void weft_co_ps_lost(WEFT_Coordinator *c, int worker, int ps, uint64_t incarnation, weft_co_call_t *call,
+                     weft_status_t *cause) {
   weft_co_task_t *t = &c->ps[ps];
   weft_mutex_lock(&c->mu);
   bool is_news = t->incarnation == incarnation && incarnation != 0;
   if (is_news) {
     t->incarnation = 0;
     t->reports = 0;
-    for (int i = 0; i < c->num_workers; i++) c->workers[i].is_lost = true; /* their sessions know the old process */
+    for (int i = 0; i < c->num_workers; i++)
+      c->workers[i].is_lost = true; /* their sessions know the old process */
   }
   weft_mutex_unlock(&c->mu);
   if (!is_news) { /* somebody has reported it already */
@@ -94,10 +98,11 @@ void weft_co_ps_lost(WEFT_Coordinator *c, int worker, int ps, uint64_t incarnati
     if (call != NULL) weft_co_put_back(c, call);
     return;
   }
-  weft_status_t *s = WEFT_ERROR(UNAVAILABLE,
-                                "parameter server %s is lost, and its variables with it (%s): start it again and restore "
-                                "them from a checkpoint",
-                                t->name, cause == NULL ? "it was restarted" : weft_status_message(cause));
+  weft_status_t *s =
+      WEFT_ERROR(UNAVAILABLE,
+                 "parameter server %s is lost, and its variables with it (%s): start it again and restore "
+                 "them from a checkpoint",
+                 t->name, cause == NULL ? "it was restarted" : weft_status_message(cause));
   weft_status_free(cause);
   weft_co_fail(c, worker, call, s, ps);
 }

@@ -83,16 +83,19 @@ static void poll_once(monitor_t *m) {
 
 static void dump(WEFT_Coordinator *c, int64_t idle_ns) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  if (weft_strbuf_reserve(&text, 256 + 64 * (size_t)c->num_workers) == NULL) return; /* nothing is allocated under mu */
+  if (weft_strbuf_reserve(&text, 256 + 64 * (size_t)c->num_workers) == NULL)
+    return; /* nothing is allocated under mu */
   int64_t now = weft_clock_ns();
   weft_mutex_lock(&c->mu);
-  weft_strbuf_printf(&text, "no call has ended for %" PRId64 " s: %d wait, %d are under way, %" PRId64 " have ended",
+  weft_strbuf_printf(&text,
+                     "no call has ended for %" PRId64 " s: %d wait, %d are under way, %" PRId64 " have ended",
                      idle_ns / (1000 * WEFT_CO_NS_PER_MS), c->num_queued, c->num_inflight, c->num_ended);
   for (int i = 0; i < c->num_workers; i++) {
     const weft_co_worker_t *w = &c->workers[i];
     const char *state = w->is_lost ? "lost" : w->current == NULL ? "idle" : "busy";
     weft_strbuf_printf(&text, "; worker %d: %s", i, state);
-    if (w->current != NULL) weft_strbuf_printf(&text, " for %" PRId64 " s", (now - w->since_ns) / (1000 * WEFT_CO_NS_PER_MS));
+    if (w->current != NULL)
+      weft_strbuf_printf(&text, " for %" PRId64 " s", (now - w->since_ns) / (1000 * WEFT_CO_NS_PER_MS));
   }
   weft_mutex_unlock(&c->mu);
   weft_co_event(c, WEFT_EVENT_WATCHDOG, -1, "%s", text.failed ? "no memory to say more" : text.data);
@@ -118,7 +121,8 @@ void *weft_co_monitor_main(void *arg) {
   m.answers = weft_calloc((size_t)n, sizeof *m.answers);
   m.known = weft_calloc((size_t)n, sizeof *m.known);
   bool has_memory = m.tasks != NULL && m.answers != NULL && m.known != NULL;
-  for (int i = 0; has_memory && i < n; i++) m.tasks[i] = i < c->num_ps ? &c->ps[i] : &c->workers[i - c->num_ps].task;
+  for (int i = 0; has_memory && i < n; i++)
+    m.tasks[i] = i < c->num_ps ? &c->ps[i] : &c->workers[i - c->num_ps].task;
   while (weft_co_pause(c, c->poll_ms)) {
     if (has_memory) poll_once(&m);
     watch_progress(c);

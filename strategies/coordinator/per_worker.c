@@ -4,7 +4,9 @@
 #include "client/tensor.h"
 #include "strategies/coordinator/impl.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for per-worker values"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for per-worker values");
+}
 
 /* ---- life ---- */
 
@@ -73,7 +75,8 @@ static void publish(WEFT_PerWorker *p) {
   weft_mutex_unlock(&c->mu);
 }
 
-WEFT_PerWorker *WEFT_CreatePerWorkerDataset(WEFT_Coordinator *c, WEFT_DatasetFn open, void *user, TF_Status *status) {
+WEFT_PerWorker *WEFT_CreatePerWorkerDataset(WEFT_Coordinator *c, WEFT_DatasetFn open, void *user,
+                                            TF_Status *status) {
   WEFT_PerWorker *p = NULL;
   if (!weft_client_end(status, create(c, &p))) return NULL;
   p->open = open;
@@ -82,7 +85,8 @@ WEFT_PerWorker *WEFT_CreatePerWorkerDataset(WEFT_Coordinator *c, WEFT_DatasetFn 
   return p;
 }
 
-WEFT_PerWorker *WEFT_CreatePerWorkerResource(WEFT_Coordinator *c, WEFT_BuildFn build, void *user, TF_Status *status) {
+WEFT_PerWorker *WEFT_CreatePerWorkerResource(WEFT_Coordinator *c, WEFT_BuildFn build, void *user,
+                                             TF_Status *status) {
   WEFT_PerWorker *p = NULL;
   if (!weft_client_end(status, create(c, &p))) return NULL;
   p->maker = WEFT_NewClosure(c, build, user, NULL, status);
@@ -138,9 +142,11 @@ static weft_status_t *next_element(weft_co_own_t *o, weft_tensor_t **tensors, in
   int got = o->generator.next(o->generator.self, boxes, room, status);
   if (TF_GetCode(status) != TF_OK)
     s = weft_status_from_wire((int)TF_GetCode(status), TF_Message(status), strlen(TF_Message(status)));
-  if (s == NULL && (got < 0 || got > room)) s = WEFT_ERROR(INVALID_ARGUMENT, "a dataset gave an element of %d tensors", got);
+  if (s == NULL && (got < 0 || got > room))
+    s = WEFT_ERROR(INVALID_ARGUMENT, "a dataset gave an element of %d tensors", got);
   for (int i = 0; i < room; i++) {
-    if (s == NULL && i < got && boxes[i] == NULL) s = WEFT_ERROR(INVALID_ARGUMENT, "tensor %d of a dataset's element is NULL", i);
+    if (s == NULL && i < got && boxes[i] == NULL)
+      s = WEFT_ERROR(INVALID_ARGUMENT, "tensor %d of a dataset's element is NULL", i);
     if (s == NULL && i < got) s = weft_client_tensor_get(boxes[i], &tensors[*n]);
     if (s == NULL && i < got) (*n)++;
     if (boxes[i] != NULL) TF_DeleteTensor(boxes[i]);
@@ -149,7 +155,8 @@ static weft_status_t *next_element(weft_co_own_t *o, weft_tensor_t **tensors, in
   return s;
 }
 
-weft_status_t *weft_per_worker_value(WEFT_PerWorker *p, int worker, weft_tensor_t **tensors, int max, int *n) {
+weft_status_t *weft_per_worker_value(WEFT_PerWorker *p, int worker, weft_tensor_t **tensors, int max,
+                                     int *n) {
   weft_co_own_t *o = &p->own[worker];
   if (o->error != NULL) return weft_status_clone(o->error);
   if (p->open != NULL) return next_element(o, tensors + 0, max - *n, n);

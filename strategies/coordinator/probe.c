@@ -1,4 +1,5 @@
-/* strategies/coordinator/probe.c - asks tasks who they are: GetStatus of their workers, which names the incarnation. */
+/* strategies/coordinator/probe.c - asks tasks who they are: GetStatus of their workers, which names the
+ * incarnation. */
 #include "base/alloc.h"
 #include "strategies/coordinator/impl.h"
 #include "worker/device_codec.h"
@@ -66,7 +67,8 @@ static void connect_anew(WEFT_Coordinator *c, weft_co_task_t *task) {
   if (old != NULL) weft_rpc_channel_release(old);
 }
 
-void weft_co_probe(WEFT_Coordinator *c, weft_co_task_t *const *tasks, int n, int64_t timeout_ms, weft_co_answer_t *out) {
+void weft_co_probe(WEFT_Coordinator *c, weft_co_task_t *const *tasks, int n, int64_t timeout_ms,
+                   weft_co_answer_t *out) {
   question_t *questions = weft_calloc((size_t)n + 1, sizeof *questions);
   inquiry_t inquiry = {.missing = n};
   for (int i = 0; i < n; i++) out[i] = (weft_co_answer_t){false, 0};

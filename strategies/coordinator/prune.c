@@ -23,7 +23,9 @@ typedef struct work {
   weft_map_t by_name;
 } work_t;
 
-static weft_status_t *malformed(void) { return WEFT_ERROR(INVALID_ARGUMENT, "a closure's graph is no GraphDef"); }
+static weft_status_t *malformed(void) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "a closure's graph is no GraphDef");
+}
 
 /* "^node", "node:1" and "node" name the node. */
 static weft_str_t node_of(weft_str_t tensor) {
@@ -50,7 +52,8 @@ static weft_status_t *read_nodes(weft_str_t from, work_t *w) {
   if (r.failed) return malformed();
   w->items = weft_calloc((size_t)n + 1, sizeof *w->items);
   w->todo = weft_calloc((size_t)n + 1, sizeof *w->todo);
-  if (w->items == NULL || w->todo == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a graph of %d nodes", n);
+  if (w->items == NULL || w->todo == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a graph of %d nodes", n);
   WEFT_RETURN_IF_ERROR(weft_map_reserve(&w->by_name, (size_t)n));
   r = weft_wire_reader(from);
   while (weft_wire_next(&r, &f)) {
@@ -96,7 +99,8 @@ static weft_status_t *write_needed(weft_str_t from, const work_t *w, weft_arena_
   return out->data == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker's graph") : NULL;
 }
 
-weft_status_t *weft_co_prune(weft_str_t from, const weft_str_t *roots, int num_roots, weft_arena_t *arena, weft_str_t *out) {
+weft_status_t *weft_co_prune(weft_str_t from, const weft_str_t *roots, int num_roots, weft_arena_t *arena,
+                             weft_str_t *out) {
   work_t w = {.by_name = WEFT_MAP_INIT};
   weft_status_t *s = read_nodes(from, &w);
   for (int i = 0; s == NULL && i < num_roots; i++) {

@@ -11,8 +11,9 @@
 #include "strategies/coordinator/impl.h"
 
 static weft_status_t *cancelled(void) {
-  return WEFT_ERROR(CANCELLED, "The call was cancelled because another one failed or the coordinator has ended. Please "
-                               "schedule it again.");
+  return WEFT_ERROR(CANCELLED,
+                    "The call was cancelled because another one failed or the coordinator has ended. Please "
+                    "schedule it again.");
 }
 
 void weft_co_call_free(weft_co_call_t *call) {
@@ -55,7 +56,8 @@ static void leave_flight_locked(WEFT_Coordinator *c) WEFT_REQUIRES(c->mu) {
 
 weft_status_t *weft_co_take_error_locked(WEFT_Coordinator *c, int *error_ps) {
   if (c->error == NULL) return NULL;
-  while (c->num_inflight > 0) weft_cond_wait(&c->ended, &c->mu); /* they have been cancelled: leave_flight_locked() */
+  while (c->num_inflight > 0)
+    weft_cond_wait(&c->ended, &c->mu); /* they have been cancelled: leave_flight_locked() */
   weft_status_t *s = c->error;
   *error_ps = c->error_ps;
   c->error = NULL;
@@ -76,8 +78,10 @@ weft_status_t *weft_co_put(WEFT_Coordinator *c, weft_co_call_t *call, int *error
   if (s == NULL && !is_stopping) {
     call->id = c->next_id++;
     call->next = NULL;
-    if (c->first == NULL) c->first = call;
-    else c->last->next = call;
+    if (c->first == NULL)
+      c->first = call;
+    else
+      c->last->next = call;
     c->last = call;
     if (c->num_queued++ == 0 && c->num_inflight == 0) c->progress_ns = weft_clock_ns();
     weft_cond_signal(&c->work);
@@ -122,7 +126,8 @@ weft_co_item_t weft_co_next(weft_co_worker_t *w) {
     }
     weft_cond_wait(&c->work, &c->mu); /* woken by new calls, values to build, the monitor, the end */
   }
-  if (item.is_end || (item.call == NULL && c->first != NULL)) weft_cond_signal(&c->work); /* was it meant for others? */
+  if (item.is_end || (item.call == NULL && c->first != NULL))
+    weft_cond_signal(&c->work); /* was it meant for others? */
   weft_mutex_unlock(&c->mu);
   return item;
 }
@@ -185,8 +190,10 @@ void weft_co_fail(WEFT_Coordinator *c, int worker, weft_co_call_t *call, weft_st
   weft_free(running);
   cancel_list(queued);
   /* Who sees the event finds the error; who has joined has seen the event. */
-  if (ps >= 0 && is_first) weft_co_event(c, WEFT_EVENT_PS_LOST, worker, "%s", text);
-  else if (call != NULL) weft_co_event(c, WEFT_EVENT_CLOSURE_FAILED, worker, "%s", text);
+  if (ps >= 0 && is_first)
+    weft_co_event(c, WEFT_EVENT_PS_LOST, worker, "%s", text);
+  else if (call != NULL)
+    weft_co_event(c, WEFT_EVENT_CLOSURE_FAILED, worker, "%s", text);
   weft_co_call_free(call);
   weft_mutex_lock(&c->mu);
   if (call != NULL || is_first) leave_flight_locked(c);

@@ -54,7 +54,8 @@ int WEFT_RemoteValueNumOutputs(WEFT_RemoteValue *v) {
 
 static weft_status_t *fetch(WEFT_RemoteValue *v, TF_Tensor **out, int n) {
   weft_mutex_lock(&v->mu);
-  /* Woken by fail() or deliver(), one of which every call reaches, at the latest when its coordinator is deleted. */
+  /* Woken by fail() or deliver(), one of which every call reaches, at the latest when its coordinator is
+   * deleted. */
   while (v->state == WEFT_REMOTE_NOT_READY) weft_cond_wait(&v->ended, &v->mu);
   bool is_aborted = v->state == WEFT_REMOTE_ABORTED;
   weft_mutex_unlock(&v->mu);

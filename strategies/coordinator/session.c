@@ -42,7 +42,8 @@ static weft_status_t *need_session(weft_co_worker_t *w, WEFT_Closure *closure, w
   if (p->session != NULL && p->generation == w->generation) return NULL;
   weft_co_session_drop(w, closure);
   made_t made = {NULL, NULL};
-  const weft_create_session_t r = {.graph_def = p->graph.graph_def, .config = w->config, .target = WEFT_STR("")};
+  const weft_create_session_t r = {
+      .graph_def = p->graph.graph_def, .config = w->config, .target = WEFT_STR("")};
   w->master->ops->create_session(w->master, &r, canceller, got_session, &made);
   if (made.status == NULL && made.session == NULL)
     made.status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session of %s", w->task.name);
@@ -53,10 +54,11 @@ static weft_status_t *need_session(weft_co_worker_t *w, WEFT_Closure *closure, w
   return made.status;
 }
 
-static weft_status_t *fill_feeds(const weft_co_graph_t *g, weft_tensor_t *const *feeds, int num_feeds, int64_t id,
-                                 weft_named_tensor_t *out, weft_tensor_t **id_tensor, int *n) {
+static weft_status_t *fill_feeds(const weft_co_graph_t *g, weft_tensor_t *const *feeds, int num_feeds,
+                                 int64_t id, weft_named_tensor_t *out, weft_tensor_t **id_tensor, int *n) {
   if (num_feeds != g->num_inputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "a closure has %d inputs and was given %d tensors", g->num_inputs, num_feeds);
+    return WEFT_ERROR(INVALID_ARGUMENT, "a closure has %d inputs and was given %d tensors", g->num_inputs,
+                      num_feeds);
   }
   for (int i = 0; i < num_feeds; i++) out[i] = (weft_named_tensor_t){g->inputs[i], feeds[i]};
   *n = num_feeds;
@@ -66,8 +68,9 @@ static weft_status_t *fill_feeds(const weft_co_graph_t *g, weft_tensor_t *const 
   return NULL;
 }
 
-weft_status_t *weft_co_session_run(weft_co_worker_t *w, WEFT_Closure *closure, weft_tensor_t *const *feeds, int num_feeds,
-                                   int64_t id, weft_canceller_t *canceller, weft_tensor_t ***out, int *num_out) {
+weft_status_t *weft_co_session_run(weft_co_worker_t *w, WEFT_Closure *closure, weft_tensor_t *const *feeds,
+                                   int num_feeds, int64_t id, weft_canceller_t *canceller,
+                                   weft_tensor_t ***out, int *num_out) {
   const weft_co_graph_t *g = &closure->parts[w->index].graph;
   weft_tensor_t *id_tensor = NULL;
   weft_named_tensor_t *named = NULL;

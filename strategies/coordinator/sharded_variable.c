@@ -1,8 +1,8 @@
 /* strategies/coordinator/sharded_variable.c - tables in parts, as nodes that the C API adds.
  *
- * With `rows` rows in n parts, q = rows / n and r = rows mod n, the first r parts have q + 1 rows; row i is in part
- * max(i / (q + 1), (i - r) / q). Ids are dealt out by that, and what comes back is put in the ids' order. Source:
- * the "div" strategy of TensorFlow's embedding_lookup; strategies/shard.h has the arithmetic.
+ * With `rows` rows in n parts, q = rows / n and r = rows mod n, the first r parts have q + 1 rows; row i is
+ * in part max(i / (q + 1), (i - r) / q). Ids are dealt out by that, and what comes back is put in the ids'
+ * order. Source: the "div" strategy of TensorFlow's embedding_lookup; strategies/shard.h has the arithmetic.
  */
 #include "weft/sharded_variable.h"
 
@@ -24,7 +24,7 @@ struct WEFT_ShardedVariable {
   TF_Graph *graph; /* borrowed */
   TF_DataType dtype;
   weft_shape_t shape;
-  part_t *parts; /* owned */
+  part_t *parts;  /* owned */
   char **devices; /* owned, as the texts */
   int num_parts, num_devices;
 };
@@ -49,9 +49,12 @@ static adder_t adder(WEFT_ShardedVariable *v, const char *scope, TF_Status *stat
 static TF_OperationDescription *begin(const adder_t *a, const char *op, const char *name, int i) {
   char text[512];
   if (!ok(a)) return NULL;
-  if (name == NULL) snprintf(text, sizeof text, "%s", a->scope);
-  else if (i < 0) snprintf(text, sizeof text, "%s/%s", a->scope, name);
-  else snprintf(text, sizeof text, "%s/%s_%d", a->scope, name, i);
+  if (name == NULL)
+    snprintf(text, sizeof text, "%s", a->scope);
+  else if (i < 0)
+    snprintf(text, sizeof text, "%s/%s", a->scope, name);
+  else
+    snprintf(text, sizeof text, "%s/%s_%d", a->scope, name, i);
   return TF_NewOperation(a->v->graph, op, text);
 }
 
@@ -71,7 +74,8 @@ static TF_Output add2(const adder_t *a, const char *op, const char *name, TF_Out
   const TF_Output in[2] = {x, y};
   return add(a, op, name, -1, in, 2);
 }
-static TF_Output add3(const adder_t *a, const char *op, const char *name, TF_Output x, TF_Output y, TF_Output z) {
+static TF_Output add3(const adder_t *a, const char *op, const char *name, TF_Output x, TF_Output y,
+                      TF_Output z) {
   const TF_Output in[3] = {x, y, z};
   return add(a, op, name, -1, in, 3);
 }
@@ -83,8 +87,10 @@ static TF_Output ints(const adder_t *a, const char *name, TF_DataType type, cons
   if (d == NULL) return nothing;
   TF_Tensor *t = TF_AllocateTensor(type, dims, n < 0 ? 0 : 1, (size_t)count * TF_DataTypeSize(type));
   for (int64_t i = 0; t != NULL && i < count; i++) {
-    if (type == TF_INT64) ((int64_t *)TF_TensorData(t))[i] = values[i];
-    else ((int32_t *)TF_TensorData(t))[i] = (int32_t)values[i];
+    if (type == TF_INT64)
+      ((int64_t *)TF_TensorData(t))[i] = values[i];
+    else
+      ((int32_t *)TF_TensorData(t))[i] = (int32_t)values[i];
   }
   TF_SetAttrType(d, "dtype", type);
   if (t != NULL) TF_SetAttrTensor(d, "value", t, a->status);
@@ -97,7 +103,9 @@ static TF_Output number(const adder_t *a, const char *name, TF_DataType type, in
 
 /* ---- life ---- */
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a sharded variable"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a sharded variable");
+}
 
 void WEFT_DeleteShardedVariable(WEFT_ShardedVariable *v) {
   if (v == NULL) return;
@@ -143,17 +151,21 @@ static void add_handles(WEFT_ShardedVariable *v, const char *name, TF_Status *st
   }
 }
 
-WEFT_ShardedVariable *WEFT_NewShardedVariable(TF_Graph *graph, const char *name, TF_DataType dtype, const int64_t *dims,
-                                              int num_dims, const char *partitioner, const char *const *devices,
-                                              int num_devices, TF_Status *status) {
+WEFT_ShardedVariable *WEFT_NewShardedVariable(TF_Graph *graph, const char *name, TF_DataType dtype,
+                                              const int64_t *dims, int num_dims, const char *partitioner,
+                                              const char *const *devices, int num_devices,
+                                              TF_Status *status) {
   WEFT_ShardedVariable *v = weft_calloc(1, sizeof *v);
   weft_status_t *s = v == NULL ? no_memory() : NULL;
   if (s == NULL) s = weft_client_shape(dims, num_dims, &v->shape);
   for (int i = 0; s == NULL && i < num_dims; i++) {
-    if (dims[i] < 0) s = WEFT_ERROR(INVALID_ARGUMENT, "the shape of sharded variable '%s' is not fully known", name);
+    if (dims[i] < 0)
+      s = WEFT_ERROR(INVALID_ARGUMENT, "the shape of sharded variable '%s' is not fully known", name);
   }
-  if (s == NULL && num_dims < 0) s = WEFT_ERROR(INVALID_ARGUMENT, "the shape of sharded variable '%s' is not known", name);
-  if (s == NULL && num_devices < 1) s = WEFT_ERROR(INVALID_ARGUMENT, "sharded variable '%s' has no devices", name);
+  if (s == NULL && num_dims < 0)
+    s = WEFT_ERROR(INVALID_ARGUMENT, "the shape of sharded variable '%s' is not known", name);
+  if (s == NULL && num_devices < 1)
+    s = WEFT_ERROR(INVALID_ARGUMENT, "sharded variable '%s' has no devices", name);
   if (s == NULL) {
     v->graph = graph;
     v->dtype = dtype;
@@ -227,7 +239,8 @@ static TF_Output rows_of(const adder_t *a, int i, TF_Output value) {
   return add3(a, "Slice", name, value, begin_at, size);
 }
 
-TF_Operation *WEFT_ShardedVariableAssign(WEFT_ShardedVariable *v, const char *name, TF_Output value, TF_Status *status) {
+TF_Operation *WEFT_ShardedVariableAssign(WEFT_ShardedVariable *v, const char *name, TF_Output value,
+                                         TF_Status *status) {
   const adder_t a = adder(v, name, status);
   TF_Output *updates = weft_calloc((size_t)v->num_parts, sizeof *updates);
   if (updates == NULL) weft_client_end(status, no_memory());
@@ -265,8 +278,8 @@ static void deal_out(const adder_t *a, const char *name, TF_Output data, TF_Outp
   for (int i = 0; i < a->v->num_parts; i++) out[i] = (TF_Output){all.oper, i};
 }
 
-/* Which part each of the flat ids is in (int32), and `local`: the rows within each part. Ids that no part has go to the
- * first or the last one, where they fail. */
+/* Which part each of the flat ids is in (int32), and `local`: the rows within each part. Ids that no part has
+ * go to the first or the last one, where they fail. */
 static TF_Output route(const adder_t *a, TF_Output flat, TF_Output *local) {
   const WEFT_ShardedVariable *v = a->v;
   if (!ok(a)) return nothing;
@@ -329,10 +342,12 @@ static TF_Output put_back(const adder_t *a, TF_Output ids, const TF_Output *at, 
 
 static bool can_have_rows(const WEFT_ShardedVariable *v, TF_Status *status) {
   if (v->shape.rank > 0) return true;
-  return weft_client_end(status, WEFT_ERROR(INVALID_ARGUMENT, "a sharded variable that is a scalar has no rows"));
+  return weft_client_end(status,
+                         WEFT_ERROR(INVALID_ARGUMENT, "a sharded variable that is a scalar has no rows"));
 }
 
-TF_Output WEFT_ShardedVariableLookup(WEFT_ShardedVariable *v, const char *name, TF_Output ids, TF_Status *status) {
+TF_Output WEFT_ShardedVariableLookup(WEFT_ShardedVariable *v, const char *name, TF_Output ids,
+                                     TF_Status *status) {
   const adder_t a = adder(v, name, status);
   if (!can_have_rows(v, status)) return nothing;
   if (v->num_parts == 1) return gather(&a, 0, ids, true);
@@ -345,7 +360,8 @@ TF_Output WEFT_ShardedVariableLookup(WEFT_ShardedVariable *v, const char *name, 
     TF_OperationDescription *d = begin(&a, "Size", "count", -1);
     if (d != NULL) TF_AddInput(d, flat);
     TF_Output count = end(&a, d);
-    TF_Output order = add3(&a, "Range", "order", number(&a, "zero", TF_INT32, 0), count, number(&a, "one", TF_INT32, 1));
+    TF_Output order =
+        add3(&a, "Range", "order", number(&a, "zero", TF_INT32, 0), count, number(&a, "one", TF_INT32, 1));
     deal_out(&a, "at", order, shard, at);
     for (int i = 0; i < v->num_parts; i++) rows[i] = gather(&a, i, local[i], false);
     result = put_back(&a, ids, at, rows);
@@ -368,7 +384,8 @@ static int ps_of(const WEFT_WorkerContext *x, const char *device) {
   return -1;
 }
 
-static TF_Output scatter(const adder_t *a, int i, TF_Output ids, TF_Output updates, WEFT_WorkerContext *context) {
+static TF_Output scatter(const adder_t *a, int i, TF_Output ids, TF_Output updates,
+                         WEFT_WorkerContext *context) {
   const char *device = a->v->devices[a->v->parts[i].device];
   TF_Output values[2] = {ids, updates};
   if (context != NULL && ok(a)) {
@@ -385,8 +402,9 @@ static TF_Output scatter(const adder_t *a, int i, TF_Output ids, TF_Output updat
   return end(a, d);
 }
 
-TF_Operation *WEFT_ShardedVariableScatterAdd(WEFT_ShardedVariable *v, const char *name, TF_Output ids, TF_Output updates,
-                                             WEFT_WorkerContext *context, TF_Status *status) {
+TF_Operation *WEFT_ShardedVariableScatterAdd(WEFT_ShardedVariable *v, const char *name, TF_Output ids,
+                                             TF_Output updates, WEFT_WorkerContext *context,
+                                             TF_Status *status) {
   const adder_t a = adder(v, name, status);
   if (!can_have_rows(v, status)) return NULL;
   const size_t n = (size_t)v->num_parts;

@@ -1,4 +1,5 @@
-/* strategies/coordinator/worker.c - a worker's thread: connects, builds what the worker has of its own, runs calls.
+/* strategies/coordinator/worker.c - a worker's thread: connects, builds what the worker has of its own, runs
+ * calls.
  *
  * States of a worker, and what moves it:
  *
@@ -77,7 +78,8 @@ static bool wait_for_parameter_servers(weft_co_worker_t *w) {
   return true;
 }
 
-static weft_status_t *make_clients(weft_co_worker_t *w, weft_master_client_t **master, weft_master_client_t **closer) {
+static weft_status_t *make_clients(weft_co_worker_t *w, weft_master_client_t **master,
+                                   weft_master_client_t **closer) {
   weft_rpc_channel_t *channel = NULL;
   WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(w->coordinator->rpc, weft_str(w->task.address), &channel));
   weft_status_t *s = weft_remote_master_client_create_direct(channel, 0, master);
@@ -162,7 +164,8 @@ static int room_for(const weft_co_worker_t *w, const weft_co_call_t *call) {
   return n;
 }
 
-static weft_status_t *gather(weft_co_worker_t *w, const weft_co_call_t *call, weft_tensor_t **tensors, int max, int *n) {
+static weft_status_t *gather(weft_co_worker_t *w, const weft_co_call_t *call, weft_tensor_t **tensors,
+                             int max, int *n) {
   for (int i = 0; i < call->num_args; i++) {
     if (call->args[i].per_worker != NULL) {
       WEFT_RETURN_IF_ERROR(weft_per_worker_value(call->args[i].per_worker, w->index, tensors, max, n));
@@ -226,7 +229,8 @@ static void run_call(weft_co_worker_t *w, weft_co_call_t *call) {
   if (!is_dropped && s == NULL) s = gather(w, call, tensors, room, &n);
   if (!is_dropped && s == NULL) {
     is_own = false;
-    s = weft_co_session_run(w, call->closure, tensors, n, number_of(w, call), canceller, &outputs, &num_outputs);
+    s = weft_co_session_run(w, call->closure, tensors, n, number_of(w, call), canceller, &outputs,
+                            &num_outputs);
   }
   end(w);
   for (int i = 0; i < n; i++) weft_tensor_release(tensors[i]);
@@ -283,13 +287,15 @@ static void build_value(weft_co_worker_t *w, WEFT_PerWorker *p, int *repeats) {
   weft_status_t *s = NULL;
   weft_canceller_t *canceller = begin(w, false, &s);
   if (canceller != NULL) {
-    weft_co_event(w->coordinator, WEFT_EVENT_RESOURCE_STARTED, w->index, "%s builds a per-worker value", w->task.name);
+    weft_co_event(w->coordinator, WEFT_EVENT_RESOURCE_STARTED, w->index, "%s builds a per-worker value",
+                  w->task.name);
     s = weft_per_worker_build(p, w, canceller);
     end(w);
     if (s == NULL) {
       *repeats = 0;
       set_state(w, p, WEFT_REMOTE_READY, false);
-      weft_co_event(w->coordinator, WEFT_EVENT_RESOURCE_READY, w->index, "%s has built a per-worker value", w->task.name);
+      weft_co_event(w->coordinator, WEFT_EVENT_RESOURCE_READY, w->index, "%s has built a per-worker value",
+                    w->task.name);
     } else {
       settle_value(w, p, s, repeats);
     }

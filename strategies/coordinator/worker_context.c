@@ -3,7 +3,9 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a closure's graph"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a closure's graph");
+}
 
 void weft_worker_context_init(WEFT_WorkerContext *x, const WEFT_Coordinator *c, int worker) {
   *x = (WEFT_WorkerContext){.coordinator = c, .worker = worker, .arena = WEFT_ARENA_INIT};
@@ -18,11 +20,14 @@ void weft_worker_context_deinit(WEFT_WorkerContext *x) {
 }
 
 static void fail(WEFT_WorkerContext *x, weft_status_t *s) {
-  if (x->failure == NULL) x->failure = s;
-  else weft_status_free(s);
+  if (x->failure == NULL)
+    x->failure = s;
+  else
+    weft_status_free(s);
 }
 
-static void add(WEFT_WorkerContext *x, weft_co_texts_t *to, const TF_Operation *op, int index, const char *what) {
+static void add(WEFT_WorkerContext *x, weft_co_texts_t *to, const TF_Operation *op, int index,
+                const char *what) {
   if (op == NULL) {
     fail(x, WEFT_ERROR(INVALID_ARGUMENT, "%s %d of a closure names no operation", what, to->n));
     return;
@@ -45,10 +50,13 @@ static void add(WEFT_WorkerContext *x, weft_co_texts_t *to, const TF_Operation *
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_puts(&text, TF_OperationName((TF_Operation *)(uintptr_t)op));
   if (index >= 0) weft_strbuf_printf(&text, ":%d", index);
-  weft_str_t copy = text.failed ? weft_str_of(NULL, 0) : weft_arena_str(&x->arena, weft_str_of(text.data, text.length));
+  weft_str_t copy =
+      text.failed ? weft_str_of(NULL, 0) : weft_arena_str(&x->arena, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
-  if (copy.data == NULL) fail(x, no_memory());
-  else to->items[to->n++] = copy;
+  if (copy.data == NULL)
+    fail(x, no_memory());
+  else
+    to->items[to->n++] = copy;
 }
 
 void WEFT_WorkerContextAddInput(WEFT_WorkerContext *x, TF_Output input) {
@@ -93,7 +101,9 @@ weft_status_t *weft_worker_context_take(WEFT_WorkerContext *x, weft_co_graph_t *
 int WEFT_WorkerContextIndex(const WEFT_WorkerContext *x) { return x->worker; }
 int WEFT_WorkerContextNumWorkers(const WEFT_WorkerContext *x) { return x->coordinator->num_workers; }
 int WEFT_WorkerContextNumParameterServers(const WEFT_WorkerContext *x) { return x->coordinator->num_ps; }
-const char *WEFT_WorkerContextDevice(const WEFT_WorkerContext *x) { return x->coordinator->workers[x->worker].task.name; }
+const char *WEFT_WorkerContextDevice(const WEFT_WorkerContext *x) {
+  return x->coordinator->workers[x->worker].task.name;
+}
 const char *WEFT_WorkerContextParameterServerDevice(const WEFT_WorkerContext *x, int i) {
   return i < 0 || i >= x->coordinator->num_ps ? NULL : x->coordinator->ps[i].name;
 }

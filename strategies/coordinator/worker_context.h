@@ -15,7 +15,7 @@ struct WEFT_WorkerContext {
   int worker, num_guards;
   weft_arena_t arena; /* of the texts */
   weft_co_texts_t inputs, outputs, targets;
-  TF_Output id; /* oper NULL: nobody has asked for it */
+  TF_Output id;           /* oper NULL: nobody has asked for it */
   weft_status_t *failure; /* owned; the first of those that the functions cannot report */
 };
 

@@ -1,4 +1,5 @@
-/* tests/coordinator/commit_test.c - behind a claim, the rest of a step's part runs although the step fails. */
+/* tests/coordinator/commit_test.c - behind a claim, the rest of a step's part runs although the step fails.
+ */
 #include <stdio.h>
 
 #include "tests/client/client_testing.h"
@@ -28,7 +29,8 @@ static TF_Operation *failing(world_t *w, TF_Output after) {
   static const TF_DataType types[] = {TF_STRING};
   TF_Tensor *no = TF_AllocateTensor(TF_BOOL, NULL, 0, 1);
   memset(TF_TensorData(no), 0, 1);
-  TF_Output never = constant(w, w->g, "never", no), text = constant(w, w->g, "text", new_string("on purpose"));
+  TF_Output never = constant(w, w->g, "never", no),
+            text = constant(w, w->g, "text", new_string("on purpose"));
   TF_OperationDescription *d = TF_NewOperation(w->g, "Assert", "assert");
   TF_AddInput(d, never);
   TF_AddInputList(d, &text, 1);
@@ -39,8 +41,8 @@ static TF_Operation *failing(world_t *w, TF_Output after) {
   return o;
 }
 
-/* A step that claims a number (or, without a claim, only makes a constant), fails then, and has an update to do that
- * becomes ready later. The value of the variable after `runs` of it. */
+/* A step that claims a number (or, without a claim, only makes a constant), fails then, and has an update to
+ * do that becomes ready later. The value of the variable after `runs` of it. */
 static float value_after(bool claims, int runs) {
   world_t w;
   world_open(&w);
@@ -93,12 +95,15 @@ static float value_after(bool claims, int runs) {
   return result;
 }
 
-static void what_is_behind_a_claim_runs_although_the_step_fails(void) { CU_ASSERT_EQUAL(value_after(true, 1), 1.0f); }
+static void what_is_behind_a_claim_runs_although_the_step_fails(void) {
+  CU_ASSERT_EQUAL(value_after(true, 1), 1.0f);
+}
 static void without_a_claim_it_does_not(void) { CU_ASSERT_EQUAL(value_after(false, 1), 0.0f); }
 
 int main(void) {
   static const CU_TestInfo tests[] = {
-      {"what is behind a claim runs although the step fails", what_is_behind_a_claim_runs_although_the_step_fails},
+      {"what is behind a claim runs although the step fails",
+       what_is_behind_a_claim_runs_although_the_step_fails},
       {"without a claim it does not", without_a_claim_it_does_not},
       CU_TEST_INFO_NULL,
   };

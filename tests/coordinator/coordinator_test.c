@@ -1,4 +1,5 @@
-/* tests/coordinator/coordinator_test.c - scheduling, joining, per-worker values, ends: T-CC-6, T-CC-7, T-CC-9, T-CC-10. */
+/* tests/coordinator/coordinator_test.c - scheduling, joining, per-worker values, ends: T-CC-6, T-CC-7,
+ * T-CC-9, T-CC-10. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -64,7 +65,8 @@ static void deleting_a_coordinator_cancels_what_runs_and_waits(void) {
   fleet_set_variable(&f, "counter", 0);
   fleet_coordinate(&f);
   WEFT_Closure *gated = closure_of(&f, fleet_build_gated, NULL);
-  WEFT_RemoteValue *running = fleet_schedule(&f, gated, NULL, 0), *waiting = fleet_schedule(&f, gated, NULL, 0);
+  WEFT_RemoteValue *running = fleet_schedule(&f, gated, NULL, 0),
+                   *waiting = fleet_schedule(&f, gated, NULL, 0);
   fleet_take(&f, "arrived");
   WEFT_DeleteCoordinator(f.coordinator);
   f.coordinator = NULL;
@@ -450,7 +452,8 @@ static void closures_of_ready_graphs_have_names_per_worker(void) {
   fleet_coordinate(&f);
   TF_Graph *g = TF_NewGraph();
   TF_Buffer *bytes = TF_NewBuffer();
-  const char *const devices[] = {"/job:worker/task:0", "/job:worker/task:1"}, *const outputs[] = {"zero", "one:0"};
+  const char *const devices[] = {"/job:worker/task:0", "/job:worker/task:1"}, *const outputs[] = {"zero",
+                                                                                                  "one:0"};
   WEFT_ClosureNames names[2] = {{NULL, 0, &outputs[0], 1, NULL, 0}, {NULL, 0, &outputs[1], 1, NULL, 0}};
   (void)fleet_const(g, devices[0], "zero", 10, f.s);
   (void)fleet_const(g, devices[1], "one", 11, f.s);
@@ -513,14 +516,16 @@ static void options_are_checked(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"deleting a coordinator ends its threads", deleting_a_coordinator_ends_its_threads},
-      {"deleting a coordinator cancels what runs and waits", deleting_a_coordinator_cancels_what_runs_and_waits},
+      {"deleting a coordinator cancels what runs and waits",
+       deleting_a_coordinator_cancels_what_runs_and_waits},
       {"a coordinator without servers can be deleted", a_coordinator_without_servers_can_be_deleted},
       {"scheduling waits while the queue is full", scheduling_waits_while_the_queue_is_full},
       {"arguments are checked and kept", arguments_are_checked_and_kept},
       {"the next schedule or done reports, too", the_next_schedule_or_done_reports_too},
       {"failures of build functions are the calls' own", failures_of_build_functions_are_the_calls_own},
       {"the faster worker takes more", the_faster_worker_takes_more},
-      {"each worker has its own stream from its beginning", each_worker_has_its_own_stream_from_its_beginning},
+      {"each worker has its own stream from its beginning",
+       each_worker_has_its_own_stream_from_its_beginning},
       {"resources are made again after recovery", resources_are_made_again_after_recovery},
       {"a value that cannot be built fails the calls that need it",
        a_value_that_cannot_be_built_fails_the_calls_that_need_it},

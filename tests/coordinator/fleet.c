@@ -90,7 +90,9 @@ bool fleet_await(fleet_t *f, WEFT_CoordinatorEventKind kind, int worker, int n) 
   bool in_time = true;
   while (in_time && (worker < 0 ? f->events[kind] : f->by_worker[kind][worker]) < n)
     in_time = weft_cond_wait_until(&f->changed, &f->mu, deadline);
-  if (!in_time) printf("\n    waited for event %d of worker %d, number %d; the last was '%s'\n", (int)kind, worker, n, f->last);
+  if (!in_time)
+    printf("\n    waited for event %d of worker %d, number %d; the last was '%s'\n", (int)kind, worker, n,
+           f->last);
   weft_mutex_unlock(&f->mu);
   CU_ASSERT_TRUE(in_time);
   return in_time;
@@ -98,7 +100,8 @@ bool fleet_await(fleet_t *f, WEFT_CoordinatorEventKind kind, int worker, int n) 
 
 /* ---- nodes ---- */
 
-static TF_Operation *finish(TF_OperationDescription *d, const char *device, TF_Operation *after, TF_Status *s) {
+static TF_Operation *finish(TF_OperationDescription *d, const char *device, TF_Operation *after,
+                            TF_Status *s) {
   TF_SetDevice(d, device);
   if (after != NULL) TF_AddControlInput(d, after);
   TF_Operation *op = TF_FinishOperation(d, s);
@@ -143,7 +146,8 @@ static TF_Operation *update(TF_Graph *g, const char *type, const char *device, T
   return finish(d, device, after, s);
 }
 
-TF_Operation *fleet_add(TF_Graph *g, const char *device, TF_Output var, TF_Output value, TF_Operation *after, TF_Status *s) {
+TF_Operation *fleet_add(TF_Graph *g, const char *device, TF_Output var, TF_Output value, TF_Operation *after,
+                        TF_Status *s) {
   return update(g, "AssignAddVariableOp", device, var, value, after, s);
 }
 
@@ -169,7 +173,8 @@ TF_Operation *fleet_enqueue(TF_Graph *g, const char *device, TF_Output queue, TF
   return finish(d, device, NULL, s);
 }
 
-TF_Operation *fleet_dequeue(TF_Graph *g, const char *device, TF_Output queue, TF_Operation *after, TF_Status *s) {
+TF_Operation *fleet_dequeue(TF_Graph *g, const char *device, TF_Output queue, TF_Operation *after,
+                            TF_Status *s) {
   static const TF_DataType types[] = {TF_DOUBLE};
   TF_OperationDescription *d = begin(g, "QueueDequeueV2");
   TF_AddInput(d, queue);
@@ -194,8 +199,8 @@ static TF_Tensor *run_at_ps(fleet_t *f, look_t *l, TF_Output fetch, TF_Operation
   ASSERT_OK(l);
   TF_Session *session = TF_NewSession(l->g, o, l->s);
   ASSERT_OK(l);
-  TF_SessionRun(session, NULL, NULL, NULL, 0, &fetch, &out, fetch.oper == NULL ? 0 : 1, targets, target == NULL ? 0 : 1,
-                NULL, l->s);
+  TF_SessionRun(session, NULL, NULL, NULL, 0, &fetch, &out, fetch.oper == NULL ? 0 : 1, targets,
+                target == NULL ? 0 : 1, NULL, l->s);
   if (TF_GetCode(l->s) != TF_OK) printf("\n    %s\n", TF_Message(l->s));
   TF_Status *ignored = TF_NewStatus();
   TF_DeleteSession(session, ignored);
@@ -231,7 +236,8 @@ void fleet_set_variable(fleet_t *f, const char *name, double value) {
 
 void fleet_take(fleet_t *f, const char *queue) {
   look_t l = look_open();
-  (void)run_at_ps(f, &l, (TF_Output){NULL, 0}, fleet_dequeue(l.g, ps0, fleet_queue(l.g, ps0, queue, l.s), NULL, l.s));
+  (void)run_at_ps(f, &l, (TF_Output){NULL, 0},
+                  fleet_dequeue(l.g, ps0, fleet_queue(l.g, ps0, queue, l.s), NULL, l.s));
   CU_ASSERT_EQUAL(TF_GetCode(l.s), TF_OK);
   look_close(&l);
 }
@@ -240,7 +246,8 @@ void fleet_give(fleet_t *f, const char *queue, int n) {
   for (int i = 0; i < n; i++) {
     look_t l = look_open();
     TF_Output q = fleet_queue(l.g, ps0, queue, l.s);
-    (void)run_at_ps(f, &l, (TF_Output){NULL, 0}, fleet_enqueue(l.g, ps0, q, fleet_const(l.g, ps0, NULL, 1, l.s), l.s));
+    (void)run_at_ps(f, &l, (TF_Output){NULL, 0},
+                    fleet_enqueue(l.g, ps0, q, fleet_const(l.g, ps0, NULL, 1, l.s), l.s));
     CU_ASSERT_EQUAL(TF_GetCode(l.s), TF_OK);
     look_close(&l);
   }
@@ -264,7 +271,9 @@ void fleet_join(fleet_t *f) {
   CU_ASSERT_EQUAL(TF_GetCode(f->s), TF_OK);
 }
 
-static TF_Output counter_of(TF_Graph *g, const char *device, TF_Status *s) { return fleet_var(g, device, "counter", s); }
+static TF_Output counter_of(TF_Graph *g, const char *device, TF_Status *s) {
+  return fleet_var(g, device, "counter", s);
+}
 
 void fleet_build_add(TF_Graph *g, WEFT_WorkerContext *x, void *user, TF_Status *s) {
   (void)user;

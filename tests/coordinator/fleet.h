@@ -1,6 +1,8 @@
-/* tests/coordinator/fleet.h - parameter servers and workers as real processes, and a coordinator with its events.
+/* tests/coordinator/fleet.h - parameter servers and workers as real processes, and a coordinator with its
+ * events.
  *
- * Nobody sleeps: tests wait for events, with a deadline, and look at variables through a session of their own.
+ * Nobody sleeps: tests wait for events, with a deadline, and look at variables through a session of their
+ * own.
  */
 #ifndef WEFT_TESTS_COORDINATOR_FLEET_H_
 #define WEFT_TESTS_COORDINATOR_FLEET_H_
@@ -22,9 +24,9 @@ typedef struct fleet {
   TF_Status *s;
   weft_mutex_t mu;
   weft_cond_t changed;
-  int events[FLEET_EVENTS];                       /* guarded by mu: how many of each */
-  int by_worker[FLEET_EVENTS][FLEET_MAX];         /* guarded by mu */
-  char last[1024];                                /* guarded by mu: the last event's text */
+  int events[FLEET_EVENTS];               /* guarded by mu: how many of each */
+  int by_worker[FLEET_EVENTS][FLEET_MAX]; /* guarded by mu */
+  char last[1024];                        /* guarded by mu: the last event's text */
 } fleet_t;
 
 /* Starts the servers; the coordinator is made by fleet_coordinate(). */
@@ -36,24 +38,27 @@ void fleet_start_ps(fleet_t *f, int i);
 void fleet_start_worker(fleet_t *f, int i);
 void fleet_kill_worker(fleet_t *f, int i);
 
-/* Waits until there have been `n` events of a kind, of one worker or (-1) of all. False, and a failed test, after 30 s. */
+/* Waits until there have been `n` events of a kind, of one worker or (-1) of all. False, and a failed test,
+ * after 30 s. */
 bool fleet_await(fleet_t *f, WEFT_CoordinatorEventKind kind, int worker, int n);
 int fleet_count(fleet_t *f, WEFT_CoordinatorEventKind kind, int worker);
 
 /* What the test sees of parameter server 0: variables and queues by their shared names. */
-double fleet_variable(fleet_t *f, const char *name);              /* a scalar; -1 if it cannot be read */
+double fleet_variable(fleet_t *f, const char *name); /* a scalar; -1 if it cannot be read */
 void fleet_set_variable(fleet_t *f, const char *name, double value);
-void fleet_take(fleet_t *f, const char *queue);                   /* waits for an element of a queue of floats */
-void fleet_give(fleet_t *f, const char *queue, int n);            /* puts n elements in */
+void fleet_take(fleet_t *f, const char *queue);        /* waits for an element of a queue of floats */
+void fleet_give(fleet_t *f, const char *queue, int n); /* puts n elements in */
 
 /* Nodes on parameter server 0, for build functions. Failures go to status. */
 TF_Output fleet_var(TF_Graph *g, const char *device, const char *name, TF_Status *s);
-TF_Operation *fleet_add(TF_Graph *g, const char *device, TF_Output var, TF_Output value, TF_Operation *after, TF_Status *s);
+TF_Operation *fleet_add(TF_Graph *g, const char *device, TF_Output var, TF_Output value, TF_Operation *after,
+                        TF_Status *s);
 TF_Output fleet_read(TF_Graph *g, const char *device, TF_Output var, TF_Operation *after, TF_Status *s);
 TF_Output fleet_const(TF_Graph *g, const char *device, const char *name, double value, TF_Status *s);
 TF_Output fleet_queue(TF_Graph *g, const char *device, const char *name, TF_Status *s);
 TF_Operation *fleet_enqueue(TF_Graph *g, const char *device, TF_Output queue, TF_Output value, TF_Status *s);
-TF_Operation *fleet_dequeue(TF_Graph *g, const char *device, TF_Output queue, TF_Operation *after, TF_Status *s);
+TF_Operation *fleet_dequeue(TF_Graph *g, const char *device, TF_Output queue, TF_Operation *after,
+                            TF_Status *s);
 
 /* Calls and their ends; the test fails if they fail. */
 WEFT_RemoteValue *fleet_schedule(fleet_t *f, WEFT_Closure *closure, const WEFT_Arg *args, int n);

@@ -1,4 +1,5 @@
-/* tests/coordinator/once_test.c - T-CC-8: many calls while workers are killed at random; updates that take effect once. */
+/* tests/coordinator/once_test.c - T-CC-8: many calls while workers are killed at random; updates that take
+ * effect once. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -71,7 +72,9 @@ static void an_update_whose_worker_dies_behind_it_is_not_done_again(void) {
   CU_ASSERT_DOUBLE_EQUAL(count_after_kill(true), 1, 0);
 }
 
-static void without_the_option_it_is_done_again(void) { CU_ASSERT_DOUBLE_EQUAL(count_after_kill(false), 2, 0); }
+static void without_the_option_it_is_done_again(void) {
+  CU_ASSERT_DOUBLE_EQUAL(count_after_kill(false), 2, 0);
+}
 
 /* T-CC-8 */
 enum { CALLS = 10000, WORKERS = 3, KILLS = 12 };
@@ -125,7 +128,8 @@ static void build_rows(TF_Graph *g, WEFT_WorkerContext *x, void *user, TF_Status
   int32_t ids[ROWS];
   double ones[ROWS];
   for (int i = 0; i < ROWS; i++) ids[i] = i, ones[i] = 1;
-  const char *devices[] = {WEFT_WorkerContextParameterServerDevice(x, 0), WEFT_WorkerContextParameterServerDevice(x, 1)};
+  const char *devices[] = {WEFT_WorkerContextParameterServerDevice(x, 0),
+                           WEFT_WorkerContextParameterServerDevice(x, 1)};
   WEFT_ShardedVariable *v = WEFT_NewShardedVariable(g, "rows", TF_DOUBLE, dims, 1, "fixed:2", devices, 2, s);
   if (v == NULL) return;
   TF_Tensor *t[2] = {new_ints(1, all, ids), new_doubles(1, all, ones)};
@@ -137,15 +141,18 @@ static void build_rows(TF_Graph *g, WEFT_WorkerContext *x, void *user, TF_Status
     in[i] = (TF_Output){TF_FinishOperation(d, s), 0};
     TF_DeleteTensor(t[i]);
   }
-  if (*(bool *)user) WEFT_WorkerContextAddTarget(x, WEFT_ShardedVariableAssign(v, "zero", in[1], s));
-  else WEFT_WorkerContextAddTarget(x, WEFT_ShardedVariableScatterAdd(v, "add", in[0], in[1], x, s));
+  if (*(bool *)user)
+    WEFT_WorkerContextAddTarget(x, WEFT_ShardedVariableAssign(v, "zero", in[1], s));
+  else
+    WEFT_WorkerContextAddTarget(x, WEFT_ShardedVariableScatterAdd(v, "add", in[0], in[1], x, s));
   WEFT_DeleteShardedVariable(v);
 }
 
 static void build_look(TF_Graph *g, WEFT_WorkerContext *x, void *user, TF_Status *s) {
   (void)user;
   const int64_t dims[] = {ROWS};
-  const char *devices[] = {WEFT_WorkerContextParameterServerDevice(x, 0), WEFT_WorkerContextParameterServerDevice(x, 1)};
+  const char *devices[] = {WEFT_WorkerContextParameterServerDevice(x, 0),
+                           WEFT_WorkerContextParameterServerDevice(x, 1)};
   WEFT_ShardedVariable *v = WEFT_NewShardedVariable(g, "rows", TF_DOUBLE, dims, 1, "fixed:2", devices, 2, s);
   if (v == NULL) return;
   WEFT_WorkerContextAddOutput(x, WEFT_ShardedVariableRead(v, "all", s));
@@ -160,7 +167,8 @@ static void guards_on_two_servers_count_each_call_once(void) {
   f.options.effectively_once = 1;
   fleet_coordinate(&f);
   WEFT_Closure *init = WEFT_NewClosure(f.coordinator, build_rows, &is_init, NULL, f.s);
-  WEFT_Closure *step = WEFT_NewClosure(f.coordinator, build_rows, &is_step, NULL, f.s), *look = closure_of(&f, build_look);
+  WEFT_Closure *step = WEFT_NewClosure(f.coordinator, build_rows, &is_step, NULL, f.s),
+               *look = closure_of(&f, build_look);
   fleet_schedule_many(&f, init, 1);
   fleet_join(&f);
   fleet_schedule_many(&f, step, STEPS);
@@ -185,7 +193,8 @@ static void guards_on_two_servers_count_each_call_once(void) {
 
 int main(void) {
   static const CU_TestInfo tests[] = {
-      {"an update whose worker dies behind it is not done again", an_update_whose_worker_dies_behind_it_is_not_done_again},
+      {"an update whose worker dies behind it is not done again",
+       an_update_whose_worker_dies_behind_it_is_not_done_again},
       {"without the option it is done again", without_the_option_it_is_done_again},
       {"effectively once is exactly once", effectively_once_is_exactly_once},
       {"at least once is at least once", at_least_once_is_at_least_once},

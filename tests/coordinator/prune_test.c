@@ -79,7 +79,8 @@ static void every_allocation_may_fail(void) {
   TF_Buffer *bytes = some_graph(&w);
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_str_t root = WEFT_STR("sum"), part;
-  WEFT_FAIL_EACH_ALLOCATION(n, s, weft_co_prune(weft_str_of(bytes->data, bytes->length), &root, 1, &arena, &part));
+  WEFT_FAIL_EACH_ALLOCATION(n, s,
+                            weft_co_prune(weft_str_of(bytes->data, bytes->length), &root, 1, &arena, &part));
   CU_ASSERT_TRUE(n >= 3);
   weft_arena_deinit(&arena);
   TF_DeleteBuffer(bytes);

@@ -1,5 +1,5 @@
-/* tests/coordinator/recovery_test.c - what happens to calls when workers and parameter servers die: T-CC-1 to T-CC-5, T-CC-8,
- * T-CC-11. Real processes, killed at named events. */
+/* tests/coordinator/recovery_test.c - what happens to calls when workers and parameter servers die: T-CC-1 to
+ * T-CC-5, T-CC-8, T-CC-11. Real processes, killed at named events. */
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -122,7 +122,8 @@ static void one_failing_call_is_reported_once_and_work_goes_on(void) {
   fleet_open(&f, 1, 2);
   fleet_set_variable(&f, "counter", 0);
   fleet_coordinate(&f);
-  WEFT_Closure *gated = closure_of(&f, fleet_build_gated, NULL), *bad = closure_of(&f, fleet_build_failing, NULL);
+  WEFT_Closure *gated = closure_of(&f, fleet_build_gated, NULL),
+               *bad = closure_of(&f, fleet_build_failing, NULL);
   WEFT_Closure *add = closure_of(&f, fleet_build_add, NULL);
   WEFT_RemoteValue *lengthy = fleet_schedule(&f, gated, NULL, 0);
   fleet_take(&f, "arrived");
@@ -304,11 +305,13 @@ int main(void) {
       {"a worker killed in a call gives it back", a_worker_killed_in_a_call_gives_it_back},
       {"a worker killed while its values are built builds them again",
        a_worker_killed_while_its_values_are_built_builds_them_again},
-      {"one failing call is reported once and work goes on", one_failing_call_is_reported_once_and_work_goes_on},
+      {"one failing call is reported once and work goes on",
+       one_failing_call_is_reported_once_and_work_goes_on},
       {"a lost parameter server is an error of its own", a_lost_parameter_server_is_an_error_of_its_own},
       {"a parameter server out of reach for a moment is forgiven",
        a_parameter_server_out_of_reach_for_a_moment_is_forgiven},
-      {"a restarted parameter server is found without calls", a_restarted_parameter_server_is_found_without_calls},
+      {"a restarted parameter server is found without calls",
+       a_restarted_parameter_server_is_found_without_calls},
       {"results outlive their worker", results_outlive_their_worker},
       {"a worker that does not come back is reported", a_worker_that_does_not_come_back_is_reported},
       {"a worker that hangs is lost and comes back", a_worker_that_hangs_is_lost_and_comes_back},

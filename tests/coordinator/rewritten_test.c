@@ -1,4 +1,5 @@
-/* tests/coordinator/rewritten_test.c - a graph that the parameter-server strategy has rewritten, through the coordinator. */
+/* tests/coordinator/rewritten_test.c - a graph that the parameter-server strategy has rewritten, through the
+ * coordinator. */
 #include <stdio.h>
 
 #include "graph/graph_proto.h"
@@ -24,11 +25,13 @@ static const char training[] =
     "node { name: 'error' op: 'Sub' input: 'guess' input: 'y' attr { key: 'T' value { type: DT_FLOAT } } }"
     "node { name: 'square' op: 'Square' input: 'error' attr { key: 'T' value { type: DT_FLOAT } } }"
     "node { name: 'axis' op: 'Const' attr { key: 'dtype' value { type: DT_INT32 } }"
-    "  attr { key: 'value' value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: 0 } } } }"
+    "  attr { key: 'value' value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: 0 } } "
+    "} }"
     "node { name: 'loss' op: 'Mean' input: 'square' input: 'axis' attr { key: 'T' value { type: DT_FLOAT } }"
     "  attr { key: 'Tidx' value { type: DT_INT32 } } }"
     "node { name: 'product' op: 'Mul' input: 'error' input: 'x' attr { key: 'T' value { type: DT_FLOAT } } }"
-    "node { name: 'gradient' op: 'Mean' input: 'product' input: 'axis' attr { key: 'T' value { type: DT_FLOAT } }"
+    "node { name: 'gradient' op: 'Mean' input: 'product' input: 'axis' attr { key: 'T' value { type: "
+    "DT_FLOAT } }"
     "  attr { key: 'Tidx' value { type: DT_INT32 } } }"
     "node { name: 'rate' op: 'Const' attr { key: 'dtype' value { type: DT_FLOAT } }"
     "  attr { key: 'value' value { tensor { dtype: DT_FLOAT tensor_shape { } float_val: 0.25 } } } }"
@@ -38,15 +41,20 @@ static const char training[] =
 enum { WORKERS = 2, CALLS = 300, BATCH = 4 };
 
 static weft_status_t *rewrite(weft_rewrite_t *out) {
-  static const weft_str_t feeds[] = {{"x", 1}, {"y", 1}}, fetch = {"loss:0", 6}, target = {"train", 5}, init = {"init", 4};
+  static const weft_str_t feeds[] = {{"x", 1}, {"y", 1}}, fetch = {"loss:0", 6}, target = {"train", 5},
+                          init = {"init", 4};
   const weft_task_devices_t tasks[1 + WORKERS] = {
       {WEFT_STR("/job:ps/replica:0/task:0"), WEFT_STR("ps"), 0, 1, WEFT_STR("")},
       {WEFT_STR("/job:worker/replica:0/task:0"), WEFT_STR("worker"), 0, 1, WEFT_STR("")},
       {WEFT_STR("/job:worker/replica:0/task:1"), WEFT_STR("worker"), 1, 1, WEFT_STR("")}};
   const weft_cluster_view_t view = {.tasks = tasks, .num_tasks = 1 + WORKERS};
   weft_graph_t *g = weft_test_graph(training);
-  const weft_strategy_request_t r = {.graph = g, .cluster = &view, .feeds = {feeds, 2}, .fetches = {&fetch, 1},
-                                     .targets = {&target, 1}, .inits = {&init, 1}};
+  const weft_strategy_request_t r = {.graph = g,
+                                     .cluster = &view,
+                                     .feeds = {feeds, 2},
+                                     .fetches = {&fetch, 1},
+                                     .targets = {&target, 1},
+                                     .inits = {&init, 1}};
   weft_status_t *s = weft_strategy_apply(WEFT_STR("parameter_server:mode=async"), &r, out);
   weft_graph_destroy(g);
   return s;
@@ -88,8 +96,9 @@ static WEFT_Closure *closure_of(fleet_t *f, const TF_Buffer *bytes, const weft_r
     for (int k = 0; k < l->feeds.n; k++, n++) texts[i][n] = text_of(l->feeds.items[k], &room[i][n]);
     for (int k = 0; k < l->fetches.n; k++, n++) texts[i][n] = text_of(l->fetches.items[k], &room[i][n]);
     for (int k = 0; k < l->targets.n; k++, n++) texts[i][n] = text_of(l->targets.items[k], &room[i][n]);
-    names[i] = (WEFT_ClosureNames){texts[i], l->feeds.n, texts[i] + l->feeds.n, l->fetches.n,
-                                   texts[i] + l->feeds.n + l->fetches.n, l->targets.n};
+    names[i] = (WEFT_ClosureNames){
+        texts[i],    l->feeds.n, texts[i] + l->feeds.n, l->fetches.n, texts[i] + l->feeds.n + l->fetches.n,
+        l->targets.n};
   }
   WEFT_Closure *c = WEFT_NewClosureFromGraphDef(f->coordinator, bytes, names, WORKERS, f->s);
   ASSERT_OK(f);
@@ -115,7 +124,8 @@ static void a_rewritten_graph_trains_although_a_worker_dies(void) {
     float x[BATCH], y[BATCH];
     for (int k = 0; k < BATCH; k++) x[k] = (float)((i + k) % 5 - 2), y[k] = 3 * x[k];
     TF_Tensor *t[2] = {new_floats(1, dims, x), new_floats(1, dims, y)};
-    const WEFT_Arg args[2] = {{.kind = WEFT_ARG_TENSOR, .tensor = t[0]}, {.kind = WEFT_ARG_TENSOR, .tensor = t[1]}};
+    const WEFT_Arg args[2] = {{.kind = WEFT_ARG_TENSOR, .tensor = t[0]},
+                              {.kind = WEFT_ARG_TENSOR, .tensor = t[1]}};
     WEFT_RemoteValueRelease(last);
     last = fleet_schedule(&f, step, args, 2);
     TF_DeleteTensor(t[0]);

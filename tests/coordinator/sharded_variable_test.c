@@ -9,7 +9,8 @@ static const char *const here[] = {"/device:CPU:0"};
 
 static WEFT_ShardedVariable *table(world_t *w, const char *partitioner, int64_t rows, int64_t columns) {
   const int64_t dims[] = {rows, columns};
-  WEFT_ShardedVariable *v = WEFT_NewShardedVariable(w->g, "table", TF_FLOAT, dims, columns == 0 ? 1 : 2, partitioner, here, 1, w->s);
+  WEFT_ShardedVariable *v = WEFT_NewShardedVariable(w->g, "table", TF_FLOAT, dims, columns == 0 ? 1 : 2,
+                                                    partitioner, here, 1, w->s);
   ASSERT_OK(w);
   return v;
 }
@@ -21,10 +22,14 @@ static void parts_are_as_tensorflow_makes_them(void) {
     int n;
     int64_t sizes[6];
   } cases[] = {
-      {"fixed:5", 13, 5, {3, 3, 3, 2, 2}},          {"fixed:4", 10, 4, {3, 3, 2, 2}},
-      {"fixed:9", 4, 4, {1, 1, 1, 1}},              {"min_size:4:2", 6, 2, {3, 3}},
-      {"min_size:4:10", 6, 6, {1, 1, 1, 1, 1, 1}},  {"max_size:4", 6, 6, {1, 1, 1, 1, 1, 1}},
-      {"max_size:4:2", 6, 2, {3, 3}},               {"max_size:1024", 6, 1, {6}},
+      {"fixed:5", 13, 5, {3, 3, 3, 2, 2}},
+      {"fixed:4", 10, 4, {3, 3, 2, 2}},
+      {"fixed:9", 4, 4, {1, 1, 1, 1}},
+      {"min_size:4:2", 6, 2, {3, 3}},
+      {"min_size:4:10", 6, 6, {1, 1, 1, 1, 1, 1}},
+      {"max_size:4", 6, 6, {1, 1, 1, 1, 1, 1}},
+      {"max_size:4:2", 6, 2, {3, 3}},
+      {"max_size:1024", 6, 1, {6}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     world_t w;
@@ -52,13 +57,16 @@ static void fill(world_t *w, WEFT_ShardedVariable *v) {
   const int64_t dims[] = {ROWS, COLUMNS};
   float values[ROWS * COLUMNS];
   for (int i = 0; i < ROWS * COLUMNS; i++) values[i] = (float)i;
-  TF_Operation *assign = WEFT_ShardedVariableAssign(v, "assign", constant(w, w->g, "values", new_floats(2, dims, values)), w->s);
+  TF_Operation *assign =
+      WEFT_ShardedVariableAssign(v, "assign", constant(w, w->g, "values", new_floats(2, dims, values)), w->s);
   ASSERT_OK(w);
   run_target(w, assign);
   ASSERT_OK(w);
 }
 
-static TF_Tensor *ids_of(const int32_t *ids, int rank, const int64_t *dims) { return new_ints(rank, dims, ids); }
+static TF_Tensor *ids_of(const int32_t *ids, int rank, const int64_t *dims) {
+  return new_ints(rank, dims, ids);
+}
 
 static void look_ups_and_updates_equal_those_of_one_table(void) {
   static const char *const partitioners[] = {"fixed:1", "fixed:2", "fixed:5", "fixed:13"};
@@ -67,7 +75,8 @@ static void look_ups_and_updates_equal_those_of_one_table(void) {
     world_open(&w);
     WEFT_ShardedVariable *v = table(&w, partitioners[p], ROWS, COLUMNS);
     fill(&w, v);
-    TF_Output ids = placeholder(&w, w.g, "ids", TF_INT32), updates = placeholder(&w, w.g, "updates", TF_FLOAT);
+    TF_Output ids = placeholder(&w, w.g, "ids", TF_INT32),
+              updates = placeholder(&w, w.g, "updates", TF_FLOAT);
     TF_Output rows = WEFT_ShardedVariableLookup(v, "rows", ids, w.s);
     ASSERT_OK(&w);
     TF_Operation *add = WEFT_ShardedVariableScatterAdd(v, "add", ids, updates, NULL, w.s);
@@ -98,7 +107,8 @@ static void look_ups_and_updates_equal_those_of_one_table(void) {
       const TF_Operation *targets[] = {add};
       TF_SessionRun(w.session, NULL, feeds, given, 2, NULL, NULL, 0, targets, 1, NULL, w.s);
       ASSERT_OK(&w);
-      for (int i = 0; i < shapes[s].n * COLUMNS; i++) expected[some[i / COLUMNS] * COLUMNS + i % COLUMNS] += by[i];
+      for (int i = 0; i < shapes[s].n * COLUMNS; i++)
+        expected[some[i / COLUMNS] * COLUMNS + i % COLUMNS] += by[i];
       TF_DeleteTensor(given[1]);
       TF_DeleteTensor(t);
       TF_DeleteTensor(got);
@@ -119,7 +129,8 @@ static void ids_that_are_no_rows_fail_the_step(void) {
   world_open(&w);
   WEFT_ShardedVariable *v = table(&w, "fixed:5", ROWS, COLUMNS);
   fill(&w, v);
-  TF_Output ids = placeholder(&w, w.g, "ids", TF_INT32), rows = WEFT_ShardedVariableLookup(v, "rows", ids, w.s);
+  TF_Output ids = placeholder(&w, w.g, "ids", TF_INT32),
+            rows = WEFT_ShardedVariableLookup(v, "rows", ids, w.s);
   ASSERT_OK(&w);
   for (int i = 0; i < 2; i++) {
     const int64_t one = 1;
@@ -144,7 +155,8 @@ static void what_cannot_be_a_sharded_variable_is_refused(void) {
   ASSERT_FAILS(&w, TF_INVALID_ARGUMENT, "'v' has no devices");
   WEFT_ShardedVariable *v = WEFT_NewShardedVariable(w.g, "v", TF_FLOAT, dims, 1, "fixed:2", here, 1, w.s);
   ASSERT_OK(&w);
-  CU_ASSERT_PTR_NULL(WEFT_NewShardedVariable(w.g, "v", TF_FLOAT, dims, 1, "fixed:2", here, 1, w.s)); /* the names are taken */
+  CU_ASSERT_PTR_NULL(WEFT_NewShardedVariable(w.g, "v", TF_FLOAT, dims, 1, "fixed:2", here, 1,
+                                             w.s)); /* the names are taken */
   CU_ASSERT_EQUAL(TF_GetCode(w.s), TF_INVALID_ARGUMENT);
   WEFT_DeleteShardedVariable(v);
   v = WEFT_NewShardedVariable(w.g, "scalar", TF_FLOAT, NULL, 0, "fixed:2", here, 1, w.s);
