@@ -35,7 +35,7 @@ static void on_change(void *arg, uint64_t epoch, const weft_member_t *m) {
            is_lost ? "lost" : "there", (unsigned long long)epoch);
   if (!is_lost) {
     weft_worker_cache_refuse(h->own->cache, m->task, NULL);
-    weft_worker_task_returned(h->own->worker, m->task);
+    weft_worker_task_returned(h->own->worker, m->task, m->incarnation);
     return;
   }
   end_calls(h, m, 0);

@@ -100,7 +100,7 @@ weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leade
       .incarnation = w->devices.all[0]->incarnation,
       .pool = w->pool,
       .only_rpc = only_rpc,
-      .peers = {.arg = w, .recv_buf = recv_buf, .complete_group = complete_group, .complete_instance = complete_instance,
+      .peers = {.arg = w, .leader = w->leader, .recv_buf = recv_buf, .complete_group = complete_group, .complete_instance = complete_instance,
                 .lost = lost}};
   WEFT_RETURN_IF_ERROR(weft_remote_transport_create(&o, &w->transport));
   return weft_collectives_create(w->task, w->pool, w->transport, &w->collectives);

@@ -8,7 +8,7 @@ static void tell_resources(const weft_devices_t *d, weft_str_t task) {
 
 void weft_worker_task_lost(weft_worker_t *w, weft_str_t task) {
   weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "%.*s is lost: it sends no heartbeats any more", WEFT_STR_ARGS(task));
-  weft_collectives_lost_task(w->collectives, task, why);
+  if (!weft_remote_transport_break(w->transport, task)) weft_collectives_lost_task(w->collectives, task, why);
   weft_status_free(why);
   tell_resources(&w->devices, task);
   weft_mutex_lock(&w->mu);
@@ -27,4 +27,6 @@ void weft_worker_task_lost(weft_worker_t *w, weft_str_t task) {
   weft_free(sessions);
 }
 
-void weft_worker_task_returned(weft_worker_t *w, weft_str_t task) { weft_remote_transport_returned_task(w->transport, task); }
+void weft_worker_task_returned(weft_worker_t *w, weft_str_t task, uint64_t incarnation) {
+  weft_remote_transport_returned_task(w->transport, task, incarnation);
+}

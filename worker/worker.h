@@ -36,8 +36,8 @@ struct weft_link_counters *weft_worker_counters(weft_worker_t *w);  /* what the 
 
 /* Another task of the cluster is known to be gone: resources of all sessions that wait for it are told. */
 void weft_worker_task_lost(weft_worker_t *w, weft_str_t task);
-/* It has come again: groups with it can be formed anew. */
-void weft_worker_task_returned(weft_worker_t *w, weft_str_t task);
+/* It is there, with this incarnation. If it is another than the one that was lost, groups with it can be formed anew. */
+void weft_worker_task_returned(weft_worker_t *w, weft_str_t task, uint64_t incarnation);
 
 /* The worker as a client in its own process: no copies, no threads between. Retains nothing: destroy it first. */
 WEFT_MUST_CHECK weft_status_t *weft_local_worker_client_create(weft_worker_t *w, weft_worker_client_t **out);

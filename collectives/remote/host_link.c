@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -43,7 +44,7 @@
 enum { WAIT_MS = 2000, MAX_PACKET = 64 << 10, MAX_TEXT = 3072, SOCKET_BYTES = 1 << 20, NUM_EVENTS = 16 };
 #define MAGIC UINT32_C(0x316c6877) /* "whl1" */
 
-typedef enum kind { HELLO, READY, OFFER, FINISHED, ENDED } kind_t;
+typedef enum kind { HELLO, READY, OFFER, FINISHED, ENDED, BYE } kind_t;
 typedef struct header { /* both ends are on one machine: its own byte order */
   uint32_t magic, kind;
   uint64_t id;
@@ -69,6 +70,7 @@ struct weft_host_link {
   int fd;
   bool is_connector;
   int64_t deadline_ns;       /* of the handshake; the thread's own */
+  bool has_left, is_ending;  /* the peer has said BYE; end_link is at it; the thread's own */
   uint64_t word, address;    /* the peer's word and where it lies; constant once greeted */
   pid_t pid;
   state_t state;             /* guarded by links.mu */
@@ -98,6 +100,7 @@ struct weft_host_links {
   bool has_thread;
   atomic_bool is_stopping;
   weft_host_link_t *open; /* thread's own */
+  char *buffer;           /* owned; the thread's: one packet */
   weft_mutex_t mu;
   weft_map_t by_task;  /* guarded by mu: task -> link (one reference); may be OVER: no link with that incarnation */
   waiter_t *waiters;   /* guarded by mu */
@@ -345,8 +348,43 @@ static bool watch(weft_host_links_t *ls, int fd, void *what) {
   return epoll_ctl(ls->epoll, EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
+static bool has_hung_up(const weft_host_link_t *l) {
+  struct pollfd p = {.fd = l->fd, .events = POLLRDHUP};
+  return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/* A process that dies loses its memory before its sockets, and that may take a while. */
+static bool is_dead(weft_host_link_t *l) {
+  weft_status_t *s = weft_host_link_read(l, 0, NULL, 0);
+  bool yes = s != NULL;
+  weft_status_free(s);
+  return yes;
+}
+
+static void on_readable(weft_host_links_t *ls, weft_host_link_t *l);
+static void end_link(weft_host_links_t *ls, weft_host_link_t *l);
+
+/* Who leaves because another has died is not the cause: the dead are ended first. A peer that dies says nothing; what those
+ * that hung up have said is read to its end, which ends them. */
+static void end_others_first(weft_host_links_t *ls) {
+  for (weft_host_link_t *x = ls->open; x != NULL;) {
+    bool is_over = !x->is_ending && x->state == LINKED && (has_hung_up(x) || is_dead(x));
+    if (!is_over) {
+      x = x->next;
+      continue;
+    }
+    weft_host_link_retain(x);
+    on_readable(ls, x);
+    if (!x->is_closed) end_link(ls, x);
+    weft_host_link_release(x);
+    x = ls->open; /* the list has changed */
+  }
+}
+
 /* Ends a link: takes it out of the thread's list, closes, tells. Gives back the thread's reference. */
 static void end_link(weft_host_links_t *ls, weft_host_link_t *l) {
+  l->is_ending = true;
+  if (l->has_left) end_others_first(ls);
   for (weft_host_link_t **at = &ls->open; *at != NULL; at = &(*at)->next) {
     if (*at != l) continue;
     *at = l->next;
@@ -449,6 +487,8 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
     ls->ops->offered(ls->arg, l, &o);
   } else if (h.kind == FINISHED) {
     ls->ops->finished(ls->arg, l, h.id);
+  } else if (h.kind == BYE) {
+    l->has_left = true;
   } else if (h.kind == ENDED) {
     weft_status_t *why = weft_status_from_wire(h.code, b.data, b.length);
     ls->ops->ended(ls->arg, l, h.step_id, a, why);
@@ -458,7 +498,8 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
   return true;
 }
 
-static void on_readable(weft_host_links_t *ls, weft_host_link_t *l, char *buffer) {
+static void on_readable(weft_host_links_t *ls, weft_host_link_t *l) {
+  char *buffer = ls->buffer;
   for (;;) {
     ssize_t got = recv(l->fd, buffer, MAX_PACKET, MSG_DONTWAIT | MSG_TRUNC);
     if (got < 0 && errno == EINTR) continue;
@@ -526,23 +567,21 @@ static int check_deadlines(weft_host_links_t *ls) {
 static void *run(void *arg) {
   weft_host_links_t *ls = arg;
   pthread_setname_np(pthread_self(), "weft-host-link");
-  char *buffer = weft_malloc(MAX_PACKET);
   struct epoll_event events[NUM_EVENTS];
-  while (buffer != NULL && !atomic_load_explicit(&ls->is_stopping, memory_order_acquire)) {
+  while (!atomic_load_explicit(&ls->is_stopping, memory_order_acquire)) {
     int n = epoll_wait(ls->epoll, events, NUM_EVENTS, check_deadlines(ls));
-    for (int i = 0; i < n; i++) { /* an event of a link is never of one that ended in this round: only itself ends it */
+    for (int i = 0; i < n; i++) { /* a link that another's event has ended lives on in by_task */
       void *what = events[i].data.ptr;
       if (what == &ls->wake) {
         take_fresh(ls);
       } else if (what == &ls->listener) {
         on_connection(ls);
-      } else {
+      } else if (!((weft_host_link_t *)what)->is_closed) { /* which this thread alone sets */
         if (events[i].events & EPOLLOUT) flush(what);
-        if (events[i].events & ~(uint32_t)EPOLLOUT) on_readable(ls, what, buffer);
+        if (events[i].events & ~(uint32_t)EPOLLOUT) on_readable(ls, what);
       }
     }
   }
-  weft_free(buffer);
   return NULL;
 }
 
@@ -577,7 +616,8 @@ weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, con
   ls->ops = ops;
   ls->arg = arg;
   ls->listener = ls->epoll = ls->wake = -1;
-  if (incarnation != 0 && may_read(ls) && open_sockets(ls)) ls->has_thread = pthread_create(&ls->thread, NULL, run, ls) == 0;
+  ls->buffer = weft_malloc(MAX_PACKET);
+  if (incarnation != 0 && ls->buffer != NULL && may_read(ls) && open_sockets(ls)) ls->has_thread = pthread_create(&ls->thread, NULL, run, ls) == 0;
   if (ls->has_thread) ls->host = describe_host();
   *out = ls;
   return NULL;
@@ -600,7 +640,11 @@ void weft_host_links_stop(weft_host_links_t *ls) {
   waiter_t *w = take_waiters_locked(ls, true, 0);
   weft_mutex_unlock(&ls->mu);
   tell(w);
-  for (weft_host_link_t *l = ls->open; l != NULL; l = l->next) shutdown(l->fd, SHUT_RDWR); /* the peers see it */
+  for (weft_host_link_t *l = ls->open; l != NULL; l = l->next) { /* the peers see that we leave, and did not die */
+    header_t bye = {.kind = BYE};
+    if (l->state == LINKED) (void)send_packet(l, &bye, WEFT_STR(""), WEFT_STR(""), NULL, 0);
+    shutdown(l->fd, SHUT_RDWR);
+  }
 }
 
 void weft_host_links_destroy(weft_host_links_t *ls) {
@@ -623,6 +667,7 @@ void weft_host_links_destroy(weft_host_links_t *ls) {
   if (ls->epoll >= 0) close(ls->epoll);
   if (ls->wake >= 0) close(ls->wake);
   weft_mutex_deinit(&ls->mu);
+  weft_free(ls->buffer);
   weft_free(ls->host);
   weft_free(ls);
 }
@@ -662,11 +707,12 @@ bool weft_host_link_is_linked(weft_host_link_t *l) {
   return yes;
 }
 
-void weft_host_links_break(weft_host_links_t *ls, weft_str_t task) {
+bool weft_host_links_break(weft_host_links_t *ls, weft_str_t task) {
   weft_host_link_t *l = weft_host_links_find(ls, task);
-  if (l == NULL) return;
+  if (l == NULL) return false;
   break_link(l);
   weft_host_link_release(l);
+  return true;
 }
 
 /* Connects without waiting: a local connection is there at once, or not at all. */

@@ -57,8 +57,8 @@ typedef void weft_host_linked_fn(void *arg);
 void weft_host_links_connect(weft_host_links_t *l, weft_str_t task, uint64_t incarnation, weft_host_linked_fn *fn, void *arg);
 /* The link to `task`; retained; NULL if there is none. */
 weft_host_link_t *weft_host_links_find(weft_host_links_t *l, weft_str_t task);
-/* Breaks the link to a task that is known to be dead; `broken` follows. */
-void weft_host_links_break(weft_host_links_t *l, weft_str_t task);
+/* Breaks the link to a task that is known to be dead; `broken` follows. False if there is none. */
+bool weft_host_links_break(weft_host_links_t *l, weft_str_t task);
 
 weft_host_link_t *weft_host_link_retain(weft_host_link_t *l);
 void weft_host_link_release(weft_host_link_t *l); /* NULL is fine */

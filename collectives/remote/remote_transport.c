@@ -28,7 +28,7 @@
 #include "collectives/group_table.h"
 #include "collectives/remote/host_link.h"
 
-enum { MAX_ENDINGS = 4096, NUM_HINTS = 1024, MAX_SCRATCH = 8, POOL_MIN_BYTES = 64 << 10 };
+enum { MAX_LOSSES = 64, LEADER_LOST_MS = 2000, MAX_ENDINGS = 4096, NUM_HINTS = 1024, MAX_SCRATCH = 8, POOL_MIN_BYTES = 64 << 10 };
 
 typedef struct transport transport_t;
 
@@ -93,6 +93,13 @@ typedef struct ending {
   weft_status_t *why;
 } ending_t;
 
+/* A task that died and has not come again, as far as we know. */
+typedef struct loss {
+  weft_str_t task;    /* in the arena */
+  weft_status_t *why; /* NULL: a free place */
+  int64_t at_ns;
+} loss_t;
+
 struct transport {
   weft_transport_t base;
   char *task; /* owned */
@@ -113,6 +120,8 @@ struct transport {
   int64_t last_step;                              /* guarded by mu: the last one that moved anything */
   weft_map_t steps;                               /* guarded by mu: steps that have moved something; values are 1 */
   void *scratch[MAX_SCRATCH];                     /* guarded by mu: blocks to read into */
+  loss_t losses[MAX_LOSSES];                      /* guarded by mu: in the order in which they were known */
+  weft_map_t seen;                                /* guarded by mu: group key -> the group as it was last; retained */
   weft_arena_t arena;                             /* guarded by mu: names and hosts of tasks */
   weft_map_t hosts;                               /* guarded by mu: task -> known_t, in the arena */
 };
@@ -571,10 +580,44 @@ static void ended(void *arg, weft_host_link_t *link, int64_t step_id, weft_str_t
   weft_status_free(why);
 }
 
+static void forget_loss_locked(transport_t *t, weft_str_t task, weft_status_t **old) WEFT_REQUIRES(t->mu) {
+  int n = 0;
+  for (int i = 0; i < MAX_LOSSES; i++) {
+    loss_t l = t->losses[i];
+    bool is_it = l.why != NULL && *old == NULL && weft_str_eq(l.task, task);
+    if (is_it) *old = l.why;
+    t->losses[i] = (loss_t){.why = NULL};
+    if (l.why != NULL && !is_it) t->losses[n++] = l;
+  }
+}
+
+static void note_loss(transport_t *t, weft_str_t task, const weft_status_t *why) {
+  weft_status_t *mine = weft_status_clone(why);
+  weft_mutex_lock(&t->mu);
+  int i = 0;
+  while (i < MAX_LOSSES && t->losses[i].why != NULL && !weft_str_eq(t->losses[i].task, task)) i++;
+  weft_str_t name = i < MAX_LOSSES && t->losses[i].why == NULL ? weft_arena_str(&t->arena, task) : WEFT_STR("");
+  if (name.length > 0) {
+    t->losses[i] = (loss_t){name, mine, weft_clock_ns()};
+    mine = NULL;
+  }
+  weft_mutex_unlock(&t->mu);
+  weft_status_free(mine);
+}
+
+static void forget_loss(transport_t *t, weft_str_t task) {
+  weft_status_t *old = NULL;
+  weft_mutex_lock(&t->mu);
+  forget_loss_locked(t, task, &old);
+  weft_mutex_unlock(&t->mu);
+  weft_status_free(old);
+}
+
 static void broken(void *arg, weft_host_link_t *link) {
   transport_t *t = arg;
   weft_str_t task = weft_host_link_task(link);
   weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s: the task has died or was stopped", WEFT_STR_ARGS(task));
+  note_loss(t, task, why);
   which_t by_link = {.link = link}, by_task = {.task = task};
   end_matching(t, &by_link, true, why);
   end_matching(t, &by_task, false, why);
@@ -936,8 +979,9 @@ static void transport_fail(weft_transport_t *base, int64_t step_id, weft_str_t r
 static void transport_lost_task(weft_transport_t *base, weft_str_t task, const weft_status_t *why) {
   transport_t *t = of(base);
   which_t by_task = {.task = task};
+  note_loss(t, task, why);
   end_matching(t, &by_task, false, why);
-  weft_host_links_break(t->links, task);
+  (void)weft_host_links_break(t->links, task);
   weft_group_table_lost_task(t->groups, task, why);
 }
 
@@ -961,11 +1005,51 @@ static void transport_end_step(weft_transport_t *base, int64_t step_id, const we
 
 typedef struct group_wait {
   transport_t *t;
+  int64_t key;
   atomic_int pending; /* links to be decided, and one for us */
   weft_group_t *group;
   weft_group_fn *fn;
   void *arg;
 } group_wait_t;
+
+/* Why the group of this key broke first, as far as we know: a copy. Who is lost after that may only have followed. */
+static weft_status_t *first_loss(transport_t *t, int64_t key) {
+  weft_status_t *found = NULL;
+  weft_mutex_lock(&t->mu);
+  const weft_group_t *g = weft_map_get_u64(&t->seen, (uint64_t)key);
+  for (int i = 0; g != NULL && i < MAX_LOSSES && found == NULL; i++) {
+    const loss_t *l = &t->losses[i];
+    if (l->why == NULL) continue;
+    for (int k = 0; k < g->size && found == NULL; k++) {
+      if (weft_str_eq(g->members[k].task, l->task)) found = weft_status_clone(l->why);
+    }
+  }
+  weft_mutex_unlock(&t->mu);
+  return found;
+}
+
+static bool is_lost_lately(transport_t *t, weft_str_t task) {
+  bool is_lost = false;
+  int64_t now = weft_clock_ns();
+  weft_mutex_lock(&t->mu);
+  for (int i = 0; i < MAX_LOSSES && !is_lost; i++) {
+    const loss_t *l = &t->losses[i];
+    is_lost = l->why != NULL && weft_str_eq(l->task, task) && now - l->at_ns < (int64_t)LEADER_LOST_MS * 1000000;
+  }
+  weft_mutex_unlock(&t->mu);
+  return is_lost;
+}
+
+static void remember(transport_t *t, weft_group_t *group) {
+  void *old = NULL;
+  for (int i = 0; i < group->size; i++) forget_loss(t, group->members[i].task);
+  weft_mutex_lock(&t->mu);
+  weft_status_t *s = weft_map_put_u64(&t->seen, (uint64_t)group->key, weft_group_retain(group), &old);
+  weft_mutex_unlock(&t->mu);
+  if (s != NULL) weft_group_release(group);
+  weft_status_free(s); /* a later failure may then name the wrong task of several */
+  weft_group_release(old);
+}
 
 static void linked(void *arg) {
   group_wait_t *w = arg;
@@ -978,11 +1062,14 @@ static void grouped(void *arg, weft_status_t *status, weft_group_t *group) {
   group_wait_t *w = arg;
   transport_t *t = w->t;
   if (status != NULL) {
-    w->fn(w->arg, status, NULL);
+    weft_status_t *first = weft_status_code(status) == WEFT_UNAVAILABLE ? first_loss(t, w->key) : NULL;
+    if (first != NULL) weft_status_free(status);
+    w->fn(w->arg, first != NULL ? first : status, NULL);
     weft_free(w);
     return;
   }
   w->group = group;
+  remember(t, group);
   for (int i = 0; i < group->size; i++) {
     note_task(t, group->members[i].task, group->members[i].host, group->members[i].incarnation);
   }
@@ -1011,8 +1098,16 @@ static void transport_complete_group(weft_transport_t *base, const weft_group_re
     return;
   }
   w->t = t;
+  w->key = r->group_key;
   w->fn = fn;
   w->arg = arg;
+  /* The call to a leader waits until it is there: not to one that has just died. */
+  weft_status_t *s = is_lost_lately(t, t->peers.leader) ? first_loss(t, r->group_key) : NULL;
+  if (s != NULL) {
+    weft_free(w);
+    fn(arg, s, NULL);
+    return;
+  }
   weft_group_request_t mine = *r;
   mine.incarnation = t->incarnation;
   mine.host = weft_host_links_host(t->links);
@@ -1037,7 +1132,11 @@ void weft_remote_transport_join_instance(weft_transport_t *base, const weft_inst
   weft_group_table_join_instance(of(base)->groups, r, canceller, fn, arg);
 }
 
-void weft_remote_transport_returned_task(weft_transport_t *base, weft_str_t task) {
+bool weft_remote_transport_break(weft_transport_t *base, weft_str_t task) { return weft_host_links_break(of(base)->links, task); }
+
+void weft_remote_transport_returned_task(weft_transport_t *base, weft_str_t task, uint64_t incarnation) {
+  if (incarnation_of(of(base), task) == incarnation) return; /* old news */
+  forget_loss(of(base), task);
   weft_group_table_returned_task(of(base)->groups, task);
 }
 
@@ -1085,7 +1184,10 @@ static void transport_destroy(weft_transport_t *base) {
     weft_status_free(t->endings[i].why);
   }
   for (int i = 0; i < MAX_SCRATCH; i++) weft_free(t->scratch[i]);
-  weft_map_t *maps[] = {&t->offers, &t->told, &t->wants, &t->calls, &t->come, &t->asked, &t->steps, &t->hosts};
+  for (int i = 0; i < MAX_LOSSES; i++) weft_status_free(t->losses[i].why);
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&t->seen, &at, &e);) weft_group_release(e.value);
+  weft_map_t *maps[] = {&t->offers, &t->told, &t->wants, &t->calls, &t->come, &t->asked, &t->steps, &t->hosts, &t->seen};
   for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) weft_map_deinit(maps[i]);
   weft_arena_deinit(&t->arena);
   weft_cond_deinit(&t->idle);

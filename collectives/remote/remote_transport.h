@@ -17,6 +17,7 @@
 /* What the worker gives: calls to other tasks. The leader may be this task itself. */
 typedef struct weft_collective_peers {
   void *arg; /* borrowed */
+  weft_str_t leader; /* that complete_group asks; borrowed */
   void (*recv_buf)(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn,
                    void *fn_arg);
   void (*complete_group)(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn, void *fn_arg);
@@ -47,7 +48,11 @@ void weft_remote_transport_join_group(weft_transport_t *t, const weft_group_requ
                                       weft_group_fn *fn, void *arg);
 void weft_remote_transport_join_instance(weft_transport_t *t, const weft_instance_request_t *r, weft_canceller_t *canceller,
                                          weft_instance_fn *fn, void *arg);
-void weft_remote_transport_returned_task(weft_transport_t *t, weft_str_t task); /* a lost task has come again */
+/* A task is said to be dead. If there is a link to it, that is broken now, and `lost` follows, in its turn: links know best
+ * who died first. False if there is none. */
+bool weft_remote_transport_break(weft_transport_t *t, weft_str_t task);
+/* A task is there with this incarnation; if it was known with another one, it is not lost any more. */
+void weft_remote_transport_returned_task(weft_transport_t *t, weft_str_t task, uint64_t incarnation);
 weft_link_counters_t *weft_remote_transport_counters(weft_transport_t *t); /* what this task has fetched; lent */
 
 #endif /* WEFT_COLLECTIVES_REMOTE_REMOTE_TRANSPORT_H_ */

@@ -218,6 +218,13 @@ static const char *const kinds[] = {"all_reduce", "reduce",  "reduce_scatter", "
 enum { NUM_KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* T-COL-4: kills the last rank while all are at it. */
+static void let_go(ranks_t *r) {
+  for (int i = 0; i < 2; i++) {
+    if (r->all[i].go >= 0) close(r->all[i].go);
+    r->all[i].go = -1;
+  }
+}
+
 static void kill_one(const char *kind, const char *algorithm) {
   ranks_t r;
   char line[LINE];
@@ -236,22 +243,15 @@ static void kill_one(const char *kind, const char *algorithm) {
     CU_ASSERT_TRUE(is_named);
   }
   CU_ASSERT_TRUE(weft_clock_ns() - killed < INT64_C(1000000000));
-  for (int i = 0; i < 2; i++) {
-    close(r.all[i].go);
-    r.all[i].go = -1;
-  }
+  let_go(&r);
   for (int i = 0; i < 2 && ok; i++) ok = read_line(&r, i, "again", line);
   stop(&r);
 }
 
 static void a_killed_rank_is_named_by_all_others_in_each_primitive(void) {
-  for (int i = 0; i < NUM_KINDS; i++) kill_one(kinds[i], "auto");
-}
-static void a_killed_rank_is_named_with_each_algorithm(void) {
+  for (int i = 0; i < NUM_KINDS; i++) kill_one(kinds[i], "auto"X void a_killed_rank_is_named_with_each_algorithm(void) {
   static const char *const algorithms[] = {"ring", "tree", "halving_doubling", "hierarchical", "direct"};
-  for (int i = 0; i < 5; i++) kill_one("all_reduce", algorithms[i]);
-}
-static void a_killed_rank_is_named_over_calls(void) {
+  for (int i = 0; i < 5; i++) kill_one("all_reduce", algorithms[i]X void a_killed_rank_is_named_over_calls(void) {
   setenv("WEFT_TEST_ONLY_RPC", "1", 1);
   kill_one("all_reduce", "ring");
   kill_one("broadcast", "tree");
