@@ -249,9 +249,13 @@ static void kill_one(const char *kind, const char *algorithm) {
 }
 
 static void a_killed_rank_is_named_by_all_others_in_each_primitive(void) {
-  for (int i = 0; i < NUM_KINDS; i++) kill_one(kinds[i], "auto"X void a_killed_rank_is_named_with_each_algorithm(void) {
+  for (int i = 0; i < NUM_KINDS; i++) kill_one(kinds[i], "auto");
+}
+static void a_killed_rank_is_named_with_each_algorithm(void) {
   static const char *const algorithms[] = {"ring", "tree", "halving_doubling", "hierarchical", "direct"};
-  for (int i = 0; i < 5; i++) kill_one("all_reduce", algorithms[i]X void a_killed_rank_is_named_over_calls(void) {
+  for (int i = 0; i < 5; i++) kill_one("all_reduce", algorithms[i]);
+}
+static void a_killed_rank_is_named_over_calls(void) {
   setenv("WEFT_TEST_ONLY_RPC", "1", 1);
   kill_one("all_reduce", "ring");
   kill_one("broadcast", "tree");
