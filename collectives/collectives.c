@@ -28,6 +28,7 @@ typedef struct weft_group_entry {
   weft_group_t *group;
   weft_map_t instances; /* guarded by the collectives' mu; number -> chain */
   size_t num_instances;
+  bool is_doubtful; /* guarded by the collectives' mu: a run has failed, the leader is to be asked for the group again */
 } group_entry_t;
 
 struct weft_collectives {
@@ -248,15 +249,12 @@ void weft_run_finished(weft_run_t *r) {
   weft_run_release(r);
 }
 
+/* What was agreed on its instances stays, if the leader then names the same members: who does something else next time
+ * must know what to leave. */
 void weft_run_forget_group(weft_run_t *r) {
-  weft_collectives_t *c = r->owner;
-  group_entry_t *gone = NULL;
-  weft_mutex_lock(&c->mu);
-  if (r->entry != NULL && weft_map_get_u64(&c->groups, (uint64_t)r->call.group_key) == r->entry) {
-    gone = weft_map_remove_u64(&c->groups, (uint64_t)r->call.group_key);
-  }
-  weft_mutex_unlock(&c->mu);
-  entry_release(gone);
+  weft_mutex_lock(&r->owner->mu);
+  if (r->entry != NULL) r->entry->is_doubtful = true;
+  weft_mutex_unlock(&r->owner->mu);
 }
 
 /* ---- the group ---- */
@@ -320,6 +318,7 @@ static weft_status_t *keep_group(weft_collectives_t *c, weft_group_t *group, gro
     if (!is_there) s = weft_map_put_u64(&c->groups, (uint64_t)group->key, e, &replaced);
     old = replaced;
   }
+  if (is_there) there->is_doubtful = false;
   weft_mutex_unlock(&c->mu);
   entry_release(old);
   if (is_there || s != NULL) {
@@ -344,8 +343,9 @@ static weft_status_t *stage_group(weft_run_t *r) {
   weft_mutex_lock(&c->mu);
   group_entry_t *e = weft_map_get_u64(&c->groups, (uint64_t)r->call.group_key);
   if (e != NULL) atomic_fetch_add(&e->refs, 1);
+  const bool is_doubtful = e != NULL && e->is_doubtful;
   weft_mutex_unlock(&c->mu);
-  if (e != NULL && rank_of(e->group, r->call.device) >= 0) return enter_group(r, e);
+  if (e != NULL && !is_doubtful && rank_of(e->group, r->call.device) >= 0) return enter_group(r, e);
   entry_release(e);
   const weft_group_request_t q = {.group_key = r->call.group_key,
                                   .group_size = r->call.group_size,

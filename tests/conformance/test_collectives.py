@@ -548,3 +548,17 @@ def test_a_declared_shape_must_be_the_inputs(fragile):
             "tasks",
             lambda i: R.CollectiveBcastRecv(T=tf.float32, **keys) if i else R.CollectiveBcastSend(input=tf.zeros([3]), name="sends", **keys),
         )
+
+
+@pytest.mark.weft_only
+def test_a_second_source_is_refused_whatever_was_before(fragile):
+    keys = {"group_size": 2, "group_key": next(_keys), "instance_key": 1, "shape": [3]}
+    send = lambda n: R.CollectiveBcastSend(input=tf.ones([n]), **keys)  # noqa: E731
+    receive = lambda: R.CollectiveBcastRecv(T=tf.float32, **keys)  # noqa: E731
+    for _ in range(2):
+        got = run_group(fragile.master, 2, "devices", lambda i: receive() if i else send(3))
+        assert [g.tolist() for g in got] == [[1.0] * 3] * 2
+        with fails(tf.errors.InternalError, "does not match shape of input"):
+            run_group(fragile.master, 2, "devices", lambda i: receive() if i else send(2))
+        with fails(tf.errors.InvalidArgumentError, "two sources"):
+            run_group(fragile.master, 2, "devices", lambda i: send(3), timeout_ms=8000)
