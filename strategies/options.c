@@ -26,7 +26,7 @@ static bool read_bytes(weft_str_t text, int64_t *out) {
   return true;
 }
 
-static bool read_number(weft_str_t text, double *out) {
+bool weft_options_number(weft_str_t text, double *out) {
   char buffer[MAX_NUMBER_TEXT + 1];
   if (text.length == 0 || text.length > MAX_NUMBER_TEXT) return false;
   for (size_t i = 0; i < text.length; i++) { /* not "inf", "0x1p3", " 1" */
@@ -79,7 +79,7 @@ static weft_status_t *read_value(const char *strategy, const weft_option_def_t *
   switch (def->kind) {
     case WEFT_OPTION_COUNT: ok = read_count(text, &out->i); break;
     case WEFT_OPTION_BYTES: ok = read_bytes(text, &out->i); break;
-    case WEFT_OPTION_NUMBER: ok = read_number(text, &out->number); break;
+    case WEFT_OPTION_NUMBER: ok = weft_options_number(text, &out->number); break;
     case WEFT_OPTION_BOOL: ok = read_bool(text, &out->i); break;
     case WEFT_OPTION_CHOICE: ok = read_choice(def->value, text, &out->i); break;
     case WEFT_OPTION_TEXT: break;

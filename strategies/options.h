@@ -48,4 +48,7 @@ WEFT_MUST_CHECK weft_status_t *weft_options_parse(const char *strategy, const we
 /* Walks the parts of "a+b+c"; false at the end. Start with *rest = the text. Empty parts are skipped. */
 bool weft_options_next(weft_str_t *rest, weft_str_t *part);
 
+/* The whole of `text` as a number; false if it is none, or is not finite. */
+bool weft_options_number(weft_str_t text, double *out);
+
 #endif /* WEFT_STRATEGIES_OPTIONS_H_ */

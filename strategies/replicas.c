@@ -22,6 +22,26 @@ weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value, weft
   return NULL;
 }
 
+/* Numbers joined by '+'; the exponent of one is written without a sign. */
+static weft_status_t *ready_option(const char *strategy, const weft_option_value_t *value, weft_arena_t *arena,
+                                   weft_replicate_options_t *o) {
+  weft_str_t rest = value->text, part;
+  int n = 0;
+  while (weft_options_next(&rest, &part)) n++;
+  if (n == 0) return NULL;
+  double *ready = weft_arena_calloc(arena, (size_t)n, sizeof *ready);
+  if (ready == NULL) return no_memory();
+  rest = value->text;
+  for (int i = 0; i < n && weft_options_next(&rest, &part); i++) {
+    if (!weft_options_number(part, &ready[i])) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s: option 'ready' has '%.*s', which is no number", strategy, WEFT_STR_ARGS(part));
+    }
+  }
+  o->ready = ready;
+  o->num_ready = n;
+  return NULL;
+}
+
 enum {
 #define OPTION_AT(id, kind, value, otherwise, about) AT_##id,
   WEFT_SUM_OPTIONS(OPTION_AT)
@@ -32,6 +52,7 @@ weft_status_t *weft_replicas_sum_options(const char *strategy, const weft_option
                                          weft_replicate_options_t *o) {
   static const weft_bucket_rule_t rules[] = {WEFT_BUCKETS_DDP, WEFT_BUCKETS_HOROVOD, WEFT_BUCKETS_PACK, WEFT_BUCKETS_NONE};
   WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[AT_batch], arena, o));
+  WEFT_RETURN_IF_ERROR(ready_option(strategy, &values[AT_ready], arena, o));
   o->fusion = rules[values[AT_fusion].i];
   o->limits = (weft_bucket_limits_t){values[AT_first_bucket_bytes].i, values[AT_bucket_bytes].i};
   if (values[AT_bytes_per_pack].is_given) {

@@ -13,6 +13,7 @@
   OPTION(first_bucket_bytes, BYTES, "BYTES", "1M", "the same for the first bucket of each type (ddp)")                        \
   OPTION(bytes_per_pack, BYTES, "BYTES", "", "TensorFlow's rule: packs of so many bytes; 0: all in one")                      \
   OPTION(order, CHOICE, "ready|static", "ready", "all-reduces start when they are full, or one after the other")              \
+  OPTION(ready, TEXT, "T+T+...", "", "when each summed value was ready, from step statistics: buckets follow that order")    \
   OPTION(reduce, CHOICE, "collective|one", "collective", "sums are all-reduced, or made on the first replica")                \
   OPTION(algorithm, CHOICE, "auto|ring|tree|halving_doubling|hierarchical|direct", "auto", "how all-reduces move data")      \
   OPTION(timeout, NUMBER, "SECONDS", "0", "how long an all-reduce may take; 0: for ever")                                     \

@@ -50,7 +50,7 @@ typedef struct weft_replicate_options {
   int accumulate;            /* gradients are added up over so many steps, then reduced and applied; 0, 1: at once */
   bool local_batch_norm;     /* fused batch normalisation uses the statistics of each replica's rows, as TensorFlow's strategies do */
   weft_names_t batch;        /* exactly these feeds are batches; none: found by shape */
-  const double *ready;       /* by bucket member in the order of weft_replicate_members: when it was ready; NULL: by depth */
+  const double *ready;       /* by value, in the order of weft_rewrite_t.sums: when it was ready; below 0: not seen. NULL: estimated */
   int num_ready;
 } weft_replicate_options_t;
 

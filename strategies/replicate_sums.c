@@ -80,18 +80,33 @@ static weft_status_t *find_members(summing_t *k) {
 static int by_readiness(const void *a, const void *b) {
   const member_t *x = a, *y = b;
   if (x->level != y->level) return x->level < y->level ? -1 : 1;
-  if (x->ready >= 0 && y->ready >= 0 && x->ready != y->ready) return x->ready < y->ready ? -1 : 1;
+  if ((x->ready >= 0) != (y->ready >= 0)) return x->ready >= 0 ? -1 : 1; /* those that were not seen come last */
+  if (x->ready >= 0 && x->ready != y->ready) return x->ready < y->ready ? -1 : 1;
   if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
   if (x->at != y->at) return x->at < y->at ? -1 : 1;
   return x->of.index - y->of.index;
 }
 
-static void sort_members(summing_t *k) {
-  const weft_replicate_options_t *o = k->r->o;
-  qsort(k->members, (size_t)k->n, sizeof *k->members, by_readiness);
-  if (o->ready == NULL || o->num_ready != k->n) return;
+/* Estimated first: that order has names, and is the one in which times are told. */
+static weft_status_t *sort_members(summing_t *k) {
+  weft_replication_t *r = k->r;
+  const weft_replicate_options_t *o = r->o;
+  if (k->n > 0) qsort(k->members, (size_t)k->n, sizeof *k->members, by_readiness);
+  weft_str_t *names = weft_arena_calloc(&r->out->arena, (size_t)k->n + 1, sizeof *names);
+  if (names == NULL) return no_memory();
+  for (int i = 0; i < k->n; i++) {
+    names[i] = weft_arena_str(&r->out->arena, weft_replication_local(r, k->members[i].of, 0).node->name);
+    if (names[i].data == NULL) return no_memory();
+  }
+  r->out->sums = (weft_names_t){names, k->n};
+  if (o->ready == NULL) return NULL;
+  if (o->num_ready != k->n) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: option 'ready' has %d times, but %d values are summed over replicas", o->strategy,
+                      o->num_ready, k->n);
+  }
   for (int i = 0; i < k->n; i++) k->members[i].ready = o->ready[i];
-  qsort(k->members, (size_t)k->n, sizeof *k->members, by_readiness);
+  if (k->n > 0) qsort(k->members, (size_t)k->n, sizeof *k->members, by_readiness);
+  return NULL;
 }
 
 /* ---- one collective ---- */
@@ -344,7 +359,7 @@ weft_status_t *weft_replication_sum(weft_replication_t *r) {
   if (r->total == 1 || r->o->sum != WEFT_SUM_BY_COLLECTIVES) return NULL;
   summing_t k = {.r = r};
   weft_status_t *s = find_members(&k);
-  if (s == NULL) sort_members(&k);
+  if (s == NULL) s = sort_members(&k);
   if (s == NULL) s = choose_keys(&k);
   if (s == NULL && r->o->accumulate > 1) s = check_accumulation(&k);
   if (s == NULL && k.n > 0) s = sum_all(&k);

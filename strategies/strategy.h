@@ -70,6 +70,8 @@ typedef struct weft_rewrite {
   int num_lanes;
   bool splits_batch;         /* lanes share each batch (rows i*B/N of it), instead of taking batches of their own */
   int num_local_cpus;        /* so many CPU devices does a local session need */
+  weft_names_t sums;         /* nodes of the first replica whose values are summed over replicas, in the order in which they are
+                                thought to become ready; option `ready` tells when they did (step statistics) */
   weft_crossing_t *crossings;
   int num_crossings;
   weft_str_t *notes;         /* what was done and why, a line each: for people */

@@ -99,6 +99,20 @@ static void the_last_gradients_are_packed_first(void) {
   weft_rewrite_deinit(&r);
 }
 
+/* Bucket rebuild: what was ready first is sent first, whatever was thought. */
+static void buckets_follow_measured_times(void) {
+  weft_rewrite_t r = rewritten("mlp_sgd", "mirrored:2,fusion=none");
+  CU_ASSERT_EQUAL_FATAL(r.sums.n, 6);
+  char last[128];
+  snprintf(last, sizeof last, "%.*s", WEFT_STR_ARGS(r.sums.items[5]));
+  (void)named(r.graph, last);
+  weft_rewrite_deinit(&r);
+  r = rewritten("mlp_sgd", "mirrored:2,fusion=none,ready=6+5+4+3+2+1.5");
+  CU_ASSERT(weft_str_is(r.sums.items[5], last)); /* the order of names stays */
+  CU_ASSERT(weft_str_is(named(r.graph, "replica_0/weft/all_reduce_0")->inputs[0].node->inputs[0].node->name, last));
+  weft_rewrite_deinit(&r);
+}
+
 static void instances_differ_and_groups_agree(void) {
   weft_rewrite_t r = rewritten("mlp_sgd", "mirrored:3,fusion=none");
   int64_t instances[6];
@@ -188,6 +202,8 @@ static void what_cannot_be_rewritten_is_refused(void) {
       {"mirrored:devices=CPU:0+CPU:0", "loss:0", "x", "CPU:0", WEFT_INVALID_ARGUMENT},
       {"mirrored:3,devices=CPU:0+CPU:1", "loss:0", "x", "3 replicas on 2 devices", WEFT_INVALID_ARGUMENT},
       {"mirrored:2,fusion=ddp,bytes_per_pack=4", "loss:0", "x", "bytes_per_pack", WEFT_INVALID_ARGUMENT},
+      {"mirrored:2,ready=1+2", "loss:0", "x", "2 times, but 6 values", WEFT_INVALID_ARGUMENT},
+      {"mirrored:2,ready=1+x", "loss:0", "x", "'x'", WEFT_INVALID_ARGUMENT},
       {"mirrored:2,accumulate=2,reduce=one", "loss:0", "x", "accumulate", WEFT_INVALID_ARGUMENT},
   };
   weft_graph_t *g = read_graph("mlp_sgd");
@@ -262,6 +278,7 @@ static const CU_TestInfo tests[] = {
     {"sums move what a ring moves", sums_move_what_a_ring_moves},
     {"packs follow their rule", packs_follow_their_rule},
     {"the last gradients are packed first", the_last_gradients_are_packed_first},
+    {"buckets follow measured times", buckets_follow_measured_times},
     {"instances differ and groups agree", instances_differ_and_groups_agree},
     {"names go on meaning the same", names_go_on_meaning_the_same},
     {"data parallel sends all through the first device", data_parallel_sends_all_through_the_first_device},
