@@ -52,7 +52,7 @@ static weft_status_t *check_rows(const weft_ps_sync_t *s, const weft_node_t *n) 
 /* The node that the analysis knows o by; nodes that came later hand an input on. NULL: none. */
 static const weft_node_t *known_as(const weft_ps_sync_t *s, weft_output_t *o) {
   const weft_ps_t *p = s->p;
-  for (int depth = 0; p->spread.graph != NULL && depth < 12; depth++) {
+  for (int depth = 0; p->spread.graph != NULL && !s->ignores_spread && depth < 12; depth++) {
     const weft_node_t *n = weft_graph_find(p->whole, o->node->name);
     if (n != NULL && n->op == o->node->op && p->spread.outputs[n->id] != NULL && o->index < n->num_outputs) return n;
     int from = 0; /* what of the batch it is made of: a split of a gradient, a reshaped one */
@@ -317,12 +317,9 @@ static void choose_homes(weft_ps_sync_t *s) {
   }
 }
 
-weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s) {
+static weft_status_t *cut_updates(weft_ps_sync_t *s) {
   const weft_lane_graph_t *l = &s->p->lanes;
-  for (int k = 0; k < l->num_nodes; k++) s->max_cuts += l->order[k]->num_inputs;
-  s->cuts = weft_arena_calloc(&s->p->out->arena, (size_t)s->max_cuts + 1, sizeof *s->cuts);
-  if (s->cuts == NULL) return no_memory();
-  WEFT_RETURN_IF_ERROR(find_local(s));
+  s->num_cuts = s->num_updates = 0;
   for (int k = 0; k < l->num_nodes; k++) {
     const weft_node_t *n = l->order[k];
     if (!l->in_step[n->id] || !weft_lane_is_update(n)) continue;
@@ -334,6 +331,24 @@ weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s) {
   return WEFT_ERROR(INVALID_ARGUMENT,
                     "parameter_server: mode=sync needs a training step: nothing that is fetched or run updates a variable "
                     "from what is fed");
+}
+
+weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s) {
+  const weft_lane_graph_t *l = &s->p->lanes;
+  for (int k = 0; k < l->num_nodes; k++) s->max_cuts += l->order[k]->num_inputs;
+  s->cuts = weft_arena_calloc(&s->p->out->arena, (size_t)s->max_cuts + 1, sizeof *s->cuts);
+  if (s->cuts == NULL) return no_memory();
+  WEFT_RETURN_IF_ERROR(find_local(s));
+  weft_status_t *status = cut_updates(s);
+  bool has_own_batches = !s->p->options.splits && s->p->spread.graph != NULL;
+  if (status == NULL || !has_own_batches || weft_status_code(status) != WEFT_INVALID_ARGUMENT) return status;
+  /* Workers with batches of their own may have statistics of their own: their gradients are averaged as they are. */
+  weft_status_t *noted = weft_rewrite_note(s->p->out, "gradients are averaged where updates take them: %s", weft_status_message(status));
+  weft_status_free(status);
+  if (noted != NULL) return noted;
+  memset(s->moved, 0, ((size_t)l->g->num_nodes + 1) * sizeof *s->moved);
+  s->ignores_spread = true;
+  return cut_updates(s);
 }
 
 weft_ps_cut_t *weft_ps_cut_of(weft_ps_sync_t *s, const weft_node_t *update, int input, bool *is_indices) {

@@ -31,6 +31,7 @@ typedef struct weft_ps_sync { /* Confined. */
   bool *moved;             /* by source id: the update's side computes it, from means: clipping, norms */
   int *home;               /* by source id: on which server, if moved */
   bool *is_local;          /* by id of the graph that the spread analysis knows: a worker's value is not the true one */
+  bool ignores_spread;     /* updates take means of what workers have, whatever it is */
   weft_ps_cut_t *cuts;
   int num_cuts, max_cuts, num_updates, required; /* gradients per update */
   weft_output_t step, dropped;         /* handles of int64 variables */
