@@ -63,6 +63,7 @@ static weft_status_t *replace_by_placeholder(weft_graph_t *g, weft_node_t *n) {
 }
 
 static weft_status_t *prepare_feeds(const weft_strategy_request_t *r, weft_graph_t *g) {
+  bool has_shapes = false;
   for (int i = 0; i < r->feeds.n; i++) {
     weft_node_t *n = NULL;
     int index = 0;
@@ -73,6 +74,8 @@ static weft_status_t *prepare_feeds(const weft_strategy_request_t *r, weft_graph
       return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be fed under a strategy: it has %s", WEFT_STR_ARGS(n->name),
                         WEFT_STR_ARGS(n->op->name), n->num_outputs > 1 ? "several outputs" : "a reference");
     }
+    if (!has_shapes) WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(g));
+    has_shapes = true;
     WEFT_RETURN_IF_ERROR(replace_by_placeholder(g, n));
   }
   return NULL;

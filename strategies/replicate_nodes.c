@@ -107,10 +107,13 @@ static weft_status_t *split_batches(weft_replication_t *r, const weft_node_t *n)
 
 weft_status_t *weft_replication_copy_nodes(weft_replication_t *r) {
   int num_live = r->source.graph->num_live;
+  for (int i = 0; i < num_live; i++) { /* batches are compared with each other before they are split */
+    if ((r->order[i]->flags & WEFT_OP_PLACEHOLDER) != 0) WEFT_RETURN_IF_ERROR(copy_single(r, r->order[i]));
+  }
   for (int i = 0; i < num_live; i++) {
     const weft_node_t *n = r->order[i];
     if (weft_replication_facts(r, n)->is_single) {
-      WEFT_RETURN_IF_ERROR(copy_single(r, n));
+      if ((n->flags & WEFT_OP_PLACEHOLDER) == 0) WEFT_RETURN_IF_ERROR(copy_single(r, n));
       if (r->total > 1) WEFT_RETURN_IF_ERROR(split_batches(r, n));
       continue;
     }

@@ -90,11 +90,11 @@ static bool goes_with(const weft_replication_t *r, int a, int b) {
   return true;
 }
 
-/* Only placeholders are compared: a reader's outputs come together. */
+/* Only placeholders are compared: a reader's outputs come together. Those without a default lead: they are copied first. */
 static int find_leader(const weft_replication_t *r, int batch) {
   if (!weft_node_is_placeholder(r->plan.batches[batch].node)) return batch;
   for (int b = 0; b < r->plan.num_batches; b++) {
-    if (b == batch || !weft_node_is_placeholder(r->plan.batches[b].node) || !goes_with(r, batch, b)) continue;
+    if (b == batch || (r->plan.batches[b].node->flags & WEFT_OP_PLACEHOLDER) == 0 || !goes_with(r, batch, b)) continue;
     if (b < batch || !goes_with(r, b, batch)) return b;
   }
   return batch;

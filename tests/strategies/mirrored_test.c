@@ -135,6 +135,33 @@ static void batches_of_different_lengths_fail_the_step(void) {
   job_end(j);
 }
 
+/* A fed value inside the graph is a batch like any other. */
+static void values_inside_the_graph_can_be_fed(void) {
+  use_t uses[2] = {use_of("mlp_sgd", NULL), use_of("mlp_sgd", "mirrored:3")};
+  double losses[2][3];
+  for (int k = 0; k < 2; k++) {
+    uint64_t state = 2;
+    uses[k].feeds[0] = "Tanh:0";
+    uses[k].inits[1] = NULL;
+    uses[k].fetches[2] = NULL; /* the summaries */
+    uses[k].targets[0] = NULL;
+    job_t *j = job_start(&uses[k]);
+    for (int i = 0; i < 3; i++) {
+      step_t s = {.feeds = {"Tanh:0", "y"}, .fetches = {"loss:0", "logits:0"}};
+      s.values[0] = random_floats(&state, TF_FLOAT, 7, 64);
+      s.values[1] = random_ints(&state, 7, 10);
+      job_step(j, &s);
+      if (TF_GetCode(j->status) != TF_OK) CU_FAIL_FATAL(TF_Message(j->status));
+      losses[k][i] = number_of(s.results[0]);
+      CU_ASSERT_EQUAL(TF_Dim(s.results[1], 0), 7);
+      step_end(&s);
+    }
+    if (k == 1) CU_ASSERT_PTR_NOT_NULL(strstr(j->rewrite.notes[1].data, "'Tanh'"));
+    job_end(j);
+  }
+  for (int i = 0; i < 3; i++) CU_ASSERT(fabs(losses[0][i] - losses[1][i]) <= 1e-5 * losses[0][i]);
+}
+
 /* T-DDP-6: k steps are one with a batch of all their rows. */
 static void accumulated_steps_are_one_large_step(void) {
   static const int rows[4] = {16, 14, 3, 1};
@@ -237,6 +264,7 @@ static const CU_TestInfo tests[] = {
     {"options change no results", options_change_no_results},
     {"fetches mean what they meant", fetches_mean_what_they_meant},
     {"batches of different lengths fail the step", batches_of_different_lengths_fail_the_step},
+    {"values inside the graph can be fed", values_inside_the_graph_can_be_fed},
     {"accumulated steps are one large step", accumulated_steps_are_one_large_step},
     {"checkpoints go from four replicas to one and on to three", checkpoints_go_from_four_replicas_to_one_and_on_to_three},
     CU_TEST_INFO_NULL,
