@@ -4,11 +4,13 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 typedef struct lane_thread {
   weft_lanes_t *all;
   int index, number; /* of the lane; among those that are fed */
-  int64_t quota; /* steps of this lane; -1: as long as updates are to come */
+  int64_t quota; /* runs of this lane at the most */
+  bool counts;   /* each run is one of the steps */
   pthread_t thread;
   bool is_started;
 } lane_thread_t;
@@ -39,6 +41,28 @@ static void end(weft_lanes_t *l, weft_status_t *failure) {
   if (!is_first || failure == NULL || l->plan->num_lanes == 1) return;
   TF_Status *status = TF_NewStatus();
   TF_CloseSession(l->session, status); /* wakes the lanes that wait for this one */
+  TF_DeleteStatus(status);
+}
+
+static void has_ended(weft_lanes_t *l) {
+  weft_mutex_lock(&l->mu);
+  l->running--;
+  weft_cond_broadcast(&l->ended);
+  weft_mutex_unlock(&l->mu);
+}
+
+/* All updates are done. Whoever still runs a step has its last token, and ends soon; or it is one of those that an update does
+ * without, waits for a token that will not come, and is cancelled. */
+static void end_others(weft_lanes_t *l) {
+  enum { GRACE_MS = 1000 };
+  int64_t deadline_ns = weft_clock_ns() + GRACE_MS * INT64_C(1000000);
+  bool is_late = false;
+  weft_mutex_lock(&l->mu);
+  while (l->running > 1 && !is_late) is_late = !weft_cond_wait_until(&l->ended, &l->mu, deadline_ns);
+  weft_mutex_unlock(&l->mu);
+  if (!is_late) return;
+  TF_Status *status = TF_NewStatus();
+  TF_CloseSession(l->session, status);
   TF_DeleteStatus(status);
 }
 
@@ -94,13 +118,12 @@ static weft_status_t *run_session(weft_lanes_t *l, const weft_run_lane_t *lane, 
 static weft_status_t *run_once(lane_thread_t *t, bool is_traced) {
   weft_lanes_t *l = t->all;
   const weft_run_lane_t *lane = &l->plan->lanes[t->index];
-  bool counts = lane->is_update || t->quota >= 0;
   weft_hand_t *hand = NULL;
   weft_status_t *s = lane->num_feeds == 0 ? NULL : weft_dealer_next(l->dealer, t->number, &hand);
   TF_Tensor **values = weft_calloc((size_t)lane->num_fetches + 1, sizeof(TF_Tensor *));
   if (s == NULL && values == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for values");
   if (s == NULL) s = run_session(l, lane, hand, values, is_traced);
-  if (s == NULL) s = tell(l, lane, values, counts);
+  if (s == NULL) s = tell(l, lane, values, t->counts);
   for (int i = 0; values != NULL && i < lane->num_fetches; i++) TF_DeleteTensor(values[i]);
   weft_free(values);
   weft_hand_free(hand);
@@ -110,13 +133,14 @@ static weft_status_t *run_once(lane_thread_t *t, bool is_traced) {
 static void *run_lane(void *arg) {
   lane_thread_t *t = arg;
   weft_lanes_t *l = t->all;
-  int64_t steps = t->quota >= 0 ? t->quota : INT64_MAX, last = t->quota >= 0 ? t->quota - 1 : l->steps - 1;
-  for (int64_t k = 0; k < steps && goes_on(l); k++) {
-    weft_status_t *s = run_once(t, l->trace != NULL && k == last);
+  for (int64_t k = 0; k < t->quota && goes_on(l); k++) {
+    weft_status_t *s = run_once(t, l->trace != NULL && k == t->quota - 1);
     if (s == NULL) continue;
     end(l, s);
     break;
   }
+  if (l->plan->lanes[t->index].is_update) end_others(l);
+  has_ended(l);
   return NULL;
 }
 
@@ -127,6 +151,7 @@ weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
   *out_done = 0;
   if (threads == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d lanes", n);
   weft_mutex_init(&l->mu);
+  weft_cond_init(&l->ended);
   for (int i = 0; i < n; i++) {
     has_update = has_update || l->plan->lanes[i].is_update;
     step_lanes += !l->plan->lanes[i].is_update;
@@ -134,16 +159,23 @@ weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
   for (int i = 0; i < n; i++) {
     bool is_update = l->plan->lanes[i].is_update;
     int64_t share = step_lanes == 0 ? 0 : l->steps / step_lanes + (number < l->steps % step_lanes);
-    threads[i] = (lane_thread_t){.all = l, .index = i, .number = number, .quota = is_update ? l->steps : has_update ? -1 : share};
+    threads[i] = (lane_thread_t){.all = l, .index = i, .number = number, .quota = has_update ? l->steps : share,
+                                .counts = is_update || !has_update};
     number += !is_update;
-    if (i > 0) threads[i].is_started = pthread_create(&threads[i].thread, NULL, run_lane, &threads[i]) == 0;
-    if (i > 0 && !threads[i].is_started) end(l, WEFT_ERROR(RESOURCE_EXHAUSTED, "no thread for lane %d", i));
+  }
+  l->running = n;
+  for (int i = 1; i < n; i++) {
+    threads[i].is_started = pthread_create(&threads[i].thread, NULL, run_lane, &threads[i]) == 0;
+    if (threads[i].is_started) continue;
+    end(l, WEFT_ERROR(RESOURCE_EXHAUSTED, "no thread for lane %d", i));
+    has_ended(l);
   }
   run_lane(&threads[0]);
   for (int i = 1; i < n; i++) {
     if (threads[i].is_started) pthread_join(threads[i].thread, NULL);
   }
   weft_free(threads);
+  weft_cond_deinit(&l->ended);
   weft_mutex_deinit(&l->mu);
   *out_done = l->done;
   return l->failure;

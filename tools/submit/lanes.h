@@ -1,8 +1,8 @@
 /* tools/submit/lanes.h - runs the lanes of a plan, each on a thread of its own, until all steps are done.
  *
  * Without an update lane the steps are shared out evenly among the lanes. With
- * one, a step is an update: the others run as long as updates are to come. The
- * first failure ends all lanes.
+ * one, a step is an update: the others run as often, or less, and are cancelled if
+ * they wait for more updates than come. The first failure ends all lanes.
  */
 #ifndef WEFT_TOOLS_SUBMIT_LANES_H_
 #define WEFT_TOOLS_SUBMIT_LANES_H_
@@ -28,6 +28,8 @@ typedef struct weft_lanes { /* Set what comes first; zero the rest. */
   void *arg;
 
   weft_mutex_t mu;
+  weft_cond_t ended;      /* a lane has */
+  int running;            /* guarded by mu: lanes that have not ended */
   int64_t done;           /* guarded by mu, like all below */
   bool is_over;
   weft_status_t *failure; /* owned */
