@@ -147,6 +147,28 @@ def linear(path):
             f.write(str(graph.as_graph_def()))
 
 
+def branch(path):
+    """One of two weights is used only if it is fed so."""
+    with start().as_default() as graph:
+        x, y = v1.placeholder(tf.float64, [None, 8], name="x"), v1.placeholder(tf.float64, [None, 1], name="y")
+        use = v1.placeholder(tf.bool, [], name="use")
+        w, v = variable("w", [8, 1], tf.float64, 1, False), variable("v", [8, 1], tf.float64, 2, False)
+        more = tf.cond(use, lambda: tf.matmul(x, v), lambda: 0.0 * tf.matmul(x, w))
+        logits = tf.add(tf.matmul(x, w), more, name="logits")
+        finish(graph, tf.reduce_mean(tf.square(logits - y), name="loss"), "sgd", path)
+
+
+def random_start(path):
+    """Initial values that nobody can foresee."""
+    with start().as_default() as graph:
+        x, y = v1.placeholder(tf.float32, [None, 8], name="x"), labels_of()
+        w = v1.Variable(tf.random.uniform([8, 4]), name="w", use_resource=True)
+        b = v1.Variable(tf.random.normal([4]), name="b", use_resource=False)
+        logits = tf.add(tf.matmul(x, w), b, name="logits")
+        each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+        finish(graph, tf.reduce_mean(each, name="loss"), "sgd", path)
+
+
 def main(directory):
     for optimizer in ("sgd", "momentum", "adam"):
         mlp("%s/mlp_%s.pbtxt" % (directory, optimizer), tf.float32, optimizer, optimizer == "momentum")
@@ -156,6 +178,8 @@ def main(directory):
     convolution("%s/convolution.pbtxt" % directory, "momentum")
     batch_norm("%s/batch_norm.pbtxt" % directory, "NHWC")
     linear("%s/linear.pbtxt" % directory)
+    branch("%s/branch.pbtxt" % directory)
+    random_start("%s/random_start.pbtxt" % directory)
 
 
 if __name__ == "__main__":
