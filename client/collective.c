@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/hash_map.h"
 #include "base/mutex.h"
+#include "client/statistics.h"
 #include "client/status.h"
 #include "client/tensor.h"
 #include "collectives/collectives.h"
@@ -431,26 +432,8 @@ void WEFT_BroadcastBuffer(WEFT_CollectiveGroup *group, void *buffer, int64_t cou
 
 /* ---- what moved ---- */
 
-typedef struct rows {
-  WEFT_TransportCount *counts;
-  int n, max;
-} rows_t;
-
-static void add_row(void *arg, weft_str_t src, weft_str_t dst, weft_traffic_t traffic, weft_link_count_t count) {
-  rows_t *rows = arg;
-  if (rows->n++ >= rows->max) return;
-  WEFT_TransportCount *c = &rows->counts[rows->n - 1];
-  snprintf(c->source, sizeof c->source, "%.*s", WEFT_STR_ARGS(src));
-  snprintf(c->destination, sizeof c->destination, "%.*s", WEFT_STR_ARGS(dst));
-  snprintf(c->traffic, sizeof c->traffic, "%s", weft_traffic_name(traffic));
-  c->messages = count.messages;
-  c->bytes = count.bytes;
-}
-
 int WEFT_TransportCounters(WEFT_CollectiveGroup *group, WEFT_TransportCount *counts, int max) {
-  rows_t rows = {counts, 0, counts == NULL ? 0 : max};
-  weft_link_counters_each(weft_server_counters(group->server), add_row, &rows);
-  return rows.n;
+  return weft_client_counts(weft_server_counters(group->server), counts, max);
 }
 
 void WEFT_ResetTransportCounters(WEFT_CollectiveGroup *group) { weft_link_counters_reset(weft_server_counters(group->server)); }

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "client/config.h"
+#include "client/statistics.h"
 #include "client/status.h"
 #include "protos/wire.h"
 #include "tensorflow/c/c_api.h"
@@ -89,3 +90,8 @@ void TF_DeleteServer(TF_Server *server) {
   weft_free(server->target);
   weft_free(server);
 }
+
+int WEFT_ServerTransportCounters(TF_Server *server, WEFT_TransportCount *counts, int max) {
+  return weft_client_counts(weft_server_counters(server->server), counts, max);
+}
+void WEFT_ResetServerTransportCounters(TF_Server *server) { weft_link_counters_reset(weft_server_counters(server->server)); }

@@ -1,5 +1,7 @@
-/* client/statistics.c - memory accounts out of a RunMetadata. Field numbers: reference 2.5. */
-#include "weft/statistics.h"
+/* client/statistics.c - memory accounts out of a RunMetadata (field numbers: reference 2.5), and rows of link counters. */
+#include "client/statistics.h"
+
+#include <stdio.h>
 
 #include "protos/wire.h"
 
@@ -52,4 +54,28 @@ int WEFT_StepMemory(const TF_Buffer *run_metadata, const char *device, const cha
     }
   }
   return 0;
+}
+
+/* ---- links ---- */
+
+typedef struct rows {
+  WEFT_TransportCount *counts;
+  int n, max;
+} rows_t;
+
+static void add_row(void *arg, weft_str_t src, weft_str_t dst, weft_traffic_t traffic, weft_link_count_t count) {
+  rows_t *rows = arg;
+  if (rows->n++ >= rows->max) return;
+  WEFT_TransportCount *c = &rows->counts[rows->n - 1];
+  snprintf(c->source, sizeof c->source, "%.*s", WEFT_STR_ARGS(src));
+  snprintf(c->destination, sizeof c->destination, "%.*s", WEFT_STR_ARGS(dst));
+  snprintf(c->traffic, sizeof c->traffic, "%s", weft_traffic_name(traffic));
+  c->messages = count.messages;
+  c->bytes = count.bytes;
+}
+
+int weft_client_counts(weft_link_counters_t *counters, WEFT_TransportCount *counts, int max) {
+  rows_t rows = {counts, 0, counts == NULL ? 0 : max};
+  weft_link_counters_each(counters, add_row, &rows);
+  return rows.n;
 }

@@ -17,7 +17,7 @@ static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_dire
                                   .cache = t->cache, .clusters = maker};
   WEFT_RETURN_IF_ERROR(weft_worker_create(&worker, &t->worker));
   if (clusters != NULL) clusters->worker = t->worker;
-  weft_worker_cache_set_log(t->cache, weft_worker_transfers(t->worker));
+  weft_worker_cache_set_log(t->cache, weft_worker_transfers(t->worker), weft_worker_counters(t->worker));
   WEFT_RETURN_IF_ERROR(weft_local_worker_client_create(t->worker, &t->worker_client));
   weft_worker_cache_set_local(t->cache, t->worker_client);
   weft_master_options_t master = {.task = name, .cache = t->cache, .supports = supports, .is_direct = is_direct,

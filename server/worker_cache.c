@@ -16,6 +16,7 @@ typedef struct cache {
   weft_str_t *tasks, *addresses;
   int num_tasks, own;
   weft_transfer_log_t *log; /* borrowed; may be NULL */
+  struct weft_link_counters *counters; /* the same */
   weft_mutex_t mu;
   weft_worker_client_t **clients; /* guarded by mu */
   weft_rpc_channel_t **channels;  /* guarded by mu; theirs; NULL for the own task's */
@@ -27,7 +28,11 @@ static weft_worker_client_t *connect(cache_t *c, int i, weft_rpc_channel_t **out
   weft_worker_client_t *w = NULL;
   weft_status_t *s = weft_rpc_channel_create(c->rpc, c->addresses[i], out_channel);
   if (s == NULL) s = weft_remote_worker_client_create(*out_channel, c->tasks[i], &w);
-  if (w != NULL) w->transfers = c->log;
+  if (w != NULL) {
+    w->transfers = c->log;
+    w->counters = c->counters;
+    w->seen_from = c->own >= 0 ? c->tasks[c->own] : WEFT_STR("");
+  }
   if (s != NULL) weft_log_status(WEFT_LOG_ERROR, "cannot make a channel to a worker", s);
   return w;
 }
@@ -122,7 +127,10 @@ weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_
   return NULL;
 }
 
-void weft_worker_cache_set_log(weft_worker_cache_t *base, weft_transfer_log_t *l) { of(base)->log = l; }
+void weft_worker_cache_set_log(weft_worker_cache_t *base, weft_transfer_log_t *l, struct weft_link_counters *counters) {
+  of(base)->log = l;
+  of(base)->counters = counters;
+}
 
 /* The channel to a task, retained; NULL if nobody has called it yet. */
 static weft_rpc_channel_t *channel_of(cache_t *c, weft_str_t task) {

@@ -11,8 +11,8 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_cache_create_local(weft_str_t task, w
 /* All tasks of `cluster`; those but `own_task` are reached through `rpc`, connected at first use. */
 WEFT_MUST_CHECK weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_t own_task,
                                                         weft_rpc_client_t *rpc, weft_worker_cache_t **out);
-/* Clients made from now on tell `l` (borrowed) what they fetch. */
-void weft_worker_cache_set_log(weft_worker_cache_t *c, weft_transfer_log_t *l);
+/* Clients made from now on tell `l` and `counters` (borrowed) what they fetch. */
+void weft_worker_cache_set_log(weft_worker_cache_t *c, weft_transfer_log_t *l, struct weft_link_counters *counters);
 /* The task is known to be gone or to hang: calls to it end as weft_rpc_channel_end_calls says ... */
 void weft_worker_cache_end_calls(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why, int64_t min_age_ms);
 /* ... and are refused, or not any more, as weft_rpc_channel_refuse says. */

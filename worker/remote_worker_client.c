@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "collectives/link_counters.h"
 #include "graph/graph_proto.h"
 #include "worker/device_codec.h"
 #include "worker/local_transfer.h"
@@ -309,6 +310,8 @@ static void log_sent(pending_t *p, int64_t send_start_micros) {
 }
 
 static void end_log(pending_t *p, const weft_tensor_t *tensor) {
+  const weft_worker_client_t *w = &p->worker->base;
+  if (tensor != NULL) weft_link_counters_add(w->counters, w->task, w->seen_from, WEFT_TRAFFIC_TENSOR, tensor->bytes);
   if (p->logged_key == NULL || tensor == NULL) return;
   p->transfer.end_micros = weft_clock_micros();
   p->transfer.bytes = (int64_t)tensor->bytes;

@@ -101,6 +101,8 @@ struct weft_worker_client {
   atomic_int refs;
   weft_str_t task; /* "/job:worker/replica:0/task:0"; owned by the implementation */
   weft_transfer_log_t *transfers; /* borrowed: who fetches over a network tells it here; may be NULL; set before use */
+  struct weft_link_counters *counters; /* the same for bytes and messages by link; collectives/link_counters.h */
+  weft_str_t seen_from;                /* borrowed: the task that fetches, for the counters */
 };
 weft_worker_client_t *weft_worker_client_retain(weft_worker_client_t *w);
 void weft_worker_client_release(weft_worker_client_t *w); /* NULL is fine */

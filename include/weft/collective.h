@@ -26,6 +26,7 @@
 #define WEFT_COLLECTIVE_H_
 
 #include "tensorflow/c/c_api.h"
+#include "weft/statistics.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -131,12 +132,6 @@ TF_CAPI_EXPORT extern int WEFT_CollectiveIsDone(const WEFT_CollectiveRequest *re
 TF_CAPI_EXPORT extern TF_Tensor *WEFT_WaitCollective(WEFT_CollectiveRequest *request, TF_Status *status);
 
 /* ---- what moved ---- */
-
-typedef struct WEFT_TransportCount {
-  char source[128], destination[128]; /* tasks: "/job:worker/replica:0/task:1" */
-  char traffic[16];                   /* "control", "tensor", "collective", "kv" */
-  int64_t messages, bytes;            /* bytes of payload */
-} WEFT_TransportCount;
 
 /* What this member has received from each other one, since it began or since the last reset: fills at most `max` entries of
  * `counts`, and returns how many there are. */

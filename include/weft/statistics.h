@@ -1,7 +1,8 @@
-/* weft/statistics.h - what a traced step says beside times: memory, by what it is for.
+/* weft/statistics.h - memory by what it is for, and traffic by link.
  *
- * Ask for a trace (RunOptions.trace_level) and give the RunMetadata to these. Other
- * things in it are TensorFlow's StepStats, which many tools read.
+ * Memory comes with a traced step: ask for a trace (RunOptions.trace_level) and give
+ * the RunMetadata to WEFT_StepMemory. Other things in it are TensorFlow's StepStats,
+ * which many tools read. Traffic is counted by each server.
  */
 #ifndef WEFT_STATISTICS_H_
 #define WEFT_STATISTICS_H_
@@ -23,6 +24,19 @@ typedef struct WEFT_MemoryUse {
  * param, what updates apply grad, what was received or reduced comm, all else activation. Tensors of up to 256 bytes are not
  * counted. Returns 1, or 0 with zeros if the step says nothing of that device and tag. */
 TF_CAPI_EXPORT extern int WEFT_StepMemory(const TF_Buffer *run_metadata, const char *device, const char *tag, WEFT_MemoryUse *out);
+
+/* ---- what moved between tasks ---- */
+
+typedef struct WEFT_TransportCount {
+  char source[128], destination[128]; /* tasks: "/job:worker/replica:0/task:1" */
+  char traffic[16];                   /* "control", "tensor", "collective", "kv" */
+  int64_t messages, bytes;            /* bytes of payload */
+} WEFT_TransportCount;
+
+/* What this server's task has fetched from each other one, tensors of steps and fields of collectives, since it began or since the
+ * last reset: fills at most `max` entries of `counts`, and returns how many there are. Any thread. */
+TF_CAPI_EXPORT extern int WEFT_ServerTransportCounters(TF_Server *server, WEFT_TransportCount *counts, int max);
+TF_CAPI_EXPORT extern void WEFT_ResetServerTransportCounters(TF_Server *server);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -1,6 +1,12 @@
 /* tests/client/server_test.c - servers in this process, and sessions that reach them over gRPC. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "tests/client/client_testing.h"
 #include "tests/rpc/tsan.h"
+#include "weft/statistics.h"
 
 static const TF_Output nothing = {NULL, 0};
 
@@ -147,12 +153,115 @@ static void bad_definitions_are_refused(void) {
   TF_DeleteStatus(s);
 }
 
+/* ---- two tasks ---- */
+
+static int free_port(void) {
+  struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t length = sizeof a;
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+  CU_ASSERT_EQUAL_FATAL(getsockname(fd, (struct sockaddr *)&a, &length), 0);
+  close(fd);
+  return ntohs(a.sin_port);
+}
+
+static void put_field(char *to, size_t *n, char tag, const char *bytes, size_t length) { /* lengths fit in one byte */
+  to[(*n)++] = tag;
+  to[(*n)++] = (char)length;
+  memcpy(to + *n, bytes, length);
+  *n += length;
+}
+
+/* ServerDef of task `index` of two of job "worker". */
+static size_t two_tasks(const int ports[2], int index, char def[200]) {
+  char job[100], cluster[120];
+  size_t job_length = 0, cluster_length = 0, n = 0;
+  put_field(job, &job_length, 0x0a, "worker", 6);
+  for (int i = 0; i < 2; i++) {
+    char address[32], task[48];
+    size_t length = 0;
+    snprintf(address, sizeof address, "127.0.0.1:%d", ports[i]);
+    task[length++] = 0x08;
+    task[length++] = (char)i;
+    put_field(task, &length, 0x12, address, strlen(address));
+    put_field(job, &job_length, 0x12, task, length);
+  }
+  put_field(cluster, &cluster_length, 0x0a, job, job_length);
+  put_field(def, &n, 0x0a, cluster, cluster_length);
+  put_field(def, &n, 0x12, "worker", 6);
+  def[n++] = 0x18;
+  def[n++] = (char)index;
+  put_field(def, &n, 0x2a, "grpc", 4);
+  return n;
+}
+
+static int64_t tensor_bytes(TF_Server *server, int64_t *messages) {
+  WEFT_TransportCount counts[8];
+  int64_t bytes = *messages = 0;
+  int n = WEFT_ServerTransportCounters(server, counts, 8);
+  for (int i = 0; i < n && i < 8; i++) {
+    if (strcmp(counts[i].traffic, "tensor") != 0) continue;
+    CU_ASSERT_STRING_EQUAL(counts[i].source, "/job:worker/replica:0/task:1");
+    CU_ASSERT_STRING_EQUAL(counts[i].destination, "/job:worker/replica:0/task:0");
+    *messages += counts[i].messages;
+    bytes += counts[i].bytes;
+  }
+  return bytes;
+}
+
+/* task 1: 1000 floats, or 0 in all; task 0 wants them. */
+static void tensors_that_cross_are_counted(void) {
+  world_t w;
+  TF_Server *servers[2];
+  char def[200];
+  int ports[2] = {free_port(), free_port()};
+  int64_t messages;
+  world_open(&w);
+  for (int i = 0; i < 2; i++) {
+    servers[i] = TF_NewServer(def, two_tasks(ports, i, def), w.s);
+    ASSERT_OK(&w);
+    TF_ServerStart(servers[i], w.s);
+    ASSERT_OK(&w);
+  }
+  w.target = TF_ServerTarget(servers[0]);
+  static const float zeros[1000];
+  static const int64_t dims[1] = {1000};
+  TF_Output c = constant(&w, w.g, "c", new_floats(1, dims, zeros));
+  TF_OperationDescription *d = TF_NewOperation(w.g, "Neg", "there");
+  TF_SetDevice(d, "/job:worker/task:1");
+  TF_AddInput(d, c);
+  TF_Output there = {TF_FinishOperation(d, w.s), 0};
+  TF_SetRequestedDevice(w.g, c.oper, "/job:worker/task:1");
+  d = TF_NewOperation(w.g, "Abs", "here");
+  TF_SetDevice(d, "/job:worker/task:0");
+  TF_AddInput(d, there);
+  TF_Output here = {TF_FinishOperation(d, w.s), 0};
+  for (int step = 1; step <= 3; step++) {
+    TF_DeleteTensor(run1(&w, nothing, NULL, here));
+    ASSERT_OK(&w);
+    CU_ASSERT_EQUAL(tensor_bytes(servers[0], &messages), 4000 * step);
+    CU_ASSERT_EQUAL(messages, step);
+  }
+  CU_ASSERT_EQUAL(tensor_bytes(servers[1], &messages), 0); /* nothing went the other way */
+  WEFT_ResetServerTransportCounters(servers[0]);
+  CU_ASSERT_EQUAL(tensor_bytes(servers[0], &messages), 0);
+  TF_DeleteSession(w.session, w.s);
+  w.session = NULL;
+  for (int i = 0; i < 2; i++) {
+    TF_ServerStop(servers[i], w.s);
+    TF_ServerJoin(servers[i], w.s);
+    TF_DeleteServer(servers[i]);
+  }
+  world_close(&w);
+}
+
 static const CU_TestInfo tests[] = {
     {"a session runs on a server", a_session_runs_on_a_server},
     {"failures come back with their task", failures_come_back_with_their_task},
     {"variables outlive sessions until a reset", variables_outlive_sessions_until_a_reset},
     {"a step in pieces runs on a server", a_step_in_pieces_runs_on_a_server},
     {"bad definitions are refused", bad_definitions_are_refused},
+    {"tensors that cross are counted", tensors_that_cross_are_counted},
     CU_TEST_INFO_NULL,
 };
 
