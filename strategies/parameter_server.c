@@ -159,9 +159,25 @@ static weft_status_t *analyse(weft_ps_t *p) {
   return noted;
 }
 
-static weft_status_t *prepare_source(weft_ps_t *p) {
+/* Nothing to push, nothing to wait for: one worker does it, with the whole batch. */
+static weft_status_t *evaluate_if_nothing_is_updated(weft_ps_t *p) {
+  weft_lane_graph_t l;
+  bool updates = false;
   WEFT_RETURN_IF_ERROR(weft_graph_copy(p->request->graph, &p->source));
   WEFT_RETURN_IF_ERROR(weft_pass_lower_functions(p->source, 0));
+  WEFT_RETURN_IF_ERROR(weft_lane_graph_init(p->source, p->request, &l));
+  for (int k = 0; k < l.num_nodes; k++) updates = updates || (l.in_step[l.order[k]->id] && weft_lane_is_update(l.order[k]));
+  weft_lane_graph_deinit(&l);
+  if (updates || p->request->fetches.n + p->request->targets.n == 0) return NULL;
+  p->options.mode = WEFT_PS_ASYNC;
+  p->options.splits = false;
+  p->options.backup = 0;
+  p->places.num_workers = 1;
+  return weft_rewrite_note(p->out, "nothing is updated: one worker computes it all");
+}
+
+static weft_status_t *prepare_source(weft_ps_t *p) {
+  WEFT_RETURN_IF_ERROR(evaluate_if_nothing_is_updated(p));
   WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(p->source));
   if (p->options.mode == WEFT_PS_SYNC) WEFT_RETURN_IF_ERROR(analyse(p));
   if (p->options.partitioner.kind == WEFT_PARTITION_NONE) return NULL;
@@ -203,24 +219,12 @@ static weft_status_t *build(weft_ps_t *p) {
   return weft_ps_explain(p);
 }
 
-static weft_status_t *rewrite(const weft_strategy_request_t *r, weft_rewrite_t *out) {
+static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r, weft_rewrite_t *out) {
+  (void)self;
   weft_ps_t p;
-  *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
   weft_status_t *s = start(r, out, &p);
   if (s == NULL) s = build(&p);
   end(&p);
-  if (s != NULL) weft_rewrite_deinit(out);
-  return s;
-}
-
-static weft_status_t *probe(const weft_strategy_request_t *r, weft_cost_t *out) {
-  weft_rewrite_t none = {.arena = WEFT_ARENA_INIT};
-  weft_ps_t p;
-  weft_status_t *s = start(r, &none, &p);
-  if (s == NULL) s = build(&p); /* what cannot be rewritten is found by doing it */
-  if (s == NULL) weft_ps_cost(&p, out);
-  end(&p);
-  weft_rewrite_deinit(&none);
   return s;
 }
 
@@ -230,6 +234,7 @@ const weft_strategy_t weft_parameter_server_strategy = {
     .name = "parameter_server",
     .about = "variables on servers; workers push gradients: at once, in step, or with bounded staleness",
     .usage = weft_ps_usage,
-    .probe = probe,
+    .probe = weft_strategy_probe_by_trial,
     .rewrite = rewrite,
+    .explain = weft_strategy_explain_rewrite,
 };

@@ -44,13 +44,17 @@ static void add_token(lane_t *lane, int worker) {
 
 static void add_share(lane_t *lane, int worker) {
   bool scales = false;
-  for (int i = 0; i < lane->s->num_cuts; i++) scales = scales || lane->s->cuts[i].scales;
+  int type = WEFT_F32; /* as exact as what it scales */
+  for (int i = 0; i < lane->s->num_cuts; i++) {
+    scales = scales || lane->s->cuts[i].scales;
+    if (lane->s->cuts[i].dtype == WEFT_F64) type = WEFT_F64;
+  }
   if (!scales || !lane->s->p->options.splits) return;
   weft_str_t home = lane->b.device;
   const weft_shape_t scalar = WEFT_SCALAR;
-  const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", WEFT_F32), weft_shape_attr("shape", &scalar)};
+  const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", type), weft_shape_attr("shape", &scalar)};
   lane->b.device = lane->s->p->places.workers[worker];
-  weft_output_t one = weft_build_number(&lane->b, "whole_share", WEFT_F32, 1);
+  weft_output_t one = weft_build_number(&lane->b, "whole_share", type, 1);
   lane->share = weft_build(&lane->b, "PlaceholderWithDefault", WEFT_STR("share"), &one, 1, attrs, 2);
   lane->b.device = home;
 }
@@ -68,11 +72,13 @@ static weft_output_t part_of_rows(lane_t *lane, weft_dtype_t dtype, int power, d
   return times == 1 ? f : weft_build2(b, "Mul", "factor", f, weft_build_number(b, "times", (int)dtype, times));
 }
 
-/* What the mean over W workers makes the value of the whole batch: a value of degree d is worth W * (f / W)^d. */
+/* What the mean over W workers makes the value of the whole batch: a value of degree d is worth W * (f / W)^d. A worker without
+ * rows has the mean of nothing, which is not a number: its part is zero all the same. */
 static weft_output_t scaled(lane_t *lane, const weft_ps_cut_t *c, weft_output_t value) {
   bool is_mean = c->degree == 1 && lane->share.node == NULL;
   if (!c->scales || is_mean || lane->b.failure != NULL) return value;
-  return weft_build2(&lane->b, "Mul", "shared", value, part_of_rows(lane, c->dtype, c->degree, lane->s->required));
+  const char *times = c->degree > 0 && lane->share.node != NULL ? "MulNoNan" : "Mul";
+  return weft_build2(&lane->b, times, "shared", value, part_of_rows(lane, c->dtype, c->degree, lane->s->required));
 }
 
 /* ---- pushes ---- */

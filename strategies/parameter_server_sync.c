@@ -352,6 +352,8 @@ static weft_status_t *fill(weft_ps_sync_t *s) {
   weft_node_t *init = NULL, *update = NULL;
   WEFT_RETURN_IF_ERROR(mark(s));
   WEFT_RETURN_IF_ERROR(weft_ps_find_cuts(s));
+  WEFT_RETURN_IF_ERROR(weft_ps_find_joins(s));
+  p->out->in_step = p->options.backup == 0;
   WEFT_RETURN_IF_ERROR(make_state(s));
   WEFT_RETURN_IF_ERROR(weft_lane_copier_init(&base, &p->lanes, p->out->graph, &p->places, 0, WEFT_STR("")));
   weft_status_t *status = copy_base(s, &base);

@@ -258,8 +258,8 @@ TF_CAPI_EXPORT extern const char *WEFT_RewriteExplain(const WEFT_Rewrite *rewrit
 TF_CAPI_EXPORT extern int WEFT_RewriteNumLanes(const WEFT_Rewrite *rewrite);
 TF_CAPI_EXPORT extern int WEFT_RewriteLaneIsUpdate(const WEFT_Rewrite *rewrite, int lane); /* 1: fed nothing; the chief's side */
 typedef enum WEFT_RewriteNameKind { WEFT_REWRITE_FEED, WEFT_REWRITE_FETCH, WEFT_REWRITE_TARGET, WEFT_REWRITE_SHARE } WEFT_RewriteNameKind;
-/* Name number i of that kind in the new graph; feeds, fetches and targets are in the order asked for. A share is a float
- * placeholder that wants rows * lanes / rows of all. Lent; NULL behind the last. */
+/* Name number i of that kind in the new graph; feeds, fetches and targets are in the order asked for. A share is a
+ * placeholder, float or (in a graph of doubles) double, that wants rows * lanes / rows of all; lanes that are fed. Lent; NULL behind the last. */
 TF_CAPI_EXPORT extern const char *WEFT_RewriteLaneName(const WEFT_Rewrite *rewrite, int lane, WEFT_RewriteNameKind kind, int i);
 /* Targets to run once before, in order: those asked for, then others. Lent; NULL behind the last. */
 TF_CAPI_EXPORT extern const char *WEFT_RewriteInit(const WEFT_Rewrite *rewrite, int i);

@@ -235,7 +235,7 @@ typedef struct running { /* A lane that a thread runs. */
   const weft_ps_model_t *m;
   int lane, steps, rows, lanes;
   int64_t begin, stride; /* rows of step i: begin + i * stride */
-  float share;
+  double share;
   weft_status_t *failure;
   double losses[600];
   pthread_t thread;
@@ -261,7 +261,7 @@ static void train_together(weft_ps_cluster_t *c, const weft_ps_model_t *m, int s
   for (int i = 0; i < c->r.num_lanes; i++) {
     r[i] = (running_t){.c = c, .m = m, .lane = i, .steps = steps, .begin = begin, .stride = total};
     if (i < workers) r[i].rows = rows[i];
-    if (i < workers && has_shares) r[i].share = (float)rows[i] * (float)workers / (float)total;
+    if (i < workers && has_shares) r[i].share = (double)rows[i] * workers / total;
     if (i < workers) begin += rows[i];
     CU_ASSERT_EQUAL_FATAL(pthread_create(&r[i].thread, NULL, run_lane, &r[i]), 0);
   }
@@ -293,7 +293,7 @@ static void three_workers_in_step_equal_one_with_a_batch_of_three(void) {
       m.optimizer = (weft_ps_optimizer_t)(v / 2 % 3);
       if (m.optimizer == WEFT_PS_ADAM) m.rate = 0.003;
       int uneven = i != 1 && v >= 6;
-      double tolerance = m.dtype == WEFT_F64 ? (uneven ? 1e-7 : 1e-10) : 2e-5; /* shares are float32 */
+      double tolerance = m.dtype == WEFT_F64 ? 1e-10 : 2e-5;
       weft_graph_t *g = weft_ps_model_graph(&m);
       weft_ps_cluster_t one, many;
       train_locally(g, &m, STEPS, 24, local, &one);

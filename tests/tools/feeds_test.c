@@ -60,7 +60,7 @@ static weft_dealer_t dealer;
 
 static void begin(const char *const *specs, int n, int64_t batch, bool shuffle, uint64_t seed, int lanes, bool splits) {
   CU_ASSERT_PTR_NULL_FATAL(weft_feeds_init(&f, graph, specs, n, batch, shuffle, seed));
-  CU_ASSERT_PTR_NULL_FATAL(weft_dealer_init(&dealer, &f, lanes, splits));
+  CU_ASSERT_PTR_NULL_FATAL(weft_dealer_init(&dealer, &f, lanes, splits, NULL));
 }
 static void end(void) {
   weft_dealer_deinit(&dealer);

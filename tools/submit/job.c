@@ -126,7 +126,7 @@ static weft_status_t *make_plan(job_t *j) {
   }
   int step_lanes = 0; /* an update lane is dealt nothing */
   for (int i = 0; i < j->plan.num_lanes; i++) step_lanes += !j->plan.lanes[i].is_update;
-  WEFT_RETURN_IF_ERROR(weft_dealer_init(&j->dealer, &j->feeds, step_lanes, j->plan.splits_batch));
+  WEFT_RETURN_IF_ERROR(weft_dealer_init(&j->dealer, &j->feeds, step_lanes, j->plan.splits_batch, j->plan.is_batch));
   return j->spec->trace == NULL ? NULL : weft_trace_create(&j->trace);
 }
 

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <tensorflow/c/c_api.h>
 
+#include "strategies/strategy.h"
+
 typedef struct weft_run_lane {
   bool is_update;    /* fed nothing, shows nothing: the chief's side of a synchronous update */
   bool has_share;
@@ -26,6 +28,9 @@ typedef struct weft_run_plan {
   const char **init_names;
   int num_lanes, num_inits;
   bool splits_batch; /* lanes share each batch */
+  bool in_step;      /* each lane runs once for each update */
+  weft_join_t *joins; /* by fetch: how the lanes' parts make a whole; NULL: what a lane has is whole */
+  bool *is_batch;    /* by feed: has rows that lanes share; NULL: all have */
   int num_local_cpus; /* of a local session; 0: as it comes */
 } weft_run_plan_t;
 

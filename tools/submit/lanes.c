@@ -66,19 +66,40 @@ static void end_others(weft_lanes_t *l) {
   TF_DeleteStatus(status);
 }
 
+/* Of a step that lanes share: it is done once all of them have. */
+static weft_status_t *tell_part(weft_lanes_t *l, int lane, TF_Tensor **values, double weight) {
+  int n = 0;
+  bool is_whole = false;
+  for (int i = 0; i < l->plan->num_lanes; i++) n = l->plan->lanes[i].num_fetches > n ? l->plan->lanes[i].num_fetches : n;
+  TF_Tensor **whole = weft_calloc((size_t)n + 1, sizeof(TF_Tensor *));
+  if (whole == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for values");
+  weft_mutex_lock(&l->mu);
+  weft_status_t *s = weft_joiner_add(&l->joiner, lane, values, weight, &is_whole, whole);
+  if (s == NULL && is_whole) {
+    l->done++;
+    if (!l->is_over) s = l->ran(l->arg, whole, l->done, true);
+  }
+  weft_mutex_unlock(&l->mu);
+  for (int i = 0; i < n; i++) TF_DeleteTensor(whole[i]);
+  weft_free(whole);
+  return s;
+}
+
 static weft_status_t *tell(weft_lanes_t *l, const weft_run_lane_t *lane, TF_Tensor **values, bool counts) {
   weft_mutex_lock(&l->mu);
   if (counts) l->done++;
   weft_status_t *s = l->is_over ? NULL : l->ran(l->arg, lane->is_update ? NULL : values, l->done, counts);
-  if (lane->is_update && l->done >= l->steps) l->is_over = true;
+  if (lane->is_update && !l->plan->in_step && l->done >= l->steps) l->is_over = true;
   weft_mutex_unlock(&l->mu);
   return s;
 }
 
-static weft_status_t *share_tensor(float share, TF_Tensor **out) {
-  *out = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof share);
+static weft_status_t *share_tensor(double share, TF_DataType type, TF_Tensor **out) {
+  float rounded = (float)share;
+  size_t size = TF_DataTypeSize(type);
+  *out = TF_AllocateTensor(type, NULL, 0, size);
   if (*out == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a share");
-  memcpy(TF_TensorData(*out), &share, sizeof share);
+  memcpy(TF_TensorData(*out), type == TF_DOUBLE ? (void *)&share : (void *)&rounded, size);
   return NULL;
 }
 
@@ -93,7 +114,7 @@ static weft_status_t *run_session(weft_lanes_t *l, const weft_run_lane_t *lane, 
     tensors[i] = hand->tensors[i];
   }
   if (s == NULL && lane->has_share) {
-    s = share_tensor(hand->share, &share);
+    s = share_tensor(hand->share, TF_OperationOutputType(lane->share), &share);
     outputs[n] = lane->share;
     tensors[n++] = share;
   }
@@ -123,7 +144,11 @@ static weft_status_t *run_once(lane_thread_t *t, bool is_traced) {
   TF_Tensor **values = weft_calloc((size_t)lane->num_fetches + 1, sizeof(TF_Tensor *));
   if (s == NULL && values == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for values");
   if (s == NULL) s = run_session(l, lane, hand, values, is_traced);
-  if (s == NULL) s = tell(l, lane, values, t->counts);
+  if (s == NULL && l->plan->joins != NULL) {
+    s = tell_part(l, t->index, values, hand == NULL ? 0 : hand->share / l->num_fed);
+  } else if (s == NULL) {
+    s = tell(l, lane, values, t->counts);
+  }
   for (int i = 0; values != NULL && i < lane->num_fetches; i++) TF_DeleteTensor(values[i]);
   weft_free(values);
   weft_hand_free(hand);
@@ -139,7 +164,7 @@ static void *run_lane(void *arg) {
     end(l, s);
     break;
   }
-  if (l->plan->lanes[t->index].is_update) end_others(l);
+  if (l->plan->lanes[t->index].is_update && !l->plan->in_step) end_others(l);
   has_ended(l);
   return NULL;
 }
@@ -150,6 +175,14 @@ weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
   lane_thread_t *threads = weft_calloc((size_t)n + 1, sizeof *threads);
   *out_done = 0;
   if (threads == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d lanes", n);
+  if (l->plan->joins != NULL) {
+    weft_status_t *s = weft_joiner_init(&l->joiner, l->plan);
+    if (s != NULL) {
+      weft_joiner_deinit(&l->joiner);
+      weft_free(threads);
+      return s;
+    }
+  }
   weft_mutex_init(&l->mu);
   weft_cond_init(&l->ended);
   for (int i = 0; i < n; i++) {
@@ -164,6 +197,7 @@ weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
     number += !is_update;
   }
   l->running = n;
+  l->num_fed = step_lanes;
   for (int i = 1; i < n; i++) {
     threads[i].is_started = pthread_create(&threads[i].thread, NULL, run_lane, &threads[i]) == 0;
     if (threads[i].is_started) continue;
@@ -175,6 +209,7 @@ weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
     if (threads[i].is_started) pthread_join(threads[i].thread, NULL);
   }
   weft_free(threads);
+  weft_joiner_deinit(&l->joiner);
   weft_cond_deinit(&l->ended);
   weft_mutex_deinit(&l->mu);
   *out_done = l->done;

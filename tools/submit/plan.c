@@ -1,6 +1,8 @@
 /* tools/submit/plan.c - names to outputs and operations, lane by lane. */
 #include "tools/submit/plan.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "graph/graph_proto.h"
 #include "tools/strategy/cluster_view.h"
@@ -45,6 +47,8 @@ void weft_run_plan_deinit(weft_run_plan_t *p) {
     weft_free(p->lanes[i].targets);
   }
   weft_free(p->lanes);
+  weft_free(p->joins);
+  weft_free(p->is_batch);
   weft_free(p->inits);
   weft_free(p->init_names);
   *p = (weft_run_plan_t){0};
@@ -120,10 +124,27 @@ static weft_status_t *find_lane(TF_Graph *graph, const weft_lane_t *from, weft_r
   return NULL;
 }
 
+static weft_status_t *copy_joins(const weft_rewrite_t *r, weft_run_plan_t *out) {
+  int fetches = r->num_lanes > 0 ? r->lanes[0].fetches.n : 0, feeds = r->num_lanes > 0 ? r->lanes[0].feeds.n : 0;
+  out->splits_batch = r->splits_batch;
+  out->in_step = r->in_step;
+  if (r->joins != NULL) {
+    out->joins = weft_calloc((size_t)fetches + 1, sizeof *out->joins);
+    if (out->joins == NULL) return no_memory();
+    memcpy(out->joins, r->joins, (size_t)fetches * sizeof *out->joins);
+  }
+  if (r->is_batch != NULL) {
+    out->is_batch = weft_calloc((size_t)feeds + 1, sizeof *out->is_batch);
+    if (out->is_batch == NULL) return no_memory();
+    memcpy(out->is_batch, r->is_batch, (size_t)feeds * sizeof *out->is_batch);
+  }
+  return NULL;
+}
+
 static weft_status_t *find_lanes(const weft_job_spec_t *spec, const weft_rewrite_t *r, TF_Graph *graph, weft_run_plan_t *out) {
   WEFT_RETURN_IF_ERROR(make_plan(out, r->num_lanes, r->inits.n));
   out->graph = graph;
-  out->splits_batch = r->splits_batch;
+  WEFT_RETURN_IF_ERROR(copy_joins(r, out));
   out->num_local_cpus = spec->master == NULL ? r->num_local_cpus : 0;
   for (int i = 0; i < r->inits.n; i++) {
     TF_Operation *op = NULL;
@@ -138,14 +159,13 @@ static weft_status_t *find_lanes(const weft_job_spec_t *spec, const weft_rewrite
 weft_status_t *weft_run_plan_rewritten(const weft_job_spec_t *spec, weft_str_t graph_def, weft_run_plan_t *out, TF_Graph **out_graph) {
   weft_view_t view;
   weft_rewrite_t rewrite = {.arena = WEFT_ARENA_INIT};
-  weft_cost_t cost;
   weft_run_names_t names = {.feeds = &spec->feeds, .fetches = &spec->fetches, .more_fetches = &spec->saves,
                             .targets = &spec->targets, .inits = &spec->inits};
   *out = (weft_run_plan_t){0};
   *out_graph = TF_NewGraph();
   weft_view_init(&view);
   weft_status_t *s = ask_for_devices(spec->master, &view);
-  if (s == NULL) s = weft_rewrite_graph_def(graph_def, spec->strategy, &view.cluster, &names, &rewrite, &cost);
+  if (s == NULL) s = weft_rewrite_graph_def(graph_def, spec->strategy, &view.cluster, &names, &rewrite);
   if (s != NULL) s = weft_status_annotate(s, "with --strategy %s", spec->strategy);
   if (s == NULL) s = import(rewrite.graph, *out_graph);
   if (s == NULL) s = find_lanes(spec, &rewrite, *out_graph, out);
