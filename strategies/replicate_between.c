@@ -8,7 +8,7 @@
  * Source: reference strategies 3.26: the chief's initial values; equal graphs are checked, not believed.
  */
 #include "base/alloc.h"
-#include "strategies/replication.h"
+#include "strategies/replicate_alike.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for replicas of several workers"); }
 
@@ -172,35 +172,6 @@ static void take_from_chief(weft_replication_t *r, const weft_node_t *n) {
   for (int i = 0; i < r->n && r->e.s == NULL; i++) weft_graph_set_input(r->copiers[i].copies[n->id], input, values[i]);
 }
 
-/* On each replica: an Assert that the largest and the smallest fingerprint are one. */
-static void check_alike(weft_replication_t *r, weft_node_t **checks) {
-  weft_emitter_t *e = &r->e;
-  weft_output_t *values = new_outputs(r);
-  int64_t print = (int64_t)(r->fingerprint >> 1), both[2] = {print, -print}, zero = 0, one = 1;
-  for (int i = 0; i < r->n && e->s == NULL; i++) {
-    e->device = r->o->devices[i];
-    values[i] = weft_emit_int64s(e, both, 2, "replica_%d/weft/fingerprint", i);
-  }
-  weft_named_attr_t attrs[2] = {weft_text_attr("merge_op", WEFT_STR("Max")), weft_text_attr("final_op", WEFT_STR("Id"))};
-  int32_t next = r->instance_key;
-  r->instance_key = 1; /* before anything that depends on the graph */
-  weft_replication_collective(r, "CollectiveReduceV2", attrs, 2, "fingerprints", values);
-  r->instance_key = next;
-  for (int i = 0; i < r->n && e->s == NULL; i++) {
-    e->device = r->o->devices[i];
-    weft_output_t at0 = weft_emit_int64s(e, &zero, 1, "replica_%d/weft/alike/zero", i), at1 = weft_emit_int64s(e, &one, 1, "replica_%d/weft/alike/one", i);
-    weft_output_t most = weft_emit3(e, "Slice", values[i], at0, at1, "replica_%d/weft/alike/most", i);
-    weft_output_t least = weft_emit3(e, "Slice", values[i], at1, at1, "replica_%d/weft/alike/least", i);
-    weft_output_t equal = weft_emit2(e, "Equal", most, weft_emit1(e, "Neg", least, "replica_%d/weft/alike/negative", i), "replica_%d/weft/alike", i);
-    weft_output_t scalar = weft_emit2(e, "Reshape", equal, weft_emit_int64s(e, &zero, 0, "replica_%d/weft/alike/scalar", i), "replica_%d/weft/is_alike", i);
-    weft_output_t inputs[2] = {scalar, weft_emit_string(e, WEFT_STR("the graph of this worker is not that of all others"), "replica_%d/weft/alike/message", i)};
-    static const int types[1] = {WEFT_STRING};
-    weft_named_attr_t t = {WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = 1}};
-    t.value.list.types = types;
-    checks[i] = weft_emit(e, "Assert", inputs, 2, &t, 1, "replica_%d/weft/alike/check", i).node;
-  }
-}
-
 weft_status_t *weft_replication_agree(weft_replication_t *r) {
   size_t num = (size_t)r->source.graph->num_nodes + 1;
   bool *in_step = weft_arena_calloc(&r->arena, num, sizeof *in_step), *in_init = weft_arena_calloc(&r->arena, num, sizeof *in_init);
@@ -213,7 +184,7 @@ weft_status_t *weft_replication_agree(weft_replication_t *r) {
     bool is_init = r->plan.run[n->id] == WEFT_RUN_UPDATE && in_init[n->id] && !in_step[n->id];
     if (is_init && r->copiers[0].copies[n->id] != NULL && weft_replication_facts(r, n)->branches == 0) take_from_chief(r, n);
   }
-  check_alike(r, checks);
+  WEFT_RETURN_IF_ERROR(weft_replication_check_alike(r, in_step, checks));
   for (const weft_sent_t *sent = r->sent; sent != NULL; sent = sent->next) { /* nothing is sent between graphs that differ */
     for (int i = 0; i < r->n && in_init[sent->of->id] && !in_step[sent->of->id]; i++) {
       weft_emit_control(&r->e, checks[i], sent->nodes[i]);
