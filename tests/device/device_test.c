@@ -82,7 +82,7 @@ static weft_status_t *create_and_destroy(void) {
 static void every_failing_allocation_is_reported(void) {
   long n = 0;
   WEFT_FAIL_EACH_ALLOCATION(n, s, create_and_destroy());
-  CU_ASSERT_EQUAL(n, 2);
+  CU_ASSERT_EQUAL(n, 3);
   weft_device_destroy(NULL);
 }
 
