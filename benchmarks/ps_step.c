@@ -25,7 +25,7 @@
 #include "base/clock.h"
 #include "graph/graph_proto.h"
 #include "graph/passes.h"
-#include "strategies/lanes_build.h"
+#include "strategies/emit.h"
 #include "strategies/strategy.h"
 #include "tensorflow/c/c_api.h"
 
@@ -39,38 +39,43 @@ static weft_graph_t *make_graph(weft_status_t **status) {
   weft_graph_t *g = NULL;
   *status = weft_graph_create(&g);
   if (*status != NULL) return NULL;
-  weft_build_t b = {.g = g};
+  weft_emitter_t b = {.g = g};
   const weft_shape_t rows = weft_shape_matrix(-1, SIDE), square = weft_shape_matrix(SIDE, SIDE);
   const weft_named_attr_t f32 = weft_type_attr("dtype", WEFT_F32);
   const weft_named_attr_t fed[2] = {f32, weft_shape_attr("shape", &rows)};
   const int64_t dims[2] = {SIDE, SIDE}, all[2] = {0, 1};
-  weft_output_t x = weft_build0(&b, "Placeholder", WEFT_STR("x"), fed, 2), y = weft_build0(&b, "Placeholder", WEFT_STR("y"), fed, 2);
+  weft_output_t x = weft_emit(&b, "Placeholder", NULL, 0, fed, 2, "x"),
+                y = weft_emit(&b, "Placeholder", NULL, 0, fed, 2, "y");
   weft_output_t handles[LAYERS], values[LAYERS], grads[LAYERS], h = x;
   weft_node_t *inits[LAYERS], *updates[LAYERS];
   for (int i = 0; i < LAYERS; i++) {
     char name[16];
     snprintf(name, sizeof name, "w%d", i);
-    const weft_named_attr_t attrs[3] = {f32, weft_shape_attr("shape", &square), weft_str_attr("shared_name", weft_str(name))};
-    handles[i] = weft_build0(&b, "VarHandleOp", weft_str(name), attrs, 3);
-    const weft_output_t init[2] = {handles[i], weft_build2(&b, "Fill", "initial", weft_build_ints(&b, "dims", WEFT_I32, dims, 2),
-                                                           weft_build_number(&b, "small", WEFT_F32, 1e-3))};
-    inits[i] = weft_build(&b, "AssignVariableOp", WEFT_STR("assign"), init, 2, &f32, 1).node;
-    values[i] = weft_build(&b, "ReadVariableOp", WEFT_STR("read"), &handles[i], 1, &f32, 1);
-    h = weft_build2(&b, "MatMul", "product", h, values[i]);
-    if (i + 1 < LAYERS) h = weft_build1(&b, "Relu", "active", h);
+    const weft_named_attr_t attrs[3] = {f32, weft_shape_attr("shape", &square),
+                                        weft_text_attr("shared_name", weft_str(name))};
+    handles[i] = weft_emit(&b, "VarHandleOp", NULL, 0, attrs, 3, "%s", name);
+    const weft_output_t init[2] = {handles[i],
+                                   weft_emit2(&b, "Fill", weft_emit_ints(&b, WEFT_I32, dims, 2, "dims"),
+                                              weft_emit_number(&b, WEFT_F32, 1e-3, "small"), "initial")};
+    inits[i] = weft_emit(&b, "AssignVariableOp", init, 2, &f32, 1, "assign").node;
+    values[i] = weft_emit(&b, "ReadVariableOp", &handles[i], 1, &f32, 1, "read");
+    h = weft_emit2(&b, "MatMul", h, values[i], "product");
+    if (i + 1 < LAYERS) h = weft_emit1(&b, "Relu", h, "active");
   }
-  weft_output_t loss = weft_build2(&b, "Mean", "loss", weft_build1(&b, "Square", "squares", weft_build2(&b, "Sub", "wrong", h, y)),
-                                   weft_build_ints(&b, "all", WEFT_I32, all, 2));
-  if (b.failure == NULL) {
-    weft_build_fail(&b, weft_graph_add_gradients(g, WEFT_STR("gradients"), &loss, 1, values, LAYERS, NULL, grads));
+  weft_output_t loss =
+      weft_emit2(&b, "Mean", weft_emit1(&b, "Square", weft_emit2(&b, "Sub", h, y, "wrong"), "squares"),
+                 weft_emit_ints(&b, WEFT_I32, all, 2, "all"), "loss");
+  if (b.s == NULL) {
+    weft_emitter_fail(
+        &b, weft_graph_add_gradients(g, WEFT_STR("gradients"), &loss, 1, values, LAYERS, NULL, grads));
   }
-  weft_output_t rate = weft_build_number(&b, "rate", WEFT_F32, 1e-3);
-  for (int i = 0; i < LAYERS && b.failure == NULL; i++) {
-    updates[i] = weft_build3(&b, "ResourceApplyGradientDescent", "update", handles[i], rate, grads[i]).node;
+  weft_output_t rate = weft_emit_number(&b, WEFT_F32, 1e-3, "rate");
+  for (int i = 0; i < LAYERS && b.s == NULL; i++) {
+    updates[i] = weft_emit3(&b, "ResourceApplyGradientDescent", handles[i], rate, grads[i], "update").node;
   }
-  if (b.failure == NULL) weft_build_noop(&b, WEFT_STR("init"), inits, LAYERS);
-  if (b.failure == NULL) weft_build_noop(&b, WEFT_STR("train"), updates, LAYERS);
-  *status = weft_build_end(&b);
+  if (b.s == NULL) weft_emit_noop(&b, inits, LAYERS, "init");
+  if (b.s == NULL) weft_emit_noop(&b, updates, LAYERS, "train");
+  *status = weft_emitter_end(&b);
   if (*status == NULL) return g;
   weft_graph_destroy(g);
   return NULL;

@@ -52,7 +52,7 @@ static weft_output_t reduce(norm_t *k, const char *op, weft_output_t x, bool kee
 static weft_output_t spread_out(norm_t *k, weft_output_t v) { return k->along.node == NULL ? v : op2(k, "Reshape", v, k->along); }
 static weft_output_t flat(norm_t *k, weft_output_t v) {
   int64_t all = -1;
-  return op2(k, "Reshape", v, weft_emit_int64s(&k->e, &all, 1, NAME(k, "flat")));
+  return op2(k, "Reshape", v, weft_emit_ints(&k->e, WEFT_I64, &all, 1, NAME(k, "flat")));
 }
 
 static int axis_of_channels(const weft_node_t *n, int rank) {
@@ -68,8 +68,8 @@ static void begin(norm_t *k) {
     shape[i] = i == k->channel ? -1 : 1;
     if (i != k->channel) axes[num_axes++] = i;
   }
-  k->axes = weft_emit_int64s(&k->e, axes, num_axes, NAME(k, "axes"));
-  if (k->channel != k->rank - 1) k->along = weft_emit_int64s(&k->e, shape, k->rank, NAME(k, "along"));
+  k->axes = weft_emit_ints(&k->e, WEFT_I64, axes, num_axes, NAME(k, "axes"));
+  if (k->channel != k->rank - 1) k->along = weft_emit_ints(&k->e, WEFT_I64, shape, k->rank, NAME(k, "along"));
   k->epsilon = number(k, epsilon == NULL ? 1e-4 : (double)epsilon->f);
 }
 

@@ -6,42 +6,33 @@
 #include "strategies/replicas.h"
 
 #define NAME "data_parallel"
-#define OPTIONS(OPTION)                                                                                 \
-  OPTION(replicas, COUNT, "N", "0", "how many replicas; 0: as many as the task has CPU devices")        \
-  OPTION(devices, TEXT, "CPU:0+CPU:1", "", "the devices of replicas")                                   \
-  OPTION(batch, TEXT, "NAME+NAME", "", "the feeds whose rows are shared out; else those whose first dimension is open")
+#define OPTIONS(OPTION)     \
+  WEFT_TASK_OPTIONS(OPTION) \
+  WEFT_BATCH_OPTION(OPTION)
 
 enum { OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
 static const weft_option_def_t defs[] = {OPTIONS(WEFT_OPTION_DEF)};
 
-static weft_status_t *run(const weft_strategy_request_t *r, weft_rewrite_t *out, weft_cost_t *cost) {
+static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r,
+                              weft_rewrite_t *out) {
   weft_option_value_t values[NUM_OPTIONS];
   weft_replicas_t replicas = {0};
-  weft_replicate_options_t o = {.strategy = NAME, .variables = WEFT_VARIABLES_CENTRAL, .sum = WEFT_SUM_ON_ONE};
-  WEFT_RETURN_IF_ERROR(weft_options_parse(NAME, defs, NUM_OPTIONS, r->options, values));
+  weft_replicate_options_t o = {
+      .strategy = self->name, .variables = WEFT_VARIABLES_CENTRAL, .sum = WEFT_SUM_ON_ONE};
+  WEFT_RETURN_IF_ERROR(weft_options_parse(self->name, defs, NUM_OPTIONS, r->options, values));
   WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[OPTION_batch], &out->arena, &o));
-  WEFT_RETURN_IF_ERROR(weft_replicas_in_task(NAME, r->cluster, (int)values[OPTION_replicas].i, values[OPTION_devices].text,
-                                             &out->arena, &replicas));
-  o.devices = replicas.devices;
-  o.num_replicas = replicas.n;
+  WEFT_RETURN_IF_ERROR(weft_replicas_in_task(self->name, r->cluster, (int)values[OPTION_replicas].i,
+                                             values[OPTION_devices].text, &out->arena, &replicas));
+  weft_replicas_use(&replicas, &o, out);
   o.variable_device = replicas.devices[0];
-  out->num_local_cpus = replicas.num_local_cpus;
-  return weft_replicate(r, &o, out, cost);
+  return weft_replicate(r, &o, out);
 }
-
-static weft_status_t *probe(const weft_strategy_request_t *r, weft_cost_t *out) {
-  weft_rewrite_t trial = {.arena = WEFT_ARENA_INIT};
-  weft_status_t *s = run(r, &trial, out);
-  weft_rewrite_deinit(&trial);
-  return s;
-}
-
-static weft_status_t *rewrite(const weft_strategy_request_t *r, weft_rewrite_t *out) { return run(r, out, NULL); }
 
 const weft_strategy_t weft_data_parallel_strategy = {
     .name = NAME,
     .about = "variables on the first device, sent to replicas in every step, gradients added up there",
     .usage = NAME "[:N][,option=value...]\n" OPTIONS(WEFT_OPTION_USAGE),
-    .probe = probe,
+    .probe = weft_strategy_probe_by_trial,
     .rewrite = rewrite,
+    .explain = weft_strategy_explain_rewrite,
 };

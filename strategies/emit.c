@@ -14,58 +14,48 @@ weft_status_t *weft_emitter_end(weft_emitter_t *e) {
   return s;
 }
 
-static void fail(weft_emitter_t *e, weft_status_t *s) { e->s = weft_status_join(e->s, s); }
+bool weft_emitter_fail(weft_emitter_t *e, weft_status_t *s) {
+  e->s = weft_status_join(e->s, s);
+  return e->s != NULL;
+}
 
 static void no_memory(weft_emitter_t *e) {
   if (e->s == NULL) e->s = WEFT_ERROR(RESOURCE_EXHAUSTED, "adding nodes to a graph");
 }
 
-typedef struct spec {
-  const char *op;
-  const weft_output_t *inputs;
-  int num_inputs;
-  const weft_named_attr_t *attrs;
-  int num_attrs;
-  weft_node_t *const *controls;
-  int num_controls;
-} spec_t;
-
-WEFT_PRINTF(3, 0)
-static weft_node_t *add(weft_emitter_t *e, const spec_t *spec, const char *format, va_list args) {
-  if (e->s != NULL) return NULL;
+/* The name with its scope, as the graph keeps it; data NULL without memory. */
+WEFT_PRINTF(2, 0)
+static weft_str_t make_name(weft_emitter_t *e, const char *format, va_list args) {
   va_list again;
   va_copy(again, args);
-  weft_node_t *n = NULL;
   weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_strbuf_append(&b, e->scope);
+  weft_str_t name = {NULL, 0};
   int length = vsnprintf(NULL, 0, format, args);
-  char *at = length < 0 ? NULL : weft_strbuf_reserve(&b, (size_t)length + 1);
-  if (at == NULL) {
-    no_memory(e);
-  } else {
+  char *at = length <= 0 ? NULL : weft_strbuf_reserve(&b, (size_t)length + 1);
+  if (at != NULL) {
     vsnprintf(at, (size_t)length + 1, format, again);
-    weft_str_t name = weft_graph_unique_name(e->g, weft_str_of(at, (size_t)length));
-    weft_node_spec_t node = {.name = name,
-                             .op = weft_str(spec->op),
-                             .device = e->device,
-                             .inputs = spec->inputs,
-                             .num_inputs = spec->num_inputs,
-                             .controls = spec->controls,
-                             .num_controls = spec->num_controls,
-                             .attrs = spec->attrs,
-                             .num_attrs = spec->num_attrs};
-    if (name.data == NULL) {
-      no_memory(e);
-    } else {
-      weft_status_t *s = weft_graph_add(e->g, &node, &n);
-      if (s != NULL) {
-        n = NULL;
-        fail(e, s);
-      }
-    }
+    name = weft_graph_unique_name(e->g, weft_str_of(b.data, b.length + (size_t)length));
   }
   va_end(again);
   weft_strbuf_deinit(&b);
-  return n;
+  return name;
+}
+
+/* `spec` lacks a name and a device. */
+WEFT_PRINTF(3, 0)
+static weft_node_t *add(weft_emitter_t *e, weft_node_spec_t *spec, const char *format, va_list args) {
+  if (e->s != NULL) return NULL;
+  weft_node_t *n = NULL;
+  spec->name = make_name(e, format, args);
+  spec->device = e->device;
+  spec->controls = e->after == NULL ? NULL : &e->after;
+  spec->num_controls = e->after != NULL;
+  if (spec->name.data == NULL) {
+    no_memory(e);
+    return NULL;
+  }
+  return weft_emitter_fail(e, weft_graph_add(e->g, spec, &n)) ? NULL : n;
 }
 
 #define WITH_NAME(result, spec)                                   \
@@ -77,20 +67,21 @@ static weft_node_t *add(weft_emitter_t *e, const spec_t *spec, const char *forma
 
 weft_output_t weft_emit(weft_emitter_t *e, const char *op, const weft_output_t *inputs, int num_inputs,
                         const weft_named_attr_t *attrs, int num_attrs, const char *name, ...) {
-  spec_t spec = {op, inputs, num_inputs, attrs, num_attrs, NULL, 0};
+  weft_node_spec_t spec = {
+      .op = weft_str(op), .inputs = inputs, .num_inputs = num_inputs, .attrs = attrs, .num_attrs = num_attrs};
   WITH_NAME(out, spec);
   return out;
 }
 
 weft_output_t weft_emit1(weft_emitter_t *e, const char *op, weft_output_t a, const char *name, ...) {
-  spec_t spec = {op, &a, 1, NULL, 0, NULL, 0};
+  weft_node_spec_t spec = {.op = weft_str(op), .inputs = &a, .num_inputs = 1};
   WITH_NAME(out, spec);
   return out;
 }
 
 weft_output_t weft_emit2(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b, const char *name, ...) {
   weft_output_t inputs[2] = {a, b};
-  spec_t spec = {op, inputs, 2, NULL, 0, NULL, 0};
+  weft_node_spec_t spec = {.op = weft_str(op), .inputs = inputs, .num_inputs = 2};
   WITH_NAME(out, spec);
   return out;
 }
@@ -98,7 +89,7 @@ weft_output_t weft_emit2(weft_emitter_t *e, const char *op, weft_output_t a, wef
 weft_output_t weft_emit3(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b, weft_output_t c, const char *name,
                          ...) {
   weft_output_t inputs[3] = {a, b, c};
-  spec_t spec = {op, inputs, 3, NULL, 0, NULL, 0};
+  weft_node_spec_t spec = {.op = weft_str(op), .inputs = inputs, .num_inputs = 3};
   WITH_NAME(out, spec);
   return out;
 }
@@ -106,93 +97,106 @@ weft_output_t weft_emit3(weft_emitter_t *e, const char *op, weft_output_t a, wef
 weft_output_t weft_emit_cast(weft_emitter_t *e, weft_output_t x, int dtype, const char *name, ...) {
   if (e->s != NULL || weft_base_type_of(x) == dtype) return x;
   weft_named_attr_t to = weft_type_attr("DstT", dtype);
-  spec_t spec = {"Cast", &x, 1, &to, 1, NULL, 0};
+  weft_node_spec_t spec = {
+      .op = WEFT_STR("Cast"), .inputs = &x, .num_inputs = 1, .attrs = &to, .num_attrs = 1};
   WITH_NAME(out, spec);
   return out;
 }
 
-weft_output_t weft_emit_const(weft_emitter_t *e, weft_tensor_t *value, const char *name, ...) {
-  if (value == NULL) {
-    no_memory(e);
-    return nothing;
-  }
-  weft_named_attr_t attrs[2] = {weft_type_attr("dtype", value->dtype),
-                                {WEFT_STR("value"), {.kind = WEFT_ATTR_TENSOR, .tensor = value}}};
-  spec_t spec = {"Const", NULL, 0, attrs, 2, NULL, 0};
-  WITH_NAME(out, spec);
-  weft_tensor_release(value);
-  return out;
-}
+/* ---- constants ---- */
 
-/* A new tensor; NULL on failure, which the emitter has then. */
-static weft_tensor_t *tensor(weft_emitter_t *e, weft_dtype_t dtype, weft_shape_t shape, const void *values) {
-  weft_tensor_t *t = NULL;
-  if (e->s != NULL) return NULL;
-  weft_status_t *s = weft_tensor_new(dtype, &shape, NULL, &t);
-  if (s != NULL) {
-    fail(e, s);
-    return NULL;
-  }
-  if (t->bytes > 0) memcpy(t->data, values, t->bytes);
-  return t;
-}
-
+/* Takes value_ over; returns. */
 #define CONSTANT(value)                                                                             \
   weft_tensor_t *value_ = (value);                                                                  \
-  if (value_ == NULL) return nothing;                                                               \
-  weft_named_attr_t attrs[2] = {weft_type_attr("dtype", value_->dtype),                              \
+  if (value_ == NULL) {                                                                             \
+    no_memory(e);                                                                                   \
+    return nothing;                                                                                 \
+  }                                                                                                 \
+  weft_named_attr_t attrs[2] = {weft_type_attr("dtype", value_->dtype),                             \
                                 {WEFT_STR("value"), {.kind = WEFT_ATTR_TENSOR, .tensor = value_}}}; \
-  spec_t spec = {"Const", NULL, 0, attrs, 2, NULL, 0};                                              \
+  weft_node_spec_t spec = {.op = WEFT_STR("Const"), .attrs = attrs, .num_attrs = 2};                \
   WITH_NAME(out, spec);                                                                             \
   weft_tensor_release(value_);                                                                      \
   return out
 
-weft_output_t weft_emit_int32(weft_emitter_t *e, int32_t value, const char *name, ...) {
-  CONSTANT(tensor(e, WEFT_I32, WEFT_SCALAR, &value));
+weft_output_t weft_emit_const(weft_emitter_t *e, weft_tensor_t *value, const char *name, ...) {
+  CONSTANT(value);
 }
 
-weft_output_t weft_emit_int64(weft_emitter_t *e, int64_t value, const char *name, ...) {
-  CONSTANT(tensor(e, WEFT_I64, WEFT_SCALAR, &value));
+/* NULL on failure, which the emitter has then. */
+static weft_tensor_t *integers(weft_emitter_t *e, weft_dtype_t dtype, weft_shape_t shape,
+                               const int64_t *values) {
+  weft_tensor_t *t = NULL;
+  if (e->s != NULL || weft_emitter_fail(e, weft_tensor_new(dtype, &shape, NULL, &t))) return NULL;
+  for (int64_t i = 0; i < t->count; i++) {
+    if (dtype == WEFT_I32) ((int32_t *)t->data)[i] = (int32_t)values[i];
+    if (dtype == WEFT_I64) ((int64_t *)t->data)[i] = values[i];
+  }
+  return t;
 }
 
-weft_output_t weft_emit_int64s(weft_emitter_t *e, const int64_t *values, int n, const char *name, ...) {
-  CONSTANT(tensor(e, WEFT_I64, weft_shape_vector(n), values));
+weft_output_t weft_emit_int(weft_emitter_t *e, weft_dtype_t dtype, int64_t value, const char *name, ...) {
+  CONSTANT(integers(e, dtype, WEFT_SCALAR, &value));
+}
+
+weft_output_t weft_emit_ints(weft_emitter_t *e, weft_dtype_t dtype, const int64_t *values, int n,
+                             const char *name, ...) {
+  CONSTANT(integers(e, dtype, weft_shape_vector(n), values));
 }
 
 static weft_tensor_t *text_tensor(weft_emitter_t *e, weft_str_t value) {
   weft_tensor_t *t = NULL;
-  if (e->s == NULL) fail(e, weft_tensor_string(value, &t));
-  return t;
+  return e->s != NULL || weft_emitter_fail(e, weft_tensor_string(value, &t)) ? NULL : t;
 }
 
 weft_output_t weft_emit_string(weft_emitter_t *e, weft_str_t value, const char *name, ...) {
   CONSTANT(text_tensor(e, value));
 }
 
-static weft_output_t named_number(weft_emitter_t *e, double value, const char *name) {
-  weft_tensor_t *t = tensor(e, WEFT_F64, WEFT_SCALAR, &value);
-  return t == NULL ? nothing : weft_emit_const(e, t, "%s", name);
+/* float where that is asked for, else double. */
+static weft_tensor_t *fraction(weft_emitter_t *e, int dtype, double value) {
+  weft_tensor_t *t = NULL;
+  const float narrow = (float)value;
+  weft_status_t *s = dtype == WEFT_F32 ? weft_tensor_scalar(WEFT_F32, &narrow, &t)
+                                       : weft_tensor_scalar(WEFT_F64, &value, &t);
+  return weft_emitter_fail(e, s) ? NULL : t;
 }
 
 weft_output_t weft_emit_number(weft_emitter_t *e, int dtype, double value, const char *name, ...) {
-  char text[512];
-  va_list args;
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_output_t out = nothing;
+  va_list args, again;
+  if (e->s != NULL) return nothing;
   va_start(args, name);
-  int length = vsnprintf(text, sizeof text, name, args);
+  va_copy(again, args);
+  int length = vsnprintf(NULL, 0, name, args);
+  char *at = length < 0 ? NULL : weft_strbuf_reserve(&text, (size_t)length + 1);
+  if (at == NULL) {
+    no_memory(e);
+  } else {
+    vsnprintf(at, (size_t)length + 1, name, again);
+    out = weft_emit_const(e, fraction(e, dtype, value), "%s", at);
+    out = weft_emit_cast(e, out, dtype, "%s/cast", at);
+  }
+  va_end(again);
   va_end(args);
-  if (length < 0 || e->s != NULL) return nothing;
-  return weft_emit_cast(e, named_number(e, value, text), dtype, "%s/cast", text);
+  weft_strbuf_deinit(&text);
+  return out;
 }
 
 weft_node_t *weft_emit_noop(weft_emitter_t *e, weft_node_t *const *controls, int num_controls, const char *name, ...) {
-  spec_t spec = {"NoOp", NULL, 0, NULL, 0, controls, num_controls};
+  weft_node_spec_t spec = {.op = WEFT_STR("NoOp")};
   WITH_NAME(out, spec);
-  return out.node;
+  for (int i = 0; i < num_controls; i++) weft_emit_control(e, controls[i], out.node);
+  return e->s == NULL ? out.node : NULL;
 }
 
 void weft_emit_control(weft_emitter_t *e, weft_node_t *from, weft_node_t *to) {
-  if (e->s != NULL || from == NULL || to == NULL) return;
-  fail(e, weft_graph_add_control(e->g, from, to));
+  if (e->s != NULL || from == NULL || to == NULL || from == to) return;
+  for (int i = 0; i < to->num_controls; i++) {
+    if (to->controls[i] == from) return;
+  }
+  weft_emitter_fail(e, weft_graph_add_control(e->g, from, to));
 }
 
 int weft_base_type_of(weft_output_t o) { return weft_dtype_base(o.node->output_types[o.index]); }

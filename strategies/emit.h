@@ -10,15 +10,21 @@
 
 typedef struct weft_emitter { /* Confined. */
   weft_graph_t *g;    /* borrowed */
+  weft_str_t scope;   /* put before every name: "worker_1/"; borrowed */
   weft_str_t device;  /* of the nodes to come; borrowed. Set it freely */
+  weft_node_t *after; /* the nodes to come run after it; NULL: nothing */
   weft_status_t *s;   /* owned until weft_emitter_end */
 } weft_emitter_t;
 
 /* The failure, which the caller owns from here on, or NULL. */
 WEFT_MUST_CHECK weft_status_t *weft_emitter_end(weft_emitter_t *e);
 
-/* Adds a node called as the format says, or that with a number behind it where the name is taken. Type attributes come
- * from the inputs. Result: its output 0. */
+/* The caller ran into something: kept if it is the first. Consumes s. True if there is a failure now. */
+bool weft_emitter_fail(weft_emitter_t *e, weft_status_t *s);
+
+/* Adds a node called as the format says, or that with a number behind it where the name is taken. An empty
+ * name is one that there was no memory for: RESOURCE_EXHAUSTED. Type attributes come from the inputs. Result:
+ * its output 0. */
 weft_output_t weft_emit(weft_emitter_t *e, const char *op, const weft_output_t *inputs, int num_inputs,
                         const weft_named_attr_t *attrs, int num_attrs, const char *name, ...) WEFT_PRINTF(7, 8);
 weft_output_t weft_emit1(weft_emitter_t *e, const char *op, weft_output_t a, const char *name, ...) WEFT_PRINTF(4, 5);
@@ -29,18 +35,21 @@ weft_output_t weft_emit_cast(weft_emitter_t *e, weft_output_t x, int dtype, cons
 
 /* Const: takes `value` over (also on failure; NULL is a failure before: RESOURCE_EXHAUSTED). */
 weft_output_t weft_emit_const(weft_emitter_t *e, weft_tensor_t *value, const char *name, ...) WEFT_PRINTF(3, 4);
-weft_output_t weft_emit_int32(weft_emitter_t *e, int32_t value, const char *name, ...) WEFT_PRINTF(3, 4);
-weft_output_t weft_emit_int64(weft_emitter_t *e, int64_t value, const char *name, ...) WEFT_PRINTF(3, 4);
-weft_output_t weft_emit_int64s(weft_emitter_t *e, const int64_t *values, int n, const char *name, ...) WEFT_PRINTF(4, 5);
+/* int32 or int64: a scalar, a vector. */
+weft_output_t weft_emit_int(weft_emitter_t *e, weft_dtype_t dtype, int64_t value, const char *name, ...)
+    WEFT_PRINTF(4, 5);
+weft_output_t weft_emit_ints(weft_emitter_t *e, weft_dtype_t dtype, const int64_t *values, int n,
+                             const char *name, ...) WEFT_PRINTF(5, 6);
 weft_output_t weft_emit_string(weft_emitter_t *e, weft_str_t value, const char *name, ...) WEFT_PRINTF(3, 4);
-/* A zero or a one of any numeric type. */
+/* A scalar of any numeric type that can hold it. */
 weft_output_t weft_emit_number(weft_emitter_t *e, int dtype, double value, const char *name, ...) WEFT_PRINTF(4, 5);
-/* A NoOp after the controls. */
+/* A NoOp after the controls (NULLs are skipped). */
 weft_node_t *weft_emit_noop(weft_emitter_t *e, weft_node_t *const *controls, int num_controls, const char *name, ...)
     WEFT_PRINTF(4, 5);
-void weft_emit_control(weft_emitter_t *e, weft_node_t *from, weft_node_t *to); /* does nothing if either is NULL */
+void weft_emit_control(weft_emitter_t *e, weft_node_t *from,
+                       weft_node_t *to); /* nothing if either is NULL, or it is there */
 
-int weft_base_type_of(weft_output_t o);           /* base dtype */
+int weft_base_type_of(weft_output_t o);             /* without "ref" */
 weft_shape_t weft_static_shape_of(weft_output_t o); /* inferred; unknown before inference */
 int64_t weft_static_bytes_of(weft_output_t o);      /* -1 if the shape is not known */
 

@@ -1,6 +1,6 @@
 /* strategies/lanes_copy.c - copies of a step that share their variables. */
+#include "strategies/emit.h"
 #include "strategies/lanes.h"
-#include "strategies/lanes_build.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying a graph for a worker"); }
 
@@ -54,16 +54,13 @@ static bool reads_at_once(const weft_node_t *n) {
 static weft_status_t *read_reference(weft_lane_copier_t *c, const weft_node_t *variable, weft_node_t **out) {
   int v = c->l->variable_of[variable->id];
   if (c->reads[v] == NULL) {
-    weft_build_t b = {.g = c->copier.to, .scope = c->copier.prefix, .after = c->gate,
-                      .device = c->places->servers[c->l->variables[v].server]};
+    weft_emitter_t b = {.g = c->copier.to,
+                        .scope = c->copier.prefix,
+                        .after = c->gate,
+                        .device = c->places->servers[c->l->variables[v].server]};
     const weft_output_t from = weft_copier_output(&c->copier, (weft_output_t){(weft_node_t *)variable, 0});
-    weft_strbuf_t name = WEFT_STRBUF_INIT;
-    weft_strbuf_append(&name, variable->name);
-    weft_strbuf_puts(&name, "/value");
-    if (name.failed) weft_build_fail(&b, no_memory());
-    c->reads[v] = weft_build(&b, "Identity", weft_str_of(name.data, name.length), &from, 1, NULL, 0).node;
-    weft_strbuf_deinit(&name);
-    WEFT_RETURN_IF_ERROR(weft_build_end(&b));
+    c->reads[v] = weft_emit1(&b, "Identity", from, "%.*s/value", WEFT_STR_ARGS(variable->name)).node;
+    WEFT_RETURN_IF_ERROR(weft_emitter_end(&b));
   }
   *out = c->reads[v];
   return NULL;

@@ -44,36 +44,27 @@ static weft_status_t *narrow(const weft_replicas_t *all, int64_t number, weft_re
   return WEFT_ERROR(INVALID_ARGUMENT, NAME ": there is no worker %d", (int)number);
 }
 
-static weft_status_t *run(const weft_strategy_request_t *r, weft_rewrite_t *out, weft_cost_t *cost) {
+static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r,
+                              weft_rewrite_t *out) {
   weft_option_value_t values[NUM_OPTIONS];
   weft_replicas_t replicas = {0};
-  weft_replicate_options_t o = {.strategy = NAME, .variables = WEFT_VARIABLES_MIRRORED};
-  WEFT_RETURN_IF_ERROR(weft_options_parse(NAME, defs, NUM_OPTIONS, r->options, values));
-  WEFT_RETURN_IF_ERROR(weft_replicas_sum_options(NAME, &values[OPTION_batch], &out->arena, &o));
-  WEFT_RETURN_IF_ERROR(weft_replicas_on_tasks(NAME, r->cluster, (int)values[OPTION_workers].i, (int)values[OPTION_per_worker].i,
-                                              &out->arena, &replicas));
-  o.devices = replicas.devices;
-  o.num_replicas = replicas.n;
-  out->num_local_cpus = replicas.num_local_cpus;
+  weft_replicate_options_t o = {.strategy = self->name, .variables = WEFT_VARIABLES_MIRRORED};
+  WEFT_RETURN_IF_ERROR(weft_options_parse(self->name, defs, NUM_OPTIONS, r->options, values));
+  WEFT_RETURN_IF_ERROR(weft_replicas_sum_options(self->name, &values[OPTION_batch], &out->arena, &o));
+  WEFT_RETURN_IF_ERROR(weft_replicas_on_tasks(self->name, r->cluster, (int)values[OPTION_workers].i,
+                                              (int)values[OPTION_per_worker].i, &out->arena, &replicas));
+  weft_replicas_use(&replicas, &o, out);
   if (values[OPTION_task].is_given) WEFT_RETURN_IF_ERROR(narrow(&replicas, values[OPTION_task].i, &o));
-  WEFT_RETURN_IF_ERROR(weft_replicate(r, &o, out, cost));
+  WEFT_RETURN_IF_ERROR(weft_replicate(r, &o, out));
   if (values[OPTION_task].is_given) out->lanes[0].task = task_of(o.devices[0]);
   return NULL;
 }
-
-static weft_status_t *probe(const weft_strategy_request_t *r, weft_cost_t *out) {
-  weft_rewrite_t trial = {.arena = WEFT_ARENA_INIT};
-  weft_status_t *s = run(r, &trial, out);
-  weft_rewrite_deinit(&trial);
-  return s;
-}
-
-static weft_status_t *rewrite(const weft_strategy_request_t *r, weft_rewrite_t *out) { return run(r, out, NULL); }
 
 const weft_strategy_t weft_multi_worker_mirrored_strategy = {
     .name = NAME,
     .about = "replicas on the devices of all workers, variables copied to each, gradients all-reduced",
     .usage = NAME "[:N][,option=value...]\n" OPTIONS(WEFT_OPTION_USAGE),
-    .probe = probe,
+    .probe = weft_strategy_probe_by_trial,
     .rewrite = rewrite,
+    .explain = weft_strategy_explain_rewrite,
 };

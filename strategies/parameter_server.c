@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "graph/passes.h"
-#include "strategies/lanes_build.h"
+#include "strategies/emit.h"
 #include "strategies/shard_graph.h"
 
 enum { MAX_NAME = 32 };
@@ -108,10 +108,10 @@ static weft_status_t *spread_constant(constants_t *c, weft_node_t *n) {
       if (edge->output < 0 || !weft_str_eq(edge->to->requested_device, places->servers[server])) continue;
       if (weft_str_eq(n->requested_device, places->servers[server])) continue;
       if (copy.node == NULL) {
-        weft_build_t b = {.g = g, .scope = n->name, .device = places->servers[server]};
+        weft_emitter_t b = {.g = g, .scope = n->name, .device = places->servers[server]};
         weft_str_t name = numbered(&c->p->out->arena, "/server_", server, "");
-        copy = weft_build(&b, "Const", name, NULL, 0, n->attrs, n->num_attrs);
-        WEFT_RETURN_IF_ERROR(weft_build_end(&b));
+        copy = weft_emit(&b, "Const", NULL, 0, n->attrs, n->num_attrs, "%.*s", WEFT_STR_ARGS(name));
+        WEFT_RETURN_IF_ERROR(weft_emitter_end(&b));
       }
       weft_graph_set_input(edge->to, edge->input, copy);
     }

@@ -48,8 +48,7 @@ WEFT_MUST_CHECK weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier
 /* "worker_3/" in the rewrite's arena; data NULL without memory. */
 weft_str_t weft_ps_prefix(weft_ps_t *p, int worker);
 
-/* What is sent per step, and its price. */
+/* What is sent per step, and its price: notes, crossings and cost of `out`. */
 WEFT_MUST_CHECK weft_status_t *weft_ps_explain(weft_ps_t *p);
-void weft_ps_cost(const weft_ps_t *p, weft_cost_t *out);
 
 #endif /* WEFT_STRATEGIES_PARAMETER_SERVER_H_ */

@@ -4,7 +4,7 @@
  * step under "worker_i/". ssp: all lanes are copies; a lane reads after
  * WeftClockWait has let it, and ends with WeftClockAdvance after its last update.
  */
-#include "strategies/lanes_build.h"
+#include "strategies/emit.h"
 #include "strategies/parameter_server.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying a graph for workers"); }
@@ -31,32 +31,35 @@ static weft_status_t *copy_nodes(weft_ps_t *p, weft_lane_copier_t *c, bool only_
 
 /* ---- bounded staleness ---- */
 
-static weft_node_t *make_clock(weft_ps_t *p, weft_build_t *b) {
-  weft_named_attr_t attrs[3] = {weft_int_attr("num_workers", p->places.num_workers),
-                                weft_str_attr("shared_name", WEFT_STR("parameter_server/clock")),
-                                {WEFT_STR("worker_tasks"), {.kind = WEFT_ATTR_STRING, .is_list = true, .n = p->places.num_workers}}};
+static weft_node_t *make_clock(weft_ps_t *p, weft_emitter_t *b) {
+  weft_named_attr_t attrs[3] = {
+      weft_int_attr("num_workers", p->places.num_workers),
+      weft_text_attr("shared_name", WEFT_STR("parameter_server/clock")),
+      {WEFT_STR("worker_tasks"), {.kind = WEFT_ATTR_STRING, .is_list = true, .n = p->places.num_workers}}};
   attrs[2].value.list.strings = p->places.worker_tasks;
-  return weft_build0(b, "WeftClock", WEFT_STR("parameter_server/clock"), attrs, 3).node;
+  return weft_emit(b, "WeftClock", NULL, 0, attrs, 3, "parameter_server/clock").node;
 }
 
-static weft_node_t *add_gate(weft_ps_t *p, weft_build_t *b, weft_node_t *clock, int worker) {
-  weft_output_t who = weft_build_int(b, "clock/worker", WEFT_I64, worker);
-  weft_output_t staleness = weft_build_int(b, "clock/staleness", WEFT_I64, p->options.staleness);
-  return weft_build3(b, "WeftClockWait", "clock/wait", (weft_output_t){clock, 0}, who, staleness).node;
+static weft_node_t *add_gate(weft_ps_t *p, weft_emitter_t *b, weft_node_t *clock, int worker) {
+  weft_output_t who = weft_emit_int(b, WEFT_I64, worker, "clock/worker");
+  weft_output_t staleness = weft_emit_int(b, WEFT_I64, p->options.staleness, "clock/staleness");
+  return weft_emit3(b, "WeftClockWait", (weft_output_t){clock, 0}, who, staleness, "clock/wait").node;
 }
 
 /* After everything that the lane writes. */
-static weft_node_t *add_advance(weft_ps_t *p, weft_build_t *b, weft_node_t *clock, const weft_lane_copier_t *c) {
-  weft_output_t who = weft_build_int(b, "clock/worker", WEFT_I64, c->worker);
-  weft_node_t *advance = weft_build2(b, "WeftClockAdvance", "clock/advance", (weft_output_t){clock, 0}, who).node;
+static weft_node_t *add_advance(weft_ps_t *p, weft_emitter_t *b, weft_node_t *clock,
+                                const weft_lane_copier_t *c) {
+  weft_output_t who = weft_emit_int(b, WEFT_I64, c->worker, "clock/worker");
+  weft_node_t *advance =
+      weft_emit2(b, "WeftClockAdvance", (weft_output_t){clock, 0}, who, "clock/advance").node;
   bool writes = false;
   for (int k = 0; k < p->lanes.num_nodes; k++) {
     const weft_node_t *n = p->lanes.order[k];
     if (!p->lanes.in_step[n->id] || !weft_lane_is_update(n)) continue;
-    weft_build_control(b, c->copier.nodes[n->id], advance);
+    weft_emit_control(b, c->copier.nodes[n->id], advance);
     writes = true;
   }
-  if (!writes) weft_build_control(b, c->gate, advance);
+  if (!writes) weft_emit_control(b, c->gate, advance);
   return advance;
 }
 
@@ -67,15 +70,15 @@ static weft_status_t *build_lane(weft_ps_t *p, const weft_lane_copier_t *base, w
   weft_str_t prefix = weft_ps_prefix(p, worker);
   if (prefix.data == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(weft_lane_copier_init(&c, &p->lanes, p->out->graph, &p->places, worker, prefix));
-  weft_build_t b = {.g = p->out->graph, .scope = prefix, .device = p->places.servers[0]};
+  weft_emitter_t b = {.g = p->out->graph, .scope = prefix, .device = p->places.servers[0]};
   weft_node_t *advance = NULL;
   c.caches = p->options.caches;
   weft_status_t *s = weft_lane_share_variables(&c, base);
   if (s == NULL && clock != NULL) c.gate = add_gate(p, &b, clock, worker);
-  if (s == NULL) s = weft_build_end(&b);
+  if (s == NULL) s = weft_emitter_end(&b);
   if (s == NULL) s = copy_nodes(p, &c, true);
   if (s == NULL && clock != NULL) advance = add_advance(p, &b, clock, &c);
-  if (s == NULL) s = weft_build_end(&b);
+  if (s == NULL) s = weft_emitter_end(&b);
   if (s == NULL) s = weft_ps_add_lane(p, worker, &c.copier, advance, NULL);
   weft_lane_copier_deinit(&c);
   return s;
@@ -84,12 +87,12 @@ static weft_status_t *build_lane(weft_ps_t *p, const weft_lane_copier_t *base, w
 weft_status_t *weft_ps_build_async(weft_ps_t *p) {
   weft_lane_copier_t base;
   WEFT_RETURN_IF_ERROR(weft_lane_copier_init(&base, &p->lanes, p->out->graph, &p->places, 0, WEFT_STR("")));
-  weft_build_t b = {.g = p->out->graph, .device = p->places.servers[0]};
+  weft_emitter_t b = {.g = p->out->graph, .device = p->places.servers[0]};
   weft_node_t *clock = NULL;
   base.caches = p->options.caches;
   weft_status_t *s = copy_nodes(p, &base, false);
   if (s == NULL && p->options.mode == WEFT_PS_SSP) clock = make_clock(p, &b);
-  if (s == NULL) s = weft_build_end(&b);
+  if (s == NULL) s = weft_emitter_end(&b);
   if (s == NULL) s = weft_ps_set_inits(p, &base.copier, NULL);
   if (s == NULL && clock == NULL) s = weft_ps_add_lane(p, 0, &base.copier, NULL, NULL);
   for (int i = clock == NULL ? 1 : 0; i < p->places.num_workers && s == NULL; i++) s = build_lane(p, &base, clock, i);

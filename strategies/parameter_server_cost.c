@@ -29,9 +29,20 @@ typedef struct walk {
   weft_ps_t *p;
   weft_arena_t arena;
   uint8_t **seen; /* by node id and output: bit 0 to the worker, bit 1 to some server */
-  weft_status_t *(*visit)(struct walk *w, const edge_t *e);
-  int64_t bytes, messages;
 } walk_t;
+
+static weft_status_t *count_edge(walk_t *w, const edge_t *e) {
+  weft_ps_t *p = w->p;
+  for (int i = 0; i < p->places.num_workers; i++) {
+    if (!is_apart(p, i, e->server)) continue;
+    weft_str_t worker = p->places.workers[i], server = p->places.servers[e->server];
+    WEFT_RETURN_IF_ERROR(weft_rewrite_crossing(p->out, e->to_worker ? server : worker,
+                                               e->to_worker ? worker : server, e->from->name, e->bytes));
+    p->out->cost.bytes += e->bytes > 0 ? e->bytes : 0;
+    p->out->cost.messages++;
+  }
+  return NULL;
+}
 
 /* A dense gradient is as large as its variable, whatever is known of its shape. */
 static int64_t bytes_for(const weft_lane_graph_t *l, const weft_node_t *n, int input) {
@@ -54,7 +65,7 @@ static weft_status_t *pass_edge(walk_t *w, const weft_node_t *n, int input) {
   }
   if ((w->seen[from.node->id][from.index] & bit) != 0) return NULL;
   w->seen[from.node->id][from.index] |= bit;
-  return w->visit(w, &e);
+  return count_edge(w, &e);
 }
 
 /* Every value of the step that goes between the worker and a server, once. */
@@ -77,24 +88,15 @@ static weft_status_t *walk_edges(walk_t *w) {
   return s;
 }
 
-static weft_status_t *note_edge(walk_t *w, const edge_t *e) {
-  weft_ps_t *p = w->p;
-  for (int i = 0; i < p->places.num_workers; i++) {
-    if (!is_apart(p, i, e->server)) continue;
-    weft_str_t worker = p->places.workers[i], server = p->places.servers[e->server];
-    WEFT_RETURN_IF_ERROR(weft_rewrite_crossing(p->out, e->to_worker ? server : worker, e->to_worker ? worker : server,
-                                               e->from->name, e->bytes));
-  }
-  return NULL;
-}
-
-static weft_status_t *count_edge(walk_t *w, const edge_t *e) {
-  int64_t bytes = e->bytes;
-  for (int i = 0; i < w->p->places.num_workers; i++) {
-    if (!is_apart(w->p, i, e->server)) continue;
-    w->bytes += bytes > 0 ? bytes : 0;
-    w->messages++;
-  }
+static weft_status_t *count_step(weft_ps_t *p) {
+  walk_t w = {.p = p};
+  const weft_cluster_view_t *c = p->request->cluster;
+  double seconds = c->link_seconds > 0 ? c->link_seconds : DEFAULT_LINK_SECONDS;
+  double rate = c->link_bytes_per_second > 0 ? c->link_bytes_per_second : DEFAULT_LINK_BYTES;
+  WEFT_RETURN_IF_ERROR(walk_edges(&w));
+  /* Servers work side by side, and all workers share them; messages of one step overlap, but for reading and
+   * sending. */
+  p->out->cost.seconds = 2 * seconds + (double)p->out->cost.bytes / rate / p->places.num_servers;
   return NULL;
 }
 
@@ -122,20 +124,5 @@ weft_status_t *weft_ps_explain(weft_ps_t *p) {
     WEFT_RETURN_IF_ERROR(weft_rewrite_note(p->out, "%.*s keeps %d variables, %lld bytes", WEFT_STR_ARGS(p->places.servers[s]),
                                            n, (long long)bytes));
   }
-  walk_t w = {.p = p, .visit = note_edge};
-  return walk_edges(&w);
-}
-
-void weft_ps_cost(const weft_ps_t *p, weft_cost_t *out) {
-  walk_t w = {.p = (weft_ps_t *)p, .visit = count_edge};
-  const weft_cluster_view_t *c = p->request->cluster;
-  double seconds = c->link_seconds > 0 ? c->link_seconds : DEFAULT_LINK_SECONDS;
-  double rate = c->link_bytes_per_second > 0 ? c->link_bytes_per_second : DEFAULT_LINK_BYTES;
-  *out = (weft_cost_t){0};
-  weft_status_t *s = walk_edges(&w);
-  weft_status_free(s); /* without memory: what was counted so far */
-  out->bytes = w.bytes;
-  out->messages = w.messages;
-  /* Servers work side by side, and all workers share them; messages of one step overlap, but for reading and sending. */
-  out->seconds = 2 * seconds + (double)w.bytes / rate / p->places.num_servers;
+  return count_step(p);
 }

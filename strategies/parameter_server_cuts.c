@@ -82,7 +82,7 @@ int weft_ps_rescale(const weft_ps_sync_t *s, const weft_node_t *n, int input) {
   const weft_spread_t *wanted = &s->p->spread.wanted[known->id][input];
   bool is_same_kind = made->kind == wanted->kind && (made->kind == WEFT_SPREAD_ROWS || made->kind == WEFT_SPREAD_PART ||
                                                      made->kind == WEFT_SPREAD_SAME);
-  int type = weft_output_type(from);
+  int type = weft_base_type_of(from);
   return is_same_kind && (type == WEFT_F32 || type == WEFT_F64 || type == WEFT_F16) ? made->degree - wanted->degree : 0;
 }
 
@@ -114,9 +114,14 @@ static weft_status_t *add_dense(weft_ps_sync_t *s, const weft_node_t *n, int inp
   const weft_output_t from = n->inputs[input];
   weft_ps_cut_t *c = &s->cuts[s->num_cuts++];
   bool is_sum = spread == NULL ? input == n->op->update_grad_input : spread->kind != WEFT_SPREAD_SAME;
-  *c = (weft_ps_cut_t){.update = n, .input = input, .indices = -1, .dtype = (weft_dtype_t)weft_output_type(from),
-                       .server = server, .scales = is_sum,
-                       .degree = spread == NULL ? 1 : spread->degree, .shape = shape_of(from)};
+  *c = (weft_ps_cut_t){.update = n,
+                       .input = input,
+                       .indices = -1,
+                       .dtype = (weft_dtype_t)weft_base_type_of(from),
+                       .server = server,
+                       .scales = is_sum,
+                       .degree = spread == NULL ? 1 : spread->degree,
+                       .shape = shape_of(from)};
   if (c->dtype != WEFT_F32 && c->dtype != WEFT_F64 && c->dtype != WEFT_F16) {
     return refuse(n, "it depends on the batch, and only floating point values have a mean over workers");
   }
@@ -136,8 +141,15 @@ static weft_status_t *add_sparse(weft_ps_sync_t *s, const weft_node_t *update, c
   if (shape == NULL) return refuse(update, "the shape of its variable is not known");
   if (weft_ps_cut_of(s, n, input, &is_indices) != NULL) return NULL;
   weft_ps_cut_t *c = &s->cuts[s->num_cuts++];
-  *c = (weft_ps_cut_t){.update = n, .input = input, .rows_of = rows_of, .indices = indices, .server = server, .shape = *shape,
-                       .dtype = (weft_dtype_t)weft_output_type(n->inputs[input]), .scales = true, .degree = degree};
+  *c = (weft_ps_cut_t){.update = n,
+                       .input = input,
+                       .rows_of = rows_of,
+                       .indices = indices,
+                       .server = server,
+                       .shape = *shape,
+                       .dtype = (weft_dtype_t)weft_base_type_of(n->inputs[input]),
+                       .scales = true,
+                       .degree = degree};
   if (rows_of != update) c->shape.dims[0] = WEFT_UNKNOWN_DIM; /* numbers of the whole variable, of which this may be a shard */
   if (c->dtype == WEFT_F32 || c->dtype == WEFT_F64 || c->dtype == WEFT_F16) return NULL;
   return refuse(n, "it depends on the batch, and only floating point values have a mean over workers");
@@ -149,7 +161,9 @@ static int degree_behind(const weft_ps_sync_t *s, weft_output_t o, int depth) {
   if (spread == NULL) return 1;
   if (spread->kind == WEFT_SPREAD_ROWS || spread->kind == WEFT_SPREAD_PART) return spread->degree;
   for (int i = 0; i < o.node->num_inputs && depth < 16; i++) {
-    if (!s->depends[o.node->inputs[i].node->id] || weft_output_type(o.node->inputs[i]) != weft_output_type(o)) continue;
+    if (!s->depends[o.node->inputs[i].node->id] ||
+        weft_base_type_of(o.node->inputs[i]) != weft_base_type_of(o))
+      continue;
     return degree_behind(s, o.node->inputs[i], depth + 1);
   }
   return 1;

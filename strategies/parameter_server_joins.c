@@ -19,7 +19,7 @@ static weft_status_t *find_join(const weft_ps_sync_t *s, weft_str_t name, weft_j
   const weft_spread_t *spread = p->spread.outputs[of.node->id];
   if (spread == NULL || of.index >= of.node->num_outputs) return NULL;
   spread += of.index;
-  int type = weft_output_type(of);
+  int type = weft_base_type_of(of);
   bool is_row_count = spread->kind == WEFT_SPREAD_SHAPE && spread->count < 0 && (spread->rows & 1) != 0;
   if (s->is_local[of.node->id]) {
     return weft_rewrite_note(p->out, "fetch '%.*s' is what the first worker makes of its own rows: it needs those of all workers",

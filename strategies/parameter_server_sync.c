@@ -74,28 +74,31 @@ static weft_str_t joined(weft_ps_sync_t *s, const char *before, weft_str_t name,
   weft_str_t out = {NULL, 0};
   if (!b.failed) out = weft_arena_str(&s->p->out->arena, weft_str_of(b.data, b.length));
   weft_strbuf_deinit(&b);
-  if (out.data == NULL) weft_build_fail(&s->b, no_memory());
+  if (out.data == NULL) weft_emitter_fail(&s->b, no_memory());
   return out;
 }
 
 static weft_output_t make_accumulator(weft_ps_sync_t *s, weft_str_t name, weft_dtype_t dtype, const weft_shape_t *shape,
                                       bool is_sparse, bool is_sum) {
-  const weft_named_attr_t attrs[4] = {weft_type_attr("dtype", (int)dtype), weft_shape_attr("shape", shape),
-                                      weft_str_attr("shared_name", name),
-                                      weft_str_attr("reduction_type", is_sum ? WEFT_STR("SUM") : WEFT_STR("MEAN"))};
-  return weft_build0(&s->b, is_sparse ? "SparseConditionalAccumulator" : "ConditionalAccumulator", name, attrs, 4);
+  const weft_named_attr_t attrs[4] = {
+      weft_type_attr("dtype", (int)dtype), weft_shape_attr("shape", shape),
+      weft_text_attr("shared_name", name),
+      weft_text_attr("reduction_type", is_sum ? WEFT_STR("SUM") : WEFT_STR("MEAN"))};
+  return weft_emit(&s->b, is_sparse ? "SparseConditionalAccumulator" : "ConditionalAccumulator", NULL, 0,
+                   attrs, 4, "%.*s", WEFT_STR_ARGS(name));
 }
 
 /* The sum of rows is divided by the number of workers, not, as a sparse mean would be, each row by how many had it. */
 static void take_sparse(weft_ps_sync_t *s, weft_ps_cut_t *c, weft_output_t required) {
   const weft_named_attr_t dtype = weft_type_attr("dtype", (int)c->dtype);
   const weft_output_t in[2] = {c->sums, required};
-  weft_output_t taken = weft_build(&s->b, "SparseAccumulatorTakeGradient", joined(s, "parameter_server/take/", c->update->name, "", -1), in, 2,
-                                   &dtype, 1);
-  if (s->b.failure != NULL) return;
-  weft_output_t number = weft_build_number(&s->b, "parameter_server/workers", (int)c->dtype, s->required);
-  c->mean = weft_build2(&s->b, "RealDiv", "parameter_server/mean", (weft_output_t){taken.node, 1}, number);
-  c->rows = weft_build_cast(&s->b, "parameter_server/rows", taken, weft_dtype_base(c->rows_of->input_types[c->indices]));
+  weft_output_t taken = weft_emit(&s->b, "SparseAccumulatorTakeGradient", in, 2, &dtype, 1,
+                                  "parameter_server/take/%.*s", WEFT_STR_ARGS(c->update->name));
+  if (s->b.s != NULL) return;
+  weft_output_t number = weft_emit_number(&s->b, (int)c->dtype, s->required, "parameter_server/workers");
+  c->mean = weft_emit2(&s->b, "RealDiv", (weft_output_t){taken.node, 1}, number, "parameter_server/mean");
+  c->rows = weft_emit_cast(&s->b, taken, weft_dtype_base(c->rows_of->input_types[c->indices]),
+                           "parameter_server/rows");
 }
 
 static void make_cut(weft_ps_sync_t *s, weft_ps_cut_t *c, int number) {
@@ -104,12 +107,13 @@ static void make_cut(weft_ps_sync_t *s, weft_ps_cut_t *c, int number) {
   s->b.device = s->p->places.servers[c->server];
   weft_str_t name = joined(s, "parameter_server/", c->update->name, "/sum_", number);
   c->sums = make_accumulator(s, name, c->dtype, &c->shape, c->indices >= 0, c->indices >= 0);
-  weft_output_t required = weft_build_int(&s->b, "parameter_server/required", WEFT_I32, s->required);
+  weft_output_t required = weft_emit_int(&s->b, WEFT_I32, s->required, "parameter_server/required");
   if (c->indices >= 0) {
     take_sparse(s, c, required);
   } else {
     const weft_output_t in[2] = {c->sums, required};
-    c->mean = weft_build(&s->b, "AccumulatorTakeGradient", joined(s, "parameter_server/take/", c->update->name, "", -1), in, 2, &dtype, 1);
+    c->mean = weft_emit(&s->b, "AccumulatorTakeGradient", in, 2, &dtype, 1, "parameter_server/take/%.*s",
+                        WEFT_STR_ARGS(c->update->name));
   }
   s->b.device = home;
 }
@@ -117,20 +121,21 @@ static void make_cut(weft_ps_sync_t *s, weft_ps_cut_t *c, int number) {
 static weft_output_t make_counter(weft_ps_sync_t *s, const char *name) {
   const weft_shape_t scalar = WEFT_SCALAR;
   const weft_named_attr_t attrs[3] = {weft_type_attr("dtype", WEFT_I64), weft_shape_attr("shape", &scalar),
-                                      weft_str_attr("shared_name", weft_str(name))};
-  return weft_build0(&s->b, "VarHandleOp", weft_str(name), attrs, 3);
+                                      weft_text_attr("shared_name", weft_str(name))};
+  return weft_emit(&s->b, "VarHandleOp", NULL, 0, attrs, 3, "%s", name);
 }
 
 static weft_output_t make_queue(weft_ps_sync_t *s, const char *name, int worker, int num_components) {
   static const int types[2] = {WEFT_I64, WEFT_I64};
   const weft_shape_t shapes[2] = {WEFT_SCALAR, WEFT_SCALAR};
   weft_str_t full = joined(s, "parameter_server/", weft_str(name), "_", worker);
-  weft_named_attr_t attrs[3] = {{WEFT_STR("component_types"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_components}},
-                                {WEFT_STR("shapes"), {.kind = WEFT_ATTR_SHAPE, .is_list = true, .n = num_components}},
-                                weft_str_attr("shared_name", full)};
+  weft_named_attr_t attrs[3] = {
+      {WEFT_STR("component_types"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_components}},
+      {WEFT_STR("shapes"), {.kind = WEFT_ATTR_SHAPE, .is_list = true, .n = num_components}},
+      weft_text_attr("shared_name", full)};
   attrs[0].value.list.types = types;
   attrs[1].value.list.shapes = shapes;
-  return weft_build0(&s->b, "FIFOQueueV2", full, attrs, 3);
+  return weft_emit(&s->b, "FIFOQueueV2", NULL, 0, attrs, 3, "%.*s", WEFT_STR_ARGS(full));
 }
 
 static weft_status_t *make_state(weft_ps_sync_t *s) {
@@ -151,7 +156,7 @@ static weft_status_t *make_state(weft_ps_sync_t *s) {
     s->arrivals = make_accumulator(s, WEFT_STR("parameter_server/arrivals"), WEFT_F32, &workers, false, true);
     for (int i = 0; i < n; i++) s->verdicts[i] = make_queue(s, "verdicts", i, 2);
   }
-  return weft_build_end(&s->b);
+  return weft_emitter_end(&s->b);
 }
 
 /* ---- init ---- */
@@ -166,80 +171,87 @@ static const weft_named_attr_t *types_attr(weft_named_attr_t *to, const char *na
 /* Throws away what an earlier run has left in a queue. */
 static weft_node_t *drain(weft_ps_sync_t *s, weft_output_t queue, int num_components) {
   weft_named_attr_t types;
-  const weft_output_t in[2] = {queue, weft_build1(&s->b, "QueueSizeV2", "parameter_server/init/left", queue)};
-  return weft_build(&s->b, "QueueDequeueManyV2", WEFT_STR("parameter_server/init/drain"), in, 2,
-                    types_attr(&types, "component_types", num_components), 1).node;
+  const weft_output_t in[2] = {queue, weft_emit1(&s->b, "QueueSizeV2", queue, "parameter_server/init/left")};
+  return weft_emit(&s->b, "QueueDequeueManyV2", in, 2, types_attr(&types, "component_types", num_components),
+                   1, "parameter_server/init/drain")
+      .node;
 }
 
 /* The same for an accumulator: something is added, so that taking does not wait. Its step is 0 afterwards. */
 static weft_node_t *reset_sums(weft_ps_sync_t *s, weft_output_t sums, weft_dtype_t dtype, const weft_shape_t *shape,
                                bool is_sparse) {
-  weft_build_t *b = &s->b;
+  weft_emitter_t *b = &s->b;
   const weft_named_attr_t type = weft_type_attr("dtype", (int)dtype);
-  weft_output_t last = weft_build_int(b, "parameter_server/init/last", WEFT_I64, INT64_MAX), taken = {NULL, 0};
+  weft_output_t last = weft_emit_int(b, WEFT_I64, INT64_MAX, "parameter_server/init/last"), taken = {NULL, 0};
   weft_node_t *applied = NULL;
   weft_shape_t some = *shape;
   if (is_sparse && some.rank > 0) some.dims[0] = 0;
   if (weft_shape_is_known(&some)) {
-    weft_output_t dims = weft_build_ints(b, "parameter_server/init/shape", WEFT_I64, some.dims, some.rank);
-    weft_output_t zeros = weft_build2(b, "Fill", "parameter_server/init/zeros", dims,
-                                      weft_build_number(b, "parameter_server/init/zero", (int)dtype, 0));
-    weft_output_t rows = weft_build_ints(b, "parameter_server/init/rows", WEFT_I64, NULL, 0);
+    weft_output_t dims = weft_emit_ints(b, WEFT_I64, some.dims, some.rank, "parameter_server/init/shape");
+    weft_output_t zeros =
+        weft_emit2(b, "Fill", dims, weft_emit_number(b, (int)dtype, 0, "parameter_server/init/zero"),
+                   "parameter_server/init/zeros");
+    weft_output_t rows = weft_emit_ints(b, WEFT_I64, NULL, 0, "parameter_server/init/rows");
     const weft_named_attr_t unknown[2] = {type, weft_bool_attr("has_known_shape", false)};
     const weft_output_t dense[3] = {sums, last, zeros}, sparse[5] = {sums, last, rows, zeros, dims};
-    applied = is_sparse ? weft_build(b, "SparseAccumulatorApplyGradient", WEFT_STR("parameter_server/init/apply"), sparse, 5,
-                                     unknown, 2).node
-                        : weft_build(b, "AccumulatorApplyGradient", WEFT_STR("parameter_server/init/apply"), dense, 3, &type, 1)
+    applied = is_sparse ? weft_emit(b, "SparseAccumulatorApplyGradient", sparse, 5, unknown, 2,
+                                    "parameter_server/init/apply")
+                              .node
+                        : weft_emit(b, "AccumulatorApplyGradient", dense, 3, &type, 1,
+                                    "parameter_server/init/apply")
                               .node;
-    const weft_output_t in[2] = {sums, weft_build_int(b, "parameter_server/init/one", WEFT_I32, 1)};
-    taken = weft_build(b, is_sparse ? "SparseAccumulatorTakeGradient" : "AccumulatorTakeGradient",
-                       WEFT_STR("parameter_server/init/take"), in, 2, &type, 1);
-    weft_build_control(b, applied, taken.node);
+    const weft_output_t in[2] = {sums, weft_emit_int(b, WEFT_I32, 1, "parameter_server/init/one")};
+    taken = weft_emit(b, is_sparse ? "SparseAccumulatorTakeGradient" : "AccumulatorTakeGradient", in, 2,
+                      &type, 1, "parameter_server/init/take");
+    weft_emit_control(b, applied, taken.node);
   }
-  weft_node_t *set = weft_build2(b, "AccumulatorSetGlobalStep", "parameter_server/init/set_step", sums,
-                                 weft_build_int(b, "parameter_server/init/step", WEFT_I64, 0)).node;
-  weft_build_control(b, taken.node, set);
+  weft_node_t *set = weft_emit2(b, "AccumulatorSetGlobalStep", sums,
+                                weft_emit_int(b, WEFT_I64, 0, "parameter_server/init/step"),
+                                "parameter_server/init/set_step")
+                         .node;
+  weft_emit_control(b, taken.node, set);
   return set;
 }
 
 static weft_output_t assign(weft_ps_sync_t *s, weft_output_t variable, weft_output_t value) {
   const weft_output_t in[2] = {variable, value};
   const weft_named_attr_t dtype = weft_type_attr("dtype", WEFT_I64);
-  return weft_build(&s->b, "AssignVariableOp", WEFT_STR("parameter_server/init/assign"), in, 2, &dtype, 1);
+  return weft_emit(&s->b, "AssignVariableOp", in, 2, &dtype, 1, "parameter_server/init/assign");
 }
 
 static weft_node_t *enqueue(weft_ps_sync_t *s, const char *name, weft_output_t queue, const weft_output_t *values, int n) {
   weft_named_attr_t types;
   weft_output_t in[3] = {queue};
   for (int i = 0; i < n; i++) in[i + 1] = values[i];
-  return weft_build(&s->b, "QueueEnqueueV2", weft_str(name), in, n + 1, types_attr(&types, "Tcomponents", n), 1).node;
+  return weft_emit(&s->b, "QueueEnqueueV2", in, n + 1, types_attr(&types, "Tcomponents", n), 1, "%s", name)
+      .node;
 }
 
 static weft_node_t *make_init(weft_ps_sync_t *s) {
-  weft_build_t *b = &s->b;
-  weft_output_t zero = weft_build_int(b, "parameter_server/init/zero", WEFT_I64, 0);
-  weft_node_t *cleared = weft_build_noop(b, WEFT_STR("parameter_server/init/cleared"), NULL, 0);
-  weft_node_t *init = weft_build_noop(b, WEFT_STR("parameter_server/init"), NULL, 0);
-  weft_build_control(b, assign(s, s->step, zero).node, cleared);
-  if (s->p->options.backup > 0) weft_build_control(b, assign(s, s->dropped, zero).node, cleared);
+  weft_emitter_t *b = &s->b;
+  weft_output_t zero = weft_emit_int(b, WEFT_I64, 0, "parameter_server/init/zero");
+  weft_node_t *cleared = weft_emit_noop(b, NULL, 0, "parameter_server/init/cleared");
+  weft_node_t *init = weft_emit_noop(b, NULL, 0, "parameter_server/init");
+  weft_emit_control(b, assign(s, s->step, zero).node, cleared);
+  if (s->p->options.backup > 0) weft_emit_control(b, assign(s, s->dropped, zero).node, cleared);
   weft_str_t home = b->device;
   for (int i = 0; i < s->num_cuts; i++) {
     const weft_ps_cut_t *c = &s->cuts[i];
     if (c->same_as != NULL) continue;
     b->device = s->p->places.servers[c->server];
-    weft_build_control(b, reset_sums(s, c->sums, c->dtype, &c->shape, c->indices >= 0), cleared);
+    weft_emit_control(b, reset_sums(s, c->sums, c->dtype, &c->shape, c->indices >= 0), cleared);
   }
   b->device = home;
   if (s->p->options.backup > 0) {
     const weft_shape_t workers = weft_shape_vector(s->p->places.num_workers);
-    weft_build_control(b, reset_sums(s, s->arrivals, WEFT_F32, &workers, false), cleared);
+    weft_emit_control(b, reset_sums(s, s->arrivals, WEFT_F32, &workers, false), cleared);
   }
   for (int i = 0; i < s->p->places.num_workers; i++) {
-    weft_build_control(b, drain(s, s->tokens[i], 1), cleared);
-    if (s->p->options.backup > 0) weft_build_control(b, drain(s, s->verdicts[i], 2), cleared);
+    weft_emit_control(b, drain(s, s->tokens[i], 1), cleared);
+    if (s->p->options.backup > 0) weft_emit_control(b, drain(s, s->verdicts[i], 2), cleared);
     weft_node_t *token = enqueue(s, "parameter_server/init/token", s->tokens[i], &zero, 1);
-    weft_build_control(b, cleared, token);
-    weft_build_control(b, token, init);
+    weft_emit_control(b, cleared, token);
+    weft_emit_control(b, token, init);
   }
   return init;
 }
@@ -248,54 +260,60 @@ static weft_node_t *make_init(weft_ps_sync_t *s) {
 
 /* Who is picked: the required number of those that came; which of them, goes round with the step. */
 static void tell_verdicts(weft_ps_sync_t *s, weft_node_t *done) {
-  weft_build_t *b = &s->b;
+  weft_emitter_t *b = &s->b;
   int64_t n = s->p->places.num_workers, all[1] = {0};
   int64_t *numbers = weft_arena_calloc(&s->p->out->arena, (size_t)n, sizeof *numbers);
-  if (numbers == NULL) weft_build_fail(b, no_memory());
+  if (numbers == NULL) weft_emitter_fail(b, no_memory());
   for (int64_t i = 0; numbers != NULL && i < n; i++) numbers[i] = i;
   b->scope = WEFT_STR("parameter_server/pick/");
   const weft_named_attr_t f32 = weft_type_attr("dtype", WEFT_F32), i64 = weft_type_attr("dtype", WEFT_I64);
-  weft_output_t k = weft_build_int(b, "required", WEFT_I32, s->required);
+  weft_output_t k = weft_emit_int(b, WEFT_I32, s->required, "required");
   const weft_output_t take[2] = {s->arrivals, k};
-  weft_output_t came = weft_build(b, "AccumulatorTakeGradient", WEFT_STR("came"), take, 2, &f32, 1);
-  weft_output_t step = weft_build(b, "ReadVariableOp", WEFT_STR("step"), &s->step, 1, &i64, 1);
-  weft_output_t turn = weft_build2(b, "AddV2", "turns", weft_build_ints(b, "numbers", WEFT_I64, numbers, (int)n), step);
-  turn = weft_build2(b, "FloorMod", "turn", turn, weft_build_int(b, "workers", WEFT_I64, n));
-  turn = weft_build2(b, "AddV2", "rank", weft_build_cast(b, "turn_f", turn, WEFT_F32), weft_build_number(b, "one", WEFT_F32, 1));
-  weft_output_t best = weft_build2(b, "TopKV2", "best", weft_build2(b, "Mul", "score", came, turn), k);
-  if (b->failure != NULL) return;
-  const weft_output_t hot[4] = {{best.node, 1}, weft_build_int(b, "depth", WEFT_I32, n), weft_build_int(b, "on", WEFT_I64, 1),
-                                weft_build_int(b, "off", WEFT_I64, 0)};
-  weft_output_t picked = weft_build(b, "OneHot", WEFT_STR("hot"), hot, 4, NULL, 0);
-  picked = weft_build2(b, "Sum", "picked", picked, weft_build_ints(b, "axis", WEFT_I32, all, 1));
+  weft_output_t came = weft_emit(b, "AccumulatorTakeGradient", take, 2, &f32, 1, "came");
+  weft_output_t step = weft_emit(b, "ReadVariableOp", &s->step, 1, &i64, 1, "step");
+  weft_output_t turn =
+      weft_emit2(b, "AddV2", weft_emit_ints(b, WEFT_I64, numbers, (int)n, "numbers"), step, "turns");
+  turn = weft_emit2(b, "FloorMod", turn, weft_emit_int(b, WEFT_I64, n, "workers"), "turn");
+  turn = weft_emit2(b, "AddV2", weft_emit_cast(b, turn, WEFT_F32, "turn_f"),
+                    weft_emit_number(b, WEFT_F32, 1, "one"), "rank");
+  weft_output_t best = weft_emit2(b, "TopKV2", weft_emit2(b, "Mul", came, turn, "score"), k, "best");
+  if (b->s != NULL) return;
+  const weft_output_t hot[4] = {{best.node, 1},
+                                weft_emit_int(b, WEFT_I32, n, "depth"),
+                                weft_emit_int(b, WEFT_I64, 1, "on"),
+                                weft_emit_int(b, WEFT_I64, 0, "off")};
+  weft_output_t picked = weft_emit(b, "OneHot", hot, 4, NULL, 0, "hot");
+  picked = weft_emit2(b, "Sum", picked, weft_emit_ints(b, WEFT_I32, all, 1, "axis"), "picked");
   const weft_named_attr_t parts[2] = {weft_int_attr("num", n), weft_int_attr("axis", 0)};
-  weft_output_t each = weft_build(b, "Unpack", WEFT_STR("each"), &picked, 1, parts, 2);
-  for (int64_t i = 0; i < n && b->failure == NULL; i++) {
+  weft_output_t each = weft_emit(b, "Unpack", &picked, 1, parts, 2, "each");
+  for (int64_t i = 0; i < n && b->s == NULL; i++) {
     const weft_output_t values[2] = {step, {each.node, (int)i}};
-    weft_build_control(b, enqueue(s, "verdict", s->verdicts[i], values, 2), done);
+    weft_emit_control(b, enqueue(s, "verdict", s->verdicts[i], values, 2), done);
   }
   b->scope = WEFT_STR("");
-  weft_build_control(b, each.node, done); /* the step is read before it is advanced */
+  weft_emit_control(b, each.node, done); /* the step is read before it is advanced */
 }
 
 static weft_node_t *make_update(weft_ps_sync_t *s, const weft_lane_copier_t *base) {
-  weft_build_t *b = &s->b;
+  weft_emitter_t *b = &s->b;
   const weft_named_attr_t dtype = weft_type_attr("dtype", WEFT_I64);
-  weft_node_t *applied = weft_build_noop(b, WEFT_STR("parameter_server/applied"), NULL, 0);
+  weft_node_t *applied = weft_emit_noop(b, NULL, 0, "parameter_server/applied");
   for (int k = 0; k < s->p->lanes.num_nodes; k++) {
     const weft_node_t *n = s->p->lanes.order[k];
-    if (s->p->lanes.in_step[n->id] && weft_lane_is_update(n)) weft_build_control(b, base->copier.nodes[n->id], applied);
+    if (s->p->lanes.in_step[n->id] && weft_lane_is_update(n))
+      weft_emit_control(b, base->copier.nodes[n->id], applied);
   }
   if (s->p->options.backup > 0) tell_verdicts(s, applied);
-  const weft_output_t in[2] = {s->step, weft_build_int(b, "parameter_server/one", WEFT_I64, 1)};
-  weft_output_t add = weft_build(b, "AssignAddVariableOp", WEFT_STR("parameter_server/advance"), in, 2, &dtype, 1);
-  weft_build_control(b, applied, add.node);
-  weft_output_t now = weft_build(b, "ReadVariableOp", WEFT_STR("parameter_server/now"), &s->step, 1, &dtype, 1);
-  weft_build_control(b, add.node, now.node);
-  if (s->p->options.backup > 0) weft_build(b, "ReadVariableOp", WEFT_STR("parameter_server/dropped_now"), &s->dropped, 1, &dtype, 1);
-  weft_node_t *update = weft_build_noop(b, WEFT_STR("parameter_server/update"), NULL, 0);
+  const weft_output_t in[2] = {s->step, weft_emit_int(b, WEFT_I64, 1, "parameter_server/one")};
+  weft_output_t add = weft_emit(b, "AssignAddVariableOp", in, 2, &dtype, 1, "parameter_server/advance");
+  weft_emit_control(b, applied, add.node);
+  weft_output_t now = weft_emit(b, "ReadVariableOp", &s->step, 1, &dtype, 1, "parameter_server/now");
+  weft_emit_control(b, add.node, now.node);
+  if (s->p->options.backup > 0)
+    weft_emit(b, "ReadVariableOp", &s->dropped, 1, &dtype, 1, "parameter_server/dropped_now");
+  weft_node_t *update = weft_emit_noop(b, NULL, 0, "parameter_server/update");
   for (int i = 0; i < s->p->places.num_workers; i++) {
-    weft_build_control(b, enqueue(s, "parameter_server/token", s->tokens[i], &now, 1), update);
+    weft_emit_control(b, enqueue(s, "parameter_server/token", s->tokens[i], &now, 1), update);
   }
   return update;
 }
@@ -307,10 +325,10 @@ static weft_node_t *update_side(weft_ps_sync_t *s, const weft_lane_copier_t *bas
   if (!s->depends[n->id]) return base->copier.nodes[n->id];
   if (!s->waits[n->id]) return NULL; /* workers have done it before they pushed */
   if (sides[n->id] != NULL) return sides[n->id];
-  sides[n->id] = weft_build_noop(&s->b, WEFT_STR("parameter_server/after"), NULL, 0);
-  for (int i = 0; i < n->num_inputs + n->num_controls && s->b.failure == NULL; i++) {
+  sides[n->id] = weft_emit_noop(&s->b, NULL, 0, "parameter_server/after");
+  for (int i = 0; i < n->num_inputs + n->num_controls && s->b.s == NULL; i++) {
     const weft_node_t *p = i < n->num_inputs ? n->inputs[i].node : n->controls[i - n->num_inputs];
-    weft_build_control(&s->b, update_side(s, base, sides, p), sides[n->id]);
+    weft_emit_control(&s->b, update_side(s, base, sides, p), sides[n->id]);
   }
   return sides[n->id];
 }
@@ -324,9 +342,10 @@ static weft_status_t *copy_update(weft_ps_sync_t *s, weft_lane_copier_t *base, w
     const weft_ps_cut_t *c = weft_ps_cut_of(s, n, i, &is_indices);
     if (c != NULL) weft_graph_set_input(copy, i, is_indices ? c->rows : c->mean);
   }
-  for (int i = 0; i < n->num_controls; i++) weft_build_control(&s->b, update_side(s, base, sides, n->controls[i]), copy);
+  for (int i = 0; i < n->num_controls; i++)
+    weft_emit_control(&s->b, update_side(s, base, sides, n->controls[i]), copy);
   if (s->moved[n->id]) copy->requested_device = weft_graph_intern(s->p->out->graph, s->p->places.servers[s->home[n->id]]);
-  return copy->requested_device.data == NULL ? no_memory() : weft_build_end(&s->b);
+  return copy->requested_device.data == NULL ? no_memory() : weft_emitter_end(&s->b);
 }
 
 /* In the step, what no batch is needed for is the update's: on a server, if it is not needed by workers alone. */
@@ -359,7 +378,7 @@ static weft_status_t *fill(weft_ps_sync_t *s) {
   weft_status_t *status = copy_base(s, &base);
   if (status == NULL) init = make_init(s);
   if (status == NULL) update = make_update(s, &base);
-  if (status == NULL) status = weft_build_end(&s->b);
+  if (status == NULL) status = weft_emitter_end(&s->b);
   if (status == NULL) status = weft_ps_set_inits(p, &base.copier, init);
   for (int i = 0; i < p->places.num_workers && status == NULL; i++) status = weft_ps_build_worker(s, &base, i);
   if (status == NULL) status = weft_ps_add_lane(p, -1, NULL, update, NULL);
@@ -378,5 +397,5 @@ weft_status_t *weft_ps_build_sync(weft_ps_t *p) {
   s.home = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.home);
   if (s.depends == NULL || s.follows == NULL || s.waits == NULL || s.moved == NULL || s.home == NULL) return no_memory();
   weft_status_t *status = fill(&s);
-  return weft_status_join(status, weft_build_end(&s.b));
+  return weft_status_join(status, weft_emitter_end(&s.b));
 }

@@ -2,7 +2,7 @@
 #ifndef WEFT_STRATEGIES_PARAMETER_SERVER_SYNC_H_
 #define WEFT_STRATEGIES_PARAMETER_SERVER_SYNC_H_
 
-#include "strategies/lanes_build.h"
+#include "strategies/emit.h"
 #include "strategies/parameter_server.h"
 
 /* A value that workers compute and the update takes the mean of. */
@@ -24,7 +24,7 @@ struct weft_ps_cut {
 
 typedef struct weft_ps_sync { /* Confined. */
   weft_ps_t *p;
-  weft_build_t b;          /* on server 0 */
+  weft_emitter_t b;        /* on server 0 */
   bool *depends;           /* by source id: what a worker computes from its own batch */
   bool *follows;           /* by source id: its value comes from an update */
   bool *waits;             /* by source id: it comes after an update */

@@ -167,6 +167,12 @@ int weft_replicas_count_local(const weft_cluster_view_t *cluster, const weft_rep
   return n > replicas->num_local_cpus ? n : replicas->num_local_cpus;
 }
 
+void weft_replicas_use(const weft_replicas_t *replicas, weft_replicate_options_t *o, weft_rewrite_t *out) {
+  o->devices = replicas->devices;
+  o->num_replicas = replicas->n;
+  out->num_local_cpus = replicas->num_local_cpus;
+}
+
 static weft_status_t *add_named(weft_str_t devices, weft_str_t task, weft_arena_t *arena, weft_replicas_t *out) {
   weft_str_t rest = devices, part;
   int n = 0;

@@ -1,23 +1,37 @@
-/* strategies/replicas.h - what synchronous strategies share around the engine: devices of replicas, options, probes. */
+/* strategies/replicas.h - what synchronous strategies share around the engine: devices of replicas, options.
+ */
 #ifndef WEFT_STRATEGIES_REPLICAS_H_
 #define WEFT_STRATEGIES_REPLICAS_H_
 
 #include "strategies/options.h"
 #include "strategies/replicate.h"
 
-/* Options of whoever sums gradients. Strategies put options of their own before them; `replicas` comes first. */
-#define WEFT_SUM_OPTIONS(OPTION)                                                                                              \
-  OPTION(batch, TEXT, "NAME+NAME", "", "the feeds whose rows are shared out; else those whose first dimension is open")      \
-  OPTION(fusion, CHOICE, "ddp|horovod|pack|none", "ddp", "which gradients travel together")                                   \
-  OPTION(bucket_bytes, BYTES, "BYTES", "25M", "how much one all-reduce carries")                                              \
-  OPTION(first_bucket_bytes, BYTES, "BYTES", "1M", "the same for the first bucket of each type (ddp)")                        \
-  OPTION(bytes_per_pack, BYTES, "BYTES", "", "TensorFlow's rule: packs of so many bytes; 0: all in one")                      \
-  OPTION(order, CHOICE, "ready|static", "ready", "all-reduces start when they are full, or one after the other")              \
-  OPTION(ready, TEXT, "T+T+...", "", "when each summed value was ready, from step statistics: buckets follow that order")    \
-  OPTION(reduce, CHOICE, "collective|one", "collective", "sums are all-reduced, or made on the first replica")                \
-  OPTION(algorithm, CHOICE, "auto|ring|tree|halving_doubling|hierarchical|direct", "auto", "how all-reduces move data")      \
-  OPTION(timeout, NUMBER, "SECONDS", "0", "how long an all-reduce may take; 0: for ever")                                     \
-  OPTION(batch_norm, CHOICE, "global|replica", "global", "fused batch normalisation: statistics of the batch, or of a replica") \
+/* Options of whoever lives in one task, and of all. */
+#define WEFT_TASK_OPTIONS(OPTION)                                                                \
+  OPTION(replicas, COUNT, "N", "0", "how many replicas; 0: as many as the task has CPU devices") \
+  OPTION(devices, TEXT, "CPU:0+CPU:1", "", "the devices of replicas")
+#define WEFT_BATCH_OPTION(OPTION)      \
+  OPTION(batch, TEXT, "NAME+NAME", "", \
+         "the feeds whose rows are shared out; else those whose first dimension is open")
+/* Options of whoever sums gradients. Strategies put options of their own before them; `replicas` comes first.
+ */
+#define WEFT_SUM_OPTIONS(OPTION)                                                                         \
+  WEFT_BATCH_OPTION(OPTION)                                                                              \
+  OPTION(fusion, CHOICE, "ddp|horovod|pack|none", "ddp", "which gradients travel together")              \
+  OPTION(bucket_bytes, BYTES, "BYTES", "25M", "how much one all-reduce carries")                         \
+  OPTION(first_bucket_bytes, BYTES, "BYTES", "1M", "the same for the first bucket of each type (ddp)")   \
+  OPTION(bytes_per_pack, BYTES, "BYTES", "", "TensorFlow's rule: packs of so many bytes; 0: all in one") \
+  OPTION(order, CHOICE, "ready|static", "ready",                                                         \
+         "all-reduces start when they are full, or one after the other")                                 \
+  OPTION(ready, TEXT, "T+T+...", "",                                                                     \
+         "when each summed value was ready, from step statistics: buckets follow that order")            \
+  OPTION(reduce, CHOICE, "collective|one", "collective",                                                 \
+         "sums are all-reduced, or made on the first replica")                                           \
+  OPTION(algorithm, CHOICE, "auto|ring|tree|halving_doubling|hierarchical|direct", "auto",               \
+         "how all-reduces move data")                                                                    \
+  OPTION(timeout, NUMBER, "SECONDS", "0", "how long an all-reduce may take; 0: for ever")                \
+  OPTION(batch_norm, CHOICE, "global|replica", "global",                                                 \
+         "fused batch normalisation: statistics of the batch, or of a replica")                          \
   OPTION(accumulate, COUNT, "STEPS", "1", "gradients are added up over so many steps before they are applied")
 
 /* From values[first..], in the order of WEFT_SUM_OPTIONS. Arrays are in `arena`. Errors: INVALID_ARGUMENT. */
@@ -47,6 +61,8 @@ WEFT_MUST_CHECK weft_status_t *weft_replicas_in_task(const char *strategy, const
  * part of a cluster plays all of them. */
 WEFT_MUST_CHECK weft_status_t *weft_replicas_on_tasks(const char *strategy, const weft_cluster_view_t *cluster, int tasks,
                                                       int per_task, weft_arena_t *arena, weft_replicas_t *out);
+/* Says so to the engine and to the client. */
+void weft_replicas_use(const weft_replicas_t *replicas, weft_replicate_options_t *o, weft_rewrite_t *out);
 /* num_local_cpus, so that `device` is there, too. */
 int weft_replicas_count_local(const weft_cluster_view_t *cluster, const weft_replicas_t *replicas, weft_str_t device);
 /* The task that replicas live in, or where the first one does. */

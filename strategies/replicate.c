@@ -137,8 +137,8 @@ static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request
   return fill_names(r, request);
 }
 
-weft_status_t *weft_replicate(const weft_strategy_request_t *request, const weft_replicate_options_t *o, weft_rewrite_t *out,
-                              weft_cost_t *cost) {
+weft_status_t *weft_replicate(const weft_strategy_request_t *request, const weft_replicate_options_t *o,
+                              weft_rewrite_t *out) {
   weft_replication_t r = {.o = o,
                           .out = out,
                           .n = o->num_replicas,
@@ -146,7 +146,6 @@ weft_status_t *weft_replicate(const weft_strategy_request_t *request, const weft
                           .first = o->first_replica};
   weft_status_t *s = rewrite(&r, request);
   s = weft_status_join(s, weft_emitter_end(&r.e));
-  if (s == NULL && cost != NULL) *cost = r.cost;
   for (int i = 0; r.copiers != NULL && i < r.n; i++) weft_copier_deinit(&r.copiers[i]);
   weft_free(r.order);
   weft_spread_plan_deinit(&r.plan);

@@ -54,10 +54,10 @@ typedef struct weft_replicate_options {
   int num_ready;
 } weft_replicate_options_t;
 
-/* Fills graph, inits, the one lane, crossings and notes of *out (zeroed by the caller, who deinits it in any case), and
- * the cost of a step (`cost` may be NULL).
- * Errors: INVALID_ARGUMENT naming the node and why it cannot be rewritten, or the name that the graph lacks (NOT_FOUND). */
-WEFT_MUST_CHECK weft_status_t *weft_replicate(const weft_strategy_request_t *r, const weft_replicate_options_t *o,
-                                              weft_rewrite_t *out, weft_cost_t *cost);
+/* Fills graph, inits, the one lane, crossings, cost and notes of *out (zeroed by the caller, who deinits it
+ * in any case). Errors: INVALID_ARGUMENT naming the node and why it cannot be rewritten, or the name that the
+ * graph lacks (NOT_FOUND). */
+WEFT_MUST_CHECK weft_status_t *weft_replicate(const weft_strategy_request_t *r,
+                                              const weft_replicate_options_t *o, weft_rewrite_t *out);
 
 #endif /* WEFT_STRATEGIES_REPLICATE_H_ */

@@ -39,7 +39,8 @@ static weft_output_t keep(weft_replication_t *r, int dtype, const weft_shape_t *
   weft_named_attr_t attrs[3] = {weft_type_attr("dtype", dtype), weft_shape_attr("shape", shape),
                                 weft_text_attr("shared_name", weft_str(name))};
   weft_output_t handle = weft_emit(e, "VarHandleOp", NULL, 0, attrs, 3, "%s", name);
-  weft_output_t dims = weft_emit_int64s(e, start.dims, start.rank, "replica_%d/weft/kept_%s_%d/shape", replica, what, number);
+  weft_output_t dims = weft_emit_ints(e, WEFT_I64, start.dims, start.rank, "replica_%d/weft/kept_%s_%d/shape",
+                                      replica, what, number);
   weft_output_t zero = weft_emit_number(e, dtype, 0, "replica_%d/weft/kept_%s_%d/zero", replica, what, number);
   weft_output_t zeros = weft_emit2(e, "Fill", dims, zero, "replica_%d/weft/kept_%s_%d/zeros", replica, what, number);
   weft_output_t inputs[2] = {handle, zeros};
@@ -80,8 +81,10 @@ static void count_steps(weft_replication_t *r) {
   weft_shape_t scalar = WEFT_SCALAR;
   e->device = r->o->devices[0];
   weft_output_t handle = keep(r, WEFT_I64, &scalar, "step", 0);
-  weft_output_t at = read(r, handle, WEFT_I64), zero = weft_emit_int64(e, 0, "weft/round/zero"), one = weft_emit_int64(e, 1, "weft/round/one");
-  weft_output_t steps = weft_emit_int64(e, r->o->accumulate, "weft/round/steps"), last = weft_emit_int64(e, r->o->accumulate - 1, "weft/round/last");
+  weft_output_t at = read(r, handle, WEFT_I64), zero = weft_emit_int(e, WEFT_I64, 0, "weft/round/zero"),
+                one = weft_emit_int(e, WEFT_I64, 1, "weft/round/one");
+  weft_output_t steps = weft_emit_int(e, WEFT_I64, r->o->accumulate, "weft/round/steps"),
+                last = weft_emit_int(e, WEFT_I64, r->o->accumulate - 1, "weft/round/last");
   weft_output_t next = weft_emit2(e, "FloorMod", weft_emit2(e, "AddV2", at, one, "weft/round/next"), steps, "weft/round/next_in_round");
   a->is_first = weft_emit2(e, "Equal", at, zero, "weft/round/is_first");
   a->is_last = write(r, handle, next, WEFT_I64, weft_emit2(e, "Equal", at, last, "weft/round/is_last"));
@@ -112,7 +115,9 @@ static weft_output_t rows_of_round(weft_replication_t *r, int batch) {
   weft_output_t rows = weft_emit_cast(&r->e, weft_replication_rows(r, batch), WEFT_F64, "weft/round/rows");
   weft_output_t sum = add_to(r, keep(r, WEFT_F64, &shape, "rows", 0), rows, WEFT_F64);
   int64_t none = 0;
-  a->rows[batch] = weft_emit2(&r->e, "Reshape", sum, weft_emit_int64s(&r->e, &none, 0, "weft/round/scalar"), "weft/round/all_rows");
+  a->rows[batch] =
+      weft_emit2(&r->e, "Reshape", sum, weft_emit_ints(&r->e, WEFT_I64, &none, 0, "weft/round/scalar"),
+                 "weft/round/all_rows");
   r->e.device = device;
   return a->rows[batch];
 }

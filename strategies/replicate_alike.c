@@ -125,7 +125,7 @@ weft_status_t *weft_replication_check_alike(weft_replication_t *r, const bool *i
           one = 1; /* the largest, and less the smallest */
   for (int i = 0; i < r->n && e->s == NULL; i++) {
     e->device = r->o->devices[i];
-    values[i] = weft_emit_int64s(e, both, 2, "replica_%d/weft/fingerprint", i);
+    values[i] = weft_emit_ints(e, WEFT_I64, both, 2, "replica_%d/weft/fingerprint", i);
   }
   weft_named_attr_t attrs[2] = {weft_text_attr("merge_op", WEFT_STR("Max")),
                                 weft_text_attr("final_op", WEFT_STR("Id"))};
@@ -135,13 +135,13 @@ weft_status_t *weft_replication_check_alike(weft_replication_t *r, const bool *i
   r->instance_key = next;
   for (int i = 0; i < r->n && e->s == NULL; i++) {
     e->device = r->o->devices[i];
-    weft_output_t at0 = weft_emit_int64s(e, &zero, 1, "replica_%d/weft/alike/zero", i);
-    weft_output_t at1 = weft_emit_int64s(e, &one, 1, "replica_%d/weft/alike/one", i);
+    weft_output_t at0 = weft_emit_ints(e, WEFT_I64, &zero, 1, "replica_%d/weft/alike/zero", i);
+    weft_output_t at1 = weft_emit_ints(e, WEFT_I64, &one, 1, "replica_%d/weft/alike/one", i);
     weft_output_t most = weft_emit3(e, "Slice", values[i], at0, at1, "replica_%d/weft/alike/most", i);
     weft_output_t least = weft_emit3(e, "Slice", values[i], at1, at1, "replica_%d/weft/alike/least", i);
     weft_output_t negative = weft_emit1(e, "Neg", least, "replica_%d/weft/alike/negative", i);
     weft_output_t equal = weft_emit2(e, "Equal", most, negative, "replica_%d/weft/alike", i);
-    weft_output_t no_dims = weft_emit_int64s(e, &zero, 0, "replica_%d/weft/alike/scalar", i);
+    weft_output_t no_dims = weft_emit_ints(e, WEFT_I64, &zero, 0, "replica_%d/weft/alike/scalar", i);
     weft_output_t inputs[2] = {weft_emit2(e, "Reshape", equal, no_dims, "replica_%d/weft/is_alike", i),
                                {NULL, 0}};
     inputs[1] = weft_emit_string(e, WEFT_STR("the graph of this worker is not that of all others"),

@@ -27,7 +27,9 @@ void weft_replication_total_rows(weft_replication_t *r, int batch, weft_output_t
       int64_t one = 1;
       weft_output_t rows = weft_replication_rows_on(r, batch, i);
       r->e.device = r->o->devices[i];
-      values[i] = weft_emit2(&r->e, "Reshape", rows, weft_emit_int64s(&r->e, &one, 1, "replica_%d/weft/one", i), "replica_%d/weft/rows", i);
+      values[i] = weft_emit2(&r->e, "Reshape", rows,
+                             weft_emit_ints(&r->e, WEFT_I64, &one, 1, "replica_%d/weft/one", i),
+                             "replica_%d/weft/rows", i);
     }
     if (r->e.s != NULL) return;
     weft_replication_add(r, values);
@@ -62,7 +64,8 @@ void weft_replication_broadcast(weft_replication_t *r, const weft_node_t *of, in
   weft_str_t device = e->device;
   for (int i = 0; i < r->n && e->s == NULL; i++) {
     e->device = r->o->devices[i];
-    weft_output_t key = weft_emit_int32(e, r->instance_key, "replica_%d/weft/broadcast/instance_key", i);
+    weft_output_t key =
+        weft_emit_int(e, WEFT_I32, r->instance_key, "replica_%d/weft/broadcast/instance_key", i);
     if (r->first + i == root) {
       weft_output_t with[4] = {values[i], r->group_size[i], r->group[i], key};
       values[i] = weft_emit(e, "CollectiveBcastSendV2", with, 4, &hint, 1, "replica_%d/weft/broadcast", i);
@@ -91,22 +94,23 @@ void weft_replication_gather(weft_replication_t *r, weft_output_t *values) {
     e->device = r->o->devices[i];
     weft_named_attr_t as = weft_type_attr("out_type", WEFT_I64);
     weft_output_t shape = weft_emit(e, "Shape", &values[i], 1, &as, 1, "replica_%d/weft/gather/shape", i);
-    weft_output_t at = weft_emit_int64s(e, &zero, 1, "replica_%d/weft/gather/zero", i);
-    own[i] = counts[i] = weft_emit3(e, "Slice", shape, at, weft_emit_int64s(e, &one, 1, "replica_%d/weft/gather/one", i),
+    weft_output_t at = weft_emit_ints(e, WEFT_I64, &zero, 1, "replica_%d/weft/gather/zero", i);
+    own[i] = counts[i] = weft_emit3(e, "Slice", shape, at,
+                                    weft_emit_ints(e, WEFT_I64, &one, 1, "replica_%d/weft/gather/one", i),
                                     "replica_%d/weft/gather/rows", i);
   }
   weft_replication_collective(r, "CollectiveGatherV2", NULL, 0, "gather_counts", counts);
   for (int i = 0; i < r->n && e->s == NULL; i++) {
     e->device = r->o->devices[i];
-    weft_output_t axis = weft_emit_int32(e, 0, "replica_%d/weft/gather/axis", i);
+    weft_output_t axis = weft_emit_int(e, WEFT_I32, 0, "replica_%d/weft/gather/axis", i);
     weft_output_t most = weft_emit2(e, "Max", counts[i], axis, "replica_%d/weft/gather/most", i);
-    weft_output_t scalar = weft_emit_int64s(e, &none, 0, "replica_%d/weft/gather/scalar", i);
+    weft_output_t scalar = weft_emit_ints(e, WEFT_I64, &none, 0, "replica_%d/weft/gather/scalar", i);
     weft_output_t have = weft_emit2(e, "Reshape", own[i], scalar, "replica_%d/weft/gather/have", i);
     weft_output_t missing = weft_emit2(e, "Sub", most, have, "replica_%d/weft/gather/missing", i);
-    weft_output_t one_row = weft_emit_int64s(e, &one, 1, "replica_%d/weft/gather/one_row", i);
+    weft_output_t one_row = weft_emit_ints(e, WEFT_I64, &one, 1, "replica_%d/weft/gather/one_row", i);
     weft_named_attr_t as = weft_type_attr("out_type", WEFT_I64);
     weft_output_t shape = weft_emit(e, "Shape", &values[i], 1, &as, 1, "replica_%d/weft/gather/own_shape", i);
-    weft_output_t all = weft_emit_int64s(e, &(int64_t){-1}, 1, "replica_%d/weft/gather/all", i);
+    weft_output_t all = weft_emit_ints(e, WEFT_I64, &(int64_t){-1}, 1, "replica_%d/weft/gather/all", i);
     weft_output_t row_shape = weft_emit3(e, "Slice", shape, one_row, all, "replica_%d/weft/gather/row_shape", i);
     weft_output_t parts[3] = {weft_emit2(e, "Reshape", missing, one_row, "replica_%d/weft/gather/missing_rows", i), row_shape, axis};
     weft_output_t fill_shape = weft_emit(e, "ConcatV2", parts, 3, NULL, 0, "replica_%d/weft/gather/fill_shape", i);
@@ -118,9 +122,10 @@ void weft_replication_gather(weft_replication_t *r, weft_output_t *values) {
   weft_replication_collective(r, "CollectiveGatherV2", NULL, 0, "gather", values);
   for (int i = 0; i < r->n && e->s == NULL; i++) {
     e->device = r->o->devices[i];
-    weft_output_t begin = weft_emit_int64(e, 0, "replica_%d/weft/gather/begin", i), step = weft_emit_int64(e, 1, "replica_%d/weft/gather/step", i);
-    weft_output_t ranks = weft_emit_int64(e, r->total, "replica_%d/weft/gather/ranks", i);
-    weft_output_t axis = weft_emit_int32(e, 0, "replica_%d/weft/gather/rows_axis", i);
+    weft_output_t begin = weft_emit_int(e, WEFT_I64, 0, "replica_%d/weft/gather/begin", i),
+                  step = weft_emit_int(e, WEFT_I64, 1, "replica_%d/weft/gather/step", i);
+    weft_output_t ranks = weft_emit_int(e, WEFT_I64, r->total, "replica_%d/weft/gather/ranks", i);
+    weft_output_t axis = weft_emit_int(e, WEFT_I32, 0, "replica_%d/weft/gather/rows_axis", i);
     weft_output_t end = weft_emit2(e, "Mul", own[i], ranks, "replica_%d/weft/gather/end", i);
     weft_output_t at = weft_emit3(e, "Range", begin, end, step, "replica_%d/weft/gather/places", i);
     weft_output_t least = weft_emit2(e, "Maximum", own[i], step, "replica_%d/weft/gather/per_rank", i);
@@ -129,8 +134,10 @@ void weft_replication_gather(weft_replication_t *r, weft_output_t *values) {
     weft_output_t has = weft_emit3(e, "GatherV2", counts[i], rank, axis, "replica_%d/weft/gather/has", i);
     weft_output_t is_row = weft_emit2(e, "Less", row, has, "replica_%d/weft/gather/is_row", i);
     weft_output_t places = weft_emit1(e, "Where", is_row, "replica_%d/weft/gather/which", i);
-    weft_output_t flat = weft_emit2(e, "Reshape", places, weft_emit_int64s(e, &(int64_t){-1}, 1, "replica_%d/weft/gather/flat", i),
-                                    "replica_%d/weft/gather/kept", i);
+    weft_output_t flat =
+        weft_emit2(e, "Reshape", places,
+                   weft_emit_ints(e, WEFT_I64, &(int64_t){-1}, 1, "replica_%d/weft/gather/flat", i),
+                   "replica_%d/weft/gather/kept", i);
     values[i] = weft_emit3(e, "GatherV2", values[i], flat, axis, "replica_%d/weft/gathered", i);
   }
   e->device = device;

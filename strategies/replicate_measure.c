@@ -39,7 +39,7 @@ static void mark_step(measuring_t *k) {
 }
 
 static weft_status_t *add(measuring_t *k, weft_str_t from, weft_str_t to, weft_str_t what, int64_t bytes, int64_t messages) {
-  weft_cost_t *cost = &k->r->cost;
+  weft_cost_t *cost = &k->r->out->cost;
   cost->messages += messages;
   if (bytes > 0) cost->bytes += bytes;
   return weft_rewrite_crossing(k->r->out, from, to, what, bytes);
@@ -57,7 +57,7 @@ static weft_status_t *measure_edge(measuring_t *k, weft_output_t from, const wef
   WEFT_RETURN_IF_ERROR(weft_map_put(&k->seen, key, k, &old));
   if (old != NULL) return NULL;
   int64_t bytes = weft_static_bytes_of(from);
-  k->r->cost.seconds += k->seconds_each + (bytes > 0 ? (double)bytes / k->bytes_per_second : 0);
+  k->r->out->cost.seconds += k->seconds_each + (bytes > 0 ? (double)bytes / k->bytes_per_second : 0);
   return add(k, from.node->requested_device, to->requested_device, from.node->name, bytes, 1);
 }
 
@@ -66,7 +66,8 @@ static weft_status_t *measure_sum(measuring_t *k, int number) {
   int64_t n = r->n, whole = weft_static_bytes_of(r->sums[number]->inputs[0]);
   int64_t bytes = whole < 0 ? -1 : 2 * (n - 1) * whole / n;
   if (!k->reached[r->sums[number]->id]) return NULL;
-  r->cost.seconds += 2.0 * (double)(n - 1) * k->seconds_each + (bytes > 0 ? (double)bytes / k->bytes_per_second : 0);
+  r->out->cost.seconds +=
+      2.0 * (double)(n - 1) * k->seconds_each + (bytes > 0 ? (double)bytes / k->bytes_per_second : 0);
   for (int i = 0; i < r->n; i++) {
     WEFT_RETURN_IF_ERROR(add(k, r->o->devices[i], r->o->devices[(i + 1) % r->n], r->sum_names[number], bytes, 2 * (n - 1)));
   }
@@ -104,7 +105,8 @@ static weft_status_t *measure_all(measuring_t *k) {
     if (n == NULL || (n->flags & WEFT_OP_VARIABLE) == 0 || r->o->variables != WEFT_VARIABLES_MIRRORED) continue;
     const weft_attr_t *shape = weft_node_attr(n, "shape");
     int64_t count = shape != NULL && shape->shape != NULL ? weft_shape_count(shape->shape) : -1;
-    if (count > 0) r->cost.bytes_per_replica += count * (int64_t)weft_dtype_size(weft_node_attr_type(n, "dtype"));
+    if (count > 0)
+      r->out->cost.bytes_per_replica += count * (int64_t)weft_dtype_size(weft_node_attr_type(n, "dtype"));
   }
   return NULL;
 }

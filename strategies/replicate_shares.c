@@ -51,8 +51,8 @@ static weft_output_t length_along(weft_emitter_t *e, weft_output_t x, int axis, 
   weft_named_attr_t as = weft_type_attr("out_type", WEFT_I64);
   weft_output_t shape = weft_emit(e, "Shape", &x, 1, &as, 1, "weft/%.*s/shape", WEFT_STR_ARGS(name));
   int64_t begin = axis, size = 1;
-  weft_output_t from = weft_emit_int64s(e, &begin, 1, "weft/%.*s/axis", WEFT_STR_ARGS(name));
-  weft_output_t count = weft_emit_int64s(e, &size, 1, "weft/%.*s/one", WEFT_STR_ARGS(name));
+  weft_output_t from = weft_emit_ints(e, WEFT_I64, &begin, 1, "weft/%.*s/axis", WEFT_STR_ARGS(name));
+  weft_output_t count = weft_emit_ints(e, WEFT_I64, &size, 1, "weft/%.*s/one", WEFT_STR_ARGS(name));
   return weft_emit3(e, "Slice", shape, from, count, "weft/%.*s/rows", WEFT_STR_ARGS(name));
 }
 
@@ -65,12 +65,12 @@ static weft_output_t sizes_of(weft_replication_t *r, weft_output_t whole, weft_s
     return (weft_output_t){NULL, 0};
   }
   for (int k = 0; k <= r->n; k++) i[k] = k;
-  weft_output_t ranks = weft_emit_int64s(e, i, r->n + 1, "weft/%.*s/ranks", WEFT_STR_ARGS(name));
-  weft_output_t count = weft_emit_int64s(e, &n, 1, "weft/%.*s/replicas", WEFT_STR_ARGS(name));
+  weft_output_t ranks = weft_emit_ints(e, WEFT_I64, i, r->n + 1, "weft/%.*s/ranks", WEFT_STR_ARGS(name));
+  weft_output_t count = weft_emit_ints(e, WEFT_I64, &n, 1, "weft/%.*s/replicas", WEFT_STR_ARGS(name));
   weft_output_t scaled = weft_emit2(e, "Mul", whole, ranks, "weft/%.*s/scaled", WEFT_STR_ARGS(name));
   weft_output_t bounds = weft_emit2(e, "FloorDiv", scaled, count, "weft/%.*s/bounds", WEFT_STR_ARGS(name));
-  weft_output_t at0 = weft_emit_int64s(e, &zero, 1, "weft/%.*s/zero", WEFT_STR_ARGS(name));
-  weft_output_t at1 = weft_emit_int64s(e, &one, 1, "weft/%.*s/one", WEFT_STR_ARGS(name));
+  weft_output_t at0 = weft_emit_ints(e, WEFT_I64, &zero, 1, "weft/%.*s/zero", WEFT_STR_ARGS(name));
+  weft_output_t at1 = weft_emit_ints(e, WEFT_I64, &one, 1, "weft/%.*s/one", WEFT_STR_ARGS(name));
   weft_output_t begins = weft_emit3(e, "Slice", bounds, at0, count, "weft/%.*s/begins", WEFT_STR_ARGS(name));
   weft_output_t ends = weft_emit3(e, "Slice", bounds, at1, count, "weft/%.*s/ends", WEFT_STR_ARGS(name));
   return weft_emit2(e, "Sub", ends, begins, "weft/%.*s/sizes", WEFT_STR_ARGS(name));
@@ -165,7 +165,7 @@ static weft_share_t *share_of(weft_replication_t *r, int batch) {
 static void split(weft_replication_t *r, weft_output_t whole, weft_output_t sizes, int axis, weft_str_t name, weft_output_t *out) {
   weft_output_t inputs[3] = {whole, sizes, {NULL, 0}};
   weft_named_attr_t count = weft_int_attr("num_split", r->n);
-  inputs[2] = weft_emit_int32(&r->e, axis, "weft/%.*s/split_axis", WEFT_STR_ARGS(name));
+  inputs[2] = weft_emit_int(&r->e, WEFT_I32, axis, "weft/%.*s/split_axis", WEFT_STR_ARGS(name));
   weft_output_t first = weft_emit(&r->e, "SplitV", inputs, 3, &count, 1, "weft/%.*s/split", WEFT_STR_ARGS(name));
   for (int i = 0; i < r->n; i++) out[i] = (weft_output_t){first.node, i};
 }
@@ -195,8 +195,9 @@ void weft_replication_slice(weft_replication_t *r, int batch, weft_output_t whol
   weft_output_t batch_rows = share_of(r, batch)->whole, batch_sizes = share_of(r, batch)->sizes;
   weft_output_t rows = length_along(e, whole, axis, name);
   int64_t one = 1; /* a batch of no rows has no rows of anything: 0 * 0 / 1 */
-  weft_output_t at_least = weft_emit2(e, "Maximum", batch_rows, weft_emit_int64s(e, &one, 1, "weft/%.*s/one", WEFT_STR_ARGS(name)),
-                                      "weft/%.*s/batch_rows", WEFT_STR_ARGS(name));
+  weft_output_t at_least = weft_emit2(
+      e, "Maximum", batch_rows, weft_emit_ints(e, WEFT_I64, &one, 1, "weft/%.*s/one", WEFT_STR_ARGS(name)),
+      "weft/%.*s/batch_rows", WEFT_STR_ARGS(name));
   weft_output_t scaled = weft_emit2(e, "Mul", batch_sizes, rows, "weft/%.*s/scaled_sizes", WEFT_STR_ARGS(name));
   weft_output_t sizes = weft_emit2(e, "FloorDiv", scaled, at_least, "weft/%.*s/sizes", WEFT_STR_ARGS(name));
   split(r, whole, sizes, axis, name, out); /* fails in the step if these are no fractions of the batch */
@@ -240,7 +241,7 @@ static void weigh_between(weft_replication_t *r, int batch, int exponent, int dt
   for (int i = 0; i < r->n && e->s == NULL; i++) {
     e->device = r->o->devices[i];
     int64_t none = 0;
-    weft_output_t scalar = weft_emit_int64s(e, &none, 0, "replica_%d/weft/scalar", i);
+    weft_output_t scalar = weft_emit_ints(e, WEFT_I64, &none, 0, "replica_%d/weft/scalar", i);
     weft_output_t total = weft_emit2(e, "Reshape", totals[i], scalar, "replica_%d/weft/total_rows", i);
     weft_share_t share = {.whole = total, .sizes = weft_replication_rows_on(r, batch, i)};
     of[i] = weft_emit_cast(e, weight_vector(r, &share, exponent, name_of(r, batch)), dtype, "replica_%d/weft/weight", i);

@@ -117,8 +117,8 @@ weft_status_t *weft_replication_make_group(weft_replication_t *r) {
   if (r->group_size == NULL || r->group == NULL) return no_memory();
   for (int i = 0; i < r->n; i++) {
     r->e.device = r->o->devices[i];
-    r->group_size[i] = weft_emit_int32(&r->e, r->total, "replica_%d/weft/group_size", i);
-    r->group[i] = weft_emit_int32(&r->e, r->group_key, "replica_%d/weft/group_key", i);
+    r->group_size[i] = weft_emit_int(&r->e, WEFT_I32, r->total, "replica_%d/weft/group_size", i);
+    r->group[i] = weft_emit_int(&r->e, WEFT_I32, r->group_key, "replica_%d/weft/group_key", i);
   }
   return weft_emitter_end(&r->e);
 }
@@ -151,7 +151,7 @@ void weft_replication_collective(weft_replication_t *r, const char *op, const we
   for (int i = 0; i < r->n && r->e.s == NULL; i++) {
     r->e.device = r->o->devices[i];
     weft_output_t with[4] = {values[i], r->group_size[i], r->group[i], {NULL, 0}};
-    with[3] = weft_emit_int32(&r->e, r->instance_key, "replica_%d/weft/%s/instance_key", i, name);
+    with[3] = weft_emit_int(&r->e, WEFT_I32, r->instance_key, "replica_%d/weft/%s/instance_key", i, name);
     values[i] = weft_emit(&r->e, op, with, 4, all, 2 + num_attrs, "replica_%d/weft/%s", i, name);
   }
   r->instance_key++;
@@ -184,7 +184,8 @@ static weft_status_t *all_reduce(weft_replication_t *r, weft_output_t *values, w
 
 static weft_output_t flatten(weft_replication_t *r, weft_output_t x, int replica, int number) {
   int64_t flat = -1;
-  weft_output_t shape = weft_emit_int64s(&r->e, &flat, 1, "replica_%d/weft/bucket_%d/flat", replica, number);
+  weft_output_t shape =
+      weft_emit_ints(&r->e, WEFT_I64, &flat, 1, "replica_%d/weft/bucket_%d/flat", replica, number);
   return weft_emit2(&r->e, "Reshape", x, shape, "replica_%d/weft/bucket_%d/part", replica, number);
 }
 
@@ -198,7 +199,7 @@ static weft_status_t *pack(weft_replication_t *r, member_t *const *members, int 
       continue;
     }
     for (int m = 0; m < n; m++) parts[m] = flatten(r, weft_replication_local(r, members[m]->of, i), i, number);
-    parts[n] = weft_emit_int32(&r->e, 0, "replica_%d/weft/bucket_%d/axis", i, number);
+    parts[n] = weft_emit_int(&r->e, WEFT_I32, 0, "replica_%d/weft/bucket_%d/axis", i, number);
     out[i] = weft_emit(&r->e, "ConcatV2", parts, n + 1, NULL, 0, "replica_%d/weft/bucket_%d", i, number);
   }
   return weft_emitter_end(&r->e);
@@ -219,8 +220,8 @@ static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, in
     r->e.device = r->o->devices[i];
     weft_named_attr_t count = weft_int_attr("num_split", n);
     weft_output_t inputs[3] = {sums[i], {NULL, 0}, {NULL, 0}};
-    inputs[1] = weft_emit_int64s(&r->e, sizes, n, "replica_%d/weft/bucket_%d/sizes", i, number);
-    inputs[2] = weft_emit_int32(&r->e, 0, "replica_%d/weft/bucket_%d/split_axis", i, number);
+    inputs[1] = weft_emit_ints(&r->e, WEFT_I64, sizes, n, "replica_%d/weft/bucket_%d/sizes", i, number);
+    inputs[2] = weft_emit_int(&r->e, WEFT_I32, 0, "replica_%d/weft/bucket_%d/split_axis", i, number);
     first[i] = weft_emit(&r->e, "SplitV", inputs, 3, &count, 1, "replica_%d/weft/bucket_%d/split", i, number);
   }
   for (int m = 0; m < n; m++) {
@@ -229,7 +230,8 @@ static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, in
       whole[i] = sums[i];
       if (n == 1) continue;
       r->e.device = r->o->devices[i];
-      weft_output_t dims = weft_emit_int64s(&r->e, shape.dims, shape.rank, "replica_%d/weft/bucket_%d/shape", i, number);
+      weft_output_t dims = weft_emit_ints(&r->e, WEFT_I64, shape.dims, shape.rank,
+                                          "replica_%d/weft/bucket_%d/shape", i, number);
       whole[i] = weft_emit2(&r->e, "Reshape", (weft_output_t){first[i].node, m}, dims, "replica_%d/weft/bucket_%d/sum", i, number);
     }
     weft_replication_remember(r, members[m]->of, &same, weft_str(""), whole);

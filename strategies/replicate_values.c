@@ -88,7 +88,8 @@ static weft_output_t join_rows(weft_replication_t *r, weft_output_t of, const we
     return rows[0];
   }
   memcpy(inputs, rows, (size_t)r->n * sizeof *inputs);
-  inputs[r->n] = weft_emit_int32(&r->e, has->axis, "replica_%d/weft/rows/%.*s/axis", replica, WEFT_STR_ARGS(of.node->name));
+  inputs[r->n] = weft_emit_int(&r->e, WEFT_I32, has->axis, "replica_%d/weft/rows/%.*s/axis", replica,
+                               WEFT_STR_ARGS(of.node->name));
   return weft_emit(&r->e, "ConcatV2", inputs, r->n + 1, NULL, 0, "replica_%d/weft/rows/%.*s", replica, WEFT_STR_ARGS(of.node->name));
 }
 
@@ -97,7 +98,8 @@ static weft_output_t mask_of(weft_replication_t *r, uint64_t rows, bool inverted
   int64_t ones[64];
   int64_t count = n < 0 ? 1 : n;
   for (int64_t i = 0; i < count; i++) ones[i] = (rows >> i & 1) != (inverted ? 1u : 0u);
-  weft_output_t mask = n < 0 ? weft_emit_int64(&r->e, ones[0], "weft/mask") : weft_emit_int64s(&r->e, ones, (int)n, "weft/mask");
+  weft_output_t mask = n < 0 ? weft_emit_int(&r->e, WEFT_I64, ones[0], "weft/mask")
+                             : weft_emit_ints(&r->e, WEFT_I64, ones, (int)n, "weft/mask");
   return weft_emit_cast(&r->e, mask, dtype, "weft/mask/cast");
 }
 

@@ -72,7 +72,6 @@ typedef struct weft_replication {
   weft_share_t *shares;     /* by batch */
   weft_weights_t *weights;  /* made so far */
   weft_value_t **values;    /* by id: made so far */
-  weft_cost_t cost;
   uint64_t fingerprint; /* of what is summed: equal on all workers */
   int32_t group_key, instance_key; /* of all collectives here; of the next one */
   weft_output_t *group_size, *group; /* by replica: constants for collectives; made at the first */

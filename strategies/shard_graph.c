@@ -23,13 +23,13 @@ weft_str_t weft_shard_name(weft_shard_plan_t *plan, weft_str_t name, const char 
   weft_str_t out = {NULL, 0};
   if (!b.failed) out = weft_arena_str(&plan->l.arena, weft_str_of(b.data, b.length));
   weft_strbuf_deinit(&b);
-  if (out.data == NULL) weft_build_fail(&plan->b, no_memory());
+  if (out.data == NULL) weft_emitter_fail(&plan->b, no_memory());
   return out;
 }
 
 void weft_shard_like(weft_shard_plan_t *plan, const weft_node_t *n, weft_output_t part) {
-  for (int i = 0; i < n->num_controls && plan->b.failure == NULL; i++) {
-    weft_build_control(&plan->b, plan->c.nodes[n->controls[i]->id], part.node);
+  for (int i = 0; i < n->num_controls && plan->b.s == NULL; i++) {
+    weft_emit_control(&plan->b, plan->c.nodes[n->controls[i]->id], part.node);
   }
 }
 
@@ -38,8 +38,9 @@ weft_output_t weft_shard_read(weft_shard_plan_t *plan, weft_shard_t *v, int64_t 
   bool is_ref = weft_dtype_is_ref(variable->output_types[0]);
   const weft_named_attr_t dtype = weft_type_attr("dtype", (int)v->dtype);
   weft_str_t name = weft_shard_name(plan, n->name, "/part_", i);
-  weft_output_t read = is_ref ? weft_build(&plan->b, "Identity", name, &v->parts[i], 1, NULL, 0)
-                              : weft_build(&plan->b, "ReadVariableOp", name, &v->parts[i], 1, &dtype, 1);
+  weft_output_t read =
+      is_ref ? weft_emit(&plan->b, "Identity", &v->parts[i], 1, NULL, 0, "%.*s", WEFT_STR_ARGS(name))
+             : weft_emit(&plan->b, "ReadVariableOp", &v->parts[i], 1, &dtype, 1, "%.*s", WEFT_STR_ARGS(name));
   weft_shard_like(plan, n, read);
   return read;
 }
@@ -47,13 +48,13 @@ weft_output_t weft_shard_read(weft_shard_plan_t *plan, weft_shard_t *v, int64_t 
 weft_output_t weft_shard_join(weft_shard_plan_t *plan, weft_str_t name, const weft_output_t *parts, int64_t n) {
   weft_output_t *in = weft_arena_calloc(&plan->l.arena, (size_t)n + 1, sizeof *in);
   if (in == NULL) {
-    weft_build_fail(&plan->b, no_memory());
+    weft_emitter_fail(&plan->b, no_memory());
     return (weft_output_t){NULL, 0};
   }
   memcpy(in, parts, (size_t)n * sizeof *in);
-  in[n] = weft_build_int(&plan->b, "shards/axis", WEFT_I32, 0);
+  in[n] = weft_emit_int(&plan->b, WEFT_I32, 0, "shards/axis");
   const weft_named_attr_t number = weft_int_attr("N", n);
-  return weft_build(&plan->b, "ConcatV2", name, in, (int)n + 1, &number, 1);
+  return weft_emit(&plan->b, "ConcatV2", in, (int)n + 1, &number, 1, "%.*s", WEFT_STR_ARGS(name));
 }
 
 /* ---- variables ---- */
@@ -62,13 +63,14 @@ static void rename_part(weft_shard_plan_t *plan, weft_node_t *part, int64_t i) {
   weft_str_t shared = weft_node_attr_string(part, "shared_name");
   if (shared.length == 0) return;
   const weft_attr_t value = {.kind = WEFT_ATTR_STRING, .s = weft_shard_name(plan, shared, "/part_", i)};
-  if (value.s.data != NULL) weft_build_fail(&plan->b, weft_graph_set_attr(plan->b.g, part, "shared_name", &value));
+  if (value.s.data != NULL)
+    weft_emitter_fail(&plan->b, weft_graph_set_attr(plan->b.g, part, "shared_name", &value));
 }
 
 static void cut_variable(weft_shard_plan_t *plan, weft_shard_t *v, const weft_node_t *n) {
   v->parts = weft_arena_calloc(&plan->l.arena, (size_t)v->n, sizeof *v->parts);
-  if (v->parts == NULL) weft_build_fail(&plan->b, no_memory());
-  for (int64_t i = 0; i < v->n && plan->b.failure == NULL; i++) {
+  if (v->parts == NULL) weft_emitter_fail(&plan->b, no_memory());
+  for (int64_t i = 0; i < v->n && plan->b.s == NULL; i++) {
     int64_t begin, rows;
     weft_node_t *part = NULL;
     weft_shape_t shape = v->shape;
@@ -77,41 +79,44 @@ static void cut_variable(weft_shard_plan_t *plan, weft_shard_t *v, const weft_no
     weft_str_t name = weft_shard_name(plan, n->name, "/part_", i);
     if (name.data == NULL) return;
     name = weft_graph_unique_name(plan->b.g, name);
-    if (name.data == NULL) weft_build_fail(&plan->b, no_memory());
-    if (plan->b.failure != NULL || weft_build_fail(&plan->b, weft_copier_copy_as(&plan->c, n, name, WEFT_STR(""), &part))) return;
+    if (name.data == NULL) weft_emitter_fail(&plan->b, no_memory());
+    if (plan->b.s != NULL ||
+        weft_emitter_fail(&plan->b, weft_copier_copy_as(&plan->c, n, name, WEFT_STR(""), &part)))
+      return;
     const weft_attr_t value = {.kind = WEFT_ATTR_SHAPE, .shape = &shape};
-    weft_build_fail(&plan->b, weft_graph_set_attr(plan->b.g, part, "shape", &value));
+    weft_emitter_fail(&plan->b, weft_graph_set_attr(plan->b.g, part, "shape", &value));
     part->output_shapes = NULL; /* inferred anew */
     rename_part(plan, part, i);
     v->parts[i] = (weft_output_t){part, 0};
   }
-  if (plan->b.failure != NULL || !weft_dtype_is_ref(n->output_types[0])) return;
+  if (plan->b.s != NULL || !weft_dtype_is_ref(n->output_types[0])) return;
   v->value = weft_shard_join(plan, n->name, v->parts, v->n);
-  if (v->value.node != NULL) weft_build_fail(&plan->b, weft_copier_set_node(&plan->c, n, v->value.node));
+  if (v->value.node != NULL) weft_emitter_fail(&plan->b, weft_copier_set_node(&plan->c, n, v->value.node));
 }
 
 /* ---- reads and questions ---- */
 
 static void stand_for(weft_shard_plan_t *plan, const weft_node_t *n, weft_output_t with) {
-  if (plan->b.failure == NULL) weft_build_fail(&plan->b, weft_copier_set_node(&plan->c, n, with.node));
+  if (plan->b.s == NULL) weft_emitter_fail(&plan->b, weft_copier_set_node(&plan->c, n, with.node));
 }
 
 static weft_output_t read_all(weft_shard_plan_t *plan, weft_shard_t *v, const weft_node_t *n, weft_str_t name) {
   weft_output_t *parts = weft_arena_calloc(&plan->l.arena, (size_t)v->n, sizeof *parts);
-  if (parts == NULL) weft_build_fail(&plan->b, no_memory());
-  for (int64_t i = 0; i < v->n && plan->b.failure == NULL; i++) parts[i] = weft_shard_read(plan, v, i, n);
-  return plan->b.failure == NULL ? weft_shard_join(plan, name, parts, v->n) : (weft_output_t){NULL, 0};
+  if (parts == NULL) weft_emitter_fail(&plan->b, no_memory());
+  for (int64_t i = 0; i < v->n && plan->b.s == NULL; i++) parts[i] = weft_shard_read(plan, v, i, n);
+  return plan->b.s == NULL ? weft_shard_join(plan, name, parts, v->n) : (weft_output_t){NULL, 0};
 }
 
 static void ask(weft_shard_plan_t *plan, weft_shard_t *v, const weft_node_t *n) {
   weft_output_t all = {NULL, 0};
   for (int64_t i = 0; i < v->n; i++) {
     weft_str_t name = weft_shard_name(plan, n->name, "/part_", i);
-    weft_output_t one = weft_build(&plan->b, n->op->name.data, name, &v->parts[i], 1, NULL, 0);
+    weft_output_t one =
+        weft_emit(&plan->b, n->op->name.data, &v->parts[i], 1, NULL, 0, "%.*s", WEFT_STR_ARGS(name));
     weft_shard_like(plan, n, one);
     if (i > 0) name = i == v->n - 1 ? n->name : weft_shard_name(plan, n->name, "/and_", i);
     const weft_output_t both[2] = {all, one};
-    all = i == 0 ? one : weft_build(&plan->b, "LogicalAnd", name, both, 2, NULL, 0);
+    all = i == 0 ? one : weft_emit(&plan->b, "LogicalAnd", both, 2, NULL, 0, "%.*s", WEFT_STR_ARGS(name));
   }
   stand_for(plan, n, all);
 }
@@ -120,7 +125,7 @@ static void ask(weft_shard_plan_t *plan, weft_shard_t *v, const weft_node_t *n) 
 static void tell_shape(weft_shard_plan_t *plan, const weft_shard_t *v, const weft_node_t *n) {
   weft_str_t scope = plan->b.scope;
   weft_dtype_t type = (weft_dtype_t)n->output_types[0];
-  weft_output_t shape = weft_build_ints(&plan->b, n->name.data, type, v->shape.dims, v->shape.rank);
+  weft_output_t shape = weft_emit_ints(&plan->b, type, v->shape.dims, v->shape.rank, "%s", n->name.data);
   plan->b.scope = scope;
   weft_shard_like(plan, n, shape);
   stand_for(plan, n, shape);
@@ -150,7 +155,7 @@ static void reread(weft_shard_plan_t *plan, const weft_node_t *n, weft_node_t *c
     weft_shard_t *v = weft_shard_behind(plan, n, i, true);
     if (v == NULL) continue;
     weft_output_t value = read_all(plan, v, n, weft_shard_name(plan, n->name, "/value_", i));
-    if (plan->b.failure == NULL) weft_graph_set_input(copy, i, value);
+    if (plan->b.s == NULL) weft_graph_set_input(copy, i, value);
   }
 }
 
@@ -163,16 +168,16 @@ static weft_status_t *rewrite_node(weft_shard_plan_t *plan, const weft_node_t *n
     int v = plan->l.variable_of[n->id];
     if (plan->shards[v].n <= 1) return weft_copier_copy(&plan->c, n, &copy);
     cut_variable(plan, &plan->shards[v], n);
-    return weft_build_end(&plan->b);
+    return weft_emitter_end(&plan->b);
   }
   rewrite_read(plan, n, &done);
   if (!done) weft_shard_rewrite_lookup(plan, n, &done);
   if (!done) weft_shard_rewrite_update(plan, n, &done);
   if (!done) weft_shard_rewrite_save(plan, n, &done);
-  if (done || plan->b.failure != NULL) return weft_build_end(&plan->b);
+  if (done || plan->b.s != NULL) return weft_emitter_end(&plan->b);
   WEFT_RETURN_IF_ERROR(weft_copier_copy(&plan->c, n, &copy));
   reread(plan, n, copy);
-  return weft_build_end(&plan->b);
+  return weft_emitter_end(&plan->b);
 }
 
 static weft_status_t *rewrite_nodes(weft_shard_plan_t *plan) {
@@ -213,7 +218,7 @@ weft_status_t *weft_shard_graph(const weft_graph_t *g, const weft_strategy_reque
   if (s == NULL) s = weft_fanout_build(g, &plan.fanout);
   if (s == NULL) s = weft_copier_new_graph(g, &to);
   if (s == NULL) s = weft_copier_init(&plan.c, g, to, WEFT_STR(""), WEFT_STR(""));
-  plan.b = (weft_build_t){.g = to};
+  plan.b = (weft_emitter_t){.g = to};
   if (s == NULL) {
     s = rewrite_nodes(&plan);
     weft_copier_deinit(&plan.c);

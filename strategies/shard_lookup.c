@@ -18,7 +18,7 @@ static const weft_output_t nothing = {NULL, 0};
 
 static weft_output_t *outputs(weft_shard_plan_t *plan, weft_output_t first, int64_t n) {
   weft_output_t *all = weft_arena_calloc(&plan->l.arena, (size_t)n, sizeof *all);
-  if (all == NULL) weft_build_fail(&plan->b, no_memory());
+  if (all == NULL) weft_emitter_fail(&plan->b, no_memory());
   for (int64_t i = 0; all != NULL && i < n; i++) all[i] = (weft_output_t){first.node, (int)i};
   return all;
 }
@@ -26,90 +26,92 @@ static weft_output_t *outputs(weft_shard_plan_t *plan, weft_output_t first, int6
 static weft_output_t *deal_out(weft_shard_plan_t *plan, const char *name, weft_output_t data, weft_output_t shard, int64_t n) {
   const weft_named_attr_t number = weft_int_attr("num_partitions", n);
   const weft_output_t in[2] = {data, shard};
-  weft_output_t dealt = weft_build(&plan->b, "DynamicPartition", weft_str(name), in, 2, &number, 1);
+  weft_output_t dealt = weft_emit(&plan->b, "DynamicPartition", in, 2, &number, 1, "%s", name);
   return dealt.node == NULL ? NULL : outputs(plan, dealt, n);
 }
 
 /* `flat`: a vector of ids. Ids that no shard has go to the first or last one, where they fail. */
 static bool route(weft_shard_plan_t *plan, const weft_shard_t *v, weft_output_t flat, weft_route_t *out) {
-  weft_build_t *b = &plan->b;
-  if (b->failure != NULL) return false;
-  weft_dtype_t type = (weft_dtype_t)weft_output_type(flat);
+  weft_emitter_t *b = &plan->b;
+  if (b->s != NULL) return false;
+  weft_dtype_t type = (weft_dtype_t)weft_base_type_of(flat);
   int64_t each = v->shape.dims[0] / v->n, longer = v->shape.dims[0] % v->n, rows;
   int64_t *begins = weft_arena_calloc(&plan->l.arena, (size_t)v->n, sizeof *begins);
-  if (begins == NULL) return !weft_build_fail(b, no_memory());
+  if (begins == NULL) return !weft_emitter_fail(b, no_memory());
   for (int64_t i = 0; i < v->n; i++) weft_shard_rows(v->shape.dims[0], v->n, i, &begins[i], &rows);
-  weft_output_t a = weft_build2(b, "FloorDiv", "long", flat, weft_build_int(b, "rows_of_long", type, each + 1));
-  weft_output_t c = weft_build2(b, "Sub", "past", flat, weft_build_int(b, "num_long", type, longer));
-  c = weft_build2(b, "FloorDiv", "short", c, weft_build_int(b, "rows_of_short", type, each));
-  a = weft_build2(b, "Maximum", "shard", a, c);
-  a = weft_build2(b, "Minimum", "most", a, weft_build_int(b, "last", type, v->n - 1));
-  a = weft_build2(b, "Maximum", "least", a, weft_build_int(b, "first", type, 0));
-  out->shard = weft_build_cast(b, "shard32", a, WEFT_I32);
-  weft_output_t begin = weft_build3(b, "GatherV2", "begin", weft_build_ints(b, "begins", type, begins, (int)v->n), out->shard,
-                                    weft_build_int(b, "axis", WEFT_I32, 0));
-  out->local = deal_out(plan, "local", weft_build2(b, "Sub", "within", flat, begin), out->shard, v->n);
-  return b->failure == NULL;
+  weft_output_t a = weft_emit2(b, "FloorDiv", flat, weft_emit_int(b, type, each + 1, "rows_of_long"), "long");
+  weft_output_t c = weft_emit2(b, "Sub", flat, weft_emit_int(b, type, longer, "num_long"), "past");
+  c = weft_emit2(b, "FloorDiv", c, weft_emit_int(b, type, each, "rows_of_short"), "short");
+  a = weft_emit2(b, "Maximum", a, c, "shard");
+  a = weft_emit2(b, "Minimum", a, weft_emit_int(b, type, v->n - 1, "last"), "most");
+  a = weft_emit2(b, "Maximum", a, weft_emit_int(b, type, 0, "first"), "least");
+  out->shard = weft_emit_cast(b, a, WEFT_I32, "shard32");
+  weft_output_t begin = weft_emit3(b, "GatherV2", weft_emit_ints(b, type, begins, (int)v->n, "begins"),
+                                   out->shard, weft_emit_int(b, WEFT_I32, 0, "axis"), "begin");
+  out->local = deal_out(plan, "local", weft_emit2(b, "Sub", flat, begin, "within"), out->shard, v->n);
+  return b->s == NULL;
 }
 
 static weft_output_t flatten(weft_shard_plan_t *plan, weft_output_t ids) {
   const int64_t any = -1;
-  return weft_build2(&plan->b, "Reshape", "flat", ids, weft_build_ints(&plan->b, "any", WEFT_I32, &any, 1));
+  return weft_emit2(&plan->b, "Reshape", ids, weft_emit_ints(&plan->b, WEFT_I32, &any, 1, "any"), "flat");
 }
 
 static weft_output_t look_up(weft_shard_plan_t *plan, const weft_shard_t *v, int64_t i, weft_output_t ids, bool is_ref) {
-  weft_build_t *b = &plan->b;
-  if (is_ref) return weft_build3(b, "GatherV2", "rows", v->parts[i], ids, weft_build_int(b, "axis", WEFT_I32, 0));
+  weft_emitter_t *b = &plan->b;
+  if (is_ref)
+    return weft_emit3(b, "GatherV2", v->parts[i], ids, weft_emit_int(b, WEFT_I32, 0, "axis"), "rows");
   const weft_named_attr_t dtype = weft_type_attr("dtype", (int)v->dtype);
   const weft_output_t in[2] = {v->parts[i], ids};
-  return weft_build(b, "ResourceGather", WEFT_STR("rows"), in, 2, &dtype, 1);
+  return weft_emit(b, "ResourceGather", in, 2, &dtype, 1, "rows");
 }
 
 /* Rows in the order of the ids, in the ids' shape. */
 static weft_output_t put_back(weft_shard_plan_t *plan, const weft_shard_t *v, weft_output_t ids, weft_output_t *at,
                               weft_output_t *rows, weft_str_t name) {
-  weft_build_t *b = &plan->b;
+  weft_emitter_t *b = &plan->b;
   weft_output_t *in = weft_arena_calloc(&plan->l.arena, 2 * (size_t)v->n, sizeof *in);
-  if (in == NULL) weft_build_fail(b, no_memory());
-  if (b->failure != NULL) return nothing;
+  if (in == NULL) weft_emitter_fail(b, no_memory());
+  if (b->s != NULL) return nothing;
   memcpy(in, at, (size_t)v->n * sizeof *in);
   memcpy(in + v->n, rows, (size_t)v->n * sizeof *in);
   const weft_named_attr_t number = weft_int_attr("N", v->n);
-  weft_output_t all = weft_build(b, "DynamicStitch", WEFT_STR("in_order"), in, 2 * (int)v->n, &number, 1);
-  weft_output_t shape = weft_build1(b, "Shape", "ids_shape", ids);
-  const weft_output_t dims[3] = {shape, weft_build_ints(b, "row_shape", WEFT_I32, v->shape.dims + 1, v->shape.rank - 1),
-                                 weft_build_int(b, "axis", WEFT_I32, 0)};
-  shape = weft_build(b, "ConcatV2", WEFT_STR("shape"), dims, 3, NULL, 0);
+  weft_output_t all = weft_emit(b, "DynamicStitch", in, 2 * (int)v->n, &number, 1, "in_order");
+  weft_output_t shape = weft_emit1(b, "Shape", ids, "ids_shape");
+  const weft_output_t dims[3] = {
+      shape, weft_emit_ints(b, WEFT_I32, v->shape.dims + 1, v->shape.rank - 1, "row_shape"),
+      weft_emit_int(b, WEFT_I32, 0, "axis")};
+  shape = weft_emit(b, "ConcatV2", dims, 3, NULL, 0, "shape");
   const weft_output_t last[2] = {all, shape};
   b->scope = WEFT_STR("");
-  return weft_build(b, "Reshape", name, last, 2, NULL, 0);
+  return weft_emit(b, "Reshape", last, 2, NULL, 0, "%.*s", WEFT_STR_ARGS(name));
 }
 
 void weft_shard_rewrite_lookup(weft_shard_plan_t *plan, const weft_node_t *n, bool *done) {
   weft_shard_t *v = n->num_inputs > 1 ? weft_shard_behind(plan, n, 0, false) : NULL;
   if (v == NULL || !weft_shard_is_lookup(n)) return;
-  weft_build_t *b = &plan->b;
+  weft_emitter_t *b = &plan->b;
   const weft_node_t *variable = plan->l.variables[v - plan->shards].node, *read = n->inputs[0].node;
   bool is_ref = weft_dtype_is_ref(variable->output_types[0]);
   weft_output_t ids = weft_copier_output(&plan->c, n->inputs[1]);
   weft_output_t *rows = weft_arena_calloc(&plan->l.arena, (size_t)v->n, sizeof *rows);
   weft_route_t r;
   *done = true;
-  if (rows == NULL) weft_build_fail(b, no_memory());
+  if (rows == NULL) weft_emitter_fail(b, no_memory());
   b->scope = weft_shard_name(plan, n->name, "/shards/", -1);
   weft_output_t flat = flatten(plan, ids);
   if (route(plan, v, flat, &r)) {
-    weft_output_t size = weft_build1(b, "Size", "count", flat);
-    weft_output_t order = weft_build3(b, "Range", "order", weft_build_int(b, "zero", WEFT_I32, 0), size,
-                                      weft_build_int(b, "one", WEFT_I32, 1));
+    weft_output_t size = weft_emit1(b, "Size", flat, "count");
+    weft_output_t order = weft_emit3(b, "Range", weft_emit_int(b, WEFT_I32, 0, "zero"), size,
+                                     weft_emit_int(b, WEFT_I32, 1, "one"), "order");
     weft_output_t *at = deal_out(plan, "at", order, r.shard, v->n);
-    for (int64_t i = 0; i < v->n && b->failure == NULL; i++) {
+    for (int64_t i = 0; i < v->n && b->s == NULL; i++) {
       rows[i] = look_up(plan, v, i, r.local[i], is_ref);
       weft_shard_like(plan, n, rows[i]);
       if (read != variable) weft_shard_like(plan, read, rows[i]);
     }
     weft_output_t all = put_back(plan, v, ids, at, rows, n->name);
-    if (b->failure == NULL) weft_build_fail(b, weft_copier_set_node(&plan->c, n, all.node));
+    if (b->s == NULL) weft_emitter_fail(b, weft_copier_set_node(&plan->c, n, all.node));
   }
   b->scope = WEFT_STR("");
 }
@@ -136,20 +138,20 @@ static bool is_fetched(const weft_shard_plan_t *plan, const weft_node_t *n) {
 /* The pieces of the gradient, and of the indices if there are such. */
 static bool cut_values(weft_shard_plan_t *plan, const weft_shard_t *v, const weft_node_t *n, weft_output_t **grads,
                        weft_output_t **indices) {
-  weft_build_t *b = &plan->b;
+  weft_emitter_t *b = &plan->b;
   int grad = n->op->update_grad_input, index = weft_lane_input_named(n, "indices");
   weft_output_t value = weft_copier_output(&plan->c, n->inputs[grad]);
   weft_route_t r;
   if (index < 0) {
     int64_t *rows = weft_arena_calloc(&plan->l.arena, (size_t)v->n, sizeof *rows), begin;
-    if (rows == NULL) return !weft_build_fail(b, no_memory());
+    if (rows == NULL) return !weft_emitter_fail(b, no_memory());
     for (int64_t i = 0; i < v->n; i++) weft_shard_rows(v->shape.dims[0], v->n, i, &begin, &rows[i]);
-    const weft_output_t in[3] = {value, weft_build_ints(b, "rows", WEFT_I64, rows, (int)v->n),
-                                 weft_build_int(b, "axis", WEFT_I32, 0)};
+    const weft_output_t in[3] = {value, weft_emit_ints(b, WEFT_I64, rows, (int)v->n, "rows"),
+                                 weft_emit_int(b, WEFT_I32, 0, "axis")};
     const weft_named_attr_t number = weft_int_attr("num_split", v->n);
-    weft_output_t split = weft_build(b, "SplitV", WEFT_STR("split"), in, 3, &number, 1);
+    weft_output_t split = weft_emit(b, "SplitV", in, 3, &number, 1, "split");
     *grads = split.node == NULL ? NULL : outputs(plan, split, v->n);
-    return b->failure == NULL;
+    return b->s == NULL;
   }
   weft_output_t ids = weft_copier_output(&plan->c, n->inputs[index]);
   const weft_output_t of = n->inputs[index];
@@ -157,22 +159,23 @@ static bool cut_values(weft_shard_plan_t *plan, const weft_shard_t *v, const wef
     weft_shape_t row = v->shape;
     row.dims[0] = -1;
     ids = flatten(plan, ids);
-    value = weft_build2(b, "Reshape", "rows", value, weft_build_ints(b, "rows_shape", WEFT_I32, row.dims, row.rank));
+    value = weft_emit2(b, "Reshape", value, weft_emit_ints(b, WEFT_I32, row.dims, row.rank, "rows_shape"),
+                       "rows");
   } else {
-    ids = weft_build1(b, "Identity", "flat", ids); /* one node takes them, whatever is done with them */
+    ids = weft_emit1(b, "Identity", ids, "flat"); /* one node takes them, whatever is done with them */
   }
   if (!route(plan, v, ids, &r)) return false;
   *indices = r.local;
   *grads = deal_out(plan, "gradient", value, r.shard, v->n);
-  return b->failure == NULL;
+  return b->s == NULL;
 }
 
 /* Update i of n: the same op on part i of each variable. */
 static weft_output_t update_part(weft_shard_plan_t *plan, const weft_node_t *n, int64_t i, weft_output_t grad,
                                  const weft_output_t *index) {
   weft_output_t *in = weft_arena_calloc(&plan->l.arena, (size_t)n->num_inputs, sizeof *in);
-  if (in == NULL) weft_build_fail(&plan->b, no_memory());
-  if (plan->b.failure != NULL) return nothing;
+  if (in == NULL) weft_emitter_fail(&plan->b, no_memory());
+  if (plan->b.s != NULL) return nothing;
   int indices = weft_lane_input_named(n, "indices");
   for (int k = 0; k < n->num_inputs; k++) {
     bool is_handle = n->input_types[k] == WEFT_RESOURCE || weft_dtype_is_ref(n->input_types[k]);
@@ -182,34 +185,36 @@ static weft_output_t update_part(weft_shard_plan_t *plan, const weft_node_t *n, 
   in[n->op->update_grad_input] = grad;
   if (indices >= 0) in[indices] = index[i];
   weft_str_t name = weft_shard_name(plan, n->name, "/part_", i);
-  weft_output_t part = weft_build(&plan->b, n->op->name.data, name, in, n->num_inputs, n->attrs, n->num_attrs);
+  weft_output_t part = weft_emit(&plan->b, n->op->name.data, in, n->num_inputs, n->attrs, n->num_attrs,
+                                 "%.*s", WEFT_STR_ARGS(name));
   weft_shard_like(plan, n, part);
   return part;
 }
 
 /* Who waits for the update waits for all parts; who wants its value gets it in one. */
 static void join_parts(weft_shard_plan_t *plan, const weft_node_t *n, const weft_output_t *parts, int64_t num_parts) {
-  weft_build_t *b = &plan->b;
+  weft_emitter_t *b = &plan->b;
   bool fetched = n->num_outputs > 0 && is_fetched(plan, n);
-  weft_node_t *done = weft_build_noop(b, fetched ? weft_shard_name(plan, n->name, "/done", -1) : n->name, NULL, 0);
-  for (int64_t i = 0; i < num_parts; i++) weft_build_control(b, parts[i].node, done);
-  if (b->failure != NULL || weft_build_fail(b, weft_copier_set_node(&plan->c, n, done))) return;
+  weft_node_t *done = weft_emit_noop(b, NULL, 0, fetched ? "%.*s/done" : "%.*s", WEFT_STR_ARGS(n->name));
+  for (int64_t i = 0; i < num_parts; i++) weft_emit_control(b, parts[i].node, done);
+  if (b->s != NULL || weft_emitter_fail(b, weft_copier_set_node(&plan->c, n, done))) return;
   if (!fetched && (n->num_outputs == 0 || !has_data_use(plan, n))) return;
   weft_output_t value =
       weft_shard_join(plan, fetched ? n->name : weft_shard_name(plan, n->name, "/value", -1), parts, num_parts);
-  if (b->failure == NULL) weft_build_fail(b, weft_copier_set(&plan->c, (weft_output_t){(weft_node_t *)n, 0}, value));
+  if (b->s == NULL)
+    weft_emitter_fail(b, weft_copier_set(&plan->c, (weft_output_t){(weft_node_t *)n, 0}, value));
 }
 
 void weft_shard_rewrite_update(weft_shard_plan_t *plan, const weft_node_t *n, bool *done) {
   weft_shard_t *v = weft_lane_is_update(n) && n->num_inputs > 0 ? weft_shard_behind(plan, n, 0, true) : NULL;
   if (v == NULL) return;
-  weft_build_t *b = &plan->b;
+  weft_emitter_t *b = &plan->b;
   weft_output_t *grads = NULL, *indices = NULL;
   weft_output_t *parts = weft_arena_calloc(&plan->l.arena, (size_t)v->n, sizeof *parts);
   *done = true;
-  if (parts == NULL) weft_build_fail(b, no_memory());
+  if (parts == NULL) weft_emitter_fail(b, no_memory());
   b->scope = weft_shard_name(plan, n->name, "/shards/", -1);
-  bool ok = b->failure == NULL && cut_values(plan, v, n, &grads, &indices);
+  bool ok = b->s == NULL && cut_values(plan, v, n, &grads, &indices);
   b->scope = WEFT_STR("");
   for (int64_t i = 0; ok && i < v->n; i++) parts[i] = update_part(plan, n, i, grads[i], indices);
   if (ok) join_parts(plan, n, parts, v->n);

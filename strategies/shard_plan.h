@@ -2,8 +2,8 @@
 #ifndef WEFT_STRATEGIES_SHARD_PLAN_H_
 #define WEFT_STRATEGIES_SHARD_PLAN_H_
 
+#include "strategies/emit.h"
 #include "strategies/lanes.h"
-#include "strategies/lanes_build.h"
 #include "strategies/shard.h"
 
 typedef struct weft_shard {
@@ -20,7 +20,7 @@ typedef struct weft_shard_plan { /* Confined. */
   weft_lane_graph_t l;   /* of the source */
   weft_shard_t *shards;  /* by variable; in l.arena */
   weft_copier_t c;
-  weft_build_t b;        /* into the new graph */
+  weft_emitter_t b;      /* into the new graph */
   weft_fanout_t fanout;  /* of the source */
   const weft_strategy_request_t *request;
 } weft_shard_plan_t;

@@ -52,7 +52,7 @@ static weft_status_t *append_shards(weft_shard_plan_t *plan, lists_t *to, const 
     weft_strbuf_t text = WEFT_STRBUF_INIT;
     print_slice(v, i, &text);
     weft_output_t value = weft_shard_read(plan, v, i, read);
-    weft_status_t *s = weft_build_end(&plan->b);
+    weft_status_t *s = weft_emitter_end(&plan->b);
     if (s == NULL && text.failed) s = no_memory();
     if (s == NULL) s = append(plan, to, name, weft_str_of(text.data, text.length), value);
     weft_strbuf_deinit(&text);
@@ -90,18 +90,19 @@ void weft_shard_rewrite_save(weft_shard_plan_t *plan, const weft_node_t *n, bool
   bool any = false;
   for (int64_t i = 0; i < names->count; i++) any = any || saved(plan, n, slices, i) != NULL;
   if (!any) return;
-  weft_build_t *b = &plan->b;
+  weft_emitter_t *b = &plan->b;
   lists_t to = {0};
   *done = true;
-  if (!weft_build_fail(b, make_lists(plan, n, names, slices, &to))) {
+  if (!weft_emitter_fail(b, make_lists(plan, n, names, slices, &to))) {
     b->scope = n->name;
     to.in[0] = weft_copier_output(&plan->c, n->inputs[0]);
-    to.in[1] = weft_build_tensor(b, "/names", to.names);
-    to.in[2] = weft_build_tensor(b, "/slices", to.slices);
+    to.in[1] = weft_emit_const(b, weft_tensor_retain(to.names), "/names");
+    to.in[2] = weft_emit_const(b, weft_tensor_retain(to.slices), "/slices");
     b->scope = WEFT_STR("");
-    weft_output_t save = weft_build(b, "SaveV2", n->name, to.in, (int)to.n + FIRST_TENSOR, NULL, 0);
+    weft_output_t save =
+        weft_emit(b, "SaveV2", to.in, (int)to.n + FIRST_TENSOR, NULL, 0, "%.*s", WEFT_STR_ARGS(n->name));
     weft_shard_like(plan, n, save);
-    if (b->failure == NULL) weft_build_fail(b, weft_copier_set_node(&plan->c, n, save.node));
+    if (b->s == NULL) weft_emitter_fail(b, weft_copier_set_node(&plan->c, n, save.node));
   }
   weft_tensor_release(to.names);
   weft_tensor_release(to.slices);

@@ -89,9 +89,23 @@ weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_
   weft_strategy_request_t request = *r;
   WEFT_RETURN_IF_ERROR(weft_strategy_find(text, &strategy, &request.options));
   *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
-  weft_status_t *s = strategy->rewrite(&request, out);
+  weft_status_t *s = strategy->rewrite(strategy, &request, out);
   if (s == NULL) s = weft_status_annotate(weft_pass_infer_shapes(out->graph), "in the graph that strategy %s made", strategy->name);
   if (s != NULL) weft_rewrite_deinit(out);
+  if (s == NULL) out->strategy = strategy;
+  return s;
+}
+
+weft_status_t *weft_strategy_explain(const weft_rewrite_t *r, weft_strbuf_t *out) {
+  return r->strategy->explain(r->strategy, r, out);
+}
+
+weft_status_t *weft_strategy_probe_by_trial(const weft_strategy_t *self, const weft_strategy_request_t *r,
+                                            weft_cost_t *out) {
+  weft_rewrite_t trial = {.arena = WEFT_ARENA_INIT};
+  weft_status_t *s = self->rewrite(self, r, &trial);
+  if (s == NULL) *out = trial.cost;
+  weft_rewrite_deinit(&trial);
   return s;
 }
 
@@ -162,15 +176,16 @@ static void print_crossings(const weft_rewrite_t *r, weft_strbuf_t *out) {
   weft_strbuf_printf(out, "  together %s%" PRId64 " bytes\n", is_exact ? "" : "at least ", total);
 }
 
-weft_status_t *weft_strategy_explain(const weft_rewrite_t *r, const weft_cost_t *cost, weft_strbuf_t *out) {
+weft_status_t *weft_strategy_explain_rewrite(const weft_strategy_t *self, const weft_rewrite_t *r,
+                                             weft_strbuf_t *out) {
+  (void)self; /* all of them have notes, devices, crossings and a cost */
   for (int i = 0; i < r->num_notes; i++) weft_strbuf_printf(out, "%.*s\n", WEFT_STR_ARGS(r->notes[i]));
   print_lanes(r, out);
   WEFT_RETURN_IF_ERROR(print_devices(r->graph, out));
   print_crossings(r, out);
-  if (cost != NULL) {
-    weft_strbuf_printf(out, "cost of a step: %.6f s of communication, %" PRId64 " bytes in %" PRId64 " messages; %" PRId64
-                            " bytes of variables on each replica\n",
-                       cost->seconds, cost->bytes, cost->messages, cost->bytes_per_replica);
-  }
+  weft_strbuf_printf(out,
+                     "cost of a step: %.6f s of communication, %" PRId64 " bytes in %" PRId64
+                     " messages; %" PRId64 " bytes of variables on each replica\n",
+                     r->cost.seconds, r->cost.bytes, r->cost.messages, r->cost.bytes_per_replica);
   return out->failed ? no_memory() : NULL;
 }

@@ -119,7 +119,7 @@ static json_t *names_json(const weft_names_t *names) {
   return list;
 }
 
-static void print_rewrite_json(const weft_rewrite_t *r, const weft_cost_t *cost) {
+static void print_rewrite_json(const weft_rewrite_t *r) {
   json_t *lanes = json_array(), *crossings = json_array(), *notes = json_array();
   for (int i = 0; i < r->num_lanes; i++) {
     const weft_lane_t *l = &r->lanes[i];
@@ -133,10 +133,11 @@ static void print_rewrite_json(const weft_rewrite_t *r, const weft_cost_t *cost)
                                                "bytes", (json_int_t)c->bytes));
   }
   for (int i = 0; i < r->num_notes; i++) json_array_append_new(notes, text(r->notes[i]));
-  json_t *root = json_pack("{s:I, s:b, s:o, s:o, s:o, s:o, s:{s:f, s:I, s:I, s:I}}", "nodes", (json_int_t)r->graph->num_live,
-                           "splits_batch", r->splits_batch, "inits", names_json(&r->inits), "lanes", lanes, "crossings", crossings,
-                           "notes", notes, "cost", "seconds", cost->seconds, "bytes", (json_int_t)cost->bytes, "messages",
-                           (json_int_t)cost->messages, "bytes_per_replica", (json_int_t)cost->bytes_per_replica);
+  json_t *root = json_pack(
+      "{s:I, s:b, s:o, s:o, s:o, s:o, s:{s:f, s:I, s:I, s:I}}", "nodes", (json_int_t)r->graph->num_live,
+      "splits_batch", r->splits_batch, "inits", names_json(&r->inits), "lanes", lanes, "crossings", crossings,
+      "notes", notes, "cost", "seconds", r->cost.seconds, "bytes", (json_int_t)r->cost.bytes, "messages",
+      (json_int_t)r->cost.messages, "bytes_per_replica", (json_int_t)r->cost.bytes_per_replica);
   json_dumpf(root, stdout, JSON_INDENT(1));
   putchar('\n');
   json_decref(root);
@@ -160,14 +161,14 @@ static weft_status_t *save(const inspect_args_t *a, const weft_graph_t *g) {
   return s != NULL || ok ? s : WEFT_ERROR(UNKNOWN, "--save %s: the file cannot be written", a->save);
 }
 
-static weft_status_t *show_rewrite(const inspect_args_t *a, const weft_rewrite_t *r, const weft_cost_t *cost) {
+static weft_status_t *show_rewrite(const inspect_args_t *a, const weft_rewrite_t *r) {
   weft_strbuf_t shown = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
   if (a->save != NULL) s = save(a, r->graph);
   if (s == NULL && a->json) {
-    print_rewrite_json(r, cost);
+    print_rewrite_json(r);
   } else if (s == NULL) {
-    s = a->dot || a->svg ? draw(a, r->graph, &shown) : weft_strategy_explain(r, cost, &shown);
+    s = a->dot || a->svg ? draw(a, r->graph, &shown) : weft_strategy_explain(r, &shown);
     if (s == NULL) fwrite(shown.data, 1, shown.length, stdout);
   }
   weft_strbuf_deinit(&shown);
@@ -177,12 +178,11 @@ static weft_status_t *show_rewrite(const inspect_args_t *a, const weft_rewrite_t
 static weft_status_t *inspect_strategy(const inspect_args_t *a, weft_str_t def) {
   weft_view_t view;
   weft_rewrite_t rewrite = {.arena = WEFT_ARENA_INIT};
-  weft_cost_t cost;
   weft_run_names_t names = {.feeds = &a->feeds, .fetches = &a->fetches, .targets = &a->targets, .inits = &a->inits};
   weft_view_init(&view);
   weft_status_t *s = a->cluster == NULL ? weft_view_local(&view, MAX_CPUS) : weft_view_parse(&view, weft_str(a->cluster), (int)a->cpus);
-  if (s == NULL) s = weft_rewrite_graph_def(def, a->strategy, &view.cluster, &names, &rewrite, &cost);
-  if (s == NULL) s = show_rewrite(a, &rewrite, &cost);
+  if (s == NULL) s = weft_rewrite_graph_def(def, a->strategy, &view.cluster, &names, &rewrite);
+  if (s == NULL) s = show_rewrite(a, &rewrite);
   weft_rewrite_deinit(&rewrite);
   weft_view_deinit(&view);
   return s;

@@ -63,7 +63,7 @@ static weft_status_t *read_parts(const access_t *a, TF_Output *out) {
     inputs[i] = emit_read(a, &b, i);
   }
   b.e.device = a->scope->place.device;
-  inputs[n] = weft_emit_int32(&b.e, 0, NAMED(a, "axis"));
+  inputs[n] = weft_emit_int(&b.e, WEFT_I32, 0, NAMED(a, "axis"));
   weft_named_attr_t count = weft_int_attr("N", n);
   weft_output_t whole = weft_emit(&b.e, "ConcatV2", inputs, n + 1, &count, 1, NAMED(a, "whole"));
   weft_status_t *s = weft_adding_end(&b);
@@ -142,7 +142,8 @@ static weft_output_t rows_of(const access_t *a, weft_adding_t *b, weft_output_t 
   int rank = a->v->shape.rank;
   int64_t begins[WEFT_MAX_DIMS] = {c->begin}, sizes[WEFT_MAX_DIMS] = {c->rows};
   for (int d = 1; d < rank; d++) sizes[d] = a->v->shape.dims[d];
-  weft_output_t from = weft_emit_int64s(&b->e, begins, rank, NAMED(a, "begin")), size = weft_emit_int64s(&b->e, sizes, rank, NAMED(a, "size"));
+  weft_output_t from = weft_emit_ints(&b->e, WEFT_I64, begins, rank, NAMED(a, "begin")),
+                size = weft_emit_ints(&b->e, WEFT_I64, sizes, rank, NAMED(a, "size"));
   return weft_emit3(&b->e, "Slice", value, from, size, NAMED(a, "rows"));
 }
 

@@ -73,8 +73,9 @@ static weft_output_t collective(reduction_t *r, weft_output_t value, int replica
   weft_emitter_t *e = &r->b.e;
   const WEFT_Strategy *s = r->scope->strategy;
   e->device = s->devices[replica];
-  weft_output_t inputs[] = {value, weft_emit_int32(e, r->n, "all_reduce/group_size"), weft_emit_int32(e, r->group_key, "all_reduce/group_key"),
-                            weft_emit_int32(e, instance_key, "all_reduce/instance_key")};
+  weft_output_t inputs[] = {value, weft_emit_int(e, WEFT_I32, r->n, "all_reduce/group_size"),
+                            weft_emit_int(e, WEFT_I32, r->group_key, "all_reduce/group_key"),
+                            weft_emit_int(e, WEFT_I32, instance_key, "all_reduce/instance_key")};
   weft_named_attr_t attrs[] = {weft_text_attr("merge_op", weft_str(merge_name(r->op))),
                                weft_text_attr("final_op", weft_str(r->op == WEFT_MEAN ? "Div" : "Id")),
                                weft_text_attr("communication_hint", s->algorithm),
@@ -130,9 +131,10 @@ static weft_status_t *reduce_packed(reduction_t *r, const TF_Output *values, con
     e->device = r->scope->strategy->devices[i];
     int64_t whole = -1;
     for (int k = 0; k < num; k++) {
-      flat[k] = weft_emit2(e, "Reshape", weft_client_output(values[which[k] * r->n + i]), weft_emit_int64s(e, &whole, 1, "pack/flat_shape"), "pack/flat");
+      flat[k] = weft_emit2(e, "Reshape", weft_client_output(values[which[k] * r->n + i]),
+                           weft_emit_ints(e, WEFT_I64, &whole, 1, "pack/flat_shape"), "pack/flat");
     }
-    flat[num] = weft_emit_int32(e, 0, "pack/axis");
+    flat[num] = weft_emit_int(e, WEFT_I32, 0, "pack/axis");
     weft_named_attr_t count = weft_int_attr("N", num);
     members[i] = collective(r, weft_emit(e, "ConcatV2", flat, num + 1, &count, 1, "pack/all"), i, instance);
   }
@@ -140,11 +142,12 @@ static weft_status_t *reduce_packed(reduction_t *r, const TF_Output *values, con
     weft_named_attr_t parts = weft_int_attr("num_split", num);
     e->device = r->scope->strategy->devices[i];
     weft_output_t sum = tie(r, members, i);
-    weft_output_t inputs[] = {sum, weft_emit_int64s(e, sizes, num, "pack/sizes"), weft_emit_int32(e, 0, "pack/split_axis")};
+    weft_output_t inputs[] = {sum, weft_emit_ints(e, WEFT_I64, sizes, num, "pack/sizes"),
+                              weft_emit_int(e, WEFT_I32, 0, "pack/split_axis")};
     weft_output_t pieces = weft_emit(e, "SplitV", inputs, 3, &parts, 1, "pack/pieces");
     for (int k = 0; k < num; k++) {
       weft_shape_t shape = weft_static_shape_of(weft_client_output(values[which[k] * r->n + i]));
-      weft_output_t dims = weft_emit_int64s(e, shape.dims, shape.rank, "pack/shape");
+      weft_output_t dims = weft_emit_ints(e, WEFT_I64, shape.dims, shape.rank, "pack/shape");
       out[which[k] * r->n + i] = weft_emit2(e, "Reshape", (weft_output_t){pieces.node, k}, dims, "pack/value");
     }
   }

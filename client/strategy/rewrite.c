@@ -58,18 +58,14 @@ static weft_status_t *view_cluster(weft_arena_t *arena, const WEFT_Cluster *clus
 static weft_status_t *apply(weft_arena_t *arena, weft_graph_t *graph, const char *text, const WEFT_Cluster *cluster, int cpus,
                             const WEFT_RewriteNames *names, WEFT_Rewrite *out) {
   weft_cluster_view_t view;
-  weft_cost_t cost = {0};
-  const weft_strategy_t *strategy;
   weft_strategy_request_t request = {.graph = graph, .cluster = &view};
-  WEFT_RETURN_IF_ERROR(weft_strategy_find(weft_str(text), &strategy, &request.options));
   WEFT_RETURN_IF_ERROR(view_cluster(arena, cluster, cpus, &view));
   WEFT_RETURN_IF_ERROR(read_names(arena, names->feeds, &request.feeds));
   WEFT_RETURN_IF_ERROR(read_names(arena, names->fetches, &request.fetches));
   WEFT_RETURN_IF_ERROR(read_names(arena, names->targets, &request.targets));
   WEFT_RETURN_IF_ERROR(read_names(arena, names->inits, &request.inits));
-  WEFT_RETURN_IF_ERROR(strategy->probe(&request, &cost));
   WEFT_RETURN_IF_ERROR(weft_strategy_apply(weft_str(text), &request, &out->rewrite));
-  WEFT_RETURN_IF_ERROR(weft_strategy_explain(&out->rewrite, &cost, &out->explained));
+  WEFT_RETURN_IF_ERROR(weft_strategy_explain(&out->rewrite, &out->explained));
   return out->explained.failed ? no_memory() : NULL;
 }
 

@@ -21,7 +21,9 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "n
 
 #define NAMED(r, what) "%.*s%.*s/" what, WEFT_STR_ARGS((r)->scope->place.prefix), WEFT_STR_ARGS((r)->v->name)
 
-static weft_output_t vector_of_one(rows_t *r, int64_t value) { return weft_emit_int64s(&r->b.e, &value, 1, NAMED(r, "one")); }
+static weft_output_t vector_of_one(rows_t *r, int64_t value) {
+  return weft_emit_ints(&r->b.e, WEFT_I64, &value, 1, NAMED(r, "one"));
+}
 
 /* Which part: how many parts begin at or before the id, less one. */
 static weft_output_t find_parts(rows_t *r) {
@@ -30,11 +32,12 @@ static weft_output_t find_parts(rows_t *r) {
   int64_t *begins = weft_calloc((size_t)n, sizeof *begins);
   if (begins == NULL) return (weft_output_t){NULL, 0};
   for (int i = 1; i < n; i++) begins[i - 1] = r->v->components[i].begin;
-  weft_output_t borders = weft_emit_int64s(e, begins, n - 1, NAMED(r, "begins"));
+  weft_output_t borders = weft_emit_ints(e, WEFT_I64, begins, n - 1, NAMED(r, "begins"));
   weft_free(begins);
-  weft_output_t column = weft_emit2(e, "ExpandDims", r->flat, weft_emit_int32(e, 1, NAMED(r, "axis")), NAMED(r, "ids_column"));
+  weft_output_t column = weft_emit2(e, "ExpandDims", r->flat, weft_emit_int(e, WEFT_I32, 1, NAMED(r, "axis")),
+                                    NAMED(r, "ids_column"));
   weft_output_t behind = weft_emit_cast(e, weft_emit2(e, "GreaterEqual", column, borders, NAMED(r, "behind")), WEFT_I32, NAMED(r, "behind_as_int"));
-  return weft_emit2(e, "Sum", behind, weft_emit_int32(e, 1, NAMED(r, "sum_axis")), NAMED(r, "part"));
+  return weft_emit2(e, "Sum", behind, weft_emit_int(e, WEFT_I32, 1, NAMED(r, "sum_axis")), NAMED(r, "part"));
 }
 
 static weft_output_t part_values(rows_t *r, weft_output_t values, const char *what) {
@@ -46,7 +49,9 @@ static weft_output_t part_values(rows_t *r, weft_output_t values, const char *wh
 
 /* The ids of each part, counted from its first row. */
 static weft_output_t local_ids(rows_t *r, weft_node_t *parted, int i) {
-  return weft_emit2(&r->b.e, "Sub", (weft_output_t){parted, i}, weft_emit_int64(&r->b.e, r->v->components[i].begin, NAMED(r, "first_row")), NAMED(r, "local_ids"));
+  return weft_emit2(&r->b.e, "Sub", (weft_output_t){parted, i},
+                    weft_emit_int(&r->b.e, WEFT_I64, r->v->components[i].begin, NAMED(r, "first_row")),
+                    NAMED(r, "local_ids"));
 }
 
 static void sort_ids(rows_t *r, weft_output_t ids) {
@@ -68,7 +73,8 @@ static weft_output_t gather_parts(rows_t *r, weft_output_t ids) {
   if (inputs == NULL) return whole;
   sort_ids(r, ids);
   weft_output_t count = weft_emit1(e, "Size", r->flat, NAMED(r, "count"));
-  weft_output_t zero = weft_emit_int32(e, 0, NAMED(r, "zero")), one = weft_emit_int32(e, 1, NAMED(r, "step"));
+  weft_output_t zero = weft_emit_int(e, WEFT_I32, 0, NAMED(r, "zero")),
+                one = weft_emit_int(e, WEFT_I32, 1, NAMED(r, "step"));
   weft_node_t *parted = part_values(r, r->flat, "parted_ids").node;
   weft_node_t *places = part_values(r, weft_emit3(e, "Range", zero, count, one, NAMED(r, "positions")), "parted_positions").node;
   for (int i = 0; i < n; i++) {
@@ -81,8 +87,9 @@ static weft_output_t gather_parts(rows_t *r, weft_output_t ids) {
   weft_named_attr_t number = weft_int_attr("N", n);
   weft_output_t stitched = weft_emit(e, "DynamicStitch", inputs, 2 * n, &number, 1, NAMED(r, "stitched"));
   weft_output_t ids_shape = weft_emit_cast(e, weft_emit1(e, "Shape", ids, NAMED(r, "ids_shape")), WEFT_I64, NAMED(r, "ids_dims"));
-  weft_output_t row = weft_emit_int64s(e, r->v->shape.dims + 1, r->v->shape.rank - 1, NAMED(r, "row_shape"));
-  weft_output_t joined[] = {ids_shape, row, weft_emit_int32(e, 0, NAMED(r, "shape_axis"))};
+  weft_output_t row =
+      weft_emit_ints(e, WEFT_I64, r->v->shape.dims + 1, r->v->shape.rank - 1, NAMED(r, "row_shape"));
+  weft_output_t joined[] = {ids_shape, row, weft_emit_int(e, WEFT_I32, 0, NAMED(r, "shape_axis"))};
   weft_named_attr_t two = weft_int_attr("N", 2);
   whole = weft_emit2(e, "Reshape", stitched, weft_emit(e, "ConcatV2", joined, 3, &two, 1, NAMED(r, "shape")), NAMED(r, "gathered"));
   weft_free(inputs);
@@ -135,7 +142,9 @@ static weft_node_t *add_parts(rows_t *r, weft_output_t ids, weft_output_t values
   for (int d = 1; d < r->v->shape.rank; d++) dims[d] = r->v->shape.dims[d];
   weft_node_t *all = weft_emit_noop(e, NULL, 0, NAMED(r, "rows_added"));
   sort_ids(r, ids);
-  weft_output_t flat = weft_emit2(e, "Reshape", values, weft_emit_int64s(e, dims, r->v->shape.rank, NAMED(r, "rows_shape")), NAMED(r, "flat_rows"));
+  weft_output_t flat = weft_emit2(e, "Reshape", values,
+                                  weft_emit_ints(e, WEFT_I64, dims, r->v->shape.rank, NAMED(r, "rows_shape")),
+                                  NAMED(r, "flat_rows"));
   weft_node_t *parted = part_values(r, r->flat, "parted_ids").node, *parted_rows = part_values(r, flat, "parted_rows").node;
   for (int i = 0; i < r->v->num_components; i++) {
     weft_output_t local = local_ids(r, parted, i);

@@ -116,7 +116,7 @@ static weft_status_t *merge_gather(TF_Graph *g, weft_scope_t *s, const TF_Output
   for (int i = 0; i < n; i++) {
     weft_named_attr_t count = weft_int_attr("N", n);
     b.e.device = s->strategy->devices[i];
-    inputs[n] = weft_emit_int32(&b.e, *(int *)user, "all_gather/axis");
+    inputs[n] = weft_emit_int(&b.e, WEFT_I32, *(int *)user, "all_gather/axis");
     made[i] = n == 1 ? weft_emit1(&b.e, "Identity", inputs[0], "all_gather/one")
                      : weft_emit(&b.e, "ConcatV2", inputs, n + 1, &count, 1, "replica_%d/all_gather", i);
   }

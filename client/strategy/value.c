@@ -52,11 +52,12 @@ static weft_status_t *reduce_axis(TF_Graph *g, WEFT_ReduceOp op, TF_Output value
   static const char *const ops[] = {[WEFT_SUM] = "Sum", [WEFT_MEAN] = "Sum", [WEFT_MIN] = "Min", [WEFT_MAX] = "Max"};
   weft_adding_t b;
   weft_adding_begin(&b, g, value.oper->node->requested_device);
-  weft_output_t x = weft_client_output(value), dim = weft_emit_int32(&b.e, axis, "reduce/axis"), rows = {NULL, 0};
+  weft_output_t x = weft_client_output(value), dim = weft_emit_int(&b.e, WEFT_I32, axis, "reduce/axis"),
+                rows = {NULL, 0};
   weft_output_t reduced = weft_emit2(&b.e, ops[op], x, dim, "reduce/along_axis");
   if (op == WEFT_MEAN) {
     weft_output_t shape = weft_emit1(&b.e, "Shape", x, "reduce/shape");
-    weft_output_t first = weft_emit_int32(&b.e, 0, "reduce/gather_axis");
+    weft_output_t first = weft_emit_int(&b.e, WEFT_I32, 0, "reduce/gather_axis");
     rows = weft_emit_cast(&b.e, weft_emit3(&b.e, "GatherV2", shape, dim, first, "reduce/rows"), weft_base_type_of(x), "reduce/rows_as_type");
   }
   weft_status_t *s = weft_adding_end(&b);
@@ -139,7 +140,7 @@ static weft_status_t *gather(TF_Graph *g, weft_scope_t *scope, const WEFT_Value 
   if (inputs == NULL) return no_memory();
   weft_adding_begin(&b, g, scope->strategy->devices[0]);
   for (int i = 0; i < v->n; i++) inputs[i] = weft_client_output(v->outputs[i]);
-  inputs[v->n] = weft_emit_int32(&b.e, axis, "gather/axis");
+  inputs[v->n] = weft_emit_int(&b.e, WEFT_I32, axis, "gather/axis");
   weft_named_attr_t count = weft_int_attr("N", v->n);
   weft_output_t whole = weft_emit(&b.e, "ConcatV2", inputs, v->n + 1, &count, 1, "gather/all");
   weft_status_t *s = weft_adding_end(&b);
@@ -159,10 +160,13 @@ TF_Output WEFT_StrategyGather(WEFT_Strategy *strategy, TF_Graph *graph, const WE
 
 /* rows * i / n of the batch at hand, as a vector of one. */
 static weft_output_t border(weft_adding_t *b, weft_output_t rows, int i, int n) {
-  weft_output_t times = weft_emit2(&b->e, "Mul", rows, weft_emit_int64(&b->e, i, "share/replica"), "share/times");
-  weft_output_t at = weft_emit2(&b->e, "FloorDiv", times, weft_emit_int64(&b->e, n, "share/replicas"), "share/at");
+  weft_output_t times =
+      weft_emit2(&b->e, "Mul", rows, weft_emit_int(&b->e, WEFT_I64, i, "share/replica"), "share/times");
+  weft_output_t at =
+      weft_emit2(&b->e, "FloorDiv", times, weft_emit_int(&b->e, WEFT_I64, n, "share/replicas"), "share/at");
   int64_t one = 1;
-  return weft_emit2(&b->e, "Reshape", at, weft_emit_int64s(&b->e, &one, 1, "share/one"), "share/border");
+  return weft_emit2(&b->e, "Reshape", at, weft_emit_ints(&b->e, WEFT_I64, &one, 1, "share/one"),
+                    "share/border");
 }
 
 static weft_status_t *distribute(TF_Graph *g, weft_scope_t *scope, TF_Output batch, WEFT_Value **out) {
@@ -177,10 +181,12 @@ static weft_status_t *distribute(TF_Graph *g, weft_scope_t *scope, TF_Output bat
     weft_adding_begin(&b, g, x.node->requested_device);
     weft_named_attr_t wide = weft_type_attr("out_type", WEFT_I64);
     weft_output_t shape = weft_emit(&b.e, "Shape", &x, 1, &wide, 1, "share/shape");
-    weft_output_t rows = weft_emit3(&b.e, "GatherV2", shape, weft_emit_int32(&b.e, 0, "share/first"), weft_emit_int32(&b.e, 0, "share/axis"), "share/rows");
+    weft_output_t rows = weft_emit3(&b.e, "GatherV2", shape, weft_emit_int(&b.e, WEFT_I32, 0, "share/first"),
+                                    weft_emit_int(&b.e, WEFT_I32, 0, "share/axis"), "share/rows");
     int64_t one = 1;
     for (int i = 0; i < n; i++) {
-      weft_output_t inputs[] = {x, border(&b, rows, i, n), border(&b, rows, i + 1, n), weft_emit_int64s(&b.e, &one, 1, "share/stride")};
+      weft_output_t inputs[] = {x, border(&b, rows, i, n), border(&b, rows, i + 1, n),
+                                weft_emit_ints(&b.e, WEFT_I64, &one, 1, "share/stride")};
       parts[i] = weft_emit(&b.e, "StridedSlice", inputs, 4, NULL, 0, "share/part_%d", i);
     }
     s = weft_adding_end(&b);

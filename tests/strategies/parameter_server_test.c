@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "strategies/lanes_build.h"
+#include "strategies/emit.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/runner.h"
 #include "tests/strategies/parameter_server_testing.h"
@@ -76,26 +76,28 @@ static void one_worker_equals_local_training_bitwise(void) {
 static weft_graph_t *ten_variables(const int64_t *sizes) {
   weft_graph_t *g = NULL;
   must(weft_graph_create(&g));
-  weft_build_t b = {.g = g};
+  weft_emitter_t b = {.g = g};
   weft_node_t *inits[10], *updates[10];
   const weft_named_attr_t f32 = weft_type_attr("dtype", WEFT_F32);
-  weft_output_t x = weft_build(&b, "Placeholder", WEFT_STR("x"), NULL, 0, &f32, 1);
+  weft_output_t x = weft_emit(&b, "Placeholder", NULL, 0, &f32, 1, "x");
   for (int i = 0; i < 10; i++) {
     char name[16];
     const weft_shape_t shape = weft_shape_vector(sizes[i]);
     const weft_named_attr_t attrs[2] = {f32, weft_shape_attr("shape", &shape)};
     snprintf(name, sizeof name, "v%d", i);
-    weft_output_t v = weft_build0(&b, "VariableV2", weft_str(name), attrs, 2);
+    weft_output_t v = weft_emit(&b, "VariableV2", NULL, 0, attrs, 2, "%s", name);
     const int64_t dims[1] = {sizes[i]};
-    weft_output_t zeros = weft_build2(&b, "Fill", "zeros", weft_build_ints(&b, "dims", WEFT_I32, dims, 1),
-                                      weft_build_number(&b, "zero", WEFT_F32, 0));
-    inits[i] = weft_build2(&b, "Assign", "assign", v, zeros).node;
-    weft_output_t grad = weft_build2(&b, "Mul", "grad", weft_build1(&b, "Identity", "read", v), x);
-    updates[i] = weft_build3(&b, "ApplyGradientDescent", "update", v, weft_build_number(&b, "rate", WEFT_F32, 1), grad).node;
+    weft_output_t zeros = weft_emit2(&b, "Fill", weft_emit_ints(&b, WEFT_I32, dims, 1, "dims"),
+                                     weft_emit_number(&b, WEFT_F32, 0, "zero"), "zeros");
+    inits[i] = weft_emit2(&b, "Assign", v, zeros, "assign").node;
+    weft_output_t grad = weft_emit2(&b, "Mul", weft_emit1(&b, "Identity", v, "read"), x, "grad");
+    updates[i] =
+        weft_emit3(&b, "ApplyGradientDescent", v, weft_emit_number(&b, WEFT_F32, 1, "rate"), grad, "update")
+            .node;
   }
-  weft_build_noop(&b, WEFT_STR("init"), inits, 10);
-  weft_build_noop(&b, WEFT_STR("train"), updates, 10);
-  must(weft_build_end(&b));
+  weft_emit_noop(&b, inits, 10, "init");
+  weft_emit_noop(&b, updates, 10, "train");
+  must(weft_emitter_end(&b));
   return g;
 }
 
@@ -461,24 +463,25 @@ static int64_t counter(weft_ps_cluster_t *c, const char *handle) {
 static weft_graph_t *who_took_part(void) {
   weft_graph_t *g = NULL;
   must(weft_graph_create(&g));
-  weft_build_t b = {.g = g};
+  weft_emitter_t b = {.g = g};
   const weft_shape_t scalar = WEFT_SCALAR;
   const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", WEFT_F64), weft_shape_attr("shape", &scalar)};
-  weft_output_t x = weft_build(&b, "Placeholder", WEFT_STR("x"), NULL, 0, attrs, 2);
-  weft_output_t y = weft_build(&b, "Placeholder", WEFT_STR("y"), NULL, 0, attrs, 2);
+  weft_output_t x = weft_emit(&b, "Placeholder", NULL, 0, attrs, 2, "x");
+  weft_output_t y = weft_emit(&b, "Placeholder", NULL, 0, attrs, 2, "y");
   weft_node_t *inits[2], *updates[2];
   for (int i = 0; i < 2; i++) {
-    weft_output_t v = weft_build0(&b, "VarHandleOp", i == 0 ? WEFT_STR("v0") : WEFT_STR("v1"), attrs, 2);
-    const weft_output_t zero[2] = {v, weft_build_number(&b, "zero", WEFT_F64, 0)}, add[2] = {v, i == 0 ? x : y};
-    inits[i] = weft_build(&b, "AssignVariableOp", WEFT_STR("assign"), zero, 2, attrs, 1).node;
-    updates[i] = weft_build(&b, "AssignAddVariableOp", WEFT_STR("add"), add, 2, attrs, 1).node;
-    weft_build(&b, "ReadVariableOp", i == 0 ? WEFT_STR("r0") : WEFT_STR("r1"), &v, 1, attrs, 1);
+    weft_output_t v = weft_emit(&b, "VarHandleOp", NULL, 0, attrs, 2, "%s", i == 0 ? "v0" : "v1");
+    const weft_output_t zero[2] = {v, weft_emit_number(&b, WEFT_F64, 0, "zero")},
+                        add[2] = {v, i == 0 ? x : y};
+    inits[i] = weft_emit(&b, "AssignVariableOp", zero, 2, attrs, 1, "assign").node;
+    updates[i] = weft_emit(&b, "AssignAddVariableOp", add, 2, attrs, 1, "add").node;
+    weft_emit(&b, "ReadVariableOp", &v, 1, attrs, 1, "%s", i == 0 ? "r0" : "r1");
   }
-  weft_output_t loss = weft_build2(&b, "Mul", "loss", x, y);
+  weft_output_t loss = weft_emit2(&b, "Mul", x, y, "loss");
   (void)loss;
-  weft_build_noop(&b, WEFT_STR("init"), inits, 2);
-  weft_build_noop(&b, WEFT_STR("train"), updates, 2);
-  must(weft_build_end(&b));
+  weft_emit_noop(&b, inits, 2, "init");
+  weft_emit_noop(&b, updates, 2, "train");
+  must(weft_emitter_end(&b));
   return g;
 }
 

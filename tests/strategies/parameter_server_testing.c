@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "graph/graph_proto.h"
 #include "graph/passes.h"
-#include "strategies/lanes_build.h"
+#include "strategies/emit.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/runner.h"
 
@@ -41,7 +41,7 @@ static weft_tensor_t *numbers(weft_dtype_t dtype, const weft_shape_t *shape, uin
 
 typedef struct making {
   const weft_ps_model_t *m;
-  weft_build_t b;
+  weft_emitter_t b;
   weft_output_t handles[16], reads[16];
   weft_shape_t shapes[16];
   int n;
@@ -52,21 +52,22 @@ typedef struct making {
 static weft_output_t variable(making_t *k, const char *name, weft_dtype_t dtype, const weft_shape_t *shape, weft_tensor_t *init,
                               weft_output_t *read) {
   char text[64];
-  weft_build_t *b = &k->b;
+  weft_emitter_t *b = &k->b;
   const weft_named_attr_t attrs[3] = {weft_type_attr("dtype", (int)dtype), weft_shape_attr("shape", shape),
-                                      weft_str_attr("shared_name", weft_str(k->m->resources ? name : ""))};
-  weft_output_t v = weft_build0(b, k->m->resources ? "VarHandleOp" : "VariableV2", weft_str(name), attrs, 3);
+                                      weft_text_attr("shared_name", weft_str(k->m->resources ? name : ""))};
+  weft_output_t v =
+      weft_emit(b, k->m->resources ? "VarHandleOp" : "VariableV2", NULL, 0, attrs, 3, "%s", name);
   snprintf(text, sizeof text, "%s/initial", name);
-  weft_output_t value = weft_build_tensor(b, text, init);
+  weft_output_t value = weft_emit_const(b, weft_tensor_retain(init), "%s", text);
   weft_tensor_release(init);
   snprintf(text, sizeof text, "%s/assign", name);
   const weft_output_t in[2] = {v, value};
-  weft_output_t a = weft_build(b, k->m->resources ? "AssignVariableOp" : "Assign", weft_str(text), in, 2, attrs,
-                               k->m->resources ? 1 : 0);
+  weft_output_t a = weft_emit(b, k->m->resources ? "AssignVariableOp" : "Assign", in, 2, attrs,
+                              k->m->resources ? 1 : 0, "%s", text);
   k->inits[k->num_inits++] = a.node;
   snprintf(text, sizeof text, "%s/read", name);
-  weft_output_t r = k->m->resources ? weft_build(b, "ReadVariableOp", weft_str(text), &v, 1, attrs, 1)
-                                    : weft_build1(b, "Identity", text, v);
+  weft_output_t r = k->m->resources ? weft_emit(b, "ReadVariableOp", &v, 1, attrs, 1, "%s", text)
+                                    : weft_emit1(b, "Identity", v, "%s", text);
   if (read != NULL) *read = r;
   return v;
 }
@@ -81,7 +82,7 @@ static weft_output_t weights(making_t *k, const char *name, weft_shape_t shape) 
 }
 
 static weft_output_t scalar_of(making_t *k, const char *name, double v) {
-  return weft_build_number(&k->b, name, (int)k->m->dtype, v);
+  return weft_emit_number(&k->b, (int)k->m->dtype, v, "%s", name);
 }
 
 static weft_output_t slot(making_t *k, int i, const char *name, bool is_scalar, double init, weft_output_t *read) {
@@ -97,19 +98,22 @@ static weft_output_t slot(making_t *k, int i, const char *name, bool is_scalar, 
 }
 
 static weft_output_t op(making_t *k, const char *plain, const char *handle, const char *name, const weft_output_t *in, int n) {
-  return weft_build(&k->b, k->m->resources ? handle : plain, weft_str(name), in, n, NULL, 0);
+  return weft_emit(&k->b, k->m->resources ? handle : plain, in, n, NULL, 0, "%s", name);
 }
 
 /* By the global norm, as tf.clip_by_global_norm does. */
 static void clip_gradients(making_t *k, weft_output_t *grads) {
-  weft_build_t *b = &k->b;
+  weft_emitter_t *b = &k->b;
   weft_output_t halves[16];
-  for (int i = 0; i < k->n; i++) halves[i] = weft_build1(b, "L2Loss", "half_square", grads[i]);
+  for (int i = 0; i < k->n; i++) halves[i] = weft_emit1(b, "L2Loss", grads[i], "half_square");
   const weft_named_attr_t n = weft_int_attr("N", k->n);
-  weft_output_t sum = weft_build(b, "AddN", WEFT_STR("half_squares"), halves, k->n, &n, 1), limit = scalar_of(k, "limit", k->m->clip);
-  weft_output_t norm = weft_build1(b, "Sqrt", "global_norm", weft_build2(b, "Mul", "square_norm", sum, scalar_of(k, "two", 2)));
-  weft_output_t scale = weft_build2(b, "RealDiv", "clip_scale", limit, weft_build2(b, "Maximum", "clip_norm", norm, limit));
-  for (int i = 0; i < k->n; i++) grads[i] = weft_build2(b, "Mul", "clipped", grads[i], scale);
+  weft_output_t sum = weft_emit(b, "AddN", halves, k->n, &n, 1, "half_squares"),
+                limit = scalar_of(k, "limit", k->m->clip);
+  weft_output_t norm =
+      weft_emit1(b, "Sqrt", weft_emit2(b, "Mul", sum, scalar_of(k, "two", 2), "square_norm"), "global_norm");
+  weft_output_t scale =
+      weft_emit2(b, "RealDiv", limit, weft_emit2(b, "Maximum", norm, limit, "clip_norm"), "clip_scale");
+  for (int i = 0; i < k->n; i++) grads[i] = weft_emit2(b, "Mul", grads[i], scale, "clipped");
 }
 
 static weft_node_t *train(making_t *k, const weft_output_t *grads, const weft_output_t *rows) {
@@ -126,7 +130,7 @@ static weft_node_t *train(making_t *k, const weft_output_t *grads, const weft_ou
     weft_output_t v = k->handles[i], g = grads[i];
     if (rows[i].node != NULL) {
       if (k->m->optimizer == WEFT_PS_SGD) {
-        const weft_output_t in[3] = {v, rows[i], weft_build2(&k->b, "Mul", "scaled", g, rate)};
+        const weft_output_t in[3] = {v, rows[i], weft_emit2(&k->b, "Mul", g, rate, "scaled")};
         updates[n++] = op(k, "ScatterSub", "ResourceScatterSub", name, in, 3).node;
       } else {
         const weft_output_t in[6] = {v, slot(k, i, "momentum", false, 0, NULL), rate, g, rows[i], scalar_of(k, "mu", 0.9)};
@@ -146,14 +150,17 @@ static weft_node_t *train(making_t *k, const weft_output_t *grads, const weft_ou
     }
   }
   int num_applied = n;
-  for (int u = 0; !k->m->resources && u < n * k->n; u++) weft_build_control(&k->b, grads[u % k->n].node, updates[u / k->n]); /* gate_gradients */
+  for (int u = 0; !k->m->resources && u < n * k->n; u++)
+    weft_emit_control(&k->b, grads[u % k->n].node, updates[u / k->n]); /* gate_gradients */
   for (int i = 0; i < 2 && k->m->optimizer == WEFT_PS_ADAM; i++) {
-    weft_output_t next = weft_build2(&k->b, "Mul", "next_power", power_read[i], scalar_of(k, "beta", i == 0 ? 0.9 : 0.999));
+    weft_output_t next =
+        weft_emit2(&k->b, "Mul", power_read[i], scalar_of(k, "beta", i == 0 ? 0.9 : 0.999), "next_power");
     const weft_output_t in[2] = {power[i], next};
     const weft_named_attr_t dtype = weft_type_attr("dtype", (int)k->m->dtype);
-    weft_node_t *a = weft_build(&k->b, k->m->resources ? "AssignVariableOp" : "Assign", weft_str("assign_power"), in, 2, &dtype,
-                                k->m->resources).node;
-    for (int u = 0; u < num_applied; u++) weft_build_control(&k->b, updates[u], a);
+    weft_node_t *a = weft_emit(&k->b, k->m->resources ? "AssignVariableOp" : "Assign", in, 2, &dtype,
+                               k->m->resources, "assign_power")
+                         .node;
+    for (int u = 0; u < num_applied; u++) weft_emit_control(&k->b, updates[u], a);
     updates[n++] = a;
   }
   weft_tensor_t *zero = NULL;
@@ -161,24 +168,25 @@ static weft_node_t *train(making_t *k, const weft_output_t *grads, const weft_ou
   const weft_shape_t scalar = WEFT_SCALAR;
   const weft_named_attr_t i64 = weft_type_attr("dtype", WEFT_I64);
   const weft_output_t in[2] = {variable(k, "global_step", WEFT_I64, &scalar, zero, NULL),
-                               weft_build_int(&k->b, "one_step", WEFT_I64, 1)};
-  weft_node_t *count = weft_build(&k->b, k->m->resources ? "AssignAddVariableOp" : "AssignAdd", WEFT_STR("train"), in, 2, &i64,
-                                  k->m->resources).node;
-  for (int u = 0; u < n; u++) weft_build_control(&k->b, updates[u], count);
+                               weft_emit_int(&k->b, WEFT_I64, 1, "one_step")};
+  weft_node_t *count = weft_emit(&k->b, k->m->resources ? "AssignAddVariableOp" : "AssignAdd", in, 2, &i64,
+                                 k->m->resources, "train")
+                           .node;
+  for (int u = 0; u < n; u++) weft_emit_control(&k->b, updates[u], count);
   return count;
 }
 
 static weft_output_t dense(making_t *k, const char *w, const char *b, weft_output_t x, int from, int to, const char *act) {
-  weft_output_t y = weft_build2(&k->b, "MatMul", "product", x, weights(k, w, weft_shape_matrix(from, to)));
-  y = weft_build2(&k->b, "BiasAdd", "biased", y, weights(k, b, weft_shape_vector(to)));
-  return act == NULL ? y : weft_build1(&k->b, act, "active", y);
+  weft_output_t y = weft_emit2(&k->b, "MatMul", x, weights(k, w, weft_shape_matrix(from, to)), "product");
+  y = weft_emit2(&k->b, "BiasAdd", y, weights(k, b, weft_shape_vector(to)), "biased");
+  return act == NULL ? y : weft_emit1(&k->b, act, y, "active");
 }
 
 static void add_saver(making_t *k) {
-  weft_build_t *b = &k->b;
+  weft_emitter_t *b = &k->b;
   const weft_shape_t scalar = WEFT_SCALAR;
   const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", WEFT_STRING), weft_shape_attr("shape", &scalar)};
-  weft_output_t path = weft_build0(b, "Placeholder", WEFT_STR("path"), attrs, 2);
+  weft_output_t path = weft_emit(b, "Placeholder", NULL, 0, attrs, 2, "path");
   const weft_shape_t n = weft_shape_vector(k->n);
   weft_tensor_t *names = NULL, *slices = NULL;
   int types[16];
@@ -190,20 +198,23 @@ static void add_saver(making_t *k) {
     in[3 + i] = k->m->resources ? k->reads[i] : k->handles[i];
     types[i] = (int)k->m->dtype;
   }
-  in[1] = weft_build_tensor(b, "save/names", names);
-  in[2] = weft_build_tensor(b, "save/slices", slices);
+  in[1] = weft_emit_const(b, weft_tensor_retain(names), "save/names");
+  in[2] = weft_emit_const(b, weft_tensor_retain(slices), "save/slices");
   weft_tensor_release(names);
   weft_tensor_release(slices);
-  weft_build(b, "SaveV2", WEFT_STR("save"), in, 3 + k->n, NULL, 0);
+  weft_emit(b, "SaveV2", in, 3 + k->n, NULL, 0, "save");
   weft_named_attr_t dtypes = {WEFT_STR("dtypes"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = k->n}};
   dtypes.value.list.types = types;
-  weft_output_t read = weft_build(b, "RestoreV2", WEFT_STR("restored"), in, 3, &dtypes, 1);
-  weft_node_t *restore = weft_build_noop(b, WEFT_STR("restore"), NULL, 0);
-  for (int i = 0; i < k->n && b->failure == NULL; i++) {
+  weft_output_t read = weft_emit(b, "RestoreV2", in, 3, &dtypes, 1, "restored");
+  weft_node_t *restore = weft_emit_noop(b, NULL, 0, "restore");
+  for (int i = 0; i < k->n && b->s == NULL; i++) {
     const weft_output_t pair[2] = {k->handles[i], {read.node, i}};
     const weft_named_attr_t dtype = weft_type_attr("dtype", (int)k->m->dtype);
-    weft_build_control(b, weft_build(b, k->m->resources ? "AssignVariableOp" : "Assign", WEFT_STR("restore_one"), pair, 2, &dtype,
-                                     k->m->resources).node, restore);
+    weft_emit_control(b,
+                      weft_emit(b, k->m->resources ? "AssignVariableOp" : "Assign", pair, 2, &dtype,
+                                k->m->resources, "restore_one")
+                          .node,
+                      restore);
   }
 }
 
@@ -211,23 +222,24 @@ weft_graph_t *weft_ps_model_graph(const weft_ps_model_t *m) {
   weft_graph_t *g = NULL;
   must(weft_graph_create(&g));
   making_t k = {.m = m, .b = {.g = g}};
-  weft_build_t *b = &k.b;
+  weft_emitter_t *b = &k.b;
   const weft_named_attr_t dtype = weft_type_attr("dtype", (int)m->dtype), ids_type = weft_type_attr("dtype", WEFT_I64);
   const weft_shape_t x_shape = weft_shape_matrix(-1, m->inputs), y_shape = weft_shape_matrix(-1, m->classes),
                      ids_shape = weft_shape_vector(-1);
   const weft_named_attr_t x_attrs[2] = {dtype, weft_shape_attr("shape", &x_shape)},
                           y_attrs[2] = {dtype, weft_shape_attr("shape", &y_shape)},
                           ids_attrs[2] = {ids_type, weft_shape_attr("shape", &ids_shape)};
-  weft_output_t x, ids = {NULL, 0}, y = weft_build0(b, "Placeholder", WEFT_STR("y"), y_attrs, 2);
+  weft_output_t x, ids = {NULL, 0}, y = weft_emit(b, "Placeholder", NULL, 0, y_attrs, 2, "y");
   int width = m->rows > 0 ? m->width : m->inputs;
   if (m->rows > 0) {
-    ids = weft_build0(b, "Placeholder", WEFT_STR("ids"), ids_attrs, 2);
+    ids = weft_emit(b, "Placeholder", NULL, 0, ids_attrs, 2, "ids");
     weft_output_t table = weights(&k, "emb", weft_shape_matrix(m->rows, m->width));
     const weft_output_t by_handle[2] = {k.handles[0], ids};
-    x = m->resources ? weft_build(b, "ResourceGather", WEFT_STR("looked_up"), by_handle, 2, &dtype, 1)
-                     : weft_build3(b, "GatherV2", "looked_up", table, ids, weft_build_int(b, "axis", WEFT_I32, 0));
+    x = m->resources
+            ? weft_emit(b, "ResourceGather", by_handle, 2, &dtype, 1, "looked_up")
+            : weft_emit3(b, "GatherV2", table, ids, weft_emit_int(b, WEFT_I32, 0, "axis"), "looked_up");
   } else {
-    x = weft_build0(b, "Placeholder", WEFT_STR("x"), x_attrs, 2);
+    x = weft_emit(b, "Placeholder", NULL, 0, x_attrs, 2, "x");
   }
   weft_output_t out = x;
   if (m->hidden > 0) {
@@ -241,13 +253,15 @@ weft_graph_t *weft_ps_model_graph(const weft_ps_model_t *m) {
   weft_output_t loss;
   const char *reduce = m->sums ? "Sum" : "Mean";
   if (m->hidden > 0) {
-    weft_output_t soft = weft_build2(b, "SoftmaxCrossEntropyWithLogits", "each", out, weft_build1(b, "Softmax", "targets", y));
-    loss = weft_build2(b, reduce, "loss", soft, weft_build_ints(b, "all", WEFT_I32, all, 1));
+    weft_output_t soft =
+        weft_emit2(b, "SoftmaxCrossEntropyWithLogits", out, weft_emit1(b, "Softmax", y, "targets"), "each");
+    loss = weft_emit2(b, reduce, soft, weft_emit_ints(b, WEFT_I32, all, 1, "all"), "loss");
   } else {
-    loss = weft_build2(b, reduce, "loss", weft_build1(b, "Square", "squares", weft_build2(b, "Sub", "difference", out, y)),
-                       weft_build_ints(b, "all", WEFT_I32, all, 2));
+    loss =
+        weft_emit2(b, reduce, weft_emit1(b, "Square", weft_emit2(b, "Sub", out, y, "difference"), "squares"),
+                   weft_emit_ints(b, WEFT_I32, all, 2, "all"), "loss");
   }
-  must(weft_build_end(b));
+  must(weft_emitter_end(b));
   weft_output_t xs[16], grads[16], rows[16] = {{NULL, 0}};
   for (int i = 0; i < k.n; i++) xs[i] = k.reads[i];
   if (m->rows > 0) {
@@ -258,8 +272,8 @@ weft_graph_t *weft_ps_model_graph(const weft_ps_model_t *m) {
   if (m->clip > 0) clip_gradients(&k, grads);
   train(&k, grads, rows);
   add_saver(&k);
-  weft_build_noop(b, WEFT_STR("init"), k.inits, k.num_inits);
-  must(weft_build_end(b));
+  weft_emit_noop(b, k.inits, k.num_inits, "init");
+  must(weft_emitter_end(b));
   return g;
 }
 

@@ -180,7 +180,7 @@ static void probes_tell_what_rewrites_cost(void) {
   weft_cost_t cost;
   CU_ASSERT_PTR_NULL_FATAL(weft_strategy_find(WEFT_STR("mirrored:2"), &s, &options));
   r.options = options;
-  CU_ASSERT_PTR_NULL_FATAL(s->probe(&r, &cost));
+  CU_ASSERT_PTR_NULL_FATAL(s->probe(s, &r, &cost));
   CU_ASSERT(cost.bytes >= 2 * 4 * MLP_PARAMETERS && cost.bytes < 2 * 4 * MLP_PARAMETERS + 64);
   CU_ASSERT(cost.seconds > 0 && cost.messages >= 4);
   CU_ASSERT_EQUAL(cost.bytes_per_replica, 4 * MLP_PARAMETERS + 8);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "strategies/lanes_build.h"
+#include "strategies/emit.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/runner.h"
 #include "tests/strategies/parameter_server_testing.h"
@@ -224,16 +224,18 @@ static void what_cannot_be_cut_stays_whole(void) {
   weft_ps_model_t m = embedding;
   m.optimizer = WEFT_PS_MOMENTUM;
   weft_graph_t *g = weft_ps_model_graph(&m);
-  weft_build_t b = {.g = g};
+  weft_emitter_t b = {.g = g};
   weft_node_t *slot = weft_graph_find(g, WEFT_STR("emb/momentum"));
   CU_ASSERT_PTR_NOT_NULL_FATAL(slot);
   const int64_t at[2] = {1, 2};
-  const weft_output_t in[3] = {{slot, 0}, weft_build_ints(&b, "at", WEFT_I32, at, 2),
-                               weft_build_number(&b, "value", WEFT_F32, 1)};
-  weft_output_t row = weft_build2(&b, "Reshape", "row_at", in[1], weft_build_ints(&b, "row_shape", WEFT_I32, at, 2));
-  const weft_output_t nd[3] = {in[0], row, weft_build2(&b, "Fill", "vector", weft_build_ints(&b, "n", WEFT_I32, at, 1), in[2])};
-  weft_build(&b, "ScatterNdAdd", WEFT_STR("point"), nd, 3, NULL, 0);
-  must(weft_build_end(&b));
+  const weft_output_t in[3] = {
+      {slot, 0}, weft_emit_ints(&b, WEFT_I32, at, 2, "at"), weft_emit_number(&b, WEFT_F32, 1, "value")};
+  weft_output_t row =
+      weft_emit2(&b, "Reshape", in[1], weft_emit_ints(&b, WEFT_I32, at, 2, "row_shape"), "row_at");
+  const weft_output_t nd[3] = {
+      in[0], row, weft_emit2(&b, "Fill", weft_emit_ints(&b, WEFT_I32, at, 1, "n"), in[2], "vector")};
+  weft_emit(&b, "ScatterNdAdd", nd, 3, NULL, 0, "point");
+  must(weft_emitter_end(&b));
   const char *const feeds[] = {"ids", "y", NULL}, *const fetches[] = {"loss", NULL};
   weft_ps_cluster_t c;
   weft_ps_view(&c, 2, 2);

@@ -50,16 +50,13 @@ static weft_status_t *add_placeholders(names_t *l, const weft_graph_t *g) {
   return NULL;
 }
 
-weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text, const weft_cluster_view_t *cluster,
-                                      const weft_run_names_t *given, weft_rewrite_t *out, weft_cost_t *out_cost) {
+weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
+                                      const weft_cluster_view_t *cluster, const weft_run_names_t *given,
+                                      weft_rewrite_t *out) {
   names_t feeds = {0}, fetches = {0}, targets = {0}, inits = {0};
   weft_graph_t *graph = NULL;
-  const weft_strategy_t *strategy;
-  weft_str_t options;
   *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
-  *out_cost = (weft_cost_t){0};
-  weft_status_t *s = weft_strategy_find(weft_str(text), &strategy, &options);
-  if (s == NULL) s = weft_graph_create(&graph);
+  weft_status_t *s = weft_graph_create(&graph);
   weft_import_options_t import = {.is_client_api = true};
   if (s == NULL) s = weft_graph_import(graph, graph_def, &import);
   if (s == NULL) s = add_all(&feeds, given->feeds);
@@ -69,10 +66,12 @@ weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text, co
   if (s == NULL) s = add_all(&inits, given->inits);
   if (s == NULL && fetches.n + targets.n + inits.n == 0) s = add_sinks(&targets, graph);
   if (s == NULL && feeds.n == 0) s = add_placeholders(&feeds, graph);
-  weft_strategy_request_t request = {.graph = graph, .cluster = cluster, .options = options,
-                                     .feeds = {feeds.items, feeds.n}, .fetches = {fetches.items, fetches.n},
-                                     .targets = {targets.items, targets.n}, .inits = {inits.items, inits.n}};
-  if (s == NULL) s = strategy->probe(&request, out_cost);
+  weft_strategy_request_t request = {.graph = graph,
+                                     .cluster = cluster,
+                                     .feeds = {feeds.items, feeds.n},
+                                     .fetches = {fetches.items, fetches.n},
+                                     .targets = {targets.items, targets.n},
+                                     .inits = {inits.items, inits.n}};
   if (s == NULL) s = weft_strategy_apply(weft_str(text), &request, out);
   weft_graph_destroy(graph);
   weft_free(feeds.items);
