@@ -1,6 +1,7 @@
 # The front door. Each target installs what is missing, builds with Bazel and does the job.
 #
 #   make demo          a real cluster trains on handwritten digits; STRATEGY=mirrored:2 and others say how it is spread
+#                      (parameter_server:mode=sync if nothing is said; none: on one worker)
 #   make mirrored      a C program builds a model and trains it with the mirrored strategy
 #   make recommender   a recommender with its tables on two parameter servers
 #   make test          all C tests; ends with "N passed, N failed"
