@@ -1,6 +1,6 @@
 /* tests/strategies/mirrored_test.c - mirrored replicas train as one device does.
  *
- * Acceptance tests of the reference: T-MIR-1, 2, 3, 5, T-DDP-1, 3 (in one graph).
+ * Acceptance tests of the reference: T-MIR-1, 2, 3, 5, T-DDP-1, 3, 6, T-HVD-8 (in one graph).
  */
 #define _GNU_SOURCE /* mkdtemp */
 #include <math.h>
@@ -10,8 +10,10 @@
 
 #include "tests/strategies/training.h"
 
+/* Every fourth batch has 62 rows instead of 64: uneven for all numbers of replicas but 2. */
 static void train_all(const char *graph, TF_DataType type, double tolerance, int steps) {
-  static const char *const strategies[] = {"mirrored:2", "mirrored:3,reduce=one", "mirrored:4,fusion=none"};
+  static const char *const strategies[] = {"mirrored:2",     "mirrored:3",           "mirrored:4", "mirrored:3,reduce=one",
+                                           "mirrored:4,fusion=none", "mirrored:2,fusion=horovod"};
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
     run_t k = {graph, strategies[i], type, 32, 10, steps, 64, 62, tolerance};
     train_beside_one_device(&k);
@@ -33,6 +35,8 @@ static void adam_follows_one_device(void) {
 
 static void replicas_without_rows_add_nothing(void) {
   run_t k = {"mlp64_sgd", "mirrored:3", TF_DOUBLE, 32, 10, 40, 2, 1, 1e-10};
+  train_beside_one_device(&k);
+  k.strategy = "mirrored:1"; /* T-MIR-1 goes from 1 to 4 */
   train_beside_one_device(&k);
   k.strategy = "mirrored:4";
   train_beside_one_device(&k);
@@ -162,10 +166,10 @@ static void values_inside_the_graph_can_be_fed(void) {
   for (int i = 0; i < 3; i++) CU_ASSERT(fabs(losses[0][i] - losses[1][i]) <= 1e-5 * losses[0][i]);
 }
 
-/* T-DDP-6: k steps are one with a batch of all their rows. */
-static void accumulated_steps_are_one_large_step(void) {
+/* T-DDP-6, T-HVD-8: k steps are one with a batch of all their rows. */
+static void accumulate_four(const char *strategy) {
   static const int rows[4] = {16, 14, 3, 1};
-  use_t alone = use_of("mlp64_adam", NULL), together = use_of("mlp64_adam", "mirrored:2,accumulate=4");
+  use_t alone = use_of("mlp64_adam", NULL), together = use_of("mlp64_adam", strategy);
   alone.inits[1] = together.inits[1] = NULL;
   job_t *one = job_start(&alone), *many = job_start(&together);
   CU_ASSERT_EQUAL(count_nodes(many->rewrite.graph, "CollectiveReduceV2"), 2);
@@ -197,6 +201,11 @@ static void accumulated_steps_are_one_large_step(void) {
   TF_DeleteTensor(steps);
   job_end(one);
   job_end(many);
+}
+
+static void accumulated_steps_are_one_large_step(void) {
+  accumulate_four("mirrored:2,accumulate=4");
+  accumulate_four("mirrored:2,accumulate=4,fusion=horovod");
 }
 
 static void with_file(job_t *j, const char *path, const char *target) {
