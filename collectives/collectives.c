@@ -182,7 +182,7 @@ static weft_status_t *run_new(weft_collectives_t *c, const weft_collective_t *ca
   r->transport = c->transport;
   r->pool = c->pool;
   r->timer = c->timer;
-  r->rank = r->source = -1;
+  r->rank = r->source = r->agreed_source = -1;
   r->canceller = weft_canceller_create(canceller);
   if (call->timeout_ms > 0) r->probe_canceller = weft_canceller_create(r->canceller);
   if (!copy_call(r, call) || r->canceller == NULL || (call->timeout_ms > 0 && r->probe_canceller == NULL)) {
@@ -410,7 +410,7 @@ static weft_status_t *keep_instance(weft_run_t *r) {
 
 static void on_instance(void *arg, weft_status_t *s, int source) {
   weft_run_t *r = arg;
-  r->source = source;
+  r->source = r->agreed_source = source;
   if (s == NULL) s = keep_instance(r);
   if (s == NULL) {
     weft_run_end(r, NULL);
@@ -475,14 +475,15 @@ void weft_run_explain(weft_run_t *r) {
 }
 
 /* This rank does something else than was agreed: under the old agreement nobody need wait for it. */
-static void leave_agreement(weft_run_t *r, const weft_signature_t *old) {
+static void leave_agreement(weft_run_t *r, const weft_signature_t *old, int old_source) {
   uint64_t hash = 14695981039346656037u;
   const unsigned char *bytes = (const unsigned char *)old;
   for (size_t i = 0; i < sizeof *old; i++) hash = (hash ^ bytes[i]) * 1099511628211u;
   char text[WEFT_RUN_TEXT];
-  const int n = snprintf(text, sizeof text, "%llx.%llx.%llx.%llx.%x", (unsigned long long)r->call.group_key,
+  const int n = snprintf(text, sizeof text, "%llx.%llx.%llx.%llx.%x/%x", (unsigned long long)r->call.group_key,
                          (unsigned long long)r->call.instance_key, (unsigned long long)r->call.frame_id,
-                         (unsigned long long)r->call.iteration, (unsigned)(hash ^ (hash >> 32)));
+                         (unsigned long long)r->call.iteration, (unsigned)(hash ^ (hash >> 32)),
+                         (unsigned)(old_source + 1));
   weft_status_t *why =
       WEFT_ERROR(FAILED_PRECONDITION,
                  "Collective %.*s (group_key=%lld, instance_key=%lld): rank %d (%.*s) does something "
@@ -496,14 +497,16 @@ static void leave_agreement(weft_run_t *r, const weft_signature_t *old) {
 static weft_status_t *stage_instance(weft_run_t *r) {
   weft_collectives_t *c = r->owner;
   weft_signature_t old;
+  int old_source = -1;
   weft_mutex_lock(&c->mu);
   const weft_instance_t *i = find_locked(c, r);
   const bool is_known = i != NULL;
   bool is_same = false;
   if (is_known) {
     old = i->signature;
+    old_source = i->source;
     is_same = memcmp(&old, &r->signature, sizeof old) == 0 && i->is_source == r->call.is_source;
-    r->source = i->source;
+    r->source = r->agreed_source = i->source;
     const bool fits = is_same && i->plan != NULL && i->plan_owns_input == r->call.takes_input;
     if (fits) r->plan = weft_collective_plan_retain(i->plan);
   }
@@ -513,7 +516,7 @@ static weft_status_t *stage_instance(weft_run_t *r) {
   weft_mutex_unlock(&r->mu);
   if (is_same) return NULL;
   ask(r, r->canceller, false, on_instance);
-  if (is_known) leave_agreement(r, &old);
+  if (is_known) leave_agreement(r, &old, old_source);
   return NULL;
 }
 

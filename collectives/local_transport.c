@@ -500,9 +500,10 @@ static void no_memory(weft_transfer_done_fn *done, void *arg, weft_str_t key) {
 }
 
 static void local_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, weft_str_t to_task,
-                        weft_str_t to_device, const void *data, size_t bytes, weft_transfer_done_fn *done,
-                        void *arg) {
+                        weft_str_t to_device, const void *data, size_t bytes, bool is_kept,
+                        weft_transfer_done_fn *done, void *arg) {
   (void)to_device; /* is in the key */
+  (void)is_kept;   /* all offers are */
   local_transport_t *t = (local_transport_t *)base;
   weft_local_hub_t *h = t->hub;
   place_t *p = place_new(h, step_id, key);

@@ -157,18 +157,24 @@ static void consume(void *arg, size_t offset, const void *block, size_t n) {
   memcpy(x->carry, bytes + n - x->carried, x->carried);
 }
 
-/* "RUN/what.field.source.destination" */
+/* "RUN/agreed source/what.field.source.destination" */
 static weft_str_t key_of(const weft_run_t *r, char *text, const char *what, int pass, int field, int source,
                          int destination) {
-  const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s/%s%x.%x.%x.%x", (int)r->run_length, r->run_text, what,
-                         pass, field, source, destination);
+  const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s/%x/%s%x.%x.%x.%x", (int)r->run_length, r->run_text,
+                         (unsigned)(r->agreed_source + 1), what, pass, field, source, destination);
   return weft_str_of(text, (size_t)n);
 }
 
-static void offer(weft_run_t *r, weft_str_t key, int peer, const void *data, size_t bytes,
+/* Who only gives, in a collective with a root, hears nothing from the others: it stays until it knows that they took part. */
+static bool only_gives(const weft_run_t *r) {
+  const weft_collective_kind_t k = r->call.kind;
+  return k == WEFT_BROADCAST || k == WEFT_SCATTER || k == WEFT_GATHER || k == WEFT_REDUCE;
+}
+
+static void offer(weft_run_t *r, weft_str_t key, int peer, const void *data, size_t bytes, bool is_kept,
                   weft_transfer_done_fn *fn, void *arg) {
   const weft_group_member_t *to = &r->group->members[peer];
-  r->transport->ops->offer(r->transport, r->call.step_id, key, to->task, to->device, data, bytes, fn, arg);
+  r->transport->ops->offer(r->transport, r->call.step_id, key, to->task, to->device, data, bytes, is_kept, fn, arg);
 }
 
 static weft_fetch_t fetch_from(const weft_run_t *r, weft_str_t key, int peer, size_t bytes) {
@@ -188,7 +194,7 @@ static void start_now(weft_transfer_t *x) {
   switch (a->kind) {
     case WEFT_ACTION_SEND:
       offer(r, key_of(r, text, "", a->pass, a->field, r->rank, a->peer), a->peer,
-            a->from.bytes == 0 ? NULL : at(r, a->from), a->from.bytes, on_transfer, x);
+            a->from.bytes == 0 ? NULL : at(r, a->from), a->from.bytes, only_gives(r), on_transfer, x);
       return;
     case WEFT_ACTION_RECV:
     case WEFT_ACTION_RECV_REDUCE: {
@@ -344,7 +350,7 @@ void weft_run_exchange(weft_run_t *r, const void *out, void *in, size_t bytes) {
     const int to = (r->rank + i) % n, from = (r->rank - i + n) % n;
     weft_run_begin(r);
     offer(r, key_of(r, text, "n", 0, 0, r->rank, to), to, (const char *)out + (size_t)to * bytes, bytes,
-          on_count, &r->extra[to]);
+          false, on_count, &r->extra[to]);
     weft_fetch_t f = fetch_from(r, key_of(r, text, "n", 0, 0, from, r->rank), from, bytes);
     f.to = (char *)in + (size_t)from * bytes;
     f.is_control = true;
@@ -375,7 +381,7 @@ static void show_presence(weft_run_t *r) {
     weft_mutex_lock(&r->mu);
     r->num_present++;
     weft_mutex_unlock(&r->mu);
-    offer(r, key_of(r, text, "h", 0, 0, r->rank, i), i, NULL, 0, on_presence, &r->extra[2 * n + i]);
+    offer(r, key_of(r, text, "h", 0, 0, r->rank, i), i, NULL, 0, false, on_presence, &r->extra[2 * n + i]);
   }
   if (s != NULL) weft_collective_run_fail(r, s, true);
 }

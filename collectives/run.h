@@ -95,6 +95,7 @@ struct weft_run {
   weft_group_t *group;            /* set by stage group */
   struct weft_group_entry *entry; /* of the owner's cache; retained */
   int rank, source;
+  int agreed_source; /* part of all keys: who still follows another agreement is not taken for one of us; -1: none, or not yet */
   weft_signature_t signature;
   char run_text[WEFT_RUN_TEXT];
   size_t run_length;

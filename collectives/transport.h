@@ -84,9 +84,10 @@ typedef void weft_instance_fn(void *arg, weft_status_t *status, int source_rank)
 
 typedef struct weft_transport_ops {
   /* Offers `bytes` at `data`, to be fetched once by `to_device`'s task; done when it has them, or when the offer ends
-   * (withdrawn, step ended, peer dead). `data` must live until then. */
+   * (withdrawn, step ended, peer dead). `data` must live until then. Few bytes may be done as soon as they are on their
+   * way, unless `is_kept`: then not before they were fetched. */
   void (*offer)(weft_transport_t *t, int64_t step_id, weft_str_t key, weft_str_t to_task, weft_str_t to_device,
-                const void *data, size_t bytes, weft_transfer_done_fn *done, void *arg);
+                const void *data, size_t bytes, bool is_kept, weft_transfer_done_fn *done, void *arg);
   /* One run of an instance failed: offers made here and fetches asked for here or from elsewhere, under keys that begin
    * with "run/", end with `why`, present ones and those that come until the step ends; so they do at the tasks of
    * `group` (NULL: only here), which are told as well as one can, without waiting. A second failure of a run is ignored. */

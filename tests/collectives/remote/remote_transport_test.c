@@ -184,7 +184,7 @@ static void teardown(cluster_t *c) {
 static void offer(cluster_t *c, int from, int to, const char *key, const void *data, size_t bytes, outcome_t *o) {
   *o = (outcome_t){.cluster = c};
   weft_transport_t *t = c->tasks[from].transport;
-  t->ops->offer(t, STEP, weft_str(key), weft_str(c->tasks[to].name), weft_str(c->tasks[to].device), data, bytes, on_done, o);
+  t->ops->offer(t, STEP, weft_str(key), weft_str(c->tasks[to].name), weft_str(c->tasks[to].device), data, bytes, false, on_done, o);
 }
 
 static weft_fetch_t fetch_of(cluster_t *c, int from, int to, const char *key, void *place, size_t bytes) {

@@ -1,0 +1,104 @@
+/* collectives/remote/groups.c - joins groups: asks the leader, and links the members of one host before the group is used. */
+#include "collectives/remote/transport_impl.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+
+typedef struct group_wait {
+  weft_remote_t *t;
+  int64_t key;
+  atomic_int pending; /* links to be decided, and one for us */
+  weft_group_t *group;
+  weft_group_fn *fn;
+  void *arg;
+} group_wait_t;
+
+static void linked(void *arg) {
+  group_wait_t *w = arg;
+  if (atomic_fetch_sub_explicit(&w->pending, 1, memory_order_acq_rel) != 1) return;
+  w->fn(w->arg, NULL, w->group);
+  weft_free(w);
+}
+
+static void grouped(void *arg, weft_status_t *status, weft_group_t *group) {
+  group_wait_t *w = arg;
+  weft_remote_t *t = w->t;
+  if (status != NULL) {
+    weft_status_t *first = weft_status_code(status) == WEFT_UNAVAILABLE ? weft_remote_first_loss(t, w->key) : NULL;
+    if (first != NULL) weft_status_free(status);
+    w->fn(w->arg, first != NULL ? first : status, NULL);
+    weft_free(w);
+    return;
+  }
+  w->group = group;
+  weft_remote_remember_group(t, group);
+  for (int i = 0; i < group->size; i++) {
+    weft_remote_note_task(t, group->members[i].task, group->members[i].host, group->members[i].incarnation);
+  }
+  weft_str_t host = weft_host_links_host(t->links);
+  weft_group_retain(group); /* w may be gone when the last link is decided */
+  atomic_init(&w->pending, group->size + 1);
+  for (int i = 0; i < group->size; i++) {
+    const weft_group_member_t *m = &group->members[i];
+    bool is_near = host.length > 0 && weft_str_eq(m->host, host) && !weft_str_is(m->task, t->task);
+    if (is_near) {
+      weft_host_links_connect(t->links, m->task, m->incarnation, linked, w);
+    } else {
+      linked(w);
+    }
+  }
+  linked(w);
+  weft_group_release(group);
+}
+
+void weft_remote_complete_group(weft_transport_t *base, const weft_group_request_t *r, weft_canceller_t *canceller,
+                                     weft_group_fn *fn, void *arg) {
+  weft_remote_t *t = weft_remote_of(base);
+  group_wait_t *w = weft_calloc(1, sizeof *w);
+  if (w == NULL) {
+    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining group %" PRId64, r->group_key), NULL);
+    return;
+  }
+  w->t = t;
+  w->key = r->group_key;
+  w->fn = fn;
+  w->arg = arg;
+  /* The call to a leader waits until it is there: not to one that has just died. */
+  weft_status_t *s = weft_remote_is_lost_lately(t, t->peers.leader) ? weft_remote_first_loss(t, r->group_key) : NULL;
+  if (s != NULL) {
+    weft_free(w);
+    fn(arg, s, NULL);
+    return;
+  }
+  weft_group_request_t mine = *r;
+  mine.incarnation = t->incarnation;
+  mine.host = weft_host_links_host(t->links);
+  t->peers.complete_group(t->peers.arg, &mine, canceller, grouped, w);
+}
+
+void weft_remote_complete_instance(weft_transport_t *base, const weft_instance_request_t *r, weft_canceller_t *canceller,
+                                        weft_instance_fn *fn, void *arg) {
+  weft_remote_t *t = weft_remote_of(base);
+  t->peers.complete_instance(t->peers.arg, r, canceller, fn, arg);
+}
+
+void weft_remote_transport_join_group(weft_transport_t *base, const weft_group_request_t *r, weft_canceller_t *canceller,
+                                      weft_group_fn *fn, void *arg) {
+  weft_remote_t *t = weft_remote_of(base);
+  weft_remote_note_task(t, weft_transport_task_of(r->device), r->host, r->incarnation);
+  weft_group_table_join(t->groups, r, canceller, fn, arg);
+}
+
+void weft_remote_transport_join_instance(weft_transport_t *base, const weft_instance_request_t *r, weft_canceller_t *canceller,
+                                         weft_instance_fn *fn, void *arg) {
+  weft_group_table_join_instance(weft_remote_of(base)->groups, r, canceller, fn, arg);
+}
+
+bool weft_remote_transport_break(weft_transport_t *base, weft_str_t task) { return weft_host_links_break(weft_remote_of(base)->links, task); }
+
+void weft_remote_transport_returned_task(weft_transport_t *base, weft_str_t task, uint64_t incarnation) {
+  if (weft_remote_incarnation_of(weft_remote_of(base), task) == incarnation) return; /* old news */
+  weft_remote_forget_loss(weft_remote_of(base), task);
+  weft_group_table_returned_task(weft_remote_of(base)->groups, task);
+}
