@@ -44,6 +44,13 @@ static weft_status_t *narrow(const weft_replicas_t *all, int64_t number, weft_re
   return WEFT_ERROR(INVALID_ARGUMENT, NAME ": there is no worker %d", (int)number);
 }
 
+/* The same for all clients of the same graph on the same devices, and for hardly anybody else. Never 0. */
+static int64_t key_of(const weft_replicas_t *all, const weft_graph_t *g) {
+  uint64_t key = (uint64_t)g->num_live;
+  for (int i = 0; i < all->n; i++) key = key * 0x100000001b3u ^ weft_str_hash64(all->devices[i]);
+  return (int64_t)(key >> 2) + 1;
+}
+
 static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r,
                               weft_rewrite_t *out) {
   weft_option_value_t values[NUM_OPTIONS];
@@ -56,7 +63,10 @@ static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_r
   weft_replicas_use(&replicas, &o, out);
   if (values[OPTION_task].is_given) WEFT_RETURN_IF_ERROR(narrow(&replicas, values[OPTION_task].i, &o));
   WEFT_RETURN_IF_ERROR(weft_replicate(r, &o, out));
-  if (values[OPTION_task].is_given) out->lanes[0].task = task_of(o.devices[0]);
+  if (values[OPTION_task].is_given) {
+    out->lanes[0].task = task_of(o.devices[0]);
+    out->collective_graph_key = key_of(&replicas, r->graph);
+  }
   return NULL;
 }
 

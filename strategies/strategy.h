@@ -93,6 +93,7 @@ typedef struct weft_rewrite {
   weft_join_t *joins;        /* one per fetch of the request; NULL: what a lane fetches is whole */
   bool *is_batch;            /* one per feed of the request: has rows that lanes share; NULL: all have, or nothing is shared */
   int num_local_cpus;        /* so many CPU devices does a local session need */
+  int64_t collective_graph_key; /* for the RunOptions of every run, inits too, where other clients run the other replicas; 0: none */
   weft_names_t sums;         /* nodes of the first replica whose values are summed over replicas, in the order in which they are
                                 thought to become ready; option `ready` tells when they did (step statistics) */
   weft_crossing_t *crossings;

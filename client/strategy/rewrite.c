@@ -128,4 +128,6 @@ const char *WEFT_RewriteLaneName(const WEFT_Rewrite *r, int lane, WEFT_RewriteNa
   return NULL;
 }
 
+int64_t WEFT_RewriteCollectiveGraphKey(const WEFT_Rewrite *r) { return r->rewrite.collective_graph_key; }
+
 const char *WEFT_RewriteInit(const WEFT_Rewrite *r, int i) { return name_at(&r->rewrite.inits, i); }

@@ -261,6 +261,8 @@ typedef enum WEFT_RewriteNameKind { WEFT_REWRITE_FEED, WEFT_REWRITE_FETCH, WEFT_
 /* Name number i of that kind in the new graph; feeds, fetches and targets are in the order asked for. A share is a
  * placeholder, float or (in a graph of doubles) double, that wants rows * lanes / rows of all; lanes that are fed. Lent; NULL behind the last. */
 TF_CAPI_EXPORT extern const char *WEFT_RewriteLaneName(const WEFT_Rewrite *rewrite, int lane, WEFT_RewriteNameKind kind, int i);
+/* Not 0: RunOptions.experimental.collective_graph_key of every run, where other clients run the other replicas. */
+TF_CAPI_EXPORT extern int64_t WEFT_RewriteCollectiveGraphKey(const WEFT_Rewrite *rewrite);
 /* Targets to run once before, in order: those asked for, then others. Lent; NULL behind the last. */
 TF_CAPI_EXPORT extern const char *WEFT_RewriteInit(const WEFT_Rewrite *rewrite, int i);
 

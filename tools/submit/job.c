@@ -12,6 +12,7 @@
 #include "tools/submit/master_probe.h"
 #include "tools/submit/names.h"
 #include "tools/submit/plan.h"
+#include "tools/submit/run_options.h"
 
 typedef struct save {
   int fetch; /* index */
@@ -192,7 +193,9 @@ static weft_status_t *ran(void *arg, TF_Tensor **values, int64_t done, bool coun
 
 static weft_status_t *run_inits(job_t *j) {
   for (int i = 0; i < j->plan.num_inits; i++) { /* one after the other: a later one may need an earlier one */
-    TF_SessionRun(j->session, NULL, NULL, NULL, 0, NULL, NULL, 0, &j->plan.inits[i], 1, NULL, j->status);
+    TF_Buffer *options = weft_run_options(false, j->plan.collective_graph_key);
+    TF_SessionRun(j->session, options, NULL, NULL, 0, NULL, NULL, 0, &j->plan.inits[i], 1, NULL, j->status);
+    if (options != NULL) TF_DeleteBuffer(options);
     weft_watch_progress(&j->watch);
     weft_status_t *s = taken(j->status);
     if (s != NULL) return weft_status_annotate(s, "while running --init %s", j->plan.init_names[i]);

@@ -32,6 +32,7 @@ typedef struct weft_run_plan {
   weft_join_t *joins; /* by fetch: how the lanes' parts make a whole; NULL: what a lane has is whole */
   bool *is_batch;    /* by feed: has rows that lanes share; NULL: all have */
   int num_local_cpus; /* of a local session; 0: as it comes */
+  int64_t collective_graph_key; /* of every run; 0: none */
 } weft_run_plan_t;
 
 #endif /* WEFT_TOOLS_SUBMIT_LANE_H_ */

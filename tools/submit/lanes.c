@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "tools/submit/run_options.h"
 
 typedef struct lane_thread {
   weft_lanes_t *all;
@@ -120,7 +121,7 @@ static weft_status_t *run_session(weft_lanes_t *l, const weft_run_lane_t *lane, 
   }
   if (s == NULL) {
     TF_Status *status = TF_NewStatus();
-    TF_Buffer *options = is_traced ? weft_trace_options() : NULL, *metadata = is_traced ? TF_NewBuffer() : NULL;
+    TF_Buffer *options = weft_run_options(is_traced, l->plan->collective_graph_key), *metadata = is_traced ? TF_NewBuffer() : NULL;
     TF_SessionRun(l->session, options, outputs, tensors, n, lane->fetches, values, lane->num_fetches, lane->targets, lane->num_targets,
                   metadata, status);
     weft_watch_progress(l->watch);

@@ -146,6 +146,7 @@ static weft_status_t *find_lanes(const weft_job_spec_t *spec, const weft_rewrite
   out->graph = graph;
   WEFT_RETURN_IF_ERROR(copy_joins(r, out));
   out->num_local_cpus = spec->master == NULL ? r->num_local_cpus : 0;
+  out->collective_graph_key = r->collective_graph_key;
   for (int i = 0; i < r->inits.n; i++) {
     TF_Operation *op = NULL;
     WEFT_RETURN_IF_ERROR(weft_find_node(graph, "--init", r->inits.items[i], &op));

@@ -14,7 +14,7 @@
 #include "protos/wire.h"
 
 /* Tracks below a device's threads. */
-enum { TRACK_COLLECTIVES = 1000, TRACK_SENDS, TRACK_RECEIVES, FULL_TRACE = 3 };
+enum { TRACK_COLLECTIVES = 1000, TRACK_SENDS, TRACK_RECEIVES };
 
 struct weft_trace {
   weft_mutex_t mu;
@@ -48,11 +48,6 @@ void weft_trace_destroy(weft_trace_t *t) {
   weft_map_deinit(&t->devices);
   weft_mutex_deinit(&t->mu);
   weft_free(t);
-}
-
-TF_Buffer *weft_trace_options(void) {
-  const char bytes[2] = {WEFT_WIRE_TAG(1, WEFT_WIRE_VARINT), FULL_TRACE};
-  return TF_NewBufferFromString(bytes, sizeof bytes);
 }
 
 static json_t *text(weft_str_t s) { return json_stringn_nocheck(s.data == NULL ? "" : s.data, s.length); }

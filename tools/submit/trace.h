@@ -16,7 +16,6 @@ typedef struct weft_trace weft_trace_t; /* Thread-safe. */
 
 WEFT_MUST_CHECK weft_status_t *weft_trace_create(weft_trace_t **out);
 void weft_trace_destroy(weft_trace_t *t); /* NULL is fine */
-TF_Buffer *weft_trace_options(void); /* RunOptions that ask for statistics; owned by the caller */
 /* Takes the statistics out of a serialized RunMetadata. Errors: INVALID_ARGUMENT for other bytes. */
 WEFT_MUST_CHECK weft_status_t *weft_trace_add(weft_trace_t *t, weft_str_t run_metadata);
 /* {"traceEvents": [...]}. Errors: naming the file. */
