@@ -111,8 +111,8 @@ static void on_group(void *arg, weft_status_t *status, weft_message_t *response)
   question_free(q);
 }
 
-void weft_remote_complete_group(weft_worker_client_t *w, weft_rpc_channel_t *channel, const weft_group_request_t *r,
-                                weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
+void weft_remote_worker_complete_group(weft_worker_client_t *w, weft_rpc_channel_t *channel, const weft_group_request_t *r,
+                                       weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
   question_t *q = question_new(w, channel, METHOD("CompleteGroup"), arg);
   if (q == NULL) {
     fn(arg, no_memory(METHOD("CompleteGroup")), NULL);
@@ -142,8 +142,8 @@ static void on_instance(void *arg, weft_status_t *status, weft_message_t *respon
   question_free(q);
 }
 
-void weft_remote_complete_instance(weft_worker_client_t *w, weft_rpc_channel_t *channel, const weft_instance_request_t *r,
-                                   weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
+void weft_remote_worker_complete_instance(weft_worker_client_t *w, weft_rpc_channel_t *channel, const weft_instance_request_t *r,
+                                          weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
   question_t *q = question_new(w, channel, METHOD("CompleteInstance"), arg);
   if (q == NULL) {
     fn(arg, no_memory(METHOD("CompleteInstance")), -1);

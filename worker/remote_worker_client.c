@@ -448,12 +448,12 @@ static void recv_buf(weft_worker_client_t *w, const weft_buf_request_t *r, weft_
 
 static void complete_group(weft_worker_client_t *w, const weft_group_request_t *r, weft_canceller_t *canceller,
                            weft_group_fn *fn, void *arg) {
-  weft_remote_complete_group(w, channel_of(w), r, canceller, fn, arg);
+  weft_remote_worker_complete_group(w, channel_of(w), r, canceller, fn, arg);
 }
 
 static void complete_instance(weft_worker_client_t *w, const weft_instance_request_t *r, weft_canceller_t *canceller,
                               weft_instance_fn *fn, void *arg) {
-  weft_remote_complete_instance(w, channel_of(w), r, canceller, fn, arg);
+  weft_remote_worker_complete_instance(w, channel_of(w), r, canceller, fn, arg);
 }
 
 static void retire_step(weft_worker_client_t *w, int64_t graph_key, int64_t step_id) {
