@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "graph/graph_proto.h"
+#include "tools/similar.h"
 
 typedef struct names { /* a list that grows; texts are lent */
   weft_str_t *items;
@@ -50,13 +51,27 @@ static weft_status_t *add_placeholders(names_t *l, const weft_graph_t *g) {
   return NULL;
 }
 
+static weft_status_t *check_name(weft_str_t text) {
+  weft_str_t name = text, rest;
+  weft_similar_t similar;
+  const weft_strategy_t *strategy;
+  weft_status_t *s = weft_strategy_find(text, &strategy, &rest);
+  if (s == NULL) return NULL;
+  if (!weft_str_split(text, ':', &name, &rest)) name = text;
+  weft_similar_init(&similar, name);
+  for (int i = 0; weft_strategies[i] != NULL; i++) weft_similar_offer(&similar, weft_str(weft_strategies[i]->name));
+  if (similar.best.data == NULL) return s;
+  return weft_status_annotate(s, "did you mean '%.*s'?", WEFT_STR_ARGS(similar.best));
+}
+
 weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
                                       const weft_cluster_view_t *cluster, const weft_run_names_t *given,
                                       weft_rewrite_t *out) {
   names_t feeds = {0}, fetches = {0}, targets = {0}, inits = {0};
   weft_graph_t *graph = NULL;
   *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
-  weft_status_t *s = weft_graph_create(&graph);
+  weft_status_t *s = check_name(weft_str(text));
+  if (s == NULL) s = weft_graph_create(&graph);
   weft_import_options_t import = {.is_client_api = true};
   if (s == NULL) s = weft_graph_import(graph, graph_def, &import);
   if (s == NULL) s = add_all(&feeds, given->feeds);

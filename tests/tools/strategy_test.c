@@ -1,0 +1,344 @@
+/* tests/tools/strategy_test.c - `weft submit --strategy` and `weft inspect --strategy` on the very files that train on one device. */
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/runner.h"
+#include "tests/tools/command_run.h"
+#include "tests/tools/graphs.h"
+
+enum { MAX_POINTS = 32, ROWS = 309, CLASSES = 4 };
+#define GRAPHS "tests/strategies/testdata/"
+
+static run_t r; /* large, so not on the stack */
+
+/* All that trains in step, with 1, 2, 3 and 4 replicas. */
+static const char *const in_step[] = {
+    "mirrored:1", "mirrored:2", "mirrored:3", "mirrored:4", "mirrored:3,fusion=horovod", "multi_worker_mirrored", "data_parallel:2",
+    "data_parallel:3", "data_parallel:4", "central_storage:2", "central_storage:3", "central_storage:4",
+    "parameter_server:mode=sync,workers=1", "parameter_server:mode=sync,workers=2", "parameter_server:mode=sync,workers=3",
+    "parameter_server:mode=sync,workers=4", "parameter_server:mode=sync,workers=3,shards=fixed:2", "parameter_server:workers=1",
+    "parameter_server:mode=ssp,workers=1",
+};
+enum { NUM_IN_STEP = sizeof in_step / sizeof in_step[0] };
+
+static bool has(const char *text, const char *part) {
+  bool yes = strstr(text, part) != NULL;
+  if (!yes) fprintf(stderr, "no '%s' in: %s\n", part, text);
+  return yes;
+}
+
+static int lines(const char *text) {
+  int n = 0;
+  for (; *text != '\0'; text++) n += *text == '\n';
+  return n;
+}
+
+/* ---- arrays ---- */
+
+static double random_number(uint64_t *state) { /* in [-1, 1) */
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return (double)(*state >> 11) / (double)(UINT64_C(1) << 52) - 1;
+}
+
+/* "NAME=FILE.npy" of random numbers; columns 0: a vector. */
+static void feed_array(char out[600], const char *name, const char *type, int rows, int columns, double scale) {
+  static char bytes[1 << 20];
+  uint64_t state = (uint64_t)rows * 31 + (uint64_t)columns;
+  char file[64];
+  int begin = snprintf(bytes, 11, "\x93NUMPY\x01%c%c%c", 0, 118, 0);
+  begin = snprintf(bytes + 10, 119, "{'descr': '%s', 'fortran_order': False, 'shape': (%d,", type, rows);
+  begin += columns > 0 ? snprintf(bytes + 10 + begin, 60, " %d), }", columns) : snprintf(bytes + 10 + begin, 60, "), }");
+  memset(bytes + 10 + begin, ' ', (size_t)(117 - begin));
+  bytes[127] = '\n';
+  char *to = bytes + 128;
+  for (int i = 0; i < rows * (columns > 0 ? columns : 1); i++) {
+    double x = random_number(&state) * scale;
+    float f = (float)x;
+    int32_t n = (int32_t)fabs(x);
+    if (type[1] == 'i') memcpy(to, &n, 4);
+    if (type[1] == 'f' && type[2] == '4') memcpy(to, &f, 4);
+    if (type[2] == '8') memcpy(to, &x, 8);
+    to += type[2] - '0';
+  }
+  snprintf(file, sizeof file, "%s_%s_%d_%d.npy", name, type + 1, rows, columns);
+  snprintf(out, 600, "%s=%s", name, write_file(file, bytes, (size_t)(to - bytes)));
+}
+
+/* ---- runs ---- */
+
+typedef struct model {
+  const char *graph, *type; /* of x */
+  int columns;
+  double scale, tolerance;
+} model_t;
+static const model_t models[] = {
+    {GRAPHS "mlp_sgd.pbtxt", "<f4", 32, 1, 1e-5},       {GRAPHS "mlp_momentum.pbtxt", "<f4", 32, 1, 1e-5},
+    {GRAPHS "mlp_adam.pbtxt", "<f4", 32, 1, 1e-5},      {GRAPHS "mlp64_sgd.pbtxt", "<f8", 32, 1, 1e-10},
+    {GRAPHS "mlp64_momentum.pbtxt", "<f8", 32, 1, 1e-10}, {GRAPHS "mlp64_adam.pbtxt", "<f8", 32, 1, 1e-10},
+    {GRAPHS "embedding_sgd.pbtxt", "<i4", 0, 1000, 1e-5}, {GRAPHS "embedding_adam.pbtxt", "<i4", 0, 1000, 1e-5},
+};
+enum { NUM_MODELS = sizeof models / sizeof models[0] };
+
+typedef struct use {
+  const model_t *model;
+  const char *strategy, *steps, *batch; /* batch NULL: arrays are fed whole */
+  const char *more[12];                 /* fetches, targets, files */
+  int rows;
+} use_t;
+
+static int submit(const use_t *u) {
+  const char *args[RUN_MAX_ARGS] = {"submit", u->model->graph, "--init", "init", "--json", "--steps", u->steps};
+  char x[600], y[600];
+  int n = 7;
+  feed_array(x, "x", u->model->type, u->rows, u->model->columns, u->model->scale);
+  feed_array(y, "y", "<i4", u->rows, 0, CLASSES);
+  args[n++] = "--feed";
+  args[n++] = x;
+  args[n++] = "--feed";
+  args[n++] = y;
+  if (u->batch != NULL) {
+    args[n++] = "--batch";
+    args[n++] = u->batch;
+  }
+  if (u->strategy != NULL) {
+    args[n++] = "--strategy";
+    args[n++] = u->strategy;
+  }
+  for (int i = 0; u->more[i] != NULL; i++) args[n++] = u->more[i];
+  int code = run(&r, args);
+  if (code != 0) fprintf(stderr, "%s with %s: %s\n", u->model->graph, u->strategy == NULL ? "no strategy" : u->strategy, r.err);
+  return code;
+}
+
+/* The last line's value of a fetch; the caller owns it. */
+static json_t *last_value(const char *fetch) {
+  char *line = r.out + r.out_length;
+  while (line > r.out && (line[-1] != '\n' || line[0] == '\0')) line--;
+  json_t *root = json_loads(line, 0, NULL);
+  json_t *value = json_incref(json_object_get(json_object_get(root, "fetches"), fetch));
+  json_decref(root);
+  return value;
+}
+
+/* "loss" of each line; how many there are. */
+static int losses(double *out) {
+  int n = 0;
+  for (char *line = r.out, *end; (end = strchr(line, '\n')) != NULL && n < MAX_POINTS; line = end + 1) {
+    json_t *root = json_loadb(line, (size_t)(end - line), 0, NULL);
+    json_t *loss = json_object_get(json_object_get(root, "fetches"), "loss");
+    CU_ASSERT_TRUE(json_is_number(loss));
+    out[n++] = json_number_value(loss);
+    json_decref(root);
+  }
+  return n;
+}
+
+static void trains_alike(const use_t *u, const double *wanted, int num_wanted) {
+  double got[MAX_POINTS];
+  CU_ASSERT_EQUAL(submit(u), 0);
+  int n = losses(got);
+  CU_ASSERT_EQUAL(n, num_wanted);
+  for (int i = 0; i < n && i < num_wanted; i++) {
+    bool is_close = fabs(got[i] - wanted[i]) <= u->model->tolerance * fabs(wanted[i]);
+    if (!is_close) fprintf(stderr, "%s with %s, line %d: %.12g for %.12g\n", u->model->graph, u->strategy, i, got[i], wanted[i]);
+    CU_ASSERT_TRUE(is_close);
+  }
+}
+
+static void losses_of_200_steps_are_those_of_one_device(void) {
+  for (int m = 0; m < NUM_MODELS; m++) {
+    double wanted[MAX_POINTS];
+    use_t u = {.model = &models[m], .steps = "200", .batch = "32", .more = {"--target", "train", "--fetch", "loss"}, .rows = ROWS};
+    CU_ASSERT_EQUAL(submit(&u), 0);
+    int n = losses(wanted);
+    CU_ASSERT_TRUE(n >= 20);
+    CU_ASSERT_TRUE(wanted[n - 1] < wanted[0]);
+    for (int i = 0; i < NUM_IN_STEP; i++) {
+      u.strategy = in_step[i];
+      trains_alike(&u, wanted, n);
+    }
+  }
+}
+
+static void batches_smaller_than_the_replicas_are_no_trouble(void) {
+  static const char *const batches[] = {"1", "3"};
+  for (int b = 0; b < 2; b++) {
+    for (int m = 0; m < NUM_MODELS; m += 2) {
+      double wanted[MAX_POINTS];
+      use_t u = {.model = &models[m], .steps = "20", .batch = batches[b], .more = {"--target", "train", "--fetch", "loss"}, .rows = 8};
+      CU_ASSERT_EQUAL(submit(&u), 0);
+      int n = losses(wanted);
+      for (int i = 0; i < NUM_IN_STEP; i++) {
+        u.strategy = in_step[i];
+        trains_alike(&u, wanted, n);
+      }
+    }
+  }
+}
+
+/* Arrays that are no batches of --batch are shared out all the same. */
+static void whole_arrays_are_shared_out_too(void) {
+  double wanted[MAX_POINTS];
+  use_t u = {.model = &models[3], .steps = "20", .more = {"--target", "train", "--fetch", "loss"}, .rows = 61};
+  CU_ASSERT_EQUAL(submit(&u), 0);
+  int n = losses(wanted);
+  for (int i = 0; i < NUM_IN_STEP; i++) {
+    u.strategy = in_step[i];
+    trains_alike(&u, wanted, n);
+  }
+}
+
+static bool near(const json_t *a, const json_t *b) {
+  if (json_is_array(a)) {
+    bool same = json_array_size(a) == json_array_size(b);
+    for (size_t i = 0; same && i < json_array_size(a); i++) same = near(json_array_get(a, i), json_array_get(b, i));
+    return same;
+  }
+  return json_is_number(a) && json_is_number(b) && fabs(json_number_value(a) - json_number_value(b)) <= 1e-5 + 1e-5 * fabs(json_number_value(a));
+}
+
+/* Rows of predictions come in order, counts and means are those of all rows: in training and in evaluation. */
+static void fetches_are_those_of_the_whole_batch(void) {
+  static const char *const fetches[] = {"loss", "accuracy", "num_hits", "logits"};
+  static const char *const others[] = {"parameter_server:workers=3", "parameter_server:mode=ssp,workers=3",
+                                       "parameter_server:mode=sync,workers=3,backup=1", "parameter_server:workers=2,shards=fixed:2"};
+  for (int trains = 0; trains < 2; trains++) {
+    json_t *wanted[4];
+    use_t u = {.model = &models[0], .steps = "1", .batch = "50", .rows = 50,
+               .more = {"--fetch", "loss", "--fetch", "accuracy", "--fetch", "num_hits", "--fetch", "logits"}};
+    if (trains) u.more[8] = "--target";
+    if (trains) u.more[9] = "train";
+    CU_ASSERT_EQUAL(submit(&u), 0);
+    for (int k = 0; k < 4; k++) wanted[k] = last_value(fetches[k]);
+    CU_ASSERT_EQUAL(json_array_size(wanted[3]), 50);
+    for (int i = 0; i < NUM_IN_STEP + (trains ? 0 : 4); i++) {
+      u.strategy = i < NUM_IN_STEP ? in_step[i] : others[i - NUM_IN_STEP];
+      CU_ASSERT_EQUAL(submit(&u), 0);
+      for (int k = 0; k < 4; k++) {
+        json_t *got = last_value(fetches[k]);
+        bool same = near(wanted[k], got);
+        if (!same) fprintf(stderr, "%s differs with %s\n", fetches[k], u.strategy);
+        CU_ASSERT_TRUE(same);
+        json_decref(got);
+      }
+    }
+    for (int k = 0; k < 4; k++) json_decref(wanted[k]);
+  }
+}
+
+static void workers_with_batches_of_their_own_learn_too(void) {
+  static const char *const strategies[] = {"parameter_server:workers=3",
+                                           "parameter_server:mode=ssp,staleness=2,workers=3",
+                                           "parameter_server:mode=sync,workers=3,backup=1",
+                                           "parameter_server:mode=sync,workers=2,split=false",
+                                           "parameter_server:workers=2,shards=min_size:1K",
+                                           "parameter_server:workers=2,placement=bytes,caching"};
+  for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+    double got[MAX_POINTS];
+    use_t u = {.model = &models[0], .strategy = strategies[i], .steps = "400", .batch = "32", .rows = 96,
+               .more = {"--target", "train", "--fetch", "loss"}};
+    CU_ASSERT_EQUAL(submit(&u), 0);
+    int n = losses(got);
+    CU_ASSERT_TRUE(n > 10);
+    CU_ASSERT_TRUE(got[n - 1] < got[0]);
+  }
+}
+
+static void no_step_runs_no_step(void) {
+  for (int i = 0; i < NUM_IN_STEP; i++) {
+    use_t u = {.model = &models[0], .strategy = in_step[i], .steps = "0", .batch = "32", .rows = 40, .more = {"--target", "train"}};
+    CU_ASSERT_EQUAL(submit(&u), 0);
+    CU_ASSERT_EQUAL(lines(r.out), 1);
+    CU_ASSERT_TRUE(has(r.out, "\"step\":0") && has(r.out, "\"done\":true"));
+  }
+}
+
+/* ---- what is wrong ---- */
+
+#define FLOATS "attr { key: \"T\" value { type: DT_FLOAT } } "
+/* A counter that is fed no batch; rows that are assigned; a shape that fixes the rows. */
+#define ASSIGNED_ROWS                                                                                            \
+  NODE("x", "Placeholder", TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: -1 } } } } ") \
+  NODE("v", "VarHandleOp", TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: 4 } } } } ")   \
+  NODE("keep_rows", "AssignVariableOp", "input: \"v\" input: \"x\" " TYPE("dtype", "DT_FLOAT"))
+#define FIXED_ROWS                                                                                               \
+  NODE("x", "Placeholder", TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: -1 } dim { size: 2 } } } } ") \
+  NODE("shape", "Const", TYPE("dtype", "DT_INT32") "attr { key: \"value\" value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 2 } } int_val: 64 int_val: 2 } } } ") \
+  NODE("stuck", "Reshape", "input: \"x\" input: \"shape\" " FLOATS "attr { key: \"Tshape\" value { type: DT_INT32 } } ")
+
+static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
+  const char *mlp = GRAPHS "mlp_sgd.pbtxt";
+  const char *counter = write_text("counter.pbtxt", COUNTER);
+  const char *assigned = write_text("assigned.pbtxt", ASSIGNED_ROWS);
+  const char *fixed = write_text("fixed.pbtxt", FIXED_ROWS);
+  const struct {
+    const char *graph, *strategy, *what[2], *feed, *said[3];
+  } cases[] = {
+      {mlp, "mirored:2", {"--target", "train"}, NULL, {"mirored", "did you mean 'mirrored'?", "NOT_FOUND"}},
+      {mlp, "nothing", {"--target", "train"}, NULL, {"nothing", "parameter_server", "NOT_FOUND"}},
+      {mlp, "mirrored:x", {"--target", "train"}, NULL, {"'x'", "mirrored", "INVALID_ARGUMENT"}},
+      {mlp, "mirrored:0", {"--target", "train"}, NULL, {"0", "mirrored", "INVALID_ARGUMENT"}},
+      {mlp, "mirrored:-1", {"--target", "train"}, NULL, {"-1", "mirrored", "INVALID_ARGUMENT"}},
+      {mlp, "mirrored:99999999999999999999", {"--target", "train"}, NULL, {"99999999999999999999", "INVALID_ARGUMENT"}},
+      {mlp, "mirrored:2,color=red", {"--target", "train"}, NULL, {"color", "bytes_per_pack", "INVALID_ARGUMENT"}},
+      {mlp, "mirrored:2,fusion=zzz", {"--target", "train"}, NULL, {"zzz", "horovod", "INVALID_ARGUMENT"}},
+      {mlp, "parameter_server:mode=sink", {"--target", "train"}, NULL, {"sink", "async", "INVALID_ARGUMENT"}},
+      {mlp, "parameter_server:staleness=2", {"--target", "train"}, NULL, {"staleness", "ssp", "INVALID_ARGUMENT"}},
+      {mlp, "parameter_server:backup=1", {"--target", "train"}, NULL, {"backup", "sync", "INVALID_ARGUMENT"}},
+      {mlp, "parameter_server:mode=sync,workers=2,backup=2", {"--target", "train"}, NULL, {"backup=2", "INVALID_ARGUMENT"}},
+      {mlp, "parameter_server:shards=fixed:0", {"--target", "train"}, NULL, {"fixed:0", "INVALID_ARGUMENT"}},
+      {mlp, "mirrored:2", {"--target", "trains"}, NULL, {"trains", "did you mean 'train'", "NOT_FOUND"}},
+      {counter, "mirrored:2", {"--fetch", "value"}, "by=1", {"'by'", "batch dimension", "INVALID_ARGUMENT"}},
+      {assigned, "mirrored:2", {"--target", "keep_rows"}, "x=[1,2,3,4]", {"'keep_rows'", "rows of the batch", "INVALID_ARGUMENT"}},
+      {assigned, "parameter_server:mode=sync,workers=2", {"--target", "keep_rows"}, "x=[1,2,3,4]", {"'keep_rows'", "INVALID_ARGUMENT"}},
+      {fixed, "data_parallel:2", {"--fetch", "stuck"}, "x=[[1,2]]", {"'stuck'", "fixes the number of rows at 64", "INVALID_ARGUMENT"}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const char *args[] = {"submit", cases[i].graph, "--strategy", cases[i].strategy, cases[i].what[0], cases[i].what[1],
+                          cases[i].feed == NULL ? NULL : "--feed", cases[i].feed, NULL};
+    int code = run(&r, args);
+    if (code != 1 || lines(r.err) != 1) fprintf(stderr, "%s: code %d: %s\n", cases[i].strategy, code, r.err);
+    CU_ASSERT_EQUAL(code, 1);
+    CU_ASSERT_EQUAL(lines(r.err), 1);
+    CU_ASSERT_STRING_EQUAL(r.out, "");
+    for (int k = 0; k < 3 && cases[i].said[k] != NULL; k++) CU_ASSERT_TRUE(has(r.err, cases[i].said[k]));
+  }
+}
+
+static void ctrl_c_ends_all_lanes(void) {
+  static const char *const strategies[] = {"mirrored:3", "parameter_server:workers=3", "parameter_server:mode=ssp,workers=2",
+                                           "parameter_server:mode=sync,workers=3", "parameter_server:mode=sync,workers=3,backup=1"};
+  char x[600], y[600];
+  feed_array(x, "x", "<f4", ROWS, 32, 1);
+  feed_array(y, "y", "<i4", ROWS, 0, CLASSES);
+  for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+    const char *const args[] = {"submit", models[0].graph, "--init", "init", "--target", "train", "--fetch", "loss", "--feed", x, "--feed", y,
+                                "--batch", "32", "--steps", "1000000000", "--strategy", strategies[i], NULL};
+    run_start_on_terminal(&r, args, 80);
+    CU_ASSERT_TRUE(run_until(&r, "loss "));
+    run_signal(&r, SIGINT);
+    run_end(&r);
+    CU_ASSERT_EQUAL(r.code, 130);
+    CU_ASSERT_TRUE(has(r.out, "interrupted"));
+  }
+}
+
+int main(void) {
+  static const CU_TestInfo tests[] = {
+      {"losses of 200 steps are those of one device", losses_of_200_steps_are_those_of_one_device},
+      {"batches smaller than the replicas are no trouble", batches_smaller_than_the_replicas_are_no_trouble},
+      {"whole arrays are shared out, too", whole_arrays_are_shared_out_too},
+      {"fetches are those of the whole batch", fetches_are_those_of_the_whole_batch},
+      {"workers with batches of their own learn, too", workers_with_batches_of_their_own_learn_too},
+      {"no step runs no step", no_step_runs_no_step},
+      {"what is wrong is said on one line before the first step", what_is_wrong_is_said_on_one_line_before_the_first_step},
+      {"Ctrl-C ends all lanes", ctrl_c_ends_all_lanes},
+      CU_TEST_INFO_NULL,
+  };
+  return weft_run_tests("weft submit --strategy", tests);
+}
