@@ -351,6 +351,28 @@ static void tables_in_parts_behave_as_one(void) {
   WEFT_DeleteCluster(cluster);
 }
 
+/* T-PS2-5: what is made outside of the scope is whole and on nobody's server: it stays with the session's own task. */
+static void a_variable_outside_of_the_scope_is_no_servers(void) {
+  TF_Status *status = TF_NewStatus();
+  WEFT_Cluster *cluster = WEFT_NewCluster("ps=127.0.0.1:1,127.0.0.1:2;worker=127.0.0.1:3", status);
+  world_t w;
+  int64_t dims[2] = {13, 2};
+  world_begin_with(&w, WEFT_NewParameterServerStrategy(cluster, "fixed:5", status), status);
+  WEFT_VariableOptions o = {.name = "outside", .dtype = TF_DOUBLE, .dims = dims, .num_dims = 2};
+  WEFT_ScopeExit(w.strategy, w.graph, w.status);
+  WEFT_Variable *v = WEFT_CreateVariable(w.graph, &o, w.status);
+  EXPECT_OK(&w);
+  CU_ASSERT_EQUAL(WEFT_VariableNumComponents(v), 1);
+  CU_ASSERT_STRING_EQUAL(WEFT_VariableDevice(v, 0), "");
+  WEFT_ScopeEnter(w.strategy, w.graph, w.status);
+  o.name = "inside";
+  v = WEFT_CreateVariable(w.graph, &o, w.status);
+  EXPECT_OK(&w);
+  CU_ASSERT_EQUAL(WEFT_VariableNumComponents(v), 5);
+  world_end(&w);
+  WEFT_DeleteCluster(cluster);
+}
+
 /* ---- memory ---- */
 
 static TF_Output kilobytes(TF_Graph *graph, const int64_t *dims, int num_dims, TF_DataType dtype, int64_t begin, int64_t rows, void *user,
@@ -414,6 +436,7 @@ int main(void) {
       {"values are reduced and gathered", values_are_reduced_and_gathered},
       {"shares of a batch are even or refused", shares_of_a_batch_are_even_or_refused},
       {"tables in parts behave as one", tables_in_parts_behave_as_one},
+      {"a variable outside of the scope is no server's", a_variable_outside_of_the_scope_is_no_servers},
       {"a traced step tells what memory is for", a_traced_step_tells_what_memory_is_for},
       {"unknown strategies are told", unknown_strategies_are_told},
       CU_TEST_INFO_NULL,
