@@ -66,6 +66,9 @@ void weft_group_table_missed(weft_waiter_t *w);
 /* The device's rank in a complete group; -1 if it has none. */
 int weft_group_rank_locked(weft_group_table_t *t, int64_t key, weft_str_t device) WEFT_REQUIRES(t->mu);
 
+/* The device of a rank of a complete group; lent under the lock; empty if there is none. */
+weft_str_t weft_group_device_locked(weft_group_table_t *t, int64_t key, int rank) WEFT_REQUIRES(t->mu);
+
 weft_status_t *weft_instance_too_late(const weft_instance_record_t *r, const weft_waiter_t *w);
 /* A rank has given up (`why`, consumed): the step's instance will never be complete. Its other waiters are
  * moved to `others`; what is returned is to be freed without the lock. */

@@ -406,6 +406,12 @@ static void join_locked(weft_group_table_t *t, weft_group_record_t *g, weft_wait
   drop_members(g);
 }
 
+weft_str_t weft_group_device_locked(weft_group_table_t *t, int64_t key, int rank) {
+  const weft_group_record_t *g = find_locked(t, key);
+  if (g == NULL || g->group == NULL || rank < 0 || rank >= g->group->size) return WEFT_STR("");
+  return g->group->members[rank].device;
+}
+
 int weft_group_rank_locked(weft_group_table_t *t, int64_t key, weft_str_t device) {
   const weft_group_record_t *g = find_locked(t, key);
   for (int i = 0; g != NULL && g->group != NULL && i < g->group->size; i++) {

@@ -268,6 +268,21 @@ static void agree_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_
   o->rubbish = r;
 }
 
+/* One of two requests says that its rank does in this step what was agreed before, by which another rank than the other
+ * request's is the source; that one need not come: it may be done already. */
+static weft_status_t *second_source_locked(weft_group_table_t *t, const weft_instance_request_t *a, const weft_instance_request_t *b)
+    WEFT_REQUIRES(t->mu) {
+  const bool is_old = (a->details & WEFT_INSTANCE_DOUBT) != 0, is_other_old = (b->details & WEFT_INSTANCE_DOUBT) != 0;
+  const weft_instance_request_t *claim = is_old ? b : a;
+  const weft_instance_agreed_t *agreed = agreed_locked(t, a);
+  if (is_old == is_other_old || !claim->is_source || claim->root >= 0 || agreed == NULL || agreed->source < 0) return NULL;
+  weft_instance_request_t old = agreed->what;
+  old.rank = agreed->source;
+  old.is_source = true;
+  old.device = weft_group_device_locked(t, a->group_key, agreed->source);
+  return contradiction(&old, claim);
+}
+
 static void join_locked(weft_group_table_t *t, weft_waiter_t *w, weft_instance_record_t **spare,
                         weft_instance_agreed_t **spare_agreed, outcome_t *o) WEFT_REQUIRES(t->mu) {
   const weft_instance_request_t *q = &w->instance;
@@ -298,6 +313,8 @@ static void join_locked(weft_group_table_t *t, weft_waiter_t *w, weft_instance_r
   for (const weft_waiter_t *x = r->waiters.first; x != NULL && s == NULL && q->is_source; x = x->next) {
     if (x->instance.is_source) s = contradiction(&x->instance, q);
   }
+  for (const weft_waiter_t *x = r->waiters.first; x != NULL && s == NULL; x = x->next)
+    s = second_source_locked(t, &x->instance, q);
   weft_waiter_put(&r->waiters, w);
   if (s != NULL) {
     fail_locked(t, r, s, o);

@@ -2,6 +2,7 @@
 #include "collectives/remote/transport_impl.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 
@@ -72,15 +73,39 @@ void weft_remote_complete_group(weft_transport_t *base, const weft_group_request
     return;
   }
   weft_group_request_t mine = *r;
+  char alone[32]; /* a host of its own: so the others know that it is one of us */
+  snprintf(alone, sizeof alone, "alone/%016" PRIx64, t->incarnation);
   mine.incarnation = t->incarnation;
   mine.host = weft_host_links_host(t->links);
+  if (mine.host.length == 0) mine.host = weft_str(alone);
   t->peers.complete_group(t->peers.arg, &mine, canceller, grouped, w);
 }
 
+typedef struct instance_wait {
+  weft_remote_t *t;
+  int64_t key;
+  weft_instance_fn *fn;
+  void *arg;
+} instance_wait_t;
+
+static void agreed(void *arg, weft_status_t *status, int source) {
+  instance_wait_t *w = arg;
+  weft_status_t *first = weft_status_code(status) == WEFT_UNAVAILABLE ? weft_remote_first_loss(w->t, w->key) : NULL;
+  if (first != NULL) weft_status_free(status);
+  w->fn(w->arg, first != NULL ? first : status, source);
+  weft_free(w);
+}
+
 void weft_remote_complete_instance(weft_transport_t *base, const weft_instance_request_t *r, weft_canceller_t *canceller,
-                                        weft_instance_fn *fn, void *arg) {
+                                   weft_instance_fn *fn, void *arg) {
   weft_remote_t *t = weft_remote_of(base);
-  t->peers.complete_instance(t->peers.arg, r, canceller, fn, arg);
+  instance_wait_t *w = weft_calloc(1, sizeof *w);
+  if (w == NULL) {
+    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining collective %.*s", WEFT_STR_ARGS(r->name)), -1);
+    return;
+  }
+  *w = (instance_wait_t){t, r->group_key, fn, arg};
+  t->peers.complete_instance(t->peers.arg, r, canceller, agreed, w);
 }
 
 void weft_remote_transport_join_group(weft_transport_t *base, const weft_group_request_t *r, weft_canceller_t *canceller,

@@ -71,6 +71,8 @@ struct weft_host_link {
   bool is_connector;
   int64_t deadline_ns;       /* of the handshake; the thread's own */
   bool has_left, is_ending;  /* the peer has said BYE; end_link is at it; the thread's own */
+  char *dead;                /* owned, as below; the thread's own: what came with BYE */
+  weft_status_t *dead_why;
   uint64_t word, address;    /* the peer's word and where it lies; constant once greeted */
   pid_t pid;
   state_t state;             /* guarded by links.mu */
@@ -171,10 +173,18 @@ void weft_host_link_release(weft_host_link_t *l) {
   if (!l->is_closed) close(l->fd);
   weft_mutex_deinit(&l->mu);
   weft_free(l->task);
+  weft_free(l->dead);
+  weft_status_free(l->dead_why);
   weft_free(l);
 }
 
 weft_str_t weft_host_link_task(const weft_host_link_t *l) { return weft_str(l->task == NULL ? "" : l->task); }
+
+bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_dead, const weft_status_t **out_why) {
+  *out_dead = weft_str(l->dead == NULL ? "" : l->dead);
+  *out_why = l->dead == NULL ? NULL : l->dead_why;
+  return l->has_left;
+}
 
 /* Takes fd over. */
 static weft_host_link_t *link_new(weft_host_links_t *ls, int fd) {
@@ -488,6 +498,10 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
   } else if (h.kind == FINISHED) {
     ls->ops->finished(ls->arg, l, h.id);
   } else if (h.kind == BYE) {
+    if (!l->has_left && a.length > 0 && h.code != WEFT_OK) {
+      l->dead = weft_strndup(a.data, a.length);
+      l->dead_why = weft_status_from_wire(h.code, b.data, b.length);
+    }
     l->has_left = true;
   } else if (h.kind == ENDED) {
     weft_status_t *why = weft_status_from_wire(h.code, b.data, b.length);
@@ -630,7 +644,7 @@ static void wake_up(weft_host_links_t *ls) {
   (void)!write(ls->wake, &one, sizeof one);
 }
 
-void weft_host_links_stop(weft_host_links_t *ls) {
+void weft_host_links_stop(weft_host_links_t *ls, weft_str_t dead_task, const weft_status_t *why) {
   if (ls == NULL || !ls->has_thread) return;
   ls->has_thread = false;
   atomic_store_explicit(&ls->is_stopping, true, memory_order_release);
@@ -641,15 +655,16 @@ void weft_host_links_stop(weft_host_links_t *ls) {
   weft_mutex_unlock(&ls->mu);
   tell(w);
   for (weft_host_link_t *l = ls->open; l != NULL; l = l->next) { /* the peers see that we leave, and did not die */
-    header_t bye = {.kind = BYE};
-    if (l->state == LINKED) (void)send_packet(l, &bye, WEFT_STR(""), WEFT_STR(""), NULL, 0);
+    header_t bye = {.kind = BYE, .code = why == NULL ? WEFT_OK : (int32_t)weft_status_code(why)};
+    weft_str_t message = weft_str(why == NULL ? "" : weft_status_message(why));
+    if (l->state == LINKED) (void)send_packet(l, &bye, dead_task, message, NULL, 0);
     shutdown(l->fd, SHUT_RDWR);
   }
 }
 
 void weft_host_links_destroy(weft_host_links_t *ls) {
   if (ls == NULL) return;
-  weft_host_links_stop(ls);
+  weft_host_links_stop(ls, weft_str(""), NULL);
   while (ls->open != NULL) {
     weft_host_link_t *l = ls->open;
     ls->open = l->next;

@@ -50,6 +50,11 @@ void weft_remote_transport_serve(weft_transport_t *base, const weft_buf_request_
        NULL);
     return;
   }
+  if (weft_remote_take_news(t, r)) {
+    weft_buf_t nothing = {.data = ""};
+    fn(arg, NULL, &nothing);
+    return;
+  }
   weft_remote_asked_t *a = weft_calloc(1, sizeof *a);
   if (a != NULL) a->name = weft_remote_name(r->step_id, r->dst_device, r->key, WEFT_STR(""), &a->key, NULL);
   if (a == NULL || a->name == NULL) {
@@ -116,6 +121,7 @@ static void called(void *arg, weft_status_t *status, const weft_buf_t *buf) {
     why = NULL;
   }
   weft_status_free(why);
+  if (weft_status_code(status) == WEFT_UNAVAILABLE) status = weft_remote_cause(t, f->from_task, status);
   if (status == NULL) status = weft_remote_check_bytes(f, buf->bytes);
   if (status == NULL && buf->data != NULL && buf->bytes >= WEFT_REMOTE_POOL_BYTES && buf->release != NULL) {
     local_read_t *l = weft_calloc(1, sizeof *l);

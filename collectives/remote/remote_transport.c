@@ -142,8 +142,10 @@ static void transport_fail(weft_transport_t *base, int64_t step_id, weft_str_t r
     weft_str_t task = group->members[i].task;
     bool is_told = weft_str_is(task, t->task);
     for (int k = 0; k < i && !is_told; k++) is_told = weft_str_eq(group->members[k].task, task);
-    weft_host_link_t *link = is_told ? NULL : weft_host_links_find(t->links, task);
+    if (is_told) continue;
+    weft_host_link_t *link = weft_host_links_find(t->links, task);
     if (link != NULL) (void)weft_host_link_ended(link, step_id, run, why);
+    if (link == NULL) weft_remote_tell_ended(t, task, step_id, run, why);
     weft_host_link_release(link);
   }
   weft_remote_fail_here(t, step_id, run, why);
@@ -152,7 +154,7 @@ static void transport_fail(weft_transport_t *base, int64_t step_id, weft_str_t r
 static void transport_lost_task(weft_transport_t *base, weft_str_t task, const weft_status_t *why) {
   weft_remote_t *t = weft_remote_of(base);
   weft_remote_which_t by_task = {.task = task};
-  weft_remote_note_loss(t, task, why);
+  weft_remote_note_loss(t, task, why, false);
   weft_remote_end_matching(t, &by_task, false, why);
   (void)weft_host_links_break(t->links, task);
   weft_group_table_lost_task(t->groups, task, why);
@@ -196,8 +198,16 @@ weft_link_counters_t *weft_remote_transport_counters(weft_transport_t *t) { retu
 
 void weft_remote_transport_stop(weft_transport_t *base) {
   weft_remote_t *t = weft_remote_of(base);
-  weft_host_links_stop(t->links);
-  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "%s is stopping", t->task);
+  weft_str_t dead = {NULL, 0};
+  weft_remote_end_tellings(t);
+  weft_status_t *why = weft_remote_first_death(t, &dead);
+  weft_host_links_stop(t->links, dead, why);
+  if (why == NULL) { /* who waits for us hears why we leave, if something failed */
+    weft_mutex_lock(&t->mu);
+    why = t->last_failure == NULL ? NULL : weft_status_clone(t->last_failure);
+    weft_mutex_unlock(&t->mu);
+  }
+  if (why == NULL) why = WEFT_ERROR(UNAVAILABLE, "%s is stopping", t->task);
   weft_remote_which_t all = {.has_step = false};
   weft_remote_end_matching(t, &all, true, why);
   weft_status_free(why);
@@ -226,6 +236,8 @@ static void transport_destroy(weft_transport_t *base) {
   weft_arena_deinit(&t->arena);
   weft_cond_deinit(&t->idle);
   weft_mutex_deinit(&t->mu);
+  weft_status_free(t->last_failure);
+  weft_canceller_release(t->tellings);
   weft_free(t->task);
   weft_free(t);
 }
@@ -251,7 +263,8 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
   t->peers = o->peers;
   t->task = weft_strndup(o->task.data, o->task.length);
   weft_group_table_env_t env = {.host_of = weft_remote_host_of, .cost = leader_cost, .arg = t};
-  weft_status_t *s = t->task == NULL ? weft_remote_no_memory(o->task) : NULL;
+  t->tellings = weft_canceller_create(NULL);
+  weft_status_t *s = t->task == NULL || t->tellings == NULL ? weft_remote_no_memory(o->task) : NULL;
   if (s == NULL) s = weft_link_counters_create(&t->counters);
   if (s == NULL) s = weft_group_table_create(&env, &t->groups);
   if (s == NULL) s = weft_host_links_create(weft_str(t->task), o->only_rpc ? 0 : o->incarnation, &link_ops, t, &t->links);

@@ -52,18 +52,41 @@ static void forget_loss_locked(weft_remote_t *t, weft_str_t task, weft_status_t 
   }
 }
 
-void weft_remote_note_loss(weft_remote_t *t, weft_str_t task, const weft_status_t *why) {
+void weft_remote_note_loss(weft_remote_t *t, weft_str_t task, const weft_status_t *why, bool has_left) {
   weft_status_t *mine = weft_status_clone(why);
   weft_mutex_lock(&t->mu);
   int i = 0;
   while (i < WEFT_REMOTE_LOSSES && t->losses[i].why != NULL && !weft_str_eq(t->losses[i].task, task)) i++;
   weft_str_t name = i < WEFT_REMOTE_LOSSES && t->losses[i].why == NULL ? weft_arena_str(&t->arena, task) : WEFT_STR("");
   if (name.length > 0) {
-    t->losses[i] = (weft_remote_loss_t){name, mine, weft_clock_ns()};
+    t->losses[i] = (weft_remote_loss_t){name, mine, weft_clock_ns(), has_left};
     mine = NULL;
   }
   weft_mutex_unlock(&t->mu);
   weft_status_free(mine);
+}
+
+bool weft_remote_is_lost(weft_remote_t *t, weft_str_t task) {
+  bool is_lost = false;
+  weft_mutex_lock(&t->mu);
+  for (int i = 0; i < WEFT_REMOTE_LOSSES && !is_lost; i++) {
+    is_lost = t->losses[i].why != NULL && weft_str_eq(t->losses[i].task, task);
+  }
+  weft_mutex_unlock(&t->mu);
+  return is_lost;
+}
+
+weft_status_t *weft_remote_first_death(weft_remote_t *t, weft_str_t *out_task) {
+  weft_status_t *found = NULL;
+  weft_mutex_lock(&t->mu);
+  for (int i = 0; i < WEFT_REMOTE_LOSSES && found == NULL; i++) {
+    const weft_remote_loss_t *l = &t->losses[i];
+    if (l->why == NULL || l->has_left) continue;
+    found = weft_status_clone(l->why);
+    *out_task = l->task;
+  }
+  weft_mutex_unlock(&t->mu);
+  return found;
 }
 
 void weft_remote_forget_loss(weft_remote_t *t, weft_str_t task) {
@@ -74,31 +97,71 @@ void weft_remote_forget_loss(weft_remote_t *t, weft_str_t task) {
   weft_status_free(old);
 }
 
-void weft_remote_broken(void *arg, weft_host_link_t *link) {
-  weft_remote_t *t = arg;
-  weft_str_t task = weft_host_link_task(link);
-  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s: the task has died or was stopped", WEFT_STR_ARGS(task));
-  weft_remote_note_loss(t, task, why);
+/* A task is not there any more: ends what it still had to do with, and tells the worker. */
+static void lose(weft_remote_t *t, weft_str_t task, const weft_host_link_t *link, const weft_status_t *why, bool has_left) {
+  weft_remote_note_loss(t, task, why, has_left);
   weft_remote_which_t by_link = {.link = link}, by_task = {.task = task};
-  weft_remote_end_matching(t, &by_link, true, why);
+  if (link != NULL) weft_remote_end_matching(t, &by_link, true, why);
   weft_remote_end_matching(t, &by_task, false, why);
   if (t->peers.lost != NULL) t->peers.lost(t->peers.arg, task, why);
+}
+
+void weft_remote_broken(void *arg, weft_host_link_t *link) {
+  weft_remote_t *t = arg;
+  weft_str_t task = weft_host_link_task(link), dead = {NULL, 0};
+  const weft_status_t *told = NULL;
+  bool has_left = weft_host_link_has_left(link, &dead, &told);
+  /* Who leaves after a loss says whose: that is the cause, of which we may not have heard yet. */
+  weft_host_link_t *other = told == NULL ? NULL : weft_host_links_find(t->links, dead);
+  bool is_news = told != NULL && other == NULL && !weft_str_is(dead, t->task) && !weft_remote_is_lost(t, dead);
+  weft_host_link_release(other);
+  if (is_news) lose(t, dead, NULL, told, false);
+  weft_status_t *why =
+      WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s: the task has died or was stopped", WEFT_STR_ARGS(task));
+  if (has_left) why = weft_remote_cause(t, task, why);
+  lose(t, task, link, why, has_left);
   weft_status_free(why);
 }
 
 /* Why the group of this key broke first, as far as we know: a copy. Who is lost after that may only have followed. */
-weft_status_t *weft_remote_first_loss(weft_remote_t *t, int64_t key) {
-  weft_status_t *found = NULL;
-  weft_mutex_lock(&t->mu);
-  const weft_group_t *g = weft_map_get_u64(&t->seen, (uint64_t)key);
-  for (int i = 0; g != NULL && i < WEFT_REMOTE_LOSSES && found == NULL; i++) {
-    const weft_remote_loss_t *l = &t->losses[i];
-    if (l->why == NULL) continue;
-    for (int k = 0; k < g->size && found == NULL; k++) {
-      if (weft_str_eq(g->members[k].task, l->task)) found = weft_status_clone(l->why);
+static bool is_member(const weft_group_t *g, weft_str_t task) {
+  for (int k = 0; k < g->size; k++) {
+    if (weft_str_eq(g->members[k].task, task)) return true;
+  }
+  return false;
+}
+
+/* The first death among a group's members; if none, who left first, if they count. A copy, or NULL. */
+static weft_status_t *first_of_locked(weft_remote_t *t, const weft_group_t *g, weft_str_t but, bool with_left) WEFT_REQUIRES(t->mu) {
+  for (int pass = 0; pass < (with_left ? 2 : 1); pass++) {
+    for (int i = 0; i < WEFT_REMOTE_LOSSES; i++) {
+      const weft_remote_loss_t *l = &t->losses[i];
+      if (l->why == NULL || l->has_left != (pass == 1) || weft_str_eq(l->task, but)) continue;
+      if (is_member(g, l->task)) return weft_status_clone(l->why);
     }
   }
+  return NULL;
+}
+
+weft_status_t *weft_remote_first_loss(weft_remote_t *t, int64_t key) {
+  weft_mutex_lock(&t->mu);
+  const weft_group_t *g = weft_map_get_u64(&t->seen, (uint64_t)key);
+  weft_status_t *found = g == NULL ? NULL : first_of_locked(t, g, WEFT_STR(""), true);
   weft_mutex_unlock(&t->mu);
+  return found;
+}
+
+weft_status_t *weft_remote_cause(weft_remote_t *t, weft_str_t task, weft_status_t *status) {
+  weft_status_t *found = NULL;
+  weft_map_entry_t e;
+  weft_mutex_lock(&t->mu);
+  for (size_t at = 0; found == NULL && weft_map_next(&t->seen, &at, &e);) {
+    const weft_group_t *g = e.value;
+    if (is_member(g, task)) found = first_of_locked(t, g, task, false);
+  }
+  weft_mutex_unlock(&t->mu);
+  if (found == NULL) return status;
+  weft_status_free(status);
   return found;
 }
 

@@ -94,6 +94,7 @@ typedef struct weft_remote_loss {
   weft_str_t task;    /* in the arena */
   weft_status_t *why; /* NULL: a free place */
   int64_t at_ns;
+  bool has_left; /* said so before: perhaps only because of another loss */
 } weft_remote_loss_t;
 
 struct weft_remote {
@@ -108,6 +109,10 @@ struct weft_remote {
   weft_mutex_t mu;
   weft_cond_t idle;                               /* signalled when num_busy falls to 0 */
   int num_busy;                                   /* guarded by mu: fetches and calls that have not ended */
+  int num_tellings;                               /* guarded by mu: news that others have not taken yet */
+  bool is_stopping;                               /* guarded by mu */
+  weft_canceller_t *tellings;                     /* owned */
+  weft_status_t *last_failure;                    /* guarded by mu: UNAVAILABLE, of the last run that failed so; or NULL */
   weft_map_t offers, told, wants, calls, come, asked; /* guarded by mu */
   uint64_t next_id;                               /* guarded by mu */
   weft_remote_ending_t endings[WEFT_REMOTE_ENDINGS];                  /* guarded by mu: a ring */
@@ -198,12 +203,27 @@ void weft_remote_give(weft_remote_asked_t *a, weft_remote_offer_t *o);
 void weft_remote_refuse(weft_remote_asked_t *a, weft_status_t *status, bool is_in_cancel);
 void weft_remote_call_for(weft_remote_t *t, weft_remote_fetch_t *f, bool is_own);
 
+/* telling.c */
+
+/* Tells a task without a link that a run failed, as well as one can, without waiting. */
+void weft_remote_tell_ended(weft_remote_t *t, weft_str_t task, int64_t step_id, weft_str_t run, const weft_status_t *why);
+/* Is the request such news? Then it was taken, and the answer is an empty buffer. */
+bool weft_remote_take_news(weft_remote_t *t, const weft_buf_request_t *r);
+/* Nothing is told any more; waits a moment for what is being told. */
+void weft_remote_end_tellings(weft_remote_t *t);
+
 /* tasks.c */
 
 weft_str_t weft_remote_host_of(void *arg, weft_str_t task); /* lent */
 void weft_remote_note_task(weft_remote_t *t, weft_str_t task, weft_str_t host, uint64_t incarnation);
 uint64_t weft_remote_incarnation_of(weft_remote_t *t, weft_str_t task);
-void weft_remote_note_loss(weft_remote_t *t, weft_str_t task, const weft_status_t *why);
+void weft_remote_note_loss(weft_remote_t *t, weft_str_t task, const weft_status_t *why, bool has_left);
+bool weft_remote_is_lost(weft_remote_t *t, weft_str_t task);
+/* The first task that died and had not left before; NULL if none did. The name is lent as long as t. */
+weft_status_t *weft_remote_first_death(weft_remote_t *t, weft_str_t *out_task);
+/* Why a transfer with `task` may have ended with `status` (consumed): the death of another member of one of its groups, if there
+ * was one before; else `status`. */
+weft_status_t *weft_remote_cause(weft_remote_t *t, weft_str_t task, weft_status_t *status);
 void weft_remote_forget_loss(weft_remote_t *t, weft_str_t task);
 /* A link's `broken`. */
 void weft_remote_broken(void *arg, weft_host_link_t *link);
