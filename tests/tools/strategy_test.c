@@ -282,7 +282,6 @@ static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
       {mlp, "mirored:2", {"--target", "train"}, NULL, {"mirored", "did you mean 'mirrored'?", "NOT_FOUND"}},
       {mlp, "nothing", {"--target", "train"}, NULL, {"nothing", "parameter_server", "NOT_FOUND"}},
       {mlp, "mirrored:x", {"--target", "train"}, NULL, {"'x'", "mirrored", "INVALID_ARGUMENT"}},
-      {mlp, "mirrored:0", {"--target", "train"}, NULL, {"0", "mirrored", "INVALID_ARGUMENT"}},
       {mlp, "mirrored:-1", {"--target", "train"}, NULL, {"-1", "mirrored", "INVALID_ARGUMENT"}},
       {mlp, "mirrored:99999999999999999999", {"--target", "train"}, NULL, {"99999999999999999999", "INVALID_ARGUMENT"}},
       {mlp, "mirrored:2,color=red", {"--target", "train"}, NULL, {"color", "bytes_per_pack", "INVALID_ARGUMENT"}},
