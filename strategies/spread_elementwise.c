@@ -222,23 +222,61 @@ static bool is_zero(const weft_spread_ctx_t *c, weft_spread_form_t form) {
   }
 }
 
+/* Only the shape matters: a value of the same shape, whatever the input is worth. */
+static weft_status_t *like(weft_spread_ctx_t *c) {
+  value_t v = c->in[0];
+  if (v.s.kind == WEFT_SPREAD_PART || v.s.kind == WEFT_SPREAD_SHAPE) v.s = weft_spread_same(0);
+  v.s.degree = 0;
+  v.ints = NULL;
+  v.is_state = false;
+  v.zero = weft_str_is(c->node->op->name, "ZerosLike");
+  c->out[0] = v;
+  if (v.s.kind == WEFT_SPREAD_ONCE) c->run = WEFT_RUN_ONCE;
+  return NULL;
+}
+
+/* Linear in its only input, without losing fractions: as it comes. */
+static bool passes_on(const weft_spread_ctx_t *c, weft_spread_form_t form) {
+  const weft_node_t *n = c->node;
+  return n->num_inputs == 1 && (form == WEFT_FORM_LINEAR || form == WEFT_FORM_SUM) && c->in[0].s.kind != WEFT_SPREAD_SHAPE &&
+         weft_spread_has_fraction(n->input_types[0]) == weft_spread_has_fraction(n->output_types[0]);
+}
+
+static weft_status_t *each_his_own(weft_spread_ctx_t *c) {
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (c->in[i].s.kind == WEFT_SPREAD_PART) c->wanted[i] = weft_spread_same(0);
+  }
+  for (int o = 0; o < c->node->num_outputs; o++) c->out[o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+  return NULL;
+}
+
+static weft_spread_t nonlinear(weft_spread_ctx_t *c, const terms_t *t) {
+  want_true(c, -1);
+  return t->axis >= 0 ? weft_spread_rows(t->axis, 0) : weft_spread_same(0);
+}
+
+/* What comes out, inputs being wanted accordingly. */
+static weft_spread_t spread_of(weft_spread_ctx_t *c, const terms_t *t, weft_spread_form_t form) {
+  const weft_node_t *n = c->node;
+  switch (form) {
+    case WEFT_FORM_LINEAR: /* a cast may lose the fraction */
+      return n->num_inputs == 1 && weft_spread_has_fraction(n->input_types[0]) ? nonlinear(c, t) : linear_in(c, t, 0);
+    case WEFT_FORM_SUM: return sum(c, t, 0, n->num_inputs);
+    case WEFT_FORM_PRODUCT: return product(c, t, false);
+    case WEFT_FORM_QUOTIENT: return product(c, t, true);
+    case WEFT_FORM_CHOICE:
+      if (c->wanted[0].kind == WEFT_SPREAD_PART) c->wanted[0] = weft_spread_same(0);
+      return sum(c, t, 1, 3);
+    case WEFT_FORM_GRAD0: return linear_in(c, t, 0);
+    case WEFT_FORM_GRAD1: return linear_in(c, t, 1);
+    default: return nonlinear(c, t);
+  }
+}
+
 weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t form) {
   const weft_node_t *n = c->node;
-  if (form == WEFT_FORM_SHAPE) {
-    value_t v = c->in[0];
-    if (v.s.kind == WEFT_SPREAD_ROWS) v.s.degree = 0;
-    if (v.s.kind == WEFT_SPREAD_PART || v.s.kind == WEFT_SPREAD_SHAPE) v.s = weft_spread_same(0);
-    v.s.degree = 0;
-    v.ints = NULL;
-    v.is_state = false;
-    v.zero = weft_str_is(n->op->name, "ZerosLike");
-    c->out[0] = v;
-    if (v.s.kind == WEFT_SPREAD_ONCE) c->run = WEFT_RUN_ONCE;
-    return NULL;
-  }
-  if (n->num_inputs == 1 && (form == WEFT_FORM_LINEAR || form == WEFT_FORM_SUM) &&
-      c->in[0].s.kind != WEFT_SPREAD_SHAPE &&
-      weft_spread_has_fraction(n->input_types[0]) == weft_spread_has_fraction(n->output_types[0])) {
+  if (form == WEFT_FORM_SHAPE) return like(c);
+  if (passes_on(c, form)) {
     weft_spread_pass(c, 0, 0);
     c->out[0].ints = NULL;
     c->out[0].is_state = false;
@@ -247,46 +285,16 @@ weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t f
   settle_shapes(c);
   bool variadic = n->op->num_inputs > 0 && n->op->inputs[0].kind == WEFT_ARG_REPEATED; /* AddN: equal shapes */
   terms_t t = align(c, !variadic && form != WEFT_FORM_GRAD0 && form != WEFT_FORM_GRAD1);
-  if (t.has_each) {
-    for (int i = 0; i < n->num_inputs; i++) {
-      if (c->in[i].s.kind == WEFT_SPREAD_PART) c->wanted[i] = weft_spread_same(0);
-    }
-    for (int o = 0; o < n->num_outputs; o++) c->out[o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
-    return NULL;
-  }
+  if (t.has_each) return each_his_own(c);
   if (t.is_confused || goes_on_alone(c, &t)) {
-    weft_status_t *s = weft_spread_everywhere(c);
-    if (s == NULL) find_whole(c, &c->out[0], t.rank);
-    return s;
+    WEFT_RETURN_IF_ERROR(weft_spread_everywhere(c));
+    find_whole(c, &c->out[0], t.rank);
+    return NULL;
   }
   for (int i = 0; i < n->num_inputs; i++) {
     if (c->wanted[i].kind == WEFT_SPREAD_ONCE) c->wanted[i] = weft_spread_same(0);
   }
-  value_t out = weft_spread_value(weft_spread_same(0));
-  bool is_cast = n->num_inputs == 1 && form == WEFT_FORM_LINEAR;
-  switch (form) {
-    case WEFT_FORM_LINEAR:
-      if (is_cast && weft_spread_has_fraction(n->input_types[0])) { /* a fraction is lost */
-        want_true(c, -1);
-        out.s = t.axis >= 0 ? weft_spread_rows(t.axis, 0) : weft_spread_same(0);
-      } else {
-        out.s = linear_in(c, &t, 0);
-      }
-      break;
-    case WEFT_FORM_SUM: out.s = sum(c, &t, 0, n->num_inputs); break;
-    case WEFT_FORM_PRODUCT: out.s = product(c, &t, false); break;
-    case WEFT_FORM_QUOTIENT: out.s = product(c, &t, true); break;
-    case WEFT_FORM_CHOICE:
-      if (c->wanted[0].kind == WEFT_SPREAD_PART) c->wanted[0] = weft_spread_same(0);
-      out.s = sum(c, &t, 1, 3);
-      break;
-    case WEFT_FORM_GRAD0: out.s = linear_in(c, &t, 0); break;
-    case WEFT_FORM_GRAD1: out.s = linear_in(c, &t, 1); break;
-    default:
-      want_true(c, -1);
-      out.s = t.axis >= 0 ? weft_spread_rows(t.axis, 0) : weft_spread_same(0);
-      break;
-  }
+  value_t out = weft_spread_value(spread_of(c, &t, form));
   if (out.s.degree != 0 && !weft_spread_has_fraction(n->output_types[0])) { /* whole numbers are not scaled */
     return weft_spread_everywhere(c);
   }

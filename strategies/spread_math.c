@@ -1,10 +1,8 @@
 /* strategies/spread_math.c - reductions, matrix products, segments: where rows are contracted, parts come out. */
-#include "strategies/spread_rules.h"
+#include "strategies/spread_axis.h"
 
 typedef weft_spread_value_t value_t;
 
-static bool is_rows(const weft_spread_ctx_t *c, int i) { return c->in[i].s.kind == WEFT_SPREAD_ROWS; }
-static bool is_part(const weft_spread_ctx_t *c, int i) { return c->in[i].s.kind == WEFT_SPREAD_PART; }
 static int degree(const weft_spread_ctx_t *c, int i) {
   return c->wanted[i].kind == WEFT_SPREAD_SAME || c->wanted[i].kind == WEFT_SPREAD_ROWS ||
                  c->wanted[i].kind == WEFT_SPREAD_PART
@@ -28,12 +26,6 @@ static bool any_of(const weft_spread_ctx_t *c, weft_spread_kind_t kind) {
 static bool is_plain(const weft_spread_ctx_t *c) {
   return !any_of(c, WEFT_SPREAD_ROWS) && !any_of(c, WEFT_SPREAD_PART);
 }
-static bool all_same(const weft_spread_ctx_t *c) {
-  for (int i = 0; i < c->node->num_inputs; i++) {
-    if (c->in[i].s.kind != WEFT_SPREAD_SAME) return false;
-  }
-  return true;
-}
 
 /* ---- biases ---- */
 
@@ -44,7 +36,7 @@ static int channels(const weft_node_t *n, int rank) {
 
 weft_status_t *weft_spread_add_bias(weft_spread_ctx_t *c) {
   int rank = weft_spread_in_shape(c, 0)->rank;
-  bool fits = is_rows(c, 0) && !is_rows(c, 1) && (rank < 0 ? c->in[0].s.axis == 0 : c->in[0].s.axis != channels(c->node, rank));
+  bool fits = weft_spread_is_rows(c, 0) && !weft_spread_is_rows(c, 1) && (rank < 0 ? c->in[0].s.axis == 0 : c->in[0].s.axis != channels(c->node, rank));
   settle(c);
   if (fits) {
     int d = c->in[0].s.degree;
@@ -55,7 +47,7 @@ weft_status_t *weft_spread_add_bias(weft_spread_ctx_t *c) {
     c->out[0].factor = c->in[0].factor;
     return NULL;
   }
-  if (!all_same(c)) return weft_spread_everywhere(c);
+  if (!weft_spread_all_same(c)) return weft_spread_everywhere(c);
   int d = c->in[0].s.degree == c->in[1].s.degree ? c->in[0].s.degree : 0;
   for (int i = 0; i < 2; i++) c->wanted[i].degree = d;
   c->out[0].s.degree = d;
@@ -65,12 +57,12 @@ weft_status_t *weft_spread_add_bias(weft_spread_ctx_t *c) {
 
 weft_status_t *weft_spread_bias_grad(weft_spread_ctx_t *c) {
   int rank = weft_spread_in_shape(c, 0)->rank;
-  if (is_part(c, 0) || all_same(c)) {
+  if (weft_spread_is_part(c, 0) || weft_spread_all_same(c)) {
     c->out[0] = weft_spread_value(c->in[0].s);
     c->out[0].zero = c->in[0].zero;
     return NULL;
   }
-  bool fits = is_rows(c, 0) && (rank < 0 ? c->in[0].s.axis == 0 : c->in[0].s.axis != channels(c->node, rank));
+  bool fits = weft_spread_is_rows(c, 0) && (rank < 0 ? c->in[0].s.axis == 0 : c->in[0].s.axis != channels(c->node, rank));
   if (!fits) return weft_spread_once(c);
   c->out[0] = weft_spread_value(weft_spread_part(c->in[0].s.degree));
   c->out[0].zero = c->in[0].zero;
@@ -87,71 +79,83 @@ static int dropped_below(uint32_t in, uint32_t maybe, int axis) {
   return ((in ^ maybe) & below) != 0 ? -1 : __builtin_popcount(in & below);
 }
 
+typedef struct reduced {
+  value_t x;            /* input 0 as it will be given */
+  bool is_linear, keeps, knows;
+  uint32_t in, maybe;   /* if it knows: axes that go, and that might go */
+} reduced_t;
+
+/* Where axis `axis` of the input is in the output; -1: not known, or gone. */
+static int axis_left(const reduced_t *r, int axis) {
+  if (axis < 0 || !r->knows || ((r->in | r->maybe) & ((uint32_t)1 << axis)) != 0) return -1;
+  int dropped = r->keeps ? 0 : dropped_below(r->in, r->maybe, axis);
+  return dropped < 0 ? -1 : axis - dropped;
+}
+
+/* Axes that were worked out for one's own rows: then of these. */
+static void take_own_axes(weft_spread_ctx_t *c, value_t *x) {
+  if (c->in[1].ints == NULL || !c->in[1].ints->is_own || x->s.kind == WEFT_SPREAD_ROWS) return;
+  if (x->s.kind == WEFT_SPREAD_SAME && x->whole >= 0) {
+    int64_t factor = x->factor;
+    *x = weft_spread_value(weft_spread_rows(x->whole, 0));
+    x->factor = factor;
+    c->wanted[0] = x->s;
+  } else {
+    weft_spread_force_true(c, c->node->inputs[1].node->id);
+  }
+}
+
+/* Rows that are summed are a part; rows that stay are rows. False if neither. */
+static bool reduce_rows(weft_spread_ctx_t *c, const reduced_t *r, reduction_t kind) {
+  const value_t *x = &r->x;
+  if (!r->knows || c->in[1].s.kind != WEFT_SPREAD_SAME) return false;
+  if ((r->in & ((uint32_t)1 << x->s.axis)) != 0 && r->is_linear) {
+    c->out[0] = weft_spread_value(weft_spread_part(x->s.degree + (kind == REDUCE_MEAN ? 1 : 0)));
+    c->out[0].zero = x->zero;
+    return true;
+  }
+  int to = axis_left(r, x->s.axis);
+  if (to < 0) return false;
+  if (kind == REDUCE_PROD) c->wanted[0].degree = 0;
+  c->out[0] = weft_spread_value(weft_spread_rows(to, c->wanted[0].degree));
+  c->out[0].factor = x->factor;
+  c->out[0].zero = x->zero && kind != REDUCE_PROD;
+  return true;
+}
+
 weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
   reduction_t kind = (reduction_t)c->detail;
-  const value_t *x = &c->in[0];
-  int rank = weft_spread_in_shape(c, 0)->rank, dtype = c->node->output_types[0];
-  bool is_linear = kind == REDUCE_SUM || (kind == REDUCE_MEAN && weft_spread_has_fraction(dtype));
-  bool keeps = weft_node_attr_bool(c->node, "keep_dims", false);
-  if (x->s.kind == WEFT_SPREAD_SHAPE && x->ints != NULL && x->ints->is_scalar && is_linear) {
+  reduced_t r = {.x = c->in[0], .keeps = weft_node_attr_bool(c->node, "keep_dims", false)};
+  value_t *x = &r.x;
+  r.is_linear = kind == REDUCE_SUM || (kind == REDUCE_MEAN && weft_spread_has_fraction(c->node->output_types[0]));
+  if (x->s.kind == WEFT_SPREAD_SHAPE && x->ints != NULL && x->ints->is_scalar && r.is_linear) {
     weft_spread_pass(c, 0, 0); /* of one number */
     return NULL;
   }
-  if (x->s.kind == WEFT_SPREAD_ONCE || x->s.kind == WEFT_SPREAD_EACH || c->in[1].s.kind == WEFT_SPREAD_ONCE ||
-      c->in[1].s.kind == WEFT_SPREAD_EACH) {
-    return weft_spread_once(c);
+  for (int i = 0; i < 2; i++) {
+    if (c->in[i].s.kind == WEFT_SPREAD_ONCE || c->in[i].s.kind == WEFT_SPREAD_EACH) return weft_spread_once(c);
   }
   settle(c);
   if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
-  uint32_t in = 0, maybe = 0;
-  value_t rows;
-  if (c->in[1].ints != NULL && c->in[1].ints->is_own && x->s.kind != WEFT_SPREAD_ROWS) {
-    if (x->s.kind == WEFT_SPREAD_SAME && x->whole >= 0) { /* axes for one's own rows: then of these */
-      rows = weft_spread_value(weft_spread_rows(x->whole, 0));
-      rows.factor = x->factor;
-      c->wanted[0] = rows.s;
-      x = &rows;
-    } else {
-      weft_spread_force_true(c, c->node->inputs[1].node->id);
-    }
-  }
-  int axis = x->s.kind == WEFT_SPREAD_ROWS ? x->s.axis : x->whole;
-  bool knows = weft_spread_axes(c->in[1].ints, rank, &in, &maybe);
-  if (x->s.kind == WEFT_SPREAD_ROWS && knows && c->in[1].s.kind == WEFT_SPREAD_SAME) {
-    uint32_t bit = (uint32_t)1 << axis;
-    int dropped = keeps ? 0 : dropped_below(in, maybe, axis);
-    if ((in & bit) != 0 && is_linear) {
-      c->out[0] = weft_spread_value(weft_spread_part(x->s.degree + (kind == REDUCE_MEAN ? 1 : 0)));
-      c->out[0].zero = x->zero;
-      return NULL;
-    }
-    if ((maybe & bit) == 0 && dropped >= 0) {
-      if (kind == REDUCE_PROD) c->wanted[0].degree = 0;
-      c->out[0] = weft_spread_value(weft_spread_rows(axis - dropped, c->wanted[0].degree));
-      c->out[0].factor = x->factor;
-      c->out[0].zero = x->zero && kind != REDUCE_PROD;
-      return NULL;
-    }
-  }
-  if (x->s.kind == WEFT_SPREAD_PART && is_linear && c->in[1].s.kind == WEFT_SPREAD_SAME) {
+  take_own_axes(c, x);
+  r.knows = weft_spread_axes(c->in[1].ints, weft_spread_in_shape(c, 0)->rank, &r.in, &r.maybe);
+  if (x->s.kind == WEFT_SPREAD_ROWS && reduce_rows(c, &r, kind)) return NULL;
+  if (x->s.kind == WEFT_SPREAD_PART && r.is_linear && c->in[1].s.kind == WEFT_SPREAD_SAME) {
     c->out[0] = weft_spread_value(x->s);
     c->out[0].zero = x->zero;
     return NULL;
   }
-  int d = x->s.kind == WEFT_SPREAD_SAME && is_linear ? x->s.degree : 0;
+  int d = x->s.kind == WEFT_SPREAD_SAME && r.is_linear ? x->s.degree : 0;
   c->wanted[0] = weft_spread_same(d);
   c->out[0] = weft_spread_value(weft_spread_same(d));
-  c->out[0].zero = x->zero && is_linear;
-  if (axis >= 0 && knows && ((in | maybe) & ((uint32_t)1 << axis)) == 0) {
-    int dropped = keeps ? 0 : dropped_below(in, maybe, axis);
-    c->out[0].whole = dropped < 0 ? -1 : axis - dropped;
-    c->out[0].factor = x->factor;
-  }
+  c->out[0].zero = x->zero && r.is_linear;
+  c->out[0].whole = axis_left(&r, x->s.kind == WEFT_SPREAD_ROWS ? x->s.axis : x->whole);
+  if (c->out[0].whole >= 0) c->out[0].factor = x->factor;
   return NULL;
 }
 
 weft_status_t *weft_spread_l2_loss(weft_spread_ctx_t *c) {
-  if (!is_rows(c, 0)) return is_part(c, 0) ? weft_spread_everywhere(c) : weft_spread_once(c);
+  if (!weft_spread_is_rows(c, 0)) return weft_spread_is_part(c, 0) ? weft_spread_everywhere(c) : weft_spread_once(c);
   c->wanted[0].degree = 0;
   c->out[0] = weft_spread_value(weft_spread_part(0));
   return NULL;
@@ -161,7 +165,7 @@ weft_status_t *weft_spread_arg(weft_spread_ctx_t *c) {
   int rank = weft_spread_in_shape(c, 0)->rank;
   uint32_t in, maybe;
   if (is_plain(c)) return weft_spread_once(c);
-  if (!is_rows(c, 0) || !weft_spread_axes(c->in[1].ints, rank, &in, &maybe) ||
+  if (!weft_spread_is_rows(c, 0) || !weft_spread_axes(c->in[1].ints, rank, &in, &maybe) ||
       (in & ((uint32_t)1 << c->in[0].s.axis)) != 0) {
     return weft_spread_everywhere(c);
   }
@@ -175,11 +179,11 @@ weft_status_t *weft_spread_cumulate(weft_spread_ctx_t *c) { /* detail 1: linear 
   int rank = weft_spread_in_shape(c, 0)->rank;
   uint32_t in, maybe;
   if (is_plain(c)) return weft_spread_once(c);
-  if (c->detail == 1 && is_part(c, 0) && c->in[1].s.kind == WEFT_SPREAD_SAME) {
+  if (c->detail == 1 && weft_spread_is_part(c, 0) && c->in[1].s.kind == WEFT_SPREAD_SAME) {
     c->out[0] = weft_spread_value(c->in[0].s);
     return NULL;
   }
-  if (!is_rows(c, 0) || !weft_spread_axes(c->in[1].ints, rank, &in, &maybe) ||
+  if (!weft_spread_is_rows(c, 0) || !weft_spread_axes(c->in[1].ints, rank, &in, &maybe) ||
       (in & ((uint32_t)1 << c->in[0].s.axis)) != 0) {
     return weft_spread_everywhere(c);
   }
@@ -207,11 +211,11 @@ static weft_status_t *contract(weft_spread_ctx_t *c, int ia, int ib, const lette
   settle(c);
   const value_t *a = &c->in[ia], *b = &c->in[ib];
   if (a->s.kind == WEFT_SPREAD_EACH || b->s.kind == WEFT_SPREAD_EACH) return weft_spread_once(c);
-  if (is_part(c, ia) && b->s.kind != WEFT_SPREAD_SAME) c->wanted[ia] = weft_spread_same(0);
-  if (is_part(c, ib) && a->s.kind != WEFT_SPREAD_SAME && !(is_part(c, ia) && c->wanted[ia].kind == WEFT_SPREAD_SAME)) {
+  if (weft_spread_is_part(c, ia) && b->s.kind != WEFT_SPREAD_SAME) c->wanted[ia] = weft_spread_same(0);
+  if (weft_spread_is_part(c, ib) && a->s.kind != WEFT_SPREAD_SAME && !(weft_spread_is_part(c, ia) && c->wanted[ia].kind == WEFT_SPREAD_SAME)) {
     c->wanted[ib] = weft_spread_same(0);
   }
-  char ra = is_rows(c, ia) ? l->a[a->s.axis] : '\0', rb = is_rows(c, ib) ? l->b[b->s.axis] : '\0';
+  char ra = weft_spread_is_rows(c, ia) ? l->a[a->s.axis] : '\0', rb = weft_spread_is_rows(c, ib) ? l->b[b->s.axis] : '\0';
   if (ra == '\0' && rb == '\0') {
     bool has_part = c->wanted[ia].kind == WEFT_SPREAD_PART || c->wanted[ib].kind == WEFT_SPREAD_PART;
     int d = degree(c, ia) + degree(c, ib);
@@ -278,7 +282,7 @@ weft_status_t *weft_spread_batch_matmul(weft_spread_ctx_t *c) {
 
 /* d filter = sum over rows of input times gradient. */
 weft_status_t *weft_spread_conv_filter(weft_spread_ctx_t *c) {
-  if (is_rows(c, 0) && is_rows(c, 2) && c->in[0].s.axis == 0 && c->in[2].s.axis == 0) {
+  if (weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 2) && c->in[0].s.axis == 0 && c->in[2].s.axis == 0) {
     if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
     c->out[0] = weft_spread_value(weft_spread_part(c->in[0].s.degree + c->in[2].s.degree));
     return NULL;
@@ -290,8 +294,8 @@ weft_status_t *weft_spread_conv_filter(weft_spread_ctx_t *c) {
 weft_status_t *weft_spread_conv_input(weft_spread_ctx_t *c) {
   const weft_spread_ints_t *sizes = c->in[0].ints;
   bool counts = sizes != NULL && !sizes->is_set && sizes->n > 0 && sizes->items[0].of == WEFT_COUNT_ROWS;
-  if (!is_rows(c, 2)) {
-    if (is_part(c, 2) && c->in[1].s.kind == WEFT_SPREAD_SAME && c->in[0].s.kind == WEFT_SPREAD_SAME) {
+  if (!weft_spread_is_rows(c, 2)) {
+    if (weft_spread_is_part(c, 2) && c->in[1].s.kind == WEFT_SPREAD_SAME && c->in[0].s.kind == WEFT_SPREAD_SAME) {
       c->out[0] = weft_spread_value(weft_spread_part(c->in[1].s.degree + c->in[2].s.degree));
       return NULL;
     }
@@ -314,9 +318,9 @@ weft_status_t *weft_spread_conv_input(weft_spread_ctx_t *c) {
 
 /* Rows added up by ids: data, ids, number of segments. */
 weft_status_t *weft_spread_segment(weft_spread_ctx_t *c) {
-  bool fits = is_rows(c, 0) && is_rows(c, 1) && c->in[0].s.axis == 0 && c->in[1].s.axis == 0;
+  bool fits = weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 1) && c->in[0].s.axis == 0 && c->in[1].s.axis == 0;
   if (is_plain(c)) return weft_spread_once(c);
-  if (!fits && is_part(c, 0) && c->in[1].s.kind == WEFT_SPREAD_SAME && c->in[2].s.kind == WEFT_SPREAD_SAME) {
+  if (!fits && weft_spread_is_part(c, 0) && c->in[1].s.kind == WEFT_SPREAD_SAME && c->in[2].s.kind == WEFT_SPREAD_SAME) {
     c->out[0] = weft_spread_value(c->in[0].s);
     return NULL;
   }

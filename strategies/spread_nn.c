@@ -1,5 +1,5 @@
 /* strategies/spread_nn.c - ops that treat each example of a batch by itself, and batch normalisation. */
-#include "strategies/spread_rules.h"
+#include "strategies/spread_axis.h"
 
 typedef weft_spread_value_t value_t;
 
@@ -33,64 +33,81 @@ static weft_status_t *give_up(weft_spread_ctx_t *c) {
   return s;
 }
 
+/* The axis of rows, -1: there are none. False if they are not the op's rows. */
+static bool find_axis(const weft_spread_ctx_t *c, int *axis) {
+  *axis = -1;
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (c->in[i].s.kind != WEFT_SPREAD_ROWS) continue;
+    bool is_filter = i == 1 && (c->detail & FILTER_SECOND) != 0;
+    if (!axis_fits(c, i) || (*axis >= 0 && *axis != c->in[i].s.axis) || is_filter) return false;
+    *axis = c->in[i].s.axis;
+  }
+  return true;
+}
+
+/* A part goes through what is linear in it, if all else is the same everywhere. */
+static weft_status_t *pass_part(weft_spread_ctx_t *c, int part) {
+  int d = c->in[part].s.degree;
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    bool is_filter = i == 1 && (c->detail & FILTER_SECOND) != 0;
+    if (c->in[i].s.kind != WEFT_SPREAD_SAME && i != part) return give_up(c);
+    if (is_filter) d += c->in[i].s.degree;
+    if (i != part && !is_filter) c->wanted[i].degree = 0;
+  }
+  for (int o = 0; o < c->node->num_outputs; o++) {
+    c->out[o] = weft_spread_value(weft_spread_part(d));
+    c->out[o].zero = c->in[part].zero;
+  }
+  return NULL;
+}
+
+/* The shape that comes first must count the rows. *fits false if it is not known to. */
+static weft_status_t *check_shape(const weft_spread_ctx_t *c, int axis, bool *fits) {
+  int64_t fixed;
+  *fits = weft_spread_counts_rows(c->in[0].ints, axis);
+  if (*fits || !weft_spread_int_at(c->in[0].ints, axis, &fixed)) return NULL;
+  return weft_spread_refuse(c->node, "a batch of %lld is fixed in its shape", (long long)fixed);
+}
+
+/* An input that is not rows goes as it truly is, or, if it has as many, by its rows. False if it cannot. */
+static bool take_other(weft_spread_ctx_t *c, int i, int axis, int linear) {
+  const weft_node_t *n = c->node;
+  const weft_shape_t *shape = weft_spread_in_shape(c, i);
+  c->wanted[i] = weft_spread_same(0);
+  bool has_axis = (shape->rank < 0 || shape->rank > axis) && !(shape->rank > axis && shape->dims[axis] == 1);
+  bool is_data = n->input_types[i] == n->input_types[linear >= 0 ? linear : 0] && shape->rank != 0;
+  if (!is_data || !has_axis) return true;
+  bool is_whole = c->in[i].whole == axis || (shape->rank > axis && shape->dims[axis] > 1);
+  if (!is_whole || c->in[i].s.kind == WEFT_SPREAD_PART) return false;
+  c->wanted[i] = weft_spread_rows(axis, 0);
+  return true;
+}
+
 weft_status_t *weft_spread_each_row(weft_spread_ctx_t *c) {
   const weft_node_t *n = c->node;
-  int linear = (c->detail & LINEAR_IN) - 1, axis = -1, part = -1;
-  bool has_filter = (c->detail & FILTER_SECOND) != 0, has_shape = (c->detail & SHAPE_FIRST) != 0;
-  for (int i = 0; i < n->num_inputs; i++) {
-    if (c->in[i].s.kind == WEFT_SPREAD_PART) part = i;
-    if (c->in[i].s.kind != WEFT_SPREAD_ROWS) continue;
-    if (!axis_fits(c, i) || (axis >= 0 && axis != c->in[i].s.axis) || (has_filter && i == 1)) return give_up(c);
-    axis = c->in[i].s.axis;
-  }
-  if (axis < 0 && part >= 0 && part == linear) { /* a part goes through what is linear in it */
-    int d = c->in[part].s.degree;
-    for (int i = 0; i < n->num_inputs; i++) {
-      if (c->in[i].s.kind != WEFT_SPREAD_SAME && i != part) return give_up(c);
-      if (has_filter && i == 1) d += c->in[i].s.degree;
-      if (i != part && !(has_filter && i == 1)) c->wanted[i].degree = 0;
-    }
-    for (int o = 0; o < n->num_outputs; o++) {
-      c->out[o] = weft_spread_value(weft_spread_part(d));
-      c->out[o].zero = c->in[part].zero;
-    }
-    return NULL;
+  int linear = (c->detail & LINEAR_IN) - 1, axis, d = 0;
+  int64_t factor = 0;
+  if (!find_axis(c, &axis)) return give_up(c);
+  for (int i = 0; i < n->num_inputs && axis < 0; i++) {
+    if (i == linear && c->in[i].s.kind == WEFT_SPREAD_PART) return pass_part(c, i);
   }
   if (axis < 0) return give_up(c);
-  int d = 0;
-  int64_t factor = 0;
   for (int i = 0; i < n->num_inputs; i++) {
     weft_spread_kind_t kind = c->in[i].s.kind;
-    const weft_shape_t *shape = weft_spread_in_shape(c, i);
     if (kind == WEFT_SPREAD_EACH) return give_up(c);
-    if (has_shape && i == 0) {
-      const weft_spread_ints_t *ints = c->in[0].ints;
-      bool counts = ints != NULL && !ints->is_set && axis < ints->n && ints->items[axis].of == WEFT_COUNT_ROWS;
-      if (counts) continue;
-      int64_t fixed;
-      if (weft_spread_int_at(ints, axis, &fixed)) {
-        return weft_spread_refuse(n, "a batch of %lld is fixed in its shape", (long long)fixed);
-      }
-      return give_up(c);
-    }
-    if (kind == WEFT_SPREAD_ROWS) {
+    if (i == 0 && (c->detail & SHAPE_FIRST) != 0) {
+      bool fits;
+      WEFT_RETURN_IF_ERROR(check_shape(c, axis, &fits));
+      if (!fits) return give_up(c);
+    } else if (kind == WEFT_SPREAD_ROWS) {
       if (i != linear) c->wanted[i].degree = 0;
       if (i == linear) d += c->in[i].s.degree;
       if (factor == 0) factor = c->in[i].factor;
-      continue;
-    }
-    if (has_filter && i == 1) {
+    } else if (i == 1 && (c->detail & FILTER_SECOND) != 0) {
       if (kind != WEFT_SPREAD_SAME) c->wanted[i] = weft_spread_same(0);
       d += c->wanted[i].degree;
-      continue;
-    }
-    c->wanted[i] = weft_spread_same(0);
-    bool has_axis = shape->rank < 0 || shape->rank > axis;
-    bool is_data = n->input_types[i] == n->input_types[linear >= 0 ? linear : 0] && shape->rank != 0;
-    if (is_data && has_axis && !(shape->rank > axis && shape->dims[axis] == 1)) {
-      bool is_whole = c->in[i].whole == axis || (shape->rank > axis && shape->dims[axis] > 1);
-      if (!is_whole || kind == WEFT_SPREAD_PART) return give_up(c);
-      c->wanted[i] = weft_spread_rows(axis, 0);
+    } else if (!take_other(c, i, axis, linear)) {
+      return give_up(c);
     }
   }
   for (int o = 0; o < n->num_outputs; o++) {

@@ -53,7 +53,7 @@ struct weft_spread_value {
   const weft_spread_value_t *element; /* EACH: of a list: its elements; NULL: none yet */
 };
 
-typedef struct weft_spread_analysis weft_spread_analysis_t; /* spread.c */
+typedef struct weft_spread_analysis weft_spread_analysis_t; /* spread_analysis.h */
 
 typedef struct weft_spread_ctx {
   weft_spread_analysis_t *analysis;
@@ -115,7 +115,7 @@ weft_spread_rule_fn weft_spread_everywhere;
 /* Passes on input `i`, with all that is known, as output `o`. */
 void weft_spread_pass(weft_spread_ctx_t *c, int i, int o);
 
-/* ---- spread_ints.c ---- */
+/* ---- spread_ints.c, spread_ints_compute.c ---- */
 
 const weft_spread_ints_t *weft_spread_ints_of_tensor(const weft_spread_ctx_t *c, const weft_tensor_t *t);
 /* The shape of a value as integers; NULL if the rank is not known. */
@@ -134,17 +134,22 @@ bool weft_spread_int_at(const weft_spread_ints_t *ints, int i, int64_t *out); /*
 /* ---- spread_elementwise.c ---- */
 weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t form);
 
-/* ---- spread.c ---- */
+/* ---- spread_node.c ---- */
 /* Zeroed, until the analysis ends. NULL without memory: the caller may go on with less; the analysis fails. */
 void *weft_spread_alloc(const weft_spread_ctx_t *c, size_t bytes);
+
+/* ---- spread_shapes.c ---- */
 const weft_shape_t *weft_spread_shape_of(const weft_spread_analysis_t *a, const weft_node_t *n, int output);
+
+/* ---- spread_cells.c ---- */
 /* The description of what a TensorArray or stack holds: joined with `v` if it is given. */
 weft_status_t *weft_spread_cell_put(weft_spread_ctx_t *c, int cell, const weft_spread_value_t *v);
 const weft_spread_value_t *weft_spread_cell_get(const weft_spread_ctx_t *c, int cell);
 /* The cell of a new TensorArray or stack; of the gradient `source` of TensorArray `of`. */
 weft_status_t *weft_spread_cell_new(weft_spread_ctx_t *c, int of, weft_str_t source, int *out);
-weft_status_t *weft_spread_note(weft_spread_analysis_t *a, const char *fmt, ...) WEFT_PRINTF(2, 3);
 
+/* ---- spread.c ---- */
+weft_status_t *weft_spread_note(weft_spread_analysis_t *a, const char *fmt, ...) WEFT_PRINTF(2, 3);
 /* Asks that the node `id` be given true values; the analysis goes round once more then. */
 void weft_spread_force_true(weft_spread_ctx_t *c, int id);
 

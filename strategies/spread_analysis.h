@@ -1,0 +1,60 @@
+/* strategies/spread_analysis.h - an analysis under way; for the files that drive it. Rules see spread_rules.h
+ * alone. */
+#ifndef WEFT_STRATEGIES_SPREAD_ANALYSIS_H_
+#define WEFT_STRATEGIES_SPREAD_ANALYSIS_H_
+
+#include "graph/passes.h"
+#include "strategies/spread_rules.h"
+
+/* A line of spread_rules.def. */
+typedef struct rule {
+  const char *op;
+  weft_spread_rule_fn *fn;
+  int detail;
+} weft_spread_table_rule_t;
+
+/* NULL: the op has none. */
+const weft_spread_table_rule_t *weft_spread_rule_of(weft_str_t op);
+
+/* What a TensorArray, a gradient of one, or a stack holds. */
+typedef struct cell {
+  int node, of; /* the node that made it; of a gradient: the cell of its TensorArray, and node -1 */
+  weft_str_t source;
+  weft_spread_value_t value;
+} weft_spread_cell_t;
+
+struct weft_spread_analysis { /* Confined. */
+  const weft_graph_t *g;
+  const weft_spread_options_t *options;
+  weft_spread_plan_t *plan;
+  weft_arena_t arena;  /* of the analysis alone */
+  weft_node_t **order; /* owned; needed ones, producers first */
+  int num_order;
+  weft_spread_value_t **values; /* by node id */
+  bool **shared;                /* by node id: this part is added up for all */
+  weft_spread_t *forced;        /* by node id, of Enter: how its value must be given; NONE: as it comes */
+  const weft_shape_t **shapes;  /* by node id: better known than in the graph; NULL: as there */
+  weft_frames_t frames;
+  bool has_loops, has_cells;
+  weft_spread_cell_t *cells; /* owned; cells[0] is nobody's */
+  int num_cells, capacity;
+  int *asked; /* by node id: the last round in which true values were asked for */
+  int round;
+  bool changed, failed; /* failed: there was no memory */
+};
+
+/* ---- spread_node.c ---- */
+
+/* Asks the rule of one node; a->changed tells whether anything is new. Waits (does nothing) while an input is
+ * not known. */
+WEFT_MUST_CHECK weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n);
+bool weft_spread_is_batch_placeholder(const weft_spread_analysis_t *a, const weft_node_t *n);
+
+/* ---- spread_shapes.c ---- */
+
+/* Ranks that the graph's own shapes lack. Of dims only those that are 1 are believed. */
+WEFT_MUST_CHECK weft_status_t *weft_spread_improve_shapes(weft_spread_analysis_t *a);
+/* The rank of output 0, where shape inference lacks it: inside loops, mostly. -1: not known. */
+int weft_spread_likely_rank(const weft_spread_ctx_t *c);
+
+#endif /* WEFT_STRATEGIES_SPREAD_ANALYSIS_H_ */

@@ -1,0 +1,247 @@
+/* strategies/spread_cells.c - TensorArrays, stacks and lists: how the elements are spread. */
+#include "base/alloc.h"
+#include "strategies/spread_analysis.h"
+#include "strategies/spread_flow.h"
+
+typedef weft_spread_value_t value_t;
+
+/* ---- cells ---- */
+
+weft_status_t *weft_spread_cell_new(weft_spread_ctx_t *c, int of, weft_str_t source, int *out) {
+  weft_spread_analysis_t *a = c->analysis;
+  a->has_cells = true;
+  int node = of == 0 ? c->node->id : -1;
+  for (int i = 1; i < a->num_cells; i++) {
+    const weft_spread_cell_t *cell = &a->cells[i];
+    if (cell->node == node && cell->of == of && weft_str_eq(cell->source, source)) return *out = i, NULL;
+  }
+  if (a->num_cells >= a->capacity) {
+    int capacity = a->capacity == 0 ? 16 : 2 * a->capacity;
+    weft_spread_cell_t *cells = weft_calloc((size_t)capacity, sizeof *cells);
+    if (cells == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
+    if (a->num_cells > 0) memcpy(cells, a->cells, (size_t)a->num_cells * sizeof *cells);
+    weft_free(a->cells);
+    a->cells = cells;
+    a->capacity = capacity;
+    if (a->num_cells == 0) a->num_cells = 1;
+  }
+  *out = a->num_cells++;
+  a->cells[*out] =
+      (weft_spread_cell_t){node, of, source, weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE))};
+  return NULL;
+}
+
+const value_t *weft_spread_cell_get(const weft_spread_ctx_t *c, int cell) {
+  const weft_spread_analysis_t *a = c->analysis;
+  return cell > 0 && cell < a->num_cells ? &a->cells[cell].value : NULL;
+}
+
+weft_status_t *weft_spread_cell_put(weft_spread_ctx_t *c, int cell, const value_t *v) {
+  weft_spread_analysis_t *a = c->analysis;
+  if (cell <= 0 || cell >= a->num_cells) {
+    return weft_spread_refuse(c->node, "it is not known which TensorArray or stack this is");
+  }
+  if (!weft_spread_value_eq(&a->cells[cell].value, v)) {
+    a->cells[cell].value = *v;
+    a->changed = true;
+  }
+  return NULL;
+}
+
+/* ---- TensorArrays and stacks: handles. What is in them is described in a cell that all who have the handle
+ * share ---- */
+
+static value_t handle(int cell) {
+  value_t v = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+  v.cell = cell;
+  return v;
+}
+
+static value_t flow(void) { return weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH)); }
+
+/* Indices, sizes: true ones. */
+static void want_numbers(weft_spread_ctx_t *c, int first, int end) {
+  for (int i = first; i < end; i++) {
+    if (c->in[i].s.kind != WEFT_SPREAD_SAME) c->wanted[i] = weft_spread_same(0);
+  }
+}
+
+weft_status_t *weft_spread_new_array(weft_spread_ctx_t *c) {
+  int cell;
+  want_numbers(c, 0, c->node->num_inputs);
+  WEFT_RETURN_IF_ERROR(weft_spread_cell_new(c, 0, WEFT_STR(""), &cell));
+  c->out[0] = handle(cell);
+  if (c->node->num_outputs > 1) c->out[1] = flow();
+  return NULL;
+}
+
+weft_status_t *weft_spread_array_grad(weft_spread_ctx_t *c) {
+  int cell;
+  WEFT_RETURN_IF_ERROR(
+      weft_spread_cell_new(c, c->in[0].cell, weft_node_attr_string(c->node, "source"), &cell));
+  c->out[0] = handle(cell);
+  c->out[1] = flow();
+  return NULL;
+}
+
+/* An element, in the frame of one element: the axis of rows moves by `axes`. False if rows are not rows of an
+ * element. */
+static bool element_of(const value_t *v, int axes, value_t *out) {
+  *out = *v;
+  out->ints = axes == 0 ? v->ints : NULL;
+  out->dims = axes == 0 ? v->dims : NULL;
+  if (v->rank >= 0) out->rank = v->rank + axes;
+  if (v->s.kind == WEFT_SPREAD_ROWS) out->s.axis += axes;
+  if (v->whole >= 0) out->whole = v->whole + axes < 0 ? -1 : v->whole + axes;
+  if (v->s.kind == WEFT_SPREAD_SHAPE && axes != 0) return false;
+  return v->s.kind != WEFT_SPREAD_ROWS || out->s.axis >= 0;
+}
+
+/* Puts input `value` (stacked elements if axes is -1) into the cell of input 0. */
+static weft_status_t *put(weft_spread_ctx_t *c, int value, int axes) {
+  value_t v = c->in[value], e;
+  if (v.s.kind == WEFT_SPREAD_ONCE) {
+    c->wanted[value] = weft_spread_same(0);
+    v = weft_spread_true_value(c, &v, WEFT_SPREAD_SAME);
+  }
+  if (!element_of(&v, axes, &e)) {
+    c->wanted[value] = weft_spread_same(0);
+    v = weft_spread_value(weft_spread_same(0));
+    (void)element_of(&v, axes, &e);
+  }
+  const value_t *before = weft_spread_cell_get(c, c->in[0].cell);
+  if (before != NULL && before->s.kind != WEFT_SPREAD_NONE) {
+    bool fits = true;
+    value_t both = weft_spread_meet(c, before, &e, &fits);
+    if (!fits) return weft_spread_refuse(c->node, "what is put here is not spread as what was put before");
+    weft_spread_t to = weft_spread_as(&e, &both.s);
+    bool is_alike = weft_spread_eq(&to, &e.s);
+    if (to.kind == WEFT_SPREAD_ROWS) to.axis -= axes;
+    if (!is_alike) c->wanted[value] = to;
+    e = both;
+  }
+  return weft_spread_cell_put(c, c->in[0].cell, &e);
+}
+
+static weft_status_t *get(weft_spread_ctx_t *c, int output, int axes) {
+  const value_t *e = weft_spread_cell_get(c, c->in[0].cell);
+  if (e == NULL || e->s.kind == WEFT_SPREAD_NONE) {
+    c->out[output] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+    return NULL;
+  }
+  if (!element_of(e, axes, &c->out[output])) return weft_spread_refuse(c->node, "shapes are stacked here");
+  return NULL;
+}
+
+weft_status_t *weft_spread_array_write(weft_spread_ctx_t *c) { /* handle, index, value, flow */
+  want_numbers(c, 1, 2);
+  c->out[0] = flow();
+  return put(c, 2, 0);
+}
+
+weft_status_t *weft_spread_array_scatter(weft_spread_ctx_t *c) { /* handle, indices, value, flow */
+  want_numbers(c, 1, 2);
+  c->out[0] = flow();
+  return put(c, 2, -1);
+}
+
+weft_status_t *weft_spread_array_read(weft_spread_ctx_t *c) { /* handle, index, flow */
+  want_numbers(c, 1, 2);
+  return get(c, 0, 0);
+}
+
+weft_status_t *weft_spread_array_gather(weft_spread_ctx_t *c) { /* handle, indices, flow */
+  want_numbers(c, 1, 2);
+  return get(c, 0, 1);
+}
+
+weft_status_t *weft_spread_array_size(weft_spread_ctx_t *c) {
+  for (int o = 0; o < c->node->num_outputs; o++) c->out[o] = weft_spread_value(weft_spread_same(0));
+  return NULL;
+}
+
+weft_status_t *weft_spread_new_stack(weft_spread_ctx_t *c) { return weft_spread_new_array(c); }
+weft_status_t *weft_spread_push(weft_spread_ctx_t *c) { /* handle, element -> the element */
+  WEFT_RETURN_IF_ERROR(put(c, 1, 0));
+  c->out[0] = c->in[1];
+  c->out[0].s = c->wanted[1];
+  return NULL;
+}
+
+weft_status_t *weft_spread_pop(weft_spread_ctx_t *c) { return get(c, 0, 0); }
+
+/* ---- lists: values. The description of the elements goes with them ---- */
+
+weft_status_t *weft_spread_new_list(weft_spread_ctx_t *c) {
+  for (int i = 0; i < c->node->num_inputs; i++) { /* the shape of elements: of one's own */
+    if (c->in[i].s.kind == WEFT_SPREAD_ONCE) c->wanted[i] = weft_spread_same(0);
+  }
+  c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+  return NULL;
+}
+
+static weft_status_t *list_with(weft_spread_ctx_t *c, const value_t *list, int input, int axes) {
+  value_t v = c->in[input], e;
+  if (v.s.kind == WEFT_SPREAD_ONCE || !element_of(&v, axes, &e)) {
+    c->wanted[input] = weft_spread_same(0);
+    v = weft_spread_value(weft_spread_same(0));
+    (void)element_of(&v, axes, &e);
+  }
+  if (list != NULL && list->element != NULL) {
+    bool fits = true;
+    value_t both = weft_spread_meet(c, list->element, &e, &fits);
+    if (!fits) return weft_spread_refuse(c->node, "what is put here is not spread as what was put before");
+    weft_spread_t to = weft_spread_as(&e, &both.s);
+    bool is_alike = weft_spread_eq(&to, &e.s);
+    if (to.kind == WEFT_SPREAD_ROWS) to.axis -= axes;
+    if (!is_alike) c->wanted[input] = to;
+    e = both;
+  }
+  value_t *copy = weft_spread_alloc(c, sizeof *copy);
+  if (copy == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a list");
+  *copy = e;
+  c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+  c->out[0].element = copy;
+  return NULL;
+}
+
+weft_status_t *weft_spread_list_put(weft_spread_ctx_t *c) { /* detail: the input that is put */
+  for (int i = 1; i < c->node->num_inputs; i++) {
+    if (i != c->detail && c->in[i].s.kind != WEFT_SPREAD_SHAPE) want_numbers(c, i, i + 1);
+  }
+  return list_with(c, &c->in[0], c->detail, 0);
+}
+
+weft_status_t *weft_spread_list_from(weft_spread_ctx_t *c) { return list_with(c, NULL, 0, -1); }
+
+static weft_status_t *list_element(weft_spread_ctx_t *c, int output, int axes) {
+  const value_t *e = c->in[0].element;
+  for (int i = 1; i < c->node->num_inputs; i++) {
+    if (c->in[i].s.kind == WEFT_SPREAD_ONCE) c->wanted[i] = weft_spread_same(0);
+  }
+  if (e == NULL) {
+    c->out[output] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+  } else if (!element_of(e, axes, &c->out[output])) {
+    return weft_spread_refuse(c->node, "shapes are stacked here");
+  }
+  return NULL;
+}
+
+weft_status_t *weft_spread_list_get(weft_spread_ctx_t *c) { /* detail 1: PopBack, which gives the list, too */
+  if (c->detail == 1) weft_spread_pass(c, 0, 0);
+  return list_element(c, c->detail, 0);
+}
+
+weft_status_t *weft_spread_list_stack(weft_spread_ctx_t *c) { return list_element(c, 0, 1); }
+weft_status_t *weft_spread_list_same(weft_spread_ctx_t *c) {
+  want_numbers(c, 1, c->node->num_inputs);
+  weft_spread_pass(c, 0, 0);
+  return NULL;
+}
+
+weft_status_t *weft_spread_own(
+    weft_spread_ctx_t *c) { /* the shape of a list's elements, of which little is known */
+  for (int o = 0; o < c->node->num_outputs; o++)
+    c->out[o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+  return NULL;
+}

@@ -1,0 +1,130 @@
+/* strategies/spread_index.c - elements chosen by index or condition: whose rows come out. */
+#include "strategies/spread_axis.h"
+
+weft_status_t *weft_spread_gather(
+    weft_spread_ctx_t *c) { /* detail 0: axis 0; 1: the axis is input 2; 2: a variable's rows */
+  const weft_node_t *n = c->node;
+  int batch_dims = (int)weft_node_attr_int(n, "batch_dims", 0);
+  int64_t axis = 0;
+  int params_rank = weft_spread_in_shape(c, 0)->rank, indices_rank = weft_spread_in_shape(c, 1)->rank;
+  bool knows = c->detail != 1 || weft_spread_int_at(c->in[2].ints, 0, &axis);
+  if (axis < 0 && params_rank < 0) knows = false;
+  if (axis < 0) axis += params_rank;
+  if (c->detail == 1 && !weft_spread_want_numbers(c, 2, 3)) return weft_spread_fall_back(c);
+  if (c->in[0].s.kind == WEFT_SPREAD_ONCE && c->in[0].is_state) return weft_spread_once(c);
+  if (batch_dims != 0) {
+    bool fits = weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 1) &&
+                c->in[0].s.axis == c->in[1].s.axis && c->in[0].s.axis < batch_dims;
+    if (!fits) return weft_spread_fall_back(c);
+    weft_spread_give_rows(c, 0, 0, c->in[0].s.axis);
+    return NULL;
+  }
+  if (weft_spread_is_rows(c, 1) && knows) { /* everybody looks up rows of his own */
+    if (c->in[0].s.kind != WEFT_SPREAD_SAME) c->wanted[0] = weft_spread_same(0);
+    c->out[0] = weft_spread_value(
+        weft_spread_rows((int)axis + c->in[1].s.axis, c->in[0].is_state ? 0 : c->wanted[0].degree));
+    c->out[0].factor = c->in[1].factor;
+    return NULL;
+  }
+  if (weft_spread_is_rows(c, 0) && knows && c->in[0].s.axis != axis && indices_rank >= 0) {
+    if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
+    int at = c->in[0].s.axis;
+    weft_spread_give_rows(c, 0, 0, at < axis ? at : at - 1 + indices_rank);
+    return NULL;
+  }
+  if (c->in[0].is_state) { /* what the variable holds, looked up at the true indices */
+    if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
+    c->out[0].whole = c->in[1].whole;
+    c->out[0].factor = c->in[1].factor;
+    return NULL;
+  }
+  if (c->in[1].s.kind == WEFT_SPREAD_SAME && weft_spread_passes_whole(c)) return NULL;
+  weft_status_t *s = weft_spread_fall_back(c);
+  if (s == NULL && c->in[1].whole >= 0 && knows) {
+    c->out[0].whole = (int)axis + c->in[1].whole;
+    c->out[0].factor = c->in[1].factor;
+  }
+  return s;
+}
+
+weft_status_t *weft_spread_gather_nd(weft_spread_ctx_t *c) {
+  if (c->in[1].own != 0) { /* each of his own rows */
+    bool fits =
+        weft_spread_is_rows(c, 0) && c->in[0].s.axis == 0 && c->in[0].factor == 1 && c->in[1].rank == 2;
+    if (fits) {
+      weft_spread_give_rows(c, 0, 0, 0);
+    } else {
+      weft_spread_force_true(c, c->in[1].own - 1);
+      c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+    }
+    return NULL;
+  }
+  int rank = weft_spread_in_shape(c, 1)->rank;
+  if (weft_spread_is_rows(c, 1) && rank > 0 && c->in[1].s.axis < rank - 1) {
+    if (!c->in[0].is_state && c->in[0].s.kind != WEFT_SPREAD_SAME) c->wanted[0] = weft_spread_same(0);
+    c->out[0] =
+        weft_spread_value(weft_spread_rows(c->in[1].s.axis, c->in[0].is_state ? 0 : c->wanted[0].degree));
+    c->out[0].factor = c->in[1].factor;
+    return NULL;
+  }
+  if (c->in[0].is_state) {
+    if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
+    return NULL;
+  }
+  return weft_spread_fall_back(c);
+}
+
+/* indices, updates, shape: added up where they meet. */
+weft_status_t *weft_spread_scatter_nd(weft_spread_ctx_t *c) {
+  if (c->in[0].own != 0) {
+    bool mine = weft_spread_is_rows(c, 1) && c->in[1].s.axis == 0 &&
+                weft_spread_counting(c->in[2].ints) == 0 && weft_spread_factor_of(c->in[2].ints, 0) == 1 &&
+                c->in[0].rank == 2;
+    if (mine) {
+      weft_spread_give_rows(c, 1, 0, 0);
+    } else {
+      weft_spread_force_true(c, c->in[0].own - 1);
+      c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+    }
+    return NULL;
+  }
+  bool fits = weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 1) && c->in[0].s.axis == 0 &&
+              c->in[1].s.axis == 0 && c->in[2].s.kind == WEFT_SPREAD_SAME;
+  if (!fits) return weft_spread_fall_back(c);
+  c->out[0] = weft_spread_value(weft_spread_part(c->in[1].s.degree));
+  return NULL;
+}
+
+weft_status_t *weft_spread_one_hot(weft_spread_ctx_t *c) { /* indices, depth, on, off */
+  int axis = (int)weft_node_attr_int(c->node, "axis", -1);
+  int whole = weft_spread_batch_axis(c, 0), to = axis >= 0 && axis <= whole ? whole + 1 : whole;
+  if (!weft_spread_is_rows(c, 0) || !weft_spread_want_numbers(c, 1, 4)) return weft_spread_keep_whole(c, to);
+  for (int i = 1; i < 4; i++) c->wanted[i].degree = 0;
+  weft_spread_give_rows(c, 0, 0, to);
+  return NULL;
+}
+
+weft_status_t *weft_spread_select(weft_spread_ctx_t *c) {
+  int rank = weft_spread_in_shape(c, 0)->rank, data_rank = weft_spread_in_shape(c, 1)->rank;
+  /* The condition of old may be a vector that chooses whole rows: then rows of axis 0 meet rows of axis 0. */
+  if (rank == 1 && data_rank > 1 && c->in[0].s.kind == WEFT_SPREAD_SAME && c->in[0].whole == 0 &&
+      weft_spread_is_rows(c, 1)) {
+    c->wanted[0] = weft_spread_rows(0, 0);
+  }
+  if (rank == 1 && data_rank > 1 && c->wanted[0].kind == WEFT_SPREAD_ROWS) {
+    bool fits = weft_spread_is_rows(c, 1) && weft_spread_is_rows(c, 2) && c->in[1].s.axis == 0 &&
+                c->in[2].s.axis == 0;
+    if (!fits) return weft_spread_fall_back(c);
+    int d = c->in[1].s.degree;
+    if (c->in[1].zero) d = c->in[2].s.degree;
+    for (int i = 1; i < 3; i++) {
+      if (!c->in[i].zero) c->wanted[i].degree = d;
+    }
+    c->out[0] = weft_spread_value(weft_spread_rows(0, d));
+    c->out[0].factor = c->in[1].factor;
+    c->out[0].zero = c->in[1].zero && c->in[2].zero;
+    return NULL;
+  }
+  if (rank == 1 && data_rank > 1 && !weft_spread_all_plain(c)) return weft_spread_fall_back(c);
+  return weft_spread_apply_form(c, WEFT_FORM_CHOICE);
+}

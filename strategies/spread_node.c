@@ -1,0 +1,209 @@
+/* strategies/spread_node.c - one node of the spread analysis: which rule it has, what the rule is given and
+ * what comes out.
+ *
+ * A line of the table goes before what the op table says of an op; computing with known integers goes before
+ * both.
+ */
+#include "strategies/spread_analysis.h"
+
+typedef weft_spread_value_t value_t;
+
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
+}
+
+static const weft_spread_table_rule_t rules[] = {
+#define WEFT_SPREAD(op, ...) {op, __VA_ARGS__},
+#include "strategies/spread_rules.def"
+#undef WEFT_SPREAD
+};
+enum { NUM_RULES = sizeof rules / sizeof rules[0] };
+
+const weft_spread_table_rule_t *weft_spread_rule_of(weft_str_t op) {
+  int low = 0, high = NUM_RULES;
+  while (low < high) {
+    int middle = (low + high) / 2, order = weft_str_compare(weft_str(rules[middle].op), op);
+    if (order == 0) return &rules[middle];
+    if (order < 0) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return NULL;
+}
+
+const char *weft_spread_rule_op(int i) { return i >= 0 && i < NUM_RULES ? rules[i].op : NULL; }
+
+bool weft_spread_has_rule(const weft_op_def_t *op) {
+  const uint32_t by_flags = WEFT_OP_ELEMENTWISE | WEFT_OP_UPDATE | WEFT_OP_CONST | WEFT_OP_VARIABLE |
+                            WEFT_OP_PLACEHOLDER | WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER |
+                            WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION | WEFT_OP_LOOP_COND | WEFT_OP_NOOP |
+                            WEFT_OP_CONTROL_TRIGGER | WEFT_OP_METADATA;
+  return (op->flags & by_flags) != 0 || weft_spread_rule_of(op->name) != NULL;
+}
+
+void *weft_spread_alloc(const weft_spread_ctx_t *c, size_t bytes) {
+  void *memory = weft_arena_calloc(&c->analysis->arena, 1, bytes);
+  if (memory == NULL) c->analysis->failed = true;
+  return memory;
+}
+
+/* A value as consumers see it: a reader's batch as rows, a part that is added up for all as what it is then.
+ */
+static value_t seen(weft_spread_analysis_t *a, weft_output_t from) {
+  value_t v = a->values[from.node->id][from.index];
+  if (v.is_batch) {
+    int64_t factor = v.factor;
+    v = weft_spread_value(weft_spread_rows(0, 0));
+    v.factor = factor;
+  } else if (v.s.kind == WEFT_SPREAD_PART && a->shared[from.node->id][from.index]) {
+    v.s = weft_spread_same(0);
+  }
+  return v;
+}
+
+bool weft_spread_is_batch_placeholder(const weft_spread_analysis_t *a, const weft_node_t *n) {
+  const weft_spread_options_t *o = a->options;
+  for (int i = 0; i < o->num_batch; i++) {
+    if (o->batch[i] == n) return true;
+  }
+  if (o->num_batch > 0 || n->output_shapes == NULL) return false;
+  return n->output_shapes[0].rank > 0 && n->output_shapes[0].dims[0] == WEFT_UNKNOWN_DIM;
+}
+
+weft_status_t *weft_spread_placeholder(weft_spread_ctx_t *c) {
+  if (!weft_spread_is_batch_placeholder(c->analysis, c->node)) {
+    if (c->node->num_inputs > 0 && c->in[0].s.kind != WEFT_SPREAD_SAME) c->wanted[0] = weft_spread_same(0);
+    return NULL;
+  }
+  if (c->node->num_inputs > 0) c->wanted[0] = weft_spread_rows(0, 0);
+  c->out[0] = weft_spread_value(weft_spread_rows(0, 0));
+  c->out[0].factor = 1;
+  return NULL;
+}
+
+static weft_status_t *enter(weft_spread_ctx_t *c) {
+  const weft_spread_t *forced = &c->analysis->forced[c->node->id];
+  weft_spread_pass(c, 0, 0);
+  if (forced->kind == WEFT_SPREAD_NONE || c->in[0].s.kind == WEFT_SPREAD_EACH) return NULL;
+  c->wanted[0] = *forced;
+  c->run = WEFT_RUN_EACH;
+  if (forced->kind == WEFT_SPREAD_SAME && forced->degree == 0) {
+    c->out[0] = weft_spread_true_value(c, &c->in[0], WEFT_SPREAD_SAME);
+  } else {
+    c->out[0].s = *forced;
+  }
+  return NULL;
+}
+
+/* Something writes a variable, or might, and the op table does not say what. */
+static weft_status_t *check_effects(const weft_spread_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  for (int i = 0; i < n->num_inputs; i++) {
+    if (!c->in[i].is_state) continue;
+    bool is_handle = n->input_types[i] >= WEFT_REF || n->input_types[i] == WEFT_RESOURCE;
+    if (is_handle) {
+      return weft_spread_refuse(n, "what it does to the variable '%.*s' is not known",
+                                WEFT_STR_ARGS(n->inputs[i].node->name));
+    }
+  }
+  return NULL;
+}
+
+/* Numbers of own rows go as such into few ops; for others everybody must number the rows of the whole batch.
+ */
+static bool takes_own_rows(const weft_spread_table_rule_t *rule) {
+  static weft_spread_rule_fn *const takers[] = {weft_spread_pack,       weft_spread_concat,
+                                                weft_spread_expand,     weft_spread_gather_nd,
+                                                weft_spread_scatter_nd, weft_spread_pass_all};
+  bool takes = false;
+  for (size_t i = 0; rule != NULL && i < sizeof takers / sizeof takers[0]; i++)
+    takes = takes || rule->fn == takers[i];
+  return takes;
+}
+
+static bool number_all_rows(weft_spread_ctx_t *c, const weft_spread_table_rule_t *rule) {
+  bool any = false;
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    if (c->in[i].own == 0 || takes_own_rows(rule)) continue;
+    weft_spread_force_true(c, c->in[i].own - 1);
+    any = true;
+  }
+  for (int o = 0; any && o < c->node->num_outputs; o++)
+    c->out[o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+  return any;
+}
+
+static weft_status_t *ask(weft_spread_ctx_t *c, value_t *in) {
+  const weft_node_t *n = c->node;
+  uint32_t flags = n->op->flags;
+  if (number_all_rows(c, weft_spread_rule_of(n->op->name))) return NULL; /* next time */
+  if ((flags & WEFT_OP_MERGE) != 0) return weft_spread_merge(c);
+  bool is_forced = c->analysis->forced[n->id].kind != WEFT_SPREAD_NONE && (flags & WEFT_OP_ENTER) == 0;
+  const weft_spread_table_rule_t *rule = weft_spread_rule_of(n->op->name);
+  if (!is_forced && weft_spread_ints_compute(c)) return NULL;
+  bool has_shape = false;
+  for (int i = 0; i < n->num_inputs; i++) has_shape |= c->in[i].s.kind == WEFT_SPREAD_SHAPE;
+  if (is_forced || (has_shape && rule != NULL && rule->fn == weft_spread_everywhere)) {
+    for (int i = 0; i < n->num_inputs; i++) { /* all as it truly is: then the numbers are known, perhaps */
+      if (c->in[i].s.kind == WEFT_SPREAD_SAME || c->in[i].s.kind == WEFT_SPREAD_EACH) continue;
+      in[i] = weft_spread_true_value(c, &in[i], WEFT_SPREAD_SAME);
+      c->wanted[i] = in[i].s;
+    }
+    if (weft_spread_ints_compute(c)) return NULL;
+  }
+  if (rule != NULL) {
+    c->detail = rule->detail;
+    return rule->fn(c);
+  }
+  if ((flags & WEFT_OP_CONST) != 0) return weft_spread_constant(c);
+  if ((flags & WEFT_OP_PLACEHOLDER) != 0) return weft_spread_placeholder(c);
+  if ((flags & WEFT_OP_VARIABLE) != 0) return weft_spread_state(c);
+  if ((flags & WEFT_OP_UPDATE) != 0) return weft_spread_update(c);
+  if ((flags & WEFT_OP_SWITCH) != 0) return weft_spread_switch(c);
+  if ((flags & WEFT_OP_ENTER) != 0) return enter(c);
+  if ((flags & (WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION)) != 0) return weft_spread_pass_all(c);
+  if ((flags & WEFT_OP_LOOP_COND) != 0) {
+    if (c->in[0].s.kind != WEFT_SPREAD_SAME && c->in[0].s.kind != WEFT_SPREAD_ONCE)
+      c->wanted[0] = weft_spread_same(0);
+    if (c->in[0].s.kind == WEFT_SPREAD_ONCE) weft_spread_pass(c, 0, 0);
+    return NULL;
+  }
+  if ((flags & (WEFT_OP_NOOP | WEFT_OP_CONTROL_TRIGGER)) != 0) return NULL;
+  if ((flags & WEFT_OP_METADATA) != 0) return weft_spread_metadata(c);
+  WEFT_RETURN_IF_ERROR(check_effects(c));
+  if ((flags & WEFT_OP_ELEMENTWISE) != 0) return weft_spread_apply_form(c, WEFT_FORM_NONLINEAR);
+  return weft_spread_once(c);
+}
+
+weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n) {
+  value_t *in = weft_arena_calloc(&a->arena, (size_t)n->num_inputs + 1, sizeof *in);
+  value_t *out = weft_arena_calloc(&a->arena, (size_t)n->num_outputs + 1, sizeof *out);
+  if (in == NULL || out == NULL) return no_memory();
+  bool is_merge = (n->op->flags & WEFT_OP_MERGE) != 0;
+  weft_spread_t *wanted = a->plan->wanted[n->id];
+  for (int i = 0; i < n->num_inputs; i++) {
+    in[i] = seen(a, n->inputs[i]);
+    if (in[i].s.kind == WEFT_SPREAD_NONE && !is_merge) return NULL; /* next round */
+    wanted[i] = in[i].s;
+  }
+  for (int o = 0; o < n->num_outputs; o++) {
+    out[o] = is_merge ? a->values[n->id][o] : weft_spread_value(weft_spread_same(0));
+  }
+  weft_spread_ctx_t c = {a, n, in, wanted, out, WEFT_RUN_EACH, false, 0, 0};
+  WEFT_RETURN_IF_ERROR(ask(&c, in));
+  if (a->failed) return no_memory();
+  a->plan->run[n->id] = c.run;
+  a->plan->own_seed[n->id] = c.own_seed;
+  a->plan->squeezed[n->id] = c.squeezed;
+  for (int o = 0; o < n->num_outputs; o++) {
+    int rank = weft_spread_shape_of(a, n, o)->rank;
+    if (rank < 0 && out[o].rank < 0) rank = weft_spread_likely_rank(&c);
+    if (rank >= 0 && out[o].s.kind != WEFT_SPREAD_NONE) out[o].rank = rank;
+    if (weft_spread_value_eq(&out[o], &a->values[n->id][o])) continue;
+    a->values[n->id][o] = out[o];
+    a->changed = true;
+  }
+  return NULL;
+}
