@@ -189,6 +189,36 @@ static void workers_with_different_graphs_are_refused(void) {
   }
 }
 
+/* The rows of one worker do not fit its model: both are told, and a step with good rows works. */
+static void a_step_that_fails_on_one_worker_fails_on_all(void) {
+  worker_t workers[MOST_TASKS];
+  uint64_t state = 3;
+  serve_all(workers, pair);
+  open_client(&workers[0], pair, "mlp_sgd", "multi_worker_mirrored:task=0");
+  open_client(&workers[1], pair, "mlp_sgd", "multi_worker_mirrored:task=1");
+  initialise(workers, pair.workers);
+  for (int step = 0; step < 6; step++) {
+    int bad = step % 3 == 2 ? -1 : step % 3;
+    for (int i = 0; i < pair.workers; i++) {
+      workers[i].key = train_key;
+      workers[i].step = (step_t){.feeds = {"x", "y"}, .fetches = {"loss:0"}, .targets = {"train"}};
+      workers[i].step.values[0] = random_floats(&state, TF_FLOAT, 4, 32);
+      workers[i].step.values[1] = random_ints(&state, bad == i ? 3 : 4, 10);
+    }
+    run_all(workers, pair.workers);
+    if (bad < 0) {
+      expect_all(workers, pair.workers);
+      compare_all(workers, pair.workers, pair);
+    } else {
+      CU_ASSERT_EQUAL(TF_GetCode(workers[bad].job.status), TF_INVALID_ARGUMENT);
+      CU_ASSERT_NOT_EQUAL(TF_GetCode(workers[1 - bad].job.status), TF_OK);
+    }
+    for (int i = 0; i < pair.workers; i++) step_end(&workers[i].step);
+  }
+  for (int i = 0; i < pair.workers; i++) close_client(&workers[i]);
+  dismiss_all(workers, pair);
+}
+
 static const CU_TestInfo tests[] = {
     {"one client drives all workers", one_client_drives_all_workers},
     {"each worker has a client of its own", each_worker_has_a_client_of_its_own},
@@ -196,6 +226,7 @@ static const CU_TestInfo tests[] = {
     {"three workers with two devices are as one device", three_workers_with_two_devices_are_as_one_device},
     {"initial values are the first worker's", initial_values_are_the_first_workers},
     {"who does not use a variable adds nothing", who_does_not_use_a_variable_adds_nothing},
+    {"a step that fails on one worker fails on all", a_step_that_fails_on_one_worker_fails_on_all},
     {"workers with different graphs are refused", workers_with_different_graphs_are_refused},
     CU_TEST_INFO_NULL,
 };
