@@ -597,6 +597,7 @@ static group_entry_t *take_group_of(weft_collectives_t *c, weft_str_t task) {
 void weft_collectives_lost_task(weft_collectives_t *c, weft_str_t task, const weft_status_t *why) {
   weft_status_t *s = WEFT_ERROR(UNAVAILABLE, "Collective is broken: task %.*s is lost: %s",
                                 WEFT_STR_ARGS(task), weft_status_message(why));
+  if (c->transport->ops->cause != NULL) s = c->transport->ops->cause(c->transport, task, s);
   for (group_entry_t *e = take_group_of(c, task); e != NULL; e = take_group_of(c, task)) entry_release(e);
   c->transport->ops->lost_task(c->transport, task, s);
   fail_runs(c, is_with_task, &task, s);

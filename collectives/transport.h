@@ -94,6 +94,9 @@ typedef struct weft_transport_ops {
   void (*fail)(weft_transport_t *t, int64_t step_id, weft_str_t run, const weft_group_t *group, const weft_status_t *why);
   /* `task` is dead: what it still had to do with ends with UNAVAILABLE naming it (`why`); a leader fails its groups. */
   void (*lost_task)(weft_transport_t *t, weft_str_t task, const weft_status_t *why);
+  /* Why, perhaps, `task` is lost: who leaves because another has died is not the cause. Consumes `why`; returns it, or the
+   * cause. NULL: the transport knows nothing of causes. */
+  weft_status_t *(*cause)(weft_transport_t *t, weft_str_t task, weft_status_t *why);
   /* Ends the offers and fetches of a step: present ones with `why`, and who asks later gets `why`, too. */
   void (*end_step)(weft_transport_t *t, int64_t step_id, const weft_status_t *why);
   void (*fetch)(weft_transport_t *t, const weft_fetch_t *f, weft_canceller_t *canceller, weft_transfer_done_fn *done, void *arg);

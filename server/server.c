@@ -116,6 +116,7 @@ void weft_server_stop(weft_server_t *s) {
   while (!mine && !s->stopped) weft_cond_wait(&s->stopped_cond, &s->mu); /* woken by the one who stops */
   weft_mutex_unlock(&s->mu);
   if (!mine) return;
+  if (s->task.worker != NULL) weft_worker_leave(s->task.worker);
   weft_health_stop(s->health);
   weft_task_stop(&s->task);
   if (s->rpc_server != NULL) weft_rpc_server_stop(s->rpc_server, STOP_GRACE_MS);

@@ -27,6 +27,8 @@ void weft_worker_task_lost(weft_worker_t *w, weft_str_t task) {
   weft_free(sessions);
 }
 
+void weft_worker_leave(weft_worker_t *w) { weft_remote_transport_leave(w->transport); }
+
 void weft_worker_task_returned(weft_worker_t *w, weft_str_t task, uint64_t incarnation) {
   weft_remote_transport_returned_task(w->transport, task, incarnation);
 }

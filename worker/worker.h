@@ -34,6 +34,9 @@ weft_transfer_log_t *weft_worker_transfers(weft_worker_t *w); /* where clients o
 struct weft_collectives *weft_worker_collectives(weft_worker_t *w); /* lent */
 struct weft_link_counters *weft_worker_counters(weft_worker_t *w);  /* what the collectives have fetched; lent */
 
+/* Is about to be stopped: tells the other tasks so, before they hear less of it and take it for dead. */
+void weft_worker_leave(weft_worker_t *w);
+
 /* Another task of the cluster is known to be gone: resources of all sessions that wait for it are told. */
 void weft_worker_task_lost(weft_worker_t *w, weft_str_t task);
 /* It is there, with this incarnation. If it is another than the one that was lost, groups with it can be formed anew. */

@@ -182,7 +182,7 @@ weft_str_t weft_host_link_task(const weft_host_link_t *l) { return weft_str(l->t
 
 bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_dead, const weft_status_t **out_why) {
   *out_dead = weft_str(l->dead == NULL ? "" : l->dead);
-  *out_why = l->dead == NULL ? NULL : l->dead_why;
+  *out_why = l->dead_why;
   return l->has_left;
 }
 
@@ -292,6 +292,11 @@ bool weft_host_link_finished(weft_host_link_t *l, uint64_t id) {
 bool weft_host_link_ended(weft_host_link_t *l, int64_t step_id, weft_str_t run, const weft_status_t *why) {
   header_t h = {.kind = ENDED, .step_id = step_id, .code = why == NULL ? WEFT_OK : (int32_t)weft_status_code(why)};
   return send_packet(l, &h, run, weft_str(why == NULL ? "" : weft_status_message(why)), NULL, 0);
+}
+
+static void say_bye(weft_host_link_t *l, weft_str_t dead, const weft_status_t *why) {
+  header_t h = {.kind = BYE, .code = why == NULL ? WEFT_OK : (int32_t)weft_status_code(why)};
+  (void)send_packet(l, &h, dead, weft_str(why == NULL ? "" : weft_status_message(why)), NULL, 0);
 }
 
 weft_status_t *weft_host_link_read(weft_host_link_t *l, uint64_t address, void *to, size_t n) {
@@ -498,7 +503,7 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
   } else if (h.kind == FINISHED) {
     ls->ops->finished(ls->arg, l, h.id);
   } else if (h.kind == BYE) {
-    if (!l->has_left && a.length > 0 && h.code != WEFT_OK) {
+    if (!l->has_left && h.code != WEFT_OK) { /* the first says it all */
       l->dead = weft_strndup(a.data, a.length);
       l->dead_why = weft_status_from_wire(h.code, b.data, b.length);
     }
@@ -644,7 +649,7 @@ static void wake_up(weft_host_links_t *ls) {
   (void)!write(ls->wake, &one, sizeof one);
 }
 
-void weft_host_links_stop(weft_host_links_t *ls, weft_str_t dead_task, const weft_status_t *why) {
+void weft_host_links_stop(weft_host_links_t *ls) {
   if (ls == NULL || !ls->has_thread) return;
   ls->has_thread = false;
   atomic_store_explicit(&ls->is_stopping, true, memory_order_release);
@@ -655,16 +660,14 @@ void weft_host_links_stop(weft_host_links_t *ls, weft_str_t dead_task, const wef
   weft_mutex_unlock(&ls->mu);
   tell(w);
   for (weft_host_link_t *l = ls->open; l != NULL; l = l->next) { /* the peers see that we leave, and did not die */
-    header_t bye = {.kind = BYE, .code = why == NULL ? WEFT_OK : (int32_t)weft_status_code(why)};
-    weft_str_t message = weft_str(why == NULL ? "" : weft_status_message(why));
-    if (l->state == LINKED) (void)send_packet(l, &bye, dead_task, message, NULL, 0);
+    if (l->state == LINKED) say_bye(l, WEFT_STR(""), NULL);
     shutdown(l->fd, SHUT_RDWR);
   }
 }
 
 void weft_host_links_destroy(weft_host_links_t *ls) {
   if (ls == NULL) return;
-  weft_host_links_stop(ls, weft_str(""), NULL);
+  weft_host_links_stop(ls);
   while (ls->open != NULL) {
     weft_host_link_t *l = ls->open;
     ls->open = l->next;
@@ -695,7 +698,8 @@ weft_host_link_t *weft_host_links_find(weft_host_links_t *ls, weft_str_t task) {
   return l;
 }
 
-void weft_host_links_tell_ended(weft_host_links_t *ls, int64_t step_id, const weft_status_t *why) {
+/* Calls `fn` for each link there is. */
+static void for_each_linked(weft_host_links_t *ls, void (*fn)(weft_host_link_t *l, const void *arg), const void *arg) {
   enum { MAX_AT_ONCE = 64 };
   weft_host_link_t *links[MAX_AT_ONCE];
   size_t at = 0;
@@ -709,10 +713,40 @@ void weft_host_links_tell_ended(weft_host_links_t *ls, int64_t step_id, const we
     }
     weft_mutex_unlock(&ls->mu);
     for (int i = 0; i < n; i++) {
-      (void)weft_host_link_ended(links[i], step_id, WEFT_STR(""), why);
+      fn(links[i], arg);
       weft_host_link_release(links[i]);
     }
   }
+}
+
+typedef struct end {
+  int64_t step_id;
+  const weft_status_t *why;
+} end_t;
+
+static void tell_end(weft_host_link_t *l, const void *arg) {
+  const end_t *e = arg;
+  (void)weft_host_link_ended(l, e->step_id, WEFT_STR(""), e->why);
+}
+
+void weft_host_links_tell_ended(weft_host_links_t *ls, int64_t step_id, const weft_status_t *why) {
+  const end_t e = {step_id, why};
+  for_each_linked(ls, tell_end, &e);
+}
+
+typedef struct departure {
+  weft_str_t dead;
+  const weft_status_t *why;
+} departure_t;
+
+static void tell_departure(weft_host_link_t *l, const void *arg) {
+  const departure_t *d = arg;
+  say_bye(l, d->dead, d->why);
+}
+
+void weft_host_links_leave(weft_host_links_t *ls, weft_str_t dead_task, const weft_status_t *why) {
+  const departure_t d = {dead_task, why};
+  for_each_linked(ls, tell_departure, &d);
 }
 
 bool weft_host_link_is_linked(weft_host_link_t *l) {

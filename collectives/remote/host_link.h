@@ -47,9 +47,10 @@ typedef struct weft_host_link_ops {
 /* `task` ("/job:j/replica:0/task:0") and `ops` must outlive it. Never fails for want of links: then host() is empty. */
 WEFT_MUST_CHECK weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, const weft_host_link_ops_t *ops,
                                                       void *arg, weft_host_links_t **out);
-/* Two steps: no callback runs after `stop`; links stay valid for who retains them until they release them. NULL is fine. Who
- * leaves tells the others that it did not die, and the death that it has seen: task and status may be empty and NULL. */
-void weft_host_links_stop(weft_host_links_t *l, weft_str_t dead_task, const weft_status_t *why);
+/* Tells all peers that we leave and do not die, and the death or failure that we have seen: may be empty and NULL. */
+void weft_host_links_leave(weft_host_links_t *l, weft_str_t dead_task, const weft_status_t *why);
+/* Two steps: no callback runs after `stop`; links stay valid for who retains them until they release them. NULL is fine. */
+void weft_host_links_stop(weft_host_links_t *l);
 void weft_host_links_destroy(weft_host_links_t *l);
 /* Equal texts: the two can be linked. Empty: this system has no such means. */
 weft_str_t weft_host_links_host(const weft_host_links_t *l);
@@ -65,7 +66,7 @@ weft_host_link_t *weft_host_link_retain(weft_host_link_t *l);
 void weft_host_link_release(weft_host_link_t *l); /* NULL is fine */
 bool weft_host_link_is_linked(weft_host_link_t *l); /* not broken yet */
 weft_str_t weft_host_link_task(const weft_host_link_t *l); /* lent */
-/* Did the peer say that it leaves? And whose death it had seen, NULL: none. Lent; only in `broken`. */
+/* Did the peer say that it leaves? And whose death it had seen, or which failure; NULL: none. Lent; only in `broken`. */
 bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_dead, const weft_status_t **out_why);
 /* Each never blocks; false if the link is broken or without memory. */
 bool weft_host_link_offer(weft_host_link_t *l, const weft_host_offer_t *o);

@@ -138,14 +138,7 @@ void weft_remote_fail_here(weft_remote_t *t, int64_t step_id, weft_str_t run, co
   }
   char *kept = weft_strdup(copy);
   weft_status_t *cause = weft_status_clone(why);
-  if (weft_status_code(why) == WEFT_UNAVAILABLE) {
-    weft_status_t *last = weft_status_clone(why);
-    weft_mutex_lock(&t->mu);
-    weft_status_t *old = t->last_failure;
-    t->last_failure = last;
-    weft_mutex_unlock(&t->mu);
-    weft_status_free(old);
-  }
+  if (weft_status_code(why) == WEFT_UNAVAILABLE) weft_remote_note_failure(t, run, why);
   if (kept != NULL) {
     weft_remote_add_ending(t, step_id, kept, NULL, cause);
   } else {

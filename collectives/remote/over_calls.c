@@ -71,6 +71,15 @@ void weft_remote_transport_serve(weft_transport_t *base, const weft_buf_request_
     weft_remote_refuse(a, weft_remote_cancelled(a->key), true);
     return;
   }
+  weft_str_t dead = {NULL, 0};
+  weft_mutex_lock(&t->mu);
+  bool is_leaving = t->is_stopping;
+  weft_mutex_unlock(&t->mu);
+  weft_status_t *gone = is_leaving ? weft_remote_why_we_leave(t, &dead) : NULL;
+  if (gone != NULL) {
+    weft_remote_refuse(a, gone, false);
+    return;
+  }
   weft_mutex_lock(&t->mu);
   weft_status_t *s = a->is_cancelled ? weft_remote_cancelled(r->key) : weft_remote_ended_locked(t, r->step_id, r->key, WEFT_STR(""));
   weft_remote_offer_t *o = s == NULL ? weft_map_remove(&t->offers, weft_str(a->name)) : NULL;

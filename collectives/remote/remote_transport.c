@@ -160,6 +160,10 @@ static void transport_lost_task(weft_transport_t *base, weft_str_t task, const w
   weft_group_table_lost_task(t->groups, task, why);
 }
 
+static weft_status_t *transport_cause(weft_transport_t *base, weft_str_t task, weft_status_t *why) {
+  return weft_remote_cause(weft_remote_of(base), task, why);
+}
+
 static void transport_end_step(weft_transport_t *base, int64_t step_id, const weft_status_t *why) {
   weft_remote_t *t = weft_remote_of(base);
   weft_mutex_lock(&t->mu);
@@ -196,17 +200,23 @@ weft_link_counters_t *weft_remote_transport_counters(weft_transport_t *t) { retu
 
 /* ---- life ---- */
 
-void weft_remote_transport_stop(weft_transport_t *base) {
+void weft_remote_transport_leave(weft_transport_t *base) {
   weft_remote_t *t = weft_remote_of(base);
   weft_str_t dead = {NULL, 0};
   weft_remote_end_tellings(t);
-  weft_status_t *why = weft_remote_first_death(t, &dead);
-  weft_host_links_stop(t->links, dead, why);
-  if (why == NULL) { /* who waits for us hears why we leave, if something failed */
-    weft_mutex_lock(&t->mu);
-    why = t->last_failure == NULL ? NULL : weft_status_clone(t->last_failure);
-    weft_mutex_unlock(&t->mu);
-  }
+  weft_status_t *why = weft_remote_why_we_leave(t, &dead);
+  weft_host_links_leave(t->links, dead, why);
+  weft_remote_which_t all = {.has_step = false};
+  if (why != NULL) weft_remote_end_matching(t, &all, false, why); /* who waits for us hears it, too */
+  weft_status_free(why);
+}
+
+void weft_remote_transport_stop(weft_transport_t *base) {
+  weft_remote_t *t = weft_remote_of(base);
+  weft_str_t dead = {NULL, 0};
+  weft_remote_transport_leave(base);
+  weft_host_links_stop(t->links);
+  weft_status_t *why = weft_remote_why_we_leave(t, &dead);
   if (why == NULL) why = WEFT_ERROR(UNAVAILABLE, "%s is stopping", t->task);
   weft_remote_which_t all = {.has_step = false};
   weft_remote_end_matching(t, &all, true, why);
@@ -236,7 +246,7 @@ static void transport_destroy(weft_transport_t *base) {
   weft_arena_deinit(&t->arena);
   weft_cond_deinit(&t->idle);
   weft_mutex_deinit(&t->mu);
-  weft_status_free(t->last_failure);
+  weft_status_free(t->failure);
   weft_canceller_release(t->tellings);
   weft_free(t->task);
   weft_free(t);
@@ -246,6 +256,7 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
   static const weft_transport_ops_t ops = {.offer = transport_offer,
                                            .fail = transport_fail,
                                            .lost_task = transport_lost_task,
+                                           .cause = transport_cause,
                                            .end_step = transport_end_step,
                                            .fetch = transport_fetch,
                                            .complete_group = weft_remote_complete_group,

@@ -36,6 +36,9 @@ typedef struct weft_remote_transport_options {
 } weft_remote_transport_options_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_t *o, weft_transport_t **out);
+/* This task is about to end: tells the others so, and why if something failed; waits a moment until those that are told by calls
+ * have taken it. Before anything that they would take for a sign of death. */
+void weft_remote_transport_leave(weft_transport_t *t);
 /* Nothing is told by `lost` any more, and all that waits ends with UNAVAILABLE. Destroying does it, too. */
 void weft_remote_transport_stop(weft_transport_t *t);
 

@@ -1,6 +1,8 @@
 /* collectives/remote/tasks.c - what a transport knows of tasks: host, incarnation, who was lost and in which order. */
 #include "collectives/remote/transport_impl.h"
 
+#include <stdlib.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 
@@ -76,8 +78,9 @@ bool weft_remote_is_lost(weft_remote_t *t, weft_str_t task) {
   return is_lost;
 }
 
-weft_status_t *weft_remote_first_death(weft_remote_t *t, weft_str_t *out_task) {
+weft_status_t *weft_remote_why_we_leave(weft_remote_t *t, weft_str_t *out_task) {
   weft_status_t *found = NULL;
+  *out_task = WEFT_STR("");
   weft_mutex_lock(&t->mu);
   for (int i = 0; i < WEFT_REMOTE_LOSSES && found == NULL; i++) {
     const weft_remote_loss_t *l = &t->losses[i];
@@ -85,8 +88,25 @@ weft_status_t *weft_remote_first_death(weft_remote_t *t, weft_str_t *out_task) {
     found = weft_status_clone(l->why);
     *out_task = l->task;
   }
+  if (found == NULL && t->failure != NULL) found = weft_status_clone(t->failure);
   weft_mutex_unlock(&t->mu);
   return found;
+}
+
+void weft_remote_note_failure(weft_remote_t *t, weft_str_t run, const weft_status_t *why) {
+  char digits[17] = {0}; /* a run's name begins with its group's key */
+  for (size_t i = 0; i < run.length && i < sizeof digits - 1 && run.data[i] != '.'; i++) digits[i] = run.data[i];
+  const uint64_t key = strtoull(digits, NULL, 16);
+  weft_status_t *mine = weft_status_clone(why);
+  weft_mutex_lock(&t->mu);
+  weft_status_t *old = mine;
+  if (t->failure == NULL || t->failed_group != key) {
+    old = t->failure;
+    t->failure = mine;
+    t->failed_group = key;
+  }
+  weft_mutex_unlock(&t->mu);
+  weft_status_free(old);
 }
 
 void weft_remote_forget_loss(weft_remote_t *t, weft_str_t task) {
@@ -112,12 +132,16 @@ void weft_remote_broken(void *arg, weft_host_link_t *link) {
   const weft_status_t *told = NULL;
   bool has_left = weft_host_link_has_left(link, &dead, &told);
   /* Who leaves after a loss says whose: that is the cause, of which we may not have heard yet. */
-  weft_host_link_t *other = told == NULL ? NULL : weft_host_links_find(t->links, dead);
-  bool is_news = told != NULL && other == NULL && !weft_str_is(dead, t->task) && !weft_remote_is_lost(t, dead);
+  weft_host_link_t *other = dead.length == 0 ? NULL : weft_host_links_find(t->links, dead);
+  bool is_news = told != NULL && dead.length > 0 && other == NULL && !weft_str_is(dead, t->task) && !weft_remote_is_lost(t, dead);
   weft_host_link_release(other);
   if (is_news) lose(t, dead, NULL, told, false);
   weft_status_t *why =
       WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s: the task has died or was stopped", WEFT_STR_ARGS(task));
+  if (told != NULL) {
+    weft_status_free(why);
+    why = weft_status_clone(told);
+  }
   if (has_left) why = weft_remote_cause(t, task, why);
   lose(t, task, link, why, has_left);
   weft_status_free(why);
@@ -159,6 +183,8 @@ weft_status_t *weft_remote_cause(weft_remote_t *t, weft_str_t task, weft_status_
     const weft_group_t *g = e.value;
     if (is_member(g, task)) found = first_of_locked(t, g, task, false);
   }
+  const weft_group_t *failed = t->failure == NULL ? NULL : weft_map_get_u64(&t->seen, t->failed_group);
+  if (found == NULL && failed != NULL && is_member(failed, task)) found = weft_status_clone(t->failure);
   weft_mutex_unlock(&t->mu);
   if (found == NULL) return status;
   weft_status_free(status);
@@ -181,8 +207,13 @@ void weft_remote_remember_group(weft_remote_t *t, weft_group_t *group) {
   void *old = NULL;
   for (int i = 0; i < group->size; i++) weft_remote_forget_loss(t, group->members[i].task);
   weft_mutex_lock(&t->mu);
-  weft_status_t *s = weft_map_put_u64(&t->seen, (uint64_t)group->key, weft_group_retain(group), &old);
+  weft_status_t *s = weft_map_put_u64(&t->seen, (uint64_t)group->key, weft_group_retain(group), &old), *past = NULL;
+  if (t->failed_group == (uint64_t)group->key) {
+    past = t->failure;
+    t->failure = NULL;
+  }
   weft_mutex_unlock(&t->mu);
+  weft_status_free(past);
   if (s != NULL) weft_group_release(group);
   weft_status_free(s); /* a later failure may then name the wrong task of several */
   weft_group_release(old);

@@ -112,7 +112,8 @@ struct weft_remote {
   int num_tellings;                               /* guarded by mu: news that others have not taken yet */
   bool is_stopping;                               /* guarded by mu */
   weft_canceller_t *tellings;                     /* owned */
-  weft_status_t *last_failure;                    /* guarded by mu: UNAVAILABLE, of the last run that failed so; or NULL */
+  weft_status_t *failure;                         /* guarded by mu: why a group was UNAVAILABLE first; NULL: none was, or it has met again */
+  uint64_t failed_group;                          /* guarded by mu: its key */
   weft_map_t offers, told, wants, calls, come, asked; /* guarded by mu */
   uint64_t next_id;                               /* guarded by mu */
   weft_remote_ending_t endings[WEFT_REMOTE_ENDINGS];                  /* guarded by mu: a ring */
@@ -219,12 +220,14 @@ void weft_remote_note_task(weft_remote_t *t, weft_str_t task, weft_str_t host, u
 uint64_t weft_remote_incarnation_of(weft_remote_t *t, weft_str_t task);
 void weft_remote_note_loss(weft_remote_t *t, weft_str_t task, const weft_status_t *why, bool has_left);
 bool weft_remote_is_lost(weft_remote_t *t, weft_str_t task);
-/* The first task that died and had not left before; NULL if none did. The name is lent as long as t. */
-weft_status_t *weft_remote_first_death(weft_remote_t *t, weft_str_t *out_task);
-/* Why a transfer with `task` may have ended with `status` (consumed): the death of another member of one of its groups, if there
- * was one before; else `status`. */
+/* Why a transfer with `task` may have ended with `status` (consumed): the death of another member of one of its groups, or an
+ * earlier failure of such a group, if there was one; else `status`. */
 weft_status_t *weft_remote_cause(weft_remote_t *t, weft_str_t task, weft_status_t *status);
 void weft_remote_forget_loss(weft_remote_t *t, weft_str_t task);
+/* A run of a group was UNAVAILABLE; the first time is kept until the group meets again. */
+void weft_remote_note_failure(weft_remote_t *t, weft_str_t run, const weft_status_t *why);
+/* Why we leave, if because of a failure: a copy, or NULL; *out_task: whose death, if it was one. */
+weft_status_t *weft_remote_why_we_leave(weft_remote_t *t, weft_str_t *out_task);
 /* A link's `broken`. */
 void weft_remote_broken(void *arg, weft_host_link_t *link);
 /* Why the group of this key broke first, as far as we know: a copy. Who is lost after that may only have followed. */

@@ -96,7 +96,7 @@ static int be_rank(const arguments_t *a) {
   WEFT_CollectiveGroupOptions o = {.timeout_ms = 15000, .only_rpc = getenv("WEFT_TEST_ONLY_RPC") != NULL};
   WEFT_CollectiveGroup *g = WEFT_NewCollectiveGroup(a->rank, a->size, a->addresses, &o, s);
   if (g == NULL) printf("error %d %s\n", (int)TF_GetCode(s), TF_Message(s));
-  for (int i = 0; g != NULL && (a->rounds == 0 || i < a->rounds); i++) {
+  for (int i = 0; g != NULL && (a->rounds <= 0 || i < a->rounds); i++) {
     bool ok = run_once(g, a, s);
     if (TF_GetCode(s) != TF_OK) {
       char text[800]; /* on one line */
@@ -112,6 +112,11 @@ static int be_rank(const arguments_t *a) {
   if (a->rounds > 0) {
     print_counts(g);
     WEFT_Barrier(g, NULL, s); /* nobody leaves before all are done */
+  }
+  if (a->rounds < 0) { /* leaves at once: as a trainer that fails does */
+    WEFT_DeleteCollectiveGroup(g);
+    TF_DeleteStatus(s);
+    return 0;
   }
   if (a->rounds == 0) { /* stays until all have said what they saw: who leaves is as good as dead */
     char go;
@@ -262,6 +267,38 @@ static void a_killed_rank_is_named_over_calls(void) {
   unsetenv("WEFT_TEST_ONLY_RPC");
 }
 
+/* All others leave as soon as they have failed: none of them is taken for the cause. */
+static void leave_after_loss(const char *kind, const char *algorithm) {
+  enum { RANKS = 4, DEAD = 3 };
+  ranks_t r;
+  char line[LINE];
+  start(&r, RANKS, -1, kind, algorithm);
+  bool ok = true;
+  for (int i = 0; i < RANKS && ok; i++) {
+    for (int k = 0; k < 3 && ok; k++) ok = read_line(&r, i, "round", line);
+  }
+  kill(r.all[DEAD].pid, SIGKILL);
+  for (int i = 0; i < DEAD && ok; i++) {
+    ok = read_line(&r, i, "error", line);
+    if (!ok) continue;
+    const char *first = strstr(line, "/job:worker/replica:0/task:");
+    bool is_named = strncmp(line, "error 14 ", 9) == 0 && first != NULL && strncmp(first, "/job:worker/replica:0/task:3", 28) == 0;
+    if (!is_named) fprintf(stderr, "%s, rank %d: %s", kind, i, line);
+    CU_ASSERT_TRUE(is_named);
+  }
+  stop(&r);
+}
+static void who_leaves_after_a_loss_is_not_blamed(void) {
+  for (int i = 0; i < NUM_KINDS; i++) leave_after_loss(kinds[i], "auto");
+  leave_after_loss("broadcast", "tree");
+  leave_after_loss("all_reduce", "ring");
+  setenv("WEFT_TEST_ONLY_RPC", "1", 1);
+  leave_after_loss("all_reduce", "ring");
+  leave_after_loss("broadcast", "tree");
+  leave_after_loss("reduce", "tree");
+  unsetenv("WEFT_TEST_ONLY_RPC");
+}
+
 static void all_primitives_are_right_between_processes(void) {
   for (int i = 0; i < NUM_KINDS; i++) {
     for (int size = 1; size <= 4; size++) {
@@ -313,6 +350,7 @@ static const CU_TestInfo tests[] = {
     {"a killed rank is named by all others in each primitive", a_killed_rank_is_named_by_all_others_in_each_primitive},
     {"a killed rank is named with each algorithm", a_killed_rank_is_named_with_each_algorithm},
     {"a killed rank is named over calls", a_killed_rank_is_named_over_calls},
+    {"who leaves after a loss is not blamed", who_leaves_after_a_loss_is_not_blamed},
     CU_TEST_INFO_NULL,
 };
 
