@@ -317,6 +317,42 @@ static void three_workers_in_step_equal_one_with_a_batch_of_three(void) {
   }
 }
 
+/* Workers with shares of different sizes, as the last batch of an epoch gives them, beside one device with all rows. */
+static void two_to_four_workers_follow_one_device_for_200_steps(void) {
+  static const int rows[3][4] = {{11, 13}, {5, 12, 7}, {4, 9, 6, 5}};
+  static running_t r[5];
+  for (int workers = 2; workers <= 4; workers++) {
+    for (int v = 0; v < 6; v++) {
+      enum { STEPS = 200 };
+      static double local[STEPS];
+      weft_ps_model_t m = mlp;
+      m.dtype = v < 3 ? WEFT_F32 : WEFT_F64;
+      m.resources = v % 2 != 0;
+      m.optimizer = (weft_ps_optimizer_t)(v % 3);
+      if (m.optimizer == WEFT_PS_MOMENTUM) m.rate = 0.02;
+      if (m.optimizer == WEFT_PS_ADAM) m.rate = 0.001;
+      weft_graph_t *g = weft_ps_model_graph(&m);
+      weft_ps_cluster_t one, many;
+      train_locally(g, &m, STEPS, 24, local, &one);
+      weft_ps_start(&many, g, "mode=sync", 2, workers);
+      train_together(&many, &m, STEPS, rows[workers - 2], true, r);
+      double worst = 0;
+      for (int k = 0; k < STEPS; k++) {
+        double loss = 0;
+        for (int w = 0; w < workers; w++) loss += r[w].losses[k] * rows[workers - 2][w] / 24;
+        double d = fabs(loss - local[k]) / fabs(local[k]);
+        if (!(d <= worst)) worst = d;
+      }
+      if (!(worst <= (v < 3 ? 1e-5 : 1e-10))) printf("\n    %d workers, case %d: losses differ by %g", workers, v, worst);
+      CU_ASSERT_TRUE(worst <= (v < 3 ? 1e-5 : 1e-10));
+      CU_ASSERT_TRUE(local[STEPS - 1] < local[0]);
+      weft_ps_stop(&one);
+      weft_ps_stop(&many);
+      weft_graph_destroy(g);
+    }
+  }
+}
+
 /* What is no sum over workers is done with the gradient of all; a summed loss has a summed gradient. */
 static void clipping_and_summed_losses_see_the_whole_batch(void) {
   static const char *const options[] = {"mode=sync", "mode=sync,shards=fixed:2"};
@@ -656,7 +692,8 @@ int main(void) {
       {"workers_send_nothing_to_each_other", workers_send_nothing_to_each_other},
       {"each_worker_gets_and_sends_the_variables", each_worker_gets_and_sends_the_variables},
       {"three_workers_in_step_equal_one_with_a_batch_of_three", three_workers_in_step_equal_one_with_a_batch_of_three},
-      {"clipping_and_summed_losses_see_the_whole_batch", clipping_and_summed_losses_see_the_whole_batch},
+      {"two_to_four_workers_follow_one_device_for_200_steps", two_to_four_workers_follow_one_device_for_200_steps},
+    {"clipping_and_summed_losses_see_the_whole_batch", clipping_and_summed_losses_see_the_whole_batch},
       {"every_step_of_every_worker_is_counted", every_step_of_every_worker_is_counted},
       {"async_reaches_the_loss_of_one_worker", async_reaches_the_loss_of_one_worker},
       {"a_constant_delay_follows_its_recurrence", a_constant_delay_follows_its_recurrence},
