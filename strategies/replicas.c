@@ -161,10 +161,10 @@ static int count_local(const weft_replicas_t *replicas, weft_str_t task) {
   return n;
 }
 
-int weft_replicas_count_local(const weft_cluster_view_t *cluster, const weft_replicas_t *replicas, weft_str_t device) {
+int weft_replicas_count_local(const weft_cluster_view_t *cluster, int num_local_cpus, weft_str_t device) {
   weft_replicas_t one = {.devices = &device, .n = 1};
-  int n = replicas->num_local_cpus == 0 ? 0 : count_local(&one, weft_replicas_task(cluster));
-  return n > replicas->num_local_cpus ? n : replicas->num_local_cpus;
+  int n = num_local_cpus == 0 ? 0 : count_local(&one, weft_replicas_task(cluster));
+  return n > num_local_cpus ? n : num_local_cpus;
 }
 
 void weft_replicas_use(const weft_replicas_t *replicas, weft_replicate_options_t *o, weft_rewrite_t *out) {
@@ -194,7 +194,8 @@ weft_status_t *weft_replicas_in_task(const char *strategy, const weft_cluster_vi
       return WEFT_ERROR(INVALID_ARGUMENT, "%s: %d replicas on %d devices", strategy, count, out->n);
     }
   } else {
-    if (count == 0) count = there_are > 1 || (!is_local(cluster) && there_are > 0) ? there_are : FALLBACK_REPLICAS;
+    int has = is_local(cluster) ? t == NULL ? 0 : t->num_cpus : there_are; /* not what it could be given */
+    if (count == 0) count = has > 1 || (!is_local(cluster) && has > 0) ? has : FALLBACK_REPLICAS;
     if (count > MAX_REPLICAS) return WEFT_ERROR(INVALID_ARGUMENT, "%s: %d replicas are too many", strategy, count);
     if (!is_local(cluster) && there_are > 0 && count > there_are) return too_many(strategy, count, there_are);
     WEFT_RETURN_IF_ERROR(make_room(arena, count, out));
@@ -242,5 +243,19 @@ weft_status_t *weft_replicas_on_tasks(const char *strategy, const weft_cluster_v
       taken++;
     }
   }
+  return NULL;
+}
+
+enum { AT_REPLICAS, AT_DEVICES }; /* WEFT_TASK_OPTIONS */
+
+weft_status_t *weft_replicas_begin(const weft_strategy_t *self, const weft_strategy_request_t *r, const weft_option_def_t *defs,
+                                   int num_options, weft_option_value_t *values, weft_rewrite_t *out,
+                                   weft_replicate_options_t *o) {
+  weft_replicas_t replicas = {0};
+  o->strategy = self->name;
+  WEFT_RETURN_IF_ERROR(weft_options_parse(self->name, defs, num_options, r->options, values));
+  WEFT_RETURN_IF_ERROR(weft_replicas_in_task(self->name, r->cluster, (int)values[AT_REPLICAS].i, values[AT_DEVICES].text,
+                                             &out->arena, &replicas));
+  weft_replicas_use(&replicas, o, out);
   return NULL;
 }

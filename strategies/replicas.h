@@ -8,7 +8,7 @@
 
 /* Options of whoever lives in one task, and of all. */
 #define WEFT_TASK_OPTIONS(OPTION)                                                                \
-  OPTION(replicas, COUNT, "N", "0", "how many replicas; 0: as many as the task has CPU devices") \
+  OPTION(replicas, COUNT, "N", "0", "how many replicas; 0: as many as the task has CPU devices, 2 in a process of its own") \
   OPTION(devices, TEXT, "CPU:0+CPU:1", "", "the devices of replicas")
 #define WEFT_BATCH_OPTION(OPTION)      \
   OPTION(batch, TEXT, "NAME+NAME", "", \
@@ -64,7 +64,12 @@ WEFT_MUST_CHECK weft_status_t *weft_replicas_on_tasks(const char *strategy, cons
 /* Says so to the engine and to the client. */
 void weft_replicas_use(const weft_replicas_t *replicas, weft_replicate_options_t *o, weft_rewrite_t *out);
 /* num_local_cpus, so that `device` is there, too. */
-int weft_replicas_count_local(const weft_cluster_view_t *cluster, const weft_replicas_t *replicas, weft_str_t device);
+int weft_replicas_count_local(const weft_cluster_view_t *cluster, int num_local_cpus, weft_str_t device);
+/* What strategies within one task begin with: options, of which WEFT_TASK_OPTIONS come first, to `values`; the name and the
+ * devices of replicas to `o` and `out`. Errors: INVALID_ARGUMENT naming the option; as weft_replicas_in_task. */
+WEFT_MUST_CHECK weft_status_t *weft_replicas_begin(const weft_strategy_t *self, const weft_strategy_request_t *r,
+                                                   const weft_option_def_t *defs, int num_options, weft_option_value_t *values,
+                                                   weft_rewrite_t *out, weft_replicate_options_t *o);
 /* The task that replicas live in, or where the first one does. */
 weft_str_t weft_replicas_task(const weft_cluster_view_t *cluster);
 

@@ -18,7 +18,7 @@ static run_t r; /* large, so not on the stack */
 
 /* All that trains in step, with 1, 2, 3 and 4 replicas. */
 static const char *const in_step[] = {
-    "mirrored:1", "mirrored:2", "mirrored:3", "mirrored:4", "mirrored:3,fusion=horovod", "multi_worker_mirrored", "data_parallel:2",
+    "mirrored", "mirrored:1", "mirrored:2", "mirrored:3", "mirrored:4", "mirrored:3,fusion=horovod", "multi_worker_mirrored", "data_parallel:2",
     "data_parallel:3", "data_parallel:4", "central_storage:2", "central_storage:3", "central_storage:4",
     "parameter_server:mode=sync,workers=1", "parameter_server:mode=sync,workers=2", "parameter_server:mode=sync,workers=3",
     "parameter_server:mode=sync,workers=4", "parameter_server:mode=sync,workers=3,shards=fixed:2", "parameter_server:workers=1",

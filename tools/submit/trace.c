@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/hash_map.h"
 #include "base/mutex.h"
 #include "protos/wire.h"
@@ -19,6 +20,7 @@ enum { TRACK_COLLECTIVES = 1000, TRACK_SENDS, TRACK_RECEIVES };
 struct weft_trace {
   weft_mutex_t mu;
   json_t *events;     /* guarded by mu, like all below */
+  weft_arena_t arena; /* names of devices */
   weft_map_t devices; /* name -> number + 1 */
   int num_devices, num_arrows;
 };
@@ -38,6 +40,7 @@ weft_status_t *weft_trace_create(weft_trace_t **out) {
   weft_mutex_init(&t->mu);
   t->events = json_array();
   t->devices = (weft_map_t)WEFT_MAP_INIT;
+  t->arena = (weft_arena_t)WEFT_ARENA_INIT;
   *out = t;
   return NULL;
 }
@@ -46,6 +49,7 @@ void weft_trace_destroy(weft_trace_t *t) {
   if (t == NULL) return;
   json_decref(t->events);
   weft_map_deinit(&t->devices);
+  weft_arena_deinit(&t->arena);
   weft_mutex_deinit(&t->mu);
   weft_free(t);
 }
@@ -62,6 +66,8 @@ static weft_status_t *device_locked(weft_trace_t *t, weft_str_t name, int *out) 
   uintptr_t known = (uintptr_t)weft_map_get(&t->devices, name);
   *out = (int)known - 1;
   if (known != 0) return NULL;
+  name = weft_arena_str(&t->arena, name); /* the statistics go, the map stays */
+  if (name.data == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(weft_map_put(&t->devices, name, (void *)(uintptr_t)(t->num_devices + 1), NULL));
   *out = t->num_devices++;
   name_track_locked(t, *out, 0, "process_name", text(name));
