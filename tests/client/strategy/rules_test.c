@@ -139,7 +139,7 @@ static void write_in_context(writing_t *x, WEFT_Value *values, WEFT_TraceMode mo
 static void check_rule(const rule_t *rule, WEFT_TraceMode mode) {
   world_t w;
   TF_Output tens[REPLICAS], ends[REPLICAS] = {{NULL, 0}};
-  char name[16];
+  char name[32];
   world_begin(&w, REPLICAS);
   for (int i = 0; i < REPLICAS; i++) {
     snprintf(name, sizeof name, "ten_%d", i);
@@ -214,7 +214,7 @@ static void reads_see_what_they_should(void) {
     WEFT_StrategyRun(w.strategy, w.graph, WEFT_TRACE_ONCE, read_own, NULL, 0, &own, 1, v, w.status);
     EXPECT_OK(&w);
     for (int i = 0; i < REPLICAS; i++) { /* copy i holds i + 1 */
-      char name[16];
+      char name[32];
       snprintf(name, sizeof name, "value_%d", i);
       TF_Output value = constant(&w, name, i + 1);
       snprintf(name, sizeof name, "set_%d", i);

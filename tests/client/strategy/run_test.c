@@ -18,7 +18,7 @@ static TF_Output op2(TF_Graph *g, const char *op, const char *name, TF_Output a,
 static WEFT_Value *ten_and_more(world_t *w) {
   TF_Output values[REPLICAS];
   for (int i = 0; i < REPLICAS; i++) {
-    char name[16];
+    char name[32];
     snprintf(name, sizeof name, "ten_%d", i);
     values[i] = constant(w, name, 10 + i);
   }
@@ -320,7 +320,7 @@ static void tables_in_parts_behave_as_one(void) {
   WEFT_Variable *m = WEFT_CreateVariable(w.graph, &slot, w.status);
   EXPECT_OK(&w);
   for (int i = 0; i < 5; i++) {
-    char name[16];
+    char name[32];
     int64_t shape[2];
     snprintf(name, sizeof name, "table/part_%d", i);
     CU_ASSERT_STRING_EQUAL(TF_OperationName(WEFT_VariableComponent(v, i).oper), name);
