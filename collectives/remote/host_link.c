@@ -44,7 +44,7 @@
 enum { WAIT_MS = 2000, MAX_PACKET = 64 << 10, MAX_TEXT = 3072, SOCKET_BYTES = 1 << 20, NUM_EVENTS = 16 };
 #define MAGIC UINT32_C(0x316c6877) /* "whl1" */
 
-typedef enum kind { HELLO, READY, OFFER, FINISHED, ENDED, BYE } kind_t;
+typedef enum kind { HELLO, READY, OFFER, FINISHED, REFUSED, ENDED, BYE } kind_t;
 typedef struct header { /* both ends are on one machine: its own byte order */
   uint32_t magic, kind;
   uint64_t id;
@@ -289,6 +289,11 @@ bool weft_host_link_finished(weft_host_link_t *l, uint64_t id) {
   return send_packet(l, &h, WEFT_STR(""), WEFT_STR(""), NULL, 0);
 }
 
+bool weft_host_link_refused(weft_host_link_t *l, uint64_t id) {
+  header_t h = {.kind = REFUSED, .id = id};
+  return send_packet(l, &h, WEFT_STR(""), WEFT_STR(""), NULL, 0);
+}
+
 bool weft_host_link_ended(weft_host_link_t *l, int64_t step_id, weft_str_t run, const weft_status_t *why) {
   header_t h = {.kind = ENDED, .step_id = step_id, .code = why == NULL ? WEFT_OK : (int32_t)weft_status_code(why)};
   return send_packet(l, &h, run, weft_str(why == NULL ? "" : weft_status_message(why)), NULL, 0);
@@ -307,6 +312,9 @@ weft_status_t *weft_host_link_read(weft_host_link_t *l, uint64_t address, void *
     int pieces = n == 0 ? 1 : 2;
     ssize_t got = process_vm_readv(l->pid, here, (unsigned long)pieces, there, (unsigned long)pieces, 0);
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EPERM || errno == EACCES || errno == ENOSYS)) {
+      return WEFT_ERROR(PERMISSION_DENIED, "the memory of %s may not be read", l->task);
+    }
     bool is_alive = got >= (ssize_t)sizeof word && word == l->word;
     if (!is_alive || (n > 0 && got == (ssize_t)sizeof word)) {
       return WEFT_ERROR(UNAVAILABLE, "lost the connection to %s while reading %zu bytes of its memory", l->task, n);
@@ -371,7 +379,7 @@ static bool has_hung_up(const weft_host_link_t *l) {
 /* A process that dies loses its memory before its sockets, and that may take a while. */
 static bool is_dead(weft_host_link_t *l) {
   weft_status_t *s = weft_host_link_read(l, 0, NULL, 0);
-  bool yes = s != NULL;
+  bool yes = weft_status_code(s) == WEFT_UNAVAILABLE;
   weft_status_free(s);
   return yes;
 }
@@ -502,6 +510,8 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
     ls->ops->offered(ls->arg, l, &o);
   } else if (h.kind == FINISHED) {
     ls->ops->finished(ls->arg, l, h.id);
+  } else if (h.kind == REFUSED) {
+    ls->ops->refused(ls->arg, l, h.id);
   } else if (h.kind == BYE) {
     if (!l->has_left && h.code != WEFT_OK) { /* the first says it all */
       l->dead = weft_strndup(a.data, a.length);

@@ -39,6 +39,7 @@ typedef struct weft_host_offer {
 typedef struct weft_host_link_ops {
   void (*offered)(void *arg, weft_host_link_t *l, const weft_host_offer_t *o);
   void (*finished)(void *arg, weft_host_link_t *l, uint64_t id); /* our offer was read, or nobody wants it any more */
+  void (*refused)(void *arg, weft_host_link_t *l, uint64_t id); /* our offer cannot be read; its receiver will call for it */
   /* The peer ended a step, or one run of it (`run` not empty). Owns `why`. */
   void (*ended)(void *arg, weft_host_link_t *l, int64_t step_id, weft_str_t run, weft_status_t *why);
   void (*broken)(void *arg, weft_host_link_t *l); /* the last call for this link: the peer's process is gone */
@@ -71,9 +72,12 @@ bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_dead, co
 /* Each never blocks; false if the link is broken or without memory. */
 bool weft_host_link_offer(weft_host_link_t *l, const weft_host_offer_t *o);
 bool weft_host_link_finished(weft_host_link_t *l, uint64_t id);
+/* The peer's offer cannot be read: it is to be held for a call. */
+bool weft_host_link_refused(weft_host_link_t *l, uint64_t id);
 bool weft_host_link_ended(weft_host_link_t *l, int64_t step_id, weft_str_t run, const weft_status_t *why);
 void weft_host_links_tell_ended(weft_host_links_t *l, int64_t step_id, const weft_status_t *why); /* to all, as well as one can */
-/* Copies `n` bytes at `address` of the peer's memory. Errors: UNAVAILABLE if the peer is not there any more. */
+/* Copies `n` bytes at `address` of the peer's memory. Errors: UNAVAILABLE if the peer is not there any more; PERMISSION_DENIED
+ * if the system does not let us read any longer: the bytes are then to be got by other means. */
 WEFT_MUST_CHECK weft_status_t *weft_host_link_read(weft_host_link_t *l, uint64_t address, void *to, size_t n);
 
 #endif /* WEFT_COLLECTIVES_REMOTE_HOST_LINK_H_ */

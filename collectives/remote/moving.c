@@ -90,7 +90,7 @@ weft_status_t *weft_remote_move(weft_remote_fetch_t *f, const weft_remote_source
   void *scratch = w->to == NULL && s->data == NULL ? take_scratch(f->t) : NULL;
   weft_status_t *status = NULL;
   if (w->to == NULL && s->data == NULL && scratch == NULL) status = weft_remote_no_memory(f->key);
-  for (size_t at = 0; at < w->bytes && status == NULL;) {
+  for (size_t at = f->moved; at < w->bytes && status == NULL;) {
     size_t n = w->bytes - at < WEFT_HOST_LINK_BLOCK ? w->bytes - at : WEFT_HOST_LINK_BLOCK;
     const void *block = s->data == NULL ? scratch : s->data + at;
     if (w->to != NULL) block = (char *)w->to + at;
@@ -98,6 +98,7 @@ weft_status_t *weft_remote_move(weft_remote_fetch_t *f, const weft_remote_source
     if (w->to != NULL || s->data == NULL) status = read_source(s, at, (void *)(uintptr_t)block, n);
     if (status == NULL) w->consume(w->consume_arg, at, block, n);
     at += n;
+    if (status == NULL) f->moved = at;
   }
   if (scratch != NULL) give_scratch(f->t, scratch);
   return status;

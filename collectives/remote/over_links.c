@@ -7,10 +7,39 @@
 
 #include "base/alloc.h"
 
+/* We may not read in the peer's memory any longer: the rest of the bytes comes by a call. */
+static void call_instead(weft_remote_fetch_t *f, weft_status_t *why) {
+  weft_remote_t *t = f->t;
+  weft_canceller_t *mine = weft_canceller_create(f->canceller);
+  if (mine == NULL || !weft_host_link_refused(f->link, f->id)) {
+    weft_canceller_release(mine);
+    (void)weft_host_link_finished(f->link, f->id);
+    weft_remote_end_fetch(f, why, false);
+    return;
+  }
+  weft_status_free(why);
+  weft_canceller_deregister(f->canceller, f->token);
+  weft_canceller_release(f->canceller);
+  f->canceller = mine;
+  weft_mutex_lock(&t->mu);
+  weft_status_t *s = weft_remote_ended_locked(t, f->step_id, f->key, f->from_task);
+  if (s == NULL) s = weft_remote_keep_locked(&t->calls, f);
+  weft_mutex_unlock(&t->mu);
+  if (s != NULL) {
+    weft_remote_end_fetch(f, s, true);
+  } else {
+    weft_remote_call_for(t, f, false);
+  }
+}
+
 static void read_offer(void *arg) {
   weft_remote_fetch_t *f = arg;
   weft_remote_source_t source = {.link = f->link, .address = f->address};
   weft_status_t *s = weft_remote_move(f, &source);
+  if (weft_status_code(s) == WEFT_PERMISSION_DENIED) {
+    call_instead(f, s);
+    return;
+  }
   bool is_linked = weft_host_link_finished(f->link, f->id); /* a broken link ends the offer, too */
   if (s == NULL && !is_linked) { /* and what we read may have been something else already */
     s = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s", WEFT_STR_ARGS(f->from_task));
@@ -73,8 +102,8 @@ void weft_remote_offered(void *arg, weft_host_link_t *link, const weft_host_offe
   weft_free(c);
 }
 
-void weft_remote_finished(void *arg, weft_host_link_t *link, uint64_t id) {
-  weft_remote_t *t = arg;
+/* One of ours that was told over this link; it is the caller's. *why: what ended it meanwhile. NULL if there is none. */
+static weft_remote_offer_t *take_told(weft_remote_t *t, const weft_host_link_t *link, uint64_t id, weft_status_t **why) {
   weft_mutex_lock(&t->mu);
   weft_remote_offer_t *o = weft_map_get_u64(&t->told, id);
   if (o != NULL && o->link == link) {
@@ -82,9 +111,25 @@ void weft_remote_finished(void *arg, weft_host_link_t *link, uint64_t id) {
   } else {
     o = NULL;
   }
-  weft_status_t *why = o == NULL ? NULL : weft_remote_ended_locked(t, o->step_id, o->key, WEFT_STR(""));
+  *why = o == NULL ? NULL : weft_remote_ended_locked(t, o->step_id, o->key, WEFT_STR(""));
   weft_mutex_unlock(&t->mu);
+  return o;
+}
+
+void weft_remote_finished(void *arg, weft_host_link_t *link, uint64_t id) {
+  weft_status_t *why = NULL;
+  weft_remote_offer_t *o = take_told(arg, link, id, &why);
   if (o != NULL) weft_remote_end_offer(o, why);
+}
+
+void weft_remote_refused(void *arg, weft_host_link_t *link, uint64_t id) {
+  weft_status_t *why = NULL;
+  weft_remote_offer_t *o = take_told(arg, link, id, &why);
+  if (why != NULL) {
+    weft_remote_end_offer(o, why);
+  } else if (o != NULL) {
+    weft_remote_hold(arg, o);
+  }
 }
 
 void weft_remote_free_come(weft_remote_come_t *c, bool tell) {

@@ -11,19 +11,62 @@
 
 /* ---- the table of functions ---- */
 
+void weft_remote_hold(weft_remote_t *t, weft_remote_offer_t *o) {
+  weft_mutex_lock(&t->mu);
+  weft_status_t *s = weft_remote_ended_locked(t, o->step_id, o->key, WEFT_STR(""));
+  weft_remote_asked_t *a = s == NULL ? weft_map_remove(&t->asked, weft_str(o->name)) : NULL;
+  if (a != NULL) {
+    a->is_waiting = false;
+  } else if (s == NULL && weft_map_get(&t->offers, weft_str(o->name)) != NULL) {
+    s = WEFT_ERROR(INTERNAL, "'%.*s' is offered twice", WEFT_STR_ARGS(o->key));
+  } else if (s == NULL) {
+    s = weft_map_put(&t->offers, weft_str(o->name), o, NULL);
+  }
+  weft_mutex_unlock(&t->mu);
+  if (s != NULL) {
+    weft_remote_end_offer(o, s);
+  } else if (a != NULL) {
+    weft_remote_give(a, o);
+  }
+}
+
+/* Tells the receiver over the link, which o holds. Few bytes go with the message; they are done then, unless is_kept. `key` is
+ * the caller's: o may be gone as soon as the peer knows of it. */
+static void tell(weft_remote_t *t, weft_remote_offer_t *o, weft_str_t key, weft_str_t to_device, bool is_kept) {
+  weft_host_link_t *link = weft_host_link_retain(o->link);
+  bool is_inline = o->bytes <= WEFT_HOST_LINK_INLINE, is_sent = is_inline && !is_kept;
+  weft_host_offer_t told = {.step_id = o->step_id, .key = key, .to_device = to_device, .bytes = o->bytes,
+                            .address = (uint64_t)(uintptr_t)o->data};
+  if (is_inline) told.inline_data = o->bytes == 0 ? "" : o->data;
+  weft_status_t *s = NULL;
+  if (!is_sent) {
+    weft_mutex_lock(&t->mu);
+    told.id = o->id = ++t->next_id;
+    s = weft_map_put_u64(&t->told, told.id, o, NULL);
+    weft_mutex_unlock(&t->mu);
+  }
+  if (s == NULL && !weft_host_link_offer(link, &told)) {
+    s = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s", WEFT_STR_ARGS(weft_host_link_task(link)));
+    weft_mutex_lock(&t->mu);
+    if (!is_sent) o = weft_map_remove_u64(&t->told, told.id); /* NULL: its end was noticed before */
+    weft_mutex_unlock(&t->mu);
+  }
+  if (o != NULL && (is_sent || s != NULL)) {
+    weft_remote_end_offer(o, s);
+    s = NULL;
+  }
+  weft_status_free(s);
+  weft_host_link_release(link);
+}
+
 static void transport_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, weft_str_t to_task, weft_str_t to_device,
                             const void *data, size_t bytes, bool is_kept, weft_transfer_done_fn *done, void *arg) {
   weft_remote_t *t = weft_remote_of(base);
-  bool is_own = weft_str_is(to_task, t->task);
-  weft_host_link_t *link = is_own ? NULL : weft_host_links_find(t->links, to_task);
-  bool is_inline = link != NULL && bytes <= WEFT_HOST_LINK_INLINE, is_sent = is_inline && !is_kept;
   weft_remote_offer_t *o = weft_calloc(1, sizeof *o);
   if (o != NULL) o->name = weft_remote_name(step_id, to_device, key, to_task, &o->key, &o->to_task);
-  weft_status_t *s = o == NULL || o->name == NULL ? weft_remote_no_memory(key) : NULL;
-  if (s != NULL) {
-    weft_host_link_release(link);
+  if (o == NULL || o->name == NULL) {
     weft_free(o);
-    done(arg, s);
+    done(arg, weft_remote_no_memory(key));
     return;
   }
   o->step_id = step_id;
@@ -31,43 +74,18 @@ static void transport_offer(weft_transport_t *base, int64_t step_id, weft_str_t 
   o->bytes = bytes;
   o->done = done;
   o->arg = arg;
-  o->link = link;
-  weft_remote_asked_t *a = NULL;
+  o->link = weft_str_is(to_task, t->task) ? NULL : weft_host_links_find(t->links, to_task);
   weft_mutex_lock(&t->mu);
   weft_remote_mark_step_locked(t, step_id);
-  s = weft_remote_ended_locked(t, step_id, o->key, WEFT_STR(""));
-  if (s == NULL) a = weft_map_remove(&t->asked, weft_str(o->name));
-  if (a != NULL) {
-    a->is_waiting = false;
-  } else if (s == NULL && link != NULL && !is_sent) {
-    o->id = ++t->next_id;
-    s = weft_map_put_u64(&t->told, o->id, o, NULL);
-  } else if (s == NULL && link == NULL) {
-    if (weft_map_get(&t->offers, weft_str(o->name)) != NULL) {
-      s = WEFT_ERROR(INTERNAL, "'%.*s' is offered twice", WEFT_STR_ARGS(key));
-    } else {
-      s = weft_map_put(&t->offers, weft_str(o->name), o, NULL);
-    }
-  }
-  uint64_t id = o->id;
+  weft_status_t *s = weft_remote_ended_locked(t, step_id, o->key, WEFT_STR(""));
+  bool is_asked = weft_map_get(&t->asked, weft_str(o->name)) != NULL; /* by a call, though there is a link by now */
   weft_mutex_unlock(&t->mu);
   if (s != NULL) {
     weft_remote_end_offer(o, s);
-  } else if (a != NULL) {
-    weft_remote_give(a, o);
-  } else if (link != NULL) {
-    weft_host_offer_t told = {.id = id, .step_id = step_id, .key = key, .to_device = to_device, .bytes = bytes,
-                              .address = (uint64_t)(uintptr_t)data, .inline_data = is_inline ? (bytes == 0 ? "" : data) : NULL};
-    weft_host_link_retain(link); /* o may be gone as soon as the peer knows of it */
-    bool ok = weft_host_link_offer(link, &told);
-    weft_mutex_lock(&t->mu);
-    if (!is_sent && !ok) o = weft_map_remove_u64(&t->told, id);
-    weft_mutex_unlock(&t->mu);
-    if (is_sent || (!ok && o != NULL)) {
-      if (!ok) s = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s", WEFT_STR_ARGS(weft_host_link_task(link)));
-      weft_remote_end_offer(o, s);
-    }
-    weft_host_link_release(link);
+  } else if (o->link != NULL && !is_asked) {
+    tell(t, o, key, to_device, is_kept);
+  } else {
+    weft_remote_hold(t, o);
   }
 }
 
@@ -263,7 +281,7 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
                                            .complete_instance = weft_remote_complete_instance,
                                            .cost = transport_cost,
                                            .destroy = transport_destroy};
-  static const weft_host_link_ops_t link_ops = {weft_remote_offered, weft_remote_finished, weft_remote_ended, weft_remote_broken};
+  static const weft_host_link_ops_t link_ops = {weft_remote_offered, weft_remote_finished, weft_remote_refused, weft_remote_ended, weft_remote_broken};
   weft_remote_t *t = weft_calloc(1, sizeof *t);
   if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the transport of collectives");
   t->base.ops = &ops;

@@ -54,6 +54,7 @@ typedef struct weft_remote_fetch {
   weft_status_t *why;            /* guarded by mu: why its call was cancelled by us */
   weft_host_link_t *link;        /* retained: that the bytes come over */
   uint64_t id, address;          /* of the offer that it reads */
+  size_t moved;                  /* bytes that were consumed; a second attempt goes on there */
   weft_transfer_done_fn *done;
   void *arg;
 } weft_remote_fetch_t;
@@ -190,12 +191,18 @@ weft_status_t *weft_remote_check_bytes(const weft_remote_fetch_t *f, size_t byte
 weft_status_t *weft_remote_move(weft_remote_fetch_t *f, const weft_remote_source_t *s);
 weft_status_t *weft_remote_keep_locked(weft_map_t *map, weft_remote_fetch_t *f);
 
-/* over_links.c; three of them are a link's callbacks */
+/* over_links.c; four of them are a link's callbacks */
 
 void weft_remote_offered(void *arg, weft_host_link_t *link, const weft_host_offer_t *o);
 void weft_remote_finished(void *arg, weft_host_link_t *link, uint64_t id);
+void weft_remote_refused(void *arg, weft_host_link_t *link, uint64_t id);
 void weft_remote_free_come(weft_remote_come_t *c, bool tell);
 void weft_remote_want(weft_remote_t *t, weft_remote_fetch_t *f, weft_host_link_t *link); /* takes the reference to link */
+
+/* remote_transport.c */
+
+/* Puts an offer where calls find it, or gives it to the one that waits; consumes it. */
+void weft_remote_hold(weft_remote_t *t, weft_remote_offer_t *o);
 
 /* over_calls.c */
 
