@@ -69,6 +69,7 @@ struct weft_host_link {
   uint64_t incarnation;
   int fd;
   bool is_connector;
+  int64_t said_ns;           /* when we said HELLO; the thread's own */
   int64_t deadline_ns;       /* of the handshake; the thread's own */
   bool has_left, is_ending;  /* the peer has said BYE; end_link is at it; the thread's own */
   char *dead;                /* owned, as below; the thread's own: what came with BYE */
@@ -459,6 +460,7 @@ static void set_state(weft_host_links_t *ls, weft_host_link_t *l, state_t state)
 }
 
 static bool say(weft_host_links_t *ls, weft_host_link_t *l, kind_t kind) {
+  l->said_ns = weft_clock_ns();
   header_t h = {.kind = kind, .id = ls->incarnation, .address = (uint64_t)(uintptr_t)&ls->word, .word = ls->word};
   return send_packet(l, &h, ls->task, WEFT_STR(""), NULL, 0);
 }
@@ -480,7 +482,9 @@ static bool on_hello(weft_host_links_t *ls, weft_host_link_t *l, const header_t 
     set_state(ls, l, GREETED);
     return can_read && say(ls, l, HELLO);
   }
-  if (!can_read || !say(ls, l, READY)) return false;
+  if (!can_read) return false;
+  ls->ops->met(ls->arg, (double)(weft_clock_ns() - l->said_ns) * 0.5e-9); /* there and back */
+  if (!say(ls, l, READY)) return false;
   set_state(ls, l, LINKED);
   tell_decided(ls);
   return true;
@@ -497,6 +501,7 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
   if (h.kind == HELLO) return on_hello(ls, l, &h, a);
   if (h.kind == READY) {
     if (l->state != GREETED) return false;
+    ls->ops->met(ls->arg, (double)(weft_clock_ns() - l->said_ns) * 0.5e-9);
     set_state(ls, l, LINKED);
     tell_decided(ls);
     return true;
@@ -632,6 +637,14 @@ static bool may_read(weft_host_links_t *ls) {
   uint64_t word = 0;
   struct iovec here = {&word, sizeof word}, there = {&ls->word, sizeof ls->word};
   return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)sizeof word && word == ls->word;
+}
+
+double weft_host_links_time_read(weft_host_links_t *ls, const void *from, void *to, size_t n) {
+  /* The cast drops const: the kernel only reads. */
+  struct iovec here = {to, n}, there = {(void *)(uintptr_t)from, n};
+  int64_t began = weft_clock_ns();
+  bool ok = ls->has_thread && process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)n;
+  return ok ? (double)(weft_clock_ns() - began) * 1e-9 : 0;
 }
 
 weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, const weft_host_link_ops_t *ops, void *arg,

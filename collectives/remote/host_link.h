@@ -40,6 +40,7 @@ typedef struct weft_host_link_ops {
   void (*offered)(void *arg, weft_host_link_t *l, const weft_host_offer_t *o);
   void (*finished)(void *arg, weft_host_link_t *l, uint64_t id); /* our offer was read, or nobody wants it any more */
   void (*refused)(void *arg, weft_host_link_t *l, uint64_t id); /* our offer cannot be read; its receiver will call for it */
+  void (*met)(void *arg, double seconds); /* a new link: what a short message takes */
   /* The peer ended a step, or one run of it (`run` not empty). Owns `why`. */
   void (*ended)(void *arg, weft_host_link_t *l, int64_t step_id, weft_str_t run, weft_status_t *why);
   void (*broken)(void *arg, weft_host_link_t *l); /* the last call for this link: the peer's process is gone */
@@ -53,6 +54,8 @@ void weft_host_links_leave(weft_host_links_t *l, weft_str_t dead_task, const wef
 /* Two steps: no callback runs after `stop`; links stay valid for who retains them until they release them. NULL is fine. */
 void weft_host_links_stop(weft_host_links_t *l);
 void weft_host_links_destroy(weft_host_links_t *l);
+/* How long it takes to read `n` bytes of this process as if they were a peer's; 0: it cannot be done. */
+double weft_host_links_time_read(weft_host_links_t *l, const void *from, void *to, size_t n);
 /* Equal texts: the two can be linked. Empty: this system has no such means. */
 weft_str_t weft_host_links_host(const weft_host_links_t *l);
 /* Calls fn once, perhaps before it returns, when it is decided whether `task` with this incarnation is linked. */

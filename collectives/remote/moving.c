@@ -6,6 +6,7 @@
 #include "collectives/remote/transport_impl.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 /* Consumes the offer and the status. */
 void weft_remote_end_offer(weft_remote_offer_t *o, weft_status_t *status) {
@@ -15,6 +16,13 @@ void weft_remote_end_offer(weft_remote_offer_t *o, weft_status_t *status) {
   weft_free(o->name);
   weft_free(o);
   done(arg, status);
+}
+
+void weft_remote_learn(weft_remote_fetch_t *f, weft_way_t way) {
+  if (f->began_ns == 0 || f->f.consume != NULL) return; /* consuming takes its own time */
+  double seconds = (double)(weft_clock_ns() - f->began_ns) * 1e-9;
+  if (way == WEFT_WAY_NEAR) seconds += weft_link_costs_of(&f->t->costs, way).alpha_s; /* the message came before */
+  weft_link_costs_note(&f->t->costs, way, f->f.bytes, seconds);
 }
 
 weft_status_t *weft_remote_keep_locked(weft_map_t *map, weft_remote_fetch_t *f) {

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/random.h"
 
 static void release_offer(void *arg) { weft_remote_end_offer(arg, NULL); }
@@ -142,6 +143,7 @@ static void called(void *arg, weft_status_t *status, const weft_buf_t *buf) {
   }
   weft_remote_source_t source = {.data = buf == NULL ? NULL : buf->data, .buf = buf};
   if (status == NULL) status = weft_remote_move(f, &source);
+  if (status == NULL) weft_remote_learn(f, WEFT_WAY_FAR);
   if (buf != NULL && buf->release != NULL) buf->release(buf->release_arg);
   weft_remote_end_fetch(f, status, true); /* nothing is registered at a call's canceller */
 }
@@ -151,6 +153,7 @@ void weft_remote_call_for(weft_remote_t *t, weft_remote_fetch_t *f, bool is_own)
                           .src_device = f->from_device, .dst_device = f->to_device, .bytes = (int64_t)f->f.bytes,
                           .src_incarnation = is_own ? 0 : weft_remote_incarnation_of(t, f->from_task)};
   weft_canceller_t *lent = weft_canceller_retain(f->canceller); /* f may be gone before the call returns */
+  f->began_ns = is_own ? 0 : weft_clock_ns();
   if (is_own) {
     weft_remote_transport_serve(&t->base, &r, lent, called, f);
   } else {

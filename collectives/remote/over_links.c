@@ -6,6 +6,7 @@
 #include "collectives/remote/transport_impl.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 /* We may not read in the peer's memory any longer: the rest of the bytes comes by a call. */
 static void call_instead(weft_remote_fetch_t *f, weft_status_t *why) {
@@ -35,11 +36,13 @@ static void call_instead(weft_remote_fetch_t *f, weft_status_t *why) {
 static void read_offer(void *arg) {
   weft_remote_fetch_t *f = arg;
   weft_remote_source_t source = {.link = f->link, .address = f->address};
+  f->began_ns = f->f.consume == NULL ? weft_clock_ns() : 0;
   weft_status_t *s = weft_remote_move(f, &source);
   if (weft_status_code(s) == WEFT_PERMISSION_DENIED) {
     call_instead(f, s);
     return;
   }
+  if (s == NULL) weft_remote_learn(f, WEFT_WAY_NEAR);
   bool is_linked = weft_host_link_finished(f->link, f->id); /* a broken link ends the offer, too */
   if (s == NULL && !is_linked) { /* and what we read may have been something else already */
     s = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s", WEFT_STR_ARGS(f->from_task));
@@ -130,6 +133,11 @@ void weft_remote_refused(void *arg, weft_host_link_t *link, uint64_t id) {
   } else if (o != NULL) {
     weft_remote_hold(arg, o);
   }
+}
+
+void weft_remote_met(void *arg, double seconds) {
+  weft_remote_t *t = arg;
+  weft_link_costs_note(&t->costs, WEFT_WAY_NEAR, 0, seconds);
 }
 
 void weft_remote_free_come(weft_remote_come_t *c, bool tell) {

@@ -198,13 +198,25 @@ static void transport_end_step(weft_transport_t *base, int64_t step_id, const we
   weft_status_free(cause);
 }
 
-/* Seconds; on a machine of 2020s servers: a link's message 15 us, a call 120 us; memory read twice at 5 GB/s, loopback or a
- * network at 1 GB/s. The leader asks, and tells all members, so that they choose alike. */
+/* Seconds. The leader asks for a group, and tells all members, so that they choose alike; what it has measured on its own ways stands for
+ * those of others. */
 static double cost_between(weft_remote_t *t, weft_str_t from, weft_str_t to, size_t bytes) {
-  if (weft_str_eq(from, to)) return 5e-6 + (double)bytes / 10e9;
+  if (weft_str_eq(from, to)) return 5e-6 + (double)bytes / 10e9; /* a closure, and memory's pace */
   weft_str_t a = weft_remote_host_of(t, from), b = weft_remote_host_of(t, to);
   bool is_near = a.length > 0 && weft_str_eq(a, b);
-  return is_near ? 15e-6 + (double)bytes / 5e9 : 120e-6 + (double)bytes / 1e9;
+  weft_link_t l = weft_link_costs_of(&t->costs, is_near ? WEFT_WAY_NEAR : WEFT_WAY_FAR);
+  return l.alpha_s + (double)bytes * l.byte_s;
+}
+
+/* What reading a peer's memory costs is known before the first peer: our own is as far. */
+static void measure_reading(weft_remote_t *t) {
+  char *from = weft_calloc(1, WEFT_HOST_LINK_BLOCK), *to = weft_calloc(1, WEFT_HOST_LINK_BLOCK);
+  for (int i = 0; i < 4 && from != NULL && to != NULL; i++) {
+    const double seconds = weft_host_links_time_read(t->links, from, to, WEFT_HOST_LINK_BLOCK);
+    if (seconds > 0) weft_link_costs_note(&t->costs, WEFT_WAY_NEAR, WEFT_HOST_LINK_BLOCK, seconds + weft_link_costs_of(&t->costs, WEFT_WAY_NEAR).alpha_s);
+  }
+  weft_free(from);
+  weft_free(to);
 }
 
 static double transport_cost(weft_transport_t *base, weft_str_t from_task, weft_str_t to_task, size_t bytes) {
@@ -263,6 +275,7 @@ static void transport_destroy(weft_transport_t *base) {
   for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) weft_map_deinit(maps[i]);
   weft_arena_deinit(&t->arena);
   weft_cond_deinit(&t->idle);
+  weft_link_costs_deinit(&t->costs);
   weft_mutex_deinit(&t->mu);
   weft_status_free(t->failure);
   weft_canceller_release(t->tellings);
@@ -281,12 +294,13 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
                                            .complete_instance = weft_remote_complete_instance,
                                            .cost = transport_cost,
                                            .destroy = transport_destroy};
-  static const weft_host_link_ops_t link_ops = {weft_remote_offered, weft_remote_finished, weft_remote_refused, weft_remote_ended, weft_remote_broken};
+  static const weft_host_link_ops_t link_ops = {weft_remote_offered, weft_remote_finished, weft_remote_refused, weft_remote_met, weft_remote_ended, weft_remote_broken};
   weft_remote_t *t = weft_calloc(1, sizeof *t);
   if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the transport of collectives");
   t->base.ops = &ops;
   weft_mutex_init(&t->mu);
   weft_cond_init(&t->idle);
+  weft_link_costs_init(&t->costs);
   t->incarnation = o->incarnation;
   t->pool = o->pool;
   t->peers = o->peers;
@@ -301,6 +315,7 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
     transport_destroy(&t->base);
     return s;
   }
+  if (weft_host_links_host(t->links).length > 0) measure_reading(t);
   *out = &t->base;
   return NULL;
 }

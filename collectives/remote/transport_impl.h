@@ -16,6 +16,7 @@
 #include "base/mutex.h"
 #include "collectives/group_table.h"
 #include "collectives/remote/host_link.h"
+#include "collectives/remote/link_costs.h"
 #include "collectives/remote/remote_transport.h"
 
 enum {
@@ -54,6 +55,7 @@ typedef struct weft_remote_fetch {
   weft_status_t *why;            /* guarded by mu: why its call was cancelled by us */
   weft_host_link_t *link;        /* retained: that the bytes come over */
   uint64_t id, address;          /* of the offer that it reads */
+  int64_t began_ns;              /* of a call to another task, or of reading */
   size_t moved;                  /* bytes that were consumed; a second attempt goes on there */
   weft_transfer_done_fn *done;
   void *arg;
@@ -107,6 +109,7 @@ struct weft_remote {
   weft_host_links_t *links;
   weft_group_table_t *groups;
   weft_link_counters_t *counters;
+  weft_link_costs_t costs;
   weft_mutex_t mu;
   weft_cond_t idle;                               /* signalled when num_busy falls to 0 */
   int num_busy;                                   /* guarded by mu: fetches and calls that have not ended */
@@ -189,13 +192,16 @@ void weft_remote_end_fetch(weft_remote_fetch_t *f, weft_status_t *status, bool i
 weft_status_t *weft_remote_cancelled(weft_str_t key);
 weft_status_t *weft_remote_check_bytes(const weft_remote_fetch_t *f, size_t bytes);
 weft_status_t *weft_remote_move(weft_remote_fetch_t *f, const weft_remote_source_t *s);
+/* The fetch has all its bytes: what it took is learned from. */
+void weft_remote_learn(weft_remote_fetch_t *f, weft_way_t way);
 weft_status_t *weft_remote_keep_locked(weft_map_t *map, weft_remote_fetch_t *f);
 
-/* over_links.c; four of them are a link's callbacks */
+/* over_links.c; five of them are a link's callbacks */
 
 void weft_remote_offered(void *arg, weft_host_link_t *link, const weft_host_offer_t *o);
 void weft_remote_finished(void *arg, weft_host_link_t *link, uint64_t id);
 void weft_remote_refused(void *arg, weft_host_link_t *link, uint64_t id);
+void weft_remote_met(void *arg, double seconds);
 void weft_remote_free_come(weft_remote_come_t *c, bool tell);
 void weft_remote_want(weft_remote_t *t, weft_remote_fetch_t *f, weft_host_link_t *link); /* takes the reference to link */
 

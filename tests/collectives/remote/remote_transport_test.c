@@ -428,6 +428,33 @@ static void hosts_are_known_where_there_are_links(void) {
   teardown(&c);
 }
 
+static void groups_are_told_measured_links(void) {
+  for (int only_rpc = 0; only_rpc < 2; only_rpc++) {
+    cluster_t c;
+    setup(&c, only_rpc != 0);
+    weft_transport_t *t = c.tasks[0].transport;
+    weft_str_t from = weft_str(c.tasks[1].name), to = weft_str(c.tasks[0].name);
+    double before = t->ops->cost(t, from, to, LARGE);
+    static char data[LARGE], got[LARGE];
+    for (int i = 0; i < 20; i++) {
+      char key[32];
+      outcome_t given, taken;
+      snprintf(key, sizeof key, "run/%d", i);
+      offer(&c, 1, 0, key, data, sizeof data, &given);
+      fetch(&c, 1, 0, key, got, sizeof got, NULL, &taken);
+      CU_ASSERT_EQUAL(wait_for(&taken, NULL, 0), WEFT_OK);
+      CU_ASSERT_EQUAL(wait_for(&given, NULL, 0), WEFT_OK);
+    }
+    CU_ASSERT_TRUE(t->ops->cost(t, from, to, LARGE) != before);
+    weft_group_t *g = join(&c, 2);
+    weft_link_t l = only_rpc ? g->far : g->near;
+    CU_ASSERT_TRUE(l.alpha_s > 0 && l.byte_s > 0);
+    CU_ASSERT_DOUBLE_EQUAL(l.alpha_s + LARGE * l.byte_s, t->ops->cost(t, from, to, LARGE), 1e-9);
+    weft_group_release(g);
+    teardown(&c);
+  }
+}
+
 static const CU_TestInfo tests[] = {
     {"bytes move over links", bytes_move_over_links},
     {"bytes move over calls", bytes_move_over_calls},
@@ -440,6 +467,7 @@ static const CU_TestInfo tests[] = {
     {"who asks a former life is refused", who_asks_a_former_life_is_refused},
     {"fetches are cancelled", fetches_are_cancelled},
     {"hosts are known where there are links", hosts_are_known_where_there_are_links},
+    {"groups are told measured links", groups_are_told_measured_links},
     CU_TEST_INFO_NULL,
 };
 
