@@ -2,12 +2,11 @@
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/runner.h"
+#include "tests/tools/array_file.h"
 #include "tests/tools/command_run.h"
 #include "tests/tools/graphs.h"
 
@@ -38,37 +37,6 @@ static int lines(const char *text) {
   return n;
 }
 
-/* ---- arrays ---- */
-
-static double random_number(uint64_t *state) { /* in [-1, 1) */
-  *state = *state * 6364136223846793005u + 1442695040888963407u;
-  return (double)(*state >> 11) / (double)(UINT64_C(1) << 52) - 1;
-}
-
-/* "NAME=FILE.npy" of random numbers; columns 0: a vector. */
-static void feed_array(char out[600], const char *name, const char *type, int rows, int columns, double scale) {
-  static char bytes[1 << 20];
-  uint64_t state = (uint64_t)rows * 31 + (uint64_t)columns;
-  char file[64];
-  int begin = snprintf(bytes, 11, "\x93NUMPY\x01%c%c%c", 0, 118, 0);
-  begin = snprintf(bytes + 10, 119, "{'descr': '%s', 'fortran_order': False, 'shape': (%d,", type, rows);
-  begin += columns > 0 ? snprintf(bytes + 10 + begin, 60, " %d), }", columns) : snprintf(bytes + 10 + begin, 60, "), }");
-  memset(bytes + 10 + begin, ' ', (size_t)(117 - begin));
-  bytes[127] = '\n';
-  char *to = bytes + 128;
-  for (int i = 0; i < rows * (columns > 0 ? columns : 1); i++) {
-    double x = random_number(&state) * scale;
-    float f = (float)x;
-    int32_t n = (int32_t)fabs(x);
-    if (type[1] == 'i') memcpy(to, &n, 4);
-    if (type[1] == 'f' && type[2] == '4') memcpy(to, &f, 4);
-    if (type[2] == '8') memcpy(to, &x, 8);
-    to += type[2] - '0';
-  }
-  snprintf(file, sizeof file, "%s_%s_%d_%d.npy", name, type + 1, rows, columns);
-  snprintf(out, 600, "%s=%s", name, write_file(file, bytes, (size_t)(to - bytes)));
-}
-
 /* ---- runs ---- */
 
 typedef struct model {
@@ -95,8 +63,8 @@ static int submit(const use_t *u) {
   const char *args[RUN_MAX_ARGS] = {"submit", u->model->graph, "--init", "init", "--json", "--steps", u->steps};
   char x[600], y[600];
   int n = 7;
-  feed_array(x, "x", u->model->type, u->rows, u->model->columns, u->model->scale);
-  feed_array(y, "y", "<i4", u->rows, 0, CLASSES);
+  write_array(x, "x", u->model->type, u->rows, u->model->columns, u->model->scale);
+  write_array(y, "y", "<i4", u->rows, 0, CLASSES);
   args[n++] = "--feed";
   args[n++] = x;
   args[n++] = "--feed";
@@ -313,8 +281,8 @@ static void ctrl_c_ends_all_lanes(void) {
   static const char *const strategies[] = {"mirrored:3", "parameter_server:workers=3", "parameter_server:mode=ssp,workers=2",
                                            "parameter_server:mode=sync,workers=3", "parameter_server:mode=sync,workers=3,backup=1"};
   char x[600], y[600];
-  feed_array(x, "x", "<f4", ROWS, 32, 1);
-  feed_array(y, "y", "<i4", ROWS, 0, CLASSES);
+  write_array(x, "x", "<f4", ROWS, 32, 1);
+  write_array(y, "y", "<i4", ROWS, 0, CLASSES);
   for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
     const char *const args[] = {"submit", models[0].graph, "--init", "init", "--target", "train", "--fetch", "loss", "--feed", x, "--feed", y,
                                 "--batch", "32", "--steps", "1000000000", "--strategy", strategies[i], NULL};
