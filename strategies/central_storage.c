@@ -16,17 +16,14 @@ static const weft_option_def_t defs[] = {OPTIONS(WEFT_OPTION_DEF)};
 static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r,
                               weft_rewrite_t *out) {
   weft_option_value_t values[NUM_OPTIONS];
-  weft_replicas_t replicas = {0};
-  weft_replicate_options_t o = {
-      .strategy = self->name, .variables = WEFT_VARIABLES_CENTRAL, .sum = WEFT_SUM_ON_ONE};
-  WEFT_RETURN_IF_ERROR(weft_options_parse(self->name, defs, NUM_OPTIONS, r->options, values));
+  weft_replicate_options_t o = {.variables = WEFT_VARIABLES_CENTRAL, .sum = WEFT_SUM_ON_ONE};
+  WEFT_RETURN_IF_ERROR(weft_replicas_begin(self, r, defs, NUM_OPTIONS, values, out, &o));
   WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[OPTION_batch], &out->arena, &o));
-  WEFT_RETURN_IF_ERROR(weft_replicas_in_task(self->name, r->cluster, (int)values[OPTION_replicas].i,
-                                             values[OPTION_devices].text, &out->arena, &replicas));
-  weft_replicas_use(&replicas, &o, out);
-  o.variable_device = weft_replicas_named_device(&out->arena, weft_replicas_task(r->cluster), values[OPTION_variable_device].text);
-  if (o.variable_device.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, NAME ": no memory for the name of a device");
-  out->num_local_cpus = weft_replicas_count_local(r->cluster, &replicas, o.variable_device);
+  o.variable_device = weft_replicas_named_device(&out->arena, weft_replicas_task(r->cluster),
+                                                 values[OPTION_variable_device].text);
+  if (o.variable_device.data == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, NAME ": no memory for the name of a device");
+  out->num_local_cpus = weft_replicas_count_local(r->cluster, out->num_local_cpus, o.variable_device);
   return weft_replicate(r, &o, out);
 }
 

@@ -1,7 +1,8 @@
 /* strategies/data_parallel.c - replicas on the devices of one task, variables on the first.
  *
  * In every step replicas are given the parameters of device 0, outputs are gathered and gradients
- * are added up there, and the optimizer runs there once. Source: reference strategies 3.4 (torch.nn.DataParallel).
+ * are added up there, and the optimizer runs there once. Source: reference strategies 3.4
+ * (torch.nn.DataParallel).
  */
 #include "strategies/replicas.h"
 
@@ -16,15 +17,10 @@ static const weft_option_def_t defs[] = {OPTIONS(WEFT_OPTION_DEF)};
 static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r,
                               weft_rewrite_t *out) {
   weft_option_value_t values[NUM_OPTIONS];
-  weft_replicas_t replicas = {0};
-  weft_replicate_options_t o = {
-      .strategy = self->name, .variables = WEFT_VARIABLES_CENTRAL, .sum = WEFT_SUM_ON_ONE};
-  WEFT_RETURN_IF_ERROR(weft_options_parse(self->name, defs, NUM_OPTIONS, r->options, values));
+  weft_replicate_options_t o = {.variables = WEFT_VARIABLES_CENTRAL, .sum = WEFT_SUM_ON_ONE};
+  WEFT_RETURN_IF_ERROR(weft_replicas_begin(self, r, defs, NUM_OPTIONS, values, out, &o));
   WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[OPTION_batch], &out->arena, &o));
-  WEFT_RETURN_IF_ERROR(weft_replicas_in_task(self->name, r->cluster, (int)values[OPTION_replicas].i,
-                                             values[OPTION_devices].text, &out->arena, &replicas));
-  weft_replicas_use(&replicas, &o, out);
-  o.variable_device = replicas.devices[0];
+  o.variable_device = o.devices[0];
   return weft_replicate(r, &o, out);
 }
 

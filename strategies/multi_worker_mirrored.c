@@ -9,10 +9,10 @@
 #include "strategies/replicas.h"
 
 #define NAME "multi_worker_mirrored"
-#define OPTIONS(OPTION)                                                                                 \
+#define OPTIONS(OPTION)                                                                                   \
   OPTION(workers, COUNT, "N", "0", "how many tasks, the chief first; 0: all of job chief and job worker") \
-  OPTION(per_worker, COUNT, "N", "0", "how many CPU devices of each; 0: all")                           \
-  OPTION(task, COUNT, "I", "", "the rewrite for worker I (chief first) and a client of its own")        \
+  OPTION(per_worker, COUNT, "N", "0", "how many CPU devices of each; 0: all")                             \
+  OPTION(task, COUNT, "I", "", "the rewrite for worker I (chief first) and a client of its own")          \
   WEFT_SUM_OPTIONS(OPTION)
 
 enum { OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
@@ -32,8 +32,11 @@ static weft_status_t *narrow(const weft_replicas_t *all, int64_t number, weft_re
     while (end < all->n && weft_str_eq(task_of(all->devices[end]), task_of(all->devices[begin]))) end++;
     if (task < number) continue;
     if (end - begin == all->n) return NULL; /* there is no other worker */
-    if (o->accumulate > 1) return WEFT_ERROR(INVALID_ARGUMENT, NAME ": option 'accumulate' is for one client that drives all workers");
-    if (o->sum != WEFT_SUM_BY_COLLECTIVES) return WEFT_ERROR(INVALID_ARGUMENT, NAME ": option 'task' is for reduce=collective");
+    if (o->accumulate > 1)
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        NAME ": option 'accumulate' is for one client that drives all workers");
+    if (o->sum != WEFT_SUM_BY_COLLECTIVES)
+      return WEFT_ERROR(INVALID_ARGUMENT, NAME ": option 'task' is for reduce=collective");
     o->devices = all->devices + begin;
     o->num_replicas = end - begin;
     o->all_devices = all->devices;
