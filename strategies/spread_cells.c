@@ -180,6 +180,29 @@ weft_status_t *weft_spread_new_list(weft_spread_ctx_t *c) {
   return NULL;
 }
 
+/* What is put into a list goes as the elements that are in it: these cannot be changed any more. */
+static weft_status_t *go_as_list(weft_spread_ctx_t *c, const value_t *in_list, int input, int axes,
+                                 value_t *e) {
+  bool fits = true;
+  value_t both = weft_spread_meet(c, in_list, e, &fits);
+  bool stays = in_list->zero || weft_spread_eq(&both.s, &in_list->s);
+  if (!stays && in_list->s.kind == WEFT_SPREAD_SAME && in_list->s.degree == 0) { /* as it truly is, then */
+    value_t v = weft_spread_true_value(c, &c->in[input], WEFT_SPREAD_SAME);
+    c->wanted[input] = v.s;
+    (void)element_of(&v, axes, e);
+    both = weft_spread_meet(c, in_list, e, &fits);
+    stays = weft_spread_eq(&both.s, &in_list->s);
+  }
+  if (!fits || !stays)
+    return weft_spread_refuse(c->node, "what is put here is not spread as what was put before");
+  weft_spread_t to = weft_spread_as(e, &both.s);
+  bool is_alike = weft_spread_eq(&to, &e->s);
+  if (to.kind == WEFT_SPREAD_ROWS) to.axis -= axes;
+  if (!is_alike) c->wanted[input] = to;
+  *e = both;
+  return NULL;
+}
+
 static weft_status_t *list_with(weft_spread_ctx_t *c, const value_t *list, int input, int axes) {
   value_t v = c->in[input], e;
   if (v.s.kind == WEFT_SPREAD_ONCE || !element_of(&v, axes, &e)) {
@@ -187,16 +210,8 @@ static weft_status_t *list_with(weft_spread_ctx_t *c, const value_t *list, int i
     v = weft_spread_value(weft_spread_same(0));
     (void)element_of(&v, axes, &e);
   }
-  if (list != NULL && list->element != NULL) {
-    bool fits = true;
-    value_t both = weft_spread_meet(c, list->element, &e, &fits);
-    if (!fits) return weft_spread_refuse(c->node, "what is put here is not spread as what was put before");
-    weft_spread_t to = weft_spread_as(&e, &both.s);
-    bool is_alike = weft_spread_eq(&to, &e.s);
-    if (to.kind == WEFT_SPREAD_ROWS) to.axis -= axes;
-    if (!is_alike) c->wanted[input] = to;
-    e = both;
-  }
+  if (list != NULL && list->element != NULL)
+    WEFT_RETURN_IF_ERROR(go_as_list(c, list->element, input, axes, &e));
   value_t *copy = weft_spread_alloc(c, sizeof *copy);
   if (copy == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a list");
   *copy = e;
@@ -230,6 +245,21 @@ static weft_status_t *list_element(weft_spread_ctx_t *c, int output, int axes) {
 weft_status_t *weft_spread_list_get(weft_spread_ctx_t *c) { /* detail 1: PopBack, which gives the list, too */
   if (c->detail == 1) weft_spread_pass(c, 0, 0);
   return list_element(c, c->detail, 0);
+}
+
+weft_status_t *weft_spread_list_gather(weft_spread_ctx_t *c) { /* list, indices, shape of elements */
+  want_numbers(c, 1, 2);
+  return list_element(c, 0, 1);
+}
+
+weft_status_t *weft_spread_list_scatter(
+    weft_spread_ctx_t *c) { /* detail 1: list, elements, indices; 0: elements, indices, ... */
+  int value = c->detail;
+  want_numbers(c, value + 1, value + 2);
+  for (int i = value + 2; i < c->node->num_inputs; i++) { /* the shape of elements: of one's own */
+    if (c->in[i].s.kind == WEFT_SPREAD_ONCE) c->wanted[i] = weft_spread_same(0);
+  }
+  return list_with(c, value == 1 ? &c->in[0] : NULL, value, -1);
 }
 
 weft_status_t *weft_spread_list_stack(weft_spread_ctx_t *c) { return list_element(c, 0, 1); }

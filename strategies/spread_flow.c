@@ -38,6 +38,10 @@ static value_t meet_each(weft_spread_ctx_t *c, const value_t *a, const value_t *
     v.element = a->element != NULL ? a->element : b->element;
   } else if (!weft_spread_value_eq(a->element, b->element)) {
     value_t e = weft_spread_meet(c, a->element, b->element, fits);
+    const value_t *both[2] = {a->element, b->element};
+    for (int i = 0; i < 2; i++) { /* elements of a list cannot be changed any more */
+      *fits = *fits && (both[i]->zero || weft_spread_eq(&both[i]->s, &e.s));
+    }
     value_t *copy = weft_spread_alloc(c, sizeof *copy);
     if (copy != NULL) *copy = e;
     v.element = copy != NULL ? copy : a->element;

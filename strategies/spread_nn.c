@@ -118,6 +118,11 @@ weft_status_t *weft_spread_each_row(weft_spread_ctx_t *c) {
   return NULL;
 }
 
+/* Indices of pixels within an image; those within a batch are of the whole batch. */
+weft_status_t *weft_spread_pool_with_indices(weft_spread_ctx_t *c) {
+  return weft_node_attr_bool(c->node, "include_batch_in_index", false) ? give_up(c) : weft_spread_each_row(c);
+}
+
 /* Training: each replica normalises its rows by their own mean and variance, as TensorFlow's MirroredStrategy does;
  * what moving averages get is the mean of the replicas'. */
 weft_status_t *weft_spread_batch_norm(weft_spread_ctx_t *c) {

@@ -156,7 +156,7 @@ void weft_spread_force_true(weft_spread_ctx_t *c, int id);
 /* ---- the rules of the table ---- */
 weft_spread_rule_fn weft_spread_elementwise, weft_spread_add_bias, weft_spread_bias_grad, weft_spread_reduce,
     weft_spread_l2_loss, weft_spread_arg, weft_spread_matmul, weft_spread_batch_matmul,
-    weft_spread_each_row, weft_spread_conv_filter, weft_spread_conv_input, weft_spread_batch_norm,
+    weft_spread_each_row, weft_spread_pool_with_indices, weft_spread_conv_filter, weft_spread_conv_input, weft_spread_batch_norm,
     weft_spread_batch_norm_grad, weft_spread_segment, weft_spread_cumulate;
 weft_spread_rule_fn weft_spread_reshape, weft_spread_expand, weft_spread_squeeze, weft_spread_transpose,
     weft_spread_concat, weft_spread_split, weft_spread_pack, weft_spread_unpack, weft_spread_slice,
@@ -167,7 +167,7 @@ weft_spread_rule_fn weft_spread_metadata, weft_spread_pass_all, weft_spread_swit
     weft_spread_new_array, weft_spread_array_grad, weft_spread_array_write, weft_spread_array_scatter,
     weft_spread_array_read, weft_spread_array_gather, weft_spread_array_size, weft_spread_new_stack, weft_spread_push,
     weft_spread_pop, weft_spread_new_list, weft_spread_list_put, weft_spread_list_get, weft_spread_list_same,
-    weft_spread_list_from, weft_spread_list_stack, weft_spread_own;
+    weft_spread_list_from, weft_spread_list_stack, weft_spread_list_gather, weft_spread_list_scatter, weft_spread_own;
 weft_spread_rule_fn weft_spread_update, weft_spread_state, weft_spread_read, weft_spread_look_on, weft_spread_random,
     weft_spread_random_rows, weft_spread_stateless_random, weft_spread_batch_reader, weft_spread_placeholder,
     weft_spread_constant;

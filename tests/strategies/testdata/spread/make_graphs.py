@@ -290,6 +290,34 @@ def gan():
     return [loss, sgd().minimize(loss)]
 
 
+def pools():
+    f = tf.float32
+    x, y = tf.placeholder(f, [None, 6, 6, 2], "x"), tf.placeholder(f, [None, 3], "y")
+    h = tf.pad(x * var("s", [2], f), [[0, 0], [1, 1], [2, 2], [0, 0]], "REFLECT")
+    h, at = tf.nn.max_pool_with_argmax(h, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    h = tf.transpose(h, [0, 2, 3, 1], conjugate=True)
+    norm = tf.stop_gradient(tf.math.reduce_euclidean_norm(h, [1, 2], keepdims=True)) + 1.0
+    bits = tf.cast(tf.bitcast(h, tf.int32) // 2**24, f)
+    o = dense(tf.reshape(h / norm + 0.01 * bits, [-1, 40]), 3, "o")
+    loss = tf.reduce_mean(tf.square(o - y)) + 1e-4 * tf.reduce_mean(tf.cast(at, f))
+    return [loss, sgd().minimize(loss)]
+
+
+def lists():
+    """Elements of lists taken and put by their indices, as control flow of TensorFlow 2 has it."""
+    x, y = tf.placeholder(D, [None, 5, 3], "x"), tf.placeholder(D, [None, 3], "y")
+    raw, w = tf.raw_ops, var("w", [3])
+    shape = tf.constant([-1, 3])
+    turned = tf.transpose(x, [1, 0, 2])
+    steps = raw.TensorListScatterV2(tensor=turned, indices=[4, 2, 0, 1, 3], element_shape=shape, num_elements=5)
+    some = raw.TensorListGather(input_handle=steps, indices=[0, 3, 3], element_shape=shape, element_dtype=D)
+    h = tf.tanh(tf.ensure_shape(some, [3, None, 3]) * w)
+    back = raw.TensorListScatterIntoExistingList(input_handle=steps, tensor=h, indices=[1, 0, 4])
+    every = raw.TensorListStack(input_handle=back, element_shape=shape, element_dtype=D, num_elements=5)
+    loss = tf.reduce_mean(tf.square(tf.reduce_sum(every, 0) - y))
+    return [loss, momentum().minimize(loss)]
+
+
 MODELS = {
     "mlp": (mlp(sgd), False),
     "mlp_adam": (mlp(adam), True),
@@ -315,6 +343,8 @@ MODELS = {
     "maps": (maps, True),
     "norms": (norms, True),
     "gan": (gan, False),
+    "pools": (pools, True),
+    "lists": (lists, True),
 }
 
 if __name__ == "__main__":
