@@ -1,5 +1,4 @@
-/* collectives/group_records.h - what the leader's table is made of; for group_table.c and instance_table.c
- * alone. */
+/* collectives/group_records.h - what the leader's table is made of; for the files of the table alone. */
 #ifndef WEFT_COLLECTIVES_GROUP_RECORDS_H_
 #define WEFT_COLLECTIVES_GROUP_RECORDS_H_
 
@@ -55,6 +54,16 @@ struct weft_group_table {
   uint64_t next_age;
   int num_errors;
 };
+
+/* group_members.c */
+
+weft_group_came_t *weft_group_member_of(const weft_group_record_t *g, weft_str_t device); /* NULL: has not come */
+weft_group_came_t *weft_group_came_new(const weft_group_request_t *r, weft_str_t host);   /* NULL without memory */
+/* Why who asks cannot be a member of g; NULL if it can. */
+weft_status_t *weft_group_contradiction(const weft_group_record_t *g, const weft_group_request_t *r);
+weft_group_t *weft_group_build(weft_group_record_t *g); /* all have come; NULL without memory */
+/* The first pair of tasks on one host, and the first on two, stand for all. Without the lock. */
+void weft_group_measure_links(const weft_group_table_env_t *env, weft_group_t *g);
 
 /* Lets the canceller and the timeout take w from its list; *out_failed says why it cannot wait. Before w is
  * in a list. */

@@ -75,52 +75,10 @@ void weft_group_table_destroy(weft_group_table_t *t) {
   weft_free(t);
 }
 
-/* The order of TensorFlow's device names: numbers inside by value. */
-static int compare_names(weft_str_t a, weft_str_t b) {
-  size_t i = 0, j = 0;
-  while (i < a.length && j < b.length) {
-    const bool digits = a.data[i] >= '0' && a.data[i] <= '9' && b.data[j] >= '0' && b.data[j] <= '9';
-    if (!digits) {
-      if (a.data[i] != b.data[j]) return (unsigned char)a.data[i] < (unsigned char)b.data[j] ? -1 : 1;
-      i++;
-      j++;
-      continue;
-    }
-    uint64_t x = 0, y = 0;
-    for (; i < a.length && a.data[i] >= '0' && a.data[i] <= '9'; i++)
-      x = x * 10 + (uint64_t)(a.data[i] - '0');
-    for (; j < b.length && b.data[j] >= '0' && b.data[j] <= '9'; j++)
-      y = y * 10 + (uint64_t)(b.data[j] - '0');
-    if (x != y) return x < y ? -1 : 1;
-  }
-  return a.length - i < b.length - j ? -1 : a.length - i > b.length - j;
-}
-
 static weft_group_record_t *find_locked(weft_group_table_t *t, int64_t key) WEFT_REQUIRES(t->mu) {
   weft_group_record_t *g = t->groups[(uint64_t)key % WEFT_GROUP_BUCKETS];
   while (g != NULL && g->key != key) g = g->next;
   return g;
-}
-
-static weft_group_came_t *member_of(const weft_group_record_t *g, weft_str_t device) {
-  weft_group_came_t *m = g->members;
-  while (m != NULL && !weft_str_eq(m->device, device)) m = m->next;
-  return m;
-}
-
-static weft_group_came_t *came_new(const weft_group_request_t *r, weft_str_t host) {
-  size_t bytes = 0;
-  if (!weft_add_size(sizeof(weft_group_came_t) + host.length, r->device.length, &bytes)) return NULL;
-  weft_group_came_t *m = weft_calloc(1, bytes);
-  if (m == NULL) return NULL;
-  char *text = (char *)(m + 1);
-  if (r->device.length > 0) memcpy(text, r->device.data, r->device.length);
-  if (host.length > 0) memcpy(text + r->device.length, host.data, host.length);
-  m->device = weft_str_of(text, r->device.length);
-  m->host = weft_str_of(text + r->device.length, host.length);
-  m->rank = r->rank;
-  m->incarnation = r->incarnation;
-  return m;
 }
 
 /* The group is to be formed anew; nobody waits for it now. */
@@ -133,92 +91,9 @@ static void reset(weft_group_record_t *g, weft_group_t **old_group, weft_status_
   drop_members(g);
 }
 
-/* Why `w` cannot be a member of g; NULL if it can. */
-static weft_status_t *contradiction(const weft_group_record_t *g, const weft_group_request_t *r) {
-  if (g->size != r->group_size) {
-    return WEFT_ERROR(
-        INTERNAL, "Device %.*s is joining a group with size %d, but that group has size %d (group_key=%lld)",
-        WEFT_STR_ARGS(r->device), r->group_size, g->size, (long long)g->key);
-  }
-  if (!weft_str_is(r->device_type, g->device_type)) {
-    return WEFT_ERROR(
-        INTERNAL,
-        "Device %.*s with type %.*s is joining a group with incompatible device type %s (group_key=%lld)",
-        WEFT_STR_ARGS(r->device), WEFT_STR_ARGS(r->device_type), g->device_type, (long long)g->key);
-  }
-  if (r->rank >= r->group_size) {
-    return WEFT_ERROR(INTERNAL, "Device %.*s wants rank %d of a group of %d (group_key=%lld)",
-                      WEFT_STR_ARGS(r->device), r->rank, r->group_size, (long long)g->key);
-  }
-  for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
-    if (weft_str_eq(m->device, r->device)) continue;
-    if ((m->rank < 0) == (r->rank < 0) && (r->rank < 0 || m->rank != r->rank)) continue;
-    return WEFT_ERROR(
-        INTERNAL, "Device %.*s wants rank %d and device %.*s wants rank %d of one group (group_key=%lld)",
-        WEFT_STR_ARGS(m->device), m->rank, WEFT_STR_ARGS(r->device), r->rank, (long long)g->key);
-  }
-  return NULL;
-}
-
-static void by_rank(weft_group_record_t *g) { /* insertion sort of a list that is made once */
-  weft_group_came_t *sorted = NULL;
-  while (g->members != NULL) {
-    weft_group_came_t *m = g->members;
-    g->members = m->next;
-    weft_group_came_t **at = &sorted;
-    while (*at != NULL &&
-           (m->rank >= 0 ? (*at)->rank < m->rank : compare_names((*at)->device, m->device) < 0)) {
-      at = &(*at)->next;
-    }
-    m->next = *at;
-    *at = m;
-  }
-  g->members = sorted;
-}
-
-static weft_group_t *build(weft_group_record_t *g) {
-  weft_group_t *out = weft_group_new(g->key, g->size);
-  if (out == NULL) return NULL;
-  by_rank(g);
-  int rank = 0;
-  for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
-    weft_group_member_t *to = &out->members[rank++];
-    to->device = weft_arena_str(&out->arena, m->device);
-    to->host = weft_arena_str(&out->arena, m->host);
-    to->incarnation = m->incarnation;
-    if (to->device.data == NULL || to->host.data == NULL) {
-      weft_group_release(out);
-      return NULL;
-    }
-    to->task = weft_transport_task_of(to->device);
-  }
-  return out;
-}
-
-static weft_link_t measure(const weft_group_table_env_t *env, weft_str_t from, weft_str_t to) {
-  enum { LARGE = 1 << 20 };
-  const double none = env->cost(env->arg, from, to, 0), much = env->cost(env->arg, from, to, LARGE);
-  return (weft_link_t){.alpha_s = none, .byte_s = much > none ? (much - none) / LARGE : 0};
-}
-
-/* The first pair of tasks on one host, and the first on two, stand for all. */
-static void measure_links(const weft_group_table_env_t *env, weft_group_t *g) {
-  bool has_near = false, has_far = false;
-  for (int i = 0; i < g->size && env->cost != NULL; i++) {
-    for (int j = i + 1; j < g->size && !(has_near && has_far); j++) {
-      const weft_group_member_t *a = &g->members[i], *b = &g->members[j];
-      const bool is_near = a->host.length > 0 && weft_str_eq(a->host, b->host);
-      if (is_near && !has_near) g->near = measure(env, a->task, b->task);
-      if (!is_near && !has_far) g->far = measure(env, a->task, b->task);
-      has_near = has_near || is_near;
-      has_far = has_far || !is_near;
-    }
-  }
-}
-
 /* Completes a group whose last member has come. */
 static void publish(weft_group_table_t *t, weft_group_record_t *g, weft_group_t *built) {
-  measure_links(&t->env, built);
+  weft_group_measure_links(&t->env, built);
   weft_waiter_list_t ready = {NULL, NULL};
   weft_mutex_lock(&t->mu);
   const bool is_current = g->building == built;
@@ -346,7 +221,7 @@ static void join_locked(weft_group_table_t *t, weft_group_record_t *g, weft_wait
                         weft_group_t **group, weft_group_t **built, weft_group_t **old_group,
                         weft_status_t **old_error) WEFT_REQUIRES(t->mu) {
   const weft_group_request_t *r = &w->group;
-  weft_group_came_t *before = member_of(g, r->device);
+  weft_group_came_t *before = weft_group_member_of(g, r->device);
   const weft_str_t task = weft_transport_task_of(r->device);
   const bool has_returned =
       (before != NULL && before->incarnation != r->incarnation) ||
@@ -364,7 +239,7 @@ static void join_locked(weft_group_table_t *t, weft_group_record_t *g, weft_wait
     g->device_type[n] = '\0';
   }
   if (g->error == NULL) {
-    weft_status_t *s = contradiction(g, r);
+    weft_status_t *s = weft_group_contradiction(g, r);
     if (s == NULL && (g->group != NULL || g->building != NULL) && before == NULL) {
       *why =
           WEFT_ERROR(INTERNAL, "Device %.*s is joining a group that has all its %d members (group_key=%lld)",
@@ -397,7 +272,7 @@ static void join_locked(weft_group_table_t *t, weft_group_record_t *g, weft_wait
   w->record = g;
   weft_waiter_put(&g->waiters, w);
   if (g->num_members < g->size || g->building != NULL) return;
-  *built = build(g);
+  *built = weft_group_build(g);
   g->building = *built;
   if (*built != NULL) return;
   weft_waiter_take(w); /* that is nobody's fault: the next to come begin anew */
@@ -428,7 +303,7 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
   weft_group_t *group = NULL, *built = NULL, *old_group = NULL;
   weft_status_t *why = NULL, *old_error = NULL;
   weft_waiter_t *w = weft_waiter_for_group(r, fn, arg);
-  weft_group_came_t *came = came_new(r, host);
+  weft_group_came_t *came = weft_group_came_new(r, host);
   weft_group_record_t *spare = weft_calloc(1, sizeof *spare), *g = NULL;
   if (w == NULL || came == NULL || spare == NULL) {
     weft_status_t *s =

@@ -1,0 +1,128 @@
+/* collectives/group_members.c - who comes to a group: whether they fit together, their ranks, and the links between them. */
+#include "base/alloc.h"
+#include "collectives/group_records.h"
+
+/* The order of TensorFlow's device names: numbers inside by value. */
+static int compare_names(weft_str_t a, weft_str_t b) {
+  size_t i = 0, j = 0;
+  while (i < a.length && j < b.length) {
+    const bool digits = a.data[i] >= '0' && a.data[i] <= '9' && b.data[j] >= '0' && b.data[j] <= '9';
+    if (!digits) {
+      if (a.data[i] != b.data[j]) return (unsigned char)a.data[i] < (unsigned char)b.data[j] ? -1 : 1;
+      i++;
+      j++;
+      continue;
+    }
+    uint64_t x = 0, y = 0;
+    for (; i < a.length && a.data[i] >= '0' && a.data[i] <= '9'; i++)
+      x = x * 10 + (uint64_t)(a.data[i] - '0');
+    for (; j < b.length && b.data[j] >= '0' && b.data[j] <= '9'; j++)
+      y = y * 10 + (uint64_t)(b.data[j] - '0');
+    if (x != y) return x < y ? -1 : 1;
+  }
+  return a.length - i < b.length - j ? -1 : a.length - i > b.length - j;
+}
+
+weft_group_came_t *weft_group_member_of(const weft_group_record_t *g, weft_str_t device) {
+  weft_group_came_t *m = g->members;
+  while (m != NULL && !weft_str_eq(m->device, device)) m = m->next;
+  return m;
+}
+
+weft_group_came_t *weft_group_came_new(const weft_group_request_t *r, weft_str_t host) {
+  size_t bytes = 0;
+  if (!weft_add_size(sizeof(weft_group_came_t) + host.length, r->device.length, &bytes)) return NULL;
+  weft_group_came_t *m = weft_calloc(1, bytes);
+  if (m == NULL) return NULL;
+  char *text = (char *)(m + 1);
+  if (r->device.length > 0) memcpy(text, r->device.data, r->device.length);
+  if (host.length > 0) memcpy(text + r->device.length, host.data, host.length);
+  m->device = weft_str_of(text, r->device.length);
+  m->host = weft_str_of(text + r->device.length, host.length);
+  m->rank = r->rank;
+  m->incarnation = r->incarnation;
+  return m;
+}
+
+/* Why `w` cannot be a member of g; NULL if it can. */
+weft_status_t *weft_group_contradiction(const weft_group_record_t *g, const weft_group_request_t *r) {
+  if (g->size != r->group_size) {
+    return WEFT_ERROR(
+        INTERNAL, "Device %.*s is joining a group with size %d, but that group has size %d (group_key=%lld)",
+        WEFT_STR_ARGS(r->device), r->group_size, g->size, (long long)g->key);
+  }
+  if (!weft_str_is(r->device_type, g->device_type)) {
+    return WEFT_ERROR(
+        INTERNAL,
+        "Device %.*s with type %.*s is joining a group with incompatible device type %s (group_key=%lld)",
+        WEFT_STR_ARGS(r->device), WEFT_STR_ARGS(r->device_type), g->device_type, (long long)g->key);
+  }
+  if (r->rank >= r->group_size) {
+    return WEFT_ERROR(INTERNAL, "Device %.*s wants rank %d of a group of %d (group_key=%lld)",
+                      WEFT_STR_ARGS(r->device), r->rank, r->group_size, (long long)g->key);
+  }
+  for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
+    if (weft_str_eq(m->device, r->device)) continue;
+    if ((m->rank < 0) == (r->rank < 0) && (r->rank < 0 || m->rank != r->rank)) continue;
+    return WEFT_ERROR(
+        INTERNAL, "Device %.*s wants rank %d and device %.*s wants rank %d of one group (group_key=%lld)",
+        WEFT_STR_ARGS(m->device), m->rank, WEFT_STR_ARGS(r->device), r->rank, (long long)g->key);
+  }
+  return NULL;
+}
+
+static void by_rank(weft_group_record_t *g) { /* insertion sort of a list that is made once */
+  weft_group_came_t *sorted = NULL;
+  while (g->members != NULL) {
+    weft_group_came_t *m = g->members;
+    g->members = m->next;
+    weft_group_came_t **at = &sorted;
+    while (*at != NULL &&
+           (m->rank >= 0 ? (*at)->rank < m->rank : compare_names((*at)->device, m->device) < 0)) {
+      at = &(*at)->next;
+    }
+    m->next = *at;
+    *at = m;
+  }
+  g->members = sorted;
+}
+
+weft_group_t *weft_group_build(weft_group_record_t *g) {
+  weft_group_t *out = weft_group_new(g->key, g->size);
+  if (out == NULL) return NULL;
+  by_rank(g);
+  int rank = 0;
+  for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
+    weft_group_member_t *to = &out->members[rank++];
+    to->device = weft_arena_str(&out->arena, m->device);
+    to->host = weft_arena_str(&out->arena, m->host);
+    to->incarnation = m->incarnation;
+    if (to->device.data == NULL || to->host.data == NULL) {
+      weft_group_release(out);
+      return NULL;
+    }
+    to->task = weft_transport_task_of(to->device);
+  }
+  return out;
+}
+
+static weft_link_t measure(const weft_group_table_env_t *env, weft_str_t from, weft_str_t to) {
+  enum { LARGE = 1 << 20 };
+  const double none = env->cost(env->arg, from, to, 0), much = env->cost(env->arg, from, to, LARGE);
+  return (weft_link_t){.alpha_s = none, .byte_s = much > none ? (much - none) / LARGE : 0};
+}
+
+/* The first pair of tasks on one host, and the first on two, stand for all. */
+void weft_group_measure_links(const weft_group_table_env_t *env, weft_group_t *g) {
+  bool has_near = false, has_far = false;
+  for (int i = 0; i < g->size && env->cost != NULL; i++) {
+    for (int j = i + 1; j < g->size && !(has_near && has_far); j++) {
+      const weft_group_member_t *a = &g->members[i], *b = &g->members[j];
+      const bool is_near = a->host.length > 0 && weft_str_eq(a->host, b->host);
+      if (is_near && !has_near) g->near = measure(env, a->task, b->task);
+      if (!is_near && !has_far) g->far = measure(env, a->task, b->task);
+      has_near = has_near || is_near;
+      has_far = has_far || !is_near;
+    }
+  }
+}
