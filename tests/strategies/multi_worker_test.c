@@ -198,7 +198,7 @@ static void a_step_that_fails_on_one_worker_fails_on_all(void) {
   open_client(&workers[1], pair, "mlp_sgd", "multi_worker_mirrored:task=1");
   initialise(workers, pair.workers);
   for (int step = 0; step < 6; step++) {
-    int bad = step % 3 == 2 ? -1 : step % 3;
+    int bad = step % 3 - 1; /* -1: none */
     for (int i = 0; i < pair.workers; i++) {
       workers[i].key = train_key;
       workers[i].step = (step_t){.feeds = {"x", "y"}, .fetches = {"loss:0"}, .targets = {"train"}};
