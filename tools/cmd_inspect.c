@@ -79,7 +79,7 @@ static void print_table(const char *path, const weft_graph_summary_t *s) {
   if (s->num_ops == 0) printf("the graph is empty\n");
 }
 
-static json_t *text(weft_str_t s) { return json_stringn(s.data, s.length); }
+static json_t *text(weft_str_t s) { return json_stringn(s.data == NULL ? "" : s.data, s.length); }
 
 static json_t *tensors_json(const weft_summary_tensor_t *t, int n) {
   json_t *list = json_array();

@@ -295,6 +295,101 @@ static void ctrl_c_ends_all_lanes(void) {
   }
 }
 
+/* ---- inspect ---- */
+
+static json_t *inspect(const char *strategy, const char *cluster) {
+  const char *args[] = {"inspect", models[0].graph, "--strategy", strategy, "--json", cluster == NULL ? NULL : "--cluster", cluster, NULL};
+  int code = run(&r, args);
+  if (code != 0) fprintf(stderr, "%s: %s\n", strategy, r.err);
+  CU_ASSERT_EQUAL(code, 0);
+  json_t *root = json_loads(r.out, 0, NULL);
+  CU_ASSERT_PTR_NOT_NULL(root);
+  return root;
+}
+
+/* Nobody says what is run: a training step. */
+static void what_a_strategy_makes_is_told_to_programs(void) {
+  static const struct {
+    const char *strategy, *cluster;
+    size_t lanes;
+  } cases[] = {{"mirrored:2", NULL, 1},           {"data_parallel:2", NULL, 1},
+               {"central_storage:2", NULL, 1},    {"multi_worker_mirrored", "worker=3", 1},
+               {"parameter_server", "ps=1,worker=2", 2}, {"parameter_server:mode=sync", "ps=2,worker=3", 4},
+               {"parameter_server:mode=ssp,staleness=1", "ps=1,worker=2", 2}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    json_t *root = inspect(cases[i].strategy, cases[i].cluster), *lanes = json_object_get(root, "lanes");
+    CU_ASSERT_EQUAL(json_array_size(lanes), cases[i].lanes);
+    for (size_t k = 0; k < json_array_size(lanes); k++) {
+      const json_t *lane = json_array_get(lanes, k);
+      bool updates = strcmp(json_string_value(json_object_get(lane, "kind")), "update") == 0;
+      CU_ASSERT_EQUAL(json_array_size(json_object_get(lane, "feeds")) > 0, !updates);
+      CU_ASSERT_TRUE(json_array_size(json_object_get(lane, "targets")) > 0);
+    }
+    CU_ASSERT_TRUE(json_array_size(json_object_get(root, "crossings")) > 0);
+    CU_ASSERT_TRUE(json_integer_value(json_object_get(json_object_get(root, "cost"), "bytes")) > 0);
+    json_decref(root);
+  }
+}
+
+static void what_a_strategy_makes_is_drawn_and_saved(void) {
+  const char *const drawn[] = {"inspect", models[0].graph, "--strategy", "multi_worker_mirrored", "--cluster", "worker=3", "--dot", NULL};
+  const char *path = write_text("rewritten.pb", "");
+  const char *const saved[] = {"inspect", models[0].graph, "--strategy", "mirrored:2", "--save", path, NULL};
+  CU_ASSERT_EQUAL(run(&r, drawn), 0);
+  CU_ASSERT_TRUE(has(r.out, "digraph") && has(r.out, "/job:worker/replica:0/task:2"));
+  CU_ASSERT_EQUAL(run(&r, saved), 0);
+  CU_ASSERT_TRUE(has(r.out, "mirrored: 2 replicas") && has(r.out, "cost of a step"));
+  CU_ASSERT_EQUAL(RUN(&r, "inspect", path), 0);
+}
+
+static void what_does_not_go_together_is_refused(void) {
+  static const struct {
+    const char *args[7], *said;
+    int code;
+  } cases[] = {
+      {{"--strategy", "mirrored:2", "--json", "--dot"}, "one of --json, --dot and --svg", 2},
+      {{"--cluster", "ps=1,worker=2"}, "go with --strategy", 2},
+      {{"--save", "x.pb"}, "go with --strategy", 2},
+      {{"--strategy", "mirrored:2", "--save", "/no/dir/x.pb"}, "/no/dir/x.pb", 1},
+      {{"--strategy", "mirrored:2", "--cluster", "ps=many"}, "ps=many", 1},
+      {{"--strategy", "mirrored:5", "--cluster", "worker=2"}, "5 replicas", 1},
+      {{"--strategy", "parameter_server:ps=3", "--cluster", "ps=1,worker=2"}, "ps=3", 1},
+      {{"--strategy", "mirrored:2", "--fetch", "nope"}, "'nope'", 1},
+      {{"--strategy", "mirrord:2"}, "did you mean 'mirrored'?", 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const char *args[10] = {"inspect", models[0].graph};
+    for (int k = 0; k < 7 && cases[i].args[k] != NULL; k++) args[2 + k] = cases[i].args[k];
+    CU_ASSERT_EQUAL(run(&r, args), cases[i].code);
+    CU_ASSERT_STRING_EQUAL(r.out, "");
+    CU_ASSERT_TRUE(lines(r.err) == 1 && has(r.err, cases[i].said));
+  }
+}
+
+static void a_trace_has_every_device_once(void) {
+  static const char *const strategies[] = {"mirrored:3", "data_parallel:3", "parameter_server:workers=2", "parameter_server:mode=sync,workers=2"};
+  const char *path = write_text("trace.json", "");
+  for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+    use_t u = {.model = &models[2], .strategy = strategies[i], .steps = "4", .batch = "32", .rows = 96, .more = {"--target", "train", "--trace", path}};
+    CU_ASSERT_EQUAL(submit(&u), 0);
+    json_t *root = json_load_file(path, 0, NULL), *events = json_object_get(root, "traceEvents");
+    int computed = 0, counters = 0, collectives = 0, devices = 0;
+    for (size_t k = 0; k < json_array_size(events); k++) {
+      const json_t *e = json_array_get(events, k);
+      const char *ph = json_string_value(json_object_get(e, "ph")), *kind = json_string_value(json_object_get(e, "cat"));
+      computed += ph[0] == 'X' && strcmp(kind, "compute") == 0;
+      collectives += ph[0] == 'X' && strcmp(kind, "collective") == 0;
+      counters += ph[0] == 'C';
+      devices += ph[0] == 'M' && strcmp(json_string_value(json_object_get(e, "name")), "process_name") == 0;
+    }
+    CU_ASSERT_TRUE(computed > 50);
+    CU_ASSERT_TRUE(counters > 0);
+    CU_ASSERT_EQUAL(collectives > 0, i == 0);
+    CU_ASSERT_EQUAL(devices, 3);
+    json_decref(root);
+  }
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"losses of 200 steps are those of one device", losses_of_200_steps_are_those_of_one_device},
@@ -305,6 +400,10 @@ int main(void) {
       {"no step runs no step", no_step_runs_no_step},
       {"what is wrong is said on one line before the first step", what_is_wrong_is_said_on_one_line_before_the_first_step},
       {"Ctrl-C ends all lanes", ctrl_c_ends_all_lanes},
+      {"what a strategy makes is told to programs", what_a_strategy_makes_is_told_to_programs},
+      {"what a strategy makes is drawn and saved", what_a_strategy_makes_is_drawn_and_saved},
+      {"what does not go together is refused", what_does_not_go_together_is_refused},
+      {"a trace has every device once", a_trace_has_every_device_once},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("weft submit --strategy", tests);

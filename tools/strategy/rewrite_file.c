@@ -33,13 +33,44 @@ static weft_status_t *add_all(names_t *l, const weft_texts_t *texts) {
   return NULL;
 }
 
-static weft_status_t *add_sinks(names_t *l, const weft_graph_t *g) {
+/* Marks what is made, in the end, of what must be fed. Loops go round until nothing is new. */
+static weft_status_t *mark_fed(const weft_graph_t *g, const weft_fanout_t *f, bool *fed) {
+  int *stack = weft_calloc((size_t)g->num_nodes + 1, sizeof *stack), n = 0;
+  if (stack == NULL) return no_memory();
+  for (int i = 0; i < g->num_nodes; i++) {
+    if (g->nodes[i] == NULL || !weft_str_is(g->nodes[i]->op->name, "Placeholder")) continue;
+    fed[i] = true;
+    stack[n++] = i;
+  }
+  while (n > 0) {
+    int at = stack[--n];
+    for (int e = f->begin[at]; e < f->begin[at + 1]; e++) {
+      int to = f->edges[e].to->id;
+      if (!fed[to]) stack[n++] = to;
+      fed[to] = true;
+    }
+  }
+  weft_free(stack);
+  return NULL;
+}
+
+/* Who says nothing means a training step: all that nobody consumes and that is made of what is fed. What else nobody consumes
+ * and has no value (initialisers, restores) comes before. */
+static weft_status_t *add_sinks(names_t *targets, names_t *inits, const weft_graph_t *g) {
   weft_fanout_t f;
   WEFT_RETURN_IF_ERROR(weft_fanout_build(g, &f));
-  weft_status_t *s = NULL;
+  bool *fed = weft_calloc((size_t)g->num_nodes + 1, sizeof *fed), any = false;
+  weft_status_t *s = fed == NULL ? no_memory() : mark_fed(g, &f, fed);
+  for (int i = 0; s == NULL && i < g->num_nodes; i++) any = any || (g->nodes[i] != NULL && f.begin[i] == f.begin[i + 1] && fed[i]);
   for (int i = 0; s == NULL && i < g->num_nodes; i++) {
-    if (g->nodes[i] != NULL && f.begin[i] == f.begin[i + 1]) s = add(l, g->nodes[i]->name);
+    if (g->nodes[i] == NULL || f.begin[i] != f.begin[i + 1]) continue;
+    if (!any || fed[i]) {
+      s = add(targets, g->nodes[i]->name);
+    } else if (g->nodes[i]->num_outputs == 0) {
+      s = add(inits, g->nodes[i]->name);
+    }
   }
+  weft_free(fed);
   weft_fanout_deinit(&f);
   return s;
 }
@@ -79,7 +110,7 @@ weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
   if (s == NULL) s = add_all(&fetches, given->more_fetches);
   if (s == NULL) s = add_all(&targets, given->targets);
   if (s == NULL) s = add_all(&inits, given->inits);
-  if (s == NULL && fetches.n + targets.n + inits.n == 0) s = add_sinks(&targets, graph);
+  if (s == NULL && fetches.n + targets.n + inits.n == 0) s = add_sinks(&targets, &inits, graph);
   if (s == NULL && feeds.n == 0) s = add_placeholders(&feeds, graph);
   weft_strategy_request_t request = {.graph = graph,
                                      .cluster = cluster,

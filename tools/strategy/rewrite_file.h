@@ -13,7 +13,8 @@ typedef struct weft_run_names {
 } weft_run_names_t;
 
 /* Reads a GraphDef and applies the strategy "name:options". Without any fetch, target or init in `names`, all nodes that
- * nobody consumes are its targets; without feeds, all placeholders are fed. Errors: as the strategy's. */
+ * nobody consumes and that are made of placeholders are its targets, others without outputs its inits; without feeds, all
+ * placeholders are fed. Errors: as the strategy's. */
 WEFT_MUST_CHECK weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *strategy,
                                                       const weft_cluster_view_t *cluster,
                                                       const weft_run_names_t *names, weft_rewrite_t *out);
