@@ -50,7 +50,7 @@ struct weft_negotiator {
 WEFT_MUST_CHECK weft_status_t *weft_negotiator_run(weft_negotiator_t *n, int set, weft_collective_t *call, weft_tensor_t **out);
 /* This rank's place in a set; -1: none. */
 int weft_negotiator_index(const weft_negotiator_t *n, int set);
-/* Takes the request out of the queue; NULL if this rank has not made it. */
+/* queue.c: takes the request out of the queue; NULL if this rank has not made it. */
 weft_pending_t *weft_negotiator_take(weft_negotiator_t *n, const weft_named_request_t *r);
 /* Calls p's done and frees p. Consumes status and output. */
 void weft_pending_end(weft_pending_t *p, weft_status_t *status, weft_tensor_t *output);
