@@ -3,6 +3,7 @@
  * The queue keeps the order in which requests came; a map finds them by name and process set.
  */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "collectives/negotiated/controller.h"
 
 void weft_pending_end(weft_pending_t *p, weft_status_t *status, weft_tensor_t *output) {
