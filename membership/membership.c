@@ -21,54 +21,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "membership/membership_impl.h"
 #include "membership/task_membership.h"
 
 /* Until the keeper is found, it is looked for this often: tasks of a cluster usually start together. */
-enum { MAX_WATCHERS = 16, WATCH_MS = 30000, PRESENCE_MS = 60000, SEARCH_MS = 100 };
-
-typedef struct view {
-  weft_member_state_t state, told_state;
-  uint64_t incarnation, told_incarnation;
-  int64_t silent_ms; /* at `heard_ns` */
-  int64_t unknown_since_ns; /* alive for us, but not (yet) for a keeper that was restarted; 0: no */
-} view_t;
-
-/* A question about keys and values under way. */
-typedef struct asked {
-  struct asked *prev, *next; /* guarded by mu */
-  weft_membership_t *ms;
-  weft_canceller_t *canceller; /* a child of the caller's; owned */
-  weft_value_fn *fn;
-  void *arg;
-} asked_t;
-
-struct weft_membership {
-  weft_membership_options_t o; /* tasks: owned */
-  weft_arena_t arena;
-  weft_timer_t *timer;         /* owned */
-  weft_keeper_t *keeper;       /* owned; NULL: another task keeps the record */
-  weft_keeper_client_t *client; /* owned */
-  weft_canceller_t *canceller; /* of all calls; cancelled by the stop */
-  struct {
-    weft_member_changed_fn *fn;
-    void *arg;
-  } watchers[MAX_WATCHERS]; /* constant after the start */
-  int num_watchers;
-  weft_membership_tick_fn *on_tick;
-  void *on_tick_arg;
-  weft_mutex_t mu;
-  weft_cond_t idle; /* in_flight became 0, or nobody tells any more */
-  view_t *views;    /* guarded by mu, with all that follows */
-  uint64_t epoch;
-  int64_t heard_ns;   /* when the record came */
-  int64_t keeper_ns;  /* when the keeper last answered */
-  int64_t tick_ns;    /* the last tick */
-  int num_presences;  /* in flight */
-  int64_t presence_ns; /* when the last began */
-  int in_flight;      /* calls and ticks */
-  asked_t *asked;     /* that wait for an answer */
-  bool started, stopping, beating, watching, telling, has_complained;
-};
+enum { WATCH_MS = 30000, PRESENCE_MS = 60000, SEARCH_MS = 100 };
 
 /* ---- making ---- */
 
@@ -139,7 +96,7 @@ void weft_membership_connect(weft_membership_t *ms, weft_keeper_client_t *c) {
 }
 
 void weft_membership_watch(weft_membership_t *ms, weft_member_changed_fn *fn, void *arg) {
-  if (ms->num_watchers == MAX_WATCHERS) return;
+  if (ms->num_watchers == WEFT_MAX_WATCHERS) return;
   ms->watchers[ms->num_watchers].fn = fn;
   ms->watchers[ms->num_watchers++].arg = arg;
 }
@@ -154,7 +111,7 @@ void weft_membership_on_tick(weft_membership_t *ms, weft_membership_tick_fn *fn,
 /* The next thing that watchers do not know; false: they know all. */
 static bool next_change_locked(weft_membership_t *ms, weft_member_t *out) WEFT_REQUIRES(ms->mu) {
   for (int i = 0; i < ms->o.num_tasks; i++) {
-    view_t *v = &ms->views[i];
+    weft_member_view_t *v = &ms->views[i];
     bool is_other = v->incarnation != v->told_incarnation;
     if (v->state == v->told_state && !is_other) continue;
     bool is_restart = v->state == WEFT_MEMBER_ALIVE && v->told_state == WEFT_MEMBER_ALIVE; /* is_other, too */
@@ -192,7 +149,7 @@ static void tell(weft_membership_t *ms) {
 static void keeper_answers_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) { ms->keeper_ns = weft_clock_ns(); }
 
 static void lose_keeper_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
-  view_t *v = &ms->views[ms->o.keeper];
+  weft_member_view_t *v = &ms->views[ms->o.keeper];
   if (ms->keeper != NULL || v->state != WEFT_MEMBER_ALIVE) return;
   v->silent_ms = (weft_clock_ns() - ms->keeper_ns) / 1000000;
   v->state = WEFT_MEMBER_LOST;
@@ -201,7 +158,7 @@ static void lose_keeper_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
 
 /* A keeper that was restarted has not heard of everybody yet: whom we know alive stays so for a while. */
 static void take_member_locked(weft_membership_t *ms, int i, const weft_member_t *m, int64_t now) WEFT_REQUIRES(ms->mu) {
-  view_t *v = &ms->views[i];
+  weft_member_view_t *v = &ms->views[i];
   v->silent_ms = m->silent_ms;
   if (i == ms->o.own) return;
   if (m->state == WEFT_MEMBER_UNKNOWN) {
@@ -240,13 +197,13 @@ static bool enter(weft_membership_t *ms, bool *flag) {
   return ok;
 }
 
-static void leave(weft_membership_t *ms) {
+void weft_membership_leave(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
   if (--ms->in_flight == 0) weft_cond_broadcast(&ms->idle);
   weft_mutex_unlock(&ms->mu);
 }
 
-static weft_keeper_caller_t self(weft_membership_t *ms) {
+weft_keeper_caller_t weft_membership_self(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
   weft_keeper_caller_t who = {ms->o.tasks[ms->o.own], ms->o.incarnation, ms->epoch};
   weft_mutex_unlock(&ms->mu);
@@ -267,12 +224,12 @@ static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const w
   weft_mutex_unlock(&ms->mu);
   tell(ms);
   if (ok) watch(ms);
-  leave(ms);
+  weft_membership_leave(ms);
 }
 
 static void watch(weft_membership_t *ms) {
   if (!enter(ms, &ms->watching)) return;
-  weft_keeper_caller_t who = self(ms);
+  weft_keeper_caller_t who = weft_membership_self(ms);
   ms->client->ops->watch(ms->client, &who, WATCH_MS, ms->canceller, on_watched, ms);
 }
 
@@ -287,7 +244,7 @@ static void on_absent(void *arg, weft_status_t *status, uint64_t epoch, const we
   weft_mutex_unlock(&ms->mu);
   weft_status_free(status); /* as above */
   tell(ms);
-  leave(ms);
+  weft_membership_leave(ms);
 }
 
 static void be_present(weft_membership_t *ms) {
@@ -324,12 +281,12 @@ static void on_beaten(void *arg, weft_status_t *status, uint64_t epoch) {
     weft_status_free(status); /* as above */
   }
   if (ok) watch(ms); /* if it has ended with a failure */
-  leave(ms);
+  weft_membership_leave(ms);
 }
 
 static void beat(weft_membership_t *ms) {
   if (!enter(ms, &ms->beating)) return;
-  weft_keeper_caller_t who = self(ms);
+  weft_keeper_caller_t who = weft_membership_self(ms);
   ms->client->ops->beat(ms->client, &who, lost_after_ms(&ms->o), ms->canceller, on_beaten, ms);
 }
 
@@ -343,7 +300,7 @@ static void notice_silence(weft_membership_t *ms) {
   ms->tick_ns = now;
   if (now - ms->keeper_ns > patience) lose_keeper_locked(ms);
   for (int i = 0; i < ms->o.num_tasks; i++) {
-    view_t *v = &ms->views[i];
+    weft_member_view_t *v = &ms->views[i];
     if (v->unknown_since_ns == 0 || now - v->unknown_since_ns <= patience) continue;
     v->unknown_since_ns = 0;
     if (v->state != WEFT_MEMBER_ALIVE || ms->views[ms->o.keeper].state != WEFT_MEMBER_ALIVE) continue;
@@ -382,7 +339,7 @@ static void tick(void *arg) {
   if (pause_ms > SEARCH_MS && ms->keeper == NULL && is_searching(ms)) pause_ms = SEARCH_MS;
   weft_status_t *s = weft_timer_add(ms->timer, weft_clock_ns() + pause_ms * 1000000, tick, ms, &id);
   weft_status_free(s); /* no memory for a tick: who is silent is lost for the others, as it must be */
-  leave(ms);
+  weft_membership_leave(ms);
 }
 
 weft_status_t *weft_membership_start(weft_membership_t *ms) {
@@ -397,17 +354,15 @@ weft_status_t *weft_membership_start(weft_membership_t *ms) {
   return NULL;
 }
 
-static void cancel_asked(weft_membership_t *ms);
-
 void weft_membership_stop(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
   ms->stopping = true;
   weft_mutex_unlock(&ms->mu);
   if (ms->canceller != NULL) weft_canceller_cancel(ms->canceller);
-  cancel_asked(ms);
+  weft_membership_cancel_asked(ms);
   if (ms->keeper != NULL) weft_keeper_stop(ms->keeper);
   weft_mutex_lock(&ms->mu);
-  while (ms->in_flight > 0 || ms->telling) weft_cond_wait(&ms->idle, &ms->mu); /* woken by leave() and tell(); all is cancelled */
+  while (ms->in_flight > 0 || ms->telling) weft_cond_wait(&ms->idle, &ms->mu); /* woken by weft_membership_leave() and tell(); all is cancelled */
   weft_mutex_unlock(&ms->mu);
 }
 
@@ -437,7 +392,7 @@ int weft_membership_list(weft_membership_t *ms, weft_member_t *out, int max) {
   int64_t now = weft_clock_ns();
   weft_mutex_lock(&ms->mu);
   for (int i = 0; i < ms->o.num_tasks && i < max; i++) {
-    const view_t *v = &ms->views[i];
+    const weft_member_view_t *v = &ms->views[i];
     int64_t since = i == ms->o.keeper && ms->keeper == NULL ? (now - ms->keeper_ns) / 1000000
                     : v->state == WEFT_MEMBER_UNKNOWN       ? 0
                                                             : v->silent_ms + (now - ms->heard_ns) / 1000000;
@@ -445,104 +400,4 @@ int weft_membership_list(weft_membership_t *ms, weft_member_t *out, int max) {
   }
   weft_mutex_unlock(&ms->mu);
   return ms->o.num_tasks;
-}
-
-/* ---- keys and values ---- */
-
-static void on_answer(void *arg, weft_status_t *status, weft_str_t value) {
-  asked_t *a = arg;
-  weft_membership_t *ms = a->ms;
-  weft_mutex_lock(&ms->mu);
-  if (a->prev != NULL) a->prev->next = a->next;
-  if (a->prev == NULL) ms->asked = a->next;
-  if (a->next != NULL) a->next->prev = a->prev;
-  weft_mutex_unlock(&ms->mu);
-  a->fn(a->arg, status, value);
-  weft_canceller_release(a->canceller);
-  weft_free(a);
-  leave(ms);
-}
-
-/* False once the membership stops. */
-static bool enter_asked(weft_membership_t *ms, asked_t *a) {
-  weft_mutex_lock(&ms->mu);
-  bool ok = !ms->stopping;
-  if (ok) {
-    ms->in_flight++;
-    a->next = ms->asked;
-    if (a->next != NULL) a->next->prev = a;
-    ms->asked = a;
-  }
-  weft_mutex_unlock(&ms->mu);
-  return ok;
-}
-
-/* Those asked when the stop came; each answer takes its question out of the list. */
-static void cancel_asked(weft_membership_t *ms) {
-  for (;;) {
-    weft_canceller_t *c = NULL;
-    weft_mutex_lock(&ms->mu);
-    asked_t *a = ms->asked;
-    while (a != NULL && weft_canceller_is_cancelled(a->canceller)) a = a->next;
-    if (a != NULL) c = weft_canceller_retain(a->canceller);
-    weft_mutex_unlock(&ms->mu);
-    if (c == NULL) return;
-    weft_canceller_cancel(c);
-    weft_canceller_release(c);
-  }
-}
-
-static void ask(weft_membership_t *ms, const weft_store_request_t *r, weft_canceller_t *canceller, weft_value_fn *fn,
-                void *arg) {
-  weft_status_t *s = NULL;
-  asked_t *a = weft_calloc(1, sizeof *a);
-  weft_canceller_t *mine = a == NULL ? NULL : weft_canceller_create(canceller);
-  if (mine == NULL) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to ask for '%.*s'", WEFT_STR_ARGS(r->key));
-  } else if (ms->client == NULL) {
-    s = WEFT_ERROR(FAILED_PRECONDITION, "'%.*s' cannot be reached: nobody keeps the record", WEFT_STR_ARGS(r->key));
-  } else {
-    *a = (asked_t){.ms = ms, .canceller = mine, .fn = fn, .arg = arg};
-    if (!enter_asked(ms, a)) {
-      s = WEFT_ERROR(CANCELLED, "'%.*s' cannot be reached: this task stops", WEFT_STR_ARGS(r->key));
-    }
-  }
-  if (s != NULL) {
-    weft_canceller_release(mine);
-    weft_free(a);
-    fn(arg, s, WEFT_STR(""));
-    return;
-  }
-  weft_canceller_retain(mine); /* the answer may come before the call returns */
-  ms->client->ops->ask(ms->client, r, mine, on_answer, a);
-  weft_canceller_release(mine);
-}
-
-void weft_membership_set(weft_membership_t *ms, weft_str_t key, weft_str_t value, weft_value_fn *fn, void *arg) {
-  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_SET, .key = key, .value = value}, NULL, fn, arg);
-}
-
-void weft_membership_get(weft_membership_t *ms, weft_str_t key, int64_t timeout_ms, weft_canceller_t *canceller,
-                         weft_value_fn *fn, void *arg) {
-  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_GET, .key = key, .timeout_ms = timeout_ms}, canceller, fn, arg);
-}
-
-void weft_membership_add(weft_membership_t *ms, weft_str_t key, int64_t delta, weft_value_fn *fn, void *arg) {
-  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_ADD, .key = key, .delta = delta}, NULL, fn, arg);
-}
-
-void weft_membership_compare_set(weft_membership_t *ms, weft_str_t key, weft_str_t expected, weft_str_t desired,
-                                 weft_value_fn *fn, void *arg) {
-  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_COMPARE_SET, .key = key, .expected = expected, .value = desired}, NULL,
-      fn, arg);
-}
-
-void weft_membership_delete(weft_membership_t *ms, weft_str_t key, weft_value_fn *fn, void *arg) {
-  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_DELETE, .key = key}, NULL, fn, arg);
-}
-
-void weft_membership_barrier(weft_membership_t *ms, weft_str_t name, int size, int64_t timeout_ms,
-                             weft_canceller_t *canceller, weft_value_fn *fn, void *arg) {
-  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_BARRIER, .key = name, .size = size, .timeout_ms = timeout_ms}, canceller,
-      fn, arg);
 }
