@@ -38,6 +38,15 @@ static void cancel_asked(void *arg) {
   if (is_ours) weft_remote_refuse(a, weft_remote_cancelled(a->key), true);
 }
 
+/* Who asks a task that leaves because of a failure hears of that: a status, or NULL. */
+static weft_status_t *why_not(weft_remote_t *t) {
+  weft_str_t dead = {NULL, 0};
+  weft_mutex_lock(&t->mu);
+  bool is_leaving = t->is_stopping;
+  weft_mutex_unlock(&t->mu);
+  return is_leaving ? weft_remote_why_we_leave(t, &dead) : NULL;
+}
+
 void weft_remote_transport_serve(weft_transport_t *base, const weft_buf_request_t *r, weft_canceller_t *canceller,
                                  weft_buf_fn *fn, void *arg) {
   weft_remote_t *t = weft_remote_of(base);
@@ -72,11 +81,7 @@ void weft_remote_transport_serve(weft_transport_t *base, const weft_buf_request_
     weft_remote_refuse(a, weft_remote_cancelled(a->key), true);
     return;
   }
-  weft_str_t dead = {NULL, 0};
-  weft_mutex_lock(&t->mu);
-  bool is_leaving = t->is_stopping;
-  weft_mutex_unlock(&t->mu);
-  weft_status_t *gone = is_leaving ? weft_remote_why_we_leave(t, &dead) : NULL;
+  weft_status_t *gone = why_not(t);
   if (gone != NULL) {
     weft_remote_refuse(a, gone, false);
     return;

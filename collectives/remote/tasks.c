@@ -6,7 +6,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-enum { LEADER_LOST_MS = 2000 }; /* so long a call to a leader that died is not begun: it would wait until it is there again */
+enum {
+  LEADER_LOST_MS = 2000, /* so long a call to a leader that died is not begun: it would wait until it is there again */
+  FRESH_MS = 10000,      /* so long a failure may be the cause of another; later nobody leaves because of it */
+};
+
+static bool is_fresh(int64_t at_ns) { return weft_clock_ns() - at_ns < (int64_t)FRESH_MS * 1000000; }
 
 weft_str_t weft_remote_host_of(void *arg, weft_str_t task) {
   weft_remote_t *t = arg;
@@ -84,11 +89,11 @@ weft_status_t *weft_remote_why_we_leave(weft_remote_t *t, weft_str_t *out_task) 
   weft_mutex_lock(&t->mu);
   for (int i = 0; i < WEFT_REMOTE_LOSSES && found == NULL; i++) {
     const weft_remote_loss_t *l = &t->losses[i];
-    if (l->why == NULL || l->has_left) continue;
+    if (l->why == NULL || l->has_left || !is_fresh(l->at_ns)) continue;
     found = weft_status_clone(l->why);
     *out_task = l->task;
   }
-  if (found == NULL && t->failure != NULL) found = weft_status_clone(t->failure);
+  if (found == NULL && t->failure != NULL && is_fresh(t->failed_ns)) found = weft_status_clone(t->failure);
   weft_mutex_unlock(&t->mu);
   return found;
 }
@@ -100,8 +105,9 @@ void weft_remote_note_failure(weft_remote_t *t, weft_str_t run, const weft_statu
   weft_status_t *mine = weft_status_clone(why);
   weft_mutex_lock(&t->mu);
   weft_status_t *old = mine;
-  if (t->failure == NULL || t->failed_group != key) {
+  if (t->failure == NULL || t->failed_group != key || !is_fresh(t->failed_ns)) {
     old = t->failure;
+    t->failed_ns = weft_clock_ns();
     t->failure = mine;
     t->failed_group = key;
   }
@@ -183,7 +189,7 @@ weft_status_t *weft_remote_cause(weft_remote_t *t, weft_str_t task, weft_status_
     const weft_group_t *g = e.value;
     if (is_member(g, task)) found = first_of_locked(t, g, task, false);
   }
-  const weft_group_t *failed = t->failure == NULL ? NULL : weft_map_get_u64(&t->seen, t->failed_group);
+  const weft_group_t *failed = t->failure == NULL || !is_fresh(t->failed_ns) ? NULL : weft_map_get_u64(&t->seen, t->failed_group);
   if (found == NULL && failed != NULL && is_member(failed, task)) found = weft_status_clone(t->failure);
   weft_mutex_unlock(&t->mu);
   if (found == NULL) return status;

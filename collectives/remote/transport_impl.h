@@ -118,6 +118,7 @@ struct weft_remote {
   weft_canceller_t *tellings;                     /* owned */
   weft_status_t *failure;                         /* guarded by mu: why a group was UNAVAILABLE first; NULL: none was, or it has met again */
   uint64_t failed_group;                          /* guarded by mu: its key */
+  int64_t failed_ns;                              /* guarded by mu: when */
   weft_map_t offers, told, wants, calls, come, asked; /* guarded by mu */
   uint64_t next_id;                               /* guarded by mu */
   weft_remote_ending_t endings[WEFT_REMOTE_ENDINGS];                  /* guarded by mu: a ring */
