@@ -8,8 +8,14 @@
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "saying how parts of fetches are joined"); }
 
-static bool is_number(int type) {
-  return type == WEFT_F32 || type == WEFT_F64 || type == WEFT_F16 || type == WEFT_I32 || type == WEFT_I64;
+/* What can be multiplied and added up by whoever runs the lanes. */
+static bool is_number(int type) { return type == WEFT_F32 || type == WEFT_F64 || type == WEFT_I32 || type == WEFT_I64; }
+
+static weft_status_t *refuse(weft_str_t name, int type, const char *why) {
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "parameter_server: fetch '%.*s' (%s) cannot be made whole from what workers have of it: %s; fetch it in a run "
+                    "without updates, or let workers take batches of their own (split=false)",
+                    WEFT_STR_ARGS(name), weft_dtype_name((weft_dtype_t)type), why);
 }
 
 static weft_status_t *find_join(const weft_ps_sync_t *s, weft_str_t name, weft_join_t *out) {
@@ -20,20 +26,19 @@ static weft_status_t *find_join(const weft_ps_sync_t *s, weft_str_t name, weft_j
   if (spread == NULL || of.index >= of.node->num_outputs) return NULL;
   spread += of.index;
   int type = weft_base_type_of(of);
-  bool is_row_count = spread->kind == WEFT_SPREAD_SHAPE && spread->count < 0 && (spread->rows & 1) != 0;
-  if (s->is_local[of.node->id]) {
-    return weft_rewrite_note(p->out, "fetch '%.*s' is what the first worker makes of its own rows: it needs those of all workers",
-                             WEFT_STR_ARGS(name));
+  if (s->is_local[of.node->id] && type == WEFT_STRING) {
+    return weft_rewrite_note(p->out, "fetch '%.*s' tells what the first worker makes of its own rows", WEFT_STR_ARGS(name));
   }
-  if (spread->kind == WEFT_SPREAD_ROWS) {
-    *out = (weft_join_t){.kind = WEFT_JOIN_ROWS, .axis = spread->axis, .degree = spread->degree};
-  } else if ((spread->kind == WEFT_SPREAD_PART || is_row_count) && is_number(type)) {
-    *out = (weft_join_t){.kind = WEFT_JOIN_SUM, .degree = is_row_count ? 0 : spread->degree};
-  } else if (spread->kind == WEFT_SPREAD_PART) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "parameter_server: fetch '%.*s' (%s): each worker has a part of it, and parts of that type cannot be added up",
-                      WEFT_STR_ARGS(name), weft_dtype_name((weft_dtype_t)type));
+  if (s->is_local[of.node->id]) return refuse(name, type, "it is no sum of theirs");
+  bool is_shape = spread->kind == WEFT_SPREAD_SHAPE && spread->rows != 0;
+  bool is_rows = spread->kind == WEFT_SPREAD_ROWS, is_sum = spread->kind == WEFT_SPREAD_PART || is_shape;
+  if (is_shape && spread->count >= 0) return refuse(name, type, "it is a shape with rows");
+  if (is_sum && !is_number(type)) return refuse(name, type, "parts of that type cannot be added up");
+  if (is_rows && (type == WEFT_STRING || (spread->degree != 0 && !is_number(type)))) {
+    return refuse(name, type, "rows of that type cannot be put together");
   }
+  if (is_rows) *out = (weft_join_t){.kind = WEFT_JOIN_ROWS, .axis = spread->axis, .degree = spread->degree};
+  if (is_sum) *out = (weft_join_t){.kind = WEFT_JOIN_SUM, .degree = is_shape ? 0 : spread->degree};
   return NULL;
 }
 

@@ -245,7 +245,7 @@ static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
   const char *assigned = write_text("assigned.pbtxt", ASSIGNED_ROWS);
   const char *fixed = write_text("fixed.pbtxt", FIXED_ROWS);
   const struct {
-    const char *graph, *strategy, *what[2], *feed, *said[3];
+    const char *graph, *strategy, *what[4], *feed, *said[3];
   } cases[] = {
       {mlp, "mirored:2", {"--target", "train"}, NULL, {"mirored", "did you mean 'mirrored'?", "NOT_FOUND"}},
       {mlp, "nothing", {"--target", "train"}, NULL, {"nothing", "parameter_server", "NOT_FOUND"}},
@@ -259,6 +259,8 @@ static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
       {mlp, "parameter_server:backup=1", {"--target", "train"}, NULL, {"backup", "sync", "INVALID_ARGUMENT"}},
       {mlp, "parameter_server:mode=sync,workers=2,backup=2", {"--target", "train"}, NULL, {"backup=2", "INVALID_ARGUMENT"}},
       {mlp, "parameter_server:shards=fixed:0", {"--target", "train"}, NULL, {"fixed:0", "INVALID_ARGUMENT"}},
+      {GRAPHS "linear.pbtxt", "parameter_server:mode=sync,workers=2", {"--target", "train", "--fetch", "global_norm/global_norm"}, "rate=1",
+       {"'global_norm/global_norm'", "no sum of theirs", "INVALID_ARGUMENT"}},
       {mlp, "mirrored:2", {"--target", "trains"}, NULL, {"trains", "did you mean 'train'", "NOT_FOUND"}},
       {counter, "mirrored:2", {"--fetch", "value"}, "by=1", {"'by'", "batch dimension", "INVALID_ARGUMENT"}},
       {assigned, "mirrored:2", {"--target", "keep_rows"}, "x=[1,2,3,4]", {"'keep_rows'", "rows of the batch", "INVALID_ARGUMENT"}},
@@ -266,8 +268,11 @@ static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
       {fixed, "data_parallel:2", {"--fetch", "stuck"}, "x=[[1,2]]", {"'stuck'", "fixes the number of rows at 64", "INVALID_ARGUMENT"}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    const char *args[] = {"submit", cases[i].graph, "--strategy", cases[i].strategy, cases[i].what[0], cases[i].what[1],
-                          cases[i].feed == NULL ? NULL : "--feed", cases[i].feed, NULL};
+    const char *args[12] = {"submit", cases[i].graph, "--strategy", cases[i].strategy};
+    int n = 4;
+    for (int k = 0; k < 4 && cases[i].what[k] != NULL; k++) args[n++] = cases[i].what[k];
+    if (cases[i].feed != NULL) args[n++] = "--feed";
+    args[n] = cases[i].feed;
     int code = run(&r, args);
     if (code != 1 || lines(r.err) != 1) fprintf(stderr, "%s: code %d: %s\n", cases[i].strategy, code, r.err);
     CU_ASSERT_EQUAL(code, 1);
