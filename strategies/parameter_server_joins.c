@@ -1,4 +1,5 @@
-/* strategies/parameter_server_joins.c - how what the workers of a synchronous strategy fetch becomes the whole batch's value.
+/* strategies/parameter_server_joins.c - how what the workers of a synchronous strategy fetch becomes the
+ * whole batch's value.
  *
  * Workers that share a batch each have their own part of a loss, or their own rows of
  * predictions. What the parts are worth is known from the spread analysis, done
@@ -6,14 +7,19 @@
  */
 #include "strategies/parameter_server_sync.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "saying how parts of fetches are joined"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "saying how parts of fetches are joined");
+}
 
 /* What can be multiplied and added up by whoever runs the lanes. */
-static bool is_number(int type) { return type == WEFT_F32 || type == WEFT_F64 || type == WEFT_I32 || type == WEFT_I64; }
+static bool is_number(int type) {
+  return type == WEFT_F32 || type == WEFT_F64 || type == WEFT_I32 || type == WEFT_I64;
+}
 
 static weft_status_t *refuse(weft_str_t name, int type, const char *why) {
   return WEFT_ERROR(INVALID_ARGUMENT,
-                    "parameter_server: fetch '%.*s' (%s) cannot be made whole from what workers have of it: %s; fetch it in a run "
+                    "parameter_server: fetch '%.*s' (%s) cannot be made whole from what workers have of it: "
+                    "%s; fetch it in a run "
                     "without updates, or let workers take batches of their own (split=false)",
                     WEFT_STR_ARGS(name), weft_dtype_name((weft_dtype_t)type), why);
 }
@@ -27,7 +33,8 @@ static weft_status_t *find_join(const weft_ps_sync_t *s, weft_str_t name, weft_j
   spread += of.index;
   int type = weft_base_type_of(of);
   if (s->is_local[of.node->id] && type == WEFT_STRING) {
-    return weft_rewrite_note(p->out, "fetch '%.*s' tells what the first worker makes of its own rows", WEFT_STR_ARGS(name));
+    return weft_rewrite_note(p->out, "fetch '%.*s' tells what the first worker makes of its own rows",
+                             WEFT_STR_ARGS(name));
   }
   if (s->is_local[of.node->id]) return refuse(name, type, "it is no sum of theirs");
   bool is_shape = spread->kind == WEFT_SPREAD_SHAPE && spread->rows != 0;
@@ -65,6 +72,7 @@ weft_status_t *weft_ps_find_joins(const weft_ps_sync_t *s) {
   WEFT_RETURN_IF_ERROR(find_batches(s));
   p->out->joins = weft_arena_calloc(&p->out->arena, (size_t)fetches->n + 1, sizeof *p->out->joins);
   if (p->out->joins == NULL) return no_memory();
-  for (int i = 0; i < fetches->n; i++) WEFT_RETURN_IF_ERROR(find_join(s, fetches->items[i], &p->out->joins[i]));
+  for (int i = 0; i < fetches->n; i++)
+    WEFT_RETURN_IF_ERROR(find_join(s, fetches->items[i], &p->out->joins[i]));
   return NULL;
 }

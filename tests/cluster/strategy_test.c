@@ -1,5 +1,5 @@
-/* tests/cluster/strategy_test.c - one graph file, trained by `weft submit --strategy` on real `weft server` processes: T-MWM-1 to
- * T-MWM-4, T-PS1-4, T-PS2-4.
+/* tests/cluster/strategy_test.c - one graph file, trained by `weft submit --strategy` on real `weft server`
+ * processes: T-MWM-1 to T-MWM-4, T-PS1-4, T-PS2-4.
  */
 #include <jansson.h>
 #include <math.h>
@@ -16,15 +16,21 @@
 #include "tests/tools/command_run.h"
 #include "tests/tools/graphs.h"
 
-enum { MOST_TASKS = 5, MOST_ARGUMENTS = 30, MAX_POINTS = 32, OUTPUT = 1 << 16, PSI = 4 * (32 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10) };
+enum {
+  MOST_TASKS = 5,
+  MOST_ARGUMENTS = 30,
+  MAX_POINTS = 32,
+  OUTPUT = 1 << 16,
+  PSI = 4 * (32 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10)
+};
 #define GRAPH(name) "tests/strategies/testdata/" name ".pbtxt"
 
 /* ---- a cluster of processes ---- */
 
 typedef struct cluster {
-  int servers, workers; /* tasks of job ps, then of job worker */
-  char text[256];       /* as --cluster takes it */
-  const char *cpus;     /* devices of each */
+  int servers, workers;   /* tasks of job ps, then of job worker */
+  char text[256];         /* as --cluster takes it */
+  const char *cpus;       /* devices of each */
   bool has_server_master; /* jobs go to the first ps, not to the first worker */
   weft_test_process_t processes[MOST_TASKS];
 } cluster_t;
@@ -34,7 +40,8 @@ static void plan(cluster_t *c, int servers, int workers, const char *cpus) {
   size_t at = 0;
   for (int i = 0; i < servers + workers; i++) {
     const char *before = i == 0 ? (servers > 0 ? "ps=" : "worker=") : i == servers ? ";worker=" : ",";
-    at += (size_t)snprintf(c->text + at, sizeof c->text - at, "%s127.0.0.1:%d", before, weft_test_free_port());
+    at +=
+        (size_t)snprintf(c->text + at, sizeof c->text - at, "%s127.0.0.1:%d", before, weft_test_free_port());
   }
 }
 
@@ -42,7 +49,8 @@ static void start_one(cluster_t *c, int task) {
   char index[16];
   bool serves = task < c->servers;
   snprintf(index, sizeof index, "%d", serves ? task : task - c->servers);
-  const char *const arguments[] = {"server", "--cluster", c->text, "--job", serves ? "ps" : "worker", "--task", index, "--cpus", c->cpus, NULL};
+  const char *const arguments[] = {"server", "--cluster", c->text,  "--job", serves ? "ps" : "worker",
+                                   "--task", index,       "--cpus", c->cpus, NULL};
   weft_test_process_start(&c->processes[task], arguments, NULL);
   CU_ASSERT_TRUE_FATAL(weft_test_process_ready(&c->processes[task]));
 }
@@ -64,8 +72,10 @@ typedef struct job {
 } job_t;
 static job_t job, other; /* large, so not on the stack */
 
-/* `weft submit` of a graph with JSON; `type` of x, NULL: x and y are not fed; `more` ends with NULL. `c` NULL: in a process of its own. */
-static void submit(job_t *j, const cluster_t *c, const char *graph, const char *type, const char *strategy, const char *const *more) {
+/* `weft submit` of a graph with JSON; `type` of x, NULL: x and y are not fed; `more` ends with NULL. `c`
+ * NULL: in a process of its own. */
+static void submit(job_t *j, const cluster_t *c, const char *graph, const char *type, const char *strategy,
+                   const char *const *more) {
   const char *args[MOST_ARGUMENTS + 1] = {"submit", graph, "--json"};
   char x[600], y[600];
   int n = 3;
@@ -88,7 +98,9 @@ static void submit(job_t *j, const cluster_t *c, const char *graph, const char *
   weft_test_process_start(&j->process, args, NULL);
 }
 
-static int wait_for(job_t *j, int timeout_ms) { return weft_test_process_wait(&j->process, timeout_ms, j->out, j->err, OUTPUT); }
+static int wait_for(job_t *j, int timeout_ms) {
+  return weft_test_process_wait(&j->process, timeout_ms, j->out, j->err, OUTPUT);
+}
 
 static void expect_end(job_t *j) {
   int code = wait_for(j, 60000);
@@ -98,7 +110,8 @@ static void expect_end(job_t *j) {
 
 static int losses(const job_t *j, double *out) {
   int n = 0;
-  for (const char *line = j->out, *end; (end = strchr(line, '\n')) != NULL && n < MAX_POINTS; line = end + 1) {
+  for (const char *line = j->out, *end; (end = strchr(line, '\n')) != NULL && n < MAX_POINTS;
+       line = end + 1) {
     json_t *root = json_loadb(line, (size_t)(end - line), 0, NULL);
     json_t *loss = json_object_get(json_object_get(root, "fetches"), "loss");
     CU_ASSERT_TRUE(json_is_number(loss));
@@ -120,7 +133,8 @@ static void expect_alike(const job_t *a, const job_t *b, double tolerance, const
   }
 }
 
-static const char *const trains[] = {"--init", "init", "--target", "train", "--fetch", "loss", "--steps", "200", NULL};
+static const char *const trains[] = {"--init", "init",    "--target", "train", "--fetch",
+                                     "loss",   "--steps", "200",      NULL};
 
 /* ---- all strategies ---- */
 
@@ -128,11 +142,20 @@ static void losses_on_a_cluster_are_those_of_one_device(void) {
   static const struct {
     const char *graph, *type;
     double tolerance;
-  } models[] = {{GRAPH("mlp_sgd"), "<f4", 1e-5},   {GRAPH("mlp_momentum"), "<f4", 1e-5}, {GRAPH("mlp_adam"), "<f4", 1e-5},
-                {GRAPH("embedding_adam"), "<i4", 1e-5}, {GRAPH("mlp64_adam"), "<f8", 1e-10}};
-  static const char *const strategies[] = {"multi_worker_mirrored", "multi_worker_mirrored:per_worker=1", "mirrored:2", "data_parallel:2",
-                                           "central_storage:2", "parameter_server:mode=sync", "parameter_server:mode=sync,shards=fixed:2",
-                                           "parameter_server:mode=sync,placement=bytes,caching", "parameter_server:workers=1"};
+  } models[] = {{GRAPH("mlp_sgd"), "<f4", 1e-5},
+                {GRAPH("mlp_momentum"), "<f4", 1e-5},
+                {GRAPH("mlp_adam"), "<f4", 1e-5},
+                {GRAPH("embedding_adam"), "<i4", 1e-5},
+                {GRAPH("mlp64_adam"), "<f8", 1e-10}};
+  static const char *const strategies[] = {"multi_worker_mirrored",
+                                           "multi_worker_mirrored:per_worker=1",
+                                           "mirrored:2",
+                                           "data_parallel:2",
+                                           "central_storage:2",
+                                           "parameter_server:mode=sync",
+                                           "parameter_server:mode=sync,shards=fixed:2",
+                                           "parameter_server:mode=sync,placement=bytes,caching",
+                                           "parameter_server:workers=1"};
   cluster_t c;
   start_all(&c, 2, 3, "2");
   for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
@@ -152,8 +175,12 @@ static void losses_on_a_cluster_are_those_of_one_device(void) {
 }
 
 static void what_was_trained_is_evaluated_by_a_run_of_its_own(void) {
-  static const char *const strategies[] = {"multi_worker_mirrored", "mirrored:2", "parameter_server:mode=sync", "parameter_server:mode=async",
-                                           "parameter_server:mode=ssp,staleness=1", "parameter_server:mode=sync,backup=1",
+  static const char *const strategies[] = {"multi_worker_mirrored",
+                                           "mirrored:2",
+                                           "parameter_server:mode=sync",
+                                           "parameter_server:mode=async",
+                                           "parameter_server:mode=ssp,staleness=1",
+                                           "parameter_server:mode=sync,backup=1",
                                            "parameter_server:mode=async,shards=fixed:2"};
   static const char *const evaluates[] = {"--fetch", "loss", "--fetch", "num_hits", NULL};
   cluster_t c;
@@ -181,12 +208,15 @@ static void read_file(const char *path, char *out, size_t size, size_t *length) 
 }
 
 /* Fetches a variable's six copies with the rewritten graph itself: the same bytes. */
-static void compare_copies(const cluster_t *c, const char *graph, const char *variable, const char *const *names) {
+static void compare_copies(const cluster_t *c, const char *graph, const char *variable,
+                           const char *const *names) {
   static char first[1 << 16], next[1 << 16];
   char path[300], file[600];
   const char *folder = getenv("TEST_TMPDIR") == NULL ? "/tmp" : getenv("TEST_TMPDIR");
   snprintf(path, sizeof path, "%s/rewritten.pb", folder);
-  const char *args[MOST_ARGUMENTS] = {"inspect", graph, "--strategy", "multi_worker_mirrored", "--cluster", c->text, "--cpus", c->cpus, "--save", path};
+  const char *args[MOST_ARGUMENTS] = {"inspect",   graph,   "--strategy", "multi_worker_mirrored",
+                                      "--cluster", c->text, "--cpus",     c->cpus,
+                                      "--save",    path};
   for (int i = 0; names[i] != NULL; i++) args[10 + i] = names[i];
   weft_test_process_start(&job.process, args, NULL);
   expect_end(&job);
@@ -216,17 +246,21 @@ static void six_copies_are_the_same_bits(void) {
 }
 
 #define FLOATS TYPE("T", "DT_FLOAT")
-#define INTS(name, value)                                                                                                       \
+#define INTS(name, value) \
   NODE(name, "Const", TYPE("dtype", "DT_INT32") "attr { key: \"value\" value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: " value " } } }")
 /* A variable of random numbers, from which "train" takes the mean of the rows. */
-#define RANDOM_START                                                                                                            \
-  NODE("x", "Placeholder", TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: -1 } dim { size: 32 } } } } ")  \
-  INTS("shape", "32") INTS("rows", "0")                                                                                         \
-  NODE("random", "RandomStandardNormal", "input: \"shape\" " TYPE("T", "DT_INT32") TYPE("dtype", "DT_FLOAT"))                     \
-  NODE("v", "VariableV2", TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: 32 } } } } ")              \
-  NODE("init", "Assign", "input: \"v\" input: \"random\" " FLOATS)                                                               \
-  NODE("mean", "Mean", "input: \"x\" input: \"rows\" " FLOATS TYPE("Tidx", "DT_INT32"))                                           \
-  NODE("train", "AssignSub", "input: \"v\" input: \"mean\" " FLOATS)
+#define RANDOM_START                                                                                      \
+  NODE("x", "Placeholder",                                                                                \
+       TYPE("dtype",                                                                                      \
+            "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: -1 } dim { size: 32 } } } } ") \
+  INTS("shape", "32")                                                                                     \
+  INTS("rows", "0") NODE("random", "RandomStandardNormal",                                                \
+                         "input: \"shape\" " TYPE("T", "DT_INT32") TYPE("dtype", "DT_FLOAT"))             \
+      NODE("v", "VariableV2",                                                                             \
+           TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: 32 } } } } ")     \
+          NODE("init", "Assign", "input: \"v\" input: \"random\" " FLOATS)                                \
+              NODE("mean", "Mean", "input: \"x\" input: \"rows\" " FLOATS TYPE("Tidx", "DT_INT32"))       \
+                  NODE("train", "AssignSub", "input: \"v\" input: \"mean\" " FLOATS)
 
 /* T-MWM-2. */
 static void random_initial_values_are_the_chiefs_everywhere(void) {
@@ -237,7 +271,8 @@ static void random_initial_values_are_the_chiefs_everywhere(void) {
   start_all(&c, 0, 3, "2");
   write_array(x, "x", "<f4", 309, 32, 1);
   for (int steps = 0; steps < 2; steps++) {
-    const char *const more[] = {"--init", "init", "--target", "train", "--steps", steps == 0 ? "0" : "3", "--feed", x, NULL};
+    const char *const more[] = {"--init", "init", "--target", "train", "--steps", steps == 0 ? "0" : "3",
+                                "--feed", x,      NULL};
     submit(&job, &c, graph, NULL, "multi_worker_mirrored", more);
     expect_end(&job);
     compare_copies(&c, graph, "v", names);
@@ -247,8 +282,10 @@ static void random_initial_values_are_the_chiefs_everywhere(void) {
 
 /* T-MWM-3, and the same for a worker of parameter servers. */
 static void a_killed_worker_ends_the_job_at_once_and_a_new_one_works(void) {
-  static const char *const strategies[] = {"multi_worker_mirrored", "parameter_server:mode=sync", "parameter_server:mode=async"};
-  static const char *const long_enough[] = {"--init", "init", "--target", "train", "--fetch", "loss", "--steps", "20000", NULL};
+  static const char *const strategies[] = {"multi_worker_mirrored", "parameter_server:mode=sync",
+                                           "parameter_server:mode=async"};
+  static const char *const long_enough[] = {"--init", "init",    "--target", "train", "--fetch",
+                                            "loss",   "--steps", "20000",    NULL};
   for (int i = 0; i < 3; i++) {
     cluster_t c;
     start_all(&c, 1, 3, "2");
@@ -263,7 +300,8 @@ static void a_killed_worker_ends_the_job_at_once_and_a_new_one_works(void) {
     double seconds = (double)(weft_clock_ns() - killed_ns) * 1e-9;
     CU_ASSERT_EQUAL(code, 1);
     CU_ASSERT_TRUE(seconds < 2);
-    bool names_it = strstr(job.err, "/job:worker/replica:0/task:2") != NULL && strstr(job.err, "UNAVAILABLE") != NULL;
+    bool names_it =
+        strstr(job.err, "/job:worker/replica:0/task:2") != NULL && strstr(job.err, "UNAVAILABLE") != NULL;
     if (!names_it || seconds > 1) printf("\n    %s, %.2f s: %s", strategies[i], seconds, job.err);
     CU_ASSERT_TRUE(names_it);
     start_one(&c, 3);
@@ -312,20 +350,25 @@ static traffic_t count(const char *path) {
   int starts = 0, ends = 0;
   for (size_t i = 0; i < json_array_size(events); i++) {
     const json_t *e = json_array_get(events, i);
-    const char *ph = json_string_value(json_object_get(e, "ph")), *kind = json_string_value(json_object_get(e, "cat"));
+    const char *ph = json_string_value(json_object_get(e, "ph")),
+               *kind = json_string_value(json_object_get(e, "cat"));
     starts += ph[0] == 's';
     ends += ph[0] == 'f';
     t.counters += ph[0] == 'C';
     t.computed += ph[0] == 'X' && strcmp(kind, "compute") == 0;
     t.collectives += ph[0] == 'X' && strcmp(kind, "collective") == 0;
     if (ph[0] != 's') continue;
-    const json_t *end = json_array_get(events, i + 1); /* an arrow's end follows it, its receive comes before */
+    const json_t *end =
+        json_array_get(events, i + 1); /* an arrow's end follows it, its receive comes before */
     const json_t *receive = json_array_get(events, i - 1);
-    bool from_server = strstr(process_of(events, json_integer_value(json_object_get(e, "pid"))), "/job:ps/") != NULL;
-    bool to_server = strstr(process_of(events, json_integer_value(json_object_get(end, "pid"))), "/job:ps/") != NULL;
+    bool from_server =
+        strstr(process_of(events, json_integer_value(json_object_get(e, "pid"))), "/job:ps/") != NULL;
+    bool to_server =
+        strstr(process_of(events, json_integer_value(json_object_get(end, "pid"))), "/job:ps/") != NULL;
     double bytes = (double)json_integer_value(json_object_get(json_object_get(receive, "args"), "bytes"));
     t.between_workers += !from_server && !to_server;
-    if (strstr(json_string_value(json_object_get(e, "name")), "_recv_") != NULL) continue; /* fed by the client */
+    if (strstr(json_string_value(json_object_get(e, "name")), "_recv_") != NULL)
+      continue; /* fed by the client */
     t.to_servers += to_server && !from_server ? bytes : 0;
     t.to_workers += from_server && !to_server ? bytes : 0;
   }
@@ -340,16 +383,18 @@ static void expect_about(double got, double wanted, const char *what) {
   CU_ASSERT_TRUE(is_right);
 }
 
-/* T-PS1-4, T-PS2-4: a worker fetches what it reads and pushes as much; the trace has all tasks. What is fed comes from the task that
- * the client is at: here a server. */
+/* T-PS1-4, T-PS2-4: a worker fetches what it reads and pushes as much; the trace has all tasks. What is fed
+ * comes from the task that the client is at: here a server. */
 static void workers_of_parameter_servers_never_talk_to_each_other(void) {
-  static const char *const strategies[] = {"parameter_server:mode=async", "parameter_server:mode=sync", "parameter_server:mode=ssp,staleness=1",
-                                           "parameter_server:mode=async,shards=fixed:2", "parameter_server:mode=sync,shards=fixed:2"};
+  static const char *const strategies[] = {
+      "parameter_server:mode=async", "parameter_server:mode=sync", "parameter_server:mode=ssp,staleness=1",
+      "parameter_server:mode=async,shards=fixed:2", "parameter_server:mode=sync,shards=fixed:2"};
   char path[300];
   cluster_t c;
   start_all(&c, 2, 3, "1");
   c.has_server_master = true;
-  snprintf(path, sizeof path, "%s/trace.json", getenv("TEST_TMPDIR") == NULL ? "/tmp" : getenv("TEST_TMPDIR"));
+  snprintf(path, sizeof path, "%s/trace.json",
+           getenv("TEST_TMPDIR") == NULL ? "/tmp" : getenv("TEST_TMPDIR"));
   for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
     const char *const more[] = {"--init", "init", "--target", "train", "--steps", "9", "--trace", path, NULL};
     submit(&job, &c, GRAPH("mlp_sgd"), "<f4", strategies[i], more);
@@ -368,7 +413,8 @@ static void a_trace_has_the_collectives_of_every_task(void) {
   char path[300];
   cluster_t c;
   start_all(&c, 0, 3, "2");
-  snprintf(path, sizeof path, "%s/trace.json", getenv("TEST_TMPDIR") == NULL ? "/tmp" : getenv("TEST_TMPDIR"));
+  snprintf(path, sizeof path, "%s/trace.json",
+           getenv("TEST_TMPDIR") == NULL ? "/tmp" : getenv("TEST_TMPDIR"));
   const char *const more[] = {"--init", "init", "--target", "train", "--steps", "3", "--trace", path, NULL};
   submit(&job, &c, GRAPH("mlp_sgd"), "<f4", "multi_worker_mirrored", more);
   expect_end(&job);
@@ -383,12 +429,15 @@ static void a_trace_has_the_collectives_of_every_task(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"losses on a cluster are those of one device", losses_on_a_cluster_are_those_of_one_device},
-      {"what was trained is evaluated by a run of its own", what_was_trained_is_evaluated_by_a_run_of_its_own},
+      {"what was trained is evaluated by a run of its own",
+       what_was_trained_is_evaluated_by_a_run_of_its_own},
       {"six copies are the same bits", six_copies_are_the_same_bits},
       {"random initial values are the chief's everywhere", random_initial_values_are_the_chiefs_everywhere},
-      {"a killed worker ends the job at once, and a new one works", a_killed_worker_ends_the_job_at_once_and_a_new_one_works},
+      {"a killed worker ends the job at once, and a new one works",
+       a_killed_worker_ends_the_job_at_once_and_a_new_one_works},
       {"workers start in any order", workers_start_in_any_order},
-      {"workers of parameter servers never talk to each other", workers_of_parameter_servers_never_talk_to_each_other},
+      {"workers of parameter servers never talk to each other",
+       workers_of_parameter_servers_never_talk_to_each_other},
       {"a trace has the collectives of every task", a_trace_has_the_collectives_of_every_task},
       CU_TEST_INFO_NULL,
   };

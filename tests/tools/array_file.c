@@ -19,7 +19,8 @@ void write_array(char out[600], const char *name, const char *type, int rows, in
   char file[64];
   int begin = snprintf(bytes, 11, "\x93NUMPY\x01%c%c%c", 0, 118, 0);
   begin = snprintf(bytes + 10, 119, "{'descr': '%s', 'fortran_order': False, 'shape': (%d,", type, rows);
-  begin += columns > 0 ? snprintf(bytes + 10 + begin, 60, " %d), }", columns) : snprintf(bytes + 10 + begin, 60, "), }");
+  begin += columns > 0 ? snprintf(bytes + 10 + begin, 60, " %d), }", columns)
+                       : snprintf(bytes + 10 + begin, 60, "), }");
   memset(bytes + 10 + begin, ' ', (size_t)(117 - begin));
   bytes[127] = '\n';
   char *to = bytes + 128;

@@ -1,4 +1,5 @@
-/* tests/tools/strategy_test.c - `weft submit --strategy` and `weft inspect --strategy` on the very files that train on one device. */
+/* tests/tools/strategy_test.c - `weft submit --strategy` and `weft inspect --strategy` on the very files that
+ * train on one device. */
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -17,10 +18,25 @@ static run_t r; /* large, so not on the stack */
 
 /* All that trains in step, with 1, 2, 3 and 4 replicas. */
 static const char *const in_step[] = {
-    "mirrored", "mirrored:1", "mirrored:2", "mirrored:3", "mirrored:4", "mirrored:3,fusion=horovod", "multi_worker_mirrored", "data_parallel:2",
-    "data_parallel:3", "data_parallel:4", "central_storage:2", "central_storage:3", "central_storage:4",
-    "parameter_server:mode=sync,workers=1", "parameter_server:mode=sync,workers=2", "parameter_server:mode=sync,workers=3",
-    "parameter_server:mode=sync,workers=4", "parameter_server:mode=sync,workers=3,shards=fixed:2", "parameter_server:workers=1",
+    "mirrored",
+    "mirrored:1",
+    "mirrored:2",
+    "mirrored:3",
+    "mirrored:4",
+    "mirrored:3,fusion=horovod",
+    "multi_worker_mirrored",
+    "data_parallel:2",
+    "data_parallel:3",
+    "data_parallel:4",
+    "central_storage:2",
+    "central_storage:3",
+    "central_storage:4",
+    "parameter_server:mode=sync,workers=1",
+    "parameter_server:mode=sync,workers=2",
+    "parameter_server:mode=sync,workers=3",
+    "parameter_server:mode=sync,workers=4",
+    "parameter_server:mode=sync,workers=3,shards=fixed:2",
+    "parameter_server:workers=1",
     "parameter_server:mode=ssp,workers=1",
 };
 enum { NUM_IN_STEP = sizeof in_step / sizeof in_step[0] };
@@ -45,10 +61,14 @@ typedef struct model {
   double scale, tolerance;
 } model_t;
 static const model_t models[] = {
-    {GRAPHS "mlp_sgd.pbtxt", "<f4", 32, 1, 1e-5},       {GRAPHS "mlp_momentum.pbtxt", "<f4", 32, 1, 1e-5},
-    {GRAPHS "mlp_adam.pbtxt", "<f4", 32, 1, 1e-5},      {GRAPHS "mlp64_sgd.pbtxt", "<f8", 32, 1, 1e-10},
-    {GRAPHS "mlp64_momentum.pbtxt", "<f8", 32, 1, 1e-10}, {GRAPHS "mlp64_adam.pbtxt", "<f8", 32, 1, 1e-10},
-    {GRAPHS "embedding_sgd.pbtxt", "<i4", 0, 1000, 1e-5}, {GRAPHS "embedding_adam.pbtxt", "<i4", 0, 1000, 1e-5},
+    {GRAPHS "mlp_sgd.pbtxt", "<f4", 32, 1, 1e-5},
+    {GRAPHS "mlp_momentum.pbtxt", "<f4", 32, 1, 1e-5},
+    {GRAPHS "mlp_adam.pbtxt", "<f4", 32, 1, 1e-5},
+    {GRAPHS "mlp64_sgd.pbtxt", "<f8", 32, 1, 1e-10},
+    {GRAPHS "mlp64_momentum.pbtxt", "<f8", 32, 1, 1e-10},
+    {GRAPHS "mlp64_adam.pbtxt", "<f8", 32, 1, 1e-10},
+    {GRAPHS "embedding_sgd.pbtxt", "<i4", 0, 1000, 1e-5},
+    {GRAPHS "embedding_adam.pbtxt", "<i4", 0, 1000, 1e-5},
 };
 enum { NUM_MODELS = sizeof models / sizeof models[0] };
 
@@ -60,7 +80,8 @@ typedef struct use {
 } use_t;
 
 static int submit(const use_t *u) {
-  const char *args[RUN_MAX_ARGS] = {"submit", u->model->graph, "--init", "init", "--json", "--steps", u->steps};
+  const char *args[RUN_MAX_ARGS] = {"submit", u->model->graph, "--init", "init",
+                                    "--json", "--steps",       u->steps};
   char x[600], y[600];
   int n = 7;
   write_array(x, "x", u->model->type, u->rows, u->model->columns, u->model->scale);
@@ -79,7 +100,9 @@ static int submit(const use_t *u) {
   }
   for (int i = 0; u->more[i] != NULL; i++) args[n++] = u->more[i];
   int code = run(&r, args);
-  if (code != 0) fprintf(stderr, "%s with %s: %s\n", u->model->graph, u->strategy == NULL ? "no strategy" : u->strategy, r.err);
+  if (code != 0)
+    fprintf(stderr, "%s with %s: %s\n", u->model->graph, u->strategy == NULL ? "no strategy" : u->strategy,
+            r.err);
   return code;
 }
 
@@ -113,7 +136,9 @@ static void trains_alike(const use_t *u, const double *wanted, int num_wanted) {
   CU_ASSERT_EQUAL(n, num_wanted);
   for (int i = 0; i < n && i < num_wanted; i++) {
     bool is_close = fabs(got[i] - wanted[i]) <= u->model->tolerance * fabs(wanted[i]);
-    if (!is_close) fprintf(stderr, "%s with %s, line %d: %.12g for %.12g\n", u->model->graph, u->strategy, i, got[i], wanted[i]);
+    if (!is_close)
+      fprintf(stderr, "%s with %s, line %d: %.12g for %.12g\n", u->model->graph, u->strategy, i, got[i],
+              wanted[i]);
     CU_ASSERT_TRUE(is_close);
   }
 }
@@ -121,7 +146,11 @@ static void trains_alike(const use_t *u, const double *wanted, int num_wanted) {
 static void losses_of_200_steps_are_those_of_one_device(void) {
   for (int m = 0; m < NUM_MODELS; m++) {
     double wanted[MAX_POINTS];
-    use_t u = {.model = &models[m], .steps = "200", .batch = "32", .more = {"--target", "train", "--fetch", "loss"}, .rows = ROWS};
+    use_t u = {.model = &models[m],
+               .steps = "200",
+               .batch = "32",
+               .more = {"--target", "train", "--fetch", "loss"},
+               .rows = ROWS};
     CU_ASSERT_EQUAL(submit(&u), 0);
     int n = losses(wanted);
     CU_ASSERT_TRUE(n >= 20);
@@ -138,7 +167,11 @@ static void batches_smaller_than_the_replicas_are_no_trouble(void) {
   for (int b = 0; b < 2; b++) {
     for (int m = 0; m < NUM_MODELS; m += 2) {
       double wanted[MAX_POINTS];
-      use_t u = {.model = &models[m], .steps = "20", .batch = batches[b], .more = {"--target", "train", "--fetch", "loss"}, .rows = 8};
+      use_t u = {.model = &models[m],
+                 .steps = "20",
+                 .batch = batches[b],
+                 .more = {"--target", "train", "--fetch", "loss"},
+                 .rows = 8};
       CU_ASSERT_EQUAL(submit(&u), 0);
       int n = losses(wanted);
       for (int i = 0; i < NUM_IN_STEP; i++) {
@@ -152,7 +185,8 @@ static void batches_smaller_than_the_replicas_are_no_trouble(void) {
 /* Arrays that are no batches of --batch are shared out all the same. */
 static void whole_arrays_are_shared_out_too(void) {
   double wanted[MAX_POINTS];
-  use_t u = {.model = &models[3], .steps = "20", .more = {"--target", "train", "--fetch", "loss"}, .rows = 61};
+  use_t u = {
+      .model = &models[3], .steps = "20", .more = {"--target", "train", "--fetch", "loss"}, .rows = 61};
   CU_ASSERT_EQUAL(submit(&u), 0);
   int n = losses(wanted);
   for (int i = 0; i < NUM_IN_STEP; i++) {
@@ -164,21 +198,29 @@ static void whole_arrays_are_shared_out_too(void) {
 static bool near(const json_t *a, const json_t *b) {
   if (json_is_array(a)) {
     bool same = json_array_size(a) == json_array_size(b);
-    for (size_t i = 0; same && i < json_array_size(a); i++) same = near(json_array_get(a, i), json_array_get(b, i));
+    for (size_t i = 0; same && i < json_array_size(a); i++)
+      same = near(json_array_get(a, i), json_array_get(b, i));
     return same;
   }
-  return json_is_number(a) && json_is_number(b) && fabs(json_number_value(a) - json_number_value(b)) <= 1e-5 + 1e-5 * fabs(json_number_value(a));
+  return json_is_number(a) && json_is_number(b) &&
+         fabs(json_number_value(a) - json_number_value(b)) <= 1e-5 + 1e-5 * fabs(json_number_value(a));
 }
 
-/* Rows of predictions come in order, counts and means are those of all rows: in training and in evaluation. */
+/* Rows of predictions come in order, counts and means are those of all rows: in training and in evaluation.
+ */
 static void fetches_are_those_of_the_whole_batch(void) {
   static const char *const fetches[] = {"loss", "accuracy", "num_hits", "logits"};
   static const char *const others[] = {"parameter_server:workers=3", "parameter_server:mode=ssp,workers=3",
-                                       "parameter_server:mode=sync,workers=3,backup=1", "parameter_server:workers=2,shards=fixed:2"};
+                                       "parameter_server:mode=sync,workers=3,backup=1",
+                                       "parameter_server:workers=2,shards=fixed:2"};
   for (int trains = 0; trains < 2; trains++) {
     json_t *wanted[4];
-    use_t u = {.model = &models[0], .steps = "1", .batch = "50", .rows = 50,
-               .more = {"--fetch", "loss", "--fetch", "accuracy", "--fetch", "num_hits", "--fetch", "logits"}};
+    use_t u = {
+        .model = &models[0],
+        .steps = "1",
+        .batch = "50",
+        .rows = 50,
+        .more = {"--fetch", "loss", "--fetch", "accuracy", "--fetch", "num_hits", "--fetch", "logits"}};
     if (trains) u.more[8] = "--target";
     if (trains) u.more[9] = "train";
     CU_ASSERT_EQUAL(submit(&u), 0);
@@ -208,7 +250,11 @@ static void workers_with_batches_of_their_own_learn_too(void) {
                                            "parameter_server:workers=2,placement=bytes,caching"};
   for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
     double got[MAX_POINTS];
-    use_t u = {.model = &models[0], .strategy = strategies[i], .steps = "400", .batch = "32", .rows = 96,
+    use_t u = {.model = &models[0],
+               .strategy = strategies[i],
+               .steps = "400",
+               .batch = "32",
+               .rows = 96,
                .more = {"--target", "train", "--fetch", "loss"}};
     CU_ASSERT_EQUAL(submit(&u), 0);
     int n = losses(got);
@@ -219,7 +265,12 @@ static void workers_with_batches_of_their_own_learn_too(void) {
 
 static void no_step_runs_no_step(void) {
   for (int i = 0; i < NUM_IN_STEP; i++) {
-    use_t u = {.model = &models[0], .strategy = in_step[i], .steps = "0", .batch = "32", .rows = 40, .more = {"--target", "train"}};
+    use_t u = {.model = &models[0],
+               .strategy = in_step[i],
+               .steps = "0",
+               .batch = "32",
+               .rows = 40,
+               .more = {"--target", "train"}};
     CU_ASSERT_EQUAL(submit(&u), 0);
     CU_ASSERT_EQUAL(lines(r.out), 1);
     CU_ASSERT_TRUE(has(r.out, "\"step\":0") && has(r.out, "\"done\":true"));
@@ -230,14 +281,19 @@ static void no_step_runs_no_step(void) {
 
 #define FLOATS "attr { key: \"T\" value { type: DT_FLOAT } } "
 /* A counter that is fed no batch; rows that are assigned; a shape that fixes the rows. */
-#define ASSIGNED_ROWS                                                                                            \
-  NODE("x", "Placeholder", TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: -1 } } } } ") \
-  NODE("v", "VarHandleOp", TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: 4 } } } } ")   \
+#define ASSIGNED_ROWS                                                                             \
+  NODE("x", "Placeholder",                                                                        \
+       TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: -1 } } } } ") \
+  NODE("v", "VarHandleOp",                                                                        \
+       TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: 4 } } } } ")  \
   NODE("keep_rows", "AssignVariableOp", "input: \"v\" input: \"x\" " TYPE("dtype", "DT_FLOAT"))
-#define FIXED_ROWS                                                                                               \
-  NODE("x", "Placeholder", TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: -1 } dim { size: 2 } } } } ") \
+#define FIXED_ROWS                                                                                                                                                          \
+  NODE("x", "Placeholder",                                                                                                                                                  \
+       TYPE("dtype",                                                                                                                                                        \
+            "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: -1 } dim { size: 2 } } } } ")                                                                    \
   NODE("shape", "Const", TYPE("dtype", "DT_INT32") "attr { key: \"value\" value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 2 } } int_val: 64 int_val: 2 } } } ") \
-  NODE("stuck", "Reshape", "input: \"x\" input: \"shape\" " FLOATS "attr { key: \"Tshape\" value { type: DT_INT32 } } ")
+  NODE("stuck", "Reshape",                                                                                                                                                  \
+       "input: \"x\" input: \"shape\" " FLOATS "attr { key: \"Tshape\" value { type: DT_INT32 } } ")
 
 static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
   const char *mlp = GRAPHS "mlp_sgd.pbtxt";
@@ -251,21 +307,52 @@ static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
       {mlp, "nothing", {"--target", "train"}, NULL, {"nothing", "parameter_server", "NOT_FOUND"}},
       {mlp, "mirrored:x", {"--target", "train"}, NULL, {"'x'", "mirrored", "INVALID_ARGUMENT"}},
       {mlp, "mirrored:-1", {"--target", "train"}, NULL, {"-1", "mirrored", "INVALID_ARGUMENT"}},
-      {mlp, "mirrored:99999999999999999999", {"--target", "train"}, NULL, {"99999999999999999999", "INVALID_ARGUMENT"}},
-      {mlp, "mirrored:2,color=red", {"--target", "train"}, NULL, {"color", "bytes_per_pack", "INVALID_ARGUMENT"}},
+      {mlp,
+       "mirrored:99999999999999999999",
+       {"--target", "train"},
+       NULL,
+       {"99999999999999999999", "INVALID_ARGUMENT"}},
+      {mlp,
+       "mirrored:2,color=red",
+       {"--target", "train"},
+       NULL,
+       {"color", "bytes_per_pack", "INVALID_ARGUMENT"}},
       {mlp, "mirrored:2,fusion=zzz", {"--target", "train"}, NULL, {"zzz", "horovod", "INVALID_ARGUMENT"}},
       {mlp, "parameter_server:mode=sink", {"--target", "train"}, NULL, {"sink", "async", "INVALID_ARGUMENT"}},
-      {mlp, "parameter_server:staleness=2", {"--target", "train"}, NULL, {"staleness", "ssp", "INVALID_ARGUMENT"}},
+      {mlp,
+       "parameter_server:staleness=2",
+       {"--target", "train"},
+       NULL,
+       {"staleness", "ssp", "INVALID_ARGUMENT"}},
       {mlp, "parameter_server:backup=1", {"--target", "train"}, NULL, {"backup", "sync", "INVALID_ARGUMENT"}},
-      {mlp, "parameter_server:mode=sync,workers=2,backup=2", {"--target", "train"}, NULL, {"backup=2", "INVALID_ARGUMENT"}},
+      {mlp,
+       "parameter_server:mode=sync,workers=2,backup=2",
+       {"--target", "train"},
+       NULL,
+       {"backup=2", "INVALID_ARGUMENT"}},
       {mlp, "parameter_server:shards=fixed:0", {"--target", "train"}, NULL, {"fixed:0", "INVALID_ARGUMENT"}},
-      {GRAPHS "linear.pbtxt", "parameter_server:mode=sync,workers=2", {"--target", "train", "--fetch", "global_norm/global_norm"}, "rate=1",
+      {GRAPHS "linear.pbtxt",
+       "parameter_server:mode=sync,workers=2",
+       {"--target", "train", "--fetch", "global_norm/global_norm"},
+       "rate=1",
        {"'global_norm/global_norm'", "no sum of theirs", "INVALID_ARGUMENT"}},
       {mlp, "mirrored:2", {"--target", "trains"}, NULL, {"trains", "did you mean 'train'", "NOT_FOUND"}},
       {counter, "mirrored:2", {"--fetch", "value"}, "by=1", {"'by'", "batch dimension", "INVALID_ARGUMENT"}},
-      {assigned, "mirrored:2", {"--target", "keep_rows"}, "x=[1,2,3,4]", {"'keep_rows'", "rows of the batch", "INVALID_ARGUMENT"}},
-      {assigned, "parameter_server:mode=sync,workers=2", {"--target", "keep_rows"}, "x=[1,2,3,4]", {"'keep_rows'", "INVALID_ARGUMENT"}},
-      {fixed, "data_parallel:2", {"--fetch", "stuck"}, "x=[[1,2]]", {"'stuck'", "fixes the number of rows at 64", "INVALID_ARGUMENT"}},
+      {assigned,
+       "mirrored:2",
+       {"--target", "keep_rows"},
+       "x=[1,2,3,4]",
+       {"'keep_rows'", "rows of the batch", "INVALID_ARGUMENT"}},
+      {assigned,
+       "parameter_server:mode=sync,workers=2",
+       {"--target", "keep_rows"},
+       "x=[1,2,3,4]",
+       {"'keep_rows'", "INVALID_ARGUMENT"}},
+      {fixed,
+       "data_parallel:2",
+       {"--fetch", "stuck"},
+       "x=[[1,2]]",
+       {"'stuck'", "fixes the number of rows at 64", "INVALID_ARGUMENT"}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     const char *args[12] = {"submit", cases[i].graph, "--strategy", cases[i].strategy};
@@ -283,14 +370,23 @@ static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
 }
 
 static void ctrl_c_ends_all_lanes(void) {
-  static const char *const strategies[] = {"mirrored:3", "parameter_server:workers=3", "parameter_server:mode=ssp,workers=2",
-                                           "parameter_server:mode=sync,workers=3", "parameter_server:mode=sync,workers=3,backup=1"};
+  static const char *const strategies[] = {
+      "mirrored:3", "parameter_server:workers=3", "parameter_server:mode=ssp,workers=2",
+      "parameter_server:mode=sync,workers=3", "parameter_server:mode=sync,workers=3,backup=1"};
   char x[600], y[600];
   write_array(x, "x", "<f4", ROWS, 32, 1);
   write_array(y, "y", "<i4", ROWS, 0, CLASSES);
   for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
-    const char *const args[] = {"submit", models[0].graph, "--init", "init", "--target", "train", "--fetch", "loss", "--feed", x, "--feed", y,
-                                "--batch", "32", "--steps", "1000000000", "--strategy", strategies[i], NULL};
+    const char *const args[] = {"submit",     models[0].graph,
+                                "--init",     "init",
+                                "--target",   "train",
+                                "--fetch",    "loss",
+                                "--feed",     x,
+                                "--feed",     y,
+                                "--batch",    "32",
+                                "--steps",    "1000000000",
+                                "--strategy", strategies[i],
+                                NULL};
     run_start_on_terminal(&r, args, 80);
     CU_ASSERT_TRUE(run_until(&r, "loss "));
     run_signal(&r, SIGINT);
@@ -303,7 +399,10 @@ static void ctrl_c_ends_all_lanes(void) {
 /* ---- inspect ---- */
 
 static json_t *inspect(const char *strategy, const char *cluster) {
-  const char *args[] = {"inspect", models[0].graph, "--strategy", strategy, "--json", cluster == NULL ? NULL : "--cluster", cluster, NULL};
+  const char *args[] = {"inspect",    models[0].graph,
+                        "--strategy", strategy,
+                        "--json",     cluster == NULL ? NULL : "--cluster",
+                        cluster,      NULL};
   int code = run(&r, args);
   if (code != 0) fprintf(stderr, "%s: %s\n", strategy, r.err);
   CU_ASSERT_EQUAL(code, 0);
@@ -317,9 +416,12 @@ static void what_a_strategy_makes_is_told_to_programs(void) {
   static const struct {
     const char *strategy, *cluster;
     size_t lanes;
-  } cases[] = {{"mirrored:2", NULL, 1},           {"data_parallel:2", NULL, 1},
-               {"central_storage:2", NULL, 1},    {"multi_worker_mirrored", "worker=3", 1},
-               {"parameter_server", "ps=1,worker=2", 2}, {"parameter_server:mode=sync", "ps=2,worker=3", 4},
+  } cases[] = {{"mirrored:2", NULL, 1},
+               {"data_parallel:2", NULL, 1},
+               {"central_storage:2", NULL, 1},
+               {"multi_worker_mirrored", "worker=3", 1},
+               {"parameter_server", "ps=1,worker=2", 2},
+               {"parameter_server:mode=sync", "ps=2,worker=3", 4},
                {"parameter_server:mode=ssp,staleness=1", "ps=1,worker=2", 2}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     json_t *root = inspect(cases[i].strategy, cases[i].cluster), *lanes = json_object_get(root, "lanes");
@@ -337,7 +439,8 @@ static void what_a_strategy_makes_is_told_to_programs(void) {
 }
 
 static void what_a_strategy_makes_is_drawn_and_saved(void) {
-  const char *const drawn[] = {"inspect", models[0].graph, "--strategy", "multi_worker_mirrored", "--cluster", "worker=3", "--dot", NULL};
+  const char *const drawn[] = {"inspect",   models[0].graph, "--strategy", "multi_worker_mirrored",
+                               "--cluster", "worker=3",      "--dot",      NULL};
   const char *path = write_text("rewritten.pb", "");
   const char *const saved[] = {"inspect", models[0].graph, "--strategy", "mirrored:2", "--save", path, NULL};
   CU_ASSERT_EQUAL(run(&r, drawn), 0);
@@ -372,16 +475,23 @@ static void what_does_not_go_together_is_refused(void) {
 }
 
 static void a_trace_has_every_device_once(void) {
-  static const char *const strategies[] = {"mirrored:3", "data_parallel:3", "parameter_server:workers=2", "parameter_server:mode=sync,workers=2"};
+  static const char *const strategies[] = {"mirrored:3", "data_parallel:3", "parameter_server:workers=2",
+                                           "parameter_server:mode=sync,workers=2"};
   const char *path = write_text("trace.json", "");
   for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
-    use_t u = {.model = &models[2], .strategy = strategies[i], .steps = "4", .batch = "32", .rows = 96, .more = {"--target", "train", "--trace", path}};
+    use_t u = {.model = &models[2],
+               .strategy = strategies[i],
+               .steps = "4",
+               .batch = "32",
+               .rows = 96,
+               .more = {"--target", "train", "--trace", path}};
     CU_ASSERT_EQUAL(submit(&u), 0);
     json_t *root = json_load_file(path, 0, NULL), *events = json_object_get(root, "traceEvents");
     int computed = 0, counters = 0, collectives = 0, devices = 0;
     for (size_t k = 0; k < json_array_size(events); k++) {
       const json_t *e = json_array_get(events, k);
-      const char *ph = json_string_value(json_object_get(e, "ph")), *kind = json_string_value(json_object_get(e, "cat"));
+      const char *ph = json_string_value(json_object_get(e, "ph")),
+                 *kind = json_string_value(json_object_get(e, "cat"));
       computed += ph[0] == 'X' && strcmp(kind, "compute") == 0;
       collectives += ph[0] == 'X' && strcmp(kind, "collective") == 0;
       counters += ph[0] == 'C';
@@ -403,7 +513,8 @@ int main(void) {
       {"fetches are those of the whole batch", fetches_are_those_of_the_whole_batch},
       {"workers with batches of their own learn, too", workers_with_batches_of_their_own_learn_too},
       {"no step runs no step", no_step_runs_no_step},
-      {"what is wrong is said on one line before the first step", what_is_wrong_is_said_on_one_line_before_the_first_step},
+      {"what is wrong is said on one line before the first step",
+       what_is_wrong_is_said_on_one_line_before_the_first_step},
       {"Ctrl-C ends all lanes", ctrl_c_ends_all_lanes},
       {"what a strategy makes is told to programs", what_a_strategy_makes_is_told_to_programs},
       {"what a strategy makes is drawn and saved", what_a_strategy_makes_is_drawn_and_saved},

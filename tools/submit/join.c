@@ -6,7 +6,9 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to join the values of a step"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to join the values of a step");
+}
 
 static void part_free(weft_part_t *p) {
   if (p == NULL) return;
@@ -54,18 +56,30 @@ static void add_scaled(TF_DataType type, void *to, const void *from, double fact
         ((float *)to)[i] = (float)(before + factor * (double)((const float *)from)[i]);
         break;
       }
-      case TF_DOUBLE: ((double *)to)[i] = (is_first ? 0 : ((const double *)to)[i]) + factor * ((const double *)from)[i]; break;
-      case TF_INT32: ((int32_t *)to)[i] = (int32_t)((uint32_t)(is_first ? 0 : ((const int32_t *)to)[i]) + (uint32_t)((const int32_t *)from)[i]); break;
-      case TF_INT64: ((int64_t *)to)[i] = (int64_t)((uint64_t)(is_first ? 0 : ((const int64_t *)to)[i]) + (uint64_t)((const int64_t *)from)[i]); break;
+      case TF_DOUBLE:
+        ((double *)to)[i] = (is_first ? 0 : ((const double *)to)[i]) + factor * ((const double *)from)[i];
+        break;
+      case TF_INT32:
+        ((int32_t *)to)[i] = (int32_t)((uint32_t)(is_first ? 0 : ((const int32_t *)to)[i]) +
+                                       (uint32_t)((const int32_t *)from)[i]);
+        break;
+      case TF_INT64:
+        ((int64_t *)to)[i] = (int64_t)((uint64_t)(is_first ? 0 : ((const int64_t *)to)[i]) +
+                                       (uint64_t)((const int64_t *)from)[i]);
+        break;
       default: break;
     }
   }
 }
 
-static bool is_joinable(TF_DataType type) { return type == TF_FLOAT || type == TF_DOUBLE || type == TF_INT32 || type == TF_INT64; }
+static bool is_joinable(TF_DataType type) {
+  return type == TF_FLOAT || type == TF_DOUBLE || type == TF_INT32 || type == TF_INT64;
+}
 
 static weft_status_t *misfit(const parts_t *p, int lane, const char *what) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "fetch number %d: the %s of what lane %d has do not fit what other lanes have", p->k + 1, what, lane);
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "fetch number %d: the %s of what lane %d has do not fit what other lanes have", p->k + 1,
+                    what, lane);
 }
 
 static TF_Tensor *like(const TF_Tensor *t, int axis, int64_t length) {
@@ -116,7 +130,8 @@ static weft_status_t *rows(const parts_t *p, const weft_join_t *how, TF_Tensor *
     if (part == NULL) continue;
     if (TF_NumDims(part) <= how->axis) return misfit(p, i, "ranks");
     for (int d = 0; first != NULL && d < TF_NumDims(first); d++) {
-      if (TF_NumDims(part) != TF_NumDims(first) || (d != how->axis && TF_Dim(part, d) != TF_Dim(first, d))) return misfit(p, i, "shapes");
+      if (TF_NumDims(part) != TF_NumDims(first) || (d != how->axis && TF_Dim(part, d) != TF_Dim(first, d)))
+        return misfit(p, i, "shapes");
     }
     first = first == NULL ? part : first;
     length += TF_Dim(part, how->axis);
@@ -202,7 +217,8 @@ static weft_status_t *keep(weft_joiner_t *j, int lane, TF_Tensor **values, doubl
   return NULL;
 }
 
-weft_status_t *weft_joiner_add(weft_joiner_t *j, int lane, TF_Tensor **values, double weight, bool *is_whole, TF_Tensor **out) {
+weft_status_t *weft_joiner_add(weft_joiner_t *j, int lane, TF_Tensor **values, double weight, bool *is_whole,
+                               TF_Tensor **out) {
   *is_whole = false;
   WEFT_RETURN_IF_ERROR(keep(j, lane, values, weight));
   for (int i = 0; i < j->plan->num_lanes; i++) {
