@@ -292,11 +292,6 @@ static void who_leaves_after_a_loss_is_not_blamed(void) {
   for (int i = 0; i < NUM_KINDS; i++) leave_after_loss(kinds[i], "auto");
   leave_after_loss("broadcast", "tree");
   leave_after_loss("all_reduce", "ring");
-  setenv("WEFT_TEST_ONLY_RPC", "1", 1);
-  leave_after_loss("all_reduce", "ring");
-  leave_after_loss("broadcast", "tree");
-  leave_after_loss("reduce", "tree");
-  unsetenv("WEFT_TEST_ONLY_RPC");
 }
 
 static void all_primitives_are_right_between_processes(void) {
