@@ -84,12 +84,28 @@ static void rows_range(void *arg, int64_t begin, int64_t end) {
   weft_free(row);
 }
 
+/* Columns begin..end: so few rows that cutting them would only make each thread lay out all of b. */
+static void columns_range(void *arg, int64_t begin, int64_t end) {
+  gemm_t part = *(const gemm_t *)arg;
+  size_t size = weft_dtype_size(part.dtype);
+  part.n = end - begin;
+  part.b = (const char *)part.b + (size_t)(part.op_b == WEFT_GEMM_PLAIN ? begin : begin * part.ldb) * size;
+  part.c = (char *)part.c + (size_t)begin * size;
+  blas_rows(&part, part.m, part.a, part.c);
+}
+
 static weft_status_t *run(weft_thread_pool_t *pool, gemm_t *g) {
   if (is_blas(g->dtype)) (void)pthread_once(&blas_once, blas_init);
   double flops = (double)g->m * (double)g->n * (double)g->k;
   int threads = pool == NULL ? 1 : weft_thread_pool_size(pool);
-  if (threads <= 1 || flops < 2.0 * MIN_FLOPS_PER_THREAD || g->m < 2) {
+  enum { FEW_ROWS = 64, MIN_COLUMNS = 64 };
+  bool by_columns = is_blas(g->dtype) && g->m < FEW_ROWS && g->n > g->m;
+  if (threads <= 1 || flops < 2.0 * MIN_FLOPS_PER_THREAD || (g->m < 2 && !by_columns)) {
     rows_range(g, 0, g->m);
+  } else if (by_columns) {
+    int64_t grain = (g->n + threads - 1) / threads, least = (int64_t)((double)MIN_FLOPS_PER_THREAD / (flops / (double)g->n)) + 1;
+    if (grain < MIN_COLUMNS) grain = MIN_COLUMNS;
+    weft_parallel_for(pool, g->n, grain > least ? grain : least, columns_range, g);
   } else {
     /* About two blocks for each thread: fewer keep BLAS's own blocking efficient, more would balance better.
      */
