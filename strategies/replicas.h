@@ -29,7 +29,7 @@
          "sums are all-reduced, or made on the first replica")                                           \
   OPTION(algorithm, CHOICE, "auto|ring|tree|halving_doubling|hierarchical|direct", "auto",               \
          "how all-reduces move data")                                                                    \
-  OPTION(timeout, NUMBER, "SECONDS", "0", "how long an all-reduce may take; 0: for ever")                \
+  OPTION(timeout, NUMBER, "SECONDS", "0", "how long an all-reduce may take; 0: for ever, with a client per worker ten minutes") \
   OPTION(batch_norm, CHOICE, "global|replica", "global",                                                 \
          "fused batch normalisation: statistics of the batch, or of a replica")                          \
   OPTION(accumulate, COUNT, "STEPS", "1", "gradients are added up over so many steps before they are applied")
