@@ -3,6 +3,7 @@
  * Source: reference strategies 3.27 (tf.distribute's CentralStorageStrategy).
  */
 #include "strategies/replicas.h"
+#include "strategies/strategy.h"
 
 #define NAME "central_storage"
 #define OPTIONS(OPTION)                                                   \

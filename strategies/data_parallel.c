@@ -5,6 +5,7 @@
  * (torch.nn.DataParallel).
  */
 #include "strategies/replicas.h"
+#include "strategies/strategy.h"
 
 #define NAME "data_parallel"
 #define OPTIONS(OPTION)     \

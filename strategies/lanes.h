@@ -7,7 +7,7 @@
 #define WEFT_STRATEGIES_LANES_H_
 
 #include "strategies/copy.h"
-#include "strategies/strategy.h"
+#include "strategies/rewrite.h"
 
 /* Where things go. */
 typedef struct weft_lane_places { /* Texts in the rewrite's arena. */

@@ -3,6 +3,7 @@
  * Source: reference strategies 3.25 (tf.distribute.MirroredStrategy), 3.5 (buckets), 3.7 (fusion).
  */
 #include "strategies/replicas.h"
+#include "strategies/strategy.h"
 
 #define NAME "mirrored"
 #define OPTIONS(OPTION)     \

@@ -7,6 +7,7 @@
  * (tf.distribute.MultiWorkerMirroredStrategy).
  */
 #include "strategies/replicas.h"
+#include "strategies/strategy.h"
 
 #define NAME "multi_worker_mirrored"
 #define OPTIONS(OPTION)                                                                                   \
@@ -18,7 +19,9 @@
 enum { OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
 static const weft_option_def_t defs[] = {OPTIONS(WEFT_OPTION_DEF)};
 
-enum { CLIENTS_TIMEOUT_S = 600 }; /* how long the others are waited for where each has a client of its own, unless told otherwise */
+enum {
+  CLIENTS_TIMEOUT_S = 600
+}; /* how long the others are waited for where each has a client of its own, unless told otherwise */
 
 /* "/job:worker/replica:0/task:1" of a device. */
 static weft_str_t task_of(weft_str_t device) {
@@ -44,7 +47,8 @@ static weft_status_t *narrow(const weft_replicas_t *all, int64_t number, weft_re
     o->all_devices = all->devices;
     o->num_all_devices = all->n;
     o->first_replica = begin;
-    /* Another worker's client may have ended with a failure of its own, which nobody hears of while its task lives. */
+    /* Another worker's client may have ended with a failure of its own, which nobody hears of while its task
+     * lives. */
     if (o->timeout_seconds <= 0) o->timeout_seconds = CLIENTS_TIMEOUT_S;
     return NULL;
   }

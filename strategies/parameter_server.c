@@ -10,6 +10,7 @@
  * leads from one worker to another. Sources: reference 3.3, 3.27, 3.28.
  */
 #include "strategies/parameter_server.h"
+#include "strategies/strategy.h"
 
 #include "base/alloc.h"
 #include "graph/passes.h"
@@ -18,7 +19,9 @@
 
 enum { MAX_NAME = 32 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "rewriting a graph for parameter servers"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "rewriting a graph for parameter servers");
+}
 
 /* ---- lanes ---- */
 
@@ -31,7 +34,9 @@ static weft_str_t numbered(weft_arena_t *arena, const char *before, int i, const
   return out;
 }
 
-weft_str_t weft_ps_prefix(weft_ps_t *p, int worker) { return numbered(&p->out->arena, "worker_", worker, "/"); }
+weft_str_t weft_ps_prefix(weft_ps_t *p, int worker) {
+  return numbered(&p->out->arena, "worker_", worker, "/");
+}
 
 static weft_status_t *append_name(weft_ps_t *p, weft_names_t *names, weft_str_t name) {
   weft_str_t *items = weft_arena_calloc(&p->out->arena, (size_t)names->n + 1, sizeof *items);
@@ -46,7 +51,8 @@ static weft_status_t *append_name(weft_ps_t *p, weft_names_t *names, weft_str_t 
 weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names, const weft_node_t *more,
                                 const weft_node_t *share) {
   weft_rewrite_t *out = p->out;
-  if (out->lanes == NULL) out->lanes = weft_arena_calloc(&out->arena, (size_t)p->places.num_workers + 1, sizeof *out->lanes);
+  if (out->lanes == NULL)
+    out->lanes = weft_arena_calloc(&out->arena, (size_t)p->places.num_workers + 1, sizeof *out->lanes);
   if (out->lanes == NULL) return no_memory();
   weft_lane_t *lane = &out->lanes[out->num_lanes];
   *lane = (weft_lane_t){.kind = worker >= 0 ? WEFT_LANE_STEP : WEFT_LANE_UPDATE, .share = WEFT_STR("")};
@@ -136,7 +142,8 @@ static weft_status_t *spread_constants(weft_ps_t *p) {
 /* How gradients depend on the batch. Workers that share no batch can do without. */
 static weft_status_t *analyse(weft_ps_t *p) {
   const weft_names_t *lists[2] = {&p->request->fetches, &p->request->targets};
-  weft_node_t **roots = weft_arena_calloc(&p->out->arena, (size_t)lists[0]->n + (size_t)lists[1]->n + 1, sizeof(*roots));
+  weft_node_t **roots =
+      weft_arena_calloc(&p->out->arena, (size_t)lists[0]->n + (size_t)lists[1]->n + 1, sizeof(*roots));
   int n = 0;
   if (roots == NULL) return no_memory();
   for (int k = 0; k < 2; k++) {
@@ -146,15 +153,16 @@ static weft_status_t *analyse(weft_ps_t *p) {
       roots[n++] = of.node;
     }
   }
-  const weft_spread_options_t o = {.roots = (const weft_node_t *const *)roots, .num_roots = n,
-                                   .may_lack_batch = !p->options.splits};
+  const weft_spread_options_t o = {
+      .roots = (const weft_node_t *const *)roots, .num_roots = n, .may_lack_batch = !p->options.splits};
   WEFT_RETURN_IF_ERROR(weft_graph_copy(p->source, &p->whole));
   WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(p->whole));
   for (int i = 0; i < n; i++) roots[i] = weft_graph_find(p->whole, roots[i]->name);
   weft_status_t *s = weft_spread_analyse(p->whole, &o, &p->spread);
   if (s == NULL || p->options.splits || weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
   p->spread = (weft_spread_plan_t){.arena = WEFT_ARENA_INIT};
-  weft_status_t *noted = weft_rewrite_note(p->out, "gradients are averaged where updates take them: %s", weft_status_message(s));
+  weft_status_t *noted =
+      weft_rewrite_note(p->out, "gradients are averaged where updates take them: %s", weft_status_message(s));
   weft_status_free(s);
   return noted;
 }
@@ -166,7 +174,8 @@ static weft_status_t *evaluate_if_nothing_is_updated(weft_ps_t *p) {
   WEFT_RETURN_IF_ERROR(weft_graph_copy(p->request->graph, &p->source));
   WEFT_RETURN_IF_ERROR(weft_pass_lower_functions(p->source, 0));
   WEFT_RETURN_IF_ERROR(weft_lane_graph_init(p->source, p->request, &l));
-  for (int k = 0; k < l.num_nodes; k++) updates = updates || (l.in_step[l.order[k]->id] && weft_lane_is_update(l.order[k]));
+  for (int k = 0; k < l.num_nodes; k++)
+    updates = updates || (l.in_step[l.order[k]->id] && weft_lane_is_update(l.order[k]));
   weft_lane_graph_deinit(&l);
   if (updates || p->request->fetches.n + p->request->targets.n == 0) return NULL;
   p->options.mode = WEFT_PS_ASYNC;
@@ -195,8 +204,8 @@ static weft_status_t *start(const weft_strategy_request_t *r, weft_rewrite_t *ou
   WEFT_RETURN_IF_ERROR(weft_ps_options_parse(r->options, num_ps_tasks, &p->options));
   WEFT_RETURN_IF_ERROR(weft_ps_find_places(r->cluster, &p->options, &out->arena, &p->places));
   if (p->options.backup >= p->places.num_workers) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: backup=%d leaves none of %d workers", p->options.backup,
-                      p->places.num_workers);
+    return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: backup=%d leaves none of %d workers",
+                      p->options.backup, p->places.num_workers);
   }
   WEFT_RETURN_IF_ERROR(prepare_source(p));
   WEFT_RETURN_IF_ERROR(weft_lane_graph_init(p->source, r, &p->lanes));
@@ -219,7 +228,8 @@ static weft_status_t *build(weft_ps_t *p) {
   return weft_ps_explain(p);
 }
 
-static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r, weft_rewrite_t *out) {
+static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_request_t *r,
+                              weft_rewrite_t *out) {
   (void)self;
   weft_ps_t p;
   weft_status_t *s = start(r, out, &p);

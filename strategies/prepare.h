@@ -2,7 +2,7 @@
 #ifndef WEFT_STRATEGIES_PREPARE_H_
 #define WEFT_STRATEGIES_PREPARE_H_
 
-#include "strategies/strategy.h"
+#include "strategies/rewrite.h"
 
 typedef struct weft_root { /* a node of the prepared graph that is fetched or run */
   weft_node_t *node;

@@ -5,10 +5,12 @@
 
 #include "strategies/options.h"
 #include "strategies/replicate.h"
+#include "strategies/strategy.h"
 
 /* Options of whoever lives in one task, and of all. */
 #define WEFT_TASK_OPTIONS(OPTION)                                                                \
-  OPTION(replicas, COUNT, "N", "0", "how many replicas; 0: as many as the task has CPU devices, 2 in a process of its own") \
+  OPTION(replicas, COUNT, "N", "0",                                                              \
+         "how many replicas; 0: as many as the task has CPU devices, 2 in a process of its own") \
   OPTION(devices, TEXT, "CPU:0+CPU:1", "", "the devices of replicas")
 #define WEFT_BATCH_OPTION(OPTION)      \
   OPTION(batch, TEXT, "NAME+NAME", "", \
@@ -29,17 +31,19 @@
          "sums are all-reduced, or made on the first replica")                                           \
   OPTION(algorithm, CHOICE, "auto|ring|tree|halving_doubling|hierarchical|direct", "auto",               \
          "how all-reduces move data")                                                                    \
-  OPTION(timeout, NUMBER, "SECONDS", "0", "how long an all-reduce may take; 0: for ever, with a client per worker ten minutes") \
+  OPTION(timeout, NUMBER, "SECONDS", "0",                                                                \
+         "how long an all-reduce may take; 0: for ever, with a client per worker ten minutes")           \
   OPTION(batch_norm, CHOICE, "global|replica", "global",                                                 \
          "fused batch normalisation: statistics of the batch, or of a replica")                          \
   OPTION(accumulate, COUNT, "STEPS", "1", "gradients are added up over so many steps before they are applied")
 
 /* From values[first..], in the order of WEFT_SUM_OPTIONS. Arrays are in `arena`. Errors: INVALID_ARGUMENT. */
-WEFT_MUST_CHECK weft_status_t *weft_replicas_sum_options(const char *strategy, const weft_option_value_t *values, weft_arena_t *arena,
-                                                         weft_replicate_options_t *o);
+WEFT_MUST_CHECK weft_status_t *weft_replicas_sum_options(const char *strategy,
+                                                         const weft_option_value_t *values,
+                                                         weft_arena_t *arena, weft_replicate_options_t *o);
 /* The `batch` option alone. */
-WEFT_MUST_CHECK weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value, weft_arena_t *arena,
-                                                          weft_replicate_options_t *o);
+WEFT_MUST_CHECK weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value,
+                                                          weft_arena_t *arena, weft_replicate_options_t *o);
 
 /* "/job:worker/replica:0/task:1/device:CPU:0"; data NULL without memory. */
 weft_str_t weft_replicas_device(weft_arena_t *arena, weft_str_t task, int cpu);
@@ -49,27 +53,33 @@ weft_str_t weft_replicas_named_device(weft_arena_t *arena, weft_str_t task, weft
 typedef struct weft_replicas {
   weft_str_t *devices; /* in the arena */
   int n;
-  int num_local_cpus;  /* 0: the tasks have all that is needed */
+  int num_local_cpus; /* 0: the tasks have all that is needed */
 } weft_replicas_t;
 
-/* Replicas within one task: `count` (0: as many as it has, at least 2 where it can be told to have them) CPU devices, or those
- * that `devices` names ("CPU:0+CPU:1"). The task is the only one, else the first that works (chief, worker).
- * Errors: INVALID_ARGUMENT "...: 4 replicas, but the task has 2 CPU devices". */
-WEFT_MUST_CHECK weft_status_t *weft_replicas_in_task(const char *strategy, const weft_cluster_view_t *cluster, int count,
-                                                     weft_str_t devices, weft_arena_t *arena, weft_replicas_t *out);
-/* `per_task` (0: all) CPU devices of each of `tasks` (0: all) tasks that work, the chief first. One task that is no
- * part of a cluster plays all of them. */
-WEFT_MUST_CHECK weft_status_t *weft_replicas_on_tasks(const char *strategy, const weft_cluster_view_t *cluster, int tasks,
-                                                      int per_task, weft_arena_t *arena, weft_replicas_t *out);
+/* Replicas within one task: `count` (0: as many as it has, at least 2 where it can be told to have them) CPU
+ * devices, or those that `devices` names ("CPU:0+CPU:1"). The task is the only one, else the first that works
+ * (chief, worker). Errors: INVALID_ARGUMENT "...: 4 replicas, but the task has 2 CPU devices". */
+WEFT_MUST_CHECK weft_status_t *weft_replicas_in_task(const char *strategy, const weft_cluster_view_t *cluster,
+                                                     int count, weft_str_t devices, weft_arena_t *arena,
+                                                     weft_replicas_t *out);
+/* `per_task` (0: all) CPU devices of each of `tasks` (0: all) tasks that work, the chief first. One task that
+ * is no part of a cluster plays all of them. */
+WEFT_MUST_CHECK weft_status_t *weft_replicas_on_tasks(const char *strategy,
+                                                      const weft_cluster_view_t *cluster, int tasks,
+                                                      int per_task, weft_arena_t *arena,
+                                                      weft_replicas_t *out);
 /* Says so to the engine and to the client. */
 void weft_replicas_use(const weft_replicas_t *replicas, weft_replicate_options_t *o, weft_rewrite_t *out);
 /* num_local_cpus, so that `device` is there, too. */
 int weft_replicas_count_local(const weft_cluster_view_t *cluster, int num_local_cpus, weft_str_t device);
-/* What strategies within one task begin with: options, of which WEFT_TASK_OPTIONS come first, to `values`; the name and the
- * devices of replicas to `o` and `out`. Errors: INVALID_ARGUMENT naming the option; as weft_replicas_in_task. */
-WEFT_MUST_CHECK weft_status_t *weft_replicas_begin(const weft_strategy_t *self, const weft_strategy_request_t *r,
-                                                   const weft_option_def_t *defs, int num_options, weft_option_value_t *values,
-                                                   weft_rewrite_t *out, weft_replicate_options_t *o);
+/* What strategies within one task begin with: options, of which WEFT_TASK_OPTIONS come first, to `values`;
+ * the name and the devices of replicas to `o` and `out`. Errors: INVALID_ARGUMENT naming the option; as
+ * weft_replicas_in_task. */
+WEFT_MUST_CHECK weft_status_t *weft_replicas_begin(const weft_strategy_t *self,
+                                                   const weft_strategy_request_t *r,
+                                                   const weft_option_def_t *defs, int num_options,
+                                                   weft_option_value_t *values, weft_rewrite_t *out,
+                                                   weft_replicate_options_t *o);
 /* The task that replicas live in, or where the first one does. */
 weft_str_t weft_replicas_task(const weft_cluster_view_t *cluster);
 

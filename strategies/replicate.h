@@ -21,7 +21,7 @@
 #define WEFT_STRATEGIES_REPLICATE_H_
 
 #include "strategies/buckets.h"
-#include "strategies/strategy.h"
+#include "strategies/rewrite.h"
 
 typedef enum weft_variable_policy {
   WEFT_VARIABLES_MIRRORED, /* a copy per replica, all equal at all times */

@@ -10,7 +10,7 @@
 #define WEFT_STRATEGIES_SHARD_GRAPH_H_
 
 #include "strategies/shard.h"
-#include "strategies/strategy.h"
+#include "strategies/rewrite.h"
 
 /* `g` has lowered control flow and inferred shapes. Feeds, fetches and targets of the request keep their names and
  * meanings. Notes go to `notes`. */

@@ -1,136 +1,46 @@
 /* strategies/strategy.h - a strategy: a rewrite of a single-device training graph for a cluster.
  *
- * The graph goes in as it trains on one device; the same graph, with devices and
- * communication in it, comes out. What was fed, fetched and run by name before is
- * fed, fetched and run by the same names after, with the same meaning: a fetch of
- * a loss is the loss of the whole batch, a fetch of predictions has the rows of the
- * whole batch in order. Strategies know no transport and run nothing.
- *
- * A strategy is one const struct in a file of its own, and one line of
- * strategies.def. What most have in common, probing by a rewrite that is thrown
- * away and explaining by the notes of the rewrite, stands here for all. The text form is "name", "name:4", "name:key=value,key=value".
+ * Strategies know no transport and run nothing. A strategy is one const struct in a
+ * file of its own, and one line of strategies.def. What most have in common, probing
+ * by a rewrite that is thrown away and explaining by the notes of the rewrite, stands
+ * here for all. The text form is "name", "name:4", "name:key=value,key=value".
  */
 #ifndef WEFT_STRATEGIES_STRATEGY_H_
 #define WEFT_STRATEGIES_STRATEGY_H_
 
-#include "graph/graph.h"
-
-/* ---- in ---- */
-
-typedef struct weft_task_devices { /* a task and its CPU devices */
-  weft_str_t task; /* "/job:worker/replica:0/task:1" */
-  weft_str_t job;  /* "worker" */
-  int index, num_cpus;
-  weft_str_t host; /* "" if unknown */
-} weft_task_devices_t;
-typedef struct weft_cluster_view {
-  const weft_task_devices_t *tasks;
-  int num_tasks;
-  int num_local_cpus; /* with one task: how many CPU devices it can be given; a local session takes what it is told */
-  double link_seconds, link_bytes_per_second; /* measured: what a message costs. 0: defaults */
-} weft_cluster_view_t;
-
-/* What will be done with the graph. All texts are names of the single-device graph, "node" or "node:0". */
-typedef struct weft_names {
-  const weft_str_t *items;
-  int n;
-} weft_names_t;
-typedef struct weft_strategy_request {
-  const weft_graph_t *graph; /* lent, unchanged */
-  const weft_cluster_view_t *cluster;
-  weft_names_t feeds, fetches, targets; /* of the training step */
-  weft_names_t inits;                   /* targets that run before the steps (initialisers, restore) */
-  weft_str_t options;                   /* what stands behind "name:"; "" for none */
-} weft_strategy_request_t;
-
-/* ---- out ---- */
+#include "strategies/rewrite.h"
 
 typedef struct weft_strategy weft_strategy_t;
-typedef struct weft_cost {
-  double seconds;            /* communication of a step, predicted */
-  int64_t bytes, messages;   /* per step, over all links */
-  int64_t bytes_per_replica; /* of variables kept on each replica's device */
-} weft_cost_t;
-
-/* Something that is run over and over by one thread of the client. Synchronous strategies have one; in asynchronous ones
- * each worker has its own, and perhaps the chief. */
-typedef enum weft_lane_kind {
-  WEFT_LANE_STEP,   /* fed with (its share of) a batch */
-  WEFT_LANE_UPDATE, /* fed nothing: the chief's side of a synchronous update */
-} weft_lane_kind_t;
-typedef struct weft_lane {
-  weft_lane_kind_t kind;
-  weft_str_t name;                      /* "worker 1" */
-  weft_str_t task;                      /* whose master serves it best; "" any */
-  weft_names_t feeds, fetches, targets; /* in the request's order; names of the new graph */
-  weft_str_t share;                     /* a float or double placeholder that wants rows * num_lanes / rows of all; "" if there is
-                                           none. num_lanes: of those that are fed */
-} weft_lane_t;
-/* What lanes that share a batch have of a fetch, and how it becomes the whole batch's. With w a lane's rows / all rows: */
-typedef enum weft_join_kind {
-  WEFT_JOIN_ANY,  /* every lane has it */
-  WEFT_JOIN_SUM,  /* the sum of w^degree * value over the lanes; a lane without rows (degree > 0) adds nothing */
-  WEFT_JOIN_ROWS, /* w^degree * value of all lanes one after the other along `axis` */
-} weft_join_kind_t;
-typedef struct weft_join {
-  weft_join_kind_t kind;
-  int axis, degree;
-} weft_join_t;
-/* A line of what is sent in a step. */
-typedef struct weft_crossing {
-  weft_str_t from, to, what; /* tasks or devices; "gradients of dense/kernel, bucket 2" */
-  int64_t bytes;             /* per step; -1 unknown */
-} weft_crossing_t;
-typedef struct weft_rewrite {
-  weft_arena_t arena;
-  const weft_strategy_t *strategy; /* who made it; set by weft_strategy_apply */
-  weft_graph_t *graph;       /* owned */
-  weft_names_t inits;        /* in the request's order, then what else must run before the first step */
-  weft_lane_t *lanes;
-  int num_lanes;
-  bool splits_batch;         /* lanes share each batch (rows i*B/N of it), instead of taking batches of their own */
-  bool in_step;              /* with an update lane: the n-th run of each lane belongs to the n-th update */
-  weft_join_t *joins;        /* one per fetch of the request; NULL: what a lane fetches is whole */
-  bool *is_batch;            /* one per feed of the request: has rows that lanes share; NULL: all have, or nothing is shared */
-  int num_local_cpus;        /* so many CPU devices does a local session need */
-  int64_t collective_graph_key; /* for the RunOptions of every run, inits too, where other clients run the other replicas; 0: none */
-  weft_names_t sums;         /* nodes of the first replica whose values are summed over replicas, in the order in which they are
-                                thought to become ready; option `ready` tells when they did (step statistics) */
-  weft_crossing_t *crossings;
-  int num_crossings;
-  weft_cost_t cost;
-  weft_str_t *notes;         /* what was done and why, a line each: for people */
-  int num_notes;
-} weft_rewrite_t;
-void weft_rewrite_deinit(weft_rewrite_t *r);
-WEFT_MUST_CHECK weft_status_t *weft_rewrite_note(weft_rewrite_t *r, const char *fmt, ...) WEFT_PRINTF(2, 3);
-WEFT_MUST_CHECK weft_status_t *weft_rewrite_crossing(weft_rewrite_t *r, weft_str_t from, weft_str_t to, weft_str_t what, int64_t bytes); /* copies */
-
-struct weft_strategy { /* Functions are given the strategy itself. */
+struct weft_strategy {      /* Functions are given the strategy itself. */
   const char *name, *about; /* a line for lists */
   const char *usage;        /* "mirrored:N[,bytes_per_pack=BYTES,...]", then a line per option */
   /* May it run here, and at what cost? Errors: as rewrite's. */
   weft_status_t *(*probe)(const weft_strategy_t *self, const weft_strategy_request_t *r, weft_cost_t *out);
   /* *out is empty (an arena alone); the caller deinits it in any case.
    * Errors: INVALID_ARGUMENT naming the option, or the node and why it cannot be rewritten correctly. */
-  weft_status_t *(*rewrite)(const weft_strategy_t *self, const weft_strategy_request_t *r, weft_rewrite_t *out);
+  weft_status_t *(*rewrite)(const weft_strategy_t *self, const weft_strategy_request_t *r,
+                            weft_rewrite_t *out);
   /* A text for people about a rewrite of its own. */
   weft_status_t *(*explain)(const weft_strategy_t *self, const weft_rewrite_t *r, weft_strbuf_t *out);
 };
 
-/* For strategies without a quicker way: probes by rewriting; what cannot be rewritten is found by doing it. */
-WEFT_MUST_CHECK weft_status_t *weft_strategy_probe_by_trial(const weft_strategy_t *self, const weft_strategy_request_t *r,
+/* For strategies without a quicker way: probes by rewriting; what cannot be rewritten is found by doing it.
+ */
+WEFT_MUST_CHECK weft_status_t *weft_strategy_probe_by_trial(const weft_strategy_t *self,
+                                                            const weft_strategy_request_t *r,
                                                             weft_cost_t *out);
 /* For strategies without more to say: notes, what goes where, a table of crossings, the cost. */
-WEFT_MUST_CHECK weft_status_t *weft_strategy_explain_rewrite(const weft_strategy_t *self, const weft_rewrite_t *r,
-                                                             weft_strbuf_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_strategy_explain_rewrite(const weft_strategy_t *self,
+                                                             const weft_rewrite_t *r, weft_strbuf_t *out);
 
 /* NULL-ended, in the order of strategies.def. */
 extern const weft_strategy_t *const weft_strategies[];
 /* Splits "name:options"; NOT_FOUND listing what there is. `*options` views into text. */
-WEFT_MUST_CHECK weft_status_t *weft_strategy_find(weft_str_t text, const weft_strategy_t **out, weft_str_t *options);
+WEFT_MUST_CHECK weft_status_t *weft_strategy_find(weft_str_t text, const weft_strategy_t **out,
+                                                  weft_str_t *options);
 /* Finds, rewrites, checks the result's shapes. The way for callers. *out is empty on failure. */
-WEFT_MUST_CHECK weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_t *r, weft_rewrite_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_t *r,
+                                                   weft_rewrite_t *out);
 /* Has the strategy that made it explain a rewrite. */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_explain(const weft_rewrite_t *r, weft_strbuf_t *out);
 
