@@ -8,15 +8,17 @@
 #   make build         only builds: bazel-bin/tools/weft
 #   make bench         the benchmarks, each against its bar
 #   make conformance   TensorFlow as client and as oracle, in a virtual environment
+#
+#   What Bazel, apt-get and pytest say goes to logs/; VERBOSE=1 shows it.
 
 STRATEGY ?=
 
-.PHONY: help build demo recommender test bench conformance clean
+.PHONY: help build demo recommender mirrored test bench conformance clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
 build: .setup
-	@bazel build //tools:weft //client:tensorflow //examples/... //benchmarks/...
+	@tools/quietly build bazel build //tools:weft //client:tensorflow //examples/... //benchmarks/...
 
 demo: build
 	@STRATEGY='$(STRATEGY)' examples/digits/demo
@@ -29,13 +31,13 @@ mirrored: build
 
 # The last line is the count, also when a test failed: SIGQUIT ends make with code 1 and without a word of its own.
 test: .setup
-	@tools/run_tests || kill -QUIT $$PPID
+	@tools/quietly test tools/run_tests || kill -QUIT $$PPID
 
 bench: build
 	@bazel-bin/tools/weft bench
 
 conformance: build
-	@tests/conformance/run
+	@tools/quietly conformance tests/conformance/run
 
 .PHONY: .setup
 .setup:
