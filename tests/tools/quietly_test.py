@@ -334,7 +334,7 @@ class Setup(Repository):
     def test_verbose_shows_apt_get(self):
         self.stand_in("dpkg-query", "exit 1")
         _, shown = self.setup("echo apt-get $1", VERBOSE="1")
-        self.assertIn("apt-get update\napt-get install\n", shown)
+        self.assertIn("\napt-get install\n", shown)
 
 
 if __name__ == "__main__":
