@@ -1,37 +1,73 @@
 /* graph/const_fold.c - evaluates the integer arithmetic that graphs do on shapes.
  *
- * Values are read and written as int64; a result that does not fit its type, or
- * any case not understood (masks of StridedSlice beyond begin, end and shrink,
- * higher ranks), is simply not known.
+ * Values are read and written as int64, an element that is not known as UNKNOWN:
+ * the shape of a value with some unknown dimensions still tells the others, and
+ * so does what is gathered, packed and multiplied of them. A result that does not
+ * fit its type, or any case not understood (masks of StridedSlice beyond begin,
+ * end and shrink, higher ranks), is simply not known.
  */
 #include "graph/const_fold.h"
 
 enum { MAX_ELEMENTS = 1024 };
+#define UNKNOWN INT64_MIN
 
 typedef struct fold {
   const weft_node_t *n;
   const weft_tensor_t *const *values;
+  const weft_shape_t *partials;
   const weft_shape_t *shapes;
   int64_t out[MAX_ELEMENTS];
   int64_t count;
   weft_shape_t shape;
+  bool is_partial; /* some element is not known */
 } fold_t;
 
 static bool is_foldable_type(int dtype) { return dtype == WEFT_I32 || dtype == WEFT_I64; }
 
-static int64_t at(const weft_tensor_t *t, int64_t i) {
-  return t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
+/* Is the whole value of an input known? */
+static bool is_known(const fold_t *f, int input) {
+  const weft_tensor_t *t = f->values[input];
+  return t != NULL && is_foldable_type(t->dtype) && t->count <= MAX_ELEMENTS;
+}
+
+/* How many elements an input has, and in how many dimensions: 0 or 1, or any where the value is known. False: not known. */
+static bool elements_of(const fold_t *f, int input, int *rank, int64_t *count) {
+  if (input >= f->n->num_inputs) return false;
+  if (is_known(f, input)) {
+    *rank = f->values[input]->shape.rank;
+    *count = f->values[input]->count;
+    return true;
+  }
+  const weft_shape_t *s = &f->shapes[input];
+  if (f->values[input] != NULL || !is_foldable_type(weft_dtype_base(f->n->input_types[input]))) return false;
+  *rank = s->rank;
+  *count = s->rank == 0 ? 1 : s->dims[0];
+  if (f->partials[input].rank >= 0) {
+    *rank = 1;
+    *count = f->partials[input].rank;
+  }
+  return (*rank == 0 || *rank == 1) && *count >= 0 && *count <= WEFT_MAX_DIMS;
+}
+
+static int64_t at(const fold_t *f, int input, int64_t i) {
+  if (is_known(f, input)) {
+    const weft_tensor_t *t = f->values[input];
+    return t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
+  }
+  const weft_shape_t *p = &f->partials[input];
+  return i < p->rank && p->dims[i] >= 0 ? p->dims[i] : UNKNOWN;
 }
 
 static bool push(fold_t *f, int64_t value) {
   if (f->count >= MAX_ELEMENTS) return false;
+  f->is_partial |= value == UNKNOWN;
   f->out[f->count++] = value;
   return true;
 }
 
 static bool scalar(const fold_t *f, int input, int64_t *out) {
-  if (input >= f->n->num_inputs || f->values[input]->count != 1) return false;
-  *out = at(f->values[input], 0);
+  if (input >= f->n->num_inputs || !is_known(f, input) || f->values[input]->count != 1) return false;
+  *out = at(f, input, 0);
   return true;
 }
 
@@ -40,7 +76,7 @@ static bool scalar(const fold_t *f, int input, int64_t *out) {
 static bool fold_shape(fold_t *f) {
   const weft_shape_t *s = &f->shapes[0];
   for (int i = 0; i < s->rank; i++) {
-    if (s->dims[i] < 0 || !push(f, s->dims[i])) return false;
+    if (!push(f, s->dims[i] < 0 ? UNKNOWN : s->dims[i])) return false;
   }
   f->shape = weft_shape_vector(s->rank);
   return s->rank >= 0;
@@ -56,29 +92,34 @@ static bool fold_rank(fold_t *f) { return f->shapes[0].rank >= 0 && push(f, f->s
 /* ---- from values ---- */
 
 static bool fold_copy(fold_t *f) {
-  for (int64_t i = 0; i < f->values[0]->count; i++) {
-    if (!push(f, at(f->values[0], i))) return false;
+  int rank;
+  int64_t count;
+  if (!elements_of(f, 0, &rank, &count)) return false;
+  for (int64_t i = 0; i < count; i++) {
+    if (!push(f, at(f, 0, i))) return false;
   }
-  f->shape = f->values[0]->shape;
+  f->shape = is_known(f, 0) ? f->values[0]->shape : rank == 0 ? WEFT_SCALAR : weft_shape_vector(count);
   return true;
 }
 
 static bool fold_pack(fold_t *f) {
   for (int i = 0; i < f->n->num_inputs; i++) {
-    if (f->values[i]->shape.rank != 0 || !push(f, at(f->values[i], 0))) return false;
+    int rank;
+    int64_t count;
+    if (!elements_of(f, i, &rank, &count) || rank != 0 || !push(f, at(f, i, 0))) return false;
   }
   f->shape = weft_shape_vector(f->count);
   return true;
 }
 
 static bool fold_concat(fold_t *f) {
-  int64_t axis = 0;
-  int last = f->n->num_inputs - 1;
+  int64_t axis = 0, count = 0;
+  int last = f->n->num_inputs - 1, rank;
   if (!scalar(f, last, &axis) || (axis != 0 && axis != -1)) return false;
   for (int i = 0; i < last; i++) {
-    if (f->values[i]->shape.rank != 1) return false;
-    for (int64_t k = 0; k < f->values[i]->count; k++) {
-      if (!push(f, at(f->values[i], k))) return false;
+    if (!elements_of(f, i, &rank, &count) || rank != 1) return false;
+    for (int64_t k = 0; k < count; k++) {
+      if (!push(f, at(f, i, k))) return false;
     }
   }
   f->shape = weft_shape_vector(f->count);
@@ -91,16 +132,16 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
 
 /* A slice of a vector by one begin, end and stride. */
 static bool fold_strided_slice(fold_t *f) {
-  int64_t begin, end, stride, n = f->values[0]->count;
-  if (f->values[0]->shape.rank != 1 || !scalar(f, 1, &begin) || !scalar(f, 2, &end) || !scalar(f, 3, &stride)) {
-    return false;
-  }
+  int64_t begin, end, stride, n;
+  int rank;
+  if (!elements_of(f, 0, &rank, &n) || rank != 1) return false;
+  if (!scalar(f, 1, &begin) || !scalar(f, 2, &end) || !scalar(f, 3, &stride)) return false;
   if (stride == 0 || weft_node_attr_int(f->n, "ellipsis_mask", 0) != 0 || weft_node_attr_int(f->n, "new_axis_mask", 0) != 0) {
     return false;
   }
   if (begin < 0) begin += n;
   if ((weft_node_attr_int(f->n, "shrink_axis_mask", 0) & 1) != 0) {
-    return begin >= 0 && begin < n && push(f, at(f->values[0], begin));
+    return begin >= 0 && begin < n && push(f, at(f, 0, begin));
   }
   if (end < 0) end += n;
   int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? n : n - 1;
@@ -108,9 +149,23 @@ static bool fold_strided_slice(fold_t *f) {
   end = (weft_node_attr_int(f->n, "end_mask", 0) & 1) != 0 ? (stride > 0 ? high : low) : clamp(end, low, high);
   if (stride < -MAX_ELEMENTS || stride > MAX_ELEMENTS) return false;
   for (int64_t i = begin; stride > 0 ? i < end : i > end; i += stride) {
-    if (!push(f, at(f->values[0], i))) return false;
+    if (!push(f, at(f, 0, i))) return false;
   }
   f->shape = weft_shape_vector(f->count);
+  return true;
+}
+
+/* A part of a vector from a place on, with a length (-1: all that is left). */
+static bool fold_slice(fold_t *f) {
+  int64_t begin, size, n;
+  int rank;
+  if (!elements_of(f, 0, &rank, &n) || rank != 1 || !scalar(f, 1, &begin) || !scalar(f, 2, &size)) return false;
+  if (size == -1) size = n - begin;
+  if (begin < 0 || size < 0 || begin > n || size > n - begin) return false;
+  for (int64_t i = begin; i < begin + size; i++) {
+    if (!push(f, at(f, 0, i))) return false;
+  }
+  f->shape = weft_shape_vector(size);
   return true;
 }
 
@@ -121,6 +176,8 @@ static bool floor_div(int64_t a, int64_t b, int64_t *out) {
 }
 
 static bool apply(char op, int64_t a, int64_t b, int64_t *out) {
+  *out = UNKNOWN;
+  if (a == UNKNOWN || b == UNKNOWN) return true;
   switch (op) {
     case '+': return !__builtin_add_overflow(a, b, out);
     case '-': return !__builtin_sub_overflow(a, b, out);
@@ -131,18 +188,20 @@ static bool apply(char op, int64_t a, int64_t b, int64_t *out) {
   }
 }
 
-/* Equal shapes, or one of the two a scalar. */
+/* Scalars and vectors, broadcast; or equal shapes. */
 static bool fold_binary(fold_t *f, char op) {
-  const weft_tensor_t *a = f->values[0], *b = f->values[1];
-  bool is_plain = weft_shape_eq(&a->shape, &b->shape);
-  if (!is_plain && a->shape.rank != 0 && b->shape.rank != 0) return false;
-  const weft_tensor_t *large = a->shape.rank != 0 ? a : b;
-  for (int64_t i = 0; i < large->count; i++) {
+  int rank_a, rank_b;
+  int64_t num_a, num_b;
+  if (!elements_of(f, 0, &rank_a, &num_a) || !elements_of(f, 1, &rank_b, &num_b)) return false;
+  bool is_large = rank_a > 1 || rank_b > 1; /* the values are known then */
+  if (is_large && (rank_a != rank_b || !weft_shape_eq(&f->values[0]->shape, &f->values[1]->shape))) return false;
+  if (num_a != num_b && num_a != 1 && num_b != 1) return false;
+  int64_t count = num_a == 1 ? num_b : num_a;
+  for (int64_t i = 0; i < count; i++) {
     int64_t value = 0;
-    if (!apply(op, at(a, a->shape.rank == 0 ? 0 : i), at(b, b->shape.rank == 0 ? 0 : i), &value)) return false;
-    if (!push(f, value)) return false;
+    if (!apply(op, at(f, 0, num_a == 1 ? 0 : i), at(f, 1, num_b == 1 ? 0 : i), &value) || !push(f, value)) return false;
   }
-  f->shape = large->shape;
+  f->shape = is_large ? f->values[0]->shape : rank_a + rank_b > 0 ? weft_shape_vector(count) : WEFT_SCALAR;
   return true;
 }
 
@@ -155,10 +214,12 @@ static bool fold_max(fold_t *f) { return fold_binary(f, '>'); }
 
 /* All of a vector. */
 static bool fold_prod(fold_t *f) {
-  int64_t axis = 0, product = 1;
-  if (f->values[0]->shape.rank != 1 || !scalar(f, 1, &axis) || (axis != 0 && axis != -1)) return false;
-  for (int64_t i = 0; i < f->values[0]->count; i++) {
-    if (!apply('*', product, at(f->values[0], i), &product)) return false;
+  int64_t axis = 0, product = 1, count;
+  int rank;
+  if (!elements_of(f, 0, &rank, &count) || rank != 1) return false;
+  if (!scalar(f, 1, &axis) || (axis != 0 && axis != -1)) return false;
+  for (int64_t i = 0; i < count; i++) {
+    if (!apply('*', product, at(f, 0, i), &product)) return false;
   }
   if (weft_node_attr_bool(f->n, "keep_dims", false)) f->shape = weft_shape_vector(1);
   return push(f, product);
@@ -176,8 +237,8 @@ static bool fold_range(fold_t *f) {
 
 static bool fold_fill(fold_t *f) {
   int64_t value, count = 0;
-  if (f->values[0]->shape.rank != 1 || f->values[0]->count > 1 || !scalar(f, 1, &value)) return false;
-  count = f->values[0]->count == 0 ? 1 : at(f->values[0], 0);
+  if (!is_known(f, 0) || f->values[0]->shape.rank != 1 || f->values[0]->count > 1 || !scalar(f, 1, &value)) return false;
+  count = f->values[0]->count == 0 ? 1 : at(f, 0, 0);
   if (f->values[0]->count == 1) f->shape = weft_shape_vector(count);
   for (int64_t i = 0; i < count; i++) {
     if (!push(f, value)) return false;
@@ -187,20 +248,41 @@ static bool fold_fill(fold_t *f) {
 
 /* Rows of a vector by an index of rank 0 or 1. */
 static bool fold_gather(fold_t *f) {
-  int64_t axis = 0;
-  if (f->values[0]->shape.rank != 1 || f->values[1]->shape.rank > 1 || (f->n->num_inputs > 2 && !scalar(f, 2, &axis))) {
-    return false;
-  }
+  int64_t axis = 0, count;
+  int rank;
+  if (!elements_of(f, 0, &rank, &count) || rank != 1 || !is_known(f, 1) || f->values[1]->shape.rank > 1) return false;
+  if (f->n->num_inputs > 2 && !scalar(f, 2, &axis)) return false;
   for (int64_t i = 0; i < f->values[1]->count; i++) {
-    int64_t k = at(f->values[1], i);
-    if (k < 0 || k >= f->values[0]->count || !push(f, at(f->values[0], k))) return false;
+    int64_t k = at(f, 1, i);
+    if (k < 0 || k >= count || !push(f, at(f, 0, k))) return false;
   }
   f->shape = f->values[1]->shape;
   return axis == 0;
 }
 
 static bool fold_expand_dims(fold_t *f) {
-  return f->values[0]->shape.rank == 0 && fold_copy(f) && (f->shape = weft_shape_vector(1), true);
+  int rank;
+  int64_t count;
+  return elements_of(f, 0, &rank, &count) && rank == 0 && fold_copy(f) && (f->shape = weft_shape_vector(1), true);
+}
+
+/* A vector of one to a scalar. */
+static bool fold_squeeze(fold_t *f) {
+  int rank;
+  int64_t count;
+  return elements_of(f, 0, &rank, &count) && rank <= 1 && count == 1 && fold_copy(f) && (f->shape = WEFT_SCALAR, true);
+}
+
+/* A scalar or a vector to a scalar or a vector. */
+static bool fold_reshape(fold_t *f) {
+  int rank;
+  int64_t count;
+  if (!elements_of(f, 0, &rank, &count) || !is_known(f, 1) || f->values[1]->shape.rank != 1 || f->values[1]->count > 1) return false;
+  bool is_scalar = f->values[1]->count == 0;
+  int64_t wanted = is_scalar ? 1 : at(f, 1, 0);
+  if ((wanted != count && wanted != -1) || !fold_copy(f)) return false;
+  f->shape = is_scalar ? WEFT_SCALAR : weft_shape_vector(count);
+  return true;
 }
 
 /* ---- the table ---- */
@@ -208,16 +290,33 @@ static bool fold_expand_dims(fold_t *f) {
 static const struct {
   const char *op;
   bool (*fold)(fold_t *f);
-  bool needs_values;
+  bool needs_values; /* of all inputs */
 } folds[] = {
-    {"Add", fold_add, true},           {"AddV2", fold_add, true},    {"Cast", fold_copy, true},
-    {"ConcatV2", fold_concat, true},   {"ExpandDims", fold_expand_dims, true},
-    {"Fill", fold_fill, true},         {"FloorDiv", fold_div, true}, {"GatherV2", fold_gather, true},
-    {"Identity", fold_copy, true},     {"Maximum", fold_max, true},  {"Minimum", fold_min, true},
-    {"Mul", fold_mul, true},           {"Pack", fold_pack, true},    {"Prod", fold_prod, true},
-    {"Range", fold_range, true},       {"Rank", fold_rank, false},   {"Shape", fold_shape, false},
-    {"Size", fold_size, false},        {"Snapshot", fold_copy, true}, {"StopGradient", fold_copy, true},
-    {"StridedSlice", fold_strided_slice, true}, {"Sub", fold_sub, true},
+    {"Add", fold_add, false},
+    {"AddV2", fold_add, false},
+    {"Cast", fold_copy, false},
+    {"ConcatV2", fold_concat, false},
+    {"ExpandDims", fold_expand_dims, false},
+    {"Fill", fold_fill, true},
+    {"FloorDiv", fold_div, false},
+    {"GatherV2", fold_gather, false},
+    {"Identity", fold_copy, false},
+    {"Maximum", fold_max, false},
+    {"Minimum", fold_min, false},
+    {"Mul", fold_mul, false},
+    {"Pack", fold_pack, false},
+    {"Prod", fold_prod, false},
+    {"Range", fold_range, true},
+    {"Rank", fold_rank, false},
+    {"Reshape", fold_reshape, false},
+    {"Shape", fold_shape, false},
+    {"Size", fold_size, false},
+    {"Slice", fold_slice, false},
+    {"Snapshot", fold_copy, false},
+    {"Squeeze", fold_squeeze, false},
+    {"StopGradient", fold_copy, false},
+    {"StridedSlice", fold_strided_slice, false},
+    {"Sub", fold_sub, false},
 };
 enum { NUM_FOLDS = sizeof folds / sizeof folds[0] };
 
@@ -228,13 +327,12 @@ bool weft_const_fold_may(const weft_node_t *n) {
 
 static bool values_are_known(const fold_t *f) {
   for (int i = 0; i < f->n->num_inputs; i++) {
-    const weft_tensor_t *t = f->values[i];
-    if (t == NULL || !is_foldable_type(t->dtype) || t->count > MAX_ELEMENTS) return false;
+    if (!is_known(f, i)) return false;
   }
   return true;
 }
 
-/* True if all fits; *s tells of missing memory. */
+/* NULL if it does not fit; *s tells of missing memory. */
 static weft_tensor_t *make_tensor(const fold_t *f, weft_status_t **s) {
   weft_tensor_t *t = NULL;
   bool is_i32 = f->n->output_types[0] == WEFT_I32;
@@ -252,21 +350,38 @@ static weft_tensor_t *make_tensor(const fold_t *f, weft_status_t **s) {
   return t;
 }
 
-weft_status_t *weft_const_fold(const weft_node_t *n, const weft_tensor_t *const *values, const weft_shape_t *shapes,
-                               weft_tensor_t **out) {
+/* What is known of a vector, as a shape: all that could be a dimension. */
+static void make_partial(const fold_t *f, weft_shape_t *out) {
+  int64_t most = f->n->output_types[0] == WEFT_I32 ? INT32_MAX : INT64_MAX;
+  if (f->shape.rank != 1 || f->count > WEFT_MAX_DIMS) return;
+  out->rank = (int)f->count;
+  for (int64_t i = 0; i < f->count; i++) {
+    out->dims[i] = f->out[i] >= 0 && f->out[i] <= most ? f->out[i] : WEFT_UNKNOWN_DIM;
+  }
+}
+
+weft_status_t *weft_const_fold(const weft_node_t *n, const weft_tensor_t *const *values, const weft_shape_t *partials,
+                               const weft_shape_t *shapes, weft_tensor_t **out, weft_shape_t *out_partial) {
   fold_t f;
   *out = NULL;
+  *out_partial = WEFT_UNKNOWN_SHAPE;
   for (int i = 0; i < NUM_FOLDS; i++) {
     if (!weft_str_is(n->op->name, folds[i].op)) continue;
     f.n = n;
     f.values = values;
+    f.partials = partials;
     f.shapes = shapes;
     f.count = 0;
     f.shape = WEFT_SCALAR;
+    f.is_partial = false;
     if (folds[i].needs_values && !values_are_known(&f)) return NULL;
     if (!folds[i].fold(&f)) return NULL;
     weft_status_t *s = NULL;
-    *out = make_tensor(&f, &s);
+    if (f.is_partial) {
+      make_partial(&f, out_partial);
+    } else {
+      *out = make_tensor(&f, &s);
+    }
     return s;
   }
   return NULL;

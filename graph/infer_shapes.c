@@ -13,6 +13,7 @@
 /* What is known of a node beyond its shapes; most nodes have none. */
 typedef struct extra {
   weft_tensor_t *value;        /* of output 0; retained */
+  const weft_shape_t *partial; /* what is known of the elements of output 0; interned in the graph. NULL: nothing, or the value */
   weft_shape_t *handle_shapes; /* num_outputs, or NULL; in the arena */
   int *handle_types;
 } extra_t;
@@ -119,7 +120,7 @@ static void *take(char **at, size_t n, size_t size) {
 
 static bool prepare(weft_inference_t *inf, const weft_node_t *n, weft_shape_ctx_t *c) {
   size_t in = (size_t)n->num_inputs, out = (size_t)n->num_outputs;
-  size_t need = (in * 2 + out * 2) * sizeof(weft_shape_t) + (in + out) * sizeof(int) + in * sizeof(void *) + 128;
+  size_t need = (in * 3 + out * 2) * sizeof(weft_shape_t) + (in + out) * sizeof(int) + in * sizeof(void *) + 128;
   if (need > inf->scratch_size) {
     void *scratch = weft_realloc(inf->scratch, need * 2, 1);
     if (scratch == NULL) return false;
@@ -128,6 +129,7 @@ static bool prepare(weft_inference_t *inf, const weft_node_t *n, weft_shape_ctx_
   }
   char *at = inf->scratch;
   weft_shape_t *inputs = take(&at, in, sizeof *inputs), *handle_shapes = take(&at, in, sizeof *handle_shapes);
+  weft_shape_t *partials = take(&at, in, sizeof *partials);
   c->outputs = take(&at, out, sizeof *c->outputs);
   c->out_handle_shapes = take(&at, out, sizeof *c->out_handle_shapes);
   int *handle_types = take(&at, in, sizeof *handle_types);
@@ -139,6 +141,8 @@ static bool prepare(weft_inference_t *inf, const weft_node_t *n, weft_shape_ctx_
     bool has_handle = e != NULL && e->handle_shapes != NULL;
     inputs[i] = from.node->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : from.node->output_shapes[from.index];
     values[i] = weft_inference_value(inf, from);
+    bool has_partial = e != NULL && e->partial != NULL && from.index == 0;
+    partials[i] = has_partial ? *e->partial : WEFT_UNKNOWN_SHAPE;
     handle_shapes[i] = has_handle ? e->handle_shapes[from.index] : WEFT_UNKNOWN_SHAPE;
     handle_types[i] = has_handle ? e->handle_types[from.index] : 0;
   }
@@ -148,6 +152,7 @@ static bool prepare(weft_inference_t *inf, const weft_node_t *n, weft_shape_ctx_
   }
   c->inputs = inputs;
   c->values = values;
+  c->partials = partials;
   c->handle_shapes = handle_shapes;
   c->handle_types = handle_types;
   return true;
@@ -199,6 +204,25 @@ static weft_status_t *keep_handles(weft_inference_t *inf, const weft_node_t *n, 
   return NULL;
 }
 
+static weft_status_t *keep_value(weft_inference_t *inf, const weft_node_t *n, const weft_shape_ctx_t *c) {
+  weft_tensor_t *value = NULL;
+  weft_shape_t partial;
+  extra_t *e = NULL;
+  WEFT_RETURN_IF_ERROR(weft_const_fold(n, c->values, c->partials, c->inputs, &value, &partial));
+  if (value == NULL && partial.rank < 0) return NULL;
+  weft_status_t *s = make_extra(inf, n, &e);
+  const weft_shape_t *interned = s == NULL && value == NULL ? weft_graph_intern_shape(inf->g, &partial) : NULL;
+  if (s == NULL && value == NULL && interned == NULL) s = no_memory(n);
+  if (s != NULL) {
+    weft_tensor_release(value);
+    return s;
+  }
+  weft_tensor_release(e->value);
+  e->value = value;
+  e->partial = interned;
+  return NULL;
+}
+
 weft_status_t *weft_inference_add(weft_inference_t *inf, weft_node_t *n) {
   if (n->num_outputs == 0 && n->num_inputs == 0) return NULL;
   weft_shape_ctx_t c = {.op = n->op, .node_name = n->name, .attrs = n->attrs, .num_attrs = n->num_attrs,
@@ -213,18 +237,7 @@ weft_status_t *weft_inference_add(weft_inference_t *inf, weft_node_t *n) {
   WEFT_RETURN_IF_ERROR(keep_shapes(inf, n, &c));
   WEFT_RETURN_IF_ERROR(keep_handles(inf, n, &c));
   if (!weft_const_fold_may(n)) return NULL;
-  weft_tensor_t *value = NULL;
-  WEFT_RETURN_IF_ERROR(weft_const_fold(n, c.values, c.inputs, &value));
-  if (value == NULL) return NULL;
-  extra_t *e = NULL;
-  weft_status_t *s = make_extra(inf, n, &e);
-  if (s != NULL) {
-    weft_tensor_release(value);
-    return s;
-  }
-  weft_tensor_release(e->value);
-  e->value = value;
-  return NULL;
+  return keep_value(inf, n, &c);
 }
 
 weft_status_t *weft_pass_infer_shapes(weft_graph_t *g) {

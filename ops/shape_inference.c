@@ -291,6 +291,10 @@ weft_status_t *weft_shape_from_input(weft_shape_ctx_t *c, int input, weft_shape_
   weft_shape_t vector;
   WEFT_RETURN_IF_ERROR(weft_infer_rank(in, 1, &vector));
   if (!weft_infer_is_known(c, input)) {
+    if (c->partials != NULL && c->partials[input].rank >= 0) {
+      *out = c->partials[input];
+      return NULL;
+    }
     *out = vector.dims[0] < 0 || vector.dims[0] > WEFT_MAX_DIMS
                ? WEFT_UNKNOWN_SHAPE
                : weft_infer_unknown_of_rank((int)vector.dims[0]);

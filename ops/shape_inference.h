@@ -17,6 +17,8 @@ struct weft_shape_ctx {
   const int *input_types, *output_types;
   const weft_shape_t *inputs;           /* num_inputs of them */
   const weft_tensor_t *const *values;   /* num_inputs; NULL where the value is not known */
+  const weft_shape_t *partials;         /* num_inputs, or NULL: what is known of the elements of an integer vector without a
+                                           known value, as a shape */
   weft_shape_t *outputs;                /* num_outputs; unknown shapes until set */
   const weft_shape_t *handle_shapes;    /* for resource inputs: shape of the variable behind; unknown otherwise */
   const int *handle_types;              /* its dtype or 0 */
@@ -33,7 +35,7 @@ WEFT_MUST_CHECK weft_status_t *weft_shape_with_rank_at_least(weft_shape_ctx_t *c
 WEFT_MUST_CHECK weft_status_t *weft_shape_merge(const weft_shape_t *a, const weft_shape_t *b, weft_shape_t *out);
 WEFT_MUST_CHECK weft_status_t *weft_shape_merge_dim(int64_t a, int64_t b, int64_t *out);
 WEFT_MUST_CHECK weft_status_t *weft_shape_broadcast(const weft_shape_t *a, const weft_shape_t *b, weft_shape_t *out);
-/* The shape that a 1-D int tensor input holds (unknown if the value is not known; its rank may still be). */
+/* The shape that a 1-D int tensor input holds (as far as it is known: its rank, some of its dimensions). */
 WEFT_MUST_CHECK weft_status_t *weft_shape_from_input(weft_shape_ctx_t *c, int input, weft_shape_t *out);
 /* Window arithmetic of convolution and pooling: out = ceil or floor as `padding` says ("SAME", "VALID", "EXPLICIT"). */
 WEFT_MUST_CHECK weft_status_t *weft_window_size(int64_t in, int64_t window, int64_t dilation, int64_t stride,

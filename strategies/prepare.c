@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "graph/passes.h"
 #include "strategies/batch_norm.h"
+#include "strategies/gradient_shapes.h"
 #include "strategies/emit.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing a graph for a strategy"); }
@@ -157,6 +158,7 @@ weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch
   if (s == NULL) s = prune(out, g);
   if (s == NULL) s = weft_pass_infer_shapes(g);
   if (s == NULL && expands_batch_norms) s = expand(r, g, out);
+  if (s == NULL) s = weft_infer_gradient_shapes(g);
   if (s == NULL) {
     out->graph = g;
     return NULL;

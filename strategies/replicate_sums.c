@@ -1,11 +1,12 @@
 /* strategies/replicate_sums.c - the sums that all replicas want: buckets and collectives.
  *
- * All such values are found first. Those that can be ready without another's sum
- * (equal level), of one type and weight, of known size, outside of branches and
- * loops may share a bucket; buckets are formed by the rule that was asked for, in the order in which values become
+ * All such values are found first. Those of one type and weight, of known size,
+ * outside of branches and loops may share a bucket if none can wait for another's
+ * sum: either all have as many sums before them (equal level), or no sum waits for any of them (the
+ * gradients of most models). Buckets are formed by the rule that was asked for, in the order in which values become
  * ready, estimated by depth or told by step statistics:
  *
- *   local values -> Reshape [-1] each -> ConcatV2 -> weight -> CollectiveReduceV2 -> SplitV -> Reshape
+ *   local values -> Reshape [count] each -> ConcatV2 -> weight -> CollectiveReduceV2 -> SplitV -> Reshape
  *
  * A collective starts when its bucket is full; nothing waits for it but who needs its results.
  */
@@ -22,6 +23,7 @@ typedef struct member {
   int depth, level, batch;
   int64_t bytes;
   bool is_alone;
+  bool is_last; /* no other sum waits for it */
   double ready; /* below 0: not told */
 } member_t;
 
@@ -74,6 +76,25 @@ static weft_status_t *find_members(summing_t *k) {
       WEFT_RETURN_IF_ERROR(add_member(k, of, at[of.node->id]));
     }
   }
+  return NULL;
+}
+
+/* Marks members that nothing leads from to another member. Loops go round, so twice. */
+static weft_status_t *find_last(summing_t *k) {
+  weft_replication_t *r = k->r;
+  size_t num = (size_t)r->source.graph->num_nodes + 1;
+  bool *is_member = weft_arena_calloc(&r->arena, num, sizeof *is_member), *leads = weft_arena_calloc(&r->arena, num, sizeof *leads);
+  if (is_member == NULL || leads == NULL) return no_memory();
+  for (int i = 0; i < k->n; i++) is_member[k->members[i].of.node->id] = true;
+  for (int walk = 0; walk < 2; walk++) {
+    for (int at = r->source.graph->num_live - 1; at >= 0; at--) {
+      const weft_node_t *n = r->order[at];
+      if (!is_member[n->id] && !leads[n->id]) continue;
+      for (int i = 0; i < n->num_inputs; i++) leads[n->inputs[i].node->id] = true;
+      for (int i = 0; i < n->num_controls; i++) leads[n->controls[i]->id] = true;
+    }
+  }
+  for (int i = 0; i < k->n; i++) k->members[i].is_last = !leads[k->members[i].of.node->id];
   return NULL;
 }
 
@@ -182,11 +203,12 @@ static weft_status_t *all_reduce(weft_replication_t *r, weft_output_t *values, w
 
 /* ---- one bucket ---- */
 
-static weft_output_t flatten(weft_replication_t *r, weft_output_t x, int replica, int number) {
-  int64_t flat = -1;
-  weft_output_t shape =
-      weft_emit_ints(&r->e, WEFT_I64, &flat, 1, "replica_%d/weft/bucket_%d/flat", replica, number);
-  return weft_emit2(&r->e, "Reshape", x, shape, "replica_%d/weft/bucket_%d/part", replica, number);
+/* As a vector; the step fails if the value has another size than was inferred. */
+static weft_output_t flatten(weft_replication_t *r, weft_output_t of, int replica, int number) {
+  weft_shape_t shape = weft_static_shape_of(of);
+  int64_t count = weft_shape_count(&shape);
+  weft_output_t flat = weft_emit_ints(&r->e, WEFT_I64, &count, 1, "replica_%d/weft/bucket_%d/flat", replica, number);
+  return weft_emit2(&r->e, "Reshape", weft_replication_local(r, of, replica), flat, "replica_%d/weft/bucket_%d/part", replica, number);
 }
 
 static weft_status_t *pack(weft_replication_t *r, member_t *const *members, int n, int number, weft_output_t *out) {
@@ -198,7 +220,7 @@ static weft_status_t *pack(weft_replication_t *r, member_t *const *members, int 
       out[i] = weft_replication_local(r, members[0]->of, i);
       continue;
     }
-    for (int m = 0; m < n; m++) parts[m] = flatten(r, weft_replication_local(r, members[m]->of, i), i, number);
+    for (int m = 0; m < n; m++) parts[m] = flatten(r, members[m]->of, i, number);
     parts[n] = weft_emit_int(&r->e, WEFT_I32, 0, "replica_%d/weft/bucket_%d/axis", i, number);
     out[i] = weft_emit(&r->e, "ConcatV2", parts, n + 1, NULL, 0, "replica_%d/weft/bucket_%d", i, number);
   }
@@ -305,7 +327,28 @@ static weft_status_t *check_accumulation(const summing_t *k) {
 
 static int64_t key_of(const summing_t *k, const member_t *m) {
   int64_t degree = weft_replication_spread(k->r, m->of)->degree, type = weft_base_type_of(m->of);
-  return ((m->level * (int64_t)64 + type) * 256 + (degree + 128)) * 64 + (degree == 0 && k->r->o->accumulate <= 1 ? 0 : m->batch);
+  int64_t level = m->is_last ? 0 : m->level + 1;
+  return ((level * (int64_t)64 + type) * 256 + (degree + 128)) * 64 + (degree == 0 && k->r->o->accumulate <= 1 ? 0 : m->batch);
+}
+
+typedef struct turn { /* of a bucket, to be launched */
+  int bucket, level, place;
+} turn_t;
+
+static int by_turn(const void *a, const void *b) {
+  const turn_t *x = a, *y = b;
+  return x->level != y->level ? x->level - y->level : x->place - y->place;
+}
+
+/* A bucket comes after all whose sums its members may wait for: after those of lower levels than its last member's. */
+static turn_t turn_of(const weft_buckets_t *buckets, const member_t *members, int num_members, int bucket, bool is_reversed) {
+  turn_t turn = {.bucket = bucket, .place = is_reversed ? -bucket : bucket};
+  for (int i = 0; i < buckets->num_items[bucket]; i++) {
+    int item = buckets->items[bucket][i];
+    int level = members[is_reversed ? num_members - 1 - item : item].level;
+    if (level > turn.level) turn.level = level;
+  }
+  return turn;
 }
 
 static weft_status_t *sum_all(summing_t *k) {
@@ -325,8 +368,12 @@ static weft_status_t *sum_all(summing_t *k) {
   }
   weft_buckets_t buckets = {0};
   WEFT_RETURN_IF_ERROR(weft_buckets_form(r->o->fusion, r->o->limits, items, k->n, &r->arena, &buckets));
+  turn_t *turns = weft_arena_calloc(&r->arena, (size_t)buckets.num_buckets + 1, sizeof *turns);
+  if (turns == NULL) return no_memory();
+  for (int b = 0; b < buckets.num_buckets; b++) turns[b] = turn_of(&buckets, k->members, k->n, b, is_reversed);
+  qsort(turns, (size_t)buckets.num_buckets, sizeof *turns, by_turn);
   for (int i = 0; i < buckets.num_buckets; i++) {
-    int b = is_reversed ? buckets.num_buckets - 1 - i : i;
+    int b = turns[i].bucket;
     for (int m = 0; m < buckets.num_items[b]; m++) {
       int item = buckets.items[b][m];
       in_bucket[m] = &k->members[is_reversed ? k->n - 1 - item : item];
@@ -361,6 +408,7 @@ weft_status_t *weft_replication_sum(weft_replication_t *r) {
   if (r->total == 1 || r->o->sum != WEFT_SUM_BY_COLLECTIVES) return NULL;
   summing_t k = {.r = r};
   weft_status_t *s = find_members(&k);
+  if (s == NULL) s = find_last(&k);
   if (s == NULL) s = sort_members(&k);
   if (s == NULL) s = choose_keys(&k);
   if (s == NULL && r->o->accumulate > 1) s = check_accumulation(&k);

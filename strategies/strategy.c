@@ -2,6 +2,7 @@
 #include "strategies/strategy.h"
 
 #include "graph/passes.h"
+#include "strategies/gradient_shapes.h"
 
 #define WEFT_STRATEGY(name) extern const weft_strategy_t weft_##name##_strategy;
 #include "strategies/strategies.def"
@@ -43,6 +44,7 @@ weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_
   if (s == NULL)
     s = weft_status_annotate(weft_pass_infer_shapes(out->graph), "in the graph that strategy %s made",
                              strategy->name);
+  if (s == NULL) s = weft_infer_gradient_shapes(out->graph);
   if (s != NULL) weft_rewrite_deinit(out);
   if (s == NULL) out->strategy = strategy;
   return s;

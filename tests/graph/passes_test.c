@@ -1,5 +1,7 @@
 #include "graph/passes.h"
 
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/runner.h"
@@ -109,6 +111,56 @@ static void a_slice_of_a_shape_is_known(void) {
   weft_graph_destroy(g);
 }
 
+/* What tf.tensordot makes of x [?, 5, 6] and w [6, 4], and the shape of its gradient. */
+static void what_is_known_of_a_shape_is_used(void) {
+  weft_graph_t *g = weft_test_graph(
+      INPUT("x", "dim{size:-1} dim{size:5} dim{size:6}") INPUT("w", "dim{size:6} dim{size:4}")
+      INTS("free", "dim{size:2}", "int_val:0 int_val:1") INTS("axes", "dim{size:1}", "int_val:2")
+      INTS("zero", "dim{size:1}", "int_val:0") INTS("axis", "", "int_val:0") INTS("four", "dim{size:1}", "int_val:4")
+      "node{name:'shape' op:'Shape' input:'x'" T_FLOAT "} "
+      "node{name:'free_dims' op:'GatherV2' input:'shape' input:'free' input:'axis' attr{key:'Tparams' value{type:DT_INT32}} "
+      "attr{key:'Tindices' value{type:DT_INT32}} attr{key:'Taxis' value{type:DT_INT32}}} "
+      "node{name:'axes_dims' op:'GatherV2' input:'shape' input:'axes' input:'axis' attr{key:'Tparams' value{type:DT_INT32}} "
+      "attr{key:'Tindices' value{type:DT_INT32}} attr{key:'Taxis' value{type:DT_INT32}}} "
+      "node{name:'rows' op:'Prod' input:'free_dims' input:'zero'" T_INT " attr{key:'Tidx' value{type:DT_INT32}}} "
+      "node{name:'columns' op:'Prod' input:'axes_dims' input:'zero'" T_INT " attr{key:'Tidx' value{type:DT_INT32}}} "
+      "node{name:'matrix_shape' op:'Pack' input:'rows' input:'columns' attr{key:'N' value{i:2}}" T_INT "} "
+      "node{name:'matrix' op:'Reshape' input:'x' input:'matrix_shape'" T_FLOAT "} "
+      "node{name:'product' op:'MatMul' input:'matrix' input:'w'" T_FLOAT "} "
+      "node{name:'dims' op:'ConcatV2' input:'free_dims' input:'four' input:'axis' attr{key:'N' value{i:2}} "
+      "attr{key:'Tidx' value{type:DT_INT32}}" T_INT "} "
+      "node{name:'y' op:'Reshape' input:'product' input:'dims'" T_FLOAT "} "
+      "node{name:'gradient' op:'MatMul' input:'matrix' input:'product' attr{key:'transpose_a' value{b:true}}" T_FLOAT "}");
+  weft_test_expect(weft_pass_infer_shapes(g), WEFT_OK, "");
+  expect_shape(g, "matrix", "[?,6]");
+  expect_shape(g, "product", "[?,4]");
+  expect_shape(g, "y", "[?,5,4]");
+  expect_shape(g, "gradient", "[6,4]");
+  weft_graph_destroy(g);
+}
+
+/* An element that is not known stays so through arithmetic, and is never taken for -1, 0 or 1. */
+static void what_is_not_known_of_a_shape_stays_unknown(void) {
+  static const struct {
+    const char *op, *shape;
+  } cases[] = {{"Mul", "[?,12]"}, {"AddV2", "[?,8]"}, {"Sub", "[?,4]"}, {"FloorDiv", "[?,3]"}, {"Maximum", "[?,6]"}, {"Minimum", "[?,2]"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char text[1200];
+    snprintf(text, sizeof text,
+             INPUT("x", "dim{size:-1} dim{size:6}") INTS("two", "", "int_val:2")
+             "node{name:'shape' op:'Shape' input:'x'" T_FLOAT "} "
+             "node{name:'other' op:'%s' input:'shape' input:'two'" T_INT "} "
+             "node{name:'one' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' value{tensor{dtype:DT_FLOAT "
+             "tensor_shape{} float_val:1}}}} "
+             "node{name:'fill' op:'Fill' input:'other' input:'one'" T_FLOAT " attr{key:'index_type' value{type:DT_INT32}}}",
+             cases[i].op);
+    weft_graph_t *g = weft_test_graph(text);
+    weft_test_expect(weft_pass_infer_shapes(g), WEFT_OK, "");
+    expect_shape(g, "fill", cases[i].shape);
+    weft_graph_destroy(g);
+  }
+}
+
 static void reading_a_variable_has_its_shape(void) {
   weft_graph_t *g = weft_test_graph(
       "node{name:'v' op:'VarHandleOp' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:7}}}}} "
@@ -170,6 +222,8 @@ static const CU_TestInfo tests[] = {
     {"inputs from two frames are refused", inputs_from_two_frames_are_refused},
     {"shapes follow from inputs and constants", shapes_follow_from_inputs_and_constants},
     {"a slice of a shape is known", a_slice_of_a_shape_is_known},
+    {"what is known of a shape is used", what_is_known_of_a_shape_is_used},
+    {"what is not known of a shape stays unknown", what_is_not_known_of_a_shape_stays_unknown},
     {"reading a variable has its shape", reading_a_variable_has_its_shape},
     {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused_in_tensorflows_words},
     {"shapes in graphs made by TensorFlow fit", shapes_in_graphs_made_by_tensorflow_fit},

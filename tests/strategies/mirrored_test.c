@@ -24,6 +24,7 @@ static void sgd_follows_one_device(void) {
   train_all("mlp_sgd", TF_FLOAT, 1e-5, 200);
   train_all("mlp64_sgd", TF_DOUBLE, 1e-10, 200);
 }
+static void transformers_follow_one_device(void) { train_all("transformer", TF_FLOAT, 2e-5, 40); }
 static void momentum_follows_one_device(void) {
   train_all("mlp_momentum", TF_FLOAT, 1e-5, 200);
   train_all("mlp64_momentum", TF_DOUBLE, 1e-10, 200);
@@ -264,6 +265,7 @@ static void checkpoints_go_from_four_replicas_to_one_and_on_to_three(void) {
 
 static const CU_TestInfo tests[] = {
     {"SGD on replicas follows one device", sgd_follows_one_device},
+    {"transformers follow one device", transformers_follow_one_device},
     {"momentum on replicas follows one device", momentum_follows_one_device},
     {"Adam on replicas follows one device", adam_follows_one_device},
     {"replicas without rows add nothing", replicas_without_rows_add_nothing},

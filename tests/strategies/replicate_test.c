@@ -78,6 +78,35 @@ static void packs_follow_their_rule(void) {
   }
 }
 
+enum { TRANSFORMER_PARAMETERS = 2 * (4 * (8 * 8 + 8) + 8 + (8 * 16 + 16) + (16 * 8 + 8)) + 8 * 10 + 10 };
+
+/* Gradients behind the reshapes of tf.tensordot are of known size: all of them travel together, and what they cost is known. */
+static void gradients_of_a_transformer_travel_together(void) {
+  static const char *const strategies[] = {"mirrored:2", "mirrored:3", "mirrored:2,accumulate=2", "mirrored:2,fusion=horovod"};
+  for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++) {
+    weft_rewrite_t r = rewritten("transformer", strategies[k]);
+    int n = r.num_local_cpus, sums = count_nodes(r.graph, "CollectiveReduceV2") / n;
+    if (sums > 2) fprintf(stderr, "%s: %d sums\n", strategies[k], sums);
+    CU_ASSERT_TRUE(sums <= 2);
+    CU_ASSERT_EQUAL(bytes_that_say(&r, "bucket", "CPU:0"), (int64_t)2 * (n - 1) * 4 * TRANSFORMER_PARAMETERS / n);
+    weft_rewrite_deinit(&r);
+  }
+}
+
+/* Sums that others wait for (statistics of a batch normalisation, and what their gradients need) go one after the other;
+ * gradients of variables, for which nothing waits, do not go with each of them. */
+static void gradients_of_all_depths_share_buckets(void) {
+  weft_rewrite_t r = rewritten("batch_norm", "mirrored:2");
+  int gradients = 0;
+  for (int i = 0; i < r.num_crossings; i++) {
+    const weft_crossing_t *c = &r.crossings[i];
+    bool has_both = strstr(c->what.data, "MatMul") != NULL && strstr(c->what.data, "Conv2D") != NULL;
+    gradients += has_both && weft_str_ends_with(c->from, "CPU:0");
+  }
+  CU_ASSERT_EQUAL(gradients, 1);
+  weft_rewrite_deinit(&r);
+}
+
 static const weft_node_t *named(const weft_graph_t *g, const char *name) {
   const weft_node_t *n = weft_graph_find(g, weft_str(name));
   if (n == NULL) fprintf(stderr, "no node %s\n", name);
@@ -277,6 +306,8 @@ static void running_out_of_memory_is_reported(void) {
 static const CU_TestInfo tests[] = {
     {"sums move what a ring moves", sums_move_what_a_ring_moves},
     {"packs follow their rule", packs_follow_their_rule},
+    {"gradients of a transformer travel together", gradients_of_a_transformer_travel_together},
+    {"gradients of all depths share buckets", gradients_of_all_depths_share_buckets},
     {"the last gradients are packed first", the_last_gradients_are_packed_first},
     {"buckets follow measured times", buckets_follow_measured_times},
     {"instances differ and groups agree", instances_differ_and_groups_agree},

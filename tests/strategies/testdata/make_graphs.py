@@ -169,6 +169,41 @@ def random_start(path):
         finish(graph, tf.reduce_mean(each, name="loss"), "sgd", path)
 
 
+def dense(x, units, name, phase):
+    """What tf.keras.layers.Dense and tf.layers.dense make of three dimensions: shapes that are computed, and reshapes to them."""
+    w = variable(name + "/kernel", [int(x.shape[-1]), units], tf.float32, phase, True)
+    b = variable(name + "/bias", [units], tf.float32, phase + 1, True)
+    return tf.nn.bias_add(tf.tensordot(x, w, [[2], [0]]), b)
+
+
+def transformer(path):
+    """Two blocks, one head; gradients clipped by their global norm."""
+    with start().as_default() as graph:
+        x, y = v1.placeholder(tf.float32, [None, 32], name="x"), labels_of()
+        h = tf.reshape(x, [-1, 4, 8])
+        for i in range(2):
+            q, k, v = (dense(h, 8, "block_%d/%s" % (i, part), 7 * i + j) for j, part in enumerate(("query", "key", "value")))
+            attention = tf.nn.softmax(tf.matmul(q, k, transpose_b=True))
+            h = h + dense(tf.matmul(attention, v), 8, "block_%d/output" % i, 7 * i + 3)
+            mean, var = tf.nn.moments(h, [2], keepdims=True)
+            gain = variable("block_%d/gain" % i, [8], tf.float32, 7 * i + 4, True)
+            h = (h - mean) * tf.math.rsqrt(var + 1e-3) * (1 + gain)
+            h = h + dense(tf.tanh(dense(h, 16, "block_%d/in" % i, 7 * i + 5)), 8, "block_%d/out" % i, 7 * i + 6)
+        logits = tf.identity(tf.reduce_mean(dense(h, 10, "classes", 20), 1), name="logits")
+        each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+        loss = tf.reduce_mean(each, name="loss")
+        variables = v1.trainable_variables()
+        gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 1.0)
+        step = v1.train.get_or_create_global_step()
+        v1.train.GradientDescentOptimizer(0.1).apply_gradients(zip(gradients, variables), global_step=step, name="train")
+        v1.train.Saver(name="saver")
+        v1.summary.scalar("loss_summary", loss)
+        tf.identity(v1.summary.merge_all(), name="summaries")
+        tf.group(v1.global_variables_initializer(), name="init")
+        with open(path, "w") as f:
+            f.write(str(graph.as_graph_def()))
+
+
 def main(directory):
     for optimizer in ("sgd", "momentum", "adam"):
         mlp("%s/mlp_%s.pbtxt" % (directory, optimizer), tf.float32, optimizer, optimizer == "momentum")
@@ -180,6 +215,7 @@ def main(directory):
     linear("%s/linear.pbtxt" % directory)
     branch("%s/branch.pbtxt" % directory)
     random_start("%s/random_start.pbtxt" % directory)
+    transformer("%s/transformer.pbtxt" % directory)
 
 
 if __name__ == "__main__":
