@@ -155,6 +155,8 @@ WEFT_MUST_CHECK weft_status_t *weft_step_container_create(weft_step_container_t 
 void weft_step_container_destroy(weft_step_container_t *c); /* NULL is fine; releases what it holds */
 /* Keeps `o` (retained) under `name` for the step. Errors: ALREADY_EXISTS. */
 WEFT_MUST_CHECK weft_status_t *weft_step_container_add(weft_step_container_t *c, weft_str_t name, weft_object_t *o);
+/* A number that it gave to no other resource of this step, on whatever device of the task that is. */
+uint64_t weft_step_container_number(weft_step_container_t *c);
 weft_object_t *weft_step_container_find(weft_step_container_t *c, weft_str_t name); /* retained, or NULL */
 void weft_step_container_remove(weft_step_container_t *c, weft_str_t name);
 

@@ -16,12 +16,14 @@ typedef struct entry {
 struct weft_step_container {
   weft_mutex_t mu;
   weft_map_t by_name; /* guarded by mu; entry_t */
+  atomic_uint_fast64_t numbers; /* relaxed: only their being different counts */
 };
 
 weft_status_t *weft_step_container_create(weft_step_container_t **out) {
   weft_step_container_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's resources");
   weft_mutex_init(&c->mu);
+  atomic_init(&c->numbers, 0);
   *out = c;
   return NULL;
 }
@@ -58,6 +60,10 @@ weft_status_t *weft_step_container_add(weft_step_container_t *c, weft_str_t name
   if (taken) s = WEFT_ERROR(ALREADY_EXISTS, "Resource %.*s already exists in this step", WEFT_STR_ARGS(name));
   if (s != NULL) entry_free(e);
   return s;
+}
+
+uint64_t weft_step_container_number(weft_step_container_t *c) {
+  return atomic_fetch_add_explicit(&c->numbers, 1, memory_order_relaxed);
 }
 
 weft_object_t *weft_step_container_find(weft_step_container_t *c, weft_str_t name) {

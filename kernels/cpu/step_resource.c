@@ -1,18 +1,16 @@
 /* kernels/cpu/step_resource.c - naming and finding what lives for one step. */
 #include "kernels/cpu/step_resource.h"
 
+#include <inttypes.h>
+
 #include "base/alloc.h"
 
 weft_status_t *weft_step_resource_name(weft_kernel_ctx_t *c, const char *base_attr, char **out) {
-  weft_str_t base = weft_knode_string(c->node, base_attr), number, rest;
-  weft_strbuf_t private = WEFT_STRBUF_INIT, text = WEFT_STRBUF_INIT;
+  weft_str_t base = weft_knode_string(c->node, base_attr);
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
   size_t length = 0;
   if (base.length == 0) base = c->node->name;
-  weft_resource_private_name(c->device->resources, WEFT_STR(""), &private); /* "_<number>_" */
-  bool ok = !private.failed && weft_str_split(weft_str_of(private.data + 1, private.length - 1), '_', &number, &rest);
-  if (ok) weft_strbuf_printf(&text, "%.*s_%.*s", WEFT_STR_ARGS(base), WEFT_STR_ARGS(number));
-  weft_strbuf_deinit(&private);
-  if (!ok) return WEFT_ERROR(RESOURCE_EXHAUSTED, "naming a resource of %.*s", WEFT_STR_ARGS(c->node->name));
+  weft_strbuf_printf(&text, "%.*s_%" PRIu64, WEFT_STR_ARGS(base), weft_step_container_number(c->step->container));
   return weft_strbuf_finish(&text, out, &length);
 }
 

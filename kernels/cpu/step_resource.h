@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/state.h"
 
-/* "<base>_<n>", with a number that no other resource of the task has; `base_attr`: the attribute with the base, else
+/* "<base>_<n>", with a number that no other resource of the step has; `base_attr`: the attribute with the base, else
  * the node's name. The caller frees *out. */
 WEFT_MUST_CHECK weft_status_t *weft_step_resource_name(weft_kernel_ctx_t *c, const char *base_attr, char **out);
 

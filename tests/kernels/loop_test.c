@@ -223,6 +223,31 @@ static void a_list_is_a_value(void) {
   end();
 }
 
+/* A step's replicas on two devices of one task: each has a loop that is named as the other's. */
+static void devices_of_one_task_keep_things_of_one_name_apart(void) {
+  static const struct {
+    const char *op, *attrs, *size;
+  } makers[] = {{"TensorArrayV3", "dtype=float tensor_array_name=same", "int32[]:3"},
+                {"StackV2", "elem_type=float stack_name=same", "int32[]:3"}};
+  for (size_t k = 0; k < sizeof makers / sizeof makers[0]; k++) {
+    weft_bench_t other;
+    begin();
+    CU_ASSERT_PTR_NULL_FATAL(weft_bench_init(&other));
+    weft_step_container_destroy(other.container);
+    other.container = bench.container;
+    weft_value_t a = make(makers[k].op, makers[k].attrs, makers[k].size);
+    weft_bench_t first = bench;
+    bench = other;
+    weft_value_t b = make(makers[k].op, makers[k].attrs, makers[k].size); /* by its name it would be there already */
+    bench = first;
+    weft_tensor_release(a.tensor);
+    weft_tensor_release(b.tensor);
+    other.container = NULL;
+    weft_bench_deinit(&other);
+    end();
+  }
+}
+
 /* Nobody else holds it: the same list comes out. */
 static void a_list_held_alone_is_changed_in_place(void) {
   begin();
@@ -244,6 +269,7 @@ static const CU_TestInfo tests[] = {
     {"tensor arrays are written once and read once", tensor_arrays_are_written_once_and_read_once},
     {"tensor arrays split and join", tensor_arrays_split_and_join},
     {"a gradient's array adds up", a_gradients_array_adds_up},
+    {"devices of one task keep things of one name apart", devices_of_one_task_keep_things_of_one_name_apart},
     {"lists are checked", lists_are_checked},
     {"a list is a value", a_list_is_a_value},
     {"a list held alone is changed in place", a_list_held_alone_is_changed_in_place},
