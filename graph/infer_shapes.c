@@ -71,7 +71,7 @@ static weft_status_t *make_extra(weft_inference_t *inf, const weft_node_t *n, ex
   return NULL;
 }
 
-const weft_tensor_t *weft_inference_value(const weft_inference_t *inf, weft_output_t of) {
+static weft_tensor_t *value_of(const weft_inference_t *inf, weft_output_t of) {
   if (of.index != 0) return NULL;
   if ((of.node->flags & WEFT_OP_CONST) != 0) {
     const weft_attr_t *value = weft_node_attr(of.node, "value");
@@ -80,6 +80,8 @@ const weft_tensor_t *weft_inference_value(const weft_inference_t *inf, weft_outp
   const extra_t *e = find_extra(inf, of.node);
   return e == NULL ? NULL : e->value;
 }
+
+const weft_tensor_t *weft_inference_value(const weft_inference_t *inf, weft_output_t of) { return value_of(inf, of); }
 
 bool weft_inference_handle(const weft_inference_t *inf, weft_output_t of, weft_shape_t *out_shape, int *out_type) {
   const extra_t *e = find_extra(inf, of.node);
@@ -204,11 +206,24 @@ static weft_status_t *keep_handles(weft_inference_t *inf, const weft_node_t *n, 
   return NULL;
 }
 
+/* The size of a TensorArray that keeps the one it was made with; NULL: not known. */
+static weft_tensor_t *array_size(const weft_inference_t *inf, const weft_node_t *n) {
+  if (!weft_str_is(n->op->name, "TensorArraySizeV3")) return NULL;
+  const weft_node_t *array = n->inputs[0].node;
+  bool is_fixed = weft_str_is(array->op->name, "TensorArrayV3") && !weft_node_attr_bool(array, "dynamic_size", false);
+  return is_fixed ? value_of(inf, array->inputs[0]) : NULL;
+}
+
 static weft_status_t *keep_value(weft_inference_t *inf, const weft_node_t *n, const weft_shape_ctx_t *c) {
   weft_tensor_t *value = NULL;
-  weft_shape_t partial;
+  weft_shape_t partial = WEFT_UNKNOWN_SHAPE;
   extra_t *e = NULL;
-  WEFT_RETURN_IF_ERROR(weft_const_fold(n, c->values, c->partials, c->inputs, &value, &partial));
+  weft_tensor_t *size = array_size(inf, n);
+  if (size != NULL) {
+    value = weft_tensor_retain(size);
+  } else if (weft_const_fold_may(n)) {
+    WEFT_RETURN_IF_ERROR(weft_const_fold(n, c->values, c->partials, c->inputs, &value, &partial));
+  }
   if (value == NULL && partial.rank < 0) return NULL;
   weft_status_t *s = make_extra(inf, n, &e);
   const weft_shape_t *interned = s == NULL && value == NULL ? weft_graph_intern_shape(inf->g, &partial) : NULL;
@@ -236,7 +251,6 @@ weft_status_t *weft_inference_add(weft_inference_t *inf, weft_node_t *n) {
   if (n->num_outputs == 0) return NULL;
   WEFT_RETURN_IF_ERROR(keep_shapes(inf, n, &c));
   WEFT_RETURN_IF_ERROR(keep_handles(inf, n, &c));
-  if (!weft_const_fold_may(n)) return NULL;
   return keep_value(inf, n, &c);
 }
 

@@ -9,6 +9,9 @@ WEFT_MUST_CHECK weft_status_t *weft_pass_prune(weft_graph_t *g, weft_node_t *con
 /* Infers output_shapes of all nodes in topological order; shapes that do not fit are INVALID_ARGUMENT as
  * TensorFlow words them, naming the node. Also folds small constants it needs for shapes, without changing the graph. */
 WEFT_MUST_CHECK weft_status_t *weft_pass_infer_shapes(weft_graph_t *g);
+/* After weft_pass_infer_shapes: the shapes of loop variables, and what follows from them. Some passes over the graph if it
+ * has loops; nothing else. */
+WEFT_MUST_CHECK weft_status_t *weft_pass_infer_loop_shapes(weft_graph_t *g);
 /* The same for graphs that grow node by node: inputs come before their consumers; what was not inferred is
  * unknown. Thread-compatible. */
 typedef struct weft_inference weft_inference_t;

@@ -195,12 +195,75 @@ static void shapes_in_graphs_made_by_tensorflow_fit(void) {
   }
 }
 
+/* A loop whose body makes 'y' of 'switch:1'; its shapes. */
+static weft_graph_t *loop_over(const char *body) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+#define FRAME "attr{key:'frame_name' value{s:'loop'}} "
+  weft_strbuf_puts(&text, INPUT("x", "dim{size:-1} dim{size:6}") INPUT("w", "dim{size:6} dim{size:6}") INTS("axis", "", "int_val:1")
+      "node{name:'enter' op:'Enter' input:'x'" T_FLOAT FRAME "} "
+      "node{name:'merge' op:'Merge' input:'enter' input:'next' attr{key:'N' value{i:2}}" T_FLOAT "} "
+      "node{name:'go' op:'Const' attr{key:'dtype' value{type:DT_BOOL}} attr{key:'value' value{tensor{dtype:DT_BOOL "
+      "tensor_shape{} bool_val:false}}} input:'^merge'} "
+      "node{name:'cond' op:'LoopCond' input:'go'} "
+      "node{name:'switch' op:'Switch' input:'merge' input:'cond'" T_FLOAT "} "
+      "node{name:'exit' op:'Exit' input:'switch'" T_FLOAT "} "
+      "node{name:'weights' op:'Enter' input:'w'" T_FLOAT FRAME "attr{key:'is_constant' value{b:true}}} ");
+  weft_strbuf_puts(&text, body);
+  weft_strbuf_puts(&text, "node{name:'next' op:'NextIteration' input:'y'" T_FLOAT "} ");
+  weft_graph_t *g = weft_test_graph(text.data);
+  weft_strbuf_deinit(&text);
+  weft_test_expect(weft_pass_infer_shapes(g), WEFT_OK, "");
+  expect_shape(g, "exit", "<unknown>");
+  weft_test_expect(weft_pass_infer_loop_shapes(g), WEFT_OK, "");
+  return g;
+#undef FRAME
+}
+
+static void what_comes_round_a_loop_unchanged_keeps_its_shape(void) {
+  weft_graph_t *g = loop_over("node{name:'y' op:'MatMul' input:'switch:1' input:'weights'" T_FLOAT "} ");
+  expect_shape(g, "y", "[?,6]");
+  expect_shape(g, "exit", "[?,6]");
+  weft_graph_destroy(g);
+}
+
+static void what_grows_in_a_loop_is_not_known(void) {
+  weft_graph_t *g = loop_over("node{name:'y' op:'ConcatV2' input:'switch:1' input:'switch:1' input:'axis2' attr{key:'N' value{i:2}} "
+                              "attr{key:'Tidx' value{type:DT_INT32}}" T_FLOAT "} "
+                              "node{name:'axis2' op:'Enter' input:'axis' attr{key:'frame_name' value{s:'loop'}} "
+                              "attr{key:'is_constant' value{b:true}}" T_INT "} ");
+  expect_shape(g, "exit", "[?,?]");
+  weft_graph_destroy(g);
+  g = loop_over("node{name:'y' op:'ExpandDims' input:'switch:1' input:'axis2' attr{key:'Tdim' value{type:DT_INT32}}" T_FLOAT "} "
+                "node{name:'axis2' op:'Enter' input:'axis' attr{key:'frame_name' value{s:'loop'}} "
+                "attr{key:'is_constant' value{b:true}}" T_INT "} ");
+  expect_shape(g, "exit", "<unknown>"); /* not even its rank */
+  weft_graph_destroy(g);
+}
+
+static void a_dim_of_a_shape_and_the_size_of_an_array_are_known(void) {
+  weft_graph_t *g = weft_test_graph(
+      INPUT("x", "dim{size:7} dim{size:-1}") "node{name:'shape' op:'Shape' input:'x'" T_FLOAT "} "
+      INTS("b", "dim{size:1}", "int_val:0") INTS("e", "dim{size:1}", "int_val:1") INTS("s", "dim{size:1}", "int_val:1")
+      "node{name:'steps' op:'StridedSlice' input:'shape' input:'b' input:'e' input:'s' attr{key:'shrink_axis_mask' value{i:1}} "
+      "attr{key:'Index' value{type:DT_INT32}}" T_INT "} "
+      "node{name:'array' op:'TensorArrayV3' input:'steps' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'element_shape' "
+      "value{shape{dim{size:-1} dim{size:3}}}} attr{key:'identical_element_shapes' value{b:true}}} "
+      "node{name:'size' op:'TensorArraySizeV3' input:'array' input:'array:1'} "
+      INTS("zero", "", "int_val:0") INTS("one", "", "int_val:1")
+      "node{name:'range' op:'Range' input:'zero' input:'size' input:'one' attr{key:'Tidx' value{type:DT_INT32}}} "
+      "node{name:'all' op:'TensorArrayGatherV3' input:'array' input:'range' input:'array:1' attr{key:'dtype' value{type:DT_FLOAT}}}");
+  weft_test_expect(weft_pass_infer_shapes(g), WEFT_OK, "");
+  expect_shape(g, "all", "[7,?,3]");
+  weft_graph_destroy(g);
+}
+
 static weft_status_t *infer(weft_str_t bytes) {
   weft_graph_t *g = NULL;
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_frames_t frames;
   weft_status_t *s = weft_test_import(bytes, &g);
   if (s == NULL) s = weft_pass_infer_shapes(g);
+  if (s == NULL) s = weft_pass_infer_loop_shapes(g);
   if (s == NULL) s = weft_pass_find_frames(g, &arena, &frames);
   if (s == NULL) s = weft_pass_prune(g, NULL, 0);
   weft_arena_deinit(&arena);
@@ -225,6 +288,9 @@ static const CU_TestInfo tests[] = {
     {"what is known of a shape is used", what_is_known_of_a_shape_is_used},
     {"what is not known of a shape stays unknown", what_is_not_known_of_a_shape_stays_unknown},
     {"reading a variable has its shape", reading_a_variable_has_its_shape},
+    {"what comes round a loop unchanged keeps its shape", what_comes_round_a_loop_unchanged_keeps_its_shape},
+    {"what grows in a loop is not known", what_grows_in_a_loop_is_not_known},
+    {"a dim of a shape and the size of an array are known", a_dim_of_a_shape_and_the_size_of_an_array_are_known},
     {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused_in_tensorflows_words},
     {"shapes in graphs made by TensorFlow fit", shapes_in_graphs_made_by_tensorflow_fit},
     {"a failed allocation is reported and leaks nothing", a_failed_allocation_is_reported_and_leaks_nothing},
