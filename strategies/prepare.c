@@ -139,7 +139,8 @@ static weft_status_t *expand(const weft_strategy_request_t *r, weft_graph_t *g, 
   if (out->num_expanded == 0) return NULL;
   WEFT_RETURN_IF_ERROR(resolve(r, g, out));
   WEFT_RETURN_IF_ERROR(prune(out, g));
-  return weft_pass_infer_shapes(g);
+  WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(g));
+  return weft_pass_infer_loop_shapes(g);
 }
 
 weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch_norms, weft_prepared_t *out) {
@@ -157,6 +158,7 @@ weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch
   if (s == NULL) s = resolve(r, g, out);
   if (s == NULL) s = prune(out, g);
   if (s == NULL) s = weft_pass_infer_shapes(g);
+  if (s == NULL) s = weft_pass_infer_loop_shapes(g);
   if (s == NULL && expands_batch_norms) s = expand(r, g, out);
   if (s == NULL) s = weft_infer_gradient_shapes(g);
   if (s == NULL) {

@@ -12,6 +12,7 @@ weft_status_t *weft_spread_metadata(weft_spread_ctx_t *c) { /* of what has no kn
   const weft_node_t *n = c->node;
   if (c->in[0].s.kind == WEFT_SPREAD_ONCE) return weft_spread_once(c);
   if (weft_str_is(n->op->name, "Rank")) return NULL;
+  if (c->in[0].s.kind == WEFT_SPREAD_EACH) return weft_spread_own(c);
   return weft_spread_everywhere(c);
 }
 
@@ -29,6 +30,12 @@ weft_status_t *weft_spread_switch(weft_spread_ctx_t *c) {
   for (int o = 0; o < c->node->num_outputs; o++) weft_spread_pass(c, 0, o);
   return NULL;
 }
+
+/* A thing of each replica's own of which nothing else is known: the flow of a TensorArray, local statistics. */
+static bool is_plain_own(const value_t *v) { return v->s.kind == WEFT_SPREAD_EACH && v->cell == 0 && v->element == NULL; }
+
+/* The true value that all have: the zero with which the sum of a TensorArray's flows begins. */
+static bool is_true_same(const value_t *v) { return v->s.kind == WEFT_SPREAD_SAME && (v->s.degree == 0 || v->zero); }
 
 /* Handles, and lists with what is known of their elements: `v` is a's so far. */
 static value_t meet_each(weft_spread_ctx_t *c, const value_t *a, const value_t *b, value_t v, bool *fits) {
@@ -94,6 +101,9 @@ value_t weft_spread_meet(weft_spread_ctx_t *c, const value_t *a, const value_t *
   if (a->factor != b->factor) v.factor = 0;
   if (a->rank != b->rank) v.rank = -1;
   if (a->dims != NULL && (b->dims == NULL || !weft_spread_ints_eq(a->dims, b->dims))) v.dims = NULL;
+  if ((is_plain_own(a) && is_true_same(b)) || (is_true_same(a) && is_plain_own(b))) {
+    return weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+  }
   if (a->s.kind == WEFT_SPREAD_EACH || b->s.kind == WEFT_SPREAD_EACH) return meet_each(c, a, b, v, fits);
   if (weft_spread_eq(&a->s, &b->s) && (a->s.kind != WEFT_SPREAD_SHAPE || v.ints != NULL)) return v;
   return meet_spreads(a, b, v, fits);
@@ -102,7 +112,7 @@ value_t weft_spread_meet(weft_spread_ctx_t *c, const value_t *a, const value_t *
 weft_spread_t weft_spread_as(const value_t *v, const weft_spread_t *to) {
   bool is_alike = v->s.kind == to->kind && (to->kind != WEFT_SPREAD_ROWS || v->s.axis == to->axis);
   bool is_free = v->zero && (is_alike || to->kind == WEFT_SPREAD_PART); /* zeros have every degree */
-  if (v->s.kind == WEFT_SPREAD_EACH || is_free || weft_spread_eq(&v->s, to)) return v->s;
+  if (v->s.kind == WEFT_SPREAD_EACH || to->kind == WEFT_SPREAD_EACH || is_free || weft_spread_eq(&v->s, to)) return v->s;
   if (v->zero && to->kind == WEFT_SPREAD_ROWS) return weft_spread_rows(to->axis, 0);
   if (to->kind == WEFT_SPREAD_PART && v->s.kind == WEFT_SPREAD_SAME) return weft_spread_same(to->degree - 1);
   return *to;

@@ -38,6 +38,8 @@ int weft_spread_likely_rank(const weft_spread_ctx_t *c) {
     return weft_spread_in_shape(c, 0)->rank;
   if (rule->fn == weft_spread_broadcast && c->in[1].ints != NULL && !c->in[1].ints->is_set)
     return c->in[1].ints->n;
+  if (rule->fn == weft_spread_strided_slice_grad && c->in[0].ints != NULL && !c->in[0].ints->is_set)
+    return c->in[0].ints->n;
   if (rule->fn == weft_spread_fill && c->in[0].ints != NULL && !c->in[0].ints->is_set)
     return c->in[0].ints->n;
   return -1;
@@ -108,7 +110,8 @@ static weft_status_t *infer_example(const weft_spread_analysis_t *a, weft_graph_
     if (rule == NULL || rule->fn != weft_spread_batch_reader || mine == NULL) continue;
     for (int o = 0; o < mine->num_outputs; o++) WEFT_RETURN_IF_ERROR(read_example(copy, mine, o));
   }
-  return weft_pass_infer_shapes(copy);
+  WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(copy));
+  return weft_pass_infer_loop_shapes(copy);
 }
 
 weft_status_t *weft_spread_improve_shapes(weft_spread_analysis_t *a) {

@@ -175,6 +175,20 @@ static void random_rows_are_drawn_by_their_owners_and_others_once(void) {
 #undef RANDOM
 }
 
+static void the_flow_of_an_array_meets_a_zero(void) {
+#define ARRAY "node{name:'array' op:'TensorArrayV3' input:'n' attr{key:'dtype' value{type:DT_FLOAT}}} "
+  const char *text = FEED("x", ROWS_OF(3)) NUMBER("zero", 0)
+      "node{name:'n' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:DT_INT32 "
+      "tensor_shape{} int_val:0}}}} " ARRAY
+      "node{name:'flow' op:'TensorArrayWriteV3' input:'array' input:'n' input:'x' input:'array:1'" F "} "
+      "node{name:'y' op:'Merge' input:'zero' input:'flow' attr{key:'N' value{i:2}}" F "} ";
+  analysed_t a = take(text, "y");
+  CU_ASSERT_EQUAL(output(&a, "y").kind, WEFT_SPREAD_EACH);
+  CU_ASSERT(is(wanted(&a, "y", 0), WEFT_SPREAD_SAME, 0, 0)); /* as it is */
+  leave(&a);
+#undef ARRAY
+}
+
 static void a_squeeze_without_dims_is_told_which(void) {
   analysed_t a = take(FEED("x", ROWS_OF(1)) OP1("y", "Squeeze", "x"), "y");
   CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_ROWS, 0, 0));
@@ -262,6 +276,7 @@ static const CU_TestInfo tests[] = {
     {"rows follow transposes and counts follow shapes", rows_follow_transposes_and_counts_follow_shapes},
     {"what has no rule runs once and is noted", what_has_no_rule_runs_once_and_is_noted},
     {"random rows are drawn by their owners, others once", random_rows_are_drawn_by_their_owners_and_others_once},
+    {"the flow of an array meets a zero", the_flow_of_an_array_meets_a_zero},
     {"a squeeze without dims is told which", a_squeeze_without_dims_is_told_which},
     {"a queue of batches is shared out", a_queue_of_batches_is_shared_out},
     {"spreads are printed for people", spreads_are_printed_for_people},
