@@ -28,6 +28,7 @@ typedef struct weft_bucket_limits {
   int64_t first; /* of DDP */
   int64_t cap;
 } weft_bucket_limits_t;
+#define WEFT_BUCKET_LIMITS {1 << 20, 25 << 20} /* what PyTorch's DDP takes unless told otherwise */
 
 typedef struct weft_buckets {
   int *bucket_of;  /* by item */

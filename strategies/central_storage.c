@@ -19,12 +19,14 @@ static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_r
   weft_option_value_t values[NUM_OPTIONS];
   weft_replicate_options_t o = {.variables = WEFT_VARIABLES_CENTRAL, .sum = WEFT_SUM_ON_ONE};
   WEFT_RETURN_IF_ERROR(weft_replicas_begin(self, r, defs, NUM_OPTIONS, values, out, &o));
-  WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[OPTION_batch], &out->arena, &o));
-  o.variable_device = weft_replicas_named_device(&out->arena, weft_replicas_task(r->cluster),
+  WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[OPTION_batch], &out->arena, &o.batch));
+  weft_str_t device = weft_replicas_named_device(&out->arena, weft_replicas_task(r->cluster),
                                                  values[OPTION_variable_device].text);
-  if (o.variable_device.data == NULL)
+  o.variable_devices = &device;
+  o.num_variable_devices = 1;
+  if (device.data == NULL)
     return WEFT_ERROR(RESOURCE_EXHAUSTED, NAME ": no memory for the name of a device");
-  out->num_local_cpus = weft_replicas_count_local(r->cluster, out->num_local_cpus, o.variable_device);
+  out->num_local_cpus = weft_replicas_count_local(r->cluster, out->num_local_cpus, device);
   return weft_replicate(r, &o, out);
 }
 

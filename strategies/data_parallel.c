@@ -20,8 +20,9 @@ static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_r
   weft_option_value_t values[NUM_OPTIONS];
   weft_replicate_options_t o = {.variables = WEFT_VARIABLES_CENTRAL, .sum = WEFT_SUM_ON_ONE};
   WEFT_RETURN_IF_ERROR(weft_replicas_begin(self, r, defs, NUM_OPTIONS, values, out, &o));
-  WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[OPTION_batch], &out->arena, &o));
-  o.variable_device = o.devices[0];
+  WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[OPTION_batch], &out->arena, &o.batch));
+  o.variable_devices = o.devices;
+  o.num_variable_devices = 1;
   return weft_replicate(r, &o, out);
 }
 

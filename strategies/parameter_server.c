@@ -201,15 +201,13 @@ static weft_status_t *start(const weft_strategy_request_t *r, weft_rewrite_t *ou
   *p = (weft_ps_t){.request = r, .out = out};
   int num_ps_tasks = 0;
   for (int i = 0; i < r->cluster->num_tasks; i++) num_ps_tasks += weft_str_is(r->cluster->tasks[i].job, "ps");
-  WEFT_RETURN_IF_ERROR(weft_ps_options_parse(r->options, num_ps_tasks, &p->options));
+  WEFT_RETURN_IF_ERROR(weft_ps_options_parse(r->options, num_ps_tasks, &out->arena, &p->options));
   WEFT_RETURN_IF_ERROR(weft_ps_find_places(r->cluster, &p->options, &out->arena, &p->places));
   if (p->options.backup >= p->places.num_workers) {
     return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: backup=%d leaves none of %d workers",
                       p->options.backup, p->places.num_workers);
   }
-  WEFT_RETURN_IF_ERROR(prepare_source(p));
-  WEFT_RETURN_IF_ERROR(weft_lane_graph_init(p->source, r, &p->lanes));
-  return weft_lane_graph_place(&p->lanes, p->places.num_servers, p->options.placement);
+  return NULL;
 }
 
 static void end(weft_ps_t *p) {
@@ -219,10 +217,12 @@ static void end(weft_ps_t *p) {
   weft_graph_destroy(p->source);
 }
 
-static weft_status_t *build(weft_ps_t *p) {
+static weft_status_t *build_lanes(weft_ps_t *p) {
+  WEFT_RETURN_IF_ERROR(prepare_source(p));
+  WEFT_RETURN_IF_ERROR(weft_lane_graph_init(p->source, p->request, &p->lanes));
+  WEFT_RETURN_IF_ERROR(weft_lane_graph_place(&p->lanes, p->places.num_servers, p->options.placement));
   WEFT_RETURN_IF_ERROR(weft_copier_new_graph(p->source, &p->out->graph));
   p->out->num_local_cpus = p->places.num_local_cpus;
-  p->out->splits_batch = p->options.splits && p->options.mode == WEFT_PS_SYNC;
   WEFT_RETURN_IF_ERROR(p->options.mode == WEFT_PS_SYNC ? weft_ps_build_sync(p) : weft_ps_build_async(p));
   WEFT_RETURN_IF_ERROR(spread_constants(p));
   return weft_ps_explain(p);
@@ -233,7 +233,8 @@ static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_r
   (void)self;
   weft_ps_t p;
   weft_status_t *s = start(r, out, &p);
-  if (s == NULL) s = build(&p);
+  bool shares_batches = p.options.mode == WEFT_PS_SYNC && p.options.splits;
+  if (s == NULL) s = shares_batches ? weft_ps_replicate(&p) : build_lanes(&p);
   end(&p);
   return s;
 }

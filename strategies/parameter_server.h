@@ -14,7 +14,12 @@ typedef struct weft_ps_options {
   weft_partitioner_t partitioner;
   int servers, workers; /* wanted; 0: what there is */
   int staleness, backup;
-  bool caches, splits;
+  bool caches;
+  bool splits;           /* of sync: workers share each batch */
+  bool local_batch_norm; /* these for workers that share batches: as for replicas (replicate.h) */
+  weft_names_t batch;
+  weft_str_t algorithm;
+  double timeout_seconds;
 } weft_ps_options_t;
 
 /* A rewrite under way. */
@@ -22,20 +27,23 @@ typedef struct weft_ps { /* Confined. */
   const weft_strategy_request_t *request;
   weft_ps_options_t options;
   weft_lane_places_t places;
-  weft_graph_t *whole;     /* owned; of sync: the same before variables were cut, as `spread` knows it */
+  weft_graph_t *whole;       /* owned; of sync: the same before variables were cut, as `spread` knows it */
   weft_spread_plan_t spread; /* of sync; graph NULL: nothing is known */
   weft_graph_t *source;    /* owned: lowered, cut into shards, shapes inferred */
   weft_lane_graph_t lanes; /* of source */
   weft_rewrite_t *out;     /* out->graph is being built */
 } weft_ps_t;
 
-/* Errors: INVALID_ARGUMENT naming the option. */
-WEFT_MUST_CHECK weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_ps_options_t *out);
+/* Arrays and texts are in `arena`, or views of `text`. Errors: INVALID_ARGUMENT naming the option. */
+WEFT_MUST_CHECK weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_arena_t *arena,
+                                                   weft_ps_options_t *out);
 /* Which devices serve and which work. Texts go to `arena`. Errors: INVALID_ARGUMENT: more are wanted than there are. */
 WEFT_MUST_CHECK weft_status_t *weft_ps_find_places(const weft_cluster_view_t *cluster, const weft_ps_options_t *o,
                                                    weft_arena_t *arena, weft_lane_places_t *out);
 
-/* The lanes of each mode; they fill out->graph, lanes and inits. */
+/* Workers in step that share each batch: replicas whose variables are on servers (replicate.h). Fills all of *out. */
+WEFT_MUST_CHECK weft_status_t *weft_ps_replicate(weft_ps_t *p);
+/* The lanes of each other mode; they fill out->graph, lanes and inits. */
 WEFT_MUST_CHECK weft_status_t *weft_ps_build_async(weft_ps_t *p); /* async and ssp */
 WEFT_MUST_CHECK weft_status_t *weft_ps_build_sync(weft_ps_t *p);
 

@@ -1,6 +1,7 @@
 /* strategies/parameter_server_options.c - what can be asked for, and on which devices it is done. */
 #include "strategies/options.h"
 #include "strategies/parameter_server.h"
+#include "strategies/replicas.h"
 
 #define PS_OPTIONS(OPTION)                                                                                          \
   OPTION(ps, COUNT, "N", "0", "how many servers; 0: all tasks of job ps, or one")                                   \
@@ -11,7 +12,11 @@
   OPTION(placement, CHOICE, "round_robin|bytes", "round_robin", "how variables are dealt out to servers")           \
   OPTION(shards, TEXT, "fixed:N|min_size:BYTES[:N]|max_size:BYTES[:N]", "", "how large variables are cut by rows")  \
   OPTION(caching, BOOL, "BOOL", "false", "a worker reads each variable once per step")                              \
-  OPTION(split, BOOL, "BOOL", "true", "of sync: workers share each batch, instead of taking batches of their own")
+  OPTION(split, BOOL, "BOOL", "true", "of sync: workers share each batch, instead of taking batches of their own")   \
+  WEFT_BATCH_OPTION(OPTION)                                                                                         \
+  OPTION(batch_norm, CHOICE, "global|replica", "global", "of sync: fused batch normalisation: statistics of the batch, or of a worker's rows") \
+  OPTION(algorithm, CHOICE, "auto|ring|tree|halving_doubling|hierarchical|direct", "auto", "of sync: how sums within a step move data") \
+  OPTION(timeout, NUMBER, "SECONDS", "0", "of sync: how long such a sum may take; 0: for ever")
 
 enum { PS_OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
 static const weft_option_def_t defs[] = {PS_OPTIONS(WEFT_OPTION_DEF)};
@@ -25,12 +30,13 @@ static weft_status_t *only_with(const weft_option_value_t *values, int option, w
   return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: option '%s' means nothing without mode=%s", defs[option].name, name);
 }
 
-weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_ps_options_t *out) {
+weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_arena_t *arena, weft_ps_options_t *out) {
+  static const int of_sync[] = {OPTION_backup, OPTION_split, OPTION_batch, OPTION_batch_norm, OPTION_algorithm, OPTION_timeout};
+  static const int of_replicas[] = {OPTION_batch, OPTION_batch_norm, OPTION_algorithm, OPTION_timeout};
   weft_option_value_t values[NUM_OPTIONS];
   WEFT_RETURN_IF_ERROR(weft_options_parse("parameter_server", defs, NUM_OPTIONS, text, values));
   WEFT_RETURN_IF_ERROR(only_with(values, OPTION_staleness, WEFT_PS_SSP, "ssp"));
-  WEFT_RETURN_IF_ERROR(only_with(values, OPTION_backup, WEFT_PS_SYNC, "sync"));
-  WEFT_RETURN_IF_ERROR(only_with(values, OPTION_split, WEFT_PS_SYNC, "sync"));
+  for (size_t i = 0; i < sizeof of_sync / sizeof of_sync[0]; i++) WEFT_RETURN_IF_ERROR(only_with(values, of_sync[i], WEFT_PS_SYNC, "sync"));
   *out = (weft_ps_options_t){.mode = (weft_ps_mode_t)values[OPTION_mode].i,
                              .placement = (weft_placement_t)values[OPTION_placement].i,
                              .servers = (int)values[OPTION_ps].i,
@@ -38,12 +44,22 @@ weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_ps_
                              .staleness = (int)values[OPTION_staleness].i,
                              .backup = (int)values[OPTION_backup].i,
                              .caches = values[OPTION_caching].i != 0,
-                             .splits = values[OPTION_split].i != 0};
+                             .splits = values[OPTION_split].i != 0,
+                             .local_batch_norm = values[OPTION_batch_norm].i == 1,
+                             .algorithm = values[OPTION_algorithm].text,
+                             .timeout_seconds = values[OPTION_timeout].number};
+  if (out->timeout_seconds < 0) return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: option 'timeout' cannot be below 0");
   if (out->backup > 0) out->splits = false; /* rows of a gradient that is dropped would be lost */
   if (out->backup > 0 && values[OPTION_split].is_given && values[OPTION_split].i != 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: workers cannot share batches with backup=%d: rows would be lost",
                       out->backup);
   }
+  for (size_t i = 0; i < sizeof of_replicas / sizeof of_replicas[0] && !out->splits; i++) {
+    if (!values[of_replicas[i]].is_given) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: option '%s' means nothing where workers take batches of their own",
+                      defs[of_replicas[i]].name);
+  }
+  WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[OPTION_batch], arena, &out->batch));
   int servers = out->servers > 0 ? out->servers : num_ps_tasks;
   weft_status_t *s = weft_partitioner_parse(values[OPTION_shards].text, servers, &out->partitioner);
   return weft_status_annotate(s, "parameter_server: option 'shards'");

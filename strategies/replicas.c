@@ -9,7 +9,7 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "n
 
 /* ---- options ---- */
 
-weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value, weft_arena_t *arena, weft_replicate_options_t *o) {
+weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value, weft_arena_t *arena, weft_names_t *out) {
   weft_str_t rest = value->text, part;
   int n = 0;
   while (weft_options_next(&rest, &part)) n++;
@@ -18,7 +18,7 @@ weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value, weft
   n = 0;
   rest = value->text;
   while (weft_options_next(&rest, &part)) items[n++] = part;
-  o->batch = (weft_names_t){items, n};
+  *out = (weft_names_t){items, n};
   return NULL;
 }
 
@@ -51,7 +51,7 @@ enum {
 weft_status_t *weft_replicas_sum_options(const char *strategy, const weft_option_value_t *values, weft_arena_t *arena,
                                          weft_replicate_options_t *o) {
   static const weft_bucket_rule_t rules[] = {WEFT_BUCKETS_DDP, WEFT_BUCKETS_HOROVOD, WEFT_BUCKETS_PACK, WEFT_BUCKETS_NONE};
-  WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[AT_batch], arena, o));
+  WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[AT_batch], arena, &o->batch));
   WEFT_RETURN_IF_ERROR(ready_option(strategy, &values[AT_ready], arena, o));
   o->fusion = rules[values[AT_fusion].i];
   o->limits = (weft_bucket_limits_t){values[AT_first_bucket_bytes].i, values[AT_bucket_bytes].i};

@@ -43,7 +43,7 @@ WEFT_MUST_CHECK weft_status_t *weft_replicas_sum_options(const char *strategy,
                                                          weft_arena_t *arena, weft_replicate_options_t *o);
 /* The `batch` option alone. */
 WEFT_MUST_CHECK weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value,
-                                                          weft_arena_t *arena, weft_replicate_options_t *o);
+                                                          weft_arena_t *arena, weft_names_t *out);
 
 /* "/job:worker/replica:0/task:1/device:CPU:0"; data NULL without memory. */
 weft_str_t weft_replicas_device(weft_arena_t *arena, weft_str_t task, int cpu);

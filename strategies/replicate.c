@@ -28,6 +28,19 @@ static weft_status_t *find_batches(const weft_replicate_options_t *o, const weft
   return NULL;
 }
 
+/* Does the step write variables? One that only looks at them needs no batch. */
+static weft_status_t *find_updates(weft_replication_t *r, bool *out) {
+  bool *reached = weft_arena_calloc(&r->arena, (size_t)r->source.graph->num_nodes + 1, sizeof *reached);
+  if (reached == NULL) return no_memory();
+  WEFT_RETURN_IF_ERROR(weft_replication_mark_reached(r, false, reached));
+  *out = false;
+  for (int id = 0; id < r->source.graph->num_nodes; id++) {
+    const weft_node_t *n = r->source.graph->nodes[id];
+    *out = *out || (n != NULL && reached[id] && (n->op->flags & WEFT_OP_UPDATE) != 0);
+  }
+  return NULL;
+}
+
 static weft_status_t *analyse(weft_replication_t *r) {
   weft_spread_options_t options = {0};
   const weft_node_t **roots = weft_arena_calloc(&r->arena, (size_t)r->source.num_roots + 1, sizeof(*roots));
@@ -35,6 +48,9 @@ static weft_status_t *analyse(weft_replication_t *r) {
   for (int i = 0; i < r->source.num_roots; i++) roots[i] = r->source.roots[i].node;
   options.roots = roots;
   options.num_roots = r->source.num_roots;
+  bool updates = true;
+  WEFT_RETURN_IF_ERROR(find_updates(r, &updates));
+  options.may_lack_batch = !updates;
   WEFT_RETURN_IF_ERROR(find_batches(r->o, r->source.graph, &r->arena, &options));
   return weft_spread_analyse(r->source.graph, &options, &r->plan);
 }
@@ -90,14 +106,38 @@ static weft_status_t *fill_names(weft_replication_t *r, const weft_strategy_requ
   return NULL;
 }
 
+/* Variables with their bytes: on each replica, or on each device that keeps some. `home`: on that device; data NULL: all. */
+static int count_variables(const weft_replication_t *r, weft_str_t home, int64_t *bytes) {
+  int n = 0;
+  *bytes = 0;
+  for (int id = 0; id < r->source.graph->num_nodes; id++) {
+    const weft_node_t *v = r->source.graph->nodes[id];
+    if (v == NULL || r->plan.run[id] != WEFT_RUN_STATE || (home.data != NULL && !weft_str_eq(r->homes[id], home))) continue;
+    const weft_attr_t *shape = weft_node_attr(v, "shape");
+    int64_t count = shape != NULL && shape->kind == WEFT_ATTR_SHAPE ? weft_shape_count(shape->shape) : -1;
+    if (count > 0) *bytes += count * (int64_t)weft_dtype_size(weft_node_attr_type(v, "dtype"));
+    n++;
+  }
+  return n;
+}
+
+static weft_status_t *note_variables(const weft_replication_t *r) {
+  int64_t bytes;
+  if (r->o->variables == WEFT_VARIABLES_MIRRORED) {
+    int n = count_variables(r, weft_str_of(NULL, 0), &bytes);
+    return weft_rewrite_note(r->out, "%d variables, a copy on each replica", n);
+  }
+  for (int i = 0; i < r->o->num_variable_devices; i++) {
+    weft_str_t device = r->o->variable_devices[i];
+    int n = count_variables(r, device, &bytes);
+    WEFT_RETURN_IF_ERROR(weft_rewrite_note(r->out, "%.*s keeps %d variables, %lld bytes", WEFT_STR_ARGS(device), n, (long long)bytes));
+  }
+  return NULL;
+}
+
 static weft_status_t *note_all(weft_replication_t *r) {
   weft_rewrite_t *out = r->out;
   weft_strbuf_t b = WEFT_STRBUF_INIT;
-  int variables = 0;
-  for (int id = 0; id < r->source.graph->num_nodes; id++) {
-    const weft_node_t *n = r->source.graph->nodes[id];
-    variables += n != NULL && r->plan.run[id] == WEFT_RUN_STATE;
-  }
   for (int i = 0; i < r->plan.num_batches; i++) {
     weft_strbuf_printf(&b, "%s'%.*s'", i == 0 ? "" : ", ", WEFT_STR_ARGS(r->plan.batches[i].node->name));
   }
@@ -105,11 +145,7 @@ static weft_status_t *note_all(weft_replication_t *r) {
                                        WEFT_STR_ARGS(r->o->devices[0]), WEFT_STR_ARGS(r->o->devices[r->n - 1]));
   if (s == NULL) s = weft_rewrite_note(out, "batches shared out by rows: %.*s", WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
   weft_strbuf_deinit(&b);
-  if (s == NULL && r->o->variables == WEFT_VARIABLES_MIRRORED) {
-    s = weft_rewrite_note(out, "%d variables, a copy on each replica", variables);
-  } else if (s == NULL) {
-    s = weft_rewrite_note(out, "%d variables, all on %.*s", variables, WEFT_STR_ARGS(r->o->variable_device));
-  }
+  if (s == NULL) s = note_variables(r);
   if (s == NULL && r->num_sums > 0) s = weft_rewrite_note(out, "sums over replicas: %d all-reduces in a step", r->num_sums);
   if (s == NULL && r->source.num_expanded > 0) {
     s = weft_rewrite_note(out, "%d fused batch normalisations taken apart: their statistics are those of the whole batch",
@@ -121,7 +157,9 @@ static weft_status_t *note_all(weft_replication_t *r) {
 
 static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request_t *request) {
   WEFT_RETURN_IF_ERROR(weft_prepare(request, r->total > 1 && !r->o->local_batch_norm, &r->source));
+  WEFT_RETURN_IF_ERROR(weft_replication_order_reads(r));
   WEFT_RETURN_IF_ERROR(analyse(r));
+  WEFT_RETURN_IF_ERROR(weft_replication_find_homes(r, request));
   WEFT_RETURN_IF_ERROR(weft_replication_find_facts(r));
   WEFT_RETURN_IF_ERROR(start(r));
   WEFT_RETURN_IF_ERROR(weft_replication_copy_nodes(r));

@@ -21,15 +21,16 @@
 #define WEFT_STRATEGIES_REPLICATE_H_
 
 #include "strategies/buckets.h"
+#include "strategies/lanes.h"
 #include "strategies/rewrite.h"
 
 typedef enum weft_variable_policy {
   WEFT_VARIABLES_MIRRORED, /* a copy per replica, all equal at all times */
-  WEFT_VARIABLES_CENTRAL,  /* one, where variable_device says; replicas read it there, updates happen there */
+  WEFT_VARIABLES_CENTRAL,  /* one, on one of variable_devices; replicas read it there, updates happen there */
 } weft_variable_policy_t;
 
 typedef enum weft_sum_policy {
-  WEFT_SUM_BY_COLLECTIVES, /* what all want is all-reduced */
+  WEFT_SUM_BY_COLLECTIVES, /* what all replicas want is all-reduced; what one node wants is sent to it */
   WEFT_SUM_ON_ONE,         /* sent to replica 0, added there, sent back */
 } weft_sum_policy_t;
 
@@ -40,7 +41,11 @@ typedef struct weft_replicate_options {
   const weft_str_t *all_devices; /* with one client per worker: of the replicas of all workers; `devices` are this worker's */
   int num_all_devices, first_replica; /* 0: one client drives all replicas; where this worker's replicas begin among all */
   weft_variable_policy_t variables;
-  weft_str_t variable_device; /* of CENTRAL */
+  const weft_str_t *variable_devices; /* of CENTRAL: a variable and its slots live on one of these, as `placement` says */
+  int num_variable_devices;
+  weft_placement_t placement;
+  bool caches;               /* of CENTRAL: reads of a variable that wait for nothing are one read */
+  weft_str_t host;           /* where batches are fed and cut, and fetched values are united; "": on the first replica's device */
   weft_sum_policy_t sum;
   weft_bucket_rule_t fusion;
   weft_bucket_limits_t limits;

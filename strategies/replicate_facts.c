@@ -25,10 +25,6 @@ static weft_status_t *find_frames(weft_replication_t *r) {
   return NULL;
 }
 
-static bool carries_variable(const weft_node_t *n, int output) {
-  return weft_dtype_is_ref(n->output_types[output]) || n->output_types[output] == WEFT_RESOURCE;
-}
-
 /* Does it change something, or fail on purpose? Reading state and drawing random numbers do not count. */
 static bool has_effect_itself(const weft_replication_t *r, const weft_node_t *n) {
   if (r->plan.run[n->id] == WEFT_RUN_UPDATE || (n->flags & WEFT_OP_UPDATE) != 0) return true;
@@ -55,6 +51,17 @@ static int branches_of(const weft_replication_t *r, const weft_node_t *n, int ar
   return max_of(around - 1, 0);
 }
 
+/* Does it hand on the value that it reads, as it is? */
+static bool hands_on(const weft_node_t *n) {
+  return weft_str_is(n->op->name, "Identity") || weft_str_is(n->op->name, "ReadVariableOp") || weft_str_is(n->op->name, "DeepCopy");
+}
+
+static weft_node_t *variable_read(const weft_replication_t *r, const weft_node_t *n) {
+  if (!hands_on(n) || weft_carries_variable(n, 0)) return NULL;
+  const weft_node_facts_t *from = weft_replication_facts(r, n->inputs[0].node);
+  return weft_carries_variable(n->inputs[0].node, n->inputs[0].index) ? from->variable : from->read;
+}
+
 static void look_at(weft_replication_t *r, weft_node_t *n) {
   weft_node_facts_t *f = weft_replication_facts(r, n);
   int around = 0;
@@ -70,8 +77,8 @@ static void look_at(weft_replication_t *r, weft_node_t *n) {
     /* a collective ends only if all replicas are let take part in it */
     if (r->o->sum == WEFT_SUM_BY_COLLECTIVES && is_summed(r, n, i)) f->has_effect = true;
     around = max_of(around, from->branches);
-    if (f->variable == NULL && from->variable != NULL && n->num_outputs > 0 && carries_variable(n, 0) &&
-        carries_variable(p, n->inputs[i].index)) {
+    if (f->variable == NULL && from->variable != NULL && n->num_outputs > 0 && weft_carries_variable(n, 0) &&
+        weft_carries_variable(p, n->inputs[i].index)) {
       f->variable = from->variable;
     }
   }
@@ -83,6 +90,7 @@ static void look_at(weft_replication_t *r, weft_node_t *n) {
     f->level = max_of(f->level, from->level);
     around = max_of(around, from->branches);
   }
+  f->read = variable_read(r, n);
   f->branches = branches_of(r, n, around);
 }
 
@@ -90,40 +98,6 @@ static void mark_batches(weft_replication_t *r) {
   for (int b = 0; b < r->plan.num_batches; b++) {
     weft_replication_facts(r, r->plan.batches[b].node)->batches |= (uint64_t)1 << (b < LAST_BIT ? b : LAST_BIT);
   }
-}
-
-/* Is output k on replica 0 what one device would have? */
-static bool is_true_value(const weft_spread_t *s) {
-  return s->kind == WEFT_SPREAD_ONCE || (s->kind == WEFT_SPREAD_SAME && s->degree == 0) ||
-         (s->kind == WEFT_SPREAD_SHAPE && s->rows == 0);
-}
-
-/* With a central variable, who touches it sits where it lives, and who reads nothing else exists once. */
-static bool is_central_read(const weft_replication_t *r, const weft_node_t *n) {
-  bool touches = false;
-  if (r->o->variables != WEFT_VARIABLES_CENTRAL || weft_replication_facts(r, n)->frame != 0) return false;
-  for (int i = 0; i < n->num_inputs; i++) {
-    const weft_node_facts_t *from = weft_replication_facts(r, n->inputs[i].node);
-    if (from->variable != NULL && carries_variable(n->inputs[i].node, n->inputs[i].index)) {
-      touches = true;
-    } else if (!from->is_single || !is_true_value(weft_replication_spread(r, n->inputs[i]))) {
-      return false;
-    }
-  }
-  return touches;
-}
-
-static void find_single(weft_replication_t *r, const weft_node_t *n) {
-  weft_node_facts_t *f = weft_replication_facts(r, n);
-  bool is_central = r->o->variables == WEFT_VARIABLES_CENTRAL;
-  switch (r->plan.run[n->id]) {
-    case WEFT_RUN_NOT:
-    case WEFT_RUN_ONCE: f->is_single = true; break;
-    case WEFT_RUN_EACH: f->is_single = weft_node_is_placeholder(n) || is_central_read(r, n); break;
-    case WEFT_RUN_UPDATE:
-    case WEFT_RUN_STATE: f->is_single = is_central; break;
-  }
-  if (r->total == 1) f->is_single = true;
 }
 
 static weft_status_t *look_at_root(weft_replication_t *r, weft_root_t *root) {
@@ -135,9 +109,9 @@ static weft_status_t *look_at_root(weft_replication_t *r, weft_root_t *root) {
   for (int k = 0; k < n->num_outputs; k++) {
     const weft_spread_t *s = &r->plan.outputs[n->id][k];
     bool is_fetched = (root->fetched >> (k < LAST_BIT ? k : LAST_BIT) & 1) != 0;
-    if (!is_fetched || is_true_value(s)) continue;
+    if (!is_fetched || weft_is_true_spread(s)) continue;
     f->needs_final = true;
-    if (s->kind == WEFT_SPREAD_EACH && !carries_variable(n, k)) {
+    if (s->kind == WEFT_SPREAD_EACH && !weft_carries_variable(n, k)) {
       return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be fetched under %s: each replica has a value of its own there",
                         WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), r->o->strategy);
     }
@@ -156,7 +130,7 @@ weft_status_t *weft_replication_find_facts(weft_replication_t *r) {
   for (int walk = 0; walk < 2; walk++) {
     for (int i = 0; i < g->num_live; i++) look_at(r, r->order[i]);
   }
-  for (int i = 0; i < g->num_live; i++) find_single(r, r->order[i]);
+  WEFT_RETURN_IF_ERROR(weft_replication_find_single(r));
   for (int i = 0; i < r->source.num_roots; i++) WEFT_RETURN_IF_ERROR(look_at_root(r, &r->source.roots[i]));
   return NULL;
 }

@@ -51,24 +51,24 @@ static weft_status_t *copy_variable(weft_replication_t *r, const weft_node_t *n,
   return replica > 0 ? rename_variable(r, copy, replica) : NULL;
 }
 
-static bool sits_with_variable(const weft_replication_t *r, const weft_node_t *n) {
-  if (r->o->variables != WEFT_VARIABLES_CENTRAL) return false;
-  if (weft_replication_facts(r, n)->variable != NULL || r->plan.run[n->id] == WEFT_RUN_UPDATE) return true;
-  for (int i = 0; i < n->num_inputs; i++) {
-    const weft_node_t *p = n->inputs[i].node;
-    bool carries = weft_dtype_is_ref(p->output_types[n->inputs[i].index]) || p->output_types[n->inputs[i].index] == WEFT_RESOURCE;
-    if (carries && weft_replication_facts(r, p)->variable != NULL) return true;
+/* An earlier read that `n` may share: of the same variable, and neither waits for anything; NULL: none. */
+static weft_node_t *read_before(weft_replication_t *r, const weft_node_t *n) {
+  const weft_node_facts_t *f = weft_replication_facts(r, n);
+  bool is_plain = f->read != NULL && n->num_controls == 0 && n->inputs[0].node == f->read && f->root == NULL;
+  if (!r->o->caches || !is_plain) return NULL;
+  weft_node_t **first = &weft_replication_facts(r, f->read)->first_read;
+  if (*first == NULL) {
+    *first = (weft_node_t *)n;
+    return NULL;
   }
-  return false;
-}
-
-static weft_str_t device_of(const weft_replication_t *r, const weft_node_t *n) {
-  return sits_with_variable(r, n) ? r->o->variable_device : weft_str("");
+  return r->copiers[0].nodes[(*first)->id];
 }
 
 static weft_status_t *copy_single(weft_replication_t *r, const weft_node_t *n) {
-  weft_node_t *copy = NULL;
-  WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[0], n, n->name, device_of(r, n), &copy));
+  weft_node_t *copy = read_before(r, n);
+  for (int i = 0; i < r->n && copy != NULL; i++) WEFT_RETURN_IF_ERROR(weft_copier_set_node(&r->copiers[i], n, copy));
+  if (copy != NULL) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[0], n, n->name, weft_replication_device_of(r, n), &copy));
   for (int i = 1; i < r->n; i++) WEFT_RETURN_IF_ERROR(weft_copier_set_node(&r->copiers[i], n, copy));
   return NULL;
 }
@@ -92,7 +92,7 @@ static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int r
   if (!keeps_name) snprintf(prefix, sizeof prefix, "replica_%d/", replica);
   weft_str_t name = make_name(r, prefix, n->name, 0);
   if (name.data == NULL) return no_memory();
-  WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[replica], n, name, device_of(r, n), &copy));
+  WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[replica], n, name, weft_replication_device_of(r, n), &copy));
   WEFT_RETURN_IF_ERROR(name_squeezed(r->copiers[replica].to, copy, r->plan.squeezed[n->id]));
   return r->first + replica > 0 && r->plan.own_seed[n->id] ? set_own_seed(r, copy, r->first + replica) : NULL;
 }

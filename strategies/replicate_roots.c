@@ -17,7 +17,7 @@ static weft_output_t final_value(weft_replication_t *r, const weft_root_t *root,
   if (weft_replication_is_between(r) && weft_replication_spread(r, of)->kind == WEFT_SPREAD_ROWS) {
     return weft_replication_own_rows(r, of);
   }
-  return weft_replication_value(r, of, &once, 0, r->o->devices[0]);
+  return weft_replication_value(r, of, &once, 0, weft_replication_host(r));
 }
 
 static weft_node_t *make_final(weft_replication_t *r, const weft_root_t *root) {
@@ -28,7 +28,7 @@ static weft_node_t *make_final(weft_replication_t *r, const weft_root_t *root) {
     return NULL;
   }
   for (int k = 0; k < n->num_outputs; k++) values[k] = final_value(r, root, k);
-  r->e.device = r->o->devices[0];
+  r->e.device = weft_replication_host(r);
   if (n->num_outputs == 0) return weft_emit_noop(&r->e, NULL, 0, "%.*s", WEFT_STR_ARGS(n->name));
   const char *op = n->num_outputs == 1 ? "Identity" : "IdentityN";
   return weft_emit(&r->e, op, values, n->num_outputs, NULL, 0, "%.*s", WEFT_STR_ARGS(n->name)).node;

@@ -145,6 +145,16 @@ static weft_output_t counts_of(weft_replication_t *r, weft_output_t of, uint64_t
   return counts;
 }
 
+/* A constant is made where it is wanted. */
+static weft_output_t constant_on(weft_replication_t *r, weft_output_t of, weft_str_t device) {
+  weft_output_t local = weft_replication_local(r, of, 0);
+  bool is_there = (of.node->flags & WEFT_OP_CONST) == 0 || of.node->num_controls > 0 || weft_replication_facts(r, of.node)->branches > 0 ||
+                  weft_str_eq(local.node->requested_device, device);
+  if (is_there || r->e.s != NULL) return local;
+  return weft_emit(&r->e, of.node->op->name.data, NULL, 0, of.node->attrs, of.node->num_attrs, "weft/constant/%.*s",
+                   WEFT_STR_ARGS(of.node->name));
+}
+
 /* The value that one device would have, on the emitter's device. */
 static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, int replica) {
   weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *parts);
@@ -161,7 +171,7 @@ static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const w
   }
   switch (has->kind) {
     case WEFT_SPREAD_SAME:
-      if (has->degree == 0) return weft_replication_local(r, of, 0);
+      if (has->degree == 0) return constant_on(r, of, r->e.device);
       return weft_replication_scale(r, of, weft_replication_local(r, of, last), has->degree, last);
     case WEFT_SPREAD_PART:
       weigh_all(r, of, has->degree, parts);
@@ -378,10 +388,12 @@ static weft_status_t *connect_copy(weft_replication_t *r, const weft_node_t *n, 
   return weft_emitter_end(&r->e);
 }
 
-/* What lives once follows the work of all copies, not only of those on replica 0. */
-static void follow_all(weft_replication_t *r, const weft_node_t *n, const weft_node_t *producer) {
+/* What lives once follows the work of all copies, not only of those on replica 0; an update, all that it was told to wait for:
+ * replicas may have to read before it writes. */
+static void follow_all(weft_replication_t *r, const weft_node_t *n, const weft_node_t *producer, bool is_told) {
   const weft_node_facts_t *from = weft_replication_facts(r, producer);
-  if (from->is_single || !from->has_effect || from->frame != 0 || weft_replication_facts(r, n)->frame != 0) return;
+  bool waits = from->has_effect || (is_told && r->plan.run[n->id] == WEFT_RUN_UPDATE);
+  if (from->is_single || !waits || from->frame != 0 || weft_replication_facts(r, n)->frame != 0) return;
   for (int k = 1; k < r->n; k++) weft_emit_control(&r->e, r->copiers[k].nodes[producer->id], r->copiers[0].nodes[n->id]);
 }
 
@@ -389,9 +401,10 @@ weft_status_t *weft_replication_connect(weft_replication_t *r) {
   for (int at = 0; at < r->source.graph->num_live && r->total > 1; at++) {
     const weft_node_t *n = r->order[at];
     if (weft_replication_facts(r, n)->is_single) {
+      if (r->copiers[0].copies[n->id] == NULL) continue; /* another read stands for it */
       WEFT_RETURN_IF_ERROR(connect_copy(r, n, 0));
-      for (int i = 0; i < n->num_inputs; i++) follow_all(r, n, n->inputs[i].node);
-      for (int i = 0; i < n->num_controls; i++) follow_all(r, n, n->controls[i]);
+      for (int i = 0; i < n->num_inputs; i++) follow_all(r, n, n->inputs[i].node, false);
+      for (int i = 0; i < n->num_controls; i++) follow_all(r, n, n->controls[i], true);
       WEFT_RETURN_IF_ERROR(weft_emitter_end(&r->e));
       continue;
     }

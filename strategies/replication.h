@@ -2,7 +2,9 @@
  *
  * The phases, in order, each in a file of its own:
  *   replicate.c           prepares, analyses, drives, cleans up
+ *   replicate_order.c     reads before the writes of the same step
  *   replicate_facts.c     what must be known of each node before anything is copied
+ *   replicate_central.c   variables that live once: where, and what else is computed there
  *   replicate_nodes.c     copies nodes onto replicas, inputs as they lie
  *   replicate_shares.c    rows per replica, slices, weights, checks of batches
  *   replicate_values.c    one value as some consumer wants it
@@ -26,11 +28,14 @@ typedef struct weft_node_facts {
   uint64_t batches;    /* bit b: depends on plan.batches[b] (those beyond 63 count as 63) */
   bool is_single;      /* exists once in the new graph */
   bool has_effect;     /* it, or something before it, changes state, may fail the step on purpose, or waits for all replicas */
+  weft_str_t device;   /* of a node that exists once: where; "": on the first replica's */
   int branches;        /* how many conditionals it stands in: it may be dead if there are any */
   int frame;           /* where its outputs are; 0: outside of loops */
   int depth;           /* longest way from the inputs: when it is ready, roughly */
   int level;           /* how many sums over replicas, at most, come before it */
   weft_node_t *variable; /* whose handle or reference its outputs carry; NULL: none */
+  weft_node_t *read;     /* the variable whose value it hands on; NULL: none */
+  weft_node_t *first_read; /* of a variable, with option `caches`: the read that stands for those that wait for nothing */
   weft_root_t *root;   /* NULL: nobody asked for it by name */
   bool needs_final;    /* its name goes to a node that unites the replicas' copies */
 } weft_node_facts_t;
@@ -69,6 +74,7 @@ typedef struct weft_replication {
   weft_emitter_t e;
   weft_node_t **order;      /* owned; of source.graph, producers first */
   weft_node_facts_t *facts; /* by id */
+  weft_str_t *homes;        /* CENTRAL: by id of a variable: its device */
   weft_share_t *shares;     /* by batch */
   weft_weights_t *weights;  /* made so far */
   weft_value_t **values;    /* by id: made so far */
@@ -83,6 +89,9 @@ typedef struct weft_replication {
   weft_node_t *accumulate_init;      /* what else must run before the first step; NULL: nothing */
 } weft_replication_t;
 
+/* On the prepared graph, before it is analysed: reads of a variable go before the writes of the step that nothing orders
+ * otherwise; values read from references on other devices are copies. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_order_reads(weft_replication_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_replication_find_facts(weft_replication_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_replication_copy_nodes(weft_replication_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_replication_sum(weft_replication_t *r);     /* every PART that somebody wants as SAME */
@@ -95,6 +104,29 @@ static inline const weft_spread_t *weft_replication_spread(const weft_replicatio
 static inline weft_node_facts_t *weft_replication_facts(const weft_replication_t *r, const weft_node_t *n) {
   return &r->facts[n->id];
 }
+/* Does this output carry a variable, not its value? */
+static inline bool weft_carries_variable(const weft_node_t *n, int output) {
+  return weft_dtype_is_ref(n->output_types[output]) || n->output_types[output] == WEFT_RESOURCE;
+}
+/* Is a value of this spread on replica 0 what one device would have? */
+static inline bool weft_is_true_spread(const weft_spread_t *s) {
+  return s->kind == WEFT_SPREAD_ONCE || (s->kind == WEFT_SPREAD_SAME && s->degree == 0) ||
+         (s->kind == WEFT_SPREAD_SHAPE && s->rows == 0);
+}
+
+/* ---- variables that live once ---- */
+
+/* Deals variables out to their devices. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_find_homes(weft_replication_t *r, const weft_strategy_request_t *request);
+/* Which nodes exist once, and where. Facts of all nodes are known but for these. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_find_single(weft_replication_t *r);
+/* Where the copies of n go; "": on their replica. */
+weft_str_t weft_replication_device_of(const weft_replication_t *r, const weft_node_t *n);
+/* Where batches are fed and fetched values united. */
+static inline weft_str_t weft_replication_host(const weft_replication_t *r) {
+  return r->o->host.length > 0 ? r->o->host : r->o->devices[0];
+}
+
 /* As what input i of n is wanted: what lives once gets true values. */
 weft_spread_t weft_replication_wanted(const weft_replication_t *r, const weft_node_t *n, int i);
 

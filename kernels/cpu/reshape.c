@@ -105,6 +105,13 @@ static weft_status_t *same_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
+/* What a reference reads, without sharing its bytes: later writes do not show. */
+static weft_status_t *deep_copy_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 0), *out = NULL;
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &out));
+  return weft_cpu_copy(out, 0, x, 0, x->count);
+}
+
 static weft_status_t *ensure_shape_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0);
   const weft_attr_t *want = weft_knode_attr(ctx->node, "shape");
@@ -144,6 +151,7 @@ static weft_status_t *check_numerics_compute(weft_kernel_ctx_t *ctx) {
   { .op = op_, .compute = same_compute, .forwards = true }
 const weft_kernel_t weft_cpu_reshape_kernels[] = {
     WEFT_KERNEL("CheckNumerics", "T", WEFT_SET_FLOATS, NULL, check_numerics_compute, NULL),
+    WEFT_KERNEL("DeepCopy", NULL, 0, NULL, deep_copy_compute, NULL),
     WEFT_KERNEL("EnsureShape", NULL, 0, NULL, ensure_shape_compute, NULL),
     WEFT_KERNEL("ExpandDims", NULL, 0, NULL, expand_dims_compute, NULL),
     SAME("PreventGradient"),

@@ -133,7 +133,6 @@ def recurrent(x, y):
 
 
 MODELS = [dense, resource, double, regularised, summed, weighted, root, embedding, batch_norm, convolution, conditional, loop, recurrent]
-REFUSED = [weighted, root, batch_norm]  # by servers in step: between its rows and its gradient a worker would have to ask others
 X = rng.randn(ROWS, 8).astype("f")
 Y = rng.randint(0, 4, ROWS).astype("i4")
 
@@ -221,8 +220,6 @@ def on_tensorflow(weft, strategy, tmp_path):
 @pytest.mark.parametrize("strategy", STRATEGIES + SERVED)
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
 def test_models_train_on_weft_as_on_one_device(model, strategy, weft, tmp_path):
-    if strategy in SERVED and (model in REFUSED or model is convolution):
-        pytest.skip("refused, or workers normalise by statistics of their own")
     graph = build(model, "momentum")
     write(graph, tmp_path)
     want = train(graph)
@@ -256,16 +253,6 @@ def test_rewritten_graphs_train_on_stock_tensorflow(model, strategy, weft, tmp_p
     want = train(graph)
     got = on_tensorflow(weft, strategy, tmp_path)
     close(got, want, 1e-5, strategy)
-
-
-@pytest.mark.parametrize("model", REFUSED, ids=lambda m: m.__name__)
-def test_what_workers_cannot_know_alone_is_refused(model, request, weft, tmp_path):
-    write(build(model, "sgd"), tmp_path)
-    command = [request.config.getoption("--weft"), "submit", "plain.pb", *FEEDS, *NAMES, "--strategy", SERVED[0]]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False, cwd=tmp_path)
-    said = done.stderr.decode()
-    assert done.returncode == 1 and said.count("\n") == 1 and not done.stdout
-    assert "node '" in said and "workers have only their part of it" in said, said
 
 
 def test_dropout_draws_on_each_replica(weft, tmp_path):

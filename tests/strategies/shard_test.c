@@ -175,7 +175,7 @@ static void with_path(weft_ps_cluster_t *c, const char *target, const char *path
 
 /* T-PS2-3 */
 static void a_checkpoint_of_five_shards_is_read_by_two_and_by_one(void) {
-  static const char *const readers[] = {"shards=fixed:2", "", "shards=fixed:5,mode=sync", NULL};
+  static const char *const readers[] = {"shards=fixed:2", "", "shards=fixed:5,mode=sync,backup=0,split=0", NULL};
   static const char *const values[] = {"emb/read:0", "w0/read:0", "b2/read:0"};
   char path[128];
   const char *dir = getenv("TEST_TMPDIR");

@@ -331,11 +331,6 @@ static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
        NULL,
        {"backup=2", "INVALID_ARGUMENT"}},
       {mlp, "parameter_server:shards=fixed:0", {"--target", "train"}, NULL, {"fixed:0", "INVALID_ARGUMENT"}},
-      {GRAPHS "linear.pbtxt",
-       "parameter_server:mode=sync,workers=2",
-       {"--target", "train", "--fetch", "global_norm/global_norm"},
-       "rate=1",
-       {"'global_norm/global_norm'", "no sum of theirs", "INVALID_ARGUMENT"}},
       {mlp, "mirrored:2", {"--target", "trains"}, NULL, {"trains", "did you mean 'train'", "NOT_FOUND"}},
       {counter, "mirrored:2", {"--fetch", "value"}, "by=1", {"'by'", "batch dimension", "INVALID_ARGUMENT"}},
       {assigned,
@@ -421,7 +416,8 @@ static void what_a_strategy_makes_is_told_to_programs(void) {
                {"central_storage:2", NULL, 1},
                {"multi_worker_mirrored", "worker=3", 1},
                {"parameter_server", "ps=1,worker=2", 2},
-               {"parameter_server:mode=sync", "ps=2,worker=3", 4},
+               {"parameter_server:mode=sync", "ps=2,worker=3", 1},
+               {"parameter_server:mode=sync,backup=1", "ps=2,worker=3", 4},
                {"parameter_server:mode=ssp,staleness=1", "ps=1,worker=2", 2}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     json_t *root = inspect(cases[i].strategy, cases[i].cluster), *lanes = json_object_get(root, "lanes");
