@@ -69,7 +69,7 @@ static weft_status_t *find_members(summing_t *k) {
     for (int j = 0; j < n->num_inputs; j++) {
       weft_output_t of = n->inputs[j];
       weft_spread_t wanted = weft_replication_wanted(r, n, j);
-      bool is_true = (wanted.kind == WEFT_SPREAD_SAME && wanted.degree == 0) ||
+      bool is_true = (wanted.kind == WEFT_SPREAD_SAME && wanted.degree == 0) || wanted.kind == WEFT_SPREAD_ROWS ||
                      (wanted.kind == WEFT_SPREAD_ONCE && weft_replication_is_between(r));
       if (weft_replication_spread(r, of)->kind != WEFT_SPREAD_PART || !is_true) continue;
       if (weft_replication_facts(r, of.node)->frame != 0 || !weft_collective_takes(weft_base_type_of(of))) continue;
@@ -168,12 +168,20 @@ void weft_replication_collective(weft_replication_t *r, const char *op, const we
                               {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)r->o->timeout_seconds}}};
   for (int i = 0; i < num_attrs; i++) all[2 + i] = attrs[i];
   weft_str_t device = r->e.device;
+  weft_collective_t *made = weft_arena_calloc(&r->arena, 1, sizeof *made);
+  weft_node_t **nodes = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *nodes);
+  if ((made == NULL || nodes == NULL) && r->e.s == NULL) r->e.s = no_memory();
   if (r->group_size == NULL && r->e.s == NULL) r->e.s = weft_replication_make_group(r);
   for (int i = 0; i < r->n && r->e.s == NULL; i++) {
     r->e.device = r->o->devices[i];
     weft_output_t with[4] = {values[i], r->group_size[i], r->group[i], {NULL, 0}};
     with[3] = weft_emit_int(&r->e, WEFT_I32, r->instance_key, "replica_%d/weft/%s/instance_key", i, name);
     values[i] = weft_emit(&r->e, op, with, 4, all, 2 + num_attrs, "replica_%d/weft/%s", i, name);
+    nodes[i] = values[i].node;
+  }
+  if (r->e.s == NULL) {
+    *made = (weft_collective_t){r->collectives, nodes};
+    r->collectives = made;
   }
   r->instance_key++;
   weft_replication_tie(r, name, values);

@@ -293,7 +293,12 @@ static void as_same(weft_replication_t *r, weft_output_t of, const weft_spread_t
   r->e.device = device;
 }
 
-static void as_slices(weft_replication_t *r, weft_output_t of, weft_output_t whole, const weft_spread_t *wanted, weft_output_t *out) {
+/* Rows of the true value. */
+static void as_slices(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, const weft_spread_t *wanted, weft_output_t *out) {
+  static const weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
+  bool is_own = weft_replication_is_between(r); /* what a worker reads, it shares out among its own replicas */
+  if (is_own && has->kind != WEFT_SPREAD_ONCE) fail_between(r, of);
+  weft_output_t whole = is_own ? weft_replication_local(r, of, 0) : weft_replication_value(r, of, &same, 0, r->o->devices[0]);
   weft_str_t device = r->e.device;
   r->e.device = r->o->devices[0];
   weft_replication_slice(r, weft_replication_batch_of(r, of.node), whole, wanted->axis, out);
@@ -324,12 +329,8 @@ static void make(weft_replication_t *r, weft_output_t of, const weft_spread_t *h
     case WEFT_SPREAD_ROWS:
       if (has->kind == WEFT_SPREAD_ROWS && has->axis == wanted->axis) {
         scale_all(r, of, has->degree - wanted->degree, out);
-      } else if (is_value) {
-        weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
-        bool is_own = weft_replication_is_between(r); /* what a worker reads, it shares out among its own replicas */
-        if (is_own && has->kind != WEFT_SPREAD_ONCE) fail_between(r, of);
-        as_slices(r, of, is_own ? weft_replication_local(r, of, 0) : weft_replication_value(r, of, &same, 0, r->o->devices[0]),
-                  wanted, out);
+      } else if (is_value || has->kind == WEFT_SPREAD_PART) { /* a part is added up, and cut */
+        as_slices(r, of, has, wanted, out);
         scale_all(r, of, -wanted->degree, out);
       } else {
         fail_as(r, of, has, wanted);

@@ -12,6 +12,7 @@
  *   replicate_accumulate.c  gradients added up over several steps
  *   replicate_between.c   one client per worker: what goes by collectives then
  *   replicate_roots.c     names of the request
+ *   replicate_ties.c      a collective is run by all replicas or by none
  *   replicate_measure.c   what is sent in a step
  */
 #ifndef WEFT_STRATEGIES_REPLICATION_H_
@@ -61,6 +62,13 @@ struct weft_sent {
   weft_node_t **nodes;   /* by replica */
 };
 
+/* A collective: one node on each replica here. */
+typedef struct weft_collective weft_collective_t;
+struct weft_collective {
+  weft_collective_t *next;
+  weft_node_t **nodes; /* by replica */
+};
+
 typedef struct weft_replication {
   const weft_replicate_options_t *o; /* borrowed */
   weft_rewrite_t *out;               /* borrowed; out->graph is `to` */
@@ -84,6 +92,7 @@ typedef struct weft_replication {
   weft_node_t **sums;                /* collectives on replica 0, in launch order */
   weft_str_t *sum_names;             /* what each sums, for people */
   int num_sums;
+  weft_collective_t *collectives;    /* made so far, the last first */
   weft_accumulation_t *accumulation; /* NULL: none yet */
   weft_sent_t *sent;                 /* broadcasts made so far */
   weft_node_t *accumulate_init;      /* what else must run before the first step; NULL: nothing */
@@ -97,6 +106,8 @@ WEFT_MUST_CHECK weft_status_t *weft_replication_copy_nodes(weft_replication_t *r
 WEFT_MUST_CHECK weft_status_t *weft_replication_sum(weft_replication_t *r);     /* every PART that somebody wants as SAME */
 WEFT_MUST_CHECK weft_status_t *weft_replication_connect(weft_replication_t *r); /* inputs that are wanted otherwise than they lie */
 WEFT_MUST_CHECK weft_status_t *weft_replication_finish_roots(weft_replication_t *r);
+/* Lets every step that runs a collective on one replica run it on all of them. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_tie_collectives(weft_replication_t *r);
 
 static inline const weft_spread_t *weft_replication_spread(const weft_replication_t *r, weft_output_t of) {
   return &r->plan.outputs[of.node->id][of.index];

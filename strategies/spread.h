@@ -67,6 +67,7 @@ typedef struct weft_spread_plan {
                                    ROWS d -> SAME 0: all-gather of local * w^d                         on replica 0
                                    SHAPE -> SAME 0: elements of the mask summed   ONCE -> SAME: from replica 0 to all
                                    SAME 0 -> ROWS 0: slices of what each has      ONCE -> ROWS: slices of it
+                                   PART d -> ROWS 0: all-reduce, then slices
                                    d -> e, kind and axis as they were: local scale by w^(d-e), no communication */
   bool *own_seed;             /* by node id: each replica draws random numbers of its own; the copies need other seeds */
   uint32_t *squeezed;         /* by node id: of a Squeeze that names no dims: those (bits) that it takes away. Copies must

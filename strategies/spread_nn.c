@@ -10,6 +10,7 @@ enum {
   LAST_TWO = 0x20,      /* any axis but the last two */
   SHAPE_FIRST = 0x40,   /* input 0 is the shape of the output */
   FILTER_SECOND = 0x80, /* input 1 is a factor that all replicas have: a filter */
+  ALL_ROWS = 0x100,     /* all inputs but scalars have a row for each example, whatever their dtype: labels */
 };
 
 static bool axis_fits(const weft_spread_ctx_t *c, int i) {
@@ -75,7 +76,7 @@ static bool take_other(weft_spread_ctx_t *c, int i, int axis, int linear) {
   const weft_shape_t *shape = weft_spread_in_shape(c, i);
   c->wanted[i] = weft_spread_same(0);
   bool has_axis = (shape->rank < 0 || shape->rank > axis) && !(shape->rank > axis && shape->dims[axis] == 1);
-  bool is_data = n->input_types[i] == n->input_types[linear >= 0 ? linear : 0] && shape->rank != 0;
+  bool is_data = (n->input_types[i] == n->input_types[linear >= 0 ? linear : 0] || (c->detail & ALL_ROWS) != 0) && shape->rank != 0;
   if (!is_data || !has_axis) return true;
   bool is_whole = c->in[i].whole == axis || (shape->rank > axis && shape->dims[axis] > 1);
   if (!is_whole || c->in[i].s.kind == WEFT_SPREAD_PART) return false;

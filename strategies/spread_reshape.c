@@ -85,6 +85,12 @@ static void find_whole(weft_spread_ctx_t *c, const weft_spread_ints_t *shape) {
   }
 }
 
+/* Does another axis than that of the rows have a count of a replica's own rows as its length? It is one of the whole batch. */
+static bool counts_beside(const weft_spread_ctx_t *c, int axis) {
+  uint64_t own = axis < 64 ? (uint64_t)1 << axis : 0;
+  return c->in[1].s.kind == WEFT_SPREAD_SHAPE && (c->in[1].s.rows & ~own) != 0;
+}
+
 /* `shape` is NULL where the new shape is not known. */
 static weft_status_t *reshape(weft_spread_ctx_t *c, const weft_spread_ints_t *shape) {
   const weft_spread_value_t *x = &c->in[0];
@@ -92,7 +98,7 @@ static weft_status_t *reshape(weft_spread_ctx_t *c, const weft_spread_ints_t *sh
   if (x->s.kind == WEFT_SPREAD_EACH) return weft_spread_fall_back(c);
   if (weft_spread_is_rows(c, 0) && knows) {
     int to = axis_of_rows(c, shape);
-    if (to >= 0) {
+    if (to >= 0 && !counts_beside(c, to)) {
       weft_spread_give_rows(c, 0, 0, to);
       c->out[0].factor =
           weft_spread_counts_rows(shape, to) ? weft_spread_factor_of(shape, to) : left_over(c, shape, to);
@@ -105,7 +111,7 @@ static weft_status_t *reshape(weft_spread_ctx_t *c, const weft_spread_ints_t *sh
     return NULL;
   }
   if (c->in[1].s.kind == WEFT_SPREAD_SHAPE && x->s.kind == WEFT_SPREAD_SAME && x->whole == 0 && knows &&
-      leading_axis(shape) >= 0) { /* rows of what everybody has */
+      leading_axis(shape) >= 0 && !counts_beside(c, leading_axis(shape))) { /* rows of what everybody has */
     int to = leading_axis(shape);
     c->wanted[0] = weft_spread_rows(0, 0);
     c->out[0] = weft_spread_value(weft_spread_rows(to, 0));

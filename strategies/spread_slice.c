@@ -2,6 +2,19 @@
  * left alone? */
 #include "strategies/spread_axis.h"
 
+/* Inputs [first, end) are numbers by axis. Only number `own` (-1: none) may be a count of a replica's own rows; along other axes
+ * every replica has the whole batch, and counts of it are wanted true. False if one input has both. */
+static bool count_others_whole(weft_spread_ctx_t *c, int first, int end, int own) {
+  uint64_t mine = own >= 0 && own < 64 ? (uint64_t)1 << own : 0;
+  for (int i = first; i < end; i++) {
+    bool has_own = c->in[i].s.kind == WEFT_SPREAD_SHAPE && (c->in[i].s.rows & mine) != 0;
+    if (c->in[i].s.kind == WEFT_SPREAD_SAME || (has_own && (c->in[i].s.rows & ~mine) == 0)) continue;
+    if (has_own || c->in[i].s.kind == WEFT_SPREAD_EACH) return false;
+    c->wanted[i] = weft_spread_same(0);
+  }
+  return true;
+}
+
 weft_status_t *weft_spread_slice(weft_spread_ctx_t *c) {
   int axis = weft_spread_batch_axis(c, 0);
   int64_t begin, size;
@@ -10,8 +23,7 @@ weft_status_t *weft_spread_slice(weft_spread_ctx_t *c) {
   bool to_end = takes_all && weft_spread_int_at(c->in[2].ints, axis, &size) && size == -1;
   bool counted = takes_all && weft_spread_counts_rows(c->in[2].ints, axis) &&
                  weft_spread_factor_of(c->in[2].ints, axis) == c->in[0].factor && c->in[0].factor > 0;
-  if (weft_spread_is_rows(c, 0) && (to_end || counted)) {
-    if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
+  if (weft_spread_is_rows(c, 0) && (to_end || counted) && count_others_whole(c, 1, 3, counted ? axis : -1)) {
     weft_spread_give_rows(c, 0, 0, axis);
     return NULL;
   }
@@ -22,6 +34,7 @@ weft_status_t *weft_spread_slice(weft_spread_ctx_t *c) {
 typedef struct strided {
   bool takes_all; /* this axis, from begin to end by ones */
   int to;         /* where it is then */
+  int counted;    /* the number of the spec whose end is the count of rows; -1: none is needed */
 } strided_t;
 
 static bool mask_bit(const weft_node_t *n, const char *name, int i) {
@@ -37,7 +50,7 @@ static bool follow_axis(const weft_spread_ctx_t *c, int first, int rank, int axi
   int at = 0, to = 0, num_new = 0, specs = begin->n;
   for (int i = 0; i < specs; i++)
     num_new += mask_bit(n, "new_axis_mask", i) && !mask_bit(n, "ellipsis_mask", i);
-  *out = (strided_t){true, 0};
+  *out = (strided_t){true, 0, -1};
   for (int i = 0; i < specs; i++) {
     if (mask_bit(n, "ellipsis_mask", i)) {
       if (rank < 0) return false;
@@ -58,12 +71,12 @@ static bool follow_axis(const weft_spread_ctx_t *c, int first, int rank, int axi
     if (at == axis) {
       int64_t b = 0, s = 0, e = 0;
       bool from_start = mask_bit(n, "begin_mask", i) || (weft_spread_int_at(begin, i, &b) && b == 0);
-      bool to_end = mask_bit(n, "end_mask", i) ||
-                    (weft_spread_counts_rows(end, i) &&
+      bool ends = mask_bit(n, "end_mask", i) || (weft_spread_int_at(end, i, &e) && e == INT32_MAX);
+      bool counted = weft_spread_counts_rows(end, i) &&
                      weft_spread_factor_of(end, i) == c->in[first == 0 ? 0 : first - 1].factor &&
-                     c->in[first == 0 ? 0 : first - 1].factor > 0) ||
-                    (weft_spread_int_at(end, i, &e) && e == INT32_MAX);
-      out->takes_all = !shrinks && from_start && to_end && weft_spread_int_at(by, i, &s) && s == 1;
+                     c->in[first == 0 ? 0 : first - 1].factor > 0;
+      if (counted && !ends) out->counted = i;
+      out->takes_all = !shrinks && from_start && (ends || counted) && weft_spread_int_at(by, i, &s) && s == 1;
       out->to = to;
       return true;
     }
@@ -75,14 +88,11 @@ static bool follow_axis(const weft_spread_ctx_t *c, int first, int rank, int axi
 }
 
 weft_status_t *weft_spread_strided_slice(weft_spread_ctx_t *c) {
-  strided_t s = {false, 0};
+  strided_t s = {false, 0, -1};
   int axis = weft_spread_batch_axis(c, 0);
   if (weft_spread_passes_whole(c)) return NULL;
   bool follows = axis >= 0 && follow_axis(c, 1, weft_spread_in_shape(c, 0)->rank, axis, &s) && s.takes_all;
-  if (weft_spread_is_rows(c, 0) && follows) {
-    for (int i = 1; i < 4; i++) {
-      if (c->in[i].s.kind == WEFT_SPREAD_ONCE) c->wanted[i] = weft_spread_same(0);
-    }
+  if (weft_spread_is_rows(c, 0) && follows && count_others_whole(c, 1, 4, s.counted)) {
     weft_spread_give_rows(c, 0, 0, s.to);
     return NULL;
   }
@@ -91,7 +101,7 @@ weft_status_t *weft_spread_strided_slice(weft_spread_ctx_t *c) {
 
 weft_status_t *weft_spread_strided_slice_grad(weft_spread_ctx_t *c) { /* shape, begin, end, strides, dy */
   const weft_spread_ints_t *shape = c->in[0].ints;
-  strided_t s = {false, 0};
+  strided_t s = {false, 0, -1};
   int axis = weft_spread_counting(shape);
   if (c->in[4].s.kind == WEFT_SPREAD_PART && c->in[0].s.kind == WEFT_SPREAD_SAME) {
     if (!weft_spread_want_numbers(c, 1, 4)) return weft_spread_fall_back(c);
@@ -100,7 +110,7 @@ weft_status_t *weft_spread_strided_slice_grad(weft_spread_ctx_t *c) { /* shape, 
   }
   bool follows = axis >= 0 && weft_spread_is_rows(c, 4) && follow_axis(c, 1, shape->n, axis, &s) &&
                  s.takes_all && s.to == c->in[4].s.axis;
-  if (!follows) return weft_spread_fall_back(c);
+  if (!follows || !count_others_whole(c, 1, 4, s.counted)) return weft_spread_fall_back(c);
   weft_spread_give_rows(c, 4, 0, axis);
   return NULL;
 }

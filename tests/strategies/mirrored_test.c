@@ -69,6 +69,16 @@ static void fused_batch_normalisation_has_the_statistics_of_the_batch(void) {
   weft_graph_destroy(g);
 }
 
+/* Some values are computed alike on all replicas, of which one is asked: the sums before them are run by all the same. */
+static void rows_beside_all_others_of_the_batch_follow_one_device(void) {
+  static const char *const strategies[] = {"mirrored:2", "mirrored:3", "mirrored:3,fusion=none,order=static", "mirrored:2,reduce=one",
+                                           "data_parallel:2", "central_storage:3", "multi_worker_mirrored:workers=2"};
+  for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+    run_t k = {"contrastive", strategies[i], TF_DOUBLE, 32, 10, 30, 16, 11, 1e-9};
+    train_beside_one_device(&k);
+  }
+}
+
 static void options_change_no_results(void) {
   static const char *const strategies[] = {"mirrored:3,order=static,fusion=none",   "mirrored:3,algorithm=ring",
                                            "mirrored:3,algorithm=halving_doubling", "mirrored:2,bytes_per_pack=4K",
@@ -272,6 +282,7 @@ static const CU_TestInfo tests[] = {
     {"sparse gradients are gathered", sparse_gradients_are_gathered},
     {"convolutions with batch statistics follow one device", convolutions_with_batch_statistics_follow_one_device},
     {"fused batch normalisation has the statistics of the batch", fused_batch_normalisation_has_the_statistics_of_the_batch},
+    {"rows beside all others of the batch follow one device", rows_beside_all_others_of_the_batch_follow_one_device},
     {"options change no results", options_change_no_results},
     {"fetches mean what they meant", fetches_mean_what_they_meant},
     {"batches of different lengths fail the step", batches_of_different_lengths_fail_the_step},

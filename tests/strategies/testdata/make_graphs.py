@@ -204,6 +204,23 @@ def transformer(path):
             f.write(str(graph.as_graph_def()))
 
 
+def contrastive(path):
+    """Each row beside all others of the batch: negatives of the batch (the labels are its rows' numbers), hardest ones."""
+    with start().as_default() as graph:
+        x, y = v1.placeholder(tf.float64, [None, 32], name="x"), labels_of()
+        a, b = (tf.nn.l2_normalize(tf.matmul(x, variable(n, [32, 10], tf.float64, i, True)), 1) for i, n in enumerate("ab"))
+        rows = tf.range(tf.shape(x)[0])
+        logits = tf.matmul(a, b, transpose_b=True, name="logits")
+        both = [tf.nn.sparse_softmax_cross_entropy_with_logits(labels=rows, logits=side) for side in (logits, tf.transpose(logits))]
+        same = tf.equal(y[:, None], y[None, :])
+        distance = tf.reduce_sum(tf.square(a), 1)[:, None] - 2 * tf.matmul(a, a, transpose_b=True)
+        hard = tf.reduce_max(tf.where(same, distance, -9 * tf.ones_like(distance)), 1) - tf.reduce_min(tf.where(same, 9 + distance, distance), 1)
+        masked = tf.one_hot(rows, tf.shape(x)[0], dtype=tf.float64) * 1e9
+        alone = tf.nn.softmax_cross_entropy_with_logits(labels=tf.one_hot(rows, tf.shape(x)[0], dtype=tf.float64),
+                                                        logits=tf.matmul(a, a, transpose_b=True) - masked + logits)
+        finish(graph, tf.reduce_mean(both[0] + both[1] + tf.nn.softplus(hard) + 1e-9 * alone, name="loss"), "momentum", path)
+
+
 def main(directory):
     for optimizer in ("sgd", "momentum", "adam"):
         mlp("%s/mlp_%s.pbtxt" % (directory, optimizer), tf.float32, optimizer, optimizer == "momentum")
@@ -214,6 +231,7 @@ def main(directory):
     batch_norm("%s/batch_norm.pbtxt" % directory, "NHWC")
     linear("%s/linear.pbtxt" % directory)
     branch("%s/branch.pbtxt" % directory)
+    contrastive("%s/contrastive.pbtxt" % directory)
     random_start("%s/random_start.pbtxt" % directory)
     transformer("%s/transformer.pbtxt" % directory)
 

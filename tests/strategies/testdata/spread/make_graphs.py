@@ -318,6 +318,22 @@ def lists():
     return [loss, momentum().minimize(loss)]
 
 
+def negatives():
+    """Each row beside all others of the batch; labels are the rows' numbers."""
+    x, y = inputs()
+    a, b = dense(x, 4, "a"), dense(x, 4, "b", tf.tanh)
+    rows, n = tf.range(tf.shape(x)[0]), tf.shape(x)[0]
+    xe = tf.nn.sparse_softmax_cross_entropy_with_logits
+    logits = tf.matmul(a, b, transpose_b=True)
+    loss = tf.reduce_mean(xe(labels=rows, logits=logits) + xe(labels=rows, logits=tf.transpose(logits)))
+    own = tf.matmul(b, b, transpose_b=True) - tf.one_hot(rows, n, dtype=D) * 9.0
+    loss += tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=tf.one_hot(rows, n, dtype=D), logits=tf.concat([logits, own], 1)[:, :n] + own))
+    same = tf.cast(tf.equal(y[:, None], y[None, :]), D)
+    loss += tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=same / tf.reduce_sum(same, 1, keepdims=True), logits=own))
+    hits = tf.reduce_mean(tf.cast(tf.math.in_top_k(tf.cast(logits, tf.float32), rows, 2), D))
+    return [loss, hits, momentum().minimize(loss)]
+
+
 MODELS = {
     "mlp": (mlp(sgd), False),
     "mlp_adam": (mlp(adam), True),
@@ -345,6 +361,7 @@ MODELS = {
     "gan": (gan, False),
     "pools": (pools, True),
     "lists": (lists, True),
+    "negatives": (negatives, True),
 }
 
 if __name__ == "__main__":
