@@ -72,6 +72,9 @@ void weft_group_table_watch(weft_group_table_t *t, weft_waiter_t *w, weft_cancel
 /* Takes and answers w if it still waits: its canceller or timeout came before it was in the list. */
 void weft_group_table_missed(weft_waiter_t *w);
 
+/* Why a group that a lost task broke is not there, until that task joins again: a copy, or NULL. */
+weft_status_t *weft_group_lost_locked(weft_group_table_t *t, int64_t key) WEFT_REQUIRES(t->mu);
+
 /* The device's rank in a complete group; -1 if it has none. */
 int weft_group_rank_locked(weft_group_table_t *t, int64_t key, weft_str_t device) WEFT_REQUIRES(t->mu);
 

@@ -287,6 +287,11 @@ weft_str_t weft_group_device_locked(weft_group_table_t *t, int64_t key, int rank
   return g->group->members[rank].device;
 }
 
+weft_status_t *weft_group_lost_locked(weft_group_table_t *t, int64_t key) {
+  const weft_group_record_t *g = find_locked(t, key);
+  return g == NULL || g->lost_task_length == 0 ? NULL : weft_status_clone(g->error);
+}
+
 int weft_group_rank_locked(weft_group_table_t *t, int64_t key, weft_str_t device) {
   const weft_group_record_t *g = find_locked(t, key);
   for (int i = 0; g != NULL && g->group != NULL && i < g->group->size; i++) {

@@ -338,13 +338,14 @@ void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_r
   w->table = t;
   outcome_t o = {.source = -1};
   bool is_late = false;
-  if (q->rank < 0) { /* who asks like TensorFlow knows its device only */
-    weft_mutex_lock(&t->mu);
+  /* A rank may have been given its group just before the leader heard of a loss: the others will not come. */
+  weft_mutex_lock(&t->mu);
+  o.why = weft_group_lost_locked(t, q->group_key);
+  if (q->rank < 0 && o.why == NULL) /* a request like TensorFlow's has a device only */
     w->instance.rank = weft_group_rank_locked(t, q->group_key, q->device);
-    weft_mutex_unlock(&t->mu);
-    q = &w->instance;
-  }
-  if (q->rank < 0 || q->rank >= q->group_size) {
+  weft_mutex_unlock(&t->mu);
+  q = &w->instance;
+  if (o.why == NULL && (q->rank < 0 || q->rank >= q->group_size)) {
     o.why = WEFT_ERROR(INVALID_ARGUMENT, "collective %.*s: rank %d of %d", WEFT_STR_ARGS(q->name), q->rank,
                        q->group_size);
   }

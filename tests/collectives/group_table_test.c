@@ -231,6 +231,47 @@ static weft_instance_request_t request(int rank, int64_t step) {
                                    .is_source = rank == 1};
 }
 
+/* The rank got its group before the leader heard of the loss, and asks for its instance after that: it would wait for
+ * ranks that do not come. */
+static void an_instance_of_a_broken_group_fails_at_once(void) {
+  weft_group_table_t *t = fresh();
+  answer_t a[2], late = {0};
+  const weft_status_t *why = NULL;
+  weft_status_t *silence = WEFT_ERROR(UNAVAILABLE, "silence");
+  for (int knows_its_rank = 0; knows_its_rank < 2; knows_its_rank++) {
+    join(t, 1, 2, CPU(1), -1, 1, NULL, &a[0]);
+    join(t, 1, 2, CPU(2), -1, 1, NULL, &a[1]);
+    CU_ASSERT_FATAL(a[0].group != NULL && a[1].group != NULL);
+    weft_group_table_lost_task(t, WEFT_STR(TASK(2)), silence);
+    weft_instance_request_t r = request(knows_its_rank ? 0 : -1, 7 + knows_its_rank);
+    weft_group_table_join_instance(t, &r, NULL, on_instance, &late);
+    why = late.status;
+    CU_ASSERT_EQUAL_FATAL(late.calls, 1);
+    CU_ASSERT_EQUAL(weft_status_code(why), WEFT_UNAVAILABLE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(why), TASK(2)));
+    answer_deinit(&late);
+    for (int i = 0; i < 2; i++) answer_deinit(&a[i]);
+    /* The task is there again: the group is formed anew, and its instances are agreed on. */
+    join(t, 1, 2, CPU(2), -1, 2, NULL, &a[1]);
+    join(t, 1, 2, CPU(1), -1, 1, NULL, &a[0]);
+    CU_ASSERT(a[0].group != NULL && a[1].group != NULL);
+    r = request(0, 17 + knows_its_rank);
+    weft_group_table_join_instance(t, &r, NULL, on_instance, &late);
+    CU_ASSERT_EQUAL(late.calls, 0);
+    weft_instance_request_t other = request(1, 17 + knows_its_rank);
+    answer_t agreed = {0};
+    weft_group_table_join_instance(t, &other, NULL, on_instance, &agreed);
+    CU_ASSERT(late.calls == 1 && late.status == NULL && agreed.calls == 1 && agreed.status == NULL);
+    answer_deinit(&late);
+    answer_deinit(&agreed);
+    for (int i = 0; i < 2; i++) answer_deinit(&a[i]);
+    weft_group_table_lost_task(t, WEFT_STR(TASK(2)), silence); /* else the next round is a contradiction */
+    weft_group_table_returned_task(t, WEFT_STR(TASK(2)));
+  }
+  weft_status_free(silence);
+  weft_group_table_destroy(t);
+}
+
 static void an_instance_is_agreed_once(void) {
   weft_group_table_t *t = fresh();
   answer_t a[2] = {{0}, {0}}, again = {0};
@@ -321,6 +362,7 @@ static const CU_TestInfo tests[] = {
     {"a new incarnation forms the group anew", a_new_incarnation_forms_the_group_anew},
     {"an error stays until a member comes anew", an_error_stays_until_a_member_comes_anew},
     {"a lost task breaks its groups", a_lost_task_breaks_its_groups},
+    {"an instance of a broken group fails at once", an_instance_of_a_broken_group_fails_at_once},
     {"who gives up leaves the group", who_gives_up_leaves_the_group},
     {"an instance is agreed once", an_instance_is_agreed_once},
     {"bad requests are refused", bad_requests_are_refused},
