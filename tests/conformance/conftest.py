@@ -5,6 +5,8 @@ runs it against those servers and so proves the statements; `--maker=weft`, the 
 """
 
 import gc
+import hashlib
+import math
 import os
 import re
 
@@ -28,6 +30,12 @@ def pytest_addoption(parser):
         default=os.environ.get("WEFT_BIN", os.path.join(REPO, "bazel-bin", "tools", "weft")),
         help="the weft command (default: $WEFT_BIN or bazel-bin/tools/weft)",
     )
+    parser.addoption(
+        "--sample",
+        default=os.environ.get("WEFT_SAMPLE"),
+        metavar="FRACTION:SEED",
+        help="run only this fraction of each test function's cases, chosen by the seed (default: $WEFT_SAMPLE or all)",
+    )
     parser.addoption("--progress", default=None, help="file that gets one line per test begun and ended")
     parser.addoption("--done", default=None, help="file with the names of tests not to run again")
 
@@ -36,7 +44,23 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "weft_only: states something that stock servers do not do")
 
 
+def sampled(items, fraction, seed):
+    """The part of `items` that the seed chooses: of each test function that fraction of its cases, and at least one."""
+    functions = {}
+    for item in items:
+        functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = set()
+    for cases in functions.values():
+        cases.sort(key=lambda item: hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest())
+        kept.update(item.nodeid for item in cases[: math.ceil(len(cases) * fraction)])
+    return [item for item in items if item.nodeid in kept]
+
+
 def pytest_collection_modifyitems(config, items):
+    sample = config.getoption("--sample")
+    if sample:
+        fraction, _, seed = sample.partition(":")
+        items[:] = sampled(items, float(fraction), seed)
     if config.getoption("--maker") == "tensorflow":
         skip = pytest.mark.skip(reason="TensorFlow's servers do not do this")
         for item in items:
