@@ -65,27 +65,71 @@ static uint64_t add(weft_timer_t *t, int64_t deadline, weft_timer_fn *fn, void *
   return id;
 }
 
+/* A call that keeps the timer's thread, so that a test can add and remove while nothing comes due. */
+typedef struct gate {
+  weft_mutex_t mu;
+  weft_cond_t changed;
+  bool is_reached, is_open; /* guarded by mu */
+} gate_t;
+
+static void wait_at(void *arg) {
+  gate_t *g = arg;
+  weft_mutex_lock(&g->mu);
+  g->is_reached = true;
+  weft_cond_broadcast(&g->changed);
+  while (!g->is_open) weft_cond_wait(&g->changed, &g->mu);
+  weft_mutex_unlock(&g->mu);
+}
+
+static void close_gate(gate_t *g, weft_timer_t *t) {
+  weft_mutex_init(&g->mu);
+  weft_cond_init(&g->changed);
+  g->is_reached = g->is_open = false;
+  add(t, weft_clock_ns(), wait_at, g);
+  weft_mutex_lock(&g->mu);
+  while (!g->is_reached) weft_cond_wait(&g->changed, &g->mu);
+  weft_mutex_unlock(&g->mu);
+}
+
+static void open_gate(gate_t *g) {
+  weft_mutex_lock(&g->mu);
+  g->is_open = true;
+  weft_cond_broadcast(&g->changed);
+  weft_mutex_unlock(&g->mu);
+}
+
+static void gate_deinit(gate_t *g) { /* the timer is no more */
+  weft_cond_deinit(&g->changed);
+  weft_mutex_deinit(&g->mu);
+}
+
 static void calls_come_in_the_order_of_their_moments(void) {
   weft_timer_t *t = fresh();
   log_t l;
+  gate_t g;
   log_init(&l);
+  close_gate(&g, t);
   mark_t marks[4] = {{&l, 0}, {&l, 1}, {&l, 2}, {&l, 3}};
   int64_t now = weft_clock_ns();
   add(t, now + 30 * MS, note, &marks[3]);
   add(t, now + 10 * MS, note, &marks[1]);
   add(t, now - 5 * MS, note, &marks[0]);  /* long past: at once */
   add(t, now + 10 * MS, note, &marks[2]); /* as soon as another: behind it */
+  open_gate(&g);
   CU_ASSERT_TRUE(await(&l, 4));
   CU_ASSERT_TRUE(weft_clock_ns() >= now + 30 * MS);
   for (int i = 0; i < 4; i++) CU_ASSERT_EQUAL(l.order[i], i);
   weft_timer_destroy(t);
+  gate_deinit(&g);
   log_deinit(&l);
 }
 
 static void what_is_removed_is_not_called(void) {
   weft_timer_t *t = fresh();
   log_t l;
+  gate_t g;
   log_init(&l);
+  close_gate(&g, t);
   mark_t first = {&l, 1}, second = {&l, 2};
   int64_t now = weft_clock_ns();
   uint64_t id = add(t, now + 5 * MS, note, &first);
@@ -93,9 +137,11 @@ static void what_is_removed_is_not_called(void) {
   CU_ASSERT_TRUE(weft_timer_remove(t, id));
   CU_ASSERT_FALSE(weft_timer_remove(t, id));
   CU_ASSERT_FALSE(weft_timer_remove(t, 12345));
+  open_gate(&g);
   CU_ASSERT_TRUE(await(&l, 1));
   CU_ASSERT_EQUAL(l.order[0], 2);
   weft_timer_destroy(t);
+  gate_deinit(&g);
   log_deinit(&l);
 }
 

@@ -1,10 +1,8 @@
 /* tests/client/server_test.c - servers in this process, and sessions that reach them over gRPC. */
-#include <arpa/inet.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "tests/client/client_testing.h"
+#include "tests/ports.h"
 #include "tests/rpc/tsan.h"
 #include "weft/statistics.h"
 
@@ -155,16 +153,6 @@ static void bad_definitions_are_refused(void) {
 
 /* ---- two tasks ---- */
 
-static int free_port(void) {
-  struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t length = sizeof a;
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-  CU_ASSERT_EQUAL_FATAL(getsockname(fd, (struct sockaddr *)&a, &length), 0);
-  close(fd);
-  return ntohs(a.sin_port);
-}
-
 static void put_field(char *to, size_t *n, char tag, const char *bytes, size_t length) { /* lengths fit in one byte */
   to[(*n)++] = tag;
   to[(*n)++] = (char)length;
@@ -214,7 +202,7 @@ static void tensors_that_cross_are_counted(void) {
   world_t w;
   TF_Server *servers[2];
   char def[200];
-  int ports[2] = {free_port(), free_port()};
+  int ports[2] = {weft_test_free_port(), weft_test_free_port()};
   int64_t messages;
   world_open(&w);
   for (int i = 0; i < 2; i++) {

@@ -12,6 +12,7 @@
 #include "tests/graph/graph_testing.h"
 #include "tests/master/local_cluster.h"
 #include "tests/membership/membership_testing.h"
+#include "tests/pace.h"
 #include "tests/runner.h"
 
 #define NODE(name, op, inputs, device, more) \
@@ -25,7 +26,7 @@
 static const char graph[] = X NODE("y", "Neg", IN("x"), "/job:ps", T) NODE("z", "Neg", IN("y"), "/job:worker/task:1", T)
     NODE("q", "FIFOQueueV2", "", "/job:ps", QUEUE_TYPES) NODE("deq", "QueueDequeueV2", IN("q"), "/job:ps", QUEUE_TYPES)
         NODE("stuck", "Neg", IN("deq"), "/job:worker/task:1", T) NODE("local", "Neg", IN("deq"), "/job:ps", T);
-enum { PATIENCE_MS = 15000 };
+enum { PATIENCE_MS = 60000 };
 
 typedef struct blocked {
   weft_test_session_t session;
@@ -61,7 +62,7 @@ static void expect_lost_ps(blocked_t *b, int64_t since_ns) {
   weft_status_t *status = end_blocked(b);
   CU_ASSERT_EQUAL(weft_status_code(status), WEFT_UNAVAILABLE);
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(status), "/job:ps/replica:0/task:0"));
-  CU_ASSERT_TRUE(weft_clock_ns() - since_ns < (int64_t)6000 * 1000000);
+  CU_ASSERT_TRUE(weft_test_is_within(since_ns, 6000));
   if (weft_status_code(status) != WEFT_UNAVAILABLE) printf("\n    %s\n", weft_status_message(status));
   weft_status_free(status);
 }
@@ -179,14 +180,14 @@ static void a_killed_task_fails_its_steps_at_once_and_is_back_at_once(void) {
     weft_test_process_kill(&servers.processes[2]);
     weft_status_t *status = end_blocked(&b);
     CU_ASSERT_TRUE(weft_status_code(status) == WEFT_UNAVAILABLE || weft_status_code(status) == WEFT_ABORTED);
-    CU_ASSERT_TRUE(weft_clock_ns() - t0 < (int64_t)1000 * 1000000);
+    CU_ASSERT_TRUE(weft_test_is_within(t0, 1000));
     weft_status_free(status);
     weft_test_expect(weft_test_close(&s), WEFT_OK, "");
     if (weft_test_servers_start_one(&servers, 2)) {
       t0 = weft_clock_ns();
       s = weft_test_opened(c.master, graph);
       weft_test_expect(run_z(&s, &out), WEFT_OK, "");
-      CU_ASSERT_TRUE(weft_clock_ns() - t0 < (int64_t)2000 * 1000000);
+      CU_ASSERT_TRUE(weft_test_is_within(t0, 2000));
       weft_test_expect(weft_test_close(&s), WEFT_OK, "");
     }
     weft_test_client_close(&c);
@@ -211,7 +212,7 @@ static void the_epoch_grows_with_every_coming_and_going(void) {
   weft_test_process_kill(&servers.processes[2]);
   int64_t t0 = weft_clock_ns();
   CU_ASSERT_TRUE(wait_for_state(k, r, own, 2, WEFT_MEMBER_LOST));
-  CU_ASSERT_TRUE(weft_clock_ns() - t0 < (int64_t)1000 * 1000000);
+  CU_ASSERT_TRUE(weft_test_is_within(t0, 1000));
   CU_ASSERT_TRUE(r->epoch > before);
   before = r->epoch;
   (void)weft_test_servers_start_one(&servers, 2);
@@ -255,10 +256,10 @@ static void an_idle_server_stays_small_and_starts_without_its_keeper(void) {
   int64_t t0 = weft_clock_ns();
   weft_test_process_start(&p, arguments, NULL);
   CU_ASSERT_TRUE(weft_test_process_ready(&p));
+  CU_ASSERT_TRUE(weft_test_is_within(t0, 2000)); /* it does not wait for the keeper, which never comes */
   int64_t ms = (weft_clock_ns() - t0) / 1000000;
   long kb = resident_kb(p.pid);
   printf("\n    ready in %d ms, %ld KB ... ", (int)ms, kb);
-  CU_ASSERT_TRUE(ms < 2000); /* it does not wait for the keeper, which never comes */
   CU_ASSERT_TRUE(kb > 0 && kb < 30 * 1024);
   CU_ASSERT_EQUAL(weft_test_process_stop(&p), 0);
 }

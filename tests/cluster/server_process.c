@@ -1,24 +1,22 @@
 #define _GNU_SOURCE
 #include "tests/cluster/server_process.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tests/pace.h"
 #include "tests/runner.h"
 
-enum { MAX_ARGUMENTS = 30, START_TIMEOUT_MS = 20000 };
+enum { MAX_ARGUMENTS = 30, START_TIMEOUT_MS = 60000, END_TIMEOUT_MS = 30000 };
 
 extern char **environ;
 
@@ -109,25 +107,17 @@ int weft_test_process_wait(weft_test_process_t *p, int timeout_ms, char *out, ch
 }
 
 int weft_test_process_stop(weft_test_process_t *p) {
+  const int64_t begin = weft_clock_ns();
   kill(p->pid, SIGTERM);
-  return weft_test_process_wait(p, 1000, NULL, NULL, 0);
+  const int code = weft_test_process_wait(p, END_TIMEOUT_MS, NULL, NULL, 0);
+  CU_ASSERT_TRUE(weft_test_is_within(begin, 1000));
+  return code;
 }
 
 void weft_test_process_kill(weft_test_process_t *p) {
   if (p->pid <= 0) return;
   kill(p->pid, SIGKILL);
-  (void)weft_test_process_wait(p, 5000, NULL, NULL, 0);
-}
-
-int weft_test_free_port(void) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t size = sizeof address;
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
-            getsockname(fd, (struct sockaddr *)&address, &size) == 0;
-  if (fd >= 0) close(fd);
-  CU_ASSERT_TRUE_FATAL(ok);
-  return ntohs(address.sin_port);
+  (void)weft_test_process_wait(p, END_TIMEOUT_MS, NULL, NULL, 0);
 }
 
 bool weft_test_servers_start_one(weft_test_servers_t *s, int task) {

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "master/remote_master.h"
+#include "tests/ports.h"
 
 typedef struct weft_test_process {
   pid_t pid;        /* 0: not running */
@@ -24,12 +25,10 @@ bool weft_test_process_ready(weft_test_process_t *p);
  * signal if one killed it, -1 (and a failed test, and a killed process) if it did not end. Text may be NULL.
  */
 int weft_test_process_wait(weft_test_process_t *p, int timeout_ms, char *out, char *err, size_t size);
-/* SIGTERM, and the end within a second; returns the exit status. */
+/* SIGTERM, and the end within a second (of an idle machine); returns the exit status. */
 int weft_test_process_stop(weft_test_process_t *p);
 /* SIGKILL. NULL or one that does not run is fine. */
 void weft_test_process_kill(weft_test_process_t *p);
-/* A port of 127.0.0.1 that is free now. */
-int weft_test_free_port(void);
 
 /* A ps and two workers. */
 typedef struct weft_test_servers {

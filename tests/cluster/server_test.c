@@ -30,7 +30,7 @@ static const char over_all[] = X NODE("y", "Neg", IN("x"), "/job:ps", T)
             NODE("stuck", "Neg", IN("deq"), "/job:worker/task:1", T);
 static const char alone[] = X NODE("y", "Neg", IN("x"), "", T) NODE("q", "FIFOQueueV2", "", "", QUEUE_TYPES)
     NODE("stuck", "QueueDequeueV2", IN("q"), "", QUEUE_TYPES);
-enum { PATIENCE_MS = 15000 };
+enum { PATIENCE_MS = 60000, END_MS = 30000 };
 
 static void start_alone(weft_test_process_t *p, const char *address) {
   char cluster[128];
@@ -63,12 +63,12 @@ static void a_server_says_one_line_and_stops_on_sigterm(void) {
   if (weft_test_process_ready(&p)) serves(p.target);
   CU_ASSERT_TRUE(strncmp(p.target, "grpc://127.0.0.1:", 17) == 0 && atoi(p.target + 17) > 0);
   kill(p.pid, SIGTERM);
-  CU_ASSERT_EQUAL(weft_test_process_wait(&p, 1000, out, err, sizeof out), 0);
+  CU_ASSERT_EQUAL(weft_test_process_wait(&p, END_MS, out, err, sizeof out), 0);
   CU_ASSERT_STRING_EQUAL(out, ""); /* nothing behind the ready line */
   start_alone(&p, "127.0.0.1:0");
   (void)weft_test_process_ready(&p);
   kill(p.pid, SIGINT);
-  CU_ASSERT_EQUAL(weft_test_process_wait(&p, 1000, NULL, NULL, 0), 0);
+  CU_ASSERT_EQUAL(weft_test_process_wait(&p, END_MS, NULL, NULL, 0), 0);
 }
 
 static void a_server_restarts_on_its_port_at_once(void) {
@@ -90,7 +90,7 @@ static void a_port_in_use_is_an_error(void) {
   start_alone(&p, "127.0.0.1:0");
   if (weft_test_process_ready(&p)) {
     start_alone(&second, p.target + 7);
-    CU_ASSERT_EQUAL(weft_test_process_wait(&second, 5000, NULL, err, sizeof err), 1);
+    CU_ASSERT_EQUAL(weft_test_process_wait(&second, END_MS, NULL, err, sizeof err), 1);
     CU_ASSERT_PTR_NOT_NULL(strstr(err, p.target + 7 + strlen("127.0.0.1:")));
     serves(p.target);
   }
@@ -135,7 +135,7 @@ static void wrong_command_lines_end_with_one_line_that_names_the_culprit(void) {
     weft_test_process_t p;
     char out[512], err[2048];
     weft_test_process_start(&p, cases[i].arguments, cases[i].environment);
-    int code = weft_test_process_wait(&p, 5000, out, err, sizeof err < sizeof out ? sizeof err : sizeof out);
+    int code = weft_test_process_wait(&p, END_MS, out, err, sizeof err < sizeof out ? sizeof err : sizeof out);
     CU_ASSERT_TRUE(code == 1 || code == 2);
     CU_ASSERT_STRING_EQUAL(out, "");
     CU_ASSERT_PTR_NOT_NULL(strstr(err, cases[i].text));

@@ -8,6 +8,7 @@
 #include "tests/cluster/server_process.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/master/local_cluster.h"
+#include "tests/pace.h"
 #include "tests/runner.h"
 
 #define NODE(name, op, inputs, device, more) \
@@ -24,7 +25,7 @@ static const char graph[] = X NODE("here", "Neg", IN("x"), "/job:worker/task:0",
         NODE("q", "FIFOQueueV2", "", "/job:ps", QUEUE_TYPES)
             NODE("deq", "QueueDequeueV2", IN("q"), "/job:ps", QUEUE_TYPES)
                 NODE("stuck", "Neg", IN("deq"), "/job:worker/task:1", T);
-enum { PATIENCE_MS = 15000, STEPS = 400, FLOATS = 1024 };
+enum { PATIENCE_MS = 60000, STEPS = 400, FLOATS = 1024 };
 
 static int by_value(const void *a, const void *b) {
   const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -70,8 +71,8 @@ static void a_step_costs_less_than_a_millisecond(void) {
     weft_test_session_t s = weft_test_opened(c.master, graph);
     double here = best_us(&s, "here:0", x), there = best_us(&s, "there:0", x);
     printf(" (%.0f us at the master's task, %.0f us at another)", here, there);
-    CU_ASSERT_TRUE(here <= 1000);
-    CU_ASSERT_TRUE(there <= 1000);
+    CU_ASSERT_TRUE(weft_test_is_in_time(here / 1e3, 1));
+    CU_ASSERT_TRUE(weft_test_is_in_time(there / 1e3, 1));
     weft_test_expect(weft_test_close(&s), WEFT_OK, "");
     weft_test_client_close(&c);
   }
@@ -110,7 +111,7 @@ static void a_task_that_dies_in_a_step_is_named(void) {
     weft_test_process_kill(&servers.processes[2]);
     pthread_join(b.thread, NULL);
     weft_status_t *status = weft_test_step_wait(&b.step);
-    CU_ASSERT_TRUE(weft_clock_ns() - begin < INT64_C(1000000000));
+    CU_ASSERT_TRUE(weft_test_is_within(begin, 1000));
     weft_test_expect(status, WEFT_UNAVAILABLE, "/job:worker/replica:0/task:1");
     weft_test_step_deinit(&b.step);
     weft_test_expect(run_there(&s), WEFT_UNAVAILABLE, "/job:worker/replica:0/task:1"); /* it is away */

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "tests/cluster/server_process.h"
+#include "tests/pace.h"
 #include "tests/runner.h"
 #include "tests/tools/array_file.h"
 #include "tests/tools/command_run.h"
@@ -103,7 +104,7 @@ static int wait_for(job_t *j, int timeout_ms) {
 }
 
 static void expect_end(job_t *j) {
-  int code = wait_for(j, 60000);
+  int code = wait_for(j, 180000);
   if (code != 0) printf("\n    code %d: %s", code, j->err);
   CU_ASSERT_EQUAL(code, 0);
 }
@@ -296,10 +297,11 @@ static void a_killed_worker_ends_the_job_at_once_and_a_new_one_works(void) {
     CU_ASSERT_EQUAL(read(job.process.out, first, 1), 1); /* it has told of a twentieth of its steps */
     int64_t killed_ns = weft_clock_ns();
     weft_test_process_kill(&c.processes[3]);
-    int code = wait_for(&job, 10000);
+    int code = wait_for(&job, 60000);
+    bool is_at_once = weft_test_is_within(killed_ns, 2000);
     double seconds = (double)(weft_clock_ns() - killed_ns) * 1e-9;
     CU_ASSERT_EQUAL(code, 1);
-    CU_ASSERT_TRUE(seconds < 2);
+    CU_ASSERT_TRUE(is_at_once);
     bool names_it =
         strstr(job.err, "/job:worker/replica:0/task:2") != NULL && strstr(job.err, "UNAVAILABLE") != NULL;
     if (!names_it || seconds > 1) printf("\n    %s, %.2f s: %s", strategies[i], seconds, job.err);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "tests/collectives/world.h"
+#include "tests/pace.h"
 #include "tests/runner.h"
 
 static const int group_sizes[] = {1, 2, 3, 4, 5, 7, 8};
@@ -245,14 +246,16 @@ static void all_reduce_gives_the_reduction(void) {
   }
 }
 
+enum { LARGE = (WEFT_TEST_IS_SANITIZED ? 1 << 19 : 1 << 20) + 3 }; /* elements: several fields in each chunk */
+
 static void all_reduce_of_large_tensors(void) {
   const weft_dtype_t few[] = {WEFT_F32, WEFT_U8};
   for (int n = 3; n <= 4; n++) {
     world_t w;
     world_init(&w, n, 2, false, n == 4 ? three_hosts : NULL);
-    for (int d = 0; d < COUNT(few); d++) {
+    for (int d = 0; d < (WEFT_TEST_IS_SANITIZED ? 1 : COUNT(few)); d++) {
       for (int a = 0; a < COUNT(algorithms); a++) {
-        all_reduce(&w, few[d], (1 << 20) + 3, algorithms[a], WEFT_REDUCE_SUM, d == 0, true, 10 * d + a + 1);
+        all_reduce(&w, few[d], LARGE, algorithms[a], WEFT_REDUCE_SUM, d == 0, true, 10 * d + a + 1);
       }
     }
     world_deinit(&w);
@@ -508,7 +511,7 @@ static void every_other_primitive(void) {
 static void large_tensors_of_other_primitives(void) {
   world_t w;
   world_init(&w, 3, 2, false, NULL);
-  const int64_t count = (1 << 20) + 3;
+  const int64_t count = LARGE;
   for (int a = 0; a < COUNT(algorithms); a++) broadcast(&w, WEFT_F32, count, algorithms[a], 1, a + 1);
   reduce(&w, WEFT_F32, count, 2, true, true, 20);
   gather(&w, WEFT_ALL_GATHER, WEFT_F32, count / 3, false, 0, WEFT_ALGORITHM_RING, 21);

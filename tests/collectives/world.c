@@ -88,3 +88,43 @@ void result_deinit(result_t *r) {
   r->status = NULL;
   r->output = NULL;
 }
+
+weft_collective_t world_call_of(const world_t *w, weft_collective_kind_t kind, weft_shape_t shape,
+                                 weft_collective_algorithm_t algorithm, int64_t instance) {
+  weft_collective_t c = world_call(w, 0, kind, WEFT_F32, shape);
+  c.algorithm = algorithm;
+  c.instance_key = instance;
+  return c;
+}
+
+double world_run_all(world_t *w, weft_collective_t call, int64_t root_rows) {
+  weft_tensor_t *in[WORLD_MOST] = {NULL};
+  result_t out[WORLD_MOST];
+  const double before = weft_local_hub_seconds(w->hub);
+  weft_link_counters_reset(weft_local_hub_counters(w->hub));
+  for (int r = 0; r < w->n; r++) {
+    weft_collective_t c = call;
+    c.device = weft_str(w->devices[r]);
+    c.rank = r;
+    c.step_id = w->next_step;
+    if (root_rows > 0 && r == c.root) c.shape.dims[0] = root_rows;
+    weft_status_t *s = c.kind == WEFT_BARRIER ? NULL : weft_tensor_new(c.dtype, &c.shape, NULL, &in[r]);
+    CU_ASSERT_PTR_NULL_FATAL(s);
+    if (in[r] != NULL) memset(in[r]->data, 0, in[r]->bytes);
+    c.input = in[r];
+    c.takes_input = call.takes_input;
+    world_start(w, r, &c, NULL, &out[r]);
+    if (call.takes_input) { /* the run has it alone */
+      weft_tensor_release(in[r]);
+      in[r] = NULL;
+    }
+  }
+  for (int r = 0; r < w->n; r++) {
+    world_wait(w, &out[r]);
+    CU_ASSERT_PTR_NULL(out[r].status);
+    result_deinit(&out[r]);
+    weft_tensor_release(in[r]);
+  }
+  w->next_step++;
+  return weft_local_hub_seconds(w->hub) - before;
+}

@@ -16,20 +16,20 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 READY = re.compile(r"listening on (grpc://\S+)")
-START_DEADLINE_S = 40  # importing stock TensorFlow alone takes seconds on two busy cores
+START_DEADLINE_S = 120  # importing stock TensorFlow alone takes seconds on two idle cores
 
 
-def free_ports(count):
-    """Ports that nobody uses now; all held at once, so that they differ."""
-    held = []
-    for _ in range(count):
-        s = socket.socket()
-        s.bind(("127.0.0.1", 0))
-        held.append(s)
-    ports = [s.getsockname()[1] for s in held]
+def hold_ports(count):
+    """Sockets that are bound to a port of 127.0.0.1 each, which no other process is given while they are open.
+
+    A server may listen on such a port all the same, and do so again after its end: its socket has SO_REUSEADDR, these
+    have it from now on, and they do not listen.
+    """
+    held = [socket.socket() for _ in range(count)]
     for s in held:
-        s.close()
-    return ports
+        s.bind(("127.0.0.1", 0))
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return held
 
 
 class Maker:
@@ -91,7 +91,7 @@ class Server:
         if self.is_alive():
             self.process.send_signal(sig)
             try:
-                self.process.wait(10)
+                self.process.wait(30)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -116,8 +116,8 @@ class Cluster:
 
     def __init__(self, maker, log_dir, ps=1, workers=2, cpus=1):
         self.maker = maker
-        ports = free_ports(ps + workers)
-        addresses = [f"127.0.0.1:{p}" for p in ports]
+        self.held = hold_ports(ps + workers)
+        addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in self.held]
         self.jobs = {"ps": addresses[:ps], "worker": addresses[ps:]}
         self.jobs = {job: tasks for job, tasks in self.jobs.items() if tasks}
         self.spec = ";".join(f"{job}={','.join(tasks)}" for job, tasks in self.jobs.items())
@@ -143,6 +143,8 @@ class Cluster:
             if server.process is not None:
                 # A stock server does not stop on SIGTERM in good time; Weft's own promise has a test.
                 server.stop(signal.SIGTERM if self.maker.name == "weft" else signal.SIGKILL)
+        for s in self.held:
+            s.close()
 
     def target(self, job="worker", task=0):
         return "grpc://" + self.jobs[job][task]

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from cluster import Cluster
 from conftest import LIVE
-from support import assert_same, fails, sample, session, v1
+from support import assert_same, fails, is_in_time, sample, session, v1
 
 R = tf.raw_ops
 WORKERS, CPUS = 4, 2
@@ -419,7 +419,8 @@ def test_a_member_that_does_not_come(fragile, form):
     began = time.monotonic()
     with fails(tf.errors.DeadlineExceededError, "timed out waiting for other workers"):
         run_group(fragile.master, 1, "tasks", lambda i: FORMS[form](tf.zeros([2]), 2, group, 1, timeout_seconds=1.0))
-    assert 0.9 < time.monotonic() - began < 10
+    took = time.monotonic() - began
+    assert took > 0.9 and is_in_time(took, 10)
 
 
 def test_a_client_that_does_not_come_and_no_time_limit(fragile):
@@ -488,10 +489,10 @@ def test_a_member_that_dies(fragile):
         time.sleep(1.0)
         killed = time.monotonic()
         fragile.kill("worker", 1)
-        t.join(20)
+        t.join(60)
     assert caught, "the step hangs"
     assert isinstance(caught[0][0], (tf.errors.UnavailableError, tf.errors.AbortedError)), caught[0][0]
-    assert caught[0][1] - killed < 2.0
+    assert is_in_time(caught[0][1] - killed, 2)
 
 
 BAD = {

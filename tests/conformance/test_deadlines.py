@@ -4,7 +4,7 @@ import time
 
 import tensorflow as tf
 
-from support import PS, W1, config, fails, session, v1
+from support import PS, W1, config, fails, is_in_time, session, v1
 from test_queues import Background
 
 Deadline = tf.errors.DeadlineExceededError
@@ -24,7 +24,8 @@ def test_a_step_with_a_deadline_ends(cluster, graph):
             began = time.monotonic()
             with fails(Deadline):
                 sess.run(get, options=v1.RunOptions(timeout_in_ms=300))
-            assert 0.25 < time.monotonic() - began < 5
+            took = time.monotonic() - began
+            assert took > 0.25 and is_in_time(took, 5)
             sess.run(put)
             assert sess.run(size) == 1  # the cancelled dequeue did not take it
             assert sess.run(get) == 1
@@ -32,7 +33,7 @@ def test_a_step_with_a_deadline_ends(cluster, graph):
 
 def test_the_default_deadline_of_a_session(cluster, graph):
     get, put, _ = never(PS)
-    with session(cluster.master, graph, timeout_ms=1500) as sess:
+    with session(cluster.master, graph, timeout_ms=4000) as sess:
         sess.run(put)
         assert sess.run(get) == 1
         with fails(Deadline):

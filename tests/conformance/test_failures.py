@@ -6,7 +6,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from support import PS, W1, config, fails, session, v1
+from support import PS, W1, config, fails, is_in_time, session, v1
 from test_queues import Background
 
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.InternalError)
@@ -26,7 +26,7 @@ def test_a_worker_that_dies_during_a_step(own_cluster, graph):
     own_cluster.kill("worker", 1)
     with pytest.raises(LOST):
         blocked.result()
-    assert time.monotonic() - began < 15
+    assert is_in_time(time.monotonic() - began, 15)
     own_cluster.restart("worker", 1)  # a stock server only closes the session when all of its workers answer
     sess.close()
 
@@ -37,7 +37,7 @@ def test_others_go_on_while_one_is_dead(own_cluster, graph):
         near = x * 2.0
     with tf.device(W1):
         far = x * 3.0
-    with session(own_cluster.master, graph, timeout_ms=10000) as sess:
+    with session(own_cluster.master, graph, timeout_ms=30000) as sess:
         assert sess.run([near, far], {x: 1.0}) == [2.0, 3.0]
         own_cluster.kill("worker", 1)
         with pytest.raises(LOST + (tf.errors.DeadlineExceededError,)):
@@ -64,7 +64,7 @@ def test_a_restarted_worker_is_noticed(own_cluster, graph):
     """Its registered graphs are gone: steps fail with ABORTED or UNAVAILABLE, which clients take as 'start anew'."""
     with tf.device(W1):
         x = tf.square(v1.placeholder(tf.float32, [], name="x"))
-    with session(own_cluster.master, graph, timeout_ms=10000) as sess:
+    with session(own_cluster.master, graph, timeout_ms=30000) as sess:
         assert sess.run(x, {"x:0": 3.0}) == 9.0
         own_cluster.kill("worker", 1)
         own_cluster.restart("worker", 1)
@@ -93,7 +93,7 @@ def test_a_monitored_session_recovers(own_cluster, tmp_path, victim):
             save_summaries_steps=None,
             save_summaries_secs=None,
             hooks=[v1.train.StopAtStepHook(last_step=40)],
-            config=config(20000),
+            config=config(60000),
         ) as sess:
             runs = 0
             while not sess.should_stop():
@@ -116,7 +116,7 @@ def test_a_server_stops_within_a_second_and_its_port_is_free(own_cluster, graph)
             assert sess.run(x) == 5
         server = own_cluster.servers["worker", 0]
         code, seconds = server.stop(sig)
-        assert seconds < 1.0
+        assert is_in_time(seconds, 1)
         assert code == 0
         own_cluster.restart("worker", 0)
 
@@ -129,7 +129,7 @@ def test_a_server_stops_during_a_step(own_cluster, graph):
         sess.run(tf.constant(0))
         blocked = Background(lambda: sess.run(get))
         assert blocked.is_blocked()
-        assert own_cluster.servers["ps", 0].stop(signal.SIGTERM)[1] < 1.0
+        assert is_in_time(own_cluster.servers["ps", 0].stop(signal.SIGTERM)[1], 1)
         with pytest.raises(tf.errors.OpError):
             blocked.result()
 

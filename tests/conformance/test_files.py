@@ -31,7 +31,7 @@ def test_files_are_written_and_read(cluster, graph, tmp_path):
             sess.run(read, {name: str(tmp_path / "nothing")})
 
 
-def logged(cluster, job, task, text, deadline_s=5):
+def logged(cluster, job, task, text, deadline_s=60):
     """Waits until the server's standard error holds the text."""
     deadline = time.monotonic() + deadline_s
     while time.monotonic() < deadline:

@@ -63,7 +63,7 @@ def rewrite(request, tmp_path):
         command += ["--cluster", "ps=1,worker=2", "--target", "train", "--init", "init"]
         for name in ("loss", "table_now", "kernel_now", "step_now"):
             command += ["--fetch", name]
-        subprocess.run([*command, "--save", rewritten], check=True, timeout=60, capture_output=True)
+        subprocess.run([*command, "--save", rewritten], check=True, timeout=180, capture_output=True)
         out = tf.Graph()
         with out.as_default():
             tf.import_graph_def(v1.GraphDef.FromString(rewritten.read_bytes()), name="")
@@ -92,7 +92,7 @@ def side_by_side(*lanes):
 
 
 def sessions(cluster, graph):
-    config = v1.ConfigProto(operation_timeout_in_ms=30000)
+    config = v1.ConfigProto(operation_timeout_in_ms=90000)
     targets = [cluster.target("worker", 0), cluster.target("worker", 1), cluster.target("ps", 0)]
     return [v1.Session(target, graph=graph, config=config) for target in targets]
 

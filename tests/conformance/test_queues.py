@@ -35,7 +35,7 @@ class Background:
         return self.thread.is_alive()
 
     def result(self):
-        self.thread.join(40)
+        self.thread.join(120)
         assert not self.thread.is_alive(), "still blocked"
         if self.error is not None:
             raise self.error

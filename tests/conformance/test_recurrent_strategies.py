@@ -26,7 +26,7 @@ STRATEGIES = [
 
 
 def on_tensorflow(graph, names):
-    config = v1.ConfigProto(operation_timeout_in_ms=60000)
+    config = v1.ConfigProto(operation_timeout_in_ms=180000)
     with v1.Session(graph=graph, config=config) as s:
         s.run("init")
         losses = []
@@ -46,7 +46,7 @@ def on_weft(program, names, strategy, directory):
         command += ["--feed", f"{name}={name}.npy"]
     if strategy:
         command += ["--strategy", strategy]
-    done = subprocess.run(command, capture_output=True, timeout=50, check=False, cwd=directory)
+    done = subprocess.run(command, capture_output=True, timeout=180, check=False, cwd=directory)
     if done.returncode != 0:
         return None, done.stderr.decode().strip()
     lines = [json.loads(line) for line in done.stdout.decode().splitlines()]

@@ -167,7 +167,7 @@ def batches():
 
 
 def train(graph, inits=("init",), cpus=1):
-    config = v1.ConfigProto(device_count={"CPU": cpus}, operation_timeout_in_ms=60000)
+    config = v1.ConfigProto(device_count={"CPU": cpus}, operation_timeout_in_ms=180000)
     with v1.Session(graph=graph, config=config) as s:
         for op in inits:
             s.run(op)
@@ -181,7 +181,7 @@ def weft(request, tmp_path):
     np.save(tmp_path / "y.npy", Y)
 
     def run(*args):
-        done = subprocess.run([program, *args], capture_output=True, timeout=60, check=False, cwd=tmp_path)
+        done = subprocess.run([program, *args], capture_output=True, timeout=180, check=False, cwd=tmp_path)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
 

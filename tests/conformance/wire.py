@@ -77,11 +77,11 @@ class Peer:
     def __init__(self, target):
         self.channel = grpc.insecure_channel(target.removeprefix("grpc://"), OPTIONS)
 
-    def call_bytes(self, service, method, data, timeout=20):
+    def call_bytes(self, service, method, data, timeout=60):
         """Sends any bytes; gives the response's bytes, or raises grpc.RpcError."""
         return self.channel.unary_unary(f"/tensorflow.{service}/{method}")(data, timeout=timeout)
 
-    def call(self, method, service="MasterService", timeout=20, **fields):
+    def call(self, method, service="MasterService", timeout=60, **fields):
         request = CLASSES[method + "Request"](**fields)
         response = CLASSES[method + "Response"]()
         response.ParseFromString(self.call_bytes(service, method, request.SerializeToString(), timeout))

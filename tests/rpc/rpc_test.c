@@ -226,7 +226,7 @@ static void a_deadline_ends_the_call_on_both_ends(void) {
   fixture_t f;
   setup(&f);
   weft_message_t *m;
-  weft_rpc_options_t o = {.timeout_ms = 100};
+  weft_rpc_options_t o = {.timeout_ms = 1000}; /* enough for the call to arrive */
   weft_status_t *s = ask(&f, HOLD, WEFT_STR("x"), &o, &m);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_DEADLINE_EXCEEDED);
   weft_status_free(s);

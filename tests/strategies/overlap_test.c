@@ -308,17 +308,23 @@ static times_t train_once(const char *options, int buckets) {
 
 static double phase_ms(const times_t *t) { return (double)(t->reduced_ns - t->begin_ns) / 1e6; }
 
-/* The largest bucket is that of w1 and b1. */
+/* In one bucket nothing overlaps: 600 ms. In three, that of the second layer, three fifths of the bytes, begins to
+ * travel after 200 ms, and that of the first behind it: 470 ms. A busy machine delays either, and so is asked again. */
 static void buckets_travel_while_gradients_are_computed(void) {
-  const double longest = 3 * (double)layer_ns / 1e6, largest = longest * 4 * (64 * 64 + 64) / MLP_BYTES;
-  times_t many = train_once("algorithm=ring,fusion=ddp,first_bucket_bytes=2K,bucket_bytes=16K", 3);
-  times_t one = train_once("algorithm=ring,fusion=ddp,first_bucket_bytes=1M,bucket_bytes=1M", 1);
-  printf("\n    backward %.0f ms, communication %.0f ms; in buckets %.0f ms, in one %.0f ms",
-         (double)(many.computed_ns - many.begin_ns) / 1e6, longest, phase_ms(&many), phase_ms(&one));
-  CU_ASSERT_TRUE(phase_ms(&many) <= 1.25 * longest + largest);
-  CU_ASSERT_TRUE(phase_ms(&one) >= 1.6 * longest);
-  for (int k = 0; k < 2; k++) CU_ASSERT_TRUE(many.launched_ns[k] < many.computed_ns);
-  CU_ASSERT_TRUE(one.launched_ns[0] >= one.computed_ns);
+  enum { TRIES = 5 };
+  const double longest = 3 * (double)layer_ns / 1e6;
+  bool is_shorter = false;
+  for (int i = 0; i < TRIES && !is_shorter; i++) {
+    times_t many = train_once("algorithm=ring,fusion=ddp,first_bucket_bytes=2K,bucket_bytes=16K", 3);
+    times_t one = train_once("algorithm=ring,fusion=ddp,first_bucket_bytes=1M,bucket_bytes=1M", 1);
+    printf("\n    backward %.0f ms, communication %.0f ms; in buckets %.0f ms, in one %.0f ms",
+           (double)(many.computed_ns - many.begin_ns) / 1e6, longest, phase_ms(&many), phase_ms(&one));
+    is_shorter = phase_ms(&many) <= 0.9 * phase_ms(&one);
+    CU_ASSERT_TRUE(phase_ms(&one) >= 1.6 * longest);
+    for (int k = 0; k < 2; k++) CU_ASSERT_TRUE(many.launched_ns[k] < many.computed_ns);
+    CU_ASSERT_TRUE(one.launched_ns[0] >= one.computed_ns);
+  }
+  CU_ASSERT_TRUE(is_shorter);
 }
 
 /* How many of `steps` steps had launches in different orders on the two ranks. */

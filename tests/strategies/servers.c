@@ -1,30 +1,18 @@
 /* tests/strategies/servers.c - see the header. */
-#define _GNU_SOURCE /* sockets */
 #include "tests/strategies/servers.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "graph/graph_proto.h"
 #include "tests/graph/graph_testing.h"
+#include "tests/ports.h"
 
 const char *const task_names[MOST_TASKS] = {"/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1",
                                             "/job:worker/replica:0/task:2", "/job:ps/replica:0/task:0",
                                             "/job:ps/replica:0/task:1"};
 
 /* ---- servers ---- */
-
-static int free_port(void) {
-  struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t length = sizeof a;
-  int s = socket(AF_INET, SOCK_STREAM, 0);
-  CU_ASSERT_FATAL(s >= 0 && bind(s, (struct sockaddr *)&a, sizeof a) == 0 && getsockname(s, (struct sockaddr *)&a, &length) == 0);
-  close(s);
-  return ntohs(a.sin_port);
-}
 
 /* A field of bytes; all here are shorter than 128. */
 static void put(weft_strbuf_t *b, int field, weft_str_t bytes) {
@@ -103,7 +91,7 @@ void serve_all(worker_t *workers, shape_t shape) {
   int ports[MOST_TASKS], n = shape.workers + shape.servers;
   CU_ASSERT_FATAL(n <= MOST_TASKS);
   memset(workers, 0, MOST_TASKS * sizeof *workers);
-  for (int i = 0; i < n; i++) ports[i] = free_port();
+  for (int i = 0; i < n; i++) ports[i] = weft_test_free_port();
   for (int i = 0; i < n; i++) serve(&workers[i], i, shape, ports);
 }
 
