@@ -14,6 +14,9 @@
 typedef struct weft_bundle_writer weft_bundle_writer_t;
 /* Makes the last directory of `prefix` if it is missing. */
 WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_create(weft_str_t prefix, weft_bundle_writer_t **out);
+/* The same where a bundle may be under `prefix` already: that one can be read until the new one is complete and on the
+ * disk, whenever the process ends. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_replace(weft_str_t prefix, weft_bundle_writer_t **out);
 /* Errors: INVALID_ARGUMENT (name given twice), UNIMPLEMENTED (resources, variants), those of the file. */
 WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_add(weft_bundle_writer_t *w, weft_str_t name, const weft_tensor_t *t);
 /* `t` is the part `slice` of a tensor of shape `full`. */
@@ -29,6 +32,9 @@ typedef struct weft_bundle_reader weft_bundle_reader_t;
 /* Errors: NOT_FOUND, DATA_LOSS. */
 WEFT_MUST_CHECK weft_status_t *weft_bundle_reader_open(weft_str_t prefix, weft_bundle_reader_t **out);
 void weft_bundle_reader_close(weft_bundle_reader_t *r); /* NULL is fine */
+int64_t weft_bundle_reader_num_shards(const weft_bundle_reader_t *r); /* data files */
+/* The names of tensors, in order: *at starts as 0. False at the end. The name is lent until the reader is closed. */
+bool weft_bundle_reader_next(const weft_bundle_reader_t *r, size_t *at, weft_str_t *out_name);
 /* Errors: NOT_FOUND "Key <name> not found in checkpoint". */
 WEFT_MUST_CHECK weft_status_t *weft_bundle_reader_lookup(const weft_bundle_reader_t *r, weft_str_t name,
                                                          weft_dtype_t *out_dtype, weft_shape_t *out_shape);

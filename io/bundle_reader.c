@@ -60,6 +60,19 @@ static weft_status_t *find_entry(const weft_bundle_reader_t *r, weft_str_t key, 
   return weft_bundle_entry_get(name, e->value, out);
 }
 
+int64_t weft_bundle_reader_num_shards(const weft_bundle_reader_t *r) { return r->num_shards; }
+
+/* Keys of slices begin with '\0', as does the header's, which is empty. */
+bool weft_bundle_reader_next(const weft_bundle_reader_t *r, size_t *at, weft_str_t *out_name) {
+  while (*at < r->index.count) {
+    weft_str_t key = r->index.entries[(*at)++].key;
+    if (key.length == 0 || key.data[0] == '\0') continue;
+    *out_name = key;
+    return true;
+  }
+  return false;
+}
+
 weft_status_t *weft_bundle_reader_lookup(const weft_bundle_reader_t *r, weft_str_t name, weft_dtype_t *out_dtype,
                                          weft_shape_t *out_shape) {
   weft_bundle_entry_t e;

@@ -1,4 +1,9 @@
-/* io/bundle_writer.c - writes one shard: bytes as they come, the index sorted at the end. */
+/* io/bundle_writer.c - writes one shard: bytes as they come, the index sorted at the end.
+ *
+ * Two files cannot be renamed at once. A bundle that replaces another one therefore has a
+ * data file of another name ("1 of 2" where the old one was "0 of 1"; readers open only what the index
+ * names), and the rename of the index is the moment at which it takes the old one's place.
+ */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <errno.h>
@@ -19,6 +24,9 @@ typedef struct record {
 struct weft_bundle_writer {
   char *prefix;
   weft_file_writer_t *data;
+  int64_t shard, num_shards;         /* of the data file */
+  bool replaces;                     /* a bundle that is there stays whole until the index is renamed */
+  int64_t num_old_shards;            /* of that bundle; 0: there is none */
   record_t **records; /* owned, in order of arrival */
   size_t count, capacity;
   weft_map_t by_key; /* record_t by key */
@@ -56,12 +64,26 @@ static weft_status_t *make_last_dir(weft_str_t prefix) {
   return s;
 }
 
-weft_status_t *weft_bundle_writer_create(weft_str_t prefix, weft_bundle_writer_t **out) {
+/* How many data files the bundle under `prefix` has; 0: there is none that could be read. */
+static int64_t count_shards(weft_str_t prefix) {
+  weft_bundle_reader_t *old = NULL;
+  weft_status_t *s = weft_bundle_reader_open(prefix, &old);
+  int64_t n = s == NULL ? weft_bundle_reader_num_shards(old) : 0;
+  weft_status_free(s);
+  weft_bundle_reader_close(old);
+  return n;
+}
+
+static weft_status_t *create(weft_str_t prefix, bool replaces, weft_bundle_writer_t **out) {
   weft_strbuf_t path = WEFT_STRBUF_INIT;
   weft_bundle_writer_t *w = weft_calloc(1, sizeof *w);
   if (w == NULL) return no_memory(prefix);
   w->prefix = weft_strndup(prefix.data, prefix.length);
-  weft_bundle_data_path(prefix, 0, 1, &path);
+  w->replaces = replaces;
+  w->num_old_shards = replaces ? count_shards(prefix) : 0;
+  w->num_shards = w->num_old_shards == 1 ? 2 : 1; /* never a name of the old bundle's */
+  w->shard = w->num_shards - 1;
+  weft_bundle_data_path(prefix, w->shard, w->num_shards, &path);
   weft_status_t *s = w->prefix == NULL || path.failed ? no_memory(prefix) : make_last_dir(prefix);
   if (s == NULL) s = weft_file_writer_create(path.data, &w->data);
   weft_strbuf_deinit(&path);
@@ -69,6 +91,9 @@ weft_status_t *weft_bundle_writer_create(weft_str_t prefix, weft_bundle_writer_t
   if (s != NULL) weft_bundle_writer_abandon(w);
   return s;
 }
+
+weft_status_t *weft_bundle_writer_create(weft_str_t prefix, weft_bundle_writer_t **out) { return create(prefix, false, out); }
+weft_status_t *weft_bundle_writer_replace(weft_str_t prefix, weft_bundle_writer_t **out) { return create(prefix, true, out); }
 
 static weft_status_t *add_record(weft_bundle_writer_t *w, weft_str_t key, record_t **out) {
   if (w->count == w->capacity) {
@@ -147,6 +172,7 @@ static weft_status_t *put_tensor(weft_bundle_writer_t *w, weft_str_t key, weft_s
   WEFT_RETURN_IF_ERROR(add_record(w, key, &r));
   r->entry.dtype = t->dtype;
   r->entry.shape = t->shape;
+  r->entry.shard = w->shard;
   r->entry.offset = (int64_t)offset;
   r->entry.size = (int64_t)(weft_file_writer_size(w->data) - offset);
   r->entry.crc = weft_crc32c_mask(sink.crc);
@@ -196,7 +222,7 @@ static weft_status_t *write_index(weft_bundle_writer_t *w, weft_file_writer_t *f
   weft_status_t *s = entries == NULL || ends == NULL ? no_memory(weft_str(w->prefix)) : NULL;
   if (s == NULL) {
     qsort(w->records, w->count, sizeof w->records[0], by_key);
-    weft_bundle_header_put(1, &values);
+    weft_bundle_header_put(w->num_shards, &values);
     ends[0] = values.length;
     for (size_t i = 0; i < w->count; i++) {
       weft_bundle_entry_put(&w->records[i]->entry, &values);
@@ -218,21 +244,39 @@ static weft_status_t *write_index(weft_bundle_writer_t *w, weft_file_writer_t *f
   return s;
 }
 
+static void remove_old_data(const weft_bundle_writer_t *w) {
+  for (int64_t i = 0; i < w->num_old_shards; i++) {
+    weft_strbuf_t path = WEFT_STRBUF_INIT;
+    weft_bundle_data_path(weft_str(w->prefix), i, w->num_old_shards, &path);
+    if (!path.failed) weft_file_remove(path.data);
+    weft_strbuf_deinit(&path);
+  }
+}
+
+/* What replaces a good bundle is on the disk before its index is. */
+static weft_status_t *finish_file(const weft_bundle_writer_t *w, weft_file_writer_t *file) {
+  weft_status_t *s = w->replaces ? weft_file_writer_sync(file) : NULL;
+  if (s == NULL) return weft_file_writer_finish(file);
+  weft_file_writer_abandon(file);
+  return s;
+}
+
 weft_status_t *weft_bundle_writer_finish(weft_bundle_writer_t *w) {
   weft_strbuf_t path = WEFT_STRBUF_INIT;
   weft_file_writer_t *index = NULL;
-  weft_status_t *s = weft_file_writer_finish(w->data);
+  weft_status_t *s = finish_file(w, w->data);
   w->data = NULL;
   weft_bundle_index_path(weft_str(w->prefix), &path);
   if (s == NULL && path.failed) s = no_memory(weft_str(w->prefix));
   if (s == NULL) s = weft_file_writer_create(path.data, &index);
   if (s == NULL) s = write_index(w, index);
   if (s == NULL) {
-    s = weft_file_writer_finish(index);
+    s = finish_file(w, index);
   } else {
     weft_file_writer_abandon(index);
   }
   weft_strbuf_deinit(&path);
+  if (s == NULL) remove_old_data(w);
   weft_bundle_writer_abandon(w);
   return s;
 }

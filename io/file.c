@@ -164,6 +164,11 @@ weft_status_t *weft_file_writer_append(weft_file_writer_t *w, const void *data, 
   return NULL;
 }
 
+weft_status_t *weft_file_writer_sync(weft_file_writer_t *w) {
+  WEFT_RETURN_IF_ERROR(flush(w));
+  return fsync(w->fd) == 0 ? NULL : weft_file_error(w->temporary, errno);
+}
+
 uint64_t weft_file_writer_size(const weft_file_writer_t *w) { return w->size; }
 
 weft_status_t *weft_file_writer_finish(weft_file_writer_t *w) {

@@ -25,6 +25,8 @@ typedef struct weft_file_writer weft_file_writer_t;
 /* Writes under a temporary name beside `path`, which weft_file_writer_finish renames. Buffered. */
 WEFT_MUST_CHECK weft_status_t *weft_file_writer_create(const char *path, weft_file_writer_t **out);
 WEFT_MUST_CHECK weft_status_t *weft_file_writer_append(weft_file_writer_t *w, const void *data, size_t n);
+/* What was appended is on the disk, though not yet under its name. */
+WEFT_MUST_CHECK weft_status_t *weft_file_writer_sync(weft_file_writer_t *w);
 uint64_t weft_file_writer_size(const weft_file_writer_t *w); /* bytes appended so far */
 /* Closes and renames. Consumes `w`; the temporary file is gone also on failure. */
 WEFT_MUST_CHECK weft_status_t *weft_file_writer_finish(weft_file_writer_t *w);
