@@ -92,6 +92,7 @@ weft_status_t *weft_ps_build_async(weft_ps_t *p) {
   base.caches = p->options.caches;
   weft_status_t *s = copy_nodes(p, &base, false);
   if (s == NULL && p->options.mode == WEFT_PS_SSP) clock = make_clock(p, &b);
+  p->out->lanes_wait = clock != NULL;
   if (s == NULL) s = weft_emitter_end(&b);
   if (s == NULL) s = weft_ps_set_inits(p, &base.copier, NULL);
   if (s == NULL && clock == NULL) s = weft_ps_add_lane(p, 0, &base.copier, NULL, NULL);

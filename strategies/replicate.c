@@ -103,6 +103,8 @@ static weft_status_t *fill_names(weft_replication_t *r, const weft_strategy_requ
   memcpy(items, inits.items, (size_t)inits.n * sizeof *items);
   if (r->accumulate_init != NULL) items[inits.n++] = r->accumulate_init->name;
   out->inits = (weft_names_t){items, inits.n};
+  out->is_follower = r->first > 0;
+  out->round_steps = r->accumulation == NULL ? 1 : r->o->accumulate;
   return NULL;
 }
 
@@ -182,7 +184,8 @@ weft_status_t *weft_replicate(const weft_strategy_request_t *request, const weft
                           .out = out,
                           .n = o->num_replicas,
                           .total = o->num_all_devices > 0 ? o->num_all_devices : o->num_replicas,
-                          .first = o->first_replica};
+                          .first = o->first_replica,
+                          .agreement = request->agreement};
   weft_status_t *s = rewrite(&r, request);
   s = weft_status_join(s, weft_emitter_end(&r.e));
   for (int i = 0; r.copiers != NULL && i < r.n; i++) weft_copier_deinit(&r.copiers[i]);

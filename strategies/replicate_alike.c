@@ -99,7 +99,7 @@ static uint64_t print_of(const weft_node_t *n, const uint64_t *prints) {
 
 static weft_status_t *print_step(weft_replication_t *r, const bool *in_step, uint64_t *out) {
   uint64_t *prints = weft_calloc((size_t)r->source.graph->num_nodes + 1, sizeof *prints),
-           sum = r->fingerprint;
+           sum = r->fingerprint + r->agreement;
   if (prints == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the fingerprint of a graph");
   for (int at = 0; at < r->source.graph->num_live; at++) {
     const weft_node_t *n = r->order[at];
@@ -144,7 +144,7 @@ weft_status_t *weft_replication_check_alike(weft_replication_t *r, const bool *i
     weft_output_t no_dims = weft_emit_ints(e, WEFT_I64, &zero, 0, "replica_%d/weft/alike/scalar", i);
     weft_output_t inputs[2] = {weft_emit2(e, "Reshape", equal, no_dims, "replica_%d/weft/is_alike", i),
                                {NULL, 0}};
-    inputs[1] = weft_emit_string(e, WEFT_STR("the graph of this worker is not that of all others"),
+    inputs[1] = weft_emit_string(e, WEFT_STR("the graph of this worker, or the checkpoint that it starts from, is not that of all others"),
                                  "replica_%d/weft/alike/message", i);
     static const int types[1] = {WEFT_STRING};
     weft_named_attr_t t = {WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = 1}};

@@ -87,6 +87,7 @@ typedef struct weft_replication {
   weft_weights_t *weights;  /* made so far */
   weft_value_t **values;    /* by id: made so far */
   uint64_t fingerprint; /* of what is summed: equal on all workers */
+  uint64_t agreement;   /* of the request: equal on all workers, too */
   int32_t group_key, instance_key; /* of all collectives here; of the next one */
   weft_output_t *group_size, *group; /* by replica: constants for collectives; made at the first */
   weft_node_t **sums;                /* collectives on replica 0, in launch order */

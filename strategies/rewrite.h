@@ -38,6 +38,7 @@ typedef struct weft_strategy_request {
   weft_names_t feeds, fetches, targets; /* of the training step */
   weft_names_t inits;                   /* targets that run before the steps (initialisers, restore) */
   weft_str_t options;                   /* what stands behind "name:"; "" for none */
+  uint64_t agreement; /* clients of one graph that were given different numbers are refused: what they start from */
 } weft_strategy_request_t;
 
 /* ---- out ---- */
@@ -88,12 +89,15 @@ typedef struct weft_rewrite {
   int num_lanes;
   bool splits_batch;  /* lanes share each batch (rows i*B/N of it), instead of taking batches of their own */
   bool in_step;       /* with an update lane: the n-th run of each lane belongs to the n-th update */
+  bool lanes_wait;    /* a lane may wait in a run until others have run as often, or nearly */
   weft_join_t *joins; /* one per fetch of the request; NULL: what a lane fetches is whole */
   bool *is_batch;     /* one per feed of the request: has rows that lanes share; NULL: all have, or nothing is
                          shared */
   int num_local_cpus; /* so many CPU devices does a local session need */
   int64_t collective_graph_key; /* for the RunOptions of every run, inits too, where other clients run the
                                    other replicas; 0: none */
+  bool is_follower; /* another client runs the first replica, which saves and tells the values */
+  int round_steps;  /* updates come after so many steps each; 0, 1: with each step */
   weft_names_t
       sums; /* nodes of the first replica whose values are summed over replicas, in the order in which they
                are thought to become ready; option `ready` tells when they did (step statistics) */

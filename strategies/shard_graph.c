@@ -9,6 +9,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "strategies/origin.h"
 #include "strategies/shard_plan.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "cutting variables into shards"); }
@@ -85,6 +86,8 @@ static void cut_variable(weft_shard_plan_t *plan, weft_shard_t *v, const weft_no
       return;
     const weft_attr_t value = {.kind = WEFT_ATTR_SHAPE, .shape = &shape};
     weft_emitter_fail(&plan->b, weft_graph_set_attr(plan->b.g, part, "shape", &value));
+    const weft_attr_t first_row = {.kind = WEFT_ATTR_INT, .i = begin};
+    weft_emitter_fail(&plan->b, weft_graph_set_attr(plan->b.g, part, WEFT_ORIGIN_FIRST_ROW, &first_row));
     part->output_shapes = NULL; /* inferred anew */
     rename_part(plan, part, i);
     v->parts[i] = (weft_output_t){part, 0};

@@ -179,7 +179,7 @@ static void workers_with_different_graphs_are_refused(void) {
     int told = 0;
     for (int i = 0; i < pair.workers; i++) {
       CU_ASSERT_NOT_EQUAL(TF_GetCode(workers[i].job.status), TF_OK);
-      told += strstr(TF_Message(workers[i].job.status), "the graph of this worker is not that of all others") != NULL;
+      told += strstr(TF_Message(workers[i].job.status), "the graph of this worker, or the checkpoint that it starts from, is not that of all others") != NULL;
       step_end(&workers[i].step);
     }
     if (told == 0 && !trains) fprintf(stderr, "%s%s: %s\n", others[k].graph, others[k].options, TF_Message(workers[0].job.status));

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "graph/graph_proto.h"
+#include "strategies/origin.h"
 #include "tools/similar.h"
 
 typedef struct names { /* a list that grows; texts are lent */
@@ -105,6 +106,7 @@ weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
   if (s == NULL) s = weft_graph_create(&graph);
   weft_import_options_t import = {.is_client_api = true};
   if (s == NULL) s = weft_graph_import(graph, graph_def, &import);
+  if (s == NULL && given->marks_variables) s = weft_origin_mark(graph);
   if (s == NULL) s = add_all(&feeds, given->feeds);
   if (s == NULL) s = add_all(&fetches, given->fetches);
   if (s == NULL) s = add_all(&fetches, given->more_fetches);
@@ -117,7 +119,8 @@ weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
                                      .feeds = {feeds.items, feeds.n},
                                      .fetches = {fetches.items, fetches.n},
                                      .targets = {targets.items, targets.n},
-                                     .inits = {inits.items, inits.n}};
+                                     .inits = {inits.items, inits.n},
+                                     .agreement = given->agreement};
   if (s == NULL) s = weft_strategy_apply(weft_str(text), &request, out);
   weft_graph_destroy(graph);
   weft_free(feeds.items);

@@ -10,6 +10,8 @@ typedef struct weft_run_names {
   const weft_texts_t *feeds; /* "NAME=VALUE", or just "NAME" */
   const weft_texts_t *fetches, *more_fetches; /* the second: "NAME=FILE" */
   const weft_texts_t *targets, *inits;
+  bool marks_variables; /* strategies/origin.h */
+  uint64_t agreement;   /* weft_strategy_request_t */
 } weft_run_names_t;
 
 /* Reads a GraphDef and applies the strategy "name:options". Without any fetch, target or init in `names`, all nodes that
