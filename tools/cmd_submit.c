@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "tools/command.h"
 #include "tools/options.h"
 #include "tools/submit/job.h"
@@ -15,9 +16,29 @@ static weft_progress_style_t style_for(bool json) {
   return is_capable ? WEFT_PROGRESS_BAR : WEFT_PROGRESS_LINES;
 }
 
+/* "64", or "64:x+y". */
+static bool read_batch(const char *text, weft_batching_t *out) {
+  weft_str_t number = weft_str(text), names;
+  if (weft_str_split(weft_str(text), ':', &number, &names)) out->names = names.data;
+  return weft_str_to_i64(number, &out->batch) && out->batch > 0 && (out->names == NULL || *out->names != '\0');
+}
+
+/* What options of saving need each other; NULL: all is well. */
+static const char *saving_trouble(const weft_saving_spec_t *s) {
+  int64_t steps;
+  double seconds;
+  if (s->every != NULL && !weft_saving_parse_every(s->every, &steps, &seconds)) return "--save-every: give steps (100) or a time (30s, 10m, 2h)";
+  if (s->save == NULL && s->every != NULL) return "--save-every needs --save PREFIX";
+  if (s->save == NULL && s->resumes) return "--resume needs --save PREFIX, whose newest checkpoint it goes on from";
+  if (s->is_partial && s->restore == NULL && !s->resumes) return "--restore-partly needs --restore PREFIX";
+  return NULL;
+}
+
 static int run(const weft_command_line_t *line, weft_job_spec_t *j) {
   int num_run = j->fetches.n + j->saves.n + j->targets.n;
-  if (num_run == 0 && j->inits.n == 0) return weft_options_complain(line, "nothing to run: give --target, --fetch or --init");
+  const char *trouble = saving_trouble(&j->saving);
+  if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
+  if (num_run == 0 && j->inits.n == 0 && j->saving.restore == NULL) return weft_options_complain(line, "nothing to run: give --target, --fetch or --init");
   if (num_run == 0) j->steps = 0;
   int signal_number = 0;
   int code = weft_command_flush(weft_command_fail(weft_job_run(j, &signal_number)));
@@ -25,22 +46,29 @@ static int run(const weft_command_line_t *line, weft_job_spec_t *j) {
 }
 
 int weft_command_submit(int argc, char **argv) {
-  weft_job_spec_t j = {.steps = 1, .seed = 1};
+  weft_job_spec_t j = {.steps = 1, .saving = {.keep = 5}};
   bool json = false;
   int64_t seed = 1;
+  const char *batch = NULL;
   int code;
   const weft_option_t options[] = {
       {.name = "master", .value = "grpc://HOST:PORT", .help = "The master that runs it (default: in this process)", .text = &j.master},
       {.name = "feed", .value = "NAME=VALUE", .help = "Feed a scalar, or an array: NAME=FILE.npy. May be repeated", .texts = &j.feeds},
-      {.name = "batch", .value = "N", .help = "Feed N rows of the arrays at each step, the rest of them at an epoch's last", .number = &j.batch, .min = 1, .max = INT64_MAX},
-      {.name = "shuffle", .help = "Take the rows in a new order in each epoch", .flag = &j.is_shuffled},
+      {.name = "batch", .value = "N[:NAME+NAME]", .help = "Feed N rows of the arrays (or of those feeds) at each step, the rest of them at an epoch's last", .text = &batch},
+      {.name = "shuffle", .help = "Take the rows in a new order in each epoch", .flag = &j.batching.is_shuffled},
       {.name = "seed", .value = "N", .help = "Of the shuffling (default 1)", .number = &seed, .max = INT64_MAX},
       {.name = "init", .value = "NODE", .help = "Run this node once before the steps. May be repeated: in that order", .texts = &j.inits},
       {.name = "target", .value = "NODE", .help = "Run this node at each step. May be repeated", .texts = &j.targets},
       {.name = "fetch", .value = "NAME", .help = "Fetch this tensor at each step and show it. May be repeated", .texts = &j.fetches},
-      {.name = "steps", .value = "N", .help = "How many steps (default 1)", .number = &j.steps, .max = INT64_MAX},
+      {.name = "steps", .value = "N", .help = "How many steps in all (default 1)", .number = &j.steps, .max = INT64_MAX},
       {.name = "save-fetch", .value = "NAME=FILE.npy", .help = "Fetch this tensor and save its last value. May be repeated", .texts = &j.saves},
       {.name = "strategy", .value = "NAME:OPTIONS", .help = "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists them)", .text = &j.strategy},
+      {.name = "restore", .value = "PREFIX", .help = "After --init, set the variables as a checkpoint has them (a directory: its latest)", .text = &j.saving.restore},
+      {.name = "restore-partly", .help = "Variables that the checkpoint lacks keep the values that --init gives them", .flag = &j.saving.is_partial},
+      {.name = "save", .value = "PREFIX", .help = "Save all variables at the end as the checkpoint PREFIX-STEP, which TensorFlow reads, too", .text = &j.saving.save},
+      {.name = "save-every", .value = "N|TIME", .help = "Save after every N steps, or every 30s, 10m, 2h, as well", .text = &j.saving.every},
+      {.name = "keep", .value = "N", .help = "How many checkpoints to keep (default 5; 0: all)", .number = &j.saving.keep, .max = 1000000},
+      {.name = "resume", .help = "Go on from the newest checkpoint of --save: its variables, its step, its place in the data", .flag = &j.saving.resumes},
       {.name = "trace", .value = "FILE.json", .help = "Write the last step's time line, for Perfetto or chrome://tracing", .text = &j.trace},
       {.name = "json", .help = "One JSON object per line: step, steps, seconds, steps_per_second, fetches, done", .flag = &json},
   };
@@ -48,11 +76,15 @@ int weft_command_submit(int argc, char **argv) {
       .command = "weft submit",
       .about = "Runs a graph file (.pb, or .pbtxt as text) step by step, on a cluster or in this process.",
       .more = "NAME is NODE or NODE:OUTPUT. Variables on a cluster live on after the run: a second run without --init goes\n"
-              "on with them. Ctrl-C cancels the step, also on the cluster.\n",
+              "on with them. Ctrl-C cancels the step, also on the cluster. Checkpoints are read and written by this process and\n"
+              "do not depend on the strategy: train with one, go on with another (docs/saving.md).\n",
       .examples = "  weft submit digits.pb --master grpc://127.0.0.1:2221 --init init --target train --fetch loss \\\n"
                   "      --feed images=images.npy --feed labels=labels.npy --batch 64 --shuffle --steps 700\n"
                   "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --trace step.json \\\n"
                   "      --feed images=images.npy --feed labels=labels.npy --batch 64 --steps 700\n"
+                  "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --steps 5000 \\\n"
+                  "      --feed images=images.npy --feed labels=labels.npy --batch 64 --save run/digits --save-every 500 --resume\n"
+                  "  weft submit digits.pb --restore run/digits-5000 --feed images=test.npy --save-fetch predictions=out.npy\n"
                   "  weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum\n"
                   "  weft submit model.pb --feed x=x.npy --save-fetch y=y.npy --json\n",
       .options = options,
@@ -63,8 +95,9 @@ int weft_command_submit(int argc, char **argv) {
   };
   if (weft_options_read(&line, argc, argv, &code)) {
     j.style = style_for(json);
-    j.seed = (uint64_t)seed;
-    code = run(&line, &j);
+    j.batching.seed = (uint64_t)seed;
+    bool has_batch = batch == NULL || read_batch(batch, &j.batching);
+    code = has_batch ? run(&line, &j) : weft_options_complain(&line, "--batch %s: give a number of rows, 1 or more (64), and perhaps the feeds that have them (64:x+y)", batch);
   }
   weft_texts_deinit(&j.feeds);
   weft_texts_deinit(&j.inits);

@@ -59,7 +59,7 @@ static weft_feeds_t f;
 static weft_dealer_t dealer;
 
 static void begin(const char *const *specs, int n, int64_t batch, bool shuffle, uint64_t seed, int lanes, bool splits) {
-  CU_ASSERT_PTR_NULL_FATAL(weft_feeds_init(&f, graph, specs, n, batch, shuffle, seed));
+  CU_ASSERT_PTR_NULL_FATAL(weft_feeds_init(&f, graph, specs, n, &(weft_batching_t){.batch = batch, .is_shuffled = shuffle, .seed = seed}));
   CU_ASSERT_PTR_NULL_FATAL(weft_dealer_init(&dealer, &f, lanes, splits, NULL));
 }
 static void end(void) {
@@ -185,7 +185,7 @@ static void what_cannot_be_fed_is_named(void) {
       {{feed_a, "b=2.5"}, 0, false, "--feed b"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    weft_status_t *s = weft_feeds_init(&f, graph, cases[i].specs, 2, cases[i].batch, cases[i].shuffle, 1);
+    weft_status_t *s = weft_feeds_init(&f, graph, cases[i].specs, 2, &(weft_batching_t){.batch = cases[i].batch, .is_shuffled = cases[i].shuffle, .seed = 1});
     CU_ASSERT_PTR_NOT_NULL_FATAL(s);
     CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), cases[i].said));
     weft_status_free(s);

@@ -43,16 +43,22 @@ static bool is_shared(const weft_dealer_t *d, int i) {
   return d->is_batch == NULL ? weft_feed_is_cut(d->feeds, feed) : d->is_batch[i];
 }
 
+static const char *name_of(const weft_dealer_t *d, int i) { return TF_OperationName(d->feeds->feeds[i].output.oper); }
+
 /* How many rows lanes share: of the batch, or of whole arrays. */
 static weft_status_t *count_rows(const weft_dealer_t *d, const weft_batch_t *batch, int64_t *out) {
+  int first = 0;
   *out = batch->rows;
   for (int i = 0; d->splits && batch->rows == 0 && i < d->feeds->n; i++) {
     const weft_shape_t *shape = &d->feeds->feeds[i].data->shape;
     if (!is_shared(d, i) || shape->rank == 0) continue;
     if (*out != 0 && shape->dims[0] != *out) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "--feed number %d has %" PRId64 " rows, but another, of the same batch, has %" PRId64, i + 1,
-                        shape->dims[0], *out);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "--feed %s has %" PRId64 " rows, but %s, of the same batch, has %" PRId64
+                        "; if not all feeds are batches, name those that are: --strategy NAME:batch=%s",
+                        name_of(d, i), shape->dims[0], name_of(d, first), *out, name_of(d, first));
     }
+    if (*out == 0) first = i;
     *out = shape->dims[0];
   }
   return NULL;

@@ -18,15 +18,53 @@ static weft_status_t *check_type(const weft_feed_t *feed, weft_str_t name, const
                     value, weft_dtype_name(feed->data->dtype), weft_dtype_name(dtype));
 }
 
+static weft_str_t without_zero(weft_str_t name) {
+  if (weft_str_ends_with(name, ":0")) name.length -= 2;
+  return name;
+}
+
+/* The next name of "x+y:0". */
+static bool next_name(weft_str_t *rest, weft_str_t *out) {
+  if (rest->length == 0) return false;
+  weft_str_t head = *rest, tail = WEFT_STR("");
+  weft_str_split(*rest, '+', &head, &tail);
+  *rest = tail;
+  *out = without_zero(head);
+  return true;
+}
+
+static bool is_named(const char *names, weft_str_t name) {
+  weft_str_t rest = weft_str(names), one;
+  while (next_name(&rest, &one)) {
+    if (weft_str_eq(one, without_zero(name))) return true;
+  }
+  return false;
+}
+
+/* Arrays that differ in their rows: which of them are the batch? Names those that have as many rows as the first. */
+static weft_status_t *differing_rows(const weft_feeds_t *f, const weft_feed_t *feed, weft_str_t name, const char *value) {
+  weft_strbuf_t names = WEFT_STRBUF_INIT;
+  for (int i = 0; i < f->n; i++) {
+    const weft_feed_t *other = &f->feeds[i];
+    if (other == feed || !other->is_batch || other->data->shape.rank == 0 || other->data->shape.dims[0] != f->rows) continue;
+    weft_strbuf_printf(&names, "%s%s", names.length == 0 ? "" : "+", TF_OperationName(other->output.oper));
+  }
+  const char *batch = names.data == NULL ? "" : names.data;
+  weft_status_t *s = WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "--feed %.*s: %s has %" PRId64 " rows, but %s has %" PRId64 "; if not all arrays are batches, name those that are: --batch %" PRId64
+      ":%s (with --strategy also NAME:batch=%s)",
+      WEFT_STR_ARGS(name), value, feed->data->shape.dims[0], batch, f->rows, f->batch, batch, batch);
+  weft_strbuf_deinit(&names);
+  return s;
+}
+
 /* All arrays that are cut into batches have the same rows. */
 static weft_status_t *check_rows(weft_feeds_t *f, const weft_feed_t *feed, weft_str_t name, const char *value) {
-  if (!feed->is_array || f->batch == 0) return NULL;
+  if (!weft_feed_is_cut(f, feed)) return NULL;
   int64_t rows = feed->data->shape.rank > 0 ? feed->data->shape.dims[0] : 0;
   if (rows < 1) return WEFT_ERROR(INVALID_ARGUMENT, "--feed %.*s: %s has no rows to make batches of", WEFT_STR_ARGS(name), value);
-  if (f->rows != 0 && f->rows != rows) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "--feed %.*s: %s has %" PRId64 " rows, but another feed has %" PRId64, WEFT_STR_ARGS(name),
-                      value, rows, f->rows);
-  }
+  if (f->rows != 0 && f->rows != rows) return differing_rows(f, feed, name, value);
   f->rows = rows;
   return NULL;
 }
@@ -43,7 +81,7 @@ static weft_status_t *read_value(weft_feed_t *feed, weft_str_t name, const char 
   return told;
 }
 
-static weft_status_t *init_feed(weft_feeds_t *f, int i, TF_Graph *graph, const char *spec) {
+static weft_status_t *init_feed(weft_feeds_t *f, int i, TF_Graph *graph, const char *spec, const char *batch_names) {
   weft_feed_t *feed = &f->feeds[i];
   weft_str_t name, rest;
   if (!weft_str_split(weft_str(spec), '=', &name, &rest) || name.length == 0) {
@@ -58,6 +96,7 @@ static weft_status_t *init_feed(weft_feeds_t *f, int i, TF_Graph *graph, const c
   int dtype = (int)TF_OperationOutputType(feed->output);
   WEFT_RETURN_IF_ERROR(read_value(feed, name, value, dtype));
   WEFT_RETURN_IF_ERROR(check_type(feed, name, value, dtype));
+  feed->is_batch = feed->is_array && (batch_names == NULL || is_named(batch_names, name));
   return check_rows(f, feed, name, value);
 }
 
@@ -115,23 +154,39 @@ static void shuffle(weft_feeds_t *f) {
   }
 }
 
-weft_status_t *weft_feeds_init(weft_feeds_t *f, TF_Graph *graph, const char *const *specs, int n, int64_t batch, bool is_shuffled,
-                               uint64_t seed) {
-  *f = (weft_feeds_t){.batch = batch, .state = seed};
+/* All that are named to be batches are arrays that are fed. */
+static weft_status_t *check_names(const weft_feeds_t *f, const weft_batching_t *how) {
+  weft_str_t rest = weft_str(how->names), name;
+  while (next_name(&rest, &name)) {
+    bool is_fed = false;
+    for (int i = 0; i < f->n; i++) is_fed = is_fed || (f->feeds[i].is_batch && weft_str_is(name, TF_OperationName(f->feeds[i].output.oper)));
+    if (!is_fed) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "--batch %" PRId64 ":%s: there is no --feed %.*s=FILE.npy", how->batch, how->names, WEFT_STR_ARGS(name));
+    }
+  }
+  return NULL;
+}
+
+static weft_status_t *init_order(weft_feeds_t *f) {
+  f->order = weft_calloc((size_t)f->rows, sizeof *f->order);
+  if (f->order == NULL) return no_memory();
+  for (int64_t i = 0; i < f->rows; i++) f->order[i] = i;
+  shuffle(f);
+  return NULL;
+}
+
+weft_status_t *weft_feeds_init(weft_feeds_t *f, TF_Graph *graph, const char *const *specs, int n, const weft_batching_t *how) {
+  *f = (weft_feeds_t){.batch = how->batch, .is_shuffled = how->is_shuffled, .seed = how->seed, .state = how->seed};
   f->feeds = weft_calloc((size_t)n + 1, sizeof *f->feeds);
   weft_status_t *s = f->feeds == NULL ? no_memory() : NULL;
   for (int i = 0; s == NULL && i < n; i++) {
     f->n = i + 1;
-    s = init_feed(f, i, graph, specs[i]);
+    s = init_feed(f, i, graph, specs[i], how->names);
   }
-  if (s == NULL && batch > 0 && f->rows == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "--batch needs a --feed NAME=FILE.npy to cut");
-  if (s == NULL && is_shuffled && batch == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "--shuffle needs --batch");
-  if (s == NULL && is_shuffled) {
-    f->order = weft_calloc((size_t)f->rows, sizeof *f->order);
-    if (f->order == NULL) s = no_memory();
-    for (int64_t i = 0; s == NULL && i < f->rows; i++) f->order[i] = i;
-    if (s == NULL) shuffle(f);
-  }
+  if (s == NULL && how->names != NULL) s = check_names(f, how);
+  if (s == NULL && f->batch > 0 && f->rows == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "--batch needs a --feed NAME=FILE.npy to cut");
+  if (s == NULL && f->is_shuffled && f->batch == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "--shuffle needs --batch");
+  if (s == NULL && f->is_shuffled) s = init_order(f);
   if (s != NULL) weft_feeds_deinit(f);
   return s;
 }
@@ -149,6 +204,7 @@ void weft_feeds_deinit(weft_feeds_t *f) {
 weft_batch_t weft_feeds_advance(weft_feeds_t *f) {
   if (f->batch > 0 && f->next >= f->rows) {
     f->next = 0;
+    f->epoch++;
     shuffle(f);
   }
   weft_batch_t b = {.begin = f->next, .rows = f->rows - f->next < f->batch ? f->rows - f->next : f->batch};
@@ -156,7 +212,12 @@ weft_batch_t weft_feeds_advance(weft_feeds_t *f) {
   return b;
 }
 
-bool weft_feed_is_cut(const weft_feeds_t *f, const weft_feed_t *feed) { return feed->is_array && f->batch > 0; }
+void weft_feeds_seek(weft_feeds_t *f, int64_t epoch, int64_t next) {
+  for (; f->epoch < epoch; f->epoch++) shuffle(f); /* each order is made of the one before it */
+  f->next = next;
+}
+
+bool weft_feed_is_cut(const weft_feeds_t *f, const weft_feed_t *feed) { return feed->is_batch && f->batch > 0; }
 
 weft_status_t *weft_feed_rows(weft_feeds_t *f, weft_feed_t *feed, int64_t begin, int64_t rows, TF_Tensor **out) {
   if (weft_feed_is_cut(f, feed)) return weft_gather_rows(feed->data, f->order, begin, rows, out);

@@ -2,8 +2,8 @@
  *
  * NAME=VALUE feeds a scalar of the tensor's dtype, or a list of them; NAME=FILE.npy
  * an array. With a batch size, each step gets the next rows of every
- * array from a file, the same rows of all; an epoch's last batch may be smaller.
- * With shuffling each epoch has an order of its own, from a seed.
+ * array from a file (or of the arrays that are named to be batches), the same rows of all; an epoch's last batch may be
+ * smaller. With shuffling each epoch has an order of its own, from a seed.
  */
 #ifndef WEFT_TOOLS_SUBMIT_FEEDS_H_
 #define WEFT_TOOLS_SUBMIT_FEEDS_H_
@@ -17,6 +17,7 @@ typedef struct weft_feed {
   TF_Output output;
   weft_tensor_t *data; /* the whole array or the scalar; owned */
   bool is_array;
+  bool is_batch;       /* rows of it are fed, if there is a batch size */
   TF_Tensor *whole;    /* all of it, for every step; owned; NULL for what is cut, or not yet made */
 } weft_feed_t;
 
@@ -26,7 +27,9 @@ typedef struct weft_feeds { /* Confined. */
   int64_t rows;      /* of the arrays; 0: there are none */
   int64_t batch;     /* 0: arrays are fed whole */
   int64_t *order;    /* rows in the epoch's order; NULL: as in the file */
-  int64_t next;      /* position in the epoch */
+  int64_t epoch, next; /* how many epochs are over; position in this one */
+  bool is_shuffled;
+  uint64_t seed;
   uint64_t state;    /* of the shuffle's random numbers */
 } weft_feeds_t;
 
@@ -35,12 +38,22 @@ typedef struct weft_batch {
   int64_t begin, rows;
 } weft_batch_t;
 
-/* `specs`: n texts NAME=VALUE. batch 0: none. Errors: INVALID_ARGUMENT, NOT_FOUND naming the feed. */
+/* How arrays become batches. */
+typedef struct weft_batching {
+  int64_t batch;     /* rows of a batch; 0: arrays are fed whole */
+  const char *names; /* "x+y": the feeds that are cut; NULL: all arrays */
+  bool is_shuffled;
+  uint64_t seed;
+} weft_batching_t;
+
+/* `specs`: n texts NAME=VALUE. Errors: INVALID_ARGUMENT, NOT_FOUND naming the feed. */
 WEFT_MUST_CHECK weft_status_t *weft_feeds_init(weft_feeds_t *f, TF_Graph *graph, const char *const *specs, int n,
-                                               int64_t batch, bool shuffle, uint64_t seed);
+                                               const weft_batching_t *how);
 void weft_feeds_deinit(weft_feeds_t *f);
 /* Steps on to the next batch; a new epoch may be shuffled. */
 weft_batch_t weft_feeds_advance(weft_feeds_t *f);
+/* Goes to row `next` of an epoch, as if all before it had been fed. Not backwards. */
+void weft_feeds_seek(weft_feeds_t *f, int64_t epoch, int64_t next);
 /* Is the feed cut into batches, or fed whole at every step? */
 bool weft_feed_is_cut(const weft_feeds_t *f, const weft_feed_t *feed);
 /* What the feed gives for `rows` rows from position `begin` on: a tensor of the caller's if it is cut, else one of the

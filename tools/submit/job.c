@@ -12,6 +12,7 @@
 #include "tools/submit/master_probe.h"
 #include "tools/submit/names.h"
 #include "tools/submit/plan.h"
+#include "tools/submit/reach.h"
 #include "tools/submit/run_options.h"
 
 typedef struct save {
@@ -31,6 +32,7 @@ typedef struct job {
   weft_dealer_t dealer;
   weft_trace_t *trace;   /* NULL unless asked for */
   weft_progress_t progress;
+  weft_saving_t saving; /* all zero: nothing is saved or restored */
   int num_fetches;       /* those of --fetch, then those that are only saved */
   TF_Output *fetches;
   TF_Tensor **values;    /* of the last step; owned */
@@ -107,13 +109,32 @@ static weft_status_t *find_names(job_t *j) {
   WEFT_RETURN_IF_ERROR(find_nodes(j, "--target", &spec->targets, j->targets));
   WEFT_RETURN_IF_ERROR(find_nodes(j, "--init", &spec->inits, j->inits));
   WEFT_RETURN_IF_ERROR(find_saves(j));
-  return weft_feeds_init(&j->feeds, j->graph, spec->feeds.items, spec->feeds.n, spec->batch, spec->is_shuffled, spec->seed);
+  return weft_feeds_init(&j->feeds, j->graph, spec->feeds.items, spec->feeds.n, &spec->batching);
+}
+
+/* ---- what it starts from ---- */
+
+static weft_str_t graph_bytes(const job_t *j) { return weft_str_of(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length); }
+
+/* Whatever can be wrong with files is found before anything runs. */
+static weft_status_t *prepare_saving(job_t *j) {
+  const weft_job_spec_t *spec = j->spec;
+  weft_str_t tail;
+  int n = 0;
+  if (!weft_saving_is_used(&spec->saving)) return NULL;
+  weft_str_t *step = weft_calloc((size_t)spec->fetches.n + (size_t)spec->targets.n + (size_t)spec->saves.n + 1, sizeof *step);
+  if (step == NULL) return no_memory();
+  for (int i = 0; i < spec->fetches.n; i++) step[n++] = weft_str(spec->fetches.items[i]);
+  for (int i = 0; i < spec->targets.n; i++) step[n++] = weft_str(spec->targets.items[i]);
+  for (int i = 0; i < spec->saves.n; i++, n++) weft_str_split(weft_str(spec->saves.items[i]), '=', &step[n], &tail);
+  weft_status_t *s = weft_saving_init(&j->saving, &spec->saving, graph_bytes(j), step, n);
+  weft_free(step);
+  return s;
 }
 
 static weft_status_t *make_plan(job_t *j) {
   if (j->spec->strategy != NULL) {
-    weft_str_t bytes = weft_str_of(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length);
-    WEFT_RETURN_IF_ERROR(weft_run_plan_rewritten(j->spec, bytes, &j->plan, &j->rewritten));
+    WEFT_RETURN_IF_ERROR(weft_run_plan_rewritten(j->spec, graph_bytes(j), j->saving.restore.fingerprint, &j->plan, &j->rewritten));
   } else {
     weft_plan_source_t source = {.graph = j->graph, .fetches = j->fetches, .targets = j->targets, .inits = j->inits,
                                  .num_feeds = j->feeds.n, .num_fetches = j->num_fetches, .num_targets = j->spec->targets.n,
@@ -127,6 +148,9 @@ static weft_status_t *make_plan(job_t *j) {
   }
   int step_lanes = 0; /* an update lane is dealt nothing */
   for (int i = 0; i < j->plan.num_lanes; i++) step_lanes += !j->plan.lanes[i].is_update;
+  if (weft_saving_is_used(&j->spec->saving)) {
+    WEFT_RETURN_IF_ERROR(weft_saving_attach(&j->saving, j->plan.graph, j->spec->strategy != NULL, j->plan.is_follower, j->plan.round_steps));
+  }
   WEFT_RETURN_IF_ERROR(weft_dealer_init(&j->dealer, &j->feeds, step_lanes, j->plan.splits_batch, j->plan.is_batch));
   return j->spec->trace == NULL ? NULL : weft_trace_create(&j->trace);
 }
@@ -187,20 +211,94 @@ static weft_status_t *ran(void *arg, TF_Tensor **values, int64_t done, bool coun
     }
     for (int i = 0; i < j->spec->fetches.n; i++) WEFT_RETURN_IF_ERROR(look_at(j->values[i], &j->shown[i].value));
   }
-  if (counts) weft_progress_step(&j->progress, done);
+  if (counts) {
+    weft_progress_step(&j->progress, done);
+    weft_saving_step(&j->saving, done, &j->feeds);
+  }
   return NULL;
 }
 
-static weft_status_t *run_inits(job_t *j) {
-  for (int i = 0; i < j->plan.num_inits; i++) { /* one after the other: a later one may need an earlier one */
-    TF_Buffer *options = weft_run_options(false, j->plan.collective_graph_key);
-    TF_SessionRun(j->session, options, NULL, NULL, 0, NULL, NULL, 0, &j->plan.inits[i], 1, NULL, j->status);
-    if (options != NULL) TF_DeleteBuffer(options);
-    weft_watch_progress(&j->watch);
-    weft_status_t *s = taken(j->status);
-    if (s != NULL) return weft_status_annotate(s, "while running --init %s", j->plan.init_names[i]);
+/* What initialiser `i` is made of, of all that is fed: all rows of it. */
+static weft_status_t *feed_init(job_t *j, int i, TF_Output *outputs, TF_Tensor **values, bool *reached, int *out_n) {
+  *out_n = 0;
+  if (i >= j->spec->inits.n) return NULL; /* one that the strategy added */
+  for (int k = 0; k < j->feeds.n; k++) outputs[k] = j->feeds.feeds[k].output;
+  WEFT_RETURN_IF_ERROR(weft_reach(j->inits[i], outputs, j->feeds.n, reached));
+  for (int k = 0; k < j->feeds.n; k++) {
+    TF_Output from = j->feeds.feeds[k].output;
+    TF_Operation *op = reached[k] ? TF_GraphOperationByName(j->plan.graph, TF_OperationName(from.oper)) : NULL;
+    if (op == NULL) continue;
+    WEFT_RETURN_IF_ERROR(weft_gather_rows(j->feeds.feeds[k].data, NULL, 0, -1, &values[*out_n]));
+    outputs[(*out_n)++] = (TF_Output){op, from.index};
   }
   return NULL;
+}
+
+static weft_status_t *run_init(job_t *j, int i) {
+  int n = 0;
+  TF_Output *outputs = weft_calloc((size_t)j->feeds.n + 1, sizeof *outputs);
+  TF_Tensor **values = weft_calloc((size_t)j->feeds.n + 1, sizeof(TF_Tensor *));
+  bool *reached = weft_calloc((size_t)j->feeds.n + 1, sizeof *reached);
+  weft_status_t *s = outputs == NULL || values == NULL || reached == NULL ? no_memory() : feed_init(j, i, outputs, values, reached, &n);
+  if (s == NULL) {
+    TF_Buffer *options = weft_run_options(false, j->plan.collective_graph_key);
+    TF_SessionRun(j->session, options, outputs, values, n, NULL, NULL, 0, &j->plan.inits[i], 1, NULL, j->status);
+    if (options != NULL) TF_DeleteBuffer(options);
+    weft_watch_progress(&j->watch);
+    s = taken(j->status);
+  }
+  for (int k = 0; k < n; k++) TF_DeleteTensor(values[k]);
+  weft_free(outputs);
+  weft_free(values);
+  weft_free(reached);
+  return s == NULL ? NULL : weft_status_annotate(s, "while running --init %s", j->plan.init_names[i]);
+}
+
+static weft_status_t *run_inits(job_t *j) {
+  weft_status_t *s = NULL;
+  for (int i = 0; s == NULL && i < j->plan.num_inits; i++) s = run_init(j, i); /* a later one may need an earlier one */
+  return s;
+}
+
+/* ---- checkpoints ---- */
+
+static weft_status_t *save(job_t *j, int64_t done) {
+  weft_str_t path;
+  WEFT_RETURN_IF_ERROR(weft_saving_save(&j->saving, j->session, done, &j->feeds, &path));
+  weft_watch_progress(&j->watch);
+  if (path.length > 0) {
+    weft_progress_tell(&j->progress, done, "saved", path.data, "saved %s (step %" PRId64 ")", path.data, j->saving.saved_step);
+  }
+  return NULL;
+}
+
+/* All lanes stand still. */
+static weft_status_t *pause_lanes(void *arg, int64_t done, int64_t *out_next) {
+  job_t *j = arg;
+  *out_next = weft_saving_next_step(&j->saving, done);
+  return save(j, done);
+}
+
+static bool is_due(void *arg) { return weft_saving_is_due(&((job_t *)arg)->saving); }
+
+/* Says what the job starts from, and has the feeds start there, too. */
+static void tell_start(job_t *j) {
+  weft_saving_t *s = &j->saving;
+  const char *note = NULL;
+  if (s->spec == NULL) return;
+  weft_saving_seek(s, &j->feeds, &note);
+  if (s->spec->resumes && s->series.latest.length > 0) {
+    weft_progress_tell(&j->progress, s->first, "resumed", s->restore.path.data, "resumed from %s: step %" PRId64 " of %" PRId64 " is done%s%s",
+                       s->restore.path.data, s->first, j->spec->steps, note == NULL ? "" : "; ", note == NULL ? "" : note);
+    return;
+  }
+  if (s->spec->resumes) {
+    weft_progress_tell(&j->progress, 0, "resumed", NULL, "no checkpoint %s-* to resume from: starting afresh", s->series.prefix.data);
+  }
+  if (s->restore.reader != NULL) {
+    weft_progress_tell(&j->progress, 0, "restored", s->restore.path.data, "restored %s (%d of %d variables)", s->restore.path.data,
+                       s->restore.num_found, s->variables.n);
+  }
 }
 
 /* If a signal ended the job, that is what happened, whatever the step says. */
@@ -225,14 +323,23 @@ static weft_status_t *save_fetches(job_t *j) {
 
 static weft_status_t *run_steps(job_t *j) {
   const weft_job_spec_t *spec = j->spec;
+  int64_t first = j->saving.first, done = first;
   weft_status_t *s = run_inits(j);
-  if (s != NULL) return cause(j, s, 0);
-  weft_progress_start(&j->progress, spec->style, spec->steps, j->shown, spec->fetches.n);
+  if (s == NULL && j->saving.spec != NULL) s = weft_saving_restore(&j->saving, j->session);
+  if (s != NULL) return cause(j, s, first);
+  weft_progress_start(&j->progress, spec->style, first, spec->steps, j->shown, spec->fetches.n);
+  tell_start(j);
   weft_lanes_t lanes = {.plan = &j->plan, .session = j->session, .dealer = &j->dealer, .watch = &j->watch, .trace = j->trace,
-                        .steps = spec->steps, .ran = ran, .arg = j};
-  int64_t done = 0;
-  if (spec->steps > 0) s = weft_lanes_run(&lanes, &done);
+                        .first = first, .steps = spec->steps, .ran = ran, .arg = j};
+  if (j->saving.is_saving) {
+    lanes.is_due = is_due;
+    lanes.pause = pause_lanes;
+    lanes.pause_at = weft_saving_next_step(&j->saving, first);
+    lanes.round = j->saving.round;
+  }
+  if (spec->steps > first) s = weft_lanes_run(&lanes, &done);
   if (done < spec->steps) s = cause(j, s, done);
+  if (s == NULL && j->saving.is_saving) s = save(j, done);
   if (s == NULL) s = save_fetches(j);
   if (s == NULL && j->trace != NULL) s = weft_trace_write(j->trace, spec->trace);
   weft_progress_end(&j->progress, done, s);
@@ -251,6 +358,7 @@ static void deinit(job_t *j) {
   weft_run_plan_deinit(&j->plan);
   weft_strbuf_deinit(&j->graph_def);
   weft_feeds_deinit(&j->feeds);
+  weft_saving_deinit(&j->saving);
   weft_free(j->fetches);
   weft_free(j->values);
   weft_free(j->shown);
@@ -266,6 +374,7 @@ static void run(void *arg) {
   job_t *j = arg;
   weft_status_t *s = load_graph(j);
   if (s == NULL) s = find_names(j);
+  if (s == NULL) s = prepare_saving(j);
   if (s == NULL && j->spec->master != NULL) s = weft_master_probe(j->spec->master);
   if (s == NULL) s = make_plan(j);
   if (s == NULL) s = open_session(j);

@@ -4,7 +4,9 @@
 
 #include "base/status.h"
 #include "tools/options.h"
+#include "tools/submit/feeds.h"
 #include "tools/submit/progress.h"
+#include "tools/submit/saving.h"
 
 /* As on the command line. */
 typedef struct weft_job_spec {
@@ -12,9 +14,9 @@ typedef struct weft_job_spec {
   const char *strategy; /* "mirrored:4"; NULL: the graph as it is */
   const char *trace;    /* where to write the last step's time line; NULL: nowhere */
   weft_texts_t feeds, inits, targets, fetches, saves;
-  int64_t steps, batch;
-  bool is_shuffled;
-  uint64_t seed;
+  int64_t steps;           /* in all, those included that were done before a job that resumes */
+  weft_batching_t batching;
+  weft_saving_spec_t saving;
   weft_progress_style_t style;
 } weft_job_spec_t;
 

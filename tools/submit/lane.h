@@ -29,6 +29,9 @@ typedef struct weft_run_plan {
   int num_lanes, num_inits;
   bool splits_batch; /* lanes share each batch */
   bool in_step;      /* each lane runs once for each update */
+  bool lanes_wait;   /* a lane may wait until others have run as often, or nearly */
+  bool is_follower;  /* another client runs the first replica: it saves */
+  int round_steps;   /* updates come after so many steps each */
   weft_join_t *joins; /* by fetch: how the lanes' parts make a whole; NULL: what a lane has is whole */
   bool *is_batch;    /* by feed: has rows that lanes share; NULL: all have */
   int num_local_cpus; /* of a local session; 0: as it comes */

@@ -1,4 +1,7 @@
-/* tools/submit/lanes.c - a loop per lane. */
+/* tools/submit/lanes.c - a loop per lane.
+ *
+ * Who wakes a lane at the gate: the end of another lane's run, or of a pause, or of all.
+ */
 #include "tools/submit/lanes.h"
 
 #include <inttypes.h>
@@ -22,12 +25,6 @@ static weft_status_t *taken(TF_Status *status) {
   return weft_status_from_wire((int)TF_GetCode(status), message, strlen(message));
 }
 
-static bool goes_on(weft_lanes_t *l) {
-  weft_mutex_lock(&l->mu);
-  bool yes = !l->is_over;
-  weft_mutex_unlock(&l->mu);
-  return yes && weft_watch_signal(l->watch) == 0;
-}
 
 static void end(weft_lanes_t *l, weft_status_t *failure) {
   weft_mutex_lock(&l->mu);
@@ -38,6 +35,7 @@ static void end(weft_lanes_t *l, weft_status_t *failure) {
   } else {
     weft_status_free(failure); /* an echo: the first failure closed the session */
   }
+  weft_cond_broadcast(&l->changed);
   weft_mutex_unlock(&l->mu);
   if (!is_first || failure == NULL || l->plan->num_lanes == 1) return;
   TF_Status *status = TF_NewStatus();
@@ -45,10 +43,64 @@ static void end(weft_lanes_t *l, weft_status_t *failure) {
   TF_DeleteStatus(status);
 }
 
-static void has_ended(weft_lanes_t *l) {
+static void has_ended(weft_lanes_t *l, int lane) {
   weft_mutex_lock(&l->mu);
   l->running--;
-  weft_cond_broadcast(&l->ended);
+  l->gate.lanes[lane].has_ended = true;
+  weft_cond_broadcast(&l->changed);
+  weft_mutex_unlock(&l->mu);
+}
+
+/* ---- the gate ---- */
+
+static void pause_now_locked(weft_lanes_t *l) WEFT_REQUIRES(l->mu) {
+  int64_t done = l->done, next = INT64_MAX;
+  l->gate.pause_at = INT64_MIN; /* nothing starts */
+  weft_mutex_unlock(&l->mu);
+  weft_status_t *s = l->pause(l->arg, done, &next);
+  if (s != NULL) end(l, s);
+  weft_mutex_lock(&l->mu);
+  l->is_pausing = false;
+  l->gate.pause_at = next;
+  weft_cond_broadcast(&l->changed);
+}
+
+/* Waits until the lane may start another run; false: all is over. */
+static bool goes_on(weft_lanes_t *l, int lane) {
+  weft_mutex_lock(&l->mu);
+  while (!l->is_over && weft_watch_signal(l->watch) == 0 && !weft_gate_may_start(&l->gate, lane, l->done)) {
+    if (!l->is_pausing && weft_gate_is_still(&l->gate, l->done)) {
+      l->is_pausing = true;
+      pause_now_locked(l);
+    } else {
+      weft_cond_wait(&l->changed, &l->mu);
+    }
+  }
+  bool yes = !l->is_over && weft_watch_signal(l->watch) == 0;
+  l->gate.lanes[lane].started += yes;
+  l->gate.lanes[lane].is_busy = yes;
+  weft_mutex_unlock(&l->mu);
+  return yes;
+}
+
+/* Before the session may have to be closed. */
+static void pause_last(weft_lanes_t *l) {
+  int64_t next;
+  weft_mutex_lock(&l->mu);
+  bool is_done = l->failure == NULL && l->done >= l->steps && l->pause != NULL;
+  weft_mutex_unlock(&l->mu);
+  weft_status_t *s = is_done ? l->pause(l->arg, l->steps, &next) : NULL;
+  if (s == NULL) return;
+  weft_mutex_lock(&l->mu);
+  l->failure = weft_status_join(l->failure, s);
+  weft_mutex_unlock(&l->mu);
+}
+
+static void run_is_over(weft_lanes_t *l, int lane) {
+  weft_mutex_lock(&l->mu);
+  l->gate.lanes[lane].is_busy = false;
+  if (l->is_due != NULL && l->gate.pause_at > l->done && l->is_due(l->arg)) weft_gate_stop_soon(&l->gate, l->done, l->round);
+  weft_cond_broadcast(&l->changed);
   weft_mutex_unlock(&l->mu);
 }
 
@@ -59,7 +111,7 @@ static void end_others(weft_lanes_t *l) {
   int64_t deadline_ns = weft_clock_ns() + GRACE_MS * INT64_C(1000000);
   bool is_late = false;
   weft_mutex_lock(&l->mu);
-  while (l->running > 1 && !is_late) is_late = !weft_cond_wait_until(&l->ended, &l->mu, deadline_ns);
+  while (l->running > 1 && !is_late) is_late = !weft_cond_wait_until(&l->changed, &l->mu, deadline_ns);
   weft_mutex_unlock(&l->mu);
   if (!is_late) return;
   TF_Status *status = TF_NewStatus();
@@ -159,41 +211,47 @@ static weft_status_t *run_once(lane_thread_t *t, bool is_traced) {
 static void *run_lane(void *arg) {
   lane_thread_t *t = arg;
   weft_lanes_t *l = t->all;
-  for (int64_t k = 0; k < t->quota && goes_on(l); k++) {
+  for (int64_t k = 0; k < t->quota && goes_on(l, t->index); k++) {
     weft_status_t *s = run_once(t, l->trace != NULL && k == t->quota - 1);
+    run_is_over(l, t->index);
     if (s == NULL) continue;
     end(l, s);
     break;
   }
-  if (l->plan->lanes[t->index].is_update && !l->plan->in_step) end_others(l);
-  has_ended(l);
+  if (l->plan->lanes[t->index].is_update && !l->plan->in_step) {
+    pause_last(l);
+    end_others(l);
+  }
+  has_ended(l, t->index);
   return NULL;
 }
 
 weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
   int n = l->plan->num_lanes, step_lanes = 0, number = 0;
+  int64_t steps = l->steps - l->first;
   bool has_update = false;
   lane_thread_t *threads = weft_calloc((size_t)n + 1, sizeof *threads);
-  *out_done = 0;
-  if (threads == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d lanes", n);
-  if (l->plan->joins != NULL) {
-    weft_status_t *s = weft_joiner_init(&l->joiner, l->plan);
-    if (s != NULL) {
-      weft_joiner_deinit(&l->joiner);
-      weft_free(threads);
-      return s;
-    }
+  *out_done = l->done = l->first;
+  weft_status_t *failure = threads == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d lanes", n) : NULL;
+  if (failure == NULL) failure = weft_gate_init(&l->gate, l->plan, l->first);
+  if (failure == NULL && l->plan->joins != NULL) failure = weft_joiner_init(&l->joiner, l->plan);
+  if (failure != NULL) {
+    weft_joiner_deinit(&l->joiner);
+    weft_gate_deinit(&l->gate);
+    weft_free(threads);
+    return failure;
   }
+  if (l->pause != NULL) l->gate.pause_at = l->pause_at;
   weft_mutex_init(&l->mu);
-  weft_cond_init(&l->ended);
+  weft_cond_init(&l->changed);
   for (int i = 0; i < n; i++) {
     has_update = has_update || l->plan->lanes[i].is_update;
     step_lanes += !l->plan->lanes[i].is_update;
   }
   for (int i = 0; i < n; i++) {
     bool is_update = l->plan->lanes[i].is_update;
-    int64_t share = step_lanes == 0 ? 0 : l->steps / step_lanes + (number < l->steps % step_lanes);
-    threads[i] = (lane_thread_t){.all = l, .index = i, .number = number, .quota = has_update ? l->steps : share,
+    int64_t share = step_lanes == 0 ? 0 : steps / step_lanes + (number < steps % step_lanes);
+    threads[i] = (lane_thread_t){.all = l, .index = i, .number = number, .quota = has_update ? steps : share,
                                 .counts = is_update || !has_update};
     number += !is_update;
   }
@@ -203,7 +261,7 @@ weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
     threads[i].is_started = pthread_create(&threads[i].thread, NULL, run_lane, &threads[i]) == 0;
     if (threads[i].is_started) continue;
     end(l, WEFT_ERROR(RESOURCE_EXHAUSTED, "no thread for lane %d", i));
-    has_ended(l);
+    has_ended(l, i);
   }
   run_lane(&threads[0]);
   for (int i = 1; i < n; i++) {
@@ -211,7 +269,8 @@ weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
   }
   weft_free(threads);
   weft_joiner_deinit(&l->joiner);
-  weft_cond_deinit(&l->ended);
+  weft_gate_deinit(&l->gate);
+  weft_cond_deinit(&l->changed);
   weft_mutex_deinit(&l->mu);
   *out_done = l->done;
   return l->failure;

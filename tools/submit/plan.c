@@ -128,6 +128,9 @@ static weft_status_t *copy_joins(const weft_rewrite_t *r, weft_run_plan_t *out) 
   int fetches = r->num_lanes > 0 ? r->lanes[0].fetches.n : 0, feeds = r->num_lanes > 0 ? r->lanes[0].feeds.n : 0;
   out->splits_batch = r->splits_batch;
   out->in_step = r->in_step;
+  out->lanes_wait = r->lanes_wait;
+  out->is_follower = r->is_follower;
+  out->round_steps = r->round_steps;
   if (r->joins != NULL) {
     out->joins = weft_calloc((size_t)fetches + 1, sizeof *out->joins);
     if (out->joins == NULL) return no_memory();
@@ -157,11 +160,13 @@ static weft_status_t *find_lanes(const weft_job_spec_t *spec, const weft_rewrite
   return NULL;
 }
 
-weft_status_t *weft_run_plan_rewritten(const weft_job_spec_t *spec, weft_str_t graph_def, weft_run_plan_t *out, TF_Graph **out_graph) {
+weft_status_t *weft_run_plan_rewritten(const weft_job_spec_t *spec, weft_str_t graph_def, uint64_t agreement, weft_run_plan_t *out,
+                                       TF_Graph **out_graph) {
   weft_view_t view;
   weft_rewrite_t rewrite = {.arena = WEFT_ARENA_INIT};
   weft_run_names_t names = {.feeds = &spec->feeds, .fetches = &spec->fetches, .more_fetches = &spec->saves,
-                            .targets = &spec->targets, .inits = &spec->inits};
+                            .targets = &spec->targets, .inits = &spec->inits, .marks_variables = weft_saving_is_used(&spec->saving),
+                            .agreement = agreement};
   *out = (weft_run_plan_t){0};
   *out_graph = TF_NewGraph();
   weft_view_init(&view);

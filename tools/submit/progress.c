@@ -3,6 +3,7 @@
 #include "tools/submit/progress.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -13,7 +14,9 @@
 enum { BAR_WIDTH = 30, MIN_BAR_WIDTH = 8, DEFAULT_COLUMNS = 80, REDRAW_NS = 100000000, LINES_PER_RUN = 20 };
 
 static double seconds(const weft_progress_t *p) { return (double)(weft_clock_ns() - p->started_ns) * 1e-9; }
-static double rate(int64_t done, double time) { return time > 0 ? (double)done / time : 0; }
+static double rate(const weft_progress_t *p, int64_t done, double time) {
+  return time > 0 ? (double)(done - p->first) / time : 0;
+}
 
 static void append_values(const weft_progress_t *p, weft_strbuf_t *out) {
   for (int i = 0; i < p->num_values; i++) {
@@ -51,7 +54,7 @@ typedef struct parts {
 } parts_t;
 
 static void append_text(const weft_progress_t *p, int64_t done, double time, parts_t with, weft_strbuf_t *out) {
-  double per_second = rate(done, time);
+  double per_second = rate(p, done, time);
   weft_strbuf_printf(out, "%" PRId64 "/%" PRId64, done, p->steps);
   if (with.rate) weft_strbuf_printf(out, "  %.1f steps/s", per_second);
   if (with.left && per_second > 0) {
@@ -101,7 +104,7 @@ static void draw_bar(weft_progress_t *p, int64_t done) {
 static void print_line(const weft_progress_t *p, int64_t done) {
   weft_strbuf_t values = WEFT_STRBUF_INIT;
   append_values(p, &values);
-  printf("step %" PRId64 "/%" PRId64 "%s  %.1f steps/s\n", done, p->steps, values.data == NULL ? "" : values.data, rate(done, seconds(p)));
+  printf("step %" PRId64 "/%" PRId64 "%s  %.1f steps/s\n", done, p->steps, values.data == NULL ? "" : values.data, rate(p, done, seconds(p)));
   fflush(stdout);
   weft_strbuf_deinit(&values);
 }
@@ -118,7 +121,7 @@ static size_t precision(const weft_progress_t *p) {
 static void print_json(const weft_progress_t *p, int64_t done, bool is_end, const weft_status_t *failure) {
   double time = seconds(p);
   json_t *o = json_pack("{s:I, s:I, s:f, s:f}", "step", (json_int_t)done, "steps", (json_int_t)p->steps, "seconds", time,
-                        "steps_per_second", rate(done, time));
+                        "steps_per_second", rate(p, done, time));
   json_t *values = json_object();
   for (int i = 0; i < p->num_values; i++) {
     weft_tensor_t *value = p->values[i].value;
@@ -148,10 +151,28 @@ static void print_results(const weft_progress_t *p) {
 
 /* ---- the run ---- */
 
-void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_t steps, const weft_progress_value_t *values, int n) {
-  *p = (weft_progress_t){.style = style, .steps = steps, .started_ns = weft_clock_ns(), .values = values, .num_values = n};
+void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_t first, int64_t steps, const weft_progress_value_t *values,
+                         int n) {
+  *p = (weft_progress_t){.style = style, .first = first, .steps = steps, .started_ns = weft_clock_ns(), .values = values, .num_values = n};
   p->every = steps > LINES_PER_RUN ? steps / LINES_PER_RUN : 1;
-  if (style == WEFT_PROGRESS_BAR && steps > 0) draw_bar(p, 0); /* the first step may take long */
+  if (style == WEFT_PROGRESS_BAR && steps > first) draw_bar(p, first); /* the first step may take long */
+}
+
+void weft_progress_tell(weft_progress_t *p, int64_t done, const char *key, const char *value, const char *fmt, ...) {
+  if (p->style == WEFT_PROGRESS_JSON) {
+    json_t *o = json_pack("{s:I, s:I, s:s?}", "step", (json_int_t)done, "steps", (json_int_t)p->steps, key, value);
+    json_dumpf(o, stdout, JSON_COMPACT);
+    json_decref(o);
+  } else {
+    va_list args;
+    if (p->is_line_open) fputs("\r\x1b[2K", stdout);
+    va_start(args, fmt);
+    vprintf(fmt, args);
+    va_end(args);
+  }
+  putchar('\n');
+  if (p->is_line_open) draw_bar(p, done);
+  fflush(stdout);
 }
 
 void weft_progress_step(weft_progress_t *p, int64_t done) {
@@ -173,7 +194,8 @@ void weft_progress_end(weft_progress_t *p, int64_t done, const weft_status_t *fa
     print_json(p, done, true, failure);
   } else if (failure == NULL) {
     double time = seconds(p);
-    if (p->steps > 0) printf("%" PRId64 " step%s in %.2f s, %.1f steps/s\n", done, done == 1 ? "" : "s", time, rate(done, time));
+    int64_t n = done - p->first;
+    if (p->steps > 0) printf("%" PRId64 " step%s in %.2f s, %.1f steps/s\n", n, n == 1 ? "" : "s", time, rate(p, done, time));
     print_results(p);
   }
   fflush(stdout);
