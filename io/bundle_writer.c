@@ -64,14 +64,16 @@ static weft_status_t *make_last_dir(weft_str_t prefix) {
   return s;
 }
 
-/* How many data files the bundle under `prefix` has; 0: there is none that could be read. */
-static int64_t count_shards(weft_str_t prefix) {
+/* How many data files the bundle under `prefix` has; 0: there is none, or it is damaged. */
+static weft_status_t *count_shards(weft_str_t prefix, int64_t *out) {
   weft_bundle_reader_t *old = NULL;
   weft_status_t *s = weft_bundle_reader_open(prefix, &old);
-  int64_t n = s == NULL ? weft_bundle_reader_num_shards(old) : 0;
-  weft_status_free(s);
+  weft_code_t code = weft_status_code(s);
+  *out = s == NULL ? weft_bundle_reader_num_shards(old) : 0;
   weft_bundle_reader_close(old);
-  return n;
+  if (code != WEFT_NOT_FOUND && code != WEFT_DATA_LOSS) return s;
+  weft_status_free(s);
+  return NULL;
 }
 
 static weft_status_t *create(weft_str_t prefix, bool replaces, weft_bundle_writer_t **out) {
@@ -80,11 +82,13 @@ static weft_status_t *create(weft_str_t prefix, bool replaces, weft_bundle_write
   if (w == NULL) return no_memory(prefix);
   w->prefix = weft_strndup(prefix.data, prefix.length);
   w->replaces = replaces;
-  w->num_old_shards = replaces ? count_shards(prefix) : 0;
+  weft_status_t *s = w->prefix == NULL ? no_memory(prefix) : NULL;
+  if (s == NULL && replaces) s = count_shards(prefix, &w->num_old_shards);
   w->num_shards = w->num_old_shards == 1 ? 2 : 1; /* never a name of the old bundle's */
   w->shard = w->num_shards - 1;
   weft_bundle_data_path(prefix, w->shard, w->num_shards, &path);
-  weft_status_t *s = w->prefix == NULL || path.failed ? no_memory(prefix) : make_last_dir(prefix);
+  if (s == NULL && path.failed) s = no_memory(prefix);
+  if (s == NULL) s = make_last_dir(prefix);
   if (s == NULL) s = weft_file_writer_create(path.data, &w->data);
   weft_strbuf_deinit(&path);
   if (s == NULL) *out = w;
