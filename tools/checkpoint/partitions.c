@@ -5,12 +5,15 @@
  * be variables, numbered without a gap, alike in all dimensions but one.
  * Source: TensorFlow's variable_scope.py (_get_partitioned_variable) and slot_creator.py (_create_slot_var).
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "tools/checkpoint/variables.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the parts of variables"); }
+
+enum { MAX_NAME = 2048 };
 
 /* "table/part_1/Adam": head "table", number 1, tail "/Adam" (or empty). */
 typedef struct name {
@@ -36,16 +39,9 @@ static bool split_name(weft_str_t text, name_t *out) {
 
 /* head "/part_" number tail. */
 static weft_saved_variable_t *part(const weft_saved_variables_t *v, const name_t *name, int64_t number, weft_str_t tail) {
-  char digits[32];
-  weft_strbuf_t b = WEFT_STRBUF_INIT;
-  snprintf(digits, sizeof digits, "%lld", (long long)number);
-  weft_strbuf_append(&b, name->head);
-  weft_strbuf_puts(&b, "/part_");
-  weft_strbuf_puts(&b, digits);
-  weft_strbuf_append(&b, tail);
-  weft_saved_variable_t *found = b.failed ? NULL : weft_saved_variables_get(v, weft_str_of(b.data, b.length));
-  weft_strbuf_deinit(&b);
-  return found;
+  char text[MAX_NAME];
+  int n = snprintf(text, sizeof text, "%.*s/part_%" PRId64 "%.*s", WEFT_STR_ARGS(name->head), number, WEFT_STR_ARGS(tail));
+  return n < 0 || n >= MAX_NAME ? NULL : weft_saved_variables_get(v, weft_str_of(text, (size_t)n));
 }
 
 /* The one dimension along which parts may differ: -1: none does; -2: they do not fit each other. */

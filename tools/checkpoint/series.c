@@ -87,7 +87,8 @@ static void remove_leftovers(const weft_series_t *s) {
   DIR *dir = opendir(dir_path);
   for (struct dirent *e = dir == NULL ? NULL : readdir(dir); e != NULL; e = readdir(dir)) {
     const char *at = e->d_name, *mark = strstr(e->d_name, ".tempstate");
-    if (mark == NULL || mark[10 + strspn(mark + 10, "0123456789")] != '\0') continue;
+    size_t digits = mark == NULL ? 0 : strspn(mark + 10, "0123456789");
+    if (digits == 0 || mark[10 + digits] != '\0') continue;
     if (strncmp(at, s->name.data, s->name.length) != 0 || at[s->name.length] != '-') continue;
     at += s->name.length + 1;
     at += strspn(at, "0123456789");
