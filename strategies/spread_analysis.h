@@ -23,6 +23,14 @@ typedef struct cell {
   weft_spread_value_t value;
 } weft_spread_cell_t;
 
+/* Rows dealt out by number: part `part` of `num_parts` by the numbers in `by`. */
+typedef struct weft_spread_pick weft_spread_pick_t;
+struct weft_spread_pick {
+  weft_spread_pick_t *next;
+  weft_output_t by;
+  int part, num_parts, number;
+};
+
 struct weft_spread_analysis { /* Confined. */
   const weft_graph_t *g;
   const weft_spread_options_t *options;
@@ -38,6 +46,7 @@ struct weft_spread_analysis { /* Confined. */
   bool has_loops, has_cells;
   weft_spread_cell_t *cells; /* owned; cells[0] is nobody's */
   int num_cells, capacity;
+  weft_spread_pick_t *picks; /* the latest first */
   int *asked; /* by node id: the last round in which true values were asked for */
   int round;
   bool changed, failed; /* failed: there was no memory */

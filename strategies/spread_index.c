@@ -12,6 +12,17 @@ weft_status_t *weft_spread_gather(
   if (axis < 0) axis += params_rank;
   if (c->detail == 1 && !weft_spread_want_numbers(c, 2, 3)) return weft_spread_fall_back(c);
   if (c->in[0].s.kind == WEFT_SPREAD_ONCE && c->in[0].is_state) return weft_spread_once(c);
+  if (c->in[1].own != 0) { /* of one's own rows */
+    bool fits = knows && axis == 0 && c->in[1].rank == 1 && weft_spread_is_rows(c, 0) && c->in[0].s.axis == 0 &&
+                c->in[0].pick == 0 && c->in[1].factor > 0 && c->in[0].factor == c->in[1].factor;
+    if (fits) {
+      weft_spread_give_rows(c, 0, 0, 0);
+    } else {
+      weft_spread_force_true(c, c->in[1].own - 1);
+      c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+    }
+    return NULL;
+  }
   if (batch_dims != 0) {
     bool fits = weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 1) &&
                 c->in[0].s.axis == c->in[1].s.axis && c->in[0].s.axis < batch_dims;
@@ -50,7 +61,8 @@ weft_status_t *weft_spread_gather(
 weft_status_t *weft_spread_gather_nd(weft_spread_ctx_t *c) {
   if (c->in[1].own != 0) { /* each of his own rows */
     bool fits =
-        weft_spread_is_rows(c, 0) && c->in[0].s.axis == 0 && c->in[0].factor == 1 && c->in[1].rank == 2;
+        weft_spread_is_rows(c, 0) && c->in[0].s.axis == 0 && c->in[0].factor == c->in[1].factor && c->in[1].factor > 0 &&
+        c->in[1].rank == 2;
     if (fits) {
       weft_spread_give_rows(c, 0, 0, 0);
     } else {
@@ -78,7 +90,8 @@ weft_status_t *weft_spread_gather_nd(weft_spread_ctx_t *c) {
 weft_status_t *weft_spread_scatter_nd(weft_spread_ctx_t *c) {
   if (c->in[0].own != 0) {
     bool mine = weft_spread_is_rows(c, 1) && c->in[1].s.axis == 0 &&
-                weft_spread_counting(c->in[2].ints) == 0 && weft_spread_factor_of(c->in[2].ints, 0) == 1 &&
+                weft_spread_counting(c->in[2].ints) == 0 &&
+                c->in[0].factor > 0 && weft_spread_factor_of(c->in[2].ints, 0) == c->in[0].factor &&
                 c->in[0].rank == 2;
     if (mine) {
       weft_spread_give_rows(c, 1, 0, 0);

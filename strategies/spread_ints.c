@@ -28,7 +28,7 @@ bool weft_ints_int_eq(int_t a, int_t b) {
 
 bool weft_spread_ints_eq(const ints_t *a, const ints_t *b) {
   if (a == b) return true;
-  if (a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar || a->is_set != b->is_set || a->is_own != b->is_own || a->in != b->in ||
+  if (a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar || a->is_set != b->is_set || a->is_own != b->is_own || a->pick != b->pick || a->in != b->in ||
       a->maybe != b->maybe) {
     return false;
   }
@@ -39,7 +39,7 @@ bool weft_spread_ints_eq(const ints_t *a, const ints_t *b) {
 }
 
 const ints_t *weft_spread_ints_join(const weft_spread_ctx_t *c, const ints_t *a, const ints_t *b) {
-  if (a == NULL || b == NULL || a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar) return NULL;
+  if (a == NULL || b == NULL || a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar || a->pick != b->pick) return NULL;
   if (weft_spread_ints_eq(a, b)) return a;
   if (a->is_set || b->is_set) return NULL;
   ints_t *v = weft_ints_new(c, a->n, a->is_scalar);

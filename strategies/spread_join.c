@@ -91,12 +91,13 @@ weft_status_t *weft_spread_range(weft_spread_ctx_t *c) {
   int64_t start, by;
   const weft_spread_ints_t *limit = c->in[1].ints;
   bool numbers_rows = c->in[1].s.kind == WEFT_SPREAD_SHAPE && limit != NULL &&
-                      weft_spread_counts_rows(limit, 0) && weft_spread_factor_of(limit, 0) == 1 &&
+                      weft_spread_counts_rows(limit, 0) && limit->pick == 0 &&
                       weft_spread_int_at(c->in[0].ints, 0, &start) && start == 0 &&
                       weft_spread_int_at(c->in[2].ints, 0, &by) && by == 1;
   if (numbers_rows) {
     c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
     c->out[0].own = c->node->id + 1;
+    c->out[0].factor = weft_spread_factor_of(limit, 0);
     c->out[0].rank = 1;
     return NULL;
   }
@@ -126,6 +127,7 @@ static bool join_own(weft_spread_ctx_t *c, int first, int end, int64_t axis, int
   if (fits) {
     c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
     c->out[0].own = own;
+    c->out[0].factor = c->in[first].factor;
     c->out[0].rank = 2;
     return true;
   }

@@ -116,7 +116,9 @@ static weft_status_t *check_effects(const weft_spread_ctx_t *c) {
 static bool takes_own_rows(const weft_spread_table_rule_t *rule) {
   static weft_spread_rule_fn *const takers[] = {weft_spread_pack,       weft_spread_concat,
                                                 weft_spread_expand,     weft_spread_gather_nd,
-                                                weft_spread_scatter_nd, weft_spread_pass_all};
+                                                weft_spread_scatter_nd, weft_spread_pass_all,
+                                                weft_spread_gather,     weft_spread_partition,
+                                                weft_spread_stitch};
   bool takes = false;
   for (size_t i = 0; rule != NULL && i < sizeof takers / sizeof takers[0]; i++)
     takes = takes || rule->fn == takers[i];
@@ -135,7 +137,8 @@ static bool number_all_rows(weft_spread_ctx_t *c, const weft_spread_table_rule_t
   return any;
 }
 
-static weft_status_t *ask(weft_spread_ctx_t *c, value_t *in) {
+static weft_status_t *ask(weft_spread_ctx_t *c) {
+  value_t *in = (value_t *)c->in; /* of the visit, which made it */
   const weft_node_t *n = c->node;
   uint32_t flags = n->op->flags;
   if (number_all_rows(c, weft_spread_rule_of(n->op->name))) return NULL; /* next time */
@@ -192,7 +195,9 @@ weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n
     out[o] = is_merge ? a->values[n->id][o] : weft_spread_value(weft_spread_same(0));
   }
   weft_spread_ctx_t c = {a, n, in, wanted, out, WEFT_RUN_EACH, false, 0, 0};
-  WEFT_RETURN_IF_ERROR(ask(&c, in));
+  bool has_picks = false;
+  for (int i = 0; i < n->num_inputs; i++) has_picks = has_picks || weft_spread_pick_in(&in[i]) != 0;
+  WEFT_RETURN_IF_ERROR(has_picks ? weft_spread_with_picks(&c, in, ask) : ask(&c));
   if (a->failed) return no_memory();
   a->plan->run[n->id] = c.run;
   a->plan->own_seed[n->id] = c.own_seed;

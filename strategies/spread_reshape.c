@@ -145,6 +145,7 @@ weft_status_t *weft_spread_expand(weft_spread_ctx_t *c) {
     if (!is_column) weft_spread_force_true(c, c->in[0].own - 1);
     c->out[0] = weft_spread_value(weft_spread_of(is_column ? WEFT_SPREAD_EACH : WEFT_SPREAD_NONE));
     c->out[0].own = is_column ? c->in[0].own : 0;
+    c->out[0].factor = is_column ? c->in[0].factor : 0;
     c->out[0].rank = is_column ? 2 : -1;
     return NULL;
   }

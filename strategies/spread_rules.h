@@ -31,6 +31,7 @@ typedef struct weft_spread_ints {
   bool is_scalar, is_set;
   bool is_own; /* of a set: where a replica has one row, it says more there: good for its own rows only */
   uint32_t in, maybe;
+  int pick; /* what counts rows counts those of this choice (spread_pick.c), not those of the batch; 0: of the batch */
   weft_spread_int_t items[];
 } weft_spread_ints_t;
 
@@ -45,8 +46,9 @@ struct weft_spread_value {
   bool zero;      /* all elements are 0: it has every degree */
   bool is_batch;  /* ONCE: a reader's batch: consumers take rows of it */
   bool is_state;  /* a variable, or its handle */
-  int own;        /* EACH: indices whose first column numbers a replica's own rows; 1 + the id of the Range that made
-                     the numbers; 0: it is no such thing */
+  int own;        /* EACH: indices whose first column numbers a replica's own rows, `factor` times those of the batch;
+                     1 + the id of the Range that made the numbers; 0: it is no such thing */
+  int pick;       /* ROWS of axis 0, EACH: only the rows of this choice (spread_pick.c); 0: all */
   const weft_spread_ints_t *ints;     /* NULL: not known */
   const weft_spread_ints_t *dims;     /* its shape, where a Reshape says it; NULL: the graph may know */
   int cell;                           /* EACH: where the elements of a TensorArray or stack are described; 0: none */
@@ -153,6 +155,14 @@ weft_status_t *weft_spread_note(weft_spread_analysis_t *a, const char *fmt, ...)
 /* Asks that the node `id` be given true values; the analysis goes round once more then. */
 void weft_spread_force_true(weft_spread_ctx_t *c, int id);
 
+/* ---- spread_pick.c ---- */
+/* Which choice of rows this value carries; 0: none. */
+int weft_spread_pick_in(const weft_spread_value_t *v);
+/* The number of a choice: part `part` of rows dealt out by `by`. 0 without memory. */
+int weft_spread_pick_of(weft_spread_ctx_t *c, weft_output_t by, int part, int num_parts);
+/* Asks for a node that is given chosen rows; `in` is c->in. */
+WEFT_MUST_CHECK weft_status_t *weft_spread_with_picks(weft_spread_ctx_t *c, weft_spread_value_t *in, weft_spread_rule_fn *ask);
+
 /* ---- the rules of the table ---- */
 weft_spread_rule_fn weft_spread_elementwise, weft_spread_add_bias, weft_spread_bias_grad, weft_spread_reduce,
     weft_spread_l2_loss, weft_spread_arg, weft_spread_matmul, weft_spread_batch_matmul,
@@ -169,7 +179,7 @@ weft_spread_rule_fn weft_spread_metadata, weft_spread_pass_all, weft_spread_swit
     weft_spread_pop, weft_spread_new_list, weft_spread_list_put, weft_spread_list_get, weft_spread_list_same,
     weft_spread_list_from, weft_spread_list_stack, weft_spread_list_gather, weft_spread_list_scatter, weft_spread_own;
 weft_spread_rule_fn weft_spread_update, weft_spread_state, weft_spread_read, weft_spread_look_on, weft_spread_random,
-    weft_spread_random_rows, weft_spread_stateless_random, weft_spread_batch_reader, weft_spread_placeholder,
+    weft_spread_partition, weft_spread_stitch, weft_spread_random_rows, weft_spread_stateless_random, weft_spread_batch_reader, weft_spread_placeholder,
     weft_spread_constant;
 
 /* For tests of the table. */
