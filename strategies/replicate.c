@@ -143,7 +143,8 @@ static weft_status_t *note_all(weft_replication_t *r) {
   for (int i = 0; i < r->plan.num_batches; i++) {
     weft_strbuf_printf(&b, "%s'%.*s'", i == 0 ? "" : ", ", WEFT_STR_ARGS(r->plan.batches[i].node->name));
   }
-  weft_status_t *s = weft_rewrite_note(out, "%s: %d replica%s, from %.*s to %.*s", r->o->strategy, r->n, r->n == 1 ? "" : "s",
+  weft_status_t *s = b.failed ? no_memory() : NULL;
+  if (s == NULL) s = weft_rewrite_note(out, "%s: %d replica%s, from %.*s to %.*s", r->o->strategy, r->n, r->n == 1 ? "" : "s",
                                        WEFT_STR_ARGS(r->o->devices[0]), WEFT_STR_ARGS(r->o->devices[r->n - 1]));
   if (s == NULL) s = weft_rewrite_note(out, "batches shared out by rows: %.*s", WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
   weft_strbuf_deinit(&b);
