@@ -1,95 +1,233 @@
-/* strategies/explain.c - a rewrite told to people: notes, what goes where, what is sent, what it costs. */
+/* strategies/explain.c - a rewrite told to people: a summary, then, if they ask, every value that is sent. */
 #include <inttypes.h>
 
-#include "base/alloc.h"
 #include "strategies/strategy.h"
-
-enum { SHOWN_CROSSINGS = 64 }; /* lines of a table that people still read */
+#include "strategies/summary.h"
 
 static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to explain a strategy");
 }
 
-static void print_lanes(const weft_rewrite_t *r, weft_strbuf_t *out) {
-  weft_strbuf_printf(
-      out, "lanes: %d%s\n", r->num_lanes,
-      r->num_lanes > 1 ? (r->splits_batch ? ", sharing each batch" : ", taking batches in turn") : "");
-  for (int i = 0; i < r->num_lanes && r->num_lanes > 1; i++) {
-    const weft_lane_t *lane = &r->lanes[i];
-    weft_strbuf_printf(out, "  %.*s%s%.*s%s\n", WEFT_STR_ARGS(lane->name),
-                       lane->task.length > 0 ? " on " : "", WEFT_STR_ARGS(lane->task),
-                       lane->kind == WEFT_LANE_UPDATE ? " (updates)" : "");
+enum { LABEL = 13, SHOWN_PLACES = 16, SHOWN_FEEDS = 8 };
+
+static void label(weft_strbuf_t *out, const char *text) { weft_strbuf_printf(out, "%-*s", LABEL, text); }
+
+/* "/job:worker/replica:0/task:1/device:CPU:0" as people write it: "worker:1 CPU:0". Names of another kind stay. */
+static void put_place(weft_strbuf_t *out, weft_str_t name) {
+  weft_str_t job, rest, task, device;
+  bool is_full = weft_str_starts_with(name, "/job:") &&
+                 weft_str_split(weft_str_of(name.data + 5, name.length - 5), '/', &job, &rest) &&
+                 weft_str_starts_with(rest, "replica:0/task:");
+  if (!is_full) {
+    weft_strbuf_append(out, name);
+    return;
+  }
+  rest = weft_str_of(rest.data + 15, rest.length - 15);
+  if (!weft_str_split(rest, '/', &task, &device)) {
+    task = rest;
+    device = weft_str_of("", 0);
+  }
+  bool is_local = weft_str_is(job, "localhost");
+  if (!is_local) weft_strbuf_printf(out, "%.*s:%.*s", WEFT_STR_ARGS(job), WEFT_STR_ARGS(task));
+  if (weft_str_starts_with(device, "device:")) device = weft_str_of(device.data + 7, device.length - 7);
+  if (device.length > 0) weft_strbuf_printf(out, "%s%.*s", is_local ? "" : " ", WEFT_STR_ARGS(device));
+  if (is_local && device.length == 0) weft_strbuf_puts(out, "this process");
+}
+
+static void put_seconds(weft_strbuf_t *out, double s) {
+  if (s < 1e-3) {
+    weft_strbuf_printf(out, "%.0f us", s * 1e6);
+  } else if (s < 1) {
+    weft_strbuf_printf(out, "%.2f ms", s * 1e3);
+  } else {
+    weft_strbuf_printf(out, "%.2f s", s);
   }
 }
 
-typedef struct device_count {
-  weft_str_t device;
-  int nodes, variables;
-} device_count_t;
+/* ---- the summary ---- */
 
-/* What goes where: nodes and variables by the device that they ask for. */
-static weft_status_t *print_devices(const weft_graph_t *g, weft_strbuf_t *out) {
-  weft_map_t by_device = WEFT_MAP_INIT;
-  weft_status_t *s = NULL;
-  int n = 0;
-  device_count_t *counts = weft_calloc((size_t)g->num_nodes + 1, sizeof *counts);
-  if (counts == NULL) s = no_memory();
-  for (int id = 0; id < g->num_nodes && s == NULL; id++) {
-    const weft_node_t *node = g->nodes[id];
-    if (node == NULL) continue;
-    weft_str_t device = node->requested_device.length == 0 ? WEFT_STR("(anywhere)") : node->requested_device;
-    device_count_t *count = weft_map_get(&by_device, device);
-    if (count == NULL) {
-      count = &counts[n++];
-      count->device = device;
-      s = weft_map_put(&by_device, device, count, NULL);
-    }
-    count->nodes++;
-    if ((node->flags & WEFT_OP_VARIABLE) != 0) count->variables++;
+static void print_heading(const weft_rewrite_t *r, const weft_summary_t *s, weft_strbuf_t *out) {
+  weft_strbuf_printf(out, "%s: ", r->strategy->name);
+  if (r->replicas.n > 0) {
+    weft_strbuf_printf(out, "%d replica%s, ", r->replicas.n, r->replicas.n == 1 ? "" : "s");
+    put_place(out, r->replicas.items[0]);
+    if (r->replicas.n > 1) weft_strbuf_puts(out, r->replicas.n == 2 ? " and " : " to ");
+    if (r->replicas.n > 1) put_place(out, r->replicas.items[r->replicas.n - 1]);
+  } else {
+    weft_strbuf_printf(out, "%d worker%s", s->num_steps, s->num_steps == 1 ? "" : "s");
   }
-  if (s == NULL) weft_strbuf_puts(out, "devices:\n");
-  for (int i = 0; i < n && s == NULL; i++) {
-    weft_strbuf_printf(out, "  %-48.*s %6d nodes  %4d variables\n", WEFT_STR_ARGS(counts[i].device),
-                       counts[i].nodes, counts[i].variables);
-  }
-  weft_map_deinit(&by_device);
-  weft_free(counts);
-  return s;
+  weft_strbuf_putc(out, '\n');
 }
 
-static void print_crossings(const weft_rewrite_t *r, weft_strbuf_t *out) {
-  int64_t total = 0;
-  bool is_exact = true;
-  if (r->num_crossings == 0) return;
-  weft_strbuf_puts(out, "sent in each step:\n");
-  for (int i = 0; i < r->num_crossings; i++) {
-    const weft_crossing_t *c = &r->crossings[i];
-    is_exact = is_exact && c->bytes >= 0;
-    if (c->bytes > 0) total += c->bytes;
-    if (i >= SHOWN_CROSSINGS) continue;
-    weft_strbuf_printf(out, "  %.*s -> %.*s: ", WEFT_STR_ARGS(c->from), WEFT_STR_ARGS(c->to));
-    if (c->bytes < 0) {
-      weft_strbuf_puts(out, "unknown size");
-    } else {
-      weft_strbuf_printf(out, "%" PRId64 " bytes", c->bytes);
+static void print_variables(const weft_summary_t *s, weft_strbuf_t *out) {
+  int holders = 0;
+  for (int i = 0; i < s->num_places; i++) holders += s->places[i].num_variables > 0;
+  label(out, "variables");
+  weft_strbuf_printf(out, "%d, ", s->num_variables);
+  weft_print_bytes(out, s->variable_bytes);
+  if (s->is_copied) {
+    weft_strbuf_puts(out, ", a copy on each replica");
+  } else if (holders > 0 && holders <= 4) {
+    const char *between = ", on ";
+    for (int i = 0; i < s->num_places; i++) {
+      if (s->places[i].num_variables == 0) continue;
+      weft_strbuf_puts(out, between);
+      put_place(out, s->places[i].name);
+      between = " and ";
     }
-    weft_strbuf_printf(out, ", %.*s\n", WEFT_STR_ARGS(c->what));
+  } else if (holders > 0) {
+    weft_strbuf_printf(out, ", on %d %s", holders, s->is_by_task ? "tasks" : "devices");
   }
-  if (r->num_crossings > SHOWN_CROSSINGS)
-    weft_strbuf_printf(out, "  and %d more\n", r->num_crossings - SHOWN_CROSSINGS);
-  weft_strbuf_printf(out, "  together %s%" PRId64 " bytes\n", is_exact ? "" : "at least ", total);
+  weft_strbuf_putc(out, '\n');
+}
+
+/* Which feeds have rows, and who gets which of them. */
+static void print_batch(const weft_rewrite_t *r, const weft_summary_t *s, weft_strbuf_t *out) {
+  const weft_names_t *feeds = r->shared.n > 0 || r->replicas.n > 0 || r->num_lanes == 0 ? &r->shared : &r->lanes[0].feeds;
+  label(out, "batch");
+  if (feeds->n == 0) weft_strbuf_puts(out, "nothing that is fed has rows");
+  for (int i = 0; i < feeds->n && i < SHOWN_FEEDS; i++) {
+    weft_strbuf_printf(out, "%s%.*s", i == 0 ? "" : ", ", WEFT_STR_ARGS(feeds->items[i]));
+  }
+  if (feeds->n > SHOWN_FEEDS) weft_strbuf_printf(out, " and %d more", feeds->n - SHOWN_FEEDS);
+  if (feeds->n > 0 && r->replicas.n > 0) {
+    weft_strbuf_printf(out, ": each replica takes 1/%d of the rows", r->replicas.n);
+  } else if (feeds->n > 0 && r->splits_batch) {
+    weft_strbuf_printf(out, ": each worker takes 1/%d of the rows", s->num_steps);
+  } else if (feeds->n > 0 && s->num_steps > 1) {
+    weft_strbuf_puts(out, ": each worker is fed batches of its own");
+  }
+  weft_strbuf_putc(out, '\n');
+}
+
+static void print_collectives(const weft_summary_t *s, weft_strbuf_t *out) {
+  label(out, "collectives");
+  if (s->num_kinds == 0) weft_strbuf_puts(out, "none");
+  for (int i = 0; i < s->num_kinds; i++) {
+    const weft_collective_kind_sum_t *k = &s->kinds[i];
+    weft_strbuf_printf(out, "%s%d %s%s of ", i == 0 ? "" : ", ", k->count, weft_collective_kind_name(k->op), k->count == 1 ? "" : "s");
+    weft_print_flow(out, &k->values);
+    if (k->count > 1) weft_strbuf_puts(out, " together");
+  }
+  weft_strbuf_putc(out, '\n');
+}
+
+static void pad(weft_strbuf_t *out, size_t start, size_t width) {
+  while (out->length < start + width && !out->failed) weft_strbuf_putc(out, ' ');
+}
+
+static void print_places(const weft_summary_t *s, weft_strbuf_t *out) {
+  enum { NAME = 16, FLOW = 28, VARIABLES = 19 };
+  label(out, s->is_by_task ? "tasks" : "devices");
+  size_t start = out->length;
+  pad(out, start, NAME);
+  weft_strbuf_puts(out, "in");
+  pad(out, start, NAME + FLOW);
+  weft_strbuf_puts(out, "out");
+  pad(out, start, NAME + 2 * FLOW);
+  weft_strbuf_puts(out, "variables            nodes\n");
+  for (int i = 0; i < s->num_places && i < SHOWN_PLACES; i++) {
+    const weft_place_t *p = &s->places[i];
+    label(out, "");
+    start = out->length;
+    put_place(out, p->name);
+    pad(out, start, NAME);
+    weft_print_flow(out, &p->in);
+    pad(out, start, NAME + FLOW);
+    weft_print_flow(out, &p->out);
+    pad(out, start, NAME + 2 * FLOW);
+    size_t at = out->length;
+    weft_strbuf_printf(out, "%d", p->num_variables);
+    if (p->variable_bytes > 0) weft_strbuf_puts(out, ", ");
+    if (p->variable_bytes > 0) weft_print_bytes(out, p->variable_bytes);
+    pad(out, at, VARIABLES);
+    weft_strbuf_printf(out, "%6d\n", p->num_nodes);
+  }
+  if (s->num_places > SHOWN_PLACES) weft_strbuf_printf(out, "%*sand %d more\n", LABEL, "", s->num_places - SHOWN_PLACES);
+}
+
+static void print_sum(const weft_rewrite_t *r, const weft_summary_t *s, weft_strbuf_t *out) {
+  label(out, "sent");
+  weft_print_flow(out, &s->all);
+  weft_strbuf_printf(out, " in %" PRId64 " message%s between %s%s\n", s->all.messages, s->all.messages == 1 ? "" : "s",
+                     s->is_by_task ? "tasks" : "devices", s->num_steps > 1 ? ", for a step of each worker" : "");
+  label(out, "predicted");
+  put_seconds(out, r->cost.seconds);
+  weft_strbuf_printf(out, " of communication in a step%s\n", s->all.row_bytes > 0 ? ", beside what rows take (--batch N counts them)" : "");
+}
+
+static void print_notes(const weft_rewrite_t *r, const weft_summary_t *s, weft_strbuf_t *out) {
+  for (int i = 0; i < r->num_notes; i++) {
+    label(out, i == 0 ? "notes" : "");
+    weft_strbuf_printf(out, "%.*s\n", WEFT_STR_ARGS(r->notes[i]));
+  }
+  if (s->all.num_unknown > 0) {
+    label(out, r->num_notes == 0 ? "notes" : "");
+    weft_strbuf_printf(out, "%d value%s (?) %s of a size that only the step knows\n", s->all.num_unknown,
+                       s->all.num_unknown == 1 ? "" : "s", s->all.num_unknown == 1 ? "is" : "are");
+  }
+  if (s->num_repeated > 0) {
+    label(out, r->num_notes == 0 && s->all.num_unknown == 0 ? "notes" : "");
+    weft_strbuf_printf(out, "%d value%s inside a loop: sent in each iteration, counted once\n", s->num_repeated,
+                       s->num_repeated == 1 ? " is" : "s are");
+  }
 }
 
 weft_status_t *weft_strategy_explain_rewrite(const weft_strategy_t *self, const weft_rewrite_t *r,
                                              weft_strbuf_t *out) {
-  (void)self; /* all of them have notes, devices, crossings and a cost */
-  for (int i = 0; i < r->num_notes; i++) weft_strbuf_printf(out, "%.*s\n", WEFT_STR_ARGS(r->notes[i]));
+  (void)self; /* all of them have places, crossings, notes and a cost */
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_summary_t summary;
+  weft_status_t *s = weft_rewrite_summarize(r, &arena, &summary);
+  if (s == NULL) {
+    print_heading(r, &summary, out);
+    print_variables(&summary, out);
+    print_batch(r, &summary, out);
+    print_collectives(&summary, out);
+    print_places(&summary, out);
+    print_sum(r, &summary, out);
+    print_notes(r, &summary, out);
+    if (out->failed) s = no_memory();
+  }
+  weft_arena_deinit(&arena);
+  return s;
+}
+
+/* ---- details ---- */
+
+static void print_lanes(const weft_rewrite_t *r, weft_strbuf_t *out) {
+  for (int i = 0; i < r->num_lanes && r->num_lanes > 1; i++) {
+    const weft_lane_t *lane = &r->lanes[i];
+    label(out, i == 0 ? "lanes" : "");
+    weft_strbuf_append(out, lane->name);
+    if (lane->task.length > 0) weft_strbuf_printf(out, " on %.*s", WEFT_STR_ARGS(lane->task));
+    weft_strbuf_printf(out, "%s\n", lane->kind == WEFT_LANE_UPDATE ? ", which updates" : "");
+  }
+}
+
+weft_status_t *weft_strategy_print_details(const weft_rewrite_t *r, weft_strbuf_t *out) {
   print_lanes(r, out);
-  WEFT_RETURN_IF_ERROR(print_devices(r->graph, out));
-  print_crossings(r, out);
-  weft_strbuf_printf(out,
-                     "cost of a step: %.6f s of communication, %" PRId64 " bytes in %" PRId64
-                     " messages; %" PRId64 " bytes of variables on each replica\n",
-                     r->cost.seconds, r->cost.bytes, r->cost.messages, r->cost.bytes_per_replica);
+  for (int i = 0; i < r->num_collectives; i++) {
+    const weft_rewrite_collective_t *c = &r->collectives[i];
+    const weft_flow_t value = {c->bytes > 0 ? c->bytes : 0, c->row_bytes, 0, c->bytes < 0};
+    weft_strbuf_printf(out, "%s of %d: ", weft_collective_kind_name(c->op), c->size);
+    weft_print_flow(out, &value);
+    weft_strbuf_printf(out, ", %.*s\n", WEFT_STR_ARGS(c->what));
+  }
+  for (int i = 0; i < r->num_crossings; i++) {
+    const weft_crossing_t *c = &r->crossings[i];
+    const weft_flow_t flow = {c->bytes > 0 ? c->bytes : 0, c->row_bytes, 0, c->bytes < 0};
+    if (c->kind == WEFT_CROSSING_COLLECTIVE) continue;
+    put_place(out, c->from);
+    weft_strbuf_puts(out, " -> ");
+    put_place(out, c->to);
+    weft_strbuf_puts(out, ": ");
+    if (c->kind == WEFT_CROSSING_SIGNAL) {
+      weft_strbuf_puts(out, "when done");
+    } else {
+      weft_print_flow(out, &flow);
+    }
+    weft_strbuf_printf(out, ", %.*s%s\n", WEFT_STR_ARGS(c->what), c->is_repeated ? " (in a loop)" : "");
+  }
   return out->failed ? no_memory() : NULL;
 }

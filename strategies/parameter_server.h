@@ -56,7 +56,7 @@ WEFT_MUST_CHECK weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier
 /* "worker_3/" in the rewrite's arena; data NULL without memory. */
 weft_str_t weft_ps_prefix(weft_ps_t *p, int worker);
 
-/* What is sent per step, and its price: notes, crossings and cost of `out`. */
+/* Notes of `out`: who does what. */
 WEFT_MUST_CHECK weft_status_t *weft_ps_explain(weft_ps_t *p);
 
 #endif /* WEFT_STRATEGIES_PARAMETER_SERVER_H_ */

@@ -108,49 +108,25 @@ static weft_status_t *fill_names(weft_replication_t *r, const weft_strategy_requ
   return NULL;
 }
 
-/* Variables with their bytes: on each replica, or on each device that keeps some. `home`: on that device; data NULL: all. */
-static int count_variables(const weft_replication_t *r, weft_str_t home, int64_t *bytes) {
+/* The replicas of all workers, and the feeds that they share by rows. */
+static weft_status_t *fill_replicas(weft_replication_t *r) {
+  weft_rewrite_t *out = r->out;
+  const weft_names_t all = {weft_replication_is_between(r) ? r->o->all_devices : r->o->devices, r->total};
+  weft_str_t *shared = weft_arena_calloc(&out->arena, (size_t)r->plan.num_batches + 1, sizeof *shared);
+  if (shared == NULL) return no_memory();
   int n = 0;
-  *bytes = 0;
-  for (int id = 0; id < r->source.graph->num_nodes; id++) {
-    const weft_node_t *v = r->source.graph->nodes[id];
-    if (v == NULL || r->plan.run[id] != WEFT_RUN_STATE || (home.data != NULL && !weft_str_eq(r->homes[id], home))) continue;
-    const weft_attr_t *shape = weft_node_attr(v, "shape");
-    int64_t count = shape != NULL && shape->kind == WEFT_ATTR_SHAPE ? weft_shape_count(shape->shape) : -1;
-    if (count > 0) *bytes += count * (int64_t)weft_dtype_size(weft_node_attr_type(v, "dtype"));
-    n++;
+  for (int i = 0; i < r->plan.num_batches; i++) {
+    if (weft_node_is_placeholder(r->plan.batches[i].node)) shared[n++] = r->plan.batches[i].node->name;
   }
-  return n;
+  WEFT_RETURN_IF_ERROR(weft_copy_names(&out->arena, (weft_names_t){shared, n}, &out->shared));
+  return weft_copy_names(&out->arena, all, &out->replicas);
 }
 
-static weft_status_t *note_variables(const weft_replication_t *r) {
-  int64_t bytes;
-  if (r->o->variables == WEFT_VARIABLES_MIRRORED) {
-    int n = count_variables(r, weft_str_of(NULL, 0), &bytes);
-    return weft_rewrite_note(r->out, "%d variables, a copy on each replica", n);
-  }
-  for (int i = 0; i < r->o->num_variable_devices; i++) {
-    weft_str_t device = r->o->variable_devices[i];
-    int n = count_variables(r, device, &bytes);
-    WEFT_RETURN_IF_ERROR(weft_rewrite_note(r->out, "%.*s keeps %d variables, %lld bytes", WEFT_STR_ARGS(device), n, (long long)bytes));
-  }
-  return NULL;
-}
-
+/* What a summary of the graph cannot tell. */
 static weft_status_t *note_all(weft_replication_t *r) {
   weft_rewrite_t *out = r->out;
-  weft_strbuf_t b = WEFT_STRBUF_INIT;
-  for (int i = 0; i < r->plan.num_batches; i++) {
-    weft_strbuf_printf(&b, "%s'%.*s'", i == 0 ? "" : ", ", WEFT_STR_ARGS(r->plan.batches[i].node->name));
-  }
-  weft_status_t *s = b.failed ? no_memory() : NULL;
-  if (s == NULL) s = weft_rewrite_note(out, "%s: %d replica%s, from %.*s to %.*s", r->o->strategy, r->n, r->n == 1 ? "" : "s",
-                                       WEFT_STR_ARGS(r->o->devices[0]), WEFT_STR_ARGS(r->o->devices[r->n - 1]));
-  if (s == NULL) s = weft_rewrite_note(out, "batches shared out by rows: %.*s", WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
-  weft_strbuf_deinit(&b);
-  if (s == NULL) s = note_variables(r);
-  if (s == NULL && r->num_sums > 0) s = weft_rewrite_note(out, "sums over replicas: %d all-reduces in a step", r->num_sums);
-  if (s == NULL && r->source.num_expanded > 0) {
+  weft_status_t *s = NULL;
+  if (r->source.num_expanded > 0) {
     s = weft_rewrite_note(out, "%d fused batch normalisations taken apart: their statistics are those of the whole batch",
                           r->source.num_expanded);
   }
@@ -174,8 +150,7 @@ static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request
   WEFT_RETURN_IF_ERROR(weft_replication_tie_collectives(r));
   WEFT_RETURN_IF_ERROR(note_all(r));
   WEFT_RETURN_IF_ERROR(drop_unused(r));
-  WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(r->to));
-  WEFT_RETURN_IF_ERROR(weft_replication_measure(r, request->cluster));
+  WEFT_RETURN_IF_ERROR(fill_replicas(r));
   return fill_names(r, request);
 }
 

@@ -197,15 +197,14 @@ static weft_status_t *all_reduce(weft_replication_t *r, weft_output_t *values, w
   weft_named_attr_t attrs[2] = {weft_text_attr("merge_op", WEFT_STR("Add")), weft_text_attr("final_op", WEFT_STR("Id"))};
   char name[48];
   snprintf(name, sizeof name, "all_reduce_%d", r->num_sums);
+  int32_t instance_key = r->instance_key;
   weft_replication_collective(r, "CollectiveReduceV2", attrs, 2, name, values);
   for (int i = 0; i < r->n && chain != NULL && r->e.s == NULL; i++) {
     weft_emit_control(&r->e, chain[i].node, values[i].node);
     chain[i] = values[i];
   }
-  r->sum_names[r->num_sums] = weft_arena_str(&r->arena, what);
-  bool is_tied = values[0].node != NULL && weft_str_is(values[0].node->op->name, "Identity");
-  r->sums[r->num_sums] = is_tied ? values[0].node->inputs[0].node : values[0].node;
   r->num_sums++;
+  WEFT_RETURN_IF_ERROR(weft_rewrite_collective(r->out, instance_key, what));
   return weft_emitter_end(&r->e);
 }
 
@@ -364,9 +363,7 @@ static weft_status_t *sum_all(summing_t *k) {
   weft_bucket_item_t *items = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof *items);
   member_t **in_bucket = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof(*in_bucket));
   weft_output_t *chain = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *chain);
-  r->sums = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof(*r->sums));
-  r->sum_names = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof *r->sum_names);
-  if (items == NULL || in_bucket == NULL || chain == NULL || r->sums == NULL || r->sum_names == NULL) return no_memory();
+  if (items == NULL || in_bucket == NULL || chain == NULL) return no_memory();
   /* DDP forms buckets over the parameters from the first layer to the last and launches them the other way; once it
    * knows when gradients are ready, it forms them in that order. */
   bool is_reversed = r->o->fusion == WEFT_BUCKETS_DDP && r->o->ready == NULL;

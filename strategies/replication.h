@@ -13,7 +13,6 @@
  *   replicate_between.c   one client per worker: what goes by collectives then
  *   replicate_roots.c     names of the request
  *   replicate_ties.c      a collective is run by all replicas or by none
- *   replicate_measure.c   what is sent in a step
  */
 #ifndef WEFT_STRATEGIES_REPLICATION_H_
 #define WEFT_STRATEGIES_REPLICATION_H_
@@ -90,8 +89,6 @@ typedef struct weft_replication {
   uint64_t agreement;   /* of the request: equal on all workers, too */
   int32_t group_key, instance_key; /* of all collectives here; of the next one */
   weft_output_t *group_size, *group; /* by replica: constants for collectives; made at the first */
-  weft_node_t **sums;                /* collectives on replica 0, in launch order */
-  weft_str_t *sum_names;             /* what each sums, for people */
   int num_sums;
   weft_collective_t *collectives;    /* made so far, the last first */
   weft_accumulation_t *accumulation; /* NULL: none yet */
@@ -209,10 +206,5 @@ void weft_replication_accumulate(weft_replication_t *r, weft_output_t of, const 
 void weft_replication_per_row(weft_replication_t *r, weft_output_t of, weft_output_t *values, int degree);
 /* Other updates of the step wait for the step that applies. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_gate_updates(weft_replication_t *r);
-
-/* ---- what is sent ---- */
-
-/* Fills crossings and cost from the new graph, whose shapes are inferred: what the roots of the step reach. */
-WEFT_MUST_CHECK weft_status_t *weft_replication_measure(weft_replication_t *r, const weft_cluster_view_t *cluster);
 
 #endif /* WEFT_STRATEGIES_REPLICATION_H_ */

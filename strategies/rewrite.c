@@ -42,14 +42,30 @@ weft_status_t *weft_rewrite_note(weft_rewrite_t *r, const char *fmt, ...) {
   return NULL;
 }
 
+weft_status_t *weft_rewrite_add_crossing(weft_rewrite_t *r, const weft_crossing_t *c) {
+  weft_crossing_t *crossings = grow(&r->arena, r->crossings, r->num_crossings, sizeof *crossings);
+  if (crossings == NULL) return no_memory();
+  r->crossings = crossings;
+  r->crossings[r->num_crossings++] = *c;
+  return NULL;
+}
+
 weft_status_t *weft_rewrite_crossing(weft_rewrite_t *r, weft_str_t from, weft_str_t to, weft_str_t what,
                                      int64_t bytes) {
-  weft_crossing_t *crossings = grow(&r->arena, r->crossings, r->num_crossings, sizeof *crossings);
-  weft_crossing_t c = {weft_arena_str(&r->arena, from), weft_arena_str(&r->arena, to),
-                       weft_arena_str(&r->arena, what), bytes};
-  if (crossings == NULL || c.from.data == NULL || c.to.data == NULL || c.what.data == NULL)
-    return no_memory();
-  r->crossings = crossings;
-  r->crossings[r->num_crossings++] = c;
+  weft_crossing_t c = {.from = weft_arena_str(&r->arena, from),
+                       .to = weft_arena_str(&r->arena, to),
+                       .what = weft_arena_str(&r->arena, what),
+                       .bytes = bytes,
+                       .messages = 1};
+  if (c.from.data == NULL || c.to.data == NULL || c.what.data == NULL) return no_memory();
+  return weft_rewrite_add_crossing(r, &c);
+}
+
+weft_status_t *weft_rewrite_collective(weft_rewrite_t *r, int64_t instance_key, weft_str_t what) {
+  weft_rewrite_collective_t *collectives = grow(&r->arena, r->collectives, r->num_collectives, sizeof *collectives);
+  weft_str_t own = weft_arena_str(&r->arena, what);
+  if (collectives == NULL || own.data == NULL) return no_memory();
+  r->collectives = collectives;
+  r->collectives[r->num_collectives++] = (weft_rewrite_collective_t){.instance_key = instance_key, .what = own, .bytes = -1};
   return NULL;
 }

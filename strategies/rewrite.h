@@ -43,9 +43,12 @@ typedef struct weft_strategy_request {
 
 /* ---- out ---- */
 
-typedef struct weft_cost {
+typedef struct weft_cost { /* of a run of every lane; of what has a size that is known */
   double seconds;            /* communication of a step, predicted */
-  int64_t bytes, messages;   /* per step, over all links */
+  int64_t bytes, messages;   /* per step, over all links: between tasks, and between devices of a task */
+  int64_t remote_bytes;      /* of these between tasks */
+  double row_bytes, remote_row_bytes; /* and so many more for each row of the batch */
+  int num_unknown;           /* crossings of unknown size */
   int64_t bytes_per_replica; /* of variables kept on each replica's device */
 } weft_cost_t;
 
@@ -75,11 +78,31 @@ typedef struct weft_join {
   weft_join_kind_t kind;
   int axis, degree;
 } weft_join_t;
-/* A line of what is sent in a step. */
+/* What goes from one device to another in a step (traffic.h). */
+typedef enum weft_crossing_kind {
+  WEFT_CROSSING_VALUE,
+  WEFT_CROSSING_SIGNAL, /* that something is done: a message without bytes */
+  WEFT_CROSSING_COLLECTIVE,
+} weft_crossing_kind_t;
 typedef struct weft_crossing {
   weft_str_t from, to, what; /* tasks or devices; "gradients of dense/kernel, bucket 2" */
-  int64_t bytes;             /* per step; -1 unknown */
+  int64_t bytes;             /* per step, beside those of rows; -1 unknown */
+  double row_bytes;          /* per row of the batch */
+  weft_crossing_kind_t kind;
+  int64_t messages;
+  int lane;
+  bool is_remote;                     /* between tasks */
+  bool is_repeated;                   /* once in each iteration of a loop; counted once */
+  const weft_node_t *source, *target; /* of the new graph; NULL: the client, or another worker's */
 } weft_crossing_t;
+/* A collective of a step. */
+typedef struct weft_rewrite_collective {
+  int64_t instance_key;
+  weft_str_t op, what; /* "CollectiveReduceV2"; what it is for, for people */
+  int64_t bytes;       /* of one member's value, beside those of rows; -1 unknown */
+  double row_bytes;
+  int size;            /* members, other workers' too */
+} weft_rewrite_collective_t;
 typedef struct weft_rewrite {
   weft_arena_t arena;
   const struct weft_strategy *strategy; /* who made it; set by weft_strategy_apply */
@@ -101,6 +124,10 @@ typedef struct weft_rewrite {
   weft_names_t
       sums; /* nodes of the first replica whose values are summed over replicas, in the order in which they
                are thought to become ready; option `ready` tells when they did (step statistics) */
+  weft_names_t replicas; /* devices by rank, other workers' too; none: lanes are no replicas */
+  weft_names_t shared;   /* feeds whose rows replicas share, in a lane */
+  weft_rewrite_collective_t *collectives; /* of the steps. What each is for is said while it is made; the rest is measured */
+  int num_collectives;
   weft_crossing_t *crossings;
   int num_crossings;
   weft_cost_t cost;
@@ -111,5 +138,8 @@ void weft_rewrite_deinit(weft_rewrite_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_rewrite_note(weft_rewrite_t *r, const char *fmt, ...) WEFT_PRINTF(2, 3);
 WEFT_MUST_CHECK weft_status_t *weft_rewrite_crossing(weft_rewrite_t *r, weft_str_t from, weft_str_t to,
                                                      weft_str_t what, int64_t bytes); /* copies */
+WEFT_MUST_CHECK weft_status_t *weft_rewrite_add_crossing(weft_rewrite_t *r, const weft_crossing_t *c); /* texts are lent */
+/* Says what a collective of the new graph is for. `what` is copied. */
+WEFT_MUST_CHECK weft_status_t *weft_rewrite_collective(weft_rewrite_t *r, int64_t instance_key, weft_str_t what);
 
 #endif /* WEFT_STRATEGIES_REWRITE_H_ */

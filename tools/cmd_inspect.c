@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #include "graph/graph_proto.h"
+#include "strategies/summary.h"
+#include "strategies/traffic.h"
 #include "tools/command.h"
 #include "tools/graph_file.h"
 #include "tools/graph_summary.h"
@@ -13,7 +15,7 @@
 #include "tools/strategy/rewrite_file.h"
 
 typedef struct inspect_args {
-  bool json, dot, svg;
+  bool json, dot, svg, details;
   const char *path, *strategy, *cluster, *save;
   weft_texts_t feeds, fetches, targets, inits;
   int64_t cpus, batch;
@@ -22,14 +24,10 @@ typedef struct inspect_args {
 enum { MAX_CPUS = 1024 };
 
 static void print_size(int64_t bytes) {
-  static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-  double value = (double)bytes;
-  int unit = 0;
-  while (value >= 1000 && unit < 4) {
-    value /= 1000;
-    unit++;
-  }
-  printf(unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_print_bytes(&text, bytes);
+  fwrite(text.data, 1, text.length, stdout);
+  weft_strbuf_deinit(&text);
 }
 
 static void print_tensors(const char *title, const weft_summary_tensor_t *t, int n) {
@@ -119,28 +117,84 @@ static json_t *names_json(const weft_names_t *names) {
   return list;
 }
 
-static void print_rewrite_json(const weft_rewrite_t *r) {
-  json_t *lanes = json_array(), *crossings = json_array(), *notes = json_array();
+static json_t *bytes_json(int64_t bytes) { return bytes < 0 ? json_null() : json_integer(bytes); }
+
+static json_t *flow_json(const weft_flow_t *f) {
+  return json_pack("{s:I, s:f, s:I, s:i}", "bytes", (json_int_t)f->bytes, "bytes_per_row", f->row_bytes, "messages",
+                   (json_int_t)f->messages, "unknown", f->num_unknown);
+}
+
+static json_t *lanes_json(const weft_rewrite_t *r) {
+  json_t *list = json_array();
   for (int i = 0; i < r->num_lanes; i++) {
     const weft_lane_t *l = &r->lanes[i];
-    json_array_append_new(lanes, json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "name", text(l->name), "kind",
-                                           l->kind == WEFT_LANE_UPDATE ? "update" : "step", "task", text(l->task), "feeds",
-                                           names_json(&l->feeds), "fetches", names_json(&l->fetches), "targets", names_json(&l->targets)));
+    json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "name", text(l->name), "kind",
+                                          l->kind == WEFT_LANE_UPDATE ? "update" : "step", "task", text(l->task), "feeds",
+                                          names_json(&l->feeds), "fetches", names_json(&l->fetches), "targets", names_json(&l->targets)));
   }
+  return list;
+}
+
+static json_t *crossings_json(const weft_rewrite_t *r) {
+  static const char *const kinds[] = {"value", "signal", "collective"};
+  json_t *list = json_array();
   for (int i = 0; i < r->num_crossings; i++) {
     const weft_crossing_t *c = &r->crossings[i];
-    json_array_append_new(crossings, json_pack("{s:o, s:o, s:o, s:I}", "from", text(c->from), "to", text(c->to), "what", text(c->what),
-                                               "bytes", (json_int_t)c->bytes));
+    json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:s, s:o, s:f, s:I, s:i, s:b, s:b}", "from", text(c->from), "to", text(c->to),
+                                          "what", text(c->what), "kind", kinds[c->kind], "bytes", bytes_json(c->bytes),
+                                          "bytes_per_row", c->row_bytes, "messages", (json_int_t)c->messages, "lane", c->lane,
+                                          "between_tasks", c->is_remote, "in_loop", c->is_repeated));
   }
-  for (int i = 0; i < r->num_notes; i++) json_array_append_new(notes, text(r->notes[i]));
-  json_t *root = json_pack(
-      "{s:I, s:b, s:o, s:o, s:o, s:o, s:{s:f, s:I, s:I, s:I}}", "nodes", (json_int_t)r->graph->num_live,
-      "splits_batch", r->splits_batch, "inits", names_json(&r->inits), "lanes", lanes, "crossings", crossings,
-      "notes", notes, "cost", "seconds", r->cost.seconds, "bytes", (json_int_t)r->cost.bytes, "messages",
-      (json_int_t)r->cost.messages, "bytes_per_replica", (json_int_t)r->cost.bytes_per_replica);
-  json_dumpf(root, stdout, JSON_INDENT(1));
-  putchar('\n');
-  json_decref(root);
+  return list;
+}
+
+static json_t *collectives_json(const weft_rewrite_t *r) {
+  json_t *list = json_array();
+  for (int i = 0; i < r->num_collectives; i++) {
+    const weft_rewrite_collective_t *c = &r->collectives[i];
+    json_array_append_new(list, json_pack("{s:s, s:o, s:i, s:o, s:f}", "kind", weft_collective_kind_name(c->op), "what", text(c->what),
+                                          "members", c->size, "bytes", bytes_json(c->bytes), "bytes_per_row", c->row_bytes));
+  }
+  return list;
+}
+
+static json_t *places_json(const weft_summary_t *s) {
+  json_t *list = json_array();
+  for (int i = 0; i < s->num_places; i++) {
+    const weft_place_t *p = &s->places[i];
+    json_array_append_new(list, json_pack("{s:o, s:i, s:i, s:I, s:o, s:o}", "name", text(p->name), "nodes", p->num_nodes, "variables",
+                                          p->num_variables, "variable_bytes", (json_int_t)p->variable_bytes, "in", flow_json(&p->in),
+                                          "out", flow_json(&p->out)));
+  }
+  return list;
+}
+
+static weft_status_t *print_rewrite_json(const weft_rewrite_t *r) {
+  weft_arena_t arena = WEFT_ARENA_INIT;
+  weft_summary_t sum;
+  weft_status_t *s = weft_rewrite_summarize(r, &arena, &sum);
+  if (s == NULL) {
+    json_t *notes = json_array();
+    for (int i = 0; i < r->num_notes; i++) json_array_append_new(notes, text(r->notes[i]));
+    json_t *root = json_pack("{s:s, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "strategy", r->strategy->name, "nodes",
+                             (json_int_t)r->graph->num_live, "splits_batch", r->splits_batch, "inits", names_json(&r->inits), "lanes",
+                             lanes_json(r), "replicas", names_json(&r->replicas), "batch", names_json(&r->shared), "collectives",
+                             collectives_json(r), "crossings", crossings_json(r));
+    json_object_set_new(root, "variables", json_pack("{s:i, s:I, s:b}", "count", sum.num_variables, "bytes",
+                                                     (json_int_t)sum.variable_bytes, "copied", sum.is_copied));
+    json_object_set_new(root, sum.is_by_task ? "tasks" : "devices", places_json(&sum));
+    json_object_set_new(root, "sent", flow_json(&sum.all));
+    json_object_set_new(root, "notes", notes);
+    json_object_set_new(root, "cost", json_pack("{s:f, s:I, s:f, s:I, s:I, s:i}", "seconds", r->cost.seconds, "bytes",
+                                                (json_int_t)r->cost.bytes, "bytes_per_row", r->cost.row_bytes, "messages",
+                                                (json_int_t)r->cost.messages, "bytes_per_replica",
+                                                (json_int_t)r->cost.bytes_per_replica, "unknown", r->cost.num_unknown));
+    json_dumpf(root, stdout, JSON_INDENT(1));
+    putchar('\n');
+    json_decref(root);
+  }
+  weft_arena_deinit(&arena);
+  return s;
 }
 
 static weft_status_t *draw(const inspect_args_t *a, const weft_graph_t *g, weft_strbuf_t *out) {
@@ -166,9 +220,10 @@ static weft_status_t *show_rewrite(const inspect_args_t *a, const weft_rewrite_t
   weft_status_t *s = NULL;
   if (a->save != NULL) s = save(a, r->graph);
   if (s == NULL && a->json) {
-    print_rewrite_json(r);
+    s = print_rewrite_json(r);
   } else if (s == NULL) {
     s = a->dot || a->svg ? draw(a, r->graph, &shown) : weft_strategy_explain(r, &shown);
+    if (s == NULL && a->details) s = weft_strategy_print_details(r, &shown);
     if (s == NULL) fwrite(shown.data, 1, shown.length, stdout);
   }
   weft_strbuf_deinit(&shown);
@@ -182,6 +237,7 @@ static weft_status_t *inspect_strategy(const inspect_args_t *a, weft_str_t def) 
   weft_view_init(&view);
   weft_status_t *s = a->cluster == NULL ? weft_view_local(&view, MAX_CPUS) : weft_view_parse(&view, weft_str(a->cluster), (int)a->cpus);
   if (s == NULL) s = weft_rewrite_graph_def(def, a->strategy, &view.cluster, &names, &rewrite);
+  if (s == NULL) s = weft_rewrite_measure(&rewrite, &view.cluster, a->batch > 0 ? a->batch : WEFT_ROWS_ANY);
   if (s == NULL) s = show_rewrite(a, &rewrite);
   weft_rewrite_deinit(&rewrite);
   weft_view_deinit(&view);
@@ -237,8 +293,8 @@ static void list_strategies(weft_strbuf_t *out) {
 static int complain(const weft_command_line_t *line, const inspect_args_t *a) {
   if (a->json + a->dot + a->svg > 1) return weft_options_complain(line, "give one of --json, --dot and --svg");
   bool has_names = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n > 0;
-  if (a->strategy == NULL && (a->cluster != NULL || a->save != NULL || has_names)) {
-    return weft_options_complain(line, "--cluster, --save and names of nodes go with --strategy");
+  if (a->strategy == NULL && (a->cluster != NULL || a->save != NULL || a->details || has_names)) {
+    return weft_options_complain(line, "--cluster, --save, --details and names of nodes go with --strategy");
   }
   return 0;
 }
@@ -251,10 +307,11 @@ int weft_command_inspect(int argc, char **argv) {
       {.name = "dot", .help = "A drawing for Graphviz instead; with --strategy: by task, with the bytes on each crossing edge", .flag = &a.dot},
       {.name = "svg", .help = "The same drawing as an SVG (Graphviz's `dot` makes it)", .flag = &a.svg},
       {.name = "json", .help = "One object for machines", .flag = &a.json},
+      {.name = "details", .help = "With --strategy: also every collective, and every value that is sent", .flag = &a.details},
       {.name = "strategy", .value = "NAME:OPTIONS", .help = "Say what this strategy makes of the graph: what goes where, and what it costs per step", .text = &a.strategy},
       {.name = "cluster", .value = "JOB=TASKS,...", .help = "The cluster it is for, as ps=1,worker=2 or with addresses (default: one process)", .text = &a.cluster},
       {.name = "cpus", .value = "N", .help = "CPU devices of each of its tasks (default 1)", .number = &a.cpus, .min = 1, .max = MAX_CPUS},
-      {.name = "batch", .value = "N", .help = "Rows of a batch, for bytes in drawings", .number = &a.batch, .min = 1, .max = INT64_MAX},
+      {.name = "batch", .value = "N", .help = "Rows of a batch, for what depends on them (default: bytes per row)", .number = &a.batch, .min = 1, .max = INT64_MAX},
       {.name = "feed", .value = "NAME", .help = "Is fed at each step (default: all placeholders). May be repeated", .texts = &a.feeds},
       {.name = "fetch", .value = "NAME", .help = "Is fetched. May be repeated", .texts = &a.fetches},
       {.name = "target", .value = "NODE", .help = "Is run at each step (default: all that nobody consumes). May be repeated", .texts = &a.targets},

@@ -171,7 +171,7 @@ static void values_inside_the_graph_can_be_fed(void) {
       CU_ASSERT_EQUAL(TF_Dim(s.results[1], 0), 7);
       step_end(&s);
     }
-    if (k == 1) CU_ASSERT_PTR_NOT_NULL(strstr(j->rewrite.notes[1].data, "'Tanh'"));
+    if (k == 1) CU_ASSERT_TRUE(weft_str_is(j->rewrite.shared.items[0], "Tanh") || weft_str_is(j->rewrite.shared.items[1], "Tanh"));
     job_end(j);
   }
   for (int i = 0; i < 3; i++) CU_ASSERT(fabs(losses[0][i] - losses[1][i]) <= 1e-5 * losses[0][i]);

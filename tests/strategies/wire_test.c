@@ -3,6 +3,8 @@
  */
 #include <stdio.h>
 
+#include "strategies/traffic.h"
+#include "tests/graph/graph_testing.h"
 #include "tests/strategies/servers.h"
 #include "weft/statistics.h"
 
@@ -133,12 +135,118 @@ static void parameters_go_to_each_worker_and_gradients_come_back(void) {
   }
 }
 
+/* ---- what is predicted ---- */
+
+/* Bytes that a task is predicted to receive from others in a run of each lane with batches of so many rows. The client of
+ * all is at task `home`. */
+static double predicted(worker_t *client, int home, int task, int rows) {
+  weft_rewrite_t *r = &client->job.rewrite;
+  double bytes = 0;
+  for (int i = 0; i < r->num_lanes; i++) r->lanes[i].task = weft_str(task_names[home]);
+  weft_task_devices_t tasks[MOST_TASKS]; /* on one host, as these are */
+  for (int i = 0; i < MOST_TASKS; i++) tasks[i] = (weft_task_devices_t){.task = weft_str(task_names[i]), .host = WEFT_STR("here")};
+  const weft_cluster_view_t cluster = {.tasks = tasks, .num_tasks = MOST_TASKS};
+  weft_test_expect(weft_rewrite_measure(r, &cluster, rows), WEFT_OK, "");
+  for (int i = 0; i < r->num_crossings; i++) {
+    const weft_crossing_t *c = &r->crossings[i];
+    if (!c->is_remote || !weft_str_is(weft_traffic_task(c->to), task_names[task])) continue;
+    CU_ASSERT_TRUE(c->bytes >= 0);
+    bytes += (double)c->bytes;
+  }
+  return bytes;
+}
+
+static void expect_predicted(double bytes, double wanted, const char *what, int task) {
+  bool is_right = bytes >= 0.99 * wanted && bytes <= 1.01 * wanted;
+  if (!is_right) printf("\n    %s, task %d: predicted %.0f bytes, sent %.0f", what, task, bytes, wanted);
+  CU_ASSERT_TRUE(is_right);
+}
+
+typedef struct forecast {
+  const char *graph, *strategy;
+  shape_t shape;
+  int rows, columns, ids;
+} forecast_t;
+
+/* A run of each lane, with all that it feeds, fetches and runs; of all lanes at once where they wait for each other. */
+static void run_lanes(worker_t *client, const forecast_t *f, uint64_t *state) {
+  const weft_rewrite_t *r = &client->job.rewrite;
+  for (int i = 0; i < r->num_lanes; i++) {
+    const weft_lane_t *l = &r->lanes[i];
+    client->step = (step_t){.options = NULL};
+    CU_ASSERT_EQUAL_FATAL(l->feeds.n, 2);
+    for (int k = 0; k < 2; k++) client->step.feeds[k] = l->feeds.items[k].data;
+    for (int k = 0; k < l->fetches.n; k++) client->step.fetches[k] = l->fetches.items[k].data;
+    for (int k = 0; k < l->targets.n; k++) client->step.targets[k] = l->targets.items[k].data;
+    client->step.values[0] = f->ids > 0 ? random_ints(state, f->rows, f->ids) : random_floats(state, TF_FLOAT, f->rows, f->columns);
+    client->step.values[1] = random_ints(state, f->rows, 4);
+    run_all(client, 1);
+    expect_all(client, 1);
+    step_end(&client->step);
+  }
+}
+
+static int task_of(shape_t shape, int i) { return i < shape.workers ? i : MOST_WORKERS + i - shape.workers; }
+
+static void compare_with_forecast(const forecast_t *f) {
+  worker_t workers[MOST_TASKS];
+  uint64_t state = 1;
+  char what[160];
+  serve_all(workers, f->shape);
+  bool has_lanes = f->shape.servers > 0;
+  worker_t *client = &workers[has_lanes ? f->shape.workers : 0];
+  open_client(client, f->shape, f->graph, f->strategy);
+  initialise(client, 1);
+  for (int i = 0; i < 2; i++) { /* the first step measures links, or compiles */
+    reset_all(workers, f->shape);
+    run_lanes(client, f, &state);
+  }
+  snprintf(what, sizeof what, "%s %s", f->graph, f->strategy);
+  int num_tasks = f->shape.workers + f->shape.servers, home = has_lanes ? task_of(f->shape, f->shape.workers) : 0;
+  for (int i = 0; i < num_tasks; i++) {
+    double sent = 0;
+    for (int k = 0; k < num_tasks; k++) {
+      if (k != i) sent += (double)fetched(workers, f->shape, i, task_names[task_of(f->shape, k)], NULL);
+    }
+    expect_predicted(predicted(client, home, task_of(f->shape, i), f->rows), sent, what, task_of(f->shape, i));
+  }
+  close_client(client);
+  dismiss_all(workers, f->shape);
+}
+
+static void what_is_predicted_is_sent(void) {
+  static const forecast_t cases[] = {
+      {"mlp_sgd", "multi_worker_mirrored", {2, 1, 0}, 12, 32, 0},
+      {"mlp_adam", "multi_worker_mirrored", {3, 1, 0}, 12, 32, 0},
+      {"mlp_adam", "multi_worker_mirrored:fusion=none", {2, 1, 0}, 12, 32, 0},
+      {"mlp_momentum", "multi_worker_mirrored:reduce=one", {3, 1, 0}, 12, 32, 0},
+      {"mlp_sgd", "multi_worker_mirrored", {2, 2, 0}, 12, 32, 0},
+      {"mlp_sgd", "multi_worker_mirrored:algorithm=ring", {3, 2, 0}, 12, 32, 0},
+      {"embedding_sgd", "multi_worker_mirrored", {2, 3, 0}, 12, 0, 100},
+      {"transformer", "multi_worker_mirrored", {2, 1, 0}, 12, 32, 0},
+      {"embedding_sgd", "multi_worker_mirrored", {2, 1, 0}, 12, 0, 100},
+      {"embedding_adam", "multi_worker_mirrored", {3, 1, 0}, 12, 0, 100},
+      {"batch_norm", "multi_worker_mirrored", {2, 1, 0}, 12, 64, 0},
+      {"mlp_sgd", "data_parallel", {3, 1, 0}, 12, 32, 0},
+      {"mlp_sgd", "central_storage", {2, 1, 0}, 12, 32, 0},
+      {"mlp_sgd", "parameter_server", {2, 1, 2}, 4, 32, 0},
+      {"mlp_momentum", "parameter_server", {2, 1, 1}, 4, 32, 0},
+      {"mlp_sgd", "parameter_server:shards=fixed:2", {2, 1, 2}, 4, 32, 0},
+      {"mlp_sgd", "parameter_server:mode=sync", {2, 1, 2}, 12, 32, 0},
+      {"mlp_adam", "parameter_server:mode=sync", {3, 1, 1}, 12, 32, 0},
+      {"transformer", "parameter_server:mode=sync", {2, 1, 1}, 12, 32, 0},
+      {"batch_norm", "parameter_server:mode=sync", {2, 1, 1}, 12, 64, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) compare_with_forecast(&cases[i]);
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"gradients go round once", gradients_go_round_once},
       {"sparse gradients are as large as their rows", sparse_gradients_are_as_large_as_their_rows},
       {"parameters go to each worker and gradients come back",
        parameters_go_to_each_worker_and_gradients_come_back},
+      {"what is predicted is sent", what_is_predicted_is_sent},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("strategies/wire", tests);

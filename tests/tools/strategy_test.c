@@ -442,8 +442,70 @@ static void what_a_strategy_makes_is_drawn_and_saved(void) {
   CU_ASSERT_EQUAL(run(&r, drawn), 0);
   CU_ASSERT_TRUE(has(r.out, "digraph") && has(r.out, "/job:worker/replica:0/task:2"));
   CU_ASSERT_EQUAL(run(&r, saved), 0);
-  CU_ASSERT_TRUE(has(r.out, "mirrored: 2 replicas") && has(r.out, "cost of a step"));
+  CU_ASSERT_TRUE(has(r.out, "mirrored: 2 replicas") && has(r.out, "predicted"));
   CU_ASSERT_EQUAL(RUN(&r, "inspect", path), 0);
+}
+
+/* The value of a number in an object of an object: "a.b". */
+static double number_at(const json_t *root, const char *outer, const char *inner) {
+  return json_number_value(json_object_get(json_object_get(root, outer), inner));
+}
+
+/* Text, JSON and drawing say the same bytes; a summary is short, and what crosses is told on request. */
+static void all_forms_say_the_same_bytes(void) {
+  static const struct {
+    const char *strategy, *cluster;
+  } cases[] = {{"mirrored:3", NULL},
+               {"multi_worker_mirrored", "worker=3"},
+               {"data_parallel:2", NULL},
+               {"parameter_server", "ps=2,worker=2"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const char *args[16] = {"inspect", models[0].graph, "--strategy", cases[i].strategy, "--batch", "64", NULL};
+    int n = 6;
+    if (cases[i].cluster != NULL) {
+      args[n++] = "--cluster";
+      args[n++] = cases[i].cluster;
+    }
+    args[n] = "--json";
+    CU_ASSERT_EQUAL(run(&r, args), 0);
+    json_t *root = json_loads(r.out, 0, NULL), *crossings = json_object_get(root, "crossings");
+    double sum = 0, in = 0, out = 0;
+    for (size_t k = 0; k < json_array_size(crossings); k++) {
+      const json_t *c = json_array_get(crossings, k);
+      if (cases[i].cluster == NULL || json_is_true(json_object_get(c, "between_tasks"))) sum += json_number_value(json_object_get(c, "bytes"));
+    }
+    const json_t *places = json_object_get(root, cases[i].cluster == NULL ? "devices" : "tasks");
+    for (size_t k = 0; k < json_array_size(places); k++) {
+      in += number_at(json_array_get(places, k), "in", "bytes");
+      out += number_at(json_array_get(places, k), "out", "bytes");
+    }
+    CU_ASSERT_TRUE(sum > 0 && sum == in && sum == out && sum == number_at(root, "sent", "bytes"));
+    CU_ASSERT_EQUAL(number_at(root, "sent", "unknown"), 0);
+    char said[64];
+    snprintf(said, sizeof said, "%.2f kB in ", sum / 1000);
+    json_decref(root);
+    args[n] = NULL;
+    CU_ASSERT_EQUAL(run(&r, args), 0);
+    CU_ASSERT_TRUE(has(r.out, said) && lines(r.out) < 20);
+    CU_ASSERT_PTR_NULL(strstr(r.out, " -> "));
+    args[n] = "--details";
+    CU_ASSERT_EQUAL(run(&r, args), 0);
+    CU_ASSERT_TRUE(has(r.out, said) && has(r.out, " -> "));
+  }
+}
+
+/* Without --batch, what depends on it is said per row. */
+static void rows_have_a_size_each(void) {
+  json_t *each = inspect("mirrored:2", NULL);
+  double fixed = number_at(each, "sent", "bytes"), row = number_at(each, "sent", "bytes_per_row");
+  json_decref(each);
+  CU_ASSERT_EQUAL(row, (32 * 4 + 4) / 2.0); /* half of x and y go to the other device */
+  const char *const args[] = {"inspect", models[0].graph, "--strategy", "mirrored:2", "--batch", "100", "--json", NULL};
+  CU_ASSERT_EQUAL(run(&r, args), 0);
+  json_t *root = json_loads(r.out, 0, NULL);
+  CU_ASSERT_EQUAL(number_at(root, "sent", "bytes"), fixed + 100 * row);
+  CU_ASSERT_EQUAL(number_at(root, "sent", "bytes_per_row"), 0);
+  json_decref(root);
 }
 
 static void what_does_not_go_together_is_refused(void) {
@@ -514,6 +576,8 @@ int main(void) {
       {"Ctrl-C ends all lanes", ctrl_c_ends_all_lanes},
       {"what a strategy makes is told to programs", what_a_strategy_makes_is_told_to_programs},
       {"what a strategy makes is drawn and saved", what_a_strategy_makes_is_drawn_and_saved},
+      {"all forms say the same bytes", all_forms_say_the_same_bytes},
+      {"rows have a size each", rows_have_a_size_each},
       {"what does not go together is refused", what_does_not_go_together_is_refused},
       {"a trace has every device once", a_trace_has_every_device_once},
       CU_TEST_INFO_NULL,
