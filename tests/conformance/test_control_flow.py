@@ -375,3 +375,80 @@ def test_assert_passes_and_fails(cluster, graph, control_flow):
         assert sess.run(y, {x: 1}) == 1
         with fails(tf.errors.InvalidArgumentError, "assertion failed: [x is] [-1]"):
             sess.run(y, {x: -1})
+
+
+# ---- what gradients of version 2 keep: lists and optionals, their zeros and sums ----
+
+raw = tf.raw_ops
+
+
+def optional(*values):
+    return raw.OptionalFromValue(components=[tf.constant(v) for v in values])
+
+
+def value_of(o, *types):
+    return raw.OptionalGetValue(optional=o, output_types=list(types), output_shapes=[None] * len(types))
+
+
+def list_of(*rows):
+    return raw.TensorListFromTensor(tensor=tf.constant(rows, tf.float32), element_shape=tf.constant([2]))
+
+
+def stack_of(l):
+    return raw.TensorListStack(input_handle=l, element_shape=tf.constant([2]), element_dtype=tf.float32)
+
+
+SUMS = {
+    "optional": lambda: value_of(optional([1.0, 2.0], 7), tf.float32, tf.int32),
+    "has": lambda: [raw.OptionalHasValue(optional=o) for o in (raw.OptionalNone(), optional(1.0))],
+    "optional zeros": lambda: value_of(tf.zeros_like(optional([1.0, 2.0], 7)), tf.float32, tf.int32),
+    "no zeros": lambda: raw.OptionalHasValue(optional=tf.zeros_like(raw.OptionalNone())),
+    "optional sum": lambda: value_of(tf.add_n([optional(1.5), optional(2.0), optional(4.0)]), tf.float32),
+    "no sum": lambda: raw.OptionalHasValue(optional=tf.add_n([raw.OptionalNone(), raw.OptionalNone()])),
+    "list zeros": lambda: stack_of(tf.zeros_like(list_of([1, 2], [3, 4]))),
+    "list sum": lambda: stack_of(tf.add_n([list_of([1, 2], [3, 4]), list_of([5, 6], [7, 8])])),
+    "one alone": lambda: stack_of(tf.add_n([list_of([1, 2])])),
+    "optional of a list": lambda: stack_of(
+        value_of(tf.add_n([optional_of(list_of([1, 2])), optional_of(tf.zeros_like(list_of([3, 4])))]), tf.variant)[0]),
+}
+MISTAKES = {
+    "nothing to get": lambda: value_of(raw.OptionalNone(), tf.float32),
+    "another type": lambda: value_of(optional(1.0), tf.int32),
+    "more than one": lambda: value_of(optional(1.0, 2.0), tf.float32),
+    "another shape": lambda: raw.OptionalGetValue(optional=optional([1.0, 2.0]), output_types=[tf.float32], output_shapes=[[3]]),
+    "something and nothing": lambda: tf.add_n([raw.OptionalNone(), optional(1.0)]),
+    "lengths": lambda: tf.add_n([list_of([1, 2]), list_of([1, 2], [3, 4])]),
+    "no optional": lambda: raw.OptionalHasValue(optional=list_of([1, 2])),
+}
+
+
+def optional_of(tensor):
+    return raw.OptionalFromValue(components=[tensor])
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_lists_and_optionals_have_zeros_and_sums(cluster, name):
+    def build(_):
+        made = SUMS[name]()
+        return lambda sess: sess.run(made)
+
+    got, want = on_both(cluster, build)
+    tf.nest.map_structure(assert_same, got, want)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_lists_and_optionals_that_differ_are_refused(cluster, name):
+    def build(_):
+        made = MISTAKES[name]()
+        op = made[0].op if isinstance(made, list) else made.op
+
+        def steps(sess):
+            with pytest.raises(tf.errors.OpError) as caught:
+                sess.run(op)
+            said = [line for line in caught.value.message.splitlines() if line and not line.startswith(("Graph exec", "Detected", " ", "Node:", "From "))]
+            return type(caught.value), said[0].split(" [[")[0]
+
+        return steps
+
+    got, want = on_both(cluster, build)
+    assert got == want

@@ -75,3 +75,8 @@ def check(model, v2, request, directory, strategies=tuple(STRATEGIES)):
 @pytest.mark.parametrize("model", recurrent_models.MODELS, ids=lambda m: m.__name__)
 def test_loops_of_v1_train_as_on_one_device(model, request, tmp_path):
     check(model, False, request, tmp_path)
+
+
+@pytest.mark.parametrize("model", recurrent_models.MODELS, ids=lambda m: m.__name__)
+def test_loops_of_v2_train_as_in_tensorflow(model, request, tmp_path):
+    check(model, True, request, tmp_path, [""])

@@ -223,6 +223,46 @@ static void a_list_is_a_value(void) {
   end();
 }
 
+static weft_status_t *try_add(weft_value_t a, weft_value_t b, weft_value_t *out) {
+  int types[] = {WEFT_VARIANT, WEFT_VARIANT};
+  weft_value_t in[2] = {a, b};
+  weft_harness_t *h = NULL;
+  weft_status_t *s = weft_harness_create(&bench, "AddN", "N=2", types, 2, &h);
+  if (s == NULL) s = weft_harness_run_values(h, in, out);
+  weft_harness_destroy(h);
+  return s;
+}
+
+static void refuses_to_add(weft_value_t a, weft_value_t b, const char *why) {
+  weft_value_t sum = {NULL, NULL};
+  weft_status_t *s = try_add(a, b, &sum);
+  CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
+  CU_ASSERT_STRING_EQUAL(weft_status_message(s), why);
+  weft_status_free(s);
+}
+
+static void lists_add_up_and_have_zeros(void) {
+  begin();
+  weft_value_t none = list("EmptyTensorList", "element_dtype=float", "int32[]:-1", "int32[]:-1");
+  weft_value_t one = push(none, "float[2]:1,2"), two = push(one, "float[2]:3,4"), sum, zeros, other;
+  weft_value_t longer = push(none, "float[3]:1,2,3");
+  weft_value_t ints = list("EmptyTensorList", "element_dtype=int32", "int32[]:-1", "int32[]:-1");
+  weft_value_t free = list("TensorListReserve", "element_dtype=float", "int32[]:-1", "int32[]:2");
+  CU_ASSERT_PTR_NULL_FATAL(try_add(two, two, &sum));
+  weft_expect(&bench, sum, "TensorListStack", "element_dtype=float", "int32[]:-1", "float[2,2]:2,4,6,8");
+  weft_expect(&bench, two, "TensorListStack", "element_dtype=float", "int32[]:-1", "float[2,2]:1,2,3,4"); /* as it was */
+  call("ZerosLike", "", &two, 1, &zeros);
+  weft_expect(&bench, zeros, "TensorListStack", "element_dtype=float", "int32[]:-1", "float[2,2]:0,0,0,0");
+  CU_ASSERT_PTR_NULL_FATAL(try_add(free, two, &other)); /* what was never set adds nothing */
+  weft_expect(&bench, other, "TensorListStack", "element_dtype=float", "int32[]:-1", "float[2,2]:1,2,3,4");
+  refuses_to_add(one, two, "Trying to add two lists of tensors with different lengths. One is 1 and the other is 2");
+  refuses_to_add(one, longer, "Trying to add two tensors with incompatible element shapes. One is [2] and the other is [3]");
+  refuses_to_add(none, ints, "Trying to add two lists of tensors of different dtypes. One is float and the other is int32");
+  weft_value_t all[] = {none, one, two, sum, zeros, other, longer, ints, free};
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) weft_tensor_release(all[i].tensor);
+  end();
+}
+
 /* A step's replicas on two devices of one task: each has a loop that is named as the other's. */
 static void devices_of_one_task_keep_things_of_one_name_apart(void) {
   static const struct {
@@ -269,6 +309,7 @@ static const CU_TestInfo tests[] = {
     {"tensor arrays are written once and read once", tensor_arrays_are_written_once_and_read_once},
     {"tensor arrays split and join", tensor_arrays_split_and_join},
     {"a gradient's array adds up", a_gradients_array_adds_up},
+    {"lists add up and have zeros", lists_add_up_and_have_zeros},
     {"devices of one task keep things of one name apart", devices_of_one_task_keep_things_of_one_name_apart},
     {"lists are checked", lists_are_checked},
     {"a list is a value", a_list_is_a_value},
