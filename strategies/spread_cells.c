@@ -269,6 +269,46 @@ weft_status_t *weft_spread_list_same(weft_spread_ctx_t *c) {
   return NULL;
 }
 
+static weft_status_t *give_list(weft_spread_ctx_t *c, const value_t *element) {
+  c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+  if (element == NULL) return NULL;
+  value_t *copy = weft_spread_alloc(c, sizeof *copy);
+  if (copy == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a list");
+  *copy = *element;
+  c->out[0].element = copy;
+  return NULL;
+}
+
+weft_status_t *weft_spread_list_zeros(weft_spread_ctx_t *c) {
+  if (c->in[0].element == NULL) return give_list(c, NULL);
+  value_t e = *c->in[0].element;
+  e.ints = NULL;
+  e.zero = true;
+  return give_list(c, &e);
+}
+
+/* Element by element, as they are: elements of a list are not scaled any more. */
+weft_status_t *weft_spread_list_sum(weft_spread_ctx_t *c) {
+  value_t sum = {0};
+  bool any = false;
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    const value_t *e = c->in[i].element;
+    if (c->in[i].s.kind != WEFT_SPREAD_EACH) {
+      return weft_spread_refuse(c->node, "lists are added up here, and '%.*s' is not a list of each replica's own",
+                                WEFT_STR_ARGS(c->node->inputs[i].node->name));
+    }
+    if (e == NULL) continue;
+    bool fits = true;
+    value_t both = any ? weft_spread_meet(c, &sum, e, &fits) : *e;
+    fits = fits && (!any || sum.zero || weft_spread_eq(&both.s, &sum.s)) && (e->zero || weft_spread_eq(&both.s, &e->s));
+    if (!fits) return weft_spread_refuse(c->node, "the elements of the lists that are added up here are not spread alike");
+    both.ints = NULL;
+    sum = both;
+    any = true;
+  }
+  return give_list(c, any ? &sum : NULL);
+}
+
 weft_status_t *weft_spread_own(
     weft_spread_ctx_t *c) { /* the shape of a list's elements, of which little is known */
   for (int o = 0; o < c->node->num_outputs; o++)

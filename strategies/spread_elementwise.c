@@ -275,6 +275,10 @@ static weft_spread_t spread_of(weft_spread_ctx_t *c, const terms_t *t, weft_spre
 
 weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t form) {
   const weft_node_t *n = c->node;
+  bool is_list = n->num_inputs > 0 && n->input_types[0] == WEFT_VARIANT && c->in[0].s.kind == WEFT_SPREAD_EACH;
+  if (is_list && form == WEFT_FORM_SUM) return weft_spread_list_sum(c);
+  if (is_list && form == WEFT_FORM_SHAPE) return weft_spread_list_zeros(c);
+  if (is_list) return weft_spread_refuse(n, "what it does to the elements of a list is not known");
   if (form == WEFT_FORM_SHAPE) return like(c);
   if (passes_on(c, form)) {
     weft_spread_pass(c, 0, 0);

@@ -150,6 +150,10 @@ const weft_spread_value_t *weft_spread_cell_get(const weft_spread_ctx_t *c, int 
 /* The cell of a new TensorArray or stack; of the gradient `source` of TensorArray `of`. */
 weft_status_t *weft_spread_cell_new(weft_spread_ctx_t *c, int of, weft_str_t source, int *out);
 
+/* ZerosLike and AddN of lists. */
+weft_status_t *weft_spread_list_zeros(weft_spread_ctx_t *c);
+weft_status_t *weft_spread_list_sum(weft_spread_ctx_t *c);
+
 /* ---- spread.c ---- */
 weft_status_t *weft_spread_note(weft_spread_analysis_t *a, const char *fmt, ...) WEFT_PRINTF(2, 3);
 /* Asks that the node `id` be given true values; the analysis goes round once more then. */

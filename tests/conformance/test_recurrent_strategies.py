@@ -77,6 +77,11 @@ def test_loops_of_v1_train_as_on_one_device(model, request, tmp_path):
     check(model, False, request, tmp_path)
 
 
-@pytest.mark.parametrize("model", recurrent_models.MODELS, ids=lambda m: m.__name__)
-def test_loops_of_v2_train_as_in_tensorflow(model, request, tmp_path):
+@pytest.mark.parametrize("model", recurrent_models.MODELS_V2, ids=lambda m: m.__name__)
+def test_loops_of_v2_train_as_on_one_device(model, request, tmp_path):
+    check(model, True, request, tmp_path)
+
+
+@pytest.mark.parametrize("model", recurrent_models.OPEN_V2, ids=lambda m: m.__name__)
+def test_loops_of_v2_train_on_one_device(model, request, tmp_path):
     check(model, True, request, tmp_path, [""])

@@ -175,6 +175,25 @@ static void random_rows_are_drawn_by_their_owners_and_others_once(void) {
 #undef RANDOM
 }
 
+/* A list of steps of x, along its axis 1, added to itself: what comes out of it is as what was put in. */
+static void sums_and_zeros_of_lists_keep_what_is_known_of_the_elements(void) {
+#define V "attr{key:'T' value{type:DT_VARIANT}} "
+#define E "attr{key:'element_dtype' value{type:DT_FLOAT}} "
+  analysed_t a = take(
+      FEED("rows", "dim{size:-1} dim{size:4} dim{size:3}") INTS("perm", 3, "int_val:1 int_val:0 int_val:2")
+      OP2("x", "Transpose", "rows", "perm") INTS("shape", 2, "int_val:-1 int_val:3")
+      "node{name:'list' op:'TensorListFromTensor' input:'x' input:'shape' " E "attr{key:'shape_type' value{type:DT_INT32}}} "
+      "node{name:'zeros' op:'ZerosLike' input:'list' " V "} "
+      "node{name:'sum' op:'AddN' input:'list' input:'zeros' input:'list' attr{key:'N' value{i:3}} " V "} "
+      "node{name:'y' op:'TensorListStack' input:'sum' input:'shape' " E "attr{key:'num_elements' value{i:4}}} ",
+      "y");
+  CU_ASSERT_EQUAL(output(&a, "sum").kind, WEFT_SPREAD_EACH);
+  CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_ROWS, 1, 0));
+  leave(&a);
+#undef V
+#undef E
+}
+
 static void the_flow_of_an_array_meets_a_zero(void) {
 #define ARRAY "node{name:'array' op:'TensorArrayV3' input:'n' attr{key:'dtype' value{type:DT_FLOAT}}} "
   const char *text = FEED("x", ROWS_OF(3)) NUMBER("zero", 0)
@@ -276,6 +295,7 @@ static const CU_TestInfo tests[] = {
     {"rows follow transposes and counts follow shapes", rows_follow_transposes_and_counts_follow_shapes},
     {"what has no rule runs once and is noted", what_has_no_rule_runs_once_and_is_noted},
     {"random rows are drawn by their owners, others once", random_rows_are_drawn_by_their_owners_and_others_once},
+    {"sums and zeros of lists keep what is known of the elements", sums_and_zeros_of_lists_keep_what_is_known_of_the_elements},
     {"the flow of an array meets a zero", the_flow_of_an_array_meets_a_zero},
     {"a squeeze without dims is told which", a_squeeze_without_dims_is_told_which},
     {"a queue of batches is shared out", a_queue_of_batches_is_shared_out},
