@@ -102,7 +102,7 @@ static void remove_leftovers(const weft_series_t *s) {
 }
 
 /* Errors of the system say what is wrong; this says what to do. */
-static weft_status_t *check_place(weft_series_t *s) {
+weft_status_t *weft_series_check_place(const weft_series_t *s) {
   const char *dir = s->directory.length == 0 ? "." : s->directory.data;
   if (s->name.length == 0 || is_directory(s->prefix.data)) {
     return WEFT_ERROR(FAILED_PRECONDITION, "--save %s is a directory; give the beginning of file names in it: --save %s%smodel", s->prefix.data,
@@ -115,7 +115,10 @@ static weft_status_t *check_place(weft_series_t *s) {
   if (failure == NULL) failure = weft_file_writer_append(probe, "", 1);
   if (failure == NULL) failure = weft_file_writer_sync(probe);
   weft_file_writer_abandon(probe);
-  if (failure == NULL) return NULL;
+  if (failure == NULL) {
+    remove_leftovers(s);
+    return NULL;
+  }
   weft_status_t *told = weft_status_new(weft_status_code(failure), __FILE__, __LINE__, "--save %s: nothing can be written into %s: %s",
                                         s->prefix.data, dir, strrchr(weft_status_message(failure), ';') == NULL
                                                                  ? weft_status_message(failure)
@@ -124,14 +127,12 @@ static weft_status_t *check_place(weft_series_t *s) {
   return told;
 }
 
-weft_status_t *weft_series_open(const char *prefix, int keep, bool goes_on, bool writes, weft_series_t *out) {
+weft_status_t *weft_series_open(const char *prefix, int keep, bool goes_on, weft_series_t *out) {
   *out = (weft_series_t){.arena = WEFT_ARENA_INIT, .keep = keep, .latest = WEFT_STR("")};
   out->prefix = weft_arena_str(&out->arena, weft_str(prefix));
   out->directory = weft_arena_str(&out->arena, weft_file_dirname(weft_str(prefix)));
   out->name = weft_arena_str(&out->arena, last_piece(weft_str(prefix)));
   if (out->prefix.data == NULL || out->directory.data == NULL || out->name.data == NULL) return no_memory();
-  if (writes) WEFT_RETURN_IF_ERROR(check_place(out));
-  if (writes) remove_leftovers(out);
   return look_around(out, goes_on);
 }
 

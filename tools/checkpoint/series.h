@@ -17,10 +17,12 @@ typedef struct weft_series { /* Confined. */
   weft_str_t latest;                  /* the path of the newest that was there when the series was opened; "": none */
 } weft_series_t;
 
-/* Looks at what there is, and whether files can be written beside `prefix`. `goes_on`: those that are there belong to the series;
- * else it starts anew, and leaves them alone. `writes` false: nothing will be saved. The caller deinits *out in any case.
- * Errors: those of the file, saying what to do. */
-WEFT_MUST_CHECK weft_status_t *weft_series_open(const char *prefix, int keep, bool goes_on, bool writes, weft_series_t *out);
+/* Looks at what there is. `goes_on`: those that are there belong to the series; else it starts anew, and leaves them alone. The
+ * caller deinits *out in any case. Errors: INVALID_ARGUMENT (the file "checkpoint"). */
+WEFT_MUST_CHECK weft_status_t *weft_series_open(const char *prefix, int keep, bool goes_on, weft_series_t *out);
+/* Before anything is saved: can files be written there? Removes what a process that was killed has left. Only one process may
+ * write a series at a time. Errors: those of the file, saying what to do. */
+WEFT_MUST_CHECK weft_status_t *weft_series_check_place(const weft_series_t *s);
 void weft_series_deinit(weft_series_t *s);
 /* A directory stands for the latest checkpoint in it, anything else for itself. Copied to `arena`. Errors: NOT_FOUND. */
 WEFT_MUST_CHECK weft_status_t *weft_series_resolve(const char *path, weft_arena_t *arena, weft_str_t *out);

@@ -75,8 +75,7 @@ static weft_status_t *open_series(weft_saving_t *s) {
     return WEFT_ERROR(INVALID_ARGUMENT, "--save-every %s: give steps (100) or a time (30s, 10m, 2h)", s->spec->every);
   }
   s->every_ns = (int64_t)(seconds * 1e9);
-  WEFT_RETURN_IF_ERROR(weft_series_open(s->spec->save, (int)s->spec->keep, s->spec->resumes, true, &s->series));
-  return weft_series_check_room(&s->series, weft_checkpoint_bytes(&s->variables));
+  return weft_series_open(s->spec->save, (int)s->spec->keep, s->spec->resumes, &s->series);
 }
 
 weft_status_t *weft_saving_init(weft_saving_t *out, const weft_saving_spec_t *spec, weft_str_t graph_def, const weft_str_t *step, int num_step) {
@@ -113,6 +112,10 @@ weft_status_t *weft_saving_attach(weft_saving_t *s, TF_Graph *graph, bool is_rew
   s->round = round > 1 ? round : 1;
   s->mark.step = s->first;
   if (is_follower) s->is_saving = false;
+  if (s->is_saving) {
+    WEFT_RETURN_IF_ERROR(weft_series_check_place(&s->series));
+    WEFT_RETURN_IF_ERROR(weft_series_check_room(&s->series, weft_checkpoint_bytes(&s->variables)));
+  }
   return weft_access_init(graph, &s->variables, is_rewritten, &s->access);
 }
 

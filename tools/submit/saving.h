@@ -36,9 +36,8 @@ typedef struct weft_saving { /* Confined, but for what its user locks. */
   int64_t saved_step, saved_ns;   /* the last saved step, -1: none; when */
 } weft_saving_t;
 
-/* Before anything runs: finds the graph's variables, checks that files can be written, and chooses, opens and reads the
- * checkpoint to start from. `step`: names of what a step runs and fetches. The caller deinits *out in any case, also one
- * that is all zero. Errors: those of weft_restore_open and weft_series_open. */
+/* Before anything runs: finds the graph's variables, and chooses, opens and reads the checkpoint to start from. `step`: names of what a step runs and fetches. The caller deinits *out in any case, also one
+ * that is all zero. Errors: those of weft_restore_open. */
 WEFT_MUST_CHECK weft_status_t *weft_saving_init(weft_saving_t *out, const weft_saving_spec_t *spec, weft_str_t graph_def,
                                                 const weft_str_t *step, int num_step);
 void weft_saving_deinit(weft_saving_t *s);
@@ -48,7 +47,8 @@ bool weft_saving_is_used(const weft_saving_spec_t *spec);
 bool weft_saving_resumes(const weft_saving_t *s);
 void weft_saving_seek(weft_saving_t *s, weft_feeds_t *feeds, const char **out_note);
 
-/* Adds nodes to the graph that runs. A follower restores, but leaves the saving to another client. */
+/* Adds nodes to the graph that runs, and checks that files can be written. A follower restores, but leaves the saving to another
+ * client. Errors: also those of weft_series_check_place. */
 WEFT_MUST_CHECK weft_status_t *weft_saving_attach(weft_saving_t *s, TF_Graph *graph, bool is_rewritten, bool is_follower, int round);
 /* After the initialisation. */
 WEFT_MUST_CHECK weft_status_t *weft_saving_restore(weft_saving_t *s, TF_Session *session);

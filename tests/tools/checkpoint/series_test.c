@@ -30,6 +30,11 @@ static void begin(void) {
 
 static bool is_there(const char *name) { return access(in_dir(name), F_OK) == 0; }
 
+static weft_status_t *open_series(const char *prefix, int keep, bool goes_on, weft_series_t *out) {
+  weft_status_t *s = weft_series_open(prefix, keep, goes_on, out);
+  return s == NULL ? weft_series_check_place(out) : s;
+}
+
 /* A checkpoint of one number and of `bytes` zeros. */
 static weft_status_t *add(weft_series_t *s, int64_t step, size_t bytes) {
   weft_bundle_writer_t *w = NULL;
@@ -71,7 +76,7 @@ static int64_t number_in(weft_str_t path) {
 /* The newest checkpoint of "m" that a job would resume from; -1: there is none. */
 static int64_t latest(void) {
   weft_series_t s;
-  CU_ASSERT_PTR_NULL_FATAL(weft_series_open(in_dir("m"), 5, true, true, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 5, true, &s));
   int64_t number = s.latest.length == 0 ? -1 : number_in(s.latest);
   CU_ASSERT_TRUE(s.latest.length == 0 || number >= 0);
   weft_series_deinit(&s);
@@ -81,7 +86,7 @@ static int64_t latest(void) {
 static void the_last_few_are_kept(void) {
   weft_series_t s;
   begin();
-  CU_ASSERT_PTR_NULL_FATAL(weft_series_open(in_dir("m"), 2, false, true, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 2, false, &s));
   CU_ASSERT_EQUAL(s.latest.length, 0);
   for (int64_t step = 1; step <= 4; step++) CU_ASSERT_PTR_NULL_FATAL(add(&s, step, 10));
   weft_series_deinit(&s);
@@ -93,14 +98,14 @@ static void the_last_few_are_kept(void) {
 static void a_series_that_goes_on_drops_the_older_ones(void) {
   weft_series_t s;
   begin();
-  CU_ASSERT_PTR_NULL_FATAL(weft_series_open(in_dir("m"), 2, false, true, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 2, false, &s));
   for (int64_t step = 1; step <= 2; step++) CU_ASSERT_PTR_NULL_FATAL(add(&s, step, 10));
   weft_series_deinit(&s);
-  CU_ASSERT_PTR_NULL_FATAL(weft_series_open(in_dir("m"), 2, true, true, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 2, true, &s));
   CU_ASSERT_PTR_NULL_FATAL(add(&s, 3, 10));
   weft_series_deinit(&s);
   CU_ASSERT_TRUE(!is_there("m-1.index") && is_there("m-2.index") && is_there("m-3.index"));
-  CU_ASSERT_PTR_NULL_FATAL(weft_series_open(in_dir("m"), 1, false, true, &s)); /* anew: it leaves what others have made */
+  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 1, false, &s)); /* anew: it leaves what others have made */
   CU_ASSERT_PTR_NULL_FATAL(add(&s, 1, 10));
   weft_series_deinit(&s);
   CU_ASSERT_TRUE(is_there("m-1.index") && is_there("m-2.index") && is_there("m-3.index"));
@@ -110,7 +115,7 @@ static void a_series_that_goes_on_drops_the_older_ones(void) {
 static void the_newest_that_is_there_is_found(void) {
   weft_series_t s;
   begin();
-  CU_ASSERT_PTR_NULL_FATAL(weft_series_open(in_dir("m"), 0, false, true, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 0, false, &s));
   for (int64_t step = 1; step <= 3; step++) CU_ASSERT_PTR_NULL_FATAL(add(&s, step, 10));
   weft_series_deinit(&s);
   unlink(in_dir("m-3.index"));
@@ -125,7 +130,7 @@ static void the_newest_that_is_there_is_found(void) {
 static void checkpoints_of_another_prefix_are_not_its_own(void) {
   weft_series_t s;
   begin();
-  CU_ASSERT_PTR_NULL_FATAL(weft_series_open(in_dir("model"), 1, false, true, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("model"), 1, false, &s));
   CU_ASSERT_PTR_NULL_FATAL(add(&s, 7, 10));
   weft_series_deinit(&s);
   CU_ASSERT_EQUAL(latest(), -1);
@@ -144,7 +149,7 @@ static void what_a_killed_process_left_is_removed(void) {
 
 static void expect_refusal(const char *prefix, weft_code_t code, const char *part) {
   weft_series_t s;
-  weft_status_t *failure = weft_series_open(prefix, 5, false, true, &s);
+  weft_status_t *failure = open_series(prefix, 5, false, &s);
   CU_ASSERT_EQUAL(weft_status_code(failure), code);
   bool has = failure != NULL && strstr(weft_status_message(failure), part) != NULL;
   if (!has) fprintf(stderr, "%s\n", failure == NULL ? "OK" : weft_status_message(failure));
@@ -174,7 +179,7 @@ static void a_place_that_cannot_be_written_is_refused_at_once(void) {
 static void a_full_disk_is_seen_before(void) {
   weft_series_t s;
   begin();
-  CU_ASSERT_PTR_NULL_FATAL(weft_series_open(in_dir("m"), 5, false, true, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 5, false, &s));
   CU_ASSERT_PTR_NULL(weft_series_check_room(&s, 1000));
   weft_status_t *failure = weft_series_check_room(&s, UINT64_C(1) << 60);
   CU_ASSERT_EQUAL(weft_status_code(failure), WEFT_RESOURCE_EXHAUSTED);
@@ -203,7 +208,7 @@ static void the_list_is_tensorflows(void) {
 /* Saves steps 1, 2, 3, ... for ever, two of them kept; `again`: always as step 1. */
 static void save_for_ever(bool again) {
   weft_series_t s;
-  weft_status_t *failure = weft_series_open(in_dir("m"), 2, true, true, &s);
+  weft_status_t *failure = open_series(in_dir("m"), 2, true, &s);
   int64_t first = s.n == 0 ? 1 : number_in(s.latest);
   for (int64_t step = first; failure == NULL; step++) failure = add(&s, again ? 1 : step, 40000);
   _exit(1);
@@ -251,7 +256,7 @@ static void also_while_it_replaces_the_only_one(void) {
 
 static weft_status_t *open_add_close(void) {
   weft_series_t s;
-  weft_status_t *failure = weft_series_open(in_dir("m"), 1, true, true, &s);
+  weft_status_t *failure = open_series(in_dir("m"), 1, true, &s);
   if (failure == NULL) failure = add(&s, 1, 10);
   if (failure == NULL) failure = add(&s, 2, 10);
   weft_series_deinit(&s);
