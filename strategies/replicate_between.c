@@ -84,8 +84,30 @@ void weft_replication_broadcast(weft_replication_t *r, const weft_node_t *of, in
 
 /* ---- rows ---- */
 
+/* The type as which rows travel: gathers do not know small ones. */
+static int carrier_of(int dtype) {
+  switch (dtype) {
+    case WEFT_BOOL:
+    case WEFT_I8:
+    case WEFT_U8:
+    case WEFT_I16:
+    case WEFT_U16: return WEFT_I32;
+    case WEFT_U32: return WEFT_I64;
+    case WEFT_BF16: return WEFT_F32;
+    default: return dtype;
+  }
+}
+
+static void cast_all(weft_replication_t *r, weft_output_t *values, int dtype) {
+  for (int i = 0; i < r->n && r->e.s == NULL; i++) {
+    if (weft_base_type_of(values[i]) == dtype) continue;
+    r->e.device = r->o->devices[i];
+    values[i] = weft_emit_cast(&r->e, values[i], dtype, "replica_%d/weft/gather/cast", i);
+  }
+}
+
 /* Gathers take equal numbers of rows only: all are filled up to the largest, and what was filled up is dropped. */
-void weft_replication_gather(weft_replication_t *r, weft_output_t *values) {
+static void gather_rows(weft_replication_t *r, weft_output_t *values) {
   weft_emitter_t *e = &r->e;
   weft_output_t *counts = new_outputs(r), *own = new_outputs(r);
   int64_t zero = 0, one = 1, none = 0;
@@ -141,6 +163,15 @@ void weft_replication_gather(weft_replication_t *r, weft_output_t *values) {
     values[i] = weft_emit3(e, "GatherV2", values[i], flat, axis, "replica_%d/weft/gathered", i);
   }
   e->device = device;
+}
+
+void weft_replication_gather(weft_replication_t *r, weft_output_t *values) {
+  weft_str_t device = r->e.device;
+  int dtype = r->e.s == NULL ? weft_base_type_of(values[0]) : 0;
+  cast_all(r, values, carrier_of(dtype));
+  gather_rows(r, values);
+  cast_all(r, values, dtype);
+  r->e.device = device;
 }
 
 /* ---- initialisation ---- */
