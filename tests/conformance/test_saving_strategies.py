@@ -68,7 +68,7 @@ def model(seed=1, width=5, parts=3, saver=None, metric=False):
         kernel = v1.get_variable("dense/kernel", initializer=start.randn(10, width).astype("f"), use_resource=True)
         bias = v1.get_variable("dense/bias", initializer=np.zeros(width, "f"), use_resource=False)
         out = v1.get_variable("out", initializer=start.randn(width, 2).astype("f"), use_resource=True)
-        features = tf.concat([tf.matmul(tf.one_hot(ids, 31), tf.convert_to_tensor(table)), x], 1)
+        features = tf.concat([tf.gather(tf.convert_to_tensor(table), ids), x], 1)
         hidden = tf.tanh(tf.matmul(features, kernel) + bias)
         loss = tf.reduce_mean(tf.square(tf.matmul(hidden, out) - y), name="loss")
         step = v1.train.get_or_create_global_step()
@@ -393,6 +393,27 @@ def test_a_damaged_checkpoint_is_refused(submit, halves, tmp_path, how, option, 
     error = submit(strategy, STEPS, *more, fails=True)
     assert f"{option} {tmp_path}/m-{HALF}: " in error and ("damaged" in error or "missing" in error) and "nothing was changed" in error
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == files
+
+
+def test_the_checkpoint_before_a_damaged_one_is_named(submit, trained, tmp_path):
+    submit(None, HALF, "--save", tmp_path / "m", "--save-every", 2)
+    damage(tmp_path, "data gone")
+    error = submit(None, STEPS, "--save", tmp_path / "m", "--resume", fails=True)
+    assert f"to go on from m-2, remove {tmp_path}/m-{HALF}.index" in error
+    (tmp_path / f"m-{HALF}.index").unlink()
+    lines = submit(None, STEPS, "--save", tmp_path / "m", "--resume")
+    np.testing.assert_allclose(losses_of(lines), trained[0][2:], rtol=2e-5)
+
+
+def test_a_first_start_begins_with_another_checkpoint(submit, trained, tmp_path):
+    """--restore with --resume: for a job that is started again and again by the same command."""
+    more = ["--restore", trained[1] / f"tf-{HALF}", "--save", tmp_path / "m", "--resume"]
+    lines = submit(None, 2, *more)
+    assert [line for line in lines if "resumed" in line or "restored" in line] == [
+        {"step": 0, "steps": 2, "resumed": None},
+        {"step": 0, "steps": 2, "restored": str(trained[1] / f"tf-{HALF}")},
+    ]
+    assert submit(None, 3, *more)[0]["step"] == 2
 
 
 @pytest.mark.parametrize("strategy", [None, "mirrored:2", "parameter_server:mode=sync,workers=2,shards=fixed:2"], ids=name_of)

@@ -40,11 +40,12 @@ void weft_saving_deinit(weft_saving_t *s) {
 
 /* ---- what to start from ---- */
 
+/* A damaged checkpoint is not passed over silently; the message says how to go on from the one before it. */
 static weft_status_t *damaged_series(const weft_saving_t *s, weft_status_t *failure) {
-  if (failure == NULL || weft_status_code(failure) != WEFT_DATA_LOSS || s->series.n < 2) return failure;
-  weft_str_t latest = s->series.names[s->series.n - 1], before = s->series.names[s->series.n - 2];
-  weft_status_t *told = weft_status_new(WEFT_DATA_LOSS, __FILE__, __LINE__, "%s; to go on from %.*s, remove %.*s.index", weft_status_message(failure),
-                                        WEFT_STR_ARGS(before), WEFT_STR_ARGS(latest));
+  weft_code_t code = weft_status_code(failure);
+  if ((code != WEFT_DATA_LOSS && code != WEFT_NOT_FOUND) || s->series.n < 2) return failure;
+  weft_status_t *told = weft_status_new(code, __FILE__, __LINE__, "%s; to go on from %.*s, remove %s.index", weft_status_message(failure),
+                                        WEFT_STR_ARGS(s->series.names[s->series.n - 2]), s->series.latest.data);
   weft_status_free(failure);
   return told;
 }
