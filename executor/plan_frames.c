@@ -118,6 +118,19 @@ static weft_status_t *check_back_edges(const plan_builder_t *b, const weft_node_
   return NULL;
 }
 
+/* Does the node draw random numbers from a stream that somebody gave a seed? */
+static bool draws_in_order(const weft_node_t *n) {
+  if ((n->flags & WEFT_OP_STATEFUL) == 0 || weft_node_attr(n, "seed2") == NULL) return false;
+  return weft_node_attr_int(n, "seed", 0) != 0 || weft_node_attr_int(n, "seed2", 0) != 0;
+}
+
+/* A loop that draws goes round by round: else the numbers of a round would depend on which of them is faster. */
+static void order_rounds(plan_builder_t *b, const weft_node_t *n) {
+  int frame = b->frame_of[n->id];
+  if (frame == 0 || !draws_in_order(n)) return;
+  for (; frame > 0; frame = b->plan->frames[frame].parent) b->plan->frames[frame].max_parallel = 1;
+}
+
 /* Sorts by frame, keeping the order within each. */
 static weft_status_t *number_nodes(plan_builder_t *b) {
   weft_plan_t *p = b->plan;
@@ -161,6 +174,7 @@ weft_status_t *weft_plan_assign_frames(plan_builder_t *b) {
   p->has_frames = p->num_frames > 1;
   for (uint32_t i = 0; s == NULL && p->has_frames && i < p->num_nodes; i++)
     s = check_back_edges(b, b->order[i]);
+  for (uint32_t i = 0; s == NULL && p->has_frames && i < p->num_nodes; i++) order_rounds(b, b->order[i]);
   weft_map_deinit(&by_key);
   return s != NULL ? s : number_nodes(b);
 }

@@ -239,6 +239,14 @@ weft_status_t *weft_infer_multinomial(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+/* The shape that input 0 says, but for the axis of the rows. */
+weft_status_t *weft_infer_random_rows(weft_shape_ctx_t *c) {
+  int64_t axis = weft_infer_int(c, "axis");
+  WEFT_RETURN_IF_ERROR(weft_infer_from_input0(c));
+  if (axis < c->outputs[0].rank) c->outputs[0].dims[axis] = WEFT_UNKNOWN_DIM;
+  return NULL;
+}
+
 static weft_status_t *check_seed(weft_shape_ctx_t *c, int i) {
   weft_shape_t seed;
   WEFT_RETURN_IF_ERROR(weft_shape_with_rank(c, i, 1, &seed));

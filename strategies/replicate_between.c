@@ -38,6 +38,35 @@ void weft_replication_total_rows(weft_replication_t *r, int batch, weft_output_t
   memcpy(out, share->totals, (size_t)r->n * sizeof *out);
 }
 
+void weft_replication_places_between(weft_replication_t *r, int batch, weft_output_t *out) {
+  weft_emitter_t *e = &r->e;
+  weft_output_t *counts = new_outputs(r), *own = new_outputs(r);
+  weft_str_t device = e->device;
+  int64_t one = 1;
+  for (int i = 0; i < r->n && e->s == NULL; i++) {
+    weft_output_t rows = weft_replication_rows_on(r, batch, i);
+    e->device = r->o->devices[i];
+    own[i] = counts[i] = weft_emit2(e, "Reshape", rows, weft_emit_ints(e, WEFT_I64, &one, 1, "replica_%d/weft/place/one", i),
+                                    "replica_%d/weft/place/rows", i);
+  }
+  weft_replication_collective(r, "CollectiveGatherV2", NULL, 0, "gather_rows", counts);
+  for (int i = 0; i < r->n && e->s == NULL; i++) {
+    e->device = r->o->devices[i];
+    int64_t zero = 0, before = r->first + i;
+    weft_output_t begin = weft_emit_ints(e, WEFT_I64, &zero, 1, "replica_%d/weft/place/zero", i);
+    weft_output_t up_to = weft_emit_ints(e, WEFT_I64, &before, 1, "replica_%d/weft/place/before", i);
+    weft_output_t axis = weft_emit_ints(e, WEFT_I64, &zero, 1, "replica_%d/weft/place/axis", i);
+    weft_output_t at = weft_emit_int(e, WEFT_I32, 0, "replica_%d/weft/place/concat_axis", i);
+    weft_named_attr_t keeps = weft_bool_attr("keep_dims", true);
+    const weft_output_t mine[2] = {weft_emit3(e, "Slice", counts[i], begin, up_to, "replica_%d/weft/place/ranks", i), axis};
+    const weft_output_t all[2] = {counts[i], axis};
+    const weft_output_t parts[4] = {weft_emit(e, "Sum", mine, 2, &keeps, 1, "replica_%d/weft/place/begin", i), own[i],
+                                    weft_emit(e, "Sum", all, 2, &keeps, 1, "replica_%d/weft/place/all", i), at};
+    out[i] = weft_emit(e, "ConcatV2", parts, 4, NULL, 0, "replica_%d/weft/place", i);
+  }
+  e->device = device;
+}
+
 /* ---- broadcast ---- */
 
 static bool can_be_sent(int dtype) {

@@ -14,19 +14,20 @@ enum { LAST_BIT = 63 };
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for facts about nodes"); }
 
 static weft_status_t *find_frames(weft_replication_t *r) {
-  weft_frames_t frames = {0};
-  WEFT_RETURN_IF_ERROR(weft_pass_find_frames(r->source.graph, &r->arena, &frames));
+  WEFT_RETURN_IF_ERROR(weft_pass_find_frames(r->source.graph, &r->arena, &r->frames));
   for (int id = 0; id < r->source.graph->num_nodes; id++) {
     const weft_node_t *n = r->source.graph->nodes[id];
     if (n == NULL) continue;
-    int frame = frames.frame_of[id]; /* an Exit's value is outside */
-    r->facts[id].frame = (n->flags & WEFT_OP_EXIT) != 0 ? frames.parent[frame] : frame;
+    int frame = r->frames.frame_of[id]; /* an Exit's value is outside */
+    r->facts[id].frame = (n->flags & WEFT_OP_EXIT) != 0 ? r->frames.parent[frame] : frame;
   }
   return NULL;
 }
 
-/* Does it change something, or fail on purpose? Reading state and drawing random numbers do not count. */
+/* Does it change something, or fail on purpose? Reading state does not count; drawing random numbers counts where all
+ * replicas must do it as often. */
 static bool has_effect_itself(const weft_replication_t *r, const weft_node_t *n) {
+  if (weft_replication_draws_in_step(r, n)) return true;
   if (r->plan.run[n->id] == WEFT_RUN_UPDATE || (n->flags & WEFT_OP_UPDATE) != 0) return true;
   return (n->flags & WEFT_OP_STATEFUL) != 0 && (n->num_outputs == 0 || weft_str_is(n->op->name, "Print"));
 }

@@ -33,16 +33,6 @@ static weft_status_t *rename_variable(weft_replication_t *r, weft_node_t *copy, 
   return s;
 }
 
-/* Replicas draw numbers of their own; without any seed they do so anyway. */
-static weft_status_t *set_own_seed(weft_replication_t *r, weft_node_t *copy, int replica) {
-  int64_t seed = weft_node_attr_int(copy, "seed", 0), seed2 = weft_node_attr_int(copy, "seed2", 0);
-  if (seed == 0 && seed2 == 0) return NULL;
-  if (weft_node_attr(copy, "seed2") == NULL) return NULL;
-  weft_attr_t value = {.kind = WEFT_ATTR_INT, .i = (int64_t)((uint64_t)seed2 + (uint64_t)replica * 1000003u)};
-  if (value.i == 0 && seed == 0) value.i = 1;
-  return weft_graph_set_attr(r->to, copy, "seed2", &value);
-}
-
 static weft_status_t *copy_variable(weft_replication_t *r, const weft_node_t *n, int replica) {
   weft_node_t *copy = NULL;
   weft_str_t name = make_name(r, "", n->name, replica);
@@ -92,9 +82,10 @@ static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int r
   if (!keeps_name) snprintf(prefix, sizeof prefix, "replica_%d/", replica);
   weft_str_t name = make_name(r, prefix, n->name, 0);
   if (name.data == NULL) return no_memory();
+  if (r->plan.draws[n->id].kind == WEFT_DRAW_ROWS) return weft_replication_copy_draw(r, n, name, replica);
   WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[replica], n, name, weft_replication_device_of(r, n), &copy));
-  WEFT_RETURN_IF_ERROR(name_squeezed(r->copiers[replica].to, copy, r->plan.squeezed[n->id]));
-  return r->first + replica > 0 && r->plan.own_seed[n->id] ? set_own_seed(r, copy, r->first + replica) : NULL;
+  WEFT_RETURN_IF_ERROR(weft_replication_share_seed(r, n, copy));
+  return name_squeezed(r->copiers[replica].to, copy, r->plan.squeezed[n->id]);
 }
 
 /* The batches that n's outputs are, if it is a placeholder. */

@@ -217,6 +217,43 @@ weft_output_t weft_replication_rows_on(weft_replication_t *r, int batch, int rep
   return (weft_output_t){r->shares[batch].each, replica};
 }
 
+/* ---- places ---- */
+
+/* int64 [3] for each replica: begin, count, all. */
+static void find_places(weft_replication_t *r, int batch, weft_output_t *out) {
+  weft_emitter_t *e = &r->e;
+  const weft_share_t *share = share_of(r, batch);
+  weft_str_t device = e->device, name = name_of(r, batch);
+  e->device = device_of_batch(r, batch);
+  weft_output_t axis = weft_emit_int(e, WEFT_I32, 0, "weft/%.*s/sum_axis", WEFT_STR_ARGS(name));
+  const weft_output_t summed[2] = {share->sizes, axis};
+  weft_named_attr_t exclusive = weft_bool_attr("exclusive", true);
+  weft_output_t begins = weft_emit(e, "Cumsum", summed, 2, &exclusive, 1, "weft/%.*s/row_begins", WEFT_STR_ARGS(name));
+  weft_output_t zeros = weft_emit2(e, "Sub", share->sizes, share->sizes, "weft/%.*s/zeros", WEFT_STR_ARGS(name));
+  const weft_output_t columns[3] = {begins, share->sizes,
+                                    weft_emit2(e, "Add", zeros, share->whole, "weft/%.*s/alls", WEFT_STR_ARGS(name))};
+  weft_named_attr_t at = weft_int_attr("axis", 1), count = weft_int_attr("num", r->n);
+  weft_output_t table = weft_emit(e, "Pack", columns, 3, &at, 1, "weft/%.*s/places", WEFT_STR_ARGS(name));
+  weft_output_t first = weft_emit(e, "Unpack", &table, 1, &count, 1, "weft/%.*s/place", WEFT_STR_ARGS(name));
+  for (int i = 0; i < r->n; i++) out[i] = (weft_output_t){first.node, i};
+  e->device = device;
+}
+
+weft_output_t weft_replication_place(weft_replication_t *r, int batch, int replica) {
+  weft_share_t *share = &r->shares[batch];
+  if (share->places == NULL && r->e.s == NULL) {
+    weft_output_t *places = new_outputs(r);
+    if (places == NULL) return (weft_output_t){NULL, 0};
+    if (weft_replication_is_between(r)) {
+      weft_replication_places_between(r, batch, places);
+    } else {
+      find_places(r, batch, places);
+    }
+    share->places = places;
+  }
+  return r->e.s == NULL ? share->places[replica] : (weft_output_t){NULL, 0};
+}
+
 /* ---- weights ---- */
 
 /* double [N]: (B_i/B)^exponent; (B/B_i)^-exponent, 0 without rows, below 0. */

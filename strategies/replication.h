@@ -6,6 +6,7 @@
  *   replicate_facts.c     what must be known of each node before anything is copied
  *   replicate_central.c   variables that live once: where, and what else is computed there
  *   replicate_nodes.c     copies nodes onto replicas, inputs as they lie
+ *   replicate_draws.c     copies of what draws random numbers
  *   replicate_shares.c    rows per replica, slices, weights, checks of batches
  *   replicate_values.c    one value as some consumer wants it
  *   replicate_sums.c      all sums that all replicas want: buckets and collectives
@@ -17,6 +18,7 @@
 #ifndef WEFT_STRATEGIES_REPLICATION_H_
 #define WEFT_STRATEGIES_REPLICATION_H_
 
+#include "graph/passes.h"
 #include "strategies/copy.h"
 #include "strategies/emit.h"
 #include "strategies/prepare.h"
@@ -46,6 +48,7 @@ typedef struct weft_share {
   weft_output_t sizes;     /* int64 [N]: B_i; after the check against the leader */
   weft_output_t *totals;   /* between workers: int64 [1]: the rows of all, by replica; NULL: not asked for yet */
   weft_node_t *each;       /* sizes, one output per replica; NULL: not made yet */
+  weft_output_t *places;   /* by replica: where its rows lie; NULL: not made yet */
   int leader;              /* the batch whose rows this one's are compared with; itself: none */
 } weft_share_t;
 
@@ -82,6 +85,8 @@ typedef struct weft_replication {
   weft_node_t **order;      /* owned; of source.graph, producers first */
   weft_node_facts_t *facts; /* by id */
   weft_str_t *homes;        /* CENTRAL: by id of a variable: its device */
+  weft_frames_t frames;
+  int64_t common_seed;      /* of what all replicas must draw alike and nobody gave a seed; 0: not needed yet */
   weft_share_t *shares;     /* by batch */
   weft_weights_t *weights;  /* made so far */
   weft_value_t **values;    /* by id: made so far */
@@ -155,8 +160,21 @@ weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, we
 /* int64 [1]: the rows of a batch. int64: those that a replica has. */
 weft_output_t weft_replication_rows(weft_replication_t *r, int batch);
 weft_output_t weft_replication_rows_on(weft_replication_t *r, int batch, int replica);
+/* int64 [3]: where the rows of a replica begin in the batch of all workers, how many they are, and the rows of all. */
+weft_output_t weft_replication_place(weft_replication_t *r, int batch, int replica);
 /* Lets the step of this node fail where batches that only it joins have different numbers of rows. */
 void weft_replication_check_joined(weft_replication_t *r, const weft_node_t *source, weft_node_t *made);
+
+/* ---- random numbers ---- */
+
+/* Does n draw from a stream on each replica that must stay in step with the others'? */
+bool weft_replication_draws_in_step(const weft_replication_t *r, const weft_node_t *n);
+/* The copy of a node that draws rows. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_copy_draw(weft_replication_t *r, const weft_node_t *n, weft_str_t name, int replica);
+/* Gives the copy of a node that all replicas must draw alike a common seed if it has none. */
+WEFT_MUST_CHECK weft_status_t *weft_replication_share_seed(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy);
+/* A value from outside of loops as a replica's nodes in a frame see it. Errors go to the emitter. */
+weft_output_t weft_replication_enter(weft_replication_t *r, weft_output_t value, int frame, int replica);
 
 /* ---- values ---- */
 
@@ -184,6 +202,8 @@ void weft_replication_collective(weft_replication_t *r, const char *op, const we
 
 /* ---- between workers ---- */
 
+/* Where each replica's rows lie in the batch of all workers: int64 [3], as weft_replication_place. */
+void weft_replication_places_between(weft_replication_t *r, int batch, weft_output_t *out);
 /* The rows of all workers' batches, on each replica. Errors go to the emitter, as for all of these. */
 void weft_replication_total_rows(weft_replication_t *r, int batch, weft_output_t *out);
 /* values[i], which stands for an output of `of`, becomes what replica `root` of all has. Types that cannot be sent stay. */

@@ -42,6 +42,11 @@ void weft_spread_force_true(weft_spread_ctx_t *c, int id) {
   c->analysis->asked[id] = c->analysis->round;
 }
 
+bool weft_spread_in_loop(const weft_spread_ctx_t *c) {
+  const weft_frames_t *f = &c->analysis->frames;
+  return f->frame_of != NULL && f->frame_of[c->node->id] != 0;
+}
+
 /* ---- rounds ---- */
 
 /* What was asked for in the last round: before it, values were not yet what they are. */
@@ -212,7 +217,7 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
   p->run = weft_arena_calloc(&p->arena, n, sizeof *p->run);
   p->outputs = weft_arena_calloc(&p->arena, n, sizeof *p->outputs);
   p->wanted = weft_arena_calloc(&p->arena, n, sizeof *p->wanted);
-  p->own_seed = weft_arena_calloc(&p->arena, n, sizeof *p->own_seed);
+  p->draws = weft_arena_calloc(&p->arena, n, sizeof *p->draws);
   p->squeezed = weft_arena_calloc(&p->arena, n, sizeof *p->squeezed);
   p->notes = weft_arena_calloc(&p->arena, MAX_NOTES, sizeof *p->notes);
   a->values = weft_arena_calloc(&a->arena, n, sizeof *a->values);
@@ -220,7 +225,7 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
   a->forced = weft_arena_calloc(&a->arena, n, sizeof *a->forced);
   a->asked = weft_arena_calloc(&a->arena, n, sizeof *a->asked);
   a->shapes = weft_arena_calloc(&a->arena, n, sizeof *a->shapes);
-  bool is_there = p->run != NULL && p->outputs != NULL && p->wanted != NULL && p->own_seed != NULL &&
+  bool is_there = p->run != NULL && p->outputs != NULL && p->wanted != NULL && p->draws != NULL &&
                   p->squeezed != NULL && p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL &&
                   a->asked != NULL && a->shapes != NULL;
   if (!is_there) return no_memory();

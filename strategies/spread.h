@@ -56,6 +56,18 @@ typedef enum weft_node_run {
   WEFT_RUN_STATE,   /* a variable: as the strategy keeps variables */
 } weft_node_run_t;
 
+/* How copies of a node that draws random numbers get those of one device. */
+typedef enum weft_draw_kind {
+  WEFT_DRAW_NONE,  /* no such node, or it runs once, or its numbers depend on inputs that all have alike */
+  WEFT_DRAW_ROWS,  /* each draws its rows of the sequence, along `axis`, and moves on as if it had drawn all */
+  WEFT_DRAW_ALIKE, /* each draws all of the sequence; streams without seeds need common ones */
+} weft_draw_kind_t;
+typedef struct weft_spread_draw {
+  weft_draw_kind_t kind;
+  int axis;       /* of the rows */
+  int64_t factor; /* the dimension is that many times the batch; 0: the node is given the shape for the whole batch */
+} weft_spread_draw_t;
+
 typedef struct weft_spread_plan {
   weft_arena_t arena;
   const weft_graph_t *graph;
@@ -69,7 +81,7 @@ typedef struct weft_spread_plan {
                                    SAME 0 -> ROWS 0: slices of what each has      ONCE -> ROWS: slices of it
                                    PART d -> ROWS 0: all-reduce, then slices
                                    d -> e, kind and axis as they were: local scale by w^(d-e), no communication */
-  bool *own_seed;             /* by node id: each replica draws random numbers of its own; the copies need other seeds */
+  weft_spread_draw_t *draws;  /* by node id: how its copies get the random numbers of one device */
   uint32_t *squeezed;         /* by node id: of a Squeeze that names no dims: those (bits) that it takes away. Copies must
                                  name them, or it takes the rows, too, where a replica has one. 0: leave it as it is */
   weft_output_t *batches;     /* placeholders whose rows are shared out, and outputs of readers (ONCE) that are batches */

@@ -194,13 +194,13 @@ weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n
   for (int o = 0; o < n->num_outputs; o++) {
     out[o] = is_merge ? a->values[n->id][o] : weft_spread_value(weft_spread_same(0));
   }
-  weft_spread_ctx_t c = {a, n, in, wanted, out, WEFT_RUN_EACH, false, 0, 0};
+  weft_spread_ctx_t c = {.analysis = a, .node = n, .in = in, .wanted = wanted, .out = out, .run = WEFT_RUN_EACH};
   bool has_picks = false;
   for (int i = 0; i < n->num_inputs; i++) has_picks = has_picks || weft_spread_pick_in(&in[i]) != 0;
   WEFT_RETURN_IF_ERROR(has_picks ? weft_spread_with_picks(&c, in, ask) : ask(&c));
   if (a->failed) return no_memory();
   a->plan->run[n->id] = c.run;
-  a->plan->own_seed[n->id] = c.own_seed;
+  a->plan->draws[n->id] = c.draw;
   a->plan->squeezed[n->id] = c.squeezed;
   for (int o = 0; o < n->num_outputs; o++) {
     int rank = weft_spread_shape_of(a, n, o)->rank;

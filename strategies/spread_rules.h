@@ -64,7 +64,7 @@ typedef struct weft_spread_ctx {
   weft_spread_t *wanted;         /* num_inputs; at the start as they are */
   weft_spread_value_t *out;      /* num_outputs; at the start SAME. In Merge: of the last round, or NONE */
   weft_node_run_t run;           /* at the start EACH */
-  bool own_seed;
+  weft_spread_draw_t draw;       /* see spread.h */
   uint32_t squeezed;             /* see spread.h */
   int detail;                    /* what the table says for the op */
 } weft_spread_ctx_t;
@@ -159,6 +159,8 @@ weft_status_t *weft_spread_note(weft_spread_analysis_t *a, const char *fmt, ...)
 /* Asks that the node `id` be given true values; the analysis goes round once more then. */
 void weft_spread_force_true(weft_spread_ctx_t *c, int id);
 
+bool weft_spread_in_loop(const weft_spread_ctx_t *c);
+
 /* ---- spread_pick.c ---- */
 /* Which choice of rows this value carries; 0: none. */
 int weft_spread_pick_in(const weft_spread_value_t *v);
@@ -168,6 +170,8 @@ int weft_spread_pick_of(weft_spread_ctx_t *c, weft_output_t by, int part, int nu
 WEFT_MUST_CHECK weft_status_t *weft_spread_with_picks(weft_spread_ctx_t *c, weft_spread_value_t *in, weft_spread_rule_fn *ask);
 
 /* ---- the rules of the table ---- */
+/* The detail of weft_spread_random: can a part of the numbers be drawn alone? */
+enum { WEFT_RANDOM_WHOLE, WEFT_RANDOM_BY_ROWS };
 weft_spread_rule_fn weft_spread_elementwise, weft_spread_add_bias, weft_spread_bias_grad, weft_spread_reduce,
     weft_spread_l2_loss, weft_spread_arg, weft_spread_matmul, weft_spread_batch_matmul,
     weft_spread_each_row, weft_spread_pool_with_indices, weft_spread_conv_filter, weft_spread_conv_input, weft_spread_batch_norm,
@@ -183,7 +187,7 @@ weft_spread_rule_fn weft_spread_metadata, weft_spread_pass_all, weft_spread_swit
     weft_spread_pop, weft_spread_new_list, weft_spread_list_put, weft_spread_list_get, weft_spread_list_same,
     weft_spread_list_from, weft_spread_list_stack, weft_spread_list_gather, weft_spread_list_scatter, weft_spread_own;
 weft_spread_rule_fn weft_spread_update, weft_spread_state, weft_spread_read, weft_spread_look_on, weft_spread_random,
-    weft_spread_partition, weft_spread_stitch, weft_spread_random_rows, weft_spread_stateless_random, weft_spread_batch_reader, weft_spread_placeholder,
+    weft_spread_partition, weft_spread_stitch, weft_spread_random_choice, weft_spread_shuffle, weft_spread_batch_reader, weft_spread_placeholder,
     weft_spread_constant;
 
 /* For tests of the table. */

@@ -1,5 +1,5 @@
 /* strategies/spread_state.c - where values come from and where they stay: placeholders, constants, variables,
- * updates, random numbers, readers. */
+ * updates, readers. */
 #include "strategies/spread_rules.h"
 
 typedef weft_spread_value_t value_t;
@@ -75,50 +75,6 @@ weft_status_t *weft_spread_update(weft_spread_ctx_t *c) {
   for (int o = 0; o < n->num_outputs; o++) {
     c->out[o] = weft_spread_value(weft_spread_same(0));
     c->out[o].is_state = n->output_types[o] >= WEFT_REF;
-  }
-  return NULL;
-}
-
-/* Random numbers for a shape that every replica agrees on are drawn once; numbers for rows are drawn by whom the rows
- * belong to. */
-weft_status_t *weft_spread_random(weft_spread_ctx_t *c) {
-  int axis = -1;
-  const weft_spread_ints_t *shape = c->in[0].ints;
-  if (c->in[0].s.kind != WEFT_SPREAD_SHAPE || shape == NULL || shape->is_scalar) return weft_spread_once(c);
-  for (int i = 0; i < shape->n; i++) {
-    if (shape->items[i].of != WEFT_COUNT_ROWS) continue;
-    if (axis >= 0) return weft_spread_once(c);
-    axis = i;
-  }
-  for (int i = 1; i < c->node->num_inputs; i++) { /* bounds, means: scalars */
-    if (c->in[i].s.kind != WEFT_SPREAD_SAME || c->in[i].s.degree != 0) c->wanted[i] = weft_spread_same(0);
-  }
-  c->own_seed = true;
-  c->out[0] = weft_spread_value(weft_spread_rows(axis, 0));
-  c->out[0].factor = shape->items[axis].known ? shape->items[axis].value : 0;
-  return NULL;
-}
-
-/* Multinomial: draws for each row. */
-weft_status_t *weft_spread_random_rows(weft_spread_ctx_t *c) {
-  if (c->in[0].s.kind != WEFT_SPREAD_ROWS || c->in[0].s.axis != 0) return weft_spread_once(c);
-  c->wanted[0].degree = 0;
-  if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
-  c->own_seed = true;
-  c->out[0] = weft_spread_value(weft_spread_rows(0, 0));
-  c->out[0].factor = c->in[0].factor;
-  return NULL;
-}
-
-/* The same numbers for the same seed: everybody makes those of the whole batch, and takes rows of them. */
-weft_status_t *weft_spread_stateless_random(weft_spread_ctx_t *c) {
-  const weft_spread_ints_t *shape = c->in[0].ints;
-  weft_status_t *s = weft_spread_everywhere(c);
-  if (s != NULL || shape == NULL || shape->is_set || shape->is_scalar) return s;
-  for (int i = 0; i < shape->n; i++) {
-    if (shape->items[i].of == WEFT_COUNT_PLAIN || c->out[0].whole >= 0) continue;
-    c->out[0].whole = i;
-    c->out[0].factor = shape->items[i].known ? shape->items[i].value : 0;
   }
   return NULL;
 }

@@ -6,8 +6,6 @@
 #include "kernels/cpu/common.h"
 #include "kernels/cpu/random_fill.h"
 
-enum { BLOCKS_PER_ELEMENT = 256 };
-
 static weft_status_t *draw(weft_kernel_ctx_t *ctx, weft_distribution_t distribution) {
   weft_tensor_t *y = NULL;
   uint64_t low = 0, range = 0;
@@ -16,7 +14,7 @@ static weft_status_t *draw(weft_kernel_ctx_t *ctx, weft_distribution_t distribut
   WEFT_RETURN_IF_ERROR(weft_random_output(ctx, weft_in(ctx, 0), &y));
   if (y->count == 0) return NULL;
   if (is_int) WEFT_RETURN_IF_ERROR(weft_random_bounds(weft_in(ctx, 1), weft_in(ctx, 2), false, &low, &range));
-  weft_philox_t mine = weft_random_stream_take(ctx->state, (uint64_t)y->count * BLOCKS_PER_ELEMENT);
+  weft_philox_t mine = weft_random_stream_take(ctx->state, (uint64_t)y->count * WEFT_RANDOM_BLOCKS_PER_ELEMENT);
   weft_random_fill(ctx->device->pool, mine, distribution, low, range, y);
   return NULL;
 }

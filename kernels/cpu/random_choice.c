@@ -4,7 +4,8 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/cast.h"
-#include "kernels/cpu/philox.h"
+#include "kernels/cpu/random_fill.h"
+#include "kernels/cpu/random_rows.h"
 
 /* ---- RandomShuffle: Fisher and Yates, from the front, one word a row ---- */
 
@@ -40,7 +41,8 @@ typedef struct multinomial {
   const weft_tensor_t *logits;
   weft_tensor_t *out;
   double *totals; /* a row of num_classes for each piece */
-  int64_t batch, num_classes, num_samples, rows_per_piece;
+  int64_t batch, first; /* rows of the whole batch; where ours begin in it */
+  int64_t rows, num_classes, num_samples, rows_per_piece;
 } multinomial_t;
 
 /* totals[i]: the sum of the probabilities up to class i, not normalised; the largest logit counts 1. What is not
@@ -75,26 +77,33 @@ static int64_t find_class(const double *totals, int64_t n, double x) {
   return low;
 }
 
+/* Samples of row `row` of ours, from words that begin with its own. */
+static void draw_row(const multinomial_t *m, int64_t row, weft_philox_words_t *words, double *totals) {
+  double sum = accumulate(m, row, totals);
+  for (int64_t i = 0; i < m->num_samples; i++) {
+    uint32_t high = weft_philox_word(words), low = weft_philox_word(words);
+    int64_t at = row * m->num_samples + i, c = find_class(totals, m->num_classes, weft_philox_double(high, low) * sum);
+    if (m->out->dtype == WEFT_I32) {
+      ((int32_t *)m->out->data)[at] = (int32_t)c;
+    } else {
+      ((int64_t *)m->out->data)[at] = c;
+    }
+  }
+}
+
+/* Pieces are those of the whole batch, from the one in which our rows begin. */
 static void draw_pieces(void *arg, int64_t begin, int64_t end) {
   const multinomial_t *m = arg;
   for (int64_t piece = begin; piece < end; piece++) {
-    int64_t row = piece * m->rows_per_piece, limit = row + m->rows_per_piece;
-    if (limit > m->batch) limit = m->batch;
-    double *totals = m->totals + piece * m->num_classes;
+    int64_t start = (m->first / m->rows_per_piece + piece) * m->rows_per_piece, limit = start + m->rows_per_piece;
+    int64_t row = start < m->first ? m->first : start;
+    if (limit > m->first + m->rows) limit = m->first + m->rows;
     weft_philox_words_t words = weft_philox_words(m->generator);
-    weft_philox_skip(&words.generator, (uint64_t)(row * (m->num_samples + 3) / 4));
-    for (; row < limit; row++) {
-      double sum = accumulate(m, row, totals);
-      for (int64_t i = 0; i < m->num_samples; i++) {
-        uint32_t high = weft_philox_word(&words), low = weft_philox_word(&words);
-        int64_t at = row * m->num_samples + i, c = find_class(totals, m->num_classes, weft_philox_double(high, low) * sum);
-        if (m->out->dtype == WEFT_I32) {
-          ((int32_t *)m->out->data)[at] = (int32_t)c;
-        } else {
-          ((int64_t *)m->out->data)[at] = c;
-        }
-      }
-    }
+    weft_philox_skip(&words.generator, (uint64_t)(start * (m->num_samples + 3) / 4));
+    uint64_t passed = (uint64_t)(row - start) * 2 * (uint64_t)m->num_samples; /* words of the piece's rows before ours */
+    weft_philox_skip(&words.generator, passed / 4);
+    for (uint64_t i = 0; i < passed % 4; i++) (void)weft_philox_word(&words);
+    for (; row < limit; row++) draw_row(m, row - m->first, &words, m->totals + piece * m->num_classes);
   }
 }
 
@@ -114,33 +123,77 @@ static weft_status_t *check_multinomial(const weft_tensor_t *logits, const weft_
   return NULL;
 }
 
-static weft_status_t *multinomial(weft_kernel_ctx_t *ctx) {
+typedef struct choice_rows {
+  void *stream;
+  int64_t factor;
+} choice_rows_t;
+
+static void destroy_rows(void *state) {
+  choice_rows_t *s = state;
+  if (s == NULL) return;
+  weft_random_stream_destroy(s->stream);
+  weft_free(s);
+}
+
+static weft_status_t *prepare_rows(const weft_kernel_node_t *node, void **out_state) {
+  choice_rows_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  s->factor = weft_knode_int(node, "factor");
+  weft_status_t *status = weft_random_stream_prepare(node, &s->stream);
+  if (status == NULL) {
+    *out_state = s;
+  } else {
+    destroy_rows(s);
+  }
+  return status;
+}
+
+/* Samples for each row of input 0, which are rows [first, first + its rows) of a batch; batch < 0: they are all of it. */
+static weft_status_t *draw_multinomial(weft_kernel_ctx_t *ctx, weft_random_stream_t *stream, int64_t first,
+                                       int64_t batch) {
   weft_tensor_t *logits = weft_in(ctx, 0), *y = NULL;
   WEFT_RETURN_IF_ERROR(check_multinomial(logits, weft_in(ctx, 1)));
-  multinomial_t m = {.logits = logits, .batch = logits->shape.dims[0], .num_classes = logits->shape.dims[1],
+  multinomial_t m = {.logits = logits, .first = first, .rows = logits->shape.dims[0], .num_classes = logits->shape.dims[1],
                      .num_samples = weft_cpu_int_at(weft_in(ctx, 1), 0),
                      .to_double = weft_cpu_cast_loop(logits->dtype, WEFT_F64)};
-  weft_shape_t shape = weft_shape_matrix(m.batch, m.num_samples);
+  m.batch = batch < 0 ? m.rows : batch;
+  weft_shape_t shape = weft_shape_matrix(m.rows, m.num_samples);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weft_dtype_base(ctx->node->output_types[0]), &shape, &y));
+  if (m.batch == 0 || m.num_samples == 0) return NULL;
+  /* Two words a number, 256 blocks for each. */
+  m.generator = weft_random_stream_take(
+      stream, (uint64_t)m.batch * (((uint64_t)m.num_samples + 3) / 4 * 4 * 2) * WEFT_RANDOM_BLOCKS_PER_ELEMENT);
   if (y->count == 0) return NULL;
   m.out = y;
   /* A piece starts its generator anew, so the pieces are part of the result: they are TensorFlow's. */
   int64_t cycles = (int64_t)(50 * ((double)m.num_samples * log((double)m.num_classes) / log(2) + (double)m.num_classes));
   m.rows_per_piece = weft_random_piece(m.batch, (double)cycles, weft_thread_pool_size(ctx->device->pool));
-  int64_t pieces = (m.batch + m.rows_per_piece - 1) / m.rows_per_piece, doubles = 0;
+  int64_t pieces = (m.first + m.rows - 1) / m.rows_per_piece - m.first / m.rows_per_piece + 1, doubles = 0;
   if (weft_cpu_mul(pieces, m.num_classes, &doubles)) m.totals = weft_calloc((size_t)doubles, sizeof *m.totals);
   if (m.totals == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "sums of %" PRId64 " classes", m.num_classes);
-  /* Two words a number, 256 blocks for each. */
-  m.generator = weft_random_stream_take(
-      ctx->state, (uint64_t)m.batch * (((uint64_t)m.num_samples + 3) / 4 * 4 * 2) * 256);
   weft_parallel_for(ctx->device->pool, pieces, 1, draw_pieces, &m);
   weft_free(m.totals);
   return NULL;
 }
 
+static weft_status_t *multinomial(weft_kernel_ctx_t *ctx) { return draw_multinomial(ctx, ctx->state, 0, -1); }
+
+/* WeftMultinomialRows: what the rows of a part of a batch would get from Multinomial of the whole. */
+static weft_status_t *multinomial_rows(weft_kernel_ctx_t *ctx) {
+  const choice_rows_t *state = ctx->state;
+  const weft_tensor_t *logits = weft_in(ctx, 0);
+  weft_random_rows_t rows, along;
+  WEFT_RETURN_IF_ERROR(check_multinomial(logits, weft_in(ctx, 1)));
+  WEFT_RETURN_IF_ERROR(weft_random_rows_read(weft_in(ctx, 2), &rows));
+  WEFT_RETURN_IF_ERROR(weft_random_rows_along(&rows, state->factor, logits->shape.dims[0], &along));
+  if (logits->shape.dims[0] == along.count) return draw_multinomial(ctx, state->stream, along.begin, along.all);
+  return WEFT_ERROR(INVALID_ARGUMENT, "logits have %" PRId64 " rows, not %" PRId64, logits->shape.dims[0], along.count);
+}
+
 const weft_kernel_t weft_cpu_random_choice_kernels[] = {
     WEFT_KERNEL("Multinomial", "T", WEFT_SET_FLOATS, weft_random_stream_prepare, multinomial,
                 weft_random_stream_destroy),
+    WEFT_KERNEL("WeftMultinomialRows", "T", WEFT_SET_FLOATS, prepare_rows, multinomial_rows, destroy_rows),
     WEFT_KERNEL("RandomShuffle", NULL, 0, weft_random_stream_prepare, shuffle, weft_random_stream_destroy),
     {0},
 };

@@ -41,8 +41,10 @@ typedef struct fill {
   weft_dtype_t dtype;
   uint64_t low, range;
   char *data;
-  size_t size;        /* of an element */
-  int64_t per_group, count;
+  size_t size; /* of an element */
+  int64_t per_group;
+  weft_random_part_t part;
+  int64_t length, num_groups; /* of a stretch: elements; groups that it may touch */
 } fill_t;
 
 static void store_float(const fill_t *f, char *to, int i, float v) {
@@ -115,35 +117,58 @@ static void truncated_group(const fill_t *f, int64_t group, char *to) {
   }
 }
 
+/* Group `g` of the sequence, as far as it lies in elements [begin, end); `at` is where element `begin` goes. */
+static void fill_group(const fill_t *f, int64_t g, weft_philox_t *generator, int64_t begin, int64_t end, char *at) {
+  union {
+    char bytes[2 * sizeof(double)];
+    double aligned;
+  } all;
+  int64_t start = g * f->per_group, from = start < begin ? begin : start,
+          to = start + f->per_group > end ? end : start + f->per_group;
+  bool is_whole = to - from == f->per_group;
+  char *out = at + (size_t)(from - begin) * f->size, *group = is_whole ? out : all.bytes;
+  if (f->distribution == WEFT_TRUNCATED_NORMAL) {
+    truncated_group(f, g, group);
+  } else {
+    plain_group(f, generator, group);
+  }
+  if (!is_whole) memcpy(out, all.bytes + (size_t)(from - start) * f->size, (size_t)(to - from) * f->size);
+}
+
+/* Groups are numbered through all stretches, f->num_groups for each. */
 static void fill_groups(void *arg, int64_t begin, int64_t end) {
   const fill_t *f = arg;
-  weft_philox_t generator = f->generator;
-  weft_philox_skip(&generator, (uint64_t)begin);
-  for (int64_t g = begin; g < end; g++) {
-    union {
-      char bytes[2 * sizeof(double)];
-      double aligned;
-    } last;
-    int64_t left = f->count - g * f->per_group;
-    bool is_whole = left >= f->per_group;
-    char *at = f->data + (size_t)(g * f->per_group) * f->size, *to = is_whole ? at : last.bytes;
-    if (f->distribution == WEFT_TRUNCATED_NORMAL) {
-      truncated_group(f, g, to);
-    } else {
-      plain_group(f, &generator, to);
-    }
-    if (!is_whole) memcpy(at, last.bytes, (size_t)left * f->size);
+  while (begin < end) {
+    int64_t stretch = begin / f->num_groups, k = begin % f->num_groups, limit = k + (end - begin);
+    if (limit > f->num_groups) limit = f->num_groups;
+    begin += limit - k;
+    int64_t from = f->part.first + stretch * f->part.stride, to = from + f->length;
+    char *at = f->data + (size_t)(stretch * f->length) * f->size;
+    int64_t g = from / f->per_group + k, last = from / f->per_group + limit;
+    weft_philox_t generator = f->generator;
+    weft_philox_skip(&generator, (uint64_t)g);
+    for (; g < last && g * f->per_group < to; g++) fill_group(f, g, &generator, from, to, at);
   }
+}
+
+void weft_random_fill_part(weft_thread_pool_t *pool, weft_philox_t generator, weft_distribution_t distribution,
+                           uint64_t low, uint64_t range, const weft_random_part_t *part, weft_tensor_t *t) {
+  fill_t f = {.generator = generator, .distribution = distribution, .dtype = t->dtype, .low = low, .range = range,
+              .data = t->data, .size = weft_dtype_size(t->dtype), .part = *part};
+  if (t->count == 0) return;
+  f.per_group = f.size == 8 ? 2 : 4;
+  f.length = t->count / part->num;
+  f.num_groups = (f.length + f.per_group - 1) / f.per_group;
+  bool is_aligned = part->first % f.per_group == 0 && (part->num == 1 || part->stride % f.per_group == 0);
+  if (!is_aligned) f.num_groups++; /* a stretch that begins within a group may touch one more */
+  bool is_costly = distribution == WEFT_NORMAL || distribution == WEFT_TRUNCATED_NORMAL;
+  weft_parallel_for(pool, part->num * f.num_groups, is_costly ? WEFT_CPU_GRAIN / 64 : WEFT_CPU_GRAIN / 16, fill_groups, &f);
 }
 
 void weft_random_fill(weft_thread_pool_t *pool, weft_philox_t generator, weft_distribution_t distribution,
                       uint64_t low, uint64_t range, weft_tensor_t *t) {
-  fill_t f = {.generator = generator, .distribution = distribution, .dtype = t->dtype, .low = low, .range = range,
-              .data = t->data, .size = weft_dtype_size(t->dtype), .count = t->count};
-  f.per_group = f.size == 8 ? 2 : 4;
-  int64_t groups = t->count / f.per_group + (t->count % f.per_group != 0);
-  bool is_costly = distribution == WEFT_NORMAL || distribution == WEFT_TRUNCATED_NORMAL;
-  weft_parallel_for(pool, groups, is_costly ? WEFT_CPU_GRAIN / 64 : WEFT_CPU_GRAIN / 16, fill_groups, &f);
+  static const weft_random_part_t all = {.num = 1};
+  weft_random_fill_part(pool, generator, distribution, low, range, &all, t);
 }
 
 weft_status_t *weft_random_output(weft_kernel_ctx_t *ctx, const weft_tensor_t *sizes, weft_tensor_t **out) {

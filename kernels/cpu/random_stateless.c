@@ -8,7 +8,7 @@
 /* What an input `alg` may say; we have Philox, like TensorFlow on CPUs. */
 enum { ALG_PHILOX = 1, ALG_AUTO = 3 };
 
-static weft_status_t *scramble(const weft_tensor_t *seed, weft_philox_t *out) {
+weft_status_t *weft_random_from_seed(const weft_tensor_t *seed, weft_philox_t *out) {
   if (seed->shape.rank != 1 || seed->count != 2) {
     return WEFT_ERROR(INVALID_ARGUMENT, "seed must have shape [2], not %s", WEFT_SHAPE_TEXT(&seed->shape));
   }
@@ -22,7 +22,7 @@ static weft_status_t *draw(weft_kernel_ctx_t *ctx, weft_distribution_t distribut
   uint64_t low = 0, range = 0;
   weft_shape_t shape;
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(weft_in(ctx, 0), "shape", &shape));
-  WEFT_RETURN_IF_ERROR(scramble(weft_in(ctx, 1), &generator));
+  WEFT_RETURN_IF_ERROR(weft_random_from_seed(weft_in(ctx, 1), &generator));
   WEFT_RETURN_IF_ERROR(weft_random_output(ctx, weft_in(ctx, 0), &y));
   if (y->count == 0) return NULL;
   if (distribution == WEFT_UNIFORM_INT) {
@@ -39,8 +39,8 @@ static weft_status_t *truncated_normal(weft_kernel_ctx_t *ctx) { return draw(ctx
 
 /* ---- version 2 ---- */
 
-static weft_status_t *read_generator(weft_kernel_ctx_t *ctx, int32_t *out_alg, weft_philox_t *out) {
-  const weft_tensor_t *key = weft_in(ctx, 1), *counter = weft_in(ctx, 2), *alg = weft_in(ctx, 3);
+weft_status_t *weft_random_from_key(const weft_tensor_t *key, const weft_tensor_t *counter, const weft_tensor_t *alg,
+                                    int32_t *out_alg, weft_philox_t *out) {
   if (alg->shape.rank != 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "input 3 (0-based) must have shape [], not %s", WEFT_SHAPE_TEXT(&alg->shape));
   }
@@ -66,18 +66,22 @@ static weft_status_t *read_generator(weft_kernel_ctx_t *ctx, int32_t *out_alg, w
   return NULL;
 }
 
+weft_status_t *weft_random_check_alg(int32_t alg) {
+  return alg == ALG_PHILOX ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "Unsupported algorithm id: %" PRId32, alg);
+}
+
 static weft_status_t *draw_v2(weft_kernel_ctx_t *ctx, weft_distribution_t distribution) {
   weft_tensor_t *y = NULL;
   weft_philox_t generator;
   int32_t alg = 0;
   uint64_t low = 0, range = 0;
-  WEFT_RETURN_IF_ERROR(read_generator(ctx, &alg, &generator));
+  WEFT_RETURN_IF_ERROR(weft_random_from_key(weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &alg, &generator));
   WEFT_RETURN_IF_ERROR(weft_random_output(ctx, weft_in(ctx, 0), &y));
   if (y->count == 0) return NULL;
   if (distribution == WEFT_UNIFORM_INT) {
     WEFT_RETURN_IF_ERROR(weft_random_bounds(weft_in(ctx, 4), weft_in(ctx, 5), false, &low, &range));
   }
-  if (alg != ALG_PHILOX) return WEFT_ERROR(INVALID_ARGUMENT, "Unsupported algorithm id: %" PRId32, alg);
+  WEFT_RETURN_IF_ERROR(weft_random_check_alg(alg));
   weft_random_fill(ctx->device->pool, generator, distribution, low, range, y);
   return NULL;
 }
@@ -103,7 +107,7 @@ static weft_status_t *get_key_counter(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *key = NULL, *counter = NULL;
   weft_philox_t p;
   weft_shape_t one = weft_shape_vector(1), two = weft_shape_vector(2);
-  WEFT_RETURN_IF_ERROR(scramble(weft_in(ctx, 0), &p));
+  WEFT_RETURN_IF_ERROR(weft_random_from_seed(weft_in(ctx, 0), &p));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_U64, &one, &key));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 1, WEFT_U64, &two, &counter));
   *(uint64_t *)key->data = (uint64_t)p.key[1] << 32 | p.key[0];

@@ -253,15 +253,3 @@ def test_rewritten_graphs_train_on_stock_tensorflow(model, strategy, weft, tmp_p
     want = train(graph)
     got = on_tensorflow(weft, strategy, tmp_path)
     close(got, want, 1e-5, strategy)
-
-
-def test_dropout_draws_on_each_replica(weft, tmp_path):
-    def model(x, y):
-        kept = tf.nn.dropout(x, rate=0.5, seed=3)
-        return cross_entropy(tf.matmul(kept, variable("w", (8, 4), 1)), y), []
-
-    graph = build(model, "sgd")
-    write(graph, tmp_path)
-    for strategy in STRATEGIES + SERVED:
-        losses = on_weft(weft, strategy)
-        assert np.all(np.isfinite(losses)) and len(set(losses)) > 1, strategy

@@ -37,7 +37,8 @@ static bool is_harmless(const weft_op_def_t *op) {
                     WEFT_OP_FUNCTIONAL | WEFT_OP_PLACEHOLDER | WEFT_OP_INTERNAL)) != 0) {
     return false;
   }
-  bool is_random = weft_str_starts_with(op->name, "Random") || weft_str_is(op->name, "TruncatedNormal") ||
+  bool is_random = weft_str_starts_with(op->name, "Random") || weft_str_is(op->name, "WeftRandomRows") ||
+                   weft_str_is(op->name, "WeftMultinomialRows") || weft_str_is(op->name, "TruncatedNormal") ||
                    weft_str_is(op->name, "Multinomial") || weft_str_is(op->name, "CheckNumerics") ||
                    weft_str_is(op->name, "Empty");
   if ((op->flags & WEFT_OP_STATEFUL) != 0 && !is_random) return false;

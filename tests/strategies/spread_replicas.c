@@ -7,6 +7,7 @@
 #include "graph/graph_proto.h"
 #include "graph/passes.h"
 #include "strategies/copy.h"
+#include "strategies/draw_rows.h"
 #include "strategies/spread.h"
 #include "tensorflow/c/c_api.h"
 #include "tests/runner.h"
@@ -177,6 +178,31 @@ static weft_output_t given(world_t *w, weft_output_t of, const weft_spread_t *is
 
 /* ---- the graph ---- */
 
+/* What draws the rows of replica i. */
+static weft_node_t *draw_for(world_t *w, weft_copier_t *to, const weft_node_t *n, const char *prefix, int replica) {
+  char name[512];
+  weft_output_t inputs[16];
+  weft_node_t *controls[16], *copy = NULL;
+  weft_tensor_t *rows = NULL;
+  const weft_shape_t three = weft_shape_vector(3);
+  CU_ASSERT_FATAL(n->num_inputs < 16 && n->num_controls <= 16);
+  ok(weft_tensor_new(WEFT_I64, &three, NULL, &rows));
+  const int64_t place[3] = {start(w, replica), w->c->shares[replica], w->batch};
+  memcpy(rows->data, place, sizeof place);
+  (void)snprintf(name, sizeof name, "%s%.*s", prefix, WEFT_STR_ARGS(n->name));
+  for (int i = 0; i < n->num_inputs; i++) inputs[i] = weft_copier_output(to, n->inputs[i]);
+  inputs[n->num_inputs] = constant(w, rows);
+  for (int i = 0; i < n->num_controls; i++) controls[i] = to->nodes[n->controls[i]->id];
+  weft_node_spec_t spec = {.name = weft_str(name),
+                           .inputs = inputs,
+                           .num_inputs = n->num_inputs + 1,
+                           .controls = controls,
+                           .num_controls = n->num_controls};
+  ok(weft_draw_rows_add(w->to, n, &w->plan.draws[n->id], &spec, &copy));
+  ok(weft_copier_set_node(to, n, copy));
+  return copy;
+}
+
 static void copy_for(world_t *w, weft_copier_t *to, const weft_node_t *n, const char *prefix, int replica) {
   weft_output_t before[64], now[64] = {{NULL, 0}};
   CU_ASSERT_FATAL(n->num_inputs <= 64);
@@ -192,7 +218,11 @@ static void copy_for(world_t *w, weft_copier_t *to, const weft_node_t *n, const 
     if (before[k].node == NULL) ok(weft_copier_set(to, n->inputs[k], v));
   }
   weft_node_t *copy = NULL;
-  ok(weft_copier_copy(to, n, &copy));
+  if (replica >= 0 && w->plan.draws[n->id].kind == WEFT_DRAW_ROWS) {
+    copy = draw_for(w, to, n, prefix, replica);
+  } else {
+    ok(weft_copier_copy(to, n, &copy));
+  }
   for (int k = 0; k < n->num_inputs; k++) {
     if (now[k].node != NULL) weft_graph_set_input(copy, k, now[k]);
   }
@@ -248,7 +278,7 @@ static void copy_all(world_t *w) {
   for (int k = 0; k < w->from->num_live; k++) {
     const weft_node_t *n = order[k];
     bool is_checked = (n->op->flags & (WEFT_OP_UPDATE | WEFT_OP_NEXT_ITERATION)) == 0 && w->plan.run[n->id] != WEFT_RUN_NOT &&
-                      !w->plan.own_seed[n->id];
+                      (w->plan.draws[n->id].kind == WEFT_DRAW_NONE || !weft_draws_from_stream(n) || weft_has_seed(n));
     for (int i = 0; i < n->num_inputs && is_checked; i++) {
       if ((n->inputs[i].node->op->flags & WEFT_OP_NEXT_ITERATION) == 0) is_checked = w->checked[n->inputs[i].node->id];
     }

@@ -159,7 +159,7 @@ static void what_has_no_rule_runs_once_and_is_noted(void) {
   leave(&a);
 }
 
-static void random_rows_are_drawn_by_their_owners_and_others_once(void) {
+static void random_rows_are_drawn_by_those_that_have_them_and_others_once(void) {
 #define RANDOM(name, shape) \
   "node{name:'" name "' op:'RandomUniform' input:'" shape "' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'T' value{type:DT_INT32}}} "
   analysed_t a =
@@ -168,7 +168,9 @@ static void random_rows_are_drawn_by_their_owners_and_others_once(void) {
                    OP2("y", "Mul", "a", "ours"),
            "y");
   CU_ASSERT(is(output(&a, "mine"), WEFT_SPREAD_ROWS, 0, 0));
-  CU_ASSERT_TRUE(a.plan.own_seed[weft_test_node(a.g, "mine")->id]);
+  const weft_spread_draw_t *draw = &a.plan.draws[weft_test_node(a.g, "mine")->id];
+  CU_ASSERT(draw->kind == WEFT_DRAW_ROWS && draw->axis == 0 && draw->factor == 1);
+  CU_ASSERT_EQUAL(a.plan.draws[weft_test_node(a.g, "ours")->id].kind, WEFT_DRAW_NONE);
   CU_ASSERT_EQUAL(output(&a, "ours").kind, WEFT_SPREAD_ONCE);
   CU_ASSERT(is(wanted(&a, "y", 1), WEFT_SPREAD_SAME, 0, 0));
   leave(&a);
@@ -294,8 +296,8 @@ static const CU_TestInfo tests[] = {
     {"rows against rows need one side whole", rows_against_rows_need_one_side_whole},
     {"rows follow transposes and counts follow shapes", rows_follow_transposes_and_counts_follow_shapes},
     {"what has no rule runs once and is noted", what_has_no_rule_runs_once_and_is_noted},
-    {"random rows are drawn by their owners, others once", random_rows_are_drawn_by_their_owners_and_others_once},
     {"sums and zeros of lists keep what is known of the elements", sums_and_zeros_of_lists_keep_what_is_known_of_the_elements},
+    {"random rows are drawn by those that have them, others once", random_rows_are_drawn_by_those_that_have_them_and_others_once},
     {"the flow of an array meets a zero", the_flow_of_an_array_meets_a_zero},
     {"a squeeze without dims is told which", a_squeeze_without_dims_is_told_which},
     {"a queue of batches is shared out", a_queue_of_batches_is_shared_out},

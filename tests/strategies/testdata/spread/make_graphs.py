@@ -332,6 +332,24 @@ def negatives():
     loss += tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=same / tf.reduce_sum(same, 1, keepdims=True), logits=own))
     hits = tf.reduce_mean(tf.cast(tf.math.in_top_k(tf.cast(logits, tf.float32), rows, 2), D))
     return [loss, hits, momentum().minimize(loss)]
+def random():
+    """Numbers for rows: every replica draws its own of one sequence."""
+    x, y = inputs()
+    n = tf.shape(x)[0]
+    h = tf.nn.dropout(dense(x, 7, "h", tf.nn.tanh), rate=0.4, seed=3)
+    h += tf.nn.dropout(h, rate=0.3, seed=4, noise_shape=[n, 1])
+    h += tf.random_normal(tf.shape(h), dtype=D, seed=5) + tf.truncated_normal([n, 7], dtype=D, seed=6)
+    h += tf.random_normal([7], dtype=D, seed=7)
+    wide = tf.reshape(tf.random_uniform([3 * n, 7], dtype=D, seed=8), [-1, 3, 7])
+    late = tf.transpose(tf.random_normal([2, n, 7], dtype=D, seed=9), [1, 0, 2])
+    h += tf.reduce_mean(wide, 1) + tf.reduce_sum(late, 1)
+    drawn = tf.multinomial(dense(x, 5, "p"), 3, seed=10)
+    ids = tf.random_uniform([n], 0, 7, tf.int32, seed=11)
+    h += tf.one_hot(ids, 7, dtype=D) + tf.reduce_sum(tf.one_hot(drawn, 7, dtype=D), 1)
+    h += tf.cast(tf.random.stateless_normal(tf.shape(h), [1, 2]), D) * tf.random.shuffle(h, seed=12)
+    xe = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=dense(h, 3, "o"))
+    loss = tf.reduce_mean(xe)
+    return [loss, momentum().minimize(loss)]
 
 
 MODELS = {
@@ -362,6 +380,7 @@ MODELS = {
     "pools": (pools, True),
     "lists": (lists, True),
     "negatives": (negatives, True),
+    "random": (random, True),
 }
 
 if __name__ == "__main__":
