@@ -170,6 +170,64 @@ weft_status_t *weft_infer_diag(weft_shape_ctx_t *c) {
   return NULL;
 }
 
+/* Dim of a scalar input of a size, -1 meaning that it is to be worked out; WEFT_UNKNOWN_DIM for both. */
+static int64_t size_or_unknown(const weft_shape_ctx_t *c, int i) {
+  if (i >= c->num_inputs || !weft_infer_is_known(c, i)) return WEFT_UNKNOWN_DIM;
+  int64_t value = weft_infer_value(c, i, 0);
+  return value < 0 ? WEFT_UNKNOWN_DIM : value;
+}
+
+weft_status_t *weft_infer_matrix_diag(weft_shape_ctx_t *c) { /* diagonal, k, num_rows, num_cols, padding */
+  const weft_shape_t *in = &c->inputs[0];
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, 1, NULL));
+  if (in->rank < 0 || (c->num_inputs > 1 && !weft_infer_is_known(c, 1))) return NULL;
+  int64_t lower = c->num_inputs > 1 ? weft_infer_value(c, 1, 0) : 0, longest = weft_infer_dim(in, -1);
+  int64_t upper = c->num_inputs > 1 && weft_infer_num_values(c, 1) > 1 ? weft_infer_value(c, 1, 1) : lower;
+  int taken = upper > lower ? 2 : 1;
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, taken, NULL));
+  int64_t rows = size_or_unknown(c, 2), columns = size_or_unknown(c, 3);
+  bool is_square = c->num_inputs == 1 || (weft_infer_is_known(c, 2) && weft_infer_is_known(c, 3) && rows < 0 && columns < 0);
+  if (is_square && longest >= 0) {
+    int64_t down = upper < 0 ? -upper : 0, right = lower > 0 ? lower : 0;
+    rows = columns = longest + (down > right ? down : right);
+  }
+  weft_shape_t out = WEFT_SCALAR;
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, 0, in->rank - taken));
+  WEFT_RETURN_IF_ERROR(weft_infer_push(&out, rows));
+  WEFT_RETURN_IF_ERROR(weft_infer_push(&out, columns));
+  c->outputs[0] = out;
+  return NULL;
+}
+
+weft_status_t *weft_infer_matrix_diag_part(weft_shape_ctx_t *c) { /* input, k, padding */
+  const weft_shape_t *in = &c->inputs[0];
+  WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, 2, NULL));
+  if (in->rank < 0 || (c->num_inputs > 1 && !weft_infer_is_known(c, 1))) return NULL;
+  int64_t lower = c->num_inputs > 1 ? weft_infer_value(c, 1, 0) : 0;
+  int64_t upper = c->num_inputs > 1 && weft_infer_num_values(c, 1) > 1 ? weft_infer_value(c, 1, 1) : lower;
+  int64_t rows = weft_infer_dim(in, -2), columns = weft_infer_dim(in, -1), longest = WEFT_UNKNOWN_DIM;
+  if (rows >= 0 && columns >= 0) {
+    int64_t down = rows + (upper < 0 ? upper : 0), right = columns - (lower > 0 ? lower : 0);
+    longest = down < right ? down : right;
+    if (longest < 0) longest = WEFT_UNKNOWN_DIM; /* the kernel says what is wrong */
+  }
+  weft_shape_t out = WEFT_SCALAR;
+  WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, 0, in->rank - 2));
+  if (upper > lower) WEFT_RETURN_IF_ERROR(weft_infer_push(&out, upper - lower + 1));
+  WEFT_RETURN_IF_ERROR(weft_infer_push(&out, longest));
+  c->outputs[0] = out;
+  return NULL;
+}
+
+/* Indices, values and shape of a sparse tensor. */
+weft_status_t *weft_infer_set_operation(weft_shape_ctx_t *c) {
+  int rank = c->inputs[0].rank >= 0 ? c->inputs[0].rank : c->inputs[1].rank;
+  c->outputs[0] = weft_shape_matrix(WEFT_UNKNOWN_DIM, rank < 0 ? WEFT_UNKNOWN_DIM : rank);
+  c->outputs[1] = weft_shape_vector(WEFT_UNKNOWN_DIM);
+  c->outputs[2] = weft_shape_vector(rank < 0 ? WEFT_UNKNOWN_DIM : rank);
+  return NULL;
+}
+
 weft_status_t *weft_infer_diag_part(weft_shape_ctx_t *c) {
   const weft_shape_t *in = &c->inputs[0];
   if (in->rank < 0) return NULL;

@@ -1,4 +1,5 @@
 /* strategies/spread_math.c - reductions, matrix products, segments: where rows are contracted, parts come out. */
+#include "ops/einsum.h"
 #include "strategies/spread_axis.h"
 
 typedef weft_spread_value_t value_t;
@@ -278,6 +279,52 @@ weft_status_t *weft_spread_batch_matmul(weft_spread_ctx_t *c) {
   memcpy(l.b + rb - 2, weft_node_attr_bool(n, "adj_y", false) ? "nk" : "kn", 3);
   memcpy(l.out + rank - 2, "mn", 3);
   return contract(c, 0, 1, &l);
+}
+
+/* Labels of a term, as letters. False if it has one twice: a diagonal. */
+static bool write_letters(const weft_einsum_term_t *t, char *out) {
+  for (int i = 0; i < t->n; i++) {
+    out[i] = (char)('!' + t->labels[i]);
+    for (int k = 0; k < i; k++) {
+      if (out[k] == out[i]) return false;
+    }
+  }
+  out[t->n] = '\0';
+  return true;
+}
+
+/* One operand alone: labels that the output lacks are summed over. */
+static weft_status_t *sum_and_turn(weft_spread_ctx_t *c, const letters_t *l) {
+  const value_t *x = &c->in[0];
+  int at = x->s.kind == WEFT_SPREAD_ROWS ? place(l->out, l->a[x->s.axis]) : -1;
+  if (weft_spread_passes_whole(c)) return NULL;
+  if (!weft_spread_is_rows(c, 0)) {
+    return weft_spread_keep_whole(c, x->whole >= 0 ? place(l->out, l->a[x->whole]) : -1);
+  }
+  if (at >= 0) {
+    weft_spread_give_rows(c, 0, 0, at);
+  } else {
+    c->out[0] = weft_spread_value(weft_spread_part(x->s.degree));
+    c->out[0].zero = x->zero;
+  }
+  return NULL;
+}
+
+weft_status_t *weft_spread_einsum(weft_spread_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  int ranks[WEFT_EINSUM_OPERANDS] = {0};
+  weft_einsum_t e;
+  letters_t l = {{0}, {0}, {0}};
+  bool knows = n->num_inputs <= WEFT_EINSUM_OPERANDS;
+  for (int i = 0; i < n->num_inputs && knows; i++) {
+    ranks[i] = weft_spread_in_shape(c, i)->rank;
+    knows = ranks[i] >= 0;
+  }
+  if (!knows) return weft_spread_fall_back(c);
+  WEFT_RETURN_IF_ERROR(weft_einsum_parse(weft_node_attr_string(n, "equation"), ranks, n->num_inputs, &e));
+  knows = write_letters(&e.in[0], l.a) && write_letters(&e.in[1], l.b) && write_letters(&e.out, l.out);
+  if (!knows) return weft_spread_fall_back(c);
+  return n->num_inputs == 1 ? sum_and_turn(c, &l) : contract(c, 0, 1, &l);
 }
 
 /* d filter = sum over rows of input times gradient. */

@@ -173,7 +173,7 @@ WEFT_MUST_CHECK weft_status_t *weft_spread_with_picks(weft_spread_ctx_t *c, weft
 /* The detail of weft_spread_random: can a part of the numbers be drawn alone? */
 enum { WEFT_RANDOM_WHOLE, WEFT_RANDOM_BY_ROWS };
 weft_spread_rule_fn weft_spread_elementwise, weft_spread_add_bias, weft_spread_bias_grad, weft_spread_reduce,
-    weft_spread_l2_loss, weft_spread_arg, weft_spread_matmul, weft_spread_batch_matmul,
+    weft_spread_l2_loss, weft_spread_arg, weft_spread_matmul, weft_spread_batch_matmul, weft_spread_einsum,
     weft_spread_each_row, weft_spread_pool_with_indices, weft_spread_conv_filter, weft_spread_conv_input, weft_spread_batch_norm,
     weft_spread_batch_norm_grad, weft_spread_segment, weft_spread_cumulate;
 weft_spread_rule_fn weft_spread_reshape, weft_spread_expand, weft_spread_squeeze, weft_spread_transpose,

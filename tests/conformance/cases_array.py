@@ -253,6 +253,48 @@ def makers():
     yield C("DiagPart", x(3, 3))
     yield C("DiagPart", x(2, 3, 2, 3), label="rank4")
     yield C("DiagPart", x(2, 3), label="not-square")
+    yield from matrix_diagonals()
+    yield from set_operations()
+
+
+def matrix_diagonals():
+    for v in (x(3), x(2, 3), I32([[1, 2]])):
+        yield C("MatrixDiag", v, label=str(v.shape) + v.dtype.name)
+    yield C("MatrixDiagPart", x(2, 3, 4))
+    yield C("MatrixDiagPart", x(3, 2), label="tall")
+    yield C("MatrixSetDiag", x(2, 3, 4), x(2, 3))
+    yield C("MatrixSetDiag", x(2, 3, 4), x(2, 4), label="wrong")
+    pad = np.float32(7)
+    for align in ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"):
+        for k in ([0], [1], [-2], [-1, 1], [0, 2], [-2, -1], [-2, 3]):
+            for shape in ((3, 4), (2, 4, 3)):
+                yield C("MatrixDiagPartV3", x(*shape), I32(k), pad, align=align, label=f"{align}{k}{shape}")
+                longest = min(shape[-2] + min(k[-1], 0), shape[-1] - max(k[0], 0))
+                d = x(*shape[:-2], k[-1] - k[0] + 1, longest) if len(k) == 2 else x(*shape[:-2], longest)
+                yield C("MatrixSetDiagV3", x(*shape), d, I32(k), align=align, label=f"{align}{k}{shape}")
+                yield C("MatrixDiagV3", d, I32(k), I32(shape[-2]), I32(shape[-1]), pad, align=align, label=f"{align}{k}{shape}")
+    yield C("MatrixDiagV3", x(3), I32(0), I32(-1), I32(-1), pad, label="square")
+    yield C("MatrixDiagV3", x(3), I32(-2), I32(-1), I32(-1), pad, label="below")
+    yield C("MatrixDiagV3", x(3), I32(1), I32(3), I32(-1), pad, label="rows")
+    yield C("MatrixDiagV3", x(3), I32(1), I32(2), I32(-1), pad, label="too-few-rows")
+    yield C("MatrixDiagV3", x(3), I32(1), I32(5), I32(6), pad, label="inconsistent")
+    yield C("MatrixDiagV3", x(2, 3), I32([1, -1]), I32(-1), I32(-1), pad, label="upside-down")
+    yield C("MatrixDiagPartV3", x(3, 4), I32([4]), pad, label="outside")
+    yield C("MatrixDiagV2", x(2, 3), I32([0, 1]), I32(-1), I32(-1), pad)
+    yield C("MatrixDiagPartV2", x(3, 4), I32([-1, 1]), pad)
+    yield C("MatrixSetDiagV2", x(3, 4), x(2, 3), I32([-1, 0]))
+
+
+def set_operations():
+    a, b = I32([[1, 5, 3, 3], [2, 2, 9, 0]]), I32([[3, 4, 1], [7, 9, 9]])
+    for operation in ("a-b", "b-a", "intersection", "union"):
+        yield C("DenseToDenseSetOperation", a, b, set_operation=operation, label=operation)
+        yield C("DenseToDenseSetOperation", I64([3, -1, 2]), I64([2, 8]), set_operation=operation, label=operation + "-vector")
+        words = np.array([[b"b", b"a", b"ab"]], object), np.array([[b"a", b""]], object)
+        yield C("DenseToDenseSetOperation", *words, set_operation=operation, label=operation + "-string")
+    yield C("DenseToDenseSetOperation", I32([]), I32([2]), set_operation="a-b", label="empty")
+    yield C("DenseToDenseSetOperation", a, I32([[1]]), set_operation="a-b", label="other-groups")
+    yield C("DenseToDenseSetOperation", a, I32([1]), set_operation="a-b", label="other-rank")
 
 
 def cases():

@@ -193,7 +193,39 @@ def casts():
     yield C("Bitcast", np.uint8([1, 2, 3]), type=tf.int32, label="does-not-fit")
 
 
+EINSUMS = {
+    "ab,bc->ac": ((2, 3), (3, 4)),
+    "bij,bjk->bik": ((2, 3, 4), (2, 4, 5)),
+    "btd,dhk->bthk": ((2, 3, 4), (4, 2, 3)),
+    "bqhd,bkhd->bhqk": ((2, 3, 2, 4), (2, 5, 2, 4)),
+    "bqhd,hdm->bqm": ((2, 3, 2, 4), (2, 4, 3)),
+    "i,j->ij": ((3,), (4,)),
+    "i,i->": ((3,), (3,)),
+    "ab,cd->c": ((2, 3), (4, 5)),
+    "...ij,...jk->...ik": ((2, 1, 3, 4), (5, 4, 2)),
+    "...a,a->...": ((2, 3, 4), (4,)),
+    "ii->i": ((3, 3),),
+    "i->ii": ((3,),),
+    "ii->": ((3, 3),),
+    "abc->cb": ((2, 3, 4),),
+    "ab->": ((0, 3),),
+    "iab,bi->ia": ((2, 3, 4), (4, 2)),
+    "aab,b->a": ((3, 3, 2), (2,)),
+    "ab...,b...->a...": ((2, 3, 1), (3, 4)),
+}
+
+
+def einsums():
+    for equation, shapes in EINSUMS.items():
+        for dtype in (tf.float32, tf.float64, tf.complex64, tf.int32):
+            operands_of = [sample(dtype, s, i) for i, s in enumerate(shapes)]
+            yield C("Einsum", operands_of, equation=equation, label=f"{equation}-{dtype.name}", rtol=1e-4)
+    yield C("Einsum", [sample(tf.float32, (2, 3)), sample(tf.float32, (4, 3))], equation="ab,bc->ac", label="other-size")
+    yield C("Einsum", [sample(tf.float32, (2, 3))], equation="abc->a", label="other-rank")
+
+
 def cases():
+    yield from einsums()
     yield from unary()
     yield from binary()
     yield from reductions()
