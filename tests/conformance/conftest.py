@@ -38,6 +38,8 @@ def pytest_addoption(parser):
     )
     parser.addoption("--progress", default=None, help="file that gets one line per test begun and ended")
     parser.addoption("--done", default=None, help="file with the names of tests not to run again")
+    parser.addoption("--graphs", default="sample", help="of test_differential: sample, all, or WORD+WORD of their names")
+    parser.addoption("--graph-seed", type=int, default=1, help="which sample")
 
 
 def pytest_configure(config):

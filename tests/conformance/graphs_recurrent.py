@@ -1,0 +1,269 @@
+"""Recurrent nets of every flavour, loops, conditions, functions."""
+
+import tensorflow as tf
+
+from graphs import (IDS, LENGTH, SEQ, TAGS, X, Y, BasicCell, GRUCell, LSTMCell, ResidualCell, StackedCell, accuracy, cross_entropy, dense,
+                    graph, layer_norm, v1, variable)
+
+CELLS = {"basic": BasicCell, "gru": GRUCell, "lstm": LSTMCell}
+
+
+def hidden(state):
+    return state.h if hasattr(state, "h") else state
+
+
+def dynamic(cell, with_length):
+    def build(t):
+        seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+        length = t.rows("length", LENGTH) if with_length else None
+        _, state = v1.nn.dynamic_rnn(CELLS[cell](5, "cell"), seq, sequence_length=length, dtype=tf.float32)
+        logits = dense(hidden(state), 4, "out")
+        t.minimize(cross_entropy(logits, y), accuracy=accuracy(logits, y))
+
+    return build
+
+
+for _cell in CELLS:
+    graph(dynamic(_cell, False), name=f"dynamic_rnn_{_cell}")
+    graph(dynamic(_cell, True), name=f"dynamic_rnn_{_cell}_lengths")
+
+
+def static(cell):
+    def build(t):
+        seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+        outputs, _ = v1.nn.static_rnn(CELLS[cell](5, "cell"), tf.unstack(seq, axis=1), dtype=tf.float32)
+        t.minimize(cross_entropy(dense(outputs[-1], 4, "out"), y), optimizer=v1.train.AdamOptimizer(0.01))
+
+    return build
+
+
+for _cell in CELLS:
+    graph(static(_cell), name=f"static_rnn_{_cell}")
+
+
+@graph
+def rnn_after_embedding(t):
+    ids, y, length = t.rows("ids", IDS), t.rows("y", Y), t.rows("length", LENGTH)
+    e = tf.nn.embedding_lookup(variable("table", (20, 5)), ids)
+    _, state = v1.nn.dynamic_rnn(LSTMCell(4, "cell"), e, sequence_length=length, dtype=tf.float32)
+    t.minimize(cross_entropy(dense(state.h, 4, "out"), y), optimizer=v1.train.AdagradOptimizer(0.1))
+
+
+@graph
+def rnn_after_dense(t):
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    h = dense(seq, 4, "in", tf.nn.relu)
+    _, state = v1.nn.dynamic_rnn(GRUCell(5, "cell"), h, dtype=tf.float32)
+    t.minimize(cross_entropy(dense(state, 4, "out"), y))
+
+
+@graph
+def rnn_last_relevant(t):
+    """The output at each row's length is gathered."""
+    seq, y, length = t.rows("seq", SEQ), t.rows("y", Y), t.rows("length", LENGTH)
+    outputs, _ = v1.nn.dynamic_rnn(GRUCell(5, "cell"), seq, sequence_length=length, dtype=tf.float32)
+    last = tf.gather_nd(outputs, tf.stack([tf.range(tf.shape(seq)[0]), length - 1], 1))
+    t.minimize(cross_entropy(dense(last, 4, "out"), y))
+
+
+@graph
+def rnn_stacked(t):
+    seq, y, length = t.rows("seq", SEQ), t.rows("y", Y), t.rows("length", LENGTH)
+    cell = StackedCell([LSTMCell(5, "a"), ResidualCell(GRUCell(5, "b"))])
+    outputs, _ = v1.nn.dynamic_rnn(cell, seq, sequence_length=length, dtype=tf.float32)
+    t.minimize(cross_entropy(dense(tf.reduce_mean(outputs, 1), 4, "out"), y))
+
+
+@graph
+def rnn_time_major(t):
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    outputs, _ = v1.nn.dynamic_rnn(GRUCell(5, "cell"), tf.transpose(seq, [1, 0, 2]), time_major=True, dtype=tf.float32)
+    t.minimize(cross_entropy(dense(outputs[-1], 4, "out"), y))
+
+
+@graph
+def rnn_learned_start(t):
+    """The first state is a variable, tiled over the batch."""
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    start = tf.tile(variable("start", (1, 5)), [tf.shape(seq)[0], 1])
+    _, state = v1.nn.dynamic_rnn(BasicCell(5, "cell"), seq, initial_state=start)
+    t.minimize(cross_entropy(dense(state, 4, "out"), y))
+
+
+@graph
+def tagger(t):
+    """A tagger: a loss for each time step, masked by lengths."""
+    ids, tags, length = t.rows("ids", IDS), t.rows("tags", TAGS), t.rows("length", LENGTH)
+    e = tf.nn.embedding_lookup(variable("table", (20, 5)), ids)
+    outputs, _ = v1.nn.dynamic_rnn(GRUCell(5, "cell"), e, sequence_length=length, dtype=tf.float32)
+    logits = tf.reshape(dense(tf.reshape(outputs, [-1, 5]), 3, "out"), [-1, 6, 3])
+    mask = tf.sequence_mask(length, 6, dtype=tf.float32)
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tags, logits=logits)
+    t.minimize(tf.reduce_sum(each * mask) / tf.reduce_sum(mask), right=tf.reduce_sum(mask * tf.cast(tf.equal(tf.argmax(logits, 2, output_type=tf.int32), tags), tf.float32)))
+
+
+@graph
+def bidirectional(t):
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    _, (fw, bw) = v1.nn.bidirectional_dynamic_rnn(GRUCell(4, "fw"), GRUCell(4, "bw"), seq, dtype=tf.float32)
+    t.minimize(cross_entropy(dense(tf.concat([fw, bw], 1), 4, "out"), y), optimizer=v1.train.RMSPropOptimizer(0.01))
+
+
+@graph
+def bidirectional_lengths(t):
+    seq, y, length = t.rows("seq", SEQ), t.rows("y", Y), t.rows("length", LENGTH)
+    outputs, _ = v1.nn.bidirectional_dynamic_rnn(BasicCell(4, "fw"), BasicCell(4, "bw"), seq, sequence_length=length, dtype=tf.float32)
+    t.minimize(cross_entropy(dense(tf.reduce_max(tf.concat(outputs, 2), 1), 4, "out"), y))
+
+
+@graph
+def bidirectional_static(t):
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    outputs, _, _ = v1.nn.static_bidirectional_rnn(LSTMCell(4, "fw"), LSTMCell(4, "bw"), tf.unstack(seq, axis=1), dtype=tf.float32)
+    t.minimize(cross_entropy(dense(tf.add_n(outputs), 4, "out"), y))
+
+
+@graph
+def language_model(t):
+    """Next words with tied weights and a perplexity that is fetched."""
+    ids = t.rows("ids", IDS)
+    table = variable("table", (20, 5))
+    outputs, _ = v1.nn.dynamic_rnn(LSTMCell(5, "cell"), tf.nn.embedding_lookup(table, ids[:, :-1]), dtype=tf.float32)
+    logits = tf.matmul(tf.reshape(outputs, [-1, 5]), table, transpose_b=True)
+    loss = cross_entropy(logits, tf.reshape(ids[:, 1:], [-1]))
+    opt = v1.train.AdamOptimizer(0.01)
+    grads, variables = zip(*opt.compute_gradients(loss))
+    clipped, norm = tf.clip_by_global_norm(grads, 0.5)
+    t.fetch(perplexity=tf.exp(loss), norm=norm)
+    t.train(loss, opt.apply_gradients(zip(clipped, variables)))
+
+
+@graph
+def seq2seq(t):
+    """Encoder and decoder with teacher forcing; the decoder is a loop of its own with Luong attention."""
+    source, target, length = t.rows("source", IDS), t.rows("target", TAGS), t.rows("length", LENGTH)
+    memory, state = v1.nn.dynamic_rnn(GRUCell(5, "encoder"), tf.nn.embedding_lookup(variable("in", (20, 4)), source), sequence_length=length, dtype=tf.float32)
+    mask = (1 - tf.sequence_mask(length, 6, dtype=tf.float32)) * -1e9
+    inputs = tf.nn.embedding_lookup(variable("out", (3, 4)), tf.concat([tf.zeros_like(target[:, :1]), target[:, :-1]], 1))
+    inputs = tf.transpose(inputs, [1, 0, 2])
+    cell, w = GRUCell(5, "decoder"), variable("attention", (5, 5))
+
+    def step(i, h, array):
+        h, _ = cell(inputs[i], h)
+        score = tf.reduce_sum(memory * tf.matmul(h, w)[:, None, :], 2) + mask
+        context = tf.reduce_sum(memory * tf.nn.softmax(score)[:, :, None], 1)
+        return i + 1, h, array.write(i, tf.concat([h, context], 1))
+
+    outputs = v1.while_loop(lambda i, *_: i < 6, step, (0, state, tf.TensorArray(tf.float32, 6)))[2].stack()
+    logits = dense(tf.transpose(outputs, [1, 0, 2]), 3, "logits")
+    t.minimize(cross_entropy(logits, target), optimizer=v1.train.AdamOptimizer(0.01))
+
+
+def scan(t):
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    w, u = variable("w", (5, 4)), variable("u", (4, 4))
+    h = tf.scan(lambda h, x: tf.tanh(tf.matmul(x, w) + tf.matmul(h, u)), tf.transpose(seq, [1, 0, 2]), tf.zeros([tf.shape(seq)[0], 4]))
+    t.minimize(cross_entropy(dense(h[-1], 4, "out"), y))
+
+
+def map_time(t):
+    """map_fn over time steps."""
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    w = variable("w", (5, 4))
+    h = tf.map_fn(lambda x: tf.tanh(tf.matmul(x, w)), tf.transpose(seq, [1, 0, 2]))
+    t.minimize(cross_entropy(dense(tf.reduce_mean(h, 0), 4, "out"), y))
+
+
+def map_rows(t):
+    """map_fn over the rows of the batch: as many trips as rows."""
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    w = variable("w", (5, 4))
+    h = tf.map_fn(lambda x: tf.reduce_max(tf.tanh(tf.matmul(x, w)), 0), seq)
+    t.minimize(cross_entropy(dense(tf.ensure_shape(h, [None, 4]), 4, "out"), y))
+
+
+def while_fixed(t):
+    x, y = t.rows("x", X), t.rows("y", Y)
+    w = variable("w", (8, 8), use_resource=True)
+    h = v1.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, tf.tanh(tf.matmul(h, w))), (0, x))[1]
+    t.minimize(cross_entropy(dense(h, 4, "out"), y))
+
+
+def while_collected(t):
+    """A loop over time steps that writes a TensorArray."""
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    w = variable("w", (5, 4), use_resource=True)
+    steps = tf.transpose(seq, [1, 0, 2])
+
+    def body(i, total, array):
+        total = tf.tanh(tf.matmul(steps[i], w) + 0.5 * total)
+        return i + 1, total, array.write(i, total)
+
+    array = v1.while_loop(lambda i, *_: i < 6, body, (0, tf.zeros([tf.shape(seq)[0], 4]), tf.TensorArray(tf.float32, 6, element_shape=[None, 4])))[2]
+    t.minimize(cross_entropy(dense(tf.reduce_sum(array.stack(), 0), 4, "out"), y))
+
+
+def cond_by_step(t):
+    x, y = t.rows("x", X), t.rows("y", Y)
+    step = v1.train.get_or_create_global_step()
+    w = variable("w", (8, 4), use_resource=True)
+    logits = tf.cond(tf.equal(step % 2, 0), lambda: tf.matmul(x, w), lambda: tf.tanh(tf.matmul(x, w * 0.5)))
+    t.minimize(cross_entropy(logits, y))
+
+
+def cond_by_batch(t):
+    """A condition on a mean of the batch."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    w = variable("w", (8, 4), use_resource=True)
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=tf.matmul(x, w))
+    loss = tf.cond(tf.reduce_mean(x[:, 0]) > 0, lambda: tf.reduce_mean(each), lambda: 0.5 * tf.reduce_mean(tf.square(each)))
+    t.minimize(loss)
+
+
+for _f in (scan, map_time, map_rows, while_fixed, while_collected, cond_by_step, cond_by_batch):
+    graph(_f)
+for _f in (while_fixed, while_collected):
+    graph(_f, name=_f.__name__ + "_v2", v2=True)
+
+
+@graph(refused="is needed whole in every round of a loop")
+def fixed_point(t):
+    """A loop whose number of trips depends on the batch."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    a = tf.stop_gradient(v1.while_loop(lambda s: tf.reduce_mean(tf.abs(s)) > 0.3, lambda s: 0.8 * s, (x,)))
+    t.minimize(cross_entropy(dense(a, 4, "out"), y))
+
+
+@graph(v2=True)
+def tf_function(t):
+    """A model in tf.function: PartitionedCall with a variable captured."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    w, b = variable("w", (8, 5), use_resource=True), variable("b", (5,), use_resource=True)
+
+    @tf.function(autograph=False)
+    def layer(v):
+        return tf.nn.relu(tf.matmul(v, w) + b)
+
+    t.minimize(cross_entropy(dense(layer(x), 4, "out", use_resource=True), y), optimizer=v1.train.AdamOptimizer(0.01))
+
+
+@graph
+def temporal_convolution(t):
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    h = seq
+    for i in range(2):
+        h = tf.pad(h, [[0, 0], [2, 0], [0, 0]])
+        h = tf.nn.relu(tf.nn.conv1d(h, variable(f"k{i}", (3, 5, 5)), 1, "VALID"))
+    t.minimize(cross_entropy(dense(h[:, -1], 4, "out"), y))
+
+
+@graph
+def rnn_layer_norm_attention(t):
+    """Self-attentive pooling over a recurrent net's outputs."""
+    seq, y, length = t.rows("seq", SEQ), t.rows("y", Y), t.rows("length", LENGTH)
+    outputs, _ = v1.nn.dynamic_rnn(GRUCell(5, "cell"), seq, sequence_length=length, dtype=tf.float32)
+    h = layer_norm(outputs, "norm")
+    score = tf.squeeze(dense(dense(h, 4, "a", tf.tanh), 1, "b", bias=False), -1)
+    score += (1.0 - tf.sequence_mask(length, 6, dtype=tf.float32)) * -1e9
+    pooled = tf.squeeze(tf.matmul(tf.expand_dims(tf.nn.softmax(score), 1), h), 1)
+    t.minimize(cross_entropy(dense(pooled, 4, "out"), y))

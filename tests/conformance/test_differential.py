@@ -1,0 +1,56 @@
+"""Training graphs under every strategy beside one device: losses, fetches and final variables, step by step.
+
+Each graph of graphs_*.py is trained for thirty steps on one device, whose numbers are those of stock TensorFlow, and then
+under each strategy: the numbers are equal, or the graph says that it is refused, and why. By default a seeded sample of the
+graphs is run; `--graphs=all` runs them all, `--graphs=WORD+WORD` those whose names contain a word.
+"""
+
+import random
+
+import pytest
+
+import graphs
+from differential import CONFIGS, Suite
+
+SAMPLE = 40  # so many graphs by default: two minutes on two cores that are not busy
+
+
+def chosen(config):
+    wanted = config.getoption("--graphs")
+    names = list(graphs.GRAPHS)
+    if wanted == "sample":
+        return sorted(random.Random(config.getoption("--graph-seed")).sample(names, SAMPLE), key=names.index)
+    return [n for n in names if wanted == "all" or any(word in n for word in wanted.split("+"))]
+
+
+def pytest_generate_tests(metafunc):
+    if "name" in metafunc.fixturenames:
+        metafunc.parametrize("name", chosen(metafunc.config))
+
+
+@pytest.fixture(scope="module")
+def suite(maker, tmp_path_factory):
+    if maker.name != "weft":
+        pytest.skip("`weft submit` runs the graphs")
+    suite = Suite(maker.weft_binary, str(tmp_path_factory.mktemp("graphs")), maker)
+    yield suite
+    suite.stop()
+
+
+@pytest.mark.timeout(400)
+def test_trains_alike_under_every_strategy(name, suite):
+    local = suite.local(name)[2]
+    assert local.kind == "equal", f"on one device, beside TensorFlow: {local}"
+    told = []
+    for config, (strategy, on_servers) in CONFIGS.items():
+        outcome = suite.run(name, strategy, on_servers)
+        reason = graphs.GRAPHS[name].refused
+        fine = outcome.kind == "equal" if reason is None else outcome.kind == "refused" and reason in outcome.detail
+        if not fine:
+            told.append(f"{config}: {outcome}")
+    assert not told, "\n".join(told)
+
+
+def test_few_graphs_are_refused():
+    refused = [name for name, g in graphs.GRAPHS.items() if g.refused is not None]
+    assert len(graphs.GRAPHS) >= 110 and len(refused) <= len(graphs.GRAPHS) / 20, refused
