@@ -48,8 +48,7 @@ static weft_status_t *append_name(weft_ps_t *p, weft_names_t *names, weft_str_t 
   return NULL;
 }
 
-weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names, const weft_node_t *more,
-                                const weft_node_t *share) {
+weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names, const weft_node_t *more) {
   weft_rewrite_t *out = p->out;
   if (out->lanes == NULL)
     out->lanes = weft_arena_calloc(&out->arena, (size_t)p->places.num_workers + 1, sizeof *out->lanes);
@@ -61,8 +60,6 @@ weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *n
   if (lane->name.data == NULL) return no_memory();
   if (names != NULL) WEFT_RETURN_IF_ERROR(weft_lane_names(names, p->request, out, lane));
   if (more != NULL) WEFT_RETURN_IF_ERROR(append_name(p, &lane->targets, more->name));
-  if (share != NULL) lane->share = weft_arena_str(&out->arena, share->name);
-  if (lane->share.data == NULL) return no_memory();
   out->num_lanes++;
   return NULL;
 }
@@ -154,12 +151,12 @@ static weft_status_t *analyse(weft_ps_t *p) {
     }
   }
   const weft_spread_options_t o = {
-      .roots = (const weft_node_t *const *)roots, .num_roots = n, .may_lack_batch = !p->options.splits};
+      .roots = (const weft_node_t *const *)roots, .num_roots = n, .may_lack_batch = true};
   WEFT_RETURN_IF_ERROR(weft_graph_copy(p->source, &p->whole));
   WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(p->whole));
   for (int i = 0; i < n; i++) roots[i] = weft_graph_find(p->whole, roots[i]->name);
   weft_status_t *s = weft_spread_analyse(p->whole, &o, &p->spread);
-  if (s == NULL || p->options.splits || weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
+  if (weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
   p->spread = (weft_spread_plan_t){.arena = WEFT_ARENA_INIT};
   weft_status_t *noted =
       weft_rewrite_note(p->out, "gradients are averaged where updates take them: %s", weft_status_message(s));
@@ -179,7 +176,6 @@ static weft_status_t *evaluate_if_nothing_is_updated(weft_ps_t *p) {
   weft_lane_graph_deinit(&l);
   if (updates || p->request->fetches.n + p->request->targets.n == 0) return NULL;
   p->options.mode = WEFT_PS_ASYNC;
-  p->options.splits = false;
   p->options.backup = 0;
   p->places.num_workers = 1;
   return weft_rewrite_note(p->out, "nothing is updated: one worker computes it all");

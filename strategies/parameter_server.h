@@ -49,8 +49,7 @@ WEFT_MUST_CHECK weft_status_t *weft_ps_build_sync(weft_ps_t *p);
 
 /* Adds `lane` to out->lanes: name, task and kind of worker i, and the names that stand for the request's, then `more`
  * (may be NULL) as another target. */
-WEFT_MUST_CHECK weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names, const weft_node_t *more,
-                                                const weft_node_t *share);
+WEFT_MUST_CHECK weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names, const weft_node_t *more);
 /* The request's inits, then `more` (may be NULL). */
 WEFT_MUST_CHECK weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier_t *names, const weft_node_t *more);
 /* "worker_3/" in the rewrite's arena; data NULL without memory. */

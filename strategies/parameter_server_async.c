@@ -79,7 +79,7 @@ static weft_status_t *build_lane(weft_ps_t *p, const weft_lane_copier_t *base, w
   if (s == NULL) s = copy_nodes(p, &c, true);
   if (s == NULL && clock != NULL) advance = add_advance(p, &b, clock, &c);
   if (s == NULL) s = weft_emitter_end(&b);
-  if (s == NULL) s = weft_ps_add_lane(p, worker, &c.copier, advance, NULL);
+  if (s == NULL) s = weft_ps_add_lane(p, worker, &c.copier, advance);
   weft_lane_copier_deinit(&c);
   return s;
 }
@@ -95,7 +95,7 @@ weft_status_t *weft_ps_build_async(weft_ps_t *p) {
   p->out->lanes_wait = clock != NULL;
   if (s == NULL) s = weft_emitter_end(&b);
   if (s == NULL) s = weft_ps_set_inits(p, &base.copier, NULL);
-  if (s == NULL && clock == NULL) s = weft_ps_add_lane(p, 0, &base.copier, NULL, NULL);
+  if (s == NULL && clock == NULL) s = weft_ps_add_lane(p, 0, &base.copier, NULL);
   for (int i = clock == NULL ? 1 : 0; i < p->places.num_workers && s == NULL; i++) s = build_lane(p, &base, clock, i);
   weft_lane_copier_deinit(&base);
   return s;

@@ -11,6 +11,15 @@ static const char *how(const weft_ps_options_t *o) {
 }
 
 weft_status_t *weft_ps_explain(weft_ps_t *p) {
-  return weft_rewrite_note(p->out, "parameter servers: %d, workers: %d; %s", p->places.num_servers, p->places.num_workers,
-                           how(&p->options));
+  const weft_lane_graph_t *l = &p->lanes;
+  WEFT_RETURN_IF_ERROR(weft_rewrite_note(p->out, "parameter servers: %d, workers: %d; %s", p->places.num_servers,
+                                         p->places.num_workers, how(&p->options)));
+  for (int k = 0; k < l->num_nodes; k++) {
+    const weft_node_t *n = l->order[k];
+    bool normalises = weft_str_starts_with(n->op->name, "FusedBatchNorm") && !weft_str_starts_with(n->op->name, "FusedBatchNormGrad") &&
+                      weft_node_attr_bool(n, "is_training", true) && l->in_step[n->id];
+    if (!normalises) continue;
+    WEFT_RETURN_IF_ERROR(weft_rewrite_note(p->out, "'%.*s' normalises with the statistics of each worker's own batch", WEFT_STR_ARGS(n->name)));
+  }
+  return NULL;
 }

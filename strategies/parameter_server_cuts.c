@@ -331,13 +331,37 @@ static void choose_homes(weft_ps_sync_t *s) {
   }
 }
 
+/* How many conditionals a node stands in, by id: it may be dead if there are any. */
+static int *find_branches(weft_ps_sync_t *s) {
+  const weft_lane_graph_t *l = &s->p->lanes;
+  int *branches = weft_arena_calloc(&s->p->lanes.arena, (size_t)l->g->num_nodes + 1, sizeof *branches);
+  for (int k = 0; k < 2 * l->num_nodes && branches != NULL; k++) { /* twice, for loops */
+    const weft_node_t *n = l->order[k % l->num_nodes];
+    int around = 0;
+    for (int i = 0; i < n->num_inputs + n->num_controls; i++) {
+      int of = branches[i < n->num_inputs ? n->inputs[i].node->id : n->controls[i - n->num_inputs]->id];
+      around = of > around ? of : around;
+    }
+    if ((n->flags & WEFT_OP_SWITCH) != 0) around++;
+    if ((n->flags & (WEFT_OP_MERGE | WEFT_OP_EXIT)) != 0 && around > 0) around--;
+    branches[n->id] = around;
+  }
+  return branches;
+}
+
 static weft_status_t *cut_updates(weft_ps_sync_t *s) {
   const weft_lane_graph_t *l = &s->p->lanes;
+  const int *branches = find_branches(s);
+  if (branches == NULL) return no_memory();
   s->num_cuts = s->num_updates = 0;
   for (int k = 0; k < l->num_nodes; k++) {
     const weft_node_t *n = l->order[k];
     if (!l->in_step[n->id] || !weft_lane_is_update(n)) continue;
     s->num_updates++;
+    if (branches[n->id] > 0) {
+      return refuse(n, "it stands in a conditional, and the step would wait for ever where that is not taken; workers that share each batch "
+                       "(mode=sync without backup and split) can make it");
+    }
     WEFT_RETURN_IF_ERROR(cut_update(s, n));
   }
   choose_homes(s);
@@ -354,8 +378,7 @@ weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s) {
   if (s->cuts == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(find_local(s));
   weft_status_t *status = cut_updates(s);
-  bool has_own_batches = !s->p->options.splits && s->p->spread.graph != NULL;
-  if (status == NULL || !has_own_batches || weft_status_code(status) != WEFT_INVALID_ARGUMENT) return status;
+  if (status == NULL || s->p->spread.graph == NULL || weft_status_code(status) != WEFT_INVALID_ARGUMENT) return status;
   /* Workers with batches of their own may have statistics of their own: their gradients are averaged as they are. */
   weft_status_t *noted = weft_rewrite_note(s->p->out, "gradients are averaged where updates take them: %s", weft_status_message(status));
   weft_status_free(status);

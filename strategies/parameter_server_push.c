@@ -11,7 +11,6 @@ typedef struct lane {
   weft_lane_copier_t c;
   weft_emitter_t b;         /* on server 0, names under "worker_i/parameter_server/" */
   weft_output_t token;      /* int64: the step */
-  weft_output_t share;      /* float placeholder; node NULL: no need of one */
   weft_output_t admitted;   /* bool, with backup workers: are our gradients wanted? */
   weft_node_t *arrive;      /* with backup workers: tells that all gradients are there */
   weft_node_t *pushed;      /* with backup workers: all pushes are done, or were not wanted */
@@ -40,47 +39,17 @@ static void add_token(lane_t *lane, int worker) {
   lane->c.gate = lane->token.node;
 }
 
-/* ---- shares ---- */
+/* ---- parts of a batch ---- */
 
-static void add_share(lane_t *lane, int worker) {
-  bool scales = false;
-  int type = WEFT_F32; /* as exact as what it scales */
-  for (int i = 0; i < lane->s->num_cuts; i++) {
-    scales = scales || lane->s->cuts[i].scales;
-    if (lane->s->cuts[i].dtype == WEFT_F64) type = WEFT_F64;
-  }
-  if (!scales || !lane->s->p->options.splits) return;
-  weft_str_t home = lane->b.device;
-  const weft_shape_t scalar = WEFT_SCALAR;
-  const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", type), weft_shape_attr("shape", &scalar)};
-  lane->b.device = lane->s->p->places.workers[worker];
-  weft_output_t one = weft_emit_number(&lane->b, type, 1, "whole_share");
-  lane->share = weft_emit(&lane->b, "PlaceholderWithDefault", &one, 1, attrs, 2, "share");
-  lane->b.device = home;
-}
-
-/* (rows of this worker / rows of all)^power, times `times`. With f = the share, that is rows * W / rows of all, it is
- * (f / W)^power; workers that share no batch have 1 / W each. */
+/* (1 / W)^power, times `times`: workers have batches of their own, as large as each other, of what makes one update. */
 static weft_output_t part_of_rows(lane_t *lane, weft_dtype_t dtype, int power, double times) {
-  weft_emitter_t *b = &lane->b;
-  double workers = lane->s->required;
-  if (power == 0 || lane->share.node == NULL)
-    return weft_emit_number(b, (int)dtype, times * pow(1 / workers, power), "factor");
-  weft_output_t f = weft_emit_cast(b, lane->share, (int)dtype, "share_cast");
-  if (power == 1 && times == workers) return f;
-  f = weft_emit2(b, "RealDiv", f, weft_emit_number(b, (int)dtype, workers, "workers"), "part");
-  if (power != 1) f = weft_emit2(b, "Pow", f, weft_emit_number(b, (int)dtype, power, "degree"), "part_d");
-  return times == 1 ? f : weft_emit2(b, "Mul", f, weft_emit_number(b, (int)dtype, times, "times"), "factor");
+  return weft_emit_number(&lane->b, (int)dtype, times * pow(1.0 / lane->s->required, power), "factor");
 }
 
-/* What the mean over W workers makes the value of the whole batch: a value of degree d is worth W * (f / W)^d. A worker without
- * rows has the mean of nothing, which is not a number: its part is zero all the same. */
+/* What the mean over W workers makes the value of all their batches: a value of degree d is worth W * (1 / W)^d. */
 static weft_output_t scaled(lane_t *lane, const weft_ps_cut_t *c, weft_output_t value) {
-  bool is_mean = c->degree == 1 && lane->share.node == NULL;
-  if (!c->scales || is_mean || lane->b.s != NULL) return value;
-  const char *times = c->degree > 0 && lane->share.node != NULL ? "MulNoNan" : "Mul";
-  return weft_emit2(&lane->b, times, value, part_of_rows(lane, c->dtype, c->degree, lane->s->required),
-                    "shared");
+  if (!c->scales || c->degree == 1 || lane->b.s != NULL) return value;
+  return weft_emit2(&lane->b, "Mul", value, part_of_rows(lane, c->dtype, c->degree, lane->s->required), "shared");
 }
 
 /* ---- pushes ---- */
@@ -307,7 +276,6 @@ static weft_node_t *add_end(lane_t *lane) {
 static weft_status_t *fill(lane_t *lane, const weft_lane_copier_t *base, int worker) {
   weft_emitter_t *b = &lane->b;
   add_token(lane, worker);
-  add_share(lane, worker);
   if (lane->s->p->options.backup > 0) add_arrival(lane, worker);
   WEFT_RETURN_IF_ERROR(weft_emitter_end(b));
   WEFT_RETURN_IF_ERROR(weft_lane_share_variables(&lane->c, base));
@@ -315,7 +283,7 @@ static weft_status_t *fill(lane_t *lane, const weft_lane_copier_t *base, int wor
   push_moved(lane);
   weft_node_t *done = add_end(lane);
   WEFT_RETURN_IF_ERROR(weft_emitter_end(b));
-  return weft_ps_add_lane(lane->s->p, worker, &lane->c.copier, done, lane->share.node);
+  return weft_ps_add_lane(lane->s->p, worker, &lane->c.copier, done);
 }
 
 weft_status_t *weft_ps_build_worker(weft_ps_sync_t *s, const weft_lane_copier_t *base, int worker) {

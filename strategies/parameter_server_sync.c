@@ -371,7 +371,6 @@ static weft_status_t *fill(weft_ps_sync_t *s) {
   weft_node_t *init = NULL, *update = NULL;
   WEFT_RETURN_IF_ERROR(mark(s));
   WEFT_RETURN_IF_ERROR(weft_ps_find_cuts(s));
-  WEFT_RETURN_IF_ERROR(weft_ps_find_joins(s));
   p->out->in_step = p->options.backup == 0;
   WEFT_RETURN_IF_ERROR(make_state(s));
   WEFT_RETURN_IF_ERROR(weft_lane_copier_init(&base, &p->lanes, p->out->graph, &p->places, 0, WEFT_STR("")));
@@ -381,7 +380,7 @@ static weft_status_t *fill(weft_ps_sync_t *s) {
   if (status == NULL) status = weft_emitter_end(&s->b);
   if (status == NULL) status = weft_ps_set_inits(p, &base.copier, init);
   for (int i = 0; i < p->places.num_workers && status == NULL; i++) status = weft_ps_build_worker(s, &base, i);
-  if (status == NULL) status = weft_ps_add_lane(p, -1, NULL, update, NULL);
+  if (status == NULL) status = weft_ps_add_lane(p, -1, NULL, update);
   weft_lane_copier_deinit(&base);
   return status;
 }

@@ -14,7 +14,7 @@ struct weft_ps_cut {
   const weft_node_t *rows_of;     /* whose input `indices` are the rows' numbers: the update, or what makes rows unique */
   int indices;                    /* -1: dense */
   int server;
-  bool scales;                    /* by the worker's share of the batch */
+  bool scales;                    /* by the worker's part of all batches */
   int degree;                     /* of the value: 1 a mean over rows, 0 a sum */
   weft_dtype_t dtype;
   weft_shape_t shape;             /* of the value; of the variable, if it is sparse */
@@ -43,8 +43,6 @@ typedef struct weft_ps_sync { /* Confined. */
 bool weft_ps_is_source(const weft_ps_sync_t *s, const weft_node_t *n);
 /* Where the graph is cut, and what moves to the update's side. Errors: INVALID_ARGUMENT naming the node that allows neither. */
 WEFT_MUST_CHECK weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s);
-/* How the workers' parts of what is fetched make a whole: out->joins and is_batch, if they share a batch. After the cuts. */
-WEFT_MUST_CHECK weft_status_t *weft_ps_find_joins(const weft_ps_sync_t *s);
 /* A worker's copy of n needs this power of (its rows / all rows) times what comes in at the input. 0: it as it is. */
 int weft_ps_rescale(const weft_ps_sync_t *s, const weft_node_t *n, int input);
 /* The cut of input i of an update, or of its indices; NULL: none. */

@@ -257,11 +257,12 @@ static void same_between(weft_replication_t *r, weft_output_t of, const weft_spr
 static void fail_as(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, const weft_spread_t *wanted) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_spread_print(has, &b);
-  weft_strbuf_puts(&b, " is wanted as ");
+  weft_strbuf_puts(&b, ", and what takes it needs ");
   weft_spread_print(wanted, &b);
   if (r->e.s == NULL) {
-    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: what is %.*s",
-                        WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name), WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
+    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: its value is %.*s; name the feeds that are "
+                        "batches (batch=x+y), or train this graph on one device", WEFT_STR_ARGS(of.node->name),
+                        WEFT_STR_ARGS(of.node->op->name), WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
   }
   weft_strbuf_deinit(&b);
 }
@@ -367,8 +368,8 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, co
   r->e.device = before;
   bool is_made = r->to->num_nodes != num_nodes;
   if (is_made && weft_replication_facts(r, of.node)->frame != 0 && r->e.s == NULL) {
-    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: its value would have to be sent "
-                        "between replicas inside a loop", WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
+    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: replicas would have to exchange its "
+                        "value in every round of a loop; compute it before the loop, or after it", WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
   }
   if (r->e.s == NULL) weft_replication_remember(r, of, wanted, device, out);
   return out[replica];

@@ -142,7 +142,8 @@ static weft_status_t *move_out_of_loops(weft_spread_analysis_t *a, bool *any) {
         weft_strbuf_t text = WEFT_STRBUF_INIT;
         weft_spread_print(&v->s, &text);
         weft_status_t *s = weft_spread_refuse(
-            n, "its input '%.*s' (%s) is needed whole in every round of a loop, and replicas do not talk there",
+            n, "it needs the whole of '%.*s' (%s) in every round of a loop, and replicas exchange nothing inside loops; compute "
+               "it before the loop, or after it",
             WEFT_STR_ARGS(from.node->name), text.failed || text.data == NULL ? "?" : text.data);
         weft_strbuf_deinit(&text);
         return s;

@@ -107,7 +107,7 @@ typedef struct weft_spread_options {
  * inside (a Reshape to [64, -1]). */
 WEFT_MUST_CHECK weft_status_t *weft_spread_analyse(const weft_graph_t *g, const weft_spread_options_t *o, weft_spread_plan_t *out);
 void weft_spread_plan_deinit(weft_spread_plan_t *p);
-/* "rows of axis 0", "part of degree 1": for messages and notes. */
+/* "each replica's rows of the batch, along dimension 0": for messages and notes. */
 void weft_spread_print(const weft_spread_t *s, weft_strbuf_t *out);
 
 #endif /* WEFT_STRATEGIES_SPREAD_H_ */

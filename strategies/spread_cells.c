@@ -39,7 +39,7 @@ const value_t *weft_spread_cell_get(const weft_spread_ctx_t *c, int cell) {
 weft_status_t *weft_spread_cell_put(weft_spread_ctx_t *c, int cell, const value_t *v) {
   weft_spread_analysis_t *a = c->analysis;
   if (cell <= 0 || cell >= a->num_cells) {
-    return weft_spread_refuse(c->node, "it is not known which TensorArray or stack this is");
+    return weft_spread_refuse(c->node, "its TensorArray or stack comes from several places, and it cannot be told from which");
   }
   if (!weft_spread_value_eq(&a->cells[cell].value, v)) {
     a->cells[cell].value = *v;
@@ -113,7 +113,7 @@ static weft_status_t *put(weft_spread_ctx_t *c, int value, int axes) {
   if (before != NULL && before->s.kind != WEFT_SPREAD_NONE) {
     bool fits = true;
     value_t both = weft_spread_meet(c, before, &e, &fits);
-    if (!fits) return weft_spread_refuse(c->node, "what is put here is not spread as what was put before");
+    if (!fits) return weft_spread_refuse(c->node, "it holds rows of the batch in one element and what all replicas have alike in another; use two arrays");
     weft_spread_t to = weft_spread_as(&e, &both.s);
     bool is_alike = weft_spread_eq(&to, &e.s);
     if (to.kind == WEFT_SPREAD_ROWS) to.axis -= axes;
@@ -129,7 +129,7 @@ static weft_status_t *get(weft_spread_ctx_t *c, int output, int axes) {
     c->out[output] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
     return NULL;
   }
-  if (!element_of(e, axes, &c->out[output])) return weft_spread_refuse(c->node, "shapes are stacked here");
+  if (!element_of(e, axes, &c->out[output])) return weft_spread_refuse(c->node, "it stacks shapes that count rows of the batch; take the shape of the stacked value instead");
   return NULL;
 }
 
@@ -194,7 +194,7 @@ static weft_status_t *go_as_list(weft_spread_ctx_t *c, const value_t *in_list, i
     stays = weft_spread_eq(&both.s, &in_list->s);
   }
   if (!fits || !stays)
-    return weft_spread_refuse(c->node, "what is put here is not spread as what was put before");
+    return weft_spread_refuse(c->node, "it holds rows of the batch in one element and what all replicas have alike in another; use two arrays");
   weft_spread_t to = weft_spread_as(e, &both.s);
   bool is_alike = weft_spread_eq(&to, &e->s);
   if (to.kind == WEFT_SPREAD_ROWS) to.axis -= axes;
@@ -237,7 +237,7 @@ static weft_status_t *list_element(weft_spread_ctx_t *c, int output, int axes) {
   if (e == NULL) {
     c->out[output] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
   } else if (!element_of(e, axes, &c->out[output])) {
-    return weft_spread_refuse(c->node, "shapes are stacked here");
+    return weft_spread_refuse(c->node, "it stacks shapes that count rows of the batch; take the shape of the stacked value instead");
   }
   return NULL;
 }

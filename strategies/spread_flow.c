@@ -130,7 +130,8 @@ weft_status_t *weft_spread_merge(weft_spread_ctx_t *c) {
       weft_spread_print(&c->in[i].s, &text);
     }
     weft_status_t *s =
-        weft_spread_refuse(n, "the values that meet here are spread in ways that do not go together (%s)",
+        weft_spread_refuse(n, "its inputs come from different branches, and replicas do not have the same of them (%s); make both of one kind, with "
+                              "tf.identity of the whole value in one of them",
                            text.data == NULL ? "" : text.data);
     weft_strbuf_deinit(&text);
     return s;

@@ -104,7 +104,7 @@ static weft_status_t *check_effects(const weft_spread_ctx_t *c) {
     if (!c->in[i].is_state) continue;
     bool is_handle = n->input_types[i] >= WEFT_REF || n->input_types[i] == WEFT_RESOURCE;
     if (is_handle) {
-      return weft_spread_refuse(n, "what it does to the variable '%.*s' is not known",
+      return weft_spread_refuse(n, "it may write the variable '%.*s', and it is not known how",
                                 WEFT_STR_ARGS(n->inputs[i].node->name));
     }
   }

@@ -62,12 +62,13 @@ weft_status_t *weft_spread_update(weft_spread_ctx_t *c) {
   for (int i = 0; i < n->num_inputs; i++) {
     if (c->in[i].is_state) continue;
     if (c->in[i].s.kind == WEFT_SPREAD_EACH) {
-      return weft_spread_refuse(n, "input %d of this update is a thing of each replica's own", i);
+      return weft_spread_refuse(n, "it would write into a variable what each replica has of its own (input %d)", i);
     }
     if (c->in[i].s.kind == WEFT_SPREAD_ROWS && !has_indices(n)) {
       weft_output_t from = n->inputs[i];
       return weft_spread_refuse(
-          n, "it writes '%.*s' with rows of the batch ('%.*s'), of which each replica has only some",
+          n, "it writes '%.*s' with rows of the batch ('%.*s'), of which each replica has only some; write a mean or a sum of them, "
+             "or name the feeds that are batches: batch=x+y",
           WEFT_STR_ARGS(n->inputs[0].node->name), WEFT_STR_ARGS(from.node->name));
     }
     c->wanted[i] = weft_spread_same(0);

@@ -13,15 +13,15 @@ bool weft_spread_eq(const weft_spread_t *a, const weft_spread_t *b) {
 
 void weft_spread_print(const weft_spread_t *s, weft_strbuf_t *out) {
   switch (s->kind) {
-    case WEFT_SPREAD_NONE: weft_strbuf_puts(out, "not reached"); return;
-    case WEFT_SPREAD_SAME: weft_strbuf_puts(out, "the same everywhere"); break;
-    case WEFT_SPREAD_ROWS: weft_strbuf_printf(out, "rows of axis %d", s->axis); break;
-    case WEFT_SPREAD_PART: weft_strbuf_puts(out, "part"); break;
-    case WEFT_SPREAD_ONCE: weft_strbuf_puts(out, "on replica 0 only"); return;
-    case WEFT_SPREAD_SHAPE: weft_strbuf_puts(out, "a shape with rows"); return;
-    case WEFT_SPREAD_EACH: weft_strbuf_puts(out, "its own on each replica"); return;
+    case WEFT_SPREAD_NONE: weft_strbuf_puts(out, "never computed"); return;
+    case WEFT_SPREAD_SAME: weft_strbuf_puts(out, "the same on every replica"); break;
+    case WEFT_SPREAD_ROWS: weft_strbuf_printf(out, "each replica's rows of the batch, along dimension %d", s->axis); break;
+    case WEFT_SPREAD_PART: weft_strbuf_puts(out, "a sum over the batch of which each replica has its part"); break;
+    case WEFT_SPREAD_ONCE: weft_strbuf_puts(out, "computed on the first replica alone"); return;
+    case WEFT_SPREAD_SHAPE: weft_strbuf_puts(out, "a shape that counts each replica's rows"); return;
+    case WEFT_SPREAD_EACH: weft_strbuf_puts(out, "a list, a state or a count of each replica's own"); return;
   }
-  if (s->degree != 0) weft_strbuf_printf(out, " of degree %d", s->degree);
+  if (s->degree != 0) weft_strbuf_printf(out, " (degree %d)", s->degree);
 }
 
 weft_spread_value_t weft_spread_value(weft_spread_t s) { return (weft_spread_value_t){.s = s, .whole = -1, .rank = -1}; }
@@ -130,7 +130,7 @@ bool weft_spread_want_true(weft_spread_ctx_t *c) {
 }
 
 static weft_status_t *refuse_own_things(const weft_spread_ctx_t *c) {
-  return weft_spread_refuse(c->node, "there is no rule for it, and an input of it is a thing of each replica's own");
+  return weft_spread_refuse(c->node, "an input of it is a list, a state or a count of each replica's own, and it is not known what it does with it");
 }
 
 weft_status_t *weft_spread_everywhere(weft_spread_ctx_t *c) {

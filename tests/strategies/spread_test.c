@@ -97,7 +97,7 @@ static void a_fixed_batch_is_refused(void) {
 static void an_unknown_effect_on_a_variable_is_refused(void) {
   refuses(FEED("x", ROWS_OF(3)) VAR("v", "dim{size:3}") "node{name:'gone' op:'DestroyTemporaryVariable' input:'v' attr{key:'var_name' value{s:'v'}} attr{key:'T' value{type:DT_FLOAT}}} "
               OP2("y", "AddV2", "x", "gone"),
-          "y", "'gone' (DestroyTemporaryVariable) cannot be shared out over replicas: what it does to the variable 'v'");
+          "y", "'gone' (DestroyTemporaryVariable) cannot be shared out over replicas: it may write the variable 'v'");
 }
 
 /* ---- what is said of values ---- */
@@ -239,7 +239,7 @@ static void spreads_are_printed_for_people(void) {
   weft_spread_print(&part, &text);
   weft_strbuf_puts(&text, "; ");
   weft_spread_print(&rows, &text);
-  CU_ASSERT_STRING_EQUAL(text.data, "part of degree 1; rows of axis 2");
+  CU_ASSERT_STRING_EQUAL(text.data, "a sum over the batch of which each replica has its part (degree 1); each replica's rows of the batch, along dimension 2");
   weft_strbuf_deinit(&text);
 }
 
