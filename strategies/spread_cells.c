@@ -173,9 +173,8 @@ weft_status_t *weft_spread_pop(weft_spread_ctx_t *c) { return get(c, 0, 0); }
 /* ---- lists: values. The description of the elements goes with them ---- */
 
 weft_status_t *weft_spread_new_list(weft_spread_ctx_t *c) {
-  for (int i = 0; i < c->node->num_inputs; i++) { /* the shape of elements: of one's own */
-    if (c->in[i].s.kind == WEFT_SPREAD_ONCE) c->wanted[i] = weft_spread_same(0);
-  }
+  if (c->in[0].s.kind == WEFT_SPREAD_ONCE) c->wanted[0] = weft_spread_same(0); /* the shape of elements: of one's own */
+  want_numbers(c, 1, c->node->num_inputs); /* how many there are: as many as loops have rounds, which all have alike */
   c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
   return NULL;
 }
@@ -256,9 +255,9 @@ weft_status_t *weft_spread_list_scatter(
     weft_spread_ctx_t *c) { /* detail 1: list, elements, indices; 0: elements, indices, ... */
   int value = c->detail;
   want_numbers(c, value + 1, value + 2);
-  for (int i = value + 2; i < c->node->num_inputs; i++) { /* the shape of elements: of one's own */
-    if (c->in[i].s.kind == WEFT_SPREAD_ONCE) c->wanted[i] = weft_spread_same(0);
-  }
+  bool has_shape = value + 2 < c->node->num_inputs; /* of elements: of one's own */
+  if (has_shape && c->in[value + 2].s.kind == WEFT_SPREAD_ONCE) c->wanted[value + 2] = weft_spread_same(0);
+  if (has_shape) want_numbers(c, value + 3, c->node->num_inputs);
   return list_with(c, value == 1 ? &c->in[0] : NULL, value, -1);
 }
 
@@ -268,6 +267,20 @@ weft_status_t *weft_spread_list_same(weft_spread_ctx_t *c) {
   weft_spread_pass(c, 0, 0);
   return NULL;
 }
+
+/* ---- optionals: lists of one element or none ---- */
+
+weft_status_t *weft_spread_optional_from(weft_spread_ctx_t *c) {
+  if (c->node->num_inputs != 1) return weft_spread_refuse(c->node, "of an optional only one component can be followed");
+  return list_with(c, NULL, 0, 0);
+}
+
+weft_status_t *weft_spread_optional_get(weft_spread_ctx_t *c) {
+  if (c->node->num_outputs != 1) return weft_spread_refuse(c->node, "of an optional only one component can be followed");
+  return list_element(c, 0, 0);
+}
+
+/* ---- zeros and sums of lists ---- */
 
 static weft_status_t *give_list(weft_spread_ctx_t *c, const value_t *element) {
   c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));

@@ -59,6 +59,7 @@ static bool as_rank(weft_spread_ctx_t *c, int output, const ints_t *a, int rank)
 
 bool weft_ints_as_shaped(weft_spread_ctx_t *c) {
   int rank = weft_spread_out_shape(c, 0)->rank;
+  if (rank < 0 && weft_str_is(c->node->op->name, "ExpandDims") && c->in[0].ints != NULL && c->in[0].ints->is_scalar) rank = 1;
   if (rank < 0 && weft_str_is(c->node->op->name, "Reshape") && c->in[1].ints != NULL) rank = c->in[1].ints->n;
   const ints_t *matrix = c->in[0].ints;
   if (matrix != NULL && matrix->columns > 0 && rank == 1 && weft_str_is(c->node->op->name, "Reshape")) {

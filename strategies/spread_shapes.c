@@ -26,7 +26,7 @@ int weft_spread_likely_rank(const weft_spread_ctx_t *c) {
     int rank = weft_spread_in_shape(c, 0)->rank;
     return rank < 0 ? -1 : rank + __builtin_popcountll(added) - __builtin_popcountll(dropped);
   }
-  if (rule->fn == weft_spread_one_hot) {
+  if (rule->fn == weft_spread_one_hot || rule->fn == weft_spread_expand) {
     int rank = weft_spread_in_shape(c, 0)->rank;
     return rank < 0 ? -1 : rank + 1;
   }

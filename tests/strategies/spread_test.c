@@ -196,6 +196,27 @@ static void sums_and_zeros_of_lists_keep_what_is_known_of_the_elements(void) {
 #undef E
 }
 
+/* What a branch keeps for its gradient comes out of the optional as it was put in; how many elements a list has is the same on all. */
+static void optionals_hold_what_was_put_in_and_lists_are_as_long_on_all(void) {
+  analysed_t a = take(
+      FEED("x", ROWS_OF(3)) "node{name:'some' op:'OptionalFromValue' input:'x' attr{key:'Toutput_types' value{list{type:DT_FLOAT}}}} "
+      "node{name:'none' op:'OptionalNone'} "
+      "node{name:'either' op:'Merge' input:'none' input:'some' attr{key:'N' value{i:2}} attr{key:'T' value{type:DT_VARIANT}}} "
+      "node{name:'y' op:'OptionalGetValue' input:'either' attr{key:'output_types' value{list{type:DT_FLOAT}}} "
+      "attr{key:'output_shapes' value{list{shape{unknown_rank:true}}}}} ",
+      "y");
+  CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_ROWS, 0, 0));
+  leave(&a);
+  a = take(FEED("x", ROWS_OF(3)) "node{name:'rows' op:'Size' input:'x'" F "attr{key:'out_type' value{type:DT_INT32}}} "
+           INTS("shape", 1, "int_val:3")
+           "node{name:'y' op:'TensorListReserve' input:'shape' input:'rows' attr{key:'element_dtype' value{type:DT_FLOAT}} "
+           "attr{key:'shape_type' value{type:DT_INT32}}} ",
+           "y");
+  CU_ASSERT_EQUAL(output(&a, "rows").kind, WEFT_SPREAD_SHAPE);
+  CU_ASSERT(is(wanted(&a, "y", 1), WEFT_SPREAD_SAME, 0, 0));
+  leave(&a);
+}
+
 static void the_flow_of_an_array_meets_a_zero(void) {
 #define ARRAY "node{name:'array' op:'TensorArrayV3' input:'n' attr{key:'dtype' value{type:DT_FLOAT}}} "
   const char *text = FEED("x", ROWS_OF(3)) NUMBER("zero", 0)
@@ -298,6 +319,7 @@ static const CU_TestInfo tests[] = {
     {"what has no rule runs once and is noted", what_has_no_rule_runs_once_and_is_noted},
     {"sums and zeros of lists keep what is known of the elements", sums_and_zeros_of_lists_keep_what_is_known_of_the_elements},
     {"random rows are drawn by those that have them, others once", random_rows_are_drawn_by_those_that_have_them_and_others_once},
+    {"optionals hold what was put in, and lists are as long on all", optionals_hold_what_was_put_in_and_lists_are_as_long_on_all},
     {"the flow of an array meets a zero", the_flow_of_an_array_meets_a_zero},
     {"a squeeze without dims is told which", a_squeeze_without_dims_is_told_which},
     {"a queue of batches is shared out", a_queue_of_batches_is_shared_out},
