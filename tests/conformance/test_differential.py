@@ -37,7 +37,7 @@ def suite(maker, tmp_path_factory):
     suite.stop()
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1800)
 def test_trains_alike_under_every_strategy(name, suite):
     local = suite.local(name)[2]
     assert local.kind == "equal", f"on one device, beside TensorFlow: {local}"
