@@ -12,28 +12,6 @@ enum { LABEL = 13, SHOWN_PLACES = 16, SHOWN_FEEDS = 8 };
 
 static void label(weft_strbuf_t *out, const char *text) { weft_strbuf_printf(out, "%-*s", LABEL, text); }
 
-/* "/job:worker/replica:0/task:1/device:CPU:0" as people write it: "worker:1 CPU:0". Names of another kind stay. */
-static void put_place(weft_strbuf_t *out, weft_str_t name) {
-  weft_str_t job, rest, task, device;
-  bool is_full = weft_str_starts_with(name, "/job:") &&
-                 weft_str_split(weft_str_of(name.data + 5, name.length - 5), '/', &job, &rest) &&
-                 weft_str_starts_with(rest, "replica:0/task:");
-  if (!is_full) {
-    weft_strbuf_append(out, name);
-    return;
-  }
-  rest = weft_str_of(rest.data + 15, rest.length - 15);
-  if (!weft_str_split(rest, '/', &task, &device)) {
-    task = rest;
-    device = weft_str_of("", 0);
-  }
-  bool is_local = weft_str_is(job, "localhost");
-  if (!is_local) weft_strbuf_printf(out, "%.*s:%.*s", WEFT_STR_ARGS(job), WEFT_STR_ARGS(task));
-  if (weft_str_starts_with(device, "device:")) device = weft_str_of(device.data + 7, device.length - 7);
-  if (device.length > 0) weft_strbuf_printf(out, "%s%.*s", is_local ? "" : " ", WEFT_STR_ARGS(device));
-  if (is_local && device.length == 0) weft_strbuf_puts(out, "this process");
-}
-
 static void put_seconds(weft_strbuf_t *out, double s) {
   if (s < 1e-3) {
     weft_strbuf_printf(out, "%.0f us", s * 1e6);
@@ -50,9 +28,9 @@ static void print_heading(const weft_rewrite_t *r, const weft_summary_t *s, weft
   weft_strbuf_printf(out, "%s: ", r->strategy->name);
   if (r->replicas.n > 0) {
     weft_strbuf_printf(out, "%d replica%s, ", r->replicas.n, r->replicas.n == 1 ? "" : "s");
-    put_place(out, r->replicas.items[0]);
+    weft_print_place(out, r->replicas.items[0]);
     if (r->replicas.n > 1) weft_strbuf_puts(out, r->replicas.n == 2 ? " and " : " to ");
-    if (r->replicas.n > 1) put_place(out, r->replicas.items[r->replicas.n - 1]);
+    if (r->replicas.n > 1) weft_print_place(out, r->replicas.items[r->replicas.n - 1]);
   } else {
     weft_strbuf_printf(out, "%d worker%s", s->num_steps, s->num_steps == 1 ? "" : "s");
   }
@@ -72,7 +50,7 @@ static void print_variables(const weft_summary_t *s, weft_strbuf_t *out) {
     for (int i = 0; i < s->num_places; i++) {
       if (s->places[i].num_variables == 0) continue;
       weft_strbuf_puts(out, between);
-      put_place(out, s->places[i].name);
+      weft_print_place(out, s->places[i].name);
       between = " and ";
     }
   } else if (holders > 0) {
@@ -130,7 +108,7 @@ static void print_places(const weft_summary_t *s, weft_strbuf_t *out) {
     const weft_place_t *p = &s->places[i];
     label(out, "");
     start = out->length;
-    put_place(out, p->name);
+    weft_print_place(out, p->name);
     pad(out, start, NAME);
     weft_print_flow(out, &p->in);
     pad(out, start, NAME + FLOW);
@@ -218,9 +196,9 @@ weft_status_t *weft_strategy_print_details(const weft_rewrite_t *r, weft_strbuf_
     const weft_crossing_t *c = &r->crossings[i];
     const weft_flow_t flow = {c->bytes > 0 ? c->bytes : 0, c->row_bytes, 0, c->bytes < 0};
     if (c->kind == WEFT_CROSSING_COLLECTIVE) continue;
-    put_place(out, c->from);
+    weft_print_place(out, c->from);
     weft_strbuf_puts(out, " -> ");
-    put_place(out, c->to);
+    weft_print_place(out, c->to);
     weft_strbuf_puts(out, ": ");
     if (c->kind == WEFT_CROSSING_SIGNAL) {
       weft_strbuf_puts(out, "when done");

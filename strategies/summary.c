@@ -34,6 +34,27 @@ void weft_print_flow(weft_strbuf_t *out, const weft_flow_t *f) {
   if (is_unknown) weft_strbuf_puts(out, f->bytes > 0 || has_rows ? " + ?" : "?");
 }
 
+void weft_print_place(weft_strbuf_t *out, weft_str_t name) {
+  weft_str_t job, rest, task, device;
+  bool is_full = weft_str_starts_with(name, "/job:") &&
+                 weft_str_split(weft_str_of(name.data + 5, name.length - 5), '/', &job, &rest) &&
+                 weft_str_starts_with(rest, "replica:0/task:");
+  if (!is_full) {
+    weft_strbuf_append(out, name);
+    return;
+  }
+  rest = weft_str_of(rest.data + 15, rest.length - 15);
+  if (!weft_str_split(rest, '/', &task, &device)) {
+    task = rest;
+    device = weft_str_of("", 0);
+  }
+  bool is_local = weft_str_is(job, "localhost");
+  if (!is_local) weft_strbuf_printf(out, "%.*s:%.*s", WEFT_STR_ARGS(job), WEFT_STR_ARGS(task));
+  if (weft_str_starts_with(device, "device:")) device = weft_str_of(device.data + 7, device.length - 7);
+  if (device.length > 0) weft_strbuf_printf(out, "%s%.*s", is_local ? "" : " ", WEFT_STR_ARGS(device));
+  if (is_local && device.length == 0) weft_strbuf_puts(out, "this process");
+}
+
 const char *weft_collective_kind_name(weft_str_t op) {
   static const struct {
     const char *prefix, *name;

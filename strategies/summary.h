@@ -45,6 +45,8 @@ WEFT_MUST_CHECK weft_status_t *weft_rewrite_summarize(const weft_rewrite_t *r, w
 void weft_print_bytes(weft_strbuf_t *out, int64_t bytes);
 /* "27.70 kB + 132 B a row + ?": what is not known ends with "?". */
 void weft_print_flow(weft_strbuf_t *out, const weft_flow_t *f);
+/* "worker:1 CPU:0" of "/job:worker/replica:0/task:1/device:CPU:0". Names of another kind stay. */
+void weft_print_place(weft_strbuf_t *out, weft_str_t name);
 /* "all-reduce" of "CollectiveReduceV2"; the op's name where people have no other. */
 const char *weft_collective_kind_name(weft_str_t op);
 

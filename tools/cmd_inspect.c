@@ -16,7 +16,7 @@
 
 typedef struct inspect_args {
   bool json, dot, svg, details;
-  const char *path, *strategy, *cluster, *save;
+  const char *path, *strategy, *cluster, *save, *scope;
   weft_texts_t feeds, fetches, targets, inits;
   int64_t cpus, batch;
 } inspect_args_t;
@@ -197,9 +197,9 @@ static weft_status_t *print_rewrite_json(const weft_rewrite_t *r) {
   return s;
 }
 
-static weft_status_t *draw(const inspect_args_t *a, const weft_graph_t *g, weft_strbuf_t *out) {
+static weft_status_t *draw(const inspect_args_t *a, const weft_rewrite_t *r, weft_strbuf_t *out) {
   weft_strbuf_t drawing = WEFT_STRBUF_INIT;
-  weft_status_t *s = weft_graph_map(g, a->batch, a->svg ? &drawing : out);
+  weft_status_t *s = weft_graph_map(r, a->scope, a->svg ? &drawing : out);
   if (s == NULL && a->svg) s = weft_dot_to_svg(&drawing, out);
   weft_strbuf_deinit(&drawing);
   return s;
@@ -222,11 +222,27 @@ static weft_status_t *show_rewrite(const inspect_args_t *a, const weft_rewrite_t
   if (s == NULL && a->json) {
     s = print_rewrite_json(r);
   } else if (s == NULL) {
-    s = a->dot || a->svg ? draw(a, r->graph, &shown) : weft_strategy_explain(r, &shown);
+    s = a->dot || a->svg ? draw(a, r, &shown) : weft_strategy_explain(r, &shown);
     if (s == NULL && a->details) s = weft_strategy_print_details(r, &shown);
     if (s == NULL) fwrite(shown.data, 1, shown.length, stdout);
   }
   weft_strbuf_deinit(&shown);
+  return s;
+}
+
+/* A graph with ops that nobody knows cannot be rewritten: says which, in place of what the import said of the first. */
+static weft_status_t *name_unknown_ops(weft_str_t def, weft_status_t *s) {
+  weft_graph_summary_t summary = {.arena = WEFT_ARENA_INIT};
+  if (weft_status_code(s) != WEFT_NOT_FOUND) return s;
+  weft_status_t *looked = weft_graph_summarize(def, &summary);
+  if (looked == NULL && summary.num_unsupported > 0) {
+    weft_status_free(s);
+    const bool is_one = summary.num_unsupported == 1;
+    s = WEFT_ERROR(NOT_FOUND, "%d op%s of the graph %s not supported: %.*s%s", summary.num_unsupported, is_one ? "" : "s", is_one ? "is" : "are",
+                   WEFT_STR_ARGS(summary.unsupported[0].name), is_one ? "" : " and others; without --strategy all are listed");
+  }
+  weft_status_free(looked);
+  weft_graph_summary_deinit(&summary);
   return s;
 }
 
@@ -237,6 +253,7 @@ static weft_status_t *inspect_strategy(const inspect_args_t *a, weft_str_t def) 
   weft_view_init(&view);
   weft_status_t *s = a->cluster == NULL ? weft_view_local(&view, MAX_CPUS) : weft_view_parse(&view, weft_str(a->cluster), (int)a->cpus);
   if (s == NULL) s = weft_rewrite_graph_def(def, a->strategy, &view.cluster, &names, &rewrite);
+  if (s != NULL) s = name_unknown_ops(def, s);
   if (s == NULL) s = weft_rewrite_measure(&rewrite, &view.cluster, a->batch > 0 ? a->batch : WEFT_ROWS_ANY);
   if (s == NULL) s = show_rewrite(a, &rewrite);
   weft_rewrite_deinit(&rewrite);
@@ -248,7 +265,7 @@ static weft_status_t *inspect_strategy(const inspect_args_t *a, weft_str_t def) 
 
 static weft_status_t *draw_file(const inspect_args_t *a, weft_str_t def) {
   weft_strbuf_t drawing = WEFT_STRBUF_INIT, svg = WEFT_STRBUF_INIT;
-  weft_status_t *s = weft_graph_dot(def, &drawing);
+  weft_status_t *s = weft_graph_dot(def, a->scope, &drawing);
   if (s == NULL && a->svg) s = weft_dot_to_svg(&drawing, &svg);
   const weft_strbuf_t *shown = a->svg ? &svg : &drawing;
   if (s == NULL) fwrite(shown->data, 1, shown->length, stdout);
@@ -292,6 +309,7 @@ static void list_strategies(weft_strbuf_t *out) {
 
 static int complain(const weft_command_line_t *line, const inspect_args_t *a) {
   if (a->json + a->dot + a->svg > 1) return weft_options_complain(line, "give one of --json, --dot and --svg");
+  if (a->scope != NULL && !a->dot && !a->svg) return weft_options_complain(line, "--scope goes with --dot or --svg");
   bool has_names = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n > 0;
   if (a->strategy == NULL && (a->cluster != NULL || a->save != NULL || a->details || has_names)) {
     return weft_options_complain(line, "--cluster, --save, --details and names of nodes go with --strategy");
@@ -304,8 +322,9 @@ int weft_command_inspect(int argc, char **argv) {
   weft_strbuf_t more = WEFT_STRBUF_INIT;
   int code = 0;
   const weft_option_t options[] = {
-      {.name = "dot", .help = "A drawing for Graphviz instead; with --strategy: by task, with the bytes on each crossing edge", .flag = &a.dot},
+      {.name = "dot", .help = "A drawing for Graphviz instead, large graphs by name scope; with --strategy: by task, with the bytes that cross", .flag = &a.dot},
       {.name = "svg", .help = "The same drawing as an SVG (Graphviz's `dot` makes it)", .flag = &a.svg},
+      {.name = "scope", .value = "PREFIX", .help = "Draw what is in one name scope, and its neighbours", .text = &a.scope},
       {.name = "json", .help = "One object for machines", .flag = &a.json},
       {.name = "details", .help = "With --strategy: also every collective, and every value that is sent", .flag = &a.details},
       {.name = "strategy", .value = "NAME:OPTIONS", .help = "Say what this strategy makes of the graph: what goes where, and what it costs per step", .text = &a.strategy},

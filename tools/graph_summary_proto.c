@@ -4,6 +4,7 @@
 #include "kernels/kernel.h"
 #include "protos/graph.pb-c.h"
 #include "protos/unpack.h"
+#include "tools/drawing.h"
 #include "tools/graph_summary.h"
 
 typedef Tensorflow__NodeDef node_def_t;
@@ -250,10 +251,38 @@ static weft_status_t *draw_nodes(weft_strbuf_t *out, const Tensorflow__GraphDef 
   return s;
 }
 
-weft_status_t *weft_graph_dot(weft_str_t graph_def, weft_strbuf_t *out) {
-  ProtobufCMessage *m = NULL;
-  WEFT_RETURN_IF_ERROR(weft_proto_unpack(&tensorflow__graph_def__descriptor, graph_def, &m));
-  const Tensorflow__GraphDef *g = (const Tensorflow__GraphDef *)(void *)m;
+/* ---- by scope ---- */
+
+static weft_status_t *draw_all(weft_drawing_t *d, const Tensorflow__GraphDef *g) {
+  weft_map_t numbers = WEFT_MAP_INIT;
+  weft_status_t *s = NULL;
+  int number;
+  for (size_t i = 0; s == NULL && i < g->n_node; i++) {
+    const node_def_t *n = g->node[i];
+    s = weft_drawing_node(d, weft_str(n->name), weft_str(n->device), is_variable(n->op), 0, &number);
+    if (s == NULL) s = weft_map_put(&numbers, weft_str(n->name), (void *)(uintptr_t)(number + 1), NULL);
+  }
+  for (size_t i = 0; s == NULL && i < g->n_node; i++) {
+    for (size_t k = 0; s == NULL && k < g->node[i]->n_input; k++) {
+      const char *input = g->node[i]->input[k];
+      uintptr_t from = (uintptr_t)weft_map_get(&numbers, producer_of(input));
+      if (from != 0) s = weft_drawing_edge(d, (int)from - 1, (int)i, input[0] == '^' ? WEFT_DRAWN_CONTROL : WEFT_DRAWN_DATA, NULL);
+    }
+  }
+  weft_map_deinit(&numbers);
+  return s;
+}
+
+static weft_status_t *draw_scopes(const Tensorflow__GraphDef *g, const char *scope, weft_strbuf_t *out) {
+  weft_drawing_t *d = NULL;
+  weft_status_t *s = weft_drawing_create(&d);
+  if (s == NULL) s = draw_all(d, g);
+  if (s == NULL) s = weft_drawing_print(d, scope, out);
+  weft_drawing_destroy(d);
+  return s;
+}
+
+static weft_status_t *draw_whole(const Tensorflow__GraphDef *g, weft_strbuf_t *out) {
   scope_t in = {out, NULL};
   int cluster = 0;
   weft_strbuf_puts(out, "digraph weft {\n  rankdir=BT;\n  node [shape=box, fontname=\"sans-serif\"];\n");
@@ -264,6 +293,15 @@ weft_status_t *weft_graph_dot(weft_str_t graph_def, weft_strbuf_t *out) {
   }
   for (size_t i = 0; g->library != NULL && i < g->library->n_function; i++) draw_function(out, cluster++, g->library->function[i]);
   weft_strbuf_puts(out, "}\n");
+  return s;
+}
+
+weft_status_t *weft_graph_dot(weft_str_t graph_def, const char *scope, weft_strbuf_t *out) {
+  ProtobufCMessage *m = NULL;
+  WEFT_RETURN_IF_ERROR(weft_proto_unpack(&tensorflow__graph_def__descriptor, graph_def, &m));
+  const Tensorflow__GraphDef *g = (const Tensorflow__GraphDef *)(void *)m;
+  bool is_small = scope == NULL && g->n_node <= WEFT_DRAWING_BOXES;
+  weft_status_t *s = is_small ? draw_whole(g, out) : draw_scopes(g, scope, out);
   weft_proto_free(m);
   if (s == NULL && out->failed) s = no_memory();
   return s;

@@ -52,7 +52,7 @@ static void drawings_quote_names_and_hold_functions(void) {
   static const char *const parts[] = {"digraph", "\"a \\\"quoted\\\" name\"", "\"grow\" -> \"value\" [style=dashed];", "label=\"function twice\"",
                                       "\"twice()/x\" -> \"twice()/sum\";", "\"twice()/sum\" -> \"twice()/odd\" [style=dashed];", "shape=cylinder"};
   weft_strbuf_t bytes = read_graph(), out = WEFT_STRBUF_INIT;
-  CU_ASSERT_PTR_NULL_FATAL(weft_graph_dot(weft_str_of(bytes.data, bytes.length), &out));
+  CU_ASSERT_PTR_NULL_FATAL(weft_graph_dot(weft_str_of(bytes.data, bytes.length), NULL, &out));
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) CU_ASSERT_PTR_NOT_NULL(strstr(out.data, parts[i]));
   CU_ASSERT_STRING_EQUAL(out.data + out.length - 2, "}\n");
   weft_strbuf_deinit(&out);

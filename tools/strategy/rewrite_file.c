@@ -96,6 +96,23 @@ static weft_status_t *check_name(weft_str_t text) {
   return weft_status_annotate(s, "did you mean '%.*s'?", WEFT_STR_ARGS(similar.best));
 }
 
+/* Every name that was given is of a node. */
+static weft_status_t *check_nodes(const weft_graph_t *g, const names_t *names) {
+  for (int i = 0; i < names->n; i++) {
+    weft_str_t node;
+    int index;
+    if (!weft_tensor_name_parse(names->items[i], &node, &index) || weft_graph_find(g, node) != NULL) continue;
+    weft_similar_t similar;
+    weft_similar_init(&similar, node);
+    for (int id = 0; id < g->num_nodes; id++) {
+      if (g->nodes[id] != NULL) weft_similar_offer(&similar, g->nodes[id]->name);
+    }
+    if (similar.best.data == NULL) return WEFT_ERROR(NOT_FOUND, "the graph has no node '%.*s'", WEFT_STR_ARGS(node));
+    return WEFT_ERROR(NOT_FOUND, "the graph has no node '%.*s'; did you mean '%.*s'?", WEFT_STR_ARGS(node), WEFT_STR_ARGS(similar.best));
+  }
+  return NULL;
+}
+
 weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
                                       const weft_cluster_view_t *cluster, const weft_run_names_t *given,
                                       weft_rewrite_t *out) {
@@ -112,6 +129,8 @@ weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
   if (s == NULL) s = add_all(&fetches, given->more_fetches);
   if (s == NULL) s = add_all(&targets, given->targets);
   if (s == NULL) s = add_all(&inits, given->inits);
+  const names_t *lists[] = {&feeds, &fetches, &targets, &inits};
+  for (int i = 0; i < 4 && s == NULL; i++) s = check_nodes(graph, lists[i]);
   if (s == NULL && fetches.n + targets.n + inits.n == 0) s = add_sinks(&targets, &inits, graph);
   if (s == NULL && feeds.n == 0) s = add_placeholders(&feeds, graph);
   weft_strategy_request_t request = {.graph = graph,
