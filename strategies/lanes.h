@@ -71,6 +71,9 @@ void weft_lane_copier_deinit(weft_lane_copier_t *c);
 WEFT_MUST_CHECK weft_status_t *weft_lane_share_variables(weft_lane_copier_t *c, const weft_lane_copier_t *base);
 /* Copies a node on the device where it belongs; it is not colocated with anything any more. */
 WEFT_MUST_CHECK weft_status_t *weft_lane_copy(weft_lane_copier_t *c, const weft_node_t *n, weft_node_t **out);
+/* Does the step draw random numbers here, on workers? Each goes on with a sequence of its own: the first worker with that of
+ * one device, the others with other seeds. */
+bool weft_lane_draws(const weft_lane_graph_t *l, const weft_node_t *n);
 /* Fills lane->feeds, fetches, targets with the names of what stands for the request's. */
 WEFT_MUST_CHECK weft_status_t *weft_lane_names(const weft_copier_t *c, const weft_strategy_request_t *r, weft_rewrite_t *out,
                                                weft_lane_t *lane);

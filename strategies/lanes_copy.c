@@ -1,4 +1,5 @@
 /* strategies/lanes_copy.c - copies of a step that share their variables. */
+#include "strategies/draw_rows.h"
 #include "strategies/emit.h"
 #include "strategies/lanes.h"
 
@@ -86,6 +87,19 @@ static weft_status_t *wait_at_gate(weft_lane_copier_t *c, const weft_node_t *n, 
   return weft_graph_add_control(c->copier.to, c->gate, copy);
 }
 
+bool weft_lane_draws(const weft_lane_graph_t *l, const weft_node_t *n) {
+  return weft_draws_from_stream(n) && l->in_step[n->id] && l->server_of[n->id] < 0;
+}
+
+/* With one seed for all, workers would draw the same numbers for other rows. */
+static weft_status_t *draw_own_numbers(const weft_lane_copier_t *c, const weft_node_t *n, weft_node_t *copy) {
+  enum { APART = 1000003 };
+  if (c->worker <= 0 || !weft_lane_draws(c->l, n) || !weft_has_seed(n)) return NULL;
+  uint64_t seed2 = (uint64_t)weft_node_attr_int(n, "seed2", 0) + (uint64_t)c->worker * APART;
+  const weft_attr_t own = {.kind = WEFT_ATTR_INT, .i = seed2 == 0 ? 1 : (int64_t)seed2};
+  return weft_graph_set_attr(c->copier.to, copy, "seed2", &own);
+}
+
 weft_status_t *weft_lane_copy(weft_lane_copier_t *c, const weft_node_t *n, weft_node_t **out) {
   int v = c->caches && reads_at_once(n) ? c->l->variable_of[n->id] : -1;
   weft_node_t *copy = NULL;
@@ -98,6 +112,7 @@ weft_status_t *weft_lane_copy(weft_lane_copier_t *c, const weft_node_t *n, weft_
   if (copy->requested_device.data == NULL) return no_memory();
   forget_colocation(copy);
   *out = copy;
+  WEFT_RETURN_IF_ERROR(draw_own_numbers(c, n, copy));
   WEFT_RETURN_IF_ERROR(wait_at_gate(c, n, copy));
   if (c->copier.prefix.length > 0) WEFT_RETURN_IF_ERROR(read_references(c, n, copy));
   if (v < 0) return NULL;

@@ -14,6 +14,12 @@ weft_status_t *weft_ps_explain(weft_ps_t *p) {
   const weft_lane_graph_t *l = &p->lanes;
   WEFT_RETURN_IF_ERROR(weft_rewrite_note(p->out, "parameter servers: %d, workers: %d; %s", p->places.num_servers,
                                          p->places.num_workers, how(&p->options)));
+  int draws = 0;
+  for (int k = 0; k < l->num_nodes; k++) draws += weft_lane_draws(l, l->order[k]);
+  if (draws > 0 && p->places.num_workers > 1) {
+    WEFT_RETURN_IF_ERROR(weft_rewrite_note(p->out, "random numbers: each worker draws sequences of its own, by other seeds than the others (%d op%s)",
+                                           draws, draws == 1 ? "" : "s"));
+  }
   for (int k = 0; k < l->num_nodes; k++) {
     const weft_node_t *n = l->order[k];
     bool normalises = weft_str_starts_with(n->op->name, "FusedBatchNorm") && !weft_str_starts_with(n->op->name, "FusedBatchNormGrad") &&

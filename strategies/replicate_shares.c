@@ -254,6 +254,45 @@ weft_output_t weft_replication_place(weft_replication_t *r, int batch, int repli
   return r->e.s == NULL ? share->places[replica] : (weft_output_t){NULL, 0};
 }
 
+/* Element k of a place, as a scalar. */
+static weft_output_t of_place(weft_emitter_t *e, weft_output_t place, int64_t k, weft_str_t name) {
+  int64_t size = 1, none = 0;
+  weft_output_t at = weft_emit_ints(e, WEFT_I64, &k, 1, "weft/%.*s/at", WEFT_STR_ARGS(name));
+  weft_output_t one = weft_emit_ints(e, WEFT_I64, &size, 1, "weft/%.*s/one", WEFT_STR_ARGS(name));
+  weft_output_t scalar = weft_emit_ints(e, WEFT_I64, &none, 0, "weft/%.*s/scalar", WEFT_STR_ARGS(name));
+  weft_output_t element = weft_emit3(e, "Slice", place, at, one, "weft/%.*s/element", WEFT_STR_ARGS(name));
+  return weft_emit2(e, "Reshape", element, scalar, "weft/%.*s/number", WEFT_STR_ARGS(name));
+}
+
+weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of, weft_output_t whole, int axis, int replica) {
+  weft_emitter_t *e = &r->e;
+  int64_t none = 0;
+  int frame = weft_replication_facts(r, of.node)->frame;
+  weft_str_t device = e->device, name = of.node->name;
+  weft_output_t place = weft_replication_place(r, weft_replication_batch_of(r, of.node), replica);
+  place = weft_replication_enter(r, place, frame, replica);
+  if (e->s != NULL) return whole;
+  e->device = r->o->devices[replica];
+  e->after = frame == 0 ? NULL : whole.node; /* constants belong into the frame, too */
+  weft_output_t scalar = weft_emit_ints(e, WEFT_I64, &none, 0, "weft/%.*s/scalar", WEFT_STR_ARGS(name));
+  weft_output_t dim = weft_emit2(e, "Reshape", length_along(e, whole, axis, name), scalar, "weft/%.*s/dim", WEFT_STR_ARGS(name));
+  weft_output_t one = weft_emit_int(e, WEFT_I64, 1, "weft/%.*s/step", WEFT_STR_ARGS(name));
+  weft_output_t all = weft_emit2(e, "Maximum", of_place(e, place, 2, name), one, "weft/%.*s/all", WEFT_STR_ARGS(name));
+  weft_output_t first = of_place(e, place, 0, name);
+  weft_output_t last = weft_emit2(e, "Add", first, of_place(e, place, 1, name), "weft/%.*s/last", WEFT_STR_ARGS(name));
+  weft_output_t bounds[2] = {first, last};
+  for (int k = 0; k < 2; k++) {
+    weft_output_t scaled = weft_emit2(e, "Mul", bounds[k], dim, "weft/%.*s/scaled", WEFT_STR_ARGS(name));
+    bounds[k] = weft_emit2(e, "FloorDiv", scaled, all, "weft/%.*s/bound", WEFT_STR_ARGS(name));
+  }
+  weft_output_t rows = weft_emit3(e, "Range", bounds[0], bounds[1], one, "weft/%.*s/which", WEFT_STR_ARGS(name));
+  weft_output_t at = weft_emit_int(e, WEFT_I32, axis, "weft/%.*s/axis", WEFT_STR_ARGS(name));
+  weft_output_t slice = weft_emit3(e, "GatherV2", whole, rows, at, "weft/%.*s/own_rows", WEFT_STR_ARGS(name));
+  e->after = NULL;
+  e->device = device;
+  return slice;
+}
+
 /* ---- weights ---- */
 
 /* double [N]: (B_i/B)^exponent; (B/B_i)^-exponent, 0 without rows, below 0. */

@@ -295,11 +295,31 @@ static void as_same(weft_replication_t *r, weft_output_t of, const weft_spread_t
 }
 
 /* Rows of the true value. */
+/* What a worker reads is a batch of its own: it shares that out among its own replicas. */
+static bool is_read_batch(const weft_replication_t *r, weft_output_t of) {
+  bool any = false;
+  for (int b = 0; b < r->plan.num_batches; b++) {
+    any = any || (r->plan.batches[b].node == of.node && r->plan.batches[b].index == of.index);
+  }
+  return any;
+}
+
+/* Is the true value on each replica, inside a loop, where nothing can be sent? */
+static bool lies_whole_in_loop(const weft_replication_t *r, weft_output_t of, const weft_spread_t *has) {
+  return weft_replication_facts(r, of.node)->frame != 0 && has->kind == WEFT_SPREAD_SAME && has->degree == 0;
+}
+
 static void as_slices(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, const weft_spread_t *wanted, weft_output_t *out) {
   static const weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
-  bool is_own = weft_replication_is_between(r); /* what a worker reads, it shares out among its own replicas */
-  if (is_own && has->kind != WEFT_SPREAD_ONCE) fail_between(r, of);
-  weft_output_t whole = is_own ? weft_replication_local(r, of, 0) : weft_replication_value(r, of, &same, 0, r->o->devices[0]);
+  bool is_between = weft_replication_is_between(r), is_read = is_read_batch(r, of);
+  if (lies_whole_in_loop(r, of, has) || (is_between && !is_read)) {
+    for (int i = 0; i < r->n && r->e.s == NULL; i++) {
+      weft_output_t whole = weft_replication_value(r, of, &same, i, r->o->devices[i]);
+      out[i] = weft_replication_slice_on(r, of, whole, wanted->axis, i);
+    }
+    return;
+  }
+  weft_output_t whole = is_between ? weft_replication_local(r, of, 0) : weft_replication_value(r, of, &same, 0, r->o->devices[0]);
   weft_str_t device = r->e.device;
   r->e.device = r->o->devices[0];
   weft_replication_slice(r, weft_replication_batch_of(r, of.node), whole, wanted->axis, out);
@@ -366,7 +386,8 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, co
   int num_nodes = r->to->num_nodes;
   make(r, of, has, wanted, out);
   r->e.device = before;
-  bool is_made = r->to->num_nodes != num_nodes;
+  bool is_local = wanted->kind == WEFT_SPREAD_ROWS && lies_whole_in_loop(r, of, has) && wanted->degree == 0;
+  bool is_made = r->to->num_nodes != num_nodes && !is_local;
   if (is_made && weft_replication_facts(r, of.node)->frame != 0 && r->e.s == NULL) {
     r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: replicas would have to exchange its "
                         "value in every round of a loop; compute it before the loop, or after it", WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));

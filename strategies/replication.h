@@ -162,6 +162,8 @@ weft_output_t weft_replication_rows(weft_replication_t *r, int batch);
 weft_output_t weft_replication_rows_on(weft_replication_t *r, int batch, int replica);
 /* int64 [3]: where the rows of a replica begin in the batch of all workers, how many they are, and the rows of all. */
 weft_output_t weft_replication_place(weft_replication_t *r, int batch, int replica);
+/* The rows of a replica of `whole`, which stands for `of` on it: cut there, without communication, also inside loops. */
+weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of, weft_output_t whole, int axis, int replica);
 /* Lets the step of this node fail where batches that only it joins have different numbers of rows. */
 void weft_replication_check_joined(weft_replication_t *r, const weft_node_t *source, weft_node_t *made);
 

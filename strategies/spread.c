@@ -100,6 +100,12 @@ static bool share_sums(weft_spread_analysis_t *a) {
   return any;
 }
 
+/* May its value have come into the loop from outside? */
+static bool comes_through(const weft_node_t *n) {
+  return (n->op->flags & (WEFT_OP_ENTER | WEFT_OP_SWITCH | WEFT_OP_NEXT_ITERATION | WEFT_OP_MERGE)) != 0 ||
+         weft_str_is(n->op->name, "Identity");
+}
+
 /* Asks that `from`, a value inside a loop, be given as `to`; *found false if it is made inside. */
 static void force(weft_spread_analysis_t *a, weft_output_t from, const weft_spread_t *to, bool *found, bool *any) {
   weft_node_t *n = from.node;
@@ -114,8 +120,7 @@ static void force(weft_spread_analysis_t *a, weft_output_t from, const weft_spre
     *any = true;
     return;
   }
-  bool passes = (flags & (WEFT_OP_SWITCH | WEFT_OP_NEXT_ITERATION | WEFT_OP_MERGE)) != 0 ||
-                weft_str_is(n->op->name, "Identity");
+  bool passes = comes_through(n);
   if (!passes) *found = false;
   if (!passes || n->mark == 1) return;
   n->mark = 1;
@@ -134,6 +139,8 @@ static weft_status_t *move_out_of_loops(weft_spread_analysis_t *a, bool *any) {
       const value_t *v = &a->values[from.node->id][from.index];
       const weft_spread_t *to = &a->plan->wanted[n->id][k];
       if (weft_spread_eq(&v->s, to) || to->kind == WEFT_SPREAD_ONCE || v->zero) continue;
+      bool is_cut = v->s.kind == WEFT_SPREAD_SAME && v->s.degree == 0 && to->kind == WEFT_SPREAD_ROWS && to->degree == 0;
+      if (is_cut && !comes_through(from.node)) continue; /* each replica has it, and takes its rows */
       bool found = true, is_new = false;
       for (int j = 0; j < a->num_order; j++) a->order[j]->mark = 0;
       force(a, from, to, &found, &is_new);
@@ -296,7 +303,7 @@ static weft_status_t *finish(weft_spread_analysis_t *a) {
           a, "'%.*s' normalises with the statistics of each replica's own rows", WEFT_STR_ARGS(n->name)));
     }
   }
-  return NULL;
+  return weft_spread_note_draws(a);
 }
 
 weft_status_t *weft_spread_analyse(const weft_graph_t *g, const weft_spread_options_t *o, weft_spread_plan_t *out) {

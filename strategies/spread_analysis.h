@@ -59,6 +59,10 @@ struct weft_spread_analysis { /* Confined. */
 WEFT_MUST_CHECK weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n);
 bool weft_spread_is_batch_placeholder(const weft_spread_analysis_t *a, const weft_node_t *n);
 
+/* ---- spread_random.c ---- */
+/* Tells whose numbers replicas draw for rows. */
+WEFT_MUST_CHECK weft_status_t *weft_spread_note_draws(weft_spread_analysis_t *a);
+
 /* ---- spread_shapes.c ---- */
 
 /* Ranks that the graph's own shapes lack. Of dims only those that are 1 are believed. */

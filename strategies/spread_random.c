@@ -9,7 +9,8 @@
  *
  * Without any seed there is no sequence to keep: replicas draw rows of streams of their own.
  */
-#include "strategies/spread_rules.h"
+#include "strategies/draw_rows.h"
+#include "strategies/spread_analysis.h"
 
 typedef weft_spread_value_t value_t;
 typedef weft_spread_ints_t ints_t;
@@ -99,4 +100,28 @@ weft_status_t *weft_spread_random_choice(weft_spread_ctx_t *c) {
 weft_status_t *weft_spread_shuffle(weft_spread_ctx_t *c) {
   const value_t *x = &c->in[0];
   return draw_whole(c, x->s.kind == WEFT_SPREAD_ROWS ? x->s.axis : x->whole, x->factor);
+}
+
+/* ---- what people are told ---- */
+
+weft_status_t *weft_spread_note_draws(weft_spread_analysis_t *a) {
+  int exact = 0, unseeded = 0;
+  const weft_node_t *first = NULL;
+  for (int i = 0; i < a->num_order; i++) {
+    const weft_node_t *n = a->order[i];
+    if (a->plan->draws[n->id].kind != WEFT_DRAW_ROWS) continue;
+    if (!weft_draws_from_stream(n) || weft_has_seed(n)) {
+      exact++;
+      continue;
+    }
+    if (unseeded++ == 0) first = n;
+  }
+  if (exact > 0) {
+    WEFT_RETURN_IF_ERROR(weft_spread_note(
+        a, "random numbers for rows (%d op%s): each replica draws its rows of the sequence of one device", exact,
+        exact == 1 ? "" : "s"));
+  }
+  if (unseeded == 0) return NULL;
+  return weft_spread_note(a, "random numbers without a seed for rows (%d op%s, '%.*s' first): each replica draws a sequence of its own",
+                          unseeded, unseeded == 1 ? "" : "s", WEFT_STR_ARGS(first->name));
 }

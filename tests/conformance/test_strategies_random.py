@@ -358,6 +358,23 @@ def noise_in_nested_loops(x, y):
 
 
 @model
+def truncated_in_a_while_loop(x, y):
+    """Rows of these cannot be drawn alone: each replica draws all and takes its own. Data are spoilt, no gradient comes by."""
+    shape = tf.stack([rows(x), 8])
+    h = v1.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, tf.tanh(h) + raw.ParameterizedTruncatedNormal(
+        shape=shape, means=0.0, stdevs=1.0, minvals=-0.5, maxvals=0.7, seed=3, seed2=4)), (0, x))[1]
+    return classified(h, y), h
+
+
+@model
+def noise_between_all_pairs_in_a_while_loop(x, y):
+    shape = tf.stack([rows(x), 8, rows(x)])
+    h = v1.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, tf.tanh(h) + tf.reduce_mean(
+        v1.random_normal(shape, stddev=0.3, seed=5), 2)), (0, x))[1]
+    return classified(h, y), h
+
+
+@model
 def scan_with_dropout(x, y):
     seq = tf.transpose(tf.reshape(x, [-1, 4, 2]), [1, 0, 2])
     w, u = variable("w", (2, 5), 1), variable("u", (5, 5), 2)
@@ -461,3 +478,62 @@ def test_numbers_are_those_of_one_device(name, weft, tmp_path):
     compare(on_weft(weft, seen), want, ["loss", *seen], "one device")
     for strategy in STRATEGIES:
         compare(on_weft(weft, seen, "--strategy", strategy), want, ["loss", *seen], strategy)
+
+
+def write(tmp_path, make):
+    """Fetches what `make` makes of "x"."""
+    v1.disable_control_flow_v2()
+    with tf.Graph().as_default() as g:
+        x = v1.placeholder(tf.float32, [None, 8], name="x")
+        w = variable("w", (8, 4), 1)
+        seen = make(x)
+        tf.identity(seen, name="seen")
+        loss = tf.reduce_mean(tf.square(tf.matmul(x + 0 * tf.reduce_mean(seen), w)), name="loss")
+        v1.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+        tf.group(v1.global_variables_initializer(), name="init")
+    (tmp_path / "plain.pb").write_bytes(g.as_graph_def().SerializeToString())
+
+
+def fetch(weft, strategy):
+    out = weft("submit", "plain.pb", "--feed", "x=x.npy", "--batch", str(BATCH), "--init", "init", "--target", "train", "--fetch", "seen",
+               "--fetch", "loss", "--steps", "6", "--json", "--strategy", strategy)
+    lines = [json.loads(line) for line in out.splitlines()]
+    return [np.array(line["fetches"]["seen"]) for line in lines if not line.get("done")]
+
+
+@pytest.mark.parametrize("strategy", [*STRATEGIES, "parameter_server:mode=async,workers=2"])
+def test_without_a_seed_nothing_repeats(strategy, weft, tmp_path):
+    write(tmp_path, lambda x: v1.random_uniform([rows(x), 3]))
+    numbers = np.concatenate([step.ravel() for step in fetch(weft, strategy)])
+    assert len(set(numbers.tolist())) >= 0.999 * len(numbers) and np.all((numbers >= 0) & (numbers < 1))
+
+
+@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if not s.startswith("parameter")])
+def test_without_a_seed_replicas_agree_in_a_loop(strategy, weft, tmp_path):
+    """All rows get the same noise in a round, whoever has them."""
+
+    def noisy(x):
+        return v1.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, h + v1.random_normal([8])), (0, 0 * x))[1]
+
+    write(tmp_path, noisy)
+    steps = fetch(weft, strategy)
+    assert all(np.all(s == s[0]) for s in steps)
+    assert len({s[0].tobytes() for s in steps}) == len(steps)
+
+
+@pytest.mark.parametrize("strategy", ["parameter_server:mode=async,workers=3", "parameter_server:mode=ssp,staleness=1,workers=3",
+                                      "parameter_server:mode=sync,workers=3,backup=1"])
+def test_workers_on_their_own_have_seeds_of_their_own(strategy, weft, tmp_path):
+    write(tmp_path, lambda x: tf.nn.dropout(x, rate=0.5, seed=3))
+    told = weft("inspect", "plain.pb", "--strategy", strategy, "--init", "init", "--target", "train", "--fetch", "loss", "--save", "out.pb")
+    assert "each worker draws sequences of its own" in told
+    drawing = [n for n in v1.GraphDef.FromString((tmp_path / "out.pb").read_bytes()).node if n.op == "RandomUniform"]
+    by_device = {n.device: (n.attr["seed"].i, n.attr["seed2"].i) for n in drawing}
+    assert len(by_device) == 3 and len(set(by_device.values())) == 3
+
+
+def test_inspect_says_whose_numbers_they_are(weft, tmp_path):
+    write(tmp_path, lambda x: tf.nn.dropout(x, rate=0.5, seed=3) + v1.random_normal(tf.shape(x), name="free"))
+    told = weft("inspect", "plain.pb", "--strategy", "mirrored:2", "--init", "init", "--target", "train", "--fetch", "loss")
+    assert "random numbers for rows (1 op): each replica draws its rows of the sequence of one device" in told
+    assert "without a seed for rows (1 op, 'free/RandomStandardNormal' first): each replica draws a sequence of its own" in told

@@ -52,11 +52,17 @@ static void train(shape_t shape, const char *graph, TF_DataType type, int column
 static void one_client_drives_all_workers(void) {
   train(pair, "mlp64_adam", TF_DOUBLE, 32, 10, 1e-10, false);
   train(three_with_two, "embedding_sgd", TF_INT32, 1000, 4, 1e-5, false);
+  train(pair, "noisy", TF_DOUBLE, 32, 10, 1e-10, false);
 }
 
 static void each_worker_has_a_client_of_its_own(void) {
   train(pair, "mlp64_adam", TF_DOUBLE, 32, 10, 1e-10, true);
   train(pair, "batch_norm", TF_FLOAT, 64, 10, 1e-5, true);
+}
+
+static void random_numbers_of_all_workers_are_those_of_one_device(void) {
+  train(pair, "noisy", TF_DOUBLE, 32, 10, 1e-10, true);
+  train(three_with_two, "noisy", TF_DOUBLE, 32, 10, 1e-10, true);
 }
 
 /* Rows of gradients differ in number from worker to worker. */
@@ -222,6 +228,7 @@ static void a_step_that_fails_on_one_worker_fails_on_all(void) {
 static const CU_TestInfo tests[] = {
     {"one client drives all workers", one_client_drives_all_workers},
     {"each worker has a client of its own", each_worker_has_a_client_of_its_own},
+    {"random numbers of all workers are those of one device", random_numbers_of_all_workers_are_those_of_one_device},
     {"workers gather rows of sparse gradients", workers_gather_rows_of_sparse_gradients},
     {"three workers with two devices are as one device", three_workers_with_two_devices_are_as_one_device},
     {"initial values are the first worker's", initial_values_are_the_first_workers},

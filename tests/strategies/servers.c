@@ -170,8 +170,8 @@ void run_all(worker_t *workers, int n) {
 void expect_all(worker_t *workers, int n) {
   for (int i = 0; i < n; i++) {
     if (TF_GetCode(workers[i].job.status) != TF_OK) fprintf(stderr, "worker %d: %s\n", i, TF_Message(workers[i].job.status));
-    CU_ASSERT_EQUAL_FATAL(TF_GetCode(workers[i].job.status), TF_OK);
   }
+  for (int i = 0; i < n; i++) CU_ASSERT_EQUAL_FATAL(TF_GetCode(workers[i].job.status), TF_OK);
 }
 
 TF_Tensor *rows_of(const TF_Tensor *t, int64_t begin, int64_t end) {

@@ -221,6 +221,24 @@ def contrastive(path):
         finish(graph, tf.reduce_mean(both[0] + both[1] + tf.nn.softplus(hard) + 1e-9 * alone, name="loss"), "momentum", path)
 
 
+def noisy(path):
+    """Dropout, noise, samples and shuffles with given seeds, outside of loops and inside."""
+    with start().as_default() as graph:
+        x, y = v1.placeholder(tf.float64, [None, 32], name="x"), labels_of()
+        n = tf.shape(x)[0]
+        h = tf.tanh(tf.matmul(x, variable("w0", [32, 10], tf.float64, 0, True)))
+        h = tf.nn.dropout(h, rate=0.3, seed=3) + v1.random_normal([n, 10], stddev=0.1, dtype=tf.float64, seed=4)
+        h += tf.transpose(v1.random_uniform([3, n, 10], dtype=tf.float64, seed=5), [1, 0, 2])[:, 1]
+        h += tf.one_hot(v1.multinomial(h, 1, seed=6)[:, 0], 10, dtype=tf.float64)
+        h += 0.1 * tf.random.stateless_normal(tf.shape(h), [1, 2], dtype=tf.float64)
+        h += 0.1 * tf.random.shuffle(h, seed=7)
+        w = variable("w1", [10, 10], tf.float64, 1, True)
+        h = v1.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, tf.nn.dropout(tf.tanh(tf.matmul(h, w)), rate=0.2, seed=8) +
+                                                            v1.random_normal([10], stddev=0.1, dtype=tf.float64, seed=9)), (0, h))[1]
+        tf.identity(h, name="logits")
+        finish(graph, tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=h), name="loss"), "momentum", path)
+
+
 def main(directory):
     for optimizer in ("sgd", "momentum", "adam"):
         mlp("%s/mlp_%s.pbtxt" % (directory, optimizer), tf.float32, optimizer, optimizer == "momentum")
@@ -232,6 +250,7 @@ def main(directory):
     linear("%s/linear.pbtxt" % directory)
     branch("%s/branch.pbtxt" % directory)
     contrastive("%s/contrastive.pbtxt" % directory)
+    noisy("%s/noisy.pbtxt" % directory)
     random_start("%s/random_start.pbtxt" % directory)
     transformer("%s/transformer.pbtxt" % directory)
 
