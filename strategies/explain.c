@@ -41,6 +41,10 @@ static void print_variables(const weft_summary_t *s, weft_strbuf_t *out) {
   int holders = 0;
   for (int i = 0; i < s->num_places; i++) holders += s->places[i].num_variables > 0;
   label(out, "variables");
+  if (s->num_variables == 0) {
+    weft_strbuf_puts(out, "none\n");
+    return;
+  }
   weft_strbuf_printf(out, "%d, ", s->num_variables);
   weft_print_bytes(out, s->variable_bytes);
   if (s->is_copied) {

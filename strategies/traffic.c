@@ -588,6 +588,17 @@ static weft_status_t *find_variables(traffic_t *t) {
   return NULL;
 }
 
+/* A graph whose loops are not as they should be fails when it is cut or run, not here. */
+static weft_status_t *find_frames(traffic_t *t, size_t num_nodes) {
+  weft_status_t *s = weft_pass_find_frames(t->g, &t->arena, &t->frames);
+  if (weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
+  weft_status_free(s);
+  t->frames = (weft_frames_t){.frame_of = weft_arena_calloc(&t->arena, num_nodes, sizeof(int)),
+                              .parent = weft_arena_calloc(&t->arena, 1, sizeof(int)),
+                              .num_frames = 1};
+  return t->frames.frame_of == NULL || t->frames.parent == NULL ? no_memory() : NULL;
+}
+
 static weft_status_t *measure(traffic_t *t, int64_t rows) {
   weft_rewrite_t *r = t->r;
   size_t n = (size_t)r->graph->num_nodes + 1;
@@ -596,7 +607,7 @@ static weft_status_t *measure(traffic_t *t, int64_t rows) {
   t->is_fed = weft_arena_calloc(&t->arena, n, sizeof *t->is_fed);
   t->stack = weft_arena_calloc(&t->arena, n, sizeof(*t->stack));
   if (t->place_of == NULL || t->reached == NULL || t->is_fed == NULL || t->stack == NULL) return no_memory();
-  WEFT_RETURN_IF_ERROR(weft_pass_find_frames(t->g, &t->arena, &t->frames));
+  WEFT_RETURN_IF_ERROR(find_frames(t, n));
   WEFT_RETURN_IF_ERROR(find_places(t));
   for (t->lane = 0; t->lane < r->num_lanes; t->lane++) WEFT_RETURN_IF_ERROR(walk(t, &r->lanes[t->lane]));
   int used = 0; /* collectives of initialisers are none of a step */
