@@ -112,8 +112,8 @@ static weft_node_t *compare(weft_replication_t *r, int a, int b) {
   weft_named_attr_t dims = {WEFT_STR("squeeze_dims"), {.kind = WEFT_ATTR_INT, .is_list = true, .n = 0}};
   scalar = weft_emit(e, "Squeeze", &equal, 1, &dims, 1, "weft/%.*s/is_equal", WEFT_STR_ARGS(x));
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&text, "batches %.*s and %.*s have different numbers of rows; rows of each:", WEFT_STR_ARGS(x),
-                     WEFT_STR_ARGS(y));
+  weft_strbuf_printf(&text, "batches %.*s and %.*s have different numbers of rows (if one of them is no batch, name those that are: "
+                     "--strategy NAME:batch=%.*s); rows of each:", WEFT_STR_ARGS(x), WEFT_STR_ARGS(y), WEFT_STR_ARGS(y));
   if (text.failed) no_memory(r);
   weft_output_t inputs[4] = {scalar, {NULL, 0}, in_a, in_b};
   inputs[1] = weft_emit_string(e, weft_str_of(text.data, text.length), "weft/%.*s/message", WEFT_STR_ARGS(x));

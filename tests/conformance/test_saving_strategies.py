@@ -491,3 +491,35 @@ def test_feeds_of_different_lengths_say_what_to_do(submit, tmp_path):
         command[command.index(f"x={submit.folder}/x.npy")] = f"x={tmp_path}/x.npy"
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == 1 and "--batch 8:ids" in done.stderr and "batch=ids" in done.stderr, done.stderr
+    for strategy in ("mirrored:2", "central_storage:2", "parameter_server:mode=sync,workers=2"):  # arrays fed whole
+        del command[command.index("--batch") : command.index("--batch") + 2]
+        command[command.index("--strategy") + 1] = strategy
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1 and "if one of them is no batch" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+        command += ["--batch", "8"]
+
+
+@pytest.mark.parametrize("strategy", ["mirrored:2", "central_storage:2", "parameter_server:mode=sync,workers=2"], ids=name_of)
+def test_feeds_that_are_no_batch_are_named(submit, tmp_path, strategy):
+    """A table that is fed whole stands beside batches that are cut."""
+    with tf.Graph().as_default() as g:
+        x, table = v1.placeholder(tf.float32, [None, 6], name="x"), v1.placeholder(tf.float32, [None], name="table")
+        w = v1.get_variable("w", initializer=np.ones((6, 1), "f"), use_resource=True)
+        loss = tf.reduce_mean(tf.square(tf.matmul(x, w)) * tf.reduce_sum(table), name="loss")
+        v1.train.GradientDescentOptimizer(0.01).minimize(loss, name="train")
+        v1.global_variables_initializer()
+    submit.graph("table.pb", g)
+    np.save(submit.folder / "table.npy", np.arange(3, dtype="f"))
+
+    def run(batch, *more):
+        command = [submit.weft, "submit", submit.folder / "table.pb", "--init", "init", "--target", "train", "--fetch", "loss", "--json"]
+        command += ["--steps", 7, "--feed", f"x={submit.folder}/x.npy", "--feed", f"table={submit.folder}/table.npy", "--batch", batch, *more]
+        return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=60)
+
+    assert "--batch 8:x" in run(8).stderr
+    wanted = run("8:x")
+    got = run("8:x", "--strategy", strategy + ("," if ":" in strategy else ":") + "batch=x")
+    assert wanted.returncode == got.returncode == 0, wanted.stderr + got.stderr
+    lines = [losses_of([json.loads(line) for line in r.stdout.splitlines()]) for r in (wanted, got)]
+    assert len(lines[0]) == 7
+    np.testing.assert_allclose(lines[1], lines[0], rtol=1e-5)
