@@ -32,6 +32,9 @@ typedef struct weft_checkpoint_v1_reader weft_checkpoint_v1_reader_t;
 WEFT_MUST_CHECK weft_status_t *weft_checkpoint_v1_reader_open(weft_str_t pattern, int64_t preferred,
                                                               weft_checkpoint_v1_reader_t **out);
 void weft_checkpoint_v1_reader_close(weft_checkpoint_v1_reader_t *r); /* NULL is fine */
+/* What is known of a tensor from the files opened so far; false: nothing. */
+bool weft_checkpoint_v1_reader_lookup(const weft_checkpoint_v1_reader_t *r, weft_str_t name, weft_dtype_t *out_dtype,
+                                      weft_shape_t *out_shape);
 /* A new tensor: all of `name` if `spec` is empty, else the part that it names ("10 20 0,5:-").
  * Errors: NOT_FOUND, INVALID_ARGUMENT (another dtype or shape, or not all of it is there). */
 WEFT_MUST_CHECK weft_status_t *weft_checkpoint_v1_reader_restore(weft_checkpoint_v1_reader_t *r, weft_str_t name,

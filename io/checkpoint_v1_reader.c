@@ -396,6 +396,15 @@ static weft_status_t *read_part(weft_checkpoint_v1_reader_t *r, const stored_ten
   return put_together(r, t, wanted, out);
 }
 
+bool weft_checkpoint_v1_reader_lookup(const weft_checkpoint_v1_reader_t *r, weft_str_t name, weft_dtype_t *out_dtype,
+                                      weft_shape_t *out_shape) {
+  const stored_tensor_t *t = weft_map_get(&r->tensors, name);
+  if (t == NULL) return false;
+  *out_dtype = t->dtype;
+  *out_shape = t->shape;
+  return true;
+}
+
 weft_status_t *weft_checkpoint_v1_reader_restore(weft_checkpoint_v1_reader_t *r, weft_str_t name, weft_str_t spec,
                                                  weft_dtype_t dtype, weft_tensor_t **out) {
   weft_shape_t full, shape;

@@ -219,6 +219,19 @@ def test_what_tensorflow_saved_is_restored(submit, trained, tmp_path, strategy):
     np.testing.assert_allclose(losses_of(lines), wanted, rtol=2e-5)
 
 
+@pytest.mark.parametrize("is_sharded", [False, True], ids=["one file", "sharded"])
+@pytest.mark.parametrize("version", [v1.train.SaverDef.V1, v1.train.SaverDef.V2], ids=["V1", "V2"])
+@pytest.mark.parametrize("strategy", [None, "mirrored:2", "parameter_server:mode=sync,workers=2,shards=fixed:2"], ids=name_of)
+def test_every_format_of_tensorflow_is_restored(submit, trained, tmp_path, strategy, version, is_sharded):
+    with model().as_default() as g, v1.Session(graph=g) as s:
+        v1.train.Saver().restore(s, str(trained[1] / f"tf-{HALF}"))
+        path = v1.train.Saver(write_version=version, sharded=is_sharded).save(s, str(tmp_path / "m [1]"), HALF)
+    wanted = submit(None, 2, "--restore", trained[1] / f"tf-{HALF}")
+    for prefix in (str(tmp_path), path.replace("-?????-of-00001", "")):
+        lines = submit(strategy, 2, "--restore", prefix)
+        np.testing.assert_allclose(losses_of(lines), losses_of(wanted), rtol=2e-5)
+
+
 def test_a_directory_stands_for_its_latest_checkpoint(submit, trained):
     assert submit(None, 0, "--restore", trained[1])[0]["restored"] == str(trained[1] / f"tf-{STEPS}")
 

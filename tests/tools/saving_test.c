@@ -148,7 +148,7 @@ static void what_cannot_be_used_is_refused_before_the_first_step(void) {
       {"--restore", in_dir("no"), "there is no such checkpoint"},
       {"--restore", in_dir("m-1.index"), "give the prefix of the checkpoint"},
       {"--restore", in_dir("empty"), "a directory without a checkpoint"},
-      {"--restore", in_dir("checkpoint"), "no checkpoint of TensorFlow's second format"},
+      {"--restore", in_dir("checkpoint"), "is no checkpoint, or a damaged one"},
       {"--save", in_dir("no/m"), "mkdir -p"},
       {"--save", in_dir("empty"), "/empty/model"},
   };

@@ -8,6 +8,7 @@
 
 #include "tools/checkpoint/access.h"
 #include "tools/checkpoint/series.h"
+#include "tools/checkpoint/source.h"
 
 #define WEFT_CHECKPOINT_STEP "_weft/step"       /* int64 scalar: steps done */
 #define WEFT_CHECKPOINT_BATCHES "_weft/batches" /* int64 [5]: epoch, row, rows, is shuffled, seed */
@@ -27,13 +28,13 @@ typedef struct weft_restore { /* Confined. */
   weft_arena_t arena;
   const char *option;       /* for messages: "--restore" */
   weft_str_t path;
-  weft_bundle_reader_t *reader;
+  weft_source_t *source;
   const weft_saved_variables_t *variables; /* borrowed */
   weft_str_t *tensors;      /* by variable: its name in the checkpoint; "": it is not there */
   int num_found;
   bool has_position;
   weft_job_position_t position;
-  uint64_t fingerprint;     /* differs for other checkpoints */
+  uint64_t fingerprint;     /* of the values that are restored and the position; never 0 */
 } weft_restore_t;
 
 /* Opens the checkpoint, and reads all of it that will be restored. What the step needs must be there unless `is_partial`.

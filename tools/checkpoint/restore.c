@@ -7,7 +7,7 @@
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for restoring a checkpoint"); }
 
 void weft_restore_close(weft_restore_t *r) {
-  weft_bundle_reader_close(r->reader);
+  weft_source_close(r->source);
   weft_arena_deinit(&r->arena);
   *r = (weft_restore_t){.arena = WEFT_ARENA_INIT};
 }
@@ -19,10 +19,7 @@ typedef enum fit { FITS, IS_MISSING, HAS_OTHER_TYPE, HAS_OTHER_SHAPE } fit_t;
 /* What the checkpoint has under `tensor`, wanted as `shape`. */
 static fit_t look_up(const weft_restore_t *r, weft_str_t tensor, weft_dtype_t dtype, const weft_shape_t *shape, weft_dtype_t *has_dtype,
                      weft_shape_t *has_shape) {
-  weft_status_t *s = weft_bundle_reader_lookup(r->reader, tensor, has_dtype, has_shape);
-  bool is_there = s == NULL;
-  weft_status_free(s);
-  if (!is_there) return IS_MISSING;
+  if (!weft_source_lookup(r->source, tensor, has_dtype, has_shape)) return IS_MISSING;
   if (*has_dtype != dtype) return HAS_OTHER_TYPE;
   return weft_shape_compatible(shape, has_shape) ? FITS : HAS_OTHER_SHAPE;
 }
@@ -63,10 +60,7 @@ static void compare(weft_restore_t *r, misfits_t *m) {
 static bool is_object_based(const weft_restore_t *r) {
   weft_dtype_t dtype;
   weft_shape_t shape;
-  weft_status_t *s = weft_bundle_reader_lookup(r->reader, WEFT_STR("_CHECKPOINTABLE_OBJECT_GRAPH"), &dtype, &shape);
-  bool yes = s == NULL;
-  weft_status_free(s);
-  return yes;
+  return weft_source_lookup(r->source, WEFT_STR("_CHECKPOINTABLE_OBJECT_GRAPH"), &dtype, &shape);
 }
 
 static weft_status_t *check_fit(weft_restore_t *r, bool is_partial) {
@@ -115,15 +109,15 @@ static weft_status_t *read_rows(weft_restore_t *r, const weft_saved_variable_t *
   bool is_whole;
   weft_str_t tensor = r->tensors[v - r->variables->items];
   place(r, v, first_row, shape, &at, &is_whole);
-  return is_whole ? weft_bundle_reader_read(r->reader, tensor, out) : weft_bundle_reader_read_slice(r->reader, tensor, &at, out);
+  return weft_source_read(r->source, tensor, is_whole ? NULL : &at, out);
 }
 
 /* The message of a failure that says what is wrong with which file, once. */
 static weft_status_t *damaged(const weft_restore_t *r, weft_status_t *s) {
   if (s == NULL) return NULL;
   weft_code_t code = weft_status_code(s);
-  bool is_missing = code == WEFT_NOT_FOUND;
-  weft_status_t *told = weft_status_new(is_missing ? WEFT_NOT_FOUND : code == WEFT_OUT_OF_RANGE ? WEFT_DATA_LOSS : code, __FILE__, __LINE__,
+  bool is_missing = code == WEFT_NOT_FOUND, is_damaged = code == WEFT_OUT_OF_RANGE || code == WEFT_INTERNAL || code == WEFT_INVALID_ARGUMENT;
+  weft_status_t *told = weft_status_new(is_damaged ? WEFT_DATA_LOSS : code, __FILE__, __LINE__,
                                         "%s %.*s: %s: %s; nothing was changed", r->option, WEFT_STR_ARGS(r->path),
                                         is_missing ? "a file is missing" : code == WEFT_PERMISSION_DENIED ? "it cannot be read" : "it is damaged",
                                         weft_status_message(s));
@@ -131,12 +125,16 @@ static weft_status_t *damaged(const weft_restore_t *r, weft_status_t *s) {
   return told;
 }
 
+static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * UINT64_C(0x9e3779b97f4a7c15) + (h >> 32); }
+
 static weft_status_t *read_all(weft_restore_t *r) {
   for (int i = 0; i < r->variables->n; i++) {
     const weft_saved_variable_t *v = &r->variables->items[i];
     weft_tensor_t *t = NULL;
     if (r->tensors[i].length == 0) continue;
     WEFT_RETURN_IF_ERROR(read_rows(r, v, 0, &v->shape, &t));
+    r->fingerprint = mix(r->fingerprint, weft_str_hash64(v->node->name));
+    if (weft_dtype_is_plain(t->dtype)) r->fingerprint = mix(r->fingerprint, weft_str_hash64(weft_str_of(t->data, t->bytes)));
     weft_tensor_release(t);
   }
   return NULL;
@@ -150,7 +148,7 @@ static weft_status_t *read_numbers(weft_restore_t *r, weft_str_t name, int64_t *
   weft_tensor_t *t = NULL;
   *is_there = look_up(r, name, WEFT_I64, &WEFT_UNKNOWN_SHAPE, &dtype, &shape) == FITS && weft_shape_count(&shape) == n;
   if (!*is_there) return NULL;
-  WEFT_RETURN_IF_ERROR(weft_bundle_reader_read(r->reader, name, &t));
+  WEFT_RETURN_IF_ERROR(weft_source_read(r->source, name, NULL, &t));
   memcpy(to, t->data, (size_t)n * sizeof *to);
   weft_tensor_release(t);
   return NULL;
@@ -165,49 +163,26 @@ static weft_status_t *read_position(weft_restore_t *r) {
   if (!is_good) return WEFT_ERROR(DATA_LOSS, "where the job stood makes no sense");
   r->position = (weft_job_position_t){.step = step, .epoch = batches[0], .row = batches[1], .rows = batches[2],
                                       .is_shuffled = batches[3] != 0, .seed = (uint64_t)batches[4]};
+  r->fingerprint = mix(r->fingerprint, (uint64_t)step) | 1;
   return NULL;
-}
-
-static weft_status_t *print_finger(weft_restore_t *r) {
-  weft_strbuf_t path = WEFT_STRBUF_INIT;
-  char *bytes = NULL;
-  size_t length = 0;
-  weft_bundle_index_path(r->path, &path);
-  weft_status_t *s = path.failed ? no_memory() : weft_file_read_all(path.data, &bytes, &length);
-  if (s == NULL) r->fingerprint = weft_str_hash64(weft_str_of(bytes, length)) | 1;
-  weft_free(bytes);
-  weft_strbuf_deinit(&path);
-  return s;
 }
 
 /* ---- in all ---- */
 
-static bool is_file(weft_str_t path, const char *suffix) {
-  weft_strbuf_t b = WEFT_STRBUF_INIT;
-  weft_strbuf_append(&b, path);
-  weft_strbuf_puts(&b, suffix);
-  bool yes = !b.failed && weft_file_exists(b.data);
-  weft_strbuf_deinit(&b);
-  return yes;
-}
-
-static weft_status_t *open_reader(weft_restore_t *r) {
-  if (!is_file(r->path, ".index")) {
-    static const char *const ends[] = {".index", ".meta"};
-    weft_str_t given = r->path;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-      if (!weft_str_ends_with(given, ends[i])) continue;
-      given.length -= strlen(ends[i]);
-      return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s: give the prefix of the checkpoint: %.*s", r->option, WEFT_STR_ARGS(r->path), WEFT_STR_ARGS(given));
-    }
-    if (is_file(r->path, "")) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s is no checkpoint of TensorFlow's second format (there is no %.*s.index)", r->option,
-                        WEFT_STR_ARGS(r->path), WEFT_STR_ARGS(r->path));
-    }
-    return WEFT_ERROR(NOT_FOUND, "%s %.*s: there is no such checkpoint (no file %.*s.index)", r->option, WEFT_STR_ARGS(r->path),
-                      WEFT_STR_ARGS(r->path));
+static weft_status_t *open_source(weft_restore_t *r) {
+  static const char *const ends[] = {".index", ".meta", ".data-00000-of-00001"};
+  weft_str_t given = r->path;
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    if (!weft_str_ends_with(r->path, ends[i])) continue;
+    given.length -= strlen(ends[i]);
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s: give the prefix of the checkpoint: %.*s", r->option, WEFT_STR_ARGS(r->path), WEFT_STR_ARGS(given));
   }
-  return damaged(r, weft_bundle_reader_open(r->path, &r->reader));
+  weft_status_t *s = weft_source_open(r->path, &r->source);
+  bool is_absent = weft_status_code(s) == WEFT_NOT_FOUND, is_file = weft_file_exists(r->path.data);
+  if (!is_absent && (r->source != NULL || !is_file)) return damaged(r, s);
+  weft_status_free(s);
+  if (is_absent) return WEFT_ERROR(NOT_FOUND, "%s %.*s: there is no such checkpoint", r->option, WEFT_STR_ARGS(r->path));
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s is no checkpoint, or a damaged one", r->option, WEFT_STR_ARGS(r->path));
 }
 
 weft_status_t *weft_restore_open(const char *option, weft_str_t path, const weft_saved_variables_t *variables, bool is_partial,
@@ -216,11 +191,10 @@ weft_status_t *weft_restore_open(const char *option, weft_str_t path, const weft
   out->path = weft_arena_str(&out->arena, path);
   out->tensors = weft_arena_calloc(&out->arena, (size_t)variables->n + 1, sizeof *out->tensors);
   if (out->path.data == NULL || out->tensors == NULL) return no_memory();
-  WEFT_RETURN_IF_ERROR(open_reader(out));
+  WEFT_RETURN_IF_ERROR(open_source(out));
   WEFT_RETURN_IF_ERROR(check_fit(out, is_partial));
   WEFT_RETURN_IF_ERROR(damaged(out, read_all(out)));
-  WEFT_RETURN_IF_ERROR(damaged(out, read_position(out)));
-  return damaged(out, print_finger(out));
+  return damaged(out, read_position(out));
 }
 
 static weft_status_t *give(void *arg, const weft_access_part_t *part, weft_tensor_t **out) {

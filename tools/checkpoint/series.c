@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 
 #include "base/alloc.h"
+#include "tools/checkpoint/source.h"
 #include "tools/checkpoint/state.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the names of checkpoints"); }
@@ -139,7 +140,7 @@ weft_status_t *weft_series_open(const char *prefix, int keep, bool goes_on, weft
 weft_status_t *weft_series_resolve(const char *path, weft_arena_t *arena, weft_str_t *out) {
   weft_str_t given = weft_str(path);
   while (given.length > 1 && given.data[given.length - 1] == '/') given.length--;
-  if (!is_directory(path) || is_bundle(given)) {
+  if (!is_directory(path) || weft_source_exists(given)) {
     *out = weft_arena_str(arena, weft_str(path));
     return out->data == NULL ? no_memory() : NULL;
   }
@@ -147,7 +148,7 @@ weft_status_t *weft_series_resolve(const char *path, weft_arena_t *arena, weft_s
   weft_status_t *s = weft_checkpoint_state_read(given, &state);
   *out = WEFT_STR("");
   for (int i = 0; s == NULL && i < state.n; i++) {
-    if (is_bundle(state.paths[i])) *out = state.paths[i];
+    if (weft_source_exists(state.paths[i])) *out = state.paths[i];
   }
   if (s == NULL && out->length == 0) s = WEFT_ERROR(NOT_FOUND, "%s is a directory without a checkpoint in it (no file %.*s/checkpoint names one that is there)", path, WEFT_STR_ARGS(given));
   if (s == NULL) {

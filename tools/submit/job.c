@@ -295,7 +295,7 @@ static void tell_start(job_t *j) {
   if (s->spec->resumes) {
     weft_progress_tell(&j->progress, 0, "resumed", NULL, "no checkpoint %s-* to resume from: starting afresh", s->series.prefix.data);
   }
-  if (s->restore.reader != NULL) {
+  if (s->restore.source != NULL) {
     weft_progress_tell(&j->progress, 0, "restored", s->restore.path.data, "restored %s (%d of %d variables)", s->restore.path.data,
                        s->restore.num_found, s->variables.n);
   }

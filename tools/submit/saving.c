@@ -92,7 +92,7 @@ weft_status_t *weft_saving_init(weft_saving_t *out, const weft_saving_spec_t *sp
   return open_restore(out);
 }
 
-bool weft_saving_resumes(const weft_saving_t *s) { return s->spec != NULL && s->spec->resumes && s->restore.reader != NULL && s->restore.has_position && s->series.latest.length > 0; }
+bool weft_saving_resumes(const weft_saving_t *s) { return s->spec != NULL && s->spec->resumes && s->restore.source != NULL && s->restore.has_position && s->series.latest.length > 0; }
 
 void weft_saving_seek(weft_saving_t *s, weft_feeds_t *feeds, const char **out_note) {
   const weft_job_position_t *at = &s->restore.position;
@@ -121,7 +121,7 @@ weft_status_t *weft_saving_attach(weft_saving_t *s, TF_Graph *graph, bool is_rew
 }
 
 weft_status_t *weft_saving_restore(weft_saving_t *s, TF_Session *session) {
-  if (s->restore.reader == NULL) return NULL;
+  if (s->restore.source == NULL) return NULL;
   return weft_restore_run(&s->restore, &s->access, session);
 }
 

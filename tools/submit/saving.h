@@ -23,7 +23,7 @@ typedef struct weft_saving { /* Confined, but for what its user locks. */
   weft_graph_t *graph;            /* owned: the single-device graph */
   weft_saved_variables_t variables;
   weft_series_t series;
-  weft_restore_t restore;         /* reader NULL: nothing is restored */
+  weft_restore_t restore;         /* source NULL: nothing is restored */
   weft_access_t access;
   bool is_saving;                 /* and not left to another client */
   int64_t every_steps;            /* 0: see every_ns */
