@@ -111,6 +111,7 @@ static void the_clock_saves(void) {
   run_signal(&r, SIGINT);
   run_end(&r);
   CU_ASSERT_EQUAL(r.code, 128 + SIGINT);
+  CU_ASSERT_TRUE(has(r.err, "; --resume goes on from m-"));
   CU_ASSERT_EQUAL(COUNT_UP("1", "--save", in_dir("m"), "--resume"), 0); /* more steps are done than wanted */
   CU_ASSERT_TRUE(has(r.out, "of 1 is done\n"));
 }

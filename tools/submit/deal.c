@@ -113,6 +113,13 @@ static weft_status_t *deal_locked(weft_dealer_t *d) WEFT_REQUIRES(d->mu) {
   return NULL;
 }
 
+void weft_dealer_where(weft_dealer_t *d, int64_t *out_epoch, int64_t *out_row) {
+  weft_mutex_lock(&d->mu);
+  *out_epoch = d->feeds->epoch;
+  *out_row = d->feeds->next;
+  weft_mutex_unlock(&d->mu);
+}
+
 weft_status_t *weft_dealer_next(weft_dealer_t *d, int lane, weft_hand_t **out) {
   weft_status_t *s = NULL;
   *out = NULL;

@@ -27,6 +27,8 @@ typedef struct weft_dealer { /* Thread-safe. */
 WEFT_MUST_CHECK weft_status_t *weft_dealer_init(weft_dealer_t *d, weft_feeds_t *feeds, int num_lanes, bool splits,
                                                 const bool *is_batch);
 void weft_dealer_deinit(weft_dealer_t *d); /* also of one that is all zero */
+/* How many epochs are over, and the row of this one that is dealt next. */
+void weft_dealer_where(weft_dealer_t *d, int64_t *out_epoch, int64_t *out_row);
 /* The next hand of the lane; *out is owned. Errors: INVALID_ARGUMENT if arrays that lanes share differ in their rows. */
 WEFT_MUST_CHECK weft_status_t *weft_dealer_next(weft_dealer_t *d, int lane, weft_hand_t **out);
 

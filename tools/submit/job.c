@@ -200,6 +200,13 @@ static void drop_values(job_t *j) {
   }
 }
 
+/* Where the job stands after step `done`. */
+static weft_job_position_t position(job_t *j, int64_t done) {
+  weft_job_position_t now = {.step = done, .rows = j->feeds.batch > 0 ? j->feeds.rows : 0, .is_shuffled = j->feeds.is_shuffled, .seed = j->feeds.seed};
+  weft_dealer_where(&j->dealer, &now.epoch, &now.row);
+  return now;
+}
+
 /* A lane ran: what it fetched becomes what is shown. */
 static weft_status_t *ran(void *arg, TF_Tensor **values, int64_t done, bool counts) {
   job_t *j = arg;
@@ -213,7 +220,8 @@ static weft_status_t *ran(void *arg, TF_Tensor **values, int64_t done, bool coun
   }
   if (counts) {
     weft_progress_step(&j->progress, done);
-    weft_saving_step(&j->saving, done, &j->feeds);
+    weft_job_position_t now = position(j, done);
+    weft_saving_step(&j->saving, &now);
   }
   return NULL;
 }
@@ -264,7 +272,8 @@ static weft_status_t *run_inits(job_t *j) {
 
 static weft_status_t *save(job_t *j, int64_t done) {
   weft_str_t path;
-  WEFT_RETURN_IF_ERROR(weft_saving_save(&j->saving, j->session, done, &j->feeds, &path));
+  const weft_job_position_t now = position(j, done);
+  WEFT_RETURN_IF_ERROR(weft_saving_save(&j->saving, j->session, &now, &path));
   weft_watch_progress(&j->watch);
   if (path.length > 0) {
     weft_progress_tell(&j->progress, done, "saved", path.data, "saved %s (step %" PRId64 ")", path.data, j->saving.saved_step);
@@ -305,7 +314,10 @@ static void tell_start(job_t *j) {
 static weft_status_t *cause(job_t *j, weft_status_t *s, int64_t done) {
   if (weft_watch_signal(&j->watch) == 0) return s;
   weft_status_free(s);
-  return WEFT_ERROR(CANCELLED, "interrupted after %" PRId64 " of %" PRId64 " steps", done, j->spec->steps);
+  const weft_series_t *series = &j->saving.series;
+  weft_str_t last = series->n > 0 ? series->names[series->n - 1] : WEFT_STR("");
+  return WEFT_ERROR(CANCELLED, "interrupted after %" PRId64 " of %" PRId64 " steps%s%.*s", done, j->spec->steps,
+                    last.length > 0 ? "; --resume goes on from " : "", WEFT_STR_ARGS(last));
 }
 
 static weft_status_t *save_fetches(job_t *j) {
@@ -329,6 +341,7 @@ static weft_status_t *run_steps(job_t *j) {
   if (s != NULL) return cause(j, s, first);
   weft_progress_start(&j->progress, spec->style, first, spec->steps, j->shown, spec->fetches.n);
   tell_start(j);
+  j->saving.mark = position(j, first);
   weft_lanes_t lanes = {.plan = &j->plan, .session = j->session, .dealer = &j->dealer, .watch = &j->watch, .trace = j->trace,
                         .first = first, .steps = spec->steps, .ran = ran, .arg = j};
   if (j->saving.is_saving) {

@@ -88,6 +88,7 @@ static void pause_last(weft_lanes_t *l) {
   int64_t next;
   weft_mutex_lock(&l->mu);
   bool is_done = l->failure == NULL && l->done >= l->steps && l->pause != NULL;
+  if (is_done) l->gate.pause_at = INT64_MIN; /* so that no other lane asks for a pause */
   weft_mutex_unlock(&l->mu);
   weft_status_t *s = is_done ? l->pause(l->arg, l->steps, &next) : NULL;
   if (s == NULL) return;

@@ -111,7 +111,6 @@ void weft_saving_seek(weft_saving_t *s, weft_feeds_t *feeds, const char **out_no
 
 weft_status_t *weft_saving_attach(weft_saving_t *s, TF_Graph *graph, bool is_rewritten, bool is_follower, int round) {
   s->round = round > 1 ? round : 1;
-  s->mark.step = s->first;
   if (is_follower) s->is_saving = false;
   if (s->is_saving) {
     WEFT_RETURN_IF_ERROR(weft_series_check_place(&s->series));
@@ -135,22 +134,15 @@ int64_t weft_saving_next_step(const weft_saving_t *s, int64_t done) {
 
 bool weft_saving_is_due(const weft_saving_t *s) { return s->is_saving && s->every_ns > 0 && weft_clock_ns() - s->saved_ns >= s->every_ns; }
 
-void weft_saving_step(weft_saving_t *s, int64_t done, const weft_feeds_t *feeds) {
-  if (s->round <= 1 || (done - s->first) % s->round != 0) return;
-  s->mark.step = done;
-  s->mark.epoch = feeds->epoch;
-  s->mark.row = feeds->next;
+static bool ends_round(const weft_saving_t *s, int64_t step) { return s->round <= 1 || (step - s->first) % s->round == 0; }
+
+void weft_saving_step(weft_saving_t *s, const weft_job_position_t *now) {
+  if (s->round > 1 && ends_round(s, now->step)) s->mark = *now;
 }
 
-weft_status_t *weft_saving_save(weft_saving_t *s, TF_Session *session, int64_t done, const weft_feeds_t *feeds, weft_str_t *out_path) {
-  weft_job_position_t at = {.step = done, .epoch = feeds->epoch, .row = feeds->next, .rows = feeds->batch > 0 ? feeds->rows : 0,
-                            .is_shuffled = feeds->is_shuffled, .seed = feeds->seed};
+weft_status_t *weft_saving_save(weft_saving_t *s, TF_Session *session, const weft_job_position_t *now, weft_str_t *out_path) {
+  const weft_job_position_t at = ends_round(s, now->step) ? *now : s->mark;
   *out_path = WEFT_STR("");
-  if (s->round > 1 && (done - s->first) % s->round != 0) {
-    at.step = s->mark.step;
-    at.epoch = s->mark.epoch;
-    at.row = s->mark.row;
-  }
   if (!s->is_saving || at.step == s->saved_step) return NULL;
   weft_status_t *failure = weft_checkpoint_save(&s->access, session, &at, &s->series, out_path);
   if (failure != NULL) {

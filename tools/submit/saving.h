@@ -29,9 +29,7 @@ typedef struct weft_saving { /* Confined, but for what its user locks. */
   int64_t every_steps;            /* 0: see every_ns */
   int64_t every_ns;               /* 0: only at the end */
   int round;                      /* variables change after every so many steps only, from the first on */
-  struct {
-    int64_t step, epoch, row;
-  } mark;                         /* where the job stood when they changed last; kept if round > 1 */
+  weft_job_position_t mark;       /* where the job stood when they changed last; kept if round > 1 */
   int64_t first;                  /* steps done before the job began */
   int64_t saved_step, saved_ns;   /* the last saved step, -1: none; when */
 } weft_saving_t;
@@ -56,10 +54,10 @@ WEFT_MUST_CHECK weft_status_t *weft_saving_restore(weft_saving_t *s, TF_Session 
 int64_t weft_saving_next_step(const weft_saving_t *s, int64_t done);
 bool weft_saving_is_due(const weft_saving_t *s); /* by the clock */
 /* After each step: remembers where variables changed last. */
-void weft_saving_step(weft_saving_t *s, int64_t done, const weft_feeds_t *feeds);
-/* Saves the state after step `done`; within a round, that after the last complete one. *out_path is lent; "" if that is saved already,
+void weft_saving_step(weft_saving_t *s, const weft_job_position_t *now);
+/* Saves the state as it is now; within a round, that after the last complete one. *out_path is lent; "" if that is saved already,
  * or nothing is to be saved. */
-WEFT_MUST_CHECK weft_status_t *weft_saving_save(weft_saving_t *s, TF_Session *session, int64_t done, const weft_feeds_t *feeds,
+WEFT_MUST_CHECK weft_status_t *weft_saving_save(weft_saving_t *s, TF_Session *session, const weft_job_position_t *now,
                                                 weft_str_t *out_path);
 
 #endif /* WEFT_TOOLS_SUBMIT_SAVING_H_ */
