@@ -27,8 +27,10 @@ typedef struct part { /* of crossing or collective i: so much of one output, or 
 
 typedef struct group { /* the members of a collective that are in this graph, by rank */
   weft_collective_keys_t keys;
-  weft_node_t **members; /* owned */
+  weft_node_t **members; /* owned; in the order of nodes */
   int n, capacity;
+  const weft_node_t **by_rank; /* in the arena; NULL: not in this graph */
+  weft_str_t *devices;         /* by rank; "" where nothing is known of it */
   struct group *next;
 } group_t;
 
@@ -179,15 +181,20 @@ static int rank_of(const traffic_t *t, const weft_node_t *n) {
   return -1;
 }
 
-/* The member on a rank, if it is in this graph, and the rank's device: that of a replica, or in the order of nodes. */
-static const weft_node_t *member_at(const traffic_t *t, const group_t *g, int rank, weft_str_t *device) {
+/* Members by rank: that of their replica, or in the order of nodes. */
+static weft_status_t *find_ranks(traffic_t *t, group_t *g) {
+  size_t size = (size_t)g->keys.group_size;
   bool by_replica = t->r->replicas.n == g->keys.group_size;
+  g->by_rank = weft_arena_calloc(&t->arena, size + 1, sizeof(*g->by_rank));
+  g->devices = weft_arena_calloc(&t->arena, size + 1, sizeof *g->devices);
+  if (g->by_rank == NULL || g->devices == NULL) return no_memory();
+  for (size_t i = 0; i < size; i++) g->devices[i] = by_replica ? t->r->replicas.items[i] : WEFT_STR("");
   for (int i = 0; i < g->n; i++) {
-    if ((by_replica ? rank_of(t, g->members[i]) : i) != rank) continue;
-    *device = g->members[i]->requested_device;
-    return g->members[i];
+    int rank = by_replica ? rank_of(t, g->members[i]) : i;
+    if (rank < 0 || (size_t)rank >= size) continue;
+    g->by_rank[rank] = g->members[i];
+    g->devices[rank] = g->members[i]->requested_device;
   }
-  *device = by_replica ? t->r->replicas.items[rank] : WEFT_STR("");
   return NULL;
 }
 
@@ -209,21 +216,21 @@ static weft_str_t host_of(const traffic_t *t, weft_str_t device) {
 
 /* As the cost model of collectives chooses (collectives/choose.h); with one rank in each task all ways move the same. */
 static way_t way_of(const traffic_t *t, const group_t *g) {
-  weft_str_t hint = weft_node_attr_string(g->members[0], "communication_hint"), first, device;
+  weft_str_t hint = weft_node_attr_string(g->members[0], "communication_hint"), first = g->devices[0];
   int size = (int)g->keys.group_size, in_first_task = 0, in_first_host = 0, in_this = 0, hosts = 1;
   if (weft_str_is(hint, "ring")) return ALONG_RING;
   if (weft_str_is(hint, "direct")) return DIRECT;
-  member_at(t, g, 0, &first);
-  weft_str_t host = host_of(t, first);
+  const weft_str_t first_host = host_of(t, first);
+  weft_str_t host = first_host;
   for (int i = 0; i < size; i++) {
-    member_at(t, g, i, &device);
+    const weft_str_t device = g->devices[i], here = host_of(t, device);
     in_first_task += weft_str_eq(weft_traffic_task(device), weft_traffic_task(first));
-    in_first_host += weft_str_eq(host_of(t, device), host_of(t, first));
-    bool is_same = weft_str_eq(host_of(t, device), host);
+    in_first_host += weft_str_eq(here, first_host);
+    bool is_same = weft_str_eq(here, host);
     if (!is_same && in_this != in_first_host) return ALONG_RING; /* hosts of different sizes */
     in_this = is_same ? in_this + 1 : 1;
     hosts += !is_same;
-    host = host_of(t, device);
+    host = here;
   }
   if (in_first_task == size || in_first_task == 1) return ALONG_RING;
   if (in_first_host == size) return DIRECT;
@@ -269,7 +276,8 @@ static weft_rewrite_collective_t *collective_of(traffic_t *t, const group_t *g) 
   return NULL;
 }
 
-static weft_status_t *add_ring(traffic_t *t, const group_t *g) {
+static weft_status_t *add_ring(traffic_t *t, group_t *g) {
+  WEFT_RETURN_IF_ERROR(find_ranks(t, g));
   int size = (int)g->keys.group_size, root = -1;
   weft_node_t *first = g->members[0];
   weft_output_t value = first->num_inputs > 3 ? first->inputs[0] : (weft_output_t){first, 0};
@@ -279,8 +287,7 @@ static weft_status_t *add_ring(traffic_t *t, const group_t *g) {
   c->op = first->op->name;
   c->size = size;
   for (int i = 0; i < size && is_broadcast; i++) { /* the sender's value; receivers say only the shape that they expect */
-    weft_str_t device;
-    const weft_node_t *n = member_at(t, g, i, &device);
+    const weft_node_t *n = g->by_rank[i];
     if (n == NULL || !weft_str_starts_with(n->op->name, "CollectiveBcastSend")) continue;
     root = i;
     value = n->inputs[0];
@@ -290,27 +297,23 @@ static weft_status_t *add_ring(traffic_t *t, const group_t *g) {
   pattern_t pattern = pattern_of(first);
   way_t way = size > 1 ? way_of(t, g) : ALONG_RING;
   int in_host = 0;
-  weft_str_t from, to;
-  member_at(t, g, 0, &from);
-  for (int i = 0; i < size && way == BY_HOSTS; i++) {
-    member_at(t, g, i, &to);
-    in_host += weft_str_eq(host_of(t, from), host_of(t, to));
-  }
+  for (int i = 0; i < size && way == BY_HOSTS; i++) in_host += weft_str_eq(host_of(t, g->devices[0]), host_of(t, g->devices[i]));
+  int last = way == ALONG_RING && pattern != ALL_TO_ALL ? 1 : size - 1; /* the next rank, or all */
   for (int i = 0; i < size; i++) {
-    const weft_node_t *a = member_at(t, g, i, &from);
-    for (int k = 1; k < size; k++) {
+    const weft_node_t *a = g->by_rank[i];
+    for (int k = 1; k <= last && k < size; k++) {
       int64_t times, divisor;
       int j = (i + k) % size;
       share_of(pattern, way, size, in_host, i, j, &times, &divisor);
-      const weft_node_t *b = member_at(t, g, j, &to);
+      const weft_node_t *b = g->by_rank[j];
       if (times == 0 || (a == NULL && b == NULL) || (is_broadcast && j == (root < 0 ? 0 : root))) continue;
-      const weft_crossing_t x = {.from = from,
-                                 .to = to,
+      const weft_crossing_t x = {.from = g->devices[i],
+                                 .to = g->devices[j],
                                  .what = c->what,
                                  .kind = WEFT_CROSSING_COLLECTIVE,
                                  .messages = way == ALONG_RING && pattern != BROADCAST ? (pattern == ALL_REDUCE ? 2 : 1) * (size - 1) : 1,
                                  .lane = t->lane,
-                                 .is_remote = !weft_str_eq(weft_traffic_task(from), weft_traffic_task(to)),
+                                 .is_remote = !weft_str_eq(weft_traffic_task(g->devices[i]), weft_traffic_task(g->devices[j])),
                                  .source = a,
                                  .target = b};
       WEFT_RETURN_IF_ERROR(add(t, &x, value, times, divisor));
@@ -331,7 +334,7 @@ static weft_status_t *add_collectives(traffic_t *t) {
   if (wholes == NULL && s == NULL) s = no_memory();
   if (s == NULL && t->wholes != NULL) memcpy(wholes, t->wholes, (size_t)t->r->num_collectives * sizeof *wholes);
   if (s == NULL) t->wholes = wholes;
-  for (const group_t *g = groups; g != NULL && s == NULL; g = g->next) s = add_ring(t, g);
+  for (group_t *g = groups; g != NULL && s == NULL; g = g->next) s = add_ring(t, g);
   for (group_t *g = groups; g != NULL; g = g->next) weft_free(g->members);
   return s;
 }
