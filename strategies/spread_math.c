@@ -363,16 +363,27 @@ weft_status_t *weft_spread_conv_input(weft_spread_ctx_t *c) {
 
 /* ---- segments ---- */
 
+/* With as many segments as there are rows (of the batch, or a multiple), the whole batch lies along axis 0. */
+static void find_segments(weft_spread_ctx_t *c) {
+  const weft_spread_ints_t *n = c->in[2].ints;
+  bool counts = n != NULL && !n->is_set && n->n == 1 && n->items[0].of != WEFT_COUNT_PLAIN;
+  if (!counts || (c->out[0].s.kind != WEFT_SPREAD_SAME && c->out[0].s.kind != WEFT_SPREAD_PART)) return;
+  c->out[0].whole = 0;
+  c->out[0].factor = weft_spread_factor_of(n, 0);
+}
+
 /* Rows added up by ids: data, ids, number of segments. */
 weft_status_t *weft_spread_segment(weft_spread_ctx_t *c) {
   bool fits = weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 1) && c->in[0].s.axis == 0 && c->in[1].s.axis == 0;
-  if (is_plain(c)) return weft_spread_once(c);
-  if (!fits && weft_spread_is_part(c, 0) && c->in[1].s.kind == WEFT_SPREAD_SAME && c->in[2].s.kind == WEFT_SPREAD_SAME) {
+  bool is_linear = weft_spread_is_part(c, 0) && c->in[1].s.kind == WEFT_SPREAD_SAME && c->in[2].s.kind == WEFT_SPREAD_SAME;
+  if (!fits && !is_linear) {
+    WEFT_RETURN_IF_ERROR(weft_spread_fall_back(c));
+  } else if (fits) {
+    if (c->in[2].s.kind != WEFT_SPREAD_SAME) c->wanted[2] = weft_spread_same(0);
+    c->out[0] = weft_spread_value(weft_spread_part(c->in[0].s.degree));
+  } else {
     c->out[0] = weft_spread_value(c->in[0].s);
-    return NULL;
   }
-  if (!fits) return weft_spread_everywhere(c);
-  if (c->in[2].s.kind != WEFT_SPREAD_SAME) c->wanted[2] = weft_spread_same(0);
-  c->out[0] = weft_spread_value(weft_spread_part(c->in[0].s.degree));
+  find_segments(c);
   return NULL;
 }

@@ -49,13 +49,14 @@ void *weft_spread_alloc(const weft_spread_ctx_t *c, size_t bytes) {
   return memory;
 }
 
-/* A value as consumers see it: a reader's batch as rows, a part that is added up for all as what it is then.
- */
+/* A value as consumers see it: a reader's batch as rows, a part that is added up for all as what it is then. Of a part along which
+ * the whole batch lies (rows added up by their numbers) each replica gets its rows: what follows is about rows again. */
 static value_t seen(weft_spread_analysis_t *a, weft_output_t from) {
   value_t v = a->values[from.node->id][from.index];
-  if (v.is_batch) {
+  bool in_loop = a->frames.frame_of != NULL && a->frames.frame_of[from.node->id] != 0;
+  if (v.is_batch || (v.s.kind == WEFT_SPREAD_PART && v.whole >= 0 && !in_loop)) {
     int64_t factor = v.factor;
-    v = weft_spread_value(weft_spread_rows(0, 0));
+    v = weft_spread_value(weft_spread_rows(v.is_batch ? 0 : v.whole, 0));
     v.factor = factor;
   } else if (v.s.kind == WEFT_SPREAD_PART && a->shared[from.node->id][from.index]) {
     v.s = weft_spread_same(0);

@@ -40,7 +40,7 @@ typedef struct weft_spread_ints {
 typedef struct weft_spread_value weft_spread_value_t;
 struct weft_spread_value {
   weft_spread_t s;
-  int whole;      /* SAME, ONCE: the whole batch lies along this axis; -1: not that we know */
+  int whole;      /* SAME, ONCE, PART: the whole batch lies along this axis; -1: not that we know */
   int64_t factor; /* ROWS, whole: the dimension is that many times the batch; 0: not known */
   int rank;       /* as far as it is known here; -1: the graph may know */
   bool zero;      /* all elements are 0: it has every degree */

@@ -352,6 +352,18 @@ def random():
     return [loss, momentum().minimize(loss)]
 
 
+def flat_rows():
+    """Rows of [batch * time] chosen by number and by mask, behind a loop: their gradients are sums over the whole batch."""
+    x, y = tf.placeholder(D, [None, 5, 3], "x"), tf.placeholder(tf.int32, [None], "y")
+    w, n = var("w", [3, 3]), tf.shape(x)[0]
+    h = tf.scan(lambda h, v: tf.tanh(tf.matmul(v, w) + 0.5 * h), tf.transpose(x, [1, 0, 2]), tf.zeros([n, 3], D))
+    out, length = tf.transpose(h, [1, 0, 2]), 1 + y
+    last = tf.gather(tf.reshape(out, [-1, 3]), tf.range(n) * 5 + length - 1)
+    kept = tf.boolean_mask(tf.reduce_sum(tf.square(out), 2), tf.sequence_mask(length, 5))
+    loss = tf.reduce_mean(tf.square(last)) + tf.reduce_mean(kept)
+    return [loss, momentum().minimize(loss)]
+
+
 MODELS = {
     "mlp": (mlp(sgd), False),
     "mlp_adam": (mlp(adam), True),
@@ -380,6 +392,7 @@ MODELS = {
     "pools": (pools, True),
     "lists": (lists, True),
     "negatives": (negatives, True),
+    "flat_rows": (flat_rows, True),
     "random": (random, True),
 }
 
