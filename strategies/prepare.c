@@ -143,6 +143,35 @@ static weft_status_t *expand(const weft_strategy_request_t *r, weft_graph_t *g, 
   return weft_pass_infer_loop_shapes(g);
 }
 
+/* One edge goes around `n`: to what n passes on there, or, of a control edge, to all of it. What n waits for is waited for. */
+static weft_status_t *go_around(weft_graph_t *g, const weft_node_t *n, const weft_fanout_edge_t *edge) {
+  weft_node_t *to = edge->to;
+  if (edge->input >= 0) weft_graph_set_input(to, edge->input, n->inputs[edge->output]);
+  for (int k = 0; k < to->num_controls && edge->input < 0; k++) {
+    if (to->controls[k] == n) to->controls[k] = n->inputs[0].node;
+  }
+  for (int i = 1; i < n->num_inputs && edge->input < 0; i++) WEFT_RETURN_IF_ERROR(weft_graph_add_control(g, n->inputs[i].node, to));
+  for (int i = 0; i < n->num_controls; i++) WEFT_RETURN_IF_ERROR(weft_graph_add_control(g, n->controls[i], to));
+  return NULL;
+}
+
+/* Edges go around what only passes many values on (the outputs of a function that was called): one of them may be a variable's
+ * handle, and what touches a variable goes where that lives, with all the others. */
+static weft_status_t *pass_around(weft_graph_t *g) {
+  weft_fanout_t fanout = {0};
+  weft_status_t *s = weft_fanout_build(g, &fanout);
+  for (int id = 0, num_nodes = g->num_nodes; id < num_nodes && s == NULL; id++) {
+    const weft_node_t *n = g->nodes[id];
+    if (n == NULL || n->num_inputs == 0 || !weft_str_is(n->op->name, "IdentityN")) continue;
+    for (int at = fanout.begin[id]; at < fanout.begin[id + 1] && s == NULL; at++) {
+      bool is_merge = (fanout.edges[at].to->op->flags & WEFT_OP_MERGE) != 0; /* it waits for one of its inputs, and for nothing else */
+      if (!is_merge) s = go_around(g, n, &fanout.edges[at]);
+    }
+  }
+  weft_fanout_deinit(&fanout);
+  return s;
+}
+
 weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch_norms, weft_prepared_t *out) {
   weft_graph_t *g = NULL;
   size_t num_names = (size_t)r->fetches.n + (size_t)r->targets.n + (size_t)r->inits.n;
@@ -155,6 +184,7 @@ weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch
   if (s == NULL) s = resolve(r, g, out);
   if (s == NULL) s = prune(out, g);
   if (s == NULL) s = weft_pass_lower_functions(g, 0);
+  if (s == NULL) s = pass_around(g);
   if (s == NULL) s = resolve(r, g, out);
   if (s == NULL) s = prune(out, g);
   if (s == NULL) s = weft_pass_infer_shapes(g);
