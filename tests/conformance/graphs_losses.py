@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from graphs import ITEM, T, USER, WEIGHT, X, Y, classifier, cross_entropy, dense, graph, mlp, v1, variable
+from graphs import ITEM, LENGTH, SEQ, T, TAGS, USER, WEIGHT, X, Y, classifier, cross_entropy, dense, graph, mlp, v1, variable
 
 BINARY = (X[:, :1] + 0.3 * X[:, 1:2] > 0).astype("f")
 REGRESSIONS = {
@@ -404,6 +404,17 @@ def mean_teacher(t):
     with tf.control_dependencies([train]):
         ops = [v1.assign(b, 0.9 * b.read_value() + 0.1 * a.read_value()) for a, b in zip(student, teacher)]
     t.train(loss, *ops)
+
+@graph(refused="every round of a loop")
+def ctc(t):
+    seq, lengths = t.rows("seq", SEQ), t.rows("lengths", (LENGTH * 0 + 6).astype("i4"))
+    labels = t.rows("labels", (TAGS[:, :2] + 1).astype("i4"))
+    logits = tf.transpose(dense(dense(seq, 6, "a", tf.tanh), 5, "b"), [1, 0, 2])
+    label_length = tf.fill([tf.shape(seq)[0]], 2)
+    loss = tf.reduce_mean(tf.nn.ctc_loss(labels, logits, label_length, lengths, blank_index=0))
+    t.minimize(loss, 0.05)
+
+
 
 
 METRICS = {

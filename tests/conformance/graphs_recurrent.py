@@ -26,6 +26,7 @@ def dynamic(cell, with_length):
 for _cell in CELLS:
     graph(dynamic(_cell, False), name=f"dynamic_rnn_{_cell}")
     graph(dynamic(_cell, True), name=f"dynamic_rnn_{_cell}_lengths")
+    graph(dynamic(_cell, True), name=f"dynamic_rnn_{_cell}_v2", v2=True)
 
 
 def static(cell):
@@ -222,16 +223,53 @@ def cond_by_batch(t):
 
 for _f in (scan, map_time, map_rows, while_fixed, while_collected, cond_by_step, cond_by_batch):
     graph(_f)
-for _f in (while_fixed, while_collected):
     graph(_f, name=_f.__name__ + "_v2", v2=True)
 
 
-@graph(refused="is needed whole in every round of a loop")
+@graph(refused="every round of a loop")
 def fixed_point(t):
     """A loop whose number of trips depends on the batch."""
     x, y = t.rows("x", X), t.rows("y", Y)
     a = tf.stop_gradient(v1.while_loop(lambda s: tf.reduce_mean(tf.abs(s)) > 0.3, lambda s: 0.8 * s, (x,)))
     t.minimize(cross_entropy(dense(a, 4, "out"), y))
+
+
+@graph
+def rnn_flat_index(t):
+    """The same with a flat index, as old code has it."""
+    seq, y, length = t.rows("seq", SEQ), t.rows("y", Y), t.rows("length", LENGTH)
+    outputs, _ = v1.nn.dynamic_rnn(BasicCell(5, "cell"), seq, sequence_length=length, dtype=tf.float32)
+    index = tf.range(0, tf.shape(outputs)[0]) * 6 + (length - 1)
+    last = tf.gather(tf.reshape(outputs, [-1, 5]), index)
+    t.minimize(cross_entropy(dense(last, 4, "out"), y))
+
+
+@graph
+def tagger_bidirectional(t):
+    ids, tags, length = t.rows("ids", IDS), t.rows("tags", TAGS), t.rows("length", LENGTH)
+    e = tf.nn.embedding_lookup(variable("table", (20, 5)), ids)
+    (fw, bw), _ = v1.nn.bidirectional_dynamic_rnn(LSTMCell(4, "fw"), LSTMCell(4, "bw"), e, sequence_length=length, dtype=tf.float32)
+    logits = dense(tf.concat([fw, bw], 2), 3, "out")
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tags, logits=logits)
+    t.minimize(tf.reduce_mean(tf.boolean_mask(each, tf.sequence_mask(length, 6))))
+
+
+@graph(refused="every round of a loop")
+def seq2seq_raw_rnn(t):
+    """tf.nn.raw_rnn feeds what it emitted back; its rounds end when all rows of the batch have ended."""
+    source, target = t.rows("source", IDS), t.rows("target", TAGS)
+    _, state = v1.nn.dynamic_rnn(GRUCell(5, "encoder"), tf.nn.embedding_lookup(variable("in", (20, 4)), source), dtype=tf.float32)
+    cell, w = GRUCell(5, "decoder"), variable("w", (5, 4))
+    n = tf.shape(source)[0]
+
+    def loop(time, output, cell_state, _):
+        if output is None:
+            return tf.zeros([n], tf.bool), tf.zeros([n, 4]), state, None, None
+        return tf.fill([n], time >= 6), tf.matmul(output, w), cell_state, output, None
+
+    outputs = v1.nn.raw_rnn(cell, loop)[0].stack()
+    logits = dense(tf.transpose(tf.reshape(outputs, [6, -1, 5]), [1, 0, 2]), 3, "logits")
+    t.minimize(cross_entropy(logits, target))
 
 
 @graph(v2=True)
@@ -245,6 +283,23 @@ def tf_function(t):
         return tf.nn.relu(tf.matmul(v, w) + b)
 
     t.minimize(cross_entropy(dense(layer(x), 4, "out", use_resource=True), y), optimizer=v1.train.AdamOptimizer(0.01))
+
+
+@graph(v2=True)
+def autograph_loop(t):
+    """tf.function with a Python loop made a While."""
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    w = variable("w", (5, 4), use_resource=True)
+
+    @tf.function
+    def run(s):
+        h = tf.zeros([tf.shape(s)[0], 4])
+        for i in tf.range(6):
+            h = tf.tanh(tf.matmul(s[:, i], w) + 0.5 * h)
+            h.set_shape([None, 4])
+        return h
+
+    t.minimize(cross_entropy(dense(run(seq), 4, "out", use_resource=True), y))
 
 
 @graph
