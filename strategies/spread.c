@@ -78,7 +78,8 @@ static weft_status_t *settle(weft_spread_analysis_t *a) {
     }
     a->changed = false;
     a->round++;
-    for (int i = 0; i < a->num_order; i++) WEFT_RETURN_IF_ERROR(weft_spread_visit(a, a->order[i]));
+    for (int i = 0; i < a->num_order && !a->again; i++) WEFT_RETURN_IF_ERROR(weft_spread_visit(a, a->order[i]));
+    if (a->again) return NULL;
     if (!a->has_loops && !a->has_cells) break;
   }
   return NULL;
@@ -106,6 +107,53 @@ static bool comes_through(const weft_node_t *n) {
          weft_str_is(n->op->name, "Identity");
 }
 
+static void force_list(weft_spread_analysis_t *a, weft_output_t from, const weft_spread_t *to, bool *any);
+
+/* Once: if it does not help, it is refused. Others may ask in the same round. */
+static void ask_for_elements(const weft_spread_analysis_t *a, weft_spread_t *forced, int *forced_in, const weft_spread_t *to, bool *any) {
+  if (forced->kind == WEFT_SPREAD_NONE) {
+    *forced = *to;
+    *forced_in = a->round;
+  }
+  *any = *any || (*forced_in == a->round && weft_spread_eq(forced, to));
+}
+
+/* Asks that the elements of the TensorArray or list that `n` reads be put as `to`. */
+static void force_elements(weft_spread_analysis_t *a, const weft_node_t *n, const weft_spread_t *to, bool *any) {
+  weft_output_t of = n->inputs[0];
+  int cell = a->values[of.node->id][of.index].cell;
+  if (cell == 0) {
+    force_list(a, of, to, any);
+  } else {
+    ask_for_elements(a, &a->cells[cell].forced, &a->cells[cell].forced_in, to, any);
+  }
+}
+
+/* The list may have come round a loop, and have been written to there. */
+static void force_list(weft_spread_analysis_t *a, weft_output_t from, const weft_spread_t *to, bool *any) {
+  weft_node_t *n = from.node;
+  if (n->mark == 2) return;
+  n->mark = 2;
+  if (weft_spread_makes_list(n)) {
+    ask_for_elements(a, &a->forced[n->id], &a->forced_in[n->id], to, any);
+    return;
+  }
+  bool is_merge = (n->op->flags & WEFT_OP_MERGE) != 0;
+  for (int i = 0; i < n->num_inputs && (i == 0 || is_merge); i++) {
+    if (n->input_types[i] == WEFT_VARIANT) force_list(a, n->inputs[i], to, any);
+  }
+}
+
+bool weft_spread_force_list(weft_spread_ctx_t *c, int axis) {
+  weft_spread_analysis_t *a = c->analysis;
+  weft_spread_t to = weft_spread_rows(axis, 0);
+  bool any = false;
+  for (int i = 0; i < a->num_order; i++) a->order[i]->mark = 0;
+  force_list(a, c->node->inputs[0], &to, &any);
+  a->again = a->again || any;
+  return any;
+}
+
 /* Asks that `from`, a value inside a loop, be given as `to`; *found false if it is made inside. */
 static void force(weft_spread_analysis_t *a, weft_output_t from, const weft_spread_t *to, bool *found, bool *any) {
   weft_node_t *n = from.node;
@@ -118,6 +166,10 @@ static void force(weft_spread_analysis_t *a, weft_output_t from, const weft_spre
     }
     *forced = forced->kind == WEFT_SPREAD_NONE ? *to : weft_spread_same(0);
     *any = true;
+    return;
+  }
+  if (weft_spread_is_element(n)) {
+    force_elements(a, n, to, any);
     return;
   }
   bool passes = comes_through(n);
@@ -140,11 +192,13 @@ static weft_status_t *move_out_of_loops(weft_spread_analysis_t *a, bool *any) {
       const weft_spread_t *to = &a->plan->wanted[n->id][k];
       if (weft_spread_eq(&v->s, to) || to->kind == WEFT_SPREAD_ONCE || v->zero) continue;
       bool is_cut = v->s.kind == WEFT_SPREAD_SAME && v->s.degree == 0 && to->kind == WEFT_SPREAD_ROWS && to->degree == 0;
-      if (is_cut && !comes_through(from.node)) continue; /* each replica has it, and takes its rows */
+      bool is_element = weft_spread_is_element(from.node);
+      if (is_cut && !is_element && !comes_through(from.node)) continue; /* each replica has it, and takes its rows */
       bool found = true, is_new = false;
       for (int j = 0; j < a->num_order; j++) a->order[j]->mark = 0;
       force(a, from, to, &found, &is_new);
       *any |= is_new;
+      if (is_cut && is_element && !is_new) continue; /* if it cannot be cut before the loop, then there */
       if (!found || !is_new) {
         weft_strbuf_t text = WEFT_STRBUF_INIT;
         weft_spread_print(&v->s, &text);
@@ -164,6 +218,10 @@ static weft_status_t *run_rounds(weft_spread_analysis_t *a) {
   for (int pass = 0; pass < MAX_ROUNDS; pass++) {
     bool moved;
     WEFT_RETURN_IF_ERROR(settle(a));
+    if (a->again) {
+      a->again = false;
+      continue;
+    }
     for (int i = 0; i < a->options->num_roots; i++) { /* fetched: then as it truly is */
       const weft_node_t *n = a->options->roots[i];
       for (int o = 0; o < n->num_outputs; o++) {
@@ -231,11 +289,12 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
   a->values = weft_arena_calloc(&a->arena, n, sizeof *a->values);
   a->shared = weft_arena_calloc(&a->arena, n, sizeof *a->shared);
   a->forced = weft_arena_calloc(&a->arena, n, sizeof *a->forced);
+  a->forced_in = weft_arena_calloc(&a->arena, n, sizeof *a->forced_in);
   a->asked = weft_arena_calloc(&a->arena, n, sizeof *a->asked);
   a->shapes = weft_arena_calloc(&a->arena, n, sizeof *a->shapes);
   bool is_there = p->run != NULL && p->outputs != NULL && p->wanted != NULL && p->draws != NULL &&
                   p->squeezed != NULL && p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL &&
-                  a->asked != NULL && a->shapes != NULL;
+                  a->asked != NULL && a->forced_in != NULL && a->shapes != NULL;
   if (!is_there) return no_memory();
   WEFT_RETURN_IF_ERROR(find_needed(a));
   WEFT_RETURN_IF_ERROR(weft_spread_improve_shapes(a));

@@ -21,6 +21,8 @@ typedef struct cell {
   int node, of; /* the node that made it; of a gradient: the cell of its TensorArray, and node -1 */
   weft_str_t source;
   weft_spread_value_t value;
+  weft_spread_t forced; /* how elements must be put: a loop reads them so; NONE: as they come */
+  int forced_in;        /* the round in which that was asked for */
 } weft_spread_cell_t;
 
 /* Rows dealt out by number: part `part` of `num_parts` by the numbers in `by`. */
@@ -40,15 +42,17 @@ struct weft_spread_analysis { /* Confined. */
   int num_order;
   weft_spread_value_t **values; /* by node id */
   bool **shared;                /* by node id: this part is added up for all */
-  weft_spread_t *forced;        /* by node id, of Enter: how its value must be given; NONE: as it comes */
+  weft_spread_t *forced;        /* by node id, of Enter and TensorListFromTensor: how the value, or the elements, must be given; NONE: as it comes */
   const weft_shape_t **shapes;  /* by node id: better known than in the graph; NULL: as there */
   weft_frames_t frames;
   bool has_loops, has_cells;
   weft_spread_cell_t *cells; /* owned; cells[0] is nobody's */
   int num_cells, capacity;
   weft_spread_pick_t *picks; /* the latest first */
+  int *forced_in; /* by node id: the round in which `forced` was asked for, of TensorListFromTensor */
   int *asked; /* by node id: the last round in which true values were asked for */
   int round;
+  bool again; /* a rule has asked for something: another pass */
   bool changed, failed; /* failed: there was no memory */
 };
 
@@ -57,6 +61,9 @@ struct weft_spread_analysis { /* Confined. */
 /* Asks the rule of one node; a->changed tells whether anything is new. Waits (does nothing) while an input is
  * not known. */
 WEFT_MUST_CHECK weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n);
+/* Does it take one element out of a TensorArray or a list? Does it make a list of a tensor's rows? */
+bool weft_spread_is_element(const weft_node_t *n);
+bool weft_spread_makes_list(const weft_node_t *n);
 bool weft_spread_is_batch_placeholder(const weft_spread_analysis_t *a, const weft_node_t *n);
 
 /* ---- spread_random.c ---- */

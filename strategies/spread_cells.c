@@ -27,7 +27,7 @@ weft_status_t *weft_spread_cell_new(weft_spread_ctx_t *c, int of, weft_str_t sou
   }
   *out = a->num_cells++;
   a->cells[*out] =
-      (weft_spread_cell_t){node, of, source, weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE))};
+      (weft_spread_cell_t){node, of, source, weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE)), weft_spread_of(WEFT_SPREAD_NONE), 0};
   return NULL;
 }
 
@@ -97,9 +97,20 @@ static bool element_of(const value_t *v, int axes, value_t *out) {
   return v->s.kind != WEFT_SPREAD_ROWS || out->s.axis >= 0;
 }
 
+/* Elements that a loop reads as rows are put as rows: what all have whole is cut before it. */
+static void put_as_forced(weft_spread_ctx_t *c, const weft_spread_t *forced, int input, int axes, value_t *v) {
+  bool is_whole = v->s.kind == WEFT_SPREAD_SAME || v->s.kind == WEFT_SPREAD_PART || v->s.kind == WEFT_SPREAD_ONCE;
+  if (forced->kind != WEFT_SPREAD_ROWS || !is_whole || v->zero) return;
+  v->s = c->wanted[input] = weft_spread_rows(forced->axis - axes, forced->degree);
+  v->whole = -1;
+  v->ints = v->dims = NULL;
+}
+
 /* Puts input `value` (stacked elements if axes is -1) into the cell of input 0. */
 static weft_status_t *put(weft_spread_ctx_t *c, int value, int axes) {
   value_t v = c->in[value], e;
+  int cell = c->in[0].cell;
+  if (cell > 0 && cell < c->analysis->num_cells) put_as_forced(c, &c->analysis->cells[cell].forced, value, axes, &v);
   if (v.s.kind == WEFT_SPREAD_ONCE) {
     c->wanted[value] = weft_spread_same(0);
     v = weft_spread_true_value(c, &v, WEFT_SPREAD_SAME);
@@ -192,6 +203,11 @@ static weft_status_t *go_as_list(weft_spread_ctx_t *c, const value_t *in_list, i
     both = weft_spread_meet(c, in_list, e, &fits);
     stays = weft_spread_eq(&both.s, &in_list->s);
   }
+  bool is_whole = in_list->s.kind == WEFT_SPREAD_PART || in_list->s.kind == WEFT_SPREAD_SAME;
+  if ((!fits || !stays) && is_whole && e->s.kind == WEFT_SPREAD_ROWS && weft_spread_force_list(c, e->s.axis)) {
+    *e = *in_list; /* next time it holds rows */
+    return NULL;
+  }
   if (!fits || !stays)
     return weft_spread_refuse(c->node, "it holds rows of the batch in one element and what all replicas have alike in another; use two arrays");
   weft_spread_t to = weft_spread_as(e, &both.s);
@@ -204,6 +220,7 @@ static weft_status_t *go_as_list(weft_spread_ctx_t *c, const value_t *in_list, i
 
 static weft_status_t *list_with(weft_spread_ctx_t *c, const value_t *list, int input, int axes) {
   value_t v = c->in[input], e;
+  if (list == NULL) put_as_forced(c, &c->analysis->forced[c->node->id], input, axes, &v);
   if (v.s.kind == WEFT_SPREAD_ONCE || !element_of(&v, axes, &e)) {
     c->wanted[input] = weft_spread_same(0);
     v = weft_spread_value(weft_spread_same(0));

@@ -125,16 +125,19 @@ weft_status_t *weft_spread_select(weft_spread_ctx_t *c) {
     c->wanted[0] = weft_spread_rows(0, 0);
   }
   if (rank == 1 && data_rank > 1 && c->wanted[0].kind == WEFT_SPREAD_ROWS) {
-    bool fits = weft_spread_is_rows(c, 1) && weft_spread_is_rows(c, 2) && c->in[1].s.axis == 0 &&
-                c->in[2].s.axis == 0;
-    if (!fits) return weft_spread_fall_back(c);
-    int d = c->in[1].s.degree;
-    if (c->in[1].zero) d = c->in[2].s.degree;
+    int d = c->in[1].zero || !weft_spread_is_rows(c, 1) ? c->in[2].s.degree : c->in[1].s.degree, lead = 1;
+    for (int i = 1; i < 3; i++) { /* as long as the condition: the whole batch, which is cut */
+      bool is_whole = c->in[i].s.kind == WEFT_SPREAD_SAME || c->in[i].s.kind == WEFT_SPREAD_PART;
+      if (!is_whole && !(weft_spread_is_rows(c, i) && c->in[i].s.axis == 0)) return weft_spread_fall_back(c);
+      if (is_whole && !c->in[i].zero) d = 0;
+      if (is_whole) c->wanted[i] = weft_spread_rows(0, 0);
+      if (weft_spread_is_rows(c, i) && (!weft_spread_is_rows(c, lead) || c->in[lead].zero)) lead = i;
+    }
     for (int i = 1; i < 3; i++) {
       if (!c->in[i].zero) c->wanted[i].degree = d;
     }
     c->out[0] = weft_spread_value(weft_spread_rows(0, d));
-    c->out[0].factor = c->in[1].factor;
+    c->out[0].factor = weft_spread_is_rows(c, lead) ? c->in[lead].factor : c->in[0].factor;
     c->out[0].zero = c->in[1].zero && c->in[2].zero;
     return NULL;
   }

@@ -33,6 +33,16 @@ const weft_spread_table_rule_t *weft_spread_rule_of(weft_str_t op) {
   return NULL;
 }
 
+bool weft_spread_is_element(const weft_node_t *n) {
+  const weft_spread_table_rule_t *rule = weft_spread_rule_of(n->op->name);
+  return rule != NULL && (rule->fn == weft_spread_array_read || (rule->fn == weft_spread_list_get && rule->detail == 0));
+}
+
+bool weft_spread_makes_list(const weft_node_t *n) {
+  const weft_spread_table_rule_t *rule = weft_spread_rule_of(n->op->name);
+  return rule != NULL && rule->fn == weft_spread_list_from;
+}
+
 const char *weft_spread_rule_op(int i) { return i >= 0 && i < NUM_RULES ? rules[i].op : NULL; }
 
 bool weft_spread_has_rule(const weft_op_def_t *op) {
@@ -144,7 +154,7 @@ static weft_status_t *ask(weft_spread_ctx_t *c) {
   uint32_t flags = n->op->flags;
   if (number_all_rows(c, weft_spread_rule_of(n->op->name))) return NULL; /* next time */
   if ((flags & WEFT_OP_MERGE) != 0) return weft_spread_merge(c);
-  bool is_forced = c->analysis->forced[n->id].kind != WEFT_SPREAD_NONE && (flags & WEFT_OP_ENTER) == 0;
+  bool is_forced = c->analysis->forced[n->id].kind != WEFT_SPREAD_NONE && (flags & WEFT_OP_ENTER) == 0 && !weft_spread_makes_list(n);
   const weft_spread_table_rule_t *rule = weft_spread_rule_of(n->op->name);
   if (!is_forced && weft_spread_ints_compute(c)) return NULL;
   bool has_shape = false;

@@ -156,6 +156,9 @@ weft_status_t *weft_spread_list_sum(weft_spread_ctx_t *c);
 
 /* ---- spread.c ---- */
 weft_status_t *weft_spread_note(weft_spread_analysis_t *a, const char *fmt, ...) WEFT_PRINTF(2, 3);
+/* Asks that what the list of input 0 was made of be cut into rows along `axis` of an element; the analysis goes round once
+ * more then. False if that was asked for before, or it is not known what the list was made of. */
+bool weft_spread_force_list(weft_spread_ctx_t *c, int axis);
 /* Asks that the node `id` be given true values; the analysis goes round once more then. */
 void weft_spread_force_true(weft_spread_ctx_t *c, int id);
 

@@ -144,6 +144,24 @@ def rnn_of_lengths():
     return [loss, sgd().minimize(loss)]
 
 
+def rnn_masked():
+    """Steps of all rows are picked out by a mask: the gradient that comes back to the loop is whole on all replicas."""
+    x, n = tf.placeholder(D, [None, 5, 3], "x"), tf.placeholder(tf.int32, [None], "n")
+    wx, wh = var("wx", [3, 4]), var("wh", [4, 4])
+    turned = tf.transpose(x, [1, 0, 2])
+    steps, outputs = tf.TensorArray(D, 5).unstack(turned), tf.TensorArray(D, 5)
+    zeros = tf.zeros([tf.shape(x)[0], 4], D)
+
+    def body(t, h, outputs):
+        new = tf.tanh(tf.matmul(steps.read(t), wx) + tf.matmul(h, wh))
+        return t + 1, tf.where(t < n, new, h), outputs.write(t, tf.where(t < n, new, zeros))
+
+    _, _, outputs = tf.while_loop(lambda t, *_: t < 5, body, [0, zeros, outputs])
+    picked = tf.boolean_mask(tf.transpose(outputs.stack(), [1, 0, 2]), tf.sequence_mask(n, 5))
+    loss = tf.reduce_mean(tf.square(picked - 0.5))
+    return [loss, sgd().minimize(loss)]
+
+
 def misc():
     x, y = inputs()
     h = tf.nn.dropout(dense(x, 8, "h", tf.nn.relu), rate=0.0)
@@ -380,6 +398,7 @@ MODELS = {
     "rnn": (rnn, False),
     "rnnr": (rnn, True),
     "dyn": (rnn_of_lengths, True),
+    "masked": (rnn_masked, True),
     "misc": (misc, True),
     "cond": (cond, False),
     "attention": (attention, True),
