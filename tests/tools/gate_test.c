@@ -28,8 +28,8 @@ static int64_t steps_done(const game_t *g) {
     if (g->finished[i] < least) least = g->finished[i];
   }
   return g->gate.kind == WEFT_GATE_FREE || g->gate.kind == WEFT_GATE_BOUND ? sum
-         : g->gate.kind == WEFT_GATE_UPDATE                               ? g->finished[g->plan.num_lanes - 1]
-                                                                          : least;
+         : g->gate.kind == WEFT_GATE_UPDATE ? g->finished[g->plan.num_lanes - 1]
+                                            : least;
 }
 
 /* A run in progress can end unless it waits for slower lanes. */
@@ -39,7 +39,9 @@ static bool can_finish(const game_t *g, int lane, int64_t staleness) {
     bool waits = g->gate.kind == WEFT_GATE_BOUND || g->gate.kind == WEFT_GATE_IN_STEP;
     bool is_behind = g->finished[i] + staleness < g->finished[lane] && !g->gate.lanes[i].has_ended;
     if (waits && i != lane && is_behind) return false;
-    if (g->gate.kind == WEFT_GATE_IN_STEP && g->gate.lanes[i].started < g->gate.lanes[lane].started && !g->gate.lanes[i].has_ended) return false;
+    if (g->gate.kind == WEFT_GATE_IN_STEP && g->gate.lanes[i].started < g->gate.lanes[lane].started &&
+        !g->gate.lanes[i].has_ended)
+      return false;
   }
   return true;
 }
@@ -67,18 +69,26 @@ static bool move(game_t *g, int64_t staleness) {
   return false;
 }
 
-static void play(bool splits, bool has_update, bool in_step, bool waits, int lanes, int64_t every, int64_t staleness, bool by_clock) {
+static void play(bool splits, bool has_update, bool in_step, bool waits, int lanes, int64_t every,
+                 int64_t staleness, bool by_clock) {
   for (uint32_t seed = 1; seed <= 50; seed++) {
     game_t g = {.state = seed, .quota = STEPS};
-    g.plan = (weft_run_plan_t){.lanes = g.lanes, .num_lanes = lanes, .splits_batch = splits, .in_step = in_step, .lanes_wait = waits};
+    g.plan = (weft_run_plan_t){.lanes = g.lanes,
+                               .num_lanes = lanes,
+                               .splits_batch = splits,
+                               .in_step = in_step,
+                               .lanes_wait = waits};
     g.lanes[lanes - 1].is_update = has_update;
     CU_ASSERT_PTR_NULL_FATAL(weft_gate_init(&g.gate, &g.plan, 0));
     if (!by_clock) g.gate.pause_at = every;
     bool goes_on = true;
     while (goes_on) {
-      if (by_clock && g.gate.pause_at == INT64_MAX && chance(&g) % 20 == 0) weft_gate_stop_soon(&g.gate, g.done, every);
+      if (by_clock && g.gate.pause_at == INT64_MAX && chance(&g) % 20 == 0)
+        weft_gate_stop_soon(&g.gate, g.done, every);
       if (weft_gate_is_still(&g.gate, g.done)) {
-        for (int i = 0; i < lanes; i++) CU_ASSERT_TRUE(!g.gate.lanes[i].is_busy || (g.gate.kind == WEFT_GATE_UPDATE && !g.lanes[i].is_update));
+        for (int i = 0; i < lanes; i++)
+          CU_ASSERT_TRUE(!g.gate.lanes[i].is_busy ||
+                         (g.gate.kind == WEFT_GATE_UPDATE && !g.lanes[i].is_update));
         bool is_exact = g.gate.kind != WEFT_GATE_BOUND;
         CU_ASSERT_TRUE(is_exact ? g.done == g.gate.pause_at : g.done >= g.gate.pause_at);
         if (g.gate.kind == WEFT_GATE_IN_STEP) CU_ASSERT_EQUAL(g.done % every, 0);
@@ -96,11 +106,16 @@ static void play(bool splits, bool has_update, bool in_step, bool waits, int lan
 static void one_lane_stops_at_each_multiple(void) { play(false, false, false, false, 1, 7, 0, false); }
 static void lanes_in_step_stop_after_the_same_step(void) { play(true, false, false, false, 3, 7, 0, false); }
 static void an_update_lane_in_step_stops_too(void) { play(true, true, true, false, 3, 7, 0, false); }
-static void free_lanes_stop_at_exactly_that_many_runs(void) { play(false, false, false, false, 3, 7, 0, false); }
-static void lanes_that_wait_for_each_other_do_not_lock(void) {
-  for (int64_t staleness = 0; staleness < 4; staleness++) play(false, false, false, true, 4, 7, staleness, false);
+static void free_lanes_stop_at_exactly_that_many_runs(void) {
+  play(false, false, false, false, 3, 7, 0, false);
 }
-static void only_updates_stop_where_workers_may_be_late(void) { play(true, true, false, false, 3, 7, 0, false); }
+static void lanes_that_wait_for_each_other_do_not_lock(void) {
+  for (int64_t staleness = 0; staleness < 4; staleness++)
+    play(false, false, false, true, 4, 7, staleness, false);
+}
+static void only_updates_stop_where_workers_may_be_late(void) {
+  play(true, true, false, false, 3, 7, 0, false);
+}
 static void the_clock_stops_them_as_soon_as_it_can(void) {
   play(false, false, false, false, 1, 4, 0, true); /* at the end of a round of four */
   play(true, false, false, false, 3, 1, 0, true);

@@ -1,6 +1,7 @@
 /* tools/checkpoint/access.c - nodes that read and write variables, and runs of them.
  *
- * A run carries at most BYTES_PER_RUN (or one part): a message has a limit, and this process need not hold a whole model twice.
+ * A run carries at most BYTES_PER_RUN (or one part): a message has a limit, and this process need not hold a
+ * whole model twice.
  */
 #include "tools/checkpoint/access.h"
 
@@ -12,7 +13,9 @@
 
 enum { BYTES_PER_RUN = 64 << 20, PARTS_PER_RUN = 1000, MAX_NAME = 4096 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the values of variables"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the values of variables");
+}
 
 static weft_status_t *taken(TF_Status *status) {
   if (TF_GetCode(status) == TF_OK) return NULL;
@@ -98,7 +101,8 @@ static weft_status_t *add_read(builder_t *b, TF_Output holder, bool is_ref, weft
 }
 
 static weft_status_t *add_write(builder_t *b, TF_Output holder, bool is_ref, weft_access_part_t *p) {
-  TF_Operation **writes = weft_arena_calloc(&b->access->arena, (size_t)p->num_writes + 1, sizeof(*writes)); /* copies are few */
+  TF_Operation **writes =
+      weft_arena_calloc(&b->access->arena, (size_t)p->num_writes + 1, sizeof(*writes)); /* copies are few */
   if (writes == NULL) return no_memory();
   memcpy(writes, p->writes, (size_t)p->num_writes * sizeof(*writes));
   TF_OperationDescription *d = begin(b, is_ref ? "Assign" : "AssignVariableOp", "write");
@@ -112,7 +116,8 @@ static weft_status_t *add_write(builder_t *b, TF_Output holder, bool is_ref, wef
   return NULL;
 }
 
-static weft_status_t *add_holder(builder_t *b, TF_Operation *op, const weft_saved_variable_t *variable, int64_t first_row) {
+static weft_status_t *add_holder(builder_t *b, TF_Operation *op, const weft_saved_variable_t *variable,
+                                 int64_t first_row) {
   weft_access_t *a = b->access;
   TF_Output holder = {op, 0};
   bool is_ref = TF_OperationOutputType(holder) != TF_RESOURCE;
@@ -128,22 +133,27 @@ static weft_status_t *add_holder(builder_t *b, TF_Operation *op, const weft_save
   return add_write(b, holder, is_ref, p);
 }
 
-weft_status_t *weft_access_init(TF_Graph *g, const weft_saved_variables_t *variables, bool is_rewritten, weft_access_t *out) {
+weft_status_t *weft_access_init(TF_Graph *g, const weft_saved_variables_t *variables, bool is_rewritten,
+                                weft_access_t *out) {
   builder_t b = {.graph = g, .status = TF_NewStatus(), .access = out};
   char name[MAX_NAME];
   size_t at = 0;
   int n = 0, k = 0;
   *out = (weft_access_t){.arena = WEFT_ARENA_INIT};
-  for (TF_Operation *op = TF_GraphNextOperation(g, &at); op != NULL; op = TF_GraphNextOperation(g, &at)) n += is_variable(op);
+  for (TF_Operation *op = TF_GraphNextOperation(g, &at); op != NULL; op = TF_GraphNextOperation(g, &at))
+    n += is_variable(op);
   out->parts = weft_arena_calloc(&out->arena, (size_t)n + 1, sizeof *out->parts);
-  TF_Operation **holders = weft_calloc((size_t)n + 1, sizeof(*holders)); /* the graph grows while we add to it */
+  TF_Operation **holders =
+      weft_calloc((size_t)n + 1, sizeof(*holders)); /* the graph grows while we add to it */
   weft_status_t *s = out->parts == NULL || holders == NULL ? no_memory() : NULL;
   at = 0;
-  for (TF_Operation *op = TF_GraphNextOperation(g, &at); s == NULL && op != NULL; op = TF_GraphNextOperation(g, &at)) {
+  for (TF_Operation *op = TF_GraphNextOperation(g, &at); s == NULL && op != NULL;
+       op = TF_GraphNextOperation(g, &at)) {
     if (is_variable(op)) holders[k++] = op;
   }
   for (int i = 0; s == NULL && i < n; i++) {
-    const weft_saved_variable_t *v = weft_saved_variables_get(variables, origin_of(&b, holders[i], is_rewritten, name));
+    const weft_saved_variable_t *v =
+        weft_saved_variables_get(variables, origin_of(&b, holders[i], is_rewritten, name));
     if (v != NULL) s = add_holder(&b, holders[i], v, first_row_of(&b, holders[i]));
   }
   weft_free(holders);
@@ -178,7 +188,8 @@ static weft_status_t *look_at(TF_Tensor *value, weft_tensor_t **out) {
   int rank = TF_NumDims(value);
   for (int d = 0; d < rank && d < WEFT_MAX_DIMS; d++) dims[d] = TF_Dim(value, d);
   WEFT_RETURN_IF_ERROR(weft_shape_make(dims, rank, &shape));
-  return weft_tensor_wrap((weft_dtype_t)TF_TensorType(value), &shape, TF_TensorData(value), TF_TensorByteSize(value), NULL, NULL, out);
+  return weft_tensor_wrap((weft_dtype_t)TF_TensorType(value), &shape, TF_TensorData(value),
+                          TF_TensorByteSize(value), NULL, NULL, out);
 }
 
 static weft_status_t *fetch(TF_Session *session, const TF_Output *outputs, TF_Tensor **values, int n) {
@@ -225,7 +236,8 @@ static void run_deinit(run_t *r) {
   weft_free(r->values);
 }
 
-static weft_status_t *read_some(const weft_access_t *a, TF_Session *session, run_t *r, int n, weft_access_got_fn *got, void *arg) {
+static weft_status_t *read_some(const weft_access_t *a, TF_Session *session, run_t *r, int n,
+                                weft_access_got_fn *got, void *arg) {
   for (int i = 0; i < n; i++) r->outputs[i] = a->parts[r->chosen[i]].value;
   weft_status_t *s = fetch(session, r->outputs, r->values, n);
   for (int i = 0; i < n; i++) {
@@ -239,7 +251,8 @@ static weft_status_t *read_some(const weft_access_t *a, TF_Session *session, run
   return s;
 }
 
-weft_status_t *weft_access_read(const weft_access_t *a, TF_Session *session, const bool *wanted, weft_access_got_fn *got, void *arg) {
+weft_status_t *weft_access_read(const weft_access_t *a, TF_Session *session, const bool *wanted,
+                                weft_access_got_fn *got, void *arg) {
   run_t r = {0};
   weft_status_t *s = run_init(a, &r);
   int at = 0, n;
@@ -259,7 +272,8 @@ static TF_Tensor *as_feed(weft_tensor_t *t) {
   return TF_NewTensor((TF_DataType)t->dtype, t->shape.dims, t->shape.rank, t->data, t->bytes, release, t);
 }
 
-static weft_status_t *write_some(const weft_access_t *a, TF_Session *session, run_t *r, int n, weft_access_give_fn *give, void *arg) {
+static weft_status_t *write_some(const weft_access_t *a, TF_Session *session, run_t *r, int n,
+                                 weft_access_give_fn *give, void *arg) {
   int num_writes = 0, k = 0;
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < n; i++) {
@@ -292,11 +306,13 @@ static weft_status_t *write_some(const weft_access_t *a, TF_Session *session, ru
   return s;
 }
 
-weft_status_t *weft_access_write(const weft_access_t *a, TF_Session *session, const bool *wanted, weft_access_give_fn *give, void *arg) {
+weft_status_t *weft_access_write(const weft_access_t *a, TF_Session *session, const bool *wanted,
+                                 weft_access_give_fn *give, void *arg) {
   run_t r = {0};
   weft_status_t *s = run_init(a, &r);
   int at = 0, n;
-  while (s == NULL && (n = choose(a, wanted, &at, r.chosen)) > 0) s = write_some(a, session, &r, n, give, arg);
+  while (s == NULL && (n = choose(a, wanted, &at, r.chosen)) > 0)
+    s = write_some(a, session, &r, n, give, arg);
   run_deinit(&r);
   return s;
 }

@@ -1,9 +1,9 @@
 /* tools/checkpoint/partitions.c - recognises the parts of TensorFlow's partitioned variables by their names.
  *
  * The parts of a variable "table" are variables "table/part_0", "table/part_1", ...; the slots of part k are
- * "table/part_k/Adam". A scope that happens to be called "part_0" is no part of anything: the parts themselves must
- * be variables, numbered without a gap, alike in all dimensions but one.
- * Source: TensorFlow's variable_scope.py (_get_partitioned_variable) and slot_creator.py (_create_slot_var).
+ * "table/part_k/Adam". A scope that happens to be called "part_0" is no part of anything: the parts
+ * themselves must be variables, numbered without a gap, alike in all dimensions but one. Source: TensorFlow's
+ * variable_scope.py (_get_partitioned_variable) and slot_creator.py (_create_slot_var).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,9 @@
 #include "base/alloc.h"
 #include "tools/checkpoint/variables.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the parts of variables"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the parts of variables");
+}
 
 enum { MAX_NAME = 2048 };
 
@@ -29,7 +31,8 @@ static bool split_name(weft_str_t text, name_t *out) {
     size_t end = at + length;
     while (end < text.length && text.data[end] >= '0' && text.data[end] <= '9') end++;
     bool is_piece = end == text.length || text.data[end] == '/';
-    if (!is_piece || !weft_str_to_i64(weft_str_of(text.data + at + length, end - at - length), &out->number)) continue;
+    if (!is_piece || !weft_str_to_i64(weft_str_of(text.data + at + length, end - at - length), &out->number))
+      continue;
     out->head = weft_str_of(text.data, at);
     out->tail = weft_str_of(text.data + end, text.length - end);
     return true;
@@ -38,9 +41,11 @@ static bool split_name(weft_str_t text, name_t *out) {
 }
 
 /* head "/part_" number tail. */
-static weft_saved_variable_t *part(const weft_saved_variables_t *v, const name_t *name, int64_t number, weft_str_t tail) {
+static weft_saved_variable_t *part(const weft_saved_variables_t *v, const name_t *name, int64_t number,
+                                   weft_str_t tail) {
   char text[MAX_NAME];
-  int n = snprintf(text, sizeof text, "%.*s/part_%" PRId64 "%.*s", WEFT_STR_ARGS(name->head), number, WEFT_STR_ARGS(tail));
+  int n = snprintf(text, sizeof text, "%.*s/part_%" PRId64 "%.*s", WEFT_STR_ARGS(name->head), number,
+                   WEFT_STR_ARGS(tail));
   return n < 0 || n >= MAX_NAME ? NULL : weft_saved_variables_get(v, weft_str_of(text, (size_t)n));
 }
 
@@ -57,13 +62,15 @@ static int differing_axis(const weft_shape_t *a, const weft_shape_t *b) {
 }
 
 /* Parts of equal shapes do not say along which dimension they were cut; where they are put together does. */
-static int joined_axis(const weft_graph_t *g, const weft_saved_variables_t *v, const weft_saved_variable_t *first, int64_t count) {
+static int joined_axis(const weft_graph_t *g, const weft_saved_variables_t *v,
+                       const weft_saved_variable_t *first, int64_t count) {
   for (int i = 0; i < g->num_nodes; i++) {
     const weft_node_t *n = g->nodes[i];
     if (n == NULL || !weft_str_is(n->op->name, "ConcatV2") || n->num_inputs != count + 1) continue;
     if (weft_saved_variable_behind(v, n->inputs[0]) != first) continue;
     const weft_node_t *axis = n->inputs[count].node;
-    const weft_attr_t *value = axis == NULL || (axis->flags & WEFT_OP_CONST) == 0 ? NULL : weft_node_attr(axis, "value");
+    const weft_attr_t *value =
+        axis == NULL || (axis->flags & WEFT_OP_CONST) == 0 ? NULL : weft_node_attr(axis, "value");
     if (value == NULL || value->kind != WEFT_ATTR_TENSOR || value->tensor->count != 1) continue;
     int64_t at = value->tensor->dtype == WEFT_I32   ? *(const int32_t *)value->tensor->data
                  : value->tensor->dtype == WEFT_I64 ? *(const int64_t *)value->tensor->data
@@ -75,7 +82,8 @@ static int joined_axis(const weft_graph_t *g, const weft_saved_variables_t *v, c
 }
 
 /* How many parts there are, and along which dimension; 0: they are none. */
-static int64_t count_parts(const weft_graph_t *g, const weft_saved_variables_t *v, const name_t *name, int *out_axis) {
+static int64_t count_parts(const weft_graph_t *g, const weft_saved_variables_t *v, const name_t *name,
+                           int *out_axis) {
   weft_saved_variable_t *first = part(v, name, 0, WEFT_STR("")), *next;
   int64_t n = 1;
   int axis = -1;
@@ -90,7 +98,8 @@ static int64_t count_parts(const weft_graph_t *g, const weft_saved_variables_t *
 }
 
 /* Where part `number` begins, and how long all are together, along `axis`. */
-static void measure(const weft_saved_variables_t *v, const name_t *name, int64_t parts, int axis, int64_t *out_begin, int64_t *out_all) {
+static void measure(const weft_saved_variables_t *v, const name_t *name, int64_t parts, int axis,
+                    int64_t *out_begin, int64_t *out_all) {
   *out_begin = *out_all = 0;
   for (int64_t i = 0; i < parts; i++) {
     int64_t length = part(v, name, i, WEFT_STR(""))->shape.dims[axis];
@@ -99,7 +108,8 @@ static void measure(const weft_saved_variables_t *v, const name_t *name, int64_t
   }
 }
 
-static weft_status_t *name_part(const weft_graph_t *g, weft_saved_variables_t *v, weft_saved_variable_t *item, const name_t *name) {
+static weft_status_t *name_part(const weft_graph_t *g, weft_saved_variables_t *v, weft_saved_variable_t *item,
+                                const name_t *name) {
   int axis = 0;
   int64_t parts = count_parts(g, v, name, &axis), begin, all;
   const weft_saved_variable_t *own = parts == 0 ? NULL : part(v, name, name->number, WEFT_STR(""));
@@ -111,7 +121,8 @@ static weft_status_t *name_part(const weft_graph_t *g, weft_saved_variables_t *v
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_strbuf_append(&b, name->head);
   weft_strbuf_append(&b, name->tail);
-  weft_str_t tensor = b.failed ? weft_str_of(NULL, 0) : weft_arena_str(&v->arena, weft_str_of(b.data, b.length));
+  weft_str_t tensor =
+      b.failed ? weft_str_of(NULL, 0) : weft_arena_str(&v->arena, weft_str_of(b.data, b.length));
   weft_strbuf_deinit(&b);
   if (tensor.data == NULL) return no_memory();
   if (weft_saved_variables_get(v, tensor) != NULL) return NULL; /* the name is another variable's */

@@ -2,7 +2,9 @@
 #include "base/alloc.h"
 #include "tools/checkpoint/checkpoint.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for saving a checkpoint"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for saving a checkpoint");
+}
 
 uint64_t weft_checkpoint_bytes(const weft_saved_variables_t *variables) {
   uint64_t bytes = 0;
@@ -19,13 +21,15 @@ static weft_status_t *got(void *arg, const weft_access_part_t *part, const weft_
   const weft_saved_variable_t *v = part->variable;
   weft_tensor_slice_t at;
   weft_saved_variable_place(v, part->first_row, &value->shape, &at);
-  if (!v->is_part && part->first_row == 0 && (!weft_shape_is_known(&v->shape) || weft_shape_eq(&v->shape, &value->shape))) {
+  if (!v->is_part && part->first_row == 0 &&
+      (!weft_shape_is_known(&v->shape) || weft_shape_eq(&v->shape, &value->shape))) {
     return weft_bundle_writer_add(w, v->tensor, value);
   }
   return weft_bundle_writer_add_slice(w, v->tensor, v->is_part ? &v->full : &v->shape, &at, value);
 }
 
-static weft_status_t *add_numbers(weft_bundle_writer_t *w, weft_str_t name, const weft_shape_t *shape, const int64_t *values) {
+static weft_status_t *add_numbers(weft_bundle_writer_t *w, weft_str_t name, const weft_shape_t *shape,
+                                  const int64_t *values) {
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(WEFT_I64, shape, NULL, &t));
   memcpy(t->data, values, t->bytes);
@@ -41,8 +45,9 @@ static weft_status_t *add_position(weft_bundle_writer_t *w, const weft_job_posit
   return add_numbers(w, WEFT_STR(WEFT_CHECKPOINT_BATCHES), &five, batches);
 }
 
-weft_status_t *weft_checkpoint_save(const weft_access_t *access, TF_Session *session, const weft_job_position_t *at,
-                                    weft_series_t *series, weft_str_t *out_path) {
+weft_status_t *weft_checkpoint_save(const weft_access_t *access, TF_Session *session,
+                                    const weft_job_position_t *at, weft_series_t *series,
+                                    weft_str_t *out_path) {
   weft_bundle_writer_t *w = NULL;
   bool *is_there = weft_calloc((size_t)access->n + 1, sizeof *is_there);
   weft_status_t *s = is_there == NULL ? no_memory() : weft_access_ask(access, session, is_there);

@@ -12,7 +12,9 @@
 #include "tools/checkpoint/source.h"
 #include "tools/checkpoint/state.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the names of checkpoints"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the names of checkpoints");
+}
 
 void weft_series_deinit(weft_series_t *s) {
   weft_free(s->names);
@@ -26,7 +28,8 @@ static bool is_directory(const char *path) {
 }
 
 static weft_str_t text_of(weft_arena_t *arena, weft_strbuf_t *b) {
-  weft_str_t text = b->failed ? weft_str_of(NULL, 0) : weft_arena_str(arena, weft_str_of(b->data == NULL ? "" : b->data, b->length));
+  weft_str_t text = b->failed ? weft_str_of(NULL, 0)
+                              : weft_arena_str(arena, weft_str_of(b->data == NULL ? "" : b->data, b->length));
   weft_strbuf_deinit(b);
   return text;
 }
@@ -65,7 +68,8 @@ static weft_str_t last_piece(weft_str_t path) {
   return weft_str_of(path.data + at + 1, path.length - (size_t)(at + 1));
 }
 
-/* The checkpoints that are named beside the prefix and still there. Those of another prefix are no part of the series. */
+/* The checkpoints that are named beside the prefix and still there. Those of another prefix are no part of
+ * the series. */
 static weft_status_t *look_around(weft_series_t *s, bool goes_on) {
   weft_checkpoint_state_t state;
   weft_status_t *failure = weft_checkpoint_state_read(s->directory, &state);
@@ -106,11 +110,15 @@ static void remove_leftovers(const weft_series_t *s) {
 weft_status_t *weft_series_check_place(const weft_series_t *s) {
   const char *dir = s->directory.length == 0 ? "." : s->directory.data;
   if (s->name.length == 0 || is_directory(s->prefix.data)) {
-    return WEFT_ERROR(FAILED_PRECONDITION, "--save %s is a directory; give the beginning of file names in it: --save %s%smodel", s->prefix.data,
-                      s->prefix.data, weft_str_ends_with(s->prefix, "/") ? "" : "/");
+    return WEFT_ERROR(FAILED_PRECONDITION,
+                      "--save %s is a directory; give the beginning of file names in it: --save %s%smodel",
+                      s->prefix.data, s->prefix.data, weft_str_ends_with(s->prefix, "/") ? "" : "/");
   }
-  if (!weft_file_exists(dir)) return WEFT_ERROR(NOT_FOUND, "--save %s: there is no directory %s; make it first: mkdir -p %s", s->prefix.data, dir, dir);
-  if (!is_directory(dir)) return WEFT_ERROR(FAILED_PRECONDITION, "--save %s: %s is no directory", s->prefix.data, dir);
+  if (!weft_file_exists(dir))
+    return WEFT_ERROR(NOT_FOUND, "--save %s: there is no directory %s; make it first: mkdir -p %s",
+                      s->prefix.data, dir, dir);
+  if (!is_directory(dir))
+    return WEFT_ERROR(FAILED_PRECONDITION, "--save %s: %s is no directory", s->prefix.data, dir);
   weft_file_writer_t *probe = NULL;
   weft_status_t *failure = weft_file_writer_create(s->prefix.data, &probe);
   if (failure == NULL) failure = weft_file_writer_append(probe, "", 1);
@@ -120,10 +128,11 @@ weft_status_t *weft_series_check_place(const weft_series_t *s) {
     remove_leftovers(s);
     return NULL;
   }
-  weft_status_t *told = weft_status_new(weft_status_code(failure), __FILE__, __LINE__, "--save %s: nothing can be written into %s: %s",
-                                        s->prefix.data, dir, strrchr(weft_status_message(failure), ';') == NULL
-                                                                 ? weft_status_message(failure)
-                                                                 : strrchr(weft_status_message(failure), ';') + 2);
+  weft_status_t *told = weft_status_new(weft_status_code(failure), __FILE__, __LINE__,
+                                        "--save %s: nothing can be written into %s: %s", s->prefix.data, dir,
+                                        strrchr(weft_status_message(failure), ';') == NULL
+                                            ? weft_status_message(failure)
+                                            : strrchr(weft_status_message(failure), ';') + 2);
   weft_status_free(failure);
   return told;
 }
@@ -150,7 +159,11 @@ weft_status_t *weft_series_resolve(const char *path, weft_arena_t *arena, weft_s
   for (int i = 0; s == NULL && i < state.n; i++) {
     if (weft_source_exists(state.paths[i])) *out = state.paths[i];
   }
-  if (s == NULL && out->length == 0) s = WEFT_ERROR(NOT_FOUND, "%s is a directory without a checkpoint in it (no file %.*s/checkpoint names one that is there)", path, WEFT_STR_ARGS(given));
+  if (s == NULL && out->length == 0)
+    s = WEFT_ERROR(
+        NOT_FOUND,
+        "%s is a directory without a checkpoint in it (no file %.*s/checkpoint names one that is there)",
+        path, WEFT_STR_ARGS(given));
   if (s == NULL) {
     *out = weft_arena_str(arena, *out);
     if (out->data == NULL) s = no_memory();
@@ -163,14 +176,18 @@ weft_status_t *weft_series_resolve(const char *path, weft_arena_t *arena, weft_s
 
 weft_status_t *weft_series_check_room(const weft_series_t *s, uint64_t bytes) {
   struct statvfs info;
-  if (statvfs(s->directory.length == 0 ? "." : s->directory.data, &info) != 0) return NULL; /* saving will tell */
+  if (statvfs(s->directory.length == 0 ? "." : s->directory.data, &info) != 0)
+    return NULL; /* saving will tell */
   uint64_t room = (uint64_t)info.f_bavail * (uint64_t)info.f_frsize;
   if (bytes <= room) return NULL;
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "--save %s: a checkpoint takes %" PRIu64 " bytes, and there is room for %" PRIu64 "; free some space", s->prefix.data,
-                    bytes, room);
+  return WEFT_ERROR(RESOURCE_EXHAUSTED,
+                    "--save %s: a checkpoint takes %" PRIu64 " bytes, and there is room for %" PRIu64
+                    "; free some space",
+                    s->prefix.data, bytes, room);
 }
 
-weft_status_t *weft_series_begin(weft_series_t *s, int64_t step, weft_str_t *out_path, weft_bundle_writer_t **out) {
+weft_status_t *weft_series_begin(weft_series_t *s, int64_t step, weft_str_t *out_path,
+                                 weft_bundle_writer_t **out) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&b, "%s-%" PRId64, s->prefix.data, step);
   *out_path = text_of(&s->arena, &b);

@@ -11,7 +11,9 @@ struct weft_source { /* One of the two is set. */
   weft_checkpoint_v1_reader_t *old;
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for reading a checkpoint"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for reading a checkpoint");
+}
 
 static bool is_file(weft_str_t path, const char *suffix) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
@@ -26,7 +28,9 @@ static bool is_file(weft_str_t path, const char *suffix) {
 static weft_str_t without_pattern(weft_str_t prefix) {
   static const char mark[] = "-?\?\?\?\?-of-";
   const size_t length = sizeof mark - 1, digits = 5;
-  if (prefix.length <= length + digits || memcmp(prefix.data + prefix.length - length - digits, mark, length) != 0) return prefix;
+  if (prefix.length <= length + digits ||
+      memcmp(prefix.data + prefix.length - length - digits, mark, length) != 0)
+    return prefix;
   return weft_str_of(prefix.data, prefix.length - length - digits);
 }
 
@@ -43,7 +47,9 @@ static void print_pattern(weft_str_t path, weft_strbuf_t *out) {
 static weft_status_t *open_old(weft_str_t prefix, weft_checkpoint_v1_reader_t **out) {
   weft_strbuf_t pattern = WEFT_STRBUF_INIT;
   print_pattern(prefix, &pattern);
-  weft_status_t *s = pattern.failed ? no_memory() : weft_checkpoint_v1_reader_open(weft_str_of(pattern.data, pattern.length), -1, out);
+  weft_status_t *s = pattern.failed
+                         ? no_memory()
+                         : weft_checkpoint_v1_reader_open(weft_str_of(pattern.data, pattern.length), -1, out);
   weft_strbuf_deinit(&pattern);
   return s;
 }
@@ -61,7 +67,8 @@ bool weft_source_exists(weft_str_t prefix) {
 weft_status_t *weft_source_open(weft_str_t prefix, weft_source_t **out) {
   weft_source_t *source = weft_calloc(1, sizeof *source);
   if (source == NULL) return no_memory();
-  weft_status_t *s = is_file(prefix, ".index") ? weft_bundle_reader_open(prefix, &source->bundle) : open_old(prefix, &source->old);
+  weft_status_t *s = is_file(prefix, ".index") ? weft_bundle_reader_open(prefix, &source->bundle)
+                                               : open_old(prefix, &source->old);
   if (s == NULL) *out = source;
   if (s != NULL) weft_source_close(source);
   return s;
@@ -74,7 +81,8 @@ void weft_source_close(weft_source_t *s) {
   weft_free(s);
 }
 
-bool weft_source_lookup(const weft_source_t *s, weft_str_t name, weft_dtype_t *out_dtype, weft_shape_t *out_shape) {
+bool weft_source_lookup(const weft_source_t *s, weft_str_t name, weft_dtype_t *out_dtype,
+                        weft_shape_t *out_shape) {
   if (s->old != NULL) return weft_checkpoint_v1_reader_lookup(s->old, name, out_dtype, out_shape);
   weft_status_t *failure = weft_bundle_reader_lookup(s->bundle, name, out_dtype, out_shape);
   bool is_there = failure == NULL;
@@ -88,18 +96,24 @@ static void print_spec(const weft_shape_t *full, const weft_tensor_slice_t *at, 
   weft_tensor_slice_print(at, out);
 }
 
-static weft_status_t *read_old(weft_checkpoint_v1_reader_t *r, weft_str_t name, const weft_tensor_slice_t *at, weft_tensor_t **out) {
+static weft_status_t *read_old(weft_checkpoint_v1_reader_t *r, weft_str_t name, const weft_tensor_slice_t *at,
+                               weft_tensor_t **out) {
   weft_dtype_t dtype;
   weft_shape_t full;
   weft_strbuf_t spec = WEFT_STRBUF_INIT;
-  if (!weft_checkpoint_v1_reader_lookup(r, name, &dtype, &full)) return WEFT_ERROR(NOT_FOUND, "%.*s is not in the checkpoint", WEFT_STR_ARGS(name));
+  if (!weft_checkpoint_v1_reader_lookup(r, name, &dtype, &full))
+    return WEFT_ERROR(NOT_FOUND, "%.*s is not in the checkpoint", WEFT_STR_ARGS(name));
   if (at != NULL) print_spec(&full, at, &spec);
-  weft_status_t *s = spec.failed ? no_memory() : weft_checkpoint_v1_reader_restore(r, name, weft_str_of(spec.data, spec.length), dtype, out);
+  weft_status_t *s = spec.failed ? no_memory()
+                                 : weft_checkpoint_v1_reader_restore(
+                                       r, name, weft_str_of(spec.data, spec.length), dtype, out);
   weft_strbuf_deinit(&spec);
   return s;
 }
 
-weft_status_t *weft_source_read(weft_source_t *s, weft_str_t name, const weft_tensor_slice_t *at, weft_tensor_t **out) {
+weft_status_t *weft_source_read(weft_source_t *s, weft_str_t name, const weft_tensor_slice_t *at,
+                                weft_tensor_t **out) {
   if (s->old != NULL) return read_old(s->old, name, at, out);
-  return at == NULL ? weft_bundle_reader_read(s->bundle, name, out) : weft_bundle_reader_read_slice(s->bundle, name, at, out);
+  return at == NULL ? weft_bundle_reader_read(s->bundle, name, out)
+                    : weft_bundle_reader_read_slice(s->bundle, name, at, out);
 }

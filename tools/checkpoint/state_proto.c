@@ -6,7 +6,9 @@
 #include "protos/unpack.h"
 #include "tools/checkpoint/state.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a list of checkpoints"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a list of checkpoints");
+}
 
 static void print_path(weft_str_t directory, weft_str_t name, weft_strbuf_t *out) {
   weft_strbuf_append(out, directory);
@@ -22,7 +24,8 @@ void weft_checkpoint_state_deinit(weft_checkpoint_state_t *state) {
 static weft_status_t *add(weft_checkpoint_state_t *state, weft_str_t directory, const char *path) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   print_path(path[0] == '/' ? WEFT_STR("") : directory, weft_str(path), &b);
-  weft_str_t text = b.failed ? weft_str_of(NULL, 0) : weft_arena_str(&state->arena, weft_str_of(b.data, b.length));
+  weft_str_t text =
+      b.failed ? weft_str_of(NULL, 0) : weft_arena_str(&state->arena, weft_str_of(b.data, b.length));
   weft_strbuf_deinit(&b);
   if (text.data == NULL) return no_memory();
   state->paths[state->n++] = text;
@@ -30,7 +33,8 @@ static weft_status_t *add(weft_checkpoint_state_t *state, weft_str_t directory, 
 }
 
 /* The latest comes last, whatever the order of the list. */
-static weft_status_t *take(weft_checkpoint_state_t *state, weft_str_t directory, const Tensorflow__CheckpointState *m) {
+static weft_status_t *take(weft_checkpoint_state_t *state, weft_str_t directory,
+                           const Tensorflow__CheckpointState *m) {
   const char *latest = m->model_checkpoint_path == NULL ? "" : m->model_checkpoint_path;
   state->paths = weft_arena_calloc(&state->arena, m->n_all_model_checkpoint_paths + 1, sizeof *state->paths);
   if (state->paths == NULL) return no_memory();
@@ -52,7 +56,9 @@ weft_status_t *weft_checkpoint_state_read(weft_str_t directory, weft_checkpoint_
   weft_status_t *s = NULL;
   if (weft_file_exists(path.data)) {
     s = weft_file_read_all(path.data, &text, &length);
-    if (s == NULL) s = weft_text_parse(&tensorflow__checkpoint_state__descriptor, weft_str_of(text, length), path.data, &m);
+    if (s == NULL)
+      s = weft_text_parse(&tensorflow__checkpoint_state__descriptor, weft_str_of(text, length), path.data,
+                          &m);
     if (s == NULL) s = take(out, directory, (const Tensorflow__CheckpointState *)m);
   }
   weft_proto_free(m);

@@ -3,7 +3,9 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the variables of a graph"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the variables of a graph");
+}
 
 void weft_saved_variables_deinit(weft_saved_variables_t *v) {
   weft_map_deinit(&v->by_node);
@@ -32,7 +34,8 @@ void weft_saved_variable_place(const weft_saved_variable_t *v, int64_t first_row
 
 /* Nodes of equal identity hold the same variable. */
 static weft_status_t *identity_of(weft_saved_variables_t *v, const weft_node_t *n, weft_str_t *out) {
-  weft_str_t shared = weft_node_attr_string(n, "shared_name"), container = weft_node_attr_string(n, "container");
+  weft_str_t shared = weft_node_attr_string(n, "shared_name"),
+             container = weft_node_attr_string(n, "container");
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_strbuf_append(&b, container);
   weft_strbuf_putc(&b, '\n');
@@ -46,12 +49,14 @@ static weft_status_t *add(weft_saved_variables_t *v, const weft_node_t *n, weft_
   weft_str_t identity;
   const weft_attr_t *shape = weft_node_attr(n, "shape");
   weft_dtype_t dtype = (weft_dtype_t)weft_node_attr_type(n, "dtype");
-  if (!weft_dtype_is_plain(dtype) && dtype != WEFT_STRING) return NULL; /* handles and variants are not saved */
+  if (!weft_dtype_is_plain(dtype) && dtype != WEFT_STRING)
+    return NULL; /* handles and variants are not saved */
   WEFT_RETURN_IF_ERROR(identity_of(v, n, &identity));
   weft_saved_variable_t *item = weft_map_get(by_identity, identity);
   if (item == NULL) {
     item = &v->items[v->n++];
-    *item = (weft_saved_variable_t){.node = n, .tensor = n->name, .dtype = dtype, .shape = WEFT_UNKNOWN_SHAPE};
+    *item =
+        (weft_saved_variable_t){.node = n, .tensor = n->name, .dtype = dtype, .shape = WEFT_UNKNOWN_SHAPE};
     if (shape != NULL && shape->kind == WEFT_ATTR_SHAPE) item->shape = *shape->shape;
     WEFT_RETURN_IF_ERROR(weft_map_put(by_identity, identity, item, NULL));
   }
@@ -61,11 +66,13 @@ static weft_status_t *add(weft_saved_variables_t *v, const weft_node_t *n, weft_
 static weft_status_t *collect(const weft_graph_t *g, weft_saved_variables_t *v) {
   weft_map_t by_identity = WEFT_MAP_INIT;
   int most = 0;
-  for (int i = 0; i < g->num_nodes; i++) most += g->nodes[i] != NULL && (g->nodes[i]->flags & WEFT_OP_VARIABLE) != 0;
+  for (int i = 0; i < g->num_nodes; i++)
+    most += g->nodes[i] != NULL && (g->nodes[i]->flags & WEFT_OP_VARIABLE) != 0;
   v->items = weft_arena_calloc(&v->arena, (size_t)most + 1, sizeof *v->items);
   weft_status_t *s = v->items == NULL ? no_memory() : NULL;
   for (int i = 0; s == NULL && i < g->num_nodes; i++) {
-    if (g->nodes[i] != NULL && (g->nodes[i]->flags & WEFT_OP_VARIABLE) != 0) s = add(v, g->nodes[i], &by_identity);
+    if (g->nodes[i] != NULL && (g->nodes[i]->flags & WEFT_OP_VARIABLE) != 0)
+      s = add(v, g->nodes[i], &by_identity);
   }
   weft_map_deinit(&by_identity);
   return s;
@@ -73,7 +80,8 @@ static weft_status_t *collect(const weft_graph_t *g, weft_saved_variables_t *v) 
 
 /* ---- which the step needs ---- */
 
-static weft_status_t *mark_needed(const weft_graph_t *g, const weft_str_t *step, int num_step, weft_saved_variables_t *v) {
+static weft_status_t *mark_needed(const weft_graph_t *g, const weft_str_t *step, int num_step,
+                                  weft_saved_variables_t *v) {
   const weft_node_t **stack = weft_calloc((size_t)g->num_nodes + (size_t)num_step + 1, sizeof(*stack));
   bool *seen = weft_calloc((size_t)g->num_nodes + 1, sizeof *seen);
   int n = 0;
@@ -106,7 +114,8 @@ static weft_status_t *mark_needed(const weft_graph_t *g, const weft_str_t *step,
 
 weft_saved_variable_t *weft_saved_variable_behind(const weft_saved_variables_t *v, weft_output_t of) {
   const weft_node_t *n = of.node;
-  while (n != NULL && n->num_inputs > 0 && (weft_str_is(n->op->name, "Identity") || weft_str_is(n->op->name, "ReadVariableOp"))) {
+  while (n != NULL && n->num_inputs > 0 &&
+         (weft_str_is(n->op->name, "Identity") || weft_str_is(n->op->name, "ReadVariableOp"))) {
     n = n->inputs[0].node;
   }
   return n == NULL ? NULL : weft_saved_variables_get(v, n->name);
@@ -114,13 +123,16 @@ weft_saved_variable_t *weft_saved_variable_behind(const weft_saved_variables_t *
 
 static const weft_tensor_t *texts_of(const weft_node_t *n, int input) {
   const weft_node_t *from = n->inputs[input].node;
-  const weft_attr_t *value = from == NULL || (from->flags & WEFT_OP_CONST) == 0 ? NULL : weft_node_attr(from, "value");
+  const weft_attr_t *value =
+      from == NULL || (from->flags & WEFT_OP_CONST) == 0 ? NULL : weft_node_attr(from, "value");
   bool is_text = value != NULL && value->kind == WEFT_ATTR_TENSOR && value->tensor->dtype == WEFT_STRING;
   return is_text ? value->tensor : NULL;
 }
 
-/* The variable becomes what a saver has of it. Of several savers the one counts that uses the variable's own name, else the first. */
-static weft_status_t *take_name(weft_saved_variables_t *v, weft_saved_variable_t *item, bool is_named, weft_str_t tensor, weft_str_t spec) {
+/* The variable becomes what a saver has of it. Of several savers the one counts that uses the variable's own
+ * name, else the first. */
+static weft_status_t *take_name(weft_saved_variables_t *v, weft_saved_variable_t *item, bool is_named,
+                                weft_str_t tensor, weft_str_t spec) {
   weft_tensor_slice_t slice;
   weft_shape_t full, shape;
   if (is_named && !weft_str_eq(tensor, item->node->name)) return NULL;
@@ -151,7 +163,8 @@ static weft_status_t *name_by_savers(const weft_graph_t *g, weft_saved_variables
     for (int k = 0; k < count; k++) {
       weft_saved_variable_t *item = weft_saved_variable_behind(v, n->inputs[SAVE_FIRST + k]);
       if (item == NULL) continue;
-      WEFT_RETURN_IF_ERROR(take_name(v, item, is_named[item - v->items], weft_tensor_str_at(names, k), weft_tensor_str_at(slices, k)));
+      WEFT_RETURN_IF_ERROR(take_name(v, item, is_named[item - v->items], weft_tensor_str_at(names, k),
+                                     weft_tensor_str_at(slices, k)));
       is_named[item - v->items] = true;
     }
   }
@@ -176,7 +189,8 @@ static weft_status_t *part_namesakes(weft_saved_variables_t *v) {
   return s;
 }
 
-weft_status_t *weft_saved_variables_find(const weft_graph_t *g, const weft_str_t *step, int num_step, weft_saved_variables_t *out) {
+weft_status_t *weft_saved_variables_find(const weft_graph_t *g, const weft_str_t *step, int num_step,
+                                         weft_saved_variables_t *out) {
   *out = (weft_saved_variables_t){.arena = WEFT_ARENA_INIT};
   WEFT_RETURN_IF_ERROR(collect(g, out));
   WEFT_RETURN_IF_ERROR(mark_needed(g, step, num_step, out));

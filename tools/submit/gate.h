@@ -1,8 +1,10 @@
-/* tools/submit/gate.h - brings all lanes to a stop between two steps, so that variables can be read as they are after a step.
+/* tools/submit/gate.h - brings all lanes to a stop between two steps, so that variables can be read as they
+ * are after a step.
  *
- * A lane asks before each of its runs whether it may start. From the step `pause_at` on it may not, as soon as that is safe for the
- * other lanes; once no lane runs and none may start, the gate is still, and a lane that waits there does what was to be
- * done. Lanes that wait for each other within runs are let go on until all have started equally many.
+ * A lane asks before each of its runs whether it may start. From the step `pause_at` on it may not, as soon
+ * as that is safe for the other lanes; once no lane runs and none may start, the gate is still, and a lane
+ * that waits there does what was to be done. Lanes that wait for each other within runs are let go on until
+ * all have started equally many.
  */
 #ifndef WEFT_TOOLS_SUBMIT_GATE_H_
 #define WEFT_TOOLS_SUBMIT_GATE_H_
@@ -23,7 +25,7 @@ typedef struct weft_gate { /* Thread-compatible. */
   struct weft_gate_lane {
     int64_t started; /* runs */
     bool is_busy, has_ended, is_update;
-  } *lanes;          /* owned */
+  } * lanes; /* owned */
 } weft_gate_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_gate_init(weft_gate_t *g, const weft_run_plan_t *plan, int64_t first);

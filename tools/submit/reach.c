@@ -12,7 +12,9 @@ typedef struct walk {
   size_t n, capacity;
 } walk_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a walk through a graph"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a walk through a graph");
+}
 
 static weft_status_t *push(walk_t *w, TF_Operation *op) {
   if (weft_map_get_u64(&w->seen, (uint64_t)(uintptr_t)op) != NULL) return NULL;
@@ -39,7 +41,8 @@ static weft_status_t *push_controls(walk_t *w, TF_Operation *op) {
   return s;
 }
 
-static weft_status_t *push_inputs(walk_t *w, TF_Operation *op, const TF_Output *outputs, int n, bool *reached) {
+static weft_status_t *push_inputs(walk_t *w, TF_Operation *op, const TF_Output *outputs, int n,
+                                  bool *reached) {
   for (int i = 0; i < TF_OperationNumInputs(op); i++) {
     TF_Output from = TF_OperationInput((TF_Input){op, i});
     bool is_fed = false;

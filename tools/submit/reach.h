@@ -7,6 +7,7 @@
 #include "base/status.h"
 
 /* reached[i]: running `op` needs outputs[i], unless something is fed before it. */
-WEFT_MUST_CHECK weft_status_t *weft_reach(const TF_Operation *op, const TF_Output *outputs, int n, bool *reached);
+WEFT_MUST_CHECK weft_status_t *weft_reach(const TF_Operation *op, const TF_Output *outputs, int n,
+                                          bool *reached);
 
 #endif /* WEFT_TOOLS_SUBMIT_REACH_H_ */

@@ -1,4 +1,5 @@
-/* tools/submit/saving.h - when a job saves and what it starts from: --restore, --save, --save-every, --resume, --keep. */
+/* tools/submit/saving.h - when a job saves and what it starts from: --restore, --save, --save-every,
+ * --resume, --keep. */
 #ifndef WEFT_TOOLS_SUBMIT_SAVING_H_
 #define WEFT_TOOLS_SUBMIT_SAVING_H_
 
@@ -18,36 +19,39 @@ typedef struct weft_saving_spec {
 /* Reads "100", "30s", "10m", "2h". False for other texts, 0 included. */
 bool weft_saving_parse_every(const char *text, int64_t *out_steps, double *out_seconds);
 
-typedef struct weft_saving { /* Confined, but for what its user locks. */
+typedef struct weft_saving {      /* Confined, but for what its user locks. */
   const weft_saving_spec_t *spec; /* lent */
   weft_graph_t *graph;            /* owned: the single-device graph */
   weft_saved_variables_t variables;
   weft_series_t series;
-  weft_restore_t restore;         /* source NULL: nothing is restored */
+  weft_restore_t restore; /* source NULL: nothing is restored */
   weft_access_t access;
-  bool is_saving;                 /* and not left to another client */
-  int64_t every_steps;            /* 0: see every_ns */
-  int64_t every_ns;               /* 0: only at the end */
-  int round;                      /* variables change after every so many steps only, from the first on */
-  weft_job_position_t mark;       /* where the job stood when they changed last; kept if round > 1 */
-  int64_t first;                  /* steps done before the job began */
-  int64_t saved_step, saved_ns;   /* the last saved step, -1: none; when */
+  bool is_saving;               /* and not left to another client */
+  int64_t every_steps;          /* 0: see every_ns */
+  int64_t every_ns;             /* 0: only at the end */
+  int round;                    /* variables change after every so many steps only, from the first on */
+  weft_job_position_t mark;     /* where the job stood when they changed last; kept if round > 1 */
+  int64_t first;                /* steps done before the job began */
+  int64_t saved_step, saved_ns; /* the last saved step, -1: none; when */
 } weft_saving_t;
 
-/* Before anything runs: finds the graph's variables, and chooses, opens and reads the checkpoint to start from. `step`: names of what a step runs and fetches. The caller deinits *out in any case, also one
- * that is all zero. Errors: those of weft_restore_open. */
-WEFT_MUST_CHECK weft_status_t *weft_saving_init(weft_saving_t *out, const weft_saving_spec_t *spec, weft_str_t graph_def,
-                                                const weft_str_t *step, int num_step);
+/* Before anything runs: finds the graph's variables, and chooses, opens and reads the checkpoint to start
+ * from. `step`: names of what a step runs and fetches. The caller deinits *out in any case, also one that is
+ * all zero. Errors: those of weft_restore_open. */
+WEFT_MUST_CHECK weft_status_t *weft_saving_init(weft_saving_t *out, const weft_saving_spec_t *spec,
+                                                weft_str_t graph_def, const weft_str_t *step, int num_step);
 void weft_saving_deinit(weft_saving_t *s);
 /* Does anything have to be restored or saved? */
 bool weft_saving_is_used(const weft_saving_spec_t *spec);
-/* Does the job go on where another one stopped? Then the feeds go there, if they are the same data (else *out_note says why not). */
+/* Does the job go on where another one stopped? Then the feeds go there, if they are the same data (else
+ * *out_note says why not). */
 bool weft_saving_resumes(const weft_saving_t *s);
 void weft_saving_seek(weft_saving_t *s, weft_feeds_t *feeds, const char **out_note);
 
-/* Adds nodes to the graph that runs, and checks that files can be written. A follower restores, but leaves the saving to another
- * client. Errors: also those of weft_series_check_place. */
-WEFT_MUST_CHECK weft_status_t *weft_saving_attach(weft_saving_t *s, TF_Graph *graph, bool is_rewritten, bool is_follower, int round);
+/* Adds nodes to the graph that runs, and checks that files can be written. A follower restores, but leaves
+ * the saving to another client. Errors: also those of weft_series_check_place. */
+WEFT_MUST_CHECK weft_status_t *weft_saving_attach(weft_saving_t *s, TF_Graph *graph, bool is_rewritten,
+                                                  bool is_follower, int round);
 /* After the initialisation. */
 WEFT_MUST_CHECK weft_status_t *weft_saving_restore(weft_saving_t *s, TF_Session *session);
 /* The step after which to save next; INT64_MAX: none is known. */
@@ -55,9 +59,9 @@ int64_t weft_saving_next_step(const weft_saving_t *s, int64_t done);
 bool weft_saving_is_due(const weft_saving_t *s); /* by the clock */
 /* After each step: remembers where variables changed last. */
 void weft_saving_step(weft_saving_t *s, const weft_job_position_t *now);
-/* Saves the state as it is now; within a round, that after the last complete one. *out_path is lent; "" if that is saved already,
- * or nothing is to be saved. */
-WEFT_MUST_CHECK weft_status_t *weft_saving_save(weft_saving_t *s, TF_Session *session, const weft_job_position_t *now,
-                                                weft_str_t *out_path);
+/* Saves the state as it is now; within a round, that after the last complete one. *out_path is lent; "" if
+ * that is saved already, or nothing is to be saved. */
+WEFT_MUST_CHECK weft_status_t *weft_saving_save(weft_saving_t *s, TF_Session *session,
+                                                const weft_job_position_t *now, weft_str_t *out_path);
 
 #endif /* WEFT_TOOLS_SUBMIT_SAVING_H_ */

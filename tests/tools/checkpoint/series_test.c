@@ -1,4 +1,5 @@
-/* tests/tools/checkpoint/series_test.c - what is in a directory while a series is written, kept, broken off, resumed. */
+/* tests/tools/checkpoint/series_test.c - what is in a directory while a series is written, kept, broken off,
+ * resumed. */
 #include "tools/checkpoint/series.h"
 
 #include <signal.h>
@@ -105,7 +106,8 @@ static void a_series_that_goes_on_drops_the_older_ones(void) {
   CU_ASSERT_PTR_NULL_FATAL(add(&s, 3, 10));
   weft_series_deinit(&s);
   CU_ASSERT_TRUE(!is_there("m-1.index") && is_there("m-2.index") && is_there("m-3.index"));
-  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 1, false, &s)); /* anew: it leaves what others have made */
+  CU_ASSERT_PTR_NULL_FATAL(
+      open_series(in_dir("m"), 1, false, &s)); /* anew: it leaves what others have made */
   CU_ASSERT_PTR_NULL_FATAL(add(&s, 1, 10));
   weft_series_deinit(&s);
   CU_ASSERT_TRUE(is_there("m-1.index") && is_there("m-2.index") && is_there("m-3.index"));
@@ -139,7 +141,8 @@ static void checkpoints_of_another_prefix_are_not_its_own(void) {
 static void what_a_killed_process_left_is_removed(void) {
   begin();
   static const char *const left[] = {"m-3.index.tempstate12", "m-3.data-00000-of-00001.tempstate9"};
-  static const char *const not_ours[] = {"m-3.index.tempstate", "m-3.index.tempstatex", "mm-3.index.tempstate1", "m-x.index.tempstate1", "m-3.txt"};
+  static const char *const not_ours[] = {"m-3.index.tempstate", "m-3.index.tempstatex",
+                                         "mm-3.index.tempstate1", "m-x.index.tempstate1", "m-3.txt"};
   for (size_t i = 0; i < 2; i++) fclose(fopen(in_dir(left[i]), "w"));
   for (size_t i = 0; i < 5; i++) fclose(fopen(in_dir(not_ours[i]), "w"));
   CU_ASSERT_EQUAL(latest(), -1);
@@ -194,7 +197,9 @@ static void the_list_is_tensorflows(void) {
   char *text = NULL;
   size_t n = 0;
   CU_ASSERT_PTR_NULL_FATAL(weft_file_read_all(in_dir("checkpoint"), &text, &n));
-  CU_ASSERT_STRING_EQUAL(text, "model_checkpoint_path: \"m-2\"\nall_model_checkpoint_paths: \"a \\\"b\\\"-1\"\nall_model_checkpoint_paths: \"m-2\"\n");
+  CU_ASSERT_STRING_EQUAL(text,
+                         "model_checkpoint_path: \"m-2\"\nall_model_checkpoint_paths: \"a "
+                         "\\\"b\\\"-1\"\nall_model_checkpoint_paths: \"m-2\"\n");
   weft_free(text);
   weft_checkpoint_state_t state;
   CU_ASSERT_PTR_NULL_FATAL(weft_checkpoint_state_read(weft_str(dir), &state));
@@ -221,13 +226,15 @@ static void kill_at(int n, bool again) {
     char bytes[4096];
   } read_here;
   int watch = inotify_init(), seen = 0;
-  CU_ASSERT_TRUE_FATAL(watch >= 0 && inotify_add_watch(watch, dir, IN_CREATE | IN_MODIFY | IN_MOVED_TO | IN_DELETE) >= 0);
+  CU_ASSERT_TRUE_FATAL(watch >= 0 &&
+                       inotify_add_watch(watch, dir, IN_CREATE | IN_MODIFY | IN_MOVED_TO | IN_DELETE) >= 0);
   int64_t before = latest();
   pid_t pid = fork();
   if (pid == 0) save_for_ever(again);
   while (seen < n) {
     ssize_t length = read(watch, &read_here, sizeof read_here);
-    for (char *at = read_here.bytes; at < read_here.bytes + length && seen < n; seen++) at += sizeof(struct inotify_event) + ((struct inotify_event *)(void *)at)->len;
+    for (char *at = read_here.bytes; at < read_here.bytes + length && seen < n; seen++)
+      at += sizeof(struct inotify_event) + ((struct inotify_event *)(void *)at)->len;
     if (length <= 0) break;
   }
   kill(pid, SIGKILL);
@@ -284,7 +291,8 @@ int main(void) {
       {"the newest that is there is found", the_newest_that_is_there_is_found},
       {"checkpoints of another prefix are not its own", checkpoints_of_another_prefix_are_not_its_own},
       {"what a killed process left is removed", what_a_killed_process_left_is_removed},
-      {"a place that cannot be written is refused at once", a_place_that_cannot_be_written_is_refused_at_once},
+      {"a place that cannot be written is refused at once",
+       a_place_that_cannot_be_written_is_refused_at_once},
       {"a full disk is seen before", a_full_disk_is_seen_before},
       {"the list is TensorFlow's", the_list_is_tensorflows},
       {"a process may be killed at any moment", a_process_may_be_killed_at_any_moment},

@@ -11,16 +11,19 @@
 #define SHAPE1(a) "attr { key: \"shape\" value { shape { dim { size: " #a " } } } }"
 #define SHAPE2(a, b) "attr { key: \"shape\" value { shape { dim { size: " #a " } dim { size: " #b " } } } }"
 #define SCALAR "attr { key: \"shape\" value { shape { } } }"
-#define REF(name, shape) \
-  "node { name: \"" name "\" op: \"VariableV2\" attr { key: \"dtype\" value { type: DT_FLOAT } } " shape " }\n"
-#define HANDLE(name, shared, shape)                                                                                    \
-  "node { name: \"" name "\" op: \"VarHandleOp\" attr { key: \"dtype\" value { type: DT_FLOAT } } " shape               \
+#define REF(name, shape)                                                                                 \
+  "node { name: \"" name "\" op: \"VariableV2\" attr { key: \"dtype\" value { type: DT_FLOAT } } " shape \
+  " }\n"
+#define HANDLE(name, shared, shape)                                                                       \
+  "node { name: \"" name "\" op: \"VarHandleOp\" attr { key: \"dtype\" value { type: DT_FLOAT } } " shape \
   " attr { key: \"shared_name\" value { s: \"" shared "\" } } }\n"
-#define TEXTS(name, n, ...)                                                                                            \
-  "node { name: \"" name "\" op: \"Const\" attr { key: \"dtype\" value { type: DT_STRING } } attr { key: \"value\" "   \
+#define TEXTS(name, n, ...)                                                                   \
+  "node { name: \"" name                                                                      \
+  "\" op: \"Const\" attr { key: \"dtype\" value { type: DT_STRING } } attr { key: \"value\" " \
   "value { tensor { dtype: DT_STRING tensor_shape { dim { size: " #n " } } " __VA_ARGS__ " } } } }\n"
-#define READ(name, of) \
-  "node { name: \"" name "\" op: \"ReadVariableOp\" input: \"" of "\" attr { key: \"dtype\" value { type: DT_FLOAT } } }\n"
+#define READ(name, of)                                            \
+  "node { name: \"" name "\" op: \"ReadVariableOp\" input: \"" of \
+  "\" attr { key: \"dtype\" value { type: DT_FLOAT } } }\n"
 
 static weft_graph_t *graph;
 static weft_saved_variables_t v;
@@ -50,7 +53,8 @@ static void expect(const char *node, const char *wanted) {
   const weft_saved_variable_t *item = weft_saved_variables_get(&v, weft_str(node));
   char text[300];
   CU_ASSERT_PTR_NOT_NULL_FATAL(item);
-  int n = snprintf(text, sizeof text, "%.*s %s", WEFT_STR_ARGS(item->tensor), WEFT_SHAPE_TEXT(item->is_part ? &item->full : &item->shape));
+  int n = snprintf(text, sizeof text, "%.*s %s", WEFT_STR_ARGS(item->tensor),
+                   WEFT_SHAPE_TEXT(item->is_part ? &item->full : &item->shape));
   for (int d = 0; item->is_part && d < item->full.rank; d++) {
     n += snprintf(text + n, sizeof text - (size_t)n, "%s%d", d == 0 ? " " : ",", (int)item->start[d]);
   }
@@ -70,13 +74,15 @@ static void both_kinds_are_called_by_their_nodes(void) {
 static void handles_of_one_variable_are_one(void) {
   given(HANDLE("a", "x", SHAPE1(3)) HANDLE("a_again", "x", SHAPE1(3)) HANDLE("b", "y", SHAPE1(3)));
   CU_ASSERT_EQUAL(v.n, 2);
-  CU_ASSERT_PTR_EQUAL(weft_saved_variables_get(&v, WEFT_STR("a")), weft_saved_variables_get(&v, WEFT_STR("a_again")));
+  CU_ASSERT_PTR_EQUAL(weft_saved_variables_get(&v, WEFT_STR("a")),
+                      weft_saved_variables_get(&v, WEFT_STR("a_again")));
   end();
 }
 
 static void parts_are_slices(void) {
-  given(REF("t/part_0", SHAPE2(3, 2)) REF("t/part_1", SHAPE2(2, 2)) REF("t/part_2", SHAPE2(2, 2)) REF("t/part_0/Adam", SHAPE2(3, 2))
-            REF("t/part_1/Adam", SHAPE2(2, 2)) REF("t/part_2/Adam", SHAPE2(2, 2)) REF("t/part_0/count", SCALAR));
+  given(REF("t/part_0", SHAPE2(3, 2)) REF("t/part_1", SHAPE2(2, 2)) REF("t/part_2", SHAPE2(2, 2))
+            REF("t/part_0/Adam", SHAPE2(3, 2)) REF("t/part_1/Adam", SHAPE2(2, 2))
+                REF("t/part_2/Adam", SHAPE2(2, 2)) REF("t/part_0/count", SCALAR));
   expect("t/part_0", "t [7,2] 0,0");
   expect("t/part_1", "t [7,2] 3,0");
   expect("t/part_2", "t [7,2] 5,0");
@@ -105,9 +111,11 @@ static void one_part_is_the_whole(void) {
 }
 
 static void what_only_looks_like_parts_is_left_alone(void) {
-  given(REF("part_0/kernel", SHAPE1(2)) REF("net/part_0/kernel", SHAPE1(2)) REF("net/part_1/kernel", SHAPE1(2)) /* scopes */
-        REF("gap/part_0", SHAPE1(2)) REF("gap/part_2", SHAPE1(2)) REF("odd/part_0", SHAPE2(2, 3)) REF("odd/part_1", SHAPE2(3, 2))
-            REF("taken", SHAPE1(9)) REF("taken/part_0", SHAPE1(2)) REF("x/part_y", SHAPE1(2)) REF("x/part_", SHAPE1(2)));
+  given(REF("part_0/kernel", SHAPE1(2)) REF("net/part_0/kernel", SHAPE1(2))
+            REF("net/part_1/kernel", SHAPE1(2)) /* scopes */
+        REF("gap/part_0", SHAPE1(2)) REF("gap/part_2", SHAPE1(2)) REF("odd/part_0", SHAPE2(2, 3))
+            REF("odd/part_1", SHAPE2(3, 2)) REF("taken", SHAPE1(9)) REF("taken/part_0", SHAPE1(2))
+                REF("x/part_y", SHAPE1(2)) REF("x/part_", SHAPE1(2)));
   expect("part_0/kernel", "part_0/kernel [2]");
   expect("net/part_1/kernel", "net/part_1/kernel [2]");
   expect("gap/part_2", "gap/part_2 [2]");
@@ -118,14 +126,16 @@ static void what_only_looks_like_parts_is_left_alone(void) {
   end();
 }
 
-#define SAVE(name, names, slices, inputs, types)                                                                       \
-  "node { name: \"" name "\" op: \"SaveV2\" input: \"prefix\" input: \"" names "\" input: \"" slices "\" " inputs       \
-  " attr { key: \"dtypes\" value { list { " types " } } } }\n"
+#define SAVE(name, names, slices, inputs, types)                                                     \
+  "node { name: \"" name "\" op: \"SaveV2\" input: \"prefix\" input: \"" names "\" input: \"" slices \
+  "\" " inputs " attr { key: \"dtypes\" value { list { " types " } } } }\n"
 
 static void a_saver_in_the_graph_names_variables(void) {
-  given(REF("a", SHAPE1(3)) HANDLE("b", "b", SHAPE2(4, 2)) REF("c", SCALAR) READ("read_b", "b") TEXTS("prefix", 1, "string_val: \"p\"")
-            TEXTS("names", 2, "string_val: \"alpha\" string_val: \"beta\"") TEXTS("slices", 2, "string_val: \"\" string_val: \"9 2 4,4:-\"")
-                SAVE("save", "names", "slices", "input: \"a\" input: \"read_b\"", "type: DT_FLOAT type: DT_FLOAT"));
+  given(REF("a", SHAPE1(3)) HANDLE("b", "b", SHAPE2(4, 2)) REF("c", SCALAR) READ("read_b", "b") TEXTS(
+      "prefix", 1, "string_val: \"p\"") TEXTS("names", 2, "string_val: \"alpha\" string_val: \"beta\"")
+            TEXTS("slices", 2, "string_val: \"\" string_val: \"9 2 4,4:-\"")
+                SAVE("save", "names", "slices", "input: \"a\" input: \"read_b\"",
+                     "type: DT_FLOAT type: DT_FLOAT"));
   expect("a", "alpha [3]");
   expect("b", "beta [9,2] 4,0");
   expect("c", "c []");
@@ -134,15 +144,18 @@ static void a_saver_in_the_graph_names_variables(void) {
 
 /* A saver that restores averages in the place of variables has the variables' names for them. */
 static void the_saver_counts_that_uses_own_names(void) {
-  given(REF("a", SHAPE1(3)) REF("a/average", SHAPE1(3)) TEXTS("prefix", 1, "string_val: \"p\"") TEXTS("swapped", 1, "string_val: \"a\"")
-            TEXTS("names", 2, "string_val: \"a\" string_val: \"a/average\"") TEXTS("none", 1, "string_val: \"\"")
-                TEXTS("nones", 2, "string_val: \"\" string_val: \"\"") SAVE("save_1", "swapped", "none", "input: \"a/average\"", "type: DT_FLOAT")
-                    SAVE("save_2", "names", "nones", "input: \"a\" input: \"a/average\"", "type: DT_FLOAT type: DT_FLOAT"));
+  given(REF("a", SHAPE1(3)) REF("a/average", SHAPE1(3)) TEXTS("prefix", 1, "string_val: \"p\"") TEXTS(
+      "swapped", 1, "string_val: \"a\"") TEXTS("names", 2, "string_val: \"a\" string_val: \"a/average\"")
+            TEXTS("none", 1, "string_val: \"\"") TEXTS("nones", 2, "string_val: \"\" string_val: \"\"")
+                SAVE("save_1", "swapped", "none", "input: \"a/average\"", "type: DT_FLOAT")
+                    SAVE("save_2", "names", "nones", "input: \"a\" input: \"a/average\"",
+                         "type: DT_FLOAT type: DT_FLOAT"));
   expect("a", "a [3]");
   expect("a/average", "a/average [3]");
   end();
-  given(REF("a", SHAPE1(3)) REF("a/average", SHAPE1(3)) TEXTS("prefix", 1, "string_val: \"p\"") TEXTS("swapped", 1, "string_val: \"a\"")
-            TEXTS("none", 1, "string_val: \"\"") SAVE("save_1", "swapped", "none", "input: \"a/average\"", "type: DT_FLOAT"));
+  given(REF("a", SHAPE1(3)) REF("a/average", SHAPE1(3)) TEXTS("prefix", 1, "string_val: \"p\"")
+            TEXTS("swapped", 1, "string_val: \"a\"") TEXTS("none", 1, "string_val: \"\"")
+                SAVE("save_1", "swapped", "none", "input: \"a/average\"", "type: DT_FLOAT"));
   expect("a", "a [3]"); /* not two tensors of one name */
   expect("a/average", "a/average [3]");
   end();
@@ -150,9 +163,11 @@ static void the_saver_counts_that_uses_own_names(void) {
 
 static void what_the_step_reaches_is_needed(void) {
   const weft_str_t step[] = {WEFT_STR("read:0"), WEFT_STR("nothing:0"), WEFT_STR("^bad")};
-  CU_ASSERT_PTR_NULL_FATAL(find(HANDLE("a", "a", SHAPE1(3)) HANDLE("b", "b", SHAPE1(3)) HANDLE("c", "c", SHAPE1(3)) READ("first", "b")
-                                    "node { name: \"read\" op: \"ReadVariableOp\" input: \"a\" input: \"^first\" attr { key: \"dtype\" value { type: DT_FLOAT } } }\n",
-                                step, 3));
+  CU_ASSERT_PTR_NULL_FATAL(
+      find(HANDLE("a", "a", SHAPE1(3)) HANDLE("b", "b", SHAPE1(3)) HANDLE("c", "c", SHAPE1(3))
+               READ("first", "b") "node { name: \"read\" op: \"ReadVariableOp\" input: \"a\" input: "
+                                  "\"^first\" attr { key: \"dtype\" value { type: DT_FLOAT } } }\n",
+           step, 3));
   CU_ASSERT_TRUE(weft_saved_variables_get(&v, WEFT_STR("a"))->is_needed);
   CU_ASSERT_TRUE(weft_saved_variables_get(&v, WEFT_STR("b"))->is_needed);
   CU_ASSERT_FALSE(weft_saved_variables_get(&v, WEFT_STR("c"))->is_needed);
@@ -172,7 +187,8 @@ static void rows_of_a_part_lie_in_the_whole(void) {
 }
 
 static weft_status_t *find_and_end(void) {
-  weft_status_t *s = find(REF("t/part_0", SHAPE2(3, 2)) REF("t/part_1", SHAPE2(4, 2)) HANDLE("b", "b", SHAPE1(2)), NULL, 0);
+  weft_status_t *s =
+      find(REF("t/part_0", SHAPE2(3, 2)) REF("t/part_1", SHAPE2(4, 2)) HANDLE("b", "b", SHAPE1(2)), NULL, 0);
   end();
   return s;
 }
