@@ -376,6 +376,13 @@ def test_clients_that_start_from_different_checkpoints_are_refused(own_cluster, 
     assert all("the checkpoint that it starts from" in err and len(err.splitlines()) == 1 for (_, err), _ in results)
 
 
+def test_clients_that_do_not_compare_are_refused(own_cluster, submit, tmp_path):
+    command = submit.command("multi_worker_mirrored:task=0", 2, "--master", own_cluster.target("worker", 0), "--save", tmp_path / "m", "--resume")
+    del command[command.index("--init") : command.index("--init") + 2]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "--resume with a client per worker needs --init" in done.stderr
+
+
 # ---- what is no good ----
 
 

@@ -149,6 +149,11 @@ static weft_status_t *make_plan(job_t *j) {
   int step_lanes = 0; /* an update lane is dealt nothing */
   for (int i = 0; i < j->plan.num_lanes; i++) step_lanes += !j->plan.lanes[i].is_update;
   if (weft_saving_is_used(&j->spec->saving)) {
+    bool is_restoring = j->spec->saving.restore != NULL || j->spec->saving.resumes;
+    if (j->plan.collective_graph_key != 0 && j->plan.num_inits == 0 && is_restoring) { /* they agree while they initialise */
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s with a client per worker needs --init: the clients compare there what they start from",
+                        j->spec->saving.resumes ? "--resume" : "--restore");
+    }
     WEFT_RETURN_IF_ERROR(weft_saving_attach(&j->saving, j->plan.graph, j->spec->strategy != NULL, j->plan.is_follower, j->plan.round_steps));
   }
   WEFT_RETURN_IF_ERROR(weft_dealer_init(&j->dealer, &j->feeds, step_lanes, j->plan.splits_batch, j->plan.is_batch));
