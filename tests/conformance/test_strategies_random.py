@@ -399,8 +399,8 @@ def recurrent_with_dropout(x, y):
     return classified(tf.reduce_sum(out, 0), y), out
 
 
-def build(name):
-    v1.disable_control_flow_v2()
+def build(name, second_version=False):
+    (v1.enable_control_flow_v2 if second_version else v1.disable_control_flow_v2)()
     with tf.Graph().as_default() as g:
         x, y = v1.placeholder(tf.float32, [None, 8], name="x"), v1.placeholder(tf.int32, [None], name="y")
         loss, seen = MODELS[name](x, y)
@@ -476,6 +476,16 @@ def test_numbers_are_those_of_one_device(name, weft, tmp_path):
     (tmp_path / "plain.pb").write_bytes(definition)
     want = on_tensorflow(definition, seen)
     compare(on_weft(weft, seen), want, ["loss", *seen], "one device")
+    for strategy in STRATEGIES:
+        compare(on_weft(weft, seen, "--strategy", strategy), want, ["loss", *seen], strategy)
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if "loop" in n or "branch" in n or "flipped" in n or "scan" in n or "recurrent" in n])
+def test_numbers_in_functions_are_those_of_one_device(name, weft, tmp_path):
+    """The second version of control flow: While and If with functions."""
+    definition, seen = build(name, second_version=True)
+    (tmp_path / "plain.pb").write_bytes(definition)
+    want = on_weft(weft, seen)
     for strategy in STRATEGIES:
         compare(on_weft(weft, seen, "--strategy", strategy), want, ["loss", *seen], strategy)
 
