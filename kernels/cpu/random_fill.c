@@ -117,22 +117,24 @@ static void truncated_group(const fill_t *f, int64_t group, char *to) {
   }
 }
 
-/* Group `g` of the sequence, as far as it lies in elements [begin, end); `at` is where element `begin` goes. */
-static void fill_group(const fill_t *f, int64_t g, weft_philox_t *generator, int64_t begin, int64_t end, char *at) {
+static void fill_group(const fill_t *f, int64_t g, weft_philox_t *generator, char *to) {
+  if (f->distribution == WEFT_TRUNCATED_NORMAL) {
+    truncated_group(f, g, to);
+  } else {
+    plain_group(f, generator, to);
+  }
+}
+
+/* Group `g`, of which only some lies in elements [begin, end); `at` is where element `begin` goes. */
+static void fill_some(const fill_t *f, int64_t g, weft_philox_t *generator, int64_t begin, int64_t end, char *at) {
   union {
     char bytes[2 * sizeof(double)];
     double aligned;
   } all;
   int64_t start = g * f->per_group, from = start < begin ? begin : start,
           to = start + f->per_group > end ? end : start + f->per_group;
-  bool is_whole = to - from == f->per_group;
-  char *out = at + (size_t)(from - begin) * f->size, *group = is_whole ? out : all.bytes;
-  if (f->distribution == WEFT_TRUNCATED_NORMAL) {
-    truncated_group(f, g, group);
-  } else {
-    plain_group(f, generator, group);
-  }
-  if (!is_whole) memcpy(out, all.bytes + (size_t)(from - start) * f->size, (size_t)(to - from) * f->size);
+  fill_group(f, g, generator, all.bytes);
+  memcpy(at + (size_t)(from - begin) * f->size, all.bytes + (size_t)(from - start) * f->size, (size_t)(to - from) * f->size);
 }
 
 /* Groups are numbered through all stretches, f->num_groups for each. */
@@ -147,7 +149,11 @@ static void fill_groups(void *arg, int64_t begin, int64_t end) {
     int64_t g = from / f->per_group + k, last = from / f->per_group + limit;
     weft_philox_t generator = f->generator;
     weft_philox_skip(&generator, (uint64_t)g);
-    for (; g < last && g * f->per_group < to; g++) fill_group(f, g, &generator, from, to, at);
+    int64_t first_whole = (from + f->per_group - 1) / f->per_group, end_whole = to / f->per_group;
+    for (; g < last && g < first_whole && g * f->per_group < to; g++) fill_some(f, g, &generator, from, to, at);
+    char *out = at + (g * f->per_group - from) * (int64_t)f->size;
+    for (; g < last && g < end_whole; g++, out += f->per_group * (int64_t)f->size) fill_group(f, g, &generator, out);
+    for (; g < last && g * f->per_group < to; g++) fill_some(f, g, &generator, from, to, at);
   }
 }
 
