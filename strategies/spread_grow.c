@@ -91,3 +91,13 @@ weft_status_t *weft_spread_fill(weft_spread_ctx_t *c) { /* dims, value */
   }
   return NULL;
 }
+
+/* Elements that nobody has written yet: as many as a shape says. */
+weft_status_t *weft_spread_empty(weft_spread_ctx_t *c) {
+  const weft_spread_ints_t *to = c->in[0].ints;
+  int at = weft_spread_counting(to);
+  if (c->in[0].s.kind != WEFT_SPREAD_SHAPE || at < 0) return weft_spread_everywhere(c);
+  c->out[0] = weft_spread_value(weft_spread_rows(at, 0));
+  c->out[0].factor = weft_spread_factor_of(to, at);
+  return NULL;
+}

@@ -58,6 +58,16 @@ weft_status_t *weft_spread_gather(
   return s;
 }
 
+/* How many dims of a tensor are chosen by `indices`, all replicas having the same, and how many dims those have before the last.
+ * False if that is not known. */
+static bool chooses_alike(const weft_spread_ctx_t *c, int indices, int *depth, int *before) {
+  const weft_shape_t *shape = weft_spread_in_shape(c, indices);
+  if (c->in[indices].s.kind != WEFT_SPREAD_SAME || shape->rank < 1 || shape->dims[shape->rank - 1] < 0) return false;
+  *depth = (int)shape->dims[shape->rank - 1];
+  *before = shape->rank - 1;
+  return true;
+}
+
 weft_status_t *weft_spread_gather_nd(weft_spread_ctx_t *c) {
   if (c->in[1].own != 0) { /* each of his own rows */
     bool fits =
@@ -71,7 +81,11 @@ weft_status_t *weft_spread_gather_nd(weft_spread_ctx_t *c) {
     }
     return NULL;
   }
-  int rank = weft_spread_in_shape(c, 1)->rank;
+  int rank = weft_spread_in_shape(c, 1)->rank, depth, before;
+  if (weft_spread_is_rows(c, 0) && chooses_alike(c, 1, &depth, &before) && c->in[0].s.axis >= depth) { /* not among rows */
+    weft_spread_give_rows(c, 0, 0, before + c->in[0].s.axis - depth);
+    return NULL;
+  }
   if (weft_spread_is_rows(c, 1) && rank > 0 && c->in[1].s.axis < rank - 1) {
     if (!c->in[0].is_state && c->in[0].s.kind != WEFT_SPREAD_SAME) c->wanted[0] = weft_spread_same(0);
     c->out[0] =
@@ -84,6 +98,19 @@ weft_status_t *weft_spread_gather_nd(weft_spread_ctx_t *c) {
     return NULL;
   }
   return weft_spread_fall_back(c);
+}
+
+/* A value of a shape that has the number of rows as one of its dims, once: the whole batch lies there. */
+static void find_rows(const weft_spread_ints_t *shape, weft_spread_value_t *out) {
+  int at = -1, n = 0;
+  for (int i = 0; shape != NULL && !shape->is_set && shape->columns == 0 && i < shape->n; i++) {
+    if (shape->items[i].of == WEFT_COUNT_PLAIN) continue;
+    at = i;
+    n++;
+  }
+  if (n != 1 || (out->s.kind != WEFT_SPREAD_SAME && out->s.kind != WEFT_SPREAD_PART)) return;
+  out->whole = at;
+  out->factor = weft_spread_factor_of(shape, at);
 }
 
 /* indices, updates, shape: added up where they meet. */
@@ -103,8 +130,39 @@ weft_status_t *weft_spread_scatter_nd(weft_spread_ctx_t *c) {
   }
   bool fits = weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 1) && c->in[0].s.axis == 0 &&
               c->in[1].s.axis == 0 && c->in[2].s.kind == WEFT_SPREAD_SAME;
-  if (!fits) return weft_spread_fall_back(c);
-  c->out[0] = weft_spread_value(weft_spread_part(c->in[1].s.degree));
+  if (!fits) {
+    WEFT_RETURN_IF_ERROR(weft_spread_fall_back(c));
+  } else {
+    c->out[0] = weft_spread_value(weft_spread_part(c->in[1].s.degree));
+  }
+  find_rows(c->in[2].ints, &c->out[0]);
+  return NULL;
+}
+
+/* Takes input i by its rows along `axis`, which it has, or has whole. False if it has not. */
+static bool take_rows(weft_spread_ctx_t *c, int i, int axis) {
+  if (weft_spread_is_rows(c, i)) {
+    c->wanted[i].degree = 0;
+    return c->in[i].s.axis == axis;
+  }
+  const weft_shape_t *shape = weft_spread_in_shape(c, i);
+  bool is_plain = c->in[i].s.kind == WEFT_SPREAD_SAME || c->in[i].s.kind == WEFT_SPREAD_ONCE;
+  c->wanted[i] = weft_spread_rows(axis, 0);
+  return is_plain && (c->in[i].whole == axis || (shape->rank > axis && shape->dims[axis] > 1));
+}
+
+/* tensor, indices, updates: if the chosen dims are not that of the rows, each replica puts its rows of the updates into its rows. */
+weft_status_t *weft_spread_tensor_scatter(weft_spread_ctx_t *c) {
+  int depth = 0, before = 0, axis = -1;
+  bool knows = chooses_alike(c, 1, &depth, &before);
+  if (knows && weft_spread_is_rows(c, 2)) {
+    axis = c->in[2].s.axis - before + depth;
+  } else if (knows && weft_spread_is_rows(c, 0)) {
+    axis = c->in[0].s.axis;
+  }
+  if (axis < depth || !take_rows(c, 0, axis) || !take_rows(c, 2, axis - depth + before)) return weft_spread_fall_back(c);
+  c->out[0] = weft_spread_value(weft_spread_rows(axis, 0));
+  c->out[0].factor = weft_spread_is_rows(c, 0) ? c->in[0].factor : c->in[2].factor;
   return NULL;
 }
 

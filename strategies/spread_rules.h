@@ -183,7 +183,8 @@ weft_spread_rule_fn weft_spread_reshape, weft_spread_expand, weft_spread_squeeze
     weft_spread_concat, weft_spread_split, weft_spread_pack, weft_spread_unpack, weft_spread_slice,
     weft_spread_strided_slice, weft_spread_strided_slice_grad, weft_spread_pad, weft_spread_tile, weft_spread_broadcast,
     weft_spread_fill, weft_spread_gather, weft_spread_gather_nd, weft_spread_one_hot, weft_spread_select,
-    weft_spread_reverse, weft_spread_reverse_sequence, weft_spread_scatter_nd, weft_spread_range;
+    weft_spread_reverse, weft_spread_reverse_sequence, weft_spread_scatter_nd, weft_spread_tensor_scatter, weft_spread_range,
+    weft_spread_empty;
 weft_spread_rule_fn weft_spread_metadata, weft_spread_pass_all, weft_spread_switch, weft_spread_merge,
     weft_spread_new_array, weft_spread_array_grad, weft_spread_array_write, weft_spread_array_scatter,
     weft_spread_array_read, weft_spread_array_gather, weft_spread_array_size, weft_spread_new_stack, weft_spread_push,

@@ -382,6 +382,21 @@ def flat_rows():
     return [loss, momentum().minimize(loss)]
 
 
+def writes():
+    """Rows of a batch written into a tensor of [time, batch, n] at a step, and taken from it."""
+    x, y = tf.placeholder(D, [None, 5, 3], "x"), tf.placeholder(D, [None, 3], "y")
+    w, n = var("w", [3, 3]), tf.shape(x)[0]
+    buffer = tf.raw_ops.Empty(shape=tf.stack([4, n, 3]), dtype=D, init=True)
+    h = tf.tanh(tf.tensordot(x, w, 1))
+    buffer = tf.tensor_scatter_nd_update(buffer, [[1], [3]], tf.transpose(h[:, :2], [1, 0, 2]))
+    buffer = tf.tensor_scatter_nd_add(buffer, [[3]], h[:, 2][None])
+    buffer = tf.tensor_scatter_nd_sub(buffer, [[0]], tf.expand_dims(h[:, 3], 0))
+    taken = tf.gather_nd(buffer, [[3], [1], [0]])
+    counts = tf.scatter_nd([[1], [2]], tf.stack([h[:, 0], h[:, 4]]), tf.stack([4, n, 3]))
+    loss = tf.reduce_mean(tf.square(tf.reduce_sum(taken, 0) + counts[2] - y))
+    return [loss, momentum().minimize(loss)]
+
+
 MODELS = {
     "mlp": (mlp(sgd), False),
     "mlp_adam": (mlp(adam), True),
@@ -412,6 +427,7 @@ MODELS = {
     "lists": (lists, True),
     "negatives": (negatives, True),
     "flat_rows": (flat_rows, True),
+    "writes": (writes, True),
     "random": (random, True),
 }
 
