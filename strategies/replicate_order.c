@@ -165,6 +165,16 @@ static bool has_control(const weft_node_t *n, const weft_node_t *from) {
   return false;
 }
 
+/* A plain read of a reference shows what is written later: what takes it goes before the update, too. */
+static weft_status_t *order_consumers(ordering_t *k, weft_node_t *read, weft_node_t *update) {
+  for (int e = k->fanout.begin[read->id]; e < k->fanout.begin[read->id + 1]; e++) {
+    weft_node_t *n = k->fanout.edges[e].to;
+    if (k->fanout.edges[e].output < 0 || k->in_init[n->id] || !may_wait(k, update, n) || has_control(update, n)) continue;
+    WEFT_RETURN_IF_ERROR(weft_graph_add_control(k->g, n, update));
+  }
+  return NULL;
+}
+
 static weft_status_t *order_updates(ordering_t *k) {
   for (int u = 0; u < k->num_users; u++) {
     weft_node_t *update = k->users[u];
@@ -172,7 +182,10 @@ static weft_status_t *order_updates(ordering_t *k) {
     for (int i = 0; i < k->num_users; i++) {
       weft_node_t *read = k->users[i];
       bool is_value = read->num_outputs > 0 && !weft_carries_variable(read, 0) && !k->in_init[read->id];
-      if (!is_value || !may_wait(k, update, read) || has_control(update, read)) continue;
+      if (!is_value) continue;
+      bool is_alias = weft_dtype_is_ref(read->inputs[0].node->output_types[read->inputs[0].index]) && weft_str_is(read->op->name, "Identity");
+      if (is_alias) WEFT_RETURN_IF_ERROR(order_consumers(k, read, update));
+      if (!may_wait(k, update, read) || has_control(update, read)) continue;
       WEFT_RETURN_IF_ERROR(weft_graph_add_control(k->g, read, update));
     }
   }

@@ -11,9 +11,11 @@
  * every root needs that needs the batch, so that a fetch asks for no feed that it
  * does not need; the slices wait for the comparison. Where no batch can lead, the roots that need both compare.
  */
+#include <limits.h>
+
 #include "strategies/replication.h"
 
-enum { LAST_BIT = 63, MAX_EXPONENT = 16 };
+enum { LAST_BIT = 63, MAX_EXPONENT = 16, HAS_ROWS = MAX_EXPONENT + 1 /* stands for an exponent: 1 with rows, 0 without */ };
 
 struct weft_weights {
   weft_weights_t *next;
@@ -295,9 +297,14 @@ weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of,
 
 /* ---- weights ---- */
 
-/* double [N]: (B_i/B)^exponent; (B/B_i)^-exponent, 0 without rows, below 0. */
+/* double [N]: (B_i/B)^exponent; (B/B_i)^-exponent, 0 without rows, below 0; for HAS_ROWS 1, and 0 without rows. */
 static weft_output_t weight_vector(weft_replication_t *r, const weft_share_t *share, int exponent, weft_str_t name) {
   weft_emitter_t *e = &r->e;
+  if (exponent == HAS_ROWS) {
+    weft_output_t one = weft_emit_int(e, WEFT_I64, 1, "weft/%.*s/one_row", WEFT_STR_ARGS(name));
+    return weft_emit_cast(e, weft_emit2(e, "Minimum", share->sizes, one, "weft/%.*s/has_rows", WEFT_STR_ARGS(name)), WEFT_F64,
+                          "weft/%.*s/presence", WEFT_STR_ARGS(name));
+  }
   weft_output_t rows = weft_emit_cast(e, share->sizes, WEFT_F64, "weft/%.*s/rows_each", WEFT_STR_ARGS(name));
   weft_output_t whole = weft_emit_cast(e, share->whole, WEFT_F64, "weft/%.*s/rows_all", WEFT_STR_ARGS(name));
   weft_output_t once = exponent > 0 ? weft_emit2(e, "RealDiv", rows, whole, "weft/%.*s/share", WEFT_STR_ARGS(name))
@@ -355,11 +362,11 @@ static weft_weights_t *find_weights(weft_replication_t *r, int batch, int expone
   return w;
 }
 
-weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, weft_output_t local, int exponent, int replica) {
+static weft_output_t scale(weft_replication_t *r, weft_output_t of, weft_output_t local, int exponent, int replica) {
   int dtype = weft_base_type_of(of);
   if (exponent == 0 || r->e.s != NULL) return local;
   bool is_possible = (weft_dtype_is_floating(dtype) || weft_dtype_is_complex(dtype)) && r->plan.num_batches > 0 &&
-                     exponent <= MAX_EXPONENT && exponent >= -MAX_EXPONENT;
+                     exponent <= HAS_ROWS && exponent >= -MAX_EXPONENT;
   if (!is_possible) {
     r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: its value of type %s cannot be "
                         "weighted by rows", WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name), weft_dtype_name(dtype));
@@ -373,4 +380,13 @@ weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, we
                                     WEFT_STR_ARGS(of.node->name));
   r->e.device = device;
   return scaled;
+}
+
+weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, weft_output_t local, int exponent, int replica) {
+  return scale(r, of, local, exponent == HAS_ROWS ? INT_MAX : exponent, replica);
+}
+
+weft_output_t weft_replication_part(weft_replication_t *r, weft_output_t of, weft_output_t local, int degree, int replica) {
+  bool is_hollow = weft_replication_spread(r, of)->is_hollow && weft_dtype_is_floating(weft_base_type_of(of));
+  return scale(r, of, local, degree == 0 && is_hollow ? HAS_ROWS : degree, replica);
 }

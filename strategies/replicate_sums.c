@@ -293,7 +293,9 @@ static weft_status_t *sum_bucket(weft_replication_t *r, member_t *const *members
     weft_shape_t shape = packed_shape(members, n);
     weft_replication_accumulate(r, of, &shape, values, degree);
   } else {
-    for (int i = 0; i < r->n; i++) values[i] = weft_replication_scale(r, of, values[i], degree, i);
+    weft_output_t hollow = of; /* one that may be no number without rows stands for all */
+    for (int m = 0; m < n; m++) hollow = weft_replication_spread(r, members[m]->of)->is_hollow ? members[m]->of : hollow;
+    for (int i = 0; i < r->n; i++) values[i] = weft_replication_part(r, hollow, values[i], degree, i);
   }
   s = weft_emitter_end(&r->e);
   if (s != NULL) goto done;

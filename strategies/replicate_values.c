@@ -65,7 +65,11 @@ static void to_all(const weft_replication_t *r, weft_output_t value, weft_output
 
 /* local * w^d of every replica. */
 static void weigh_all(weft_replication_t *r, weft_output_t of, int exponent, weft_output_t *out) {
-  for (int i = 0; i < r->n; i++) out[i] = weft_replication_scale(r, of, weft_replication_local(r, of, i), exponent, i);
+  bool is_part = weft_replication_spread(r, of)->kind == WEFT_SPREAD_PART;
+  for (int i = 0; i < r->n; i++) {
+    weft_output_t local = weft_replication_local(r, of, i);
+    out[i] = is_part ? weft_replication_part(r, of, local, exponent, i) : weft_replication_scale(r, of, local, exponent, i);
+  }
 }
 
 static weft_output_t add_up(weft_replication_t *r, weft_output_t of, const weft_output_t *parts) {

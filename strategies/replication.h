@@ -157,6 +157,8 @@ int weft_replication_batch_of(const weft_replication_t *r, const weft_node_t *n)
 void weft_replication_slice(weft_replication_t *r, int batch, weft_output_t whole, int axis, weft_output_t *out);
 /* local * (B_i/B)^exponent on replica i, exactly zero without rows if exponent > 0. `of`: the source, for messages. */
 weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, weft_output_t local, int exponent, int replica);
+/* What replica i adds to a sum over replicas: local * (B_i/B)^degree, exactly zero without rows if it may be no number then. */
+weft_output_t weft_replication_part(weft_replication_t *r, weft_output_t of, weft_output_t local, int degree, int replica);
 /* int64 [1]: the rows of a batch. int64: those that a replica has. */
 weft_output_t weft_replication_rows(weft_replication_t *r, int batch);
 weft_output_t weft_replication_rows_on(weft_replication_t *r, int batch, int replica);

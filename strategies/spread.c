@@ -344,6 +344,7 @@ static weft_status_t *finish(weft_spread_analysis_t *a) {
     bool takes_spread = false;
     for (int o = 0; o < n->num_outputs; o++) {
       p->outputs[n->id][o] = a->values[n->id][o].s;
+      p->outputs[n->id][o].is_hollow = a->values[n->id][o].is_hollow;
       if (a->values[n->id][o].s.kind == WEFT_SPREAD_NONE) {
         return weft_spread_refuse(n, "it cannot be told how its output %d is spread: nothing is ever put there", o);
       }

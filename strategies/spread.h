@@ -45,6 +45,7 @@ typedef struct weft_spread {
   int degree;    /* of SAME, ROWS, PART */
   uint64_t rows; /* of SHAPE: bit i: element i counts rows; of a scalar: bit 0 */
   int count;     /* of SHAPE: how many elements; -1: a scalar */
+  bool is_hollow; /* of PART 0: what a replica without rows has is no number, and counts as 0 */
 } weft_spread_t;
 
 /* How a node is run. */

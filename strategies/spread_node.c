@@ -70,6 +70,7 @@ static value_t seen(weft_spread_analysis_t *a, weft_output_t from) {
     v.factor = factor;
   } else if (v.s.kind == WEFT_SPREAD_PART && a->shared[from.node->id][from.index]) {
     v.s = weft_spread_same(0);
+    v.is_hollow = false;
   }
   return v;
 }
@@ -213,8 +214,11 @@ weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n
   a->plan->run[n->id] = c.run;
   a->plan->draws[n->id] = c.draw;
   a->plan->squeezed[n->id] = c.squeezed;
+  bool is_hollow = false;
+  for (int i = 0; i < n->num_inputs; i++) is_hollow = is_hollow || (in[i].is_hollow && wanted[i].kind == in[i].s.kind);
   for (int o = 0; o < n->num_outputs; o++) {
     int rank = weft_spread_shape_of(a, n, o)->rank;
+    out[o].is_hollow = out[o].s.kind != WEFT_SPREAD_ONCE && (is_hollow || out[o].s.degree > 0);
     if (rank < 0 && out[o].rank < 0) rank = weft_spread_likely_rank(&c);
     if (rank >= 0 && out[o].s.kind != WEFT_SPREAD_NONE) out[o].rank = rank;
     if (weft_spread_value_eq(&out[o], &a->values[n->id][o])) continue;

@@ -44,6 +44,7 @@ struct weft_spread_value {
   int64_t factor; /* ROWS, whole: the dimension is that many times the batch; 0: not known */
   int rank;       /* as far as it is known here; -1: the graph may know */
   bool zero;      /* all elements are 0: it has every degree */
+  bool is_hollow; /* on a replica without rows it is no number: a mean over nothing, or made of one */
   bool is_batch;  /* ONCE: a reader's batch: consumers take rows of it */
   bool is_state;  /* a variable, or its handle */
   int own;        /* EACH: indices whose first column numbers a replica's own rows, `factor` times those of the batch;
