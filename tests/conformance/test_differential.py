@@ -12,7 +12,7 @@ import pytest
 import graphs
 from differential import CONFIGS, Suite
 
-SAMPLE = 40  # so many graphs by default: two minutes on two cores that are not busy
+SAMPLE = 80  # so many graphs by default: two minutes
 
 
 def chosen(config):
