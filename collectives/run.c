@@ -165,6 +165,19 @@ static weft_str_t key_of(const weft_run_t *r, char *text, const char *what, int 
   return weft_str_of(text, (size_t)n);
 }
 
+/* Signs of presence are runs of their own, one for each rank that shows itself: a rank that has ended takes back its own, not what
+ * other ranks of its task still offer. */
+static weft_str_t presence_of(const weft_run_t *r, char *text, int rank) {
+  const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s.h%x", (int)r->run_length, r->run_text, rank);
+  return weft_str_of(text, (size_t)n);
+}
+
+static weft_str_t presence_key(const weft_run_t *r, char *text, int source, int destination) {
+  const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s.h%x/%x/%x", (int)r->run_length, r->run_text, source,
+                         (unsigned)(r->agreed_source + 1), destination);
+  return weft_str_of(text, (size_t)n);
+}
+
 /* Who only gives, in a collective with a root, hears nothing from the others: it stays until it knows that they took part. */
 static bool only_gives(const weft_run_t *r) {
   const weft_collective_kind_t k = r->call.kind;
@@ -274,8 +287,9 @@ static void finish(weft_run_t *r) {
 
 /* Ends the signs of presence, which nobody has asked for. */
 static void hide_presence(weft_run_t *r) {
+  char text[WEFT_KEY_TEXT];
   weft_status_t *why = WEFT_ERROR(ABORTED, "the collective has ended here");
-  r->transport->ops->fail(r->transport, r->call.step_id, run_text(r), NULL, why);
+  r->transport->ops->fail(r->transport, r->call.step_id, presence_of(r, text, r->rank), NULL, why);
   weft_status_free(why);
 }
 
@@ -381,7 +395,7 @@ static void show_presence(weft_run_t *r) {
     weft_mutex_lock(&r->mu);
     r->num_present++;
     weft_mutex_unlock(&r->mu);
-    offer(r, key_of(r, text, "h", 0, 0, r->rank, i), i, NULL, 0, false, on_presence, &r->extra[2 * n + i]);
+    offer(r, presence_key(r, text, r->rank, i), i, NULL, 0, false, on_presence, &r->extra[2 * n + i]);
   }
   if (s != NULL) weft_collective_run_fail(r, s, true);
 }
@@ -407,7 +421,7 @@ static void ask_for_presence(weft_run_t *r) {
   weft_mutex_unlock(&r->mu);
   for (int i = 0; i < n && r->extra != NULL; i++) {
     if (i == r->rank) continue;
-    weft_fetch_t f = fetch_from(r, key_of(r, text, "h", 0, 0, i, r->rank), i, 0);
+    weft_fetch_t f = fetch_from(r, presence_key(r, text, i, r->rank), i, 0);
     f.is_control = true;
     weft_run_begin(r);
     r->transport->ops->fetch(r->transport, &f, r->probe_canceller, on_answer, &r->extra[3 * n + i]);
