@@ -591,7 +591,6 @@ MODELS_V2 = [m for m in MODELS if m not in OPEN_V2]
 
 def build(model, v2=False, clips=True, optimizer=None):
     (v1.enable_control_flow_v2 if v2 else v1.disable_control_flow_v2)()
-    v1.disable_eager_execution()
     used = set()
     with tf.Graph().as_default() as g:
         made = {name: v1.placeholder(d.dtype, [None, *d.shape[1:]], name=name) for name, d in DATA.items()}
