@@ -2,8 +2,10 @@
  * what is there. */
 #include "kernels/cpu/gemm.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "tests/runner.h"
@@ -77,8 +79,22 @@ static void shared_products_are_right(void) {
   weft_thread_pool_destroy(pool);
 }
 
+/* OpenBLAS takes kernels for SSE3 on a processor younger than itself. */
+static void products_use_the_vectors_of_the_processor(void) {
+  weft_thread_pool_t *pool = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", 1, &pool));
+  check(pool, WEFT_F32, &(product_t){.m = 8, .n = 64, .k = 64});
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && getenv("OPENBLAS_CORETYPE") == NULL) {
+    CU_ASSERT_STRING_NOT_EQUAL(openblas_get_corename(), "Prescott");
+  }
+#endif
+  weft_thread_pool_destroy(pool);
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
+      {"products use the vectors of the processor", products_use_the_vectors_of_the_processor},
       {"shared products are right", shared_products_are_right},
       CU_TEST_INFO_NULL,
   };
