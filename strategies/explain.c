@@ -74,8 +74,6 @@ static void print_batch(const weft_rewrite_t *r, const weft_summary_t *s, weft_s
   if (feeds->n > SHOWN_FEEDS) weft_strbuf_printf(out, " and %d more", feeds->n - SHOWN_FEEDS);
   if (feeds->n > 0 && r->replicas.n > 0) {
     weft_strbuf_printf(out, ": each replica takes 1/%d of the rows", r->replicas.n);
-  } else if (feeds->n > 0 && r->splits_batch) {
-    weft_strbuf_printf(out, ": each worker takes 1/%d of the rows", s->num_steps);
   } else if (feeds->n > 0 && s->num_steps > 1) {
     weft_strbuf_puts(out, ": each worker is fed batches of its own");
   }

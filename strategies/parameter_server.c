@@ -54,7 +54,7 @@ weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *n
     out->lanes = weft_arena_calloc(&out->arena, (size_t)p->places.num_workers + 1, sizeof *out->lanes);
   if (out->lanes == NULL) return no_memory();
   weft_lane_t *lane = &out->lanes[out->num_lanes];
-  *lane = (weft_lane_t){.kind = worker >= 0 ? WEFT_LANE_STEP : WEFT_LANE_UPDATE, .share = WEFT_STR("")};
+  *lane = (weft_lane_t){.kind = worker >= 0 ? WEFT_LANE_STEP : WEFT_LANE_UPDATE};
   lane->name = worker >= 0 ? numbered(&out->arena, "worker ", worker, "") : WEFT_STR("update");
   lane->task = worker >= 0 ? p->places.worker_tasks[worker] : p->places.server_tasks[0];
   if (lane->name.data == NULL) return no_memory();

@@ -55,7 +55,7 @@ typedef struct weft_cost { /* of a run of every lane; of what has a size that is
 /* Something that is run over and over by one thread of the client. Synchronous strategies have one; in
  * asynchronous ones each worker has its own, and perhaps the chief. */
 typedef enum weft_lane_kind {
-  WEFT_LANE_STEP,   /* fed with (its share of) a batch */
+  WEFT_LANE_STEP,   /* fed with a batch */
   WEFT_LANE_UPDATE, /* fed nothing: the chief's side of a synchronous update */
 } weft_lane_kind_t;
 typedef struct weft_lane {
@@ -63,21 +63,7 @@ typedef struct weft_lane {
   weft_str_t name;                      /* "worker 1" */
   weft_str_t task;                      /* whose master serves it best; "" any */
   weft_names_t feeds, fetches, targets; /* in the request's order; names of the new graph */
-  weft_str_t share; /* a float or double placeholder that wants rows * num_lanes / rows of all; "" if there is
-                       none. num_lanes: of those that are fed */
 } weft_lane_t;
-/* What lanes that share a batch have of a fetch, and how it becomes the whole batch's. With w a lane's rows /
- * all rows: */
-typedef enum weft_join_kind {
-  WEFT_JOIN_ANY,  /* every lane has it */
-  WEFT_JOIN_SUM,  /* the sum of w^degree * value over the lanes; a lane without rows (degree > 0) adds nothing
-                   */
-  WEFT_JOIN_ROWS, /* w^degree * value of all lanes one after the other along `axis` */
-} weft_join_kind_t;
-typedef struct weft_join {
-  weft_join_kind_t kind;
-  int axis, degree;
-} weft_join_t;
 /* What goes from one device to another in a step (traffic.h). */
 typedef enum weft_crossing_kind {
   WEFT_CROSSING_VALUE,
@@ -110,12 +96,8 @@ typedef struct weft_rewrite {
   weft_names_t inits; /* in the request's order, then what else must run before the first step */
   weft_lane_t *lanes;
   int num_lanes;
-  bool splits_batch;  /* lanes share each batch (rows i*B/N of it), instead of taking batches of their own */
   bool in_step;       /* with an update lane: the n-th run of each lane belongs to the n-th update */
   bool lanes_wait;    /* a lane may wait in a run until others have run as often, or nearly */
-  weft_join_t *joins; /* one per fetch of the request; NULL: what a lane fetches is whole */
-  bool *is_batch;     /* one per feed of the request: has rows that lanes share; NULL: all have, or nothing is
-                         shared */
   int num_local_cpus; /* so many CPU devices does a local session need */
   int64_t collective_graph_key; /* for the RunOptions of every run, inits too, where other clients run the
                                    other replicas; 0: none */

@@ -424,15 +424,12 @@ static weft_status_t *infer(weft_graph_t *g) {
   return weft_infer_gradient_shapes(g);
 }
 
-/* The batches that a lane is fed; `lane` counts all of its feeds. */
+/* Has feed number `feed` of the lane rows of the batch? Lanes of their own batches: all feeds are taken to have. */
 static bool is_batch(const weft_rewrite_t *r, const weft_lane_t *l, int feed) {
-  if (r->shared.n > 0) {
-    for (int i = 0; i < r->shared.n; i++) {
-      if (weft_str_eq(r->shared.items[i], l->feeds.items[feed])) return true;
-    }
-    return false;
+  for (int i = 0; i < r->shared.n; i++) {
+    if (weft_str_eq(r->shared.items[i], l->feeds.items[feed])) return true;
   }
-  return r->is_batch == NULL || r->is_batch[feed];
+  return r->shared.n == 0;
 }
 
 typedef struct fed { /* a placeholder, whose shape is changed for a while */
@@ -467,17 +464,10 @@ static weft_status_t *set_rows(traffic_t *t, const fed_t *fed, int n, int64_t ro
   return NULL;
 }
 
-static int num_step_lanes(const weft_rewrite_t *r) {
-  int n = 0;
-  for (int i = 0; i < r->num_lanes; i++) n += r->lanes[i].kind == WEFT_LANE_STEP;
-  return n > 0 ? n : 1;
-}
-
 /* sizes[i]: of crossing i, then of each collective, with so many rows. A batch that the graph cannot take gives no sizes. */
 static weft_status_t *size_all(traffic_t *t, const fed_t *fed, int num_fed, int64_t rows, int64_t *sizes) {
   const weft_rewrite_t *r = t->r;
-  int lanes = r->splits_batch ? num_step_lanes(r) : 1;
-  if (num_fed > 0) WEFT_RETURN_IF_ERROR(set_rows(t, fed, num_fed, rows / lanes));
+  if (num_fed > 0) WEFT_RETURN_IF_ERROR(set_rows(t, fed, num_fed, rows));
   weft_status_t *s = infer(r->graph);
   bool fits = s == NULL;
   if (weft_status_code(s) == WEFT_RESOURCE_EXHAUSTED) return s;

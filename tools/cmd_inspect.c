@@ -176,8 +176,8 @@ static weft_status_t *print_rewrite_json(const weft_rewrite_t *r) {
   if (s == NULL) {
     json_t *notes = json_array();
     for (int i = 0; i < r->num_notes; i++) json_array_append_new(notes, text(r->notes[i]));
-    json_t *root = json_pack("{s:s, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "strategy", r->strategy->name, "nodes",
-                             (json_int_t)r->graph->num_live, "splits_batch", r->splits_batch, "inits", names_json(&r->inits), "lanes",
+    json_t *root = json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "strategy", r->strategy->name, "nodes",
+                             (json_int_t)r->graph->num_live, "inits", names_json(&r->inits), "lanes",
                              lanes_json(r), "replicas", names_json(&r->replicas), "batch", names_json(&r->shared), "collectives",
                              collectives_json(r), "crossings", crossings_json(r));
     json_object_set_new(root, "variables", json_pack("{s:i, s:I, s:b}", "count", sum.num_variables, "bytes",

@@ -123,7 +123,6 @@ const char *WEFT_RewriteLaneName(const WEFT_Rewrite *r, int lane, WEFT_RewriteNa
     case WEFT_REWRITE_FEED: return name_at(&l->feeds, i);
     case WEFT_REWRITE_FETCH: return name_at(&l->fetches, i);
     case WEFT_REWRITE_TARGET: return name_at(&l->targets, i);
-    case WEFT_REWRITE_SHARE: return i == 0 && l->share.length > 0 ? l->share.data : NULL;
   }
   return NULL;
 }

@@ -257,9 +257,8 @@ TF_CAPI_EXPORT extern const char *WEFT_RewriteExplain(const WEFT_Rewrite *rewrit
 /* Lanes: what is run over and over, each by a thread of its own; most strategies have one. */
 TF_CAPI_EXPORT extern int WEFT_RewriteNumLanes(const WEFT_Rewrite *rewrite);
 TF_CAPI_EXPORT extern int WEFT_RewriteLaneIsUpdate(const WEFT_Rewrite *rewrite, int lane); /* 1: fed nothing; the chief's side */
-typedef enum WEFT_RewriteNameKind { WEFT_REWRITE_FEED, WEFT_REWRITE_FETCH, WEFT_REWRITE_TARGET, WEFT_REWRITE_SHARE } WEFT_RewriteNameKind;
-/* Name number i of that kind in the new graph; feeds, fetches and targets are in the order asked for. A share is a
- * placeholder, float or (in a graph of doubles) double, that wants rows * lanes / rows of all; lanes that are fed. Lent; NULL behind the last. */
+typedef enum WEFT_RewriteNameKind { WEFT_REWRITE_FEED, WEFT_REWRITE_FETCH, WEFT_REWRITE_TARGET } WEFT_RewriteNameKind;
+/* Name number i of that kind in the new graph; feeds, fetches and targets are in the order asked for. Lent; NULL behind the last. */
 TF_CAPI_EXPORT extern const char *WEFT_RewriteLaneName(const WEFT_Rewrite *rewrite, int lane, WEFT_RewriteNameKind kind, int i);
 /* Not 0: RunOptions.experimental.collective_graph_key of every run, where other clients run the other replicas. */
 TF_CAPI_EXPORT extern int64_t WEFT_RewriteCollectiveGraphKey(const WEFT_Rewrite *rewrite);

@@ -23,7 +23,7 @@ static void train_locally(const weft_graph_t *g, const weft_ps_model_t *m, int s
   weft_ps_start(c, g, NULL, 0, 1);
   for (int i = 0; i < steps; i++) {
     weft_ps_batch_t b = weft_ps_batch(m, (int64_t)i * rows, rows);
-    must(weft_ps_step(c, 0, &b, 0, &losses[i]));
+    must(weft_ps_step(c, 0, &b, &losses[i]));
     weft_ps_batch_drop(&b);
   }
 }
@@ -56,9 +56,9 @@ static void one_worker_equals_local_training_bitwise(void) {
       weft_ps_start(&two, g, modes[i], 2, 1);
       for (int k = 0; k < STEPS; k++) {
         weft_ps_batch_t b = weft_ps_batch(&m, (int64_t)k * 16, 16);
-        weft_status_t *s = weft_ps_step(&two, 0, &b, 0, &served[k]);
+        weft_status_t *s = weft_ps_step(&two, 0, &b, &served[k]);
         must(s);
-        if (two.r.num_lanes > 1) must(weft_ps_step(&two, 1, NULL, 0, NULL));
+        if (two.r.num_lanes > 1) must(weft_ps_step(&two, 1, NULL, NULL));
         weft_ps_batch_drop(&b);
         if (local[k] != served[k]) printf("\n    %s, case %d, step %d: %.9g for %.9g", modes[i], v, k, served[k], local[k]);
         CU_ASSERT_EQUAL(local[k], served[k]);
@@ -239,7 +239,6 @@ typedef struct running { /* A lane that a thread runs. */
   const weft_ps_model_t *m;
   int lane, steps, rows, lanes;
   int64_t begin, stride; /* rows of step i: begin + i * stride */
-  double share;
   weft_status_t *failure;
   double losses[600];
   pthread_t thread;
@@ -251,21 +250,19 @@ static void *run_lane(void *arg) {
     weft_ps_batch_t b = {NULL, NULL};
     bool updates = r->c->r.lanes[r->lane].kind == WEFT_LANE_UPDATE;
     if (!updates) b = weft_ps_batch(r->m, r->begin + i * r->stride, r->rows);
-    r->failure = weft_ps_step(r->c, r->lane, updates ? NULL : &b, r->share, &r->losses[i]);
+    r->failure = weft_ps_step(r->c, r->lane, updates ? NULL : &b, &r->losses[i]);
     weft_ps_batch_drop(&b);
   }
   return NULL;
 }
 
 /* All lanes side by side: worker w takes `rows` of each `stride` rows, or rows[w] of them. */
-static void train_together(weft_ps_cluster_t *c, const weft_ps_model_t *m, int steps, const int *rows, bool has_shares,
-                           running_t *r) {
+static void train_together(weft_ps_cluster_t *c, const weft_ps_model_t *m, int steps, const int *rows, running_t *r) {
   int total = 0, begin = 0, workers = c->num_workers;
   for (int w = 0; w < workers; w++) total += rows[w];
   for (int i = 0; i < c->r.num_lanes; i++) {
     r[i] = (running_t){.c = c, .m = m, .lane = i, .steps = steps, .begin = begin, .stride = total};
     if (i < workers) r[i].rows = rows[i];
-    if (i < workers && has_shares) r[i].share = (double)rows[i] * workers / total;
     if (i < workers) begin += rows[i];
     CU_ASSERT_EQUAL_FATAL(pthread_create(&r[i].thread, NULL, run_lane, &r[i]), 0);
   }
@@ -287,7 +284,7 @@ static void train_in_step(weft_ps_cluster_t *c, const weft_ps_model_t *m, int st
   CU_ASSERT_EQUAL_FATAL(c->r.num_lanes, 1);
   for (int i = 0; i < steps; i++) {
     weft_ps_batch_t b = weft_ps_batch(m, (int64_t)i * rows, rows);
-    must(weft_ps_step(c, 0, &b, 0, &losses[i]));
+    must(weft_ps_step(c, 0, &b, &losses[i]));
     weft_ps_batch_drop(&b);
   }
 }
@@ -297,7 +294,7 @@ static void train_on_own_batches(weft_ps_cluster_t *c, const weft_ps_model_t *m,
   static running_t r[8];
   int each[8];
   for (int w = 0; w < c->num_workers; w++) each[w] = rows / c->num_workers;
-  train_together(c, m, steps, each, false, r);
+  train_together(c, m, steps, each, r);
   for (int k = 0; k < steps; k++) {
     losses[k] = 0;
     for (int w = 0; w < c->num_workers; w++) losses[k] += r[w].losses[k] / c->num_workers;
@@ -408,8 +405,7 @@ static void every_step_of_every_worker_is_counted(void) {
     weft_ps_cluster_t c;
     weft_ps_start(&c, g, options[i / 2], 2, 3);
     CU_ASSERT_EQUAL(c.r.num_lanes, 3);
-    CU_ASSERT_FALSE(c.r.splits_batch);
-    train_together(&c, &m, 100, rows, false, r);
+    train_together(&c, &m, 100, rows, r);
     CU_ASSERT_EQUAL(global_step(&c), 300);
     weft_ps_stop(&c);
     weft_graph_destroy(g);
@@ -427,7 +423,7 @@ static void async_reaches_the_loss_of_one_worker(void) {
   weft_ps_cluster_t one, many;
   train_locally(g, &m, STEPS, 16, local, &one);
   weft_ps_start(&many, g, "", 1, 3);
-  train_together(&many, &m, 2 * STEPS / 3, rows, false, r);
+  train_together(&many, &m, 2 * STEPS / 3, rows, r);
   for (int k = 0; k < 10; k++) last += r[0].losses[2 * STEPS / 3 - 1 - k] / 10;
   double target = 0;
   for (int k = 0; k < 10; k++) target += local[STEPS - 1 - k] / 10;
@@ -565,7 +561,7 @@ typedef struct late { /* A step that a thread of its own makes. */
 static void *run_once(void *arg) {
   late_t *l = arg;
   weft_ps_batch_t b = constant_batch(l->value);
-  l->failure = weft_ps_step(l->c, l->lane, l->lane == l->c->num_workers ? NULL : &b, 0, NULL);
+  l->failure = weft_ps_step(l->c, l->lane, l->lane == l->c->num_workers ? NULL : &b, NULL);
   weft_ps_batch_drop(&b);
   return NULL;
 }
@@ -574,7 +570,7 @@ static void *run_for_ever(void *arg) { /* until its session is closed */
   late_t *l = arg;
   while (l->failure == NULL) {
     weft_ps_batch_t b = constant_batch(l->value);
-    l->failure = weft_ps_step(l->c, l->lane, &b, 0, NULL);
+    l->failure = weft_ps_step(l->c, l->lane, &b, NULL);
     weft_ps_batch_drop(&b);
     l->ended += l->failure == NULL;
   }
@@ -608,7 +604,6 @@ static void with_a_backup_three_of_four_make_an_update(void) {
   weft_ps_cluster_t c;
   static const int fast[] = {0, 1, 2, 4};
   weft_ps_start(&c, g, "mode=sync,backup=1", 1, 4);
-  CU_ASSERT_FALSE(c.r.splits_batch);
   double before = 0;
   for (int step = 0; step < 10; step++) { /* the fourth sleeps */
     together(&c, fast, 4);
@@ -627,7 +622,7 @@ static void with_a_backup_three_of_four_make_an_update(void) {
   look.sessions[0] = c.sessions[4];
   int updates = 0;
   for (bool dropped = false; updates < 20 || (!dropped && updates < 2000); updates++) { /* until one came too late */
-    must(weft_ps_step(&c, 4, NULL, 0, NULL));
+    must(weft_ps_step(&c, 4, NULL, NULL));
     dropped = counter(&look, "parameter_server/dropped") > 0;
     double now = value_of(&look, "r0:0");
     CU_ASSERT_EQUAL(how_many(3 * (now - before)), 3); /* three of them, the same for both variables */

@@ -387,32 +387,17 @@ void weft_ps_batch_drop(weft_ps_batch_t *b) {
   weft_tensor_release(b->y);
 }
 
-weft_status_t *weft_ps_step(weft_ps_cluster_t *c, int lane, const weft_ps_batch_t *batch, double share, double *loss) {
+weft_status_t *weft_ps_step(weft_ps_cluster_t *c, int lane, const weft_ps_batch_t *batch, double *loss) {
   const weft_lane_t *l = &c->r.lanes[lane];
-  char share_name[128];
   double out[4] = {0};
   weft_test_run_t run = {.feeds = {NULL}};
-  weft_tensor_t *exact = NULL;
   for (int i = 0; i < l->feeds.n; i++) {
     run.feeds[i] = l->feeds.items[i].data;
     run.tensors[i] = i == 0 ? batch->x : batch->y;
   }
-  if (share > 0 && l->share.length > 0) {
-    snprintf(share_name, sizeof share_name, "%.*s:0", WEFT_STR_ARGS(l->share));
-    run.feeds[l->feeds.n] = share_name;
-    if (weft_node_attr_type(weft_graph_find(c->r.graph, l->share), "dtype") == WEFT_F64) {
-      const weft_shape_t scalar = WEFT_SCALAR;
-      must(weft_tensor_new(WEFT_F64, &scalar, NULL, &exact));
-      *(double *)exact->data = share;
-      run.tensors[l->feeds.n] = exact;
-    } else {
-      run.values[l->feeds.n] = (float)share;
-    }
-  }
   for (int i = 0; i < l->fetches.n; i++) run.fetches[i] = l->fetches.items[i].data;
   for (int i = 0; i < l->targets.n; i++) run.targets[i] = l->targets.items[i].data;
   weft_status_t *s = weft_test_run(&c->sessions[lane], &run, out);
-  weft_tensor_release(exact);
   if (loss != NULL) *loss = out[0];
   return s;
 }

@@ -49,8 +49,8 @@ typedef struct weft_ps_batch {
 weft_ps_batch_t weft_ps_batch(const weft_ps_model_t *m, int64_t begin, int64_t rows);
 void weft_ps_batch_drop(weft_ps_batch_t *b);
 
-/* Runs lane i once with a batch (NULL: an update lane); gives the loss. share: 0 to feed none. */
-weft_status_t *weft_ps_step(weft_ps_cluster_t *c, int lane, const weft_ps_batch_t *batch, double share, double *loss);
+/* Runs lane i once with a batch (NULL: an update lane); gives the loss. */
+weft_status_t *weft_ps_step(weft_ps_cluster_t *c, int lane, const weft_ps_batch_t *batch, double *loss);
 /* A whole value, through lane 0's session; owned by the caller. A failure fails the test. */
 weft_tensor_t *weft_ps_value(weft_ps_cluster_t *c, const char *fetch);
 double weft_ps_distance(const weft_tensor_t *a, const weft_tensor_t *b); /* greatest difference of elements */

@@ -112,9 +112,9 @@ static void lookups_and_training_are_the_same_in_shards(void) {
       }
       weft_ps_batch_t batch = weft_ps_batch(&m, step * 20, 20);
       double x = 0, y = 0;
-      must(weft_ps_step(&whole, 0, &batch, 0, &x));
-      must(weft_ps_step(&cut, 0, &batch, 0, &y));
-      if (cut.r.num_lanes > 1) must(weft_ps_step(&cut, 1, NULL, 0, NULL));
+      must(weft_ps_step(&whole, 0, &batch, &x));
+      must(weft_ps_step(&cut, 0, &batch, &y));
+      if (cut.r.num_lanes > 1) must(weft_ps_step(&cut, 1, NULL, NULL));
       weft_ps_batch_drop(&batch);
       CU_ASSERT_TRUE(x == y || (v / 2 == 3 && x - y < 1e-5 && y - x < 1e-5)); /* in step, equal rows are added up first */
     }
@@ -187,7 +187,7 @@ static void a_checkpoint_of_five_shards_is_read_by_two_and_by_one(void) {
     weft_ps_cluster_t five;
     weft_ps_start(&five, g, "shards=fixed:5", 2, 1);
     weft_ps_batch_t batch = weft_ps_batch(&m, 0, 20);
-    must(weft_ps_step(&five, 0, &batch, 0, NULL));
+    must(weft_ps_step(&five, 0, &batch, NULL));
     weft_ps_batch_drop(&batch);
     with_path(&five, "save", path);
     for (int i = 0; i < 4; i++) {

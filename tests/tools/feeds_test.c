@@ -1,6 +1,7 @@
 /* tests/tools/feeds_test.c - epochs, remainders, shuffling; which rows come at which step. */
 #include "tools/submit/deal.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -58,17 +59,17 @@ static int rows_of(const weft_hand_t *h, int i, int32_t *rows) {
 static weft_feeds_t f;
 static weft_dealer_t dealer;
 
-static void begin(const char *const *specs, int n, int64_t batch, bool shuffle, uint64_t seed, int lanes, bool splits) {
+static void begin(const char *const *specs, int n, int64_t batch, bool shuffle, uint64_t seed) {
   CU_ASSERT_PTR_NULL_FATAL(weft_feeds_init(&f, graph, specs, n, &(weft_batching_t){.batch = batch, .is_shuffled = shuffle, .seed = seed}));
-  CU_ASSERT_PTR_NULL_FATAL(weft_dealer_init(&dealer, &f, lanes, splits, NULL));
+  weft_dealer_init(&dealer, &f);
 }
 static void end(void) {
   weft_dealer_deinit(&dealer);
   weft_feeds_deinit(&f);
 }
-static weft_hand_t *next(int lane) {
+static weft_hand_t *next(void) {
   weft_hand_t *h = NULL;
-  CU_ASSERT_PTR_NULL_FATAL(weft_dealer_next(&dealer, lane, &h));
+  CU_ASSERT_PTR_NULL_FATAL(weft_dealer_next(&dealer, &h));
   return h;
 }
 
@@ -77,10 +78,10 @@ static void epochs_follow_each_other_with_a_smaller_batch_at_the_end(void) {
   static const int firsts[] = {0, 4, 8, 0, 4, 8};
   const char *specs[] = {feed_a};
   set_up();
-  begin(specs, 1, 4, false, 1, 1, false);
+  begin(specs, 1, 4, false, 1);
   for (int step = 0; step < 6; step++) {
     int32_t rows[ROWS];
-    weft_hand_t *h = next(0);
+    weft_hand_t *h = next();
     CU_ASSERT_EQUAL(rows_of(h, 0, rows), sizes[step]);
     for (int k = 0; k < sizes[step]; k++) CU_ASSERT_EQUAL(rows[k], firsts[step] + k);
     weft_hand_free(h);
@@ -94,12 +95,12 @@ static void shuffling_is_a_new_permutation_each_epoch_the_same_for_all_feeds(voi
   int32_t epochs[2][ROWS], again[ROWS];
   set_up();
   for (int round = 0; round < 2; round++) {
-    begin(specs, 2, 3, true, 7, 1, false);
+    begin(specs, 2, 3, true, 7);
     for (int epoch = 0; epoch < 2; epoch++) {
       bool seen[ROWS] = {false};
       for (int n = 0; n < ROWS;) {
         int32_t a[ROWS], b[ROWS];
-        weft_hand_t *h = next(0);
+        weft_hand_t *h = next();
         int rows = rows_of(h, 0, a);
         CU_ASSERT_EQUAL(rows_of(h, 1, b), rows);
         weft_hand_free(h);
@@ -122,9 +123,9 @@ static void shuffling_is_a_new_permutation_each_epoch_the_same_for_all_feeds(voi
 static void without_a_batch_arrays_are_whole_and_scalars_stay(void) {
   const char *specs[] = {feed_a, "b=-3"};
   set_up();
-  begin(specs, 2, 0, false, 1, 1, false);
+  begin(specs, 2, 0, false, 1);
   for (int step = 0; step < 2; step++) {
-    weft_hand_t *h = next(0);
+    weft_hand_t *h = next();
     CU_ASSERT_EQUAL(TF_Dim(h->tensors[0], 0), ROWS);
     CU_ASSERT_EQUAL(TF_NumDims(h->tensors[1]), 0);
     CU_ASSERT_EQUAL(*(int32_t *)TF_TensorData(h->tensors[1]), -3);
@@ -134,36 +135,35 @@ static void without_a_batch_arrays_are_whole_and_scalars_stay(void) {
   TF_DeleteGraph(graph);
 }
 
-static void lanes_get_their_shares_of_one_batch_whoever_comes_first(void) {
-  static const int order[] = {2, 2, 0, 1, 0, 2, 1, 1, 0}; /* lanes as they ask; each three times */
-  const char *specs[] = {feed_a};
-  int taken[3] = {0};
-  set_up();
-  begin(specs, 1, 4, false, 1, 3, true);
-  for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-    int lane = order[i], step = taken[lane]++, rows = step < 2 ? 4 : 2, first = rows * lane / 3, last = rows * (lane + 1) / 3;
-    int32_t got[ROWS];
-    weft_hand_t *h = next(lane);
-    CU_ASSERT_EQUAL(rows_of(h, 0, got), last - first);
-    for (int k = 0; k < last - first; k++) CU_ASSERT_EQUAL(got[k], 4 * step + first + k);
-    CU_ASSERT_DOUBLE_EQUAL(h->share, 3.0 * (last - first) / rows, 1e-6);
+typedef struct lane { /* A thread that takes batches. */
+  pthread_t thread;
+  int counts[ROWS]; /* by the first row of the batch */
+} lane_t;
+
+enum { HANDS = 400, LANES = 3 };
+
+static void *take(void *arg) {
+  lane_t *l = arg;
+  weft_hand_t *h = NULL;
+  for (int i = 0; i < HANDS && weft_dealer_next(&dealer, &h) == NULL; i++) {
+    int32_t rows[ROWS];
+    if (rows_of(h, 0, rows) == 2 && rows[1] == rows[0] + 1) l->counts[rows[0]]++;
     weft_hand_free(h);
   }
-  end();
-  TF_DeleteGraph(graph);
+  return NULL;
 }
 
-static void lanes_take_batches_of_their_own(void) {
+static void lanes_that_ask_at_once_take_batches_of_their_own(void) {
   const char *specs[] = {feed_a};
+  lane_t lanes[LANES] = {0};
   set_up();
-  begin(specs, 1, 4, false, 1, 2, false);
-  for (int step = 0; step < 3; step++) {
-    int32_t rows[ROWS];
-    weft_hand_t *h = next(step % 2);
-    rows_of(h, 0, rows);
-    CU_ASSERT_EQUAL(rows[0], 4 * step);
-    CU_ASSERT_EQUAL(h->share, 1);
-    weft_hand_free(h);
+  begin(specs, 1, 2, false, 1);
+  for (int i = 0; i < LANES; i++) CU_ASSERT_EQUAL_FATAL(pthread_create(&lanes[i].thread, NULL, take, &lanes[i]), 0);
+  for (int i = 0; i < LANES; i++) pthread_join(lanes[i].thread, NULL);
+  for (int row = 0; row < ROWS; row += 2) {
+    int count = 0;
+    for (int i = 0; i < LANES; i++) count += lanes[i].counts[row];
+    CU_ASSERT_EQUAL(count, LANES * HANDS / (ROWS / 2));
   }
   end();
   TF_DeleteGraph(graph);
@@ -198,8 +198,7 @@ int main(void) {
       {"epochs follow each other with a smaller batch at the end", epochs_follow_each_other_with_a_smaller_batch_at_the_end},
       {"shuffling is a new permutation each epoch, the same for all feeds", shuffling_is_a_new_permutation_each_epoch_the_same_for_all_feeds},
       {"without a batch arrays are whole and scalars stay", without_a_batch_arrays_are_whole_and_scalars_stay},
-      {"lanes get their shares of one batch, whoever comes first", lanes_get_their_shares_of_one_batch_whoever_comes_first},
-      {"lanes take batches of their own", lanes_take_batches_of_their_own},
+      {"lanes that ask at once take batches of their own", lanes_that_ask_at_once_take_batches_of_their_own},
       {"what cannot be fed is named", what_cannot_be_fed_is_named},
       CU_TEST_INFO_NULL,
   };

@@ -12,11 +12,10 @@ weft_status_t *weft_gate_init(weft_gate_t *g, const weft_run_plan_t *plan, int64
     g->lanes[i].is_update = plan->lanes[i].is_update;
     has_update = has_update || plan->lanes[i].is_update;
   }
-  g->kind = has_update && !plan->in_step       ? WEFT_GATE_UPDATE
-            : has_update || plan->splits_batch ? WEFT_GATE_IN_STEP
-            : plan->lanes_wait                 ? WEFT_GATE_BOUND
-            : plan->num_lanes == 1             ? WEFT_GATE_IN_STEP
-                                               : WEFT_GATE_FREE;
+  g->kind = has_update && !plan->in_step         ? WEFT_GATE_UPDATE
+            : has_update || plan->num_lanes == 1 ? WEFT_GATE_IN_STEP
+            : plan->lanes_wait                   ? WEFT_GATE_BOUND
+                                                 : WEFT_GATE_FREE;
   return NULL;
 }
 

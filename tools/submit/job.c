@@ -146,8 +146,6 @@ static weft_status_t *make_plan(job_t *j) {
     weft_free(source.feeds);
     WEFT_RETURN_IF_ERROR(s);
   }
-  int step_lanes = 0; /* an update lane is dealt nothing */
-  for (int i = 0; i < j->plan.num_lanes; i++) step_lanes += !j->plan.lanes[i].is_update;
   if (weft_saving_is_used(&j->spec->saving)) {
     bool is_restoring = j->spec->saving.restore != NULL || j->spec->saving.resumes;
     if (j->plan.collective_graph_key != 0 && j->plan.num_inits == 0 && is_restoring) { /* they agree while they initialise */
@@ -156,7 +154,7 @@ static weft_status_t *make_plan(job_t *j) {
     }
     WEFT_RETURN_IF_ERROR(weft_saving_attach(&j->saving, j->plan.graph, j->spec->strategy != NULL, j->plan.is_follower, j->plan.round_steps));
   }
-  WEFT_RETURN_IF_ERROR(weft_dealer_init(&j->dealer, &j->feeds, step_lanes, j->plan.splits_batch, j->plan.is_batch));
+  weft_dealer_init(&j->dealer, &j->feeds);
   return j->spec->trace == NULL ? NULL : weft_trace_create(&j->trace);
 }
 

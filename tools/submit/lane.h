@@ -13,8 +13,6 @@
 
 typedef struct weft_run_lane {
   bool is_update;    /* fed nothing, shows nothing: the chief's side of a synchronous update */
-  bool has_share;
-  TF_Output share;   /* is fed rows * lanes / rows of all */
   TF_Output *feeds;  /* num_feeds */
   TF_Output *fetches;
   const TF_Operation **targets;
@@ -27,13 +25,10 @@ typedef struct weft_run_plan {
   const TF_Operation **inits; /* one after the other */
   const char **init_names;
   int num_lanes, num_inits;
-  bool splits_batch; /* lanes share each batch */
   bool in_step;      /* each lane runs once for each update */
   bool lanes_wait;   /* a lane may wait until others have run as often, or nearly */
   bool is_follower;  /* another client runs the first replica: it saves */
   int round_steps;   /* updates come after so many steps each */
-  weft_join_t *joins; /* by fetch: how the lanes' parts make a whole; NULL: what a lane has is whole */
-  bool *is_batch;    /* by feed: has rows that lanes share; NULL: all have */
   int num_local_cpus; /* of a local session; 0: as it comes */
   int64_t collective_graph_key; /* of every run; 0: none */
 } weft_run_plan_t;

@@ -1,6 +1,6 @@
 /* tools/submit/lanes.c - a loop per lane.
  *
- * Who wakes a lane at the gate: the end of another lane's run, or of a pause, or of all.
+ * A lane at the gate wakes when another lane's run ends, when a pause ends, and when all is over.
  */
 #include "tools/submit/lanes.h"
 
@@ -12,7 +12,7 @@
 
 typedef struct lane_thread {
   weft_lanes_t *all;
-  int index, number; /* of the lane; among those that are fed */
+  int index;     /* of the lane */
   int64_t quota; /* runs of this lane at the most */
   bool counts;   /* each run is one of the steps */
   pthread_t thread;
@@ -24,7 +24,6 @@ static weft_status_t *taken(TF_Status *status) {
   const char *message = TF_Message(status);
   return weft_status_from_wire((int)TF_GetCode(status), message, strlen(message));
 }
-
 
 static void end(weft_lanes_t *l, weft_status_t *failure) {
   weft_mutex_lock(&l->mu);
@@ -105,8 +104,8 @@ static void run_is_over(weft_lanes_t *l, int lane) {
   weft_mutex_unlock(&l->mu);
 }
 
-/* All updates are done. Whoever still runs a step has its last token, and ends soon; or it is one of those that an update does
- * without, waits for a token that will not come, and is cancelled. */
+/* All updates are done. A lane that still runs a step has its last token and ends soon, or is a backup worker: the update was
+ * applied without its gradient, no token will arrive, and its step is cancelled. */
 static void end_others(weft_lanes_t *l) {
   enum { GRACE_MS = 1000 };
   int64_t deadline_ns = weft_clock_ns() + GRACE_MS * INT64_C(1000000);
@@ -120,25 +119,6 @@ static void end_others(weft_lanes_t *l) {
   TF_DeleteStatus(status);
 }
 
-/* Of a step that lanes share: it is done once all of them have. */
-static weft_status_t *tell_part(weft_lanes_t *l, int lane, TF_Tensor **values, double weight) {
-  int n = 0;
-  bool is_whole = false;
-  for (int i = 0; i < l->plan->num_lanes; i++) n = l->plan->lanes[i].num_fetches > n ? l->plan->lanes[i].num_fetches : n;
-  TF_Tensor **whole = weft_calloc((size_t)n + 1, sizeof(TF_Tensor *));
-  if (whole == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for values");
-  weft_mutex_lock(&l->mu);
-  weft_status_t *s = weft_joiner_add(&l->joiner, lane, values, weight, &is_whole, whole);
-  if (s == NULL && is_whole) {
-    l->done++;
-    if (!l->is_over) s = l->ran(l->arg, whole, l->done, true);
-  }
-  weft_mutex_unlock(&l->mu);
-  for (int i = 0; i < n; i++) TF_DeleteTensor(whole[i]);
-  weft_free(whole);
-  return s;
-}
-
 static weft_status_t *tell(weft_lanes_t *l, const weft_run_lane_t *lane, TF_Tensor **values, bool counts) {
   weft_mutex_lock(&l->mu);
   if (counts) l->done++;
@@ -148,29 +128,15 @@ static weft_status_t *tell(weft_lanes_t *l, const weft_run_lane_t *lane, TF_Tens
   return s;
 }
 
-static weft_status_t *share_tensor(double share, TF_DataType type, TF_Tensor **out) {
-  float rounded = (float)share;
-  size_t size = TF_DataTypeSize(type);
-  *out = TF_AllocateTensor(type, NULL, 0, size);
-  if (*out == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a share");
-  memcpy(TF_TensorData(*out), type == TF_DOUBLE ? (void *)&share : (void *)&rounded, size);
-  return NULL;
-}
-
 static weft_status_t *run_session(weft_lanes_t *l, const weft_run_lane_t *lane, const weft_hand_t *hand, TF_Tensor **values,
                                   bool is_traced) {
   int n = lane->num_feeds;
   TF_Output *outputs = weft_calloc((size_t)n + 1, sizeof *outputs);
-  TF_Tensor **tensors = weft_calloc((size_t)n + 1, sizeof(TF_Tensor *)), *share = NULL;
+  TF_Tensor **tensors = weft_calloc((size_t)n + 1, sizeof(TF_Tensor *));
   weft_status_t *s = outputs == NULL || tensors == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step") : NULL;
   for (int i = 0; s == NULL && i < n; i++) {
     outputs[i] = lane->feeds[i];
     tensors[i] = hand->tensors[i];
-  }
-  if (s == NULL && lane->has_share) {
-    s = share_tensor(hand->share, TF_OperationOutputType(lane->share), &share);
-    outputs[n] = lane->share;
-    tensors[n++] = share;
   }
   if (s == NULL) {
     TF_Status *status = TF_NewStatus();
@@ -184,7 +150,6 @@ static weft_status_t *run_session(weft_lanes_t *l, const weft_run_lane_t *lane, 
     if (metadata != NULL) TF_DeleteBuffer(metadata);
     TF_DeleteStatus(status);
   }
-  TF_DeleteTensor(share);
   weft_free(outputs);
   weft_free(tensors);
   return s;
@@ -194,15 +159,11 @@ static weft_status_t *run_once(lane_thread_t *t, bool is_traced) {
   weft_lanes_t *l = t->all;
   const weft_run_lane_t *lane = &l->plan->lanes[t->index];
   weft_hand_t *hand = NULL;
-  weft_status_t *s = lane->num_feeds == 0 ? NULL : weft_dealer_next(l->dealer, t->number, &hand);
+  weft_status_t *s = lane->num_feeds == 0 ? NULL : weft_dealer_next(l->dealer, &hand);
   TF_Tensor **values = weft_calloc((size_t)lane->num_fetches + 1, sizeof(TF_Tensor *));
   if (s == NULL && values == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for values");
   if (s == NULL) s = run_session(l, lane, hand, values, is_traced);
-  if (s == NULL && l->plan->joins != NULL) {
-    s = tell_part(l, t->index, values, hand == NULL ? 0 : hand->share / l->num_fed);
-  } else if (s == NULL) {
-    s = tell(l, lane, values, t->counts);
-  }
+  if (s == NULL) s = tell(l, lane, values, t->counts);
   for (int i = 0; values != NULL && i < lane->num_fetches; i++) TF_DeleteTensor(values[i]);
   weft_free(values);
   weft_hand_free(hand);
@@ -235,9 +196,7 @@ weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
   *out_done = l->done = l->first;
   weft_status_t *failure = threads == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d lanes", n) : NULL;
   if (failure == NULL) failure = weft_gate_init(&l->gate, l->plan, l->first);
-  if (failure == NULL && l->plan->joins != NULL) failure = weft_joiner_init(&l->joiner, l->plan);
   if (failure != NULL) {
-    weft_joiner_deinit(&l->joiner);
     weft_gate_deinit(&l->gate);
     weft_free(threads);
     return failure;
@@ -252,12 +211,10 @@ weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
   for (int i = 0; i < n; i++) {
     bool is_update = l->plan->lanes[i].is_update;
     int64_t share = step_lanes == 0 ? 0 : steps / step_lanes + (number < steps % step_lanes);
-    threads[i] = (lane_thread_t){.all = l, .index = i, .number = number, .quota = has_update ? steps : share,
-                                .counts = is_update || !has_update};
+    threads[i] = (lane_thread_t){.all = l, .index = i, .quota = has_update ? steps : share, .counts = is_update || !has_update};
     number += !is_update;
   }
   l->running = n;
-  l->num_fed = step_lanes;
   for (int i = 1; i < n; i++) {
     threads[i].is_started = pthread_create(&threads[i].thread, NULL, run_lane, &threads[i]) == 0;
     if (threads[i].is_started) continue;
@@ -269,7 +226,6 @@ weft_status_t *weft_lanes_run(weft_lanes_t *l, int64_t *out_done) {
     if (threads[i].is_started) pthread_join(threads[i].thread, NULL);
   }
   weft_free(threads);
-  weft_joiner_deinit(&l->joiner);
   weft_gate_deinit(&l->gate);
   weft_cond_deinit(&l->changed);
   weft_mutex_deinit(&l->mu);

@@ -2,8 +2,7 @@
  *
  * Without an update lane the steps are shared out evenly among the lanes. With
  * one, a step is an update: the others run as often, or less, and are cancelled if
- * they wait for more updates than come. Where lanes share each batch, a step is done when all lanes have
- * done theirs, and its values are the whole batch's (join.h). The first failure ends all lanes.
+ * they wait for more updates than come. The first failure ends all lanes.
  */
 #ifndef WEFT_TOOLS_SUBMIT_LANES_H_
 #define WEFT_TOOLS_SUBMIT_LANES_H_
@@ -11,7 +10,6 @@
 #include "base/mutex.h"
 #include "tools/submit/deal.h"
 #include "tools/submit/gate.h"
-#include "tools/submit/join.h"
 #include "tools/submit/lane.h"
 #include "tools/submit/trace.h"
 #include "tools/submit/watch.h"
@@ -38,9 +36,7 @@ typedef struct weft_lanes { /* Set what comes first; zero the rest. */
   int64_t pause_at, round; /* the first pause, INT64_MAX: none is known; pauses are at multiples of `round` */
   void *arg;
 
-  int num_fed;            /* lanes that are no update lanes */
   weft_mutex_t mu;
-  weft_joiner_t joiner;   /* guarded by mu */
   weft_gate_t gate;       /* guarded by mu */
   weft_cond_t changed;    /* a lane's run is over, a lane has ended, a pause is over, or all is */
   int running;            /* guarded by mu: lanes that have not ended */

@@ -47,8 +47,6 @@ void weft_run_plan_deinit(weft_run_plan_t *p) {
     weft_free(p->lanes[i].targets);
   }
   weft_free(p->lanes);
-  weft_free(p->joins);
-  weft_free(p->is_batch);
   weft_free(p->inits);
   weft_free(p->init_names);
   *p = (weft_run_plan_t){0};
@@ -112,8 +110,6 @@ static weft_status_t *import(const weft_graph_t *from, TF_Graph *to) {
 static weft_status_t *find_lane(TF_Graph *graph, const weft_lane_t *from, weft_run_lane_t *to) {
   WEFT_RETURN_IF_ERROR(make_lane(to, from->feeds.n, from->fetches.n, from->targets.n));
   to->is_update = from->kind == WEFT_LANE_UPDATE;
-  to->has_share = from->share.length > 0;
-  if (to->has_share) WEFT_RETURN_IF_ERROR(weft_find_output(graph, "the strategy's share", from->share, &to->share));
   for (int i = 0; i < from->feeds.n; i++) WEFT_RETURN_IF_ERROR(weft_find_output(graph, "the strategy's feed", from->feeds.items[i], &to->feeds[i]));
   for (int i = 0; i < from->fetches.n; i++) WEFT_RETURN_IF_ERROR(weft_find_output(graph, "the strategy's fetch", from->fetches.items[i], &to->fetches[i]));
   for (int i = 0; i < from->targets.n; i++) {
@@ -124,30 +120,13 @@ static weft_status_t *find_lane(TF_Graph *graph, const weft_lane_t *from, weft_r
   return NULL;
 }
 
-static weft_status_t *copy_joins(const weft_rewrite_t *r, weft_run_plan_t *out) {
-  int fetches = r->num_lanes > 0 ? r->lanes[0].fetches.n : 0, feeds = r->num_lanes > 0 ? r->lanes[0].feeds.n : 0;
-  out->splits_batch = r->splits_batch;
+static weft_status_t *find_lanes(const weft_job_spec_t *spec, const weft_rewrite_t *r, TF_Graph *graph, weft_run_plan_t *out) {
+  WEFT_RETURN_IF_ERROR(make_plan(out, r->num_lanes, r->inits.n));
+  out->graph = graph;
   out->in_step = r->in_step;
   out->lanes_wait = r->lanes_wait;
   out->is_follower = r->is_follower;
   out->round_steps = r->round_steps;
-  if (r->joins != NULL) {
-    out->joins = weft_calloc((size_t)fetches + 1, sizeof *out->joins);
-    if (out->joins == NULL) return no_memory();
-    memcpy(out->joins, r->joins, (size_t)fetches * sizeof *out->joins);
-  }
-  if (r->is_batch != NULL) {
-    out->is_batch = weft_calloc((size_t)feeds + 1, sizeof *out->is_batch);
-    if (out->is_batch == NULL) return no_memory();
-    memcpy(out->is_batch, r->is_batch, (size_t)feeds * sizeof *out->is_batch);
-  }
-  return NULL;
-}
-
-static weft_status_t *find_lanes(const weft_job_spec_t *spec, const weft_rewrite_t *r, TF_Graph *graph, weft_run_plan_t *out) {
-  WEFT_RETURN_IF_ERROR(make_plan(out, r->num_lanes, r->inits.n));
-  out->graph = graph;
-  WEFT_RETURN_IF_ERROR(copy_joins(r, out));
   out->num_local_cpus = spec->master == NULL ? r->num_local_cpus : 0;
   out->collective_graph_key = r->collective_graph_key;
   for (int i = 0; i < r->inits.n; i++) {
