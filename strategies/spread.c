@@ -8,7 +8,7 @@
  *    the rounds start again with these sums, until there are no new ones.
  * 3. Communication inside a loop would happen in every round of it. Where the value
  *    came into the loop from outside, it happens there, before (`forced`);
- *    elsewhere the graph is refused.
+ *    elsewhere the loop runs whole on every replica (spread_whole.c).
  */
 #include "strategies/spread.h"
 
@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "strategies/spread_analysis.h"
+#include "strategies/spread_whole.h"
 
 typedef weft_spread_value_t value_t;
 
@@ -69,6 +69,18 @@ static void forget(weft_spread_analysis_t *a) {
   for (int i = 1; i < a->num_cells; i++) a->cells[i].value = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
 }
 
+/* What is refused in a loop because of the rows of the batch can be done where it has all of them. */
+static weft_status_t *visit(weft_spread_analysis_t *a, const weft_node_t *n) {
+  weft_status_t *s = weft_spread_visit(a, n);
+  if (s == NULL || weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
+  bool is_whole;
+  weft_status_t *failed = weft_spread_make_whole(a, n, &is_whole);
+  if (failed == NULL && !is_whole) return s;
+  weft_status_free(s);
+  a->again = true;
+  return failed;
+}
+
 static weft_status_t *settle(weft_spread_analysis_t *a) {
   forget(a);
   a->changed = true;
@@ -78,7 +90,7 @@ static weft_status_t *settle(weft_spread_analysis_t *a) {
     }
     a->changed = false;
     a->round++;
-    for (int i = 0; i < a->num_order && !a->again; i++) WEFT_RETURN_IF_ERROR(weft_spread_visit(a, a->order[i]));
+    for (int i = 0; i < a->num_order && !a->again; i++) WEFT_RETURN_IF_ERROR(visit(a, a->order[i]));
     if (a->again) return NULL;
     if (!a->has_loops && !a->has_cells) break;
   }
@@ -180,6 +192,16 @@ static void force(weft_spread_analysis_t *a, weft_output_t from, const weft_spre
   for (int i = 0; i < num_values; i++) force(a, n->inputs[i], to, found, any);
 }
 
+static weft_status_t *refuse_talk(const weft_node_t *n, const weft_node_t *from, const weft_spread_t *as) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_spread_print(as, &text);
+  weft_status_t *s = weft_spread_refuse(n, "it needs the whole of '%.*s' (%s) in every round of a loop, and replicas exchange nothing inside loops; compute "
+                                           "it before the loop, or after it",
+                                        WEFT_STR_ARGS(from->name), text.failed || text.data == NULL ? "?" : text.data);
+  weft_strbuf_deinit(&text);
+  return s;
+}
+
 static weft_status_t *move_out_of_loops(weft_spread_analysis_t *a, bool *any) {
   *any = false;
   for (int i = 0; a->has_loops && i < a->num_order; i++) {
@@ -199,16 +221,11 @@ static weft_status_t *move_out_of_loops(weft_spread_analysis_t *a, bool *any) {
       force(a, from, to, &found, &is_new);
       *any |= is_new;
       if (is_cut && is_element && !is_new) continue; /* if it cannot be cut before the loop, then there */
-      if (!found || !is_new) {
-        weft_strbuf_t text = WEFT_STRBUF_INIT;
-        weft_spread_print(&v->s, &text);
-        weft_status_t *s = weft_spread_refuse(
-            n, "it needs the whole of '%.*s' (%s) in every round of a loop, and replicas exchange nothing inside loops; compute "
-               "it before the loop, or after it",
-            WEFT_STR_ARGS(from.node->name), text.failed || text.data == NULL ? "?" : text.data);
-        weft_strbuf_deinit(&text);
-        return s;
-      }
+      if (found && is_new) continue;
+      bool is_whole;
+      WEFT_RETURN_IF_ERROR(weft_spread_make_whole(a, a->frames.frame_of[n->id] == frame ? n : from.node, &is_whole));
+      if (!is_whole) return refuse_talk(n, from.node, &v->s);
+      return *any = true, NULL; /* much is different now */
     }
   }
   return NULL;

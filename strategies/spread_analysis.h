@@ -42,9 +42,10 @@ struct weft_spread_analysis { /* Confined. */
   int num_order;
   weft_spread_value_t **values; /* by node id */
   bool **shared;                /* by node id: this part is added up for all */
-  weft_spread_t *forced;        /* by node id, of Enter and TensorListFromTensor: how the value, or the elements, must be given; NONE: as it comes */
+  weft_spread_t *forced;        /* by node id, of Enter and makers of lists: how the value, or the elements, must be given; NONE: as it comes */
   const weft_shape_t **shapes;  /* by node id: better known than in the graph; NULL: as there */
   weft_frames_t frames;
+  bool *is_whole; /* by outermost frame: runs whole on every replica; NULL: none does */
   bool has_loops, has_cells;
   weft_spread_cell_t *cells; /* owned; cells[0] is nobody's */
   int num_cells, capacity;
@@ -61,7 +62,7 @@ struct weft_spread_analysis { /* Confined. */
 /* Asks the rule of one node; a->changed tells whether anything is new. Waits (does nothing) while an input is
  * not known. */
 WEFT_MUST_CHECK weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n);
-/* Does it take one element out of a TensorArray or a list? Does it make a list of a tensor's rows? */
+/* Does it take one element out of a TensorArray or a list? Does it make a list, of nothing or of tensors? */
 bool weft_spread_is_element(const weft_node_t *n);
 bool weft_spread_makes_list(const weft_node_t *n);
 bool weft_spread_is_batch_placeholder(const weft_spread_analysis_t *a, const weft_node_t *n);

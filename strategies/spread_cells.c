@@ -97,8 +97,15 @@ static bool element_of(const value_t *v, int axes, value_t *out) {
   return v->s.kind != WEFT_SPREAD_ROWS || out->s.axis >= 0;
 }
 
-/* Elements that a loop reads as rows are put as rows: what all have whole is cut before it. */
+/* Elements that a loop reads as rows are put as rows: what all have whole is cut before it. For a loop that runs whole they are put
+ * whole. */
 static void put_as_forced(weft_spread_ctx_t *c, const weft_spread_t *forced, int input, int axes, value_t *v) {
+  if (forced->kind == WEFT_SPREAD_SAME) {
+    if (v->s.kind == WEFT_SPREAD_EACH) return;
+    c->wanted[input] = weft_spread_same(0);
+    *v = weft_spread_true_value(c, v, WEFT_SPREAD_SAME);
+    return;
+  }
   bool is_whole = v->s.kind == WEFT_SPREAD_SAME || v->s.kind == WEFT_SPREAD_PART || v->s.kind == WEFT_SPREAD_ONCE;
   if (forced->kind != WEFT_SPREAD_ROWS || !is_whole || v->zero) return;
   v->s = c->wanted[input] = weft_spread_rows(forced->axis - axes, forced->degree);
@@ -187,6 +194,11 @@ weft_status_t *weft_spread_new_list(weft_spread_ctx_t *c) {
   if (c->in[0].s.kind == WEFT_SPREAD_ONCE) c->wanted[0] = weft_spread_same(0); /* the shape of elements: of one's own */
   want_numbers(c, 1, c->node->num_inputs); /* how many there are: as many as loops have rounds, which all have alike */
   c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+  if (c->analysis->forced[c->node->id].kind != WEFT_SPREAD_SAME) return NULL;
+  value_t *element = weft_spread_alloc(c, sizeof *element);
+  if (element == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a list");
+  *element = weft_spread_value(weft_spread_same(0)); /* what is put into it follows */
+  c->out[0].element = element;
   return NULL;
 }
 

@@ -4,7 +4,7 @@
  * A line of the table goes before what the op table says of an op; computing with known integers goes before
  * both.
  */
-#include "strategies/spread_analysis.h"
+#include "strategies/spread_whole.h"
 
 typedef weft_spread_value_t value_t;
 
@@ -40,7 +40,8 @@ bool weft_spread_is_element(const weft_node_t *n) {
 
 bool weft_spread_makes_list(const weft_node_t *n) {
   const weft_spread_table_rule_t *rule = weft_spread_rule_of(n->op->name);
-  return rule != NULL && rule->fn == weft_spread_list_from;
+  return rule != NULL && (rule->fn == weft_spread_list_from || rule->fn == weft_spread_optional_from || rule->fn == weft_spread_new_list ||
+                          (rule->fn == weft_spread_list_scatter && rule->detail == 0));
 }
 
 const char *weft_spread_rule_op(int i) { return i >= 0 && i < NUM_RULES ? rules[i].op : NULL; }
@@ -97,6 +98,10 @@ weft_status_t *weft_spread_placeholder(weft_spread_ctx_t *c) {
 
 static weft_status_t *enter(weft_spread_ctx_t *c) {
   const weft_spread_t *forced = &c->analysis->forced[c->node->id];
+  if (weft_spread_is_whole(c->analysis, c->node)) {
+    weft_spread_enter_whole(c);
+    return NULL;
+  }
   weft_spread_pass(c, 0, 0);
   if (forced->kind == WEFT_SPREAD_NONE || c->in[0].s.kind == WEFT_SPREAD_EACH) return NULL;
   c->wanted[0] = *forced;
@@ -210,6 +215,7 @@ weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n
   bool has_picks = false;
   for (int i = 0; i < n->num_inputs; i++) has_picks = has_picks || weft_spread_pick_in(&in[i]) != 0;
   WEFT_RETURN_IF_ERROR(has_picks ? weft_spread_with_picks(&c, in, ask) : ask(&c));
+  if (weft_spread_is_whole(a, n) && (n->op->flags & WEFT_OP_ENTER) == 0) weft_spread_settle_whole(&c);
   if (a->failed) return no_memory();
   a->plan->run[n->id] = c.run;
   a->plan->draws[n->id] = c.draw;
