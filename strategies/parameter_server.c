@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "graph/passes.h"
 #include "strategies/emit.h"
+#include "strategies/lower.h"
 #include "strategies/shard_graph.h"
 
 enum { MAX_NAME = 32 };
@@ -169,7 +170,7 @@ static weft_status_t *evaluate_if_nothing_is_updated(weft_ps_t *p) {
   weft_lane_graph_t l;
   bool updates = false;
   WEFT_RETURN_IF_ERROR(weft_graph_copy(p->request->graph, &p->source));
-  WEFT_RETURN_IF_ERROR(weft_pass_lower_functions(p->source, 0));
+  WEFT_RETURN_IF_ERROR(weft_lower_for_clients(p->source));
   WEFT_RETURN_IF_ERROR(weft_lane_graph_init(p->source, p->request, &l));
   for (int k = 0; k < l.num_nodes; k++)
     updates = updates || (l.in_step[l.order[k]->id] && weft_lane_is_update(l.order[k]));

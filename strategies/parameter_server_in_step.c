@@ -6,6 +6,7 @@
  */
 #include "base/alloc.h"
 #include "graph/passes.h"
+#include "strategies/lower.h"
 #include "strategies/parameter_server.h"
 #include "strategies/replicate.h"
 #include "strategies/shard_graph.h"
@@ -15,7 +16,7 @@ static weft_status_t *cut_variables(weft_ps_t *p) {
   weft_graph_t *cut = NULL;
   WEFT_RETURN_IF_ERROR(weft_graph_copy(p->request->graph, &p->source));
   if (p->options.partitioner.kind == WEFT_PARTITION_NONE) return NULL;
-  WEFT_RETURN_IF_ERROR(weft_pass_lower_functions(p->source, 0));
+  WEFT_RETURN_IF_ERROR(weft_lower_for_clients(p->source));
   WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(p->source));
   WEFT_RETURN_IF_ERROR(weft_shard_graph(p->source, p->request, &p->options.partitioner, p->out, &cut));
   weft_graph_destroy(p->source);

@@ -6,6 +6,7 @@
 #include "strategies/batch_norm.h"
 #include "strategies/gradient_shapes.h"
 #include "strategies/emit.h"
+#include "strategies/lower.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing a graph for a strategy"); }
 
@@ -183,7 +184,7 @@ weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch
   if (s == NULL) s = prepare_feeds(r, g);
   if (s == NULL) s = resolve(r, g, out);
   if (s == NULL) s = prune(out, g);
-  if (s == NULL) s = weft_pass_lower_functions(g, 0);
+  if (s == NULL) s = weft_lower_for_clients(g);
   if (s == NULL) s = pass_around(g);
   if (s == NULL) s = resolve(r, g, out);
   if (s == NULL) s = prune(out, g);

@@ -1,6 +1,8 @@
 /* strategies/spread_flow.c - control flow after lowering: values that take one of several ways, and meet. */
 #include "strategies/spread_flow.h"
 
+#include "strategies/spread_whole.h"
+
 typedef weft_spread_value_t value_t;
 
 weft_status_t *weft_spread_pass_all(weft_spread_ctx_t *c) {
@@ -118,11 +120,25 @@ weft_spread_t weft_spread_as(const value_t *v, const weft_spread_t *to) {
   return *to;
 }
 
+/* Branches put different things into one optional or list: then whole ones, which are of one kind. */
+static bool ask_for_whole_elements(weft_spread_ctx_t *c) {
+  weft_spread_analysis_t *a = c->analysis;
+  if (c->node->input_types[0] != WEFT_VARIANT) return false;
+  for (int i = 0; i < a->num_order; i++) a->order[i]->mark = 0;
+  bool before = a->again;
+  a->again = false;
+  for (int i = 0; i < c->node->num_inputs; i++) weft_spread_make_whole_list(a, c->node->inputs[i]);
+  bool is_new = a->again;
+  a->again = before || is_new;
+  return is_new;
+}
+
 weft_status_t *weft_spread_merge(weft_spread_ctx_t *c) {
   const weft_node_t *n = c->node;
   value_t v = c->out[0];
   bool fits = true;
   for (int i = 0; i < n->num_inputs; i++) v = weft_spread_meet(c, &v, &c->in[i], &fits);
+  if (!fits && ask_for_whole_elements(c)) return NULL;
   if (!fits) {
     weft_strbuf_t text = WEFT_STRBUF_INIT;
     for (int i = 0; i < n->num_inputs; i++) {
