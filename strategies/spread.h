@@ -104,8 +104,7 @@ typedef struct weft_spread_options {
 /* Analyses what the roots need. `g` has lowered control flow and inferred shapes. Linear but for loops, where it goes
  * round until nothing changes.
  * Errors: INVALID_ARGUMENT "... cannot be shared out over replicas: <why>" with the node named: no batch dimension on
- * any placeholder, an update whose value is rows, a side effect on rows that it does not know, a fixed batch size
- * inside (a Reshape to [64, -1]). */
+ * any placeholder, a side effect on a variable that it does not know, an update with what each replica has of its own. */
 WEFT_MUST_CHECK weft_status_t *weft_spread_analyse(const weft_graph_t *g, const weft_spread_options_t *o, weft_spread_plan_t *out);
 void weft_spread_plan_deinit(weft_spread_plan_t *p);
 /* "each replica's rows of the batch, along dimension 0": for messages and notes. */

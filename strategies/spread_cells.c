@@ -97,13 +97,17 @@ static bool element_of(const value_t *v, int axes, value_t *out) {
   return v->s.kind != WEFT_SPREAD_ROWS || out->s.axis >= 0;
 }
 
+static void put_whole(weft_spread_ctx_t *c, int input, value_t *v) {
+  if (v->s.kind == WEFT_SPREAD_EACH) return; /* a list in a list: its own elements are whole */
+  c->wanted[input] = weft_spread_same(0);
+  *v = weft_spread_true_value(c, v, WEFT_SPREAD_SAME);
+}
+
 /* Elements that a loop reads as rows are put as rows: what all have whole is cut before it. For a loop that runs whole they are put
  * whole. */
 static void put_as_forced(weft_spread_ctx_t *c, const weft_spread_t *forced, int input, int axes, value_t *v) {
   if (forced->kind == WEFT_SPREAD_SAME) {
-    if (v->s.kind == WEFT_SPREAD_EACH) return;
-    c->wanted[input] = weft_spread_same(0);
-    *v = weft_spread_true_value(c, v, WEFT_SPREAD_SAME);
+    put_whole(c, input, v);
     return;
   }
   bool is_whole = v->s.kind == WEFT_SPREAD_SAME || v->s.kind == WEFT_SPREAD_PART || v->s.kind == WEFT_SPREAD_ONCE;
@@ -194,11 +198,7 @@ weft_status_t *weft_spread_new_list(weft_spread_ctx_t *c) {
   if (c->in[0].s.kind == WEFT_SPREAD_ONCE) c->wanted[0] = weft_spread_same(0); /* the shape of elements: of one's own */
   want_numbers(c, 1, c->node->num_inputs); /* how many there are: as many as loops have rounds, which all have alike */
   c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
-  if (c->analysis->forced[c->node->id].kind != WEFT_SPREAD_SAME) return NULL;
-  value_t *element = weft_spread_alloc(c, sizeof *element);
-  if (element == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a list");
-  *element = weft_spread_value(weft_spread_same(0)); /* what is put into it follows */
-  c->out[0].element = element;
+  c->out[0].takes_whole = c->analysis->forced[c->node->id].kind == WEFT_SPREAD_SAME;
   return NULL;
 }
 
@@ -232,7 +232,9 @@ static weft_status_t *go_as_list(weft_spread_ctx_t *c, const value_t *in_list, i
 
 static weft_status_t *list_with(weft_spread_ctx_t *c, const value_t *list, int input, int axes) {
   value_t v = c->in[input], e;
+  bool takes_whole = list != NULL ? list->takes_whole : c->analysis->forced[c->node->id].kind == WEFT_SPREAD_SAME;
   if (list == NULL) put_as_forced(c, &c->analysis->forced[c->node->id], input, axes, &v);
+  if (list != NULL && takes_whole) put_whole(c, input, &v);
   if (v.s.kind == WEFT_SPREAD_ONCE || !element_of(&v, axes, &e)) {
     c->wanted[input] = weft_spread_same(0);
     v = weft_spread_value(weft_spread_same(0));
@@ -245,6 +247,7 @@ static weft_status_t *list_with(weft_spread_ctx_t *c, const value_t *list, int i
   *copy = e;
   c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
   c->out[0].element = copy;
+  c->out[0].takes_whole = takes_whole;
   return NULL;
 }
 

@@ -99,6 +99,7 @@ value_t weft_spread_meet(weft_spread_ctx_t *c, const value_t *a, const value_t *
   v.zero = a->zero && b->zero;
   v.ints = weft_spread_ints_join(c, a->ints, b->ints);
   v.is_state = a->is_state && b->is_state;
+  v.takes_whole = a->takes_whole || b->takes_whole;
   if (a->whole != b->whole) v.whole = -1;
   if (a->factor != b->factor) v.factor = 0;
   if (a->rank != b->rank) v.rank = -1;

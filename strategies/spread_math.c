@@ -348,13 +348,7 @@ weft_status_t *weft_spread_conv_input(weft_spread_ctx_t *c) {
     }
     return is_plain(c) ? weft_spread_once(c) : weft_spread_everywhere(c);
   }
-  if (!counts || c->in[2].s.axis != 0) {
-    int64_t fixed;
-    if (weft_spread_int_at(sizes, 0, &fixed)) {
-      return weft_spread_refuse(c->node, "a batch of %lld is fixed in its sizes", (long long)fixed);
-    }
-    return weft_spread_everywhere(c);
-  }
+  if (!counts || c->in[2].s.axis != 0) return weft_spread_everywhere(c);
   if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
   c->out[0] = weft_spread_value(weft_spread_rows(0, c->in[2].s.degree + degree(c, 1)));
   c->out[0].factor = c->in[2].factor;

@@ -62,14 +62,6 @@ static weft_status_t *pass_part(weft_spread_ctx_t *c, int part) {
   return NULL;
 }
 
-/* The shape that comes first must count the rows. *fits false if it is not known to. */
-static weft_status_t *check_shape(const weft_spread_ctx_t *c, int axis, bool *fits) {
-  int64_t fixed;
-  *fits = weft_spread_counts_rows(c->in[0].ints, axis);
-  if (*fits || !weft_spread_int_at(c->in[0].ints, axis, &fixed)) return NULL;
-  return weft_spread_refuse(c->node, "a batch of %lld is fixed in its shape", (long long)fixed);
-}
-
 /* An input that is not rows goes as it truly is, or, if it has as many, by its rows. False if it cannot. */
 static bool take_other(weft_spread_ctx_t *c, int i, int axis, int linear) {
   const weft_node_t *n = c->node;
@@ -97,9 +89,7 @@ weft_status_t *weft_spread_each_row(weft_spread_ctx_t *c) {
     weft_spread_kind_t kind = c->in[i].s.kind;
     if (kind == WEFT_SPREAD_EACH) return give_up(c);
     if (i == 0 && (c->detail & SHAPE_FIRST) != 0) {
-      bool fits;
-      WEFT_RETURN_IF_ERROR(check_shape(c, axis, &fits));
-      if (!fits) return give_up(c);
+      if (!weft_spread_counts_rows(c->in[0].ints, axis)) return give_up(c);
     } else if (kind == WEFT_SPREAD_ROWS) {
       if (i != linear) c->wanted[i].degree = 0;
       if (i == linear) d += c->in[i].s.degree;

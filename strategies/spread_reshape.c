@@ -59,20 +59,6 @@ static int64_t left_over(const weft_spread_ctx_t *c, const weft_spread_ints_t *s
   return !__builtin_mul_overflow(in, factor, &in) && in % out == 0 ? in / out : 0;
 }
 
-/* A shape that fixes the number of rows fits no replica. */
-static weft_status_t *check_fixed(const weft_spread_ctx_t *c, const weft_spread_ints_t *shape) {
-  int64_t fixed;
-  bool is_fixed = c->in[0].s.axis == 0 && weft_spread_int_at(shape, 0, &fixed) && fixed > 1 &&
-                  c->in[1].s.kind == WEFT_SPREAD_SAME;
-  for (int i = 0; i < shape->n; i++) is_fixed = is_fixed && shape->items[i].of == WEFT_COUNT_PLAIN;
-  if (!is_fixed) return NULL;
-  return weft_spread_refuse(
-      c->node,
-      "its shape fixes the number of rows at %lld, of which each replica has only some; "
-      "use -1, or the shape of the batch",
-      (long long)fixed);
-}
-
 /* Where the whole batch is now. */
 static void find_whole(weft_spread_ctx_t *c, const weft_spread_ints_t *shape) {
   for (int i = 0; i < shape->n; i++) {
@@ -104,8 +90,7 @@ static weft_status_t *reshape(weft_spread_ctx_t *c, const weft_spread_ints_t *sh
           weft_spread_counts_rows(shape, to) ? weft_spread_factor_of(shape, to) : left_over(c, shape, to);
       return NULL;
     }
-    WEFT_RETURN_IF_ERROR(check_fixed(c, shape));
-  }
+  } /* a shape that fixes the number of rows is one of the whole batch */
   if (x->s.kind == WEFT_SPREAD_PART && c->in[1].s.kind == WEFT_SPREAD_SAME) {
     (void)weft_spread_passes_whole(c);
     return NULL;

@@ -54,6 +54,7 @@ struct weft_spread_value {
   const weft_spread_ints_t *dims;     /* its shape, where a Reshape says it; NULL: the graph may know */
   int cell;                           /* EACH: where the elements of a TensorArray or stack are described; 0: none */
   const weft_spread_value_t *element; /* EACH: of a list: its elements; NULL: none yet */
+  bool takes_whole; /* EACH: a list into which whole values are put (spread_whole.c) */
 };
 
 typedef struct weft_spread_analysis weft_spread_analysis_t; /* spread_analysis.h */

@@ -46,14 +46,6 @@ weft_status_t *weft_spread_look_on(weft_spread_ctx_t *c) { /* Assert, Print, Che
   return NULL;
 }
 
-/* Does the op say which rows of the variable it writes? Then rows of all replicas may come one behind the other. */
-static bool has_indices(const weft_node_t *n) {
-  for (int a = 0; a < n->op->num_inputs; a++) {
-    if (weft_str_is(n->op->inputs[a].name, "indices")) return true;
-  }
-  return false;
-}
-
 /* Variables are written with true values only, so that all copies stay equal. */
 weft_status_t *weft_spread_update(weft_spread_ctx_t *c) {
   const weft_node_t *n = c->node;
@@ -63,13 +55,6 @@ weft_status_t *weft_spread_update(weft_spread_ctx_t *c) {
     if (c->in[i].is_state) continue;
     if (c->in[i].s.kind == WEFT_SPREAD_EACH) {
       return weft_spread_refuse(n, "it would write into a variable what each replica has of its own (input %d)", i);
-    }
-    if (c->in[i].s.kind == WEFT_SPREAD_ROWS && !has_indices(n)) {
-      weft_output_t from = n->inputs[i];
-      return weft_spread_refuse(
-          n, "it writes '%.*s' with rows of the batch ('%.*s'), of which each replica has only some; write a mean or a sum of them, "
-             "or name the feeds that are batches: batch=x+y",
-          WEFT_STR_ARGS(n->inputs[0].node->name), WEFT_STR_ARGS(from.node->name));
     }
     c->wanted[i] = weft_spread_same(0);
   }

@@ -29,7 +29,8 @@ weft_spread_value_t weft_spread_value(weft_spread_t s) { return (weft_spread_val
 bool weft_spread_value_eq(const weft_spread_value_t *a, const weft_spread_value_t *b) {
   if (a == b) return true;
   if (!weft_spread_eq(&a->s, &b->s) || a->whole != b->whole || a->factor != b->factor || a->rank != b->rank || a->zero != b->zero ||
-      a->is_batch != b->is_batch || a->is_state != b->is_state || a->own != b->own || a->pick != b->pick || a->is_hollow != b->is_hollow || a->cell != b->cell) {
+      a->is_batch != b->is_batch || a->is_state != b->is_state || a->own != b->own || a->pick != b->pick || a->is_hollow != b->is_hollow || a->cell != b->cell ||
+      a->takes_whole != b->takes_whole) {
     return false;
   }
   if ((a->element == NULL) != (b->element == NULL) || (a->ints == NULL) != (b->ints == NULL)) return false;

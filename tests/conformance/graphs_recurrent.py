@@ -226,7 +226,7 @@ for _f in (scan, map_time, map_rows, while_fixed, while_collected, cond_by_step,
     graph(_f, name=_f.__name__ + "_v2", v2=True)
 
 
-@graph(refused="every round of a loop")
+@graph
 def fixed_point(t):
     """A loop whose number of trips depends on the batch."""
     x, y = t.rows("x", X), t.rows("y", Y)
@@ -254,7 +254,7 @@ def tagger_bidirectional(t):
     t.minimize(tf.reduce_mean(tf.boolean_mask(each, tf.sequence_mask(length, 6))))
 
 
-@graph(refused="every round of a loop")
+@graph
 def seq2seq_raw_rnn(t):
     """tf.nn.raw_rnn feeds what it emitted back; its rounds end when all rows of the batch have ended."""
     source, target = t.rows("source", IDS), t.rows("target", TAGS)
@@ -322,3 +322,130 @@ def rnn_layer_norm_attention(t):
     score += (1.0 - tf.sequence_mask(length, 6, dtype=tf.float32)) * -1e9
     pooled = tf.squeeze(tf.matmul(tf.expand_dims(tf.nn.softmax(score), 1), h), 1)
     t.minimize(cross_entropy(dense(pooled, 4, "out"), y))
+
+
+# ---- loops that need all rows in every round; conditionals that keep different things ----
+
+
+def until_small(t):
+    """The number of trips depends on the batch, and gradients go back through the loop."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    w = variable("w", (8, 8), use_resource=True)
+    a = v1.while_loop(lambda s: tf.reduce_max(tf.abs(s)) > 0.2, lambda s: 0.6 * tf.tanh(tf.matmul(s, w)), (x,))
+    t.minimize(cross_entropy(dense(a + x, 4, "out"), y))
+
+
+def centred_rnn(t):
+    """The state is centred over the batch in every step, and kept in an array."""
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    w, u = variable("w", (SEQ.shape[2], 5), use_resource=True), variable("u", (5, 5), use_resource=True)
+    steps = tf.TensorArray(tf.float32, 6).unstack(tf.transpose(seq, [1, 0, 2]))
+    kept = tf.TensorArray(tf.float32, 6)
+
+    def body(i, h, kept):
+        h = tf.tanh(tf.matmul(steps.read(i), w) + tf.matmul(h, u))
+        h -= tf.reduce_mean(h, 0, keepdims=True)
+        return i + 1, h, kept.write(i, h)
+
+    _, h, kept = v1.while_loop(lambda i, *_: i < 6, body, (0, tf.zeros([tf.shape(seq)[0], 5]), kept))
+    each = tf.reduce_mean(tf.transpose(kept.stack(), [1, 0, 2]), 1)
+    t.minimize(cross_entropy(dense(each + h, 4, "out"), y))
+
+
+def decode_until_all_end(t):
+    """Greedy decoding that ends when every row has said the end; the loss is made of what it said."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    table, w, out = variable("table", (5, 8)), variable("w", (8, 8)), variable("o", (8, 5))
+
+    def body(i, word, h, ended, total):
+        h = tf.tanh(tf.matmul(h, w) + tf.nn.embedding_lookup(table, word))
+        logits = tf.matmul(h, out)
+        total += tf.where(ended, tf.zeros_like(total), tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
+        word = tf.argmax(logits, 1, output_type=tf.int32)
+        return i + 1, word, h, tf.logical_or(ended, tf.equal(word, 4)), total
+
+    n = tf.shape(x)[0]
+    start = (0, tf.zeros([n], tf.int32), x, tf.zeros([n], tf.bool), tf.zeros([n]))
+    total = v1.while_loop(lambda i, _w, _h, ended, _t: tf.logical_and(i < 5, tf.logical_not(tf.reduce_all(ended))), body, start)[4]
+    t.minimize(tf.reduce_mean(total))
+
+
+def sinkhorn(t):
+    """Rows and columns of a matrix over the batch, scaled by turns."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    h = dense(x, 4, "h", tf.tanh)
+    cost = tf.reduce_sum(tf.square(h[:, None] - h[None]), 2)
+
+    def body(i, k):
+        k /= tf.reduce_sum(k, 0, keepdims=True)
+        return i + 1, k / tf.reduce_sum(k, 1, keepdims=True)
+
+    plan = v1.while_loop(lambda i, _: i < 4, body, (0, tf.exp(-cost)))[1]
+    t.minimize(cross_entropy(dense(tf.matmul(plan, h), 4, "out"), y) + 0.1 * tf.reduce_mean(plan * cost))
+
+
+def normalised_in_loop(t):
+    """Batch statistics in a loop whose trips are known."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    w = variable("w", (8, 8), use_resource=True)
+
+    def body(i, h):
+        mean, var = tf.nn.moments(tf.matmul(h, w), [0])
+        return i + 1, tf.nn.relu((tf.matmul(h, w) - mean) * v1.rsqrt(var + 0.1))
+
+    h = v1.while_loop(lambda i, _: i < 3, body, (0, x))[1]
+    t.minimize(cross_entropy(dense(h, 4, "out"), y))
+
+
+def dropped_in_loop(t):
+    """Seeded noise for rows in a loop that runs whole."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+
+    def body(i, h):
+        h += 0.1 * tf.random.stateless_normal(tf.shape(h), [3, i])
+        return i + 1, h - tf.reduce_mean(h, 0)
+
+    h = v1.while_loop(lambda i, _: i < 3, body, (0, dense(x, 5, "a", tf.tanh)))[1]
+    t.minimize(cross_entropy(dense(h, 4, "out"), y))
+
+
+def cond_of_rows_and_weights(t):
+    """Branches whose gradients need rows in one and weights in the other."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    w, step = variable("w", (8, 4), use_resource=True), v1.train.get_or_create_global_step()
+    logits = tf.cond(tf.equal(step % 2, 0), lambda: tf.tanh(x @ w), lambda: x @ (w * tf.nn.softplus(w)) + 0.1)
+    t.minimize(cross_entropy(logits, y))
+
+
+def case_of_step(t):
+    x, y = t.rows("x", X), t.rows("y", Y)
+    w, step = variable("w", (8, 4), use_resource=True), v1.train.get_or_create_global_step()
+    ways = [lambda: x @ w, lambda: tf.tanh(x @ w), lambda: tf.nn.relu(x) @ w * 0.5]
+    t.minimize(cross_entropy(tf.switch_case(tf.cast(step % 4, tf.int32), ways), y))
+
+
+for _f in (until_small, centred_rnn, decode_until_all_end, sinkhorn, normalised_in_loop, dropped_in_loop, cond_of_rows_and_weights, case_of_step):
+    graph(_f)
+    graph(_f, name=_f.__name__ + "_v2", v2=True)
+
+
+@graph
+def rows_kept(t):
+    """A variable keeps the last batch as it was."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    memory = v1.Variable(tf.zeros([1, 8]), validate_shape=False, trainable=False, use_resource=False, name="memory")
+    before = tf.ensure_shape(tf.reduce_mean(memory, 0, keepdims=True), [1, 8])
+    h = tf.tanh(dense(x + before, 8, "h"))
+    with tf.control_dependencies([before]):
+        keep = v1.assign(memory, tf.stop_gradient(h), validate_shape=False)
+    loss = cross_entropy(dense(h, 4, "out"), y)
+    t.train(loss, v1.train.GradientDescentOptimizer(0.1).minimize(loss), keep)
+
+
+@graph
+def rows_fixed(t):
+    """A shape that fixes a number of rows that is not the batch's."""
+    x, y = t.rows("x", X), t.rows("y", Y)
+    h = dense(x, 6, "h", tf.tanh)
+    halves = tf.reshape(h, [2, -1])
+    t.minimize(cross_entropy(dense(h, 4, "out"), y) + tf.reduce_mean(tf.square(tf.reduce_sum(halves, 1))) * 0.01)

@@ -579,14 +579,8 @@ def shared_weights_in_loop(inputs):
     return classify(h @ w, inputs("label"))
 
 
-# What is not exact under every strategy yet.
-OPEN = (raw_rnn, switch_case)
-OPEN_V1 = (greedy_decoder,)
-OPEN_V2 = (cond_in_loop, conditional, conditional_nested)
-MODELS = [v for v in list(globals().values()) if callable(v) and getattr(v, "__module__", "") == __name__ and v not in OPEN
+MODELS = [v for v in list(globals().values()) if callable(v) and getattr(v, "__module__", "") == __name__
           and v.__code__.co_varnames[: v.__code__.co_argcount] == ("inputs",)]
-MODELS_V1 = [m for m in MODELS if m not in OPEN_V1]
-MODELS_V2 = [m for m in MODELS if m not in OPEN_V2]
 
 
 def build(model, v2=False, clips=True, optimizer=None):

@@ -73,27 +73,11 @@ def check(model, v2, request, directory, strategies=tuple(STRATEGIES)):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("model", recurrent_models.MODELS_V1, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("model", recurrent_models.MODELS, ids=lambda m: m.__name__)
 def test_loops_of_v1_train_as_on_one_device(model, request, tmp_path):
     check(model, False, request, tmp_path)
 
 
-@pytest.mark.parametrize("model", recurrent_models.MODELS_V2, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("model", recurrent_models.MODELS, ids=lambda m: m.__name__)
 def test_loops_of_v2_train_as_on_one_device(model, request, tmp_path):
     check(model, True, request, tmp_path)
-
-
-@pytest.mark.parametrize("model", recurrent_models.OPEN_V2, ids=lambda m: m.__name__)
-def test_loops_of_v2_train_on_one_device(model, request, tmp_path):
-    check(model, True, request, tmp_path, [""])
-
-
-@pytest.mark.parametrize("v2", [False, True], ids=["v1", "v2"])
-@pytest.mark.parametrize("model", recurrent_models.OPEN, ids=lambda m: m.__name__)
-def test_loops_that_would_need_to_talk_are_refused(model, v2, request, tmp_path):
-    """Never a number that is off: it is as on one device, or refused before the first step with the node named."""
-    check(model, v2, request, tmp_path, [""])
-    for strategy in STRATEGIES[1:]:
-        losses, said = on_weft(request.config.getoption("--weft"), sorted(p.stem for p in tmp_path.glob("*.npy") if p.stem != "after"),
-                               strategy, tmp_path)
-        assert losses is None and said.count("\n") == 0 and "cannot be shared out over replicas" in said, said

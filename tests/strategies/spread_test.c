@@ -84,16 +84,6 @@ static void a_graph_without_a_batch_is_refused(void) {
   weft_graph_destroy(g);
 }
 
-static void a_variable_written_with_rows_is_refused(void) {
-  refuses(FEED("x", ROWS_OF(3)) VAR("v", ROWS_OF(3)) OP2("keep", "Assign", "v", "x"), "keep",
-          "'keep' (Assign) cannot be shared out over replicas: it writes 'v' with rows of the batch ('x')");
-}
-
-static void a_fixed_batch_is_refused(void) {
-  refuses(FEED("x", ROWS_OF(3)) INTS("shape", 2, "int_val:64 int_val:-1") OP2("y", "Reshape", "x", "shape"), "y",
-          "'y' (Reshape) cannot be shared out over replicas: its shape fixes the number of rows at 64");
-}
-
 static void an_unknown_effect_on_a_variable_is_refused(void) {
   refuses(FEED("x", ROWS_OF(3)) VAR("v", "dim{size:3}") "node{name:'gone' op:'DestroyTemporaryVariable' input:'v' attr{key:'var_name' value{s:'v'}} attr{key:'T' value{type:DT_FLOAT}}} "
               OP2("y", "AddV2", "x", "gone"),
@@ -101,6 +91,19 @@ static void an_unknown_effect_on_a_variable_is_refused(void) {
 }
 
 /* ---- what is said of values ---- */
+
+static void a_variable_is_written_with_the_rows_of_all(void) {
+  analysed_t a = take(FEED("x", ROWS_OF(3)) VAR("v", ROWS_OF(3)) OP2("keep", "Assign", "v", "x"), "keep");
+  CU_ASSERT(is(wanted(&a, "keep", 1), WEFT_SPREAD_SAME, 0, 0));
+  leave(&a);
+}
+
+static void a_shape_that_fixes_the_batch_is_one_of_all_rows(void) {
+  analysed_t a = take(FEED("x", ROWS_OF(3)) INTS("shape", 2, "int_val:64 int_val:-1") OP2("y", "Reshape", "x", "shape"), "y");
+  CU_ASSERT(is(wanted(&a, "y", 0), WEFT_SPREAD_SAME, 0, 0));
+  CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_SAME, 0, 0));
+  leave(&a);
+}
 
 static void a_mean_is_a_part_of_degree_one_and_a_sum_of_degree_zero(void) {
   analysed_t a = take(FEED("x", ROWS_OF(3)) INTS("zero", 1, "int_val:0") OP2("mean", "Mean", "x", "zero")
@@ -309,8 +312,8 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void) {
 
 static const CU_TestInfo tests[] = {
     {"a graph without a batch is refused", a_graph_without_a_batch_is_refused},
-    {"a variable written with rows is refused", a_variable_written_with_rows_is_refused},
-    {"a fixed batch is refused", a_fixed_batch_is_refused},
+    {"a variable is written with the rows of all", a_variable_is_written_with_the_rows_of_all},
+    {"a shape that fixes the batch is one of all rows", a_shape_that_fixes_the_batch_is_one_of_all_rows},
     {"an unknown effect on a variable is refused", an_unknown_effect_on_a_variable_is_refused},
     {"a mean is a part of degree one and a sum of degree zero", a_mean_is_a_part_of_degree_one_and_a_sum_of_degree_zero},
     {"a nonlinear use of a part adds it up for all", a_nonlinear_use_of_a_part_adds_it_up_for_all},

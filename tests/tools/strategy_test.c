@@ -279,27 +279,9 @@ static void no_step_runs_no_step(void) {
 
 /* ---- what is wrong ---- */
 
-#define FLOATS "attr { key: \"T\" value { type: DT_FLOAT } } "
-/* A counter that is fed no batch; rows that are assigned; a shape that fixes the rows. */
-#define ASSIGNED_ROWS                                                                             \
-  NODE("x", "Placeholder",                                                                        \
-       TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: -1 } } } } ") \
-  NODE("v", "VarHandleOp",                                                                        \
-       TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: 4 } } } } ")  \
-  NODE("keep_rows", "AssignVariableOp", "input: \"v\" input: \"x\" " TYPE("dtype", "DT_FLOAT"))
-#define FIXED_ROWS                                                                                                                                                          \
-  NODE("x", "Placeholder",                                                                                                                                                  \
-       TYPE("dtype",                                                                                                                                                        \
-            "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: -1 } dim { size: 2 } } } } ")                                                                    \
-  NODE("shape", "Const", TYPE("dtype", "DT_INT32") "attr { key: \"value\" value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 2 } } int_val: 64 int_val: 2 } } } ") \
-  NODE("stuck", "Reshape",                                                                                                                                                  \
-       "input: \"x\" input: \"shape\" " FLOATS "attr { key: \"Tshape\" value { type: DT_INT32 } } ")
-
 static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
   const char *mlp = GRAPHS "mlp_sgd.pbtxt";
   const char *counter = write_text("counter.pbtxt", COUNTER);
-  const char *assigned = write_text("assigned.pbtxt", ASSIGNED_ROWS);
-  const char *fixed = write_text("fixed.pbtxt", FIXED_ROWS);
   const struct {
     const char *graph, *strategy, *what[4], *feed, *said[3];
   } cases[] = {
@@ -333,21 +315,6 @@ static void what_is_wrong_is_said_on_one_line_before_the_first_step(void) {
       {mlp, "parameter_server:shards=fixed:0", {"--target", "train"}, NULL, {"fixed:0", "INVALID_ARGUMENT"}},
       {mlp, "mirrored:2", {"--target", "trains"}, NULL, {"trains", "did you mean 'train'", "NOT_FOUND"}},
       {counter, "mirrored:2", {"--fetch", "value"}, "by=1", {"'by'", "batch dimension", "INVALID_ARGUMENT"}},
-      {assigned,
-       "mirrored:2",
-       {"--target", "keep_rows"},
-       "x=[1,2,3,4]",
-       {"'keep_rows'", "rows of the batch", "INVALID_ARGUMENT"}},
-      {assigned,
-       "parameter_server:mode=sync,workers=2",
-       {"--target", "keep_rows"},
-       "x=[1,2,3,4]",
-       {"'keep_rows'", "INVALID_ARGUMENT"}},
-      {fixed,
-       "data_parallel:2",
-       {"--fetch", "stuck"},
-       "x=[[1,2]]",
-       {"'stuck'", "fixes the number of rows at 64", "INVALID_ARGUMENT"}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     const char *args[12] = {"submit", cases[i].graph, "--strategy", cases[i].strategy};

@@ -397,6 +397,37 @@ def writes():
     return [loss, momentum().minimize(loss)]
 
 
+def whole_loops():
+    """Loops that need all rows in every round: they run whole on every replica."""
+    x, y = tf.placeholder(D, [None, 5, 3], "x"), tf.placeholder(D, [None, 3], "y")
+    w, n = var("w", [3, 3]), tf.shape(x)[0]
+    steps = tf.TensorArray(D, 5).unstack(tf.transpose(x, [1, 0, 2]))
+    kept = tf.TensorArray(D, 5)
+
+    def body(t, h, kept):
+        h = tf.tanh(tf.matmul(steps.read(t), w) + h - tf.reduce_mean(h, 0, keepdims=True))
+        return t + 1, h, kept.write(t, h)
+
+    _, last, kept = tf.while_loop(lambda t, *_: t < 5, body, (0, tf.zeros([n, 3], D), kept))
+    shrunk = tf.while_loop(lambda s: tf.reduce_max(tf.abs(s)) > 0.1, lambda s: 0.7 * s, (last,))
+    loss = tf.reduce_mean(tf.square(last + kept.gather([1, 3])[0] - y)) + tf.reduce_mean(tf.square(shrunk))
+    return [loss, momentum().minimize(loss)]
+
+
+def kept_rows():
+    """A variable that keeps the last batch, and shapes that fix a number of rows."""
+    x, y = inputs()
+    memory = tf.Variable(tf.zeros([1, 6], D), validate_shape=False, trainable=False, name="memory")
+    before = tf.ensure_shape(tf.reduce_mean(memory, 0, keepdims=True), [1, 6])
+    h = tf.tanh(dense(x + before, 6, "h"))
+    halves = tf.reshape(h, [3, -1])
+    xe = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=dense(h, 3, "o"))
+    loss = tf.reduce_mean(xe) + tf.reduce_mean(tf.square(tf.reduce_sum(halves, 1)))
+    with tf.control_dependencies([before]):
+        keep = tf.assign(memory, tf.stop_gradient(h), validate_shape=False)
+    return [loss, keep, momentum().minimize(loss)]
+
+
 MODELS = {
     "mlp": (mlp(sgd), False),
     "mlp_adam": (mlp(adam), True),
@@ -427,7 +458,11 @@ MODELS = {
     "lists": (lists, True),
     "negatives": (negatives, True),
     "flat_rows": (flat_rows, True),
+    "kept_rows": (kept_rows, False),
+    "whole_loops": (whole_loops, False),
     "writes": (writes, True),
+    "whole_loops": (whole_loops, True),
+    "kept_rows": (kept_rows, False),
     "random": (random, True),
 }
 
