@@ -332,7 +332,7 @@ static void *run_lane(void *arg) {
 }
 
 /* Gives the request its timestamp and its slot, which must be free of the one before. */
-static bool take_slot_locked(WEFT_KvWorker *w, weft_kv_request_t *r, weft_kv_request_t **out_old) {
+static bool take_slot_locked(WEFT_KvWorker *w, weft_kv_request_t *r, weft_kv_request_t **out_old) WEFT_REQUIRES(w->mu) {
   int64_t timestamp = w->next_timestamp;
   slot_t *slot = &w->slots[timestamp % w->o.max_outstanding];
   while (!w->stopping && w->next_timestamp == timestamp && slot->request != NULL && (!slot->is_done || slot->waiters > 0)) {

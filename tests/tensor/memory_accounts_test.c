@@ -59,9 +59,9 @@ static void tensors_may_outlive_the_device(void) { /* the address sanitizer tell
 }
 
 static void tags_have_names(void) {
-  for (int i = 0; i < WEFT_NUM_MEMORY_TAGS; i++) {
+  for (weft_memory_tag_t i = 0; i < WEFT_NUM_MEMORY_TAGS; i++) {
     weft_memory_tag_t tag;
-    CU_ASSERT_TRUE(weft_memory_tag_parse(weft_str(weft_memory_tag_name((weft_memory_tag_t)i)), &tag));
+    CU_ASSERT_TRUE(weft_memory_tag_parse(weft_str(weft_memory_tag_name(i)), &tag));
     CU_ASSERT_EQUAL(tag, i);
   }
   weft_memory_tag_t none;
