@@ -118,7 +118,7 @@ static weft_status_t *check_back_edges(const plan_builder_t *b, const weft_node_
   return NULL;
 }
 
-/* Does the node draw random numbers from a stream that somebody gave a seed? */
+/* Does the node draw random numbers from a stream with a given seed? */
 static bool draws_in_order(const weft_node_t *n) {
   if ((n->flags & WEFT_OP_STATEFUL) == 0 || weft_node_attr(n, "seed2") == NULL) return false;
   return weft_node_attr_int(n, "seed", 0) != 0 || weft_node_attr_int(n, "seed2", 0) != 0;

@@ -9,7 +9,7 @@
  * are, and the rows of all; the rest of it is filled in. */
 WEFT_MUST_CHECK weft_status_t *weft_draw_rows_add(weft_graph_t *g, const weft_node_t *n, const weft_spread_draw_t *draw,
                                                   weft_node_spec_t *spec, weft_node_t **out);
-/* Does a node go on with a stream of numbers from run to run? And did somebody say which? */
+/* Does a node draw from a stream of numbers that goes on from run to run? Is the seed of its stream given? */
 bool weft_draws_from_stream(const weft_node_t *n);
 bool weft_has_seed(const weft_node_t *n);
 

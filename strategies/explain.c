@@ -63,7 +63,7 @@ static void print_variables(const weft_summary_t *s, weft_strbuf_t *out) {
   weft_strbuf_putc(out, '\n');
 }
 
-/* Which feeds have rows, and who gets which of them. */
+/* Which feeds have rows, and how these are divided. */
 static void print_batch(const weft_rewrite_t *r, const weft_summary_t *s, weft_strbuf_t *out) {
   const weft_names_t *feeds = r->shared.n > 0 || r->replicas.n > 0 || r->num_lanes == 0 ? &r->shared : &r->lanes[0].feeds;
   label(out, "batch");

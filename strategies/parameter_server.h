@@ -55,7 +55,7 @@ WEFT_MUST_CHECK weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier
 /* "worker_3/" in the rewrite's arena; data NULL without memory. */
 weft_str_t weft_ps_prefix(weft_ps_t *p, int worker);
 
-/* Notes of `out`: who does what. */
+/* Notes of `out`: what runs on servers and what on workers. */
 WEFT_MUST_CHECK weft_status_t *weft_ps_explain(weft_ps_t *p);
 
 #endif /* WEFT_STRATEGIES_PARAMETER_SERVER_H_ */

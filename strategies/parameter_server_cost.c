@@ -17,7 +17,7 @@ weft_status_t *weft_ps_explain(weft_ps_t *p) {
   int draws = 0;
   for (int k = 0; k < l->num_nodes; k++) draws += weft_lane_draws(l, l->order[k]);
   if (draws > 0 && p->places.num_workers > 1) {
-    WEFT_RETURN_IF_ERROR(weft_rewrite_note(p->out, "random numbers: each worker draws sequences of its own, by other seeds than the others (%d op%s)",
+    WEFT_RETURN_IF_ERROR(weft_rewrite_note(p->out, "random numbers: each worker draws a sequence of its own, with a seed of its own (%d op%s)",
                                            draws, draws == 1 ? "" : "s"));
   }
   for (int k = 0; k < l->num_nodes; k++) {

@@ -59,8 +59,8 @@ typedef struct weft_replicate_options {
   int num_ready;
 } weft_replicate_options_t;
 
-/* Fills graph, inits, the one lane, replicas, what collectives are for and notes of *out (zeroed by the caller, who deinits it
- * in any case). Errors: INVALID_ARGUMENT naming the node and why it cannot be rewritten, or the name that the
+/* Fills graph, inits, the one lane, replicas, what collectives are for and notes of *out (zeroed by the caller; to be given to
+ * weft_rewrite_deinit, also on failure). Errors: INVALID_ARGUMENT naming the node and why it cannot be rewritten, or the name that the
  * graph lacks (NOT_FOUND). */
 WEFT_MUST_CHECK weft_status_t *weft_replicate(const weft_strategy_request_t *r,
                                               const weft_replicate_options_t *o, weft_rewrite_t *out);

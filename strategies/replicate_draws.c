@@ -1,6 +1,6 @@
 /* strategies/replicate_draws.c - copies of nodes that draw random numbers, so that replicas get those of one device.
  *
- * A node that draws for rows becomes WeftRandomRows (WeftMultinomialRows), which is told where the replica's rows lie in
+ * A node that draws for rows becomes WeftRandomRows (WeftMultinomialRows), whose last input says where the replica's rows lie in
  * the batch. Streams of replicas stay in step because all replicas run what one of them runs, and because the executor
  * runs the rounds of a loop that draws one after the other.
  */
@@ -46,7 +46,7 @@ weft_output_t weft_replication_enter(weft_replication_t *r, weft_output_t value,
 
 /* ---- copies ---- */
 
-/* All replicas draw from one sequence, if nobody said which. */
+/* Without a given seed: the same seed for all replicas. */
 weft_status_t *weft_replication_share_seed(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy) {
   if (r->plan.draws[n->id].kind != WEFT_DRAW_ALIKE || !weft_draws_from_stream(n) || weft_has_seed(n)) return NULL;
   if (weft_replication_is_between(r)) {

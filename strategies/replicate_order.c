@@ -252,7 +252,7 @@ static weft_status_t *read_late(ordering_t *k, weft_node_t *variable, const weft
   return add(k, "DeepCopy", value->name, "/copy", (weft_output_t){value, 0}, NULL, 0, copy);
 }
 
-/* Gives those who take `from`, the variable or a plain read of it, copies. */
+/* Consumers of `from`, the variable or a plain read of it, get copies of the value. */
 static weft_status_t *copy_for_consumers(ordering_t *k, weft_node_t *variable, weft_node_t *from) {
   weft_node_t *read = from == variable ? NULL : from, *shared = NULL;
   for (int e = k->fanout.begin[from->id]; e < k->fanout.begin[from->id + 1]; e++) {

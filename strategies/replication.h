@@ -86,7 +86,7 @@ typedef struct weft_replication {
   weft_node_facts_t *facts; /* by id */
   weft_str_t *homes;        /* CENTRAL: by id of a variable: its device */
   weft_frames_t frames;
-  int64_t common_seed;      /* of what all replicas must draw alike and nobody gave a seed; 0: not needed yet */
+  int64_t common_seed;      /* of what all replicas must draw alike and has no given seed; 0: not needed yet */
   weft_share_t *shares;     /* by batch */
   weft_weights_t *weights;  /* made so far */
   weft_value_t **values;    /* by id: made so far */

@@ -68,7 +68,7 @@ bool weft_spread_makes_list(const weft_node_t *n);
 bool weft_spread_is_batch_placeholder(const weft_spread_analysis_t *a, const weft_node_t *n);
 
 /* ---- spread_random.c ---- */
-/* Tells whose numbers replicas draw for rows. */
+/* Adds the notes about random numbers for rows. */
 WEFT_MUST_CHECK weft_status_t *weft_spread_note_draws(weft_spread_analysis_t *a);
 
 /* ---- spread_shapes.c ---- */

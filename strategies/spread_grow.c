@@ -92,7 +92,7 @@ weft_status_t *weft_spread_fill(weft_spread_ctx_t *c) { /* dims, value */
   return NULL;
 }
 
-/* Elements that nobody has written yet: as many as a shape says. */
+/* Elements without a value yet: as many as a shape says. */
 weft_status_t *weft_spread_empty(weft_spread_ctx_t *c) {
   const weft_spread_ints_t *to = c->in[0].ints;
   int at = weft_spread_counting(to);

@@ -96,7 +96,7 @@ static weft_status_t *reshape(weft_spread_ctx_t *c, const weft_spread_ints_t *sh
     return NULL;
   }
   if (c->in[1].s.kind == WEFT_SPREAD_SHAPE && x->s.kind == WEFT_SPREAD_SAME && x->whole == 0 && knows &&
-      leading_axis(shape) >= 0 && !counts_beside(c, leading_axis(shape))) { /* rows of what everybody has */
+      leading_axis(shape) >= 0 && !counts_beside(c, leading_axis(shape))) { /* rows of a value that all replicas have */
     int to = leading_axis(shape);
     c->wanted[0] = weft_spread_rows(0, 0);
     c->out[0] = weft_spread_value(weft_spread_rows(to, 0));

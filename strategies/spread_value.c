@@ -132,7 +132,7 @@ bool weft_spread_want_true(weft_spread_ctx_t *c) {
 }
 
 static weft_status_t *refuse_own_things(const weft_spread_ctx_t *c) {
-  return weft_spread_refuse(c->node, "an input of it is a list, a state or a count of each replica's own, and it is not known what it does with it");
+  return weft_spread_refuse(c->node, "one of its inputs is a list, a state or a count of each replica's own, and the op's effect on such a value is not known");
 }
 
 weft_status_t *weft_spread_everywhere(weft_spread_ctx_t *c) {

@@ -14,7 +14,7 @@
 #include "strategies/gradient_shapes.h"
 #include "strategies/prepare.h"
 
-/* What a message costs where nobody has measured: between threads of one process, and between tasks. */
+/* What a message costs where links are not measured: between threads of one process, and between tasks. */
 static const double LOCAL_SECONDS = 5e-6, LOCAL_BYTES_PER_SECOND = 5e9, REMOTE_SECONDS = 5e-5, REMOTE_BYTES_PER_SECOND = 1e9;
 
 /* Divides well among replicas, and no sequence is as long by chance. */
@@ -198,7 +198,7 @@ static weft_status_t *find_ranks(traffic_t *t, group_t *g) {
   return NULL;
 }
 
-/* Who sends to whom in a collective. */
+/* Which ranks send to which in a collective. */
 typedef enum way {
   ALONG_RING,   /* each rank to the next */
   DIRECT,       /* each rank to every other */

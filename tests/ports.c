@@ -1,6 +1,6 @@
 /* tests/ports.c - a port is held by a socket that is bound to it and never listens.
  *
- * The kernel gives a port that is bound to nobody else. A server may bind to it all the same, because a
+ * The kernel chooses a port that no other socket is bound to. A server may bind to it all the same, because a
  * server's socket and, since it has its port, the holding one have SO_REUSEADDR, and the holding one does not
  * listen.
  */

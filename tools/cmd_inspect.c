@@ -230,7 +230,7 @@ static weft_status_t *show_rewrite(const inspect_args_t *a, const weft_rewrite_t
   return s;
 }
 
-/* A graph with ops that nobody knows cannot be rewritten: says which, in place of what the import said of the first. */
+/* A graph with unknown ops cannot be rewritten: names all of them, where the import named the first. */
 static weft_status_t *name_unknown_ops(weft_str_t def, weft_status_t *s) {
   weft_graph_summary_t summary = {.arena = WEFT_ARENA_INIT};
   if (weft_status_code(s) != WEFT_NOT_FOUND) return s;

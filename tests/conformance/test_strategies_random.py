@@ -520,7 +520,7 @@ def test_without_a_seed_nothing_repeats(strategy, weft, tmp_path):
 
 @pytest.mark.parametrize("strategy", [s for s in STRATEGIES if not s.startswith("parameter")])
 def test_without_a_seed_replicas_agree_in_a_loop(strategy, weft, tmp_path):
-    """All rows get the same noise in a round, whoever has them."""
+    """All rows get the same noise in a round, whichever replica has them."""
 
     def noisy(x):
         return v1.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, h + v1.random_normal([8])), (0, 0 * x))[1]
@@ -536,7 +536,7 @@ def test_without_a_seed_replicas_agree_in_a_loop(strategy, weft, tmp_path):
 def test_workers_on_their_own_have_seeds_of_their_own(strategy, weft, tmp_path):
     write(tmp_path, lambda x: tf.nn.dropout(x, rate=0.5, seed=3))
     told = weft("inspect", "plain.pb", "--strategy", strategy, "--init", "init", "--target", "train", "--fetch", "loss", "--save", "out.pb")
-    assert "each worker draws sequences of its own" in told
+    assert "each worker draws a sequence of its own" in told
     drawing = [n for n in v1.GraphDef.FromString((tmp_path / "out.pb").read_bytes()).node if n.op == "RandomUniform"]
     by_device = {n.device: (n.attr["seed"].i, n.attr["seed2"].i) for n in drawing}
     assert len(by_device) == 3 and len(set(by_device.values())) == 3

@@ -176,7 +176,7 @@ static weft_status_t *read_position(weft_restore_t *r) {
   WEFT_RETURN_IF_ERROR(read_numbers(r, WEFT_STR(WEFT_CHECKPOINT_STEP), &step, 1, &r->has_position));
   WEFT_RETURN_IF_ERROR(read_numbers(r, WEFT_STR(WEFT_CHECKPOINT_BATCHES), batches, 5, &has_batches));
   bool is_good = step >= 0 && batches[0] >= 0 && batches[1] >= 0 && batches[1] <= batches[2];
-  if (!is_good) return WEFT_ERROR(DATA_LOSS, "where the job stood makes no sense");
+  if (!is_good) return WEFT_ERROR(DATA_LOSS, "its counters of steps and batches, _weft/step and _weft/batches, are invalid");
   r->position = (weft_job_position_t){.step = step,
                                       .epoch = batches[0],
                                       .row = batches[1],
