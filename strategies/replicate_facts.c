@@ -106,7 +106,7 @@ static weft_status_t *look_at_root(weft_replication_t *r, weft_root_t *root) {
   weft_node_facts_t *f = weft_replication_facts(r, n);
   f->root = root;
   if (f->is_single) return NULL;
-  f->needs_final = f->has_effect;
+  f->needs_final = f->has_effect || (n->op->flags & WEFT_OP_EXIT) != 0; /* what a root waits for cannot be awaited in a loop */
   for (int k = 0; k < n->num_outputs; k++) {
     const weft_spread_t *s = &r->plan.outputs[n->id][k];
     bool is_fetched = (root->fetched >> (k < LAST_BIT ? k : LAST_BIT) & 1) != 0;

@@ -253,3 +253,35 @@ def test_rewritten_graphs_train_on_stock_tensorflow(model, strategy, weft, tmp_p
     want = train(graph)
     got = on_tensorflow(weft, strategy, tmp_path)
     close(got, want, 1e-5, strategy)
+
+
+@pytest.mark.parametrize("v2", [False, True], ids=["v1", "v2"])
+@pytest.mark.parametrize("strategy", ["", "mirrored:2", "mirrored:3", "multi_worker_mirrored:2", "central_storage:2", "parameter_server:mode=sync,workers=2"])
+def test_the_end_of_a_loop_is_run_beside_fetches_of_its_inputs(strategy, v2, weft, tmp_path):
+    """Batches that the loop joins are compared, and what compares them stands outside of it."""
+    (v1.enable_control_flow_v2 if v2 else v1.disable_control_flow_v2)()
+    try:
+        with tf.Graph().as_default() as graph:
+            x, y = v1.placeholder(tf.float32, [None, 4], name="x"), v1.placeholder(tf.float32, [None], name="y")
+            w = variable("w", (4, 4), 1)
+            end = v1.while_loop(lambda i, *_: i < 3, lambda i, h, s: (i + 1, tf.tanh(tf.matmul(h, w)), s + h[:, 0] * y), (0, x, tf.zeros_like(y)))[2]
+            total = tf.reduce_sum(end)
+            means = [tf.reduce_mean(x, name="mx"), tf.reduce_mean(y, name="my")]
+            tf.group(v1.global_variables_initializer(), name="init")
+    finally:
+        v1.disable_control_flow_v2()
+    (tmp_path / "graph.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    feed = {"x": rng.randn(7, 4).astype("f"), "y": rng.randn(7).astype("f")}
+    for name, rows in feed.items():
+        np.save(tmp_path / f"{name}.npy", rows)
+    with v1.Session(graph=graph) as s:
+        s.run("init")
+        want = s.run([*means, end, total], {f"{name}:0": rows for name, rows in feed.items()})
+    names = ["mx", "my", end.op.name, total.op.name]
+    for fetched in (names, names[:2]):
+        command = ["submit", "graph.pb", "--init", "init", "--steps", "1", "--json", "--target", end.op.name]
+        command += [a for name in fetched for a in ("--fetch", name)] + [a for name in feed for a in ("--feed", f"{name}={name}.npy")]
+        command += ["--strategy", strategy] if strategy else []
+        got = json.loads(weft(*command).splitlines()[0])["fetches"]
+        for name, value in zip(fetched, want):
+            np.testing.assert_allclose(np.array(got[name], "f"), value, rtol=1e-5, atol=1e-6)
