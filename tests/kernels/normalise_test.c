@@ -1,8 +1,7 @@
 /* Batch norm and response normalisation of images large enough for several threads, against plain loops in double. */
 #include <math.h>
 
-#include "tests/kernels/harness.h"
-#include "tests/runner.h"
+#include "tests/kernels/script.h"
 
 enum { BATCH = 5, PIXELS = 61 * 59, CHANNELS = 7, COUNT = BATCH * PIXELS * CHANNELS };
 static const double epsilon = 0.001;
@@ -181,8 +180,6 @@ static void every_failed_allocation_is_reported(void) {
 }
 
 int main(void) {
-  weft_status_t *s = weft_bench_init(&bench);
-  if (s != NULL) return 1;
   fill_images();
   const CU_TestInfo tests[] = {
       {"training normalises large batches", training_normalises_large_batches},
@@ -191,7 +188,5 @@ int main(void) {
       {"every failed allocation is reported", every_failed_allocation_is_reported},
       CU_TEST_INFO_NULL,
   };
-  int rc = weft_run_tests("normalise", tests);
-  weft_bench_deinit(&bench);
-  return rc;
+  return weft_run_bench_tests("normalise", tests, &bench);
 }

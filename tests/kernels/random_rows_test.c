@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "kernels/cpu/random_fill.h"
-#include "tests/kernels/harness.h"
-#include "tests/runner.h"
+#include "tests/kernels/script.h"
 
 static weft_bench_t bench;
 
@@ -134,15 +133,6 @@ static weft_tensor_t *place(int64_t begin, int64_t count, int64_t all) {
   return t;
 }
 
-static int parse_all(const char *text, weft_tensor_t **out) {
-  int n = 0;
-  for (; *text != '\0' && n < MAX_INPUTS; n++) {
-    ok(weft_tensor_parse(&text, &out[n]));
-    while (*text == ' ') text++;
-  }
-  return n;
-}
-
 static weft_harness_t *node(const char *op, const char *attrs, weft_tensor_t *const *inputs, int n) {
   int types[MAX_INPUTS];
   weft_harness_t *h = NULL;
@@ -177,7 +167,7 @@ static bool is_slice(const weft_tensor_t *got, const weft_tensor_t *whole, int a
 static void check_node(const node_case_t *c, int at, int sharing, int told) {
   char attrs[256];
   weft_tensor_t *inputs[MAX_INPUTS] = {NULL}, *wholes[RUNS];
-  int n = 1 + parse_all(c->more, inputs + 1), axis = shapes[at].axis;
+  int n = 1 + weft_tensors_parse(c->more, inputs + 1, MAX_INPUTS - 1), axis = shapes[at].axis;
   inputs[0] = shape_input(shapes[at].dims, shapes[at].rank);
   weft_harness_t *one = node(c->op, c->attrs, inputs, n);
   for (int r = 0; r < RUNS; r++) wholes[r] = run(one, inputs);
@@ -296,7 +286,7 @@ static void rows_that_do_not_fit_are_refused(void) {
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     weft_tensor_t *inputs[MAX_INPUTS] = {NULL}, *out = NULL;
-    int n = parse_all(bad[i].inputs, inputs), num_outputs = 0;
+    int n = weft_tensors_parse(bad[i].inputs, inputs, MAX_INPUTS), num_outputs = 0;
     weft_status_t *s = weft_run_op(&bench, bad[i].op, bad[i].attrs, inputs, n, &out, 1, &num_outputs);
     CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
     bool says = s != NULL && strstr(weft_status_message(s), bad[i].message) != NULL;
@@ -308,27 +298,12 @@ static void rows_that_do_not_fit_are_refused(void) {
   }
 }
 
-static weft_status_t *run_once(const char *op, const char *attrs, weft_tensor_t *const *inputs, int n) {
-  weft_tensor_t *out = NULL;
-  int num_outputs = 0;
-  weft_status_t *s = weft_run_op(&bench, op, attrs, inputs, n, &out, 1, &num_outputs);
-  weft_tensor_release(out);
-  return s;
-}
-
 static void without_memory_they_say_so(void) {
-  static const struct {
-    const char *op, *attrs, *inputs;
-  } some[] = {{"WeftRandomRows", "op=RandomUniform dtype=float seed=1", "int32[1]:9 int64[3]:0,3,9"},
-              {"WeftMultinomialRows", "seed=1", "float[2,2]:1,2,3,4 int32[]:3 int64[3]:0,2,3"}};
-  for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
-    weft_tensor_t *inputs[MAX_INPUTS] = {NULL};
-    int num = parse_all(some[i].inputs, inputs);
-    long n = 0;
-    WEFT_FAIL_EACH_ALLOCATION(n, s, run_once(some[i].op, some[i].attrs, inputs, num));
-    CU_ASSERT_TRUE(n > 0);
-    for (int k = 0; k < num; k++) weft_tensor_release(inputs[k]);
-  }
+  static const weft_call_t calls[] = {
+      {"WeftRandomRows", "op=RandomUniform dtype=float seed=1", "int32[1]:9 int64[3]:0,3,9"},
+      {"WeftMultinomialRows", "seed=1", "float[2,2]:1,2,3,4 int32[]:3 int64[3]:0,2,3"},
+  };
+  weft_fail_allocations(&bench, calls, sizeof calls / sizeof calls[0]);
 }
 
 int main(void) {
@@ -341,12 +316,5 @@ int main(void) {
       {"without memory they say so", without_memory_they_say_so},
       CU_TEST_INFO_NULL,
   };
-  weft_status_t *s = weft_bench_init(&bench);
-  if (s != NULL) {
-    weft_status_free(s);
-    return 1;
-  }
-  int status = weft_run_tests("random_rows", tests);
-  weft_bench_deinit(&bench);
-  return status;
+  return weft_run_bench_tests("random_rows", tests, &bench);
 }

@@ -1,11 +1,10 @@
-/* Random streams: the generator, what runs and threads share, and what nobody can repeat. The numbers themselves are
+/* Random streams: the generator, what runs and threads share, and what cannot be repeated. The numbers themselves are
  * in testdata/golden. */
 #include <string.h>
 
 #include "kernels/cpu/philox.h"
 #include "kernels/cpu/random_fill.h"
-#include "tests/kernels/harness.h"
-#include "tests/runner.h"
+#include "tests/kernels/script.h"
 
 static weft_bench_t bench;
 
@@ -199,30 +198,8 @@ static void runs_at_once_share_no_block(void) {
   weft_mutex_deinit(&t.stream.mu);
 }
 
-enum { MAX_TENSORS = 8 };
-
-static int parse(const char *text, weft_tensor_t **out) {
-  int n = 0;
-  for (; *text != '\0' && n < MAX_TENSORS; n++) {
-    weft_status_t *s = weft_tensor_parse(&text, &out[n]);
-    CU_ASSERT_PTR_NULL_FATAL(s);
-    while (*text == ' ') text++;
-  }
-  return n;
-}
-
-static weft_status_t *run_once(const char *op, const char *attrs, weft_tensor_t *const *inputs, int n) {
-  weft_tensor_t *outputs[MAX_TENSORS] = {NULL};
-  int num_outputs = 0;
-  weft_status_t *s = weft_run_op(&bench, op, attrs, inputs, n, outputs, MAX_TENSORS, &num_outputs);
-  for (int i = 0; i < MAX_TENSORS; i++) weft_tensor_release(outputs[i]);
-  return s;
-}
-
 static void without_memory_they_say_so(void) {
-  static const struct {
-    const char *op, *attrs, *inputs;
-  } cases[] = {
+  static const weft_call_t calls[] = {
       {"RandomUniform", "dtype=float seed=1", "int32[1]:100"},
       {"StatelessRandomNormal", "dtype=float", "int32[1]:100 int64[2]:1,2"},
       {"StatelessRandomGetKeyCounterAlg", "", "int64[2]:1,2"},
@@ -235,14 +212,7 @@ static void without_memory_they_say_so(void) {
       {"TensorSummary", "", "float[3]:1,2,3"},
       {"AudioSummaryV2", "", "string[]:'a' float[2,3]:1,2,3,4,5,6 float[]:8000"},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    weft_tensor_t *inputs[MAX_TENSORS] = {NULL};
-    int num_inputs = parse(cases[i].inputs, inputs);
-    long n = 0;
-    WEFT_FAIL_EACH_ALLOCATION(n, s, run_once(cases[i].op, cases[i].attrs, inputs, num_inputs));
-    CU_ASSERT_TRUE(n > 0);
-    for (int k = 0; k < num_inputs; k++) weft_tensor_release(inputs[k]);
-  }
+  weft_fail_allocations(&bench, calls, sizeof calls / sizeof calls[0]);
 }
 
 int main(void) {
@@ -259,12 +229,5 @@ int main(void) {
       {"without memory they say so", without_memory_they_say_so},
       CU_TEST_INFO_NULL,
   };
-  weft_status_t *s = weft_bench_init(&bench);
-  if (s != NULL) {
-    weft_status_free(s);
-    return 1;
-  }
-  int status = weft_run_tests("random", tests);
-  weft_bench_deinit(&bench);
-  return status;
+  return weft_run_bench_tests("random", tests, &bench);
 }

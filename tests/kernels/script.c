@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-#include "tests/runner.h"
-
 enum { MAX = 16 };
 
 weft_made_t weft_make(weft_bench_t *b, const char *op, const char *attrs) {
@@ -70,4 +68,45 @@ void weft_expect(weft_bench_t *b, weft_value_t first, const char *op, const char
 
 void weft_expect_all(weft_bench_t *b, weft_value_t first, const weft_call_t *calls, size_t n) {
   for (size_t i = 0; i < n; i++) weft_expect(b, first, calls[i].op, calls[i].attrs, calls[i].inputs, calls[i].want);
+}
+
+int weft_tensors_parse(const char *text, weft_tensor_t **out, int most) {
+  int n = 0;
+  for (; *text != '\0'; n++) {
+    CU_ASSERT_TRUE_FATAL(n < most);
+    CU_ASSERT_PTR_NULL_FATAL(weft_tensor_parse(&text, &out[n]));
+    while (*text == ' ') text++;
+  }
+  return n;
+}
+
+static weft_status_t *run_once(weft_bench_t *b, const weft_call_t *call, weft_tensor_t *const *inputs, int n) {
+  weft_tensor_t *outputs[MAX] = {NULL};
+  int num_outputs = 0;
+  weft_status_t *s = weft_run_op(b, call->op, call->attrs, inputs, n, outputs, MAX, &num_outputs);
+  for (int i = 0; i < MAX; i++) weft_tensor_release(outputs[i]);
+  return s;
+}
+
+void weft_fail_allocations(weft_bench_t *b, const weft_call_t *calls, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    weft_tensor_t *inputs[MAX] = {NULL};
+    int num_inputs = weft_tensors_parse(calls[i].inputs, inputs, MAX);
+    long tries = 0;
+    WEFT_FAIL_EACH_ALLOCATION(tries, s, run_once(b, &calls[i], inputs, num_inputs));
+    CU_ASSERT_TRUE(tries > 0);
+    for (int k = 0; k < num_inputs; k++) weft_tensor_release(inputs[k]);
+  }
+}
+
+int weft_run_bench_tests(const char *suite, const CU_TestInfo *tests, weft_bench_t *b) {
+  weft_status_t *s = weft_bench_init(b);
+  if (s != NULL) {
+    fprintf(stderr, "%s: %s\n", suite, weft_status_message(s));
+    weft_status_free(s);
+    return 1;
+  }
+  int status = weft_run_tests(suite, tests);
+  weft_bench_deinit(b);
+  return status;
 }

@@ -127,10 +127,7 @@ static void expect_bytes(const char *op, const char *attrs, const char *inputs, 
   weft_tensor_t *in[4] = {NULL}, *out = NULL;
   int n = 0, num_out = 0;
   CU_ASSERT_PTR_NULL_FATAL(weft_bench_init(&bench));
-  for (const char *at = inputs; *at != '\0'; n++) {
-    CU_ASSERT_PTR_NULL_FATAL(weft_tensor_parse(&at, &in[n]));
-    while (*at == ' ') at++;
-  }
+  n = weft_tensors_parse(inputs, in, 4);
   weft_status_t *s = weft_run_op(&bench, op, attrs, in, n, &out, 1, &num_out);
   CU_ASSERT_PTR_NULL_FATAL(s);
   weft_str_t got = weft_tensor_str_at(out, 0);

@@ -1,6 +1,5 @@
 /* TopKV2 on rows too long for a table of golden lines: whole sorts, parts of them, several threads. */
-#include "tests/kernels/harness.h"
-#include "tests/runner.h"
+#include "tests/kernels/script.h"
 
 enum { ROWS = 9, COLUMNS = 20011, VALUES = 500 }; /* few values: most are tied */
 
@@ -127,8 +126,6 @@ static void every_failed_allocation_is_reported(void) {
 }
 
 int main(void) {
-  weft_status_t *s = weft_bench_init(&bench);
-  if (s != NULL) return 1;
   const CU_TestInfo tests[] = {
       {"a whole row is sorted and ties keep their order", a_whole_row_is_sorted_and_ties_keep_their_order},
       {"the best are the head of the whole order", the_best_are_the_head_of_the_whole_order},
@@ -136,7 +133,5 @@ int main(void) {
       {"every failed allocation is reported", every_failed_allocation_is_reported},
       CU_TEST_INFO_NULL,
   };
-  int rc = weft_run_tests("top_k", tests);
-  weft_bench_deinit(&bench);
-  return rc;
+  return weft_run_bench_tests("top_k", tests, &bench);
 }
