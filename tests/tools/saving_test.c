@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/directory.h"
 #include "tests/runner.h"
 #include "tests/tools/array_file.h"
 #include "tests/tools/command_run.h"
@@ -16,7 +17,6 @@
 enum { ROWS = 50 };
 
 static run_t r; /* large, so not on the stack */
-static char dir[300];
 
 static bool has(const char *text, const char *part) {
   bool yes = strstr(text, part) != NULL;
@@ -30,80 +30,50 @@ static int count(const char *text, const char *part) {
   return n;
 }
 
-/* A directory of its own for each test. */
-static void begin(void) {
-  const char *folder = getenv("TEST_TMPDIR");
-  snprintf(dir, sizeof dir, "%s/saving.XXXXXX", folder == NULL ? "/tmp" : folder);
-  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
-}
+static bool is_there(const char *name) { return access(weft_test_path(name), F_OK) == 0; }
 
-static const char *in_dir(const char *name) {
-  static char paths[8][400];
-  static int next;
-  char *path = paths[next++ % 8];
-  snprintf(path, sizeof paths[0], "%s/%s", dir, name);
-  return path;
-}
+/* A job that adds 1 to a counter that starts at 10, `steps` times. */
+#define COUNTING(steps) \
+  "submit", write_text("counter.pbtxt", COUNTER), "--init", "init", "--target", "grow", "--feed", "by=1", "--steps", steps
 
-static bool is_there(const char *name) { return access(in_dir(name), F_OK) == 0; }
-
-/* Adds 1 to a counter that starts at 10, `steps` times; `more` ends with NULL. */
+/* Runs it and fetches the counter; `more` ends with NULL. */
 static int count_up(const char *steps, const char *const *more) {
-  const char *args[RUN_MAX_ARGS] = {"submit",   write_text("counter.pbtxt", COUNTER),
-                                    "--init",   "init",
-                                    "--target", "grow",
-                                    "--fetch",  "value",
-                                    "--feed",   "by=1",
-                                    "--steps",  steps};
+  const char *args[RUN_MAX_ARGS] = {COUNTING(steps), "--fetch", "value"};
   for (int i = 12; *more != NULL; i++) args[i] = *more++;
   return run(&r, args);
 }
 #define COUNT_UP(steps, ...) count_up(steps, (const char *const[]){__VA_ARGS__, NULL})
 
 static void a_job_goes_on_where_it_stopped(void) {
-  begin();
-  CU_ASSERT_EQUAL(COUNT_UP("3", "--save", in_dir("m"), "--resume"), 0);
+  weft_test_directory();
+  CU_ASSERT_EQUAL(COUNT_UP("3", "--save", weft_test_path("m"), "--resume"), 0);
   CU_ASSERT_TRUE(has(r.out, "to resume from: starting afresh"));
   CU_ASSERT_TRUE(has(r.out, "value = 13\n"));
   CU_ASSERT_TRUE(has(r.out, "m-3 (step 3)\n"));
-  CU_ASSERT_EQUAL(COUNT_UP("5", "--save", in_dir("m"), "--resume"), 0);
+  CU_ASSERT_EQUAL(COUNT_UP("5", "--save", weft_test_path("m"), "--resume"), 0);
   CU_ASSERT_TRUE(has(r.out, "resumed from") && has(r.out, "m-3: step 3 of 5 is done\n"));
   CU_ASSERT_TRUE(has(r.out, "step 4/5") && !strstr(r.out, "step 3/5"));
   CU_ASSERT_TRUE(has(r.out, "2 steps in ") && has(r.out, "value = 15\n"));
-  CU_ASSERT_EQUAL(COUNT_UP("2", "--restore", in_dir("m-5")), 0);
+  CU_ASSERT_EQUAL(COUNT_UP("2", "--restore", weft_test_path("m-5")), 0);
   CU_ASSERT_TRUE(has(r.out, "(1 of 1 variables)\n") && has(r.out, "value = 17\n"));
-  CU_ASSERT_EQUAL(COUNT_UP("2", "--save", in_dir("m")),
+  CU_ASSERT_EQUAL(COUNT_UP("2", "--save", weft_test_path("m")),
                   0); /* without --resume: from the start, and what there was stays */
   CU_ASSERT_TRUE(has(r.out, "value = 12\n") && is_there("m-5.index") && is_there("m-2.index"));
 }
 
 static void programs_are_told_too(void) {
-  begin();
-  CU_ASSERT_EQUAL(COUNT_UP("4", "--save", in_dir("m"), "--save-every", "2", "--resume", "--json"), 0);
+  weft_test_directory();
+  CU_ASSERT_EQUAL(COUNT_UP("4", "--save", weft_test_path("m"), "--save-every", "2", "--resume", "--json"), 0);
   CU_ASSERT_TRUE(has(r.out, "{\"step\":0,\"steps\":4,\"resumed\":null}\n"));
   CU_ASSERT_EQUAL(count(r.out, "\"saved\":"), 2); /* the last step is not saved twice */
-  CU_ASSERT_EQUAL(COUNT_UP("4", "--save", in_dir("m"), "--resume", "--json"), 0);
+  CU_ASSERT_EQUAL(COUNT_UP("4", "--save", weft_test_path("m"), "--resume", "--json"), 0);
   CU_ASSERT_TRUE(has(r.out, "{\"step\":4,\"steps\":4,\"resumed\":\"") && has(r.out, "\"done\":true"));
   CU_ASSERT_EQUAL(count(r.out, "\"saved\":"), 0);
 }
 
 static void a_bar_makes_room_for_the_news(void) {
-  begin();
-  const char *args[] = {"submit",
-                        write_text("counter.pbtxt", COUNTER),
-                        "--init",
-                        "init",
-                        "--target",
-                        "grow",
-                        "--feed",
-                        "by=1",
-                        "--steps",
-                        "4",
-                        "--save",
-                        in_dir("m"),
-                        "--save-every",
-                        "2",
-                        NULL};
+  weft_test_directory();
+  const char *args[] = {COUNTING("4"), "--save", weft_test_path("m"), "--save-every", "2", NULL};
   run_start_on_terminal(&r, args, 300);
   run_end(&r);
   CU_ASSERT_EQUAL(r.code, 0);
@@ -112,42 +82,26 @@ static void a_bar_makes_room_for_the_news(void) {
 }
 
 static void as_many_are_kept_as_one_likes(void) {
-  begin();
-  CU_ASSERT_EQUAL(COUNT_UP("9", "--save", in_dir("m"), "--save-every", "1"), 0);
+  weft_test_directory();
+  CU_ASSERT_EQUAL(COUNT_UP("9", "--save", weft_test_path("m"), "--save-every", "1"), 0);
   CU_ASSERT_TRUE(is_there("m-5.index") && is_there("m-9.index") && !is_there("m-4.index") &&
                  !is_there("m-4.data-00000-of-00001"));
-  CU_ASSERT_EQUAL(COUNT_UP("9", "--save", in_dir("n"), "--save-every", "1", "--keep", "0"), 0);
+  CU_ASSERT_EQUAL(COUNT_UP("9", "--save", weft_test_path("n"), "--save-every", "1", "--keep", "0"), 0);
   CU_ASSERT_TRUE(is_there("n-1.index"));
-  CU_ASSERT_EQUAL(COUNT_UP("9", "--save", in_dir("o"), "--save-every", "4", "--keep", "1"), 0);
+  CU_ASSERT_EQUAL(COUNT_UP("9", "--save", weft_test_path("o"), "--save-every", "4", "--keep", "1"), 0);
   CU_ASSERT_TRUE(!is_there("o-4.index") && !is_there("o-8.index") && is_there("o-9.index"));
 }
 
 static void the_clock_saves(void) {
-  begin();
-  const char *args[] = {"submit",
-                        write_text("counter.pbtxt", COUNTER),
-                        "--init",
-                        "init",
-                        "--target",
-                        "grow",
-                        "--feed",
-                        "by=1",
-                        "--steps",
-                        "100000000",
-                        "--save",
-                        in_dir("m"),
-                        "--save-every",
-                        "0.01s",
-                        "--keep",
-                        "3",
-                        NULL};
+  weft_test_directory();
+  const char *args[] = {COUNTING("100000000"), "--save", weft_test_path("m"), "--save-every", "0.01s", "--keep", "3", NULL};
   run_start(&r, args, NULL);
   CU_ASSERT_TRUE(run_until(&r, "saved "));
   run_signal(&r, SIGINT);
   run_end(&r);
   CU_ASSERT_EQUAL(r.code, 128 + SIGINT);
   CU_ASSERT_TRUE(has(r.err, "; --resume goes on from m-"));
-  CU_ASSERT_EQUAL(COUNT_UP("1", "--save", in_dir("m"), "--resume"), 0); /* more steps are done than wanted */
+  CU_ASSERT_EQUAL(COUNT_UP("1", "--save", weft_test_path("m"), "--resume"), 0); /* more steps are done than wanted */
   CU_ASSERT_TRUE(has(r.out, "of 1 is done\n"));
 }
 
@@ -175,18 +129,18 @@ static void wrong_combinations_are_refused(void) {
 }
 
 static void what_cannot_be_used_is_refused_before_the_first_step(void) {
-  begin();
-  CU_ASSERT_EQUAL(COUNT_UP("1", "--save", in_dir("m")), 0);
-  mkdir(in_dir("empty"), 0777);
+  weft_test_directory();
+  CU_ASSERT_EQUAL(COUNT_UP("1", "--save", weft_test_path("m")), 0);
+  mkdir(weft_test_path("empty"), 0777);
   const struct {
     const char *option, *value, *text;
   } cases[] = {
-      {"--restore", in_dir("no"), "there is no such checkpoint"},
-      {"--restore", in_dir("m-1.index"), "give the prefix of the checkpoint"},
-      {"--restore", in_dir("empty"), "a directory without a checkpoint"},
-      {"--restore", in_dir("checkpoint"), "is no checkpoint, or a damaged one"},
-      {"--save", in_dir("no/m"), "mkdir -p"},
-      {"--save", in_dir("empty"), "/empty/model"},
+      {"--restore", weft_test_path("no"), "there is no such checkpoint"},
+      {"--restore", weft_test_path("m-1.index"), "give the prefix of the checkpoint"},
+      {"--restore", weft_test_path("empty"), "a directory without a checkpoint"},
+      {"--restore", weft_test_path("checkpoint"), "is no checkpoint, or a damaged one"},
+      {"--save", weft_test_path("no/m"), "mkdir -p"},
+      {"--save", weft_test_path("empty"), "/empty/model"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     CU_ASSERT_EQUAL(COUNT_UP("1", cases[i].option, cases[i].value), 1);
@@ -236,13 +190,13 @@ static void strategies_take_turns(void) {
                 {GRAPHS "mlp_momentum.pbtxt", false},
                 {GRAPHS "embedding_adam.pbtxt", true}};
   for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
-    begin();
-    CU_ASSERT_EQUAL_FATAL(train(models[m].graph, NULL, "14", in_dir("whole"), models[m].is_embedding), 0);
+    weft_test_directory();
+    CU_ASSERT_EQUAL_FATAL(train(models[m].graph, NULL, "14", weft_test_path("whole"), models[m].is_embedding), 0);
     double wanted = last_loss();
     char steps[8];
     for (int i = 0; i < 7; i++) {
       snprintf(steps, sizeof steps, "%d", 2 * i + 2);
-      CU_ASSERT_EQUAL_FATAL(train(models[m].graph, turns[i], steps, in_dir("m"), models[m].is_embedding), 0);
+      CU_ASSERT_EQUAL_FATAL(train(models[m].graph, turns[i], steps, weft_test_path("m"), models[m].is_embedding), 0);
     }
     CU_ASSERT_DOUBLE_EQUAL(last_loss(), wanted, 1e-5);
   }

@@ -10,17 +10,12 @@
 
 #include "base/alloc.h"
 #include "strategies/origin.h"
+#include "tools/c_api.h"
 
 enum { BYTES_PER_RUN = 64 << 20, PARTS_PER_RUN = 1000, MAX_NAME = 4096 };
 
 static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the values of variables");
-}
-
-static weft_status_t *taken(TF_Status *status) {
-  if (TF_GetCode(status) == TF_OK) return NULL;
-  const char *message = TF_Message(status);
-  return weft_status_from_wire((int)TF_GetCode(status), message, strlen(message));
 }
 
 void weft_access_deinit(weft_access_t *a) {
@@ -78,7 +73,7 @@ static TF_OperationDescription *begin(builder_t *b, const char *op, const char *
 
 static weft_status_t *end(builder_t *b, TF_OperationDescription *d, TF_Operation **out) {
   *out = TF_FinishOperation(d, b->status);
-  return taken(b->status);
+  return weft_c_api_status(b->status);
 }
 
 static weft_status_t *add_read(builder_t *b, TF_Output holder, bool is_ref, weft_access_part_t *p) {
@@ -182,20 +177,10 @@ static int choose(const weft_access_t *a, const bool *wanted, int *at, int *chos
   return n;
 }
 
-static weft_status_t *look_at(TF_Tensor *value, weft_tensor_t **out) {
-  int64_t dims[WEFT_MAX_DIMS];
-  weft_shape_t shape;
-  int rank = TF_NumDims(value);
-  for (int d = 0; d < rank && d < WEFT_MAX_DIMS; d++) dims[d] = TF_Dim(value, d);
-  WEFT_RETURN_IF_ERROR(weft_shape_make(dims, rank, &shape));
-  return weft_tensor_wrap((weft_dtype_t)TF_TensorType(value), &shape, TF_TensorData(value),
-                          TF_TensorByteSize(value), NULL, NULL, out);
-}
-
 static weft_status_t *fetch(TF_Session *session, const TF_Output *outputs, TF_Tensor **values, int n) {
   TF_Status *status = TF_NewStatus();
   TF_SessionRun(session, NULL, NULL, NULL, 0, outputs, values, n, NULL, 0, NULL, status);
-  weft_status_t *s = taken(status);
+  weft_status_t *s = weft_c_api_status(status);
   TF_DeleteStatus(status);
   return s;
 }
@@ -242,7 +227,7 @@ static weft_status_t *read_some(const weft_access_t *a, TF_Session *session, run
   weft_status_t *s = fetch(session, r->outputs, r->values, n);
   for (int i = 0; i < n; i++) {
     weft_tensor_t *value = NULL;
-    if (s == NULL) s = look_at(r->values[i], &value);
+    if (s == NULL) s = weft_c_api_look_at(r->values[i], &value);
     if (s == NULL) s = got(arg, &a->parts[r->chosen[i]], value);
     weft_tensor_release(value);
     TF_DeleteTensor(r->values[i]);
@@ -295,7 +280,7 @@ static weft_status_t *write_some(const weft_access_t *a, TF_Session *session, ru
   if (s == NULL) {
     TF_Status *status = TF_NewStatus();
     TF_SessionRun(session, NULL, r->outputs, r->values, n, NULL, NULL, 0, writes, num_writes, NULL, status);
-    s = taken(status);
+    s = weft_c_api_status(status);
     TF_DeleteStatus(status);
   }
   for (int i = 0; i < n; i++) {

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "io/npy.h"
 #include "protos/wire.h"
+#include "tools/c_api.h"
 #include "tools/graph_file.h"
 #include "tools/submit/feeds.h"
 #include "tools/submit/lanes.h"
@@ -44,12 +45,6 @@ typedef struct job {
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job"); }
 
-static weft_status_t *taken(TF_Status *s) {
-  if (TF_GetCode(s) == TF_OK) return NULL;
-  const char *message = TF_Message(s);
-  return weft_status_from_wire((int)TF_GetCode(s), message, strlen(message));
-}
-
 /* ---- what the command line names ---- */
 
 static weft_status_t *load_graph(job_t *j) {
@@ -59,7 +54,7 @@ static weft_status_t *load_graph(job_t *j) {
   TF_GraphImportGraphDef(j->graph, buffer, options, j->status);
   TF_DeleteImportGraphDefOptions(options);
   TF_DeleteBuffer(buffer);
-  weft_status_t *s = taken(j->status);
+  weft_status_t *s = weft_c_api_status(j->status);
   return s == NULL ? NULL : weft_status_annotate(s, "in %s", j->spec->graph_path);
 }
 
@@ -175,22 +170,12 @@ static weft_status_t *open_session(job_t *j) {
   if (j->plan.num_local_cpus > 0) set_cpus(options, j->plan.num_local_cpus, j->status);
   j->session = TF_NewSession(j->plan.graph, options, j->status);
   TF_DeleteSessionOptions(options);
-  WEFT_RETURN_IF_ERROR(taken(j->status));
+  WEFT_RETURN_IF_ERROR(weft_c_api_status(j->status));
   weft_watch_session(&j->watch, j->session, j->spec->master);
   return NULL;
 }
 
 /* ---- steps ---- */
-
-/* A tensor that looks at the C API's. */
-static weft_status_t *look_at(TF_Tensor *value, weft_tensor_t **out) {
-  int64_t dims[WEFT_MAX_DIMS];
-  weft_shape_t shape;
-  int rank = TF_NumDims(value);
-  for (int d = 0; d < rank && d < WEFT_MAX_DIMS; d++) dims[d] = TF_Dim(value, d);
-  WEFT_RETURN_IF_ERROR(weft_shape_make(dims, rank, &shape));
-  return weft_tensor_wrap((weft_dtype_t)TF_TensorType(value), &shape, TF_TensorData(value), TF_TensorByteSize(value), NULL, NULL, out);
-}
 
 static void drop_values(job_t *j) {
   for (int i = 0; i < j->num_fetches; i++) {
@@ -219,7 +204,7 @@ static weft_status_t *ran(void *arg, TF_Tensor **values, int64_t done, bool coun
       j->values[i] = values[i];
       values[i] = NULL;
     }
-    for (int i = 0; i < j->spec->fetches.n; i++) WEFT_RETURN_IF_ERROR(look_at(j->values[i], &j->shown[i].value));
+    for (int i = 0; i < j->spec->fetches.n; i++) WEFT_RETURN_IF_ERROR(weft_c_api_look_at(j->values[i], &j->shown[i].value));
   }
   if (counts) {
     weft_progress_step(&j->progress, done);
@@ -256,7 +241,7 @@ static weft_status_t *run_init(job_t *j, int i) {
     TF_SessionRun(j->session, options, outputs, values, n, NULL, NULL, 0, &j->plan.inits[i], 1, NULL, j->status);
     if (options != NULL) TF_DeleteBuffer(options);
     weft_watch_progress(&j->watch);
-    s = taken(j->status);
+    s = weft_c_api_status(j->status);
   }
   for (int k = 0; k < n; k++) TF_DeleteTensor(values[k]);
   weft_free(outputs);
@@ -328,7 +313,7 @@ static weft_status_t *save_fetches(job_t *j) {
     weft_tensor_t *t = NULL;
     TF_Tensor *value = j->values[j->saves[i].fetch];
     if (value == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: without a step there is no value", j->spec->saves.items[i]);
-    WEFT_RETURN_IF_ERROR(look_at(value, &t));
+    WEFT_RETURN_IF_ERROR(weft_c_api_look_at(value, &t));
     weft_status_t *s = weft_npy_write(j->saves[i].path, t);
     weft_tensor_release(t);
     if (s != NULL) return weft_status_annotate(s, "while saving --save-fetch %s", j->spec->saves.items[i]);

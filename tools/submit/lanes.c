@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "tools/c_api.h"
 #include "tools/submit/run_options.h"
 
 typedef struct lane_thread {
@@ -18,12 +19,6 @@ typedef struct lane_thread {
   pthread_t thread;
   bool is_started;
 } lane_thread_t;
-
-static weft_status_t *taken(TF_Status *status) {
-  if (TF_GetCode(status) == TF_OK) return NULL;
-  const char *message = TF_Message(status);
-  return weft_status_from_wire((int)TF_GetCode(status), message, strlen(message));
-}
 
 static void end(weft_lanes_t *l, weft_status_t *failure) {
   weft_mutex_lock(&l->mu);
@@ -144,7 +139,7 @@ static weft_status_t *run_session(weft_lanes_t *l, const weft_run_lane_t *lane, 
     TF_SessionRun(l->session, options, outputs, tensors, n, lane->fetches, values, lane->num_fetches, lane->targets, lane->num_targets,
                   metadata, status);
     weft_watch_progress(l->watch);
-    s = taken(status);
+    s = weft_c_api_status(status);
     if (s == NULL && is_traced) s = weft_trace_add(l->trace, weft_str_of(metadata->data, metadata->length));
     if (options != NULL) TF_DeleteBuffer(options);
     if (metadata != NULL) TF_DeleteBuffer(metadata);

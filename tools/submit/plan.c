@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "graph/graph_proto.h"
+#include "tools/c_api.h"
 #include "tools/strategy/cluster_view.h"
 #include "tools/strategy/rewrite_file.h"
 #include "tools/submit/names.h"
@@ -12,12 +13,6 @@
 enum { MAX_LOCAL_CPUS = 1 << 10 };
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job's plan"); }
-
-static weft_status_t *taken(TF_Status *status) {
-  if (TF_GetCode(status) == TF_OK) return NULL;
-  const char *message = TF_Message(status);
-  return weft_status_from_wire((int)TF_GetCode(status), message, strlen(message));
-}
 
 static weft_status_t *make_lane(weft_run_lane_t *l, int feeds, int fetches, int targets) {
   l->feeds = weft_calloc((size_t)feeds + 1, sizeof *l->feeds);
@@ -76,9 +71,9 @@ static weft_status_t *ask_for_devices(const char *master, weft_view_t *view) {
   TF_SessionOptions *options = TF_NewSessionOptions();
   TF_SetTarget(options, master);
   TF_Session *session = TF_NewSession(nothing, options, status);
-  weft_status_t *s = taken(status);
+  weft_status_t *s = weft_c_api_status(status);
   TF_DeviceList *devices = s == NULL ? TF_SessionListDevices(session, status) : NULL;
-  if (s == NULL) s = taken(status);
+  if (s == NULL) s = weft_c_api_status(status);
   for (int i = 0; s == NULL && i < TF_DeviceListCount(devices); i++) {
     s = weft_view_add_device(view, weft_str(TF_DeviceListName(devices, i, status)));
   }
@@ -98,7 +93,7 @@ static weft_status_t *import(const weft_graph_t *from, TF_Graph *to) {
     TF_Buffer *buffer = TF_NewBufferFromString(bytes.data == NULL ? "" : bytes.data, bytes.length);
     TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
     TF_GraphImportGraphDef(to, buffer, options, status);
-    s = taken(status);
+    s = weft_c_api_status(status);
     TF_DeleteImportGraphDefOptions(options);
     TF_DeleteBuffer(buffer);
     TF_DeleteStatus(status);

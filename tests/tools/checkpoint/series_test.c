@@ -10,26 +10,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/directory.h"
 #include "tests/runner.h"
 #include "tools/checkpoint/state.h"
 
-static char dir[300];
+static const char *dir;
 
-static const char *in_dir(const char *name) {
-  static char paths[8][400];
-  static int next;
-  char *path = paths[next++ % 8];
-  snprintf(path, sizeof paths[0], "%s/%s", dir, name);
-  return path;
-}
+static void begin(void) { dir = weft_test_directory(); }
 
-static void begin(void) {
-  const char *folder = getenv("TEST_TMPDIR");
-  snprintf(dir, sizeof dir, "%s/series.XXXXXX", folder == NULL ? "/tmp" : folder);
-  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
-}
-
-static bool is_there(const char *name) { return access(in_dir(name), F_OK) == 0; }
+static bool is_there(const char *name) { return access(weft_test_path(name), F_OK) == 0; }
 
 static weft_status_t *open_series(const char *prefix, int keep, bool goes_on, weft_series_t *out) {
   weft_status_t *s = weft_series_open(prefix, keep, goes_on, out);
@@ -77,7 +66,7 @@ static int64_t number_in(weft_str_t path) {
 /* The newest checkpoint of "m" that a job would resume from; -1: there is none. */
 static int64_t latest(void) {
   weft_series_t s;
-  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 5, true, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(weft_test_path("m"), 5, true, &s));
   int64_t number = s.latest.length == 0 ? -1 : number_in(s.latest);
   CU_ASSERT_TRUE(s.latest.length == 0 || number >= 0);
   weft_series_deinit(&s);
@@ -87,7 +76,7 @@ static int64_t latest(void) {
 static void the_last_few_are_kept(void) {
   weft_series_t s;
   begin();
-  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 2, false, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(weft_test_path("m"), 2, false, &s));
   CU_ASSERT_EQUAL(s.latest.length, 0);
   for (int64_t step = 1; step <= 4; step++) CU_ASSERT_PTR_NULL_FATAL(add(&s, step, 10));
   weft_series_deinit(&s);
@@ -99,15 +88,15 @@ static void the_last_few_are_kept(void) {
 static void a_series_that_goes_on_drops_the_older_ones(void) {
   weft_series_t s;
   begin();
-  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 2, false, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(weft_test_path("m"), 2, false, &s));
   for (int64_t step = 1; step <= 2; step++) CU_ASSERT_PTR_NULL_FATAL(add(&s, step, 10));
   weft_series_deinit(&s);
-  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 2, true, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(weft_test_path("m"), 2, true, &s));
   CU_ASSERT_PTR_NULL_FATAL(add(&s, 3, 10));
   weft_series_deinit(&s);
   CU_ASSERT_TRUE(!is_there("m-1.index") && is_there("m-2.index") && is_there("m-3.index"));
   CU_ASSERT_PTR_NULL_FATAL(
-      open_series(in_dir("m"), 1, false, &s)); /* anew: it leaves what others have made */
+      open_series(weft_test_path("m"), 1, false, &s)); /* anew: it leaves what others have made */
   CU_ASSERT_PTR_NULL_FATAL(add(&s, 1, 10));
   weft_series_deinit(&s);
   CU_ASSERT_TRUE(is_there("m-1.index") && is_there("m-2.index") && is_there("m-3.index"));
@@ -117,10 +106,10 @@ static void a_series_that_goes_on_drops_the_older_ones(void) {
 static void the_newest_that_is_there_is_found(void) {
   weft_series_t s;
   begin();
-  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 0, false, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(weft_test_path("m"), 0, false, &s));
   for (int64_t step = 1; step <= 3; step++) CU_ASSERT_PTR_NULL_FATAL(add(&s, step, 10));
   weft_series_deinit(&s);
-  unlink(in_dir("m-3.index"));
+  unlink(weft_test_path("m-3.index"));
   CU_ASSERT_EQUAL(latest(), 2);
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_str_t path;
@@ -132,7 +121,7 @@ static void the_newest_that_is_there_is_found(void) {
 static void checkpoints_of_another_prefix_are_not_its_own(void) {
   weft_series_t s;
   begin();
-  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("model"), 1, false, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(weft_test_path("model"), 1, false, &s));
   CU_ASSERT_PTR_NULL_FATAL(add(&s, 7, 10));
   weft_series_deinit(&s);
   CU_ASSERT_EQUAL(latest(), -1);
@@ -143,8 +132,8 @@ static void what_a_killed_process_left_is_removed(void) {
   static const char *const left[] = {"m-3.index.tempstate12", "m-3.data-00000-of-00001.tempstate9"};
   static const char *const not_ours[] = {"m-3.index.tempstate", "m-3.index.tempstatex",
                                          "mm-3.index.tempstate1", "m-x.index.tempstate1", "m-3.txt"};
-  for (size_t i = 0; i < 2; i++) fclose(fopen(in_dir(left[i]), "w"));
-  for (size_t i = 0; i < 5; i++) fclose(fopen(in_dir(not_ours[i]), "w"));
+  for (size_t i = 0; i < 2; i++) fclose(fopen(weft_test_path(left[i]), "w"));
+  for (size_t i = 0; i < 5; i++) fclose(fopen(weft_test_path(not_ours[i]), "w"));
   CU_ASSERT_EQUAL(latest(), -1);
   for (size_t i = 0; i < 2; i++) CU_ASSERT_FALSE(is_there(left[i]));
   for (size_t i = 0; i < 5; i++) CU_ASSERT_TRUE(is_there(not_ours[i]));
@@ -163,26 +152,26 @@ static void expect_refusal(const char *prefix, weft_code_t code, const char *par
 
 static void a_place_that_cannot_be_written_is_refused_at_once(void) {
   begin();
-  expect_refusal(in_dir("no/m"), WEFT_NOT_FOUND, "mkdir -p");
+  expect_refusal(weft_test_path("no/m"), WEFT_NOT_FOUND, "mkdir -p");
   expect_refusal(dir, WEFT_FAILED_PRECONDITION, "is a directory");
-  expect_refusal(in_dir(""), WEFT_FAILED_PRECONDITION, "/model");
-  fclose(fopen(in_dir("file"), "w"));
-  expect_refusal(in_dir("file/m"), WEFT_FAILED_PRECONDITION, "is no directory");
+  expect_refusal(weft_test_path(""), WEFT_FAILED_PRECONDITION, "/model");
+  fclose(fopen(weft_test_path("file"), "w"));
+  expect_refusal(weft_test_path("file/m"), WEFT_FAILED_PRECONDITION, "is no directory");
   expect_refusal("/proc/m", WEFT_NOT_FOUND, "nothing can be written into /proc");
-  mkdir(in_dir("locked"), 0555);
-  if (geteuid() != 0) expect_refusal(in_dir("locked/m"), WEFT_PERMISSION_DENIED, "Permission denied");
-  fclose(fopen(in_dir("checkpoint"), "w"));
+  mkdir(weft_test_path("locked"), 0555);
+  if (geteuid() != 0) expect_refusal(weft_test_path("locked/m"), WEFT_PERMISSION_DENIED, "Permission denied");
+  fclose(fopen(weft_test_path("checkpoint"), "w"));
   CU_ASSERT_EQUAL(latest(), -1); /* an empty list */
-  FILE *f = fopen(in_dir("checkpoint"), "w");
+  FILE *f = fopen(weft_test_path("checkpoint"), "w");
   fputs("model_checkpoint_path: m-1", f);
   fclose(f);
-  expect_refusal(in_dir("m"), WEFT_INVALID_ARGUMENT, "checkpoint:1:");
+  expect_refusal(weft_test_path("m"), WEFT_INVALID_ARGUMENT, "checkpoint:1:");
 }
 
 static void a_full_disk_is_seen_before(void) {
   weft_series_t s;
   begin();
-  CU_ASSERT_PTR_NULL_FATAL(open_series(in_dir("m"), 5, false, &s));
+  CU_ASSERT_PTR_NULL_FATAL(open_series(weft_test_path("m"), 5, false, &s));
   CU_ASSERT_PTR_NULL(weft_series_check_room(&s, 1000));
   weft_status_t *failure = weft_series_check_room(&s, UINT64_C(1) << 60);
   CU_ASSERT_EQUAL(weft_status_code(failure), WEFT_RESOURCE_EXHAUSTED);
@@ -196,7 +185,7 @@ static void the_list_is_tensorflows(void) {
   CU_ASSERT_PTR_NULL_FATAL(weft_checkpoint_state_write(weft_str(dir), names, 2));
   char *text = NULL;
   size_t n = 0;
-  CU_ASSERT_PTR_NULL_FATAL(weft_file_read_all(in_dir("checkpoint"), &text, &n));
+  CU_ASSERT_PTR_NULL_FATAL(weft_file_read_all(weft_test_path("checkpoint"), &text, &n));
   CU_ASSERT_STRING_EQUAL(text,
                          "model_checkpoint_path: \"m-2\"\nall_model_checkpoint_paths: \"a "
                          "\\\"b\\\"-1\"\nall_model_checkpoint_paths: \"m-2\"\n");
@@ -204,7 +193,7 @@ static void the_list_is_tensorflows(void) {
   weft_checkpoint_state_t state;
   CU_ASSERT_PTR_NULL_FATAL(weft_checkpoint_state_read(weft_str(dir), &state));
   CU_ASSERT_EQUAL_FATAL(state.n, 2);
-  CU_ASSERT_STRING_EQUAL(state.paths[1].data, in_dir("m-2"));
+  CU_ASSERT_STRING_EQUAL(state.paths[1].data, weft_test_path("m-2"));
   weft_checkpoint_state_deinit(&state);
 }
 
@@ -213,7 +202,7 @@ static void the_list_is_tensorflows(void) {
 /* Saves steps 1, 2, 3, ... for ever, two of them kept; `again`: always as step 1. */
 static void save_for_ever(bool again) {
   weft_series_t s;
-  weft_status_t *failure = open_series(in_dir("m"), 2, true, &s);
+  weft_status_t *failure = open_series(weft_test_path("m"), 2, true, &s);
   int64_t first = s.n == 0 ? 1 : number_in(s.latest);
   for (int64_t step = first; failure == NULL; step++) failure = add(&s, again ? 1 : step, 40000);
   _exit(1);
@@ -263,7 +252,7 @@ static void also_while_it_replaces_the_only_one(void) {
 
 static weft_status_t *open_add_close(void) {
   weft_series_t s;
-  weft_status_t *failure = open_series(in_dir("m"), 1, true, &s);
+  weft_status_t *failure = open_series(weft_test_path("m"), 1, true, &s);
   if (failure == NULL) failure = add(&s, 1, 10);
   if (failure == NULL) failure = add(&s, 2, 10);
   weft_series_deinit(&s);
