@@ -1,6 +1,18 @@
 /* strategies/spread_index.c - elements chosen by index or condition: whose rows come out. */
 #include "strategies/spread_axis.h"
 
+/* Indices into a replica's own rows: from rows of the same kind they choose rows, else the indices must be the true ones. */
+static weft_status_t *gather_own(weft_spread_ctx_t *c, bool is_by_row) {
+  bool fits = is_by_row && weft_spread_is_rows(c, 0) && c->in[0].s.axis == 0 && c->in[1].factor > 0 && c->in[0].factor == c->in[1].factor;
+  if (fits) {
+    weft_spread_give_rows(c, 0, 0, 0);
+  } else {
+    weft_spread_force_true(c, c->in[1].own - 1);
+    c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+  }
+  return NULL;
+}
+
 weft_status_t *weft_spread_gather(
     weft_spread_ctx_t *c) { /* detail 0: axis 0; 1: the axis is input 2; 2: a variable's rows */
   const weft_node_t *n = c->node;
@@ -12,17 +24,7 @@ weft_status_t *weft_spread_gather(
   if (axis < 0) axis += params_rank;
   if (c->detail == 1 && !weft_spread_want_numbers(c, 2, 3)) return weft_spread_fall_back(c);
   if (c->in[0].s.kind == WEFT_SPREAD_ONCE && c->in[0].is_state) return weft_spread_once(c);
-  if (c->in[1].own != 0) { /* of one's own rows */
-    bool fits = knows && axis == 0 && c->in[1].rank == 1 && weft_spread_is_rows(c, 0) && c->in[0].s.axis == 0 &&
-                c->in[0].pick == 0 && c->in[1].factor > 0 && c->in[0].factor == c->in[1].factor;
-    if (fits) {
-      weft_spread_give_rows(c, 0, 0, 0);
-    } else {
-      weft_spread_force_true(c, c->in[1].own - 1);
-      c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
-    }
-    return NULL;
-  }
+  if (c->in[1].own != 0) return gather_own(c, knows && axis == 0 && c->in[1].rank == 1 && c->in[0].pick == 0);
   if (batch_dims != 0) {
     bool fits = weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 1) &&
                 c->in[0].s.axis == c->in[1].s.axis && c->in[0].s.axis < batch_dims;
@@ -30,7 +32,7 @@ weft_status_t *weft_spread_gather(
     weft_spread_give_rows(c, 0, 0, c->in[0].s.axis);
     return NULL;
   }
-  if (weft_spread_is_rows(c, 1) && knows) { /* everybody looks up rows of his own */
+  if (weft_spread_is_rows(c, 1) && knows) { /* each replica looks up its own rows */
     if (c->in[0].s.kind != WEFT_SPREAD_SAME) c->wanted[0] = weft_spread_same(0);
     c->out[0] = weft_spread_value(
         weft_spread_rows((int)axis + c->in[1].s.axis, c->in[0].is_state ? 0 : c->wanted[0].degree));
@@ -69,18 +71,7 @@ static bool chooses_alike(const weft_spread_ctx_t *c, int indices, int *depth, i
 }
 
 weft_status_t *weft_spread_gather_nd(weft_spread_ctx_t *c) {
-  if (c->in[1].own != 0) { /* each of his own rows */
-    bool fits =
-        weft_spread_is_rows(c, 0) && c->in[0].s.axis == 0 && c->in[0].factor == c->in[1].factor && c->in[1].factor > 0 &&
-        c->in[1].rank == 2;
-    if (fits) {
-      weft_spread_give_rows(c, 0, 0, 0);
-    } else {
-      weft_spread_force_true(c, c->in[1].own - 1);
-      c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
-    }
-    return NULL;
-  }
+  if (c->in[1].own != 0) return gather_own(c, c->in[1].rank == 2);
   int rank = weft_spread_in_shape(c, 1)->rank, depth, before;
   if (weft_spread_is_rows(c, 0) && chooses_alike(c, 1, &depth, &before) && c->in[0].s.axis >= depth) { /* not among rows */
     weft_spread_give_rows(c, 0, 0, before + c->in[0].s.axis - depth);

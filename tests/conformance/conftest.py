@@ -9,6 +9,7 @@ import hashlib
 import math
 import os
 import re
+import subprocess
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # the oracle shall compute as written, not with a fused library
@@ -146,6 +147,19 @@ def own_cluster(maker, tmp_path):
     gc.collect()  # a forgotten session closes itself when it is collected, and waits for its master when that is gone
     LIVE.remove(cluster)
     cluster.stop()
+
+
+@pytest.fixture
+def weft_command(request, tmp_path):
+    """The weft command, run in the test's directory: gives its output. A failure fails the test."""
+    program = os.path.abspath(request.config.getoption("--weft"))
+
+    def run(*args):
+        done = subprocess.run([program, *args], capture_output=True, timeout=180, check=False, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    return run
 
 
 @pytest.fixture

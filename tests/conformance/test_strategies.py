@@ -6,7 +6,6 @@ step, with batches whose last one is uneven.
 """
 
 import json
-import subprocess
 
 import numpy as np
 import pytest
@@ -175,17 +174,10 @@ def train(graph, inits=("init",), cpus=1):
 
 
 @pytest.fixture
-def weft(request, tmp_path):
-    program = request.config.getoption("--weft")
+def weft(weft_command, tmp_path):
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", Y)
-
-    def run(*args):
-        done = subprocess.run([program, *args], capture_output=True, timeout=180, check=False, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode()
-
-    return run
+    return weft_command
 
 
 def write(graph, tmp_path):

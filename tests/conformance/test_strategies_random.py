@@ -7,7 +7,6 @@ that some replicas have none.
 """
 
 import json
-import subprocess
 
 import numpy as np
 import pytest
@@ -437,17 +436,10 @@ def flat(value):
 
 
 @pytest.fixture
-def weft(request, tmp_path):
-    program = request.config.getoption("--weft")
+def weft(weft_command, tmp_path):
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", Y)
-
-    def run(*args):
-        done = subprocess.run([program, *args], capture_output=True, timeout=60, check=False, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode()
-
-    return run
+    return weft_command
 
 
 FEEDS = ["--feed", "x=x.npy", "--feed", "y=y.npy", "--batch", str(BATCH)]
