@@ -73,6 +73,10 @@ static void forget(weft_spread_analysis_t *a) {
 static weft_status_t *visit(weft_spread_analysis_t *a, const weft_node_t *n) {
   weft_status_t *s = weft_spread_visit(a, n);
   if (s == NULL || weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
+  if (a->later) { /* it may be because of values that will be others */
+    weft_status_free(s);
+    return NULL;
+  }
   bool is_whole;
   weft_status_t *failed = weft_spread_make_whole(a, n, &is_whole);
   if (failed == NULL && !is_whole) return s;
@@ -91,7 +95,7 @@ static weft_status_t *settle(weft_spread_analysis_t *a) {
     a->changed = false;
     a->round++;
     for (int i = 0; i < a->num_order && !a->again; i++) WEFT_RETURN_IF_ERROR(visit(a, a->order[i]));
-    if (a->again) return NULL;
+    if (a->again || a->later) return NULL;
     if (!a->has_loops && !a->has_cells) break;
   }
   return NULL;
@@ -232,11 +236,11 @@ static weft_status_t *move_out_of_loops(weft_spread_analysis_t *a, bool *any) {
 }
 
 static weft_status_t *run_rounds(weft_spread_analysis_t *a) {
-  for (int pass = 0; pass < MAX_ROUNDS; pass++) {
+  for (int pass = 0; pass < MAX_ROUNDS + 3 * a->num_order; pass++) { /* each asks for something new: of a node, a list, a loop */
     bool moved;
     WEFT_RETURN_IF_ERROR(settle(a));
-    if (a->again) {
-      a->again = false;
+    if (a->again || a->later) {
+      a->again = a->later = false;
       continue;
     }
     for (int i = 0; i < a->options->num_roots; i++) { /* fetched: then as it truly is */
@@ -314,6 +318,12 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
                   a->asked != NULL && a->forced_in != NULL && a->shapes != NULL;
   if (!is_there) return no_memory();
   WEFT_RETURN_IF_ERROR(find_needed(a));
+  for (int i = 0; i < a->num_order; i++) {
+    int num_values = a->order[i]->num_inputs + a->order[i]->num_outputs + 2;
+    if (num_values > a->num_scratch) a->num_scratch = num_values;
+  }
+  a->scratch = weft_arena_calloc(&a->arena, (size_t)a->num_scratch + 1, sizeof *a->scratch);
+  if (a->scratch == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(weft_spread_improve_shapes(a));
   return a->has_loops ? weft_pass_find_frames(a->g, &a->arena, &a->frames) : NULL;
 }

@@ -53,7 +53,10 @@ struct weft_spread_analysis { /* Confined. */
   int *forced_in; /* by node id: the round in which `forced` was asked for, of TensorListFromTensor */
   int *asked; /* by node id: the last round in which true values were asked for */
   int round;
-  bool again; /* a rule has asked for something: another pass */
+  weft_spread_value_t *scratch; /* of one visit: as many as the node with most inputs and outputs needs */
+  int num_scratch;
+  bool again; /* a rule has asked for something: another pass, at once */
+  bool later; /* the same, after this round: others may ask in it, too */
   bool changed, failed; /* failed: there was no memory */
 };
 

@@ -126,11 +126,11 @@ static bool ask_for_whole_elements(weft_spread_ctx_t *c) {
   weft_spread_analysis_t *a = c->analysis;
   if (c->node->input_types[0] != WEFT_VARIANT) return false;
   for (int i = 0; i < a->num_order; i++) a->order[i]->mark = 0;
-  bool before = a->again;
-  a->again = false;
+  bool before = a->later;
+  a->later = false;
   for (int i = 0; i < c->node->num_inputs; i++) weft_spread_make_whole_list(a, c->node->inputs[i]);
-  bool is_new = a->again;
-  a->again = before || is_new;
+  bool is_new = a->later;
+  a->later = before || is_new;
   return is_new;
 }
 

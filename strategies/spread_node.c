@@ -198,9 +198,8 @@ static weft_status_t *ask(weft_spread_ctx_t *c) {
 }
 
 weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n) {
-  value_t *in = weft_arena_calloc(&a->arena, (size_t)n->num_inputs + 1, sizeof *in);
-  value_t *out = weft_arena_calloc(&a->arena, (size_t)n->num_outputs + 1, sizeof *out);
-  if (in == NULL || out == NULL) return no_memory();
+  value_t *in = a->scratch, *out = in + n->num_inputs + 1;
+  memset(in, 0, (size_t)(n->num_inputs + n->num_outputs + 2) * sizeof *in);
   bool is_merge = (n->op->flags & WEFT_OP_MERGE) != 0;
   weft_spread_t *wanted = a->plan->wanted[n->id];
   for (int i = 0; i < n->num_inputs; i++) {

@@ -43,7 +43,7 @@ static void make_whole_cell(weft_spread_analysis_t *a, int cell) {
   weft_spread_t *forced = &a->cells[cell].forced, same = weft_spread_same(0);
   if (weft_spread_eq(forced, &same)) return;
   *forced = same;
-  a->again = true;
+  a->later = true;
 }
 
 void weft_spread_make_whole_list(weft_spread_analysis_t *a, weft_output_t from) {
@@ -54,7 +54,7 @@ void weft_spread_make_whole_list(weft_spread_analysis_t *a, weft_output_t from) 
     weft_spread_t *forced = &a->forced[n->id], same = weft_spread_same(0);
     if (weft_spread_eq(forced, &same)) return;
     *forced = same;
-    a->again = true;
+    a->later = true;
     return;
   }
   for (int i = 0; i < n->num_inputs; i++) {

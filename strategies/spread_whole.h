@@ -9,7 +9,7 @@ bool weft_spread_is_whole(const weft_spread_analysis_t *a, const weft_node_t *n)
 /* Makes the loop of `n`, with all loops around it, such a one. *made is false if `n` is in no loop, or that was done before.
  * Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_spread_make_whole(weft_spread_analysis_t *a, const weft_node_t *n, bool *made);
-/* Asks that the elements of the list `from` be put whole, wherever it was made; a->again tells whether that is new. Nodes
+/* Asks that the elements of the list `from` be put whole, wherever it was made; a->later tells whether that is new. Nodes
  * are marked: all marks are cleared before. */
 void weft_spread_make_whole_list(weft_spread_analysis_t *a, weft_output_t from);
 /* The rule of Enter there. */

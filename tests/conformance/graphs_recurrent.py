@@ -424,7 +424,26 @@ def case_of_step(t):
     t.minimize(cross_entropy(tf.switch_case(tf.cast(step % 4, tf.int32), ways), y))
 
 
-for _f in (until_small, centred_rnn, decode_until_all_end, sinkhorn, normalised_in_loop, dropped_in_loop, cond_of_rows_and_weights, case_of_step):
+def centred_lstm_stacks(t):
+    """Two loops of three layers, with many lists between the loops and their gradients."""
+    seq, y = t.rows("seq", SEQ), t.rows("y", Y)
+    n, tops = tf.shape(seq)[0], []
+    for k in range(2):
+        cells = [LSTMCell(5, f"cell_{k}_{i}") for i in range(3)]
+
+        def body(i, *state, cells=cells):
+            h, after = seq[:, 1] * 0.5, []
+            for c, cell in enumerate(cells):
+                h, (memory, _) = cell(h, state[2 * c : 2 * c + 2])
+                after += [memory - tf.reduce_mean(memory, 0, keepdims=True), h]
+            return (i + 1, *after)
+
+        zeros = [tf.zeros([n, 5]) for _ in range(6)]
+        tops.append(v1.while_loop(lambda i, *_: i < 4, body, (0, *zeros))[-1])
+    t.minimize(cross_entropy(dense(tf.concat(tops, 1), 4, "out"), y))
+
+
+for _f in (until_small, centred_lstm_stacks, centred_rnn, decode_until_all_end, sinkhorn, normalised_in_loop, dropped_in_loop, cond_of_rows_and_weights, case_of_step):
     graph(_f)
     graph(_f, name=_f.__name__ + "_v2", v2=True)
 
