@@ -45,11 +45,12 @@
 #include "kernels/cpu/map1_floats.tmpl.h"
 
 /* Gradients: of (dy, x) where the argument is called features, of (dy, y) where it is called outputs. */
+/* Products, so that a gradient that is no number stays none. */
 #define MAP_STEM relu_grad
-#define MAP_EXPR(dy, x) ((x) > 0 ? (dy) : 0)
+#define MAP_EXPR(dy, x) ((dy) * ((x) > 0))
 #include "kernels/cpu/map2_reals.tmpl.h"
 #define MAP_STEM relu6_grad
-#define MAP_EXPR(dy, x) ((x) > 0 && (x) < 6 ? (dy) : 0)
+#define MAP_EXPR(dy, x) ((dy) * ((x) > 0 && (x) < 6))
 #include "kernels/cpu/map2_reals.tmpl.h"
 #define MAP_STEM elu_grad
 #define MAP_EXPR(dy, y) ((y) < 0 ? (dy) * ((y) + 1) : (dy))

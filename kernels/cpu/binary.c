@@ -175,28 +175,29 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 #define MAP_EXPR(y, dy) ((dy) * (1 - (y) * (y)))
 #define EACH_COMPLEX
 #include "kernels/cpu/map2_floats.tmpl.h"
+/* No gradient comes back where none arrives, however steep the function is there. */
 #define MAP_STEM sqrt_grad
-#define MAP_EXPR(y, dy) ((dy) / ((y) + (y)))
+#define MAP_EXPR(y, dy) ((dy) == 0 ? 0 : (dy) / ((y) + (y)))
 #include "kernels/cpu/map2_floats.tmpl.h"
 #define MAP_STEM rsqrt_grad
-#define MAP_EXPR(y, dy) ((dy) * (y) * (y) * (y) / -2)
+#define MAP_EXPR(y, dy) ((dy) == 0 ? 0 : (dy) * (y) * (y) * (y) / -2)
 #include "kernels/cpu/map2_floats.tmpl.h"
 #define MAP_STEM inv_grad
-#define MAP_EXPR(y, dy) (-(dy) * (y) * (y))
+#define MAP_EXPR(y, dy) ((dy) == 0 ? 0 : -(dy) * (y) * (y))
 #include "kernels/cpu/map2_floats.tmpl.h"
 
 /* The same for complex numbers. Of these three the derivative is conjugated here, of the two above by the
  * graph. */
 #define MAP_STEM sqrt_grad_complex
-#define MAP_EXPR(y, dy) ((dy) / conj((y) + (y)))
+#define MAP_EXPR(y, dy) ((dy) == 0 ? 0 : (dy) / conj((y) + (y)))
 #define EACH_COMPLEX
 #include "kernels/cpu/map2.tmpl.h"
 #define MAP_STEM rsqrt_grad_complex
-#define MAP_EXPR(y, dy) ((dy)*conj((y) * (y) * (y)) / -2)
+#define MAP_EXPR(y, dy) ((dy) == 0 ? 0 : (dy)*conj((y) * (y) * (y)) / -2)
 #define EACH_COMPLEX
 #include "kernels/cpu/map2.tmpl.h"
 #define MAP_STEM inv_grad_complex
-#define MAP_EXPR(y, dy) (-(dy)*conj((y) * (y)))
+#define MAP_EXPR(y, dy) ((dy) == 0 ? 0 : -(dy)*conj((y) * (y)))
 #define EACH_COMPLEX
 #include "kernels/cpu/map2.tmpl.h"
 

@@ -97,6 +97,9 @@ def binary():
         for dtype in dtypes_of(op):
             edges = EDGES[1:-2].astype(dtype.as_numpy_dtype) if dtype.is_floating else sample(dtype, (14,), 4)
             yield C(op, edges, edges[::-1].copy(), label=dtype.name)
+            if dtype.is_floating:
+                edges = EDGES.astype(dtype.as_numpy_dtype)
+                yield C(op, np.repeat(edges, len(edges)), np.tile(edges, len(edges)), label=f"{dtype.name}-pairs")
             yield C(op, edges[:0], edges[:0], label=f"{dtype.name}-empty")
     yield C("ApproximateEqual", np.float32([1.0, 2.0]), np.float32([1.05, 2.2]), tolerance=0.1, label="tolerance")
     x = EDGES.astype(np.float32)
