@@ -64,14 +64,12 @@ static weft_status_t *copy_single(weft_replication_t *r, const weft_node_t *n) {
 }
 
 /* Names the dims that a Squeeze takes away: one row must stay a row. */
-static weft_status_t *name_squeezed(weft_graph_t *g, weft_node_t *copy, uint32_t squeezed) {
-  int64_t dims[32];
-  int n = 0;
-  for (int d = 0; d < 32; d++) {
-    if ((squeezed >> d & 1) != 0) dims[n++] = d;
-  }
-  const weft_attr_t named = {.kind = WEFT_ATTR_INT, .is_list = true, .n = n, .list = {.ints = dims}};
-  return n == 0 ? NULL : weft_graph_set_attr(g, copy, "squeeze_dims", &named);
+static weft_status_t *name_squeezed(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy) {
+  int64_t dims[WEFT_SPREAD_DIMS];
+  const weft_spread_named_t *named = &r->plan.named[n->id];
+  if (!named->is_named || weft_node_attr(n, "squeeze_dims") == NULL) return NULL;
+  const weft_attr_t attr = {.kind = WEFT_ATTR_INT, .is_list = true, .n = weft_spread_named_list(named, dims), .list = {.ints = dims}};
+  return weft_graph_set_attr(r->to, copy, "squeeze_dims", &attr);
 }
 
 static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int replica) {
@@ -85,7 +83,7 @@ static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int r
   if (r->plan.draws[n->id].kind == WEFT_DRAW_ROWS) return weft_replication_copy_draw(r, n, name, replica);
   WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[replica], n, name, weft_replication_device_of(r, n), &copy));
   WEFT_RETURN_IF_ERROR(weft_replication_share_seed(r, n, copy));
-  return name_squeezed(r->copiers[replica].to, copy, r->plan.squeezed[n->id]);
+  return name_squeezed(r, n, copy);
 }
 
 /* The batches that n's outputs are, if it is a placeholder. */

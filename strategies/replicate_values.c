@@ -402,12 +402,26 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, co
 
 /* ---- all inputs ---- */
 
+/* The axes of a reduction that its copies must name. */
+static weft_output_t axes_of(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy) {
+  int64_t axes[WEFT_SPREAD_DIMS];
+  int count = weft_spread_named_list(&r->plan.named[n->id], axes);
+  weft_str_t device = r->e.device;
+  r->e.device = copy->requested_device;
+  r->e.after = weft_replication_facts(r, n)->frame == 0 ? NULL : copy->inputs[0].node; /* a constant belongs into the frame, too */
+  weft_output_t named = weft_emit_ints(&r->e, n->input_types[1], axes, count, "weft/axes/%.*s", WEFT_STR_ARGS(copy->name));
+  r->e.after = NULL;
+  r->e.device = device;
+  return named;
+}
+
 static weft_status_t *connect_copy(weft_replication_t *r, const weft_node_t *n, int replica) {
   weft_node_t *copy = r->copiers[replica].copies[n->id];
   weft_str_t device = copy->requested_device;
   for (int i = 0; i < n->num_inputs && r->e.s == NULL; i++) {
     weft_spread_t wanted = weft_replication_wanted(r, n, i);
-    weft_output_t value = weft_replication_value(r, n->inputs[i], &wanted, replica, device);
+    bool is_named = i == 1 && r->plan.named[n->id].is_named;
+    weft_output_t value = is_named ? axes_of(r, n, copy) : weft_replication_value(r, n->inputs[i], &wanted, replica, device);
     if (r->e.s == NULL && (value.node != copy->inputs[i].node || value.index != copy->inputs[i].index)) {
       weft_graph_set_input(copy, i, value);
     }

@@ -305,7 +305,7 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
   p->outputs = weft_arena_calloc(&p->arena, n, sizeof *p->outputs);
   p->wanted = weft_arena_calloc(&p->arena, n, sizeof *p->wanted);
   p->draws = weft_arena_calloc(&p->arena, n, sizeof *p->draws);
-  p->squeezed = weft_arena_calloc(&p->arena, n, sizeof *p->squeezed);
+  p->named = weft_arena_calloc(&p->arena, n, sizeof *p->named);
   p->notes = weft_arena_calloc(&p->arena, MAX_NOTES, sizeof *p->notes);
   a->values = weft_arena_calloc(&a->arena, n, sizeof *a->values);
   a->shared = weft_arena_calloc(&a->arena, n, sizeof *a->shared);
@@ -314,7 +314,7 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
   a->asked = weft_arena_calloc(&a->arena, n, sizeof *a->asked);
   a->shapes = weft_arena_calloc(&a->arena, n, sizeof *a->shapes);
   bool is_there = p->run != NULL && p->outputs != NULL && p->wanted != NULL && p->draws != NULL &&
-                  p->squeezed != NULL && p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL &&
+                  p->named != NULL && p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL &&
                   a->asked != NULL && a->forced_in != NULL && a->shapes != NULL;
   if (!is_there) return no_memory();
   WEFT_RETURN_IF_ERROR(find_needed(a));

@@ -69,6 +69,14 @@ typedef struct weft_spread_draw {
   int64_t factor; /* the dimension is that many times the batch; 0: the node is given the shape for the whole batch */
 } weft_spread_draw_t;
 
+/* The dims that a node works on, where its graph does not name them: those of a Squeeze without dims, and the axes of a
+ * reduction that are worked out from shapes. Copies must name them: a dim of rows may be 1, or 0, on a replica. */
+typedef struct weft_spread_named {
+  bool is_named;
+  uint32_t dims; /* bits */
+} weft_spread_named_t;
+enum { WEFT_SPREAD_DIMS = 32 }; /* so many at most */
+
 typedef struct weft_spread_plan {
   weft_arena_t arena;
   const weft_graph_t *graph;
@@ -83,8 +91,7 @@ typedef struct weft_spread_plan {
                                    PART d -> ROWS 0: all-reduce, then slices
                                    d -> e, kind and axis as they were: local scale by w^(d-e), no communication */
   weft_spread_draw_t *draws;  /* by node id: how its copies get the random numbers of one device */
-  uint32_t *squeezed;         /* by node id: of a Squeeze that names no dims: those (bits) that it takes away. Copies must
-                                 name them, or it takes the rows, too, where a replica has one. 0: leave it as it is */
+  weft_spread_named_t *named; /* by node id: dims that its copies must name */
   weft_output_t *batches;     /* placeholders whose rows are shared out, and outputs of readers (ONCE) that are batches */
   int num_batches;
   weft_node_t **batch_feeds;  /* the placeholders alone */
@@ -107,6 +114,8 @@ typedef struct weft_spread_options {
  * any placeholder, a side effect on a variable that it does not know, an update with what each replica has of its own. */
 WEFT_MUST_CHECK weft_status_t *weft_spread_analyse(const weft_graph_t *g, const weft_spread_options_t *o, weft_spread_plan_t *out);
 void weft_spread_plan_deinit(weft_spread_plan_t *p);
+/* The dims that a node's copies name, in order, at most WEFT_SPREAD_DIMS; returns how many. */
+int weft_spread_named_list(const weft_spread_named_t *named, int64_t *dims);
 /* "each replica's rows of the batch, along dimension 0": for messages and notes. */
 void weft_spread_print(const weft_spread_t *s, weft_strbuf_t *out);
 

@@ -29,7 +29,7 @@ bool weft_ints_int_eq(int_t a, int_t b) {
 bool weft_spread_ints_eq(const ints_t *a, const ints_t *b) {
   if (a == b) return true;
   if (a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar || a->is_set != b->is_set || a->is_own != b->is_own || a->pick != b->pick || a->in != b->in ||
-      a->maybe != b->maybe) {
+      a->maybe != b->maybe || a->ones != b->ones) {
     return false;
   }
   for (int i = 0; i < a->n; i++) {
@@ -112,7 +112,7 @@ bool weft_spread_axes(const ints_t *ints, int rank, uint32_t *in, uint32_t *mayb
   bool has_rank = rank < WEFT_MAX_DIMS;
   if (ints->is_set) {
     *in = ints->in;
-    *maybe = ints->maybe;
+    *maybe = ints->maybe | ints->ones;
     return true;
   }
   for (int i = 0; i < ints->n; i++) {

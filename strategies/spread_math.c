@@ -93,9 +93,17 @@ static int axis_left(const reduced_t *r, int axis) {
   return dropped < 0 ? -1 : axis - dropped;
 }
 
-/* Axes that were worked out for one's own rows: then of these. */
+/* Axes that are worked out from shapes, and all known: copies name them. */
+static bool name_axes(weft_spread_ctx_t *c) {
+  const weft_spread_ints_t *axes = c->in[1].ints;
+  if (axes == NULL || !axes->is_set || axes->in != axes->maybe) return false;
+  c->named = (weft_spread_named_t){true, axes->in};
+  return true;
+}
+
+/* Axes that are worked out for one's own rows, with those of a replica's one row among them: then of these. */
 static void take_own_axes(weft_spread_ctx_t *c, value_t *x) {
-  if (c->in[1].ints == NULL || !c->in[1].ints->is_own || x->s.kind == WEFT_SPREAD_ROWS) return;
+  if (c->in[1].ints == NULL || !c->in[1].ints->is_own || c->named.is_named || x->s.kind == WEFT_SPREAD_ROWS) return;
   if (x->s.kind == WEFT_SPREAD_SAME && x->whole >= 0) {
     int64_t factor = x->factor;
     *x = weft_spread_value(weft_spread_rows(x->whole, 0));
@@ -128,6 +136,7 @@ weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
   reduction_t kind = (reduction_t)c->detail;
   reduced_t r = {.x = c->in[0], .keeps = weft_node_attr_bool(c->node, "keep_dims", false)};
   value_t *x = &r.x;
+  bool names = name_axes(c);
   r.is_linear = kind == REDUCE_SUM || (kind == REDUCE_MEAN && weft_spread_has_fraction(c->node->output_types[0]));
   if (x->s.kind == WEFT_SPREAD_SHAPE && x->ints != NULL && x->ints->is_scalar && r.is_linear) {
     weft_spread_pass(c, 0, 0); /* of one number */
@@ -140,6 +149,7 @@ weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
   if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
   take_own_axes(c, x);
   r.knows = weft_spread_axes(c->in[1].ints, weft_spread_in_shape(c, 0)->rank, &r.in, &r.maybe);
+  if (names) r.maybe = r.in;
   if (x->s.kind == WEFT_SPREAD_ROWS && reduce_rows(c, &r, kind)) return NULL;
   if (x->s.kind == WEFT_SPREAD_PART && r.is_linear && c->in[1].s.kind == WEFT_SPREAD_SAME) {
     c->out[0] = weft_spread_value(x->s);
@@ -186,7 +196,10 @@ weft_status_t *weft_spread_cumulate(weft_spread_ctx_t *c) { /* detail 1: linear 
   }
   if (!weft_spread_is_rows(c, 0) || !weft_spread_axes(c->in[1].ints, rank, &in, &maybe) ||
       (in & ((uint32_t)1 << c->in[0].s.axis)) != 0) {
-    return weft_spread_everywhere(c);
+    WEFT_RETURN_IF_ERROR(weft_spread_everywhere(c));
+    c->out[0].whole = weft_spread_batch_axis(c, 0);
+    c->out[0].factor = c->in[0].factor;
+    return NULL;
   }
   if (c->detail != 1) c->wanted[0].degree = 0;
   c->out[0] = weft_spread_value(c->wanted[0]);

@@ -218,7 +218,7 @@ weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n
   if (a->failed) return no_memory();
   a->plan->run[n->id] = c.run;
   a->plan->draws[n->id] = c.draw;
-  a->plan->squeezed[n->id] = c.squeezed;
+  a->plan->named[n->id] = c.named;
   bool is_hollow = false;
   for (int i = 0; i < n->num_inputs; i++) is_hollow = is_hollow || (in[i].is_hollow && wanted[i].kind == in[i].s.kind);
   for (int o = 0; o < n->num_outputs; o++) {

@@ -164,8 +164,9 @@ weft_status_t *weft_spread_squeeze(weft_spread_ctx_t *c) {
   }
   if (weft_spread_is_rows(c, 0) && knows) {
     for (int i = 0; n == 0 && i < shape->rank; i++) {
-      if (i != axis && shape->dims[i] == 1) c->squeezed |= (uint32_t)1 << i;
+      if (i != axis && shape->dims[i] == 1) c->named.dims |= (uint32_t)1 << i;
     }
+    c->named.is_named = c->named.dims != 0;
     weft_spread_give_rows(c, 0, 0, to);
     return NULL;
   }

@@ -24,13 +24,15 @@ typedef struct weft_spread_int {
   weft_count_of_t of;
 } weft_spread_int_t;
 enum { WEFT_SPREAD_INTS = 64 };
-/* Either items, or (is_set) axes of which one knows that they are among them (in) or might be (maybe). Constant. */
+/* Either items, or (is_set) axes of which one knows that they are among them (in) or might be (maybe, which has those of `in`,
+ * too). Constant. */
 typedef struct weft_spread_ints {
   int n;
   int columns; /* of a matrix, row by row; 0: it is none */
   bool is_scalar, is_set;
-  bool is_own; /* of a set: where a replica has one row, it says more there: good for its own rows only */
+  bool is_own; /* of a set: made of a replica's own shapes */
   uint32_t in, maybe;
+  uint32_t ones; /* of a set: axes along which there is nothing to add up, which the op names nevertheless where they have length 1 */
   int pick; /* what counts rows counts those of this choice (spread_pick.c), not those of the batch; 0: of the batch */
   weft_spread_int_t items[];
 } weft_spread_ints_t;
@@ -67,7 +69,7 @@ typedef struct weft_spread_ctx {
   weft_spread_value_t *out;      /* num_outputs; at the start SAME. In Merge: of the last round, or NONE */
   weft_node_run_t run;           /* at the start EACH */
   weft_spread_draw_t draw;       /* see spread.h */
-  uint32_t squeezed;             /* see spread.h */
+  weft_spread_named_t named;     /* see spread.h */
   int detail;                    /* what the table says for the op */
 } weft_spread_ctx_t;
 

@@ -40,6 +40,14 @@ bool weft_spread_value_eq(const weft_spread_value_t *a, const weft_spread_value_
   return a->ints == NULL || weft_spread_ints_eq(a->ints, b->ints);
 }
 
+int weft_spread_named_list(const weft_spread_named_t *named, int64_t *dims) {
+  int n = 0;
+  for (int d = 0; d < WEFT_SPREAD_DIMS; d++) {
+    if ((named->dims >> d & 1) != 0) dims[n++] = d;
+  }
+  return n;
+}
+
 /* Counts of one's own rows become counts of all rows. */
 static const weft_spread_ints_t *true_ints(const weft_spread_ctx_t *c, const weft_spread_ints_t *ints) {
   if (ints == NULL || ints->is_set) return ints;

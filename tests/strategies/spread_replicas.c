@@ -203,6 +203,22 @@ static weft_node_t *draw_for(world_t *w, weft_copier_t *to, const weft_node_t *n
   return copy;
 }
 
+/* The dims of a Squeeze, or the axes of a reduction. */
+static void name_dims(world_t *w, const weft_node_t *n, weft_node_t *copy) {
+  int64_t dims[WEFT_SPREAD_DIMS];
+  int32_t axes[WEFT_SPREAD_DIMS];
+  const int count = weft_spread_named_list(&w->plan.named[n->id], dims);
+  if (n->num_inputs == 1) {
+    const weft_attr_t named = {.kind = WEFT_ATTR_INT, .is_list = true, .n = count, .list = {.ints = dims}};
+    ok(weft_graph_set_attr(w->to, copy, "squeeze_dims", &named));
+    return;
+  }
+  for (int i = 0; i < count; i++) axes[i] = (int32_t)dims[i];
+  weft_output_t named = ints(w, axes, count, false);
+  ok(weft_graph_add_control(w->to, copy->inputs[0].node, named.node)); /* into its frame */
+  weft_graph_set_input(copy, 1, cast(w, named, n->input_types[1]));
+}
+
 static void copy_for(world_t *w, weft_copier_t *to, const weft_node_t *n, const char *prefix, int replica) {
   weft_output_t before[64], now[64] = {{NULL, 0}};
   CU_ASSERT_FATAL(n->num_inputs <= 64);
@@ -226,15 +242,7 @@ static void copy_for(world_t *w, weft_copier_t *to, const weft_node_t *n, const 
   for (int k = 0; k < n->num_inputs; k++) {
     if (now[k].node != NULL) weft_graph_set_input(copy, k, now[k]);
   }
-  if (replica >= 0 && w->plan.squeezed[n->id] != 0) {
-    int64_t dims[32];
-    int count = 0;
-    for (int d = 0; d < 32; d++) {
-      if ((w->plan.squeezed[n->id] >> d & 1) != 0) dims[count++] = d;
-    }
-    const weft_attr_t named = {.kind = WEFT_ATTR_INT, .is_list = true, .n = count, .list = {.ints = dims}};
-    ok(weft_graph_set_attr(w->to, copy, "squeeze_dims", &named));
-  }
+  if (replica >= 0 && w->plan.named[n->id].is_named) name_dims(w, n, copy);
   const weft_attr_t *shared = weft_node_attr(copy, "shared_name");
   if ((n->op->flags & WEFT_OP_VARIABLE) != 0 && shared != NULL) {
     char name[256];

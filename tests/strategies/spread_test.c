@@ -237,7 +237,58 @@ static void the_flow_of_an_array_meets_a_zero(void) {
 static void a_squeeze_without_dims_is_told_which(void) {
   analysed_t a = take(FEED("x", ROWS_OF(1)) OP1("y", "Squeeze", "x"), "y");
   CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_ROWS, 0, 0));
-  CU_ASSERT_EQUAL(a.plan.squeezed[weft_test_node(a.g, "y")->id], 2);
+  CU_ASSERT(a.plan.named[weft_test_node(a.g, "y")->id].is_named);
+  CU_ASSERT_EQUAL(a.plan.named[weft_test_node(a.g, "y")->id].dims, 2);
+  leave(&a);
+}
+
+/* Gradients of a broadcast add up along axes that are worked out from shapes: of a replica's rows, or of all. Such shapes may
+ * have a dim of 1 where there are rows, which must not be added up. */
+static void axes_worked_out_from_shapes_are_named(void) {
+  enum { BIAS = 2 };
+#define SHAPE_OF(name, of) OP1(name, "Shape", of)
+#define SUM_OF(name, of, axes) OP2(name, "Sum", of, axes)
+  static const struct {
+    const char *a, *b, *axes, *summed;
+    uint32_t named;
+    weft_spread_kind_t kind;
+  } cases[] = {
+      {"x", "column", "axes", "x", 0, WEFT_SPREAD_ROWS},          /* rows beside rows */
+      {"x", "column", "axes:1", "x", BIAS, WEFT_SPREAD_ROWS},     /* [B, 1] was broadcast along 1 */
+      {"x", "v", "axes:1", "x", 1, WEFT_SPREAD_PART},             /* [3] was broadcast along the rows */
+      {"all", "all", "axes", "x", 0, WEFT_SPREAD_ROWS},           /* of all rows, for those of a replica */
+      {"all", "all_column", "axes:1", "x", BIAS, WEFT_SPREAD_ROWS},
+      {"column", "column", "axes", "column", 0, WEFT_SPREAD_ROWS}, /* 1 beside 1 */
+      {"all", "column", "axes", "column", 0, WEFT_SPREAD_ROWS},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char text[4096];
+    (void)snprintf(text, sizeof text,
+                   FEED("x", ROWS_OF(3)) FEED("column", ROWS_OF(1)) VAR("v", "dim{size:3}")
+                       INTS("one", 1, "int_val:1") "node{name:'all' op:'Cumsum' input:'x' input:'zero'" F "} "
+                       "node{name:'all_column' op:'Cumsum' input:'column' input:'zero'" F "} "
+                       "node{name:'zero' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:DT_INT32 "
+                       "tensor_shape{} int_val:0}}}} "
+                       SHAPE_OF("shape_a", "%s") SHAPE_OF("shape_b", "%s")
+                       "node{name:'axes' op:'BroadcastGradientArgs' input:'shape_a' input:'shape_b'} " SUM_OF("sum", "%s", "%s"),
+                   cases[i].a, cases[i].b, cases[i].summed, cases[i].axes);
+    analysed_t a = take(text, "sum");
+    const weft_spread_named_t *named = &a.plan.named[weft_test_node(a.g, "sum")->id];
+    CU_ASSERT(named->is_named);
+    CU_ASSERT_EQUAL(named->dims, cases[i].named);
+    CU_ASSERT_EQUAL(output(&a, "sum").kind, cases[i].kind);
+    leave(&a);
+  }
+#undef SHAPE_OF
+#undef SUM_OF
+}
+
+static void axes_of_dims_that_nobody_knows_are_not_named(void) {
+  analysed_t a = take(FEED("x", "dim{size:-1} dim{size:-1}") FEED("z", "dim{size:-1} dim{size:-1}") OP1("shape_a", "Shape", "x")
+                          OP1("shape_b", "Shape", "z") "node{name:'axes' op:'BroadcastGradientArgs' input:'shape_a' input:'shape_b'} "
+                          OP2("sum", "Sum", "x", "axes"),
+                      "sum");
+  CU_ASSERT(!a.plan.named[weft_test_node(a.g, "sum")->id].is_named);
   leave(&a);
 }
 
@@ -325,6 +376,8 @@ static const CU_TestInfo tests[] = {
     {"optionals hold what was put in, and lists are as long on all", optionals_hold_what_was_put_in_and_lists_are_as_long_on_all},
     {"the flow of an array meets a zero", the_flow_of_an_array_meets_a_zero},
     {"a squeeze without dims is told which", a_squeeze_without_dims_is_told_which},
+    {"axes worked out from shapes are named", axes_worked_out_from_shapes_are_named},
+    {"axes of dims that nobody knows are not named", axes_of_dims_that_nobody_knows_are_not_named},
     {"a queue of batches is shared out", a_queue_of_batches_is_shared_out},
     {"spreads are printed for people", spreads_are_printed_for_people},
     {"every rule names an op, once and in order", every_rule_names_an_op_once_and_in_order},
