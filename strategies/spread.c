@@ -246,8 +246,9 @@ static weft_status_t *run_rounds(weft_spread_analysis_t *a) {
     for (int i = 0; i < a->options->num_roots; i++) { /* fetched: then as it truly is */
       const weft_node_t *n = a->options->roots[i];
       for (int o = 0; o < n->num_outputs; o++) {
-        int own = a->values[n->id][o].own;
-        if (own != 0) a->asked[own - 1] = a->round;
+        const value_t *v = &a->values[n->id][o];
+        if (v->own != 0) a->asked[v->own - 1] = a->round;
+        if (v->lacking != 0) a->asked[v->lacking - 1] = a->round;
       }
     }
     if (grant(a)) continue;

@@ -169,7 +169,11 @@ static weft_spread_t product(weft_spread_ctx_t *c, const terms_t *t, bool is_quo
   }
   for (int i = 0; i < c->node->num_inputs; i++) total += is_quotient && i == 1 ? -degree(c, i) : degree(c, i);
   if (t->axis >= 0) return weft_spread_rows(t->axis, total);
-  return part >= 0 ? weft_spread_part(total) : weft_spread_same(total);
+  if (part >= 0) return weft_spread_part(total);
+  for (int i = 0; i < c->node->num_inputs && total == 0; i++) { /* degrees that cancel: 0 / 0 on a replica without rows */
+    if (degree(c, i) != 0) want_degree(c, i, 0);
+  }
+  return weft_spread_same(total);
 }
 
 /* Linear in input k only. */

@@ -176,7 +176,7 @@ bool weft_ints_int_mod(int_t a, int_t b, int_t *out) {
   *out = (int_t){known ? a.value - floor_div(a.value, b.value) * b.value : 0, known, WEFT_COUNT_PLAIN};
   return true;
 }
-/* A replica that takes part has a row at least. */
+/* A replica with rows has one at least; for others see weft_ints_max. */
 bool weft_ints_int_max(int_t a, int_t b, int_t *out) {
   if (a.of != WEFT_COUNT_PLAIN && b.known && b.of == WEFT_COUNT_PLAIN && b.value <= 1) return *out = a, true;
   if (b.of != WEFT_COUNT_PLAIN && a.known && a.of == WEFT_COUNT_PLAIN && a.value <= 1) return *out = b, true;

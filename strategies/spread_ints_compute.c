@@ -32,11 +32,43 @@ static bool map2(weft_spread_ctx_t *c, weft_ints_int2_fn *fn) {
 MAP2(weft_ints_mul, weft_ints_int_mul)
 MAP2(weft_ints_add, weft_ints_int_add)
 MAP2(weft_ints_sub, weft_ints_int_sub)
-MAP2(weft_ints_div, weft_ints_int_div)
 MAP2(weft_ints_mod, weft_ints_int_mod)
-MAP2(weft_ints_max, weft_ints_int_max)
 MAP2(weft_ints_min, weft_ints_int_min)
 #undef MAP2
+
+/* Does an item of input i count a replica's own rows? */
+static bool counts_own(const weft_spread_ctx_t *c, int i) {
+  const ints_t *v = weft_ints_in(c, i);
+  bool counts = false;
+  for (int k = 0; v != NULL && k < v->n; k++) counts = counts || v->items[k].of == WEFT_COUNT_ROWS;
+  return counts;
+}
+
+/* Rows divided by rows: 0 / 0 where there are none. A gradient divides by max(rows, 1), for rows that are not there; others need
+ * the number, and make it of all rows. Inside a loop, where nothing can be sent, there must be rows. */
+bool weft_ints_div(weft_spread_ctx_t *c) {
+  bool is_of_rows = counts_own(c, 0) && counts_own(c, 1);
+  if (is_of_rows && c->in[1].lacking == 0 && !weft_spread_in_loop(c)) {
+    weft_spread_force_true(c, c->node->id);
+    return false;
+  }
+  if (!map2(c, weft_ints_int_div)) return false;
+  if (is_of_rows) c->out[0].lacking = c->in[1].lacking;
+  return true;
+}
+
+/* max(rows, 1) is 1 where there are none. */
+bool weft_ints_max(weft_spread_ctx_t *c) {
+  bool counts = counts_own(c, 0) || counts_own(c, 1);
+  if (!map2(c, weft_ints_int_max)) return false;
+  for (int i = 0; i < 2 && counts; i++) {
+    const ints_t *v = weft_ints_in(c, i);
+    for (int k = 0; k < v->n; k++) {
+      if (weft_ints_is_plain(v->items[k], 1)) c->out[0].lacking = c->node->id + 1;
+    }
+  }
+  return true;
+}
 
 bool weft_ints_neg(weft_spread_ctx_t *c) {
   const ints_t *a = weft_ints_in(c, 0);

@@ -197,6 +197,31 @@ static weft_status_t *ask(weft_spread_ctx_t *c) {
   return weft_spread_once(c);
 }
 
+/* May input i, of which a replica without rows has another number than others, be used as it is? */
+static bool may_lack(const weft_spread_ctx_t *c, int i) {
+  const weft_node_t *n = c->node;
+  bool divides = i == 1 && (weft_str_is(n->op->name, "RealDiv") || weft_str_is(n->op->name, "Div") || weft_str_is(n->op->name, "DivNoNan"));
+  if (n->num_outputs == 0 || c->wanted[i].kind != c->in[i].s.kind) return false;
+  for (int o = 0; o < n->num_outputs; o++) {
+    const value_t *out = &c->out[o];
+    bool is_passed = out->lacking == c->in[i].lacking, is_rows = out->s.kind == WEFT_SPREAD_ROWS && (n->op->flags & WEFT_OP_ELEMENTWISE) != 0;
+    bool is_weighed = divides && out->s.kind == WEFT_SPREAD_PART; /* by no rows */
+    if (!is_passed && !is_rows && !is_weighed) return false;
+  }
+  return true;
+}
+
+/* Asks for true numbers where those of a replica without rows will not do. */
+static void ask_for_lacking(weft_spread_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  for (int i = 0; i < n->num_inputs; i++) {
+    int lacking = c->analysis->values[n->inputs[i].node->id][n->inputs[i].index].lacking;
+    if (lacking == 0) continue;
+    if (weft_str_is(n->op->name, "Cast") && c->in[0].lacking != 0) c->out[0].lacking = lacking;
+    if (c->in[i].lacking == 0 || !may_lack(c, i)) weft_spread_force_true(c, lacking - 1);
+  }
+}
+
 weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n) {
   value_t *in = a->scratch, *out = in + n->num_inputs + 1;
   memset(in, 0, (size_t)(n->num_inputs + n->num_outputs + 2) * sizeof *in);
@@ -216,6 +241,7 @@ weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n
   WEFT_RETURN_IF_ERROR(has_picks ? weft_spread_with_picks(&c, in, ask) : ask(&c));
   if (weft_spread_is_whole(a, n) && (n->op->flags & WEFT_OP_ENTER) == 0) weft_spread_settle_whole(&c);
   if (a->failed) return no_memory();
+  ask_for_lacking(&c);
   a->plan->run[n->id] = c.run;
   a->plan->draws[n->id] = c.draw;
   a->plan->named[n->id] = c.named;

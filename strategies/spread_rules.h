@@ -47,6 +47,9 @@ struct weft_spread_value {
   int rank;       /* as far as it is known here; -1: the graph may know */
   bool zero;      /* all elements are 0: it has every degree */
   bool is_hollow; /* on a replica without rows it is no number: a mean over nothing, or made of one */
+  int lacking;    /* SHAPE, SAME: on a replica without rows it is another number than elsewhere: max(rows, 1), and what is divided by
+                     that. It may go into rows and parts; what else needs it asks for true numbers there: 1 + the id of that node.
+                     0: it is no such thing */
   bool is_batch;  /* ONCE: a reader's batch: consumers take rows of it */
   bool is_state;  /* a variable, or its handle */
   int own;        /* EACH: indices whose first column numbers a replica's own rows, `factor` times those of the batch;

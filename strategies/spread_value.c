@@ -29,7 +29,7 @@ weft_spread_value_t weft_spread_value(weft_spread_t s) { return (weft_spread_val
 bool weft_spread_value_eq(const weft_spread_value_t *a, const weft_spread_value_t *b) {
   if (a == b) return true;
   if (!weft_spread_eq(&a->s, &b->s) || a->whole != b->whole || a->factor != b->factor || a->rank != b->rank || a->zero != b->zero ||
-      a->is_batch != b->is_batch || a->is_state != b->is_state || a->own != b->own || a->pick != b->pick || a->is_hollow != b->is_hollow || a->cell != b->cell ||
+      a->is_batch != b->is_batch || a->is_state != b->is_state || a->own != b->own || a->lacking != b->lacking || a->pick != b->pick || a->is_hollow != b->is_hollow || a->cell != b->cell ||
       a->takes_whole != b->takes_whole) {
     return false;
   }
@@ -67,6 +67,7 @@ weft_spread_value_t weft_spread_true_value(weft_spread_ctx_t *c, const weft_spre
   if (v->s.kind == WEFT_SPREAD_ROWS) t.whole = v->pick == 0 ? v->s.axis : -1;
   t.pick = 0;
   t.is_hollow = false;
+  t.lacking = 0;
   if (v->s.kind == WEFT_SPREAD_SHAPE) t.ints = true_ints(c, v->ints);
   t.s = weft_spread_of(kind);
   t.is_batch = false;

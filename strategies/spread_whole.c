@@ -101,5 +101,5 @@ void weft_spread_settle_whole(weft_spread_ctx_t *c) {
     *v = weft_spread_true_value(c, v, WEFT_SPREAD_SAME);
   }
   if (c->draw.kind == WEFT_DRAW_ROWS) c->draw = (weft_spread_draw_t){.kind = WEFT_DRAW_ALIKE};
-  c->squeezed = 0;
+  c->named = (weft_spread_named_t){.is_named = false};
 }

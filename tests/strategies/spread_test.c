@@ -292,6 +292,54 @@ static void axes_of_dims_that_nobody_knows_are_not_named(void) {
   leave(&a);
 }
 
+#define COUNT(x) \
+  OP1("shape", "Shape", x) INTS("front", 1, "int_val:0") INTS("behind", 1, "int_val:1") \
+  "node{name:'n' op:'StridedSlice' input:'shape' input:'front' input:'behind' input:'behind' attr{key:'shrink_axis_mask' value{i:1}} " \
+  "attr{key:'T' value{type:DT_INT32}} attr{key:'Index' value{type:DT_INT32}}} "
+#define INT(name, v)                                                                                            \
+  "node{name:'" name "' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:" \
+  "DT_INT32 tensor_shape{} int_val:" #v "}}}} "
+#define INT2(name, op, a, b) "node{name:'" name "' op:'" op "' input:'" a "' input:'" b "' attr{key:'T' value{type:DT_INT32}}} "
+#define REAL(name, a) \
+  "node{name:'" name "' op:'Cast' input:'" a "' attr{key:'SrcT' value{type:DT_INT32}} attr{key:'DstT' value{type:DT_FLOAT}}} "
+
+/* A replica without rows would count one, or divide by none. */
+static void counts_with_a_least_are_those_of_the_batch(void) {
+#define GRAPH FEED("x", ROWS_OF(3)) COUNT("x") INT("one", 1) INT2("least", "Maximum", "n", "one")
+  static const struct {
+    const char *text, *root, *node; /* whose inputs are wanted as they truly are, or as they lie */
+    bool is_true;
+  } cases[] = {
+      {GRAPH, "least", "least", true},
+      {GRAPH INT("zero", 0) INT2("none", "Maximum", "n", "zero"), "none", "none", false},
+      {GRAPH INT2("more", "Mul", "least", "one"), "more", "least", true},
+      {GRAPH REAL("real", "least") OP2("y", "RealDiv", "x", "real"), "y", "least", false}, /* rows divided by their number */
+      {GRAPH REAL("real", "least") OP2("y", "Sum", "x", "front") OP2("z", "RealDiv", "y", "real"), "z", "least", false},
+      {GRAPH REAL("real", "least") NUMBER("rate", 1) OP2("y", "RealDiv", "rate", "real"), "y", "least", true},
+      {GRAPH "node{name:'size' op:'Size' input:'x'" F "} " INT2("width", "FloorDiv", "size", "n"), "width", "width", true},
+      {GRAPH "node{name:'size' op:'Size' input:'x'" F "} " INT2("width", "FloorDiv", "size", "least"), "width", "least", true},
+      {GRAPH "node{name:'size' op:'Size' input:'x'" F "} " INT2("width", "FloorDiv", "size", "least") REAL("real", "width")
+           OP2("y", "RealDiv", "x", "real"),
+       "y", "least", false}, /* the gradient of a mean over other axes */
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    analysed_t a = take(cases[i].text, cases[i].root);
+    CU_ASSERT_EQUAL(wanted(&a, cases[i].node, 0).kind, cases[i].is_true ? WEFT_SPREAD_SAME : WEFT_SPREAD_SHAPE);
+    leave(&a);
+  }
+#undef GRAPH
+}
+
+/* (1 / n) * n is 0 / 0 where there are no rows. */
+static void degrees_that_cancel_are_taken_from_true_numbers(void) {
+  analysed_t a = take(FEED("x", ROWS_OF(3)) COUNT("x") REAL("real", "n") NUMBER("one", 1) OP2("y", "RealDiv", "one", "real")
+                          OP2("z", "Mul", "y", "real") OP2("rows", "Mul", "x", "y"),
+                      "z");
+  CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_SAME, 0, 1));
+  for (int i = 0; i < 2; i++) CU_ASSERT(is(wanted(&a, "z", i), WEFT_SPREAD_SAME, 0, 0));
+  leave(&a);
+}
+
 static void a_queue_of_batches_is_shared_out(void) {
 #define TYPES "attr{key:'component_types' value{list{type:DT_FLOAT}}} "
   analysed_t a = take("node{name:'q' op:'FIFOQueueV2' " TYPES "attr{key:'shapes' value{list{shape{dim{size:3}}}}}} "
@@ -376,6 +424,8 @@ static const CU_TestInfo tests[] = {
     {"optionals hold what was put in, and lists are as long on all", optionals_hold_what_was_put_in_and_lists_are_as_long_on_all},
     {"the flow of an array meets a zero", the_flow_of_an_array_meets_a_zero},
     {"a squeeze without dims is told which", a_squeeze_without_dims_is_told_which},
+    {"counts with a least are those of the batch", counts_with_a_least_are_those_of_the_batch},
+    {"degrees that cancel are taken from true numbers", degrees_that_cancel_are_taken_from_true_numbers},
     {"axes worked out from shapes are named", axes_worked_out_from_shapes_are_named},
     {"axes of dims that nobody knows are not named", axes_of_dims_that_nobody_knows_are_not_named},
     {"a queue of batches is shared out", a_queue_of_batches_is_shared_out},
