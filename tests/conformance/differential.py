@@ -49,7 +49,8 @@ TIMEOUT_S = 180  # on a busy machine, too: a run takes a second or two on an idl
 
 
 class Outcome:
-    """kind: "equal", "off", "refused" (before the first step), "failed" (later, or a crash), "hang"."""
+    """kind: "equal", "off", "refused" (before the first step), "failed" (later, or a crash), "hang". `after` is None where a step
+    failed that fails on one device, too."""
 
     def __init__(self, kind, detail="", fetches=None, after=None):
         self.kind, self.detail, self.fetches, self.after = kind, detail, fetches, after
@@ -72,19 +73,32 @@ def submit(weft, t, folder, strategy=None, master=None, timeout_s=TIMEOUT_S):
         return Outcome("hang", f"after {timeout_s} s")
     lines = [json.loads(line) for line in done.stdout.decode().splitlines() if line.startswith("{")]
     steps = [line for line in lines if not line.get("done")]
+    fetches = {f: [as_array(step["fetches"][f]) for step in steps] for f in t.fetches}
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()
         refused = done.returncode == 1 and not steps and said.count("\n") == 0 and "cannot be" in said
-        return Outcome("refused" if refused else "failed", said[-600:] or f"exit {done.returncode}")
-    if len(steps) != graphs.STEPS:
-        return Outcome("failed", f"{len(steps)} steps instead of {graphs.STEPS}")
-    fetches = {f: [np.array(step["fetches"][f]) for step in steps] for f in t.fetches}
+        return Outcome("refused" if refused else "failed", said[-600:] or f"exit {done.returncode}", fetches)
+    if len(steps) != t.size.steps:
+        return Outcome("failed", f"{len(steps)} steps instead of {t.size.steps}")
     after = {a: np.load(os.path.join(folder, a + ".npy")) for a in t.after}
     return Outcome("equal", fetches=fetches, after=after)
 
 
-def distance(got, want):
-    """How far apart, relative to what is wanted; an element beside its tensor's size."""
+def as_array(fetched):
+    """What --json says; what is no number is null there."""
+    array = np.array(fetched)
+    return array if array.dtype != object else np.array(fetched, "d")
+
+
+def size(value):
+    """The root of the mean square of what is a number."""
+    value = np.asarray(value)
+    value = np.abs(value[np.isfinite(value)]) if value.dtype.kind in "fcdiub" else value[:0]
+    return float(np.sqrt(np.mean(np.square(value.astype("d"))))) if value.size else 0.0
+
+
+def distance(got, want, least=1e-3):
+    """How far apart, relative to what is wanted, which counts as `least` at least; an element beside its tensor's size."""
     got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape:
         return np.inf
@@ -94,21 +108,28 @@ def distance(got, want):
     if not np.array_equal(np.isfinite(got), np.isfinite(want)):
         return np.inf
     got, want = np.nan_to_num(got), np.nan_to_num(want)
-    scale = np.maximum(np.maximum(np.abs(want), np.sqrt(np.mean(want * want))), 1e-3)
+    scale = np.maximum(np.maximum(np.abs(want), np.sqrt(np.mean(want * want))), least)
     return float(np.max(np.abs(got - want) / scale))
 
 
 def compare(got, want_fetches, want_after, tolerance):
-    """`got` with its kind set to "off" if any loss, fetch or final variable differs."""
+    """`got` with its kind set to "off" if any loss, fetch or final variable differs. `want_after` is None if a step must fail, and
+    then it is "equal" to fail in that step."""
+    if want_after is None:
+        kind = "equal" if got.kind == "failed" and "INVALID_ARGUMENT" in got.detail else "off"
+        got = Outcome(kind, "" if kind == "equal" else f"a step should fail: {got}", got.fetches)
     if got.kind != "equal":
         return got
     worst, where = 0.0, ""
     for name, steps in want_fetches.items():
+        if len(got.fetches[name]) != len(steps):
+            return Outcome("off", f"{len(got.fetches[name])} steps instead of {len(steps)}", got.fetches, got.after)
+        least = max([1e-3] + [1e-2 * size(w) for w in steps])  # a loss of one row may be all rounding
         for i, (g, w) in enumerate(zip(got.fetches[name], steps)):
-            d = distance(g, w)
+            d = distance(g, w, least)
             if d > tolerance and worst == 0.0 or d > 100 * worst and d > tolerance:
                 worst, where = d, f"{name} of step {i + 1} is {np.ravel(g)[:3]} for {np.ravel(w)[:3]}"
-    for name, w in want_after.items():
+    for name, w in (want_after or {}).items():
         d = distance(got.after[name], w)
         if d > tolerance and worst == 0.0:
             worst, where = d, f"{name} is {np.ravel(got.after[name])[:3]} for {np.ravel(w)[:3]}"
@@ -120,14 +141,14 @@ def compare(got, want_fetches, want_after, tolerance):
 class Suite:
     """Graphs made once, trained on one device once, and then under each strategy."""
 
-    def __init__(self, weft, folder, maker=None):
-        self.weft, self.folder, self.made, self.maker, self.cluster = weft, folder, {}, maker, None
+    def __init__(self, weft, folder, maker=None, size=graphs.FULL):
+        self.weft, self.folder, self.made, self.maker, self.cluster, self.size = weft, folder, {}, maker, None, size
 
     def local(self, name):
         """(Training, folder, outcome on one device beside stock TensorFlow)"""
         if name not in self.made:
             folder = os.path.join(self.folder, name)
-            g, t = graphs.make(name)
+            g, t = graphs.make(name, self.size)
             graphs.write(g, t, folder)
             want = graphs.run_on_tensorflow(g, t)
             got = submit(self.weft, t, folder)
@@ -150,7 +171,7 @@ class Suite:
 
     def run(self, name, strategy, on_servers):
         t, folder, local = self.local(name)
-        if local.fetches is None:
+        if local.kind in ("failed", "hang", "refused"):
             return Outcome("unknown", "it does not run on one device")
         if t.options:
             strategy += ("," if ":" in strategy else ":") + t.options
@@ -182,6 +203,7 @@ def main():
     parser.add_argument("--table", required=True)
     parser.add_argument("--graphs", default="")
     parser.add_argument("--configs", default="")
+    parser.add_argument("--last-rows", type=int, help="rows of the last batch of two epochs, instead of thirty steps with seven")
     parser.add_argument("--keep", action="store_true", help="rows of an older table that are not run again stay")
     parser.add_argument("--weft", default=os.path.join(HERE, "..", "..", "bazel-bin", "tools", "weft"))
     options = parser.parse_args()
@@ -191,13 +213,14 @@ def main():
     configs = {c: v for c, v in {**CONFIGS, **IN_PROCESS}.items() if re.search(options.configs, c)}
     if not options.configs:
         configs = CONFIGS
+    size = graphs.FULL if options.last_rows is None else graphs.short(options.last_rows)
     rows, saved = {}, options.table + ".json"
     if options.keep and os.path.exists(saved):
         with open(saved, encoding="utf-8") as f:
             rows = {name: {c: tuple(o) for c, o in row.items()} for name, row in json.load(f).items()}
     columns = [c for c in {**CONFIGS, **IN_PROCESS} if c in configs or any(c in row for row in rows.values())]
     with tempfile.TemporaryDirectory() as folder:
-        suite = Suite(weft, folder, Maker("weft", weft))
+        suite = Suite(weft, folder, Maker("weft", weft), size)
         try:
             for name in graphs.GRAPHS:
                 if not re.search(options.graphs, name):

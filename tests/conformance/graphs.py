@@ -13,7 +13,17 @@ import numpy as np
 import tensorflow as tf
 
 v1 = tf.compat.v1
-STEPS, BATCH, ROWS = 30, 10, 37  # three batches of ten and one of seven in each epoch
+BATCH = 10
+Size = collections.namedtuple("Size", ("rows", "steps"))  # of what is fed in an epoch, and of a run
+FULL = Size(37, 30)  # three batches of ten and one of seven in each epoch
+ROWS = FULL.rows  # the most that is fed
+
+
+def short(last_rows):
+    """Two epochs whose last batch has so few rows that replicas may get none."""
+    return Size(3 * BATCH + last_rows, 8)
+
+
 GRAPHS = collections.OrderedDict()
 
 rng = np.random.RandomState(11)
@@ -46,12 +56,14 @@ def graph(build=None, *, v2=False, name=None, refused=None):
 class Training:
     """A graph under construction, and what a run of it feeds and fetches."""
 
-    def __init__(self, name):
-        self.name, self.feeds, self.constants, self.fetches, self.after = name, {}, {}, ["loss"], []
+    def __init__(self, name, size=FULL):
+        self.name, self.size = name, size
+        self.feeds, self.constants, self.fetches, self.after = {}, {}, ["loss"], []
         self.options = None  # of strategies, in their own notation
 
     def rows(self, name, array, batch=None):
         """A placeholder whose rows are batches. `batch`: its first dimension, fixed; the rest of the rows is left out."""
+        array = array[: self.size.rows]
         self.feeds[name] = array if batch is None else array[: len(array) // batch * batch]
         return v1.placeholder(array.dtype, [batch, *array.shape[1:]], name=name)
 
@@ -87,10 +99,10 @@ class Training:
         self.train(loss, op)
 
 
-def make(name):
+def make(name, size=FULL):
     """Builds a graph of the registry; returns the tf.Graph and its Training."""
     build, v2, _ = GRAPHS[name]
-    t = Training(name)
+    t = Training(name, size)
     (v1.enable_control_flow_v2 if v2 else v1.disable_control_flow_v2)()
     try:
         with tf.Graph().as_default() as g, g.container(name.replace("_", ".")):
@@ -104,7 +116,7 @@ def make(name):
 def batches(t):
     """The feeds of each step, as `weft submit --batch` cuts them."""
     at, rows = 0, min(len(a) for a in t.feeds.values())
-    for _ in range(STEPS):
+    for _ in range(t.size.steps):
         feed = {name + ":0": a[at : at + BATCH] for name, a in t.feeds.items()}
         feed.update({name + ":0": a for name, a in t.constants.items()})
         yield feed
@@ -112,15 +124,22 @@ def batches(t):
 
 
 def run_on_tensorflow(g, t):
-    """The losses and fetches of each step, and the variables in the end, of a stock session."""
-    steps = []
+    """The losses and fetches of each step, and the variables in the end, of a stock session. A step that fails (the four largest of
+    one row) is the last, and leaves no variables."""
+    steps, values = [], None
     with v1.Session(graph=g, config=v1.ConfigProto(operation_timeout_in_ms=60000)) as s:
         s.run("init_all")
         for feed in batches(t):
-            values = s.run([f + ":0" for f in t.fetches] + [a + ":0" for a in t.after] + ["train"], feed)
+            try:
+                values = s.run([f + ":0" for f in t.fetches] + [a + ":0" for a in t.after] + ["train"], feed)
+            except tf.errors.InvalidArgumentError:
+                if t.size is FULL:
+                    raise
+                values = None
+                break
             steps.append(values[: len(t.fetches)])
     fetches = {f: [np.asarray(step[i]) for step in steps] for i, f in enumerate(t.fetches)}
-    return fetches, dict(zip(t.after, values[len(t.fetches) : -1]))
+    return fetches, dict(zip(t.after, values[len(t.fetches) : -1])) if values else None
 
 
 def write(g, t, folder):
@@ -133,7 +152,7 @@ def write(g, t, folder):
 
 
 def arguments(t):
-    args = ["--batch", str(BATCH), "--steps", str(STEPS), "--init", "init_all", "--target", "train", "--json"]
+    args = ["--batch", str(BATCH), "--steps", str(t.size.steps), "--init", "init_all", "--target", "train", "--json"]
     for name in t.feeds:
         args += ["--feed", f"{name}={name}.npy"]
     for name, value in t.constants.items():
