@@ -45,10 +45,10 @@ static bool counts_own(const weft_spread_ctx_t *c, int i) {
 }
 
 /* Rows divided by rows: 0 / 0 where there are none. A gradient divides by max(rows, 1), for rows that are not there; others need
- * the number, and make it of all rows. Inside a loop, where nothing can be sent, there must be rows. */
+ * the number, and make it of all rows. */
 bool weft_ints_div(weft_spread_ctx_t *c) {
   bool is_of_rows = counts_own(c, 0) && counts_own(c, 1);
-  if (is_of_rows && c->in[1].lacking == 0 && !weft_spread_in_loop(c)) {
+  if (is_of_rows && c->in[1].lacking == 0) {
     weft_spread_force_true(c, c->node->id);
     return false;
   }
