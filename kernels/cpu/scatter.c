@@ -77,7 +77,7 @@ static weft_status_t *scatter_nd_compute(weft_kernel_ctx_t *ctx) {
   weft_shape_t shape;
   if (weft_in(ctx, 2)->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be a vector");
   WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(weft_in(ctx, 2), "shape", &shape));
-  if (weft_shape_count(&shape) == 0 && indices->count + updates->count > 0) {
+  if (weft_shape_count(&shape) == 0 && updates->count > 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty output.  indices shape: %s",
                       WEFT_SHAPE_TEXT(&indices->shape));
   }
@@ -95,7 +95,7 @@ static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, weft_update_t how) 
   weft_tensor_t *tensor = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *updates = weft_in(ctx, 2),
                 *out = NULL;
   weft_shape_t shape = tensor->shape;
-  if (tensor->count == 0 && indices->count + updates->count > 0) {
+  if (tensor->count == 0 && updates->count > 0) { /* indices alone are fine: a replica may have no rows along another axis */
     return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty output");
   }
   int64_t depth = 0;
