@@ -329,6 +329,159 @@ static void a_timeout_that_is_not_needed_harms_nothing(void) {
   world_deinit(&w);
 }
 
+/* A transport of task 0 in front of the world's: holds data that its ranks fetch from task 1, and counts signs of presence. */
+enum { RANKS_OF_TASK_0 = 2, MOST_HELD = 8 };
+typedef struct held {
+  weft_fetch_t fetch;
+  char key[256];
+  weft_canceller_t *canceller;
+  weft_transfer_done_fn *done;
+  void *arg;
+} held_t;
+typedef struct gate {
+  weft_transport_t base;
+  weft_transport_ops_t ops;
+  weft_transport_t *behind; /* borrowed */
+  world_t *world;
+  weft_str_t devices[RANKS_OF_TASK_0], other_task;
+  held_t held[RANKS_OF_TASK_0][MOST_HELD]; /* guarded by the world's mu, as all below */
+  int num_held[RANKS_OF_TASK_0], num_signs;
+  bool is_open[RANKS_OF_TASK_0];
+} gate_t;
+
+static void gate_offer(weft_transport_t *t, int64_t step_id, weft_str_t key, weft_str_t to_task, weft_str_t to_device, const void *data,
+                       size_t bytes, bool is_kept, weft_transfer_done_fn *done, void *arg) {
+  gate_t *g = (gate_t *)t;
+  g->behind->ops->offer(g->behind, step_id, key, to_task, to_device, data, bytes, is_kept, done, arg);
+  if (data != NULL) return;
+  weft_mutex_lock(&g->world->mu);
+  g->num_signs++;
+  weft_cond_broadcast(&g->world->changed);
+  weft_mutex_unlock(&g->world->mu);
+}
+
+static void gate_fetch(weft_transport_t *t, const weft_fetch_t *f, weft_canceller_t *canceller, weft_transfer_done_fn *done, void *arg) {
+  gate_t *g = (gate_t *)t;
+  const int rank = weft_str_eq(f->to_device, g->devices[0]) ? 0 : 1;
+  bool is_held = !f->is_control && weft_str_eq(f->from_task, g->other_task);
+  weft_mutex_lock(&g->world->mu);
+  is_held = is_held && !g->is_open[rank] && g->num_held[rank] < MOST_HELD && f->key.length < sizeof g->held[0][0].key;
+  if (is_held) {
+    held_t *h = &g->held[rank][g->num_held[rank]++];
+    *h = (held_t){.fetch = *f, .canceller = canceller, .done = done, .arg = arg};
+    memcpy(h->key, f->key.data, f->key.length);
+    h->fetch.key = weft_str_of(h->key, f->key.length);
+  }
+  weft_mutex_unlock(&g->world->mu);
+  if (!is_held) g->behind->ops->fetch(g->behind, f, canceller, done, arg);
+}
+
+static void gate_fail(weft_transport_t *t, int64_t step_id, weft_str_t run, const weft_group_t *group, const weft_status_t *why) {
+  gate_t *g = (gate_t *)t;
+  g->behind->ops->fail(g->behind, step_id, run, group, why);
+}
+static void gate_lost_task(weft_transport_t *t, weft_str_t task, const weft_status_t *why) {
+  gate_t *g = (gate_t *)t;
+  g->behind->ops->lost_task(g->behind, task, why);
+}
+static void gate_end_step(weft_transport_t *t, int64_t step_id, const weft_status_t *why) {
+  gate_t *g = (gate_t *)t;
+  g->behind->ops->end_step(g->behind, step_id, why);
+}
+static void gate_complete_group(weft_transport_t *t, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
+  gate_t *g = (gate_t *)t;
+  g->behind->ops->complete_group(g->behind, r, canceller, fn, arg);
+}
+static void gate_complete_instance(weft_transport_t *t, const weft_instance_request_t *r, weft_canceller_t *canceller, weft_instance_fn *fn,
+                                   void *arg) {
+  gate_t *g = (gate_t *)t;
+  g->behind->ops->complete_instance(g->behind, r, canceller, fn, arg);
+}
+static double gate_cost(weft_transport_t *t, weft_str_t from_task, weft_str_t to_task, size_t bytes) {
+  gate_t *g = (gate_t *)t;
+  return g->behind->ops->cost(g->behind, from_task, to_task, bytes);
+}
+
+static void gate_init(gate_t *g, world_t *w, const weft_collective_t *calls) {
+  *g = (gate_t){.ops = {.offer = gate_offer,
+                        .fail = gate_fail,
+                        .lost_task = gate_lost_task,
+                        .end_step = gate_end_step,
+                        .fetch = gate_fetch,
+                        .complete_group = gate_complete_group,
+                        .complete_instance = gate_complete_instance,
+                        .cost = gate_cost},
+                .behind = w->transports[0],
+                .world = w,
+                .devices = {calls[0].device, calls[1].device},
+                .other_task = weft_str(w->tasks[1])};
+  g->base.ops = &g->ops;
+}
+
+/* Waits until both ranks of task 0 hold a fetch and have shown themselves to the two others. */
+static void gate_wait(gate_t *g) {
+  const int64_t deadline = weft_clock_ns() + 60 * INT64_C(1000000000);
+  bool in_time = true, is_there = false;
+  weft_mutex_lock(&g->world->mu);
+  while (!is_there && in_time) {
+    is_there = g->num_held[0] > 0 && g->num_held[1] > 0 && g->num_signs >= 2 * RANKS_OF_TASK_0;
+    if (!is_there) in_time = weft_cond_wait_until(&g->world->changed, &g->world->mu, deadline);
+  }
+  weft_mutex_unlock(&g->world->mu);
+  CU_ASSERT_FATAL(is_there);
+}
+
+static void gate_open(gate_t *g, int rank) {
+  weft_mutex_lock(&g->world->mu);
+  g->is_open[rank] = true;
+  const int n = g->num_held[rank];
+  weft_mutex_unlock(&g->world->mu);
+  for (int i = 0; i < n; i++) { /* nothing is added any more */
+    held_t *h = &g->held[rank][i];
+    g->behind->ops->fetch(g->behind, &h->fetch, h->canceller, h->done, h->arg);
+  }
+}
+
+/* Two ranks of task 0 and one of task 1. All have waited long enough to show themselves; rank 0 has its data, and ends, while
+ * rank 1 still waits for what rank 2 offers. */
+static void a_rank_that_has_ended_leaves_others_of_its_task_alone(void) {
+  world_t w;
+  gate_t g;
+  weft_collectives_t *task_0 = NULL;
+  world_init(&w, 3, 2, false, NULL);
+  part_t parts[WORLD_MOST];
+  parts_init(&w, parts, WEFT_ALL_GATHER, 8, 1, WEFT_ALGORITHM_DIRECT);
+  parts[1].call.device = WEFT_STR("/job:worker/replica:0/task:0/device:CPU:1");
+  parts[2].call.device = weft_str(w.devices[1]);
+  for (int r = 0; r < 3; r++) {
+    parts[r].call.is_uniform = true;
+    parts[r].call.timeout_ms = 60000;
+  }
+  gate_init(&g, &w, (const weft_collective_t[]){parts[0].call, parts[1].call});
+  CU_ASSERT_PTR_NULL_FATAL(weft_collectives_create(weft_str(w.tasks[0]), w.pool, &g.base, &task_0));
+  weft_collectives_t *own = w.collectives[0], *unused = w.collectives[2];
+  w.collectives[0] = task_0; /* of ranks 0 and 1; that of task 1 is rank 2's */
+  w.collectives[2] = w.collectives[1];
+  w.collectives[1] = task_0;
+  start_all(&w, parts);
+  gate_wait(&g);
+  gate_open(&g, 0);
+  world_wait(&w, &parts[0].out);
+  CU_ASSERT_PTR_NULL(parts[0].out.status);
+  gate_open(&g, 1);
+  for (int r = 1; r < 3; r++) {
+    world_wait(&w, &parts[r].out);
+    if (parts[r].out.status != NULL) fprintf(stderr, "rank %d: %s\n", r, weft_status_message(parts[r].out.status));
+    CU_ASSERT_PTR_NULL(parts[r].out.status);
+  }
+  end_all(&w, parts);
+  weft_collectives_destroy(task_0);
+  w.collectives[1] = w.collectives[2];
+  w.collectives[0] = own;
+  w.collectives[2] = unused;
+  world_deinit(&w);
+}
+
 /* ---- T-COL-6 ---- */
 
 typedef void change_fn(weft_collective_t *c);
@@ -570,6 +723,7 @@ static const CU_TestInfo tests[] = {
     {"the end of a step ends its collectives", the_end_of_a_step_ends_its_collectives},
     {"a timeout names who has not come", a_timeout_names_who_has_not_come},
     {"a timeout that is not needed harms nothing", a_timeout_that_is_not_needed_harms_nothing},
+    {"a rank that has ended leaves others of its task alone", a_rank_that_has_ended_leaves_others_of_its_task_alone},
     {"ranks that disagree all hear both values", ranks_that_disagree_all_hear_both_values},
     {"ranks that disagree later all hear both values", ranks_that_disagree_later_all_hear_both_values},
     {"all may change together", all_may_change_together},
