@@ -44,6 +44,7 @@ IN_PROCESS = {  # the same without servers, to be quick
     "servers2-in-process": ("parameter_server:mode=sync,ps=2,workers=2", False),
 }
 TOLERANCE = 1e-5  # of a strategy beside one device
+LEAST = 3e-3  # what is smaller is measured as if it were that: 3e-8, a quarter of float32's epsilon, is no difference
 STOCK_TOLERANCE = 1e-4  # of one device beside stock TensorFlow: other sums, other functions' last digits, thirty steps
 TIMEOUT_S = 180  # on a busy machine, too: a run takes a second or two on an idle one
 
@@ -97,7 +98,7 @@ def size(value):
     return float(np.sqrt(np.mean(np.square(value.astype("d"))))) if value.size else 0.0
 
 
-def distance(got, want, least=1e-3):
+def distance(got, want, least=LEAST):
     """How far apart, relative to what is wanted, which counts as `least` at least; an element beside its tensor's size."""
     got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape:
@@ -124,7 +125,7 @@ def compare(got, want_fetches, want_after, tolerance):
     for name, steps in want_fetches.items():
         if len(got.fetches[name]) != len(steps):
             return Outcome("off", f"{len(got.fetches[name])} steps instead of {len(steps)}", got.fetches, got.after)
-        least = max([1e-3] + [1e-2 * size(w) for w in steps])  # a loss of one row may be all rounding
+        least = max([LEAST] + [1e-2 * size(w) for w in steps])  # a loss of one row may be all rounding
         for i, (g, w) in enumerate(zip(got.fetches[name], steps)):
             d = distance(g, w, least)
             if d > tolerance and worst == 0.0 or d > 100 * worst and d > tolerance:
