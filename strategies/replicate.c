@@ -9,14 +9,18 @@
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for replicas"); }
 
-static weft_status_t *find_batches(const weft_replicate_options_t *o, const weft_graph_t *g, weft_arena_t *arena,
+/* What the options name, else what the request says is fed by rows. */
+static weft_status_t *find_batches(const weft_replication_t *r, const weft_strategy_request_t *request, weft_arena_t *arena,
                                    weft_spread_options_t *out) {
-  const weft_node_t **batch = weft_arena_calloc(arena, (size_t)o->batch.n + 1, sizeof(*batch));
+  const weft_replicate_options_t *o = r->o;
+  const weft_graph_t *g = r->source.graph;
+  const weft_names_t *names = o->batch.n > 0 ? &o->batch : &request->batches;
+  const weft_node_t **batch = weft_arena_calloc(arena, (size_t)names->n + 1, sizeof(*batch));
   if (batch == NULL) return no_memory();
-  for (int i = 0; i < o->batch.n; i++) {
+  for (int i = 0; i < names->n; i++) {
     weft_node_t *n = NULL;
     int index = 0;
-    WEFT_RETURN_IF_ERROR(weft_find_named(g, o->batch.items[i], "batch", &n, &index));
+    WEFT_RETURN_IF_ERROR(weft_find_named(g, names->items[i], "batch", &n, &index));
     if (!weft_node_is_placeholder(n)) {
       return WEFT_ERROR(INVALID_ARGUMENT, "%s: node '%.*s' (%.*s) is no placeholder that could be a batch", o->strategy,
                         WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name));
@@ -24,7 +28,7 @@ static weft_status_t *find_batches(const weft_replicate_options_t *o, const weft
     batch[i] = n;
   }
   out->batch = batch;
-  out->num_batch = o->batch.n;
+  out->num_batch = names->n;
   return NULL;
 }
 
@@ -41,7 +45,7 @@ static weft_status_t *find_updates(weft_replication_t *r, bool *out) {
   return NULL;
 }
 
-static weft_status_t *analyse(weft_replication_t *r) {
+static weft_status_t *analyse(weft_replication_t *r, const weft_strategy_request_t *request) {
   weft_spread_options_t options = {0};
   const weft_node_t **roots = weft_arena_calloc(&r->arena, (size_t)r->source.num_roots + 1, sizeof(*roots));
   if (roots == NULL) return no_memory();
@@ -51,7 +55,7 @@ static weft_status_t *analyse(weft_replication_t *r) {
   bool updates = true;
   WEFT_RETURN_IF_ERROR(find_updates(r, &updates));
   options.may_lack_batch = !updates;
-  WEFT_RETURN_IF_ERROR(find_batches(r->o, r->source.graph, &r->arena, &options));
+  WEFT_RETURN_IF_ERROR(find_batches(r, request, &r->arena, &options));
   return weft_spread_analyse(r->source.graph, &options, &r->plan);
 }
 
@@ -137,7 +141,7 @@ static weft_status_t *note_all(weft_replication_t *r) {
 static weft_status_t *rewrite(weft_replication_t *r, const weft_strategy_request_t *request) {
   WEFT_RETURN_IF_ERROR(weft_prepare(request, r->total > 1 && !r->o->local_batch_norm, &r->source));
   WEFT_RETURN_IF_ERROR(weft_replication_order_reads(r));
-  WEFT_RETURN_IF_ERROR(analyse(r));
+  WEFT_RETURN_IF_ERROR(analyse(r, request));
   WEFT_RETURN_IF_ERROR(weft_replication_find_homes(r, request));
   WEFT_RETURN_IF_ERROR(weft_replication_find_facts(r));
   WEFT_RETURN_IF_ERROR(start(r));

@@ -36,6 +36,7 @@ typedef struct weft_strategy_request {
   const weft_graph_t *graph; /* lent, unchanged */
   const weft_cluster_view_t *cluster;
   weft_names_t feeds, fetches, targets; /* of the training step */
+  weft_names_t batches;                 /* of the feeds: those that are given rows of a batch; none: not known */
   weft_names_t inits;                   /* targets that run before the steps (initialisers, restore) */
   weft_str_t options;                   /* what stands behind "name:"; "" for none */
   uint64_t agreement; /* clients of one graph that were given different numbers are refused: what they start from */

@@ -253,6 +253,36 @@ static void what_cannot_be_rewritten_is_refused(void) {
   weft_graph_destroy(g);
 }
 
+/* Placeholders need not say that they have rows, where the caller knows what it feeds by rows. */
+static void what_is_fed_by_rows_is_the_batch(void) {
+  static const char *const shapes[] = {"", "attr{key:'shape' value{shape{unknown_rank:true}}}", "attr{key:'shape' value{shape{dim{size:12} dim{size:3}}}}",
+                                       "attr{key:'shape' value{shape{dim{size:-1} dim{size:3}}}}"};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    char text[2000];
+    snprintf(text, sizeof text,
+             "node{name:'x' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} %s} "
+             "node{name:'rate' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:-1}}}}} "
+             "node{name:'v' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:3}}}}} "
+             "node{name:'zero' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:DT_INT32 "
+             "tensor_shape{dim{size:1}} int_val:0}}}} "
+             "node{name:'mean' op:'Mean' input:'x' input:'zero' attr{key:'T' value{type:DT_FLOAT}}} "
+             "node{name:'by' op:'Mul' input:'mean' input:'rate' attr{key:'T' value{type:DT_FLOAT}}} "
+             "node{name:'train' op:'AssignSub' input:'v' input:'by' attr{key:'T' value{type:DT_FLOAT}}} ",
+             shapes[i]);
+    weft_graph_t *g = weft_test_graph(text);
+    weft_str_t feeds[2] = {WEFT_STR("x"), WEFT_STR("rate")}, target = WEFT_STR("train");
+    weft_strategy_request_t r = {.graph = g, .feeds = {feeds, 2}, .batches = {feeds, 1}, .targets = {&target, 1}};
+    weft_rewrite_t out;
+    weft_test_expect(weft_strategy_apply(WEFT_STR("mirrored:2"), &r, &out), WEFT_OK, "");
+    CU_ASSERT_EQUAL(count_nodes(out.graph, "Mean"), 2);
+    CU_ASSERT_EQUAL(count_nodes(out.graph, "CollectiveReduceV2"), 2);
+    CU_ASSERT_EQUAL_FATAL(out.shared.n, 1); /* x alone: all of the rates go to each replica */
+    CU_ASSERT(weft_str_is(out.shared.items[0], "x"));
+    weft_rewrite_deinit(&out);
+    weft_graph_destroy(g);
+  }
+}
+
 static void clusters_give_their_devices(void) {
   weft_task_devices_t tasks[3] = {{WEFT_STR("/job:ps/replica:0/task:0"), WEFT_STR("ps"), 0, 1, WEFT_STR("")},
                                   {WEFT_STR("/job:worker/replica:0/task:0"), WEFT_STR("worker"), 0, 2, WEFT_STR("")},
@@ -315,6 +345,7 @@ static const CU_TestInfo tests[] = {
     {"data parallel sends all through the first device", data_parallel_sends_all_through_the_first_device},
     {"probes tell what rewrites cost", probes_tell_what_rewrites_cost},
     {"what cannot be rewritten is refused", what_cannot_be_rewritten_is_refused},
+    {"what is fed by rows is the batch", what_is_fed_by_rows_is_the_batch},
     {"clusters give their devices", clusters_give_their_devices},
     {"running out of memory is reported", running_out_of_memory_is_reported},
     CU_TEST_INFO_NULL,

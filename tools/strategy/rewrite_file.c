@@ -116,7 +116,7 @@ static weft_status_t *check_nodes(const weft_graph_t *g, const names_t *names) {
 weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
                                       const weft_cluster_view_t *cluster, const weft_run_names_t *given,
                                       weft_rewrite_t *out) {
-  names_t feeds = {0}, fetches = {0}, targets = {0}, inits = {0};
+  names_t feeds = {0}, batches = {0}, fetches = {0}, targets = {0}, inits = {0};
   weft_graph_t *graph = NULL;
   *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
   weft_status_t *s = check_name(weft_str(text));
@@ -125,6 +125,9 @@ weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
   if (s == NULL) s = weft_graph_import(graph, graph_def, &import);
   if (s == NULL && given->marks_variables) s = weft_origin_mark(graph);
   if (s == NULL) s = add_all(&feeds, given->feeds);
+  for (int i = 0; s == NULL && given->is_batch != NULL && i < feeds.n; i++) {
+    if (given->is_batch[i]) s = add(&batches, feeds.items[i]);
+  }
   if (s == NULL) s = add_all(&fetches, given->fetches);
   if (s == NULL) s = add_all(&fetches, given->more_fetches);
   if (s == NULL) s = add_all(&targets, given->targets);
@@ -136,6 +139,7 @@ weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
   weft_strategy_request_t request = {.graph = graph,
                                      .cluster = cluster,
                                      .feeds = {feeds.items, feeds.n},
+                                     .batches = {batches.items, batches.n},
                                      .fetches = {fetches.items, fetches.n},
                                      .targets = {targets.items, targets.n},
                                      .inits = {inits.items, inits.n},
@@ -143,6 +147,7 @@ weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
   if (s == NULL) s = weft_strategy_apply(weft_str(text), &request, out);
   weft_graph_destroy(graph);
   weft_free(feeds.items);
+  weft_free(batches.items);
   weft_free(fetches.items);
   weft_free(targets.items);
   weft_free(inits.items);

@@ -129,7 +129,7 @@ static weft_status_t *prepare_saving(job_t *j) {
 
 static weft_status_t *make_plan(job_t *j) {
   if (j->spec->strategy != NULL) {
-    WEFT_RETURN_IF_ERROR(weft_run_plan_rewritten(j->spec, graph_bytes(j), j->saving.restore.fingerprint, &j->plan, &j->rewritten));
+    WEFT_RETURN_IF_ERROR(weft_run_plan_rewritten(j->spec, &j->feeds, graph_bytes(j), j->saving.restore.fingerprint, &j->plan, &j->rewritten));
   } else {
     weft_plan_source_t source = {.graph = j->graph, .fetches = j->fetches, .targets = j->targets, .inits = j->inits,
                                  .num_feeds = j->feeds.n, .num_fetches = j->num_fetches, .num_targets = j->spec->targets.n,

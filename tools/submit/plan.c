@@ -134,11 +134,14 @@ static weft_status_t *find_lanes(const weft_job_spec_t *spec, const weft_rewrite
   return NULL;
 }
 
-weft_status_t *weft_run_plan_rewritten(const weft_job_spec_t *spec, weft_str_t graph_def, uint64_t agreement, weft_run_plan_t *out,
-                                       TF_Graph **out_graph) {
+weft_status_t *weft_run_plan_rewritten(const weft_job_spec_t *spec, const weft_feeds_t *feeds, weft_str_t graph_def,
+                                       uint64_t agreement, weft_run_plan_t *out, TF_Graph **out_graph) {
+  bool *is_batch = weft_calloc((size_t)feeds->n + 1, sizeof *is_batch);
+  if (is_batch == NULL) return no_memory();
+  for (int i = 0; i < feeds->n; i++) is_batch[i] = weft_feed_is_cut(feeds, &feeds->feeds[i]);
   weft_view_t view;
   weft_rewrite_t rewrite = {.arena = WEFT_ARENA_INIT};
-  weft_run_names_t names = {.feeds = &spec->feeds, .fetches = &spec->fetches, .more_fetches = &spec->saves,
+  weft_run_names_t names = {.feeds = &spec->feeds, .is_batch = is_batch, .fetches = &spec->fetches, .more_fetches = &spec->saves,
                             .targets = &spec->targets, .inits = &spec->inits, .marks_variables = weft_saving_is_used(&spec->saving),
                             .agreement = agreement};
   *out = (weft_run_plan_t){0};
@@ -151,5 +154,6 @@ weft_status_t *weft_run_plan_rewritten(const weft_job_spec_t *spec, weft_str_t g
   if (s == NULL) s = find_lanes(spec, &rewrite, *out_graph, out);
   weft_rewrite_deinit(&rewrite);
   weft_view_deinit(&view);
+  weft_free(is_batch);
   return s;
 }
