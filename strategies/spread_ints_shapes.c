@@ -72,6 +72,15 @@ bool weft_ints_broadcast_args(weft_spread_ctx_t *c) {
   return weft_ints_give(c, 0, v);
 }
 
+/* Beside `axis`, do both count rows in the same places? What has all rows does not go with what has a replica's own. */
+static bool goes_with(const ints_t *a, const ints_t *b, int64_t axis) {
+  if (a->n != b->n) return false;
+  for (int k = 0; k < a->n; k++) {
+    if (k != axis && a->items[k].of != b->items[k].of) return false;
+  }
+  return true;
+}
+
 bool weft_ints_concat_offset(weft_spread_ctx_t *c) {
   int64_t axis;
   if (!weft_spread_int_at(weft_ints_in(c, 0), 0, &axis)) return false;
@@ -80,7 +89,7 @@ bool weft_ints_concat_offset(weft_spread_ctx_t *c) {
     const ints_t *shape = weft_ints_in(c, i);
     if (shape == NULL) return false;
     if (axis < 0) axis += shape->n;
-    if (axis < 0 || axis >= shape->n) return false;
+    if (axis < 0 || axis >= shape->n || !goes_with(weft_ints_in(c, 1), shape, axis)) return false;
     ints_t *v = weft_ints_new(c, shape->n, false);
     for (int k = 0; v != NULL && k < v->n; k++) v->items[k] = k == axis ? sum : weft_ints_plain(0);
     if (!weft_ints_give(c, i - 1, v) || !weft_ints_int_add(sum, shape->items[axis], &sum)) return false;

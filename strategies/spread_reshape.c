@@ -43,7 +43,8 @@ static int axis_of_rows(const weft_spread_ctx_t *c, const weft_spread_ints_t *sh
   return to < 0 && axis > 0 && same_before(c, shape, axis) ? axis : to;
 }
 
-/* How many rows per row of the batch axis `to` has, where its dim is -1: what is left over. 0: not known. */
+/* How many rows per row of the batch axis `to` has, where its dim is -1: what is left over. 0: not known. -1: a row of it is made
+ * of several of the batch, and perhaps not of one replica's. */
 static int64_t left_over(const weft_spread_ctx_t *c, const weft_spread_ints_t *shape, int to) {
   const weft_shape_t *old = weft_spread_in_shape(c, 0);
   int64_t in = 1, out = 1, dim, factor = c->in[0].factor;
@@ -56,7 +57,8 @@ static int64_t left_over(const weft_spread_ctx_t *c, const weft_spread_ints_t *s
     if (i == to) continue;
     if (!weft_spread_int_at(shape, i, &dim) || dim <= 0 || __builtin_mul_overflow(out, dim, &out)) return 0;
   }
-  return !__builtin_mul_overflow(in, factor, &in) && in % out == 0 ? in / out : 0;
+  if (__builtin_mul_overflow(in, factor, &in)) return 0;
+  return in % out == 0 ? in / out : -1;
 }
 
 /* Where the whole batch is now. */
@@ -84,12 +86,14 @@ static weft_status_t *reshape(weft_spread_ctx_t *c, const weft_spread_ints_t *sh
   if (x->s.kind == WEFT_SPREAD_EACH) return weft_spread_fall_back(c);
   if (weft_spread_is_rows(c, 0) && knows) {
     int to = axis_of_rows(c, shape);
-    if (to >= 0 && !counts_beside(c, to)) {
+    bool counts = to >= 0 && weft_spread_counts_rows(shape, to);
+    int64_t factor = to < 0 ? -1 : counts ? weft_spread_factor_of(shape, to) : left_over(c, shape, to);
+    if (factor >= 0 && !counts_beside(c, to)) {
       weft_spread_give_rows(c, 0, 0, to);
-      c->out[0].factor =
-          weft_spread_counts_rows(shape, to) ? weft_spread_factor_of(shape, to) : left_over(c, shape, to);
+      c->out[0].factor = factor;
       return NULL;
     }
+    if (to >= 0 && factor < 0) return weft_spread_fall_back(c);
   } /* a shape that fixes the number of rows is one of the whole batch */
   if (x->s.kind == WEFT_SPREAD_PART && c->in[1].s.kind == WEFT_SPREAD_SAME) {
     (void)weft_spread_passes_whole(c);

@@ -105,6 +105,48 @@ static void a_shape_that_fixes_the_batch_is_one_of_all_rows(void) {
   leave(&a);
 }
 
+/* [-1, 2, 3]: pairs of consecutive rows, of which a replica may have one row each. */
+static void rows_that_are_grouped_are_gathered(void) {
+  static const struct {
+    const char *shape;
+    weft_spread_kind_t kind;
+  } cases[] = {
+      {INTS("shape", 3, "int_val:-1 int_val:2 int_val:4"), WEFT_SPREAD_SAME},
+      {INTS("shape", 2, "int_val:-1 int_val:3"), WEFT_SPREAD_SAME},
+      {INTS("shape", 3, "int_val:1 int_val:-1 int_val:8"), WEFT_SPREAD_SAME},
+      {INTS("shape", 2, "int_val:-1 int_val:4"), WEFT_SPREAD_ROWS},
+      {INTS("shape", 3, "int_val:-1 int_val:2 int_val:2"), WEFT_SPREAD_ROWS},
+      {INTS("shape", 1, "int_val:-1"), WEFT_SPREAD_ROWS},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[2000];
+    snprintf(text, sizeof text, FEED("x", ROWS_OF(4)) "%s" OP2("y", "Reshape", "x", "shape"), cases[i].shape);
+    analysed_t a = take(text, "y");
+    CU_ASSERT_EQUAL(wanted(&a, "y", 0).kind, cases[i].kind);
+    CU_ASSERT_EQUAL(output(&a, "y").kind, cases[i].kind);
+    leave(&a);
+  }
+}
+
+/* The gradient of a Concat of rows with what all replicas have whole: its shapes are those of the whole batch. */
+static void offsets_beside_a_whole_batch_are_taken_of_whole_shapes(void) {
+#define SHAPE_OF(name, a) "node{name:'" name "' op:'Shape' input:'" a "'" F "} "
+#define OFFSETS(a, b) "node{name:'y' op:'ConcatOffset' input:'one' input:'" a "' input:'" b "' attr{key:'N' value{i:2}}} "
+#define COLUMNS "node{name:'one' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:DT_INT32 tensor_shape{} int_val:1}}}} "
+  const char *text = FEED("x", ROWS_OF(4)) INTS("pairs", 3, "int_val:-1 int_val:2 int_val:4") INTS("flat", 2, "int_val:-1 int_val:4") COLUMNS
+      OP2("grouped", "Reshape", "x", "pairs") OP2("back", "Reshape", "grouped", "flat") SHAPE_OF("of_x", "x") SHAPE_OF("of_all", "back")
+          OFFSETS("of_x", "of_all");
+  analysed_t a = take(text, "y");
+  CU_ASSERT(is(wanted(&a, "y", 1), WEFT_SPREAD_SAME, 0, 0));
+  leave(&a);
+  a = take(FEED("x", ROWS_OF(4)) COLUMNS SHAPE_OF("of_x", "x") SHAPE_OF("too", "x") OFFSETS("of_x", "too"), "y");
+  CU_ASSERT_EQUAL(wanted(&a, "y", 1).kind, WEFT_SPREAD_SHAPE);
+  leave(&a);
+#undef SHAPE_OF
+#undef OFFSETS
+#undef COLUMNS
+}
+
 static void a_mean_is_a_part_of_degree_one_and_a_sum_of_degree_zero(void) {
   analysed_t a = take(FEED("x", ROWS_OF(3)) INTS("zero", 1, "int_val:0") OP2("mean", "Mean", "x", "zero")
                           OP2("sum", "Sum", "x", "zero") OP2("both", "AddV2", "mean", "sum"),
@@ -410,6 +452,8 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void) {
 }
 
 static const CU_TestInfo tests[] = {
+    {"rows that are grouped are gathered", rows_that_are_grouped_are_gathered},
+    {"offsets beside a whole batch are taken of whole shapes", offsets_beside_a_whole_batch_are_taken_of_whole_shapes},
     {"a graph without a batch is refused", a_graph_without_a_batch_is_refused},
     {"a variable is written with the rows of all", a_variable_is_written_with_the_rows_of_all},
     {"a shape that fixes the batch is one of all rows", a_shape_that_fixes_the_batch_is_one_of_all_rows},
