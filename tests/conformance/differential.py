@@ -101,6 +101,8 @@ def size(value):
 def distance(got, want, least=LEAST):
     """How far apart, relative to what is wanted, which counts as `least` at least; an element beside its tensor's size."""
     got, want = np.asarray(got), np.asarray(want)
+    if want.dtype.kind == "O":  # strings: TensorFlow gives bytes
+        got, want = got.astype("U"), np.char.decode(want.astype("S"))
     if got.shape != want.shape:
         return np.inf
     if want.size == 0 or want.dtype.kind not in "fcdiub":

@@ -337,7 +337,7 @@ def listwise_softmax(t):
 def cox(t):
     """Partial likelihood: a cumulative logsumexp over the batch, sorted by time."""
     x, time = t.rows("x", X), t.rows("time", np.abs(T[:, 0]).copy())
-    risk = dense(x, 1, "a")[:, 0]
+    risk = dense(x, 1, "a", bias=False)[:, 0]
     order = tf.argsort(time, direction="DESCENDING")
     r = tf.gather(risk, order)
     t.minimize(-tf.reduce_mean(r - tf.math.log(tf.cumsum(tf.exp(r)))), 0.05)
