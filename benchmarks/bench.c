@@ -12,7 +12,7 @@
 
 #define LOWER true
 
-static const weft_bench_t list[] = {
+static const weft_benchmark_t list[] = {
     {"dispatch_chain", "ns", 100, LOWER, "executor: one node of a chain of 100,000, on one thread",
      weft_bench_dispatch_chain},
     {"dispatch_wide", "ns", 100, LOWER, "executor: one of 100,000 independent nodes, on one thread",
@@ -39,11 +39,11 @@ static const weft_bench_t list[] = {
     {"step_memory_growth", "B/step", 4, LOWER, "what a server keeps of each of 100,000 steps; the smallest leak would be 16", weft_bench_step_memory_growth},
 };
 
-const weft_bench_t *weft_bench_list(int *out_n) {
+const weft_benchmark_t *weft_bench_list(int *out_n) {
   *out_n = (int)(sizeof list / sizeof list[0]);
   return list;
 }
 
-bool weft_bench_ok(const weft_bench_t *b, double value) {
+bool weft_bench_ok(const weft_benchmark_t *b, double value) {
   return b->lower_is_better ? value <= b->bar : value >= b->bar;
 }

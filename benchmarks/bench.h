@@ -20,18 +20,18 @@ typedef struct weft_bench_options {
 
 typedef weft_status_t *weft_bench_fn(const weft_bench_options_t *options, double *out_value);
 
-typedef struct weft_bench {
+typedef struct weft_benchmark {
   const char *name;
   const char *unit;
   double bar; /* what it must reach */
   bool lower_is_better;
   const char *text;   /* what is measured, in one line */
   weft_bench_fn *run; /* not thread-safe: one benchmark at a time */
-} weft_bench_t;
+} weft_benchmark_t;
 
 /* All of them, in the order in which they are printed; *out_n of them. Constant. */
-const weft_bench_t *weft_bench_list(int *out_n);
+const weft_benchmark_t *weft_bench_list(int *out_n);
 /* Does `value` reach the bar? */
-bool weft_bench_ok(const weft_bench_t *b, double value);
+bool weft_bench_ok(const weft_benchmark_t *b, double value);
 
 #endif /* WEFT_BENCHMARKS_BENCH_H_ */

@@ -87,7 +87,7 @@ static weft_status_t *build(weft_dispatch_kind_t kind, int num_nodes, weft_graph
   return NULL;
 }
 
-static weft_status_t *compile(weft_dispatch_kind_t kind, int num_nodes, weft_device_t *d, weft_plan_t **out) {
+static weft_status_t *compile(weft_dispatch_kind_t kind, int num_nodes, weft_device_t *d, weft_exec_plan_t **out) {
   weft_graph_t *g = NULL;
   WEFT_RETURN_IF_ERROR(build(kind, num_nodes, &g));
   weft_status_t *s = weft_plan_create(g, &(weft_plan_options_t){.device = d, .session = WEFT_STR("")}, out);
@@ -105,7 +105,7 @@ static void evict(volatile char *bytes) {
   for (int i = 0; i < EVICT_BYTES; i += 64) bytes[i]++;
 }
 
-static weft_status_t *time_steps(weft_plan_t *p, int num_steps, volatile char *cold, double *out_ns) {
+static weft_status_t *time_steps(weft_exec_plan_t *p, int num_steps, volatile char *cold, double *out_ns) {
   weft_run_options_t options = {.step = {.id = 1}, .run_inline = true};
   for (int i = -2; i < num_steps; i++) { /* two to warm up: they allocate what later steps use again */
     if (cold != NULL) evict(cold);
@@ -120,7 +120,7 @@ static weft_status_t *time_steps(weft_plan_t *p, int num_steps, volatile char *c
 weft_status_t *weft_bench_dispatch(weft_dispatch_kind_t kind, int num_nodes, int num_steps, double *out_ns,
                                    double *out_spread) {
   weft_device_t *d = NULL;
-  weft_plan_t *p = NULL;
+  weft_exec_plan_t *p = NULL;
   double ns[MAX_STEPS];
   char *cold = weft_calloc(1, EVICT_BYTES);
   weft_status_t *s = NULL;
@@ -158,7 +158,7 @@ weft_status_t *weft_bench_dispatch_random(const weft_bench_options_t *o, double 
 
 weft_status_t *weft_bench_dispatch_step(const weft_bench_options_t *o, double *out_value) {
   weft_device_t *d = NULL;
-  weft_plan_t *p = NULL;
+  weft_exec_plan_t *p = NULL;
   double ns[MAX_STEPS];
   weft_status_t *s =
       weft_cpu_device_create(WEFT_STR("/job:localhost/replica:0/task:0/device:CPU:0"), 1, NULL, NULL, &d);

@@ -16,23 +16,23 @@ enum {
   DOUBT_MS = 1000, /* for the leader to say who differs: the others' questions are on their way already */
 };
 
-static uint64_t instance_number(const weft_run_t *r) {
+static uint64_t instance_number(const weft_coll_run_t *r) {
   return ((uint64_t)r->call.instance_key * 0x9e3779b97f4a7c15u) ^ (uint64_t)r->rank;
 }
 
-static weft_instance_t *find_locked(weft_collectives_t *c, const weft_run_t *r) WEFT_REQUIRES(c->mu) {
+static weft_instance_t *find_locked(weft_collectives_t *c, const weft_coll_run_t *r) WEFT_REQUIRES(c->mu) {
   (void)c;
   weft_instance_t *i = weft_map_get_u64(&r->entry->instances, instance_number(r));
   while (i != NULL && (i->key != r->call.instance_key || i->rank != r->rank)) i = i->next;
   return i;
 }
 
-static weft_status_t *keep_instance(weft_run_t *r) {
+static weft_status_t *keep_instance(weft_coll_run_t *r) {
   weft_collectives_t *c = r->owner;
   weft_instance_t *spare = weft_calloc(1, sizeof *spare);
   if (spare == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(r->call.name));
   weft_status_t *s = NULL;
-  weft_plan_t *old = NULL;
+  weft_coll_plan_t *old = NULL;
   weft_mutex_lock(&c->mu);
   weft_instance_t *i = find_locked(c, r);
   if (i == NULL) {
@@ -65,7 +65,7 @@ static weft_status_t *keep_instance(weft_run_t *r) {
 }
 
 static void on_instance(void *arg, weft_status_t *s, int source) {
-  weft_run_t *r = arg;
+  weft_coll_run_t *r = arg;
   r->source = r->agreed_source = source;
   if (s == NULL) s = keep_instance(r);
   if (s == NULL) {
@@ -77,7 +77,7 @@ static void on_instance(void *arg, weft_status_t *s, int source) {
   weft_run_end(r, NULL);
 }
 
-static void ask(weft_run_t *r, weft_canceller_t *canceller, bool is_doubt, weft_instance_fn *fn) {
+static void ask(weft_coll_run_t *r, weft_canceller_t *canceller, bool is_doubt, weft_instance_fn *fn) {
   const weft_collective_t *call = &r->call;
   weft_instance_request_t q = {
       .group_key = call->group_key,
@@ -105,7 +105,7 @@ static void ask(weft_run_t *r, weft_canceller_t *canceller, bool is_doubt, weft_
 
 static void on_explained(void *arg, weft_status_t *s, int source) {
   (void)source;
-  weft_run_t *r = arg;
+  weft_coll_run_t *r = arg;
   const bool is_known = weft_status_code(s) == WEFT_INVALID_ARGUMENT;
   weft_mutex_lock(&r->mu);
   weft_status_t *old = r->status;
@@ -122,7 +122,7 @@ static void on_explained(void *arg, weft_status_t *s, int source) {
   weft_run_end(r, NULL);
 }
 
-void weft_run_explain(weft_run_t *r) {
+void weft_run_explain(weft_coll_run_t *r) {
   weft_mutex_lock(&r->mu);
   const bool asks = r->was_cached && weft_status_code(r->status) == WEFT_FAILED_PRECONDITION;
   r->was_cached = false;
@@ -131,7 +131,7 @@ void weft_run_explain(weft_run_t *r) {
 }
 
 /* This rank does something else than was agreed: under the old agreement nobody need wait for it. */
-static void leave_agreement(weft_run_t *r, const weft_signature_t *old, int old_source) {
+static void leave_agreement(weft_coll_run_t *r, const weft_coll_signature_t *old, int old_source) {
   uint64_t hash = 14695981039346656037u;
   const unsigned char *bytes = (const unsigned char *)old;
   for (size_t i = 0; i < sizeof *old; i++) hash = (hash ^ bytes[i]) * 1099511628211u;
@@ -150,9 +150,9 @@ static void leave_agreement(weft_run_t *r, const weft_signature_t *old, int old_
   weft_status_free(why);
 }
 
-weft_status_t *weft_run_stage_instance(weft_run_t *r) {
+weft_status_t *weft_run_stage_instance(weft_coll_run_t *r) {
   weft_collectives_t *c = r->owner;
-  weft_signature_t old;
+  weft_coll_signature_t old;
   int old_source = -1;
   weft_mutex_lock(&c->mu);
   const weft_instance_t *i = find_locked(c, r);
@@ -177,13 +177,13 @@ weft_status_t *weft_run_stage_instance(weft_run_t *r) {
 }
 
 /* From the second step on: what is used once, as in TensorFlow's eager calls, is not worth the memory. */
-static void keep_plan(weft_run_t *r) {
+static void keep_plan(weft_coll_run_t *r) {
   weft_collectives_t *c = r->owner;
   weft_mutex_lock(&r->mu);
   const bool is_again = r->was_cached;
   weft_mutex_unlock(&r->mu);
   if (!is_again) return;
-  weft_plan_t *old = NULL;
+  weft_coll_plan_t *old = NULL;
   weft_mutex_lock(&c->mu);
   weft_instance_t *i = find_locked(c, r);
   if (i != NULL && i->plan != r->plan && memcmp(&i->signature, &r->signature, sizeof i->signature) == 0) {
@@ -195,7 +195,7 @@ static void keep_plan(weft_run_t *r) {
   weft_collective_plan_release(old);
 }
 
-weft_status_t *weft_run_stage(weft_run_t *r, int stage) {
+weft_status_t *weft_run_stage(weft_coll_run_t *r, int stage) {
   switch (stage) {
     case 0: return weft_run_stage_group(r);
     case 1: return weft_run_stage_instance(r);

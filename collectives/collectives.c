@@ -49,13 +49,13 @@ weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool
 }
 
 /* Takes references to the runs for which `is_meant`; calls fail on each. */
-typedef bool meant_fn(const weft_run_t *r, const void *arg);
+typedef bool meant_fn(const weft_coll_run_t *r, const void *arg);
 
 static void fail_runs(weft_collectives_t *c, meant_fn *is_meant, const void *arg, const weft_status_t *why) {
   for (;;) { /* one at a time: failing runs code of others */
-    weft_run_t *found = NULL;
+    weft_coll_run_t *found = NULL;
     weft_mutex_lock(&c->mu);
-    for (weft_run_t *r = c->runs; r != NULL && found == NULL; r = r->next) {
+    for (weft_coll_run_t *r = c->runs; r != NULL && found == NULL; r = r->next) {
       weft_mutex_lock(&r->mu);
       if (!r->has_failed && !r->is_finished && is_meant(r, arg)) found = weft_run_retain(r);
       weft_mutex_unlock(&r->mu);
@@ -68,7 +68,7 @@ static void fail_runs(weft_collectives_t *c, meant_fn *is_meant, const void *arg
   }
 }
 
-static bool any(const weft_run_t *r, const void *arg) {
+static bool any(const weft_coll_run_t *r, const void *arg) {
   (void)r;
   (void)arg;
   return true;
@@ -99,7 +99,7 @@ void weft_collectives_destroy(weft_collectives_t *c) {
 
 /* ---- starting ---- */
 
-static bool copy_call(weft_run_t *r, const weft_collective_t *call) {
+static bool copy_call(weft_coll_run_t *r, const weft_collective_t *call) {
   r->call = *call;
   r->call.input = weft_tensor_retain(call->input);
   r->call.name = weft_arena_str(&r->arena, call->name);
@@ -121,7 +121,7 @@ static bool copy_call(weft_run_t *r, const weft_collective_t *call) {
 }
 
 static void on_cancel(void *arg) {
-  weft_run_t *r = arg;
+  weft_coll_run_t *r = arg;
   weft_collective_run_fail(r,
                            WEFT_ERROR(CANCELLED, "Collective %.*s was cancelled at %.*s",
                                       WEFT_STR_ARGS(r->call.name), WEFT_STR_ARGS(r->call.device)),
@@ -131,8 +131,8 @@ static void on_cancel(void *arg) {
 }
 
 static weft_status_t *run_new(weft_collectives_t *c, const weft_collective_t *call,
-                              weft_canceller_t *canceller, weft_run_t **out) {
-  weft_run_t *r = weft_calloc(1, sizeof *r);
+                              weft_canceller_t *canceller, weft_coll_run_t **out) {
+  weft_coll_run_t *r = weft_calloc(1, sizeof *r);
   if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(call->name));
   atomic_init(&r->refs, 1);
   weft_mutex_init(&r->mu);
@@ -153,7 +153,7 @@ static weft_status_t *run_new(weft_collectives_t *c, const weft_collective_t *ca
 
 void weft_collectives_run(weft_collectives_t *c, const weft_collective_t *call, weft_canceller_t *canceller,
                           weft_collective_done_fn *done, void *arg) {
-  weft_run_t *r = NULL;
+  weft_coll_run_t *r = NULL;
   weft_status_t *s = weft_prepare_check(call);
   if (s == NULL) s = run_new(c, call, canceller, &r);
   if (s != NULL) {
@@ -192,7 +192,7 @@ void weft_collectives_run(weft_collectives_t *c, const weft_collective_t *call, 
   weft_run_end(r, s);
 }
 
-void weft_run_finished(weft_run_t *r) {
+void weft_run_finished(weft_coll_run_t *r) {
   weft_collectives_t *c = r->owner;
   weft_group_entry_t *e = r->entry;
   r->entry = NULL;
@@ -209,7 +209,7 @@ void weft_run_finished(weft_run_t *r) {
 
 /* What was agreed on its instances stays, if the leader then names the same members: who does something else next time
  * must know what to leave. */
-void weft_run_forget_group(weft_run_t *r) {
+void weft_run_forget_group(weft_coll_run_t *r) {
   weft_mutex_lock(&r->owner->mu);
   if (r->entry != NULL) r->entry->is_doubtful = true;
   weft_mutex_unlock(&r->owner->mu);
@@ -217,7 +217,7 @@ void weft_run_forget_group(weft_run_t *r) {
 
 /* ---- ends from outside ---- */
 
-static bool is_of_step(const weft_run_t *r, const void *arg) {
+static bool is_of_step(const weft_coll_run_t *r, const void *arg) {
   return r->call.step_id == *(const int64_t *)arg;
 }
 
@@ -236,7 +236,7 @@ static bool has_task(const weft_group_t *g, weft_str_t task) {
   return false;
 }
 
-static bool is_with_task(const weft_run_t *r, const void *arg) {
+static bool is_with_task(const weft_coll_run_t *r, const void *arg) {
   return has_task(r->group, *(const weft_str_t *)arg);
 }
 

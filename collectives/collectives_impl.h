@@ -29,7 +29,7 @@ struct weft_collectives {
   weft_mutex_t mu;
   weft_cond_t idle;
   weft_map_t groups; /* guarded by mu; key -> weft_group_entry_t, one reference */
-  weft_run_t *runs;  /* guarded by mu */
+  weft_coll_run_t *runs;  /* guarded by mu */
   int num_runs;      /* guarded by mu */
   bool is_ending;    /* guarded by mu */
 };
@@ -38,8 +38,8 @@ void weft_group_entry_forget_instances(weft_group_entry_t *e);
 void weft_group_entry_release(weft_group_entry_t *e); /* NULL is fine */
 
 /* join.c: the group of a run, from memory or from the leader. */
-WEFT_MUST_CHECK weft_status_t *weft_run_stage_group(weft_run_t *r);
+WEFT_MUST_CHECK weft_status_t *weft_run_stage_group(weft_coll_run_t *r);
 /* agreement.c: what all ranks do in an instance. */
-WEFT_MUST_CHECK weft_status_t *weft_run_stage_instance(weft_run_t *r);
+WEFT_MUST_CHECK weft_status_t *weft_run_stage_instance(weft_coll_run_t *r);
 
 #endif /* WEFT_COLLECTIVES_COLLECTIVES_IMPL_H_ */

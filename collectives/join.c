@@ -16,7 +16,7 @@ static int rank_of(const weft_group_t *g, weft_str_t device) {
 }
 
 /* The group is known: who am I in it? */
-static weft_status_t *enter_group(weft_run_t *r, weft_group_entry_t *e) { /* takes the reference to e */
+static weft_status_t *enter_group(weft_coll_run_t *r, weft_group_entry_t *e) { /* takes the reference to e */
   r->entry = e;
   weft_group_t *g = e->group;
   const weft_collective_t *call = &r->call;
@@ -79,7 +79,7 @@ static weft_status_t *keep_group(weft_collectives_t *c, weft_group_t *group, wef
 }
 
 static void on_group(void *arg, weft_status_t *s, weft_group_t *group) {
-  weft_run_t *r = arg;
+  weft_coll_run_t *r = arg;
   weft_group_entry_t *e = NULL;
   if (s == NULL) s = keep_group(r->owner, group, &e);
   if (s == NULL) s = enter_group(r, e);
@@ -87,7 +87,7 @@ static void on_group(void *arg, weft_status_t *s, weft_group_t *group) {
   weft_run_end(r, s);
 }
 
-weft_status_t *weft_run_stage_group(weft_run_t *r) {
+weft_status_t *weft_run_stage_group(weft_coll_run_t *r) {
   weft_collectives_t *c = r->owner;
   weft_mutex_lock(&c->mu);
   weft_group_entry_t *e = weft_map_get_u64(&c->groups, (uint64_t)r->call.group_key);

@@ -15,12 +15,12 @@ typedef struct weft_plan_access {
   bool is_write;
 } access_t;
 
-weft_plan_t *weft_collective_plan_retain(weft_plan_t *p) {
+weft_coll_plan_t *weft_collective_plan_retain(weft_coll_plan_t *p) {
   if (p != NULL) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   return p;
 }
 
-void weft_collective_plan_release(weft_plan_t *p) {
+void weft_collective_plan_release(weft_coll_plan_t *p) {
   if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
   weft_free(p->actions);
   weft_free(p->after);
@@ -178,9 +178,9 @@ int weft_plan_fields(const weft_planner_t *p, size_t bytes) {
   return n < 1 ? 1 : n > MOST ? MOST : (int)n;
 }
 
-weft_status_t *weft_plan_finish(weft_planner_t *p, weft_plan_t **out) {
+weft_status_t *weft_plan_finish(weft_planner_t *p, weft_coll_plan_t **out) {
   weft_status_t *s = NULL;
-  weft_plan_t *plan = weft_calloc(1, sizeof *plan);
+  weft_coll_plan_t *plan = weft_calloc(1, sizeof *plan);
   if (plan != NULL) {
     atomic_init(&plan->refs, 1);
     plan->after = weft_calloc((size_t)p->num_edges + 1, sizeof *plan->after);

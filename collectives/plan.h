@@ -46,19 +46,19 @@ typedef struct weft_action {
   int pass, field;
   weft_region_t to, from, other;
   int num_before;             /* how many it waits for */
-  int first_after, num_after; /* who waits for it: a range of weft_plan_t.after */
+  int first_after, num_after; /* who waits for it: a range of weft_coll_plan_t.after */
 } weft_action_t;
 
-typedef struct weft_plan { /* Immutable once finished. Refcounted. */
+typedef struct weft_coll_plan { /* Immutable once finished. Refcounted. */
   atomic_int refs;
   weft_action_t *actions; /* owned */
   int num_actions;
   int *after; /* owned */
   size_t scratch_bytes;
   bool input_is_output; /* what is said of OUTPUT and INPUT is about one memory */
-} weft_plan_t;
-weft_plan_t *weft_collective_plan_retain(weft_plan_t *p);
-void weft_collective_plan_release(weft_plan_t *p); /* NULL is fine */
+} weft_coll_plan_t;
+weft_coll_plan_t *weft_collective_plan_retain(weft_coll_plan_t *p);
+void weft_collective_plan_release(weft_coll_plan_t *p); /* NULL is fine */
 
 /* A plan in the making. Confined. */
 typedef struct weft_planner {
@@ -109,7 +109,7 @@ static inline weft_region_t weft_region_in(weft_region_t like, weft_plan_buffer_
 }
 
 /* Takes what was planned; the planner is then empty. Errors: RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_plan_finish(weft_planner_t *p, weft_plan_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_plan_finish(weft_planner_t *p, weft_coll_plan_t **out);
 void weft_planner_deinit(weft_planner_t *p);
 
 #endif /* WEFT_COLLECTIVES_PLAN_H_ */

@@ -103,7 +103,7 @@ static bool gives_all(const weft_collective_t *call) {
          (call->is_source || (call->root < 0 ? false : call->input != NULL && call->root == call->rank));
 }
 
-void weft_prepare_signature(const weft_collective_t *call, weft_signature_t *out) {
+void weft_prepare_signature(const weft_collective_t *call, weft_coll_signature_t *out) {
   memset(out, 0, sizeof *out);
   out->kind = call->kind;
   out->group_size = call->group_size;
@@ -130,7 +130,7 @@ void weft_prepare_signature(const weft_collective_t *call, weft_signature_t *out
   if (call->kind == WEFT_ALL_TO_ALL) out->details = (int64_t)hash;
 }
 
-weft_status_t *weft_prepare_counts(weft_run_t *r) {
+weft_status_t *weft_prepare_counts(weft_coll_run_t *r) {
   const size_t n = (size_t)r->group->size;
   r->counts_out = weft_arena_calloc(&r->arena, n, sizeof *r->counts_out);
   r->counts_in = weft_arena_calloc(&r->arena, n, sizeof *r->counts_in);
@@ -152,7 +152,7 @@ typedef struct layout {
 } layout_t;
 
 /* Rows by rank -> byte bounds and the sum of rows. */
-static weft_status_t *bounds_of(const weft_run_t *r, const int64_t *rows, size_t row_bytes, size_t *bounds,
+static weft_status_t *bounds_of(const weft_coll_run_t *r, const int64_t *rows, size_t row_bytes, size_t *bounds,
                                 int64_t *out_total) {
   int64_t total = 0;
   bounds[0] = 0;
@@ -171,7 +171,7 @@ static weft_status_t *bounds_of(const weft_run_t *r, const int64_t *rows, size_t
   return NULL;
 }
 
-static weft_status_t *lay_out(weft_run_t *r, layout_t *l) {
+static weft_status_t *lay_out(weft_coll_run_t *r, layout_t *l) {
   const weft_collective_t *call = &r->call;
   const int n = r->group->size;
   weft_status_t *s = NULL;
@@ -223,7 +223,7 @@ done:
   return s;
 }
 
-static weft_status_t *make_plan(weft_run_t *r, const layout_t *l, bool input_is_output) {
+static weft_status_t *make_plan(weft_coll_run_t *r, const layout_t *l, bool input_is_output) {
   const weft_collective_t *call = &r->call;
   const int n = r->group->size;
   weft_status_t *s = NULL;
@@ -298,7 +298,7 @@ done:
 }
 
 /* One rank alone, and who gives to all, have their result already. */
-static bool output_is_input(const weft_run_t *r) {
+static bool output_is_input(const weft_coll_run_t *r) {
   const weft_collective_t *call = &r->call;
   if (call->kind == WEFT_BROADCAST) return r->rank == r->source;
   if (call->kind == WEFT_ALL_REDUCE || (call->kind == WEFT_REDUCE && r->rank == r->source)) {
@@ -307,7 +307,7 @@ static bool output_is_input(const weft_run_t *r) {
   return r->group->size == 1 && call->kind != WEFT_BARRIER && call->kind != WEFT_PERMUTE;
 }
 
-weft_status_t *weft_prepare_buffers(weft_run_t *r) {
+weft_status_t *weft_prepare_buffers(weft_coll_run_t *r) {
   const weft_collective_t *call = &r->call;
   r->element = call->kind == WEFT_BARRIER ? 1 : weft_dtype_size(call->dtype);
   r->reduce = weft_reduce_kernel(call->reduction, call->dtype);

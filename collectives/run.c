@@ -15,18 +15,18 @@ enum {
       200, /* for answers to "have you come?": many round trips on any network, short beside any timeout */
 };
 
-weft_run_t *weft_run_retain(weft_run_t *r) {
+weft_coll_run_t *weft_run_retain(weft_coll_run_t *r) {
   atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
   return r;
 }
 
-static void free_scratch(weft_run_t *r) {
+static void free_scratch(weft_coll_run_t *r) {
   if (r->scratch != NULL)
     weft_cpu_allocator()->deallocate(weft_cpu_allocator(), r->scratch, r->plan->scratch_bytes);
   r->scratch = NULL;
 }
 
-void weft_run_release(weft_run_t *r) {
+void weft_run_release(weft_coll_run_t *r) {
   if (r == NULL || atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) return;
   weft_canceller_release(r->canceller);
   weft_canceller_release(r->probe_canceller);
@@ -45,9 +45,9 @@ void weft_run_release(weft_run_t *r) {
   weft_free(r);
 }
 
-static weft_str_t run_text(const weft_run_t *r) { return weft_str_of(r->run_text, r->run_length); }
+static weft_str_t run_text(const weft_coll_run_t *r) { return weft_str_of(r->run_text, r->run_length); }
 
-void weft_collective_run_fail(weft_run_t *r, weft_status_t *s, bool tells_peers) {
+void weft_collective_run_fail(weft_coll_run_t *r, weft_status_t *s, bool tells_peers) {
   weft_mutex_lock(&r->mu);
   const bool is_first = !r->has_failed && !r->is_finished;
   if (is_first) {
@@ -70,14 +70,14 @@ void weft_collective_run_fail(weft_run_t *r, weft_status_t *s, bool tells_peers)
   weft_status_free(why);
 }
 
-void weft_run_begin(weft_run_t *r) {
+void weft_run_begin(weft_coll_run_t *r) {
   weft_run_retain(r);
   weft_mutex_lock(&r->mu);
   r->outstanding++;
   weft_mutex_unlock(&r->mu);
 }
 
-void weft_run_end(weft_run_t *r, weft_status_t *s) {
+void weft_run_end(weft_coll_run_t *r, weft_status_t *s) {
   const bool is_left = weft_status_code(s) == WEFT_FAILED_PRECONDITION;
   if (s != NULL) weft_collective_run_fail(r, s, true);
   if (is_left) weft_run_explain(r);
@@ -88,8 +88,8 @@ void weft_run_end(weft_run_t *r, weft_status_t *s) {
   weft_run_release(r);
 }
 
-static void action_ended(weft_transfer_t *x, weft_status_t *s) {
-  weft_run_t *r = x->run;
+static void action_ended(weft_coll_transfer_t *x, weft_status_t *s) {
+  weft_coll_run_t *r = x->run;
   if (s == NULL) {
     const weft_action_t *a = &r->plan->actions[x->action];
     weft_mutex_lock(&r->mu);
@@ -104,16 +104,16 @@ static void action_ended(weft_transfer_t *x, weft_status_t *s) {
 
 static void on_transfer(void *arg, weft_status_t *s) { action_ended(arg, s); }
 
-static char *at(const weft_run_t *r, weft_region_t g) { return r->base[g.buffer] + g.at; }
+static char *at(const weft_coll_run_t *r, weft_region_t g) { return r->base[g.buffer] + g.at; }
 
-static bool is_aligned(const weft_run_t *r, const void *p) {
+static bool is_aligned(const weft_coll_run_t *r, const void *p) {
   const size_t alignment = r->element > 8 ? 8 : r->element;
   return (uintptr_t)p % alignment == 0;
 }
 
 /* Reduces n whole elements that lie anywhere. */
-static void reduce_elements(weft_transfer_t *x, const unsigned char *bytes, size_t n) {
-  const weft_run_t *r = x->run;
+static void reduce_elements(weft_coll_transfer_t *x, const unsigned char *bytes, size_t n) {
+  const weft_coll_run_t *r = x->run;
   const weft_action_t *a = &r->plan->actions[x->action];
   union {
     double aligned;
@@ -139,7 +139,7 @@ static void reduce_elements(weft_transfer_t *x, const unsigned char *bytes, size
 /* What comes is cut anywhere: an element may come in two blocks. */
 static void consume(void *arg, size_t offset, const void *block, size_t n) {
   (void)offset; /* in order: `done` and `carried` say the same */
-  weft_transfer_t *x = arg;
+  weft_coll_transfer_t *x = arg;
   const size_t element = x->run->element;
   const unsigned char *bytes = block;
   if (x->carried > 0) {
@@ -158,7 +158,7 @@ static void consume(void *arg, size_t offset, const void *block, size_t n) {
 }
 
 /* "RUN/agreed source/what.field.source.destination" */
-static weft_str_t key_of(const weft_run_t *r, char *text, const char *what, int pass, int field, int source,
+static weft_str_t key_of(const weft_coll_run_t *r, char *text, const char *what, int pass, int field, int source,
                          int destination) {
   const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s/%x/%s%x.%x.%x.%x", (int)r->run_length, r->run_text,
                          (unsigned)(r->agreed_source + 1), what, pass, field, source, destination);
@@ -167,30 +167,30 @@ static weft_str_t key_of(const weft_run_t *r, char *text, const char *what, int 
 
 /* Signs of presence are runs of their own, one for each rank that shows itself: a rank that has ended takes back its own, not what
  * other ranks of its task still offer. */
-static weft_str_t presence_of(const weft_run_t *r, char *text, int rank) {
+static weft_str_t presence_of(const weft_coll_run_t *r, char *text, int rank) {
   const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s.h%x", (int)r->run_length, r->run_text, rank);
   return weft_str_of(text, (size_t)n);
 }
 
-static weft_str_t presence_key(const weft_run_t *r, char *text, int source, int destination) {
+static weft_str_t presence_key(const weft_coll_run_t *r, char *text, int source, int destination) {
   const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s.h%x/%x/%x", (int)r->run_length, r->run_text, source,
                          (unsigned)(r->agreed_source + 1), destination);
   return weft_str_of(text, (size_t)n);
 }
 
 /* Who only gives, in a collective with a root, hears nothing from the others: it stays until it knows that they took part. */
-static bool only_gives(const weft_run_t *r) {
+static bool only_gives(const weft_coll_run_t *r) {
   const weft_collective_kind_t k = r->call.kind;
   return k == WEFT_BROADCAST || k == WEFT_SCATTER || k == WEFT_GATHER || k == WEFT_REDUCE;
 }
 
-static void offer(weft_run_t *r, weft_str_t key, int peer, const void *data, size_t bytes, bool is_kept,
+static void offer(weft_coll_run_t *r, weft_str_t key, int peer, const void *data, size_t bytes, bool is_kept,
                   weft_transfer_done_fn *fn, void *arg) {
   const weft_group_member_t *to = &r->group->members[peer];
   r->transport->ops->offer(r->transport, r->call.step_id, key, to->task, to->device, data, bytes, is_kept, fn, arg);
 }
 
-static weft_fetch_t fetch_from(const weft_run_t *r, weft_str_t key, int peer, size_t bytes) {
+static weft_fetch_t fetch_from(const weft_coll_run_t *r, weft_str_t key, int peer, size_t bytes) {
   const weft_group_member_t *from = &r->group->members[peer];
   return (weft_fetch_t){.from_task = from->task,
                         .from_device = from->device,
@@ -200,8 +200,8 @@ static weft_fetch_t fetch_from(const weft_run_t *r, weft_str_t key, int peer, si
                         .bytes = bytes};
 }
 
-static void start_now(weft_transfer_t *x) {
-  weft_run_t *r = x->run;
+static void start_now(weft_coll_transfer_t *x) {
+  weft_coll_run_t *r = x->run;
   const weft_action_t *a = &r->plan->actions[x->action];
   char text[WEFT_KEY_TEXT];
   switch (a->kind) {
@@ -231,15 +231,15 @@ static void start_now(weft_transfer_t *x) {
 
 static void start_on_pool(void *arg) { start_now(arg); }
 
-static void start(weft_run_t *r, int action) {
+static void start(weft_coll_run_t *r, int action) {
   const weft_action_t *a = &r->plan->actions[action];
-  weft_transfer_t *x = &r->transfers[action];
+  weft_coll_transfer_t *x = &r->transfers[action];
   weft_run_retain(r); /* given back by weft_run_end() */
   const bool is_large = a->kind != WEFT_ACTION_SEND && a->to.bytes >= ON_THE_POOL;
   if (!is_large || r->pool == NULL || !weft_thread_pool_submit(r->pool, start_on_pool, x)) start_now(x);
 }
 
-weft_status_t *weft_run_start_actions(weft_run_t *r) {
+weft_status_t *weft_run_start_actions(weft_coll_run_t *r) {
   const size_t n = (size_t)r->plan->num_actions;
   r->transfers = weft_calloc(n + 1, sizeof *r->transfers);
   r->ready = weft_calloc(n + 1, sizeof *r->ready);
@@ -248,7 +248,7 @@ weft_status_t *weft_run_start_actions(weft_run_t *r) {
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(r->call.name));
   }
   for (size_t i = 0; i < n; i++) {
-    r->transfers[i] = (weft_transfer_t){.run = r, .action = (int)i};
+    r->transfers[i] = (weft_coll_transfer_t){.run = r, .action = (int)i};
     r->pending[i] = r->plan->actions[i].num_before;
   }
   weft_mutex_lock(&r->mu);
@@ -259,7 +259,7 @@ weft_status_t *weft_run_start_actions(weft_run_t *r) {
   return NULL;
 }
 
-static void finish(weft_run_t *r) {
+static void finish(weft_coll_run_t *r) {
   if (r->has_cancel && weft_canceller_try_deregister(r->canceller, r->cancel_token)) weft_run_release(r);
   weft_mutex_lock(&r->mu);
   const bool has_timer = r->has_timer;
@@ -286,14 +286,14 @@ static void finish(weft_run_t *r) {
 }
 
 /* Ends the signs of presence, which nobody has asked for. */
-static void hide_presence(weft_run_t *r) {
+static void hide_presence(weft_coll_run_t *r) {
   char text[WEFT_KEY_TEXT];
   weft_status_t *why = WEFT_ERROR(ABORTED, "the collective has ended here");
   r->transport->ops->fail(r->transport, r->call.step_id, presence_of(r, text, r->rank), NULL, why);
   weft_status_free(why);
 }
 
-void weft_run_advance(weft_run_t *r) {
+void weft_run_advance(weft_coll_run_t *r) {
   bool ends = false, hides = false;
   weft_mutex_lock(&r->mu);
   if (r->is_draining || r->is_finished) {
@@ -338,7 +338,7 @@ void weft_run_advance(weft_run_t *r) {
 
 /* ---- beside the plan: counts, and who has come ---- */
 
-static weft_status_t *make_extra(weft_run_t *r) {
+static weft_status_t *make_extra(weft_coll_run_t *r) {
   if (r->extra != NULL) return NULL;
   const size_t n = (size_t)r->group->size;
   r->extra = weft_calloc(4 * n, sizeof *r->extra);
@@ -346,13 +346,13 @@ static weft_status_t *make_extra(weft_run_t *r) {
   if (r->extra == NULL || r->answered == NULL)
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s", WEFT_STR_ARGS(r->call.name));
   for (size_t i = 0; i < 4 * n; i++)
-    r->extra[i] = (weft_transfer_t){.run = r, .action = COUNTS, .peer = (int)(i % n)};
+    r->extra[i] = (weft_coll_transfer_t){.run = r, .action = COUNTS, .peer = (int)(i % n)};
   return NULL;
 }
 
-static void on_count(void *arg, weft_status_t *s) { weft_run_end(((weft_transfer_t *)arg)->run, s); }
+static void on_count(void *arg, weft_status_t *s) { weft_run_end(((weft_coll_transfer_t *)arg)->run, s); }
 
-void weft_run_exchange(weft_run_t *r, const void *out, void *in, size_t bytes) {
+void weft_run_exchange(weft_coll_run_t *r, const void *out, void *in, size_t bytes) {
   weft_status_t *s = make_extra(r);
   if (s != NULL) {
     weft_collective_run_fail(r, s, true);
@@ -374,8 +374,8 @@ void weft_run_exchange(weft_run_t *r, const void *out, void *in, size_t bytes) {
 }
 
 static void on_presence(void *arg, weft_status_t *s) {
-  weft_transfer_t *x = arg;
-  weft_run_t *r = x->run;
+  weft_coll_transfer_t *x = arg;
+  weft_coll_run_t *r = x->run;
   weft_status_free(s);
   weft_mutex_lock(&r->mu);
   r->num_present--;
@@ -385,7 +385,7 @@ static void on_presence(void *arg, weft_status_t *s) {
 }
 
 /* Offers a sign of presence to all others, so that they can find out who has not come. */
-static void show_presence(weft_run_t *r) {
+static void show_presence(weft_coll_run_t *r) {
   weft_status_t *s = make_extra(r);
   const int n = r->group->size;
   char text[WEFT_KEY_TEXT];
@@ -401,8 +401,8 @@ static void show_presence(weft_run_t *r) {
 }
 
 static void on_answer(void *arg, weft_status_t *s) {
-  weft_transfer_t *x = arg;
-  weft_run_t *r = x->run;
+  weft_coll_transfer_t *x = arg;
+  weft_coll_run_t *r = x->run;
   weft_mutex_lock(&r->mu);
   /* Any answer but our own giving up shows that somebody is there. */
   r->answered[x->peer] = weft_status_code(s) != WEFT_CANCELLED && weft_status_code(s) != WEFT_UNAVAILABLE;
@@ -412,7 +412,7 @@ static void on_answer(void *arg, weft_status_t *s) {
 }
 
 /* Asks everybody whether they have come; the timer's next call reads the answers. */
-static void ask_for_presence(weft_run_t *r) {
+static void ask_for_presence(weft_coll_run_t *r) {
   const int n = r->group->size;
   char text[WEFT_KEY_TEXT];
   weft_mutex_lock(&r->mu);
@@ -430,12 +430,12 @@ static void ask_for_presence(weft_run_t *r) {
 
 /* Who is here longer than this shows itself: well within the grace, so that who comes last is not taken for
  * missing, and so late that a collective that goes well never does. */
-static int64_t first_part(const weft_run_t *r) {
+static int64_t first_part(const weft_coll_run_t *r) {
   const int64_t half = r->call.timeout_ms / 2;
   return half < SHOW_MS ? half : SHOW_MS;
 }
 
-static weft_status_t *too_late(weft_run_t *r) {
+static weft_status_t *too_late(weft_coll_run_t *r) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_mutex_lock(&r->mu);
   for (int i = 0; r->is_probing && i < r->group->size; i++) {
@@ -456,7 +456,7 @@ static weft_status_t *too_late(weft_run_t *r) {
 
 /* The time of one part of the timeout is over. */
 static void late(void *arg) { /* holds the timer's reference */
-  weft_run_t *r = arg;
+  weft_coll_run_t *r = arg;
   weft_mutex_lock(&r->mu);
   const bool goes_on = !r->has_failed && !r->is_finished;
   const weft_patience_t part = r->patience;
@@ -482,14 +482,14 @@ static void late(void *arg) { /* holds the timer's reference */
 
 static void on_timeout(
     void *arg) { /* the timer's thread serves everybody: the work goes elsewhere if it can */
-  weft_run_t *r = arg;
+  weft_coll_run_t *r = arg;
   weft_mutex_lock(&r->mu);
   r->has_timer = false;
   weft_mutex_unlock(&r->mu);
   if (r->pool == NULL || !weft_thread_pool_submit(r->pool, late, r)) late(r);
 }
 
-weft_status_t *weft_run_set_timeout(weft_run_t *r, weft_patience_t part, int64_t ms) {
+weft_status_t *weft_run_set_timeout(weft_coll_run_t *r, weft_patience_t part, int64_t ms) {
   weft_mutex_lock(&r->mu);
   const bool had = r->has_timer;
   const uint64_t old = r->timer_id;
@@ -506,6 +506,6 @@ weft_status_t *weft_run_set_timeout(weft_run_t *r, weft_patience_t part, int64_t
   return s;
 }
 
-weft_status_t *weft_run_expect_others(weft_run_t *r) {
+weft_status_t *weft_run_expect_others(weft_coll_run_t *r) {
   return weft_run_set_timeout(r, WEFT_PATIENCE_FIRST, first_part(r));
 }

@@ -11,7 +11,7 @@
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
-typedef struct weft_plan weft_plan_t; /* Immutable, Thread-safe, refcounted. Any number of steps at once. */
+typedef struct weft_exec_plan weft_exec_plan_t; /* Immutable, Thread-safe, refcounted. Any number of steps at once. */
 
 /* Keeps the kernels of stateful nodes by node name over all plans of a session, so that a random generator or a
  * private queue goes on where it was. Thread-safe. */
@@ -34,10 +34,10 @@ typedef struct weft_plan_options {
  * Errors: INVALID_ARGUMENT "<name> unknown device.", "No OpKernel was registered to support Op '...' used by {{node ...}}...",
  * what kernels' prepare functions say (with the node), RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options,
-                                                weft_plan_t **out);
-weft_plan_t *weft_plan_retain(weft_plan_t *p);
-void weft_plan_release(weft_plan_t *p); /* NULL is fine */
-int weft_plan_num_nodes(const weft_plan_t *p);
+                                                weft_exec_plan_t **out);
+weft_exec_plan_t *weft_plan_retain(weft_exec_plan_t *p);
+void weft_plan_release(weft_exec_plan_t *p); /* NULL is fine */
+int weft_plan_num_nodes(const weft_exec_plan_t *p);
 
 /* What one node did, for step statistics. Times in nanoseconds of weft_clock_ns(). */
 typedef struct weft_node_stats {
@@ -70,8 +70,8 @@ typedef void weft_plan_done_fn(void *arg, weft_status_t *status);
 
 /* Runs all nodes of the plan once. After the first failure nothing new is started, the rendezvous is aborted with
  * it and the canceller (step.canceller, if any) is cancelled, so that everybody who waits returns. */
-void weft_plan_run(weft_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done, void *arg);
+void weft_plan_run(weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done, void *arg);
 /* The same for callers that have nothing else to do: waits. */
-WEFT_MUST_CHECK weft_status_t *weft_plan_run_sync(weft_plan_t *p, const weft_run_options_t *options);
+WEFT_MUST_CHECK weft_status_t *weft_plan_run_sync(weft_exec_plan_t *p, const weft_run_options_t *options);
 
 #endif /* WEFT_EXECUTOR_EXECUTOR_H_ */

@@ -72,7 +72,7 @@ void weft_frame_free(frame_t *f) {
 
 /* A frame with at least one spare iteration. */
 static weft_status_t *frame_new(run_t *run, plan_frame_t *plan, frame_t **out) {
-  weft_plan_t *p = run->plan;
+  weft_exec_plan_t *p = run->plan;
   weft_mutex_lock(&p->mu);
   frame_t *f = plan->free;
   if (f != NULL) plan->free = f->next;

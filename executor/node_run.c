@@ -26,7 +26,7 @@ static void hand_on(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *o
 }
 
 /* The failure when input `input` of a node refers to a variable without a value. */
-static weft_status_t *uninitialized(const weft_plan_t *p, uint32_t node, uint32_t input) {
+static weft_status_t *uninitialized(const weft_exec_plan_t *p, uint32_t node, uint32_t input) {
   uint32_t slot = p->nodes[node].first_slot + input, from = 0;
   const plan_edge_t *e = p->edges;
   while (e->slot != slot) e++; /* every input has its edge */
@@ -40,7 +40,7 @@ static weft_status_t *uninitialized(const weft_plan_t *p, uint32_t node, uint32_
 }
 
 /* Reads references: an input that is not itself a reference gets the variable's value of now. */
-static weft_status_t *read_references(const weft_plan_t *p, uint32_t node, weft_value_t *in) {
+static weft_status_t *read_references(const weft_exec_plan_t *p, uint32_t node, weft_value_t *in) {
   const plan_node_t *n = &p->nodes[node];
   const weft_kernel_node_t *seen = &p->knodes[node];
   for (uint32_t i = 0; i < n->num_inputs; i++) {
@@ -60,7 +60,7 @@ static weft_status_t *read_references(const weft_plan_t *p, uint32_t node, weft_
   return NULL;
 }
 
-static weft_status_t *check_outputs(const weft_plan_t *p, uint32_t node, const weft_value_t *out) {
+static weft_status_t *check_outputs(const weft_exec_plan_t *p, uint32_t node, const weft_value_t *out) {
   const plan_node_t *n = &p->nodes[node];
   const weft_kernel_node_t *seen = &p->knodes[node];
   for (uint32_t i = 0; i < n->num_outputs; i++) {
@@ -135,7 +135,7 @@ void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status) 
 }
 
 static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
-  weft_plan_t *p = r->plan;
+  weft_exec_plan_t *p = r->plan;
   const plan_node_t *n = &p->nodes[node];
   weft_value_t *out = n->flags & NODE_BIG_OUTPUTS ? in + n->num_inputs : r->scratch;
   atomic_uint *cost = n->flags & NODE_COSTLY ? &p->costs[n->aux] : NULL;

@@ -5,7 +5,7 @@
 #include "executor/step.h"
 
 /* Where the parts of an iteration's block lie. */
-static bool lay_out(const weft_plan_t *p, plan_frame_t *f) {
+static bool lay_out(const weft_exec_plan_t *p, plan_frame_t *f) {
   size_t at = sizeof(iteration_t);
   struct part {
     size_t count, size, *at;
@@ -31,7 +31,7 @@ static bool lay_out(const weft_plan_t *p, plan_frame_t *f) {
   return true;
 }
 
-static weft_status_t *finish(weft_plan_t *p) {
+static weft_status_t *finish(weft_exec_plan_t *p) {
   p->costs = weft_calloc(p->num_costs, sizeof *p->costs);
   p->roots = weft_calloc(p->frames[0].num_nodes, sizeof *p->roots);
   if (p->costs == NULL || p->roots == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
@@ -47,7 +47,7 @@ static weft_status_t *finish(weft_plan_t *p) {
 }
 
 static weft_status_t *compile(plan_builder_t *b) {
-  weft_plan_t *p = b->plan;
+  weft_exec_plan_t *p = b->plan;
   size_t num_ids = (size_t)b->graph->num_nodes;
   p->num_nodes = (uint32_t)b->graph->num_live;
   b->number = weft_calloc(num_ids, sizeof *b->number);
@@ -62,8 +62,8 @@ static weft_status_t *compile(plan_builder_t *b) {
 }
 
 weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options,
-                                weft_plan_t **out) {
-  weft_plan_t *p = weft_calloc(1, sizeof *p);
+                                weft_exec_plan_t **out) {
+  weft_exec_plan_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
   atomic_init(&p->refs, 1);
   weft_mutex_init(&p->mu);
@@ -87,12 +87,12 @@ weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t
   return NULL;
 }
 
-weft_plan_t *weft_plan_retain(weft_plan_t *p) {
+weft_exec_plan_t *weft_plan_retain(weft_exec_plan_t *p) {
   if (p != NULL) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   return p;
 }
 
-static void free_blocks(weft_plan_t *p) {
+static void free_blocks(weft_exec_plan_t *p) {
   for (run_t *next; p->free_runs != NULL; p->free_runs = next) {
     next = p->free_runs->next_free;
     weft_run_free(p->free_runs);
@@ -105,7 +105,7 @@ static void free_blocks(weft_plan_t *p) {
   }
 }
 
-void weft_plan_release(weft_plan_t *p) {
+void weft_plan_release(weft_exec_plan_t *p) {
   if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
   free_blocks(p);
   for (uint32_t i = 0; p->instances != NULL && i < p->num_nodes; i++) {
@@ -131,4 +131,4 @@ void weft_plan_release(weft_plan_t *p) {
   weft_free(p);
 }
 
-int weft_plan_num_nodes(const weft_plan_t *p) { return (int)p->num_nodes; }
+int weft_plan_num_nodes(const weft_exec_plan_t *p) { return (int)p->num_nodes; }

@@ -87,7 +87,7 @@ typedef struct weft_op_instance {
 
 enum { MAX_FREE_RUNS = 16 };
 
-struct weft_plan {
+struct weft_exec_plan {
   atomic_int refs;
   weft_arena_t arena;
   uint32_t num_nodes;
@@ -113,7 +113,7 @@ struct weft_plan {
 
 /* What plan_create() knows while it builds. */
 typedef struct plan_builder {
-  weft_plan_t *plan;
+  weft_exec_plan_t *plan;
   const weft_plan_options_t *options;
   const weft_graph_t *graph;
   weft_node_t **order; /* owned; by new number once frames are known */

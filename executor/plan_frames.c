@@ -10,7 +10,7 @@
 enum { MAX_FRAMES = 1 << 20 };
 
 /* Room for one more frame; capacities are powers of two. */
-static bool grow_frames(weft_plan_t *p) {
+static bool grow_frames(weft_exec_plan_t *p) {
   size_t n = (size_t)p->num_frames;
   if (p->num_frames >= MAX_FRAMES) return false;
   if ((n & (n - 1)) != 0) return true;
@@ -22,7 +22,7 @@ static bool grow_frames(weft_plan_t *p) {
 /* The frame that Enter `n`, which runs in frame `in`, enters; made if it is new. */
 static weft_status_t *enter_frame(plan_builder_t *b, weft_map_t *by_key, const weft_node_t *n, int in,
                                   int *out) {
-  weft_plan_t *p = b->plan;
+  weft_exec_plan_t *p = b->plan;
   weft_str_t name = weft_node_attr_string(n, "frame_name");
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&key, "%d;", in);
@@ -133,7 +133,7 @@ static void order_rounds(plan_builder_t *b, const weft_node_t *n) {
 
 /* Sorts by frame, keeping the order within each. */
 static weft_status_t *number_nodes(plan_builder_t *b) {
-  weft_plan_t *p = b->plan;
+  weft_exec_plan_t *p = b->plan;
   weft_node_t **sorted = weft_calloc((size_t)p->num_nodes + 1, sizeof(*sorted));
   uint32_t *next = weft_calloc((size_t)p->num_frames, sizeof *next);
   weft_status_t *s = NULL;
@@ -163,7 +163,7 @@ done:
 }
 
 weft_status_t *weft_plan_assign_frames(plan_builder_t *b) {
-  weft_plan_t *p = b->plan;
+  weft_exec_plan_t *p = b->plan;
   weft_map_t by_key = WEFT_MAP_INIT;
   weft_status_t *s = NULL;
   p->frames = weft_calloc(1, sizeof *p->frames);

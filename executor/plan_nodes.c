@@ -103,7 +103,7 @@ static node_kind_t kind_of(const weft_node_t *n, const weft_kernel_t *k) {
 
 /* Gives the node its places in its frame's block. */
 static void place_in_frame(plan_builder_t *b, const weft_node_t *n, plan_node_t *out, plan_frame_t *f) {
-  weft_plan_t *p = b->plan;
+  weft_exec_plan_t *p = b->plan;
   out->num_inputs = (uint32_t)n->num_inputs;
   out->num_outputs = (uint32_t)n->num_outputs;
   f->num_slots += out->num_inputs;
@@ -128,7 +128,7 @@ static void place_in_frame(plan_builder_t *b, const weft_node_t *n, plan_node_t 
 
 static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, uint32_t number,
                                      const weft_kernel_t *k) {
-  weft_plan_t *p = b->plan;
+  weft_exec_plan_t *p = b->plan;
   weft_kernel_node_t seen = {
       .name = n->name,
       .op_name = n->op->name,
@@ -173,7 +173,7 @@ static weft_status_t *find_gradients(plan_builder_t *b) {
 }
 
 static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t *f) {
-  weft_plan_t *p = b->plan;
+  weft_exec_plan_t *p = b->plan;
   const weft_node_t *n = b->order[number];
   WEFT_RETURN_IF_ERROR(find_device(b, n, number));
   const weft_device_t *d = p->knodes[number].device;
@@ -195,7 +195,7 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
 
 /* Tables of the nodes that a frame must find by ordinal. */
 static weft_status_t *add_frame_tables(plan_builder_t *b) {
-  weft_plan_t *p = b->plan;
+  weft_exec_plan_t *p = b->plan;
   for (uint32_t i = 0; i < p->num_nodes; i++) {
     plan_node_t *n = &p->nodes[i];
     if (!(n->flags & NODE_ENTER)) continue;
@@ -227,7 +227,7 @@ static int by_output(const void *a, const void *b) {
 }
 
 static weft_status_t *count_edges(plan_builder_t *b) {
-  weft_plan_t *p = b->plan;
+  weft_exec_plan_t *p = b->plan;
   uint64_t edges = 0, controls = 0;
   for (uint32_t i = 0; i < p->num_nodes; i++) {
     const weft_node_t *n = b->order[i];
@@ -251,7 +251,7 @@ static weft_status_t *count_edges(plan_builder_t *b) {
 
 /* Counts first, so that first_edge[i + 1] is where row i ends; then fills each row from its own cursor. */
 static weft_status_t *add_edges(plan_builder_t *b) {
-  weft_plan_t *p = b->plan;
+  weft_exec_plan_t *p = b->plan;
   WEFT_RETURN_IF_ERROR(count_edges(b));
   uint32_t *edge_at = weft_calloc(p->num_nodes, sizeof *edge_at),
            *control_at = weft_calloc(p->num_nodes, sizeof *edge_at);
@@ -285,7 +285,7 @@ static weft_status_t *add_edges(plan_builder_t *b) {
 }
 
 weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
-  weft_plan_t *p = b->plan;
+  weft_exec_plan_t *p = b->plan;
   p->nodes = weft_calloc((size_t)p->num_nodes + 1, sizeof *p->nodes);
   p->words = weft_calloc(p->num_nodes, sizeof *p->words);
   p->knodes = weft_calloc(p->num_nodes, sizeof *p->knodes);

@@ -54,7 +54,7 @@ static inline bool deliver_data(runner_t *r, iteration_t *it, const plan_edge_t 
 }
 
 uint32_t weft_deliver(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *outputs, bool is_dead) {
-  const weft_plan_t *p = r->plan;
+  const weft_exec_plan_t *p = r->plan;
   const plan_node_t *n = &p->nodes[node];
   uint32_t num_ready = 0;
   bool from_enter = (n->flags & NODE_ENTER) != 0;

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 
-static run_t *run_new(weft_plan_t *p) {
+static run_t *run_new(weft_exec_plan_t *p) {
   size_t header = (sizeof(run_t) + 15) & ~(size_t)15, bytes;
   if (!weft_add_size(header, p->frames[0].bytes, &bytes)) return NULL;
   char *block = weft_calloc(1, bytes);
@@ -22,7 +22,7 @@ void weft_run_free(run_t *run) {
   weft_free(run);
 }
 
-static run_t *run_take(weft_plan_t *p) {
+static run_t *run_take(weft_exec_plan_t *p) {
   weft_mutex_lock(&p->mu);
   run_t *run = p->free_runs;
   if (run != NULL) {
@@ -33,7 +33,7 @@ static run_t *run_take(weft_plan_t *p) {
   return run != NULL ? run : run_new(p);
 }
 
-static void run_recycle(weft_plan_t *p, run_t *run) {
+static void run_recycle(weft_exec_plan_t *p, run_t *run) {
   weft_mutex_lock(&p->mu);
   bool keep = p->num_free_runs < MAX_FREE_RUNS;
   if (keep) {
@@ -87,7 +87,7 @@ static void clear_root(run_t *run) {
 }
 
 void weft_run_finish(run_t *run) {
-  weft_plan_t *p = run->plan;
+  weft_exec_plan_t *p = run->plan;
   weft_plan_done_fn *done = run->done;
   void *arg = run->done_arg;
   weft_status_t *s = run->status;
@@ -102,7 +102,7 @@ void weft_run_finish(run_t *run) {
   done(arg, s);
 }
 
-static void begin(run_t *run, weft_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done,
+static void begin(run_t *run, weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done,
                   void *arg) {
   const plan_frame_t *f = &p->frames[0];
   run->plan = weft_plan_retain(p);
@@ -125,7 +125,7 @@ static void begin(run_t *run, weft_plan_t *p, const weft_run_options_t *options,
 
 static void start(void *arg) {
   run_t *run = arg;
-  const weft_plan_t *p = run->plan;
+  const weft_exec_plan_t *p = run->plan;
   runner_t r;
   weft_runner_begin(&r, run);
   for (uint32_t i = 0; i < p->num_roots; i++) runner_push(&r, run->root, p->roots[i]);
@@ -133,7 +133,7 @@ static void start(void *arg) {
   weft_runner_end(&r);
 }
 
-void weft_plan_run(weft_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done, void *arg) {
+void weft_plan_run(weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done, void *arg) {
   run_t *run = run_take(p);
   if (run == NULL) {
     weft_status_t *s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step of %u nodes", p->num_nodes);
@@ -162,7 +162,7 @@ static void wake(void *arg, weft_status_t *status) {
   weft_mutex_unlock(&w->mu);
 }
 
-weft_status_t *weft_plan_run_sync(weft_plan_t *p, const weft_run_options_t *options) {
+weft_status_t *weft_plan_run_sync(weft_exec_plan_t *p, const weft_run_options_t *options) {
   waiter_t w = {.is_done = false};
   weft_mutex_init(&w.mu);
   weft_cond_init(&w.ended);

@@ -105,7 +105,7 @@ struct frame {
 };
 
 struct weft_run {
-  weft_plan_t *plan; /* retained */
+  weft_exec_plan_t *plan; /* retained */
   weft_step_t step;
   weft_thread_pool_t *pool;       /* borrowed; may be NULL */
   weft_step_recorder_t *recorder; /* borrowed; may be NULL */
@@ -124,7 +124,7 @@ struct weft_run {
 
 typedef struct runner {
   run_t *run;
-  weft_plan_t *plan;
+  weft_exec_plan_t *plan;
   bool serial;
   bool is_guest; /* on a thread that is not ours: costly nodes go to the pool */
   ready_list_t cheap, costly;
@@ -202,13 +202,13 @@ static inline atomic_uint *word_of(const iteration_t *it, uint32_t node) {
   return &it->words[node - it->first_node];
 }
 
-static inline bool node_is_costly(const weft_plan_t *p, const plan_node_t *n) {
+static inline bool node_is_costly(const weft_exec_plan_t *p, const plan_node_t *n) {
   if (!(n->flags & NODE_COSTLY)) return false;
   return atomic_load_explicit(&p->costs[n->aux], memory_order_relaxed) >> COST_COUNT_BITS > COSTLY_NS;
 }
 
 /* Appends a node whose word's count is 0. */
-static inline void ready_append(const weft_plan_t *p, ready_list_t *list, iteration_t *it, uint32_t node) {
+static inline void ready_append(const weft_exec_plan_t *p, ready_list_t *list, iteration_t *it, uint32_t node) {
   ready_t mine = {it, node + 1};
   if (p->has_frames) {
     it->links[node - it->first_node].node = 0;
@@ -226,7 +226,7 @@ static inline void ready_append(const weft_plan_t *p, ready_list_t *list, iterat
 }
 
 /* Takes the first node off a list that is not empty. */
-static inline uint32_t ready_take(const weft_plan_t *p, ready_list_t *list, iteration_t **out_it,
+static inline uint32_t ready_take(const weft_exec_plan_t *p, ready_list_t *list, iteration_t **out_it,
                                   bool *out_is_dead) {
   iteration_t *it = list->first.it;
   uint32_t node = list->first.node - 1;
@@ -244,7 +244,7 @@ static inline uint32_t ready_take(const weft_plan_t *p, ready_list_t *list, iter
 
 /* Puts a node that got ready on one of the runner's lists. */
 static inline void runner_push(runner_t *r, iteration_t *it, uint32_t node) {
-  const weft_plan_t *p = r->plan;
+  const weft_exec_plan_t *p = r->plan;
   bool is_costly = p->num_costs > 0 && node_is_costly(p, &p->nodes[node]) &&
                    (atomic_load_explicit(word_of(it, node), memory_order_relaxed) & WORD_DEAD) == 0;
   ready_append(p, is_costly ? &r->costly : &r->cheap, it, node);

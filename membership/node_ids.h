@@ -17,12 +17,12 @@
 typedef enum weft_node_role { WEFT_NODE_SCHEDULER = 1, WEFT_NODE_SERVER = 2, WEFT_NODE_WORKER = 4 } weft_node_role_t;
 enum { WEFT_NODE_ALL = WEFT_NODE_SCHEDULER | WEFT_NODE_SERVER | WEFT_NODE_WORKER };
 
-typedef struct weft_node {
+typedef struct weft_member_node {
   weft_node_role_t role;
   weft_str_t host; /* lent */
   int port;
   int rank, id; /* set by weft_nodes_number */
-} weft_node_t;
+} weft_member_node_t;
 
 static inline int weft_node_id(weft_node_role_t role, int rank) {
   return role == WEFT_NODE_SCHEDULER ? 1 : 8 + 2 * rank + (role == WEFT_NODE_WORKER ? 1 : 0);
@@ -32,9 +32,9 @@ static inline bool weft_node_id_is_group(int id) { return id >= 1 && id <= WEFT_
 bool weft_node_id_parse(int id, weft_node_role_t *out_role, int *out_rank);
 
 /* Sorts the nodes (host descending, then port ascending) and gives ranks within each role, and ids. */
-void weft_nodes_number(weft_node_t *nodes, int n);
+void weft_nodes_number(weft_member_node_t *nodes, int n);
 /* How many of the nodes are in group `id`, or 1 if it is the id of one of them. 0: no such node. */
-int weft_nodes_in(const weft_node_t *nodes, int n, int id);
-bool weft_node_is_in(const weft_node_t *node, int id);
+int weft_nodes_in(const weft_member_node_t *nodes, int n, int id);
+bool weft_node_is_in(const weft_member_node_t *node, int id);
 
 #endif /* WEFT_MEMBERSHIP_NODE_IDS_H_ */

@@ -107,7 +107,7 @@ static void print_places(const weft_summary_t *s, weft_strbuf_t *out) {
   pad(out, start, NAME + 2 * FLOW);
   weft_strbuf_puts(out, "variables            nodes\n");
   for (int i = 0; i < s->num_places && i < SHOWN_PLACES; i++) {
-    const weft_place_t *p = &s->places[i];
+    const weft_summary_place_t *p = &s->places[i];
     label(out, "");
     start = out->length;
     weft_print_place(out, p->name);

@@ -85,7 +85,7 @@ static weft_status_t *prepare_feeds(const weft_strategy_request_t *r, weft_graph
 
 typedef struct roots {
   const weft_graph_t *g;
-  weft_prepared_t *out;
+  weft_prepared_graph_t *out;
 } roots_t;
 
 static weft_status_t *add_roots(roots_t *k, weft_names_t names, const char *what, bool is_fetch, bool is_init) {
@@ -110,7 +110,7 @@ static weft_status_t *add_roots(roots_t *k, weft_names_t names, const char *what
   return NULL;
 }
 
-static weft_status_t *resolve(const weft_strategy_request_t *r, weft_graph_t *g, weft_prepared_t *out) {
+static weft_status_t *resolve(const weft_strategy_request_t *r, weft_graph_t *g, weft_prepared_graph_t *out) {
   roots_t k = {g, out};
   out->num_roots = 0;
   WEFT_RETURN_IF_ERROR(add_roots(&k, r->fetches, "fetch", true, false));
@@ -124,7 +124,7 @@ static weft_status_t *resolve(const weft_strategy_request_t *r, weft_graph_t *g,
   return NULL;
 }
 
-static weft_status_t *prune(weft_prepared_t *p, weft_graph_t *g) {
+static weft_status_t *prune(weft_prepared_graph_t *p, weft_graph_t *g) {
   int n = 0;
   weft_node_t **keep = weft_calloc((size_t)p->num_roots + (size_t)p->num_feeds + 1, sizeof(*keep));
   if (keep == NULL) return no_memory();
@@ -135,7 +135,7 @@ static weft_status_t *prune(weft_prepared_t *p, weft_graph_t *g) {
   return s;
 }
 
-static weft_status_t *expand(const weft_strategy_request_t *r, weft_graph_t *g, weft_prepared_t *out) {
+static weft_status_t *expand(const weft_strategy_request_t *r, weft_graph_t *g, weft_prepared_graph_t *out) {
   WEFT_RETURN_IF_ERROR(weft_expand_batch_norms(g, &out->num_expanded));
   if (out->num_expanded == 0) return NULL;
   WEFT_RETURN_IF_ERROR(resolve(r, g, out));
@@ -173,10 +173,10 @@ static weft_status_t *pass_around(weft_graph_t *g) {
   return s;
 }
 
-weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch_norms, weft_prepared_t *out) {
+weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch_norms, weft_prepared_graph_t *out) {
   weft_graph_t *g = NULL;
   size_t num_names = (size_t)r->fetches.n + (size_t)r->targets.n + (size_t)r->inits.n;
-  *out = (weft_prepared_t){.roots = weft_calloc(num_names + 1, sizeof *out->roots),
+  *out = (weft_prepared_graph_t){.roots = weft_calloc(num_names + 1, sizeof *out->roots),
                            .feeds = weft_calloc((size_t)r->feeds.n + 1, sizeof(*out->feeds))};
   weft_status_t *s = out->roots == NULL || out->feeds == NULL ? no_memory() : NULL;
   if (s == NULL && r->fetches.n + r->targets.n == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "a training step must fetch or run something");
@@ -201,9 +201,9 @@ weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch
   return s;
 }
 
-void weft_prepared_deinit(weft_prepared_t *p) {
+void weft_prepared_deinit(weft_prepared_graph_t *p) {
   weft_graph_destroy(p->graph);
   weft_free(p->roots);
   weft_free(p->feeds);
-  *p = (weft_prepared_t){0};
+  *p = (weft_prepared_graph_t){0};
 }

@@ -10,19 +10,19 @@ typedef struct weft_root { /* a node of the prepared graph that is fetched or ru
   bool is_init;     /* runs before the steps */
 } weft_root_t;
 
-typedef struct weft_prepared {
+typedef struct weft_prepared_graph {
   weft_graph_t *graph; /* owned: pruned to what the request needs, control flow lowered, shapes inferred */
   weft_root_t *roots;  /* owned; each node once, in the order of the request: fetches, targets, inits */
   weft_node_t **feeds; /* owned; in the order of the request */
   int num_roots, num_feeds;
   int num_expanded;    /* fused batch normalisations that were taken apart */
-} weft_prepared_t;
+} weft_prepared_graph_t;
 
 /* With expands_batch_norms, those are made of what can be summed over replicas (batch_norm.h).
  * A feed that replaces a value inside the graph becomes a placeholder of that name.
  * Errors: NOT_FOUND naming what the graph lacks; INVALID_ARGUMENT; whatever lowering and inference say. */
-WEFT_MUST_CHECK weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch_norms, weft_prepared_t *out);
-void weft_prepared_deinit(weft_prepared_t *p);
+WEFT_MUST_CHECK weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch_norms, weft_prepared_graph_t *out);
+void weft_prepared_deinit(weft_prepared_graph_t *p);
 
 /* The node that "node" or "node:k" names. Errors: NOT_FOUND; INVALID_ARGUMENT if it has no output k. */
 WEFT_MUST_CHECK weft_status_t *weft_find_named(const weft_graph_t *g, weft_str_t name, const char *what, weft_node_t **out,

@@ -78,7 +78,7 @@ static weft_status_t *start(weft_replication_t *r) {
 /* Copies that only other replicas' names needed go. */
 static weft_status_t *drop_unused(weft_replication_t *r) {
   int n = 0;
-  const weft_prepared_t *p = &r->source;
+  const weft_prepared_graph_t *p = &r->source;
   weft_node_t **keep = weft_arena_calloc(&r->arena, (size_t)p->num_roots + (size_t)p->num_feeds + 2, sizeof(*keep));
   if (keep == NULL) return no_memory();
   for (int i = 0; i < p->num_roots; i++) keep[n++] = weft_graph_find(r->to, p->roots[i].node->name);

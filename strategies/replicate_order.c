@@ -45,7 +45,7 @@ static int branches_of(const ordering_t *k, const weft_node_t *n) {
 }
 
 static void mark_roots(ordering_t *k) {
-  const weft_prepared_t *p = &k->r->source;
+  const weft_prepared_graph_t *p = &k->r->source;
   for (int i = 0; i < p->num_roots; i++) {
     if (p->roots[i].is_init) {
       k->in_init[p->roots[i].node->id] = true;

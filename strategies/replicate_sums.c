@@ -168,7 +168,7 @@ void weft_replication_collective(weft_replication_t *r, const char *op, const we
                               {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)r->o->timeout_seconds}}};
   for (int i = 0; i < num_attrs; i++) all[2 + i] = attrs[i];
   weft_str_t device = r->e.device;
-  weft_collective_t *made = weft_arena_calloc(&r->arena, 1, sizeof *made);
+  weft_replica_collective_t *made = weft_arena_calloc(&r->arena, 1, sizeof *made);
   weft_node_t **nodes = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *nodes);
   if ((made == NULL || nodes == NULL) && r->e.s == NULL) r->e.s = no_memory();
   if (r->group_size == NULL && r->e.s == NULL) r->e.s = weft_replication_make_group(r);
@@ -180,7 +180,7 @@ void weft_replication_collective(weft_replication_t *r, const char *op, const we
     nodes[i] = values[i].node;
   }
   if (r->e.s == NULL) {
-    *made = (weft_collective_t){r->collectives, nodes};
+    *made = (weft_replica_collective_t){r->collectives, nodes};
     r->collectives = made;
   }
   r->instance_key++;

@@ -59,7 +59,7 @@ static weft_status_t *tie_for(weft_replication_t *r, weft_node_t *const *roots, 
   weft_status_t *s = needs == NULL || waits == NULL ? no_memory() : weft_graph_topological_order(r->to, &order);
   if (s == NULL) s = weft_fanout_build(r->to, &fanout);
   if (s == NULL) find_needs(order, r->to->num_live, roots, num_roots, needs);
-  for (const weft_collective_t *c = r->collectives; s == NULL && c != NULL; c = c->next) {
+  for (const weft_replica_collective_t *c = r->collectives; s == NULL && c != NULL; c = c->next) {
     for (int i = 0; i < r->n && s == NULL; i++) {
       bool is_tied = false;
       for (int k = 0; k < r->n; k++) is_tied |= waits[k] = (needs[c->nodes[i]->id] & ~needs[c->nodes[k]->id]) != 0;
@@ -76,7 +76,7 @@ static weft_status_t *tie_for(weft_replication_t *r, weft_node_t *const *roots, 
 }
 
 weft_status_t *weft_replication_tie_collectives(weft_replication_t *r) {
-  const weft_prepared_t *p = &r->source;
+  const weft_prepared_graph_t *p = &r->source;
   if (r->n == 1 || r->collectives == NULL || weft_replication_is_between(r)) return NULL;
   weft_node_t **roots = weft_arena_calloc(&r->arena, (size_t)p->num_roots + 1, sizeof *roots);
   if (roots == NULL) return no_memory();

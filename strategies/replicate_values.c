@@ -12,8 +12,8 @@
  */
 #include "strategies/replication.h"
 
-struct weft_value {
-  weft_value_t *next;
+struct weft_replica_value {
+  weft_replica_value_t *next;
   int index;
   weft_spread_t as;
   weft_str_t device; /* of true values */
@@ -36,8 +36,8 @@ static bool is_same_spread(const weft_spread_t *a, const weft_spread_t *b) {
   return a->kind == b->kind && a->axis == b->axis && a->degree == b->degree && a->rows == b->rows;
 }
 
-static weft_value_t *find_value(const weft_replication_t *r, weft_output_t of, const weft_spread_t *as, weft_str_t device) {
-  for (weft_value_t *v = r->values[of.node->id]; v != NULL; v = v->next) {
+static weft_replica_value_t *find_value(const weft_replication_t *r, weft_output_t of, const weft_spread_t *as, weft_str_t device) {
+  for (weft_replica_value_t *v = r->values[of.node->id]; v != NULL; v = v->next) {
     bool is_there = as->kind != WEFT_SPREAD_ONCE || weft_str_eq(v->device, device);
     if (v->index == of.index && is_same_spread(&v->as, as) && is_there) return v;
   }
@@ -46,14 +46,14 @@ static weft_value_t *find_value(const weft_replication_t *r, weft_output_t of, c
 
 void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted, weft_str_t device,
                                const weft_output_t *values) {
-  weft_value_t *v = weft_arena_calloc(&r->arena, 1, sizeof *v);
+  weft_replica_value_t *v = weft_arena_calloc(&r->arena, 1, sizeof *v);
   weft_output_t *copy = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *copy);
   if (v == NULL || copy == NULL) {
     no_memory(r);
     return;
   }
   memcpy(copy, values, (size_t)r->n * sizeof *copy);
-  *v = (weft_value_t){r->values[of.node->id], of.index, *wanted, device, copy};
+  *v = (weft_replica_value_t){r->values[of.node->id], of.index, *wanted, device, copy};
   r->values[of.node->id] = v;
 }
 
@@ -378,7 +378,7 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, co
   const weft_spread_t *has = weft_replication_spread(r, of);
   weft_output_t local = weft_replication_local(r, of, replica);
   if (r->e.s != NULL || r->total == 1 || is_same_spread(has, wanted)) return local;
-  weft_value_t *known = find_value(r, of, wanted, device);
+  weft_replica_value_t *known = find_value(r, of, wanted, device);
   if (known != NULL) return known->of[replica];
   weft_output_t *out = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *out);
   if (out == NULL) {

@@ -53,7 +53,7 @@ typedef struct weft_share {
 } weft_share_t;
 
 typedef struct weft_weights weft_weights_t;
-typedef struct weft_value weft_value_t;
+typedef struct weft_replica_value weft_replica_value_t;
 typedef struct weft_accumulation weft_accumulation_t;
 
 /* A broadcast between workers. */
@@ -65,16 +65,16 @@ struct weft_sent {
 };
 
 /* A collective: one node on each replica here. */
-typedef struct weft_collective weft_collective_t;
-struct weft_collective {
-  weft_collective_t *next;
+typedef struct weft_replica_collective weft_replica_collective_t;
+struct weft_replica_collective {
+  weft_replica_collective_t *next;
   weft_node_t **nodes; /* by replica */
 };
 
 typedef struct weft_replication {
   const weft_replicate_options_t *o; /* borrowed */
   weft_rewrite_t *out;               /* borrowed; out->graph is `to` */
-  weft_prepared_t source;
+  weft_prepared_graph_t source;
   weft_spread_plan_t plan;
   weft_arena_t arena;
   weft_graph_t *to;
@@ -89,13 +89,13 @@ typedef struct weft_replication {
   int64_t common_seed;      /* of what all replicas must draw alike and has no given seed; 0: not needed yet */
   weft_share_t *shares;     /* by batch */
   weft_weights_t *weights;  /* made so far */
-  weft_value_t **values;    /* by id: made so far */
+  weft_replica_value_t **values;    /* by id: made so far */
   uint64_t fingerprint; /* of what is summed: equal on all workers */
   uint64_t agreement;   /* of the request: equal on all workers, too */
   int32_t group_key, instance_key; /* of all collectives here; of the next one */
   weft_output_t *group_size, *group; /* by replica: constants for collectives; made at the first */
   int num_sums;
-  weft_collective_t *collectives;    /* made so far, the last first */
+  weft_replica_collective_t *collectives;    /* made so far, the last first */
   weft_accumulation_t *accumulation; /* NULL: none yet */
   weft_sent_t *sent;                 /* broadcasts made so far */
   weft_node_t *accumulate_init;      /* what else must run before the first step; NULL: nothing */

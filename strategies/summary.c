@@ -80,12 +80,12 @@ static weft_str_t name_of(const weft_summary_t *s, weft_str_t device) {
   return s->is_by_task ? weft_traffic_task(device) : device;
 }
 
-static weft_status_t *place_of(weft_map_t *index, weft_summary_t *s, weft_str_t device, weft_place_t **out) {
+static weft_status_t *place_of(weft_map_t *index, weft_summary_t *s, weft_str_t device, weft_summary_place_t **out) {
   weft_str_t name = name_of(s, device);
   *out = weft_map_get(index, name);
   if (*out != NULL) return NULL;
   *out = &s->places[s->num_places++];
-  **out = (weft_place_t){.name = name};
+  **out = (weft_summary_place_t){.name = name};
   return weft_map_put(index, name, *out, NULL);
 }
 
@@ -113,7 +113,7 @@ static int64_t bytes_of_variable(const weft_node_t *n) {
 static weft_status_t *count_nodes(const weft_rewrite_t *r, weft_map_t *index, weft_summary_t *s) {
   for (int id = 0; id < r->graph->num_nodes; id++) {
     const weft_node_t *n = r->graph->nodes[id];
-    weft_place_t *place;
+    weft_summary_place_t *place;
     if (n == NULL) continue;
     WEFT_RETURN_IF_ERROR(place_of(index, s, n->requested_device, &place));
     place->num_nodes++;
@@ -152,7 +152,7 @@ static void find_copies(const weft_rewrite_t *r, weft_summary_t *s) {
 static weft_status_t *count_crossings(const weft_rewrite_t *r, weft_map_t *index, weft_summary_t *s) {
   for (int i = 0; i < r->num_crossings; i++) {
     const weft_crossing_t *c = &r->crossings[i];
-    weft_place_t *from, *to;
+    weft_summary_place_t *from, *to;
     WEFT_RETURN_IF_ERROR(place_of(index, s, c->from, &from));
     WEFT_RETURN_IF_ERROR(place_of(index, s, c->to, &to));
     if (from == to) continue;
@@ -177,7 +177,7 @@ static void count_collectives(const weft_rewrite_t *r, weft_summary_t *s) {
 }
 
 static int by_name(const void *a, const void *b) {
-  return weft_str_compare(((const weft_place_t *)a)->name, ((const weft_place_t *)b)->name);
+  return weft_str_compare(((const weft_summary_place_t *)a)->name, ((const weft_summary_place_t *)b)->name);
 }
 
 weft_status_t *weft_rewrite_summarize(const weft_rewrite_t *r, weft_arena_t *arena, weft_summary_t *out) {

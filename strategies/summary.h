@@ -11,12 +11,12 @@ typedef struct weft_flow { /* per run of every lane */
   int num_unknown;  /* values of unknown size */
 } weft_flow_t;
 
-typedef struct weft_place { /* a task; with one task only: a device */
+typedef struct weft_summary_place { /* a task; with one task only: a device */
   weft_str_t name;
   int num_nodes, num_variables;
   int64_t variable_bytes;
   weft_flow_t in, out; /* from and to other places */
-} weft_place_t;
+} weft_summary_place_t;
 
 typedef struct weft_collective_kind_sum { /* all collectives of one op */
   weft_str_t op;
@@ -25,7 +25,7 @@ typedef struct weft_collective_kind_sum { /* all collectives of one op */
 } weft_collective_kind_sum_t;
 
 typedef struct weft_summary { /* Texts are lent by the rewrite. */
-  weft_place_t *places;
+  weft_summary_place_t *places;
   int num_places;
   bool is_by_task;
   weft_collective_kind_sum_t *kinds;

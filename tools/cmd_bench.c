@@ -15,7 +15,7 @@ typedef struct bench_args {
 } bench_args_t;
 
 /* One line, told as it is known, because the whole takes a minute. */
-static bool run_one(const weft_bench_t *b, const weft_bench_options_t *o, json_t *list) {
+static bool run_one(const weft_benchmark_t *b, const weft_bench_options_t *o, json_t *list) {
   double value = 0;
   if (list == NULL) {
     printf("%-20s ", b->name);
@@ -37,13 +37,13 @@ static bool run_one(const weft_bench_t *b, const weft_bench_options_t *o, json_t
   return ok;
 }
 
-static bool is_chosen(const weft_bench_t *b, const char *filter) { return filter == NULL || strstr(b->name, filter) != NULL; }
+static bool is_chosen(const weft_benchmark_t *b, const char *filter) { return filter == NULL || strstr(b->name, filter) != NULL; }
 
 /* Is every bar reached? */
 static bool run_all(const bench_args_t *a, const weft_bench_options_t *o) {
   int n = 0;
   bool all_ok = true;
-  const weft_bench_t *benches = weft_bench_list(&n);
+  const weft_benchmark_t *benches = weft_bench_list(&n);
   json_t *list = a->json ? json_array() : NULL;
   if (list == NULL) printf("%-20s %12s %-6s %-13s %-4s %s\n", "benchmark", "value", "unit", "bar", "", "what");
   for (int i = 0; i < n; i++) {
@@ -59,7 +59,7 @@ static bool run_all(const bench_args_t *a, const weft_bench_options_t *o) {
 
 static bool is_any_chosen(const char *filter) {
   int n = 0;
-  const weft_bench_t *benches = weft_bench_list(&n);
+  const weft_benchmark_t *benches = weft_bench_list(&n);
   for (int i = 0; i < n; i++) {
     if (is_chosen(&benches[i], filter)) return true;
   }

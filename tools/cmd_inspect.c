@@ -17,7 +17,7 @@
 typedef struct inspect_args {
   bool json, dot, svg, details;
   const char *path, *strategy, *cluster, *save, *scope;
-  weft_texts_t feeds, fetches, targets, inits;
+  weft_option_texts_t feeds, fetches, targets, inits;
   int64_t cpus, batch;
 } inspect_args_t;
 
@@ -161,7 +161,7 @@ static json_t *collectives_json(const weft_rewrite_t *r) {
 static json_t *places_json(const weft_summary_t *s) {
   json_t *list = json_array();
   for (int i = 0; i < s->num_places; i++) {
-    const weft_place_t *p = &s->places[i];
+    const weft_summary_place_t *p = &s->places[i];
     json_array_append_new(list, json_pack("{s:o, s:i, s:i, s:I, s:o, s:o}", "name", text(p->name), "nodes", p->num_nodes, "variables",
                                           p->num_variables, "variable_bytes", (json_int_t)p->variable_bytes, "in", flow_json(&p->in),
                                           "out", flow_json(&p->out)));

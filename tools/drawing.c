@@ -9,7 +9,7 @@
 enum { WHOLE_PLACES = 4, LEAST_BOXES = 7, MAX_OUTSIDE = 8, SHOWN_CROSSINGS = 2, HUB = 6, EXAMPLE_ROWS = 64 };
 
 typedef struct item {
-  weft_scope_t *leaf;
+  weft_drawing_scope_t *leaf;
   int place, box; /* box -1: not drawn */
   bool is_variable;
   int64_t bytes;
@@ -28,7 +28,7 @@ typedef struct group { /* places that are drawn as one */
   int num_places;
 } group_t;
 typedef struct box {
-  weft_scope_t *scope; /* NULL: the others */
+  weft_drawing_scope_t *scope; /* NULL: the others */
   int group, num_nodes, num_variables;
   int64_t bytes;       /* of variables */
 } box_t;
@@ -50,7 +50,7 @@ struct weft_drawing {
   arrow_t *arrows;
   int num_groups, num_boxes, num_arrows, box_capacity, arrow_capacity;
   weft_map_t box_index, arrow_index; /* key -> number + 1 */
-  const weft_scope_t *at;            /* what is drawn; NULL: all */
+  const weft_drawing_scope_t *at;            /* what is drawn; NULL: all */
 };
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a drawing"); }
@@ -155,13 +155,13 @@ static weft_status_t *numbered(weft_map_t *index, uint64_t key, int next, int *o
   return known != 0 ? NULL : weft_map_put_u64(index, key, (void *)(uintptr_t)(next + 1), NULL);
 }
 
-static bool is_inside(const weft_drawing_t *d, const weft_scope_t *s) {
+static bool is_inside(const weft_drawing_t *d, const weft_drawing_scope_t *s) {
   while (s != NULL && s != d->at) s = s->parent;
   return s != NULL;
 }
 
 static weft_status_t *find_box(weft_drawing_t *d, item_t *item) {
-  weft_scope_t *scope = weft_scopes_box_of(&d->scopes, item->leaf);
+  weft_drawing_scope_t *scope = weft_scopes_box_of(&d->scopes, item->leaf);
   if (scope == NULL && d->at != NULL && !is_inside(d, weft_scopes_resolve(item->leaf))) return NULL; /* nor a neighbour */
   int group = d->places[item->place].group;
   uint64_t key = (uint64_t)(uintptr_t)scope ^ (uint64_t)(unsigned)group << 48; /* addresses have 48 bits */
@@ -178,8 +178,8 @@ static weft_status_t *find_box(weft_drawing_t *d, item_t *item) {
   return NULL;
 }
 
-static bool is_around(const weft_drawing_t *d, const weft_scope_t *s) {
-  for (const weft_scope_t *up = d->at; up != NULL; up = up->parent) {
+static bool is_around(const weft_drawing_t *d, const weft_drawing_scope_t *s) {
+  for (const weft_drawing_scope_t *up = d->at; up != NULL; up = up->parent) {
     if (up == s) return true;
   }
   return false;
@@ -190,10 +190,10 @@ static void choose_neighbours(weft_drawing_t *d) {
   int n = 0;
   for (int i = 0; i < d->num_links && n < MAX_OUTSIDE; i++) {
     const link_t *l = &d->links[i];
-    weft_scope_t *ends[2] = {weft_scopes_resolve(d->items[l->from].leaf), weft_scopes_resolve(d->items[l->to].leaf)};
+    weft_drawing_scope_t *ends[2] = {weft_scopes_resolve(d->items[l->from].leaf), weft_scopes_resolve(d->items[l->to].leaf)};
     bool inside[2] = {is_inside(d, ends[0]), is_inside(d, ends[1])};
     if (inside[0] == inside[1] || l->kind == WEFT_DRAWN_CONTROL) continue;
-    weft_scope_t *s = inside[0] ? ends[1] : ends[0];
+    weft_drawing_scope_t *s = inside[0] ? ends[1] : ends[0];
     while (s->parent != NULL && !is_around(d, s->parent)) s = s->parent;
     if (is_around(d, s) || s->is_box) continue;
     s->is_box = s->is_outside = true;
@@ -249,14 +249,14 @@ static void put_quotable(weft_strbuf_t *out, weft_str_t s) {
   }
 }
 
-static void put_scope_name(weft_strbuf_t *out, const weft_scope_t *s) {
+static void put_scope_name(weft_strbuf_t *out, const weft_drawing_scope_t *s) {
   put_quotable(out, s->name);
   if (s->members > 1) weft_strbuf_puts(out, " \xe2\x80\xa6 ");
   if (s->members > 1) put_quotable(out, s->last);
   if (s->members > 1) weft_strbuf_printf(out, "  \xc3\x97%d", s->members);
 }
 
-static void put_path(weft_strbuf_t *out, const weft_scope_t *s) {
+static void put_path(weft_strbuf_t *out, const weft_drawing_scope_t *s) {
   if (s->parent != NULL && s->parent->parent != NULL) {
     put_path(out, s->parent);
     weft_strbuf_putc(out, '/');
@@ -289,13 +289,13 @@ static void put_box(weft_strbuf_t *out, int number, const box_t *b) {
 }
 
 /* The boxes of a group below an open scope, with frames around those of scopes that are open, too. */
-static void put_boxes(const weft_drawing_t *d, int group, const weft_scope_t *in, int *number, weft_strbuf_t *out) {
+static void put_boxes(const weft_drawing_t *d, int group, const weft_drawing_scope_t *in, int *number, weft_strbuf_t *out) {
   for (int b = 0; b < d->num_boxes; b++) {
     const box_t *box = &d->boxes[b];
-    const weft_scope_t *parent = box->scope == NULL ? &d->scopes.root : box->scope->is_open ? box->scope : box->scope->parent;
+    const weft_drawing_scope_t *parent = box->scope == NULL ? &d->scopes.root : box->scope->is_open ? box->scope : box->scope->parent;
     if (box->group == group && parent == in) put_box(out, b, box);
   }
-  for (const weft_scope_t *c = in->first; c != NULL; c = c->next) {
+  for (const weft_drawing_scope_t *c = in->first; c != NULL; c = c->next) {
     if (!c->is_open && !is_around(d, c)) continue;
     weft_strbuf_printf(out, "subgraph cluster_s%d { style=\"rounded,filled\"; color=\"#d8d8d8\"; fillcolor=\"#f6f6f6\"; label=\"", (*number)++);
     put_scope_name(out, c);
@@ -448,7 +448,7 @@ static void put_drawing(const weft_drawing_t *d, weft_strbuf_t *out) {
 weft_status_t *weft_drawing_print(weft_drawing_t *d, const char *scope, weft_strbuf_t *out) {
   WEFT_RETURN_IF_ERROR(group_places(d));
   WEFT_RETURN_IF_ERROR(weft_scopes_merge(&d->scopes));
-  weft_scope_t *at = scope == NULL ? &d->scopes.root : weft_scopes_find(&d->scopes, weft_str(scope));
+  weft_drawing_scope_t *at = scope == NULL ? &d->scopes.root : weft_scopes_find(&d->scopes, weft_str(scope));
   if (at == NULL) return WEFT_ERROR(NOT_FOUND, "--scope %s: no node has a name of this scope", scope);
   int groups = d->num_groups > 0 ? d->num_groups : 1, limit = WEFT_DRAWING_BOXES / groups - (scope == NULL ? 0 : MAX_OUTSIDE / groups);
   weft_scopes_choose(at, limit < LEAST_BOXES ? LEAST_BOXES : limit);

@@ -59,11 +59,11 @@ static int64_t number_of(weft_str_t name) {
 
 /* ---- the tree ---- */
 
-static weft_status_t *child_of(weft_scopes_t *t, weft_scope_t *parent, weft_str_t path, weft_str_t name, weft_scope_t **out) {
+static weft_status_t *child_of(weft_scopes_t *t, weft_drawing_scope_t *parent, weft_str_t path, weft_str_t name, weft_drawing_scope_t **out) {
   *out = weft_map_get(&t->by_path, path);
   if (*out != NULL) return NULL;
   weft_str_t own = weft_arena_str(&t->arena, path);
-  weft_scope_t *s = weft_arena_calloc(&t->arena, 1, sizeof *s);
+  weft_drawing_scope_t *s = weft_arena_calloc(&t->arena, 1, sizeof *s);
   if (own.data == NULL || s == NULL) return no_memory();
   s->name = s->last = weft_str_of(own.data + own.length - name.length, name.length);
   s->members = 1;
@@ -74,9 +74,9 @@ static weft_status_t *child_of(weft_scopes_t *t, weft_scope_t *parent, weft_str_
   return weft_map_put(&t->by_path, own, s, NULL);
 }
 
-weft_status_t *weft_scopes_add(weft_scopes_t *t, weft_str_t name, bool is_variable, weft_scope_t **out) {
+weft_status_t *weft_scopes_add(weft_scopes_t *t, weft_str_t name, bool is_variable, weft_drawing_scope_t **out) {
   weft_str_t plain = plain_name(name), part, rest = plain;
-  weft_scope_t *s = &t->root;
+  weft_drawing_scope_t *s = &t->root;
   for (bool is_last = false; !is_last;) {
     is_last = !weft_str_split(rest, '/', &part, &rest);
     if (is_last) part = rest;
@@ -92,41 +92,41 @@ weft_status_t *weft_scopes_add(weft_scopes_t *t, weft_str_t name, bool is_variab
   return NULL;
 }
 
-weft_scope_t *weft_scopes_resolve(weft_scope_t *s) {
+weft_drawing_scope_t *weft_scopes_resolve(weft_drawing_scope_t *s) {
   while (s->merged_into != NULL) s = s->merged_into;
   return s;
 }
 
-weft_scope_t *weft_scopes_find(const weft_scopes_t *t, weft_str_t path) {
+weft_drawing_scope_t *weft_scopes_find(const weft_scopes_t *t, weft_str_t path) {
   while (path.length > 0 && path.data[path.length - 1] == '/') path.length--;
-  weft_scope_t *s = weft_map_get(&t->by_path, path);
+  weft_drawing_scope_t *s = weft_map_get(&t->by_path, path);
   return s == NULL ? NULL : weft_scopes_resolve(s);
 }
 
 /* ---- repeated scopes ---- */
 
-static int num_children(const weft_scope_t *s) {
+static int num_children(const weft_drawing_scope_t *s) {
   int n = 0;
-  for (const weft_scope_t *c = s->first; c != NULL; c = c->next) n++;
+  for (const weft_drawing_scope_t *c = s->first; c != NULL; c = c->next) n++;
   return n;
 }
 
-static weft_scope_t *find_child(const weft_scope_t *s, weft_str_t name) {
-  for (weft_scope_t *c = s->first; c != NULL; c = c->next) {
+static weft_drawing_scope_t *find_child(const weft_drawing_scope_t *s, weft_str_t name) {
+  for (weft_drawing_scope_t *c = s->first; c != NULL; c = c->next) {
     if (weft_str_eq(c->name, name)) return c;
   }
   return NULL;
 }
 
 /* All that is below b goes to below a. */
-static void unite(weft_scope_t *a, weft_scope_t *b) {
+static void unite(weft_drawing_scope_t *a, weft_drawing_scope_t *b) {
   a->num_nodes += b->num_nodes;
   a->num_own += b->num_own;
   a->num_variables += b->num_variables;
   b->merged_into = a;
-  for (weft_scope_t *c = b->first, *next; c != NULL; c = next) {
+  for (weft_drawing_scope_t *c = b->first, *next; c != NULL; c = next) {
     next = c->next;
-    weft_scope_t *same = find_child(a, c->name);
+    weft_drawing_scope_t *same = find_child(a, c->name);
     if (same != NULL) {
       unite(same, c);
       continue;
@@ -139,23 +139,23 @@ static void unite(weft_scope_t *a, weft_scope_t *b) {
 }
 
 /* Do two scopes have about the same inside? Half of the names at least. */
-static bool are_alike(const weft_scope_t *a, const weft_scope_t *b) {
+static bool are_alike(const weft_drawing_scope_t *a, const weft_drawing_scope_t *b) {
   int in_a = num_children(a), in_b = num_children(b), common = 0;
   if (in_a == 0 || in_b == 0) return in_a == in_b;
-  for (const weft_scope_t *c = a->first; c != NULL; c = c->next) common += find_child(b, c->name) != NULL;
+  for (const weft_drawing_scope_t *c = a->first; c != NULL; c = c->next) common += find_child(b, c->name) != NULL;
   return 2 * common >= (in_a > in_b ? in_a : in_b);
 }
 
 static int by_stem(const void *a, const void *b) {
-  const weft_scope_t *x = *(weft_scope_t *const *)a, *y = *(weft_scope_t *const *)b;
+  const weft_drawing_scope_t *x = *(weft_drawing_scope_t *const *)a, *y = *(weft_drawing_scope_t *const *)b;
   int by = weft_str_compare(stem_of(x->name), stem_of(y->name));
   if (by != 0) return by;
   int64_t m = number_of(x->name), n = number_of(y->name);
   return m != n ? (m < n ? -1 : 1) : weft_str_compare(x->name, y->name);
 }
 
-static void unite_run(weft_scope_t **items, int n) {
-  weft_scope_t *of = items[0];
+static void unite_run(weft_drawing_scope_t **items, int n) {
+  weft_drawing_scope_t *of = items[0];
   for (int i = 1; i < n; i++) {
     of->last = items[i]->name;
     of->members += items[i]->members;
@@ -163,11 +163,11 @@ static void unite_run(weft_scope_t **items, int n) {
   }
 }
 
-static weft_status_t *merge(weft_scopes_t *t, weft_scope_t *s) {
+static weft_status_t *merge(weft_scopes_t *t, weft_drawing_scope_t *s) {
   int n = num_children(s), k = 0;
-  weft_scope_t **items = weft_calloc((size_t)n + 1, sizeof(*items));
+  weft_drawing_scope_t **items = weft_calloc((size_t)n + 1, sizeof(*items));
   if (items == NULL) return no_memory();
-  for (weft_scope_t *c = s->first; c != NULL; c = c->next) items[k++] = c;
+  for (weft_drawing_scope_t *c = s->first; c != NULL; c = c->next) items[k++] = c;
   qsort(items, (size_t)n, sizeof(*items), by_stem);
   for (int begin = 0, end; begin < n; begin = end) {
     for (end = begin + 1; end < n && weft_str_eq(stem_of(items[end]->name), stem_of(items[begin]->name)); end++) {
@@ -183,7 +183,7 @@ static weft_status_t *merge(weft_scopes_t *t, weft_scope_t *s) {
   }
   weft_free(items);
   weft_status_t *status = NULL;
-  for (weft_scope_t *c = s->first; c != NULL && status == NULL; c = c->next) status = merge(t, c);
+  for (weft_drawing_scope_t *c = s->first; c != NULL && status == NULL; c = c->next) status = merge(t, c);
   return status;
 }
 
@@ -192,8 +192,8 @@ weft_status_t *weft_scopes_merge(weft_scopes_t *t) { return merge(t, &t->root); 
 /* ---- boxes ---- */
 
 /* The largest box below `s` that has an inside. */
-static void find_largest(weft_scope_t *s, weft_scope_t **best) {
-  for (weft_scope_t *c = s->first; c != NULL; c = c->next) {
+static void find_largest(weft_drawing_scope_t *s, weft_drawing_scope_t **best) {
+  for (weft_drawing_scope_t *c = s->first; c != NULL; c = c->next) {
     if (c->is_open) {
       find_largest(c, best);
     } else if (c->is_box && c->first != NULL && (*best == NULL || c->num_nodes > (*best)->num_nodes)) {
@@ -203,13 +203,13 @@ static void find_largest(weft_scope_t *s, weft_scope_t **best) {
 }
 
 /* Makes the largest children of an open scope boxes; how many. */
-static int open(weft_scope_t *s, int limit) {
+static int open(weft_drawing_scope_t *s, int limit) {
   int n = 0;
   s->is_open = true;
   s->is_box = s->num_own > 0;
   for (; n < limit; n++) {
-    weft_scope_t *best = NULL;
-    for (weft_scope_t *c = s->first; c != NULL; c = c->next) {
+    weft_drawing_scope_t *best = NULL;
+    for (weft_drawing_scope_t *c = s->first; c != NULL; c = c->next) {
       if (!c->is_box && (best == NULL || c->num_nodes + 100 * c->num_variables > best->num_nodes + 100 * best->num_variables)) best = c;
     }
     if (best == NULL) break;
@@ -218,18 +218,18 @@ static int open(weft_scope_t *s, int limit) {
   return n + s->is_box;
 }
 
-void weft_scopes_choose(weft_scope_t *at, int limit) {
+void weft_scopes_choose(weft_drawing_scope_t *at, int limit) {
   int boxes = open(at, limit - 1), all = at->num_nodes;
   for (;;) { /* what holds a third of all is opened, as long as its parts fit */
-    weft_scope_t *largest = NULL;
+    weft_drawing_scope_t *largest = NULL;
     find_largest(at, &largest);
     if (largest == NULL || 3 * largest->num_nodes < all || boxes + num_children(largest) > limit - 1) return;
     boxes += open(largest, limit) - 1;
   }
 }
 
-weft_scope_t *weft_scopes_box_of(const weft_scopes_t *t, weft_scope_t *leaf) {
-  for (weft_scope_t *s = weft_scopes_resolve(leaf); s != NULL && s != &t->root; s = s->parent == NULL ? NULL : weft_scopes_resolve(s->parent)) {
+weft_drawing_scope_t *weft_scopes_box_of(const weft_scopes_t *t, weft_drawing_scope_t *leaf) {
+  for (weft_drawing_scope_t *s = weft_scopes_resolve(leaf); s != NULL && s != &t->root; s = s->parent == NULL ? NULL : weft_scopes_resolve(s->parent)) {
     if (s->is_box) return s;
   }
   return NULL;

@@ -13,9 +13,9 @@
 
 enum { HELP_COLUMN = 26, MAX_HELP_COLUMN = 100 };
 
-void weft_texts_deinit(weft_texts_t *t) {
+void weft_texts_deinit(weft_option_texts_t *t) {
   weft_free(t->items);
-  *t = (weft_texts_t){NULL, 0};
+  *t = (weft_option_texts_t){NULL, 0};
 }
 
 int weft_options_complain(const weft_command_line_t *c, const char *fmt, ...) {

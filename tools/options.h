@@ -10,11 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct weft_texts {
+typedef struct weft_option_texts {
   const char **items; /* owned; the texts are argv's */
   int n;
-} weft_texts_t;
-void weft_texts_deinit(weft_texts_t *t);
+} weft_option_texts_t;
+void weft_texts_deinit(weft_option_texts_t *t);
 
 /* Exactly one of the four places is set; it gets what the command line says. */
 typedef struct weft_option {
@@ -23,7 +23,7 @@ typedef struct weft_option {
   const char *help;
   bool *flag;
   const char **text;
-  weft_texts_t *texts; /* may be given several times */
+  weft_option_texts_t *texts; /* may be given several times */
   int64_t *number;     /* from min to max */
   int64_t min, max;
 } weft_option_t;

@@ -14,7 +14,7 @@ typedef struct weft_registered_graph {
   atomic_int refs;
   weft_str_t handle;   /* owned */
   weft_graph_t *graph; /* owned: for partition graphs in step statistics */
-  weft_plan_t *plan;
+  weft_exec_plan_t *plan;
   atomic_llong last_run_ns; /* how long the last step took; large before the first */
 } weft_registered_graph_t;
 

@@ -279,7 +279,7 @@ weft_status_t *weft_accumulator_apply_sparse(weft_accumulator_t *a, int64_t loca
 /* ---- take ---- */
 
 typedef struct take {
-  weft_waiter_t waiter; /* first; waiter.owner is the accumulator */
+  weft_room_waiter_t waiter; /* first; waiter.owner is the accumulator */
   int64_t required, count;
   sum_t sum;
 } take_t;
@@ -290,7 +290,7 @@ typedef struct take {
 #define HOLDS_ROOM
 #endif
 
-HOLDS_ROOM static weft_wait_result_t try_take(weft_waiter_t *w) {
+HOLDS_ROOM static weft_wait_result_t try_take(weft_room_waiter_t *w) {
   take_t *t = (take_t *)w;
   weft_accumulator_t *a = (weft_accumulator_t *)w->owner;
   if (a->count < t->required) return WEFT_WAIT_STUCK;
@@ -343,7 +343,7 @@ static weft_status_t *output_shape(weft_kernel_ctx_t *ctx, const weft_shape_t *d
   return NULL;
 }
 
-static void finish_take(weft_waiter_t *w) {
+static void finish_take(weft_room_waiter_t *w) {
   take_t *t = (take_t *)w;
   weft_kernel_ctx_t *ctx = w->ctx;
   const weft_accumulator_config_t *config = &((weft_accumulator_t *)w->owner)->config;

@@ -268,7 +268,7 @@ static weft_status_t *barrier_insert(weft_kernel_ctx_t *c) {
 /* ---- take ---- */
 
 typedef struct taking {
-  weft_waiter_t waiter; /* first; waiter.owner is the barrier */
+  weft_room_waiter_t waiter; /* first; waiter.owner is the barrier */
   int64_t wanted, available;
   bool takes_fewer, is_short;
   weft_queue_item_t *items, **tail;
@@ -281,7 +281,7 @@ typedef struct taking {
 #define HOLDS_ROOM
 #endif
 
-HOLDS_ROOM static weft_wait_result_t try_take(weft_waiter_t *w) {
+HOLDS_ROOM static weft_wait_result_t try_take(weft_room_waiter_t *w) {
   taking_t *t = (taking_t *)w;
   barrier_t *b = (barrier_t *)w->owner;
   int64_t ready = (int64_t)b->ready.count, deliver = t->wanted;
@@ -346,7 +346,7 @@ static weft_status_t *deliver(taking_t *t, const barrier_t *b) {
   return NULL;
 }
 
-static void finish_take(weft_waiter_t *w) {
+static void finish_take(weft_room_waiter_t *w) {
   taking_t *t = (taking_t *)w;
   barrier_t *b = (barrier_t *)w->owner;
   weft_kernel_ctx_t *ctx = w->ctx;

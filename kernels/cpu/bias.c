@@ -62,7 +62,7 @@ static weft_status_t *bias_grad_compute(weft_kernel_ctx_t *ctx) {
     return NULL;
   }
   bool axes[WEFT_MAX_DIMS] = {true, false, true};
-  weft_reduction_t plan;
+  weft_reduced_dims_t plan;
   weft_reduction_plan(&view, axes, &plan);
   return weft_reduction_run(&plan, ctx->device->pool, weft_reduce_sum[dy->dtype], weft_dtype_size(dy->dtype),
                             dy->data, db->data);

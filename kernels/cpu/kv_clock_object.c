@@ -158,18 +158,18 @@ void weft_clocked_read(weft_clocked_t *c, int64_t *out_clocks) {
 /* ---- waiting ---- */
 
 typedef struct clock_wait {
-  weft_waiter_t waiter; /* first; waiter.owner is the clocked object */
+  weft_room_waiter_t waiter; /* first; waiter.owner is the clocked object */
   int64_t needs, slowest;
 } clock_wait_t;
 
 /* Runs under the room's lock. */
-static weft_wait_result_t try_wait(weft_waiter_t *w) {
+static weft_wait_result_t try_wait(weft_room_waiter_t *w) {
   clock_wait_t *t = (clock_wait_t *)w;
   t->slowest = weft_clocked_slowest_locked((weft_clocked_t *)w->owner);
   return t->slowest >= t->needs ? WEFT_WAIT_DONE : WEFT_WAIT_STUCK;
 }
 
-static void finish_wait(weft_waiter_t *w) {
+static void finish_wait(weft_room_waiter_t *w) {
   clock_wait_t *t = (clock_wait_t *)w;
   weft_kernel_ctx_t *ctx = w->ctx;
   weft_status_t *s = w->is_cancelled ? WEFT_ERROR(CANCELLED, "%s", w->cancelled)

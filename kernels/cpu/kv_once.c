@@ -86,7 +86,7 @@ static void claim_name(const weft_kernel_ctx_t *c, int64_t id, char *out, size_t
 }
 
 typedef struct asking {
-  weft_waiter_t waiter; /* first; waiter.owner is the guard */
+  weft_room_waiter_t waiter; /* first; waiter.owner is the guard */
   int64_t id;
   claim_t *claim; /* to be made; one reference */
   bool is_new;
@@ -94,7 +94,7 @@ typedef struct asking {
 } asking_t;
 
 /* Runs under the room's lock. */
-static weft_wait_result_t try_claim(weft_waiter_t *w) {
+static weft_wait_result_t try_claim(weft_room_waiter_t *w) {
   asking_t *a = (asking_t *)w;
   weft_once_t *guard = (weft_once_t *)w->owner;
   weft_once_state_t state = weft_once_state_locked(guard, a->id);
@@ -109,7 +109,7 @@ static weft_status_t *set_bool(weft_kernel_ctx_t *c, bool value) {
   return weft_tensor_scalar(WEFT_BOOL, &value, &c->outputs[0].tensor);
 }
 
-static void finish_claim(weft_waiter_t *w) {
+static void finish_claim(weft_room_waiter_t *w) {
   asking_t *a = (asking_t *)w;
   weft_kernel_ctx_t *ctx = w->ctx;
   weft_status_t *s = w->is_cancelled ? WEFT_ERROR(CANCELLED, "%s", w->cancelled) : a->failure;

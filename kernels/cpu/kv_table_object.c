@@ -224,7 +224,7 @@ weft_status_t *weft_kv_table_push(weft_kv_table_t *t, const weft_kv_push_t *p, b
 /* ---- pulling ---- */
 
 typedef struct pull {
-  weft_waiter_t waiter; /* first; waiter.owner is the table */
+  weft_room_waiter_t waiter; /* first; waiter.owner is the table */
   weft_tensor_t *keys;  /* retained */
   int64_t worker, needs, clock;
   bool has_lens, waits_for_table;
@@ -272,7 +272,7 @@ static weft_status_t *read_unequal(const weft_kv_table_t *t, pull_t *p) {
 }
 
 /* Runs under the room's lock. */
-static weft_wait_result_t try_pull(weft_waiter_t *w) {
+static weft_wait_result_t try_pull(weft_room_waiter_t *w) {
   pull_t *p = (pull_t *)w;
   weft_kv_table_t *t = (weft_kv_table_t *)w->owner;
   int64_t now = p->waits_for_table ? t->clock : weft_clocked_slowest_locked(&t->clocked);
@@ -285,7 +285,7 @@ static weft_wait_result_t try_pull(weft_waiter_t *w) {
   return WEFT_WAIT_DONE;
 }
 
-static void finish_pull(weft_waiter_t *w) {
+static void finish_pull(weft_room_waiter_t *w) {
   pull_t *p = (pull_t *)w;
   weft_kernel_ctx_t *ctx = w->ctx;
   weft_status_t *s = w->is_cancelled ? WEFT_ERROR(CANCELLED, "%s", w->cancelled) : p->failure;

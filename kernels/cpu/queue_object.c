@@ -125,7 +125,7 @@ static weft_status_t *reserve(weft_queue_t *q, size_t n) {
 typedef enum outcome { SERVED, QUEUE_CLOSED, NOT_ENOUGH } outcome_t;
 
 typedef struct operation {
-  weft_waiter_t waiter; /* first; waiter.owner is the queue */
+  weft_room_waiter_t waiter; /* first; waiter.owner is the queue */
   bool is_many, is_up_to;
   int64_t wanted;           /* tuples still to be moved */
   int64_t requested, found; /* for the message when there is not enough */
@@ -187,7 +187,7 @@ static weft_queue_item_t *take_first(operation_t *op) {
 #define HOLDS_ROOM
 #endif
 
-HOLDS_ROOM static weft_wait_result_t try_enqueue(weft_waiter_t *w) {
+HOLDS_ROOM static weft_wait_result_t try_enqueue(weft_room_waiter_t *w) {
   operation_t *op = (operation_t *)w;
   weft_queue_t *q = queue_of(op);
   if (q->is_closed) {
@@ -202,7 +202,7 @@ HOLDS_ROOM static weft_wait_result_t try_enqueue(weft_waiter_t *w) {
   return op->items == NULL ? WEFT_WAIT_DONE : result;
 }
 
-static void finish_enqueue(weft_waiter_t *w) {
+static void finish_enqueue(weft_room_waiter_t *w) {
   operation_t *op = (operation_t *)w;
   weft_queue_t *q = queue_of(op);
   weft_status_t *s = NULL;
@@ -344,7 +344,7 @@ static void give_back_locked(weft_queue_t *q, operation_t *op) WEFT_REQUIRES(q->
   }
 }
 
-HOLDS_ROOM static weft_wait_result_t try_dequeue(weft_waiter_t *w) {
+HOLDS_ROOM static weft_wait_result_t try_dequeue(weft_room_waiter_t *w) {
   operation_t *op = (operation_t *)w;
   weft_queue_t *q = queue_of(op);
   int64_t size = (int64_t)q->store.count;
@@ -418,7 +418,7 @@ static weft_status_t *stack_component(const weft_queue_t *q, const operation_t *
   return NULL;
 }
 
-static void finish_dequeue(weft_waiter_t *w) {
+static void finish_dequeue(weft_room_waiter_t *w) {
   operation_t *op = (operation_t *)w;
   weft_queue_t *q = queue_of(op);
   weft_status_t *s = NULL;
@@ -475,7 +475,7 @@ void weft_queue_dequeue_many(weft_queue_t *q, weft_kernel_ctx_t *ctx, int64_t n,
 /* ---- close ---- */
 
 /* A close stands in line behind the enqueues that came before it. */
-HOLDS_ROOM static weft_wait_result_t try_close(weft_waiter_t *w) {
+HOLDS_ROOM static weft_wait_result_t try_close(weft_room_waiter_t *w) {
   operation_t *op = (operation_t *)w;
   weft_queue_t *q = queue_of(op);
   if (q->is_closed) op->outcome = QUEUE_CLOSED;
@@ -483,7 +483,7 @@ HOLDS_ROOM static weft_wait_result_t try_close(weft_waiter_t *w) {
   return WEFT_WAIT_DONE;
 }
 
-static void finish_close(weft_waiter_t *w) {
+static void finish_close(weft_room_waiter_t *w) {
   operation_t *op = (operation_t *)w;
   weft_status_t *s = NULL;
   if (w->is_cancelled) {

@@ -180,7 +180,7 @@ static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_reduction_axes(weft_in(ctx, 1), x->shape.rank, axes));
   weft_shape_t shape;
   weft_reduction_shape(&x->shape, axes, weft_knode_bool(ctx->node, "keep_dims"), &shape);
-  weft_reduction_t plan;
+  weft_reduced_dims_t plan;
   weft_reduction_plan(&x->shape, axes, &plan);
   bool is_norm = weft_str_is(ctx->node->op_name, "EuclideanNorm");
   if (plan.count == 1 && !is_norm) return weft_cpu_out_view(ctx, 0, 0, &shape);
@@ -192,7 +192,7 @@ static weft_status_t *l2_loss_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   bool axes[WEFT_MAX_DIMS];
   for (int d = 0; d < WEFT_MAX_DIMS; d++) axes[d] = true;
-  weft_reduction_t plan;
+  weft_reduced_dims_t plan;
   weft_reduction_plan(&x->shape, axes, &plan);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &WEFT_SCALAR, &y));
   return weft_reduction_run(&plan, ctx->device->pool, half_squares_fns[x->dtype], weft_dtype_size(x->dtype),

@@ -15,19 +15,19 @@ typedef struct reduce_fns {
 } reduce_fns_t;
 
 /* The tensor as alternating runs of kept and reduced dimensions. */
-typedef struct weft_reduction {
+typedef struct weft_reduced_dims {
   int rank;
   int64_t dims[WEFT_MAX_DIMS];
   bool reduced[WEFT_MAX_DIMS];
   int64_t out_count; /* product of the kept */
   int64_t count;     /* product of the reduced */
-} weft_reduction_t;
+} weft_reduced_dims_t;
 
 /* `axes`: a flag per dimension of `shape`. */
-void weft_reduction_plan(const weft_shape_t *shape, const bool *axes, weft_reduction_t *out);
+void weft_reduction_plan(const weft_shape_t *shape, const bool *axes, weft_reduced_dims_t *out);
 /* y[out_count] from x. On several threads where large; the result does not depend on their number.
  * Errors: RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_reduction_run(const weft_reduction_t *r, weft_thread_pool_t *pool,
+WEFT_MUST_CHECK weft_status_t *weft_reduction_run(const weft_reduced_dims_t *r, weft_thread_pool_t *pool,
                                                   const reduce_fns_t *fns, size_t elem_size, const void *x,
                                                   void *y);
 /* Reads a reduction_indices tensor. Errors: INVALID_ARGUMENT as TensorFlow words it. */

@@ -42,8 +42,8 @@ void weft_reduction_shape(const weft_shape_t *shape, const bool *axes, bool keep
   }
 }
 
-void weft_reduction_plan(const weft_shape_t *shape, const bool *axes, weft_reduction_t *out) {
-  *out = (weft_reduction_t){.out_count = 1, .count = 1};
+void weft_reduction_plan(const weft_shape_t *shape, const bool *axes, weft_reduced_dims_t *out) {
+  *out = (weft_reduced_dims_t){.out_count = 1, .count = 1};
   for (int d = 0; d < shape->rank; d++) {
     int64_t dim = shape->dims[d];
     int64_t *count = axes[d] ? &out->count : &out->out_count;
@@ -171,7 +171,7 @@ static weft_status_t *run_cut(job_t *j, weft_thread_pool_t *pool) {
   return NULL;
 }
 
-weft_status_t *weft_reduction_run(const weft_reduction_t *r, weft_thread_pool_t *pool,
+weft_status_t *weft_reduction_run(const weft_reduced_dims_t *r, weft_thread_pool_t *pool,
                                   const reduce_fns_t *fns, size_t elem_size, const void *x, void *y) {
   if (r->out_count == 0) return NULL;
   job_t j = {.fns = fns, .inner = 1, .count = r->count, .elem_size = elem_size, .x = x, .y = y};

@@ -21,7 +21,7 @@ void weft_wait_room_init(weft_wait_room_t *r) {
 
 void weft_wait_room_deinit(weft_wait_room_t *r) { weft_mutex_deinit(&r->mu); }
 
-static void append_locked(weft_wait_room_t *r, weft_waiter_t *w) WEFT_REQUIRES(r->mu) {
+static void append_locked(weft_wait_room_t *r, weft_room_waiter_t *w) WEFT_REQUIRES(r->mu) {
   weft_wait_line_t *line = &r->lines[w->line];
   w->prev = line->last;
   w->next = NULL;
@@ -31,7 +31,7 @@ static void append_locked(weft_wait_room_t *r, weft_waiter_t *w) WEFT_REQUIRES(r
   w->is_in_line = true;
 }
 
-static void unlink_locked(weft_wait_room_t *r, weft_waiter_t *w) WEFT_REQUIRES(r->mu) {
+static void unlink_locked(weft_wait_room_t *r, weft_room_waiter_t *w) WEFT_REQUIRES(r->mu) {
   weft_wait_line_t *line = &r->lines[w->line];
   if (w->prev != NULL) w->prev->next = w->next;
   if (w->prev == NULL) line->first = w->next;
@@ -42,13 +42,13 @@ static void unlink_locked(weft_wait_room_t *r, weft_waiter_t *w) WEFT_REQUIRES(r
 }
 
 /* Tries until nobody gets further; who is done comes into a list, in order. */
-static weft_waiter_t *flush_locked(weft_wait_room_t *r) WEFT_REQUIRES(r->mu) {
-  weft_waiter_t *done = NULL, **tail = &done;
+static weft_room_waiter_t *flush_locked(weft_wait_room_t *r) WEFT_REQUIRES(r->mu) {
+  weft_room_waiter_t *done = NULL, **tail = &done;
   bool has_changed = true;
   while (has_changed) {
     has_changed = false;
     for (int i = 0; i < 2; i++) {
-      weft_waiter_t *w = r->lines[i].first, *next;
+      weft_room_waiter_t *w = r->lines[i].first, *next;
       for (; w != NULL; w = next) {
         next = w->next;
         weft_wait_result_t result = w->attempt(w);
@@ -64,15 +64,15 @@ static weft_waiter_t *flush_locked(weft_wait_room_t *r) WEFT_REQUIRES(r->mu) {
   return done;
 }
 
-static void finish(weft_waiter_t *w) {
+static void finish(weft_room_waiter_t *w) {
   weft_object_t *owner = w->owner;
   w->finish(w);
   weft_object_release(owner);
 }
 
-static void finish_all(weft_waiter_t *w) {
+static void finish_all(weft_room_waiter_t *w) {
   while (w != NULL) {
-    weft_waiter_t *next = w->next;
+    weft_room_waiter_t *next = w->next;
     w->next = NULL;
     if (w->is_registered) weft_canceller_deregister(w->ctx->step->canceller, w->token);
     finish(w);
@@ -82,14 +82,14 @@ static void finish_all(weft_waiter_t *w) {
 
 void weft_wait_flush(weft_wait_room_t *r) {
   weft_mutex_lock(&r->mu);
-  weft_waiter_t *done = flush_locked(r);
+  weft_room_waiter_t *done = flush_locked(r);
   weft_mutex_unlock(&r->mu);
   finish_all(done);
 }
 
 /* The canceller's callback. */
 static void on_cancel(void *arg) {
-  weft_waiter_t *w = arg;
+  weft_room_waiter_t *w = arg;
   weft_wait_room_t *r = w->room;
   weft_mutex_lock(&r->mu);
   bool is_mine = w->is_in_line;
@@ -107,8 +107,8 @@ static void on_cancel(void *arg) {
   weft_object_release(owner);
 }
 
-void weft_wait(weft_wait_room_t *r, weft_waiter_t *w) {
-  weft_waiter_t *done = NULL;
+void weft_wait(weft_wait_room_t *r, weft_room_waiter_t *w) {
+  weft_room_waiter_t *done = NULL;
   weft_canceller_t *canceller = w->ctx->step == NULL ? NULL : w->ctx->step->canceller;
   weft_object_t *owner = weft_object_retain(w->owner); /* a finished waiter may hold the last reference otherwise */
   w->room = r;
@@ -135,9 +135,9 @@ void weft_wait(weft_wait_room_t *r, weft_waiter_t *w) {
 
 void weft_wait_cancel_line(weft_wait_room_t *r, int line) {
   weft_mutex_lock(&r->mu);
-  weft_waiter_t *all = r->lines[line].first;
+  weft_room_waiter_t *all = r->lines[line].first;
   r->lines[line] = (weft_wait_line_t){NULL, NULL};
-  for (weft_waiter_t *w = all; w != NULL; w = w->next) {
+  for (weft_room_waiter_t *w = all; w != NULL; w = w->next) {
     w->prev = NULL;
     w->is_in_line = false;
     w->is_cancelled = true;

@@ -16,9 +16,9 @@
 
 typedef enum weft_wait_result { WEFT_WAIT_STUCK, WEFT_WAIT_PROGRESS, WEFT_WAIT_DONE } weft_wait_result_t;
 
-typedef struct weft_waiter weft_waiter_t;
+typedef struct weft_room_waiter weft_room_waiter_t;
 typedef struct weft_wait_line {
-  weft_waiter_t *first, *last;
+  weft_room_waiter_t *first, *last;
 } weft_wait_line_t;
 
 /* Part of the object that is waited for. Thread-safe. */
@@ -29,19 +29,19 @@ typedef struct weft_wait_room {
 } weft_wait_room_t;
 
 /* The first part of a bigger struct; made with weft_calloc. */
-struct weft_waiter {
+struct weft_room_waiter {
   weft_kernel_ctx_t *ctx; /* borrowed until done */
   weft_object_t *owner;   /* one reference to the object of the room */
   int line;
   const char *cancelled;  /* the message if the step is cancelled; static */
   bool is_cancelled;      /* for finish: the outcome is CANCELLED with that message */
   /* One try. The caller holds room->mu. It must not fail: an error is an outcome, kept in the bigger struct. */
-  weft_wait_result_t (*attempt)(weft_waiter_t *w);
+  weft_wait_result_t (*attempt)(weft_room_waiter_t *w);
   /* Called once, with no lock held, on any thread: sets outputs, calls ctx->done, frees w (not owner). */
-  void (*finish)(weft_waiter_t *w);
+  void (*finish)(weft_room_waiter_t *w);
   /* The room's own. */
   weft_wait_room_t *room;
-  weft_waiter_t *prev, *next;
+  weft_room_waiter_t *prev, *next;
   uint64_t token;
   bool is_registered, is_in_line, was_cancelled_early;
 };
@@ -49,7 +49,7 @@ struct weft_waiter {
 void weft_wait_room_init(weft_wait_room_t *r);
 void weft_wait_room_deinit(weft_wait_room_t *r);
 /* Joins the line w->line and lets everybody try who can. `w` is consumed. */
-void weft_wait(weft_wait_room_t *r, weft_waiter_t *w);
+void weft_wait(weft_wait_room_t *r, weft_room_waiter_t *w);
 /* Lets everybody try; for who changed the object under r->mu without waiting. */
 void weft_wait_flush(weft_wait_room_t *r);
 /* Everybody in the line ends as cancelled, with his own message. The others may try then. */

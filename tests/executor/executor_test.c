@@ -334,7 +334,7 @@ static void ops_without_a_kernel_are_refused_by_name(void) {
   harness_init(&h, 0);
   weft_node_t *c = add_const(&h, "c", 1);
   add_op(&h, "FloorMod", "odd", INPUTS(out0(c), out0(c)));
-  weft_plan_t *p = NULL;
+  weft_exec_plan_t *p = NULL;
   static const weft_kernel_t *const nothing[] = {NULL};
   weft_kernel_table_t none = {.device_type = "CPU", .families = nothing};
   weft_device_t elsewhere = *h.device;
@@ -421,8 +421,8 @@ static const weft_kernel_t stateful_kernels[] = {
 static const weft_kernel_t *const stateful_families[] = {stateful_kernels, NULL};
 static const weft_kernel_table_t stateful_table = {.device_type = "CPU", .families = stateful_families};
 
-static weft_plan_t *stateful_plan(harness_t *h, weft_op_segment_t *segment) {
-  weft_plan_t *p = NULL;
+static weft_exec_plan_t *stateful_plan(harness_t *h, weft_op_segment_t *segment) {
+  weft_exec_plan_t *p = NULL;
   weft_plan_options_t o = {
       .device = h->device, .segment = segment, .session = WEFT_STR("s"), .kernels = &stateful_table};
   weft_status_t *s = weft_plan_create(h->g, &o, &p);
@@ -431,7 +431,7 @@ static weft_plan_t *stateful_plan(harness_t *h, weft_op_segment_t *segment) {
   return p;
 }
 
-static void run_stateful(harness_t *h, weft_plan_t *p, int32_t want) {
+static void run_stateful(harness_t *h, weft_exec_plan_t *p, int32_t want) {
   weft_run_options_t o = harness_options(h);
   CU_ASSERT_PTR_NULL(weft_plan_run_sync(p, &o));
   CU_ASSERT_EQUAL(result(h, 0), want);
@@ -447,10 +447,10 @@ static void plans_of_a_segment_share_stateful_kernels(void) {
   test_prepared = 0;
   weft_op_segment_t *segment = NULL;
   CU_ASSERT_PTR_NULL_FATAL(weft_op_segment_create(&segment));
-  weft_plan_t *a = stateful_plan(&h, segment);
+  weft_exec_plan_t *a = stateful_plan(&h, segment);
   run_stateful(&h, a, 1);
   weft_plan_release(a);
-  weft_plan_t *b = stateful_plan(&h, segment), *own = stateful_plan(&h, NULL);
+  weft_exec_plan_t *b = stateful_plan(&h, segment), *own = stateful_plan(&h, NULL);
   run_stateful(&h, b, 2);
   run_stateful(&h, own, 1);
   CU_ASSERT_EQUAL(test_prepared, 2);
@@ -462,7 +462,7 @@ static void plans_of_a_segment_share_stateful_kernels(void) {
 }
 
 /* Two plans that feed each other for ever would recurse without end if a callback ran the rest of a plan. */
-static weft_plan_t *ping_pong_plan(harness_t *h, const char *from, const char *to, int hops, bool starts) {
+static weft_exec_plan_t *ping_pong_plan(harness_t *h, const char *from, const char *to, int hops, bool starts) {
   weft_node_t *value = add_const(h, "start", 0);
   for (int i = 0; i < hops; i++) {
     char name[64], key[64];

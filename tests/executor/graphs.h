@@ -23,7 +23,7 @@ typedef struct harness {
   weft_graph_t *g;
   weft_thread_pool_t *pool;
   weft_device_t *device;
-  weft_plan_t *plan;
+  weft_exec_plan_t *plan;
   weft_rendezvous_t *rendezvous;
   weft_canceller_t *canceller;
   weft_tensor_t *args[MAX_RESULTS];

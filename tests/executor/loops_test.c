@@ -72,7 +72,7 @@ static expected_t parse(char *line) {
   return e;
 }
 
-static weft_status_t *load(const expected_t *e, machine_t *m, weft_plan_t **out) {
+static weft_status_t *load(const expected_t *e, machine_t *m, weft_exec_plan_t **out) {
   char path[256];
   char *bytes = weft_calloc(1, MAX_GRAPH);
   weft_graph_t *g = NULL;
@@ -92,7 +92,7 @@ static weft_status_t *load(const expected_t *e, machine_t *m, weft_plan_t **out)
   return s;
 }
 
-static void run(weft_plan_t *p, const expected_t *e, bool on_pool) {
+static void run(weft_exec_plan_t *p, const expected_t *e, bool on_pool) {
   weft_tensor_t *results[MAX_OUTPUTS] = {NULL};
   weft_run_options_t o = {.step = {.id = 1, .results = results, .num_results = MAX_OUTPUTS},
                           .run_inline = !on_pool};
@@ -116,7 +116,7 @@ static void graphs_compute_what_tensorflow_computes(void) {
   while (fgets(line, sizeof line, f) != NULL) {
     if (line[0] == '#') continue;
     expected_t e = parse(line);
-    weft_plan_t *p = NULL;
+    weft_exec_plan_t *p = NULL;
     weft_status_t *s = load(&e, &m, &p);
     CU_ASSERT_STRING_EQUAL(weft_status_message(s), "");
     for (int i = 0; s == NULL && i < RUNS; i++) run(p, &e, i % 2 == 0);

@@ -312,7 +312,7 @@ static void a_task_alone_has_keys_and_no_heartbeats(void) {
 /* ---- numbers of nodes: T-PSL-1 ---- */
 
 static void nodes_are_numbered_by_host_and_port(void) {
-  weft_node_t nodes[] = {
+  weft_member_node_t nodes[] = {
       {.role = WEFT_NODE_WORKER, .host = WEFT_STR("10.0.0.1"), .port = 9}, {.role = WEFT_NODE_SERVER, .host = WEFT_STR("10.0.0.2"), .port = 7},
       {.role = WEFT_NODE_WORKER, .host = WEFT_STR("10.0.0.2"), .port = 3}, {.role = WEFT_NODE_SERVER, .host = WEFT_STR("10.0.0.2"), .port = 2},
       {.role = WEFT_NODE_WORKER, .host = WEFT_STR("10.0.0.1"), .port = 4}, {.role = WEFT_NODE_SERVER, .host = WEFT_STR("10.0.0.3"), .port = 8},

@@ -119,7 +119,7 @@ static const weft_kernel_table_t table = {.device_type = "CPU", .families = fami
 typedef struct rank {
   weft_resource_manager_t *resources;
   weft_device_t *device;
-  weft_plan_t *init, *train;
+  weft_exec_plan_t *init, *train;
   weft_step_recorder_t recorder;
   weft_status_t *status; /* guarded by the world's mu, as is_done */
   bool is_done;
@@ -137,10 +137,10 @@ static void must(weft_status_t *s) {
   CU_ASSERT_PTR_NULL_FATAL(s);
 }
 
-static weft_plan_t *plan_of(const weft_graph_t *g, const char *target, weft_device_t *device) {
+static weft_exec_plan_t *plan_of(const weft_graph_t *g, const char *target, weft_device_t *device) {
   const weft_plan_options_t o = {.device = device, .kernels = &table};
   weft_graph_t *copy = NULL;
-  weft_plan_t *plan = NULL;
+  weft_exec_plan_t *plan = NULL;
   must(weft_graph_copy(g, &copy));
   weft_node_t *root = weft_graph_find(copy, weft_str(target));
   CU_ASSERT_PTR_NOT_NULL_FATAL(root);

@@ -26,7 +26,7 @@ static weft_status_t *add(names_t *l, weft_str_t name) {
 }
 
 /* The texts up to their first '='. */
-static weft_status_t *add_all(names_t *l, const weft_texts_t *texts) {
+static weft_status_t *add_all(names_t *l, const weft_option_texts_t *texts) {
   for (int i = 0; texts != NULL && i < texts->n; i++) {
     weft_str_t text = weft_str(texts->items[i]), head, tail;
     WEFT_RETURN_IF_ERROR(add(l, weft_str_split(text, '=', &head, &tail) ? head : text));

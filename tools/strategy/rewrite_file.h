@@ -7,10 +7,10 @@
 
 /* What the command line says is fed, fetched and run. */
 typedef struct weft_run_names {
-  const weft_texts_t *feeds; /* "NAME=VALUE", or just "NAME" */
+  const weft_option_texts_t *feeds; /* "NAME=VALUE", or just "NAME" */
   const bool *is_batch;      /* of each feed: a step is given rows of it; NULL: not known */
-  const weft_texts_t *fetches, *more_fetches; /* the second: "NAME=FILE" */
-  const weft_texts_t *targets, *inits;
+  const weft_option_texts_t *fetches, *more_fetches; /* the second: "NAME=FILE" */
+  const weft_option_texts_t *targets, *inits;
   bool marks_variables; /* strategies/origin.h */
   uint64_t agreement;   /* weft_strategy_request_t */
 } weft_run_names_t;

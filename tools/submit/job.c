@@ -58,7 +58,7 @@ static weft_status_t *load_graph(job_t *j) {
   return s == NULL ? NULL : weft_status_annotate(s, "in %s", j->spec->graph_path);
 }
 
-static weft_status_t *find_nodes(job_t *j, const char *option, const weft_texts_t *names, const TF_Operation **out) {
+static weft_status_t *find_nodes(job_t *j, const char *option, const weft_option_texts_t *names, const TF_Operation **out) {
   for (int i = 0; i < names->n; i++) {
     TF_Operation *op = NULL;
     WEFT_RETURN_IF_ERROR(weft_find_node(j->graph, option, weft_str(names->items[i]), &op));

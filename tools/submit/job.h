@@ -13,7 +13,7 @@ typedef struct weft_job_spec {
   const char *graph_path, *master; /* master NULL: a local session */
   const char *strategy; /* "mirrored:4"; NULL: the graph as it is */
   const char *trace;    /* where to write the last step's time line; NULL: nowhere */
-  weft_texts_t feeds, inits, targets, fetches, saves;
+  weft_option_texts_t feeds, inits, targets, fetches, saves;
   int64_t steps;           /* in all, those included that were done before a job that resumes */
   weft_batching_t batching;
   weft_saving_spec_t saving;
