@@ -37,7 +37,8 @@ weft_status_t *weft_spread_look_on(weft_spread_ctx_t *c) { /* Assert, Print, Che
   for (int i = 0; i < c->node->num_inputs; i++) {
     weft_spread_kind_t kind = c->in[i].s.kind;
     bool is_condition = c->detail == 1 && i == 0;
-    if (kind == WEFT_SPREAD_ONCE || (is_condition && kind != WEFT_SPREAD_SAME)) c->wanted[i] = weft_spread_same(0);
+    bool is_none = c->in[i].is_hollow; /* a mean over no rows: nothing is wrong with that */
+    if (kind == WEFT_SPREAD_ONCE || is_none || (is_condition && kind != WEFT_SPREAD_SAME)) c->wanted[i] = weft_spread_same(0);
   }
   if (c->node->num_outputs > 0) {
     c->out[0] = c->in[0];

@@ -24,7 +24,7 @@ def soft_actor_critic(t):
         ls = tf.clip_by_value(ls, -2, 1)
         u = mu + tf.exp(ls) * tf.random.normal(tf.shape(mu), seed=seed)
         lp = tf.reduce_sum(-0.5 * ((u - mu) / tf.exp(ls)) ** 2 - ls - 0.919, 1)
-        return tf.tanh(u), lp - tf.reduce_sum(tf.math.log(1 - tf.tanh(u) ** 2 + 1e-3), 1)
+        return tf.tanh(u), lp - tf.reduce_sum(tf.math.log(1 - tf.tanh(u) ** 2 + 0.1), 1)
 
     def critic(z, u, name):
         with v1.variable_scope(name, reuse=v1.AUTO_REUSE):

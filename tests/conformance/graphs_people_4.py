@@ -364,7 +364,7 @@ def scores_of_the_batch(t):
     f1 = tf.math.divide_no_nan(2 * tp, tf.reduce_sum(c, 0) + tf.reduce_sum(c, 1))
     d = tf.reduce_sum((x[:, None] - x[None]) ** 2, 2) + 1e6 * tf.eye(tf.shape(x)[0])
     near = tf.gather(y, tf.argmin(d, 1))
-    t.minimize(loss, 0.2, confusion=c, f1=tf.reduce_mean(f1), nearest=tf.reduce_mean(tf.cast(tf.equal(near, y), tf.float32)), top2=tf.reduce_mean(tf.cast(tf.math.in_top_k(y, logits, 2), tf.float32)), wrong=tf.where(tf.not_equal(p, y)))
+    t.minimize(loss, 0.2, confusion=c, f1=tf.reduce_mean(f1), nearest=tf.reduce_mean(tf.cast(tf.equal(near, y), tf.float32)), top2=tf.reduce_mean(tf.cast(tf.math.in_top_k(y, logits, 2), tf.float32)), wrong=tf.reduce_sum(tf.where(tf.not_equal(p, y))))
 
 
 # ---- derivatives ----

@@ -105,6 +105,24 @@ static void a_shape_that_fixes_the_batch_is_one_of_all_rows(void) {
   leave(&a);
 }
 
+/* A replica without rows has the mean of nothing, which is no number. */
+static void numbers_are_checked_of_true_means(void) {
+  static const struct {
+    const char *op;
+    weft_spread_kind_t kind;
+  } cases[] = {{"Mean", WEFT_SPREAD_SAME}, {"Sum", WEFT_SPREAD_PART}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[2000];
+    snprintf(text, sizeof text, FEED("x", ROWS_OF(4)) INTS("zero", 1, "int_val:0")
+             "node{name:'m' op:'%s' input:'x' input:'zero'" F "} "
+             "node{name:'y' op:'CheckNumerics' input:'m' attr{key:'message' value{s:'m'}}" F "} ", cases[i].op);
+    analysed_t a = take(text, "y");
+    CU_ASSERT_EQUAL(wanted(&a, "y", 0).kind, cases[i].kind);
+    CU_ASSERT_EQUAL(output(&a, "y").kind, cases[i].kind);
+    leave(&a);
+  }
+}
+
 /* [-1, 2, 3]: pairs of consecutive rows, of which a replica may have one row each. */
 static void rows_that_are_grouped_are_gathered(void) {
   static const struct {
@@ -452,6 +470,7 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void) {
 }
 
 static const CU_TestInfo tests[] = {
+    {"numbers are checked of true means", numbers_are_checked_of_true_means},
     {"rows that are grouped are gathered", rows_that_are_grouped_are_gathered},
     {"offsets beside a whole batch are taken of whole shapes", offsets_beside_a_whole_batch_are_taken_of_whole_shapes},
     {"a graph without a batch is refused", a_graph_without_a_batch_is_refused},
