@@ -68,7 +68,7 @@ static weft_status_t *name_squeezed(weft_replication_t *r, const weft_node_t *n,
   int64_t dims[WEFT_SPREAD_DIMS];
   const weft_spread_named_t *named = &r->plan.named[n->id];
   if (!named->is_named || weft_node_attr(n, "squeeze_dims") == NULL) return NULL;
-  const weft_attr_t attr = {.kind = WEFT_ATTR_INT, .is_list = true, .n = weft_spread_named_list(named, dims), .list = {.ints = dims}};
+  const weft_attr_t attr = {.kind = WEFT_ATTR_INT, .is_list = true, .n = weft_spread_list_dims(named->dims, dims), .list = {.ints = dims}};
   return weft_graph_set_attr(r->to, copy, "squeeze_dims", &attr);
 }
 

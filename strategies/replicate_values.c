@@ -402,17 +402,29 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, co
 
 /* ---- all inputs ---- */
 
-/* The axes of a reduction that its copies must name. */
-static weft_output_t axes_of(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy) {
-  int64_t axes[WEFT_SPREAD_DIMS];
-  int count = weft_spread_named_list(&r->plan.named[n->id], axes);
+/* A constant of these dims, for a reduction's axes. */
+static weft_output_t emit_dims(weft_replication_t *r, const weft_node_t *n, uint32_t dims) {
+  int64_t list[WEFT_SPREAD_DIMS];
+  int count = weft_spread_list_dims(dims, list);
+  return weft_emit_ints(&r->e, n->input_types[1], list, count, "weft/axes/%.*s", WEFT_STR_ARGS(n->name));
+}
+
+/* The axes of a reduction as its copy must have them, made of `all` that it was given. */
+static weft_output_t axes_of(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy, weft_output_t all) {
+  const weft_spread_named_t *named = &r->plan.named[n->id];
+  if (!named->is_named && (named->dims | named->kept) == 0) return all;
   weft_str_t device = r->e.device;
   r->e.device = copy->requested_device;
-  r->e.after = weft_replication_facts(r, n)->frame == 0 ? NULL : copy->inputs[0].node; /* a constant belongs into the frame, too */
-  weft_output_t named = weft_emit_ints(&r->e, n->input_types[1], axes, count, "weft/axes/%.*s", WEFT_STR_ARGS(copy->name));
+  r->e.after = weft_replication_facts(r, n)->frame == 0 ? NULL : copy->inputs[0].node; /* constants belong into the frame, too */
+  weft_output_t axes = emit_dims(r, n, named->dims);
+  if (!named->is_named) {
+    weft_output_t left = weft_emit2(&r->e, "ListDiff", all, emit_dims(r, n, named->dims | named->kept), "weft/axes/%.*s", WEFT_STR_ARGS(n->name));
+    axes = weft_emit3(&r->e, "ConcatV2", axes, left, weft_emit_int(&r->e, WEFT_I32, 0, "weft/axes/%.*s", WEFT_STR_ARGS(n->name)), "weft/axes/%.*s",
+                      WEFT_STR_ARGS(n->name));
+  }
   r->e.after = NULL;
   r->e.device = device;
-  return named;
+  return axes;
 }
 
 static weft_status_t *connect_copy(weft_replication_t *r, const weft_node_t *n, int replica) {
@@ -421,7 +433,8 @@ static weft_status_t *connect_copy(weft_replication_t *r, const weft_node_t *n, 
   for (int i = 0; i < n->num_inputs && r->e.s == NULL; i++) {
     weft_spread_t wanted = weft_replication_wanted(r, n, i);
     bool is_named = i == 1 && r->plan.named[n->id].is_named;
-    weft_output_t value = is_named ? axes_of(r, n, copy) : weft_replication_value(r, n->inputs[i], &wanted, replica, device);
+    weft_output_t value = is_named ? n->inputs[i] : weft_replication_value(r, n->inputs[i], &wanted, replica, device);
+    if (i == 1) value = axes_of(r, n, copy, value);
     if (r->e.s == NULL && (value.node != copy->inputs[i].node || value.index != copy->inputs[i].index)) {
       weft_graph_set_input(copy, i, value);
     }

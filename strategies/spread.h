@@ -72,8 +72,9 @@ typedef struct weft_spread_draw {
 /* The dims that a node works on, where its graph does not name them: those of a Squeeze without dims, and the axes of a
  * reduction that are worked out from shapes. Copies must name them: a dim of rows may be 1, or 0, on a replica. */
 typedef struct weft_spread_named {
-  bool is_named;
+  bool is_named; /* all are known; else copies of a reduction take others from the step, too */
   uint32_t dims; /* bits */
+  uint32_t kept; /* dims that it does not work on, whatever the step says */
 } weft_spread_named_t;
 enum { WEFT_SPREAD_DIMS = 32 }; /* so many at most */
 
@@ -114,8 +115,8 @@ typedef struct weft_spread_options {
  * any placeholder, a side effect on a variable that it does not know, an update with what each replica has of its own. */
 WEFT_MUST_CHECK weft_status_t *weft_spread_analyse(const weft_graph_t *g, const weft_spread_options_t *o, weft_spread_plan_t *out);
 void weft_spread_plan_deinit(weft_spread_plan_t *p);
-/* The dims that a node's copies name, in order, at most WEFT_SPREAD_DIMS; returns how many. */
-int weft_spread_named_list(const weft_spread_named_t *named, int64_t *dims);
+/* The dims of a set of bits, in order, at most WEFT_SPREAD_DIMS; returns how many. */
+int weft_spread_list_dims(uint32_t bits, int64_t *dims);
 /* "each replica's rows of the batch, along dimension 0": for messages and notes. */
 void weft_spread_print(const weft_spread_t *s, weft_strbuf_t *out);
 

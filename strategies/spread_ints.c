@@ -28,7 +28,7 @@ bool weft_ints_int_eq(int_t a, int_t b) {
 
 bool weft_spread_ints_eq(const ints_t *a, const ints_t *b) {
   if (a == b) return true;
-  if (a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar || a->is_set != b->is_set || a->is_own != b->is_own || a->pick != b->pick || a->in != b->in ||
+  if (a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar || a->is_set != b->is_set || a->pick != b->pick || a->in != b->in ||
       a->maybe != b->maybe || a->ones != b->ones) {
     return false;
   }

@@ -4,16 +4,18 @@
 typedef weft_spread_ints_t ints_t;
 typedef weft_spread_int_t int_t;
 
-/* Which axes each side was broadcast along. Axes where both count rows are broadcast on neither side; where a
- * dim is not known, the axis may be among them. The op names axes of 1 beside 1 for both sides, which sums nothing: static
- * ones everywhere, and where both sides count rows, those of a replica, or a batch, with one row.
+/* May the dim be 1? */
+static bool may_be_one(int_t dim) { return dim.of != WEFT_COUNT_PLAIN || !dim.known || dim.value == 1; }
+
+/* Which axes each side was broadcast along. Axes where both count rows are broadcast on neither side; where a dim is not known, the
+ * axis may be among them. In the step, the op names axes of 1 beside 1 for both sides (or none, if the shapes are equal), which sums
+ * nothing: also those of a replica, or a batch, with one row.
  */
 bool weft_ints_broadcast_gradient(weft_spread_ctx_t *c) {
   const ints_t *side[2] = {weft_ints_in(c, 0), weft_ints_in(c, 1)};
   if (side[0] == NULL || side[1] == NULL) return false;
-  bool is_own = c->in[0].s.kind == WEFT_SPREAD_SHAPE || c->in[1].s.kind == WEFT_SPREAD_SHAPE;
   int rank = side[0]->n > side[1]->n ? side[0]->n : side[1]->n;
-  uint32_t in[2] = {0, 0}, maybe[2] = {0, 0}, ones = 0;
+  uint32_t in[2] = {0, 0}, maybe[2] = {0, 0}, ones[2] = {0, 0};
   if (rank > WEFT_MAX_DIMS) return false;
   for (int axis = 0; axis < rank; axis++) {
     int_t dim[2];
@@ -26,13 +28,14 @@ bool weft_ints_broadcast_gradient(weft_spread_ctx_t *c) {
       int_t mine = dim[k], other = dim[1 - k];
       if (mine.of == WEFT_COUNT_ROWS && other.of != WEFT_COUNT_ROWS && !weft_ints_is_plain(other, 1))
         return false; /* not as long */
+      bool is_unclear = mine.of == WEFT_COUNT_PLAIN ? !mine.known && !weft_ints_is_plain(other, 1) : !other.known && other.of == WEFT_COUNT_PLAIN;
       if (weft_ints_is_plain(mine, 1) && !weft_ints_is_plain(other, 1)) {
         in[k] |= bit;
         maybe[k] |= bit;
-      } else if (weft_ints_is_plain(mine, 1) || (mine.of == WEFT_COUNT_ALL && other.of == WEFT_COUNT_ALL)) {
-        ones |= bit;
-      } else if (!mine.known && mine.of == WEFT_COUNT_PLAIN && !weft_ints_is_plain(other, 1)) {
+      } else if (is_unclear) {
         maybe[k] |= bit;
+      } else if (may_be_one(mine) && may_be_one(other)) {
+        ones[k] |= bit;
       }
     }
   }
@@ -40,10 +43,9 @@ bool weft_ints_broadcast_gradient(weft_spread_ctx_t *c) {
     ints_t *v = weft_ints_new(c, 0, false);
     if (v == NULL) return false;
     v->is_set = true;
-    v->is_own = is_own;
     v->in = in[k];
     v->maybe = maybe[k];
-    v->ones = ones;
+    v->ones = ones[k];
     c->out[k] = weft_spread_value(weft_spread_same(0));
     c->out[k].ints = v;
   }

@@ -93,25 +93,11 @@ static int axis_left(const reduced_t *r, int axis) {
   return dropped < 0 ? -1 : axis - dropped;
 }
 
-/* Axes that are worked out from shapes, and all known: copies name them. */
-static bool name_axes(weft_spread_ctx_t *c) {
+/* Axes that are worked out from shapes: copies name those that are known to be among them, and no others that are known. */
+static void name_axes(weft_spread_ctx_t *c) {
   const weft_spread_ints_t *axes = c->in[1].ints;
-  if (axes == NULL || !axes->is_set || axes->in != axes->maybe) return false;
-  c->named = (weft_spread_named_t){true, axes->in};
-  return true;
-}
-
-/* Axes that are worked out for one's own rows, with those of a replica's one row among them: then of these. */
-static void take_own_axes(weft_spread_ctx_t *c, value_t *x) {
-  if (c->in[1].ints == NULL || !c->in[1].ints->is_own || c->named.is_named || x->s.kind == WEFT_SPREAD_ROWS) return;
-  if (x->s.kind == WEFT_SPREAD_SAME && x->whole >= 0) {
-    int64_t factor = x->factor;
-    *x = weft_spread_value(weft_spread_rows(x->whole, 0));
-    x->factor = factor;
-    c->wanted[0] = x->s;
-  } else {
-    weft_spread_force_true(c, c->node->inputs[1].node->id);
-  }
+  if (axes == NULL || !axes->is_set) return;
+  c->named = (weft_spread_named_t){.is_named = axes->in == axes->maybe, .dims = axes->in, .kept = axes->ones};
 }
 
 /* Rows that are summed are a part; rows that stay are rows. False if neither. */
@@ -135,8 +121,8 @@ static bool reduce_rows(weft_spread_ctx_t *c, const reduced_t *r, reduction_t ki
 weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
   reduction_t kind = (reduction_t)c->detail;
   reduced_t r = {.x = c->in[0], .keeps = weft_node_attr_bool(c->node, "keep_dims", false)};
-  value_t *x = &r.x;
-  bool names = name_axes(c);
+  const value_t *x = &r.x;
+  name_axes(c);
   r.is_linear = kind == REDUCE_SUM || (kind == REDUCE_MEAN && weft_spread_has_fraction(c->node->output_types[0]));
   if (x->s.kind == WEFT_SPREAD_SHAPE && x->ints != NULL && x->ints->is_scalar && r.is_linear) {
     weft_spread_pass(c, 0, 0); /* of one number */
@@ -147,9 +133,8 @@ weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
   }
   settle(c);
   if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
-  take_own_axes(c, x);
   r.knows = weft_spread_axes(c->in[1].ints, weft_spread_in_shape(c, 0)->rank, &r.in, &r.maybe);
-  if (names) r.maybe = r.in;
+  if (r.knows && c->in[1].ints->is_set) r.maybe = c->in[1].ints->maybe;
   if (x->s.kind == WEFT_SPREAD_ROWS && reduce_rows(c, &r, kind)) return NULL;
   if (x->s.kind == WEFT_SPREAD_PART && r.is_linear && c->in[1].s.kind == WEFT_SPREAD_SAME) {
     c->out[0] = weft_spread_value(x->s);

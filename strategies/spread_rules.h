@@ -30,9 +30,8 @@ typedef struct weft_spread_ints {
   int n;
   int columns; /* of a matrix, row by row; 0: it is none */
   bool is_scalar, is_set;
-  bool is_own; /* of a set: made of a replica's own shapes */
   uint32_t in, maybe;
-  uint32_t ones; /* of a set: axes along which there is nothing to add up, which the op names nevertheless where they have length 1 */
+  uint32_t ones; /* of a set: axes along which there is nothing to add up, which the op names nevertheless where both sides have length 1 */
   int pick; /* what counts rows counts those of this choice (spread_pick.c), not those of the batch; 0: of the batch */
   weft_spread_int_t items[];
 } weft_spread_ints_t;

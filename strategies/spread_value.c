@@ -40,10 +40,10 @@ bool weft_spread_value_eq(const weft_spread_value_t *a, const weft_spread_value_
   return a->ints == NULL || weft_spread_ints_eq(a->ints, b->ints);
 }
 
-int weft_spread_named_list(const weft_spread_named_t *named, int64_t *dims) {
+int weft_spread_list_dims(uint32_t bits, int64_t *dims) {
   int n = 0;
   for (int d = 0; d < WEFT_SPREAD_DIMS; d++) {
-    if ((named->dims >> d & 1) != 0) dims[n++] = d;
+    if ((bits >> d & 1) != 0) dims[n++] = d;
   }
   return n;
 }

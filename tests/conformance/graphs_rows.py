@@ -70,6 +70,20 @@ def rows_flattened(t):
 
 
 @graph
+def rows_beside_columns(t):
+    """The batch along two axes, broadcast in every way."""
+    x, ids, y = t.rows("x", X), t.rows("ids", Y), t.rows("y", Y)
+    h = dense(x, 4, "a")
+    s = tf.matmul(h, tf.gather(variable("table", (4, 4)), ids), transpose_b=True)
+    v, u = tf.gather(variable("v", (4,)), ids), tf.reduce_sum(h, 1)
+    column, row, n = u[:, None], v[None, :], tf.shape(x)[0]
+    terms = [s + v, v * s, s * row, column - s, s / (2 + tf.tanh(column)), v - column, column * u, tf.maximum(row, column), row + tf.reshape(u, [n, 1]),
+             tf.where(s > 0, s + u, s - v), tf.reduce_sum(tf.tanh(h[:, None] * h[None]), 2), tf.tile(column, [1, n]) * v, u + v]
+    means = tf.stack([tf.reduce_mean(tf.tanh(term)) for term in terms])
+    t.minimize(tf.reduce_mean(means) + 0.1 * cross_entropy(h, y), means=means)
+
+
+@graph
 def rows_first(t):
     """The first and the last row, by number and by slice."""
     x, y = t.rows("x", X), t.rows("y", T)

@@ -79,6 +79,18 @@ static void rows_beside_all_others_of_the_batch_follow_one_device(void) {
   }
 }
 
+/* Which axes a gradient adds up along is worked out in the step: of 1 beside 1, a batch of one row has more of them. */
+static void rows_beside_columns_follow_one_device(void) {
+  static const char *const strategies[] = {"mirrored:2", "mirrored:3"};
+  static const int last[] = {1, 2, 5};
+  for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+    for (size_t k = 0; k < sizeof last / sizeof *last; k++) {
+      run_t run = {"crossed", strategies[i], TF_DOUBLE, 32, 10, 12, 7, last[k], 1e-9};
+      train_beside_one_device(&run);
+    }
+  }
+}
+
 static void options_change_no_results(void) {
   static const char *const strategies[] = {"mirrored:3,order=static,fusion=none",   "mirrored:3,algorithm=ring",
                                            "mirrored:3,algorithm=halving_doubling", "mirrored:2,bytes_per_pack=4K",
@@ -283,6 +295,7 @@ static const CU_TestInfo tests[] = {
     {"convolutions with batch statistics follow one device", convolutions_with_batch_statistics_follow_one_device},
     {"fused batch normalisation has the statistics of the batch", fused_batch_normalisation_has_the_statistics_of_the_batch},
     {"rows beside all others of the batch follow one device", rows_beside_all_others_of_the_batch_follow_one_device},
+    {"rows beside columns follow one device", rows_beside_columns_follow_one_device},
     {"options change no results", options_change_no_results},
     {"fetches mean what they meant", fetches_mean_what_they_meant},
     {"batches of different lengths fail the step", batches_of_different_lengths_fail_the_step},

@@ -203,20 +203,35 @@ static weft_node_t *draw_for(world_t *w, weft_copier_t *to, const weft_node_t *n
   return copy;
 }
 
-/* The dims of a Squeeze, or the axes of a reduction. */
-static void name_dims(world_t *w, const weft_node_t *n, weft_node_t *copy) {
+static weft_output_t dims_of(world_t *w, uint32_t bits, int type) {
   int64_t dims[WEFT_SPREAD_DIMS];
   int32_t axes[WEFT_SPREAD_DIMS];
-  const int count = weft_spread_named_list(&w->plan.named[n->id], dims);
+  const int count = weft_spread_list_dims(bits, dims);
+  for (int i = 0; i < count; i++) axes[i] = (int32_t)dims[i];
+  return cast(w, ints(w, axes, count, false), type);
+}
+
+/* The dims of a Squeeze, or the axes of a reduction. */
+static void name_dims(world_t *w, const weft_node_t *n, weft_node_t *copy) {
+  const weft_spread_named_t *told = &w->plan.named[n->id];
   if (n->num_inputs == 1) {
-    const weft_attr_t named = {.kind = WEFT_ATTR_INT, .is_list = true, .n = count, .list = {.ints = dims}};
-    ok(weft_graph_set_attr(w->to, copy, "squeeze_dims", &named));
+    int64_t dims[WEFT_SPREAD_DIMS];
+    const weft_attr_t named = {.kind = WEFT_ATTR_INT, .is_list = true, .n = weft_spread_list_dims(told->dims, dims), .list = {.ints = dims}};
+    if (told->is_named) ok(weft_graph_set_attr(w->to, copy, "squeeze_dims", &named));
     return;
   }
-  for (int i = 0; i < count; i++) axes[i] = (int32_t)dims[i];
-  weft_output_t named = ints(w, axes, count, false);
-  ok(weft_graph_add_control(w->to, copy->inputs[0].node, named.node)); /* into its frame */
-  weft_graph_set_input(copy, 1, cast(w, named, n->input_types[1]));
+  if (!told->is_named && (told->dims | told->kept) == 0) return;
+  int num_nodes = w->to->num_nodes;
+  weft_output_t named = dims_of(w, told->dims, n->input_types[1]);
+  if (!told->is_named) {
+    const weft_output_t both[2] = {named, add2(w, "ListDiff", copy->inputs[1], dims_of(w, told->dims | told->kept, n->input_types[1]))};
+    named = of_all(w, "ConcatV2", both, 2, 0);
+  }
+  for (int id = num_nodes; id < w->to->num_nodes; id++) { /* into its frame */
+    weft_node_t *made = w->to->nodes[id];
+    if (made->num_inputs == 0) ok(weft_graph_add_control(w->to, copy->inputs[0].node, made));
+  }
+  weft_graph_set_input(copy, 1, named);
 }
 
 static void copy_for(world_t *w, weft_copier_t *to, const weft_node_t *n, const char *prefix, int replica) {
@@ -242,7 +257,7 @@ static void copy_for(world_t *w, weft_copier_t *to, const weft_node_t *n, const 
   for (int k = 0; k < n->num_inputs; k++) {
     if (now[k].node != NULL) weft_graph_set_input(copy, k, now[k]);
   }
-  if (replica >= 0 && w->plan.named[n->id].is_named) name_dims(w, n, copy);
+  if (replica >= 0) name_dims(w, n, copy);
   const weft_attr_t *shared = weft_node_attr(copy, "shared_name");
   if ((n->op->flags & WEFT_OP_VARIABLE) != 0 && shared != NULL) {
     char name[256];

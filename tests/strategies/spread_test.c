@@ -343,6 +343,29 @@ static void axes_worked_out_from_shapes_are_named(void) {
 #undef SUM_OF
 }
 
+/* [B, ?] beside [B]: the step knows whether the columns were broadcast. Of the rows it is known that they were not, though a batch of
+ * one row names them. */
+static void rows_that_were_not_broadcast_are_kept(void) {
+  static const char *const orders[][2] = {{"s", "v"}, {"v", "s"}};
+  for (int k = 0; k < 2; k++) {
+    char text[2048];
+    (void)snprintf(text, sizeof text,
+                   FEED("s", "dim{size:-1} dim{size:-1}") FEED("v", "dim{size:-1}") OP1("shape_a", "Shape", "%s") OP1("shape_b", "Shape", "%s")
+                       "node{name:'axes' op:'BroadcastGradientArgs' input:'shape_a' input:'shape_b'} " OP2("matrix", "Sum", "s", "axes:%d")
+                       OP2("vector", "Sum", "s", "axes:%d"),
+                   orders[k][0], orders[k][1], k, 1 - k);
+    analysed_t a = take(text, "matrix");
+    const weft_spread_named_t *named = &a.plan.named[weft_test_node(a.g, "matrix")->id];
+    CU_ASSERT(!named->is_named);
+    CU_ASSERT_EQUAL(named->kept, 1);
+    CU_ASSERT(is(output(&a, "matrix"), WEFT_SPREAD_ROWS, 0, 0));
+    leave(&a);
+    a = take(text, "vector");
+    CU_ASSERT_EQUAL(output(&a, "vector").kind, WEFT_SPREAD_PART);
+    leave(&a);
+  }
+}
+
 static void axes_of_dims_that_nobody_knows_are_not_named(void) {
   analysed_t a = take(FEED("x", "dim{size:-1} dim{size:-1}") FEED("z", "dim{size:-1} dim{size:-1}") OP1("shape_a", "Shape", "x")
                           OP1("shape_b", "Shape", "z") "node{name:'axes' op:'BroadcastGradientArgs' input:'shape_a' input:'shape_b'} "
@@ -490,6 +513,7 @@ static const CU_TestInfo tests[] = {
     {"counts with a least are those of the batch", counts_with_a_least_are_those_of_the_batch},
     {"degrees that cancel are taken from true numbers", degrees_that_cancel_are_taken_from_true_numbers},
     {"axes worked out from shapes are named", axes_worked_out_from_shapes_are_named},
+    {"rows that were not broadcast are kept", rows_that_were_not_broadcast_are_kept},
     {"axes of dims that nobody knows are not named", axes_of_dims_that_nobody_knows_are_not_named},
     {"a queue of batches is shared out", a_queue_of_batches_is_shared_out},
     {"spreads are printed for people", spreads_are_printed_for_people},

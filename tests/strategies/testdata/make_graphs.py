@@ -221,6 +221,19 @@ def contrastive(path):
         finish(graph, tf.reduce_mean(both[0] + both[1] + tf.nn.softplus(hard) + 1e-9 * alone, name="loss"), "momentum", path)
 
 
+def crossed(path):
+    """Values of the batch as rows beside values of the batch as columns, broadcast in every way: what is 1 in a batch of one row was not broadcast."""
+    with start().as_default() as graph:
+        x, y = v1.placeholder(tf.float64, [None, 32], name="x"), labels_of()
+        h = tf.matmul(x, variable("w", [32, 10], tf.float64, 0, True), name="logits")
+        s = tf.matmul(h, tf.gather(variable("table", [10, 10], tf.float64, 1, True), y), transpose_b=True)
+        v, u = tf.gather(variable("v", [10], tf.float64, 2, True), y), tf.reduce_sum(h, 1)
+        column, row, n = u[:, None], v[None, :], tf.shape(x)[0]
+        terms = [s + v, v * s, s * row, column - s, s / (2 + tf.tanh(column)), v - column, column * u, tf.maximum(row, column), row + tf.reshape(u, [n, 1]),
+                 tf.where(s > 0, s + u, s - v), tf.reduce_sum(tf.tanh(h[:, None] * h[None]), 2), tf.tile(column, [1, n]) * v, u + v]
+        finish(graph, tf.reduce_mean(tf.stack([tf.reduce_mean(tf.tanh(t)) for t in terms]), name="loss"), "momentum", path)
+
+
 def noisy(path):
     """Dropout, noise, samples and shuffles with given seeds, outside of loops and inside."""
     with start().as_default() as graph:
@@ -250,6 +263,7 @@ def main(directory):
     linear("%s/linear.pbtxt" % directory)
     branch("%s/branch.pbtxt" % directory)
     contrastive("%s/contrastive.pbtxt" % directory)
+    crossed("%s/crossed.pbtxt" % directory)
     noisy("%s/noisy.pbtxt" % directory)
     random_start("%s/random_start.pbtxt" % directory)
     transformer("%s/transformer.pbtxt" % directory)
