@@ -142,7 +142,7 @@ weft_status_t *weft_copier_copy(weft_copier_t *c, const weft_node_t *n, weft_nod
 }
 
 static weft_status_t *wire_back_edges(weft_copier_t *c, const weft_node_t *n, weft_node_t *copy) {
-  for (int i = 0; i < n->num_inputs; i++) {
+  for (int i = 0; i < n->num_inputs && i < copy->num_inputs; i++) { /* what stands for a node may take less */
     if (copy->inputs[i].node != NULL) continue;
     weft_output_t with = weft_copier_output(c, n->inputs[i]);
     if (with.node == NULL) return nothing_stands(n->inputs[i].node, n);

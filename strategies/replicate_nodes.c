@@ -72,6 +72,31 @@ static weft_status_t *name_squeezed(weft_replication_t *r, const weft_node_t *n,
   return weft_graph_set_attr(r->to, copy, "squeeze_dims", &attr);
 }
 
+/* What stands on other replicas than the first for a node that prints: it passes its first input on, or does nothing. */
+static weft_status_t *copy_silent(weft_replication_t *r, const weft_node_t *n, weft_str_t name, int replica) {
+  weft_copier_t *c = &r->copiers[replica];
+  weft_node_t *copy = NULL, **controls = weft_arena_calloc(&r->arena, (size_t)n->num_controls + 1, sizeof(*controls));
+  if (controls == NULL) return no_memory();
+  const weft_output_t passed = weft_copier_output(c, n->inputs[0]);
+  const weft_named_attr_t type = weft_type_attr("T", weft_dtype_base(n->input_types[0]));
+  int num_passed = n->num_outputs, num_controls = 0;
+  if (num_passed == 0) controls[num_controls++] = passed.node; /* so that it lies in the same loop */
+  for (int i = 0; i < n->num_controls; i++) controls[num_controls++] = c->nodes[n->controls[i]->id];
+  const weft_node_spec_t spec = {.name = name,
+                                 .op = weft_str(num_passed > 0 ? "Identity" : "NoOp"),
+                                 .device = r->o->devices[replica],
+                                 .inputs = &passed,
+                                 .num_inputs = num_passed,
+                                 .controls = controls,
+                                 .num_controls = num_controls,
+                                 .attrs = &type,
+                                 .num_attrs = num_passed};
+  WEFT_RETURN_IF_ERROR(weft_graph_add(r->to, &spec, &copy));
+  WEFT_RETURN_IF_ERROR(weft_copier_set_node(c, n, copy));
+  c->copies[n->id] = copy;
+  return NULL;
+}
+
 static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int replica) {
   weft_node_t *copy = NULL;
   if (r->plan.run[n->id] == WEFT_RUN_STATE) return copy_variable(r, n, replica);
@@ -81,6 +106,7 @@ static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int r
   weft_str_t name = make_name(r, prefix, n->name, 0);
   if (name.data == NULL) return no_memory();
   if (r->plan.draws[n->id].kind == WEFT_DRAW_ROWS) return weft_replication_copy_draw(r, n, name, replica);
+  if (r->plan.prints_once[n->id] && r->first + replica > 0) return copy_silent(r, n, name, replica);
   WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[replica], n, name, weft_replication_device_of(r, n), &copy));
   WEFT_RETURN_IF_ERROR(weft_replication_share_seed(r, n, copy));
   return name_squeezed(r, n, copy);

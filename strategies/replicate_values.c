@@ -430,7 +430,7 @@ static weft_output_t axes_of(weft_replication_t *r, const weft_node_t *n, weft_n
 static weft_status_t *connect_copy(weft_replication_t *r, const weft_node_t *n, int replica) {
   weft_node_t *copy = r->copiers[replica].copies[n->id];
   weft_str_t device = copy->requested_device;
-  for (int i = 0; i < n->num_inputs && r->e.s == NULL; i++) {
+  for (int i = 0; i < n->num_inputs && i < copy->num_inputs && r->e.s == NULL; i++) {
     weft_spread_t wanted = weft_replication_wanted(r, n, i);
     bool is_named = i == 1 && r->plan.named[n->id].is_named;
     weft_output_t value = is_named ? n->inputs[i] : weft_replication_value(r, n->inputs[i], &wanted, replica, device);

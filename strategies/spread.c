@@ -307,6 +307,7 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
   p->wanted = weft_arena_calloc(&p->arena, n, sizeof *p->wanted);
   p->draws = weft_arena_calloc(&p->arena, n, sizeof *p->draws);
   p->named = weft_arena_calloc(&p->arena, n, sizeof *p->named);
+  p->prints_once = weft_arena_calloc(&p->arena, n, sizeof *p->prints_once);
   p->notes = weft_arena_calloc(&p->arena, MAX_NOTES, sizeof *p->notes);
   a->values = weft_arena_calloc(&a->arena, n, sizeof *a->values);
   a->shared = weft_arena_calloc(&a->arena, n, sizeof *a->shared);
@@ -315,7 +316,7 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
   a->asked = weft_arena_calloc(&a->arena, n, sizeof *a->asked);
   a->shapes = weft_arena_calloc(&a->arena, n, sizeof *a->shapes);
   bool is_there = p->run != NULL && p->outputs != NULL && p->wanted != NULL && p->draws != NULL &&
-                  p->named != NULL && p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL &&
+                  p->named != NULL && p->prints_once != NULL && p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL &&
                   a->asked != NULL && a->forced_in != NULL && a->shapes != NULL;
   if (!is_there) return no_memory();
   WEFT_RETURN_IF_ERROR(find_needed(a));
@@ -381,7 +382,7 @@ static weft_status_t *finish(weft_spread_analysis_t *a) {
       weft_spread_kind_t kind = a->values[n->inputs[k].node->id][n->inputs[k].index].s.kind;
       takes_spread |= kind == WEFT_SPREAD_ROWS || kind == WEFT_SPREAD_PART;
     }
-    if (p->run[n->id] == WEFT_RUN_ONCE && takes_spread) {
+    if ((p->run[n->id] == WEFT_RUN_ONCE || p->prints_once[n->id]) && takes_spread) {
       WEFT_RETURN_IF_ERROR(weft_spread_note(a, "'%.*s' (%.*s) runs on replica 0 alone, on what all replicas have",
                                             WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name)));
     }

@@ -93,6 +93,7 @@ typedef struct weft_spread_plan {
                                    d -> e, kind and axis as they were: local scale by w^(d-e), no communication */
   weft_spread_draw_t *draws;  /* by node id: how its copies get the random numbers of one device */
   weft_spread_named_t *named; /* by node id: dims that its copies must name */
+  bool *prints_once;          /* by node id: the copy on replica 0 alone prints, true values; the others only pass input 0 on */
   weft_output_t *batches;     /* placeholders whose rows are shared out, and outputs of readers (ONCE) that are batches */
   int num_batches;
   weft_node_t **batch_feeds;  /* the placeholders alone */

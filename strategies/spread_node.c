@@ -245,6 +245,7 @@ weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n
   a->plan->run[n->id] = c.run;
   a->plan->draws[n->id] = c.draw;
   a->plan->named[n->id] = c.named;
+  a->plan->prints_once[n->id] = c.prints_once;
   bool is_hollow = false;
   for (int i = 0; i < n->num_inputs; i++) is_hollow = is_hollow || (in[i].is_hollow && wanted[i].kind == in[i].s.kind);
   for (int o = 0; o < n->num_outputs; o++) {

@@ -72,6 +72,7 @@ typedef struct weft_spread_ctx {
   weft_node_run_t run;           /* at the start EACH */
   weft_spread_draw_t draw;       /* see spread.h */
   weft_spread_named_t named;     /* see spread.h */
+  bool prints_once;              /* see spread.h */
   int detail;                    /* what the table says for the op */
 } weft_spread_ctx_t;
 
@@ -196,7 +197,7 @@ weft_spread_rule_fn weft_spread_metadata, weft_spread_pass_all, weft_spread_swit
     weft_spread_array_read, weft_spread_array_gather, weft_spread_array_size, weft_spread_new_stack, weft_spread_push,
     weft_spread_pop, weft_spread_new_list, weft_spread_list_put, weft_spread_list_get, weft_spread_list_same,
     weft_spread_list_from, weft_spread_optional_from, weft_spread_optional_get, weft_spread_list_stack, weft_spread_list_gather, weft_spread_list_scatter, weft_spread_own;
-weft_spread_rule_fn weft_spread_update, weft_spread_state, weft_spread_read, weft_spread_look_on, weft_spread_random,
+weft_spread_rule_fn weft_spread_update, weft_spread_state, weft_spread_read, weft_spread_look_on, weft_spread_show, weft_spread_random,
     weft_spread_partition, weft_spread_stitch, weft_spread_random_choice, weft_spread_shuffle, weft_spread_batch_reader, weft_spread_placeholder,
     weft_spread_constant;
 

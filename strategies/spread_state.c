@@ -30,7 +30,7 @@ weft_status_t *weft_spread_read(weft_spread_ctx_t *c) {
   return NULL; /* each replica reads its copy */
 }
 
-weft_status_t *weft_spread_look_on(weft_spread_ctx_t *c) { /* Assert, Print, CheckNumerics: on what is there */
+weft_status_t *weft_spread_look_on(weft_spread_ctx_t *c) { /* Assert, CheckNumerics: on what is there */
   bool is_once = c->node->num_inputs > 0;
   for (int i = 0; i < c->node->num_inputs; i++) is_once = is_once && c->in[i].s.kind == WEFT_SPREAD_ONCE;
   if (is_once) return weft_spread_once(c);
@@ -44,6 +44,24 @@ weft_status_t *weft_spread_look_on(weft_spread_ctx_t *c) { /* Assert, Print, Che
     c->out[0] = c->in[0];
     if (c->wanted[0].kind != c->in[0].s.kind) c->out[0] = weft_spread_value(c->wanted[0]);
   }
+  return NULL;
+}
+
+/* What one device prints, once; the detail says how many inputs are passed on. Replicas exchange nothing inside a loop: each prints there
+ * what it has, unless all have the same. */
+weft_status_t *weft_spread_show(weft_spread_ctx_t *c) {
+  int first = c->detail;
+  bool can_gather = !weft_spread_in_loop(c), has_all = true;
+  c->detail = 0;
+  WEFT_RETURN_IF_ERROR(weft_spread_look_on(c));
+  if (c->run == WEFT_RUN_ONCE) return NULL;
+  for (int i = first; i < c->node->num_inputs; i++) {
+    const weft_spread_value_t *v = &c->in[i];
+    bool is_true = v->s.kind == WEFT_SPREAD_SAME && v->s.degree == 0 && !v->is_hollow;
+    has_all = has_all && (is_true || (can_gather && v->s.kind != WEFT_SPREAD_EACH));
+  }
+  for (int i = first; i < c->node->num_inputs && has_all; i++) c->wanted[i] = weft_spread_of(WEFT_SPREAD_ONCE);
+  c->prints_once = has_all;
   return NULL;
 }
 

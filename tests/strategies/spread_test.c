@@ -375,6 +375,20 @@ static void axes_of_dims_that_nobody_knows_are_not_named(void) {
   leave(&a);
 }
 
+/* A mean and rows are printed once, as one device has them; what is passed on stays where it is. */
+static void what_is_printed_is_true_and_printed_once(void) {
+  analysed_t a = take(FEED("x", ROWS_OF(3)) INTS("front", 1, "int_val:0") OP2("mean", "Mean", "x", "front")
+                          "node{name:'shown' op:'Print' input:'x' input:'mean' input:'x' attr{key:'T' value{type:DT_FLOAT}} "
+                          "attr{key:'U' value{list{type:DT_FLOAT type:DT_FLOAT}}}} " OP1("y", "Neg", "shown"),
+                      "y");
+  CU_ASSERT(a.plan.prints_once[weft_test_node(a.g, "shown")->id]);
+  CU_ASSERT(is(wanted(&a, "shown", 0), WEFT_SPREAD_ROWS, 0, 0));
+  CU_ASSERT(is(output(&a, "shown"), WEFT_SPREAD_ROWS, 0, 0));
+  for (int i = 1; i < 3; i++) CU_ASSERT_EQUAL(wanted(&a, "shown", i).kind, WEFT_SPREAD_ONCE);
+  CU_ASSERT(!a.plan.prints_once[weft_test_node(a.g, "y")->id]);
+  leave(&a);
+}
+
 #define COUNT(x) \
   OP1("shape", "Shape", x) INTS("front", 1, "int_val:0") INTS("behind", 1, "int_val:1") \
   "node{name:'n' op:'StridedSlice' input:'shape' input:'front' input:'behind' input:'behind' attr{key:'shrink_axis_mask' value{i:1}} " \
@@ -513,6 +527,7 @@ static const CU_TestInfo tests[] = {
     {"counts with a least are those of the batch", counts_with_a_least_are_those_of_the_batch},
     {"degrees that cancel are taken from true numbers", degrees_that_cancel_are_taken_from_true_numbers},
     {"axes worked out from shapes are named", axes_worked_out_from_shapes_are_named},
+    {"what is printed is true and printed once", what_is_printed_is_true_and_printed_once},
     {"rows that were not broadcast are kept", rows_that_were_not_broadcast_are_kept},
     {"axes of dims that nobody knows are not named", axes_of_dims_that_nobody_knows_are_not_named},
     {"a queue of batches is shared out", a_queue_of_batches_is_shared_out},
