@@ -70,7 +70,7 @@ int weft_command_submit(int argc, char **argv) {
       {.name = "keep", .value = "N", .help = "How many checkpoints to keep (default 5; 0: all)", .number = &j.saving.keep, .max = 1000000},
       {.name = "resume", .help = "Go on from the newest checkpoint of --save: its variables, its step, its place in the data", .flag = &j.saving.resumes},
       {.name = "trace", .value = "FILE.json", .help = "Write the last step's time line, for Perfetto or chrome://tracing", .text = &j.trace},
-      {.name = "json", .help = "One JSON object per line: step, steps, seconds, steps_per_second, fetches, done; or step, steps, and saved, resumed or restored", .flag = &json},
+      {.name = "json", .help = "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or step, steps, and saved, resumed or restored", .flag = &json},
   };
   const weft_command_line_t line = {
       .command = "weft submit",

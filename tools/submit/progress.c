@@ -154,7 +154,7 @@ static void print_results(const weft_progress_t *p) {
 void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_t first, int64_t steps, const weft_progress_value_t *values,
                          int n) {
   *p = (weft_progress_t){.style = style, .first = first, .steps = steps, .started_ns = weft_clock_ns(), .values = values, .num_values = n};
-  p->every = steps > LINES_PER_RUN ? steps / LINES_PER_RUN : 1;
+  p->every = style != WEFT_PROGRESS_JSON && steps > LINES_PER_RUN ? steps / LINES_PER_RUN : 1;
   if (style == WEFT_PROGRESS_BAR && steps > first) draw_bar(p, first); /* the first step may take long */
 }
 

@@ -1,7 +1,7 @@
 /* tools/submit/progress.h - tells how a run goes: a bar on a terminal, lines elsewhere, JSON for machines.
  *
  * The bar is one line, as wide as the terminal at most, redrawn ten times a
- * second at most; lines come twenty times a run. JSON is an object per line; the last one
+ * second at most; lines come twenty times a run. JSON is an object per line and step; the last one
  * has "done": true and, if the run failed, "error" and "code".
  */
 #ifndef WEFT_TOOLS_SUBMIT_PROGRESS_H_

@@ -1,0 +1,408 @@
+#!/usr/bin/env python3
+"""Faults of a cluster in seeded trials: no hang, no cluster that needs a restart.
+
+    tests/cluster/faults.py --trials 40 --seed 7           # on this host, tasks with host links
+    tests/cluster/faults.py --trials 40 --hosts            # each task in a network and PID namespace of its own (root)
+    tests/cluster/faults.py --only 'ssp.*client.*kill'     # the trials whose names match
+
+A trial starts a ps and three workers, trains with `weft submit` under a strategy, and at a moment (before the first step, or after some)
+kills, terminates, freezes and thaws, restarts, or cuts off one of them or the client. The job must go on, or end within 20 s
+with a message; then all tasks are there again, and the next job must train within 20 s. Wants nothing but Python.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import queue
+import random
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REPO = os.path.dirname(os.path.dirname(HERE))
+GRAPH = os.path.join(REPO, "tests", "strategies", "testdata", "mlp_sgd.pbtxt")
+TASKS = [("ps", 0), ("worker", 0), ("worker", 1), ("worker", 2)]
+PATIENCE_S = 20
+STRATEGIES = {
+    "plain": None,
+    "workers": "multi_worker_mirrored:workers=3",
+    "sync": "parameter_server:mode=sync,workers=3",
+    "backup": "parameter_server:mode=sync,workers=3,backup=1",
+    "async": "parameter_server:mode=async,workers=3",
+    "ssp": "parameter_server:mode=ssp,staleness=2,workers=3",
+}
+ROLES = ["ps0", "worker0", "worker1", "worker2", "client"]
+FAULTS = ["kill", "term", "restart", "freeze1", "freeze6", "freeze60", "cut6"]
+MOMENTS = ["start", "first", "later"]
+
+
+def run(*command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+class Hosts:
+    """A network namespace for each task, behind one bridge."""
+
+    def __init__(self):
+        self.id = f"{os.getpid() % 10000}"
+        self.bridge = f"wb{self.id}"
+        run("ip", "link", "add", self.bridge, "type", "bridge")
+        run("ip", "addr", "add", "10.213.7.1/24", "dev", self.bridge)
+        run("ip", "link", "set", self.bridge, "up")
+        self.names = []
+        for i, _ in enumerate(TASKS):
+            name, inside, outside = f"wn{self.id}-{i}", f"wi{self.id}-{i}", f"wo{self.id}-{i}"
+            run("ip", "netns", "add", name)
+            self.names.append(name)
+            run("ip", "link", "add", outside, "type", "veth", "peer", "name", inside)
+            run("ip", "link", "set", inside, "netns", name)
+            run("ip", "link", "set", outside, "master", self.bridge, "up")
+            run("ip", "netns", "exec", name, "ip", "addr", "add", f"10.213.7.{i + 10}/24", "dev", inside)
+            run("ip", "netns", "exec", name, "ip", "link", "set", inside, "up")
+            run("ip", "netns", "exec", name, "ip", "link", "set", "lo", "up")
+
+    def address(self, i):
+        return f"10.213.7.{i + 10}"
+
+    def command(self, i):
+        return ["ip", "netns", "exec", self.names[i], "unshare", "-p", "-f", "--mount-proc", "--kill-child"]
+
+    def cut(self, i, is_up):
+        run("ip", "link", "set", f"wo{self.id}-{i}", "up" if is_up else "down")
+
+    def close(self):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+        subprocess.run(["ip", "link", "del", self.bridge], check=False)
+
+
+class Here:
+    """All tasks on this host."""
+
+    def address(self, i):
+        return "127.0.0.1"
+
+    def command(self, i):
+        return []
+
+    def close(self):
+        pass
+
+
+class Task:
+    def __init__(self, cluster, i):
+        self.cluster, self.i = cluster, i
+        self.job, self.index = TASKS[i]
+        self.name = f"/job:{self.job}/replica:0/task:{self.index}"
+        self.process = None
+
+    def start(self):
+        c = self.cluster
+        command = [*c.net.command(self.i), c.weft, "server", "--cluster", c.spec, "--job", self.job, "--task", str(self.index)]
+        command += ["--host", c.net.address(self.i)]
+        self.log = open(os.path.join(c.folder, f"{self.job}{self.index}.log"), "ab")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log)
+
+    def wait_ready(self):
+        line = self.process.stdout.readline()
+        if b"listening" not in line:
+            raise RuntimeError(f"{self.name} does not start: see {self.log.name}")
+
+    def pid(self):
+        if not self.cluster.net.command(self.i):
+            return self.process.pid
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as f:
+            children = f.read().split()
+        return int(children[0]) if children else self.process.pid
+
+    def signal(self, number):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid(), number)
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def end(self):
+        if self.is_running():
+            self.signal(signal.SIGKILL)
+            self.process.wait()
+        if self.process is not None:
+            self.process.stdout.close()
+            self.log.close()
+
+
+class Cluster:
+    def __init__(self, weft, net, folder):
+        self.weft, self.net, self.folder = weft, net, folder
+        held = []
+        for i, _ in enumerate(TASKS):
+            s = socket.socket()
+            s.bind(("", 0))
+            held.append(s)
+        ports = [s.getsockname()[1] for s in held]
+        for s in held:
+            s.close()
+        jobs = {}
+        for i, (job, _) in enumerate(TASKS):
+            jobs.setdefault(job, []).append(f"{net.address(i)}:{ports[i]}")
+        self.spec = ";".join(f"{job}={','.join(a)}" for job, a in jobs.items())
+        self.master = f"grpc://{jobs['worker'][0]}"
+        self.tasks = [Task(self, i) for i, _ in enumerate(TASKS)]
+
+    def start(self):
+        for t in self.tasks:
+            t.start()
+        for t in self.tasks:
+            t.wait_ready()
+
+    def end(self):
+        for t in self.tasks:
+            t.end()
+
+
+class Job:
+    """`weft submit`, and a thread that reads its lines."""
+
+    def __init__(self, cluster, strategy, steps):
+        command = [cluster.weft, "submit", GRAPH, "--master", cluster.master, "--init", "init", "--target", "train", "--fetch", "loss", "--batch", "8"]
+        command += ["--steps", str(steps), "--json", "--feed", os.path.join("x=" + cluster.folder, "x.npy"), "--feed", os.path.join("y=" + cluster.folder, "y.npy")]
+        command += ["--strategy", strategy] if strategy else []
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.lines, self.steps, self.last = queue.Queue(), 0, time.monotonic()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            with contextlib.suppress(ValueError):
+                if not json.loads(line).get("done"):
+                    self.steps, self.last = self.steps + 1, time.monotonic()
+
+    def wait_steps(self, n, timeout_s):
+        end = time.monotonic() + timeout_s
+        while self.steps < n and self.process.poll() is None and time.monotonic() < end:
+            time.sleep(0.005)  # looks at a counter of another thread
+        return self.steps >= n
+
+    def wait(self, timeout_s):
+        try:
+            self.process.wait(timeout_s)
+            return True
+        except subprocess.TimeoutExpired:
+            return False
+
+    def message(self):
+        return self.process.stderr.read().decode(errors="replace").strip() if self.process.poll() is not None else ""
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+        self.reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+class Outcome:
+    def __init__(self, kind, detail="", error_s=None):
+        self.kind, self.detail, self.error_s = kind, detail, error_s
+
+
+def needed(strategy, role):
+    """Does the job use this task?"""
+    if role == "client" or role == "worker0":
+        return True
+    return {"plain": False, "workers": role != "ps0"}.get(strategy, True)
+
+
+def trial(cluster, strategy, role, fault, moment, rng):
+    job = Job(cluster, STRATEGIES[strategy], 10**8)
+    try:
+        if moment == "first" and not job.wait_steps(1, PATIENCE_S):
+            return Outcome("no start", job.message())
+        if moment == "later" and not job.wait_steps(rng.randint(50, 400), PATIENCE_S):
+            return Outcome("no start", job.message())
+        if moment == "start":
+            time.sleep(rng.random() * 0.05)  # anywhere between the process and its first step
+        task = None if role == "client" else cluster.tasks[ROLES.index(role)]
+        send = job.process.send_signal if task is None else task.signal
+        began = time.monotonic()
+        seconds = int(re.sub(r"\D", "", fault) or 0)
+        if fault in ("kill", "restart"):
+            send(signal.SIGKILL)
+        elif fault == "term":
+            send(signal.SIGTERM)
+        elif fault.startswith("freeze"):
+            send(signal.SIGSTOP)
+        else:
+            cluster.net.cut(task.i, False)
+        outcome = watch(cluster, job, task, strategy, role, fault, seconds, began)
+        if outcome.kind != "ok":
+            return outcome
+    finally:
+        job.end()
+    for t in cluster.tasks:
+        if not t.is_running():
+            t.process.wait()
+            t.start()
+            t.wait_ready()
+    again = next_job(cluster, strategy)
+    return again if again.kind != "ok" else outcome
+
+
+def watch(cluster, job, task, strategy, role, fault, seconds, began):
+    """The job goes on, or ends in time."""
+    is_needed = needed(strategy, role)
+    is_gone = fault in ("kill", "term", "restart")
+    error_s, message = None, ""
+    if role == "client":
+        if not is_gone:
+            time.sleep(seconds)
+            job.process.send_signal(signal.SIGCONT)
+            before = job.steps
+            if job.process.poll() is None and not job.wait_steps(before + 1, PATIENCE_S) and job.process.poll() is None:
+                return Outcome("hang", "a thawed client makes no step")
+            job.process.send_signal(signal.SIGTERM)
+        return Outcome("ok") if job.wait(PATIENCE_S) else Outcome("hang", "the client does not end")
+    if fault == "restart":
+        task.process.wait()
+        task.start()
+        task.wait_ready()
+    lasts_s = max(seconds, 0)
+    while True:
+        now = time.monotonic()
+        if job.process.poll() is not None:
+            error_s, message = now - began, job.message()
+            break
+        if not is_gone and now - began >= lasts_s:
+            break
+        is_stuck = now - job.last > PATIENCE_S and now - began > PATIENCE_S
+        if is_stuck and is_needed:
+            return Outcome("hang", f"no step and no error {now - began:.0f} s after the fault")
+        if is_gone and not is_needed and now - began > 2:
+            break
+        time.sleep(0.005)  # looks at a process and a counter
+    if not is_gone:
+        time.sleep(max(0.0, lasts_s - (time.monotonic() - began)))
+        if fault.startswith("freeze"):
+            task.signal(signal.SIGCONT)
+        else:
+            cluster.net.cut(task.i, True)
+    if job.process.poll() is None:
+        before = job.steps
+        end = time.monotonic() + PATIENCE_S
+        while job.steps <= before + 3 and job.process.poll() is None:
+            if time.monotonic() > end:
+                return Outcome("hang", "no step and no error after the fault is over")
+            time.sleep(0.005)
+        if job.process.poll() is not None:
+            error_s, message = time.monotonic() - began, job.message()
+        else:
+            job.process.send_signal(signal.SIGTERM)
+            if not job.wait(PATIENCE_S):
+                return Outcome("hang", "the client does not end after SIGTERM")
+    if error_s is not None and message.count("\n") > 0:
+        return Outcome("bad message", message)
+    if error_s is not None and task.name not in message and task.name.replace("/replica:0", "") not in message:
+        return Outcome("ok", f"does not name {task.name}: {message}", error_s)
+    return Outcome("ok", "", error_s)
+
+
+def next_job(cluster, strategy):
+    end = time.monotonic() + PATIENCE_S
+    message = ""
+    while time.monotonic() < end:
+        job = Job(cluster, STRATEGIES[strategy], 20)
+        try:
+            if not job.wait(max(0.1, end - time.monotonic())):
+                return Outcome("next job hangs", message)
+            message = job.message()
+            if job.process.returncode == 0:
+                return Outcome("ok")
+        finally:
+            job.end()
+        time.sleep(0.2)  # the task may still be on its way back
+    return Outcome("next job fails", message)
+
+
+def all_trials(hosts):
+    for strategy in STRATEGIES:
+        for role in ROLES:
+            for fault in FAULTS:
+                if fault == "cut6" and (not hosts or role == "client"):
+                    continue
+                if fault == "restart" and role == "client":
+                    continue
+                for moment in MOMENTS:
+                    yield strategy, role, fault, moment
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--hosts", action="store_true", help="each task in namespaces of its own: no host links (needs root)")
+    parser.add_argument("--only", default="", help="trials whose name matches this: STRATEGY ROLE FAULT MOMENT")
+    parser.add_argument("--weft", default=os.path.join(REPO, "bazel-bin", "tools", "weft"))
+    parser.add_argument("--keep", action="store_true", help="keep the logs of servers")
+    o = parser.parse_args()
+    rng = random.Random(o.seed)
+    chosen = [t for t in all_trials(o.hosts) if re.search(o.only, " ".join(t))]
+    rng.shuffle(chosen)
+    chosen = chosen[: o.trials]
+    folder = tempfile.mkdtemp(prefix="weft-faults-")
+    import array
+
+    write_npy(os.path.join(folder, "x.npy"), array.array("f", [rng.random() for _ in range(64 * 32)]), (64, 32), "<f4")
+    write_npy(os.path.join(folder, "y.npy"), array.array("i", [rng.randrange(10) for _ in range(64)]), (64,), "<i4")
+    net = Hosts() if o.hosts else Here()
+    passed, failed, death_s, silence_s = 0, 0, [], []
+    try:
+        for n, (strategy, role, fault, moment) in enumerate(chosen):
+            cluster = Cluster(os.path.realpath(o.weft), net, folder)
+            began = time.monotonic()
+            try:
+                cluster.start()
+                outcome = trial(cluster, strategy, role, fault, moment, rng)
+            finally:
+                if isinstance(net, Hosts):
+                    for i, _ in enumerate(TASKS):
+                        net.cut(i, True)
+                cluster.end()
+            name = f"{strategy} {role} {fault} {moment}"
+            passed, failed = passed + (outcome.kind == "ok"), failed + (outcome.kind != "ok")
+            took = "" if outcome.error_s is None else f", error after {outcome.error_s:.2f} s"
+            if outcome.kind != "ok" or outcome.detail or o.only:
+                print(f"{name}: {outcome.kind}{took} ({time.monotonic() - began:.1f} s) {outcome.detail[:400]}", flush=True)
+            if outcome.error_s is not None:
+                (death_s if fault in ("kill", "term", "restart") else silence_s).append(outcome.error_s)
+    finally:
+        net.close()
+        if not o.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    for what, seconds in (("a death", death_s), ("silence", silence_s)):
+        if seconds:
+            print(f"from {what} to the error: median {statistics.median(seconds):.2f} s, longest {max(seconds):.2f} s, {len(seconds)} trials")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def write_npy(path, values, shape, kind):
+    head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    head += " " * (63 - (len(head) + 10) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() + values.tobytes())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
