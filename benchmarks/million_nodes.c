@@ -112,7 +112,7 @@ static uint32_t supports(const weft_node_t *n) {
 }
 
 static weft_status_t *build(two_tasks_t *t) {
-  t->cache = (weft_worker_cache_t){find, tasks, NULL};
+  t->cache = (weft_worker_cache_t){.find = find, .tasks = tasks};
   for (int i = 0; i < 2; i++) {
     t->names[i] = weft_str(task_names[i]);
     weft_worker_options_t worker = {.task = t->names[i], .num_threads = 1, .cache = &t->cache};

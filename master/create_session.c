@@ -188,5 +188,6 @@ void weft_create_session_start(const weft_create_options_t *o, const weft_create
     c->is_linked = weft_canceller_register(call, caller_gone, c, &c->call_token);
     if (!c->is_linked) weft_canceller_cancel(c->canceller);
   }
-  weft_discover_devices(c->session->workers, c->session->num_workers, c->o.timer, c->canceller, got_devices, c);
+  const weft_discover_options_t discover = {.timer = c->o.timer, .cache = c->o.cache, .patience_ms = c->o.patience_ms};
+  weft_discover_devices(c->session->workers, c->session->num_workers, &discover, c->canceller, got_devices, c);
 }

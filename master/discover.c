@@ -1,15 +1,18 @@
-/* master/discover.c - asks workers for their devices, all at once; says now and then whom it still waits for.
+/* master/discover.c - asks workers for their devices, all at once, and ends when one of them is known to be lost or has not answered
+ * for too long.
  *
- * A tick of the timer adds the next one as its last act, under `mu`: whoever
+ * A tick looks at those that have not answered. It adds the next one as its last act, under `mu`: whoever
  * ends the discovery has either seen that tick's id, or waits for the tick when
- * it removes the one before.
+ * it removes the one before. A tick that gives up cancels the questions as its last act instead.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "master/create_session.h"
 
-#define PATIENCE_NS 10000000000 /* TensorFlow's masters log as often */
+/* A task that was lost and has just been started again is heard of within a tick. */
+enum { TICK_MS = 250, MAX_NAMES = 10 };
+#define LOG_NS 10000000000 /* TensorFlow's masters log as often */
 
 typedef struct discovery discovery_t;
 
@@ -25,7 +28,9 @@ struct discovery {
   weft_status_t *status;     /* guarded by mu; the first failure */
   atomic_int left;
   int num_questions;
-  weft_timer_t *timer;
+  weft_discover_options_t o;
+  weft_canceller_t *canceller; /* of the questions; a child of the caller's */
+  int64_t began_ns, logged_ns;
   uint64_t tick; /* guarded by mu; 0: none */
   bool is_over;  /* guarded by mu */
   weft_discovered_fn *fn;
@@ -33,25 +38,16 @@ struct discovery {
   question_t questions[]; /* one per worker */
 };
 
-static void arm(discovery_t *d);
+/* ---- those that do not answer ---- */
 
-static void still_waiting(void *arg) {
-  discovery_t *d = arg;
-  for (int i = 0; i < d->num_questions; i++) {
-    if (atomic_load(&d->questions[i].is_answered)) continue;
-    weft_log(WEFT_LOG_INFO, "CreateSession still waiting for response from worker: %.*s",
-             WEFT_STR_ARGS(d->questions[i].task));
-  }
-  arm(d);
-}
+static void look(void *arg);
 
 static void arm(discovery_t *d) {
   weft_mutex_lock(&d->mu);
   d->tick = 0;
-  weft_status_t *s =
-      d->is_over ? NULL : weft_timer_add(d->timer, weft_clock_ns() + PATIENCE_NS, still_waiting, d, &d->tick);
+  weft_status_t *s = d->is_over ? NULL : weft_timer_add(d->o.timer, weft_clock_ns() + TICK_MS * INT64_C(1000000), look, d, &d->tick);
   weft_mutex_unlock(&d->mu);
-  weft_status_free(s); /* then we wait in silence */
+  weft_status_free(s); /* then it waits until the caller gives up */
 }
 
 static void disarm(discovery_t *d) {
@@ -59,14 +55,65 @@ static void disarm(discovery_t *d) {
   d->is_over = true;
   uint64_t tick = d->tick;
   weft_mutex_unlock(&d->mu);
-  if (tick != 0) weft_timer_remove(d->timer, tick);
+  if (tick != 0) weft_timer_remove(d->o.timer, tick);
 }
+
+/* "/job:a/task:0, /job:b/task:1 and 3 more" */
+static weft_status_t *too_late(const discovery_t *d) {
+  weft_strbuf_t names = WEFT_STRBUF_INIT;
+  int n = 0;
+  for (int i = 0; i < d->num_questions; i++) {
+    if (atomic_load(&d->questions[i].is_answered)) continue;
+    if (n < MAX_NAMES) weft_strbuf_printf(&names, "%s%.*s", n == 0 ? "" : ", ", WEFT_STR_ARGS(d->questions[i].task));
+    n++;
+  }
+  if (n > MAX_NAMES) weft_strbuf_printf(&names, " and %d more", n - MAX_NAMES);
+  weft_status_t *s = WEFT_ERROR(UNAVAILABLE, "No answer from %s for %lld s; start %s, then the session", names.data == NULL ? "a task" : names.data,
+                                (long long)(d->o.patience_ms / 1000), n == 1 ? "it" : "them");
+  weft_strbuf_deinit(&names);
+  return s;
+}
+
+/* Why the discovery ends now, or NULL. */
+static weft_status_t *give_up(discovery_t *d) {
+  int64_t now = weft_clock_ns();
+  bool logs = now - d->logged_ns >= LOG_NS;
+  if (logs) d->logged_ns = now;
+  for (int i = 0; i < d->num_questions; i++) {
+    if (atomic_load(&d->questions[i].is_answered)) continue;
+    weft_worker_cache_t *cache = d->o.cache;
+    weft_status_t *s = cache == NULL || cache->lost == NULL ? NULL : cache->lost(cache, d->questions[i].task);
+    if (s != NULL) return s;
+    if (logs) weft_log(WEFT_LOG_INFO, "CreateSession still waiting for response from worker: %.*s", WEFT_STR_ARGS(d->questions[i].task));
+  }
+  return now - d->began_ns < d->o.patience_ms * INT64_C(1000000) ? NULL : too_late(d);
+}
+
+static void look(void *arg) {
+  discovery_t *d = arg;
+  weft_status_t *s = give_up(d);
+  if (s == NULL) {
+    arm(d);
+    return;
+  }
+  weft_canceller_t *c = weft_canceller_retain(d->canceller);
+  weft_mutex_lock(&d->mu);
+  bool first = d->status == NULL;
+  if (first) d->status = s;
+  weft_mutex_unlock(&d->mu);
+  if (!first) weft_status_free(s);
+  weft_canceller_cancel(c); /* with the last question the discovery is gone */
+  weft_canceller_release(c);
+}
+
+/* ---- the questions ---- */
 
 static void drop(discovery_t *d) {
   if (atomic_fetch_sub(&d->left, 1) != 1) return;
   disarm(d);
   d->fn(d->arg, d->status, &d->devices);
   weft_device_set_deinit(&d->devices);
+  weft_canceller_release(d->canceller);
   weft_mutex_deinit(&d->mu);
   weft_free(d);
 }
@@ -84,10 +131,12 @@ static void got_status(void *arg, weft_status_t *status, const weft_device_list_
   drop(d);
 }
 
-void weft_discover_devices(weft_worker_client_t *const *workers, int n, weft_timer_t *timer,
-                           weft_canceller_t *c, weft_discovered_fn *fn, void *arg) {
+void weft_discover_devices(weft_worker_client_t *const *workers, int n, const weft_discover_options_t *o, weft_canceller_t *c,
+                           weft_discovered_fn *fn, void *arg) {
   discovery_t *d = weft_calloc(1, sizeof *d + (size_t)n * sizeof(question_t));
-  if (d == NULL) {
+  weft_canceller_t *canceller = d == NULL ? NULL : weft_canceller_create(c);
+  if (canceller == NULL) {
+    weft_free(d);
     fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for asking workers"), NULL);
     return;
   }
@@ -95,13 +144,16 @@ void weft_discover_devices(weft_worker_client_t *const *workers, int n, weft_tim
   atomic_init(&d->left, n + 1);
   d->fn = fn;
   d->arg = arg;
-  d->timer = timer;
+  d->o = *o;
+  if (d->o.patience_ms <= 0) d->o.patience_ms = WEFT_CREATE_PATIENCE_MS;
+  d->canceller = canceller;
+  d->began_ns = d->logged_ns = weft_clock_ns();
   d->num_questions = n;
   for (int i = 0; i < n; i++) {
     d->questions[i].discovery = d;
     d->questions[i].task = workers[i]->task;
   }
   arm(d);
-  for (int i = 0; i < n; i++) workers[i]->ops->get_status(workers[i], c, got_status, &d->questions[i]);
+  for (int i = 0; i < n; i++) workers[i]->ops->get_status(workers[i], canceller, got_status, &d->questions[i]);
   drop(d);
 }

@@ -358,7 +358,8 @@ static void list_all(weft_master_t *m, weft_canceller_t *c, weft_devices_fn *fn,
     workers[l->n] = m->cache->find(m->cache, tasks[i]);
     l->n += workers[l->n] != NULL;
   }
-  weft_discover_devices(workers, l->n, m->timer, c, listed, l);
+  const weft_discover_options_t discover = {.timer = m->timer, .cache = m->cache};
+  weft_discover_devices(workers, l->n, &discover, c, listed, l);
 }
 
 static void list_devices(weft_master_client_t *client, weft_str_t handle, weft_canceller_t *c, weft_devices_fn *fn, void *arg) {

@@ -17,6 +17,7 @@ typedef struct record {
   weft_member_state_t state;
   uint64_t incarnation, previous; /* 0: none */
   int64_t beat_ns;
+  uint64_t losses, lost_keeper; /* of this incarnation: how often it was lost, and how often it says that it lost us */
 } record_t;
 
 /* No epoch that a task reports moves the record further than this. */
@@ -104,7 +105,7 @@ static uint64_t copy_record(weft_keeper_t *k, weft_member_t *out) {
   for (int i = 0; i < k->o.num_tasks; i++) {
     const record_t *r = &k->records[i];
     int64_t silent = r->state == WEFT_MEMBER_UNKNOWN || i == k->o.own ? 0 : (now - r->beat_ns) / 1000000;
-    out[i] = (weft_member_t){k->o.tasks[i], r->incarnation, r->state, silent};
+    out[i] = (weft_member_t){k->o.tasks[i], r->incarnation, r->state, silent, r->losses};
   }
   weft_mutex_unlock(&k->mu);
   return epoch;
@@ -159,13 +160,18 @@ static bool is_replaced_locked(const weft_keeper_t *k, int i, uint64_t incarnati
 }
 
 /* True if the record has changed: then the watches are to be answered. */
-static bool beat_locked(weft_keeper_t *k, int i, uint64_t incarnation, uint64_t epoch) WEFT_REQUIRES(k->mu) {
+static bool beat_locked(weft_keeper_t *k, int i, const weft_keeper_caller_t *who) WEFT_REQUIRES(k->mu) {
   if (i == OBSERVER) return false;
   record_t *r = &k->records[i];
-  if (epoch > MAX_EPOCH) epoch = 0;
-  bool has_changed = r->state != WEFT_MEMBER_ALIVE || r->incarnation != incarnation || epoch > k->epoch;
-  uint64_t previous = r->incarnation != incarnation ? r->incarnation : r->previous;
-  *r = (record_t){WEFT_MEMBER_ALIVE, incarnation, previous, weft_clock_ns()};
+  uint64_t epoch = who->epoch == WEFT_KEEPER_PRESENCE || who->epoch > MAX_EPOCH ? 0 : who->epoch;
+  bool is_new = r->incarnation != who->incarnation, was_lost_for_it = !is_new && who->lost_keeper > r->lost_keeper;
+  bool has_changed = r->state != WEFT_MEMBER_ALIVE || is_new || epoch > k->epoch || was_lost_for_it;
+  *r = (record_t){.state = WEFT_MEMBER_ALIVE,
+                  .incarnation = who->incarnation,
+                  .previous = is_new ? r->incarnation : r->previous,
+                  .beat_ns = weft_clock_ns(),
+                  .losses = is_new ? 0 : r->losses + (was_lost_for_it && r->state == WEFT_MEMBER_ALIVE),
+                  .lost_keeper = who->lost_keeper};
   if (!has_changed) return false;
   if (epoch > k->epoch) k->epoch = epoch; /* this process was restarted: the record goes on from what they have seen */
   k->epoch++;
@@ -177,18 +183,18 @@ static bool lose_locked(weft_keeper_t *k, int i, uint64_t incarnation) WEFT_REQU
   record_t *r = &k->records[i];
   if (i == k->o.own || r->state != WEFT_MEMBER_ALIVE || r->incarnation != incarnation) return false;
   r->state = WEFT_MEMBER_LOST;
+  r->losses++;
   k->epoch++;
   return true;
 }
 
-weft_status_t *weft_keeper_beat(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, uint64_t epoch,
-                                uint64_t *out_epoch) {
+weft_status_t *weft_keeper_beat(weft_keeper_t *k, const weft_keeper_caller_t *who, uint64_t *out_epoch) {
   int i = 0;
   watch_t *taken = NULL;
-  WEFT_RETURN_IF_ERROR(find_member(k, task, &i));
+  WEFT_RETURN_IF_ERROR(find_member(k, who->task, &i));
   weft_mutex_lock(&k->mu);
-  bool is_replaced = is_replaced_locked(k, i, incarnation);
-  if (!is_replaced && beat_locked(k, i, incarnation, epoch)) taken = take_watches(k);
+  bool is_replaced = is_replaced_locked(k, i, who->incarnation);
+  if (!is_replaced && beat_locked(k, i, who)) taken = take_watches(k);
   *out_epoch = k->epoch;
   weft_mutex_unlock(&k->mu);
   end_watches(taken, BY_CHANGE);
@@ -246,16 +252,16 @@ static weft_status_t *register_watch(watch_t *w, int64_t timeout_ms) {
   return NULL;
 }
 
-void weft_keeper_watch(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, uint64_t epoch, int64_t timeout_ms,
-                       weft_canceller_t *canceller, weft_roll_fn *fn, void *arg) {
+void weft_keeper_watch(weft_keeper_t *k, const weft_keeper_caller_t *who, int64_t timeout_ms, weft_canceller_t *canceller, weft_roll_fn *fn,
+                       void *arg) {
   int i = OBSERVER;
-  weft_status_t *s = task.length == 0 ? NULL : find_member(k, task, &i);
+  weft_status_t *s = who->task.length == 0 ? NULL : find_member(k, who->task, &i);
   watch_t *w = NULL, *taken = NULL;
   if (s == NULL) w = weft_calloc(1, sizeof *w + (size_t)k->o.num_tasks * sizeof(weft_member_t));
-  if (s == NULL && w == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a watch of %.*s", WEFT_STR_ARGS(task));
+  if (s == NULL && w == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a watch of %.*s", WEFT_STR_ARGS(who->task));
   if (s == NULL) {
-    *w = (watch_t){.keeper = k, .member = i, .incarnation = incarnation, .fn = fn, .arg = arg,
-                   .is_presence = epoch == WEFT_KEEPER_PRESENCE,
+    *w = (watch_t){.keeper = k, .member = i, .incarnation = who->incarnation, .fn = fn, .arg = arg,
+                   .is_presence = who->epoch == WEFT_KEEPER_PRESENCE,
                    .canceller = weft_canceller_retain(canceller), .answer = (weft_member_t *)(w + 1)};
     s = register_watch(w, timeout_ms);
   }
@@ -266,11 +272,11 @@ void weft_keeper_watch(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, 
     return;
   }
   weft_mutex_lock(&k->mu);
-  bool is_replaced = is_replaced_locked(k, i, incarnation);
-  bool has_changed = !is_replaced && beat_locked(k, i, incarnation, epoch);
-  if (w->early == BY_CANCELLER && lose_locked(k, i, incarnation)) has_changed = true;
+  bool is_replaced = is_replaced_locked(k, i, who->incarnation);
+  bool has_changed = !is_replaced && beat_locked(k, i, who);
+  if (w->early == BY_CANCELLER && lose_locked(k, i, who->incarnation)) has_changed = true;
   if (has_changed) taken = take_watches(k);
-  watch_end_t end = k->stopped ? BY_STOP : is_replaced ? BY_REPLACEMENT : w->early != BY_NOBODY ? w->early : k->epoch != epoch && !w->is_presence ? BY_CHANGE : BY_NOBODY;
+  watch_end_t end = k->stopped ? BY_STOP : is_replaced ? BY_REPLACEMENT : w->early != BY_NOBODY ? w->early : k->epoch != who->epoch && !w->is_presence ? BY_CHANGE : BY_NOBODY;
   if (end == BY_NOBODY) {
     w->next = k->watches;
     if (w->next != NULL) w->next->prev = w;

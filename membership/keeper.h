@@ -29,21 +29,29 @@ void weft_keeper_stop(weft_keeper_t *k);    /* every wait ends with CANCELLED, w
 void weft_keeper_destroy(weft_keeper_t *k); /* stops first; NULL is fine */
 weft_store_t *weft_keeper_store(weft_keeper_t *k); /* lent */
 
-/* `task` lives; `epoch` is what it has seen: a keeper that was restarted goes on from there. *out_epoch: the record's.
+/* A task as it calls the keeper: in every call. Borrowed until the call returns. */
+typedef struct weft_keeper_caller {
+  weft_str_t task;
+  uint64_t incarnation;
+  uint64_t epoch;       /* what it has seen: a keeper that was restarted goes on from there */
+  uint64_t lost_keeper; /* how often it has lost the keeper: one that was silent itself hears of it so, and counts that as a loss
+                           of the task, because each has dropped what it had in common with the other */
+} weft_keeper_caller_t;
+
+/* The task lives. *out_epoch: the record's.
  * Errors: NOT_FOUND (no such task in the cluster); ABORTED (the incarnation before the one that is known: that process was replaced). */
-WEFT_MUST_CHECK weft_status_t *weft_keeper_beat(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, uint64_t epoch,
-                                                uint64_t *out_epoch);
+WEFT_MUST_CHECK weft_status_t *weft_keeper_beat(weft_keeper_t *k, const weft_keeper_caller_t *who, uint64_t *out_epoch);
 
 #define WEFT_KEEPER_PRESENCE UINT64_MAX
 
 /* The record: one member per task, in the cluster's order. All lent; owns status (then there are no members). */
 typedef void weft_roll_fn(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n);
-/* Answers when the epoch is not `epoch` any more, or after `timeout_ms` with the record as it is. It counts as a beat. If
+/* Answers when the epoch is not the caller's any more, or after `timeout_ms` with the record as it is. It counts as a beat. If
  * `canceller` ends it (the connection broke), that incarnation of the task is lost. A `task` of "" only looks on.
  * An `epoch` of WEFT_KEEPER_PRESENCE is not answered before the timeout: who always has such a call open is missed at once,
  * also while it is between two watches. Errors: those of beat; CANCELLED. */
-void weft_keeper_watch(weft_keeper_t *k, weft_str_t task, uint64_t incarnation, uint64_t epoch, int64_t timeout_ms,
-                       weft_canceller_t *canceller, weft_roll_fn *fn, void *arg);
+void weft_keeper_watch(weft_keeper_t *k, const weft_keeper_caller_t *who, int64_t timeout_ms, weft_canceller_t *canceller, weft_roll_fn *fn,
+                       void *arg);
 /* Looks for tasks that are silent for too long; to be called every now and then. */
 void weft_keeper_sweep(weft_keeper_t *k);
 

@@ -6,12 +6,6 @@
 
 typedef void weft_beat_fn(void *arg, weft_status_t *status, uint64_t epoch); /* owns status */
 
-/* Who we are, in every call. Borrowed until the call returns. */
-typedef struct weft_keeper_caller {
-  weft_str_t task;
-  uint64_t incarnation, epoch;
-} weft_keeper_caller_t;
-
 typedef struct weft_keeper_client weft_keeper_client_t; /* Thread-safe. */
 /* Each function is called once, on any thread, also before the call returns. UNAVAILABLE: the keeper is away. */
 typedef struct weft_keeper_client_ops {

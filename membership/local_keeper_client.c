@@ -14,13 +14,13 @@ static void beat(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int64
   (void)timeout_ms;
   (void)canceller;
   uint64_t epoch = 0;
-  weft_status_t *s = weft_keeper_beat(keeper_of(c), who->task, who->incarnation, who->epoch, &epoch);
+  weft_status_t *s = weft_keeper_beat(keeper_of(c), who, &epoch);
   fn(arg, s, epoch);
 }
 
 static void watch(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int64_t timeout_ms,
                   weft_canceller_t *canceller, weft_roll_fn *fn, void *arg) {
-  weft_keeper_watch(keeper_of(c), who->task, who->incarnation, who->epoch, timeout_ms, canceller, fn, arg);
+  weft_keeper_watch(keeper_of(c), who, timeout_ms, canceller, fn, arg);
 }
 
 static void ask(weft_keeper_client_t *c, const weft_store_request_t *r, weft_canceller_t *canceller, weft_value_fn *fn,

@@ -112,16 +112,18 @@ void weft_membership_on_tick(weft_membership_t *ms, weft_membership_tick_fn *fn,
 static bool next_change_locked(weft_membership_t *ms, weft_member_t *out) WEFT_REQUIRES(ms->mu) {
   for (int i = 0; i < ms->o.num_tasks; i++) {
     weft_member_view_t *v = &ms->views[i];
-    bool is_other = v->incarnation != v->told_incarnation;
-    if (v->state == v->told_state && !is_other) continue;
-    bool is_restart = v->state == WEFT_MEMBER_ALIVE && v->told_state == WEFT_MEMBER_ALIVE; /* is_other, too */
-    if (is_restart) {
+    bool is_other = v->incarnation != v->told_incarnation || v->losses != v->told_losses;
+    if (v->state == v->told_state && !(is_other && v->state == WEFT_MEMBER_ALIVE)) continue;
+    bool is_over = v->incarnation == v->told_incarnation;
+    bool is_return = v->state == WEFT_MEMBER_ALIVE && v->told_state == WEFT_MEMBER_ALIVE; /* is_other, too */
+    if (is_return) {
       v->told_state = WEFT_MEMBER_LOST;
     } else {
+      if (v->state == WEFT_MEMBER_ALIVE) v->told_losses = v->losses;
       v->told_state = v->state;
       v->told_incarnation = v->incarnation;
     }
-    *out = (weft_member_t){ms->o.tasks[i], v->told_incarnation, v->told_state, v->silent_ms};
+    *out = (weft_member_t){ms->o.tasks[i], v->told_incarnation, v->told_state, is_return && is_over ? -1 : v->silent_ms, v->losses};
     return true;
   }
   return false;
@@ -153,14 +155,35 @@ static void lose_keeper_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
   if (ms->keeper != NULL || v->state != WEFT_MEMBER_ALIVE) return;
   v->silent_ms = (weft_clock_ns() - ms->keeper_ns) / 1000000;
   v->state = WEFT_MEMBER_LOST;
+  v->losses++;
+  ms->lost_keeper++;
   ms->epoch++;
+}
+
+/* This task was silent and is lost for the others. They have dropped what they had in common with it: so does it. */
+static void lose_all_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
+  for (int i = 0; i < ms->o.num_tasks; i++) {
+    if (i != ms->o.own && ms->views[i].state == WEFT_MEMBER_ALIVE) ms->views[i].losses++;
+  }
+}
+
+/* Losses that are not known yet: a keeper that was restarted counts from 0 again. */
+static uint64_t new_losses(weft_member_view_t *v, const weft_member_t *m) {
+  uint64_t n = m->incarnation == v->incarnation && m->losses > v->seen_losses ? m->losses - v->seen_losses : 0;
+  v->seen_losses = m->losses;
+  return n;
 }
 
 /* A keeper that was restarted has not heard of everybody yet: whom we know alive stays so for a while. */
 static void take_member_locked(weft_membership_t *ms, int i, const weft_member_t *m, int64_t now) WEFT_REQUIRES(ms->mu) {
   weft_member_view_t *v = &ms->views[i];
   v->silent_ms = m->silent_ms;
-  if (i == ms->o.own) return;
+  uint64_t losses = new_losses(v, m);
+  if (i == ms->o.own) {
+    if (losses > 0) lose_all_locked(ms);
+    return;
+  }
+  v->losses += losses;
   if (m->state == WEFT_MEMBER_UNKNOWN) {
     if (v->state == WEFT_MEMBER_ALIVE && v->unknown_since_ns == 0) v->unknown_since_ns = now;
     return;
@@ -205,7 +228,7 @@ void weft_membership_leave(weft_membership_t *ms) {
 
 weft_keeper_caller_t weft_membership_self(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
-  weft_keeper_caller_t who = {ms->o.tasks[ms->o.own], ms->o.incarnation, ms->epoch};
+  weft_keeper_caller_t who = {ms->o.tasks[ms->o.own], ms->o.incarnation, ms->epoch, ms->lost_keeper};
   weft_mutex_unlock(&ms->mu);
   return who;
 }
@@ -259,7 +282,8 @@ static void be_present(weft_membership_t *ms) {
   }
   weft_mutex_unlock(&ms->mu);
   if (!goes_on) return;
-  weft_keeper_caller_t who = {ms->o.tasks[ms->o.own], ms->o.incarnation, WEFT_KEEPER_PRESENCE};
+  weft_keeper_caller_t who = weft_membership_self(ms);
+  who.epoch = WEFT_KEEPER_PRESENCE;
   ms->client->ops->watch(ms->client, &who, PRESENCE_MS, ms->canceller, on_absent, ms);
 }
 
@@ -396,7 +420,7 @@ int weft_membership_list(weft_membership_t *ms, weft_member_t *out, int max) {
     int64_t since = i == ms->o.keeper && ms->keeper == NULL ? (now - ms->keeper_ns) / 1000000
                     : v->state == WEFT_MEMBER_UNKNOWN       ? 0
                                                             : v->silent_ms + (now - ms->heard_ns) / 1000000;
-    out[i] = (weft_member_t){ms->o.tasks[i], v->incarnation, v->state, i == ms->o.own ? 0 : since};
+    out[i] = (weft_member_t){ms->o.tasks[i], v->incarnation, v->state, i == ms->o.own ? 0 : since, v->losses};
   }
   weft_mutex_unlock(&ms->mu);
   return ms->o.num_tasks;

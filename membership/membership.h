@@ -21,12 +21,15 @@ typedef struct weft_member {
   weft_str_t task; /* "/job:worker/replica:0/task:1" */
   uint64_t incarnation;
   weft_member_state_t state;
-  int64_t silent_ms; /* since the last heartbeat */
+  int64_t silent_ms; /* since the last heartbeat. -1 when a loss is told that is over already: it, or this task, was silent for a while */
+  uint64_t losses;   /* how often this process of the task has been lost so far */
 } weft_member_t;
 
 typedef struct weft_membership weft_membership_t; /* As one task sees it; Thread-safe. */
 
-/* Told on any thread, in order; `m` is lent. Also when this task has lost the keeper of the record. */
+/* Told on any thread, in order; `m` is lent. Also when this task has lost the keeper of the record. A task that was lost
+ * while it was silent, and lives, is told that it has lost all others, and that they are there again: they hold
+ * nothing of what they had in common any more. */
 typedef void weft_member_changed_fn(void *arg, uint64_t epoch, const weft_member_t *m);
 void weft_membership_watch(weft_membership_t *ms, weft_member_changed_fn *fn, void *arg); /* before the start; several may watch */
 

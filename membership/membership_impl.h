@@ -15,6 +15,8 @@ typedef struct weft_member_view {
   weft_member_state_t state, told_state;
   uint64_t incarnation, told_incarnation;
   int64_t silent_ms; /* at `heard_ns` */
+  uint64_t losses, told_losses; /* how often it was lost for us, or we for it */
+  uint64_t seen_losses;         /* in the record that came last */
   int64_t unknown_since_ns; /* alive for us, but not (yet) for a keeper that was restarted; 0: no */
 } weft_member_view_t;
 
@@ -47,6 +49,7 @@ struct weft_membership {
   uint64_t epoch;
   int64_t heard_ns;   /* when the record came */
   int64_t keeper_ns;  /* when the keeper last answered */
+  uint64_t lost_keeper; /* how often it was lost */
   int64_t tick_ns;    /* the last tick */
   int num_presences;  /* in flight */
   int64_t presence_ns; /* when the last began */

@@ -20,9 +20,10 @@ struct weft_health {
  * refused. To one that has ended they are not: it may be back before we hear of it. */
 static void end_calls(weft_health_t *h, const weft_member_t *m, int64_t min_age_ms) {
   bool is_silent = m->silent_ms > 2 * h->heartbeat_ms;
-  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "The task %.*s is lost: it %s", WEFT_STR_ARGS(m->task),
-                                  is_silent ? "does not answer" : "has ended");
+  const char *what = is_silent ? "is lost: it does not answer" : m->silent_ms < 0 ? "was lost for a while, and is there again" : "is lost: it has ended";
+  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "The task %.*s %s", WEFT_STR_ARGS(m->task), what);
   if (is_silent && min_age_ms == 0) weft_worker_cache_refuse(h->own->cache, m->task, why);
+  if (min_age_ms == 0) weft_worker_cache_set_lost(h->own->cache, m->task, why);
   weft_worker_cache_end_calls(h->own->cache, m->task, why, min_age_ms);
   weft_status_free(why);
 }
@@ -35,6 +36,7 @@ static void on_change(void *arg, uint64_t epoch, const weft_member_t *m) {
            is_lost ? "lost" : "there", (unsigned long long)epoch);
   if (!is_lost) {
     weft_worker_cache_refuse(h->own->cache, m->task, NULL);
+    weft_worker_cache_set_lost(h->own->cache, m->task, NULL);
     weft_worker_task_returned(h->own->worker, m->task, m->incarnation);
     return;
   }

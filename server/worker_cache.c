@@ -20,6 +20,7 @@ typedef struct cache {
   weft_mutex_t mu;
   weft_worker_client_t **clients; /* guarded by mu */
   weft_rpc_channel_t **channels;  /* guarded by mu; theirs; NULL for the own task's */
+  weft_status_t **losses;         /* guarded by mu; NULL for tasks that are not known to be lost */
 } cache_t;
 
 static cache_t *of(weft_worker_cache_t *c) { return (cache_t *)(void *)c; }
@@ -37,11 +38,16 @@ static weft_worker_client_t *connect(cache_t *c, int i, weft_rpc_channel_t **out
   return w;
 }
 
-static weft_worker_client_t *find(weft_worker_cache_t *base, weft_str_t task) {
-  cache_t *c = of(base);
+static int index_of(const cache_t *c, weft_str_t task) {
   int i = 0;
   while (i < c->num_tasks && !weft_str_eq(c->tasks[i], task)) i++;
-  if (i == c->num_tasks) return NULL;
+  return i < c->num_tasks ? i : -1;
+}
+
+static weft_worker_client_t *find(weft_worker_cache_t *base, weft_str_t task) {
+  cache_t *c = of(base);
+  int i = index_of(c, task);
+  if (i < 0) return NULL;
   weft_mutex_lock(&c->mu);
   weft_worker_client_t *w = weft_worker_client_retain(c->clients[i]);
   weft_mutex_unlock(&c->mu);
@@ -66,8 +72,19 @@ static const weft_str_t *tasks(weft_worker_cache_t *base, int *out_n) {
   return of(base)->tasks;
 }
 
+static weft_status_t *lost(weft_worker_cache_t *base, weft_str_t task) {
+  cache_t *c = of(base);
+  int i = index_of(c, task);
+  weft_mutex_lock(&c->mu);
+  weft_status_t *s = i < 0 ? NULL : weft_status_clone(c->losses[i]);
+  weft_mutex_unlock(&c->mu);
+  return s;
+}
+
 static void destroy(weft_worker_cache_t *base) {
   cache_t *c = of(base);
+  for (int i = 0; c->losses != NULL && i < c->num_tasks; i++) weft_status_free(c->losses[i]);
+  weft_free(c->losses);
   for (int i = 0; c->clients != NULL && i < c->num_tasks; i++) weft_worker_client_release(c->clients[i]);
   for (int i = 0; c->channels != NULL && i < c->num_tasks; i++) weft_rpc_channel_release(c->channels[i]);
   weft_free(c->clients);
@@ -80,14 +97,15 @@ static void destroy(weft_worker_cache_t *base) {
 static weft_status_t *allocate(int num_tasks, cache_t **out) {
   cache_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster");
-  c->base = (weft_worker_cache_t){find, tasks, destroy};
+  c->base = (weft_worker_cache_t){find, tasks, lost, destroy};
   weft_mutex_init(&c->mu);
   c->num_tasks = num_tasks;
   c->clients = weft_calloc((size_t)num_tasks, sizeof(weft_worker_client_t *));
   c->channels = weft_calloc((size_t)num_tasks, sizeof(weft_rpc_channel_t *));
+  c->losses = weft_calloc((size_t)num_tasks, sizeof(weft_status_t *));
   c->tasks = weft_arena_calloc(&c->arena, (size_t)num_tasks, sizeof *c->tasks);
   c->addresses = weft_arena_calloc(&c->arena, (size_t)num_tasks, sizeof *c->addresses);
-  if (c->clients == NULL || c->channels == NULL || c->tasks == NULL || c->addresses == NULL) {
+  if (c->clients == NULL || c->channels == NULL || c->losses == NULL || c->tasks == NULL || c->addresses == NULL) {
     destroy(&c->base);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster");
   }
@@ -134,9 +152,8 @@ void weft_worker_cache_set_log(weft_worker_cache_t *base, weft_transfer_log_t *l
 
 /* The channel to a task, retained; NULL if nobody has called it yet. */
 static weft_rpc_channel_t *channel_of(cache_t *c, weft_str_t task) {
-  int i = 0;
-  while (i < c->num_tasks && !weft_str_eq(c->tasks[i], task)) i++;
-  if (i == c->num_tasks) return NULL;
+  int i = index_of(c, task);
+  if (i < 0) return NULL;
   weft_mutex_lock(&c->mu);
   weft_rpc_channel_t *channel = c->channels[i] == NULL ? NULL : weft_rpc_channel_retain(c->channels[i]);
   weft_mutex_unlock(&c->mu);
@@ -153,6 +170,18 @@ void weft_worker_cache_refuse(weft_worker_cache_t *c, weft_str_t task, const wef
   weft_rpc_channel_t *channel = channel_of(of(c), task);
   if (channel != NULL) weft_rpc_channel_refuse(channel, why);
   weft_rpc_channel_release(channel);
+}
+
+void weft_worker_cache_set_lost(weft_worker_cache_t *base, weft_str_t task, const weft_status_t *why) {
+  cache_t *c = of(base);
+  int i = index_of(c, task);
+  if (i < 0) return;
+  weft_status_t *copy = weft_status_clone(why);
+  weft_mutex_lock(&c->mu);
+  weft_status_t *old = c->losses[i];
+  c->losses[i] = copy;
+  weft_mutex_unlock(&c->mu);
+  weft_status_free(old);
 }
 
 void weft_worker_cache_set_local(weft_worker_cache_t *base, weft_worker_client_t *local) {

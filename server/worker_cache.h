@@ -17,6 +17,8 @@ void weft_worker_cache_set_log(weft_worker_cache_t *c, weft_transfer_log_t *l, s
 void weft_worker_cache_end_calls(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why, int64_t min_age_ms);
 /* ... and are refused, or not any more, as weft_rpc_channel_refuse says. */
 void weft_worker_cache_refuse(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why);
+/* Whether the task is known to be lost: `why` (copied), or NULL. Sessions are not created on a lost one. */
+void weft_worker_cache_set_lost(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why);
 void weft_worker_cache_set_local(weft_worker_cache_t *c, weft_worker_client_t *local); /* retained; before the first find */
 
 #endif /* WEFT_SERVER_WORKER_CACHE_H_ */

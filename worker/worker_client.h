@@ -114,6 +114,8 @@ struct weft_worker_cache {
   weft_worker_client_t *(*find)(weft_worker_cache_t *c, weft_str_t task);
   /* All tasks of the cluster, "/job:x/replica:0/task:n", in order of job then task; lent, constant. */
   const weft_str_t *(*tasks)(weft_worker_cache_t *c, int *out_n);
+  /* UNAVAILABLE, owned, if the task is known to be lost; else NULL. A NULL function: losses are not known here. */
+  weft_status_t *(*lost)(weft_worker_cache_t *c, weft_str_t task);
   void (*destroy)(weft_worker_cache_t *c);
 };
 

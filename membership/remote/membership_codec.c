@@ -15,6 +15,7 @@ static const weft_field_t beat[] = {
     {2, WEFT_FIELD_FIXED64, "incarnation", offsetof(weft_beat_msg_t, incarnation)},
     {3, WEFT_FIELD_FIXED64, "epoch", offsetof(weft_beat_msg_t, epoch)},
     {4, WEFT_FIELD_I64, "timeout_ms", offsetof(weft_beat_msg_t, timeout_ms)},
+    {5, WEFT_FIELD_FIXED64, "lost_keeper", offsetof(weft_beat_msg_t, lost_keeper)},
 };
 const weft_message_type_t weft_beat_type = WEFT_MESSAGE_TYPE("BeatRequest", beat);
 
@@ -28,6 +29,7 @@ static const weft_field_t member[] = {
     {2, WEFT_FIELD_FIXED64, "incarnation", offsetof(weft_member_msg_t, incarnation)},
     {3, WEFT_FIELD_I64, "state", offsetof(weft_member_msg_t, state)},
     {4, WEFT_FIELD_I64, "silent_ms", offsetof(weft_member_msg_t, silent_ms)},
+    {5, WEFT_FIELD_I64, "losses", offsetof(weft_member_msg_t, losses)},
 };
 const weft_message_type_t weft_member_type = WEFT_MESSAGE_TYPE("Member", member);
 

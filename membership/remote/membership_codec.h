@@ -13,6 +13,7 @@ typedef struct weft_beat_msg { /* BeatRequest, WatchRequest */
   weft_str_t task;
   uint64_t incarnation, epoch;
   int64_t timeout_ms; /* of a watch */
+  uint64_t lost_keeper;
 } weft_beat_msg_t;
 extern const weft_message_type_t weft_beat_type;
 
@@ -25,6 +26,7 @@ typedef struct weft_member_msg {
   weft_str_t task;
   uint64_t incarnation;
   int64_t state, silent_ms;
+  int64_t losses;
 } weft_member_msg_t;
 extern const weft_message_type_t weft_member_type;
 

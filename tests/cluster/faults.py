@@ -55,8 +55,9 @@ class Hosts:
     def __init__(self):
         self.id = f"{os.getpid() % 10000}"
         self.bridge = f"wb{self.id}"
+        self.net = f"10.213.{os.getpid() % 250}"  # another run beside this one has another
         run("ip", "link", "add", self.bridge, "type", "bridge")
-        run("ip", "addr", "add", "10.213.7.1/24", "dev", self.bridge)
+        run("ip", "addr", "add", f"{self.net}.1/24", "dev", self.bridge)
         run("ip", "link", "set", self.bridge, "up")
         self.names = []
         for i, _ in enumerate(TASKS):
@@ -66,12 +67,12 @@ class Hosts:
             run("ip", "link", "add", outside, "type", "veth", "peer", "name", inside)
             run("ip", "link", "set", inside, "netns", name)
             run("ip", "link", "set", outside, "master", self.bridge, "up")
-            run("ip", "netns", "exec", name, "ip", "addr", "add", f"10.213.7.{i + 10}/24", "dev", inside)
+            run("ip", "netns", "exec", name, "ip", "addr", "add", f"{self.net}.{i + 10}/24", "dev", inside)
             run("ip", "netns", "exec", name, "ip", "link", "set", inside, "up")
             run("ip", "netns", "exec", name, "ip", "link", "set", "lo", "up")
 
     def address(self, i):
-        return f"10.213.7.{i + 10}"
+        return f"{self.net}.{i + 10}"
 
     def command(self, i):
         return ["ip", "netns", "exec", self.names[i], "unshare", "-p", "-f", "--mount-proc", "--kill-child"]
@@ -226,7 +227,12 @@ def needed(strategy, role):
 
 
 def trial(cluster, strategy, role, fault, moment, rng):
+    warm = next_job(cluster, strategy)  # a task that dies before anybody has heard of it is waited for: it may yet start
+    if warm.kind != "ok":
+        return Outcome("no start", warm.detail)
+    time.sleep(0.2)  # a beat
     job = Job(cluster, STRATEGIES[strategy], 10**8)
+    task = None if role == "client" else cluster.tasks[ROLES.index(role)]
     try:
         if moment == "first" and not job.wait_steps(1, PATIENCE_S):
             return Outcome("no start", job.message())
@@ -234,7 +240,6 @@ def trial(cluster, strategy, role, fault, moment, rng):
             return Outcome("no start", job.message())
         if moment == "start":
             time.sleep(rng.random() * 0.05)  # anywhere between the process and its first step
-        task = None if role == "client" else cluster.tasks[ROLES.index(role)]
         send = job.process.send_signal if task is None else task.signal
         began = time.monotonic()
         seconds = int(re.sub(r"\D", "", fault) or 0)
@@ -251,11 +256,10 @@ def trial(cluster, strategy, role, fault, moment, rng):
             return outcome
     finally:
         job.end()
-    for t in cluster.tasks:
-        if not t.is_running():
-            t.process.wait()
-            t.start()
-            t.wait_ready()
+    if task is not None and fault in ("kill", "term"):
+        task.process.wait(PATIENCE_S)
+        task.start()
+        task.wait_ready()
     again = next_job(cluster, strategy)
     return again if again.kind != "ok" else outcome
 

@@ -236,7 +236,7 @@ static uint32_t supports(const weft_node_t *n) {
 weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n) {
   weft_test_cluster_t *c = weft_calloc(1, sizeof *c);
   CU_ASSERT_PTR_NOT_NULL_FATAL(c);
-  c->cache = (weft_worker_cache_t){find, tasks_of, NULL};
+  c->cache = (weft_worker_cache_t){.find = find, .tasks = tasks_of};
   c->n = n;
   for (int i = 0; i < n; i++) {
     c->tasks[i] = weft_str(tasks[i]);

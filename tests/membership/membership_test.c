@@ -211,27 +211,27 @@ static void silence_makes_a_task_lost_and_a_beat_brings_it_back(void) {
   CU_ASSERT_PTR_NULL_FATAL(weft_timer_create(&timer));
   weft_keeper_options_t o = {.tasks = names, .num_tasks = TASKS, .own = KEEPER, .incarnation = 1, .lost_after_ms = 30, .timer = timer};
   CU_ASSERT_PTR_NULL_FATAL(weft_keeper_create(&o, &k));
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, names[0], 5, 0, &epoch));
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0}), &epoch));
   CU_ASSERT_EQUAL(epoch, 2);
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, names[0], 5, 0, &epoch));
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0}), &epoch));
   CU_ASSERT_EQUAL(epoch, 2); /* nothing new */
   for (next = epoch; next == epoch;) { /* time passes */
     weft_keeper_sweep(k);
-    CU_ASSERT_PTR_NULL(weft_keeper_beat(k, names[2], 7, 0, &next));
+    CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[2], 7, 0, 0}), &next));
     if (next == 3) epoch = 3; /* the other's coming */
   }
   CU_ASSERT_EQUAL(next, 4); /* task 0 is lost */
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, names[0], 5, 0, &next));
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0}), &next));
   CU_ASSERT_EQUAL(next, 5);
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, names[0], 6, 0, &next)); /* restarted */
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 6, 0, 0}), &next)); /* restarted */
   CU_ASSERT_EQUAL(next, 6);
-  weft_status_t *s = weft_keeper_beat(k, names[0], 5, 0, &next);
+  weft_status_t *s = weft_keeper_beat(k, &(weft_keeper_caller_t){names[0], 5, 0, 0}, &next);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_ABORTED);
   weft_status_free(s);
-  s = weft_keeper_beat(k, WEFT_STR("/job:x/replica:0/task:0"), 5, 0, &next);
+  s = weft_keeper_beat(k, &(weft_keeper_caller_t){WEFT_STR("/job:x/replica:0/task:0"), 5, 0, 0}, &next);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_NOT_FOUND);
   weft_status_free(s);
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, names[2], 7, 90, &next)); /* they have seen more than this record has */
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[2], 7, 90, 0}), &next)); /* they have seen more than this record has */
   CU_ASSERT_EQUAL(next, 91);
   weft_keeper_destroy(k);
   weft_timer_destroy(timer);
