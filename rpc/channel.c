@@ -10,7 +10,10 @@
  *
  * gRPC always ends a batch that asks for the status, so 3 always comes.
  */
+#define _GNU_SOURCE
 #include "rpc/channel.h"
+
+#include <string.h>
 
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
@@ -37,6 +40,7 @@ struct weft_rpc_channel {
   call_t *calls; /* guarded by mu: those in flight */
   weft_status_t *refusal;  /* guarded by mu; owned; NULL: calls are made */
   atomic_bool has_refusal; /* the same; read without mu, so that a call costs nothing */
+  atomic_bool is_silent;   /* the last call ended because no ping was answered */
   atomic_int num_paths; /* grows under mu, after its entry was written; pairs with the load in registered() */
   struct {
     const char *path; /* as the caller has it: usually found by comparing pointers */
@@ -183,6 +187,8 @@ void weft_rpc_channel_refuse(weft_rpc_channel_t *c, const weft_status_t *why) {
   weft_status_free(old);
 }
 
+bool weft_rpc_channel_is_silent(weft_rpc_channel_t *c) { return atomic_load(&c->is_silent); }
+
 static weft_status_t *refuse(weft_rpc_channel_t *c, const weft_rpc_options_t *o) {
   if (!atomic_load(&c->has_refusal) || (o != NULL && o->wait_for_ready)) return NULL;
   weft_mutex_lock(&c->mu);
@@ -290,8 +296,12 @@ static weft_status_t *call_finish(call_t *call, weft_message_t **out) {
     int code = (int)call->code;
     /* A server that went away in the middle: gRPC does not know whether the call was served. */
     if (code == GRPC_STATUS_UNKNOWN && weft_str_is(text, "Stream removed")) code = WEFT_UNAVAILABLE;
+    bool is_silent = code == WEFT_UNAVAILABLE && memmem(text.data, text.length, "keepalive watchdog timeout", 26) != NULL; /* gRPC's words */
+    if (is_silent) atomic_store(&call->channel->is_silent, true);
+    if (is_silent) return WEFT_ERROR(UNAVAILABLE, "the server at %s does not answer; is it stopped, or its host overloaded?", call->channel->target);
     return weft_status_from_wire(code, text.data, text.length);
   }
+  if (atomic_load(&call->channel->is_silent)) atomic_store(&call->channel->is_silent, false);
   if (atomic_load(&call->channel->has_refusal)) weft_rpc_channel_refuse(call->channel, NULL);
   if (call->response == NULL)
     return WEFT_ERROR(INTERNAL, "the server at %s answered without a message", call->channel->target);

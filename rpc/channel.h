@@ -24,6 +24,9 @@ weft_str_t weft_rpc_channel_target(const weft_rpc_channel_t *c);
 /* The server is known to be gone or to hang: each call in flight ends with `why` (not OK; copied), but those that wait for
  * the server to come up and those younger than `min_age_ms`. Later ones are not harmed. */
 void weft_rpc_channel_end_calls(weft_rpc_channel_t *c, const weft_status_t *why, int64_t min_age_ms);
+/* Did the last call end with UNAVAILABLE because the server keeps the connection, but answers no ping? What was asked may have
+ * reached it, and it may yet do it. */
+bool weft_rpc_channel_is_silent(weft_rpc_channel_t *c);
 /* The server is known to hang: from now on calls end at once with `why` (copied), but those that wait for the server to
  * come up. NULL, or a call that is answered: it is served again. */
 void weft_rpc_channel_refuse(weft_rpc_channel_t *c, const weft_status_t *why);

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-enum { PATIENCE_MS = 5000, FRAME_HEADER_BYTES = 9, FRAME_TYPE_AT = 3, FRAME_SETTINGS = 4 };
+enum { PATIENCE_MS = 4000, FRAME_HEADER_BYTES = 9, FRAME_TYPE_AT = 3, FRAME_SETTINGS = 4 };
 
 /* Waits for `events` until the time is over. */
 static bool is_ready(int fd, short events, int64_t deadline_ns) {
@@ -32,14 +32,17 @@ static bool is_connected(int fd, const struct addrinfo *a, int64_t deadline_ns) 
          getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
-/* A client's greeting is a fixed text and a SETTINGS frame; the first that a server sends is a SETTINGS frame. */
-static bool is_http2(int fd, int64_t deadline_ns) {
+/* A client's greeting is a fixed text and a SETTINGS frame; the first that a server sends is a SETTINGS frame. *is_silent: nothing came. */
+static bool is_http2(int fd, int64_t deadline_ns, bool *is_silent) {
   static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
   unsigned char frame[FRAME_HEADER_BYTES];
   size_t got = 0;
   if (send(fd, hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) return false; /* its '\0' is the frame's last byte */
   while (got < sizeof frame) {
-    if (!is_ready(fd, POLLIN, deadline_ns)) return false;
+    if (!is_ready(fd, POLLIN, deadline_ns)) {
+      *is_silent = got == 0;
+      return false;
+    }
     ssize_t n = recv(fd, frame + got, sizeof frame - got, 0);
     if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) return false;
     got += n > 0 ? (size_t)n : 0;
@@ -69,12 +72,12 @@ static weft_status_t *resolve(const char *master, struct addrinfo **out) {
 }
 
 typedef struct look {
-  bool is_there, is_master;
+  bool is_there, is_master, is_silent;
 } look_t;
 
 static weft_status_t *look(const char *master, bool says_hello, look_t *out) {
   struct addrinfo *found = NULL;
-  *out = (look_t){false, false};
+  *out = (look_t){.is_there = false};
   WEFT_RETURN_IF_ERROR(resolve(master, &found));
   int64_t deadline_ns = weft_clock_ns() + PATIENCE_MS * INT64_C(1000000);
   for (struct addrinfo *a = found; a != NULL && !out->is_master; a = a->ai_next) {
@@ -82,7 +85,7 @@ static weft_status_t *look(const char *master, bool says_hello, look_t *out) {
     if (fd < 0) continue;
     bool is_there = is_connected(fd, a, deadline_ns);
     out->is_there = out->is_there || is_there;
-    out->is_master = is_there && says_hello && is_http2(fd, deadline_ns);
+    out->is_master = is_there && says_hello && is_http2(fd, deadline_ns, &out->is_silent);
     close(fd);
   }
   freeaddrinfo(found);
@@ -93,6 +96,7 @@ weft_status_t *weft_master_probe(const char *master) {
   look_t seen;
   WEFT_RETURN_IF_ERROR(look(master, true, &seen));
   if (seen.is_master) return NULL;
+  if (seen.is_silent) return WEFT_ERROR(UNAVAILABLE, "the master at %s does not answer; is it stopped, or its host overloaded?", master);
   if (seen.is_there) return WEFT_ERROR(UNAVAILABLE, "%s answers, but is no master; give the address of a `weft server`", master);
   return WEFT_ERROR(UNAVAILABLE, "nobody listens at %s; is `weft server` running there?", master);
 }
