@@ -17,6 +17,7 @@ struct weft_master {
   weft_worker_cache_t *cache;
   weft_cluster_maker_t *clusters;
   weft_kernel_support_fn *supports;
+  int64_t patience_ms;
   bool is_direct;
   weft_collective_steps_t *collective_steps;
   weft_timer_t *timer;
@@ -99,7 +100,7 @@ static void create_session(weft_master_client_t *client, const weft_create_sessi
   *c = (creation_t){m, fn, arg};
   weft_create_options_t o = {.task = m->task, .cache = m->cache, .clusters = m->clusters, .supports = m->supports, .is_direct = m->is_direct,
                              .collective_steps = m->collective_steps,
-                             .timer = m->timer, .stop = m->stop};
+                             .timer = m->timer, .patience_ms = m->patience_ms, .stop = m->stop};
   weft_create_session_start(&o, r, canceller, created, c);
 }
 
@@ -358,7 +359,7 @@ static void list_all(weft_master_t *m, weft_canceller_t *c, weft_devices_fn *fn,
     workers[l->n] = m->cache->find(m->cache, tasks[i]);
     l->n += workers[l->n] != NULL;
   }
-  const weft_discover_options_t discover = {.timer = m->timer, .cache = m->cache};
+  const weft_discover_options_t discover = {.timer = m->timer, .cache = m->cache, .patience_ms = m->patience_ms};
   weft_discover_devices(workers, l->n, &discover, c, listed, l);
 }
 
@@ -525,6 +526,7 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   m->cache = o->cache;
   m->clusters = o->clusters;
   m->supports = o->supports;
+  m->patience_ms = o->patience_ms;
   m->is_direct = o->is_direct;
   m->stop = weft_canceller_create(NULL);
   char *task = weft_strndup(o->task.data, o->task.length);

@@ -21,6 +21,7 @@ typedef struct weft_master_options {
   weft_cluster_maker_t *clusters;   /* for ConfigProto.cluster_def; borrowed; NULL: such sessions are refused */
   weft_kernel_support_fn *supports;
   weft_str_t collective_leader;     /* the task that draws step ids of collective graphs; copied; empty: the master's own */
+  int64_t patience_ms;              /* how long a session's creation waits for tasks of which nothing is known; 0: a minute */
   bool is_direct;                   /* serves its own process alone: failures are not told with the task they are from */
 } weft_master_options_t;
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/master/local_cluster.h"
+#include "tests/pace.h"
 #include "tests/runner.h"
 
 #define PS "/job:ps"
@@ -174,6 +175,26 @@ static void waiting_for_a_task_that_is_not_up_can_be_given_up(void) {
   weft_canceller_release(canceller);
 }
 
+/* Three tasks; the last one never answers. */
+static void open_without_the_last(int64_t patience_ms, bool is_lost, const char *message) {
+  static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"};
+  weft_test_session_t s;
+  weft_test_cluster_t *cluster = weft_test_cluster_with_patience(tasks, 3, patience_ms);
+  weft_test_cluster_hang(cluster, 2, WEFT_TEST_GET_STATUS, true);
+  if (is_lost) weft_test_cluster_lose(cluster, 2);
+  int64_t began_ns = weft_clock_ns();
+  weft_test_expect(weft_test_open(weft_test_cluster_master(cluster, 1), graph, "", &s), WEFT_UNAVAILABLE, message);
+  CU_ASSERT_TRUE(weft_test_is_within(began_ns, 5000));
+  CU_ASSERT_EQUAL(weft_test_cluster_sessions(cluster), 0);
+  weft_test_cluster_destroy(cluster);
+}
+static void a_session_is_not_made_on_a_lost_task(void) {
+  open_without_the_last(60000, true, "The task /job:worker/replica:0/task:1 is lost");
+}
+static void a_session_does_not_wait_for_ever(void) {
+  open_without_the_last(300, false, "No answer from /job:worker/replica:0/task:1 for");
+}
+
 static void a_filter_spares_waiting_for_the_others(void) {
   begin();
   weft_test_session_t s;
@@ -283,6 +304,8 @@ int main(void) {
       {"a_session_is_made_everywhere_or_nowhere", a_session_is_made_everywhere_or_nowhere},
       {"waiting_for_a_task_that_is_not_up_can_be_given_up",
        waiting_for_a_task_that_is_not_up_can_be_given_up},
+      {"a_session_is_not_made_on_a_lost_task", a_session_is_not_made_on_a_lost_task},
+      {"a_session_does_not_wait_for_ever", a_session_does_not_wait_for_ever},
       {"a_filter_spares_waiting_for_the_others", a_filter_spares_waiting_for_the_others},
       {"a_session_closes_though_a_worker_is_gone", a_session_closes_though_a_worker_is_gone},
       {"a_worker_that_was_restarted_aborts", a_worker_that_was_restarted_aborts},

@@ -27,6 +27,7 @@ typedef struct flaky_client { /* passes calls on, unless told otherwise */
 struct weft_test_cluster {
   weft_worker_cache_t cache; /* first: the cache is the cluster */
   int n;
+  atomic_bool lost[WEFT_TEST_MAX_TASKS];
   weft_str_t tasks[WEFT_TEST_MAX_TASKS];
   weft_worker_t *workers[WEFT_TEST_MAX_TASKS];
   weft_worker_client_t *clients[WEFT_TEST_MAX_TASKS];
@@ -226,6 +227,16 @@ static const weft_str_t *tasks_of(weft_worker_cache_t *cache, int *out_n) {
   return c->tasks;
 }
 
+static weft_status_t *why_lost(weft_worker_cache_t *cache, weft_str_t task) {
+  weft_test_cluster_t *c = (weft_test_cluster_t *)(void *)cache;
+  for (int i = 0; i < c->n; i++) {
+    if (weft_str_eq(c->tasks[i], task) && atomic_load(&c->lost[i])) return WEFT_ERROR(UNAVAILABLE, "The task %.*s is lost", WEFT_STR_ARGS(task));
+  }
+  return NULL;
+}
+
+void weft_test_cluster_lose(weft_test_cluster_t *c, int task) { atomic_store(&c->lost[task], true); }
+
 static void must(weft_status_t *s) { weft_test_expect(s, WEFT_OK, ""); }
 
 static uint32_t supports(const weft_node_t *n) {
@@ -233,10 +244,12 @@ static uint32_t supports(const weft_node_t *n) {
   return weft_kernel_find("CPU", n->op->name, n->attrs, n->num_attrs) != NULL ? 1 : 0;
 }
 
-weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n) {
+weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n) { return weft_test_cluster_with_patience(tasks, n, 0); }
+
+weft_test_cluster_t *weft_test_cluster_with_patience(const char *const *tasks, int n, int64_t patience_ms) {
   weft_test_cluster_t *c = weft_calloc(1, sizeof *c);
   CU_ASSERT_PTR_NOT_NULL_FATAL(c);
-  c->cache = (weft_worker_cache_t){.find = find, .tasks = tasks_of};
+  c->cache = (weft_worker_cache_t){.find = find, .tasks = tasks_of, .lost = why_lost};
   c->n = n;
   for (int i = 0; i < n; i++) {
     c->tasks[i] = weft_str(tasks[i]);
@@ -245,7 +258,7 @@ weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n) {
     weft_worker_client_t *client = NULL;
     must(weft_local_worker_client_create(c->workers[i], &client));
     c->clients[i] = wrap(client);
-    weft_master_options_t master = {.task = c->tasks[i], .cache = &c->cache, .supports = supports};
+    weft_master_options_t master = {.task = c->tasks[i], .cache = &c->cache, .supports = supports, .patience_ms = patience_ms};
     must(weft_master_create(&master, &c->masters[i]));
     must(weft_local_master_client_create(c->masters[i], &c->master_clients[i]));
   }

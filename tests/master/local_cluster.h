@@ -31,6 +31,10 @@ typedef struct weft_test_cluster weft_test_cluster_t;
 
 /* Tasks by name ("/job:ps/replica:0/task:0"), each with a worker and a master. A failure fails the test. */
 weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n);
+/* Masters that wait no longer for tasks of which nothing is known; 0: as long as usual. */
+weft_test_cluster_t *weft_test_cluster_with_patience(const char *const *tasks, int n, int64_t patience_ms);
+/* From now on all know that the task is lost. */
+void weft_test_cluster_lose(weft_test_cluster_t *c, int task);
 /* "/job:ps" task 0, "/job:worker" tasks 0 and 1: tasks 0, 1 and 2 here. */
 weft_test_cluster_t *weft_test_cluster_usual(void);
 void weft_test_cluster_destroy(weft_test_cluster_t *c);

@@ -189,6 +189,36 @@ static void a_keeper_that_was_restarted_goes_on(void) {
   end(&c);
 }
 
+/* Task 2 says that it has lost the keeper, as one does that was silent itself, or whose keeper was: all that had something in common with it drop
+ * that, and so does it. It is the same process before and after. */
+static void a_loss_that_is_over_is_told_on_both_sides(bool is_remote) {
+  cluster_t c;
+  int seen[TASKS][TASKS], lost;
+  begin(&c, is_remote);
+  start_task(&c, KEEPER, 11, INTERVAL_MS);
+  start_task(&c, 0, 10, INTERVAL_MS);
+  start_task(&c, 2, 12, INTERVAL_MS);
+  for (int at = 0; at < TASKS; at++) {
+    for (int of = 0; of < TASKS; of++) seen[at][of] = at == of ? 0 : told_of(&c.told[at], 0, of, WEFT_MEMBER_ALIVE, (uint64_t)(10 + of));
+  }
+  uint64_t epoch = 0;
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(weft_membership_keeper(c.ms[KEEPER]), (&(weft_keeper_caller_t){names[2], 12, 0, 1}), &epoch));
+  for (int at = 0; at < TASKS; at++) {
+    for (int of = 0; of < TASKS; of++) {
+      if (at == of || (at != 2 && of != 2)) continue; /* the other two have lost nothing */
+      lost = told_of(&c.told[at], seen[at][of], of, WEFT_MEMBER_LOST, (uint64_t)(10 + of));
+      CU_ASSERT_TRUE(lost > seen[at][of]);
+      CU_ASSERT_TRUE(told_of(&c.told[at], lost, of, WEFT_MEMBER_ALIVE, (uint64_t)(10 + of)) > lost);
+    }
+  }
+  weft_mutex_lock(&c.told[0].mu);
+  for (int i = 0; i < c.told[0].n; i++) CU_ASSERT_FALSE(c.told[0].items[i].task == KEEPER && c.told[0].items[i].state == WEFT_MEMBER_LOST);
+  weft_mutex_unlock(&c.told[0].mu);
+  end(&c);
+}
+static void a_loss_that_is_over_in_a_process(void) { a_loss_that_is_over_is_told_on_both_sides(false); }
+static void a_loss_that_is_over_over_grpc(void) { a_loss_that_is_over_is_told_on_both_sides(true); }
+
 static void the_order_of_tasks_does_not_matter(void) {
   cluster_t c;
   begin(&c, true);
@@ -339,6 +369,8 @@ static const CU_TestInfo tests[] = {
     {"all hear who comes, goes and comes again, in a process", in_a_process},
     {"all hear who comes, goes and comes again, over gRPC", over_grpc},
     {"a keeper that was restarted goes on", a_keeper_that_was_restarted_goes_on},
+    {"a loss that is over is told on both sides, in a process", a_loss_that_is_over_in_a_process},
+    {"a loss that is over is told on both sides, over gRPC", a_loss_that_is_over_over_grpc},
     {"the order of tasks does not matter", the_order_of_tasks_does_not_matter},
     {"silence makes a task lost, and a beat brings it back", silence_makes_a_task_lost_and_a_beat_brings_it_back},
     {"the chief keeps the record", the_chief_keeps_the_record},
