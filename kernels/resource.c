@@ -26,6 +26,7 @@ struct entry {
 
 struct weft_resource_manager {
   char *default_container; /* owned */
+  weft_timer_t *timer;     /* owned; its thread starts with the first wait */
   weft_mutex_t mu;
   weft_map_t map;        /* guarded by mu */
   weft_map_t containers; /* guarded by mu; the names (owned) of those that exist */
@@ -74,9 +75,13 @@ weft_status_t *weft_resource_manager_create(weft_resource_manager_t **out) {
 
 weft_status_t *weft_resource_manager_create_for(weft_str_t job, weft_resource_manager_t **out) {
   weft_resource_manager_t *m = weft_calloc(1, sizeof *m);
+  weft_status_t *s = NULL;
   if (m != NULL) m->default_container = weft_strndup(job.data, job.length);
-  if (m == NULL || m->default_container == NULL) {
+  if (m != NULL && m->default_container != NULL) s = weft_timer_create(&m->timer);
+  if (m == NULL || m->timer == NULL) {
+    if (m != NULL) weft_free(m->default_container);
     weft_free(m);
+    weft_status_free(s);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a resource manager");
   }
   weft_mutex_init(&m->mu);
@@ -93,6 +98,7 @@ void weft_resource_manager_destroy(weft_resource_manager_t *m) {
   weft_map_deinit(&m->map);
   for (size_t i = 0; weft_map_next(&m->containers, &i, &at);) weft_free(at.value);
   weft_map_deinit(&m->containers);
+  weft_timer_destroy(m->timer);
   weft_free(m->default_container);
   weft_mutex_deinit(&m->mu);
   weft_free(m);
@@ -281,6 +287,8 @@ void weft_resource_task_lost(weft_resource_manager_t *m, weft_str_t task) {
   weft_free(objects);
   weft_free(types);
 }
+
+weft_timer_t *weft_resource_timer(weft_resource_manager_t *m) { return m->timer; }
 
 uint64_t weft_resource_generation(const weft_resource_manager_t *m) {
   return atomic_load_explicit(&m->generation, memory_order_acquire);

@@ -6,6 +6,7 @@
 #ifndef WEFT_KERNELS_RESOURCE_H_
 #define WEFT_KERNELS_RESOURCE_H_
 
+#include "base/timer.h"
 #include "device/device.h"
 
 /* weft_resource_manager_t is Thread-safe. A resource is a weft_object_t in front of a struct. */
@@ -56,6 +57,9 @@ void weft_resource_task_lost(weft_resource_manager_t *m, weft_str_t task);
 uint64_t weft_resource_generation(const weft_resource_manager_t *m);
 /* A name nobody asked for: "_<counter>_<node>". */
 void weft_resource_private_name(weft_resource_manager_t *m, weft_str_t node, weft_strbuf_t *out);
+
+/* For deadlines of waits on resources; lives as long as the manager. */
+weft_timer_t *weft_resource_timer(weft_resource_manager_t *m);
 
 /* What a step's own resources (stacks, tensor arrays) hang on; destroyed with the step. Thread-safe. */
 typedef struct weft_step_container weft_step_container_t;

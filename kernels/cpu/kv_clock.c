@@ -81,6 +81,14 @@ static weft_status_t *remove_worker(weft_kernel_ctx_t *c) {
   return s;
 }
 
+static weft_status_t *reset(weft_kernel_ctx_t *c) {
+  weft_clocked_t *clock = NULL;
+  WEFT_RETURN_IF_ERROR(weft_kv_in_clocked(c, &clock));
+  weft_status_t *s = weft_clocked_reset(clock);
+  weft_object_release(&clock->object);
+  return s;
+}
+
 static weft_status_t *read_clocks(weft_kernel_ctx_t *c) {
   weft_clocked_t *clock = NULL;
   weft_tensor_t *out = NULL;
@@ -101,7 +109,7 @@ static void wait_for_slowest(weft_kernel_ctx_t *c) {
   if (s != NULL) {
     c->done(c, s);
   } else {
-    weft_clocked_wait(clock, c, worker, staleness);
+    weft_clocked_wait(clock, c, worker, staleness, weft_kv_patience(c));
   }
   if (clock != NULL) weft_object_release(&clock->object);
 }
@@ -112,6 +120,7 @@ const weft_kernel_t weft_cpu_kv_clock_kernels[] = {
     {.op = "WeftClockJoin", .compute = join},
     {.op = "WeftClockRead", .compute = read_clocks},
     {.op = "WeftClockRemove", .compute = remove_worker},
+    {.op = "WeftClockReset", .compute = reset},
     {.op = "WeftClockWait", .compute_async = wait_for_slowest},
     {0},
 };

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 const weft_resource_type_t weft_clock_type = {.name = "N4weft5ClockE",
                                               .text = "Clock",
@@ -139,6 +140,17 @@ weft_status_t *weft_clocked_remove(weft_clocked_t *c, int64_t worker) {
   return NULL;
 }
 
+weft_status_t *weft_clocked_reset(weft_clocked_t *c) {
+  if (c->changed != NULL) return WEFT_ERROR(INVALID_ARGUMENT, "the clocks of a table are set by WeftKvImport alone");
+  weft_mutex_lock(&c->room.mu);
+  for (int i = 0; i < c->num_workers; i++) {
+    c->workers[i].clock = 0;
+    c->workers[i].is_removed = false;
+  }
+  weft_mutex_unlock(&c->room.mu);
+  return NULL;
+}
+
 void weft_clocked_task_changed(weft_object_t *o, weft_str_t task) {
   weft_clocked_t *c = (weft_clocked_t *)o;
   weft_mutex_lock(&c->room.mu);
@@ -157,9 +169,46 @@ void weft_clocked_read(weft_clocked_t *c, int64_t *out_clocks) {
 
 /* ---- waiting ---- */
 
+void weft_clock_patience_set(weft_clock_patience_t p, weft_room_waiter_t *w) {
+  static const double longest_s = 1e9; /* so that nanoseconds fit */
+  if (p.timer == NULL || !(p.seconds > 0)) return;
+  w->timer = p.timer;
+  w->deadline_ns = weft_clock_ns() + (int64_t)((p.seconds < longest_s ? p.seconds : longest_s) * 1e9);
+}
+
+void weft_clocked_missing_locked(const weft_clocked_t *c, int64_t needs, weft_clock_missing_t *out) {
+  *out = (weft_clock_missing_t){0};
+  for (int i = 0; i < c->num_workers; i++) {
+    if (c->workers[i].is_removed || c->workers[i].clock >= needs) continue;
+    if (out->n < WEFT_CLOCK_MAX_NAMED) {
+      out->first[out->n].worker = i;
+      out->first[out->n].clock = c->workers[i].clock;
+    }
+    out->n++;
+  }
+}
+
+weft_status_t *weft_clocked_too_late(const weft_clocked_t *c, int64_t worker, int64_t needs, double seconds,
+                                     const weft_clock_missing_t *missing) {
+  weft_strbuf_t names = WEFT_STRBUF_INIT;
+  for (int i = 0; i < missing->n && i < WEFT_CLOCK_MAX_NAMED; i++) {
+    const char *task = c->workers[missing->first[i].worker].task;
+    weft_strbuf_printf(&names, "%sworker %d (%s%sat clock %" PRId64 ")", i > 0 ? ", " : "", missing->first[i].worker,
+                       task == NULL ? "" : task, task == NULL ? "" : ", ", missing->first[i].clock);
+  }
+  if (missing->n > WEFT_CLOCK_MAX_NAMED) weft_strbuf_printf(&names, " and %d more", missing->n - WEFT_CLOCK_MAX_NAMED);
+  weft_status_t *s =
+      WEFT_ERROR(DEADLINE_EXCEEDED, "worker %" PRId64 " has waited %g s for %s to come to clock %" PRId64, worker, seconds,
+                 names.data == NULL ? "the others" : names.data, needs);
+  weft_strbuf_deinit(&names);
+  return s;
+}
+
 typedef struct clock_wait {
   weft_room_waiter_t waiter; /* first; waiter.owner is the clocked object */
-  int64_t needs, slowest;
+  int64_t worker, needs, slowest;
+  double seconds;
+  weft_clock_missing_t missing;
 } clock_wait_t;
 
 /* Runs under the room's lock. */
@@ -169,34 +218,63 @@ static weft_wait_result_t try_wait(weft_room_waiter_t *w) {
   return t->slowest >= t->needs ? WEFT_WAIT_DONE : WEFT_WAIT_STUCK;
 }
 
+/* Runs under the room's lock. */
+static void note_missing(weft_room_waiter_t *w) {
+  clock_wait_t *t = (clock_wait_t *)w;
+  weft_clocked_missing_locked((weft_clocked_t *)w->owner, t->needs, &t->missing);
+}
+
 static void finish_wait(weft_room_waiter_t *w) {
   clock_wait_t *t = (clock_wait_t *)w;
   weft_kernel_ctx_t *ctx = w->ctx;
-  weft_status_t *s = w->is_cancelled ? WEFT_ERROR(CANCELLED, "%s", w->cancelled)
-                                     : weft_tensor_scalar(WEFT_I64, &t->slowest, &ctx->outputs[0].tensor);
+  weft_status_t *s = NULL;
+  if (w->is_cancelled) {
+    s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
+  } else if (w->is_late) {
+    s = weft_clocked_too_late((weft_clocked_t *)w->owner, t->worker, t->needs, t->seconds, &t->missing);
+  } else {
+    s = weft_tensor_scalar(WEFT_I64, &t->slowest, &ctx->outputs[0].tensor);
+  }
   weft_free(t);
   ctx->done(ctx, s);
 }
 
-void weft_clocked_wait(weft_clocked_t *c, weft_kernel_ctx_t *ctx, int64_t worker, int64_t staleness) {
-  weft_status_t *s = weft_clocked_check(c, worker);
-  if (s == NULL && staleness < 0) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "staleness must be at least 0, but is %" PRId64, staleness);
-  }
-  clock_wait_t *t = s == NULL ? weft_calloc(1, sizeof *t) : NULL;
-  if (s == NULL && t == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for a clock");
-  if (s != NULL) {
-    ctx->done(ctx, s);
-    return;
-  }
-  weft_mutex_lock(&c->room.mu);
-  int64_t mine = weft_clocked_join_locked(c, worker);
-  weft_mutex_unlock(&c->room.mu);
-  t->needs = mine - (staleness < mine ? staleness : mine);
+static weft_status_t *make_wait(weft_clocked_t *c, weft_kernel_ctx_t *ctx, int64_t worker, int64_t needs,
+                                weft_clock_patience_t patience, clock_wait_t **out) {
+  clock_wait_t *t = weft_calloc(1, sizeof *t);
+  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for a clock");
+  t->worker = worker;
+  t->needs = needs;
+  t->seconds = patience.seconds;
   t->waiter.ctx = ctx;
   t->waiter.owner = weft_object_retain(&c->object);
   t->waiter.cancelled = "The wait for the slowest worker was cancelled";
   t->waiter.attempt = try_wait;
   t->waiter.finish = finish_wait;
-  weft_wait(&c->room, &t->waiter);
+  t->waiter.expired = note_missing;
+  weft_clock_patience_set(patience, &t->waiter);
+  *out = t;
+  return NULL;
+}
+
+void weft_clocked_wait(weft_clocked_t *c, weft_kernel_ctx_t *ctx, int64_t worker, int64_t staleness,
+                       weft_clock_patience_t patience) {
+  weft_status_t *s = weft_clocked_check(c, worker);
+  clock_wait_t *t = NULL;
+  if (s == NULL && staleness < 0) {
+    s = WEFT_ERROR(INVALID_ARGUMENT, "staleness must be at least 0, but is %" PRId64, staleness);
+  }
+  int64_t needs = 0;
+  if (s == NULL) {
+    weft_mutex_lock(&c->room.mu);
+    int64_t own = weft_clocked_join_locked(c, worker);
+    needs = staleness < own ? own - staleness : 0;
+    weft_mutex_unlock(&c->room.mu);
+    s = make_wait(c, ctx, worker, needs, patience, &t);
+  }
+  if (s != NULL) {
+    ctx->done(ctx, s);
+  } else {
+    weft_wait(&c->room, &t->waiter);
+  }
 }

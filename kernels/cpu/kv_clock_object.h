@@ -60,9 +60,38 @@ int64_t weft_clocked_advance_locked(weft_clocked_t *c, int64_t worker); /* joins
 WEFT_MUST_CHECK weft_status_t *weft_clocked_advance(weft_clocked_t *c, int64_t worker, int64_t *out_clock);
 WEFT_MUST_CHECK weft_status_t *weft_clocked_join(weft_clocked_t *c, int64_t worker, int64_t *out_clock);
 WEFT_MUST_CHECK weft_status_t *weft_clocked_remove(weft_clocked_t *c, int64_t worker);
+/* All workers are there, at clock 0: a job begins. Errors: INVALID_ARGUMENT for a table, whose rows belong to its clocks. */
+WEFT_MUST_CHECK weft_status_t *weft_clocked_reset(weft_clocked_t *c);
 /* num_workers clocks; -1: removed. */
 void weft_clocked_read(weft_clocked_t *c, int64_t *out_clocks);
-/* Calls ctx->done, at once or later; output 0: the slowest clock then. Errors: INVALID_ARGUMENT; CANCELLED. */
-void weft_clocked_wait(weft_clocked_t *c, weft_kernel_ctx_t *ctx, int64_t worker, int64_t staleness);
+
+/* ---- waiting for the slowest ---- */
+
+/* How long a wait lasts at most; timer NULL or seconds 0: as long as it takes. The timer is borrowed until it is over. */
+typedef struct weft_clock_patience {
+  weft_timer_t *timer;
+  double seconds;
+} weft_clock_patience_t;
+/* Sets the deadline of a waiter whose expired() is set. */
+void weft_clock_patience_set(weft_clock_patience_t p, weft_room_waiter_t *w);
+
+enum { WEFT_CLOCK_MAX_NAMED = 10 };
+/* The workers that a wait which has taken too long was for; `n` of them, the first ones by name. */
+typedef struct weft_clock_missing {
+  int n;
+  struct {
+    int worker;
+    int64_t clock;
+  } first[WEFT_CLOCK_MAX_NAMED];
+} weft_clock_missing_t;
+/* Those that have not come to `needs`; with room.mu held. */
+void weft_clocked_missing_locked(const weft_clocked_t *c, int64_t needs, weft_clock_missing_t *out);
+/* DEADLINE_EXCEEDED "worker 0 has waited 60 s for worker 1 (/job:worker/replica:0/task:1, at clock 3) to come to clock 5". */
+WEFT_MUST_CHECK weft_status_t *weft_clocked_too_late(const weft_clocked_t *c, int64_t worker, int64_t needs, double seconds,
+                                                     const weft_clock_missing_t *missing);
+
+/* Calls ctx->done, at once or later; output 0: the slowest clock then. Errors: INVALID_ARGUMENT; CANCELLED; that of
+ * weft_clocked_too_late. */
+void weft_clocked_wait(weft_clocked_t *c, weft_kernel_ctx_t *ctx, int64_t worker, int64_t staleness, weft_clock_patience_t patience);
 
 #endif /* WEFT_KERNELS_CPU_KV_CLOCK_OBJECT_H_ */

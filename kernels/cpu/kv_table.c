@@ -141,7 +141,7 @@ static void any_pull(weft_kernel_ctx_t *c, bool has_lens) {
   if (s != NULL) {
     c->done(c, s);
   } else {
-    weft_kv_table_pull(t, c, weft_in(c, 1), worker, clock, has_lens);
+    weft_kv_table_pull(t, c, weft_in(c, 1), worker, clock, has_lens, weft_kv_patience(c));
   }
   if (t != NULL) release(t);
 }
@@ -160,7 +160,7 @@ static void push_pull(weft_kernel_ctx_t *c) {
   if (s != NULL) {
     c->done(c, s);
   } else {
-    weft_kv_table_pull(t, c, weft_in(c, 1), worker, -1, false);
+    weft_kv_table_pull(t, c, weft_in(c, 1), worker, -1, false, weft_kv_patience(c));
   }
   if (t != NULL) release(t);
 }

@@ -230,6 +230,8 @@ typedef struct pull {
   bool has_lens, waits_for_table;
   weft_tensor_t *values, *lens; /* what came of it */
   weft_status_t *failure;
+  double seconds; /* of patience */
+  weft_clock_missing_t missing;
 } pull_t;
 
 static weft_status_t *read_equal(const weft_kv_table_t *t, pull_t *p) {
@@ -285,10 +287,17 @@ static weft_wait_result_t try_pull(weft_room_waiter_t *w) {
   return WEFT_WAIT_DONE;
 }
 
+/* Runs under the room's lock. */
+static void note_missing(weft_room_waiter_t *w) {
+  pull_t *p = (pull_t *)w;
+  weft_clocked_missing_locked((weft_clocked_t *)w->owner, p->needs, &p->missing);
+}
+
 static void finish_pull(weft_room_waiter_t *w) {
   pull_t *p = (pull_t *)w;
   weft_kernel_ctx_t *ctx = w->ctx;
   weft_status_t *s = w->is_cancelled ? WEFT_ERROR(CANCELLED, "%s", w->cancelled) : p->failure;
+  if (w->is_late) s = weft_clocked_too_late((weft_clocked_t *)w->owner, p->worker, p->needs, p->seconds, &p->missing);
   int at = p->has_lens ? 2 : 1;
   if (s == NULL) s = weft_tensor_scalar(WEFT_I64, &p->clock, &ctx->outputs[at].tensor);
   if (s == NULL) {
@@ -313,7 +322,7 @@ static int64_t needed_locked(weft_kv_table_t *t, int64_t worker, int64_t clock) 
 }
 
 void weft_kv_table_pull(weft_kv_table_t *t, weft_kernel_ctx_t *ctx, weft_tensor_t *keys, int64_t worker, int64_t clock,
-                        bool has_lens) {
+                        bool has_lens, weft_clock_patience_t patience) {
   weft_status_t *s = check_keys(keys);
   if (s == NULL) s = check_worker(t, worker);
   if (s == NULL && has_lens != (t->config.width == 0)) {
@@ -337,6 +346,9 @@ void weft_kv_table_pull(weft_kv_table_t *t, weft_kernel_ctx_t *ctx, weft_tensor_
   p->waiter.cancelled = "The pull was cancelled";
   p->waiter.attempt = try_pull;
   p->waiter.finish = finish_pull;
+  p->waiter.expired = note_missing;
+  p->seconds = patience.seconds;
+  weft_clock_patience_set(patience, &p->waiter);
   weft_wait(&t->clocked.room, &p->waiter);
 }
 

@@ -68,9 +68,9 @@ typedef struct weft_kv_push {
 WEFT_MUST_CHECK weft_status_t *weft_kv_table_push(weft_kv_table_t *t, const weft_kv_push_t *p, bool *out_is_new,
                                                   int64_t *out_clock);
 /* Calls ctx->done, at once or later. Outputs: 0 values ([n, width], or flat with `has_lens`), then lens if so, then the
- * table's clock. Errors as above; CANCELLED. */
+ * table's clock. Errors as above; CANCELLED; weft_clocked_too_late's. */
 void weft_kv_table_pull(weft_kv_table_t *t, weft_kernel_ctx_t *ctx, weft_tensor_t *keys, int64_t worker, int64_t clock,
-                        bool has_lens);
+                        bool has_lens, weft_clock_patience_t patience);
 /* A worker begins, or begins again: it is back among the clocks. *out_last_id: its highest request id; 0 if the table has
  * never heard of it. `greets`: the next id is taken, so that the table has heard of it from now on. */
 WEFT_MUST_CHECK weft_status_t *weft_kv_table_attach(weft_kv_table_t *t, int64_t worker, bool greets, int64_t *out_clock,

@@ -2,8 +2,8 @@
  *
  * A waiter in line belongs to the room. Whoever takes it out of line under `mu`
  * owns it and finishes it; nobody else touches it from then on, but for a
- * canceller's callback that is about to find it gone: so a waiter is
- * deregistered, which waits for such a callback, before it is finished.
+ * callback of the canceller or the timer that is about to find it gone: so a waiter is
+ * deregistered from both, which waits for such a callback, before it is finished.
  *
  * A room lives as long as its object; every waiter holds a reference to that,
  * and gives it back last.
@@ -64,8 +64,16 @@ static weft_room_waiter_t *flush_locked(weft_wait_room_t *r) WEFT_REQUIRES(r->mu
   return done;
 }
 
+/* Not with a lock held. */
+static void deregister(weft_room_waiter_t *w) {
+  if (w->is_timed) (void)weft_timer_remove(w->timer, w->timer_id);
+  if (w->is_registered) weft_canceller_deregister(w->ctx->step->canceller, w->token);
+  w->is_timed = w->is_registered = false;
+}
+
 static void finish(weft_room_waiter_t *w) {
   weft_object_t *owner = w->owner;
+  deregister(w);
   w->finish(w);
   weft_object_release(owner);
 }
@@ -74,7 +82,6 @@ static void finish_all(weft_room_waiter_t *w) {
   while (w != NULL) {
     weft_room_waiter_t *next = w->next;
     w->next = NULL;
-    if (w->is_registered) weft_canceller_deregister(w->ctx->step->canceller, w->token);
     finish(w);
     w = next;
   }
@@ -87,17 +94,20 @@ void weft_wait_flush(weft_wait_room_t *r) {
   finish_all(done);
 }
 
-/* The canceller's callback. */
-static void on_cancel(void *arg) {
-  weft_room_waiter_t *w = arg;
+static void leave(weft_room_waiter_t *w, bool is_late) {
   weft_wait_room_t *r = w->room;
   weft_mutex_lock(&r->mu);
   bool is_mine = w->is_in_line;
   if (is_mine) {
     unlink_locked(r, w);
-    w->is_cancelled = true;
+    w->is_late = is_late;
+    w->is_cancelled = !is_late;
+    if (is_late) w->expired(w);
+    if (is_late) w->is_timed = false; /* it is this callback, which cannot wait for itself */
+    if (!is_late) w->is_registered = false;
   } else {
-    w->was_cancelled_early = true;
+    w->was_late_early = w->was_late_early || is_late;
+    w->was_cancelled_early = w->was_cancelled_early || !is_late;
   }
   weft_mutex_unlock(&r->mu);
   if (!is_mine) return;
@@ -105,6 +115,18 @@ static void on_cancel(void *arg) {
   finish(w);
   weft_wait_flush(r); /* who stood behind may be served now */
   weft_object_release(owner);
+}
+
+/* The canceller's callback, and the timer's. */
+static void on_cancel(void *arg) { leave(arg, false); }
+static void on_deadline(void *arg) { leave(arg, true); }
+
+/* Without memory for an entry of the timer the wait has no deadline: it can still be cancelled. */
+static void start_timer(weft_room_waiter_t *w) {
+  if (w->timer == NULL) return;
+  weft_status_t *s = weft_timer_add(w->timer, w->deadline_ns, on_deadline, w, &w->timer_id);
+  w->is_timed = s == NULL;
+  weft_status_free(s);
 }
 
 void weft_wait(weft_wait_room_t *r, weft_room_waiter_t *w) {
@@ -120,9 +142,12 @@ void weft_wait(weft_wait_room_t *r, weft_room_waiter_t *w) {
     weft_object_release(owner);
     return;
   }
+  start_timer(w);
   weft_mutex_lock(&r->mu);
-  if (w->was_cancelled_early) {
-    w->is_cancelled = true;
+  if (w->was_cancelled_early || w->was_late_early) {
+    w->is_cancelled = w->was_cancelled_early;
+    w->is_late = !w->is_cancelled;
+    if (w->is_late) w->expired(w);
     done = w;
   } else {
     append_locked(r, w);

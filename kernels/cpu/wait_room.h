@@ -6,12 +6,14 @@
  * life:
  *
  *   made -> weft_wait() -> in line -> attempt says DONE  -> finish()
- *                |             `---- the step is cancelled -> finish() with CANCELLED
+ *                |             |---- the step is cancelled -> finish() with CANCELLED
+ *                |             `---- its deadline passes ---> finish() with is_late
  *                `---- the step is cancelled already ------> finish() with CANCELLED
  */
 #ifndef WEFT_KERNELS_CPU_WAIT_ROOM_H_
 #define WEFT_KERNELS_CPU_WAIT_ROOM_H_
 
+#include "base/timer.h"
 #include "kernels/kernel.h"
 
 typedef enum weft_wait_result { WEFT_WAIT_STUCK, WEFT_WAIT_PROGRESS, WEFT_WAIT_DONE } weft_wait_result_t;
@@ -35,6 +37,12 @@ struct weft_room_waiter {
   int line;
   const char *cancelled;  /* the message if the step is cancelled; static */
   bool is_cancelled;      /* for finish: the outcome is CANCELLED with that message */
+  bool is_late;           /* for finish: the deadline has passed; expired() has been called */
+  weft_timer_t *timer;    /* NULL: no deadline. Borrowed; outlives the wait */
+  int64_t deadline_ns;    /* of weft_clock_ns(), with a timer */
+  /* With a timer: the deadline has passed. The caller holds room->mu, the waiter has left its line. Keeps what the error
+   * needs of the object's state as of now. */
+  void (*expired)(weft_room_waiter_t *w);
   /* One try. The caller holds room->mu. It must not fail: an error is an outcome, kept in the bigger struct. */
   weft_wait_result_t (*attempt)(weft_room_waiter_t *w);
   /* Called once, with no lock held, on any thread: sets outputs, calls ctx->done, frees w (not owner). */
@@ -42,8 +50,8 @@ struct weft_room_waiter {
   /* The room's own. */
   weft_wait_room_t *room;
   weft_room_waiter_t *prev, *next;
-  uint64_t token;
-  bool is_registered, is_in_line, was_cancelled_early;
+  uint64_t token, timer_id;
+  bool is_registered, is_timed, is_in_line, was_cancelled_early, was_late_early;
 };
 
 void weft_wait_room_init(weft_wait_room_t *r);

@@ -1,4 +1,7 @@
 /* Clocks of workers: who waits for whom. */
+#include <stdio.h>
+#include <string.h>
+
 #include "kernels/cpu/kv_clock_object.h"
 #include "tests/kernels/script.h"
 #include "tests/runner.h"
@@ -39,6 +42,25 @@ static void clocks_count_per_worker(void) {
   end();
 }
 
+static void a_reset_clock_is_a_new_one(void) {
+  static const weft_call_t calls[] = {
+      {ADVANCE, "int64[]:1", "int64[]:1"},
+      {ADVANCE, "int64[]:2", "int64[]:1"},
+      {"WeftClockRemove", "", "int64[]:0", ""},
+      {READ, "int64[3]:-1,1,1"},
+      {"WeftClockReset", "", "", ""},
+      {READ, "int64[3]:0,0,0"},
+      {WAIT, "int64[]:0 int64[]:0", "int64[]:0"},
+  };
+  begin();
+  weft_made_t c = weft_make(&bench, "WeftClock", "num_workers=3"), t = weft_make(&bench, "WeftKvTable", "num_workers=2 policy=BSP");
+  RUN(c.value, calls);
+  weft_expect(&bench, t.value, "WeftClockReset", "", "", "INVALID_ARGUMENT: the clocks of a table are set by WeftKvImport alone");
+  weft_made_drop(&c);
+  weft_made_drop(&t);
+  end();
+}
+
 static void a_wait_is_cancelled(void) {
   begin();
   weft_made_t c = weft_make(&bench, "WeftClock", "num_workers=2");
@@ -74,7 +96,7 @@ static void wait_on(weft_object_t *o, waiting_t *w, int64_t worker, int64_t stal
   w->ctx.outputs = &w->output;
   w->ctx.step = &w->step;
   w->ctx.done = on_done;
-  weft_clocked_wait((weft_clocked_t *)o, &w->ctx, worker, staleness);
+  weft_clocked_wait((weft_clocked_t *)o, &w->ctx, worker, staleness, (weft_clock_patience_t){0});
 }
 
 static void advance(weft_object_t *o, int64_t worker) {
@@ -151,6 +173,106 @@ static void a_dropped_clock_ends_its_waits(void) {
   weft_object_release(o);
 }
 
+/* ---- deadlines ---- */
+
+typedef struct late { /* a wait that ends on the timer's thread */
+  waiting_t w;
+  weft_mutex_t mu;
+  weft_cond_t ended;
+  bool is_over; /* guarded by mu, with what follows */
+  weft_code_t code;
+  char message[2000];
+} late_t;
+
+static void on_late(weft_kernel_ctx_t *ctx, weft_status_t *s) {
+  late_t *l = (late_t *)(void *)ctx;
+  weft_mutex_lock(&l->mu);
+  l->is_over = true;
+  l->code = weft_status_code(s);
+  snprintf(l->message, sizeof l->message, "%s", s == NULL ? "" : weft_status_message(s));
+  weft_tensor_release(l->w.output.tensor);
+  weft_cond_signal(&l->ended);
+  weft_mutex_unlock(&l->mu);
+  weft_status_free(s);
+}
+
+static void begin_late(late_t *l, weft_object_t *o, int64_t worker, weft_timer_t *timer, double seconds, weft_canceller_t *canceller) {
+  *l = (late_t){.w.step = {.canceller = canceller}};
+  weft_mutex_init(&l->mu);
+  weft_cond_init(&l->ended);
+  l->w.ctx.outputs = &l->w.output;
+  l->w.ctx.step = &l->w.step;
+  l->w.ctx.done = on_late;
+  weft_clocked_wait((weft_clocked_t *)o, &l->w.ctx, worker, 0, (weft_clock_patience_t){timer, seconds});
+}
+
+static void end_late(late_t *l) {
+  weft_mutex_lock(&l->mu);
+  while (!l->is_over) weft_cond_wait(&l->ended, &l->mu); /* woken by on_late() */
+  weft_mutex_unlock(&l->mu);
+  weft_cond_deinit(&l->ended);
+  weft_mutex_deinit(&l->mu);
+}
+
+static void a_wait_that_is_too_long_names_the_workers(void) {
+  weft_timer_t *timer = NULL;
+  late_t l;
+  CU_ASSERT_PTR_NULL_FATAL(weft_timer_create(&timer));
+  weft_object_t *o = fresh(3);
+  advance(o, 0);
+  advance(o, 0);
+  advance(o, 2);
+  begin_late(&l, o, 0, timer, 0.01, NULL);
+  end_late(&l);
+  CU_ASSERT_EQUAL(l.code, WEFT_DEADLINE_EXCEEDED);
+  CU_ASSERT_STRING_EQUAL(l.message, "worker 0 has waited 0.01 s for worker 1 (/job:w/replica:0/task:1, at clock 0), worker 2 (at clock 1) "
+                                    "to come to clock 2");
+  for (int i = 0; i < 2; i++) advance(o, 1); /* the clock goes on as if nothing had been */
+  advance(o, 2);
+  begin_late(&l, o, 0, timer, 1000, NULL);
+  end_late(&l);
+  CU_ASSERT_EQUAL(l.code, WEFT_OK);
+  weft_object_release(o);
+  weft_timer_destroy(timer);
+}
+
+static void ten_workers_are_named_at_the_most(void) {
+  weft_timer_t *timer = NULL;
+  late_t l;
+  CU_ASSERT_PTR_NULL_FATAL(weft_timer_create(&timer));
+  weft_object_t *o = fresh(1000);
+  advance(o, 0);
+  begin_late(&l, o, 0, timer, 0.001, NULL);
+  end_late(&l);
+  CU_ASSERT_PTR_NOT_NULL(strstr(l.message, "worker 10 (at clock 0) and 989 more to come to clock 1"));
+  CU_ASSERT_PTR_NULL(strstr(l.message, "worker 11 "));
+  weft_object_release(o);
+  weft_timer_destroy(timer);
+}
+
+/* Whichever of deadline, cancel, advance and drop comes first: one answer, and no use after free (address sanitizer). */
+static void a_deadline_beside_all_other_ends(void) {
+  enum { ROUNDS = 400 };
+  weft_timer_t *timer = NULL;
+  CU_ASSERT_PTR_NULL_FATAL(weft_timer_create(&timer));
+  for (int i = 0; i < ROUNDS; i++) {
+    late_t l;
+    weft_object_t *o = fresh(2);
+    weft_canceller_t *canceller = weft_canceller_create(NULL);
+    advance(o, 0);
+    begin_late(&l, o, 0, timer, (double)(i % 20) * 1e-5 + 1e-9, canceller);
+    if (i % 4 == 1) weft_canceller_cancel(canceller);
+    if (i % 4 == 2) advance(o, 1);
+    if (i % 4 == 3) weft_clocked_abandon(o);
+    end_late(&l);
+    bool is_cancelled = l.code == WEFT_CANCELLED && i % 2 == 1, is_done = l.code == WEFT_OK && i % 4 == 2;
+    CU_ASSERT_TRUE(l.code == WEFT_DEADLINE_EXCEEDED || is_cancelled || is_done);
+    weft_object_release(o);
+    weft_canceller_release(canceller);
+  }
+  weft_timer_destroy(timer);
+}
+
 static weft_status_t *make_and_drop(void) {
   static const weft_str_t task = {"/job:w/replica:0/task:0", 23};
   weft_object_t *o = NULL;
@@ -167,11 +289,15 @@ static void every_failed_allocation_is_reported(void) {
 
 static const CU_TestInfo tests[] = {
     {"clocks count per worker", clocks_count_per_worker},
+    {"a reset clock is a new one", a_reset_clock_is_a_new_one},
     {"a wait is cancelled", a_wait_is_cancelled},
     {"who came later may go first", who_came_later_may_go_first},
     {"a lost task holds nobody up", a_lost_task_holds_nobody_up},
     {"a cancelled wait leaves the others", a_cancelled_wait_leaves_the_others},
     {"a dropped clock ends its waits", a_dropped_clock_ends_its_waits},
+    {"a wait that is too long names the workers", a_wait_that_is_too_long_names_the_workers},
+    {"ten workers are named at the most", ten_workers_are_named_at_the_most},
+    {"a deadline beside all other ends", a_deadline_beside_all_other_ends},
     {"every failed allocation is reported", every_failed_allocation_is_reported},
     CU_TEST_INFO_NULL,
 };

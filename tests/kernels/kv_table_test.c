@@ -180,7 +180,7 @@ static void start_pull(weft_object_t *o, pulled_t *p, int64_t worker) {
   p->ctx.outputs = p->outputs;
   p->ctx.step = &p->step;
   p->ctx.done = on_pulled;
-  weft_kv_table_pull((weft_kv_table_t *)o, &p->ctx, key_tensor, worker, -1, false);
+  weft_kv_table_pull((weft_kv_table_t *)o, &p->ctx, key_tensor, worker, -1, false, (weft_clock_patience_t){0});
 }
 
 static void push_one(weft_object_t *o, int64_t worker, double value) {
