@@ -39,6 +39,10 @@ weft_str_t weft_ps_prefix(weft_ps_t *p, int worker) {
   return numbered(&p->out->arena, "worker_", worker, "/");
 }
 
+weft_named_attr_t weft_ps_shared_name(const weft_ps_t *p, weft_str_t name) {
+  return weft_text_attr("shared_name", p->request->is_one_session ? WEFT_STR("") : name);
+}
+
 static weft_status_t *append_name(weft_ps_t *p, weft_names_t *names, weft_str_t name) {
   weft_str_t *items = weft_arena_calloc(&p->out->arena, (size_t)names->n + 1, sizeof *items);
   weft_str_t copy = weft_arena_str(&p->out->arena, name);

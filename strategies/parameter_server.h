@@ -52,6 +52,9 @@ WEFT_MUST_CHECK weft_status_t *weft_ps_build_sync(weft_ps_t *p);
 WEFT_MUST_CHECK weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names, const weft_node_t *more);
 /* The request's inits, then `more` (may be NULL). */
 WEFT_MUST_CHECK weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier_t *names, const weft_node_t *more);
+/* The shared_name of the strategy's own state `name`: none where one session owns it, so that a job never meets the clocks,
+ * tokens and gradients of another whose client is gone. */
+weft_named_attr_t weft_ps_shared_name(const weft_ps_t *p, weft_str_t name);
 /* "worker_3/" in the rewrite's arena; data NULL without memory. */
 weft_str_t weft_ps_prefix(weft_ps_t *p, int worker);
 

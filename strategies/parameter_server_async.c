@@ -34,7 +34,7 @@ static weft_status_t *copy_nodes(weft_ps_t *p, weft_lane_copier_t *c, bool only_
 static weft_node_t *make_clock(weft_ps_t *p, weft_emitter_t *b) {
   weft_named_attr_t attrs[3] = {
       weft_int_attr("num_workers", p->places.num_workers),
-      weft_text_attr("shared_name", WEFT_STR("parameter_server/clock")),
+      weft_ps_shared_name(p, WEFT_STR("parameter_server/clock")),
       {WEFT_STR("worker_tasks"), {.kind = WEFT_ATTR_STRING, .is_list = true, .n = p->places.num_workers}}};
   attrs[2].value.list.strings = p->places.worker_tasks;
   return weft_emit(b, "WeftClock", NULL, 0, attrs, 3, "parameter_server/clock").node;
@@ -43,7 +43,9 @@ static weft_node_t *make_clock(weft_ps_t *p, weft_emitter_t *b) {
 static weft_node_t *add_gate(weft_ps_t *p, weft_emitter_t *b, weft_node_t *clock, int worker) {
   weft_output_t who = weft_emit_int(b, WEFT_I64, worker, "clock/worker");
   weft_output_t staleness = weft_emit_int(b, WEFT_I64, p->options.staleness, "clock/staleness");
-  return weft_emit3(b, "WeftClockWait", (weft_output_t){clock, 0}, who, staleness, "clock/wait").node;
+  const weft_output_t in[3] = {{clock, 0}, who, staleness};
+  const weft_named_attr_t seconds = {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)p->options.timeout_seconds}};
+  return weft_emit(b, "WeftClockWait", in, 3, &seconds, 1, "clock/wait").node;
 }
 
 /* After everything that the lane writes. */
@@ -88,13 +90,14 @@ weft_status_t *weft_ps_build_async(weft_ps_t *p) {
   weft_lane_copier_t base;
   WEFT_RETURN_IF_ERROR(weft_lane_copier_init(&base, &p->lanes, p->out->graph, &p->places, 0, WEFT_STR("")));
   weft_emitter_t b = {.g = p->out->graph, .device = p->places.servers[0]};
-  weft_node_t *clock = NULL;
+  weft_node_t *clock = NULL, *reset = NULL;
   base.caches = p->options.caches;
   weft_status_t *s = copy_nodes(p, &base, false);
   if (s == NULL && p->options.mode == WEFT_PS_SSP) clock = make_clock(p, &b);
+  if (clock != NULL) reset = weft_emit1(&b, "WeftClockReset", (weft_output_t){clock, 0}, "parameter_server/init").node;
   p->out->lanes_wait = clock != NULL;
   if (s == NULL) s = weft_emitter_end(&b);
-  if (s == NULL) s = weft_ps_set_inits(p, &base.copier, NULL);
+  if (s == NULL) s = weft_ps_set_inits(p, &base.copier, reset);
   if (s == NULL && clock == NULL) s = weft_ps_add_lane(p, 0, &base.copier, NULL);
   for (int i = clock == NULL ? 1 : 0; i < p->places.num_workers && s == NULL; i++) s = build_lane(p, &base, clock, i);
   weft_lane_copier_deinit(&base);

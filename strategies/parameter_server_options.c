@@ -16,7 +16,7 @@
   WEFT_BATCH_OPTION(OPTION)                                                                                         \
   OPTION(batch_norm, CHOICE, "global|replica", "global", "of sync: fused batch normalisation: statistics of the batch, or of a worker's rows") \
   OPTION(algorithm, CHOICE, "auto|ring|tree|halving_doubling|hierarchical|direct", "auto", "of sync: how sums within a step move data") \
-  OPTION(timeout, NUMBER, "SECONDS", "0", "of sync: how long such a sum may take; 0: for ever")
+  OPTION(timeout, NUMBER, "SECONDS", "0", "of sync: how long such a sum may take (0); of ssp: how long a worker waits for the slowest (60). 0: for ever")
 
 enum { PS_OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
 static const weft_option_def_t defs[] = {PS_OPTIONS(WEFT_OPTION_DEF)};
@@ -31,12 +31,15 @@ static weft_status_t *only_with(const weft_option_value_t *values, int option, w
 }
 
 weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_arena_t *arena, weft_ps_options_t *out) {
-  static const int of_sync[] = {OPTION_backup, OPTION_split, OPTION_batch, OPTION_batch_norm, OPTION_algorithm, OPTION_timeout};
+  enum { CLOCK_TIMEOUT_S = 60 };
+  static const int of_sync[] = {OPTION_backup, OPTION_split, OPTION_batch, OPTION_batch_norm, OPTION_algorithm};
   static const int of_replicas[] = {OPTION_batch, OPTION_batch_norm, OPTION_algorithm, OPTION_timeout};
   weft_option_value_t values[NUM_OPTIONS];
   WEFT_RETURN_IF_ERROR(weft_options_parse("parameter_server", defs, NUM_OPTIONS, text, values));
   WEFT_RETURN_IF_ERROR(only_with(values, OPTION_staleness, WEFT_PS_SSP, "ssp"));
   for (size_t i = 0; i < sizeof of_sync / sizeof of_sync[0]; i++) WEFT_RETURN_IF_ERROR(only_with(values, of_sync[i], WEFT_PS_SYNC, "sync"));
+  bool has_clocks = values[OPTION_mode].i == WEFT_PS_SSP;
+  if (!has_clocks) WEFT_RETURN_IF_ERROR(only_with(values, OPTION_timeout, WEFT_PS_SYNC, "sync or ssp"));
   *out = (weft_ps_options_t){.mode = (weft_ps_mode_t)values[OPTION_mode].i,
                              .placement = (weft_placement_t)values[OPTION_placement].i,
                              .servers = (int)values[OPTION_ps].i,
@@ -48,6 +51,7 @@ weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_are
                              .local_batch_norm = values[OPTION_batch_norm].i == 1,
                              .algorithm = values[OPTION_algorithm].text,
                              .timeout_seconds = values[OPTION_timeout].number};
+  if (has_clocks && !values[OPTION_timeout].is_given) out->timeout_seconds = CLOCK_TIMEOUT_S;
   if (out->timeout_seconds < 0) return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: option 'timeout' cannot be below 0");
   if (out->backup > 0) out->splits = false; /* rows of a gradient that is dropped would be lost */
   if (out->backup > 0 && values[OPTION_split].is_given && values[OPTION_split].i != 0) {

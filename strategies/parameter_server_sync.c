@@ -81,8 +81,7 @@ static weft_str_t joined(weft_ps_sync_t *s, const char *before, weft_str_t name,
 static weft_output_t make_accumulator(weft_ps_sync_t *s, weft_str_t name, weft_dtype_t dtype, const weft_shape_t *shape,
                                       bool is_sparse, bool is_sum) {
   const weft_named_attr_t attrs[4] = {
-      weft_type_attr("dtype", (int)dtype), weft_shape_attr("shape", shape),
-      weft_text_attr("shared_name", name),
+      weft_type_attr("dtype", (int)dtype), weft_shape_attr("shape", shape), weft_ps_shared_name(s->p, name),
       weft_text_attr("reduction_type", is_sum ? WEFT_STR("SUM") : WEFT_STR("MEAN"))};
   return weft_emit(&s->b, is_sparse ? "SparseConditionalAccumulator" : "ConditionalAccumulator", NULL, 0,
                    attrs, 4, "%.*s", WEFT_STR_ARGS(name));
@@ -132,7 +131,7 @@ static weft_output_t make_queue(weft_ps_sync_t *s, const char *name, int worker,
   weft_named_attr_t attrs[3] = {
       {WEFT_STR("component_types"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_components}},
       {WEFT_STR("shapes"), {.kind = WEFT_ATTR_SHAPE, .is_list = true, .n = num_components}},
-      weft_text_attr("shared_name", full)};
+      weft_ps_shared_name(s->p, full)};
   attrs[0].value.list.types = types;
   attrs[1].value.list.shapes = shapes;
   return weft_emit(&s->b, "FIFOQueueV2", NULL, 0, attrs, 3, "%.*s", WEFT_STR_ARGS(full));

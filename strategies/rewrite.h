@@ -39,6 +39,8 @@ typedef struct weft_strategy_request {
   weft_names_t batches;                 /* of the feeds: those that are given rows of a batch; none: not known */
   weft_names_t inits;                   /* targets that run before the steps (initialisers, restore) */
   weft_str_t options;                   /* what stands behind "name:"; "" for none */
+  bool is_one_session; /* all lanes run in one session, which owns the strategy's own clocks, queues and accumulators; else lanes
+                          find them by name, in the task's resources, where they outlive the sessions */
   uint64_t agreement; /* clients of one graph that were given different numbers are refused: what they start from */
 } weft_strategy_request_t;
 

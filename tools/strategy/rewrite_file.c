@@ -143,6 +143,7 @@ weft_status_t *weft_rewrite_graph_def(weft_str_t graph_def, const char *text,
                                      .fetches = {fetches.items, fetches.n},
                                      .targets = {targets.items, targets.n},
                                      .inits = {inits.items, inits.n},
+                                     .is_one_session = given->is_one_session,
                                      .agreement = given->agreement};
   if (s == NULL) s = weft_strategy_apply(weft_str(text), &request, out);
   weft_graph_destroy(graph);

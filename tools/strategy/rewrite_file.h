@@ -12,6 +12,7 @@ typedef struct weft_run_names {
   const weft_option_texts_t *fetches, *more_fetches; /* the second: "NAME=FILE" */
   const weft_option_texts_t *targets, *inits;
   bool marks_variables; /* strategies/origin.h */
+  bool is_one_session;  /* weft_strategy_request_t */
   uint64_t agreement;   /* weft_strategy_request_t */
 } weft_run_names_t;
 

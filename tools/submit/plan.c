@@ -143,7 +143,7 @@ weft_status_t *weft_run_plan_rewritten(const weft_job_spec_t *spec, const weft_f
   weft_rewrite_t rewrite = {.arena = WEFT_ARENA_INIT};
   weft_run_names_t names = {.feeds = &spec->feeds, .is_batch = is_batch, .fetches = &spec->fetches, .more_fetches = &spec->saves,
                             .targets = &spec->targets, .inits = &spec->inits, .marks_variables = weft_saving_is_used(&spec->saving),
-                            .agreement = agreement};
+                            .is_one_session = true, .agreement = agreement};
   *out = (weft_run_plan_t){0};
   *out_graph = TF_NewGraph();
   weft_view_init(&view);
