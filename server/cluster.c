@@ -66,6 +66,35 @@ static int by_job_and_index(const void *a, const void *b) {
   return jobs != 0 ? jobs : (x->index > y->index) - (x->index < y->index);
 }
 
+static int by_address(const void *a, const void *b) {
+  const weft_cluster_task_t *const *x = a, *const *y = b;
+  int addresses = weft_str_compare((*x)->address, (*y)->address);
+  return addresses != 0 ? addresses : (*x > *y) - (*x < *y);
+}
+
+/* Port 0 is any free port: many tasks may ask for it. */
+static bool has_port(weft_str_t address) {
+  uint64_t port = 0;
+  ptrdiff_t colon = weft_str_rfind(address, ':');
+  return weft_str_to_u64(weft_str_of(address.data + colon + 1, address.length - (size_t)colon - 1), &port) && port != 0;
+}
+
+/* Two tasks at one address: calls to one would reach the other. The tasks are sorted. */
+static weft_status_t *check_addresses(const weft_cluster_t *c) {
+  const weft_cluster_task_t **by = weft_calloc((size_t)c->num_tasks + 1, sizeof(weft_cluster_task_t *));
+  weft_status_t *s = by == NULL ? no_memory() : NULL;
+  for (int i = 0; by != NULL && i < c->num_tasks; i++) by[i] = &c->tasks[i];
+  if (by != NULL) qsort(by, (size_t)c->num_tasks, sizeof(weft_cluster_task_t *), by_address);
+  for (int i = 1; s == NULL && i < c->num_tasks; i++) {
+    const weft_cluster_task_t *a = by[i - 1], *b = by[i];
+    if (!weft_str_eq(a->address, b->address) || !has_port(a->address)) continue;
+    s = WEFT_ERROR(INVALID_ARGUMENT, "cluster: address %.*s is given to task %d of job '%.*s' and to task %d of job '%.*s'",
+                   WEFT_STR_ARGS(a->address), a->index, WEFT_STR_ARGS(a->job), b->index, WEFT_STR_ARGS(b->job));
+  }
+  weft_free(by);
+  return s;
+}
+
 /* Consumes the status of the reading; on failure the cluster is emptied. */
 static weft_status_t *finish(weft_cluster_t *c, weft_status_t *s, weft_cluster_t *out) {
   if (s == NULL && c->num_tasks == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "cluster: there are no tasks in it");
@@ -81,6 +110,15 @@ static weft_status_t *finish(weft_cluster_t *c, weft_status_t *s, weft_cluster_t
   }
   *out = *c;
   return NULL;
+}
+
+/* As above, of a cluster that servers are started in: a session's own may name what it likes, and TensorFlow's words tell
+ * what is wrong with it (cluster_maker.c). */
+static weft_status_t *finish_servers(weft_cluster_t *c, weft_status_t *s, weft_cluster_t *out) {
+  WEFT_RETURN_IF_ERROR(finish(c, s, out));
+  s = check_addresses(out);
+  if (s != NULL) weft_cluster_deinit(out);
+  return s;
 }
 
 static weft_status_t *parse_job(weft_cluster_t *c, weft_str_t text) {
@@ -106,7 +144,7 @@ weft_status_t *weft_cluster_parse(weft_str_t text, weft_cluster_t *out) {
     s = job.length == 0 ? NULL : parse_job(&c, job); /* a semicolon at the end is fine */
     text = tail;
   }
-  return finish(&c, s, out);
+  return finish_servers(&c, s, out);
 }
 
 /* ---- TF_CONFIG ---- */
@@ -167,7 +205,7 @@ weft_status_t *weft_cluster_from_tf_config(weft_str_t json, weft_cluster_t *out,
   }
   if (s == NULL) s = read_own_task(&c, json_object_get(root, "task"), out_job, out_task);
   json_decref(root);
-  return finish(&c, s, out);
+  return finish_servers(&c, s, out);
 }
 
 /* ---- protos: ClusterDef {job = 1: JobDef {name = 1, tasks = 2: map<int32, string>}} ---- */
@@ -249,5 +287,5 @@ weft_status_t *weft_cluster_copy(const weft_cluster_t *from, weft_cluster_t *out
   for (int i = 0; s == NULL && i < from->num_tasks; i++) {
     s = add(&c, from->tasks[i].job, from->tasks[i].index, from->tasks[i].address);
   }
-  return finish(&c, s, out);
+  return finish_servers(&c, s, out);
 }

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/mutex.h"
+#include "device/device_name.h"
 #include "master/remote_master.h"
 #include "server/health.h"
 #include "server/task.h"
@@ -48,9 +49,20 @@ static weft_status_t *find_port(const weft_server_options_t *o, const weft_clust
   return NULL;
 }
 
+/* A leader that is not there would be waited for by every collective. A text that names no task leaves the choice to the worker. */
+static weft_status_t *check_leader(weft_str_t leader, const weft_cluster_t *cluster) {
+  weft_device_name_t name;
+  weft_status_t *s = leader.length == 0 ? NULL : weft_device_name_parse(leader, &name);
+  bool is_task = leader.length > 0 && s == NULL && name.has_job && name.has_task;
+  weft_status_free(s);
+  if (!is_task || weft_cluster_find(cluster, name.job, name.task) != NULL) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "the collective leader '%.*s' is not a task of the cluster", WEFT_STR_ARGS(leader));
+}
+
 static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
   int port = 0;
   WEFT_RETURN_IF_ERROR(weft_cluster_copy(o->cluster, &s->cluster));
+  WEFT_RETURN_IF_ERROR(check_leader(o->collective_leader, &s->cluster));
   WEFT_RETURN_IF_ERROR(find_port(o, &s->cluster, &port));
   s->host = weft_strdup(o->host == NULL ? "127.0.0.1" : o->host);
   weft_strbuf_t text = WEFT_STRBUF_INIT;

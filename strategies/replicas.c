@@ -127,8 +127,8 @@ static bool is_local(const weft_cluster_view_t *c) {
 }
 
 static weft_status_t *too_many(const char *strategy, int replicas, int there_are) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s: %d replicas, but the task has %d CPU device%s", strategy, replicas, there_are,
-                    there_are == 1 ? "" : "s");
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s: %d replicas, but the task has %d CPU device%s: start it with weft server --cpus %d",
+                    strategy, replicas, there_are, there_are == 1 ? "" : "s", replicas);
 }
 
 static weft_status_t *make_room(weft_arena_t *arena, int n, weft_replicas_t *out) {
@@ -210,8 +210,8 @@ static weft_status_t *add_task(const weft_task_devices_t *t, int per_task, const
                                weft_replicas_t *out) {
   int n = per_task > 0 ? per_task : t->num_cpus > 0 ? t->num_cpus : 1;
   if (t->num_cpus > 0 && n > t->num_cpus) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s: per_worker=%d, but %.*s has %d CPU device%s", strategy, n, WEFT_STR_ARGS(t->task),
-                      t->num_cpus, t->num_cpus == 1 ? "" : "s");
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: per_worker=%d, but %.*s has %d CPU device%s: start it with weft server --cpus %d",
+                      strategy, n, WEFT_STR_ARGS(t->task), t->num_cpus, t->num_cpus == 1 ? "" : "s", n);
   }
   for (int i = 0; i < n; i++) WEFT_RETURN_IF_ERROR(add(out, weft_replicas_device(arena, t->task, i)));
   return NULL;

@@ -64,6 +64,8 @@ static void wrong_command_lines_are_refused(void) {
                {"w=:1", ":1"},
                {"w=a/b:1", "a/b"},
                {"w=h:1;w=h:2", "given twice"},
+               {"w=h:1,h:1", "address h:1 is given to task 0 of job 'w' and to task 1 of job 'w'"},
+               {"ps=h:2;w=h:1,g:1,h:2", "address h:2 is given to task 0 of job 'ps' and to task 2 of job 'w'"},
                {"w=h:1,,h:2", "''"},
                {"w=h:1,", "''"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

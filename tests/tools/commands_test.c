@@ -62,6 +62,8 @@ static void a_server_refuses_what_it_cannot_serve(void) {
       {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--task", "x"}, 2, "--task 'x'"},
       {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--port=70000"}, 2, "--port '70000'"},
       {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--host", "192.0.2.1"}, 1, "192.0.2.1"},
+      {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--collective-leader", "/job:b/task:0"}, 1, "'/job:b/task:0' is not a task"},
+      {NULL, {"server", "--cluster", "a=127.0.0.1:9,127.0.0.1:9", "--job", "a"}, 1, "address 127.0.0.1:9 is given to task 0"},
       {NULL, {"server", "extra"}, 2, "'extra'"},
       {"TF_CONFIG=", {"server"}, 1, "TF_CONFIG"},
       {"TF_CONFIG={\"cluster\": 1}", {"server"}, 1, "cluster is missing or not an object"},
@@ -101,7 +103,7 @@ static void a_server_says_one_line_and_gives_its_port_back(void) {
 
 static void tf_config_names_cluster_and_task(void) {
   static const char *const args[] = {"server", NULL};
-  run_start(&server, args, "TF_CONFIG={\"cluster\": {\"ps\": [\"127.0.0.1:1\"], \"w\": [\"127.0.0.1:1\", \"127.0.0.1:0\"]}, \"task\": {\"type\": \"w\", \"index\": \"1\"}}");
+  run_start(&server, args, "TF_CONFIG={\"cluster\": {\"ps\": [\"127.0.0.1:1\"], \"w\": [\"127.0.0.1:2\", \"127.0.0.1:0\"]}, \"task\": {\"type\": \"w\", \"index\": \"1\"}}");
   CU_ASSERT_TRUE(run_until(&server, "weft: listening on grpc://127.0.0.1:"));
   run_signal(&server, SIGTERM);
   run_end(&server);

@@ -59,6 +59,17 @@ static void scalars_of_every_dtype_are_fed_and_shown(void) {
   }
 }
 
+/* Strings that are not kept in place and variants have memory of their own: it is freed once. */
+static void values_that_own_memory_are_fetched(void) {
+  const char *path = write_text("owning.pbtxt", ECHO("s", "DT_STRING")
+      NODE("minus", "Const", TYPE("dtype", "DT_INT32") "attr { key: \"value\" value { tensor { dtype: DT_INT32 tensor_shape { } int_val: -1 } } }")
+      NODE("list", "EmptyTensorList", "input: \"minus\" input: \"minus\" " TYPE("element_dtype", "DT_FLOAT") TYPE("shape_type", "DT_INT32")));
+  CU_ASSERT_EQUAL(RUN(&r, "submit", path, "--feed", "in_s=a text of more than twenty-two bytes", "--fetch", "s", "--fetch", "list",
+                      "--steps", "3"), 0);
+  CU_ASSERT_TRUE(has(r.out, "a text of more than twenty-two bytes"));
+  CU_ASSERT_STRING_EQUAL(r.err, "");
+}
+
 static void what_is_wrong_is_said_on_one_line(void) {
   const char *good = write_text("good.pbtxt", ECHO("y", "DT_FLOAT") ECHO("n", "DT_INT32") NODE("go", "NoOp", ""));
   const char *syntax = write_text("syntax.pbtxt", "node {\n  name: \"a\"\n  op: }\n");
@@ -196,7 +207,8 @@ static void a_master_that_dies_ends_the_job(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"scalars of every dtype are fed and shown", scalars_of_every_dtype_are_fed_and_shown},
-      {"what is wrong is said on one line", what_is_wrong_is_said_on_one_line},
+      {"values that own memory are fetched", values_that_own_memory_are_fetched},
+    {"what is wrong is said on one line", what_is_wrong_is_said_on_one_line},
       {"variables live on between jobs on a server", variables_live_on_between_jobs_on_a_server},
       {"JSON is an object per line", json_is_an_object_per_line},
       {"a terminal gets a bar no wider than it is", a_terminal_gets_a_bar_no_wider_than_it_is},
