@@ -63,6 +63,7 @@ int weft_command_submit(int argc, char **argv) {
       {.name = "steps", .value = "N", .help = "How many steps in all (default 1)", .number = &j.steps, .max = INT64_MAX},
       {.name = "save-fetch", .value = "NAME=FILE.npy", .help = "Fetch this tensor and save its last value. May be repeated", .texts = &j.saves},
       {.name = "strategy", .value = "NAME:OPTIONS", .help = "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists them)", .text = &j.strategy},
+      {.name = "container", .value = "NAME", .help = "Keep variables, queues, tables in this container: jobs of one graph with different ones share nothing (default: the task's)", .text = &j.container},
       {.name = "restore", .value = "PREFIX", .help = "After --init, set the variables as a checkpoint has them (a directory: its latest)", .text = &j.saving.restore},
       {.name = "restore-partly", .help = "Variables that the checkpoint lacks keep the values that --init gives them", .flag = &j.saving.is_partial},
       {.name = "save", .value = "PREFIX", .help = "Save all variables at the end as the checkpoint PREFIX-STEP, which TensorFlow reads, too", .text = &j.saving.save},
@@ -76,7 +77,7 @@ int weft_command_submit(int argc, char **argv) {
       .command = "weft submit",
       .about = "Runs a graph file (.pb, or .pbtxt as text) step by step, on a cluster or in this process.",
       .more = "NAME is NODE or NODE:OUTPUT. Variables on a cluster live on after the run: a second run without --init goes\n"
-              "on with them. Ctrl-C cancels the step, also on the cluster. Checkpoints are read and written by this process and\n"
+              "on with them, in the same --container. Ctrl-C cancels the step, also on the cluster. Checkpoints are read and written by this process and\n"
               "do not depend on the strategy: train with one, go on with another (docs/saving.md).\n",
       .examples = "  weft submit digits.pb --master grpc://127.0.0.1:2221 --init init --target train --fetch loss \\\n"
                   "      --feed images=images.npy --feed labels=labels.npy --batch 64 --shuffle --steps 700\n"

@@ -19,9 +19,11 @@ static job_t job, other; /* large, so not on the stack */
 
 /* `more` ends with NULL. */
 static void submit(job_t *j, const weft_test_servers_t *c, const char *strategy, const char *const *more) {
-  char x[600], y[600];
-  write_array(x, "x", "<f4", 64, 32, 1);
-  write_array(y, "y", "<i4", 64, 0, 4);
+  static char x[600], y[600]; /* written once: jobs may read them at the same time */
+  if (x[0] == '\0') {
+    write_array(x, "x", "<f4", 64, 32, 1);
+    write_array(y, "y", "<i4", 64, 0, 4);
+  }
   const char *args[MOST_ARGUMENTS + 1] = {"submit", GRAPH,      "--feed", x,         "--feed", y,          "--batch",
                                           "8",      "--init",   "init",   "--target", "train",  "--fetch", "loss",
                                           "--master", c->processes[1].target};
@@ -70,9 +72,49 @@ static void a_job_starts_clean_after_a_killed_client(void) {
   weft_test_servers_kill(&c);
 }
 
+/* ---- containers ---- */
+
+static int losses(const job_t *j, double *out) {
+  int n = 0;
+  for (const char *line = j->out, *end; (end = strchr(line, '\n')) != NULL && n < MAX_POINTS; line = end + 1) {
+    const char *loss = strstr(line, "\"loss\":");
+    CU_ASSERT_TRUE(loss != NULL && loss < end && sscanf(loss + 7, "%lf", &out[n]) == 1);
+    n++;
+  }
+  return n;
+}
+
+/* Jobs of one graph at the same time, in containers of their own: the losses of one that is alone, to the last digit. */
+static void jobs_in_different_containers_share_nothing(void) {
+  static const char *const strategies[] = {NULL, "multi_worker_mirrored:2", "parameter_server:mode=sync,ps=1,workers=2",
+                                           "parameter_server:mode=async,workers=1", "parameter_server:mode=ssp,workers=1,staleness=1"};
+  static const char *const plain[] = {"--json", "--steps", "20", NULL},
+                    *const a[] = {"--json", "--steps", "20", "--container", "a", NULL},
+                    *const b[] = {"--json", "--steps", "20", "--container", "b/c-1", NULL};
+  weft_test_servers_t c;
+  weft_test_servers_start(&c);
+  for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+    double wanted[MAX_POINTS] = {0}, got[2][MAX_POINTS] = {{0}};
+    submit(&job, &c, strategies[i], plain);
+    if (!ends_well(&job, "alone")) break;
+    int n = losses(&job, wanted);
+    submit(&job, &c, strategies[i], a);
+    submit(&other, &c, strategies[i], b);
+    bool ok = ends_well(&job, "a");
+    ok = ends_well(&other, "b") && ok;
+    if (!ok) break;
+    CU_ASSERT_EQUAL(losses(&job, got[0]), n);
+    CU_ASSERT_EQUAL(losses(&other, got[1]), n);
+    CU_ASSERT_TRUE(n >= 20);
+    for (int k = 0; k < n; k++) CU_ASSERT_TRUE(got[0][k] == wanted[k] && got[1][k] == wanted[k]);
+  }
+  weft_test_servers_kill(&c);
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"a job starts clean after a killed client", a_job_starts_clean_after_a_killed_client},
+      {"jobs in different containers share nothing", jobs_in_different_containers_share_nothing},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("jobs", tests);

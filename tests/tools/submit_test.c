@@ -109,6 +109,8 @@ static void what_is_wrong_is_said_on_one_line(void) {
       {{"submit", good, "--fetch", "y", "--feed", "in_y=1", "--batch=2"}, 1, {"--batch"}},
       {{"submit", good, "--fetch", "y", "--feed", "in_y=1", "--save-fetch=y"}, 1, {"NAME=FILE.npy"}},
       {{"submit", good, "--fetch", "y", "--feed", "in_y=1", "--save-fetch=y=/no/dir/y.npy"}, 1, {"/no/dir/y.npy"}},
+      {{"submit", good, "--fetch", "y", "--container", "_a"}, 1, {"--container '_a'"}},
+      {{"submit", good, "--fetch", "y", "--container="}, 1, {"--container ''"}},
       {{"submit", good, "--fetch", "y", "--master", "127.0.0.1:1"}, 1, {"grpc://HOST:PORT"}},
       {{"submit", good, "--fetch", "y", "--master", "grpc://127.0.0.1:1"}, 1, {"nobody listens", "UNAVAILABLE"}},
   };

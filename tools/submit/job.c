@@ -8,6 +8,7 @@
 #include "protos/wire.h"
 #include "tools/c_api.h"
 #include "tools/graph_file.h"
+#include "tools/strategy/container.h"
 #include "tools/submit/feeds.h"
 #include "tools/submit/lanes.h"
 #include "tools/submit/master_probe.h"
@@ -49,6 +50,11 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "n
 
 static weft_status_t *load_graph(job_t *j) {
   WEFT_RETURN_IF_ERROR(weft_graph_file_read(j->spec->graph_path, &j->graph_def));
+  if (j->spec->container != NULL) {
+    WEFT_RETURN_IF_ERROR(weft_container_check(weft_str(j->spec->container)));
+    weft_status_t *set = weft_container_set_bytes(&j->graph_def, weft_str(j->spec->container));
+    if (set != NULL) return weft_status_annotate(set, "in %s", j->spec->graph_path);
+  }
   TF_Buffer *buffer = TF_NewBufferFromString(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length);
   TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
   TF_GraphImportGraphDef(j->graph, buffer, options, j->status);

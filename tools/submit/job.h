@@ -11,6 +11,7 @@
 /* As on the command line. */
 typedef struct weft_job_spec {
   const char *graph_path, *master; /* master NULL: a local session */
+  const char *container; /* where its state is; NULL: the graph's own containers, on each task that of its job */
   const char *strategy; /* "mirrored:4"; NULL: the graph as it is */
   const char *trace;    /* where to write the last step's time line; NULL: nowhere */
   weft_option_texts_t feeds, inits, targets, fetches, saves;

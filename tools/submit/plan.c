@@ -7,6 +7,7 @@
 #include "graph/graph_proto.h"
 #include "tools/c_api.h"
 #include "tools/strategy/cluster_view.h"
+#include "tools/strategy/container.h"
 #include "tools/strategy/rewrite_file.h"
 #include "tools/submit/names.h"
 
@@ -124,6 +125,9 @@ static weft_status_t *find_lanes(const weft_job_spec_t *spec, const weft_rewrite
   out->round_steps = r->round_steps;
   out->num_local_cpus = spec->master == NULL ? r->num_local_cpus : 0;
   out->collective_graph_key = r->collective_graph_key;
+  if (spec->container != NULL && r->collective_graph_key != 0) { /* clients of two jobs do not meet */
+    out->collective_graph_key = (int64_t)(((uint64_t)r->collective_graph_key ^ weft_str_hash64(weft_str(spec->container))) >> 2) + 1;
+  }
   for (int i = 0; i < r->inits.n; i++) {
     TF_Operation *op = NULL;
     WEFT_RETURN_IF_ERROR(weft_find_node(graph, "--init", r->inits.items[i], &op));
@@ -150,6 +154,7 @@ weft_status_t *weft_run_plan_rewritten(const weft_job_spec_t *spec, const weft_f
   weft_status_t *s = ask_for_devices(spec->master, &view);
   if (s == NULL) s = weft_rewrite_graph_def(graph_def, spec->strategy, &view.cluster, &names, &rewrite);
   if (s != NULL) s = weft_status_annotate(s, "with --strategy %s", spec->strategy);
+  if (s == NULL && spec->container != NULL) s = weft_container_set(rewrite.graph, weft_str(spec->container));
   if (s == NULL) s = import(rewrite.graph, *out_graph);
   if (s == NULL) s = find_lanes(spec, &rewrite, *out_graph, out);
   weft_rewrite_deinit(&rewrite);
