@@ -8,12 +8,16 @@
 #   make build         only builds: bazel-bin/tools/weft
 #   make bench         the benchmarks, each against its bar
 #   make conformance   TensorFlow as client and as oracle, in a virtual environment
+#   make faults        kills, freezes and restarts tasks of a training cluster in seeded trials (TRIALS=40; HOSTS=1: each
+#                      task in namespaces of its own, for root)
 #
 #   What Bazel, apt-get and pytest say goes to logs/; VERBOSE=1 shows it.
 
 STRATEGY ?=
+TRIALS ?= 40
+HOSTS ?=
 
-.PHONY: help build demo recommender mirrored test bench conformance clean
+.PHONY: help build demo recommender mirrored test bench conformance faults clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -38,6 +42,9 @@ bench: build
 
 conformance: build
 	@tools/quietly conformance tests/conformance/run
+
+faults: build
+	@tests/cluster/faults.py --trials $(TRIALS) $(if $(HOSTS),--hosts)
 
 .PHONY: .setup
 .setup:
