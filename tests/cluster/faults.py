@@ -353,7 +353,7 @@ def all_trials(hosts):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--trials", type=int, default=40, help="how many, chosen by the seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--hosts", action="store_true", help="each task in namespaces of its own: no host links (needs root)")
     parser.add_argument("--only", default="", help="trials whose name matches this: STRATEGY ROLE FAULT MOMENT")
