@@ -12,11 +12,9 @@
 
 /* ---- writing one complete bundle of one shard; Confined ---- */
 typedef struct weft_bundle_writer weft_bundle_writer_t;
-/* Makes the last directory of `prefix` if it is missing. */
+/* Makes the last directory of `prefix` if it is missing. A bundle that is under `prefix` already can be read until the
+ * new one is complete and on the disk, whenever the process ends. One writer at a time may write a prefix. */
 WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_create(weft_str_t prefix, weft_bundle_writer_t **out);
-/* The same where a bundle may be under `prefix` already: that one can be read until the new one is complete and on the
- * disk, whenever the process ends. */
-WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_replace(weft_str_t prefix, weft_bundle_writer_t **out);
 /* Errors: INVALID_ARGUMENT (name given twice), UNIMPLEMENTED (resources, variants), those of the file. */
 WEFT_MUST_CHECK weft_status_t *weft_bundle_writer_add(weft_bundle_writer_t *w, weft_str_t name, const weft_tensor_t *t);
 /* `t` is the part `slice` of a tensor of shape `full`. */
@@ -44,11 +42,31 @@ WEFT_MUST_CHECK weft_status_t *weft_bundle_reader_read(weft_bundle_reader_t *r, 
 WEFT_MUST_CHECK weft_status_t *weft_bundle_reader_read_slice(weft_bundle_reader_t *r, weft_str_t name,
                                                              const weft_tensor_slice_t *slice, weft_tensor_t **out);
 
-/* Makes one bundle of several by renaming their data files and merging their indexes, which are removed.
+/* Makes one bundle of several by giving their data files new names and merging their indexes. They, and a bundle that is
+ * at the destination already, can be read until the new one is complete and on the disk; then they are removed.
  * `delete_old_dirs`: also their directories, where these are not the destination's. Missing ones may be left out.
  * Errors: INVALID_ARGUMENT if a tensor is in two of them. */
 WEFT_MUST_CHECK weft_status_t *weft_bundle_merge(const weft_str_t *prefixes, size_t n, weft_str_t destination,
                                                  bool delete_old_dirs, bool allow_missing);
+
+/* ---- one bundle takes the place of another (bundle_commit.c), for the bundle's own files ---- */
+typedef struct weft_bundle_place { /* Confined. */
+  char *prefix, *directory;        /* owned */
+  int64_t num_old;                 /* data files of the bundle that is there; 0: there is none that can be read */
+  int64_t num_shards;              /* of the new one */
+  int64_t num_staged;              /* the number in the names of its data files until it is the one that counts */
+} weft_bundle_place_t;
+/* Looks at what is there, and removes temporary files of killed processes. The caller deinits *out in any case. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_place_init(weft_str_t prefix, int64_t num_shards, weft_bundle_place_t *out);
+void weft_bundle_place_deinit(weft_bundle_place_t *p);
+/* Where the data file of a shard goes before the commit. '\0'-ended. */
+void weft_bundle_place_data_path(const weft_bundle_place_t *p, int64_t shard, weft_strbuf_t *out);
+/* Its data files are on the disk: writes the index of `entries[1..n]`, sorted; entries[0] is for the header. On success
+ * the new bundle is there, and nothing is left of the old one. On failure one of them is, and the files of the other are removed. */
+WEFT_MUST_CHECK weft_status_t *weft_bundle_place_commit(const weft_bundle_place_t *p, weft_table_entry_t *entries,
+                                                        size_t n);
+/* Removes the data files that were staged, unless the index names them. */
+void weft_bundle_place_abandon(const weft_bundle_place_t *p);
 
 /* ---- entries (bundle_entry.c), for the bundle's own files ---- */
 typedef struct weft_bundle_entry {

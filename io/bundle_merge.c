@@ -1,4 +1,4 @@
-/* io/bundle_merge.c - one bundle of several: data files are renamed, indexes merged. */
+/* io/bundle_merge.c - one bundle of several: data files get second names, indexes are merged, then the inputs go. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -13,7 +13,7 @@ typedef struct merged {
 
 typedef struct merger {
   weft_table_t *tables; /* one per input; empty: missing */
-  int64_t *first_shard; /* of each input, in the destination */
+  int64_t **shards; /* of each input: by shard, which one of the destination; -1: it has no file and no tensor */
   int64_t *num_shards;
   size_t num_inputs;
   merged_t *items;
@@ -28,18 +28,44 @@ static weft_status_t *no_memory(weft_str_t what) {
 static void merger_deinit(merger_t *m) {
   for (size_t i = 0; m->tables != NULL && i < m->num_inputs; i++) weft_table_deinit(&m->tables[i]);
   for (size_t i = 0; m->items != NULL && i < m->count; i++) weft_strbuf_deinit(&m->items[i].entry.slices);
+  for (size_t i = 0; m->shards != NULL && i < m->num_inputs; i++) weft_free(m->shards[i]);
   weft_free(m->tables);
-  weft_free(m->first_shard);
+  weft_free(m->shards);
   weft_free(m->num_shards);
   weft_free(m->items);
 }
 
+/* A bundle that could not take its true names names one more data file than there are: see bundle_commit.c. */
+static weft_status_t *number_shards(merger_t *m, size_t i, weft_str_t prefix) {
+  m->shards[i] = weft_calloc((size_t)m->num_shards[i] + 1, sizeof *m->shards[i]);
+  if (m->shards[i] == NULL) return no_memory(prefix);
+  for (size_t k = 0; k < m->tables[i].count; k++) {
+    weft_table_entry_t e = m->tables[i].entries[k];
+    weft_bundle_entry_t entry;
+    if (e.key.length == 0) continue;
+    WEFT_RETURN_IF_ERROR(weft_bundle_entry_get(e.key, e.value, &entry));
+    weft_strbuf_deinit(&entry.slices);
+    if (entry.shard >= m->num_shards[i])
+      return WEFT_ERROR(DATA_LOSS, "the checkpoint's entry for %.*s is damaged", WEFT_STR_ARGS(e.key));
+    if (entry.num_slices == 0) m->shards[i][entry.shard] = 1;
+  }
+  for (int64_t shard = 0; shard < m->num_shards[i]; shard++) {
+    weft_strbuf_t path = WEFT_STRBUF_INIT;
+    weft_bundle_data_path(prefix, shard, m->num_shards[i], &path);
+    bool is_failed = path.failed, is_there = m->shards[i][shard] != 0 || (!is_failed && weft_file_exists(path.data));
+    weft_strbuf_deinit(&path);
+    if (is_failed) return no_memory(prefix);
+    m->shards[i][shard] = is_there ? m->total_shards++ : -1;
+  }
+  return NULL;
+}
+
 static weft_status_t *read_tables(merger_t *m, const weft_str_t *prefixes, size_t n, bool allow_missing) {
   m->tables = weft_calloc(n + 1, sizeof m->tables[0]);
-  m->first_shard = weft_calloc(n + 1, sizeof m->first_shard[0]);
+  m->shards = weft_calloc(n + 1, sizeof m->shards[0]);
   m->num_shards = weft_calloc(n + 1, sizeof m->num_shards[0]);
   m->num_inputs = n;
-  if (m->tables == NULL || m->first_shard == NULL || m->num_shards == NULL) return no_memory(WEFT_STR("one"));
+  if (m->tables == NULL || m->shards == NULL || m->num_shards == NULL) return no_memory(WEFT_STR("one"));
   for (size_t i = 0; i < n; i++) {
     weft_strbuf_t path = WEFT_STRBUF_INIT;
     weft_bundle_index_path(prefixes[i], &path);
@@ -53,8 +79,7 @@ static weft_status_t *read_tables(merger_t *m, const weft_str_t *prefixes, size_
     const weft_table_entry_t *header = weft_table_find(&m->tables[i], WEFT_STR(""));
     if (header == NULL) return WEFT_ERROR(DATA_LOSS, "checkpoint %.*s has no header", WEFT_STR_ARGS(prefixes[i]));
     WEFT_RETURN_IF_ERROR(weft_bundle_header_get(header->value, &m->num_shards[i]));
-    m->first_shard[i] = m->total_shards;
-    m->total_shards += m->num_shards[i];
+    WEFT_RETURN_IF_ERROR(number_shards(m, i, prefixes[i]));
   }
   return NULL;
 }
@@ -76,7 +101,7 @@ static weft_status_t *collect(merger_t *m) {
       WEFT_RETURN_IF_ERROR(weft_bundle_entry_get(e.key, e.value, &item->entry));
       m->count++;
       item->key = e.key;
-      item->entry.shard += m->first_shard[i];
+      if (item->entry.num_slices == 0) item->entry.shard = m->shards[i][item->entry.shard];
     }
   }
   qsort(m->items, m->count, sizeof m->items[0], by_key);
@@ -107,69 +132,75 @@ static weft_status_t *join_equal(merger_t *m) {
   return NULL;
 }
 
-static weft_status_t *rename_data(const merger_t *m, const weft_str_t *prefixes, weft_str_t destination) {
+/* A second name where the file system has them: until the commit the inputs are whole. */
+static weft_status_t *move_one(const char *from, const char *to) {
+  WEFT_RETURN_IF_ERROR(weft_file_sync(from));
+  weft_status_t *s = weft_file_link(from, to);
+  if (s == NULL || weft_status_code(s) == WEFT_NOT_FOUND) return s;
+  weft_status_free(s);
+  return weft_file_rename(from, to);
+}
+
+static weft_status_t *move_data(const merger_t *m, const weft_str_t *prefixes, const weft_bundle_place_t *place) {
   for (size_t i = 0; i < m->num_inputs; i++) {
     for (int64_t shard = 0; shard < m->num_shards[i]; shard++) {
+      if (m->shards[i][shard] < 0) continue;
       weft_strbuf_t from = WEFT_STRBUF_INIT, to = WEFT_STRBUF_INIT;
       weft_bundle_data_path(prefixes[i], shard, m->num_shards[i], &from);
-      weft_bundle_data_path(destination, m->first_shard[i] + shard, m->total_shards, &to);
-      weft_status_t *s =
-          from.failed || to.failed ? no_memory(destination) : weft_file_rename(from.data, to.data);
+      weft_bundle_place_data_path(place, m->shards[i][shard], &to);
+      weft_status_t *s = from.failed || to.failed ? no_memory(prefixes[i]) : move_one(from.data, to.data);
       weft_strbuf_deinit(&from);
       weft_strbuf_deinit(&to);
       if (s != NULL) return s;
     }
   }
-  return NULL;
+  return weft_file_sync_dir(place->prefix);
 }
 
-static weft_status_t *write_index(const merger_t *m, weft_str_t destination) {
-  weft_strbuf_t path = WEFT_STRBUF_INIT, values = WEFT_STRBUF_INIT;
+static weft_status_t *write_index(const merger_t *m, const weft_bundle_place_t *place) {
+  weft_strbuf_t values = WEFT_STRBUF_INIT;
   weft_table_entry_t *entries = weft_calloc(m->count + 1, sizeof *entries);
-  weft_file_writer_t *file = NULL;
   weft_status_t *s = NULL;
-  weft_bundle_index_path(destination, &path);
-  weft_bundle_header_put(m->total_shards, &values);
-  if (entries != NULL) {
-    entries[0].value.length = values.length;
-    for (size_t i = 0; i < m->count; i++) {
-      size_t begin = values.length;
-      weft_bundle_entry_put(&m->items[i].entry, &values);
-      entries[i + 1] = (weft_table_entry_t){m->items[i].key, weft_str_of(NULL, values.length - begin)};
-    }
+  for (size_t i = 0; entries != NULL && i < m->count; i++) {
+    size_t begin = values.length;
+    weft_bundle_entry_put(&m->items[i].entry, &values);
+    entries[i + 1] = (weft_table_entry_t){m->items[i].key, weft_str_of(NULL, values.length - begin)};
   }
-  if (entries == NULL || values.failed || path.failed) s = no_memory(destination);
+  if (entries == NULL || values.failed) s = no_memory(weft_str(place->prefix));
   if (s == NULL) { /* `values` moves no more */
-    entries[0].key = WEFT_STR("");
     const char *at = values.data;
-    for (size_t i = 0; i <= m->count; i++) {
+    for (size_t i = 1; i <= m->count; i++) {
       entries[i].value.data = at;
       at += entries[i].value.length;
     }
-    s = weft_file_writer_create(path.data, &file);
+    s = weft_bundle_place_commit(place, entries, m->count);
+  } else {
+    weft_bundle_place_abandon(place);
   }
-  if (s == NULL) {
-    s = weft_table_write(file, entries, m->count + 1);
-    if (s == NULL) {
-      s = weft_file_writer_finish(file);
-    } else {
-      weft_file_writer_abandon(file);
-    }
-  }
-  weft_strbuf_deinit(&path);
   weft_strbuf_deinit(&values);
   weft_free(entries);
   return s;
 }
 
-/* What is left of the inputs. Failing here loses nothing. */
-static void clean_up(const weft_str_t *prefixes, size_t n, weft_str_t destination, bool delete_old_dirs) {
-  weft_str_t home = weft_file_dirname(destination);
-  for (size_t i = 0; i < n; i++) {
+static void remove_input(const merger_t *m, size_t i, weft_str_t prefix) {
+  for (int64_t shard = -1; shard < m->num_shards[i]; shard++) { /* the index goes first: without it the rest is no checkpoint */
     weft_strbuf_t path = WEFT_STRBUF_INIT;
-    weft_bundle_index_path(prefixes[i], &path);
+    if (shard < 0) {
+      weft_bundle_index_path(prefix, &path);
+    } else {
+      weft_bundle_data_path(prefix, shard, m->num_shards[i], &path);
+    }
     if (!path.failed) weft_file_remove(path.data);
     weft_strbuf_deinit(&path);
+  }
+}
+
+/* What is left of the inputs. Failing here loses nothing. */
+static void clean_up(const merger_t *m, const weft_str_t *prefixes, size_t n, weft_str_t destination,
+                     bool delete_old_dirs) {
+  weft_str_t home = weft_file_dirname(destination);
+  for (size_t i = 0; i < n; i++) {
+    if (!weft_str_eq(prefixes[i], destination)) remove_input(m, i, prefixes[i]);
   }
   for (size_t i = 0; delete_old_dirs && i < n; i++) {
     weft_str_t dir = weft_file_dirname(prefixes[i]);
@@ -183,12 +214,18 @@ static void clean_up(const weft_str_t *prefixes, size_t n, weft_str_t destinatio
 weft_status_t *weft_bundle_merge(const weft_str_t *prefixes, size_t n, weft_str_t destination, bool delete_old_dirs,
                                  bool allow_missing) {
   merger_t m = {0};
+  weft_bundle_place_t place = {0};
   weft_status_t *s = read_tables(&m, prefixes, n, allow_missing);
   if (s == NULL) s = collect(&m);
   if (s == NULL) s = join_equal(&m);
-  if (s == NULL) s = rename_data(&m, prefixes, destination);
-  if (s == NULL) s = write_index(&m, destination);
-  if (s == NULL) clean_up(prefixes, n, destination, delete_old_dirs);
+  if (s == NULL) s = weft_bundle_place_init(destination, m.total_shards, &place);
+  if (s == NULL) {
+    s = move_data(&m, prefixes, &place);
+    if (s != NULL) weft_bundle_place_abandon(&place);
+  }
+  if (s == NULL) s = write_index(&m, &place);
+  if (s == NULL) clean_up(&m, prefixes, n, destination, delete_old_dirs);
+  weft_bundle_place_deinit(&place);
   merger_deinit(&m);
   return s;
 }

@@ -1,9 +1,4 @@
-/* io/bundle_writer.c - writes one shard: bytes as they come, the index sorted at the end.
- *
- * Two files cannot be renamed at once. A bundle that replaces another one therefore has a
- * data file of another name ("1 of 2" where the old one was "0 of 1"; readers open only what the index
- * names), and the rename of the index is the moment at which it takes the old one's place.
- */
+/* io/bundle_writer.c - writes one shard: bytes as they come, the index sorted at the end. */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <errno.h>
@@ -22,11 +17,8 @@ typedef struct record {
 } record_t;
 
 struct weft_bundle_writer {
-  char *prefix;
+  weft_bundle_place_t place;
   weft_file_writer_t *data;
-  int64_t shard, num_shards;         /* of the data file */
-  bool replaces;                     /* a bundle that is there stays whole until the index is renamed */
-  int64_t num_old_shards;            /* of that bundle; 0: there is none */
   record_t **records; /* owned, in order of arrival */
   size_t count, capacity;
   weft_map_t by_key; /* record_t by key */
@@ -49,7 +41,7 @@ void weft_bundle_writer_abandon(weft_bundle_writer_t *w) {
   for (size_t i = 0; i < w->count; i++) record_free(w->records[i]);
   weft_free(w->records);
   weft_map_deinit(&w->by_key);
-  weft_free(w->prefix);
+  weft_bundle_place_deinit(&w->place);
   weft_free(w);
 }
 
@@ -59,45 +51,30 @@ static weft_status_t *make_last_dir(weft_str_t prefix) {
   if (dir.length == 0) return NULL;
   char *path = weft_strndup(dir.data, dir.length);
   if (path == NULL) return no_memory(prefix);
-  weft_status_t *s = mkdir(path, 0777) == 0 || errno == EEXIST ? NULL : weft_file_error(path, errno);
+  weft_status_t *s = NULL;
+  if (mkdir(path, 0777) == 0) {
+    s = weft_file_sync_dir(path);
+  } else if (errno != EEXIST) {
+    s = weft_file_error(path, errno);
+  }
   weft_free(path);
   return s;
 }
 
-/* How many data files the bundle under `prefix` has; 0: there is none, or it is damaged. */
-static weft_status_t *count_shards(weft_str_t prefix, int64_t *out) {
-  weft_bundle_reader_t *old = NULL;
-  weft_status_t *s = weft_bundle_reader_open(prefix, &old);
-  weft_code_t code = weft_status_code(s);
-  *out = s == NULL ? weft_bundle_reader_num_shards(old) : 0;
-  weft_bundle_reader_close(old);
-  if (code != WEFT_NOT_FOUND && code != WEFT_DATA_LOSS) return s;
-  weft_status_free(s);
-  return NULL;
-}
-
-static weft_status_t *create(weft_str_t prefix, bool replaces, weft_bundle_writer_t **out) {
+weft_status_t *weft_bundle_writer_create(weft_str_t prefix, weft_bundle_writer_t **out) {
   weft_strbuf_t path = WEFT_STRBUF_INIT;
   weft_bundle_writer_t *w = weft_calloc(1, sizeof *w);
   if (w == NULL) return no_memory(prefix);
-  w->prefix = weft_strndup(prefix.data, prefix.length);
-  w->replaces = replaces;
-  weft_status_t *s = w->prefix == NULL ? no_memory(prefix) : NULL;
-  if (s == NULL && replaces) s = count_shards(prefix, &w->num_old_shards);
-  w->num_shards = w->num_old_shards == 1 ? 2 : 1; /* never a name of the old bundle's */
-  w->shard = w->num_shards - 1;
-  weft_bundle_data_path(prefix, w->shard, w->num_shards, &path);
+  weft_status_t *s = make_last_dir(prefix);
+  if (s == NULL) s = weft_bundle_place_init(prefix, 1, &w->place);
+  if (s == NULL) weft_bundle_place_data_path(&w->place, 0, &path);
   if (s == NULL && path.failed) s = no_memory(prefix);
-  if (s == NULL) s = make_last_dir(prefix);
   if (s == NULL) s = weft_file_writer_create(path.data, &w->data);
   weft_strbuf_deinit(&path);
   if (s == NULL) *out = w;
   if (s != NULL) weft_bundle_writer_abandon(w);
   return s;
 }
-
-weft_status_t *weft_bundle_writer_create(weft_str_t prefix, weft_bundle_writer_t **out) { return create(prefix, false, out); }
-weft_status_t *weft_bundle_writer_replace(weft_str_t prefix, weft_bundle_writer_t **out) { return create(prefix, true, out); }
 
 static weft_status_t *add_record(weft_bundle_writer_t *w, weft_str_t key, record_t **out) {
   if (w->count == w->capacity) {
@@ -176,7 +153,6 @@ static weft_status_t *put_tensor(weft_bundle_writer_t *w, weft_str_t key, weft_s
   WEFT_RETURN_IF_ERROR(add_record(w, key, &r));
   r->entry.dtype = t->dtype;
   r->entry.shape = t->shape;
-  r->entry.shard = w->shard;
   r->entry.offset = (int64_t)offset;
   r->entry.size = (int64_t)(weft_file_writer_size(w->data) - offset);
   r->entry.crc = weft_crc32c_mask(sink.crc);
@@ -219,28 +195,28 @@ static int by_key(const void *a, const void *b) {
   return weft_table_compare(weft_str_of(x->key, x->key_length), weft_str_of(y->key, y->key_length));
 }
 
-static weft_status_t *write_index(weft_bundle_writer_t *w, weft_file_writer_t *file) {
+static weft_status_t *write_index(weft_bundle_writer_t *w) {
   weft_table_entry_t *entries = weft_calloc(w->count + 1, sizeof *entries);
   weft_strbuf_t values = WEFT_STRBUF_INIT;
   size_t *ends = weft_calloc(w->count + 1, sizeof *ends);
-  weft_status_t *s = entries == NULL || ends == NULL ? no_memory(weft_str(w->prefix)) : NULL;
+  weft_str_t prefix = weft_str(w->place.prefix);
+  weft_status_t *s = entries == NULL || ends == NULL ? no_memory(prefix) : NULL;
   if (s == NULL) {
     qsort(w->records, w->count, sizeof w->records[0], by_key);
-    weft_bundle_header_put(w->num_shards, &values);
-    ends[0] = values.length;
     for (size_t i = 0; i < w->count; i++) {
       weft_bundle_entry_put(&w->records[i]->entry, &values);
       ends[i + 1] = values.length;
     }
-    if (values.failed) s = no_memory(weft_str(w->prefix));
+    if (values.failed) s = no_memory(prefix);
   }
-  if (s == NULL) { /* `values` moves no more: point into it. The header's key is empty */
-    entries[0] = (weft_table_entry_t){WEFT_STR(""), weft_str_of(values.data, ends[0])};
+  if (s == NULL) { /* `values` moves no more: point into it */
     for (size_t i = 0; i < w->count; i++) {
       entries[i + 1] = (weft_table_entry_t){weft_str_of(w->records[i]->key, w->records[i]->key_length),
                                             weft_str_of(values.data + ends[i], ends[i + 1] - ends[i])};
     }
-    s = weft_table_write(file, entries, w->count + 1);
+    s = weft_bundle_place_commit(&w->place, entries, w->count);
+  } else {
+    weft_bundle_place_abandon(&w->place);
   }
   weft_strbuf_deinit(&values);
   weft_free(ends);
@@ -248,39 +224,14 @@ static weft_status_t *write_index(weft_bundle_writer_t *w, weft_file_writer_t *f
   return s;
 }
 
-static void remove_old_data(const weft_bundle_writer_t *w) {
-  for (int64_t i = 0; i < w->num_old_shards; i++) {
-    weft_strbuf_t path = WEFT_STRBUF_INIT;
-    weft_bundle_data_path(weft_str(w->prefix), i, w->num_old_shards, &path);
-    if (!path.failed) weft_file_remove(path.data);
-    weft_strbuf_deinit(&path);
-  }
-}
-
-/* What replaces a good bundle is on the disk before its index is. */
-static weft_status_t *finish_file(const weft_bundle_writer_t *w, weft_file_writer_t *file) {
-  weft_status_t *s = w->replaces ? weft_file_writer_sync(file) : NULL;
-  if (s == NULL) return weft_file_writer_finish(file);
-  weft_file_writer_abandon(file);
-  return s;
-}
-
 weft_status_t *weft_bundle_writer_finish(weft_bundle_writer_t *w) {
-  weft_strbuf_t path = WEFT_STRBUF_INIT;
-  weft_file_writer_t *index = NULL;
-  weft_status_t *s = finish_file(w, w->data);
+  weft_status_t *s = weft_file_writer_commit(w->data);
   w->data = NULL;
-  weft_bundle_index_path(weft_str(w->prefix), &path);
-  if (s == NULL && path.failed) s = no_memory(weft_str(w->prefix));
-  if (s == NULL) s = weft_file_writer_create(path.data, &index);
-  if (s == NULL) s = write_index(w, index);
   if (s == NULL) {
-    s = finish_file(w, index);
+    s = write_index(w);
   } else {
-    weft_file_writer_abandon(index);
+    weft_bundle_place_abandon(&w->place);
   }
-  weft_strbuf_deinit(&path);
-  if (s == NULL) remove_old_data(w);
   weft_bundle_writer_abandon(w);
   return s;
 }

@@ -243,7 +243,8 @@ static weft_status_t *write_table(weft_checkpoint_v1_writer_t *w, weft_table_wri
 weft_status_t *weft_checkpoint_v1_writer_finish(weft_checkpoint_v1_writer_t *w) {
   weft_file_writer_t *file = NULL;
   weft_table_writer_t *table = NULL;
-  weft_status_t *s = weft_file_writer_create(w->path, &file);
+  weft_status_t *s = weft_file_remove_leftovers(w->path);
+  if (s == NULL) s = weft_file_writer_create(w->path, &file);
   if (s != NULL) goto done;
   s = weft_table_writer_create(file, &table);
   if (s == NULL) s = write_table(w, table);
@@ -252,7 +253,7 @@ weft_status_t *weft_checkpoint_v1_writer_finish(weft_checkpoint_v1_writer_t *w) 
     table = NULL;
   }
   if (s == NULL) {
-    s = weft_file_writer_finish(file);
+    s = weft_file_writer_commit(file);
     file = NULL;
   }
 done:

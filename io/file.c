@@ -1,21 +1,30 @@
-/* io/file.c - files through plain system calls. */
+/* io/file.c - files through plain system calls.
+ *
+ * A temporary file is locked (flock) by its writer, from before it has a byte until it has its name. The kernel drops
+ * the lock when the process ends in any way, so a temporary file that can be locked belongs to no living writer.
+ */
+#define _DEFAULT_SOURCE /* flock */
 #include "io/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
 
+#define TEMPORARY ".tempstate" /* and a number follow the name that the file will have */
+
 enum { BUFFER = 256 * 1024 }; /* fewer, larger writes: a variable of a few bytes costs no call of its own */
 
 struct weft_file_writer {
   int fd;
-  char *path, *temporary; /* owned */
+  char *path, *temporary, *directory; /* owned */
   uint64_t size;
   size_t used;
   char buffer[BUFFER];
@@ -111,28 +120,50 @@ static void writer_free(weft_file_writer_t *w) {
   if (w->fd >= 0) close(w->fd);
   weft_free(w->path);
   weft_free(w->temporary);
+  weft_free(w->directory);
   weft_free(w);
+}
+
+/* NULL without memory. */
+static char *directory_of(const char *path) {
+  weft_str_t dir = weft_file_dirname(weft_str(path));
+  return dir.length == 0 ? weft_strdup(".") : weft_strndup(dir.data, dir.length);
+}
+
+/* A directory that may be written but not read cannot be synced, nor can those of some file systems. */
+static weft_status_t *sync_dir(const char *name) {
+  int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  bool failed = fd >= 0 ? fsync(fd) != 0 : true;
+  weft_status_t *s = !failed || errno == EACCES || errno == EINVAL || errno == ENOTSUP ? NULL : weft_file_error(name, errno);
+  if (fd >= 0) close(fd);
+  return s;
+}
+
+static bool is_unlinked(int fd) {
+  struct stat info;
+  return fstat(fd, &info) == 0 && info.st_nlink == 0;
 }
 
 weft_status_t *weft_file_writer_create(const char *path, weft_file_writer_t **out) {
   weft_file_writer_t *w = weft_malloc(sizeof *w);
   if (w == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing %s", path);
-  *w = (weft_file_writer_t){.fd = -1, .path = weft_strdup(path)};
+  *w = (weft_file_writer_t){.fd = -1, .path = weft_strdup(path), .directory = directory_of(path)};
   size_t size = strlen(path) + 40;
   w->temporary = weft_malloc(size);
-  if (w->path == NULL || w->temporary == NULL) {
+  if (w->path == NULL || w->temporary == NULL || w->directory == NULL) {
     writer_free(w);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing %s", path);
   }
-  snprintf(w->temporary, size, "%s.tempstate%" PRIu64, path, weft_random_id());
-  w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (w->fd < 0) {
-    weft_status_t *s = weft_file_error(w->temporary, errno);
-    writer_free(w);
-    return s;
-  }
-  *out = w;
-  return NULL;
+  weft_status_t *s = NULL;
+  do { /* again if it was taken for a stale one before it was locked */
+    if (w->fd >= 0) close(w->fd);
+    snprintf(w->temporary, size, "%s" TEMPORARY "%" PRIu64, path, weft_random_id());
+    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w->fd < 0) s = weft_file_error(w->temporary, errno);
+  } while (s == NULL && flock(w->fd, LOCK_EX) == 0 && is_unlinked(w->fd));
+  if (s == NULL) *out = w;
+  if (s != NULL) writer_free(w);
+  return s;
 }
 
 static weft_status_t *write_all(weft_file_writer_t *w, const char *data, size_t n) {
@@ -182,6 +213,18 @@ weft_status_t *weft_file_writer_finish(weft_file_writer_t *w) {
   return s;
 }
 
+weft_status_t *weft_file_writer_commit(weft_file_writer_t *w) {
+  weft_status_t *s = weft_file_writer_sync(w);
+  if (s == NULL) s = weft_file_rename(w->temporary, w->path); /* still locked: a reader of leftovers leaves it alone */
+  if (s != NULL) {
+    unlink(w->temporary);
+  } else {
+    s = sync_dir(w->directory);
+  }
+  writer_free(w);
+  return s;
+}
+
 void weft_file_writer_abandon(weft_file_writer_t *w) {
   if (w == NULL) return;
   unlink(w->temporary);
@@ -210,6 +253,27 @@ weft_status_t *weft_file_rename(const char *from, const char *to) {
   return rename(from, to) == 0 ? NULL : weft_file_error(from, errno);
 }
 
+weft_status_t *weft_file_link(const char *from, const char *to) {
+  unlink(to);
+  return link(from, to) == 0 ? NULL : weft_file_error(from, errno);
+}
+
+weft_status_t *weft_file_sync(const char *path) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return weft_file_error(path, errno);
+  weft_status_t *s = fsync(fd) == 0 ? NULL : weft_file_error(path, errno);
+  close(fd);
+  return s;
+}
+
+weft_status_t *weft_file_sync_dir(const char *path) {
+  char *name = directory_of(path);
+  if (name == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing %s", path);
+  weft_status_t *s = sync_dir(name);
+  weft_free(name);
+  return s;
+}
+
 bool weft_file_exists(const char *path) { return access(path, F_OK) == 0; }
 void weft_file_remove(const char *path) { unlink(path); }
 void weft_file_remove_dir(const char *path) { rmdir(path); }
@@ -217,4 +281,47 @@ void weft_file_remove_dir(const char *path) { rmdir(path); }
 weft_str_t weft_file_dirname(weft_str_t path) {
   ptrdiff_t at = weft_str_rfind(path, '/');
   return at < 0 ? WEFT_STR("") : weft_str_of(path.data, at == 0 ? 1 : (size_t)at);
+}
+
+weft_str_t weft_file_basename(weft_str_t path) {
+  ptrdiff_t at = weft_str_rfind(path, '/');
+  return weft_str_of(path.data + at + 1, path.length - (size_t)(at + 1));
+}
+
+void weft_file_each_name(const char *dir_path, weft_file_name_fn *f, void *arg) {
+  DIR *dir = opendir(dir_path[0] == '\0' ? "." : dir_path);
+  for (struct dirent *e = dir == NULL ? NULL : readdir(dir); e != NULL; e = readdir(dir)) f(arg, dirfd(dir), e->d_name);
+  if (dir != NULL) closedir(dir);
+}
+
+/* ---- temporary files that a killed process left ---- */
+
+size_t weft_file_temporary_base(const char *name) {
+  const char *mark = strstr(name, TEMPORARY);
+  if (mark == NULL) return 0;
+  const char *number = mark + strlen(TEMPORARY);
+  size_t digits = strspn(number, "0123456789");
+  return digits > 0 && number[digits] == '\0' ? (size_t)(mark - name) : 0;
+}
+
+void weft_file_remove_stale(int dir_fd, const char *name) {
+  int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(dir_fd, name, 0);
+  close(fd);
+}
+
+static void remove_leftover(void *arg, int dir_fd, const char *name) {
+  const weft_str_t *base = arg;
+  size_t length = weft_file_temporary_base(name);
+  if (length > 0 && weft_str_eq(weft_str_of(name, length), *base)) weft_file_remove_stale(dir_fd, name);
+}
+
+weft_status_t *weft_file_remove_leftovers(const char *path) {
+  weft_str_t base = weft_file_basename(weft_str(path));
+  char *dir = directory_of(path);
+  if (dir == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing %s", path);
+  weft_file_each_name(dir, remove_leftover, &base);
+  weft_free(dir);
+  return NULL;
 }

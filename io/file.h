@@ -30,15 +30,36 @@ WEFT_MUST_CHECK weft_status_t *weft_file_writer_sync(weft_file_writer_t *w);
 uint64_t weft_file_writer_size(const weft_file_writer_t *w); /* bytes appended so far */
 /* Closes and renames. Consumes `w`; the temporary file is gone also on failure. */
 WEFT_MUST_CHECK weft_status_t *weft_file_writer_finish(weft_file_writer_t *w);
+/* The same, and durable: the bytes are on the disk before they get their name, and the name is when this returns. If
+ * only the last of these fails the file has its name all the same. */
+WEFT_MUST_CHECK weft_status_t *weft_file_writer_commit(weft_file_writer_t *w);
 void weft_file_writer_abandon(weft_file_writer_t *w); /* removes the temporary file. NULL is fine */
 
 /* ---- names ---- */
 WEFT_MUST_CHECK weft_status_t *weft_file_make_dirs(const char *dir); /* and its parents; fine if it is there */
 WEFT_MUST_CHECK weft_status_t *weft_file_rename(const char *from, const char *to);
+/* A second name for a file; what `to` named before is gone. Errors: also those of a file system without links. */
+WEFT_MUST_CHECK weft_status_t *weft_file_link(const char *from, const char *to);
+WEFT_MUST_CHECK weft_status_t *weft_file_sync(const char *path);     /* the file's bytes are on the disk */
+WEFT_MUST_CHECK weft_status_t *weft_file_sync_dir(const char *path); /* so are the names beside `path` */
 bool weft_file_exists(const char *path);
 void weft_file_remove(const char *path);     /* as well as it goes */
 void weft_file_remove_dir(const char *path); /* if it is empty */
 weft_str_t weft_file_dirname(weft_str_t path); /* "" if there is no '/' */
+weft_str_t weft_file_basename(weft_str_t path);
+/* Calls `f` for each name in the directory `dir` ("": the current one), as well as it goes. `dir_fd` is the open directory;
+ * `f` may remove what it is called for. */
+typedef void weft_file_name_fn(void *arg, int dir_fd, const char *name);
+void weft_file_each_name(const char *dir, weft_file_name_fn *f, void *arg);
+
+/* ---- temporary files that a killed process left ---- */
+
+/* How long the name is that a writer would have given to its temporary file `name`; 0: it is no temporary file. */
+size_t weft_file_temporary_base(const char *name);
+/* Removes a temporary file unless its writer lives: that one holds a lock. */
+void weft_file_remove_stale(int dir_fd, const char *name);
+/* Removes those of the file `path`. Errors: RESOURCE_EXHAUSTED alone. */
+WEFT_MUST_CHECK weft_status_t *weft_file_remove_leftovers(const char *path);
 /* The error of a system call on a path, by errno. */
 WEFT_MUST_CHECK weft_status_t *weft_file_error(const char *path, int error);
 

@@ -2,11 +2,11 @@
 #define _GNU_SOURCE
 #include "tools/checkpoint/series.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "tools/checkpoint/source.h"
@@ -86,24 +86,31 @@ static weft_status_t *look_around(weft_series_t *s, bool goes_on) {
   return failure;
 }
 
-/* What a process that was killed while it wrote has left: model-100.index.tempstate123. */
-static void remove_leftovers(const weft_series_t *s) {
-  const char *dir_path = s->directory.length == 0 ? "." : s->directory.data;
-  DIR *dir = opendir(dir_path);
-  for (struct dirent *e = dir == NULL ? NULL : readdir(dir); e != NULL; e = readdir(dir)) {
-    const char *at = e->d_name, *mark = strstr(e->d_name, ".tempstate");
-    size_t digits = mark == NULL ? 0 : strspn(mark + 10, "0123456789");
-    if (digits == 0 || mark[10 + digits] != '\0') continue;
-    if (strncmp(at, s->name.data, s->name.length) != 0 || at[s->name.length] != '-') continue;
-    at += s->name.length + 1;
-    at += strspn(at, "0123456789");
-    if (strncmp(at, ".index.", 7) != 0 && strncmp(at, ".data-", 6) != 0) continue;
-    weft_arena_t arena = WEFT_ARENA_INIT;
-    weft_str_t path = path_of(s, weft_str(e->d_name), &arena);
-    if (path.data != NULL) weft_file_remove(path.data);
-    weft_arena_deinit(&arena);
-  }
-  if (dir != NULL) closedir(dir);
+/* A data file of the series whose process was killed before it wrote the index: no checkpoint names it. */
+static bool is_orphan(const weft_series_t *s, const char *name, const char *rest) {
+  if (strncmp(rest, ".data-", 6) != 0) return false;
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_strbuf_append(&b, s->directory.length == 0 ? WEFT_STR(".") : s->directory);
+  weft_strbuf_putc(&b, '/');
+  weft_strbuf_append(&b, weft_str_of(name, (size_t)(rest - name)));
+  weft_strbuf_puts(&b, ".index");
+  bool is_one = !b.failed && !weft_file_exists(b.data);
+  weft_strbuf_deinit(&b);
+  return is_one;
+}
+
+/* What a process that was killed while it wrote has left: model-100.index.tempstate123, checkpoint.tempstate123. */
+static void remove_leftover(void *arg, int dir_fd, const char *name) {
+  const weft_series_t *s = arg;
+  size_t temporary = weft_file_temporary_base(name);
+  const char *at = name + s->name.length;
+  if (temporary > 0 && weft_str_is(weft_str_of(name, temporary), "checkpoint")) weft_file_remove_stale(dir_fd, name);
+  if (strncmp(name, s->name.data, s->name.length) != 0) return;
+  if (temporary > 0 && temporary == s->name.length) weft_file_remove_stale(dir_fd, name); /* of weft_series_check_place */
+  if (at[0] != '-' || strspn(at + 1, "0123456789") == 0) return;
+  at += 1 + strspn(at + 1, "0123456789");
+  if (temporary == 0 && is_orphan(s, name, at)) unlinkat(dir_fd, name, 0);
+  if (temporary > 0 && (strncmp(at, ".index.", 7) == 0 || strncmp(at, ".data-", 6) == 0)) weft_file_remove_stale(dir_fd, name);
 }
 
 /* Errors of the system say what is wrong; this says what to do. */
@@ -125,7 +132,7 @@ weft_status_t *weft_series_check_place(const weft_series_t *s) {
   if (failure == NULL) failure = weft_file_writer_sync(probe);
   weft_file_writer_abandon(probe);
   if (failure == NULL) {
-    remove_leftovers(s);
+    weft_file_each_name(s->directory.length == 0 ? "" : s->directory.data, remove_leftover, (void *)(uintptr_t)s);
     return NULL;
   }
   weft_status_t *told = weft_status_new(weft_status_code(failure), __FILE__, __LINE__,
@@ -192,7 +199,7 @@ weft_status_t *weft_series_begin(weft_series_t *s, int64_t step, weft_str_t *out
   weft_strbuf_printf(&b, "%s-%" PRId64, s->prefix.data, step);
   *out_path = text_of(&s->arena, &b);
   if (out_path->data == NULL) return no_memory();
-  return weft_bundle_writer_replace(*out_path, out);
+  return weft_bundle_writer_create(*out_path, out);
 }
 
 /* The index goes first: without it the rest is no checkpoint. */

@@ -73,9 +73,8 @@ static weft_status_t *write_file(weft_str_t directory, const weft_strbuf_t *text
   print_path(directory, WEFT_STR("checkpoint"), &path);
   weft_status_t *s = path.failed ? no_memory() : weft_file_writer_create(path.data, &file);
   if (s == NULL) s = weft_file_writer_append(file, text->data, text->length);
-  if (s == NULL) s = weft_file_writer_sync(file);
   if (s == NULL) {
-    s = weft_file_writer_finish(file);
+    s = weft_file_writer_commit(file);
   } else {
     weft_file_writer_abandon(file);
   }
