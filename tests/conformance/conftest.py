@@ -41,6 +41,7 @@ def pytest_addoption(parser):
     parser.addoption("--done", default=None, help="file with the names of tests not to run again")
     parser.addoption("--graphs", default="sample", help="of test_differential: sample, all, or WORD+WORD of their names")
     parser.addoption("--graph-seed", type=int, default=1, help="which sample")
+    parser.addoption("--kills", type=int, default=12, help="of test_saving_kills: how often each kind of saving is killed")
     parser.addoption("--last-rows", type=int, default=1, help="of test_differential: rows of the last batch, where they are few")
 
 
