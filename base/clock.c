@@ -14,3 +14,9 @@ int64_t weft_clock_micros(void) {
   clock_gettime(CLOCK_REALTIME, &t);
   return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
+
+int64_t weft_clock_deadline_ns(int64_t ms) {
+  int64_t now = weft_clock_ns();
+  if (ms < 0) return now;
+  return ms < (INT64_MAX - now) / 1000000 ? now + ms * 1000000 : INT64_MAX;
+}

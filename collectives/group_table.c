@@ -209,7 +209,7 @@ void weft_group_table_watch(weft_group_table_t *t, weft_waiter_t *w, weft_cancel
   }
   if (timeout_ms <= 0) return;
   atomic_fetch_add(&w->refs, 1);
-  *out_failed = weft_timer_add(t->timer, weft_clock_ns() + timeout_ms * 1000000, on_timeout, w, &w->timer_id);
+  *out_failed = weft_timer_add(t->timer, weft_clock_deadline_ns(timeout_ms), on_timeout, w, &w->timer_id);
   w->has_timer = *out_failed == NULL;
   if (!w->has_timer) weft_waiter_release(w);
 }

@@ -498,7 +498,7 @@ weft_status_t *weft_run_set_timeout(weft_coll_run_t *r, weft_patience_t part, in
   if (had && weft_timer_remove(r->timer, old)) weft_run_release(r);
   weft_run_retain(r);
   weft_mutex_lock(&r->mu); /* held, so that the timer's thread cannot clear what is not yet set */
-  weft_status_t *s = weft_timer_add(r->timer, weft_clock_ns() + ms * 1000000, on_timeout, r, &r->timer_id);
+  weft_status_t *s = weft_timer_add(r->timer, weft_clock_deadline_ns(ms), on_timeout, r, &r->timer_id);
   r->has_timer = s == NULL;
   r->patience = part;
   weft_mutex_unlock(&r->mu);

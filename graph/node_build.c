@@ -169,7 +169,7 @@ weft_status_t *weft_node_set_attrs(weft_graph_t *g, weft_node_t *n, weft_named_a
     s = WEFT_ERROR(RESOURCE_EXHAUSTED, "attributes of node '%s'", n->name.data);
     goto done;
   }
-  memcpy(all, attrs, (size_t)num_attrs * sizeof *all);
+  if (num_attrs > 0) memcpy(all, attrs, (size_t)num_attrs * sizeof *all);
   n->attrs = all;
   n->num_attrs = num_attrs;
   for (int i = 0; num_defaults > 0 && i < n->op->num_attrs; i++) {

@@ -310,7 +310,7 @@ void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_
     if (!t->is_linked) caller_gone(t);
   }
   if (r->options.timeout_ms > 0) {
-    int64_t deadline = weft_clock_ns() + r->options.timeout_ms * 1000000;
+    int64_t deadline = weft_clock_deadline_ns(r->options.timeout_ms);
     status = weft_timer_add(s->timer, deadline, deadline_passed, t, &t->timer_id);
     t->has_timer = status == NULL;
   }

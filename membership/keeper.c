@@ -242,7 +242,7 @@ static void on_deadline(void *arg) { end_one(arg, BY_DEADLINE); }
 static weft_status_t *register_watch(watch_t *w, int64_t timeout_ms) {
   weft_keeper_t *k = w->keeper;
   if (timeout_ms < 0 || timeout_ms > INT32_MAX) timeout_ms = INT32_MAX;
-  WEFT_RETURN_IF_ERROR(weft_timer_add(k->o.timer, weft_clock_ns() + timeout_ms * 1000000, on_deadline, w, &w->timer_id));
+  WEFT_RETURN_IF_ERROR(weft_timer_add(k->o.timer, weft_clock_deadline_ns(timeout_ms), on_deadline, w, &w->timer_id));
   if (w->canceller == NULL) return NULL;
   w->has_token = weft_canceller_register(w->canceller, on_cancel, w, &w->token);
   if (w->has_token) return NULL;

@@ -189,9 +189,7 @@ static waiter_t *make_waiter(weft_store_t *s, const weft_store_request_t *r, wef
   w->key = (char *)(w + 1);
   memcpy(w->key, r->key.data, r->key.length);
   w->canceller = weft_canceller_retain(canceller);
-  int64_t now = weft_clock_ns();
-  int64_t deadline = r->timeout_ms < (INT64_MAX - now) / 1000000 ? now + r->timeout_ms * 1000000 : INT64_MAX;
-  weft_status_t *status = weft_timer_add(s->timer, deadline, on_deadline, w, &w->timer_id);
+  weft_status_t *status = weft_timer_add(s->timer, weft_clock_deadline_ns(r->timeout_ms), on_deadline, w, &w->timer_id);
   if (status != NULL) {
     weft_status_free(status);
     weft_canceller_release(canceller);

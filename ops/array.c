@@ -152,7 +152,7 @@ weft_status_t *weft_infer_one_hot(weft_shape_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_infer_scalars(c, 2, 3));
   const weft_shape_t *in = &c->inputs[0];
   if (in->rank < 0) return NULL;
-  int at = (int)((axis + in->rank + 1) % (in->rank + 1)); /* -1 is the end; the kernel checks the range */
+  int at = axis == -1 ? in->rank : (int)(axis % (in->rank + 1)); /* the kernel checks the range */
   weft_shape_t out = WEFT_SCALAR;
   WEFT_RETURN_IF_ERROR(weft_infer_append(&out, in, 0, at));
   WEFT_RETURN_IF_ERROR(weft_infer_push(&out, depth));

@@ -176,11 +176,12 @@ static weft_status_t *one_hot_compute(weft_kernel_ctx_t *ctx) {
                       WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
   }
   int64_t axis = weft_knode_int(ctx->node, "axis"), depth = weft_cpu_int_at(depth_tensor, 0);
-  int rank = indices->shape.rank, at = axis == -1 ? rank : (int)axis;
+  int rank = indices->shape.rank, at;
   if (axis < -1 || axis > rank) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected axis to be -1 or between [0, %d).  But received: %" PRId64,
                       rank + 1, axis);
   }
+  at = axis == -1 ? rank : (int)axis;
   if (depth < 0) return WEFT_ERROR(INVALID_ARGUMENT, "depth must be non-negative, got: %" PRId64, depth);
   if (rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "OneHot: too many dimensions");
   weft_shape_t shape = {.rank = rank + 1};

@@ -66,6 +66,13 @@ static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
   weft_shape_t shape = {.rank = ds->rank - is->rank + 1, .dims = {n}};
   if (shape.rank > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
   for (int d = 1; d < shape.rank; d++) shape.dims[d] = ds->dims[is->rank + d - 1];
+  for (int64_t i = 0; i < ids->count; i++) { /* all of them before num_segments rows are taken */
+    char text[WEFT_INDEX_TEXT];
+    int64_t id = weft_cpu_int_at(ids, i);
+    if (id < n) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "segment_ids%s = %" PRId64 " is out of range [0, %" PRId64 ")",
+                      weft_index_print(is, is->rank, i, text), id, n);
+  }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
   weft_update_identity(row->how, out->dtype, out->count, out->data);
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
@@ -73,11 +80,6 @@ static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
   for (int64_t i = 0; i < ids->count; i++) {
     int64_t id = weft_cpu_int_at(ids, i);
     if (id < 0) continue;
-    if (id >= n) {
-      char text[WEFT_INDEX_TEXT];
-      return WEFT_ERROR(INVALID_ARGUMENT, "segment_ids%s = %" PRId64 " is out of range [0, %" PRId64 ")",
-                        weft_index_print(is, is->rank, i, text), id, n);
-    }
     update(row_at(out, id, inner), row_at(data, i, inner), inner, false);
   }
   return NULL;
@@ -107,28 +109,9 @@ static void divide(weft_dtype_t dtype, int64_t n, double by, void *to) {
     }
   }
 }
-
-/* `pick` names the rows of data (NULL: one after another); `n` of them. `segments` is the size of the result,
- * or -1 to take it from the last id. What no row falls into: 0, but 1 for a product. */
-static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_row_t *row, const weft_tensor_t *data,
-                             const weft_tensor_t *pick, const weft_tensor_t *ids, int64_t n,
-                             int64_t segments) {
-  int64_t last = n > 0 ? weft_cpu_int_at(ids, n - 1) : -1;
-  bool sized = segments >= 0;
-  if (!sized) {
-    if (last == INT64_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "segment ids must be < num_segments");
-    segments = last + 1;
-  }
-  if (segments < 0) return WEFT_ERROR(INVALID_ARGUMENT, "segment ids must be >= 0");
-  weft_shape_t shape = data->shape;
-  shape.dims[0] = segments;
-  weft_tensor_t *out = NULL;
-  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
-  int64_t inner = weft_cpu_product(&shape, 1, shape.rank), size = data->shape.dims[0];
-  weft_update_identity(row->how == WEFT_UPDATE_MUL ? WEFT_UPDATE_MUL : WEFT_UPDATE_ADD, out->dtype,
-                        out->count, out->data);
-  weft_update_fn *update = weft_update_find(row->how, out->dtype);
-  int64_t previous = -1, count = 0;
+/* All ids and indices, before memory is taken for as many rows as the last id says. */
+static weft_status_t *check_sorted(const weft_tensor_t *ids, const weft_tensor_t *pick, int64_t n, int64_t segments,
+                                   int64_t size) {
   for (int64_t i = 0; i < n; i++) {
     int64_t id = weft_cpu_int_at(ids, i), from = pick == NULL ? i : weft_cpu_int_at(pick, i);
     if (i + 1 < n && weft_cpu_int_at(ids, i + 1) < id) {
@@ -145,6 +128,34 @@ static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_row_t *row, c
                         "Bad: indices[%" PRId64 "] == %" PRId64 " out of range [0, %" PRId64 ")", i, from,
                         size);
     }
+  }
+  return NULL;
+}
+
+/* `pick` names the rows of data (NULL: one after another); `n` of them. `segments` is the size of the result,
+ * or -1 to take it from the last id. What no row falls into: 0, but 1 for a product. */
+static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_row_t *row, const weft_tensor_t *data,
+                             const weft_tensor_t *pick, const weft_tensor_t *ids, int64_t n,
+                             int64_t segments) {
+  int64_t last = n > 0 ? weft_cpu_int_at(ids, n - 1) : -1;
+  bool sized = segments >= 0;
+  if (!sized) {
+    if (last == INT64_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "segment ids must be < num_segments");
+    segments = last + 1;
+  }
+  if (segments < 0) return WEFT_ERROR(INVALID_ARGUMENT, "segment ids must be >= 0");
+  weft_shape_t shape = data->shape;
+  shape.dims[0] = segments;
+  weft_tensor_t *out = NULL;
+  WEFT_RETURN_IF_ERROR(check_sorted(ids, pick, n, segments, data->shape.dims[0]));
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
+  int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
+  weft_update_identity(row->how == WEFT_UPDATE_MUL ? WEFT_UPDATE_MUL : WEFT_UPDATE_ADD, out->dtype,
+                        out->count, out->data);
+  weft_update_fn *update = weft_update_find(row->how, out->dtype);
+  int64_t previous = -1, count = 0;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t id = weft_cpu_int_at(ids, i), from = pick == NULL ? i : weft_cpu_int_at(pick, i);
     char *to = row_at(out, id, inner);
     if (id != previous) {
       count = 0;
@@ -198,27 +209,25 @@ static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
   weft_shape_t shape = grad->shape;
   shape.dims[0] = size;
   if (size < 0) return WEFT_ERROR(INVALID_ARGUMENT, "output_dim0 must be >= 0, got %" PRId64, size);
+  for (int64_t i = 0; i < ids->count; i++) { /* all of them before output_dim0 rows are taken */
+    int64_t id = weft_cpu_int_at(ids, i), to = weft_cpu_int_at(indices, i);
+    if (id < 0 || id >= segments) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Segment id %" PRId64 " out of range [0, %" PRId64 ").", id, segments);
+    }
+    if (to < 0 || to >= size) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Index %" PRId64 " out of range [0, %" PRId64 ").", to, size);
+    }
+  }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, grad->dtype, &shape, &out));
   weft_cpu_zero(out);
   double *counts = weft_calloc((size_t)segments + 1, sizeof *counts);
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   char *scaled = weft_calloc((size_t)inner + 1, weft_dtype_size(grad->dtype));
   weft_status_t *s = counts == NULL || scaled == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "%s", row->op) : NULL;
-  for (int64_t i = 0; s == NULL && i < ids->count; i++) {
-    int64_t id = weft_cpu_int_at(ids, i);
-    if (id < 0 || id >= segments) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "Segment id %" PRId64 " out of range [0, %" PRId64 ").", id, segments);
-    } else {
-      counts[id]++;
-    }
-  }
+  for (int64_t i = 0; s == NULL && i < ids->count; i++) counts[weft_cpu_int_at(ids, i)]++;
   weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, grad->dtype);
   for (int64_t i = 0; s == NULL && i < ids->count; i++) {
     int64_t id = weft_cpu_int_at(ids, i), to = weft_cpu_int_at(indices, i);
-    if (to < 0 || to >= size) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "Index %" PRId64 " out of range [0, %" PRId64 ").", to, size);
-      break;
-    }
     if (inner == 0) continue;
     memcpy(scaled, row_at(grad, id, inner), (size_t)inner * weft_dtype_size(grad->dtype));
     if (row->mean) divide(grad->dtype, inner, counts[id], scaled);
@@ -242,6 +251,9 @@ static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
                       "Weights and input array must have the same shape or weights must be empty");
   }
   weft_shape_t shape = weft_shape_vector(size);
+  for (int64_t i = 0; i < values->count; i++) {
+    if (weft_cpu_int_at(values, i) < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Input arr must be non-negative!");
+  }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weights->dtype, &shape, &out));
   weft_cpu_zero(out);
   uint64_t one[2] = {0};
@@ -249,7 +261,6 @@ static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
   weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, weights->dtype);
   for (int64_t i = 0; i < values->count; i++) {
     int64_t v = weft_cpu_int_at(values, i);
-    if (v < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Input arr must be non-negative!");
     if (v >= size) continue;
     add(row_at(out, v, 1), weights->count == 0 ? (const void *)one : row_at(weights, i, 1), 1, false);
   }

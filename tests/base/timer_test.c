@@ -233,8 +233,18 @@ static void no_allocation_failure_is_lost(void) {
   log_deinit(&l);
 }
 
+static void no_time_is_too_long(void) {
+  int64_t now = weft_clock_ns();
+  CU_ASSERT_EQUAL(weft_clock_deadline_ns(INT64_C(1) << 62), INT64_MAX);
+  CU_ASSERT_EQUAL(weft_clock_deadline_ns(INT64_MAX), INT64_MAX);
+  CU_ASSERT_TRUE(weft_clock_deadline_ns(INT64_MAX / 2000000) > now);
+  CU_ASSERT_TRUE(weft_clock_deadline_ns(1000) >= now + INT64_C(1000) * MS);
+  CU_ASSERT_TRUE(weft_clock_deadline_ns(-5) >= now);
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
+      {"no_time_is_too_long", no_time_is_too_long},
       {"calls_come_in_the_order_of_their_moments", calls_come_in_the_order_of_their_moments},
       {"what_is_removed_is_not_called", what_is_removed_is_not_called},
       {"removal_waits_for_a_call_in_progress", removal_waits_for_a_call_in_progress},
