@@ -20,3 +20,10 @@ int64_t weft_clock_deadline_ns(int64_t ms) {
   if (ms < 0) return now;
   return ms < (INT64_MAX - now) / 1000000 ? now + ms * 1000000 : INT64_MAX;
 }
+
+void weft_clock_print(int64_t micros, char out[WEFT_CLOCK_TEXT]) {
+  time_t seconds = (time_t)(micros / 1000000);
+  struct tm utc;
+  gmtime_r(&seconds, &utc);
+  if (strftime(out, WEFT_CLOCK_TEXT, "%Y-%m-%d %H:%M:%S UTC", &utc) == 0) out[0] = '\0';
+}

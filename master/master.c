@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "master/collective_steps.h"
 #include "master/create_session.h"
+#include "master/ended_sessions.h"
 #include "master/step.h"
 
 struct weft_master {
@@ -20,6 +21,7 @@ struct weft_master {
   int64_t patience_ms;
   bool is_direct;
   weft_collective_steps_t *collective_steps;
+  weft_ended_sessions_t *ended;
   weft_timer_t *timer;
   weft_canceller_t *stop;
   weft_mutex_t mu;
@@ -36,9 +38,10 @@ typedef struct local_client {
 
 static weft_master_t *master_of(weft_master_client_t *c) { return ((local_client_t *)(void *)c)->master; }
 
-static weft_status_t *unknown_session(weft_str_t handle) {
-  return WEFT_ERROR(ABORTED, "Session %.*s is not found.", WEFT_STR_ARGS(handle));
+static weft_status_t *unknown_session(weft_master_t *m, weft_str_t handle) {
+  return weft_ended_sessions_error(m->ended, WEFT_ABORTED, handle, "");
 }
+#define MAYBE_RESTARTED "Possibly, this master has restarted."
 
 static weft_master_session_t *find(weft_master_t *m, weft_str_t handle) {
   weft_mutex_lock(&m->mu);
@@ -109,7 +112,7 @@ static void extend_session(weft_master_client_t *client, const weft_extend_sessi
   (void)canceller; /* never waits for others */
   weft_master_session_t *s = find(master_of(client), r->session);
   int64_t version = 0;
-  weft_status_t *status = s == NULL ? unknown_session(r->session) : weft_master_session_extend(s, r, &version);
+  weft_status_t *status = s == NULL ? unknown_session(master_of(client), r->session) : weft_master_session_extend(s, r, &version);
   fn(arg, status, version);
   weft_master_session_release(s);
 }
@@ -143,7 +146,7 @@ static void run_step(weft_master_client_t *client, const weft_run_step_t *r, wef
   enum { ON_STACK = 16 };
   weft_master_session_t *s = find(master_of(client), r->session);
   if (s == NULL) {
-    fn(arg, unknown_session(r->session), NULL);
+    fn(arg, unknown_session(master_of(client), r->session), NULL);
     return;
   }
   if (r->partial_run_handle.length > 0) {
@@ -179,7 +182,7 @@ static void partial_run_setup(weft_master_client_t *client, const weft_partial_r
                               weft_text_fn *fn, void *arg) {
   weft_master_session_t *s = find(master_of(client), r->session);
   if (s == NULL) {
-    fn(arg, unknown_session(r->session), WEFT_STR(""));
+    fn(arg, unknown_session(master_of(client), r->session), WEFT_STR(""));
     return;
   }
   weft_partial_step_setup(s, r, c, fn, arg);
@@ -217,7 +220,7 @@ static void make_callable(weft_master_client_t *client, const weft_make_callable
                           weft_number_fn *fn, void *arg) {
   weft_master_session_t *s = find(master_of(client), r->session);
   weft_prepared_t *p = NULL;
-  weft_status_t *status = s == NULL ? unknown_session(r->session) : NULL;
+  weft_status_t *status = s == NULL ? unknown_session(master_of(client), r->session) : NULL;
   if (status == NULL && r->has_device_options) {
     status = WEFT_ERROR(UNIMPLEMENTED, "CallableOptions::feed_devices and CallableOptions::fetch_devices to configure feeding/fetching tensors "
                                        "to/from device memory is not yet supported when using a remote session.");
@@ -253,7 +256,7 @@ static void run_callable(weft_master_client_t *client, const weft_run_callable_t
                          weft_run_step_fn *fn, void *arg) {
   weft_master_session_t *s = find(master_of(client), r->session);
   if (s == NULL) {
-    fn(arg, unknown_session(r->session), NULL);
+    fn(arg, unknown_session(master_of(client), r->session), NULL);
     return;
   }
   weft_mutex_lock(&s->mu);
@@ -286,7 +289,7 @@ static void release_callable(weft_master_client_t *client, weft_str_t session, i
     weft_mutex_unlock(&s->mu);
     if (p != NULL) atomic_store(&p->is_dropped, true);
   }
-  weft_status_t *status = s == NULL ? unknown_session(session) : NULL;
+  weft_status_t *status = s == NULL ? unknown_session(master_of(client), session) : NULL;
   weft_prepared_release(p);
   weft_master_session_release(s);
   fn(arg, status);
@@ -294,17 +297,19 @@ static void release_callable(weft_master_client_t *client, weft_str_t session, i
 
 /* ---- the end of sessions ---- */
 
-static weft_master_session_t *take(weft_master_t *m, weft_str_t handle) {
+/* Out of the table; `why` is what later calls with the handle are told. */
+static weft_master_session_t *take(weft_master_t *m, weft_str_t handle, const char *why) {
   weft_mutex_lock(&m->mu);
   weft_master_session_t *s = weft_map_remove(&m->sessions, handle);
   weft_mutex_unlock(&m->mu);
+  if (s != NULL) weft_ended_sessions_add(m->ended, handle, why);
   return s;
 }
 
 static void close_session(weft_master_client_t *client, weft_str_t handle, weft_done_fn *fn, void *arg) {
-  weft_master_session_t *s = take(master_of(client), handle);
+  weft_master_session_t *s = take(master_of(client), handle, "its client closed it");
   if (s == NULL) {
-    fn(arg, WEFT_ERROR(ABORTED, "Session %.*s is not found. Possibly, this master has restarted.", WEFT_STR_ARGS(handle)));
+    fn(arg, weft_ended_sessions_error(master_of(client)->ended, WEFT_ABORTED, handle, MAYBE_RESTARTED));
     return;
   }
   weft_master_session_close(s, fn, arg);
@@ -370,8 +375,7 @@ static void list_devices(weft_master_client_t *client, weft_str_t handle, weft_c
   }
   weft_master_session_t *s = find(master_of(client), handle);
   weft_status_t *status = s != NULL ? NULL
-                                    : WEFT_ERROR(INVALID_ARGUMENT, "Session %.*s is not found. Possibly, this master has restarted.",
-                                                 WEFT_STR_ARGS(handle));
+                                    : weft_ended_sessions_error(master_of(client)->ended, WEFT_INVALID_ARGUMENT, handle, MAYBE_RESTARTED);
   fn(arg, status, s == NULL ? NULL : &s->devices.list);
   weft_master_session_release(s);
 }
@@ -455,12 +459,13 @@ static weft_status_t *copy_filters(resetting_t *r, const weft_str_t *filters, in
   return parsed == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset") : NULL;
 }
 
-static weft_master_session_t *take_any(weft_master_t *m) {
+static weft_master_session_t *take_any(weft_master_t *m, const char *why) {
   weft_map_entry_t e = {.value = NULL};
   size_t at = 0;
   weft_mutex_lock(&m->mu);
   if (weft_map_next(&m->sessions, &at, &e)) weft_map_remove(&m->sessions, e.key);
   weft_mutex_unlock(&m->mu);
+  if (e.value != NULL) weft_ended_sessions_add(m->ended, ((weft_master_session_t *)e.value)->handle, why);
   return e.value;
 }
 
@@ -482,7 +487,7 @@ static void reset(weft_master_client_t *client, const weft_str_t *containers, in
   r->arg = arg;
   weft_mutex_init(&r->mu);
   atomic_init(&r->left, 1);
-  for (weft_master_session_t *s; (s = take_any(m)) != NULL;) {
+  for (weft_master_session_t *s; (s = take_any(m, "a client reset the cluster")) != NULL;) {
     atomic_fetch_add(&r->left, 1);
     weft_master_session_close(s, reset_one_done, r);
     weft_master_session_release(s);
@@ -533,6 +538,7 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   if (task != NULL) m->task = weft_str(task);
   weft_status_t *s = m->stop == NULL || task == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master") : NULL;
   if (s == NULL) s = weft_timer_create(&m->timer);
+  if (s == NULL) s = weft_ended_sessions_create(&m->ended);
   weft_collective_steps_options_t steps = {.cache = o->cache, .task = o->task, .leader = o->collective_leader};
   if (s == NULL) s = weft_collective_steps_create(&steps, &m->collective_steps);
   if (s != NULL) {
@@ -553,7 +559,7 @@ void weft_master_stop(weft_master_t *m) {
   m->stopped = true;
   weft_mutex_unlock(&m->mu);
   weft_canceller_cancel(m->stop);
-  for (weft_master_session_t *s; (s = take_any(m)) != NULL;) {
+  for (weft_master_session_t *s; (s = take_any(m, "the master is stopping")) != NULL;) {
     weft_mutex_lock(&m->mu);
     m->busy++;
     weft_mutex_unlock(&m->mu);
@@ -570,6 +576,7 @@ void weft_master_destroy(weft_master_t *m) {
   weft_mutex_unlock(&m->mu);
   weft_timer_destroy(m->timer);
   weft_collective_steps_destroy(m->collective_steps);
+  weft_ended_sessions_destroy(m->ended);
   weft_map_deinit(&m->sessions);
   weft_canceller_release(m->stop);
   weft_cond_deinit(&m->idle);

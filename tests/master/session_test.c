@@ -211,7 +211,7 @@ static void a_reset_closes_sessions_and_empties_containers_everywhere(void) {
   CU_ASSERT_EQUAL(weft_test_fetch(&b, "read:0"), 0); /* another container's reset spares it */
   weft_test_expect(reset(m, NULL), WEFT_OK, "");
   weft_test_expect(weft_test_run(&b, &(weft_test_run_t){.fetches = {"read:0"}}, NULL), WEFT_ABORTED,
-                   "is not found.");
+                   "s ago: a client reset the cluster.");
   a = weft_test_opened(m, counter);
   weft_test_expect(weft_test_run(&a, &(weft_test_run_t){.fetches = {"read:0"}}, NULL),
                    WEFT_FAILED_PRECONDITION, "uninitialized");
@@ -243,10 +243,12 @@ static void closing_cancels_blocked_steps(void) {
     weft_test_step_deinit(&k[i]);
   }
   CU_ASSERT_EQUAL(weft_test_cluster_sessions(c), 0);
-  weft_test_expect(weft_test_close(&s), WEFT_ABORTED, "is not found. Possibly, this master has restarted.");
+  weft_test_expect(weft_test_close(&s), WEFT_ABORTED, "is not found. It ended at 20");
   weft_test_expect(weft_test_run(&s, &(weft_test_run_t){.fetches = {"out:0"}}, NULL), WEFT_ABORTED,
-                   "is not found.");
-  weft_test_expect(weft_test_extend(&s, VERSION CONST("k", "1", "")), WEFT_ABORTED, "is not found.");
+                   "s ago: its client closed it.");
+  weft_test_expect(weft_test_extend(&s, VERSION CONST("k", "1", "")), WEFT_ABORTED, "s ago: its client closed it.");
+  weft_test_session_t stranger = {.master = m, .handle = "0123456789abcdef"};
+  weft_test_expect(weft_test_close(&stranger), WEFT_ABORTED, "is not found. Possibly, this master has restarted.");
   finish();
 }
 
