@@ -53,6 +53,7 @@ struct weft_group_table {
   weft_instance_agreed_t *agreed[WEFT_INSTANCE_BUCKETS];
   uint64_t next_age;
   int num_errors;
+  weft_status_t *left; /* why the leader leaves; NULL: it stays */
 };
 
 /* group_members.c */

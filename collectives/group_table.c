@@ -43,8 +43,7 @@ static void drop_members(weft_group_record_t *g) {
   g->num_members = 0;
 }
 
-void weft_group_table_destroy(weft_group_table_t *t) {
-  if (t == NULL) return;
+static void answer_all_waiters(weft_group_table_t *t, const weft_status_t *why) {
   weft_waiter_list_t all = {NULL, NULL};
   weft_mutex_lock(&t->mu);
   for (int i = 0; i < WEFT_GROUP_BUCKETS; i++) {
@@ -56,9 +55,27 @@ void weft_group_table_destroy(weft_group_table_t *t) {
       weft_waiter_take_all(&r->waiters, &all);
   }
   weft_mutex_unlock(&t->mu);
-  weft_status_t *why = WEFT_ERROR(CANCELLED, "the leader of collective groups ends");
   weft_waiter_answer_all(&all, t->timer, why, NULL, -1);
+}
+
+void weft_group_table_leave(weft_group_table_t *t, const weft_status_t *why) {
+  weft_status_t *mine = weft_status_clone(why);
+  weft_mutex_lock(&t->mu);
+  if (t->left == NULL) {
+    t->left = mine;
+    mine = NULL;
+  }
+  weft_mutex_unlock(&t->mu);
+  weft_status_free(mine);
+  answer_all_waiters(t, why);
+}
+
+void weft_group_table_destroy(weft_group_table_t *t) {
+  if (t == NULL) return;
+  weft_status_t *why = WEFT_ERROR(CANCELLED, "the leader of collective groups ends");
+  answer_all_waiters(t, why);
   weft_status_free(why);
+  weft_status_free(t->left);
   weft_timer_destroy(t->timer);
   for (int i = 0; i < WEFT_GROUP_BUCKETS; i++) {
     while (t->groups[i] != NULL) {
@@ -221,6 +238,8 @@ static void join_locked(weft_group_table_t *t, weft_group_record_t *g, weft_wait
                         weft_group_t **group, weft_group_t **built, weft_group_t **old_group,
                         weft_status_t **old_error) WEFT_REQUIRES(t->mu) {
   const weft_group_request_t *r = &w->group;
+  *why = t->left == NULL ? NULL : weft_status_clone(t->left);
+  if (*why != NULL) return;
   weft_group_came_t *before = weft_group_member_of(g, r->device);
   const weft_str_t task = weft_transport_task_of(r->device);
   const bool has_returned =

@@ -286,6 +286,11 @@ static weft_status_t *second_source_locked(weft_group_table_t *t, const weft_ins
 static void join_locked(weft_group_table_t *t, weft_waiter_t *w, weft_instance_record_t **spare,
                         weft_instance_agreed_t **spare_agreed, outcome_t *o) WEFT_REQUIRES(t->mu) {
   const weft_instance_request_t *q = &w->instance;
+  if (t->left != NULL) {
+    o->why = weft_status_clone(t->left);
+    o->is_answered = true;
+    return;
+  }
   weft_instance_record_t *r = find_locked(t, q);
   if (r == NULL) {
     const weft_instance_agreed_t *a = agreed_locked(t, q);

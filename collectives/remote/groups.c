@@ -6,30 +6,61 @@
 
 #include "base/alloc.h"
 
-typedef struct group_wait {
+/* A question to the leader. Its end is not the cause if another has died before: what the links know of that comes first. */
+typedef struct leader_wait {
   weft_remote_t *t;
   int64_t key;
-  atomic_int pending; /* links to be decided, and one for us */
+  weft_canceller_t *canceller; /* retained */
+  weft_status_t *status;       /* the leader's answer */
   weft_group_t *group;
-  weft_group_fn *fn;
+  int source;
+  atomic_int pending; /* links to be decided, and one for us */
+  weft_group_fn *group_fn;
+  weft_instance_fn *instance_fn;
   void *arg;
-} group_wait_t;
+} leader_wait_t;
 
-static void linked(void *arg) {
-  group_wait_t *w = arg;
-  if (atomic_fetch_sub_explicit(&w->pending, 1, memory_order_acq_rel) != 1) return;
-  w->fn(w->arg, NULL, w->group);
+static void end_wait(leader_wait_t *w) {
+  if (w->group_fn != NULL) w->group_fn(w->arg, w->status, w->group);
+  if (w->instance_fn != NULL) w->instance_fn(w->arg, w->status, w->source);
+  weft_canceller_release(w->canceller);
   weft_free(w);
 }
 
+static void settled(void *arg) {
+  leader_wait_t *w = arg;
+  weft_status_t *first = weft_remote_first_loss(w->t, w->key);
+  if (first != NULL) {
+    weft_status_free(w->status);
+    w->status = first;
+  }
+  end_wait(w);
+}
+
+static void fail_wait(leader_wait_t *w, weft_status_t *status) {
+  const bool has_ended = weft_status_code(status) == WEFT_CANCELLED && !weft_canceller_is_cancelled(w->canceller);
+  if (has_ended) { /* its calls end with it */
+    weft_status_free(status);
+    status = WEFT_ERROR(UNAVAILABLE, "%.*s, the leader of collective groups, has ended", WEFT_STR_ARGS(w->t->peers.leader));
+  }
+  w->status = status;
+  if (weft_status_code(status) == WEFT_UNAVAILABLE) {
+    weft_host_links_settle(w->t->links, settled, w);
+  } else {
+    end_wait(w);
+  }
+}
+
+static void linked(void *arg) {
+  leader_wait_t *w = arg;
+  if (atomic_fetch_sub_explicit(&w->pending, 1, memory_order_acq_rel) == 1) end_wait(w);
+}
+
 static void grouped(void *arg, weft_status_t *status, weft_group_t *group) {
-  group_wait_t *w = arg;
+  leader_wait_t *w = arg;
   weft_remote_t *t = w->t;
   if (status != NULL) {
-    weft_status_t *first = weft_status_code(status) == WEFT_UNAVAILABLE ? weft_remote_first_loss(t, w->key) : NULL;
-    if (first != NULL) weft_status_free(status);
-    w->fn(w->arg, first != NULL ? first : status, NULL);
-    weft_free(w);
+    fail_wait(w, status);
     return;
   }
   w->group = group;
@@ -53,23 +84,26 @@ static void grouped(void *arg, weft_status_t *status, weft_group_t *group) {
   weft_group_release(group);
 }
 
+static leader_wait_t *wait_new(weft_remote_t *t, int64_t key, weft_canceller_t *canceller, void *arg) {
+  leader_wait_t *w = weft_calloc(1, sizeof *w);
+  if (w != NULL) *w = (leader_wait_t){.t = t, .key = key, .canceller = weft_canceller_retain(canceller), .source = -1, .arg = arg};
+  return w;
+}
+
 void weft_remote_complete_group(weft_transport_t *base, const weft_group_request_t *r, weft_canceller_t *canceller,
                                      weft_group_fn *fn, void *arg) {
   weft_remote_t *t = weft_remote_of(base);
-  group_wait_t *w = weft_calloc(1, sizeof *w);
+  leader_wait_t *w = wait_new(t, r->group_key, canceller, arg);
   if (w == NULL) {
     fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining group %" PRId64, r->group_key), NULL);
     return;
   }
-  w->t = t;
-  w->key = r->group_key;
-  w->fn = fn;
-  w->arg = arg;
+  w->group_fn = fn;
   /* The call to a leader waits until it is there: not to one that has just died. */
   weft_status_t *s = weft_remote_is_lost_lately(t, t->peers.leader) ? weft_remote_first_loss(t, r->group_key) : NULL;
   if (s != NULL) {
-    weft_free(w);
-    fn(arg, s, NULL);
+    w->status = s;
+    end_wait(w);
     return;
   }
   weft_group_request_t mine = *r;
@@ -81,30 +115,25 @@ void weft_remote_complete_group(weft_transport_t *base, const weft_group_request
   t->peers.complete_group(t->peers.arg, &mine, canceller, grouped, w);
 }
 
-typedef struct instance_wait {
-  weft_remote_t *t;
-  int64_t key;
-  weft_instance_fn *fn;
-  void *arg;
-} instance_wait_t;
-
 static void agreed(void *arg, weft_status_t *status, int source) {
-  instance_wait_t *w = arg;
-  weft_status_t *first = weft_status_code(status) == WEFT_UNAVAILABLE ? weft_remote_first_loss(w->t, w->key) : NULL;
-  if (first != NULL) weft_status_free(status);
-  w->fn(w->arg, first != NULL ? first : status, source);
-  weft_free(w);
+  leader_wait_t *w = arg;
+  w->source = source;
+  if (status != NULL) {
+    fail_wait(w, status);
+  } else {
+    end_wait(w);
+  }
 }
 
 void weft_remote_complete_instance(weft_transport_t *base, const weft_instance_request_t *r, weft_canceller_t *canceller,
                                    weft_instance_fn *fn, void *arg) {
   weft_remote_t *t = weft_remote_of(base);
-  instance_wait_t *w = weft_calloc(1, sizeof *w);
+  leader_wait_t *w = wait_new(t, r->group_key, canceller, arg);
   if (w == NULL) {
     fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining collective %.*s", WEFT_STR_ARGS(r->name)), -1);
     return;
   }
-  *w = (instance_wait_t){t, r->group_key, fn, arg};
+  w->instance_fn = fn;
   t->peers.complete_instance(t->peers.arg, r, canceller, agreed, w);
 }
 

@@ -61,6 +61,8 @@ weft_str_t weft_host_links_host(const weft_host_links_t *l);
 /* Calls fn once, perhaps before it returns, when it is decided whether `task` with this incarnation is linked. */
 typedef void weft_host_linked_fn(void *arg);
 void weft_host_links_connect(weft_host_links_t *l, weft_str_t task, uint64_t incarnation, weft_host_linked_fn *fn, void *arg);
+/* Calls fn once, perhaps before it returns, when all that had come from peers at this moment was told, their ends as well. */
+void weft_host_links_settle(weft_host_links_t *l, weft_host_linked_fn *fn, void *arg);
 /* The link to `task`; retained; NULL if there is none. */
 weft_host_link_t *weft_host_links_find(weft_host_links_t *l, weft_str_t task);
 /* Breaks the link to a task that is known to be dead; `broken` follows. False if there is none. */

@@ -83,8 +83,8 @@ struct weft_host_link {
 
 typedef struct weft_host_waiter {
   struct weft_host_waiter *next;
-  char *task;
-  uint64_t incarnation;
+  char *task; /* owned; NULL: waits for `pass` */
+  uint64_t incarnation, pass;
   int64_t deadline_ns;
   weft_host_linked_fn *fn;
   void *arg;
@@ -105,6 +105,8 @@ struct weft_host_links {
   weft_mutex_t mu;
   weft_map_t by_task;  /* guarded by mu: task -> link (one reference); may be WEFT_HOST_OVER: no link with that incarnation */
   weft_host_waiter_t *waiters;   /* guarded by mu */
+  uint64_t num_passes;           /* guarded by mu: how often all that had come was read */
+  bool is_over;                  /* guarded by mu: no thread tells waiters (any more) */
   weft_host_link_t *fresh; /* guarded by mu: connected elsewhere, for the thread to take */
 };
 

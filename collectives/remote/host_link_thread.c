@@ -17,11 +17,16 @@ bool weft_host_is_decided_locked(weft_host_links_t *ls, const char *task, uint64
   return l != NULL && l->incarnation == incarnation && (l->state == WEFT_HOST_LINKED || l->state == WEFT_HOST_OVER);
 }
 
+static bool is_told_locked(weft_host_links_t *ls, const weft_host_waiter_t *w, int64_t now) WEFT_REQUIRES(ls->mu) {
+  if (w->task == NULL) return w->pass <= ls->num_passes;
+  return w->deadline_ns <= now || weft_host_is_decided_locked(ls, w->task, w->incarnation);
+}
+
 weft_host_waiter_t *weft_host_take_waiters_locked(weft_host_links_t *ls, bool all, int64_t now) WEFT_REQUIRES(ls->mu) {
   weft_host_waiter_t *taken = NULL;
   for (weft_host_waiter_t **at = &ls->waiters; *at != NULL;) {
     weft_host_waiter_t *w = *at;
-    if (!all && w->deadline_ns > now && !weft_host_is_decided_locked(ls, w->task, w->incarnation)) {
+    if (!all && !is_told_locked(ls, w, now)) {
       at = &w->next;
       continue;
     }
@@ -273,7 +278,8 @@ static int check_deadlines(weft_host_links_t *ls) {
   }
   weft_mutex_unlock(&ls->mu);
   weft_host_tell_waiters(w);
-  return first == INT64_MAX ? -1 : (int)((first - now) / 1000000) + 1;
+  if (first == INT64_MAX) return -1;
+  return first <= now ? 0 : (int)((first - now) / 1000000) + 1;
 }
 
 void *weft_host_links_run(void *arg) {
@@ -293,6 +299,10 @@ void *weft_host_links_run(void *arg) {
         if (events[i].events & ~(uint32_t)EPOLLOUT) on_readable(ls, what);
       }
     }
+    if (n == NUM_EVENTS) continue; /* there may be more */
+    weft_mutex_lock(&ls->mu);
+    ls->num_passes++;
+    weft_mutex_unlock(&ls->mu);
   }
   return NULL;
 }

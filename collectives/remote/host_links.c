@@ -51,6 +51,7 @@ weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, con
   ls->buffer = weft_malloc(WEFT_HOST_MAX_PACKET);
   if (incarnation != 0 && ls->buffer != NULL && may_read(ls) && open_sockets(ls)) ls->has_thread = pthread_create(&ls->thread, NULL, weft_host_links_run, ls) == 0;
   if (ls->has_thread) ls->host = weft_host_describe();
+  ls->is_over = !ls->has_thread;
   *out = ls;
   return NULL;
 }
@@ -70,6 +71,7 @@ void weft_host_links_stop(weft_host_links_t *ls) {
   pthread_join(ls->thread, NULL);
   weft_mutex_lock(&ls->mu);
   weft_host_waiter_t *w = weft_host_take_waiters_locked(ls, true, 0);
+  ls->is_over = true;
   weft_mutex_unlock(&ls->mu);
   weft_host_tell_waiters(w);
   for (weft_host_link_t *l = ls->open; l != NULL; l = l->next) { /* the peers see that we leave, and did not die */
@@ -204,7 +206,7 @@ static void give_up(weft_host_links_t *ls, const weft_host_waiter_t *w) {
 void weft_host_links_connect(weft_host_links_t *ls, weft_str_t task, uint64_t incarnation, weft_host_linked_fn *fn, void *arg) {
   weft_host_waiter_t *w = weft_calloc(1, sizeof *w);
   if (w != NULL) w->task = weft_strndup(task.data, task.length);
-  if (w == NULL || w->task == NULL || !ls->has_thread || weft_str_eq(task, ls->task)) {
+  if (w == NULL || w->task == NULL || weft_str_eq(task, ls->task)) {
     if (w != NULL) weft_free(w->task);
     weft_free(w);
     fn(arg);
@@ -217,7 +219,7 @@ void weft_host_links_connect(weft_host_links_t *ls, weft_str_t task, uint64_t in
   weft_mutex_lock(&ls->mu);
   const weft_host_link_t *known = weft_map_get(&ls->by_task, task);
   bool is_new = known == NULL || known->incarnation != incarnation;
-  bool is_decided = weft_host_is_decided_locked(ls, w->task, incarnation);
+  bool is_decided = ls->is_over || weft_host_is_decided_locked(ls, w->task, incarnation);
   if (!is_decided) {
     w->next = ls->waiters;
     ls->waiters = w;
@@ -243,4 +245,22 @@ void weft_host_links_connect(weft_host_links_t *ls, weft_str_t task, uint64_t in
     }
   }
   wake_up(ls);
+}
+
+void weft_host_links_settle(weft_host_links_t *ls, weft_host_linked_fn *fn, void *arg) {
+  weft_host_waiter_t *w = weft_calloc(1, sizeof *w);
+  bool waits = false;
+  weft_mutex_lock(&ls->mu);
+  if (w != NULL && !ls->is_over) {
+    *w = (weft_host_waiter_t){.next = ls->waiters, .pass = ls->num_passes + 2, .fn = fn, .arg = arg}; /* one may be under way */
+    ls->waiters = w;
+    waits = true;
+  }
+  weft_mutex_unlock(&ls->mu);
+  if (waits) {
+    wake_up(ls);
+    return;
+  }
+  weft_free(w);
+  fn(arg);
 }

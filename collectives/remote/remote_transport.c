@@ -238,6 +238,8 @@ void weft_remote_transport_leave(weft_transport_t *base) {
   weft_host_links_leave(t->links, dead, why);
   weft_remote_which_t all = {.has_step = false};
   if (why != NULL) weft_remote_end_matching(t, &all, false, why); /* who waits for us hears it, too */
+  if (why == NULL) why = WEFT_ERROR(UNAVAILABLE, "%s is stopping", t->task);
+  weft_group_table_leave(t->groups, why);
   weft_status_free(why);
 }
 
