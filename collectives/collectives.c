@@ -255,8 +255,7 @@ static weft_group_entry_t *take_group_of(weft_collectives_t *c, weft_str_t task)
 }
 
 void weft_collectives_lost_task(weft_collectives_t *c, weft_str_t task, const weft_status_t *why) {
-  weft_status_t *s = WEFT_ERROR(UNAVAILABLE, "Collective is broken: task %.*s is lost: %s",
-                                WEFT_STR_ARGS(task), weft_status_message(why));
+  weft_status_t *s = weft_transport_loss(task, why);
   if (c->transport->ops->cause != NULL) s = c->transport->ops->cause(c->transport, task, s);
   for (weft_group_entry_t *e = take_group_of(c, task); e != NULL; e = take_group_of(c, task)) weft_group_entry_release(e);
   c->transport->ops->lost_task(c->transport, task, s);

@@ -381,8 +381,7 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
 
 void weft_group_table_lost_task(weft_group_table_t *t, weft_str_t task, const weft_status_t *why) {
   for (int i = 0; i < WEFT_GROUP_BUCKETS; i++) {
-    weft_status_t *s = WEFT_ERROR(UNAVAILABLE, "Collective group is broken: task %.*s is lost: %s",
-                                  WEFT_STR_ARGS(task), weft_status_message(why));
+    weft_status_t *s = weft_transport_loss(task, why);
     weft_waiter_list_t failed = {NULL, NULL};
     weft_group_t *old = NULL; /* a chain of those to be let go: one at a time, below */
     bool again = true;

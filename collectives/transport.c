@@ -1,6 +1,8 @@
 /* collectives/transport.c - groups, and the parts of keys and device names. */
 #include "collectives/transport.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 weft_group_t *weft_group_new(int64_t key, int size) {
@@ -51,4 +53,11 @@ weft_str_t weft_transport_type_of(weft_str_t device) {
   if (at == device.length) return WEFT_STR("");
   weft_str_t rest = weft_str_of(device.data + from, device.length - from), type, number;
   return weft_str_split(rest, ':', &type, &number) ? type : rest;
+}
+
+weft_status_t *weft_transport_loss(weft_str_t task, const weft_status_t *why) {
+  static const char broken[] = "Collective is broken: ";
+  const char *reason = weft_status_message(why);
+  if (strncmp(reason, broken, sizeof broken - 1) == 0) return weft_status_clone(why);
+  return WEFT_ERROR(UNAVAILABLE, "%stask %.*s is lost: %s", broken, WEFT_STR_ARGS(task), reason);
 }

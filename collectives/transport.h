@@ -112,6 +112,9 @@ struct weft_transport {
 };
 /* The part of a key before its last '/': the run that the transfer belongs to. */
 weft_str_t weft_transport_run_of(weft_str_t key);
+/* What ends collectives with `task`, which is lost because of `why`: UNAVAILABLE. A task that leaves because of another's loss gives that
+ * as its reason; the reason then stands alone, because the first task named is the one to blame. */
+weft_status_t *weft_transport_loss(weft_str_t task, const weft_status_t *why);
 /* "/job:a/replica:0/task:1/device:CPU:0" -> "/job:a/replica:0/task:1" and "CPU"; views of `device`. */
 weft_str_t weft_transport_task_of(weft_str_t device);
 weft_str_t weft_transport_type_of(weft_str_t device);

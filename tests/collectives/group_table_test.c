@@ -194,6 +194,54 @@ static void a_lost_task_breaks_its_groups(void) {
   for (int i = 0; i < 2; i++) answer_deinit(&a[i]);
 }
 
+static bool begins_with_loss_of(const weft_status_t *s, const char *task) {
+  const char *named = s == NULL ? NULL : strstr(weft_status_message(s), "/job:");
+  return weft_status_code(s) == WEFT_UNAVAILABLE && named != NULL && strncmp(named, task, strlen(task)) == 0;
+}
+
+static void who_leaves_because_of_another_is_not_blamed(void) {
+  weft_group_table_t *t = fresh();
+  answer_t a, late;
+  join(t, 1, 3, CPU(1), -1, 1, NULL, &a);
+  weft_status_t *died = WEFT_ERROR(UNAVAILABLE, "it has died"), *why = weft_transport_loss(WEFT_STR(TASK(3)), died);
+  weft_group_table_lost_task(t, WEFT_STR(TASK(1)), why);
+  join(t, 1, 3, CPU(2), -1, 1, NULL, &late);
+  CU_ASSERT(begins_with_loss_of(a.status, TASK(3)));
+  CU_ASSERT(begins_with_loss_of(late.status, TASK(3)));
+  answer_deinit(&a);
+  answer_deinit(&late);
+  weft_status_free(why);
+  weft_status_free(died);
+  weft_group_table_destroy(t);
+}
+
+static void a_leader_that_leaves_says_why(void) {
+  weft_group_table_t *t = fresh();
+  answer_t waiting, member[2], asked, late[2];
+  join(t, 1, 2, CPU(1), -1, 1, NULL, &waiting);
+  join(t, 2, 2, CPU(1), -1, 1, NULL, &member[0]);
+  join(t, 2, 2, CPU(2), -1, 1, NULL, &member[1]);
+  asked = late[0] = late[1] = (answer_t){0};
+  weft_instance_request_t q = {.group_key = 2, .instance_key = 1, .group_size = 2, .rank = 0, .name = WEFT_STR("x"),
+                               .device = WEFT_STR(CPU(1)), .kind = WEFT_BARRIER, .root = -1};
+  weft_group_table_join_instance(t, &q, NULL, on_instance, &asked);
+  CU_ASSERT_EQUAL(waiting.calls + asked.calls, 0);
+  weft_status_t *died = WEFT_ERROR(UNAVAILABLE, "it has died"), *why = weft_transport_loss(WEFT_STR(TASK(3)), died);
+  weft_group_table_leave(t, why);
+  join(t, 2, 2, CPU(1), -1, 1, NULL, &late[0]);
+  q.rank = 1;
+  weft_group_table_join_instance(t, &q, NULL, on_instance, &late[1]);
+  const answer_t *all[] = {&waiting, &asked, &late[0], &late[1]};
+  for (int i = 0; i < 4; i++) CU_ASSERT(all[i]->calls == 1 && begins_with_loss_of(all[i]->status, TASK(3)));
+  answer_deinit(&waiting);
+  answer_deinit(&asked);
+  for (int i = 0; i < 2; i++) answer_deinit(&late[i]);
+  for (int i = 0; i < 2; i++) answer_deinit(&member[i]);
+  weft_status_free(why);
+  weft_status_free(died);
+  weft_group_table_destroy(t);
+}
+
 static void who_gives_up_leaves_the_group(void) {
   weft_group_table_t *t = fresh();
   weft_canceller_t *c = weft_canceller_create(NULL);
@@ -362,6 +410,8 @@ static const CU_TestInfo tests[] = {
     {"a new incarnation forms the group anew", a_new_incarnation_forms_the_group_anew},
     {"an error stays until a member comes anew", an_error_stays_until_a_member_comes_anew},
     {"a lost task breaks its groups", a_lost_task_breaks_its_groups},
+    {"who leaves because of another is not blamed", who_leaves_because_of_another_is_not_blamed},
+    {"a leader that leaves says why", a_leader_that_leaves_says_why},
     {"an instance of a broken group fails at once", an_instance_of_a_broken_group_fails_at_once},
     {"who gives up leaves the group", who_gives_up_leaves_the_group},
     {"an instance is agreed once", an_instance_is_agreed_once},
