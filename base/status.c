@@ -17,6 +17,34 @@ struct weft_status {
 static char oom_message[] = "out of memory while reporting an error";
 static weft_status_t oom = {WEFT_RESOURCE_EXHAUSTED, __FILE__, 0, false, oom_message};
 
+static bool is_inside_character(char c) { return ((unsigned char)c & 0xc0) == 0x80; } /* of UTF-8 */
+
+size_t weft_status_copy_text(const char *text, char *to, size_t max) {
+  const size_t length = strlen(text);
+  if (length < max) {
+    memmove(to, text, length + 1);
+    return length;
+  }
+  char mark[48];
+  const size_t room = max - 1 - sizeof mark;
+  size_t head = room - room / 3, from = length - room / 3;
+  while (head > 0 && is_inside_character(text[head])) head--;
+  while (is_inside_character(text[from])) from++;
+  const size_t n = (size_t)snprintf(mark, sizeof mark, " ... (%zu bytes left out) ... ", from - head);
+  memmove(to, text, head);
+  memmove(to + head + n, text + from, length - from + 1);
+  memcpy(to + head, mark, n);
+  return head + n + length - from;
+}
+
+/* Every text goes through here. Consumes `text`, of any length. */
+static char *limit(char *text) {
+  if (text == NULL || strlen(text) <= WEFT_STATUS_BYTES) return text;
+  weft_status_copy_text(text, text, WEFT_STATUS_BYTES + 1);
+  char *less = realloc(text, WEFT_STATUS_BYTES + 1);
+  return less == NULL ? text : less;
+}
+
 static char *format(const char *fmt, va_list ap) {
   va_list again;
   va_copy(again, ap);
@@ -24,7 +52,7 @@ static char *format(const char *fmt, va_list ap) {
   char *text = n < 0 ? NULL : malloc((size_t)n + 1);
   if (text != NULL) vsnprintf(text, (size_t)n + 1, fmt, again);
   va_end(again);
-  return text;
+  return limit(text);
 }
 
 /* Consumes `message`. */
@@ -58,7 +86,7 @@ weft_status_t *weft_status_annotate(weft_status_t *s, const char *fmt, ...) {
   if (message != NULL) {
     snprintf(message, size, "%s; %s", s->message, context);
     free(s->message);
-    s->message = message;
+    s->message = limit(message);
   }
   free(context);
   return s;
@@ -71,7 +99,7 @@ weft_status_t *weft_status_prefix(weft_status_t *s, const char *prefix) {
   if (message == NULL) return s;
   snprintf(message, size, "%s%s", prefix, s->message);
   free(s->message);
-  s->message = message;
+  s->message = limit(message);
   return s;
 }
 

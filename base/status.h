@@ -6,6 +6,8 @@
  * ends it (logs it, or turns it into an RPC status) and frees it.
  *
  * Codes are gRPC's numbers, so a failure keeps its meaning across processes.
+ *
+ * A text has at most WEFT_STATUS_BYTES bytes, whatever the names in it: of a longer one the middle is left out.
  */
 #ifndef WEFT_BASE_STATUS_H_
 #define WEFT_BASE_STATUS_H_
@@ -37,6 +39,11 @@ typedef enum weft_code {
   WEFT_STATUS_CODES(X)
 #undef X
 } weft_code_t;
+
+enum {
+  WEFT_STATUS_BYTES = 16 << 10,  /* of a message, its '\0' not counted: room for what Assert prints */
+  WEFT_STATUS_WIRE_BYTES = 3072, /* of one that travels: TensorFlow's limit; gRPC's clients take 8 KiB of trailers */
+};
 
 #define WEFT_MUST_CHECK __attribute__((warn_unused_result))
 #define WEFT_PRINTF(f, a) __attribute__((format(printf, f, a)))
@@ -77,6 +84,10 @@ bool weft_status_is_restarted(const weft_status_t *s);
 
 /* Returns an independent copy, for handing one failure to several owners. */
 WEFT_MUST_CHECK weft_status_t *weft_status_clone(const weft_status_t *s);
+
+/* Copies as much of the text as fits `max` bytes to `to`, '\0'-ended: of a longer one its begin, the number of bytes that
+ * are left out, and its end. Returns the length. `max` is at least 64; `to` may be `text`. */
+size_t weft_status_copy_text(const char *text, char *to, size_t max);
 
 weft_code_t weft_status_code(const weft_status_t *s);
 const char *weft_status_message(const weft_status_t *s); /* "" when OK; lives as long as `s` */

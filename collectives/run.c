@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/name_list.h"
 
 enum {
   ON_THE_POOL = 64 << 10, /* bytes: less is done at once, a closure for it would cost as much */
@@ -436,21 +437,18 @@ static int64_t first_part(const weft_coll_run_t *r) {
 }
 
 static weft_status_t *too_late(weft_coll_run_t *r) {
-  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_name_list_t missing = {0};
   weft_mutex_lock(&r->mu);
   for (int i = 0; r->is_probing && i < r->group->size; i++) {
-    if (r->answered[i]) continue;
-    weft_strbuf_printf(&b, "%s%d (%.*s)", b.length > 0 ? ", " : "; these ranks have not come: ", i,
-                       WEFT_STR_ARGS(r->group->members[i].device));
+    if (!r->answered[i]) weft_name_list_add(&missing, "%d (%.*s)", i, WEFT_STR_ARGS(r->group->members[i].device));
   }
   weft_mutex_unlock(&r->mu);
   weft_status_t *s = WEFT_ERROR(
       DEADLINE_EXCEEDED,
       "Collective has timed out waiting for other workers. %.*s (group_key=%lld, instance_key=%lld, step "
-      "%lld) has taken more than %lld ms%s",
+      "%lld) has taken more than %lld ms%s%s",
       WEFT_STR_ARGS(r->call.name), (long long)r->call.group_key, (long long)r->call.instance_key,
-      (long long)r->call.step_id, (long long)r->call.timeout_ms, b.data == NULL ? "" : b.data);
-  weft_strbuf_deinit(&b);
+      (long long)r->call.step_id, (long long)r->call.timeout_ms, missing.n > 0 ? "; these ranks have not come: " : "", weft_name_list_text(&missing));
   return s;
 }
 

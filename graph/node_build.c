@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/name_list.h"
 
 void weft_node_resolve_op(const weft_graph_t *g, weft_str_t name, const weft_op_def_t **out_op,
                           weft_function_t **out_function) {
@@ -85,19 +86,17 @@ static const weft_attr_t *find_sorted(const weft_named_attr_t *attrs, int n, wef
 }
 
 static weft_status_t *missing_attrs(const weft_node_t *n, const weft_named_attr_t *attrs, int num_attrs) {
-  weft_strbuf_t names = WEFT_STRBUF_INIT, op = WEFT_STRBUF_INIT;
-  int num_missing = 0;
+  weft_name_list_t names = {0};
+  weft_strbuf_t op = WEFT_STRBUF_INIT;
   for (int i = 0; i < n->op->num_attrs; i++) {
     const weft_attr_def_t *def = &n->op->attrs[i];
     if (def->has_default || find_sorted(attrs, num_attrs, def->name) != NULL) continue;
-    weft_strbuf_printf(&names, "%s'%.*s'", num_missing++ > 0 ? ", " : "", WEFT_STR_ARGS(def->name));
+    weft_name_list_add(&names, "'%.*s'", WEFT_STR_ARGS(def->name));
   }
   weft_op_print(n->op, &op);
-  weft_status_t *s = names.failed || op.failed
-                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "checking node '%s'", n->name.data)
+  weft_status_t *s = op.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "checking node '%s'", n->name.data)
                          : WEFT_ERROR(INVALID_ARGUMENT, "NodeDef missing attr%s %s from %s; NodeDef: {{node %s}}",
-                                      num_missing > 1 ? "s" : "", names.data, op.data, n->name.data);
-  weft_strbuf_deinit(&names);
+                                      names.n > 1 ? "s" : "", weft_name_list_text(&names), op.data, n->name.data);
   weft_strbuf_deinit(&op);
   return s;
 }

@@ -12,27 +12,22 @@
 #include "graph/function.h"
 #include "protos/wire.h"
 
-enum { MAX_LISTED = 1000 };
-
 void weft_unknown_ops_deinit(weft_unknown_ops_t *u) {
   weft_map_deinit(&u->seen);
-  weft_strbuf_deinit(&u->names);
-  weft_strbuf_deinit(&u->places);
   weft_arena_deinit(&u->arena);
 }
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "listing unknown ops"); }
 
 static weft_status_t *add(weft_unknown_ops_t *u, weft_str_t op, weft_str_t node, weft_str_t function) {
-  if (u->seen.count >= MAX_LISTED || weft_map_get(&u->seen, op) != NULL) return NULL;
+  if (weft_map_get(&u->seen, op) != NULL) return NULL;
   weft_str_t kept = weft_arena_str(&u->arena, op);
   if (kept.data == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(weft_map_put(&u->seen, kept, u, NULL));
-  weft_strbuf_printf(&u->names, "%s'%.*s'", u->names.length > 0 ? ", " : "", WEFT_STR_ARGS(op));
-  weft_strbuf_printf(&u->places, "%s{{node %.*s}}", u->places.length > 0 ? ", " : "", WEFT_STR_ARGS(node));
-  if (function.length > 0) weft_strbuf_printf(&u->places, " of function %.*s", WEFT_STR_ARGS(function));
-  weft_strbuf_printf(&u->places, " (%.*s)", WEFT_STR_ARGS(op));
-  return u->names.failed || u->places.failed ? no_memory() : NULL;
+  weft_name_list_add(&u->names, "'%.*s'", WEFT_STR_ARGS(op));
+  weft_name_list_add(&u->places, "{{node %.*s}}%s%.*s (%.*s)", WEFT_STR_ARGS(node), function.length > 0 ? " of function " : "",
+                     WEFT_STR_ARGS(function), WEFT_STR_ARGS(op));
+  return NULL;
 }
 
 weft_status_t *weft_unknown_ops_add(weft_unknown_ops_t *u, weft_str_t op, weft_str_t node) {
@@ -130,7 +125,7 @@ weft_status_t *weft_unknown_ops_search_functions(weft_unknown_ops_t *u, const we
 
 /* ---- the failure ---- */
 
-weft_status_t *weft_unknown_ops_error(const weft_unknown_ops_t *u) {
+weft_status_t *weft_unknown_ops_error(weft_unknown_ops_t *u) {
   char host[256] = "";
   if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
   return WEFT_ERROR(NOT_FOUND,
@@ -138,5 +133,5 @@ weft_status_t *weft_unknown_ops_error(const weft_unknown_ops_t *u) {
                     "binary running in this process. Note that if you are loading a saved graph which used ops from "
                     "tf.contrib (e.g. `tf.contrib.resampler`), accessing should be done before importing the graph, as "
                     "contrib ops are lazily registered when the module is first accessed. Used by: %s",
-                    u->names.data, host, u->places.data);
+                    weft_name_list_text(&u->names), host, weft_name_list_text(&u->places));
 }

@@ -88,16 +88,17 @@ const weft_session_device_t *weft_device_set_choose(const weft_device_set_t *s, 
   return NULL;
 }
 
-void weft_device_set_print(const weft_device_set_t *s, weft_strbuf_t *out) {
+void weft_device_set_list(const weft_device_set_t *s, weft_name_list_t *out) {
   const weft_session_device_t *last = NULL;
-  for (int i = 0; i < s->n; i++) { /* by name, as TensorFlow lists them: few devices, and only in errors */
+  for (int i = 0; i < s->n && !weft_name_list_is_full(out); i++) { /* by name, as TensorFlow lists them */
     const weft_session_device_t *next = NULL;
     for (int k = 0; k < s->n; k++) {
       const weft_session_device_t *d = &s->devices[k];
       bool is_behind = last == NULL || weft_str_compare(d->attributes.name, last->attributes.name) > 0;
       if (is_behind && (next == NULL || weft_str_compare(d->attributes.name, next->attributes.name) < 0)) next = d;
     }
-    weft_strbuf_printf(out, "%s%.*s", i > 0 ? ", " : "", WEFT_STR_ARGS(next->attributes.name));
+    weft_name_list_add(out, "%.*s", WEFT_STR_ARGS(next->attributes.name));
     last = next;
   }
+  out->n = s->n;
 }

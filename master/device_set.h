@@ -3,6 +3,7 @@
 #define WEFT_MASTER_DEVICE_SET_H_
 
 #include "base/hash_map.h"
+#include "base/name_list.h"
 #include "device/device_name.h"
 #include "worker/worker_client.h"
 
@@ -33,7 +34,7 @@ const weft_session_device_t *weft_device_set_find(const weft_device_set_t *s, we
 /* The most preferred device that matches `pattern` and whose type is in `types`; NULL if there is none. */
 const weft_session_device_t *weft_device_set_choose(const weft_device_set_t *s, const weft_device_name_t *pattern,
                                                     uint32_t types);
-/* "/job:a/..., /job:b/...": for messages. */
-void weft_device_set_print(const weft_device_set_t *s, weft_strbuf_t *out);
+/* Adds the names, in order, for messages. */
+void weft_device_set_list(const weft_device_set_t *s, weft_name_list_t *out);
 
 #endif /* WEFT_MASTER_DEVICE_SET_H_ */

@@ -8,10 +8,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/name_list.h"
 #include "master/create_session.h"
 
 /* A task that was lost and has just been started again is heard of within a tick. */
-enum { TICK_MS = 250, MAX_NAMES = 10 };
+enum { TICK_MS = 250 };
 #define LOG_NS 10000000000 /* TensorFlow's masters log as often */
 
 typedef struct discovery discovery_t;
@@ -58,20 +59,13 @@ static void disarm(discovery_t *d) {
   if (tick != 0) weft_timer_remove(d->o.timer, tick);
 }
 
-/* "/job:a/task:0, /job:b/task:1 and 3 more" */
 static weft_status_t *too_late(const discovery_t *d) {
-  weft_strbuf_t names = WEFT_STRBUF_INIT;
-  int n = 0;
+  weft_name_list_t names = {0};
   for (int i = 0; i < d->num_questions; i++) {
-    if (atomic_load(&d->questions[i].is_answered)) continue;
-    if (n < MAX_NAMES) weft_strbuf_printf(&names, "%s%.*s", n == 0 ? "" : ", ", WEFT_STR_ARGS(d->questions[i].task));
-    n++;
+    if (!atomic_load(&d->questions[i].is_answered)) weft_name_list_add(&names, "%.*s", WEFT_STR_ARGS(d->questions[i].task));
   }
-  if (n > MAX_NAMES) weft_strbuf_printf(&names, " and %d more", n - MAX_NAMES);
-  weft_status_t *s = WEFT_ERROR(UNAVAILABLE, "No answer from %s for %lld s; start %s, then the session", names.data == NULL ? "a task" : names.data,
-                                (long long)(d->o.patience_ms / 1000), n == 1 ? "it" : "them");
-  weft_strbuf_deinit(&names);
-  return s;
+  return WEFT_ERROR(UNAVAILABLE, "No answer from %s for %lld s; start %s, then the session", names.n == 0 ? "a task" : weft_name_list_text(&names),
+                    (long long)(d->o.patience_ms / 1000), names.n == 1 ? "it" : "them");
 }
 
 /* Why the discovery ends now, or NULL. */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/name_list.h"
 #include "device/device_name.h"
 
 typedef struct member {
@@ -154,10 +155,9 @@ static weft_status_t *malformed(weft_status_t *s, const weft_node_t *n) {
 
 /* What each node alone says; also finds ops without a kernel, all of them. */
 static weft_status_t *gather(placer_t *p) {
-  weft_strbuf_t unsupported = WEFT_STRBUF_INIT;
+  weft_name_list_t unsupported = {0};
   weft_status_t *s = NULL;
   const weft_node_t *first = NULL;
-  int num_unsupported = 0;
   for (int i = 0; i < p->g->num_nodes && s == NULL; i++) {
     const weft_node_t *n = p->g->nodes[i];
     if (n == NULL) continue;
@@ -166,10 +166,7 @@ static weft_status_t *gather(placer_t *p) {
     m->types = p->o->supports(n);
     if (m->types == 0) {
       if (first == NULL) first = n;
-      if (num_unsupported++ < 50) {
-        weft_strbuf_printf(&unsupported, "%s%.*s ({{node %.*s}})", unsupported.length > 0 ? ", " : "",
-                           WEFT_STR_ARGS(n->op->name), WEFT_STR_ARGS(n->name));
-      }
+      weft_name_list_add(&unsupported, "%.*s ({{node %.*s}})", WEFT_STR_ARGS(n->op->name), WEFT_STR_ARGS(n->name));
     }
     const weft_device_name_t *asked = NULL;
     if (n->requested_device.length > 0) {
@@ -183,11 +180,9 @@ static weft_status_t *gather(placer_t *p) {
     }
   }
   if (s == NULL && first != NULL) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "No OpKernel was registered to support Op '%.*s' with these attributes. Without a kernel are: %s%s [[{{node %.*s}}]]",
-                   WEFT_STR_ARGS(first->op->name), unsupported.failed ? "" : unsupported.data,
-                   num_unsupported > 50 ? ", ..." : "", WEFT_STR_ARGS(first->name));
+    s = WEFT_ERROR(INVALID_ARGUMENT, "No OpKernel was registered to support Op '%.*s' with these attributes. Without a kernel are: %s [[{{node %.*s}}]]",
+                   WEFT_STR_ARGS(first->op->name), weft_name_list_text(&unsupported), WEFT_STR_ARGS(first->name));
   }
-  weft_strbuf_deinit(&unsupported);
   return s;
 }
 
@@ -238,18 +233,15 @@ static weft_status_t *join_colocated(placer_t *p) {
 
 static weft_status_t *nothing_fits(placer_t *p, const weft_device_name_t *pattern, const weft_node_t *n) {
   weft_device_text_t text;
-  weft_strbuf_t devices = WEFT_STRBUF_INIT;
-  weft_device_set_print(p->o->devices, &devices);
+  weft_name_list_t devices = {0};
+  weft_device_set_list(p->o->devices, &devices);
   bool is_gpu = pattern->has_type && weft_str_is(pattern->type, "GPU");
-  weft_status_t *s =
-      WEFT_ERROR(INVALID_ARGUMENT,
+  return WEFT_ERROR(INVALID_ARGUMENT,
                  "Cannot assign a device for operation %.*s: {{node %.*s}} was explicitly assigned to %s but available devices are "
                  "[ %s ]. Make sure the device specification refers to a valid device.%s\n\t [[%.*s]]",
                  WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->name), weft_device_name_print(pattern, &text),
-                 devices.failed ? "..." : devices.data,
+                 weft_name_list_text(&devices),
                  is_gpu ? " The requested device appears to be a GPU, but CUDA is not enabled." : "", WEFT_STR_ARGS(n->name));
-  weft_strbuf_deinit(&devices);
-  return s;
 }
 
 /* The best device for a class. *out_pattern is what all that are allowed match: what was asked for, or, under soft

@@ -11,10 +11,6 @@
 #include "base/log.h"
 #include "rpc/slices.h"
 
-/* Status text travels in HTTP/2 trailers, for which peers keep little room. TensorFlow cuts it here, too. */
-enum { MAX_STATUS_TEXT = 3072 };
-#define TRUNCATED " ... [truncated]"
-
 struct weft_rpc_call {
   weft_rpc_tag_t arrived, closed, answered;
   atomic_int refs;
@@ -91,15 +87,8 @@ static const char restarted_payload[] =
     "\x0a\x4e\x0a\x4a" "type.googleapis.com/tensorflow.distributed_runtime.WorkerPossiblyRestarted" "\x12\x00";
 
 void weft_rpc_fail(weft_rpc_call_t *call, weft_status_t *status) {
-  const char *message = weft_status_message(status);
-  size_t length = strlen(message);
-  char cut[MAX_STATUS_TEXT + sizeof TRUNCATED];
-  if (length > MAX_STATUS_TEXT) {
-    memcpy(cut, message, MAX_STATUS_TEXT);
-    memcpy(cut + MAX_STATUS_TEXT, TRUNCATED, sizeof TRUNCATED);
-    message = cut;
-    length = sizeof cut - 1;
-  }
+  char message[WEFT_STATUS_WIRE_BYTES + 1]; /* it travels in HTTP/2 trailers, for which peers keep little room */
+  size_t length = weft_status_copy_text(weft_status_message(status), message, sizeof message);
   grpc_slice text = grpc_slice_from_copied_buffer(message, length);
   grpc_op ops[2];
   memset(ops, 0, sizeof ops);

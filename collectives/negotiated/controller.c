@@ -240,12 +240,11 @@ static weft_status_t *conclude(weft_negotiator_t *n, const cycle_t *y) {
 static void note_late(void *arg, weft_str_t name, const int *missing, int num_missing, int64_t first_ns) {
   weft_negotiator_t *n = arg;
   double waited_s = (double)(weft_clock_ns() - first_ns) / 1e9;
-  weft_strbuf_t ranks = WEFT_STRBUF_INIT;
-  for (int i = 0; i < num_missing; i++) weft_strbuf_printf(&ranks, "%s%d", i > 0 ? ", " : "", missing[i]);
-  const char *text = ranks.failed || ranks.data == NULL ? "?" : ranks.data;
-  weft_log(WEFT_LOG_WARNING, "'%.*s' has waited for %.1f s: these ranks have not asked for it: %s", WEFT_STR_ARGS(name), waited_s, text);
+  weft_name_list_t ranks = {0};
+  for (int i = 0; i < num_missing; i++) weft_name_list_add(&ranks, "%d", missing[i]);
+  weft_log(WEFT_LOG_WARNING, "'%.*s' has waited for %.1f s: these ranks have not asked for it: %s", WEFT_STR_ARGS(name), waited_s,
+           weft_name_list_text(&ranks));
   if (n->o.on_stall != NULL) n->o.on_stall(n->o.on_stall_arg, name, missing, num_missing, waited_s);
-  weft_strbuf_deinit(&ranks);
 }
 
 static void note_too_late(void *arg, weft_str_t name, const int *missing, int num_missing, int64_t first_ns) {
@@ -259,8 +258,9 @@ static void note_too_late(void *arg, weft_str_t name, const int *missing, int nu
 static void note_stalled(void *arg, weft_str_t name, const int *missing, int num_missing, int64_t first_ns) {
   weft_negotiator_t *n = arg;
   (void)first_ns;
-  weft_strbuf_printf(&n->stalled, "%s'%.*s' waits for rank", n->stalled.length > 0 ? "; " : "", WEFT_STR_ARGS(name));
-  for (int i = 0; i < num_missing; i++) weft_strbuf_printf(&n->stalled, "%s %d", i > 0 ? "," : "", missing[i]);
+  weft_name_list_t ranks = {0};
+  for (int i = 0; i < num_missing; i++) weft_name_list_add(&ranks, "%d", missing[i]);
+  weft_name_list_add(&n->stalled, "'%.*s' waits for rank %s", WEFT_STR_ARGS(name), weft_name_list_text(&ranks));
 }
 
 /* Rank 0 warns, four times per warning time. */
@@ -278,8 +278,9 @@ static void inspect(weft_negotiator_t *n, int64_t *next_warning_ns) {
 /* ---- the thread ---- */
 
 static weft_status_t *ended(weft_negotiator_t *n, bool wanted_here) {
-  if (n->stalled.length > 0 && !n->stalled.failed) {
-    return WEFT_ERROR(ABORTED, "the negotiator has ended: it has waited for longer than %lld ms: %s", (long long)n->o.stall_shutdown_ms, n->stalled.data);
+  if (n->stalled.n > 0) {
+    return WEFT_ERROR(ABORTED, "the negotiator has ended: it has waited for longer than %lld ms: %s", (long long)n->o.stall_shutdown_ms,
+                      weft_name_list_text(&n->stalled));
   }
   return wanted_here ? WEFT_ERROR(ABORTED, "the negotiator has ended") : WEFT_ERROR(ABORTED, "the negotiator has ended: another member has left");
 }
@@ -427,7 +428,6 @@ void weft_negotiator_destroy(weft_negotiator_t *n) {
   weft_response_cache_destroy(n->cache);
   weft_canceller_release(n->canceller);
   weft_status_free(n->failure);
-  weft_strbuf_deinit(&n->stalled);
   weft_map_deinit(&n->by_hash);
   weft_cond_deinit(&n->wake);
   weft_cond_deinit(&n->ended);

@@ -7,6 +7,7 @@
 
 #include "base/hash_map.h"
 #include "base/mutex.h"
+#include "base/name_list.h"
 #include "base/thread_pool.h"
 #include "collectives/negotiated/negotiated.h"
 #include "collectives/negotiated/response_cache.h"
@@ -43,7 +44,7 @@ struct weft_negotiator {
   weft_response_cache_t *cache;
   int64_t cycle, execution;
   bool has_stalled;        /* for so long that all shall end */
-  weft_strbuf_t stalled;   /* who is missing what */
+  weft_name_list_t stalled; /* who is missing what */
 };
 
 /* One collective over all members of set `set`, of which this one must be a member; waits. *out: owned; NULL if none. */

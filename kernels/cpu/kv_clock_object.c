@@ -180,7 +180,7 @@ void weft_clocked_missing_locked(const weft_clocked_t *c, int64_t needs, weft_cl
   *out = (weft_clock_missing_t){0};
   for (int i = 0; i < c->num_workers; i++) {
     if (c->workers[i].is_removed || c->workers[i].clock >= needs) continue;
-    if (out->n < WEFT_CLOCK_MAX_NAMED) {
+    if (out->n < WEFT_LISTED_NAMES) {
       out->first[out->n].worker = i;
       out->first[out->n].clock = c->workers[i].clock;
     }
@@ -190,18 +190,15 @@ void weft_clocked_missing_locked(const weft_clocked_t *c, int64_t needs, weft_cl
 
 weft_status_t *weft_clocked_too_late(const weft_clocked_t *c, int64_t worker, int64_t needs, double seconds,
                                      const weft_clock_missing_t *missing) {
-  weft_strbuf_t names = WEFT_STRBUF_INIT;
-  for (int i = 0; i < missing->n && i < WEFT_CLOCK_MAX_NAMED; i++) {
+  weft_name_list_t names = {0};
+  for (int i = 0; i < missing->n && i < WEFT_LISTED_NAMES; i++) {
     const char *task = c->workers[missing->first[i].worker].task;
-    weft_strbuf_printf(&names, "%sworker %d (%s%sat clock %" PRId64 ")", i > 0 ? ", " : "", missing->first[i].worker,
-                       task == NULL ? "" : task, task == NULL ? "" : ", ", missing->first[i].clock);
+    weft_name_list_add(&names, "worker %d (%s%sat clock %" PRId64 ")", missing->first[i].worker, task == NULL ? "" : task,
+                       task == NULL ? "" : ", ", missing->first[i].clock);
   }
-  if (missing->n > WEFT_CLOCK_MAX_NAMED) weft_strbuf_printf(&names, " and %d more", missing->n - WEFT_CLOCK_MAX_NAMED);
-  weft_status_t *s =
-      WEFT_ERROR(DEADLINE_EXCEEDED, "worker %" PRId64 " has waited %g s for %s to come to clock %" PRId64, worker, seconds,
-                 names.data == NULL ? "the others" : names.data, needs);
-  weft_strbuf_deinit(&names);
-  return s;
+  names.n = missing->n;
+  return WEFT_ERROR(DEADLINE_EXCEEDED, "worker %" PRId64 " has waited %g s for %s to come to clock %" PRId64, worker, seconds,
+                    names.n == 0 ? "the others" : weft_name_list_text(&names), needs);
 }
 
 typedef struct clock_wait {

@@ -17,6 +17,7 @@
 #ifndef WEFT_KERNELS_CPU_KV_CLOCK_OBJECT_H_
 #define WEFT_KERNELS_CPU_KV_CLOCK_OBJECT_H_
 
+#include "base/name_list.h"
 #include "kernels/cpu/wait_room.h"
 
 enum { WEFT_MAX_CLOCK_WORKERS = 65536 };
@@ -75,14 +76,13 @@ typedef struct weft_clock_patience {
 /* Sets the deadline of a waiter whose expired() is set. */
 void weft_clock_patience_set(weft_clock_patience_t p, weft_room_waiter_t *w);
 
-enum { WEFT_CLOCK_MAX_NAMED = 10 };
 /* The workers that a wait which has taken too long was for; `n` of them, the first ones by name. */
 typedef struct weft_clock_missing {
   int n;
   struct {
     int worker;
     int64_t clock;
-  } first[WEFT_CLOCK_MAX_NAMED];
+  } first[WEFT_LISTED_NAMES];
 } weft_clock_missing_t;
 /* Those that have not come to `needs`; with room.mu held. */
 void weft_clocked_missing_locked(const weft_clocked_t *c, int64_t needs, weft_clock_missing_t *out);

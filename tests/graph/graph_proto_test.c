@@ -449,6 +449,68 @@ static void import_takes_time_linear_in_nodes(void) {
   CU_ASSERT_TRUE(whole < 3 * half + 0.05);
 }
 
+/* ---- how long an error can be ---- */
+
+static void expect_short(const weft_strbuf_t *text, const char *word) {
+  weft_strbuf_t def = weft_test_graph_def(text->data);
+  weft_graph_t *g = NULL;
+  weft_status_t *s = weft_test_import(view(&def), &g);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(s);
+  const char *message = weft_status_message(s);
+  CU_ASSERT(strlen(message) <= WEFT_STATUS_BYTES);
+  CU_ASSERT_PTR_NOT_NULL(strstr(message, word));
+  if (strstr(message, word) == NULL) fprintf(stderr, "\n    no '%s' in: %s\n", word, message);
+  weft_status_free(s);
+  weft_strbuf_deinit(&def);
+}
+
+static void errors_about_many_nodes_are_short(void) {
+  enum { MANY = 10000 };
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  for (int i = 0; i < MANY; i++) weft_strbuf_printf(&text, "node{name:'n%d' op:'Unknown%d'} ", i, i);
+  expect_short(&text, "'Unknown9' and 9990 more in binary");
+  text.length = 0;
+  for (int i = 0; i < MANY; i++) weft_strbuf_printf(&text, "node{name:'n%d' op:'NoOp' input:'^n%d'} ", i, (i + 1) % MANY);
+  expect_short(&text, "10000 nodes in a cycle: ");
+  text.length = 0;
+  weft_strbuf_puts(&text, FLOAT_INPUT "node{name:'y' op:'Identity'" T_FLOAT);
+  for (int i = 0; i < MANY; i++) weft_strbuf_puts(&text, " input:'x'");
+  weft_strbuf_puts(&text, "}");
+  expect_short(&text, "do not match 10000 inputs specified");
+  weft_strbuf_deinit(&text);
+}
+
+static void errors_about_long_names_are_short(void) {
+  static const char *const graphs[] = {
+      "node{name:'%s' op:'Foo'}",
+      "node{name:'a' op:'%s'}",
+      "node{name:'a' op:'NoOp' input:'^%s'}",
+      "node{name:'%s ' op:'NoOp'}",
+      "node{name:'%s' op:'Placeholder'}",
+      "node{name:'%s' op:'NoOp'} node{name:'%s' op:'NoOp'}",
+      "node{name:'%s' op:'NoOp' input:'^%s'}",
+      FLOAT_INPUT "node{name:'%s' op:'AddV2' input:'x'" T_FLOAT "}",
+  };
+  enum { LONG = 10 << 20 };
+  char *name = weft_malloc(LONG + 1);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(name);
+  memset(name, 'n', LONG);
+  name[LONG] = '\0';
+  for (size_t i = 0; i < sizeof graphs / sizeof graphs[0]; i++) {
+    weft_strbuf_t text = WEFT_STRBUF_INIT;
+    weft_str_t rest = weft_str(graphs[i]), head;
+    while (weft_str_split(rest, '%', &head, &rest)) {
+      weft_strbuf_append(&text, head);
+      weft_strbuf_append(&text, weft_str_of(name, LONG));
+      rest = weft_str_of(rest.data + 1, rest.length - 1); /* the s */
+    }
+    weft_strbuf_append(&text, rest);
+    expect_short(&text, "nnn");
+    weft_strbuf_deinit(&text);
+  }
+  weft_free(name);
+}
+
 static const CU_TestInfo tests[] = {
     {"bad graphs are refused in TensorFlow's words", bad_graphs_are_refused_in_tensorflows_words},
     {"the C API words some failures in its own way", the_c_api_words_some_failures_in_its_own_way},
@@ -466,6 +528,8 @@ static const CU_TestInfo tests[] = {
     {"defaults can be left out", defaults_can_be_left_out},
     {"ops are described as OpDefs", ops_are_described_as_op_defs},
     {"a failed allocation is reported and leaks nothing", a_failed_allocation_is_reported_and_leaks_nothing},
+    {"errors about many nodes are short", errors_about_many_nodes_are_short},
+    {"errors about long names are short", errors_about_long_names_are_short},
     {"import takes time linear in nodes", import_takes_time_linear_in_nodes},
     CU_TEST_INFO_NULL,
 };

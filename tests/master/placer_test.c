@@ -273,6 +273,17 @@ static void ops_without_a_kernel_are_all_named(void) {
   weft_graph_destroy(p.g);
 }
 
+static void of_many_ops_without_a_kernel_ten_are_named(void) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_puts(&text, X);
+  for (int i = 0; i < 1000; i++) weft_strbuf_printf(&text, "node{name:\"nowhere%d\" op:\"Square\" input:\"x\"" FLOAT "} ", i);
+  place_t p = place_with(text.data, true, false);
+  CU_ASSERT_PTR_NULL(strstr(weft_status_message(p.s), "{{node nowhere10}}"));
+  weft_test_expect(p.s, WEFT_INVALID_ARGUMENT, "{{node nowhere9}}) and 990 more");
+  weft_graph_destroy(p.g);
+  weft_strbuf_deinit(&text);
+}
+
 static void stateful_nodes_stay_when_the_graph_is_placed_again(void) {
   weft_device_set_t set;
   devices(&set, false);
@@ -327,6 +338,7 @@ int main(void) {
       {"generators_follow_their_only_consumer", generators_follow_their_only_consumer},
       {"metadata_follows_its_input", metadata_follows_its_input},
       {"ops_without_a_kernel_are_all_named", ops_without_a_kernel_are_all_named},
+      {"of_many_ops_without_a_kernel_ten_are_named", of_many_ops_without_a_kernel_ten_are_named},
       {"stateful_nodes_stay_when_the_graph_is_placed_again",
        stateful_nodes_stay_when_the_graph_is_placed_again},
       {"no_allocation_failure_is_lost", no_allocation_failure_is_lost},
