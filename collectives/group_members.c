@@ -44,6 +44,12 @@ weft_group_came_t *weft_group_came_new(const weft_group_request_t *r, weft_str_t
   return m;
 }
 
+void weft_rank_set_list_missing(const weft_rank_set_t *s, int size, weft_name_list_t *out) {
+  for (int rank = 0; rank < size; rank++) {
+    if ((s->words[rank / 64] >> (rank % 64) & 1) == 0) weft_name_list_add(out, "%d", rank);
+  }
+}
+
 /* Why `w` cannot be a member of g; NULL if it can. */
 weft_status_t *weft_group_contradiction(const weft_group_record_t *g, const weft_group_request_t *r) {
   if (g->size != r->group_size) {
@@ -112,11 +118,12 @@ static weft_link_t measure(const weft_group_table_env_t *env, weft_str_t from, w
   return (weft_link_t){.alpha_s = none, .byte_s = much > none ? (much - none) / LARGE : 0};
 }
 
-/* The first pair of tasks on one host, and the first on two, stand for all. */
+/* The first pair of tasks on one host, and the first on two, stand for all. Tasks of one host have ranks that are close. */
 void weft_group_measure_links(const weft_group_table_env_t *env, weft_group_t *g) {
+  enum { CLOSE = 1024 };
   bool has_near = false, has_far = false;
   for (int i = 0; i < g->size && env->cost != NULL; i++) {
-    for (int j = i + 1; j < g->size && !(has_near && has_far); j++) {
+    for (int j = i + 1; j < g->size && (i == 0 || j < i + CLOSE) && !(has_near && has_far); j++) {
       const weft_group_member_t *a = &g->members[i], *b = &g->members[j];
       const bool is_near = a->host.length > 0 && weft_str_eq(a->host, b->host);
       if (is_near && !has_near) g->near = measure(env, a->task, b->task);

@@ -2,10 +2,11 @@
 #ifndef WEFT_COLLECTIVES_GROUP_RECORDS_H_
 #define WEFT_COLLECTIVES_GROUP_RECORDS_H_
 
+#include "base/name_list.h"
 #include "collectives/group_table.h"
 #include "collectives/group_waiter.h"
 
-enum { WEFT_GROUP_BUCKETS = 64, WEFT_INSTANCE_BUCKETS = 1024 };
+enum { WEFT_GROUP_BUCKETS = 256, WEFT_INSTANCE_BUCKETS = 1024 };
 
 typedef struct weft_group_came {
   struct weft_group_came *next;
@@ -24,8 +25,9 @@ typedef struct weft_group_record {
   weft_group_t *building; /* of the thread that builds it; compared only */
   weft_group_t *group;    /* one reference once complete */
   weft_status_t *error;
-  char lost_task[256]; /* whose return ends the error */
+  char lost_task[WEFT_MAX_DEVICE_TEXT]; /* whose return ends the error */
   size_t lost_task_length;
+  uint64_t age; /* of the last request for it */
 } weft_group_record_t;
 
 /* Requests of one instance in one step that wait for the others; with `error` only a memory of it. */
@@ -33,6 +35,7 @@ typedef struct weft_instance_record {
   struct weft_instance_record *next;
   int64_t group_key, instance_key, step_id;
   weft_waiter_list_t waiters;
+  int num_ranks; /* that wait */
   weft_status_t *error;
   uint64_t age; /* of errors: the oldest are forgotten */
 } weft_instance_record_t;
@@ -52,7 +55,7 @@ struct weft_group_table {
   weft_instance_record_t *instances[WEFT_INSTANCE_BUCKETS];
   weft_instance_agreed_t *agreed[WEFT_INSTANCE_BUCKETS];
   uint64_t next_age;
-  int num_errors;
+  int num_errors, num_groups;
   weft_status_t *left; /* why the leader leaves; NULL: it stays */
 };
 
@@ -81,6 +84,16 @@ int weft_group_rank_locked(weft_group_table_t *t, int64_t key, weft_str_t device
 
 /* The device of a rank of a complete group; lent under the lock; empty if there is none. */
 weft_str_t weft_group_device_locked(weft_group_table_t *t, int64_t key, int rank) WEFT_REQUIRES(t->mu);
+
+/* Which ranks have come, of a group that may have any size. */
+typedef struct weft_rank_set {
+  uint64_t words[WEFT_MAX_GROUP / 64];
+} weft_rank_set_t;
+static inline void weft_rank_set_add(weft_rank_set_t *s, int rank) {
+  if (rank >= 0 && rank < WEFT_MAX_GROUP) s->words[rank / 64] |= UINT64_C(1) << (rank % 64);
+}
+/* The first ranks below `size` that are not in it, and the number of the others. */
+void weft_rank_set_list_missing(const weft_rank_set_t *s, int size, weft_name_list_t *out);
 
 weft_status_t *weft_instance_too_late(const weft_instance_record_t *r, const weft_waiter_t *w);
 /* A rank has given up (`why`, consumed): the step's instance will never be complete. Its other waiters are

@@ -8,7 +8,7 @@
  *      |                                   ^---------/
  *      \<--- a member with a new incarnation, or the lost task, joins --- failed, complete
  *
- * Records live as long as the table: there are as many as keys.
+ * Records live until the table ends or too many others have come; only waiters and the table point to them.
  *
  * Locking: `mu` is a leaf. Under it we relink; the few small allocations for a group
  * that has become complete, once in its life, are made under it, too, because its
@@ -70,6 +70,13 @@ void weft_group_table_leave(weft_group_table_t *t, const weft_status_t *why) {
   answer_all_waiters(t, why);
 }
 
+static void record_free(weft_group_record_t *g) {
+  drop_members(g);
+  weft_group_release(g->group);
+  weft_status_free(g->error);
+  weft_free(g);
+}
+
 void weft_group_table_destroy(weft_group_table_t *t) {
   if (t == NULL) return;
   weft_status_t *why = WEFT_ERROR(CANCELLED, "the leader of collective groups ends");
@@ -81,10 +88,7 @@ void weft_group_table_destroy(weft_group_table_t *t) {
     while (t->groups[i] != NULL) {
       weft_group_record_t *g = t->groups[i];
       t->groups[i] = g->next;
-      drop_members(g);
-      weft_group_release(g->group);
-      weft_status_free(g->error);
-      weft_free(g);
+      record_free(g);
     }
   }
   weft_instances_free_all(t);
@@ -95,6 +99,24 @@ void weft_group_table_destroy(weft_group_table_t *t) {
 static weft_group_record_t *find_locked(weft_group_table_t *t, int64_t key) WEFT_REQUIRES(t->mu) {
   weft_group_record_t *g = t->groups[(uint64_t)key % WEFT_GROUP_BUCKETS];
   while (g != NULL && g->key != key) g = g->next;
+  return g;
+}
+
+/* Takes out the group that nothing waits for and that was asked for least recently; NULL if something waits for each.
+ * What waits for its instances is moved to `unanswered`. */
+static weft_group_record_t *forget_locked(weft_group_table_t *t, weft_waiter_list_t *unanswered) WEFT_REQUIRES(t->mu) {
+  weft_group_record_t **oldest = NULL;
+  for (int i = 0; i < WEFT_GROUP_BUCKETS; i++) {
+    for (weft_group_record_t **at = &t->groups[i]; *at != NULL; at = &(*at)->next) {
+      const bool is_idle = (*at)->waiters.first == NULL && (*at)->building == NULL;
+      if (is_idle && (oldest == NULL || (*at)->age < (*oldest)->age)) oldest = at;
+    }
+  }
+  if (oldest == NULL) return NULL;
+  weft_group_record_t *g = *oldest;
+  *oldest = g->next;
+  t->num_groups--;
+  weft_instances_drop_locked(t, g->key, unanswered);
   return g;
 }
 
@@ -109,11 +131,12 @@ static void reset(weft_group_record_t *g, weft_group_t **old_group, weft_status_
 }
 
 /* Completes a group whose last member has come. */
-static void publish(weft_group_table_t *t, weft_group_record_t *g, weft_group_t *built) {
+static void publish(weft_group_table_t *t, weft_group_t *built) {
   weft_group_measure_links(&t->env, built);
   weft_waiter_list_t ready = {NULL, NULL};
   weft_mutex_lock(&t->mu);
-  const bool is_current = g->building == built;
+  weft_group_record_t *g = find_locked(t, built->key); /* not the one that it was built for, perhaps */
+  const bool is_current = g != NULL && g->building == built;
   if (is_current) {
     g->building = NULL;
     g->group = weft_group_retain(built);
@@ -147,27 +170,19 @@ static void scatter(weft_group_record_t *g, weft_waiter_list_t *others) {
 }
 
 static weft_status_t *too_late(const weft_group_record_t *g, const weft_waiter_t *w) {
-  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_name_list_t have = {0}, missing = {0};
+  weft_rank_set_t ranks = {{0}};
   for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
-    weft_strbuf_printf(&b, "%s%.*s", b.length > 0 ? ", " : "", WEFT_STR_ARGS(m->device));
+    weft_name_list_add(&have, "%.*s", WEFT_STR_ARGS(m->device));
+    weft_rank_set_add(&ranks, m->rank);
   }
-  bool has_ranks = w->group.rank >= 0;
-  weft_strbuf_t missing = WEFT_STRBUF_INIT;
-  for (int rank = 0; has_ranks && rank < g->size; rank++) {
-    const weft_group_came_t *m = g->members;
-    while (m != NULL && m->rank != rank) m = m->next;
-    if (m == NULL)
-      weft_strbuf_printf(&missing, "%s%d", missing.length > 0 ? ", " : "; missing ranks: ", rank);
-  }
-  weft_status_t *s = WEFT_ERROR(
+  if (w->group.rank >= 0) weft_rank_set_list_missing(&ranks, g->size, &missing);
+  return WEFT_ERROR(
       DEADLINE_EXCEEDED,
       "Collective has timed out waiting for other workers. Group %lld: after %lld ms %d of %d members "
-      "have come: %s%s",
-      (long long)g->key, (long long)w->group.timeout_ms, g->num_members, g->size,
-      b.data == NULL ? "" : b.data, missing.data == NULL ? "" : missing.data);
-  weft_strbuf_deinit(&b);
-  weft_strbuf_deinit(&missing);
-  return s;
+      "have come: %s%s%s",
+      (long long)g->key, (long long)w->group.timeout_ms, g->num_members, g->size, weft_name_list_text(&have),
+      missing.n > 0 ? "; missing ranks: " : "", weft_name_list_text(&missing));
 }
 
 static void give_up(weft_waiter_t *w, bool is_timeout) {
@@ -323,12 +338,12 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
                            weft_group_fn *fn, void *arg) {
   weft_str_t host = WEFT_STR("");
   if (t->env.host_of != NULL) host = t->env.host_of(t->env.arg, weft_transport_task_of(r->device));
-  weft_waiter_list_t failed = {NULL, NULL};
+  weft_waiter_list_t failed = {NULL, NULL}, unanswered = {NULL, NULL};
   weft_group_t *group = NULL, *built = NULL, *old_group = NULL;
   weft_status_t *why = NULL, *old_error = NULL;
   weft_waiter_t *w = weft_waiter_for_group(r, fn, arg);
   weft_group_came_t *came = weft_group_came_new(r, host);
-  weft_group_record_t *spare = weft_calloc(1, sizeof *spare), *g = NULL;
+  weft_group_record_t *spare = weft_calloc(1, sizeof *spare), *g = NULL, *forgotten = NULL;
   if (w == NULL || came == NULL || spare == NULL) {
     weft_status_t *s =
         WEFT_ERROR(RESOURCE_EXHAUSTED, "joining collective group %lld", (long long)r->group_key);
@@ -339,9 +354,12 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
     return;
   }
   w->table = t;
-  if (r->group_size < 1) {
-    why = WEFT_ERROR(INVALID_ARGUMENT, "collective group %lld cannot have %d members",
-                     (long long)r->group_key, r->group_size);
+  if (r->group_size < 1 || r->group_size > WEFT_MAX_GROUP) {
+    why = WEFT_ERROR(INVALID_ARGUMENT, "collective group %lld cannot have %d members, only 1 to %d",
+                     (long long)r->group_key, r->group_size, WEFT_MAX_GROUP);
+  } else if (r->device.length > WEFT_MAX_DEVICE_TEXT || host.length > WEFT_MAX_DEVICE_TEXT) {
+    why = WEFT_ERROR(INVALID_ARGUMENT, "collective group %lld: device %.*s has a name of more than %d bytes",
+                     (long long)r->group_key, WEFT_STR_ARGS(r->device), WEFT_MAX_DEVICE_TEXT);
   }
   atomic_fetch_add(&w->refs, 1); /* ours, beside the taker's */
   bool waits = false, is_late = false;
@@ -353,21 +371,31 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
       g = spare;
       spare = NULL;
       g->key = r->group_key;
+      forgotten = t->num_groups >= WEFT_GROUPS_KEPT ? forget_locked(t, &unanswered) : NULL;
       g->next = t->groups[(uint64_t)g->key % WEFT_GROUP_BUCKETS];
       t->groups[(uint64_t)g->key % WEFT_GROUP_BUCKETS] = g;
+      t->num_groups++;
     }
+    g->age = t->next_age++;
     /* A cancellation or timeout that came before we are in the list found nothing to take: look again. */
     join_locked(t, g, w, &came, &failed, &why, &group, &built, &old_group, &old_error);
     waits = w->in != NULL;
     is_late = waits && (w->has_expired || weft_canceller_is_cancelled(canceller));
     weft_mutex_unlock(&t->mu);
   }
+  if (forgotten != NULL) {
+    weft_status_t *s = WEFT_ERROR(ABORTED, "Collective group %lld is forgotten: %d others were asked for since",
+                                  (long long)forgotten->key, WEFT_GROUPS_KEPT);
+    weft_waiter_answer_all(&unanswered, t->timer, s, NULL, -1);
+    weft_status_free(s);
+    record_free(forgotten);
+  }
   if (failed.first != NULL && why == NULL && old_error == NULL) {
     old_error = WEFT_ERROR(ABORTED, "Collective group %lld is formed anew: %.*s has come again",
                            (long long)r->group_key, WEFT_STR_ARGS(r->device));
   }
   weft_waiter_answer_all(&failed, t->timer, why == NULL ? old_error : why, NULL, -1);
-  if (built != NULL) publish(t, g, built);
+  if (built != NULL) publish(t, built);
   if (!waits) weft_waiter_answer(w, t->timer, why, group, -1);
   if (is_late) weft_group_table_missed(w);
   weft_waiter_release(w);

@@ -11,12 +11,17 @@
  * step, and compares them. What was agreed is remembered with the group: who asks
  * for the same again gets the answer at once.
  *
+ * Memory and time grow with the members that have come, never with the size that a request declares. A table keeps
+ * WEFT_GROUPS_KEPT groups: beyond that the one that was asked for least recently, and for which nothing waits, is forgotten.
+ *
  * Sources: reference strategies 1.1 R2; TensorFlow's collective_param_resolver_local.
  */
 #ifndef WEFT_COLLECTIVES_GROUP_TABLE_H_
 #define WEFT_COLLECTIVES_GROUP_TABLE_H_
 
 #include "collectives/transport.h"
+
+enum { WEFT_GROUPS_KEPT = 4096 }; /* a job has a handful */
 
 typedef struct weft_group_table weft_group_table_t; /* Thread-safe. */
 
@@ -35,7 +40,7 @@ WEFT_MUST_CHECK weft_status_t *weft_group_table_create(const weft_group_table_en
 void weft_group_table_destroy(weft_group_table_t *t);
 
 /* `fn` is called once, perhaps before this returns, with no lock held; the request is copied. Errors:
- * INTERNAL (sizes, device types, ranks: TensorFlow's code), UNAVAILABLE (a member's task is lost),
+ * INVALID_ARGUMENT (more than WEFT_MAX_GROUP members), INTERNAL (sizes, device types, ranks: TensorFlow's code), UNAVAILABLE (a member's task is lost),
  * DEADLINE_EXCEEDED (the request's timeout; says who came), CANCELLED, RESOURCE_EXHAUSTED. */
 void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r, weft_canceller_t *canceller,
                            weft_group_fn *fn, void *arg);

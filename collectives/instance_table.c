@@ -153,20 +153,16 @@ void weft_instances_free_all(weft_group_table_t *t) {
 }
 
 weft_status_t *weft_instance_too_late(const weft_instance_record_t *r, const weft_waiter_t *w) {
-  weft_strbuf_t b = WEFT_STRBUF_INIT;
-  for (int rank = 0; rank < w->instance.group_size; rank++) {
-    const weft_waiter_t *x = r->waiters.first;
-    while (x != NULL && x->instance.rank != rank) x = x->next;
-    if (x == NULL) weft_strbuf_printf(&b, "%s%d", b.length > 0 ? ", " : "", rank);
-  }
-  weft_status_t *s = WEFT_ERROR(
+  weft_name_list_t missing = {0};
+  weft_rank_set_t ranks = {{0}};
+  for (const weft_waiter_t *x = r->waiters.first; x != NULL; x = x->next) weft_rank_set_add(&ranks, x->instance.rank);
+  weft_rank_set_list_missing(&ranks, w->instance.group_size, &missing);
+  return WEFT_ERROR(
       DEADLINE_EXCEEDED,
       "Collective has timed out waiting for other workers. %.*s (group_key=%lld, instance_key=%lld, step "
       "%lld): after %lld ms these ranks have not come: %s",
       WEFT_STR_ARGS(w->instance.name), (long long)r->group_key, (long long)r->instance_key,
-      (long long)r->step_id, (long long)w->instance.timeout_ms, b.data == NULL ? "?" : b.data);
-  weft_strbuf_deinit(&b);
-  return s;
+      (long long)r->step_id, (long long)w->instance.timeout_ms, weft_name_list_text(&missing));
 }
 
 /* The oldest error is forgotten when there are too many; returned to be freed. */
@@ -214,15 +210,10 @@ static weft_instance_agreed_t *cut(weft_instance_agreed_t *a, int most) {
   return rest;
 }
 
-static int num_ranks(const weft_waiter_list_t *list) {
-  int n = 0;
-  for (const weft_waiter_t *w = list->first; w != NULL; w = w->next) {
-    bool is_new = true;
-    for (const weft_waiter_t *x = list->first; x != w && is_new; x = x->next)
-      is_new = x->instance.rank != w->instance.rank;
-    n += is_new;
-  }
-  return n;
+static bool waits(const weft_waiter_list_t *list, int rank) {
+  const weft_waiter_t *w = list->first;
+  while (w != NULL && w->instance.rank != rank) w = w->next;
+  return w != NULL;
 }
 
 static void fail_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_status_t *why, outcome_t *o)
@@ -320,12 +311,13 @@ static void join_locked(weft_group_table_t *t, weft_waiter_t *w, weft_instance_r
   }
   for (const weft_waiter_t *x = r->waiters.first; x != NULL && s == NULL; x = x->next)
     s = second_source_locked(t, &x->instance, q);
+  if (!waits(&r->waiters, q->rank)) r->num_ranks++;
   weft_waiter_put(&r->waiters, w);
   if (s != NULL) {
     fail_locked(t, r, s, o);
     return;
   }
-  if (num_ranks(&r->waiters) == q->group_size) agree_locked(t, r, spare_agreed, o);
+  if (r->num_ranks == q->group_size) agree_locked(t, r, spare_agreed, o);
 }
 
 void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_request_t *q,
@@ -350,9 +342,9 @@ void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_r
     w->instance.rank = weft_group_rank_locked(t, q->group_key, q->device);
   weft_mutex_unlock(&t->mu);
   q = &w->instance;
-  if (o.why == NULL && (q->rank < 0 || q->rank >= q->group_size)) {
-    o.why = WEFT_ERROR(INVALID_ARGUMENT, "collective %.*s: rank %d of %d", WEFT_STR_ARGS(q->name), q->rank,
-                       q->group_size);
+  if (o.why == NULL && (q->rank < 0 || q->rank >= q->group_size || q->group_size > WEFT_MAX_GROUP)) {
+    o.why = WEFT_ERROR(INVALID_ARGUMENT, "collective %.*s: rank %d of %d, where %d ranks can be", WEFT_STR_ARGS(q->name), q->rank,
+                       q->group_size, WEFT_MAX_GROUP);
   }
   atomic_fetch_add(&w->refs, 1); /* ours, beside the taker's */
   if (o.why == NULL) weft_group_table_watch(t, w, canceller, q->timeout_ms, &o.why);

@@ -61,6 +61,10 @@ weft_status_t *weft_prepare_check(const weft_collective_t *call) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: rank %d and root %d in a group of %d", name_length,
                       name, call->rank, call->root, call->group_size);
   }
+  if (call->group_size > WEFT_MAX_GROUP) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: a group of %d; it can have %d members at most", name_length, name,
+                      call->group_size, WEFT_MAX_GROUP);
+  }
   if (call->device.length == 0)
     return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: no device", name_length, name);
   if (call->kind == WEFT_BARRIER) return NULL;

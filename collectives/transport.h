@@ -33,6 +33,12 @@ typedef struct weft_fetch {
   void *consume_arg;
 } weft_fetch_t;
 
+enum {
+  /* Of one group. Each member is told of all the others: 16384 of them are 268 million entries on the leader's wires. */
+  WEFT_MAX_GROUP = 16384,
+  WEFT_MAX_DEVICE_TEXT = 255, /* bytes of a member's device name, and of its host's */
+};
+
 /* What the members of a group must agree on; answered by the leader when all have come. */
 typedef struct weft_group_request {
   int64_t group_key;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
+#include "base/hash_map.h"
 #include "tensor/shape_proto.h"
 #include "worker/device_codec.h"
 
@@ -94,17 +95,19 @@ weft_status_t *weft_group_to_msg(const weft_group_t *g, weft_arena_t *arena, wef
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&key, "weft-%" PRId64, g->key); /* TensorFlow's tasks only want it not to be empty */
   WEFT_RETURN_IF_ERROR(in_arena(arena, &key, &out->communicator_key, "group"));
-  for (int i = 0; i < g->size; i++) {
+  weft_map_t tasks = WEFT_MAP_INIT;
+  weft_status_t *s = NULL;
+  for (int i = 0; i < g->size && s == NULL; i++) {
     const weft_group_member_t *m = &g->members[i];
     weft_device_attributes_t d = {.name = m->device, .type = weft_transport_type_of(m->device), .incarnation = m->incarnation};
-    WEFT_RETURN_IF_ERROR(describe(m->host, arena, &d.description));
-    WEFT_RETURN_IF_ERROR(add_device(&d, arena, &out->devices));
-    bool is_first = true;
-    for (int k = 0; k < i && is_first; k++) is_first = !weft_str_eq(g->members[k].task, m->task);
-    out->num_tasks += is_first;
+    s = describe(m->host, arena, &d.description);
+    if (s == NULL) s = add_device(&d, arena, &out->devices);
+    if (s == NULL) s = weft_map_put(&tasks, m->task, out, NULL);
     if (i == 0) out->device_type = d.type;
   }
-  return NULL;
+  out->num_tasks = (int)tasks.count;
+  weft_map_deinit(&tasks);
+  return s;
 }
 
 weft_status_t *weft_group_from_msg(const weft_complete_group_response_msg_t *m, weft_group_t **out) {

@@ -1,6 +1,8 @@
 /* The leader's book: who is in a group, when it breaks, and when it is formed anew. */
+#include <limits.h>
 #include <stdio.h>
 
+#include "base/mutex.h"
 #include "collectives/group_table.h"
 #include "tests/runner.h"
 
@@ -369,6 +371,144 @@ static void bad_requests_are_refused(void) {
   weft_group_table_destroy(t);
 }
 
+static void join_for(weft_group_table_t *t, int64_t key, int size, weft_str_t device, int rank, int64_t timeout_ms, answer_t *a) {
+  *a = (answer_t){0};
+  const weft_group_request_t r = {.group_key = key, .group_size = size, .rank = rank, .device_type = WEFT_STR("CPU"),
+                                  .device = device, .incarnation = 1, .timeout_ms = timeout_ms};
+  weft_group_table_join(t, &r, NULL, on_group, a);
+}
+
+static void a_group_of_two_billion_is_refused(void) {
+  weft_group_table_t *t = fresh();
+  static const int sizes[] = {INT_MAX, INT_MAX - 1, 1 << 30, WEFT_MAX_GROUP + 1, 0, -1, INT_MIN};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    answer_t a = {0};
+    join_for(t, 1, sizes[i], WEFT_STR(CPU(1)), i % 2 == 0 ? -1 : 0, 1, &a);
+    CU_ASSERT_EQUAL_FATAL(a.calls, 1);
+    CU_ASSERT_EQUAL(weft_status_code(a.status), WEFT_INVALID_ARGUMENT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(a.status), "only 1 to 16384"));
+    answer_deinit(&a);
+    weft_instance_request_t r = request(0, 1);
+    r.group_size = sizes[i];
+    r.timeout_ms = 1;
+    weft_group_table_join_instance(t, &r, NULL, on_instance, &a);
+    CU_ASSERT_EQUAL_FATAL(a.calls, 1);
+    CU_ASSERT_EQUAL(weft_status_code(a.status), WEFT_INVALID_ARGUMENT);
+    answer_deinit(&a);
+  }
+  weft_group_table_destroy(t);
+}
+
+typedef struct late {
+  weft_mutex_t mu;
+  weft_cond_t cond;
+  int calls;
+  weft_status_t *status;
+} late_t;
+
+static void on_late(void *arg, weft_status_t *s) {
+  late_t *l = arg;
+  weft_mutex_lock(&l->mu);
+  l->calls++;
+  weft_status_free(l->status);
+  l->status = s;
+  weft_cond_broadcast(&l->cond);
+  weft_mutex_unlock(&l->mu);
+}
+static void on_late_group(void *arg, weft_status_t *s, weft_group_t *g) {
+  weft_group_release(g);
+  on_late(arg, s);
+}
+static void on_late_instance(void *arg, weft_status_t *s, int source) {
+  (void)source;
+  on_late(arg, s);
+}
+static void wait_for(late_t *l, int calls) {
+  weft_mutex_lock(&l->mu);
+  while (l->calls < calls) weft_cond_wait(&l->cond, &l->mu);
+  weft_mutex_unlock(&l->mu);
+}
+
+/* The largest group: its timeout names ten ranks, whether one or many have come. */
+static void missing_ranks_are_ten_and_a_count(void) {
+  weft_group_table_t *t = fresh();
+  for (int num_came = 1; num_came < 50; num_came += 24) {
+    late_t l = {.calls = 0};
+    weft_mutex_init(&l.mu);
+    weft_cond_init(&l.cond);
+    for (int i = 0; i < num_came; i++) {
+      char device[64];
+      snprintf(device, sizeof device, "/job:w/replica:0/task:%d/device:CPU:0", i);
+      const weft_group_request_t r = {.group_key = num_came, .group_size = WEFT_MAX_GROUP, .rank = 2 * i, .device_type = WEFT_STR("CPU"),
+                                      .device = weft_str(device), .incarnation = 1, .timeout_ms = i == num_came - 1 ? 1 : 600000};
+      weft_group_table_join(t, &r, NULL, on_late_group, &l);
+    }
+    wait_for(&l, num_came);
+    char count[64];
+    snprintf(count, sizeof count, " and %d more", WEFT_MAX_GROUP - num_came - 10);
+    CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(l.status), count));
+    CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(l.status), num_came == 1 ? "missing ranks: 1, 2, 3" : "missing ranks: 1, 3, 5"));
+    CU_ASSERT(strlen(weft_status_message(l.status)) < 1500);
+    weft_status_free(l.status);
+    l.status = NULL;
+    l.calls = 0;
+    for (int i = 0; i < num_came; i++) {
+      weft_instance_request_t r = request(2 * i, num_came);
+      r.group_size = WEFT_MAX_GROUP;
+      r.is_source = false;
+      r.timeout_ms = i == num_came - 1 ? 1 : 600000;
+      weft_group_table_join_instance(t, &r, NULL, on_late_instance, &l);
+    }
+    wait_for(&l, num_came);
+    CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(l.status), count));
+    CU_ASSERT(strlen(weft_status_message(l.status)) < 1500);
+    weft_status_free(l.status);
+    weft_cond_deinit(&l.cond);
+    weft_mutex_deinit(&l.mu);
+  }
+  weft_group_table_destroy(t);
+}
+
+/* A client that asks for ever new groups: the table does not grow, and what waits is kept. */
+static void old_groups_are_forgotten(void) {
+  weft_group_table_t *t = fresh();
+  answer_t waiting, complete[2], a;
+  join(t, -1, 2, CPU(1), -1, 1, NULL, &waiting);
+  for (int i = 0; i < 2; i++) join(t, -2, 2, i == 0 ? CPU(1) : CPU(2), -1, 1, NULL, &complete[i]);
+  CU_ASSERT(complete[0].group != NULL && complete[0].group == complete[1].group);
+  for (int64_t key = 0; key < 3 * WEFT_GROUPS_KEPT; key++) {
+    join(t, key, 1, CPU(1), -1, 1, NULL, &a);
+    CU_ASSERT_PTR_NOT_NULL(a.group);
+    answer_deinit(&a);
+    join(t, -2, 2, CPU(1), -1, 1, NULL, &a); /* one that is used is not forgotten */
+    CU_ASSERT_PTR_EQUAL(a.group, complete[0].group);
+    answer_deinit(&a);
+  }
+  CU_ASSERT_EQUAL(waiting.calls, 0);
+  join(t, -1, 2, CPU(2), -1, 1, NULL, &a);
+  CU_ASSERT(waiting.calls == 1 && waiting.group != NULL && a.group == waiting.group);
+  answer_deinit(&a);
+  join(t, 0, 2, CPU(1), -1, 1, NULL, &a); /* forgotten: with another size it is a new one */
+  CU_ASSERT_EQUAL(a.calls, 0);
+  weft_group_table_destroy(t);
+  answer_deinit(&a);
+  answer_deinit(&waiting);
+  for (int i = 0; i < 2; i++) answer_deinit(&complete[i]);
+}
+
+static void names_of_devices_are_short(void) {
+  weft_group_table_t *t = fresh();
+  static char device[1 << 20];
+  memset(device, 'x', sizeof device);
+  for (size_t n = WEFT_MAX_DEVICE_TEXT; n < sizeof device; n = n * 2 + 1) {
+    answer_t a;
+    join_for(t, (int64_t)n, 1, weft_str_of(device, n), -1, 0, &a);
+    CU_ASSERT_EQUAL(weft_status_code(a.status), n == WEFT_MAX_DEVICE_TEXT ? WEFT_OK : WEFT_INVALID_ARGUMENT);
+    answer_deinit(&a);
+  }
+  weft_group_table_destroy(t);
+}
+
 static weft_status_t *form(void) {
   const weft_group_table_env_t env = {host_of, cost, NULL};
   weft_group_table_t *t = NULL;
@@ -416,6 +556,10 @@ static const CU_TestInfo tests[] = {
     {"who gives up leaves the group", who_gives_up_leaves_the_group},
     {"an instance is agreed once", an_instance_is_agreed_once},
     {"bad requests are refused", bad_requests_are_refused},
+    {"a group of two billion is refused", a_group_of_two_billion_is_refused},
+    {"missing ranks are ten and a count", missing_ranks_are_ten_and_a_count},
+    {"old groups are forgotten", old_groups_are_forgotten},
+    {"names of devices are short", names_of_devices_are_short},
     {"each allocation may fail", each_allocation_may_fail},
     CU_TEST_INFO_NULL,
 };
