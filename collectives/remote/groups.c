@@ -59,7 +59,9 @@ static void linked(void *arg) {
 static void grouped(void *arg, weft_status_t *status, weft_group_t *group) {
   leader_wait_t *w = arg;
   weft_remote_t *t = w->t;
+  if (status == NULL) status = weft_remote_loss_in(t, group);
   if (status != NULL) {
+    weft_group_release(group);
     fail_wait(w, status);
     return;
   }
@@ -152,7 +154,7 @@ void weft_remote_transport_join_instance(weft_transport_t *base, const weft_inst
 bool weft_remote_transport_break(weft_transport_t *base, weft_str_t task) { return weft_host_links_break(weft_remote_of(base)->links, task); }
 
 void weft_remote_transport_returned_task(weft_transport_t *base, weft_str_t task, uint64_t incarnation) {
-  if (weft_remote_incarnation_of(weft_remote_of(base), task) == incarnation) return; /* old news */
   weft_remote_forget_loss(weft_remote_of(base), task);
+  if (weft_remote_incarnation_of(weft_remote_of(base), task) == incarnation) return; /* it was only silent */
   weft_group_table_returned_task(weft_remote_of(base)->groups, task);
 }

@@ -33,6 +33,20 @@ static void call_instead(weft_remote_fetch_t *f, weft_status_t *why) {
   }
 }
 
+/* All that the peer has said before its memory was gone is known now: it may have left because of another. */
+static void end_unread(void *arg) {
+  weft_remote_fetch_t *f = arg;
+  weft_remote_t *t = f->t;
+  weft_status_t *why = f->why;
+  f->why = NULL;
+  if (!weft_remote_is_lost(t, f->from_task)) {
+    weft_status_t *loss = weft_transport_loss(f->from_task, why);
+    weft_remote_note_loss(t, f->from_task, loss, false);
+    weft_status_free(loss);
+  }
+  weft_remote_end_fetch(f, weft_remote_cause(t, f->from_task, why), false);
+}
+
 static void read_offer(void *arg) {
   weft_remote_fetch_t *f = arg;
   weft_remote_source_t source = {.link = f->link, .address = f->address};
@@ -47,7 +61,13 @@ static void read_offer(void *arg) {
   if (s == NULL && !is_linked) { /* and what we read may have been something else already */
     s = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s", WEFT_STR_ARGS(f->from_task));
   }
-  weft_remote_end_fetch(f, s, false);
+  if (weft_status_code(s) == WEFT_UNAVAILABLE) {
+    weft_status_free(f->why);
+    f->why = s;
+    weft_host_links_settle(f->t->links, end_unread, f);
+  } else {
+    weft_remote_end_fetch(f, s, false);
+  }
 }
 
 /* The fetch has met its offer: `f` is out of the tables. Takes over what is told. */

@@ -7,10 +7,11 @@
 #include "base/clock.h"
 
 enum {
-  LEADER_LOST_MS = 2000, /* so long a call to a leader that died is not begun: it would wait until it is there again */
+  LATELY_MS = 2000, /* so long a call to a leader that died is not begun, and groups with the same life of a member are not believed */
   FRESH_MS = 10000,      /* so long a failure may be the cause of another; later nobody leaves because of it */
 };
 
+static bool is_lately(int64_t at_ns) { return weft_clock_ns() - at_ns < (int64_t)LATELY_MS * 1000000; }
 static bool is_fresh(int64_t at_ns) { return weft_clock_ns() - at_ns < (int64_t)FRESH_MS * 1000000; }
 
 weft_str_t weft_remote_host_of(void *arg, weft_str_t task) {
@@ -66,7 +67,8 @@ void weft_remote_note_loss(weft_remote_t *t, weft_str_t task, const weft_status_
   while (i < WEFT_REMOTE_LOSSES && t->losses[i].why != NULL && !weft_str_eq(t->losses[i].task, task)) i++;
   weft_str_t name = i < WEFT_REMOTE_LOSSES && t->losses[i].why == NULL ? weft_arena_str(&t->arena, task) : WEFT_STR("");
   if (name.length > 0) {
-    t->losses[i] = (weft_remote_loss_t){name, mine, weft_clock_ns(), has_left};
+    const weft_remote_known_t *known = weft_map_get(&t->hosts, task);
+    t->losses[i] = (weft_remote_loss_t){name, mine, known == NULL ? 0 : known->incarnation, weft_clock_ns(), has_left};
     mine = NULL;
   }
   weft_mutex_unlock(&t->mu);
@@ -199,14 +201,30 @@ weft_status_t *weft_remote_cause(weft_remote_t *t, weft_str_t task, weft_status_
 
 bool weft_remote_is_lost_lately(weft_remote_t *t, weft_str_t task) {
   bool is_lost = false;
-  int64_t now = weft_clock_ns();
   weft_mutex_lock(&t->mu);
   for (int i = 0; i < WEFT_REMOTE_LOSSES && !is_lost; i++) {
     const weft_remote_loss_t *l = &t->losses[i];
-    is_lost = l->why != NULL && weft_str_eq(l->task, task) && now - l->at_ns < (int64_t)LEADER_LOST_MS * 1000000;
+    is_lost = l->why != NULL && weft_str_eq(l->task, task) && is_lately(l->at_ns);
   }
   weft_mutex_unlock(&t->mu);
   return is_lost;
+}
+
+weft_status_t *weft_remote_loss_in(weft_remote_t *t, const weft_group_t *group) {
+  weft_status_t *found = NULL;
+  weft_mutex_lock(&t->mu);
+  for (int pass = 0; pass < 2; pass++) {
+    for (int i = 0; i < WEFT_REMOTE_LOSSES && found == NULL; i++) {
+      const weft_remote_loss_t *l = &t->losses[i];
+      if (l->why == NULL || l->has_left != (pass == 1) || l->incarnation == 0 || !is_lately(l->at_ns)) continue;
+      for (int k = 0; k < group->size && found == NULL; k++) {
+        const weft_group_member_t *m = &group->members[k];
+        if (m->incarnation == l->incarnation && weft_str_eq(m->task, l->task)) found = weft_status_clone(l->why);
+      }
+    }
+  }
+  weft_mutex_unlock(&t->mu);
+  return found;
 }
 
 void weft_remote_remember_group(weft_remote_t *t, weft_group_t *group) {

@@ -96,6 +96,7 @@ typedef struct weft_remote_ending {
 typedef struct weft_remote_loss {
   weft_str_t task;    /* in the arena */
   weft_status_t *why; /* NULL: a free place */
+  uint64_t incarnation; /* 0: not known */
   int64_t at_ns;
   bool has_left; /* said so before: perhaps only because of another loss */
 } weft_remote_loss_t;
@@ -247,6 +248,8 @@ void weft_remote_broken(void *arg, weft_host_link_t *link);
 /* Why the group of this key broke first, as far as we know: a copy. Who is lost after that may only have followed. */
 weft_status_t *weft_remote_first_loss(weft_remote_t *t, int64_t key);
 bool weft_remote_is_lost_lately(weft_remote_t *t, weft_str_t task);
+/* Why a group that the leader gives cannot work: a member was lost a moment ago, and the leader has not heard of it. A copy, or NULL. */
+weft_status_t *weft_remote_loss_in(weft_remote_t *t, const weft_group_t *group);
 void weft_remote_remember_group(weft_remote_t *t, weft_group_t *group);
 
 /* groups.c */
