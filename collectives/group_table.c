@@ -169,20 +169,48 @@ static void scatter(weft_group_record_t *g, weft_waiter_list_t *others) {
   if (g->group == NULL && g->building == NULL) drop_members(g);
 }
 
-static weft_status_t *too_late(const weft_group_record_t *g, const weft_waiter_t *w) {
-  weft_name_list_t have = {0}, missing = {0};
+typedef struct tasks {
+  const weft_str_t *all;
+  int n;
+} tasks_t;
+
+static tasks_t tasks_of_cluster(const weft_group_table_t *t) {
+  tasks_t c = {NULL, 0};
+  if (t->env.tasks != NULL) c.all = t->env.tasks(t->env.arg, &c.n);
+  return c;
+}
+
+static weft_str_t job_of(weft_str_t task) { return weft_str_of(task.data, (size_t)(weft_str_rfind(task, '/') + 1)); }
+
+/* Tasks without a device in the group, of the jobs that have one: it may have been meant to have fewer, the text says so. */
+static void list_absent(const weft_group_record_t *g, tasks_t cluster, weft_name_list_t *out) {
+  for (int i = 0; i < cluster.n; i++) {
+    bool is_member = false, is_of_job = false;
+    for (const weft_group_came_t *m = g->members; m != NULL && !is_member; m = m->next) {
+      const weft_str_t task = weft_transport_task_of(m->device);
+      is_member = weft_str_eq(task, cluster.all[i]);
+      is_of_job = is_of_job || weft_str_eq(job_of(task), job_of(cluster.all[i]));
+    }
+    if (is_of_job && !is_member) weft_name_list_add(out, "%.*s", WEFT_STR_ARGS(cluster.all[i]));
+  }
+}
+
+static weft_status_t *too_late(const weft_group_record_t *g, const weft_waiter_t *w, tasks_t cluster) {
+  weft_name_list_t have = {0}, missing = {0}, absent = {0};
   weft_rank_set_t ranks = {{0}};
   for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
     weft_name_list_add(&have, "%.*s", WEFT_STR_ARGS(m->device));
     weft_rank_set_add(&ranks, m->rank);
   }
   if (w->group.rank >= 0) weft_rank_set_list_missing(&ranks, g->size, &missing);
+  list_absent(g, cluster, &absent);
   return WEFT_ERROR(
       DEADLINE_EXCEEDED,
       "Collective has timed out waiting for other workers. Group %lld: after %lld ms %d of %d members "
-      "have come: %s%s%s",
+      "have come: %s%s%s%s%s",
       (long long)g->key, (long long)w->group.timeout_ms, g->num_members, g->size, weft_name_list_text(&have),
-      missing.n > 0 ? "; missing ranks: " : "", weft_name_list_text(&missing));
+      missing.n > 0 ? "; missing ranks: " : "", weft_name_list_text(&missing),
+      absent.n > 0 ? "; not one from: " : "", weft_name_list_text(&absent));
 }
 
 static void give_up(weft_waiter_t *w, bool is_timeout) {
@@ -190,11 +218,12 @@ static void give_up(weft_waiter_t *w, bool is_timeout) {
   weft_status_t *why = NULL;
   weft_waiter_list_t others = {NULL, NULL};
   weft_instance_record_t *rubbish = NULL;
+  const tasks_t cluster = tasks_of_cluster(t);
   weft_mutex_lock(&t->mu);
   const bool is_mine = w->in != NULL;
   w->has_expired = is_timeout;
   if (is_mine && is_timeout)
-    why = w->is_instance ? weft_instance_too_late(w->record, w) : too_late(w->record, w);
+    why = w->is_instance ? weft_instance_too_late(w->record, w) : too_late(w->record, w, cluster);
   if (is_mine) {
     weft_waiter_take(w);
     if (w->is_instance && why == NULL) {
@@ -354,6 +383,7 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
     return;
   }
   w->table = t;
+  if (w->group.timeout_ms <= 0) w->group.timeout_ms = WEFT_GROUP_JOIN_MS; /* as of TensorFlow's workers, which say none */
   if (r->group_size < 1 || r->group_size > WEFT_MAX_GROUP) {
     why = WEFT_ERROR(INVALID_ARGUMENT, "collective group %lld cannot have %d members, only 1 to %d",
                      (long long)r->group_key, r->group_size, WEFT_MAX_GROUP);
@@ -363,7 +393,7 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
   }
   atomic_fetch_add(&w->refs, 1); /* ours, beside the taker's */
   bool waits = false, is_late = false;
-  if (why == NULL) weft_group_table_watch(t, w, canceller, r->timeout_ms, &why);
+  if (why == NULL) weft_group_table_watch(t, w, canceller, w->group.timeout_ms, &why);
   if (why == NULL) {
     weft_mutex_lock(&t->mu);
     g = find_locked(t, r->group_key);

@@ -25,8 +25,9 @@ enum { WEFT_GROUPS_KEPT = 4096 }; /* a job has a handful */
 
 typedef struct weft_group_table weft_group_table_t; /* Thread-safe. */
 
-/* What the leader knows of its cluster; both may be NULL. Called without our locks. */
+/* What the leader knows of its cluster; all may be NULL. Called without our locks. */
 typedef struct weft_group_table_env {
+  const weft_str_t *(*tasks)(void *arg, int *out_n); /* of the cluster; lent, constant */
   weft_str_t (*host_of)(void *arg,
                         weft_str_t task); /* lent for the call; equal texts share memory; "": unknown */
   /* Measured seconds for a message between two tasks: a group's links come from here. */

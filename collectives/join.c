@@ -101,7 +101,7 @@ weft_status_t *weft_run_stage_group(weft_coll_run_t *r) {
                                   .rank = r->call.rank,
                                   .device_type = weft_transport_type_of(r->call.device),
                                   .device = r->call.device,
-                                  .timeout_ms = r->call.timeout_ms};
+                                  .timeout_ms = r->call.timeout_ms > 0 ? r->call.timeout_ms : WEFT_GROUP_JOIN_MS};
   weft_run_begin(r);
   c->transport->ops->complete_group(c->transport, &q, r->canceller, on_group, r);
   return NULL;

@@ -33,7 +33,7 @@ weft_status_t *weft_local_hub_create(bool has_virtual_time, weft_local_hub_t **o
   weft_mutex_init(&h->mu);
   h->has_virtual_time = has_virtual_time;
   h->random = 88172645463325252u;
-  const weft_group_table_env_t env = {host_of, weft_local_hub_cost, h};
+  const weft_group_table_env_t env = {.host_of = host_of, .cost = weft_local_hub_cost, .arg = h};
   weft_status_t *s = weft_timer_create(&h->timer);
   if (s == NULL) s = weft_group_table_create(&env, &h->table);
   if (s == NULL) s = weft_link_counters_create(&h->counters);

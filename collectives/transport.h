@@ -36,6 +36,7 @@ typedef struct weft_fetch {
 enum {
   /* Of one group. Each member is told of all the others: 16384 of them are 268 million entries on the leader's wires. */
   WEFT_MAX_GROUP = 16384,
+  WEFT_GROUP_JOIN_MS = 60000, /* so long the members of a group wait for the last to come, unless their timeout says otherwise */
   WEFT_MAX_DEVICE_TEXT = 255, /* bytes of a member's device name, and of its host's */
 };
 

@@ -57,6 +57,12 @@ static void complete_instance(void *arg, const weft_instance_request_t *r, weft_
   weft_worker_client_release(leader);
 }
 
+static const weft_str_t *tasks(void *arg, int *out_n) {
+  const weft_worker_t *w = arg;
+  *out_n = 0;
+  return w->cache == NULL ? NULL : w->cache->tasks(w->cache, out_n);
+}
+
 /* A link broke, which no link does before the collectives are there. */
 static void lost(void *arg, weft_str_t task, const weft_status_t *why) {
   weft_worker_t *w = arg;
@@ -101,7 +107,7 @@ weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leade
       .pool = w->pool,
       .only_rpc = only_rpc,
       .peers = {.arg = w, .leader = w->leader, .recv_buf = recv_buf, .complete_group = complete_group, .complete_instance = complete_instance,
-                .lost = lost}};
+                .tasks = tasks, .lost = lost}};
   WEFT_RETURN_IF_ERROR(weft_remote_transport_create(&o, &w->transport));
   return weft_collectives_create(w->task, w->pool, w->transport, &w->collectives);
 }

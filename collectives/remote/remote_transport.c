@@ -226,6 +226,12 @@ static double leader_cost(void *arg, weft_str_t from_task, weft_str_t to_task, s
   return cost_between(arg, from_task, to_task, bytes);
 }
 
+static const weft_str_t *cluster_tasks(void *arg, int *out_n) {
+  const weft_remote_t *t = arg;
+  *out_n = 0;
+  return t->peers.tasks == NULL ? NULL : t->peers.tasks(t->peers.arg, out_n);
+}
+
 weft_link_counters_t *weft_remote_transport_counters(weft_transport_t *t) { return weft_remote_of(t)->counters; }
 
 /* ---- life ---- */
@@ -307,7 +313,7 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
   t->pool = o->pool;
   t->peers = o->peers;
   t->task = weft_strndup(o->task.data, o->task.length);
-  weft_group_table_env_t env = {.host_of = weft_remote_host_of, .cost = leader_cost, .arg = t};
+  weft_group_table_env_t env = {.tasks = cluster_tasks, .host_of = weft_remote_host_of, .cost = leader_cost, .arg = t};
   t->tellings = weft_canceller_create(NULL);
   weft_status_t *s = t->task == NULL || t->tellings == NULL ? weft_remote_no_memory(o->task) : NULL;
   if (s == NULL) s = weft_link_counters_create(&t->counters);

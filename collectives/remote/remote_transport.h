@@ -23,6 +23,7 @@ typedef struct weft_collective_peers {
   void (*complete_group)(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn, void *fn_arg);
   void (*complete_instance)(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller, weft_instance_fn *fn,
                             void *fn_arg);
+  const weft_str_t *(*tasks)(void *arg, int *out_n); /* of the cluster; lent, constant. May be NULL */
   /* A linked task has died; `why` is lent. On any thread. */
   void (*lost)(void *arg, weft_str_t task, const weft_status_t *why);
 } weft_collective_peers_t;

@@ -347,6 +347,7 @@ typedef struct gate {
   held_t held[RANKS_OF_TASK_0][MOST_HELD]; /* guarded by the world's mu, as all below */
   int num_held[RANKS_OF_TASK_0], num_signs;
   bool is_open[RANKS_OF_TASK_0];
+  int64_t join_ms; /* of the last request for a group */
 } gate_t;
 
 static void gate_offer(weft_transport_t *t, int64_t step_id, weft_str_t key, weft_str_t to_task, weft_str_t to_device, const void *data,
@@ -390,6 +391,7 @@ static void gate_end_step(weft_transport_t *t, int64_t step_id, const weft_statu
 }
 static void gate_complete_group(weft_transport_t *t, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
   gate_t *g = (gate_t *)t;
+  g->join_ms = r->timeout_ms;
   g->behind->ops->complete_group(g->behind, r, canceller, fn, arg);
 }
 static void gate_complete_instance(weft_transport_t *t, const weft_instance_request_t *r, weft_canceller_t *canceller, weft_instance_fn *fn,
@@ -439,6 +441,34 @@ static void gate_open(gate_t *g, int rank) {
   for (int i = 0; i < n; i++) { /* nothing is added any more */
     held_t *h = &g->held[rank][i];
     g->behind->ops->fetch(g->behind, &h->fetch, h->canceller, h->done, h->arg);
+  }
+}
+
+/* Nobody waits for a group without end, also if the collective itself has no timeout. */
+static void joins_have_a_deadline(void) {
+  static const int64_t timeouts[][2] = {{0, WEFT_GROUP_JOIN_MS}, {500, 500}, {3600000, 3600000}};
+  for (int i = 0; i < 3; i++) {
+    world_t w;
+    gate_t g;
+    weft_collectives_t *task_0 = NULL;
+    world_init(&w, 2, 0, false, NULL);
+    weft_collective_t c = world_call(&w, 0, WEFT_BARRIER, WEFT_F32, WEFT_SCALAR);
+    c.timeout_ms = timeouts[i][0];
+    gate_init(&g, &w, (const weft_collective_t[]){c, c});
+    CU_ASSERT_PTR_NULL_FATAL(weft_collectives_create(weft_str(w.tasks[0]), w.pool, &g.base, &task_0));
+    weft_collectives_t *own = w.collectives[0];
+    w.collectives[0] = task_0;
+    result_t out;
+    weft_canceller_t *canceller = weft_canceller_create(NULL);
+    world_start(&w, 0, &c, canceller, &out);
+    CU_ASSERT_EQUAL(g.join_ms, timeouts[i][1]);
+    weft_canceller_cancel(canceller);
+    world_wait(&w, &out);
+    result_deinit(&out);
+    weft_canceller_release(canceller);
+    w.collectives[0] = own;
+    weft_collectives_destroy(task_0);
+    world_deinit(&w);
   }
 }
 
@@ -721,6 +751,7 @@ static const CU_TestInfo tests[] = {
     {"a cancelled rank ends the others", a_cancelled_rank_ends_the_others},
     {"who waits for the leader can be cancelled", who_waits_for_the_leader_can_be_cancelled},
     {"the end of a step ends its collectives", the_end_of_a_step_ends_its_collectives},
+    {"joins have a deadline", joins_have_a_deadline},
     {"a timeout names who has not come", a_timeout_names_who_has_not_come},
     {"a timeout that is not needed harms nothing", a_timeout_that_is_not_needed_harms_nothing},
     {"a rank that has ended leaves others of its task alone", a_rank_that_has_ended_leaves_others_of_its_task_alone},

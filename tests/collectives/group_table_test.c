@@ -44,8 +44,19 @@ static double cost(void *arg, weft_str_t from, weft_str_t to, size_t bytes) {
   return is_far ? 1e-3 + 1e-8 * (double)bytes : 1e-5 + 1e-9 * (double)bytes;
 }
 
+static const weft_str_t *cluster(void *arg, int *out_n) {
+  static weft_str_t tasks[4];
+  (void)arg;
+  tasks[0] = weft_str("/job:ps/replica:0/task:0");
+  tasks[1] = weft_str("/job:w/replica:0/task:0");
+  tasks[2] = weft_str("/job:w/replica:0/task:1");
+  tasks[3] = weft_str("/job:w/replica:0/task:2");
+  *out_n = 4;
+  return tasks;
+}
+
 static weft_group_table_t *fresh(void) {
-  const weft_group_table_env_t env = {host_of, cost, NULL};
+  const weft_group_table_env_t env = {.tasks = cluster, .host_of = host_of, .cost = cost};
   weft_group_table_t *t = NULL;
   weft_status_t *s = weft_group_table_create(&env, &t);
   CU_ASSERT_PTR_NULL_FATAL(s);
@@ -429,6 +440,27 @@ static void wait_for(late_t *l, int calls) {
   weft_mutex_unlock(&l->mu);
 }
 
+/* Who has not come is named by its task: the ranks may be unknown until all are there. */
+static void a_timeout_names_absent_tasks(void) {
+  late_t l = {.calls = 0};
+  weft_mutex_init(&l.mu);
+  weft_cond_init(&l.cond);
+  weft_group_table_t *t = fresh();
+  const weft_group_request_t r = {.group_key = 1, .group_size = 3, .rank = -1, .device_type = WEFT_STR("CPU"),
+                                  .device = WEFT_STR(CPU(1)), .incarnation = 1, .timeout_ms = 1};
+  weft_group_table_join(t, &r, NULL, on_late_group, &l);
+  wait_for(&l, 1);
+  CU_ASSERT_EQUAL(weft_status_code(l.status), WEFT_DEADLINE_EXCEEDED);
+  const char *text = weft_status_message(l.status);
+  CU_ASSERT_PTR_NOT_NULL(strstr(text, "1 of 3 members have come: " CPU(1)));
+  CU_ASSERT_PTR_NOT_NULL(strstr(text, "not one from: " TASK(0) ", " TASK(2)));
+  CU_ASSERT_PTR_NULL(strstr(text, "job:ps"));
+  weft_status_free(l.status);
+  weft_cond_deinit(&l.cond);
+  weft_mutex_deinit(&l.mu);
+  weft_group_table_destroy(t);
+}
+
 /* The largest group: its timeout names ten ranks, whether one or many have come. */
 static void missing_ranks_are_ten_and_a_count(void) {
   weft_group_table_t *t = fresh();
@@ -510,7 +542,7 @@ static void names_of_devices_are_short(void) {
 }
 
 static weft_status_t *form(void) {
-  const weft_group_table_env_t env = {host_of, cost, NULL};
+  const weft_group_table_env_t env = {.host_of = host_of, .cost = cost};
   weft_group_table_t *t = NULL;
   WEFT_RETURN_IF_ERROR(weft_group_table_create(&env, &t));
   answer_t a[2], i[2] = {{0}, {0}};
@@ -555,6 +587,7 @@ static const CU_TestInfo tests[] = {
     {"an instance of a broken group fails at once", an_instance_of_a_broken_group_fails_at_once},
     {"who gives up leaves the group", who_gives_up_leaves_the_group},
     {"an instance is agreed once", an_instance_is_agreed_once},
+    {"a timeout names absent tasks", a_timeout_names_absent_tasks},
     {"bad requests are refused", bad_requests_are_refused},
     {"a group of two billion is refused", a_group_of_two_billion_is_refused},
     {"missing ranks are ten and a count", missing_ranks_are_ten_and_a_count},
