@@ -73,7 +73,7 @@ void TF_RemoveAllControlInputs(TF_Graph *graph, TF_Operation *op) {
   for (int i = 0; i < op->node->num_controls; i++) {
     weft_client_edge_remove_locked(graph, weft_client_operation(graph, op->node->controls[i]), op, -1, -1);
   }
-  op->node->num_controls = 0;
+  weft_graph_clear_controls(op->node);
   weft_mutex_unlock(&graph->mu);
 }
 

@@ -179,26 +179,10 @@ static weft_status_t *check_spec(const build_t *b) {
 }
 
 static weft_status_t *add_controls(build_t *b) {
-  weft_node_t *n = b->n;
-  if (b->spec->num_controls <= 16) {
-    for (int i = 0; i < b->spec->num_controls; i++) {
-      WEFT_RETURN_IF_ERROR(weft_graph_add_control(b->g, b->spec->controls[i], n));
-    }
-    return NULL;
+  for (int i = 0; i < b->spec->num_controls; i++) {
+    WEFT_RETURN_IF_ERROR(weft_graph_add_control(b->g, b->spec->controls[i], b->n));
   }
-  n->controls = weft_arena_calloc(&b->g->arena, (size_t)b->spec->num_controls, sizeof(*n->controls));
-  if (n->controls == NULL) return no_memory(b);
-  n->controls_capacity = b->spec->num_controls;
-  weft_map_t seen = WEFT_MAP_INIT;
-  weft_status_t *s = NULL;
-  for (int i = 0; i < b->spec->num_controls && s == NULL; i++) {
-    weft_node_t *from = b->spec->controls[i];
-    void *old = NULL;
-    s = weft_map_put_u64(&seen, (uint64_t)from->id, from, &old);
-    if (s == NULL && old == NULL) n->controls[n->num_controls++] = from;
-  }
-  weft_map_deinit(&seen);
-  return s;
+  return NULL;
 }
 
 static weft_status_t *enter(build_t *b) {

@@ -150,22 +150,6 @@ weft_str_t weft_graph_unique_name(weft_graph_t *g, weft_str_t base) {
   return name;
 }
 
-weft_status_t *weft_graph_add_control(weft_graph_t *g, weft_node_t *from, weft_node_t *to) {
-  for (int i = 0; i < to->num_controls; i++) {
-    if (to->controls[i] == from) return NULL;
-  }
-  if (to->num_controls == to->controls_capacity) {
-    int capacity = to->controls_capacity == 0 ? 2 : to->controls_capacity * 2;
-    weft_node_t **controls = weft_arena_calloc(&g->arena, (size_t)capacity, sizeof *controls);
-    if (controls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "adding a control input to '%s'", to->name.data);
-    if (to->num_controls > 0) memcpy(controls, to->controls, (size_t)to->num_controls * sizeof *controls);
-    to->controls = controls;
-    to->controls_capacity = capacity;
-  }
-  to->controls[to->num_controls++] = from;
-  return NULL;
-}
-
 void weft_graph_set_input(weft_node_t *n, int input, weft_output_t from) { n->inputs[input] = from; }
 
 weft_status_t *weft_graph_set_attr(weft_graph_t *g, weft_node_t *n, const char *name, const weft_attr_t *value) {

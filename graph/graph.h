@@ -24,6 +24,7 @@ typedef struct weft_output {
   int index;
 } weft_output_t;
 
+typedef struct weft_control_table weft_control_table_t;
 struct weft_node {
   int id;                    /* index in the graph's nodes */
   weft_str_t name;           /* '\0'-ended */
@@ -33,6 +34,7 @@ struct weft_node {
   weft_str_t assigned_device; /* full name once placed; empty before. Interned per graph: compare pointers */
   weft_output_t *inputs;      /* num_inputs */
   weft_node_t **controls;     /* num_controls; no duplicates */
+  weft_control_table_t *control_table; /* of controls.c, where there are many; else NULL */
   weft_named_attr_t *attrs;   /* num_attrs, sorted by name; op defaults filled in, '_' attributes kept */
   const int *input_types;     /* num_inputs; may be ref types */
   const int *output_types;    /* num_outputs */
@@ -78,7 +80,13 @@ typedef struct weft_node_spec {
  * INVALID_ARGUMENT attributes, input count or dtypes ("Input 'b' of 'MatMul' Op has type int32 that does not
  * match type float of argument 'a'."-like, as TensorFlow words it at import). */
 WEFT_MUST_CHECK weft_status_t *weft_graph_add(weft_graph_t *g, const weft_node_spec_t *spec, weft_node_t **out);
+/* Nothing if it is one already. Constant time, however many there are. */
 WEFT_MUST_CHECK weft_status_t *weft_graph_add_control(weft_graph_t *g, weft_node_t *from, weft_node_t *to);
+/* The index of the control input `from` of `n`, or -1. Constant time, too. */
+WEFT_MUST_CHECK weft_status_t *weft_graph_find_control(weft_graph_t *g, weft_node_t *n, const weft_node_t *from, int *out);
+/* `from` takes the place of control input `i`. */
+WEFT_MUST_CHECK weft_status_t *weft_graph_replace_control(weft_graph_t *g, weft_node_t *n, int i, weft_node_t *from);
+void weft_graph_clear_controls(weft_node_t *n);
 void weft_graph_set_input(weft_node_t *n, int input, weft_output_t from);
 /* Appends a data input to a node whose signature was extended by hand (Merge of a loop, ...). */
 WEFT_MUST_CHECK weft_status_t *weft_graph_set_attr(weft_graph_t *g, weft_node_t *n, const char *name,

@@ -168,7 +168,7 @@ static weft_status_t *become(weft_lowering_t *l, weft_node_t *n, const char *op,
   if (n->op == NULL) return WEFT_ERROR(INTERNAL, "there is no op '%s'", op);
   n->function = NULL;
   n->flags = n->op->flags;
-  n->num_controls = 0;
+  weft_graph_clear_controls(n);
   weft_named_attr_t types = {WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_inputs,
                                              .list.types = n->output_types}};
   WEFT_RETURN_IF_ERROR(weft_node_set_attrs(l->g, n, &types, num_inputs > 0, WEFT_WORDS_CLIENT));

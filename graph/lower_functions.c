@@ -24,14 +24,15 @@ static weft_status_t *lower_node(weft_lowering_t *l, weft_node_t *n) {
 }
 
 /* Connects consumers past the nodes that only keep a name. */
-static void bypass(const weft_lowering_t *l, weft_node_t *n) {
+static weft_status_t *bypass(const weft_lowering_t *l, weft_node_t *n) {
   for (int i = 0; i < n->num_inputs; i++) {
     while (l->done[n->inputs[i].node->id] != NULL) n->inputs[i] = n->inputs[i].node->inputs[n->inputs[i].index];
   }
   for (int i = 0; i < n->num_controls; i++) {
     weft_node_t *done = l->done[n->controls[i]->id];
-    if (done != NULL) n->controls[i] = done;
+    if (done != NULL) WEFT_RETURN_IF_ERROR(weft_graph_replace_control(l->g, n, i, done));
   }
+  return NULL;
 }
 
 static weft_status_t *run(weft_lowering_t *l, int first_id) {
@@ -50,7 +51,7 @@ static weft_status_t *run(weft_lowering_t *l, int first_id) {
   if (num_lowered == 0) return NULL;
   /* Finishing the last one has made l->done long enough for every id. */
   for (int id = first_id; id < g->num_nodes; id++) {
-    if (g->nodes[id] != NULL) bypass(l, g->nodes[id]);
+    if (g->nodes[id] != NULL) WEFT_RETURN_IF_ERROR(bypass(l, g->nodes[id]));
   }
   return NULL;
 }

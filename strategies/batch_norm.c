@@ -134,9 +134,9 @@ static weft_status_t *replace(weft_graph_t *g, norm_t *k, weft_output_t *results
     for (int i = 0; i < user->num_inputs; i++) {
       if (user->inputs[i].node == n) weft_graph_set_input(user, i, results[user->inputs[i].index]);
     }
-    for (int i = 0; i < user->num_controls; i++) {
-      if (user->controls[i] == n) user->controls[i] = named;
-    }
+    int control = -1;
+    WEFT_RETURN_IF_ERROR(weft_graph_find_control(g, user, n, &control));
+    if (control >= 0) WEFT_RETURN_IF_ERROR(weft_graph_replace_control(g, user, control, named));
   }
   return NULL;
 }

@@ -193,9 +193,6 @@ weft_node_t *weft_emit_noop(weft_emitter_t *e, weft_node_t *const *controls, int
 
 void weft_emit_control(weft_emitter_t *e, weft_node_t *from, weft_node_t *to) {
   if (e->s != NULL || from == NULL || to == NULL || from == to) return;
-  for (int i = 0; i < to->num_controls; i++) {
-    if (to->controls[i] == from) return;
-  }
   weft_emitter_fail(e, weft_graph_add_control(e->g, from, to));
 }
 

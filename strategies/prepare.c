@@ -148,9 +148,9 @@ static weft_status_t *expand(const weft_strategy_request_t *r, weft_graph_t *g, 
 static weft_status_t *go_around(weft_graph_t *g, const weft_node_t *n, const weft_fanout_edge_t *edge) {
   weft_node_t *to = edge->to;
   if (edge->input >= 0) weft_graph_set_input(to, edge->input, n->inputs[edge->output]);
-  for (int k = 0; k < to->num_controls && edge->input < 0; k++) {
-    if (to->controls[k] == n) to->controls[k] = n->inputs[0].node;
-  }
+  int control = -1;
+  if (edge->input < 0) WEFT_RETURN_IF_ERROR(weft_graph_find_control(g, to, n, &control));
+  if (control >= 0) WEFT_RETURN_IF_ERROR(weft_graph_replace_control(g, to, control, n->inputs[0].node));
   for (int i = 1; i < n->num_inputs && edge->input < 0; i++) WEFT_RETURN_IF_ERROR(weft_graph_add_control(g, n->inputs[i].node, to));
   for (int i = 0; i < n->num_controls; i++) WEFT_RETURN_IF_ERROR(weft_graph_add_control(g, n->controls[i], to));
   return NULL;

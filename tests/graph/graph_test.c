@@ -183,6 +183,68 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void) {
   CU_ASSERT_TRUE(n > 5);
 }
 
+/* Any order of adding, replacing, clearing and searching, with few and with many, against a plain list. */
+static void control_inputs_are_a_list_without_duplicates(void) {
+  enum { NODES = 300, STEPS = 20000 };
+  weft_graph_t *g = weft_test_graph("");
+  weft_node_t *all[NODES], *to = NULL, *want[STEPS];
+  for (int i = 0; i < NODES; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "n%d", i);
+    weft_test_expect(add(g, name, "NoOp", NULL, 0, NULL, 0, &all[i]), WEFT_OK, "");
+  }
+  weft_test_expect(add(g, "to", "NoOp", NULL, 0, NULL, 0, &to), WEFT_OK, "");
+  uint64_t random = 12345;
+  int num = 0, most = 0;
+  for (int step = 0; step < STEPS; step++) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    const int what = (int)(random >> 60), which = (int)((random >> 33) % NODES);
+    int at = -1, index = -2;
+    for (int i = 0; i < num && at < 0; i++) at = want[i] == all[which] ? i : -1;
+    weft_test_expect(weft_graph_find_control(g, to, all[which], &index), WEFT_OK, "");
+    CU_ASSERT_EQUAL(index, at);
+    if (what < 12 && step % 4096 != 4095) {
+      weft_test_expect(weft_graph_add_control(g, all[which], to), WEFT_OK, "");
+      if (at < 0) want[num++] = all[which];
+    } else if (step % 4096 == 4095) {
+      weft_graph_clear_controls(to);
+      num = 0;
+    } else if (at < 0 && num > 0) {
+      const int i = (int)(random >> 20) % num;
+      if (i < 0) continue;
+      weft_test_expect(weft_graph_replace_control(g, to, i, all[which]), WEFT_OK, "");
+      want[i] = all[which];
+    }
+    CU_ASSERT_EQUAL_FATAL(to->num_controls, num);
+    CU_ASSERT(num == 0 || memcmp(to->controls, want, (size_t)num * sizeof *want) == 0);
+    if (num > most) most = num;
+  }
+  CU_ASSERT(most > 200);
+  weft_graph_destroy(g);
+}
+
+static weft_status_t *many_controls(void) {
+  weft_graph_t *g = NULL;
+  WEFT_RETURN_IF_ERROR(weft_graph_create(&g));
+  weft_status_t *s = NULL;
+  weft_node_t *to = NULL, *from = NULL;
+  for (int i = 0; i < 100 && s == NULL; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "n%d", i);
+    s = add(g, name, "NoOp", NULL, 0, NULL, 0, i == 0 ? &to : &from);
+    if (s == NULL && i > 0) s = weft_graph_add_control(g, from, to);
+  }
+  CU_ASSERT(s != NULL || to->num_controls == 99);
+  weft_graph_destroy(g);
+  return s;
+}
+
+static void control_inputs_without_memory_are_an_error(void) {
+  long n = 0;
+  WEFT_FAIL_EACH_ALLOCATION(n, s, many_controls());
+  CU_ASSERT(n > 1);
+}
+
 static const CU_TestInfo tests[] = {
     {"types follow from inputs", types_follow_from_inputs},
     {"wrong nodes are refused and leave no trace", wrong_nodes_are_refused_and_leave_no_trace},
@@ -194,6 +256,8 @@ static const CU_TestInfo tests[] = {
     {"copies are independent and without holes", copies_are_independent_and_without_holes},
     {"a node may have very many control inputs", a_node_may_have_very_many_control_inputs},
     {"a failed allocation is reported and leaks nothing", a_failed_allocation_is_reported_and_leaks_nothing},
+    {"control inputs are a list without duplicates", control_inputs_are_a_list_without_duplicates},
+    {"control inputs without memory are an error", control_inputs_without_memory_are_an_error},
     CU_TEST_INFO_NULL,
 };
 
