@@ -491,7 +491,7 @@ static void errors_about_long_names_are_short(void) {
       "node{name:'%s' op:'NoOp' input:'^%s'}",
       FLOAT_INPUT "node{name:'%s' op:'AddV2' input:'x'" T_FLOAT "}",
   };
-  enum { LONG = 10 << 20 };
+  enum { LONG = 1 << 20 };
   char *name = weft_malloc(LONG + 1);
   CU_ASSERT_PTR_NOT_NULL_FATAL(name);
   memset(name, 'n', LONG);
