@@ -5,6 +5,7 @@ output, so that nothing above this file knows which of them it talks to. A serve
 to a file; a failed test shows what its servers wrote meanwhile.
 """
 
+import contextlib
 import os
 import re
 import select
@@ -30,6 +31,14 @@ def hold_ports(count):
         s.bind(("127.0.0.1", 0))
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     return held
+
+
+def is_stopped(thread):
+    try:
+        with open(f"{thread}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] in "TtZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # it has ended meanwhile
 
 
 class Maker:
@@ -158,6 +167,19 @@ class Cluster:
 
     def restart(self, job, task):
         self.servers[job, task].start()
+
+    @contextlib.contextmanager
+    def frozen(self, job, task):
+        """The process stands still meanwhile, with its connections open."""
+        process = self.servers[job, task].process
+        process.send_signal(signal.SIGSTOP)
+        tasks = f"/proc/{process.pid}/task"
+        while any(not is_stopped(f"{tasks}/{thread}") for thread in os.listdir(tasks)):
+            os.sched_yield()  # a thread runs until it notices the signal
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
 
     def dead(self):
         return [s for s in self.servers.values() if not s.is_alive()]
