@@ -415,10 +415,23 @@ static weft_status_t *list_body(body_t *b) {
   return NULL;
 }
 
+/* Each name of the body has the caller's in front: before that is written, is there room? */
+static weft_status_t *take_name_bytes(body_t *b) {
+  size_t *left = b->spec->name_bytes, bytes = 0;
+  if (left == NULL) return NULL;
+  if (!weft_mul_size(b->spec->prefix.length, (size_t)b->num_nodes, &bytes) || bytes > *left) {
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "unfolding function '%s' needs too much memory for names: %d nodes, each of whose names begins "
+                      "with the %zu bytes of '%.100s...'", b->spec->function->name.data, b->num_nodes, b->spec->prefix.length, b->spec->prefix.data);
+  }
+  *left -= bytes;
+  return NULL;
+}
+
 static weft_status_t *run(body_t *b) {
   WEFT_RETURN_IF_ERROR(bind_attrs(b));
   WEFT_RETURN_IF_ERROR(check_args(b));
   WEFT_RETURN_IF_ERROR(list_nodes(b));
+  WEFT_RETURN_IF_ERROR(take_name_bytes(b));
   for (int i = 0; i < b->num_nodes; i++) WEFT_RETURN_IF_ERROR(make_node(b, &b->nodes[i]));
   for (int i = 0; i < b->num_nodes; i++) WEFT_RETURN_IF_ERROR(connect(b, &b->nodes[i]));
   WEFT_RETURN_IF_ERROR(list_returns(b));

@@ -6,6 +6,7 @@
 #include "graph/function.h"
 
 typedef struct weft_inline_spec {
+  size_t *name_bytes; /* what names of nodes may still take, lowered by those of the body; NULL: anything */
   const weft_function_t *function;
   const weft_named_attr_t *attrs; /* bind the function's type attributes */
   int num_attrs;

@@ -18,12 +18,19 @@ struct weft_call_chain {
   const weft_call_chain_t *outer; /* NULL at the graph itself */
 };
 
+enum {
+  WEFT_LOWER_DEPTH = 1000,          /* functions in functions; TensorFlow 2.19 takes 14 s to start a step with 300 */
+  WEFT_LOWER_NODES = 1 << 21,       /* that calls unfold to */
+  WEFT_LOWER_NAME_BYTES = 512 << 20 /* of their names, which grow with the depth */
+};
+
 typedef struct weft_lowering {
   weft_graph_t *g;
   const weft_call_chain_t **chains; /* owned; by id; NULL for nodes of the graph itself */
   weft_node_t **done;               /* owned; by id; set for lowered nodes */
   int capacity;                     /* of both */
   int first_new_id;
+  size_t name_bytes; /* that names of nodes in bodies may still take */
 } weft_lowering_t;
 
 /* One instantiated function. */

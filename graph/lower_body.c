@@ -3,7 +3,6 @@
 #include "graph/lower.h"
 #include "graph/node_build.h"
 
-enum { MAX_ADDED_NODES = 1 << 21, MAX_DEPTH = 1000 };
 
 weft_status_t *weft_lower_add(weft_lowering_t *l, const weft_node_t *site, const char *name, const char *op,
                               const weft_node_t *near, const weft_output_t *inputs, int num_inputs,
@@ -80,10 +79,15 @@ static weft_status_t *extend_chain(weft_lowering_t *l, const weft_node_t *site, 
   const weft_call_chain_t *outer = site->id < l->capacity ? l->chains[site->id] : NULL;
   int depth = 0;
   for (const weft_call_chain_t *c = outer; c != NULL; c = c->outer) {
-    if (c->function == f || ++depth > MAX_DEPTH) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': function '%s' calls itself%s; recursive functions are not supported",
-                        site->name.data, f->name.data, c->function == f ? "" : " or is nested too deeply");
+    if (c->function == f) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': function '%s' calls itself; recursive functions are not supported", site->name.data,
+                        f->name.data);
     }
+    depth++;
+  }
+  if (depth >= WEFT_LOWER_DEPTH) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Function '%s' is called within %d functions; they can be nested %d deep (at node '%.100s...')", f->name.data, depth,
+                      WEFT_LOWER_DEPTH, site->name.data);
   }
   weft_call_chain_t *chain = weft_arena_alloc(&l->g->arena, sizeof *chain);
   if (chain == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", site->name.data);
@@ -124,7 +128,7 @@ weft_status_t *weft_lower_body(weft_lowering_t *l, const weft_node_t *site, cons
   weft_graph_t *g = l->g;
   weft_inline_spec_t spec = {.function = weft_function_find(g->library, func->name), .attrs = func->attrs,
                              .num_attrs = func->num_attrs, .device = site->requested_device, .args = args,
-                             .num_args = num_args, .gate = gate};
+                             .num_args = num_args, .gate = gate, .name_bytes = &l->name_bytes};
   if (spec.function == NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': Failed to find function \"%s\" in function library", site->name.data,
                       func->name.data);
@@ -141,9 +145,9 @@ weft_status_t *weft_lower_body(weft_lowering_t *l, const weft_node_t *site, cons
                                    : weft_inline(g, &spec, &inlined);
   weft_strbuf_deinit(&prefix);
   if (s != NULL) return s;
-  if (g->num_nodes - l->first_new_id > MAX_ADDED_NODES) {
+  if (g->num_nodes - l->first_new_id > WEFT_LOWER_NODES) {
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "Node '%s': calls of functions unfold to more than %d nodes", site->name.data,
-                      MAX_ADDED_NODES);
+                      WEFT_LOWER_NODES);
   }
   WEFT_RETURN_IF_ERROR(reserve(l));
   for (int i = 0; i < inlined.num_body; i++) l->chains[inlined.body[i]->id] = chain;

@@ -57,7 +57,7 @@ static weft_status_t *run(weft_lowering_t *l, int first_id) {
 }
 
 weft_status_t *weft_pass_lower_functions(weft_graph_t *g, int first_id) {
-  weft_lowering_t l = {.g = g, .first_new_id = g->num_nodes};
+  weft_lowering_t l = {.g = g, .first_new_id = g->num_nodes, .name_bytes = WEFT_LOWER_NAME_BYTES};
   weft_status_t *s = run(&l, first_id);
   weft_free(l.chains);
   weft_free(l.done);

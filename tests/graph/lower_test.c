@@ -285,6 +285,77 @@ static void calls_that_unfold_without_bounds_are_refused(void) {
   weft_strbuf_deinit(&text);
 }
 
+/* Ways in which function f0 calls f1, f1 calls f2, ...; the last adds. */
+static const struct {
+  const char *name, *node;
+} ways[] = {
+    {"a call", "op:'f%d' input:'x'"},
+    {"PartitionedCall", "op:'PartitionedCall' input:'x' attr{key:'f' value{func{name:'f%d'}}} " TYPES("Tin", "type:DT_FLOAT")
+                            TYPES("Tout", "type:DT_FLOAT")},
+    {"StatefulPartitionedCall", "op:'StatefulPartitionedCall' input:'x' attr{key:'f' value{func{name:'f%d'}}} "
+                                    TYPES("Tin", "type:DT_FLOAT") TYPES("Tout", "type:DT_FLOAT")},
+    {"If", "op:'If' input:'x' input:'x' attr{key:'then_branch' value{func{name:'f%d'}}} attr{key:'else_branch' value{func{name:'leaf'}}} "
+           "attr{key:'Tcond' value{type:DT_FLOAT}} " TYPES("Tin", "type:DT_FLOAT") TYPES("Tout", "type:DT_FLOAT")},
+    {"While", "op:'While' input:'x' attr{key:'body' value{func{name:'f%d'}}} attr{key:'cond' value{func{name:'more'}}} "
+                  TYPES("T", "type:DT_FLOAT")},
+};
+
+static weft_status_t *lower_nested(size_t way, int depth, bool is_recursive) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_puts(&text, PLACEHOLDER("x", "DT_FLOAT") "node{name:'c' ");
+  weft_strbuf_printf(&text, ways[way].node, 0);
+  weft_strbuf_puts(&text, "} library{function{signature{name:'leaf' " ARG("x", "DT_FLOAT") RESULT("y", "DT_FLOAT") "} "
+                          "node_def{name:'n' op:'Neg' input:'x'" T_FLOAT "} ret{key:'y' value:'n:y:0'}} "
+                          "function{signature{name:'more' " ARG("x", "DT_FLOAT") RESULT("y", "DT_BOOL") "} "
+                          "node_def{name:'n' op:'Less' input:'x' input:'x'" T_FLOAT "} ret{key:'y' value:'n:z:0'}} ");
+  for (int i = 0; i < depth; i++) {
+    const bool is_last = i == depth - 1;
+    weft_strbuf_printf(&text, "function{signature{name:'f%d' " ARG("x", "DT_FLOAT") RESULT("y", "DT_FLOAT") "} node_def{name:'n' ", i);
+    weft_strbuf_printf(&text, is_last && !is_recursive ? "op:'Neg' input:'x'" T_FLOAT : ways[way].node, is_last ? 0 : i + 1);
+    weft_strbuf_printf(&text, "} ret{key:'y' value:'n:%s:0'}} ", is_last && !is_recursive ? "y" : way == 0 ? "y" : "output");
+  }
+  weft_strbuf_puts(&text, "}");
+  weft_graph_t *g = weft_test_graph(text.data);
+  weft_strbuf_deinit(&text);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(g);
+  weft_status_t *s = weft_pass_lower_functions(g, 0);
+  if (s == NULL) s = weft_pass_infer_shapes(g);
+  weft_graph_destroy(g);
+  return s;
+}
+
+static void functions_are_nested_to_a_limit(void) {
+  for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
+    weft_test_expect(lower_nested(way, 300, false), WEFT_OK, "");
+    weft_test_expect(lower_nested(way, 3000, false), WEFT_INVALID_ARGUMENT,
+                     "' is called within 1000 functions; they can be nested 1000 deep (at node 'c/");
+    for (int cycle = 1; cycle < 200; cycle *= 3) {
+      weft_test_expect(lower_nested(way, cycle, true), WEFT_INVALID_ARGUMENT, "function 'f0' calls itself");
+    }
+  }
+  weft_test_expect(lower_nested(0, 1000, false), WEFT_OK, "");
+}
+
+/* The body of a function has 1000 nodes, and the node that calls it a name of a megabyte: a gigabyte of names. */
+static void names_of_nodes_in_functions_are_limited(void) {
+  enum { LONG = 1 << 20 };
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_puts(&text, "node{name:'");
+  char *name = weft_strbuf_reserve(&text, LONG);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(name);
+  memset(name, 'n', LONG);
+  text.length += LONG;
+  weft_strbuf_puts(&text, "' op:'f'} library{function{signature{name:'f'} ");
+  for (int i = 0; i < 1000; i++) weft_strbuf_printf(&text, "node_def{name:'n%d' op:'NoOp'} ", i);
+  weft_strbuf_puts(&text, "}}");
+  weft_graph_t *g = weft_test_graph(text.data);
+  weft_strbuf_deinit(&text);
+  weft_test_expect(weft_pass_lower_functions(g, 0), WEFT_RESOURCE_EXHAUSTED,
+                   "unfolding function 'f' needs too much memory for names: 1000 nodes, each of whose names begins with the 1048576 bytes of 'nnn");
+  CU_ASSERT(g->arena.bytes < 64 << 20);
+  weft_graph_destroy(g);
+}
+
 static weft_status_t *import_and_lower(weft_str_t bytes) {
   weft_graph_t *g = NULL;
   weft_status_t *s = weft_test_import(bytes, &g);
@@ -317,6 +388,8 @@ static const CU_TestInfo tests[] = {
     {"graphs made by TensorFlow are lowered", graphs_made_by_tensorflow_are_lowered},
     {"wrong calls are refused", wrong_calls_are_refused},
     {"calls that unfold without bounds are refused", calls_that_unfold_without_bounds_are_refused},
+    {"functions are nested to a limit", functions_are_nested_to_a_limit},
+    {"names of nodes in functions are limited", names_of_nodes_in_functions_are_limited},
     {"a failed allocation is reported and leaks nothing", a_failed_allocation_is_reported_and_leaks_nothing},
     CU_TEST_INFO_NULL,
 };
