@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "client/config.h"
+#include "master/presence.h"
 #include "master/remote_master.h"
 #include "rpc/channel.h"
 #include "server/server.h"
@@ -22,6 +23,7 @@ struct weft_connection {
   weft_rpc_client_t *rpc; /* remote only, as the channel is */
   weft_rpc_channel_t *channel;
   weft_master_client_t *master;
+  weft_presence_t *presence;   /* remote only, from the session's creation on; written by the one that creates it */
   weft_canceller_t *canceller; /* of everything that waits at the master */
   weft_mutex_t mu;
   weft_str_t handle; /* guarded by mu until it is set, then constant; owned; data NULL before */
@@ -181,6 +183,7 @@ void weft_connection_destroy(weft_connection_t *c) {
   if (c == NULL) return;
   if (c->master != NULL)
     weft_status_free(weft_connection_close(c)); /* the master is told, whatever it answers */
+  weft_presence_stop(c->presence);
   weft_master_client_release(c->master);
   if (c->channel != NULL) weft_rpc_channel_release(c->channel);
   weft_rpc_client_destroy(c->rpc);
@@ -245,9 +248,10 @@ static weft_status_t *need_session(weft_connection_t *c, weft_str_t *out) {
 }
 
 static weft_status_t *create_session(weft_connection_t *c, weft_str_t graph_def) {
-  const weft_create_session_t r = {.graph_def = graph_def,
-                                   .config = weft_str_of(c->config, c->config_bytes),
-                                   .target = weft_str(c->target)};
+  weft_create_session_t r = {
+      .graph_def = graph_def, .config = weft_str_of(c->config, c->config_bytes), .target = weft_str(c->target)};
+  if (!c->is_local && c->presence == NULL) WEFT_RETURN_IF_ERROR(weft_presence_start(c->master, &c->presence));
+  if (!c->is_local) r.client = weft_presence_id(c->presence);
   answer_t a;
   expect(&a);
   c->master->ops->create_session(c->master, &r, c->canceller, got_session, &a);

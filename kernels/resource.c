@@ -256,6 +256,13 @@ void weft_resource_clear(weft_resource_manager_t *m, weft_str_t container) {
   }
 }
 
+size_t weft_resource_count(weft_resource_manager_t *m) {
+  weft_mutex_lock(&m->mu);
+  size_t n = m->map.count;
+  weft_mutex_unlock(&m->mu);
+  return n;
+}
+
 /* Those that want to know, at most `max` of them, retained. Returns how many there are. */
 static size_t list_task_watchers(weft_resource_manager_t *m, weft_object_t **objects, const weft_resource_type_t **types,
                                  size_t max) {

@@ -51,6 +51,7 @@ WEFT_MUST_CHECK weft_status_t *weft_resource_delete_by_type_name(weft_resource_m
 /* Drops everything in a container ("" is the default one). Who waits on an object of it wakes up with CANCELLED. */
 void weft_resource_clear(weft_resource_manager_t *m, weft_str_t container);
 weft_str_t weft_resource_container(const weft_resource_manager_t *m, weft_str_t container); /* "" -> the default one's */
+size_t weft_resource_count(weft_resource_manager_t *m); /* of all containers */
 /* Tells every resource that the task ("/job:worker/replica:0/task:1") is gone. */
 void weft_resource_task_lost(weft_resource_manager_t *m, weft_str_t task);
 /* Changes whenever something is deleted: who keeps an object found here looks it up again when this has changed. */

@@ -149,6 +149,8 @@ static void caller_gone(void *arg) { weft_canceller_cancel(((creation_t *)arg)->
 
 static weft_status_t *prepare(creation_t *c) {
   WEFT_RETURN_IF_ERROR(weft_master_session_create(c->o.supports, c->o.timer, c->request.config, &c->session));
+  if (c->request.client.length > 0) c->session->client = weft_arena_str(&c->session->arena, c->request.client);
+  if (c->session->client.length != c->request.client.length) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session");
   c->session->is_direct = c->o.is_direct;
   c->session->collective_steps = c->o.collective_steps;
   weft_str_t cluster_def = c->session->config.cluster_def;

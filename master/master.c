@@ -8,10 +8,13 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "master/clients.h"
 #include "master/collective_steps.h"
 #include "master/create_session.h"
 #include "master/ended_sessions.h"
 #include "master/step.h"
+
+enum { CLIENT_GRACE_MS = 60000 };
 
 struct weft_master {
   weft_str_t task; /* owned */
@@ -22,6 +25,7 @@ struct weft_master {
   bool is_direct;
   weft_collective_steps_t *collective_steps;
   weft_ended_sessions_t *ended;
+  weft_clients_t *holders;
   weft_timer_t *timer;
   weft_canceller_t *stop;
   weft_mutex_t mu;
@@ -72,21 +76,40 @@ typedef struct creation {
   weft_master_t *master;
   weft_session_fn *fn;
   void *arg;
+  weft_canceller_t *call; /* retained */
 } creation_t;
+
+/* Makes the session one of the table. */
+static weft_status_t *add_session(weft_master_t *m, weft_master_session_t *s) {
+  weft_status_t *status = NULL;
+  WEFT_RETURN_IF_ERROR(weft_clients_enter(m->holders, s->client));
+  weft_mutex_lock(&m->mu);
+  if (m->stopped) status = stopping();
+  if (status == NULL) status = weft_map_put(&m->sessions, s->handle, s, NULL);
+  weft_mutex_unlock(&m->mu);
+  if (status == NULL) weft_master_session_retain(s);
+  if (status == NULL) weft_log(WEFT_LOG_DEBUG, "session %.*s has begun%s%.*s", WEFT_STR_ARGS(s->handle), s->client.length > 0 ? ": it is of " : "",
+                               WEFT_STR_ARGS(s->client));
+  if (status != NULL) weft_clients_leave(m->holders, s->client);
+  return status;
+}
+
+static void dropped(void *arg, weft_status_t *status) {
+  (void)arg;
+  weft_status_free(status);
+}
 
 static void created(void *arg, weft_status_t *status, weft_master_session_t *s) {
   creation_t *c = arg;
   weft_master_t *m = c->master;
   if (status == NULL) {
-    weft_master_session_retain(s); /* for the answer below */
-    weft_mutex_lock(&m->mu);
-    if (m->stopped) status = stopping();
-    if (status == NULL) status = weft_map_put(&m->sessions, s->handle, s, NULL);
-    weft_mutex_unlock(&m->mu);
-    if (status != NULL) weft_master_session_release(s);
+    if (weft_canceller_is_cancelled(c->call)) status = WEFT_ERROR(CANCELLED, "the client is gone: it does not learn the session's handle");
+    if (status == NULL) status = add_session(m, s);
+    if (status != NULL) weft_master_session_close(s, dropped, NULL); /* the workers have it */
   }
-  c->fn(c->arg, status, s == NULL ? WEFT_STR("") : s->handle, 0);
+  c->fn(c->arg, status, status != NULL ? WEFT_STR("") : s->handle, 0);
   weft_master_session_release(s);
+  weft_canceller_release(c->call);
   weft_free(c);
   end(m);
 }
@@ -100,7 +123,7 @@ static void create_session(weft_master_client_t *client, const weft_create_sessi
     fn(arg, c == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session") : stopping(), WEFT_STR(""), 0);
     return;
   }
-  *c = (creation_t){m, fn, arg};
+  *c = (creation_t){m, fn, arg, weft_canceller_retain(canceller)};
   weft_create_options_t o = {.task = m->task, .cache = m->cache, .clusters = m->clusters, .supports = m->supports, .is_direct = m->is_direct,
                              .collective_steps = m->collective_steps,
                              .timer = m->timer, .patience_ms = m->patience_ms, .stop = m->stop};
@@ -302,7 +325,9 @@ static weft_master_session_t *take(weft_master_t *m, weft_str_t handle, const ch
   weft_mutex_lock(&m->mu);
   weft_master_session_t *s = weft_map_remove(&m->sessions, handle);
   weft_mutex_unlock(&m->mu);
-  if (s != NULL) weft_ended_sessions_add(m->ended, handle, why);
+  if (s == NULL) return NULL;
+  weft_ended_sessions_add(m->ended, handle, why);
+  weft_clients_leave(m->holders, s->client);
   return s;
 }
 
@@ -314,6 +339,40 @@ static void close_session(weft_master_client_t *client, weft_str_t handle, weft_
   }
   weft_master_session_close(s, fn, arg);
   weft_master_session_release(s);
+}
+
+static void closed(void *arg, weft_status_t *status) {
+  weft_status_free(status);
+  end(arg);
+}
+
+/* Its close is one more thing that the master is busy with. */
+static weft_master_session_t *take_one_of(weft_master_t *m, weft_str_t client) {
+  weft_master_session_t *found = NULL;
+  weft_map_entry_t e;
+  weft_mutex_lock(&m->mu);
+  for (size_t at = 0; found == NULL && weft_map_next(&m->sessions, &at, &e);) {
+    weft_master_session_t *s = e.value;
+    if (weft_str_eq(s->client, client)) found = s;
+  }
+  if (found != NULL) weft_map_remove(&m->sessions, found->handle);
+  if (found != NULL) m->busy++;
+  weft_mutex_unlock(&m->mu);
+  return found;
+}
+
+static void client_gone(void *arg, weft_str_t client, const char *why) {
+  weft_master_t *m = arg;
+  for (weft_master_session_t *s; (s = take_one_of(m, client)) != NULL;) {
+    weft_ended_sessions_add(m->ended, s->handle, why);
+    weft_log(WEFT_LOG_WARNING, "closing session %.*s: %s", WEFT_STR_ARGS(s->handle), why);
+    weft_master_session_close(s, closed, m);
+    weft_master_session_release(s);
+  }
+}
+
+static void hold_client(weft_master_client_t *client, const weft_hold_client_t *r, weft_canceller_t *c, weft_done_fn *fn, void *arg) {
+  weft_clients_hold(master_of(client)->holders, r, c, fn, arg);
 }
 
 /* ---- ListDevices ---- */
@@ -465,8 +524,11 @@ static weft_master_session_t *take_any(weft_master_t *m, const char *why) {
   weft_mutex_lock(&m->mu);
   if (weft_map_next(&m->sessions, &at, &e)) weft_map_remove(&m->sessions, e.key);
   weft_mutex_unlock(&m->mu);
-  if (e.value != NULL) weft_ended_sessions_add(m->ended, ((weft_master_session_t *)e.value)->handle, why);
-  return e.value;
+  weft_master_session_t *s = e.value;
+  if (s == NULL) return NULL;
+  weft_ended_sessions_add(m->ended, s->handle, why);
+  weft_clients_leave(m->holders, s->client);
+  return s;
 }
 
 static void reset(weft_master_client_t *client, const weft_str_t *containers, int num_containers, const weft_str_t *filters,
@@ -509,6 +571,7 @@ static const weft_master_client_ops_t client_ops = {
     .release_callable = release_callable,
     .close_session = close_session,
     .list_devices = list_devices,
+    .hold_client = hold_client,
     .reset = reset,
     .destroy = destroy_client,
 };
@@ -539,6 +602,8 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   weft_status_t *s = m->stop == NULL || task == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master") : NULL;
   if (s == NULL) s = weft_timer_create(&m->timer);
   if (s == NULL) s = weft_ended_sessions_create(&m->ended);
+  int64_t grace_ms = o->client_grace_ms == 0 ? CLIENT_GRACE_MS : o->client_grace_ms;
+  if (s == NULL) s = weft_clients_create(m->timer, grace_ms, client_gone, m, &m->holders);
   weft_collective_steps_options_t steps = {.cache = o->cache, .task = o->task, .leader = o->collective_leader};
   if (s == NULL) s = weft_collective_steps_create(&steps, &m->collective_steps);
   if (s != NULL) {
@@ -549,16 +614,12 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   return NULL;
 }
 
-static void closed(void *arg, weft_status_t *status) {
-  weft_status_free(status);
-  end(arg);
-}
-
 void weft_master_stop(weft_master_t *m) {
   weft_mutex_lock(&m->mu);
   m->stopped = true;
   weft_mutex_unlock(&m->mu);
   weft_canceller_cancel(m->stop);
+  if (m->holders != NULL) weft_clients_stop(m->holders);
   for (weft_master_session_t *s; (s = take_any(m, "the master is stopping")) != NULL;) {
     weft_mutex_lock(&m->mu);
     m->busy++;
@@ -574,6 +635,7 @@ void weft_master_destroy(weft_master_t *m) {
   weft_mutex_lock(&m->mu);
   while (m->busy > 0) weft_cond_wait(&m->idle, &m->mu); /* woken by end(); all was cancelled */
   weft_mutex_unlock(&m->mu);
+  weft_clients_destroy(m->holders);
   weft_timer_destroy(m->timer);
   weft_collective_steps_destroy(m->collective_steps);
   weft_ended_sessions_destroy(m->ended);

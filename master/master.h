@@ -22,6 +22,7 @@ typedef struct weft_master_options {
   weft_kernel_support_fn *supports;
   weft_str_t collective_leader;     /* the task that draws step ids of collective graphs; copied; empty: the master's own */
   int64_t patience_ms;              /* how long a session's creation waits for tasks of which nothing is known; 0: a minute */
+  int64_t client_grace_ms;          /* how long a session waits for its client to come back; 0: a minute; below 0: for ever */
   bool is_direct;                   /* serves its own process alone: failures are not told with the task they are from */
 } weft_master_options_t;
 

@@ -19,7 +19,14 @@ typedef struct weft_create_session {
   weft_str_t graph_def; /* serialized */
   weft_str_t config;    /* serialized ConfigProto */
   weft_str_t target;
+  weft_str_t client;    /* of HoldClient: the session ends with it; empty: it outlives its client */
 } weft_create_session_t;
+
+/* See master/clients.h. */
+typedef struct weft_hold_client {
+  weft_str_t client; /* an id that no other client has, in words for messages */
+  weft_str_t peer;   /* where the call is from */
+} weft_hold_client_t;
 
 typedef struct weft_extend_session {
   weft_str_t session, graph_def;
@@ -89,6 +96,8 @@ typedef struct weft_master_client_ops {
   void (*release_callable)(weft_master_client_t *m, weft_str_t session, int64_t handle, weft_done_fn *fn, void *arg);
   void (*close_session)(weft_master_client_t *m, weft_str_t session, weft_done_fn *fn, void *arg);
   void (*list_devices)(weft_master_client_t *m, weft_str_t session, weft_canceller_t *c, weft_devices_fn *fn, void *arg);
+  /* Ends when the client lets go: when `c` is cancelled. Texts are lent for the call alone. */
+  void (*hold_client)(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c, weft_done_fn *fn, void *arg);
   void (*reset)(weft_master_client_t *m, const weft_str_t *containers, int num_containers, const weft_str_t *filters,
                 int num_filters, weft_done_fn *fn, void *arg);
   void (*destroy)(weft_master_client_t *m);

@@ -7,6 +7,7 @@ static const weft_field_t create_session[] = {
     {1, WEFT_FIELD_BYTES, "graph_def", offsetof(weft_create_session_msg_t, graph_def)},
     {2, WEFT_FIELD_BYTES, "config", offsetof(weft_create_session_msg_t, config)},
     {3, WEFT_FIELD_TEXT, "target", offsetof(weft_create_session_msg_t, target)},
+    {1001, WEFT_FIELD_TEXT, "weft_client", offsetof(weft_create_session_msg_t, client)},
 };
 const weft_message_type_t weft_create_session_type =
     WEFT_MESSAGE_TYPE("CreateSessionRequest", create_session);
@@ -87,6 +88,11 @@ static const weft_field_t session[] = {
 };
 const weft_message_type_t weft_close_session_type = WEFT_MESSAGE_TYPE("CloseSessionRequest", session);
 const weft_message_type_t weft_list_devices_type = WEFT_MESSAGE_TYPE("ListDevicesRequest", session);
+
+static const weft_field_t hold_client[] = {
+    {1, WEFT_FIELD_TEXT, "client", offsetof(weft_hold_client_msg_t, client)},
+};
+const weft_message_type_t weft_hold_client_type = WEFT_MESSAGE_TYPE("HoldClientRequest", hold_client);
 
 static const weft_field_t list_devices_response[] = {
     {1, WEFT_FIELD_MESSAGES, "local_device", offsetof(weft_list_devices_response_msg_t, local)},

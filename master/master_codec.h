@@ -16,7 +16,7 @@ typedef struct weft_nothing_msg {
 extern const weft_message_type_t weft_nothing_type;
 
 typedef struct weft_create_session_msg {
-  weft_str_t graph_def, config, target;
+  weft_str_t graph_def, config, target, client; /* client: ours; other masters skip it */
 } weft_create_session_msg_t;
 extern const weft_message_type_t weft_create_session_type;
 
@@ -80,6 +80,12 @@ typedef struct weft_session_msg { /* CloseSession, ListDevices */
 } weft_session_msg_t;
 extern const weft_message_type_t weft_close_session_type;
 extern const weft_message_type_t weft_list_devices_type;
+
+typedef struct weft_hold_client_msg { /* weft.MasterService: ours; the answer has no fields */
+  weft_str_t client;
+} weft_hold_client_msg_t;
+extern const weft_message_type_t weft_hold_client_type;
+#define WEFT_HOLD_CLIENT_METHOD "/weft.MasterService/HoldClient"
 
 typedef struct weft_list_devices_response_msg {
   weft_texts_t local, remote; /* DeviceAttributes */

@@ -1,4 +1,4 @@
-/* master/master_service.c - tensorflow.MasterService: requests from the wire to a master client, and back.
+/* master/master_service.c - tensorflow.MasterService, and the one method of weft.MasterService: requests from the wire to a master client, and back.
  *
  * All checks of bytes happen in weft_serve, by the tables of master_codec.c.
  *
@@ -55,7 +55,7 @@ static void create_session(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_create_session_type, sizeof(weft_create_session_msg_t));
   if (s == NULL) return;
   const weft_create_session_msg_t *m = s->request;
-  weft_create_session_t r = {.graph_def = m->graph_def, .config = m->config, .target = m->target};
+  weft_create_session_t r = {.graph_def = m->graph_def, .config = m->config, .target = m->target, .client = m->client};
   master_of(s)->ops->create_session(master_of(s), &r, weft_served_canceller(s), on_created, s);
 }
 
@@ -82,6 +82,13 @@ static void close_session(void *service, weft_rpc_call_t *call) {
   if (s == NULL) return;
   master_of(s)->ops->close_session(master_of(s), ((const weft_session_msg_t *)s->request)->session, on_done,
                                    s);
+}
+
+static void hold_client(void *service, weft_rpc_call_t *call) {
+  weft_served_t *s = weft_serve(call, service, &weft_hold_client_type, sizeof(weft_hold_client_msg_t));
+  if (s == NULL) return;
+  weft_hold_client_t r = {.client = ((const weft_hold_client_msg_t *)s->request)->client, .peer = weft_str(weft_rpc_call_peer(call))};
+  master_of(s)->ops->hold_client(master_of(s), &r, weft_served_canceller(s), on_done, s);
 }
 
 static void on_devices(void *arg, weft_status_t *status, const weft_device_list_t *devices) {
@@ -320,6 +327,7 @@ static const struct {
     {"/tensorflow.MasterService/MakeCallable", make_callable},
     {"/tensorflow.MasterService/RunCallable", run_callable},
     {"/tensorflow.MasterService/ReleaseCallable", release_callable},
+    {WEFT_HOLD_CLIENT_METHOD, hold_client},
 };
 
 weft_status_t *weft_master_service_create(weft_master_client_t *m, weft_rpc_server_t *server,

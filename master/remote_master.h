@@ -15,7 +15,7 @@ WEFT_MUST_CHECK weft_status_t *weft_remote_master_client_create(weft_rpc_channel
  * away, and is never sent again. */
 WEFT_MUST_CHECK weft_status_t *weft_remote_master_client_create_direct(weft_rpc_channel_t *channel,
                                                                        int64_t timeout_ms, weft_master_client_t **out);
-/* Registers all methods of tensorflow.MasterService on `s`, served by `m` (borrowed). Every byte of a request is
+/* Registers all methods of tensorflow.MasterService and of weft.MasterService on `s`, served by `m` (borrowed). Every byte of a request is
  * checked here. Feeds and fetches are decoded and encoded with at most one copy. */
 typedef struct weft_master_service weft_master_service_t;
 WEFT_MUST_CHECK weft_status_t *weft_master_service_create(weft_master_client_t *m, weft_rpc_server_t *s,

@@ -89,7 +89,7 @@ static weft_texts_t texts_of(const weft_str_t *items, int n) {
 static void create_session(weft_master_client_t *m, const weft_create_session_t *r, weft_canceller_t *c,
                            weft_session_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
-  weft_create_session_msg_t request = {.graph_def = r->graph_def, .config = r->config, .target = r->target};
+  weft_create_session_msg_t request = {.graph_def = r->graph_def, .config = r->config, .target = r->target, .client = r->client};
   weft_create_session_response_msg_t response = {{NULL, 0}, 0};
   weft_status_t *s = call(remote(m), METHOD("CreateSession"), &weft_create_session_type, &request, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_create_session_response_type, &response);
@@ -131,6 +131,17 @@ static void list_devices(weft_master_client_t *m, weft_str_t session, weft_cance
   fn(arg, s, s == NULL ? &devices : NULL);
   weft_device_list_deinit(&devices);
   exchange_deinit(&e);
+}
+
+/* Once: the caller opens it again. */
+static void hold_client(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c, weft_done_fn *fn, void *arg) {
+  weft_hold_client_msg_t request = {r->client};
+  weft_message_t *message = NULL, *answer = NULL;
+  weft_rpc_options_t o = {.wait_for_ready = !remote(m)->is_direct, .canceller = c, .is_quiet = true};
+  weft_status_t *s = weft_fields_encode(&weft_hold_client_type, &request, &message);
+  if (s == NULL) s = weft_rpc_call_sync(remote(m)->channel, WEFT_HOLD_CLIENT_METHOD, message, &o, &answer);
+  weft_message_destroy(answer);
+  fn(arg, s);
 }
 
 static void reset(weft_master_client_t *m, const weft_str_t *containers, int num_containers,
@@ -315,6 +326,7 @@ static weft_status_t *create(weft_rpc_channel_t *channel, int64_t timeout_ms, bo
                                                .release_callable = release_callable,
                                                .close_session = close_session,
                                                .list_devices = list_devices,
+                                               .hold_client = hold_client,
                                                .reset = reset,
                                                .destroy = destroy};
   remote_master_t *r = weft_calloc(1, sizeof *r);

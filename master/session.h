@@ -26,6 +26,7 @@ typedef struct weft_partial_step weft_partial_step_t; /* master/partial_step.c *
 typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   atomic_int refs;
   weft_str_t handle; /* owned */
+  weft_str_t client; /* in the arena: whom it ends with; empty: it outlives its client */
   weft_arena_t arena; /* of the configuration */
   weft_session_config_t config;
   weft_session_cluster_t cluster; /* empty: the master's own */

@@ -359,6 +359,46 @@ static void await(grpc_completion_queue *queue, void *tag) {
   grpc_completion_queue_pluck(queue, tag, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
 }
 
+/* ---- waiting without polling ---- */
+
+typedef struct nap {
+  weft_mutex_t mu;
+  weft_cond_t woken;
+  bool is_cancelled; /* guarded by mu */
+} nap_t;
+
+static void wake(void *arg) {
+  nap_t *n = arg;
+  weft_mutex_lock(&n->mu);
+  n->is_cancelled = true;
+  weft_cond_signal(&n->woken);
+  weft_mutex_unlock(&n->mu);
+}
+
+/* Looks after gRPC and for the end of the call every LOOK_NS, until the canceller ends it. */
+static void await_quietly(grpc_completion_queue *queue, call_t *call) {
+  const int64_t LOOK_NS = 500000000; /* pings of ours must be seen to be answered within 2 s: rpc/arguments.c */
+  nap_t n = {.is_cancelled = false};
+  uint64_t token = 0;
+  weft_mutex_init(&n.mu);
+  weft_cond_init(&n.woken);
+  bool is_over = false, is_linked = weft_canceller_register(call->canceller, wake, &n, &token);
+  while (is_linked && !is_over) {
+    grpc_event e = grpc_completion_queue_pluck(queue, &call->done, gpr_inf_past(GPR_CLOCK_REALTIME), NULL);
+    if (e.type == GRPC_OP_COMPLETE) break;
+    int64_t until = weft_clock_ns() + LOOK_NS;
+    weft_mutex_lock(&n.mu);
+    while (!n.is_cancelled && weft_cond_wait_until(&n.woken, &n.mu, until)) { /* woken by wake() */
+    }
+    is_over = n.is_cancelled;
+    weft_mutex_unlock(&n.mu);
+  }
+  if (is_linked) weft_canceller_deregister(call->canceller, token);
+  if (!is_linked || is_over) await(queue, &call->done);
+  weft_cond_deinit(&n.woken);
+  weft_mutex_deinit(&n.mu);
+}
+
 weft_status_t *weft_rpc_call_sync(weft_rpc_channel_t *c, const char *path, weft_message_t *request,
                                   const weft_rpc_options_t *o, weft_message_t **out) {
   weft_rpc_client_t *client = c->client;
@@ -367,7 +407,11 @@ weft_status_t *weft_rpc_call_sync(weft_rpc_channel_t *c, const char *path, weft_
   weft_status_t *s = call_create(c, queue, path, request, o, &call);
   if (s == NULL) s = call_start(call, path, o);
   if (s == NULL) {
-    await(queue, &call->done);
+    if (o != NULL && o->is_quiet) {
+      await_quietly(queue, call);
+    } else {
+      await(queue, &call->done);
+    }
     s = call_finish(call, out);
   }
   call_destroy(call);

@@ -38,6 +38,9 @@ typedef struct weft_rpc_options {
   bool wait_for_ready;         /* wait for the server to come up instead of failing with UNAVAILABLE */
   int64_t timeout_ms;          /* 0: none. Then DEADLINE_EXCEEDED */
   weft_canceller_t *canceller; /* cancels the call: CANCELLED. May be NULL */
+  /* Of weft_rpc_call_sync, for a call that stays open beside others: its end is noticed within half a second, and the thread that waits
+   * does not poll meanwhile. gRPC would have that thread take in the messages of all others: a step took 90 us longer. */
+  bool is_quiet;
 } weft_rpc_options_t;
 
 /* A string constant as `path` is found fastest. Consumes `request`. */

@@ -39,6 +39,9 @@ static void close_session(weft_master_client_t *m, weft_str_t session, weft_done
 static void list_devices(weft_master_client_t *m, weft_str_t session, weft_canceller_t *c, weft_devices_fn *fn, void *arg) {
   inner(m)->ops->list_devices(inner(m), session, c, fn, arg);
 }
+static void hold_client(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c, weft_done_fn *fn, void *arg) {
+  inner(m)->ops->hold_client(inner(m), r, c, fn, arg);
+}
 static void reset(weft_master_client_t *m, const weft_str_t *containers, int n, const weft_str_t *filters, int num_filters,
                   weft_done_fn *fn, void *arg) {
   inner(m)->ops->reset(inner(m), containers, n, filters, num_filters, fn, arg);
@@ -59,6 +62,7 @@ static const weft_master_client_ops_t ops = {
     .release_callable = release_callable,
     .close_session = close_session,
     .list_devices = list_devices,
+    .hold_client = hold_client,
     .reset = reset,
     .destroy = destroy,
 };

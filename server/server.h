@@ -17,6 +17,7 @@ typedef struct weft_server_options {
   weft_str_t collective_leader; /* a task of the cluster; empty: see weft_worker_options_t */
   int num_cpus;     /* devices CPU:0 .. CPU:n-1; 0: one */
   bool collectives_only_rpc; /* no links between tasks of one host */
+  int64_t client_grace_ms; /* how long sessions wait for a client that is gone; 0: a minute; below 0: for ever */
   int heartbeat_ms; /* how often it tells that it lives; 0: every second; -1: never */
 } weft_server_options_t;
 

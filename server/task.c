@@ -21,7 +21,8 @@ static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_dire
   WEFT_RETURN_IF_ERROR(weft_local_worker_client_create(t->worker, &t->worker_client));
   weft_worker_cache_set_local(t->cache, t->worker_client);
   weft_master_options_t master = {.task = name, .cache = t->cache, .supports = supports, .is_direct = is_direct,
-                                  .clusters = maker, .collective_leader = weft_worker_leader(t->worker)};
+                                  .clusters = maker, .collective_leader = weft_worker_leader(t->worker),
+                                  .client_grace_ms = o.client_grace_ms};
   WEFT_RETURN_IF_ERROR(weft_master_create(&master, &t->master));
   return weft_local_master_client_create(t->master, &t->master_client);
 }

@@ -19,6 +19,7 @@ typedef struct weft_task_size {
   int num_threads, num_cpus;
   weft_str_t collective_leader;
   bool collectives_only_rpc;
+  int64_t client_grace_ms; /* see weft_master_options_t */
 } weft_task_options_t;
 
 /* Takes `cache` over in every case. `is_direct`: see weft_master_options_t. `clusters` (borrowed; gets the worker) makes

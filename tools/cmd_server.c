@@ -18,11 +18,11 @@
 #include "tools/command.h"
 #include "tools/options.h"
 
-enum { DEFAULT_HEARTBEAT_MS = 1000 }; /* as the server's own */
+enum { DEFAULT_HEARTBEAT_MS = 1000, DEFAULT_GRACE_S = 60 }; /* as the server's own */
 
 typedef struct server_args {
   const char *cluster, *job, *host, *leader;
-  int64_t task, port, threads, cpus, heartbeat_ms; /* task, port -1: not given */
+  int64_t task, port, threads, cpus, heartbeat_ms, grace_s; /* task, port -1: not given */
 } server_args_t;
 
 /* The cluster and which task of it we are: from the options, else from TF_CONFIG. */
@@ -78,6 +78,7 @@ static weft_status_t *serve(const server_args_t *a) {
                              .port = (int)a->port, .num_threads = (int)a->threads,
                              .num_cpus = (int)a->cpus,
                              .collective_leader = weft_str(a->leader == NULL ? "" : a->leader),
+                             .client_grace_ms = a->grace_s == 0 ? -1 : a->grace_s * 1000,
                              .heartbeat_ms = a->heartbeat_ms == 0 ? -1 : (int)a->heartbeat_ms};
   s = weft_server_create(&o, &server);
   if (s == NULL) s = weft_server_start(server);
@@ -93,7 +94,7 @@ done:
 }
 
 int weft_command_server(int argc, char **argv) {
-  server_args_t a = {.task = -1, .port = -1, .cpus = 1, .heartbeat_ms = DEFAULT_HEARTBEAT_MS};
+  server_args_t a = {.task = -1, .port = -1, .cpus = 1, .heartbeat_ms = DEFAULT_HEARTBEAT_MS, .grace_s = DEFAULT_GRACE_S};
   int code;
   const weft_option_t options[] = {
       {.name = "cluster", .value = "SPEC", .help = "All tasks: \"ps=HOST:PORT;worker=HOST:PORT,HOST:PORT\" (default: TF_CONFIG)", .text = &a.cluster},
@@ -105,6 +106,7 @@ int weft_command_server(int argc, char **argv) {
       {.name = "collective-leader", .value = "TASK", .help = "Keeps the book of collective groups: \"/job:worker/task:0\" (default: the chief, else worker 0)", .text = &a.leader},
       {.name = "cpus", .value = "N", .help = "Offer the devices CPU:0 to CPU:N-1 (default 1)", .number = &a.cpus, .min = 1, .max = 4096},
       {.name = "heartbeat-ms", .value = "N", .help = "Tell the cluster that this task lives every N ms (default 1000; 0: never)", .number = &a.heartbeat_ms, .max = 3600000},
+      {.name = "client-grace", .value = "SECONDS", .help = "How long sessions wait for a client that is gone (default 60; 0: for ever)", .number = &a.grace_s, .max = 86400 * 365},
   };
   const weft_command_line_t line = {
       .command = "weft server",

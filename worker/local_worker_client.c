@@ -40,6 +40,17 @@ static void drop_stale_locked(weft_worker_t *w, const weft_worker_session_spec_t
   for (int i = 0; i < *num_stale; i++) weft_map_remove(&w->sessions, stale[i]->handle);
 }
 
+static void tell_what_is_left(void *arg, weft_str_t handle) {
+  weft_worker_t *w = arg;
+  size_t resources = 0;
+  for (int i = 0; i < w->devices.n; i++) resources += weft_resource_count(w->devices.all[i]->resources);
+  weft_mutex_lock(&w->mu);
+  size_t sessions = w->sessions.count;
+  weft_mutex_unlock(&w->mu);
+  weft_log(WEFT_LOG_DEBUG, "session %.*s has ended; left are %zu sessions, %zu steps and %zu resources", WEFT_STR_ARGS(handle), sessions,
+           weft_step_table_count(&w->steps), resources);
+}
+
 static void create_session(weft_worker_client_t *c, const weft_worker_session_spec_t *spec, weft_done_fn *fn, void *arg) {
   enum { MAX_STALE = 64 }; /* the rest goes with the next session */
   weft_worker_t *w = worker_of(c);
@@ -50,6 +61,8 @@ static void create_session(weft_worker_client_t *c, const weft_worker_session_sp
   if (s == NULL) s = weft_worker_session_create(spec, &w->devices, &cluster, &session);
   if (s == NULL) {
     void *before = NULL;
+    session->ended = tell_what_is_left;
+    session->ended_arg = w;
     weft_mutex_lock(&w->mu);
     drop_stale_locked(w, spec, stale, &num_stale, MAX_STALE);
     s = weft_map_put(&w->sessions, session->handle, session, &before);

@@ -70,6 +70,7 @@ void weft_worker_session_release(weft_worker_session_t *s) {
   weft_devices_deinit(&s->own_devices);
   weft_session_cluster_deinit(&s->cluster);
   weft_mutex_deinit(&s->mu);
+  if (s->ended != NULL) s->ended(s->ended_arg, s->handle);
   free_text(s->handle);
   free_text(s->master_task);
   weft_free(s);

@@ -112,6 +112,13 @@ void weft_step_table_cleanup(weft_step_table_t *t, int64_t id) {
   if (s != NULL) finish(s, WEFT_ABORTED, "Cleanup");
 }
 
+size_t weft_step_table_count(weft_step_table_t *t) {
+  weft_mutex_lock(&t->mu);
+  size_t n = t->steps.count;
+  weft_mutex_unlock(&t->mu);
+  return n;
+}
+
 void weft_step_table_peer_done(weft_step_table_t *t, weft_worker_step_t *s) {
   weft_worker_step_t *forgotten = NULL;
   weft_mutex_lock(&t->mu);

@@ -51,6 +51,7 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_step_move(weft_worker_step_t *s, weft
 /* NULL if unknown; else retained. */
 weft_worker_step_t *weft_step_table_find(weft_step_table_t *t, int64_t id);
 void weft_step_table_cleanup(weft_step_table_t *t, int64_t id);
+size_t weft_step_table_count(weft_step_table_t *t);
 /* A peer's receive ended: forgets a step that only peers ever asked for. */
 void weft_step_table_peer_done(weft_step_table_t *t, weft_worker_step_t *s);
 void weft_step_table_stop(weft_step_table_t *t); /* cancels all; later ones are refused */

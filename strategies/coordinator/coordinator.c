@@ -228,6 +228,8 @@ static void disconnect(WEFT_Coordinator *c) {
   }
   for (int i = 0; c->workers != NULL && i < c->num_workers; i++) {
     weft_co_worker_t *w = &c->workers[i];
+    weft_presence_stop(w->presence);
+    w->presence = NULL;
     weft_master_client_release(w->master);
     weft_master_client_release(w->closer);
     w->master = w->closer = NULL;

@@ -26,6 +26,7 @@
 #include "base/cancellation.h"
 #include "base/mutex.h"
 #include "base/str.h"
+#include "master/presence.h"
 #include "master/remote_master.h"
 #include "rpc/channel.h"
 #include "tensor/tensor.h"
@@ -172,6 +173,7 @@ struct weft_co_worker {
   weft_str_t config; /* ConfigProto with the device filters; owned */
   weft_master_client_t *master,
       *closer;         /* guarded by mu for others than its thread; the latter's calls take 2 s at most */
+  weft_presence_t *presence; /* at `master`: the sessions end with this process. Its thread's; may be NULL */
   uint64_t generation; /* guarded by mu; counts connections */
   bool is_lost;        /* guarded by mu; must connect before anything else */
   bool is_suspect;     /* guarded by mu; the monitor wants it to connect again */

@@ -79,11 +79,12 @@ static bool wait_for_parameter_servers(weft_co_worker_t *w) {
 }
 
 static weft_status_t *make_clients(weft_co_worker_t *w, weft_master_client_t **master,
-                                   weft_master_client_t **closer) {
+                                   weft_master_client_t **closer, weft_presence_t **presence) {
   weft_rpc_channel_t *channel = NULL;
   WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(w->coordinator->rpc, weft_str(w->task.address), &channel));
   weft_status_t *s = weft_remote_master_client_create_direct(channel, 0, master);
   if (s == NULL) s = weft_remote_master_client_create_direct(channel, CLOSE_TIMEOUT_MS, closer);
+  if (s == NULL) s = weft_presence_start(*master, presence);
   weft_rpc_channel_release(channel);
   return s;
 }
@@ -92,16 +93,20 @@ static weft_status_t *make_clients(weft_co_worker_t *w, weft_master_client_t **m
 static bool connect_worker(weft_co_worker_t *w) {
   WEFT_Coordinator *c = w->coordinator;
   weft_master_client_t *master = NULL, *closer = NULL, *old_master, *old_closer;
+  weft_presence_t *presence = NULL;
   uint64_t incarnation = 0;
   for (;;) {
     if (!wait_for_task(w, &w->task, &incarnation) || !wait_for_parameter_servers(w)) return false;
-    weft_status_t *s = make_clients(w, &master, &closer);
+    weft_status_t *s = make_clients(w, &master, &closer, &presence);
     if (s == NULL) break;
     weft_master_client_release(master);
-    master = NULL;
+    weft_master_client_release(closer);
+    master = closer = NULL;
     weft_co_fail(c, w->index, NULL, s, -1);
     if (!weft_co_pause(c, LONGEST_PAUSE_MS)) return false;
   }
+  weft_presence_stop(w->presence);
+  w->presence = presence;
   weft_mutex_lock(&c->mu);
   old_master = w->master;
   old_closer = w->closer;

@@ -72,7 +72,7 @@ static void a_job_starts_clean_after_a_killed_client(void) {
   weft_test_servers_kill(&c);
 }
 
-/* ---- containers ---- */
+/* ---- what is left of a job ---- */
 
 static int losses(const job_t *j, double *out) {
   int n = 0;
@@ -83,6 +83,90 @@ static int losses(const job_t *j, double *out) {
   }
   return n;
 }
+
+/* Reads the log of task `t` until it has no sessions; returns how many resources it has then, -1 after a failed test. */
+static int left(weft_test_servers_t *c, int t, int *steps) {
+  char line[300];
+  int sessions = 1, resources = -1;
+  while (sessions > 0) {
+    if (!weft_test_process_log(&c->processes[t], "has ended; left are ", line, sizeof line)) return -1;
+    const char *numbers = strstr(line, "left are ");
+    CU_ASSERT_EQUAL(sscanf(numbers, "left are %d sessions, %d steps and %d resources", &sessions, steps, &resources), 3);
+  }
+  return resources;
+}
+
+/* How the strategy asks for its devices first. The steps of former jobs have ended by then. */
+static void skip_first_session(weft_test_servers_t *c, const char *strategy) {
+  for (int t = 0; t < 3 && strategy != NULL; t++) {
+    int steps = 0;
+    (void)left(c, t, &steps);
+    CU_ASSERT_EQUAL(steps, 0);
+  }
+}
+
+typedef enum moment { IN_FIRST_STEP, IN_THE_MIDDLE, AFTER_THE_LAST_STEP, NUM_MOMENTS } moment_t;
+
+static void kill_at(weft_test_servers_t *c, moment_t when) {
+  char line[300];
+  if (when == IN_FIRST_STEP) CU_ASSERT_TRUE(weft_test_process_log(&c->processes[1], "has begun", line, sizeof line));
+  if (when != IN_FIRST_STEP) wait_for_lines(&job, when == IN_THE_MIDDLE ? 7 : 21); /* after the last step it may be just about to end */
+  weft_test_process_kill(&job.process);
+}
+
+/* The session, its steps and its resources end with the client: the servers have then what a job leaves behind that ends by
+ * itself, its variables. And the next job computes what the first one on a fresh cluster has. */
+static void nothing_is_left_of_a_killed_client(void) {
+  static const char *const strategies[] = {NULL,
+                                           "mirrored:1",
+                                           "multi_worker_mirrored:2",
+                                           "parameter_server:mode=async,workers=1",
+                                           "parameter_server:mode=ssp,workers=1",
+                                           "parameter_server:mode=sync,workers=2",
+                                           "parameter_server:mode=sync,workers=2,backup=1",
+                                           "parameter_server:mode=sync,workers=1,split=false"};
+  static const char *const endless[] = {"--json", "--steps", "100000", NULL}, *const few[] = {"--json", "--steps", "21", NULL};
+  for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+    const char *strategy = strategies[i];
+    /* Backup workers: whoever is faster. A worker that waits for tokens of an update lane: its loss is printed late. */
+    bool is_exact = strategy == NULL || (strstr(strategy, "backup") == NULL && strstr(strategy, "split=false") == NULL);
+    double wanted[MAX_POINTS] = {0}, got[MAX_POINTS] = {0};
+    int kept[3], n = 0, steps;
+    weft_test_servers_t c;
+    weft_test_servers_start_with(&c, "--client-grace", "1", "WEFT_LOG_LEVEL=debug");
+    submit(&job, &c, strategy, few);
+    bool ok = ends_well(&job, strategy);
+    if (is_exact) n = losses(&job, wanted);
+    skip_first_session(&c, strategy);
+    for (int t = 0; t < 3; t++) kept[t] = left(&c, t, &steps);
+    for (int when = 0; ok && when < NUM_MOMENTS; when++) {
+      submit(&job, &c, strategy, when == AFTER_THE_LAST_STEP ? few : endless);
+      skip_first_session(&c, strategy);
+      kill_at(&c, (moment_t)when);
+      for (int t = 0; t < 3; t++) {
+        int resources = left(&c, t, &steps);
+        if (resources > kept[t]) printf("\n    %s, killed at %d: %d resources on task %d instead of %d", strategy, when, resources, t, kept[t]);
+        CU_ASSERT_TRUE(resources <= kept[t]); /* fewer, if it was killed before it made them */
+      }
+      submit(&other, &c, strategy, few);
+      ok = ends_well(&other, strategy);
+      if (is_exact) CU_ASSERT_EQUAL(losses(&other, got), n);
+      for (int k = 0; is_exact && k < n; k++) {
+        if (got[k] != wanted[k]) printf("\n    %s, after a kill at %d: loss %d is %.9g instead of %.9g", strategy, when, k, got[k], wanted[k]);
+        CU_ASSERT_EQUAL(got[k], wanted[k]);
+      }
+      skip_first_session(&c, strategy);
+      for (int t = 0; t < 3; t++) {
+        int resources = left(&c, t, &steps);
+        if (resources != kept[t]) printf("\n    %s, after a kill at %d: %d resources on task %d instead of %d", strategy, when, resources, t, kept[t]);
+        CU_ASSERT_EQUAL(resources, kept[t]);
+      }
+    }
+    weft_test_servers_kill(&c);
+  }
+}
+
+/* ---- containers ---- */
 
 /* Jobs of one graph at the same time, in containers of their own: the losses of one that is alone, to the last digit. */
 static void jobs_in_different_containers_share_nothing(void) {
@@ -114,6 +198,7 @@ static void jobs_in_different_containers_share_nothing(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"a job starts clean after a killed client", a_job_starts_clean_after_a_killed_client},
+      {"nothing is left of a killed client", nothing_is_left_of_a_killed_client},
       {"jobs in different containers share nothing", jobs_in_different_containers_share_nothing},
       CU_TEST_INFO_NULL,
   };

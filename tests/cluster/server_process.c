@@ -76,6 +76,25 @@ bool weft_test_process_ready(weft_test_process_t *p) {
   return ok;
 }
 
+bool weft_test_process_log(weft_test_process_t *p, const char *text, char *line, size_t size) {
+  struct pollfd fd = {.fd = p->err, .events = POLLIN};
+  size_t n = 0;
+  while (poll(&fd, 1, END_TIMEOUT_MS) == 1) {
+    char c;
+    if (read(p->err, &c, 1) != 1) break;
+    if (c != '\n') {
+      if (n + 1 < size) line[n++] = c;
+      continue;
+    }
+    line[n] = '\0';
+    if (strstr(line, text) != NULL) return true;
+    n = 0;
+  }
+  printf("\n    no line with '%s'\n", text);
+  CU_FAIL("a line of the log");
+  return false;
+}
+
 static void drain(int fd, char *text, size_t size) {
   char block[4096];
   size_t at = 0;
@@ -124,13 +143,15 @@ bool weft_test_servers_start_one(weft_test_servers_t *s, int task) {
   char index[16];
   snprintf(index, sizeof index, "%d", task == 0 ? 0 : task - 1);
   const char *const arguments[] = {"server", "--cluster", s->cluster, "--job", task == 0 ? "ps" : "worker",
-                                   "--task", index,       NULL};
-  weft_test_process_start(&s->processes[task], arguments, NULL);
+                                   "--task", index,       s->more[0],  s->more[1], NULL};
+  weft_test_process_start(&s->processes[task], arguments, s->environment);
   return weft_test_process_ready(&s->processes[task]);
 }
 
-void weft_test_servers_start(weft_test_servers_t *s) {
-  *s = (weft_test_servers_t){.cluster = ""};
+void weft_test_servers_start(weft_test_servers_t *s) { weft_test_servers_start_with(s, NULL, NULL, NULL); }
+
+void weft_test_servers_start_with(weft_test_servers_t *s, const char *option, const char *value, const char *environment) {
+  *s = (weft_test_servers_t){.cluster = "", .more = {option, value}, .environment = environment};
   for (int i = 0; i < 3; i++) s->ports[i] = weft_test_free_port();
   snprintf(s->cluster, sizeof s->cluster, "ps=127.0.0.1:%d;worker=127.0.0.1:%d,127.0.0.1:%d", s->ports[0],
            s->ports[1], s->ports[2]);

@@ -12,6 +12,8 @@
 #include "tests/runner.h"
 #include "worker/worker_impl.h"
 
+#define PATIENCE_NS INT64_C(20000000000)
+
 typedef struct fault {
   atomic_int code;
   atomic_bool hangs;
@@ -21,6 +23,7 @@ typedef struct fault {
 typedef struct flaky_client { /* passes calls on, unless told otherwise */
   weft_worker_client_t base;
   weft_worker_client_t *inner;
+  weft_test_cluster_t *cluster; /* borrowed */
   fault_t faults[WEFT_TEST_NUM_CALLS];
 } flaky_client_t;
 
@@ -33,6 +36,9 @@ struct weft_test_cluster {
   weft_worker_client_t *clients[WEFT_TEST_MAX_TASKS];
   weft_master_t *masters[WEFT_TEST_MAX_TASKS];
   weft_master_client_t *master_clients[WEFT_TEST_MAX_TASKS];
+  weft_mutex_t mu;
+  weft_cond_t deleted; /* a worker has dropped a session */
+  weft_canceller_t *cancelled_by_creation; /* borrowed; may be NULL */
 };
 
 /* ---- a worker client with faults ---- */
@@ -87,6 +93,7 @@ static void get_status(weft_worker_client_t *c, weft_canceller_t *canceller, wef
 static void create_session(weft_worker_client_t *c, const weft_worker_session_spec_t *spec, weft_done_fn *fn,
                            void *arg) {
   weft_status_t *s = fault_of(c, WEFT_TEST_CREATE_SESSION);
+  if (flaky(c)->cluster->cancelled_by_creation != NULL) weft_canceller_cancel(flaky(c)->cluster->cancelled_by_creation);
   if (s != NULL) {
     fn(arg, s);
   } else {
@@ -100,6 +107,10 @@ static void delete_session(weft_worker_client_t *c, weft_str_t session, weft_don
     fn(arg, s);
   } else {
     inner(c)->ops->delete_session(inner(c), session, fn, arg);
+    weft_test_cluster_t *cluster = flaky(c)->cluster;
+    weft_mutex_lock(&cluster->mu);
+    weft_cond_broadcast(&cluster->deleted);
+    weft_mutex_unlock(&cluster->mu);
   }
 }
 
@@ -185,7 +196,7 @@ static void destroy_client(weft_worker_client_t *c) {
   weft_free(c);
 }
 
-static weft_worker_client_t *wrap(weft_worker_client_t *client) {
+static weft_worker_client_t *wrap(weft_test_cluster_t *cluster, weft_worker_client_t *client) {
   static const weft_worker_client_ops_t ops = {.get_status = get_status,
                                                .create_session = create_session,
                                                .delete_session = delete_session,
@@ -208,6 +219,7 @@ static weft_worker_client_t *wrap(weft_worker_client_t *client) {
   c->base.task = client->task;
   atomic_init(&c->base.refs, 1);
   c->inner = client;
+  c->cluster = cluster;
   return &c->base;
 }
 
@@ -235,6 +247,8 @@ static weft_status_t *why_lost(weft_worker_cache_t *cache, weft_str_t task) {
   return NULL;
 }
 
+void weft_test_cluster_cancel_by_creation(weft_test_cluster_t *c, weft_canceller_t *canceller) { c->cancelled_by_creation = canceller; }
+
 void weft_test_cluster_lose(weft_test_cluster_t *c, int task) { atomic_store(&c->lost[task], true); }
 
 static void must(weft_status_t *s) { weft_test_expect(s, WEFT_OK, ""); }
@@ -244,32 +258,41 @@ static uint32_t supports(const weft_node_t *n) {
   return weft_kernel_find("CPU", n->op->name, n->attrs, n->num_attrs) != NULL ? 1 : 0;
 }
 
-weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n) { return weft_test_cluster_with_patience(tasks, n, 0); }
-
-weft_test_cluster_t *weft_test_cluster_with_patience(const char *const *tasks, int n, int64_t patience_ms) {
+static weft_test_cluster_t *create(const char *const *tasks, int n, int64_t patience_ms, int64_t grace_ms) {
   weft_test_cluster_t *c = weft_calloc(1, sizeof *c);
   CU_ASSERT_PTR_NOT_NULL_FATAL(c);
   c->cache = (weft_worker_cache_t){.find = find, .tasks = tasks_of, .lost = why_lost};
   c->n = n;
+  weft_mutex_init(&c->mu);
+  weft_cond_init(&c->deleted);
   for (int i = 0; i < n; i++) {
     c->tasks[i] = weft_str(tasks[i]);
     weft_worker_options_t worker = {.task = c->tasks[i], .num_threads = 2, .cache = &c->cache};
     must(weft_worker_create(&worker, &c->workers[i]));
     weft_worker_client_t *client = NULL;
     must(weft_local_worker_client_create(c->workers[i], &client));
-    c->clients[i] = wrap(client);
-    weft_master_options_t master = {.task = c->tasks[i], .cache = &c->cache, .supports = supports, .patience_ms = patience_ms};
+    c->clients[i] = wrap(c, client);
+    weft_master_options_t master = {.task = c->tasks[i], .cache = &c->cache, .supports = supports, .patience_ms = patience_ms,
+                                    .client_grace_ms = grace_ms};
     must(weft_master_create(&master, &c->masters[i]));
     must(weft_local_master_client_create(c->masters[i], &c->master_clients[i]));
   }
   return c;
 }
 
-weft_test_cluster_t *weft_test_cluster_usual(void) {
+weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n) { return create(tasks, n, 0, 0); }
+
+weft_test_cluster_t *weft_test_cluster_with_patience(const char *const *tasks, int n, int64_t patience_ms) {
+  return create(tasks, n, patience_ms, 0);
+}
+
+weft_test_cluster_t *weft_test_cluster_with_grace(int64_t client_grace_ms) {
   static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0",
                                       "/job:worker/replica:0/task:1"};
-  return weft_test_cluster_create(tasks, 3);
+  return create(tasks, 3, 0, client_grace_ms);
 }
+
+weft_test_cluster_t *weft_test_cluster_usual(void) { return weft_test_cluster_with_grace(0); }
 
 void weft_test_cluster_destroy(weft_test_cluster_t *c) {
   for (int i = 0; i < c->n; i++) weft_master_stop(c->masters[i]);
@@ -278,8 +301,12 @@ void weft_test_cluster_destroy(weft_test_cluster_t *c) {
   for (int i = 0; i < c->n; i++) weft_master_client_release(c->master_clients[i]);
   for (int i = 0; i < c->n; i++) weft_worker_destroy(c->workers[i]);
   for (int i = 0; i < c->n; i++) weft_worker_client_release(c->clients[i]);
+  weft_cond_deinit(&c->deleted);
+  weft_mutex_deinit(&c->mu);
   weft_free(c);
 }
+
+void weft_test_cluster_stop_master(weft_test_cluster_t *c, int task) { weft_master_stop(c->masters[task]); }
 
 weft_master_client_t *weft_test_cluster_master(weft_test_cluster_t *c, int task) {
   return c->master_clients[task];
@@ -306,6 +333,15 @@ int weft_test_cluster_sessions(weft_test_cluster_t *c) {
   return (int)n;
 }
 
+void weft_test_cluster_await_sessions(weft_test_cluster_t *c, int n) {
+  int64_t deadline = weft_clock_ns() + PATIENCE_NS;
+  bool is_so = false, is_late = false;
+  weft_mutex_lock(&c->mu);
+  while (!(is_so = weft_test_cluster_sessions(c) == n) && !is_late) is_late = !weft_cond_wait_until(&c->deleted, &c->mu, deadline);
+  weft_mutex_unlock(&c->mu);
+  CU_ASSERT_TRUE(is_so);
+}
+
 void weft_test_cluster_fail(weft_test_cluster_t *c, int task, weft_test_call_t call, weft_code_t code) {
   atomic_store(&flaky(c->clients[task])->faults[call].code, (int)code);
 }
@@ -319,8 +355,6 @@ int weft_test_cluster_count(weft_test_cluster_t *c, int task, weft_test_call_t c
 }
 
 /* ---- calls ---- */
-
-#define PATIENCE_NS INT64_C(20000000000)
 
 void weft_test_step_begin(weft_test_step_t *k) {
   *k = (weft_test_step_t){.devices = {.arena = WEFT_ARENA_INIT}};
@@ -403,18 +437,23 @@ static void on_session(void *arg, weft_status_t *status, weft_str_t session, int
   weft_test_on_text(arg, status, session);
 }
 
+static weft_status_t *open_session(weft_master_client_t *m, const weft_create_session_t *r, weft_canceller_t *c, weft_test_session_t *out) {
+  weft_test_step_t k;
+  weft_test_step_begin(&k);
+  m->ops->create_session(m, r, c, on_session, &k);
+  weft_status_t *s = weft_test_step_wait(&k);
+  *out = (weft_test_session_t){.master = m, .version = k.number};
+  snprintf(out->handle, sizeof out->handle, "%s", k.text);
+  weft_test_step_deinit(&k);
+  return s;
+}
+
 weft_status_t *weft_test_open_bytes(weft_master_client_t *m, weft_str_t graph_def, const char *config,
                                     weft_test_session_t *out) {
   weft_strbuf_t settings = WEFT_STRBUF_INIT;
   must(weft_text_to_binary(&tensorflow__config_proto__descriptor, weft_str(config), "config", &settings));
   weft_create_session_t r = {.graph_def = graph_def, .config = weft_str_of(settings.data, settings.length)};
-  weft_test_step_t k;
-  weft_test_step_begin(&k);
-  m->ops->create_session(m, &r, NULL, on_session, &k);
-  weft_status_t *s = weft_test_step_wait(&k);
-  *out = (weft_test_session_t){.master = m, .version = k.number};
-  snprintf(out->handle, sizeof out->handle, "%s", k.text);
-  weft_test_step_deinit(&k);
+  weft_status_t *s = open_session(m, &r, NULL, out);
   weft_strbuf_deinit(&settings);
   return s;
 }
@@ -423,6 +462,15 @@ weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const 
                               weft_test_session_t *out) {
   weft_strbuf_t def = weft_test_graph_def(graph);
   weft_status_t *s = weft_test_open_bytes(m, weft_str_of(def.data, def.length), config, out);
+  weft_strbuf_deinit(&def);
+  return s;
+}
+
+weft_status_t *weft_test_open_by(weft_master_client_t *m, const char *graph, const char *client, weft_canceller_t *c,
+                                 weft_test_session_t *out) {
+  weft_strbuf_t def = weft_test_graph_def(graph);
+  weft_create_session_t r = {.graph_def = weft_str_of(def.data, def.length), .client = weft_str(client)};
+  weft_status_t *s = open_session(m, &r, c, out);
   weft_strbuf_deinit(&def);
   return s;
 }

@@ -33,11 +33,18 @@ typedef struct weft_test_cluster weft_test_cluster_t;
 weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n);
 /* Masters that wait no longer for tasks of which nothing is known; 0: as long as usual. */
 weft_test_cluster_t *weft_test_cluster_with_patience(const char *const *tasks, int n, int64_t patience_ms);
+/* Masters whose sessions wait no longer for their clients; 0: as long as usual. */
+weft_test_cluster_t *weft_test_cluster_with_grace(int64_t client_grace_ms);
+/* Waits until the workers have so many sessions in all. */
+void weft_test_cluster_await_sessions(weft_test_cluster_t *c, int n);
+/* A worker that makes its side of a session cancels this (borrowed), as the session's client may. */
+void weft_test_cluster_cancel_by_creation(weft_test_cluster_t *c, weft_canceller_t *canceller);
 /* From now on all know that the task is lost. */
 void weft_test_cluster_lose(weft_test_cluster_t *c, int task);
 /* "/job:ps" task 0, "/job:worker" tasks 0 and 1: tasks 0, 1 and 2 here. */
 weft_test_cluster_t *weft_test_cluster_usual(void);
 void weft_test_cluster_destroy(weft_test_cluster_t *c);
+void weft_test_cluster_stop_master(weft_test_cluster_t *c, int task);
 weft_master_client_t *weft_test_cluster_master(weft_test_cluster_t *c, int task); /* lent */
 weft_worker_t *weft_test_cluster_worker(weft_test_cluster_t *c, int task);        /* lent */
 int weft_test_cluster_steps(weft_test_cluster_t *c); /* in the tables of all workers */
@@ -62,6 +69,9 @@ weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const 
 /* The same from bytes. */
 weft_status_t *weft_test_open_bytes(weft_master_client_t *m, weft_str_t graph_def, const char *config,
                                     weft_test_session_t *out);
+/* A session that ends with `client` (weft_create_session_t). `c`: of the call; may be NULL. */
+weft_status_t *weft_test_open_by(weft_master_client_t *m, const char *graph, const char *client, weft_canceller_t *c,
+                                 weft_test_session_t *out);
 /* Where opening must work: a failure fails the test. */
 weft_test_session_t weft_test_opened(weft_master_client_t *m, const char *graph);
 weft_status_t *weft_test_extend(weft_test_session_t *s, const char *graph);

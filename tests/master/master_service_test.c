@@ -153,6 +153,13 @@ static void list_devices(weft_master_client_t *m, weft_str_t session, weft_cance
   fn(arg, s, s == NULL ? &devices : NULL);
   weft_device_list_deinit(&devices);
 }
+static void hold_client(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c, weft_done_fn *fn, void *arg) {
+  (void)c;
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&b, "hold %.*s from %.*s", WEFT_STR_ARGS(r->client), 10, r->peer.data);
+  fn(arg, note(m, &b));
+  weft_strbuf_deinit(&b);
+}
 static void reset(weft_master_client_t *m, const weft_str_t *containers, int num_containers,
                   const weft_str_t *filters, int num_filters, weft_done_fn *fn, void *arg) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
@@ -173,6 +180,7 @@ static const weft_master_client_ops_t fake_ops = {.create_session = create_sessi
                                                   .release_callable = release_callable,
                                                   .close_session = close_session,
                                                   .list_devices = list_devices,
+                                                  .hold_client = hold_client,
                                                   .reset = reset,
                                                   .destroy = destroy};
 
