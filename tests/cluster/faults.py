@@ -39,7 +39,10 @@ STRATEGIES = {
     "backup": "parameter_server:mode=sync,workers=3,backup=1",
     "async": "parameter_server:mode=async,workers=3",
     "ssp": "parameter_server:mode=ssp,staleness=2,workers=3",
+    "mirrored": "mirrored:2",
+    "central": "central_storage:2",
 }
+ON_WORKER0 = ["plain", "mirrored", "central"]  # use nothing of the others
 ROLES = ["ps0", "worker0", "worker1", "worker2", "client"]
 FAULTS = ["kill", "term", "restart", "freeze1", "freeze6", "freeze60", "cut6"]
 MOMENTS = ["start", "first", "later"]
@@ -109,7 +112,7 @@ class Task:
     def start(self):
         c = self.cluster
         command = [*c.net.command(self.i), c.weft, "server", "--cluster", c.spec, "--job", self.job, "--task", str(self.index)]
-        command += ["--host", c.net.address(self.i)]
+        command += ["--host", c.net.address(self.i), "--cpus", str(c.cpus)]
         self.log = open(os.path.join(c.folder, f"{self.job}{self.index}.log"), "ab")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log)
 
@@ -142,16 +145,13 @@ class Task:
 
 
 class Cluster:
-    def __init__(self, weft, net, folder):
-        self.weft, self.net, self.folder = weft, net, folder
-        held = []
-        for i, _ in enumerate(TASKS):
-            s = socket.socket()
+    def __init__(self, weft, net, folder, cpus):
+        self.weft, self.net, self.folder, self.cpus = weft, net, folder, cpus
+        self.held = [socket.socket() for _ in TASKS]  # so that no other process is given their ports
+        for s in self.held:
             s.bind(("", 0))
-            held.append(s)
-        ports = [s.getsockname()[1] for s in held]
-        for s in held:
-            s.close()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        ports = [s.getsockname()[1] for s in self.held]
         jobs = {}
         for i, (job, _) in enumerate(TASKS):
             jobs.setdefault(job, []).append(f"{net.address(i)}:{ports[i]}")
@@ -168,6 +168,8 @@ class Cluster:
     def end(self):
         for t in self.tasks:
             t.end()
+        for s in self.held:
+            s.close()
 
 
 class Job:
@@ -223,7 +225,7 @@ def needed(strategy, role):
     """Does the job use this task?"""
     if role == "client" or role == "worker0":
         return True
-    return {"plain": False, "workers": role != "ps0"}.get(strategy, True)
+    return strategy not in ON_WORKER0 and not (strategy == "workers" and role == "ps0")
 
 
 def trial(cluster, strategy, role, fault, moment, rng):
@@ -236,7 +238,7 @@ def trial(cluster, strategy, role, fault, moment, rng):
     try:
         if moment == "first" and not job.wait_steps(1, PATIENCE_S):
             return Outcome("no start", job.message())
-        if moment == "later" and not job.wait_steps(rng.randint(50, 400), PATIENCE_S):
+        if moment == "later" and not job.wait_steps(rng.randint(50, 1000), PATIENCE_S):
             return Outcome("no start", job.message())
         if moment == "start":
             time.sleep(rng.random() * 0.05)  # anywhere between the process and its first step
@@ -373,7 +375,7 @@ def main():
     passed, failed, death_s, silence_s = 0, 0, [], []
     try:
         for n, (strategy, role, fault, moment) in enumerate(chosen):
-            cluster = Cluster(os.path.realpath(o.weft), net, folder)
+            cluster = Cluster(os.path.realpath(o.weft), net, folder, 2 if strategy in ON_WORKER0 else 1)
             began = time.monotonic()
             try:
                 cluster.start()
