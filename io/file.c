@@ -61,15 +61,19 @@ weft_status_t *weft_file_error(const char *path, int error) {
 
 weft_status_t *weft_file_open(const char *path, weft_file_reader_t *out) {
   struct stat info;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe that nothing writes to would be waited for without end */
   if (fd < 0) return weft_file_error(path, errno);
   int error = fstat(fd, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
-  if (error != 0) {
-    close(fd);
-    return weft_file_error(path, error);
+  weft_status_t *s = error == 0 ? NULL : weft_file_error(path, error);
+  if (s == NULL && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode))) {
+    s = WEFT_ERROR(FAILED_PRECONDITION, "%s; it is a pipe or a socket, which may never end", path);
   }
-  *out = (weft_file_reader_t){fd, (uint64_t)info.st_size, path};
-  return NULL;
+  if (s == NULL) {
+    *out = (weft_file_reader_t){fd, (uint64_t)info.st_size, path};
+  } else {
+    close(fd);
+  }
+  return s;
 }
 
 void weft_file_close(weft_file_reader_t *r) {
@@ -91,27 +95,37 @@ weft_status_t *weft_file_read_at(const weft_file_reader_t *r, uint64_t offset, v
   return NULL;
 }
 
+/* To the end, or to `limit` if the file says its size; one that does not must end before. */
+static weft_status_t *read_until(const weft_file_reader_t *r, uint64_t limit, weft_strbuf_t *out) {
+  for (;;) {
+    uint64_t room = limit - out->length;
+    if (r->size == 0 && room == 0) {
+      return WEFT_ERROR(RESOURCE_EXHAUSTED, "%s; it has not ended after %" PRIu64 " bytes, the most that are read of a file without a size", r->path, limit);
+    }
+    if (r->size == 0 && room > 64 << 10) room = 64 << 10;
+    char *to = room == 0 ? NULL : weft_strbuf_reserve(out, (size_t)room);
+    if (to == NULL) return NULL;
+    ssize_t got = read(r->fd, to, (size_t)room);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return weft_file_error(r->path, errno);
+    if (got == 0) return NULL;
+    out->length += (size_t)got;
+  }
+}
+
 weft_status_t *weft_file_read_all(const char *path, char **out, size_t *out_length) {
   weft_file_reader_t r = {.fd = -1};
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   WEFT_RETURN_IF_ERROR(weft_file_open(path, &r));
-  for (;;) { /* a file of /proc says that it is empty: read until the end, whatever the size */
-    size_t room = r.size > text.length ? (size_t)(r.size - text.length) + 1 : 4096;
-    char *to = weft_strbuf_reserve(&text, room);
-    if (to == NULL) break;
-    ssize_t got = read(r.fd, to, room);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      weft_status_t *s = weft_file_error(path, errno);
-      weft_strbuf_deinit(&text);
-      weft_file_close(&r);
-      return s;
-    }
-    if (got == 0) break;
-    text.length += (size_t)got;
+  weft_status_t *s = NULL;
+  if (r.size > WEFT_FILE_SIZED_BYTES) {
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "%s; it has %" PRIu64 " bytes, of %" PRIu64 " that can be read at once", path, r.size, WEFT_FILE_SIZED_BYTES);
   }
+  if (s == NULL) s = read_until(&r, r.size > 0 ? r.size : WEFT_FILE_UNSIZED_BYTES, &text);
   weft_file_close(&r);
-  return weft_strbuf_finish(&text, out, out_length);
+  if (s == NULL) return weft_strbuf_finish(&text, out, out_length);
+  weft_strbuf_deinit(&text);
+  return s;
 }
 
 /* ---- writing ---- */
@@ -229,6 +243,20 @@ void weft_file_writer_abandon(weft_file_writer_t *w) {
   if (w == NULL) return;
   unlink(w->temporary);
   writer_free(w);
+}
+
+weft_status_t *weft_file_append(const char *path, const void *data, size_t n) {
+  int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (fd < 0) return weft_file_error(path, errno);
+  ssize_t put = -1;
+  for (const char *at = data; n > 0; at += put, n -= (size_t)put) {
+    put = write(fd, at, n);
+    if (put < 0 && errno == EINTR) put = 0;
+    if (put < 0) break;
+  }
+  weft_status_t *s = n > 0 ? weft_file_error(path, errno) : NULL;
+  close(fd);
+  return s;
 }
 
 /* ---- names ---- */

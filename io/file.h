@@ -5,6 +5,9 @@
 #include "base/status.h"
 #include "base/str.h"
 
+enum { WEFT_FILE_UNSIZED_BYTES = 64 << 20 }; /* of a file that does not say its size: of /proc, a device */
+#define WEFT_FILE_SIZED_BYTES ((uint64_t)64 << 30) /* of one that does: more is a mistake (/proc/kcore says 128 TiB) */
+
 /* ---- reading; Thread-safe: pieces are read by position ---- */
 typedef struct weft_file_reader {
   int fd; /* -1: closed */
@@ -12,12 +15,14 @@ typedef struct weft_file_reader {
   const char *path; /* borrowed */
 } weft_file_reader_t;
 
-/* `path` must outlive the reader. Errors: NOT_FOUND "<path>; No such file or directory", PERMISSION_DENIED, ... */
+/* `path` must outlive the reader. Never waits: pipes and sockets are refused, devices are not waited for. Errors: NOT_FOUND
+ * "<path>; No such file or directory", PERMISSION_DENIED, FAILED_PRECONDITION (a directory, a pipe, a socket), ... */
 WEFT_MUST_CHECK weft_status_t *weft_file_open(const char *path, weft_file_reader_t *out);
 void weft_file_close(weft_file_reader_t *r);
 /* Exactly `n` bytes at `offset`. Errors: OUT_OF_RANGE if the file is shorter. */
 WEFT_MUST_CHECK weft_status_t *weft_file_read_at(const weft_file_reader_t *r, uint64_t offset, void *to, size_t n);
-/* The whole of a file. *out is owned by the caller (weft_free), '\0'-ended. */
+/* The whole of a file, as long as it was when it was opened; one that does not say its size is read to its end. *out is owned
+ * by the caller (weft_free), '\0'-ended. Errors: also RESOURCE_EXHAUSTED beyond the limits above. */
 WEFT_MUST_CHECK weft_status_t *weft_file_read_all(const char *path, char **out, size_t *out_length);
 
 /* ---- writing; Confined ---- */
@@ -34,6 +39,9 @@ WEFT_MUST_CHECK weft_status_t *weft_file_writer_finish(weft_file_writer_t *w);
  * only the last of these fails the file has its name all the same. */
 WEFT_MUST_CHECK weft_status_t *weft_file_writer_commit(weft_file_writer_t *w);
 void weft_file_writer_abandon(weft_file_writer_t *w); /* removes the temporary file. NULL is fine */
+
+/* Adds `n` bytes to the end of a file in one write, without waiting; makes the file if it is not there. */
+WEFT_MUST_CHECK weft_status_t *weft_file_append(const char *path, const void *data, size_t n);
 
 /* ---- names ---- */
 WEFT_MUST_CHECK weft_status_t *weft_file_make_dirs(const char *dir); /* and its parents; fine if it is there */

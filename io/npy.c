@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 
@@ -91,6 +92,17 @@ static weft_status_t *read_header(const char *path, FILE *f, char **header, size
   return fread(*header, 1, *length, f) == *length ? NULL : malformed(path, "a header that is cut off");
 }
 
+/* Before memory is taken for as many elements as the header says. */
+static weft_status_t *check_size(const char *path, FILE *f, weft_dtype_t dtype, const weft_shape_t *shape) {
+  struct stat info;
+  size_t bytes = 0;
+  if (!weft_mul_size((size_t)weft_shape_count(shape), weft_dtype_size(dtype), &bytes) ||
+      (fstat(fileno(f), &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size < bytes)) {
+    return WEFT_ERROR(DATA_LOSS, "%s: shorter than its shape %s says", path, WEFT_SHAPE_TEXT(shape));
+  }
+  return NULL;
+}
+
 weft_status_t *weft_npy_read(const char *path, weft_tensor_t **out) {
   char *header = NULL;
   size_t length = 0;
@@ -104,6 +116,7 @@ weft_status_t *weft_npy_read(const char *path, weft_tensor_t **out) {
   if (s == NULL && weft_str_starts_with(value_of(text, "fortran_order"), "True")) s = malformed(path, "Fortran order; save it in C order");
   if (s == NULL) s = read_dtype(path, text, &dtype);
   if (s == NULL) s = read_shape(path, text, &shape);
+  if (s == NULL) s = check_size(path, f, dtype, &shape);
   if (s == NULL) s = weft_tensor_new(dtype, &shape, NULL, &t);
   if (s == NULL && fread(t->data == NULL ? (void *)header : t->data, 1, t->bytes, f) != t->bytes) {
     s = WEFT_ERROR(DATA_LOSS, "%s: shorter than its shape %s says", path, WEFT_SHAPE_TEXT(&shape));

@@ -1,6 +1,7 @@
 /* tools/graph_file_proto.c - files to bytes. */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "protos/graph.pb-c.h"
 #include "protos/text_format.h"
@@ -9,10 +10,15 @@
 
 weft_status_t *weft_file_read(const char *path, weft_strbuf_t *out) {
   enum { PIECE = 1 << 20 };
+  struct stat info;
   FILE *f = fopen(path, "rb");
   if (f == NULL) return WEFT_ERROR(NOT_FOUND, "%s: %s", path, strerror(errno));
+  if (fstat(fileno(f), &info) == 0 && (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode))) {
+    fclose(f);
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: it is a device, no file", path);
+  }
   size_t n = PIECE;
-  while (n == PIECE) {
+  while (n == PIECE && out->length <= INT32_MAX) {
     char *to = weft_strbuf_reserve(out, PIECE);
     if (to == NULL) break;
     n = fread(to, 1, PIECE, f);
@@ -21,6 +27,7 @@ weft_status_t *weft_file_read(const char *path, weft_strbuf_t *out) {
   bool failed = ferror(f) != 0;
   fclose(f);
   if (out->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "%s: no memory for reading it", path);
+  if (out->length > INT32_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "%s: more than the 2 GiB that a graph can have", path);
   return failed ? WEFT_ERROR(INVALID_ARGUMENT, "%s: %s", path, strerror(errno)) : NULL;
 }
 

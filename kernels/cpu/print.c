@@ -74,24 +74,9 @@ static weft_status_t *print(weft_kernel_ctx_t *c) {
 }
 
 static weft_status_t *append_to_file(weft_str_t path, weft_str_t text) {
-  char *name = weft_strndup(path.data, path.length), *old = NULL;
-  size_t length = 0;
-  weft_file_writer_t *w = NULL;
+  char *name = weft_strndup(path.data, path.length);
   if (name == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "printing to a file");
-  weft_status_t *s = weft_file_read_all(name, &old, &length);
-  if (weft_status_code(s) == WEFT_NOT_FOUND) {
-    weft_status_free(s);
-    s = NULL;
-  }
-  if (s == NULL) s = weft_file_writer_create(name, &w);
-  if (s == NULL) s = weft_file_writer_append(w, old, length);
-  if (s == NULL) s = weft_file_writer_append(w, text.data, text.length);
-  if (s == NULL) {
-    s = weft_file_writer_finish(w);
-  } else {
-    weft_file_writer_abandon(w);
-  }
-  weft_free(old);
+  weft_status_t *s = weft_file_append(name, text.data, text.length);
   weft_free(name);
   return s;
 }

@@ -121,6 +121,13 @@ static void inspect_says_what_is_in_a_graph(void) {
   CU_ASSERT_TRUE(has(r.out, "digraph") && has(r.out, "\"grow\" -> \"value\" [style=dashed];"));
   CU_ASSERT_EQUAL(RUN(&r, "inspect", write_text("empty.pb", "")), 0);
   CU_ASSERT_TRUE(has(r.out, "empty"));
+  static const char *const devices[] = {"/dev/zero", "/dev/urandom", "/dev/null"};
+  for (int i = 0; i < 3; i++) { /* read until memory is at an end, before */
+    CU_ASSERT_EQUAL(RUN(&r, "inspect", devices[i]), 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(r.err, "it is a device, no file"));
+    CU_ASSERT_EQUAL(RUN(&r, "submit", devices[i], "--master", "grpc://127.0.0.1:1", "--target", "x"), 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(r.err, "it is a device, no file"));
+  }
   CU_ASSERT_EQUAL(RUN(&r, "inspect", write_text("bad.pbtxt", "node {")), 1);
   CU_ASSERT_TRUE(has(r.err, "bad.pbtxt:1:"));
 }
