@@ -158,12 +158,35 @@ def test_creating_a_session_without_all_servers_can_time_out(own_cluster, graph)
 def test_a_master_tells_whom_it_waits_for(own_cluster, graph):
     x = tf.constant(1) + 1
     own_cluster.kill("ps", 0)
+    own_cluster.kill("worker", 0)  # it keeps the record of who is alive: anew, it has never heard of the ps, and waits for it
+    own_cluster.restart("worker", 0)
     with session(own_cluster.master, graph, timeout_ms=12000) as sess:
         with fails(tf.errors.DeadlineExceededError):
             sess.run(x)
     log = own_cluster.servers["worker", 0].log_tail()
     assert "CreateSession still waiting for response from worker: /job:ps/replica:0/task:0" in log
     assert "waiting for response from worker: /job:worker" not in log
+
+
+@pytest.mark.weft_only  # a stock server waits for it
+def test_a_session_is_not_made_without_a_task_that_has_died(own_cluster, graph):
+    x = tf.constant(1) + 1
+    deadline = time.monotonic() + 90
+    while True:
+        own_cluster.kill("ps", 0)
+        began = time.monotonic()
+        with session(own_cluster.master, graph, timeout_ms=6000) as sess:
+            with pytest.raises((tf.errors.UnavailableError, tf.errors.DeadlineExceededError)) as caught:
+                sess.run(x)  # TensorFlow's client asks ten times more, which takes it a second or two
+        took = time.monotonic() - began
+        if isinstance(caught.value, tf.errors.UnavailableError):
+            break
+        assert time.monotonic() < deadline, "the master does not hear of the death"
+        own_cluster.restart("ps", 0)  # it died before anybody had heard of it, and might yet have come
+        with session(own_cluster.master, graph) as sess:
+            assert sess.run(x) == 2
+    assert "/job:ps/replica:0/task:0" in caught.value.message
+    assert is_in_time(took, 5)
 
 
 def test_sessions_of_a_master_that_was_restarted_are_gone_but_state_stays(own_cluster, graph, use_resource):
