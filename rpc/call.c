@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "rpc/arguments.h"
 #include "rpc/slices.h"
 
 struct weft_rpc_call {
@@ -96,14 +97,14 @@ void weft_rpc_fail(weft_rpc_call_t *call, weft_status_t *status) {
   ops[1].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
   ops[1].data.send_status_from_server.status = (grpc_status_code)weft_status_code(status);
   ops[1].data.send_status_from_server.status_details = &text;
-  grpc_metadata details;
-  memset(&details, 0, sizeof details);
-  if (weft_status_is_restarted(status)) {
-    details.key = grpc_slice_from_static_string("grpc-status-details-bin");
-    details.value = grpc_slice_from_static_buffer(restarted_payload, sizeof restarted_payload - 1);
-    ops[1].data.send_status_from_server.trailing_metadata = &details;
-    ops[1].data.send_status_from_server.trailing_metadata_count = 1;
-  }
+  grpc_metadata trailers[2];
+  memset(trailers, 0, sizeof trailers);
+  trailers[0].key = grpc_slice_from_static_string(WEFT_RPC_ANSWERED);
+  trailers[0].value = grpc_slice_from_static_string("1");
+  trailers[1].key = grpc_slice_from_static_string("grpc-status-details-bin");
+  trailers[1].value = grpc_slice_from_static_buffer(restarted_payload, sizeof restarted_payload - 1);
+  ops[1].data.send_status_from_server.trailing_metadata = trailers;
+  ops[1].data.send_status_from_server.trailing_metadata_count = weft_status_is_restarted(status) ? 2 : 1;
   answer(call, ops, 2);
   grpc_slice_unref(text);
   weft_status_free(status);

@@ -36,10 +36,12 @@ struct weft_rpc_channel {
   weft_rpc_client_t *client; /* borrowed */
   grpc_channel *impl;
   char *target; /* owned */
+  _Atomic(char *) peer; /* owned; NULL until it is named, then never changes */
   weft_mutex_t mu;
   call_t *calls; /* guarded by mu: those in flight */
   weft_status_t *refusal;  /* guarded by mu; owned; NULL: calls are made */
   atomic_bool has_refusal; /* the same; read without mu, so that a call costs nothing */
+  weft_status_t *ended_by; /* guarded by mu; owned; what weft_rpc_channel_end_calls last said */
   atomic_bool is_silent;   /* the last call ended because no ping was answered */
   atomic_int num_paths; /* grows under mu, after its entry was written; pairs with the load in registered() */
   struct {
@@ -55,6 +57,7 @@ struct call {
   call_t *prev, *next;         /* guarded by the channel's mu */
   bool is_linked;              /* the same */
   bool waits_for_ready;
+  bool is_ended;               /* the same; by weft_rpc_channel_end_calls */
   int64_t started_ns;
   grpc_call *impl;
   weft_canceller_t *canceller; /* retained; may be NULL */
@@ -100,14 +103,21 @@ weft_rpc_channel_t *weft_rpc_channel_retain(weft_rpc_channel_t *c) {
 void weft_rpc_channel_release(weft_rpc_channel_t *c) {
   if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
   weft_status_free(c->refusal);
+  weft_status_free(c->ended_by);
   grpc_channel_destroy(c->impl);
   for (int i = 0; i < atomic_load(&c->num_paths); i++) weft_free(c->paths[i].copy);
   weft_mutex_deinit(&c->mu);
   weft_free(c->target);
+  weft_free(atomic_load(&c->peer));
   weft_free(c);
 }
 
 weft_str_t weft_rpc_channel_target(const weft_rpc_channel_t *c) { return weft_str(c->target); }
+
+void weft_rpc_channel_name_peer(weft_rpc_channel_t *c, weft_str_t name) {
+  char *none = NULL, *copy = atomic_load(&c->peer) == NULL ? weft_strndup(name.data, name.length) : NULL;
+  if (copy != NULL && !atomic_compare_exchange_strong(&c->peer, &none, copy)) weft_free(copy);
+}
 
 static void *find_path(const weft_rpc_channel_t *c, const char *path) {
   int n = atomic_load_explicit(&c->num_paths, memory_order_acquire);
@@ -139,7 +149,10 @@ static void *registered(weft_rpc_channel_t *c, const char *path) {
 
 static void cancel_call(void *arg) {
   call_t *call = arg;
-  grpc_call_cancel_with_status(call->impl, GRPC_STATUS_CANCELLED, "the call was cancelled", NULL);
+  char text[400];
+  const char *peer = atomic_load(&call->channel->peer);
+  snprintf(text, sizeof text, "the call to %s at %s was cancelled by its caller", peer == NULL ? "the server" : peer, call->channel->target);
+  grpc_call_cancel_with_status(call->impl, GRPC_STATUS_CANCELLED, text, NULL);
 }
 
 /* ---- the calls in flight ---- */
@@ -169,12 +182,17 @@ static void call_unlink(call_t *call) {
 
 void weft_rpc_channel_end_calls(weft_rpc_channel_t *c, const weft_status_t *why, int64_t min_age_ms) {
   int64_t before = weft_clock_ns() - min_age_ms * 1000000;
+  weft_status_t *copy = weft_status_clone(why);
   weft_mutex_lock(&c->mu);
+  weft_status_t *old = c->ended_by;
+  c->ended_by = copy;
   for (call_t *call = c->calls; call != NULL; call = call->next) {
     if (call->waits_for_ready || call->started_ns > before) continue;
+    call->is_ended = true;
     grpc_call_cancel_with_status(call->impl, (grpc_status_code)weft_status_code(why), weft_status_message(why), NULL);
   }
   weft_mutex_unlock(&c->mu);
+  weft_status_free(old);
 }
 
 void weft_rpc_channel_refuse(weft_rpc_channel_t *c, const weft_status_t *why) {
@@ -287,6 +305,33 @@ static weft_status_t *call_start(call_t *call, const char *path, const weft_rpc_
   return WEFT_ERROR(INTERNAL, "cannot call %s: %s", path, grpc_call_error_to_string(error));
 }
 
+/* Did the server say so, or gRPC on this side? A failure from a server of ours has a trailer that says so. */
+static bool is_from_server(const call_t *call) {
+  for (size_t i = 0; i < call->trailing.count; i++) {
+    if (grpc_slice_str_cmp(call->trailing.metadata[i].key, WEFT_RPC_ANSWERED) == 0) return true;
+  }
+  return false;
+}
+
+/* gRPC's text alone, "Socket closed", does not say whose connection it is. */
+static weft_status_t *lost_connection(call_t *call, weft_str_t text) {
+  static const char refused[] = "Failed to connect to remote host: ";
+  const weft_rpc_channel_t *c = call->channel;
+  const char *peer = atomic_load(&c->peer);
+  if (peer == NULL) peer = "the server";
+  bool is_silent = memmem(text.data, text.length, "keepalive watchdog timeout", 26) != NULL; /* gRPC's words */
+  if (is_silent) {
+    atomic_store(&call->channel->is_silent, true);
+    return WEFT_ERROR(UNAVAILABLE, "%s at %s does not answer; is it stopped, or its host overloaded?", peer, c->target);
+  }
+  const char *why = memmem(text.data, text.length, refused, sizeof refused - 1);
+  if (why != NULL) {
+    text = weft_str_of(why + sizeof refused - 1, text.length - (size_t)(why - text.data) - (sizeof refused - 1));
+    return WEFT_ERROR(UNAVAILABLE, "cannot connect to %s at %s: %.*s", peer, c->target, WEFT_STR_ARGS(text));
+  }
+  return WEFT_ERROR(UNAVAILABLE, "lost the connection to %s at %s: %.*s", peer, c->target, WEFT_STR_ARGS(text));
+}
+
 /* Step 3. */
 static weft_status_t *call_finish(call_t *call, weft_message_t **out) {
   if (call->is_registered) weft_canceller_deregister(call->canceller, call->token);
@@ -296,9 +341,15 @@ static weft_status_t *call_finish(call_t *call, weft_message_t **out) {
     int code = (int)call->code;
     /* A server that went away in the middle: gRPC does not know whether the call was served. */
     if (code == GRPC_STATUS_UNKNOWN && weft_str_is(text, "Stream removed")) code = WEFT_UNAVAILABLE;
-    bool is_silent = code == WEFT_UNAVAILABLE && memmem(text.data, text.length, "keepalive watchdog timeout", 26) != NULL; /* gRPC's words */
-    if (is_silent) atomic_store(&call->channel->is_silent, true);
-    if (is_silent) return WEFT_ERROR(UNAVAILABLE, "the server at %s does not answer; is it stopped, or its host overloaded?", call->channel->target);
+    weft_mutex_lock(&call->channel->mu);
+    weft_status_t *ended_by = call->is_ended ? weft_status_clone(call->channel->ended_by) : NULL;
+    weft_mutex_unlock(&call->channel->mu);
+    if (ended_by != NULL && !is_from_server(call)) return ended_by; /* also if gRPC says that the connection broke: that comes of it */
+    weft_status_free(ended_by);
+    /* Calls that a server has not begun when it is shut down come back so. */
+    bool is_dropped = code == WEFT_CANCELLED && (text.length == 0 || weft_str_is(text, "CANCELLED")) && !weft_canceller_is_cancelled(call->canceller);
+    if (is_dropped) text = WEFT_STR("the call was dropped, as by a server that is being shut down");
+    if ((code == WEFT_UNAVAILABLE || is_dropped) && !is_from_server(call)) return lost_connection(call, text);
     return weft_status_from_wire(code, text.data, text.length);
   }
   if (atomic_load(&call->channel->is_silent)) atomic_store(&call->channel->is_silent, false);

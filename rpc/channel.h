@@ -21,6 +21,8 @@ WEFT_MUST_CHECK weft_status_t *weft_rpc_channel_create(weft_rpc_client_t *c, wef
 weft_rpc_channel_t *weft_rpc_channel_retain(weft_rpc_channel_t *c);
 void weft_rpc_channel_release(weft_rpc_channel_t *c);
 weft_str_t weft_rpc_channel_target(const weft_rpc_channel_t *c);
+/* What a failure of the connection calls the server, beside its address: "/job:ps/replica:0/task:0". Copied; the first name stays. */
+void weft_rpc_channel_name_peer(weft_rpc_channel_t *c, weft_str_t name);
 /* The server is known to be gone or to hang: each call in flight ends with `why` (not OK; copied), but those that wait for
  * the server to come up and those younger than `min_age_ms`. Later ones are not harmed. */
 void weft_rpc_channel_end_calls(weft_rpc_channel_t *c, const weft_status_t *why, int64_t min_age_ms);

@@ -28,6 +28,7 @@ static cache_t *of(weft_worker_cache_t *c) { return (cache_t *)(void *)c; }
 static weft_worker_client_t *connect(cache_t *c, int i, weft_rpc_channel_t **out_channel) {
   weft_worker_client_t *w = NULL;
   weft_status_t *s = weft_rpc_channel_create(c->rpc, c->addresses[i], out_channel);
+  if (s == NULL) weft_rpc_channel_name_peer(*out_channel, c->tasks[i]);
   if (s == NULL) s = weft_remote_worker_client_create(*out_channel, c->tasks[i], &w);
   if (w != NULL) {
     w->transfers = c->log;
