@@ -17,6 +17,7 @@ typedef struct record {
   weft_member_state_t state;
   uint64_t incarnation, previous; /* 0: none */
   int64_t beat_ns;
+  bool has_left;
   uint64_t losses, lost_keeper; /* of this incarnation: how often it was lost, and how often it says that it lost us */
 } record_t;
 
@@ -105,7 +106,7 @@ static uint64_t copy_record(weft_keeper_t *k, weft_member_t *out) {
   for (int i = 0; i < k->o.num_tasks; i++) {
     const record_t *r = &k->records[i];
     int64_t silent = r->state == WEFT_MEMBER_UNKNOWN || i == k->o.own ? 0 : (now - r->beat_ns) / 1000000;
-    out[i] = (weft_member_t){k->o.tasks[i], r->incarnation, r->state, silent, r->losses};
+    out[i] = (weft_member_t){k->o.tasks[i], r->incarnation, r->state, silent, r->losses, r->has_left};
   }
   weft_mutex_unlock(&k->mu);
   return epoch;
@@ -159,6 +160,11 @@ static bool is_replaced_locked(const weft_keeper_t *k, int i, uint64_t incarnati
   return i != OBSERVER && k->records[i].previous == incarnation && incarnation != 0;
 }
 
+/* A call that was under way when the process said that it goes. */
+static bool has_left_locked(const weft_keeper_t *k, int i, uint64_t incarnation) {
+  return i != OBSERVER && k->records[i].has_left && k->records[i].incarnation == incarnation;
+}
+
 /* True if the record has changed: then the watches are to be answered. */
 static bool beat_locked(weft_keeper_t *k, int i, const weft_keeper_caller_t *who) WEFT_REQUIRES(k->mu) {
   if (i == OBSERVER) return false;
@@ -188,13 +194,21 @@ static bool lose_locked(weft_keeper_t *k, int i, uint64_t incarnation) WEFT_REQU
   return true;
 }
 
+static bool leave_locked(weft_keeper_t *k, int i, uint64_t incarnation) WEFT_REQUIRES(k->mu) {
+  if (!lose_locked(k, i, incarnation)) return false;
+  k->records[i].has_left = true;
+  k->records[i].losses--; /* it hears of those, and has lost nobody */
+  return true;
+}
+
 weft_status_t *weft_keeper_beat(weft_keeper_t *k, const weft_keeper_caller_t *who, uint64_t *out_epoch) {
   int i = 0;
   watch_t *taken = NULL;
   WEFT_RETURN_IF_ERROR(find_member(k, who->task, &i));
   weft_mutex_lock(&k->mu);
-  bool is_replaced = is_replaced_locked(k, i, who->incarnation);
-  if (!is_replaced && beat_locked(k, i, who)) taken = take_watches(k);
+  bool is_replaced = is_replaced_locked(k, i, who->incarnation) || has_left_locked(k, i, who->incarnation);
+  bool has_changed = !is_replaced && (who->is_leaving ? leave_locked(k, i, who->incarnation) : beat_locked(k, i, who));
+  if (has_changed) taken = take_watches(k);
   *out_epoch = k->epoch;
   weft_mutex_unlock(&k->mu);
   end_watches(taken, BY_CHANGE);
@@ -272,7 +286,7 @@ void weft_keeper_watch(weft_keeper_t *k, const weft_keeper_caller_t *who, int64_
     return;
   }
   weft_mutex_lock(&k->mu);
-  bool is_replaced = is_replaced_locked(k, i, who->incarnation);
+  bool is_replaced = is_replaced_locked(k, i, who->incarnation) || has_left_locked(k, i, who->incarnation);
   bool has_changed = !is_replaced && beat_locked(k, i, who);
   if (w->early == BY_CANCELLER && lose_locked(k, i, who->incarnation)) has_changed = true;
   if (has_changed) taken = take_watches(k);
@@ -292,10 +306,16 @@ void weft_keeper_watch(weft_keeper_t *k, const weft_keeper_caller_t *who, int64_
 
 void weft_keeper_stop(weft_keeper_t *k) {
   weft_mutex_lock(&k->mu);
+  if (!k->stopped) {
+    record_t *own = &k->records[k->o.own];
+    own->state = WEFT_MEMBER_LOST;
+    own->has_left = true;
+    k->epoch++;
+  }
   k->stopped = true;
   watch_t *taken = take(k, true);
   weft_mutex_unlock(&k->mu);
-  end_watches(taken, BY_STOP);
+  end_watches(taken, BY_CHANGE);
   weft_store_stop(k->store);
 }
 

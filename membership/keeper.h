@@ -25,7 +25,8 @@ typedef struct weft_keeper_options {
 } weft_keeper_options_t;
 
 WEFT_MUST_CHECK weft_status_t *weft_keeper_create(const weft_keeper_options_t *o, weft_keeper_t **out);
-void weft_keeper_stop(weft_keeper_t *k);    /* every wait ends with CANCELLED, watches with UNAVAILABLE; later ones at once */
+/* Every wait ends with CANCELLED, watches with a record that says that this task has left; later watches at once with UNAVAILABLE. */
+void weft_keeper_stop(weft_keeper_t *k);
 void weft_keeper_destroy(weft_keeper_t *k); /* stops first; NULL is fine */
 weft_store_t *weft_keeper_store(weft_keeper_t *k); /* lent */
 
@@ -36,6 +37,7 @@ typedef struct weft_keeper_caller {
   uint64_t epoch;       /* what it has seen: a keeper that was restarted goes on from there */
   uint64_t lost_keeper; /* how often it has lost the keeper: one that was silent itself hears of it so, and counts that as a loss
                            of the task, because each has dropped what it had in common with the other */
+  bool is_leaving;      /* of a beat: it is the last one, the process is being shut down */
 } weft_keeper_caller_t;
 
 /* The task lives. *out_epoch: the record's.

@@ -25,7 +25,7 @@
 #include "membership/task_membership.h"
 
 /* Until the keeper is found, it is looked for this often: tasks of a cluster usually start together. */
-enum { WATCH_MS = 30000, PRESENCE_MS = 60000, SEARCH_MS = 100 };
+enum { WATCH_MS = 30000, PRESENCE_MS = 60000, SEARCH_MS = 100, GOODBYE_MS = 200 };
 
 /* ---- making ---- */
 
@@ -123,7 +123,8 @@ static bool next_change_locked(weft_membership_t *ms, weft_member_t *out) WEFT_R
       v->told_state = v->state;
       v->told_incarnation = v->incarnation;
     }
-    *out = (weft_member_t){ms->o.tasks[i], v->told_incarnation, v->told_state, is_return && is_over ? -1 : v->silent_ms, v->losses};
+    *out = (weft_member_t){ms->o.tasks[i], v->told_incarnation, v->told_state, is_return && is_over ? -1 : v->silent_ms, v->losses,
+                           v->has_left && v->told_state == WEFT_MEMBER_LOST};
     return true;
   }
   return false;
@@ -155,6 +156,7 @@ static void lose_keeper_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
   if (ms->keeper != NULL || v->state != WEFT_MEMBER_ALIVE) return;
   v->silent_ms = (weft_clock_ns() - ms->keeper_ns) / 1000000;
   v->state = WEFT_MEMBER_LOST;
+  v->has_left = false;
   v->losses++;
   ms->lost_keeper++;
   ms->epoch++;
@@ -190,6 +192,7 @@ static void take_member_locked(weft_membership_t *ms, int i, const weft_member_t
   }
   v->unknown_since_ns = 0;
   v->state = m->state;
+  v->has_left = m->has_left;
   v->incarnation = m->incarnation;
 }
 
@@ -211,7 +214,7 @@ static void take_record(weft_membership_t *ms, uint64_t epoch, const weft_member
 
 static bool enter(weft_membership_t *ms, bool *flag) {
   weft_mutex_lock(&ms->mu);
-  bool ok = !ms->stopping && !*flag;
+  bool ok = !ms->stopping && !ms->is_leaving && !*flag;
   if (ok) {
     *flag = true;
     ms->in_flight++;
@@ -228,7 +231,7 @@ void weft_membership_leave(weft_membership_t *ms) {
 
 weft_keeper_caller_t weft_membership_self(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
-  weft_keeper_caller_t who = {ms->o.tasks[ms->o.own], ms->o.incarnation, ms->epoch, ms->lost_keeper};
+  weft_keeper_caller_t who = {ms->o.tasks[ms->o.own], ms->o.incarnation, ms->epoch, ms->lost_keeper, false};
   weft_mutex_unlock(&ms->mu);
   return who;
 }
@@ -258,9 +261,7 @@ static void watch(weft_membership_t *ms) {
 
 static void on_absent(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
   weft_membership_t *ms = arg;
-  (void)epoch;
-  (void)members;
-  (void)n;
+  if (status == NULL) take_record(ms, epoch, members, n);
   weft_mutex_lock(&ms->mu);
   ms->num_presences--;
   if (weft_status_code(status) == WEFT_UNAVAILABLE) lose_keeper_locked(ms);
@@ -274,7 +275,7 @@ static void be_present(weft_membership_t *ms) {
   int64_t now = weft_clock_ns();
   weft_mutex_lock(&ms->mu);
   bool is_fresh = ms->num_presences > 0 && now - ms->presence_ns < (int64_t)PRESENCE_MS * 1000000 / 2;
-  bool goes_on = !ms->stopping && !is_fresh;
+  bool goes_on = !ms->stopping && !ms->is_leaving && !is_fresh;
   if (goes_on) {
     ms->in_flight++;
     ms->num_presences++;
@@ -378,7 +379,35 @@ weft_status_t *weft_membership_start(weft_membership_t *ms) {
   return NULL;
 }
 
+static void on_goodbye(void *arg, weft_status_t *status, uint64_t epoch) {
+  weft_membership_t *ms = arg;
+  (void)epoch;
+  weft_status_free(status); /* then the others notice the end of the process */
+  weft_mutex_lock(&ms->mu);
+  ms->is_saying_goodbye = false;
+  weft_cond_broadcast(&ms->idle);
+  weft_mutex_unlock(&ms->mu);
+}
+
+/* Tells the keeper that this process is being shut down, so that the others know why it is gone. */
+static void say_goodbye(weft_membership_t *ms) {
+  weft_mutex_lock(&ms->mu);
+  bool is_heard = ms->started && !ms->stopping && ms->o.interval_ms > 0 && ms->keeper == NULL && ms->client != NULL &&
+                  ms->views[ms->o.keeper].state == WEFT_MEMBER_ALIVE;
+  ms->is_saying_goodbye = is_heard;
+  ms->is_leaving = true;
+  weft_mutex_unlock(&ms->mu);
+  if (!is_heard) return;
+  weft_keeper_caller_t who = weft_membership_self(ms);
+  who.is_leaving = true;
+  ms->client->ops->beat(ms->client, &who, GOODBYE_MS, NULL, on_goodbye, ms);
+  weft_mutex_lock(&ms->mu);
+  while (ms->is_saying_goodbye) weft_cond_wait(&ms->idle, &ms->mu); /* woken by on_goodbye(), after GOODBYE_MS at the latest */
+  weft_mutex_unlock(&ms->mu);
+}
+
 void weft_membership_stop(weft_membership_t *ms) {
+  say_goodbye(ms);
   weft_mutex_lock(&ms->mu);
   ms->stopping = true;
   weft_mutex_unlock(&ms->mu);
@@ -420,7 +449,7 @@ int weft_membership_list(weft_membership_t *ms, weft_member_t *out, int max) {
     int64_t since = i == ms->o.keeper && ms->keeper == NULL ? (now - ms->keeper_ns) / 1000000
                     : v->state == WEFT_MEMBER_UNKNOWN       ? 0
                                                             : v->silent_ms + (now - ms->heard_ns) / 1000000;
-    out[i] = (weft_member_t){ms->o.tasks[i], v->incarnation, v->state, i == ms->o.own ? 0 : since, v->losses};
+    out[i] = (weft_member_t){ms->o.tasks[i], v->incarnation, v->state, i == ms->o.own ? 0 : since, v->losses, v->has_left};
   }
   weft_mutex_unlock(&ms->mu);
   return ms->o.num_tasks;

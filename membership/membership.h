@@ -23,6 +23,7 @@ typedef struct weft_member {
   weft_member_state_t state;
   int64_t silent_ms; /* since the last heartbeat. -1 when a loss is told that is over already: it, or this task, was silent for a while */
   uint64_t losses;   /* how often this process of the task has been lost so far */
+  bool has_left;     /* lost because it was shut down, and said so */
 } weft_member_t;
 
 typedef struct weft_membership weft_membership_t; /* As one task sees it; Thread-safe. */

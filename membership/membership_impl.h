@@ -15,6 +15,7 @@ typedef struct weft_member_view {
   weft_member_state_t state, told_state;
   uint64_t incarnation, told_incarnation;
   int64_t silent_ms; /* at `heard_ns` */
+  bool has_left;
   uint64_t losses, told_losses; /* how often it was lost for us, or we for it */
   uint64_t seen_losses;         /* in the record that came last */
   int64_t unknown_since_ns; /* alive for us, but not (yet) for a keeper that was restarted; 0: no */
@@ -55,6 +56,7 @@ struct weft_membership {
   int64_t presence_ns; /* when the last began */
   int in_flight;      /* calls and ticks */
   weft_asked_t *asked;     /* that wait for an answer */
+  bool is_leaving, is_saying_goodbye;
   bool started, stopping, beating, watching, telling, has_complained;
 };
 

@@ -16,16 +16,16 @@ struct weft_health {
   weft_membership_t *membership;
 };
 
-/* Ends calls to a task that is lost. One that keeps silent, but not its connections, would let later calls wait: they are
+/* Ends calls to a task that is lost; returns why. One that keeps silent, but not its connections, would let later calls wait: they are
  * refused. To one that has ended they are not: it may be back before we hear of it. */
-static void end_calls(weft_health_t *h, const weft_member_t *m, int64_t min_age_ms) {
-  bool is_silent = m->silent_ms > 2 * h->heartbeat_ms;
-  const char *what = is_silent ? "is lost: it does not answer" : m->silent_ms < 0 ? "was lost for a while, and is there again" : "is lost: it has ended";
+static weft_status_t *end_calls(weft_health_t *h, const weft_member_t *m, int64_t min_age_ms) {
+  bool is_silent = !m->has_left && m->silent_ms > 2 * h->heartbeat_ms;
+  const char *what = m->has_left ? "was shut down" : is_silent ? "is lost: it does not answer" : m->silent_ms < 0 ? "was lost for a while, and is there again" : "is lost: it has ended";
   weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "The task %.*s %s", WEFT_STR_ARGS(m->task), what);
   if (is_silent && min_age_ms == 0) weft_worker_cache_refuse(h->own->cache, m->task, why);
   if (min_age_ms == 0) weft_worker_cache_set_lost(h->own->cache, m->task, why);
   weft_worker_cache_end_calls(h->own->cache, m->task, why, min_age_ms);
-  weft_status_free(why);
+  return why;
 }
 
 static void on_change(void *arg, uint64_t epoch, const weft_member_t *m) {
@@ -40,8 +40,9 @@ static void on_change(void *arg, uint64_t epoch, const weft_member_t *m) {
     weft_worker_task_returned(h->own->worker, m->task, m->incarnation);
     return;
   }
-  end_calls(h, m, 0);
-  weft_worker_task_lost(h->own->worker, m->task);
+  weft_status_t *why = end_calls(h, m, 0);
+  weft_worker_task_lost(h->own->worker, m->task, why);
+  weft_status_free(why);
 }
 
 /* Calls that began while their task was lost. One that has come again is known within an interval. */
@@ -49,7 +50,7 @@ static void on_tick(void *arg) {
   weft_health_t *h = arg;
   int n = weft_membership_list(h->membership, h->members, h->num_tasks);
   for (int i = 0; i < n; i++) {
-    if (h->members[i].state == WEFT_MEMBER_LOST) end_calls(h, &h->members[i], 2 * h->heartbeat_ms);
+    if (h->members[i].state == WEFT_MEMBER_LOST) weft_status_free(end_calls(h, &h->members[i], 2 * h->heartbeat_ms));
   }
 }
 
@@ -79,6 +80,7 @@ static weft_status_t *reach_keeper(weft_health_t *h, const weft_health_options_t
   weft_rpc_channel_t *channel = NULL;
   weft_keeper_client_t *client = NULL;
   WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(o->rpc, o->cluster->tasks[h->keeper].address, &channel));
+  weft_rpc_channel_name_peer(channel, h->names[h->keeper]);
   weft_status_t *s = weft_remote_keeper_client_create(channel, &client);
   weft_rpc_channel_release(channel);
   if (s == NULL) weft_membership_connect(h->membership, client);

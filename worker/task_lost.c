@@ -6,10 +6,8 @@ static void tell_resources(const weft_devices_t *d, weft_str_t task) {
   for (int i = 0; d->resources != NULL && i < d->n; i++) weft_resource_task_lost(d->resources[i], task);
 }
 
-void weft_worker_task_lost(weft_worker_t *w, weft_str_t task) {
-  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "%.*s is lost: it sends no heartbeats any more", WEFT_STR_ARGS(task));
+void weft_worker_task_lost(weft_worker_t *w, weft_str_t task, const weft_status_t *why) {
   if (!weft_remote_transport_break(w->transport, task)) weft_collectives_lost_task(w->collectives, task, why);
-  weft_status_free(why);
   tell_resources(&w->devices, task);
   weft_mutex_lock(&w->mu);
   size_t n = w->sessions.count, i = 0;

@@ -38,7 +38,7 @@ struct weft_link_counters *weft_worker_counters(weft_worker_t *w);  /* what the 
 void weft_worker_leave(weft_worker_t *w);
 
 /* Another task of the cluster is known to be gone: resources of all sessions that wait for it are told. */
-void weft_worker_task_lost(weft_worker_t *w, weft_str_t task);
+void weft_worker_task_lost(weft_worker_t *w, weft_str_t task, const weft_status_t *why);
 /* It is there, with this incarnation. If it is another than the one that was lost, groups with it can be formed anew. */
 void weft_worker_task_returned(weft_worker_t *w, weft_str_t task, uint64_t incarnation);
 

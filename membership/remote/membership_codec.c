@@ -16,6 +16,7 @@ static const weft_field_t beat[] = {
     {3, WEFT_FIELD_FIXED64, "epoch", offsetof(weft_beat_msg_t, epoch)},
     {4, WEFT_FIELD_I64, "timeout_ms", offsetof(weft_beat_msg_t, timeout_ms)},
     {5, WEFT_FIELD_FIXED64, "lost_keeper", offsetof(weft_beat_msg_t, lost_keeper)},
+    {6, WEFT_FIELD_BOOL, "is_leaving", offsetof(weft_beat_msg_t, is_leaving)},
 };
 const weft_message_type_t weft_beat_type = WEFT_MESSAGE_TYPE("BeatRequest", beat);
 
@@ -30,6 +31,7 @@ static const weft_field_t member[] = {
     {3, WEFT_FIELD_I64, "state", offsetof(weft_member_msg_t, state)},
     {4, WEFT_FIELD_I64, "silent_ms", offsetof(weft_member_msg_t, silent_ms)},
     {5, WEFT_FIELD_I64, "losses", offsetof(weft_member_msg_t, losses)},
+    {6, WEFT_FIELD_BOOL, "has_left", offsetof(weft_member_msg_t, has_left)},
 };
 const weft_message_type_t weft_member_type = WEFT_MESSAGE_TYPE("Member", member);
 

@@ -14,6 +14,7 @@ typedef struct weft_beat_msg { /* BeatRequest, WatchRequest */
   uint64_t incarnation, epoch;
   int64_t timeout_ms; /* of a watch */
   uint64_t lost_keeper;
+  bool is_leaving;
 } weft_beat_msg_t;
 extern const weft_message_type_t weft_beat_type;
 
@@ -27,6 +28,7 @@ typedef struct weft_member_msg {
   uint64_t incarnation;
   int64_t state, silent_ms;
   int64_t losses;
+  bool has_left;
 } weft_member_msg_t;
 extern const weft_message_type_t weft_member_type;
 

@@ -12,7 +12,7 @@ static void beat(void *service, weft_rpc_call_t *call) {
   if (s == NULL) return;
   const weft_beat_msg_t *m = s->request;
   weft_beat_response_msg_t response = {0};
-  weft_status_t *status = weft_keeper_beat(keeper_of(s), &(weft_keeper_caller_t){m->task, m->incarnation, m->epoch, m->lost_keeper}, &response.epoch);
+  weft_status_t *status = weft_keeper_beat(keeper_of(s), &(weft_keeper_caller_t){m->task, m->incarnation, m->epoch, m->lost_keeper, m->is_leaving}, &response.epoch);
   if (status != NULL) {
     weft_served_fail(s, status);
   } else {
@@ -25,7 +25,7 @@ static weft_status_t *encode_members(weft_served_t *s, const weft_member_t *memb
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   bool ok = true;
   for (int i = 0; ok && i < n; i++) {
-    weft_member_msg_t m = {members[i].task, members[i].incarnation, members[i].state, members[i].silent_ms, (int64_t)members[i].losses};
+    weft_member_msg_t m = {members[i].task, members[i].incarnation, members[i].state, members[i].silent_ms, (int64_t)members[i].losses, members[i].has_left};
     text.length = 0;
     weft_fields_encode_bytes(&weft_member_type, &m, &text);
     weft_str_t copy = weft_arena_str(&s->arena, weft_str_of(text.data, text.length));
@@ -50,7 +50,7 @@ static void watch(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_beat_type, sizeof(weft_beat_msg_t));
   if (s == NULL) return;
   const weft_beat_msg_t *m = s->request;
-  const weft_keeper_caller_t who = {m->task, m->incarnation, m->epoch, m->lost_keeper};
+  const weft_keeper_caller_t who = {m->task, m->incarnation, m->epoch, m->lost_keeper, false};
   weft_keeper_watch(keeper_of(s), &who, m->timeout_ms, weft_served_canceller(s), on_watched, s);
 }
 

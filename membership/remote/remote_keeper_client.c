@@ -62,7 +62,8 @@ static void on_beaten(void *arg, weft_status_t *status, weft_message_t *response
 
 static void beat(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int64_t timeout_ms,
                  weft_canceller_t *canceller, weft_beat_fn *fn, void *arg) {
-  weft_beat_msg_t request = {.task = who->task, .incarnation = who->incarnation, .epoch = who->epoch, .lost_keeper = who->lost_keeper};
+  weft_beat_msg_t request = {.task = who->task, .incarnation = who->incarnation, .epoch = who->epoch, .lost_keeper = who->lost_keeper,
+                             .is_leaving = who->is_leaving};
   weft_message_t *m = NULL;
   pending_t *p = NULL;
   weft_status_t *s = encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Beat"), &weft_beat_type, &request, &m);
@@ -87,7 +88,7 @@ static weft_status_t *decode_members(const weft_watch_response_msg_t *m, weft_ar
     if (one.state < WEFT_MEMBER_UNKNOWN || one.state > WEFT_MEMBER_LOST) {
       return WEFT_ERROR(INVALID_ARGUMENT, "%.*s is said to be in state %lld", WEFT_STR_ARGS(one.task), (long long)one.state);
     }
-    members[i] = (weft_member_t){one.task, one.incarnation, (weft_member_state_t)one.state, one.silent_ms, (uint64_t)one.losses};
+    members[i] = (weft_member_t){one.task, one.incarnation, (weft_member_state_t)one.state, one.silent_ms, (uint64_t)one.losses, one.has_left};
   }
   *out = members;
   return NULL;
@@ -108,7 +109,7 @@ static void on_watched(void *arg, weft_status_t *status, weft_message_t *respons
 
 static void watch(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int64_t timeout_ms,
                   weft_canceller_t *canceller, weft_roll_fn *fn, void *arg) {
-  weft_beat_msg_t request = {who->task, who->incarnation, who->epoch, timeout_ms, who->lost_keeper};
+  weft_beat_msg_t request = {who->task, who->incarnation, who->epoch, timeout_ms, who->lost_keeper, false};
   weft_message_t *m = NULL;
   pending_t *p = NULL;
   weft_status_t *s = encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Watch"), &weft_beat_type, &request, &m);
