@@ -13,14 +13,18 @@ typedef struct ended {
 } ended_t;
 
 struct weft_ended_sessions {
+  weft_str_t task;                    /* lent */
+  int64_t started_micros;
   weft_mutex_t mu;                    /* a leaf */
   ended_t items[WEFT_ENDED_SESSIONS]; /* guarded by mu */
   int next;                           /* guarded by mu: the oldest */
 };
 
-weft_status_t *weft_ended_sessions_create(weft_ended_sessions_t **out) {
+weft_status_t *weft_ended_sessions_create(weft_str_t task, weft_ended_sessions_t **out) {
   weft_ended_sessions_t *e = weft_calloc(1, sizeof *e);
   if (e == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master");
+  e->task = task;
+  e->started_micros = weft_clock_micros();
   weft_mutex_init(&e->mu);
   *out = e;
   return NULL;
@@ -51,7 +55,10 @@ weft_status_t *weft_ended_sessions_error(weft_ended_sessions_t *e, weft_code_t c
   }
   weft_mutex_unlock(&e->mu);
   if (found.micros == 0) {
-    snprintf(text, sizeof text, "%s%s", unknown[0] == '\0' ? "" : " ", unknown);
+    weft_clock_print(e->started_micros, when);
+    double seconds = (double)(weft_clock_micros() - e->started_micros) / 1e6;
+    snprintf(text, sizeof text, "%s%s The master %.*s has run since %s, %.1f s.", unknown[0] == '\0' ? "" : " ", unknown, WEFT_STR_ARGS(e->task), when,
+             seconds);
   } else {
     weft_clock_print(found.micros, when);
     double seconds = (double)(weft_clock_micros() - found.micros) / 1e6;

@@ -5,6 +5,7 @@
 #include "master/master.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -68,7 +69,7 @@ static void end(weft_master_t *m) {
   weft_mutex_unlock(&m->mu);
 }
 
-static weft_status_t *stopping(void) { return WEFT_ERROR(UNAVAILABLE, "the master is stopping"); }
+static weft_status_t *stopping(weft_master_t *m) { return WEFT_ERROR(UNAVAILABLE, "The task %.*s, the master, was shut down", WEFT_STR_ARGS(m->task)); }
 
 /* ---- CreateSession, ExtendSession ---- */
 
@@ -84,7 +85,7 @@ static weft_status_t *add_session(weft_master_t *m, weft_master_session_t *s) {
   weft_status_t *status = NULL;
   WEFT_RETURN_IF_ERROR(weft_clients_enter(m->holders, s->client));
   weft_mutex_lock(&m->mu);
-  if (m->stopped) status = stopping();
+  if (m->stopped) status = stopping(m);
   if (status == NULL) status = weft_map_put(&m->sessions, s->handle, s, NULL);
   weft_mutex_unlock(&m->mu);
   if (status == NULL) weft_master_session_retain(s);
@@ -105,7 +106,7 @@ static void created(void *arg, weft_status_t *status, weft_master_session_t *s) 
   if (status == NULL) {
     if (weft_canceller_is_cancelled(c->call)) status = WEFT_ERROR(CANCELLED, "the client is gone: it does not learn the session's handle");
     if (status == NULL) status = add_session(m, s);
-    if (status != NULL) weft_master_session_close(s, dropped, NULL); /* the workers have it */
+    if (status != NULL) weft_master_session_close(s, NULL, dropped, NULL); /* the workers have it */
   }
   c->fn(c->arg, status, status != NULL ? WEFT_STR("") : s->handle, 0);
   weft_master_session_release(s);
@@ -120,7 +121,7 @@ static void create_session(weft_master_client_t *client, const weft_create_sessi
   creation_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL || !begin(m)) {
     weft_free(c);
-    fn(arg, c == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session") : stopping(), WEFT_STR(""), 0);
+    fn(arg, c == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session") : stopping(m), WEFT_STR(""), 0);
     return;
   }
   *c = (creation_t){m, fn, arg, weft_canceller_retain(canceller)};
@@ -323,11 +324,13 @@ static void release_callable(weft_master_client_t *client, weft_str_t session, i
 /* Out of the table; `why` is what later calls with the handle are told. */
 static weft_master_session_t *take(weft_master_t *m, weft_str_t handle, const char *why) {
   weft_mutex_lock(&m->mu);
+  bool is_there = weft_map_get(&m->sessions, handle) != NULL;
+  weft_mutex_unlock(&m->mu);
+  if (is_there) weft_ended_sessions_add(m->ended, handle, why); /* first: a call in between is told, too */
+  weft_mutex_lock(&m->mu);
   weft_master_session_t *s = weft_map_remove(&m->sessions, handle);
   weft_mutex_unlock(&m->mu);
-  if (s == NULL) return NULL;
-  weft_ended_sessions_add(m->ended, handle, why);
-  weft_clients_leave(m->holders, s->client);
+  if (s != NULL) weft_clients_leave(m->holders, s->client);
   return s;
 }
 
@@ -337,7 +340,7 @@ static void close_session(weft_master_client_t *client, weft_str_t handle, weft_
     fn(arg, weft_ended_sessions_error(master_of(client)->ended, WEFT_ABORTED, handle, MAYBE_RESTARTED));
     return;
   }
-  weft_master_session_close(s, fn, arg);
+  weft_master_session_close(s, NULL, fn, arg);
   weft_master_session_release(s);
 }
 
@@ -363,12 +366,14 @@ static weft_master_session_t *take_one_of(weft_master_t *m, weft_str_t client) {
 
 static void client_gone(void *arg, weft_str_t client, const char *why) {
   weft_master_t *m = arg;
+  weft_status_t *cause = WEFT_ERROR(CANCELLED, "Step was cancelled: %s", why);
   for (weft_master_session_t *s; (s = take_one_of(m, client)) != NULL;) {
     weft_ended_sessions_add(m->ended, s->handle, why);
     weft_log(WEFT_LOG_WARNING, "closing session %.*s: %s", WEFT_STR_ARGS(s->handle), why);
-    weft_master_session_close(s, closed, m);
+    weft_master_session_close(s, cause, closed, m);
     weft_master_session_release(s);
   }
+  weft_status_free(cause);
 }
 
 static void hold_client(weft_master_client_t *client, const weft_hold_client_t *r, weft_canceller_t *c, weft_done_fn *fn, void *arg) {
@@ -519,16 +524,29 @@ static weft_status_t *copy_filters(resetting_t *r, const weft_str_t *filters, in
 }
 
 static weft_master_session_t *take_any(weft_master_t *m, const char *why) {
-  weft_map_entry_t e = {.value = NULL};
-  size_t at = 0;
-  weft_mutex_lock(&m->mu);
-  if (weft_map_next(&m->sessions, &at, &e)) weft_map_remove(&m->sessions, e.key);
-  weft_mutex_unlock(&m->mu);
-  weft_master_session_t *s = e.value;
-  if (s == NULL) return NULL;
-  weft_ended_sessions_add(m->ended, s->handle, why);
-  weft_clients_leave(m->holders, s->client);
-  return s;
+  for (;;) {
+    weft_map_entry_t e = {.value = NULL};
+    size_t at = 0;
+    weft_mutex_lock(&m->mu);
+    weft_master_session_t *s = weft_map_next(&m->sessions, &at, &e) ? weft_master_session_retain(e.value) : NULL;
+    weft_mutex_unlock(&m->mu);
+    if (s == NULL) return NULL;
+    weft_master_session_t *taken = take(m, s->handle, why);
+    weft_master_session_release(s);
+    if (taken != NULL) return taken; /* else another thread has taken it */
+  }
+}
+
+/* "a client reset the cluster (containers 'a', 'b')" */
+static void say_reset(weft_strbuf_t *out, const weft_str_t *containers, int n) {
+  enum { MAX_NAMES = 10, MAX_NAME = 64 };
+  weft_strbuf_puts(out, "a client reset the cluster");
+  for (int i = 0; i < n && i < MAX_NAMES; i++) {
+    weft_str_t name = weft_str_of(containers[i].data, containers[i].length < MAX_NAME ? containers[i].length : MAX_NAME);
+    weft_strbuf_printf(out, "%s'%.*s'", i > 0 ? ", " : n == 1 ? " (container " : " (containers ", WEFT_STR_ARGS(name));
+  }
+  if (n > MAX_NAMES) weft_strbuf_printf(out, " and %d more", n - MAX_NAMES);
+  if (n > 0) weft_strbuf_putc(out, ')');
 }
 
 static void reset(weft_master_client_t *client, const weft_str_t *containers, int num_containers, const weft_str_t *filters,
@@ -537,7 +555,7 @@ static void reset(weft_master_client_t *client, const weft_str_t *containers, in
   resetting_t *r = weft_calloc(1, sizeof *r);
   weft_status_t *status = r == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset") : copy_containers(r, containers, num_containers);
   if (status == NULL) status = copy_filters(r, filters, num_filters);
-  if (status == NULL && !begin(m)) status = stopping();
+  if (status == NULL && !begin(m)) status = stopping(m);
   if (status != NULL) {
     if (r != NULL) weft_arena_deinit(&r->arena);
     weft_free(r);
@@ -549,11 +567,17 @@ static void reset(weft_master_client_t *client, const weft_str_t *containers, in
   r->arg = arg;
   weft_mutex_init(&r->mu);
   atomic_init(&r->left, 1);
-  for (weft_master_session_t *s; (s = take_any(m, "a client reset the cluster")) != NULL;) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  say_reset(&text, containers, num_containers);
+  const char *what = text.failed ? "a client reset the cluster" : text.data;
+  weft_status_t *why = WEFT_ERROR(CANCELLED, "Step was cancelled by an explicit call to `Session::Close()`. The cause: %s", what);
+  for (weft_master_session_t *s; (s = take_any(m, what)) != NULL;) {
     atomic_fetch_add(&r->left, 1);
-    weft_master_session_close(s, reset_one_done, r);
+    weft_master_session_close(s, why, reset_one_done, r);
     weft_master_session_release(s);
   }
+  weft_status_free(why);
+  weft_strbuf_deinit(&text);
   reset_one_done(r, NULL);
 }
 
@@ -580,6 +604,7 @@ weft_status_t *weft_local_master_client_create(weft_master_t *m, weft_master_cli
   local_client_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master client");
   c->base.ops = &client_ops;
+  c->base.task = m->task;
   c->master = m;
   atomic_init(&c->base.refs, 1);
   *out = &c->base;
@@ -601,7 +626,7 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   if (task != NULL) m->task = weft_str(task);
   weft_status_t *s = m->stop == NULL || task == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master") : NULL;
   if (s == NULL) s = weft_timer_create(&m->timer);
-  if (s == NULL) s = weft_ended_sessions_create(&m->ended);
+  if (s == NULL) s = weft_ended_sessions_create(m->task, &m->ended);
   int64_t grace_ms = o->client_grace_ms == 0 ? CLIENT_GRACE_MS : o->client_grace_ms;
   if (s == NULL) s = weft_clients_create(m->timer, grace_ms, client_gone, m, &m->holders);
   weft_collective_steps_options_t steps = {.cache = o->cache, .task = o->task, .leader = o->collective_leader};
@@ -620,13 +645,17 @@ void weft_master_stop(weft_master_t *m) {
   weft_mutex_unlock(&m->mu);
   weft_canceller_cancel(m->stop);
   if (m->holders != NULL) weft_clients_stop(m->holders);
-  for (weft_master_session_t *s; (s = take_any(m, "the master is stopping")) != NULL;) {
+  char what[300];
+  snprintf(what, sizeof what, "The task %.*s, the master of this session, was shut down", WEFT_STR_ARGS(m->task));
+  weft_status_t *why = WEFT_ERROR(ABORTED, "%s", what); /* not UNAVAILABLE: it makes no sense to ask again with that session */
+  for (weft_master_session_t *s; (s = take_any(m, what)) != NULL;) {
     weft_mutex_lock(&m->mu);
     m->busy++;
     weft_mutex_unlock(&m->mu);
-    weft_master_session_close(s, closed, m);
+    weft_master_session_close(s, why, closed, m);
     weft_master_session_release(s);
   }
+  weft_status_free(why);
 }
 
 void weft_master_destroy(weft_master_t *m) {

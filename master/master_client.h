@@ -105,6 +105,7 @@ typedef struct weft_master_client_ops {
 
 struct weft_master_client {
   const weft_master_client_ops_t *ops;
+  weft_str_t task; /* the master's, "/job:worker/replica:0/task:0"; lent; empty: not known */
   atomic_int refs;
 };
 weft_master_client_t *weft_master_client_retain(weft_master_client_t *m);

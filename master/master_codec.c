@@ -15,6 +15,7 @@ const weft_message_type_t weft_create_session_type =
 static const weft_field_t create_session_response[] = {
     {1, WEFT_FIELD_TEXT, "session_handle", offsetof(weft_create_session_response_msg_t, session)},
     {2, WEFT_FIELD_I64, "graph_version", offsetof(weft_create_session_response_msg_t, version)},
+    {1001, WEFT_FIELD_TEXT, "master_task", offsetof(weft_create_session_response_msg_t, master_task)},
 };
 const weft_message_type_t weft_create_session_response_type =
     WEFT_MESSAGE_TYPE("CreateSessionResponse", create_session_response);

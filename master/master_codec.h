@@ -23,6 +23,7 @@ extern const weft_message_type_t weft_create_session_type;
 typedef struct weft_create_session_response_msg {
   weft_str_t session;
   int64_t version;
+  weft_str_t master_task; /* Weft's own */
 } weft_create_session_response_msg_t;
 extern const weft_message_type_t weft_create_session_response_type;
 

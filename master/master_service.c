@@ -47,7 +47,7 @@ static void on_created(void *arg, weft_status_t *status, weft_str_t session, int
     weft_served_fail(s, status);
     return;
   }
-  weft_create_session_response_msg_t response = {session, graph_version};
+  weft_create_session_response_msg_t response = {session, graph_version, master_of(s)->task};
   weft_served_reply(s, &weft_create_session_response_type, &response);
 }
 

@@ -7,7 +7,7 @@
 #include "rpc/server.h"
 
 /* Each call runs on the caller's thread, which waits, and the callback comes before it returns.
- * Sends with wait-for-ready, repeats UNAVAILABLE as TensorFlow's client does (at most 10 times, reference 1.3),
+ * Calls without a session wait for the master to come up. Repeats UNAVAILABLE as TensorFlow's client does (at most 10 times, reference 1.3),
  * and reads errors from the response body. `timeout_ms` bounds every call; 0: none. */
 WEFT_MUST_CHECK weft_status_t *weft_remote_master_client_create(weft_rpc_channel_t *channel, int64_t timeout_ms,
                                                                 weft_master_client_t **out);

@@ -5,9 +5,9 @@
  * costs no thread switch. Whoever wants several steps at once uses several
  * threads, as TensorFlow's clients do.
  *
- * Every call waits for the master to come up, and is sent again, with the same
- * request id, while it ends with UNAVAILABLE (reference 1.3), but where the master keeps its connection and answers no ping; a
- * direct client does neither.
+ * A call without a session waits for the master to come up. One of a session does not: a master that has ended has taken its
+ * sessions along. Every call is sent again, with the same request id, while it ends with UNAVAILABLE (reference 1.3), but where the
+ * master keeps its connection and answers no ping. A direct client neither waits nor sends again.
  */
 #include <time.h>
 
@@ -50,9 +50,9 @@ static void pause_before(int repeat) {
 }
 
 static weft_status_t *call(remote_master_t *m, const char *path, const weft_message_type_t *type,
-                           const void *request, int64_t timeout_ms, weft_canceller_t *canceller,
+                           const void *request, weft_str_t session, int64_t timeout_ms, weft_canceller_t *canceller,
                            exchange_t *out) {
-  weft_rpc_options_t o = {.wait_for_ready = !m->is_direct,
+  weft_rpc_options_t o = {.wait_for_ready = !m->is_direct && session.length == 0,
                           .timeout_ms = timeout_ms > 0 ? timeout_ms : m->timeout_ms,
                           .canceller = canceller};
   weft_status_t *s = NULL;
@@ -86,15 +86,24 @@ static weft_texts_t texts_of(const weft_str_t *items, int n) {
 
 /* ---- sessions ---- */
 
+/* A master of ours says which task it is: failures of the connection name it from then on. */
+static void name_master(remote_master_t *m, weft_str_t task) {
+  weft_strbuf_t name = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&name, "the master %.*s", WEFT_STR_ARGS(task));
+  if (task.length > 0 && !name.failed) weft_rpc_channel_name_peer(m->channel, weft_str_of(name.data, name.length));
+  weft_strbuf_deinit(&name);
+}
+
 static void create_session(weft_master_client_t *m, const weft_create_session_t *r, weft_canceller_t *c,
                            weft_session_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
   weft_create_session_msg_t request = {.graph_def = r->graph_def, .config = r->config, .target = r->target, .client = r->client};
-  weft_create_session_response_msg_t response = {{NULL, 0}, 0};
-  weft_status_t *s = call(remote(m), METHOD("CreateSession"), &weft_create_session_type, &request, 0, c, &e);
+  weft_create_session_response_msg_t response = {.version = 0};
+  weft_status_t *s = call(remote(m), METHOD("CreateSession"), &weft_create_session_type, &request, WEFT_STR(""), 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_create_session_response_type, &response);
   if (s == NULL && response.session.length == 0)
     s = WEFT_ERROR(INTERNAL, "the master's answer to CreateSession has no session handle");
+  if (s == NULL) name_master(remote(m), response.master_task);
   fn(arg, s, response.session, response.version);
   exchange_deinit(&e);
 }
@@ -105,7 +114,7 @@ static void extend_session(weft_master_client_t *m, const weft_extend_session_t 
   weft_extend_session_msg_t request = {
       .session = r->session, .graph_def = r->graph_def, .version = r->current_version};
   weft_extend_session_response_msg_t response = {0};
-  weft_status_t *s = call(remote(m), METHOD("ExtendSession"), &weft_extend_session_type, &request, 0, c, &e);
+  weft_status_t *s = call(remote(m), METHOD("ExtendSession"), &weft_extend_session_type, &request, r->session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_extend_session_response_type, &response);
   fn(arg, s, response.version);
   exchange_deinit(&e);
@@ -114,7 +123,7 @@ static void extend_session(weft_master_client_t *m, const weft_extend_session_t 
 static void close_session(weft_master_client_t *m, weft_str_t session, weft_done_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
   weft_session_msg_t request = {session};
-  fn(arg, call(remote(m), METHOD("CloseSession"), &weft_close_session_type, &request, 0, NULL, &e));
+  fn(arg, call(remote(m), METHOD("CloseSession"), &weft_close_session_type, &request, session, 0, NULL, &e));
   exchange_deinit(&e);
 }
 
@@ -124,7 +133,7 @@ static void list_devices(weft_master_client_t *m, weft_str_t session, weft_cance
   weft_device_list_t devices = {.arena = WEFT_ARENA_INIT};
   weft_session_msg_t request = {session};
   weft_list_devices_response_msg_t response = {.local = {NULL, 0, 0}};
-  weft_status_t *s = call(remote(m), METHOD("ListDevices"), &weft_list_devices_type, &request, 0, c, &e);
+  weft_status_t *s = call(remote(m), METHOD("ListDevices"), &weft_list_devices_type, &request, session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_list_devices_response_type, &response);
   if (s == NULL) s = weft_devices_from_texts(&response.local, &devices);
   if (s == NULL) s = weft_devices_from_texts(&response.remote, &devices);
@@ -148,7 +157,7 @@ static void reset(weft_master_client_t *m, const weft_str_t *containers, int num
                   const weft_str_t *filters, int num_filters, weft_done_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
   weft_reset_msg_t request = {texts_of(containers, num_containers), texts_of(filters, num_filters)};
-  fn(arg, call(remote(m), METHOD("Reset"), &weft_reset_type, &request, 0, NULL, &e));
+  fn(arg, call(remote(m), METHOD("Reset"), &weft_reset_type, &request, WEFT_STR(""), 0, NULL, &e));
   exchange_deinit(&e);
 }
 
@@ -192,7 +201,7 @@ static weft_status_t *send_step(remote_master_t *m, const weft_run_step_t *r, we
                                  .errors_in_body = true,
                                  .request_id = id_or_new(r->request_id)};
   weft_status_t *s = text.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a RunStep") : NULL;
-  if (s == NULL) s = call(m, METHOD("RunStep"), &weft_run_step_type, &request, options.timeout_ms, c, e);
+  if (s == NULL) s = call(m, METHOD("RunStep"), &weft_run_step_type, &request, r->session, options.timeout_ms, c, e);
   weft_strbuf_deinit(&text);
   return s;
 }
@@ -228,7 +237,7 @@ static void partial_run_setup(weft_master_client_t *m, const weft_partial_run_se
                                           .request_id = id_or_new(r->request_id)};
   weft_partial_run_setup_response_msg_t response = {{NULL, 0}};
   weft_status_t *s =
-      call(remote(m), METHOD("PartialRunSetup"), &weft_partial_run_setup_type, &request, 0, c, &e);
+      call(remote(m), METHOD("PartialRunSetup"), &weft_partial_run_setup_type, &request, r->session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_partial_run_setup_response_type, &response);
   fn(arg, s, response.handle);
   exchange_deinit(&e);
@@ -274,7 +283,7 @@ static void make_callable(weft_master_client_t *m, const weft_make_callable_t *r
                                       .options = weft_str_of(options.data, options.length),
                                       .request_id = id_or_new(r->request_id)};
   weft_callable_handle_msg_t response = {.handle = 0};
-  if (s == NULL) s = call(remote(m), METHOD("MakeCallable"), &weft_make_callable_type, &request, 0, c, &e);
+  if (s == NULL) s = call(remote(m), METHOD("MakeCallable"), &weft_make_callable_type, &request, r->session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_make_callable_response_type, &response);
   weft_strbuf_deinit(&run_options);
   weft_strbuf_deinit(&options);
@@ -293,7 +302,7 @@ static void run_callable(weft_master_client_t *m, const weft_run_callable_t *r, 
       .feeds = {.items = (weft_tensor_t **)(uintptr_t)r->feeds, .n = r->num_feeds}};
   weft_run_callable_response_msg_t response;
   memset(&response, 0, sizeof response);
-  weft_status_t *s = call(remote(m), METHOD("RunCallable"), &weft_run_callable_type, &request, 0, c, &e);
+  weft_status_t *s = call(remote(m), METHOD("RunCallable"), &weft_run_callable_type, &request, r->session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_run_callable_response_type, &response);
   weft_run_step_result_t result = {
       .fetches = response.fetches.items, .num_fetches = response.fetches.n, .metadata = response.metadata};
@@ -307,7 +316,7 @@ static void release_callable(weft_master_client_t *m, weft_str_t session, int64_
                              void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
   weft_callable_handle_msg_t request = {session, handle};
-  fn(arg, call(remote(m), METHOD("ReleaseCallable"), &weft_release_callable_type, &request, 0, NULL, &e));
+  fn(arg, call(remote(m), METHOD("ReleaseCallable"), &weft_release_callable_type, &request, session, 0, NULL, &e));
   exchange_deinit(&e);
 }
 

@@ -62,6 +62,7 @@ void weft_master_session_release(weft_master_session_t *s) {
   for (size_t at = 0; weft_map_next(&s->partial_steps, &at, &e);) weft_partial_step_release(e.value);
   weft_map_deinit(&s->partial_steps);
   weft_graph_version_release(s->graph);
+  weft_status_free(s->ended_by);
   weft_device_set_deinit(&s->devices);
   for (int i = 0; i < s->num_workers; i++) weft_worker_client_release(s->workers[i]);
   weft_free(s->workers);
@@ -229,10 +230,11 @@ weft_status_t *weft_master_session_prepare(weft_master_session_t *s, const weft_
 
 weft_status_t *weft_master_session_begin_step(weft_master_session_t *s) {
   weft_mutex_lock(&s->mu);
-  bool closed = s->closed;
+  bool closed = s->closed, by_client = s->ended_by == NULL;
   if (!closed) s->running++;
   weft_mutex_unlock(&s->mu);
-  return closed ? WEFT_ERROR(FAILED_PRECONDITION, "Session is closed.") : NULL;
+  if (!closed) return NULL;
+  return by_client ? WEFT_ERROR(FAILED_PRECONDITION, "Session is closed.") : weft_master_session_end(s);
 }
 
 typedef struct closing {
@@ -280,9 +282,21 @@ void weft_master_session_end_step(weft_master_session_t *s) {
   if (fn != NULL) drop_from_workers(s, fn, arg);
 }
 
-void weft_master_session_close(weft_master_session_t *s, weft_done_fn *fn, void *arg) {
+weft_status_t *weft_master_session_end(weft_master_session_t *s) {
+  weft_mutex_lock(&s->mu);
+  weft_status_t *why = weft_status_clone(s->ended_by);
+  weft_mutex_unlock(&s->mu);
+  return why != NULL ? why : WEFT_ERROR(CANCELLED, "Step was cancelled by an explicit call to `Session::Close()`.");
+}
+
+void weft_master_session_close(weft_master_session_t *s, const weft_status_t *why, weft_done_fn *fn, void *arg) {
+  weft_status_t *copy = weft_status_clone(why);
   weft_mutex_lock(&s->mu);
   bool was_closed = s->closed;
+  if (!was_closed) {
+    s->ended_by = copy;
+    copy = NULL;
+  }
   s->closed = true;
   bool is_idle = s->running == 0;
   if (!was_closed && !is_idle) {
@@ -290,6 +304,7 @@ void weft_master_session_close(weft_master_session_t *s, weft_done_fn *fn, void 
     s->close_arg = arg;
   }
   weft_mutex_unlock(&s->mu);
+  weft_status_free(copy);
   if (was_closed) {
     fn(arg, NULL);
     return;

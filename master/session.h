@@ -49,6 +49,7 @@ typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   int64_t next_edge;             /* guarded by mu: numbers for names of inserted nodes */
   int running;                   /* guarded by mu: steps in progress */
   bool closed;                   /* guarded by mu */
+  weft_status_t *ended_by;       /* guarded by mu, until closed; owned; NULL: the client closed it */
   weft_done_fn *close_fn;        /* guarded by mu: to be called when running is 0 */
   void *close_arg;
 } weft_master_session_t;
@@ -66,8 +67,11 @@ WEFT_MUST_CHECK weft_status_t *weft_master_session_extend(weft_master_session_t 
 /* One more step; FAILED_PRECONDITION "Session is closed." */
 WEFT_MUST_CHECK weft_status_t *weft_master_session_begin_step(weft_master_session_t *s);
 void weft_master_session_end_step(weft_master_session_t *s);
-/* Cancels the steps; fn when none is running and the workers have dropped the session. */
-void weft_master_session_close(weft_master_session_t *s, weft_done_fn *fn, void *arg);
+/* Cancels the steps; fn when none is running and the workers have dropped the session. The steps end with `why` (copied); NULL: as
+ * those of a session that its client closes. */
+void weft_master_session_close(weft_master_session_t *s, const weft_status_t *why, weft_done_fn *fn, void *arg);
+/* What the steps of a session end with that was closed. */
+WEFT_MUST_CHECK weft_status_t *weft_master_session_end(weft_master_session_t *s);
 
 /* *out: prepared before, or being prepared: see prepared.h. Retained. */
 WEFT_MUST_CHECK weft_status_t *weft_master_session_prepare(weft_master_session_t *s, const weft_signature_t *signature,

@@ -88,25 +88,77 @@ static void tell(const step_t *t, int part, weft_strbuf_t *out) {
   weft_strbuf_puts(out, weft_status_message(t->failures[part]));
 }
 
-/* One cause alone; several between lines; echoes ([_Derived_]) only if there is nothing else. Reference 3.9. */
+/* The node that a message says failed, "[[{{node NAME}}]]"; empty: none. */
+static weft_str_t failed_node(const char *message) {
+  static const char open[] = "[[{{node ";
+  const char *at = strstr(message, open), *end = at == NULL ? NULL : strstr(at, "}}]]");
+  return end == NULL ? WEFT_STR("") : weft_str_of(at + sizeof open - 1, (size_t)(end - at) - (sizeof open - 1));
+}
+
+/* ", node 'x' (MatMul), device ...", as far as the client's graph knows it. */
+static void tell_node(const step_t *t, weft_str_t name, weft_strbuf_t *out) {
+  if (name.length == 0) return;
+  weft_graph_version_t *v = weft_master_session_graph(t->session);
+  const weft_node_t *n = weft_graph_find(v->graph, name);
+  weft_strbuf_printf(out, ", node '%.*s'", WEFT_STR_ARGS(name));
+  if (n != NULL && n->op != NULL) weft_strbuf_printf(out, " (%.*s)", WEFT_STR_ARGS(n->op->name));
+  if (n != NULL && n->assigned_device.length > 0) weft_strbuf_printf(out, ", device %.*s", WEFT_STR_ARGS(n->assigned_device));
+  weft_graph_version_release(v);
+}
+
+static bool holds(weft_str_t text, weft_str_t word) {
+  for (size_t i = 0; i + word.length <= text.length; i++) {
+    if (memcmp(text.data + i, word.data, word.length) == 0) return true;
+  }
+  return false;
+}
+
+/* The cause in one line, before what each task says. A step of one task that is its own cause needs none. */
+static void tell_cause(const step_t *t, int part, int num_failures, weft_strbuf_t *out) {
+  enum { MAX_LINE = 400 };
+  static const char remote[] = "\nAdditional GRPC error information";
+  const char *message = weft_status_message(t->failures[part]);
+  bool is_of_others = strstr(message, remote) != NULL;
+  if (t->session->is_direct || (t->prepared->num_parts == 1 && !is_of_others)) return;
+  weft_str_t line = weft_str(message + strspn(message, "\n"));
+  ptrdiff_t end = weft_str_find(line, '\n');
+  if (end >= 0) line.length = (size_t)end;
+  if (line.length > MAX_LINE) line.length = MAX_LINE;
+  weft_str_t task = t->prepared->parts[part].worker->task, node = failed_node(message);
+  weft_strbuf_append(out, line);
+  if (node.length > 0 || !holds(line, task)) {
+    weft_strbuf_printf(out, " (at %.*s", WEFT_STR_ARGS(task));
+    tell_node(t, node, out);
+    weft_strbuf_putc(out, ')');
+  }
+  if (num_failures > 1) weft_strbuf_printf(out, "; %d more task%s failed with it", num_failures - 1, num_failures == 2 ? "" : "s");
+  weft_strbuf_putc(out, '\n');
+}
+
+static weft_code_t code_of(const step_t *t, int part) { return weft_status_code(t->failures[part]); }
+
+/* One cause alone; several between lines; echoes ([_Derived_]) only if there is nothing else. Reference 3.9. The
+ * cause in one line comes first. */
 static weft_status_t *join_failures(step_t *t) {
   static const char line[] = "\n=====================\n";
-  int n = t->prepared->num_parts, num_causes = 0, first = -1, first_echo = -1;
+  int n = t->prepared->num_parts, num_causes = 0, num_failures = 0, first = -1, first_echo = -1;
   for (int i = 0; i < n; i++) {
     if (t->failures[i] == NULL) continue;
     bool is_echo = weft_status_is_derived(t->failures[i]);
-    if (is_echo && first_echo < 0) first_echo = i;
+    if (is_echo && (first_echo < 0 || (code_of(t, first_echo) == WEFT_CANCELLED && code_of(t, i) != WEFT_CANCELLED))) first_echo = i;
     if (!is_echo && first < 0) first = i;
     num_causes += !is_echo;
+    num_failures++;
   }
   if (first < 0) first = first_echo;
   if (first < 0) return NULL;
   weft_code_t code = weft_status_code(t->failures[first]);
   weft_strbuf_t text = WEFT_STRBUF_INIT;
+  tell_cause(t, first, num_failures, &text);
   if (num_causes <= 1) {
     tell(t, first, &text);
   } else {
-    weft_strbuf_puts(&text, line);
+    weft_strbuf_puts(&text, text.length > 0 ? line + 1 : line);
     for (int i = 0; i < n; i++) {
       if (t->failures[i] == NULL || weft_status_is_derived(t->failures[i])) continue;
       weft_strbuf_printf(&text, "%s: ", weft_code_name(weft_status_code(t->failures[i])));
@@ -129,14 +181,23 @@ static weft_status_t *explain(step_t *t, weft_status_t *s) {
   }
   if (weft_canceller_is_cancelled(t->session->canceller)) {
     weft_status_free(s);
-    return WEFT_ERROR(CANCELLED, "Step was cancelled by an explicit call to `Session::Close()`.");
+    return weft_master_session_end(t->session);
   }
-  return s;
+  if (weft_status_code(s) != WEFT_CANCELLED || t->session->is_direct) return s;
+  bool by_caller = atomic_load(&t->reason) == REASON_CALLER;
+  bool by_piece = t->request.parent != NULL && weft_canceller_is_cancelled(t->request.parent);
+  if (!by_caller && !by_piece) return s;
+  weft_status_free(s);
+  return WEFT_ERROR(CANCELLED, "Step was cancelled: %s",
+                    by_caller ? "its client has cancelled the call, or is gone" : "another piece of its partial run has failed");
 }
 
 static weft_status_t *outcome(step_t *t) {
   weft_status_t *s = join_failures(t);
-  bool is_cause = s != NULL && !weft_status_is_derived(s) && weft_status_code(s) != WEFT_CANCELLED;
+  weft_code_t code = weft_status_code(s);
+  bool is_cause = s != NULL && !weft_status_is_derived(s) && code != WEFT_CANCELLED;
+  /* The master's own worker goes with it, and is away only for that reason. */
+  if (code == WEFT_UNAVAILABLE && weft_canceller_is_cancelled(t->session->canceller)) is_cause = false;
   return s == NULL || is_cause ? s : explain(t, s);
 }
 

@@ -125,6 +125,7 @@ static void plan_done(void *arg, weft_status_t *status) {
   graph_run_t *r = arg;
   if (r->is_linked) weft_canceller_deregister(r->canceller, r->cancel_token);
   atomic_store_explicit(&r->graph->last_run_ns, weft_clock_ns() - r->started_ns, memory_order_relaxed);
+  if (status != NULL) status = weft_worker_blame_stop(r->worker, status);
   if (status != NULL) weft_collectives_end_step(r->worker->collectives, r->step->id, status);
   if (status == NULL) status = take_fetches(r);
   finish(r, status);
@@ -166,7 +167,7 @@ static weft_status_t *prepare(weft_worker_t *w, const weft_run_graph_t *run, wef
 void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
                            weft_run_graph_fn *fn, void *arg) {
   if (!weft_worker_begin_run(w)) {
-    fn(arg, WEFT_ERROR(UNAVAILABLE, "worker %.*s is stopping", WEFT_STR_ARGS(w->task)), NULL);
+    fn(arg, WEFT_ERROR(UNAVAILABLE, "The task %.*s was shut down", WEFT_STR_ARGS(w->task)), NULL);
     return;
   }
   weft_worker_session_t *session = NULL;

@@ -70,7 +70,7 @@ weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id, weft_worker
   weft_status_t *status = NULL;
   weft_mutex_lock(&t->mu);
   s = retain(weft_map_get_u64(&t->steps, (uint64_t)id)); /* another thread may have been faster */
-  if (s == NULL && t->stopped) status = WEFT_ERROR(UNAVAILABLE, "worker %.*s is stopping", WEFT_STR_ARGS(t->task));
+  if (s == NULL && t->stopped) status = WEFT_ERROR(UNAVAILABLE, "The task %.*s was shut down", WEFT_STR_ARGS(t->task));
   if (s == NULL && status == NULL) {
     status = weft_map_put_u64(&t->steps, (uint64_t)id, mine, NULL);
     if (status == NULL) {
@@ -92,13 +92,11 @@ weft_status_t *weft_worker_step_move(weft_worker_step_t *s, weft_str_t task, wef
   return status;
 }
 
-/* Ends a step that is out of the table; gives back the table's reference. */
-static void finish(weft_worker_step_t *s, weft_code_t code, const char *why) {
+/* Ends a step that is out of the table with `status` (consumed); gives back the table's reference. */
+static void finish(weft_worker_step_t *s, weft_status_t *status) {
   weft_mutex_lock(&s->mu);
   bool may_run = s->partial != NULL; /* a partial run waits for feeds that will never come */
   weft_mutex_unlock(&s->mu);
-  weft_status_t *status = weft_status_new(code, __FILE__, __LINE__, "%s %" PRId64, why, s->id);
-  status = weft_status_mark_derived(status); /* whoever fails by it is not the cause */
   weft_rendezvous_abort(s->rendezvous, status);
   if (may_run) weft_canceller_cancel(s->canceller);
   weft_status_free(status);
@@ -109,7 +107,7 @@ void weft_step_table_cleanup(weft_step_table_t *t, int64_t id) {
   weft_mutex_lock(&t->mu);
   weft_worker_step_t *s = weft_map_remove_u64(&t->steps, (uint64_t)id);
   weft_mutex_unlock(&t->mu);
-  if (s != NULL) finish(s, WEFT_ABORTED, "Cleanup");
+  if (s != NULL) finish(s, weft_status_mark_derived(WEFT_ERROR(ABORTED, "Cleanup %" PRId64, id))); /* receives that fail by it are not the cause */
 }
 
 size_t weft_step_table_count(weft_step_table_t *t) {
@@ -140,8 +138,10 @@ void weft_step_table_stop(weft_step_table_t *t) {
     weft_worker_step_t *s = e.value;
     weft_map_remove_u64(&t->steps, (uint64_t)s->id);
     weft_mutex_unlock(&t->mu);
+    weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "The task %.*s was shut down", WEFT_STR_ARGS(t->task));
+    weft_rendezvous_abort(s->rendezvous, why); /* first: peers are told why, not that the step was cancelled */
     weft_canceller_cancel(s->canceller);
-    finish(s, WEFT_UNAVAILABLE, "The worker is stopping: cancelled step");
+    finish(s, why);
     weft_mutex_lock(&t->mu);
   }
   weft_mutex_unlock(&t->mu);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "device/device_name.h"
 
@@ -49,6 +50,7 @@ weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t 
   w->cache = o->cache;
   w->clusters = o->clusters;
   w->task = o->task;
+  w->started_micros = weft_clock_micros();
   weft_status_t *s = create_parts(w, o);
   if (s != NULL) {
     weft_worker_destroy(w);
@@ -116,6 +118,17 @@ void weft_worker_end_run(weft_worker_t *w) {
   weft_mutex_unlock(&w->mu);
 }
 
+weft_status_t *weft_worker_blame_stop(weft_worker_t *w, weft_status_t *s) {
+  weft_code_t code = weft_status_code(s);
+  bool is_echo = weft_status_is_derived(s) || code == WEFT_CANCELLED || code == WEFT_ABORTED;
+  weft_mutex_lock(&w->mu);
+  bool stopped = w->stopped;
+  weft_mutex_unlock(&w->mu);
+  if (s == NULL || !is_echo || !stopped) return s;
+  weft_status_free(s);
+  return WEFT_ERROR(UNAVAILABLE, "The task %.*s was shut down", WEFT_STR_ARGS(w->task));
+}
+
 weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_str_t handle, weft_worker_session_t **out) {
   if (handle.length == 0) {
     *out = weft_worker_session_retain(w->legacy);
@@ -125,9 +138,11 @@ weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_str_t handle, wef
   weft_worker_session_t *s = weft_worker_session_retain(weft_map_get(&w->sessions, handle));
   weft_mutex_unlock(&w->mu);
   if (s == NULL) {
+    char since[WEFT_CLOCK_TEXT];
+    weft_clock_print(w->started_micros, since);
     return weft_status_mark_restarted(
-        WEFT_ERROR(ABORTED, "Session handle is not found: %.*s. Possibly this worker (\"%.*s\") just restarted.",
-                   WEFT_STR_ARGS(handle), WEFT_STR_ARGS(w->task)));
+        WEFT_ERROR(ABORTED, "Session handle is not found: %.*s. Possibly this worker (\"%.*s\") just restarted. It has run since %s.",
+                   WEFT_STR_ARGS(handle), WEFT_STR_ARGS(w->task), since));
   }
   *out = s;
   return NULL;

@@ -32,6 +32,7 @@ struct weft_worker {
   weft_worker_session_t *legacy;  /* for graphs registered without a worker session; constant */
   int runs;                       /* guarded by mu: RunGraph calls in progress */
   bool stopped;                   /* guarded by mu */
+  int64_t started_micros;
 };
 
 /* *out is retained. Errors: ABORTED for an unknown handle, as TensorFlow says it. */
@@ -40,6 +41,8 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_s
 bool weft_worker_begin_run(weft_worker_t *w);
 void weft_worker_also_run(weft_worker_t *w); /* one more, for somebody who holds one */
 void weft_worker_end_run(weft_worker_t *w);
+/* Consumes what a run ended with. If that is an echo of the worker's own stop, returns the cause: the task was shut down. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_blame_stop(weft_worker_t *w, weft_status_t *s);
 
 /* worker/collectives.c: makes transport and collectives, with calls to the cluster's other tasks. */
 WEFT_MUST_CHECK weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leader, bool only_rpc);

@@ -244,7 +244,7 @@ void weft_remote_transport_leave(weft_transport_t *base) {
   weft_host_links_leave(t->links, dead, why);
   weft_remote_which_t all = {.has_step = false};
   if (why != NULL) weft_remote_end_matching(t, &all, false, why); /* who waits for us hears it, too */
-  if (why == NULL) why = WEFT_ERROR(UNAVAILABLE, "%s is stopping", t->task);
+  if (why == NULL) why = WEFT_ERROR(UNAVAILABLE, "The task %s was shut down", t->task);
   weft_group_table_leave(t->groups, why);
   weft_status_free(why);
 }
@@ -255,7 +255,7 @@ void weft_remote_transport_stop(weft_transport_t *base) {
   weft_remote_transport_leave(base);
   weft_host_links_stop(t->links);
   weft_status_t *why = weft_remote_why_we_leave(t, &dead);
-  if (why == NULL) why = WEFT_ERROR(UNAVAILABLE, "%s is stopping", t->task);
+  if (why == NULL) why = WEFT_ERROR(UNAVAILABLE, "The task %s was shut down", t->task);
   weft_remote_which_t all = {.has_step = false};
   weft_remote_end_matching(t, &all, true, why);
   weft_status_free(why);

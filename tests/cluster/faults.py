@@ -266,6 +266,11 @@ def trial(cluster, strategy, role, fault, moment, rng):
     return again if again.kind != "ok" else outcome
 
 
+def cause_of(message):
+    """The line that an error begins with; `weft submit` puts the lines of a message one behind the other."""
+    return re.split(r" (?:From /job:|=====)", message.removeprefix("weft: "), maxsplit=1)[0]
+
+
 def watch(cluster, job, task, strategy, role, fault, seconds, began):
     """The job goes on, or ends in time."""
     is_needed = needed(strategy, role)
@@ -319,8 +324,10 @@ def watch(cluster, job, task, strategy, role, fault, seconds, began):
                 return Outcome("hang", "the client does not end after SIGTERM")
     if error_s is not None and message.count("\n") > 0:
         return Outcome("bad message", message)
-    if error_s is not None and task.name not in message and task.name.replace("/replica:0", "") not in message:
-        return Outcome("ok", f"does not name {task.name}: {message}", error_s)
+    if error_s is not None and task.name not in cause_of(message):
+        return Outcome("bad message", f"its beginning does not name {task.name}: {message}", error_s)
+    if error_s is not None and fault == "term" and not re.search("shut down|stopped|is gone|cannot connect", cause_of(message)):
+        return Outcome("bad message", f"its beginning does not say that {task.name} was shut down: {message}", error_s)
     return Outcome("ok", "", error_s)
 
 

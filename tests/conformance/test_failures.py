@@ -134,6 +134,42 @@ def test_a_server_stops_during_a_step(own_cluster, graph):
             blocked.result()
 
 
+@pytest.mark.weft_only  # a stock server cannot be terminated alone
+@pytest.mark.parametrize("victim", [("ps", 0), ("worker", 0), ("worker", 1)], ids=["ps", "master", "worker"])
+def test_an_error_begins_with_the_task_that_was_shut_down(own_cluster, graph, victim):
+    with tf.device(PS):
+        get = tf.queue.FIFOQueue(1, [tf.float32], shapes=[[]]).dequeue()
+    with tf.device(W1):
+        y = get + 1.0
+    sess = session(own_cluster.master, graph)
+    sess.run(tf.constant(0))
+    blocked = Background(lambda: sess.run(y))
+    assert blocked.is_blocked()
+    own_cluster.servers[victim].stop(signal.SIGTERM)
+    with pytest.raises((tf.errors.UnavailableError, tf.errors.AbortedError)) as caught:
+        blocked.result()
+    first = caught.value.message.removeprefix("Graph execution error:").strip().split("\n")[0]  # Python's words
+    assert f"/job:{victim[0]}/replica:0/task:{victim[1]}" in first
+    assert "was shut down" in first
+    own_cluster.restart(*victim)
+
+
+@pytest.mark.weft_only
+def test_a_session_that_is_not_found_says_why(own_cluster, graph):
+    x = tf.constant(1) + 1
+    sess = session(own_cluster.master, graph)
+    assert sess.run(x) == 2
+    v1.Session.reset(own_cluster.master, ["c1", "c2"])
+    with fails(tf.errors.AbortedError, "s ago: a client reset the cluster (containers 'c1', 'c2')."):
+        sess.run(x)
+    again = session(own_cluster.master, graph)
+    assert again.run(x) == 2
+    own_cluster.kill("worker", 0)
+    own_cluster.restart("worker", 0)
+    with fails(tf.errors.AbortedError, "is not found. The master /job:worker/replica:0/task:0 has run since "):
+        again.run(x)
+
+
 def test_a_session_waits_for_servers_that_come_later(own_cluster, graph):
     own_cluster.kill("worker", 1)
     x = tf.constant(7)

@@ -71,7 +71,7 @@ static void a_session_ends_when_its_client_is_gone(void) {
     weft_test_session_t s = opened_by(m, "weft (process 12)"), other = opened_by(m, "weft (process 12)");
     weft_test_start(&s, &wait_for_ever, &k); /* nobody cancels it */
     break_off(&h);
-    weft_test_expect(weft_test_step_wait(&k), WEFT_CANCELLED, "Session::Close()");
+    weft_test_expect(weft_test_step_wait(&k), WEFT_CANCELLED, "Step was cancelled: its client, ");
     weft_test_step_deinit(&k);
     is_closed_for(c, &s, "s ago: its client, weft (process 12) at ipv4:10.0.0.7:4711, is gone since 20");
     is_closed_for(c, &other, "is gone since 20");

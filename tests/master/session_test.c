@@ -211,7 +211,7 @@ static void a_reset_closes_sessions_and_empties_containers_everywhere(void) {
   CU_ASSERT_EQUAL(weft_test_fetch(&b, "read:0"), 0); /* another container's reset spares it */
   weft_test_expect(reset(m, NULL), WEFT_OK, "");
   weft_test_expect(weft_test_run(&b, &(weft_test_run_t){.fetches = {"read:0"}}, NULL), WEFT_ABORTED,
-                   "s ago: a client reset the cluster.");
+                   "s ago: a client reset the cluster");
   a = weft_test_opened(m, counter);
   weft_test_expect(weft_test_run(&a, &(weft_test_run_t){.fetches = {"read:0"}}, NULL),
                    WEFT_FAILED_PRECONDITION, "uninitialized");
@@ -248,7 +248,7 @@ static void closing_cancels_blocked_steps(void) {
                    "s ago: its client closed it.");
   weft_test_expect(weft_test_extend(&s, VERSION CONST("k", "1", "")), WEFT_ABORTED, "s ago: its client closed it.");
   weft_test_session_t stranger = {.master = m, .handle = "0123456789abcdef"};
-  weft_test_expect(weft_test_close(&stranger), WEFT_ABORTED, "is not found. Possibly, this master has restarted.");
+  weft_test_expect(weft_test_close(&stranger), WEFT_ABORTED, "is not found. Possibly, this master has restarted. The master /job:worker/replica:0/task:0 has run since 20");
   finish();
 }
 
@@ -283,7 +283,7 @@ static void a_caller_can_give_up(void) {
   weft_test_step_t k;
   weft_test_start(&s, &(weft_test_run_t){.fetches = {"out:0"}, .canceller = canceller}, &k);
   weft_canceller_cancel(canceller);
-  weft_test_expect(weft_test_step_wait(&k), WEFT_CANCELLED, "");
+  weft_test_expect(weft_test_step_wait(&k), WEFT_CANCELLED, "Step was cancelled: its client has cancelled the call, or is gone");
   weft_test_step_deinit(&k);
   weft_test_expect(weft_test_run(&s, &(weft_test_run_t){.fetches = {"out:0"}, .canceller = canceller}, NULL),
                    WEFT_CANCELLED, "");
@@ -297,7 +297,7 @@ static void a_master_that_stops_ends_what_runs(void) {
   weft_test_step_t k;
   weft_test_start(&s, &(weft_test_run_t){.fetches = {"out:0"}}, &k);
   weft_test_cluster_destroy(c);
-  weft_test_expect(weft_test_step_wait(&k), WEFT_CANCELLED, "");
+  weft_test_expect(weft_test_step_wait(&k), WEFT_ABORTED, "The task /job:worker/replica:0/task:0, the master of this session, was shut down");
   weft_test_step_deinit(&k);
 }
 

@@ -351,10 +351,10 @@ static void a_worker_that_stops_ends_what_runs(void) {
   CU_ASSERT_NOT_EQUAL(weft_status_code(s), WEFT_OK);
   weft_status_free(s);
   weft_test_step_deinit(&k);
-  weft_test_expect(weft_test_step_wait(&r.step), WEFT_UNAVAILABLE, "stopping");
+  weft_test_expect(weft_test_step_wait(&r.step), WEFT_UNAVAILABLE, "shut down");
   weft_test_step_deinit(&r.step);
   start(&f, "s", graph, 5, NULL, NULL, &late);
-  weft_test_expect(weft_test_step_wait(&late), WEFT_UNAVAILABLE, "stopping");
+  weft_test_expect(weft_test_step_wait(&late), WEFT_UNAVAILABLE, "shut down");
   weft_test_step_deinit(&late);
   finish(&f);
 }
