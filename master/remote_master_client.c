@@ -6,8 +6,8 @@
  * threads, as TensorFlow's clients do.
  *
  * A call without a session waits for the master to come up. One of a session does not: a master that has ended has taken its
- * sessions along. Every call is sent again, with the same request id, while it ends with UNAVAILABLE (reference 1.3), but where the
- * master keeps its connection and answers no ping. A direct client neither waits nor sends again.
+ * sessions along. Every call is sent again, with the same request id, while it ends with UNAVAILABLE (reference 1.3), but where a master
+ * of ours has answered so, or keeps its connection and answers no ping. A direct client neither waits nor sends again.
  */
 #include <time.h>
 
@@ -52,9 +52,11 @@ static void pause_before(int repeat) {
 static weft_status_t *call(remote_master_t *m, const char *path, const weft_message_type_t *type,
                            const void *request, weft_str_t session, int64_t timeout_ms, weft_canceller_t *canceller,
                            exchange_t *out) {
+  bool is_answered = false;
   weft_rpc_options_t o = {.wait_for_ready = !m->is_direct && session.length == 0,
                           .timeout_ms = timeout_ms > 0 ? timeout_ms : m->timeout_ms,
-                          .canceller = canceller};
+                          .canceller = canceller,
+                          .out_is_answered = &is_answered};
   weft_status_t *s = NULL;
   const int max_repeats = m->is_direct ? 0 : MAX_REPEATS;
   if (weft_rpc_channel_is_silent(m->channel)) { /* is it there again? A session that is closed after a failure does not wait for that */
@@ -66,7 +68,7 @@ static weft_status_t *call(remote_master_t *m, const char *path, const weft_mess
     s = weft_fields_encode(type, request, &message);
     if (s == NULL) s = weft_rpc_call_sync(m->channel, path, message, &o, &out->answer);
     if (weft_status_code(s) != WEFT_UNAVAILABLE || i == max_repeats || weft_canceller_is_cancelled(canceller)) break;
-    if (weft_rpc_channel_is_silent(m->channel)) break; /* it may have the request already */
+    if (is_answered || weft_rpc_channel_is_silent(m->channel)) break; /* a silent one may have the request already */
     weft_status_free(s);
     pause_before(i);
   }

@@ -464,6 +464,7 @@ weft_status_t *weft_rpc_call_sync(weft_rpc_channel_t *c, const char *path, weft_
       await(queue, &call->done);
     }
     s = call_finish(call, out);
+    if (o != NULL && o->out_is_answered != NULL) *o->out_is_answered = is_from_server(call);
   }
   call_destroy(call);
   weft_rpc_client_give_queue(client, queue);

@@ -43,6 +43,7 @@ typedef struct weft_rpc_options {
   /* Of weft_rpc_call_sync, for a call that stays open beside others: its end is noticed within half a second, and the thread that waits
    * does not poll meanwhile. gRPC would have that thread take in the messages of all others: a step took 90 us longer. */
   bool is_quiet;
+  bool *out_is_answered; /* of weft_rpc_call_sync: whether a failure comes from a server of ours, not from the connection. May be NULL */
 } weft_rpc_options_t;
 
 /* A string constant as `path` is found fastest. Consumes `request`. */
