@@ -36,7 +36,7 @@ WEFT_MUST_CHECK weft_status_t *weft_variable_create(weft_str_t name, weft_dtype_
                                                     weft_variable_t **out);
 /* The current value, retained; NULL if not initialised. */
 weft_tensor_t *weft_variable_read(weft_variable_t *v);
-/* Replaces the value; `value` is retained. */
+/* Replaces the value; `value` is retained; NULL: the variable is not initialised any more. */
 void weft_variable_write(weft_variable_t *v, weft_tensor_t *value);
 /* The Assign of a reference: writes into the buffer if sizes agree, else takes `value` if nobody else can reach its
  * bytes, else a copy. */

@@ -77,7 +77,7 @@ int weft_command_submit(int argc, char **argv) {
       .command = "weft submit",
       .about = "Runs a graph file (.pb, or .pbtxt as text) step by step, on a cluster or in this process.",
       .more = "NAME is NODE or NODE:OUTPUT. Variables on a cluster live on after the run: a second run without --init goes\n"
-              "on with them, in the same --container. Ctrl-C cancels the step, also on the cluster. Checkpoints are read and written by this process and\n"
+              "on with them, in the same --container; with --init it starts as on fresh servers. Ctrl-C cancels the step, also on the cluster. Checkpoints are read and written by this process and\n"
               "do not depend on the strategy: train with one, go on with another (docs/saving.md).\n",
       .examples = "  weft submit digits.pb --master grpc://127.0.0.1:2221 --init init --target train --fetch loss \\\n"
                   "      --feed images=images.npy --feed labels=labels.npy --batch 64 --shuffle --steps 700\n"

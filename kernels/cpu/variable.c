@@ -425,6 +425,14 @@ static weft_status_t *destroy_temporary_variable(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
+/* WeftForgetVariable: not TensorFlow's. The variable is then as if it had just been made, as after DestroyResourceOp of one behind a handle. */
+static weft_status_t *forget_variable(weft_kernel_ctx_t *c) {
+  weft_variable_t *v = c->inputs[0].ref;
+  if (v == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "input 0 of WeftForgetVariable is not a reference");
+  weft_variable_write(v, NULL);
+  return NULL;
+}
+
 static weft_status_t *disable_copy_on_read(weft_kernel_ctx_t *c) {
   const weft_handle_t *h = NULL;
   weft_variable_t *v = NULL;
@@ -462,5 +470,6 @@ const weft_kernel_t weft_cpu_variable_kernels[] = {
     HOLDER("Variable", variable_v2),
     {.op = "VariableShape", .type_attr = "out_type", .types = WEFT_SET_INDEX, .compute = variable_shape},
     HOLDER("VariableV2", variable_v2),
+    {.op = "WeftForgetVariable", ANY, .compute = forget_variable},
     {0},
 };

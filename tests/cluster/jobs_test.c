@@ -18,13 +18,13 @@ typedef struct job {
 static job_t job, other; /* large, so not on the stack */
 
 /* `more` ends with NULL. */
-static void submit(job_t *j, const weft_test_servers_t *c, const char *strategy, const char *const *more) {
+static void submit_graph(job_t *j, const weft_test_servers_t *c, const char *graph, const char *strategy, const char *const *more) {
   static char x[600], y[600]; /* written once: jobs may read them at the same time */
   if (x[0] == '\0') {
     write_array(x, "x", "<f4", 64, 32, 1);
     write_array(y, "y", "<i4", 64, 0, 4);
   }
-  const char *args[MOST_ARGUMENTS + 1] = {"submit", GRAPH,      "--feed", x,         "--feed", y,          "--batch",
+  const char *args[MOST_ARGUMENTS + 1] = {"submit", graph,      "--feed", x,         "--feed", y,          "--batch",
                                           "8",      "--init",   "init",   "--target", "train",  "--fetch", "loss",
                                           "--master", c->processes[1].target};
   int n = 16;
@@ -33,6 +33,10 @@ static void submit(job_t *j, const weft_test_servers_t *c, const char *strategy,
   for (int i = 0; more[i] != NULL; i++) args[n++] = more[i];
   CU_ASSERT_TRUE_FATAL(n <= MOST_ARGUMENTS);
   weft_test_process_start(&j->process, args, NULL);
+}
+
+static void submit(job_t *j, const weft_test_servers_t *c, const char *strategy, const char *const *more) {
+  submit_graph(j, c, GRAPH, strategy, more);
 }
 
 static bool ends_well(job_t *j, const char *what) {
@@ -166,6 +170,49 @@ static void nothing_is_left_of_a_killed_client(void) {
   }
 }
 
+/* ---- initialisers ---- */
+
+/* Variables that are made of others, if those have a value by then, and of random numbers with a seed. */
+static void initialisers_see_nothing_of_former_jobs(void) {
+  static const char *const graphs[] = {"tests/strategies/testdata/from_others.pbtxt", "tests/strategies/testdata/from_others_resource.pbtxt"};
+  static const char *const strategies[] = {NULL,
+                                           "mirrored:1",
+                                           "central_storage",
+                                           "multi_worker_mirrored:2",
+                                           "parameter_server:mode=async,workers=1",
+                                           "parameter_server:mode=ssp,workers=1",
+                                           "parameter_server:mode=sync,workers=2"};
+  static const char *const endless[] = {"--json", "--steps", "100000", NULL}, *const few[] = {"--json", "--steps", "15", NULL};
+  weft_test_servers_t c;
+  weft_test_servers_start_with(&c, "--client-grace", "1", NULL);
+  for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+    for (size_t g = 0; g < sizeof graphs / sizeof graphs[0]; g++) {
+      char own[32];
+      snprintf(own, sizeof own, "c%zu.%zu", i, g); /* as on servers that nothing has run on */
+      const char *const in_own[] = {few[0], few[1], few[2], "--container", own, NULL};
+      double wanted[MAX_POINTS] = {0}, got[MAX_POINTS] = {0};
+      submit_graph(&job, &c, graphs[g], strategies[i], in_own);
+      if (!ends_well(&job, strategies[i])) break;
+      int n = losses(&job, wanted);
+      for (int again = 0; again < 3; again++) {
+        if (again == 2) {
+          submit_graph(&job, &c, graphs[g], strategies[i], endless);
+          wait_for_lines(&job, 20);
+          weft_test_process_kill(&job.process);
+        }
+        submit_graph(&other, &c, graphs[g], strategies[i], few);
+        if (!ends_well(&other, strategies[i])) break;
+        CU_ASSERT_EQUAL(losses(&other, got), n);
+        for (int k = 0; k < n; k++) {
+          if (got[k] != wanted[k]) printf("\n    %s, %s, job %d: loss %d is %.9g instead of %.9g", graphs[g], strategies[i], again, k, got[k], wanted[k]);
+          CU_ASSERT_EQUAL(got[k], wanted[k]);
+        }
+      }
+    }
+  }
+  weft_test_servers_kill(&c);
+}
+
 /* ---- containers ---- */
 
 /* Jobs of one graph at the same time, in containers of their own: the losses of one that is alone, to the last digit. */
@@ -199,6 +246,7 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"a job starts clean after a killed client", a_job_starts_clean_after_a_killed_client},
       {"nothing is left of a killed client", nothing_is_left_of_a_killed_client},
+      {"initialisers see nothing of former jobs", initialisers_see_nothing_of_former_jobs},
       {"jobs in different containers share nothing", jobs_in_different_containers_share_nothing},
       CU_TEST_INFO_NULL,
   };

@@ -89,6 +89,12 @@ static void a_reference_variable_behaves_as_in_tensorflow(void) {
        "INVALID_ARGUMENT: indices[0] = [9] does not index into shape [2]"},
       {"StridedSliceAssign", "", "int32[1]:0 int32[1]:1 int32[1]:1 float[1]:42", ""},
       {"Assign", "validate_shape=false", "float[3]:1,2,3", ""},
+      {"WeftForgetVariable", "", "", ""},
+      {"IsVariableInitialized", "", "", "bool[]:0"},
+      {"AssignAdd", "", "float[2]:1,2", "FAILED_PRECONDITION: Attempting to use uninitialized value n"},
+      {"WeftForgetVariable", "", "", ""},
+      {"Assign", "validate_shape=false", "float[3]:3,4,5", ""},
+      {"IsVariableInitialized", "", "", "bool[]:1"},
   };
   begin();
   weft_made_t v = weft_make(&bench, "VariableV2", "dtype=float shape=[2]");

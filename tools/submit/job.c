@@ -10,6 +10,7 @@
 #include "tools/graph_file.h"
 #include "tools/strategy/container.h"
 #include "tools/submit/feeds.h"
+#include "tools/submit/fresh.h"
 #include "tools/submit/lanes.h"
 #include "tools/submit/master_probe.h"
 #include "tools/submit/names.h"
@@ -28,6 +29,7 @@ typedef struct job {
   weft_strbuf_t graph_def;
   TF_Graph *graph, *rewritten; /* as in the file; what a strategy made of it, or NULL */
   weft_run_plan_t plan;
+  weft_fresh_t fresh;
   TF_Session *session;
   TF_Status *status;
   weft_feeds_t feeds;
@@ -155,6 +157,7 @@ static weft_status_t *make_plan(job_t *j) {
     }
     WEFT_RETURN_IF_ERROR(weft_saving_attach(&j->saving, j->plan.graph, j->spec->strategy != NULL, j->plan.is_follower, j->plan.round_steps));
   }
+  WEFT_RETURN_IF_ERROR(weft_fresh_init(&j->fresh, &j->plan));
   weft_dealer_init(&j->dealer, &j->feeds);
   return j->spec->trace == NULL ? NULL : weft_trace_create(&j->trace);
 }
@@ -256,8 +259,16 @@ static weft_status_t *run_init(job_t *j, int i) {
   return s == NULL ? NULL : weft_status_annotate(s, "while running --init %s", j->plan.init_names[i]);
 }
 
+static weft_status_t *forget_former_job(job_t *j) {
+  if (j->fresh.n == 0) return NULL;
+  TF_SessionRun(j->session, NULL, NULL, NULL, 0, NULL, NULL, 0, (const TF_Operation *const *)j->fresh.clears, j->fresh.n, NULL, j->status);
+  weft_watch_progress(&j->watch);
+  weft_status_t *s = weft_c_api_status(j->status);
+  return s == NULL ? NULL : weft_status_annotate(s, "while variables of a former job were cleared for --init");
+}
+
 static weft_status_t *run_inits(job_t *j) {
-  weft_status_t *s = NULL;
+  weft_status_t *s = forget_former_job(j);
   for (int i = 0; s == NULL && i < j->plan.num_inits; i++) s = run_init(j, i); /* a later one may need an earlier one */
   return s;
 }
@@ -362,6 +373,7 @@ static void deinit(job_t *j) {
   }
   weft_dealer_deinit(&j->dealer);
   weft_trace_destroy(j->trace);
+  weft_fresh_deinit(&j->fresh);
   weft_run_plan_deinit(&j->plan);
   weft_strbuf_deinit(&j->graph_def);
   weft_feeds_deinit(&j->feeds);

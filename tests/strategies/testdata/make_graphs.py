@@ -169,6 +169,22 @@ def random_start(path):
         finish(graph, tf.reduce_mean(each, name="loss"), "sgd", path)
 
 
+def from_others(path, resource):
+    """Initial values made of other variables' values, if those have one by then."""
+    with start().as_default() as graph:
+        x, y = v1.placeholder(tf.float32, [None, 32], name="x"), labels_of()
+        w = v1.Variable(v1.random_uniform([32, 4], -0.2, 0.2, seed=5), name="w", use_resource=resource)
+        def start_of(v):
+            return v1.cond(v1.is_variable_initialized(v), v.read_value, lambda: v.initial_value) if resource else v.initialized_value()
+
+        anchor = v1.Variable(start_of(w), name="anchor", use_resource=resource, trainable=False)
+        b = v1.Variable(tf.reduce_mean(start_of(anchor) * start_of(w), 0), name="b", use_resource=resource)
+        logits = tf.add(tf.matmul(x, w), b, name="logits")
+        each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+        loss = tf.add(tf.reduce_mean(each), tf.reduce_sum((w - anchor) ** 2), name="loss")
+        finish(graph, loss, "adam", path)
+
+
 def dense(x, units, name, phase):
     """What tf.keras.layers.Dense and tf.layers.dense make of three dimensions: shapes that are computed, and reshapes to them."""
     w = variable(name + "/kernel", [int(x.shape[-1]), units], tf.float32, phase, True)
@@ -266,6 +282,8 @@ def main(directory):
     crossed("%s/crossed.pbtxt" % directory)
     noisy("%s/noisy.pbtxt" % directory)
     random_start("%s/random_start.pbtxt" % directory)
+    from_others("%s/from_others.pbtxt" % directory, False)
+    from_others("%s/from_others_resource.pbtxt" % directory, True)
     transformer("%s/transformer.pbtxt" % directory)
 
 
