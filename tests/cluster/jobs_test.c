@@ -128,7 +128,8 @@ static void nothing_is_left_of_a_killed_client(void) {
                                            "parameter_server:mode=ssp,workers=1",
                                            "parameter_server:mode=sync,workers=2",
                                            "parameter_server:mode=sync,workers=2,backup=1",
-                                           "parameter_server:mode=sync,workers=1,split=false"};
+                                           "parameter_server:mode=sync,workers=1,split=false",
+                                           "mirrored:1,accumulate=4"};
   static const char *const endless[] = {"--json", "--steps", "100000", NULL}, *const few[] = {"--json", "--steps", "21", NULL};
   for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
     const char *strategy = strategies[i];
@@ -168,6 +169,26 @@ static void nothing_is_left_of_a_killed_client(void) {
     }
     weft_test_servers_kill(&c);
   }
+}
+
+/* A client that is stopped, as by Ctrl-Z, keeps its connection: it is not gone, for whatever time. */
+static void a_client_that_is_stopped_keeps_its_session(void) {
+  static const char *const endless[] = {"--json", "--steps", "1000000", NULL},
+                    *const beside[] = {"--json", "--steps", "1000000", "--container", "beside", NULL};
+  char line[300];
+  weft_test_servers_t c;
+  weft_test_servers_start_with(&c, "--client-grace", "1", NULL);
+  submit(&job, &c, NULL, endless);
+  wait_for_lines(&job, 3);
+  kill(job.process.pid, SIGSTOP);
+  submit(&other, &c, NULL, beside); /* its grace is the clock: it begins later and ends */
+  wait_for_lines(&other, 3);
+  weft_test_process_kill(&other.process);
+  CU_ASSERT_TRUE(weft_test_process_log(&c.processes[1], "closing session", line, sizeof line));
+  kill(job.process.pid, SIGCONT);
+  wait_for_lines(&job, 2000); /* more than were in the pipe */
+  weft_test_process_kill(&job.process);
+  weft_test_servers_kill(&c);
 }
 
 /* ---- initialisers ---- */
@@ -246,6 +267,7 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"a job starts clean after a killed client", a_job_starts_clean_after_a_killed_client},
       {"nothing is left of a killed client", nothing_is_left_of_a_killed_client},
+      {"a client that is stopped keeps its session", a_client_that_is_stopped_keeps_its_session},
       {"initialisers see nothing of former jobs", initialisers_see_nothing_of_former_jobs},
       {"jobs in different containers share nothing", jobs_in_different_containers_share_nothing},
       CU_TEST_INFO_NULL,

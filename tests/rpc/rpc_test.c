@@ -247,14 +247,14 @@ static void *cancel_when_held(void *arg) {
   return NULL;
 }
 
-static void a_canceller_ends_the_call_on_both_ends(void) {
+static void end_by_canceller(bool is_quiet) {
   fixture_t f;
   setup(&f);
   cancel_later_t c = {&f, weft_canceller_create(NULL)};
   pthread_t thread;
   CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, cancel_when_held, &c), 0);
   weft_message_t *m;
-  weft_rpc_options_t o = {.canceller = c.canceller};
+  weft_rpc_options_t o = {.canceller = c.canceller, .is_quiet = is_quiet};
   weft_status_t *s = ask(&f, HOLD, WEFT_STR("x"), &o, &m);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_CANCELLED);
   weft_status_free(s);
@@ -264,6 +264,43 @@ static void a_canceller_ends_the_call_on_both_ends(void) {
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_CANCELLED);
   weft_status_free(s);
   weft_canceller_release(c.canceller);
+  teardown(&f);
+}
+
+static void a_canceller_ends_the_call_on_both_ends(void) {
+  end_by_canceller(false);
+  end_by_canceller(true);
+}
+
+/* What ends a call that is open beside others: an answer, a failure, a deadline, the end of the server. Steps go on meanwhile. */
+static void *stop_when_held(void *arg) {
+  fixture_t *f = arg;
+  latch_wait(&f->held, 2);
+  for (int i = 0; i < 100; i++) CU_ASSERT_TRUE(echoes(f, WEFT_STR("meanwhile"), NULL));
+  weft_rpc_server_stop(f->server, 0);
+  return NULL;
+}
+
+static void a_quiet_call_ends_as_others_do(void) {
+  fixture_t f;
+  setup(&f);
+  weft_message_t *m;
+  pthread_t thread;
+  weft_rpc_options_t o = {.is_quiet = true};
+  CU_ASSERT_TRUE(echoes(&f, WEFT_STR("hello"), &o));
+  weft_status_t *s = ask(&f, FAIL, WEFT_STR("no"), &o, &m);
+  CU_ASSERT_EQUAL(weft_status_code(s), WEFT_ALREADY_EXISTS);
+  weft_status_free(s);
+  o.timeout_ms = 1000;
+  s = ask(&f, HOLD, WEFT_STR("x"), &o, &m);
+  CU_ASSERT_EQUAL(weft_status_code(s), WEFT_DEADLINE_EXCEEDED);
+  weft_status_free(s);
+  o.timeout_ms = 0;
+  CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, stop_when_held, &f), 0);
+  s = ask(&f, HOLD, WEFT_STR("x"), &o, &m);
+  CU_ASSERT_TRUE(weft_status_code(s) == WEFT_UNAVAILABLE || weft_status_code(s) == WEFT_CANCELLED);
+  weft_status_free(s);
+  pthread_join(thread, NULL);
   teardown(&f);
 }
 
@@ -389,6 +426,7 @@ static const CU_TestInfo tests[] = {
     {"an unknown method is unimplemented", an_unknown_method_is_unimplemented},
     {"a deadline ends the call on both ends", a_deadline_ends_the_call_on_both_ends},
     {"a canceller ends the call on both ends", a_canceller_ends_the_call_on_both_ends},
+    {"a quiet call ends as others do", a_quiet_call_ends_as_others_do},
     {"nobody there is unavailable", nobody_there_is_unavailable},
     {"many calls at once are all answered", many_calls_at_once_are_all_answered},
     {"waiting calls of many threads do not mix", waiting_calls_of_many_threads_do_not_mix},
