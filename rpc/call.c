@@ -23,6 +23,7 @@ struct weft_rpc_call {
   grpc_byte_buffer *payload; /* owned until the request is made of it */
   weft_message_t *request;   /* owned */
   weft_canceller_t *canceller;
+  weft_unread_answer_t unread;
   char *peer;       /* owned by gpr; NULL until asked for */
   int is_cancelled; /* written by gRPC before on_closed */
 };
@@ -43,7 +44,9 @@ static void call_unref(weft_rpc_call_t *c) {
 
 static void on_answered(weft_rpc_tag_t *tag, bool ok) {
   (void)ok; /* false: the peer went away, nobody is left to tell */
-  call_unref((weft_rpc_call_t *)(void *)((char *)tag - offsetof(weft_rpc_call_t, answered)));
+  weft_rpc_call_t *c = (weft_rpc_call_t *)(void *)((char *)tag - offsetof(weft_rpc_call_t, answered));
+  weft_unread_remove(weft_rpc_server_unread(c->method->server), &c->unread);
+  call_unref(c);
 }
 
 static void on_closed(weft_rpc_tag_t *tag, bool ok) {
@@ -65,10 +68,21 @@ static void answer(weft_rpc_call_t *c, const grpc_op *ops, size_t num_ops) {
   if (error == GRPC_CALL_OK) return;
   weft_log(WEFT_LOG_ERROR, "rpc: cannot answer %s: %s", c->method->path, grpc_call_error_to_string(error));
   grpc_call_cancel(c->call, NULL);
+  weft_unread_remove(weft_rpc_server_unread(c->method->server), &c->unread);
   call_unref(c);
 }
 
 void weft_rpc_reply(weft_rpc_call_t *call, weft_message_t *response) {
+  const size_t bytes = weft_message_bytes(response);
+  weft_status_t *s = NULL;
+  if (bytes >= WEFT_UNREAD_SMALL) {
+    s = weft_unread_add(weft_rpc_server_unread(call->method->server), &call->unread, call->call, weft_rpc_call_peer(call), bytes);
+  }
+  if (s != NULL) {
+    weft_message_destroy(response);
+    weft_rpc_fail(call, s);
+    return;
+  }
   grpc_byte_buffer *buffer = weft_message_to_buffer(response);
   weft_message_destroy(response);
   grpc_op ops[3];

@@ -23,6 +23,7 @@
 
 #include "rpc/loop.h"
 #include "rpc/server.h"
+#include "rpc/unread.h"
 
 /* A method of a server; `registered` is NULL for the one that stands for all unknown methods. */
 typedef struct weft_rpc_method {
@@ -36,6 +37,7 @@ typedef struct weft_rpc_method {
 /* What calls need of their server (rpc/server.c). */
 grpc_server *weft_rpc_server_impl(weft_rpc_server_t *s);
 grpc_completion_queue *weft_rpc_server_queue(weft_rpc_server_t *s);
+weft_unread_t *weft_rpc_server_unread(weft_rpc_server_t *s);
 /* One more object; false once the server stops. */
 bool weft_rpc_server_enter(weft_rpc_server_t *s);
 void weft_rpc_server_leave(weft_rpc_server_t *s);

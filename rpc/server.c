@@ -27,6 +27,7 @@ struct weft_rpc_server {
   weft_rpc_loop_t *loop;
   bool owns_loop;
   grpc_server *impl;
+  weft_unread_t *unread;
   char host[256];
   int port;
   weft_rpc_method_t methods[MAX_METHODS + 1]; /* the last one in use stands for unknown methods */
@@ -39,6 +40,7 @@ struct weft_rpc_server {
 };
 
 grpc_server *weft_rpc_server_impl(weft_rpc_server_t *s) { return s->impl; }
+weft_unread_t *weft_rpc_server_unread(weft_rpc_server_t *s) { return s->unread; }
 grpc_completion_queue *weft_rpc_server_queue(weft_rpc_server_t *s) { return weft_rpc_loop_queue(s->loop); }
 
 bool weft_rpc_server_enter(weft_rpc_server_t *s) {
@@ -80,6 +82,8 @@ weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o, weft_r
   bool is_bare_v6 = strchr(host, ':') != NULL && host[0] != '[';
   snprintf(made->host, sizeof made->host, is_bare_v6 ? "[%s]" : "%s", host);
   made->port = o->port;
+  s = weft_unread_create(o->max_unread_bytes, o->unread_patience_ms, &made->unread);
+  if (s != NULL) goto done;
   if (o->client != NULL) {
     made->loop = weft_rpc_client_loop(o->client);
   } else {
@@ -175,6 +179,7 @@ void weft_rpc_server_destroy(weft_rpc_server_t *s) {
     grpc_server_destroy(s->impl);
   }
   if (s->owns_loop) weft_rpc_loop_destroy(s->loop);
+  weft_unread_destroy(s->unread);
   weft_cond_deinit(&s->changed);
   weft_mutex_deinit(&s->mu);
   weft_free(s);
