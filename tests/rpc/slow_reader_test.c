@@ -16,6 +16,7 @@
 #include "base/mutex.h"
 #include "rpc/channel.h"
 #include "rpc/server.h"
+#include "tests/rpc/tsan.h"
 #include "tests/runner.h"
 
 #define BIG "/weft.Test/Big"
