@@ -8,14 +8,17 @@
 #include "membership/keeper.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mutex.h"
 
 typedef struct record {
   weft_member_state_t state;
-  uint64_t incarnation, previous; /* 0: none */
+  uint64_t incarnation, secret; /* of the process that is known */
+  char peer[64];                /* where its last beat came from; empty: not known */
   int64_t beat_ns;
   bool has_left;
   uint64_t losses, lost_keeper; /* of this incarnation: how often it was lost, and how often it says that it lost us */
@@ -26,7 +29,7 @@ typedef struct record {
 
 enum { OBSERVER = -1 }; /* a watch by who is no member */
 
-typedef enum watch_end { BY_NOBODY, BY_CHANGE, BY_CANCELLER, BY_DEADLINE, BY_STOP, BY_REPLACEMENT } watch_end_t;
+typedef enum watch_end { BY_NOBODY, BY_CHANGE, BY_CANCELLER, BY_DEADLINE, BY_STOP, BY_REFUSAL } watch_end_t;
 
 typedef struct watch {
   struct watch *prev, *next;
@@ -40,6 +43,7 @@ typedef struct watch {
   bool has_token, is_linked;
   bool is_presence; /* no change answers it */
   watch_end_t early;     /* guarded by mu: what came before it was linked */
+  weft_status_t *refusal; /* of BY_REFUSAL; owned */
   weft_member_t *answer; /* room for the record; behind the struct */
 } watch_t;
 
@@ -51,6 +55,8 @@ struct weft_keeper {
   uint64_t epoch;
   watch_t *watches;
   int64_t sweep_ns; /* the last sweep */
+  int64_t refused_ns; /* when a refusal was last logged */
+  int64_t num_refused; /* since then */
   bool stopped;
 };
 
@@ -68,7 +74,7 @@ weft_status_t *weft_keeper_create(const weft_keeper_options_t *o, weft_keeper_t 
   }
   *k = (weft_keeper_t){.o = *o, .store = store, .records = records, .epoch = 1};
   weft_mutex_init(&k->mu);
-  records[o->own] = (record_t){.state = WEFT_MEMBER_ALIVE, .incarnation = o->incarnation};
+  records[o->own] = (record_t){.state = WEFT_MEMBER_ALIVE, .incarnation = o->incarnation, .secret = o->secret};
   *out = k;
   return NULL;
 }
@@ -112,17 +118,13 @@ static uint64_t copy_record(weft_keeper_t *k, weft_member_t *out) {
   return epoch;
 }
 
-static weft_status_t *replaced(const weft_keeper_t *k, int i) {
-  return WEFT_ERROR(ABORTED, "%.*s was restarted: this process is not it any more", WEFT_STR_ARGS(k->o.tasks[i]));
-}
-
 /* Ends a watch that is not linked. `inside` is whose callback we are in: that one is not taken away. */
 static void end_watch(watch_t *w, watch_end_t cause, watch_end_t inside) {
   weft_keeper_t *k = w->keeper;
   if (w->has_token && inside != BY_CANCELLER) weft_canceller_deregister(w->canceller, w->token);
   if (inside != BY_DEADLINE) weft_timer_remove(k->o.timer, w->timer_id);
-  if (cause == BY_REPLACEMENT) {
-    w->fn(w->arg, replaced(k, w->member), 0, NULL, 0);
+  if (cause == BY_REFUSAL) {
+    w->fn(w->arg, w->refusal, 0, NULL, 0);
   } else if (cause == BY_STOP) {
     w->fn(w->arg, WEFT_ERROR(UNAVAILABLE, "%.*s stops", WEFT_STR_ARGS(k->o.tasks[k->o.own])), 0, NULL, 0);
   } else if (cause == BY_CANCELLER) {
@@ -156,13 +158,41 @@ static weft_status_t *find_member(const weft_keeper_t *k, weft_str_t task, int *
                     WEFT_STR_ARGS(k->o.tasks[k->o.own]));
 }
 
-static bool is_replaced_locked(const weft_keeper_t *k, int i, uint64_t incarnation) {
-  return i != OBSERVER && k->records[i].previous == incarnation && incarnation != 0;
+static bool is_same_process(const record_t *r, const weft_keeper_caller_t *who) {
+  return r->incarnation == who->incarnation && r->secret == who->secret;
 }
 
-/* A call that was under way when the process said that it goes. */
-static bool has_left_locked(const weft_keeper_t *k, int i, uint64_t incarnation) {
-  return i != OBSERVER && k->records[i].has_left && k->records[i].incarnation == incarnation;
+/* May the caller speak as this task? NULL: it may. The text is made without the lock: see refusal(). */
+typedef enum verdict { MAY, HAS_LEFT, IS_ANOTHER } verdict_t;
+static verdict_t judge_locked(const weft_keeper_t *k, int i, const weft_keeper_caller_t *who) WEFT_REQUIRES(k->mu) {
+  if (i == OBSERVER) return MAY;
+  const record_t *r = &k->records[i];
+  if (is_same_process(r, who)) return r->has_left && i != k->o.own ? HAS_LEFT : MAY; /* a call that was under way when it left */
+  if (who->is_leaving) return IS_ANOTHER;
+  return r->state == WEFT_MEMBER_ALIVE || i == k->o.own ? IS_ANOTHER : MAY;
+}
+
+/* What a caller is told that may not speak as task `i`. Logged now and then, as everybody can send such calls. */
+static weft_status_t *refusal(weft_keeper_t *k, int i, const weft_keeper_caller_t *who, verdict_t verdict) {
+  enum { LOG_EVERY_S = 10 };
+  char peer[sizeof k->records[i].peer];
+  int64_t now = weft_clock_ns();
+  weft_mutex_lock(&k->mu);
+  const record_t r = k->records[i];
+  k->num_refused++;
+  bool logs = k->refused_ns == 0 || now - k->refused_ns > LOG_EVERY_S * INT64_C(1000000000);
+  int64_t n = k->num_refused;
+  if (logs) k->refused_ns = now;
+  if (logs) k->num_refused = 0;
+  weft_mutex_unlock(&k->mu);
+  snprintf(peer, sizeof peer, "%s", i == k->o.own || r.peer[0] == '\0' ? "the process that keeps the record" : r.peer);
+  if (verdict == HAS_LEFT) return WEFT_ERROR(ABORTED, "%.*s has left", WEFT_STR_ARGS(k->o.tasks[i]));
+  if (logs) {
+    weft_log(WEFT_LOG_WARNING, "a call from %.*s as %.*s is refused, as the task is alive as another process, %s (%" PRId64 " such calls)",
+             WEFT_STR_ARGS(who->peer.length == 0 ? WEFT_STR("this process") : who->peer), WEFT_STR_ARGS(k->o.tasks[i]), peer, n);
+  }
+  return WEFT_ERROR(ABORTED, "%.*s is alive as another process: %s, last heard of %" PRId64 " ms ago", WEFT_STR_ARGS(k->o.tasks[i]), peer,
+                    i == k->o.own ? 0 : (now - r.beat_ns) / 1000000);
 }
 
 /* True if the record has changed: then the watches are to be answered. */
@@ -170,14 +200,15 @@ static bool beat_locked(weft_keeper_t *k, int i, const weft_keeper_caller_t *who
   if (i == OBSERVER) return false;
   record_t *r = &k->records[i];
   uint64_t epoch = who->epoch == WEFT_KEEPER_PRESENCE || who->epoch > MAX_EPOCH ? 0 : who->epoch;
-  bool is_new = r->incarnation != who->incarnation, was_lost_for_it = !is_new && who->lost_keeper > r->lost_keeper;
+  bool is_new = !is_same_process(r, who), was_lost_for_it = !is_new && who->lost_keeper > r->lost_keeper;
   bool has_changed = r->state != WEFT_MEMBER_ALIVE || is_new || epoch > k->epoch || was_lost_for_it;
   *r = (record_t){.state = WEFT_MEMBER_ALIVE,
                   .incarnation = who->incarnation,
-                  .previous = is_new ? r->incarnation : r->previous,
+                  .secret = who->secret,
                   .beat_ns = weft_clock_ns(),
                   .losses = is_new ? 0 : r->losses + (was_lost_for_it && r->state == WEFT_MEMBER_ALIVE),
                   .lost_keeper = who->lost_keeper};
+  snprintf(r->peer, sizeof r->peer, "%.*s", WEFT_STR_ARGS(who->peer));
   if (!has_changed) return false;
   if (epoch > k->epoch) k->epoch = epoch; /* this process was restarted: the record goes on from what they have seen */
   k->epoch++;
@@ -206,13 +237,13 @@ weft_status_t *weft_keeper_beat(weft_keeper_t *k, const weft_keeper_caller_t *wh
   watch_t *taken = NULL;
   WEFT_RETURN_IF_ERROR(find_member(k, who->task, &i));
   weft_mutex_lock(&k->mu);
-  bool is_replaced = is_replaced_locked(k, i, who->incarnation) || has_left_locked(k, i, who->incarnation);
-  bool has_changed = !is_replaced && (who->is_leaving ? leave_locked(k, i, who->incarnation) : beat_locked(k, i, who));
+  verdict_t verdict = judge_locked(k, i, who);
+  bool has_changed = verdict == MAY && i != k->o.own && (who->is_leaving ? leave_locked(k, i, who->incarnation) : beat_locked(k, i, who));
   if (has_changed) taken = take_watches(k);
   *out_epoch = k->epoch;
   weft_mutex_unlock(&k->mu);
   end_watches(taken, BY_CHANGE);
-  return is_replaced ? replaced(k, i) : NULL;
+  return verdict == MAY ? NULL : refusal(k, i, who, verdict);
 }
 
 void weft_keeper_sweep(weft_keeper_t *k) {
@@ -286,11 +317,11 @@ void weft_keeper_watch(weft_keeper_t *k, const weft_keeper_caller_t *who, int64_
     return;
   }
   weft_mutex_lock(&k->mu);
-  bool is_replaced = is_replaced_locked(k, i, who->incarnation) || has_left_locked(k, i, who->incarnation);
-  bool has_changed = !is_replaced && beat_locked(k, i, who);
-  if (w->early == BY_CANCELLER && lose_locked(k, i, who->incarnation)) has_changed = true;
+  verdict_t verdict = judge_locked(k, i, who);
+  bool has_changed = verdict == MAY && i != k->o.own && beat_locked(k, i, who);
+  if (verdict == MAY && w->early == BY_CANCELLER && lose_locked(k, i, who->incarnation)) has_changed = true;
   if (has_changed) taken = take_watches(k);
-  watch_end_t end = k->stopped ? BY_STOP : is_replaced ? BY_REPLACEMENT : w->early != BY_NOBODY ? w->early : k->epoch != who->epoch && !w->is_presence ? BY_CHANGE : BY_NOBODY;
+  watch_end_t end = k->stopped ? BY_STOP : verdict != MAY ? BY_REFUSAL : w->early != BY_NOBODY ? w->early : k->epoch != who->epoch && !w->is_presence ? BY_CHANGE : BY_NOBODY;
   if (end == BY_NOBODY) {
     w->next = k->watches;
     if (w->next != NULL) w->next->prev = w;
@@ -298,6 +329,7 @@ void weft_keeper_watch(weft_keeper_t *k, const weft_keeper_caller_t *who, int64_
     w->is_linked = true;
   }
   weft_mutex_unlock(&k->mu);
+  if (end == BY_REFUSAL) w->refusal = refusal(k, i, who, verdict);
   if (end != BY_NOBODY) end_watch(w, end, BY_NOBODY);
   end_watches(taken, BY_CHANGE);
 }

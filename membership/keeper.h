@@ -4,7 +4,11 @@
  * is lost. Whoever watches is answered when the epoch has grown. A task that
  * comes with another incarnation was restarted: the epoch grows, too.
  *
- *   UNKNOWN --beat--> ALIVE --silence, or its watch broke off--> LOST --beat--> ALIVE
+ *   UNKNOWN --beat--> ALIVE --silence, or its watch broke off, or it left--> LOST --beat--> ALIVE
+ *
+ * A process is known by its incarnation, which all may know, and a secret, which it draws at its start and tells this record
+ * alone. The first beat of a task that is not alive binds both. While that process is alive, calls under the task's name with another
+ * incarnation or secret change nothing: a second process of the task, one that was replaced while it was silent, or a forgery.
  *
  * Knows no network.
  */
@@ -19,7 +23,7 @@ typedef struct weft_keeper_options {
   const weft_str_t *tasks; /* all of the cluster; lent as long as the keeper lives */
   int num_tasks;
   int own;              /* which of them keeps the record: alive from the start, never silent */
-  uint64_t incarnation; /* its own */
+  uint64_t incarnation, secret; /* its own */
   int64_t lost_after_ms; /* 0: nobody is ever silent for too long */
   weft_timer_t *timer;  /* borrowed */
 } weft_keeper_options_t;
@@ -38,10 +42,12 @@ typedef struct weft_keeper_caller {
   uint64_t lost_keeper; /* how often it has lost the keeper: one that was silent itself hears of it so, and counts that as a loss
                            of the task, because each has dropped what it had in common with the other */
   bool is_leaving;      /* of a beat: it is the last one, the process is being shut down */
+  uint64_t secret;      /* of the process */
+  weft_str_t peer;      /* where the call came from, for messages; empty: from this process */
 } weft_keeper_caller_t;
 
 /* The task lives. *out_epoch: the record's.
- * Errors: NOT_FOUND (no such task in the cluster); ABORTED (the incarnation before the one that is known: that process was replaced). */
+ * Errors: NOT_FOUND (no such task in the cluster); ABORTED (another process is alive as that task, or this one has left). */
 WEFT_MUST_CHECK weft_status_t *weft_keeper_beat(weft_keeper_t *k, const weft_keeper_caller_t *who, uint64_t *out_epoch);
 
 #define WEFT_KEEPER_PRESENCE UINT64_MAX

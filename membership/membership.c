@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/random.h"
 #include "membership/membership_impl.h"
 #include "membership/task_membership.h"
 
@@ -59,9 +60,10 @@ static weft_status_t *build(weft_membership_t *ms, const weft_membership_options
   ms->epoch = o->keeper == o->own ? 1 : 0;
   ms->views[o->own].state = ms->views[o->own].told_state = WEFT_MEMBER_ALIVE;
   ms->views[o->own].incarnation = ms->views[o->own].told_incarnation = o->incarnation;
+  ms->secret = o->secret != 0 ? o->secret : weft_random_id();
   WEFT_RETURN_IF_ERROR(weft_timer_create(&ms->timer));
   if (o->keeper != o->own) return NULL;
-  weft_keeper_options_t k = {.tasks = tasks, .num_tasks = o->num_tasks, .own = o->own, .incarnation = o->incarnation,
+  weft_keeper_options_t k = {.tasks = tasks, .num_tasks = o->num_tasks, .own = o->own, .incarnation = o->incarnation, .secret = ms->secret,
                              .lost_after_ms = lost_after_ms(&ms->o), .timer = ms->timer};
   WEFT_RETURN_IF_ERROR(weft_keeper_create(&k, &ms->keeper));
   return weft_local_keeper_client_create(ms->keeper, &ms->client);
@@ -93,6 +95,13 @@ weft_keeper_t *weft_membership_keeper(weft_membership_t *ms) { return ms->keeper
 void weft_membership_connect(weft_membership_t *ms, weft_keeper_client_t *c) {
   if (ms->client != NULL) ms->client->ops->destroy(ms->client);
   ms->client = c;
+}
+
+void weft_membership_connect_self(weft_membership_t *ms, weft_keeper_client_t *c) { ms->self = c; }
+
+void weft_membership_on_replaced(weft_membership_t *ms, weft_membership_replaced_fn *fn, void *arg) {
+  ms->on_replaced = fn;
+  ms->on_replaced_arg = arg;
 }
 
 void weft_membership_watch(weft_membership_t *ms, weft_member_changed_fn *fn, void *arg) {
@@ -231,7 +240,7 @@ void weft_membership_leave(weft_membership_t *ms) {
 
 weft_keeper_caller_t weft_membership_self(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
-  weft_keeper_caller_t who = {ms->o.tasks[ms->o.own], ms->o.incarnation, ms->epoch, ms->lost_keeper, false};
+  weft_keeper_caller_t who = {ms->o.tasks[ms->o.own], ms->o.incarnation, ms->epoch, ms->lost_keeper, false, ms->secret, {NULL, 0}};
   weft_mutex_unlock(&ms->mu);
   return who;
 }
@@ -288,13 +297,56 @@ static void be_present(weft_membership_t *ms) {
   ms->client->ops->watch(ms->client, &who, PRESENCE_MS, ms->canceller, on_absent, ms);
 }
 
+/* What the answer to a beat says about who is this task. `status` is lent. */
+static void verify(weft_membership_t *ms, const weft_status_t *status) {
+  const int64_t now = weft_clock_ns(), patience_ns = 2 * lost_after_ms(&ms->o) * 1000000;
+  const bool is_refused = weft_status_code(status) == WEFT_ABORTED;
+  weft_mutex_lock(&ms->mu);
+  if (ms->is_leaving || ms->stopping) {
+    weft_mutex_unlock(&ms->mu);
+    return;
+  }
+  const bool is_first = is_refused && ms->refused_ns == 0, is_back = status == NULL && ms->refused_ns != 0;
+  if (is_first) ms->refused_ns = now;
+  if (is_first && ms->is_member) lose_all_locked(ms); /* the others have dropped this process */
+  if (is_back && ms->is_member) lose_all_locked(ms);
+  const bool is_over = is_refused && now - ms->refused_ns > patience_ns && !ms->is_replaced;
+  if (is_over) ms->is_replaced = true;
+  if (status == NULL) ms->refused_ns = 0;
+  if (status == NULL) ms->is_member = true;
+  weft_mutex_unlock(&ms->mu);
+  if (is_first) weft_log(WEFT_LOG_WARNING, "the cluster does not take this process for its task: %s; asking again", weft_status_message(status));
+  if (is_back) weft_log(WEFT_LOG_INFO, "the cluster takes this process for its task");
+  if (is_over && ms->on_replaced != NULL) ms->on_replaced(ms->on_replaced_arg, status);
+}
+
+static void on_checked(void *arg, weft_status_t *status, uint64_t epoch) {
+  weft_membership_t *ms = arg;
+  (void)epoch;
+  verify(ms, status);
+  weft_status_free(status); /* an address that does not answer says nothing */
+  weft_mutex_lock(&ms->mu);
+  ms->beating = false;
+  weft_mutex_unlock(&ms->mu);
+  tell(ms);
+  weft_membership_leave(ms);
+}
+
+/* Of the task that keeps the record: is it this process that answers at the task's address? */
+static void check_address(weft_membership_t *ms) {
+  if (ms->self == NULL || !enter(ms, &ms->beating)) return;
+  weft_keeper_caller_t who = weft_membership_self(ms);
+  ms->self->ops->beat(ms->self, &who, lost_after_ms(&ms->o), ms->canceller, on_checked, ms);
+}
+
 static void on_beaten(void *arg, weft_status_t *status, uint64_t epoch) {
   weft_membership_t *ms = arg;
   (void)epoch; /* the watch brings the record */
+  verify(ms, status);
   weft_mutex_lock(&ms->mu);
   bool ok = status == NULL;
   weft_code_t code = weft_status_code(status);
-  bool is_away = code == WEFT_UNAVAILABLE || code == WEFT_DEADLINE_EXCEEDED || code == WEFT_CANCELLED;
+  bool is_away = code == WEFT_UNAVAILABLE || code == WEFT_DEADLINE_EXCEEDED || code == WEFT_CANCELLED || code == WEFT_ABORTED;
   bool complains = !ok && !is_away && !ms->has_complained;
   if (ok) keeper_answers_locked(ms);
   if (complains) ms->has_complained = true;
@@ -305,6 +357,7 @@ static void on_beaten(void *arg, weft_status_t *status, uint64_t epoch) {
   } else {
     weft_status_free(status); /* as above */
   }
+  tell(ms);
   if (ok) watch(ms); /* if it has ended with a failure */
   weft_membership_leave(ms);
 }
@@ -356,6 +409,7 @@ static void tick(void *arg) {
     beat(ms);
   } else {
     watch(ms);
+    check_address(ms);
   }
   tell(ms);
   if (ms->on_tick != NULL) ms->on_tick(ms->on_tick_arg);
@@ -424,6 +478,7 @@ void weft_membership_destroy(weft_membership_t *ms) {
   weft_membership_stop(ms);
   weft_timer_destroy(ms->timer);
   if (ms->client != NULL) ms->client->ops->destroy(ms->client);
+  if (ms->self != NULL) ms->self->ops->destroy(ms->self);
   weft_keeper_destroy(ms->keeper);
   weft_canceller_release(ms->canceller);
   weft_cond_deinit(&ms->idle);

@@ -36,6 +36,7 @@ struct weft_membership {
   weft_timer_t *timer;         /* owned */
   weft_keeper_t *keeper;       /* owned; NULL: another task keeps the record */
   weft_keeper_client_t *client; /* owned */
+  weft_keeper_client_t *self;   /* owned; of the keeper's task: its own address; may be NULL */
   weft_canceller_t *canceller; /* of all calls; cancelled by the stop */
   struct {
     weft_member_changed_fn *fn;
@@ -44,6 +45,9 @@ struct weft_membership {
   int num_watchers;
   weft_membership_tick_fn *on_tick;
   void *on_tick_arg;
+  weft_membership_replaced_fn *on_replaced;
+  void *on_replaced_arg;
+  uint64_t secret; /* tells this process from others with its name and incarnation; constant */
   weft_mutex_t mu;
   weft_cond_t idle; /* in_flight became 0, or nobody tells any more */
   weft_member_view_t *views;    /* guarded by mu, with all that follows */
@@ -56,6 +60,9 @@ struct weft_membership {
   int64_t presence_ns; /* when the last began */
   int in_flight;      /* calls and ticks */
   weft_asked_t *asked;     /* that wait for an answer */
+  int64_t refused_ns; /* since when the keeper takes another process for this task; 0: it does not */
+  bool is_member;     /* the keeper has taken a beat */
+  bool is_replaced;   /* and that was told */
   bool is_leaving, is_saying_goodbye;
   bool started, stopping, beating, watching, telling, has_complained;
 };

@@ -4,6 +4,11 @@
  * when somebody comes or goes. The keeper itself is lost when a connection to it
  * breaks, or when it has not answered for `misses` intervals. A task alone, and
  * one with an interval of 0, has no beats: keys and values work all the same.
+ *
+ * A process that the keeper does not take for its task, because another process is alive as that task, loses what it had in
+ * common with the others and asks again. It is taken back as soon as the other is lost. If the other is still there after twice
+ * the time in which a silent one is lost, this process was replaced. The task that keeps the record asks at the address that
+ * the cluster has for it, to find out whether another process answers there.
  */
 #ifndef WEFT_MEMBERSHIP_TASK_MEMBERSHIP_H_
 #define WEFT_MEMBERSHIP_TASK_MEMBERSHIP_H_
@@ -17,6 +22,7 @@ typedef struct weft_membership_options {
   int num_tasks, own;
   int keeper;           /* which keeps the record: weft_membership_keeper_of() */
   uint64_t incarnation; /* of this process; not 0 */
+  uint64_t secret;      /* 0: a random one */
   int64_t interval_ms;  /* 0: no heartbeats */
   int misses;           /* that make a task lost; 0: WEFT_HEARTBEAT_MISSES */
 } weft_membership_options_t;
@@ -29,6 +35,11 @@ WEFT_MUST_CHECK weft_status_t *weft_membership_create(const weft_membership_opti
 weft_keeper_t *weft_membership_keeper(weft_membership_t *ms);
 /* How to reach the keeper, if this task is not it; before the start, and before anything is asked. Consumes `c`. */
 void weft_membership_connect(weft_membership_t *ms, weft_keeper_client_t *c);
+/* The keeper behind the address that the cluster has for this task, which keeps the record itself. Before the start. Consumes `c`. */
+void weft_membership_connect_self(weft_membership_t *ms, weft_keeper_client_t *c);
+/* Called once, on any thread, when this process was replaced; `why` is lent. Before the start. */
+typedef void weft_membership_replaced_fn(void *arg, const weft_status_t *why);
+void weft_membership_on_replaced(weft_membership_t *ms, weft_membership_replaced_fn *fn, void *arg);
 /* Called on the timer's thread every interval. Before the start. */
 typedef void weft_membership_tick_fn(void *arg);
 void weft_membership_on_tick(weft_membership_t *ms, weft_membership_tick_fn *fn, void *arg);

@@ -17,6 +17,7 @@ static const weft_field_t beat[] = {
     {4, WEFT_FIELD_I64, "timeout_ms", offsetof(weft_beat_msg_t, timeout_ms)},
     {5, WEFT_FIELD_FIXED64, "lost_keeper", offsetof(weft_beat_msg_t, lost_keeper)},
     {6, WEFT_FIELD_BOOL, "is_leaving", offsetof(weft_beat_msg_t, is_leaving)},
+    {7, WEFT_FIELD_FIXED64, "secret", offsetof(weft_beat_msg_t, secret)},
 };
 const weft_message_type_t weft_beat_type = WEFT_MESSAGE_TYPE("BeatRequest", beat);
 

@@ -15,6 +15,7 @@ typedef struct weft_beat_msg { /* BeatRequest, WatchRequest */
   int64_t timeout_ms; /* of a watch */
   uint64_t lost_keeper;
   bool is_leaving;
+  uint64_t secret;
 } weft_beat_msg_t;
 extern const weft_message_type_t weft_beat_type;
 

@@ -7,12 +7,17 @@ static weft_keeper_t *keeper_of(const weft_served_t *s) { return s->service; }
 
 /* ---- beats and watches ---- */
 
+static weft_keeper_caller_t caller(weft_served_t *s) {
+  const weft_beat_msg_t *m = s->request;
+  return (weft_keeper_caller_t){m->task, m->incarnation, m->epoch, m->lost_keeper, m->is_leaving, m->secret, weft_str(weft_rpc_call_peer(s->call))};
+}
+
 static void beat(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_beat_type, sizeof(weft_beat_msg_t));
   if (s == NULL) return;
-  const weft_beat_msg_t *m = s->request;
   weft_beat_response_msg_t response = {0};
-  weft_status_t *status = weft_keeper_beat(keeper_of(s), &(weft_keeper_caller_t){m->task, m->incarnation, m->epoch, m->lost_keeper, m->is_leaving}, &response.epoch);
+  const weft_keeper_caller_t who = caller(s);
+  weft_status_t *status = weft_keeper_beat(keeper_of(s), &who, &response.epoch);
   if (status != NULL) {
     weft_served_fail(s, status);
   } else {
@@ -50,7 +55,7 @@ static void watch(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_beat_type, sizeof(weft_beat_msg_t));
   if (s == NULL) return;
   const weft_beat_msg_t *m = s->request;
-  const weft_keeper_caller_t who = {m->task, m->incarnation, m->epoch, m->lost_keeper, false};
+  const weft_keeper_caller_t who = caller(s);
   weft_keeper_watch(keeper_of(s), &who, m->timeout_ms, weft_served_canceller(s), on_watched, s);
 }
 

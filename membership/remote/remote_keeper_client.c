@@ -63,7 +63,7 @@ static void on_beaten(void *arg, weft_status_t *status, weft_message_t *response
 static void beat(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int64_t timeout_ms,
                  weft_canceller_t *canceller, weft_beat_fn *fn, void *arg) {
   weft_beat_msg_t request = {.task = who->task, .incarnation = who->incarnation, .epoch = who->epoch, .lost_keeper = who->lost_keeper,
-                             .is_leaving = who->is_leaving};
+                             .is_leaving = who->is_leaving, .secret = who->secret};
   weft_message_t *m = NULL;
   pending_t *p = NULL;
   weft_status_t *s = encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Beat"), &weft_beat_type, &request, &m);
@@ -109,7 +109,7 @@ static void on_watched(void *arg, weft_status_t *status, weft_message_t *respons
 
 static void watch(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int64_t timeout_ms,
                   weft_canceller_t *canceller, weft_roll_fn *fn, void *arg) {
-  weft_beat_msg_t request = {who->task, who->incarnation, who->epoch, timeout_ms, who->lost_keeper, false};
+  weft_beat_msg_t request = {who->task, who->incarnation, who->epoch, timeout_ms, who->lost_keeper, false, who->secret};
   weft_message_t *m = NULL;
   pending_t *p = NULL;
   weft_status_t *s = encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Watch"), &weft_beat_type, &request, &m);

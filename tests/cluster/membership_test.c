@@ -201,10 +201,12 @@ static void the_epoch_grows_with_every_coming_and_going(void) {
   weft_test_servers_t servers;
   observer_t o;
   weft_test_servers_start(&servers);
+  wait_until_all_are_there(&servers);
   weft_test_process_kill(&servers.processes[0]);
   observe(&o, &servers);
   weft_keeper_client_t *k = o.keeper;
   roll_t *r = &o.roll;
+  CU_ASSERT_TRUE(wait_for_state(k, r, "", 0, WEFT_MEMBER_LOST)); /* while it is alive, its place is its own */
   static const char own[] = "/job:ps/replica:0/task:0"; /* this test plays the ps */
   CU_ASSERT_TRUE(wait_for_state(k, r, own, 2, WEFT_MEMBER_ALIVE));
   CU_ASSERT_TRUE(r->states[0] == WEFT_MEMBER_ALIVE && r->incarnations[0] == OWN_INCARNATION);

@@ -12,7 +12,7 @@
 #include "tests/rpc/tsan.h"
 #include "tests/runner.h"
 
-enum { TASKS = 3, INTERVAL_MS = 20, PATIENCE_MS = 10000 };
+enum { TASKS = 3, INTERVAL_MS = 20, PATIENCE_MS = 10000, SECRET = 1000 };
 
 static const weft_str_t names[TASKS] = {{"/job:ps/replica:0/task:0", 24},
                                         {"/job:worker/replica:0/task:0", 28},
@@ -72,7 +72,7 @@ typedef struct cluster {
 
 static void start_task(cluster_t *c, int i, uint64_t incarnation, int64_t interval_ms) {
   weft_membership_options_t o = {.tasks = names, .num_tasks = TASKS, .own = i, .keeper = KEEPER,
-                                 .incarnation = incarnation, .interval_ms = interval_ms, .misses = 100};
+                                 .incarnation = incarnation, .secret = incarnation + SECRET, .interval_ms = interval_ms, .misses = 100};
   CU_ASSERT_PTR_NULL_FATAL(weft_membership_create(&o, &c->ms[i]));
   CU_ASSERT_EQUAL(weft_membership_keeper(c->ms[i]) != NULL, i == KEEPER);
   if (i == KEEPER && c->is_remote) {
@@ -202,7 +202,7 @@ static void a_loss_that_is_over_is_told_on_both_sides(bool is_remote) {
     for (int of = 0; of < TASKS; of++) seen[at][of] = at == of ? 0 : told_of(&c.told[at], 0, of, WEFT_MEMBER_ALIVE, (uint64_t)(10 + of));
   }
   uint64_t epoch = 0;
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(weft_membership_keeper(c.ms[KEEPER]), (&(weft_keeper_caller_t){names[2], 12, 0, 1}), &epoch));
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(weft_membership_keeper(c.ms[KEEPER]), (&(weft_keeper_caller_t){names[2], 12, 0, 1, .secret = 12 + SECRET}), &epoch));
   for (int at = 0; at < TASKS; at++) {
     for (int of = 0; of < TASKS; of++) {
       if (at == of || (at != 2 && of != 2)) continue; /* the other two have lost nothing */
@@ -234,6 +234,11 @@ static void the_order_of_tasks_does_not_matter(void) {
 
 /* ---- the record by itself ---- */
 
+static void expect_code(weft_status_t *s, weft_code_t code) {
+  CU_ASSERT_EQUAL(weft_status_code(s), code);
+  weft_status_free(s);
+}
+
 static void silence_makes_a_task_lost_and_a_beat_brings_it_back(void) {
   weft_timer_t *timer = NULL;
   weft_keeper_t *k = NULL;
@@ -253,8 +258,10 @@ static void silence_makes_a_task_lost_and_a_beat_brings_it_back(void) {
   CU_ASSERT_EQUAL(next, 4); /* task 0 is lost */
   CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0}), &next));
   CU_ASSERT_EQUAL(next, 5);
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 6, 0, 0}), &next)); /* restarted */
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0, .is_leaving = true}), &next)); /* restarted */
   CU_ASSERT_EQUAL(next, 6);
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 6, 0, 0}), &next));
+  CU_ASSERT_EQUAL(next, 7);
   weft_status_t *s = weft_keeper_beat(k, &(weft_keeper_caller_t){names[0], 5, 0, 0}, &next);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_ABORTED);
   weft_status_free(s);
@@ -266,6 +273,116 @@ static void silence_makes_a_task_lost_and_a_beat_brings_it_back(void) {
   weft_keeper_destroy(k);
   weft_timer_destroy(timer);
 }
+
+static void record_of(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
+  (void)epoch;
+  CU_ASSERT_PTR_NULL(status);
+  for (int i = 0; i < n && i < TASKS; i++) ((weft_member_t *)arg)[i] = members[i];
+}
+
+static void on_refused(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
+  (void)epoch;
+  (void)members;
+  CU_ASSERT_EQUAL(n, 0);
+  *(weft_code_t *)arg = weft_status_code(status);
+  weft_status_free(status);
+}
+
+/* Who does not know the secret of a task that is alive changes nothing, whatever else it knows; also that of the task that keeps the record. */
+static void strangers_change_nothing(void) {
+  enum { INCARNATION = 5, OWN_SECRET = 77 };
+  weft_timer_t *timer = NULL;
+  weft_keeper_t *k = NULL;
+  uint64_t epoch = 0;
+  weft_member_t before[TASKS], after[TASKS];
+  CU_ASSERT_PTR_NULL_FATAL(weft_timer_create(&timer));
+  weft_keeper_options_t o = {.tasks = names, .num_tasks = TASKS, .own = KEEPER, .incarnation = INCARNATION, .secret = OWN_SECRET, .lost_after_ms = 60000, .timer = timer};
+  CU_ASSERT_PTR_NULL_FATAL(weft_keeper_create(&o, &k));
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET}), &epoch));
+  weft_keeper_watch(k, &(weft_keeper_caller_t){.task = WEFT_STR("")}, 0, NULL, record_of, before);
+  static const weft_keeper_caller_t strangers[] = {
+      {.incarnation = INCARNATION + 1, .secret = OWN_SECRET}, {.incarnation = INCARNATION, .secret = OWN_SECRET + 1}, {.incarnation = INCARNATION},
+      {.incarnation = 0, .secret = 0}, {.incarnation = INCARNATION, .lost_keeper = 9}, {.incarnation = INCARNATION, .epoch = 1000},
+      {.incarnation = INCARNATION, .is_leaving = true}, {.incarnation = INCARNATION + 1, .secret = OWN_SECRET, .is_leaving = true}};
+  for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
+    for (int task = 0; task < 2; task++) {
+      weft_keeper_caller_t who = strangers[i];
+      who.task = names[task];
+      expect_code(weft_keeper_beat(k, &who, &epoch), WEFT_ABORTED);
+      weft_canceller_t *broken = weft_canceller_create(NULL); /* the connection of a watch breaks: it is not the task's */
+      weft_canceller_cancel(broken);
+      weft_code_t code = WEFT_OK;
+      weft_keeper_watch(k, &who, 1000, broken, on_refused, &code);
+      CU_ASSERT_EQUAL(code, WEFT_ABORTED);
+      weft_canceller_release(broken);
+    }
+  }
+  weft_keeper_watch(k, &(weft_keeper_caller_t){.task = WEFT_STR("")}, 0, NULL, record_of, after);
+  for (int i = 0; i < TASKS; i++) {
+    CU_ASSERT_TRUE(before[i].state == after[i].state && before[i].incarnation == after[i].incarnation && before[i].losses == after[i].losses);
+  }
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .is_leaving = true, .secret = OWN_SECRET}), &epoch));
+  expect_code(weft_keeper_beat(k, &(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET}, &epoch), WEFT_ABORTED); /* was under way */
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET + 1}), &epoch)); /* the next process */
+  weft_keeper_destroy(k);
+  weft_timer_destroy(timer);
+}
+
+typedef struct replaced {
+  weft_mutex_t mu;
+  weft_cond_t cond;
+  int times;
+} replaced_t;
+
+static void on_replaced(void *arg, const weft_status_t *why) {
+  replaced_t *r = arg;
+  CU_ASSERT_EQUAL(weft_status_code(why), WEFT_ABORTED);
+  weft_mutex_lock(&r->mu);
+  r->times++;
+  weft_cond_broadcast(&r->cond);
+  weft_mutex_unlock(&r->mu);
+}
+
+/* A second process of task 0 beside the first, and of the keeper's task, which asks at its own address. */
+static void a_second_process_of_a_task_hears_that_it_is_not_wanted(int task) {
+  cluster_t c;
+  replaced_t r = {.times = 0};
+  weft_membership_t *second = NULL;
+  weft_keeper_client_t *client = NULL;
+  begin(&c, false);
+  weft_mutex_init(&r.mu);
+  weft_cond_init(&r.cond);
+  start_task(&c, KEEPER, 11, INTERVAL_MS);
+  start_task(&c, 0, 10, INTERVAL_MS);
+  start_task(&c, 2, 12, INTERVAL_MS);
+  CU_ASSERT_TRUE(told_of(&c.told[2], 0, 0, WEFT_MEMBER_ALIVE, 10) > 0);
+  CU_ASSERT_TRUE(told_of(&c.told[2], 0, KEEPER, WEFT_MEMBER_ALIVE, 11) > 0);
+  weft_membership_options_t o = {.tasks = names, .num_tasks = TASKS, .own = task, .keeper = KEEPER, .incarnation = 99, .interval_ms = INTERVAL_MS, .misses = 2};
+  CU_ASSERT_PTR_NULL_FATAL(weft_membership_create(&o, &second));
+  CU_ASSERT_PTR_NULL_FATAL(weft_local_keeper_client_create(weft_membership_keeper(c.ms[KEEPER]), &client));
+  if (task == KEEPER) {
+    weft_membership_connect_self(second, client);
+  } else {
+    weft_membership_connect(second, client);
+  }
+  weft_membership_on_replaced(second, on_replaced, &r);
+  CU_ASSERT_PTR_NULL_FATAL(weft_membership_start(second));
+  int64_t until = weft_clock_ns() + (int64_t)PATIENCE_MS * 1000000;
+  weft_mutex_lock(&r.mu);
+  while (r.times == 0 && weft_cond_wait_until(&r.cond, &r.mu, until)) { /* woken by on_replaced */
+  }
+  CU_ASSERT_EQUAL(r.times, 1);
+  weft_mutex_unlock(&r.mu);
+  weft_membership_destroy(second);
+  weft_mutex_lock(&c.told[2].mu); /* task 2 has heard nothing of all that */
+  for (int i = 0; i < c.told[2].n; i++) CU_ASSERT_TRUE(c.told[2].items[i].state == WEFT_MEMBER_ALIVE && c.told[2].items[i].incarnation != 99);
+  weft_mutex_unlock(&c.told[2].mu);
+  weft_cond_deinit(&r.cond);
+  weft_mutex_deinit(&r.mu);
+  end(&c);
+}
+static void a_second_process_of_a_task(void) { a_second_process_of_a_task_hears_that_it_is_not_wanted(0); }
+static void a_second_process_of_the_keeper(void) { a_second_process_of_a_task_hears_that_it_is_not_wanted(KEEPER); }
 
 static void the_chief_keeps_the_record(void) {
   static const weft_str_t chief[] = {{"/job:chief/replica:0/task:0", 27}, {"/job:ps/replica:0/task:0", 24}};
@@ -374,6 +491,9 @@ static const CU_TestInfo tests[] = {
     {"the order of tasks does not matter", the_order_of_tasks_does_not_matter},
     {"silence makes a task lost, and a beat brings it back", silence_makes_a_task_lost_and_a_beat_brings_it_back},
     {"the chief keeps the record", the_chief_keeps_the_record},
+      {"strangers change nothing", strangers_change_nothing},
+      {"a second process of a task hears that it is not wanted", a_second_process_of_a_task},
+      {"a second process of the keeper hears that it is not wanted", a_second_process_of_the_keeper},
     {"clients wait for keys over gRPC", clients_wait_for_keys_over_grpc},
     {"a task alone has keys and no heartbeats", a_task_alone_has_keys_and_no_heartbeats},
     {"nodes are numbered by host and port", nodes_are_numbered_by_host_and_port},
