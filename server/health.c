@@ -75,15 +75,18 @@ static weft_status_t *name_tasks(weft_health_t *h, const weft_health_options_t *
   return NULL;
 }
 
-/* Connects with the keeper's first call. */
+/* Connects with the keeper's first call. The task that keeps the record reaches itself by its address, if the cluster has one. */
 static weft_status_t *reach_keeper(weft_health_t *h, const weft_health_options_t *o) {
+  bool is_own = h->keeper == h->own_index;
+  if (is_own && (h->num_tasks == 1 || weft_str_ends_with(o->cluster->tasks[h->keeper].address, ":0"))) return NULL;
   weft_rpc_channel_t *channel = NULL;
   weft_keeper_client_t *client = NULL;
   WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(o->rpc, o->cluster->tasks[h->keeper].address, &channel));
   weft_rpc_channel_name_peer(channel, h->names[h->keeper]);
   weft_status_t *s = weft_remote_keeper_client_create(channel, &client);
   weft_rpc_channel_release(channel);
-  if (s == NULL) weft_membership_connect(h->membership, client);
+  if (s == NULL && is_own) weft_membership_connect_self(h->membership, client);
+  if (s == NULL && !is_own) weft_membership_connect(h->membership, client);
   return s;
 }
 
@@ -97,8 +100,10 @@ static weft_status_t *build(weft_health_t *h, const weft_health_options_t *o, we
   WEFT_RETURN_IF_ERROR(weft_membership_create(&m, &h->membership));
   weft_membership_watch(h->membership, on_change, h);
   weft_membership_on_tick(h->membership, on_tick, h);
+  weft_membership_on_replaced(h->membership, o->on_replaced, o->on_replaced_arg);
   weft_keeper_t *keeper = weft_membership_keeper(h->membership);
-  return keeper != NULL ? weft_membership_service_register(keeper, server) : reach_keeper(h, o);
+  if (keeper != NULL) WEFT_RETURN_IF_ERROR(weft_membership_service_register(keeper, server));
+  return reach_keeper(h, o);
 }
 
 weft_status_t *weft_health_create(const weft_health_options_t *o, weft_rpc_server_t *server, weft_health_t **out) {

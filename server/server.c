@@ -6,9 +6,11 @@
  */
 #include "server/server.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "device/device_name.h"
 #include "master/remote_master.h"
@@ -33,6 +35,10 @@ struct weft_server {
   weft_mutex_t mu;
   weft_cond_t stopped_cond;
   bool started, stopping, stopped; /* guarded by mu */
+  void (*on_replaced)(void *arg, const weft_status_t *why);
+  void *on_replaced_arg;
+  pthread_t leaver; /* stops a server that was replaced */
+  bool has_leaver;  /* guarded by mu */
 };
 
 static weft_status_t *find_port(const weft_server_options_t *o, const weft_cluster_t *cluster, int *out_port) {
@@ -57,6 +63,21 @@ static weft_status_t *check_leader(weft_str_t leader, const weft_cluster_t *clus
   weft_status_free(s);
   if (!is_task || weft_cluster_find(cluster, name.job, name.task) != NULL) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "the collective leader '%.*s' is not a task of the cluster", WEFT_STR_ARGS(leader));
+}
+
+static void *leave(void *arg) {
+  weft_server_stop(arg);
+  return NULL;
+}
+
+/* Not on this thread: the stop waits for it. */
+static void replaced(void *arg, const weft_status_t *why) {
+  weft_server_t *s = arg;
+  weft_log(WEFT_LOG_ERROR, "this process was replaced, and stops: %s", weft_status_message(why));
+  if (s->on_replaced != NULL) s->on_replaced(s->on_replaced_arg, why);
+  weft_mutex_lock(&s->mu);
+  s->has_leaver = !s->stopping && pthread_create(&s->leaver, NULL, leave, s) == 0;
+  weft_mutex_unlock(&s->mu);
 }
 
 static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
@@ -89,7 +110,10 @@ static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
   WEFT_RETURN_IF_ERROR(weft_worker_service_create(s->task.worker_client, s->rpc_server, &s->worker_service));
   WEFT_RETURN_IF_ERROR(weft_master_service_create(s->task.master_client, s->rpc_server, &s->master_service));
   weft_health_options_t health = {.cluster = &s->cluster, .job = o->job, .task = o->task, .own = &s->task, .rpc = s->rpc_client,
-                                  .heartbeat_ms = o->heartbeat_ms < 0 ? 0 : o->heartbeat_ms == 0 ? WEFT_HEARTBEAT_MS : o->heartbeat_ms};
+                                  .heartbeat_ms = o->heartbeat_ms < 0 ? 0 : o->heartbeat_ms == 0 ? WEFT_HEARTBEAT_MS : o->heartbeat_ms,
+                                  .on_replaced = replaced, .on_replaced_arg = s};
+  s->on_replaced = o->on_replaced;
+  s->on_replaced_arg = o->on_replaced_arg;
   return weft_health_create(&health, s->rpc_server, &s->health);
 }
 
@@ -149,6 +173,7 @@ void weft_server_join(weft_server_t *s) {
 void weft_server_destroy(weft_server_t *s) {
   if (s == NULL) return;
   weft_server_stop(s);
+  if (s->has_leaver) pthread_join(s->leaver, NULL); /* its stop is over: ours has waited for it */
   weft_rpc_server_destroy(s->rpc_server);
   weft_master_service_destroy(s->master_service);
   weft_worker_service_destroy(s->worker_service);

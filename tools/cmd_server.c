@@ -66,7 +66,16 @@ static int wait_for_signal(void) {
   return byte;
 }
 
-static weft_status_t *serve(const server_args_t *a) {
+/* In the pipe instead of a signal's number. */
+enum { REPLACED = 0 };
+
+static void on_replaced(void *arg, const weft_status_t *why) {
+  unsigned char byte = REPLACED;
+  *(weft_status_t **)arg = weft_status_clone(why);
+  (void)!write(signal_pipe[1], &byte, 1);
+}
+
+static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced) {
   weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
   weft_server_t *server = NULL;
   weft_str_t job = {NULL, 0};
@@ -79,13 +88,16 @@ static weft_status_t *serve(const server_args_t *a) {
                              .num_cpus = (int)a->cpus,
                              .collective_leader = weft_str(a->leader == NULL ? "" : a->leader),
                              .client_grace_ms = a->grace_s == 0 ? -1 : a->grace_s * 1000,
+                             .on_replaced = on_replaced,
+                             .on_replaced_arg = why_replaced,
                              .heartbeat_ms = a->heartbeat_ms == 0 ? -1 : (int)a->heartbeat_ms};
   s = weft_server_create(&o, &server);
   if (s == NULL) s = weft_server_start(server);
   if (s != NULL) goto done;
   printf("weft: listening on %s\n", weft_server_target(server));
   if (fflush(stdout) != 0) weft_log(WEFT_LOG_WARNING, "nobody reads standard output; listening on %s", weft_server_target(server));
-  weft_log(WEFT_LOG_INFO, "stopping: %s", strsignal(wait_for_signal()));
+  int number = wait_for_signal();
+  if (number != REPLACED) weft_log(WEFT_LOG_INFO, "stopping: %s", strsignal(number));
   weft_server_stop(server);
 done:
   weft_server_destroy(server);
@@ -112,7 +124,9 @@ int weft_command_server(int argc, char **argv) {
       .command = "weft server",
       .about = "Runs one task of a cluster: its worker and a master.",
       .more = "Prints `weft: listening on grpc://HOST:PORT` when ready; logs go to standard error (WEFT_LOG_LEVEL: debug,\n"
-              "info, warning, error). SIGTERM and Ctrl-C stop it within a second.\n",
+              "info, warning, error). SIGTERM and Ctrl-C stop it within a second.\n"
+              "Exit code 3: another process runs as this task of the cluster, and has done so for two times the silence after which\n"
+              "a task is lost (6 s), so that this one has left.\n",
       .examples = "  weft server --cluster \"ps=127.0.0.1:2220;worker=127.0.0.1:2221\" --job worker --task 0\n"
                   "  weft server --cluster \"worker=127.0.0.1:0\" --job worker\n"
                   "  TF_CONFIG='{\"cluster\": {\"worker\": [\"127.0.0.1:2221\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}' weft server\n",
@@ -120,5 +134,11 @@ int weft_command_server(int argc, char **argv) {
       .num_options = sizeof options / sizeof options[0],
   };
   if (!weft_options_read(&line, argc, argv, &code)) return code;
-  return weft_command_fail(serve(&a));
+  weft_status_t *why_replaced = NULL, *s = serve(&a, &why_replaced);
+  if (s != NULL || why_replaced == NULL) {
+    weft_status_free(why_replaced);
+    return weft_command_fail(s);
+  }
+  weft_command_fail(weft_status_prefix(why_replaced, "this process was replaced: "));
+  return WEFT_EXIT_REPLACED;
 }
