@@ -133,7 +133,8 @@ static void start(cluster_t *c, int i, bool only_rpc) {
   snprintf(t->name, sizeof t->name, "/job:w/replica:0/task:%d", i);
   snprintf(t->device, sizeof t->device, "/job:w/replica:0/task:%d/device:CPU:0", i);
   weft_remote_transport_options_t o = {.task = weft_str(t->name), .incarnation = t->incarnation, .pool = c->pool, .only_rpc = only_rpc,
-                                       .peers = {t, WEFT_STR("/job:w/replica:0/task:0"), recv_buf, complete_group, complete_instance, lost}};
+                                       .peers = {.arg = t, .leader = WEFT_STR("/job:w/replica:0/task:0"), .recv_buf = recv_buf,
+                                                 .complete_group = complete_group, .complete_instance = complete_instance, .lost = lost}};
   CU_ASSERT_PTR_NULL_FATAL(weft_remote_transport_create(&o, &t->transport));
 }
 
