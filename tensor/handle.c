@@ -52,6 +52,25 @@ weft_variant_t *weft_variant_retain(weft_variant_t *v) {
   return v;
 }
 
+/* Destroying a variant releases those that it holds: within this many on the stack of a thread the next is put off
+ * until the outermost is done. */
+enum { MAX_DESTROYED = 32 };
+static _Thread_local int num_destroyed;       /* on this thread's stack */
+static _Thread_local weft_variant_t *put_off; /* a list; empty when none is on the stack */
+
 void weft_variant_release(weft_variant_t *v) {
-  if (v != NULL && atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) == 1) v->type->destroy(v);
+  if (v == NULL || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
+  if (num_destroyed >= MAX_DESTROYED) {
+    v->next_dead = put_off;
+    put_off = v;
+    return;
+  }
+  num_destroyed++;
+  v->type->destroy(v);
+  while (num_destroyed == 1 && put_off != NULL) {
+    weft_variant_t *next = put_off;
+    put_off = next->next_dead;
+    next->type->destroy(next);
+  }
+  num_destroyed--;
 }

@@ -46,8 +46,10 @@ typedef struct weft_variant_type {
 struct weft_variant {
   atomic_int refs;
   const weft_variant_type_t *type;
+  weft_variant_t *next_dead; /* handle.c's, once the last reference is gone */
 };
 weft_variant_t *weft_variant_retain(weft_variant_t *v);
-void weft_variant_release(weft_variant_t *v); /* NULL is fine */
+/* NULL is fine. A list in a list in a list ..., however deep, is destroyed with a bounded stack. */
+void weft_variant_release(weft_variant_t *v);
 
 #endif /* WEFT_TENSOR_HANDLE_H_ */

@@ -97,9 +97,22 @@ enum { NUM_MAKES = sizeof makes / sizeof makes[0] };
 
 static const char *name_of(const weft_variant_t *v) { return v == NULL ? "" : v->type->name; }
 
+/* Of lists in lists: zeros and sums go into them on the stack. */
+enum { MAX_DEPTH = 1000 };
+static _Thread_local int depth;
+
+static weft_status_t *too_deep(void) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "lists and optionals are nested more than %d deep, too deep for zeros and sums of them", (int)MAX_DEPTH);
+}
+
 static weft_status_t *variant_zeros(const weft_variant_t *x, weft_variant_t **out) {
   for (int i = 0; i < NUM_MAKES; i++) {
-    if (x != NULL && x->type == makes[i].type) return makes[i].zeros(x, out);
+    if (x == NULL || x->type != makes[i].type) continue;
+    if (depth == MAX_DEPTH) return too_deep();
+    depth++;
+    weft_status_t *s = makes[i].zeros(x, out);
+    depth--;
+    return s;
   }
   return WEFT_ERROR(INTERNAL, "No unary variant unary_op function found for op ZEROS_LIKE Variant type_name: %s for device type: CPU",
                     name_of(x));
@@ -107,7 +120,12 @@ static weft_status_t *variant_zeros(const weft_variant_t *x, weft_variant_t **ou
 
 static weft_status_t *variant_add(const weft_variant_t *x, const weft_variant_t *y, weft_variant_t **out) {
   for (int i = 0; i < NUM_MAKES; i++) {
-    if (x != NULL && y != NULL && x->type == makes[i].type && y->type == makes[i].type) return makes[i].add(x, y, out);
+    if (x == NULL || y == NULL || x->type != makes[i].type || y->type != makes[i].type) continue;
+    if (depth == MAX_DEPTH) return too_deep();
+    depth++;
+    weft_status_t *s = makes[i].add(x, y, out);
+    depth--;
+    return s;
   }
   return WEFT_ERROR(INTERNAL, "No variant binary_op function found for op ADD Variant type_name: '%s' and '%s' for device type: CPU",
                     name_of(x), name_of(y));

@@ -452,3 +452,28 @@ def test_lists_and_optionals_that_differ_are_refused(cluster, name):
 
     got, want = on_both(cluster, build)
     assert got == want
+
+
+@pytest.mark.weft_only  # a stock server's stack is at its end
+def test_lists_nested_a_hundred_thousand_deep(cluster, graph):
+    """Each round puts the list so far into a new one; it is dropped, and zeros of it are refused."""
+    raw = tf.raw_ops
+
+    def empty(dtype):
+        return raw.EmptyTensorList(element_shape=tf.constant([], tf.int32), max_num_elements=tf.constant(-1), element_dtype=dtype)
+
+    depth = v1.placeholder(tf.int32, [])
+    _, nested = v1.while_loop(
+        lambda i, x: i < depth,
+        lambda i, x: (i + 1, raw.TensorListPushBack(input_handle=empty(tf.variant), tensor=x)),
+        [tf.constant(0), empty(tf.float32)],
+        parallel_iterations=1,
+    )
+    length = raw.TensorListLength(input_handle=nested)
+    zeros = raw.TensorListLength(input_handle=tf.raw_ops.ZerosLike(x=nested))
+    with session(cluster.master, graph) as s:
+        assert s.run(length, {depth: 100000}) == 1
+        assert s.run(zeros, {depth: 500}) == 1
+        with fails(tf.errors.InvalidArgumentError, "nested more than 1000 deep"):
+            s.run(zeros, {depth: 100000})
+        assert s.run(length, {depth: 3}) == 1

@@ -184,6 +184,60 @@ static void failed_allocations_are_reported_and_leak_nothing(void) {
   CU_ASSERT(n > 40);
 }
 
+/* ---- variants in variants ---- */
+
+typedef struct box {
+  weft_variant_t variant; /* first */
+  weft_tensor_t *inside[2];
+} box_t;
+
+static int num_boxes_destroyed;
+
+static void box_destroy(weft_variant_t *v) {
+  box_t *b = (box_t *)v;
+  num_boxes_destroyed++;
+  for (int i = 0; i < 2; i++) weft_tensor_release(b->inside[i]);
+  weft_free(b);
+}
+
+/* Takes the references to a and b. */
+static weft_tensor_t *boxed(weft_tensor_t *a, weft_tensor_t *b) {
+  static const weft_variant_type_t type = {"box", box_destroy};
+  box_t *box = weft_calloc(1, sizeof *box);
+  weft_tensor_t *t = NULL;
+  CU_ASSERT_PTR_NOT_NULL_FATAL(box);
+  atomic_init(&box->variant.refs, 1);
+  box->variant.type = &type;
+  box->inside[0] = a;
+  box->inside[1] = b;
+  weft_status_t *s = weft_tensor_new(WEFT_VARIANT, &WEFT_SCALAR, NULL, &t);
+  CU_ASSERT_PTR_NULL_FATAL(s);
+  ((weft_variant_t **)t->data)[0] = &box->variant;
+  return t;
+}
+
+/* A loop that puts a list into a list makes any depth; a server's stack was at its end after some 100,000. */
+static void variants_in_variants_need_little_stack(void) {
+  enum { DEPTH = 1000000, TREE = 12 };
+  weft_tensor_t *chain = NULL;
+  for (int i = 0; i < DEPTH; i++) chain = i % 2 == 0 ? boxed(chain, NULL) : boxed(NULL, chain);
+  num_boxes_destroyed = 0;
+  weft_tensor_release(chain);
+  CU_ASSERT_EQUAL(num_boxes_destroyed, DEPTH);
+
+  weft_tensor_t *held = boxed(NULL, NULL), *level[1 << TREE]; /* a tree, whose leaves share one that stays */
+  for (int i = 0; i < 1 << TREE; i++) level[i] = boxed(weft_tensor_retain(held), NULL);
+  for (int n = 1 << (TREE - 1); n > 0; n /= 2) {
+    for (int i = 0; i < n; i++) level[i] = boxed(level[2 * i], level[2 * i + 1]);
+  }
+  for (int i = 0; i < 100; i++) level[0] = boxed(level[0], NULL);
+  num_boxes_destroyed = 0;
+  weft_tensor_release(level[0]);
+  CU_ASSERT_EQUAL(num_boxes_destroyed, (2 << TREE) - 1 + 100);
+  weft_tensor_release(held);
+  CU_ASSERT_EQUAL(num_boxes_destroyed, (2 << TREE) + 100);
+}
+
 static const CU_TestInfo tests[] = {
     {"tensors of every dtype and size have their bytes", tensors_of_every_dtype_and_size_have_their_bytes},
     {"impossible tensors are refused", impossible_tensors_are_refused},
@@ -197,6 +251,7 @@ static const CU_TestInfo tests[] = {
     {"elements are copied within bounds only", elements_are_copied_within_bounds_only},
     {"handles are shared and released", handles_are_shared_and_released},
     {"failed allocations are reported and leak nothing", failed_allocations_are_reported_and_leak_nothing},
+    {"variants in variants need little stack", variants_in_variants_need_little_stack},
     CU_TEST_INFO_NULL,
 };
 
