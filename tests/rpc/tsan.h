@@ -3,7 +3,8 @@
 #ifndef WEFT_TESTS_RPC_TSAN_H_
 #define WEFT_TESTS_RPC_TSAN_H_
 
-const char *__tsan_default_suppressions(void);
+/* Exported: libtsan.so looks for it. */
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) {
   return "called_from_lib:libgrpc.so\ncalled_from_lib:libgpr.so\nrace:libgrpc.so\nrace:libgpr.so\nrace:"
          "libabsl\nrace:^operator delete\nrace:^operator new\nmutex:libgrpc.so\n";
