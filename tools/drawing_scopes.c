@@ -5,7 +5,10 @@
 
 #include "base/alloc.h"
 
-enum { LEAST_REPEATED = 3 }; /* scopes, to be drawn as one */
+enum {
+  LEAST_REPEATED = 3, /* scopes, to be drawn as one */
+  MAX_DEPTH = 100,    /* scopes in scopes; what is deeper is one name, since each has its whole path and is gone into on the stack */
+};
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a drawing"); }
 
@@ -77,8 +80,9 @@ static weft_status_t *child_of(weft_scopes_t *t, weft_drawing_scope_t *parent, w
 weft_status_t *weft_scopes_add(weft_scopes_t *t, weft_str_t name, bool is_variable, weft_drawing_scope_t **out) {
   weft_str_t plain = plain_name(name), part, rest = plain;
   weft_drawing_scope_t *s = &t->root;
-  for (bool is_last = false; !is_last;) {
-    is_last = !weft_str_split(rest, '/', &part, &rest);
+  bool is_last = false;
+  for (int depth = 1; !is_last; depth++) {
+    is_last = depth == MAX_DEPTH || !weft_str_split(rest, '/', &part, &rest);
     if (is_last) part = rest;
     size_t end = (size_t)(part.data - plain.data) + part.length;
     s->num_nodes++;

@@ -83,8 +83,40 @@ static void control_inputs_cost_linear_time(void) {
   CU_ASSERT(WEFT_TEST_IS_SANITIZED || whole < 3.5 * half + 0.1);
 }
 
+/* d(-(-(...x)))/dx over n nodes: differentiated, and run. */
+static double gradient_seconds_of(int n) {
+  world_t w;
+  world_open(&w);
+  const double start = cpu_seconds();
+  TF_Output x = placeholder(&w, w.g, "x", TF_FLOAT), y = x, dx;
+  for (int i = 0; i < n; i++) {
+    char name[24];
+    snprintf(name, sizeof name, "n%d", i);
+    y = unary(&w, w.g, "Neg", name, y);
+  }
+  TF_AddGradients(w.g, &y, 1, &x, 1, NULL, w.s, &dx);
+  ASSERT_OK(&w);
+  TF_Tensor *one = new_float(1), *out = run1(&w, x, one, dx);
+  ASSERT_OK(&w);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(out);
+  CU_ASSERT_EQUAL(float_at(out, 0), n % 2 == 0 ? 1.0f : -1.0f);
+  TF_DeleteTensor(out);
+  TF_DeleteTensor(one);
+  world_close(&w);
+  return cpu_seconds() - start;
+}
+
+static void gradients_of_long_chains_cost_linear_time(void) {
+  const int n = WEFT_TEST_IS_SANITIZED ? 10000 : 100000;
+  double half = gradient_seconds_of(n), again = gradient_seconds_of(n), whole = gradient_seconds_of(2 * n);
+  if (again < half) half = again;
+  printf("\n    gradients of %d nodes: %.3f s, %d: %.3f s ", n, half, 2 * n, whole);
+  CU_ASSERT(WEFT_TEST_IS_SANITIZED || whole < 3.5 * half + 0.1);
+}
+
 static const CU_TestInfo tests[] = {
     {"control inputs cost linear time", control_inputs_cost_linear_time},
+    {"gradients of long chains cost linear time", gradients_of_long_chains_cost_linear_time},
     CU_TEST_INFO_NULL,
 };
 

@@ -2,6 +2,8 @@
 #include "tools/drawing.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tests/runner.h"
 
@@ -135,6 +137,28 @@ static weft_status_t *draw_and_forget(void) {
   return s;
 }
 
+/* Names of 100,000 scopes took memory with the square of that, and a stack as deep. */
+static void scopes_may_be_very_deep(void) {
+  enum { DEPTH = 100000 };
+  char *name = malloc(2 * DEPTH + 32);
+  weft_drawing_t *d = NULL;
+  CU_ASSERT_PTR_NOT_NULL_FATAL(name);
+  weft_status_t *s = weft_drawing_create(&d);
+  for (int i = 0; i < 5 && s == NULL; i++) { /* alike, so that they are united */
+    int n = snprintf(name, 32, "layer_%d/", i), number;
+    for (int k = 0; k < DEPTH; k++, n += 2) memcpy(name + n, "a/", 3);
+    memcpy(name + n, "x", 2);
+    s = weft_drawing_node(d, weft_str(name), weft_str(""), false, 0, &number);
+  }
+  weft_strbuf_t out = WEFT_STRBUF_INIT;
+  if (s == NULL) s = weft_drawing_print(d, "layer_0", &out);
+  CU_ASSERT_PTR_NULL(s);
+  weft_status_free(s);
+  weft_drawing_destroy(d);
+  weft_strbuf_deinit(&out);
+  free(name);
+}
+
 static void running_out_of_memory_is_reported(void) {
   long n;
   WEFT_FAIL_EACH_ALLOCATION(n, s, draw_and_forget());
@@ -148,6 +172,7 @@ int main(void) {
       {"no graph is too large", no_graph_is_too_large},
       {"the inside of a scope is drawn on request", the_inside_of_a_scope_is_drawn_on_request},
       {"what crosses is drawn between places", what_crosses_is_drawn_between_places},
+      {"scopes may be very deep", scopes_may_be_very_deep},
       {"running out of memory is reported", running_out_of_memory_is_reported},
       CU_TEST_INFO_NULL,
   };
