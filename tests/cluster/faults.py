@@ -289,7 +289,7 @@ def watch(cluster, job, task, strategy, role, fault, seconds, began):
         task.process.wait()
         task.start()
         task.wait_ready()
-    lasts_s = max(seconds, 0)
+    lasts_s, steps_then = max(seconds, 0), job.steps
     while True:
         now = time.monotonic()
         if job.process.poll() is not None:
@@ -302,6 +302,8 @@ def watch(cluster, job, task, strategy, role, fault, seconds, began):
             return Outcome("hang", f"no step and no error {now - began:.0f} s after the fault")
         if is_gone and not is_needed and now - began > 2:
             break
+        if fault == "restart" and now - began > 2 and job.steps > steps_then + 20:
+            break  # the task was there again before the job had begun
         time.sleep(0.005)  # looks at a process and a counter
     if not is_gone:
         time.sleep(max(0.0, lasts_s - (time.monotonic() - began)))
