@@ -1,10 +1,12 @@
 /* tests/cluster/replaced_test.c - processes that are not, or not any more, the task whose name they bear: they end, the others go on. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "membership/remote/remote_keeper.h"
+#include "server/server.h"
 #include "tests/cluster/server_process.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/master/local_cluster.h"
@@ -234,6 +236,32 @@ static void a_task_whose_place_a_stranger_took_has_it_again(void) {
   end(&w);
 }
 
+static void note_replaced(void *arg, const weft_status_t *why) {
+  CU_ASSERT_EQUAL(weft_status_code(why), WEFT_ABORTED);
+  atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+/* As TF_Server runs it: no command is there to end the process. */
+static void a_server_of_this_process_stops_by_itself(void) {
+  world_t w;
+  atomic_int times = 0;
+  weft_server_t *second = NULL;
+  weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
+  begin(&w);
+  CU_ASSERT_PTR_NULL_FATAL(weft_cluster_parse(weft_str(w.servers.cluster), &cluster));
+  weft_server_options_t o = {.cluster = &cluster, .job = WEFT_STR("worker"), .task = 1, .port = 0, .heartbeat_ms = 150, .on_replaced = note_replaced,
+                             .on_replaced_arg = &times};
+  CU_ASSERT_PTR_NULL_FATAL(weft_server_create(&o, &second));
+  CU_ASSERT_PTR_NULL_FATAL(weft_server_start(second));
+  weft_server_join(second); /* nobody stops it but itself */
+  CU_ASSERT_EQUAL(atomic_load(&times), 1);
+  weft_server_destroy(second);
+  weft_cluster_deinit(&cluster);
+  weft_test_expect(run_z(&w.session), WEFT_OK, "");
+  weft_test_expect(weft_test_close(&w.session), WEFT_OK, "");
+  end(&w);
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"a duplicate ends", a_duplicate_ends},
@@ -241,6 +269,7 @@ int main(void) {
       {"a keeper whose address another process has ends", a_keeper_whose_address_another_process_has_ends},
       {"forged calls change nothing", forged_calls_change_nothing},
       {"a task whose place a stranger took has it again", a_task_whose_place_a_stranger_took_has_it_again},
+      {"a server of this process stops by itself", a_server_of_this_process_stops_by_itself},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("replaced processes", tests);
