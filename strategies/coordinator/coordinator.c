@@ -95,7 +95,9 @@ static weft_status_t *open_task(WEFT_Coordinator *c, const WEFT_Cluster *cluster
   WEFT_RETURN_IF_ERROR(weft_strbuf_finish(&name, &t->name, NULL));
   t->address = weft_strdup(address);
   if (t->address == NULL) return no_memory();
-  return weft_rpc_channel_create(c->rpc, weft_str(t->address), &t->channel);
+  WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(c->rpc, weft_str(t->address), &t->channel));
+  weft_rpc_channel_name_peer(t->channel, weft_str(t->name));
+  return NULL;
 }
 
 /* What a worker's sessions may see: the parameter servers and itself. */

@@ -60,6 +60,7 @@ static void connect_anew(WEFT_Coordinator *c, weft_co_task_t *task) {
   weft_status_t *s = weft_rpc_channel_create(c->rpc, weft_str(task->address), &fresh);
   weft_status_free(s); /* then the old one stays */
   if (fresh == NULL) return;
+  weft_rpc_channel_name_peer(fresh, weft_str(task->name));
   weft_mutex_lock(&c->mu);
   old = task->channel;
   task->channel = fresh;

@@ -82,6 +82,7 @@ static weft_status_t *make_clients(weft_co_worker_t *w, weft_master_client_t **m
                                    weft_master_client_t **closer, weft_presence_t **presence) {
   weft_rpc_channel_t *channel = NULL;
   WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(w->coordinator->rpc, weft_str(w->task.address), &channel));
+  weft_rpc_channel_name_peer(channel, weft_str(w->task.name));
   weft_status_t *s = weft_remote_master_client_create_direct(channel, 0, master);
   if (s == NULL) s = weft_remote_master_client_create_direct(channel, CLOSE_TIMEOUT_MS, closer);
   if (s == NULL) s = weft_presence_start(*master, presence);
