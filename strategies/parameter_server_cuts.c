@@ -174,12 +174,13 @@ typedef struct side {
   weft_ps_sync_t *s;
   const weft_node_t *update;
   int server;
+  bool is_moving; /* a move() further up empties s->todo */
 } side_t;
 
 static weft_status_t *bring(side_t *side, const weft_node_t *n, int input);
 static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, const weft_node_t *rows_of, int indices);
 
-/* n is computed on the update's side. */
+/* n is computed on the update's side, and so is what it depends on: bring() calls back for that, and is heard below. */
 static weft_status_t *move(side_t *side, const weft_node_t *n) {
   weft_ps_sync_t *s = side->s;
   if (s->moved[n->id]) return NULL;
@@ -188,7 +189,14 @@ static weft_status_t *move(side_t *side, const weft_node_t *n) {
   if ((n->flags & (WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER | WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION)) != 0) {
     return refuse(n, "what depends on the gradient of the whole batch goes through control flow");
   }
-  for (int i = 0; i < n->num_inputs; i++) WEFT_RETURN_IF_ERROR(bring(side, n, i));
+  s->todo[s->num_todo++] = n;
+  if (side->is_moving) return NULL;
+  side->is_moving = true;
+  while (s->num_todo > 0) {
+    const weft_node_t *at = s->todo[--s->num_todo];
+    for (int i = 0; i < at->num_inputs; i++) WEFT_RETURN_IF_ERROR(bring(side, at, i));
+  }
+  side->is_moving = false;
   return NULL;
 }
 

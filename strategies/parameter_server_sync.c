@@ -320,16 +320,25 @@ static weft_node_t *make_update(weft_ps_sync_t *s, const weft_lane_copier_t *bas
 /* ---- the graph under its own names ---- */
 
 /* What the update waits for where the source waits for n: the updates among what n waits for. */
-static weft_node_t *update_side(weft_ps_sync_t *s, const weft_lane_copier_t *base, weft_node_t **sides, const weft_node_t *n) {
+static weft_node_t *side_of(weft_ps_sync_t *s, const weft_lane_copier_t *base, weft_node_t **sides, const weft_node_t *n) {
   if (!s->depends[n->id]) return base->copier.nodes[n->id];
   if (!s->waits[n->id]) return NULL; /* workers have done it before they pushed */
   if (sides[n->id] != NULL) return sides[n->id];
   sides[n->id] = weft_emit_noop(&s->b, NULL, 0, "parameter_server/after");
-  for (int i = 0; i < n->num_inputs + n->num_controls && s->b.s == NULL; i++) {
-    const weft_node_t *p = i < n->num_inputs ? n->inputs[i].node : n->controls[i - n->num_inputs];
-    weft_emit_control(&s->b, update_side(s, base, sides, p), sides[n->id]);
-  }
+  if (sides[n->id] != NULL) s->todo[s->num_todo++] = n;
   return sides[n->id];
+}
+
+static weft_node_t *update_side(weft_ps_sync_t *s, const weft_lane_copier_t *base, weft_node_t **sides, const weft_node_t *n) {
+  weft_node_t *side = side_of(s, base, sides, n);
+  while (s->num_todo > 0 && s->b.s == NULL) {
+    const weft_node_t *at = s->todo[--s->num_todo];
+    for (int i = 0; i < at->num_inputs + at->num_controls; i++) {
+      const weft_node_t *p = i < at->num_inputs ? at->inputs[i].node : at->controls[i - at->num_inputs];
+      weft_emit_control(&s->b, side_of(s, base, sides, p), sides[at->id]);
+    }
+  }
+  return side;
 }
 
 static weft_status_t *copy_update(weft_ps_sync_t *s, weft_lane_copier_t *base, weft_node_t **sides, const weft_node_t *n) {
@@ -393,7 +402,8 @@ weft_status_t *weft_ps_build_sync(weft_ps_t *p) {
   s.waits = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.waits);
   s.moved = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.moved);
   s.home = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.home);
-  if (s.depends == NULL || s.follows == NULL || s.waits == NULL || s.moved == NULL || s.home == NULL) return no_memory();
+  s.todo = weft_arena_calloc(&p->lanes.arena, n, sizeof(*s.todo));
+  if (s.depends == NULL || s.follows == NULL || s.waits == NULL || s.moved == NULL || s.home == NULL || s.todo == NULL) return no_memory();
   weft_status_t *status = fill(&s);
   return weft_status_join(status, weft_emitter_end(&s.b));
 }

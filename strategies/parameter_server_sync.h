@@ -30,6 +30,8 @@ typedef struct weft_ps_sync { /* Confined. */
   bool *waits;             /* by source id: it comes after an update */
   bool *moved;             /* by source id: the update's side computes it, from means: clipping, norms */
   int *home;               /* by source id: on which server, if moved */
+  const weft_node_t **todo; /* a stack, for walks that may go as deep as the graph: each pushes a node once */
+  int num_todo;
   bool *is_local;          /* by id of the graph that the spread analysis knows: a worker's value is not the true one */
   bool ignores_spread;     /* updates take means of what workers have, whatever it is */
   weft_ps_cut_t *cuts;

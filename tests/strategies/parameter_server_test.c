@@ -702,6 +702,40 @@ static void no_allocation_failure_is_lost(void) {
   weft_graph_destroy(g);
 }
 
+/* An update that depends on the mean gradient through a chain of 150,000 nodes: the walks over it need no stack. */
+static void what_an_update_depends_on_may_be_deep(void) {
+  enum { DEPTH = 150000 };
+#define T_F32 " attr{key:'T' value{type:DT_FLOAT}}"
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  weft_strbuf_puts(&text,
+                   "node{name:'x' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:-1} dim{size:2}}}}} "
+                   "node{name:'axis' op:'Const' attr{key:'dtype' value{type:DT_INT32}} "
+                   "attr{key:'value' value{tensor{dtype:DT_INT32 tensor_shape{} int_val:0}}}} "
+                   "node{name:'rate' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} "
+                   "attr{key:'value' value{tensor{dtype:DT_FLOAT tensor_shape{} float_val:0.1}}}} "
+                   "node{name:'w' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:2}}}}} "
+                   "node{name:'zero' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} "
+                   "attr{key:'value' value{tensor{dtype:DT_FLOAT tensor_shape{dim{size:2}} float_val:0}}}} "
+                   "node{name:'init' op:'Assign' input:'w' input:'zero'" T_F32 "} "
+                   "node{name:'read' op:'Identity' input:'w'" T_F32 "} node{name:'xw' op:'Mul' input:'x' input:'read'" T_F32 "} "
+                   "node{name:'n0' op:'Mean' input:'xw' input:'axis'" T_F32 " attr{key:'Tidx' value{type:DT_INT32}}} ");
+  for (int i = 1; i < DEPTH; i++) weft_strbuf_printf(&text, "node{name:'n%d' op:'Tanh' input:'n%d'" T_F32 "} ", i, i - 1);
+  weft_strbuf_printf(&text, "node{name:'train' op:'ApplyGradientDescent' input:'w' input:'rate' input:'n%d'" T_F32 "} "
+                            "node{name:'loss' op:'Identity' input:'n0'" T_F32 "} ", DEPTH - 1);
+  weft_graph_t *g = weft_test_graph(text.data);
+  weft_strbuf_deinit(&text);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(g);
+  weft_ps_cluster_t c;
+  weft_ps_view(&c, 1, 2);
+  static const char *const feeds[] = {"x", NULL}, *const fetches[] = {NULL};
+  weft_status_t *s = weft_ps_rewrite(&c, g, "mode=sync,backup=1", feeds, fetches);
+  CU_ASSERT_PTR_NULL(s);
+  if (s != NULL) fprintf(stderr, "\n    %s\n", weft_status_message(s));
+  weft_status_free(s);
+  weft_rewrite_deinit(&c.r);
+  weft_graph_destroy(g);
+}
+
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"one_worker_equals_local_training_bitwise", one_worker_equals_local_training_bitwise},
@@ -718,6 +752,7 @@ int main(void) {
       {"with_a_backup_three_of_four_make_an_update", with_a_backup_three_of_four_make_an_update},
       {"what_cannot_be_done_is_refused_by_name", what_cannot_be_done_is_refused_by_name},
       {"no_allocation_failure_is_lost", no_allocation_failure_is_lost},
+      {"what an update depends on may be deep", what_an_update_depends_on_may_be_deep},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("parameter_server", tests);
