@@ -181,6 +181,15 @@ class Cluster:
         finally:
             process.send_signal(signal.SIGCONT)
 
+    def wait_until_known(self):
+        """Until Weft's master has heard of all tasks, as it logs with WEFT_LOG_LEVEL=debug: one that falls silent before is waited for."""
+        names = [s.name for s in self.servers.values() if s is not self.servers["worker", 0]]
+        deadline = time.monotonic() + START_DEADLINE_S
+        while any(f"{name} is there" not in self.servers["worker", 0].log_tail(1 << 20) for name in names):
+            if time.monotonic() > deadline:
+                raise RuntimeError("the master has not heard of all tasks")
+            time.sleep(0.01)  # looks at a file
+
     def dead(self):
         return [s for s in self.servers.values() if not s.is_alive()]
 

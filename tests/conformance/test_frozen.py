@@ -20,6 +20,15 @@ DEVICES = {"ps": PS, "worker": W1}
 VICTIMS = [pytest.param("ps", 0, id="ps"), pytest.param("worker", 1, id="worker")]
 
 
+@pytest.fixture
+def known_cluster(monkeypatch, request, maker):
+    monkeypatch.setenv("WEFT_LOG_LEVEL", "debug")
+    cluster = request.getfixturevalue("own_cluster")
+    if maker.name == "weft":
+        cluster.wait_until_known()
+    return cluster
+
+
 def training(device):
     """A variable on the device and a step that adds one to it."""
     with tf.device(device):
@@ -42,12 +51,12 @@ def works_again(cluster, graph, fetch):
 @pytest.mark.weft_only
 @pytest.mark.parametrize("job, task", VICTIMS)
 @pytest.mark.parametrize("moment", ["first step", "later step", "in a step"])
-def test_a_frozen_task_is_named(own_cluster, graph, job, task, moment):
+def test_a_frozen_task_is_named(known_cluster, graph, job, task, moment):
     w, init, step = training(DEVICES[job])
     with tf.device(DEVICES[job]):
         q = tf.queue.FIFOQueue(1, [tf.int32], shapes=[[]])
         get = q.dequeue()
-    sess = session(own_cluster.master, graph)
+    sess = session(known_cluster.master, graph)
     if moment != "first step":
         sess.run(init)
         assert sess.run(step) == 1.0
@@ -55,39 +64,39 @@ def test_a_frozen_task_is_named(own_cluster, graph, job, task, moment):
     if moment == "in a step":
         blocked = Background(lambda: sess.run(get))
         assert blocked.is_blocked()
-    with own_cluster.frozen(job, task):
+    with known_cluster.frozen(job, task):
         began = time.monotonic()
         with pytest.raises(LOST, match=f"/job:{job}/replica:0/task:{task}"):
             blocked.result() if blocked else sess.run(init if moment == "first step" else step)
         assert is_in_time(time.monotonic() - began, NOTICED_S)
     sess.close()
-    works_again(own_cluster, graph, init)
-    assert works_again(own_cluster, graph, step) == 1.0
+    works_again(known_cluster, graph, init)
+    assert works_again(known_cluster, graph, step) == 1.0
 
 
 @pytest.mark.weft_only
 @pytest.mark.parametrize("job, task", VICTIMS)
-def test_a_session_is_not_made_with_a_frozen_task(own_cluster, graph, job, task):
+def test_a_session_is_not_made_with_a_frozen_task(known_cluster, graph, job, task):
     _, init, step = training(DEVICES[job])
-    with session(own_cluster.master, graph) as sess:
+    with session(known_cluster.master, graph) as sess:
         sess.run(init)
-    with own_cluster.frozen(job, task):
+    with known_cluster.frozen(job, task):
         began = time.monotonic()
         with pytest.raises(LOST, match=f"/job:{job}/replica:0/task:{task}"):
-            with session(own_cluster.master, graph) as sess:
+            with session(known_cluster.master, graph) as sess:
                 sess.run(init)
         assert is_in_time(time.monotonic() - began, NOTICED_S)
-    works_again(own_cluster, graph, init)
-    assert works_again(own_cluster, graph, step) == 1.0
+    works_again(known_cluster, graph, init)
+    assert works_again(known_cluster, graph, step) == 1.0
 
 
 @pytest.mark.parametrize("moment", ["session", "first step", "later step", "in a step"])
-def test_a_frozen_master_meets_the_deadline_of_the_session(own_cluster, graph, moment):
+def test_a_frozen_master_meets_the_deadline_of_the_session(known_cluster, graph, moment):
     w, init, step = training(PS)
     with tf.device(PS):
         q = tf.queue.FIFOQueue(1, [tf.int32], shapes=[[]])
         get = q.dequeue()
-    sess = session(own_cluster.master, graph, timeout_ms=4000)
+    sess = session(known_cluster.master, graph, timeout_ms=4000)
     if moment in ("later step", "in a step"):
         sess.run(init)
         assert sess.run(step) == 1.0
@@ -97,7 +106,7 @@ def test_a_frozen_master_meets_the_deadline_of_the_session(own_cluster, graph, m
         assert blocked.is_blocked()
     elif moment != "session":
         sess.run(q.size())
-    with own_cluster.frozen("worker", 0):
+    with known_cluster.frozen("worker", 0):
         began = time.monotonic()
         with fails(Deadline):
             blocked.result() if blocked else sess.run(step if moment == "later step" else init)
@@ -108,15 +117,15 @@ def test_a_frozen_master_meets_the_deadline_of_the_session(own_cluster, graph, m
             with fails(Deadline):  # closing meets it, too
                 sess.close()
         assert is_in_time(time.monotonic() - began, 12)
-    works_again(own_cluster, graph, init)
-    assert works_again(own_cluster, graph, step) == 1.0
+    works_again(known_cluster, graph, init)
+    assert works_again(known_cluster, graph, step) == 1.0
 
 
-def test_a_frozen_master_meets_the_deadline_of_a_step(own_cluster, graph):
+def test_a_frozen_master_meets_the_deadline_of_a_step(known_cluster, graph):
     w, init, step = training(PS)
-    sess = session(own_cluster.master, graph)
+    sess = session(known_cluster.master, graph)
     sess.run(init)
-    with own_cluster.frozen("worker", 0):
+    with known_cluster.frozen("worker", 0):
         began = time.monotonic()
         with fails(Deadline):
             sess.run(step, options=v1.RunOptions(timeout_in_ms=2000))
