@@ -53,7 +53,7 @@ void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_r
 /* Groups with a member of `task`, waiting or complete, fail with UNAVAILABLE naming it (`why` in the
  * message). */
 void weft_group_table_lost_task(weft_group_table_t *t, weft_str_t task, const weft_status_t *why);
-/* The leader leaves: who waits for a group or an instance gets `why`, and so does who comes later. */
+/* The leader leaves: requests for groups and instances end with `why`, present and later ones. */
 void weft_group_table_leave(weft_group_table_t *t, const weft_status_t *why);
 /* `task` has come again, as others know: groups that failed because it was lost are formed anew by whoever
  * joins next, even if its own members come last. */

@@ -1,6 +1,6 @@
 /* master/clients.c - a table of clients, the calls that hold them, and one timer for those that are away.
  *
- * Locking: `mu` is a leaf. Whoever takes a hold out of its client, under `mu`, ends its call: broken() when the call was cancelled,
+ * Locking: `mu` is a leaf. The function that takes a hold out of its client, under `mu`, ends its call: broken() when the call was cancelled,
  * or the one that stops or replaces it, which first takes broken() off the canceller and so waits for it.
  */
 #include "master/clients.h"
@@ -96,7 +96,7 @@ static int64_t next_due_locked(weft_clients_t *c) WEFT_REQUIRES(c->mu) {
   return due;
 }
 
-/* If somebody is away and no timer runs. */
+/* If a client is away and no timer runs. */
 static void add_timer(weft_clients_t *c) {
   uint64_t id = 0;
   weft_mutex_lock(&c->mu);

@@ -44,7 +44,7 @@ struct weft_negotiator {
   weft_response_cache_t *cache;
   int64_t cycle, execution;
   bool has_stalled;        /* for so long that all shall end */
-  weft_name_list_t stalled; /* who is missing what */
+  weft_name_list_t stalled; /* ranks, and the tensors they have not announced */
 };
 
 /* One collective over all members of set `set`, of which this one must be a member; waits. *out: owned; NULL if none. */

@@ -114,7 +114,7 @@ class Task:
         command = [*c.net.command(self.i), c.weft, "server", "--cluster", c.spec, "--job", self.job, "--task", str(self.index)]
         command += ["--host", c.net.address(self.i), "--cpus", str(c.cpus)]
         self.log = open(os.path.join(c.folder, f"{self.job}{self.index}.log"), "ab")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, env=dict(os.environ, WEFT_LOG_LEVEL="debug"))
 
     def wait_ready(self):
         line = self.process.stdout.readline()
@@ -147,6 +147,7 @@ class Task:
 class Cluster:
     def __init__(self, weft, net, folder, cpus):
         self.weft, self.net, self.folder, self.cpus = weft, net, folder, cpus
+        self.record_log = os.path.join(folder, "worker0.log")
         self.held = [socket.socket() for _ in TASKS]  # so that no other process is given their ports
         for s in self.held:
             s.bind(("", 0))
@@ -160,10 +161,24 @@ class Cluster:
         self.tasks = [Task(self, i) for i, _ in enumerate(TASKS)]
 
     def start(self):
+        self.log_begins = os.path.getsize(self.record_log) if os.path.exists(self.record_log) else 0
         for t in self.tasks:
             t.start()
         for t in self.tasks:
             t.wait_ready()
+
+    def wait_until_known(self):
+        """Until worker 0, which keeps the record, has heard of all others, as it logs."""
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            with open(self.record_log, "rb") as log:
+                log.seek(self.log_begins)
+                text = log.read().decode(errors="replace")
+            if all(f"{t.name} is there" in text for t in self.tasks if t.name != "/job:worker/replica:0/task:0"):
+                return
+            if time.monotonic() > end:
+                raise RuntimeError(f"worker 0 has not heard of all tasks: see {self.record_log}")
+            time.sleep(0.005)  # looks at a file
 
     def end(self):
         for t in self.tasks:
@@ -232,7 +247,7 @@ def trial(cluster, strategy, role, fault, moment, rng):
     warm = next_job(cluster, strategy)  # a task that dies before anybody has heard of it is waited for: it may yet start
     if warm.kind != "ok":
         return Outcome("no start", warm.detail)
-    time.sleep(0.2)  # a beat
+    cluster.wait_until_known()
     job = Job(cluster, STRATEGIES[strategy], 10**8)
     task = None if role == "client" else cluster.tasks[ROLES.index(role)]
     try:
