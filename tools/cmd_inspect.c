@@ -3,16 +3,17 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "graph/graph_proto.h"
+#include "jobs/cluster_view.h"
+#include "jobs/rewrite_graph.h"
 #include "strategies/summary.h"
 #include "strategies/traffic.h"
 #include "tools/command.h"
 #include "tools/graph_file.h"
 #include "tools/graph_summary.h"
 #include "tools/options.h"
-#include "tools/strategy/cluster_view.h"
 #include "tools/strategy/graph_map.h"
-#include "tools/strategy/rewrite_file.h"
 
 typedef struct inspect_args {
   bool json, dot, svg, details;
@@ -246,18 +247,36 @@ static weft_status_t *name_unknown_ops(weft_str_t def, weft_status_t *s) {
   return s;
 }
 
+/* The texts up to their first '=' (as of `weft submit --feed NAME=VALUE`); `items` has room for them. */
+static weft_names_t names_of(const weft_option_texts_t *texts, weft_str_t *items) {
+  weft_str_t rest;
+  for (int i = 0; i < texts->n; i++) {
+    weft_str_t text = weft_str(texts->items[i]);
+    if (!weft_str_split(text, '=', &items[i], &rest)) items[i] = text;
+  }
+  return (weft_names_t){items, texts->n};
+}
+
 static weft_status_t *inspect_strategy(const inspect_args_t *a, weft_str_t def) {
-  weft_view_t view;
+  weft_job_view_t view;
   weft_rewrite_t rewrite = {.arena = WEFT_ARENA_INIT};
-  weft_run_names_t names = {.feeds = &a->feeds, .fetches = &a->fetches, .targets = &a->targets, .inits = &a->inits};
-  weft_view_init(&view);
-  weft_status_t *s = a->cluster == NULL ? weft_view_local(&view, MAX_CPUS) : weft_view_parse(&view, weft_str(a->cluster), (int)a->cpus);
-  if (s == NULL) s = weft_rewrite_graph_def(def, a->strategy, &view.cluster, &names, &rewrite);
+  int n = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n;
+  weft_str_t *items = weft_calloc((size_t)n + 1, sizeof *items);
+  if (items == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for names");
+  weft_strategy_request_t request = {.cluster = &view.cluster};
+  request.feeds = names_of(&a->feeds, items);
+  request.fetches = names_of(&a->fetches, items + a->feeds.n);
+  request.targets = names_of(&a->targets, items + a->feeds.n + a->fetches.n);
+  request.inits = names_of(&a->inits, items + n - a->inits.n);
+  weft_job_view_init(&view);
+  weft_status_t *s = a->cluster == NULL ? weft_job_view_local(&view, MAX_CPUS) : weft_job_view_parse(&view, weft_str(a->cluster), (int)a->cpus);
+  if (s == NULL) s = weft_job_rewrite(def, a->strategy, &request, false, &rewrite);
   if (s != NULL) s = name_unknown_ops(def, s);
   if (s == NULL) s = weft_rewrite_measure(&rewrite, &view.cluster, a->batch > 0 ? a->batch : WEFT_ROWS_ANY);
   if (s == NULL) s = show_rewrite(a, &rewrite);
   weft_rewrite_deinit(&rewrite);
-  weft_view_deinit(&view);
+  weft_job_view_deinit(&view);
+  weft_free(items);
   return s;
 }
 

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "tools/command.h"
 #include "tools/options.h"
-#include "tools/submit/job.h"
+#include "tools/submit/submit.h"
 
 /* A bar needs a terminal that can go back to the start of a line. */
 static weft_progress_style_t style_for(bool json) {
@@ -17,60 +17,75 @@ static weft_progress_style_t style_for(bool json) {
 }
 
 /* "64", or "64:x+y". */
-static bool read_batch(const char *text, weft_batching_t *out) {
+static bool read_batch(const char *text, weft_submit_spec_t *out) {
   weft_str_t number = weft_str(text), names;
-  if (weft_str_split(weft_str(text), ':', &number, &names)) out->names = names.data;
-  return weft_str_to_i64(number, &out->batch) && out->batch > 0 && (out->names == NULL || *out->names != '\0');
+  if (weft_str_split(weft_str(text), ':', &number, &names)) out->batch_names = names.data;
+  return weft_str_to_i64(number, &out->options.batch) && out->options.batch > 0 && (out->batch_names == NULL || *out->batch_names != '\0');
+}
+
+/* Reads "100", "30s", "10m", "2h". False for other texts, 0 included. */
+static bool read_every(const char *text, int64_t *out_steps, double *out_seconds) {
+  weft_str_t s = weft_str(text);
+  double unit = 0;
+  if (s.length == 0) return false;
+  switch (s.data[s.length - 1]) {
+    case 's': unit = 1; break;
+    case 'm': unit = 60; break;
+    case 'h': unit = 3600; break;
+    default: return weft_str_to_i64(s, out_steps) && *out_steps > 0;
+  }
+  char *end = NULL;
+  double n = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : 0;
+  *out_seconds = n * unit;
+  return end == text + s.length - 1 && *out_seconds > 0 && *out_seconds < 1e9;
 }
 
 /* What options of saving need each other; NULL: all is well. */
-static const char *saving_trouble(const weft_saving_spec_t *s) {
-  int64_t steps;
-  double seconds;
-  if (s->every != NULL && !weft_saving_parse_every(s->every, &steps, &seconds)) return "--save-every: give steps (100) or a time (30s, 10m, 2h)";
-  if (s->save == NULL && s->every != NULL) return "--save-every needs --save PREFIX";
+static const char *saving_trouble(const char *every, weft_submit_spec_t *s) {
+  if (every != NULL && !read_every(every, &s->save_steps, &s->save_seconds)) return "--save-every: give steps (100) or a time (30s, 10m, 2h)";
+  if (s->save == NULL && every != NULL) return "--save-every needs --save PREFIX";
   if (s->save == NULL && s->resumes) return "--resume needs --save PREFIX, whose newest checkpoint it goes on from";
-  if (s->is_partial && s->restore == NULL && !s->resumes) return "--restore-partly needs --restore PREFIX";
+  if (s->options.restore_partly != 0 && s->restore == NULL && !s->resumes) return "--restore-partly needs --restore PREFIX";
   return NULL;
 }
 
-static int run(const weft_command_line_t *line, weft_job_spec_t *j) {
+static int run(const weft_command_line_t *line, const char *every, weft_submit_spec_t *j) {
   int num_run = j->fetches.n + j->saves.n + j->targets.n;
-  const char *trouble = saving_trouble(&j->saving);
+  const char *trouble = saving_trouble(every, j);
   if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
-  if (num_run == 0 && j->inits.n == 0 && j->saving.restore == NULL) return weft_options_complain(line, "nothing to run: give --target, --fetch or --init");
+  if (num_run == 0 && j->inits.n == 0 && j->restore == NULL) return weft_options_complain(line, "nothing to run: give --target, --fetch or --init");
   if (num_run == 0) j->steps = 0;
   int signal_number = 0;
-  int code = weft_command_flush(weft_command_fail(weft_job_run(j, &signal_number)));
+  int code = weft_command_flush(weft_command_fail(weft_submit_run(j, &signal_number)));
   return code != 0 && signal_number != 0 ? 128 + signal_number : code; /* as a shell says it */
 }
 
 int weft_command_submit(int argc, char **argv) {
-  weft_job_spec_t j = {.steps = 1, .saving = {.keep = 5}};
-  bool json = false;
-  int64_t seed = 1;
-  const char *batch = NULL;
+  weft_submit_spec_t j = {.steps = 1};
+  bool json = false, shuffle = false, partly = false;
+  int64_t seed = 1, keep = 5;
+  const char *batch = NULL, *every = NULL;
   int code;
   const weft_option_t options[] = {
       {.name = "master", .value = "grpc://HOST:PORT", .help = "The master that runs it (default: in this process)", .text = &j.master},
       {.name = "feed", .value = "NAME=VALUE", .help = "Feed a scalar, or an array: NAME=FILE.npy. May be repeated", .texts = &j.feeds},
       {.name = "batch", .value = "N[:NAME+NAME]", .help = "Feed N rows of the arrays (or of those feeds) at each step, the rest of them at an epoch's last", .text = &batch},
-      {.name = "shuffle", .help = "Take the rows in a new order in each epoch", .flag = &j.batching.is_shuffled},
+      {.name = "shuffle", .help = "Take the rows in a new order in each epoch", .flag = &shuffle},
       {.name = "seed", .value = "N", .help = "Of the shuffling (default 1)", .number = &seed, .max = INT64_MAX},
       {.name = "init", .value = "NODE", .help = "Run this node once before the steps. May be repeated: in that order", .texts = &j.inits},
       {.name = "target", .value = "NODE", .help = "Run this node at each step. May be repeated", .texts = &j.targets},
       {.name = "fetch", .value = "NAME", .help = "Fetch this tensor at each step and show it. May be repeated", .texts = &j.fetches},
       {.name = "steps", .value = "N", .help = "How many steps in all (default 1)", .number = &j.steps, .max = INT64_MAX},
       {.name = "save-fetch", .value = "NAME=FILE.npy", .help = "Fetch this tensor and save its last value. May be repeated", .texts = &j.saves},
-      {.name = "strategy", .value = "NAME:OPTIONS", .help = "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists them)", .text = &j.strategy},
-      {.name = "container", .value = "NAME", .help = "Keep variables, queues, tables in this container: jobs of one graph with different ones share nothing (default: the task's)", .text = &j.container},
-      {.name = "restore", .value = "PREFIX", .help = "After --init, set the variables as a checkpoint has them (a directory: its latest)", .text = &j.saving.restore},
-      {.name = "restore-partly", .help = "Variables that the checkpoint lacks keep the values that --init gives them", .flag = &j.saving.is_partial},
-      {.name = "save", .value = "PREFIX", .help = "Save all variables at the end as the checkpoint PREFIX-STEP, which TensorFlow reads, too", .text = &j.saving.save},
-      {.name = "save-every", .value = "N|TIME", .help = "Save after every N steps, or every 30s, 10m, 2h, as well", .text = &j.saving.every},
-      {.name = "keep", .value = "N", .help = "How many checkpoints to keep (default 5; 0: all)", .number = &j.saving.keep, .max = 1000000},
-      {.name = "resume", .help = "Go on from the newest checkpoint of --save: its variables, its step, its place in the data", .flag = &j.saving.resumes},
-      {.name = "trace", .value = "FILE.json", .help = "Write the last step's time line, for Perfetto or chrome://tracing", .text = &j.trace},
+      {.name = "strategy", .value = "NAME:OPTIONS", .help = "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists them)", .text = &j.options.strategy},
+      {.name = "container", .value = "NAME", .help = "Keep variables, queues, tables in this container: jobs of one graph with different ones share nothing (default: the task's)", .text = &j.options.container},
+      {.name = "restore", .value = "PREFIX", .help = "After --init, set the variables as a checkpoint has them (a directory: its latest)", .text = &j.restore},
+      {.name = "restore-partly", .help = "Variables that the checkpoint lacks keep the values that --init gives them", .flag = &partly},
+      {.name = "save", .value = "PREFIX", .help = "Save all variables at the end as the checkpoint PREFIX-STEP, which TensorFlow reads, too", .text = &j.save},
+      {.name = "save-every", .value = "N|TIME", .help = "Save after every N steps, or every 30s, 10m, 2h, as well", .text = &every},
+      {.name = "keep", .value = "N", .help = "How many checkpoints to keep (default 5; 0: all)", .number = &keep, .max = 1000000},
+      {.name = "resume", .help = "Go on from the newest checkpoint of --save: its variables, its step, its place in the data", .flag = &j.resumes},
+      {.name = "trace", .value = "FILE.json", .help = "Write the last step's time line, for Perfetto or chrome://tracing", .text = &j.options.trace},
       {.name = "json", .help = "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or step, steps, and saved, resumed or restored", .flag = &json},
   };
   const weft_command_line_t line = {
@@ -94,11 +109,15 @@ int weft_command_submit(int argc, char **argv) {
       .argument = &j.graph_path,
       .argument_is_missing = "which GRAPH? give a .pb or .pbtxt file",
   };
+  WEFT_InitJobOptions(&j.options);
   if (weft_options_read(&line, argc, argv, &code)) {
     j.style = style_for(json);
-    j.batching.seed = (uint64_t)seed;
-    bool has_batch = batch == NULL || read_batch(batch, &j.batching);
-    code = has_batch ? run(&line, &j) : weft_options_complain(&line, "--batch %s: give a number of rows, 1 or more (64), and perhaps the feeds that have them (64:x+y)", batch);
+    j.options.seed = (uint64_t)seed;
+    j.options.keep = (int)keep;
+    j.options.shuffle = shuffle;
+    j.options.restore_partly = partly;
+    bool has_batch = batch == NULL || read_batch(batch, &j);
+    code = has_batch ? run(&line, every, &j) : weft_options_complain(&line, "--batch %s: give a number of rows, 1 or more (64), and perhaps the feeds that have them (64:x+y)", batch);
   }
   weft_texts_deinit(&j.feeds);
   weft_texts_deinit(&j.inits);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/similar.h"
 #include "base/str.h"
 #include "tools/command.h"
-#include "tools/similar.h"
 
 enum { HELP_COLUMN = 26, MAX_HELP_COLUMN = 100 };
 

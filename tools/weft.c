@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/similar.h"
 #include "tools/command.h"
-#include "tools/similar.h"
 
 typedef struct command {
   const char *name, *help;

@@ -344,7 +344,7 @@ def watch(cluster, job, task, strategy, role, fault, seconds, began):
     names = [task.name, cluster.master] if role == "worker0" else [task.name]  # a client that never reached its master has an address only
     if error_s is not None and not any(name in cause_of(message) for name in names):
         return Outcome("bad message", f"its beginning does not name {task.name}: {message}", error_s)
-    if error_s is not None and fault == "term" and not re.search("shut down|stopped|is gone|cannot connect|nobody listens", cause_of(message)):
+    if error_s is not None and fault == "term" and not re.search("shut down|stopped|is gone|cannot connect|no server listens", cause_of(message)):
         return Outcome("bad message", f"its beginning does not say that {task.name} was shut down: {message}", error_s)
     return Outcome("ok", "", error_s)
 

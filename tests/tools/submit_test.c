@@ -112,7 +112,7 @@ static void what_is_wrong_is_said_on_one_line(void) {
       {{"submit", good, "--fetch", "y", "--container", "_a"}, 1, {"--container '_a'"}},
       {{"submit", good, "--fetch", "y", "--container="}, 1, {"--container ''"}},
       {{"submit", good, "--fetch", "y", "--master", "127.0.0.1:1"}, 1, {"grpc://HOST:PORT"}},
-      {{"submit", good, "--fetch", "y", "--master", "grpc://127.0.0.1:1"}, 1, {"nobody listens", "UNAVAILABLE"}},
+      {{"submit", good, "--fetch", "y", "--master", "grpc://127.0.0.1:1"}, 1, {"no server listens", "UNAVAILABLE"}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     CU_ASSERT_EQUAL(run(&r, cases[i].args), cases[i].code);

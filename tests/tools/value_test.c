@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/similar.h"
 #include "tests/runner.h"
-#include "tools/similar.h"
 
 static void values_are_read_and_printed(void) {
   static const struct {

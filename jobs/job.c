@@ -1,0 +1,425 @@
+/* jobs/job.c - the description of a job, and its states. */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "client/status.h"
+#include "client/tensor.h"
+#include "io/npy.h"
+#include "jobs/c_api.h"
+#include "jobs/container.h"
+#include "jobs/impl.h"
+
+const weft_job_words_t weft_job_words = {.input = "input",
+                                         .fetch = "fetch",
+                                         .target = "target",
+                                         .init = "initialiser",
+                                         .master = "master",
+                                         .strategy = "strategy",
+                                         .container = "container",
+                                         .trace = "trace",
+                                         .batch = "options.batch",
+                                         .shuffle = "options.shuffle",
+                                         .seed = "options.seed",
+                                         .array = "input that is given as WEFT_JOB_ROWS",
+                                         .save = "WEFT_JobSaveEvery",
+                                         .restore = "WEFT_JobRestore",
+                                         .resume = "WEFT_JobResume",
+                                         .partly = "options.restore_partly"};
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job"); }
+
+/* ---- states ---- */
+
+enum { CREATED = 1 << WEFT_JOB_CREATED, INITIALISED = 1 << WEFT_JOB_INITIALISED, ENDED = 1 << WEFT_JOB_STOPPED | 1 << WEFT_JOB_FAILED };
+
+static const char *const state_texts[] = {
+    [WEFT_JOB_CREATED] = "not initialised yet",
+    [WEFT_JOB_INITIALISED] = "initialised",
+    [WEFT_JOB_RUNNING] = "running",
+    [WEFT_JOB_SAVING] = "saving",
+    [WEFT_JOB_STOPPED] = "stopped; WEFT_JobResume goes on",
+    [WEFT_JOB_FAILED] = "in the state of a failure; WEFT_JobResume goes on",
+};
+
+/* Begins a function that the states in the mask `allowed` permit. */
+static weft_status_t *enter(WEFT_Job *j, const char *function, int allowed) {
+  weft_mutex_lock(&j->mu);
+  WEFT_JobState state = j->state;
+  bool ok = !j->is_busy && (allowed & 1 << state) != 0, is_busy = j->is_busy;
+  if (ok) j->is_busy = true;
+  if (ok && (1 << state & ENDED) != 0) j->is_stopping = false; /* it begins anew */
+  weft_mutex_unlock(&j->mu);
+  if (ok) return NULL;
+  if (is_busy && state <= WEFT_JOB_INITIALISED) return WEFT_ERROR(FAILED_PRECONDITION, "%s: another function of the job is in progress", function);
+  return WEFT_ERROR(FAILED_PRECONDITION, "%s: the job is %s", function, state_texts[state]);
+}
+
+/* Ends it. A stop in an idle state takes effect here, too. */
+static void leave(WEFT_Job *j, WEFT_JobState state) {
+  weft_mutex_lock(&j->mu);
+  j->is_busy = false;
+  j->state = state <= WEFT_JOB_INITIALISED && j->is_stopping ? WEFT_JOB_STOPPED : state;
+  weft_mutex_unlock(&j->mu);
+}
+
+void weft_job_set_state(WEFT_Job *j, WEFT_JobState state) {
+  weft_mutex_lock(&j->mu);
+  j->state = state;
+  weft_mutex_unlock(&j->mu);
+}
+
+weft_status_t *weft_job_cause(WEFT_Job *j, weft_status_t *s) {
+  bool is_lost = false;
+  weft_mutex_lock(&j->mu);
+  bool is_stopping = j->is_stopping;
+  if (j->has_watch) (void)weft_job_watch_is_stopped(&j->watch, &is_lost);
+  weft_mutex_unlock(&j->mu);
+  if (!is_stopping && !is_lost) return s;
+  weft_status_free(s);
+  if (is_lost) return WEFT_ERROR(UNAVAILABLE, "the master at %s is gone; start it again, then the job", j->master);
+  const char *last = WEFT_JobLastCheckpoint(j);
+  return WEFT_ERROR(CANCELLED, "the job was stopped after step %lld%s%s", (long long)atomic_load(&j->done),
+                    last == NULL ? "" : "; its last checkpoint is ", last == NULL ? "" : last);
+}
+
+/* ---- making and ending ---- */
+
+void WEFT_InitJobOptions(WEFT_JobOptions *o) { *o = (WEFT_JobOptions){.struct_size = sizeof *o, .seed = 1, .keep = 5}; }
+
+static weft_status_t *copy_text(WEFT_Job *j, const char *text, const char **out) {
+  if (text == NULL) return NULL;
+  *out = weft_arena_str(&j->arena, weft_str(text)).data;
+  return *out != NULL ? NULL : no_memory();
+}
+
+static weft_status_t *import(WEFT_Job *j, TF_Graph *graph) {
+  TF_Status *status = TF_NewStatus();
+  TF_Buffer *bytes = TF_NewBufferFromString(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length);
+  TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
+  weft_status_t *s = status == NULL || bytes == NULL || options == NULL ? no_memory() : NULL;
+  if (s == NULL) {
+    TF_GraphImportGraphDef(graph, bytes, options, status);
+    s = weft_job_c_api_status(status);
+  }
+  if (options != NULL) TF_DeleteImportGraphDefOptions(options);
+  if (bytes != NULL) TF_DeleteBuffer(bytes);
+  TF_DeleteStatus(status);
+  return s;
+}
+
+static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master, const WEFT_JobOptions *o) {
+  if (o->struct_size != sizeof *o) return WEFT_ERROR(INVALID_ARGUMENT, "the options of a job were not initialised by WEFT_InitJobOptions");
+  if (o->batch < 0) return WEFT_ERROR(INVALID_ARGUMENT, "%s is %" PRId64, j->words->batch, o->batch);
+  if (o->keep < 0) return WEFT_ERROR(INVALID_ARGUMENT, "options.keep is %d", o->keep);
+  WEFT_RETURN_IF_ERROR(copy_text(j, master, &j->master));
+  WEFT_RETURN_IF_ERROR(copy_text(j, o->strategy, &j->strategy));
+  WEFT_RETURN_IF_ERROR(copy_text(j, o->container, &j->container));
+  WEFT_RETURN_IF_ERROR(copy_text(j, o->trace, &j->trace_path));
+  const weft_job_batching_t how = {.batch = o->batch, .is_shuffled = o->shuffle != 0, .seed = o->seed};
+  j->saving_spec = (weft_job_saving_spec_t){.words = j->words, .keep = o->keep, .is_partial = o->restore_partly != 0};
+  weft_strbuf_append(&j->graph_def, graph_def);
+  j->graph = TF_NewGraph();
+  j->status = TF_NewStatus();
+  if (j->graph_def.failed || j->graph == NULL || j->status == NULL) return no_memory();
+  weft_job_inputs_init(&j->inputs, j->graph, &how, j->words);
+  if (j->container != NULL) {
+    WEFT_RETURN_IF_ERROR(weft_job_container_check(j->words->container, weft_str(j->container)));
+    WEFT_RETURN_IF_ERROR(weft_job_container_set_bytes(&j->graph_def, j->words->container, weft_str(j->container)));
+  }
+  return import(j, j->graph);
+}
+
+weft_status_t *weft_job_new(weft_str_t graph_def, const char *master, const WEFT_JobOptions *options, const weft_job_words_t *words,
+                            WEFT_Job **out) {
+  WEFT_JobOptions defaults;
+  WEFT_InitJobOptions(&defaults);
+  WEFT_Job *j = weft_calloc(1, sizeof *j);
+  if (j == NULL) return no_memory();
+  j->words = words;
+  j->arena = j->inputs.arena = (weft_arena_t)WEFT_ARENA_INIT;
+  j->graph_def = (weft_strbuf_t)WEFT_STRBUF_INIT;
+  weft_mutex_init(&j->telling);
+  weft_mutex_init(&j->mu);
+  weft_status_t *s = init(j, graph_def, master, options != NULL ? options : &defaults);
+  if (s == NULL) {
+    *out = j;
+  } else {
+    WEFT_DeleteJob(j);
+  }
+  return s;
+}
+
+WEFT_Job *WEFT_NewJob(const TF_Buffer *graph_def, const char *master, const WEFT_JobOptions *options, TF_Status *status) {
+  WEFT_Job *j = NULL;
+  weft_client_end(status, weft_job_new(weft_str_of(graph_def->data, graph_def->length), master, options, &weft_job_words, &j));
+  return j;
+}
+
+void weft_job_drop_values(WEFT_Job *j) {
+  for (int i = 0; j->values != NULL && i < j->fetches.n; i++) {
+    TF_DeleteTensor(j->values[i]);
+    j->values[i] = NULL;
+  }
+}
+
+void WEFT_DeleteJob(WEFT_Job *j) {
+  if (j == NULL) return;
+  weft_job_close(j);
+  weft_job_drop_values(j);
+  weft_free(j->values);
+  weft_job_inputs_deinit(&j->inputs);
+  weft_job_names_deinit(&j->fetches);
+  weft_job_names_deinit(&j->targets);
+  weft_job_names_deinit(&j->inits);
+  if (j->graph != NULL) TF_DeleteGraph(j->graph);
+  TF_DeleteStatus(j->status);
+  weft_strbuf_deinit(&j->graph_def);
+  weft_arena_deinit(&j->arena);
+  weft_mutex_deinit(&j->mu);
+  weft_mutex_deinit(&j->telling);
+  weft_free(j);
+}
+
+/* ---- what runs, what is fed ---- */
+
+/* A change of the description: `change` is evaluated in CREATED only. */
+#define DESCRIBE(j, status, change)                                \
+  do {                                                             \
+    weft_status_t *s_ = enter(j, __func__, CREATED);               \
+    if (s_ == NULL) {                                              \
+      s_ = (change);                                               \
+      leave(j, WEFT_JOB_CREATED);                                  \
+    }                                                              \
+    weft_client_end(status, s_);                                   \
+  } while (0)
+
+static weft_status_t *add_node(WEFT_Job *j, weft_job_names_t *list, const char *option, const char *node) {
+  TF_Operation *op = NULL;
+  WEFT_RETURN_IF_ERROR(weft_job_find_node(j->graph, option, weft_str(node), &op));
+  return weft_job_names_add(list, &j->arena, weft_str(node), (TF_Output){op, 0});
+}
+
+weft_status_t *weft_job_add_fetch(WEFT_Job *j, const char *option, weft_str_t name, int *out) {
+  TF_Output output;
+  WEFT_RETURN_IF_ERROR(weft_job_find_output(j->graph, j->words, option, name, &output));
+  for (int i = 0; i < j->fetches.n; i++) {
+    if (j->fetches.outputs[i].oper != output.oper || j->fetches.outputs[i].index != output.index) continue;
+    *out = i;
+    return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(weft_job_names_add(&j->fetches, &j->arena, name, output));
+  *out = j->fetches.n - 1;
+  return NULL;
+}
+
+void WEFT_JobAddInitialiser(WEFT_Job *j, const char *node, TF_Status *status) { DESCRIBE(j, status, add_node(j, &j->inits, j->words->init, node)); }
+void WEFT_JobAddTarget(WEFT_Job *j, const char *node, TF_Status *status) { DESCRIBE(j, status, add_node(j, &j->targets, j->words->target, node)); }
+int WEFT_JobAddFetch(WEFT_Job *j, const char *name, TF_Status *status) {
+  int index = -1;
+  DESCRIBE(j, status, weft_job_add_fetch(j, j->words->fetch, weft_str(name), &index));
+  return index;
+}
+
+weft_status_t *weft_job_input_dtype(WEFT_Job *j, weft_str_t name, int *out) {
+  TF_Output output;
+  WEFT_RETURN_IF_ERROR(weft_job_find_output(j->graph, j->words, j->words->input, name, &output));
+  *out = (int)TF_OperationOutputType(output);
+  return NULL;
+}
+
+weft_status_t *weft_job_add_input(WEFT_Job *j, weft_str_t name, weft_tensor_t *data, bool is_rows, const char *text) {
+  return weft_job_inputs_add(&j->inputs, name, data, is_rows, text);
+}
+
+static weft_status_t *check_feeding(const WEFT_Job *j, const char *name, WEFT_JobFeeding how) {
+  if (how == WEFT_JOB_WHOLE || (how == WEFT_JOB_ROWS && j->inputs.batch > 0)) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s", j->words->input, name, how == WEFT_JOB_ROWS ? "rows of it are fed, but options.batch is 0" : "it is given neither as WEFT_JOB_WHOLE nor as WEFT_JOB_ROWS");
+}
+
+static weft_status_t *input_tensor(WEFT_Job *j, const char *name, const TF_Tensor *value, WEFT_JobFeeding how) {
+  weft_tensor_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(check_feeding(j, name, how));
+  WEFT_RETURN_IF_ERROR(weft_client_tensor_get(value, &t));
+  return weft_job_add_input(j, weft_str(name), t, how == WEFT_JOB_ROWS, "the array");
+}
+
+static weft_status_t *input_file(WEFT_Job *j, const char *name, const char *path, WEFT_JobFeeding how) {
+  weft_tensor_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(check_feeding(j, name, how));
+  weft_status_t *s = weft_npy_read(path, &t);
+  if (s != NULL) return weft_status_annotate(s, "%s %s", j->words->input, name);
+  return weft_job_add_input(j, weft_str(name), t, how == WEFT_JOB_ROWS, path);
+}
+
+void WEFT_JobInputTensor(WEFT_Job *j, const char *name, const TF_Tensor *value, WEFT_JobFeeding how, TF_Status *status) {
+  DESCRIBE(j, status, input_tensor(j, name, value, how));
+}
+void WEFT_JobInputFile(WEFT_Job *j, const char *name, const char *path, WEFT_JobFeeding how, TF_Status *status) {
+  DESCRIBE(j, status, input_file(j, name, path, how));
+}
+void WEFT_JobInputSource(WEFT_Job *j, const char *const *names, int num_names, WEFT_JobSourceFn fn, void *arg, TF_Status *status) {
+  DESCRIBE(j, status, weft_job_inputs_add_source(&j->inputs, names, num_names, fn, arg));
+}
+
+/* ---- what is told and kept ---- */
+
+static weft_status_t *on_step(WEFT_Job *j, WEFT_JobStepFn fn, void *arg) {
+  j->on_step = fn;
+  j->step_arg = arg;
+  return NULL;
+}
+
+static weft_status_t *on_event(WEFT_Job *j, WEFT_JobEventFn fn, void *arg) {
+  j->on_event = fn;
+  j->event_arg = arg;
+  return NULL;
+}
+
+static weft_status_t *save_every(WEFT_Job *j, const char *prefix, int64_t steps, double seconds) {
+  const double longest = 1e9;
+  bool ok = prefix != NULL && steps >= 0 && seconds >= 0 && seconds < longest && (steps == 0 || seconds == 0);
+  if (!ok) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: give a prefix and steps (100) or seconds (30), not both; got %" PRId64 " and %g", j->words->save, steps,
+                      seconds);
+  }
+  j->saving_spec.every_steps = steps;
+  j->saving_spec.every_ns = (int64_t)(seconds * 1e9);
+  return copy_text(j, prefix, &j->saving_spec.save);
+}
+
+static weft_status_t *restore(WEFT_Job *j, const char *path) {
+  if (path == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "%s: which checkpoint? the path is NULL", j->words->restore);
+  return copy_text(j, path, &j->saving_spec.restore);
+}
+
+void WEFT_JobOnStep(WEFT_Job *j, WEFT_JobStepFn fn, void *arg, TF_Status *status) { DESCRIBE(j, status, on_step(j, fn, arg)); }
+void WEFT_JobOnEvent(WEFT_Job *j, WEFT_JobEventFn fn, void *arg, TF_Status *status) { DESCRIBE(j, status, on_event(j, fn, arg)); }
+void WEFT_JobSaveEvery(WEFT_Job *j, const char *prefix, int64_t steps, double seconds, TF_Status *status) {
+  DESCRIBE(j, status, save_every(j, prefix, steps, seconds));
+}
+void WEFT_JobRestore(WEFT_Job *j, const char *path, TF_Status *status) { DESCRIBE(j, status, restore(j, path)); }
+
+void weft_job_tell(WEFT_Job *j, const WEFT_JobEvent *event) {
+  if (j->on_event != NULL) j->on_event(j->event_arg, j, event);
+}
+
+/* ---- running ---- */
+
+/* The nodes that an earlier session had are gone with its graph. */
+static void find_again(weft_job_names_t *l, TF_Graph *graph) {
+  for (int i = 0; i < l->n; i++) l->outputs[i].oper = TF_GraphOperationByName(graph, TF_OperationName(l->outputs[i].oper));
+}
+
+static weft_status_t *renew_graph(WEFT_Job *j) {
+  TF_Graph *graph = TF_NewGraph();
+  weft_status_t *s = graph == NULL ? no_memory() : import(j, graph);
+  if (s != NULL) {
+    if (graph != NULL) TF_DeleteGraph(graph);
+    return s;
+  }
+  weft_job_names_t *lists[] = {&j->inputs.names, &j->fetches, &j->targets, &j->inits};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) find_again(lists[i], graph);
+  TF_DeleteGraph(j->graph);
+  j->graph = j->inputs.graph = graph;
+  return NULL;
+}
+
+static weft_status_t *open_session(WEFT_Job *j, bool resumes) {
+  weft_job_close(j);
+  weft_status_t *s = j->was_opened ? renew_graph(j) : NULL;
+  if (s == NULL) s = weft_job_open(j, resumes);
+  return s == NULL ? NULL : weft_job_cause(j, s);
+}
+
+/* The state after a function that failed: a stop is no failure. */
+static WEFT_JobState state_after(WEFT_Job *j, const weft_status_t *s, WEFT_JobState well) {
+  if (s == NULL) return well;
+  weft_mutex_lock(&j->mu);
+  bool is_stopping = j->is_stopping;
+  weft_mutex_unlock(&j->mu);
+  return is_stopping && weft_status_code(s) == WEFT_CANCELLED ? WEFT_JOB_STOPPED : WEFT_JOB_FAILED;
+}
+
+static weft_status_t *must_save(const WEFT_Job *j, const char *function) {
+  if (j->saving_spec.save != NULL) return NULL;
+  return WEFT_ERROR(FAILED_PRECONDITION, "%s: the job does not save; WEFT_JobSaveEvery says where its checkpoints are", function);
+}
+
+static void initialise(WEFT_Job *j, const char *function, int allowed, bool resumes, TF_Status *status) {
+  weft_status_t *s = resumes ? must_save(j, function) : NULL;
+  if (s == NULL) s = enter(j, function, allowed);
+  if (s == NULL) {
+    s = open_session(j, resumes);
+    leave(j, state_after(j, s, WEFT_JOB_INITIALISED));
+  }
+  weft_client_end(status, s);
+}
+
+void WEFT_JobInitialise(WEFT_Job *j, TF_Status *status) { initialise(j, __func__, CREATED, false, status); }
+void WEFT_JobResume(WEFT_Job *j, TF_Status *status) { initialise(j, __func__, CREATED | ENDED, true, status); }
+
+/* `steps` < 0: one more. */
+static void run(WEFT_Job *j, const char *function, int64_t steps, TF_Status *status) {
+  bool stops = false, ends = steps >= 0;
+  weft_status_t *s = enter(j, function, CREATED | INITIALISED);
+  if (s == NULL) {
+    if (j->session == NULL) s = open_session(j, false);
+    if (s == NULL) {
+      weft_job_set_state(j, WEFT_JOB_RUNNING);
+      s = weft_job_run_steps(j, ends ? steps : atomic_load(&j->done) + 1, ends, &stops);
+    }
+    leave(j, state_after(j, s, stops ? WEFT_JOB_STOPPED : WEFT_JOB_INITIALISED));
+  }
+  weft_client_end(status, s);
+}
+
+void WEFT_JobRun(WEFT_Job *j, int64_t steps, TF_Status *status) {
+  if (steps < 0) {
+    weft_client_end(status, WEFT_ERROR(INVALID_ARGUMENT, "%s: %" PRId64 " steps", __func__, steps));
+  } else {
+    run(j, __func__, steps, status);
+  }
+}
+
+void WEFT_JobStep(WEFT_Job *j, TF_Status *status) { run(j, __func__, -1, status); }
+
+void WEFT_JobSave(WEFT_Job *j, TF_Status *status) {
+  weft_status_t *s = must_save(j, __func__);
+  if (s == NULL) s = enter(j, __func__, INITIALISED);
+  if (s == NULL) {
+    s = weft_job_save_now(j);
+    if (s != NULL) s = weft_job_cause(j, s);
+    leave(j, state_after(j, s, WEFT_JOB_INITIALISED));
+  }
+  weft_client_end(status, s);
+}
+
+void WEFT_JobStop(WEFT_Job *j) {
+  weft_mutex_lock(&j->mu);
+  if (j->is_busy || (1 << j->state & ENDED) == 0) {
+    j->is_stopping = true;
+    if (!j->is_busy) j->state = WEFT_JOB_STOPPED;
+    if (j->has_watch) weft_job_watch_stop(&j->watch);
+    if (j->has_loops) weft_job_loops_stop(&j->loops);
+  }
+  weft_mutex_unlock(&j->mu);
+}
+
+/* ---- looking at it ---- */
+
+WEFT_JobState WEFT_JobGetState(const WEFT_Job *j) {
+  weft_mutex_t *mu = (weft_mutex_t *)(uintptr_t)&j->mu;
+  weft_mutex_lock(mu);
+  WEFT_JobState state = j->state;
+  weft_mutex_unlock(mu);
+  return state;
+}
+
+int64_t WEFT_JobStepsDone(const WEFT_Job *j) { return atomic_load(&j->done); }
+const TF_Tensor *WEFT_JobValue(const WEFT_Job *j, int fetch) {
+  return j->values == NULL || fetch < 0 || fetch >= j->fetches.n ? NULL : j->values[fetch];
+}
+const char *WEFT_JobLastCheckpoint(const WEFT_Job *j) {
+  const weft_series_t *series = &j->saving.series;
+  return series->n > 0 ? series->names[series->n - 1].data : NULL;
+}

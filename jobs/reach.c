@@ -1,0 +1,65 @@
+/* jobs/reach.c - a walk against the edges. */
+#include "jobs/reach.h"
+
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/hash_map.h"
+
+typedef struct walk {
+  weft_map_t seen;
+  TF_Operation **stack;
+  size_t n, capacity;
+} walk_t;
+
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a walk through a graph");
+}
+
+static weft_status_t *push(walk_t *w, TF_Operation *op) {
+  if (weft_map_get_u64(&w->seen, (uint64_t)(uintptr_t)op) != NULL) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_map_put_u64(&w->seen, (uint64_t)(uintptr_t)op, op, NULL));
+  if (w->n == w->capacity) {
+    size_t capacity = w->capacity == 0 ? 64 : 2 * w->capacity;
+    TF_Operation **more = weft_realloc(w->stack, capacity, sizeof(*more));
+    if (more == NULL) return no_memory();
+    w->stack = more;
+    w->capacity = capacity;
+  }
+  w->stack[w->n++] = op;
+  return NULL;
+}
+
+static weft_status_t *push_controls(walk_t *w, TF_Operation *op) {
+  int n = TF_OperationNumControlInputs(op);
+  TF_Operation **controls = weft_calloc((size_t)n + 1, sizeof(*controls));
+  if (controls == NULL) return no_memory();
+  n = TF_OperationGetControlInputs(op, controls, n);
+  weft_status_t *s = NULL;
+  for (int i = 0; s == NULL && i < n; i++) s = push(w, controls[i]);
+  weft_free(controls);
+  return s;
+}
+
+static weft_status_t *push_inputs(walk_t *w, TF_Operation *op, const TF_Output *outputs, int n,
+                                  bool *reached) {
+  for (int i = 0; i < TF_OperationNumInputs(op); i++) {
+    TF_Output from = TF_OperationInput((TF_Input){op, i});
+    bool is_fed = false;
+    for (int k = 0; k < n; k++) {
+      if (outputs[k].oper != from.oper || outputs[k].index != from.index) continue;
+      reached[k] = is_fed = true;
+    }
+    if (!is_fed) WEFT_RETURN_IF_ERROR(push(w, from.oper));
+  }
+  return push_controls(w, op);
+}
+
+weft_status_t *weft_job_reach(const TF_Operation *op, const TF_Output *outputs, int n, bool *reached) {
+  walk_t w = {.seen = WEFT_MAP_INIT};
+  weft_status_t *s = push(&w, (TF_Operation *)(uintptr_t)op);
+  while (s == NULL && w.n > 0) s = push_inputs(&w, w.stack[--w.n], outputs, n, reached);
+  weft_free(w.stack);
+  weft_map_deinit(&w.seen);
+  return s;
+}

@@ -1,0 +1,87 @@
+/* jobs/run.c - steps, and what is told and saved between them. */
+#include "jobs/c_api.h"
+#include "jobs/impl.h"
+
+/* A loop ran: what it fetched becomes what WEFT_JobValue() gives. */
+static weft_status_t *ran(void *arg, TF_Tensor **values, int64_t done, bool counts, bool *out_stops) {
+  WEFT_Job *j = arg;
+  if (values != NULL) {
+    weft_job_drop_values(j);
+    for (int i = 0; i < j->fetches.n; i++) {
+      j->values[i] = values[i];
+      values[i] = NULL;
+    }
+  }
+  if (!counts) return NULL;
+  atomic_store_explicit(&j->done, done, memory_order_relaxed); /* a count that other threads look at */
+  *out_stops = j->on_step != NULL && j->on_step(j->step_arg, j, done) != 0;
+  if (j->saving.round > 1) {
+    weft_job_position_t now = weft_job_splitter_position(&j->splitter, done);
+    weft_job_saving_step(&j->saving, &now);
+  }
+  return NULL;
+}
+
+weft_status_t *weft_job_save_now(WEFT_Job *j) {
+  weft_str_t path;
+  int64_t done = WEFT_JobStepsDone(j);
+  const weft_job_position_t now = weft_job_splitter_position(&j->splitter, done);
+  weft_job_set_state(j, WEFT_JOB_SAVING);
+  WEFT_RETURN_IF_ERROR(weft_job_saving_save(&j->saving, j->session, &now, &path));
+  weft_job_watch_progress(&j->watch);
+  if (path.length == 0) return NULL;
+  const WEFT_JobEvent event = {.kind = WEFT_JOB_EVENT_SAVED, .step = done, .saved_step = j->saving.saved_step, .path = path.data};
+  weft_mutex_lock(&j->telling);
+  weft_job_tell(j, &event);
+  weft_mutex_unlock(&j->telling);
+  return NULL;
+}
+
+/* All loops stand still. */
+static weft_status_t *pause_loops(void *arg, int64_t done, int64_t *out_next) {
+  WEFT_Job *j = arg;
+  *out_next = weft_job_saving_next_step(&j->saving, done);
+  weft_status_t *s = weft_job_save_now(j);
+  weft_job_set_state(j, WEFT_JOB_RUNNING);
+  return s;
+}
+
+static bool is_due(void *arg) { return weft_job_saving_is_due(&((WEFT_Job *)arg)->saving); }
+
+static weft_status_t *run_loops(WEFT_Job *j, int64_t steps, weft_job_end_t *out_end) {
+  weft_job_loops_t *l = &j->loops;
+  int64_t first = WEFT_JobStepsDone(j);
+  *out_end = WEFT_JOB_END_STEPS;
+  if (steps <= first) return NULL;
+  l->ran = ran;
+  l->arg = j;
+  if (j->saving.is_saving) {
+    l->is_due = is_due;
+    l->pause = pause_loops;
+    l->round = j->saving.round;
+  }
+  return weft_job_loops_run(l, steps, weft_job_saving_next_step(&j->saving, first), out_end);
+}
+
+/* Is a checkpoint due after the last step of a run? There the loops do not come to a pause. */
+static bool is_save_step(const WEFT_Job *j) {
+  int64_t done = WEFT_JobStepsDone(j);
+  return weft_job_saving_next_step(&j->saving, done - 1) == done || weft_job_saving_is_due(&j->saving);
+}
+
+weft_status_t *weft_job_run_steps(WEFT_Job *j, int64_t steps, bool ends, bool *out_stops) {
+  weft_job_end_t end = WEFT_JOB_END_STEPS;
+  weft_job_trace_t *trace = NULL;
+  weft_status_t *s = ends && j->trace_path != NULL ? weft_job_trace_create(&trace) : NULL;
+  j->loops.trace = trace;
+  if (s == NULL && WEFT_JobStepsDone(j) == j->saving.first) j->saving.mark = weft_job_splitter_position(&j->splitter, j->saving.first);
+  if (s == NULL) s = run_loops(j, steps, &end);
+  if (s != NULL || (end == WEFT_JOB_END_STEPS && WEFT_JobStepsDone(j) < steps)) s = weft_job_cause(j, s);
+  bool saves = s == NULL && j->saving.is_saving && !j->loops.is_closed;
+  if (saves && (ends || end != WEFT_JOB_END_STEPS || is_save_step(j))) s = weft_job_save_now(j);
+  if (s == NULL && trace != NULL) s = weft_job_trace_write(trace, j->words->trace, j->trace_path);
+  j->loops.trace = NULL;
+  weft_job_trace_destroy(trace);
+  *out_stops = s == NULL && (end != WEFT_JOB_END_STEPS || j->loops.is_over);
+  return s;
+}

@@ -1,0 +1,39 @@
+/* jobs/safepoint.h - brings all worker loops to a stop between two steps, so that variables can be read as they
+ * are after a step.
+ *
+ * A worker loop asks before each of its runs whether it may start. From the step `pause_at` on it may not, as soon
+ * as that is safe for the other loops; once no loop runs and none may start, the safepoint is reached, and a loop
+ * that waits there does what was to be done. Loops that wait for each other within runs are let go on until
+ * all have started equally many.
+ */
+#ifndef WEFT_JOBS_SAFEPOINT_H_
+#define WEFT_JOBS_SAFEPOINT_H_
+
+#include "jobs/plan.h"
+
+typedef enum weft_job_safepoint_kind {
+  WEFT_SAFEPOINT_IN_STEP, /* the n-th run of every loop is the n-th step */
+  WEFT_SAFEPOINT_FREE,    /* every run is a step; loops do not wait for each other */
+  WEFT_SAFEPOINT_BOUND,   /* every run is a step; loops may wait until others have run as often, or nearly */
+  WEFT_SAFEPOINT_UPDATE,  /* the runs of the update loop are the steps, and the only ones that change variables */
+} weft_job_safepoint_kind_t;
+
+typedef struct weft_job_safepoint { /* Thread-compatible. */
+  weft_job_safepoint_kind_t kind;
+  int num_loops;
+  int64_t first, pause_at; /* steps done before the first run; where to stop, INT64_MAX: nowhere */
+  struct weft_job_safepoint_loop {
+    int64_t started; /* runs */
+    bool is_busy, has_ended, is_update;
+  } * loops; /* owned */
+} weft_job_safepoint_t;
+
+WEFT_MUST_CHECK weft_status_t *weft_job_safepoint_init(weft_job_safepoint_t *g, const weft_job_plan_t *plan, int64_t first);
+void weft_job_safepoint_deinit(weft_job_safepoint_t *g);
+/* `done`: steps that are complete. */
+bool weft_job_safepoint_may_start(const weft_job_safepoint_t *g, int loop, int64_t done);
+bool weft_job_safepoint_is_still(const weft_job_safepoint_t *g, int64_t done);
+/* Sets pause_at to the next step at which it is possible to stop, a multiple of `round` after the first. */
+void weft_job_safepoint_stop_soon(weft_job_safepoint_t *g, int64_t done, int64_t round);
+
+#endif /* WEFT_JOBS_SAFEPOINT_H_ */

@@ -1,0 +1,303 @@
+/* jobs/worker_loops.c - one thread per worker loop, but the first loop's, which is the caller's.
+ *
+ * Locking: `telling`, then `mu`. Under mu nothing is allocated or called back. A loop at the safepoint wakes when another loop's run ends,
+ * when a pause ends, and when all is over.
+ */
+#include "jobs/worker_loops.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "jobs/c_api.h"
+#include "jobs/run_options.h"
+
+struct weft_job_loop_run { /* Confined to its thread, but for the counts between runs. */
+  weft_job_loops_t *all;
+  const weft_job_loop_t *loop;
+  int index;
+  int64_t ran, quota; /* runs in all; where this run of loops ends at the latest */
+  bool counts;        /* each run is one of the steps */
+  weft_job_part_t part;
+  TF_Tensor **values; /* owned array; its tensors live for a run */
+  TF_Status *status;  /* owned */
+  TF_Buffer *options; /* owned; NULL: none */
+  pthread_t thread;
+  bool is_started;
+};
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for worker loops"); }
+
+/* Ends all loops; the first cause counts. */
+static void end(weft_job_loops_t *l, weft_status_t *failure) {
+  weft_mutex_lock(&l->mu);
+  bool is_first = !l->is_over;
+  l->is_over = true;
+  if (is_first) {
+    l->failure = failure;
+  } else {
+    weft_status_free(failure); /* an echo: the first failure closed the session */
+  }
+  weft_cond_broadcast(&l->changed);
+  weft_mutex_unlock(&l->mu);
+  if (!is_first || failure == NULL || l->plan->num_loops == 1) return;
+  TF_Status *status = TF_NewStatus();
+  if (status != NULL) TF_CloseSession(l->session, status); /* wakes the loops that wait for this one */
+  TF_DeleteStatus(status);
+}
+
+static void has_ended(weft_job_loops_t *l, int loop) {
+  weft_mutex_lock(&l->mu);
+  l->safepoint.loops[loop].has_ended = true;
+  weft_cond_broadcast(&l->changed);
+  weft_mutex_unlock(&l->mu);
+}
+
+/* ---- the safepoint ---- */
+
+static void pause_now_locked(weft_job_loops_t *l) WEFT_REQUIRES(l->mu) {
+  int64_t done = l->done, next = INT64_MAX;
+  if (l->end == WEFT_JOB_END_ASKED) { /* what the pause was for */
+    l->is_over = true;
+    weft_cond_broadcast(&l->changed);
+    return;
+  }
+  l->is_pausing = true;
+  l->safepoint.pause_at = INT64_MIN; /* nothing starts */
+  weft_mutex_unlock(&l->mu);
+  weft_status_t *s = l->pause(l->arg, done, &next);
+  if (s != NULL) end(l, s);
+  weft_mutex_lock(&l->mu);
+  l->is_pausing = false;
+  l->safepoint.pause_at = next;
+  weft_cond_broadcast(&l->changed);
+}
+
+/* Waits until the loop may start another run; false: all is over. */
+static bool goes_on(weft_job_loops_t *l, int loop) {
+  weft_mutex_lock(&l->mu);
+  while (!l->is_over && !weft_job_safepoint_may_start(&l->safepoint, loop, l->done)) {
+    if (!l->is_pausing && weft_job_safepoint_is_still(&l->safepoint, l->done)) {
+      pause_now_locked(l);
+    } else {
+      weft_cond_wait(&l->changed, &l->mu);
+    }
+  }
+  bool yes = !l->is_over;
+  l->safepoint.loops[loop].started += yes;
+  l->safepoint.loops[loop].is_busy = yes;
+  weft_mutex_unlock(&l->mu);
+  return yes;
+}
+
+static void run_is_over(weft_job_loops_t *l, int loop) {
+  weft_mutex_lock(&l->mu);
+  l->safepoint.loops[loop].is_busy = false;
+  if (l->is_due != NULL && l->safepoint.pause_at > l->done && l->is_due(l->arg)) {
+    weft_job_safepoint_stop_soon(&l->safepoint, l->done, l->round);
+  }
+  weft_cond_broadcast(&l->changed);
+  weft_mutex_unlock(&l->mu);
+}
+
+/* ---- the end ---- */
+
+static bool others_run_locked(const weft_job_loops_t *l, int loop) WEFT_REQUIRES(l->mu) {
+  bool any = false;
+  for (int i = 0; i < l->plan->num_loops; i++) any = any || (i != loop && l->safepoint.loops[i].is_busy);
+  return any;
+}
+
+/* No further run starts. A loop whose run does not end soon waits for what will not come: a token of an update that was applied without
+ * its gradient, or the run of a loop whose inputs have ended. It changes no variable; those are saved, and it is cancelled. */
+static void cancel_late(weft_job_loops_t *l, int loop) {
+  enum { GRACE_MS = 1000 };
+  int64_t deadline_ns = weft_clock_ns() + GRACE_MS * INT64_C(1000000), next;
+  bool is_late = false;
+  weft_mutex_lock(&l->mu);
+  while (others_run_locked(l, loop) && !is_late) is_late = !weft_cond_wait_until(&l->changed, &l->mu, deadline_ns);
+  bool saves = is_late && !l->is_stopped && l->failure == NULL && l->pause != NULL;
+  int64_t done = l->done;
+  if (is_late) l->is_closed = true;
+  weft_mutex_unlock(&l->mu);
+  if (!is_late) return;
+  weft_status_t *s = saves ? l->pause(l->arg, done, &next) : NULL;
+  TF_Status *status = TF_NewStatus();
+  if (status != NULL) TF_CloseSession(l->session, status);
+  TF_DeleteStatus(status);
+  weft_mutex_lock(&l->mu);
+  l->failure = weft_status_join(l->failure, s);
+  weft_mutex_unlock(&l->mu);
+}
+
+static void end_of_input(weft_job_loops_t *l, int loop) {
+  weft_mutex_lock(&l->mu);
+  l->safepoint.loops[loop].started--;
+  l->safepoint.loops[loop].is_busy = false;
+  bool is_first = !l->is_over;
+  l->is_over = true;
+  if (is_first) l->end = WEFT_JOB_END_INPUT;
+  weft_cond_broadcast(&l->changed);
+  weft_mutex_unlock(&l->mu);
+  if (is_first) cancel_late(l, loop);
+}
+
+/* ---- a run ---- */
+
+static weft_status_t *tell(weft_job_loop_run_t *r) {
+  weft_job_loops_t *l = r->all;
+  bool is_update = r->loop->is_update, stops = false;
+  weft_mutex_lock(l->telling);
+  weft_mutex_lock(&l->mu);
+  if (r->counts) l->done++;
+  int64_t done = l->done;
+  bool is_told = l->failure == NULL && !l->is_stopped && (r->counts || !l->is_over); /* a step that was in flight at the end counts */
+  weft_mutex_unlock(&l->mu);
+  weft_status_t *s = !is_told ? NULL : l->ran(l->arg, is_update ? NULL : r->values, done, r->counts, &stops);
+  weft_mutex_lock(&l->mu);
+  if (stops && !l->is_over) {
+    l->end = WEFT_JOB_END_ASKED;
+    weft_job_safepoint_stop_soon(&l->safepoint, l->done, 1);
+  }
+  if (is_update && !l->plan->in_step && l->done >= l->steps) l->is_over = true;
+  weft_mutex_unlock(&l->mu);
+  weft_mutex_unlock(l->telling);
+  return s;
+}
+
+static weft_status_t *run_session(weft_job_loop_run_t *r) {
+  weft_job_loops_t *l = r->all;
+  const weft_job_loop_t *p = r->loop;
+  bool is_traced = l->trace != NULL && r->ran + 1 == r->quota;
+  TF_Buffer *options = is_traced ? weft_job_run_options(true, l->plan->collective_graph_key) : r->options;
+  TF_Buffer *metadata = is_traced ? TF_NewBuffer() : NULL;
+  TF_SessionRun(l->session, options, p->feeds, r->part.tensors, p->num_feeds, p->fetches, r->values, p->num_fetches, p->targets,
+                p->num_targets, metadata, r->status);
+  weft_job_watch_progress(l->watch);
+  weft_status_t *s = weft_job_c_api_status(r->status);
+  if (s == NULL && is_traced) s = weft_job_trace_add(l->trace, weft_str_of(metadata->data, metadata->length));
+  if (is_traced && options != NULL) TF_DeleteBuffer(options);
+  if (metadata != NULL) TF_DeleteBuffer(metadata);
+  return s;
+}
+
+/* *out_has_ended: there was nothing to feed, and nothing ran. */
+static weft_status_t *run_once(weft_job_loop_run_t *r, bool *out_has_ended) {
+  *out_has_ended = false;
+  weft_status_t *s = r->loop->num_feeds == 0 ? NULL : weft_job_splitter_next(r->all->splitter, &r->part, out_has_ended);
+  if (s == NULL && !*out_has_ended) {
+    s = run_session(r);
+    r->ran++;
+    if (s == NULL) s = tell(r);
+    for (int i = 0; i < r->loop->num_fetches; i++) {
+      TF_DeleteTensor(r->values[i]);
+      r->values[i] = NULL;
+    }
+  }
+  weft_job_part_clear(&r->part);
+  return s;
+}
+
+static void *run_loop(void *arg) {
+  weft_job_loop_run_t *r = arg;
+  weft_job_loops_t *l = r->all;
+  bool has_input_ended = false;
+  while (r->ran < r->quota && !has_input_ended && goes_on(l, r->index)) {
+    weft_status_t *s = run_once(r, &has_input_ended);
+    if (has_input_ended) {
+      end_of_input(l, r->index);
+    } else {
+      run_is_over(l, r->index);
+    }
+    if (s != NULL) end(l, s);
+  }
+  if (r->loop->is_update && !l->plan->in_step) cancel_late(l, r->index);
+  has_ended(l, r->index);
+  return NULL;
+}
+
+/* ---- all loops ---- */
+
+static weft_status_t *init_loop(weft_job_loops_t *l, int i) {
+  weft_job_loop_run_t *r = &l->loops[i];
+  *r = (weft_job_loop_run_t){.all = l, .loop = &l->plan->loops[i], .index = i};
+  r->values = weft_calloc((size_t)r->loop->num_fetches + 1, sizeof(TF_Tensor *));
+  r->status = TF_NewStatus();
+  r->options = weft_job_run_options(false, l->plan->collective_graph_key);
+  if (r->values == NULL || r->status == NULL) return no_memory();
+  return weft_job_part_init(&r->part, l->splitter->inputs->n);
+}
+
+weft_status_t *weft_job_loops_init(weft_job_loops_t *l, int64_t first) {
+  int n = l->plan->num_loops;
+  bool has_update = false;
+  weft_mutex_init(&l->mu);
+  weft_cond_init(&l->changed);
+  l->done = first;
+  l->loops = weft_calloc((size_t)n + 1, sizeof *l->loops);
+  weft_status_t *s = l->loops == NULL ? no_memory() : weft_job_safepoint_init(&l->safepoint, l->plan, first);
+  for (int i = 0; s == NULL && i < n; i++) s = init_loop(l, i);
+  for (int i = 0; s == NULL && i < n; i++) has_update = has_update || l->plan->loops[i].is_update;
+  for (int i = 0; s == NULL && i < n; i++) l->loops[i].counts = !has_update || l->plan->loops[i].is_update;
+  return s;
+}
+
+void weft_job_loops_deinit(weft_job_loops_t *l) {
+  if (l->plan == NULL) return; /* never made */
+  for (int i = 0; l->loops != NULL && i < l->plan->num_loops; i++) {
+    weft_job_loop_run_t *r = &l->loops[i];
+    weft_job_part_deinit(&r->part);
+    weft_free(r->values);
+    TF_DeleteStatus(r->status);
+    if (r->options != NULL) TF_DeleteBuffer(r->options);
+  }
+  weft_free(l->loops);
+  weft_job_safepoint_deinit(&l->safepoint);
+  weft_cond_deinit(&l->changed);
+  weft_mutex_deinit(&l->mu);
+  *l = (weft_job_loops_t){0};
+}
+
+/* How often each loop has run when all steps are done. The counts of earlier runs of loops are in it, so that loops that wait for each
+ * other stay level. */
+static void set_quotas(weft_job_loops_t *l, int64_t steps) {
+  int n = l->plan->num_loops;
+  bool has_update = false;
+  int64_t all = steps - l->done;
+  for (int i = 0; i < n; i++) has_update = has_update || l->plan->loops[i].is_update;
+  for (int i = 0; i < n; i++) {
+    if (!has_update) all += l->loops[i].ran;
+  }
+  for (int i = 0; i < n; i++) {
+    l->loops[i].quota = has_update ? steps - l->safepoint.first : all / n + (i < all % n);
+    l->safepoint.loops[i].has_ended = false;
+  }
+}
+
+weft_status_t *weft_job_loops_run(weft_job_loops_t *l, int64_t steps, int64_t pause_at, weft_job_end_t *out_end) {
+  int n = l->plan->num_loops;
+  set_quotas(l, steps);
+  l->steps = steps;
+  l->safepoint.pause_at = l->pause != NULL ? pause_at : INT64_MAX;
+  l->end = WEFT_JOB_END_STEPS;
+  for (int i = 1; i < n; i++) {
+    weft_job_loop_run_t *r = &l->loops[i];
+    r->is_started = pthread_create(&r->thread, NULL, run_loop, r) == 0;
+    if (r->is_started) continue;
+    end(l, WEFT_ERROR(RESOURCE_EXHAUSTED, "no thread for worker loop %d", i));
+    has_ended(l, i);
+  }
+  run_loop(&l->loops[0]);
+  for (int i = 1; i < n; i++) {
+    if (l->loops[i].is_started) pthread_join(l->loops[i].thread, NULL);
+  }
+  weft_status_t *s = l->failure;
+  l->failure = NULL;
+  *out_end = l->end;
+  return s;
+}
+
+void weft_job_loops_stop(weft_job_loops_t *l) {
+  weft_mutex_lock(&l->mu);
+  l->is_over = l->is_stopped = true;
+  weft_cond_broadcast(&l->changed);
+  weft_mutex_unlock(&l->mu);
+}

@@ -1,0 +1,242 @@
+/* tools/submit/submit.c - the command's words for what a job does. */
+#include "tools/submit/submit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "io/npy.h"
+#include "jobs/c_api.h"
+#include "tools/command.h"
+#include "tools/graph_file.h"
+#include "tools/submit/feed_args.h"
+#include "tools/submit/signals.h"
+
+static const weft_job_words_t words = {.input = "--feed",
+                                       .fetch = "--fetch",
+                                       .target = "--target",
+                                       .init = "--init",
+                                       .master = "--master",
+                                       .strategy = "--strategy",
+                                       .container = "--container",
+                                       .trace = "--trace",
+                                       .batch = "--batch",
+                                       .shuffle = "--shuffle",
+                                       .seed = "--seed",
+                                       .array = "--feed NAME=FILE.npy",
+                                       .save = "--save",
+                                       .restore = "--restore",
+                                       .resume = "--resume",
+                                       .partly = "--restore-partly",
+                                       .lists_batches = true};
+
+typedef struct submit {
+  const weft_submit_spec_t *spec;
+  weft_submit_signals_t signals;
+  WEFT_Job *job;
+  TF_Status *status;
+  weft_progress_t progress;
+  bool has_begun;               /* the progress is shown */
+  weft_progress_value_t *shown; /* one per --fetch; owns its value, which looks at the job's */
+  int *shown_fetch, *saved_fetch; /* of each --fetch, --save-fetch: the job's */
+  weft_status_t *failure;       /* of the whole; owned */
+} submit_t;
+
+static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job"); }
+
+/* ---- what is shown ---- */
+
+static void drop_values(submit_t *m) {
+  for (int i = 0; m->shown != NULL && i < m->spec->fetches.n; i++) {
+    weft_tensor_release(m->shown[i].value);
+    m->shown[i].value = NULL;
+  }
+}
+
+/* Looks at the job's values again. They may have changed since. */
+static void look_at_values(submit_t *m) {
+  drop_values(m);
+  for (int i = 0; i < m->spec->fetches.n; i++) {
+    const TF_Tensor *value = WEFT_JobValue(m->job, m->shown_fetch[i]);
+    if (value != NULL) weft_status_free(weft_job_c_api_look_at(value, &m->shown[i].value)); /* without memory it is not shown */
+  }
+}
+
+static void begin(submit_t *m, int64_t first) {
+  if (m->has_begun) return;
+  m->has_begun = true;
+  weft_progress_start(&m->progress, m->spec->style, first, m->spec->steps, m->shown, m->spec->fetches.n);
+}
+
+static int on_step(void *arg, WEFT_Job *job, int64_t step) {
+  submit_t *m = arg;
+  (void)job;
+  look_at_values(m);
+  weft_progress_step(&m->progress, step);
+  return 0;
+}
+
+static void on_master(submit_t *m, const WEFT_JobEvent *e) {
+  char message[300];
+  bool is_lost = e->kind == WEFT_JOB_EVENT_MASTER_LOST;
+  snprintf(message, sizeof message, is_lost ? "the master at %s is gone; start it again, then the job (UNAVAILABLE)" : "still waiting for %s; are all tasks of its cluster running?", e->path);
+  if (is_lost) weft_submit_signals_give_up(&m->signals, WEFT_EXIT_FAILED, message);
+  weft_submit_signals_say(&m->signals, message);
+}
+
+static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
+  submit_t *m = arg;
+  weft_progress_t *p = &m->progress;
+  (void)job;
+  if (e->kind == WEFT_JOB_EVENT_WAITING || e->kind == WEFT_JOB_EVENT_MASTER_LOST) {
+    on_master(m, e);
+    return;
+  }
+  look_at_values(m);
+  if (e->kind != WEFT_JOB_EVENT_SAVED) begin(m, e->kind == WEFT_JOB_EVENT_RESUMED ? e->step : 0);
+  switch (e->kind) {
+    case WEFT_JOB_EVENT_RESUMED:
+      weft_progress_tell(p, e->step, "resumed", e->path, "resumed from %s: step %" PRId64 " of %" PRId64 " is done%s%s", e->path, e->step,
+                         m->spec->steps, e->note == NULL ? "" : "; ", e->note == NULL ? "" : e->note);
+      return;
+    case WEFT_JOB_EVENT_NOTHING_TO_RESUME:
+      weft_progress_tell(p, 0, "resumed", NULL, "no checkpoint %s-* to resume from: starting afresh", e->path);
+      return;
+    case WEFT_JOB_EVENT_RESTORED:
+      weft_progress_tell(p, 0, "restored", e->path, "restored %s (%d of %d variables)", e->path, e->num_restored, e->num_variables);
+      return;
+    default: weft_progress_tell(p, e->step, "saved", e->path, "saved %s (step %" PRId64 ")", e->path, e->saved_step);
+  }
+}
+
+/* ---- what is run ---- */
+
+static weft_status_t *read_graph(submit_t *m) {
+  weft_strbuf_t bytes = WEFT_STRBUF_INIT;
+  WEFT_RETURN_IF_ERROR(weft_graph_file_read(m->spec->graph_path, &bytes));
+  weft_status_t *s = weft_job_new(weft_str_of(bytes.data == NULL ? "" : bytes.data, bytes.length), m->spec->master, &m->spec->options, &words, &m->job);
+  weft_strbuf_deinit(&bytes);
+  return s == NULL ? NULL : weft_status_annotate(s, "in %s", m->spec->graph_path);
+}
+
+static weft_status_t *add_fetches(submit_t *m) {
+  const weft_submit_spec_t *spec = m->spec;
+  m->shown = weft_calloc((size_t)spec->fetches.n + 1, sizeof *m->shown);
+  m->shown_fetch = weft_calloc((size_t)spec->fetches.n + 1, sizeof *m->shown_fetch);
+  m->saved_fetch = weft_calloc((size_t)spec->saves.n + 1, sizeof *m->saved_fetch);
+  if (m->shown == NULL || m->shown_fetch == NULL || m->saved_fetch == NULL) return no_memory();
+  for (int i = 0; i < spec->fetches.n; i++) {
+    WEFT_RETURN_IF_ERROR(weft_job_add_fetch(m->job, words.fetch, weft_str(spec->fetches.items[i]), &m->shown_fetch[i]));
+    m->shown[i].name = spec->fetches.items[i];
+  }
+  return NULL;
+}
+
+/* What is saved is fetched, also without --fetch. */
+static weft_status_t *add_saves(submit_t *m) {
+  for (int i = 0; i < m->spec->saves.n; i++) {
+    weft_str_t name, path;
+    if (!weft_str_split(weft_str(m->spec->saves.items[i]), '=', &name, &path) || name.length == 0 || path.length == 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: give NAME=FILE.npy", m->spec->saves.items[i]);
+    }
+    WEFT_RETURN_IF_ERROR(weft_job_add_fetch(m->job, "--save-fetch", name, &m->saved_fetch[i]));
+  }
+  return NULL;
+}
+
+typedef void add_fn(WEFT_Job *job, const char *name, TF_Status *status);
+
+static weft_status_t *add_all(submit_t *m, add_fn *add, const weft_option_texts_t *names) {
+  weft_status_t *s = NULL;
+  for (int i = 0; s == NULL && i < names->n; i++) {
+    add(m->job, names->items[i], m->status);
+    s = weft_job_c_api_status(m->status);
+  }
+  return s;
+}
+
+static weft_status_t *describe(submit_t *m) {
+  const weft_submit_spec_t *spec = m->spec;
+  WEFT_RETURN_IF_ERROR(add_fetches(m));
+  WEFT_RETURN_IF_ERROR(add_all(m, WEFT_JobAddTarget, &spec->targets));
+  WEFT_RETURN_IF_ERROR(add_all(m, WEFT_JobAddInitialiser, &spec->inits));
+  WEFT_RETURN_IF_ERROR(add_saves(m));
+  WEFT_RETURN_IF_ERROR(weft_submit_feeds(m->job, &spec->feeds, spec->options.batch, spec->batch_names));
+  if (spec->save != NULL) {
+    WEFT_JobSaveEvery(m->job, spec->save, spec->save_steps, spec->save_seconds, m->status);
+    WEFT_RETURN_IF_ERROR(weft_job_c_api_status(m->status));
+  }
+  if (spec->restore != NULL) WEFT_JobRestore(m->job, spec->restore, m->status);
+  WEFT_JobOnStep(m->job, on_step, m, m->status);
+  WEFT_JobOnEvent(m->job, on_event, m, m->status);
+  return weft_job_c_api_status(m->status);
+}
+
+static weft_status_t *save_fetches(submit_t *m) {
+  for (int i = 0; i < m->spec->saves.n; i++) {
+    weft_tensor_t *t = NULL;
+    weft_str_t name, path;
+    const TF_Tensor *value = WEFT_JobValue(m->job, m->saved_fetch[i]);
+    if (value == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: without a step there is no value", m->spec->saves.items[i]);
+    weft_str_split(weft_str(m->spec->saves.items[i]), '=', &name, &path);
+    WEFT_RETURN_IF_ERROR(weft_job_c_api_look_at(value, &t));
+    weft_status_t *s = weft_npy_write(path.data, t);
+    weft_tensor_release(t);
+    if (s != NULL) return weft_status_annotate(s, "while saving --save-fetch %s", m->spec->saves.items[i]);
+  }
+  return NULL;
+}
+
+/* If a signal ended the job, that is what happened, whatever the step says. */
+static weft_status_t *cause(submit_t *m, weft_status_t *s) {
+  if (m->signals.number == 0 || (s == NULL && WEFT_JobStepsDone(m->job) >= m->spec->steps)) return s;
+  weft_status_free(s);
+  const char *last = WEFT_JobLastCheckpoint(m->job);
+  return WEFT_ERROR(CANCELLED, "interrupted after %" PRId64 " of %" PRId64 " steps%s%s", WEFT_JobStepsDone(m->job), m->spec->steps,
+                    last != NULL ? "; --resume goes on from " : "", last != NULL ? last : "");
+}
+
+static weft_status_t *run_job(submit_t *m) {
+  if (m->spec->resumes) {
+    WEFT_JobResume(m->job, m->status);
+  } else {
+    WEFT_JobInitialise(m->job, m->status);
+  }
+  weft_status_t *s = weft_job_c_api_status(m->status);
+  if (s != NULL) return cause(m, s);
+  begin(m, WEFT_JobStepsDone(m->job));
+  WEFT_JobRun(m->job, m->spec->steps, m->status);
+  s = cause(m, weft_job_c_api_status(m->status));
+  if (s == NULL) s = save_fetches(m);
+  look_at_values(m);
+  weft_progress_end(&m->progress, WEFT_JobStepsDone(m->job), s);
+  return s;
+}
+
+static void run(void *arg) {
+  submit_t *m = arg;
+  m->status = TF_NewStatus();
+  weft_status_t *s = m->status == NULL ? no_memory() : read_graph(m);
+  if (s == NULL) s = describe(m);
+  if (s == NULL) {
+    weft_submit_signals_job(&m->signals, m->job);
+    s = run_job(m);
+    weft_submit_signals_job(&m->signals, NULL);
+  }
+  drop_values(m);
+  WEFT_DeleteJob(m->job);
+  weft_free(m->shown);
+  weft_free(m->shown_fetch);
+  weft_free(m->saved_fetch);
+  TF_DeleteStatus(m->status);
+  m->failure = s;
+}
+
+weft_status_t *weft_submit_run(const weft_submit_spec_t *spec, int *out_signal) {
+  submit_t m = {.spec = spec};
+  *out_signal = 0;
+  weft_status_t *s = weft_submit_signals_run(&m.signals, spec->style == WEFT_PROGRESS_BAR, run, &m);
+  if (s != NULL) return s; /* the process ends; what was made for the job ends with it */
+  *out_signal = m.signals.number;
+  return m.failure;
+}

@@ -1,0 +1,28 @@
+/* tools/submit/submit.h - a graph file as a job (include/weft/job.h) whose course is printed. */
+#ifndef WEFT_TOOLS_SUBMIT_SUBMIT_H_
+#define WEFT_TOOLS_SUBMIT_SUBMIT_H_
+
+#include "base/status.h"
+#include "tools/options.h"
+#include "tools/submit/progress.h"
+#include "weft/job.h"
+
+/* As on the command line. */
+typedef struct weft_submit_spec {
+  const char *graph_path, *master; /* master NULL: a local session */
+  weft_option_texts_t feeds, inits, targets, fetches, saves;
+  const char *batch_names; /* "x+y": the feeds that are cut; NULL: all arrays */
+  WEFT_JobOptions options;
+  const char *save, *restore; /* NULL: none */
+  int64_t save_steps;
+  double save_seconds;
+  bool resumes;
+  int64_t steps; /* in all, those included that were done before a job that resumes */
+  weft_progress_style_t style;
+} weft_submit_spec_t;
+
+/* Runs it and prints what it does. Errors name what is wrong and what to do. *out_signal is the signal that ended it
+ * (the error is then CANCELLED), or 0. Call it on the main thread. */
+WEFT_MUST_CHECK weft_status_t *weft_submit_run(const weft_submit_spec_t *spec, int *out_signal);
+
+#endif /* WEFT_TOOLS_SUBMIT_SUBMIT_H_ */
