@@ -30,6 +30,18 @@ void weft_remote_hold(weft_remote_t *t, weft_remote_offer_t *o) {
   }
 }
 
+/* All that the peer has said before its link broke is known now: it may have left because of another. */
+static void end_untold(void *arg) {
+  weft_remote_offer_t *o = arg;
+  weft_status_t *why = o->why;
+  if (!weft_remote_is_lost(o->t, o->to_task)) {
+    weft_status_t *loss = weft_transport_loss(o->to_task, why);
+    weft_remote_note_loss(o->t, o->to_task, loss, false);
+    weft_status_free(loss);
+  }
+  weft_remote_end_offer(o, weft_remote_cause(o->t, o->to_task, why));
+}
+
 /* Tells the receiver over the link, which o holds. Few bytes go with the message; they are done then, unless is_kept. `key` is
  * the caller's: o may be gone as soon as the peer knows of it. */
 static void tell(weft_remote_t *t, weft_remote_offer_t *o, weft_str_t key, weft_str_t to_device, bool is_kept) {
@@ -39,6 +51,7 @@ static void tell(weft_remote_t *t, weft_remote_offer_t *o, weft_str_t key, weft_
                             .address = (uint64_t)(uintptr_t)o->data};
   if (is_inline) told.inline_data = o->bytes == 0 ? "" : o->data;
   weft_status_t *s = NULL;
+  bool is_broken = false;
   if (!is_sent) {
     weft_mutex_lock(&t->mu);
     told.id = o->id = ++t->next_id;
@@ -47,11 +60,17 @@ static void tell(weft_remote_t *t, weft_remote_offer_t *o, weft_str_t key, weft_
   }
   if (s == NULL && !weft_host_link_offer(link, &told)) {
     s = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s", WEFT_STR_ARGS(weft_host_link_task(link)));
+    is_broken = true;
     weft_mutex_lock(&t->mu);
     if (!is_sent) o = weft_map_remove_u64(&t->told, told.id); /* NULL: its end was noticed before */
     weft_mutex_unlock(&t->mu);
   }
-  if (o != NULL && (is_sent || s != NULL)) {
+  if (o != NULL && is_broken) {
+    o->t = t;
+    o->why = s;
+    s = NULL;
+    weft_host_links_settle(t->links, end_untold, o);
+  } else if (o != NULL && (is_sent || s != NULL)) {
     weft_remote_end_offer(o, s);
     s = NULL;
   }

@@ -38,6 +38,8 @@ typedef struct weft_remote_offer {
   size_t bytes;
   uint64_t id;            /* in `told` */
   weft_host_link_t *link; /* retained; of one that was told */
+  weft_remote_t *t;       /* borrowed */
+  weft_status_t *why;     /* owned; why it could not be told, until the cause is known */
   weft_transfer_done_fn *done;
   void *arg;
 } weft_remote_offer_t;
