@@ -137,7 +137,7 @@ static weft_status_t *check_address(weft_str_t address) {
                     WEFT_STR_ARGS(address));
 }
 
-static weft_status_t *connect_to(weft_connection_t *c) {
+static weft_status_t *connect_to(weft_connection_t *c, bool fails_fast) {
   static const char scheme[] = "grpc://";
   weft_str_t target = weft_str(c->target);
   if (target.length == 0) {
@@ -150,7 +150,8 @@ static weft_status_t *connect_to(weft_connection_t *c) {
   WEFT_RETURN_IF_ERROR(check_address(address));
   WEFT_RETURN_IF_ERROR(weft_rpc_client_create(1, &c->rpc));
   WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(c->rpc, address, &c->channel));
-  return weft_remote_master_client_create(c->channel, c->options.timeout_ms, &c->master);
+  return fails_fast ? weft_remote_master_client_create_fail_fast(c->channel, c->options.timeout_ms, &c->master)
+                    : weft_remote_master_client_create(c->channel, c->options.timeout_ms, &c->master);
 }
 
 weft_status_t *weft_connection_open(const TF_SessionOptions *options, weft_connection_t **out) {
@@ -163,7 +164,7 @@ weft_status_t *weft_connection_open(const TF_SessionOptions *options, weft_conne
   c->canceller = weft_canceller_create(NULL);
   weft_status_t *s = c->target == NULL || c->canceller == NULL ? no_memory() : NULL;
   if (s == NULL) s = weft_client_config_read(config, &c->options, &local);
-  if (s == NULL) s = connect_to(c);
+  if (s == NULL) s = connect_to(c, options->fails_fast);
   if (s == NULL) {
     weft_str_t kept = c->is_local ? weft_str_of(local.data, local.length) : config;
     c->config = weft_strndup(kept.data == NULL ? "" : kept.data, kept.length);

@@ -2,6 +2,7 @@
 #include "client/session_options.h"
 
 #include "base/alloc.h"
+#include "weft/cluster.h"
 
 TF_SessionOptions *TF_NewSessionOptions(void) { return weft_calloc(1, sizeof(TF_SessionOptions)); }
 
@@ -11,6 +12,8 @@ void TF_DeleteSessionOptions(TF_SessionOptions *options) {
   weft_free(options->config);
   weft_free(options);
 }
+
+void WEFT_SetWaitForMaster(TF_SessionOptions *options, unsigned char waits) { options->fails_fast = waits == 0; }
 
 void TF_SetTarget(TF_SessionOptions *options, const char *target) {
   char *copy = weft_strdup(target);

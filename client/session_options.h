@@ -2,6 +2,8 @@
 #ifndef WEFT_CLIENT_SESSION_OPTIONS_H_
 #define WEFT_CLIENT_SESSION_OPTIONS_H_
 
+#include <stdbool.h>
+
 #include "base/str.h"
 #include "tensorflow/c/c_api.h"
 
@@ -9,6 +11,7 @@ struct TF_SessionOptions {
   char *target; /* owned; NULL: "" */
   char *config; /* owned; a serialized ConfigProto */
   size_t config_bytes;
+  bool fails_fast; /* where its master cannot be reached */
 };
 
 #endif /* WEFT_CLIENT_SESSION_OPTIONS_H_ */

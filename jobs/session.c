@@ -10,6 +10,7 @@
 #include "jobs/reach.h"
 #include "jobs/run_options.h"
 #include "protos/wire.h"
+#include "weft/cluster.h"
 
 enum { MAX_LOCAL_CPUS = 1 << 10 };
 
@@ -42,6 +43,7 @@ static weft_status_t *list_devices(WEFT_Job *j, weft_job_view_t *view) {
   weft_status_t *s = nothing == NULL || options == NULL ? no_memory() : NULL;
   if (s == NULL) {
     TF_SetTarget(options, j->master);
+    WEFT_SetWaitForMaster(options, 0); /* it has been probed */
     session = TF_NewSession(nothing, options, j->status);
     s = weft_job_c_api_status(j->status);
   }
@@ -112,6 +114,7 @@ static weft_status_t *new_session(WEFT_Job *j) {
   TF_SessionOptions *options = TF_NewSessionOptions();
   if (options == NULL) return no_memory();
   if (j->master != NULL) TF_SetTarget(options, j->master);
+  WEFT_SetWaitForMaster(options, 0); /* it was there when the job was planned */
   if (j->plan.num_local_cpus > 0) set_cpus(options, j->plan.num_local_cpus, j->status);
   j->session = TF_NewSession(j->plan.graph, options, j->status);
   TF_DeleteSessionOptions(options);

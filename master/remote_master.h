@@ -13,6 +13,9 @@ WEFT_MUST_CHECK weft_status_t *weft_remote_master_client_create(weft_rpc_channel
                                                                 weft_master_client_t **out);
 /* The same for a caller that looks after failures by itself: a call ends with UNAVAILABLE at once while the master is
  * away, and is never sent again. */
+/* The same, but a session is not created where the first connection is refused: the master is known to have been there. */
+WEFT_MUST_CHECK weft_status_t *weft_remote_master_client_create_fail_fast(weft_rpc_channel_t *channel, int64_t timeout_ms,
+                                                                          weft_master_client_t **out);
 WEFT_MUST_CHECK weft_status_t *weft_remote_master_client_create_direct(weft_rpc_channel_t *channel,
                                                                        int64_t timeout_ms, weft_master_client_t **out);
 /* Registers all methods of tensorflow.MasterService and of weft.MasterService on `s`, served by `m` (borrowed). Every byte of a request is

@@ -5,9 +5,10 @@
  * costs no thread switch. Whoever wants several steps at once uses several
  * threads, as TensorFlow's clients do.
  *
- * A call without a session waits for the master to come up. One of a session does not: a master that has ended has taken its
+ * A call without a session waits for the master to come up, unless the client fails fast. One of a session does not: a master that has ended has taken its
  * sessions along. Every call is sent again, with the same request id, while it ends with UNAVAILABLE (reference 1.3), but where a master
- * of ours has answered so, or keeps its connection and answers no ping. A direct client neither waits nor sends again.
+ * of ours has answered so, or keeps its connection and answers no ping. Where the master had got the request before the connection
+ * was lost, the loss is what the caller is told. A direct client neither waits nor sends again.
  */
 #include <time.h>
 
@@ -15,6 +16,7 @@
 #include "base/random.h"
 #include "master/master_codec.h"
 #include "master/remote_master.h"
+#include "rpc/recent_ids.h"
 #include "worker/device_codec.h"
 
 #define METHOD(name) "/tensorflow.MasterService/" name
@@ -25,7 +27,8 @@ typedef struct remote_master {
   weft_master_client_t base;
   weft_rpc_channel_t *channel; /* retained */
   int64_t timeout_ms;
-  bool is_direct; /* neither waits for the master to come up nor sends again */
+  bool is_direct;  /* neither waits for the master to come up nor sends again */
+  bool fails_fast; /* does not wait for the master to come up */
 } remote_master_t;
 
 /* One call: the answer is decoded into `response`, whose texts live in `arena` or in `answer`. */
@@ -53,11 +56,11 @@ static weft_status_t *call(remote_master_t *m, const char *path, const weft_mess
                            const void *request, weft_str_t session, int64_t timeout_ms, weft_canceller_t *canceller,
                            exchange_t *out) {
   bool is_answered = false;
-  weft_rpc_options_t o = {.wait_for_ready = !m->is_direct && session.length == 0,
+  weft_rpc_options_t o = {.wait_for_ready = !m->is_direct && !m->fails_fast && session.length == 0,
                           .timeout_ms = timeout_ms > 0 ? timeout_ms : m->timeout_ms,
                           .canceller = canceller,
                           .out_is_answered = &is_answered};
-  weft_status_t *s = NULL;
+  weft_status_t *s = NULL, *lost = NULL; /* the failure before the last one */
   const int max_repeats = m->is_direct ? 0 : MAX_REPEATS;
   if (weft_rpc_channel_is_silent(m->channel)) { /* is it there again? A session that is closed after a failure does not wait for that */
     o.wait_for_ready = false;
@@ -69,9 +72,16 @@ static weft_status_t *call(remote_master_t *m, const char *path, const weft_mess
     if (s == NULL) s = weft_rpc_call_sync(m->channel, path, message, &o, &out->answer);
     if (weft_status_code(s) != WEFT_UNAVAILABLE || i == max_repeats || weft_canceller_is_cancelled(canceller)) break;
     if (is_answered || weft_rpc_channel_is_silent(m->channel)) break; /* a silent one may have the request already */
-    weft_status_free(s);
+    weft_status_free(lost);
+    lost = s;
     pause_before(i);
   }
+  /* The request had arrived before the connection was lost: that is what went wrong. */
+  if (lost != NULL && is_answered && weft_recent_ids_is_refusal(s)) {
+    weft_status_free(s);
+    return lost;
+  }
+  weft_status_free(lost);
   return s;
 }
 
@@ -327,7 +337,8 @@ static void destroy(weft_master_client_t *m) {
   weft_free(m);
 }
 
-static weft_status_t *create(weft_rpc_channel_t *channel, int64_t timeout_ms, bool is_direct, weft_master_client_t **out) {
+static weft_status_t *create(weft_rpc_channel_t *channel, int64_t timeout_ms, bool is_direct, bool fails_fast,
+                             weft_master_client_t **out) {
   static const weft_master_client_ops_t ops = {.create_session = create_session,
                                                .extend_session = extend_session,
                                                .run_step = run_step,
@@ -347,16 +358,22 @@ static weft_status_t *create(weft_rpc_channel_t *channel, int64_t timeout_ms, bo
   r->channel = weft_rpc_channel_retain(channel);
   r->timeout_ms = timeout_ms;
   r->is_direct = is_direct;
+  r->fails_fast = fails_fast;
   *out = &r->base;
   return NULL;
 }
 
 weft_status_t *weft_remote_master_client_create(weft_rpc_channel_t *channel, int64_t timeout_ms,
                                                 weft_master_client_t **out) {
-  return create(channel, timeout_ms, false, out);
+  return create(channel, timeout_ms, false, false, out);
 }
 
 weft_status_t *weft_remote_master_client_create_direct(weft_rpc_channel_t *channel, int64_t timeout_ms,
                                                        weft_master_client_t **out) {
-  return create(channel, timeout_ms, true, out);
+  return create(channel, timeout_ms, true, false, out);
+}
+
+weft_status_t *weft_remote_master_client_create_fail_fast(weft_rpc_channel_t *channel, int64_t timeout_ms,
+                                                          weft_master_client_t **out) {
+  return create(channel, timeout_ms, false, true, out);
 }

@@ -4,6 +4,7 @@
 #include "tests/client/client_testing.h"
 #include "tests/ports.h"
 #include "tests/rpc/tsan.h"
+#include "weft/cluster.h"
 #include "weft/statistics.h"
 
 static const TF_Output nothing = {NULL, 0};
@@ -243,7 +244,25 @@ static void tensors_that_cross_are_counted(void) {
   world_close(&w);
 }
 
+/* Its master was there and has gone. */
+static void a_session_need_not_wait_for_its_master(void) {
+  world_t w;
+  char target[64];
+  world_open(&w);
+  snprintf(target, sizeof target, "grpc://127.0.0.1:%d", weft_test_free_port());
+  TF_SessionOptions *o = TF_NewSessionOptions();
+  TF_SetTarget(o, target);
+  WEFT_SetWaitForMaster(o, 0);
+  w.session = TF_NewSession(w.g, o, w.s);
+  ASSERT_OK(&w);
+  CU_ASSERT_PTR_NULL(TF_SessionListDevices(w.session, w.s));
+  ASSERT_FAILS(&w, TF_UNAVAILABLE, "cannot connect to");
+  TF_DeleteSessionOptions(o);
+  world_close(&w);
+}
+
 static const CU_TestInfo tests[] = {
+    {"a session need not wait for its master", a_session_need_not_wait_for_its_master},
     {"a session runs on a server", a_session_runs_on_a_server},
     {"failures come back with their task", failures_come_back_with_their_task},
     {"variables outlive sessions until a reset", variables_outlive_sessions_until_a_reset},

@@ -10,6 +10,7 @@ static bool is_new(weft_recent_ids_t *r, int64_t id) {
   if (!ok) {
     CU_ASSERT_EQUAL(weft_status_code(s), WEFT_ABORTED);
     CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), "The same RunStep request was received twice."));
+    CU_ASSERT_TRUE(weft_recent_ids_is_refusal(s));
   }
   weft_status_free(s);
   return ok;
