@@ -99,7 +99,7 @@ static weft_status_t *add_write(builder_t *b, TF_Output holder, bool is_ref, wef
   TF_Operation **writes =
       weft_arena_calloc(&b->access->arena, (size_t)p->num_writes + 1, sizeof(*writes)); /* copies are few */
   if (writes == NULL) return no_memory();
-  memcpy(writes, p->writes, (size_t)p->num_writes * sizeof(*writes));
+  if (p->num_writes > 0) memcpy(writes, p->writes, (size_t)p->num_writes * sizeof(*writes));
   TF_OperationDescription *d = begin(b, is_ref ? "Assign" : "AssignVariableOp", "write");
   TF_AddInput(d, holder);
   TF_AddInput(d, p->feed);

@@ -64,7 +64,7 @@ static float value_after(bool claims, int runs) {
   TF_AddControlInput(d, begun.oper);
   TF_Operation *last = TF_FinishOperation(d, w.s);
   for (int i = 1; i < 20; i++) { /* the failure comes first */
-    char name[16];
+    char name[24];
     snprintf(name, sizeof name, "later_%d", i);
     d = TF_NewOperation(w.g, "NoOp", name);
     TF_AddControlInput(d, last);
