@@ -341,7 +341,8 @@ def watch(cluster, job, task, strategy, role, fault, seconds, began):
                 return Outcome("hang", "the client does not end after SIGTERM")
     if error_s is not None and message.count("\n") > 0:
         return Outcome("bad message", message)
-    names = [task.name, cluster.master] if role == "worker0" else [task.name]  # a client that never reached its master has an address only
+    address = cluster.master.removeprefix("grpc://")
+    names = [task.name, address] if role == "worker0" else [task.name]  # a client that never reached its master has an address only
     if error_s is not None and not any(name in cause_of(message) for name in names):
         return Outcome("bad message", f"its beginning does not name {task.name}: {message}", error_s)
     if error_s is not None and fault == "term" and not re.search("shut down|stopped|is gone|cannot connect|no server listens", cause_of(message)):
