@@ -7,7 +7,7 @@
 
 /* What a worker loop is fed in one step. */
 typedef struct weft_job_part { /* Confined. */
-  TF_Tensor **tensors; /* one per input; lent by the inputs unless is_owned */
+  TF_Tensor **tensors;         /* one per input; lent by the inputs unless is_owned */
   bool *is_owned;
   int n;
 } weft_job_part_t;
@@ -18,14 +18,16 @@ void weft_job_part_deinit(weft_job_part_t *p);
 void weft_job_part_clear(weft_job_part_t *p);
 
 typedef struct weft_job_splitter { /* Thread-safe. */
-  weft_job_inputs_t *inputs; /* borrowed; guarded by mu. Callbacks of the program are called with it: one batch is made at a time */
+  weft_job_inputs_t *inputs; /* borrowed; guarded by mu. Callbacks of the program are called with it: one
+                                batch is made at a time */
   weft_mutex_t mu;
 } weft_job_splitter_t;
 
 void weft_job_splitter_init(weft_job_splitter_t *d, weft_job_inputs_t *inputs);
 void weft_job_splitter_deinit(weft_job_splitter_t *d); /* also of one that is all zero */
 /* Fills `part`, which is empty, with the next batch. Errors, *out_has_ended: weft_job_inputs_next. */
-WEFT_MUST_CHECK weft_status_t *weft_job_splitter_next(weft_job_splitter_t *d, weft_job_part_t *part, bool *out_has_ended);
+WEFT_MUST_CHECK weft_status_t *weft_job_splitter_next(weft_job_splitter_t *d, weft_job_part_t *part,
+                                                      bool *out_has_ended);
 /* Where a job stands after step `done`. */
 weft_job_position_t weft_job_splitter_position(weft_job_splitter_t *d, int64_t done);
 

@@ -22,5 +22,6 @@ weft_status_t *weft_job_c_api_look_at(const TF_Tensor *value, weft_tensor_t **ou
   int rank = TF_NumDims(value);
   for (int d = 0; d < rank && d < WEFT_MAX_DIMS; d++) dims[d] = TF_Dim(value, d);
   WEFT_RETURN_IF_ERROR(weft_shape_make(dims, rank, &shape));
-  return weft_tensor_wrap((weft_dtype_t)TF_TensorType(value), &shape, TF_TensorData(value), TF_TensorByteSize(value), keep, NULL, out);
+  return weft_tensor_wrap((weft_dtype_t)TF_TensorType(value), &shape, TF_TensorData(value),
+                          TF_TensorByteSize(value), keep, NULL, out);
 }

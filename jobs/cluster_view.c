@@ -9,7 +9,9 @@
 
 enum { MAX_TASKS = 1 << 16 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a view of a cluster"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a view of a cluster");
+}
 
 void weft_job_view_init(weft_job_view_t *v) { *v = (weft_job_view_t){.arena = WEFT_ARENA_INIT}; }
 
@@ -25,7 +27,8 @@ static int compare(const void *a, const void *b) {
 }
 
 /* The task, made if it is new. */
-static weft_status_t *find_task(weft_job_view_t *v, weft_str_t job, int index, weft_str_t host, weft_task_devices_t **out) {
+static weft_status_t *find_task(weft_job_view_t *v, weft_str_t job, int index, weft_str_t host,
+                                weft_task_devices_t **out) {
   for (int i = 0; i < v->cluster.num_tasks; i++) {
     *out = &v->tasks[i];
     if (weft_str_eq((*out)->job, job) && (*out)->index == index) return NULL;
@@ -38,7 +41,8 @@ static weft_status_t *find_task(weft_job_view_t *v, weft_str_t job, int index, w
     v->capacity = capacity;
   }
   weft_device_text_t text;
-  weft_device_name_t name = {.has_job = true, .has_replica = true, .has_task = true, .job = job, .task = index};
+  weft_device_name_t name = {
+      .has_job = true, .has_replica = true, .has_task = true, .job = job, .task = index};
   weft_str_t task = weft_arena_str(&v->arena, weft_str(weft_device_name_print(&name, &text)));
   weft_str_t own_job = weft_arena_str(&v->arena, job), own_host = weft_arena_str(&v->arena, host);
   if (task.data == NULL || own_job.data == NULL || own_host.data == NULL) return no_memory();
@@ -56,7 +60,8 @@ weft_status_t *weft_job_view_add_device(weft_job_view_t *v, weft_str_t text) {
   weft_device_name_t name;
   weft_task_devices_t *task;
   WEFT_RETURN_IF_ERROR(weft_device_name_parse(text, &name));
-  if (!weft_device_name_is_full(&name)) return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' is not the whole name of a device", WEFT_STR_ARGS(text));
+  if (!weft_device_name_is_full(&name))
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' is not the whole name of a device", WEFT_STR_ARGS(text));
   if (!weft_str_is(name.type, "CPU")) return NULL;
   WEFT_RETURN_IF_ERROR(find_task(v, name.job, name.task, WEFT_STR(""), &task));
   if (name.id >= task->num_cpus) task->num_cpus = name.id + 1;
@@ -69,8 +74,11 @@ weft_status_t *weft_job_view_add_device(weft_job_view_t *v, weft_str_t text) {
 static weft_status_t *add_count(weft_job_view_t *v, weft_str_t part, int num_cpus) {
   weft_str_t job, number;
   int64_t n;
-  if (!weft_str_split(part, '=', &job, &number) || job.length == 0 || !weft_str_to_i64(number, &n) || n < 1 || n > MAX_TASKS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' is no part of a cluster: give JOB=TASKS, or JOB=HOST:PORT,HOST:PORT;...", WEFT_STR_ARGS(part));
+  if (!weft_str_split(part, '=', &job, &number) || job.length == 0 || !weft_str_to_i64(number, &n) || n < 1 ||
+      n > MAX_TASKS) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "'%.*s' is no part of a cluster: give JOB=TASKS, or JOB=HOST:PORT,HOST:PORT;...",
+                      WEFT_STR_ARGS(part));
   }
   for (int i = 0; i < (int)n; i++) {
     weft_task_devices_t *task;

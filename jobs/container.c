@@ -14,7 +14,8 @@ weft_status_t *weft_job_container_check(const char *option, weft_str_t name) {
     ok = ok && (is_plain || (i > 0 && (c == '_' || c == '-' || c == '/')));
   }
   if (ok) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s '%.*s': give letters, digits and dots; behind the first also _ - /", option, WEFT_STR_ARGS(name));
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s '%.*s': give letters, digits and dots; behind the first also _ - /",
+                    option, WEFT_STR_ARGS(name));
 }
 
 static bool is_inside(weft_str_t container, weft_str_t name) {
@@ -28,8 +29,10 @@ static weft_status_t *set(weft_graph_t *g, weft_node_t *n, weft_str_t name) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_append(&text, name);
   if (now->s.length > 0) weft_strbuf_printf(&text, "/%.*s", WEFT_STR_ARGS(now->s));
-  const weft_attr_t value = {.kind = WEFT_ATTR_STRING, .s = weft_str_of(text.data == NULL ? "" : text.data, text.length)};
-  weft_status_t *s = text.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a container's name") : weft_graph_set_attr(g, n, "container", &value);
+  const weft_attr_t value = {.kind = WEFT_ATTR_STRING,
+                             .s = weft_str_of(text.data == NULL ? "" : text.data, text.length)};
+  weft_status_t *s = text.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a container's name")
+                                 : weft_graph_set_attr(g, n, "container", &value);
   weft_strbuf_deinit(&text);
   return s;
 }
@@ -52,8 +55,9 @@ static weft_status_t *check_function(const char *option, const weft_function_t *
     while (weft_wire_next(&in, &field)) {
       bool is_op = weft_wire_number(&field) == 2 && weft_wire_type(&field) == WEFT_WIRE_BYTES;
       if (!is_op || !makes_state(field.bytes)) continue;
-      return WEFT_ERROR(INVALID_ARGUMENT, "%s: function '%.*s' makes state of its own with %.*s; make it outside of functions", option,
-                        WEFT_STR_ARGS(f->name), WEFT_STR_ARGS(field.bytes));
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "%s: function '%.*s' makes state of its own with %.*s; make it outside of functions",
+                        option, WEFT_STR_ARGS(f->name), WEFT_STR_ARGS(field.bytes));
     }
   }
   return NULL;
@@ -61,7 +65,8 @@ static weft_status_t *check_function(const char *option, const weft_function_t *
 
 weft_status_t *weft_job_container_set(weft_graph_t *g, const char *option, weft_str_t name) {
   weft_map_entry_t e;
-  for (size_t at = 0; weft_map_next(&g->library->by_name, &at, &e);) WEFT_RETURN_IF_ERROR(check_function(option, e.value));
+  for (size_t at = 0; weft_map_next(&g->library->by_name, &at, &e);)
+    WEFT_RETURN_IF_ERROR(check_function(option, e.value));
   for (int i = 0; i < g->num_nodes; i++) {
     if (g->nodes[i] != NULL) WEFT_RETURN_IF_ERROR(set(g, g->nodes[i], name));
   }
@@ -73,7 +78,8 @@ weft_status_t *weft_job_container_set_bytes(weft_strbuf_t *graph_def, const char
   weft_strbuf_t out = WEFT_STRBUF_INIT;
   const weft_import_options_t import = {.is_client_api = true};
   WEFT_RETURN_IF_ERROR(weft_graph_create(&g));
-  weft_status_t *s = weft_graph_import(g, weft_str_of(graph_def->data == NULL ? "" : graph_def->data, graph_def->length), &import);
+  weft_status_t *s = weft_graph_import(
+      g, weft_str_of(graph_def->data == NULL ? "" : graph_def->data, graph_def->length), &import);
   if (s == NULL) s = weft_job_container_set(g, option, name);
   if (s == NULL) s = weft_graph_export(g, false, &out);
   weft_graph_destroy(g);

@@ -1,7 +1,8 @@
 /* jobs/impl.h - a job: what job.c describes, session.c makes ready and run.c runs.
  *
- * Locking: `telling`, then `mu`, then the leaves (the watch's, the splitter's, the loops'). Callbacks of the program are called with
- * `telling` alone, so that they come one at a time and in order; WEFT_JobStop(), which they may call, takes `mu` only.
+ * Locking: `telling`, then `mu`, then the leaves (the watch's, the splitter's, the loops'). Callbacks of the
+ * program are called with `telling` alone, so that they come one at a time and in order; WEFT_JobStop(),
+ * which they may call, takes `mu` only.
  */
 #ifndef WEFT_JOBS_IMPL_H_
 #define WEFT_JOBS_IMPL_H_
@@ -14,7 +15,7 @@
 struct WEFT_Job {
   /* What was asked for; changes in CREATED only. */
   const weft_job_words_t *words;
-  weft_arena_t arena; /* texts */
+  weft_arena_t arena;                                     /* texts */
   const char *master, *strategy, *container, *trace_path; /* NULL: none */
   weft_strbuf_t graph_def;
   TF_Graph *graph; /* the single-device graph; made anew when the job begins anew */
@@ -25,7 +26,8 @@ struct WEFT_Job {
   WEFT_JobEventFn on_event;
   void *step_arg, *event_arg;
 
-  /* From weft_job_open to weft_job_close. Confined to the thread that calls the job's functions, and to the loops that it runs. */
+  /* From weft_job_open to weft_job_close. Confined to the thread that calls the job's functions, and to the
+   * loops that it runs. */
   weft_job_watch_t watch;
   weft_job_saving_t saving; /* all zero: nothing is saved or restored */
   weft_job_plan_t plan;
@@ -40,17 +42,19 @@ struct WEFT_Job {
   weft_mutex_t telling;
   TF_Tensor **values; /* of the last step, one per fetch; guarded by telling */
   weft_mutex_t mu;
-  WEFT_JobState state;                            /* guarded by mu, like what follows */
+  WEFT_JobState state;                             /* guarded by mu, like what follows */
   bool is_busy, is_stopping, has_watch, has_loops; /* is_busy: a function is in progress */
-  atomic_llong done;                              /* steps; written by one loop at a time */
+  atomic_llong done;                               /* steps; written by one loop at a time */
 };
 
-/* session.c: rewrites, opens a session, initialises and restores; `resumes`: from the newest checkpoint. On failure the caller closes. */
+/* session.c: rewrites, opens a session, initialises and restores; `resumes`: from the newest checkpoint. On
+ * failure the caller closes. */
 WEFT_MUST_CHECK weft_status_t *weft_job_open(WEFT_Job *j, bool resumes);
 /* Closes the session, and drops all that weft_job_open made; values stay. */
 void weft_job_close(WEFT_Job *j);
 
-/* run.c: runs until `steps` are done; `ends`: then saves and writes the trace. *out_stops: no more steps can follow. */
+/* run.c: runs until `steps` are done; `ends`: then saves and writes the trace. *out_stops: no more steps can
+ * follow. */
 WEFT_MUST_CHECK weft_status_t *weft_job_run_steps(WEFT_Job *j, int64_t steps, bool ends, bool *out_stops);
 WEFT_MUST_CHECK weft_status_t *weft_job_save_now(WEFT_Job *j);
 
@@ -58,7 +62,8 @@ WEFT_MUST_CHECK weft_status_t *weft_job_save_now(WEFT_Job *j);
 void weft_job_set_state(WEFT_Job *j, WEFT_JobState state);
 void weft_job_drop_values(WEFT_Job *j);
 void weft_job_tell(WEFT_Job *j, const WEFT_JobEvent *event); /* with telling held, or while no loop runs */
-/* The failure of a job that was stopped or lost its master, whatever its step says; `s` itself otherwise. Consumes `s`. */
+/* The failure of a job that was stopped or lost its master, whatever its step says; `s` itself otherwise.
+ * Consumes `s`. */
 WEFT_MUST_CHECK weft_status_t *weft_job_cause(WEFT_Job *j, weft_status_t *s);
 
 #endif /* WEFT_JOBS_IMPL_H_ */

@@ -9,9 +9,15 @@
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for inputs"); }
 
-void weft_job_inputs_init(weft_job_inputs_t *f, TF_Graph *graph, const weft_job_batching_t *how, const weft_job_words_t *words) {
-  *f = (weft_job_inputs_t){.words = words, .graph = graph, .arena = WEFT_ARENA_INIT, .batch = how->batch, .is_shuffled = how->is_shuffled,
-                           .seed = how->seed, .state = how->seed};
+void weft_job_inputs_init(weft_job_inputs_t *f, TF_Graph *graph, const weft_job_batching_t *how,
+                          const weft_job_words_t *words) {
+  *f = (weft_job_inputs_t){.words = words,
+                           .graph = graph,
+                           .arena = WEFT_ARENA_INIT,
+                           .batch = how->batch,
+                           .is_shuffled = how->is_shuffled,
+                           .seed = how->seed,
+                           .state = how->seed};
 }
 
 void weft_job_inputs_deinit(weft_job_inputs_t *f) {
@@ -32,23 +38,29 @@ void weft_job_inputs_deinit(weft_job_inputs_t *f) {
 
 static const char *name_of(const weft_job_inputs_t *f, int i) { return f->names.names[i].data; }
 
-/* Arrays that differ in their rows: which of them are the batch? Names those that have as many rows as the first. */
+/* Arrays that differ in their rows: which of them are the batch? Names those that have as many rows as the
+ * first. */
 static weft_status_t *differing_rows(const weft_job_inputs_t *f, int at, const char *text) {
   weft_strbuf_t names = WEFT_STRBUF_INIT, hint = WEFT_STRBUF_INIT;
   for (int i = 0; i < at; i++) {
     const weft_job_input_t *other = &f->items[i];
     if (!other->is_rows || other->data->shape.rank == 0 || other->data->shape.dims[0] != f->rows) continue;
-    weft_strbuf_printf(&names, "%s%s", names.length == 0 ? "" : "+", TF_OperationName(f->names.outputs[i].oper));
+    weft_strbuf_printf(&names, "%s%s", names.length == 0 ? "" : "+",
+                       TF_OperationName(f->names.outputs[i].oper));
   }
   const char *batch = names.data == NULL ? "" : names.data;
   if (f->words->lists_batches) {
-    weft_strbuf_printf(&hint, "if not all arrays are batches, name those that are: %s %" PRId64 ":%s (with %s also NAME:batch=%s)", f->words->batch,
-                       f->batch, batch, f->words->strategy, batch);
+    weft_strbuf_printf(&hint,
+                       "if not all arrays are batches, name those that are: %s %" PRId64
+                       ":%s (with %s also NAME:batch=%s)",
+                       f->words->batch, f->batch, batch, f->words->strategy, batch);
   } else {
     weft_strbuf_puts(&hint, "an array that is no batch is given as WEFT_JOB_WHOLE");
   }
-  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s has %" PRId64 " rows, but %s has %" PRId64 "; %s", f->words->input, name_of(f, at),
-                                text, f->items[at].data->shape.dims[0], batch, f->rows, hint.data == NULL ? "" : hint.data);
+  weft_status_t *s =
+      WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s has %" PRId64 " rows, but %s has %" PRId64 "; %s",
+                 f->words->input, name_of(f, at), text, f->items[at].data->shape.dims[0], batch, f->rows,
+                 hint.data == NULL ? "" : hint.data);
   weft_strbuf_deinit(&names);
   weft_strbuf_deinit(&hint);
   return s;
@@ -59,9 +71,12 @@ static weft_status_t *check_rows(weft_job_inputs_t *f, int i, const char *text) 
   const weft_tensor_t *data = f->items[i].data;
   if (!f->items[i].is_rows || f->batch == 0) return NULL;
   int64_t rows = data->shape.rank > 0 ? data->shape.dims[0] : 0;
-  if (rows < 1) return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s has no rows to make batches of", f->words->input, name_of(f, i), text);
+  if (rows < 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s has no rows to make batches of", f->words->input,
+                      name_of(f, i), text);
   if (!weft_dtype_is_plain(data->dtype)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s holds %s, which is not cut into rows", f->words->input, name_of(f, i), text, weft_dtype_name(data->dtype));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s holds %s, which is not cut into rows", f->words->input,
+                      name_of(f, i), text, weft_dtype_name(data->dtype));
   }
   if (f->rows != 0 && f->rows != rows) return differing_rows(f, i, text);
   f->rows = rows;
@@ -93,7 +108,8 @@ static void drop_from(weft_job_inputs_t *f, int n) {
   f->names.n = n;
 }
 
-weft_status_t *weft_job_inputs_add(weft_job_inputs_t *f, weft_str_t name, weft_tensor_t *data, bool is_rows, const char *text) {
+weft_status_t *weft_job_inputs_add(weft_job_inputs_t *f, weft_str_t name, weft_tensor_t *data, bool is_rows,
+                                   const char *text) {
   int at = f->n;
   weft_status_t *s = add_name(f, name);
   if (s != NULL) {
@@ -103,17 +119,21 @@ weft_status_t *weft_job_inputs_add(weft_job_inputs_t *f, weft_str_t name, weft_t
   f->items[at] = (weft_job_input_t){.data = data, .is_rows = is_rows};
   int dtype = (int)TF_OperationOutputType(f->names.outputs[at]);
   if ((int)data->dtype != dtype) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s holds %s, but the graph wants %s; save the array as that", f->words->input, name_of(f, at), text,
-                   weft_dtype_name(data->dtype), weft_dtype_name(dtype));
+    s = WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s holds %s, but the graph wants %s; save the array as that",
+                   f->words->input, name_of(f, at), text, weft_dtype_name(data->dtype),
+                   weft_dtype_name(dtype));
   }
   if (s == NULL) s = check_rows(f, at, text);
   if (s != NULL) drop_from(f, at);
   return s;
 }
 
-weft_status_t *weft_job_inputs_add_source(weft_job_inputs_t *f, const char *const *names, int n, WEFT_JobSourceFn fn, void *arg) {
+weft_status_t *weft_job_inputs_add_source(weft_job_inputs_t *f, const char *const *names, int n,
+                                          WEFT_JobSourceFn fn, void *arg) {
   int first = f->n;
-  if (n < 1 || fn == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "%s: a source gives one value or more, from a function", f->words->input);
+  if (n < 1 || fn == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: a source gives one value or more, from a function",
+                      f->words->input);
   if (f->status == NULL) f->status = TF_NewStatus();
   weft_job_source_t *more = weft_realloc(f->sources, (size_t)f->num_sources + 1, sizeof *more);
   if (more != NULL) f->sources = more;
@@ -129,13 +149,15 @@ weft_status_t *weft_job_inputs_add_source(weft_job_inputs_t *f, const char *cons
 
 bool weft_job_input_is_batch(const weft_job_inputs_t *f, int i) {
   if (f->items[i].data != NULL) return f->items[i].is_rows && f->batch > 0;
-  return TF_GraphGetTensorNumDims(f->graph, f->names.outputs[i], f->status) != 0; /* a scalar is a rate, a schedule */
+  return TF_GraphGetTensorNumDims(f->graph, f->names.outputs[i], f->status) !=
+         0; /* a scalar is a rate, a schedule */
 }
 
 /* ---- rows ---- */
 
 /* A C API tensor with a copy of `rows` rows of `t`, in an order (NULL: as they lie); rows < 0: all of it. */
-static weft_status_t *gather(const weft_tensor_t *t, const int64_t *order, int64_t begin, int64_t rows, TF_Tensor **out) {
+static weft_status_t *gather(const weft_tensor_t *t, const int64_t *order, int64_t begin, int64_t rows,
+                             TF_Tensor **out) {
   int64_t dims[WEFT_MAX_DIMS];
   for (int i = 0; i < t->shape.rank; i++) dims[i] = t->shape.dims[i];
   size_t row_bytes = rows < 0 ? t->bytes : t->bytes / (size_t)t->shape.dims[0];
@@ -148,7 +170,8 @@ static weft_status_t *gather(const weft_tensor_t *t, const int64_t *order, int64
     if (bytes > 0) memcpy(to, (const char *)t->data + (rows < 0 ? 0 : (size_t)begin * row_bytes), bytes);
   } else {
     for (int64_t i = 0; i < rows; i++) {
-      memcpy(to + (size_t)i * row_bytes, (const char *)t->data + (size_t)order[begin + i] * row_bytes, row_bytes);
+      memcpy(to + (size_t)i * row_bytes, (const char *)t->data + (size_t)order[begin + i] * row_bytes,
+             row_bytes);
     }
   }
   *out = copy;
@@ -174,8 +197,10 @@ static void shuffle(weft_job_inputs_t *f) {
 
 weft_status_t *weft_job_inputs_begin(weft_job_inputs_t *f) {
   bool asks = f->num_sources > 0;
-  if (f->batch > 0 && f->rows == 0 && !asks) return WEFT_ERROR(INVALID_ARGUMENT, "%s needs a %s to cut", f->words->batch, f->words->array);
-  if (f->is_shuffled && f->batch == 0) return WEFT_ERROR(INVALID_ARGUMENT, "%s needs %s", f->words->shuffle, f->words->batch);
+  if (f->batch > 0 && f->rows == 0 && !asks)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s needs a %s to cut", f->words->batch, f->words->array);
+  if (f->is_shuffled && f->batch == 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s needs %s", f->words->shuffle, f->words->batch);
   f->epoch = f->next = f->num_given = 0;
   f->state = f->seed;
   if (!f->is_shuffled || f->rows == 0) return NULL;
@@ -206,17 +231,22 @@ static weft_job_rows_t advance(weft_job_inputs_t *f) {
 }
 
 /* Arrays are shared with the caller's, strings too. */
-static weft_status_t *box(weft_tensor_t *t, TF_Tensor **out) { return weft_client_tensor_new(weft_tensor_retain(t), out); }
+static weft_status_t *box(weft_tensor_t *t, TF_Tensor **out) {
+  return weft_client_tensor_new(weft_tensor_retain(t), out);
+}
 
 weft_status_t *weft_job_input_whole(const weft_job_inputs_t *f, int i, TF_Tensor **out) {
   if (f->items[i].data != NULL) return box(f->items[i].data, out);
-  return WEFT_ERROR(FAILED_PRECONDITION, "%s %s: initialisers need it, and it comes from a function; give an array", f->words->input, name_of(f, i));
+  return WEFT_ERROR(FAILED_PRECONDITION,
+                    "%s %s: initialisers need it, and it comes from a function; give an array",
+                    f->words->input, name_of(f, i));
 }
 
 /* ---- callbacks ---- */
 
 static weft_status_t *wrong(const weft_job_inputs_t *f, int i, const char *what) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: the source's batch %" PRId64 " %s", f->words->input, name_of(f, i), f->num_given, what);
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: the source's batch %" PRId64 " %s", f->words->input,
+                    name_of(f, i), f->num_given, what);
 }
 
 static weft_status_t *check_shape(const weft_job_inputs_t *f, int i, const TF_Tensor *value) {
@@ -230,17 +260,21 @@ static weft_status_t *check_shape(const weft_job_inputs_t *f, int i, const TF_Te
   WEFT_RETURN_IF_ERROR(weft_shape_make(dims, given, &shape));
   WEFT_RETURN_IF_ERROR(weft_client_shape(wanted_dims, rank, &wanted));
   if (weft_shape_compatible(&wanted, &shape)) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: the source's batch %" PRId64 " has the shape %s, but the graph wants %s", f->words->input, name_of(f, i),
-                    f->num_given, WEFT_SHAPE_TEXT(&shape), WEFT_SHAPE_TEXT(&wanted));
+  return WEFT_ERROR(
+      INVALID_ARGUMENT, "%s %s: the source's batch %" PRId64 " has the shape %s, but the graph wants %s",
+      f->words->input, name_of(f, i), f->num_given, WEFT_SHAPE_TEXT(&shape), WEFT_SHAPE_TEXT(&wanted));
 }
 
-static weft_status_t *check_value(const weft_job_inputs_t *f, const weft_job_source_t *from, int i, TF_Tensor *const *tensors) {
+static weft_status_t *check_value(const weft_job_inputs_t *f, const weft_job_source_t *from, int i,
+                                  TF_Tensor *const *tensors) {
   const TF_Tensor *value = tensors[i];
   int dtype = (int)TF_OperationOutputType(f->names.outputs[i]);
   if (value == NULL) return wrong(f, i, "lacks its value, and has others");
   if ((int)TF_TensorType(value) != dtype) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: the source's batch %" PRId64 " holds %s, but the graph wants %s", f->words->input, name_of(f, i),
-                      f->num_given, weft_dtype_name((int)TF_TensorType(value)), weft_dtype_name(dtype));
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "%s %s: the source's batch %" PRId64 " holds %s, but the graph wants %s",
+                      f->words->input, name_of(f, i), f->num_given,
+                      weft_dtype_name((int)TF_TensorType(value)), weft_dtype_name(dtype));
   }
   WEFT_RETURN_IF_ERROR(check_shape(f, i, value));
   if (from->n == 1) return NULL;
@@ -250,7 +284,8 @@ static weft_status_t *check_value(const weft_job_inputs_t *f, const weft_job_sou
   return wrong(f, i, "has another number of rows than the source's other values");
 }
 
-static weft_status_t *ask(weft_job_inputs_t *f, const weft_job_source_t *from, TF_Tensor **tensors, bool *is_owned, bool *out_has_ended) {
+static weft_status_t *ask(weft_job_inputs_t *f, const weft_job_source_t *from, TF_Tensor **tensors,
+                          bool *is_owned, bool *out_has_ended) {
   int num_null = 0;
   TF_SetStatus(f->status, TF_OK, "");
   from->fn(from->arg, f->num_given, tensors + from->first, from->n, f->status);
@@ -259,17 +294,22 @@ static weft_status_t *ask(weft_job_inputs_t *f, const weft_job_source_t *from, T
     num_null += tensors[i] == NULL;
   }
   weft_status_t *s = weft_job_c_api_status(f->status);
-  if (s != NULL) return weft_status_annotate(s, "%s %s: the source of batch %" PRId64, f->words->input, name_of(f, from->first), f->num_given);
+  if (s != NULL)
+    return weft_status_annotate(s, "%s %s: the source of batch %" PRId64, f->words->input,
+                                name_of(f, from->first), f->num_given);
   *out_has_ended = num_null == from->n;
-  for (int i = from->first; s == NULL && !*out_has_ended && i < from->first + from->n; i++) s = check_value(f, from, i, tensors);
+  for (int i = from->first; s == NULL && !*out_has_ended && i < from->first + from->n; i++)
+    s = check_value(f, from, i, tensors);
   return s;
 }
 
-weft_status_t *weft_job_inputs_next(weft_job_inputs_t *f, TF_Tensor **tensors, bool *is_owned, bool *out_has_ended) {
+weft_status_t *weft_job_inputs_next(weft_job_inputs_t *f, TF_Tensor **tensors, bool *is_owned,
+                                    bool *out_has_ended) {
   weft_status_t *s = NULL;
   *out_has_ended = false;
   for (int i = 0; i < f->n; i++) tensors[i] = NULL;
-  for (int k = 0; s == NULL && !*out_has_ended && k < f->num_sources; k++) s = ask(f, &f->sources[k], tensors, is_owned, out_has_ended);
+  for (int k = 0; s == NULL && !*out_has_ended && k < f->num_sources; k++)
+    s = ask(f, &f->sources[k], tensors, is_owned, out_has_ended);
   if (s != NULL || *out_has_ended) return s;
   f->num_given++;
   weft_job_rows_t rows = advance(f);

@@ -30,7 +30,11 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "n
 
 /* ---- states ---- */
 
-enum { CREATED = 1 << WEFT_JOB_CREATED, INITIALISED = 1 << WEFT_JOB_INITIALISED, ENDED = 1 << WEFT_JOB_STOPPED | 1 << WEFT_JOB_FAILED };
+enum {
+  CREATED = 1 << WEFT_JOB_CREATED,
+  INITIALISED = 1 << WEFT_JOB_INITIALISED,
+  ENDED = 1 << WEFT_JOB_STOPPED | 1 << WEFT_JOB_FAILED
+};
 
 static const char *const state_texts[] = {
     [WEFT_JOB_CREATED] = "not initialised yet",
@@ -50,7 +54,8 @@ static weft_status_t *enter(WEFT_Job *j, const char *function, int allowed) {
   if (ok && (1 << state & ENDED) != 0) j->is_stopping = false; /* it begins anew */
   weft_mutex_unlock(&j->mu);
   if (ok) return NULL;
-  if (is_busy && state <= WEFT_JOB_INITIALISED) return WEFT_ERROR(FAILED_PRECONDITION, "%s: another function of the job is in progress", function);
+  if (is_busy && state <= WEFT_JOB_INITIALISED)
+    return WEFT_ERROR(FAILED_PRECONDITION, "%s: another function of the job is in progress", function);
   return WEFT_ERROR(FAILED_PRECONDITION, "%s: the job is %s", function, state_texts[state]);
 }
 
@@ -76,7 +81,8 @@ weft_status_t *weft_job_cause(WEFT_Job *j, weft_status_t *s) {
   weft_mutex_unlock(&j->mu);
   if (!is_stopping && !is_lost) return s;
   weft_status_free(s);
-  if (is_lost) return WEFT_ERROR(UNAVAILABLE, "the master at %s is gone; start it again, then the job", j->master);
+  if (is_lost)
+    return WEFT_ERROR(UNAVAILABLE, "the master at %s is gone; start it again, then the job", j->master);
   const char *last = WEFT_JobLastCheckpoint(j);
   return WEFT_ERROR(CANCELLED, "the job was stopped after step %lld%s%s", (long long)atomic_load(&j->done),
                     last == NULL ? "" : "; its last checkpoint is ", last == NULL ? "" : last);
@@ -84,7 +90,9 @@ weft_status_t *weft_job_cause(WEFT_Job *j, weft_status_t *s) {
 
 /* ---- making and ending ---- */
 
-void WEFT_InitJobOptions(WEFT_JobOptions *o) { *o = (WEFT_JobOptions){.struct_size = sizeof *o, .seed = 1, .keep = 5}; }
+void WEFT_InitJobOptions(WEFT_JobOptions *o) {
+  *o = (WEFT_JobOptions){.struct_size = sizeof *o, .seed = 1, .keep = 5};
+}
 
 static weft_status_t *copy_text(WEFT_Job *j, const char *text, const char **out) {
   if (text == NULL) return NULL;
@@ -94,7 +102,8 @@ static weft_status_t *copy_text(WEFT_Job *j, const char *text, const char **out)
 
 static weft_status_t *import(WEFT_Job *j, TF_Graph *graph) {
   TF_Status *status = TF_NewStatus();
-  TF_Buffer *bytes = TF_NewBufferFromString(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length);
+  TF_Buffer *bytes =
+      TF_NewBufferFromString(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length);
   TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
   weft_status_t *s = status == NULL || bytes == NULL || options == NULL ? no_memory() : NULL;
   if (s == NULL) {
@@ -108,7 +117,8 @@ static weft_status_t *import(WEFT_Job *j, TF_Graph *graph) {
 }
 
 static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master, const WEFT_JobOptions *o) {
-  if (o->struct_size != sizeof *o) return WEFT_ERROR(INVALID_ARGUMENT, "the options of a job were not initialised by WEFT_InitJobOptions");
+  if (o->struct_size != sizeof *o)
+    return WEFT_ERROR(INVALID_ARGUMENT, "the options of a job were not initialised by WEFT_InitJobOptions");
   if (o->batch < 0) return WEFT_ERROR(INVALID_ARGUMENT, "%s is %" PRId64, j->words->batch, o->batch);
   if (o->keep < 0) return WEFT_ERROR(INVALID_ARGUMENT, "options.keep is %d", o->keep);
   WEFT_RETURN_IF_ERROR(copy_text(j, master, &j->master));
@@ -116,7 +126,8 @@ static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master
   WEFT_RETURN_IF_ERROR(copy_text(j, o->container, &j->container));
   WEFT_RETURN_IF_ERROR(copy_text(j, o->trace, &j->trace_path));
   const weft_job_batching_t how = {.batch = o->batch, .is_shuffled = o->shuffle != 0, .seed = o->seed};
-  j->saving_spec = (weft_job_saving_spec_t){.words = j->words, .keep = o->keep, .is_partial = o->restore_partly != 0};
+  j->saving_spec =
+      (weft_job_saving_spec_t){.words = j->words, .keep = o->keep, .is_partial = o->restore_partly != 0};
   weft_strbuf_append(&j->graph_def, graph_def);
   j->graph = TF_NewGraph();
   j->status = TF_NewStatus();
@@ -124,13 +135,14 @@ static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master
   weft_job_inputs_init(&j->inputs, j->graph, &how, j->words);
   if (j->container != NULL) {
     WEFT_RETURN_IF_ERROR(weft_job_container_check(j->words->container, weft_str(j->container)));
-    WEFT_RETURN_IF_ERROR(weft_job_container_set_bytes(&j->graph_def, j->words->container, weft_str(j->container)));
+    WEFT_RETURN_IF_ERROR(
+        weft_job_container_set_bytes(&j->graph_def, j->words->container, weft_str(j->container)));
   }
   return import(j, j->graph);
 }
 
-weft_status_t *weft_job_new(weft_str_t graph_def, const char *master, const WEFT_JobOptions *options, const weft_job_words_t *words,
-                            WEFT_Job **out) {
+weft_status_t *weft_job_new(weft_str_t graph_def, const char *master, const WEFT_JobOptions *options,
+                            const weft_job_words_t *words, WEFT_Job **out) {
   WEFT_JobOptions defaults;
   WEFT_InitJobOptions(&defaults);
   WEFT_Job *j = weft_calloc(1, sizeof *j);
@@ -149,9 +161,11 @@ weft_status_t *weft_job_new(weft_str_t graph_def, const char *master, const WEFT
   return s;
 }
 
-WEFT_Job *WEFT_NewJob(const TF_Buffer *graph_def, const char *master, const WEFT_JobOptions *options, TF_Status *status) {
+WEFT_Job *WEFT_NewJob(const TF_Buffer *graph_def, const char *master, const WEFT_JobOptions *options,
+                      TF_Status *status) {
   WEFT_Job *j = NULL;
-  weft_client_end(status, weft_job_new(weft_str_of(graph_def->data, graph_def->length), master, options, &weft_job_words, &j));
+  weft_client_end(status, weft_job_new(weft_str_of(graph_def->data, graph_def->length), master, options,
+                                       &weft_job_words, &j));
   return j;
 }
 
@@ -183,14 +197,14 @@ void WEFT_DeleteJob(WEFT_Job *j) {
 /* ---- what runs, what is fed ---- */
 
 /* A change of the description: `change` is evaluated in CREATED only. */
-#define DESCRIBE(j, status, change)                                \
-  do {                                                             \
-    weft_status_t *s_ = enter(j, __func__, CREATED);               \
-    if (s_ == NULL) {                                              \
-      s_ = (change);                                               \
-      leave(j, WEFT_JOB_CREATED);                                  \
-    }                                                              \
-    weft_client_end(status, s_);                                   \
+#define DESCRIBE(j, status, change)                  \
+  do {                                               \
+    weft_status_t *s_ = enter(j, __func__, CREATED); \
+    if (s_ == NULL) {                                \
+      s_ = (change);                                 \
+      leave(j, WEFT_JOB_CREATED);                    \
+    }                                                \
+    weft_client_end(status, s_);                     \
   } while (0)
 
 static weft_status_t *add_node(WEFT_Job *j, weft_job_names_t *list, const char *option, const char *node) {
@@ -212,8 +226,12 @@ weft_status_t *weft_job_add_fetch(WEFT_Job *j, const char *option, weft_str_t na
   return NULL;
 }
 
-void WEFT_JobAddInitialiser(WEFT_Job *j, const char *node, TF_Status *status) { DESCRIBE(j, status, add_node(j, &j->inits, j->words->init, node)); }
-void WEFT_JobAddTarget(WEFT_Job *j, const char *node, TF_Status *status) { DESCRIBE(j, status, add_node(j, &j->targets, j->words->target, node)); }
+void WEFT_JobAddInitialiser(WEFT_Job *j, const char *node, TF_Status *status) {
+  DESCRIBE(j, status, add_node(j, &j->inits, j->words->init, node));
+}
+void WEFT_JobAddTarget(WEFT_Job *j, const char *node, TF_Status *status) {
+  DESCRIBE(j, status, add_node(j, &j->targets, j->words->target, node));
+}
 int WEFT_JobAddFetch(WEFT_Job *j, const char *name, TF_Status *status) {
   int index = -1;
   DESCRIBE(j, status, weft_job_add_fetch(j, j->words->fetch, weft_str(name), &index));
@@ -227,16 +245,20 @@ weft_status_t *weft_job_input_dtype(WEFT_Job *j, weft_str_t name, int *out) {
   return NULL;
 }
 
-weft_status_t *weft_job_add_input(WEFT_Job *j, weft_str_t name, weft_tensor_t *data, bool is_rows, const char *text) {
+weft_status_t *weft_job_add_input(WEFT_Job *j, weft_str_t name, weft_tensor_t *data, bool is_rows,
+                                  const char *text) {
   return weft_job_inputs_add(&j->inputs, name, data, is_rows, text);
 }
 
 static weft_status_t *check_feeding(const WEFT_Job *j, const char *name, WEFT_JobFeeding how) {
   if (how == WEFT_JOB_WHOLE || (how == WEFT_JOB_ROWS && j->inputs.batch > 0)) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s", j->words->input, name, how == WEFT_JOB_ROWS ? "rows of it are fed, but options.batch is 0" : "it is given neither as WEFT_JOB_WHOLE nor as WEFT_JOB_ROWS");
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s %s: %s", j->words->input, name,
+                    how == WEFT_JOB_ROWS ? "rows of it are fed, but options.batch is 0"
+                                         : "it is given neither as WEFT_JOB_WHOLE nor as WEFT_JOB_ROWS");
 }
 
-static weft_status_t *input_tensor(WEFT_Job *j, const char *name, const TF_Tensor *value, WEFT_JobFeeding how) {
+static weft_status_t *input_tensor(WEFT_Job *j, const char *name, const TF_Tensor *value,
+                                   WEFT_JobFeeding how) {
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(check_feeding(j, name, how));
   WEFT_RETURN_IF_ERROR(weft_client_tensor_get(value, &t));
@@ -251,13 +273,16 @@ static weft_status_t *input_file(WEFT_Job *j, const char *name, const char *path
   return weft_job_add_input(j, weft_str(name), t, how == WEFT_JOB_ROWS, path);
 }
 
-void WEFT_JobInputTensor(WEFT_Job *j, const char *name, const TF_Tensor *value, WEFT_JobFeeding how, TF_Status *status) {
+void WEFT_JobInputTensor(WEFT_Job *j, const char *name, const TF_Tensor *value, WEFT_JobFeeding how,
+                         TF_Status *status) {
   DESCRIBE(j, status, input_tensor(j, name, value, how));
 }
-void WEFT_JobInputFile(WEFT_Job *j, const char *name, const char *path, WEFT_JobFeeding how, TF_Status *status) {
+void WEFT_JobInputFile(WEFT_Job *j, const char *name, const char *path, WEFT_JobFeeding how,
+                       TF_Status *status) {
   DESCRIBE(j, status, input_file(j, name, path, how));
 }
-void WEFT_JobInputSource(WEFT_Job *j, const char *const *names, int num_names, WEFT_JobSourceFn fn, void *arg, TF_Status *status) {
+void WEFT_JobInputSource(WEFT_Job *j, const char *const *names, int num_names, WEFT_JobSourceFn fn, void *arg,
+                         TF_Status *status) {
   DESCRIBE(j, status, weft_job_inputs_add_source(&j->inputs, names, num_names, fn, arg));
 }
 
@@ -279,8 +304,9 @@ static weft_status_t *save_every(WEFT_Job *j, const char *prefix, int64_t steps,
   const double longest = 1e9;
   bool ok = prefix != NULL && steps >= 0 && seconds >= 0 && seconds < longest && (steps == 0 || seconds == 0);
   if (!ok) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s: give a prefix and steps (100) or seconds (30), not both; got %" PRId64 " and %g", j->words->save, steps,
-                      seconds);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "%s: give a prefix and steps (100) or seconds (30), not both; got %" PRId64 " and %g",
+                      j->words->save, steps, seconds);
   }
   j->saving_spec.every_steps = steps;
   j->saving_spec.every_ns = (int64_t)(seconds * 1e9);
@@ -288,16 +314,23 @@ static weft_status_t *save_every(WEFT_Job *j, const char *prefix, int64_t steps,
 }
 
 static weft_status_t *restore(WEFT_Job *j, const char *path) {
-  if (path == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "%s: which checkpoint? the path is NULL", j->words->restore);
+  if (path == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: which checkpoint? the path is NULL", j->words->restore);
   return copy_text(j, path, &j->saving_spec.restore);
 }
 
-void WEFT_JobOnStep(WEFT_Job *j, WEFT_JobStepFn fn, void *arg, TF_Status *status) { DESCRIBE(j, status, on_step(j, fn, arg)); }
-void WEFT_JobOnEvent(WEFT_Job *j, WEFT_JobEventFn fn, void *arg, TF_Status *status) { DESCRIBE(j, status, on_event(j, fn, arg)); }
+void WEFT_JobOnStep(WEFT_Job *j, WEFT_JobStepFn fn, void *arg, TF_Status *status) {
+  DESCRIBE(j, status, on_step(j, fn, arg));
+}
+void WEFT_JobOnEvent(WEFT_Job *j, WEFT_JobEventFn fn, void *arg, TF_Status *status) {
+  DESCRIBE(j, status, on_event(j, fn, arg));
+}
 void WEFT_JobSaveEvery(WEFT_Job *j, const char *prefix, int64_t steps, double seconds, TF_Status *status) {
   DESCRIBE(j, status, save_every(j, prefix, steps, seconds));
 }
-void WEFT_JobRestore(WEFT_Job *j, const char *path, TF_Status *status) { DESCRIBE(j, status, restore(j, path)); }
+void WEFT_JobRestore(WEFT_Job *j, const char *path, TF_Status *status) {
+  DESCRIBE(j, status, restore(j, path));
+}
 
 void weft_job_tell(WEFT_Job *j, const WEFT_JobEvent *event) {
   if (j->on_event != NULL) j->on_event(j->event_arg, j, event);
@@ -307,7 +340,8 @@ void weft_job_tell(WEFT_Job *j, const WEFT_JobEvent *event) {
 
 /* The nodes that an earlier session had are gone with its graph. */
 static void find_again(weft_job_names_t *l, TF_Graph *graph) {
-  for (int i = 0; i < l->n; i++) l->outputs[i].oper = TF_GraphOperationByName(graph, TF_OperationName(l->outputs[i].oper));
+  for (int i = 0; i < l->n; i++)
+    l->outputs[i].oper = TF_GraphOperationByName(graph, TF_OperationName(l->outputs[i].oper));
 }
 
 static weft_status_t *renew_graph(WEFT_Job *j) {
@@ -342,7 +376,8 @@ static WEFT_JobState state_after(WEFT_Job *j, const weft_status_t *s, WEFT_JobSt
 
 static weft_status_t *must_save(const WEFT_Job *j, const char *function) {
   if (j->saving_spec.save != NULL) return NULL;
-  return WEFT_ERROR(FAILED_PRECONDITION, "%s: the job does not save; WEFT_JobSaveEvery says where its checkpoints are", function);
+  return WEFT_ERROR(FAILED_PRECONDITION,
+                    "%s: the job does not save; WEFT_JobSaveEvery says where its checkpoints are", function);
 }
 
 static void initialise(WEFT_Job *j, const char *function, int allowed, bool resumes, TF_Status *status) {
@@ -356,7 +391,9 @@ static void initialise(WEFT_Job *j, const char *function, int allowed, bool resu
 }
 
 void WEFT_JobInitialise(WEFT_Job *j, TF_Status *status) { initialise(j, __func__, CREATED, false, status); }
-void WEFT_JobResume(WEFT_Job *j, TF_Status *status) { initialise(j, __func__, CREATED | ENDED, true, status); }
+void WEFT_JobResume(WEFT_Job *j, TF_Status *status) {
+  initialise(j, __func__, CREATED | ENDED, true, status);
+}
 
 /* `steps` < 0: one more. */
 static void run(WEFT_Job *j, const char *function, int64_t steps, TF_Status *status) {

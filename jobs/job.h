@@ -1,4 +1,5 @@
-/* jobs/job.h - what the command needs of a job beside weft/job.h: messages in its own words, and inputs that it has parsed. */
+/* jobs/job.h - what the command needs of a job beside weft/job.h: messages in its own words, and inputs that
+ * it has parsed. */
 #ifndef WEFT_JOBS_JOB_H_
 #define WEFT_JOBS_JOB_H_
 
@@ -7,13 +8,16 @@
 #include "weft/job.h"
 
 /* WEFT_NewJob with messages in these words; `bytes` is copied. *out is owned by the caller. */
-WEFT_MUST_CHECK weft_status_t *weft_job_new(weft_str_t graph_def, const char *master, const WEFT_JobOptions *options,
-                                            const weft_job_words_t *words, WEFT_Job **out);
+WEFT_MUST_CHECK weft_status_t *weft_job_new(weft_str_t graph_def, const char *master,
+                                            const WEFT_JobOptions *options, const weft_job_words_t *words,
+                                            WEFT_Job **out);
 /* The dtype of an input of the graph. Errors: NOT_FOUND. */
 WEFT_MUST_CHECK weft_status_t *weft_job_input_dtype(WEFT_Job *job, weft_str_t name, int *out);
 /* WEFT_JobInputTensor: `data` is consumed; `text` is where it comes from, for messages. */
-WEFT_MUST_CHECK weft_status_t *weft_job_add_input(WEFT_Job *job, weft_str_t name, weft_tensor_t *data, bool is_rows, const char *text);
+WEFT_MUST_CHECK weft_status_t *weft_job_add_input(WEFT_Job *job, weft_str_t name, weft_tensor_t *data,
+                                                  bool is_rows, const char *text);
 /* WEFT_JobAddFetch, with an option of its own for messages. */
-WEFT_MUST_CHECK weft_status_t *weft_job_add_fetch(WEFT_Job *job, const char *option, weft_str_t name, int *out);
+WEFT_MUST_CHECK weft_status_t *weft_job_add_fetch(WEFT_Job *job, const char *option, weft_str_t name,
+                                                  int *out);
 
 #endif /* WEFT_JOBS_JOB_H_ */

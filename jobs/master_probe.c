@@ -32,12 +32,14 @@ static bool is_connected(int fd, const struct addrinfo *a, int64_t deadline_ns) 
          getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
-/* A client's greeting is a fixed text and a SETTINGS frame; the first that a server sends is a SETTINGS frame. *is_silent: nothing came. */
+/* A client's greeting is a fixed text and a SETTINGS frame; the first that a server sends is a SETTINGS
+ * frame. *is_silent: nothing came. */
 static bool is_http2(int fd, int64_t deadline_ns, bool *is_silent) {
   static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
   unsigned char frame[FRAME_HEADER_BYTES];
   size_t got = 0;
-  if (send(fd, hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) return false; /* its '\0' is the frame's last byte */
+  if (send(fd, hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello)
+    return false; /* its '\0' is the frame's last byte */
   while (got < sizeof frame) {
     if (!is_ready(fd, POLLIN, deadline_ns)) {
       *is_silent = got == 0;
@@ -60,10 +62,12 @@ static weft_status_t *resolve(const char *option, const char *master, struct add
   if (!weft_str_starts_with(address, "grpc://")) return wrong_form(option, master);
   address = weft_str_of(master + 7, address.length - 7);
   ptrdiff_t colon = weft_str_rfind(address, ':');
-  if (colon <= 0 || !weft_str_to_u64(weft_str(address.data + colon + 1), &port) || port == 0 || port > 65535) return wrong_form(option, master);
+  if (colon <= 0 || !weft_str_to_u64(weft_str(address.data + colon + 1), &port) || port == 0 || port > 65535)
+    return wrong_form(option, master);
   weft_str_t host = weft_str_of(address.data, (size_t)colon);
   bool is_bracketed = host.length > 2 && host.data[0] == '[' && host.data[host.length - 1] == ']'; /* [::1] */
-  char *name = is_bracketed ? weft_strndup(host.data + 1, host.length - 2) : weft_strndup(host.data, host.length);
+  char *name =
+      is_bracketed ? weft_strndup(host.data + 1, host.length - 2) : weft_strndup(host.data, host.length);
   if (name == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for an address");
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
   int failed = getaddrinfo(name, address.data + colon + 1, &hints, out);
@@ -96,8 +100,12 @@ weft_status_t *weft_job_probe_master(const char *option, const char *master) {
   look_t seen;
   WEFT_RETURN_IF_ERROR(look(option, master, true, &seen));
   if (seen.is_master) return NULL;
-  if (seen.is_silent) return WEFT_ERROR(UNAVAILABLE, "the master at %s does not answer; is it stopped, or its host overloaded?", master);
-  if (seen.is_there) return WEFT_ERROR(UNAVAILABLE, "%s answers, but is no master; give the address of a `weft server`", master);
+  if (seen.is_silent)
+    return WEFT_ERROR(UNAVAILABLE, "the master at %s does not answer; is it stopped, or its host overloaded?",
+                      master);
+  if (seen.is_there)
+    return WEFT_ERROR(UNAVAILABLE, "%s answers, but is no master; give the address of a `weft server`",
+                      master);
   return WEFT_ERROR(UNAVAILABLE, "no server listens at %s; is `weft server` running there?", master);
 }
 

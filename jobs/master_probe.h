@@ -10,8 +10,9 @@
 
 #include "base/status.h"
 
-/* Connects to `master`, "grpc://HOST:PORT", and exchanges HTTP/2 greetings; takes seconds at most. `option` ("--master") is
- * for messages. Errors: INVALID_ARGUMENT if it is written in another way; UNAVAILABLE if no server, or one of another kind, listens there. */
+/* Connects to `master`, "grpc://HOST:PORT", and exchanges HTTP/2 greetings; takes seconds at most. `option`
+ * ("--master") is for messages. Errors: INVALID_ARGUMENT if it is written in another way; UNAVAILABLE if no
+ * server, or one of another kind, listens there. */
 WEFT_MUST_CHECK weft_status_t *weft_job_probe_master(const char *option, const char *master);
 
 /* Are connections accepted there? For a master that was found before; takes seconds at most. */

@@ -10,7 +10,8 @@ void weft_job_names_deinit(weft_job_names_t *l) {
   *l = (weft_job_names_t){0};
 }
 
-weft_status_t *weft_job_names_add(weft_job_names_t *l, weft_arena_t *arena, weft_str_t name, TF_Output output) {
+weft_status_t *weft_job_names_add(weft_job_names_t *l, weft_arena_t *arena, weft_str_t name,
+                                  TF_Output output) {
   weft_str_t copy = weft_arena_str(arena, name);
   if (l->n == l->capacity && copy.data != NULL) {
     int capacity = l->capacity == 0 ? 8 : 2 * l->capacity;
@@ -30,15 +31,16 @@ static weft_status_t *not_found(TF_Graph *graph, const char *option, weft_str_t 
   weft_similar_t similar;
   weft_similar_init(&similar, name);
   size_t at = 0;
-  for (TF_Operation *op = TF_GraphNextOperation(graph, &at); op != NULL; op = TF_GraphNextOperation(graph, &at)) {
+  for (TF_Operation *op = TF_GraphNextOperation(graph, &at); op != NULL;
+       op = TF_GraphNextOperation(graph, &at)) {
     weft_similar_offer(&similar, weft_str(TF_OperationName(op)));
   }
   if (similar.best.data != NULL) {
-    return WEFT_ERROR(NOT_FOUND, "%s %.*s: the graph has no such node; did you mean '%.*s'?", option, WEFT_STR_ARGS(name),
-                      WEFT_STR_ARGS(similar.best));
+    return WEFT_ERROR(NOT_FOUND, "%s %.*s: the graph has no such node; did you mean '%.*s'?", option,
+                      WEFT_STR_ARGS(name), WEFT_STR_ARGS(similar.best));
   }
-  return WEFT_ERROR(NOT_FOUND, "%s %.*s: the graph has no such node; `weft inspect` lists inputs and outputs", option,
-                    WEFT_STR_ARGS(name));
+  return WEFT_ERROR(NOT_FOUND, "%s %.*s: the graph has no such node; `weft inspect` lists inputs and outputs",
+                    option, WEFT_STR_ARGS(name));
 }
 
 weft_status_t *weft_job_find_node(TF_Graph *graph, const char *option, weft_str_t name, TF_Operation **out) {
@@ -49,23 +51,27 @@ weft_status_t *weft_job_find_node(TF_Graph *graph, const char *option, weft_str_
   return *out != NULL ? NULL : not_found(graph, option, name);
 }
 
-weft_status_t *weft_job_find_output(TF_Graph *graph, const weft_job_words_t *words, const char *option, weft_str_t name, TF_Output *out) {
+weft_status_t *weft_job_find_output(TF_Graph *graph, const weft_job_words_t *words, const char *option,
+                                    weft_str_t name, TF_Output *out) {
   weft_str_t node = name;
   int64_t index = 0;
   TF_Operation *op = NULL;
   ptrdiff_t colon = weft_str_rfind(name, ':');
   if (colon >= 0) {
-    if (!weft_str_to_i64(weft_str_of(name.data + colon + 1, name.length - (size_t)colon - 1), &index) || colon == 0) {
+    if (!weft_str_to_i64(weft_str_of(name.data + colon + 1, name.length - (size_t)colon - 1), &index) ||
+        colon == 0) {
       return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s: give NODE or NODE:OUTPUT", option, WEFT_STR_ARGS(name));
     }
     node = weft_str_of(name.data, (size_t)colon);
   }
   WEFT_RETURN_IF_ERROR(weft_job_find_node(graph, option, node, &op));
   int n = TF_OperationNumOutputs(op);
-  if (n == 0) return WEFT_ERROR(NOT_FOUND, "%s %.*s: the node has no outputs; run it with %s", option, WEFT_STR_ARGS(name), words->target);
+  if (n == 0)
+    return WEFT_ERROR(NOT_FOUND, "%s %.*s: the node has no outputs; run it with %s", option,
+                      WEFT_STR_ARGS(name), words->target);
   if (index < 0 || index >= n) {
-    return WEFT_ERROR(NOT_FOUND, "%s %.*s: the node's outputs are %.*s:0 to %.*s:%d", option, WEFT_STR_ARGS(name),
-                      WEFT_STR_ARGS(node), WEFT_STR_ARGS(node), n - 1);
+    return WEFT_ERROR(NOT_FOUND, "%s %.*s: the node's outputs are %.*s:0 to %.*s:%d", option,
+                      WEFT_STR_ARGS(name), WEFT_STR_ARGS(node), WEFT_STR_ARGS(node), n - 1);
   }
   *out = (TF_Output){op, (int)index};
   return NULL;

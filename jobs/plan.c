@@ -78,18 +78,21 @@ static weft_status_t *import(const weft_graph_t *from, TF_Graph *to) {
   return s;
 }
 
-static weft_status_t *find_loop(const weft_job_plan_source_t *s, TF_Graph *graph, const weft_lane_t *from, weft_job_loop_t *to) {
+static weft_status_t *find_loop(const weft_job_plan_source_t *s, TF_Graph *graph, const weft_lane_t *from,
+                                weft_job_loop_t *to) {
   if (from->feeds.n > s->inputs->n) { /* without inputs a strategy takes it that all placeholders are fed */
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s is missing: the graph has a placeholder of that name", s->words->input,
-                      WEFT_STR_ARGS(from->feeds.items[s->inputs->n]));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s %.*s is missing: the graph has a placeholder of that name",
+                      s->words->input, WEFT_STR_ARGS(from->feeds.items[s->inputs->n]));
   }
   WEFT_RETURN_IF_ERROR(make_loop(to, from->feeds.n, from->fetches.n, from->targets.n));
   to->is_update = from->kind == WEFT_LANE_UPDATE;
   for (int i = 0; i < from->feeds.n; i++) {
-    WEFT_RETURN_IF_ERROR(weft_job_find_output(graph, s->words, "the strategy's feed", from->feeds.items[i], &to->feeds[i]));
+    WEFT_RETURN_IF_ERROR(
+        weft_job_find_output(graph, s->words, "the strategy's feed", from->feeds.items[i], &to->feeds[i]));
   }
   for (int i = 0; i < from->fetches.n; i++) {
-    WEFT_RETURN_IF_ERROR(weft_job_find_output(graph, s->words, "the strategy's fetch", from->fetches.items[i], &to->fetches[i]));
+    WEFT_RETURN_IF_ERROR(weft_job_find_output(graph, s->words, "the strategy's fetch", from->fetches.items[i],
+                                              &to->fetches[i]));
   }
   for (int i = 0; i < from->targets.n; i++) {
     TF_Operation *op = NULL;
@@ -99,7 +102,8 @@ static weft_status_t *find_loop(const weft_job_plan_source_t *s, TF_Graph *graph
   return NULL;
 }
 
-static weft_status_t *find_loops(const weft_job_plan_source_t *from, const weft_rewrite_t *r, TF_Graph *graph, weft_job_plan_t *out) {
+static weft_status_t *find_loops(const weft_job_plan_source_t *from, const weft_rewrite_t *r, TF_Graph *graph,
+                                 weft_job_plan_t *out) {
   WEFT_RETURN_IF_ERROR(make_plan(out, r->num_lanes, r->inits.n));
   out->graph = graph;
   out->in_step = r->in_step;
@@ -109,7 +113,8 @@ static weft_status_t *find_loops(const weft_job_plan_source_t *from, const weft_
   out->num_local_cpus = from->is_local ? r->num_local_cpus : 0;
   out->collective_graph_key = r->collective_graph_key;
   if (from->container != NULL && r->collective_graph_key != 0) { /* clients of two jobs do not meet */
-    out->collective_graph_key = (int64_t)(((uint64_t)r->collective_graph_key ^ weft_str_hash64(weft_str(from->container))) >> 2) + 1;
+    out->collective_graph_key =
+        (int64_t)(((uint64_t)r->collective_graph_key ^ weft_str_hash64(weft_str(from->container))) >> 2) + 1;
   }
   for (int i = 0; i < r->inits.n; i++) {
     TF_Operation *op = NULL;
@@ -117,29 +122,36 @@ static weft_status_t *find_loops(const weft_job_plan_source_t *from, const weft_
     out->inits[i] = op;
     out->init_names[i] = TF_OperationName(op);
   }
-  for (int i = 0; i < r->num_lanes; i++) WEFT_RETURN_IF_ERROR(find_loop(from, graph, &r->lanes[i], &out->loops[i]));
+  for (int i = 0; i < r->num_lanes; i++)
+    WEFT_RETURN_IF_ERROR(find_loop(from, graph, &r->lanes[i], &out->loops[i]));
   return NULL;
 }
 
 static weft_names_t names_of(const weft_job_names_t *l) { return (weft_names_t){l->names, l->n}; }
 
-weft_status_t *weft_job_plan_rewritten(const weft_job_plan_source_t *from, const weft_cluster_view_t *cluster, TF_Graph *graph,
-                                       weft_job_plan_t *out) {
+weft_status_t *weft_job_plan_rewritten(const weft_job_plan_source_t *from, const weft_cluster_view_t *cluster,
+                                       TF_Graph *graph, weft_job_plan_t *out) {
   const weft_job_inputs_t *inputs = from->inputs;
   weft_rewrite_t rewrite = {.arena = WEFT_ARENA_INIT};
   *out = (weft_job_plan_t){0};
   weft_str_t *batches = weft_calloc((size_t)inputs->n + 1, sizeof *batches);
   if (batches == NULL) return no_memory();
-  weft_strategy_request_t request = {.cluster = cluster, .feeds = names_of(&inputs->names), .fetches = names_of(from->fetches),
-                                     .targets = names_of(from->targets), .inits = names_of(from->inits), .is_one_session = true,
+  weft_strategy_request_t request = {.cluster = cluster,
+                                     .feeds = names_of(&inputs->names),
+                                     .fetches = names_of(from->fetches),
+                                     .targets = names_of(from->targets),
+                                     .inits = names_of(from->inits),
+                                     .is_one_session = true,
                                      .agreement = from->agreement};
   for (int i = 0; i < inputs->n; i++) {
     if (weft_job_input_is_batch(inputs, i)) batches[request.batches.n++] = inputs->names.names[i];
   }
   request.batches.items = batches;
-  weft_status_t *s = weft_job_rewrite(from->graph_def, from->strategy, &request, from->marks_variables, &rewrite);
+  weft_status_t *s =
+      weft_job_rewrite(from->graph_def, from->strategy, &request, from->marks_variables, &rewrite);
   if (s != NULL) s = weft_status_annotate(s, "with %s %s", from->words->strategy, from->strategy);
-  if (s == NULL && from->container != NULL) s = weft_job_container_set(rewrite.graph, from->words->container, weft_str(from->container));
+  if (s == NULL && from->container != NULL)
+    s = weft_job_container_set(rewrite.graph, from->words->container, weft_str(from->container));
   if (s == NULL) s = import(rewrite.graph, graph);
   if (s == NULL) s = find_loops(from, &rewrite, graph, out);
   weft_rewrite_deinit(&rewrite);

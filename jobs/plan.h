@@ -1,7 +1,7 @@
 /* jobs/plan.h - what the worker loops of a job run over and over, and what runs before.
  *
- * A graph as it is has one worker loop. Under a strategy (strategies/strategy.h, whose lanes they are) it may have several: each
- * worker of an asynchronous strategy runs its own.
+ * A graph as it is has one worker loop. Under a strategy (strategies/strategy.h, whose lanes they are) it may
+ * have several: each worker of an asynchronous strategy runs its own.
  */
 #ifndef WEFT_JOBS_PLAN_H_
 #define WEFT_JOBS_PLAN_H_
@@ -10,24 +10,24 @@
 #include "strategies/rewrite.h"
 
 typedef struct weft_job_loop {
-  bool is_update;    /* fed nothing, fetches nothing: the chief's side of a synchronous update */
-  TF_Output *feeds;  /* num_feeds; in the order of the job's inputs */
+  bool is_update;   /* fed nothing, fetches nothing: the chief's side of a synchronous update */
+  TF_Output *feeds; /* num_feeds; in the order of the job's inputs */
   TF_Output *fetches;
   const TF_Operation **targets;
   int num_feeds, num_fetches, num_targets;
 } weft_job_loop_t;
 
 typedef struct weft_job_plan {
-  TF_Graph *graph;   /* borrowed */
+  TF_Graph *graph; /* borrowed */
   weft_job_loop_t *loops;
   const TF_Operation **inits; /* one after the other */
   const char **init_names;
   int num_loops, num_inits;
-  bool in_step;      /* each loop runs once for each update */
-  bool loops_wait;   /* a loop may wait until others have run as often, or nearly */
-  bool is_follower;  /* another client runs the first replica: it saves */
-  int round_steps;   /* updates come after so many steps each */
-  int num_local_cpus; /* of a local session; 0: as it comes */
+  bool in_step;                 /* each loop runs once for each update */
+  bool loops_wait;              /* a loop may wait until others have run as often, or nearly */
+  bool is_follower;             /* another client runs the first replica: it saves */
+  int round_steps;              /* updates come after so many steps each */
+  int num_local_cpus;           /* of a local session; 0: as it comes */
   int64_t collective_graph_key; /* of every run; 0: none */
 } weft_job_plan_t;
 
@@ -38,17 +38,18 @@ typedef struct weft_job_plan_source { /* the single-device graph, and what of it
   const weft_job_names_t *fetches, *targets, *inits;
   const weft_job_words_t *words;
   const char *strategy, *container; /* NULL: none */
-  bool is_local;        /* the session is in this process */
-  bool marks_variables; /* strategies/origin.h */
-  uint64_t agreement;   /* weft_strategy_request_t */
+  bool is_local;                    /* the session is in this process */
+  bool marks_variables;             /* strategies/origin.h */
+  uint64_t agreement;               /* weft_strategy_request_t */
 } weft_job_plan_source_t;
 
 /* Both: *out is to be given to weft_job_plan_deinit, also on failure. */
 WEFT_MUST_CHECK weft_status_t *weft_job_plan_plain(const weft_job_plan_source_t *from, weft_job_plan_t *out);
-/* Applies the strategy for the cluster. `graph` gets what it makes, with its variables marked. The inputs that are batches are its
- * batches. Errors: as the strategy's. */
-WEFT_MUST_CHECK weft_status_t *weft_job_plan_rewritten(const weft_job_plan_source_t *from, const weft_cluster_view_t *cluster,
-                                                       TF_Graph *graph, weft_job_plan_t *out);
+/* Applies the strategy for the cluster. `graph` gets what it makes, with its variables marked. The inputs
+ * that are batches are its batches. Errors: as the strategy's. */
+WEFT_MUST_CHECK weft_status_t *weft_job_plan_rewritten(const weft_job_plan_source_t *from,
+                                                       const weft_cluster_view_t *cluster, TF_Graph *graph,
+                                                       weft_job_plan_t *out);
 void weft_job_plan_deinit(weft_job_plan_t *p);
 
 #endif /* WEFT_JOBS_PLAN_H_ */

@@ -8,6 +8,6 @@
 
 /* reached[i]: running `op` needs outputs[i], unless something is fed before it. */
 WEFT_MUST_CHECK weft_status_t *weft_job_reach(const TF_Operation *op, const TF_Output *outputs, int n,
-                                          bool *reached);
+                                              bool *reached);
 
 #endif /* WEFT_JOBS_REACH_H_ */

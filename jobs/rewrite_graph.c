@@ -46,14 +46,15 @@ static weft_status_t *mark_fed(const weft_graph_t *g, const weft_fanout_t *f, bo
   return NULL;
 }
 
-/* The default is a training step: all nodes without consumers that are made of what is fed. Others without consumers that have
- * no value (initialisers, restores) come before. */
+/* The default is a training step: all nodes without consumers that are made of what is fed. Others without
+ * consumers that have no value (initialisers, restores) come before. */
 static weft_status_t *add_sinks(names_t *targets, names_t *inits, const weft_graph_t *g) {
   weft_fanout_t f;
   WEFT_RETURN_IF_ERROR(weft_fanout_build(g, &f));
   bool *fed = weft_calloc((size_t)g->num_nodes + 1, sizeof *fed), any = false;
   weft_status_t *s = fed == NULL ? no_memory() : mark_fed(g, &f, fed);
-  for (int i = 0; s == NULL && i < g->num_nodes; i++) any = any || (g->nodes[i] != NULL && f.begin[i] == f.begin[i + 1] && fed[i]);
+  for (int i = 0; s == NULL && i < g->num_nodes; i++)
+    any = any || (g->nodes[i] != NULL && f.begin[i] == f.begin[i + 1] && fed[i]);
   for (int i = 0; s == NULL && i < g->num_nodes; i++) {
     if (g->nodes[i] == NULL || f.begin[i] != f.begin[i + 1]) continue;
     if (!any || fed[i]) {
@@ -69,7 +70,8 @@ static weft_status_t *add_sinks(names_t *targets, names_t *inits, const weft_gra
 
 static weft_status_t *add_placeholders(names_t *l, const weft_graph_t *g) {
   for (int i = 0; i < g->num_nodes; i++) {
-    if (g->nodes[i] != NULL && (g->nodes[i]->flags & WEFT_OP_PLACEHOLDER) != 0) WEFT_RETURN_IF_ERROR(add(l, g->nodes[i]->name));
+    if (g->nodes[i] != NULL && (g->nodes[i]->flags & WEFT_OP_PLACEHOLDER) != 0)
+      WEFT_RETURN_IF_ERROR(add(l, g->nodes[i]->name));
   }
   return NULL;
 }
@@ -82,7 +84,8 @@ static weft_status_t *check_name(weft_str_t text) {
   if (s == NULL) return NULL;
   if (!weft_str_split(text, ':', &name, &rest)) name = text;
   weft_similar_init(&similar, name);
-  for (int i = 0; weft_strategies[i] != NULL; i++) weft_similar_offer(&similar, weft_str(weft_strategies[i]->name));
+  for (int i = 0; weft_strategies[i] != NULL; i++)
+    weft_similar_offer(&similar, weft_str(weft_strategies[i]->name));
   if (similar.best.data == NULL) return s;
   return weft_status_annotate(s, "did you mean '%.*s'?", WEFT_STR_ARGS(similar.best));
 }
@@ -98,14 +101,16 @@ static weft_status_t *check_nodes(const weft_graph_t *g, const weft_names_t *nam
     for (int id = 0; id < g->num_nodes; id++) {
       if (g->nodes[id] != NULL) weft_similar_offer(&similar, g->nodes[id]->name);
     }
-    if (similar.best.data == NULL) return WEFT_ERROR(NOT_FOUND, "the graph has no node '%.*s'", WEFT_STR_ARGS(node));
-    return WEFT_ERROR(NOT_FOUND, "the graph has no node '%.*s'; did you mean '%.*s'?", WEFT_STR_ARGS(node), WEFT_STR_ARGS(similar.best));
+    if (similar.best.data == NULL)
+      return WEFT_ERROR(NOT_FOUND, "the graph has no node '%.*s'", WEFT_STR_ARGS(node));
+    return WEFT_ERROR(NOT_FOUND, "the graph has no node '%.*s'; did you mean '%.*s'?", WEFT_STR_ARGS(node),
+                      WEFT_STR_ARGS(similar.best));
   }
   return NULL;
 }
 
-weft_status_t *weft_job_rewrite(weft_str_t graph_def, const char *text, const weft_strategy_request_t *given, bool marks_variables,
-                                weft_rewrite_t *out) {
+weft_status_t *weft_job_rewrite(weft_str_t graph_def, const char *text, const weft_strategy_request_t *given,
+                                bool marks_variables, weft_rewrite_t *out) {
   names_t feeds = {0}, targets = {0}, inits = {0};
   weft_graph_t *graph = NULL;
   weft_strategy_request_t request = *given;

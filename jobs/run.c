@@ -30,7 +30,8 @@ weft_status_t *weft_job_save_now(WEFT_Job *j) {
   WEFT_RETURN_IF_ERROR(weft_job_saving_save(&j->saving, j->session, &now, &path));
   weft_job_watch_progress(&j->watch);
   if (path.length == 0) return NULL;
-  const WEFT_JobEvent event = {.kind = WEFT_JOB_EVENT_SAVED, .step = done, .saved_step = j->saving.saved_step, .path = path.data};
+  const WEFT_JobEvent event = {
+      .kind = WEFT_JOB_EVENT_SAVED, .step = done, .saved_step = j->saving.saved_step, .path = path.data};
   weft_mutex_lock(&j->telling);
   weft_job_tell(j, &event);
   weft_mutex_unlock(&j->telling);
@@ -74,7 +75,8 @@ weft_status_t *weft_job_run_steps(WEFT_Job *j, int64_t steps, bool ends, bool *o
   weft_job_trace_t *trace = NULL;
   weft_status_t *s = ends && j->trace_path != NULL ? weft_job_trace_create(&trace) : NULL;
   j->loops.trace = trace;
-  if (s == NULL && WEFT_JobStepsDone(j) == j->saving.first) j->saving.mark = weft_job_splitter_position(&j->splitter, j->saving.first);
+  if (s == NULL && WEFT_JobStepsDone(j) == j->saving.first)
+    j->saving.mark = weft_job_splitter_position(&j->splitter, j->saving.first);
   if (s == NULL) s = run_loops(j, steps, &end);
   if (s != NULL || (end == WEFT_JOB_END_STEPS && WEFT_JobStepsDone(j) < steps)) s = weft_job_cause(j, s);
   bool saves = s == NULL && j->saving.is_saving && !j->loops.is_closed;

@@ -1,4 +1,5 @@
-/* jobs/run_options.c - RunOptions, field by field: trace_level (1), experimental (8) with collective_graph_key (1). */
+/* jobs/run_options.c - RunOptions, field by field: trace_level (1), experimental (8) with
+ * collective_graph_key (1). */
 #include "jobs/run_options.h"
 
 #include "protos/wire.h"
@@ -13,7 +14,8 @@ TF_Buffer *weft_job_run_options(bool is_traced, int64_t collective_graph_key) {
     weft_wire_put_i64(&bytes, 1, collective_graph_key);
     weft_wire_end(&bytes, experimental);
   }
-  TF_Buffer *out = bytes.failed || bytes.length == 0 ? NULL : TF_NewBufferFromString(bytes.data, bytes.length);
+  TF_Buffer *out =
+      bytes.failed || bytes.length == 0 ? NULL : TF_NewBufferFromString(bytes.data, bytes.length);
   weft_strbuf_deinit(&bytes);
   return out;
 }

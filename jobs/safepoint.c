@@ -62,7 +62,7 @@ bool weft_job_safepoint_is_still(const weft_job_safepoint_t *g, int64_t done) {
 void weft_job_safepoint_stop_soon(weft_job_safepoint_t *g, int64_t done, int64_t round) {
   int64_t at = g->kind == WEFT_SAFEPOINT_BOUND  ? done
                : g->kind == WEFT_SAFEPOINT_FREE ? g->first + all_started(g)
-                                           : g->first + most_started(g);
+                                                : g->first + most_started(g);
   int64_t over = round > 1 ? (at - g->first) % round : 0;
   at += over == 0 ? 0 : round - over;
   if (at < g->pause_at) g->pause_at = at;

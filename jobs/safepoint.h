@@ -1,10 +1,10 @@
-/* jobs/safepoint.h - brings all worker loops to a stop between two steps, so that variables can be read as they
- * are after a step.
+/* jobs/safepoint.h - brings all worker loops to a stop between two steps, so that variables can be read as
+ * they are after a step.
  *
- * A worker loop asks before each of its runs whether it may start. From the step `pause_at` on it may not, as soon
- * as that is safe for the other loops; once no loop runs and none may start, the safepoint is reached, and a loop
- * that waits there does what was to be done. Loops that wait for each other within runs are let go on until
- * all have started equally many.
+ * A worker loop asks before each of its runs whether it may start. From the step `pause_at` on it may not, as
+ * soon as that is safe for the other loops; once no loop runs and none may start, the safepoint is reached,
+ * and a loop that waits there does what was to be done. Loops that wait for each other within runs are let go
+ * on until all have started equally many.
  */
 #ifndef WEFT_JOBS_SAFEPOINT_H_
 #define WEFT_JOBS_SAFEPOINT_H_
@@ -15,7 +15,8 @@ typedef enum weft_job_safepoint_kind {
   WEFT_SAFEPOINT_IN_STEP, /* the n-th run of every loop is the n-th step */
   WEFT_SAFEPOINT_FREE,    /* every run is a step; loops do not wait for each other */
   WEFT_SAFEPOINT_BOUND,   /* every run is a step; loops may wait until others have run as often, or nearly */
-  WEFT_SAFEPOINT_UPDATE,  /* the runs of the update loop are the steps, and the only ones that change variables */
+  WEFT_SAFEPOINT_UPDATE, /* the runs of the update loop are the steps, and the only ones that change variables
+                          */
 } weft_job_safepoint_kind_t;
 
 typedef struct weft_job_safepoint { /* Thread-compatible. */
@@ -28,7 +29,8 @@ typedef struct weft_job_safepoint { /* Thread-compatible. */
   } * loops; /* owned */
 } weft_job_safepoint_t;
 
-WEFT_MUST_CHECK weft_status_t *weft_job_safepoint_init(weft_job_safepoint_t *g, const weft_job_plan_t *plan, int64_t first);
+WEFT_MUST_CHECK weft_status_t *weft_job_safepoint_init(weft_job_safepoint_t *g, const weft_job_plan_t *plan,
+                                                       int64_t first);
 void weft_job_safepoint_deinit(weft_job_safepoint_t *g);
 /* `done`: steps that are complete. */
 bool weft_job_safepoint_may_start(const weft_job_safepoint_t *g, int loop, int64_t done);

@@ -38,8 +38,9 @@ static weft_status_t *open_restore(weft_job_saving_t *s) {
   const weft_job_saving_spec_t *spec = s->spec;
   weft_str_t path;
   if (spec->resumes && s->series.latest.length > 0) {
-    WEFT_RETURN_IF_ERROR(damaged_series(
-        s, weft_restore_open(spec->words, spec->words->resume, s->series.latest, &s->variables, spec->is_partial, &s->restore)));
+    WEFT_RETURN_IF_ERROR(
+        damaged_series(s, weft_restore_open(spec->words, spec->words->resume, s->series.latest, &s->variables,
+                                            spec->is_partial, &s->restore)));
     s->first = s->restore.position.step;
     s->saved_step = s->first;
     return NULL;
@@ -54,7 +55,8 @@ static weft_status_t *open_restore(weft_job_saving_t *s) {
     failure = told;
   }
   if (failure == NULL)
-    failure = weft_restore_open(spec->words, spec->words->restore, path, &s->variables, spec->is_partial, &s->restore);
+    failure = weft_restore_open(spec->words, spec->words->restore, path, &s->variables, spec->is_partial,
+                                &s->restore);
   weft_arena_deinit(&arena);
   return failure;
 }
@@ -62,11 +64,12 @@ static weft_status_t *open_restore(weft_job_saving_t *s) {
 static weft_status_t *open_series(weft_job_saving_t *s) {
   if (s->spec->save == NULL) return NULL;
   s->is_saving = true;
-  return weft_series_open(s->spec->words->save, s->spec->save, (int)s->spec->keep, s->spec->resumes, &s->series);
+  return weft_series_open(s->spec->words->save, s->spec->save, (int)s->spec->keep, s->spec->resumes,
+                          &s->series);
 }
 
-weft_status_t *weft_job_saving_init(weft_job_saving_t *out, const weft_job_saving_spec_t *spec, weft_str_t graph_def,
-                                const weft_str_t *step, int num_step) {
+weft_status_t *weft_job_saving_init(weft_job_saving_t *out, const weft_job_saving_spec_t *spec,
+                                    weft_str_t graph_def, const weft_str_t *step, int num_step) {
   const weft_import_options_t import = {.is_client_api = true};
   *out = (weft_job_saving_t){.spec = spec, .saved_step = -1, .saved_ns = weft_clock_ns(), .round = 1};
   WEFT_RETURN_IF_ERROR(weft_graph_create(&out->graph));
@@ -95,22 +98,28 @@ void weft_job_saving_seek(weft_job_saving_t *s, weft_job_inputs_t *inputs, weft_
   if (at->rows != inputs->rows) {
     weft_strbuf_puts(note, "the data have another number of rows than before: they begin with the first row");
   } else if (at->is_shuffled != inputs->is_shuffled || (at->is_shuffled && at->seed != inputs->seed)) {
-    weft_strbuf_printf(note, "%s or %s are not as before: the data begin with the first row", s->spec->words->shuffle, s->spec->words->seed);
+    weft_strbuf_printf(note, "%s or %s are not as before: the data begin with the first row",
+                       s->spec->words->shuffle, s->spec->words->seed);
   } else {
     weft_job_inputs_seek(inputs, at->epoch, at->row);
   }
 }
 
 weft_job_position_t weft_job_position(const weft_job_inputs_t *inputs, int64_t done) {
-  if (inputs->rows == 0) return (weft_job_position_t){.step = done, .epoch = inputs->num_sources > 0 ? inputs->num_given : 0};
-  return (weft_job_position_t){.step = done, .epoch = inputs->epoch, .row = inputs->next, .rows = inputs->rows,
-                               .is_shuffled = inputs->is_shuffled, .seed = inputs->seed};
+  if (inputs->rows == 0)
+    return (weft_job_position_t){.step = done, .epoch = inputs->num_sources > 0 ? inputs->num_given : 0};
+  return (weft_job_position_t){.step = done,
+                               .epoch = inputs->epoch,
+                               .row = inputs->next,
+                               .rows = inputs->rows,
+                               .is_shuffled = inputs->is_shuffled,
+                               .seed = inputs->seed};
 }
 
 /* ---- with the graph that runs ---- */
 
-weft_status_t *weft_job_saving_attach(weft_job_saving_t *s, TF_Graph *graph, bool is_rewritten, bool is_follower,
-                                  int round) {
+weft_status_t *weft_job_saving_attach(weft_job_saving_t *s, TF_Graph *graph, bool is_rewritten,
+                                      bool is_follower, int round) {
   s->round = round > 1 ? round : 1;
   if (is_follower) s->is_saving = false;
   if (s->is_saving) {
@@ -129,7 +138,8 @@ weft_status_t *weft_job_saving_restore(weft_job_saving_t *s, TF_Session *session
 
 int64_t weft_job_saving_next_step(const weft_job_saving_t *s, int64_t done) {
   if (!s->is_saving || s->spec->every_steps == 0) return INT64_MAX;
-  int64_t next = done - done % s->spec->every_steps + s->spec->every_steps, over = (next - s->first) % s->round;
+  int64_t next = done - done % s->spec->every_steps + s->spec->every_steps,
+          over = (next - s->first) % s->round;
   return over == 0 ? next : next + s->round - over;
 }
 
@@ -146,18 +156,17 @@ void weft_job_saving_step(weft_job_saving_t *s, const weft_job_position_t *now) 
 }
 
 weft_status_t *weft_job_saving_save(weft_job_saving_t *s, TF_Session *session, const weft_job_position_t *now,
-                                weft_str_t *out_path) {
+                                    weft_str_t *out_path) {
   const weft_job_position_t at = ends_round(s, now->step) ? *now : s->mark;
   *out_path = WEFT_STR("");
   if (!s->is_saving || at.step == s->saved_step) return NULL;
   weft_status_t *failure = weft_checkpoint_save(&s->access, session, &at, &s->series, out_path);
   if (failure != NULL) {
     weft_str_t last = s->series.n > 0 ? s->series.names[s->series.n - 1] : WEFT_STR("");
-    weft_status_t *told =
-        weft_status_new(weft_status_code(failure), __FILE__, __LINE__,
-                        "%s %s: step %" PRId64 " could not be saved: %s%s%.*s", s->spec->words->save, s->spec->save, at.step,
-                        weft_status_message(failure), last.length > 0 ? "; the last checkpoint is " : "",
-                        WEFT_STR_ARGS(last));
+    weft_status_t *told = weft_status_new(
+        weft_status_code(failure), __FILE__, __LINE__, "%s %s: step %" PRId64 " could not be saved: %s%s%.*s",
+        s->spec->words->save, s->spec->save, at.step, weft_status_message(failure),
+        last.length > 0 ? "; the last checkpoint is " : "", WEFT_STR_ARGS(last));
     weft_status_free(failure);
     return told;
   }

@@ -7,17 +7,17 @@
 
 typedef struct weft_job_saving_spec { /* texts are lent */
   const weft_job_words_t *words;
-  const char *restore; /* a checkpoint, or a directory with some; NULL: none */
-  const char *save;    /* the prefix of a series; NULL: nothing is saved */
+  const char *restore;           /* a checkpoint, or a directory with some; NULL: none */
+  const char *save;              /* the prefix of a series; NULL: nothing is saved */
   int64_t every_steps, every_ns; /* 0, 0: only at the end */
-  bool resumes;        /* the newest of the series is gone on with, if there is one */
-  bool is_partial;     /* what a checkpoint lacks is left alone */
-  int64_t keep;        /* how many of the series; 0: all */
+  bool resumes;                  /* the newest of the series is gone on with, if there is one */
+  bool is_partial;               /* what a checkpoint lacks is left alone */
+  int64_t keep;                  /* how many of the series; 0: all */
 } weft_job_saving_spec_t;
 
 typedef struct weft_job_saving {      /* Confined, but for what its user locks. */
   const weft_job_saving_spec_t *spec; /* lent */
-  weft_graph_t *graph;            /* owned: the single-device graph */
+  weft_graph_t *graph;                /* owned: the single-device graph */
   weft_saved_variables_t variables;
   weft_series_t series;
   weft_restore_t restore; /* source NULL: nothing is restored */
@@ -32,13 +32,14 @@ typedef struct weft_job_saving {      /* Confined, but for what its user locks. 
 /* Before anything runs: finds the graph's variables, and chooses, opens and reads the checkpoint to start
  * from. `step`: names of what a step runs and fetches. The caller deinits *out in any case, also one that is
  * all zero. Errors: those of weft_restore_open. */
-WEFT_MUST_CHECK weft_status_t *weft_job_saving_init(weft_job_saving_t *out, const weft_job_saving_spec_t *spec,
-                                                weft_str_t graph_def, const weft_str_t *step, int num_step);
+WEFT_MUST_CHECK weft_status_t *weft_job_saving_init(weft_job_saving_t *out,
+                                                    const weft_job_saving_spec_t *spec, weft_str_t graph_def,
+                                                    const weft_str_t *step, int num_step);
 void weft_job_saving_deinit(weft_job_saving_t *s);
 /* Does anything have to be restored or saved? */
 bool weft_job_saving_is_used(const weft_job_saving_spec_t *spec);
-/* Does the job go on where another one stopped? Then the inputs go there, if they are the same data (else `note` gets
- * the reason). */
+/* Does the job go on where another one stopped? Then the inputs go there, if they are the same data (else
+ * `note` gets the reason). */
 bool weft_job_saving_resumes(const weft_job_saving_t *s);
 void weft_job_saving_seek(weft_job_saving_t *s, weft_job_inputs_t *inputs, weft_strbuf_t *note);
 /* Where a job stands after step `done`. Callers see to it that no batch is being made. */
@@ -46,8 +47,8 @@ weft_job_position_t weft_job_position(const weft_job_inputs_t *inputs, int64_t d
 
 /* Adds nodes to the graph that runs, and checks that files can be written. A follower restores, but leaves
  * the saving to another client. Errors: also those of weft_series_check_place. */
-WEFT_MUST_CHECK weft_status_t *weft_job_saving_attach(weft_job_saving_t *s, TF_Graph *graph, bool is_rewritten,
-                                                  bool is_follower, int round);
+WEFT_MUST_CHECK weft_status_t *weft_job_saving_attach(weft_job_saving_t *s, TF_Graph *graph,
+                                                      bool is_rewritten, bool is_follower, int round);
 /* After the initialisation. */
 WEFT_MUST_CHECK weft_status_t *weft_job_saving_restore(weft_job_saving_t *s, TF_Session *session);
 /* The step after which to save next; INT64_MAX: none is known. */
@@ -58,6 +59,6 @@ void weft_job_saving_step(weft_job_saving_t *s, const weft_job_position_t *now);
 /* Saves the state as it is now; within a round, that after the last complete one. *out_path is lent; "" if
  * that is saved already, or nothing is to be saved. */
 WEFT_MUST_CHECK weft_status_t *weft_job_saving_save(weft_job_saving_t *s, TF_Session *session,
-                                                const weft_job_position_t *now, weft_str_t *out_path);
+                                                    const weft_job_position_t *now, weft_str_t *out_path);
 
 #endif /* WEFT_JOBS_SAVING_H_ */

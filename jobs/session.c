@@ -1,6 +1,7 @@
 /* jobs/session.c - from a description to a session whose variables have values.
  *
- * What can be wrong with files is found before anything runs, and what can be wrong with the graph before a session is opened.
+ * What can be wrong with files is found before anything runs, and what can be wrong with the graph before a
+ * session is opened.
  */
 #include "base/alloc.h"
 #include "jobs/c_api.h"
@@ -14,8 +15,12 @@
 
 enum { MAX_LOCAL_CPUS = 1 << 10 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job's session"); }
-static weft_str_t graph_bytes(const WEFT_Job *j) { return weft_str_of(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job's session");
+}
+static weft_str_t graph_bytes(const WEFT_Job *j) {
+  return weft_str_of(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length);
+}
 
 /* ---- what it starts from ---- */
 
@@ -90,11 +95,14 @@ static weft_status_t *attach_saving(WEFT_Job *j) {
   const weft_job_saving_spec_t *spec = &j->saving_spec;
   if (!weft_job_saving_is_used(spec)) return NULL;
   bool is_restoring = spec->restore != NULL || spec->resumes;
-  if (j->plan.collective_graph_key != 0 && j->plan.num_inits == 0 && is_restoring) { /* they agree while they initialise */
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s with a client per worker needs %s: the clients compare there what they start from",
+  if (j->plan.collective_graph_key != 0 && j->plan.num_inits == 0 &&
+      is_restoring) { /* they agree while they initialise */
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "%s with a client per worker needs %s: the clients compare there what they start from",
                       spec->resumes ? spec->words->resume : spec->words->restore, spec->words->init);
   }
-  return weft_job_saving_attach(&j->saving, j->plan.graph, j->strategy != NULL, j->plan.is_follower, j->plan.round_steps);
+  return weft_job_saving_attach(&j->saving, j->plan.graph, j->strategy != NULL, j->plan.is_follower,
+                                j->plan.round_steps);
 }
 
 /* ---- the session ---- */
@@ -126,14 +134,16 @@ static weft_status_t *new_session(WEFT_Job *j) {
 /* ---- initialisers ---- */
 
 /* What initialiser `i` is made of, of all that is fed: all rows of it. */
-static weft_status_t *feed_init(WEFT_Job *j, int i, TF_Output *outputs, TF_Tensor **values, bool *reached, int *out_n) {
+static weft_status_t *feed_init(WEFT_Job *j, int i, TF_Output *outputs, TF_Tensor **values, bool *reached,
+                                int *out_n) {
   const weft_job_names_t *inputs = &j->inputs.names;
   *out_n = 0;
   if (i >= j->inits.n) return NULL; /* one that the strategy added */
   WEFT_RETURN_IF_ERROR(weft_job_reach(j->inits.outputs[i].oper, inputs->outputs, inputs->n, reached));
   for (int k = 0; k < inputs->n; k++) {
     TF_Output from = inputs->outputs[k];
-    TF_Operation *op = reached[k] ? TF_GraphOperationByName(j->plan.graph, TF_OperationName(from.oper)) : NULL;
+    TF_Operation *op =
+        reached[k] ? TF_GraphOperationByName(j->plan.graph, TF_OperationName(from.oper)) : NULL;
     if (op == NULL) continue;
     WEFT_RETURN_IF_ERROR(weft_job_input_whole(&j->inputs, k, &values[*out_n]));
     outputs[(*out_n)++] = (TF_Output){op, from.index};
@@ -147,10 +157,13 @@ static weft_status_t *run_init(WEFT_Job *j, int i) {
   TF_Output *outputs = weft_calloc(most, sizeof *outputs);
   TF_Tensor **values = weft_calloc(most, sizeof(TF_Tensor *));
   bool *reached = weft_calloc(most, sizeof *reached);
-  weft_status_t *s = outputs == NULL || values == NULL || reached == NULL ? no_memory() : feed_init(j, i, outputs, values, reached, &n);
+  weft_status_t *s = outputs == NULL || values == NULL || reached == NULL
+                         ? no_memory()
+                         : feed_init(j, i, outputs, values, reached, &n);
   if (s == NULL) {
     TF_Buffer *options = weft_job_run_options(false, j->plan.collective_graph_key);
-    TF_SessionRun(j->session, options, outputs, values, n, NULL, NULL, 0, &j->plan.inits[i], 1, NULL, j->status);
+    TF_SessionRun(j->session, options, outputs, values, n, NULL, NULL, 0, &j->plan.inits[i], 1, NULL,
+                  j->status);
     if (options != NULL) TF_DeleteBuffer(options);
     weft_job_watch_progress(&j->watch);
     s = weft_job_c_api_status(j->status);
@@ -159,20 +172,25 @@ static weft_status_t *run_init(WEFT_Job *j, int i) {
   weft_free(outputs);
   weft_free(values);
   weft_free(reached);
-  return s == NULL ? NULL : weft_status_annotate(s, "while running %s %s", j->words->init, j->plan.init_names[i]);
+  return s == NULL ? NULL
+                   : weft_status_annotate(s, "while running %s %s", j->words->init, j->plan.init_names[i]);
 }
 
 static weft_status_t *clear_stale(WEFT_Job *j) {
   if (j->stale.n == 0) return NULL;
-  TF_SessionRun(j->session, NULL, NULL, NULL, 0, NULL, NULL, 0, (const TF_Operation *const *)j->stale.clears, j->stale.n, NULL, j->status);
+  TF_SessionRun(j->session, NULL, NULL, NULL, 0, NULL, NULL, 0, (const TF_Operation *const *)j->stale.clears,
+                j->stale.n, NULL, j->status);
   weft_job_watch_progress(&j->watch);
   weft_status_t *s = weft_job_c_api_status(j->status);
-  return s == NULL ? NULL : weft_status_annotate(s, "while variables of a former job were cleared for %s", j->words->init);
+  return s == NULL
+             ? NULL
+             : weft_status_annotate(s, "while variables of a former job were cleared for %s", j->words->init);
 }
 
 static weft_status_t *run_inits(WEFT_Job *j) {
   weft_status_t *s = clear_stale(j);
-  for (int i = 0; s == NULL && i < j->plan.num_inits; i++) s = run_init(j, i); /* a later one may need an earlier one */
+  for (int i = 0; s == NULL && i < j->plan.num_inits; i++)
+    s = run_init(j, i); /* a later one may need an earlier one */
   if (s == NULL && j->saving.spec != NULL) s = weft_job_saving_restore(&j->saving, j->session);
   return s;
 }
@@ -183,8 +201,11 @@ static void tell_start(WEFT_Job *j) {
   if (s->spec == NULL) return;
   weft_strbuf_t note = WEFT_STRBUF_INIT;
   weft_job_saving_seek(s, &j->inputs, &note);
-  WEFT_JobEvent event = {.step = s->first, .path = s->restore.path.data, .note = note.length == 0 ? NULL : note.data,
-                         .num_restored = s->restore.num_found, .num_variables = s->variables.n};
+  WEFT_JobEvent event = {.step = s->first,
+                         .path = s->restore.path.data,
+                         .note = note.length == 0 ? NULL : note.data,
+                         .num_restored = s->restore.num_found,
+                         .num_variables = s->variables.n};
   if (s->spec->resumes && s->series.latest.length > 0) {
     event.kind = WEFT_JOB_EVENT_RESUMED;
     weft_job_tell(j, &event);
@@ -203,7 +224,8 @@ static void tell_start(WEFT_Job *j) {
 
 static void on_watch(void *arg, bool is_lost) {
   WEFT_Job *j = arg;
-  const WEFT_JobEvent event = {.kind = is_lost ? WEFT_JOB_EVENT_MASTER_LOST : WEFT_JOB_EVENT_WAITING, .path = j->master};
+  const WEFT_JobEvent event = {.kind = is_lost ? WEFT_JOB_EVENT_MASTER_LOST : WEFT_JOB_EVENT_WAITING,
+                               .path = j->master};
   weft_mutex_lock(&j->mu);
   if (is_lost && j->has_loops) weft_job_loops_stop(&j->loops);
   weft_mutex_unlock(&j->mu);
@@ -227,7 +249,11 @@ static weft_status_t *check_stopped(WEFT_Job *j) {
 
 static weft_status_t *make_loops(WEFT_Job *j) {
   weft_job_splitter_init(&j->splitter, &j->inputs);
-  j->loops = (weft_job_loops_t){.plan = &j->plan, .session = j->session, .splitter = &j->splitter, .watch = &j->watch, .telling = &j->telling};
+  j->loops = (weft_job_loops_t){.plan = &j->plan,
+                                .session = j->session,
+                                .splitter = &j->splitter,
+                                .watch = &j->watch,
+                                .telling = &j->telling};
   weft_status_t *s = weft_job_loops_init(&j->loops, j->saving.first);
   weft_mutex_lock(&j->mu);
   j->has_loops = true;

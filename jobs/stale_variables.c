@@ -1,4 +1,5 @@
-/* jobs/stale_variables.c - a walk from the initialisers against the edges, inputs before the nodes that take them. */
+/* jobs/stale_variables.c - a walk from the initialisers against the edges, inputs before the nodes that take
+ * them. */
 #include "jobs/stale_variables.h"
 
 #include <stdint.h>
@@ -12,7 +13,7 @@ enum { UNKNOWN = -1, MOST_HOPS = 100 };
 
 typedef struct seen { /* a node of the initialisers */
   TF_Operation *op;
-  int branches; /* it is inside of so many; UNKNOWN: its inputs are being looked at */
+  int branches;                     /* it is inside of so many; UNKNOWN: its inputs are being looked at */
   bool is_assigned, is_asked_about; /* of variables */
   struct seen *next;
 } seen_t;
@@ -30,9 +31,15 @@ typedef struct walk {
   frame_t *top;     /* owned */
 } walk_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a walk through the initialisers"); }
-static bool is(const TF_Operation *op, const char *type) { return strcmp(TF_OperationOpType((TF_Operation *)(uintptr_t)op), type) == 0; }
-static seen_t *find(const walk_t *w, const TF_Operation *op) { return weft_map_get_u64(&w->by_op, (uint64_t)(uintptr_t)op); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a walk through the initialisers");
+}
+static bool is(const TF_Operation *op, const char *type) {
+  return strcmp(TF_OperationOpType((TF_Operation *)(uintptr_t)op), type) == 0;
+}
+static seen_t *find(const walk_t *w, const TF_Operation *op) {
+  return weft_map_get_u64(&w->by_op, (uint64_t)(uintptr_t)op);
+}
 
 /* ---- the walk ---- */
 
@@ -108,7 +115,9 @@ static void walk_deinit(walk_t *w) {
 
 /* ---- variables ---- */
 
-static bool is_variable(const TF_Operation *op) { return is(op, "VarHandleOp") || is(op, "VariableV2") || is(op, "Variable"); }
+static bool is_variable(const TF_Operation *op) {
+  return is(op, "VarHandleOp") || is(op, "VariableV2") || is(op, "Variable");
+}
 
 /* The variable that the first input refers to; NULL: none that is known. */
 static seen_t *variable_of(const walk_t *w, TF_Operation *op) {
@@ -147,7 +156,8 @@ static weft_status_t *add_clear(TF_Graph *g, TF_Operation *variable, int number,
   }
   TF_Status *status = TF_NewStatus();
   bool is_handle = is(variable, "VarHandleOp");
-  TF_OperationDescription *d = TF_NewOperation(g, is_handle ? "DestroyResourceOp" : "WeftForgetVariable", name);
+  TF_OperationDescription *d =
+      TF_NewOperation(g, is_handle ? "DestroyResourceOp" : "WeftForgetVariable", name);
   TF_AddInput(d, (TF_Output){variable, 0});
   if (TF_OperationDevice(variable)[0] != '\0') TF_SetDevice(d, TF_OperationDevice(variable));
   if (is_handle) TF_SetAttrBool(d, "ignore_lookup_error", 1);

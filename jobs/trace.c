@@ -57,8 +57,8 @@ void weft_job_trace_destroy(weft_job_trace_t *t) {
 static json_t *text(weft_str_t s) { return json_stringn_nocheck(s.data == NULL ? "" : s.data, s.length); }
 
 static void name_track_locked(weft_job_trace_t *t, int device, int track, const char *kind, json_t *name) {
-  json_array_append_new(t->events, json_pack("{s:s, s:s, s:i, s:i, s:{s:o}}", "ph", "M", "name", kind, "pid", device, "tid", track, "args",
-                                             "name", name));
+  json_array_append_new(t->events, json_pack("{s:s, s:s, s:i, s:i, s:{s:o}}", "ph", "M", "name", kind, "pid",
+                                             device, "tid", track, "args", "name", name));
 }
 
 /* The device's number; a new one gets its tracks. */
@@ -102,7 +102,8 @@ static int64_t output_bytes(weft_str_t output) {
 /* "name = Op(inputs)": Op. */
 static weft_str_t op_of(weft_str_t label) {
   weft_str_t name, rest, op, inputs;
-  if (!weft_str_split(label, '=', &name, &rest) || !weft_str_split(rest, '(', &op, &inputs)) return weft_str_of("", 0);
+  if (!weft_str_split(label, '=', &name, &rest) || !weft_str_split(rest, '(', &op, &inputs))
+    return weft_str_of("", 0);
   while (op.length > 0 && op.data[0] == ' ') op = weft_str_of(op.data + 1, op.length - 1);
   return op;
 }
@@ -154,23 +155,27 @@ static bool read_span(weft_str_t bytes, span_t *out) {
 
 /* ---- writing ---- */
 
-static void add_event_locked(weft_job_trace_t *t, int device, int track, const char *kind, weft_str_t name, const span_t *s) {
+static void add_event_locked(weft_job_trace_t *t, int device, int track, const char *kind, weft_str_t name,
+                             const span_t *s) {
   json_t *args = json_pack("{s:o, s:I}", "label", text(s->label), "bytes", (json_int_t)s->bytes);
   if (s->scheduled_ns > 0) {
     json_object_set_new(args, "waited_us", json_real((double)(s->start_ns - s->scheduled_ns) / 1000));
   }
-  json_array_append_new(t->events, json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:o}", "ph", "X", "name", text(name), "cat", kind, "pid",
-                                             device, "tid", track, "ts", (double)s->start_ns / 1000, "dur",
-                                             (double)s->took_ns / 1000, "args", args));
+  json_array_append_new(
+      t->events, json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:o}", "ph", "X", "name", text(name), "cat",
+                           kind, "pid", device, "tid", track, "ts", (double)s->start_ns / 1000, "dur",
+                           (double)s->took_ns / 1000, "args", args));
 }
 
 static void add_arrow_locked(weft_job_trace_t *t, int from, int to, weft_str_t name, const span_t *s) {
   int id = t->num_arrows++;
-  json_array_append_new(t->events, json_pack("{s:s, s:o, s:s, s:i, s:i, s:i, s:f}", "ph", "s", "name", text(name), "cat", "transfer", "id",
-                                             id, "pid", from, "tid", TRACK_SENDS, "ts", (double)s->start_ns / 1000));
-  json_array_append_new(t->events,
-                        json_pack("{s:s, s:s, s:o, s:s, s:i, s:i, s:i, s:f}", "ph", "f", "bp", "e", "name", text(name), "cat", "transfer",
-                                  "id", id, "pid", to, "tid", TRACK_RECEIVES, "ts", (double)(s->start_ns + s->took_ns) / 1000));
+  json_array_append_new(t->events, json_pack("{s:s, s:o, s:s, s:i, s:i, s:i, s:f}", "ph", "s", "name",
+                                             text(name), "cat", "transfer", "id", id, "pid", from, "tid",
+                                             TRACK_SENDS, "ts", (double)s->start_ns / 1000));
+  json_array_append_new(
+      t->events, json_pack("{s:s, s:s, s:o, s:s, s:i, s:i, s:i, s:f}", "ph", "f", "bp", "e", "name",
+                           text(name), "cat", "transfer", "id", id, "pid", to, "tid", TRACK_RECEIVES, "ts",
+                           (double)(s->start_ns + s->took_ns) / 1000));
 }
 
 /* "[40000B] [2.2Gb/s] EDGE from SRC to DST": a send there and a receive here. */
@@ -179,8 +184,9 @@ static weft_status_t *add_transfer_locked(weft_job_trace_t *t, const span_t *s) 
   while (rest.length > 0 && rest.data[0] == '[' && weft_str_split(rest, ' ', &skipped, &rest)) {
   }
   int from = 0, to = 0;
-  bool ok = weft_str_split(rest, ' ', &edge, &rest) && weft_str_split(rest, ' ', &word, &rest) && weft_str_is(word, "from") &&
-            weft_str_split(rest, ' ', &src, &rest) && weft_str_split(rest, ' ', &word, &dst) && weft_str_is(word, "to");
+  bool ok = weft_str_split(rest, ' ', &edge, &rest) && weft_str_split(rest, ' ', &word, &rest) &&
+            weft_str_is(word, "from") && weft_str_split(rest, ' ', &src, &rest) &&
+            weft_str_split(rest, ' ', &word, &dst) && weft_str_is(word, "to");
   if (!ok) return NULL;
   WEFT_RETURN_IF_ERROR(device_locked(t, src, &from));
   WEFT_RETURN_IF_ERROR(device_locked(t, dst, &to));
@@ -205,14 +211,17 @@ static void add_accounts_locked(weft_job_trace_t *t, int device, weft_str_t node
   for (int i = 0; i < 2; i++) {
     bool has_any = json_object_size(values[i]) > 0;
     if (has_any) {
-      json_array_append_new(t->events, json_pack("{s:s, s:s, s:i, s:f, s:O}", "ph", "C", "name", names[i], "pid", device, "ts",
-                                                 (double)s->start_ns / 1000, "args", values[i]));
+      json_array_append_new(
+          t->events, json_pack("{s:s, s:s, s:i, s:f, s:O}", "ph", "C", "name", names[i], "pid", device, "ts",
+                               (double)s->start_ns / 1000, "args", values[i]));
     }
     json_decref(values[i]);
   }
 }
 
-static bool is_collective(weft_str_t op) { return weft_str_starts_with(op, "Collective") || weft_str_starts_with(op, "WeftCollective"); }
+static bool is_collective(weft_str_t op) {
+  return weft_str_starts_with(op, "Collective") || weft_str_starts_with(op, "WeftCollective");
+}
 
 static weft_status_t *add_device_locked(weft_job_trace_t *t, weft_str_t bytes) {
   weft_str_t device = weft_str_of("", 0);
@@ -231,8 +240,8 @@ static weft_status_t *add_device_locked(weft_job_trace_t *t, weft_str_t bytes) {
     if (number < 0) WEFT_RETURN_IF_ERROR(device_locked(t, device, &number));
     add_accounts_locked(t, number, f.bytes, &s);
     bool collects = is_collective(s.op);
-    add_event_locked(t, number, collects ? TRACK_COLLECTIVES : (int)(s.thread % TRACK_COLLECTIVES) + 1, collects ? "collective" : "compute",
-                     s.node, &s);
+    add_event_locked(t, number, collects ? TRACK_COLLECTIVES : (int)(s.thread % TRACK_COLLECTIVES) + 1,
+                     collects ? "collective" : "compute", s.node, &s);
   }
   return NULL;
 }
@@ -249,7 +258,8 @@ weft_status_t *weft_job_trace_add(weft_job_trace_t *t, weft_str_t run_metadata) 
     }
   }
   weft_mutex_unlock(&t->mu);
-  if (s == NULL && metadata.failed) s = WEFT_ERROR(INVALID_ARGUMENT, "a step's statistics are no RunMetadata");
+  if (s == NULL && metadata.failed)
+    s = WEFT_ERROR(INVALID_ARGUMENT, "a step's statistics are no RunMetadata");
   return s;
 }
 

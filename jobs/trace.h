@@ -19,6 +19,7 @@ void weft_job_trace_destroy(weft_job_trace_t *t); /* NULL is fine */
 /* Takes the statistics out of a serialized RunMetadata. Errors: INVALID_ARGUMENT for other bytes. */
 WEFT_MUST_CHECK weft_status_t *weft_job_trace_add(weft_job_trace_t *t, weft_str_t run_metadata);
 /* {"traceEvents": [...]}. Errors: naming the file, after `option` ("--trace"). */
-WEFT_MUST_CHECK weft_status_t *weft_job_trace_write(weft_job_trace_t *t, const char *option, const char *path);
+WEFT_MUST_CHECK weft_status_t *weft_job_trace_write(weft_job_trace_t *t, const char *option,
+                                                    const char *path);
 
 #endif /* WEFT_JOBS_TRACE_H_ */

@@ -24,11 +24,14 @@ static void close_locked(weft_job_watch_t *w) WEFT_REQUIRES(w->mu) {
   weft_cond_broadcast(&w->changed);
 }
 
-/* Nothing has happened for a while: is the master still there? Is the wait for the first answer long enough to be told? */
+/* Nothing has happened for a while: is the master still there? Is the wait for the first answer long enough
+ * to be told? */
 static void look_at_master_locked(weft_job_watch_t *w) WEFT_REQUIRES(w->mu) {
-  int64_t quiet_ms = (weft_clock_ns() - atomic_load_explicit(&w->progress_ns, memory_order_relaxed)) / NS_PER_MS;
+  int64_t quiet_ms =
+      (weft_clock_ns() - atomic_load_explicit(&w->progress_ns, memory_order_relaxed)) / NS_PER_MS;
   if (w->master == NULL || w->session == NULL || quiet_ms < QUIET_MS) return;
-  bool is_slow = quiet_ms >= SLOW_MS && !atomic_load_explicit(&w->has_begun, memory_order_relaxed) && !w->is_slow_told;
+  bool is_slow =
+      quiet_ms >= SLOW_MS && !atomic_load_explicit(&w->has_begun, memory_order_relaxed) && !w->is_slow_told;
   w->is_slow_told = w->is_slow_told || is_slow;
   weft_mutex_unlock(&w->mu);
   bool is_gone = !weft_job_master_is_there(w->master) && !weft_job_master_is_there(w->master);
@@ -47,7 +50,8 @@ static void *watch(void *arg) {
   while (!w->is_over) {
     if (w->is_stopped && w->session != NULL && !w->is_closed) {
       close_locked(w);
-    } else if (!weft_cond_wait_until(&w->changed, &w->mu, weft_clock_ns() + PERIOD_MS * NS_PER_MS) && !w->is_stopped) {
+    } else if (!weft_cond_wait_until(&w->changed, &w->mu, weft_clock_ns() + PERIOD_MS * NS_PER_MS) &&
+               !w->is_stopped) {
       look_at_master_locked(w);
     }
   }
@@ -55,7 +59,8 @@ static void *watch(void *arg) {
   return NULL;
 }
 
-weft_status_t *weft_job_watch_start(weft_job_watch_t *w, const char *master, weft_job_watch_fn *fn, void *arg) {
+weft_status_t *weft_job_watch_start(weft_job_watch_t *w, const char *master, weft_job_watch_fn *fn,
+                                    void *arg) {
   sigset_t all, before;
   *w = (weft_job_watch_t){.master = master, .fn = fn, .arg = arg};
   weft_mutex_init(&w->mu);
@@ -99,7 +104,8 @@ void weft_job_watch_detach(weft_job_watch_t *w) {
 
 void weft_job_watch_progress(weft_job_watch_t *w) {
   atomic_store_explicit(&w->progress_ns, weft_clock_ns(), memory_order_relaxed);
-  if (!atomic_load_explicit(&w->has_begun, memory_order_relaxed)) atomic_store_explicit(&w->has_begun, true, memory_order_relaxed);
+  if (!atomic_load_explicit(&w->has_begun, memory_order_relaxed))
+    atomic_store_explicit(&w->has_begun, true, memory_order_relaxed);
 }
 
 void weft_job_watch_stop(weft_job_watch_t *w) {

@@ -1,8 +1,10 @@
-/* jobs/watch.h - a thread that closes a job's session when the job is stopped, and notices a master that is gone.
+/* jobs/watch.h - a thread that closes a job's session when the job is stopped, and notices a master that is
+ * gone.
  *
- * Closing a session cancels its steps, on the cluster, too; it waits for the master's answer, so it is done by this thread and not by the
- * caller of weft_job_watch_stop(). A session waits for a master that is gone, in case it comes back, as TensorFlow's does: after two quiet
- * seconds this looks whether connections are accepted at its address, and if not, tells the callback and closes the session.
+ * Closing a session cancels its steps, on the cluster, too; it waits for the master's answer, so it is done
+ * by this thread and not by the caller of weft_job_watch_stop(). A session waits for a master that is gone,
+ * in case it comes back, as TensorFlow's does: after two quiet seconds this looks whether connections are
+ * accepted at its address, and if not, tells the callback and closes the session.
  */
 #ifndef WEFT_JOBS_WATCH_H_
 #define WEFT_JOBS_WATCH_H_
@@ -13,11 +15,12 @@
 #include "base/mutex.h"
 #include "base/status.h"
 
-/* On the watch's thread, with no lock held. `is_lost`: the master is gone; else the job has waited long for its first answer. */
+/* On the watch's thread, with no lock held. `is_lost`: the master is gone; else the job has waited long for
+ * its first answer. */
 typedef void weft_job_watch_fn(void *arg, bool is_lost);
 
 typedef struct weft_job_watch { /* Thread-safe. */
-  const char *master; /* lent; NULL: in this process, there is nothing to look at */
+  const char *master;           /* lent; NULL: in this process, there is nothing to look at */
   weft_job_watch_fn *fn;
   void *arg;
   pthread_t thread;
@@ -26,15 +29,16 @@ typedef struct weft_job_watch { /* Thread-safe. */
   TF_Session *session; /* borrowed; guarded by mu like what follows */
   bool is_started, is_closing, is_closed, is_over, is_slow_told;
   bool is_stopped, is_lost;
-  atomic_bool has_begun;       /* a step has ended since the start */
-  atomic_llong progress_ns;    /* the last sign of life; relaxed: a hint for the look at the master */
+  atomic_bool has_begun;    /* a step has ended since the start */
+  atomic_llong progress_ns; /* the last sign of life; relaxed: a hint for the look at the master */
 } weft_job_watch_t;
 
 /* Errors: RESOURCE_EXHAUSTED; end it in any case. */
-WEFT_MUST_CHECK weft_status_t *weft_job_watch_start(weft_job_watch_t *w, const char *master, weft_job_watch_fn *fn, void *arg);
+WEFT_MUST_CHECK weft_status_t *weft_job_watch_start(weft_job_watch_t *w, const char *master,
+                                                    weft_job_watch_fn *fn, void *arg);
 void weft_job_watch_end(weft_job_watch_t *w); /* waits for its thread; also of one that is all zero */
-/* The session that a stop closes; if it is stopped already, now. weft_job_watch_detach(), which waits while it is
- * being closed, comes before the session is deleted. */
+/* The session that a stop closes; if it is stopped already, now. weft_job_watch_detach(), which waits while
+ * it is being closed, comes before the session is deleted. */
 void weft_job_watch_attach(weft_job_watch_t *w, TF_Session *session);
 void weft_job_watch_detach(weft_job_watch_t *w);
 void weft_job_watch_progress(weft_job_watch_t *w); /* a step is done */

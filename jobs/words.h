@@ -1,4 +1,5 @@
-/* jobs/words.h - what messages call the parts of a job: functions and fields of weft/job.h, or options of a command. */
+/* jobs/words.h - what messages call the parts of a job: functions and fields of weft/job.h, or options of a
+ * command. */
 #ifndef WEFT_JOBS_WORDS_H_
 #define WEFT_JOBS_WORDS_H_
 

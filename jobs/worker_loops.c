@@ -1,7 +1,7 @@
 /* jobs/worker_loops.c - one thread per worker loop, but the first loop's, which is the caller's.
  *
- * Locking: `telling`, then `mu`. Under mu nothing is allocated or called back. A loop at the safepoint wakes when another loop's run ends,
- * when a pause ends, and when all is over.
+ * Locking: `telling`, then `mu`. Under mu nothing is allocated or called back. A loop at the safepoint wakes
+ * when another loop's run ends, when a pause ends, and when all is over.
  */
 #include "jobs/worker_loops.h"
 
@@ -31,6 +31,7 @@ static void end(weft_job_loops_t *l, weft_status_t *failure) {
   weft_mutex_lock(&l->mu);
   bool is_first = !l->is_over;
   l->is_over = true;
+  l->is_draining = false;
   if (is_first) {
     l->failure = failure;
   } else {
@@ -71,17 +72,28 @@ static void pause_now_locked(weft_job_loops_t *l) WEFT_REQUIRES(l->mu) {
   weft_cond_broadcast(&l->changed);
 }
 
+/* Has the update loop runs to make, for which every other loop has made its own? */
+static bool has_updates_locked(const weft_job_loops_t *l, int loop) WEFT_REQUIRES(l->mu) {
+  if (!l->is_draining || !l->plan->loops[loop].is_update) return false;
+  for (int i = 0; i < l->plan->num_loops; i++) {
+    if (!l->plan->loops[i].is_update && l->safepoint.loops[i].started <= l->safepoint.loops[loop].started)
+      return false;
+  }
+  return true;
+}
+
 /* Waits until the loop may start another run; false: all is over. */
 static bool goes_on(weft_job_loops_t *l, int loop) {
   weft_mutex_lock(&l->mu);
-  while (!l->is_over && !weft_job_safepoint_may_start(&l->safepoint, loop, l->done)) {
+  while ((!l->is_over || has_updates_locked(l, loop)) &&
+         !weft_job_safepoint_may_start(&l->safepoint, loop, l->done)) {
     if (!l->is_pausing && weft_job_safepoint_is_still(&l->safepoint, l->done)) {
       pause_now_locked(l);
     } else {
       weft_cond_wait(&l->changed, &l->mu);
     }
   }
-  bool yes = !l->is_over;
+  bool yes = !l->is_over || has_updates_locked(l, loop);
   l->safepoint.loops[loop].started += yes;
   l->safepoint.loops[loop].is_busy = yes;
   weft_mutex_unlock(&l->mu);
@@ -102,21 +114,26 @@ static void run_is_over(weft_job_loops_t *l, int loop) {
 
 static bool others_run_locked(const weft_job_loops_t *l, int loop) WEFT_REQUIRES(l->mu) {
   bool any = false;
-  for (int i = 0; i < l->plan->num_loops; i++) any = any || (i != loop && l->safepoint.loops[i].is_busy);
+  for (int i = 0; i < l->plan->num_loops; i++)
+    any = any || (i != loop && (l->safepoint.loops[i].is_busy || has_updates_locked(l, i)));
   return any;
 }
 
-/* No further run starts. A loop whose run does not end soon waits for what will not come: a token of an update that was applied without
- * its gradient, or the run of a loop whose inputs have ended. It changes no variable; those are saved, and it is cancelled. */
+/* No further run starts. A loop whose run does not end soon waits for what will not come: a token of an
+ * update that was applied without its gradient, or the run of a loop whose inputs have ended. It changes no
+ * variable; those are saved, and it is cancelled. */
 static void cancel_late(weft_job_loops_t *l, int loop) {
   enum { GRACE_MS = 1000 };
   int64_t deadline_ns = weft_clock_ns() + GRACE_MS * INT64_C(1000000), next;
   bool is_late = false;
   weft_mutex_lock(&l->mu);
-  while (others_run_locked(l, loop) && !is_late) is_late = !weft_cond_wait_until(&l->changed, &l->mu, deadline_ns);
+  while (others_run_locked(l, loop) && !is_late)
+    is_late = !weft_cond_wait_until(&l->changed, &l->mu, deadline_ns);
   bool saves = is_late && !l->is_stopped && l->failure == NULL && l->pause != NULL;
   int64_t done = l->done;
   if (is_late) l->is_closed = true;
+  l->is_draining = false;
+  weft_cond_broadcast(&l->changed);
   weft_mutex_unlock(&l->mu);
   if (!is_late) return;
   weft_status_t *s = saves ? l->pause(l->arg, done, &next) : NULL;
@@ -135,6 +152,7 @@ static void end_of_input(weft_job_loops_t *l, int loop) {
   bool is_first = !l->is_over;
   l->is_over = true;
   if (is_first) l->end = WEFT_JOB_END_INPUT;
+  if (is_first) l->is_draining = l->plan->in_step;
   weft_cond_broadcast(&l->changed);
   weft_mutex_unlock(&l->mu);
   if (is_first) cancel_late(l, loop);
@@ -149,7 +167,8 @@ static weft_status_t *tell(weft_job_loop_run_t *r) {
   weft_mutex_lock(&l->mu);
   if (r->counts) l->done++;
   int64_t done = l->done;
-  bool is_told = l->failure == NULL && !l->is_stopped && (r->counts || !l->is_over); /* a step that was in flight at the end counts */
+  bool is_told = l->failure == NULL && !l->is_stopped &&
+                 (r->counts || !l->is_over); /* a step that was in flight at the end counts */
   weft_mutex_unlock(&l->mu);
   weft_status_t *s = !is_told ? NULL : l->ran(l->arg, is_update ? NULL : r->values, done, r->counts, &stops);
   weft_mutex_lock(&l->mu);
@@ -169,8 +188,8 @@ static weft_status_t *run_session(weft_job_loop_run_t *r) {
   bool is_traced = l->trace != NULL && r->ran + 1 == r->quota;
   TF_Buffer *options = is_traced ? weft_job_run_options(true, l->plan->collective_graph_key) : r->options;
   TF_Buffer *metadata = is_traced ? TF_NewBuffer() : NULL;
-  TF_SessionRun(l->session, options, p->feeds, r->part.tensors, p->num_feeds, p->fetches, r->values, p->num_fetches, p->targets,
-                p->num_targets, metadata, r->status);
+  TF_SessionRun(l->session, options, p->feeds, r->part.tensors, p->num_feeds, p->fetches, r->values,
+                p->num_fetches, p->targets, p->num_targets, metadata, r->status);
   weft_job_watch_progress(l->watch);
   weft_status_t *s = weft_job_c_api_status(r->status);
   if (s == NULL && is_traced) s = weft_job_trace_add(l->trace, weft_str_of(metadata->data, metadata->length));
@@ -182,7 +201,8 @@ static weft_status_t *run_session(weft_job_loop_run_t *r) {
 /* *out_has_ended: there was nothing to feed, and nothing ran. */
 static weft_status_t *run_once(weft_job_loop_run_t *r, bool *out_has_ended) {
   *out_has_ended = false;
-  weft_status_t *s = r->loop->num_feeds == 0 ? NULL : weft_job_splitter_next(r->all->splitter, &r->part, out_has_ended);
+  weft_status_t *s =
+      r->loop->num_feeds == 0 ? NULL : weft_job_splitter_next(r->all->splitter, &r->part, out_has_ended);
   if (s == NULL && !*out_has_ended) {
     s = run_session(r);
     r->ran++;
@@ -256,8 +276,8 @@ void weft_job_loops_deinit(weft_job_loops_t *l) {
   *l = (weft_job_loops_t){0};
 }
 
-/* How often each loop has run when all steps are done. The counts of earlier runs of loops are in it, so that loops that wait for each
- * other stay level. */
+/* How often each loop has run when all steps are done. The counts of earlier runs of loops are in it, so that
+ * loops that wait for each other stay level. */
 static void set_quotas(weft_job_loops_t *l, int64_t steps) {
   int n = l->plan->num_loops;
   bool has_update = false;
@@ -272,7 +292,8 @@ static void set_quotas(weft_job_loops_t *l, int64_t steps) {
   }
 }
 
-weft_status_t *weft_job_loops_run(weft_job_loops_t *l, int64_t steps, int64_t pause_at, weft_job_end_t *out_end) {
+weft_status_t *weft_job_loops_run(weft_job_loops_t *l, int64_t steps, int64_t pause_at,
+                                  weft_job_end_t *out_end) {
   int n = l->plan->num_loops;
   set_quotas(l, steps);
   l->steps = steps;
@@ -298,6 +319,7 @@ weft_status_t *weft_job_loops_run(weft_job_loops_t *l, int64_t steps, int64_t pa
 void weft_job_loops_stop(weft_job_loops_t *l) {
   weft_mutex_lock(&l->mu);
   l->is_over = l->is_stopped = true;
+  l->is_draining = false;
   weft_cond_broadcast(&l->changed);
   weft_mutex_unlock(&l->mu);
 }

@@ -9,8 +9,8 @@
 #include <tensorflow/c/tf_tensor.h>
 
 #include "base/alloc.h"
-#include "strategies/origin.h"
 #include "jobs/c_api.h"
+#include "strategies/origin.h"
 
 enum { BYTES_PER_RUN = 64 << 20, PARTS_PER_RUN = 1000, MAX_NAME = 4096 };
 

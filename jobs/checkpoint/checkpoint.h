@@ -44,9 +44,9 @@ typedef struct weft_restore { /* Confined. */
 /* Opens the checkpoint, and reads all of it that will be restored. What the step needs must be there unless
  * `is_partial`. The caller closes *out in any case. Errors: NOT_FOUND, INVALID_ARGUMENT (of another model:
  * names the first variable that does not fit, and how many do not), DATA_LOSS (damaged). */
-WEFT_MUST_CHECK weft_status_t *weft_restore_open(const weft_job_words_t *words, const char *option, weft_str_t path,
-                                                 const weft_saved_variables_t *variables, bool is_partial,
-                                                 weft_restore_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_restore_open(const weft_job_words_t *words, const char *option,
+                                                 weft_str_t path, const weft_saved_variables_t *variables,
+                                                 bool is_partial, weft_restore_t *out);
 void weft_restore_close(weft_restore_t *r);
 /* Sets all variables of the session that the checkpoint has. */
 WEFT_MUST_CHECK weft_status_t *weft_restore_run(weft_restore_t *r, const weft_access_t *access,

@@ -89,12 +89,14 @@ static weft_status_t *check_fit(weft_restore_t *r, bool is_partial) {
   }
   if (m.missing > 0 && (!is_partial || r->num_found == 0)) {
     bool hints = r->num_found > 0;
-    return WEFT_ERROR(
-        INVALID_ARGUMENT,
-        "%s %.*s is the checkpoint of another model: it lacks %.*s (%d of %d variables)%s%s%s%s%s; nothing was "
-        "changed",
-        r->option, WEFT_STR_ARGS(r->path), WEFT_STR_ARGS(m.first_missing->tensor), m.missing, r->variables->n, hints ? "; with " : "",
-        hints ? r->words->partly : "", hints ? " those keep the values that " : "", hints ? r->words->init : "", hints ? " gives them" : "");
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "%s %.*s is the checkpoint of another model: it lacks %.*s (%d of %d "
+                      "variables)%s%s%s%s%s; nothing was "
+                      "changed",
+                      r->option, WEFT_STR_ARGS(r->path), WEFT_STR_ARGS(m.first_missing->tensor), m.missing,
+                      r->variables->n, hints ? "; with " : "", hints ? r->words->partly : "",
+                      hints ? " those keep the values that " : "", hints ? r->words->init : "",
+                      hints ? " gives them" : "");
   }
   return NULL;
 }
@@ -177,7 +179,9 @@ static weft_status_t *read_position(weft_restore_t *r) {
   WEFT_RETURN_IF_ERROR(read_numbers(r, WEFT_STR(WEFT_CHECKPOINT_STEP), &step, 1, &r->has_position));
   WEFT_RETURN_IF_ERROR(read_numbers(r, WEFT_STR(WEFT_CHECKPOINT_BATCHES), batches, 5, &has_batches));
   bool is_good = step >= 0 && batches[0] >= 0 && batches[1] >= 0 && batches[1] <= batches[2];
-  if (!is_good) return WEFT_ERROR(DATA_LOSS, "its counters of steps and batches, _weft/step and _weft/batches, are invalid");
+  if (!is_good)
+    return WEFT_ERROR(DATA_LOSS,
+                      "its counters of steps and batches, _weft/step and _weft/batches, are invalid");
   r->position = (weft_job_position_t){.step = step,
                                       .epoch = batches[0],
                                       .row = batches[1],
@@ -209,8 +213,9 @@ static weft_status_t *open_source(weft_restore_t *r) {
                     WEFT_STR_ARGS(r->path));
 }
 
-weft_status_t *weft_restore_open(const weft_job_words_t *words, const char *option, weft_str_t path, const weft_saved_variables_t *variables,
-                                 bool is_partial, weft_restore_t *out) {
+weft_status_t *weft_restore_open(const weft_job_words_t *words, const char *option, weft_str_t path,
+                                 const weft_saved_variables_t *variables, bool is_partial,
+                                 weft_restore_t *out) {
   *out = (weft_restore_t){.arena = WEFT_ARENA_INIT, .words = words, .option = option, .variables = variables};
   out->path = weft_arena_str(&out->arena, path);
   out->tensors = weft_arena_calloc(&out->arena, (size_t)variables->n + 1, sizeof *out->tensors);

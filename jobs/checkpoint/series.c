@@ -99,31 +99,35 @@ static bool is_orphan(const weft_series_t *s, const char *name, const char *rest
   return is_one;
 }
 
-/* What a process that was killed while it wrote has left: model-100.index.tempstate123, checkpoint.tempstate123. */
+/* What a process that was killed while it wrote has left: model-100.index.tempstate123,
+ * checkpoint.tempstate123. */
 static void remove_leftover(void *arg, int dir_fd, const char *name) {
   const weft_series_t *s = arg;
   size_t temporary = weft_file_temporary_base(name);
   const char *at = name + s->name.length;
-  if (temporary > 0 && weft_str_is(weft_str_of(name, temporary), "checkpoint")) weft_file_remove_stale(dir_fd, name);
+  if (temporary > 0 && weft_str_is(weft_str_of(name, temporary), "checkpoint"))
+    weft_file_remove_stale(dir_fd, name);
   if (strncmp(name, s->name.data, s->name.length) != 0) return;
-  if (temporary > 0 && temporary == s->name.length) weft_file_remove_stale(dir_fd, name); /* of weft_series_check_place */
+  if (temporary > 0 && temporary == s->name.length)
+    weft_file_remove_stale(dir_fd, name); /* of weft_series_check_place */
   if (at[0] != '-' || strspn(at + 1, "0123456789") == 0) return;
   at += 1 + strspn(at + 1, "0123456789");
   if (temporary == 0 && is_orphan(s, name, at)) unlinkat(dir_fd, name, 0);
-  if (temporary > 0 && (strncmp(at, ".index.", 7) == 0 || strncmp(at, ".data-", 6) == 0)) weft_file_remove_stale(dir_fd, name);
+  if (temporary > 0 && (strncmp(at, ".index.", 7) == 0 || strncmp(at, ".data-", 6) == 0))
+    weft_file_remove_stale(dir_fd, name);
 }
 
 /* Errors of the system say what is wrong; this says what to do. */
 weft_status_t *weft_series_check_place(const weft_series_t *s) {
   const char *dir = s->directory.length == 0 ? "." : s->directory.data;
   if (s->name.length == 0 || is_directory(s->prefix.data)) {
-    return WEFT_ERROR(FAILED_PRECONDITION,
-                      "%s %s is a directory; give the beginning of file names in it: %s %s%smodel", s->option,
-                      s->prefix.data, s->option, s->prefix.data, weft_str_ends_with(s->prefix, "/") ? "" : "/");
+    return WEFT_ERROR(
+        FAILED_PRECONDITION, "%s %s is a directory; give the beginning of file names in it: %s %s%smodel",
+        s->option, s->prefix.data, s->option, s->prefix.data, weft_str_ends_with(s->prefix, "/") ? "" : "/");
   }
   if (!weft_file_exists(dir))
-    return WEFT_ERROR(NOT_FOUND, "%s %s: there is no directory %s; make it first: mkdir -p %s",
-                      s->option, s->prefix.data, dir, dir);
+    return WEFT_ERROR(NOT_FOUND, "%s %s: there is no directory %s; make it first: mkdir -p %s", s->option,
+                      s->prefix.data, dir, dir);
   if (!is_directory(dir))
     return WEFT_ERROR(FAILED_PRECONDITION, "%s %s: %s is no directory", s->option, s->prefix.data, dir);
   weft_file_writer_t *probe = NULL;
@@ -132,19 +136,21 @@ weft_status_t *weft_series_check_place(const weft_series_t *s) {
   if (failure == NULL) failure = weft_file_writer_sync(probe);
   weft_file_writer_abandon(probe);
   if (failure == NULL) {
-    weft_file_each_name(s->directory.length == 0 ? "" : s->directory.data, remove_leftover, (void *)(uintptr_t)s);
+    weft_file_each_name(s->directory.length == 0 ? "" : s->directory.data, remove_leftover,
+                        (void *)(uintptr_t)s);
     return NULL;
   }
-  weft_status_t *told = weft_status_new(weft_status_code(failure), __FILE__, __LINE__,
-                                        "%s %s: nothing can be written into %s: %s", s->option, s->prefix.data, dir,
-                                        strrchr(weft_status_message(failure), ';') == NULL
-                                            ? weft_status_message(failure)
-                                            : strrchr(weft_status_message(failure), ';') + 2);
+  weft_status_t *told = weft_status_new(
+      weft_status_code(failure), __FILE__, __LINE__, "%s %s: nothing can be written into %s: %s", s->option,
+      s->prefix.data, dir,
+      strrchr(weft_status_message(failure), ';') == NULL ? weft_status_message(failure)
+                                                         : strrchr(weft_status_message(failure), ';') + 2);
   weft_status_free(failure);
   return told;
 }
 
-weft_status_t *weft_series_open(const char *option, const char *prefix, int keep, bool goes_on, weft_series_t *out) {
+weft_status_t *weft_series_open(const char *option, const char *prefix, int keep, bool goes_on,
+                                weft_series_t *out) {
   *out = (weft_series_t){.arena = WEFT_ARENA_INIT, .option = option, .keep = keep, .latest = WEFT_STR("")};
   out->prefix = weft_arena_str(&out->arena, weft_str(prefix));
   out->directory = weft_arena_str(&out->arena, weft_file_dirname(weft_str(prefix)));

@@ -13,7 +13,7 @@
 
 typedef struct weft_series { /* Confined. */
   weft_arena_t arena;
-  const char *option; /* for messages: "--save" */
+  const char *option;                 /* for messages: "--save" */
   weft_str_t prefix, directory, name; /* "/tmp/model": "/tmp", "model". '\0'-ended, as what follows */
   weft_str_t *names;                  /* of the checkpoints there are, oldest first: "model-100" */
   int n, keep;
@@ -23,8 +23,8 @@ typedef struct weft_series { /* Confined. */
 /* Looks at what there is. `goes_on`: those that are there belong to the series; else it starts anew, and
  * leaves them alone. The caller deinits *out in any case. Errors: INVALID_ARGUMENT (the file "checkpoint").
  */
-WEFT_MUST_CHECK weft_status_t *weft_series_open(const char *option, const char *prefix, int keep, bool goes_on,
-                                                weft_series_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_series_open(const char *option, const char *prefix, int keep,
+                                                bool goes_on, weft_series_t *out);
 /* Before anything is saved: can files be written there? Removes what a process that was killed has left. Only
  * one process may write a series at a time. Errors: those of the file, saying what to do. */
 WEFT_MUST_CHECK weft_status_t *weft_series_check_place(const weft_series_t *s);

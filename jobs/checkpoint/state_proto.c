@@ -1,10 +1,10 @@
 /* jobs/checkpoint/state_proto.c - CheckpointState as text. */
 #include "base/alloc.h"
 #include "io/file.h"
+#include "jobs/checkpoint/state.h"
 #include "protos/checkpoint_state.pb-c.h"
 #include "protos/text_format.h"
 #include "protos/unpack.h"
-#include "jobs/checkpoint/state.h"
 
 static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a list of checkpoints");

@@ -40,8 +40,9 @@ static weft_status_t *read_value(WEFT_Job *job, weft_str_t name, const char *val
   if (s == NULL) return NULL;
   const char *hint = is_array || strchr(value, '/') == NULL ? "" : "; a file's name ends with .npy";
   bool is_told = !is_array || strstr(weft_status_message(s), value) != NULL;
-  weft_status_t *told = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "--feed %.*s: %s%s%s%s", WEFT_STR_ARGS(name),
-                                        is_told ? "" : value, is_told ? "" : ": ", weft_status_message(s), hint);
+  weft_status_t *told =
+      weft_status_new(weft_status_code(s), __FILE__, __LINE__, "--feed %.*s: %s%s%s%s", WEFT_STR_ARGS(name),
+                      is_told ? "" : value, is_told ? "" : ": ", weft_status_message(s), hint);
   weft_status_free(s);
   return told;
 }
@@ -64,16 +65,19 @@ static weft_status_t *check_names(const weft_option_texts_t *feeds, int64_t batc
   while (next_name(&rest, &wanted)) {
     bool is_fed = false;
     for (int i = 0; i < feeds->n; i++) {
-      is_fed = is_fed || (weft_str_split(weft_str(feeds->items[i]), '=', &name, &value) && is_file(value.data) && weft_str_eq(without_zero(name), wanted));
+      is_fed = is_fed || (weft_str_split(weft_str(feeds->items[i]), '=', &name, &value) &&
+                          is_file(value.data) && weft_str_eq(without_zero(name), wanted));
     }
     if (!is_fed) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "--batch %" PRId64 ":%s: there is no --feed %.*s=FILE.npy", batch, batch_names, WEFT_STR_ARGS(wanted));
+      return WEFT_ERROR(INVALID_ARGUMENT, "--batch %" PRId64 ":%s: there is no --feed %.*s=FILE.npy", batch,
+                        batch_names, WEFT_STR_ARGS(wanted));
     }
   }
   return NULL;
 }
 
-weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_option_texts_t *feeds, int64_t batch, const char *batch_names) {
+weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_option_texts_t *feeds, int64_t batch,
+                                 const char *batch_names) {
   for (int i = 0; i < feeds->n; i++) WEFT_RETURN_IF_ERROR(add_feed(job, feeds->items[i], batch, batch_names));
   return batch_names == NULL ? NULL : check_names(feeds, batch, batch_names);
 }

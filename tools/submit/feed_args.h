@@ -8,8 +8,9 @@
 #include "jobs/job.h"
 #include "tools/options.h"
 
-/* `batch` 0: arrays are fed whole; else rows of those that `batch_names` ("x+y") lists, NULL: of all. Errors: INVALID_ARGUMENT, NOT_FOUND
- * naming the feed. */
-WEFT_MUST_CHECK weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_option_texts_t *feeds, int64_t batch, const char *batch_names);
+/* `batch` 0: arrays are fed whole; else rows of those that `batch_names` ("x+y") lists, NULL: of all. Errors:
+ * INVALID_ARGUMENT, NOT_FOUND naming the feed. */
+WEFT_MUST_CHECK weft_status_t *weft_submit_feeds(WEFT_Job *job, const weft_option_texts_t *feeds,
+                                                 int64_t batch, const char *batch_names);
 
 #endif /* WEFT_TOOLS_SUBMIT_FEED_ARGS_H_ */

@@ -53,7 +53,8 @@ static void *run(void *arg) {
   return NULL;
 }
 
-weft_status_t *weft_submit_signals_run(weft_submit_signals_t *w, bool has_bar, void (*fn)(void *arg), void *arg) {
+weft_status_t *weft_submit_signals_run(weft_submit_signals_t *w, bool has_bar, void (*fn)(void *arg),
+                                       void *arg) {
   *w = (weft_submit_signals_t){.main = pthread_self(), .fn = fn, .arg = arg, .has_bar = has_bar};
   pthread_t job;
   weft_mutex_init(&w->mu);

@@ -1,10 +1,11 @@
 /* tools/submit/signals.h - ends a job at SIGINT, SIGTERM and SIGHUP.
  *
- * The job runs on a thread of its own; the main thread waits for signals. It has to be the main one: libraries may have
- * started threads that block no signals, and only a main thread that waits for a signal is sure to get it.
+ * The job runs on a thread of its own; the main thread waits for signals. It has to be the main one:
+ * libraries may have started threads that block no signals, and only a main thread that waits for a signal is
+ * sure to get it.
  *
- * A signal stops the job: that cancels the step, on the cluster, too, and the job ends in the usual way. If it has not ended a second
- * later the process exits with 128 + the signal; so it does at a second signal.
+ * A signal stops the job: that cancels the step, on the cluster, too, and the job ends in the usual way. If
+ * it has not ended a second later the process exits with 128 + the signal; so it does at a second signal.
  */
 #ifndef WEFT_TOOLS_SUBMIT_SIGNALS_H_
 #define WEFT_TOOLS_SUBMIT_SIGNALS_H_
@@ -22,14 +23,16 @@ typedef struct weft_submit_signals { /* Thread-safe. */
   weft_cond_t ended;
   void (*fn)(void *arg);
   void *arg;
-  WEFT_Job *job;  /* borrowed; guarded by mu like all that follows */
-  int number;     /* of the signal that came; 0 */
+  WEFT_Job *job; /* borrowed; guarded by mu like all that follows */
+  int number;    /* of the signal that came; 0 */
   bool has_bar, is_over;
 } weft_submit_signals_t;
 
-/* Runs fn(arg) on a thread and waits for its end and for signals. Call it on the main thread. `has_bar`: a line may be open on standard output when
- * the process ends. Errors: RESOURCE_EXHAUSTED, fn was not called. */
-WEFT_MUST_CHECK weft_status_t *weft_submit_signals_run(weft_submit_signals_t *w, bool has_bar, void (*fn)(void *arg), void *arg);
+/* Runs fn(arg) on a thread and waits for its end and for signals. Call it on the main thread. `has_bar`: a
+ * line may be open on standard output when the process ends. Errors: RESOURCE_EXHAUSTED, fn was not called.
+ */
+WEFT_MUST_CHECK weft_status_t *weft_submit_signals_run(weft_submit_signals_t *w, bool has_bar,
+                                                       void (*fn)(void *arg), void *arg);
 
 /* The rest is for fn. The job that a signal stops (at once, if one has come); NULL before it is deleted. */
 void weft_submit_signals_job(weft_submit_signals_t *w, WEFT_Job *job);

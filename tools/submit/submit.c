@@ -36,10 +36,10 @@ typedef struct submit {
   WEFT_Job *job;
   TF_Status *status;
   weft_progress_t progress;
-  bool has_begun;               /* the progress is shown */
-  weft_progress_value_t *shown; /* one per --fetch; owns its value, which looks at the job's */
+  bool has_begun;                 /* the progress is shown */
+  weft_progress_value_t *shown;   /* one per --fetch; owns its value, which looks at the job's */
   int *shown_fetch, *saved_fetch; /* of each --fetch, --save-fetch: the job's */
-  weft_status_t *failure;       /* of the whole; owned */
+  weft_status_t *failure;         /* of the whole; owned */
 } submit_t;
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job"); }
@@ -58,7 +58,9 @@ static void look_at_values(submit_t *m) {
   drop_values(m);
   for (int i = 0; i < m->spec->fetches.n; i++) {
     const TF_Tensor *value = WEFT_JobValue(m->job, m->shown_fetch[i]);
-    if (value != NULL) weft_status_free(weft_job_c_api_look_at(value, &m->shown[i].value)); /* without memory it is not shown */
+    if (value != NULL)
+      weft_status_free(
+          weft_job_c_api_look_at(value, &m->shown[i].value)); /* without memory it is not shown */
   }
 }
 
@@ -79,7 +81,10 @@ static int on_step(void *arg, WEFT_Job *job, int64_t step) {
 static void on_master(submit_t *m, const WEFT_JobEvent *e) {
   char message[300];
   bool is_lost = e->kind == WEFT_JOB_EVENT_MASTER_LOST;
-  snprintf(message, sizeof message, is_lost ? "the master at %s is gone; start it again, then the job (UNAVAILABLE)" : "still waiting for %s; are all tasks of its cluster running?", e->path);
+  snprintf(message, sizeof message,
+           is_lost ? "the master at %s is gone; start it again, then the job (UNAVAILABLE)"
+                   : "still waiting for %s; are all tasks of its cluster running?",
+           e->path);
   if (is_lost) weft_submit_signals_give_up(&m->signals, WEFT_EXIT_FAILED, message);
   weft_submit_signals_say(&m->signals, message);
 }
@@ -96,16 +101,20 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
   if (e->kind != WEFT_JOB_EVENT_SAVED) begin(m, e->kind == WEFT_JOB_EVENT_RESUMED ? e->step : 0);
   switch (e->kind) {
     case WEFT_JOB_EVENT_RESUMED:
-      weft_progress_tell(p, e->step, "resumed", e->path, "resumed from %s: step %" PRId64 " of %" PRId64 " is done%s%s", e->path, e->step,
+      weft_progress_tell(p, e->step, "resumed", e->path,
+                         "resumed from %s: step %" PRId64 " of %" PRId64 " is done%s%s", e->path, e->step,
                          m->spec->steps, e->note == NULL ? "" : "; ", e->note == NULL ? "" : e->note);
       return;
     case WEFT_JOB_EVENT_NOTHING_TO_RESUME:
-      weft_progress_tell(p, 0, "resumed", NULL, "no checkpoint %s-* to resume from: starting afresh", e->path);
+      weft_progress_tell(p, 0, "resumed", NULL, "no checkpoint %s-* to resume from: starting afresh",
+                         e->path);
       return;
     case WEFT_JOB_EVENT_RESTORED:
-      weft_progress_tell(p, 0, "restored", e->path, "restored %s (%d of %d variables)", e->path, e->num_restored, e->num_variables);
+      weft_progress_tell(p, 0, "restored", e->path, "restored %s (%d of %d variables)", e->path,
+                         e->num_restored, e->num_variables);
       return;
-    default: weft_progress_tell(p, e->step, "saved", e->path, "saved %s (step %" PRId64 ")", e->path, e->saved_step);
+    default:
+      weft_progress_tell(p, e->step, "saved", e->path, "saved %s (step %" PRId64 ")", e->path, e->saved_step);
   }
 }
 
@@ -114,7 +123,8 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
 static weft_status_t *read_graph(submit_t *m) {
   weft_strbuf_t bytes = WEFT_STRBUF_INIT;
   WEFT_RETURN_IF_ERROR(weft_graph_file_read(m->spec->graph_path, &bytes));
-  weft_status_t *s = weft_job_new(weft_str_of(bytes.data == NULL ? "" : bytes.data, bytes.length), m->spec->master, &m->spec->options, &words, &m->job);
+  weft_status_t *s = weft_job_new(weft_str_of(bytes.data == NULL ? "" : bytes.data, bytes.length),
+                                  m->spec->master, &m->spec->options, &words, &m->job);
   weft_strbuf_deinit(&bytes);
   return s == NULL ? NULL : weft_status_annotate(s, "in %s", m->spec->graph_path);
 }
@@ -126,7 +136,8 @@ static weft_status_t *add_fetches(submit_t *m) {
   m->saved_fetch = weft_calloc((size_t)spec->saves.n + 1, sizeof *m->saved_fetch);
   if (m->shown == NULL || m->shown_fetch == NULL || m->saved_fetch == NULL) return no_memory();
   for (int i = 0; i < spec->fetches.n; i++) {
-    WEFT_RETURN_IF_ERROR(weft_job_add_fetch(m->job, words.fetch, weft_str(spec->fetches.items[i]), &m->shown_fetch[i]));
+    WEFT_RETURN_IF_ERROR(
+        weft_job_add_fetch(m->job, words.fetch, weft_str(spec->fetches.items[i]), &m->shown_fetch[i]));
     m->shown[i].name = spec->fetches.items[i];
   }
   return NULL;
@@ -136,7 +147,8 @@ static weft_status_t *add_fetches(submit_t *m) {
 static weft_status_t *add_saves(submit_t *m) {
   for (int i = 0; i < m->spec->saves.n; i++) {
     weft_str_t name, path;
-    if (!weft_str_split(weft_str(m->spec->saves.items[i]), '=', &name, &path) || name.length == 0 || path.length == 0) {
+    if (!weft_str_split(weft_str(m->spec->saves.items[i]), '=', &name, &path) || name.length == 0 ||
+        path.length == 0) {
       return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: give NAME=FILE.npy", m->spec->saves.items[i]);
     }
     WEFT_RETURN_IF_ERROR(weft_job_add_fetch(m->job, "--save-fetch", name, &m->saved_fetch[i]));
@@ -177,7 +189,9 @@ static weft_status_t *save_fetches(submit_t *m) {
     weft_tensor_t *t = NULL;
     weft_str_t name, path;
     const TF_Tensor *value = WEFT_JobValue(m->job, m->saved_fetch[i]);
-    if (value == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: without a step there is no value", m->spec->saves.items[i]);
+    if (value == NULL)
+      return WEFT_ERROR(INVALID_ARGUMENT, "--save-fetch %s: without a step there is no value",
+                        m->spec->saves.items[i]);
     weft_str_split(weft_str(m->spec->saves.items[i]), '=', &name, &path);
     WEFT_RETURN_IF_ERROR(weft_job_c_api_look_at(value, &t));
     weft_status_t *s = weft_npy_write(path.data, t);
@@ -192,8 +206,9 @@ static weft_status_t *cause(submit_t *m, weft_status_t *s) {
   if (m->signals.number == 0 || (s == NULL && WEFT_JobStepsDone(m->job) >= m->spec->steps)) return s;
   weft_status_free(s);
   const char *last = WEFT_JobLastCheckpoint(m->job);
-  return WEFT_ERROR(CANCELLED, "interrupted after %" PRId64 " of %" PRId64 " steps%s%s", WEFT_JobStepsDone(m->job), m->spec->steps,
-                    last != NULL ? "; --resume goes on from " : "", last != NULL ? last : "");
+  return WEFT_ERROR(CANCELLED, "interrupted after %" PRId64 " of %" PRId64 " steps%s%s",
+                    WEFT_JobStepsDone(m->job), m->spec->steps, last != NULL ? "; --resume goes on from " : "",
+                    last != NULL ? last : "");
 }
 
 static weft_status_t *run_job(submit_t *m) {

@@ -21,8 +21,8 @@ typedef struct weft_submit_spec {
   weft_progress_style_t style;
 } weft_submit_spec_t;
 
-/* Runs it and prints what it does. Errors name what is wrong and what to do. *out_signal is the signal that ended it
- * (the error is then CANCELLED), or 0. Call it on the main thread. */
+/* Runs it and prints what it does. Errors name what is wrong and what to do. *out_signal is the signal that
+ * ended it (the error is then CANCELLED), or 0. Call it on the main thread. */
 WEFT_MUST_CHECK weft_status_t *weft_submit_run(const weft_submit_spec_t *spec, int *out_signal);
 
 #endif /* WEFT_TOOLS_SUBMIT_SUBMIT_H_ */
