@@ -1,4 +1,5 @@
-/* tests/jobs/inputs_test.c - epochs, remainders, shuffling; which rows come at which step; what sources may give. */
+/* tests/jobs/inputs_test.c - epochs, remainders, shuffling; which rows come at which step; what sources may
+ * give. */
 #include "jobs/inputs.h"
 
 #include <pthread.h>
@@ -31,7 +32,9 @@ static void begin(int64_t batch, bool shuffle, uint64_t seed) {
   add_placeholder("b", NULL, -1);
   add_placeholder("pair", (int64_t[]){-1, 2}, 2);
   add_placeholder("rate", NULL, 0);
-  weft_job_inputs_init(&f, graph, &(weft_job_batching_t){.batch = batch, .is_shuffled = shuffle, .seed = seed}, &weft_job_words);
+  weft_job_inputs_init(&f, graph,
+                       &(weft_job_batching_t){.batch = batch, .is_shuffled = shuffle, .seed = seed},
+                       &weft_job_words);
   weft_job_splitter_init(&splitter, &f);
 }
 
@@ -126,7 +129,8 @@ static void shuffling_is_a_new_permutation_each_epoch_the_same_for_all_inputs(vo
   CU_ASSERT_EQUAL(memcmp(epochs[0], again, sizeof again), 0); /* the seed decides */
 }
 
-/* From any place on, the rows are those of inputs that went there step by step; and from the beginning again. */
+/* From any place on, the rows are those of inputs that went there step by step; and from the beginning again.
+ */
 static void inputs_go_to_where_they_stood(void) {
   for (int64_t before = 0; before < 9; before++) {
     int32_t wanted[ROWS], got[ROWS], first[ROWS];
@@ -200,7 +204,8 @@ static void loops_that_ask_at_once_take_batches_of_their_own(void) {
   begin(2, false, 1);
   CU_ASSERT_PTR_NULL_FATAL(add("a", ROWS, true));
   start();
-  for (int i = 0; i < LOOPS; i++) CU_ASSERT_EQUAL_FATAL(pthread_create(&loops[i].thread, NULL, take, &loops[i]), 0);
+  for (int i = 0; i < LOOPS; i++)
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&loops[i].thread, NULL, take, &loops[i]), 0);
   for (int i = 0; i < LOOPS; i++) pthread_join(loops[i].thread, NULL);
   for (int row = 0; row < ROWS; row += 2) {
     int count = 0;
@@ -225,7 +230,8 @@ static void what_cannot_be_fed_is_named_and_changes_nothing(void) {
   expect(add("b", ROWS - 1, true), WEFT_INVALID_ARGUMENT, "input b: an array has 9 rows, but a has 10");
   expect(add("c", ROWS, true), WEFT_NOT_FOUND, "input c");
   expect(add("b", 0, true), WEFT_INVALID_ARGUMENT, "no rows to make batches of");
-  expect(weft_job_inputs_add(&f, WEFT_STR("b"), rows(ROWS, WEFT_F32), true, "an array"), WEFT_INVALID_ARGUMENT, "holds float, but the graph wants int32");
+  expect(weft_job_inputs_add(&f, WEFT_STR("b"), rows(ROWS, WEFT_F32), true, "an array"),
+         WEFT_INVALID_ARGUMENT, "holds float, but the graph wants int32");
   CU_ASSERT_EQUAL(f.n, 1);
   CU_ASSERT_PTR_NULL(add("b", ROWS, true));
   end();
@@ -240,7 +246,7 @@ static void what_cannot_be_fed_is_named_and_changes_nothing(void) {
 
 /* ---- sources ---- */
 
-typedef struct given { /* what a source gives of its values, by batch */
+typedef struct given {         /* what a source gives of its values, by batch */
   int64_t rows[2], columns[2]; /* columns 0: a vector; rows -1: nothing; -2: a scalar */
   TF_DataType dtype;
   bool fails;
@@ -260,7 +266,9 @@ static void give(void *arg, int64_t batch, TF_Tensor **values, int num_values, T
 
 static void sources_give_batches_until_they_end(void) {
   static const char *const names[] = {"a", "pair"};
-  given_t batches[] = {{{4, 4}, {0, 2}, TF_INT32, false}, {{3, 3}, {0, 2}, TF_INT32, false}, {{-1, -1}, {0, 0}, TF_INT32, false}};
+  given_t batches[] = {{{4, 4}, {0, 2}, TF_INT32, false},
+                       {{3, 3}, {0, 2}, TF_INT32, false},
+                       {{-1, -1}, {0, 0}, TF_INT32, false}};
   weft_job_part_t p;
   bool has_ended;
   begin(0, false, 1);
@@ -288,11 +296,19 @@ static void what_a_source_must_not_give_is_named(void) {
     weft_code_t code;
     const char *said;
   } cases[] = {
-      {{{4, 3}, {0, 2}, TF_INT32, false}, WEFT_INVALID_ARGUMENT, "input pair: the source's batch 0 has another number of rows"},
-      {{{4, 4}, {0, 3}, TF_INT32, false}, WEFT_INVALID_ARGUMENT, "input pair: the source's batch 0 has the shape [4,3], but the graph wants [?,2]"},
+      {{{4, 3}, {0, 2}, TF_INT32, false},
+       WEFT_INVALID_ARGUMENT,
+       "input pair: the source's batch 0 has another number of rows"},
+      {{{4, 4}, {0, 3}, TF_INT32, false},
+       WEFT_INVALID_ARGUMENT,
+       "input pair: the source's batch 0 has the shape [4,3], but the graph wants [?,2]"},
       {{{4, 4}, {0, 0}, TF_INT32, false}, WEFT_INVALID_ARGUMENT, "has the shape [4]"},
-      {{{4, 4}, {0, 2}, TF_FLOAT, false}, WEFT_INVALID_ARGUMENT, "input a: the source's batch 0 holds float, but the graph wants int32"},
-      {{{4, -1}, {0, 2}, TF_INT32, false}, WEFT_INVALID_ARGUMENT, "input pair: the source's batch 0 lacks its value"},
+      {{{4, 4}, {0, 2}, TF_FLOAT, false},
+       WEFT_INVALID_ARGUMENT,
+       "input a: the source's batch 0 holds float, but the graph wants int32"},
+      {{{4, -1}, {0, 2}, TF_INT32, false},
+       WEFT_INVALID_ARGUMENT,
+       "input pair: the source's batch 0 lacks its value"},
       {{{-2, 4}, {0, 2}, TF_INT32, false}, WEFT_INVALID_ARGUMENT, "has another number of rows"},
       {{{4, 4}, {0, 2}, TF_INT32, true}, WEFT_DATA_LOSS, "the disk is gone; input a: the source of batch 0"},
   };
@@ -309,14 +325,17 @@ static void what_a_source_must_not_give_is_named(void) {
   begin(0, false, 1);
   expect(weft_job_inputs_add_source(&f, names, 0, give, NULL), WEFT_INVALID_ARGUMENT, "one value or more");
   expect(weft_job_inputs_add_source(&f, names, 1, NULL, NULL), WEFT_INVALID_ARGUMENT, "from a function");
-  expect(weft_job_inputs_add_source(&f, (const char *const[]){"a", "c"}, 2, give, NULL), WEFT_NOT_FOUND, "input c");
+  expect(weft_job_inputs_add_source(&f, (const char *const[]){"a", "c"}, 2, give, NULL), WEFT_NOT_FOUND,
+         "input c");
   CU_ASSERT_EQUAL(f.n, 0);
   end();
 }
 
 static void sources_and_arrays_go_together(void) {
   static const char *const rate[] = {"rate"};
-  given_t batches[] = {{{-2, 0}, {0, 0}, TF_INT32, false}, {{-2, 0}, {0, 0}, TF_INT32, false}, {{-1, 0}, {0, 0}, TF_INT32, false}};
+  given_t batches[] = {{{-2, 0}, {0, 0}, TF_INT32, false},
+                       {{-2, 0}, {0, 0}, TF_INT32, false},
+                       {{-1, 0}, {0, 0}, TF_INT32, false}};
   weft_job_part_t p;
   bool has_ended;
   begin(4, false, 1);
@@ -347,7 +366,8 @@ static weft_status_t *a_whole_life(void) {
   weft_job_inputs_t *g = &f;
   weft_tensor_t *data = NULL;
   weft_shape_t shape = weft_shape_vector(ROWS);
-  weft_job_inputs_init(g, graph, &(weft_job_batching_t){.batch = 3, .is_shuffled = true, .seed = 1}, &weft_job_words);
+  weft_job_inputs_init(g, graph, &(weft_job_batching_t){.batch = 3, .is_shuffled = true, .seed = 1},
+                       &weft_job_words);
   weft_status_t *s = weft_tensor_new(WEFT_I32, &shape, NULL, &data);
   if (s == NULL) s = weft_job_inputs_add(g, WEFT_STR("a"), data, true, "an array");
   if (s == NULL) s = weft_job_inputs_add_source(g, names, 1, give, batches);
@@ -372,8 +392,10 @@ static void a_failing_allocation_is_reported(void) {
 
 int main(void) {
   static const CU_TestInfo tests[] = {
-      {"epochs follow each other with a smaller batch at the end", epochs_follow_each_other_with_a_smaller_batch_at_the_end},
-      {"shuffling is a new permutation each epoch, the same for all inputs", shuffling_is_a_new_permutation_each_epoch_the_same_for_all_inputs},
+      {"epochs follow each other with a smaller batch at the end",
+       epochs_follow_each_other_with_a_smaller_batch_at_the_end},
+      {"shuffling is a new permutation each epoch, the same for all inputs",
+       shuffling_is_a_new_permutation_each_epoch_the_same_for_all_inputs},
       {"inputs go to where they stood", inputs_go_to_where_they_stood},
       {"what is whole is the same at each step", what_is_whole_is_the_same_at_each_step},
       {"loops that ask at once take batches of their own", loops_that_ask_at_once_take_batches_of_their_own},

@@ -1,4 +1,5 @@
-/* tests/jobs/job_test.c - a job in this process: its states, its inputs, what stops it, what it goes on from. */
+/* tests/jobs/job_test.c - a job in this process: its states, its inputs, what stops it, what it goes on from.
+ */
 #include "weft/job.h"
 
 #include <pthread.h>
@@ -101,9 +102,11 @@ static void a_job_that_is_not_initialised_initialises_itself(void) {
   WEFT_DeleteJob(job);
 }
 
-/* A loop of one device computes what any strategy computes in step; and several runs of few steps are one of many. */
+/* A loop of one device computes what any strategy computes in step; and several runs of few steps are one of
+ * many. */
 static void strategies_in_step_and_runs_in_pieces_give_the_same(void) {
-  static const char *const strategies[] = {NULL, "mirrored:2", "parameter_server:mode=sync,workers=2", "central_storage:2"};
+  static const char *const strategies[] = {NULL, "mirrored:2", "parameter_server:mode=sync,workers=2",
+                                           "central_storage:2"};
   float wanted = 0;
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
     WEFT_Job *job = training_job(NULL, strategies[i], NULL, 0);
@@ -119,7 +122,8 @@ static void strategies_in_step_and_runs_in_pieces_give_the_same(void) {
 
 /* Several worker loops: all steps are done, in pieces, too, and none is told twice. */
 static void worker_loops_share_the_steps(void) {
-  static const char *const strategies[] = {"parameter_server:workers=3", "parameter_server:mode=ssp,workers=2,staleness=0",
+  static const char *const strategies[] = {"parameter_server:workers=3",
+                                           "parameter_server:mode=ssp,workers=2,staleness=0",
                                            "parameter_server:mode=sync,workers=2,split=false"};
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
     seen_t seen = {0};
@@ -163,13 +167,13 @@ static void refuse_in(WEFT_Job *job, WEFT_JobState state, TF_Status *status) {
   bool is_created = state == WEFT_JOB_CREATED, is_ready = state == WEFT_JOB_INITIALISED,
        is_ended = state == WEFT_JOB_STOPPED || state == WEFT_JOB_FAILED;
   TF_Tensor *one = float_tensor(1);
-#define REFUSED(permitted, call)                                                              \
-  do {                                                                                        \
-    if (permitted) break;                                                                     \
-    call;                                                                                     \
+#define REFUSED(permitted, call)                                                               \
+  do {                                                                                         \
+    if (permitted) break;                                                                      \
+    call;                                                                                      \
     bool ok_ = TF_GetCode(status) == TF_FAILED_PRECONDITION && WEFT_JobGetState(job) == state; \
-    if (!ok_) printf("\n    in state %d: %s: %s\n", (int)state, #call, TF_Message(status));   \
-    CU_ASSERT_TRUE(ok_);                                                                      \
+    if (!ok_) printf("\n    in state %d: %s: %s\n", (int)state, #call, TF_Message(status));    \
+    CU_ASSERT_TRUE(ok_);                                                                       \
   } while (0)
   REFUSED(is_created, WEFT_JobAddInitialiser(job, "init", status));
   REFUSED(is_created, WEFT_JobAddTarget(job, "grow", status));
@@ -353,7 +357,8 @@ static WEFT_Job *fed_job(const char *strategy, const char *prefix, int64_t every
   return job;
 }
 
-/* The data end: so does the run, without an error, with its state saved; loops that would wait for the one that has no more are cancelled. */
+/* The data end: so does the run, without an error, with its state saved; loops that would wait for the one
+ * that has no more are cancelled. */
 static void a_source_that_ends_stops_the_job(void) {
   static const struct {
     const char *strategy;
@@ -411,7 +416,8 @@ static void a_source_is_as_good_as_arrays(void) {
 }
 
 static void a_wrong_batch_fails_the_job_and_names_the_input(void) {
-  static const char *const strategies[] = {NULL, "parameter_server:workers=3", "parameter_server:mode=ssp,workers=2"};
+  static const char *const strategies[] = {NULL, "parameter_server:workers=3",
+                                           "parameter_server:mode=ssp,workers=2"};
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
     feed_t feed = {.bad_at = 4};
     WEFT_Job *job = fed_job(strategies[i], NULL, 0, &feed);
@@ -428,8 +434,12 @@ static void a_callback_stops_the_job_after_its_step(void) {
   static const struct {
     const char *strategy;
     int64_t most; /* steps that may be in flight beside the one that is told */
-  } cases[] = {{NULL, 0}, {"mirrored:2", 0}, {"parameter_server:workers=3", 3}, {"parameter_server:mode=ssp,workers=2", 4},
-               {"parameter_server:mode=sync,workers=2,split=false", 1}, {"parameter_server:mode=sync,workers=2,backup=1", 1}};
+  } cases[] = {{NULL, 0},
+               {"mirrored:2", 0},
+               {"parameter_server:workers=3", 3},
+               {"parameter_server:mode=ssp,workers=2", 4},
+               {"parameter_server:mode=sync,workers=2,split=false", 3},
+               {"parameter_server:mode=sync,workers=2,backup=1", 1}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     seen_t seen = {.stop_at = 5};
     weft_test_directory();
@@ -561,9 +571,11 @@ static void checkpoints_are_written_at_their_steps_and_at_the_end(void) {
   WEFT_DeleteJob(job);
 }
 
-/* A failure in the middle, a new session, and the numbers of a run that nothing interrupted: with arrays and with a source. */
+/* A failure in the middle, a new session, and the numbers of a run that nothing interrupted: with arrays and
+ * with a source. */
 static void a_job_resumes_after_a_failure(void) {
-  static const char *const strategies[] = {NULL, "mirrored:2", "parameter_server:mode=sync,workers=2", "mirrored:2,accumulate=2"};
+  static const char *const strategies[] = {NULL, "mirrored:2", "parameter_server:mode=sync,workers=2",
+                                           "mirrored:2,accumulate=2"};
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
     feed_t whole = {0}, broken = {.fails_at = 9};
     seen_t seen = {0};
@@ -646,7 +658,8 @@ static weft_status_t *describe_one(void) {
   int fetch = 0;
   weft_shape_t shape = weft_shape_vector(4);
   weft_tensor_t *data = NULL;
-  weft_status_t *s = weft_job_new(weft_str_of(counter_bytes->data, counter_bytes->length), NULL, NULL, &weft_job_words, &job);
+  weft_status_t *s = weft_job_new(weft_str_of(counter_bytes->data, counter_bytes->length), NULL, NULL,
+                                  &weft_job_words, &job);
   if (s == NULL) s = weft_job_add_fetch(job, "fetch", WEFT_STR("value"), &fetch);
   if (s == NULL) s = weft_tensor_new(WEFT_F32, &shape, NULL, &data);
   if (s == NULL) s = weft_job_add_input(job, WEFT_STR("by"), data, false, "an array");
@@ -666,7 +679,8 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"a job runs step by step", a_job_runs_step_by_step},
       {"a job that is not initialised initialises itself", a_job_that_is_not_initialised_initialises_itself},
-      {"strategies in step, and runs in pieces, give the same", strategies_in_step_and_runs_in_pieces_give_the_same},
+      {"strategies in step, and runs in pieces, give the same",
+       strategies_in_step_and_runs_in_pieces_give_the_same},
       {"worker loops share the steps", worker_loops_share_the_steps},
       {"backup workers run once", backup_workers_run_once},
       {"wrong orders are refused and change nothing", wrong_orders_are_refused_and_change_nothing},
@@ -678,7 +692,8 @@ int main(void) {
       {"a callback stops the job after its step", a_callback_stops_the_job_after_its_step},
       {"a stop from another thread ends waiting", a_stop_from_another_thread_ends_waiting},
       {"a stop is no failure in any state", a_stop_is_no_failure_in_any_state},
-      {"checkpoints are written at their steps and at the end", checkpoints_are_written_at_their_steps_and_at_the_end},
+      {"checkpoints are written at their steps and at the end",
+       checkpoints_are_written_at_their_steps_and_at_the_end},
       {"a job resumes after a failure", a_job_resumes_after_a_failure},
       {"a new job resumes an earlier one", a_new_job_resumes_an_earlier_one},
       {"the last step is traced", the_last_step_is_traced},

@@ -38,7 +38,8 @@ TF_Tensor *float_tensor(float value) {
 }
 
 TF_Tensor *mlp_x(int64_t begin, int64_t rows) {
-  TF_Tensor *t = TF_AllocateTensor(TF_FLOAT, (int64_t[]){rows, MLP_COLUMNS}, 2, (size_t)(rows * MLP_COLUMNS) * sizeof(float));
+  TF_Tensor *t = TF_AllocateTensor(TF_FLOAT, (int64_t[]){rows, MLP_COLUMNS}, 2,
+                                   (size_t)(rows * MLP_COLUMNS) * sizeof(float));
   for (int64_t i = 0; i < rows * MLP_COLUMNS; i++) {
     ((float *)TF_TensorData(t))[i] = (float)((begin * MLP_COLUMNS + i) * 7919 % 101) / 101.0f - 0.5f;
   }
@@ -47,7 +48,8 @@ TF_Tensor *mlp_x(int64_t begin, int64_t rows) {
 
 TF_Tensor *mlp_y(int64_t begin, int64_t rows) {
   TF_Tensor *t = TF_AllocateTensor(TF_INT32, &rows, 1, (size_t)rows * sizeof(int32_t));
-  for (int64_t i = 0; i < rows; i++) ((int32_t *)TF_TensorData(t))[i] = (int32_t)((begin + i) * 31 % MLP_CLASSES);
+  for (int64_t i = 0; i < rows; i++)
+    ((int32_t *)TF_TensorData(t))[i] = (int32_t)((begin + i) * 31 % MLP_CLASSES);
   return t;
 }
 
@@ -58,7 +60,8 @@ void must(const char *what) {
 
 void must_fail(TF_Code code, const char *text) {
   bool ok = TF_GetCode(job_status) == code && strstr(TF_Message(job_status), text) != NULL;
-  if (!ok) printf("\n    code %d, no '%s' in: %s\n", (int)TF_GetCode(job_status), text, TF_Message(job_status));
+  if (!ok)
+    printf("\n    code %d, no '%s' in: %s\n", (int)TF_GetCode(job_status), text, TF_Message(job_status));
   CU_ASSERT_TRUE(ok);
 }
 

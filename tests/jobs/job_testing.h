@@ -22,14 +22,15 @@ TF_Tensor *mlp_y(int64_t begin, int64_t rows);
 WEFT_Job *new_job(TF_Buffer *graph, const char *master, const WEFT_JobOptions *options);
 /* A counter (tests/tools/graphs.h): starts at 10, grows by 1 at each step; fetch 0 is its value. */
 WEFT_Job *counting_job(const char *master, const char *prefix, int64_t every);
-/* Trains the MLP with rows of arrays, 12 at a time, shuffled; fetch 0 is the loss. `prefix` NULL: nothing is saved. */
+/* Trains the MLP with rows of arrays, 12 at a time, shuffled; fetch 0 is the loss. `prefix` NULL: nothing is
+ * saved. */
 WEFT_Job *training_job(const char *master, const char *strategy, const char *prefix, int64_t every);
 float value_of(const WEFT_Job *job, int fetch);
 
 /* The status of the calls below; of the test's thread. */
 extern TF_Status *job_status;
-void must(const char *what);                     /* the last call succeeded */
-void must_fail(TF_Code code, const char *text);  /* it failed so, saying that */
+void must(const char *what);                    /* the last call succeeded */
+void must_fail(TF_Code code, const char *text); /* it failed so, saying that */
 /* As the functions of weft/job.h; the test fails if they fail. */
 void run_to(WEFT_Job *job, int64_t steps);
 

@@ -29,7 +29,7 @@ static int64_t steps_done(const game_t *g) {
   }
   return g->safepoint.kind == WEFT_SAFEPOINT_FREE || g->safepoint.kind == WEFT_SAFEPOINT_BOUND ? sum
          : g->safepoint.kind == WEFT_SAFEPOINT_UPDATE ? g->finished[g->plan.num_loops - 1]
-                                            : least;
+                                                      : least;
 }
 
 /* A run in progress can end unless it waits for slower loops. */
@@ -39,8 +39,8 @@ static bool can_finish(const game_t *g, int loop, int64_t staleness) {
     bool waits = g->safepoint.kind == WEFT_SAFEPOINT_BOUND || g->safepoint.kind == WEFT_SAFEPOINT_IN_STEP;
     bool is_behind = g->finished[i] + staleness < g->finished[loop] && !g->safepoint.loops[i].has_ended;
     if (waits && i != loop && is_behind) return false;
-    if (g->safepoint.kind == WEFT_SAFEPOINT_IN_STEP && g->safepoint.loops[i].started < g->safepoint.loops[loop].started &&
-        !g->safepoint.loops[i].has_ended)
+    if (g->safepoint.kind == WEFT_SAFEPOINT_IN_STEP &&
+        g->safepoint.loops[i].started < g->safepoint.loops[loop].started && !g->safepoint.loops[i].has_ended)
       return false;
   }
   return true;
@@ -73,10 +73,7 @@ static void play(bool has_update, bool in_step, bool waits, int loops, int64_t e
                  bool by_clock) {
   for (uint32_t seed = 1; seed <= 50; seed++) {
     game_t g = {.state = seed, .quota = STEPS};
-    g.plan = (weft_job_plan_t){.loops = g.loops,
-                               .num_loops = loops,
-                               .in_step = in_step,
-                               .loops_wait = waits};
+    g.plan = (weft_job_plan_t){.loops = g.loops, .num_loops = loops, .in_step = in_step, .loops_wait = waits};
     g.loops[loops - 1].is_update = has_update;
     CU_ASSERT_PTR_NULL_FATAL(weft_job_safepoint_init(&g.safepoint, &g.plan, 0));
     if (!by_clock) g.safepoint.pause_at = every;
@@ -104,16 +101,11 @@ static void play(bool has_update, bool in_step, bool waits, int loops, int64_t e
 
 static void one_loop_stops_at_each_multiple(void) { play(false, false, false, 1, 7, 0, false); }
 static void loops_in_step_stop_after_the_same_step(void) { play(true, true, false, 3, 7, 0, false); }
-static void free_loops_stop_at_exactly_that_many_runs(void) {
-  play(false, false, false, 3, 7, 0, false);
-}
+static void free_loops_stop_at_exactly_that_many_runs(void) { play(false, false, false, 3, 7, 0, false); }
 static void loops_that_wait_for_each_other_do_not_lock(void) {
-  for (int64_t staleness = 0; staleness < 4; staleness++)
-    play(false, false, true, 4, 7, staleness, false);
+  for (int64_t staleness = 0; staleness < 4; staleness++) play(false, false, true, 4, 7, staleness, false);
 }
-static void only_updates_stop_where_workers_may_be_late(void) {
-  play(true, false, false, 3, 7, 0, false);
-}
+static void only_updates_stop_where_workers_may_be_late(void) { play(true, false, false, 3, 7, 0, false); }
 static void the_clock_stops_them_as_soon_as_it_can(void) {
   play(false, false, false, 1, 4, 0, true); /* at the end of a round of four */
   play(true, true, false, 3, 1, 0, true);

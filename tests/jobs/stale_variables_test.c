@@ -1,4 +1,5 @@
-/* tests/jobs/stale_variables_test.c - which variables lose the values of a former job before the initialisers run: assigned in every case, and asked about. */
+/* tests/jobs/stale_variables_test.c - which variables lose the values of a former job before the initialisers
+ * run: assigned in every case, and asked about. */
 #include "jobs/stale_variables.h"
 
 #include <stdio.h>
@@ -65,7 +66,8 @@ static made_t variable(bool is_handle) {
 }
 
 static TF_Output assign(const made_t *v, const char *name, TF_Output value, TF_Operation *control) {
-  return node(v->is_handle ? "AssignVariableOp" : "Assign", name, (const TF_Output[]){v->variable, value, {NULL, 0}}, control);
+  return node(v->is_handle ? "AssignVariableOp" : "Assign", name,
+              (const TF_Output[]){v->variable, value, {NULL, 0}}, control);
 }
 
 /* The value of a conditional on whether the variable has one. */
@@ -107,9 +109,9 @@ static void assigned_and_asked_about_is_cleared(void) {
     begin();
     made_t v = variable(handle);
     TF_Output branch, a = assign(&v, "a", v.value, NULL), use = either(&v, &branch);
-    CU_ASSERT_EQUAL(CLEARED(&v, a.oper), 0); /* nobody looks */
+    CU_ASSERT_EQUAL(CLEARED(&v, a.oper), 0); /* no initialiser asks */
     CU_ASSERT_EQUAL(CLEARED(&v, use.oper), 0);
-    CU_ASSERT_EQUAL(CLEARED(&v, a.oper, use.oper), 1); /* one looks, another assigns */
+    CU_ASSERT_EQUAL(CLEARED(&v, a.oper, use.oper), 1); /* one asks, another assigns */
     CU_ASSERT_EQUAL(CLEARED(&v, use.oper, a.oper), 1); /* and again: names do not clash */
     CU_ASSERT_EQUAL(CLEARED(&v, v.value.oper), 0);
     end();
@@ -150,7 +152,8 @@ static void loops_are_like_branches(void) {
   made_t v = variable(false);
   TF_Output zero = constant("zero", TF_FLOAT), entered = NODE("Enter", "enter", zero);
   TF_OperationDescription *d = TF_NewOperation(graph, "Merge", "head");
-  TF_AddInputList(d, (const TF_Output[]){entered, entered}, 2); /* the second comes from the end of the body below */
+  TF_AddInputList(d, (const TF_Output[]){entered, entered},
+                  2); /* the second comes from the end of the body below */
   TF_Output head = {TF_FinishOperation(d, status), 0};
   CU_ASSERT_PTR_NOT_NULL_FATAL(head.oper);
   TF_Output cond = NODE("LoopCond", "cond", v.asked), s = NODE("Switch", "switch", head, cond);
@@ -179,7 +182,8 @@ static void long_chains_cost_no_stack(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"assigned and asked about is cleared", assigned_and_asked_about_is_cleared},
-      {"a value behind a conditional is assigned in every case", a_value_behind_a_conditional_is_assigned_in_every_case},
+      {"a value behind a conditional is assigned in every case",
+       a_value_behind_a_conditional_is_assigned_in_every_case},
       {"what is assigned in a branch stays", what_is_assigned_in_a_branch_stays},
       {"loops are like branches", loops_are_like_branches},
       {"long chains cost no stack", long_chains_cost_no_stack},

@@ -18,7 +18,7 @@
   NODE("grow", "AssignAddVariableOp", "input: \"v\" input: \"by\" " TYPE("dtype", "DT_FLOAT"))                          \
   NODE("value", "ReadVariableOp", "input: \"v\" input: \"^grow\" " TYPE("dtype", "DT_FLOAT"))
 
-/* "never" waits for ever: nobody fills the queue. */
+/* "never" waits for ever: the queue stays empty. */
 #define BLOCKED                                                                                                        \
   NODE("queue", "FIFOQueueV2", "attr { key: \"component_types\" value { list { type: DT_FLOAT } } } "                   \
                                "attr { key: \"shared_name\" value { s: \"q\" } }")                                       \

@@ -373,7 +373,7 @@ static json_t *inspect(const char *strategy, const char *cluster) {
   return root;
 }
 
-/* Nobody says what is run: a training step. */
+/* No names are given: the default is a training step. */
 static void what_a_strategy_makes_is_told_to_programs(void) {
   static const struct {
     const char *strategy, *cluster;
