@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "master/master_codec.h"
 #include "master/remote_master.h"
@@ -22,6 +23,9 @@
 #define METHOD(name) "/tensorflow.MasterService/" name
 
 enum { MAX_REPEATS = 10, SILENT_MS = 100 };
+
+/* The repeats take a tenth of a second where a connection is refused. Not so where one is accepted and nothing follows. */
+static const int64_t REPEAT_FOR_NS = 1000000000;
 
 typedef struct remote_master {
   weft_master_client_t base;
@@ -66,12 +70,14 @@ static weft_status_t *call(remote_master_t *m, const char *path, const weft_mess
     o.wait_for_ready = false;
     if (o.timeout_ms == 0 && weft_str_is(weft_str(path), METHOD("CloseSession"))) o.timeout_ms = SILENT_MS;
   }
+  const int64_t began = weft_clock_ns();
   for (int i = 0; i <= max_repeats; i++) {
     weft_message_t *message = NULL;
     s = weft_fields_encode(type, request, &message);
     if (s == NULL) s = weft_rpc_call_sync(m->channel, path, message, &o, &out->answer);
     if (weft_status_code(s) != WEFT_UNAVAILABLE || i == max_repeats || weft_canceller_is_cancelled(canceller)) break;
-    if (is_answered || weft_rpc_channel_is_silent(m->channel)) break; /* a silent one may have the request already */
+    if (is_answered || weft_clock_ns() - began > REPEAT_FOR_NS) break;
+    if (weft_rpc_channel_is_silent(m->channel)) break; /* a silent one may have the request already */
     weft_status_free(lost);
     lost = s;
     pause_before(i);

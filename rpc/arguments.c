@@ -25,6 +25,7 @@ const grpc_channel_args *weft_rpc_channel_arguments(void) {
       COMMON,
       SET(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100), /* ms; a restarted server is found soon */
       SET(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000),    /* ms; as TensorFlow */
+      SET(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 4000), /* ms; for one attempt: a stopped server's host accepts and says nothing */
       SET(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000),
       SET(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
       SET(GRPC_ARG_ENABLE_RETRIES, 0), /* callers repeat by TensorFlow's rules */

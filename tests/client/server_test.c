@@ -1,7 +1,12 @@
 /* tests/client/server_test.c - servers in this process, and sessions that reach them over gRPC. */
+#include <arpa/inet.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "tests/client/client_testing.h"
+#include "tests/pace.h"
 #include "tests/ports.h"
 #include "tests/rpc/tsan.h"
 #include "weft/cluster.h"
@@ -261,7 +266,33 @@ static void a_session_need_not_wait_for_its_master(void) {
   world_close(&w);
 }
 
+/* A host accepts connections for a server that is stopped: gRPC would wait 20 s for a greeting. */
+static void a_server_that_never_greets_is_given_up(void) {
+  world_t w;
+  char target[64];
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof at;
+  world_open(&w);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+  CU_ASSERT_EQUAL_FATAL(listen(fd, 8), 0);
+  CU_ASSERT_EQUAL_FATAL(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+  snprintf(target, sizeof target, "grpc://127.0.0.1:%d", ntohs(at.sin_port));
+  TF_SessionOptions *o = TF_NewSessionOptions();
+  TF_SetTarget(o, target);
+  WEFT_SetWaitForMaster(o, 0);
+  w.session = TF_NewSession(w.g, o, w.s);
+  int64_t began = weft_clock_ns();
+  CU_ASSERT_PTR_NULL(TF_SessionListDevices(w.session, w.s));
+  CU_ASSERT_EQUAL(TF_GetCode(w.s), TF_UNAVAILABLE);
+  CU_ASSERT_TRUE(weft_test_is_within(began, 10000));
+  TF_DeleteSessionOptions(o);
+  close(fd);
+  world_close(&w);
+}
+
 static const CU_TestInfo tests[] = {
+    {"a server that never greets is given up", a_server_that_never_greets_is_given_up},
     {"a session need not wait for its master", a_session_need_not_wait_for_its_master},
     {"a session runs on a server", a_session_runs_on_a_server},
     {"failures come back with their task", failures_come_back_with_their_task},
