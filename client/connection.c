@@ -24,7 +24,7 @@ struct weft_connection {
   weft_rpc_channel_t *channel;
   weft_master_client_t *master;
   weft_presence_t *presence;   /* remote only, from the session's creation on; written by the one that creates it */
-  weft_canceller_t *canceller; /* of everything that waits at the master */
+  weft_canceller_t *canceller; /* of calls to the master; cancelled if the session is closed before it is there */
   weft_mutex_t mu;
   weft_str_t handle; /* guarded by mu until it is set, then constant; owned; data NULL before */
   int64_t version;   /* guarded by mu */
@@ -35,7 +35,7 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "n
 
 /* ---- waiting ---- */
 
-/* An answer that somebody waits for. */
+/* An answer that a caller waits for. */
 typedef struct answer {
   weft_mutex_t mu;
   weft_cond_t came;
@@ -248,6 +248,13 @@ static weft_status_t *need_session(weft_connection_t *c, weft_str_t *out) {
   return NULL;
 }
 
+static weft_status_t *close_at_master(weft_connection_t *c, weft_str_t session) {
+  answer_t a;
+  expect(&a);
+  c->master->ops->close_session(c->master, session, done, &a);
+  return told(c, await(&a));
+}
+
 static weft_status_t *create_session(weft_connection_t *c, weft_str_t graph_def) {
   weft_create_session_t r = {
       .graph_def = graph_def, .config = weft_str_of(c->config, c->config_bytes), .target = weft_str(c->target)};
@@ -260,8 +267,11 @@ static weft_status_t *create_session(weft_connection_t *c, weft_str_t graph_def)
   weft_mutex_lock(&c->mu);
   c->handle = weft_str_of(a.text, a.text_length);
   c->version = a.number;
+  bool is_closed = c->is_closed;
   weft_mutex_unlock(&c->mu);
-  return NULL;
+  if (!is_closed) return NULL;
+  weft_status_free(close_at_master(c, c->handle)); /* it was closed while it was created */
+  return closed(c);
 }
 
 weft_status_t *weft_connection_extend(weft_connection_t *c, weft_str_t graph_def) {
@@ -337,9 +347,8 @@ weft_status_t *weft_connection_close(weft_connection_t *c) {
   c->is_closed = true;
   weft_str_t session = c->handle;
   weft_mutex_unlock(&c->mu);
-  if (was_closed || session.data == NULL) return NULL;
-  answer_t a;
-  expect(&a);
-  c->master->ops->close_session(c->master, session, done, &a);
-  return told(c, await(&a));
+  if (was_closed) return NULL;
+  if (session.data != NULL) return close_at_master(c, session);
+  weft_canceller_cancel(c->canceller); /* one that is being created waits for all tasks of the cluster */
+  return NULL;
 }
