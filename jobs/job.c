@@ -196,16 +196,11 @@ void WEFT_DeleteJob(WEFT_Job *j) {
 
 /* ---- what runs, what is fed ---- */
 
-/* A change of the description: `change` is evaluated in CREATED only. */
-#define DESCRIBE(j, status, change)                  \
-  do {                                               \
-    weft_status_t *s_ = enter(j, __func__, CREATED); \
-    if (s_ == NULL) {                                \
-      s_ = (change);                                 \
-      leave(j, WEFT_JOB_CREATED);                    \
-    }                                                \
-    weft_client_end(status, s_);                     \
-  } while (0)
+/* Ends a change of the description. */
+static weft_status_t *described(WEFT_Job *j, weft_status_t *s) {
+  leave(j, WEFT_JOB_CREATED);
+  return s;
+}
 
 static weft_status_t *add_node(WEFT_Job *j, weft_job_names_t *list, const char *option, const char *node) {
   TF_Operation *op = NULL;
@@ -227,14 +222,20 @@ weft_status_t *weft_job_add_fetch(WEFT_Job *j, const char *option, weft_str_t na
 }
 
 void WEFT_JobAddInitialiser(WEFT_Job *j, const char *node, TF_Status *status) {
-  DESCRIBE(j, status, add_node(j, &j->inits, j->words->init, node));
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) s = described(j, add_node(j, &j->inits, j->words->init, node));
+  weft_client_end(status, s);
 }
 void WEFT_JobAddTarget(WEFT_Job *j, const char *node, TF_Status *status) {
-  DESCRIBE(j, status, add_node(j, &j->targets, j->words->target, node));
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) s = described(j, add_node(j, &j->targets, j->words->target, node));
+  weft_client_end(status, s);
 }
 int WEFT_JobAddFetch(WEFT_Job *j, const char *name, TF_Status *status) {
   int index = -1;
-  DESCRIBE(j, status, weft_job_add_fetch(j, j->words->fetch, weft_str(name), &index));
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) s = described(j, weft_job_add_fetch(j, j->words->fetch, weft_str(name), &index));
+  weft_client_end(status, s);
   return index;
 }
 
@@ -275,15 +276,21 @@ static weft_status_t *input_file(WEFT_Job *j, const char *name, const char *path
 
 void WEFT_JobInputTensor(WEFT_Job *j, const char *name, const TF_Tensor *value, WEFT_JobFeeding how,
                          TF_Status *status) {
-  DESCRIBE(j, status, input_tensor(j, name, value, how));
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) s = described(j, input_tensor(j, name, value, how));
+  weft_client_end(status, s);
 }
 void WEFT_JobInputFile(WEFT_Job *j, const char *name, const char *path, WEFT_JobFeeding how,
                        TF_Status *status) {
-  DESCRIBE(j, status, input_file(j, name, path, how));
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) s = described(j, input_file(j, name, path, how));
+  weft_client_end(status, s);
 }
 void WEFT_JobInputSource(WEFT_Job *j, const char *const *names, int num_names, WEFT_JobSourceFn fn, void *arg,
                          TF_Status *status) {
-  DESCRIBE(j, status, weft_job_inputs_add_source(&j->inputs, names, num_names, fn, arg));
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) s = described(j, weft_job_inputs_add_source(&j->inputs, names, num_names, fn, arg));
+  weft_client_end(status, s);
 }
 
 /* ---- what is told and kept ---- */
@@ -320,16 +327,24 @@ static weft_status_t *restore(WEFT_Job *j, const char *path) {
 }
 
 void WEFT_JobOnStep(WEFT_Job *j, WEFT_JobStepFn fn, void *arg, TF_Status *status) {
-  DESCRIBE(j, status, on_step(j, fn, arg));
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) s = described(j, on_step(j, fn, arg));
+  weft_client_end(status, s);
 }
 void WEFT_JobOnEvent(WEFT_Job *j, WEFT_JobEventFn fn, void *arg, TF_Status *status) {
-  DESCRIBE(j, status, on_event(j, fn, arg));
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) s = described(j, on_event(j, fn, arg));
+  weft_client_end(status, s);
 }
 void WEFT_JobSaveEvery(WEFT_Job *j, const char *prefix, int64_t steps, double seconds, TF_Status *status) {
-  DESCRIBE(j, status, save_every(j, prefix, steps, seconds));
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) s = described(j, save_every(j, prefix, steps, seconds));
+  weft_client_end(status, s);
 }
 void WEFT_JobRestore(WEFT_Job *j, const char *path, TF_Status *status) {
-  DESCRIBE(j, status, restore(j, path));
+  weft_status_t *s = enter(j, __func__, CREATED);
+  if (s == NULL) s = described(j, restore(j, path));
+  weft_client_end(status, s);
 }
 
 void weft_job_tell(WEFT_Job *j, const WEFT_JobEvent *event) {

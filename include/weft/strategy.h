@@ -234,7 +234,7 @@ TF_CAPI_EXPORT extern WEFT_Value *WEFT_DistributeBatch(WEFT_Strategy *strategy, 
 /* Of pipeline `pipeline` (a task of a multi-worker strategy; else 0). */
 TF_CAPI_EXPORT extern WEFT_InputContext WEFT_StrategyInputContext(const WEFT_Strategy *strategy, int pipeline);
 
-/* ---- rewriting finished graphs ---- */
+/* ---- rewriting finished graphs: to look at, or to run in sessions of the program's own. weft/job.h rewrites and runs ---- */
 
 typedef struct WEFT_Rewrite WEFT_Rewrite;
 /* Names of the single-device graph, "node" or "node:0"; arrays end with NULL. */

@@ -1,7 +1,10 @@
 /* tests/jobs/cluster_test.c - jobs on real servers: losses, resumes, masters that are gone, clusters that are
  * not complete. */
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "tests/cluster/server_process.h"
 #include "tests/directory.h"
 #include "tests/jobs/job_testing.h"
@@ -33,8 +36,8 @@ static const char *master(void) { return servers.processes[1].target; }
 /* Surviving tasks may not have heard yet that the lost one is back: then the next step fails once more, and
  * the job is resumed again. */
 static void resume_and_run(WEFT_Job *job, int64_t from, int64_t steps) {
-  enum { MOST_TRIES = 20 };
-  for (int i = 0; i < MOST_TRIES; i++) {
+  enum { MOST_S = 60 };
+  for (int64_t deadline_ns = weft_clock_ns() + MOST_S * INT64_C(1000000000); weft_clock_ns() < deadline_ns;) {
     WEFT_JobResume(job, job_status);
     if (TF_GetCode(job_status) == TF_OK) CU_ASSERT_TRUE(WEFT_JobStepsDone(job) >= from);
     if (TF_GetCode(job_status) == TF_OK) WEFT_JobRun(job, steps, job_status);
@@ -96,26 +99,68 @@ static void a_resume_can_be_tried_until_the_cluster_is_there(void) {
   weft_test_servers_kill(&servers);
 }
 
+static int64_t stopped_ns; /* when the event came; 0: it has not */
+
 static void stop_on_waiting(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
-  *(int *)arg += e->kind == WEFT_JOB_EVENT_WAITING;
-  if (e->kind == WEFT_JOB_EVENT_WAITING) WEFT_JobStop(job);
+  (void)arg;
+  if (e->kind != WEFT_JOB_EVENT_WAITING) return;
+  stopped_ns = weft_clock_ns();
+  WEFT_JobStop(job);
 }
 
-/* A master waits for all tasks of its cluster. The job says so, and a stop ends the wait; so it does while
- * devices are asked for. */
+/* A master waits a minute for all tasks of its cluster. The job says so, and a stop ends the wait; so it does
+ * while a strategy asks for the devices. */
 static void a_stop_ends_the_wait_for_a_cluster_that_is_not_complete(void) {
+  enum { MOST_S = 20 };
   weft_test_servers_start(&servers);
   weft_test_process_kill(&servers.processes[2]);
   weft_test_process_kill(&servers.processes[1]);
   CU_ASSERT_TRUE_FATAL(weft_test_servers_start_one(&servers, 1)); /* it has not heard of task 2 */
-  int waiting = 0;
+  for (int i = 0; i < 2; i++) {
+    WEFT_Job *job = i == 0 ? counting_job(master(), NULL, 0) : training_job(master(), "mirrored:1", NULL, 0);
+    stopped_ns = 0;
+    WEFT_JobOnEvent(job, stop_on_waiting, NULL, job_status);
+    must("WEFT_JobOnEvent");
+    WEFT_JobRun(job, 1, job_status);
+    must_fail(TF_CANCELLED, "the job was stopped");
+    CU_ASSERT_TRUE(stopped_ns > 0);
+    CU_ASSERT_TRUE(weft_clock_ns() - stopped_ns < MOST_S * INT64_C(1000000000));
+    CU_ASSERT_EQUAL(WEFT_JobGetState(job), WEFT_JOB_STOPPED);
+    WEFT_DeleteJob(job);
+  }
+  weft_test_servers_kill(&servers);
+}
+
+typedef struct frozen { /* the master is frozen after a step, and the job stopped from another thread */
+  pthread_t stopper;
+  bool is_frozen;
+} frozen_t;
+
+static void *stop(void *arg) {
+  WEFT_JobStop(arg);
+  return NULL;
+}
+
+static int freeze_on_step(void *arg, WEFT_Job *job, int64_t step) {
+  frozen_t *f = arg;
+  if (step != 3) return 0;
+  f->is_frozen = kill(servers.processes[1].pid, SIGSTOP) == 0;
+  CU_ASSERT_EQUAL_FATAL(pthread_create(&f->stopper, NULL, stop, job), 0);
+  return 0;
+}
+
+/* A master that does not answer does not keep the caller. */
+static void a_stop_ends_a_step_at_a_frozen_master(void) {
+  frozen_t f = {.is_frozen = false};
+  weft_test_servers_start(&servers);
   WEFT_Job *job = counting_job(master(), NULL, 0);
-  WEFT_JobOnEvent(job, stop_on_waiting, &waiting, job_status);
-  must("WEFT_JobOnEvent");
-  WEFT_JobRun(job, 1, job_status);
-  must_fail(TF_CANCELLED, "the job was stopped");
-  CU_ASSERT_EQUAL(waiting, 1);
-  CU_ASSERT_EQUAL(WEFT_JobGetState(job), WEFT_JOB_STOPPED);
+  WEFT_JobOnStep(job, freeze_on_step, &f, job_status);
+  must("WEFT_JobOnStep");
+  WEFT_JobRun(job, 1000000, job_status);
+  must_fail(TF_CANCELLED, "the job was stopped after step "); /* the freeze may come a step later */
+  CU_ASSERT_TRUE(f.is_frozen);
+  pthread_join(f.stopper, NULL);
+  kill(servers.processes[1].pid, SIGCONT); /* closing the session waits for its answer */
   WEFT_DeleteJob(job);
   weft_test_servers_kill(&servers);
 }
@@ -126,6 +171,7 @@ int main(void) {
       {"a resume can be tried until the cluster is there", a_resume_can_be_tried_until_the_cluster_is_there},
       {"a stop ends the wait for a cluster that is not complete",
        a_stop_ends_the_wait_for_a_cluster_that_is_not_complete},
+      {"a stop ends a step at a frozen master", a_stop_ends_a_step_at_a_frozen_master},
       CU_TEST_INFO_NULL,
   };
   job_status = TF_NewStatus();
