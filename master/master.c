@@ -643,7 +643,7 @@ void weft_master_stop(weft_master_t *m) {
   weft_mutex_lock(&m->mu);
   m->stopped = true;
   weft_mutex_unlock(&m->mu);
-  weft_canceller_cancel(m->stop);
+  if (m->stop != NULL) weft_canceller_cancel(m->stop); /* NULL: it was never made, without memory */
   if (m->holders != NULL) weft_clients_stop(m->holders);
   char what[300];
   snprintf(what, sizeof what, "The task %.*s, the master of this session, was shut down", WEFT_STR_ARGS(m->task));

@@ -24,9 +24,6 @@ static void fetch_remote(void *arg, int64_t step_id, weft_key_t key, const weft_
 }
 
 static weft_status_t *create_parts(weft_worker_t *w, const weft_worker_options_t *o) {
-  char *task = weft_strndup(w->task.data, w->task.length);
-  if (task == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker");
-  w->task = weft_str(task);
   weft_step_table_init(&w->steps, w->task, fetch_remote, w->cache);
   int num_threads = o->num_threads, num_cpus = o->num_cpus;
   if (num_threads <= 0) num_threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -44,12 +41,17 @@ static weft_status_t *create_parts(weft_worker_t *w, const weft_worker_options_t
 
 weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t **out) {
   weft_worker_t *w = weft_calloc(1, sizeof *w);
-  if (w == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker");
+  char *task = weft_strndup(o->task.data, o->task.length);
+  if (w == NULL || task == NULL) {
+    weft_free(w);
+    weft_free(task);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker");
+  }
   weft_mutex_init(&w->mu);
   weft_cond_init(&w->idle);
   w->cache = o->cache;
   w->clusters = o->clusters;
-  w->task = o->task;
+  w->task = weft_str(task);
   w->started_micros = weft_clock_micros();
   weft_status_t *s = create_parts(w, o);
   if (s != NULL) {
