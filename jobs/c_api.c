@@ -25,3 +25,20 @@ weft_status_t *weft_job_c_api_look_at(const TF_Tensor *value, weft_tensor_t **ou
   return weft_tensor_wrap((weft_dtype_t)TF_TensorType(value), &shape, TF_TensorData(value),
                           TF_TensorByteSize(value), keep, NULL, out);
 }
+
+weft_status_t *weft_job_c_api_import(weft_str_t graph_def, TF_Graph *graph) {
+  TF_Status *status = TF_NewStatus();
+  TF_Buffer *bytes = TF_NewBufferFromString(graph_def.data == NULL ? "" : graph_def.data, graph_def.length);
+  TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
+  weft_status_t *s = NULL;
+  if (status == NULL || bytes == NULL || options == NULL) {
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a graph");
+  } else {
+    TF_GraphImportGraphDef(graph, bytes, options, status);
+    s = weft_job_c_api_status(status);
+  }
+  if (options != NULL) TF_DeleteImportGraphDefOptions(options);
+  if (bytes != NULL) TF_DeleteBuffer(bytes);
+  TF_DeleteStatus(status);
+  return s;
+}

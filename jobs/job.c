@@ -101,19 +101,7 @@ static weft_status_t *copy_text(WEFT_Job *j, const char *text, const char **out)
 }
 
 static weft_status_t *import(WEFT_Job *j, TF_Graph *graph) {
-  TF_Status *status = TF_NewStatus();
-  TF_Buffer *bytes =
-      TF_NewBufferFromString(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length);
-  TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
-  weft_status_t *s = status == NULL || bytes == NULL || options == NULL ? no_memory() : NULL;
-  if (s == NULL) {
-    TF_GraphImportGraphDef(graph, bytes, options, status);
-    s = weft_job_c_api_status(status);
-  }
-  if (options != NULL) TF_DeleteImportGraphDefOptions(options);
-  if (bytes != NULL) TF_DeleteBuffer(bytes);
-  TF_DeleteStatus(status);
-  return s;
+  return weft_job_c_api_import(weft_str_of(j->graph_def.data, j->graph_def.length), graph);
 }
 
 static weft_status_t *init(WEFT_Job *j, weft_str_t graph_def, const char *master, const WEFT_JobOptions *o) {

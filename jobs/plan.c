@@ -64,16 +64,8 @@ weft_status_t *weft_job_plan_plain(const weft_job_plan_source_t *from, weft_job_
 static weft_status_t *import(const weft_graph_t *from, TF_Graph *to) {
   weft_strbuf_t bytes = WEFT_STRBUF_INIT;
   weft_status_t *s = weft_graph_export(from, false, &bytes);
-  if (s == NULL) {
-    TF_Status *status = TF_NewStatus();
-    TF_Buffer *buffer = TF_NewBufferFromString(bytes.data == NULL ? "" : bytes.data, bytes.length);
-    TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
-    TF_GraphImportGraphDef(to, buffer, options, status);
-    s = weft_job_c_api_status(status);
-    TF_DeleteImportGraphDefOptions(options);
-    TF_DeleteBuffer(buffer);
-    TF_DeleteStatus(status);
-  }
+  if (s == NULL && bytes.failed) s = no_memory();
+  if (s == NULL) s = weft_job_c_api_import(weft_str_of(bytes.data, bytes.length), to);
   weft_strbuf_deinit(&bytes);
   return s;
 }

@@ -155,6 +155,7 @@ static weft_status_t *add_clear(TF_Graph *g, TF_Operation *variable, int number,
     snprintf(name, sizeof name, "weft/fresh_%d", number);
   }
   TF_Status *status = TF_NewStatus();
+  if (status == NULL) return no_memory();
   bool is_handle = is(variable, "VarHandleOp");
   TF_OperationDescription *d =
       TF_NewOperation(g, is_handle ? "DestroyResourceOp" : "WeftForgetVariable", name);

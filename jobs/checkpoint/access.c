@@ -140,7 +140,7 @@ weft_status_t *weft_access_init(TF_Graph *g, const weft_saved_variables_t *varia
   out->parts = weft_arena_calloc(&out->arena, (size_t)n + 1, sizeof *out->parts);
   TF_Operation **holders =
       weft_calloc((size_t)n + 1, sizeof(*holders)); /* the graph grows while we add to it */
-  weft_status_t *s = out->parts == NULL || holders == NULL ? no_memory() : NULL;
+  weft_status_t *s = b.status == NULL || out->parts == NULL || holders == NULL ? no_memory() : NULL;
   at = 0;
   for (TF_Operation *op = TF_GraphNextOperation(g, &at); s == NULL && op != NULL;
        op = TF_GraphNextOperation(g, &at)) {
@@ -177,12 +177,26 @@ static int choose(const weft_access_t *a, const bool *wanted, int *at, int *chos
   return n;
 }
 
-static weft_status_t *fetch(TF_Session *session, const TF_Output *outputs, TF_Tensor **values, int n) {
+typedef struct step { /* what is fed, fetched and run at once */
+  const TF_Output *feeds, *fetches;
+  TF_Tensor *const *given;
+  TF_Tensor **got;
+  const TF_Operation **targets;
+  int num_feeds, num_fetches, num_targets;
+} step_t;
+
+static weft_status_t *run_step(TF_Session *session, const step_t *p) {
   TF_Status *status = TF_NewStatus();
-  TF_SessionRun(session, NULL, NULL, NULL, 0, outputs, values, n, NULL, 0, NULL, status);
+  if (status == NULL) return no_memory();
+  TF_SessionRun(session, NULL, p->feeds, p->given, p->num_feeds, p->fetches, p->got, p->num_fetches,
+                p->targets, p->num_targets, NULL, status);
   weft_status_t *s = weft_job_c_api_status(status);
   TF_DeleteStatus(status);
   return s;
+}
+
+static weft_status_t *fetch(TF_Session *session, const TF_Output *outputs, TF_Tensor **values, int n) {
+  return run_step(session, &(step_t){.fetches = outputs, .got = values, .num_fetches = n});
 }
 
 weft_status_t *weft_access_ask(const weft_access_t *a, TF_Session *session, bool *is_there) {
@@ -278,10 +292,11 @@ static weft_status_t *write_some(const weft_access_t *a, TF_Session *session, ru
     for (int w = 0; w < p->num_writes; w++) writes[k++] = p->writes[w];
   }
   if (s == NULL) {
-    TF_Status *status = TF_NewStatus();
-    TF_SessionRun(session, NULL, r->outputs, r->values, n, NULL, NULL, 0, writes, num_writes, NULL, status);
-    s = weft_job_c_api_status(status);
-    TF_DeleteStatus(status);
+    s = run_step(session, &(step_t){.feeds = r->outputs,
+                                    .given = r->values,
+                                    .num_feeds = n,
+                                    .targets = writes,
+                                    .num_targets = num_writes});
   }
   for (int i = 0; i < n; i++) {
     TF_DeleteTensor(r->values[i]);

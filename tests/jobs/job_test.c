@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mutex.h"
+#include "jobs/c_api.h"
 #include "jobs/job.h"
 #include "tests/directory.h"
 #include "tests/jobs/job_testing.h"
@@ -651,6 +652,7 @@ static void the_last_step_is_traced(void) {
 /* ---- memory ---- */
 
 static TF_Buffer *counter_bytes;
+static char prefix[300];
 
 /* What is allocated on this thread: up to the session. */
 static weft_status_t *describe_one(void) {
@@ -667,11 +669,36 @@ static weft_status_t *describe_one(void) {
   return s;
 }
 
+/* And with one: plan, watch, saving, worker loops. Without an initialiser nothing runs. */
+static weft_status_t *initialise_one(void) {
+  WEFT_Job *job = NULL;
+  int fetch = 0;
+  TF_Status *status = TF_NewStatus();
+  if (status == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a status");
+  weft_status_t *s = weft_job_new(weft_str_of(counter_bytes->data, counter_bytes->length), NULL, NULL,
+                                  &weft_job_words, &job);
+  if (s == NULL) s = weft_job_add_fetch(job, "fetch", WEFT_STR("value"), &fetch);
+  if (s == NULL) WEFT_JobSaveEvery(job, prefix, 0, 0, status);
+  if (s == NULL) s = weft_job_c_api_status(status);
+  if (s == NULL) WEFT_JobInitialise(job, status);
+  if (s == NULL) s = weft_job_c_api_status(status);
+  WEFT_DeleteJob(job);
+  if (s == NULL && weft_fault_fired())
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "a session has shared-memory links only if it can");
+  TF_DeleteStatus(status);
+  return s;
+}
+
 static void a_failing_allocation_is_reported(void) {
   long n;
+  weft_test_directory();
+  snprintf(prefix, sizeof prefix, "%s", weft_test_path("m"));
   counter_bytes = graph_of_text(COUNTER);
+  CU_ASSERT_PTR_NULL(describe_one()); /* the table of ops is made once */
   WEFT_FAIL_EACH_ALLOCATION(n, s, describe_one());
   CU_ASSERT_TRUE(n > 20);
+  WEFT_FAIL_EACH_ALLOCATION(n, s, initialise_one());
+  CU_ASSERT_TRUE(n > 50);
   TF_DeleteBuffer(counter_bytes);
 }
 
