@@ -3,6 +3,7 @@
 #   make demo          a real cluster trains on handwritten digits; STRATEGY=mirrored:2 and others say how it is spread
 #                      (parameter_server:mode=sync if nothing is said; none: on one worker)
 #   make mirrored      a C program builds a model and trains it with the mirrored strategy
+#   make job           a C program builds a graph for one device and trains it as a job, under STRATEGY (mirrored:2), and saves it
 #   make recommender   a recommender with its tables on two parameter servers
 #   make test          all C tests; ends with "N passed, N failed"
 #   make build         only builds: bazel-bin/tools/weft
@@ -17,7 +18,7 @@ STRATEGY ?=
 TRIALS ?= 40
 HOSTS ?=
 
-.PHONY: help build demo recommender mirrored test bench conformance faults clean
+.PHONY: help build demo recommender mirrored job test bench conformance faults clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -32,6 +33,9 @@ recommender: build
 
 mirrored: build
 	@bazel-bin/examples/mirrored/train
+
+job: build
+	@d=$$(mktemp -d) && bazel-bin/examples/job/train '$(or $(STRATEGY),mirrored:2)' '' "$$d/spirals"; code=$$?; rm -rf "$$d"; exit $$code
 
 # The last line is the count, also when a test failed: SIGQUIT ends make with code 1 and without a word of its own.
 test: .setup
