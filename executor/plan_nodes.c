@@ -141,6 +141,7 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
       .output_types = n->output_types,
       .device = p->knodes[number].device,
       .allocator = account_of(b, n, p->knodes[number].device),
+      .param = k == NULL ? NULL : k->param,
       .session = b->options->session,
   };
   plan_node_t *node = &p->nodes[number];

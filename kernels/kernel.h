@@ -1,6 +1,7 @@
 /* kernels/kernel.h - how an op is computed on a device.
  *
- * A kernel is a line in a table: (op, dtypes, device) and its functions.
+ * A kernel is a row of a table: (op, dtypes, device), its functions and what they need to know of the op. Functions that
+ * serve a family of ops take that from `param`; they never look at the op's name.
  *   prepare        once per plan: reads attributes into a private struct
  *   compute        once per execution; must not block; several at once on one state
  *   compute_async  instead of compute, for ops that wait (receive, queues, barriers): calls done exactly once
@@ -36,18 +37,19 @@ typedef struct weft_kernel_node {
   const int *input_types, *output_types; /* may be ref types */
   weft_device_t *device;
   weft_allocator_t *allocator;    /* of its outputs: the device's account for what they are; NULL: the device's own */
+  const void *param;              /* of its kernel's row */
   weft_str_t session;             /* handle of the session it was registered in; "" if none */
 } weft_kernel_node_t;
 
 typedef struct weft_collectives weft_collectives_t; /* collectives/collectives.h */
 typedef struct weft_negotiators weft_negotiators_t; /* collectives/negotiated/negotiators.h */
 
-/* What a step gives to kernels. */
 /* Whether nodes that are ready are still run. */
 typedef struct weft_step_fate {
   atomic_bool has_failed, is_committed;
 } weft_step_fate_t;
 
+/* What a step gives to kernels. */
 typedef struct weft_step {
   int64_t id;
   weft_rendezvous_t *rendezvous;    /* may be NULL: then there is no send or receive */
@@ -96,17 +98,19 @@ typedef struct weft_kernel {
   weft_status_t *(*compute)(weft_kernel_ctx_t *ctx);
   void (*compute_async)(weft_kernel_ctx_t *ctx);
   void (*destroy)(void *state); /* may be NULL */
+  const void *param; /* what makes these functions serve a family of ops: node->param in prepare and compute */
   uint32_t host_inputs, host_outputs; /* bit i: flat arg i of a stream device lives in host memory */
   bool forwards; /* output 0 is input 0 and nothing else happens: the executor need not call compute */
 } weft_kernel_t;
 
 /* Usual dtype sets. */
 #define WEFT_SET_FLOATS (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_BF16) | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64))
-#define WEFT_SET_INTS \
-  (WEFT_DTYPE_BIT(WEFT_I8) | WEFT_DTYPE_BIT(WEFT_I16) | WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64) | \
-   WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_U32) | WEFT_DTYPE_BIT(WEFT_U64))
+#define WEFT_SET_SIGNED (WEFT_DTYPE_BIT(WEFT_I8) | WEFT_DTYPE_BIT(WEFT_I16) | WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64))
+#define WEFT_SET_UNSIGNED (WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_U32) | WEFT_DTYPE_BIT(WEFT_U64))
+#define WEFT_SET_INTS (WEFT_SET_SIGNED | WEFT_SET_UNSIGNED)
 #define WEFT_SET_COMPLEX (WEFT_DTYPE_BIT(WEFT_C64) | WEFT_DTYPE_BIT(WEFT_C128))
 #define WEFT_SET_REAL (WEFT_SET_FLOATS | WEFT_SET_INTS)
+#define WEFT_SET_FIELD (WEFT_SET_FLOATS | WEFT_SET_COMPLEX) /* where one can divide */
 #define WEFT_SET_NUMBERS (WEFT_SET_REAL | WEFT_SET_COMPLEX)
 #define WEFT_SET_ALL ((weft_dtype_set_t)~0u)
 #define WEFT_SET_INDEX (WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64))

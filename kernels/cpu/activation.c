@@ -10,27 +10,11 @@
 
 /* NaN goes through: the comparison is false and x itself is taken. */
 #define MAP_STEM relu
-#define MAP_EXPR(x) ((x) < 0 ? 0 : (x))
-#define EACH_HALFS
-#define EACH_FLOATS
-#define EACH_I32_I64
-#define EACH_I8_I16
-#include "kernels/cpu/map1.tmpl.h"
-#define MAP_STEM unsigned_relu
-#define MAP_EXPR(x) (x)
-#define EACH_UNSIGNED
-#include "kernels/cpu/map1.tmpl.h"
+#define MAP_EXPR(x) (IS_NEGATIVE(x) ? 0 : (x))
+#include "kernels/cpu/map1_reals.tmpl.h"
 #define MAP_STEM relu6
-#define MAP_EXPR(x) ((x) < 0 ? 0 : (x) > 6 ? 6 : (x))
-#define EACH_HALFS
-#define EACH_FLOATS
-#define EACH_I32_I64
-#define EACH_I8_I16
-#include "kernels/cpu/map1.tmpl.h"
-#define MAP_STEM unsigned_relu6
-#define MAP_EXPR(x) ((x) > 6 ? 6 : (x))
-#define EACH_UNSIGNED
-#include "kernels/cpu/map1.tmpl.h"
+#define MAP_EXPR(x) (IS_NEGATIVE(x) ? 0 : (x) > 6 ? 6 : (x))
+#include "kernels/cpu/map1_reals.tmpl.h"
 #define MAP_STEM elu
 #define MAP_EXPR(x) ((x) < 0 ? expm1(x) : (x))
 #include "kernels/cpu/map1_floats.tmpl.h"
@@ -64,40 +48,6 @@
 #define MAP_STEM softsign_grad
 #define MAP_EXPR(dy, x) ((dy) / ((1 + fabs(x)) * (1 + fabs(x))))
 #include "kernels/cpu/map2_floats.tmpl.h"
-
-static const weft_map1_row_t rows[] = {
-    {"Relu", relu_fns, 0},
-    {"Relu6", relu6_fns, 0},
-    {"Elu", elu_fns, WEFT_MAP_COSTLY},
-    {"Selu", selu_fns, WEFT_MAP_COSTLY},
-    {"Softplus", softplus_fns, WEFT_MAP_COSTLY},
-    {"Softsign", softsign_fns, 0},
-    {NULL, NULL, 0},
-};
-static const weft_map1_row_t unsigned_rows[] = {
-    {"Relu", unsigned_relu_fns, 0},
-    {"Relu6", unsigned_relu6_fns, 0},
-    {NULL, NULL, 0},
-};
-static const weft_map2_row_t grad_rows[] = {
-    {"ReluGrad", relu_grad_fns, WEFT_MAP_SAME_SHAPE},
-    {"Relu6Grad", relu6_grad_fns, WEFT_MAP_SAME_SHAPE},
-    {"EluGrad", elu_grad_fns, WEFT_MAP_SAME_SHAPE},
-    {"SeluGrad", selu_grad_fns, WEFT_MAP_SAME_SHAPE},
-    {"SoftplusGrad", softplus_grad_fns, WEFT_MAP_SAME_SHAPE | WEFT_MAP_COSTLY},
-    {"SoftsignGrad", softsign_grad_fns, WEFT_MAP_SAME_SHAPE},
-    {NULL, NULL, 0},
-};
-
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
-  return weft_map1_find(rows, node, out_state);
-}
-static weft_status_t *prepare_unsigned(const weft_kernel_node_t *node, void **out_state) {
-  return weft_map1_find(unsigned_rows, node, out_state);
-}
-static weft_status_t *prepare_grad(const weft_kernel_node_t *node, void **out_state) {
-  return weft_map2_find(grad_rows, node, out_state);
-}
 
 /* ---- LeakyRelu: x where x > 0, alpha x elsewhere; its gradient has the same slopes ---- */
 
@@ -150,28 +100,20 @@ static weft_status_t *leaky(weft_kernel_ctx_t *ctx, int features) {
 static weft_status_t *leaky_compute(weft_kernel_ctx_t *ctx) { return leaky(ctx, 0); }
 static weft_status_t *leaky_grad_compute(weft_kernel_ctx_t *ctx) { return leaky(ctx, 1); }
 
-#define SIGNED \
-  (WEFT_DTYPE_BIT(WEFT_I8) | WEFT_DTYPE_BIT(WEFT_I16) | WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64))
-#define UNSIGNED \
-  (WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_U32) | WEFT_DTYPE_BIT(WEFT_U64))
-#define MAP1(op, types, fn) WEFT_KERNEL(op, "T", types, fn, weft_map1_compute, NULL)
-#define MAP2(op, types) WEFT_KERNEL(op, "T", types, prepare_grad, weft_map2_compute, NULL)
 const weft_kernel_t weft_cpu_activation_kernels[] = {
-    MAP1("Elu", WEFT_SET_FLOATS, prepare),
-    MAP2("EluGrad", WEFT_SET_FLOATS),
+    WEFT_MAP1("Elu", WEFT_SET_FLOATS, elu, WEFT_MAP_COSTLY),
+    WEFT_MAP2("EluGrad", WEFT_SET_FLOATS, elu_grad, WEFT_MAP_SAME_SHAPE),
     WEFT_KERNEL("LeakyRelu", "T", WEFT_SET_FLOATS, NULL, leaky_compute, NULL),
     WEFT_KERNEL("LeakyReluGrad", "T", WEFT_SET_FLOATS, NULL, leaky_grad_compute, NULL),
-    MAP1("Relu", WEFT_SET_FLOATS | SIGNED, prepare),
-    MAP1("Relu", UNSIGNED, prepare_unsigned),
-    MAP1("Relu6", WEFT_SET_FLOATS | SIGNED, prepare),
-    MAP1("Relu6", UNSIGNED, prepare_unsigned),
-    MAP2("Relu6Grad", WEFT_SET_REAL),
-    MAP2("ReluGrad", WEFT_SET_REAL),
-    MAP1("Selu", WEFT_SET_FLOATS, prepare),
-    MAP2("SeluGrad", WEFT_SET_FLOATS),
-    MAP1("Softplus", WEFT_SET_FLOATS, prepare),
-    MAP2("SoftplusGrad", WEFT_SET_FLOATS),
-    MAP1("Softsign", WEFT_SET_FLOATS, prepare),
-    MAP2("SoftsignGrad", WEFT_SET_FLOATS),
+    WEFT_MAP1("Relu", WEFT_SET_REAL, relu, 0),
+    WEFT_MAP1("Relu6", WEFT_SET_REAL, relu6, 0),
+    WEFT_MAP2("Relu6Grad", WEFT_SET_REAL, relu6_grad, WEFT_MAP_SAME_SHAPE),
+    WEFT_MAP2("ReluGrad", WEFT_SET_REAL, relu_grad, WEFT_MAP_SAME_SHAPE),
+    WEFT_MAP1("Selu", WEFT_SET_FLOATS, selu, WEFT_MAP_COSTLY),
+    WEFT_MAP2("SeluGrad", WEFT_SET_FLOATS, selu_grad, WEFT_MAP_SAME_SHAPE),
+    WEFT_MAP1("Softplus", WEFT_SET_FLOATS, softplus, WEFT_MAP_COSTLY),
+    WEFT_MAP2("SoftplusGrad", WEFT_SET_FLOATS, softplus_grad, WEFT_MAP_SAME_SHAPE | WEFT_MAP_COSTLY),
+    WEFT_MAP1("Softsign", WEFT_SET_FLOATS, softsign, 0),
+    WEFT_MAP2("SoftsignGrad", WEFT_SET_FLOATS, softsign_grad, WEFT_MAP_SAME_SHAPE),
     {0},
 };

@@ -60,7 +60,7 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
   s->channel_first = weft_str_starts_with(format, "NC");
   const weft_attr_t *factor = weft_knode_attr(node, "exponential_avg_factor");
   s->factor = factor == NULL ? 1 : factor->f;
-  s->num_reserved = weft_str_ends_with(node->op_name, "V3") ? 3 : 2;
+  s->num_reserved = *(const int *)node->param;
   *out_state = s;
   return NULL;
 }
@@ -305,12 +305,16 @@ done:
 
 #define NORM_TYPES (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_BF16) | WEFT_DTYPE_BIT(WEFT_F32))
 #define F32_ONLY WEFT_DTYPE_BIT(WEFT_F32)
+#define NORM(op_, types_, fn, num_reserved, ...)                                                          \
+  {.op = op_, .type_attr = "T", .types = types_, .prepare = prepare, .compute = fn, .destroy = weft_free, \
+   .param = &(const int){num_reserved}, __VA_ARGS__}
+#define U_IS_F32 .type_attr2 = "U", .types2 = F32_ONLY
 const weft_kernel_t weft_cpu_batch_norm_kernels[] = {
-    WEFT_KERNEL("FusedBatchNorm", "T", F32_ONLY, prepare, forward_compute, weft_free),
-    WEFT_KERNEL("FusedBatchNormGrad", "T", F32_ONLY, prepare, grad_compute, weft_free),
-    WEFT_KERNEL2("FusedBatchNormGradV2", "T", NORM_TYPES, "U", F32_ONLY, prepare, grad_compute, weft_free),
-    WEFT_KERNEL2("FusedBatchNormGradV3", "T", NORM_TYPES, "U", F32_ONLY, prepare, grad_compute, weft_free),
-    WEFT_KERNEL2("FusedBatchNormV2", "T", NORM_TYPES, "U", F32_ONLY, prepare, forward_compute, weft_free),
-    WEFT_KERNEL2("FusedBatchNormV3", "T", NORM_TYPES, "U", F32_ONLY, prepare, forward_compute, weft_free),
+    NORM("FusedBatchNorm", F32_ONLY, forward_compute, 2, .type_attr2 = NULL),
+    NORM("FusedBatchNormGrad", F32_ONLY, grad_compute, 2, .type_attr2 = NULL),
+    NORM("FusedBatchNormGradV2", NORM_TYPES, grad_compute, 2, U_IS_F32),
+    NORM("FusedBatchNormGradV3", NORM_TYPES, grad_compute, 3, U_IS_F32),
+    NORM("FusedBatchNormV2", NORM_TYPES, forward_compute, 2, U_IS_F32),
+    NORM("FusedBatchNormV3", NORM_TYPES, forward_compute, 3, U_IS_F32),
     {0},
 };

@@ -19,7 +19,7 @@
 typedef enum special {
   PLAIN,
   SENDS,    /* the source of a broadcast */
-  RECEIVES, /* ... and who gets it */
+  RECEIVES, /* a destination of one */
   ROWS_ALIKE, /* TensorFlow's gather refuses members whose rows differ in number */
   ROWS_BY_INPUT,
   SCATTERS,
@@ -29,34 +29,16 @@ typedef enum special {
   WAITS, /* no tensor at all */
 } special_t;
 
-static const struct {
-  const char *op;
+/* The param of a row. */
+typedef struct form {
   weft_collective_kind_t kind;
   bool has_key_inputs; /* group size, group key, instance key are inputs */
   special_t special;
-} forms[] = {
-    {"CollectiveAllToAllV2", WEFT_ALL_TO_ALL, true, PLAIN},
-    {"CollectiveBcastRecv", WEFT_BROADCAST, false, RECEIVES},
-    {"CollectiveBcastRecvV2", WEFT_BROADCAST, true, RECEIVES},
-    {"CollectiveBcastSend", WEFT_BROADCAST, false, SENDS},
-    {"CollectiveBcastSendV2", WEFT_BROADCAST, true, SENDS},
-    {"CollectiveGather", WEFT_ALL_GATHER, false, ROWS_ALIKE},
-    {"CollectiveGatherV2", WEFT_ALL_GATHER, true, ROWS_ALIKE},
-    {"CollectiveReduce", WEFT_ALL_REDUCE, false, PLAIN},
-    {"CollectiveReduceScatterV2", WEFT_REDUCE_SCATTER, true, PLAIN},
-    {"CollectiveReduceV2", WEFT_ALL_REDUCE, true, PLAIN},
-    {"WeftCollectiveAllToAllV", WEFT_ALL_TO_ALL, false, ROWS_BY_INPUT},
-    {"WeftCollectiveBarrier", WEFT_BARRIER, false, WAITS},
-    {"WeftCollectiveBroadcast", WEFT_BROADCAST, false, PLAIN},
-    {"WeftCollectiveGatherToOne", WEFT_GATHER, false, LEAVES_NO_ROWS},
-    {"WeftCollectivePermute", WEFT_PERMUTE, false, PERMUTES},
-    {"WeftCollectiveReduceToOne", WEFT_REDUCE, false, LEAVES_ZEROS},
-    {"WeftCollectiveScatter", WEFT_SCATTER, false, SCATTERS},
-};
+} form_t;
 
 /* What the attributes say. */
 typedef struct node_state {
-  size_t form; /* in forms[] */
+  const form_t *form;
   int64_t group_key, instance_key, timeout_ms;
   int group_size, rank, root;
   weft_reduction_t reduction;
@@ -106,7 +88,7 @@ static weft_status_t *read_targets(const weft_kernel_node_t *n, const weft_attr_
 }
 
 static weft_status_t *read_attrs(const weft_kernel_node_t *n, node_state_t *st) {
-  if (!forms[st->form].has_key_inputs) {
+  if (!st->form->has_key_inputs) {
     int64_t size = weft_knode_int(n, "group_size");
     WEFT_RETURN_IF_ERROR(check_size(size));
     st->group_size = (int)size;
@@ -115,7 +97,7 @@ static weft_status_t *read_attrs(const weft_kernel_node_t *n, node_state_t *st) 
     WEFT_RETURN_IF_ERROR(read_rank(n, "rank", int_or(n, "rank", -1), st->group_size, &st->rank));
     WEFT_RETURN_IF_ERROR(read_rank(n, "root", int_or(n, "root", -1), st->group_size, &st->root));
   }
-  if (forms[st->form].special == SCATTERS && st->rank < 0) {
+  if (st->form->special == SCATTERS && st->rank < 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%.*s must be told its rank: who gives is not who gets", WEFT_STR_ARGS(n->name));
   }
   st->timeout_ms = weft_collective_timeout_ms(weft_knode_float(n, "timeout_seconds"));
@@ -131,12 +113,10 @@ static weft_status_t *read_attrs(const weft_kernel_node_t *n, node_state_t *st) 
 }
 
 static weft_status_t *prepare(const weft_kernel_node_t *n, void **out) {
-  size_t form = 0;
-  while (!weft_str_is(n->op_name, forms[form].op)) form++; /* the table of kernels below names no other */
   const weft_attr_t *targets = weft_knode_attr(n, "targets");
   node_state_t *st = weft_calloc(1, sizeof *st + (targets == NULL ? 0 : (size_t)targets->n) * sizeof(int));
   if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(n->name));
-  st->form = form;
+  st->form = n->param;
   st->rank = st->root = -1;
   weft_status_t *s = read_attrs(n, st);
   if (s != NULL) {
@@ -146,8 +126,6 @@ static weft_status_t *prepare(const weft_kernel_node_t *n, void **out) {
   *out = st;
   return NULL;
 }
-
-static void destroy(void *state) { weft_free(state); }
 
 /* ---- inputs ---- */
 
@@ -392,7 +370,7 @@ static weft_status_t *start_rows(weft_collective_run_t *r) {
 static weft_status_t *specialize(weft_collective_run_t *r, const node_state_t *st) {
   weft_kernel_ctx_t *c = r->ctx;
   weft_collective_t *call = &r->call;
-  switch (forms[st->form].special) {
+  switch (st->form->special) {
     case PLAIN:
       if (call->is_mean && call->reduction != WEFT_REDUCE_SUM) {
         call->is_mean = false;
@@ -417,10 +395,10 @@ static weft_status_t *specialize(weft_collective_run_t *r, const node_state_t *s
 
 static void run(weft_kernel_ctx_t *c) {
   const node_state_t *st = c->state;
-  special_t special = forms[st->form].special;
+  special_t special = st->form->special;
   bool has_input = special != RECEIVES && special != WAITS;
   weft_collective_run_t *r = NULL;
-  weft_status_t *s = weft_collective_run_new(c, forms[st->form].kind, has_input, &r);
+  weft_status_t *s = weft_collective_run_new(c, st->form->kind, has_input, &r);
   if (s != NULL) {
     c->done(c, s);
     return;
@@ -435,7 +413,7 @@ static void run(weft_kernel_ctx_t *c) {
   call->is_mean = st->is_mean;
   call->algorithm = st->algorithm;
   call->timeout_ms = st->timeout_ms;
-  if (forms[st->form].has_key_inputs) s = read_keys(c, special == RECEIVES ? 0 : 1, call);
+  if (st->form->has_key_inputs) s = read_keys(c, special == RECEIVES ? 0 : 1, call);
   if (s == NULL) s = specialize(r, st);
   if (s == NULL && special == ROWS_BY_INPUT) {
     s = start_rows(r);
@@ -488,25 +466,26 @@ static weft_status_t *assign_group(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-#define COLLECTIVE(name) {.op = name, .prepare = prepare, .compute_async = run, .destroy = destroy}
+#define COLLECTIVE(op_, kind, has_key_inputs, special) \
+  {.op = op_, .prepare = prepare, .compute_async = run, .destroy = weft_free, .param = &(const form_t){kind, has_key_inputs, special}}
 const weft_kernel_t weft_cpu_collective_kernels[] = {
     {.op = "CollectiveAssignGroupV2", .compute = assign_group},
-    COLLECTIVE("CollectiveAllToAllV2"),
-    COLLECTIVE("CollectiveBcastRecv"),
-    COLLECTIVE("CollectiveBcastRecvV2"),
-    COLLECTIVE("CollectiveBcastSend"),
-    COLLECTIVE("CollectiveBcastSendV2"),
-    COLLECTIVE("CollectiveGather"),
-    COLLECTIVE("CollectiveGatherV2"),
-    COLLECTIVE("CollectiveReduce"),
-    COLLECTIVE("CollectiveReduceScatterV2"),
-    COLLECTIVE("CollectiveReduceV2"),
-    COLLECTIVE("WeftCollectiveAllToAllV"),
-    COLLECTIVE("WeftCollectiveBarrier"),
-    COLLECTIVE("WeftCollectiveBroadcast"),
-    COLLECTIVE("WeftCollectiveGatherToOne"),
-    COLLECTIVE("WeftCollectivePermute"),
-    COLLECTIVE("WeftCollectiveReduceToOne"),
-    COLLECTIVE("WeftCollectiveScatter"),
+    COLLECTIVE("CollectiveAllToAllV2", WEFT_ALL_TO_ALL, true, PLAIN),
+    COLLECTIVE("CollectiveBcastRecv", WEFT_BROADCAST, false, RECEIVES),
+    COLLECTIVE("CollectiveBcastRecvV2", WEFT_BROADCAST, true, RECEIVES),
+    COLLECTIVE("CollectiveBcastSend", WEFT_BROADCAST, false, SENDS),
+    COLLECTIVE("CollectiveBcastSendV2", WEFT_BROADCAST, true, SENDS),
+    COLLECTIVE("CollectiveGather", WEFT_ALL_GATHER, false, ROWS_ALIKE),
+    COLLECTIVE("CollectiveGatherV2", WEFT_ALL_GATHER, true, ROWS_ALIKE),
+    COLLECTIVE("CollectiveReduce", WEFT_ALL_REDUCE, false, PLAIN),
+    COLLECTIVE("CollectiveReduceScatterV2", WEFT_REDUCE_SCATTER, true, PLAIN),
+    COLLECTIVE("CollectiveReduceV2", WEFT_ALL_REDUCE, true, PLAIN),
+    COLLECTIVE("WeftCollectiveAllToAllV", WEFT_ALL_TO_ALL, false, ROWS_BY_INPUT),
+    COLLECTIVE("WeftCollectiveBarrier", WEFT_BARRIER, false, WAITS),
+    COLLECTIVE("WeftCollectiveBroadcast", WEFT_BROADCAST, false, PLAIN),
+    COLLECTIVE("WeftCollectiveGatherToOne", WEFT_GATHER, false, LEAVES_NO_ROWS),
+    COLLECTIVE("WeftCollectivePermute", WEFT_PERMUTE, false, PERMUTES),
+    COLLECTIVE("WeftCollectiveReduceToOne", WEFT_REDUCE, false, LEAVES_ZEROS),
+    COLLECTIVE("WeftCollectiveScatter", WEFT_SCATTER, false, SCATTERS),
     {0},
 };

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <tgmath.h>
 
-#include "base/alloc.h"
 #include "kernels/cpu/cast.h"
 #include "kernels/cpu/map.h"
 
@@ -42,39 +41,16 @@
 #define EACH_BOOL
 #include "kernels/cpu/map2.tmpl.h"
 
-static const weft_map2_row_t rows[] = {
-    {"Equal", equal_fns, WEFT_MAP_BOOL_OUT},
-    {"Greater", greater_fns, WEFT_MAP_BOOL_OUT},
-    {"GreaterEqual", greater_equal_fns, WEFT_MAP_BOOL_OUT},
-    {"Less", less_fns, WEFT_MAP_BOOL_OUT},
-    {"LessEqual", less_equal_fns, WEFT_MAP_BOOL_OUT},
-    {"LogicalAnd", logical_and_fns, WEFT_MAP_BOOL_OUT},
-    {"LogicalOr", logical_or_fns, WEFT_MAP_BOOL_OUT},
-    {"NotEqual", not_equal_fns, WEFT_MAP_BOOL_OUT},
-    {NULL, NULL, 0},
-};
-
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
-  return weft_map2_find(rows, node, out_state);
-}
-
 /* ---- Equal and NotEqual: also of strings, and of shapes that do not fit ---- */
 
-typedef struct equal_state {
-  const weft_map2_row_t *row;
-  bool must_fit; /* incompatible_shape_error */
-  bool if_unfit; /* the answer when shapes do not fit and need not */
-  bool if_same;  /* the answer for equal elements */
-} equal_state_t;
+typedef struct equal {
+  weft_map2_t map;
+  bool if_same; /* the answer for equal elements; for shapes that do not fit and need not, it is the other one */
+} equal_t;
 
+/* The state: not NULL if the shapes must fit. */
 static weft_status_t *equal_prepare(const weft_kernel_node_t *node, void **out_state) {
-  void *row = NULL;
-  WEFT_RETURN_IF_ERROR(weft_map2_find(rows, node, &row));
-  equal_state_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
-  bool is_equal = weft_str_is(node->op_name, "Equal");
-  *s = (equal_state_t){row, weft_knode_bool(node, "incompatible_shape_error"), !is_equal, is_equal};
-  *out_state = s;
+  if (weft_knode_bool(node, "incompatible_shape_error")) *out_state = (void *)(uintptr_t)node->param;
   return NULL;
 }
 
@@ -94,23 +70,19 @@ static void equal_strings(void *arg, int64_t n, int64_t out_at, const int64_t *a
 }
 
 static weft_status_t *equal_compute(weft_kernel_ctx_t *ctx) {
-  equal_state_t *s = ctx->state;
+  const equal_t *equal = ctx->node->param;
   weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *z = NULL;
   weft_broadcast_t b;
   const weft_shape_t *shapes[2] = {&x->shape, &y->shape};
   bool fits = weft_broadcast_init(&b, shapes, 2);
-  if (!fits && !s->must_fit) {
+  if (!fits && ctx->state == NULL) {
     WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_BOOL, &WEFT_SCALAR, &z));
-    *(uint8_t *)z->data = s->if_unfit;
+    *(uint8_t *)z->data = !equal->if_same;
     return NULL;
   }
-  if (x->dtype != WEFT_STRING || !fits) {
-    weft_kernel_ctx_t plain = *ctx;
-    plain.state = (void *)(uintptr_t)s->row;
-    return weft_map2_compute(&plain);
-  }
+  if (x->dtype != WEFT_STRING || !fits) return weft_map2_compute(ctx);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_BOOL, &b.shape, &z));
-  strings_job_t j = {x, y, z->data, s->if_same};
+  strings_job_t j = {x, y, z->data, equal->if_same};
   weft_broadcast_run(&b, ctx->device->pool, WEFT_CPU_GRAIN / 16, equal_strings, &j);
   return NULL;
 }
@@ -144,20 +116,21 @@ static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define EQUAL(op)                                                                                  \
-  WEFT_KERNEL(op, "T", WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING), \
-              equal_prepare, equal_compute, weft_free)
-#define ORDER(op) WEFT_KERNEL(op, "T", WEFT_SET_REAL, prepare, weft_map2_compute, NULL)
-#define LOGIC(op) WEFT_KERNEL(op, NULL, 0, prepare, weft_map2_compute, NULL)
+#define EQUAL(op_, stem, if_same)                                                                          \
+  {                                                                                                        \
+    .op = op_, .type_attr = "T", .types = WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING), \
+    .prepare = equal_prepare, .compute = equal_compute, .param = &(const equal_t){{stem##_fns, 0}, if_same} \
+  }
+#define LOGIC(op_, stem) {.op = op_, .compute = weft_map2_compute, .param = &(const weft_map2_t){stem##_fns, 0}}
 const weft_kernel_t weft_cpu_compare_kernels[] = {
     WEFT_KERNEL("ApproximateEqual", "T", WEFT_SET_NUMBERS, NULL, approximate_compute, NULL),
-    EQUAL("Equal"),
-    ORDER("Greater"),
-    ORDER("GreaterEqual"),
-    ORDER("Less"),
-    ORDER("LessEqual"),
-    LOGIC("LogicalAnd"),
-    LOGIC("LogicalOr"),
-    EQUAL("NotEqual"),
+    EQUAL("Equal", equal, true),
+    WEFT_MAP2("Greater", WEFT_SET_REAL, greater, 0),
+    WEFT_MAP2("GreaterEqual", WEFT_SET_REAL, greater_equal, 0),
+    WEFT_MAP2("Less", WEFT_SET_REAL, less, 0),
+    WEFT_MAP2("LessEqual", WEFT_SET_REAL, less_equal, 0),
+    LOGIC("LogicalAnd", logical_and),
+    LOGIC("LogicalOr", logical_or),
+    EQUAL("NotEqual", not_equal, false),
     {0},
 };

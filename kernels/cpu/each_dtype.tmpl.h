@@ -4,6 +4,7 @@
  *   LOAD(v)     ELEM to COMP                        STORE(v)  COMP or WRAP to ELEM
  *   SUFFIX      f32, i64, ...                       ELEM_ID   WEFT_F32, WEFT_I64, ...
  *   ACC         what long sums of it are kept in
+ *   IS_INTEGER, IS_UNSIGNED, IS_COMPLEX   defined for such types only
  * Which types: EACH_HALFS (half, bfloat16), EACH_FLOATS (float, double), EACH_FLOAT (float), EACH_I32_I64, EACH_I8_I16, EACH_UNSIGNED,
  * EACH_COMPLEX, EACH_BOOL, each defined as 1 where wanted. EACH_FILE is undefined at the end; undef_each.tmpl.h undefines the choices.
  */
@@ -54,6 +55,7 @@
 #include "kernels/cpu/undef_dtype.tmpl.h"
 #endif
 #ifdef EACH_I32_I64
+#define IS_INTEGER
 #define ELEM int32_t
 #define COMP int32_t
 #define WRAP uint32_t
@@ -74,8 +76,10 @@
 #define STORE(v) ((int64_t)(v))
 #include EACH_FILE
 #include "kernels/cpu/undef_dtype.tmpl.h"
+#undef IS_INTEGER
 #endif
 #ifdef EACH_I8_I16
+#define IS_INTEGER
 #define ELEM int8_t
 #define COMP int8_t
 #define WRAP uint32_t
@@ -96,8 +100,10 @@
 #define STORE(v) ((int16_t)(v))
 #include EACH_FILE
 #include "kernels/cpu/undef_dtype.tmpl.h"
+#undef IS_INTEGER
 #endif
 #ifdef EACH_UNSIGNED
+#define IS_INTEGER
 #define IS_UNSIGNED
 #define ELEM uint8_t
 #define COMP uint8_t
@@ -140,6 +146,7 @@
 #include EACH_FILE
 #include "kernels/cpu/undef_dtype.tmpl.h"
 #undef IS_UNSIGNED
+#undef IS_INTEGER
 #endif
 #ifdef EACH_COMPLEX
 #define IS_COMPLEX

@@ -1,26 +1,12 @@
 /* kernels/cpu/map.c - the drivers of elementwise kernels. */
 #include "kernels/cpu/map.h"
 
-weft_status_t *weft_map1_find(const weft_map1_row_t *rows, const weft_kernel_node_t *node, void **out_state) {
-  for (; rows->op != NULL; rows++) {
-    if (!weft_str_is(node->op_name, rows->op)) continue;
-    *out_state = (void *)(uintptr_t)rows;
-    return NULL;
-  }
-  return WEFT_ERROR(INTERNAL, "op %s has no row", node->op_name.data);
-}
-
-weft_status_t *weft_map2_find(const weft_map2_row_t *rows, const weft_kernel_node_t *node, void **out_state) {
-  for (; rows->op != NULL; rows++) {
-    if (!weft_str_is(node->op_name, rows->op)) continue;
-    *out_state = (void *)(uintptr_t)rows;
-    return NULL;
-  }
-  return WEFT_ERROR(INTERNAL, "op %s has no row", node->op_name.data);
-}
-
 static int64_t grain_of(uint32_t flags) {
   return (flags & WEFT_MAP_COSTLY) != 0 ? WEFT_CPU_GRAIN / 16 : WEFT_CPU_GRAIN;
+}
+
+static weft_status_t *unsupported(const weft_kernel_ctx_t *ctx, weft_dtype_t dtype) {
+  return WEFT_ERROR(UNIMPLEMENTED, "%s of %s is not supported", ctx->node->op_name.data, weft_dtype_name(dtype));
 }
 
 /* ---- one operand ---- */
@@ -37,32 +23,25 @@ static void map1_range(void *arg, int64_t begin, int64_t end) {
   j->fn(end - begin, j->x + (size_t)begin * j->x_size, j->y + (size_t)begin * j->y_size);
 }
 
-weft_status_t *weft_map1_run(weft_kernel_ctx_t *ctx, weft_map1_fn *fn, uint32_t flags) {
+weft_status_t *weft_map1_compute(weft_kernel_ctx_t *ctx) {
+  const weft_map1_t *map = ctx->node->param;
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
-  weft_dtype_t dtype = x->dtype, out_dtype = (flags & WEFT_MAP_BOOL_OUT) != 0 ? WEFT_BOOL : dtype;
+  weft_dtype_t dtype = x->dtype, out_dtype = weft_dtype_base(ctx->node->output_types[0]);
+  weft_map1_fn *fn = map->fns[dtype];
+  if (fn == NULL) return unsupported(ctx, dtype);
   int64_t n = x->count;
   const void *data = x->data; /* stays valid when the output takes x over */
   weft_shape_t shape = x->shape;
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, out_dtype, &shape, &y));
   if (n == 0) return NULL;
   map1_job_t j = {fn, data, y->data, weft_dtype_size(dtype), weft_dtype_size(out_dtype)};
-  int64_t grain = grain_of(flags);
+  int64_t grain = grain_of(map->flags);
   if (n <= grain) {
     map1_range(&j, 0, n);
   } else {
     weft_parallel_for(ctx->device->pool, n, grain, map1_range, &j);
   }
   return NULL;
-}
-
-weft_status_t *weft_map1_compute(weft_kernel_ctx_t *ctx) {
-  const weft_map1_row_t *row = ctx->state;
-  weft_map1_fn *fn = row->fns[weft_in(ctx, 0)->dtype];
-  if (fn == NULL) {
-    return WEFT_ERROR(UNIMPLEMENTED, "%s of %s is not supported", row->op,
-                      weft_dtype_name(weft_in(ctx, 0)->dtype));
-  }
-  return weft_map1_run(ctx, fn, row->flags);
 }
 
 /* ---- two operands ---- */
@@ -94,37 +73,36 @@ static bool any_negative(const weft_tensor_t *t) {
   return false;
 }
 
-static weft_status_t *check_values(const weft_map2_row_t *row, const weft_tensor_t *y) {
+static weft_status_t *check_values(uint32_t flags, const weft_tensor_t *y) {
   if (!weft_dtype_is_integer(y->dtype)) return NULL;
-  if ((row->flags & WEFT_MAP_CHECK_DIVISOR) != 0 && any_zero(y)) {
-    if ((row->flags & WEFT_MAP_ZERO_IS_INTERNAL) != 0) {
+  if ((flags & WEFT_MAP_CHECK_DIVISOR) != 0 && any_zero(y)) {
+    if ((flags & WEFT_MAP_ZERO_IS_INTERNAL) != 0) {
       return WEFT_ERROR(INTERNAL,
                         "Unexpected error in binary operator (only integer div and mod should have errors)");
     }
     return WEFT_ERROR(INVALID_ARGUMENT, "Integer division by zero");
   }
-  if ((row->flags & WEFT_MAP_CHECK_EXPONENT) != 0 && any_negative(y)) {
+  if ((flags & WEFT_MAP_CHECK_EXPONENT) != 0 && any_negative(y)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Integers to negative integer powers are not allowed");
   }
   return NULL;
 }
 
 weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
-  const weft_map2_row_t *row = ctx->state;
+  const weft_map2_t *map = ctx->node->param;
+  const uint32_t flags = map->flags;
   weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *z = NULL;
-  weft_map2_fn *fn = row->fns[x->dtype];
-  if (fn == NULL || x->dtype != y->dtype) {
-    return WEFT_ERROR(UNIMPLEMENTED, "%s of %s is not supported", row->op, weft_dtype_name(x->dtype));
-  }
+  weft_map2_fn *fn = map->fns[x->dtype];
+  if (fn == NULL || x->dtype != y->dtype) return unsupported(ctx, x->dtype);
   weft_broadcast_t b;
   const weft_shape_t *shapes[2] = {&x->shape, &y->shape};
-  if ((row->flags & WEFT_MAP_SAME_SHAPE) != 0 && !weft_shape_eq(&x->shape, &y->shape)) {
+  if ((flags & WEFT_MAP_SAME_SHAPE) != 0 && !weft_shape_eq(&x->shape, &y->shape)) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,
         "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
-        ctx->node->name.data, row->op, WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&y->shape));
+        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&y->shape));
   }
-  if ((row->flags & WEFT_MAP_SAME_COUNT) != 0) {
+  if ((flags & WEFT_MAP_SAME_COUNT) != 0) {
     if (x->count != y->count) {
       return WEFT_ERROR(
           INVALID_ARGUMENT,
@@ -137,10 +115,10 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&x->shape),
                       WEFT_SHAPE_TEXT(&y->shape));
   }
-  if (b.count > 0 && (row->flags & (WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_CHECK_EXPONENT)) != 0) {
-    WEFT_RETURN_IF_ERROR(check_values(row, y));
+  if (b.count > 0 && (flags & (WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_CHECK_EXPONENT)) != 0) {
+    WEFT_RETURN_IF_ERROR(check_values(flags, y));
   }
-  weft_dtype_t out_dtype = (row->flags & WEFT_MAP_BOOL_OUT) != 0 ? WEFT_BOOL : x->dtype;
+  weft_dtype_t out_dtype = weft_dtype_base(ctx->node->output_types[0]);
   map2_job_t j = {fn, x->data, y->data, NULL, weft_dtype_size(x->dtype), weft_dtype_size(out_dtype)};
   /* An operand that is not repeated and has the result's size is read exactly where the result is written. */
   if (x->count == b.count && weft_shape_eq(shapes[0], &b.shape)) {
@@ -152,6 +130,6 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
     WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, out_dtype, &b.shape, &z));
   }
   j.z = z->data;
-  weft_broadcast_run(&b, ctx->device->pool, grain_of(row->flags), map2_run, &j);
+  weft_broadcast_run(&b, ctx->device->pool, grain_of(flags), map2_run, &j);
   return NULL;
 }

@@ -6,20 +6,30 @@
 #include "kernels/cpu/cast.h"
 #include "kernels/cpu/gemm.h"
 
+/* The param of a row. */
+typedef struct product {
+  const char *flip_a, *flip_b; /* attributes */
+  weft_gemm_op_t flipped;
+  bool broadcasts; /* the batch dimensions of V2 and V3 */
+} product_t;
+
+static const product_t plain = {"transpose_a", "transpose_b", WEFT_GEMM_TRANSPOSED, false};
+static const product_t batch = {"adj_x", "adj_y", WEFT_GEMM_ADJOINT, false};
+static const product_t batch_broadcast = {"adj_x", "adj_y", WEFT_GEMM_ADJOINT, true};
+
 typedef struct matmul_state {
   weft_gemm_op_t op_a, op_b;
-  bool broadcasts;  /* V2 and V3 */
+  bool broadcasts;
   weft_dtype_t out; /* V3 may widen */
 } matmul_state_t;
 
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
   matmul_state_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
-  bool is_plain = weft_str_is(node->op_name, "MatMul");
-  weft_gemm_op_t flipped = is_plain ? WEFT_GEMM_TRANSPOSED : WEFT_GEMM_ADJOINT;
-  s->op_a = weft_knode_bool(node, is_plain ? "transpose_a" : "adj_x") ? flipped : WEFT_GEMM_PLAIN;
-  s->op_b = weft_knode_bool(node, is_plain ? "transpose_b" : "adj_y") ? flipped : WEFT_GEMM_PLAIN;
-  s->broadcasts = !weft_str_is(node->op_name, "BatchMatMul");
+  const product_t *p = node->param;
+  s->op_a = weft_knode_bool(node, p->flip_a) ? p->flipped : WEFT_GEMM_PLAIN;
+  s->op_b = weft_knode_bool(node, p->flip_b) ? p->flipped : WEFT_GEMM_PLAIN;
+  s->broadcasts = p->broadcasts;
   s->out = weft_dtype_base(node->output_types[0]);
   *out_state = s;
   return NULL;
@@ -147,11 +157,12 @@ static weft_status_t *batch_compute(weft_kernel_ctx_t *ctx) {
   return status;
 }
 
+#define PRODUCT(op_, fn, param_, ...) \
+  {.op = op_, .types = WEFT_SET_NUMBERS, .prepare = prepare, .compute = fn, .destroy = weft_free, .param = param_, __VA_ARGS__}
 const weft_kernel_t weft_cpu_matmul_kernels[] = {
-    WEFT_KERNEL("BatchMatMul", "T", WEFT_SET_NUMBERS, prepare, batch_compute, weft_free),
-    WEFT_KERNEL("BatchMatMulV2", "T", WEFT_SET_NUMBERS, prepare, batch_compute, weft_free),
-    WEFT_KERNEL2("BatchMatMulV3", "Ta", WEFT_SET_NUMBERS, "Tb", WEFT_SET_NUMBERS, prepare, batch_compute,
-                 weft_free),
-    WEFT_KERNEL("MatMul", "T", WEFT_SET_NUMBERS, prepare, matmul_compute, weft_free),
+    PRODUCT("BatchMatMul", batch_compute, &batch, .type_attr = "T"),
+    PRODUCT("BatchMatMulV2", batch_compute, &batch_broadcast, .type_attr = "T"),
+    PRODUCT("BatchMatMulV3", batch_compute, &batch_broadcast, .type_attr = "Ta", .type_attr2 = "Tb", .types2 = WEFT_SET_NUMBERS),
+    PRODUCT("MatMul", matmul_compute, &plain, .type_attr = "T"),
     {0},
 };

@@ -1,8 +1,8 @@
 /* kernels/cpu/optimizer.c - the kernels of all optimizers: checks, locks, and a rule for the elements.
  *
- * An op's name says it all: [Resource][Sparse]Apply<rule>. The rule's layout says
- * which input is what. A sparse op applies the rule to one row after the other,
- * so a row that is named twice moves twice.
+ * A row's param names the rule, whose layout says which input is what. A sparse op
+ * applies the rule to one row after the other, so a row that is named twice moves
+ * twice. The rows are in optimizer_rules.c, behind the rules.
  *
  * Locking: all variables of the op, in address order, whatever use_locking says:
  * an update that is not seen half done costs nothing extra.
@@ -29,13 +29,6 @@ typedef struct opt_state {
 
 /* ---- prepare ---- */
 
-static bool cut_prefix(weft_str_t *s, const char *prefix) {
-  if (!weft_str_starts_with(*s, prefix)) return false;
-  size_t n = strlen(prefix);
-  *s = weft_str_of(s->data + n, s->length - n);
-  return true;
-}
-
 static void lay_out(opt_state_t *st) {
   int input = 0;
   st->grad = st->indices = st->step = -1;
@@ -50,19 +43,10 @@ static void lay_out(opt_state_t *st) {
   }
 }
 
-static weft_status_t *opt_prepare(const weft_kernel_node_t *node, void **out_state) {
-  weft_str_t name = node->op_name;
-  opt_state_t st = {.dtype = (weft_dtype_t)weft_knode_type(node, "T")};
-  st.is_ref = !cut_prefix(&name, "Resource");
-  st.is_sparse = cut_prefix(&name, "Sparse");
-  st.rule = cut_prefix(&name, "Apply") ? weft_opt_rule_find(name) : NULL;
-  if (st.rule != NULL) {
-    st.fn = st.dtype == WEFT_F32    ? st.rule->f32
-            : st.dtype == WEFT_F64  ? st.rule->f64
-            : st.dtype == WEFT_F16  ? st.rule->f16
-            : st.dtype == WEFT_BF16 ? st.rule->bf16
-                                    : NULL;
-  }
+weft_status_t *weft_opt_prepare(const weft_kernel_node_t *node, void **out_state) {
+  const weft_opt_op_t *op = node->param;
+  opt_state_t st = {.dtype = (weft_dtype_t)weft_knode_type(node, "T"), .rule = op->rule, .is_ref = op->is_ref, .is_sparse = op->is_sparse};
+  st.fn = st.rule->fns[st.dtype];
   if (st.fn == NULL) {
     return WEFT_ERROR(UNIMPLEMENTED, "no kernel for %.*s of type %s", WEFT_STR_ARGS(node->op_name),
                       weft_dtype_name(st.dtype));
@@ -225,7 +209,7 @@ static weft_status_t *apply(weft_kernel_ctx_t *c, const opt_state_t *st, weft_va
   return NULL;
 }
 
-static weft_status_t *opt_compute(weft_kernel_ctx_t *c) {
+weft_status_t *weft_opt_compute(weft_kernel_ctx_t *c) {
   const opt_state_t *st = c->state;
   weft_variable_t *v[WEFT_OPT_MAX_VARS] = {NULL};
   weft_status_t *s = NULL;
@@ -247,42 +231,3 @@ static weft_status_t *opt_compute(weft_kernel_ctx_t *c) {
   }
   return s;
 }
-
-#define KERNEL(name) \
-  {.op = name, .type_attr = "T", .types = WEFT_SET_FLOATS, .prepare = opt_prepare, .compute = opt_compute, .destroy = weft_free}
-#define DENSE(rule) KERNEL("Apply" rule), KERNEL("ResourceApply" rule)
-#define SPARSE(rule) KERNEL("SparseApply" rule), KERNEL("ResourceSparseApply" rule)
-
-const weft_kernel_t weft_cpu_optimizer_kernels[] = {
-    DENSE("AdaMax"),
-    DENSE("Adadelta"),
-    SPARSE("Adadelta"),
-    DENSE("Adagrad"),
-    SPARSE("Adagrad"),
-    DENSE("AdagradDA"),
-    SPARSE("AdagradDA"),
-    DENSE("AdagradV2"),
-    SPARSE("AdagradV2"),
-    DENSE("Adam"),
-    KERNEL("ResourceApplyAdamWithAmsgrad"),
-    DENSE("AddSign"),
-    DENSE("CenteredRMSProp"),
-    SPARSE("CenteredRMSProp"),
-    DENSE("Ftrl"),
-    SPARSE("Ftrl"),
-    DENSE("FtrlV2"),
-    SPARSE("FtrlV2"),
-    DENSE("GradientDescent"),
-    KERNEL("ResourceApplyKerasMomentum"),
-    KERNEL("ResourceSparseApplyKerasMomentum"),
-    DENSE("Momentum"),
-    SPARSE("Momentum"),
-    DENSE("PowerSign"),
-    DENSE("ProximalAdagrad"),
-    SPARSE("ProximalAdagrad"),
-    DENSE("ProximalGradientDescent"),
-    SPARSE("ProximalGradientDescent"),
-    DENSE("RMSProp"),
-    SPARSE("RMSProp"),
-    {0},
-};

@@ -1,13 +1,13 @@
-/* kernels/cpu/optimizer.h - one update rule per optimizer, by element.
+/* kernels/cpu/optimizer.h - the kernels of all optimizers: one update rule per optimizer, by element.
  *
  * A rule changes n elements of a variable and its slots by n elements of the
  * gradient. It is the same for the whole of a dense gradient and for one row of
- * a sparse one: who calls it sets the pointers.
+ * a sparse one: the caller sets the pointers.
  */
 #ifndef WEFT_KERNELS_CPU_OPTIMIZER_H_
 #define WEFT_KERNELS_CPU_OPTIMIZER_H_
 
-#include "tensor/tensor.h"
+#include "kernels/kernel.h"
 
 enum { WEFT_OPT_MAX_VARS = 4, WEFT_OPT_MAX_SCALARS = 7 };
 
@@ -27,12 +27,18 @@ typedef struct weft_opt_args {
 typedef void weft_opt_rule_fn(const weft_opt_args_t *a, int64_t n);
 
 typedef struct weft_opt_rule {
-  const char *name;   /* "Adam", of ApplyAdam and ResourceApplyAdam */
   const char *inputs; /* in order: v variable, s scalar, g gradient, t int64 scalar; a sparse op has its indices behind g */
-  weft_opt_rule_fn *f16, *bf16, *f32, *f64;
+  weft_opt_rule_fn *fns[WEFT_DTYPE_COUNT];
 } weft_opt_rule_t;
 
-/* NULL if there is no such rule. `name` without Resource, Sparse and Apply. */
-const weft_opt_rule_t *weft_opt_rule_find(weft_str_t name);
+/* The param of a row. */
+typedef struct weft_opt_op {
+  const weft_opt_rule_t *rule;
+  bool is_ref, is_sparse;
+} weft_opt_op_t;
+
+/* Functions of a row whose param is a weft_opt_op_t. */
+WEFT_MUST_CHECK weft_status_t *weft_opt_prepare(const weft_kernel_node_t *node, void **out_state);
+WEFT_MUST_CHECK weft_status_t *weft_opt_compute(weft_kernel_ctx_t *c);
 
 #endif /* WEFT_KERNELS_CPU_OPTIMIZER_H_ */

@@ -142,51 +142,28 @@ const reduce_fns_t *const weft_reduce_sum[WEFT_DTYPE_COUNT] = {
     [WEFT_C64] = &sum_c64, [WEFT_C128] = &sum_c128,
 };
 
-typedef struct reduce_row {
-  const char *op;
-  const reduce_fns_t *const *reals, *const *ints, *const *complexes;
-} reduce_row_t;
-
-static const reduce_row_t rows[] = {
-    {"All", all_fns, NULL, NULL},
-    {"Any", any_fns, NULL, NULL},
-    {"EuclideanNorm", norm_fns, norm_fns, complex_norm_fns},
-    {"Max", max_fns, max_fns, NULL},
-    {"Mean", mean_fns, int_mean_fns, mean_fns},
-    {"Min", min_fns, min_fns, NULL},
-    {"Prod", prod_fns, prod_fns, prod_fns},
-    {"Sum", sum_fns, sum_fns, sum_fns},
-};
-
-/* The state is the table of the dtype's kind: const data, nothing to destroy. */
+/* The state: not NULL if reduced dimensions stay as 1. */
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
-  int dtype = weft_dtype_base(node->input_types[0]);
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    if (!weft_str_is(node->op_name, rows[i].op)) continue;
-    const reduce_fns_t *const *fns = rows[i].reals;
-    if (weft_dtype_is_integer(dtype)) fns = rows[i].ints;
-    if (weft_dtype_is_complex(dtype)) fns = rows[i].complexes;
-    if (fns == NULL || fns[dtype] == NULL) break;
-    *out_state = (void *)(uintptr_t)fns[dtype];
-    return NULL;
-  }
-  return WEFT_ERROR(UNIMPLEMENTED, "%s of %s is not supported", node->op_name.data, weft_dtype_name(dtype));
+  if (weft_knode_bool(node, "keep_dims")) *out_state = (void *)(uintptr_t)node->param;
+  return NULL;
 }
 
-static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
-  const reduce_fns_t *fns = ctx->state;
+static weft_status_t *reduce(weft_kernel_ctx_t *ctx, bool one_is_itself) {
+  const reduce_fns_t *const *fns = ctx->node->param;
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   bool axes[WEFT_MAX_DIMS];
   WEFT_RETURN_IF_ERROR(weft_reduction_axes(weft_in(ctx, 1), x->shape.rank, axes));
   weft_shape_t shape;
-  weft_reduction_shape(&x->shape, axes, weft_knode_bool(ctx->node, "keep_dims"), &shape);
+  weft_reduction_shape(&x->shape, axes, ctx->state != NULL, &shape);
   weft_reduced_dims_t plan;
   weft_reduction_plan(&x->shape, axes, &plan);
-  bool is_norm = weft_str_is(ctx->node->op_name, "EuclideanNorm");
-  if (plan.count == 1 && !is_norm) return weft_cpu_out_view(ctx, 0, 0, &shape);
+  if (plan.count == 1 && one_is_itself) return weft_cpu_out_view(ctx, 0, 0, &shape);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
-  return weft_reduction_run(&plan, ctx->device->pool, fns, weft_dtype_size(x->dtype), x->data, y->data);
+  return weft_reduction_run(&plan, ctx->device->pool, fns[x->dtype], weft_dtype_size(x->dtype), x->data, y->data);
 }
+
+static weft_status_t *compute(weft_kernel_ctx_t *ctx) { return reduce(ctx, true); }
+static weft_status_t *norm_compute(weft_kernel_ctx_t *ctx) { return reduce(ctx, false); } /* of -1 it is 1 */
 
 static weft_status_t *l2_loss_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
@@ -199,15 +176,19 @@ static weft_status_t *l2_loss_compute(weft_kernel_ctx_t *ctx) {
                             x->data, y->data);
 }
 
+#define REDUCE(op_, attr, types_, stem, fn) \
+  {.op = op_, .type_attr = attr, .types = types_, .prepare = prepare, .compute = fn, .param = stem##_fns}
 const weft_kernel_t weft_cpu_reduce_kernels[] = {
-    WEFT_KERNEL("All", NULL, 0, prepare, compute, NULL),
-    WEFT_KERNEL("Any", NULL, 0, prepare, compute, NULL),
-    WEFT_KERNEL("EuclideanNorm", "T", WEFT_SET_NUMBERS, prepare, compute, NULL),
+    REDUCE("All", NULL, 0, all, compute),
+    REDUCE("Any", NULL, 0, any, compute),
+    REDUCE("EuclideanNorm", "T", WEFT_SET_REAL, norm, norm_compute),
+    REDUCE("EuclideanNorm", "T", WEFT_SET_COMPLEX, complex_norm, norm_compute),
     WEFT_KERNEL("L2Loss", "T", WEFT_SET_FLOATS, NULL, l2_loss_compute, NULL),
-    WEFT_KERNEL("Max", "T", WEFT_SET_REAL, prepare, compute, NULL),
-    WEFT_KERNEL("Mean", "T", WEFT_SET_NUMBERS, prepare, compute, NULL),
-    WEFT_KERNEL("Min", "T", WEFT_SET_REAL, prepare, compute, NULL),
-    WEFT_KERNEL("Prod", "T", WEFT_SET_NUMBERS, prepare, compute, NULL),
-    WEFT_KERNEL("Sum", "T", WEFT_SET_NUMBERS, prepare, compute, NULL),
+    REDUCE("Max", "T", WEFT_SET_REAL, max, compute),
+    REDUCE("Mean", "T", WEFT_SET_FIELD, mean, compute),
+    REDUCE("Mean", "T", WEFT_SET_INTS, int_mean, compute),
+    REDUCE("Min", "T", WEFT_SET_REAL, min, compute),
+    REDUCE("Prod", "T", WEFT_SET_NUMBERS, prod, compute),
+    REDUCE("Sum", "T", WEFT_SET_NUMBERS, sum, compute),
     {0},
 };

@@ -196,23 +196,11 @@ static weft_status_t *assign_slice_locked(weft_kernel_ctx_t *c, weft_variable_t 
   return weft_move_run(&move, NULL, value, v->value);
 }
 
-/* ---- the kernels that write: what they do is in the last word of their name ---- */
-
-static weft_update_t what_of(weft_str_t op) {
-  static const struct {
-    const char *word;
-    weft_update_t what;
-  } words[] = {{"Add", WEFT_UPDATE_ADD}, {"Sub", WEFT_UPDATE_SUB}, {"Mul", WEFT_UPDATE_MUL},
-               {"Div", WEFT_UPDATE_DIV}, {"Min", WEFT_UPDATE_MIN}, {"Max", WEFT_UPDATE_MAX}};
-  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-    if (weft_str_ends_with(op, words[i].word)) return words[i].what;
-  }
-  return WEFT_UPDATE_SET;
-}
+/* ---- the kernels that write: the param of a row is what they do with a value ---- */
 
 static weft_status_t *write_rows(weft_kernel_ctx_t *c, write_fn *write) {
   weft_variable_t *v = NULL;
-  weft_update_t what = what_of(c->node->op_name);
+  const weft_update_t what = *(const weft_update_t *)c->node->param;
   weft_dtype_t dtype = weft_in(c, c->node->num_inputs - 1)->dtype;
   weft_update_fn *fn = what == WEFT_UPDATE_SET ? NULL : weft_update_find(what, dtype);
   if (fn == NULL && what != WEFT_UPDATE_SET) {
@@ -316,25 +304,27 @@ static weft_status_t *gather(weft_kernel_ctx_t *c, bool is_nd) {
 static weft_status_t *resource_gather(weft_kernel_ctx_t *c) { return gather(c, false); }
 static weft_status_t *resource_gather_nd(weft_kernel_ctx_t *c) { return gather(c, true); }
 
-#define REF(name, fn, set) {.op = name, .type_attr = "T", .types = set, .compute = fn}
-#define RES(name, fn, set) {.op = name, .type_attr = "dtype", .types = set, .compute = fn}
-#define BOTH(word, set) REF("Scatter" word, scatter, set), RES("ResourceScatter" word, scatter, set)
-#define BOTH_ND(word, set) REF("ScatterNd" word, scatter_nd, set), REF("ResourceScatterNd" word, scatter_nd, set)
+#define WRITE(op_, attr, set, fn, what) \
+  {.op = op_, .type_attr = attr, .types = set, .compute = fn, .param = &(const weft_update_t){WEFT_UPDATE_##what}}
+#define READ(op_, fn) {.op = op_, .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = fn}
+#define BOTH(word, set, what) WRITE("Scatter" word, "T", set, scatter, what), WRITE("ResourceScatter" word, "dtype", set, scatter, what)
+#define BOTH_ND(word, set, what) \
+  WRITE("ScatterNd" word, "T", set, scatter_nd, what), WRITE("ResourceScatterNd" word, "T", set, scatter_nd, what)
 
 const weft_kernel_t weft_cpu_scatter_variable_kernels[] = {
-    BOTH("Add", WEFT_SET_NUMBERS),
-    BOTH("Div", WEFT_SET_NUMBERS),
-    BOTH("Max", WEFT_SET_REAL),
-    BOTH("Min", WEFT_SET_REAL),
-    BOTH("Mul", WEFT_SET_NUMBERS),
-    BOTH("Sub", WEFT_SET_NUMBERS),
-    BOTH("Update", WEFT_SET_ALL),
-    BOTH_ND("Add", WEFT_SET_NUMBERS),
-    BOTH_ND("Sub", WEFT_SET_NUMBERS),
-    BOTH_ND("Update", WEFT_SET_ALL),
-    RES("ResourceGather", resource_gather, WEFT_SET_ALL),
-    RES("ResourceGatherNd", resource_gather_nd, WEFT_SET_ALL),
-    REF("ResourceStridedSliceAssign", assign_slice, WEFT_SET_ALL),
-    REF("StridedSliceAssign", assign_slice, WEFT_SET_ALL),
+    BOTH("Add", WEFT_SET_NUMBERS, ADD),
+    BOTH("Div", WEFT_SET_NUMBERS, DIV),
+    BOTH("Max", WEFT_SET_REAL, MAX),
+    BOTH("Min", WEFT_SET_REAL, MIN),
+    BOTH("Mul", WEFT_SET_NUMBERS, MUL),
+    BOTH("Sub", WEFT_SET_NUMBERS, SUB),
+    BOTH("Update", WEFT_SET_ALL, SET),
+    BOTH_ND("Add", WEFT_SET_NUMBERS, ADD),
+    BOTH_ND("Sub", WEFT_SET_NUMBERS, SUB),
+    BOTH_ND("Update", WEFT_SET_ALL, SET),
+    READ("ResourceGather", resource_gather),
+    READ("ResourceGatherNd", resource_gather_nd),
+    WRITE("ResourceStridedSliceAssign", "T", WEFT_SET_ALL, assign_slice, SET),
+    WRITE("StridedSliceAssign", "T", WEFT_SET_ALL, assign_slice, SET),
     {0},
 };

@@ -7,38 +7,11 @@
 #include "kernels/cpu/update.h"
 #include "kernels/cpu/indices.h"
 
-typedef struct segment_row {
-  const char *op;
+/* The param of a row. */
+typedef struct segment {
   weft_update_t how;
   bool mean, root; /* divide by the count, or by its square root */
-} segment_row_t;
-
-static const segment_row_t rows[] = {
-    {"SegmentMax", WEFT_UPDATE_MAX, false, false},
-    {"SegmentMean", WEFT_UPDATE_ADD, true, false},
-    {"SegmentMin", WEFT_UPDATE_MIN, false, false},
-    {"SegmentProd", WEFT_UPDATE_MUL, false, false},
-    {"SegmentSum", WEFT_UPDATE_ADD, false, false},
-    {"SparseSegmentMean", WEFT_UPDATE_ADD, true, false},
-    {"SparseSegmentMeanGrad", WEFT_UPDATE_ADD, true, false},
-    {"SparseSegmentSqrtN", WEFT_UPDATE_ADD, false, true},
-    {"SparseSegmentSqrtNGrad", WEFT_UPDATE_ADD, false, true},
-    {"SparseSegmentSum", WEFT_UPDATE_ADD, false, false},
-    {"SparseSegmentSumGrad", WEFT_UPDATE_ADD, false, false},
-    {"UnsortedSegmentMax", WEFT_UPDATE_MAX, false, false},
-    {"UnsortedSegmentMin", WEFT_UPDATE_MIN, false, false},
-    {"UnsortedSegmentProd", WEFT_UPDATE_MUL, false, false},
-    {"UnsortedSegmentSum", WEFT_UPDATE_ADD, false, false},
-};
-
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    if (!weft_str_is(node->op_name, rows[i].op)) continue;
-    *out_state = (void *)(uintptr_t)&rows[i];
-    return NULL;
-  }
-  return WEFT_ERROR(INTERNAL, "op %s has no row", node->op_name.data);
-}
+} segment_t;
 
 static char *row_at(const weft_tensor_t *t, int64_t row, int64_t inner) {
   return (char *)t->data + (size_t)(row * inner) * weft_dtype_size(t->dtype);
@@ -47,7 +20,7 @@ static char *row_at(const weft_tensor_t *t, int64_t row, int64_t inner) {
 /* ---- unsorted: negative ids are dropped ---- */
 
 static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
-  const segment_row_t *row = ctx->state;
+  const segment_t *segment = ctx->node->param;
   weft_tensor_t *data = weft_in(ctx, 0), *ids = weft_in(ctx, 1), *num = weft_in(ctx, 2), *out = NULL;
   if (num->shape.rank != 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "num_segments should be a scalar, not shape %s",
@@ -74,9 +47,9 @@ static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
                       weft_index_print(is, is->rank, i, text), id, n);
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
-  weft_update_identity(row->how, out->dtype, out->count, out->data);
+  weft_update_identity(segment->how, out->dtype, out->count, out->data);
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
-  weft_update_fn *update = weft_update_find(row->how, out->dtype);
+  weft_update_fn *update = weft_update_find(segment->how, out->dtype);
   for (int64_t i = 0; i < ids->count; i++) {
     int64_t id = weft_cpu_int_at(ids, i);
     if (id < 0) continue;
@@ -134,7 +107,7 @@ static weft_status_t *check_sorted(const weft_tensor_t *ids, const weft_tensor_t
 
 /* `pick` names the rows of data (NULL: one after another); `n` of them. `segments` is the size of the result,
  * or -1 to take it from the last id. What no row falls into: 0, but 1 for a product. */
-static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_row_t *row, const weft_tensor_t *data,
+static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_t *segment, const weft_tensor_t *data,
                              const weft_tensor_t *pick, const weft_tensor_t *ids, int64_t n,
                              int64_t segments) {
   int64_t last = n > 0 ? weft_cpu_int_at(ids, n - 1) : -1;
@@ -150,9 +123,9 @@ static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_row_t *row, c
   WEFT_RETURN_IF_ERROR(check_sorted(ids, pick, n, segments, data->shape.dims[0]));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
-  weft_update_identity(row->how == WEFT_UPDATE_MUL ? WEFT_UPDATE_MUL : WEFT_UPDATE_ADD, out->dtype,
+  weft_update_identity(segment->how == WEFT_UPDATE_MUL ? WEFT_UPDATE_MUL : WEFT_UPDATE_ADD, out->dtype,
                         out->count, out->data);
-  weft_update_fn *update = weft_update_find(row->how, out->dtype);
+  weft_update_fn *update = weft_update_find(segment->how, out->dtype);
   int64_t previous = -1, count = 0;
   for (int64_t i = 0; i < n; i++) {
     int64_t id = weft_cpu_int_at(ids, i), from = pick == NULL ? i : weft_cpu_int_at(pick, i);
@@ -166,8 +139,8 @@ static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_row_t *row, c
     count++;
     previous = id;
     bool ends = i + 1 == n || weft_cpu_int_at(ids, i + 1) != id;
-    if (ends && count > 1 && row->mean) divide(out->dtype, inner, (double)count, to);
-    if (ends && count > 1 && row->root) divide(out->dtype, inner, sqrt((double)count), to);
+    if (ends && count > 1 && segment->mean) divide(out->dtype, inner, (double)count, to);
+    if (ends && count > 1 && segment->root) divide(out->dtype, inner, sqrt((double)count), to);
   }
   return NULL;
 }
@@ -179,7 +152,7 @@ static weft_status_t *segment_compute(weft_kernel_ctx_t *ctx) {
   if (data->shape.dims[0] != ids->count) {
     return WEFT_ERROR(INVALID_ARGUMENT, "segment_ids should be the same size as dimension 0 of input.");
   }
-  return sorted(ctx, ctx->state, data, NULL, ids, ids->count, -1);
+  return sorted(ctx, ctx->node->param, data, NULL, ids, ids->count, -1);
 }
 
 static weft_status_t *sparse_check(const weft_tensor_t *data, const weft_tensor_t *indices,
@@ -196,12 +169,12 @@ static weft_status_t *sparse_check(const weft_tensor_t *data, const weft_tensor_
 static weft_status_t *sparse_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *data = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *ids = weft_in(ctx, 2);
   WEFT_RETURN_IF_ERROR(sparse_check(data, indices, ids));
-  return sorted(ctx, ctx->state, data, indices, ids, ids->count, -1);
+  return sorted(ctx, ctx->node->param, data, indices, ids, ids->count, -1);
 }
 
 /* The gradient spreads each segment's row back over the rows that it was made of. */
 static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
-  const segment_row_t *row = ctx->state;
+  const segment_t *segment = ctx->node->param;
   weft_tensor_t *grad = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *ids = weft_in(ctx, 2), *out = NULL;
   WEFT_RETURN_IF_ERROR(sparse_check(grad, indices, ids));
   int64_t size = 0, segments = grad->shape.dims[0];
@@ -223,15 +196,15 @@ static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
   double *counts = weft_calloc((size_t)segments + 1, sizeof *counts);
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   char *scaled = weft_calloc((size_t)inner + 1, weft_dtype_size(grad->dtype));
-  weft_status_t *s = counts == NULL || scaled == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "%s", row->op) : NULL;
+  weft_status_t *s = counts == NULL || scaled == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "%s", ctx->node->op_name.data) : NULL;
   for (int64_t i = 0; s == NULL && i < ids->count; i++) counts[weft_cpu_int_at(ids, i)]++;
   weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, grad->dtype);
   for (int64_t i = 0; s == NULL && i < ids->count; i++) {
     int64_t id = weft_cpu_int_at(ids, i), to = weft_cpu_int_at(indices, i);
     if (inner == 0) continue;
     memcpy(scaled, row_at(grad, id, inner), (size_t)inner * weft_dtype_size(grad->dtype));
-    if (row->mean) divide(grad->dtype, inner, counts[id], scaled);
-    if (row->root) divide(grad->dtype, inner, sqrt(counts[id]), scaled);
+    if (segment->mean) divide(grad->dtype, inner, counts[id], scaled);
+    if (segment->root) divide(grad->dtype, inner, sqrt(counts[id]), scaled);
     add(row_at(out, to, inner), scaled, inner, false);
   }
   weft_free(counts);
@@ -267,23 +240,24 @@ static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define SEGMENT(op, types, fn) WEFT_KERNEL(op, "T", types, prepare, fn, NULL)
+#define SEGMENT(op_, types_, fn, how, mean, root) \
+  {.op = op_, .type_attr = "T", .types = types_, .compute = fn, .param = &(const segment_t){WEFT_UPDATE_##how, mean, root}}
 const weft_kernel_t weft_cpu_segment_kernels[] = {
     WEFT_KERNEL("Bincount", "T", WEFT_SET_NUMBERS, NULL, bincount_compute, NULL),
-    SEGMENT("SegmentMax", WEFT_SET_REAL, segment_compute),
-    SEGMENT("SegmentMean", WEFT_SET_NUMBERS, segment_compute),
-    SEGMENT("SegmentMin", WEFT_SET_REAL, segment_compute),
-    SEGMENT("SegmentProd", WEFT_SET_NUMBERS, segment_compute),
-    SEGMENT("SegmentSum", WEFT_SET_NUMBERS, segment_compute),
-    SEGMENT("SparseSegmentMean", WEFT_SET_FLOATS, sparse_compute),
-    SEGMENT("SparseSegmentMeanGrad", WEFT_SET_FLOATS, sparse_grad_compute),
-    SEGMENT("SparseSegmentSqrtN", WEFT_SET_FLOATS, sparse_compute),
-    SEGMENT("SparseSegmentSqrtNGrad", WEFT_SET_FLOATS, sparse_grad_compute),
-    SEGMENT("SparseSegmentSum", WEFT_SET_REAL, sparse_compute),
-    SEGMENT("SparseSegmentSumGrad", WEFT_SET_FLOATS, sparse_grad_compute),
-    SEGMENT("UnsortedSegmentMax", WEFT_SET_REAL, unsorted_compute),
-    SEGMENT("UnsortedSegmentMin", WEFT_SET_REAL, unsorted_compute),
-    SEGMENT("UnsortedSegmentProd", WEFT_SET_NUMBERS, unsorted_compute),
-    SEGMENT("UnsortedSegmentSum", WEFT_SET_NUMBERS, unsorted_compute),
+    SEGMENT("SegmentMax", WEFT_SET_REAL, segment_compute, MAX, false, false),
+    SEGMENT("SegmentMean", WEFT_SET_NUMBERS, segment_compute, ADD, true, false),
+    SEGMENT("SegmentMin", WEFT_SET_REAL, segment_compute, MIN, false, false),
+    SEGMENT("SegmentProd", WEFT_SET_NUMBERS, segment_compute, MUL, false, false),
+    SEGMENT("SegmentSum", WEFT_SET_NUMBERS, segment_compute, ADD, false, false),
+    SEGMENT("SparseSegmentMean", WEFT_SET_FLOATS, sparse_compute, ADD, true, false),
+    SEGMENT("SparseSegmentMeanGrad", WEFT_SET_FLOATS, sparse_grad_compute, ADD, true, false),
+    SEGMENT("SparseSegmentSqrtN", WEFT_SET_FLOATS, sparse_compute, ADD, false, true),
+    SEGMENT("SparseSegmentSqrtNGrad", WEFT_SET_FLOATS, sparse_grad_compute, ADD, false, true),
+    SEGMENT("SparseSegmentSum", WEFT_SET_REAL, sparse_compute, ADD, false, false),
+    SEGMENT("SparseSegmentSumGrad", WEFT_SET_FLOATS, sparse_grad_compute, ADD, false, false),
+    SEGMENT("UnsortedSegmentMax", WEFT_SET_REAL, unsorted_compute, MAX, false, false),
+    SEGMENT("UnsortedSegmentMin", WEFT_SET_REAL, unsorted_compute, MIN, false, false),
+    SEGMENT("UnsortedSegmentProd", WEFT_SET_NUMBERS, unsorted_compute, MUL, false, false),
+    SEGMENT("UnsortedSegmentSum", WEFT_SET_NUMBERS, unsorted_compute, ADD, false, false),
     {0},
 };

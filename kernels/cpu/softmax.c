@@ -62,7 +62,7 @@ static weft_status_t *softmax_compute(weft_kernel_ctx_t *ctx) {
   softmax_job_t j = {.x = x->data,
                      .classes = x->shape.dims[x->shape.rank - 1],
                      .fn = softmax_fns[x->dtype],
-                     .log = weft_str_is(ctx->node->op_name, "LogSoftmax")};
+                     .log = *(const bool *)ctx->node->param};
   int64_t count = x->count;
   weft_shape_t shape = x->shape;
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, x->dtype, &shape, &y));
@@ -156,9 +156,11 @@ static weft_status_t *sparse_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
+#define SOFTMAX(op_, is_log) \
+  {.op = op_, .type_attr = "T", .types = WEFT_SET_FLOATS, .compute = softmax_compute, .param = &(const bool){is_log}}
 const weft_kernel_t weft_cpu_softmax_kernels[] = {
-    WEFT_KERNEL("LogSoftmax", "T", WEFT_SET_FLOATS, NULL, softmax_compute, NULL),
-    WEFT_KERNEL("Softmax", "T", WEFT_SET_FLOATS, NULL, softmax_compute, NULL),
+    SOFTMAX("LogSoftmax", true),
+    SOFTMAX("Softmax", false),
     WEFT_KERNEL("SoftmaxCrossEntropyWithLogits", "T", WEFT_SET_FLOATS, NULL, cross_compute, NULL),
     WEFT_KERNEL("SparseSoftmaxCrossEntropyWithLogits", "T", WEFT_SET_FLOATS, NULL, sparse_compute, NULL),
     {0},

@@ -113,22 +113,6 @@ static double polygamma_of(double a, double x) {
 #define EACH_FLOATS
 #include "kernels/cpu/map2.tmpl.h"
 
-static const weft_map1_row_t rows[] = {
-    {"Digamma", digamma_fns, WEFT_MAP_COSTLY},
-    {"Erfinv", erfinv_fns, WEFT_MAP_COSTLY},
-    {"Lgamma", lgamma_fns, WEFT_MAP_COSTLY},
-    {"Ndtri", ndtri_fns, WEFT_MAP_COSTLY},
-    {NULL, NULL, 0},
-};
-static const weft_map2_row_t rows2[] = {{"Polygamma", polygamma_fns, WEFT_MAP_COSTLY}, {NULL, NULL, 0}};
-
-static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
-  return weft_map1_find(rows, node, out_state);
-}
-static weft_status_t *prepare2(const weft_kernel_node_t *node, void **out_state) {
-  return weft_map2_find(rows2, node, out_state);
-}
-
 /* ---- parts of complex numbers: Real, Imag, Angle, ComplexAbs, and Complex that joins two ---- */
 
 typedef enum part { PART_REAL, PART_IMAG, PART_ANGLE, PART_ABS } part_t;
@@ -143,7 +127,8 @@ static double part_of(part_t part, double re, double im) {
   return 0;
 }
 
-static weft_status_t *take_part(weft_kernel_ctx_t *ctx, part_t part) {
+static weft_status_t *part_compute(weft_kernel_ctx_t *ctx) {
+  const part_t part = *(const part_t *)ctx->node->param;
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
   weft_dtype_t to = weft_dtype_base(ctx->node->output_types[0]);
   if (!weft_dtype_is_complex(x->dtype) || (to != WEFT_F32 && to != WEFT_F64)) {
@@ -169,11 +154,6 @@ static weft_status_t *take_part(weft_kernel_ctx_t *ctx, part_t part) {
   }
   return NULL;
 }
-
-static weft_status_t *real_compute(weft_kernel_ctx_t *ctx) { return take_part(ctx, PART_REAL); }
-static weft_status_t *imag_compute(weft_kernel_ctx_t *ctx) { return take_part(ctx, PART_IMAG); }
-static weft_status_t *angle_compute(weft_kernel_ctx_t *ctx) { return take_part(ctx, PART_ANGLE); }
-static weft_status_t *abs_compute(weft_kernel_ctx_t *ctx) { return take_part(ctx, PART_ABS); }
 
 typedef struct join_job {
   const weft_tensor_t *re, *im;
@@ -209,16 +189,21 @@ static weft_status_t *complex_compute(weft_kernel_ctx_t *ctx) {
 }
 
 #define F32_F64 (WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64))
+#define PART(op_, part)                                                                                          \
+  {                                                                                                              \
+    .op = op_, .type_attr = "T", .types = WEFT_SET_COMPLEX, .type_attr2 = "Tout", .types2 = F32_F64,             \
+    .compute = part_compute, .param = &(const part_t){part}                                                      \
+  }
 const weft_kernel_t weft_cpu_special_kernels[] = {
-    WEFT_KERNEL2("Angle", "T", WEFT_SET_COMPLEX, "Tout", F32_F64, NULL, angle_compute, NULL),
+    PART("Angle", PART_ANGLE),
     WEFT_KERNEL("Complex", "T", F32_F64, NULL, complex_compute, NULL),
-    WEFT_KERNEL2("ComplexAbs", "T", WEFT_SET_COMPLEX, "Tout", F32_F64, NULL, abs_compute, NULL),
-    WEFT_KERNEL("Digamma", "T", WEFT_SET_FLOATS, prepare, weft_map1_compute, NULL),
-    WEFT_KERNEL("Erfinv", "T", WEFT_SET_FLOATS, prepare, weft_map1_compute, NULL),
-    WEFT_KERNEL2("Imag", "T", WEFT_SET_COMPLEX, "Tout", F32_F64, NULL, imag_compute, NULL),
-    WEFT_KERNEL("Lgamma", "T", WEFT_SET_FLOATS, prepare, weft_map1_compute, NULL),
-    WEFT_KERNEL("Ndtri", "T", WEFT_SET_FLOATS, prepare, weft_map1_compute, NULL),
-    WEFT_KERNEL("Polygamma", "T", F32_F64, prepare2, weft_map2_compute, NULL),
-    WEFT_KERNEL2("Real", "T", WEFT_SET_COMPLEX, "Tout", F32_F64, NULL, real_compute, NULL),
+    PART("ComplexAbs", PART_ABS),
+    WEFT_MAP1("Digamma", WEFT_SET_FLOATS, digamma, WEFT_MAP_COSTLY),
+    WEFT_MAP1("Erfinv", WEFT_SET_FLOATS, erfinv, WEFT_MAP_COSTLY),
+    PART("Imag", PART_IMAG),
+    WEFT_MAP1("Lgamma", WEFT_SET_FLOATS, lgamma, WEFT_MAP_COSTLY),
+    WEFT_MAP1("Ndtri", WEFT_SET_FLOATS, ndtri, WEFT_MAP_COSTLY),
+    WEFT_MAP2("Polygamma", F32_F64, polygamma, WEFT_MAP_COSTLY),
+    PART("Real", PART_REAL),
     {0},
 };

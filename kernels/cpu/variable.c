@@ -41,8 +41,8 @@ static weft_status_t *var_prepare(const weft_kernel_node_t *node, void **out_sta
   v->dtype = weft_dtype_base(weft_knode_type(node, "dtype"));
   const weft_attr_t *shape = weft_knode_attr(node, "shape");
   v->shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape;
-  /* In a graph from before 1.0 a scalar shape means that nobody knows it. */
-  if (weft_str_is(node->op_name, "Variable") && v->shape.rank == 0) v->shape = WEFT_UNKNOWN_SHAPE;
+  /* In a graph from before 1.0 a scalar shape means an unknown one. */
+  if (*(const bool *)node->param && v->shape.rank == 0) v->shape = WEFT_UNKNOWN_SHAPE;
   weft_status_t *s = weft_state_name_init(&v->name, node, true);
   if (s != NULL) {
     var_destroy(v);
@@ -448,7 +448,9 @@ static weft_status_t *disable_copy_on_read(weft_kernel_ctx_t *c) {
 #define NUMBER .type_attr = "T", .types = WEFT_SET_NUMBERS
 #define NUMBER_VALUE .type_attr = "dtype", .types = WEFT_SET_NUMBERS
 #define INDEX .type_attr = "T", .types = WEFT_SET_INDEX
-#define HOLDER(name, fn) {.op = name, ANY_VALUE, .prepare = var_prepare, .compute = fn, .destroy = var_destroy}
+/* `is_old`: from before 1.0. */
+#define HOLDER(name, fn, is_old) \
+  {.op = name, ANY_VALUE, .prepare = var_prepare, .compute = fn, .destroy = var_destroy, .param = &(const bool){is_old}}
 
 const weft_kernel_t weft_cpu_variable_kernels[] = {
     {.op = "Assign", ANY, .compute = assign},
@@ -465,11 +467,11 @@ const weft_kernel_t weft_cpu_variable_kernels[] = {
     {.op = "ReadVariableOp", ANY_VALUE, .compute = read_variable},
     {.op = "ResourceCountUpTo", INDEX, .compute = count_up_to},
     {.op = "TemporaryVariable", ANY_VALUE, .compute = temporary_variable},
-    HOLDER("VarHandleOp", var_handle),
+    HOLDER("VarHandleOp", var_handle, false),
     {.op = "VarIsInitializedOp", .compute = is_initialized},
-    HOLDER("Variable", variable_v2),
+    HOLDER("Variable", variable_v2, true),
     {.op = "VariableShape", .type_attr = "out_type", .types = WEFT_SET_INDEX, .compute = variable_shape},
-    HOLDER("VariableV2", variable_v2),
+    HOLDER("VariableV2", variable_v2, false),
     {.op = "WeftForgetVariable", ANY, .compute = forget_variable},
     {0},
 };

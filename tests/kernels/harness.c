@@ -302,6 +302,7 @@ weft_status_t *weft_harness_create(weft_bench_t *b, const char *op_name, const c
     if (h->kernel == NULL)
       s = WEFT_ERROR(NOT_FOUND, "no kernel for '%s' with %s", op_name, attrs == NULL ? "" : attrs);
   }
+  if (s == NULL) h->node.param = h->kernel->param;
   if (s == NULL && h->kernel->prepare != NULL) s = h->kernel->prepare(&h->node, &h->state);
   if (s != NULL) {
     weft_harness_destroy(h);

@@ -27,6 +27,7 @@ static uint64_t jitter_seed; /* not 0: what gradients are weighted with takes up
 
 typedef struct slow_state {
   const weft_kernel_t *inner;
+  weft_kernel_node_t node; /* the inner kernel's view of it */
   void *state;
   bool is_product, is_weighting;
 } slow_state_t;
@@ -42,7 +43,9 @@ static weft_status_t *slow_prepare(const weft_kernel_node_t *n, void **out) {
   k->inner = weft_kernel_find("CPU", n->op_name, n->attrs, n->num_attrs);
   k->is_product = weft_str_is(n->op_name, "MatMul") && strstr(n->name.data, "gradients/") != NULL;
   k->is_weighting = weft_str_is(n->op_name, "MulNoNan") && strstr(n->name.data, "/weft/") != NULL;
-  weft_status_t *s = k->inner->prepare == NULL ? NULL : k->inner->prepare(n, &k->state);
+  k->node = *n;
+  k->node.param = k->inner->param;
+  weft_status_t *s = k->inner->prepare == NULL ? NULL : k->inner->prepare(&k->node, &k->state);
   if (s == NULL) *out = k;
   if (s != NULL) weft_free(k);
   return s;
@@ -73,9 +76,12 @@ static int64_t delay_of(const weft_kernel_ctx_t *c) {
 
 static void slow_run(weft_kernel_ctx_t *c) {
   slow_state_t *k = c->state;
+  const weft_kernel_node_t *outer = c->node;
   c->state = k->state;
+  c->node = &k->node;
   weft_status_t *s = k->inner->compute(c);
   c->state = k;
+  c->node = outer;
   ending_t *e = (jitter_seed == 0 ? k->is_product : k->is_weighting) ? weft_calloc(1, sizeof *e) : NULL;
   uint64_t id;
   if (e != NULL) {
