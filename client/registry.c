@@ -40,21 +40,24 @@ static void write_constraint(const char *attr, weft_dtype_set_t types, weft_strb
   weft_wire_end(out, constraint);
 }
 
-static TF_Buffer *list_kernels(const char *op, TF_Status *status) {
-  weft_strbuf_t text = WEFT_STRBUF_INIT;
-  TF_Buffer *buffer = NULL;
-  const weft_kernel_table_t *table = weft_cpu_kernels();
+static void write_kernels(const weft_kernel_table_t *table, const char *op, weft_strbuf_t *out) {
   for (int i = 0; table->families[i] != NULL; i++) {
     for (const weft_kernel_t *k = table->families[i]; k->op != NULL; k++) {
       if (op != NULL && strcmp(op, k->op) != 0) continue;
-      size_t mark = weft_wire_begin(&text, 1);
-      weft_wire_put_text(&text, 1, k->op);
-      weft_wire_put_text(&text, 2, table->device_type);
-      write_constraint(k->type_attr, k->types, &text);
-      write_constraint(k->type_attr2, k->types2, &text);
-      weft_wire_end(&text, mark);
+      size_t mark = weft_wire_begin(out, 1);
+      weft_wire_put_text(out, 1, k->op);
+      weft_wire_put_text(out, 2, table->device_type);
+      write_constraint(k->type_attr, k->types, out);
+      write_constraint(k->type_attr2, k->types2, out);
+      weft_wire_end(out, mark);
     }
   }
+}
+
+static TF_Buffer *list_kernels(const char *op, TF_Status *status) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  TF_Buffer *buffer = NULL;
+  for (int i = 0; weft_kernel_table_at(i) != NULL; i++) write_kernels(weft_kernel_table_at(i), op, &text);
   return weft_client_end(status, weft_client_new_buffer(&text, &buffer)) ? buffer : NULL;
 }
 

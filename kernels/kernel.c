@@ -1,6 +1,8 @@
 /* kernels/kernel.c - what compute and prepare functions of all families use. */
 #include "kernels/kernel.h"
 
+#include <assert.h>
+
 weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype, const weft_shape_t *shape,
                             weft_tensor_t **out) {
   weft_allocator_t *allocator = c->node != NULL ? c->node->allocator : NULL;
@@ -55,14 +57,31 @@ weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max,
   return NULL;
 }
 
-const weft_attr_t *weft_knode_attr(const weft_kernel_node_t *n, const char *name) {
+static const weft_attr_t *find(const weft_kernel_node_t *n, const char *name, weft_attr_kind_t kind, bool is_required) {
+  if (n->watch != NULL) n->watch->read(n->watch->arg, name, kind, is_required);
   return weft_attr_find(n->attrs, n->num_attrs, name);
 }
 
-/* The attribute if it is one value of that kind, else NULL. */
+/* The attribute, which is one value of that kind. NULL, for a table that is being checked. */
 static const weft_attr_t *of_kind(const weft_kernel_node_t *n, const char *name, weft_attr_kind_t kind) {
-  const weft_attr_t *a = weft_knode_attr(n, name);
-  return a != NULL && !a->is_list && a->kind == kind ? a : NULL;
+  const weft_attr_t *a = find(n, name, kind, true);
+  bool fits = a != NULL && !a->is_list && a->kind == kind;
+  assert(fits || n->watch != NULL);
+  return fits ? a : NULL;
+}
+
+const weft_attr_t *weft_knode_attr(const weft_kernel_node_t *n, const char *name) {
+  return find(n, name, WEFT_ATTR_NONE, false);
+}
+
+int64_t weft_knode_int_or(const weft_kernel_node_t *n, const char *name, int64_t absent) {
+  const weft_attr_t *a = find(n, name, WEFT_ATTR_INT, false);
+  return a == NULL ? absent : a->i;
+}
+
+bool weft_knode_bool_or(const weft_kernel_node_t *n, const char *name, bool absent) {
+  const weft_attr_t *a = find(n, name, WEFT_ATTR_BOOL, false);
+  return a == NULL ? absent : a->b;
 }
 
 int64_t weft_knode_int(const weft_kernel_node_t *n, const char *name) {

@@ -27,6 +27,14 @@ typedef struct weft_value {
                               that is not a reference: there the executor has read it already */
 } weft_value_t;
 
+/* Sees which attributes a kernel reads of a node: how the check of all tables (tests/kernels) finds names that the op's
+ * record lacks. `is_required`: the kernel takes the attribute to be there, and of that kind; else the kind is that
+ * which it must have if it is there, WEFT_ATTR_NONE for any. */
+typedef struct weft_attr_watch {
+  void (*read)(void *arg, const char *name, weft_attr_kind_t kind, bool is_required);
+  void *arg;
+} weft_attr_watch_t;
+
 /* A node as a kernel sees it: everything that depends on the graph alone. Lives as long as the plan. */
 typedef struct weft_kernel_node {
   weft_str_t name, op_name;       /* '\0'-ended */
@@ -38,6 +46,7 @@ typedef struct weft_kernel_node {
   weft_device_t *device;
   weft_allocator_t *allocator;    /* of its outputs: the device's account for what they are; NULL: the device's own */
   const void *param;              /* of its kernel's row */
+  const weft_attr_watch_t *watch; /* NULL but when tables are checked */
   weft_str_t session;             /* handle of the session it was registered in; "" if none */
 } weft_kernel_node_t;
 
@@ -115,14 +124,22 @@ typedef struct weft_kernel {
 #define WEFT_SET_ALL ((weft_dtype_set_t)~0u)
 #define WEFT_SET_INDEX (WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64))
 
-/* A device type's kernels: tables of kernels by op family, each ended by an entry with op NULL. */
+/* ---- the registry: the kernels of every device type ---- */
+
+/* A device type's kernels: tables of kernels by op family, each ended by an entry with op NULL. Constant. */
 typedef struct weft_kernel_table {
   const char *device_type;
   const weft_kernel_t *const *families; /* NULL-ended */
 } weft_kernel_table_t;
-const weft_kernel_table_t *weft_cpu_kernels(void); /* kernels/cpu/cpu_kernels.c */
 
-/* The kernel for a node, or NULL. `device_type` "CPU". Linear in the op's kernels only: an index is built once. */
+/* Makes `table`, which must live as long as the process, the kernels of its device type. The tables that tables.def lists
+ * need no call. Thread-safe: a look-up on another thread finds all of the table or nothing of it, so register before the first
+ * plan that needs it is compiled. Errors: ALREADY_EXISTS: the device type has a table; RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_kernel_table_register(const weft_kernel_table_t *table);
+/* The table of each device type, in the order of registration, those of tables.def first; NULL behind the last. Thread-safe. */
+const weft_kernel_table_t *weft_kernel_table_at(int i);
+
+/* The kernel for a node, or NULL. Logarithmic in the table, linear in the op's kernels. Thread-safe. */
 const weft_kernel_t *weft_kernel_find(const char *device_type, weft_str_t op, const weft_named_attr_t *attrs, int num_attrs);
 /* The same in one table; linear in the table. For tables that are not a device's own. */
 const weft_kernel_t *weft_kernel_table_find(const weft_kernel_table_t *table, weft_str_t op,
@@ -146,13 +163,16 @@ WEFT_MUST_CHECK weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, in
 /* Reads a host int32/int64 tensor of any rank 0 or 1 as int64s; `max` entries at most.
  * Errors: INVALID_ARGUMENT naming `what`. */
 WEFT_MUST_CHECK weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max, int64_t *out, int *out_n);
-/* Attributes of a node in prepare: surely there, of the right kind (the graph was validated). */
+/* Attributes of a node that its op's record has, of that kind: surely there (the graph was validated). */
 int64_t weft_knode_int(const weft_kernel_node_t *n, const char *name);
 bool weft_knode_bool(const weft_kernel_node_t *n, const char *name);
 float weft_knode_float(const weft_kernel_node_t *n, const char *name);
 int weft_knode_type(const weft_kernel_node_t *n, const char *name);
 weft_str_t weft_knode_string(const weft_kernel_node_t *n, const char *name);
-const weft_attr_t *weft_knode_attr(const weft_kernel_node_t *n, const char *name); /* NULL if absent */
+/* Attributes that only some ops of a family have: NULL or `absent` for the others. */
+const weft_attr_t *weft_knode_attr(const weft_kernel_node_t *n, const char *name);
+int64_t weft_knode_int_or(const weft_kernel_node_t *n, const char *name, int64_t absent);
+bool weft_knode_bool_or(const weft_kernel_node_t *n, const char *name, bool absent);
 
 /* ---- a step's own resources ---- */
 WEFT_MUST_CHECK weft_status_t *weft_step_container_create(weft_step_container_t **out);

@@ -1,26 +1,44 @@
-/* kernels/kernel_registry.c - finds the kernel for a node among the devices' tables.
+/* kernels/kernel_registry.c - finds the kernel for a node among the device types' tables.
  *
- * Each device type has one index: pointers to its kernels, sorted by op name,
- * made at the first look-up in static storage, so that it can neither fail nor
- * leak. Among the kernels of one op the table's order decides.
+ * Each table has an index: pointers to its kernels, sorted by op name, made when
+ * it is registered. Among the kernels of one op the table's order decides. The
+ * tables of tables.def are registered by the first call of any function here;
+ * if there is no memory for such an index then, the table is searched without.
+ *
+ * Locking: `mu` orders registrations. Look-ups take no lock: entries are only
+ * ever added, at the end of a list, and published with release order.
  */
-#include "kernels/kernel.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MAX_KERNELS = 8192 };
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "kernels/kernel.h"
 
-typedef struct kernel_index {
-  const weft_kernel_t *sorted[MAX_KERNELS];
-  int count;
-} kernel_index_t;
+typedef struct entry {
+  const weft_kernel_table_t *table;
+  const weft_kernel_t **sorted; /* by op name, num of them; NULL: there was no memory for it */
+  int num;
+  struct entry *_Atomic next;
+} entry_t;
 
-static kernel_index_t cpu_index;
-static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
+#define WEFT_KERNEL_TABLE(name) const weft_kernel_table_t *weft_##name(void);
+#include "kernels/tables.def"
+#undef WEFT_KERNEL_TABLE
 
-/* Equal names keep the table's order: entries of one family are adjacent in memory, families are not
- * compared with each other, and no op is in two families. */
+static const weft_kernel_table_t *(*const built_in[])(void) = {
+#define WEFT_KERNEL_TABLE(name) weft_##name,
+#include "kernels/tables.def"
+#undef WEFT_KERNEL_TABLE
+};
+enum { NUM_BUILT_IN = sizeof built_in / sizeof built_in[0] };
+
+static weft_mutex_t mu = WEFT_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static entry_t built_in_entries[NUM_BUILT_IN]; /* in static storage: they cannot fail */
+static entry_t *_Atomic first;
+
+/* Equal names keep the table's order: rows of one family are adjacent in memory, and no op is in two families. */
 static int by_name(const void *a, const void *b) {
   const weft_kernel_t *x = *(const weft_kernel_t *const *)a, *y = *(const weft_kernel_t *const *)b;
   int c = strcmp(x->op, y->op);
@@ -28,29 +46,81 @@ static int by_name(const void *a, const void *b) {
   return (uintptr_t)x < (uintptr_t)y ? -1 : (uintptr_t)x > (uintptr_t)y;
 }
 
-static void build(const weft_kernel_table_t *table, kernel_index_t *index) {
-  for (int f = 0; table->families[f] != NULL; f++) {
-    for (const weft_kernel_t *k = table->families[f]; k->op != NULL && index->count < MAX_KERNELS; k++) {
-      index->sorted[index->count++] = k;
-    }
+/* False: no memory. */
+static bool build_index(entry_t *e) {
+  int n = 0;
+  for (int f = 0; e->table->families[f] != NULL; f++) {
+    for (const weft_kernel_t *k = e->table->families[f]; k->op != NULL; k++) n++;
   }
-  qsort(index->sorted, (size_t)index->count, sizeof index->sorted[0], by_name);
+  const weft_kernel_t **sorted = weft_calloc((size_t)n + 1, sizeof *sorted);
+  if (sorted == NULL) return false;
+  for (int f = 0; e->table->families[f] != NULL; f++) {
+    for (const weft_kernel_t *k = e->table->families[f]; k->op != NULL; k++) sorted[e->num++] = k;
+  }
+  qsort(sorted, (size_t)n, sizeof *sorted, by_name);
+  e->sorted = sorted;
+  return true;
 }
 
-static void build_cpu(void) { build(weft_cpu_kernels(), &cpu_index); }
-
-static const kernel_index_t *index_of(const char *device_type) {
-  if (strcmp(device_type, "CPU") != 0) return NULL;
-  pthread_once(&cpu_once, build_cpu);
-  return &cpu_index;
+static void append_locked(entry_t *e) WEFT_REQUIRES(mu) {
+  entry_t *_Atomic *at = &first;
+  for (entry_t *next; (next = atomic_load_explicit(at, memory_order_acquire)) != NULL;) at = &next->next;
+  atomic_store_explicit(at, e, memory_order_release);
 }
 
-/* The first entry for `op`, or index->count. */
-static int first_of(const kernel_index_t *index, weft_str_t op) {
-  int low = 0, high = index->count;
+static void add_built_in(void) {
+  weft_mutex_lock(&mu);
+  for (int i = 0; i < NUM_BUILT_IN; i++) {
+    built_in_entries[i].table = built_in[i]();
+    (void)build_index(&built_in_entries[i]);
+    append_locked(&built_in_entries[i]);
+  }
+  weft_mutex_unlock(&mu);
+}
+
+static entry_t *first_entry(void) {
+  pthread_once(&once, add_built_in);
+  return atomic_load_explicit(&first, memory_order_acquire);
+}
+
+static entry_t *next_of(entry_t *e) { return atomic_load_explicit(&e->next, memory_order_acquire); }
+
+static const entry_t *entry_of(const char *device_type) {
+  entry_t *e = first_entry();
+  while (e != NULL && strcmp(e->table->device_type, device_type) != 0) e = next_of(e);
+  return e;
+}
+
+weft_status_t *weft_kernel_table_register(const weft_kernel_table_t *table) {
+  (void)first_entry();
+  entry_t *e = weft_calloc(1, sizeof *e);
+  if (e != NULL) e->table = table;
+  if (e == NULL || !build_index(e)) {
+    weft_free(e);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "registering the kernels of device type %s", table->device_type);
+  }
+  weft_mutex_lock(&mu);
+  bool is_new = entry_of(table->device_type) == NULL;
+  if (is_new) append_locked(e);
+  weft_mutex_unlock(&mu);
+  if (is_new) return NULL;
+  weft_free(e->sorted);
+  weft_free(e);
+  return WEFT_ERROR(ALREADY_EXISTS, "device type %s has kernels already", table->device_type);
+}
+
+const weft_kernel_table_t *weft_kernel_table_at(int i) {
+  entry_t *e = first_entry();
+  for (; e != NULL && i > 0; i--) e = next_of(e);
+  return e == NULL ? NULL : e->table;
+}
+
+/* The first row for `op` in an index, or its end. */
+static int first_of(const entry_t *e, weft_str_t op) {
+  int low = 0, high = e->num;
   while (low < high) {
     int mid = low + (high - low) / 2;
-    if (weft_str_compare(weft_str(index->sorted[mid]->op), op) < 0) {
+    if (weft_str_compare(weft_str(e->sorted[mid]->op), op) < 0) {
       low = mid + 1;
     } else {
       high = mid;
@@ -92,23 +162,31 @@ const weft_kernel_t *weft_kernel_table_find(const weft_kernel_table_t *table, we
 
 const weft_kernel_t *weft_kernel_find(const char *device_type, weft_str_t op, const weft_named_attr_t *attrs,
                                       int num_attrs) {
-  const kernel_index_t *index = index_of(device_type);
-  if (index == NULL) return NULL;
-  for (int i = first_of(index, op); i < index->count && weft_str_is(op, index->sorted[i]->op); i++) {
-    if (fits(index->sorted[i], attrs, num_attrs)) return index->sorted[i];
+  const entry_t *e = entry_of(device_type);
+  if (e == NULL) return NULL;
+  if (e->sorted == NULL) return weft_kernel_table_find(e->table, op, attrs, num_attrs);
+  for (int i = first_of(e, op); i < e->num && weft_str_is(op, e->sorted[i]->op); i++) {
+    if (fits(e->sorted[i], attrs, num_attrs)) return e->sorted[i];
   }
   return NULL;
 }
 
+static void note(const weft_kernel_t *k, weft_dtype_set_t *types, bool *found, bool *any) {
+  *found = true;
+  *types |= k->types;
+  if (k->type_attr == NULL) *any = true;
+}
+
 bool weft_kernel_exists(const char *device_type, weft_str_t op, weft_dtype_set_t *out_types) {
-  const kernel_index_t *index = index_of(device_type);
+  const entry_t *e = entry_of(device_type);
   weft_dtype_set_t types = 0;
   bool found = false, any = false;
-  for (int i = index == NULL ? 0 : first_of(index, op);
-       index != NULL && i < index->count && weft_str_is(op, index->sorted[i]->op); i++) {
-    found = true;
-    if (index->sorted[i]->type_attr == NULL) any = true;
-    types |= index->sorted[i]->types;
+  if (e == NULL) return false;
+  for (int i = first_of(e, op); i < e->num && weft_str_is(op, e->sorted[i]->op); i++) note(e->sorted[i], &types, &found, &any);
+  for (int f = 0; e->sorted == NULL && e->table->families[f] != NULL; f++) {
+    for (const weft_kernel_t *k = e->table->families[f]; k->op != NULL; k++) {
+      if (weft_str_is(op, k->op)) note(k, &types, &found, &any);
+    }
   }
   if (found && out_types != NULL) *out_types = any ? 0 : types;
   return found;

@@ -52,11 +52,6 @@ typedef struct node_state {
 
 /* ---- preparing ---- */
 
-static int64_t int_or(const weft_kernel_node_t *n, const char *name, int64_t absent) {
-  const weft_attr_t *a = weft_knode_attr(n, name);
-  return a == NULL ? absent : a->i;
-}
-
 static weft_status_t *check_size(int64_t size) {
   if (size > 0 && size <= INT32_MAX) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "group_size must be positive integer but got %" PRId64, size);
@@ -94,8 +89,8 @@ static weft_status_t *read_attrs(const weft_kernel_node_t *n, node_state_t *st) 
     st->group_size = (int)size;
     st->group_key = weft_knode_int(n, "group_key");
     st->instance_key = weft_knode_int(n, "instance_key");
-    WEFT_RETURN_IF_ERROR(read_rank(n, "rank", int_or(n, "rank", -1), st->group_size, &st->rank));
-    WEFT_RETURN_IF_ERROR(read_rank(n, "root", int_or(n, "root", -1), st->group_size, &st->root));
+    WEFT_RETURN_IF_ERROR(read_rank(n, "rank", weft_knode_int_or(n, "rank", -1), st->group_size, &st->rank));
+    WEFT_RETURN_IF_ERROR(read_rank(n, "root", weft_knode_int_or(n, "root", -1), st->group_size, &st->root));
   }
   if (st->form->special == SCATTERS && st->rank < 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%.*s must be told its rank: who gives is not who gets", WEFT_STR_ARGS(n->name));

@@ -8,6 +8,8 @@
 #include "kernels/cpu/families.def"
 #undef WEFT_FAMILY
 
+const weft_kernel_table_t *weft_cpu_kernels(void); /* kernels/tables.def names it */
+
 const weft_kernel_table_t *weft_cpu_kernels(void) {
   static const weft_kernel_t *const families[] = {
       weft_control_flow_kernels,

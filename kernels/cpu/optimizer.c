@@ -51,9 +51,9 @@ weft_status_t *weft_opt_prepare(const weft_kernel_node_t *node, void **out_state
     return WEFT_ERROR(UNIMPLEMENTED, "no kernel for %.*s of type %s", WEFT_STR_ARGS(node->op_name),
                       weft_dtype_name(st.dtype));
   }
-  st.flags.use_nesterov = weft_knode_bool(node, "use_nesterov");
-  st.flags.update_slots = weft_knode_bool(node, "update_slots") || weft_knode_attr(node, "update_slots") == NULL;
-  st.flags.multiply_linear_by_lr = weft_knode_bool(node, "multiply_linear_by_lr");
+  st.flags.use_nesterov = weft_knode_bool_or(node, "use_nesterov", false);
+  st.flags.update_slots = weft_knode_bool_or(node, "update_slots", true);
+  st.flags.multiply_linear_by_lr = weft_knode_bool_or(node, "multiply_linear_by_lr", false);
   lay_out(&st);
   opt_state_t *mine = weft_malloc(sizeof *mine);
   if (mine == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));

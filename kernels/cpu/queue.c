@@ -217,7 +217,7 @@ static void release(weft_queue_t *q) { weft_object_release((weft_object_t *)q); 
 
 static weft_status_t *no_timeout(const weft_kernel_node_t *node, void **out_state) {
   *out_state = NULL;
-  if (weft_knode_int(node, "timeout_ms") == -1 || weft_knode_attr(node, "timeout_ms") == NULL) return NULL;
+  if (weft_knode_int_or(node, "timeout_ms", -1) == -1) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "Timeout not supported.");
 }
 

@@ -2,6 +2,8 @@
  */
 #include "kernels/kernel.h"
 
+#include <stdio.h>
+
 #include "tests/runner.h"
 
 static weft_named_attr_t type(const char *name, int dtype) {
@@ -31,22 +33,56 @@ static void the_registry_knows_what_exists(void) {
   CU_ASSERT_FALSE(weft_kernel_exists("TPU", WEFT_STR("NoOp"), &types));
 }
 
-/* Each kernel of the table is one that look-up by some node could find: its op is in the op table and has the
- * attributes that the kernel is constrained by. */
-static void every_kernel_is_for_an_op_that_exists(void) {
-  const weft_kernel_table_t *table = weft_cpu_kernels();
-  int n = 0;
-  for (int f = 0; table->families[f] != NULL; f++) {
-    for (const weft_kernel_t *k = table->families[f]; k->op != NULL; k++, n++) {
-      const weft_op_def_t *op = weft_op_find(weft_str(k->op));
-      CU_ASSERT_PTR_NOT_NULL(op);
-      if (op == NULL) continue;
-      if (k->type_attr != NULL) CU_ASSERT_PTR_NOT_NULL(weft_op_attr(op, weft_str(k->type_attr)));
-      if (k->type_attr2 != NULL) CU_ASSERT_PTR_NOT_NULL(weft_op_attr(op, weft_str(k->type_attr2)));
-      CU_ASSERT_TRUE((k->compute != NULL) != (k->compute_async != NULL));
-    }
+static weft_status_t *nothing(weft_kernel_ctx_t *c) {
+  (void)c;
+  return NULL;
+}
+
+static void a_device_type_brings_its_kernels(void) {
+  static const weft_kernel_t rows[] = {{.op = "NoOp", .compute = nothing},
+                                       {.op = "Erf", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32), .compute = nothing},
+                                       {0}};
+  static const weft_kernel_t *const families[] = {rows, NULL};
+  static const weft_kernel_table_t table = {.device_type = "TEST", .families = families};
+  weft_named_attr_t f32 = type("T", WEFT_F32), f64 = type("T", WEFT_F64);
+  int before = 0, after = 0;
+  while (weft_kernel_table_at(before) != NULL) before++;
+  CU_ASSERT_PTR_NULL_FATAL(weft_kernel_table_register(&table));
+  while (weft_kernel_table_at(after) != NULL) after++;
+  CU_ASSERT_EQUAL(after, before + 1);
+  CU_ASSERT_PTR_EQUAL(weft_kernel_table_at(before), &table);
+  CU_ASSERT_PTR_EQUAL(weft_kernel_find("TEST", WEFT_STR("NoOp"), NULL, 0), &rows[0]);
+  CU_ASSERT_PTR_EQUAL(weft_kernel_find("TEST", WEFT_STR("Erf"), &f32, 1), &rows[1]);
+  CU_ASSERT_PTR_NULL(weft_kernel_find("TEST", WEFT_STR("Erf"), &f64, 1));
+  CU_ASSERT_PTR_NOT_NULL(weft_kernel_find("CPU", WEFT_STR("Erf"), &f64, 1));
+  weft_status_t *s = weft_kernel_table_register(&table);
+  CU_ASSERT_EQUAL(weft_status_code(s), WEFT_ALREADY_EXISTS);
+  weft_status_free(s);
+}
+
+static void a_table_may_have_any_number_of_kernels(void) {
+  enum { MANY = 20000 };
+  static weft_kernel_t rows[MANY + 1];
+  static char names[MANY][8];
+  static const weft_kernel_t *const families[] = {rows, NULL};
+  static const weft_kernel_table_t table = {.device_type = "MANY", .families = families};
+  int found = 0;
+  for (int i = 0; i < MANY; i++) {
+    snprintf(names[i], sizeof names[i], "Op%d", i);
+    rows[i] = (weft_kernel_t){.op = names[i], .compute = nothing};
   }
-  CU_ASSERT_TRUE(n > 20);
+  CU_ASSERT_PTR_NULL_FATAL(weft_kernel_table_register(&table));
+  for (int i = 0; i < MANY; i++) found += weft_kernel_find("MANY", weft_str(names[i]), NULL, 0) == &rows[i];
+  CU_ASSERT_EQUAL(found, MANY);
+}
+
+static void a_table_is_registered_or_not(void) {
+  static const weft_kernel_t rows[] = {{.op = "NoOp", .compute = nothing}, {0}};
+  static const weft_kernel_t *const families[] = {rows, NULL};
+  static const weft_kernel_table_t table = {.device_type = "FAILING", .families = families};
+  int n;
+  WEFT_FAIL_EACH_ALLOCATION(n, s, weft_kernel_table_register(&table));
+  CU_ASSERT_PTR_NOT_NULL(weft_kernel_find("FAILING", WEFT_STR("NoOp"), NULL, 0));
 }
 
 typedef struct thing {
@@ -162,7 +198,9 @@ static void ints_are_read_from_both_types(void) {
 static const CU_TestInfo tests[] = {
     {"kernels are found by op and type", kernels_are_found_by_op_and_type},
     {"the registry knows what exists", the_registry_knows_what_exists},
-    {"every kernel is for an op that exists", every_kernel_is_for_an_op_that_exists},
+    {"a device type brings its kernels", a_device_type_brings_its_kernels},
+    {"a table may have any number of kernels", a_table_may_have_any_number_of_kernels},
+    {"a table is registered or not", a_table_is_registered_or_not},
     {"a container keeps things for the step", a_container_keeps_things_for_the_step},
     {"every failing allocation is reported", every_failing_allocation_is_reported},
     {"forwarding takes only what nobody else sees", forwarding_takes_only_what_nobody_else_sees},
