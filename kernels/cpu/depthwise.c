@@ -21,7 +21,7 @@ typedef struct depth_job {
 
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
   weft_window_attrs_t a;
-  WEFT_RETURN_IF_ERROR(weft_window_attrs(node, &a));
+  WEFT_RETURN_IF_ERROR(weft_window_attrs(node, false, &a));
   if (a.stride[0] != a.stride[1]) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,

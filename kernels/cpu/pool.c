@@ -70,7 +70,7 @@ static pool_fn *const avg_grad_fns[WEFT_DTYPE_COUNT] = {
 
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
   weft_window_attrs_t a;
-  WEFT_RETURN_IF_ERROR(weft_window_attrs(node, &a));
+  WEFT_RETURN_IF_ERROR(weft_window_attrs(node, true, &a));
   weft_window_attrs_t *state = weft_malloc(sizeof *state);
   if (state == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
   *state = a;
@@ -420,7 +420,8 @@ static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define MAX_TYPES (WEFT_SET_REAL | WEFT_DTYPE_BIT(WEFT_QINT8))
+#define MAX_TYPES \
+  (WEFT_SET_FLOATS | WEFT_SET_SIGNED | WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_QINT8))
 const weft_kernel_t weft_cpu_pool_kernels[] = {
     WEFT_KERNEL("AvgPool", "T", WEFT_SET_FLOATS, prepare, avg_pool_compute, weft_free),
     WEFT_KERNEL("AvgPoolGrad", "T", WEFT_SET_FLOATS, prepare, avg_pool_grad_compute, weft_free),

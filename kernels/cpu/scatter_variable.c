@@ -307,18 +307,19 @@ static weft_status_t *resource_gather_nd(weft_kernel_ctx_t *c) { return gather(c
 #define WRITE(op_, attr, set, fn, what) \
   {.op = op_, .type_attr = attr, .types = set, .compute = fn, .param = &(const weft_update_t){WEFT_UPDATE_##what}}
 #define READ(op_, fn) {.op = op_, .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = fn}
-#define BOTH(word, set, what) WRITE("Scatter" word, "T", set, scatter, what), WRITE("ResourceScatter" word, "dtype", set, scatter, what)
+#define BOTH(word, set, resource_set, what) \
+  WRITE("Scatter" word, "T", set, scatter, what), WRITE("ResourceScatter" word, "dtype", resource_set, scatter, what)
 #define BOTH_ND(word, set, what) \
   WRITE("ScatterNd" word, "T", set, scatter_nd, what), WRITE("ResourceScatterNd" word, "T", set, scatter_nd, what)
 
 const weft_kernel_t weft_cpu_scatter_variable_kernels[] = {
-    BOTH("Add", WEFT_SET_NUMBERS, ADD),
-    BOTH("Div", WEFT_SET_NUMBERS, DIV),
-    BOTH("Max", WEFT_SET_REAL, MAX),
-    BOTH("Min", WEFT_SET_REAL, MIN),
-    BOTH("Mul", WEFT_SET_NUMBERS, MUL),
-    BOTH("Sub", WEFT_SET_NUMBERS, SUB),
-    BOTH("Update", WEFT_SET_ALL, SET),
+    BOTH("Add", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, ADD),
+    BOTH("Div", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, DIV),
+    BOTH("Max", WEFT_SET_FLOATS | WEFT_SET_INDEX, WEFT_SET_REAL, MAX),
+    BOTH("Min", WEFT_SET_FLOATS | WEFT_SET_INDEX, WEFT_SET_REAL, MIN),
+    BOTH("Mul", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, MUL),
+    BOTH("Sub", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, SUB),
+    BOTH("Update", WEFT_SET_ALL, WEFT_SET_ALL, SET),
     BOTH_ND("Add", WEFT_SET_NUMBERS, ADD),
     BOTH_ND("Sub", WEFT_SET_NUMBERS, SUB),
     BOTH_ND("Update", WEFT_SET_ALL, SET),

@@ -243,7 +243,7 @@ static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
 #define SEGMENT(op_, types_, fn, how, mean, root) \
   {.op = op_, .type_attr = "T", .types = types_, .compute = fn, .param = &(const segment_t){WEFT_UPDATE_##how, mean, root}}
 const weft_kernel_t weft_cpu_segment_kernels[] = {
-    WEFT_KERNEL("Bincount", "T", WEFT_SET_NUMBERS, NULL, bincount_compute, NULL),
+    WEFT_KERNEL("Bincount", "T", WEFT_SET_INDEX | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64), NULL, bincount_compute, NULL),
     SEGMENT("SegmentMax", WEFT_SET_REAL, segment_compute, MAX, false, false),
     SEGMENT("SegmentMean", WEFT_SET_NUMBERS, segment_compute, ADD, true, false),
     SEGMENT("SegmentMin", WEFT_SET_REAL, segment_compute, MIN, false, false),

@@ -11,7 +11,8 @@
 #define MAP_EXPR(x) (-(x))
 #define MAP_INT_EXPR(x) (0 - (x))
 #define MAP_WRAPS
-#include "kernels/cpu/map1_numbers.tmpl.h"
+#define EACH_COMPLEX
+#include "kernels/cpu/map1_signed.tmpl.h"
 #define MAP_STEM square
 #define MAP_EXPR(x) ((x) * (x))
 #define MAP_WRAPS
@@ -41,7 +42,7 @@
 #define MAP_STEM rint
 #define MAP_EXPR(x) rint(x)
 #define MAP_INT_EXPR(x) (x)
-#include "kernels/cpu/map1_reals.tmpl.h"
+#include "kernels/cpu/map1_signed.tmpl.h"
 #define MAP_STEM is_nan
 #define MAP_EXPR(x) ((x) != (x))
 #define MAP_BOOL
@@ -131,12 +132,6 @@
 #define MAP_EXPR(x) erfc(x)
 #include "kernels/cpu/map1_floats.tmpl.h"
 
-/* Conj of a real number is that number. */
-static weft_status_t *conj_compute(weft_kernel_ctx_t *ctx) {
-  weft_cpu_out_same(ctx, 0, 0);
-  return NULL;
-}
-
 const weft_kernel_t weft_cpu_unary_kernels[] = {
     WEFT_MAP1("Abs", WEFT_SET_FLOATS | WEFT_SET_SIGNED, abs, 0),
     WEFT_MAP1("Acos", WEFT_SET_FIELD, acos, WEFT_MAP_COSTLY),
@@ -147,7 +142,6 @@ const weft_kernel_t weft_cpu_unary_kernels[] = {
     WEFT_MAP1("Atanh", WEFT_SET_FIELD, atanh, WEFT_MAP_COSTLY),
     WEFT_MAP1("Ceil", WEFT_SET_FLOATS, ceil, 0),
     WEFT_MAP1("Conj", WEFT_SET_COMPLEX, conj, 0),
-    WEFT_KERNEL("Conj", "T", WEFT_SET_FLOATS, NULL, conj_compute, NULL),
     WEFT_MAP1("Cos", WEFT_SET_FIELD, cos, WEFT_MAP_COSTLY),
     WEFT_MAP1("Cosh", WEFT_SET_FIELD, cosh, WEFT_MAP_COSTLY),
     WEFT_MAP1("Erf", WEFT_SET_FLOATS, erf, WEFT_MAP_COSTLY),
@@ -162,10 +156,10 @@ const weft_kernel_t weft_cpu_unary_kernels[] = {
     WEFT_MAP1("Log", WEFT_SET_FIELD, log, WEFT_MAP_COSTLY),
     WEFT_MAP1("Log1p", WEFT_SET_FIELD, log1p, WEFT_MAP_COSTLY),
     {.op = "LogicalNot", .compute = weft_map1_compute, .param = &(const weft_map1_t){logical_not_fns, 0}},
-    WEFT_MAP1("Neg", WEFT_SET_FIELD | WEFT_SET_INTS, neg, 0),
+    WEFT_MAP1("Neg", WEFT_SET_FIELD | WEFT_SET_SIGNED, neg, 0),
     WEFT_MAP1("Reciprocal", WEFT_SET_FIELD | WEFT_SET_SIGNED, reciprocal, 0),
     WEFT_MAP1("Rint", WEFT_SET_FLOATS, rint, 0),
-    WEFT_MAP1("Round", WEFT_SET_FLOATS | WEFT_SET_INTS, rint, 0),
+    WEFT_MAP1("Round", WEFT_SET_FLOATS | WEFT_SET_SIGNED, rint, 0),
     WEFT_MAP1("Rsqrt", WEFT_SET_FIELD, rsqrt, 0),
     WEFT_MAP1("Sigmoid", WEFT_SET_FIELD, sigmoid, WEFT_MAP_COSTLY),
     WEFT_MAP1("Sign", WEFT_SET_FIELD | WEFT_SET_SIGNED, sign, 0),

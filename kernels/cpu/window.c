@@ -58,8 +58,8 @@ static weft_status_t *read_explicit(const weft_kernel_node_t *node, weft_window_
   return NULL;
 }
 
-weft_status_t *weft_window_attrs(const weft_kernel_node_t *node, weft_window_attrs_t *out) {
-  *out = (weft_window_attrs_t){.padding = WEFT_PADDING_VALID};
+weft_status_t *weft_window_attrs(const weft_kernel_node_t *node, bool is_pool, weft_window_attrs_t *out) {
+  *out = (weft_window_attrs_t){.padding = WEFT_PADDING_VALID, .dilation = {1, 1}, .ksize = {1, 1}, .ksize_depth = 1};
   const weft_attr_t *format = weft_knode_attr(node, "data_format");
   out->nchw = format != NULL && weft_str_is(format->s, "NCHW");
   if (format != NULL && !out->nchw && !weft_str_is(format->s, "NHWC")) {
@@ -69,11 +69,13 @@ weft_status_t *weft_window_attrs(const weft_kernel_node_t *node, weft_window_att
   weft_str_t padding = weft_knode_string(node, "padding");
   if (weft_str_is(padding, "SAME")) out->padding = WEFT_PADDING_SAME;
   if (weft_str_is(padding, "EXPLICIT")) out->padding = WEFT_PADDING_EXPLICIT;
-  int64_t dilation_depth, batch[3];
+  int64_t dilation_depth = 1, batch[3] = {1, 1, 1};
   WEFT_RETURN_IF_ERROR(read_four(node, "strides", out->nchw, out->stride, &out->stride_depth, &batch[0]));
-  WEFT_RETURN_IF_ERROR(read_four(node, "dilations", out->nchw, out->dilation, &dilation_depth, &batch[1]));
-  WEFT_RETURN_IF_ERROR(read_four(node, "ksize", out->nchw, out->ksize, &out->ksize_depth, &batch[2]));
-  bool is_pool = weft_knode_attr(node, "ksize") != NULL;
+  if (is_pool) {
+    WEFT_RETURN_IF_ERROR(read_four(node, "ksize", out->nchw, out->ksize, &out->ksize_depth, &batch[2]));
+  } else {
+    WEFT_RETURN_IF_ERROR(read_four(node, "dilations", out->nchw, out->dilation, &dilation_depth, &batch[1]));
+  }
   if (is_pool && (batch[0] != 1 || batch[2] != 1)) {
     return WEFT_ERROR(UNIMPLEMENTED, "Pooling is not yet supported on the batch dimension.");
   }

@@ -1,0 +1,197 @@
+/* tests/kernels/table_check_test.c - all tables of kernels agree with the op table, and the check that says so finds what it
+ * should: each fault is planted in a table of its own. */
+#include "tests/kernels/table_check.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/runner.h"
+
+static weft_bench_t bench;
+
+/* ---- the tables that there are ---- */
+
+static void every_table_agrees_with_the_op_table(void) {
+  weft_strbuf_t faults = WEFT_STRBUF_INIT;
+  int tables = 0, n = 0;
+  for (; weft_kernel_table_at(tables) != NULL; tables++) n += weft_table_check(weft_kernel_table_at(tables), bench.device, &faults);
+  if (n > 0) fprintf(stderr, "%s", faults.data);
+  CU_ASSERT_EQUAL(n, 0);
+  CU_ASSERT_TRUE(tables > 0);
+  weft_strbuf_deinit(&faults);
+}
+
+static char *read_file(const char *path) {
+  FILE *f = fopen(path, "r");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+  size_t size = 1 << 20, n;
+  char *text = calloc(size + 1, 1);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+  n = fread(text, 1, size, f);
+  CU_ASSERT_TRUE_FATAL(n > 0 && n < size);
+  fclose(f);
+  return text;
+}
+
+static void every_source_reads_attributes_that_there_are(void) {
+  static const char *const rooms[] = {"kernels", "kernels/cpu"};
+  weft_strbuf_t faults = WEFT_STRBUF_INIT;
+  int files = 0, n = 0;
+  for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
+    DIR *d = opendir(rooms[i]);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+      size_t length = strlen(e->d_name);
+      bool is_source = length > 2 && strcmp(e->d_name + length - 2, ".c") == 0 && strcmp(e->d_name, "kernel.c") != 0;
+      if (!is_source) continue;
+      char path[512];
+      snprintf(path, sizeof path, "%s/%s", rooms[i], e->d_name);
+      char *text = read_file(path);
+      n += weft_source_check(path, text, &faults);
+      files++;
+      free(text);
+    }
+    closedir(d);
+  }
+  if (n > 0) fprintf(stderr, "%s", faults.data);
+  CU_ASSERT_EQUAL(n, 0);
+  CU_ASSERT_TRUE(files > 80);
+  weft_strbuf_deinit(&faults);
+}
+
+/* ---- planted faults ---- */
+
+static weft_status_t *compute(weft_kernel_ctx_t *c) {
+  (void)c;
+  return NULL;
+}
+
+static weft_status_t *reads_misspelt(const weft_kernel_node_t *n, void **out) {
+  (void)out;
+  (void)weft_knode_bool(n, "transpose_c");
+  return NULL;
+}
+
+static weft_status_t *reads_other_kind(const weft_kernel_node_t *n, void **out) {
+  (void)out;
+  (void)weft_knode_int(n, "transpose_a");
+  return NULL;
+}
+
+static weft_status_t *reads_optional(const weft_kernel_node_t *n, void **out) {
+  (void)out;
+  (void)weft_knode_int_or(n, "batch_dimz", 0);
+  return NULL;
+}
+
+/* Only a true transpose_b leads to the fault. */
+static weft_status_t *reads_sometimes(const weft_kernel_node_t *n, void **out) {
+  (void)out;
+  if (weft_knode_bool(n, "transpose_b")) (void)weft_knode_bool(n, "tranpose_a");
+  return NULL;
+}
+
+/* The table of `rows` has the fault that `line` tells, and no other; NULL: none. */
+static void expect_fault(const weft_kernel_t *rows, const char *line) {
+  const weft_kernel_t *const families[] = {rows, NULL};
+  const weft_kernel_table_t table = {.device_type = "CPU", .families = families};
+  weft_strbuf_t faults = WEFT_STRBUF_INIT;
+  int n = weft_table_check(&table, bench.device, &faults);
+  CU_ASSERT_EQUAL(n, line == NULL ? 0 : 1);
+  CU_ASSERT_STRING_EQUAL(faults.data == NULL ? "" : faults.data, line == NULL ? "" : line);
+  weft_strbuf_deinit(&faults);
+}
+
+#define ROW(op_, types_, prepare_) \
+  {.op = op_, .type_attr = "T", .types = types_, .prepare = prepare_, .compute = compute}
+#define F32 WEFT_DTYPE_BIT(WEFT_F32)
+#define F64 WEFT_DTYPE_BIT(WEFT_F64)
+#define I32 WEFT_DTYPE_BIT(WEFT_I32)
+
+static void a_sound_table_has_no_fault(void) {
+  const weft_kernel_t rows[] = {ROW("Erf", F32, NULL), ROW("Erf", F64, NULL), ROW("MatMul", F32, NULL), {0}};
+  expect_fault(rows, NULL);
+}
+
+static void a_kernel_without_a_record_is_found(void) {
+  const weft_kernel_t rows[] = {ROW("Eff", F32, NULL), {0}};
+  expect_fault(rows, "Eff: the op table has no such op\n");
+}
+
+static void a_dtype_that_the_op_does_not_allow_is_found(void) {
+  const weft_kernel_t rows[] = {ROW("Erf", F32 | I32, NULL), {0}};
+  expect_fault(rows, "Erf: the op does not allow int32\n");
+}
+
+static void a_type_attribute_that_the_op_lacks_is_found(void) {
+  const weft_kernel_t rows[] = {{.op = "Erf", .type_attr = "U", .types = F32, .compute = compute}, {0}};
+  expect_fault(rows, "Erf: the record has no type attribute U\n");
+}
+
+static void the_same_op_twice_for_a_dtype_is_found(void) {
+  const weft_kernel_t rows[] = {ROW("Erf", F32, NULL), ROW("Erf", F64 | F32, NULL), {0}};
+  expect_fault(rows, "Erf: is in the table twice for a dtype\n");
+}
+
+static void a_kernel_that_computes_nothing_is_found(void) {
+  const weft_kernel_t rows[] = {{.op = "Erf", .type_attr = "T", .types = F32}, {0}};
+  expect_fault(rows, "Erf: needs either compute or compute_async\n");
+}
+
+static void a_misspelt_attribute_is_found(void) {
+  const weft_kernel_t rows[] = {ROW("MatMul", F32, reads_misspelt), {0}};
+  expect_fault(rows, "MatMul: prepare reads an attribute that the record lacks: transpose_c\n");
+}
+
+static void an_attribute_of_another_kind_is_found(void) {
+  const weft_kernel_t rows[] = {ROW("MatMul", F32, reads_other_kind), {0}};
+  expect_fault(rows, "MatMul: prepare reads an attribute that is of another kind in the record: transpose_a\n");
+}
+
+static void a_misspelt_attribute_behind_another_is_found(void) {
+  const weft_kernel_t rows[] = {ROW("MatMul", F32, reads_sometimes), {0}};
+  expect_fault(rows, "MatMul: prepare reads an attribute that the record lacks: tranpose_a\n");
+}
+
+static void a_misspelt_attribute_of_some_ops_is_found(void) {
+  const weft_kernel_t rows[] = {ROW("MatMul", F32, reads_optional), ROW("Erf", F32, reads_optional), {0}};
+  expect_fault(rows, "MatMul: no op of its family has an attribute that prepare reads: batch_dimz\n");
+}
+
+static void a_misspelt_attribute_in_a_source_is_found(void) {
+  weft_strbuf_t faults = WEFT_STRBUF_INIT;
+  static const char good[] = "x = weft_knode_bool(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
+  static const char bad[] = "x = weft_knode_bool(ctx->node, \"tranpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
+  static const char odd[] = "x = weft_knode_int(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
+  static const char other[] = "x = weft_knode_bool(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"Erf\"}, };";
+  CU_ASSERT_EQUAL(weft_source_check("f.c", good, &faults), 0);
+  CU_ASSERT_EQUAL(weft_source_check("f.c", bad, &faults), 1);
+  CU_ASSERT_EQUAL(weft_source_check("f.c", odd, &faults), 1);
+  CU_ASSERT_EQUAL(weft_source_check("f.c", other, &faults), 1);
+  weft_strbuf_deinit(&faults);
+}
+
+int main(void) {
+  const CU_TestInfo tests[] = {
+      {"every table agrees with the op table", every_table_agrees_with_the_op_table},
+      {"every source reads attributes that there are", every_source_reads_attributes_that_there_are},
+      {"a sound table has no fault", a_sound_table_has_no_fault},
+      {"a kernel without a record is found", a_kernel_without_a_record_is_found},
+      {"a dtype that the op does not allow is found", a_dtype_that_the_op_does_not_allow_is_found},
+      {"a type attribute that the op lacks is found", a_type_attribute_that_the_op_lacks_is_found},
+      {"the same op twice for a dtype is found", the_same_op_twice_for_a_dtype_is_found},
+      {"a kernel that computes nothing is found", a_kernel_that_computes_nothing_is_found},
+      {"a misspelt attribute is found", a_misspelt_attribute_is_found},
+      {"an attribute of another kind is found", an_attribute_of_another_kind_is_found},
+      {"a misspelt attribute behind another is found", a_misspelt_attribute_behind_another_is_found},
+      {"a misspelt attribute of some ops is found", a_misspelt_attribute_of_some_ops_is_found},
+      {"a misspelt attribute in a source is found", a_misspelt_attribute_in_a_source_is_found},
+      CU_TEST_INFO_NULL,
+  };
+  weft_status_t *s = weft_bench_init(&bench);
+  if (s != NULL) abort();
+  int rc = weft_run_tests("table check", tests);
+  weft_bench_deinit(&bench);
+  return rc;
+}
