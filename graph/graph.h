@@ -41,7 +41,7 @@ struct weft_node {
   const weft_shape_t *output_shapes; /* num_outputs, or NULL before inference */
   int num_inputs, num_controls, num_attrs, num_outputs;
   int controls_capacity;
-  uint32_t flags;             /* copy of op->flags */
+  uint64_t flags;             /* copy of op->flags */
   int64_t mark;               /* scratch for the pass that runs now */
 };
 

@@ -1,5 +1,5 @@
-/* ops/math_grad.c - gradients of elementwise arithmetic. Complex values: a gradient is multiplied by the
- * conjugate. */
+/* ops/math_grad.c - gradients of elementwise arithmetic that are no formulas in the op's record (ops/formula.c). Complex
+ * values: a gradient is multiplied by the conjugate. */
 #include "ops/grad.h"
 
 /* Every function begins with the names of the formula. */
@@ -28,12 +28,6 @@ static value_t number(weft_grad_t *g, value_t like, double v) {
   return weft_grad_scalar(g, weft_grad_dtype(g, like), v);
 }
 
-/* dx of a function of one argument: dy times the conjugate of its derivative. */
-static weft_status_t *times(weft_grad_t *g, value_t dy, value_t derivative) {
-  g->c->dx[0] = mul(g, dy, conjugate(g, derivative));
-  return g->s;
-}
-
 /* dx of a function of two: each summed down to its input's shape. */
 static weft_status_t *both(weft_grad_t *g, value_t da, value_t db) {
   const value_t *x = g->c->inputs;
@@ -42,144 +36,8 @@ static weft_status_t *both(weft_grad_t *g, value_t da, value_t db) {
   return g->s;
 }
 
-/* ---- one argument ---- */
-
-weft_status_t *weft_grad_neg(weft_grad_ctx_t *c) {
-  UNARY;
-  c->dx[0] = neg(g, dy);
-  return g->s;
-}
-weft_status_t *weft_grad_abs(weft_grad_ctx_t *c) {
-  UNARY;
-  c->dx[0] = mul(g, dy, f(g, "Sign", x));
-  return g->s;
-}
-weft_status_t *weft_grad_square(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, mul(g, number(g, x, 2), x));
-}
-weft_status_t *weft_grad_sqrt(weft_grad_ctx_t *c) {
-  UNARY;
-  c->dx[0] = weft_grad_op2(g, "SqrtGrad", y, dy);
-  return g->s;
-}
-weft_status_t *weft_grad_rsqrt(weft_grad_ctx_t *c) {
-  UNARY;
-  c->dx[0] = weft_grad_op2(g, "RsqrtGrad", y, dy);
-  return g->s;
-}
-weft_status_t *weft_grad_exp(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, y);
-}
-weft_status_t *weft_grad_expm1(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, f(g, "Exp", x));
-}
-weft_status_t *weft_grad_log(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, f(g, "Reciprocal", x));
-}
-weft_status_t *weft_grad_log1p(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, f(g, "Reciprocal", add(g, number(g, x, 1), x)));
-}
-weft_status_t *weft_grad_reciprocal(weft_grad_ctx_t *c) {
-  UNARY;
-  c->dx[0] = weft_grad_op2(g, "ReciprocalGrad", y, dy);
-  return g->s;
-}
-weft_status_t *weft_grad_sin(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, f(g, "Cos", x));
-}
-weft_status_t *weft_grad_cos(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, neg(g, f(g, "Sin", x)));
-}
-weft_status_t *weft_grad_tan(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, square(g, f(g, "Reciprocal", f(g, "Cos", x))));
-}
-weft_status_t *weft_grad_asin(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, f(g, "Reciprocal", f(g, "Sqrt", sub(g, number(g, x, 1), square(g, x)))));
-}
-weft_status_t *weft_grad_acos(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, neg(g, f(g, "Reciprocal", f(g, "Sqrt", sub(g, number(g, x, 1), square(g, x))))));
-}
-weft_status_t *weft_grad_atan(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, f(g, "Reciprocal", add(g, number(g, x, 1), square(g, x))));
-}
-weft_status_t *weft_grad_sinh(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, f(g, "Cosh", x));
-}
-weft_status_t *weft_grad_cosh(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, f(g, "Sinh", x));
-}
-weft_status_t *weft_grad_asinh(weft_grad_ctx_t *c) {
-  UNARY;
-  c->dx[0] = divide(g, dy, conjugate(g, f(g, "Cosh", y)));
-  return g->s;
-}
-weft_status_t *weft_grad_acosh(weft_grad_ctx_t *c) {
-  UNARY;
-  c->dx[0] = divide(g, dy, conjugate(g, f(g, "Sinh", y)));
-  return g->s;
-}
-weft_status_t *weft_grad_atanh(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, f(g, "Reciprocal", sub(g, number(g, x, 1), square(g, x))));
-}
-weft_status_t *weft_grad_tanh(weft_grad_ctx_t *c) {
-  UNARY;
-  c->dx[0] = weft_grad_op2(g, "TanhGrad", y, dy);
-  return g->s;
-}
-weft_status_t *weft_grad_sigmoid(weft_grad_ctx_t *c) {
-  UNARY;
-  c->dx[0] = weft_grad_op2(g, "SigmoidGrad", y, dy);
-  return g->s;
-}
-/* 2 / sqrt(pi) */
-#define TWO_OVER_SQRT_PI 1.1283791670955125739
-weft_status_t *weft_grad_erf(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, mul(g, number(g, x, TWO_OVER_SQRT_PI), f(g, "Exp", neg(g, square(g, x)))));
-}
-weft_status_t *weft_grad_erfc(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, mul(g, number(g, x, -TWO_OVER_SQRT_PI), f(g, "Exp", neg(g, square(g, x)))));
-}
-weft_status_t *weft_grad_erfinv(weft_grad_ctx_t *c) { /* sqrt(pi)/2 * exp(y^2) */
-  UNARY;
-  return times(g, dy, mul(g, number(g, x, 1.0 / TWO_OVER_SQRT_PI), f(g, "Exp", square(g, y))));
-}
-weft_status_t *weft_grad_ndtri(weft_grad_ctx_t *c) { /* sqrt(2 pi) * exp(y^2 / 2) */
-  UNARY;
-  value_t half = number(g, x, 0.5);
-  return times(g, dy, mul(g, number(g, x, 2.5066282746310005024), f(g, "Exp", mul(g, half, square(g, y)))));
-}
-weft_status_t *weft_grad_lgamma(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, f(g, "Digamma", x));
-}
-weft_status_t *weft_grad_digamma(weft_grad_ctx_t *c) {
-  UNARY;
-  return times(g, dy, weft_grad_op2(g, "Polygamma", number(g, x, 1), x));
-}
-
 /* ---- complex ---- */
 
-weft_status_t *weft_grad_conj_op(weft_grad_ctx_t *c) {
-  UNARY;
-  c->dx[0] = f(g, "Conj", dy);
-  return g->s;
-}
 /* A Complex node of the type of x. */
 static value_t complex_like(weft_grad_t *g, value_t x, value_t re, value_t im) {
   weft_named_attr_t type = weft_grad_type("Tout", weft_grad_dtype(g, x));
@@ -211,39 +69,6 @@ weft_status_t *weft_grad_complex_abs(weft_grad_ctx_t *c) {
 
 /* ---- two arguments ---- */
 
-weft_status_t *weft_grad_add(weft_grad_ctx_t *c) {
-  BINARY;
-  return both(g, dy, dy);
-}
-weft_status_t *weft_grad_sub(weft_grad_ctx_t *c) {
-  BINARY;
-  return both(g, dy, neg(g, dy));
-}
-weft_status_t *weft_grad_mul(weft_grad_ctx_t *c) {
-  BINARY;
-  return both(g, mul(g, dy, conjugate(g, b)), mul(g, conjugate(g, a), dy));
-}
-weft_status_t *weft_grad_div(weft_grad_ctx_t *c) {
-  BINARY;
-  a = conjugate(g, a);
-  b = conjugate(g, b);
-  return both(g, divide(g, dy, b), mul(g, dy, divide(g, divide(g, neg(g, a), b), b)));
-}
-weft_status_t *weft_grad_div_no_nan(weft_grad_ctx_t *c) {
-  BINARY;
-  a = conjugate(g, a);
-  b = conjugate(g, b);
-  value_t quotient = weft_grad_op2(g, "DivNoNan", weft_grad_op2(g, "DivNoNan", neg(g, a), b), b);
-  return both(g, weft_grad_op2(g, "DivNoNan", dy, b), mul(g, dy, quotient));
-}
-weft_status_t *weft_grad_mul_no_nan(weft_grad_ctx_t *c) {
-  BINARY;
-  return both(g, weft_grad_op2(g, "MulNoNan", dy, b), weft_grad_op2(g, "MulNoNan", a, dy));
-}
-weft_status_t *weft_grad_floor_mod(weft_grad_ctx_t *c) {
-  BINARY;
-  return both(g, dy, mul(g, dy, neg(g, weft_grad_op2(g, "FloorDiv", a, b))));
-}
 /* Where the comparison holds the gradient is the first's, elsewhere the second's. */
 static weft_status_t *chosen(weft_grad_ctx_t *c, const char *comparison) {
   BINARY;
@@ -274,27 +99,6 @@ weft_status_t *weft_grad_atan2(weft_grad_ctx_t *c) {
   value_t scaled = divide(g, dy, add(g, square(g, b), square(g, a)));
   return both(g, mul(g, b, scaled), mul(g, neg(g, a), scaled));
 }
-/* 1 where a is not 0, in its type: its part in x*log(...) is 0 there by definition. */
-static value_t is_not_zero(weft_grad_t *g, value_t a) {
-  return weft_grad_cast(g, weft_grad_op2(g, "NotEqual", a, number(g, a, 0)), weft_grad_dtype(g, a));
-}
-weft_status_t *weft_grad_xlogy(weft_grad_ctx_t *c) {
-  BINARY;
-  return both(g, mul(g, dy, weft_grad_op2(g, "Xlogy", is_not_zero(g, a), b)),
-              mul(g, dy, weft_grad_op2(g, "Xdivy", a, b)));
-}
-weft_status_t *weft_grad_xlog1py(weft_grad_ctx_t *c) {
-  BINARY;
-  value_t b1 = add(g, b, number(g, b, 1));
-  return both(g, mul(g, dy, weft_grad_op2(g, "Xlog1py", is_not_zero(g, a), b)),
-              mul(g, dy, weft_grad_op2(g, "Xdivy", a, b1)));
-}
-weft_status_t *weft_grad_xdivy(weft_grad_ctx_t *c) {
-  BINARY;
-  return both(g, mul(g, dy, weft_grad_op2(g, "Xdivy", is_not_zero(g, a), b)),
-              mul(g, dy, weft_grad_op2(g, "Xdivy", neg(g, a), square(g, b))));
-}
-
 /* ---- others ---- */
 
 weft_status_t *weft_grad_add_n(weft_grad_ctx_t *c) {

@@ -14,18 +14,21 @@
 #include "base/mutex.h"
 #include "ops/op_functions.h"
 
-/* Fields of ops.def's last column that are not one bit. */
-enum { UPDATE_SHIFT = 28 };
-#define FLAG_BITS ((1u << UPDATE_SHIFT) - 1)
+/* Of ops.def's flags, what is not one bit: the input of UPDATES_FROM, plus 1. */
+enum { UPDATE_SHIFT = 56 };
+#define FLAG_BITS ((UINT64_C(1) << UPDATE_SHIFT) - 1)
 
 typedef struct entry {
   const char *name, *signature, *attrs;
   weft_shape_fn *infer_shapes;
   weft_grad_fn *gradient;
-  uint32_t flags;
+  uint64_t flags;
+  const char *formula;
+  int removed_in;
+  const char *removed_why;
 } entry_t;
 
-/* The short names of ops.def's last column. */
+/* The short names of ops.def's flags. */
 #define STATEFUL WEFT_OP_STATEFUL
 #define COMMUTATIVE WEFT_OP_COMMUTATIVE
 #define AGGREGATE WEFT_OP_AGGREGATE
@@ -49,29 +52,37 @@ typedef struct entry {
 #define CHEAP WEFT_OP_CHEAP
 #define INTERNAL WEFT_OP_INTERNAL
 #define COMMUNICATION WEFT_OP_COMMUNICATION
-#define COLLECTIVE (WEFT_OP_STATEFUL | WEFT_OP_BLOCKING | WEFT_OP_COMMUNICATION)
 #define ARG WEFT_OP_ARG
 #define RETVAL WEFT_OP_RETVAL
 #define PLACEHOLDER WEFT_OP_PLACEHOLDER
 #define NOOP WEFT_OP_NOOP
-#define UPDATES (uint32_t) WEFT_OP_UPDATE /* writes its input 0, from no gradient or value */
-#define UPDATES_FROM(input) ((uint32_t)WEFT_OP_UPDATE | (uint32_t)((input) + 1) << UPDATE_SHIFT)
+#define DEFAULT_VALUE WEFT_OP_DEFAULT
+#define IDENTITY WEFT_OP_IDENTITY
+#define BUNDLE WEFT_OP_BUNDLE
+#define READ WEFT_OP_READ
+#define COPY WEFT_OP_COPY
+#define VIEW WEFT_OP_VIEW
+#define LOOKUP WEFT_OP_LOOKUP
+#define LOOKUP_ND WEFT_OP_LOOKUP_ND
+#define INITIALIZED WEFT_OP_INITIALIZED
+#define SHAPE WEFT_OP_SHAPE
+#define UNIQUE WEFT_OP_UNIQUE
+#define SEGMENT_SUM WEFT_OP_SEGMENT_SUM
+#define PARTITION WEFT_OP_PARTITION
+#define EFFECT WEFT_OP_EFFECT
+#define CALL WEFT_OP_CALL
+#define SAVE WEFT_OP_SAVE
+#define LINEAR_IN WEFT_OP_LINEAR_IN
+#define COLLECTIVE (WEFT_OP_STATEFUL | WEFT_OP_BLOCKING | WEFT_OP_COMMUNICATION)
+#define UPDATES WEFT_OP_UPDATE /* writes its input 0, from no gradient or value */
+#define UPDATES_FROM(input) (WEFT_OP_UPDATE | (uint64_t)((input) + 1) << UPDATE_SHIFT)
 
 static const entry_t entries[] = {
-#define WEFT_OP(name, signature, attrs, shape, grad, flags) \
-  {name, signature, attrs, weft_##shape, weft_##grad, flags},
+#define WEFT_OP(name_, signature_, attrs_, shape_, grad_, ...)                                                       \
+  {.name = name_, .signature = signature_, .attrs = attrs_, .infer_shapes = weft_##shape_, .gradient = weft_##grad_, \
+   .flags = __VA_ARGS__},
 #include "ops/ops.def"
 #undef WEFT_OP
-};
-
-/* Ops that newer graphs may not use. */
-static const struct {
-  const char *name;
-  int version;
-  const char *why;
-} removed[] = {
-    {"PlaceholderV2", 23, "Placeholder now behaves the same as PlaceholderV2."},
-    {"TopK", 7, "Use TopKV2 instead"},
 };
 
 enum { NUM_OPS = sizeof entries / sizeof entries[0] };
@@ -100,15 +111,12 @@ static weft_status_t *build_locked(void) {
     op->gradient = e->gradient == weft_grad_missing ? NULL : e->gradient;
     op->flags = e->flags & FLAG_BITS;
     op->update_grad_input = (int)(e->flags >> UPDATE_SHIFT) - 1;
+    op->formula = e->formula;
+    op->removed_in = e->removed_in;
+    op->removed_why = e->removed_why;
     void *old = NULL;
     WEFT_RETURN_IF_ERROR(weft_map_put(&table.by_name, op->name, op, &old));
     if (old != NULL) return WEFT_ERROR(INTERNAL, "op '%s' is in the table twice", e->name);
-  }
-  for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++) {
-    weft_op_def_t *op = weft_map_get(&table.by_name, weft_str(removed[i].name));
-    if (op == NULL) return WEFT_ERROR(INTERNAL, "op '%s' is not in the table", removed[i].name);
-    op->removed_in = removed[i].version;
-    op->removed_why = removed[i].why;
   }
   qsort(table.sorted, NUM_OPS, sizeof table.sorted[0], compare_names);
   return NULL;

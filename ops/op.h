@@ -1,9 +1,11 @@
 /* ops/op.h - what each operation is: signature, attributes, properties, shape function, gradient.
  *
- * The table is ops.def, one line per op in TensorFlow's own notation:
+ * The table is ops.def, one record per op in TensorFlow's own notation:
  *
  *   WEFT_OP("MatMul", "a: T, b: T -> product: T",
- *           "T: {bfloat16, half, float, double, int32, int64}, transpose_a: bool = false", shape_matmul, grad_matmul, 0)
+ *           "T: {bfloat16, half, float, double, int32, int64}, transpose_a: bool = false", infer_matmul, grad_matmul, 0)
+ *
+ * Behind the flags may follow fields that few ops have: .formula, .removed_in and .removed_why (weft_op_def_t).
  *
  * Inputs and outputs are "name: type", where type is a dtype, a type attribute (T),
  * "N * T" (N tensors of one type), a list(type) attribute, or "Ref(any of these)".
@@ -19,36 +21,52 @@
 #include "ops/attr.h"
 
 /* What passes, placement and strategies must know of an op. A pass asks for a property, never for a name. */
-typedef enum weft_op_flags {
-  WEFT_OP_STATEFUL = 1 << 0,          /* never fold, never merge with an equal node, keeps its device on extend */
-  WEFT_OP_COMMUTATIVE = 1 << 1,
-  WEFT_OP_AGGREGATE = 1 << 2,         /* is_aggregate: Add, AddN */
-  WEFT_OP_ELEMENTWISE = 1 << 3,       /* output i depends on elements i of its (broadcast) inputs only */
-  WEFT_OP_UNINIT_OK = 1 << 4,         /* allows_uninitialized_input */
-  WEFT_OP_SWITCH = 1 << 5,            /* Switch, RefSwitch, _SwitchN */
-  WEFT_OP_MERGE = 1 << 6,
-  WEFT_OP_ENTER = 1 << 7,
-  WEFT_OP_EXIT = 1 << 8,
-  WEFT_OP_NEXT_ITERATION = 1 << 9,
-  WEFT_OP_LOOP_COND = 1 << 10,
-  WEFT_OP_CONTROL_TRIGGER = 1 << 11,
-  WEFT_OP_SEND = 1 << 12,             /* _Send, _HostSend: runs even when dead */
-  WEFT_OP_RECV = 1 << 13,
-  WEFT_OP_CONST = 1 << 14,            /* value known from attributes alone */
-  WEFT_OP_VARIABLE = 1 << 15,         /* holds state that an optimizer changes: VariableV2, VarHandleOp */
-  WEFT_OP_UPDATE = 1 << 16,           /* writes a variable: input 0; see update_grad_input */
-  WEFT_OP_METADATA = 1 << 17,         /* Shape, Size, Rank: reads only its input's shape, so it sits with its input */
-  WEFT_OP_BLOCKING = 1 << 18,         /* may wait for another op or step: asynchronous kernel */
-  WEFT_OP_FUNCTIONAL = 1 << 19,       /* If, While, Case, PartitionedCall: lowered before placement */
-  WEFT_OP_COLOCATE_EXEMPT = 1 << 20,  /* its resource inputs do not force it to their device: IdentityN, PartitionedCall */
-  WEFT_OP_CHEAP = 1 << 21,            /* constant time: runs inline on the thread that made it ready */
-  WEFT_OP_INTERNAL = 1 << 22,         /* name starts with '_': refused in client graphs, not listed */
-  WEFT_OP_COMMUNICATION = 1 << 23,    /* may honestly fail with UNAVAILABLE */
-  WEFT_OP_ARG = 1 << 24,              /* _Arg */
-  WEFT_OP_RETVAL = 1 << 25,           /* _Retval */
-  WEFT_OP_PLACEHOLDER = 1 << 26,
-  WEFT_OP_NOOP = 1 << 27,             /* computes nothing at all */
-} weft_op_flags_t;
+#define WEFT_OP_STATEFUL         (UINT64_C(1) << 0)    /* never fold, never merge with an equal node, keeps its device on extend */
+#define WEFT_OP_COMMUTATIVE      (UINT64_C(1) << 1)
+#define WEFT_OP_AGGREGATE        (UINT64_C(1) << 2)    /* is_aggregate: Add, AddN */
+#define WEFT_OP_ELEMENTWISE      (UINT64_C(1) << 3)    /* output i depends on elements i of its (broadcast) inputs only */
+#define WEFT_OP_UNINIT_OK        (UINT64_C(1) << 4)    /* allows_uninitialized_input */
+#define WEFT_OP_SWITCH           (UINT64_C(1) << 5)    /* Switch, RefSwitch, _SwitchN */
+#define WEFT_OP_MERGE            (UINT64_C(1) << 6)
+#define WEFT_OP_ENTER            (UINT64_C(1) << 7)
+#define WEFT_OP_EXIT             (UINT64_C(1) << 8)
+#define WEFT_OP_NEXT_ITERATION   (UINT64_C(1) << 9)
+#define WEFT_OP_LOOP_COND        (UINT64_C(1) << 10)
+#define WEFT_OP_CONTROL_TRIGGER  (UINT64_C(1) << 11)
+#define WEFT_OP_SEND             (UINT64_C(1) << 12)   /* _Send, _HostSend: runs even when dead */
+#define WEFT_OP_RECV             (UINT64_C(1) << 13)
+#define WEFT_OP_CONST            (UINT64_C(1) << 14)   /* value known from attributes alone */
+#define WEFT_OP_VARIABLE         (UINT64_C(1) << 15)   /* holds state that an optimizer changes: VariableV2, VarHandleOp */
+#define WEFT_OP_UPDATE           (UINT64_C(1) << 16)   /* writes a variable: input 0; see update_grad_input */
+#define WEFT_OP_METADATA         (UINT64_C(1) << 17)   /* Shape, Size, Rank: reads only its input's shape, so it sits with its input */
+#define WEFT_OP_BLOCKING         (UINT64_C(1) << 18)   /* may wait for another op or step: asynchronous kernel */
+#define WEFT_OP_FUNCTIONAL       (UINT64_C(1) << 19)   /* If, While, Case, PartitionedCall: lowered before placement */
+#define WEFT_OP_COLOCATE_EXEMPT  (UINT64_C(1) << 20)   /* its resource inputs do not force it to their device: IdentityN, PartitionedCall */
+#define WEFT_OP_CHEAP            (UINT64_C(1) << 21)   /* constant time: runs inline on the thread that made it ready */
+#define WEFT_OP_INTERNAL         (UINT64_C(1) << 22)   /* name starts with '_': refused in client graphs, not listed */
+#define WEFT_OP_COMMUNICATION    (UINT64_C(1) << 23)   /* may honestly fail with UNAVAILABLE */
+#define WEFT_OP_ARG              (UINT64_C(1) << 24)   /* _Arg */
+#define WEFT_OP_RETVAL           (UINT64_C(1) << 25)   /* _Retval */
+#define WEFT_OP_PLACEHOLDER      (UINT64_C(1) << 26)   /* must be fed */
+#define WEFT_OP_NOOP             (UINT64_C(1) << 27)   /* computes nothing at all */
+#define WEFT_OP_DEFAULT          (UINT64_C(1) << 28)   /* may be fed, else its input is its output: PlaceholderWithDefault */
+#define WEFT_OP_IDENTITY         (UINT64_C(1) << 29)   /* its output is its only input: Identity, RefIdentity */
+#define WEFT_OP_BUNDLE           (UINT64_C(1) << 30)   /* its outputs are its inputs, one by one: IdentityN */
+#define WEFT_OP_READ             (UINT64_C(1) << 31)   /* its output is the value of its input or of the variable behind it: Identity, ReadVariableOp */
+#define WEFT_OP_COPY             (UINT64_C(1) << 32)   /* its output is its input, in other memory: DeepCopy */
+#define WEFT_OP_VIEW             (UINT64_C(1) << 33)   /* its output has the elements of input 0 in their order: Reshape, ExpandDims, Squeeze */
+#define WEFT_OP_LOOKUP           (UINT64_C(1) << 34)   /* rows of input 0 (a variable or its value) whose numbers input 1 lists: Gather, GatherV2, ResourceGather */
+#define WEFT_OP_LOOKUP_ND        (UINT64_C(1) << 35)   /* the same with a coordinate for each row: GatherNd, ResourceGatherNd */
+#define WEFT_OP_INITIALIZED      (UINT64_C(1) << 36)   /* whether its variable has a value: IsVariableInitialized, VarIsInitializedOp */
+#define WEFT_OP_SHAPE            (UINT64_C(1) << 37)   /* the shape of its input or of the variable behind it: Shape, VariableShape */
+#define WEFT_OP_UNIQUE           (UINT64_C(1) << 38)   /* each value of input 0 once; output 1 numbers them: Unique */
+#define WEFT_OP_SEGMENT_SUM      (UINT64_C(1) << 39)   /* rows of input 0 added up by the numbers in input 1: UnsortedSegmentSum */
+#define WEFT_OP_PARTITION        (UINT64_C(1) << 40)   /* rows of input 0 divided up by the numbers in input 1: DynamicPartition */
+#define WEFT_OP_EFFECT           (UINT64_C(1) << 41)   /* passes input 0 on and has an effect outside of the graph: Print */
+#define WEFT_OP_CALL             (UINT64_C(1) << 42)   /* calls the function in attribute f: PartitionedCall */
+#define WEFT_OP_SAVE             (UINT64_C(1) << 43)   /* writes inputs 3 and on to a checkpoint, by the names in input 1: SaveV2 */
+/* Linear in input i, the others being constant; i < 8. Sums of inputs are linear in none. */
+#define WEFT_OP_LINEAR_IN(i) (UINT64_C(1) << (48 + (i)))
 
 typedef enum weft_arg_kind {
   WEFT_ARG_FIXED,     /* dtype */
@@ -87,12 +105,13 @@ typedef struct weft_op_def {
   const weft_arg_def_t *inputs, *outputs;
   const weft_attr_def_t *attrs;
   int num_inputs, num_outputs, num_attrs; /* of the signature; a REPEATED arg counts once */
-  uint32_t flags;                         /* weft_op_flags_t */
+  uint64_t flags;                         /* WEFT_OP_... */
   int update_grad_input;                  /* of a WEFT_OP_UPDATE: which input is the gradient or value; -1: none */
   weft_shape_fn *infer_shapes;            /* NULL: all outputs unknown */
   int removed_in;                         /* GraphDef version from which on the op is refused; 0: never */
   const char *removed_why;                /* "Use TopKV2 instead"; NULL if removed_in is 0 */
   weft_grad_fn *gradient;                 /* NULL: no gradient; weft_grad_none: declared not differentiable */
+  const char *formula;                    /* of weft_grad_formula, which says how it reads; else NULL */
 } weft_op_def_t;
 
 /* NULL if unknown. The result is constant and lives for ever. Thread-safe. */

@@ -9,8 +9,8 @@
 #include "ops/gradient.h"
 #include "ops/shape_inference.h"
 
-#define WEFT_OP(name, signature, attrs, shape, grad, flags) \
-  weft_shape_fn weft_##shape;                               \
+#define WEFT_OP(name, signature, attrs, shape, grad, ...) \
+  weft_shape_fn weft_##shape;                             \
   weft_grad_fn weft_##grad;
 #include "ops/ops.def"
 #undef WEFT_OP

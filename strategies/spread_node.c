@@ -47,7 +47,7 @@ bool weft_spread_makes_list(const weft_node_t *n) {
 const char *weft_spread_rule_op(int i) { return i >= 0 && i < NUM_RULES ? rules[i].op : NULL; }
 
 bool weft_spread_has_rule(const weft_op_def_t *op) {
-  const uint32_t by_flags = WEFT_OP_ELEMENTWISE | WEFT_OP_UPDATE | WEFT_OP_CONST | WEFT_OP_VARIABLE |
+  const uint64_t by_flags = WEFT_OP_ELEMENTWISE | WEFT_OP_UPDATE | WEFT_OP_CONST | WEFT_OP_VARIABLE |
                             WEFT_OP_PLACEHOLDER | WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER |
                             WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION | WEFT_OP_LOOP_COND | WEFT_OP_NOOP |
                             WEFT_OP_CONTROL_TRIGGER | WEFT_OP_METADATA;
@@ -157,7 +157,7 @@ static bool number_all_rows(weft_spread_ctx_t *c, const weft_spread_table_rule_t
 static weft_status_t *ask(weft_spread_ctx_t *c) {
   value_t *in = (value_t *)c->in; /* of the visit, which made it */
   const weft_node_t *n = c->node;
-  uint32_t flags = n->op->flags;
+  uint64_t flags = n->op->flags;
   if (number_all_rows(c, weft_spread_rule_of(n->op->name))) return NULL; /* next time */
   if ((flags & WEFT_OP_MERGE) != 0) return weft_spread_merge(c);
   bool is_forced = c->analysis->forced[n->id].kind != WEFT_SPREAD_NONE && (flags & WEFT_OP_ENTER) == 0 && !weft_spread_makes_list(n);

@@ -10,7 +10,7 @@ INF, NAN = np.inf, np.nan
 EDGES = np.array([-INF, -100.0, -2.5, -1.5, -1.0, -0.5, -0.0, 0.0, 0.3, 0.5, 1.0, 1.5, 2.5, 7.0, 80.0, INF, NAN])
 
 UNARY = """Neg Abs Sign Square Sqrt Rsqrt Exp Expm1 Log Log1p Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh
-Atanh Sigmoid Erf Erfc Lgamma Digamma Reciprocal Inv Floor Ceil Rint Round Relu Relu6 Elu Selu Softplus Softsign
+Atanh Sigmoid Erf Erfc Erfinv Ndtri Lgamma Digamma Reciprocal Inv Floor Ceil Rint Round Relu Relu6 Elu Selu Softplus Softsign
 LeakyRelu IsNan IsInf IsFinite ZerosLike OnesLike Identity Snapshot StopGradient PreventGradient L2Loss""".split()
 
 BINARY = """AddV2 Add Sub Mul Div RealDiv FloorDiv TruncateDiv FloorMod Mod TruncateMod Pow Maximum Minimum

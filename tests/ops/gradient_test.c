@@ -271,11 +271,33 @@ static void gradients_are_well_formed(void) {
   CU_ASSERT_EQUAL(wrong, 0);
 }
 
+/* Ops whose gradient is a formula need no lines: shapes that are equal and, for two inputs, that broadcast. */
+static void formulas_are_well_formed(void) {
+  int n = 0, wrong = 0, checked = 0;
+  const weft_op_def_t *const *ops = weft_op_list(&n);
+  for (int i = 0; i < n; i++) {
+    const weft_attr_def_t *type = weft_op_attr(ops[i], WEFT_STR("T"));
+    if (ops[i]->formula == NULL) continue;
+    bool is_complex = type != NULL && (type->allowed_types & WEFT_DTYPE_BIT(WEFT_C64)) != 0;
+    bool is_real = type != NULL && (type->allowed_types & WEFT_DTYPE_BIT(WEFT_F32)) != 0;
+    for (int k = 0; k < 2; k++) {
+      const char *attrs = k == 0 ? "T=float" : "T=complex64", *name = ops[i]->name.data;
+      if (k == 0 ? !is_real : !is_complex) continue;
+      bool is_one = ops[i]->num_inputs == 1;
+      wrong += !check(&(gradient_case_t){name, attrs, is_one ? "[2,3]" : "[2,3];[2,3]", is_one ? "1" : "11"});
+      if (!is_one) wrong += !check(&(gradient_case_t){name, attrs, "[2,3];[3]", "11"});
+      checked++;
+    }
+  }
+  CU_ASSERT_EQUAL(wrong, 0);
+  CU_ASSERT_TRUE(checked > 60);
+}
+
 static void every_gradient_has_a_case(void) {
   int n = 0;
   const weft_op_def_t *const *ops = weft_op_list(&n);
   for (int i = 0; i < n; i++) {
-    bool is_tested = ops[i]->gradient == NULL || ops[i]->gradient == weft_grad_none;
+    bool is_tested = ops[i]->gradient == NULL || ops[i]->gradient == weft_grad_none || ops[i]->formula != NULL;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
       is_tested = is_tested || weft_str_is(ops[i]->name, cases[k].op);
     if (!is_tested && !weft_str_is(ops[i]->name, "PreventGradient")) {
@@ -316,6 +338,7 @@ static void the_first_failure_ends_a_formula(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"gradients are well formed", gradients_are_well_formed},
+      {"formulas are well formed", formulas_are_well_formed},
       {"every gradient has a case", every_gradient_has_a_case},
       {"a prevented gradient says why", a_prevented_gradient_says_why},
       {"equal shapes need no summing", equal_shapes_need_no_summing},

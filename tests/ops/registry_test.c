@@ -68,7 +68,7 @@ static void an_unknown_op_is_not_found(void) {
   CU_ASSERT_PTR_NULL(weft_op_find(weft_str("matmul")));
 }
 
-static bool has(const char *name, uint32_t flags) {
+static bool has(const char *name, uint64_t flags) {
   const weft_op_def_t *op = weft_op_find(weft_str(name));
   return op != NULL && (op->flags & flags) == flags;
 }
