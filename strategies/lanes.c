@@ -102,10 +102,8 @@ static weft_status_t *find_variables(weft_lane_graph_t *l) {
   return NULL;
 }
 
-/* Does n hand on what comes in at input 0, a value or a handle? No property of the op table says so. */
-static bool hands_on(const weft_node_t *n) {
-  return weft_str_is(n->op->name, "Identity") || weft_str_is(n->op->name, "ReadVariableOp");
-}
+/* Does n hand on what comes in at input 0, a value or a handle? */
+static bool hands_on(const weft_node_t *n) { return (n->flags & WEFT_OP_READ) != 0; }
 
 /* Which variable does n's first output stand for? Handles go through switches and into loops, too. */
 static int variable_through(const weft_lane_graph_t *l, const weft_node_t *n) {
@@ -221,10 +219,7 @@ static void place_by_bytes(weft_lane_graph_t *l, int64_t *sizes, int64_t *loads,
   }
 }
 
-static bool is_lookup(const weft_node_t *n) {
-  return weft_str_is(n->op->name, "Gather") || weft_str_is(n->op->name, "GatherV2") ||
-         weft_str_is(n->op->name, "GatherNd");
-}
+static bool is_lookup(const weft_node_t *n) { return (n->flags & (WEFT_OP_LOOKUP | WEFT_OP_LOOKUP_ND)) != 0; }
 
 /* The server that n must be on; -1: none. Its inputs have theirs. */
 static int server_for(const weft_lane_graph_t *l, const weft_node_t *n) {

@@ -47,8 +47,7 @@ static weft_str_t device_of(const weft_lane_copier_t *c, const weft_node_t *n) {
 static bool is_variable(const weft_node_t *n) { return (n->flags & WEFT_OP_VARIABLE) != 0; }
 
 static bool reads_at_once(const weft_node_t *n) {
-  return n->num_inputs == 1 && n->num_controls == 0 && is_variable(n->inputs[0].node) &&
-         (weft_str_is(n->op->name, "Identity") || weft_str_is(n->op->name, "ReadVariableOp"));
+  return n->num_inputs == 1 && n->num_controls == 0 && is_variable(n->inputs[0].node) && (n->flags & WEFT_OP_READ) != 0;
 }
 
 /* A reference that is used as a value elsewhere is read where it lives, once, and after the gate. */

@@ -35,7 +35,7 @@ static weft_status_t *replace(weft_graph_t *g, const weft_fanout_t *fanout, weft
   return s;
 }
 
-static bool is_switch_of_ways(const weft_node_t *n) { return weft_str_is(n->op->name, "_SwitchN"); }
+static bool is_switch_of_ways(const weft_node_t *n) { return (n->flags & WEFT_OP_SWITCH) != 0 && n->op->outputs[0].kind == WEFT_ARG_REPEATED; }
 
 weft_status_t *weft_lower_for_clients(weft_graph_t *g) {
   weft_node_t **order = NULL; /* a switch before those that take one of its ways */

@@ -216,13 +216,13 @@ static weft_status_t *refuse_part(const weft_node_t *n, const weft_node_t *from,
  * accumulator is added up already, which both leave as it is. */
 static weft_status_t *gather_rows(side_t *side, const weft_node_t *n, int input, const weft_spread_t *spread) {
   const weft_lane_graph_t *l = &side->s->p->lanes;
-  const weft_node_t *sum = NULL, *unique = weft_str_is(n->op->name, "Unique") ? n : NULL;
+  const weft_node_t *sum = NULL, *unique = (n->flags & WEFT_OP_UNIQUE) != 0 ? n : NULL;
   for (int k = 0; k < l->num_nodes && unique != NULL && sum == NULL; k++) {
     const weft_node_t *c = l->order[k];
-    bool adds = weft_str_is(c->op->name, "UnsortedSegmentSum") && l->in_step[c->id];
+    bool adds = (c->flags & WEFT_OP_SEGMENT_SUM) != 0 && l->in_step[c->id];
     if (adds && c->inputs[1].node == unique && c->inputs[1].index == 1) sum = c;
   }
-  if (weft_str_is(n->op->name, "UnsortedSegmentSum") && input == 0 && weft_str_is(n->inputs[1].node->op->name, "Unique")) {
+  if ((n->flags & WEFT_OP_SEGMENT_SUM) != 0 && input == 0 && (n->inputs[1].node->flags & WEFT_OP_UNIQUE) != 0) {
     sum = n;
     unique = n->inputs[1].node;
   }
@@ -272,7 +272,7 @@ static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, co
   if (!is_local(s, n->inputs[input])) {
     return add_sparse(s, side->update, n, input, rows_of, indices, side->server, degree_behind(s, n->inputs[input], 0));
   }
-  bool deals_out = weft_str_is(m->op->name, "DynamicPartition");
+  bool deals_out = (m->flags & WEFT_OP_PARTITION) != 0;
   for (int i = 0; i < m->num_inputs; i++) {
     const weft_spread_t *spread = spread_of(s, m->inputs[i]);
     if (!s->depends[m->inputs[i].node->id] || spread == NULL || spread->kind != WEFT_SPREAD_ROWS) continue;
@@ -280,8 +280,8 @@ static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, co
     if (rows >= 0) return refuse_part(m, m->inputs[i].node, spread);
     rows = i;
   }
-  bool is_linear = deals_out || weft_str_is(m->op->name, "Mul") || weft_str_is(m->op->name, "Identity") || weft_str_is(m->op->name, "Neg") ||
-                   (rows == 0 && (weft_str_is(m->op->name, "RealDiv") || weft_str_is(m->op->name, "Reshape")));
+  bool is_scaled = rows >= 0 && (m->flags & WEFT_OP_ELEMENTWISE) != 0 && (m->flags & WEFT_OP_LINEAR_IN(rows)) != 0;
+  bool is_linear = deals_out || is_scaled || (rows == 0 && (m->flags & WEFT_OP_VIEW) != 0);
   if (rows < 0 || !is_linear) {
     return refuse(side->update, "its rows depend on the gradient of the whole batch in a way that is not known");
   }

@@ -27,7 +27,7 @@ weft_status_t *weft_find_named(const weft_graph_t *g, weft_str_t name, const cha
 }
 
 bool weft_node_is_placeholder(const weft_node_t *n) {
-  return (n->flags & WEFT_OP_PLACEHOLDER) != 0 || weft_str_is(n->op->name, "PlaceholderWithDefault");
+  return (n->flags & (WEFT_OP_PLACEHOLDER | WEFT_OP_DEFAULT)) != 0;
 }
 
 weft_status_t *weft_copy_names(weft_arena_t *arena, weft_names_t names, weft_names_t *out) {
@@ -163,7 +163,7 @@ static weft_status_t *pass_around(weft_graph_t *g) {
   weft_status_t *s = weft_fanout_build(g, &fanout);
   for (int id = 0, num_nodes = g->num_nodes; id < num_nodes && s == NULL; id++) {
     const weft_node_t *n = g->nodes[id];
-    if (n == NULL || n->num_inputs == 0 || !weft_str_is(n->op->name, "IdentityN")) continue;
+    if (n == NULL || n->num_inputs == 0 || (n->flags & WEFT_OP_BUNDLE) == 0) continue;
     for (int at = fanout.begin[id]; at < fanout.begin[id + 1] && s == NULL; at++) {
       bool is_merge = (fanout.edges[at].to->op->flags & WEFT_OP_MERGE) != 0; /* it waits for one of its inputs, and for nothing else */
       if (!is_merge) s = go_around(g, n, &fanout.edges[at]);

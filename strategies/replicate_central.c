@@ -33,9 +33,7 @@ weft_status_t *weft_replication_find_homes(weft_replication_t *r, const weft_str
   return s;
 }
 
-static bool is_lookup(const weft_node_t *n) {
-  return weft_str_is(n->op->name, "Gather") || weft_str_is(n->op->name, "GatherV2") || weft_str_is(n->op->name, "GatherNd");
-}
+static bool is_lookup(const weft_node_t *n) { return (n->flags & (WEFT_OP_LOOKUP | WEFT_OP_LOOKUP_ND)) != 0; }
 
 /* The variable that n touches, or whose value it reads or looks rows up in; NULL: none. */
 static const weft_node_t *variable_at(const weft_replication_t *r, const weft_node_t *n) {

@@ -29,7 +29,7 @@ static weft_status_t *find_frames(weft_replication_t *r) {
 static bool has_effect_itself(const weft_replication_t *r, const weft_node_t *n) {
   if (weft_replication_draws_in_step(r, n)) return true;
   if (r->plan.run[n->id] == WEFT_RUN_UPDATE || (n->flags & WEFT_OP_UPDATE) != 0) return true;
-  return (n->flags & WEFT_OP_STATEFUL) != 0 && (n->num_outputs == 0 || weft_str_is(n->op->name, "Print"));
+  return (n->flags & WEFT_OP_STATEFUL) != 0 && (n->num_outputs == 0 || (n->flags & WEFT_OP_EFFECT) != 0);
 }
 
 static int max_of(int a, int b) { return a > b ? a : b; }
@@ -53,9 +53,7 @@ static int branches_of(const weft_replication_t *r, const weft_node_t *n, int ar
 }
 
 /* Does it hand on the value that it reads, as it is? */
-static bool hands_on(const weft_node_t *n) {
-  return weft_str_is(n->op->name, "Identity") || weft_str_is(n->op->name, "ReadVariableOp") || weft_str_is(n->op->name, "DeepCopy");
-}
+static bool hands_on(const weft_node_t *n) { return (n->flags & (WEFT_OP_READ | WEFT_OP_COPY)) != 0; }
 
 static weft_node_t *variable_read(const weft_replication_t *r, const weft_node_t *n) {
   if (!hands_on(n) || weft_carries_variable(n, 0)) return NULL;

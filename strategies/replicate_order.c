@@ -106,7 +106,7 @@ static bool is_user(const ordering_t *k, const weft_node_t *n) {
 
 /* Is it a plain read of the reference: an Identity of it, outside of loops? */
 static bool is_read_of(const weft_node_t *n, const weft_node_t *variable) {
-  return weft_str_is(n->op->name, "Identity") && n->inputs[0].node == variable;
+  return (n->flags & WEFT_OP_IDENTITY) != 0 && !weft_dtype_is_ref(n->output_types[0]) && n->inputs[0].node == variable;
 }
 
 /* Does n come after an update of the variable? */
@@ -183,7 +183,7 @@ static weft_status_t *order_updates(ordering_t *k) {
       weft_node_t *read = k->users[i];
       bool is_value = read->num_outputs > 0 && !weft_carries_variable(read, 0) && !k->in_init[read->id];
       if (!is_value) continue;
-      bool is_alias = weft_dtype_is_ref(read->inputs[0].node->output_types[read->inputs[0].index]) && weft_str_is(read->op->name, "Identity");
+      bool is_alias = weft_dtype_is_ref(read->inputs[0].node->output_types[read->inputs[0].index]) && (read->flags & WEFT_OP_IDENTITY) != 0;
       if (is_alias) WEFT_RETURN_IF_ERROR(order_consumers(k, read, update));
       if (!may_wait(k, update, read) || has_control(update, read)) continue;
       WEFT_RETURN_IF_ERROR(weft_graph_add_control(k->g, read, update));
@@ -212,12 +212,9 @@ static weft_status_t *add(ordering_t *k, const char *op, weft_str_t like, const 
 
 /* What must be read where the variable is: lookups, shapes, other reads, and whatever takes the reference itself. */
 static bool reads_in_place(const weft_node_t *n, int input) {
-  static const char *const ops[] = {"Gather", "GatherV2", "GatherNd", "Identity", "IsVariableInitialized", "DeepCopy"};
+  const uint64_t reads = WEFT_OP_LOOKUP | WEFT_OP_LOOKUP_ND | WEFT_OP_READ | WEFT_OP_INITIALIZED | WEFT_OP_COPY;
   if (weft_dtype_is_ref(n->input_types[input]) || (n->flags & WEFT_OP_METADATA) != 0) return true;
-  for (size_t i = 0; i < sizeof ops / sizeof ops[0] && input == 0; i++) {
-    if (weft_str_is(n->op->name, ops[i])) return true;
-  }
-  return false;
+  return input == 0 && (n->flags & reads) != 0;
 }
 
 /* Updates that `read` goes before wait for the copy of it, too; all of the step, if `read` was made here. */

@@ -135,17 +135,14 @@ static void tell_shape(weft_shard_plan_t *plan, const weft_shard_t *v, const wef
 }
 
 static void rewrite_read(weft_shard_plan_t *plan, const weft_node_t *n, bool *done) {
-  static const char *const reads[] = {"Identity", "ReadVariableOp", NULL};
-  static const char *const asks[] = {"IsVariableInitialized", "VarIsInitializedOp", NULL};
-  static const char *const shapes[] = {"Shape", "VariableShape", NULL};
   if (n->num_inputs != 1) return;
   weft_shard_t *v = weft_shard_behind(plan, n, 0, true), *through = weft_shard_behind(plan, n, 0, false);
   *done = true;
-  if (through != NULL && weft_shard_is_op(n, shapes)) {
+  if (through != NULL && (n->flags & WEFT_OP_SHAPE) != 0) {
     tell_shape(plan, through, n);
-  } else if (v != NULL && weft_shard_is_op(n, reads)) {
+  } else if (v != NULL && (n->flags & WEFT_OP_READ) != 0) {
     stand_for(plan, n, read_all(plan, v, n, n->name));
-  } else if (v != NULL && weft_shard_is_op(n, asks)) {
+  } else if (v != NULL && (n->flags & WEFT_OP_INITIALIZED) != 0) {
     ask(plan, v, n);
   } else {
     *done = false;

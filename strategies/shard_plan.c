@@ -1,17 +1,6 @@
 /* strategies/shard_plan.c - which variables can be cut: all uses must be known, and what is updated together is cut alike. */
 #include "strategies/shard_plan.h"
 
-static const char *const reads[] = {"Identity", "ReadVariableOp", NULL};
-static const char *const questions[] = {"IsVariableInitialized", "VarIsInitializedOp", "VariableShape", NULL};
-static const char *const lookups[] = {"Gather", "GatherV2", "ResourceGather", NULL};
-
-bool weft_shard_is_op(const weft_node_t *n, const char *const *names) {
-  for (; *names != NULL; names++) {
-    if (weft_str_is(n->op->name, *names)) return true;
-  }
-  return false;
-}
-
 weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t *n, int input, bool straight) {
   const weft_node_t *p = n->inputs[input].node;
   if (straight && (p->flags & WEFT_OP_VARIABLE) == 0) return NULL;
@@ -20,7 +9,7 @@ weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t
 }
 
 bool weft_shard_is_lookup(const weft_node_t *n) {
-  if (!weft_shard_is_op(n, lookups) || weft_node_attr_int(n, "batch_dims", 0) != 0) return false;
+  if ((n->flags & WEFT_OP_LOOKUP) == 0 || weft_node_attr_int(n, "batch_dims", 0) != 0) return false;
   int axis = weft_lane_input_named(n, "axis");
   if (axis < 0) return true;
   const weft_attr_t *value = weft_node_attr(n->inputs[axis].node, "value");
@@ -56,7 +45,7 @@ static const char *update_trouble(const weft_node_t *n, int rank) {
 static const char *trouble(const weft_node_t *n, int input, int rank) {
   const weft_output_t from = n->inputs[input];
   bool is_ref = weft_dtype_is_ref(from.node->output_types[from.index]);
-  if (weft_shard_is_op(n, reads) || weft_shard_is_op(n, questions)) return NULL;
+  if ((n->flags & (WEFT_OP_READ | WEFT_OP_INITIALIZED | WEFT_OP_SHAPE)) != 0) return NULL;
   if (is_ref && !weft_dtype_is_ref(n->input_types[input])) return NULL; /* used as a value */
   if (weft_lane_is_update(n)) return update_trouble(n, rank);
   if (weft_shard_is_lookup(n) && input == 0) return NULL;

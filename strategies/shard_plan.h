@@ -29,7 +29,6 @@ typedef struct weft_shard_plan { /* Confined. */
 WEFT_MUST_CHECK weft_status_t *weft_shard_choose(weft_shard_plan_t *plan, const weft_partitioner_t *p);
 /* The shard that input i of n is, straight from the variable or through a read of it; NULL: it is none that is cut. */
 weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t *n, int input, bool straight);
-bool weft_shard_is_op(const weft_node_t *n, const char *const *names); /* one of a NULL-ended list */
 /* Row look-ups along dimension 0 whose table is `n`'s input 0. */
 bool weft_shard_is_lookup(const weft_node_t *n);
 

@@ -84,7 +84,7 @@ static weft_status_t *make_lists(weft_shard_plan_t *plan, const weft_node_t *n, 
 }
 
 void weft_shard_rewrite_save(weft_shard_plan_t *plan, const weft_node_t *n, bool *done) {
-  if (!weft_str_is(n->op->name, "SaveV2") || n->num_inputs < FIRST_TENSOR) return;
+  if ((n->flags & WEFT_OP_SAVE) == 0 || n->num_inputs < FIRST_TENSOR) return;
   const weft_tensor_t *names = constant(n, 1), *slices = constant(n, 2);
   if (names == NULL || slices == NULL || names->count != slices->count || names->count != n->num_inputs - FIRST_TENSOR) return;
   bool any = false;

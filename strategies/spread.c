@@ -119,8 +119,7 @@ static bool share_sums(weft_spread_analysis_t *a) {
 
 /* May its value have come into the loop from outside? */
 static bool comes_through(const weft_node_t *n) {
-  return (n->op->flags & (WEFT_OP_ENTER | WEFT_OP_SWITCH | WEFT_OP_NEXT_ITERATION | WEFT_OP_MERGE)) != 0 ||
-         weft_str_is(n->op->name, "Identity");
+  return (n->op->flags & (WEFT_OP_ENTER | WEFT_OP_SWITCH | WEFT_OP_NEXT_ITERATION | WEFT_OP_MERGE | WEFT_OP_IDENTITY)) != 0;
 }
 
 static void force_list(weft_spread_analysis_t *a, weft_output_t from, const weft_spread_t *to, bool *any);
@@ -173,7 +172,7 @@ bool weft_spread_force_list(weft_spread_ctx_t *c, int axis) {
 /* Asks that `from`, a value inside a loop, be given as `to`; *found false if it is made inside. */
 static void force(weft_spread_analysis_t *a, weft_output_t from, const weft_spread_t *to, bool *found, bool *any) {
   weft_node_t *n = from.node;
-  uint32_t flags = n->op->flags;
+  uint64_t flags = n->op->flags;
   if ((flags & WEFT_OP_ENTER) != 0) {
     weft_spread_t *forced = &a->forced[n->id];
     if (weft_spread_eq(forced, to)) {
@@ -344,8 +343,7 @@ static weft_status_t *find_batches(weft_spread_analysis_t *a) {
   if (p->batches == NULL || p->batch_feeds == NULL) return no_memory();
   for (int i = 0; i < a->num_order; i++) {
     weft_node_t *node = a->order[i];
-    bool is_placeholder = (node->op->flags & WEFT_OP_PLACEHOLDER) != 0 ||
-                          weft_str_is(node->op->name, "PlaceholderWithDefault");
+    bool is_placeholder = (node->op->flags & (WEFT_OP_PLACEHOLDER | WEFT_OP_DEFAULT)) != 0;
     if (is_placeholder && weft_spread_is_batch_placeholder(a, node)) {
       p->batch_feeds[p->num_batch_feeds++] = node;
       p->batches[p->num_batches++] = (weft_output_t){node, 0};

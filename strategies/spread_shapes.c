@@ -57,9 +57,7 @@ enum { EXAMPLE_ROWS = 1000003 };
 /* What the queue behind a handle says of component k of its elements; NULL: nothing. */
 static const weft_shape_t *component_shape(const weft_node_t *reader, int k) {
   const weft_node_t *queue = reader->inputs[0].node;
-  while (weft_str_is(queue->op->name, "Identity") || weft_str_is(queue->op->name, "RefIdentity")) {
-    queue = queue->inputs[0].node;
-  }
+  while ((queue->flags & WEFT_OP_IDENTITY) != 0) queue = queue->inputs[0].node;
   const weft_attr_t *shapes = weft_node_attr(queue, "shapes");
   return shapes != NULL && shapes->is_list && k < shapes->n ? &shapes->list.shapes[k] : NULL;
 }

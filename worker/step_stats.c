@@ -40,11 +40,8 @@ static void put_output(weft_strbuf_t *out, const weft_node_stats_t *s) {
   weft_wire_end(out, output);
 }
 
-/* Transfers are told by whoever makes them (worker/transfer_log.h). */
-static bool is_transfer(const weft_kernel_node_t *n) {
-  return weft_str_is(n->op_name, "_Send") || weft_str_is(n->op_name, "_Recv") || weft_str_is(n->op_name, "_HostSend") ||
-         weft_str_is(n->op_name, "_HostRecv");
-}
+/* Transfers are recorded where they are made (worker/transfer_log.h). */
+static bool is_transfer(const weft_kernel_node_t *n) { return (n->op->flags & (WEFT_OP_SEND | WEFT_OP_RECV)) != 0; }
 
 /* AllocatorMemoryUsed: what the output took. */
 static void put_memory(weft_strbuf_t *out, const weft_node_stats_t *s) {
