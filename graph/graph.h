@@ -2,7 +2,7 @@
  *
  * A graph owns its nodes; nodes, names and attributes live in its arena and die
  * with it. Data inputs are arrays of (node, output index); control inputs are a
- * list of nodes. Edges are kept at the consumer only: whoever needs consumers
+ * list of nodes. Edges are kept at the consumer only: code that needs consumers
  * builds a weft_fanout_t, which is linear. Node ids are dense at creation; a
  * removed node leaves a hole (NULL) in weft_graph_t.nodes.
  *
@@ -91,9 +91,9 @@ void weft_graph_set_input(weft_node_t *n, int input, weft_output_t from);
 /* Appends a data input to a node whose signature was extended by hand (Merge of a loop, ...). */
 WEFT_MUST_CHECK weft_status_t *weft_graph_set_attr(weft_graph_t *g, weft_node_t *n, const char *name,
                                                    const weft_attr_t *value);
-void weft_graph_remove(weft_graph_t *g, weft_node_t *n); /* nobody may use it any more */
+void weft_graph_remove(weft_graph_t *g, weft_node_t *n); /* it must have no consumers */
 weft_node_t *weft_graph_find(const weft_graph_t *g, weft_str_t name); /* NULL if absent */
-/* `base`, or base_1, base_2, ... : a name nobody has. In the graph's arena; data NULL without memory. */
+/* `base`, or base_1, base_2, ... : a name that is not taken. In the graph's arena; data NULL without memory. */
 weft_str_t weft_graph_unique_name(weft_graph_t *g, weft_str_t base);
 weft_str_t weft_graph_intern(weft_graph_t *g, weft_str_t text); /* '\0'-ended; data NULL without memory */
 /* A deep copy; ids are compacted; the library is shared. */

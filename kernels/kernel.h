@@ -156,7 +156,7 @@ WEFT_MUST_CHECK weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dt
                                             weft_tensor_t **out);
 /* Sets output i; consumes `t`. */
 static inline void weft_out_set(weft_kernel_ctx_t *c, int i, weft_tensor_t *t) { c->outputs[i].tensor = t; }
-/* Like weft_out_new, but takes input `in` over if it is of that dtype and byte size and nobody else can reach it
+/* Like weft_out_new, but takes input `in` over if it is of that dtype and byte size and holds the only reference to it
  * (a reshape of it if the shape differs). The caller then reads and writes the same bytes. */
 WEFT_MUST_CHECK weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, int i, weft_dtype_t dtype,
                                                 const weft_shape_t *shape, weft_tensor_t **out);

@@ -24,6 +24,7 @@ typedef struct entry {
   weft_grad_fn *gradient;
   uint64_t flags;
   const char *formula;
+  weft_op_collective_t collective;
   int removed_in;
   const char *removed_why;
 } entry_t;
@@ -72,6 +73,9 @@ typedef struct entry {
 #define EFFECT WEFT_OP_EFFECT
 #define CALL WEFT_OP_CALL
 #define SAVE WEFT_OP_SAVE
+#define BATCH_NORM WEFT_OP_BATCH_NORM
+#define BATCH_NORM_GRAD WEFT_OP_BATCH_NORM_GRAD
+#define REPLACES WEFT_OP_REPLACES
 #define LINEAR_IN WEFT_OP_LINEAR_IN
 #define COLLECTIVE (WEFT_OP_STATEFUL | WEFT_OP_BLOCKING | WEFT_OP_COMMUNICATION)
 #define UPDATES WEFT_OP_UPDATE /* writes its input 0, from no gradient or value */
@@ -112,6 +116,7 @@ static weft_status_t *build_locked(void) {
     op->flags = e->flags & FLAG_BITS;
     op->update_grad_input = (int)(e->flags >> UPDATE_SHIFT) - 1;
     op->formula = e->formula;
+    op->collective = e->collective;
     op->removed_in = e->removed_in;
     op->removed_why = e->removed_why;
     void *old = NULL;

@@ -5,7 +5,7 @@
  *   WEFT_OP("MatMul", "a: T, b: T -> product: T",
  *           "T: {bfloat16, half, float, double, int32, int64}, transpose_a: bool = false", infer_matmul, grad_matmul, 0)
  *
- * Behind the flags may follow fields that few ops have: .formula, .removed_in and .removed_why (weft_op_def_t).
+ * Behind the flags may follow fields that few ops have: .formula, .collective, .removed_in and .removed_why (weft_op_def_t).
  *
  * Inputs and outputs are "name: type", where type is a dtype, a type attribute (T),
  * "N * T" (N tensors of one type), a list(type) attribute, or "Ref(any of these)".
@@ -55,7 +55,7 @@
 #define WEFT_OP_READ             (UINT64_C(1) << 31)   /* its output is the value of its input or of the variable behind it: Identity, ReadVariableOp */
 #define WEFT_OP_COPY             (UINT64_C(1) << 32)   /* its output is its input, in other memory: DeepCopy */
 #define WEFT_OP_VIEW             (UINT64_C(1) << 33)   /* its output has the elements of input 0 in their order: Reshape, ExpandDims, Squeeze */
-#define WEFT_OP_LOOKUP           (UINT64_C(1) << 34)   /* rows of input 0 (a variable or its value) whose numbers input 1 lists: Gather, GatherV2, ResourceGather */
+#define WEFT_OP_LOOKUP           (UINT64_C(1) << 34)   /* rows of input 0, by their numbers in input 1: Gather, GatherV2, ResourceGather */
 #define WEFT_OP_LOOKUP_ND        (UINT64_C(1) << 35)   /* the same with a coordinate for each row: GatherNd, ResourceGatherNd */
 #define WEFT_OP_INITIALIZED      (UINT64_C(1) << 36)   /* whether its variable has a value: IsVariableInitialized, VarIsInitializedOp */
 #define WEFT_OP_SHAPE            (UINT64_C(1) << 37)   /* the shape of its input or of the variable behind it: Shape, VariableShape */
@@ -65,8 +65,22 @@
 #define WEFT_OP_EFFECT           (UINT64_C(1) << 41)   /* passes input 0 on and has an effect outside of the graph: Print */
 #define WEFT_OP_CALL             (UINT64_C(1) << 42)   /* calls the function in attribute f: PartitionedCall */
 #define WEFT_OP_SAVE             (UINT64_C(1) << 43)   /* writes inputs 3 and on to a checkpoint, by the names in input 1: SaveV2 */
+#define WEFT_OP_BATCH_NORM       (UINT64_C(1) << 44) /* FusedBatchNorm and its versions */
+#define WEFT_OP_BATCH_NORM_GRAD  (UINT64_C(1) << 45) /* ... and their gradients */
+#define WEFT_OP_REPLACES         (UINT64_C(1) << 46) /* an update that does not add: ScatterUpdate, ScatterMul, ... */
 /* Linear in input i, the others being constant; i < 8. Sums of inputs are linear in none. */
 #define WEFT_OP_LINEAR_IN(i) (UINT64_C(1) << (48 + (i)))
+
+/* What the members of a group do together, as far as passes must know it. */
+typedef enum weft_op_collective {
+  WEFT_OP_NO_COLLECTIVE, /* none of these */
+  WEFT_OP_ALL_REDUCE,
+  WEFT_OP_REDUCE_SCATTER,
+  WEFT_OP_ALL_GATHER,
+  WEFT_OP_BROADCAST_SEND,
+  WEFT_OP_BROADCAST_RECV,
+  WEFT_OP_ALL_TO_ALL,
+} weft_op_collective_t;
 
 typedef enum weft_arg_kind {
   WEFT_ARG_FIXED,     /* dtype */
@@ -107,6 +121,7 @@ typedef struct weft_op_def {
   int num_inputs, num_outputs, num_attrs; /* of the signature; a REPEATED arg counts once */
   uint64_t flags;                         /* WEFT_OP_... */
   int update_grad_input;                  /* of a WEFT_OP_UPDATE: which input is the gradient or value; -1: none */
+  weft_op_collective_t collective;
   weft_shape_fn *infer_shapes;            /* NULL: all outputs unknown */
   int removed_in;                         /* GraphDef version from which on the op is refused; 0: never */
   const char *removed_why;                /* "Use TopKV2 instead"; NULL if removed_in is 0 */

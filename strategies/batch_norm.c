@@ -142,7 +142,7 @@ static weft_status_t *replace(weft_graph_t *g, norm_t *k, weft_output_t *results
 }
 
 static weft_status_t *expand(weft_graph_t *g, weft_node_t *n, bool *out_done) {
-  bool is_backward = weft_str_starts_with(n->op->name, "FusedBatchNormGrad");
+  bool is_backward = (n->flags & WEFT_OP_BATCH_NORM_GRAD) != 0;
   weft_output_t x = n->inputs[is_backward ? 1 : 0], results[MAX_RESULTS] = {{NULL, 0}};
   weft_shape_t shape = weft_static_shape_of(x);
   *out_done = false;
@@ -160,7 +160,7 @@ static weft_status_t *expand(weft_graph_t *g, weft_node_t *n, bool *out_done) {
 }
 
 static bool is_batch_norm(const weft_node_t *n) {
-  return weft_str_starts_with(n->op->name, "FusedBatchNorm") && weft_node_attr_bool(n, "is_training", true);
+  return (n->flags & (WEFT_OP_BATCH_NORM | WEFT_OP_BATCH_NORM_GRAD)) != 0 && weft_node_attr_bool(n, "is_training", true);
 }
 
 weft_status_t *weft_expand_batch_norms(weft_graph_t *g, int *out_replaced) {

@@ -50,7 +50,7 @@ static weft_status_t *set_shape(weft_output_t of, const weft_shape_t *shape, wef
 static weft_status_t *pass_on(weft_graph_t *g, const weft_node_t *n, int k) {
   weft_shape_t shape = n->output_shapes[k];
   if ((n->flags & WEFT_OP_BUNDLE) != 0) return set_shape(n->inputs[k], &shape, g);
-  if (weft_str_is(n->op->name, "CollectiveReduceV2")) return set_shape(n->inputs[0], &shape, g);
+  if (n->op->collective == WEFT_OP_ALL_REDUCE) return set_shape(n->inputs[0], &shape, g);
   bool are_equal = (n->flags & WEFT_OP_AGGREGATE) != 0 && n->op->inputs[0].kind == WEFT_ARG_REPEATED; /* no broadcasting */
   if (!are_equal && (n->op->flags & WEFT_OP_ELEMENTWISE) == 0) return NULL;
   int others = 0; /* that are no scalars */

@@ -102,7 +102,7 @@ static weft_status_t *draw_own_numbers(const weft_lane_copier_t *c, const weft_n
 weft_status_t *weft_lane_copy(weft_lane_copier_t *c, const weft_node_t *n, weft_node_t **out) {
   int v = c->caches && reads_at_once(n) ? c->l->variable_of[n->id] : -1;
   weft_node_t *copy = NULL;
-  if (v >= 0 && c->reads[v] != NULL && c->copier.prefix.length > 0) { /* names that nobody gave need not stay */
+  if (v >= 0 && c->reads[v] != NULL && c->copier.prefix.length > 0) { /* names that the graph did not give need not stay */
     *out = c->reads[v];
     return weft_copier_set_node(&c->copier, n, c->reads[v]);
   }

@@ -22,8 +22,7 @@ weft_status_t *weft_ps_explain(weft_ps_t *p) {
   }
   for (int k = 0; k < l->num_nodes; k++) {
     const weft_node_t *n = l->order[k];
-    bool normalises = weft_str_starts_with(n->op->name, "FusedBatchNorm") && !weft_str_starts_with(n->op->name, "FusedBatchNormGrad") &&
-                      weft_node_attr_bool(n, "is_training", true) && l->in_step[n->id];
+    bool normalises = (n->flags & WEFT_OP_BATCH_NORM) != 0 && weft_node_attr_bool(n, "is_training", true) && l->in_step[n->id];
     if (!normalises) continue;
     WEFT_RETURN_IF_ERROR(weft_rewrite_note(p->out, "'%.*s' normalises with the statistics of each worker's own batch", WEFT_STR_ARGS(n->name)));
   }

@@ -22,11 +22,7 @@ static weft_shape_t shape_of(weft_output_t o) {
 }
 
 /* Rows that are assigned or multiplied have no mean. */
-static bool adds_rows(const weft_node_t *n) {
-  return !weft_str_ends_with(n->op->name, "Update") && !weft_str_ends_with(n->op->name, "Mul") &&
-         !weft_str_ends_with(n->op->name, "Div") && !weft_str_ends_with(n->op->name, "Min") &&
-         !weft_str_ends_with(n->op->name, "Max");
-}
+static bool adds_rows(const weft_node_t *n) { return (n->flags & WEFT_OP_REPLACES) == 0; }
 
 static const weft_shape_t *variable_shape(const weft_ps_sync_t *s, const weft_node_t *update) {
   int v = weft_lane_variable_behind(&s->p->lanes, update, 0);

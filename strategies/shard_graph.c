@@ -14,7 +14,7 @@
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "cutting variables into shards"); }
 
-/* ---- for all who rewrite ---- */
+/* ---- shared by the rewrites ---- */
 
 weft_str_t weft_shard_name(weft_shard_plan_t *plan, weft_str_t name, const char *middle, int64_t i) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;

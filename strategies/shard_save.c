@@ -1,6 +1,6 @@
 /* strategies/shard_save.c - a saver writes a cut variable as slices of one tensor, under the variable's own name.
  *
- * Whoever restores it, whole or in other shards, reads one tensor.
+ * Restored whole or in other shards, it is one tensor.
  */
 #include <inttypes.h>
 

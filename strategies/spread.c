@@ -384,8 +384,7 @@ static weft_status_t *finish(weft_spread_analysis_t *a) {
       WEFT_RETURN_IF_ERROR(weft_spread_note(a, "'%.*s' (%.*s) runs on replica 0 alone, on what all replicas have",
                                             WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name)));
     }
-    if (weft_str_starts_with(n->op->name, "FusedBatchNorm") && p->run[n->id] == WEFT_RUN_EACH &&
-        weft_node_attr_bool(n, "is_training", true) && !weft_str_starts_with(n->op->name, "FusedBatchNormGrad")) {
+    if ((n->flags & WEFT_OP_BATCH_NORM) != 0 && p->run[n->id] == WEFT_RUN_EACH && weft_node_attr_bool(n, "is_training", true)) {
       WEFT_RETURN_IF_ERROR(weft_spread_note(
           a, "'%.*s' normalises with the statistics of each replica's own rows", WEFT_STR_ARGS(n->name)));
     }

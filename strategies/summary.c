@@ -56,14 +56,12 @@ void weft_print_place(weft_strbuf_t *out, weft_str_t name) {
 }
 
 const char *weft_collective_kind_name(weft_str_t op) {
-  static const struct {
-    const char *prefix, *name;
-  } kinds[] = {{"CollectiveReduceScatter", "reduce-scatter"}, {"CollectiveReduce", "all-reduce"}, {"CollectiveGather", "all-gather"},
-               {"CollectiveBcast", "broadcast"},              {"CollectiveAllToAll", "all-to-all"}};
-  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-    if (weft_str_starts_with(op, kinds[i].prefix)) return kinds[i].name;
-  }
-  return "collective";
+  static const char *const names[] = {
+      [WEFT_OP_NO_COLLECTIVE] = "collective", [WEFT_OP_ALL_REDUCE] = "all-reduce",   [WEFT_OP_REDUCE_SCATTER] = "reduce-scatter",
+      [WEFT_OP_ALL_GATHER] = "all-gather",    [WEFT_OP_BROADCAST_SEND] = "broadcast", [WEFT_OP_BROADCAST_RECV] = "broadcast",
+      [WEFT_OP_ALL_TO_ALL] = "all-to-all"};
+  const weft_op_def_t *def = weft_op_find(op);
+  return names[def == NULL ? WEFT_OP_NO_COLLECTIVE : def->collective];
 }
 
 /* ---- sums ---- */

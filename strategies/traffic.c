@@ -237,28 +237,21 @@ static way_t way_of(const traffic_t *t, const group_t *g) {
   return in_this == in_first_host && hosts * in_first_host == size ? BY_HOSTS : ALONG_RING;
 }
 
-typedef enum pattern { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, ALL_TO_ALL } pattern_t;
-
-static pattern_t pattern_of(const weft_node_t *n) {
-  if (weft_str_starts_with(n->op->name, "CollectiveReduceScatter")) return REDUCE_SCATTER;
-  if (weft_str_starts_with(n->op->name, "CollectiveReduce")) return ALL_REDUCE;
-  if (weft_str_starts_with(n->op->name, "CollectiveGather")) return ALL_GATHER;
-  return weft_str_starts_with(n->op->name, "CollectiveBcast") ? BROADCAST : ALL_TO_ALL;
-}
+static bool is_broadcast_op(weft_op_collective_t kind) { return kind == WEFT_OP_BROADCAST_SEND || kind == WEFT_OP_BROADCAST_RECV; }
 
 /* What of a member's value goes from rank a to rank b: times / divisor. */
-static void share_of(pattern_t pattern, way_t way, int64_t size, int64_t in_host, int a, int b, int64_t *times, int64_t *divisor) {
+static void share_of(weft_op_collective_t kind, way_t way, int64_t size, int64_t in_host, int a, int b, int64_t *times, int64_t *divisor) {
   bool is_next = b == (a + 1) % size;
-  int64_t passes = pattern == ALL_REDUCE ? 2 : 1, pieces = pattern == ALL_GATHER ? size : 1;
+  int64_t passes = kind == WEFT_OP_ALL_REDUCE ? 2 : 1, pieces = kind == WEFT_OP_ALL_GATHER ? size : 1;
   *times = 0;
   *divisor = size;
   if (a == b) return;
-  if (pattern == BROADCAST) {
+  if (is_broadcast_op(kind)) {
     *times = is_next;
     *divisor = 1;
-  } else if (way == DIRECT || pattern == ALL_TO_ALL) {
+  } else if (way == DIRECT || kind == WEFT_OP_ALL_TO_ALL) {
     *times = passes * pieces;
-  } else if (way == BY_HOSTS && pattern == ALL_REDUCE) {
+  } else if (way == BY_HOSTS && kind == WEFT_OP_ALL_REDUCE) {
     int64_t hosts = size / in_host;
     bool in_ring = a / in_host == b / in_host && b % in_host == (a + 1) % in_host;
     bool through = b == (a + in_host) % size;
@@ -283,35 +276,35 @@ static weft_status_t *add_ring(traffic_t *t, group_t *g) {
   weft_output_t value = first->num_inputs > 3 ? first->inputs[0] : (weft_output_t){first, 0};
   if (collective_of(t, g) == NULL) WEFT_RETURN_IF_ERROR(weft_rewrite_collective(t->r, g->keys.instance_key, first->name));
   weft_rewrite_collective_t *c = collective_of(t, g);
-  bool is_broadcast = weft_str_starts_with(first->op->name, "CollectiveBcast");
+  bool is_broadcast = is_broadcast_op(first->op->collective);
   c->op = first->op->name;
   c->size = size;
   for (int i = 0; i < size && is_broadcast; i++) { /* the sender's value; receivers say only the shape that they expect */
     const weft_node_t *n = g->by_rank[i];
-    if (n == NULL || !weft_str_starts_with(n->op->name, "CollectiveBcastSend")) continue;
+    if (n == NULL || n->op->collective != WEFT_OP_BROADCAST_SEND) continue;
     root = i;
     value = n->inputs[0];
   }
   if (is_broadcast && root < 0) value = (weft_output_t){first, 0};
   t->wholes[c - t->r->collectives] = (part_t){value, 1, 1};
-  pattern_t pattern = pattern_of(first);
+  weft_op_collective_t kind = first->op->collective;
   way_t way = size > 1 ? way_of(t, g) : ALONG_RING;
   int in_host = 0;
   for (int i = 0; i < size && way == BY_HOSTS; i++) in_host += weft_str_eq(host_of(t, g->devices[0]), host_of(t, g->devices[i]));
-  int last = way == ALONG_RING && pattern != ALL_TO_ALL ? 1 : size - 1; /* the next rank, or all */
+  int last = way == ALONG_RING && kind != WEFT_OP_ALL_TO_ALL ? 1 : size - 1; /* the next rank, or all */
   for (int i = 0; i < size; i++) {
     const weft_node_t *a = g->by_rank[i];
     for (int k = 1; k <= last && k < size; k++) {
       int64_t times, divisor;
       int j = (i + k) % size;
-      share_of(pattern, way, size, in_host, i, j, &times, &divisor);
+      share_of(kind, way, size, in_host, i, j, &times, &divisor);
       const weft_node_t *b = g->by_rank[j];
       if (times == 0 || (a == NULL && b == NULL) || (is_broadcast && j == (root < 0 ? 0 : root))) continue;
       const weft_crossing_t x = {.from = g->devices[i],
                                  .to = g->devices[j],
                                  .what = c->what,
                                  .kind = WEFT_CROSSING_COLLECTIVE,
-                                 .messages = way == ALONG_RING && pattern != BROADCAST ? (pattern == ALL_REDUCE ? 2 : 1) * (size - 1) : 1,
+                                 .messages = way == ALONG_RING && !is_broadcast_op(kind) ? (kind == WEFT_OP_ALL_REDUCE ? 2 : 1) * (size - 1) : 1,
                                  .lane = t->lane,
                                  .is_remote = !weft_str_eq(weft_traffic_task(g->devices[i]), weft_traffic_task(g->devices[j])),
                                  .source = a,

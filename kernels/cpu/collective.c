@@ -1,13 +1,13 @@
 /* kernels/cpu/collective.c - collective operations whose group is said by attributes or by scalars.
  *
  * TensorFlow's ops of the first and second form, and Weft's own:
- *   WeftCollectiveBroadcast    everybody gives a tensor of one shape and gets the root's
- *   WeftCollectiveScatter      member i gets the i-th part of the rows of the root's input; what others give is not looked
- *                              at. The output is like `like`, if that is given, else 1/N of the rows of the own input
+ *   WeftCollectiveBroadcast    each member gives a tensor of one shape and gets the root's
+ *   WeftCollectiveScatter      member i gets the i-th part of the rows of the root's input; the others' inputs are
+ *                              ignored. The output is like `like`, if that is given, else 1/N of the rows of the own input
  *   WeftCollectiveGatherToOne  the root gets all rows in rank order, others none of them: [0, ...]
  *   WeftCollectiveReduceToOne  the root gets the reduction, others zeros
  *   WeftCollectiveAllToAllV    `splits` says how many rows go to each member; also tells how many came from each
- *   WeftCollectivePermute      member i's input goes to member targets[i] (-1: to nobody); whom nobody sends to gets zeros
+ *   WeftCollectivePermute      member i's input goes to member targets[i] (-1: to none); a member that is no target gets zeros
  *   WeftCollectiveBarrier      ends when all have come
  */
 #include "kernels/cpu/collective.h"
@@ -93,7 +93,7 @@ static weft_status_t *read_attrs(const weft_kernel_node_t *n, node_state_t *st) 
     WEFT_RETURN_IF_ERROR(read_rank(n, "root", weft_knode_int_or(n, "root", -1), st->group_size, &st->root));
   }
   if (st->form->special == SCATTERS && st->rank < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s must be told its rank: who gives is not who gets", WEFT_STR_ARGS(n->name));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s needs the attribute rank: only the root's input is scattered", WEFT_STR_ARGS(n->name));
   }
   st->timeout_ms = weft_collective_timeout_ms(weft_knode_float(n, "timeout_seconds"));
   st->algorithm = weft_collective_hint(weft_knode_string(n, "communication_hint"));
@@ -262,7 +262,7 @@ static weft_status_t *read_scatter(const weft_kernel_ctx_t *c, const node_state_
   return NULL;
 }
 
-/* ---- rows by input: first everybody tells everybody how many rows come, then the rows go ---- */
+/* ---- rows by input: the members exchange how many rows come, then the rows ---- */
 
 typedef struct row_counts {
   weft_tensor_t *sent, *received; /* int64 [N] */
@@ -333,7 +333,7 @@ static weft_status_t *read_splits(const weft_kernel_ctx_t *c, int group_size, we
     left -= s == NULL ? to[i] : 0;
   }
   if (s == NULL && left > 0) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "%.*s: the splits leave %" PRId64 " of the input's %" PRId64 " rows to nobody",
+    s = WEFT_ERROR(INVALID_ARGUMENT, "%.*s: the splits leave %" PRId64 " of the input's %" PRId64 " rows without a member",
                    WEFT_STR_ARGS(c->node->name), left, in->shape.dims[0]);
   }
   if (s != NULL) {

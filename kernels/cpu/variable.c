@@ -1,7 +1,7 @@
 /* kernels/cpu/variable.c - making, reading and assigning variables, of both kinds.
  *
  * A value that is assigned is not copied: the variable holds the tensor itself,
- * and whoever changes it later copies it first if a reader holds it still.
+ * and a later change copies it first if a reader still holds it.
  */
 #include <inttypes.h>
 
@@ -9,7 +9,7 @@
 #include "kernels/cpu/state.h"
 #include "kernels/cpu/update.h"
 
-/* A handle that is to be nobody else's: every run of its node makes a new variable. */
+/* The handle of an anonymous variable: every run of its node makes a new variable. */
 #define ANONYMOUS "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 /* ---- VariableV2, VarHandleOp: the nodes that hold variables ---- */
