@@ -73,6 +73,13 @@ weft_status_t *weft_submit_signals_run(weft_submit_signals_t *w, bool has_bar, v
   return is_running ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "no thread for a job");
 }
 
+int weft_submit_signals_number(weft_submit_signals_t *w) {
+  weft_mutex_lock(&w->mu);
+  int number = w->number;
+  weft_mutex_unlock(&w->mu);
+  return number;
+}
+
 void weft_submit_signals_job(weft_submit_signals_t *w, WEFT_Job *job) {
   weft_mutex_lock(&w->mu);
   w->job = job;

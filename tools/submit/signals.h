@@ -34,7 +34,9 @@ typedef struct weft_submit_signals { /* Thread-safe. */
 WEFT_MUST_CHECK weft_status_t *weft_submit_signals_run(weft_submit_signals_t *w, bool has_bar,
                                                        void (*fn)(void *arg), void *arg);
 
-/* The rest is for fn. The job that a signal stops (at once, if one has come); NULL before it is deleted. */
+/* The rest is for fn. The signal that came; 0: none has. */
+int weft_submit_signals_number(weft_submit_signals_t *w);
+/* The job that a signal stops (at once, if one has come); NULL before it is deleted. */
 void weft_submit_signals_job(weft_submit_signals_t *w, WEFT_Job *job);
 /* A line on standard error; a bar that is in the way is erased. */
 void weft_submit_signals_say(const weft_submit_signals_t *w, const char *message);

@@ -203,7 +203,9 @@ static weft_status_t *save_fetches(submit_t *m) {
 
 /* If a signal ended the job, that is what happened, whatever the step says. */
 static weft_status_t *cause(submit_t *m, weft_status_t *s) {
-  if (m->signals.number == 0 || (s == NULL && WEFT_JobStepsDone(m->job) >= m->spec->steps)) return s;
+  if (weft_submit_signals_number(&m->signals) == 0 ||
+      (s == NULL && WEFT_JobStepsDone(m->job) >= m->spec->steps))
+    return s;
   weft_status_free(s);
   const char *last = WEFT_JobLastCheckpoint(m->job);
   return WEFT_ERROR(CANCELLED, "interrupted after %" PRId64 " of %" PRId64 " steps%s%s",
@@ -212,12 +214,17 @@ static weft_status_t *cause(submit_t *m, weft_status_t *s) {
 }
 
 static weft_status_t *run_job(submit_t *m) {
-  if (m->spec->resumes) {
-    WEFT_JobResume(m->job, m->status);
-  } else {
-    WEFT_JobInitialise(m->job, m->status);
+  bool is_interrupted =
+      weft_submit_signals_number(&m->signals) != 0; /* a resume would begin anew all the same */
+  weft_status_t *s = is_interrupted ? WEFT_ERROR(CANCELLED, "interrupted") : NULL;
+  if (s == NULL) {
+    if (m->spec->resumes) {
+      WEFT_JobResume(m->job, m->status);
+    } else {
+      WEFT_JobInitialise(m->job, m->status);
+    }
+    s = weft_job_c_api_status(m->status);
   }
-  weft_status_t *s = weft_job_c_api_status(m->status);
   if (s != NULL) return cause(m, s);
   begin(m, WEFT_JobStepsDone(m->job));
   WEFT_JobRun(m->job, m->spec->steps, m->status);
