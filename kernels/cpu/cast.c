@@ -92,7 +92,7 @@ static weft_status_t *cast_compute(weft_kernel_ctx_t *ctx) {
   }
   int spare = mantissa_bits(x->dtype) - mantissa_bits(to);
   weft_status_t *s = NULL;
-  if (mantissa_bits(to) > 0 && spare > 0 && weft_knode_bool(ctx->node, "Truncate")) {
+  if (mantissa_bits(to) > 0 && spare > 0 && weft_cpu_attr(ctx)->b) {
     WEFT_RETURN_IF_ERROR(weft_tensor_copy(x, &cut));
     cut_mantissa(cut, spare);
   }
@@ -159,7 +159,8 @@ static weft_status_t *ones_like_compute(weft_kernel_ctx_t *ctx) {
 #define ALL_BUT_RESOURCE (WEFT_SET_ALL & ~WEFT_DTYPE_BIT(WEFT_RESOURCE) & ~WEFT_DTYPE_BIT(WEFT_VARIANT))
 const weft_kernel_t weft_cpu_cast_kernels[] = {
     WEFT_KERNEL("Bitcast", NULL, 0, NULL, bitcast_compute, NULL),
-    WEFT_KERNEL2("Cast", "SrcT", NUMBERS_AND_BOOL, "DstT", NUMBERS_AND_BOOL, NULL, cast_compute, NULL),
+    {.op = "Cast", .type_attr = "SrcT", .types = NUMBERS_AND_BOOL, .type_attr2 = "DstT", .types2 = NUMBERS_AND_BOOL,
+     .prepare = weft_cpu_attr_prepare, .compute = cast_compute, .param = &(const weft_cpu_attr_t){"Truncate", WEFT_ATTR_BOOL, false}},
     WEFT_KERNEL("OnesLike", "T", NUMBERS_AND_BOOL, NULL, ones_like_compute, NULL),
     WEFT_KERNEL("ZerosLike", "T", ALL_BUT_RESOURCE, NULL, zeros_like_compute, NULL),
     {0},

@@ -100,7 +100,7 @@ static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx) {
     return WEFT_ERROR(INVALID_ARGUMENT, "x and y must be of the same shape. x shape: %s. y shape: %s",
                       WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&y->shape));
   }
-  double tolerance = (double)weft_knode_float(ctx->node, "tolerance");
+  double tolerance = (double)weft_cpu_attr(ctx)->f;
   if (weft_dtype_is_integer(x->dtype))
     tolerance = trunc(tolerance); /* it is converted to the operands' type */
   weft_cpu_cast_fn *cast = weft_cpu_cast_loop(x->dtype, WEFT_C128);
@@ -123,7 +123,7 @@ static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx) {
   }
 #define LOGIC(op_, stem) {.op = op_, .compute = weft_map2_compute, .param = &(const weft_map2_t){stem##_fns, 0}}
 const weft_kernel_t weft_cpu_compare_kernels[] = {
-    WEFT_KERNEL("ApproximateEqual", "T", WEFT_SET_NUMBERS, NULL, approximate_compute, NULL),
+    WEFT_KERNEL_ATTR("ApproximateEqual", "T", WEFT_SET_NUMBERS, "tolerance", WEFT_ATTR_FLOAT, false, approximate_compute),
     EQUAL("Equal", equal, true),
     WEFT_MAP2("Greater", WEFT_SET_REAL, greater, 0),
     WEFT_MAP2("GreaterEqual", WEFT_SET_REAL, greater_equal, 0),

@@ -81,7 +81,7 @@ static weft_status_t *concat_v2_compute(weft_kernel_ctx_t *ctx) {
 static weft_status_t *pack_compute(weft_kernel_ctx_t *ctx) {
   int n = ctx->node->num_inputs, at = 0;
   const weft_tensor_t *x = weft_in(ctx, 0);
-  int64_t axis = weft_knode_int(ctx->node, "axis");
+  int64_t axis = weft_cpu_attr(ctx)->i;
   int rank = x->shape.rank + 1;
   if (!weft_cpu_wrap_axis(axis, rank, &at)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "axis = %" PRId64 " not in [-%d, %d)", axis, rank, rank);
@@ -109,7 +109,7 @@ static weft_status_t *pack_compute(weft_kernel_ctx_t *ctx) {
 static weft_status_t *unpack_compute(weft_kernel_ctx_t *ctx) {
   int n = ctx->node->num_outputs, at = 0;
   weft_tensor_t *x = weft_in(ctx, 0);
-  int64_t axis = weft_knode_int(ctx->node, "axis");
+  int64_t axis = weft_cpu_attr(ctx)->i;
   int rank = x->shape.rank;
   if (!weft_cpu_wrap_axis(axis, rank, &at)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "axis = %" PRId64 " not in [-%d, %d)", axis, rank, rank);
@@ -223,9 +223,9 @@ static weft_status_t *split_v_compute(weft_kernel_ctx_t *ctx) {
 const weft_kernel_t weft_cpu_concat_kernels[] = {
     WEFT_KERNEL("Concat", NULL, 0, NULL, concat_compute, NULL),
     WEFT_KERNEL("ConcatV2", NULL, 0, NULL, concat_v2_compute, NULL),
-    WEFT_KERNEL("Pack", NULL, 0, NULL, pack_compute, NULL),
+    WEFT_KERNEL_ATTR("Pack", NULL, 0, "axis", WEFT_ATTR_INT, false, pack_compute),
     WEFT_KERNEL("Split", NULL, 0, NULL, split_compute, NULL),
     WEFT_KERNEL("SplitV", NULL, 0, NULL, split_v_compute, NULL),
-    WEFT_KERNEL("Unpack", NULL, 0, NULL, unpack_compute, NULL),
+    WEFT_KERNEL_ATTR("Unpack", NULL, 0, "axis", WEFT_ATTR_INT, false, unpack_compute),
     {0},
 };

@@ -88,7 +88,7 @@ static weft_status_t *gather_v2_compute(weft_kernel_ctx_t *ctx) {
   int rank = params->shape.rank, axis = 0;
   if (rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1 dimensional");
   if (axis_tensor->count != 1) return WEFT_ERROR(INVALID_ARGUMENT, "axis must be scalar");
-  int64_t given = weft_cpu_int_at(axis_tensor, 0), batch = weft_knode_int(ctx->node, "batch_dims");
+  int64_t given = weft_cpu_int_at(axis_tensor, 0), batch = weft_cpu_attr(ctx)->i;
   if (!weft_cpu_wrap_axis(given, rank, &axis)) {
     uint64_t least = given < 0 ? 0 - (uint64_t)given : (uint64_t)given + 1;
     return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRIu64 " but is rank %d", least,
@@ -167,6 +167,6 @@ static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx) {
 const weft_kernel_t weft_cpu_gather_kernels[] = {
     WEFT_KERNEL("Gather", NULL, 0, NULL, gather_compute, NULL),
     WEFT_KERNEL("GatherNd", NULL, 0, NULL, gather_nd_compute, NULL),
-    WEFT_KERNEL("GatherV2", NULL, 0, NULL, gather_v2_compute, NULL),
+    WEFT_KERNEL_ATTR("GatherV2", NULL, 0, "batch_dims", WEFT_ATTR_INT, false, gather_v2_compute),
     {0},
 };

@@ -81,7 +81,7 @@ typedef struct mirror {
 } mirror_t;
 
 static weft_status_t *read_mirror(const weft_kernel_ctx_t *ctx, const weft_shape_t *input, mirror_t *out) {
-  out->offset = weft_str_is(weft_knode_string(ctx->node, "mode"), "REFLECT") ? 1 : 0;
+  out->offset = weft_str_is(weft_cpu_attr(ctx)->s, "REFLECT") ? 1 : 0;
   return read_paddings(weft_in(ctx, 1), input, out->pads);
 }
 
@@ -150,8 +150,8 @@ static weft_status_t *mirror_grad_compute(weft_kernel_ctx_t *ctx) {
 }
 
 const weft_kernel_t weft_cpu_pad_kernels[] = {
-    WEFT_KERNEL("MirrorPad", NULL, 0, NULL, mirror_compute, NULL),
-    WEFT_KERNEL("MirrorPadGrad", "T", WEFT_SET_NUMBERS, NULL, mirror_grad_compute, NULL),
+    WEFT_KERNEL_ATTR("MirrorPad", NULL, 0, "mode", WEFT_ATTR_STRING, false, mirror_compute),
+    WEFT_KERNEL_ATTR("MirrorPadGrad", "T", WEFT_SET_NUMBERS, "mode", WEFT_ATTR_STRING, false, mirror_grad_compute),
     WEFT_KERNEL("Pad", NULL, 0, NULL, pad_compute, NULL),
     WEFT_KERNEL("PadV2", NULL, 0, NULL, pad_compute, NULL),
     {0},

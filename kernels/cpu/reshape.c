@@ -76,9 +76,9 @@ static weft_status_t *expand_dims_compute(weft_kernel_ctx_t *ctx) {
 
 static weft_status_t *squeeze_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0);
-  const weft_attr_t *list = weft_knode_attr(ctx->node, "squeeze_dims");
+  const weft_attr_t *list = weft_cpu_attr(ctx);
   bool wanted[WEFT_MAX_DIMS] = {false};
-  int n = list == NULL ? 0 : list->n;
+  int n = list->n;
   for (int i = 0; i < n; i++) {
     int at = 0;
     if (!weft_cpu_wrap_axis(list->list.ints[i], x->shape.rank, &at)) {
@@ -114,8 +114,8 @@ static weft_status_t *deep_copy_compute(weft_kernel_ctx_t *ctx) {
 
 static weft_status_t *ensure_shape_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *x = weft_in(ctx, 0);
-  const weft_attr_t *want = weft_knode_attr(ctx->node, "shape");
-  if (want != NULL && want->shape != NULL && !weft_shape_compatible(&x->shape, want->shape)) {
+  const weft_attr_t *want = weft_cpu_attr(ctx);
+  if (want->shape != NULL && !weft_shape_compatible(&x->shape, want->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Shape of tensor %s %s is not compatible with expected shape %s.",
                       ctx->node->name.data, WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(want->shape));
   }
@@ -140,7 +140,7 @@ static weft_status_t *check_numerics_compute(weft_kernel_ctx_t *ctx) {
   }
   if (has_nan || has_inf) {
     const char *what = has_nan && has_inf ? "Inf and NaN" : has_nan ? "NaN" : "Inf";
-    weft_str_t message = weft_knode_string(ctx->node, "message");
+    weft_str_t message = weft_cpu_attr(ctx)->s;
     return WEFT_ERROR(INVALID_ARGUMENT, "%.*s : Tensor had %s values", WEFT_STR_ARGS(message), what);
   }
   weft_cpu_out_same(ctx, 0, 0);
@@ -150,14 +150,14 @@ static weft_status_t *check_numerics_compute(weft_kernel_ctx_t *ctx) {
 #define SAME(op_) \
   { .op = op_, .compute = same_compute, .forwards = true }
 const weft_kernel_t weft_cpu_reshape_kernels[] = {
-    WEFT_KERNEL("CheckNumerics", "T", WEFT_SET_FLOATS, NULL, check_numerics_compute, NULL),
+    WEFT_KERNEL_ATTR("CheckNumerics", "T", WEFT_SET_FLOATS, "message", WEFT_ATTR_STRING, false, check_numerics_compute),
     WEFT_KERNEL("DeepCopy", NULL, 0, NULL, deep_copy_compute, NULL),
-    WEFT_KERNEL("EnsureShape", NULL, 0, NULL, ensure_shape_compute, NULL),
+    WEFT_KERNEL_ATTR("EnsureShape", NULL, 0, "shape", WEFT_ATTR_SHAPE, false, ensure_shape_compute),
     WEFT_KERNEL("ExpandDims", NULL, 0, NULL, expand_dims_compute, NULL),
     SAME("PreventGradient"),
     WEFT_KERNEL("Reshape", NULL, 0, NULL, reshape_compute, NULL),
     SAME("Snapshot"),
-    WEFT_KERNEL("Squeeze", NULL, 0, NULL, squeeze_compute, NULL),
+    WEFT_KERNEL_ATTR("Squeeze", NULL, 0, "squeeze_dims", WEFT_ATTR_INT, true, squeeze_compute),
     SAME("StopGradient"),
     {0},
 };

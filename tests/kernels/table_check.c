@@ -201,7 +201,8 @@ static bool prepare_one(check_t *c, int odd, int variant) {
   if (s != NULL) fault(c, c->kernel->op, "no node can be made from the record:", weft_status_message(s));
   if (s == NULL && exists) {
     void *state = NULL;
-    s = c->kernel->prepare(&n, &state); /* made-up values may be refused */
+    s = c->kernel->prepare(&n, &state); /* made-up values may be refused, but not with INTERNAL */
+    if (weft_status_code(s) == WEFT_INTERNAL) fault(c, c->kernel->op, "prepare fails:", weft_status_message(s));
     if (s == NULL && c->kernel->destroy != NULL) c->kernel->destroy(state);
   }
   weft_status_free(s);

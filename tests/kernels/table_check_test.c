@@ -85,6 +85,12 @@ static weft_status_t *reads_optional(const weft_kernel_node_t *n, void **out) {
   return NULL;
 }
 
+static weft_status_t *fails(const weft_kernel_node_t *n, void **out) {
+  (void)n;
+  (void)out;
+  return WEFT_ERROR(INTERNAL, "the row is wrong");
+}
+
 /* Only a true transpose_b leads to the fault. */
 static weft_status_t *reads_sometimes(const weft_kernel_node_t *n, void **out) {
   (void)out;
@@ -159,6 +165,11 @@ static void a_misspelt_attribute_of_some_ops_is_found(void) {
   expect_fault(rows, "MatMul: no op of its family has an attribute that prepare reads: batch_dimz\n");
 }
 
+static void a_row_that_its_prepare_refuses_is_found(void) {
+  const weft_kernel_t rows[] = {ROW("MatMul", F32, fails), {0}};
+  expect_fault(rows, "MatMul: prepare fails: the row is wrong\n");
+}
+
 static void a_misspelt_attribute_in_a_source_is_found(void) {
   weft_strbuf_t faults = WEFT_STRBUF_INIT;
   static const char good[] = "x = weft_knode_bool(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
@@ -186,6 +197,7 @@ int main(void) {
       {"an attribute of another kind is found", an_attribute_of_another_kind_is_found},
       {"a misspelt attribute behind another is found", a_misspelt_attribute_behind_another_is_found},
       {"a misspelt attribute of some ops is found", a_misspelt_attribute_of_some_ops_is_found},
+      {"a row that its prepare refuses is found", a_row_that_its_prepare_refuses_is_found},
       {"a misspelt attribute in a source is found", a_misspelt_attribute_in_a_source_is_found},
       CU_TEST_INFO_NULL,
   };
