@@ -336,7 +336,8 @@ weft_status_t *weft_prepare_buffers(weft_coll_run_t *r) {
   if (r->plan == NULL) s = make_plan(r, &l, is_same);
   if (s != NULL) goto done;
   if (r->plan->scratch_bytes > 0) {
-    r->scratch = weft_cpu_allocator()->allocate(weft_cpu_allocator(), r->plan->scratch_bytes);
+    weft_fence_t after = {NULL, 0};
+    r->scratch = weft_cpu_allocator()->allocate(weft_cpu_allocator(), r->plan->scratch_bytes, &after);
     if (r->scratch == NULL) {
       s = WEFT_ERROR(RESOURCE_EXHAUSTED, "collective %.*s: %zu bytes", WEFT_STR_ARGS(call->name),
                      r->plan->scratch_bytes);

@@ -1,9 +1,10 @@
-/* device/device.h - something that computes: memory, an order of execution, threads.
+/* device/device.h - something that computes: memory, queues, threads.
  *
- * The interface is shaped for streams. On a stream device (CUDA) a kernel has
- * "computed" when its work is enqueued; events order what follows on other
- * streams and on the host. A device without streams (CPU) has a NULL stream and
- * computes at once; all event operations are then trivial.
+ * The host's CPU computes when a kernel runs, in memory that everybody reads: it has no queue, and its tensors have no
+ * fence. Other devices have memory of their own (`space`) and queues: their kernels enqueue work (device/queue.h), and
+ * tensors go from memory to memory by weft_tensor_at() (device/transfer.h).
+ *
+ * A type of device is a driver. The CPU's is always there; others are registered at start.
  */
 #ifndef WEFT_DEVICE_DEVICE_H_
 #define WEFT_DEVICE_DEVICE_H_
@@ -13,43 +14,64 @@
 #include "tensor/tensor.h"
 
 typedef struct weft_device weft_device_t;
-typedef struct weft_stream weft_stream_t; /* opaque, the device's */
-typedef struct weft_event weft_event_t;   /* opaque, the device's */
+typedef struct weft_queue weft_queue_t;                       /* device/queue.h */
 typedef struct weft_resource_manager weft_resource_manager_t; /* kernels/resource.h */
 
-typedef void weft_device_done_fn(void *arg, weft_status_t *status); /* owns status */
+/* What is particular to one device of a driver. */
+typedef struct weft_device_spec {
+  weft_str_t name; /* "/job:worker/replica:0/task:0/device:CPU:0"; copied */
+  uint64_t incarnation;
+  weft_thread_pool_t *pool;           /* borrowed; must outlive the device */
+  weft_resource_manager_t *resources; /* likewise; may be NULL */
+} weft_device_spec_t;
 
-typedef struct weft_device_ops {
-  weft_status_t *(*stream_create)(weft_device_t *d, weft_stream_t **out);
-  void (*stream_destroy)(weft_device_t *d, weft_stream_t *s);
-  weft_status_t *(*event_record)(weft_device_t *d, weft_stream_t *s, weft_event_t **out); /* after all enqueued so far */
-  weft_status_t *(*stream_wait)(weft_device_t *d, weft_stream_t *s, weft_event_t *e);     /* later work waits for e */
-  void (*event_then)(weft_device_t *d, weft_event_t *e, weft_device_done_fn *fn, void *arg); /* calls back when e has passed */
-  void (*event_destroy)(weft_device_t *d, weft_event_t *e);
-  /* Copies between this device's memory and the host's; `done` when the bytes are there. Tensors are retained meanwhile. */
-  void (*copy_to_host)(weft_device_t *d, weft_stream_t *s, weft_tensor_t *from, weft_tensor_t *to,
-                       weft_device_done_fn *done, void *arg);
-  void (*copy_from_host)(weft_device_t *d, weft_stream_t *s, weft_tensor_t *from, weft_tensor_t *to,
-                         weft_device_done_fn *done, void *arg);
-  void (*destroy)(weft_device_t *d);
-} weft_device_ops_t;
+typedef struct weft_device_driver {
+  const char *type;   /* "CPU", "GPU" */
+  int (*count)(void); /* how many a task has, unless it is told */
+  /* Device number `ordinal` of this machine. Errors: UNAVAILABLE, RESOURCE_EXHAUSTED. */
+  weft_status_t *(*create)(const weft_device_spec_t *spec, int ordinal, weft_device_t **out);
+  void (*destroy)(weft_device_t *d); /* ends its queues' work and frees it */
+} weft_device_driver_t;
 
-/* Immutable after creation, but the resources. Thread-safe. */
+extern const weft_device_driver_t weft_cpu_driver;
+
+enum { WEFT_MAX_DRIVERS = 8 };
+/* Adds a driver, which is constant, to those that tasks have devices of. A node that may run on several types goes to
+ * the one that was registered last. Before the first task is made; not thread-safe.
+ * Errors: ALREADY_EXISTS for a type that is there, RESOURCE_EXHAUSTED for more than WEFT_MAX_DRIVERS. */
+WEFT_MUST_CHECK weft_status_t *weft_device_register(const weft_device_driver_t *driver);
+/* All drivers, the CPU's first; the list ends with NULL. */
+const weft_device_driver_t *const *weft_device_drivers(void);
+/* The index of a type in that list, or -1. */
+int weft_device_driver_index(weft_str_t type);
+
+/* Immutable after creation, but the resources. Thread-safe. A driver's own device begins with one. */
 struct weft_device {
-  const weft_device_ops_t *ops;
-  weft_str_t name;       /* "/job:worker/replica:0/task:0/device:CPU:0"; '\0'-ended, owned */
-  const char *type;      /* "CPU", "GPU" */
+  const weft_device_driver_t *driver;
+  weft_str_t name;       /* '\0'-ended, owned */
+  const char *type;      /* the driver's */
+  int ordinal;
   uint64_t incarnation;  /* random, new at each start of the process */
   int64_t memory_limit;  /* bytes */
-  weft_allocator_t *allocator;      /* of its own memory */
+  const weft_memory_space_t *space; /* where its kernels read and write; NULL: the host's memory */
+  weft_allocator_t *allocator;      /* of that memory */
   weft_memory_accounts_t *memory;   /* the same by what it is for: kernels allocate through these */
-  weft_allocator_t *host_allocator; /* memory the host and the device reach fast */
-  weft_stream_t *stream; /* the compute stream; NULL on the CPU */
-  weft_thread_pool_t *pool;         /* borrowed: runs nodes and parallel_for */
+  weft_allocator_t *host_allocator; /* host memory that the device reaches fast */
+  weft_queue_t *compute;            /* where kernels enqueue; NULL: they compute at once */
+  weft_queue_t *copies_in, *copies_out; /* from and to the host's memory; NULL where `space` is */
+  weft_thread_pool_t *pool;           /* borrowed: runs nodes and parallel_for */
   weft_resource_manager_t *resources; /* borrowed from the worker: variables, queues, ... */
+  const weft_device_t *alias_of;      /* NULL: not an alias */
 };
 
-/* The CPU as a device. `name` is copied; `pool` and `resources` (may be NULL) are borrowed and must outlive it. */
+/* The fields that are the same for all drivers: name, incarnation, pool and resources from `spec`, accounts over d->allocator,
+ * which the driver has set. Errors: RESOURCE_EXHAUSTED, with nothing to free. */
+WEFT_MUST_CHECK weft_status_t *weft_device_init(weft_device_t *d, const weft_device_spec_t *spec);
+void weft_device_deinit(weft_device_t *d);
+/* The same device under another name and with other resources, for a session that isolates its own. Shares memory and
+ * queues with `of`, which must outlive it; has accounts of its own. */
+WEFT_MUST_CHECK weft_status_t *weft_device_alias(const weft_device_t *of, const weft_device_spec_t *spec, weft_device_t **out);
+/* The CPU as a device. */
 WEFT_MUST_CHECK weft_status_t *weft_cpu_device_create(weft_str_t name, uint64_t incarnation, weft_thread_pool_t *pool,
                                                       weft_resource_manager_t *resources, weft_device_t **out);
 void weft_device_destroy(weft_device_t *d); /* NULL is fine */

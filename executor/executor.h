@@ -2,7 +2,8 @@
  *
  * A plan is struct-of-arrays over nodes: kernel, input slots, out-edges in
  * compressed rows, initial pending counts, flags. A step is one block of memory.
- * Graphs without control flow never touch frame code. Source of the semantics:
+ * Graphs without control flow never touch frame code. A node of a device with queues is done when its work is
+ * enqueued; the step is done when all its work is. Source of the semantics:
  * TensorFlow's executor as restated in the reference, 3.9.
  */
 #ifndef WEFT_EXECUTOR_EXECUTOR_H_
@@ -22,12 +23,13 @@ void weft_op_segment_release(weft_op_segment_t *s); /* plans hold a reference, t
 
 typedef struct weft_plan_options {
   weft_device_t *device;       /* borrowed; must outlive the plan. All nodes run on it, but for `devices` */
-  weft_device_t *const *devices; /* num_devices of one memory and one pool, `device` among them; likewise. Each node
-                                    runs on the one whose name is its assigned_device, `device` if it has none */
+  weft_device_t *const *devices; /* num_devices of one pool, `device` among them; likewise. Each node runs on the one
+                                    whose name is its assigned_device, `device` if it has none. Between devices with
+                                    memories of their own values are copied; one device must be the host's */
   int num_devices;             /* 0: only `device`, whatever the nodes are assigned to */
   weft_op_segment_t *segment;  /* retained; NULL: the plan's own */
   weft_str_t session;          /* copied */
-  const weft_kernel_table_t *kernels; /* looked at before the device's own; NULL: only those. Must outlive the plan */
+  const weft_kernel_table_t *kernels; /* looked at before the device type's own; NULL: only those. Must outlive the plan */
 } weft_plan_options_t;
 
 /* Compiles a graph. The graph may be destroyed afterwards.

@@ -1,5 +1,6 @@
 /* executor/node_run.c - runs one node: inputs, kernel, checks of what it made. */
 #include "base/clock.h"
+#include "device/queue.h"
 #include "executor/step.h"
 
 static void release_all(weft_value_t *v, uint32_t n) {
@@ -96,11 +97,29 @@ static void fill_ctx(weft_kernel_ctx_t *c, runner_t *r, iteration_t *it, uint32_
   c->outputs = out;
   c->step = &r->run->step;
   c->device = c->node->device;
-  c->stream = c->device->stream;
+  c->queue = c->device->compute;
   c->frame_id = it->frame->id;
   c->iteration = it->number;
   c->is_dead = is_dead;
   c->done = weft_async_done;
+}
+
+/* The device's queue goes on when the kernel's inputs are there. */
+static void wait_for_inputs(const weft_kernel_ctx_t *c, uint32_t num_inputs) {
+  for (uint32_t i = 0; i < num_inputs; i++) {
+    if (c->inputs[i].tensor != NULL) weft_queue_wait(c->queue, c->inputs[i].tensor->fence);
+  }
+}
+
+/* Outputs that the kernel has just allocated may be read when all is done that it has enqueued. */
+static void set_fences(const weft_kernel_ctx_t *c, uint32_t num_outputs) {
+  weft_fence_t f = {NULL, 0};
+  for (uint32_t i = 0; i < num_outputs; i++) {
+    weft_tensor_t *t = c->outputs[i].tensor;
+    if (t == NULL || t->fence.value != WEFT_FENCE_PENDING) continue;
+    if (f.queue == NULL) f = weft_queue_mark(c->queue);
+    t->fence = f;
+  }
 }
 
 static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
@@ -111,6 +130,7 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
   op->node = node;
   op->start_ns = r->run->recorder != NULL ? weft_clock_ns() : 0;
   op->status = NULL;
+  if (op->ctx.queue != NULL) wait_for_inputs(&op->ctx, n->num_inputs);
   atomic_fetch_add_explicit(&r->run->tasks, 1, memory_order_relaxed);
   r->plan->instances[node].kernel->compute_async(&op->ctx);
 }
@@ -131,6 +151,7 @@ static void complete(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
 }
 
 void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status) {
+  if (op->ctx.queue != NULL) set_fences(&op->ctx, r->plan->nodes[op->node].num_outputs);
   complete(r, op->it, op->node, op->ctx.inputs, op->outputs, op->start_ns, status);
 }
 
@@ -154,6 +175,18 @@ static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
     weft_node_learn(cost, weft_clock_ns() - start_ns);
     atomic_fetch_or_explicit(cost, 1, memory_order_relaxed);
   }
+  complete(r, it, node, in, out, start_ns, s);
+}
+
+static void run_queue(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
+  const plan_node_t *n = &r->plan->nodes[node];
+  weft_value_t *out = n->flags & NODE_BIG_OUTPUTS ? in + n->num_inputs : r->scratch;
+  int64_t start_ns = r->run->recorder != NULL ? weft_clock_ns() : 0;
+  weft_kernel_ctx_t c;
+  fill_ctx(&c, r, it, node, in, out, is_dead);
+  wait_for_inputs(&c, n->num_inputs);
+  weft_status_t *s = r->plan->instances[node].kernel->compute(&c);
+  set_fences(&c, n->num_outputs);
   complete(r, it, node, in, out, start_ns, s);
 }
 
@@ -182,6 +215,7 @@ static void run_built_in(runner_t *r, iteration_t *it, uint32_t node, weft_value
     case NODE_MERGE: s = merge(n, in, out); break;
     case NODE_NOOP:
     case NODE_SYNC:
+    case NODE_QUEUE:
     case NODE_ASYNC: break;
   }
   if (r->run->recorder != NULL) weft_step_record(r->run, node, start_ns, out);
@@ -212,6 +246,7 @@ void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead) {
   }
   switch ((node_kind_t)n->kind) {
     case NODE_SYNC: run_sync(r, it, node, in, is_dead); break;
+    case NODE_QUEUE: run_queue(r, it, node, in, is_dead); break;
     case NODE_ASYNC: start_async(r, it, node, in, is_dead); break;
     case NODE_NOOP:
     case NODE_CONST:

@@ -61,8 +61,7 @@ static weft_status_t *compile(plan_builder_t *b) {
   return finish(p);
 }
 
-weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options,
-                                weft_exec_plan_t **out) {
+static weft_status_t *create(const weft_graph_t *g, const weft_plan_options_t *options, weft_exec_plan_t **out) {
   weft_exec_plan_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
   atomic_init(&p->refs, 1);
@@ -85,6 +84,16 @@ weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t
   }
   *out = p;
   return NULL;
+}
+
+weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options, weft_exec_plan_t **out) {
+  if (!weft_plan_spans_memories(options)) return create(g, options, out);
+  weft_graph_t *with_copies = NULL;
+  WEFT_RETURN_IF_ERROR(weft_graph_copy(g, &with_copies));
+  weft_status_t *s = weft_plan_insert_copies(options, with_copies);
+  if (s == NULL) s = create(with_copies, options, out);
+  weft_graph_destroy(with_copies);
+  return s;
 }
 
 weft_exec_plan_t *weft_plan_retain(weft_exec_plan_t *p) {

@@ -24,6 +24,7 @@ typedef enum node_kind {
   NODE_FORWARD, /* output 0 is input 0 */
   NODE_MERGE,   /* extra: its side word */
   NODE_SYNC,    /* extra: its task, if NODE_COSTLY; aux: its cost */
+  NODE_QUEUE,   /* of a device with queues: its kernel enqueues */
   NODE_ASYNC,   /* extra: where its async_op_t lies, in units of 16 bytes */
 } node_kind_t;
 
@@ -105,6 +106,8 @@ struct weft_exec_plan {
   int num_frames;
   bool has_frames, has_async;
   weft_device_t *device;      /* borrowed; whose pool runs the plan */
+  weft_queue_t **queues;      /* num_queues; of the devices whose kernels the plan runs; lent */
+  uint32_t num_queues;
   weft_op_segment_t *segment; /* retained; may be NULL */
   weft_mutex_t mu;            /* a leaf */
   run_t *free_runs;           /* guarded by mu */
@@ -128,6 +131,13 @@ typedef struct plan_builder {
 WEFT_MUST_CHECK weft_status_t *weft_plan_assign_frames(plan_builder_t *b);
 /* plan_nodes.c: kernels, kinds, slots, edges. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_add_nodes(plan_builder_t *b);
+/* plan_nodes.c: the device and the kernel (NULL: none) of a node. */
+WEFT_MUST_CHECK weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n, weft_device_t **out);
+const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const weft_node_t *n, const weft_device_t *d);
+/* memory_copies.c: is there a device with a memory of its own? Then copies between memories are to be put into the graph. */
+bool weft_plan_spans_memories(const weft_plan_options_t *o);
+const weft_node_t *weft_plan_origin(const weft_node_t *n); /* of a copy what it copies, else `n`: for messages */
+WEFT_MUST_CHECK weft_status_t *weft_plan_insert_copies(const weft_plan_options_t *o, weft_graph_t *g);
 /* op_segment.c: the shared instance of a stateful node, made if need be. */
 WEFT_MUST_CHECK weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_t *kernel,
                                                         const weft_kernel_node_t *node, op_instance_t *out);

@@ -77,7 +77,7 @@ static weft_status_t *join_frame(plan_builder_t *b, const weft_node_t *n, const 
         INVALID_ARGUMENT,
         "{{node %s}} has inputs from different frames. The input {{node %s}} is in frame '%.*s'. The "
         "input {{node %s}} is in frame '%.*s'.",
-        n->name.data, (*first)->name.data, WEFT_STR_ARGS(a), from->name.data, WEFT_STR_ARGS(c));
+        n->name.data, weft_plan_origin(*first)->name.data, WEFT_STR_ARGS(a), weft_plan_origin(from)->name.data, WEFT_STR_ARGS(c));
   }
   return NULL;
 }

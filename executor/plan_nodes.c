@@ -8,35 +8,30 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "device/transfer.h"
 #include "executor/step.h"
 
 static weft_status_t *no_memory(const weft_node_t *n) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling node %s", n->name.data);
 }
 
-/* Sets the device of node `number`: few devices, and neighbours are often on one. */
-static weft_status_t *find_device(const plan_builder_t *b, const weft_node_t *n, uint32_t number) {
-  const weft_plan_options_t *o = b->options;
-  weft_device_t *d = number > 0 ? b->plan->knodes[number - 1].device : o->device;
+weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n, weft_device_t **out) {
   weft_str_t name = n->assigned_device;
-  if (o->num_devices == 0 || name.length == 0) {
-    d = o->device;
-  } else if (!weft_str_eq(d->name, name)) {
-    int i = 0;
-    while (i < o->num_devices && !weft_str_eq(o->devices[i]->name, name)) i++;
-    if (i == o->num_devices) return WEFT_ERROR(INVALID_ARGUMENT, "%.*s unknown device.", WEFT_STR_ARGS(name));
-    d = o->devices[i];
-  }
-  b->plan->knodes[number].device = d;
+  int i = 0;
+  *out = o->device;
+  if (o->num_devices == 0 || name.length == 0 || weft_str_eq(o->device->name, name)) return NULL;
+  while (i < o->num_devices && !weft_str_eq(o->devices[i]->name, name)) i++;
+  if (i == o->num_devices) return WEFT_ERROR(INVALID_ARGUMENT, "%.*s unknown device.", WEFT_STR_ARGS(name));
+  *out = o->devices[i];
   return NULL;
 }
 
-static const weft_kernel_t *find_kernel(const plan_builder_t *b, const weft_node_t *n, const weft_device_t *d) {
+const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const weft_node_t *n, const weft_device_t *d) {
   const weft_kernel_t *k = NULL;
-  if (b->options->kernels != NULL)
-    k = weft_kernel_table_find(b->options->kernels, n->op->name, n->attrs, n->num_attrs);
-  if (k == NULL) k = weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs);
-  return k;
+  if (o->kernels != NULL && strcmp(o->kernels->device_type, d->type) == 0) {
+    k = weft_kernel_table_find(o->kernels, n->op->name, n->attrs, n->num_attrs);
+  }
+  return k != NULL ? k : weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs);
 }
 
 /* What a node's outputs are for, by its own word or by its op and its consumers. */
@@ -89,7 +84,7 @@ static uint16_t flags_of(const weft_node_t *n) {
   return f;
 }
 
-static node_kind_t kind_of(const weft_node_t *n, const weft_kernel_t *k) {
+static node_kind_t kind_of(const weft_node_t *n, const weft_device_t *d, const weft_kernel_t *k) {
   if (n->flags & (WEFT_OP_NOOP | WEFT_OP_CONTROL_TRIGGER)) return NODE_NOOP;
   if ((n->flags & WEFT_OP_MERGE) && n->num_outputs == 2) return NODE_MERGE;
   if ((n->flags & WEFT_OP_CONST) && n->num_inputs == 0 && n->num_outputs == 1) {
@@ -98,7 +93,8 @@ static node_kind_t kind_of(const weft_node_t *n, const weft_kernel_t *k) {
       return NODE_CONST;
   }
   if (k != NULL && k->forwards && n->num_inputs == 1 && n->num_outputs == 1) return NODE_FORWARD;
-  return k != NULL && k->compute_async != NULL ? NODE_ASYNC : NODE_SYNC;
+  if (k != NULL && k->compute_async != NULL) return NODE_ASYNC;
+  return d->compute != NULL ? NODE_QUEUE : NODE_SYNC;
 }
 
 /* Gives the node its places in its frame's block. */
@@ -107,7 +103,7 @@ static void place_in_frame(plan_builder_t *b, const weft_node_t *n, plan_node_t 
   out->num_inputs = (uint32_t)n->num_inputs;
   out->num_outputs = (uint32_t)n->num_outputs;
   f->num_slots += out->num_inputs;
-  if (out->kind == NODE_SYNC && n->num_outputs > SCRATCH_OUTPUTS) {
+  if ((out->kind == NODE_SYNC || out->kind == NODE_QUEUE) && n->num_outputs > SCRATCH_OUTPUTS) {
     out->flags |= NODE_BIG_OUTPUTS;
     f->num_slots += out->num_outputs;
   }
@@ -130,7 +126,7 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
                                      const weft_kernel_t *k) {
   weft_exec_plan_t *p = b->plan;
   weft_kernel_node_t seen = {
-      .name = n->name,
+      .name = weft_plan_origin(n)->name,
       .op_name = n->op->name,
       .op = n->op,
       .attrs = n->attrs,
@@ -142,15 +138,16 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
       .device = p->knodes[number].device,
       .allocator = account_of(b, n, p->knodes[number].device),
       .param = k == NULL ? NULL : k->param,
+      .host_outputs = k == NULL ? 0 : k->host_outputs,
       .session = b->options->session,
   };
   plan_node_t *node = &p->nodes[number];
-  /* Kinds that the executor handles itself read no attribute while they run. */
-  if (node->kind != NODE_SYNC && node->kind != NODE_ASYNC) seen.num_attrs = 0;
+  const bool has_kernel = node->kind == NODE_SYNC || node->kind == NODE_QUEUE || node->kind == NODE_ASYNC;
+  if (!has_kernel) seen.num_attrs = 0; /* what the executor does itself reads no attribute */
   WEFT_RETURN_IF_ERROR(weft_kernel_node_copy(&p->arena, &seen, &p->knodes[number]));
   p->instances[number].kernel = k;
   if (seen.num_attrs == 0 && k != NULL && k->prepare == NULL) return NULL;
-  if (node->kind != NODE_SYNC && node->kind != NODE_ASYNC) return NULL;
+  if (!has_kernel) return NULL;
   bool share = (n->flags & WEFT_OP_STATEFUL) && b->plan->segment != NULL && k->prepare != NULL &&
                !(n->flags & (WEFT_OP_SEND | WEFT_OP_RECV | WEFT_OP_ARG | WEFT_OP_RETVAL));
   weft_status_t *s = NULL;
@@ -173,21 +170,31 @@ static weft_status_t *find_gradients(plan_builder_t *b) {
   return NULL;
 }
 
+static void add_queue(weft_exec_plan_t *p, weft_queue_t *q) {
+  uint32_t i = 0;
+  while (i < p->num_queues && p->queues[i] != q) i++;
+  p->queues[i] = q;
+  if (i == p->num_queues) p->num_queues++;
+}
+
 static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t *f) {
   weft_exec_plan_t *p = b->plan;
   const weft_node_t *n = b->order[number];
-  WEFT_RETURN_IF_ERROR(find_device(b, n, number));
-  const weft_device_t *d = p->knodes[number].device;
-  const weft_kernel_t *k = find_kernel(b, n, d);
+  weft_device_t *d = NULL;
+  WEFT_RETURN_IF_ERROR(weft_plan_find_device(b->options, n, &d));
+  p->knodes[number].device = d;
+  const weft_kernel_t *k = weft_plan_find_kernel(b->options, n, d);
   plan_node_t *out = &p->nodes[number];
-  out->kind = (uint8_t)kind_of(n, k);
-  if (k == NULL && (out->kind == NODE_SYNC || out->kind == NODE_ASYNC)) return no_kernel(n, d);
+  out->kind = (uint8_t)kind_of(n, d, k);
+  if (k == NULL && (out->kind == NODE_SYNC || out->kind == NODE_QUEUE)) return no_kernel(n, d);
+  if (out->kind == NODE_QUEUE) add_queue(p, d->compute);
   out->flags = flags_of(n);
   out->first_slot = f->first_slot + f->num_slots;
   place_in_frame(b, n, out, f);
   if (out->kind == NODE_CONST) {
     out->extra = p->num_consts;
-    p->consts[p->num_consts++] = weft_tensor_retain(weft_node_attr(n, "value")->tensor);
+    WEFT_RETURN_IF_ERROR(weft_tensor_at_sync(weft_node_attr(n, "value")->tensor, d->space, &p->consts[p->num_consts]));
+    p->num_consts++;
   }
   bool is_merge = out->kind == NODE_MERGE;
   p->words[number] = (uint32_t)n->num_controls + (is_merge ? 1 : (uint32_t)n->num_inputs);
@@ -292,7 +299,8 @@ weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
   p->knodes = weft_calloc(p->num_nodes, sizeof *p->knodes);
   p->instances = weft_calloc(p->num_nodes, sizeof *p->instances);
   p->consts = weft_calloc(p->num_nodes, sizeof(*p->consts));
-  if (p->nodes == NULL || p->words == NULL || p->knodes == NULL || p->instances == NULL ||
+  p->queues = weft_arena_calloc(&p->arena, (size_t)b->options->num_devices + 1, sizeof *p->queues);
+  if (p->queues == NULL || p->nodes == NULL || p->words == NULL || p->knodes == NULL || p->instances == NULL ||
       p->consts == NULL) {
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan of %u nodes", p->num_nodes);
   }

@@ -4,7 +4,9 @@
 #include "base/alloc.h"
 
 static run_t *run_new(weft_exec_plan_t *p) {
-  size_t header = (sizeof(run_t) + 15) & ~(size_t)15, bytes;
+  const size_t drains_at = (sizeof(run_t) + 15) & ~(size_t)15;
+  const size_t header = (drains_at + p->num_queues * sizeof(weft_fence_waiter_t) + 15) & ~(size_t)15;
+  size_t bytes;
   if (!weft_add_size(header, p->frames[0].bytes, &bytes)) return NULL;
   char *block = weft_calloc(1, bytes);
   if (block == NULL) return NULL;
@@ -12,6 +14,7 @@ static run_t *run_new(weft_exec_plan_t *p) {
   weft_mutex_init(&run->mu);
   weft_mutex_init(&run->top.mu);
   run->top.plan = &p->frames[0];
+  run->drains = (weft_fence_waiter_t *)(void *)(block + drains_at);
   run->root = weft_iteration_layout(run, &run->top, &p->frames[0], block + header);
   return run;
 }
@@ -86,7 +89,7 @@ static void clear_root(run_t *run) {
   }
 }
 
-void weft_run_finish(run_t *run) {
+static void end(run_t *run) {
   weft_exec_plan_t *p = run->plan;
   weft_plan_done_fn *done = run->done;
   void *arg = run->done_arg;
@@ -100,6 +103,24 @@ void weft_run_finish(run_t *run) {
   run_recycle(p, run);
   weft_plan_release(p);
   done(arg, s);
+}
+
+static void on_drained(void *arg, weft_status_t *status) {
+  run_t *run = arg;
+  if (status != NULL) weft_run_fail(run, status, NULL, false);
+  if (atomic_fetch_sub_explicit(&run->num_undrained, 1, memory_order_acq_rel) == 1) end(run);
+}
+
+/* No node is running any more; what was enqueued may be. */
+void weft_run_finish(run_t *run) {
+  const weft_exec_plan_t *p = run->plan;
+  if (p->num_queues == 0) {
+    end(run);
+    return;
+  }
+  const uint32_t n = p->num_queues;
+  atomic_store_explicit(&run->num_undrained, n, memory_order_relaxed);
+  for (uint32_t i = 0; i < n; i++) weft_fence_then(weft_queue_mark(p->queues[i]), &run->drains[i], on_drained, run);
 }
 
 static void begin(run_t *run, weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done,

@@ -23,6 +23,7 @@
 #ifndef WEFT_EXECUTOR_STEP_H_
 #define WEFT_EXECUTOR_STEP_H_
 
+#include "device/queue.h"
 #include "executor/plan.h"
 
 enum { SCRATCH_OUTPUTS = 16, ASYNC_UNIT = 16 };
@@ -113,6 +114,8 @@ struct weft_run {
   void *done_arg;
   atomic_int tasks;
   weft_step_fate_t fate;
+  atomic_uint num_undrained;    /* queues of the plan whose work for this step is not known to be done */
+  weft_fence_waiter_t *drains;  /* plan->num_queues; behind this struct */
   bool serial; /* one thread only: no atomic operation needed */
   weft_mutex_t mu;
   weft_status_t *status; /* guarded by mu; the first failure */

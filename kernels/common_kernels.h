@@ -11,5 +11,6 @@ extern const weft_kernel_t weft_control_flow_kernels[]; /* control_flow.c */
 extern const weft_kernel_t weft_graph_kernels[];        /* graph.c */
 extern const weft_kernel_t weft_sendrecv_kernels[];     /* sendrecv.c */
 extern const weft_kernel_t weft_args_kernels[];         /* args.c */
+extern const weft_kernel_t weft_memory_copy_kernels[];  /* memory_copy.c */
 
 #endif /* WEFT_KERNELS_COMMON_KERNELS_H_ */

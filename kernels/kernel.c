@@ -3,12 +3,23 @@
 
 #include <assert.h>
 
+#include "device/queue.h"
+
+static weft_allocator_t *allocator_of(const weft_kernel_ctx_t *c, int i, weft_dtype_t dtype) {
+  const bool is_host = c->queue != NULL && (!weft_dtype_is_plain(dtype) || weft_kernel_is_host_output(c->node, i));
+  if (is_host) return c->device->host_allocator;
+  if (c->node != NULL && c->node->allocator != NULL) return c->node->allocator;
+  return c->device != NULL ? c->device->allocator : NULL;
+}
+
 weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype, const weft_shape_t *shape,
                             weft_tensor_t **out) {
-  weft_allocator_t *allocator = c->node != NULL ? c->node->allocator : NULL;
-  if (allocator == NULL && c->device != NULL) allocator = c->device->allocator;
   weft_tensor_t *t = NULL;
-  WEFT_RETURN_IF_ERROR(weft_tensor_new(dtype, shape, allocator, &t));
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(dtype, shape, allocator_of(c, i, dtype), &t));
+  if (t->space != NULL) {
+    weft_queue_wait(c->queue, t->fence); /* the last use of its memory */
+    t->fence = (weft_fence_t){c->queue, WEFT_FENCE_PENDING};
+  }
   c->outputs[i].tensor = t;
   *out = t;
   return NULL;
@@ -20,7 +31,9 @@ weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, int i, weft_dtype_
   int64_t count = weft_shape_count(shape);
   bool fits = t != NULL && c->inputs[in].ref == NULL && t->dtype == dtype && t->count == count &&
               weft_tensor_is_exclusive(t);
+  if (fits && c->queue != NULL) fits = (t->space == NULL) == weft_kernel_is_host_output(c->node, i);
   if (!fits) return weft_out_new(c, i, dtype, shape, out);
+  if (t->space != NULL) t->fence = (weft_fence_t){c->queue, WEFT_FENCE_PENDING};
   if (weft_shape_eq(&t->shape, shape)) {
     c->inputs[in].tensor = NULL;
     c->outputs[i].tensor = t;

@@ -47,6 +47,7 @@ typedef struct weft_kernel_node {
   weft_allocator_t *allocator;    /* of its outputs: the device's account for what they are; NULL: the device's own */
   const void *param;              /* of its kernel's row */
   const weft_attr_watch_t *watch; /* NULL but when tables are checked */
+  uint32_t host_outputs;          /* its kernel's */
   weft_str_t session;             /* handle of the session it was registered in; "" if none */
 } weft_kernel_node_t;
 
@@ -90,7 +91,8 @@ struct weft_kernel_ctx {
   weft_value_t *outputs; /* num_outputs, all zero; set by the kernel: ownership goes to the executor */
   const weft_step_t *step;
   weft_device_t *device;
-  weft_stream_t *stream;     /* NULL on the CPU */
+  weft_queue_t *queue;       /* where to enqueue the work; NULL: compute at once. Inputs may be read by work on it; the
+                                fence behind the work is the executor's affair */
   uint64_t frame_id;         /* of the control-flow frame; 0 at top level. Part of rendezvous keys */
   int64_t iteration;
   bool is_dead;              /* only sends and receives run when an input is dead */
@@ -108,9 +110,14 @@ typedef struct weft_kernel {
   void (*compute_async)(weft_kernel_ctx_t *ctx);
   void (*destroy)(void *state); /* may be NULL */
   const void *param; /* what makes these functions serve a family of ops: node->param in prepare and compute */
-  uint32_t host_inputs, host_outputs; /* bit i: flat arg i of a stream device lives in host memory */
+  uint32_t host_inputs, host_outputs; /* bit i: flat arg i lies in the host's memory, on every device */
   bool forwards; /* output 0 is input 0 and nothing else happens: the executor need not call compute */
 } weft_kernel_t;
+
+/* Does flat output i lie in the host's memory, whatever the device? */
+static inline bool weft_kernel_is_host_output(const weft_kernel_node_t *n, int i) {
+  return i < 32 && (n->host_outputs >> i & 1) != 0;
+}
 
 /* Usual dtype sets. */
 #define WEFT_SET_FLOATS (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_BF16) | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64))
@@ -149,7 +156,8 @@ bool weft_kernel_exists(const char *device_type, weft_str_t op, weft_dtype_set_t
 
 /* ---- helpers for compute functions ---- */
 
-/* The tensor of input i, lent; never NULL for a live, non-reference input. */
+/* The tensor of input i, lent; never NULL for a live, non-reference input. On a device with queues its bytes lie in the
+ * device's memory, but those of host inputs, strings, handles and variants. */
 static inline weft_tensor_t *weft_in(const weft_kernel_ctx_t *c, int i) { return c->inputs[i].tensor; }
 /* A new output tensor in the device's memory, set as output i; *out is lent. */
 WEFT_MUST_CHECK weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype, const weft_shape_t *shape,

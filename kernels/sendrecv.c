@@ -92,15 +92,17 @@ static void recv(weft_kernel_ctx_t *c) {
   if (s != NULL) c->done(c, s);
 }
 
+/* Between tasks bytes travel from and to the host's memory. */
 #define SEND \
-  .type_attr = "T", .types = WEFT_SET_ALL, .prepare = prepare, .compute = send, .destroy = channel_free
+  .type_attr = "T", .types = WEFT_SET_ALL, .prepare = prepare, .compute = send, .destroy = channel_free, \
+  .host_inputs = 1
 #define RECV                                                                                    \
   .type_attr = "tensor_type", .types = WEFT_SET_ALL, .prepare = prepare, .compute_async = recv, \
-  .destroy = channel_free
+  .destroy = channel_free, .host_outputs = 1
 
 const weft_kernel_t weft_sendrecv_kernels[] = {
-    {.op = "_HostRecv", RECV, .host_outputs = 1},
-    {.op = "_HostSend", SEND, .host_inputs = 1},
+    {.op = "_HostRecv", RECV},
+    {.op = "_HostSend", SEND},
     {.op = "_Recv", RECV},
     {.op = "_Send", SEND},
     {0},

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "device/device.h"
 
 static uint32_t type_bit(weft_str_t type) {
-  if (weft_str_is(type, "CPU")) return 1;
-  return weft_str_is(type, "GPU") ? 2 : 0;
+  const int i = weft_device_driver_index(type);
+  return i < 0 ? 0 : UINT32_C(1) << i;
 }
 
 /* Copies `d`, named as a device of `task`. */
@@ -62,7 +63,7 @@ weft_status_t *weft_device_set_finish(weft_device_set_t *s, weft_str_t master_ta
   for (int i = 0; i < s->n; i++) {
     weft_session_device_t *d = &s->devices[i];
     WEFT_RETURN_IF_ERROR(weft_map_put(&s->by_name, d->attributes.name, d, NULL));
-    if (s->client == NULL && d->is_local && d->type_bit == 1) s->client = d;
+    if (s->client == NULL && d->is_local && d->type_bit == WEFT_HOST_TYPE) s->client = d;
   }
   if (s->client == NULL) return WEFT_ERROR(INTERNAL, "the master's task %.*s has no CPU", WEFT_STR_ARGS(master_task));
   return NULL;

@@ -7,11 +7,13 @@
 #include "device/device_name.h"
 #include "worker/worker_client.h"
 
+enum { WEFT_HOST_TYPE = 1 }; /* the type bit of the host's devices: theirs is the first driver */
+
 typedef struct weft_session_device {
   weft_device_attributes_t attributes;
   weft_device_name_t name; /* parsed */
   weft_str_t task;         /* "/job:x/replica:0/task:n"; a view into attributes.name */
-  uint32_t type_bit;       /* as weft_kernel_support_fn's */
+  uint32_t type_bit;       /* as weft_kernel_support_fn's; 0: no driver knows the type */
   bool is_local;           /* on the master's own task */
 } weft_session_device_t;
 

@@ -12,7 +12,7 @@
 typedef struct weft_master weft_master_t; /* Thread-safe. */
 
 /* Which device types have a kernel for this node? The master has no kernels of its own: the server asks for it.
- * Bit 0: CPU, bit 1: GPU. */
+ * Bit i: the i-th driver of weft_device_drivers(). */
 typedef uint32_t weft_kernel_support_fn(const weft_node_t *node);
 
 typedef struct weft_master_options {

@@ -7,7 +7,12 @@
 /* The master asks which device types could run a node. A function's call is lowered before anybody runs it. */
 static uint32_t supports(const weft_node_t *n) {
   if (n->function != NULL) return ~0u;
-  return weft_kernel_find("CPU", n->op->name, n->attrs, n->num_attrs) != NULL ? 1 : 0;
+  const weft_device_driver_t *const *drivers = weft_device_drivers();
+  uint32_t types = 0;
+  for (int i = 0; drivers[i] != NULL; i++) {
+    if (weft_kernel_find(drivers[i]->type, n->op->name, n->attrs, n->num_attrs) != NULL) types |= UINT32_C(1) << i;
+  }
+  return types;
 }
 
 static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_direct, weft_server_clusters_t *clusters, weft_task_t *t) {

@@ -35,7 +35,8 @@ static bool class_of(size_t bytes, size_t *rounded, int *index) {
   return *index < SIZES;
 }
 
-static void *allocate(weft_allocator_t *base, size_t bytes) {
+static void *allocate(weft_allocator_t *base, size_t bytes, weft_fence_t *after) {
+  (void)after; /* the host has no queue */
   cpu_allocator_t *a = (cpu_allocator_t *)(void *)base;
   size_t rounded = bytes;
   int index;
@@ -73,7 +74,7 @@ static void deallocate(weft_allocator_t *base, void *p, size_t bytes) {
 
 weft_allocator_t *weft_cpu_allocator(void) {
   static cpu_allocator_t allocator = {
-      .base = {.name = "cpu", .is_host = true, .allocate = allocate, .deallocate = deallocate},
+      .base = {.name = "cpu", .allocate = allocate, .deallocate = deallocate},
       .mu = WEFT_MUTEX_INITIALIZER,
   };
   return &allocator.base;

@@ -53,9 +53,9 @@ static void count(account_t *x, int64_t bytes) {
   }
 }
 
-static void *allocate(weft_allocator_t *self, size_t bytes) {
+static void *allocate(weft_allocator_t *self, size_t bytes, weft_fence_t *after) {
   account_t *x = (account_t *)(void *)self;
-  void *p = x->all->over->allocate(x->all->over, bytes);
+  void *p = x->all->over->allocate(x->all->over, bytes, after);
   if (p == NULL) return NULL;
   atomic_fetch_add_explicit(&x->all->holders, 1, memory_order_relaxed);
   count(x, (int64_t)bytes);
@@ -76,7 +76,7 @@ weft_memory_accounts_t *weft_memory_accounts_create(weft_allocator_t *over) {
   a->over = over;
   atomic_init(&a->holders, 1);
   for (int i = 0; i < WEFT_NUM_MEMORY_TAGS; i++) {
-    a->accounts[i] = (account_t){.base = {.name = over->name, .is_host = over->is_host, .allocate = allocate, .deallocate = deallocate}, .all = a};
+    a->accounts[i] = (account_t){.base = {.name = over->name, .space = over->space, .allocate = allocate, .deallocate = deallocate}, .all = a};
   }
   return a;
 }

@@ -37,6 +37,8 @@ static void init(weft_tensor_t *t, weft_dtype_t dtype, const weft_shape_t *shape
   t->count = count;
   t->owner = NULL;
   t->allocator = NULL;
+  t->space = NULL;
+  t->fence = (weft_fence_t){NULL, 0};
   t->dealloc = NULL;
   t->dealloc_arg = NULL;
   t->shape.rank = shape->rank;
@@ -54,15 +56,16 @@ weft_status_t *weft_tensor_new(weft_dtype_t dtype, const weft_shape_t *shape, we
   size_t bytes = 0;
   WEFT_RETURN_IF_ERROR(size_of(dtype, shape, &count, &bytes));
   if (allocator == NULL) allocator = weft_cpu_allocator();
-  bool is_inline = bytes <= INLINE_MAX && allocator->is_host;
+  bool is_inline = bytes <= INLINE_MAX && allocator->space == NULL;
   weft_tensor_t *t = weft_malloc(header_size() + (is_inline ? bytes : 0));
   if (t == NULL) return no_memory(dtype, shape);
   init(t, dtype, shape, count, bytes);
   if (is_inline) {
     if (bytes > 0) t->data = (char *)t + header_size();
   } else {
-    t->data = allocator->allocate(allocator, bytes);
+    t->data = allocator->allocate(allocator, bytes, &t->fence);
     t->allocator = allocator;
+    t->space = allocator->space;
     if (t->data == NULL) {
       weft_free(t);
       return no_memory(dtype, shape);
@@ -105,6 +108,8 @@ static weft_status_t *share(weft_tensor_t *t, weft_dtype_t dtype, const weft_sha
   init(v, dtype, shape, count, bytes);
   v->data = bytes == 0 ? NULL : (char *)t->data + offset;
   v->owner = weft_tensor_retain(t->owner != NULL ? t->owner : t);
+  v->space = t->space;
+  v->fence = t->fence;
   *out = v;
   return NULL;
 }

@@ -5,6 +5,9 @@
  * may write into an input only if weft_tensor_is_exclusive(). Several tensors
  * may share bytes: a view (reshape, slice of the first dimension) keeps the
  * tensor that owns the bytes alive. Small tensors hold their bytes inline.
+ *
+ * The bytes lie in the host's memory or in a device's (`space`), and may be read once `fence` has passed. Kernels get
+ * tensors in the memory that they compute in; all others ask for them with weft_tensor_at() (device/transfer.h).
  */
 #ifndef WEFT_TENSOR_TENSOR_H_
 #define WEFT_TENSOR_TENSOR_H_
@@ -29,6 +32,8 @@ struct weft_tensor {
   int64_t count;      /* number of elements */
   weft_tensor_t *owner;        /* of the bytes, retained; NULL: this one */
   weft_allocator_t *allocator; /* of the bytes; NULL: inline, a view, or `dealloc` */
+  const weft_memory_space_t *space; /* where the bytes lie; NULL: in the host's memory */
+  weft_fence_t fence;          /* after which they may be read; of a new tensor: after which they may be written */
   weft_dealloc_fn *dealloc;    /* for bytes that came from outside; may be NULL */
   void *dealloc_arg;
   weft_shape_t shape;

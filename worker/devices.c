@@ -14,8 +14,9 @@ static weft_str_t behind_task(weft_str_t device) {
 }
 
 void weft_devices_deinit(weft_devices_t *d) {
-  for (int i = 0; d->all != NULL && i < d->n; i++) weft_device_destroy(d->all[i]);
+  /* First what lies in the devices' memories. */
   for (int i = 0; d->resources != NULL && i < d->n; i++) weft_resource_manager_destroy(d->resources[i]);
+  for (int i = 0; d->all != NULL && i < d->n; i++) weft_device_destroy(d->all[i]);
   weft_free(d->all);
   weft_free(d->resources);
   *d = (weft_devices_t){NULL, 0, NULL};
@@ -35,29 +36,42 @@ static weft_status_t *allocate(weft_str_t task, int n, bool has_resources, weft_
   return NULL;
 }
 
-static weft_status_t *add(weft_devices_t *d, int i, weft_str_t task, weft_str_t local, uint64_t incarnation,
-                          weft_thread_pool_t *pool, weft_resource_manager_t *resources) {
+/* Device number `ordinal` of a driver as number `i`. */
+static weft_status_t *add(weft_devices_t *d, int i, weft_str_t task, const weft_device_driver_t *driver, int ordinal, weft_thread_pool_t *pool) {
   weft_strbuf_t name = WEFT_STRBUF_INIT;
-  weft_strbuf_append(&name, task);
-  weft_strbuf_append(&name, local);
-  weft_status_t *s = name.failed ? no_memory() : NULL;
-  if (s == NULL) {
-    s = weft_cpu_device_create(weft_str_of(name.data, name.length), incarnation, pool,
-                               d->resources != NULL ? d->resources[i] : resources, &d->all[i]);
-  }
+  weft_strbuf_printf(&name, "%.*s/device:%s:%d", WEFT_STR_ARGS(task), driver->type, ordinal);
+  const weft_device_spec_t spec = {.name = weft_str_of(name.data, name.length), .incarnation = weft_random_id(), .pool = pool,
+                                   .resources = d->resources[i]};
+  weft_status_t *s = name.failed ? no_memory() : driver->create(&spec, ordinal, &d->all[i]);
   weft_strbuf_deinit(&name);
   return s;
 }
 
-weft_status_t *weft_devices_create(weft_str_t task, int n, weft_thread_pool_t *pool, weft_devices_t *out) {
+static weft_status_t *add_alias(weft_devices_t *d, int i, weft_str_t task, const weft_device_t *of) {
+  weft_strbuf_t name = WEFT_STRBUF_INIT;
+  weft_strbuf_append(&name, task);
+  weft_strbuf_append(&name, behind_task(of->name));
+  const weft_device_spec_t spec = {.name = weft_str_of(name.data, name.length), .incarnation = of->incarnation, .pool = of->pool,
+                                   .resources = d->resources != NULL ? d->resources[i] : of->resources};
+  weft_status_t *s = name.failed ? no_memory() : weft_device_alias(of, &spec, &d->all[i]);
+  weft_strbuf_deinit(&name);
+  return s;
+}
+
+/* How many devices of that type a task has, of which `num_cpus` are the host's. */
+static int count_of(const weft_device_driver_t *driver, int num_cpus) {
+  return driver == &weft_cpu_driver ? num_cpus : driver->count();
+}
+
+weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_pool_t *pool, weft_devices_t *out) {
   weft_devices_t d = {NULL, 0, NULL};
-  if (n > WEFT_MAX_CPUS) return WEFT_ERROR(INVALID_ARGUMENT, "a task of %d CPU devices; at most %d", n, WEFT_MAX_CPUS);
+  const weft_device_driver_t *const *drivers = weft_device_drivers();
+  int n = 0, at = 0;
+  if (num_cpus > WEFT_MAX_CPUS) return WEFT_ERROR(INVALID_ARGUMENT, "a task of %d CPU devices; at most %d", num_cpus, WEFT_MAX_CPUS);
+  for (int k = 0; drivers[k] != NULL; k++) n += count_of(drivers[k], num_cpus);
   weft_status_t *s = allocate(task, n, true, &d);
-  for (int i = 0; s == NULL && i < n; i++) {
-    weft_strbuf_t local = WEFT_STRBUF_INIT;
-    weft_strbuf_printf(&local, "/device:CPU:%d", i);
-    s = local.failed ? no_memory() : add(&d, i, task, weft_str_of(local.data, local.length), weft_random_id(), pool, NULL);
-    weft_strbuf_deinit(&local);
+  for (int k = 0; s == NULL && drivers[k] != NULL; k++) {
+    for (int i = 0; s == NULL && at < n && i < count_of(drivers[k], num_cpus); i++) s = add(&d, at++, task, drivers[k], i, pool);
   }
   if (s != NULL) {
     weft_devices_deinit(&d);
@@ -70,10 +84,7 @@ weft_status_t *weft_devices_create(weft_str_t task, int n, weft_thread_pool_t *p
 weft_status_t *weft_devices_rename(const weft_devices_t *of, weft_str_t task, bool isolate, weft_devices_t *out) {
   weft_devices_t d = {NULL, 0, NULL};
   weft_status_t *s = allocate(task, of->n, isolate, &d);
-  for (int i = 0; s == NULL && i < of->n; i++) {
-    const weft_device_t *from = of->all[i];
-    s = add(&d, i, task, behind_task(from->name), from->incarnation, from->pool, from->resources);
-  }
+  for (int i = 0; s == NULL && i < of->n; i++) s = add_alias(&d, i, task, of->all[i]);
   if (s != NULL) {
     weft_devices_deinit(&d);
     return s;

@@ -16,6 +16,7 @@ const weft_kernel_table_t *weft_cpu_kernels(void) {
       weft_graph_kernels,
       weft_sendrecv_kernels,
       weft_args_kernels,
+      weft_memory_copy_kernels,
 #define WEFT_FAMILY(name) weft_cpu_##name##_kernels,
 #include "kernels/cpu/families.def"
 #undef WEFT_FAMILY

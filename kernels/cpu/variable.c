@@ -245,7 +245,7 @@ static weft_status_t *destroy_resource(weft_kernel_ctx_t *c) {
 
 /* A small view into a large tensor would keep all of it for as long as the variable lives: then a copy is taken. */
 static weft_status_t *worth_keeping(weft_tensor_t *t, weft_tensor_t **out) {
-  if (t->owner != NULL && t->owner->bytes / 2 > t->bytes) return weft_tensor_copy(t, out);
+  if (t->space == NULL && t->owner != NULL && t->owner->bytes / 2 > t->bytes) return weft_tensor_copy(t, out);
   *out = weft_tensor_retain(t);
   return NULL;
 }

@@ -1,0 +1,73 @@
+/* device/device.c - the list of drivers, and what all devices have in common. */
+#include "device/device.h"
+
+#include "base/alloc.h"
+
+/* Written before the first task is made, read afterwards. The last place stays NULL. */
+static const weft_device_driver_t *drivers[WEFT_MAX_DRIVERS + 1] = {&weft_cpu_driver};
+
+const weft_device_driver_t *const *weft_device_drivers(void) { return drivers; }
+
+int weft_device_driver_index(weft_str_t type) {
+  for (int i = 0; drivers[i] != NULL; i++) {
+    if (weft_str_is(type, drivers[i]->type)) return i;
+  }
+  return -1;
+}
+
+weft_status_t *weft_device_register(const weft_device_driver_t *driver) {
+  int n = 0;
+  while (drivers[n] != NULL) n++;
+  if (weft_device_driver_index(weft_str(driver->type)) >= 0) {
+    return WEFT_ERROR(ALREADY_EXISTS, "there is a driver of devices of type %s", driver->type);
+  }
+  if (n == WEFT_MAX_DRIVERS) return WEFT_ERROR(RESOURCE_EXHAUSTED, "more than %d types of devices", n);
+  drivers[n] = driver;
+  return NULL;
+}
+
+weft_status_t *weft_device_init(weft_device_t *d, const weft_device_spec_t *spec) {
+  char *name = weft_strndup(spec->name.data == NULL ? "" : spec->name.data, spec->name.length);
+  weft_memory_accounts_t *memory = weft_memory_accounts_create(d->allocator);
+  if (name == NULL || memory == NULL) {
+    weft_free(name);
+    weft_memory_accounts_release(memory);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating device '%.*s'", WEFT_STR_ARGS(spec->name));
+  }
+  d->name = weft_str_of(name, spec->name.length);
+  d->type = d->driver->type;
+  d->incarnation = spec->incarnation;
+  d->memory = memory;
+  d->pool = spec->pool;
+  d->resources = spec->resources;
+  return NULL;
+}
+
+void weft_device_deinit(weft_device_t *d) {
+  weft_memory_accounts_release(d->memory);
+  weft_free((void *)(uintptr_t)d->name.data);
+}
+
+weft_status_t *weft_device_alias(const weft_device_t *of, const weft_device_spec_t *spec, weft_device_t **out) {
+  weft_device_t *d = weft_calloc(1, sizeof *d);
+  if (d == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating device '%.*s'", WEFT_STR_ARGS(spec->name));
+  *d = *of;
+  d->alias_of = of;
+  weft_status_t *s = weft_device_init(d, spec);
+  if (s != NULL) {
+    weft_free(d);
+    return s;
+  }
+  *out = d;
+  return NULL;
+}
+
+void weft_device_destroy(weft_device_t *d) {
+  if (d == NULL) return;
+  if (d->alias_of == NULL) {
+    d->driver->destroy(d);
+    return;
+  }
+  weft_device_deinit(d);
+  weft_free(d);
+}

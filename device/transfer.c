@@ -1,0 +1,161 @@
+/* device/transfer.c - copies between the host's memory and a device's.
+ *
+ * To the host: the device's queue for that direction waits for the tensor's fence, copies, and calls back when the
+ * copy is done. To a device: the copy is enqueued and the new tensor handed out at once, with the fence behind the
+ * copy; the source is held until then. From device to device the bytes go by way of the host.
+ *
+ * A tensor that a queue other than the one that owns its memory works on is held until that work is done (here, until
+ * on_copied()): memory is given back in the order of its owner's queue only.
+ */
+#include "device/transfer.h"
+
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "device/queue.h"
+
+typedef struct transfer {
+  weft_fence_waiter_t waiter;
+  weft_tensor_t *from, *to; /* retained; `to` NULL while only `from`'s fence is waited for */
+  const weft_memory_space_t *space;
+  weft_transfer_fn *fn; /* NULL: was called already */
+  void *arg;
+} transfer_t;
+
+static weft_status_t *no_memory(const weft_tensor_t *t) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to copy a tensor of %zu bytes between memories", t->bytes);
+}
+
+/* Consumes `t` and `status`. */
+static void end(transfer_t *x, weft_status_t *status) {
+  weft_tensor_t *result = x->to != NULL ? x->to : weft_tensor_retain(x->from);
+  weft_transfer_fn *fn = x->fn;
+  void *arg = x->arg;
+  weft_tensor_release(x->from);
+  weft_free(x);
+  if (fn == NULL || status != NULL) weft_tensor_release(result);
+  if (fn == NULL) {
+    weft_status_free(status); /* the timeline is poisoned: whoever waits for the copy's fence is told */
+  } else {
+    fn(arg, status, status == NULL ? result : NULL);
+  }
+}
+
+static void on_copied(void *arg, weft_status_t *status) { end(arg, status); }
+
+/* From a device to the host. */
+static void copy_out(transfer_t *x) {
+  weft_device_t *d = x->from->space->device;
+  weft_status_t *s = weft_tensor_new(x->from->dtype, &x->from->shape, d->host_allocator, &x->to);
+  if (s != NULL) {
+    end(x, s);
+    return;
+  }
+  weft_queue_wait(d->copies_out, x->from->fence);
+  s = d->copies_out->ops->copy(d->copies_out, x->from, x->to);
+  if (s != NULL) {
+    end(x, s);
+    return;
+  }
+  weft_fence_then(weft_queue_mark(d->copies_out), &x->waiter, on_copied, x);
+}
+
+/* From the host, where the bytes are there, to a device. */
+static void copy_in(transfer_t *x) {
+  weft_device_t *d = x->space->device;
+  weft_tensor_t *to = NULL;
+  weft_status_t *s = weft_tensor_new(x->from->dtype, &x->from->shape, d->allocator, &to);
+  if (s != NULL) {
+    end(x, s);
+    return;
+  }
+  x->to = to;
+  weft_queue_wait(d->copies_in, to->fence); /* its memory's last use */
+  s = d->copies_in->ops->copy(d->copies_in, x->from, to);
+  if (s != NULL) {
+    end(x, s);
+    return;
+  }
+  to->fence = weft_queue_mark(d->copies_in);
+  weft_transfer_fn *fn = x->fn;
+  void *fn_arg = x->arg;
+  weft_fence_t copied = to->fence;
+  weft_tensor_retain(to);
+  x->fn = NULL;
+  weft_fence_then(copied, &x->waiter, on_copied, x);
+  fn(fn_arg, NULL, to);
+}
+
+static void on_readable(void *arg, weft_status_t *status) {
+  transfer_t *x = arg;
+  if (status != NULL || x->space == NULL) {
+    end(x, status);
+  } else {
+    copy_in(x);
+  }
+}
+
+static void on_host(void *arg, weft_status_t *status, weft_tensor_t *host) {
+  transfer_t *x = arg;
+  if (status != NULL) {
+    end(x, status);
+    return;
+  }
+  weft_tensor_release(x->from);
+  x->from = host;
+  copy_in(x);
+}
+
+void weft_tensor_at(weft_tensor_t *t, const weft_memory_space_t *space, weft_transfer_fn *fn, void *arg) {
+  const bool is_there = t->space == space || !weft_dtype_is_plain(t->dtype) || t->bytes == 0;
+  if (is_there && (space != NULL || t->fence.queue == NULL)) {
+    fn(arg, NULL, weft_tensor_retain(t));
+    return;
+  }
+  transfer_t *x = weft_calloc(1, sizeof *x);
+  if (x == NULL) {
+    fn(arg, no_memory(t), NULL);
+    return;
+  }
+  *x = (transfer_t){.from = weft_tensor_retain(t), .space = is_there ? NULL : space, .fn = fn, .arg = arg};
+  if (t->space == NULL) {
+    weft_fence_then(t->fence, &x->waiter, on_readable, x);
+  } else if (space == NULL) {
+    copy_out(x);
+  } else {
+    weft_tensor_at(t, NULL, on_host, x);
+  }
+}
+
+/* ---- waiting ---- */
+
+typedef struct arrival {
+  weft_mutex_t mu;
+  weft_cond_t come;
+  bool has_come;         /* guarded by mu, as the rest */
+  weft_status_t *status;
+  weft_tensor_t *tensor;
+} arrival_t;
+
+static void arrive(void *arg, weft_status_t *status, weft_tensor_t *tensor) {
+  arrival_t *a = arg;
+  weft_mutex_lock(&a->mu);
+  a->status = status;
+  a->tensor = tensor;
+  a->has_come = true;
+  weft_cond_signal(&a->come);
+  weft_mutex_unlock(&a->mu);
+}
+
+weft_status_t *weft_tensor_at_sync(weft_tensor_t *t, const weft_memory_space_t *space, weft_tensor_t **out) {
+  arrival_t a = {.has_come = false};
+  weft_mutex_init(&a.mu);
+  weft_cond_init(&a.come);
+  weft_tensor_at(t, space, arrive, &a);
+  weft_mutex_lock(&a.mu);
+  while (!a.has_come) weft_cond_wait(&a.come, &a.mu); /* woken by arrive(), which the device's queues always call */
+  weft_mutex_unlock(&a.mu);
+  weft_cond_deinit(&a.come);
+  weft_mutex_deinit(&a.mu);
+  *out = a.tensor;
+  return a.status;
+}
