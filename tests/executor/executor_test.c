@@ -86,7 +86,7 @@ static void constants_are_never_written(void) {
     must_run(&h);
     CU_ASSERT_EQUAL(result(&h, r), 9);
   }
-  CU_ASSERT_EQUAL(atomic_load(&test_in_place), 0);
+  if (!harness_has_copies(&h)) CU_ASSERT_EQUAL(atomic_load(&test_in_place), 0); /* a copy may be */
   harness_deinit(&h);
 }
 
@@ -185,7 +185,9 @@ static void references_are_read_when_their_consumer_runs(void) {
   harness_init(&h, 0);
   weft_node_t *v = add_variable(&h, "v");
   int r = add_fetch(&h, out0(add_op(&h, "Identity", "read", INPUTS(out0(v)))));
-  must_fail(&h, WEFT_FAILED_PRECONDITION, "Attempting to use uninitialized value v\n\t [[{{node read}}]]");
+  must_fail(&h, WEFT_FAILED_PRECONDITION, /* a copy reads in the name of the variable */
+            harness_has_copies(&h) ? "Attempting to use uninitialized value v\n\t [[{{node v}}]]"
+                                   : "Attempting to use uninitialized value v\n\t [[{{node read}}]]");
   weft_tensor_t *t = NULL;
   int32_t five = 5;
   CU_ASSERT_PTR_NULL_FATAL(weft_tensor_scalar(WEFT_I32, &five, &t));
@@ -361,7 +363,7 @@ static void statistics_tell_of_every_node(void) {
   weft_run_options_t o = harness_options(&h);
   o.recorder = &recorder;
   CU_ASSERT_PTR_NULL(weft_plan_run_sync(h.plan, &o));
-  CU_ASSERT_EQUAL(recorder.count, 5);
+  CU_ASSERT_EQUAL(recorder.count, harness_has_copies(&h) ? 7 : 5);
   for (size_t i = 0; i < recorder.count; i++) {
     const weft_node_stats_t *s = &recorder.stats[i];
     CU_ASSERT_TRUE(s->start_ns > 0 && s->end_ns >= s->start_ns);

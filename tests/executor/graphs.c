@@ -233,7 +233,8 @@ void harness_init(harness_t *h, int num_threads) {
   atomic_store(&test_runs, 0);
   must(weft_graph_create(&h->g));
   if (num_threads > 0) must(weft_thread_pool_create("test", num_threads, &h->pool));
-  must(weft_cpu_device_create(WEFT_STR(DEVICE), 1, h->pool, NULL, &h->device));
+  test_devices_init(&h->devices, h->pool, NULL);
+  h->device = h->devices.all[0];
   must(weft_variable_create(WEFT_STR("v"), WEFT_I32, &WEFT_SCALAR, &test_variable));
 }
 
@@ -254,14 +255,16 @@ void harness_deinit(harness_t *h) {
   weft_plan_release(h->plan);
   weft_graph_destroy(h->g);
   weft_thread_pool_destroy(h->pool);
-  weft_device_destroy(h->device);
+  test_devices_deinit(&h->devices);
   weft_object_release(&test_variable->object);
   test_variable = NULL;
 }
 
 weft_status_t *harness_compile(harness_t *h) {
   if (h->plan != NULL) return NULL;
-  weft_plan_options_t options = {.device = h->device, .session = WEFT_STR("test"), .kernels = &table};
+  test_devices_place(&h->devices, h->g, &table);
+  weft_plan_options_t options = {.device = h->device, .devices = h->devices.all, .num_devices = h->devices.n,
+                                 .session = WEFT_STR("test"), .kernels = &table};
   return weft_plan_create(h->g, &options, &h->plan);
 }
 

@@ -1,6 +1,6 @@
 /* tests/executor/graphs.h - small graphs in few words, and kernels to watch the executor with.
  *
- * The test kernels stand in for ops whose real kernels live on a higher floor:
+ * The test kernels, which are the host's, stand in for ops whose real kernels live on a higher floor:
  *   Add, Less, Mul    of int32 scalars; Mul takes 20 us, which makes it costly
  *   Square            int32 scalar; writes in place if it may, and counts how often it could
  *   Neg               as Add of its input to itself, but asynchronous: ends on another thread
@@ -16,13 +16,15 @@
 #include <stdatomic.h>
 
 #include "executor/executor.h"
+#include "tests/device/test_devices.h"
 
 enum { MAX_RESULTS = 16 };
 
 typedef struct harness {
   weft_graph_t *g;
   weft_thread_pool_t *pool;
-  weft_device_t *device;
+  test_devices_t devices;
+  weft_device_t *device; /* the host's */
   weft_exec_plan_t *plan;
   weft_rendezvous_t *rendezvous;
   weft_canceller_t *canceller;
@@ -38,6 +40,8 @@ extern weft_variable_t *test_variable;
 
 void harness_init(harness_t *h, int num_threads); /* 0: no pool */
 void harness_deinit(harness_t *h);
+/* Is there a device with a memory of its own? Then values are copied on their way between nodes. */
+static inline bool harness_has_copies(const harness_t *h) { return h->devices.n > 1; }
 
 /* Nodes. All abort the test program when the graph refuses them: that is a mistake in the test. */
 weft_node_t *add_const(harness_t *h, const char *name, int32_t value);

@@ -4,6 +4,7 @@
 
 #include "executor/executor.h"
 #include "graph/graph_proto.h"
+#include "tests/device/test_devices.h"
 #include "tests/runner.h"
 
 #define FOLDER "tests/executor/testdata/"
@@ -13,19 +14,18 @@ enum { MAX_OUTPUTS = 8, MAX_GRAPH = 1 << 17, RUNS = 6, THREADS = 3 };
 typedef struct machine {
   weft_thread_pool_t *pool;
   weft_resource_manager_t *resources;
-  weft_device_t *device;
+  test_devices_t devices;
 } machine_t;
 
 static void machine_init(machine_t *m) {
   CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", THREADS, &m->pool));
   CU_ASSERT_PTR_NULL_FATAL(weft_resource_manager_create(&m->resources));
-  CU_ASSERT_PTR_NULL_FATAL(weft_cpu_device_create(WEFT_STR("/job:localhost/replica:0/task:0/device:CPU:0"), 1,
-                                                  m->pool, m->resources, &m->device));
+  test_devices_init(&m->devices, m->pool, m->resources);
 }
 
 static void machine_deinit(machine_t *m) {
   weft_thread_pool_destroy(m->pool);
-  weft_device_destroy(m->device);
+  test_devices_deinit(&m->devices);
   weft_resource_manager_destroy(m->resources);
 }
 
@@ -85,7 +85,9 @@ static weft_status_t *load(const expected_t *e, machine_t *m, weft_exec_plan_t *
     s = weft_graph_import(g, weft_str_of(bytes, length), &(weft_import_options_t){.is_extend = false});
   for (int i = 0; s == NULL && i < e->n; i++) s = add_result(g, e->outputs[i], i);
   if (s == NULL) {
-    s = weft_plan_create(g, &(weft_plan_options_t){.device = m->device, .session = WEFT_STR("")}, out);
+    test_devices_place(&m->devices, g, NULL);
+    s = weft_plan_create(g, &(weft_plan_options_t){.device = m->devices.all[0], .devices = m->devices.all, .num_devices = m->devices.n,
+                                                   .session = WEFT_STR("")}, out);
   }
   weft_graph_destroy(g);
   weft_free(bytes);

@@ -80,7 +80,7 @@ static weft_output_t ints(world_t *w, const int32_t *values, int n, bool is_scal
   weft_tensor_t *t = NULL;
   weft_shape_t shape = is_scalar ? WEFT_SCALAR : weft_shape_vector(n);
   ok(weft_tensor_new(WEFT_I32, &shape, NULL, &t));
-  memcpy(t->data, values, (size_t)n * sizeof *values);
+  if (n > 0) memcpy(t->data, values, (size_t)n * sizeof *values);
   return constant(w, t);
 }
 static weft_output_t cast(world_t *w, weft_output_t v, int type) {

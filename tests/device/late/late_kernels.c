@@ -1,0 +1,325 @@
+/* tests/device/late/late_kernels.c - ops on a LATE device: what the CPU's kernels do, later, behind the pointers.
+ *
+ * Most rows are one function. While the node runs it works out the outputs' shapes by the op's shape function, which
+ * sees the values of the inputs that lie in the host's memory, and allocates them; the CPU's kernel runs on the queue,
+ * on tensors that wrap the bytes behind the pointers. Rows that look at no element are the CPU's own.
+ */
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "kernels/common_kernels.h"
+#include "kernels/cpu/state.h"
+#include "ops/shape_inference.h"
+#include "tests/device/late/late.h"
+
+enum { MAX_ARGS = 16 };
+
+/* The CPU's kernel for the same node. */
+typedef struct late_state {
+  const weft_kernel_t *kernel;
+  void *state;
+} late_state_t;
+
+static weft_status_t *prepare(const weft_kernel_node_t *n, void **out) {
+  const weft_kernel_t *k = weft_kernel_find("CPU", n->op_name, n->attrs, n->num_attrs);
+  if (k == NULL || n->num_inputs > MAX_ARGS || n->num_outputs > MAX_ARGS) {
+    return WEFT_ERROR(UNIMPLEMENTED, "%.*s is too much for a late device", WEFT_STR_ARGS(n->op_name));
+  }
+  late_state_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel");
+  s->kernel = k;
+  weft_kernel_node_t own = *n;
+  own.param = k->param;
+  weft_status_t *status = k->prepare != NULL ? k->prepare(&own, &s->state) : NULL;
+  if (status != NULL) {
+    weft_free(s);
+    return status;
+  }
+  *out = s;
+  return NULL;
+}
+
+static void destroy(void *state) {
+  late_state_t *s = state;
+  if (s->state != NULL && s->kernel->destroy != NULL) s->kernel->destroy(s->state);
+  weft_free(s);
+}
+
+/* ---- shapes ---- */
+
+static weft_status_t *infer(const weft_kernel_ctx_t *c, weft_shape_t *outputs) {
+  const weft_kernel_node_t *n = c->node;
+  weft_shape_t inputs[MAX_ARGS], handles[MAX_ARGS], out_handles[MAX_ARGS];
+  int handle_types[MAX_ARGS] = {0}, out_handle_types[MAX_ARGS] = {0};
+  const weft_tensor_t *values[MAX_ARGS];
+  for (int i = 0; i < n->num_inputs; i++) {
+    inputs[i] = c->inputs[i].tensor->shape;
+    values[i] = c->inputs[i].tensor->space == NULL ? c->inputs[i].tensor : NULL;
+    handles[i] = WEFT_UNKNOWN_SHAPE;
+  }
+  for (int i = 0; i < n->num_outputs; i++) outputs[i] = out_handles[i] = WEFT_UNKNOWN_SHAPE;
+  weft_shape_ctx_t s = {.op = n->op, .node_name = n->name, .attrs = n->attrs, .num_attrs = n->num_attrs, .num_inputs = n->num_inputs,
+                        .num_outputs = n->num_outputs, .input_types = n->input_types, .output_types = n->output_types,
+                        .inputs = inputs, .values = values, .outputs = outputs, .handle_shapes = handles, .handle_types = handle_types,
+                        .out_handle_shapes = out_handles, .out_handle_types = out_handle_types};
+  weft_status_t *status = n->op->infer_shapes(&s);
+  if (status != NULL && n->num_inputs == 2 && (n->op->flags & WEFT_OP_ELEMENTWISE) != 0) { /* in TensorFlow's words */
+    weft_status_free(status);
+    status = WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&inputs[0]), WEFT_SHAPE_TEXT(&inputs[1]));
+  }
+  return status;
+}
+
+/* ---- on the queue ---- */
+
+typedef struct late_run {
+  weft_kernel_ctx_t ctx; /* of the CPU's kernel */
+  weft_kernel_node_t node;
+  weft_value_t inputs[MAX_ARGS], outputs[MAX_ARGS];
+  struct {
+    void *at;
+    size_t bytes;
+  } to[MAX_ARGS];
+  const weft_kernel_t *kernel;
+} late_run_t;
+
+static void keep(void *data, size_t bytes, void *arg) {
+  (void)data;
+  (void)bytes;
+  (void)arg;
+}
+
+static void free_run(late_run_t *r) {
+  for (int i = 0; i < MAX_ARGS; i++) {
+    weft_tensor_release(r->inputs[i].tensor);
+    weft_tensor_release(r->outputs[i].tensor);
+  }
+  weft_free(r);
+}
+
+static weft_status_t *run(void *arg, const weft_status_t *poison) {
+  late_run_t *r = arg;
+  weft_status_t *s = poison == NULL ? r->kernel->compute(&r->ctx) : NULL;
+  for (int i = 0; poison == NULL && s == NULL && i < r->ctx.node->num_outputs; i++) {
+    const weft_tensor_t *t = r->outputs[i].tensor;
+    if (t->bytes != r->to[i].bytes) {
+      s = WEFT_ERROR(INTERNAL, "output %d of {{node %.*s}} has %zu bytes, not the %zu that its shape function says", i,
+                     WEFT_STR_ARGS(r->ctx.node->name), t->bytes, r->to[i].bytes);
+    } else if (t->bytes > 0) {
+      memcpy(r->to[i].at, t->data, t->bytes);
+    }
+  }
+  if (s != NULL) s = weft_status_annotate(s, "{{node %.*s}}", WEFT_STR_ARGS(r->ctx.node->name));
+  free_run(r);
+  return s;
+}
+
+/* ---- while the node runs ---- */
+
+static weft_status_t *make_run(weft_kernel_ctx_t *c, late_run_t **out) {
+  const late_state_t *state = c->state;
+  late_run_t *r = weft_calloc(1, sizeof *r);
+  if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel");
+  r->kernel = state->kernel;
+  r->node = *c->node;
+  r->node.device = weft_late_host(c->device);
+  r->node.allocator = NULL;
+  r->node.param = state->kernel->param;
+  r->node.host_outputs = 0;
+  r->ctx = (weft_kernel_ctx_t){.node = &r->node, .device = r->node.device, .state = state->state, .inputs = r->inputs, .outputs = r->outputs, .step = c->step};
+  weft_status_t *s = NULL;
+  for (int i = 0; s == NULL && i < c->node->num_inputs; i++) {
+    weft_tensor_t *t = c->inputs[i].tensor;
+    if (t->space == NULL) {
+      r->inputs[i].tensor = weft_tensor_retain(t);
+    } else {
+      s = weft_tensor_wrap(t->dtype, &t->shape, weft_late_bytes(c->device, t->data), t->bytes, keep, NULL, &r->inputs[i].tensor);
+    }
+  }
+  if (s != NULL) {
+    free_run(r);
+    return s;
+  }
+  *out = r;
+  return NULL;
+}
+
+static weft_status_t *compute(weft_kernel_ctx_t *c) {
+  weft_shape_t shapes[MAX_ARGS];
+  late_run_t *r = NULL;
+  WEFT_RETURN_IF_ERROR(infer(c, shapes));
+  WEFT_RETURN_IF_ERROR(make_run(c, &r));
+  weft_status_t *s = NULL;
+  for (int i = 0; s == NULL && i < c->node->num_outputs; i++) {
+    weft_tensor_t *t = NULL;
+    const weft_dtype_t dtype = weft_dtype_base(c->node->output_types[i]);
+    const bool in_place = i == 0 && (c->node->op->flags & WEFT_OP_ELEMENTWISE) != 0 && c->inputs[0].tensor->space != NULL;
+    s = in_place ? weft_out_forward(c, 0, 0, dtype, &shapes[0], &t) : weft_out_new(c, i, dtype, &shapes[i], &t);
+    if (s != NULL) break;
+    r->to[i].at = weft_late_bytes(c->device, t->data);
+    r->to[i].bytes = t->bytes;
+  }
+  if (s == NULL) s = weft_late_enqueue(c->queue, run, r);
+  if (s != NULL) free_run(r);
+  return s;
+}
+
+/* The CPU's kernel at once: it looks at no element of what lies in the device's memory. */
+static weft_status_t *pass(weft_kernel_ctx_t *c) {
+  const late_state_t *state = c->state;
+  weft_kernel_node_t node = *c->node;
+  weft_kernel_ctx_t own = *c;
+  node.param = state->kernel->param;
+  own.node = &node;
+  own.state = state->state;
+  return state->kernel->compute(&own);
+}
+
+/* ---- updates ---- */
+
+typedef struct late_update {
+  float *var;
+  const float *delta;
+  int64_t n;
+  float factor;
+} late_update_t;
+
+static weft_status_t *apply(void *arg, const weft_status_t *poison) {
+  const late_update_t *u = arg;
+  for (int64_t i = 0; poison == NULL && i < u->n; i++) u->var[i] += u->factor * u->delta[i];
+  weft_free(arg);
+  return NULL;
+}
+
+typedef struct late_copy {
+  void *to;
+  const void *from;
+  size_t bytes;
+} late_copy_t;
+
+static weft_status_t *copy(void *arg, const weft_status_t *poison) {
+  const late_copy_t *x = arg;
+  if (poison == NULL) memcpy(x->to, x->from, x->bytes);
+  weft_free(arg);
+  return NULL;
+}
+
+/* The variable's own bytes: others that hold them keep the old ones. */
+static weft_status_t *make_writable_locked(weft_kernel_ctx_t *c, weft_variable_t *v) WEFT_REQUIRES(v->mu) {
+  weft_tensor_t *old = v->value, *t = NULL;
+  weft_queue_wait(c->queue, old->fence);
+  if (weft_tensor_is_exclusive(old)) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(old->dtype, &old->shape, c->device->allocator, &t));
+  weft_queue_wait(c->queue, t->fence);
+  late_copy_t *x = weft_calloc(1, sizeof *x);
+  weft_status_t *s = x == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel") : NULL;
+  if (s == NULL) {
+    *x = (late_copy_t){weft_late_bytes(c->device, t->data), weft_late_bytes(c->device, old->data), old->bytes};
+    s = weft_late_enqueue(c->queue, copy, x);
+    if (s != NULL) weft_free(x);
+  }
+  if (s != NULL) {
+    weft_tensor_release(t);
+    return s;
+  }
+  v->value = t;
+  weft_tensor_release(old);
+  return NULL;
+}
+
+static weft_status_t *update_locked(weft_kernel_ctx_t *c, weft_variable_t *v, const weft_tensor_t *delta, float factor) WEFT_REQUIRES(v->mu) {
+  if (v->value == NULL) return weft_variable_uninitialized(v);
+  if (!weft_shape_eq(&v->value->shape, &delta->shape)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "var and delta do not have the same shape%s %s", WEFT_SHAPE_TEXT(&v->value->shape),
+                      WEFT_SHAPE_TEXT(&delta->shape));
+  }
+  WEFT_RETURN_IF_ERROR(make_writable_locked(c, v));
+  late_update_t *u = weft_calloc(1, sizeof *u);
+  if (u == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel");
+  *u = (late_update_t){weft_late_bytes(c->device, v->value->data), weft_late_bytes(c->device, delta->data), delta->count, factor};
+  weft_status_t *s = weft_late_enqueue(c->queue, apply, u);
+  if (s != NULL) weft_free(u);
+  v->value->fence = weft_queue_mark(c->queue);
+  return s;
+}
+
+static weft_status_t *update(weft_kernel_ctx_t *c, const weft_tensor_t *delta, float factor) {
+  weft_variable_t *v = NULL;
+  WEFT_RETURN_IF_ERROR(weft_state_in_variable(c, 0, &v));
+  weft_mutex_lock(&v->mu);
+  weft_status_t *s = update_locked(c, v, delta, factor);
+  weft_mutex_unlock(&v->mu);
+  weft_object_release(&v->object);
+  return s;
+}
+
+static weft_status_t *assign_add(weft_kernel_ctx_t *c) { return update(c, weft_in(c, 1), 1); }
+static weft_status_t *assign_sub(weft_kernel_ctx_t *c) { return update(c, weft_in(c, 1), -1); }
+static weft_status_t *gradient_descent(weft_kernel_ctx_t *c) {
+  return update(c, weft_in(c, 2), -*(const float *)weft_in(c, 1)->data);
+}
+
+/* ---- the table ---- */
+
+#define FLOAT .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32)
+#define NUMBER .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64) | WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64)
+#define LATE .prepare = prepare, .compute = compute, .destroy = destroy
+#define PASS .prepare = prepare, .compute = pass, .destroy = destroy
+#define VALUE .type_attr = "dtype", .types = WEFT_DTYPE_BIT(WEFT_F32)
+enum { FIRST = 1, SECOND = 2, ALL = ~0 };
+
+static const weft_kernel_t kernels[] = {
+    {.op = "Add", NUMBER, LATE},
+    {.op = "AddN", NUMBER, LATE},
+    {.op = "AddV2", NUMBER, LATE},
+    {.op = "AssignAddVariableOp", VALUE, .compute = assign_add, .host_inputs = FIRST},
+    {.op = "AssignSubVariableOp", VALUE, .compute = assign_sub, .host_inputs = FIRST},
+    {.op = "AssignVariableOp", VALUE, PASS, .host_inputs = FIRST},
+    {.op = "BiasAdd", FLOAT, LATE},
+    {.op = "BiasAddGrad", FLOAT, LATE},
+    {.op = "BroadcastGradientArgs", .type_attr = "T", .types = WEFT_SET_INDEX, PASS, .host_inputs = ALL, .host_outputs = ALL},
+    {.op = "DestroyResourceOp", PASS, .host_inputs = ALL},
+    {.op = "Exp", FLOAT, LATE},
+    {.op = "Fill", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32), LATE, .host_inputs = ALL},
+    {.op = "Identity", .type_attr = "T", .types = WEFT_SET_ALL, .compute = NULL, .forwards = true},
+    {.op = "LogSoftmax", FLOAT, LATE},
+    {.op = "MatMul", FLOAT, LATE},
+    {.op = "Maximum", NUMBER, LATE},
+    {.op = "Mean", FLOAT, LATE, .host_inputs = SECOND},
+    {.op = "Minimum", NUMBER, LATE},
+    {.op = "Mul", NUMBER, LATE},
+    {.op = "Neg", NUMBER, LATE},
+    {.op = "ReadVariableOp", VALUE, PASS, .host_inputs = FIRST},
+    {.op = "RealDiv", FLOAT, LATE},
+    {.op = "Relu", FLOAT, LATE},
+    {.op = "ReluGrad", FLOAT, LATE},
+    {.op = "Reshape", NUMBER, PASS, .host_inputs = SECOND},
+    {.op = "ResourceApplyGradientDescent", FLOAT, .compute = gradient_descent, .host_inputs = FIRST | SECOND},
+    {.op = "Shape", NUMBER, PASS, .host_outputs = ALL},
+    {.op = "Sigmoid", FLOAT, LATE},
+    {.op = "SigmoidGrad", FLOAT, LATE},
+    {.op = "Size", NUMBER, PASS, .host_outputs = ALL},
+    {.op = "Softmax", FLOAT, LATE},
+    {.op = "SparseSoftmaxCrossEntropyWithLogits", FLOAT, LATE},
+    {.op = "Square", NUMBER, LATE},
+    {.op = "StopGradient", .type_attr = "T", .types = WEFT_SET_ALL, .compute = NULL, .forwards = true},
+    {.op = "Sub", NUMBER, LATE},
+    {.op = "Sum", FLOAT, LATE, .host_inputs = SECOND},
+    {.op = "Tanh", FLOAT, LATE},
+    {.op = "TanhGrad", FLOAT, LATE},
+    {.op = "Tile", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32), LATE, .host_inputs = SECOND},
+    {.op = "Transpose", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32), LATE, .host_inputs = SECOND},
+    {.op = "VarHandleOp", VALUE, PASS, .host_outputs = ALL},
+    {.op = "VarIsInitializedOp", PASS, .host_inputs = ALL, .host_outputs = ALL},
+    {.op = "VariableShape", PASS, .host_inputs = ALL, .host_outputs = ALL},
+    {.op = "ZerosLike", NUMBER, LATE},
+    {0},
+};
+
+const weft_kernel_table_t *weft_late_kernels(void) {
+  static const weft_kernel_t *const families[] = {
+      weft_control_flow_kernels, weft_graph_kernels, weft_sendrecv_kernels, weft_args_kernels, weft_memory_copy_kernels, kernels, NULL,
+  };
+  static const weft_kernel_table_t table = {.device_type = "LATE", .families = families};
+  return &table;
+}
