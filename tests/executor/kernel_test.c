@@ -63,7 +63,7 @@ static void a_device_type_brings_its_kernels(void) {
 static void a_table_may_have_any_number_of_kernels(void) {
   enum { MANY = 20000 };
   static weft_kernel_t rows[MANY + 1];
-  static char names[MANY][8];
+  static char names[MANY][16];
   static const weft_kernel_t *const families[] = {rows, NULL};
   static const weft_kernel_table_t table = {.device_type = "MANY", .families = families};
   int found = 0;
