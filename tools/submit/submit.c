@@ -122,8 +122,12 @@ static void on_event(void *arg, WEFT_Job *job, const WEFT_JobEvent *e) {
 
 static weft_status_t *read_graph(submit_t *m) {
   weft_strbuf_t bytes = WEFT_STRBUF_INIT;
-  WEFT_RETURN_IF_ERROR(weft_graph_file_read(m->spec->graph_path, &bytes));
-  weft_status_t *s = weft_job_new(weft_str_of(bytes.data == NULL ? "" : bytes.data, bytes.length),
+  weft_status_t *s = weft_graph_file_read(m->spec->graph_path, &bytes);
+  if (s != NULL) { /* which names the file */
+    weft_strbuf_deinit(&bytes);
+    return s;
+  }
+  s = weft_job_new(weft_str_of(bytes.data == NULL ? "" : bytes.data, bytes.length),
                                   m->spec->master, &m->spec->options, &words, &m->job);
   weft_strbuf_deinit(&bytes);
   return s == NULL ? NULL : weft_status_annotate(s, "in %s", m->spec->graph_path);

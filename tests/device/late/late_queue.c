@@ -226,7 +226,7 @@ typedef struct copying {
 
 static weft_status_t *do_copy(void *arg, const weft_status_t *poison) {
   const copying_t *c = arg;
-  if (poison == NULL) memcpy(c->to, c->from, c->bytes);
+  if (poison == NULL && c->bytes > 0) memcpy(c->to, c->from, c->bytes);
   weft_free(arg);
   return NULL;
 }
