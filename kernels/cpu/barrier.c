@@ -26,8 +26,8 @@ typedef struct barrier {
   char *name;
   barrier_config_t config;
   weft_wait_room_t room;
-  weft_map_t incomplete;    /* guarded by room.mu, with what follows: weft_queue_item_t by key */
-  weft_queue_store_t ready; /* by index; parts[0] is the key, then the components */
+  weft_map_t incomplete;    /* guarded by room.mu, with what follows: weft_tensor_queue_item_t by key */
+  weft_tensor_queue_store_t ready; /* by index; parts[0] is the key, then the components */
   int64_t next_index;
   bool is_closed, is_cancelled;
 } barrier_t;
@@ -39,7 +39,7 @@ static void config_deinit(barrier_config_t *c) {
 
 static void drop_incomplete(barrier_t *b) {
   weft_map_entry_t at;
-  for (size_t i = 0; weft_map_next(&b->incomplete, &i, &at);) weft_queue_item_free(at.value);
+  for (size_t i = 0; weft_map_next(&b->incomplete, &i, &at);) weft_tensor_queue_item_free(at.value);
   weft_map_deinit(&b->incomplete);
   b->incomplete = (weft_map_t)WEFT_MAP_INIT;
 }
@@ -47,7 +47,7 @@ static void drop_incomplete(barrier_t *b) {
 static void destroy(weft_object_t *o) {
   barrier_t *b = (barrier_t *)o;
   drop_incomplete(b);
-  weft_queue_store_deinit(&b->ready);
+  weft_tensor_queue_store_deinit(&b->ready);
   weft_wait_room_deinit(&b->room);
   config_deinit(&b->config);
   weft_free(b->name);
@@ -105,7 +105,7 @@ static weft_status_t *barrier_make(void *arg, weft_object_t **out) {
   b->config = config;
   b->next_index = INT64_MIN;
   weft_wait_room_init(&b->room);
-  weft_queue_store_init(&b->ready, WEFT_QUEUE_PRIORITY, 1, 1);
+  weft_tensor_queue_store_init(&b->ready, WEFT_QUEUE_PRIORITY, 1, 1);
   *out = &b->object;
   return NULL;
 }
@@ -162,13 +162,13 @@ static weft_status_t *row_of(const weft_tensor_t *batch, int64_t row, weft_tenso
   return s;
 }
 
-static weft_status_t *new_key_locked(barrier_t *b, weft_str_t key, weft_queue_item_t **out) WEFT_REQUIRES(b->room.mu) {
-  weft_queue_item_t *item = weft_queue_item_new(b->config.num_components + 1);
+static weft_status_t *new_key_locked(barrier_t *b, weft_str_t key, weft_tensor_queue_item_t **out) WEFT_REQUIRES(b->room.mu) {
+  weft_tensor_queue_item_t *item = weft_tensor_queue_item_new(b->config.num_components + 1);
   if (item == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "inserting into barrier %s", b->name);
   weft_status_t *s = weft_tensor_string(key, &item->parts[0]);
   if (s == NULL) s = weft_map_put(&b->incomplete, weft_tensor_str_at(item->parts[0], 0), item, NULL);
   if (s != NULL) {
-    weft_queue_item_free(item);
+    weft_tensor_queue_item_free(item);
     return s;
   }
   item->priority = b->next_index++;
@@ -176,7 +176,7 @@ static weft_status_t *new_key_locked(barrier_t *b, weft_str_t key, weft_queue_it
   return NULL;
 }
 
-static weft_status_t *make_ready_locked(barrier_t *b, weft_queue_item_t *item) WEFT_REQUIRES(b->room.mu) {
+static weft_status_t *make_ready_locked(barrier_t *b, weft_tensor_queue_item_t *item) WEFT_REQUIRES(b->room.mu) {
   for (int i = 0; b->config.shapes != NULL && i < b->config.num_components; i++) {
     if (weft_shape_compatible(&b->config.shapes[i], &item->parts[i + 1]->shape)) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "Shape mismatch in tuple component %d. Expected %s, got %s", i + 2,
@@ -184,19 +184,19 @@ static weft_status_t *make_ready_locked(barrier_t *b, weft_queue_item_t *item) W
   }
   if (b->ready.count == b->ready.capacity) {
     size_t capacity = b->ready.capacity == 0 ? 16 : b->ready.capacity * 2;
-    weft_queue_item_t **slots = weft_calloc(capacity, sizeof *slots);
+    weft_tensor_queue_item_t **slots = weft_calloc(capacity, sizeof *slots);
     if (slots == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "growing barrier %s", b->name);
-    weft_free(weft_queue_store_move(&b->ready, slots, capacity));
+    weft_free(weft_tensor_queue_store_move(&b->ready, slots, capacity));
   }
   weft_map_remove(&b->incomplete, weft_tensor_str_at(item->parts[0], 0));
-  weft_queue_store_push(&b->ready, item);
+  weft_tensor_queue_store_push(&b->ready, item);
   return NULL;
 }
 
 /* `value` is retained on success. */
 static weft_status_t *insert_locked(barrier_t *b, weft_str_t key, int component, weft_tensor_t *value)
     WEFT_REQUIRES(b->room.mu) {
-  weft_queue_item_t *item = weft_map_get(&b->incomplete, key);
+  weft_tensor_queue_item_t *item = weft_map_get(&b->incomplete, key);
   if (item == NULL) WEFT_RETURN_IF_ERROR(new_key_locked(b, key, &item));
   if (item->parts[component + 1] != NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Key %.*s already has a value for component %d in barrier %s",
@@ -271,7 +271,7 @@ typedef struct taking {
   weft_room_waiter_t waiter; /* first; waiter.owner is the barrier */
   int64_t wanted, available;
   bool takes_fewer, is_short;
-  weft_queue_item_t *items, **tail;
+  weft_tensor_queue_item_t *items, **tail;
   int64_t count;
 } taking_t;
 
@@ -301,7 +301,7 @@ HOLDS_ROOM static weft_wait_result_t try_take(weft_room_waiter_t *w) {
   }
   if (ready < deliver) return WEFT_WAIT_STUCK;
   for (; t->count < deliver; t->count++) {
-    weft_queue_item_t *item = weft_queue_store_pop(&b->ready);
+    weft_tensor_queue_item_t *item = weft_tensor_queue_store_pop(&b->ready);
     *t->tail = item;
     t->tail = &item->next;
     item->next = NULL;
@@ -316,7 +316,7 @@ static weft_status_t *stack_part(taking_t *t, int part, int output, weft_dtype_t
   if (shape.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "component %d has too many dimensions", part);
   weft_tensor_t *out = NULL;
   int64_t row = 0, each = weft_shape_count(&shape);
-  for (const weft_queue_item_t *i = t->items; i != NULL; i = i->next) {
+  for (const weft_tensor_queue_item_t *i = t->items; i != NULL; i = i->next) {
     if (!weft_shape_eq(&i->parts[part]->shape, &shape)) {
       return WEFT_ERROR(INVALID_ARGUMENT, "values of component %d have different shapes: %s and %s", part - 1,
                         WEFT_SHAPE_TEXT(&shape), WEFT_SHAPE_TEXT(&i->parts[part]->shape));
@@ -326,7 +326,7 @@ static weft_status_t *stack_part(taking_t *t, int part, int output, weft_dtype_t
   shape.dims[0] = t->count;
   shape.rank++;
   WEFT_RETURN_IF_ERROR(weft_out_new(t->waiter.ctx, output, dtype, &shape, &out));
-  for (const weft_queue_item_t *i = t->items; i != NULL; i = i->next, row++) {
+  for (const weft_tensor_queue_item_t *i = t->items; i != NULL; i = i->next, row++) {
     WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, row * each, i->parts[part], 0, each));
   }
   return NULL;
@@ -337,7 +337,7 @@ static weft_status_t *deliver(taking_t *t, const barrier_t *b) {
   weft_shape_t vector = weft_shape_vector(t->count);
   int64_t row = 0;
   WEFT_RETURN_IF_ERROR(weft_out_new(t->waiter.ctx, 0, WEFT_I64, &vector, &indices));
-  for (const weft_queue_item_t *i = t->items; i != NULL; i = i->next) ((int64_t *)indices->data)[row++] = i->priority;
+  for (const weft_tensor_queue_item_t *i = t->items; i != NULL; i = i->next) ((int64_t *)indices->data)[row++] = i->priority;
   WEFT_RETURN_IF_ERROR(stack_part(t, 0, 1, WEFT_STRING, NULL));
   for (int i = 0; i < b->config.num_components; i++) {
     WEFT_RETURN_IF_ERROR(stack_part(t, i + 1, i + 2, b->config.dtypes[i],
@@ -361,7 +361,7 @@ static void finish_take(weft_room_waiter_t *w) {
   } else {
     s = deliver(t, b);
   }
-  weft_queue_item_free(t->items);
+  weft_tensor_queue_item_free(t->items);
   weft_free(t);
   ctx->done(ctx, s);
 }

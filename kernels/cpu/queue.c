@@ -9,7 +9,7 @@
 /* ---- the nodes that make queues ---- */
 
 typedef struct queue_state {
-  weft_queue_config_t config;
+  weft_tensor_queue_config_t config;
   weft_str_t op_name; /* static: of the op table */
   weft_state_owner_t *owner;
 } queue_state_t;
@@ -18,7 +18,7 @@ static void queue_destroy(void *state) {
   queue_state_t *st = state;
   if (st == NULL) return;
   weft_state_owner_destroy(st->owner);
-  weft_queue_config_deinit(&st->config);
+  weft_tensor_queue_config_deinit(&st->config);
   weft_free(st);
 }
 
@@ -37,7 +37,7 @@ static void print_shapes(const weft_shape_t *shapes, int n, weft_strbuf_t *out) 
 static const char *text(const weft_strbuf_t *b) { return b->data == NULL ? "" : b->data; }
 
 /* Copies the lists of types and shapes; a priority queue has its int64 in front of them. */
-static weft_status_t *read_components(const weft_kernel_node_t *node, weft_queue_config_t *config) {
+static weft_status_t *read_components(const weft_kernel_node_t *node, weft_tensor_queue_config_t *config) {
   const weft_attr_t *types = weft_knode_attr(node, "component_types"), *shapes = weft_knode_attr(node, "shapes");
   int num_types = types == NULL ? 0 : types->n, num_shapes = shapes == NULL ? 0 : shapes->n;
   int extra = config->kind == WEFT_QUEUE_PRIORITY ? 1 : 0;
@@ -68,14 +68,14 @@ static weft_status_t *read_components(const weft_kernel_node_t *node, weft_queue
   for (int i = 0; has_shapes && config->kind != WEFT_QUEUE_PADDING && i < config->num_components; i++) {
     if (weft_shape_is_known(&config->shapes[i])) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "the shape of component %d of a %s must be fully known, but is %s", i,
-                      weft_queue_kind_name(config->kind), WEFT_SHAPE_TEXT(&config->shapes[i]));
+                      weft_tensor_queue_kind_name(config->kind), WEFT_SHAPE_TEXT(&config->shapes[i]));
   }
   return NULL;
 }
 
 static weft_status_t *queue_make(void *arg, weft_object_t **out) {
   const queue_state_t *st = arg;
-  weft_queue_config_t config = st->config;
+  weft_tensor_queue_config_t config = st->config;
   size_t n = (size_t)config.num_components;
   config.dtypes = weft_calloc(n, sizeof config.dtypes[0]);
   config.shapes = st->config.shapes == NULL ? NULL : weft_calloc(n, sizeof config.shapes[0]);
@@ -85,13 +85,13 @@ static weft_status_t *queue_make(void *arg, weft_object_t **out) {
   } else {
     memcpy(config.dtypes, st->config.dtypes, n * sizeof config.dtypes[0]);
     if (config.shapes != NULL) memcpy(config.shapes, st->config.shapes, n * sizeof config.shapes[0]);
-    s = weft_queue_create(weft_state_owner_name(st->owner), &config, out);
+    s = weft_tensor_queue_create(weft_state_owner_name(st->owner), &config, out);
   }
-  if (s != NULL) weft_queue_config_deinit(&config);
+  if (s != NULL) weft_tensor_queue_config_deinit(&config);
   return s;
 }
 
-static bool same_types(const weft_queue_config_t *a, const weft_queue_config_t *b) {
+static bool same_types(const weft_tensor_queue_config_t *a, const weft_tensor_queue_config_t *b) {
   if (a->num_components != b->num_components) return false;
   for (int i = 0; i < a->num_components; i++) {
     if (a->dtypes[i] != b->dtypes[i]) return false;
@@ -99,7 +99,7 @@ static bool same_types(const weft_queue_config_t *a, const weft_queue_config_t *
   return true;
 }
 
-static bool same_shapes(const weft_queue_config_t *a, const weft_queue_config_t *b) {
+static bool same_shapes(const weft_tensor_queue_config_t *a, const weft_tensor_queue_config_t *b) {
   if ((a->shapes == NULL) != (b->shapes == NULL)) return false;
   for (int i = 0; a->shapes != NULL && i < a->num_components; i++) {
     if (!weft_shape_eq(&a->shapes[i], &b->shapes[i])) return false;
@@ -107,7 +107,7 @@ static bool same_shapes(const weft_queue_config_t *a, const weft_queue_config_t 
   return true;
 }
 
-static weft_status_t *other_types(const char *name, const weft_queue_config_t *has, const weft_queue_config_t *wants) {
+static weft_status_t *other_types(const char *name, const weft_tensor_queue_config_t *has, const weft_tensor_queue_config_t *wants) {
   weft_strbuf_t a = WEFT_STRBUF_INIT, b = WEFT_STRBUF_INIT;
   print_types(has->dtypes, has->num_components, &a);
   print_types(wants->dtypes, wants->num_components, &b);
@@ -119,7 +119,7 @@ static weft_status_t *other_types(const char *name, const weft_queue_config_t *h
   return s;
 }
 
-static weft_status_t *other_shapes(const char *name, const weft_queue_config_t *has, const weft_queue_config_t *wants) {
+static weft_status_t *other_shapes(const char *name, const weft_tensor_queue_config_t *has, const weft_tensor_queue_config_t *wants) {
   weft_strbuf_t a = WEFT_STRBUF_INIT, b = WEFT_STRBUF_INIT;
   print_shapes(has->shapes, has->num_components, &a);
   print_shapes(wants->shapes, wants->num_components, &b);
@@ -134,10 +134,10 @@ static weft_status_t *other_shapes(const char *name, const weft_queue_config_t *
 /* Nodes that share a queue must mean the same one. */
 static weft_status_t *queue_check(void *arg, weft_object_t *o) {
   const queue_state_t *st = arg;
-  const weft_queue_config_t *has = weft_queue_config((weft_queue_t *)o), *wants = &st->config;
+  const weft_tensor_queue_config_t *has = weft_tensor_queue_config((weft_tensor_queue_t *)o), *wants = &st->config;
   const char *name = weft_state_owner_name(st->owner);
   if (has->kind != wants->kind) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected %s, found %.*s", weft_queue_kind_name(has->kind),
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected %s, found %.*s", weft_tensor_queue_kind_name(has->kind),
                       WEFT_STR_ARGS(st->op_name));
   }
   if (has->capacity != wants->capacity) {
@@ -163,7 +163,7 @@ static weft_status_t *queue_check(void *arg, weft_object_t *o) {
   return NULL;
 }
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, weft_queue_kind_t kind, void **out_state) {
+static weft_status_t *prepare(const weft_kernel_node_t *node, weft_tensor_queue_kind_t kind, void **out_state) {
   queue_state_t *st = weft_calloc(1, sizeof *st);
   if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
   st->config.kind = kind;
@@ -183,7 +183,7 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, weft_queue_kind_t 
     }
   }
   if (s == NULL) s = read_components(node, &st->config);
-  if (s == NULL) s = weft_state_owner_create(node, &weft_queue_type, queue_make, queue_check, st, &st->owner);
+  if (s == NULL) s = weft_state_owner_create(node, &weft_tensor_queue_type, queue_make, queue_check, st, &st->owner);
   if (s == NULL) *out_state = st;
   if (s != NULL) queue_destroy(st);
   return s;
@@ -206,14 +206,14 @@ static weft_status_t *queue_handle(weft_kernel_ctx_t *c) {
 
 /* ---- operations ---- */
 
-static weft_status_t *in_queue(weft_kernel_ctx_t *c, weft_queue_t **out) {
+static weft_status_t *in_queue(weft_kernel_ctx_t *c, weft_tensor_queue_t **out) {
   weft_object_t *o = NULL;
-  WEFT_RETURN_IF_ERROR(weft_state_in(c, 0, &weft_queue_type, &o));
-  *out = (weft_queue_t *)o;
+  WEFT_RETURN_IF_ERROR(weft_state_in(c, 0, &weft_tensor_queue_type, &o));
+  *out = (weft_tensor_queue_t *)o;
   return NULL;
 }
 
-static void release(weft_queue_t *q) { weft_object_release((weft_object_t *)q); }
+static void release(weft_tensor_queue_t *q) { weft_object_release((weft_object_t *)q); }
 
 static weft_status_t *no_timeout(const weft_kernel_node_t *node, void **out_state) {
   *out_state = NULL;
@@ -222,8 +222,8 @@ static weft_status_t *no_timeout(const weft_kernel_node_t *node, void **out_stat
 }
 
 /* The node's components must be the queue's: "have: resource, int32-> expected: resource, float->". */
-static weft_status_t *check_signature(weft_kernel_ctx_t *c, const weft_queue_t *q, int fixed_inputs) {
-  const weft_queue_config_t *config = weft_queue_config(q);
+static weft_status_t *check_signature(weft_kernel_ctx_t *c, const weft_tensor_queue_t *q, int fixed_inputs) {
+  const weft_tensor_queue_config_t *config = weft_tensor_queue_config(q);
   const weft_kernel_node_t *n = c->node;
   bool puts = n->num_outputs == 0;
   const int *have = puts ? n->input_types + fixed_inputs : n->output_types;
@@ -249,13 +249,13 @@ static weft_status_t *check_signature(weft_kernel_ctx_t *c, const weft_queue_t *
 }
 
 static void enqueue(weft_kernel_ctx_t *c, bool is_many) {
-  weft_queue_t *q = NULL;
+  weft_tensor_queue_t *q = NULL;
   weft_status_t *s = in_queue(c, &q);
   if (s == NULL) s = check_signature(c, q, 1);
   if (s != NULL) {
     c->done(c, s);
   } else {
-    weft_queue_enqueue(q, c, is_many);
+    weft_tensor_queue_enqueue(q, c, is_many);
   }
   release(q);
 }
@@ -264,19 +264,19 @@ static void enqueue_one(weft_kernel_ctx_t *c) { enqueue(c, false); }
 static void enqueue_many(weft_kernel_ctx_t *c) { enqueue(c, true); }
 
 static void dequeue_one(weft_kernel_ctx_t *c) {
-  weft_queue_t *q = NULL;
+  weft_tensor_queue_t *q = NULL;
   weft_status_t *s = in_queue(c, &q);
   if (s == NULL) s = check_signature(c, q, 1);
   if (s != NULL) {
     c->done(c, s);
   } else {
-    weft_queue_dequeue(q, c);
+    weft_tensor_queue_dequeue(q, c);
   }
   release(q);
 }
 
 static void dequeue_batch(weft_kernel_ctx_t *c, bool is_up_to) {
-  weft_queue_t *q = NULL;
+  weft_tensor_queue_t *q = NULL;
   int64_t n = 0;
   int count = 0;
   weft_status_t *s = in_queue(c, &q);
@@ -288,7 +288,7 @@ static void dequeue_batch(weft_kernel_ctx_t *c, bool is_up_to) {
   if (s != NULL) {
     c->done(c, s);
   } else {
-    weft_queue_dequeue_many(q, c, n, is_up_to);
+    weft_tensor_queue_dequeue_many(q, c, n, is_up_to);
   }
   release(q);
 }
@@ -297,28 +297,28 @@ static void dequeue_many(weft_kernel_ctx_t *c) { dequeue_batch(c, false); }
 static void dequeue_up_to(weft_kernel_ctx_t *c) { dequeue_batch(c, true); }
 
 static void queue_close(weft_kernel_ctx_t *c) {
-  weft_queue_t *q = NULL;
+  weft_tensor_queue_t *q = NULL;
   weft_status_t *s = in_queue(c, &q);
   if (s != NULL) {
     c->done(c, s);
   } else {
-    weft_queue_close(q, c, weft_knode_bool(c->node, "cancel_pending_enqueues"));
+    weft_tensor_queue_close(q, c, weft_knode_bool(c->node, "cancel_pending_enqueues"));
   }
   release(q);
 }
 
 static weft_status_t *queue_size(weft_kernel_ctx_t *c) {
-  weft_queue_t *q = NULL;
+  weft_tensor_queue_t *q = NULL;
   WEFT_RETURN_IF_ERROR(in_queue(c, &q));
-  int32_t n = (int32_t)weft_queue_size(q);
+  int32_t n = (int32_t)weft_tensor_queue_size(q);
   release(q);
   return weft_tensor_scalar(WEFT_I32, &n, &c->outputs[0].tensor);
 }
 
 static weft_status_t *queue_is_closed(weft_kernel_ctx_t *c) {
-  weft_queue_t *q = NULL;
+  weft_tensor_queue_t *q = NULL;
   WEFT_RETURN_IF_ERROR(in_queue(c, &q));
-  uint8_t is_closed = weft_queue_is_closed(q);
+  uint8_t is_closed = weft_tensor_queue_is_closed(q);
   release(q);
   return weft_tensor_scalar(WEFT_BOOL, &is_closed, &c->outputs[0].tensor);
 }

@@ -19,27 +19,27 @@
 
 enum { IN, OUT };
 
-struct weft_queue {
+struct weft_tensor_queue {
   weft_object_t object;
   char *name;
-  weft_queue_config_t config;
+  weft_tensor_queue_config_t config;
   weft_wait_room_t room;
-  weft_queue_store_t store; /* guarded by room.mu, with what follows */
+  weft_tensor_queue_store_t store; /* guarded by room.mu, with what follows */
   size_t alive;
   bool is_closed;
 };
 
 static const char *const kind_names[] = {"FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue", "PriorityQueue"};
 
-const char *weft_queue_kind_name(weft_queue_kind_t kind) { return kind_names[kind]; }
+const char *weft_tensor_queue_kind_name(weft_tensor_queue_kind_t kind) { return kind_names[kind]; }
 
 /* A padding queue is a FIFO queue in all but its batches; its messages say so. */
-static const char *plain_name(const weft_queue_t *q) {
+static const char *plain_name(const weft_tensor_queue_t *q) {
   return kind_names[q->config.kind == WEFT_QUEUE_PADDING ? WEFT_QUEUE_FIFO : q->config.kind];
 }
 
 static void cancel_everybody(weft_object_t *o) {
-  weft_queue_t *q = (weft_queue_t *)o;
+  weft_tensor_queue_t *q = (weft_tensor_queue_t *)o;
   weft_mutex_lock(&q->room.mu);
   q->is_closed = true;
   weft_mutex_unlock(&q->room.mu);
@@ -47,9 +47,9 @@ static void cancel_everybody(weft_object_t *o) {
   weft_wait_cancel_line(&q->room, OUT);
 }
 
-const weft_resource_type_t weft_queue_type = {"N10tensorflow14QueueInterfaceE", "Queue", cancel_everybody};
+const weft_resource_type_t weft_tensor_queue_type = {"N10tensorflow14QueueInterfaceE", "Queue", cancel_everybody};
 
-void weft_queue_config_deinit(weft_queue_config_t *config) {
+void weft_tensor_queue_config_deinit(weft_tensor_queue_config_t *config) {
   weft_free(config->dtypes);
   weft_free(config->shapes);
   config->dtypes = NULL;
@@ -57,16 +57,16 @@ void weft_queue_config_deinit(weft_queue_config_t *config) {
 }
 
 static void destroy(weft_object_t *o) {
-  weft_queue_t *q = (weft_queue_t *)o;
-  weft_queue_store_deinit(&q->store);
+  weft_tensor_queue_t *q = (weft_tensor_queue_t *)o;
+  weft_tensor_queue_store_deinit(&q->store);
   weft_wait_room_deinit(&q->room);
-  weft_queue_config_deinit(&q->config);
+  weft_tensor_queue_config_deinit(&q->config);
   weft_free(q->name);
   weft_free(q);
 }
 
-weft_status_t *weft_queue_create(const char *name, const weft_queue_config_t *config, weft_object_t **out) {
-  weft_queue_t *q = weft_calloc(1, sizeof *q);
+weft_status_t *weft_tensor_queue_create(const char *name, const weft_tensor_queue_config_t *config, weft_object_t **out) {
+  weft_tensor_queue_t *q = weft_calloc(1, sizeof *q);
   char *copy = weft_strdup(name);
   if (q == NULL || copy == NULL) {
     weft_free(q);
@@ -78,21 +78,21 @@ weft_status_t *weft_queue_create(const char *name, const weft_queue_config_t *co
   q->name = copy;
   q->config = *config;
   weft_wait_room_init(&q->room);
-  weft_queue_store_init(&q->store, config->kind, config->seed, config->seed2);
+  weft_tensor_queue_store_init(&q->store, config->kind, config->seed, config->seed2);
   *out = &q->object;
   return NULL;
 }
 
-const weft_queue_config_t *weft_queue_config(const weft_queue_t *q) { return &q->config; }
+const weft_tensor_queue_config_t *weft_tensor_queue_config(const weft_tensor_queue_t *q) { return &q->config; }
 
-int64_t weft_queue_size(weft_queue_t *q) {
+int64_t weft_tensor_queue_size(weft_tensor_queue_t *q) {
   weft_mutex_lock(&q->room.mu);
   int64_t n = (int64_t)q->store.count;
   weft_mutex_unlock(&q->room.mu);
   return n;
 }
 
-bool weft_queue_is_closed(weft_queue_t *q) {
+bool weft_tensor_queue_is_closed(weft_tensor_queue_t *q) {
   weft_mutex_lock(&q->room.mu);
   bool is = q->is_closed;
   weft_mutex_unlock(&q->room.mu);
@@ -101,7 +101,7 @@ bool weft_queue_is_closed(weft_queue_t *q) {
 
 /* ---- room for tuples ---- */
 
-static weft_status_t *reserve(weft_queue_t *q, size_t n) {
+static weft_status_t *reserve(weft_tensor_queue_t *q, size_t n) {
   for (;;) {
     size_t need = 0;
     weft_mutex_lock(&q->room.mu);
@@ -111,10 +111,10 @@ static weft_status_t *reserve(weft_queue_t *q, size_t n) {
     weft_mutex_unlock(&q->room.mu);
     if (fits) return NULL;
     size_t capacity = need < twice ? twice : need < 16 ? 16 : need;
-    weft_queue_item_t **slots = weft_calloc(capacity, sizeof *slots);
+    weft_tensor_queue_item_t **slots = weft_calloc(capacity, sizeof *slots);
     if (slots == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "growing queue %s to %zu elements", q->name, capacity);
     weft_mutex_lock(&q->room.mu);
-    if (capacity > q->store.capacity) slots = weft_queue_store_move(&q->store, slots, capacity);
+    if (capacity > q->store.capacity) slots = weft_tensor_queue_store_move(&q->store, slots, capacity);
     weft_mutex_unlock(&q->room.mu);
     weft_free(slots);
   }
@@ -129,15 +129,15 @@ typedef struct operation {
   bool is_many, is_up_to;
   int64_t wanted;           /* tuples still to be moved */
   int64_t requested, found; /* for the message when there is not enough */
-  weft_queue_item_t *items; /* still to be put in; or taken out so far */
-  weft_queue_item_t **tail;
+  weft_tensor_queue_item_t *items; /* still to be put in; or taken out so far */
+  weft_tensor_queue_item_t **tail;
   int64_t num_items;
   outcome_t outcome;
 } operation_t;
 
-static weft_queue_t *queue_of(const operation_t *op) { return (weft_queue_t *)op->waiter.owner; }
+static weft_tensor_queue_t *queue_of(const operation_t *op) { return (weft_tensor_queue_t *)op->waiter.owner; }
 
-static operation_t *operation_new(weft_queue_t *q, weft_kernel_ctx_t *ctx) {
+static operation_t *operation_new(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx) {
   operation_t *op = weft_calloc(1, sizeof *op);
   if (op == NULL) {
     ctx->done(ctx, WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for queue %s", q->name));
@@ -149,30 +149,30 @@ static operation_t *operation_new(weft_queue_t *q, weft_kernel_ctx_t *ctx) {
   return op;
 }
 
-static void forget_locked(weft_queue_t *q, size_t n) WEFT_REQUIRES(q->room.mu) { q->alive -= n; }
+static void forget_locked(weft_tensor_queue_t *q, size_t n) WEFT_REQUIRES(q->room.mu) { q->alive -= n; }
 
 static void operation_end(operation_t *op, weft_status_t *s) {
-  weft_queue_t *q = queue_of(op);
+  weft_tensor_queue_t *q = queue_of(op);
   weft_kernel_ctx_t *ctx = op->waiter.ctx;
   if (op->num_items > 0) { /* whatever it still holds leaves the queue for good */
     weft_mutex_lock(&q->room.mu);
     forget_locked(q, (size_t)op->num_items);
     weft_mutex_unlock(&q->room.mu);
   }
-  weft_queue_item_free(op->items);
+  weft_tensor_queue_item_free(op->items);
   weft_free(op);
   ctx->done(ctx, s);
 }
 
-static void append(operation_t *op, weft_queue_item_t *item) {
+static void append(operation_t *op, weft_tensor_queue_item_t *item) {
   item->next = NULL;
   *op->tail = item;
   op->tail = &item->next;
   op->num_items++;
 }
 
-static weft_queue_item_t *take_first(operation_t *op) {
-  weft_queue_item_t *item = op->items;
+static weft_tensor_queue_item_t *take_first(operation_t *op) {
+  weft_tensor_queue_item_t *item = op->items;
   op->items = item->next;
   if (op->items == NULL) op->tail = &op->items;
   op->num_items--;
@@ -189,14 +189,14 @@ static weft_queue_item_t *take_first(operation_t *op) {
 
 HOLDS_ROOM static weft_wait_result_t try_enqueue(weft_room_waiter_t *w) {
   operation_t *op = (operation_t *)w;
-  weft_queue_t *q = queue_of(op);
+  weft_tensor_queue_t *q = queue_of(op);
   if (q->is_closed) {
     op->outcome = QUEUE_CLOSED;
     return WEFT_WAIT_DONE;
   }
   weft_wait_result_t result = WEFT_WAIT_STUCK;
   while (op->items != NULL && (int64_t)q->store.count < q->config.capacity) {
-    weft_queue_store_push(&q->store, take_first(op));
+    weft_tensor_queue_store_push(&q->store, take_first(op));
     result = WEFT_WAIT_PROGRESS;
   }
   return op->items == NULL ? WEFT_WAIT_DONE : result;
@@ -204,7 +204,7 @@ HOLDS_ROOM static weft_wait_result_t try_enqueue(weft_room_waiter_t *w) {
 
 static void finish_enqueue(weft_room_waiter_t *w) {
   operation_t *op = (operation_t *)w;
-  weft_queue_t *q = queue_of(op);
+  weft_tensor_queue_t *q = queue_of(op);
   weft_status_t *s = NULL;
   if (w->is_cancelled) {
     s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
@@ -214,7 +214,7 @@ static void finish_enqueue(weft_room_waiter_t *w) {
   operation_end(op, s);
 }
 
-static weft_status_t *check_component(const weft_queue_t *q, int i, const weft_tensor_t *t, int64_t batch) {
+static weft_status_t *check_component(const weft_tensor_queue_t *q, int i, const weft_tensor_t *t, int64_t batch) {
   if (t->dtype != q->config.dtypes[i]) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Type mismatch in tuple component %d. Expected %s, got %s", i,
                       weft_dtype_name(q->config.dtypes[i]), weft_dtype_name(t->dtype));
@@ -254,8 +254,8 @@ static weft_status_t *copy_row(const weft_tensor_t *batch, int64_t row, weft_ten
 }
 
 /* One tuple of the inputs, or of row `row` of them. */
-static weft_status_t *make_item(const weft_queue_t *q, weft_kernel_ctx_t *ctx, int64_t row, weft_queue_item_t **out) {
-  weft_queue_item_t *item = weft_queue_item_new(q->config.num_components);
+static weft_status_t *make_item(const weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx, int64_t row, weft_tensor_queue_item_t **out) {
+  weft_tensor_queue_item_t *item = weft_tensor_queue_item_new(q->config.num_components);
   weft_status_t *s = item == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "enqueuing to %s", q->name) : NULL;
   for (int i = 0; s == NULL && i < q->config.num_components; i++) {
     weft_tensor_t *t = weft_in(ctx, i + 1);
@@ -267,11 +267,11 @@ static weft_status_t *make_item(const weft_queue_t *q, weft_kernel_ctx_t *ctx, i
   }
   if (s == NULL && q->config.kind == WEFT_QUEUE_PRIORITY) item->priority = *(const int64_t *)item->parts[0]->data;
   if (s == NULL) *out = item;
-  if (s != NULL) weft_queue_item_free(item);
+  if (s != NULL) weft_tensor_queue_item_free(item);
   return s;
 }
 
-void weft_queue_enqueue(weft_queue_t *q, weft_kernel_ctx_t *ctx, bool is_many) {
+void weft_tensor_queue_enqueue(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx, bool is_many) {
   int64_t batch = -1;
   weft_status_t *s = NULL;
   int got = ctx->node->num_inputs - 1;
@@ -294,7 +294,7 @@ void weft_queue_enqueue(weft_queue_t *q, weft_kernel_ctx_t *ctx, bool is_many) {
   s = reserve(q, (size_t)n);
   if (s == NULL) { /* from here on op->num_items are counted in `alive`: all or none */
     for (int64_t row = 0; s == NULL && row < n; row++) {
-      weft_queue_item_t *item = NULL;
+      weft_tensor_queue_item_t *item = NULL;
       s = make_item(q, ctx, is_many ? row : -1, &item);
       if (s == NULL) append(op, item);
     }
@@ -315,7 +315,7 @@ void weft_queue_enqueue(weft_queue_t *q, weft_kernel_ctx_t *ctx, bool is_many) {
 /* ---- dequeue ---- */
 
 /* How many tuples may leave now. A shuffling queue keeps some back until it is closed. */
-static int64_t available_locked(const weft_queue_t *q) WEFT_REQUIRES(q->room.mu) {
+static int64_t available_locked(const weft_tensor_queue_t *q) WEFT_REQUIRES(q->room.mu) {
   int64_t n = (int64_t)q->store.count;
   if (q->config.kind == WEFT_QUEUE_SHUFFLE && !q->is_closed) n -= q->config.min_after_dequeue;
   return n < 0 ? 0 : n;
@@ -329,24 +329,24 @@ static weft_wait_result_t not_enough(operation_t *op, int64_t requested, int64_t
 }
 
 /* The queue is closed and will not have enough: gives back what was taken, the first in front. */
-static void give_back_locked(weft_queue_t *q, operation_t *op) WEFT_REQUIRES(q->room.mu) {
-  weft_queue_item_t *reversed = NULL;
+static void give_back_locked(weft_tensor_queue_t *q, operation_t *op) WEFT_REQUIRES(q->room.mu) {
+  weft_tensor_queue_item_t *reversed = NULL;
   while (op->items != NULL) {
-    weft_queue_item_t *item = take_first(op);
+    weft_tensor_queue_item_t *item = take_first(op);
     item->next = reversed;
     reversed = item;
     op->wanted++;
   }
   while (reversed != NULL) {
-    weft_queue_item_t *item = reversed;
+    weft_tensor_queue_item_t *item = reversed;
     reversed = item->next;
-    weft_queue_store_push_front(&q->store, item);
+    weft_tensor_queue_store_push_front(&q->store, item);
   }
 }
 
 HOLDS_ROOM static weft_wait_result_t try_dequeue(weft_room_waiter_t *w) {
   operation_t *op = (operation_t *)w;
-  weft_queue_t *q = queue_of(op);
+  weft_tensor_queue_t *q = queue_of(op);
   int64_t size = (int64_t)q->store.count;
   if (q->is_closed && size < op->wanted) {
     int64_t requested = op->wanted;
@@ -361,7 +361,7 @@ HOLDS_ROOM static weft_wait_result_t try_dequeue(weft_room_waiter_t *w) {
   }
   weft_wait_result_t result = WEFT_WAIT_STUCK;
   for (int64_t n = available_locked(q); n > 0 && op->wanted > 0; n--) {
-    append(op, weft_queue_store_pop(&q->store));
+    append(op, weft_tensor_queue_store_pop(&q->store));
     op->wanted--;
     result = WEFT_WAIT_PROGRESS;
   }
@@ -369,13 +369,13 @@ HOLDS_ROOM static weft_wait_result_t try_dequeue(weft_room_waiter_t *w) {
 }
 
 /* The shape of a batch of n tuples: of a padding queue, as large as the largest of each unknown dimension. */
-static weft_status_t *batch_shape(const weft_queue_t *q, const operation_t *op, int i, weft_shape_t *out) {
+static weft_status_t *batch_shape(const weft_tensor_queue_t *q, const operation_t *op, int i, weft_shape_t *out) {
   weft_shape_t shape = q->config.shapes[i];
   if (shape.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "component %d has too many dimensions", i);
   for (int d = 0; d < shape.rank; d++) {
     if (shape.dims[d] != WEFT_UNKNOWN_DIM) continue;
     shape.dims[d] = 0;
-    for (const weft_queue_item_t *item = op->items; item != NULL; item = item->next) {
+    for (const weft_tensor_queue_item_t *item = op->items; item != NULL; item = item->next) {
       if (item->parts[i]->shape.dims[d] > shape.dims[d]) shape.dims[d] = item->parts[i]->shape.dims[d];
     }
   }
@@ -403,7 +403,7 @@ static weft_status_t *copy_padded(weft_tensor_t *to, int64_t row, const weft_ten
   return NULL;
 }
 
-static weft_status_t *stack_component(const weft_queue_t *q, const operation_t *op, int i) {
+static weft_status_t *stack_component(const weft_tensor_queue_t *q, const operation_t *op, int i) {
   weft_shape_t shape;
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(batch_shape(q, op, i, &shape));
@@ -412,7 +412,7 @@ static weft_status_t *stack_component(const weft_queue_t *q, const operation_t *
     memset(t->data, 0, t->bytes);
   }
   int64_t row = 0;
-  for (const weft_queue_item_t *item = op->items; item != NULL; item = item->next, row++) {
+  for (const weft_tensor_queue_item_t *item = op->items; item != NULL; item = item->next, row++) {
     WEFT_RETURN_IF_ERROR(copy_padded(t, row, item->parts[i]));
   }
   return NULL;
@@ -420,7 +420,7 @@ static weft_status_t *stack_component(const weft_queue_t *q, const operation_t *
 
 static void finish_dequeue(weft_room_waiter_t *w) {
   operation_t *op = (operation_t *)w;
-  weft_queue_t *q = queue_of(op);
+  weft_tensor_queue_t *q = queue_of(op);
   weft_status_t *s = NULL;
   if (w->is_cancelled) {
     s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
@@ -439,7 +439,7 @@ static void finish_dequeue(weft_room_waiter_t *w) {
   operation_end(op, s);
 }
 
-static void dequeue(weft_queue_t *q, weft_kernel_ctx_t *ctx, int64_t n, bool is_many, bool is_up_to) {
+static void dequeue(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx, int64_t n, bool is_many, bool is_up_to) {
   operation_t *op = operation_new(q, ctx);
   if (op == NULL) return;
   op->wanted = n;
@@ -458,9 +458,9 @@ static void dequeue(weft_queue_t *q, weft_kernel_ctx_t *ctx, int64_t n, bool is_
   weft_wait(&q->room, &op->waiter);
 }
 
-void weft_queue_dequeue(weft_queue_t *q, weft_kernel_ctx_t *ctx) { dequeue(q, ctx, 1, false, false); }
+void weft_tensor_queue_dequeue(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx) { dequeue(q, ctx, 1, false, false); }
 
-void weft_queue_dequeue_many(weft_queue_t *q, weft_kernel_ctx_t *ctx, int64_t n, bool is_up_to) {
+void weft_tensor_queue_dequeue_many(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx, int64_t n, bool is_up_to) {
   bool has_shapes = q->config.shapes != NULL;
   for (int i = 0; has_shapes && i < q->config.num_components; i++) has_shapes = q->config.shapes[i].rank >= 0;
   if (!has_shapes) {
@@ -477,7 +477,7 @@ void weft_queue_dequeue_many(weft_queue_t *q, weft_kernel_ctx_t *ctx, int64_t n,
 /* A close stands in line behind the enqueues that came before it. */
 HOLDS_ROOM static weft_wait_result_t try_close(weft_room_waiter_t *w) {
   operation_t *op = (operation_t *)w;
-  weft_queue_t *q = queue_of(op);
+  weft_tensor_queue_t *q = queue_of(op);
   if (q->is_closed) op->outcome = QUEUE_CLOSED;
   q->is_closed = true;
   return WEFT_WAIT_DONE;
@@ -494,7 +494,7 @@ static void finish_close(weft_room_waiter_t *w) {
   operation_end(op, s);
 }
 
-void weft_queue_close(weft_queue_t *q, weft_kernel_ctx_t *ctx, bool cancel_pending) {
+void weft_tensor_queue_close(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx, bool cancel_pending) {
   if (cancel_pending) {
     weft_mutex_lock(&q->room.mu);
     q->is_closed = true;

@@ -5,15 +5,15 @@
 #include "base/random.h"
 #include "kernels/cpu/queue_object.h"
 
-weft_queue_item_t *weft_queue_item_new(int num_parts) {
-  weft_queue_item_t *item = weft_calloc(1, sizeof *item + (size_t)num_parts * sizeof item->parts[0]);
+weft_tensor_queue_item_t *weft_tensor_queue_item_new(int num_parts) {
+  weft_tensor_queue_item_t *item = weft_calloc(1, sizeof *item + (size_t)num_parts * sizeof item->parts[0]);
   if (item != NULL) item->num_parts = num_parts;
   return item;
 }
 
-void weft_queue_item_free(weft_queue_item_t *item) {
+void weft_tensor_queue_item_free(weft_tensor_queue_item_t *item) {
   while (item != NULL) {
-    weft_queue_item_t *next = item->next;
+    weft_tensor_queue_item_t *next = item->next;
     for (int i = 0; i < item->num_parts; i++) weft_tensor_release(item->parts[i]);
     weft_free(item);
     item = next;
@@ -36,7 +36,7 @@ static void philox(const uint32_t key_in[2], const uint32_t counter[4], uint32_t
 }
 
 /* The next of a stream of numbers, the same as TensorFlow's for the same seeds. */
-static uint32_t draw(weft_queue_store_t *s) {
+static uint32_t draw(weft_tensor_queue_store_t *s) {
   if (s->num_drawn == 0) {
     philox(s->key, s->counter, s->drawn);
     s->num_drawn = 4;
@@ -45,8 +45,8 @@ static uint32_t draw(weft_queue_store_t *s) {
   return s->drawn[4 - s->num_drawn--];
 }
 
-void weft_queue_store_init(weft_queue_store_t *s, weft_queue_kind_t kind, int64_t seed, int64_t seed2) {
-  *s = (weft_queue_store_t){.kind = kind};
+void weft_tensor_queue_store_init(weft_tensor_queue_store_t *s, weft_tensor_queue_kind_t kind, int64_t seed, int64_t seed2) {
+  *s = (weft_tensor_queue_store_t){.kind = kind};
   uint64_t low = (uint64_t)seed, high = (uint64_t)seed2;
   if (low == 0 && high == 0) {
     low = weft_random_id();
@@ -58,17 +58,17 @@ void weft_queue_store_init(weft_queue_store_t *s, weft_queue_kind_t kind, int64_
   s->counter[3] = (uint32_t)(high >> 32);
 }
 
-void weft_queue_store_deinit(weft_queue_store_t *s) {
-  while (s->count > 0) weft_queue_item_free(weft_queue_store_pop(s));
+void weft_tensor_queue_store_deinit(weft_tensor_queue_store_t *s) {
+  while (s->count > 0) weft_tensor_queue_item_free(weft_tensor_queue_store_pop(s));
   weft_free(s->slots);
 }
 
 /* ---- the ring, and the heap that starts at slot 0 ---- */
 
-static weft_queue_item_t **slot(weft_queue_store_t *s, size_t i) { return &s->slots[(s->head + i) % s->capacity]; }
+static weft_tensor_queue_item_t **slot(weft_tensor_queue_store_t *s, size_t i) { return &s->slots[(s->head + i) % s->capacity]; }
 
-weft_queue_item_t **weft_queue_store_move(weft_queue_store_t *s, weft_queue_item_t **slots, size_t capacity) {
-  weft_queue_item_t **old = s->slots;
+weft_tensor_queue_item_t **weft_tensor_queue_store_move(weft_tensor_queue_store_t *s, weft_tensor_queue_item_t **slots, size_t capacity) {
+  weft_tensor_queue_item_t **old = s->slots;
   for (size_t i = 0; i < s->count; i++) slots[i] = *slot(s, i);
   s->slots = slots;
   s->capacity = capacity;
@@ -76,23 +76,23 @@ weft_queue_item_t **weft_queue_store_move(weft_queue_store_t *s, weft_queue_item
   return old;
 }
 
-static bool is_before(const weft_queue_item_t *a, const weft_queue_item_t *b) {
+static bool is_before(const weft_tensor_queue_item_t *a, const weft_tensor_queue_item_t *b) {
   return a->priority != b->priority ? a->priority < b->priority : a->number < b->number;
 }
 
-static void swap(weft_queue_item_t **a, weft_queue_item_t **b) {
-  weft_queue_item_t *t = *a;
+static void swap(weft_tensor_queue_item_t **a, weft_tensor_queue_item_t **b) {
+  weft_tensor_queue_item_t *t = *a;
   *a = *b;
   *b = t;
 }
 
-static void sift_up(weft_queue_store_t *s, size_t i) {
+static void sift_up(weft_tensor_queue_store_t *s, size_t i) {
   for (; i > 0 && is_before(s->slots[i], s->slots[(i - 1) / 2]); i = (i - 1) / 2) {
     swap(&s->slots[i], &s->slots[(i - 1) / 2]);
   }
 }
 
-static void sift_down(weft_queue_store_t *s) {
+static void sift_down(weft_tensor_queue_store_t *s) {
   for (size_t i = 0;;) {
     size_t best = i;
     for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < s->count; child++) {
@@ -104,7 +104,7 @@ static void sift_down(weft_queue_store_t *s) {
   }
 }
 
-void weft_queue_store_push(weft_queue_store_t *s, weft_queue_item_t *item) {
+void weft_tensor_queue_store_push(weft_tensor_queue_store_t *s, weft_tensor_queue_item_t *item) {
   assert(s->count < s->capacity);
   item->next = NULL;
   if (s->kind == WEFT_QUEUE_PRIORITY && item->number == 0) item->number = ++s->next_number;
@@ -112,9 +112,9 @@ void weft_queue_store_push(weft_queue_store_t *s, weft_queue_item_t *item) {
   if (s->kind == WEFT_QUEUE_PRIORITY) sift_up(s, s->count - 1);
 }
 
-void weft_queue_store_push_front(weft_queue_store_t *s, weft_queue_item_t *item) {
+void weft_tensor_queue_store_push_front(weft_tensor_queue_store_t *s, weft_tensor_queue_item_t *item) {
   if (s->kind == WEFT_QUEUE_PRIORITY || s->kind == WEFT_QUEUE_SHUFFLE) {
-    weft_queue_store_push(s, item);
+    weft_tensor_queue_store_push(s, item);
     return;
   }
   assert(s->count < s->capacity);
@@ -124,15 +124,15 @@ void weft_queue_store_push_front(weft_queue_store_t *s, weft_queue_item_t *item)
   *slot(s, 0) = item;
 }
 
-weft_queue_item_t *weft_queue_store_pop(weft_queue_store_t *s) {
+weft_tensor_queue_item_t *weft_tensor_queue_store_pop(weft_tensor_queue_store_t *s) {
   assert(s->count > 0);
-  weft_queue_item_t *item = NULL;
+  weft_tensor_queue_item_t *item = NULL;
   if (s->kind == WEFT_QUEUE_PRIORITY) {
     item = s->slots[0];
     s->slots[0] = s->slots[--s->count];
     sift_down(s);
   } else if (s->kind == WEFT_QUEUE_SHUFFLE) {
-    weft_queue_item_t **at = slot(s, draw(s) % s->count);
+    weft_tensor_queue_item_t **at = slot(s, draw(s) % s->count);
     item = *at;
     *at = *slot(s, --s->count);
   } else {
