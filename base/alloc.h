@@ -7,9 +7,9 @@
 
 /* All of these return NULL when there is no memory, are thread-safe, and give
  * memory that weft_free() takes back. A size of 0 gives a unique pointer. */
-void *weft_calloc(size_t n, size_t size);              /* zeroed; n*size is checked for overflow */
-void *weft_malloc(size_t size);                        /* not zeroed */
-void *weft_realloc(void *p, size_t n, size_t size);    /* n*size is checked; on failure p stays valid */
+void *weft_calloc(size_t n, size_t size);                /* zeroed; n*size is checked for overflow */
+void *weft_malloc(size_t size);                          /* not zeroed */
+void *weft_realloc(void *p, size_t n, size_t size);      /* n*size is checked; on failure p stays valid */
 void *weft_aligned_alloc(size_t alignment, size_t size); /* alignment: a power of two >= sizeof(void*) */
 char *weft_strdup(const char *text);
 char *weft_strndup(const char *text, size_t length); /* always ends with '\0' */

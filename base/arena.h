@@ -16,7 +16,8 @@ typedef struct weft_arena {
   size_t bytes;               /* taken from the system so far */
 } weft_arena_t;
 
-#define WEFT_ARENA_INIT {NULL, NULL, NULL, 0}
+#define WEFT_ARENA_INIT \
+  { NULL, NULL, NULL, 0 }
 void weft_arena_deinit(weft_arena_t *a);
 /* 16-byte aligned; NULL when there is no memory. The first is not zeroed, the second is. */
 void *weft_arena_alloc(weft_arena_t *a, size_t size);

@@ -25,11 +25,11 @@ struct weft_canceller {
   weft_canceller_t *parent; /* retained */
   uint64_t parent_token;
   weft_mutex_t mu;
-  weft_cond_t idle;            /* signalled when `running` returns to 0 */
-  waiter_t *buckets[BUCKETS];  /* guarded by mu */
-  uint64_t next_token;         /* guarded by mu */
-  uint64_t running;            /* guarded by mu; 0: none */
-  pthread_t runner;            /* guarded by mu; whose thread runs it */
+  weft_cond_t idle;           /* signalled when `running` returns to 0 */
+  waiter_t *buckets[BUCKETS]; /* guarded by mu */
+  uint64_t next_token;        /* guarded by mu */
+  uint64_t running;           /* guarded by mu; 0: none */
+  pthread_t runner;           /* guarded by mu; whose thread runs it */
 };
 
 /* The parent holds no reference: a child that is just dying (which waits for us in
@@ -154,7 +154,8 @@ static bool deregister(weft_canceller_t *c, uint64_t token, bool wait) {
   waiter_t *w = c->buckets[token % BUCKETS];
   while (w != NULL && w->token != token) w = w->next;
   if (w != NULL) unlink_locked(c, w);
-  while (wait && w == NULL && c->running == token && token != 0 && !pthread_equal(c->runner, pthread_self())) {
+  while (wait && w == NULL && c->running == token && token != 0 &&
+         !pthread_equal(c->runner, pthread_self())) {
     weft_cond_wait(&c->idle, &c->mu); /* woken by weft_canceller_cancel */
   }
   weft_mutex_unlock(&c->mu);
@@ -164,4 +165,6 @@ static bool deregister(weft_canceller_t *c, uint64_t token, bool wait) {
 }
 
 bool weft_canceller_deregister(weft_canceller_t *c, uint64_t token) { return deregister(c, token, true); }
-bool weft_canceller_try_deregister(weft_canceller_t *c, uint64_t token) { return deregister(c, token, false); }
+bool weft_canceller_try_deregister(weft_canceller_t *c, uint64_t token) {
+  return deregister(c, token, false);
+}

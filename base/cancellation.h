@@ -27,7 +27,8 @@ bool weft_canceller_is_cancelled(const weft_canceller_t *c); /* NULL is never ca
  * never called) or without memory. A NULL canceller accepts and never calls. */
 bool weft_canceller_register(weft_canceller_t *c, weft_cancel_fn *fn, void *arg, uint64_t *out_token);
 /* True: fn was not called and never will be. False: it has been called. If it is being called on
- * another thread now, waits until it has returned; must not be called from within fn, nor with a lock that fn takes. */
+ * another thread now, waits until it has returned; must not be called from within fn, nor with a lock that fn
+ * takes. */
 bool weft_canceller_deregister(weft_canceller_t *c, uint64_t token);
 /* As above but never waits: false also while fn is running elsewhere. For callers that hold fn's lock. */
 bool weft_canceller_try_deregister(weft_canceller_t *c, uint64_t token);

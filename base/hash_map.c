@@ -97,7 +97,8 @@ void weft_map_deinit(weft_map_t *m) {
 weft_status_t *weft_map_reserve(weft_map_t *m, size_t count) {
   size_t most = m->capacity / 4 * 3;
   if (count <= most && m->used - m->count <= most - count) return NULL;
-  return rehash(m, count) ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a map of %zu entries", count);
+  return rehash(m, count) ? NULL
+                          : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a map of %zu entries", count);
 }
 
 void *weft_map_get(const weft_map_t *m, weft_str_t key) { return get(m, text_key(key)); }

@@ -20,7 +20,8 @@ typedef struct weft_map {
   size_t count, used;      /* entries; entries and removed ones */
 } weft_map_t;
 
-#define WEFT_MAP_INIT {NULL, 0, 0, 0}
+#define WEFT_MAP_INIT \
+  { NULL, 0, 0, 0 }
 void weft_map_deinit(weft_map_t *m);
 /* Makes room for `count` entries in all, so that they go in without growing. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_map_reserve(weft_map_t *m, size_t count);

@@ -44,6 +44,7 @@ void weft_log(weft_log_level_t level, const char *fmt, ...) {
 }
 
 void weft_log_status(weft_log_level_t level, const char *what, weft_status_t *s) {
-  if (s != NULL) weft_log(level, "%s: %s: %s", what, weft_code_name(weft_status_code(s)), weft_status_message(s));
+  if (s != NULL)
+    weft_log(level, "%s: %s: %s", what, weft_code_name(weft_status_code(s)), weft_status_message(s));
   weft_status_free(s);
 }

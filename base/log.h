@@ -8,7 +8,12 @@
 
 #include "base/status.h"
 
-typedef enum weft_log_level { WEFT_LOG_DEBUG, WEFT_LOG_INFO, WEFT_LOG_WARNING, WEFT_LOG_ERROR } weft_log_level_t;
+typedef enum weft_log_level {
+  WEFT_LOG_DEBUG,
+  WEFT_LOG_INFO,
+  WEFT_LOG_WARNING,
+  WEFT_LOG_ERROR
+} weft_log_level_t;
 
 /* Thread-safe; may block on standard error. Never call it under a lock. */
 void weft_log(weft_log_level_t level, const char *fmt, ...) WEFT_PRINTF(2, 3);

@@ -12,7 +12,9 @@ static void must(int rc) {
 
 void weft_mutex_init(weft_mutex_t *mu) { must(pthread_mutex_init(&mu->impl, NULL)); }
 void weft_mutex_deinit(weft_mutex_t *mu) { must(pthread_mutex_destroy(&mu->impl)); }
-void weft_mutex_lock(weft_mutex_t *mu) WEFT_TSA(no_thread_safety_analysis) { must(pthread_mutex_lock(&mu->impl)); }
+void weft_mutex_lock(weft_mutex_t *mu) WEFT_TSA(no_thread_safety_analysis) {
+  must(pthread_mutex_lock(&mu->impl));
+}
 void weft_mutex_unlock(weft_mutex_t *mu) WEFT_TSA(no_thread_safety_analysis) {
   must(pthread_mutex_unlock(&mu->impl));
 }

@@ -23,7 +23,8 @@ typedef struct WEFT_TSA(capability("mutex")) weft_mutex {
 } weft_mutex_t;
 
 /* For a mutex with static storage. */
-#define WEFT_MUTEX_INITIALIZER {PTHREAD_MUTEX_INITIALIZER}
+#define WEFT_MUTEX_INITIALIZER \
+  { PTHREAD_MUTEX_INITIALIZER }
 
 void weft_mutex_init(weft_mutex_t *mu);
 void weft_mutex_deinit(weft_mutex_t *mu);

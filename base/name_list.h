@@ -1,7 +1,7 @@
 /* base/name_list.h - a list of names in an error text: at most ten of them, then a count.
  *
- * "a, b, c and 990 more". A list from outside (missing ranks, unknown ops, devices) may have any length and its names,
- * too; an error text must not.
+ * "a, b, c and 990 more". A list from outside (missing ranks, unknown ops, devices) may have any length and
+ * its names, too; an error text must not.
  */
 #ifndef WEFT_BASE_NAME_LIST_H_
 #define WEFT_BASE_NAME_LIST_H_
@@ -18,8 +18,8 @@ enum {
 
 /* Confined. Begins as {0}; owns nothing and never fails. */
 typedef struct weft_name_list {
-  int64_t n;     /* names that were added, listed or not */
-  size_t length; /* of the names in `text` */
+  int64_t n;                                                   /* names that were added, listed or not */
+  size_t length;                                               /* of the names in `text` */
   char text[WEFT_LISTED_NAMES * (WEFT_LISTED_BYTES + 5) + 32]; /* ", " and "..." for each, and the count */
 } weft_name_list_t;
 

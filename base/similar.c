@@ -1,7 +1,10 @@
-/* base/similar.c - optimal string alignment distance: Damerau (1964), by dynamic programming over three rows. */
+/* base/similar.c - optimal string alignment distance: Damerau (1964), by dynamic programming over three rows.
+ */
 #include "base/similar.h"
 
-enum { MAX_LENGTH = 128 }; /* longer names get no suggestion: two of them are rarely mistaken for each other */
+enum {
+  MAX_LENGTH = 128
+}; /* longer names get no suggestion: two of them are rarely mistaken for each other */
 
 static int least(int a, int b) { return a < b ? a : b; }
 

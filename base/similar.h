@@ -5,9 +5,9 @@
 #include "base/str.h"
 
 typedef struct weft_similar { /* Confined. */
-  weft_str_t wanted; /* lent */
-  weft_str_t best;   /* lent by the caller that offered it; data NULL while nothing is close */
-  int distance;      /* of the best */
+  weft_str_t wanted;          /* lent */
+  weft_str_t best;            /* lent by the caller that offered it; data NULL while nothing is close */
+  int distance;               /* of the best */
 } weft_similar_t;
 
 /* Close is: at most a third of the letters inserted, left out, changed or swapped with a neighbour. */

@@ -7,7 +7,8 @@
  *
  * Codes are gRPC's numbers, so a failure keeps its meaning across processes.
  *
- * A text has at most WEFT_STATUS_BYTES bytes, whatever the names in it: of a longer one the middle is left out.
+ * A text has at most WEFT_STATUS_BYTES bytes, whatever the names in it: of a longer one the middle is left
+ * out.
  */
 #ifndef WEFT_BASE_STATUS_H_
 #define WEFT_BASE_STATUS_H_
@@ -15,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define WEFT_STATUS_CODES(X)                                         \
+#define WEFT_STATUS_CODES(X)                                       \
   X(CANCELLED, 1)           /* the caller no longer wants it    */ \
   X(UNKNOWN, 2)             /* a peer failed without a reason   */ \
   X(INVALID_ARGUMENT, 3)    /* can never work; fix the call     */ \
@@ -41,8 +42,9 @@ typedef enum weft_code {
 } weft_code_t;
 
 enum {
-  WEFT_STATUS_BYTES = 16 << 10,  /* of a message, its '\0' not counted: room for what Assert prints */
-  WEFT_STATUS_WIRE_BYTES = 3072, /* of one that travels: TensorFlow's limit; gRPC's clients take 8 KiB of trailers */
+  WEFT_STATUS_BYTES = 16 << 10, /* of a message, its '\0' not counted: room for what Assert prints */
+  WEFT_STATUS_WIRE_BYTES =
+      3072, /* of one that travels: TensorFlow's limit; gRPC's clients take 8 KiB of trailers */
 };
 
 #define WEFT_MUST_CHECK __attribute__((warn_unused_result))
@@ -53,8 +55,8 @@ typedef struct weft_status weft_status_t;
 
 /* Creates a failure. Never returns NULL: out of memory yields a static
  * RESOURCE_EXHAUSTED status, which is safe to pass to every function here. */
-WEFT_MUST_CHECK weft_status_t *weft_status_new(weft_code_t code, const char *file, int line, const char *fmt, ...)
-    WEFT_PRINTF(4, 5);
+WEFT_MUST_CHECK weft_status_t *weft_status_new(weft_code_t code, const char *file, int line, const char *fmt,
+                                               ...) WEFT_PRINTF(4, 5);
 #define WEFT_ERROR(code, ...) weft_status_new(WEFT_##code, __FILE__, __LINE__, __VA_ARGS__)
 
 /* Consumes `s` and returns it with "; <context>" appended (OK stays OK). */
@@ -77,16 +79,17 @@ WEFT_MUST_CHECK weft_status_t *weft_status_from_wire(int code, const char *messa
 WEFT_MUST_CHECK weft_status_t *weft_status_mark_derived(weft_status_t *s); /* consumes; idempotent */
 bool weft_status_is_derived(const weft_status_t *s);
 
-/* ABORTED because this process does not know what it must have known before: it was probably restarted. TensorFlow's
- * masters look for that mark beside the text; it travels between processes, and copies keep it. */
+/* ABORTED because this process does not know what it must have known before: it was probably restarted.
+ * TensorFlow's masters look for that mark beside the text; it travels between processes, and copies keep it.
+ */
 WEFT_MUST_CHECK weft_status_t *weft_status_mark_restarted(weft_status_t *s); /* consumes */
 bool weft_status_is_restarted(const weft_status_t *s);
 
 /* Returns an independent copy, for handing one failure to several owners. */
 WEFT_MUST_CHECK weft_status_t *weft_status_clone(const weft_status_t *s);
 
-/* Copies as much of the text as fits `max` bytes to `to`, '\0'-ended: of a longer one its begin, the number of bytes that
- * are left out, and its end. Returns the length. `max` is at least 64; `to` may be `text`. */
+/* Copies as much of the text as fits `max` bytes to `to`, '\0'-ended: of a longer one its begin, the number
+ * of bytes that are left out, and its end. Returns the length. `max` is at least 64; `to` may be `text`. */
 size_t weft_status_copy_text(const char *text, char *to, size_t max);
 
 weft_code_t weft_status_code(const weft_status_t *s);
@@ -96,9 +99,9 @@ void weft_status_free(weft_status_t *s);
 
 /* For functions that own nothing yet; otherwise set `s` and goto done. */
 #define WEFT_RETURN_IF_ERROR(expr) \
-  do {                           \
+  do {                             \
     weft_status_t *s_ = (expr);    \
-    if (s_ != NULL) return s_;   \
+    if (s_ != NULL) return s_;     \
   } while (0)
 
 #endif /* WEFT_BASE_STATUS_H_ */

@@ -37,7 +37,8 @@ bool weft_str_to_i64(weft_str_t s, int64_t *out);
 bool weft_str_to_u64(weft_str_t s, uint64_t *out);
 /* Splits at the first `c`: *head before it, *tail behind it. False if there is none. */
 bool weft_str_split(weft_str_t s, char c, weft_str_t *head, weft_str_t *tail);
-uint64_t weft_str_hash(weft_str_t s); /* the same in every process; not for hostile keys beyond table size limits */
+uint64_t weft_str_hash(
+    weft_str_t s); /* the same in every process; not for hostile keys beyond table size limits */
 uint64_t weft_str_hash64(weft_str_t s); /* the one that TensorFlow makes numbers of frames and types with */
 
 /* A growing text. Confined. Failure to allocate is remembered: check `failed`
@@ -48,7 +49,8 @@ typedef struct weft_strbuf {
   bool failed;
 } weft_strbuf_t;
 
-#define WEFT_STRBUF_INIT {NULL, 0, 0, false}
+#define WEFT_STRBUF_INIT \
+  { NULL, 0, 0, false }
 void weft_strbuf_deinit(weft_strbuf_t *b);
 void weft_strbuf_append(weft_strbuf_t *b, weft_str_t s);
 void weft_strbuf_puts(weft_strbuf_t *b, const char *text);

@@ -19,11 +19,11 @@ typedef struct entry {
 
 struct weft_timer {
   weft_mutex_t mu;
-  weft_cond_t changed;   /* the head or `stopping` changed */
-  weft_cond_t idle;      /* `running` became 0 */
-  entry_t *head;         /* guarded by mu; soonest first */
-  uint64_t next_id;      /* guarded by mu */
-  uint64_t running;      /* guarded by mu */
+  weft_cond_t changed;    /* the head or `stopping` changed */
+  weft_cond_t idle;       /* `running` became 0 */
+  entry_t *head;          /* guarded by mu; soonest first */
+  uint64_t next_id;       /* guarded by mu */
+  uint64_t running;       /* guarded by mu */
   bool started, stopping; /* guarded by mu */
   pthread_t thread;
 };
@@ -82,7 +82,8 @@ void weft_timer_destroy(weft_timer_t *t) {
   weft_free(t);
 }
 
-weft_status_t *weft_timer_add(weft_timer_t *t, int64_t deadline_ns, weft_timer_fn *fn, void *arg, uint64_t *out_id) {
+weft_status_t *weft_timer_add(weft_timer_t *t, int64_t deadline_ns, weft_timer_fn *fn, void *arg,
+                              uint64_t *out_id) {
   entry_t *e = weft_calloc(1, sizeof *e);
   if (e == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a timer");
   *e = (entry_t){.deadline_ns = deadline_ns, .fn = fn, .arg = arg};

@@ -29,7 +29,8 @@ typedef struct job {
 } job_t;
 
 static weft_status_t *end_of(const TF_Status *s) {
-  return TF_GetCode(s) == TF_OK ? NULL : WEFT_ERROR(INTERNAL, "code %d: %s", (int)TF_GetCode(s), TF_Message(s));
+  return TF_GetCode(s) == TF_OK ? NULL
+                                : WEFT_ERROR(INTERNAL, "code %d: %s", (int)TF_GetCode(s), TF_Message(s));
 }
 
 /* ---- one rank ---- */
@@ -41,13 +42,15 @@ static void fill(float *x, long count, int rank) {
 static weft_status_t *check(const float *x, long count, int size) {
   float wanted = (float)(size * (size + 1) / 2);
   for (long i = 0; i < count; i++) {
-    if (x[i] != wanted) return WEFT_ERROR(INTERNAL, "element %ld is %g, not %g", i, (double)x[i], (double)wanted);
+    if (x[i] != wanted)
+      return WEFT_ERROR(INTERNAL, "element %ld is %g, not %g", i, (double)x[i], (double)wanted);
   }
   return NULL;
 }
 
 /* Rounds of one large all-reduce; the first one, which connects, is not counted. */
-static weft_status_t *reduce_large(WEFT_CollectiveGroup *g, const job_t *j, float *x, double *seconds, TF_Status *s) {
+static weft_status_t *reduce_large(WEFT_CollectiveGroup *g, const job_t *j, float *x, double *seconds,
+                                   TF_Status *s) {
   int rank = WEFT_CollectiveRank(g);
   for (int r = -1; r < j->rounds; r++) {
     fill(x, j->count, rank);
@@ -63,24 +66,27 @@ static weft_status_t *reduce_large(WEFT_CollectiveGroup *g, const job_t *j, floa
 }
 
 /* One by one, then copied into one buffer, reduced there and copied back. */
-static weft_status_t *reduce_tensors(WEFT_CollectiveGroup *g, bool is_fused, float *x, float *buffer, TF_Status *s) {
+static weft_status_t *reduce_tensors(WEFT_CollectiveGroup *g, bool is_fused, float *x, float *buffer,
+                                     TF_Status *s) {
   size_t bytes = TENSOR_FLOATS * sizeof(float);
   for (int i = 0; i < TENSORS; i++) {
     if (is_fused) {
       memcpy(buffer + (size_t)i * TENSOR_FLOATS, x + (size_t)i * TENSOR_FLOATS, bytes);
       continue;
     }
-    WEFT_AllReduceBuffer(g, x + (size_t)i * TENSOR_FLOATS, x + (size_t)i * TENSOR_FLOATS, TENSOR_FLOATS, TF_FLOAT,
-                         WEFT_REDUCTION_SUM, NULL, s);
+    WEFT_AllReduceBuffer(g, x + (size_t)i * TENSOR_FLOATS, x + (size_t)i * TENSOR_FLOATS, TENSOR_FLOATS,
+                         TF_FLOAT, WEFT_REDUCTION_SUM, NULL, s);
     WEFT_RETURN_IF_ERROR(end_of(s));
   }
   if (!is_fused) return NULL;
   WEFT_AllReduceBuffer(g, buffer, buffer, TENSORS * TENSOR_FLOATS, TF_FLOAT, WEFT_REDUCTION_SUM, NULL, s);
-  for (int i = 0; i < TENSORS; i++) memcpy(x + (size_t)i * TENSOR_FLOATS, buffer + (size_t)i * TENSOR_FLOATS, bytes);
+  for (int i = 0; i < TENSORS; i++)
+    memcpy(x + (size_t)i * TENSOR_FLOATS, buffer + (size_t)i * TENSOR_FLOATS, bytes);
   return end_of(s);
 }
 
-static weft_status_t *race_tensors(WEFT_CollectiveGroup *g, const job_t *j, float *x, double *seconds, TF_Status *s) {
+static weft_status_t *race_tensors(WEFT_CollectiveGroup *g, const job_t *j, float *x, double *seconds,
+                                   TF_Status *s) {
   float *buffer = weft_calloc((size_t)TENSORS * TENSOR_FLOATS, sizeof *buffer);
   if (buffer == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the buffer");
   weft_status_t *status = NULL;
@@ -107,7 +113,8 @@ static weft_status_t *be_rank(const job_t *j, int rank, double *seconds) {
   WEFT_CollectiveGroup *g = WEFT_NewCollectiveGroup(rank, j->size, addresses, &o, s);
   weft_status_t *status = end_of(s);
   if (status == NULL && x == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %zu floats", count);
-  if (status == NULL) status = j->count > 0 ? reduce_large(g, j, x, seconds, s) : race_tensors(g, j, x, seconds, s);
+  if (status == NULL)
+    status = j->count > 0 ? reduce_large(g, j, x, seconds, s) : race_tensors(g, j, x, seconds, s);
   if (status == NULL) { /* nobody leaves before all are done */
     WEFT_Barrier(g, NULL, s);
     status = end_of(s);
@@ -127,7 +134,8 @@ static weft_status_t *find_ports(job_t *j) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof a;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&a, length) == 0 && getsockname(fd, (struct sockaddr *)&a, &length) == 0;
+    bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&a, length) == 0 &&
+              getsockname(fd, (struct sockaddr *)&a, &length) == 0;
     if (!ok) s = WEFT_ERROR(INTERNAL, "no free port: %d", errno);
     snprintf(j->addresses[n], sizeof j->addresses[n], "127.0.0.1:%d", ntohs(a.sin_port));
     if (fd >= 0) fds[n++] = fd;
@@ -143,7 +151,8 @@ static pid_t start_rank(const job_t *j, int rank, int to, double *seconds, size_
   weft_status_t *s = be_rank(j, rank, seconds);
   if (s != NULL) fprintf(stderr, "allreduce, rank %d: %s\n", rank, weft_status_message(s));
   bool ok = s == NULL;
-  if (ok && rank == 0) ok = write(to, seconds, num_seconds * sizeof *seconds) == (ssize_t)(num_seconds * sizeof *seconds);
+  if (ok && rank == 0)
+    ok = write(to, seconds, num_seconds * sizeof *seconds) == (ssize_t)(num_seconds * sizeof *seconds);
   _exit(!ok);
 }
 
@@ -172,7 +181,8 @@ static int compare(const void *a, const void *b) {
 }
 
 weft_status_t *weft_bench_allreduce(int size, long count, int rounds, double *out_seconds) {
-  if (size < 1 || size > MAX_RANKS || count < 1 || rounds < 1) return WEFT_ERROR(INVALID_ARGUMENT, "%d ranks, %ld floats", size, count);
+  if (size < 1 || size > MAX_RANKS || count < 1 || rounds < 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%d ranks, %ld floats", size, count);
   job_t j = {.size = size, .rounds = rounds, .count = count};
   return run(&j, out_seconds, (size_t)rounds);
 }

@@ -5,7 +5,8 @@
 #include "benchmarks/bench.h"
 
 weft_bench_fn weft_bench_allreduce_64mb;  /* ms of one all-reduce of 64 MB, in place: median */
-weft_bench_fn weft_bench_allreduce_fused; /* how many times faster 100 tensors of 4 KB are in one buffer than one by one */
+weft_bench_fn weft_bench_allreduce_fused; /* how many times faster 100 tensors of 4 KB are in one buffer than
+                                             one by one */
 
 /* Seconds of each of `rounds` all-reduces of `count` floats among `size` processes, as rank 0 sees them. */
 WEFT_MUST_CHECK weft_status_t *weft_bench_allreduce(int size, long count, int rounds, double *out_seconds);

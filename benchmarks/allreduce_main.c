@@ -17,7 +17,8 @@ int main(int argc, char **argv) {
   }
   int rounds = (int)strtol(argv[3], NULL, 10);
   if (rounds < 1 || rounds > MAX_ROUNDS) return 2;
-  weft_status_t *s = weft_bench_allreduce((int)strtol(argv[1], NULL, 10), strtol(argv[2], NULL, 10), rounds, seconds);
+  weft_status_t *s =
+      weft_bench_allreduce((int)strtol(argv[1], NULL, 10), strtol(argv[2], NULL, 10), rounds, seconds);
   if (s != NULL) {
     fprintf(stderr, "allreduce: %s\n", weft_status_message(s));
     weft_status_free(s);

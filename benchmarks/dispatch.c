@@ -87,7 +87,8 @@ static weft_status_t *build(weft_dispatch_kind_t kind, int num_nodes, weft_graph
   return NULL;
 }
 
-static weft_status_t *compile(weft_dispatch_kind_t kind, int num_nodes, weft_device_t *d, weft_exec_plan_t **out) {
+static weft_status_t *compile(weft_dispatch_kind_t kind, int num_nodes, weft_device_t *d,
+                              weft_exec_plan_t **out) {
   weft_graph_t *g = NULL;
   WEFT_RETURN_IF_ERROR(build(kind, num_nodes, &g));
   weft_status_t *s = weft_plan_create(g, &(weft_plan_options_t){.device = d, .session = WEFT_STR("")}, out);

@@ -1,4 +1,5 @@
-/* benchmarks/ps_step.c - one parameter server, two workers, a dense model of 100 MB: every step moves it twice per worker.
+/* benchmarks/ps_step.c - one parameter server, two workers, a dense model of 100 MB: every step moves it
+ * twice per worker.
  *
  * The single-device training graph is rewritten by the strategy parameter_server
  * (async) and run on three `weft server` processes, a client thread per lane.
@@ -86,12 +87,14 @@ static weft_status_t *rewrite(weft_rewrite_t *out) {
       {WEFT_STR("/job:ps/replica:0/task:0"), WEFT_STR("ps"), 0, 1, WEFT_STR("")},
       {WEFT_STR("/job:worker/replica:0/task:0"), WEFT_STR("worker"), 0, 1, WEFT_STR("")},
       {WEFT_STR("/job:worker/replica:0/task:1"), WEFT_STR("worker"), 1, 1, WEFT_STR("")}};
-  const weft_str_t feeds[2] = {WEFT_STR("x"), WEFT_STR("y")}, train = WEFT_STR("train"), init = WEFT_STR("init");
+  const weft_str_t feeds[2] = {WEFT_STR("x"), WEFT_STR("y")}, train = WEFT_STR("train"),
+                   init = WEFT_STR("init");
   const weft_cluster_view_t cluster = {.tasks = tasks, .num_tasks = TASKS};
   weft_status_t *s = NULL;
   weft_graph_t *g = make_graph(&s);
   if (s != NULL) return s;
-  const weft_strategy_request_t r = {.graph = g, .cluster = &cluster, .feeds = {feeds, 2}, .targets = {&train, 1}, .inits = {&init, 1}};
+  const weft_strategy_request_t r = {
+      .graph = g, .cluster = &cluster, .feeds = {feeds, 2}, .targets = {&train, 1}, .inits = {&init, 1}};
   s = weft_strategy_apply(WEFT_STR("parameter_server"), &r, out);
   weft_graph_destroy(g);
   return s;
@@ -108,7 +111,9 @@ static int free_port(int *held) {
   struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t n = sizeof a;
   *held = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (*held < 0 || bind(*held, (struct sockaddr *)&a, n) != 0 || getsockname(*held, (struct sockaddr *)&a, &n) != 0) return -1;
+  if (*held < 0 || bind(*held, (struct sockaddr *)&a, n) != 0 ||
+      getsockname(*held, (struct sockaddr *)&a, &n) != 0)
+    return -1;
   return ntohs(a.sin_port);
 }
 
@@ -124,7 +129,8 @@ static weft_status_t *start_task(const weft_bench_options_t *o, char *spec, clus
   char task[8];
   int fds[2];
   snprintf(task, sizeof task, "%d", i == 0 ? 0 : i - 1);
-  char *const argv[] = {"weft", "server", "--cluster", spec, "--job", i == 0 ? "ps" : "worker", "--task", task, NULL};
+  char *const argv[] = {"weft",   "server", "--cluster", spec, "--job", i == 0 ? "ps" : "worker",
+                        "--task", task,     NULL};
   if (pipe2(fds, O_CLOEXEC) != 0) return WEFT_ERROR(INTERNAL, "cannot make a pipe: %s", strerror(errno));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -149,7 +155,8 @@ static weft_status_t *start(const weft_bench_options_t *o, cluster_t *c) {
     if (held[i] >= 0) close(held[i]);
   }
   if (!ok) return WEFT_ERROR(INTERNAL, "no free ports");
-  snprintf(spec, sizeof spec, "ps=127.0.0.1:%d;worker=127.0.0.1:%d,127.0.0.1:%d", c->ports[0], c->ports[1], c->ports[2]);
+  snprintf(spec, sizeof spec, "ps=127.0.0.1:%d;worker=127.0.0.1:%d,127.0.0.1:%d", c->ports[0], c->ports[1],
+           c->ports[2]);
   for (int i = 0; i < TASKS; i++) WEFT_RETURN_IF_ERROR(start_task(o, spec, c, i));
   return NULL;
 }
@@ -168,7 +175,7 @@ static void stop(cluster_t *c) {
 
 typedef struct lane {
   const weft_lane_t *l;
-  TF_Graph *graph;     /* owned, as all below */
+  TF_Graph *graph; /* owned, as all below */
   TF_Session *session;
   TF_Tensor *values[2];
   TF_Status *status;
@@ -177,7 +184,9 @@ typedef struct lane {
 } lane_t;
 
 static weft_status_t *outcome(const TF_Status *s) {
-  return TF_GetCode(s) == TF_OK ? NULL : weft_status_from_wire((int)TF_GetCode(s), TF_Message(s), strlen(TF_Message(s)));
+  return TF_GetCode(s) == TF_OK
+             ? NULL
+             : weft_status_from_wire((int)TF_GetCode(s), TF_Message(s), strlen(TF_Message(s)));
 }
 
 static weft_status_t *open_lane(lane_t *lane, const weft_lane_t *l, weft_str_t def, int port) {
@@ -217,14 +226,17 @@ static void close_lane(lane_t *lane) {
 static void run_target(lane_t *lane, weft_str_t target, bool is_fed) {
   TF_Operation *op = TF_GraphOperationByName(lane->graph, target.data);
   TF_Output feeds[2];
-  for (int i = 0; i < 2; i++) feeds[i] = (TF_Output){TF_GraphOperationByName(lane->graph, lane->l->feeds.items[i].data), 0};
+  for (int i = 0; i < 2; i++)
+    feeds[i] = (TF_Output){TF_GraphOperationByName(lane->graph, lane->l->feeds.items[i].data), 0};
   const TF_Operation *const targets[1] = {op};
-  TF_SessionRun(lane->session, NULL, feeds, lane->values, is_fed ? 2 : 0, NULL, NULL, 0, targets, 1, NULL, lane->status);
+  TF_SessionRun(lane->session, NULL, feeds, lane->values, is_fed ? 2 : 0, NULL, NULL, 0, targets, 1, NULL,
+                lane->status);
 }
 
 static void *run_steps(void *arg) {
   lane_t *lane = arg;
-  for (int i = 0; i < lane->steps && TF_GetCode(lane->status) == TF_OK; i++) run_target(lane, lane->l->targets.items[0], true);
+  for (int i = 0; i < lane->steps && TF_GetCode(lane->status) == TF_OK; i++)
+    run_target(lane, lane->l->targets.items[0], true);
   return NULL;
 }
 

@@ -4,6 +4,7 @@
 
 #include "benchmarks/bench.h"
 
-weft_bench_fn weft_bench_ps_step_100mb; /* ms per step of each of two workers, which share one server: median */
+weft_bench_fn
+    weft_bench_ps_step_100mb; /* ms per step of each of two workers, which share one server: median */
 
 #endif /* WEFT_BENCHMARKS_PS_STEP_H_ */

@@ -32,8 +32,8 @@ struct WEFT_CollectiveGroup {
   weft_mutex_t mu;
   weft_cond_t idle;
   atomic_bool has_failed; /* a collective has, so that others may not come to the end */
-  int num_running;     /* guarded by mu */
-  weft_map_t counts;   /* guarded by mu: key -> how many calls there were, plus 1 */
+  int num_running;        /* guarded by mu */
+  weft_map_t counts;      /* guarded by mu: key -> how many calls there were, plus 1 */
 };
 
 struct WEFT_CollectiveRequest {
@@ -54,13 +54,15 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "n
 static weft_status_t *describe(int size, const char *const *addresses, weft_strbuf_t *out) {
   weft_strbuf_puts(out, "worker=");
   for (int i = 0; i < size; i++) {
-    if (addresses == NULL || addresses[i] == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "rank %d has no address", i);
+    if (addresses == NULL || addresses[i] == NULL)
+      return WEFT_ERROR(INVALID_ARGUMENT, "rank %d has no address", i);
     weft_strbuf_printf(out, "%s%s", i == 0 ? "" : ",", addresses[i]);
   }
   return out->failed ? no_memory() : NULL;
 }
 
-static weft_status_t *start(WEFT_CollectiveGroup *g, const char *const *addresses, const WEFT_CollectiveGroupOptions *o) {
+static weft_status_t *start(WEFT_CollectiveGroup *g, const char *const *addresses,
+                            const WEFT_CollectiveGroupOptions *o) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
   weft_status_t *s = describe(g->size, addresses, &text);
@@ -68,8 +70,13 @@ static weft_status_t *start(WEFT_CollectiveGroup *g, const char *const *addresse
   if (s == NULL) {
     ptrdiff_t colon = weft_str_rfind(weft_str(addresses[g->rank]), ':');
     char *host = weft_strndup(addresses[g->rank], (size_t)colon); /* the cluster's reader found the colon */
-    weft_server_options_t options = {.cluster = &cluster, .job = WEFT_STR("worker"), .task = g->rank, .host = host, .port = -1,
-                                     .num_threads = o->num_threads, .heartbeat_ms = o->heartbeat_ms,
+    weft_server_options_t options = {.cluster = &cluster,
+                                     .job = WEFT_STR("worker"),
+                                     .task = g->rank,
+                                     .host = host,
+                                     .port = -1,
+                                     .num_threads = o->num_threads,
+                                     .heartbeat_ms = o->heartbeat_ms,
                                      .collectives_only_rpc = o->only_rpc != 0};
     s = host == NULL ? no_memory() : weft_server_create(&options, &g->server);
     weft_free(host);
@@ -98,7 +105,8 @@ WEFT_CollectiveGroup *WEFT_NewCollectiveGroup(int rank, int num_ranks, const cha
     if (g->canceller == NULL) s = no_memory();
   }
   if (s == NULL && (num_ranks < 1 || num_ranks > MAX_RANKS || rank < 0 || rank >= num_ranks)) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "rank %d of %d cannot be: ranks are 0 to N-1, N at most %d", rank, num_ranks, MAX_RANKS);
+    s = WEFT_ERROR(INVALID_ARGUMENT, "rank %d of %d cannot be: ranks are 0 to N-1, N at most %d", rank,
+                   num_ranks, MAX_RANKS);
   }
   if (s == NULL) s = start(g, addresses, o);
   if (weft_client_end(status, s)) return g;
@@ -152,17 +160,19 @@ static weft_status_t *count_call(WEFT_CollectiveGroup *g, int64_t key, int64_t *
   return s;
 }
 
-static weft_status_t *read_hints(const WEFT_CollectiveGroup *g, const WEFT_CollectiveHints *hints, weft_collective_t *call) {
+static weft_status_t *read_hints(const WEFT_CollectiveGroup *g, const WEFT_CollectiveHints *hints,
+                                 weft_collective_t *call) {
   call->timeout_ms = hints != NULL && hints->timeout_ms > 0 ? hints->timeout_ms : g->timeout_ms;
-  if (hints != NULL && hints->algorithm != NULL && !weft_collective_algorithm_parse(weft_str(hints->algorithm), &call->algorithm)) {
+  if (hints != NULL && hints->algorithm != NULL &&
+      !weft_collective_algorithm_parse(weft_str(hints->algorithm), &call->algorithm)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "'%s' is not an algorithm of collectives", hints->algorithm);
   }
   return NULL;
 }
 
 /* Consumes `input` (may be NULL). NULL on failure, with *s. */
-static WEFT_CollectiveRequest *begin(WEFT_CollectiveGroup *g, weft_collective_t *call, weft_tensor_t *input, void *buffer,
-                                     const WEFT_CollectiveHints *hints, weft_status_t **s) {
+static WEFT_CollectiveRequest *begin(WEFT_CollectiveGroup *g, weft_collective_t *call, weft_tensor_t *input,
+                                     void *buffer, const WEFT_CollectiveHints *hints, weft_status_t **s) {
   int64_t key = hints == NULL ? 0 : hints->key;
   *s = read_hints(g, hints, call);
   if (*s == NULL && call->root >= g->size) {
@@ -206,7 +216,8 @@ int WEFT_CollectiveIsDone(const WEFT_CollectiveRequest *request) {
 /* Waits, and frees the request; *out may be NULL. */
 static weft_status_t *wait_for(WEFT_CollectiveRequest *r, weft_tensor_t **out) {
   weft_mutex_lock(&r->mu);
-  while (!r->is_done) weft_cond_wait(&r->done_cond, &r->mu); /* woken by finished(), which timeout and canceller bring */
+  while (!r->is_done)
+    weft_cond_wait(&r->done_cond, &r->mu); /* woken by finished(), which timeout and canceller bring */
   weft_mutex_unlock(&r->mu);
   weft_status_t *s = r->status;
   *out = r->output;
@@ -229,15 +240,17 @@ TF_Tensor *WEFT_WaitCollective(WEFT_CollectiveRequest *request, TF_Status *statu
 /* ---- the kinds ---- */
 
 static void set_reduction(weft_collective_t *call, WEFT_Reduction reduction) {
-  static const weft_reduction_t reductions[] = {WEFT_REDUCE_SUM, WEFT_REDUCE_SUM, WEFT_REDUCE_PROD, WEFT_REDUCE_MIN, WEFT_REDUCE_MAX};
+  static const weft_reduction_t reductions[] = {WEFT_REDUCE_SUM, WEFT_REDUCE_SUM, WEFT_REDUCE_PROD,
+                                                WEFT_REDUCE_MIN, WEFT_REDUCE_MAX};
   int i = reduction >= WEFT_REDUCTION_SUM && reduction <= WEFT_REDUCTION_MAX ? (int)reduction : 0;
   call->reduction = reductions[i];
   call->is_mean = reduction == WEFT_REDUCTION_MEAN;
 }
 
 /* On a tensor. */
-static WEFT_CollectiveRequest *begin_tensor(WEFT_CollectiveGroup *g, weft_collective_t call, const TF_Tensor *input,
-                                            const WEFT_CollectiveHints *hints, TF_Status *status) {
+static WEFT_CollectiveRequest *begin_tensor(WEFT_CollectiveGroup *g, weft_collective_t call,
+                                            const TF_Tensor *input, const WEFT_CollectiveHints *hints,
+                                            TF_Status *status) {
   weft_tensor_t *tensor = NULL;
   WEFT_CollectiveRequest *r = NULL;
   bool gives = (call.kind != WEFT_BROADCAST && call.kind != WEFT_SCATTER) || call.root == g->rank;
@@ -273,47 +286,50 @@ TF_Tensor *WEFT_AllReduce(WEFT_CollectiveGroup *group, const TF_Tensor *input, W
                           const WEFT_CollectiveHints *hints, TF_Status *status) {
   return run_tensor(group, reduction_of(WEFT_ALL_REDUCE, reduction, -1), input, hints, status);
 }
-WEFT_CollectiveRequest *WEFT_AllReduceAsync(WEFT_CollectiveGroup *group, const TF_Tensor *input, WEFT_Reduction reduction,
-                                            const WEFT_CollectiveHints *hints, TF_Status *status) {
+WEFT_CollectiveRequest *WEFT_AllReduceAsync(WEFT_CollectiveGroup *group, const TF_Tensor *input,
+                                            WEFT_Reduction reduction, const WEFT_CollectiveHints *hints,
+                                            TF_Status *status) {
   return begin_tensor(group, reduction_of(WEFT_ALL_REDUCE, reduction, -1), input, hints, status);
 }
-TF_Tensor *WEFT_Reduce(WEFT_CollectiveGroup *group, const TF_Tensor *input, WEFT_Reduction reduction, int root,
-                       const WEFT_CollectiveHints *hints, TF_Status *status) {
+TF_Tensor *WEFT_Reduce(WEFT_CollectiveGroup *group, const TF_Tensor *input, WEFT_Reduction reduction,
+                       int root, const WEFT_CollectiveHints *hints, TF_Status *status) {
   return run_tensor(group, reduction_of(WEFT_REDUCE, reduction, root), input, hints, status);
 }
 TF_Tensor *WEFT_ReduceScatter(WEFT_CollectiveGroup *group, const TF_Tensor *input, WEFT_Reduction reduction,
                               const WEFT_CollectiveHints *hints, TF_Status *status) {
   return run_tensor(group, reduction_of(WEFT_REDUCE_SCATTER, reduction, -1), input, hints, status);
 }
-WEFT_CollectiveRequest *WEFT_ReduceScatterAsync(WEFT_CollectiveGroup *group, const TF_Tensor *input, WEFT_Reduction reduction,
-                                                const WEFT_CollectiveHints *hints, TF_Status *status) {
+WEFT_CollectiveRequest *WEFT_ReduceScatterAsync(WEFT_CollectiveGroup *group, const TF_Tensor *input,
+                                                WEFT_Reduction reduction, const WEFT_CollectiveHints *hints,
+                                                TF_Status *status) {
   return begin_tensor(group, reduction_of(WEFT_REDUCE_SCATTER, reduction, -1), input, hints, status);
 }
-TF_Tensor *WEFT_AllGather(WEFT_CollectiveGroup *group, const TF_Tensor *input, const WEFT_CollectiveHints *hints, TF_Status *status) {
+TF_Tensor *WEFT_AllGather(WEFT_CollectiveGroup *group, const TF_Tensor *input,
+                          const WEFT_CollectiveHints *hints, TF_Status *status) {
   return run_tensor(group, reduction_of(WEFT_ALL_GATHER, WEFT_REDUCTION_SUM, -1), input, hints, status);
 }
-WEFT_CollectiveRequest *WEFT_AllGatherAsync(WEFT_CollectiveGroup *group, const TF_Tensor *input, const WEFT_CollectiveHints *hints,
-                                            TF_Status *status) {
+WEFT_CollectiveRequest *WEFT_AllGatherAsync(WEFT_CollectiveGroup *group, const TF_Tensor *input,
+                                            const WEFT_CollectiveHints *hints, TF_Status *status) {
   return begin_tensor(group, reduction_of(WEFT_ALL_GATHER, WEFT_REDUCTION_SUM, -1), input, hints, status);
 }
-TF_Tensor *WEFT_Gather(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root, const WEFT_CollectiveHints *hints,
-                       TF_Status *status) {
+TF_Tensor *WEFT_Gather(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root,
+                       const WEFT_CollectiveHints *hints, TF_Status *status) {
   return run_tensor(group, reduction_of(WEFT_GATHER, WEFT_REDUCTION_SUM, root), input, hints, status);
 }
-TF_Tensor *WEFT_Broadcast(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root, const WEFT_CollectiveHints *hints,
-                          TF_Status *status) {
+TF_Tensor *WEFT_Broadcast(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root,
+                          const WEFT_CollectiveHints *hints, TF_Status *status) {
   return run_tensor(group, reduction_of(WEFT_BROADCAST, WEFT_REDUCTION_SUM, root), input, hints, status);
 }
 WEFT_CollectiveRequest *WEFT_BroadcastAsync(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root,
                                             const WEFT_CollectiveHints *hints, TF_Status *status) {
   return begin_tensor(group, reduction_of(WEFT_BROADCAST, WEFT_REDUCTION_SUM, root), input, hints, status);
 }
-TF_Tensor *WEFT_Scatter(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root, const WEFT_CollectiveHints *hints,
-                        TF_Status *status) {
+TF_Tensor *WEFT_Scatter(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root,
+                        const WEFT_CollectiveHints *hints, TF_Status *status) {
   return run_tensor(group, reduction_of(WEFT_SCATTER, WEFT_REDUCTION_SUM, root), input, hints, status);
 }
-TF_Tensor *WEFT_AllToAll(WEFT_CollectiveGroup *group, const TF_Tensor *input, const int64_t *rows, const WEFT_CollectiveHints *hints,
-                         TF_Status *status) {
+TF_Tensor *WEFT_AllToAll(WEFT_CollectiveGroup *group, const TF_Tensor *input, const int64_t *rows,
+                         const WEFT_CollectiveHints *hints, TF_Status *status) {
   weft_collective_t call = reduction_of(WEFT_ALL_TO_ALL, WEFT_REDUCTION_SUM, -1);
   call.splits = rows;
   return run_tensor(group, call, input, hints, status);
@@ -331,8 +347,8 @@ void WEFT_Barrier(WEFT_CollectiveGroup *group, const WEFT_CollectiveHints *hints
 
 /* ---- the end of a group ---- */
 
-/* Who leaves while others still take part in the last collective would break it, though they need nothing more of it: so
- * the ranks leave together, if they can. A rank that leaves alone waits a moment. */
+/* Who leaves while others still take part in the last collective would break it, though they need nothing
+ * more of it: so the ranks leave together, if they can. A rank that leaves alone waits a moment. */
 static void say_goodbye(WEFT_CollectiveGroup *g) {
   weft_mutex_lock(&g->mu);
   bool is_idle = g->num_running == 0 && g->counts.count > 0;
@@ -373,15 +389,17 @@ static void leave_alone(void *data, size_t bytes, void *arg) {
   (void)arg;
 }
 
-static WEFT_CollectiveRequest *begin_buffer(WEFT_CollectiveGroup *g, weft_collective_t call, const void *input, void *output,
-                                            int64_t count, TF_DataType dtype, const WEFT_CollectiveHints *hints, weft_status_t **s) {
+static WEFT_CollectiveRequest *begin_buffer(WEFT_CollectiveGroup *g, weft_collective_t call,
+                                            const void *input, void *output, int64_t count, TF_DataType dtype,
+                                            const WEFT_CollectiveHints *hints, weft_status_t **s) {
   weft_tensor_t *tensor = NULL;
   weft_shape_t shape = weft_shape_vector(count);
   size_t bytes = 0;
   *s = NULL;
   if (count < 0 || (count > 0 && (input == NULL || output == NULL))) {
     *s = WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " elements at no address", count);
-  } else if (!weft_dtype_is_valid((int)dtype) || weft_dtype_is_ref((int)dtype) || !weft_dtype_is_plain((int)dtype)) {
+  } else if (!weft_dtype_is_valid((int)dtype) || weft_dtype_is_ref((int)dtype) ||
+             !weft_dtype_is_plain((int)dtype)) {
     *s = WEFT_ERROR(INVALID_ARGUMENT, "type %d has no elements of fixed size", (int)dtype);
   } else if (!weft_mul_size((size_t)count, weft_dtype_size((weft_dtype_t)dtype), &bytes)) {
     *s = WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " elements are too many", count);
@@ -389,7 +407,8 @@ static WEFT_CollectiveRequest *begin_buffer(WEFT_CollectiveGroup *g, weft_collec
   bool gives = call.kind != WEFT_BROADCAST || call.root == g->rank;
   /* The cast: where it is written to, the caller has said so by giving the same place twice. */
   if (*s == NULL && gives) {
-    *s = weft_tensor_wrap((weft_dtype_t)dtype, &shape, (void *)(uintptr_t)(count == 0 ? "" : input), bytes, leave_alone, NULL, &tensor);
+    *s = weft_tensor_wrap((weft_dtype_t)dtype, &shape, (void *)(uintptr_t)(count == 0 ? "" : input), bytes,
+                          leave_alone, NULL, &tensor);
   }
   if (*s != NULL) return NULL;
   call.dtype = (weft_dtype_t)dtype;
@@ -406,27 +425,29 @@ static void end_buffer(WEFT_CollectiveRequest *r, weft_status_t *s, TF_Status *s
   weft_client_end(status, s);
 }
 
-void WEFT_AllReduceBuffer(WEFT_CollectiveGroup *group, const void *input, void *output, int64_t count, TF_DataType dtype,
-                          WEFT_Reduction reduction, const WEFT_CollectiveHints *hints, TF_Status *status) {
+void WEFT_AllReduceBuffer(WEFT_CollectiveGroup *group, const void *input, void *output, int64_t count,
+                          TF_DataType dtype, WEFT_Reduction reduction, const WEFT_CollectiveHints *hints,
+                          TF_Status *status) {
   weft_status_t *s = NULL;
-  WEFT_CollectiveRequest *r =
-      begin_buffer(group, reduction_of(WEFT_ALL_REDUCE, reduction, -1), input, output, count, dtype, hints, &s);
+  WEFT_CollectiveRequest *r = begin_buffer(group, reduction_of(WEFT_ALL_REDUCE, reduction, -1), input, output,
+                                           count, dtype, hints, &s);
   end_buffer(r, s, status);
 }
-WEFT_CollectiveRequest *WEFT_AllReduceBufferAsync(WEFT_CollectiveGroup *group, const void *input, void *output, int64_t count,
-                                                  TF_DataType dtype, WEFT_Reduction reduction, const WEFT_CollectiveHints *hints,
+WEFT_CollectiveRequest *WEFT_AllReduceBufferAsync(WEFT_CollectiveGroup *group, const void *input,
+                                                  void *output, int64_t count, TF_DataType dtype,
+                                                  WEFT_Reduction reduction, const WEFT_CollectiveHints *hints,
                                                   TF_Status *status) {
   weft_status_t *s = NULL;
-  WEFT_CollectiveRequest *r =
-      begin_buffer(group, reduction_of(WEFT_ALL_REDUCE, reduction, -1), input, output, count, dtype, hints, &s);
+  WEFT_CollectiveRequest *r = begin_buffer(group, reduction_of(WEFT_ALL_REDUCE, reduction, -1), input, output,
+                                           count, dtype, hints, &s);
   weft_client_end(status, s);
   return r;
 }
-void WEFT_BroadcastBuffer(WEFT_CollectiveGroup *group, void *buffer, int64_t count, TF_DataType dtype, int root,
-                          const WEFT_CollectiveHints *hints, TF_Status *status) {
+void WEFT_BroadcastBuffer(WEFT_CollectiveGroup *group, void *buffer, int64_t count, TF_DataType dtype,
+                          int root, const WEFT_CollectiveHints *hints, TF_Status *status) {
   weft_status_t *s = NULL;
-  WEFT_CollectiveRequest *r =
-      begin_buffer(group, reduction_of(WEFT_BROADCAST, WEFT_REDUCTION_SUM, root), buffer, buffer, count, dtype, hints, &s);
+  WEFT_CollectiveRequest *r = begin_buffer(group, reduction_of(WEFT_BROADCAST, WEFT_REDUCTION_SUM, root),
+                                           buffer, buffer, count, dtype, hints, &s);
   end_buffer(r, s, status);
 }
 
@@ -436,4 +457,6 @@ int WEFT_TransportCounters(WEFT_CollectiveGroup *group, WEFT_TransportCount *cou
   return weft_client_counts(weft_server_counters(group->server), counts, max);
 }
 
-void WEFT_ResetTransportCounters(WEFT_CollectiveGroup *group) { weft_link_counters_reset(weft_server_counters(group->server)); }
+void WEFT_ResetTransportCounters(WEFT_CollectiveGroup *group) {
+  weft_link_counters_reset(weft_server_counters(group->server));
+}

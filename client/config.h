@@ -6,10 +6,10 @@
 #include "master/master_client.h"
 
 typedef struct weft_client_config {
-  int num_threads;    /* 0: as many as processors */
-  int num_cpus;       /* device_count["CPU"]; 1 if that is not given */
+  int num_threads;              /* 0: as many as processors */
+  int num_cpus;                 /* device_count["CPU"]; 1 if that is not given */
   weft_str_t collective_leader; /* experimental.collective_group_leader; lent by the bytes */
-  int64_t timeout_ms; /* operation_timeout_in_ms; 0: none */
+  int64_t timeout_ms;           /* operation_timeout_in_ms; 0: none */
 } weft_client_config_t;
 
 /* Appends to `local` (may be NULL) the config without what means something only to remote masters, or is
@@ -17,7 +17,8 @@ typedef struct weft_client_config {
  */
 WEFT_MUST_CHECK weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *out,
                                                        weft_strbuf_t *local);
-/* How many CPU devices a task in this process has. Errors: NOT_FOUND if it would have none, as TensorFlow says it. */
+/* How many CPU devices a task in this process has. Errors: NOT_FOUND if it would have none, as TensorFlow
+ * says it. */
 WEFT_MUST_CHECK weft_status_t *weft_client_config_check(const weft_client_config_t *c);
 /* Reads a serialized RunOptions. Errors: INVALID_ARGUMENT "Unparseable RunOptions proto". */
 WEFT_MUST_CHECK weft_status_t *weft_client_run_options_read(weft_str_t bytes, weft_run_options_msg_t *out);

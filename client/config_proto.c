@@ -68,7 +68,8 @@ static void read_experimental(weft_str_t bytes, weft_client_config_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {
-    if (f.tag == WEFT_WIRE_TAG(FIELD_COLLECTIVE_GROUP_LEADER, WEFT_WIRE_BYTES)) out->collective_leader = f.bytes;
+    if (f.tag == WEFT_WIRE_TAG(FIELD_COLLECTIVE_GROUP_LEADER, WEFT_WIRE_BYTES))
+      out->collective_leader = f.bytes;
   }
 }
 
@@ -103,7 +104,8 @@ static void read_run_experimental(weft_str_t bytes, weft_run_options_msg_t *out)
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {
-    if (f.tag == WEFT_WIRE_TAG(FIELD_COLLECTIVE_GRAPH_KEY, WEFT_WIRE_VARINT)) out->collective_graph_key = weft_wire_i64(f.value);
+    if (f.tag == WEFT_WIRE_TAG(FIELD_COLLECTIVE_GRAPH_KEY, WEFT_WIRE_VARINT))
+      out->collective_graph_key = weft_wire_i64(f.value);
   }
 }
 

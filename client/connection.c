@@ -23,8 +23,10 @@ struct weft_connection {
   weft_rpc_client_t *rpc; /* remote only, as the channel is */
   weft_rpc_channel_t *channel;
   weft_master_client_t *master;
-  weft_presence_t *presence;   /* remote only, from the session's creation on; written by the one that creates it */
-  weft_canceller_t *canceller; /* of calls to the master; cancelled if the session is closed before it is there */
+  weft_presence_t
+      *presence; /* remote only, from the session's creation on; written by the one that creates it */
+  weft_canceller_t
+      *canceller; /* of calls to the master; cancelled if the session is closed before it is there */
   weft_mutex_t mu;
   weft_str_t handle; /* guarded by mu until it is set, then constant; owned; data NULL before */
   int64_t version;   /* guarded by mu */
@@ -150,8 +152,9 @@ static weft_status_t *connect_to(weft_connection_t *c, bool fails_fast) {
   WEFT_RETURN_IF_ERROR(check_address(address));
   WEFT_RETURN_IF_ERROR(weft_rpc_client_create(1, &c->rpc));
   WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(c->rpc, address, &c->channel));
-  return fails_fast ? weft_remote_master_client_create_fail_fast(c->channel, c->options.timeout_ms, &c->master)
-                    : weft_remote_master_client_create(c->channel, c->options.timeout_ms, &c->master);
+  return fails_fast
+             ? weft_remote_master_client_create_fail_fast(c->channel, c->options.timeout_ms, &c->master)
+             : weft_remote_master_client_create(c->channel, c->options.timeout_ms, &c->master);
 }
 
 weft_status_t *weft_connection_open(const TF_SessionOptions *options, weft_connection_t **out) {
@@ -256,8 +259,9 @@ static weft_status_t *close_at_master(weft_connection_t *c, weft_str_t session) 
 }
 
 static weft_status_t *create_session(weft_connection_t *c, weft_str_t graph_def) {
-  weft_create_session_t r = {
-      .graph_def = graph_def, .config = weft_str_of(c->config, c->config_bytes), .target = weft_str(c->target)};
+  weft_create_session_t r = {.graph_def = graph_def,
+                             .config = weft_str_of(c->config, c->config_bytes),
+                             .target = weft_str(c->target)};
   if (!c->is_local && c->presence == NULL) WEFT_RETURN_IF_ERROR(weft_presence_start(c->master, &c->presence));
   if (!c->is_local) r.client = weft_presence_id(c->presence);
   answer_t a;

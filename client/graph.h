@@ -42,8 +42,9 @@ struct TF_Graph {
   atomic_int size;                          /* node ids given out: sessions look at it without the lock */
   struct weft_client_set_shape *set_shapes; /* what callers said of shapes; in the arena */
   struct weft_client_loop *loop; /* of the graph of a loop's condition: what the loop is made of; borrowed */
-  weft_str_t name_prefix, default_device; /* of operations that are made from now on; set by the one thread that builds */
-  struct weft_scope *strategy_scope;      /* client/strategy/scope.h; owned; NULL: none was ever open */
+  weft_str_t name_prefix,
+      default_device; /* of operations that are made from now on; set by the one thread that builds */
+  struct weft_scope *strategy_scope; /* client/strategy/scope.h; owned; NULL: none was ever open */
   void (*free_strategy_scope)(void *scope);
 };
 

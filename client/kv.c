@@ -64,9 +64,19 @@ struct WEFT_KvWorker {
 };
 
 void WEFT_InitKvOptions(WEFT_KvOptions *o) {
-  *o = (WEFT_KvOptions){.struct_size = sizeof *o, .table = "kv", .dtype = TF_FLOAT, .width = 1, .apply = "add",
-                        .learning_rate = 0.01, .momentum = 0.9, .initializer = "constant", .policy = "ASP", .job = "ps",
-                        .max_outstanding = 128, .resend_ms = 1000, .max_tries = 10};
+  *o = (WEFT_KvOptions){.struct_size = sizeof *o,
+                        .table = "kv",
+                        .dtype = TF_FLOAT,
+                        .width = 1,
+                        .apply = "add",
+                        .learning_rate = 0.01,
+                        .momentum = 0.9,
+                        .initializer = "constant",
+                        .policy = "ASP",
+                        .job = "ps",
+                        .max_outstanding = 128,
+                        .resend_ms = 1000,
+                        .max_tries = 10};
 }
 
 static bool set(TF_Status *s, TF_Code code, const char *text) {
@@ -78,7 +88,8 @@ static bool set(TF_Status *s, TF_Code code, const char *text) {
 
 /* An advance keeps its place: nothing overtakes it, and it overtakes nothing. */
 static bool goes_before(const weft_kv_piece_t *a, const weft_kv_piece_t *b) {
-  bool a_advances = a->request->call == WEFT_KV_CALL_ADVANCE, b_advances = b->request->call == WEFT_KV_CALL_ADVANCE;
+  bool a_advances = a->request->call == WEFT_KV_CALL_ADVANCE,
+       b_advances = b->request->call == WEFT_KV_CALL_ADVANCE;
   if (a_advances || b_advances) return a->request->timestamp < b->request->timestamp;
   if (a->request->priority != b->request->priority) return a->request->priority > b->request->priority;
   return a->request->timestamp < b->request->timestamp;
@@ -115,13 +126,14 @@ static void delete_tensors(TF_Tensor **t, int n) {
 
 static int64_t read_i64(const TF_Tensor *t) {
   int64_t value = 0;
-  if (t != NULL && TF_TensorType(t) == TF_INT64 && TF_TensorByteSize(t) == sizeof value) memcpy(&value, TF_TensorData(t), sizeof value);
+  if (t != NULL && TF_TensorType(t) == TF_INT64 && TF_TensorByteSize(t) == sizeof value)
+    memcpy(&value, TF_TensorData(t), sizeof value);
   return value;
 }
 
 /* Learns what the server knows of us. */
-static bool attach(WEFT_KvWorker *w, server_t *s, weft_kv_call_t call, int64_t timeout_ms, int64_t *clock, int64_t *last_id,
-                   TF_Status *status) {
+static bool attach(WEFT_KvWorker *w, server_t *s, weft_kv_call_t call, int64_t timeout_ms, int64_t *clock,
+                   int64_t *last_id, TF_Status *status) {
   TF_Tensor *in[1] = {weft_kv_scalar_tensor(w->o.worker)}, *out[2] = {NULL, NULL};
   bool was_restarted = false;
   if (in[0] == NULL) return set(status, TF_RESOURCE_EXHAUSTED, "no memory for a greeting");
@@ -141,7 +153,8 @@ static bool attach_if_restarted(WEFT_KvWorker *w, server_t *s, int64_t timeout_m
   weft_mutex_unlock(&w->mu);
   if (!must) return true;
   if (!attach(w, s, WEFT_KV_CALL_ATTACH, timeout_ms, &clock, &last_id, status)) return false;
-  if (last_id == 0) return set(status, TF_UNAVAILABLE, "it was started again, and its part of the table is not restored");
+  if (last_id == 0)
+    return set(status, TF_UNAVAILABLE, "it was started again, and its part of the table is not restored");
   weft_mutex_lock(&w->mu);
   s->must_attach = false;
   weft_mutex_unlock(&w->mu);
@@ -173,7 +186,8 @@ static bool check_pulled(const weft_kv_piece_t *p, TF_DataType dtype, TF_Tensor 
   const weft_kv_request_t *r = p->request;
   if (TF_TensorType(out[0]) != dtype) return false;
   if (r->width > 0) return TF_TensorByteSize(out[0]) == (size_t)(p->num_keys * r->width) * r->element;
-  if (TF_TensorType(out[1]) != TF_INT64 || TF_TensorByteSize(out[1]) != (size_t)p->num_keys * sizeof(int64_t)) return false;
+  if (TF_TensorType(out[1]) != TF_INT64 || TF_TensorByteSize(out[1]) != (size_t)p->num_keys * sizeof(int64_t))
+    return false;
   size_t left = TF_TensorByteSize(out[0]) / r->element;
   for (int64_t i = 0; i < p->num_keys; i++) {
     int64_t n = ((const int64_t *)TF_TensorData(out[1]))[i];
@@ -188,8 +202,8 @@ static outcome_t take_answer(WEFT_KvWorker *w, weft_kv_piece_t *p, TF_Tensor **o
   bool pulls = r->call == WEFT_KV_CALL_PULL || r->call == WEFT_KV_CALL_PUSH_PULL;
   weft_mutex_lock(&w->mu);
   w->counts.responses++;
-  if (!pulls && TF_TensorType(out[0]) == TF_BOOL && TF_TensorByteSize(out[0]) == 1 && *(const char *)TF_TensorData(out[0]) == 0 &&
-      p->tries > 0) {
+  if (!pulls && TF_TensorType(out[0]) == TF_BOOL && TF_TensorByteSize(out[0]) == 1 &&
+      *(const char *)TF_TensorData(out[0]) == 0 && p->tries > 0) {
     w->counts.duplicates++;
   }
   weft_mutex_unlock(&w->mu);
@@ -210,7 +224,8 @@ static outcome_t take_answer(WEFT_KvWorker *w, weft_kv_piece_t *p, TF_Tensor **o
 static outcome_t send_once(WEFT_KvWorker *w, weft_kv_piece_t *p, int64_t timeout_ms, TF_Status *status) {
   const weft_kv_request_t *r = p->request;
   server_t *s = &w->servers[p->server];
-  if (!attach_if_restarted(w, s, timeout_ms, status)) return may_come_later(TF_GetCode(status)) ? LOST : FAILED;
+  if (!attach_if_restarted(w, s, timeout_ms, status))
+    return may_come_later(TF_GetCode(status)) ? LOST : FAILED;
   weft_mutex_lock(&w->mu);
   w->counts.requests++;
   w->counts.resent += p->tries > 0;
@@ -234,7 +249,8 @@ static outcome_t send_once(WEFT_KvWorker *w, weft_kv_piece_t *p, int64_t timeout
     s->must_attach = true;
     weft_mutex_unlock(&w->mu);
   }
-  if (outcome == ANSWERED && w->o.link != NULL && w->o.link(w->o.link_user, p->server, r->timestamp, p->tries, 1) != 0) {
+  if (outcome == ANSWERED && w->o.link != NULL &&
+      w->o.link(w->o.link_user, p->server, r->timestamp, p->tries, 1) != 0) {
     (void)set(status, TF_DEADLINE_EXCEEDED, "no answer");
     outcome = LOST;
   }
@@ -256,7 +272,8 @@ static bool pause_until(WEFT_KvWorker *w, int64_t deadline_ns) {
 
 static void give_up(const WEFT_KvWorker *w, const weft_kv_piece_t *p, TF_Status *status) {
   char text[512];
-  (void)snprintf(text, sizeof text, "/job:%s/task:%d did not answer request %" PRId64 " of worker %" PRId64 " in %d tries: %s",
+  (void)snprintf(text, sizeof text,
+                 "/job:%s/task:%d did not answer request %" PRId64 " of worker %" PRId64 " in %d tries: %s",
                  w->o.job, p->server, p->request->timestamp, w->o.worker, p->tries, TF_Message(status));
   (void)set(status, TF_DEADLINE_EXCEEDED, text);
 }
@@ -317,7 +334,8 @@ static void *run_lane(void *arg) {
   TF_Status *status = TF_NewStatus();
   weft_mutex_lock(&w->mu);
   for (;;) {
-    while (l->first == NULL && !w->stopping) weft_cond_wait(&w->changed, &w->mu); /* woken by start_request and the stop */
+    while (l->first == NULL && !w->stopping)
+      weft_cond_wait(&w->changed, &w->mu); /* woken by start_request and the stop */
     weft_kv_piece_t *p = l->first;
     if (p == NULL) break;
     l->first = p->next;
@@ -332,11 +350,14 @@ static void *run_lane(void *arg) {
 }
 
 /* Gives the request its timestamp and its slot, which must be free of the one before. */
-static bool take_slot_locked(WEFT_KvWorker *w, weft_kv_request_t *r, weft_kv_request_t **out_old) WEFT_REQUIRES(w->mu) {
+static bool take_slot_locked(WEFT_KvWorker *w, weft_kv_request_t *r, weft_kv_request_t **out_old)
+    WEFT_REQUIRES(w->mu) {
   int64_t timestamp = w->next_timestamp;
   slot_t *slot = &w->slots[timestamp % w->o.max_outstanding];
-  while (!w->stopping && w->next_timestamp == timestamp && slot->request != NULL && (!slot->is_done || slot->waiters > 0)) {
-    weft_cond_wait(&w->changed, &w->mu); /* woken by end_request, WEFT_KvWait, others who take a slot, and the stop */
+  while (!w->stopping && w->next_timestamp == timestamp && slot->request != NULL &&
+         (!slot->is_done || slot->waiters > 0)) {
+    weft_cond_wait(&w->changed,
+                   &w->mu); /* woken by end_request, WEFT_KvWait, others who take a slot, and the stop */
   }
   if (w->next_timestamp != timestamp && !w->stopping) return take_slot_locked(w, r, out_old);
   if (w->stopping) return false;
@@ -350,7 +371,8 @@ static bool take_slot_locked(WEFT_KvWorker *w, weft_kv_request_t *r, weft_kv_req
   return true;
 }
 
-static int64_t start_request(WEFT_KvWorker *w, weft_kv_request_t *r, WEFT_KvDoneFn done, void *user, TF_Status *status) {
+static int64_t start_request(WEFT_KvWorker *w, weft_kv_request_t *r, WEFT_KvDoneFn done, void *user,
+                             TF_Status *status) {
   weft_kv_request_t *old = NULL;
   if (r == NULL) return -1;
   r->done = done;
@@ -371,13 +393,14 @@ static int64_t start_request(WEFT_KvWorker *w, weft_kv_request_t *r, WEFT_KvDone
   return timestamp;
 }
 
-static int64_t ask(WEFT_KvWorker *w, const weft_kv_ask_t *a, void *pulled, int64_t max_pulled, int64_t *pulled_lens,
-                   WEFT_KvDoneFn done, void *user, TF_Status *status) {
+static int64_t ask(WEFT_KvWorker *w, const weft_kv_ask_t *a, void *pulled, int64_t max_pulled,
+                   int64_t *pulled_lens, WEFT_KvDoneFn done, void *user, TF_Status *status) {
   (void)set(status, TF_OK, "");
   bool wants_lens = w->o.width == 0 && a->num_keys > 0 && (a->values != NULL || pulled != NULL);
   bool has_lens = a->lens != NULL || pulled_lens != NULL;
   if (wants_lens != has_lens && a->num_keys > 0) {
-    (void)set(status, TF_INVALID_ARGUMENT, w->o.width == 0 ? "a table of width 0 needs lens" : "a table with a width takes no lens");
+    (void)set(status, TF_INVALID_ARGUMENT,
+              w->o.width == 0 ? "a table of width 0 needs lens" : "a table with a width takes no lens");
     return -1;
   }
   weft_kv_request_t *r = weft_kv_request_new(&w->o, w->num_servers, a, status);
@@ -390,31 +413,45 @@ static int64_t ask(WEFT_KvWorker *w, const weft_kv_ask_t *a, void *pulled, int64
 
 int64_t WEFT_KvPush(WEFT_KvWorker *w, const int64_t *keys, int64_t num_keys, const void *values, int priority,
                     WEFT_KvDoneFn done, void *user, TF_Status *status) {
-  const weft_kv_ask_t a = {.call = WEFT_KV_CALL_PUSH, .keys = keys, .num_keys = num_keys, .values = values, .priority = priority};
+  const weft_kv_ask_t a = {
+      .call = WEFT_KV_CALL_PUSH, .keys = keys, .num_keys = num_keys, .values = values, .priority = priority};
   return ask(w, &a, NULL, 0, NULL, done, user, status);
 }
 
-int64_t WEFT_KvPull(WEFT_KvWorker *w, const int64_t *keys, int64_t num_keys, void *values, int priority, WEFT_KvDoneFn done,
-                    void *user, TF_Status *status) {
-  const weft_kv_ask_t a = {.call = WEFT_KV_CALL_PULL, .keys = keys, .num_keys = num_keys, .priority = priority};
+int64_t WEFT_KvPull(WEFT_KvWorker *w, const int64_t *keys, int64_t num_keys, void *values, int priority,
+                    WEFT_KvDoneFn done, void *user, TF_Status *status) {
+  const weft_kv_ask_t a = {
+      .call = WEFT_KV_CALL_PULL, .keys = keys, .num_keys = num_keys, .priority = priority};
   return ask(w, &a, values, 0, NULL, done, user, status);
 }
 
-int64_t WEFT_KvPushPull(WEFT_KvWorker *w, const int64_t *keys, int64_t num_keys, const void *values, void *pulled,
-                        int priority, WEFT_KvDoneFn done, void *user, TF_Status *status) {
-  const weft_kv_ask_t a = {.call = WEFT_KV_CALL_PUSH_PULL, .keys = keys, .num_keys = num_keys, .values = values, .priority = priority};
+int64_t WEFT_KvPushPull(WEFT_KvWorker *w, const int64_t *keys, int64_t num_keys, const void *values,
+                        void *pulled, int priority, WEFT_KvDoneFn done, void *user, TF_Status *status) {
+  const weft_kv_ask_t a = {.call = WEFT_KV_CALL_PUSH_PULL,
+                           .keys = keys,
+                           .num_keys = num_keys,
+                           .values = values,
+                           .priority = priority};
   return ask(w, &a, pulled, 0, NULL, done, user, status);
 }
 
-int64_t WEFT_KvPushLens(WEFT_KvWorker *w, const int64_t *keys, int64_t num_keys, const void *values, const int64_t *lens,
-                        int priority, WEFT_KvDoneFn done, void *user, TF_Status *status) {
-  const weft_kv_ask_t a = {.call = WEFT_KV_CALL_PUSH, .keys = keys, .num_keys = num_keys, .values = values, .lens = lens, .priority = priority};
+int64_t WEFT_KvPushLens(WEFT_KvWorker *w, const int64_t *keys, int64_t num_keys, const void *values,
+                        const int64_t *lens, int priority, WEFT_KvDoneFn done, void *user,
+                        TF_Status *status) {
+  const weft_kv_ask_t a = {.call = WEFT_KV_CALL_PUSH,
+                           .keys = keys,
+                           .num_keys = num_keys,
+                           .values = values,
+                           .lens = lens,
+                           .priority = priority};
   return ask(w, &a, NULL, 0, NULL, done, user, status);
 }
 
-int64_t WEFT_KvPullLens(WEFT_KvWorker *w, const int64_t *keys, int64_t num_keys, void *values, int64_t max_values,
-                        int64_t *lens, int priority, WEFT_KvDoneFn done, void *user, TF_Status *status) {
-  const weft_kv_ask_t a = {.call = WEFT_KV_CALL_PULL, .keys = keys, .num_keys = num_keys, .priority = priority};
+int64_t WEFT_KvPullLens(WEFT_KvWorker *w, const int64_t *keys, int64_t num_keys, void *values,
+                        int64_t max_values, int64_t *lens, int priority, WEFT_KvDoneFn done, void *user,
+                        TF_Status *status) {
+  const weft_kv_ask_t a = {
+      .call = WEFT_KV_CALL_PULL, .keys = keys, .num_keys = num_keys, .priority = priority};
   return ask(w, &a, values, max_values, lens, done, user, status);
 }
 
@@ -444,7 +481,8 @@ void WEFT_KvWait(WEFT_KvWorker *w, int64_t timestamp, TF_Status *status) {
 int WEFT_KvIsDone(WEFT_KvWorker *w, int64_t timestamp) {
   weft_mutex_lock(&w->mu);
   const slot_t *slot = timestamp > 0 ? &w->slots[timestamp % w->o.max_outstanding] : NULL;
-  bool is_open = slot != NULL && slot->request != NULL && slot->request->timestamp == timestamp && !slot->is_done;
+  bool is_open =
+      slot != NULL && slot->request != NULL && slot->request->timestamp == timestamp && !slot->is_done;
   weft_mutex_unlock(&w->mu);
   return !is_open;
 }
@@ -470,7 +508,8 @@ void WEFT_DeleteKvSnapshot(WEFT_KvSnapshot *s) {
 }
 
 /* A server that was restarted is reached with the second try. */
-static void run_control(WEFT_KvWorker *w, int server, weft_kv_call_t call, TF_Tensor *const *in, TF_Tensor **out, TF_Status *status) {
+static void run_control(WEFT_KvWorker *w, int server, weft_kv_call_t call, TF_Tensor *const *in,
+                        TF_Tensor **out, TF_Status *status) {
   bool was_restarted = true;
   for (int i = 0; i < w->o.max_tries && was_restarted; i++) {
     if (i > 0 && !pause_until(w, weft_clock_ns() + (int64_t)w->o.resend_ms * 1000000 / 4)) return;
@@ -479,7 +518,8 @@ static void run_control(WEFT_KvWorker *w, int server, weft_kv_call_t call, TF_Te
 }
 
 static bool check_server(const WEFT_KvWorker *w, int server, TF_Status *status) {
-  return (server >= 0 && server < w->num_servers) || set(status, TF_INVALID_ARGUMENT, "there is no such server");
+  return (server >= 0 && server < w->num_servers) ||
+         set(status, TF_INVALID_ARGUMENT, "there is no such server");
 }
 
 WEFT_KvSnapshot *WEFT_KvSave(WEFT_KvWorker *w, int server, TF_Status *status) {
@@ -511,27 +551,38 @@ static bool check_options(const WEFT_KvOptions *o, TF_Status *status) {
   static const char *const rules[] = {"assign", "add", "sgd", "momentum", "adagrad", NULL};
   static const char *const inits[] = {"constant", "uniform", "normal", NULL};
   static const char *const policies[] = {"ASP", "BSP", "SSP", "K_OF_W", NULL};
-  bool is_number = o->dtype == TF_FLOAT || o->dtype == TF_DOUBLE || o->dtype == TF_INT32 || o->dtype == TF_INT64;
-  if (o->struct_size != sizeof *o) return set(status, TF_INVALID_ARGUMENT, "the options were not made by WEFT_InitKvOptions");
-  if (!is_number) return set(status, TF_INVALID_ARGUMENT, "dtype must be TF_FLOAT, TF_DOUBLE, TF_INT32 or TF_INT64");
-  if (!is_one_of(o->apply, rules)) return set(status, TF_INVALID_ARGUMENT, "apply is none of assign, add, sgd, momentum, adagrad");
-  if (!is_one_of(o->initializer, inits)) return set(status, TF_INVALID_ARGUMENT, "initializer is none of constant, uniform, normal");
-  if (!is_one_of(o->policy, policies)) return set(status, TF_INVALID_ARGUMENT, "policy is none of ASP, BSP, SSP, K_OF_W");
-  if (o->table == NULL || o->table[0] == '\0' || o->job == NULL) return set(status, TF_INVALID_ARGUMENT, "table and job need names");
+  bool is_number =
+      o->dtype == TF_FLOAT || o->dtype == TF_DOUBLE || o->dtype == TF_INT32 || o->dtype == TF_INT64;
+  if (o->struct_size != sizeof *o)
+    return set(status, TF_INVALID_ARGUMENT, "the options were not made by WEFT_InitKvOptions");
+  if (!is_number)
+    return set(status, TF_INVALID_ARGUMENT, "dtype must be TF_FLOAT, TF_DOUBLE, TF_INT32 or TF_INT64");
+  if (!is_one_of(o->apply, rules))
+    return set(status, TF_INVALID_ARGUMENT, "apply is none of assign, add, sgd, momentum, adagrad");
+  if (!is_one_of(o->initializer, inits))
+    return set(status, TF_INVALID_ARGUMENT, "initializer is none of constant, uniform, normal");
+  if (!is_one_of(o->policy, policies))
+    return set(status, TF_INVALID_ARGUMENT, "policy is none of ASP, BSP, SSP, K_OF_W");
+  if (o->table == NULL || o->table[0] == '\0' || o->job == NULL)
+    return set(status, TF_INVALID_ARGUMENT, "table and job need names");
   if (o->width < 0 || o->worker < 0 || o->max_key < 0 || o->num_workers < 0) {
     return set(status, TF_INVALID_ARGUMENT, "width, worker, max_key and num_workers must not be below 0");
   }
   if (o->max_outstanding < 1 || o->max_outstanding > MAX_OUTSTANDING) {
     return set(status, TF_INVALID_ARGUMENT, "max_outstanding must be from 1 to 512");
   }
-  if (o->resend_ms < 1 || o->max_tries < 1) return set(status, TF_INVALID_ARGUMENT, "resend_ms and max_tries must be at least 1");
+  if (o->resend_ms < 1 || o->max_tries < 1)
+    return set(status, TF_INVALID_ARGUMENT, "resend_ms and max_tries must be at least 1");
   return true;
 }
 
-/* Leaves an id of ours with the server: so it shows later whether it has forgotten us. Ours begin behind that. */
+/* Leaves an id of ours with the server: so it shows later whether it has forgotten us. Ours begin behind
+ * that. */
 static bool greet(WEFT_KvWorker *w, server_t *s, TF_Status *status) {
   int64_t last_id = 0;
-  if (!attach(w, s, WEFT_KV_CALL_GREET, (int64_t)w->o.resend_ms * w->o.max_tries, &s->base_clock, &last_id, status)) return false;
+  if (!attach(w, s, WEFT_KV_CALL_GREET, (int64_t)w->o.resend_ms * w->o.max_tries, &s->base_clock, &last_id,
+              status))
+    return false;
   s->base_id = last_id + 1;
   return true;
 }
@@ -567,7 +618,8 @@ static bool build(WEFT_KvWorker *w, const WEFT_Cluster *cluster, const WEFT_KvOp
   if (n < 1) return set(status, TF_INVALID_ARGUMENT, "the cluster has no task of the servers' job");
   w->servers = weft_calloc((size_t)n, sizeof w->servers[0]);
   w->slots = weft_calloc((size_t)o->max_outstanding, sizeof w->slots[0]);
-  if (w->servers == NULL || w->slots == NULL || !copy_options(w, o)) return set(status, TF_RESOURCE_EXHAUSTED, "no memory for a worker of a table");
+  if (w->servers == NULL || w->slots == NULL || !copy_options(w, o))
+    return set(status, TF_RESOURCE_EXHAUSTED, "no memory for a worker of a table");
   w->next_timestamp = 1;
   WEFT_KvOptions with_tasks = w->o;
   with_tasks.worker_tasks = o->worker_tasks;
@@ -582,7 +634,8 @@ static bool build(WEFT_KvWorker *w, const WEFT_Cluster *cluster, const WEFT_KvOp
   return start_lanes(w, status);
 }
 
-WEFT_KvWorker *WEFT_NewKvWorker(const WEFT_Cluster *cluster, const WEFT_KvOptions *options, TF_Status *status) {
+WEFT_KvWorker *WEFT_NewKvWorker(const WEFT_Cluster *cluster, const WEFT_KvOptions *options,
+                                TF_Status *status) {
   WEFT_KvOptions defaults;
   WEFT_InitKvOptions(&defaults);
   if (options == NULL) options = &defaults;
@@ -613,8 +666,10 @@ void WEFT_DeleteKvWorker(WEFT_KvWorker *w) {
     }
   }
   for (int i = 0; i < w->num_servers; i++) weft_kv_link_deinit(&w->servers[i].link);
-  for (int i = 0; w->slots != NULL && i < w->o.max_outstanding; i++) weft_kv_request_free(w->slots[i].request);
-  const char *const texts[] = {w->o.table, w->o.apply, w->o.initializer, w->o.policy, w->o.job}; /* NULL before they are copied */
+  for (int i = 0; w->slots != NULL && i < w->o.max_outstanding; i++)
+    weft_kv_request_free(w->slots[i].request);
+  const char *const texts[] = {w->o.table, w->o.apply, w->o.initializer, w->o.policy,
+                               w->o.job}; /* NULL before they are copied */
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) weft_free((void *)(uintptr_t)texts[i]);
   weft_free(w->slots);
   weft_free(w->servers);

@@ -19,7 +19,8 @@ static bool ok(const adding_t *a) { return TF_GetCode(a->status) == TF_OK; }
 
 static TF_Operation *finish(adding_t *a, TF_OperationDescription *d) {
   if (!ok(a)) {
-    TF_Status *ignored = TF_NewStatus(); /* a description must be finished to be freed; the node is then unused */
+    TF_Status *ignored =
+        TF_NewStatus(); /* a description must be finished to be freed; the node is then unused */
     TF_Operation *op = TF_FinishOperation(d, ignored);
     TF_DeleteStatus(ignored);
     (void)op;
@@ -59,7 +60,8 @@ static void add_table(adding_t *a) {
   for (int i = 0; lengths != NULL && i < o->num_workers; i++) lengths[i] = strlen(o->worker_tasks[i]);
   /* TensorFlow's signature wants pointers to const void; the texts are only read. */
   if (lengths != NULL) {
-    TF_SetAttrStringList(d, "worker_tasks", (const void *const *)(const void *)o->worker_tasks, lengths, o->num_workers);
+    TF_SetAttrStringList(d, "worker_tasks", (const void *const *)(const void *)o->worker_tasks, lengths,
+                         o->num_workers);
   }
   TF_Operation *op = finish(a, d);
   weft_free(lengths);
@@ -98,7 +100,8 @@ static void add_calls(adding_t *a, weft_kv_node_t *nodes) {
   if (!ok(a)) return;
   add_call(a, &nodes[WEFT_KV_CALL_PUSH], push_name, true, 0, push_types, push_inputs, 2);
   add_call(a, &nodes[WEFT_KV_CALL_ADVANCE], push_name, true, 1, push_types, push_inputs, 2);
-  add_call(a, &nodes[WEFT_KV_CALL_PULL], is_equal ? "WeftKvPull" : "WeftKvPullLens", true, -1, pull, 3, is_equal ? 2 : 3);
+  add_call(a, &nodes[WEFT_KV_CALL_PULL], is_equal ? "WeftKvPull" : "WeftKvPullLens", true, -1, pull, 3,
+           is_equal ? 2 : 3);
   if (is_equal) add_call(a, &nodes[WEFT_KV_CALL_PUSH_PULL], "WeftKvPushPull", true, 0, push, 5, 2);
   add_call(a, &nodes[WEFT_KV_CALL_GREET], "WeftKvAttach", false, 1, &i, 1, 2);
   add_call(a, &nodes[WEFT_KV_CALL_ATTACH], "WeftKvAttach", false, 0, &i, 1, 2);
@@ -213,8 +216,8 @@ void weft_kv_link_run(weft_kv_link_t *l, weft_kv_call_t call, TF_Tensor *const *
   if (session == NULL) return;
   TF_Buffer run = {.data = options, .length = write_timeout(timeout_ms > 0 ? timeout_ms : 1, options)};
   const TF_Operation *targets[] = {n->op};
-  TF_SessionRun(session->impl, &run, n->inputs, inputs, n->num_inputs, n->outputs, outputs, n->num_outputs, targets, 1, NULL,
-                status);
+  TF_SessionRun(session->impl, &run, n->inputs, inputs, n->num_inputs, n->outputs, outputs, n->num_outputs,
+                targets, 1, NULL, status);
   TF_Code code = TF_GetCode(status);
   *out_was_restarted = code == TF_ABORTED || code == TF_UNAVAILABLE || code == TF_NOT_FOUND;
   if (*out_was_restarted) retire(l, session);

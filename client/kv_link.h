@@ -1,4 +1,5 @@
-/* client/kv_link.h - one server of a table of keys and values: a graph with its operations, and sessions that run them. */
+/* client/kv_link.h - one server of a table of keys and values: a graph with its operations, and sessions that
+ * run them. */
 #ifndef WEFT_CLIENT_KV_LINK_H_
 #define WEFT_CLIENT_KV_LINK_H_
 
@@ -38,10 +39,12 @@ typedef struct weft_kv_link { /* Thread-safe once made. */
 } weft_kv_link_t;
 
 /* The server `index` of o->job. On failure *out is empty. */
-void weft_kv_link_init(weft_kv_link_t *l, const WEFT_Cluster *cluster, const WEFT_KvOptions *o, int index, TF_Status *status);
+void weft_kv_link_init(weft_kv_link_t *l, const WEFT_Cluster *cluster, const WEFT_KvOptions *o, int index,
+                       TF_Status *status);
 void weft_kv_link_deinit(weft_kv_link_t *l);
 void weft_kv_link_abort(weft_kv_link_t *l); /* calls that run end soon */
-/* Runs a call, waiting at most `timeout_ms`. *out_was_restarted: the server has forgotten us; the next call begins anew. */
+/* Runs a call, waiting at most `timeout_ms`. *out_was_restarted: the server has forgotten us; the next call
+ * begins anew. */
 void weft_kv_link_run(weft_kv_link_t *l, weft_kv_call_t call, TF_Tensor *const *inputs, TF_Tensor **outputs,
                       int64_t timeout_ms, bool *out_was_restarted, TF_Status *status);
 

@@ -50,15 +50,16 @@ static int64_t length_of(const weft_kv_request_t *r, const weft_kv_ask_t *ask, i
   return ask->lens != NULL ? ask->lens[i] : r->width;
 }
 
-static bool allocate_piece(const WEFT_KvOptions *o, const weft_kv_request_t *r, const weft_kv_ask_t *ask, weft_kv_piece_t *p,
-                           int64_t n, int64_t values) {
+static bool allocate_piece(const WEFT_KvOptions *o, const weft_kv_request_t *r, const weft_kv_ask_t *ask,
+                           weft_kv_piece_t *p, int64_t n, int64_t values) {
   size_t bytes = 0;
   p->positions = weft_calloc((size_t)n + 1, sizeof p->positions[0]);
   p->keys = TF_AllocateTensor(TF_INT64, &n, 1, (size_t)n * sizeof(int64_t));
   bool good = p->positions != NULL && p->keys != NULL && weft_mul_size((size_t)values, r->element, &bytes);
   if (good && ask->values != NULL) {
     int64_t matrix[2] = {n, r->width};
-    p->values = r->width > 0 ? TF_AllocateTensor(o->dtype, matrix, 2, bytes) : TF_AllocateTensor(o->dtype, &values, 1, bytes);
+    p->values = r->width > 0 ? TF_AllocateTensor(o->dtype, matrix, 2, bytes)
+                             : TF_AllocateTensor(o->dtype, &values, 1, bytes);
     good = p->values != NULL;
   }
   if (good && ask->values != NULL && r->width == 0) {
@@ -70,7 +71,8 @@ static bool allocate_piece(const WEFT_KvOptions *o, const weft_kv_request_t *r, 
 
 /* Counts per server, then makes the pieces, then fills them in the order of the keys. */
 static bool cut(const WEFT_KvOptions *o, int num_servers, const weft_kv_ask_t *ask, weft_kv_request_t *r) {
-  int64_t *counts = weft_calloc((size_t)num_servers * 2 + 2, sizeof *counts), *values = counts == NULL ? NULL : counts + num_servers;
+  int64_t *counts = weft_calloc((size_t)num_servers * 2 + 2, sizeof *counts),
+          *values = counts == NULL ? NULL : counts + num_servers;
   weft_kv_piece_t **of = weft_calloc((size_t)num_servers + 1, sizeof(weft_kv_piece_t *));
   size_t *filled = weft_calloc((size_t)num_servers + 1, sizeof *filled);
   bool good = counts != NULL && of != NULL && filled != NULL;
@@ -106,7 +108,8 @@ static bool cut(const WEFT_KvOptions *o, int num_servers, const weft_kv_ask_t *a
   return good;
 }
 
-weft_kv_request_t *weft_kv_request_new(const WEFT_KvOptions *o, int num_servers, const weft_kv_ask_t *ask, TF_Status *status) {
+weft_kv_request_t *weft_kv_request_new(const WEFT_KvOptions *o, int num_servers, const weft_kv_ask_t *ask,
+                                       TF_Status *status) {
   if (!check(o, ask, status)) return NULL;
   weft_kv_request_t *r = weft_calloc(1, sizeof *r);
   if (r != NULL) r->pieces = weft_calloc((size_t)num_servers + 1, sizeof r->pieces[0]);
@@ -153,7 +156,8 @@ static void gather_equal(weft_kv_request_t *r) {
   for (int i = 0; i < r->num_pieces; i++) {
     const weft_kv_piece_t *p = &r->pieces[i];
     const char *from = TF_TensorData(p->pulled);
-    for (int64_t k = 0; k < p->num_keys; k++, from += row) memcpy((char *)r->pulled + (size_t)p->positions[k] * row, from, row);
+    for (int64_t k = 0; k < p->num_keys; k++, from += row)
+      memcpy((char *)r->pulled + (size_t)p->positions[k] * row, from, row);
   }
 }
 
@@ -163,7 +167,8 @@ static bool gather_unequal(weft_kv_request_t *r, TF_Status *status) {
   if (begins == NULL) return no_memory(status, r->num_keys);
   for (int i = 0; i < r->num_pieces; i++) {
     const weft_kv_piece_t *p = &r->pieces[i];
-    for (int64_t k = 0; k < p->num_keys; k++) r->pulled_lens[p->positions[k]] = ((int64_t *)TF_TensorData(p->pulled_lens))[k];
+    for (int64_t k = 0; k < p->num_keys; k++)
+      r->pulled_lens[p->positions[k]] = ((int64_t *)TF_TensorData(p->pulled_lens))[k];
   }
   for (int64_t k = 0; k < r->num_keys; k++) {
     begins[k] = total;
@@ -180,7 +185,8 @@ static bool gather_unequal(weft_kv_request_t *r, TF_Status *status) {
     }
   }
   weft_free(begins);
-  return fits || fail(status, TF_OUT_OF_RANGE, "there are %" PRId64 " values: more than there is room for", total);
+  return fits ||
+         fail(status, TF_OUT_OF_RANGE, "there are %" PRId64 " values: more than there is room for", total);
 }
 
 void weft_kv_request_gather(weft_kv_request_t *r, TF_Status *status) {

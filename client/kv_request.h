@@ -1,4 +1,5 @@
-/* client/kv_request.h - one request of a worker to the servers of a table: its pieces, and what comes back. */
+/* client/kv_request.h - one request of a worker to the servers of a table: its pieces, and what comes back.
+ */
 #ifndef WEFT_CLIENT_KV_REQUEST_H_
 #define WEFT_CLIENT_KV_REQUEST_H_
 
@@ -11,7 +12,7 @@ typedef struct weft_kv_piece {
   struct weft_kv_piece *next; /* in the server's line */
   weft_kv_request_t *request; /* borrowed: it waits for its pieces */
   int server, tries;
-  int64_t num_keys, *positions; /* of its keys among the request's; owned */
+  int64_t num_keys, *positions;    /* of its keys among the request's; owned */
   TF_Tensor *keys, *values, *lens; /* owned; values and lens NULL for a pull */
   TF_Tensor *pulled, *pulled_lens; /* what came back; owned */
 } weft_kv_piece_t;
@@ -20,14 +21,14 @@ struct weft_kv_request {
   int64_t timestamp;
   weft_kv_call_t call;
   int priority;
-  size_t element; /* bytes of a value */
+  size_t element;                 /* bytes of a value */
   int64_t width, num_keys, clock; /* clock: how often the worker had advanced */
-  weft_kv_piece_t *pieces; /* num_pieces; owned */
-  int num_pieces, num_open; /* num_open: guarded by the worker's mu */
-  void *pulled;             /* the caller's; may be NULL */
+  weft_kv_piece_t *pieces;        /* num_pieces; owned */
+  int num_pieces, num_open;       /* num_open: guarded by the worker's mu */
+  void *pulled;                   /* the caller's; may be NULL */
   int64_t max_pulled, *pulled_lens;
-  TF_Code code;    /* guarded by the worker's mu */
-  char *message;   /* owned; the same */
+  TF_Code code;  /* guarded by the worker's mu */
+  char *message; /* owned; the same */
   WEFT_KvDoneFn done;
   void *user;
 };
@@ -44,7 +45,8 @@ typedef struct weft_kv_ask {
 } weft_kv_ask_t;
 
 /* Cuts the request. Errors: INVALID_ARGUMENT (a key out of range, a length below 0), RESOURCE_EXHAUSTED. */
-weft_kv_request_t *weft_kv_request_new(const WEFT_KvOptions *o, int num_servers, const weft_kv_ask_t *ask, TF_Status *status);
+weft_kv_request_t *weft_kv_request_new(const WEFT_KvOptions *o, int num_servers, const weft_kv_ask_t *ask,
+                                       TF_Status *status);
 void weft_kv_request_free(weft_kv_request_t *r); /* NULL is fine */
 /* All pieces of a pull are there: to the caller's memory. */
 void weft_kv_request_gather(weft_kv_request_t *r, TF_Status *status);

@@ -58,7 +58,8 @@ static weft_str_t name_for(TF_OperationDescription *d, weft_str_t prefix, const 
   weft_strbuf_t full = WEFT_STRBUF_INIT;
   weft_strbuf_append(&full, prefix);
   weft_strbuf_puts(&full, name);
-  weft_str_t own = full.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&d->arena, weft_str_of(full.data, full.length));
+  weft_str_t own =
+      full.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&d->arena, weft_str_of(full.data, full.length));
   weft_strbuf_deinit(&full);
   return own;
 }
@@ -69,7 +70,8 @@ static TF_OperationDescription *create(TF_Graph *graph, const char *op_type, con
   d->graph = graph;
   d->type = weft_arena_str(&d->arena, weft_str(op_type));
   d->name = name_for(d, graph->name_prefix, oper_name);
-  d->device = graph->default_device.length == 0 ? WEFT_STR("") : weft_arena_str(&d->arena, graph->default_device);
+  d->device =
+      graph->default_device.length == 0 ? WEFT_STR("") : weft_arena_str(&d->arena, graph->default_device);
   d->is_out_of_memory = d->type.data == NULL || d->name.data == NULL || d->device.data == NULL;
   d->op = weft_op_find(weft_str(op_type));
   return d;

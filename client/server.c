@@ -14,7 +14,8 @@ struct TF_Server {
 };
 
 /* A fixed port is known before the start. */
-static weft_status_t *foretell_target(TF_Server *server, const weft_cluster_t *cluster, weft_str_t job, int task) {
+static weft_status_t *foretell_target(TF_Server *server, const weft_cluster_t *cluster, weft_str_t job,
+                                      int task) {
   const weft_cluster_task_t *own = weft_cluster_find(cluster, job, task);
   if (own == NULL || weft_str_ends_with(own->address, ":0")) return NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
@@ -50,8 +51,12 @@ TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status) 
   weft_client_config_t config;
   if (s == NULL) s = read_config(weft_str_of(proto, proto_len), &config);
   if (s == NULL) {
-    const weft_server_options_t options = {.cluster = &cluster, .job = job, .task = task, .port = -1,
-                                           .num_threads = config.num_threads, .num_cpus = config.num_cpus,
+    const weft_server_options_t options = {.cluster = &cluster,
+                                           .job = job,
+                                           .task = task,
+                                           .port = -1,
+                                           .num_threads = config.num_threads,
+                                           .num_cpus = config.num_cpus,
                                            .collective_leader = config.collective_leader};
     s = weft_server_create(&options, &server->server);
     if (s == NULL) s = foretell_target(server, &cluster, job, task);
@@ -94,4 +99,6 @@ void TF_DeleteServer(TF_Server *server) {
 int WEFT_ServerTransportCounters(TF_Server *server, WEFT_TransportCount *counts, int max) {
   return weft_client_counts(weft_server_counters(server->server), counts, max);
 }
-void WEFT_ResetServerTransportCounters(TF_Server *server) { weft_link_counters_reset(weft_server_counters(server->server)); }
+void WEFT_ResetServerTransportCounters(TF_Server *server) {
+  weft_link_counters_reset(weft_server_counters(server->server));
+}

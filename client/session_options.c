@@ -13,7 +13,9 @@ void TF_DeleteSessionOptions(TF_SessionOptions *options) {
   weft_free(options);
 }
 
-void WEFT_SetWaitForMaster(TF_SessionOptions *options, unsigned char waits) { options->fails_fast = waits == 0; }
+void WEFT_SetWaitForMaster(TF_SessionOptions *options, unsigned char waits) {
+  options->fails_fast = waits == 0;
+}
 
 void TF_SetTarget(TF_SessionOptions *options, const char *target) {
   char *copy = weft_strdup(target);

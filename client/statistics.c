@@ -1,4 +1,5 @@
-/* client/statistics.c - memory accounts out of a RunMetadata (field numbers: reference 2.5), and rows of link counters. */
+/* client/statistics.c - memory accounts out of a RunMetadata (field numbers: reference 2.5), and rows of link
+ * counters. */
 #include "client/statistics.h"
 
 #include <stdio.h>
@@ -18,7 +19,9 @@ static bool read_account(weft_str_t bytes, weft_str_t tag, WEFT_MemoryUse *out) 
     if (f.tag == WEFT_WIRE_TAG(4, WEFT_WIRE_VARINT)) use.in_use = (int64_t)f.value;
   }
   const size_t prefix = sizeof "account/" - 1;
-  if (!weft_str_starts_with(name, "account/") || !weft_str_eq(weft_str_of(name.data + prefix, name.length - prefix), tag)) return false;
+  if (!weft_str_starts_with(name, "account/") ||
+      !weft_str_eq(weft_str_of(name.data + prefix, name.length - prefix), tag))
+    return false;
   *out = use;
   return true;
 }
@@ -63,7 +66,8 @@ typedef struct rows {
   int n, max;
 } rows_t;
 
-static void add_row(void *arg, weft_str_t src, weft_str_t dst, weft_traffic_t traffic, weft_link_count_t count) {
+static void add_row(void *arg, weft_str_t src, weft_str_t dst, weft_traffic_t traffic,
+                    weft_link_count_t count) {
   rows_t *rows = arg;
   if (rows->n++ >= rows->max) return;
   WEFT_TransportCount *c = &rows->counts[rows->n - 1];

@@ -136,10 +136,10 @@ static void leave_agreement(weft_coll_run_t *r, const weft_coll_signature_t *old
   const unsigned char *bytes = (const unsigned char *)old;
   for (size_t i = 0; i < sizeof *old; i++) hash = (hash ^ bytes[i]) * 1099511628211u;
   char text[WEFT_RUN_TEXT];
-  const int n = snprintf(text, sizeof text, "%llx.%llx.%llx.%llx.%x/%x", (unsigned long long)r->call.group_key,
-                         (unsigned long long)r->call.instance_key, (unsigned long long)r->call.frame_id,
-                         (unsigned long long)r->call.iteration, (unsigned)(hash ^ (hash >> 32)),
-                         (unsigned)(old_source + 1));
+  const int n = snprintf(text, sizeof text, "%llx.%llx.%llx.%llx.%x/%x",
+                         (unsigned long long)r->call.group_key, (unsigned long long)r->call.instance_key,
+                         (unsigned long long)r->call.frame_id, (unsigned long long)r->call.iteration,
+                         (unsigned)(hash ^ (hash >> 32)), (unsigned)(old_source + 1));
   weft_status_t *why =
       WEFT_ERROR(FAILED_PRECONDITION,
                  "Collective %.*s (group_key=%lld, instance_key=%lld): rank %d (%.*s) does something "

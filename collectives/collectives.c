@@ -1,4 +1,5 @@
-/* collectives/collectives.c - a task's collectives: the runs that go on, how they begin, and what ends them from outside. */
+/* collectives/collectives.c - a task's collectives: the runs that go on, how they begin, and what ends them
+ * from outside. */
 #include "collectives/collectives_impl.h"
 
 #include "base/alloc.h"
@@ -207,8 +208,8 @@ void weft_run_finished(weft_coll_run_t *r) {
   weft_run_release(r);
 }
 
-/* What was agreed on its instances stays, if the leader then names the same members: who does something else next time
- * must know what to leave. */
+/* What was agreed on its instances stays, if the leader then names the same members: who does something else
+ * next time must know what to leave. */
 void weft_run_forget_group(weft_coll_run_t *r) {
   weft_mutex_lock(&r->owner->mu);
   if (r->entry != NULL) r->entry->is_doubtful = true;
@@ -223,7 +224,8 @@ static bool is_of_step(const weft_coll_run_t *r, const void *arg) {
 
 void weft_collectives_end_step(weft_collectives_t *c, int64_t step_id, const weft_status_t *why) {
   weft_status_t *aborted = NULL;
-  if (why == NULL) aborted = weft_status_mark_derived(WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id));
+  if (why == NULL)
+    aborted = weft_status_mark_derived(WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id));
   fail_runs(c, is_of_step, &step_id, why == NULL ? aborted : why);
   c->transport->ops->end_step(c->transport, step_id, why);
   weft_status_free(aborted);
@@ -257,7 +259,8 @@ static weft_group_entry_t *take_group_of(weft_collectives_t *c, weft_str_t task)
 void weft_collectives_lost_task(weft_collectives_t *c, weft_str_t task, const weft_status_t *why) {
   weft_status_t *s = weft_transport_loss(task, why);
   if (c->transport->ops->cause != NULL) s = c->transport->ops->cause(c->transport, task, s);
-  for (weft_group_entry_t *e = take_group_of(c, task); e != NULL; e = take_group_of(c, task)) weft_group_entry_release(e);
+  for (weft_group_entry_t *e = take_group_of(c, task); e != NULL; e = take_group_of(c, task))
+    weft_group_entry_release(e);
   c->transport->ops->lost_task(c->transport, task, s);
   fail_runs(c, is_with_task, &task, s);
   weft_status_free(s);

@@ -24,19 +24,24 @@
 
 /* Shapes: `input` is what a rank gives, `output` what it gets. S: one rank's tensor. */
 typedef enum weft_collective_kind {
-  WEFT_BROADCAST,      /* root's input -> everybody's output */
-  WEFT_SCATTER,        /* root's input [N*d0, ...] -> rank i gets rows i*d0.. */
-  WEFT_GATHER,         /* as all-gather, but only root has an output (others: NULL) */
-  WEFT_ALL_GATHER,     /* inputs joined along dimension 0 in rank order; first dimensions may differ */
-  WEFT_ALL_TO_ALL,     /* block j of rank i's input -> block i of rank j's output; `splits`: rows per block (v) */
-  WEFT_REDUCE,         /* the reduction, at root only */
-  WEFT_ALL_REDUCE,     /* the reduction, at everybody */
+  WEFT_BROADCAST,  /* root's input -> everybody's output */
+  WEFT_SCATTER,    /* root's input [N*d0, ...] -> rank i gets rows i*d0.. */
+  WEFT_GATHER,     /* as all-gather, but only root has an output (others: NULL) */
+  WEFT_ALL_GATHER, /* inputs joined along dimension 0 in rank order; first dimensions may differ */
+  WEFT_ALL_TO_ALL, /* block j of rank i's input -> block i of rank j's output; `splits`: rows per block (v) */
+  WEFT_REDUCE,     /* the reduction, at root only */
+  WEFT_ALL_REDUCE, /* the reduction, at everybody */
   WEFT_REDUCE_SCATTER, /* rank i gets rows i*d0/N.. of the reduction */
   WEFT_PERMUTE,        /* rank i's input -> rank targets[i]; who is nobody's target gets zeros */
   WEFT_BARRIER,        /* nothing moves; ends when all have come */
 } weft_collective_kind_t;
 
-typedef enum weft_reduction { WEFT_REDUCE_SUM, WEFT_REDUCE_PROD, WEFT_REDUCE_MIN, WEFT_REDUCE_MAX } weft_reduction_t;
+typedef enum weft_reduction {
+  WEFT_REDUCE_SUM,
+  WEFT_REDUCE_PROD,
+  WEFT_REDUCE_MIN,
+  WEFT_REDUCE_MAX
+} weft_reduction_t;
 
 typedef enum weft_collective_algorithm {
   WEFT_ALGORITHM_AUTO, /* by size and topology, from the measured cost model */
@@ -46,7 +51,8 @@ typedef enum weft_collective_algorithm {
   WEFT_ALGORITHM_HIERARCHICAL,     /* within a host, across hosts, within a host */
   WEFT_ALGORITHM_DIRECT,           /* every rank fetches its field from all others at once: one host */
 } weft_collective_algorithm_t;
-/* "auto", "ring", "tree", "halving_doubling", "hierarchical", "direct"; false if unknown. "nccl" is AUTO. "": AUTO. */
+/* "auto", "ring", "tree", "halving_doubling", "hierarchical", "direct"; false if unknown. "nccl" is AUTO. "":
+ * AUTO. */
 bool weft_collective_algorithm_parse(weft_str_t text, weft_collective_algorithm_t *out);
 const char *weft_collective_algorithm_name(weft_collective_algorithm_t a);
 
@@ -54,26 +60,28 @@ const char *weft_collective_algorithm_name(weft_collective_algorithm_t a);
 typedef struct weft_collective {
   weft_collective_kind_t kind;
   weft_str_t name;   /* of the node, for messages */
-  weft_str_t device; /* "/job:worker/replica:0/task:1/device:CPU:0": who takes part. One member per device and group */
+  weft_str_t device; /* "/job:worker/replica:0/task:1/device:CPU:0": who takes part. One member per device and
+                        group */
   int64_t step_id;
   uint64_t frame_id; /* in a loop: an instance runs once per iteration */
   int64_t iteration;
   int64_t group_key, instance_key;
   int group_size;
-  int rank;          /* wanted rank; -1: by the order of device names. All members say the same way */
+  int rank; /* wanted rank; -1: by the order of device names. All members say the same way */
   weft_reduction_t reduction;
-  bool is_mean;      /* divides the sum by group_size */
-  int root;          /* rank; -1: whoever has is_source */
-  bool is_source;    /* of a broadcast without known root */
+  bool is_mean;   /* divides the sum by group_size */
+  int root;       /* rank; -1: whoever has is_source */
+  bool is_source; /* of a broadcast without known root */
   weft_dtype_t dtype;
-  weft_shape_t shape;          /* of the input; of the output for a receiver of broadcast or scatter */
-  weft_tensor_t *input;        /* NULL for who only receives */
-  const int64_t *splits;       /* of all-to-all: group_size row counts; NULL: equal blocks */
-  const int *targets;          /* of permute: group_size ranks */
-  bool is_uniform;             /* of gather, all-gather: all ranks' shapes are the same (then checked), no row counts travel */
-  bool takes_input;            /* the input's memory may be overwritten: the caller holds no other reference */
+  weft_shape_t shape;    /* of the input; of the output for a receiver of broadcast or scatter */
+  weft_tensor_t *input;  /* NULL for who only receives */
+  const int64_t *splits; /* of all-to-all: group_size row counts; NULL: equal blocks */
+  const int *targets;    /* of permute: group_size ranks */
+  bool is_uniform;  /* of gather, all-gather: all ranks' shapes are the same (then checked), no row counts
+                       travel */
+  bool takes_input; /* the input's memory may be overwritten: the caller holds no other reference */
   weft_collective_algorithm_t algorithm;
-  int64_t timeout_ms;          /* 0: none */
+  int64_t timeout_ms; /* 0: none */
 } weft_collective_t;
 
 typedef struct weft_collectives weft_collectives_t; /* Of a task. Thread-safe. */
@@ -81,15 +89,16 @@ typedef struct weft_collectives weft_collectives_t; /* Of a task. Thread-safe. *
 /* Called once, on any thread. Owns status and output (NULL if this rank gets none). */
 typedef void weft_collective_done_fn(void *arg, weft_status_t *status, weft_tensor_t *output);
 /* Never blocks. All outstanding transfers have ended when done is called. Errors beside those above: INTERNAL
- * (INVALID_ARGUMENT for what the call itself says wrongly), CANCELLED. A zero-sized or one-member collective works. */
+ * (INVALID_ARGUMENT for what the call itself says wrongly), CANCELLED. A zero-sized or one-member collective
+ * works. */
 void weft_collectives_run(weft_collectives_t *c, const weft_collective_t *call, weft_canceller_t *canceller,
                           weft_collective_done_fn *done, void *arg);
 
 /* The step ended: forgets what it kept here; who still fetches from it gets `why` (copied; NULL: ABORTED). */
 void weft_collectives_end_step(weft_collectives_t *c, int64_t step_id, const weft_status_t *why);
 
-/* A task is known to be dead (heartbeats): whatever waits for it ends with UNAVAILABLE naming it, and its groups fail
- * until it has come again. */
+/* A task is known to be dead (heartbeats): whatever waits for it ends with UNAVAILABLE naming it, and its
+ * groups fail until it has come again. */
 void weft_collectives_lost_task(weft_collectives_t *c, weft_str_t task, const weft_status_t *why);
 
 #endif /* WEFT_COLLECTIVES_COLLECTIVES_H_ */

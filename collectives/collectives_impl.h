@@ -1,4 +1,5 @@
-/* collectives/collectives_impl.h - what a task's collectives are made of; for collectives.c, join.c and agreement.c alone.
+/* collectives/collectives_impl.h - what a task's collectives are made of; for collectives.c, join.c and
+ * agreement.c alone.
  *
  * The leader is asked once for a group and once for an instance; both answers are kept, so that a repeated
  * step touches two hash tables and asks nobody. A kept group goes when a task of it is lost, or when a run of
@@ -17,7 +18,8 @@ typedef struct weft_group_entry {
   weft_group_t *group;
   weft_map_t instances; /* guarded by the collectives' mu; number -> chain */
   size_t num_instances;
-  bool is_doubtful; /* guarded by the collectives' mu: a run has failed, the leader is to be asked for the group again */
+  bool is_doubtful; /* guarded by the collectives' mu: a run has failed, the leader is to be asked for the
+                       group again */
 } weft_group_entry_t;
 
 struct weft_collectives {
@@ -28,10 +30,10 @@ struct weft_collectives {
   weft_timer_t *timer;
   weft_mutex_t mu;
   weft_cond_t idle;
-  weft_map_t groups; /* guarded by mu; key -> weft_group_entry_t, one reference */
-  weft_coll_run_t *runs;  /* guarded by mu */
-  int num_runs;      /* guarded by mu */
-  bool is_ending;    /* guarded by mu */
+  weft_map_t groups;     /* guarded by mu; key -> weft_group_entry_t, one reference */
+  weft_coll_run_t *runs; /* guarded by mu */
+  int num_runs;          /* guarded by mu */
+  bool is_ending;        /* guarded by mu */
 };
 
 void weft_group_entry_forget_instances(weft_group_entry_t *e);

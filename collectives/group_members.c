@@ -1,4 +1,5 @@
-/* collectives/group_members.c - who comes to a group: whether they fit together, their ranks, and the links between them. */
+/* collectives/group_members.c - who comes to a group: whether they fit together, their ranks, and the links
+ * between them. */
 #include "base/alloc.h"
 #include "collectives/group_records.h"
 
@@ -118,7 +119,8 @@ static weft_link_t measure(const weft_group_table_env_t *env, weft_str_t from, w
   return (weft_link_t){.alpha_s = none, .byte_s = much > none ? (much - none) / LARGE : 0};
 }
 
-/* The first pair of tasks on one host, and the first on two, stand for all. Tasks of one host have ranks that are close. */
+/* The first pair of tasks on one host, and the first on two, stand for all. Tasks of one host have ranks that
+ * are close. */
 void weft_group_measure_links(const weft_group_table_env_t *env, weft_group_t *g) {
   enum { CLOSE = 1024 };
   bool has_near = false, has_far = false;

@@ -61,8 +61,10 @@ struct weft_group_table {
 
 /* group_members.c */
 
-weft_group_came_t *weft_group_member_of(const weft_group_record_t *g, weft_str_t device); /* NULL: has not come */
-weft_group_came_t *weft_group_came_new(const weft_group_request_t *r, weft_str_t host);   /* NULL without memory */
+weft_group_came_t *weft_group_member_of(const weft_group_record_t *g,
+                                        weft_str_t device); /* NULL: has not come */
+weft_group_came_t *weft_group_came_new(const weft_group_request_t *r,
+                                       weft_str_t host); /* NULL without memory */
 /* Why who asks cannot be a member of g; NULL if it can. */
 weft_status_t *weft_group_contradiction(const weft_group_record_t *g, const weft_group_request_t *r);
 weft_group_t *weft_group_build(weft_group_record_t *g); /* all have come; NULL without memory */

@@ -102,9 +102,10 @@ static weft_group_record_t *find_locked(weft_group_table_t *t, int64_t key) WEFT
   return g;
 }
 
-/* Takes out the group that nothing waits for and that was asked for least recently; NULL if something waits for each.
- * What waits for its instances is moved to `unanswered`. */
-static weft_group_record_t *forget_locked(weft_group_table_t *t, weft_waiter_list_t *unanswered) WEFT_REQUIRES(t->mu) {
+/* Takes out the group that nothing waits for and that was asked for least recently; NULL if something waits
+ * for each. What waits for its instances is moved to `unanswered`. */
+static weft_group_record_t *forget_locked(weft_group_table_t *t, weft_waiter_list_t *unanswered)
+    WEFT_REQUIRES(t->mu) {
   weft_group_record_t **oldest = NULL;
   for (int i = 0; i < WEFT_GROUP_BUCKETS; i++) {
     for (weft_group_record_t **at = &t->groups[i]; *at != NULL; at = &(*at)->next) {
@@ -180,9 +181,12 @@ static tasks_t tasks_of_cluster(const weft_group_table_t *t) {
   return c;
 }
 
-static weft_str_t job_of(weft_str_t task) { return weft_str_of(task.data, (size_t)(weft_str_rfind(task, '/') + 1)); }
+static weft_str_t job_of(weft_str_t task) {
+  return weft_str_of(task.data, (size_t)(weft_str_rfind(task, '/') + 1));
+}
 
-/* Tasks without a device in the group, of the jobs that have one: it may have been meant to have fewer, the text says so. */
+/* Tasks without a device in the group, of the jobs that have one: it may have been meant to have fewer, the
+ * text says so. */
 static void list_absent(const weft_group_record_t *g, tasks_t cluster, weft_name_list_t *out) {
   for (int i = 0; i < cluster.n; i++) {
     bool is_member = false, is_of_job = false;
@@ -383,7 +387,8 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
     return;
   }
   w->table = t;
-  if (w->group.timeout_ms <= 0) w->group.timeout_ms = WEFT_GROUP_JOIN_MS; /* as of TensorFlow's workers, which say none */
+  if (w->group.timeout_ms <= 0)
+    w->group.timeout_ms = WEFT_GROUP_JOIN_MS; /* as of TensorFlow's workers, which say none */
   if (r->group_size < 1 || r->group_size > WEFT_MAX_GROUP) {
     why = WEFT_ERROR(INVALID_ARGUMENT, "collective group %lld cannot have %d members, only 1 to %d",
                      (long long)r->group_key, r->group_size, WEFT_MAX_GROUP);
@@ -414,8 +419,9 @@ void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r,
     weft_mutex_unlock(&t->mu);
   }
   if (forgotten != NULL) {
-    weft_status_t *s = WEFT_ERROR(ABORTED, "Collective group %lld is forgotten: %d others were asked for since",
-                                  (long long)forgotten->key, WEFT_GROUPS_KEPT);
+    weft_status_t *s =
+        WEFT_ERROR(ABORTED, "Collective group %lld is forgotten: %d others were asked for since",
+                   (long long)forgotten->key, WEFT_GROUPS_KEPT);
     weft_waiter_answer_all(&unanswered, t->timer, s, NULL, -1);
     weft_status_free(s);
     record_free(forgotten);

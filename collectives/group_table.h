@@ -11,8 +11,9 @@
  * step, and compares them. What was agreed is remembered with the group: who asks
  * for the same again gets the answer at once.
  *
- * Memory and time grow with the members that have come, never with the size that a request declares. A table keeps
- * WEFT_GROUPS_KEPT groups: beyond that the one that was asked for least recently, and for which nothing waits, is forgotten.
+ * Memory and time grow with the members that have come, never with the size that a request declares. A table
+ * keeps WEFT_GROUPS_KEPT groups: beyond that the one that was asked for least recently, and for which nothing
+ * waits, is forgotten.
  *
  * Sources: reference strategies 1.1 R2; TensorFlow's collective_param_resolver_local.
  */
@@ -41,8 +42,9 @@ WEFT_MUST_CHECK weft_status_t *weft_group_table_create(const weft_group_table_en
 void weft_group_table_destroy(weft_group_table_t *t);
 
 /* `fn` is called once, perhaps before this returns, with no lock held; the request is copied. Errors:
- * INVALID_ARGUMENT (more than WEFT_MAX_GROUP members), INTERNAL (sizes, device types, ranks: TensorFlow's code), UNAVAILABLE (a member's task is lost),
- * DEADLINE_EXCEEDED (the request's timeout; says who came), CANCELLED, RESOURCE_EXHAUSTED. */
+ * INVALID_ARGUMENT (more than WEFT_MAX_GROUP members), INTERNAL (sizes, device types, ranks: TensorFlow's
+ * code), UNAVAILABLE (a member's task is lost), DEADLINE_EXCEEDED (the request's timeout; says who came),
+ * CANCELLED, RESOURCE_EXHAUSTED. */
 void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r, weft_canceller_t *canceller,
                            weft_group_fn *fn, void *arg);
 /* As above. Errors: INVALID_ARGUMENT to all ranks with both values when two requests differ, or when a

@@ -155,7 +155,8 @@ void weft_instances_free_all(weft_group_table_t *t) {
 weft_status_t *weft_instance_too_late(const weft_instance_record_t *r, const weft_waiter_t *w) {
   weft_name_list_t missing = {0};
   weft_rank_set_t ranks = {{0}};
-  for (const weft_waiter_t *x = r->waiters.first; x != NULL; x = x->next) weft_rank_set_add(&ranks, x->instance.rank);
+  for (const weft_waiter_t *x = r->waiters.first; x != NULL; x = x->next)
+    weft_rank_set_add(&ranks, x->instance.rank);
   weft_rank_set_list_missing(&ranks, w->instance.group_size, &missing);
   return WEFT_ERROR(
       DEADLINE_EXCEEDED,
@@ -259,14 +260,16 @@ static void agree_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_
   o->rubbish = r;
 }
 
-/* One of two requests says that its rank does in this step what was agreed before, by which another rank than the other
- * request's is the source; that one need not come: it may be done already. */
-static weft_status_t *second_source_locked(weft_group_table_t *t, const weft_instance_request_t *a, const weft_instance_request_t *b)
-    WEFT_REQUIRES(t->mu) {
-  const bool is_old = (a->details & WEFT_INSTANCE_DOUBT) != 0, is_other_old = (b->details & WEFT_INSTANCE_DOUBT) != 0;
+/* One of two requests says that its rank does in this step what was agreed before, by which another rank than
+ * the other request's is the source; that one need not come: it may be done already. */
+static weft_status_t *second_source_locked(weft_group_table_t *t, const weft_instance_request_t *a,
+                                           const weft_instance_request_t *b) WEFT_REQUIRES(t->mu) {
+  const bool is_old = (a->details & WEFT_INSTANCE_DOUBT) != 0,
+             is_other_old = (b->details & WEFT_INSTANCE_DOUBT) != 0;
   const weft_instance_request_t *claim = is_old ? b : a;
   const weft_instance_agreed_t *agreed = agreed_locked(t, a);
-  if (is_old == is_other_old || !claim->is_source || claim->root >= 0 || agreed == NULL || agreed->source < 0) return NULL;
+  if (is_old == is_other_old || !claim->is_source || claim->root >= 0 || agreed == NULL || agreed->source < 0)
+    return NULL;
   weft_instance_request_t old = agreed->what;
   old.rank = agreed->source;
   old.is_source = true;
@@ -343,8 +346,8 @@ void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_r
   weft_mutex_unlock(&t->mu);
   q = &w->instance;
   if (o.why == NULL && (q->rank < 0 || q->rank >= q->group_size || q->group_size > WEFT_MAX_GROUP)) {
-    o.why = WEFT_ERROR(INVALID_ARGUMENT, "collective %.*s: rank %d of %d, where %d ranks can be", WEFT_STR_ARGS(q->name), q->rank,
-                       q->group_size, WEFT_MAX_GROUP);
+    o.why = WEFT_ERROR(INVALID_ARGUMENT, "collective %.*s: rank %d of %d, where %d ranks can be",
+                       WEFT_STR_ARGS(q->name), q->rank, q->group_size, WEFT_MAX_GROUP);
   }
   atomic_fetch_add(&w->refs, 1); /* ours, beside the taker's */
   if (o.why == NULL) weft_group_table_watch(t, w, canceller, q->timeout_ms, &o.why);

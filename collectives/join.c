@@ -96,12 +96,13 @@ weft_status_t *weft_run_stage_group(weft_coll_run_t *r) {
   weft_mutex_unlock(&c->mu);
   if (e != NULL && !is_doubtful && rank_of(e->group, r->call.device) >= 0) return enter_group(r, e);
   weft_group_entry_release(e);
-  const weft_group_request_t q = {.group_key = r->call.group_key,
-                                  .group_size = r->call.group_size,
-                                  .rank = r->call.rank,
-                                  .device_type = weft_transport_type_of(r->call.device),
-                                  .device = r->call.device,
-                                  .timeout_ms = r->call.timeout_ms > 0 ? r->call.timeout_ms : WEFT_GROUP_JOIN_MS};
+  const weft_group_request_t q = {
+      .group_key = r->call.group_key,
+      .group_size = r->call.group_size,
+      .rank = r->call.rank,
+      .device_type = weft_transport_type_of(r->call.device),
+      .device = r->call.device,
+      .timeout_ms = r->call.timeout_ms > 0 ? r->call.timeout_ms : WEFT_GROUP_JOIN_MS};
   weft_run_begin(r);
   c->transport->ops->complete_group(c->transport, &q, r->canceller, on_group, r);
   return NULL;

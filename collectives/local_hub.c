@@ -21,8 +21,8 @@ double weft_local_hub_cost(void *arg, weft_str_t from, weft_str_t to, size_t byt
   weft_local_hub_t *h = arg;
   weft_mutex_lock(&h->mu);
   const weft_link_model_t *m = weft_local_model_of(h, from, to);
-  const double s =
-      m == NULL ? 2e-6 + (double)bytes / 5e9 : weft_local_message_s(m, bytes); /* a closure and memory's pace */
+  const double s = m == NULL ? 2e-6 + (double)bytes / 5e9
+                             : weft_local_message_s(m, bytes); /* a closure and memory's pace */
   weft_mutex_unlock(&h->mu);
   return s;
 }

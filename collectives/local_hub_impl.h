@@ -19,7 +19,7 @@ enum { WEFT_LOCAL_STEPS_KEPT = 64 }; /* ended steps that are remembered for late
 
 typedef struct weft_local_task weft_local_task_t;
 typedef struct weft_local_place {
-  atomic_int refs;           /* the table's or whoever took it; the canceller's; the timer's */
+  atomic_int refs;                      /* the table's or whoever took it; the canceller's; the timer's */
   struct weft_local_place *next, *prev; /* all places of the task */
   weft_local_task_t *owner;             /* who offers */
   weft_local_hub_t *hub;
@@ -126,12 +126,14 @@ void weft_local_count(weft_local_hub_t *h, const weft_local_place_t *p, int sent
 void weft_local_place_release(weft_local_place_t *p); /* NULL is fine */
 /* Takes a place out of its table; the table's reference is the caller's now. */
 void weft_local_take_locked(weft_local_hub_t *h, weft_local_place_t *p) WEFT_REQUIRES(h->mu);
-/* Ends a taken list, linked by `next`, with `why` (copied; NULL: both got what they wanted) and gives it back. */
+/* Ends a taken list, linked by `next`, with `why` (copied; NULL: both got what they wanted) and gives it
+ * back. */
 void weft_local_end_all(weft_local_place_t *list, const weft_status_t *why);
 void weft_local_deliver(weft_local_place_t *p); /* a taken place with both sides */
 bool weft_local_is_of_run(const weft_local_place_t *p, int64_t step_id, weft_str_t run);
-void weft_local_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, weft_str_t to_task, weft_str_t to_device,
-                      const void *data, size_t bytes, bool is_kept, weft_transfer_done_fn *done, void *arg);
+void weft_local_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, weft_str_t to_task,
+                      weft_str_t to_device, const void *data, size_t bytes, bool is_kept,
+                      weft_transfer_done_fn *done, void *arg);
 void weft_local_fetch(weft_transport_t *base, const weft_fetch_t *f, weft_canceller_t *canceller,
                       weft_transfer_done_fn *done, void *arg);
 

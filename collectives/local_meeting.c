@@ -28,7 +28,8 @@ void weft_local_take_locked(weft_local_hub_t *h, weft_local_place_t *p) WEFT_REQ
 
 /* Ends a taken place with `why` (copied; NULL: both got what they wanted) and gives it back. */
 static void end(weft_local_place_t *p, const weft_status_t *why) {
-  if (p->has_cancel && weft_canceller_try_deregister(p->canceller, p->cancel_token)) weft_local_place_release(p);
+  if (p->has_cancel && weft_canceller_try_deregister(p->canceller, p->cancel_token))
+    weft_local_place_release(p);
   if (p->has_fetch) p->fetch_done(p->fetch_arg, why == NULL ? NULL : weft_status_clone(why));
   if (p->has_offer) p->offer_done(p->offer_arg, why == NULL ? NULL : weft_status_clone(why));
   weft_local_place_release(p);
@@ -134,8 +135,8 @@ static void on_cancel(void *arg) {
 }
 
 /* One side arrives at `owner`'s table, as a place of its own. */
-static void arrive(weft_local_hub_t *h, weft_local_task_t *owner, weft_local_task_t *self, weft_local_place_t *mine,
-                   weft_canceller_t *canceller) {
+static void arrive(weft_local_hub_t *h, weft_local_task_t *owner, weft_local_task_t *self,
+                   weft_local_place_t *mine, weft_canceller_t *canceller) {
   weft_status_t *failed = NULL;
   weft_local_place_t *served = NULL, *left = NULL, *waits = NULL;
   int sent = 0;
@@ -176,8 +177,8 @@ static void arrive(weft_local_hub_t *h, weft_local_task_t *owner, weft_local_tas
   }
   /* A fetch that must wait can be cancelled from now on; the callback finds it in the table. */
   weft_local_place_t *watched = waits != NULL && waits->has_fetch                     ? waits
-                     : departs && served->has_fetch && !served->has_cancel ? served
-                                                                           : NULL;
+                                : departs && served->has_fetch && !served->has_cancel ? served
+                                                                                      : NULL;
   bool is_cancelled = false;
   if (watched != NULL && watched->canceller != NULL) {
     atomic_fetch_add(&watched->refs, 1);
@@ -206,8 +207,8 @@ static void no_memory(weft_transfer_done_fn *done, void *arg, weft_str_t key) {
 }
 
 void weft_local_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, weft_str_t to_task,
-                        weft_str_t to_device, const void *data, size_t bytes, bool is_kept,
-                        weft_transfer_done_fn *done, void *arg) {
+                      weft_str_t to_device, const void *data, size_t bytes, bool is_kept,
+                      weft_transfer_done_fn *done, void *arg) {
   (void)to_device; /* is in the key */
   (void)is_kept;   /* all offers are */
   weft_local_transport_t *t = (weft_local_transport_t *)base;
@@ -229,7 +230,7 @@ void weft_local_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, w
 }
 
 void weft_local_fetch(weft_transport_t *base, const weft_fetch_t *f, weft_canceller_t *canceller,
-                        weft_transfer_done_fn *done, void *arg) {
+                      weft_transfer_done_fn *done, void *arg) {
   weft_local_transport_t *t = (weft_local_transport_t *)base;
   weft_local_hub_t *h = t->hub;
   weft_mutex_lock(&h->mu);

@@ -28,7 +28,8 @@ static void heap_push_locked(weft_local_hub_t *h, weft_local_place_t *p)
   atomic_fetch_add(&p->refs, 1);
 }
 
-static weft_local_place_t *heap_pop_locked(weft_local_hub_t *h) WEFT_REQUIRES(h->mu) { /* with the heap's reference */
+static weft_local_place_t *heap_pop_locked(weft_local_hub_t *h)
+    WEFT_REQUIRES(h->mu) { /* with the heap's reference */
   weft_local_place_t *top = h->heap[0], *last = h->heap[--h->num_heap];
   int i = 0;
   for (int child = 1; child < h->num_heap; child = 2 * i + 1) {
@@ -82,7 +83,8 @@ bool weft_local_depart_locked(weft_local_hub_t *h, weft_local_place_t *p, int *s
   return true;
 }
 
-void weft_local_set_alarm(weft_local_hub_t *h, weft_local_place_t *p) { /* real time: somebody must look when it is due */
+void weft_local_set_alarm(weft_local_hub_t *h,
+                          weft_local_place_t *p) { /* real time: somebody must look when it is due */
   if (h->has_virtual_time) return;
   uint64_t id = 0;
   weft_status_t *s = weft_timer_add(h->timer, p->due_ns, pump, h, &id);

@@ -6,8 +6,8 @@
 typedef bool ends_fn(const weft_local_place_t *p, const void *arg);
 
 /* Takes all places of t for which it is time; linked by `next`. */
-static weft_local_place_t *take_those_locked(weft_local_hub_t *h, weft_local_task_t *t, ends_fn *is_time, const void *arg)
-    WEFT_REQUIRES(h->mu) {
+static weft_local_place_t *take_those_locked(weft_local_hub_t *h, weft_local_task_t *t, ends_fn *is_time,
+                                             const void *arg) WEFT_REQUIRES(h->mu) {
   weft_local_place_t *list = NULL;
   for (weft_local_place_t *p = t->first; p != NULL;) {
     weft_local_place_t *next = p->next;
@@ -71,7 +71,9 @@ static void local_fail(weft_transport_t *base, int64_t step_id, weft_str_t run, 
   }
 }
 
-static bool is_step(const weft_local_place_t *p, const void *arg) { return p->step_id == *(const int64_t *)arg; }
+static bool is_step(const weft_local_place_t *p, const void *arg) {
+  return p->step_id == *(const int64_t *)arg;
+}
 
 static void local_end_step(weft_transport_t *base, int64_t step_id, const weft_status_t *why) {
   weft_local_transport_t *t = (weft_local_transport_t *)base;

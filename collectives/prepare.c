@@ -62,8 +62,8 @@ weft_status_t *weft_prepare_check(const weft_collective_t *call) {
                       name, call->rank, call->root, call->group_size);
   }
   if (call->group_size > WEFT_MAX_GROUP) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: a group of %d; it can have %d members at most", name_length, name,
-                      call->group_size, WEFT_MAX_GROUP);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: a group of %d; it can have %d members at most",
+                      name_length, name, call->group_size, WEFT_MAX_GROUP);
   }
   if (call->device.length == 0)
     return WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s: no device", name_length, name);
@@ -156,8 +156,8 @@ typedef struct layout {
 } layout_t;
 
 /* Rows by rank -> byte bounds and the sum of rows. */
-static weft_status_t *bounds_of(const weft_coll_run_t *r, const int64_t *rows, size_t row_bytes, size_t *bounds,
-                                int64_t *out_total) {
+static weft_status_t *bounds_of(const weft_coll_run_t *r, const int64_t *rows, size_t row_bytes,
+                                size_t *bounds, int64_t *out_total) {
   int64_t total = 0;
   bounds[0] = 0;
   for (int i = 0; i < r->group->size; i++) {

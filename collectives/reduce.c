@@ -199,10 +199,11 @@ static inline weft_c128_t c128_times(weft_c128_t x, weft_c128_t y) {
 #define COMPLEX(id, suffix) \
   [WEFT_##id] = {[WEFT_REDUCE_SUM] = sum_##suffix, [WEFT_REDUCE_PROD] = prod_##suffix},
 #define DIVIDED(id, suffix) [WEFT_##id] = divide_##suffix,
-#define EVERY_ORDERED(X)                                                                                    \
-  X(F32, f32)                                                                                               \
-  X(F64, f64) X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32) \
-      X(I64, i64) X(U64, u64)
+#define EVERY_ORDERED(X) \
+  X(F32, f32)            \
+  X(F64, f64)            \
+  X(F16, f16)            \
+  X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32) X(I64, i64) X(U64, u64)
 #define EVERY_COMPLEX(X) X(C64, c64) X(C128, c128)
 
 static weft_reduce_fn *const reductions[WEFT_DTYPE_COUNT][WEFT_REDUCE_MAX + 1] = {EVERY_ORDERED(ORDERED)

@@ -1,8 +1,8 @@
 /* collectives/reduce.tmpl.h - the loops of one dtype.
  *
  * Parameters: REDUCE_SUFFIX; REDUCE_T, how an element is stored; REDUCE_LOAD(x), its
- * value; REDUCE_STORE(v), back; REDUCE_ADD(x, y), REDUCE_MUL(x, y), REDUCE_DIV(x, n) on values; REDUCE_ORDERED if
- * there are min and max. All are undefined below.
+ * value; REDUCE_STORE(v), back; REDUCE_ADD(x, y), REDUCE_MUL(x, y), REDUCE_DIV(x, n) on values;
+ * REDUCE_ORDERED if there are min and max. All are undefined below.
  */
 #define REDUCE_CAT_(a, b) a##_##b
 #define REDUCE_CAT(a, b) REDUCE_CAT_(a, b)

@@ -1,4 +1,5 @@
-/* collectives/reduce_loop.tmpl.h - one operation of one dtype: in place, or from two operands to a third place.
+/* collectives/reduce_loop.tmpl.h - one operation of one dtype: in place, or from two operands to a third
+ * place.
  *
  * Parameters beside reduce.tmpl.h's: LOOP_OP, LOOP_EXPR(x, y). Two loops, because what
  * `restrict` promises differs, and without its promise the loops are not vectorised.

@@ -159,15 +159,15 @@ static void consume(void *arg, size_t offset, const void *block, size_t n) {
 }
 
 /* "RUN/agreed source/what.field.source.destination" */
-static weft_str_t key_of(const weft_coll_run_t *r, char *text, const char *what, int pass, int field, int source,
-                         int destination) {
+static weft_str_t key_of(const weft_coll_run_t *r, char *text, const char *what, int pass, int field,
+                         int source, int destination) {
   const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s/%x/%s%x.%x.%x.%x", (int)r->run_length, r->run_text,
                          (unsigned)(r->agreed_source + 1), what, pass, field, source, destination);
   return weft_str_of(text, (size_t)n);
 }
 
-/* Signs of presence are runs of their own, one for each rank that shows itself: a rank that has ended takes back its own, not what
- * other ranks of its task still offer. */
+/* Signs of presence are runs of their own, one for each rank that shows itself: a rank that has ended takes
+ * back its own, not what other ranks of its task still offer. */
 static weft_str_t presence_of(const weft_coll_run_t *r, char *text, int rank) {
   const int n = snprintf(text, WEFT_KEY_TEXT, "%.*s.h%x", (int)r->run_length, r->run_text, rank);
   return weft_str_of(text, (size_t)n);
@@ -179,7 +179,8 @@ static weft_str_t presence_key(const weft_coll_run_t *r, char *text, int source,
   return weft_str_of(text, (size_t)n);
 }
 
-/* Who only gives, in a collective with a root, hears nothing from the others: it stays until it knows that they took part. */
+/* Who only gives, in a collective with a root, hears nothing from the others: it stays until it knows that
+ * they took part. */
 static bool only_gives(const weft_coll_run_t *r) {
   const weft_collective_kind_t k = r->call.kind;
   return k == WEFT_BROADCAST || k == WEFT_SCATTER || k == WEFT_GATHER || k == WEFT_REDUCE;
@@ -188,7 +189,8 @@ static bool only_gives(const weft_coll_run_t *r) {
 static void offer(weft_coll_run_t *r, weft_str_t key, int peer, const void *data, size_t bytes, bool is_kept,
                   weft_transfer_done_fn *fn, void *arg) {
   const weft_group_member_t *to = &r->group->members[peer];
-  r->transport->ops->offer(r->transport, r->call.step_id, key, to->task, to->device, data, bytes, is_kept, fn, arg);
+  r->transport->ops->offer(r->transport, r->call.step_id, key, to->task, to->device, data, bytes, is_kept, fn,
+                           arg);
 }
 
 static weft_fetch_t fetch_from(const weft_coll_run_t *r, weft_str_t key, int peer, size_t bytes) {
@@ -440,7 +442,8 @@ static weft_status_t *too_late(weft_coll_run_t *r) {
   weft_name_list_t missing = {0};
   weft_mutex_lock(&r->mu);
   for (int i = 0; r->is_probing && i < r->group->size; i++) {
-    if (!r->answered[i]) weft_name_list_add(&missing, "%d (%.*s)", i, WEFT_STR_ARGS(r->group->members[i].device));
+    if (!r->answered[i])
+      weft_name_list_add(&missing, "%d (%.*s)", i, WEFT_STR_ARGS(r->group->members[i].device));
   }
   weft_mutex_unlock(&r->mu);
   weft_status_t *s = WEFT_ERROR(
@@ -448,7 +451,8 @@ static weft_status_t *too_late(weft_coll_run_t *r) {
       "Collective has timed out waiting for other workers. %.*s (group_key=%lld, instance_key=%lld, step "
       "%lld) has taken more than %lld ms%s%s",
       WEFT_STR_ARGS(r->call.name), (long long)r->call.group_key, (long long)r->call.instance_key,
-      (long long)r->call.step_id, (long long)r->call.timeout_ms, missing.n > 0 ? "; these ranks have not come: " : "", weft_name_list_text(&missing));
+      (long long)r->call.step_id, (long long)r->call.timeout_ms,
+      missing.n > 0 ? "; these ranks have not come: " : "", weft_name_list_text(&missing));
   return s;
 }
 

@@ -95,7 +95,8 @@ struct weft_coll_run {
   weft_group_t *group;            /* set by stage group */
   struct weft_group_entry *entry; /* of the owner's cache; retained */
   int rank, source;
-  int agreed_source; /* part of all keys: who still follows another agreement is not taken for one of us; -1: none, or not yet */
+  int agreed_source; /* part of all keys: who still follows another agreement is not taken for one of us; -1:
+                        none, or not yet */
   weft_coll_signature_t signature;
   char run_text[WEFT_RUN_TEXT];
   size_t run_length;
@@ -147,7 +148,8 @@ void weft_run_explain(weft_coll_run_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_prepare_check(const weft_collective_t *call);
 void weft_prepare_signature(const weft_collective_t *call, weft_coll_signature_t *out);
 bool weft_prepare_has_counts(const weft_collective_t *call);
-WEFT_MUST_CHECK weft_status_t *weft_prepare_counts(weft_coll_run_t *r); /* fills counts_out; starts the exchange */
+WEFT_MUST_CHECK weft_status_t *weft_prepare_counts(
+    weft_coll_run_t *r); /* fills counts_out; starts the exchange */
 WEFT_MUST_CHECK weft_status_t *weft_prepare_buffers(
     weft_coll_run_t *r); /* output; plan, if there is none yet; scratch */
 

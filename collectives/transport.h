@@ -17,26 +17,28 @@
 typedef struct weft_transport weft_transport_t; /* Thread-safe. */
 
 typedef void weft_transfer_done_fn(void *arg, weft_status_t *status); /* owns status; once, on any thread */
-/* Takes bytes [at, at+n) of a fetch as they come, in order; n is at most the block size asked for. For fetches that
- * reduce on the way. */
+/* Takes bytes [at, at+n) of a fetch as they come, in order; n is at most the block size asked for. For
+ * fetches that reduce on the way. */
 typedef void weft_consume_fn(void *arg, size_t at, const void *bytes, size_t n);
 
 typedef struct weft_fetch {
-  weft_str_t from_task;      /* "/job:worker/replica:0/task:2" */
+  weft_str_t from_task; /* "/job:worker/replica:0/task:2" */
   weft_str_t from_device, to_device;
   int64_t step_id;
-  weft_str_t key;            /* copied; "RUN/REST": RUN names one run of an instance, see weft_transport_run_of() */
-  size_t bytes;              /* exactly; another number is INTERNAL naming key and both */
-  bool is_control;           /* counted as control, not as collective: row counts, questions who has come */
-  void *to;                  /* where they go; NULL: only to `consume` */
-  weft_consume_fn *consume;  /* NULL: only to `to` */
+  weft_str_t key;  /* copied; "RUN/REST": RUN names one run of an instance, see weft_transport_run_of() */
+  size_t bytes;    /* exactly; another number is INTERNAL naming key and both */
+  bool is_control; /* counted as control, not as collective: row counts, questions who has come */
+  void *to;        /* where they go; NULL: only to `consume` */
+  weft_consume_fn *consume; /* NULL: only to `to` */
   void *consume_arg;
 } weft_fetch_t;
 
 enum {
-  /* Of one group. Each member is told of all the others: 16384 of them are 268 million entries on the leader's wires. */
+  /* Of one group. Each member is told of all the others: 16384 of them are 268 million entries on the
+     leader's wires. */
   WEFT_MAX_GROUP = 16384,
-  WEFT_GROUP_JOIN_MS = 60000, /* so long the members of a group wait for the last to come, unless their timeout says otherwise */
+  WEFT_GROUP_JOIN_MS = 60000, /* so long the members of a group wait for the last to come, unless their
+                                 timeout says otherwise */
   WEFT_MAX_DEVICE_TEXT = 255, /* bytes of a member's device name, and of its host's */
 };
 
@@ -62,12 +64,14 @@ typedef struct weft_group { /* Immutable. Refcounted. */
   int64_t key;
   int size;
   weft_group_member_t *members; /* by rank */
-  weft_link_t near, far;        /* between members of one host, of two; measured once by the leader, so that all choose alike */
+  weft_link_t near,
+      far; /* between members of one host, of two; measured once by the leader, so that all choose alike */
 } weft_group_t;
-/* An empty group with room for `size` members; texts go into its arena. One reference; NULL without memory. */
+/* An empty group with room for `size` members; texts go into its arena. One reference; NULL without memory.
+ */
 weft_group_t *weft_group_new(int64_t key, int size);
 weft_group_t *weft_group_retain(weft_group_t *g);
-void weft_group_release(weft_group_t *g); /* NULL is fine */
+void weft_group_release(weft_group_t *g);                                          /* NULL is fine */
 typedef void weft_group_fn(void *arg, weft_status_t *status, weft_group_t *group); /* group: one reference */
 
 /* All that must be the same in one instance on all ranks, and who the source of a broadcast is. */
@@ -82,35 +86,45 @@ typedef struct weft_instance_request {
   bool is_mean, is_source;
   weft_collective_algorithm_t algorithm; /* as wanted */
   int root;
-  uint64_t details;   /* hash of splits' presence, targets and the like; must be the same on all ranks, but WEFT_INSTANCE_DOUBT */
+  uint64_t details;   /* hash of splits' presence, targets and the like; must be the same on all ranks, but
+                         WEFT_INSTANCE_DOUBT */
   int64_t timeout_ms; /* as above */
 } weft_instance_request_t;
-/* A peer does something else than was agreed: the leader waits for its request, it does not answer from memory. */
+/* A peer does something else than was agreed: the leader waits for its request, it does not answer from
+ * memory. */
 #define WEFT_INSTANCE_DOUBT (UINT64_C(1) << 63)
 typedef void weft_instance_fn(void *arg, weft_status_t *status, int source_rank);
 
 typedef struct weft_transport_ops {
-  /* Offers `bytes` at `data`, to be fetched once by `to_device`'s task; done when it has them, or when the offer ends
-   * (withdrawn, step ended, peer dead). `data` must live until then. Few bytes may be done as soon as they are on their
-   * way, unless `is_kept`: then not before they were fetched. */
-  void (*offer)(weft_transport_t *t, int64_t step_id, weft_str_t key, weft_str_t to_task, weft_str_t to_device,
-                const void *data, size_t bytes, bool is_kept, weft_transfer_done_fn *done, void *arg);
-  /* One run of an instance failed: offers made here and fetches asked for here or from elsewhere, under keys that begin
-   * with "run/", end with `why`, present ones and those that come until the step ends; so they do at the tasks of
-   * `group` (NULL: only here), which are told as well as one can, without waiting. A second failure of a run is ignored. */
-  void (*fail)(weft_transport_t *t, int64_t step_id, weft_str_t run, const weft_group_t *group, const weft_status_t *why);
-  /* `task` is dead: what it still had to do with ends with UNAVAILABLE naming it (`why`); a leader fails its groups. */
+  /* Offers `bytes` at `data`, to be fetched once by `to_device`'s task; done when it has them, or when the
+   * offer ends (withdrawn, step ended, peer dead). `data` must live until then. Few bytes may be done as soon
+   * as they are on their way, unless `is_kept`: then not before they were fetched. */
+  void (*offer)(weft_transport_t *t, int64_t step_id, weft_str_t key, weft_str_t to_task,
+                weft_str_t to_device, const void *data, size_t bytes, bool is_kept,
+                weft_transfer_done_fn *done, void *arg);
+  /* One run of an instance failed: offers made here and fetches asked for here or from elsewhere, under keys
+   * that begin with "run/", end with `why`, present ones and those that come until the step ends; so they do
+   * at the tasks of `group` (NULL: only here), which are told as well as one can, without waiting. A second
+   * failure of a run is ignored. */
+  void (*fail)(weft_transport_t *t, int64_t step_id, weft_str_t run, const weft_group_t *group,
+               const weft_status_t *why);
+  /* `task` is dead: what it still had to do with ends with UNAVAILABLE naming it (`why`); a leader fails its
+   * groups. */
   void (*lost_task)(weft_transport_t *t, weft_str_t task, const weft_status_t *why);
-  /* Why, perhaps, `task` is lost: who leaves because another has died is not the cause. Consumes `why`; returns it, or the
-   * cause. NULL: the transport knows nothing of causes. */
+  /* Why, perhaps, `task` is lost: who leaves because another has died is not the cause. Consumes `why`;
+   * returns it, or the cause. NULL: the transport knows nothing of causes. */
   weft_status_t *(*cause)(weft_transport_t *t, weft_str_t task, weft_status_t *why);
   /* Ends the offers and fetches of a step: present ones with `why`, and who asks later gets `why`, too. */
   void (*end_step)(weft_transport_t *t, int64_t step_id, const weft_status_t *why);
-  void (*fetch)(weft_transport_t *t, const weft_fetch_t *f, weft_canceller_t *canceller, weft_transfer_done_fn *done, void *arg);
+  void (*fetch)(weft_transport_t *t, const weft_fetch_t *f, weft_canceller_t *canceller,
+                weft_transfer_done_fn *done, void *arg);
   /* Ask the leader. */
-  void (*complete_group)(weft_transport_t *t, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn, void *arg);
-  void (*complete_instance)(weft_transport_t *t, const weft_instance_request_t *r, weft_canceller_t *canceller, weft_instance_fn *fn, void *arg);
-  /* Seconds that a message of `bytes` takes between two members: the measured link, for the choice of an algorithm. */
+  void (*complete_group)(weft_transport_t *t, const weft_group_request_t *r, weft_canceller_t *canceller,
+                         weft_group_fn *fn, void *arg);
+  void (*complete_instance)(weft_transport_t *t, const weft_instance_request_t *r,
+                            weft_canceller_t *canceller, weft_instance_fn *fn, void *arg);
+  /* Seconds that a message of `bytes` takes between two members: the measured link, for the choice of an
+   * algorithm. */
   double (*cost)(weft_transport_t *t, weft_str_t from_task, weft_str_t to_task, size_t bytes);
   void (*destroy)(weft_transport_t *t);
 } weft_transport_ops_t;
@@ -119,15 +133,17 @@ struct weft_transport {
 };
 /* The part of a key before its last '/': the run that the transfer belongs to. */
 weft_str_t weft_transport_run_of(weft_str_t key);
-/* What ends collectives with `task`, which is lost because of `why`: UNAVAILABLE. A task that leaves because of another's loss gives that
- * as its reason; the reason then stands alone, because the first task named is the one to blame. */
+/* What ends collectives with `task`, which is lost because of `why`: UNAVAILABLE. A task that leaves because
+ * of another's loss gives that as its reason; the reason then stands alone, because the first task named is
+ * the one to blame. */
 weft_status_t *weft_transport_loss(weft_str_t task, const weft_status_t *why);
 /* "/job:a/replica:0/task:1/device:CPU:0" -> "/job:a/replica:0/task:1" and "CPU"; views of `device`. */
 weft_str_t weft_transport_task_of(weft_str_t device);
 weft_str_t weft_transport_type_of(weft_str_t device);
 
-WEFT_MUST_CHECK weft_status_t *weft_collectives_create(weft_str_t task, weft_thread_pool_t *pool, weft_transport_t *transport,
-                                                       weft_collectives_t **out); /* all borrowed but `task`, copied */
+WEFT_MUST_CHECK weft_status_t *weft_collectives_create(
+    weft_str_t task, weft_thread_pool_t *pool, weft_transport_t *transport,
+    weft_collectives_t **out);                        /* all borrowed but `task`, copied */
 void weft_collectives_destroy(weft_collectives_t *c); /* cancels and waits; NULL is fine */
 
 #endif /* WEFT_COLLECTIVES_TRANSPORT_H_ */

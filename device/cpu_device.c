@@ -28,10 +28,12 @@ static weft_status_t *create(const weft_device_spec_t *spec, int ordinal, weft_d
   return NULL;
 }
 
-const weft_device_driver_t weft_cpu_driver = {.type = "CPU", .count = count, .create = create, .destroy = destroy};
+const weft_device_driver_t weft_cpu_driver = {
+    .type = "CPU", .count = count, .create = create, .destroy = destroy};
 
 weft_status_t *weft_cpu_device_create(weft_str_t name, uint64_t incarnation, weft_thread_pool_t *pool,
                                       weft_resource_manager_t *resources, weft_device_t **out) {
-  const weft_device_spec_t spec = {.name = name, .incarnation = incarnation, .pool = pool, .resources = resources};
+  const weft_device_spec_t spec = {
+      .name = name, .incarnation = incarnation, .pool = pool, .resources = resources};
   return create(&spec, 0, out);
 }

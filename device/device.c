@@ -48,7 +48,8 @@ void weft_device_deinit(weft_device_t *d) {
   weft_free((void *)(uintptr_t)d->name.data);
 }
 
-weft_status_t *weft_device_alias(const weft_device_t *of, const weft_device_spec_t *spec, weft_device_t **out) {
+weft_status_t *weft_device_alias(const weft_device_t *of, const weft_device_spec_t *spec,
+                                 weft_device_t **out) {
   weft_device_t *d = weft_calloc(1, sizeof *d);
   if (d == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating device '%.*s'", WEFT_STR_ARGS(spec->name));
   *d = *of;

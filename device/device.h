@@ -1,8 +1,8 @@
 /* device/device.h - something that computes: memory, queues, threads.
  *
- * The host's CPU computes when a kernel runs, in memory that everybody reads: it has no queue, and its tensors have no
- * fence. Other devices have memory of their own (`space`) and queues: their kernels enqueue work (device/queue.h), and
- * tensors go from memory to memory by weft_tensor_at() (device/transfer.h).
+ * The host's CPU computes when a kernel runs, in memory that everybody reads: it has no queue, and its
+ * tensors have no fence. Other devices have memory of their own (`space`) and queues: their kernels enqueue
+ * work (device/queue.h), and tensors go from memory to memory by weft_tensor_at() (device/transfer.h).
  *
  * A type of device is a driver. The CPU's is always there; others are registered at start.
  */
@@ -36,9 +36,9 @@ typedef struct weft_device_driver {
 extern const weft_device_driver_t weft_cpu_driver;
 
 enum { WEFT_MAX_DRIVERS = 8 };
-/* Adds a driver, which is constant, to those that tasks have devices of. A node that may run on several types goes to
- * the one that was registered last. Before the first task is made; not thread-safe.
- * Errors: ALREADY_EXISTS for a type that is there, RESOURCE_EXHAUSTED for more than WEFT_MAX_DRIVERS. */
+/* Adds a driver, which is constant, to those that tasks have devices of. A node that may run on several types
+ * goes to the one that was registered last. Before the first task is made; not thread-safe. Errors:
+ * ALREADY_EXISTS for a type that is there, RESOURCE_EXHAUSTED for more than WEFT_MAX_DRIVERS. */
 WEFT_MUST_CHECK weft_status_t *weft_device_register(const weft_device_driver_t *driver);
 /* All drivers, the CPU's first; the list ends with NULL. */
 const weft_device_driver_t *const *weft_device_drivers(void);
@@ -48,32 +48,35 @@ int weft_device_driver_index(weft_str_t type);
 /* Immutable after creation, but the resources. Thread-safe. A driver's own device begins with one. */
 struct weft_device {
   const weft_device_driver_t *driver;
-  weft_str_t name;       /* '\0'-ended, owned */
-  const char *type;      /* the driver's */
+  weft_str_t name;  /* '\0'-ended, owned */
+  const char *type; /* the driver's */
   int ordinal;
-  uint64_t incarnation;  /* random, new at each start of the process */
-  int64_t memory_limit;  /* bytes */
-  const weft_memory_space_t *space; /* where its kernels read and write; NULL: the host's memory */
-  weft_allocator_t *allocator;      /* of that memory */
-  weft_memory_accounts_t *memory;   /* the same by what it is for: kernels allocate through these */
-  weft_allocator_t *host_allocator; /* host memory that the device reaches fast */
-  weft_queue_t *compute;            /* where kernels enqueue; NULL: they compute at once */
+  uint64_t incarnation;                 /* random, new at each start of the process */
+  int64_t memory_limit;                 /* bytes */
+  const weft_memory_space_t *space;     /* where its kernels read and write; NULL: the host's memory */
+  weft_allocator_t *allocator;          /* of that memory */
+  weft_memory_accounts_t *memory;       /* the same by what it is for: kernels allocate through these */
+  weft_allocator_t *host_allocator;     /* host memory that the device reaches fast */
+  weft_queue_t *compute;                /* where kernels enqueue; NULL: they compute at once */
   weft_queue_t *copies_in, *copies_out; /* from and to the host's memory; NULL where `space` is */
-  weft_thread_pool_t *pool;           /* borrowed: runs nodes and parallel_for */
-  weft_resource_manager_t *resources; /* borrowed from the worker: variables, queues, ... */
-  const weft_device_t *alias_of;      /* NULL: not an alias */
+  weft_thread_pool_t *pool;             /* borrowed: runs nodes and parallel_for */
+  weft_resource_manager_t *resources;   /* borrowed from the worker: variables, queues, ... */
+  const weft_device_t *alias_of;        /* NULL: not an alias */
 };
 
-/* The fields that are the same for all drivers: name, incarnation, pool and resources from `spec`, accounts over d->allocator,
- * which the driver has set. Errors: RESOURCE_EXHAUSTED, with nothing to free. */
+/* The fields that are the same for all drivers: name, incarnation, pool and resources from `spec`, accounts
+ * over d->allocator, which the driver has set. Errors: RESOURCE_EXHAUSTED, with nothing to free. */
 WEFT_MUST_CHECK weft_status_t *weft_device_init(weft_device_t *d, const weft_device_spec_t *spec);
 void weft_device_deinit(weft_device_t *d);
-/* The same device under another name and with other resources, for a session that isolates its own. Shares memory and
- * queues with `of`, which must outlive it; has accounts of its own. */
-WEFT_MUST_CHECK weft_status_t *weft_device_alias(const weft_device_t *of, const weft_device_spec_t *spec, weft_device_t **out);
+/* The same device under another name and with other resources, for a session that isolates its own. Shares
+ * memory and queues with `of`, which must outlive it; has accounts of its own. */
+WEFT_MUST_CHECK weft_status_t *weft_device_alias(const weft_device_t *of, const weft_device_spec_t *spec,
+                                                 weft_device_t **out);
 /* The CPU as a device. */
-WEFT_MUST_CHECK weft_status_t *weft_cpu_device_create(weft_str_t name, uint64_t incarnation, weft_thread_pool_t *pool,
-                                                      weft_resource_manager_t *resources, weft_device_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_cpu_device_create(weft_str_t name, uint64_t incarnation,
+                                                      weft_thread_pool_t *pool,
+                                                      weft_resource_manager_t *resources,
+                                                      weft_device_t **out);
 void weft_device_destroy(weft_device_t *d); /* NULL is fine */
 
 #endif /* WEFT_DEVICE_DEVICE_H_ */

@@ -1,16 +1,16 @@
 /* device/queue.h - work in order on a device, and the fences that others wait at.
  *
- * A kernel of a device with queues has "computed" when its work is enqueued. weft_queue_mark() then gives a fence
- * behind all that the queue has got so far; marking costs one addition, and nothing is recorded until somebody asks
- * for the fence. Work is ordered
+ * A kernel of a device with queues has "computed" when its work is enqueued. weft_queue_mark() then gives a
+ * fence behind all that the queue has got so far; marking costs one addition, and nothing is recorded until
+ * somebody asks for the fence. Work is ordered
  *
  *   on one queue          by the order of enqueueing
- *   between two queues    by weft_queue_wait(): later work of the one begins when the fence of the other has passed
- *   with the host         by weft_fence_then(): a callback when the fence has passed. No thread waits
+ *   between two queues    by weft_queue_wait(): later work of the one begins when the fence of the other has
+ * passed with the host         by weft_fence_then(): a callback when the fence has passed. No thread waits
  *
- * Work that fails poisons its timeline: each fence behind it ends with the failure's status, for good, and so do the
- * queues that wait for such a fence. Kernels find what is wrong with their arguments before they enqueue; what fails
- * later is a fault of the device.
+ * Work that fails poisons its timeline: each fence behind it ends with the failure's status, for good, and so
+ * do the queues that wait for such a fence. Kernels find what is wrong with their arguments before they
+ * enqueue; what fails later is a fault of the device.
  *
  * Source of the form: timeline semaphores of Vulkan and IREE.
  */
@@ -27,8 +27,8 @@ typedef struct weft_queue weft_queue_t;
 /* Called once, on any thread, under no lock. Owns `status`: NULL, or what poisoned the timeline. */
 typedef void weft_fence_fn(void *arg, weft_status_t *status);
 
-/* A place in the list of those that wait for a fence. The caller's memory, so that waiting cannot fail; it must stay
- * until `fn` is called. */
+/* A place in the list of those that wait for a fence. The caller's memory, so that waiting cannot fail; it
+ * must stay until `fn` is called. */
 typedef struct weft_fence_waiter {
   struct weft_fence_waiter *next;
   uint64_t value;
@@ -40,10 +40,12 @@ typedef struct weft_fence_waiter {
 typedef struct weft_queue_ops {
   /* Work enqueued from now on begins after `f`, a fence of another queue of any device of the same driver. */
   void (*wait)(weft_queue_t *q, weft_fence_t f);
-  bool (*has_passed)(weft_queue_t *q, uint64_t value); /* false, too, if the timeline is poisoned before `value` */
-  void (*then)(weft_queue_t *q, weft_fence_waiter_t *w); /* calls back when w->value has passed, at once if it has */
-  /* Enqueues a copy of from's bytes to `to`, of the same size; one of them lies in the host's memory, or both in the driver's. Both
-   * must stay, and keep their bytes, until it is done. */
+  bool (*has_passed)(weft_queue_t *q,
+                     uint64_t value); /* false, too, if the timeline is poisoned before `value` */
+  void (*then)(weft_queue_t *q,
+               weft_fence_waiter_t *w); /* calls back when w->value has passed, at once if it has */
+  /* Enqueues a copy of from's bytes to `to`, of the same size; one of them lies in the host's memory, or both
+   * in the driver's. Both must stay, and keep their bytes, until it is done. */
   weft_status_t *(*copy)(weft_queue_t *q, const weft_tensor_t *from, weft_tensor_t *to);
 } weft_queue_ops_t;
 

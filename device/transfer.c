@@ -1,11 +1,12 @@
 /* device/transfer.c - copies between the host's memory and a device's.
  *
- * To the host: the device's queue for that direction waits for the tensor's fence, copies, and calls back when the
- * copy is done. To a device: the copy is enqueued and the new tensor handed out at once, with the fence behind the
- * copy; the source is held until then. From device to device the bytes go by way of the host.
+ * To the host: the device's queue for that direction waits for the tensor's fence, copies, and calls back
+ * when the copy is done. To a device: the copy is enqueued and the new tensor handed out at once, with the
+ * fence behind the copy; the source is held until then. From device to device the bytes go by way of the
+ * host.
  *
- * A tensor that a queue other than the one that owns its memory works on is held until that work is done (here, until
- * on_copied()): memory is given back in the order of its owner's queue only.
+ * A tensor that a queue other than the one that owns its memory works on is held until that work is done
+ * (here, until on_copied()): memory is given back in the order of its owner's queue only.
  */
 #include "device/transfer.h"
 
@@ -131,7 +132,7 @@ void weft_tensor_at(weft_tensor_t *t, const weft_memory_space_t *space, weft_tra
 typedef struct arrival {
   weft_mutex_t mu;
   weft_cond_t come;
-  bool has_come;         /* guarded by mu, as the rest */
+  bool has_come; /* guarded by mu, as the rest */
   weft_status_t *status;
   weft_tensor_t *tensor;
 } arrival_t;
@@ -152,7 +153,8 @@ weft_status_t *weft_tensor_at_sync(weft_tensor_t *t, const weft_memory_space_t *
   weft_cond_init(&a.come);
   weft_tensor_at(t, space, arrive, &a);
   weft_mutex_lock(&a.mu);
-  while (!a.has_come) weft_cond_wait(&a.come, &a.mu); /* woken by arrive(), which the device's queues always call */
+  while (!a.has_come)
+    weft_cond_wait(&a.come, &a.mu); /* woken by arrive(), which the device's queues always call */
   weft_mutex_unlock(&a.mu);
   weft_cond_deinit(&a.come);
   weft_mutex_deinit(&a.mu);

@@ -12,29 +12,32 @@
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
-typedef struct weft_exec_plan weft_exec_plan_t; /* Immutable, Thread-safe, refcounted. Any number of steps at once. */
+typedef struct weft_exec_plan
+    weft_exec_plan_t; /* Immutable, Thread-safe, refcounted. Any number of steps at once. */
 
-/* Keeps the kernels of stateful nodes by node name over all plans of a session, so that a random generator or a
- * private queue goes on where it was. Thread-safe. */
+/* Keeps the kernels of stateful nodes by node name over all plans of a session, so that a random generator or
+ * a private queue goes on where it was. Thread-safe. */
 typedef struct weft_op_segment weft_op_segment_t;
 WEFT_MUST_CHECK weft_status_t *weft_op_segment_create(weft_op_segment_t **out);
 weft_op_segment_t *weft_op_segment_retain(weft_op_segment_t *s);
 void weft_op_segment_release(weft_op_segment_t *s); /* plans hold a reference, too */
 
 typedef struct weft_plan_options {
-  weft_device_t *device;       /* borrowed; must outlive the plan. All nodes run on it, but for `devices` */
-  weft_device_t *const *devices; /* num_devices of one pool, `device` among them; likewise. Each node runs on the one
-                                    whose name is its assigned_device, `device` if it has none. Between devices with
-                                    memories of their own values are copied; one device must be the host's */
-  int num_devices;             /* 0: only `device`, whatever the nodes are assigned to */
-  weft_op_segment_t *segment;  /* retained; NULL: the plan's own */
-  weft_str_t session;          /* copied */
-  const weft_kernel_table_t *kernels; /* looked at before the device type's own; NULL: only those. Must outlive the plan */
+  weft_device_t *device; /* borrowed; must outlive the plan. All nodes run on it, but for `devices` */
+  weft_device_t *const
+      *devices;    /* num_devices of one pool, `device` among them; likewise. Each node runs on the one
+                      whose name is its assigned_device, `device` if it has none. Between devices with
+                      memories of their own values are copied; one device must be the host's */
+  int num_devices; /* 0: only `device`, whatever the nodes are assigned to */
+  weft_op_segment_t *segment; /* retained; NULL: the plan's own */
+  weft_str_t session;         /* copied */
+  const weft_kernel_table_t
+      *kernels; /* looked at before the device type's own; NULL: only those. Must outlive the plan */
 } weft_plan_options_t;
 
 /* Compiles a graph. The graph may be destroyed afterwards.
- * Errors: INVALID_ARGUMENT "<name> unknown device.", "No OpKernel was registered to support Op '...' used by {{node ...}}...",
- * what kernels' prepare functions say (with the node), RESOURCE_EXHAUSTED. */
+ * Errors: INVALID_ARGUMENT "<name> unknown device.", "No OpKernel was registered to support Op '...' used by
+ * {{node ...}}...", what kernels' prepare functions say (with the node), RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options,
                                                 weft_exec_plan_t **out);
 weft_exec_plan_t *weft_plan_retain(weft_exec_plan_t *p);
@@ -45,9 +48,9 @@ int weft_plan_num_nodes(const weft_exec_plan_t *p);
 typedef struct weft_node_stats {
   const weft_kernel_node_t *node; /* lives as long as the plan */
   int64_t scheduled_ns, start_ns, end_ns;
-  uint32_t thread;                /* small number of the thread */
+  uint32_t thread; /* small number of the thread */
   int num_outputs;
-  weft_dtype_t first_dtype;       /* of output 0; 0 if none */
+  weft_dtype_t first_dtype; /* of output 0; 0 if none */
   weft_shape_t first_shape;
   size_t output_bytes;
 } weft_node_stats_t;
@@ -66,13 +69,14 @@ typedef struct weft_run_options {
   weft_step_recorder_t *recorder; /* NULL: no statistics, no cost */
 } weft_run_options_t;
 
-/* Called once, on any thread, when no node of the step is running any more. Owns status: the first failure, with
- * " [[{{node NAME}}]]" appended. All references that the step held are gone. */
+/* Called once, on any thread, when no node of the step is running any more. Owns status: the first failure,
+ * with " [[{{node NAME}}]]" appended. All references that the step held are gone. */
 typedef void weft_plan_done_fn(void *arg, weft_status_t *status);
 
-/* Runs all nodes of the plan once. After the first failure nothing new is started, the rendezvous is aborted with
- * it and the canceller (step.canceller, if any) is cancelled, so that everybody who waits returns. */
-void weft_plan_run(weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done, void *arg);
+/* Runs all nodes of the plan once. After the first failure nothing new is started, the rendezvous is aborted
+ * with it and the canceller (step.canceller, if any) is cancelled, so that everybody who waits returns. */
+void weft_plan_run(weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done,
+                   void *arg);
 /* The same for callers that have nothing else to do: waits. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_run_sync(weft_exec_plan_t *p, const weft_run_options_t *options);
 

@@ -1,11 +1,11 @@
 /* executor/memory_copies.c - puts copies into a graph where an edge joins two memories.
  *
- * A node's inputs and outputs lie in the memory of its device, but for those that its kernel wants in the host's, and
- * for strings, handles and variants, which always lie there. An output that is wanted in another memory is copied once
- * for all its consumers there. References are not copied: their ends are on one device.
+ * A node's inputs and outputs lie in the memory of its device, but for those that its kernel wants in the
+ * host's, and for strings, handles and variants, which always lie there. An output that is wanted in another
+ * memory is copied once for all its consumers there. References are not copied: their ends are on one device.
  *
- * A Merge knows its loop by the Enter and the NextIteration that it gets its values from, so those move to its device,
- * and the copy stands before them.
+ * A Merge knows its loop by the Enter and the NextIteration that it gets its values from, so those move to
+ * its device, and the copy stands before them.
  */
 #include "base/alloc.h"
 #include "executor/plan.h"
@@ -44,7 +44,8 @@ static const weft_memory_space_t *space_of(const weft_device_t *d, int dtype, ui
   return i < 32 && (host_args >> i & 1) != 0 ? NULL : d->space;
 }
 
-static weft_status_t *space_of_output(copier_t *c, const weft_node_t *n, int i, const weft_memory_space_t **out) {
+static weft_status_t *space_of_output(copier_t *c, const weft_node_t *n, int i,
+                                      const weft_memory_space_t **out) {
   weft_device_t *d = NULL;
   WEFT_RETURN_IF_ERROR(weft_plan_find_device(c->o, n, &d));
   const weft_kernel_t *k = d->space == NULL ? NULL : weft_plan_find_kernel(c->o, n, d);
@@ -52,19 +53,25 @@ static weft_status_t *space_of_output(copier_t *c, const weft_node_t *n, int i, 
   return NULL;
 }
 
-static weft_status_t *make_copy(copier_t *c, weft_output_t of, const weft_memory_space_t *space, weft_node_t **out) {
+static weft_status_t *make_copy(copier_t *c, weft_output_t of, const weft_memory_space_t *space,
+                                weft_node_t **out) {
   weft_strbuf_t name = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&name, "%.*s/_copy_to_%s", WEFT_STR_ARGS(of.node->name), space == NULL ? "host" : "device");
-  weft_str_t unique = name.failed ? weft_str_of(NULL, 0) : weft_graph_unique_name(c->g, weft_str_of(name.data, name.length));
+  weft_strbuf_printf(&name, "%.*s/_copy_to_%s", WEFT_STR_ARGS(of.node->name),
+                     space == NULL ? "host" : "device");
+  weft_str_t unique =
+      name.failed ? weft_str_of(NULL, 0) : weft_graph_unique_name(c->g, weft_str_of(name.data, name.length));
   weft_strbuf_deinit(&name);
-  if (unique.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to copy the output of %s", of.node->name.data);
-  const weft_node_spec_t spec = {.name = unique, .op = WEFT_STR("_WeftMemoryCopy"), .inputs = &of, .num_inputs = 1};
+  if (unique.data == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to copy the output of %s", of.node->name.data);
+  const weft_node_spec_t spec = {
+      .name = unique, .op = WEFT_STR("_WeftMemoryCopy"), .inputs = &of, .num_inputs = 1};
   WEFT_RETURN_IF_ERROR(weft_graph_add(c->g, &spec, out));
   (*out)->assigned_device = space == NULL ? c->host->name : space->device->name;
   return NULL;
 }
 
-static weft_status_t *copy_of(copier_t *c, weft_output_t of, const weft_memory_space_t *space, weft_node_t **out) {
+static weft_status_t *copy_of(copier_t *c, weft_output_t of, const weft_memory_space_t *space,
+                              weft_node_t **out) {
   copy_t **at = &c->copies[of.node->id];
   for (; *at != NULL; at = &(*at)->next) {
     if ((*at)->of.index != of.index || (*at)->space != space) continue;
@@ -72,7 +79,8 @@ static weft_status_t *copy_of(copier_t *c, weft_output_t of, const weft_memory_s
     return NULL;
   }
   copy_t *copy = weft_arena_calloc(&c->arena, 1, sizeof *copy);
-  if (copy == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to copy the output of %s", of.node->name.data);
+  if (copy == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to copy the output of %s", of.node->name.data);
   WEFT_RETURN_IF_ERROR(make_copy(c, of, space, out));
   *copy = (copy_t){.of = of, .space = space, .node = *out};
   *at = copy;
@@ -95,7 +103,8 @@ static weft_status_t *join_memories(copier_t *c, weft_node_t *n) {
   WEFT_RETURN_IF_ERROR(weft_plan_find_device(c->o, n, &d));
   const weft_kernel_t *k = d->space == NULL ? NULL : weft_plan_find_kernel(c->o, n, d);
   for (int i = 0; i < n->num_inputs; i++) {
-    const weft_memory_space_t *from = NULL, *to = space_of(d, n->input_types[i], k == NULL ? 0 : k->host_inputs, i);
+    const weft_memory_space_t *from = NULL,
+                              *to = space_of(d, n->input_types[i], k == NULL ? 0 : k->host_inputs, i);
     if (is_reference(n->input_types[i])) continue;
     WEFT_RETURN_IF_ERROR(space_of_output(c, n->inputs[i].node, n->inputs[i].index, &from));
     if (from == to) continue;
@@ -112,11 +121,15 @@ static weft_status_t *insert(copier_t *c) {
   for (int i = 0; i < c->o->num_devices && c->host == NULL; i++) {
     if (c->o->devices[i]->space == NULL) c->host = c->o->devices[i];
   }
-  if (c->host == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "a plan on %.*s needs a device of the host, too", WEFT_STR_ARGS(c->o->device->name));
+  if (c->host == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "a plan on %.*s needs a device of the host, too",
+                      WEFT_STR_ARGS(c->o->device->name));
   c->copies = weft_calloc((size_t)num_nodes + 1, sizeof *c->copies);
-  if (c->copies == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the copies of a graph of %d nodes", num_nodes);
+  if (c->copies == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the copies of a graph of %d nodes", num_nodes);
   for (int i = 0; i < num_nodes; i++) {
-    if (c->g->nodes[i] != NULL && (c->g->nodes[i]->flags & WEFT_OP_MERGE) != 0) WEFT_RETURN_IF_ERROR(gather_loop(c, c->g->nodes[i]));
+    if (c->g->nodes[i] != NULL && (c->g->nodes[i]->flags & WEFT_OP_MERGE) != 0)
+      WEFT_RETURN_IF_ERROR(gather_loop(c, c->g->nodes[i]));
   }
   for (int i = 0; i < num_nodes; i++) {
     if (c->g->nodes[i] != NULL) WEFT_RETURN_IF_ERROR(join_memories(c, c->g->nodes[i]));

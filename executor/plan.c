@@ -61,7 +61,8 @@ static weft_status_t *compile(plan_builder_t *b) {
   return finish(p);
 }
 
-static weft_status_t *create(const weft_graph_t *g, const weft_plan_options_t *options, weft_exec_plan_t **out) {
+static weft_status_t *create(const weft_graph_t *g, const weft_plan_options_t *options,
+                             weft_exec_plan_t **out) {
   weft_exec_plan_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
   atomic_init(&p->refs, 1);
@@ -86,7 +87,8 @@ static weft_status_t *create(const weft_graph_t *g, const weft_plan_options_t *o
   return NULL;
 }
 
-weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options, weft_exec_plan_t **out) {
+weft_status_t *weft_plan_create(const weft_graph_t *g, const weft_plan_options_t *options,
+                                weft_exec_plan_t **out) {
   if (!weft_plan_spans_memories(options)) return create(g, options, out);
   weft_graph_t *with_copies = NULL;
   WEFT_RETURN_IF_ERROR(weft_graph_copy(g, &with_copies));

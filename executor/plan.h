@@ -105,8 +105,8 @@ struct weft_exec_plan {
   uint32_t num_consts, num_costs, num_roots;
   int num_frames;
   bool has_frames, has_async;
-  weft_device_t *device;      /* borrowed; whose pool runs the plan */
-  weft_queue_t **queues;      /* num_queues; of the devices whose kernels the plan runs; lent */
+  weft_device_t *device; /* borrowed; whose pool runs the plan */
+  weft_queue_t **queues; /* num_queues; of the devices whose kernels the plan runs; lent */
   uint32_t num_queues;
   weft_op_segment_t *segment; /* retained; may be NULL */
   weft_mutex_t mu;            /* a leaf */
@@ -132,11 +132,15 @@ WEFT_MUST_CHECK weft_status_t *weft_plan_assign_frames(plan_builder_t *b);
 /* plan_nodes.c: kernels, kinds, slots, edges. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_add_nodes(plan_builder_t *b);
 /* plan_nodes.c: the device and the kernel (NULL: none) of a node. */
-WEFT_MUST_CHECK weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n, weft_device_t **out);
-const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const weft_node_t *n, const weft_device_t *d);
-/* memory_copies.c: is there a device with a memory of its own? Then copies between memories are to be put into the graph. */
+WEFT_MUST_CHECK weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n,
+                                                     weft_device_t **out);
+const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const weft_node_t *n,
+                                           const weft_device_t *d);
+/* memory_copies.c: is there a device with a memory of its own? Then copies between memories are to be put
+ * into the graph. */
 bool weft_plan_spans_memories(const weft_plan_options_t *o);
-const weft_node_t *weft_plan_origin(const weft_node_t *n); /* of a copy what it copies, else `n`: for messages */
+const weft_node_t *weft_plan_origin(
+    const weft_node_t *n); /* of a copy what it copies, else `n`: for messages */
 WEFT_MUST_CHECK weft_status_t *weft_plan_insert_copies(const weft_plan_options_t *o, weft_graph_t *g);
 /* op_segment.c: the shared instance of a stateful node, made if need be. */
 WEFT_MUST_CHECK weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_t *kernel,

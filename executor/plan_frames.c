@@ -77,7 +77,8 @@ static weft_status_t *join_frame(plan_builder_t *b, const weft_node_t *n, const 
         INVALID_ARGUMENT,
         "{{node %s}} has inputs from different frames. The input {{node %s}} is in frame '%.*s'. The "
         "input {{node %s}} is in frame '%.*s'.",
-        n->name.data, weft_plan_origin(*first)->name.data, WEFT_STR_ARGS(a), weft_plan_origin(from)->name.data, WEFT_STR_ARGS(c));
+        n->name.data, weft_plan_origin(*first)->name.data, WEFT_STR_ARGS(a),
+        weft_plan_origin(from)->name.data, WEFT_STR_ARGS(c));
   }
   return NULL;
 }
@@ -92,7 +93,8 @@ static weft_status_t *place_node(plan_builder_t *b, weft_map_t *by_key, const we
   for (int i = 0; i < n->num_controls; i++) WEFT_RETURN_IF_ERROR(join_frame(b, n, n->controls[i], &first));
   int frame = b->frame_of[n->id];
   if (frame == 0 && (n->flags & WEFT_OP_EXIT)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid Exit op: Cannot find a corresponding Enter op. Node: {{node %s}}",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Invalid Exit op: Cannot find a corresponding Enter op. Node: {{node %s}}",
                       n->name.data);
   }
   if (frame == 0 && (n->flags & WEFT_OP_NEXT_ITERATION)) {
@@ -124,7 +126,8 @@ static bool draws_in_order(const weft_node_t *n) {
   return weft_node_attr_int(n, "seed", 0) != 0 || weft_node_attr_int(n, "seed2", 0) != 0;
 }
 
-/* A loop that draws goes round by round: else the numbers of a round would depend on which of them is faster. */
+/* A loop that draws goes round by round: else the numbers of a round would depend on which of them is faster.
+ */
 static void order_rounds(plan_builder_t *b, const weft_node_t *n) {
   int frame = b->frame_of[n->id];
   if (frame == 0 || !draws_in_order(n)) return;

@@ -15,7 +15,8 @@ static weft_status_t *no_memory(const weft_node_t *n) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling node %s", n->name.data);
 }
 
-weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n, weft_device_t **out) {
+weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n,
+                                     weft_device_t **out) {
   weft_str_t name = n->assigned_device;
   int i = 0;
   *out = o->device;
@@ -26,7 +27,8 @@ weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_no
   return NULL;
 }
 
-const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const weft_node_t *n, const weft_device_t *d) {
+const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const weft_node_t *n,
+                                           const weft_device_t *d) {
   const weft_kernel_t *k = NULL;
   if (o->kernels != NULL && strcmp(o->kernels->device_type, d->type) == 0) {
     k = weft_kernel_table_find(o->kernels, n->op->name, n->attrs, n->num_attrs);
@@ -161,7 +163,8 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
 
 static weft_status_t *find_gradients(plan_builder_t *b) {
   b->feeds_update = weft_calloc((size_t)b->graph->num_nodes + 1, sizeof *b->feeds_update);
-  if (b->feeds_update == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan of %u nodes", b->plan->num_nodes);
+  if (b->feeds_update == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan of %u nodes", b->plan->num_nodes);
   for (uint32_t i = 0; i < b->plan->num_nodes; i++) {
     const weft_node_t *n = b->order[i];
     int gradient = (n->flags & WEFT_OP_UPDATE) != 0 ? n->op->update_grad_input : -1;
@@ -193,7 +196,8 @@ static weft_status_t *add_node(plan_builder_t *b, uint32_t number, plan_frame_t 
   place_in_frame(b, n, out, f);
   if (out->kind == NODE_CONST) {
     out->extra = p->num_consts;
-    WEFT_RETURN_IF_ERROR(weft_tensor_at_sync(weft_node_attr(n, "value")->tensor, d->space, &p->consts[p->num_consts]));
+    WEFT_RETURN_IF_ERROR(
+        weft_tensor_at_sync(weft_node_attr(n, "value")->tensor, d->space, &p->consts[p->num_consts]));
     p->num_consts++;
   }
   bool is_merge = out->kind == NODE_MERGE;
@@ -300,8 +304,8 @@ weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
   p->instances = weft_calloc(p->num_nodes, sizeof *p->instances);
   p->consts = weft_calloc(p->num_nodes, sizeof(*p->consts));
   p->queues = weft_arena_calloc(&p->arena, (size_t)b->options->num_devices + 1, sizeof *p->queues);
-  if (p->queues == NULL || p->nodes == NULL || p->words == NULL || p->knodes == NULL || p->instances == NULL ||
-      p->consts == NULL) {
+  if (p->queues == NULL || p->nodes == NULL || p->words == NULL || p->knodes == NULL ||
+      p->instances == NULL || p->consts == NULL) {
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan of %u nodes", p->num_nodes);
   }
   WEFT_RETURN_IF_ERROR(find_gradients(b));

@@ -120,7 +120,8 @@ void weft_run_finish(run_t *run) {
   }
   const uint32_t n = p->num_queues;
   atomic_store_explicit(&run->num_undrained, n, memory_order_relaxed);
-  for (uint32_t i = 0; i < n; i++) weft_fence_then(weft_queue_mark(p->queues[i]), &run->drains[i], on_drained, run);
+  for (uint32_t i = 0; i < n; i++)
+    weft_fence_then(weft_queue_mark(p->queues[i]), &run->drains[i], on_drained, run);
 }
 
 static void begin(run_t *run, weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done,
@@ -154,7 +155,8 @@ static void start(void *arg) {
   weft_runner_end(&r);
 }
 
-void weft_plan_run(weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done, void *arg) {
+void weft_plan_run(weft_exec_plan_t *p, const weft_run_options_t *options, weft_plan_done_fn *done,
+                   void *arg) {
   run_t *run = run_take(p);
   if (run == NULL) {
     weft_status_t *s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step of %u nodes", p->num_nodes);

@@ -114,9 +114,9 @@ struct weft_run {
   void *done_arg;
   atomic_int tasks;
   weft_step_fate_t fate;
-  atomic_uint num_undrained;    /* queues of the plan whose work for this step is not known to be done */
-  weft_fence_waiter_t *drains;  /* plan->num_queues; behind this struct */
-  bool serial; /* one thread only: no atomic operation needed */
+  atomic_uint num_undrained;   /* queues of the plan whose work for this step is not known to be done */
+  weft_fence_waiter_t *drains; /* plan->num_queues; behind this struct */
+  bool serial;                 /* one thread only: no atomic operation needed */
   weft_mutex_t mu;
   weft_status_t *status; /* guarded by mu; the first failure */
   frame_t *frames;       /* guarded by mu; all but the top level */
@@ -211,7 +211,8 @@ static inline bool node_is_costly(const weft_exec_plan_t *p, const plan_node_t *
 }
 
 /* Appends a node whose word's count is 0. */
-static inline void ready_append(const weft_exec_plan_t *p, ready_list_t *list, iteration_t *it, uint32_t node) {
+static inline void ready_append(const weft_exec_plan_t *p, ready_list_t *list, iteration_t *it,
+                                uint32_t node) {
   ready_t mine = {it, node + 1};
   if (p->has_frames) {
     it->links[node - it->first_node].node = 0;

@@ -7,7 +7,9 @@
 #include "tensor/tensor_proto.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for an attribute"); }
-static weft_status_t *not_a_message(void) { return WEFT_ERROR(INVALID_ARGUMENT, "the AttrValue cannot be parsed"); }
+static weft_status_t *not_a_message(void) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "the AttrValue cannot be parsed");
+}
 
 /* ---- reading ---- */
 
@@ -50,7 +52,8 @@ static void insert_named(weft_named_attr_t *attrs, int *n, weft_named_attr_t add
 
 static weft_status_t *read_func(weft_arena_t *arena, weft_str_t bytes, int depth, weft_func_attr_t **out) {
   if (depth >= WEFT_ATTR_MAX_DEPTH) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "functions in attributes are nested deeper than %d", WEFT_ATTR_MAX_DEPTH);
+    return WEFT_ERROR(INVALID_ARGUMENT, "functions in attributes are nested deeper than %d",
+                      WEFT_ATTR_MAX_DEPTH);
   }
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
@@ -89,8 +92,8 @@ static weft_status_t *read_func(weft_arena_t *arena, weft_str_t bytes, int depth
 }
 
 /* One element of a list, or a single value, that is a message or a string. */
-static weft_status_t *read_bytes_element(weft_arena_t *arena, weft_attr_kind_t kind, weft_str_t bytes, int depth,
-                                         void *array, int i) {
+static weft_status_t *read_bytes_element(weft_arena_t *arena, weft_attr_kind_t kind, weft_str_t bytes,
+                                         int depth, void *array, int i) {
   switch (kind) {
     case WEFT_ATTR_SHAPE: return weft_shape_from_proto(bytes, (weft_shape_t *)array + i);
     case WEFT_ATTR_TENSOR: return weft_tensor_from_proto(bytes, (weft_tensor_t **)array + i);
@@ -268,7 +271,8 @@ weft_status_t *weft_attr_from_proto(weft_arena_t *arena, weft_str_t bytes, weft_
 
 static weft_status_t *write_value(const weft_attr_t *a, weft_strbuf_t *out);
 
-weft_status_t *weft_attr_map_to_proto(uint32_t number, weft_str_t name, const weft_attr_t *value, weft_strbuf_t *out) {
+weft_status_t *weft_attr_map_to_proto(uint32_t number, weft_str_t name, const weft_attr_t *value,
+                                      weft_strbuf_t *out) {
   size_t entry = weft_wire_begin(out, number);
   weft_wire_put_bytes(out, 1, name);
   size_t mark = weft_wire_begin(out, 2);
@@ -314,7 +318,10 @@ static weft_status_t *write_message_list(const weft_attr_t *a, weft_strbuf_t *ou
 }
 
 static void write_number_list(const weft_attr_t *a, weft_strbuf_t *out) {
-  uint32_t number = a->kind == WEFT_ATTR_INT ? 3 : a->kind == WEFT_ATTR_FLOAT ? 4 : a->kind == WEFT_ATTR_BOOL ? 5 : 6;
+  uint32_t number = a->kind == WEFT_ATTR_INT     ? 3
+                    : a->kind == WEFT_ATTR_FLOAT ? 4
+                    : a->kind == WEFT_ATTR_BOOL  ? 5
+                                                 : 6;
   size_t mark = weft_wire_begin(out, number);
   for (int i = 0; i < a->n; i++) {
     switch (a->kind) {
@@ -323,7 +330,8 @@ static void write_number_list(const weft_attr_t *a, weft_strbuf_t *out) {
       case WEFT_ATTR_TYPE: weft_wire_add_raw_varint(out, (uint64_t)(int64_t)a->list.types[i]); break;
       default: {
         uint8_t *to = weft_wire_room(out, 4);
-        if (to != NULL) weft_wire_advance(out, weft_wire_store32(to, (uint32_t)weft_wire_float_bits(a->list.floats[i])));
+        if (to != NULL)
+          weft_wire_advance(out, weft_wire_store32(to, (uint32_t)weft_wire_float_bits(a->list.floats[i])));
       }
     }
   }

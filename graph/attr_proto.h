@@ -5,19 +5,20 @@
 #include "graph/graph_proto.h"
 
 enum {
-  WEFT_ATTR_MAX_DEPTH = 32,            /* functions with attributes with functions ...: reading them recurses */
-  WEFT_ATTR_MAX_FUNC_ATTRS = 1 << 12,  /* of one function in an attribute */
+  WEFT_ATTR_MAX_DEPTH = 32, /* functions with attributes with functions ...: reading them recurses */
+  WEFT_ATTR_MAX_FUNC_ATTRS = 1 << 12, /* of one function in an attribute */
 };
 
 /* An entry of a map whose key and value are both length-delimited; lent. False if it is not a message. */
 bool weft_map_entry_read(weft_str_t bytes, weft_str_t *out_key, weft_str_t *out_value);
 /* Appends an entry of a map<string, AttrValue> as field `number`. */
-WEFT_MUST_CHECK weft_status_t *weft_attr_map_to_proto(uint32_t number, weft_str_t name, const weft_attr_t *value,
-                                                      weft_strbuf_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_attr_map_to_proto(uint32_t number, weft_str_t name,
+                                                      const weft_attr_t *value, weft_strbuf_t *out);
 /* Reads a serialized OpDef; everything lives in `arena`, but tensors in defaults (see weft_op_def_release).
  * flags: STATEFUL, COMMUTATIVE, AGGREGATE, UNINIT_OK, COMMUNICATION as the message says.
  * control_output is not kept: a FunctionDef repeats it in control_ret. Errors: INVALID_ARGUMENT. */
-WEFT_MUST_CHECK weft_status_t *weft_op_def_from_proto(weft_arena_t *arena, weft_str_t bytes, weft_op_def_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_op_def_from_proto(weft_arena_t *arena, weft_str_t bytes,
+                                                      weft_op_def_t *out);
 void weft_op_def_release(weft_op_def_t *op); /* releases tensors in defaults */
 
 #endif /* WEFT_GRAPH_ATTR_PROTO_H_ */

@@ -37,7 +37,8 @@ static weft_status_t *while_building(build_t *b, weft_status_t *s) {
   weft_op_print(b->n->op, &op);
   if (!op.failed) {
     weft_strbuf_t text = WEFT_STRBUF_INIT;
-    weft_strbuf_printf(&text, "%s while building NodeDef '%s' using %s", weft_status_message(s), b->n->name.data, op.data);
+    weft_strbuf_printf(&text, "%s while building NodeDef '%s' using %s", weft_status_message(s),
+                       b->n->name.data, op.data);
     if (!text.failed) {
       weft_status_t *full = weft_status_from_wire((int)weft_status_code(s), text.data, text.length);
       weft_status_free(s);
@@ -69,7 +70,8 @@ static int64_t count_open_arg(build_t *b) {
     int64_t n = count_of(b, arg);
     if (n >= 0) {
       rest -= n;
-    } else if (open == NULL || arg->kind != WEFT_ARG_REPEATED || !weft_str_eq(arg->number_attr, open->number_attr)) {
+    } else if (open == NULL || arg->kind != WEFT_ARG_REPEATED ||
+               !weft_str_eq(arg->number_attr, open->number_attr)) {
       open = arg;
       num_open += open->kind == WEFT_ARG_TYPE_LIST ? 1000 : 1;
     } else {
@@ -92,8 +94,9 @@ static weft_status_t *infer_type(build_t *b, const weft_arg_def_t *arg, weft_str
   }
   if (known->kind != WEFT_ATTR_TYPE || known->is_list || known->type == base) return NULL;
   (void)arg;
-  return while_building(b, WEFT_ERROR(INVALID_ARGUMENT, "Inconsistent values for attr '%.*s' %s vs. %s",
-                                      WEFT_STR_ARGS(attr), weft_dtype_enum_name(known->type), weft_dtype_enum_name(base)));
+  return while_building(
+      b, WEFT_ERROR(INVALID_ARGUMENT, "Inconsistent values for attr '%.*s' %s vs. %s", WEFT_STR_ARGS(attr),
+                    weft_dtype_enum_name(known->type), weft_dtype_enum_name(base)));
 }
 
 static weft_status_t *infer_list(build_t *b, const weft_arg_def_t *arg, int first, int n) {
@@ -104,15 +107,17 @@ static weft_status_t *infer_list(build_t *b, const weft_arg_def_t *arg, int firs
     const weft_output_t *in = &b->spec->inputs[first + i];
     types[i] = (int)weft_dtype_base(in->node->output_types[in->index]);
   }
-  infer(b, arg->type_attr, (weft_attr_t){.kind = WEFT_ATTR_TYPE, .is_list = true, .n = n, .list.types = types});
+  infer(b, arg->type_attr,
+        (weft_attr_t){.kind = WEFT_ATTR_TYPE, .is_list = true, .n = n, .list.types = types});
   return NULL;
 }
 
 static weft_status_t *check_fixed(build_t *b, const weft_arg_def_t *arg, int given) {
   int wanted = arg->is_ref ? arg->dtype + WEFT_REF : arg->dtype;
   if (weft_types_fit(given, wanted)) return NULL;
-  return while_building(b, WEFT_ERROR(INVALID_ARGUMENT, "Input '%.*s' passed %s expected %s", WEFT_STR_ARGS(arg->name),
-                                      weft_dtype_name(given), weft_dtype_name(wanted)));
+  return while_building(
+      b, WEFT_ERROR(INVALID_ARGUMENT, "Input '%.*s' passed %s expected %s", WEFT_STR_ARGS(arg->name),
+                    weft_dtype_name(given), weft_dtype_name(wanted)));
 }
 
 static weft_status_t *infer_attrs(build_t *b) {
@@ -162,7 +167,8 @@ static weft_status_t *copy_given_attrs(build_t *b) {
 static weft_status_t *check_spec(const build_t *b) {
   const weft_node_spec_t *spec = b->spec;
   if (!weft_name_is_valid(spec->name, true)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': Node name contains invalid characters", WEFT_STR_ARGS(spec->name));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': Node name contains invalid characters",
+                      WEFT_STR_ARGS(spec->name));
   }
   if (weft_graph_find(b->g, spec->name) != NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Duplicate node name in graph: '%.*s'", WEFT_STR_ARGS(spec->name));
@@ -170,9 +176,11 @@ static weft_status_t *check_spec(const build_t *b) {
   for (int i = 0; i < spec->num_inputs; i++) {
     const weft_node_t *from = spec->inputs[i].node;
     int index = spec->inputs[i].index;
-    if (from == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': input %d is missing", WEFT_STR_ARGS(spec->name), i);
+    if (from == NULL)
+      return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': input %d is missing", WEFT_STR_ARGS(spec->name), i);
     if (index >= 0 && index < from->num_outputs) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': Connecting to invalid output %d of source node %s which has %d outputs.",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Node '%.*s': Connecting to invalid output %d of source node %s which has %d outputs.",
                       WEFT_STR_ARGS(spec->name), index, from->name.data, from->num_outputs);
   }
   return NULL;
@@ -191,9 +199,11 @@ static weft_status_t *enter(build_t *b) {
   weft_function_t *function = NULL;
   weft_node_resolve_op(b->g, spec->op, &op, &function);
   if (op == NULL) {
-    return WEFT_ERROR(NOT_FOUND, "Op type not registered '%.*s' while building NodeDef '%.*s'. Make sure the Op and Kernel "
-                      "are registered in the binary running in this process.",
-                      WEFT_STR_ARGS(spec->op), WEFT_STR_ARGS(spec->name));
+    return WEFT_ERROR(
+        NOT_FOUND,
+        "Op type not registered '%.*s' while building NodeDef '%.*s'. Make sure the Op and Kernel "
+        "are registered in the binary running in this process.",
+        WEFT_STR_ARGS(spec->op), WEFT_STR_ARGS(spec->name));
   }
   weft_str_t name = weft_arena_str(&b->g->arena, spec->name), device = weft_graph_intern(b->g, spec->device);
   if (name.data == NULL || device.data == NULL) return no_memory(b);
@@ -213,7 +223,8 @@ static weft_status_t *complete(build_t *b) {
   b->num_attrs = 0; /* the next call takes them, also when it fails */
   WEFT_RETURN_IF_ERROR(weft_node_set_attrs(b->g, b->n, b->attrs, num_attrs, WEFT_WORDS_CLIENT));
   WEFT_RETURN_IF_ERROR(weft_node_set_types(b->g, b->n, b->spec->num_inputs));
-  for (int i = 0; i < b->spec->num_inputs; i++) WEFT_RETURN_IF_ERROR(weft_node_connect(b->n, i, b->spec->inputs[i]));
+  for (int i = 0; i < b->spec->num_inputs; i++)
+    WEFT_RETURN_IF_ERROR(weft_node_connect(b->n, i, b->spec->inputs[i]));
   return add_controls(b);
 }
 

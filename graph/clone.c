@@ -32,7 +32,8 @@ static weft_str_t intern_device(weft_graph_t *g, weft_str_t text, weft_str_t las
 }
 
 /* The names of an op's own attributes live for ever. */
-static weft_str_t intern_attr_name(weft_graph_t *g, const weft_op_def_t *op, bool is_static, weft_str_t name) {
+static weft_str_t intern_attr_name(weft_graph_t *g, const weft_op_def_t *op, bool is_static,
+                                   weft_str_t name) {
   for (int i = 0; is_static && i < op->num_attrs; i++) {
     if (op->attrs[i].name.data == name.data) return name;
   }
@@ -60,9 +61,11 @@ weft_status_t *weft_graph_clone_node(weft_graph_t *g, const weft_node_t *n, weft
   c->name = weft_arena_str(&g->arena, n->name);
   const weft_node_t *before = g->num_nodes > 0 ? g->nodes[g->num_nodes - 1] : NULL;
   weft_str_t none = {NULL, 0};
-  c->requested_device = intern_device(g, n->requested_device, before == NULL ? none : before->requested_device);
+  c->requested_device =
+      intern_device(g, n->requested_device, before == NULL ? none : before->requested_device);
   c->assigned_device = intern_device(g, n->assigned_device, before == NULL ? none : before->assigned_device);
-  c->inputs = n->num_inputs == 0 ? NULL : weft_arena_calloc(&g->arena, (size_t)n->num_inputs, sizeof *c->inputs);
+  c->inputs =
+      n->num_inputs == 0 ? NULL : weft_arena_calloc(&g->arena, (size_t)n->num_inputs, sizeof *c->inputs);
   c->attrs = n->num_attrs == 0 ? NULL : weft_arena_calloc(&g->arena, (size_t)n->num_attrs, sizeof *c->attrs);
   bool ok = c->name.data != NULL && c->requested_device.data != NULL && c->assigned_device.data != NULL &&
             (n->num_inputs == 0 || c->inputs != NULL) && (n->num_attrs == 0 || c->attrs != NULL) &&
@@ -79,8 +82,10 @@ weft_status_t *weft_graph_clone_node(weft_graph_t *g, const weft_node_t *n, weft
   WEFT_RETURN_IF_ERROR(weft_map_put(&g->by_name, c->name, c, &old));
   if (old != NULL) {
     weft_node_t *first = old;
-    weft_status_t *s = weft_map_put(&g->by_name, first->name, first, NULL); /* replaces, so it needs no memory */
-    return weft_status_join(WEFT_ERROR(ALREADY_EXISTS, "there is a node '%.*s' already", WEFT_STR_ARGS(n->name)), s);
+    weft_status_t *s =
+        weft_map_put(&g->by_name, first->name, first, NULL); /* replaces, so it needs no memory */
+    return weft_status_join(
+        WEFT_ERROR(ALREADY_EXISTS, "there is a node '%.*s' already", WEFT_STR_ARGS(n->name)), s);
   }
   /* From here the graph owns the node, and with it the tensors of its attributes. */
   c->id = g->num_nodes;

@@ -8,8 +8,8 @@ typedef struct weft_collective_keys {
   int64_t group_key, instance_key, group_size;
 } weft_collective_keys_t;
 
-/* From attributes (the ops' first form) or constant inputs (their second). False: the node is no member of a collective, or
- * computes its keys. */
+/* From attributes (the ops' first form) or constant inputs (their second). False: the node is no member of a
+ * collective, or computes its keys. */
 bool weft_node_collective_keys(const weft_node_t *n, weft_collective_keys_t *out);
 
 #endif /* WEFT_GRAPH_COLLECTIVE_NODE_H_ */

@@ -30,7 +30,8 @@ static bool is_known(const fold_t *f, int input) {
   return t != NULL && is_foldable_type(t->dtype) && t->count <= MAX_ELEMENTS;
 }
 
-/* How many elements an input has, and in how many dimensions: 0 or 1, or any where the value is known. False: not known. */
+/* How many elements an input has, and in how many dimensions: 0 or 1, or any where the value is known. False:
+ * not known. */
 static bool elements_of(const fold_t *f, int input, int *rank, int64_t *count) {
   if (input >= f->n->num_inputs) return false;
   if (is_known(f, input)) {
@@ -136,7 +137,8 @@ static bool fold_strided_slice(fold_t *f) {
   int rank;
   if (!elements_of(f, 0, &rank, &n) || rank != 1) return false;
   if (!scalar(f, 1, &begin) || !scalar(f, 2, &end) || !scalar(f, 3, &stride)) return false;
-  if (stride == 0 || weft_node_attr_int(f->n, "ellipsis_mask", 0) != 0 || weft_node_attr_int(f->n, "new_axis_mask", 0) != 0) {
+  if (stride == 0 || weft_node_attr_int(f->n, "ellipsis_mask", 0) != 0 ||
+      weft_node_attr_int(f->n, "new_axis_mask", 0) != 0) {
     return false;
   }
   if (begin < 0) begin += n;
@@ -145,8 +147,10 @@ static bool fold_strided_slice(fold_t *f) {
   }
   if (end < 0) end += n;
   int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? n : n - 1;
-  begin = (weft_node_attr_int(f->n, "begin_mask", 0) & 1) != 0 ? (stride > 0 ? low : high) : clamp(begin, low, high);
-  end = (weft_node_attr_int(f->n, "end_mask", 0) & 1) != 0 ? (stride > 0 ? high : low) : clamp(end, low, high);
+  begin = (weft_node_attr_int(f->n, "begin_mask", 0) & 1) != 0 ? (stride > 0 ? low : high)
+                                                               : clamp(begin, low, high);
+  end =
+      (weft_node_attr_int(f->n, "end_mask", 0) & 1) != 0 ? (stride > 0 ? high : low) : clamp(end, low, high);
   if (stride < -MAX_ELEMENTS || stride > MAX_ELEMENTS) return false;
   for (int64_t i = begin; stride > 0 ? i < end : i > end; i += stride) {
     if (!push(f, at(f, 0, i))) return false;
@@ -159,7 +163,8 @@ static bool fold_strided_slice(fold_t *f) {
 static bool fold_slice(fold_t *f) {
   int64_t begin, size, n;
   int rank;
-  if (!elements_of(f, 0, &rank, &n) || rank != 1 || !scalar(f, 1, &begin) || !scalar(f, 2, &size)) return false;
+  if (!elements_of(f, 0, &rank, &n) || rank != 1 || !scalar(f, 1, &begin) || !scalar(f, 2, &size))
+    return false;
   if (size == -1) size = n - begin;
   if (begin < 0 || size < 0 || begin > n || size > n - begin) return false;
   for (int64_t i = begin; i < begin + size; i++) {
@@ -194,12 +199,14 @@ static bool fold_binary(fold_t *f, char op) {
   int64_t num_a, num_b;
   if (!elements_of(f, 0, &rank_a, &num_a) || !elements_of(f, 1, &rank_b, &num_b)) return false;
   bool is_large = rank_a > 1 || rank_b > 1; /* the values are known then */
-  if (is_large && (rank_a != rank_b || !weft_shape_eq(&f->values[0]->shape, &f->values[1]->shape))) return false;
+  if (is_large && (rank_a != rank_b || !weft_shape_eq(&f->values[0]->shape, &f->values[1]->shape)))
+    return false;
   if (num_a != num_b && num_a != 1 && num_b != 1) return false;
   int64_t count = num_a == 1 ? num_b : num_a;
   for (int64_t i = 0; i < count; i++) {
     int64_t value = 0;
-    if (!apply(op, at(f, 0, num_a == 1 ? 0 : i), at(f, 1, num_b == 1 ? 0 : i), &value) || !push(f, value)) return false;
+    if (!apply(op, at(f, 0, num_a == 1 ? 0 : i), at(f, 1, num_b == 1 ? 0 : i), &value) || !push(f, value))
+      return false;
   }
   f->shape = is_large ? f->values[0]->shape : rank_a + rank_b > 0 ? weft_shape_vector(count) : WEFT_SCALAR;
   return true;
@@ -237,7 +244,8 @@ static bool fold_range(fold_t *f) {
 
 static bool fold_fill(fold_t *f) {
   int64_t value, count = 0;
-  if (!is_known(f, 0) || f->values[0]->shape.rank != 1 || f->values[0]->count > 1 || !scalar(f, 1, &value)) return false;
+  if (!is_known(f, 0) || f->values[0]->shape.rank != 1 || f->values[0]->count > 1 || !scalar(f, 1, &value))
+    return false;
   count = f->values[0]->count == 0 ? 1 : at(f, 0, 0);
   if (f->values[0]->count == 1) f->shape = weft_shape_vector(count);
   for (int64_t i = 0; i < count; i++) {
@@ -250,7 +258,8 @@ static bool fold_fill(fold_t *f) {
 static bool fold_gather(fold_t *f) {
   int64_t axis = 0, count;
   int rank;
-  if (!elements_of(f, 0, &rank, &count) || rank != 1 || !is_known(f, 1) || f->values[1]->shape.rank > 1) return false;
+  if (!elements_of(f, 0, &rank, &count) || rank != 1 || !is_known(f, 1) || f->values[1]->shape.rank > 1)
+    return false;
   if (f->n->num_inputs > 2 && !scalar(f, 2, &axis)) return false;
   for (int64_t i = 0; i < f->values[1]->count; i++) {
     int64_t k = at(f, 1, i);
@@ -263,21 +272,25 @@ static bool fold_gather(fold_t *f) {
 static bool fold_expand_dims(fold_t *f) {
   int rank;
   int64_t count;
-  return elements_of(f, 0, &rank, &count) && rank == 0 && fold_copy(f) && (f->shape = weft_shape_vector(1), true);
+  return elements_of(f, 0, &rank, &count) && rank == 0 && fold_copy(f) &&
+         (f->shape = weft_shape_vector(1), true);
 }
 
 /* A vector of one to a scalar. */
 static bool fold_squeeze(fold_t *f) {
   int rank;
   int64_t count;
-  return elements_of(f, 0, &rank, &count) && rank <= 1 && count == 1 && fold_copy(f) && (f->shape = WEFT_SCALAR, true);
+  return elements_of(f, 0, &rank, &count) && rank <= 1 && count == 1 && fold_copy(f) &&
+         (f->shape = WEFT_SCALAR, true);
 }
 
 /* A scalar or a vector to a scalar or a vector. */
 static bool fold_reshape(fold_t *f) {
   int rank;
   int64_t count;
-  if (!elements_of(f, 0, &rank, &count) || !is_known(f, 1) || f->values[1]->shape.rank != 1 || f->values[1]->count > 1) return false;
+  if (!elements_of(f, 0, &rank, &count) || !is_known(f, 1) || f->values[1]->shape.rank != 1 ||
+      f->values[1]->count > 1)
+    return false;
   bool is_scalar = f->values[1]->count == 0;
   int64_t wanted = is_scalar ? 1 : at(f, 1, 0);
   if ((wanted != count && wanted != -1) || !fold_copy(f)) return false;
@@ -360,8 +373,9 @@ static void make_partial(const fold_t *f, weft_shape_t *out) {
   }
 }
 
-weft_status_t *weft_const_fold(const weft_node_t *n, const weft_tensor_t *const *values, const weft_shape_t *partials,
-                               const weft_shape_t *shapes, weft_tensor_t **out, weft_shape_t *out_partial) {
+weft_status_t *weft_const_fold(const weft_node_t *n, const weft_tensor_t *const *values,
+                               const weft_shape_t *partials, const weft_shape_t *shapes, weft_tensor_t **out,
+                               weft_shape_t *out_partial) {
   fold_t f;
   *out = NULL;
   *out_partial = WEFT_UNKNOWN_SHAPE;

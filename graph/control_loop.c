@@ -3,7 +3,9 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the loops of a graph"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the loops of a graph");
+}
 
 /* The device of each node's first data consumer, by producer id. */
 static weft_status_t *follow_consumers(weft_graph_t *g, weft_arena_t *arena) {
@@ -66,15 +68,22 @@ int weft_control_loops_value_frame(const weft_control_loops_t *c, const weft_nod
 }
 
 /* Adds a node named after the loop, on `device`. */
-static weft_status_t *add(weft_control_loops_t *c, const char *op, weft_str_t device, const weft_output_t *inputs, int n,
-                          const weft_named_attr_t *attrs, int num_attrs, weft_node_t **out) {
+static weft_status_t *add(weft_control_loops_t *c, const char *op, weft_str_t device,
+                          const weft_output_t *inputs, int n, const weft_named_attr_t *attrs, int num_attrs,
+                          weft_node_t **out) {
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "_cloop/%s", op);
-  weft_str_t unique = name.failed ? (weft_str_t){NULL, 0} : weft_graph_unique_name(c->g, weft_str_of(name.data, name.length));
+  weft_str_t unique =
+      name.failed ? (weft_str_t){NULL, 0} : weft_graph_unique_name(c->g, weft_str_of(name.data, name.length));
   weft_strbuf_deinit(&name);
   if (unique.data == NULL) return no_memory();
-  weft_node_spec_t spec = {.name = unique, .op = weft_str(op), .device = device, .inputs = inputs, .num_inputs = n,
-                           .attrs = attrs, .num_attrs = num_attrs};
+  weft_node_spec_t spec = {.name = unique,
+                           .op = weft_str(op),
+                           .device = device,
+                           .inputs = inputs,
+                           .num_inputs = n,
+                           .attrs = attrs,
+                           .num_attrs = num_attrs};
   WEFT_RETURN_IF_ERROR(weft_graph_add(c->g, &spec, out));
   (*out)->assigned_device = device;
   return NULL;
@@ -102,7 +111,8 @@ static weft_status_t *build(weft_control_loops_t *c, weft_node_t *outside, int f
   weft_named_attr_t attrs[] = {
       {WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}},
       {WEFT_STR("frame_name"), {.kind = WEFT_ATTR_STRING, .s = c->frames.name[frame]}},
-      {WEFT_STR("parallel_iterations"), {.kind = WEFT_ATTR_INT, .i = weft_node_attr_int(model, "parallel_iterations", 10)}}};
+      {WEFT_STR("parallel_iterations"),
+       {.kind = WEFT_ATTR_INT, .i = weft_node_attr_int(model, "parallel_iterations", 10)}}};
   weft_output_t from = {outside, 0};
   WEFT_RETURN_IF_ERROR(add(c, "Enter", device, &from, 1, attrs, 3, &enter));
   weft_output_t twice[2] = {{enter, 0}, {enter, 0}}; /* the second becomes the NextIteration below */
@@ -119,7 +129,8 @@ static weft_status_t *build(weft_control_loops_t *c, weft_node_t *outside, int f
 weft_status_t *weft_control_loops_need(weft_control_loops_t *c, int part, int frame, weft_str_t device) {
   if (frame == 0) return NULL;
   if (c->merges == NULL) {
-    c->merges = weft_arena_calloc(&c->arena, (size_t)c->num_parts * (size_t)c->frames.num_frames, sizeof(weft_node_t *));
+    c->merges = weft_arena_calloc(&c->arena, (size_t)c->num_parts * (size_t)c->frames.num_frames,
+                                  sizeof(weft_node_t *));
     if (c->merges == NULL) return no_memory();
   }
   /* Outermost first: a loop is entered from the control loop around it. */

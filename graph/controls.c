@@ -1,10 +1,11 @@
 /* graph/controls.c - the control inputs of a node, without duplicates.
  *
- * Few are searched one by one. Many have a table from node to index, in the graph's arena, so that 100,000 are added
- * in linear time. What reads a graph may fill `controls` of a new node itself; the table is made when one is needed.
+ * Few are searched one by one. Many have a table from node to index, in the graph's arena, so that 100,000
+ * are added in linear time. What reads a graph may fill `controls` of a new node itself; the table is made
+ * when one is needed.
  *
- * Invariant: if the table's num_seen is num_controls, each control input is entered. An entry counts only if that node
- * stands at its index: what was replaced stays in the table until it is made anew.
+ * Invariant: if the table's num_seen is num_controls, each control input is entered. An entry counts only if
+ * that node stands at its index: what was replaced stays in the table until it is made anew.
  */
 #include "graph/graph.h"
 
@@ -75,7 +76,8 @@ weft_status_t *weft_graph_add_control(weft_graph_t *g, weft_node_t *from, weft_n
   if (to->num_controls == to->controls_capacity) {
     int capacity = to->controls_capacity == 0 ? 2 : to->controls_capacity * 2;
     weft_node_t **controls = weft_arena_calloc(&g->arena, (size_t)capacity, sizeof *controls);
-    if (controls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "adding a control input to '%s'", to->name.data);
+    if (controls == NULL)
+      return WEFT_ERROR(RESOURCE_EXHAUSTED, "adding a control input to '%s'", to->name.data);
     if (to->num_controls > 0) memcpy(controls, to->controls, (size_t)to->num_controls * sizeof *controls);
     to->controls = controls;
     to->controls_capacity = capacity;

@@ -14,7 +14,9 @@ typedef struct find {
   weft_map_t *children; /* by parent frame: frame_name -> int: the frame; owned */
 } find_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "finding the frames of a graph"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "finding the frames of a graph");
+}
 
 static weft_status_t *add_frame(find_t *f, int parent, weft_str_t name, int *out) {
   weft_frames_t *all = &f->frames;
@@ -62,15 +64,18 @@ static int value_frame(const find_t *f, const weft_node_t *n) {
   return (n->flags & WEFT_OP_EXIT) != 0 ? f->frames.parent[frame] : frame;
 }
 
-static weft_status_t *differ(const find_t *f, const weft_node_t *n, const weft_node_t *a, const weft_node_t *b) {
-  return WEFT_ERROR(INVALID_ARGUMENT,
-                    "{{node %s}} has inputs from different frames. The input {{node %s}} is in frame '%.*s'. The input "
-                    "{{node %s}} is in frame '%.*s'.",
-                    n->name.data, a->name.data, WEFT_STR_ARGS(f->frames.name[value_frame(f, a)]), b->name.data,
-                    WEFT_STR_ARGS(f->frames.name[value_frame(f, b)]));
+static weft_status_t *differ(const find_t *f, const weft_node_t *n, const weft_node_t *a,
+                             const weft_node_t *b) {
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "{{node %s}} has inputs from different frames. The input {{node %s}} is in frame '%.*s'. The input "
+      "{{node %s}} is in frame '%.*s'.",
+      n->name.data, a->name.data, WEFT_STR_ARGS(f->frames.name[value_frame(f, a)]), b->name.data,
+      WEFT_STR_ARGS(f->frames.name[value_frame(f, b)]));
 }
 
-static weft_status_t *join(const find_t *f, const weft_node_t *n, const weft_node_t *from, const weft_node_t **first) {
+static weft_status_t *join(const find_t *f, const weft_node_t *n, const weft_node_t *from,
+                           const weft_node_t **first) {
   if (*first != NULL && value_frame(f, *first) != value_frame(f, from)) return differ(f, n, *first, from);
   if (*first == NULL) *first = from;
   return NULL;

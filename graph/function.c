@@ -59,14 +59,16 @@ static weft_str_t find_name(weft_str_t signature) {
 }
 
 static weft_status_t *conflict(weft_str_t name) {
-  return WEFT_ERROR(INVALID_ARGUMENT,
-                    "Cannot add function '%.*s' because a different function with the same name already exists.",
-                    WEFT_STR_ARGS(name));
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "Cannot add function '%.*s' because a different function with the same name already exists.",
+      WEFT_STR_ARGS(name));
 }
 
 weft_status_t *weft_function_add(weft_function_library_t *l, weft_str_t function_def) {
   weft_str_t signature;
-  if (!find_signature(function_def, &signature)) return WEFT_ERROR(INVALID_ARGUMENT, "a FunctionDef cannot be parsed");
+  if (!find_signature(function_def, &signature))
+    return WEFT_ERROR(INVALID_ARGUMENT, "a FunctionDef cannot be parsed");
   weft_str_t name = find_name(signature);
   if (name.length == 0) return WEFT_ERROR(INVALID_ARGUMENT, "a FunctionDef has no name");
   weft_function_t *known = weft_function_find(l, name);
@@ -76,7 +78,8 @@ weft_status_t *weft_function_add(weft_function_library_t *l, weft_str_t function
     return is_same ? NULL : conflict(name);
   }
   if (weft_op_find(name) != NULL) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot add function '%.*s' because an op with the same name already exists.",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Cannot add function '%.*s' because an op with the same name already exists.",
                       WEFT_STR_ARGS(name));
   }
   weft_function_t *f = weft_arena_calloc(&l->arena, 1, sizeof *f);

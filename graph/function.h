@@ -9,8 +9,8 @@
 /* Immutable once in a library. */
 struct weft_function {
   weft_str_t name;
-  weft_op_def_t signature;  /* parsed from FunctionDef.signature; flags STATEFUL | FUNCTIONAL as it says */
-  weft_str_t def;           /* the serialized FunctionDef; owned by the library */
+  weft_op_def_t signature; /* parsed from FunctionDef.signature; flags STATEFUL | FUNCTIONAL as it says */
+  weft_str_t def;          /* the serialized FunctionDef; owned by the library */
 };
 
 /* Shared by graphs; refcounted. Thread-safe for readers; adding needs a single writer. */
@@ -24,14 +24,17 @@ WEFT_MUST_CHECK weft_status_t *weft_function_library_create(weft_function_librar
 weft_function_library_t *weft_function_library_retain(weft_function_library_t *l);
 void weft_function_library_release(weft_function_library_t *l);
 weft_function_t *weft_function_find(const weft_function_library_t *l, weft_str_t name); /* NULL if absent */
-/* Adds a serialized FunctionDef. The same bytes again are fine; another body under the name is INVALID_ARGUMENT. */
+/* Adds a serialized FunctionDef. The same bytes again are fine; another body under the name is
+ * INVALID_ARGUMENT. */
 WEFT_MUST_CHECK weft_status_t *weft_function_add(weft_function_library_t *l, weft_str_t function_def);
 /* Adds a serialized GradientDef (kept for export; a later one for the same function replaces it). */
-WEFT_MUST_CHECK weft_status_t *weft_function_add_gradient(weft_function_library_t *l, weft_str_t gradient_def);
+WEFT_MUST_CHECK weft_status_t *weft_function_add_gradient(weft_function_library_t *l,
+                                                          weft_str_t gradient_def);
 
 /* Adds a function's body to `g`, its type attributes bound by `attrs`: names get `prefix`, argument i becomes
  * args[i]. out_results (one per flat output of the signature) tells where each result is; out_control_results
- * what must run. Nodes of the body get `device` if they ask for none. Body nodes that call functions stay calls. */
+ * what must run. Nodes of the body get `device` if they ask for none. Body nodes that call functions stay
+ * calls. */
 typedef struct weft_inlined {
   weft_output_t *results; /* num_results; in the graph's arena */
   int num_results;
@@ -41,8 +44,9 @@ typedef struct weft_inlined {
   int num_body;
 } weft_inlined_t;
 WEFT_MUST_CHECK weft_status_t *weft_function_inline(weft_graph_t *g, const weft_function_t *f,
-                                                    const weft_named_attr_t *attrs, int num_attrs, weft_str_t prefix,
-                                                    weft_str_t device, const weft_output_t *args, int num_args,
+                                                    const weft_named_attr_t *attrs, int num_attrs,
+                                                    weft_str_t prefix, weft_str_t device,
+                                                    const weft_output_t *args, int num_args,
                                                     weft_inlined_t *out);
 
 #endif /* WEFT_GRAPH_FUNCTION_H_ */

@@ -10,7 +10,18 @@
 #include "protos/wire.h"
 
 /* What a length-delimited field holds, as far as maps may be inside. */
-typedef enum part { PLAIN, FUNCTION, NODE, VALUE, LIST, CALL, ARG, MAP_OF_PLAIN, MAP_OF_VALUES, MAP_OF_ARGS } part_t;
+typedef enum part {
+  PLAIN,
+  FUNCTION,
+  NODE,
+  VALUE,
+  LIST,
+  CALL,
+  ARG,
+  MAP_OF_PLAIN,
+  MAP_OF_VALUES,
+  MAP_OF_ARGS
+} part_t;
 
 static part_t part_of(part_t message, uint32_t number) {
   switch (message) {

@@ -26,7 +26,7 @@ typedef struct body {
   weft_map_t returns;   /* name of an output -> weft_str_t: what it is in the body */
   body_node_t *nodes;
   int num_nodes;
-  weft_node_t caller;   /* stands for the call: its op is the signature, its attributes bind the types */
+  weft_node_t caller; /* stands for the call: its op is the signature, its attributes bind the types */
   weft_inlined_t out;
 } body_t;
 
@@ -38,7 +38,8 @@ typedef struct range {
 } range_t;
 
 static weft_status_t *no_memory(const body_t *b) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the body of function '%s'", b->spec->function->name.data);
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the body of function '%s'",
+                    b->spec->function->name.data);
 }
 
 static weft_status_t *malformed(const body_t *b) {
@@ -73,15 +74,17 @@ static weft_status_t *check_args(body_t *b) {
   const weft_function_t *f = b->spec->function;
   WEFT_RETURN_IF_ERROR(weft_node_set_types(b->g, &b->caller, -1));
   if (b->caller.num_inputs != b->spec->num_args) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': function '%s' takes %d arguments, but is called with %d",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Node '%.*s': function '%s' takes %d arguments, but is called with %d",
                       WEFT_STR_ARGS(b->spec->prefix), f->name.data, b->caller.num_inputs, b->spec->num_args);
   }
   for (int i = 0; i < b->spec->num_args; i++) {
     weft_output_t arg = b->spec->args[i];
     int given = arg.node->output_types[arg.index], wanted = b->caller.input_types[i];
     if (weft_types_fit(given, wanted)) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': argument %d of function '%s' was passed %s, but %s is expected",
-                      WEFT_STR_ARGS(b->spec->prefix), i, f->name.data, weft_dtype_name(given), weft_dtype_name(wanted));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT, "Node '%.*s': argument %d of function '%s' was passed %s, but %s is expected",
+        WEFT_STR_ARGS(b->spec->prefix), i, f->name.data, weft_dtype_name(given), weft_dtype_name(wanted));
   }
   return NULL;
 }
@@ -113,13 +116,13 @@ static weft_status_t *list_nodes(body_t *b) {
     void *old = NULL;
     *body_node = (body_node_t){name_of(f.bytes), f.bytes, NULL};
     if (!weft_name_is_valid(body_node->name, true)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "function '%s': Illegal op name '%.*s'", b->spec->function->name.data,
-                        WEFT_STR_ARGS(body_node->name));
+      return WEFT_ERROR(INVALID_ARGUMENT, "function '%s': Illegal op name '%.*s'",
+                        b->spec->function->name.data, WEFT_STR_ARGS(body_node->name));
     }
     WEFT_RETURN_IF_ERROR(weft_map_put(&b->by_name, body_node->name, body_node, &old));
     if (old != NULL) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "function '%s': Node '%.*s' is not unique", b->spec->function->name.data,
-                        WEFT_STR_ARGS(body_node->name));
+      return WEFT_ERROR(INVALID_ARGUMENT, "function '%s': Node '%.*s' is not unique",
+                        b->spec->function->name.data, WEFT_STR_ARGS(body_node->name));
     }
   }
   return NULL;
@@ -132,8 +135,8 @@ static weft_str_t prefixed(body_t *b, const char *before, weft_str_t name) {
   weft_strbuf_append(&text, b->spec->prefix);
   weft_strbuf_putc(&text, '/');
   weft_strbuf_append(&text, name);
-  weft_str_t out = text.failed ? (weft_str_t){NULL, 0}
-                               : weft_arena_str(&b->g->arena, weft_str_of(text.data, text.length));
+  weft_str_t out =
+      text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&b->g->arena, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   return out;
 }
@@ -227,8 +230,8 @@ static weft_status_t *make_node(body_t *b, body_node_t *from) {
   weft_function_t *function = NULL;
   weft_node_resolve_op(b->g, op_name, &op, &function);
   if (op == NULL) {
-    return WEFT_ERROR(NOT_FOUND, "Op type not registered '%.*s' in node '%.*s' of function '%s'", WEFT_STR_ARGS(op_name),
-                      WEFT_STR_ARGS(from->name), b->spec->function->name.data);
+    return WEFT_ERROR(NOT_FOUND, "Op type not registered '%.*s' in node '%.*s' of function '%s'",
+                      WEFT_STR_ARGS(op_name), WEFT_STR_ARGS(from->name), b->spec->function->name.data);
   }
   weft_str_t name = prefixed(b, "", from->name);
   if (name.data != NULL && weft_graph_find(b->g, name) != NULL) name = weft_graph_unique_name(b->g, name);
@@ -299,8 +302,8 @@ static weft_output_t pick(const range_t *r, int i) {
 }
 
 static weft_status_t *unknown_name(const body_t *b, const char *where, weft_str_t name) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "function '%s': %s: input '%.*s' is not found", b->spec->function->name.data, where,
-                    WEFT_STR_ARGS(name));
+  return WEFT_ERROR(INVALID_ARGUMENT, "function '%s': %s: input '%.*s' is not found",
+                    b->spec->function->name.data, where, WEFT_STR_ARGS(name));
 }
 
 static weft_status_t *connect_control(body_t *b, weft_node_t *n, weft_str_t name) {
@@ -402,7 +405,8 @@ static weft_status_t *find_must_run(body_t *b) {
   }
   for (int i = 0; i < b->num_nodes; i++) {
     weft_node_t *n = b->nodes[i].node;
-    bool has_effect = (n->flags & WEFT_OP_STATEFUL) != 0 && (n->flags & (WEFT_OP_VARIABLE | WEFT_OP_PLACEHOLDER)) == 0;
+    bool has_effect =
+        (n->flags & WEFT_OP_STATEFUL) != 0 && (n->flags & (WEFT_OP_VARIABLE | WEFT_OP_PLACEHOLDER)) == 0;
     if (n->mark != 0 || has_effect) b->out.must_run[b->out.num_must_run++] = n;
   }
   return NULL;
@@ -420,8 +424,11 @@ static weft_status_t *take_name_bytes(body_t *b) {
   size_t *left = b->spec->name_bytes, bytes = 0;
   if (left == NULL) return NULL;
   if (!weft_mul_size(b->spec->prefix.length, (size_t)b->num_nodes, &bytes) || bytes > *left) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "unfolding function '%s' needs too much memory for names: %d nodes, each of whose names begins "
-                      "with the %zu bytes of '%.100s...'", b->spec->function->name.data, b->num_nodes, b->spec->prefix.length, b->spec->prefix.data);
+    return WEFT_ERROR(
+        RESOURCE_EXHAUSTED,
+        "unfolding function '%s' needs too much memory for names: %d nodes, each of whose names begins "
+        "with the %zu bytes of '%.100s...'",
+        b->spec->function->name.data, b->num_nodes, b->spec->prefix.length, b->spec->prefix.data);
   }
   *left -= bytes;
   return NULL;
@@ -452,9 +459,14 @@ weft_status_t *weft_inline(weft_graph_t *g, const weft_inline_spec_t *spec, weft
 }
 
 weft_status_t *weft_function_inline(weft_graph_t *g, const weft_function_t *f, const weft_named_attr_t *attrs,
-                                    int num_attrs, weft_str_t prefix, weft_str_t device, const weft_output_t *args,
-                                    int num_args, weft_inlined_t *out) {
-  const weft_inline_spec_t spec = {.function = f, .attrs = attrs, .num_attrs = num_attrs, .prefix = prefix,
-                                   .device = device, .args = args, .num_args = num_args};
+                                    int num_attrs, weft_str_t prefix, weft_str_t device,
+                                    const weft_output_t *args, int num_args, weft_inlined_t *out) {
+  const weft_inline_spec_t spec = {.function = f,
+                                   .attrs = attrs,
+                                   .num_attrs = num_attrs,
+                                   .prefix = prefix,
+                                   .device = device,
+                                   .args = args,
+                                   .num_args = num_args};
   return weft_inline(g, &spec, out);
 }

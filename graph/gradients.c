@@ -20,14 +20,14 @@ typedef struct build {
   weft_graph_t *g;
   weft_arena_t scratch;
   weft_inference_t *inference;
-  weft_str_t prefix;    /* in the graph's arena */
-  weft_str_t device;    /* of the node whose gradient is being built */
-  int num_old;          /* ids of the graph before us */
-  weft_node_t **order;  /* owned; num_order, producers first */
+  weft_str_t prefix;   /* in the graph's arena */
+  weft_str_t device;   /* of the node whose gradient is being built */
+  int num_old;         /* ids of the graph before us */
+  weft_node_t **order; /* owned; num_order, producers first */
   int num_order;
-  uint8_t *from_x;      /* by old id: does some x reach the node's inputs, or is an output an x? */
-  uint8_t *to_y;        /* by old id: does the node reach some y? */
-  flow_t ***flows;      /* by old id: NULL, or lists by output */
+  uint8_t *from_x; /* by old id: does some x reach the node's inputs, or is an output an x? */
+  uint8_t *to_y;   /* by old id: does the node reach some y? */
+  flow_t ***flows; /* by old id: NULL, or lists by output */
   const weft_output_t *xs;
   int num_xs;
 } build_t;
@@ -44,8 +44,13 @@ static weft_status_t *add_node(build_t *b, const char *op, const weft_output_t *
   if (!text.failed) name = weft_graph_unique_name(b->g, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   if (name.data == NULL) return no_memory();
-  const weft_node_spec_t spec = {.name = name, .op = weft_str(op), .device = b->device, .inputs = inputs,
-                                 .num_inputs = num_inputs, .attrs = attrs, .num_attrs = num_attrs};
+  const weft_node_spec_t spec = {.name = name,
+                                 .op = weft_str(op),
+                                 .device = b->device,
+                                 .inputs = inputs,
+                                 .num_inputs = num_inputs,
+                                 .attrs = attrs,
+                                 .num_attrs = num_attrs};
   weft_node_t *n = NULL;
   WEFT_RETURN_IF_ERROR(weft_graph_add(b->g, &spec, &n));
   *out = (weft_output_t){n, 0};
@@ -57,13 +62,15 @@ static weft_grad_value_t to_value(weft_output_t o) { return (weft_grad_value_t){
 
 static weft_status_t *builder_add(void *self, const char *op, const weft_grad_value_t *inputs, int num_inputs,
                                   const weft_named_attr_t *attrs, int num_attrs, weft_grad_value_t *out) {
-  weft_output_t few[8] = {{NULL, 0}}, *all = num_inputs <= 8 ? few : weft_calloc((size_t)num_inputs, sizeof *all);
+  weft_output_t few[8] = {{NULL, 0}},
+                *all = num_inputs <= 8 ? few : weft_calloc((size_t)num_inputs, sizeof *all);
   if (all == NULL) return no_memory();
   weft_output_t added = {NULL, 0};
   weft_status_t *s = NULL;
   for (int i = 0; i < num_inputs && s == NULL; i++) {
     all[i] = to_output(inputs[i]);
-    if (all[i].node == NULL) s = WEFT_ERROR(INTERNAL, "a gradient needs a value that is not there, for '%s'", op);
+    if (all[i].node == NULL)
+      s = WEFT_ERROR(INTERNAL, "a gradient needs a value that is not there, for '%s'", op);
   }
   if (s == NULL) s = add_node(self, op, all, num_inputs, attrs, num_attrs, &added);
   if (all != few) weft_free(all);
@@ -72,8 +79,9 @@ static weft_status_t *builder_add(void *self, const char *op, const weft_grad_va
 }
 
 static weft_status_t *builder_constant(void *self, weft_tensor_t *tensor, weft_grad_value_t *out) {
-  const weft_named_attr_t attrs[2] = {{WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = (int)tensor->dtype}},
-                                      {WEFT_STR("value"), {.kind = WEFT_ATTR_TENSOR, .tensor = tensor}}};
+  const weft_named_attr_t attrs[2] = {
+      {WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = (int)tensor->dtype}},
+      {WEFT_STR("value"), {.kind = WEFT_ATTR_TENSOR, .tensor = tensor}}};
   weft_output_t added = {NULL, 0};
   WEFT_RETURN_IF_ERROR(add_node(self, "Const", NULL, 0, attrs, 2, &added));
   *out = to_value(added);
@@ -97,8 +105,8 @@ static const weft_tensor_t *builder_value(void *self, weft_grad_value_t v) {
   return v.node == NULL ? NULL : weft_inference_value(b->inference, to_output(v));
 }
 
-static const weft_grad_builder_ops_t builder_ops = {builder_add, builder_constant, builder_dtype, builder_shape,
-                                                    builder_value};
+static const weft_grad_builder_ops_t builder_ops = {builder_add, builder_constant, builder_dtype,
+                                                    builder_shape, builder_value};
 
 /* ---- which nodes matter ---- */
 
@@ -120,7 +128,8 @@ static void mark_from_x(build_t *b) {
   for (int i = 0; i < b->num_xs; i++) b->xs[i].node->mark = 1;
   for (int i = 0; i < b->num_order; i++) {
     const weft_node_t *n = b->order[i];
-    for (int k = 0; k < n->num_inputs && b->from_x[n->id] == 0; k++) b->from_x[n->id] = comes_from_x(b, n->inputs[k]);
+    for (int k = 0; k < n->num_inputs && b->from_x[n->id] == 0; k++)
+      b->from_x[n->id] = comes_from_x(b, n->inputs[k]);
   }
 }
 
@@ -161,7 +170,8 @@ static weft_status_t *total(build_t *b, weft_output_t tensor, weft_output_t *out
   weft_output_t *terms = weft_arena_alloc(&b->scratch, (size_t)n * sizeof *terms);
   if (terms == NULL) return no_memory();
   int at = n;
-  for (const flow_t *f = first; f != NULL; f = f->next) terms[--at] = f->gradient; /* in the order they came */
+  for (const flow_t *f = first; f != NULL; f = f->next)
+    terms[--at] = f->gradient; /* in the order they came */
   WEFT_RETURN_IF_ERROR(add_node(b, "AddN", terms, n, NULL, 0, out));
   *first = (flow_t){NULL, *out}; /* whoever asks again gets the same sum */
   return NULL;
@@ -170,13 +180,16 @@ static weft_status_t *total(build_t *b, weft_output_t tensor, weft_output_t *out
 /* ---- one node ---- */
 
 static weft_status_t *no_gradient(const weft_node_t *n) {
-  return WEFT_ERROR(NOT_FOUND, "No gradient defined for op: %.*s. Please see "
-                    "https://www.tensorflow.org/code/tensorflow/cc/gradients/README.md for instructions on how to add C++ "
-                    "gradients. (node '%s')",
-                    WEFT_STR_ARGS(n->op->name), n->name.data);
+  return WEFT_ERROR(
+      NOT_FOUND,
+      "No gradient defined for op: %.*s. Please see "
+      "https://www.tensorflow.org/code/tensorflow/cc/gradients/README.md for instructions on how to add C++ "
+      "gradients. (node '%s')",
+      WEFT_STR_ARGS(n->op->name), n->name.data);
 }
 
-static weft_status_t *call_gradient(build_t *b, const weft_node_t *n, weft_grad_value_t *values, weft_grad_value_t **out_dx) {
+static weft_status_t *call_gradient(build_t *b, const weft_node_t *n, weft_grad_value_t *values,
+                                    weft_grad_value_t **out_dx) {
   weft_grad_value_t *inputs = values, *outputs = inputs + n->num_inputs, *dy = outputs + n->num_outputs;
   weft_grad_value_t *dx = dy + n->num_outputs;
   bool has_dy = false;
@@ -191,12 +204,22 @@ static weft_status_t *call_gradient(build_t *b, const weft_node_t *n, weft_grad_
   *out_dx = NULL;
   if (!has_dy) return NULL;
   if (n->op->gradient == NULL) return no_gradient(n);
-  weft_grad_ctx_t c = {.ops = &builder_ops, .self = b, .op = n->op, .node_name = n->name, .attrs = n->attrs,
-                       .num_attrs = n->num_attrs, .num_inputs = n->num_inputs, .num_outputs = n->num_outputs,
-                       .inputs = inputs, .outputs = outputs, .dy = dy, .dx = dx};
+  weft_grad_ctx_t c = {.ops = &builder_ops,
+                       .self = b,
+                       .op = n->op,
+                       .node_name = n->name,
+                       .attrs = n->attrs,
+                       .num_attrs = n->num_attrs,
+                       .num_inputs = n->num_inputs,
+                       .num_outputs = n->num_outputs,
+                       .inputs = inputs,
+                       .outputs = outputs,
+                       .dy = dy,
+                       .dx = dx};
   *out_dx = dx;
   weft_status_t *s = n->op->gradient(&c);
-  return weft_status_annotate(s, "in the gradient of node '%s' (op %.*s)", n->name.data, WEFT_STR_ARGS(n->op->name));
+  return weft_status_annotate(s, "in the gradient of node '%s' (op %.*s)", n->name.data,
+                              WEFT_STR_ARGS(n->op->name));
 }
 
 static weft_status_t *differentiate(build_t *b, const weft_node_t *n) {
@@ -238,15 +261,18 @@ static weft_status_t *choose_prefix(build_t *b, weft_str_t wanted) {
     for (int id = 0; id < b->g->num_nodes && !is_taken; id++) {
       const weft_node_t *n = b->g->nodes[id];
       if (n == NULL) continue;
-      is_taken = weft_str_eq(n->name, weft_str_of(text.data, length)) || weft_str_starts_with(n->name, text.data);
+      is_taken =
+          weft_str_eq(n->name, weft_str_of(text.data, length)) || weft_str_starts_with(n->name, text.data);
       if (!is_taken || wanted.data == NULL) continue;
       weft_strbuf_deinit(&text);
-      return WEFT_ERROR(INVALID_ARGUMENT, "prefix [%.*s] conflicts with existing node in the graph named [%s]",
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "prefix [%.*s] conflicts with existing node in the graph named [%s]",
                         WEFT_STR_ARGS(wanted), n->name.data);
     }
     text.length = length;
   }
-  b->prefix = text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&b->g->arena, weft_str_of(text.data, text.length));
+  b->prefix =
+      text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&b->g->arena, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   return b->prefix.data == NULL ? no_memory() : NULL;
 }
@@ -277,14 +303,16 @@ static weft_status_t *start_flows(build_t *b, const weft_output_t *ys, int num_y
   return NULL;
 }
 
-static weft_status_t *run(build_t *b, const weft_output_t *ys, int num_ys, const weft_output_t *dys, weft_output_t *out_dx) {
+static weft_status_t *run(build_t *b, const weft_output_t *ys, int num_ys, const weft_output_t *dys,
+                          weft_output_t *out_dx) {
   WEFT_RETURN_IF_ERROR(prepare(b));
   mark_from_x(b);
   mark_to_y(b, ys, num_ys);
   WEFT_RETURN_IF_ERROR(start_flows(b, ys, num_ys, dys));
   for (int i = b->num_order - 1; i >= 0; i--) {
     const weft_node_t *n = b->order[i];
-    if (b->from_x[n->id] != 0 && b->to_y[n->id] != 0 && b->flows[n->id] != NULL) WEFT_RETURN_IF_ERROR(differentiate(b, n));
+    if (b->from_x[n->id] != 0 && b->to_y[n->id] != 0 && b->flows[n->id] != NULL)
+      WEFT_RETURN_IF_ERROR(differentiate(b, n));
   }
   for (int i = 0; i < b->num_xs; i++) {
     b->device = b->xs[i].node->requested_device;
@@ -293,9 +321,9 @@ static weft_status_t *run(build_t *b, const weft_output_t *ys, int num_ys, const
   return NULL;
 }
 
-weft_status_t *weft_graph_add_gradients(weft_graph_t *g, weft_str_t prefix, const weft_output_t *ys, int num_ys,
-                                        const weft_output_t *xs, int num_xs, const weft_output_t *dys,
-                                        weft_output_t *out_dx) {
+weft_status_t *weft_graph_add_gradients(weft_graph_t *g, weft_str_t prefix, const weft_output_t *ys,
+                                        int num_ys, const weft_output_t *xs, int num_xs,
+                                        const weft_output_t *dys, weft_output_t *out_dx) {
   build_t b = {.g = g, .xs = xs, .num_xs = num_xs};
   weft_status_t *s = check_tensors(ys, num_ys, "y");
   if (s == NULL) s = check_tensors(xs, num_xs, "x");

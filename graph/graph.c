@@ -65,8 +65,10 @@ weft_status_t *weft_graph_enter(weft_graph_t *g, weft_str_t name, weft_node_t **
   WEFT_RETURN_IF_ERROR(weft_map_put(&g->by_name, name, n, &old));
   if (old != NULL) {
     const weft_node_t *first = old;
-    weft_status_t *s = weft_map_put(&g->by_name, first->name, old, NULL); /* replaces, so it needs no memory */
-    return weft_status_join(WEFT_ERROR(INVALID_ARGUMENT, "Duplicate node name in graph: '%.*s'", WEFT_STR_ARGS(name)), s);
+    weft_status_t *s =
+        weft_map_put(&g->by_name, first->name, old, NULL); /* replaces, so it needs no memory */
+    return weft_status_join(
+        WEFT_ERROR(INVALID_ARGUMENT, "Duplicate node name in graph: '%.*s'", WEFT_STR_ARGS(name)), s);
   }
   n->id = g->num_nodes;
   n->name = name;
@@ -76,7 +78,9 @@ weft_status_t *weft_graph_enter(weft_graph_t *g, weft_str_t name, weft_node_t **
   return NULL;
 }
 
-weft_node_t *weft_graph_find(const weft_graph_t *g, weft_str_t name) { return weft_map_get(&g->by_name, name); }
+weft_node_t *weft_graph_find(const weft_graph_t *g, weft_str_t name) {
+  return weft_map_get(&g->by_name, name);
+}
 
 weft_str_t weft_graph_intern(weft_graph_t *g, weft_str_t text) {
   weft_str_t *known = weft_map_get(&g->strings, text);
@@ -152,7 +156,8 @@ weft_str_t weft_graph_unique_name(weft_graph_t *g, weft_str_t base) {
 
 void weft_graph_set_input(weft_node_t *n, int input, weft_output_t from) { n->inputs[input] = from; }
 
-weft_status_t *weft_graph_set_attr(weft_graph_t *g, weft_node_t *n, const char *name, const weft_attr_t *value) {
+weft_status_t *weft_graph_set_attr(weft_graph_t *g, weft_node_t *n, const char *name,
+                                   const weft_attr_t *value) {
   weft_attr_t copy;
   WEFT_RETURN_IF_ERROR(weft_attr_copy(&g->arena, value, &copy));
   weft_str_t key = weft_str(name);

@@ -35,14 +35,14 @@ struct weft_node {
   weft_output_t *inputs;      /* num_inputs */
   weft_node_t **controls;     /* num_controls; no duplicates */
   weft_control_table_t *control_table; /* of controls.c, where there are many; else NULL */
-  weft_named_attr_t *attrs;   /* num_attrs, sorted by name; op defaults filled in, '_' attributes kept */
-  const int *input_types;     /* num_inputs; may be ref types */
-  const int *output_types;    /* num_outputs */
+  weft_named_attr_t *attrs; /* num_attrs, sorted by name; op defaults filled in, '_' attributes kept */
+  const int *input_types;   /* num_inputs; may be ref types */
+  const int *output_types;  /* num_outputs */
   const weft_shape_t *output_shapes; /* num_outputs, or NULL before inference */
   int num_inputs, num_controls, num_attrs, num_outputs;
   int controls_capacity;
-  uint64_t flags;             /* copy of op->flags */
-  int64_t mark;               /* scratch for the pass that runs now */
+  uint64_t flags; /* copy of op->flags */
+  int64_t mark;   /* scratch for the pass that runs now */
 };
 
 struct weft_graph {
@@ -52,11 +52,11 @@ struct weft_graph {
   int num_live;
   int capacity;
   weft_map_t by_name;
-  weft_map_t strings;                /* interned: device names, op names */
-  weft_map_t types, shapes;          /* interned: type lists, single shapes; many nodes share few */
-  weft_map_t suffixes;               /* base name -> int64_t: the last number that made it unique */
-  weft_function_library_t *library;  /* owned, shared between copies; never NULL */
-  int producer, min_consumer;        /* GraphDef.versions */
+  weft_map_t strings;               /* interned: device names, op names */
+  weft_map_t types, shapes;         /* interned: type lists, single shapes; many nodes share few */
+  weft_map_t suffixes;              /* base name -> int64_t: the last number that made it unique */
+  weft_function_library_t *library; /* owned, shared between copies; never NULL */
+  int producer, min_consumer;       /* GraphDef.versions */
   const int *bad_consumers;
   int num_bad_consumers;
 };
@@ -76,33 +76,39 @@ typedef struct weft_node_spec {
 } weft_node_spec_t;
 
 /* Adds a node. Type attributes that the inputs determine may be left out.
- * Errors (message names the node): INVALID_ARGUMENT name (bad or taken), NOT_FOUND op ("Op type not registered 'X'..."),
- * INVALID_ARGUMENT attributes, input count or dtypes ("Input 'b' of 'MatMul' Op has type int32 that does not
- * match type float of argument 'a'."-like, as TensorFlow words it at import). */
-WEFT_MUST_CHECK weft_status_t *weft_graph_add(weft_graph_t *g, const weft_node_spec_t *spec, weft_node_t **out);
+ * Errors (message names the node): INVALID_ARGUMENT name (bad or taken), NOT_FOUND op ("Op type not
+ * registered 'X'..."), INVALID_ARGUMENT attributes, input count or dtypes ("Input 'b' of 'MatMul' Op has type
+ * int32 that does not match type float of argument 'a'."-like, as TensorFlow words it at import). */
+WEFT_MUST_CHECK weft_status_t *weft_graph_add(weft_graph_t *g, const weft_node_spec_t *spec,
+                                              weft_node_t **out);
 /* Nothing if it is one already. Constant time, however many there are. */
 WEFT_MUST_CHECK weft_status_t *weft_graph_add_control(weft_graph_t *g, weft_node_t *from, weft_node_t *to);
 /* The index of the control input `from` of `n`, or -1. Constant time, too. */
-WEFT_MUST_CHECK weft_status_t *weft_graph_find_control(weft_graph_t *g, weft_node_t *n, const weft_node_t *from, int *out);
+WEFT_MUST_CHECK weft_status_t *weft_graph_find_control(weft_graph_t *g, weft_node_t *n,
+                                                       const weft_node_t *from, int *out);
 /* `from` takes the place of control input `i`. */
-WEFT_MUST_CHECK weft_status_t *weft_graph_replace_control(weft_graph_t *g, weft_node_t *n, int i, weft_node_t *from);
+WEFT_MUST_CHECK weft_status_t *weft_graph_replace_control(weft_graph_t *g, weft_node_t *n, int i,
+                                                          weft_node_t *from);
 void weft_graph_clear_controls(weft_node_t *n);
 void weft_graph_set_input(weft_node_t *n, int input, weft_output_t from);
 /* Appends a data input to a node whose signature was extended by hand (Merge of a loop, ...). */
 WEFT_MUST_CHECK weft_status_t *weft_graph_set_attr(weft_graph_t *g, weft_node_t *n, const char *name,
                                                    const weft_attr_t *value);
-void weft_graph_remove(weft_graph_t *g, weft_node_t *n); /* it must have no consumers */
+void weft_graph_remove(weft_graph_t *g, weft_node_t *n);              /* it must have no consumers */
 weft_node_t *weft_graph_find(const weft_graph_t *g, weft_str_t name); /* NULL if absent */
-/* `base`, or base_1, base_2, ... : a name that is not taken. In the graph's arena; data NULL without memory. */
+/* `base`, or base_1, base_2, ... : a name that is not taken. In the graph's arena; data NULL without memory.
+ */
 weft_str_t weft_graph_unique_name(weft_graph_t *g, weft_str_t base);
 weft_str_t weft_graph_intern(weft_graph_t *g, weft_str_t text); /* '\0'-ended; data NULL without memory */
 /* A deep copy; ids are compacted; the library is shared. */
 WEFT_MUST_CHECK weft_status_t *weft_graph_copy(const weft_graph_t *g, weft_graph_t **out);
 
-/* A copy of `n` (of another graph) in `g`, with the same name, op, attributes, types and devices, and no inputs:
- * num_inputs entries of {NULL, 0}, to be set by the caller; controls are added with weft_graph_add_control.
- * No checks: the node was valid where it is. Errors: RESOURCE_EXHAUSTED; ALREADY_EXISTS name. */
-WEFT_MUST_CHECK weft_status_t *weft_graph_clone_node(weft_graph_t *g, const weft_node_t *n, weft_node_t **out);
+/* A copy of `n` (of another graph) in `g`, with the same name, op, attributes, types and devices, and no
+ * inputs: num_inputs entries of {NULL, 0}, to be set by the caller; controls are added with
+ * weft_graph_add_control. No checks: the node was valid where it is. Errors: RESOURCE_EXHAUSTED;
+ * ALREADY_EXISTS name. */
+WEFT_MUST_CHECK weft_status_t *weft_graph_clone_node(weft_graph_t *g, const weft_node_t *n,
+                                                     weft_node_t **out);
 
 /* Makes room for `num_nodes` more nodes, where their number is known. Errors: RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_graph_reserve(weft_graph_t *g, int num_nodes);

@@ -24,7 +24,7 @@ typedef struct import {
   int first_id;
   weft_named_attr_t *attrs; /* owned; scratch of one node */
   int attrs_capacity;
-  weft_str_t last_device; /* interned */
+  weft_str_t last_device;       /* interned */
   const weft_op_def_t *last_op; /* nodes of an op often come in a row */
   weft_function_t *last_function;
   weft_unknown_ops_t unknown;
@@ -108,15 +108,17 @@ static weft_status_t *check_inputs(const import_t *im, weft_str_t def, const nod
   while (weft_wire_next(&r, &f)) {
     if (f.tag != WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES)) continue;
     if (im->words == WEFT_WORDS_SERVER && !im->o->allow_internal_ops && !weft_input_is_valid(f.bytes)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Illegal op input name '%.*s'\n\t [[{{node %.*s}}]]", WEFT_STR_ARGS(f.bytes),
-                        WEFT_STR_ARGS(v->name));
+      return WEFT_ERROR(INVALID_ARGUMENT, "Illegal op input name '%.*s'\n\t [[{{node %.*s}}]]",
+                        WEFT_STR_ARGS(f.bytes), WEFT_STR_ARGS(v->name));
     }
     if (in_controls && !is_control(f.bytes) && im->words == WEFT_WORDS_CLIENT) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': Control dependencies must come after regular dependencies",
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Node '%.*s': Control dependencies must come after regular dependencies",
                         WEFT_STR_ARGS(v->name));
     }
     if (in_controls && !is_control(f.bytes)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "All control inputs must follow all data inputs\n\t [[{{node %.*s}}]]",
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "All control inputs must follow all data inputs\n\t [[{{node %.*s}}]]",
                         WEFT_STR_ARGS(v->name));
     }
     in_controls = is_control(f.bytes);
@@ -127,16 +129,17 @@ static weft_status_t *check_inputs(const import_t *im, weft_str_t def, const nod
 static weft_status_t *check_syntax(const import_t *im, weft_str_t def, const node_view_t *v) {
   bool is_valid = weft_name_is_valid(v->name, im->o->allow_internal_ops);
   if (im->words == WEFT_WORDS_CLIENT && (!is_valid || v->op.length == 0)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s'%s", WEFT_STR_ARGS(v->name),
-                      is_valid ? " does not specify an operation" : ": Node name contains invalid characters");
+    return WEFT_ERROR(
+        INVALID_ARGUMENT, "Node '%.*s'%s", WEFT_STR_ARGS(v->name),
+        is_valid ? " does not specify an operation" : ": Node name contains invalid characters");
   }
   if (!is_valid) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Illegal op name '%.*s'\n\t [[{{node %.*s}}]]", WEFT_STR_ARGS(v->name),
-                      WEFT_STR_ARGS(v->name));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Illegal op name '%.*s'\n\t [[{{node %.*s}}]]",
+                      WEFT_STR_ARGS(v->name), WEFT_STR_ARGS(v->name));
   }
   if (v->num_attrs > WEFT_MAX_ATTRS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s' has %d attributes; at most %d are allowed", WEFT_STR_ARGS(v->name),
-                      v->num_attrs, WEFT_MAX_ATTRS);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s' has %d attributes; at most %d are allowed",
+                      WEFT_STR_ARGS(v->name), v->num_attrs, WEFT_MAX_ATTRS);
   }
   if (v->num_data + v->num_controls == 0) return NULL;
   return check_inputs(im, def, v);
@@ -147,10 +150,11 @@ static weft_status_t *not_new(const import_t *im, weft_status_t *s, weft_str_t n
   const weft_node_t *same = weft_graph_find(im->g, name);
   weft_status_free(s);
   if (im->o->is_extend && same != NULL && same->id < im->first_id) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "GraphDef argument to Extend includes node '%.*s', which was created by a previous call to Create "
-                      "or Extend in this session.",
-                      WEFT_STR_ARGS(name));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "GraphDef argument to Extend includes node '%.*s', which was created by a previous call to Create "
+        "or Extend in this session.",
+        WEFT_STR_ARGS(name));
   }
   return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s' is not unique", WEFT_STR_ARGS(name));
 }
@@ -173,7 +177,8 @@ static weft_status_t *reserve_attrs(import_t *im, int n) {
   return NULL;
 }
 
-static weft_status_t *read_attr(import_t *im, const weft_node_t *n, weft_str_t entry, weft_named_attr_t *out) {
+static weft_status_t *read_attr(import_t *im, const weft_node_t *n, weft_str_t entry,
+                                weft_named_attr_t *out) {
   weft_str_t key, value;
   if (!weft_map_entry_read(entry, &key, &value)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': an attribute cannot be parsed", n->name.data);
@@ -224,7 +229,8 @@ static weft_status_t *read_node(import_t *im, weft_str_t def) {
   if (im->last_op == NULL) return weft_unknown_ops_add(&im->unknown, v.op, v.name);
   if (!weft_unknown_ops_is_empty(&im->unknown)) return NULL; /* it fails anyhow; the rest is for the list */
   if ((im->last_op->flags & WEFT_OP_INTERNAL) != 0 && !im->o->allow_internal_ops) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%.*s': op '%.*s' is internal and may not be in a client's graph",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Node '%.*s': op '%.*s' is internal and may not be in a client's graph",
                       WEFT_STR_ARGS(v.name), WEFT_STR_ARGS(v.op));
   }
   weft_str_t name = weft_arena_str(&im->g->arena, v.name);
@@ -250,7 +256,8 @@ static weft_status_t *read_node(import_t *im, weft_str_t def) {
 /* ---- 3. inputs ---- */
 
 static weft_status_t *unknown_input(const weft_node_t *n, weft_str_t input) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': Unknown input node '%.*s'", n->name.data, WEFT_STR_ARGS(input));
+  return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': Unknown input node '%.*s'", n->name.data,
+                    WEFT_STR_ARGS(input));
 }
 
 static weft_node_t *find_producer(const import_t *im, weft_str_t name) {
@@ -280,7 +287,8 @@ static weft_status_t *read_inputs(const import_t *im, weft_node_t *n, weft_str_t
   weft_wire_field_t f;
   int num_data = 0;
   while (weft_wire_next(&r, &f)) {
-    if (f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES)) WEFT_RETURN_IF_ERROR(read_input(im, n, f.bytes, &num_data));
+    if (f.tag == WEFT_WIRE_TAG(3, WEFT_WIRE_BYTES))
+      WEFT_RETURN_IF_ERROR(read_input(im, n, f.bytes, &num_data));
   }
   return NULL;
 }

@@ -27,7 +27,8 @@ static bool is_back_edge(weft_output_t of) { return (of.node->flags & WEFT_OP_NE
 
 static bool is_loop_merge(const weft_node_t *n) {
   bool is = false;
-  for (int i = 0; i < n->num_inputs && (n->flags & WEFT_OP_MERGE) != 0; i++) is = is || is_back_edge(n->inputs[i]);
+  for (int i = 0; i < n->num_inputs && (n->flags & WEFT_OP_MERGE) != 0; i++)
+    is = is || is_back_edge(n->inputs[i]);
   return is;
 }
 
@@ -56,13 +57,15 @@ static weft_status_t *set_first(weft_graph_t *g, weft_node_t *n, const weft_shap
   if (n->output_shapes != NULL && weft_shape_eq(&n->output_shapes[0], shape)) return NULL;
   weft_shape_t *shapes = weft_arena_alloc(&g->arena, (size_t)n->num_outputs * sizeof *shapes);
   if (shapes == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "inferring shapes of node '%s'", n->name.data);
-  for (int o = 0; o < n->num_outputs; o++) shapes[o] = n->output_shapes == NULL ? unknown : n->output_shapes[o];
+  for (int o = 0; o < n->num_outputs; o++)
+    shapes[o] = n->output_shapes == NULL ? unknown : n->output_shapes[o];
   shapes[0] = *shape;
   n->output_shapes = shapes;
   return NULL;
 }
 
-/* Shapes that contradict each other (in a branch that is never taken, or by an assumption that does not hold) tell nothing. */
+/* Shapes that contradict each other (in a branch that is never taken, or by an assumption that does not hold)
+ * tell nothing. */
 static weft_status_t *infer_node(loops_t *l, weft_inference_t *inf, weft_node_t *n) {
   weft_status_t *s = weft_inference_add(inf, n);
   if (s == NULL || weft_status_code(s) == WEFT_RESOURCE_EXHAUSTED) return s;

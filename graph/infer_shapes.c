@@ -13,17 +13,18 @@
 /* What is known of a node beyond its shapes; most nodes have none. */
 typedef struct extra {
   weft_tensor_t *value;        /* of output 0; retained */
-  const weft_shape_t *partial; /* what is known of the elements of output 0; interned in the graph. NULL: nothing, or the value */
+  const weft_shape_t *partial; /* what is known of the elements of output 0; interned in the graph. NULL:
+                                  nothing, or the value */
   weft_shape_t *handle_shapes; /* num_outputs, or NULL; in the arena */
   int *handle_types;
 } extra_t;
 
 struct weft_inference {
   weft_graph_t *g;
-  weft_arena_t arena;  /* extras */
-  extra_t **extras;    /* owned; by id */
+  weft_arena_t arena; /* extras */
+  extra_t **extras;   /* owned; by id */
   int capacity;
-  void *scratch;       /* owned; the arrays of one node */
+  void *scratch; /* owned; the arrays of one node */
   size_t scratch_size;
 };
 
@@ -81,9 +82,12 @@ static weft_tensor_t *value_of(const weft_inference_t *inf, weft_output_t of) {
   return e == NULL ? NULL : e->value;
 }
 
-const weft_tensor_t *weft_inference_value(const weft_inference_t *inf, weft_output_t of) { return value_of(inf, of); }
+const weft_tensor_t *weft_inference_value(const weft_inference_t *inf, weft_output_t of) {
+  return value_of(inf, of);
+}
 
-bool weft_inference_handle(const weft_inference_t *inf, weft_output_t of, weft_shape_t *out_shape, int *out_type) {
+bool weft_inference_handle(const weft_inference_t *inf, weft_output_t of, weft_shape_t *out_shape,
+                           int *out_type) {
   const extra_t *e = find_extra(inf, of.node);
   if (e == NULL || e->handle_shapes == NULL || of.index < 0 || of.index >= of.node->num_outputs) return false;
   *out_shape = e->handle_shapes[of.index];
@@ -91,7 +95,8 @@ bool weft_inference_handle(const weft_inference_t *inf, weft_output_t of, weft_s
   return *out_type != 0;
 }
 
-weft_status_t *weft_inference_set_handle(weft_inference_t *inf, weft_output_t of, const weft_shape_t *shape, int type) {
+weft_status_t *weft_inference_set_handle(weft_inference_t *inf, weft_output_t of, const weft_shape_t *shape,
+                                         int type) {
   if (of.index < 0 || of.index >= of.node->num_outputs) {
     return WEFT_ERROR(INVALID_ARGUMENT, "node '%s' has no output %d", of.node->name.data, of.index);
   }
@@ -122,7 +127,8 @@ static void *take(char **at, size_t n, size_t size) {
 
 static bool prepare(weft_inference_t *inf, const weft_node_t *n, weft_shape_ctx_t *c) {
   size_t in = (size_t)n->num_inputs, out = (size_t)n->num_outputs;
-  size_t need = (in * 3 + out * 2) * sizeof(weft_shape_t) + (in + out) * sizeof(int) + in * sizeof(void *) + 128;
+  size_t need =
+      (in * 3 + out * 2) * sizeof(weft_shape_t) + (in + out) * sizeof(int) + in * sizeof(void *) + 128;
   if (need > inf->scratch_size) {
     void *scratch = weft_realloc(inf->scratch, need * 2, 1);
     if (scratch == NULL) return false;
@@ -171,8 +177,8 @@ static weft_status_t *blame(weft_status_t *s, const weft_node_t *n, const weft_s
     weft_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", shape->rank < 0 ? "?" : WEFT_SHAPE_TEXT(shape));
   }
   weft_strbuf_putc(&text, '.');
-  weft_status_t *full =
-      text.failed ? weft_status_clone(s) : weft_status_from_wire((int)weft_status_code(s), text.data, text.length);
+  weft_status_t *full = text.failed ? weft_status_clone(s)
+                                    : weft_status_from_wire((int)weft_status_code(s), text.data, text.length);
   weft_strbuf_deinit(&text);
   weft_status_free(s);
   return full;
@@ -192,7 +198,8 @@ static weft_status_t *keep_shapes(weft_inference_t *inf, weft_node_t *n, const w
 
 static weft_status_t *keep_handles(weft_inference_t *inf, const weft_node_t *n, const weft_shape_ctx_t *c) {
   bool has_handles = false;
-  for (int i = 0; i < n->num_outputs; i++) has_handles |= weft_dtype_base(n->output_types[i]) == WEFT_RESOURCE;
+  for (int i = 0; i < n->num_outputs; i++)
+    has_handles |= weft_dtype_base(n->output_types[i]) == WEFT_RESOURCE;
   if (!has_handles) return NULL;
   extra_t *e = NULL;
   WEFT_RETURN_IF_ERROR(make_extra(inf, n, &e));
@@ -210,7 +217,8 @@ static weft_status_t *keep_handles(weft_inference_t *inf, const weft_node_t *n, 
 static weft_tensor_t *array_size(const weft_inference_t *inf, const weft_node_t *n) {
   if (!weft_str_is(n->op->name, "TensorArraySizeV3")) return NULL;
   const weft_node_t *array = n->inputs[0].node;
-  bool is_fixed = weft_str_is(array->op->name, "TensorArrayV3") && !weft_node_attr_bool(array, "dynamic_size", false);
+  bool is_fixed =
+      weft_str_is(array->op->name, "TensorArrayV3") && !weft_node_attr_bool(array, "dynamic_size", false);
   return is_fixed ? value_of(inf, array->inputs[0]) : NULL;
 }
 
@@ -226,7 +234,8 @@ static weft_status_t *keep_value(weft_inference_t *inf, const weft_node_t *n, co
   }
   if (value == NULL && partial.rank < 0) return NULL;
   weft_status_t *s = make_extra(inf, n, &e);
-  const weft_shape_t *interned = s == NULL && value == NULL ? weft_graph_intern_shape(inf->g, &partial) : NULL;
+  const weft_shape_t *interned =
+      s == NULL && value == NULL ? weft_graph_intern_shape(inf->g, &partial) : NULL;
   if (s == NULL && value == NULL && interned == NULL) s = no_memory(n);
   if (s != NULL) {
     weft_tensor_release(value);
@@ -240,8 +249,13 @@ static weft_status_t *keep_value(weft_inference_t *inf, const weft_node_t *n, co
 
 weft_status_t *weft_inference_add(weft_inference_t *inf, weft_node_t *n) {
   if (n->num_outputs == 0 && n->num_inputs == 0) return NULL;
-  weft_shape_ctx_t c = {.op = n->op, .node_name = n->name, .attrs = n->attrs, .num_attrs = n->num_attrs,
-                        .num_inputs = n->num_inputs, .num_outputs = n->num_outputs, .input_types = n->input_types,
+  weft_shape_ctx_t c = {.op = n->op,
+                        .node_name = n->name,
+                        .attrs = n->attrs,
+                        .num_attrs = n->num_attrs,
+                        .num_inputs = n->num_inputs,
+                        .num_outputs = n->num_outputs,
+                        .input_types = n->input_types,
                         .output_types = n->output_types};
   if (!prepare(inf, n, &c)) return no_memory(n);
   if (n->op->infer_shapes != NULL) {

@@ -10,16 +10,17 @@ typedef struct weft_inline_spec {
   const weft_function_t *function;
   const weft_named_attr_t *attrs; /* bind the function's type attributes */
   int num_attrs;
-  weft_str_t prefix;              /* "call": nodes are named "call/x" */
-  weft_str_t device;              /* fills in what a body node's device leaves open */
-  const weft_output_t *args;      /* one per flat input of the signature */
+  weft_str_t prefix;         /* "call": nodes are named "call/x" */
+  weft_str_t device;         /* fills in what a body node's device leaves open */
+  const weft_output_t *args; /* one per flat input of the signature */
   int num_args;
-  weft_node_t *gate;              /* may be NULL: body nodes without any input wait for it */
+  weft_node_t *gate; /* may be NULL: body nodes without any input wait for it */
 } weft_inline_spec_t;
-WEFT_MUST_CHECK weft_status_t *weft_inline(weft_graph_t *g, const weft_inline_spec_t *spec, weft_inlined_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_inline(weft_graph_t *g, const weft_inline_spec_t *spec,
+                                           weft_inlined_t *out);
 
-/* `own` with its open parts filled in from `caller`; in the graph's arena. Parts that do not parse leave `own`
- * as it is. data is NULL without memory. */
+/* `own` with its open parts filled in from `caller`; in the graph's arena. Parts that do not parse leave
+ * `own` as it is. data is NULL without memory. */
 weft_str_t weft_device_merge(weft_graph_t *g, weft_str_t own, weft_str_t caller);
 
 #endif /* WEFT_GRAPH_INLINE_H_ */

@@ -19,7 +19,7 @@ struct weft_call_chain {
 };
 
 enum {
-  WEFT_LOWER_DEPTH = 1000,          /* functions in functions; TensorFlow 2.19 takes 14 s to start a step with 300 */
+  WEFT_LOWER_DEPTH = 1000, /* functions in functions; TensorFlow 2.19 takes 14 s to start a step with 300 */
   WEFT_LOWER_NODES = 1 << 21,       /* that calls unfold to */
   WEFT_LOWER_NAME_BYTES = 512 << 20 /* of their names, which grow with the depth */
 };
@@ -37,37 +37,44 @@ typedef struct weft_lowering {
 typedef struct weft_body {
   weft_output_t *results; /* in the graph's arena; not there before the function's effects are done */
   int num_results;
-  weft_node_t *effects;   /* NoOp after everything that must run; NULL if nothing must */
-  weft_node_t *done;      /* NoOp after effects and results */
+  weft_node_t *effects; /* NoOp after everything that must run; NULL if nothing must */
+  weft_node_t *done;    /* NoOp after effects and results */
 } weft_body_t;
 
 /* Instantiates `func` for node `site`; body nodes are named "site/infix/x" ("site/x" if infix is empty).
  * `gate` (may be NULL) is in the right frame and dead when the body must be dead. */
-WEFT_MUST_CHECK weft_status_t *weft_lower_body(weft_lowering_t *l, const weft_node_t *site, const weft_func_attr_t *func,
-                                               const char *infix, const weft_output_t *args, int num_args,
-                                               weft_node_t *gate, weft_body_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_lower_body(weft_lowering_t *l, const weft_node_t *site,
+                                               const weft_func_attr_t *func, const char *infix,
+                                               const weft_output_t *args, int num_args, weft_node_t *gate,
+                                               weft_body_t *out);
 /* Turns `n` into the IdentityN or NoOp that keeps its name. */
-WEFT_MUST_CHECK weft_status_t *weft_lower_finish(weft_lowering_t *l, weft_node_t *n, const weft_output_t *results,
-                                                 int num_results, weft_node_t *done);
-/* Adds "site/name/_N" with the site's device (or that of `near`, if given). Type attributes come from the inputs. */
-WEFT_MUST_CHECK weft_status_t *weft_lower_add(weft_lowering_t *l, const weft_node_t *site, const char *name, const char *op,
-                                              const weft_node_t *near, const weft_output_t *inputs, int num_inputs,
+WEFT_MUST_CHECK weft_status_t *weft_lower_finish(weft_lowering_t *l, weft_node_t *n,
+                                                 const weft_output_t *results, int num_results,
+                                                 weft_node_t *done);
+/* Adds "site/name/_N" with the site's device (or that of `near`, if given). Type attributes come from the
+ * inputs. */
+WEFT_MUST_CHECK weft_status_t *weft_lower_add(weft_lowering_t *l, const weft_node_t *site, const char *name,
+                                              const char *op, const weft_node_t *near,
+                                              const weft_output_t *inputs, int num_inputs,
                                               weft_node_t *const *controls, int num_controls,
-                                              const weft_named_attr_t *attrs, int num_attrs, weft_node_t **out);
+                                              const weft_named_attr_t *attrs, int num_attrs,
+                                              weft_node_t **out);
 /* Short forms: one input; a NoOp. control may be NULL. */
 WEFT_MUST_CHECK weft_status_t *weft_lower_add1(weft_lowering_t *l, const weft_node_t *site, const char *name,
                                                const char *op, weft_output_t input, weft_node_t *control,
                                                weft_node_t **out);
-WEFT_MUST_CHECK weft_status_t *weft_lower_add_noop(weft_lowering_t *l, const weft_node_t *site, const char *name,
-                                                   weft_node_t *const *controls, int num_controls, weft_node_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_lower_add_noop(weft_lowering_t *l, const weft_node_t *site,
+                                                   const char *name, weft_node_t *const *controls,
+                                                   int num_controls, weft_node_t **out);
 /* `value` as a bool scalar: what If and While accept as their condition. */
-WEFT_MUST_CHECK weft_status_t *weft_lower_to_bool(weft_lowering_t *l, const weft_node_t *site, weft_output_t value,
-                                                  weft_output_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_lower_to_bool(weft_lowering_t *l, const weft_node_t *site,
+                                                  weft_output_t value, weft_output_t *out);
 /* The func attribute `name` of n. Errors: INVALID_ARGUMENT. */
 WEFT_MUST_CHECK weft_status_t *weft_lower_func_attr(const weft_node_t *n, const char *name,
                                                     const weft_func_attr_t **out);
 
-WEFT_MUST_CHECK weft_status_t *weft_lower_call(weft_lowering_t *l, weft_node_t *n, const weft_func_attr_t *func);
+WEFT_MUST_CHECK weft_status_t *weft_lower_call(weft_lowering_t *l, weft_node_t *n,
+                                               const weft_func_attr_t *func);
 WEFT_MUST_CHECK weft_status_t *weft_lower_cond(weft_lowering_t *l, weft_node_t *n); /* If and Case */
 WEFT_MUST_CHECK weft_status_t *weft_lower_while(weft_lowering_t *l, weft_node_t *n);
 

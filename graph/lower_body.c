@@ -3,7 +3,6 @@
 #include "graph/lower.h"
 #include "graph/node_build.h"
 
-
 weft_status_t *weft_lower_add(weft_lowering_t *l, const weft_node_t *site, const char *name, const char *op,
                               const weft_node_t *near, const weft_output_t *inputs, int num_inputs,
                               weft_node_t *const *controls, int num_controls, const weft_named_attr_t *attrs,
@@ -15,10 +14,15 @@ weft_status_t *weft_lower_add(weft_lowering_t *l, const weft_node_t *site, const
   if (!text.failed) unique = weft_graph_unique_name(l->g, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   if (unique.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", site->name.data);
-  const weft_node_spec_t spec = {.name = unique, .op = weft_str(op),
+  const weft_node_spec_t spec = {.name = unique,
+                                 .op = weft_str(op),
                                  .device = near != NULL ? near->requested_device : site->requested_device,
-                                 .inputs = inputs, .num_inputs = num_inputs, .controls = controls,
-                                 .num_controls = num_controls, .attrs = attrs, .num_attrs = num_attrs};
+                                 .inputs = inputs,
+                                 .num_inputs = num_inputs,
+                                 .controls = controls,
+                                 .num_controls = num_controls,
+                                 .attrs = attrs,
+                                 .num_attrs = num_attrs};
   return weft_graph_add(l->g, &spec, out);
 }
 
@@ -43,7 +47,8 @@ weft_status_t *weft_lower_to_bool(weft_lowering_t *l, const weft_node_t *site, w
   }
   const weft_named_attr_t to = {WEFT_STR("DstT"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_BOOL}};
   weft_node_t *cast = NULL;
-  WEFT_RETURN_IF_ERROR(weft_lower_add(l, site, "to_bool", "Cast", value.node, &value, 1, NULL, 0, &to, 1, &cast));
+  WEFT_RETURN_IF_ERROR(
+      weft_lower_add(l, site, "to_bool", "Cast", value.node, &value, 1, NULL, 0, &to, 1, &cast));
   *out = (weft_output_t){cast, 0};
   return NULL;
 }
@@ -66,7 +71,8 @@ static weft_status_t *reserve(weft_lowering_t *l) {
   if (chains != NULL) l->chains = chains;
   weft_node_t **done = weft_realloc(l->done, (size_t)capacity, sizeof(*done));
   if (done != NULL) l->done = done;
-  if (chains == NULL || done == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering %d nodes", l->g->num_nodes);
+  if (chains == NULL || done == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering %d nodes", l->g->num_nodes);
   memset(chains + l->capacity, 0, (size_t)(capacity - l->capacity) * sizeof(*chains));
   memset(done + l->capacity, 0, (size_t)(capacity - l->capacity) * sizeof(*done));
   l->capacity = capacity;
@@ -80,14 +86,17 @@ static weft_status_t *extend_chain(weft_lowering_t *l, const weft_node_t *site, 
   int depth = 0;
   for (const weft_call_chain_t *c = outer; c != NULL; c = c->outer) {
     if (c->function == f) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': function '%s' calls itself; recursive functions are not supported", site->name.data,
-                        f->name.data);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Node '%s': function '%s' calls itself; recursive functions are not supported",
+                        site->name.data, f->name.data);
     }
     depth++;
   }
   if (depth >= WEFT_LOWER_DEPTH) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Function '%s' is called within %d functions; they can be nested %d deep (at node '%.100s...')", f->name.data, depth,
-                      WEFT_LOWER_DEPTH, site->name.data);
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Function '%s' is called within %d functions; they can be nested %d deep (at node '%.100s...')",
+        f->name.data, depth, WEFT_LOWER_DEPTH, site->name.data);
   }
   weft_call_chain_t *chain = weft_arena_alloc(&l->g->arena, sizeof *chain);
   if (chain == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", site->name.data);
@@ -96,9 +105,10 @@ static weft_status_t *extend_chain(weft_lowering_t *l, const weft_node_t *site, 
   return NULL;
 }
 
-/* Results appear only after the effects; one that is the caller's own argument, only where the body is alive. */
-static weft_status_t *gate_results(weft_lowering_t *l, const weft_node_t *site, int first_id, weft_node_t *gate,
-                                   weft_body_t *body) {
+/* Results appear only after the effects; one that is the caller's own argument, only where the body is alive.
+ */
+static weft_status_t *gate_results(weft_lowering_t *l, const weft_node_t *site, int first_id,
+                                   weft_node_t *gate, weft_body_t *body) {
   for (int i = 0; i < body->num_results; i++) {
     weft_output_t *r = &body->results[i];
     weft_node_t *control = body->effects != NULL ? body->effects : gate;
@@ -110,7 +120,8 @@ static weft_status_t *gate_results(weft_lowering_t *l, const weft_node_t *site, 
   return NULL;
 }
 
-static weft_status_t *add_done(weft_lowering_t *l, const weft_node_t *site, weft_node_t *gate, weft_body_t *body) {
+static weft_status_t *add_done(weft_lowering_t *l, const weft_node_t *site, weft_node_t *gate,
+                               weft_body_t *body) {
   weft_node_t **controls = weft_calloc((size_t)body->num_results + 2, sizeof(*controls));
   if (controls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", site->name.data);
   int n = 0;
@@ -126,12 +137,17 @@ weft_status_t *weft_lower_body(weft_lowering_t *l, const weft_node_t *site, cons
                                const char *infix, const weft_output_t *args, int num_args, weft_node_t *gate,
                                weft_body_t *out) {
   weft_graph_t *g = l->g;
-  weft_inline_spec_t spec = {.function = weft_function_find(g->library, func->name), .attrs = func->attrs,
-                             .num_attrs = func->num_attrs, .device = site->requested_device, .args = args,
-                             .num_args = num_args, .gate = gate, .name_bytes = &l->name_bytes};
+  weft_inline_spec_t spec = {.function = weft_function_find(g->library, func->name),
+                             .attrs = func->attrs,
+                             .num_attrs = func->num_attrs,
+                             .device = site->requested_device,
+                             .args = args,
+                             .num_args = num_args,
+                             .gate = gate,
+                             .name_bytes = &l->name_bytes};
   if (spec.function == NULL) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': Failed to find function \"%s\" in function library", site->name.data,
-                      func->name.data);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': Failed to find function \"%s\" in function library",
+                      site->name.data, func->name.data);
   }
   const weft_call_chain_t *chain = NULL;
   WEFT_RETURN_IF_ERROR(extend_chain(l, site, spec.function, &chain));
@@ -146,8 +162,8 @@ weft_status_t *weft_lower_body(weft_lowering_t *l, const weft_node_t *site, cons
   weft_strbuf_deinit(&prefix);
   if (s != NULL) return s;
   if (g->num_nodes - l->first_new_id > WEFT_LOWER_NODES) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "Node '%s': calls of functions unfold to more than %d nodes", site->name.data,
-                      WEFT_LOWER_NODES);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "Node '%s': calls of functions unfold to more than %d nodes",
+                      site->name.data, WEFT_LOWER_NODES);
   }
   WEFT_RETURN_IF_ERROR(reserve(l));
   for (int i = 0; i < inlined.num_body; i++) l->chains[inlined.body[i]->id] = chain;
@@ -173,25 +189,28 @@ static weft_status_t *become(weft_lowering_t *l, weft_node_t *n, const char *op,
   n->function = NULL;
   n->flags = n->op->flags;
   weft_graph_clear_controls(n);
-  weft_named_attr_t types = {WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_inputs,
-                                             .list.types = n->output_types}};
+  weft_named_attr_t types = {
+      WEFT_STR("T"),
+      {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = num_inputs, .list.types = n->output_types}};
   WEFT_RETURN_IF_ERROR(weft_node_set_attrs(l->g, n, &types, num_inputs > 0, WEFT_WORDS_CLIENT));
   WEFT_RETURN_IF_ERROR(weft_node_set_types(l->g, n, num_inputs));
   for (int i = 0; i < num_inputs; i++) WEFT_RETURN_IF_ERROR(weft_node_connect(n, i, inputs[i]));
   return NULL;
 }
 
-weft_status_t *weft_lower_finish(weft_lowering_t *l, weft_node_t *n, const weft_output_t *results, int num_results,
-                                 weft_node_t *done) {
+weft_status_t *weft_lower_finish(weft_lowering_t *l, weft_node_t *n, const weft_output_t *results,
+                                 int num_results, weft_node_t *done) {
   if (num_results != n->num_outputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': its function returns %d results, but the op '%s' has %d outputs",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Node '%s': its function returns %d results, but the op '%s' has %d outputs",
                       n->name.data, num_results, n->op->name.data, n->num_outputs);
   }
   for (int i = 0; i < num_results; i++) {
     int given = results[i].node->output_types[results[i].index];
     if (weft_types_fit(given, n->output_types[i])) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': result %d of its function is of type %s, but %s is expected",
-                      n->name.data, i, weft_dtype_name(given), weft_dtype_name(n->output_types[i]));
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Node '%s': result %d of its function is of type %s, but %s is expected", n->name.data,
+                      i, weft_dtype_name(given), weft_dtype_name(n->output_types[i]));
   }
   WEFT_RETURN_IF_ERROR(reserve(l));
   WEFT_RETURN_IF_ERROR(become(l, n, num_results > 0 ? "IdentityN" : "NoOp", results, num_results));

@@ -13,7 +13,8 @@ static bool is_source(const weft_node_t *n) { return n->num_inputs + n->num_cont
 
 /* NULL if the body may start at any time. */
 static weft_status_t *add_gate(weft_lowering_t *l, const weft_node_t *n, weft_node_t **out) {
-  weft_node_t **controls = weft_calloc((size_t)n->num_inputs + (size_t)n->num_controls + 1, sizeof(*controls));
+  weft_node_t **controls =
+      weft_calloc((size_t)n->num_inputs + (size_t)n->num_controls + 1, sizeof(*controls));
   if (controls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", n->name.data);
   int num = 0;
   for (int i = 0; i < n->num_inputs; i++) {
@@ -25,7 +26,8 @@ static weft_status_t *add_gate(weft_lowering_t *l, const weft_node_t *n, weft_no
   return s;
 }
 
-static weft_status_t *gate_args(weft_lowering_t *l, const weft_node_t *n, weft_node_t *gate, weft_output_t *args) {
+static weft_status_t *gate_args(weft_lowering_t *l, const weft_node_t *n, weft_node_t *gate,
+                                weft_output_t *args) {
   bool is_strict = gate != NULL && (n->num_controls > 0 || (n->flags & WEFT_OP_STATEFUL) != 0);
   for (int i = 0; i < n->num_inputs; i++) {
     args[i] = n->inputs[i];

@@ -17,8 +17,8 @@ typedef struct cond {
   const weft_func_attr_t *const *branches; /* by port of the switches */
   int num_branches;
   weft_output_t selector;
-  weft_output_t *args;    /* num_args switches; owned */
-  weft_output_t *ports;   /* num_args: the arguments of one branch; owned */
+  weft_output_t *args;  /* num_args switches; owned */
+  weft_output_t *ports; /* num_args: the arguments of one branch; owned */
   int num_args;
   weft_node_t **pivots;   /* num_branches; owned */
   weft_body_t *bodies;    /* num_branches; owned */
@@ -44,8 +44,8 @@ static weft_status_t *add_switch(cond_t *c, const char *name, weft_output_t data
   const weft_output_t inputs[2] = {data, c->selector};
   const weft_named_attr_t num_outs = {WEFT_STR("num_outs"), {.kind = WEFT_ATTR_INT, .i = c->num_branches}};
   weft_node_t *node = NULL;
-  WEFT_RETURN_IF_ERROR(weft_lower_add(c->l, c->n, name, c->is_case ? "_SwitchN" : "Switch", data.node, inputs, 2, NULL, 0,
-                                      &num_outs, c->is_case, &node));
+  WEFT_RETURN_IF_ERROR(weft_lower_add(c->l, c->n, name, c->is_case ? "_SwitchN" : "Switch", data.node, inputs,
+                                      2, NULL, 0, &num_outs, c->is_case, &node));
   *out = (weft_output_t){node, 0};
   return NULL;
 }
@@ -72,11 +72,12 @@ static weft_status_t *add_branches(cond_t *c) {
       snprintf(infix, sizeof infix, "else");
     }
     for (int i = 0; i < c->num_args; i++) c->ports[i] = (weft_output_t){c->args[i].node, b};
-    WEFT_RETURN_IF_ERROR(weft_lower_body(c->l, c->n, c->branches[b], infix, c->ports, c->num_args, c->pivots[b],
-                                         &c->bodies[b]));
+    WEFT_RETURN_IF_ERROR(weft_lower_body(c->l, c->n, c->branches[b], infix, c->ports, c->num_args,
+                                         c->pivots[b], &c->bodies[b]));
     if (c->bodies[b].num_results == c->n->num_outputs) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': function '%s' returns %d results, but %d are expected",
-                      c->n->name.data, c->branches[b]->name.data, c->bodies[b].num_results, c->n->num_outputs);
+                      c->n->name.data, c->branches[b]->name.data, c->bodies[b].num_results,
+                      c->n->num_outputs);
   }
   return NULL;
 }
@@ -97,7 +98,8 @@ static weft_status_t *add_merges(cond_t *c, weft_node_t **out_done) {
   for (int b = 0; b < c->num_branches; b++) {
     weft_node_t *executed = NULL;
     weft_output_t pivot = {c->pivots[b], 0};
-    WEFT_RETURN_IF_ERROR(weft_lower_add1(c->l, c->n, "executed", "Identity", pivot, c->bodies[b].done, &executed));
+    WEFT_RETURN_IF_ERROR(
+        weft_lower_add1(c->l, c->n, "executed", "Identity", pivot, c->bodies[b].done, &executed));
     c->merged[b] = (weft_output_t){executed, 0};
   }
   weft_output_t done;

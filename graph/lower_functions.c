@@ -25,7 +25,8 @@ static weft_status_t *lower_node(weft_lowering_t *l, weft_node_t *n) {
 /* Connects consumers past the nodes that only keep a name. */
 static weft_status_t *bypass(const weft_lowering_t *l, weft_node_t *n) {
   for (int i = 0; i < n->num_inputs; i++) {
-    while (l->done[n->inputs[i].node->id] != NULL) n->inputs[i] = n->inputs[i].node->inputs[n->inputs[i].index];
+    while (l->done[n->inputs[i].node->id] != NULL)
+      n->inputs[i] = n->inputs[i].node->inputs[n->inputs[i].index];
   }
   for (int i = 0; i < n->num_controls; i++) {
     weft_node_t *done = l->done[n->controls[i]->id];
@@ -40,7 +41,8 @@ static weft_status_t *run(weft_lowering_t *l, int first_id) {
   l->capacity = g->num_nodes + 16;
   l->chains = weft_calloc((size_t)l->capacity, sizeof(*l->chains));
   l->done = weft_calloc((size_t)l->capacity, sizeof(*l->done));
-  if (l->chains == NULL || l->done == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering %d nodes", g->num_nodes);
+  if (l->chains == NULL || l->done == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering %d nodes", g->num_nodes);
   for (int id = first_id; id < g->num_nodes; id++) { /* num_nodes grows */
     weft_node_t *n = g->nodes[id];
     if (n == NULL || (n->flags & WEFT_OP_FUNCTIONAL) == 0) continue;

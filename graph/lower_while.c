@@ -17,15 +17,15 @@
 typedef struct loop {
   weft_lowering_t *l;
   weft_node_t *n;
-  int num_inputs;       /* of n */
-  int num_vars;         /* num_inputs, or one more with a variable of our own */
-  weft_output_t *in;    /* num_vars; owned. What enters */
-  weft_node_t **enter;  /* num_vars; owned */
-  weft_node_t **merge;  /* num_vars; NULL for resources; owned */
-  weft_node_t **split;  /* num_vars: the Switches; owned */
-  weft_node_t **leave;  /* num_vars: the Exits; owned */
-  weft_output_t *args;  /* num_inputs; owned */
-  weft_node_t *pivot;   /* the first Merge */
+  int num_inputs;      /* of n */
+  int num_vars;        /* num_inputs, or one more with a variable of our own */
+  weft_output_t *in;   /* num_vars; owned. What enters */
+  weft_node_t **enter; /* num_vars; owned */
+  weft_node_t **merge; /* num_vars; NULL for resources; owned */
+  weft_node_t **split; /* num_vars: the Switches; owned */
+  weft_node_t **leave; /* num_vars: the Exits; owned */
+  weft_output_t *args; /* num_inputs; owned */
+  weft_node_t *pivot;  /* the first Merge */
   weft_output_t cond;
   weft_output_t *results; /* num_inputs; owned */
 } loop_t;
@@ -67,8 +67,8 @@ static weft_status_t *add_entry(loop_t *w, int i, weft_node_t *start) {
       {WEFT_STR("parallel_iterations"),
        {.kind = WEFT_ATTR_INT, .i = weft_node_attr_int(w->n, "parallel_iterations", 10)}},
   };
-  WEFT_RETURN_IF_ERROR(weft_lower_add(w->l, w->n, "enter", "Enter", w->in[i].node, &w->in[i], 1, &start, start != NULL,
-                                      attrs, 3, &w->enter[i]));
+  WEFT_RETURN_IF_ERROR(weft_lower_add(w->l, w->n, "enter", "Enter", w->in[i].node, &w->in[i], 1, &start,
+                                      start != NULL, attrs, 3, &w->enter[i]));
   if (is_constant(w, i)) return NULL;
   /* The second input becomes the NextIteration, which does not exist yet. */
   const weft_output_t twice[2] = {{w->enter[i], 0}, {w->enter[i], 0}};
@@ -97,8 +97,8 @@ static weft_status_t *add_cond(loop_t *w) {
   }
   WEFT_RETURN_IF_ERROR(weft_lower_body(w->l, w->n, func, "cond", w->args, w->num_inputs, w->pivot, &body));
   if (body.num_results != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': its condition '%s' returns %d results instead of one", w->n->name.data,
-                      func->name.data, body.num_results);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': its condition '%s' returns %d results instead of one",
+                      w->n->name.data, func->name.data, body.num_results);
   }
   weft_output_t truth;
   weft_node_t *loop_cond = NULL;
@@ -111,8 +111,8 @@ static weft_status_t *add_cond(loop_t *w) {
 
 static weft_status_t *add_split(loop_t *w, int i) {
   const weft_output_t inputs[2] = {{w->merge[i], 0}, w->cond};
-  WEFT_RETURN_IF_ERROR(
-      weft_lower_add(w->l, w->n, "switch", "Switch", w->in[i].node, inputs, 2, NULL, 0, NULL, 0, &w->split[i]));
+  WEFT_RETURN_IF_ERROR(weft_lower_add(w->l, w->n, "switch", "Switch", w->in[i].node, inputs, 2, NULL, 0, NULL,
+                                      0, &w->split[i]));
   return weft_lower_add1(w->l, w->n, "exit", "Exit", (weft_output_t){w->split[i], 0}, NULL, &w->leave[i]);
 }
 
@@ -123,24 +123,24 @@ static weft_status_t *add_body(loop_t *w) {
   int first = 0;
   while (w->split[first] == NULL) first++;
   WEFT_RETURN_IF_ERROR(weft_lower_func_attr(w->n, "body", &func));
-  WEFT_RETURN_IF_ERROR(
-      weft_lower_add1(w->l, w->n, "loop_body_control", "Identity", (weft_output_t){w->split[first], 1}, NULL, &gate));
+  WEFT_RETURN_IF_ERROR(weft_lower_add1(w->l, w->n, "loop_body_control", "Identity",
+                                       (weft_output_t){w->split[first], 1}, NULL, &gate));
   for (int i = 0; i < w->num_inputs; i++) {
     w->args[i] = (weft_output_t){w->split[i], 1};
     if (is_constant(w, i)) WEFT_RETURN_IF_ERROR(pass_constant(w, i, gate, &w->args[i]));
   }
   WEFT_RETURN_IF_ERROR(weft_lower_body(w->l, w->n, func, "body", w->args, w->num_inputs, gate, &body));
   if (body.num_results != w->num_inputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': its body '%s' returns %d results instead of %d", w->n->name.data,
-                      func->name.data, body.num_results, w->num_inputs);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': its body '%s' returns %d results instead of %d",
+                      w->n->name.data, func->name.data, body.num_results, w->num_inputs);
   }
   for (int i = 0; i < w->num_vars; i++) {
     if (is_constant(w, i)) continue;
     bool is_own = i >= w->num_inputs;
     weft_output_t value = is_own ? (weft_output_t){w->split[i], 1} : body.results[i];
     weft_node_t *next = NULL;
-    WEFT_RETURN_IF_ERROR(weft_lower_add1(w->l, w->n, "next_iteration", "NextIteration", value, is_own ? body.done : NULL,
-                                         &next));
+    WEFT_RETURN_IF_ERROR(weft_lower_add1(w->l, w->n, "next_iteration", "NextIteration", value,
+                                         is_own ? body.done : NULL, &next));
     WEFT_RETURN_IF_ERROR(weft_node_connect(w->merge[i], 1, (weft_output_t){next, 0}));
   }
   return NULL;
@@ -149,7 +149,8 @@ static weft_status_t *add_body(loop_t *w) {
 static weft_status_t *add_results(loop_t *w, weft_node_t **out_done) {
   int num_exits = 0;
   for (int i = 0; i < w->num_vars; i++) {
-    if (w->leave[i] != NULL) w->enter[num_exits++] = w->leave[i]; /* the Enters are connected: room for a list */
+    if (w->leave[i] != NULL)
+      w->enter[num_exits++] = w->leave[i]; /* the Enters are connected: room for a list */
   }
   WEFT_RETURN_IF_ERROR(weft_lower_add_noop(w->l, w->n, "done", w->enter, num_exits, out_done));
   for (int i = 0; i < w->num_inputs; i++) {

@@ -8,12 +8,15 @@ static bool is_alnum_dot(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.';
 }
 
-/* How far a name reaches; 0 if `s` does not start with one. Stops at the first character that is not part of it. */
+/* How far a name reaches; 0 if `s` does not start with one. Stops at the first character that is not part of
+ * it. */
 static size_t name_length(weft_str_t s, bool is_internal) {
   size_t i = 0;
   for (;;) {
     if (i >= s.length || !(is_alnum_dot(s.data[i]) || (is_internal && s.data[i] == '_'))) return 0;
-    while (i < s.length && (is_alnum_dot(s.data[i]) || s.data[i] == '_' || s.data[i] == '/' || s.data[i] == '-')) i++;
+    while (i < s.length &&
+           (is_alnum_dot(s.data[i]) || s.data[i] == '_' || s.data[i] == '/' || s.data[i] == '-'))
+      i++;
     if (i >= s.length || s.data[i] != '>') return i;
     i++;
   }
@@ -50,7 +53,8 @@ bool weft_tensor_name_parse(weft_str_t text, weft_str_t *name, int *index) {
   }
   if (at == text.length || at == 1) return false;
   int64_t value = 0;
-  if (!weft_str_to_i64(weft_str_of(text.data + at, text.length - at), &value) || value > INT32_MAX) value = INT32_MAX;
+  if (!weft_str_to_i64(weft_str_of(text.data + at, text.length - at), &value) || value > INT32_MAX)
+    value = INT32_MAX;
   *name = weft_str_of(text.data, at - 1);
   *index = (int)value;
   return memchr(text.data, ':', at - 1) == NULL;

@@ -19,7 +19,8 @@ weft_status_t *weft_node_blame(weft_status_t *s, const weft_node_t *n) {
   weft_strbuf_puts(&text, weft_status_message(s));
   weft_strbuf_printf(&text, "\n\t; NodeDef: {{node %s}}; ", n->name.data);
   weft_op_print(n->op, &text);
-  weft_status_t *blamed = text.failed ? weft_status_clone(s) : weft_status_from_wire((int)code, text.data, text.length);
+  weft_status_t *blamed =
+      text.failed ? weft_status_clone(s) : weft_status_from_wire((int)code, text.data, text.length);
   weft_strbuf_deinit(&text);
   weft_status_free(s);
   return blamed;
@@ -31,7 +32,8 @@ weft_status_t *weft_node_blame(weft_status_t *s, const weft_node_t *n) {
 static void merge_runs(const weft_named_attr_t *from, weft_named_attr_t *to, int begin, int middle, int end) {
   int left = begin, right = middle;
   for (int at = begin; at < end; at++) {
-    bool take_left = left < middle && (right >= end || weft_str_compare(from[left].name, from[right].name) <= 0);
+    bool take_left =
+        left < middle && (right >= end || weft_str_compare(from[left].name, from[right].name) <= 0);
     to[at] = from[take_left ? left++ : right++];
   }
 }
@@ -94,9 +96,10 @@ static weft_status_t *missing_attrs(const weft_node_t *n, const weft_named_attr_
     weft_name_list_add(&names, "'%.*s'", WEFT_STR_ARGS(def->name));
   }
   weft_op_print(n->op, &op);
-  weft_status_t *s = op.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "checking node '%s'", n->name.data)
-                         : WEFT_ERROR(INVALID_ARGUMENT, "NodeDef missing attr%s %s from %s; NodeDef: {{node %s}}",
-                                      names.n > 1 ? "s" : "", weft_name_list_text(&names), op.data, n->name.data);
+  weft_status_t *s =
+      op.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "checking node '%s'", n->name.data)
+                : WEFT_ERROR(INVALID_ARGUMENT, "NodeDef missing attr%s %s from %s; NodeDef: {{node %s}}",
+                             names.n > 1 ? "s" : "", weft_name_list_text(&names), op.data, n->name.data);
   weft_strbuf_deinit(&op);
   return s;
 }
@@ -116,9 +119,10 @@ static void settle_empty_list(const weft_attr_def_t *def, weft_attr_t *value) {
 
 static weft_status_t *check_value(const weft_node_t *n, const weft_attr_def_t *def, weft_attr_t *value) {
   if (value->kind == WEFT_ATTR_NONE && !value->is_list) {
-    return weft_node_blame(WEFT_ERROR(INVALID_ARGUMENT, "AttrValue missing value with expected type '%s'\n\t for attr '%.*s'",
-                                      weft_attr_kind_name(def->kind, def->is_list), WEFT_STR_ARGS(def->name)),
-                           n);
+    return weft_node_blame(
+        WEFT_ERROR(INVALID_ARGUMENT, "AttrValue missing value with expected type '%s'\n\t for attr '%.*s'",
+                   weft_attr_kind_name(def->kind, def->is_list), WEFT_STR_ARGS(def->name)),
+        n);
   }
   settle_empty_list(def, value);
   weft_status_t *s = weft_op_check_attr(n->op, def, value);
@@ -126,8 +130,8 @@ static weft_status_t *check_value(const weft_node_t *n, const weft_attr_def_t *d
 }
 
 /* Checks what is there and counts the defaults that must be added. */
-static weft_status_t *check_attrs(const weft_node_t *n, weft_named_attr_t *attrs, int num_attrs, weft_words_t words,
-                                  int *out_num_defaults) {
+static weft_status_t *check_attrs(const weft_node_t *n, weft_named_attr_t *attrs, int num_attrs,
+                                  weft_words_t words, int *out_num_defaults) {
   int num_defaults = 0;
   for (int i = 0; i < n->op->num_attrs; i++) {
     const weft_attr_def_t *def = &n->op->attrs[i];
@@ -149,7 +153,8 @@ static weft_status_t *check_attrs(const weft_node_t *n, weft_named_attr_t *attrs
 
 /* A default lives as long as its op, so only what is counted needs a copy of its own. */
 static weft_status_t *share(weft_graph_t *g, const weft_attr_t *value, weft_attr_t *out) {
-  if (value->kind == WEFT_ATTR_TENSOR || value->kind == WEFT_ATTR_FUNC) return weft_attr_copy(&g->arena, value, out);
+  if (value->kind == WEFT_ATTR_TENSOR || value->kind == WEFT_ATTR_FUNC)
+    return weft_attr_copy(&g->arena, value, out);
   *out = *value;
   return NULL;
 }
@@ -208,7 +213,8 @@ static weft_status_t *push_types(type_list_t *l, int type, int count, bool is_re
     l->types = types;
     l->capacity = capacity;
   }
-  for (int i = 0; i < count; i++) l->types[l->n++] = is_ref && !weft_dtype_is_ref(type) ? type + WEFT_REF : type;
+  for (int i = 0; i < count; i++)
+    l->types[l->n++] = is_ref && !weft_dtype_is_ref(type) ? type + WEFT_REF : type;
   return NULL;
 }
 
@@ -225,8 +231,10 @@ static weft_status_t *push_type_list(type_list_t *l, const weft_attr_t *list, bo
 }
 
 /* The node's attributes were checked, so each attribute that an arg names is there and of its kind. */
-static weft_status_t *list_arg(const weft_node_t *n, const weft_arg_def_t *arg, int64_t limit, type_list_t *l) {
-  const weft_attr_t *type = arg->type_attr.length == 0 ? NULL : find_sorted(n->attrs, n->num_attrs, arg->type_attr);
+static weft_status_t *list_arg(const weft_node_t *n, const weft_arg_def_t *arg, int64_t limit,
+                               type_list_t *l) {
+  const weft_attr_t *type =
+      arg->type_attr.length == 0 ? NULL : find_sorted(n->attrs, n->num_attrs, arg->type_attr);
   if (arg->kind == WEFT_ARG_TYPE_LIST) {
     if (type == NULL || !type->is_list) return NULL;
     return push_type_list(l, type, arg->is_ref);
@@ -241,8 +249,8 @@ static weft_status_t *list_arg(const weft_node_t *n, const weft_arg_def_t *arg, 
                       n->name.data);
   }
   if (count > limit) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Number of outputs is too big: %" PRId64 "\n\t [[{{node %s}}]]", count,
-                      n->name.data);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Number of outputs is too big: %" PRId64 "\n\t [[{{node %s}}]]",
+                      count, n->name.data);
   }
   return push_types(l, type == NULL ? arg->dtype : type->type, (int)count, arg->is_ref);
 }
@@ -305,13 +313,15 @@ bool weft_types_fit(int from, int to) {
 weft_status_t *weft_node_connect(weft_node_t *n, int input, weft_output_t from) {
   const weft_node_t *src = from.node;
   if (from.index < 0 || from.index >= src->num_outputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Node '%s': Connecting to invalid output %d of source node %s which has %d outputs.",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Node '%s': Connecting to invalid output %d of source node %s which has %d outputs.",
                       n->name.data, from.index, src->name.data, src->num_outputs);
   }
   int given = src->output_types[from.index], wanted = n->input_types[input];
   if (!weft_types_fit(given, wanted)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Input %d of node %s was passed %s from %s:%d incompatible with expected %s.",
-                      input, n->name.data, weft_dtype_name(given), src->name.data, from.index, weft_dtype_name(wanted));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT, "Input %d of node %s was passed %s from %s:%d incompatible with expected %s.",
+        input, n->name.data, weft_dtype_name(given), src->name.data, from.index, weft_dtype_name(wanted));
   }
   n->inputs[input] = from;
   return NULL;

@@ -14,14 +14,15 @@
 /* Limits on what a graph may ask of us. Inputs are bounded by the message's own size. */
 enum {
   WEFT_MAX_NODES = 1 << 27,
-  WEFT_MAX_OUTPUTS = 1 << 20,  /* of one node */
-  WEFT_MAX_ATTRS = 1 << 16,    /* of one node */
+  WEFT_MAX_OUTPUTS = 1 << 20, /* of one node */
+  WEFT_MAX_ATTRS = 1 << 16,   /* of one node */
 };
 
 /* How messages are worded where TensorFlow itself has two ways: its servers and its C API differ. */
 typedef enum weft_words { WEFT_WORDS_CLIENT, WEFT_WORDS_SERVER } weft_words_t;
 
-/* "[A-Za-z0-9.][A-Za-z0-9_./-]*" and more such parts behind '>'; with is_internal a part may start with '_'. */
+/* "[A-Za-z0-9.][A-Za-z0-9_./-]*" and more such parts behind '>'; with is_internal a part may start with '_'.
+ */
 bool weft_name_is_valid(weft_str_t name, bool is_internal);
 /* The same with ":index" behind it, or with '^' before it. */
 bool weft_input_is_valid(weft_str_t input);
@@ -30,13 +31,13 @@ bool weft_input_is_valid(weft_str_t input);
 void weft_node_resolve_op(const weft_graph_t *g, weft_str_t name, const weft_op_def_t **out_op,
                           weft_function_t **out_function);
 
-/* Sorts `attrs` (values in the arena; owned by this call, tensors too), drops all but the last of equal names,
- * checks each against the op, adds defaults and sets n->attrs. Names that the op lacks are kept.
- * The name and op of `n` must be set. On failure all tensors are released and n->num_attrs is 0. */
+/* Sorts `attrs` (values in the arena; owned by this call, tensors too), drops all but the last of equal
+ * names, checks each against the op, adds defaults and sets n->attrs. Names that the op lacks are kept. The
+ * name and op of `n` must be set. On failure all tensors are released and n->num_attrs is 0. */
 WEFT_MUST_CHECK weft_status_t *weft_node_set_attrs(weft_graph_t *g, weft_node_t *n, weft_named_attr_t *attrs,
                                                    int num_attrs, weft_words_t words);
-/* Sets the types of inputs and outputs from op and attributes, with room for the inputs (all NULL). A number of
- * inputs that does not fit `num_given` is an error, unless that is negative. */
+/* Sets the types of inputs and outputs from op and attributes, with room for the inputs (all NULL). A number
+ * of inputs that does not fit `num_given` is an error, unless that is negative. */
 WEFT_MUST_CHECK weft_status_t *weft_node_set_types(weft_graph_t *g, weft_node_t *n, int num_given);
 /* How many tensors an arg of n's op stands for. The attributes must be set. */
 int weft_node_arg_count(const weft_node_t *n, const weft_arg_def_t *arg);

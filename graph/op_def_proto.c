@@ -20,7 +20,8 @@ static weft_status_t *keep(weft_arena_t *arena, weft_str_t text, weft_str_t *out
 static weft_status_t *read_arg(weft_arena_t *arena, weft_str_t bytes, weft_arg_def_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
-  weft_str_t name = WEFT_STR(""), type_attr = WEFT_STR(""), number_attr = WEFT_STR(""), list_attr = WEFT_STR("");
+  weft_str_t name = WEFT_STR(""), type_attr = WEFT_STR(""), number_attr = WEFT_STR(""),
+             list_attr = WEFT_STR("");
   weft_arg_def_t arg = {.kind = WEFT_ARG_FIXED};
   while (weft_wire_next(&r, &f)) {
     switch (f.tag) {
@@ -43,7 +44,8 @@ static weft_status_t *read_arg(weft_arena_t *arena, weft_str_t bytes, weft_arg_d
     arg.kind = WEFT_ARG_ATTR;
   }
   if (type_attr.length == 0 && !weft_dtype_is_valid(arg.dtype)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "argument '%.*s' has no valid type (%d)", WEFT_STR_ARGS(name), arg.dtype);
+    return WEFT_ERROR(INVALID_ARGUMENT, "argument '%.*s' has no valid type (%d)", WEFT_STR_ARGS(name),
+                      arg.dtype);
   }
   WEFT_RETURN_IF_ERROR(keep(arena, name, &arg.name));
   WEFT_RETURN_IF_ERROR(keep(arena, type_attr, &arg.type_attr));
@@ -67,7 +69,8 @@ static bool kind_from_text(weft_str_t text, weft_attr_kind_t *kind, bool *is_lis
 static weft_status_t *read_allowed(weft_arena_t *arena, weft_str_t bytes, weft_attr_def_t *def) {
   weft_attr_t list;
   WEFT_RETURN_IF_ERROR(weft_attr_from_proto(arena, bytes, &list));
-  bool is_known = list.is_list && (list.kind == WEFT_ATTR_TYPE || list.kind == WEFT_ATTR_STRING) && list.kind == def->kind;
+  bool is_known = list.is_list && (list.kind == WEFT_ATTR_TYPE || list.kind == WEFT_ATTR_STRING) &&
+                  list.kind == def->kind;
   if (!is_known) { /* other kinds have no allowed values */
     weft_attr_release_tensors(&list);
     return NULL;
@@ -163,7 +166,8 @@ weft_status_t *weft_op_def_from_proto(weft_arena_t *arena, weft_str_t bytes, wef
     if (weft_wire_type(&f) == WEFT_WIRE_BYTES && number <= 4) counts[number]++;
   }
   if (r.failed) return malformed("fields");
-  if (counts[2] > MAX_ARGS || counts[3] > MAX_ARGS || counts[4] > MAX_ARGS) return malformed("long signature");
+  if (counts[2] > MAX_ARGS || counts[3] > MAX_ARGS || counts[4] > MAX_ARGS)
+    return malformed("long signature");
   weft_arg_def_t *inputs = weft_arena_calloc(arena, (size_t)counts[2], sizeof *inputs);
   weft_arg_def_t *outputs = weft_arena_calloc(arena, (size_t)counts[3], sizeof *outputs);
   weft_attr_def_t *attrs = weft_arena_calloc(arena, (size_t)counts[4], sizeof *attrs);

@@ -32,7 +32,9 @@ typedef struct cut {
   int num_parts;
 } cut_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for cutting a graph"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for cutting a graph");
+}
 
 /* Numbers the locations in order of first appearance. */
 static weft_status_t *assign_parts(cut_t *c) {
@@ -80,7 +82,8 @@ static weft_status_t *allocate_by_id(cut_t *c) {
 
 static weft_status_t *add_control_loops(cut_t *c) {
   if (!c->loops.has_loops) return NULL;
-  int before = c->g->num_nodes; /* control loops themselves cross only with the condition, into their own loop */
+  int before =
+      c->g->num_nodes; /* control loops themselves cross only with the condition, into their own loop */
   c->loops.num_parts = c->num_parts;
   for (int i = 0; i < before; i++) {
     weft_node_t *n = c->g->nodes[i];
@@ -105,7 +108,8 @@ static weft_status_t *reserve_parts(cut_t *c) {
   int *sizes = weft_arena_calloc(&c->arena, (size_t)c->num_parts, sizeof *sizes);
   if (sizes == NULL) return no_memory();
   for (int i = 0; i < c->num_ids; i++) sizes[c->part_of[i]] += c->g->nodes[i] != NULL;
-  for (int p = 0; p < c->num_parts; p++) WEFT_RETURN_IF_ERROR(weft_graph_reserve(c->parts[p].graph, sizes[p]));
+  for (int p = 0; p < c->num_parts; p++)
+    WEFT_RETURN_IF_ERROR(weft_graph_reserve(c->parts[p].graph, sizes[p]));
   return NULL;
 }
 
@@ -137,16 +141,23 @@ static weft_named_attr_t type_attr(const char *name, int dtype) {
 
 /* Adds "<producer><suffix>_S<n>" to part `p`. */
 static weft_status_t *add(cut_t *c, int p, const char *op, const weft_node_t *producer, weft_str_t device,
-                          const weft_output_t *input, const weft_named_attr_t *attrs, int num_attrs, weft_node_t **out) {
+                          const weft_output_t *input, const weft_named_attr_t *attrs, int num_attrs,
+                          weft_node_t **out) {
   weft_graph_t *g = c->parts[p].graph;
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "%.*s_S%" PRId64, WEFT_STR_ARGS(producer->name), ++*c->o->next_edge);
-  weft_str_t unique = name.failed ? (weft_str_t){NULL, 0} : weft_graph_unique_name(g, weft_str_of(name.data, name.length));
+  weft_str_t unique =
+      name.failed ? (weft_str_t){NULL, 0} : weft_graph_unique_name(g, weft_str_of(name.data, name.length));
   weft_strbuf_deinit(&name);
   weft_str_t where = weft_graph_intern(g, device);
   if (unique.data == NULL || where.data == NULL) return no_memory();
-  weft_node_spec_t spec = {.name = unique, .op = weft_str(op), .device = where, .inputs = input,
-                           .num_inputs = input == NULL ? 0 : 1, .attrs = attrs, .num_attrs = num_attrs};
+  weft_node_spec_t spec = {.name = unique,
+                           .op = weft_str(op),
+                           .device = where,
+                           .inputs = input,
+                           .num_inputs = input == NULL ? 0 : 1,
+                           .attrs = attrs,
+                           .num_attrs = num_attrs};
   WEFT_RETURN_IF_ERROR(weft_graph_add(g, &spec, out));
   (*out)->assigned_device = where;
   return NULL;
@@ -168,7 +179,8 @@ static weft_status_t *add_token(cut_t *c, const weft_node_t *src, weft_output_t 
   return s;
 }
 
-static weft_status_t *add_pair(cut_t *c, weft_node_t *src, int output, const weft_node_t *dst, weft_node_t **out_recv) {
+static weft_status_t *add_pair(cut_t *c, weft_node_t *src, int output, const weft_node_t *dst,
+                               weft_node_t **out_recv) {
   int from_part = c->part_of[src->id], to_part = c->part_of[dst->id];
   weft_output_t value = {c->clones[src->id], output};
   int dtype = WEFT_F32;
@@ -202,8 +214,8 @@ static weft_status_t *add_pair(cut_t *c, weft_node_t *src, int output, const wef
   return s;
 }
 
-/* A reference is read when it is sent, so each consumer has a receive of its own, which waits for what the consumer
- * waits for: else the value could be older than the consumer's control inputs allow. */
+/* A reference is read when it is sent, so each consumer has a receive of its own, which waits for what the
+ * consumer waits for: else the value could be older than the consumer's control inputs allow. */
 static weft_status_t *wait_like(cut_t *c, const weft_node_t *dst, weft_node_t *recv) {
   int p = c->part_of[dst->id];
   for (int i = 0; i < dst->num_controls; i++) {
@@ -213,7 +225,8 @@ static weft_status_t *wait_like(cut_t *c, const weft_node_t *dst, weft_node_t *r
   return NULL;
 }
 
-static weft_status_t *receive(cut_t *c, weft_node_t *src, int output, const weft_node_t *dst, weft_node_t **out) {
+static weft_status_t *receive(cut_t *c, weft_node_t *src, int output, const weft_node_t *dst,
+                              weft_node_t **out) {
   int part = c->part_of[dst->id];
   bool is_ref = output >= 0 && weft_dtype_is_ref(src->output_types[output]);
   for (transfer_t *t = c->sent[src->id]; t != NULL && !is_ref; t = t->next) {
@@ -267,8 +280,8 @@ void weft_partitions_free(weft_partition_t *parts, int n) {
   weft_free(parts);
 }
 
-weft_status_t *weft_graph_partition(weft_graph_t **g, const weft_partition_options_t *o, weft_partition_t **out_parts,
-                                    int *out_num_parts) {
+weft_status_t *weft_graph_partition(weft_graph_t **g, const weft_partition_options_t *o,
+                                    weft_partition_t **out_parts, int *out_num_parts) {
   cut_t c = {.g = *g, .o = o, .arena = WEFT_ARENA_INIT, .loops = {.arena = WEFT_ARENA_INIT}};
   weft_status_t *s = allocate_by_id(&c);
   if (s == NULL) s = assign_parts(&c);

@@ -7,10 +7,11 @@
 /* Keeps only nodes from which one of `roots` can be reached (backwards over data and control edges). */
 WEFT_MUST_CHECK weft_status_t *weft_pass_prune(weft_graph_t *g, weft_node_t *const *roots, int num_roots);
 /* Infers output_shapes of all nodes in topological order; shapes that do not fit are INVALID_ARGUMENT as
- * TensorFlow words them, naming the node. Also folds small constants it needs for shapes, without changing the graph. */
+ * TensorFlow words them, naming the node. Also folds small constants it needs for shapes, without changing
+ * the graph. */
 WEFT_MUST_CHECK weft_status_t *weft_pass_infer_shapes(weft_graph_t *g);
-/* After weft_pass_infer_shapes: the shapes of loop variables, and what follows from them. Some passes over the graph if it
- * has loops; nothing else. */
+/* After weft_pass_infer_shapes: the shapes of loop variables, and what follows from them. Some passes over
+ * the graph if it has loops; nothing else. */
 WEFT_MUST_CHECK weft_status_t *weft_pass_infer_loop_shapes(weft_graph_t *g);
 /* The same for graphs that grow node by node: inputs come before their consumers; what was not inferred is
  * unknown. Thread-compatible. */
@@ -18,40 +19,45 @@ typedef struct weft_inference weft_inference_t;
 WEFT_MUST_CHECK weft_status_t *weft_inference_create(weft_graph_t *g, weft_inference_t **out);
 void weft_inference_destroy(weft_inference_t *inference); /* NULL is fine; before the graph */
 WEFT_MUST_CHECK weft_status_t *weft_inference_add(weft_inference_t *inference, weft_node_t *n);
-/* The value of a constant or of a small integer formula over constants; lent until destroy; NULL: not known. */
+/* The value of a constant or of a small integer formula over constants; lent until destroy; NULL: not known.
+ */
 const weft_tensor_t *weft_inference_value(const weft_inference_t *inference, weft_output_t of);
-/* Shape and type of the variable behind a handle; false if nothing is known of it. And what a caller knows better. */
-bool weft_inference_handle(const weft_inference_t *inference, weft_output_t of, weft_shape_t *out_shape, int *out_type);
+/* Shape and type of the variable behind a handle; false if nothing is known of it. And what a caller knows
+ * better. */
+bool weft_inference_handle(const weft_inference_t *inference, weft_output_t of, weft_shape_t *out_shape,
+                           int *out_type);
 WEFT_MUST_CHECK weft_status_t *weft_inference_set_handle(weft_inference_t *inference, weft_output_t of,
                                                          const weft_shape_t *shape, int type);
 
-/* Replaces If, StatelessIf, Case, While, StatelessWhile, PartitionedCall, StatefulPartitionedCall and calls of
- * functions by name with Switch/Merge, Enter/Exit loops and bodies, recursively. The old name stays fetchable
- * through an IdentityN (NoOp if there are no outputs). Nodes with name ids >= `first_id` only are looked at
- * (0: all). On failure the graph is unusable: destroy it. Errors: INVALID_ARGUMENT naming the node and function
- * (also for a function that calls itself); RESOURCE_EXHAUSTED for calls that unfold without bounds.
- * Source: reference 3.8, op-coverage 1.10. */
+/* Replaces If, StatelessIf, Case, While, StatelessWhile, PartitionedCall, StatefulPartitionedCall and calls
+ * of functions by name with Switch/Merge, Enter/Exit loops and bodies, recursively. The old name stays
+ * fetchable through an IdentityN (NoOp if there are no outputs). Nodes with name ids >= `first_id` only are
+ * looked at (0: all). On failure the graph is unusable: destroy it. Errors: INVALID_ARGUMENT naming the node
+ * and function (also for a function that calls itself); RESOURCE_EXHAUSTED for calls that unfold without
+ * bounds. Source: reference 3.8, op-coverage 1.10. */
 WEFT_MUST_CHECK weft_status_t *weft_pass_lower_functions(weft_graph_t *g, int first_id);
 /* Gives every node its control-flow frame: frames[id] (index; 0 is the root), parents[frame], names[frame].
  * An Enter is in the frame that it enters; an Exit is in the frame that it leaves, its value in the parent.
  * Arrays are in `arena`. Errors: INVALID_ARGUMENT for a node with inputs from two frames. */
 typedef struct weft_frames {
-  int *frame_of;         /* num_nodes of the graph */
-  int *parent;           /* num_frames; parent[0] = 0 */
-  weft_str_t *name;      /* num_frames: frame_name */
+  int *frame_of;           /* num_nodes of the graph */
+  int *parent;             /* num_frames; parent[0] = 0 */
+  weft_str_t *name;        /* num_frames: frame_name */
   weft_node_t **loop_cond; /* num_frames; NULL if the frame has none */
   int num_frames;
 } weft_frames_t;
-WEFT_MUST_CHECK weft_status_t *weft_pass_find_frames(const weft_graph_t *g, weft_arena_t *arena, weft_frames_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_pass_find_frames(const weft_graph_t *g, weft_arena_t *arena,
+                                                     weft_frames_t *out);
 
-/* Adds nodes that compute d(sum of ys)/d(xs). dys (may be NULL: ones) are gradients flowing into ys. out_dx[i] has
- * node NULL where x i does not influence ys. New nodes are "prefix/Op", on the device of the node whose gradient they
- * compute; a prefix without data is "gradients", "gradients_1", ...; a given one must not be in use. Shapes of
- * all nodes are inferred on the way. Source: TensorFlow's
+/* Adds nodes that compute d(sum of ys)/d(xs). dys (may be NULL: ones) are gradients flowing into ys.
+ * out_dx[i] has node NULL where x i does not influence ys. New nodes are "prefix/Op", on the device of the
+ * node whose gradient they compute; a prefix without data is "gradients", "gradients_1", ...; a given one
+ * must not be in use. Shapes of all nodes are inferred on the way. Source: TensorFlow's
  * SymbolicGradientBuilder (reverse accumulation over the op table's gradient functions).
  * Errors: NOT_FOUND naming the op without gradient on the path; INVALID_ARGUMENT. Nodes added before stay. */
-WEFT_MUST_CHECK weft_status_t *weft_graph_add_gradients(weft_graph_t *g, weft_str_t prefix, const weft_output_t *ys,
-                                                        int num_ys, const weft_output_t *xs, int num_xs,
+WEFT_MUST_CHECK weft_status_t *weft_graph_add_gradients(weft_graph_t *g, weft_str_t prefix,
+                                                        const weft_output_t *ys, int num_ys,
+                                                        const weft_output_t *xs, int num_xs,
                                                         const weft_output_t *dys, weft_output_t *out_dx);
 
 #endif /* WEFT_GRAPH_PASSES_H_ */

@@ -43,8 +43,9 @@ static weft_status_t *describe_cycle(const weft_graph_t *g, const int *waits, in
     at = blocker(at, waits);
     if (at == n) break;
   }
-  weft_status_t *s = names.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "describing a cycle")
-                                  : WEFT_ERROR(INVALID_ARGUMENT, "%d nodes in a cycle: %s", num_blocked, names.data);
+  weft_status_t *s = names.failed
+                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "describing a cycle")
+                         : WEFT_ERROR(INVALID_ARGUMENT, "%d nodes in a cycle: %s", num_blocked, names.data);
   weft_strbuf_deinit(&names);
   return s;
 }

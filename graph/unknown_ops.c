@@ -25,8 +25,8 @@ static weft_status_t *add(weft_unknown_ops_t *u, weft_str_t op, weft_str_t node,
   if (kept.data == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(weft_map_put(&u->seen, kept, u, NULL));
   weft_name_list_add(&u->names, "'%.*s'", WEFT_STR_ARGS(op));
-  weft_name_list_add(&u->places, "{{node %.*s}}%s%.*s (%.*s)", WEFT_STR_ARGS(node), function.length > 0 ? " of function " : "",
-                     WEFT_STR_ARGS(function), WEFT_STR_ARGS(op));
+  weft_name_list_add(&u->places, "{{node %.*s}}%s%.*s (%.*s)", WEFT_STR_ARGS(node),
+                     function.length > 0 ? " of function " : "", WEFT_STR_ARGS(function), WEFT_STR_ARGS(op));
   return NULL;
 }
 
@@ -66,7 +66,8 @@ static weft_status_t *reach_attr(reach_t *r, const weft_attr_t *a) {
   return NULL;
 }
 
-/* The names of functions in a serialized AttrValue; anything malformed is found when the body is instantiated. */
+/* The names of functions in a serialized AttrValue; anything malformed is found when the body is
+ * instantiated. */
 static weft_status_t *reach_value(reach_t *r, weft_str_t value, bool is_list) {
   weft_wire_reader_t reader = weft_wire_reader(value);
   weft_wire_field_t f;
@@ -83,7 +84,8 @@ static weft_status_t *reach_value(reach_t *r, weft_str_t value, bool is_list) {
   return NULL;
 }
 
-static weft_status_t *look_into_node(weft_unknown_ops_t *u, reach_t *r, const weft_function_t *in, weft_str_t def) {
+static weft_status_t *look_into_node(weft_unknown_ops_t *u, reach_t *r, const weft_function_t *in,
+                                     weft_str_t def) {
   weft_wire_reader_t reader = weft_wire_reader(def);
   weft_wire_field_t f;
   weft_str_t name = WEFT_STR(""), op = WEFT_STR(""), key, value;
@@ -128,10 +130,11 @@ weft_status_t *weft_unknown_ops_search_functions(weft_unknown_ops_t *u, const we
 weft_status_t *weft_unknown_ops_error(weft_unknown_ops_t *u) {
   char host[256] = "";
   if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-  return WEFT_ERROR(NOT_FOUND,
-                    "Op type not registered %s in binary running on %s. Make sure the Op and Kernel are registered in the "
-                    "binary running in this process. Note that if you are loading a saved graph which used ops from "
-                    "tf.contrib (e.g. `tf.contrib.resampler`), accessing should be done before importing the graph, as "
-                    "contrib ops are lazily registered when the module is first accessed. Used by: %s",
-                    weft_name_list_text(&u->names), host, weft_name_list_text(&u->places));
+  return WEFT_ERROR(
+      NOT_FOUND,
+      "Op type not registered %s in binary running on %s. Make sure the Op and Kernel are registered in the "
+      "binary running in this process. Note that if you are loading a saved graph which used ops from "
+      "tf.contrib (e.g. `tf.contrib.resampler`), accessing should be done before importing the graph, as "
+      "contrib ops are lazily registered when the module is first accessed. Used by: %s",
+      weft_name_list_text(&u->names), host, weft_name_list_text(&u->places));
 }

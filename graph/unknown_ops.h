@@ -1,4 +1,5 @@
-/* graph/unknown_ops.h - collects every op that is not known, to name them all in one failure; for this folder only. */
+/* graph/unknown_ops.h - collects every op that is not known, to name them all in one failure; for this folder
+ * only. */
 #ifndef WEFT_GRAPH_UNKNOWN_OPS_H_
 #define WEFT_GRAPH_UNKNOWN_OPS_H_
 
@@ -6,7 +7,7 @@
 #include "graph/graph.h"
 
 typedef struct weft_unknown_ops {
-  weft_map_t seen;      /* op name -> the entry itself */
+  weft_map_t seen; /* op name -> the entry itself */
   weft_arena_t arena;
   weft_name_list_t names;  /* "'A', 'B'" */
   weft_name_list_t places; /* "{{node x}} (A), {{node y}} of function f (B)" */

@@ -22,8 +22,9 @@ static weft_status_t *read_bad_consumers(weft_graph_t *g, weft_wire_field_t f, v
   v->bad_consumers = all;
   uint64_t value = 0;
   while (weft_wire_next_value(&values, &value)) all[v->num_bad_consumers++] = weft_wire_i32(value);
-  return values.failed || v->num_bad_consumers > 4096 ? WEFT_ERROR(INVALID_ARGUMENT, "Invalid GraphDef: versions")
-                                                      : NULL;
+  return values.failed || v->num_bad_consumers > 4096
+             ? WEFT_ERROR(INVALID_ARGUMENT, "Invalid GraphDef: versions")
+             : NULL;
 }
 
 static weft_status_t *read(weft_graph_t *g, weft_str_t bytes, version_def_t *out) {
@@ -42,22 +43,25 @@ static weft_status_t *read(weft_graph_t *g, weft_str_t bytes, version_def_t *out
 
 static weft_status_t *check(const version_def_t *v) {
   if (v->producer < WEFT_GRAPH_DEF_MIN_PRODUCER) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "GraphDef producer version %d below min producer %d supported by TensorFlow " TENSORFLOW_VERSION
-                      ".  Please regenerate your graph.",
-                      v->producer, WEFT_GRAPH_DEF_MIN_PRODUCER);
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "GraphDef producer version %d below min producer %d supported by TensorFlow " TENSORFLOW_VERSION
+        ".  Please regenerate your graph.",
+        v->producer, WEFT_GRAPH_DEF_MIN_PRODUCER);
   }
   if (v->min_consumer > WEFT_GRAPH_DEF_VERSION) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "GraphDef min consumer version %d above current version %d for TensorFlow " TENSORFLOW_VERSION
-                      ".  Please upgrade TensorFlow.",
-                      v->min_consumer, WEFT_GRAPH_DEF_VERSION);
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "GraphDef min consumer version %d above current version %d for TensorFlow " TENSORFLOW_VERSION
+        ".  Please upgrade TensorFlow.",
+        v->min_consumer, WEFT_GRAPH_DEF_VERSION);
   }
   for (int i = 0; i < v->num_bad_consumers; i++) {
     if (v->bad_consumers[i] != WEFT_GRAPH_DEF_VERSION) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "GraphDef disallows consumer version %d.  Please upgrade TensorFlow: this version is likely buggy.",
-                      WEFT_GRAPH_DEF_VERSION);
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "GraphDef disallows consumer version %d.  Please upgrade TensorFlow: this version is likely buggy.",
+        WEFT_GRAPH_DEF_VERSION);
   }
   return NULL;
 }
@@ -67,7 +71,7 @@ weft_status_t *weft_versions_import(weft_graph_t *g, weft_str_t bytes, bool is_e
   WEFT_RETURN_IF_ERROR(read(g, bytes, &v));
   WEFT_RETURN_IF_ERROR(check(&v));
   if (is_extend) return NULL; /* an extension of another version is taken, and changes nothing */
-  if (g->num_nodes > 0) { /* two graphs become one: what the stricter of the two allows */
+  if (g->num_nodes > 0) {     /* two graphs become one: what the stricter of the two allows */
     if (v.producer < g->producer) g->producer = v.producer;
     if (v.min_consumer > g->min_consumer) g->min_consumer = v.min_consumer;
     return NULL;

@@ -1,9 +1,9 @@
 /* io/bundle_commit.c - a bundle takes the place of the one under its prefix, in one step.
  *
- * A bundle is several files, and only one can be renamed at a time. What counts is the index: it names how many
- * data files there are, and their names hold that number. So the new data files get a number that the old bundle
- * does not have ("0 of 2" beside "0 of 1"; readers open only what the index's entries name), and the rename of the
- * index is the moment at which the new bundle takes the place of the old one:
+ * A bundle is several files, and only one can be renamed at a time. What counts is the index: it names how
+ * many data files there are, and their names hold that number. So the new data files get a number that the
+ * old bundle does not have ("0 of 2" beside "0 of 1"; readers open only what the index's entries name), and
+ * the rename of the index is the moment at which the new bundle takes the place of the old one:
  *
  *   1. data-i-of-M written, synced, renamed     old index, old data are whole
  *   2. index (M) written, synced, renamed       <- the commit
@@ -11,9 +11,10 @@
  *   4. index (N) written, synced, renamed
  *   5. all other data files removed
  *
- * M is N, and 3 and 4 fall away, unless the old bundle has N data files itself. A process that ends anywhere leaves
- * an index whose data files are whole; what else it left is removed by the next one that writes the prefix. Where
- * the file system has no links the bundle keeps the names of step 2. See docs/decisions/0008-the-index-commits.md.
+ * M is N, and 3 and 4 fall away, unless the old bundle has N data files itself. A process that ends anywhere
+ * leaves an index whose data files are whole; what else it left is removed by the next one that writes the
+ * prefix. Where the file system has no links the bundle keeps the names of step 2. See
+ * docs/decisions/0008-the-index-commits.md.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +29,8 @@ static weft_status_t *no_memory(weft_str_t prefix) {
 
 /* ---- what is there ---- */
 
-/* How many data files the bundle under `prefix` has; 0: there is none that can be read. Errors: RESOURCE_EXHAUSTED alone. */
+/* How many data files the bundle under `prefix` has; 0: there is none that can be read. Errors:
+ * RESOURCE_EXHAUSTED alone. */
 static weft_status_t *count_shards(weft_str_t prefix, int64_t *out) {
   weft_bundle_reader_t *old = NULL;
   weft_status_t *s = weft_bundle_reader_open(prefix, &old);
@@ -63,7 +65,8 @@ static void sweep_name(void *arg, int dir_fd, const char *name) {
   rest = weft_str_of(rest.data + sweep->base.length, rest.length - sweep->base.length);
   bool has_data = is_data(rest, &shard, &num_shards);
   if (temporary > 0 && (has_data || weft_str_is(rest, ".index"))) weft_file_remove_stale(dir_fd, name);
-  if (temporary == 0 && has_data && sweep->num_shards >= 0 && (num_shards != sweep->num_shards || shard >= num_shards))
+  if (temporary == 0 && has_data && sweep->num_shards >= 0 &&
+      (num_shards != sweep->num_shards || shard >= num_shards))
     unlinkat(dir_fd, name, 0);
 }
 
@@ -97,14 +100,15 @@ void weft_bundle_place_data_path(const weft_bundle_place_t *p, int64_t shard, we
 
 /* ---- the commit ---- */
 
-static weft_status_t *write_index(const weft_bundle_place_t *p, int64_t num_shards, weft_table_entry_t *entries,
-                                  size_t n) {
+static weft_status_t *write_index(const weft_bundle_place_t *p, int64_t num_shards,
+                                  weft_table_entry_t *entries, size_t n) {
   weft_strbuf_t path = WEFT_STRBUF_INIT, header = WEFT_STRBUF_INIT;
   weft_file_writer_t *file = NULL;
   weft_bundle_index_path(weft_str(p->prefix), &path);
   weft_bundle_header_put(num_shards, &header);
   entries[0] = (weft_table_entry_t){WEFT_STR(""), weft_str_of(header.data, header.length)};
-  weft_status_t *s = path.failed || header.failed ? no_memory(weft_str(p->prefix)) : weft_file_writer_create(path.data, &file);
+  weft_status_t *s = path.failed || header.failed ? no_memory(weft_str(p->prefix))
+                                                  : weft_file_writer_create(path.data, &file);
   if (s == NULL) s = weft_table_write(file, entries, n + 1);
   if (s == NULL) {
     s = weft_file_writer_commit(file);
@@ -129,8 +133,8 @@ static weft_status_t *link_data(const weft_bundle_place_t *p) {
   return s != NULL ? s : weft_file_sync_dir(p->prefix);
 }
 
-/* Steps 3 and 4. The bundle is whole under the names that it has: failing here is no failure. Returns the number of data
- * files that the index on the disk names; -1: it may be either. */
+/* Steps 3 and 4. The bundle is whole under the names that it has: failing here is no failure. Returns the
+ * number of data files that the index on the disk names; -1: it may be either. */
 static int64_t take_true_names(const weft_bundle_place_t *p, weft_table_entry_t *entries, size_t n) {
   if (p->num_staged == p->num_shards) return p->num_shards;
   int64_t result = p->num_shards;

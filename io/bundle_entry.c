@@ -7,8 +7,17 @@
 
 /* Field numbers of tensor_bundle.proto. */
 enum {
-  HEADER_SHARDS = 1, HEADER_ENDIANNESS = 2, HEADER_VERSION = 3, VERSION_PRODUCER = 1,
-  ENTRY_DTYPE = 1, ENTRY_SHAPE = 2, ENTRY_SHARD = 3, ENTRY_OFFSET = 4, ENTRY_SIZE = 5, ENTRY_CRC = 6, ENTRY_SLICES = 7,
+  HEADER_SHARDS = 1,
+  HEADER_ENDIANNESS = 2,
+  HEADER_VERSION = 3,
+  VERSION_PRODUCER = 1,
+  ENTRY_DTYPE = 1,
+  ENTRY_SHAPE = 2,
+  ENTRY_SHARD = 3,
+  ENTRY_OFFSET = 4,
+  ENTRY_SIZE = 5,
+  ENTRY_CRC = 6,
+  ENTRY_SLICES = 7,
 };
 
 /* ---- header ---- */
@@ -29,7 +38,8 @@ weft_status_t *weft_bundle_header_get(weft_str_t bytes, int64_t *out_num_shards)
     if (f.tag == WEFT_WIRE_TAG(HEADER_SHARDS, WEFT_WIRE_VARINT)) shards = weft_wire_i32(f.value);
     if (f.tag == WEFT_WIRE_TAG(HEADER_ENDIANNESS, WEFT_WIRE_VARINT)) is_big_endian = f.value != 0;
   }
-  if (r.failed || shards < 0 || shards > 99999) return WEFT_ERROR(DATA_LOSS, "the header of a checkpoint is damaged");
+  if (r.failed || shards < 0 || shards > 99999)
+    return WEFT_ERROR(DATA_LOSS, "the header of a checkpoint is damaged");
   if (is_big_endian) return WEFT_ERROR(UNIMPLEMENTED, "the checkpoint was written on a big-endian machine");
   *out_num_shards = shards;
   return NULL;
@@ -62,7 +72,9 @@ weft_status_t *weft_bundle_entry_get(weft_str_t name, weft_str_t bytes, weft_bun
   bool ok = true;
   while (ok && weft_wire_next(&r, &f)) {
     switch (f.tag) {
-      case WEFT_WIRE_TAG(ENTRY_DTYPE, WEFT_WIRE_VARINT): e.dtype = (weft_dtype_t)weft_wire_i32(f.value); break;
+      case WEFT_WIRE_TAG(ENTRY_DTYPE, WEFT_WIRE_VARINT):
+        e.dtype = (weft_dtype_t)weft_wire_i32(f.value);
+        break;
       case WEFT_WIRE_TAG(ENTRY_SHAPE, WEFT_WIRE_BYTES): ok = get_shape(f.bytes, &e.shape); break;
       case WEFT_WIRE_TAG(ENTRY_SHARD, WEFT_WIRE_VARINT): e.shard = weft_wire_i32(f.value); break;
       case WEFT_WIRE_TAG(ENTRY_OFFSET, WEFT_WIRE_VARINT): e.offset = weft_wire_i64(f.value); break;

@@ -1,4 +1,5 @@
-/* io/bundle_merge.c - one bundle of several: data files get second names, indexes are merged, then the inputs go. */
+/* io/bundle_merge.c - one bundle of several: data files get second names, indexes are merged, then the inputs
+ * go. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -13,7 +14,8 @@ typedef struct merged {
 
 typedef struct merger {
   weft_table_t *tables; /* one per input; empty: missing */
-  int64_t **shards; /* of each input: by shard, which one of the destination; -1: it has no file and no tensor */
+  int64_t *
+      *shards; /* of each input: by shard, which one of the destination; -1: it has no file and no tensor */
   int64_t *num_shards;
   size_t num_inputs;
   merged_t *items;
@@ -35,7 +37,8 @@ static void merger_deinit(merger_t *m) {
   weft_free(m->items);
 }
 
-/* A bundle that could not take its true names names one more data file than there are: see bundle_commit.c. */
+/* A bundle that could not take its true names names one more data file than there are: see bundle_commit.c.
+ */
 static weft_status_t *number_shards(merger_t *m, size_t i, weft_str_t prefix) {
   m->shards[i] = weft_calloc((size_t)m->num_shards[i] + 1, sizeof *m->shards[i]);
   if (m->shards[i] == NULL) return no_memory(prefix);
@@ -52,7 +55,8 @@ static weft_status_t *number_shards(merger_t *m, size_t i, weft_str_t prefix) {
   for (int64_t shard = 0; shard < m->num_shards[i]; shard++) {
     weft_strbuf_t path = WEFT_STRBUF_INIT;
     weft_bundle_data_path(prefix, shard, m->num_shards[i], &path);
-    bool is_failed = path.failed, is_there = m->shards[i][shard] != 0 || (!is_failed && weft_file_exists(path.data));
+    bool is_failed = path.failed,
+         is_there = m->shards[i][shard] != 0 || (!is_failed && weft_file_exists(path.data));
     weft_strbuf_deinit(&path);
     if (is_failed) return no_memory(prefix);
     m->shards[i][shard] = is_there ? m->total_shards++ : -1;
@@ -77,7 +81,8 @@ static weft_status_t *read_tables(merger_t *m, const weft_str_t *prefixes, size_
     }
     if (s != NULL) return s;
     const weft_table_entry_t *header = weft_table_find(&m->tables[i], WEFT_STR(""));
-    if (header == NULL) return WEFT_ERROR(DATA_LOSS, "checkpoint %.*s has no header", WEFT_STR_ARGS(prefixes[i]));
+    if (header == NULL)
+      return WEFT_ERROR(DATA_LOSS, "checkpoint %.*s has no header", WEFT_STR_ARGS(prefixes[i]));
     WEFT_RETURN_IF_ERROR(weft_bundle_header_get(header->value, &m->num_shards[i]));
     WEFT_RETURN_IF_ERROR(number_shards(m, i, prefixes[i]));
   }
@@ -119,9 +124,10 @@ static weft_status_t *join_equal(merger_t *m) {
       m->items[out++] = moved;
       continue;
     }
-    if (last->entry.num_slices == 0 || item->entry.num_slices == 0 || last->entry.dtype != item->entry.dtype ||
-        !weft_shape_eq(&last->entry.shape, &item->entry.shape)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Tensor %.*s is in more than one of the checkpoints that are merged",
+    if (last->entry.num_slices == 0 || item->entry.num_slices == 0 ||
+        last->entry.dtype != item->entry.dtype || !weft_shape_eq(&last->entry.shape, &item->entry.shape)) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Tensor %.*s is in more than one of the checkpoints that are merged",
                         WEFT_STR_ARGS(item->key));
     }
     weft_strbuf_append(&last->entry.slices, weft_str_of(item->entry.slices.data, item->entry.slices.length));
@@ -141,7 +147,8 @@ static weft_status_t *move_one(const char *from, const char *to) {
   return weft_file_rename(from, to);
 }
 
-static weft_status_t *move_data(const merger_t *m, const weft_str_t *prefixes, const weft_bundle_place_t *place) {
+static weft_status_t *move_data(const merger_t *m, const weft_str_t *prefixes,
+                                const weft_bundle_place_t *place) {
   for (size_t i = 0; i < m->num_inputs; i++) {
     for (int64_t shard = 0; shard < m->num_shards[i]; shard++) {
       if (m->shards[i][shard] < 0) continue;
@@ -183,7 +190,8 @@ static weft_status_t *write_index(const merger_t *m, const weft_bundle_place_t *
 }
 
 static void remove_input(const merger_t *m, size_t i, weft_str_t prefix) {
-  for (int64_t shard = -1; shard < m->num_shards[i]; shard++) { /* the index goes first: without it the rest is no checkpoint */
+  for (int64_t shard = -1; shard < m->num_shards[i];
+       shard++) { /* the index goes first: without it the rest is no checkpoint */
     weft_strbuf_t path = WEFT_STRBUF_INIT;
     if (shard < 0) {
       weft_bundle_index_path(prefix, &path);
@@ -211,8 +219,8 @@ static void clean_up(const merger_t *m, const weft_str_t *prefixes, size_t n, we
   }
 }
 
-weft_status_t *weft_bundle_merge(const weft_str_t *prefixes, size_t n, weft_str_t destination, bool delete_old_dirs,
-                                 bool allow_missing) {
+weft_status_t *weft_bundle_merge(const weft_str_t *prefixes, size_t n, weft_str_t destination,
+                                 bool delete_old_dirs, bool allow_missing) {
   merger_t m = {0};
   weft_bundle_place_t place = {0};
   weft_status_t *s = read_tables(&m, prefixes, n, allow_missing);

@@ -1,4 +1,5 @@
-/* io/bundle_reader.c - reads tensors, whole or in part, out of a bundle. Data files are opened when first needed. */
+/* io/bundle_reader.c - reads tensors, whole or in part, out of a bundle. Data files are opened when first
+ * needed. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -45,7 +46,8 @@ weft_status_t *weft_bundle_reader_open(weft_str_t prefix, weft_bundle_reader_t *
   if (r == NULL) return no_memory(prefix);
   r->prefix = weft_strndup(prefix.data, prefix.length);
   weft_bundle_index_path(prefix, &path);
-  weft_status_t *s = r->prefix == NULL || path.failed ? no_memory(prefix) : weft_table_read(path.data, &r->index);
+  weft_status_t *s =
+      r->prefix == NULL || path.failed ? no_memory(prefix) : weft_table_read(path.data, &r->index);
   if (s == NULL) s = read_header(r);
   weft_strbuf_deinit(&path);
   if (s == NULL) *out = r;
@@ -73,8 +75,8 @@ bool weft_bundle_reader_next(const weft_bundle_reader_t *r, size_t *at, weft_str
   return false;
 }
 
-weft_status_t *weft_bundle_reader_lookup(const weft_bundle_reader_t *r, weft_str_t name, weft_dtype_t *out_dtype,
-                                         weft_shape_t *out_shape) {
+weft_status_t *weft_bundle_reader_lookup(const weft_bundle_reader_t *r, weft_str_t name,
+                                         weft_dtype_t *out_dtype, weft_shape_t *out_shape) {
   weft_bundle_entry_t e;
   WEFT_RETURN_IF_ERROR(find_entry(r, name, name, &e));
   *out_dtype = e.dtype;
@@ -103,7 +105,8 @@ static weft_status_t *open_shard(weft_bundle_reader_t *r, int64_t i, const weft_
   return NULL;
 }
 
-static weft_status_t *bad_checksum(const weft_bundle_reader_t *r, weft_str_t name, uint32_t stored, uint32_t found) {
+static weft_status_t *bad_checksum(const weft_bundle_reader_t *r, weft_str_t name, uint32_t stored,
+                                   uint32_t found) {
   return WEFT_ERROR(DATA_LOSS,
                     "TensorBundle at %s: %.*s: Checksum does not match: stored %" PRIu32
                     " vs. calculated on the restored bytes %" PRIu32,
@@ -111,8 +114,8 @@ static weft_status_t *bad_checksum(const weft_bundle_reader_t *r, weft_str_t nam
 }
 
 /* Takes the texts out of the stored form; see put_strings in bundle_writer.c. */
-static weft_status_t *get_strings(const weft_bundle_reader_t *r, weft_str_t name, weft_str_t bytes, uint32_t stored,
-                                  weft_tensor_t *t) {
+static weft_status_t *get_strings(const weft_bundle_reader_t *r, weft_str_t name, weft_str_t bytes,
+                                  uint32_t stored, weft_tensor_t *t) {
   const uint8_t *p = (const uint8_t *)bytes.data, *end = p + bytes.length;
   uint32_t crc = 0;
   uint64_t total = 0;
@@ -143,19 +146,20 @@ static weft_status_t *get_strings(const weft_bundle_reader_t *r, weft_str_t name
   return NULL;
 }
 
-static weft_status_t *read_plain(const weft_bundle_reader_t *r, const weft_file_reader_t *file, weft_str_t name,
-                                 const weft_bundle_entry_t *e, weft_tensor_t *t) {
+static weft_status_t *read_plain(const weft_bundle_reader_t *r, const weft_file_reader_t *file,
+                                 weft_str_t name, const weft_bundle_entry_t *e, weft_tensor_t *t) {
   if (t->bytes != (size_t)e->size) {
     return WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: %.*s: %" PRId64 " bytes stored for shape %s of type %s",
-                      r->prefix, WEFT_STR_ARGS(name), e->size, WEFT_SHAPE_TEXT(&e->shape), weft_dtype_name(e->dtype));
+                      r->prefix, WEFT_STR_ARGS(name), e->size, WEFT_SHAPE_TEXT(&e->shape),
+                      weft_dtype_name(e->dtype));
   }
   WEFT_RETURN_IF_ERROR(weft_file_read_at(file, (uint64_t)e->offset, t->data, t->bytes));
   uint32_t crc = weft_crc32c_mask(weft_crc32c(t->data, t->bytes));
   return crc == e->crc ? NULL : bad_checksum(r, name, e->crc, crc);
 }
 
-static weft_status_t *read_strings(const weft_bundle_reader_t *r, const weft_file_reader_t *file, weft_str_t name,
-                                   const weft_bundle_entry_t *e, weft_tensor_t *t) {
+static weft_status_t *read_strings(const weft_bundle_reader_t *r, const weft_file_reader_t *file,
+                                   weft_str_t name, const weft_bundle_entry_t *e, weft_tensor_t *t) {
   char *bytes = weft_malloc((size_t)e->size);
   if (bytes == NULL) return no_memory(name);
   weft_status_t *s = weft_file_read_at(file, (uint64_t)e->offset, bytes, (size_t)e->size);
@@ -164,14 +168,15 @@ static weft_status_t *read_strings(const weft_bundle_reader_t *r, const weft_fil
   return s;
 }
 
-/* The tensor of an entry that has bytes. What the entry says is checked against the file before memory is taken. */
+/* The tensor of an entry that has bytes. What the entry says is checked against the file before memory is
+ * taken. */
 static weft_status_t *read_entry(weft_bundle_reader_t *r, weft_str_t name, const weft_bundle_entry_t *e,
                                  weft_tensor_t **out) {
   const weft_file_reader_t *file = NULL;
   weft_tensor_t *t = NULL;
   if (!weft_dtype_is_plain(e->dtype) && e->dtype != WEFT_STRING) {
-    return WEFT_ERROR(UNIMPLEMENTED, "a tensor of type %s cannot be restored: %.*s", weft_dtype_name(e->dtype),
-                      WEFT_STR_ARGS(name));
+    return WEFT_ERROR(UNIMPLEMENTED, "a tensor of type %s cannot be restored: %.*s",
+                      weft_dtype_name(e->dtype), WEFT_STR_ARGS(name));
   }
   WEFT_RETURN_IF_ERROR(open_shard(r, e->shard, &file));
   uint64_t offset = (uint64_t)e->offset, size = (uint64_t)e->size;
@@ -182,7 +187,8 @@ static weft_status_t *read_entry(weft_bundle_reader_t *r, weft_str_t name, const
                       WEFT_STR_ARGS(name));
   }
   WEFT_RETURN_IF_ERROR(weft_tensor_new(e->dtype, &e->shape, NULL, &t));
-  weft_status_t *s = e->dtype == WEFT_STRING ? read_strings(r, file, name, e, t) : read_plain(r, file, name, e, t);
+  weft_status_t *s =
+      e->dtype == WEFT_STRING ? read_strings(r, file, name, e, t) : read_plain(r, file, name, e, t);
   if (s == NULL) *out = t;
   if (s != NULL) weft_tensor_release(t);
   return s;
@@ -190,20 +196,23 @@ static weft_status_t *read_entry(weft_bundle_reader_t *r, weft_str_t name, const
 
 /* ---- slices ---- */
 
-static weft_status_t *copy_stored_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_tensor_slice_t *stored,
-                                        weft_tensor_t *to, const weft_tensor_slice_t *to_at, int64_t *out_n) {
+static weft_status_t *copy_stored_slice(weft_bundle_reader_t *r, weft_str_t name,
+                                        const weft_tensor_slice_t *stored, weft_tensor_t *to,
+                                        const weft_tensor_slice_t *to_at, int64_t *out_n) {
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   weft_bundle_entry_t e = {0};
   weft_tensor_t *t = NULL;
   if (!weft_tensor_slice_intersect(stored, to_at, NULL)) return NULL; /* nothing in common: do not read it */
   weft_tensor_slice_key(name, stored, &key);
-  weft_status_t *s = key.failed ? no_memory(name) : find_entry(r, weft_str_of(key.data, key.length), name, &e);
+  weft_status_t *s =
+      key.failed ? no_memory(name) : find_entry(r, weft_str_of(key.data, key.length), name, &e);
   weft_strbuf_deinit(&key);
   if (s == NULL) s = read_entry(r, name, &e, &t);
   bool fits = s == NULL && t->dtype == to->dtype && t->shape.rank == stored->rank;
   for (int d = 0; fits && d < stored->rank; d++) fits = t->shape.dims[d] == stored->length[d];
   if (s == NULL && !fits) {
-    s = WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: a slice of %.*s has another shape or type than its index says",
+    s = WEFT_ERROR(DATA_LOSS,
+                   "TensorBundle at %s: a slice of %.*s has another shape or type than its index says",
                    r->prefix, WEFT_STR_ARGS(name));
   }
   if (s == NULL) s = weft_tensor_slice_copy(to, to_at, t, stored, out_n);
@@ -231,14 +240,16 @@ static weft_status_t *read_sliced(weft_bundle_reader_t *r, weft_str_t name, cons
       if (weft_bundle_slice_next(&rest, &e->shape, &stored)) {
         s = copy_stored_slice(r, name, &stored, t, wanted, &copied);
       } else {
-        s = WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: a slice of %.*s is damaged", r->prefix, WEFT_STR_ARGS(name));
+        s = WEFT_ERROR(DATA_LOSS, "TensorBundle at %s: a slice of %.*s is damaged", r->prefix,
+                       WEFT_STR_ARGS(name));
       }
     }
   }
   if (s == NULL && copied < t->count) {
-    s = WEFT_ERROR(INVALID_ARGUMENT,
-                   "Does not have sufficient slices for partitioned tensor %.*s to restore in slice_spec: shape %s",
-                   WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(&shape));
+    s = WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Does not have sufficient slices for partitioned tensor %.*s to restore in slice_spec: shape %s",
+        WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(&shape));
   }
   weft_tensor_release(all);
   if (s == NULL) *out = t;
@@ -250,21 +261,22 @@ weft_status_t *weft_bundle_reader_read(weft_bundle_reader_t *r, weft_str_t name,
   weft_bundle_entry_t e;
   WEFT_RETURN_IF_ERROR(find_entry(r, name, name, &e));
   weft_tensor_slice_t everything = weft_tensor_slice_whole(&e.shape);
-  weft_status_t *s = e.num_slices == 0 ? read_entry(r, name, &e, out) : read_sliced(r, name, &e, &everything, out);
+  weft_status_t *s =
+      e.num_slices == 0 ? read_entry(r, name, &e, out) : read_sliced(r, name, &e, &everything, out);
   weft_strbuf_deinit(&e.slices);
   return s;
 }
 
-weft_status_t *weft_bundle_reader_read_slice(weft_bundle_reader_t *r, weft_str_t name, const weft_tensor_slice_t *slice,
-                                             weft_tensor_t **out) {
+weft_status_t *weft_bundle_reader_read_slice(weft_bundle_reader_t *r, weft_str_t name,
+                                             const weft_tensor_slice_t *slice, weft_tensor_t **out) {
   weft_bundle_entry_t e;
   weft_status_t *s = NULL;
   WEFT_RETURN_IF_ERROR(find_entry(r, name, name, &e));
   bool fits = slice->rank == e.shape.rank;
   for (int d = 0; fits && d < slice->rank; d++) fits = slice->length[d] <= e.shape.dims[d] - slice->start[d];
   if (!fits) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "the slice that is wanted of %.*s lies outside its shape %s", WEFT_STR_ARGS(name),
-                   WEFT_SHAPE_TEXT(&e.shape));
+    s = WEFT_ERROR(INVALID_ARGUMENT, "the slice that is wanted of %.*s lies outside its shape %s",
+                   WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(&e.shape));
   } else {
     s = read_sliced(r, name, &e, slice, out);
   }

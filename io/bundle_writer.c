@@ -1,7 +1,7 @@
 /* io/bundle_writer.c - writes one shard: bytes as they come, the index sorted at the end. */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <errno.h>
 
 #include "base/alloc.h"
 #include "base/hash_map.h"
@@ -113,8 +113,8 @@ static weft_status_t *put(sink_t *sink, const void *data, size_t n) {
   return weft_file_writer_append(sink->file, data, n);
 }
 
-/* All lengths as varints, a checksum of the lengths as plain numbers, all texts. The whole checksum takes the plain
- * numbers in place of the varints. */
+/* All lengths as varints, a checksum of the lengths as plain numbers, all texts. The whole checksum takes the
+ * plain numbers in place of the varints. */
 static weft_status_t *put_strings(sink_t *sink, const weft_tensor_t *t) {
   uint8_t bytes[WEFT_WIRE_MAX_VARINT];
   for (int64_t i = 0; i < t->count; i++) {
@@ -134,7 +134,8 @@ static weft_status_t *put_strings(sink_t *sink, const weft_tensor_t *t) {
   return NULL;
 }
 
-static weft_status_t *put_tensor(weft_bundle_writer_t *w, weft_str_t key, weft_str_t name, const weft_tensor_t *t) {
+static weft_status_t *put_tensor(weft_bundle_writer_t *w, weft_str_t key, weft_str_t name,
+                                 const weft_tensor_t *t) {
   record_t *r = NULL;
   if (weft_map_get(&w->by_key, key) != NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Adding duplicate key: %.*s", WEFT_STR_ARGS(name));
@@ -163,8 +164,9 @@ weft_status_t *weft_bundle_writer_add(weft_bundle_writer_t *w, weft_str_t name, 
   return put_tensor(w, name, name, t);
 }
 
-weft_status_t *weft_bundle_writer_add_slice(weft_bundle_writer_t *w, weft_str_t name, const weft_shape_t *full,
-                                            const weft_tensor_slice_t *slice, const weft_tensor_t *t) {
+weft_status_t *weft_bundle_writer_add_slice(weft_bundle_writer_t *w, weft_str_t name,
+                                            const weft_shape_t *full, const weft_tensor_slice_t *slice,
+                                            const weft_tensor_t *t) {
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   bool is_all = true;
   for (int i = 0; i < slice->rank; i++) is_all = is_all && slice->length[i] == full->dims[i];
@@ -174,9 +176,10 @@ weft_status_t *weft_bundle_writer_add_slice(weft_bundle_writer_t *w, weft_str_t 
     WEFT_RETURN_IF_ERROR(add_record(w, name, &r));
     r->entry.dtype = t->dtype;
     r->entry.shape = *full;
-  } else if (!weft_shape_eq(&r->entry.shape, full) || r->entry.dtype != t->dtype || r->entry.num_slices == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "slices of %.*s disagree about the whole: %s and %s", WEFT_STR_ARGS(name),
-                      WEFT_SHAPE_TEXT(&r->entry.shape), WEFT_SHAPE_TEXT(full));
+  } else if (!weft_shape_eq(&r->entry.shape, full) || r->entry.dtype != t->dtype ||
+             r->entry.num_slices == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "slices of %.*s disagree about the whole: %s and %s",
+                      WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(&r->entry.shape), WEFT_SHAPE_TEXT(full));
   }
   weft_bundle_slice_put(slice, &r->entry.slices);
   r->entry.num_slices++;

@@ -88,7 +88,8 @@ static weft_status_t *find_or_add(weft_checkpoint_v1_reader_t *r, weft_str_t nam
     }
   }
   if (!weft_shape_eq(&t->shape, shape)) {
-    return WEFT_ERROR(INTERNAL, "Incompatible tensor shapes detected for tensor %.*s: existing = %s, new = %s",
+    return WEFT_ERROR(INTERNAL,
+                      "Incompatible tensor shapes detected for tensor %.*s: existing = %s, new = %s",
                       WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(&t->shape), WEFT_SHAPE_TEXT(shape));
   }
   if (t->dtype != dtype) {
@@ -103,9 +104,9 @@ static weft_status_t *overlapping(const weft_tensor_slice_t *old, const weft_ten
   weft_strbuf_t a = WEFT_STRBUF_INIT, b = WEFT_STRBUF_INIT;
   weft_tensor_slice_print(old, &a);
   weft_tensor_slice_print(new_one, &b);
-  weft_status_t *s = WEFT_ERROR(INTERNAL, "Overlapping slices: existing slice = %.*s, new slice = %.*s",
-                                WEFT_STR_ARGS(weft_str_of(a.data, a.length)),
-                                WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
+  weft_status_t *s =
+      WEFT_ERROR(INTERNAL, "Overlapping slices: existing slice = %.*s, new slice = %.*s",
+                 WEFT_STR_ARGS(weft_str_of(a.data, a.length)), WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
   weft_strbuf_deinit(&a);
   weft_strbuf_deinit(&b);
   return s;
@@ -124,7 +125,8 @@ static weft_status_t *add_slice(stored_tensor_t *t, const weft_tensor_slice_t *s
   /* Slices mostly come in order: then the hull answers for all of them. */
   if (t->count > 0 && weft_tensor_slice_intersect(&t->hull, slice, NULL)) {
     for (size_t i = 0; i < t->count; i++) {
-      if (weft_tensor_slice_intersect(&t->slices[i].slice, slice, NULL)) return overlapping(&t->slices[i].slice, slice);
+      if (weft_tensor_slice_intersect(&t->slices[i].slice, slice, NULL))
+        return overlapping(&t->slices[i].slice, slice);
     }
   }
   if (t->count == t->capacity) {
@@ -141,7 +143,8 @@ static weft_status_t *add_slice(stored_tensor_t *t, const weft_tensor_slice_t *s
 }
 
 static weft_status_t *damaged(const shard_t *shard) {
-  return WEFT_ERROR(INTERNAL, "Failed to find the saved tensor slices at the beginning of the checkpoint file: %s",
+  return WEFT_ERROR(INTERNAL,
+                    "Failed to find the saved tensor slices at the beginning of the checkpoint file: %s",
                     shard->path);
 }
 
@@ -169,8 +172,8 @@ static weft_status_t *take_tensor(weft_checkpoint_v1_reader_t *r, size_t shard, 
     if (f.tag != WEFT_WIRE_TAG(WEFT_V1_TENSOR_SLICE, WEFT_WIRE_BYTES)) continue;
     if (t == NULL) WEFT_RETURN_IF_ERROR(find_or_add(r, name, (weft_dtype_t)dtype, &shape, &t));
     if (!weft_tensor_slice_get(f.bytes, &shape, &slice)) {
-      return WEFT_ERROR(INTERNAL, "%s: a slice of tensor %.*s does not fit its shape %s", r->shards[shard].path,
-                        WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(&shape));
+      return WEFT_ERROR(INTERNAL, "%s: a slice of tensor %.*s does not fit its shape %s",
+                        r->shards[shard].path, WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(&shape));
     }
     WEFT_RETURN_IF_ERROR(add_slice(t, &slice, shard));
   }
@@ -183,20 +186,22 @@ static weft_status_t *check_versions(weft_str_t bytes, const shard_t *shard) {
   while (weft_wire_next(&m, &f)) {
     if (f.tag == WEFT_WIRE_TAG(WEFT_V1_VERSION_MIN_CONSUMER, WEFT_WIRE_VARINT) &&
         weft_wire_i32(f.value) > WEFT_V1_VERSION) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Checkpoint min consumer version %d above current version %d for TensorFlow 2.19.1.  Please "
-                        "upgrade TensorFlow.",
-                        weft_wire_i32(f.value), WEFT_V1_VERSION);
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "Checkpoint min consumer version %d above current version %d for TensorFlow 2.19.1.  Please "
+          "upgrade TensorFlow.",
+          weft_wire_i32(f.value), WEFT_V1_VERSION);
     }
     if (weft_wire_number(&f) != WEFT_V1_VERSION_BAD_CONSUMERS) continue;
     weft_wire_values_t values = weft_wire_values(&f, WEFT_WIRE_VARINT);
     uint64_t version;
     while (weft_wire_next_value(&values, &version)) {
       if (weft_wire_i32(version) != WEFT_V1_VERSION) continue;
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Checkpoint disallows consumer version %d.  Please upgrade TensorFlow: this version is likely "
-                        "buggy.",
-                        WEFT_V1_VERSION);
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "Checkpoint disallows consumer version %d.  Please upgrade TensorFlow: this version is likely "
+          "buggy.",
+          WEFT_V1_VERSION);
     }
   }
   return m.failed ? damaged(shard) : NULL;
@@ -224,10 +229,11 @@ static weft_status_t *take_contents(weft_checkpoint_v1_reader_t *r, size_t shard
 static weft_status_t *open_table(shard_t *shard) {
   weft_status_t *cause = weft_table_reader_open(shard->path, &shard->table);
   if (cause == NULL || weft_status_code(cause) == WEFT_RESOURCE_EXHAUSTED) return cause;
-  weft_status_t *s = WEFT_ERROR(DATA_LOSS,
-                                "Unable to open table file %s: %s: %s: perhaps your file is in a different file format "
-                                "and you need to use a different restore operator?",
-                                shard->path, weft_code_name(weft_status_code(cause)), weft_status_message(cause));
+  weft_status_t *s =
+      WEFT_ERROR(DATA_LOSS,
+                 "Unable to open table file %s: %s: %s: perhaps your file is in a different file format "
+                 "and you need to use a different restore operator?",
+                 shard->path, weft_code_name(weft_status_code(cause)), weft_status_message(cause));
   weft_status_free(cause);
   return s;
 }
@@ -265,7 +271,8 @@ static weft_status_t *match(weft_checkpoint_v1_reader_t *r) {
     s = no_memory(weft_str(r->pattern));
   } else if (n == 0) {
     s = WEFT_ERROR(NOT_FOUND,
-                   "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for %s", r->pattern);
+                   "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for %s",
+                   r->pattern);
   } else {
     r->shards = weft_calloc(n, sizeof r->shards[0]);
     if (r->shards == NULL) s = no_memory(weft_str(r->pattern));
@@ -341,7 +348,8 @@ static weft_status_t *read_slice(const weft_checkpoint_v1_reader_t *r, const sto
                                 : weft_table_reader_get(r->shards[stored->shard].table,
                                                         weft_str_of(key.data, key.length), &record);
   if (s == NULL) {
-    s = weft_tensor_from_proto_values(find_values(weft_str_of(record.data, record.length)), t->dtype, &shape, out);
+    s = weft_tensor_from_proto_values(find_values(weft_str_of(record.data, record.length)), t->dtype, &shape,
+                                      out);
   }
   weft_strbuf_deinit(&key);
   weft_strbuf_deinit(&record);
@@ -354,7 +362,8 @@ static bool is_same(const weft_tensor_slice_t *a, const weft_tensor_slice_t *b) 
   return same;
 }
 
-/* An element takes at least a byte, which Snappy makes 64 times smaller at best: files that promise more lie. */
+/* An element takes at least a byte, which Snappy makes 64 times smaller at best: files that promise more lie.
+ */
 static bool can_hold(const weft_checkpoint_v1_reader_t *r, int64_t count) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < r->num_shards; i++) {
@@ -396,8 +405,8 @@ static weft_status_t *read_part(weft_checkpoint_v1_reader_t *r, const stored_ten
   return put_together(r, t, wanted, out);
 }
 
-bool weft_checkpoint_v1_reader_lookup(const weft_checkpoint_v1_reader_t *r, weft_str_t name, weft_dtype_t *out_dtype,
-                                      weft_shape_t *out_shape) {
+bool weft_checkpoint_v1_reader_lookup(const weft_checkpoint_v1_reader_t *r, weft_str_t name,
+                                      weft_dtype_t *out_dtype, weft_shape_t *out_shape) {
   const stored_tensor_t *t = weft_map_get(&r->tensors, name);
   if (t == NULL) return false;
   *out_dtype = t->dtype;
@@ -405,8 +414,8 @@ bool weft_checkpoint_v1_reader_lookup(const weft_checkpoint_v1_reader_t *r, weft
   return true;
 }
 
-weft_status_t *weft_checkpoint_v1_reader_restore(weft_checkpoint_v1_reader_t *r, weft_str_t name, weft_str_t spec,
-                                                 weft_dtype_t dtype, weft_tensor_t **out) {
+weft_status_t *weft_checkpoint_v1_reader_restore(weft_checkpoint_v1_reader_t *r, weft_str_t name,
+                                                 weft_str_t spec, weft_dtype_t dtype, weft_tensor_t **out) {
   weft_shape_t full, shape;
   const stored_tensor_t *t = weft_map_get(&r->tensors, name);
   if (t == NULL && !r->has_all) {
@@ -418,17 +427,19 @@ weft_status_t *weft_checkpoint_v1_reader_restore(weft_checkpoint_v1_reader_t *r,
                       r->pattern);
   }
   if (t->dtype != dtype) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Expected to restore a tensor of type %s, got a tensor of type %s instead: tensor_name = %.*s",
-                      weft_dtype_name(dtype), weft_dtype_name(t->dtype), WEFT_STR_ARGS(name));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Expected to restore a tensor of type %s, got a tensor of type %s instead: tensor_name = %.*s",
+        weft_dtype_name(dtype), weft_dtype_name(t->dtype), WEFT_STR_ARGS(name));
   }
   weft_tensor_slice_t wanted = weft_tensor_slice_whole(&t->shape);
   if (spec.length > 0) {
     WEFT_RETURN_IF_ERROR(weft_tensor_slice_parse(spec, &full, &wanted, &shape));
     if (!weft_shape_eq(&full, &t->shape)) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Shape in shape_and_slice spec does not match the shape in the save file: %s, save file shape: %s",
-                        WEFT_SHAPE_TEXT(&full), WEFT_SHAPE_TEXT(&t->shape));
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "Shape in shape_and_slice spec does not match the shape in the save file: %s, save file shape: %s",
+          WEFT_SHAPE_TEXT(&full), WEFT_SHAPE_TEXT(&t->shape));
     }
   }
   return read_part(r, t, &wanted, out);

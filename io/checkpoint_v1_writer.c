@@ -1,4 +1,5 @@
-/* io/checkpoint_v1_writer.c - keeps references to what is to be saved, and writes it sorted by key, a slice at a time. */
+/* io/checkpoint_v1_writer.c - keeps references to what is to be saved, and writes it sorted by key, a slice
+ * at a time. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -102,7 +103,8 @@ static weft_status_t *check_values(weft_str_t name, const weft_tensor_t *t) {
   const size_t limit = (size_t)1 << 31, around = 1024;
   size_t each = max_bytes(t->dtype), size;
   if (t->dtype == WEFT_U32 || t->dtype == WEFT_U64) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Tensor slice serialization not implemented for dtype %d", (int)t->dtype);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Tensor slice serialization not implemented for dtype %d",
+                      (int)t->dtype);
   }
   if (each == 0) {
     return WEFT_ERROR(UNIMPLEMENTED, "Saving data type %s not yet supported", weft_dtype_name(t->dtype));
@@ -111,7 +113,8 @@ static weft_status_t *check_values(weft_str_t name, const weft_tensor_t *t) {
   size += around + name.length;
   for (int64_t i = 0; t->dtype == WEFT_STRING && i < t->count; i++) size += weft_tensor_str_at(t, i).length;
   if (size <= limit) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Tensor slice is too large to serialize (conservative estimate: %zu bytes)", size);
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "Tensor slice is too large to serialize (conservative estimate: %zu bytes)", size);
 }
 
 static weft_status_t *new_tensor(weft_checkpoint_v1_writer_t *w, weft_str_t name, weft_dtype_t dtype,
@@ -145,7 +148,8 @@ static weft_status_t *new_tensor(weft_checkpoint_v1_writer_t *w, weft_str_t name
 static weft_status_t *check_same(const saved_tensor_t *old, weft_str_t name, const weft_shape_t *shape,
                                  weft_dtype_t dtype) {
   if (!weft_shape_eq(&old->shape, shape)) {
-    return WEFT_ERROR(INTERNAL, "Mismatching shapes: existing tensor = %s, trying to add name %.*s, shape = %s",
+    return WEFT_ERROR(INTERNAL,
+                      "Mismatching shapes: existing tensor = %s, trying to add name %.*s, shape = %s",
                       WEFT_SHAPE_TEXT(&old->shape), WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(shape));
   }
   if (old->dtype != dtype) {
@@ -155,8 +159,9 @@ static weft_status_t *check_same(const saved_tensor_t *old, weft_str_t name, con
   return NULL;
 }
 
-weft_status_t *weft_checkpoint_v1_writer_add(weft_checkpoint_v1_writer_t *w, weft_str_t name, const weft_shape_t *full,
-                                             const weft_tensor_slice_t *slice, weft_tensor_t *t) {
+weft_status_t *weft_checkpoint_v1_writer_add(weft_checkpoint_v1_writer_t *w, weft_str_t name,
+                                             const weft_shape_t *full, const weft_tensor_slice_t *slice,
+                                             weft_tensor_t *t) {
   WEFT_RETURN_IF_ERROR(check_values(name, t));
   if (w->num_slices == w->slices_capacity) {
     size_t capacity = w->slices_capacity == 0 ? 32 : w->slices_capacity * 2;
@@ -173,7 +178,8 @@ weft_status_t *weft_checkpoint_v1_writer_add(weft_checkpoint_v1_writer_t *w, wef
   }
   weft_tensor_slice_put(slice, WEFT_V1_TENSOR_SLICE, &of->slices);
   saved_slice_t *added = &w->slices[w->num_slices];
-  *added = (saved_slice_t){.of = of, .slice = *slice, .values = weft_tensor_retain(t), .order = w->num_slices};
+  *added =
+      (saved_slice_t){.of = of, .slice = *slice, .values = weft_tensor_retain(t), .order = w->num_slices};
   w->num_slices++;
   weft_tensor_slice_key(name, slice, &added->key);
   return added->key.failed || of->slices.failed ? no_memory(name) : NULL;
@@ -227,13 +233,15 @@ static weft_status_t *write_table(weft_checkpoint_v1_writer_t *w, weft_table_wri
   weft_strbuf_t value = WEFT_STRBUF_INIT, values = WEFT_STRBUF_INIT;
   if (w->num_slices > 1) qsort(w->slices, w->num_slices, sizeof w->slices[0], by_key);
   put_contents(w, &value);
-  weft_status_t *s = value.failed ? no_memory(weft_str(w->path))
-                                  : weft_table_writer_add(table, WEFT_STR(""), weft_str_of(value.data, value.length));
+  weft_status_t *s = value.failed
+                         ? no_memory(weft_str(w->path))
+                         : weft_table_writer_add(table, WEFT_STR(""), weft_str_of(value.data, value.length));
   for (size_t i = 0; s == NULL && i < w->num_slices; i++) {
     if (i > 0 && weft_str_eq(key_of(&w->slices[i - 1]), key_of(&w->slices[i]))) continue;
     value.length = 0;
     s = put_slice(&w->slices[i], &values, &value);
-    if (s == NULL) s = weft_table_writer_add(table, key_of(&w->slices[i]), weft_str_of(value.data, value.length));
+    if (s == NULL)
+      s = weft_table_writer_add(table, key_of(&w->slices[i]), weft_str_of(value.data, value.length));
   }
   weft_strbuf_deinit(&value);
   weft_strbuf_deinit(&values);

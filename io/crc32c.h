@@ -1,4 +1,5 @@
-/* io/crc32c.h - the checksum of TensorFlow's files: CRC-32C (Castagnoli), and the masked form in which it is stored. */
+/* io/crc32c.h - the checksum of TensorFlow's files: CRC-32C (Castagnoli), and the masked form in which it is
+ * stored. */
 #ifndef WEFT_IO_CRC32C_H_
 #define WEFT_IO_CRC32C_H_
 

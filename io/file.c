@@ -1,7 +1,8 @@
 /* io/file.c - files through plain system calls.
  *
- * A temporary file is locked (flock) by its writer, from before it has a byte until it has its name. The kernel drops
- * the lock when the process ends in any way, so a temporary file that can be locked belongs to no living writer.
+ * A temporary file is locked (flock) by its writer, from before it has a byte until it has its name. The
+ * kernel drops the lock when the process ends in any way, so a temporary file that can be locked belongs to
+ * no living writer.
  */
 #define _DEFAULT_SOURCE /* flock */
 #include "io/file.h"
@@ -61,7 +62,8 @@ weft_status_t *weft_file_error(const char *path, int error) {
 
 weft_status_t *weft_file_open(const char *path, weft_file_reader_t *out) {
   struct stat info;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe that nothing writes to would be waited for without end */
+  int fd = open(path, O_RDONLY | O_CLOEXEC |
+                          O_NONBLOCK); /* a pipe that nothing writes to would be waited for without end */
   if (fd < 0) return weft_file_error(path, errno);
   int error = fstat(fd, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
   weft_status_t *s = error == 0 ? NULL : weft_file_error(path, error);
@@ -100,7 +102,10 @@ static weft_status_t *read_until(const weft_file_reader_t *r, uint64_t limit, we
   for (;;) {
     uint64_t room = limit - out->length;
     if (r->size == 0 && room == 0) {
-      return WEFT_ERROR(RESOURCE_EXHAUSTED, "%s; it has not ended after %" PRIu64 " bytes, the most that are read of a file without a size", r->path, limit);
+      return WEFT_ERROR(RESOURCE_EXHAUSTED,
+                        "%s; it has not ended after %" PRIu64
+                        " bytes, the most that are read of a file without a size",
+                        r->path, limit);
     }
     if (r->size == 0 && room > 64 << 10) room = 64 << 10;
     char *to = room == 0 ? NULL : weft_strbuf_reserve(out, (size_t)room);
@@ -119,7 +124,9 @@ weft_status_t *weft_file_read_all(const char *path, char **out, size_t *out_leng
   WEFT_RETURN_IF_ERROR(weft_file_open(path, &r));
   weft_status_t *s = NULL;
   if (r.size > WEFT_FILE_SIZED_BYTES) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "%s; it has %" PRIu64 " bytes, of %" PRIu64 " that can be read at once", path, r.size, WEFT_FILE_SIZED_BYTES);
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED,
+                   "%s; it has %" PRIu64 " bytes, of %" PRIu64 " that can be read at once", path, r.size,
+                   WEFT_FILE_SIZED_BYTES);
   }
   if (s == NULL) s = read_until(&r, r.size > 0 ? r.size : WEFT_FILE_UNSIZED_BYTES, &text);
   weft_file_close(&r);
@@ -148,7 +155,8 @@ static char *directory_of(const char *path) {
 static weft_status_t *sync_dir(const char *name) {
   int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   bool failed = fd >= 0 ? fsync(fd) != 0 : true;
-  weft_status_t *s = !failed || errno == EACCES || errno == EINVAL || errno == ENOTSUP ? NULL : weft_file_error(name, errno);
+  weft_status_t *s =
+      !failed || errno == EACCES || errno == EINVAL || errno == ENOTSUP ? NULL : weft_file_error(name, errno);
   if (fd >= 0) close(fd);
   return s;
 }
@@ -229,7 +237,8 @@ weft_status_t *weft_file_writer_finish(weft_file_writer_t *w) {
 
 weft_status_t *weft_file_writer_commit(weft_file_writer_t *w) {
   weft_status_t *s = weft_file_writer_sync(w);
-  if (s == NULL) s = weft_file_rename(w->temporary, w->path); /* still locked: a reader of leftovers leaves it alone */
+  if (s == NULL)
+    s = weft_file_rename(w->temporary, w->path); /* still locked: a reader of leftovers leaves it alone */
   if (s != NULL) {
     unlink(w->temporary);
   } else {
@@ -318,7 +327,8 @@ weft_str_t weft_file_basename(weft_str_t path) {
 
 void weft_file_each_name(const char *dir_path, weft_file_name_fn *f, void *arg) {
   DIR *dir = opendir(dir_path[0] == '\0' ? "." : dir_path);
-  for (struct dirent *e = dir == NULL ? NULL : readdir(dir); e != NULL; e = readdir(dir)) f(arg, dirfd(dir), e->d_name);
+  for (struct dirent *e = dir == NULL ? NULL : readdir(dir); e != NULL; e = readdir(dir))
+    f(arg, dirfd(dir), e->d_name);
   if (dir != NULL) closedir(dir);
 }
 

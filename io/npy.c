@@ -19,8 +19,9 @@ typedef struct npy_type {
 } npy_type_t;
 
 static const npy_type_t types[] = {
-    {"b1", WEFT_BOOL}, {"i1", WEFT_I8},  {"i2", WEFT_I16}, {"i4", WEFT_I32}, {"i8", WEFT_I64},  {"u1", WEFT_U8},  {"u2", WEFT_U16},
-    {"u4", WEFT_U32},  {"u8", WEFT_U64}, {"f2", WEFT_F16}, {"f4", WEFT_F32}, {"f8", WEFT_F64}, {"c8", WEFT_C64}, {"c16", WEFT_C128},
+    {"b1", WEFT_BOOL}, {"i1", WEFT_I8},  {"i2", WEFT_I16}, {"i4", WEFT_I32},   {"i8", WEFT_I64},
+    {"u1", WEFT_U8},   {"u2", WEFT_U16}, {"u4", WEFT_U32}, {"u8", WEFT_U64},   {"f2", WEFT_F16},
+    {"f4", WEFT_F32},  {"f8", WEFT_F64}, {"c8", WEFT_C64}, {"c16", WEFT_C128},
 };
 enum { NUM_TYPES = sizeof types / sizeof types[0] };
 
@@ -32,7 +33,8 @@ static weft_status_t *malformed(const char *path, const char *why) {
 static weft_str_t value_of(weft_str_t header, const char *key) {
   size_t n = strlen(key);
   for (size_t i = 0; i + n + 2 < header.length; i++) {
-    if (header.data[i] != '\'' || memcmp(header.data + i + 1, key, n) != 0 || header.data[i + 1 + n] != '\'') continue;
+    if (header.data[i] != '\'' || memcmp(header.data + i + 1, key, n) != 0 || header.data[i + 1 + n] != '\'')
+      continue;
     size_t at = i + n + 2;
     while (at < header.length && (header.data[at] == ' ' || header.data[at] == ':')) at++;
     return weft_str_of(header.data + at, header.length - at);
@@ -42,7 +44,8 @@ static weft_str_t value_of(weft_str_t header, const char *key) {
 
 static weft_status_t *read_dtype(const char *path, weft_str_t header, weft_dtype_t *out) {
   weft_str_t text = value_of(header, "descr"), head, rest, code;
-  if (text.data == NULL || !weft_str_split(text, '\'', &head, &rest) || !weft_str_split(rest, '\'', &code, &head) || code.length < 3) {
+  if (text.data == NULL || !weft_str_split(text, '\'', &head, &rest) ||
+      !weft_str_split(rest, '\'', &code, &head) || code.length < 3) {
     return malformed(path, "no dtype");
   }
   char order = code.data[0];
@@ -60,7 +63,8 @@ static weft_status_t *read_shape(const char *path, weft_str_t header, weft_shape
   weft_str_t text = value_of(header, "shape"), inside, rest;
   int64_t dims[WEFT_MAX_DIMS];
   int rank = 0;
-  if (text.length == 0 || text.data[0] != '(' || !weft_str_split(text, ')', &inside, &rest)) return malformed(path, "no shape");
+  if (text.length == 0 || text.data[0] != '(' || !weft_str_split(text, ')', &inside, &rest))
+    return malformed(path, "no shape");
   for (size_t i = 1; i < inside.length;) {
     if (inside.data[i] == ' ' || inside.data[i] == ',') {
       i++;
@@ -68,7 +72,8 @@ static weft_status_t *read_shape(const char *path, weft_str_t header, weft_shape
     }
     size_t end = i;
     while (end < inside.length && inside.data[end] >= '0' && inside.data[end] <= '9') end++;
-    if (end == i || rank == WEFT_MAX_DIMS || !weft_str_to_i64(weft_str_of(inside.data + i, end - i), &dims[rank])) {
+    if (end == i || rank == WEFT_MAX_DIMS ||
+        !weft_str_to_i64(weft_str_of(inside.data + i, end - i), &dims[rank])) {
       return malformed(path, "a bad shape");
     }
     rank++;
@@ -80,7 +85,8 @@ static weft_status_t *read_shape(const char *path, weft_str_t header, weft_shape
 
 static weft_status_t *read_header(const char *path, FILE *f, char **header, size_t *length) {
   unsigned char magic[8], size[4] = {0};
-  if (fread(magic, 1, 8, f) != 8 || memcmp(magic, "\x93NUMPY", 6) != 0) return malformed(path, "no magic bytes");
+  if (fread(magic, 1, 8, f) != 8 || memcmp(magic, "\x93NUMPY", 6) != 0)
+    return malformed(path, "no magic bytes");
   if (magic[6] < 1 || magic[6] > 3) return malformed(path, "an unknown version");
   size_t width = magic[6] == 1 ? 2 : 4;
   if (fread(size, 1, width, f) != width) return malformed(path, "no header");
@@ -113,7 +119,8 @@ weft_status_t *weft_npy_read(const char *path, weft_tensor_t **out) {
   if (f == NULL) return WEFT_ERROR(NOT_FOUND, "%s: %s", path, strerror(errno));
   weft_status_t *s = read_header(path, f, &header, &length);
   weft_str_t text = weft_str_of(header, length);
-  if (s == NULL && weft_str_starts_with(value_of(text, "fortran_order"), "True")) s = malformed(path, "Fortran order; save it in C order");
+  if (s == NULL && weft_str_starts_with(value_of(text, "fortran_order"), "True"))
+    s = malformed(path, "Fortran order; save it in C order");
   if (s == NULL) s = read_dtype(path, text, &dtype);
   if (s == NULL) s = read_shape(path, text, &shape);
   if (s == NULL) s = check_size(path, f, dtype, &shape);
@@ -136,10 +143,12 @@ static weft_status_t *print_header(const weft_tensor_t *t, const char *path, wef
   for (int i = 0; i < NUM_TYPES; i++) {
     if (types[i].dtype == t->dtype) code = types[i].code;
   }
-  if (code == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "%s: NumPy has no dtype for %s", path, weft_dtype_name(t->dtype));
+  if (code == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: NumPy has no dtype for %s", path, weft_dtype_name(t->dtype));
   char order = weft_dtype_size(t->dtype) == 1 ? '|' : '<';
   weft_strbuf_printf(out, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", order, code);
-  for (int i = 0; i < t->shape.rank; i++) weft_strbuf_printf(out, "%" PRId64 ",%s", t->shape.dims[i], i + 1 < t->shape.rank ? " " : "");
+  for (int i = 0; i < t->shape.rank; i++)
+    weft_strbuf_printf(out, "%" PRId64 ",%s", t->shape.dims[i], i + 1 < t->shape.rank ? " " : "");
   weft_strbuf_puts(out, "), }");
   while ((10 + out->length + 1) % ALIGNMENT != 0 && !out->failed) weft_strbuf_putc(out, ' ');
   weft_strbuf_putc(out, '\n');
@@ -154,11 +163,21 @@ weft_status_t *weft_npy_write(const char *path, const weft_tensor_t *t) {
   FILE *f = s == NULL ? fopen(temporary.data, "wb") : NULL;
   if (s == NULL && f == NULL) s = WEFT_ERROR(UNAVAILABLE, "%s: %s", temporary.data, strerror(errno));
   if (f != NULL) {
-    unsigned char front[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(header.length & 255), (unsigned char)(header.length >> 8)};
+    unsigned char front[10] = {0x93,
+                               'N',
+                               'U',
+                               'M',
+                               'P',
+                               'Y',
+                               1,
+                               0,
+                               (unsigned char)(header.length & 255),
+                               (unsigned char)(header.length >> 8)};
     bool ok = fwrite(front, 1, 10, f) == 10 && fwrite(header.data, 1, header.length, f) == header.length &&
               (t->bytes == 0 || fwrite(t->data, 1, t->bytes, f) == t->bytes);
     ok = fclose(f) == 0 && ok;
-    if (!ok || rename(temporary.data, path) != 0) s = WEFT_ERROR(UNAVAILABLE, "%s: %s", path, strerror(errno));
+    if (!ok || rename(temporary.data, path) != 0)
+      s = WEFT_ERROR(UNAVAILABLE, "%s: %s", path, strerror(errno));
     if (s != NULL) remove(temporary.data);
   }
   weft_strbuf_deinit(&header);

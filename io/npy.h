@@ -4,11 +4,12 @@
 
 #include "tensor/tensor.h"
 
-/* Reads a whole file into a host tensor, owned by the caller. Errors: NOT_FOUND, INVALID_ARGUMENT (all name the
- * path; big-endian, Fortran order and dtypes without a counterpart are refused), DATA_LOSS (file too short). */
+/* Reads a whole file into a host tensor, owned by the caller. Errors: NOT_FOUND, INVALID_ARGUMENT (all name
+ * the path; big-endian, Fortran order and dtypes without a counterpart are refused), DATA_LOSS (file too
+ * short). */
 WEFT_MUST_CHECK weft_status_t *weft_npy_read(const char *path, weft_tensor_t **out);
-/* Writes a host tensor of a plain dtype that NumPy has (not bfloat16, string, ...). The file appears whole or not
- * at all. Errors: INVALID_ARGUMENT, UNAVAILABLE (the system's reason). */
+/* Writes a host tensor of a plain dtype that NumPy has (not bfloat16, string, ...). The file appears whole or
+ * not at all. Errors: INVALID_ARGUMENT, UNAVAILABLE (the system's reason). */
 WEFT_MUST_CHECK weft_status_t *weft_npy_write(const char *path, const weft_tensor_t *t);
 
 #endif /* WEFT_IO_NPY_H_ */

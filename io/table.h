@@ -1,5 +1,5 @@
-/* io/table.h - a file of sorted keys and values (LevelDB's table format): the index of a checkpoint, or, in the first
- * format, all of it.
+/* io/table.h - a file of sorted keys and values (LevelDB's table format): the index of a checkpoint, or, in
+ * the first format, all of it.
  *
  * Blocks of entries with shared prefixes, each with a checksum; an index block;
  * a footer of 48 bytes. We write without compression, as TensorFlow does, and
@@ -24,12 +24,14 @@ typedef struct weft_table_writer weft_table_writer_t;
 /* Writes to `file`, which must outlive the writer and is the caller's to finish. */
 WEFT_MUST_CHECK weft_status_t *weft_table_writer_create(weft_file_writer_t *file, weft_table_writer_t **out);
 /* Both are copied. Errors: INVALID_ARGUMENT if the key does not come after the one before it, bytewise. */
-WEFT_MUST_CHECK weft_status_t *weft_table_writer_add(weft_table_writer_t *w, weft_str_t key, weft_str_t value);
+WEFT_MUST_CHECK weft_status_t *weft_table_writer_add(weft_table_writer_t *w, weft_str_t key,
+                                                     weft_str_t value);
 /* Writes what is left, but not the file's end. Consumes `w`. */
 WEFT_MUST_CHECK weft_status_t *weft_table_writer_finish(weft_table_writer_t *w);
 void weft_table_writer_abandon(weft_table_writer_t *w); /* NULL is fine */
 /* All of these with entries that are there already. */
-WEFT_MUST_CHECK weft_status_t *weft_table_write(weft_file_writer_t *file, const weft_table_entry_t *entries, size_t n);
+WEFT_MUST_CHECK weft_status_t *weft_table_write(weft_file_writer_t *file, const weft_table_entry_t *entries,
+                                                size_t n);
 
 /* ---- reading single entries; only the index is kept in memory. Thread-safe ---- */
 typedef struct weft_table_reader weft_table_reader_t;
@@ -37,7 +39,8 @@ typedef struct weft_table_reader weft_table_reader_t;
 WEFT_MUST_CHECK weft_status_t *weft_table_reader_open(const char *path, weft_table_reader_t **out);
 void weft_table_reader_close(weft_table_reader_t *r); /* NULL is fine */
 /* Appends the value to *out. Errors: NOT_FOUND if the key is absent, DATA_LOSS. */
-WEFT_MUST_CHECK weft_status_t *weft_table_reader_get(const weft_table_reader_t *r, weft_str_t key, weft_strbuf_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_table_reader_get(const weft_table_reader_t *r, weft_str_t key,
+                                                     weft_strbuf_t *out);
 
 uint64_t weft_table_reader_size(const weft_table_reader_t *r); /* of the file, in bytes */
 

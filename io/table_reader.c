@@ -1,4 +1,5 @@
-/* io/table_reader.c - LevelDB's table format, read: one value by its key, or all of it. See table_writer.c. */
+/* io/table_reader.c - LevelDB's table format, read: one value by its key, or all of it. See table_writer.c.
+ */
 #include <inttypes.h>
 #include <snappy-c.h>
 
@@ -29,7 +30,9 @@ static weft_status_t *corrupt(const char *path, const char *what) {
   return WEFT_ERROR(DATA_LOSS, "%s is not a valid table: %s", path, what);
 }
 
-static weft_status_t *no_memory(const char *path) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "reading %s", path); }
+static weft_status_t *no_memory(const char *path) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "reading %s", path);
+}
 
 static const uint8_t *get_place(const uint8_t *p, const uint8_t *end, place_t *out) {
   p = weft_wire_get_varint(p, end, &out->offset);
@@ -76,7 +79,8 @@ static weft_status_t *read_block(const weft_table_reader_t *r, place_t place, we
 
 typedef weft_status_t *entry_fn(void *arg, weft_str_t key, weft_str_t value, bool *is_enough);
 
-/* Calls `fn` for each entry of a block until it says that this is enough; the key is valid during the call. */
+/* Calls `fn` for each entry of a block until it says that this is enough; the key is valid during the call.
+ */
 static weft_status_t *walk_block(const char *path, const weft_strbuf_t *block, entry_fn *fn, void *arg) {
   bool is_enough = false;
   if (block->length < 4) return corrupt(path, "a block is too small");
@@ -114,9 +118,11 @@ static weft_status_t *read_index(weft_table_reader_t *r) {
   uint8_t footer[WEFT_TABLE_FOOTER];
   place_t meta, index;
   if (r->file.size < WEFT_TABLE_FOOTER) return WEFT_ERROR(DATA_LOSS, "file is too short to be an sstable");
-  WEFT_RETURN_IF_ERROR(weft_file_read_at(&r->file, r->file.size - WEFT_TABLE_FOOTER, footer, WEFT_TABLE_FOOTER));
+  WEFT_RETURN_IF_ERROR(
+      weft_file_read_at(&r->file, r->file.size - WEFT_TABLE_FOOTER, footer, WEFT_TABLE_FOOTER));
   const uint8_t *end = footer + WEFT_TABLE_FOOTER - 8;
-  if (weft_wire_load64(end) != WEFT_TABLE_MAGIC) return WEFT_ERROR(DATA_LOSS, "not an sstable (bad magic number)");
+  if (weft_wire_load64(end) != WEFT_TABLE_MAGIC)
+    return WEFT_ERROR(DATA_LOSS, "not an sstable (bad magic number)");
   const uint8_t *p = get_place(footer, end, &meta);
   if (p == NULL || get_place(p, end, &index) == NULL) return corrupt(r->path, "a bad footer");
   return read_block(r, index, &r->index);

@@ -68,7 +68,8 @@ static weft_status_t *block_write(block_t *b, weft_file_writer_t *w, place_t *ou
   add_u32(&b->bytes, b->num_restarts);
   size_t size = b->bytes.length;
   weft_strbuf_putc(&b->bytes, WEFT_TABLE_PLAIN);
-  if (b->bytes.failed || b->restarts.failed || b->last_key.failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a table");
+  if (b->bytes.failed || b->restarts.failed || b->last_key.failed)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a table");
   add_u32(&b->bytes, weft_crc32c_mask(weft_crc32c(b->bytes.data, size + 1)));
   if (b->bytes.failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "writing a table");
   *out = (place_t){weft_file_writer_size(w), size};
@@ -121,17 +122,20 @@ static weft_status_t *close_block(weft_table_writer_t *w) {
   WEFT_RETURN_IF_ERROR(block_write(&w->data, w->file, &place));
   w->text.length = 0;
   add_place(&w->text, place);
-  block_add(&w->index, weft_str_of(w->last_key.data, w->last_key.length), weft_str_of(w->text.data, w->text.length));
+  block_add(&w->index, weft_str_of(w->last_key.data, w->last_key.length),
+            weft_str_of(w->text.data, w->text.length));
   block_begin(&w->data, RESTART_EVERY);
   return w->text.failed ? no_memory() : NULL;
 }
 
 weft_status_t *weft_table_writer_add(weft_table_writer_t *w, weft_str_t key, weft_str_t value) {
   if (w->has_key && weft_table_compare(weft_str_of(w->last_key.data, w->last_key.length), key) >= 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "keys of a table must ascend: '%.*s' twice or too late", WEFT_STR_ARGS(key));
+    return WEFT_ERROR(INVALID_ARGUMENT, "keys of a table must ascend: '%.*s' twice or too late",
+                      WEFT_STR_ARGS(key));
   }
   w->has_key = true;
-  if (value.length >= 2 * (size_t)BLOCK_BYTES) WEFT_RETURN_IF_ERROR(close_block(w)); /* it gets a block of its own */
+  if (value.length >= 2 * (size_t)BLOCK_BYTES)
+    WEFT_RETURN_IF_ERROR(close_block(w)); /* it gets a block of its own */
   block_add(&w->data, key, value);
   w->last_key.length = 0;
   weft_strbuf_append(&w->last_key, key);

@@ -1,6 +1,7 @@
 /* io/tensor_slice.c - boxes in tensors: as text, as messages, as keys, and the copying between them.
  *
- * Source: the keys are OrderedCode as TensorFlow uses it: the order of the bytes is that of what they stand for.
+ * Source: the keys are OrderedCode as TensorFlow uses it: the order of the bytes is that of what they stand
+ * for.
  */
 #include "io/tensor_slice.h"
 
@@ -58,8 +59,8 @@ static weft_status_t *parse_extents(weft_str_t text, weft_tensor_slice_t *out) {
     }
     if (start < 0 || length <= 0) {
       return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Expected non-negative start and positive length but got start = %" PRId64 ", length = %" PRId64
-                        ": string = %.*s",
+                        "Expected non-negative start and positive length but got start = %" PRId64
+                        ", length = %" PRId64 ": string = %.*s",
                         start, length, WEFT_STR_ARGS(text));
     }
     out->start[d] = start;
@@ -81,7 +82,8 @@ static weft_status_t *parse_dims(weft_str_t text, weft_str_t words, weft_shape_t
                         WEFT_STR_ARGS(text));
     }
     if (!weft_str_to_i64(word, &dims[rank++])) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Non numerical dimension in shape_and_slice: %.*s", WEFT_STR_ARGS(text));
+      return WEFT_ERROR(INVALID_ARGUMENT, "Non numerical dimension in shape_and_slice: %.*s",
+                        WEFT_STR_ARGS(text));
     }
     if (dims[rank - 1] < 0) { /* TensorFlow's process ends here */
       return WEFT_ERROR(INVALID_ARGUMENT, "Negative dimension in shape_and_slice: %.*s", WEFT_STR_ARGS(text));
@@ -108,8 +110,8 @@ static bool fits(const weft_tensor_slice_t *s, const weft_shape_t *full, int d) 
          s->length[d] <= full->dims[d] - s->start[d];
 }
 
-weft_status_t *weft_tensor_slice_parse(weft_str_t text, weft_shape_t *out_full, weft_tensor_slice_t *out_slice,
-                                       weft_shape_t *out_shape) {
+weft_status_t *weft_tensor_slice_parse(weft_str_t text, weft_shape_t *out_full,
+                                       weft_tensor_slice_t *out_slice, weft_shape_t *out_shape) {
   ptrdiff_t at = weft_str_rfind(text, ' ');
   if (at < 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Need least two elements in shape_and_slice specification: %.*s",
@@ -139,7 +141,8 @@ void weft_tensor_slice_print(const weft_tensor_slice_t *slice, weft_strbuf_t *ou
 
 /* ---- common parts ---- */
 
-bool weft_tensor_slice_intersect(const weft_tensor_slice_t *a, const weft_tensor_slice_t *b, weft_tensor_slice_t *out) {
+bool weft_tensor_slice_intersect(const weft_tensor_slice_t *a, const weft_tensor_slice_t *b,
+                                 weft_tensor_slice_t *out) {
   weft_tensor_slice_t common = {.rank = a->rank};
   if (a->rank != b->rank) return false;
   for (int d = 0; d < a->rank; d++) {
@@ -153,8 +156,9 @@ bool weft_tensor_slice_intersect(const weft_tensor_slice_t *a, const weft_tensor
   return true;
 }
 
-weft_status_t *weft_tensor_slice_copy(weft_tensor_t *to, const weft_tensor_slice_t *to_at, const weft_tensor_t *from,
-                                      const weft_tensor_slice_t *from_at, int64_t *inout_n) {
+weft_status_t *weft_tensor_slice_copy(weft_tensor_t *to, const weft_tensor_slice_t *to_at,
+                                      const weft_tensor_t *from, const weft_tensor_slice_t *from_at,
+                                      int64_t *inout_n) {
   weft_tensor_slice_t common;
   int rank = to_at->rank;
   int64_t at[WEFT_MAX_DIMS] = {0}, n = 1;
@@ -238,7 +242,8 @@ static void put_signed(int64_t value, weft_strbuf_t *out) {
   while (bits < 64 && size >> bits != 0) bits++;
   int n = bits / 7 + 1;
   uint8_t bytes[10];
-  for (int i = 0; i < 10; i++) bytes[9 - i] = (uint8_t)(i < 8 ? (uint64_t)value >> (8 * i) : value < 0 ? 0xff : 0);
+  for (int i = 0; i < 10; i++)
+    bytes[9 - i] = (uint8_t)(i < 8 ? (uint64_t)value >> (8 * i) : value < 0 ? 0xff : 0);
   unsigned mask = (0xffffu << (16 - n)) & 0xffffu;
   uint8_t *first = bytes + 10 - n;
   first[0] ^= (uint8_t)(mask >> 8);

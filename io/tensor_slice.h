@@ -16,17 +16,19 @@ weft_tensor_slice_t weft_tensor_slice_whole(const weft_shape_t *shape);
 /* "10 20 0,5:-": a tensor's shape and a slice of it, which has the shape *out_shape.
  * Errors: INVALID_ARGUMENT and INTERNAL (the slice does not fit) in TensorFlow's words. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_slice_parse(weft_str_t text, weft_shape_t *out_full,
-                                                       weft_tensor_slice_t *out_slice, weft_shape_t *out_shape);
+                                                       weft_tensor_slice_t *out_slice,
+                                                       weft_shape_t *out_shape);
 /* "0,5:-". */
 void weft_tensor_slice_print(const weft_tensor_slice_t *slice, weft_strbuf_t *out);
 
 /* What both have in common, if anything, goes to *out (may be NULL). */
-bool weft_tensor_slice_intersect(const weft_tensor_slice_t *a, const weft_tensor_slice_t *b, weft_tensor_slice_t *out);
-/* Copies what `from` (whose place in the whole is `from_at`) and `to` have in common; adds the number of elements to
- * *inout_n. */
+bool weft_tensor_slice_intersect(const weft_tensor_slice_t *a, const weft_tensor_slice_t *b,
+                                 weft_tensor_slice_t *out);
+/* Copies what `from` (whose place in the whole is `from_at`) and `to` have in common; adds the number of
+ * elements to *inout_n. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_slice_copy(weft_tensor_t *to, const weft_tensor_slice_t *to_at,
-                                                      const weft_tensor_t *from, const weft_tensor_slice_t *from_at,
-                                                      int64_t *inout_n);
+                                                      const weft_tensor_t *from,
+                                                      const weft_tensor_slice_t *from_at, int64_t *inout_n);
 
 /* ---- stored: TensorSliceProto, and keys of tables ---- */
 /* Appends the message as field `number`. */

@@ -5,8 +5,8 @@
 static weft_status_t *constant_prepare(const weft_kernel_node_t *n, void **out_state) {
   const weft_attr_t *value = weft_knode_attr(n, "value");
   if (value->tensor->dtype != (weft_dtype_t)weft_knode_type(n, "dtype")) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Type mismatch between value (%s) and dtype (%s)", weft_dtype_name(value->tensor->dtype),
-                      weft_dtype_name(weft_knode_type(n, "dtype")));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Type mismatch between value (%s) and dtype (%s)",
+                      weft_dtype_name(value->tensor->dtype), weft_dtype_name(weft_knode_type(n, "dtype")));
   }
   *out_state = weft_tensor_retain(value->tensor);
   return NULL;
@@ -27,7 +27,8 @@ static weft_status_t *placeholder(weft_kernel_ctx_t *c) {
     return WEFT_ERROR(INVALID_ARGUMENT, "You must feed a value for placeholder tensor '%.*s' with dtype %s",
                       WEFT_STR_ARGS(c->node->name), dtype);
   }
-  return WEFT_ERROR(INVALID_ARGUMENT, "You must feed a value for placeholder tensor '%.*s' with dtype %s and shape %s",
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "You must feed a value for placeholder tensor '%.*s' with dtype %s and shape %s",
                     WEFT_STR_ARGS(c->node->name), dtype, WEFT_SHAPE_TEXT(shape->shape));
 }
 
@@ -40,7 +41,12 @@ static weft_status_t *pass_all(weft_kernel_ctx_t *c) {
 }
 
 const weft_kernel_t weft_graph_kernels[] = {
-    {.op = "Const", .type_attr = "dtype", .types = WEFT_SET_ALL, .prepare = constant_prepare, .compute = constant, .destroy = constant_destroy},
+    {.op = "Const",
+     .type_attr = "dtype",
+     .types = WEFT_SET_ALL,
+     .prepare = constant_prepare,
+     .compute = constant,
+     .destroy = constant_destroy},
     {.op = "IdentityN", .compute = pass_all},
     {.op = "Placeholder", .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = placeholder},
     {.op = "PlaceholderV2", .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = placeholder},

@@ -6,7 +6,8 @@
 #include "device/queue.h"
 
 static weft_allocator_t *allocator_of(const weft_kernel_ctx_t *c, int i, weft_dtype_t dtype) {
-  const bool is_host = c->queue != NULL && (!weft_dtype_is_plain(dtype) || weft_kernel_is_host_output(c->node, i));
+  const bool is_host =
+      c->queue != NULL && (!weft_dtype_is_plain(dtype) || weft_kernel_is_host_output(c->node, i));
   if (is_host) return c->device->host_allocator;
   if (c->node != NULL && c->node->allocator != NULL) return c->node->allocator;
   return c->device != NULL ? c->device->allocator : NULL;
@@ -70,7 +71,8 @@ weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max,
   return NULL;
 }
 
-static const weft_attr_t *find(const weft_kernel_node_t *n, const char *name, weft_attr_kind_t kind, bool is_required) {
+static const weft_attr_t *find(const weft_kernel_node_t *n, const char *name, weft_attr_kind_t kind,
+                               bool is_required) {
   if (n->watch != NULL) n->watch->read(n->watch->arg, name, kind, is_required);
   return weft_attr_find(n->attrs, n->num_attrs, name);
 }

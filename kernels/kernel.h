@@ -1,12 +1,11 @@
 /* kernels/kernel.h - how an op is computed on a device.
  *
- * A kernel is a row of a table: (op, dtypes, device), its functions and what they need to know of the op. Functions that
- * serve a family of ops take that from `param`; they never look at the op's name.
- *   prepare        once per plan: reads attributes into a private struct
- *   compute        once per execution; must not block; several at once on one state
- *   compute_async  instead of compute, for ops that wait (receive, queues, barriers): calls done exactly once
- *   destroy        frees what prepare made
- * Compute reads ctx->inputs and sets ctx->outputs; the executor owns both arrays.
+ * A kernel is a row of a table: (op, dtypes, device), its functions and what they need to know of the op.
+ * Functions that serve a family of ops take that from `param`; they never look at the op's name. prepare once
+ * per plan: reads attributes into a private struct compute        once per execution; must not block; several
+ * at once on one state compute_async  instead of compute, for ops that wait (receive, queues, barriers):
+ * calls done exactly once destroy        frees what prepare made Compute reads ctx->inputs and sets
+ * ctx->outputs; the executor owns both arrays.
  */
 #ifndef WEFT_KERNELS_KERNEL_H_
 #define WEFT_KERNELS_KERNEL_H_
@@ -22,14 +21,14 @@
 
 /* What travels on an edge. All zero: dead, or nothing. */
 typedef struct weft_value {
-  weft_tensor_t *tensor;   /* a value; one reference */
-  weft_variable_t *ref;    /* a reference edge; one reference. Then `tensor` is NULL, except in a kernel's input
-                              that is not a reference: there the executor has read it already */
+  weft_tensor_t *tensor; /* a value; one reference */
+  weft_variable_t *ref;  /* a reference edge; one reference. Then `tensor` is NULL, except in a kernel's input
+                            that is not a reference: there the executor has read it already */
 } weft_value_t;
 
-/* Sees which attributes a kernel reads of a node: how the check of all tables (tests/kernels) finds names that the op's
- * record lacks. `is_required`: the kernel takes the attribute to be there, and of that kind; else the kind is that
- * which it must have if it is there, WEFT_ATTR_NONE for any. */
+/* Sees which attributes a kernel reads of a node: how the check of all tables (tests/kernels) finds names
+ * that the op's record lacks. `is_required`: the kernel takes the attribute to be there, and of that kind;
+ * else the kind is that which it must have if it is there, WEFT_ATTR_NONE for any. */
 typedef struct weft_attr_watch {
   void (*read)(void *arg, const char *name, weft_attr_kind_t kind, bool is_required);
   void *arg;
@@ -37,15 +36,16 @@ typedef struct weft_attr_watch {
 
 /* A node as a kernel sees it: everything that depends on the graph alone. Lives as long as the plan. */
 typedef struct weft_kernel_node {
-  weft_str_t name, op_name;       /* '\0'-ended */
+  weft_str_t name, op_name; /* '\0'-ended */
   const weft_op_def_t *op;
   const weft_named_attr_t *attrs; /* defaults filled in */
   int num_attrs;
   int num_inputs, num_outputs;
   const int *input_types, *output_types; /* may be ref types */
   weft_device_t *device;
-  weft_allocator_t *allocator;    /* of its outputs: the device's account for what they are; NULL: the device's own */
-  const void *param;              /* of its kernel's row */
+  weft_allocator_t
+      *allocator;    /* of its outputs: the device's account for what they are; NULL: the device's own */
+  const void *param; /* of its kernel's row */
   const weft_attr_watch_t *watch; /* NULL but when tables are checked */
   uint32_t host_outputs;          /* its kernel's */
   weft_str_t session;             /* handle of the session it was registered in; "" if none */
@@ -62,7 +62,7 @@ typedef struct weft_step_fate {
 /* What a step gives to kernels. */
 typedef struct weft_step {
   int64_t id;
-  weft_rendezvous_t *rendezvous;    /* may be NULL: then there is no send or receive */
+  weft_rendezvous_t *rendezvous; /* may be NULL: then there is no send or receive */
   weft_canceller_t *canceller;
   weft_step_container_t *container; /* stacks, tensor arrays */
   weft_collectives_t *collectives;  /* of the task; may be NULL: then there are none */
@@ -73,12 +73,14 @@ typedef struct weft_step {
   weft_step_fate_t *fate; /* of this part; NULL where it has loops. Set by the executor */
 } weft_step_t;
 
-/* For a kernel that begins what may not be left half done: from now on, nodes of this part that get ready run, whatever
- * happens to the step. False: too late, the step has failed already, or there are loops, which could go on for ever. */
+/* For a kernel that begins what may not be left half done: from now on, nodes of this part that get ready
+ * run, whatever happens to the step. False: too late, the step has failed already, or there are loops, which
+ * could go on for ever. */
 static inline bool weft_step_commit(const weft_step_t *step) {
   if (step->fate == NULL) return false;
   atomic_store(&step->fate->is_committed, true);
-  return !atomic_load(&step->fate->has_failed); /* pairs with weft_run_dropped(): one of the two sees the other's store */
+  return !atomic_load(
+      &step->fate->has_failed); /* pairs with weft_run_dropped(): one of the two sees the other's store */
 }
 
 typedef struct weft_kernel_ctx weft_kernel_ctx_t;
@@ -86,14 +88,14 @@ typedef void weft_kernel_done_fn(weft_kernel_ctx_t *ctx, weft_status_t *status);
 
 struct weft_kernel_ctx {
   const weft_kernel_node_t *node;
-  void *state; /* what prepare made */
+  void *state;           /* what prepare made */
   weft_value_t *inputs;  /* num_inputs; a kernel may take a tensor out (set it to NULL) */
   weft_value_t *outputs; /* num_outputs, all zero; set by the kernel: ownership goes to the executor */
   const weft_step_t *step;
   weft_device_t *device;
-  weft_queue_t *queue;       /* where to enqueue the work; NULL: compute at once. Inputs may be read by work on it; the
-                                fence behind the work is the executor's affair */
-  uint64_t frame_id;         /* of the control-flow frame; 0 at top level. Part of rendezvous keys */
+  weft_queue_t *queue; /* where to enqueue the work; NULL: compute at once. Inputs may be read by work on it;
+                          the fence behind the work is the executor's affair */
+  uint64_t frame_id;   /* of the control-flow frame; 0 at top level. Part of rendezvous keys */
   int64_t iteration;
   bool is_dead;              /* only sends and receives run when an input is dead */
   weft_kernel_done_fn *done; /* of an asynchronous run: call done(ctx, status) once */
@@ -101,15 +103,16 @@ struct weft_kernel_ctx {
 
 typedef struct weft_kernel {
   const char *op;
-  const char *type_attr;       /* "T"; NULL: any */
-  weft_dtype_set_t types;      /* that type_attr may have */
-  const char *type_attr2;      /* a second constrained attribute, or NULL */
+  const char *type_attr;  /* "T"; NULL: any */
+  weft_dtype_set_t types; /* that type_attr may have */
+  const char *type_attr2; /* a second constrained attribute, or NULL */
   weft_dtype_set_t types2;
   weft_status_t *(*prepare)(const weft_kernel_node_t *node, void **out_state); /* may be NULL */
   weft_status_t *(*compute)(weft_kernel_ctx_t *ctx);
   void (*compute_async)(weft_kernel_ctx_t *ctx);
   void (*destroy)(void *state); /* may be NULL */
-  const void *param; /* what makes these functions serve a family of ops: node->param in prepare and compute */
+  const void
+      *param; /* what makes these functions serve a family of ops: node->param in prepare and compute */
   uint32_t host_inputs, host_outputs; /* bit i: flat arg i lies in the host's memory, on every device */
   bool forwards; /* output 0 is input 0 and nothing else happens: the executor need not call compute */
 } weft_kernel_t;
@@ -120,9 +123,12 @@ static inline bool weft_kernel_is_host_output(const weft_kernel_node_t *n, int i
 }
 
 /* Usual dtype sets. */
-#define WEFT_SET_FLOATS (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_BF16) | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64))
-#define WEFT_SET_SIGNED (WEFT_DTYPE_BIT(WEFT_I8) | WEFT_DTYPE_BIT(WEFT_I16) | WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64))
-#define WEFT_SET_UNSIGNED (WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_U32) | WEFT_DTYPE_BIT(WEFT_U64))
+#define WEFT_SET_FLOATS \
+  (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_BF16) | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64))
+#define WEFT_SET_SIGNED \
+  (WEFT_DTYPE_BIT(WEFT_I8) | WEFT_DTYPE_BIT(WEFT_I16) | WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64))
+#define WEFT_SET_UNSIGNED \
+  (WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_U32) | WEFT_DTYPE_BIT(WEFT_U64))
 #define WEFT_SET_INTS (WEFT_SET_SIGNED | WEFT_SET_UNSIGNED)
 #define WEFT_SET_COMPLEX (WEFT_DTYPE_BIT(WEFT_C64) | WEFT_DTYPE_BIT(WEFT_C128))
 #define WEFT_SET_REAL (WEFT_SET_FLOATS | WEFT_SET_INTS)
@@ -139,15 +145,18 @@ typedef struct weft_kernel_table {
   const weft_kernel_t *const *families; /* NULL-ended */
 } weft_kernel_table_t;
 
-/* Makes `table`, which must live as long as the process, the kernels of its device type. The tables that tables.def lists
- * need no call. Thread-safe: a look-up on another thread finds all of the table or nothing of it, so register before the first
- * plan that needs it is compiled. Errors: ALREADY_EXISTS: the device type has a table; RESOURCE_EXHAUSTED. */
+/* Makes `table`, which must live as long as the process, the kernels of its device type. The tables that
+ * tables.def lists need no call. Thread-safe: a look-up on another thread finds all of the table or nothing
+ * of it, so register before the first plan that needs it is compiled. Errors: ALREADY_EXISTS: the device type
+ * has a table; RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_kernel_table_register(const weft_kernel_table_t *table);
-/* The table of each device type, in the order of registration, those of tables.def first; NULL behind the last. Thread-safe. */
+/* The table of each device type, in the order of registration, those of tables.def first; NULL behind the
+ * last. Thread-safe. */
 const weft_kernel_table_t *weft_kernel_table_at(int i);
 
 /* The kernel for a node, or NULL. Logarithmic in the table, linear in the op's kernels. Thread-safe. */
-const weft_kernel_t *weft_kernel_find(const char *device_type, weft_str_t op, const weft_named_attr_t *attrs, int num_attrs);
+const weft_kernel_t *weft_kernel_find(const char *device_type, weft_str_t op, const weft_named_attr_t *attrs,
+                                      int num_attrs);
 /* The same in one table; linear in the table. For tables that are not a device's own. */
 const weft_kernel_t *weft_kernel_table_find(const weft_kernel_table_t *table, weft_str_t op,
                                             const weft_named_attr_t *attrs, int num_attrs);
@@ -156,21 +165,22 @@ bool weft_kernel_exists(const char *device_type, weft_str_t op, weft_dtype_set_t
 
 /* ---- helpers for compute functions ---- */
 
-/* The tensor of input i, lent; never NULL for a live, non-reference input. On a device with queues its bytes lie in the
- * device's memory, but those of host inputs, strings, handles and variants. */
+/* The tensor of input i, lent; never NULL for a live, non-reference input. On a device with queues its bytes
+ * lie in the device's memory, but those of host inputs, strings, handles and variants. */
 static inline weft_tensor_t *weft_in(const weft_kernel_ctx_t *c, int i) { return c->inputs[i].tensor; }
 /* A new output tensor in the device's memory, set as output i; *out is lent. */
-WEFT_MUST_CHECK weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype, const weft_shape_t *shape,
-                                            weft_tensor_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype,
+                                            const weft_shape_t *shape, weft_tensor_t **out);
 /* Sets output i; consumes `t`. */
 static inline void weft_out_set(weft_kernel_ctx_t *c, int i, weft_tensor_t *t) { c->outputs[i].tensor = t; }
-/* Like weft_out_new, but takes input `in` over if it is of that dtype and byte size and holds the only reference to it
- * (a reshape of it if the shape differs). The caller then reads and writes the same bytes. */
+/* Like weft_out_new, but takes input `in` over if it is of that dtype and byte size and holds the only
+ * reference to it (a reshape of it if the shape differs). The caller then reads and writes the same bytes. */
 WEFT_MUST_CHECK weft_status_t *weft_out_forward(weft_kernel_ctx_t *c, int in, int i, weft_dtype_t dtype,
                                                 const weft_shape_t *shape, weft_tensor_t **out);
 /* Reads a host int32/int64 tensor of any rank 0 or 1 as int64s; `max` entries at most.
  * Errors: INVALID_ARGUMENT naming `what`. */
-WEFT_MUST_CHECK weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max, int64_t *out, int *out_n);
+WEFT_MUST_CHECK weft_status_t *weft_read_ints(const weft_tensor_t *t, const char *what, int max, int64_t *out,
+                                              int *out_n);
 /* Attributes of a node that its op's record has, of that kind: surely there (the graph was validated). */
 int64_t weft_knode_int(const weft_kernel_node_t *n, const char *name);
 bool weft_knode_bool(const weft_kernel_node_t *n, const char *name);
@@ -186,7 +196,8 @@ bool weft_knode_bool_or(const weft_kernel_node_t *n, const char *name, bool abse
 WEFT_MUST_CHECK weft_status_t *weft_step_container_create(weft_step_container_t **out);
 void weft_step_container_destroy(weft_step_container_t *c); /* NULL is fine; releases what it holds */
 /* Keeps `o` (retained) under `name` for the step. Errors: ALREADY_EXISTS. */
-WEFT_MUST_CHECK weft_status_t *weft_step_container_add(weft_step_container_t *c, weft_str_t name, weft_object_t *o);
+WEFT_MUST_CHECK weft_status_t *weft_step_container_add(weft_step_container_t *c, weft_str_t name,
+                                                       weft_object_t *o);
 /* A number that it gave to no other resource of this step, on whatever device of the task that is. */
 uint64_t weft_step_container_number(weft_step_container_t *c);
 weft_object_t *weft_step_container_find(weft_step_container_t *c, weft_str_t name); /* retained, or NULL */

@@ -38,7 +38,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static entry_t built_in_entries[NUM_BUILT_IN]; /* in static storage: they cannot fail */
 static entry_t *_Atomic first;
 
-/* Equal names keep the table's order: rows of one family are adjacent in memory, and no op is in two families. */
+/* Equal names keep the table's order: rows of one family are adjacent in memory, and no op is in two
+ * families. */
 static int by_name(const void *a, const void *b) {
   const weft_kernel_t *x = *(const weft_kernel_t *const *)a, *y = *(const weft_kernel_t *const *)b;
   int c = strcmp(x->op, y->op);
@@ -182,7 +183,8 @@ bool weft_kernel_exists(const char *device_type, weft_str_t op, weft_dtype_set_t
   weft_dtype_set_t types = 0;
   bool found = false, any = false;
   if (e == NULL) return false;
-  for (int i = first_of(e, op); i < e->num && weft_str_is(op, e->sorted[i]->op); i++) note(e->sorted[i], &types, &found, &any);
+  for (int i = first_of(e, op); i < e->num && weft_str_is(op, e->sorted[i]->op); i++)
+    note(e->sorted[i], &types, &found, &any);
   for (int f = 0; e->sorted == NULL && e->table->families[f] != NULL; f++) {
     for (const weft_kernel_t *k = e->table->families[f]; k->op != NULL; k++) {
       if (weft_str_is(op, k->op)) note(k, &types, &found, &any);

@@ -6,7 +6,8 @@
 
 /* key in [0, max_key), cut into n ranges whose lengths differ by one at most. */
 static inline int weft_kv_server_by_range(int64_t key, int64_t max_key, int n) {
-  int64_t each = max_key / n, more = max_key % n; /* the first `more` servers have one key more: no overflow */
+  int64_t each = max_key / n,
+          more = max_key % n; /* the first `more` servers have one key more: no overflow */
   int64_t limit = (each + 1) * more;
   return (int)(key < limit ? key / (each + 1) : more + (key - limit) / (each > 0 ? each : 1));
 }

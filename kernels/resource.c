@@ -132,11 +132,12 @@ weft_status_t *weft_resource_missing(weft_resource_manager_t *m, weft_str_t cont
     return WEFT_ERROR(NOT_FOUND, "Container %.*s does not exist. (Could not find resource: %.*s/%.*s)",
                       WEFT_STR_ARGS(container), WEFT_STR_ARGS(container), WEFT_STR_ARGS(name));
   }
-  return WEFT_ERROR(NOT_FOUND, "Resource %.*s/%.*s/%.*s does not exist.", WEFT_STR_ARGS(container), WEFT_STR_ARGS(name),
-                    WEFT_STR_ARGS(type_name));
+  return WEFT_ERROR(NOT_FOUND, "Resource %.*s/%.*s/%.*s does not exist.", WEFT_STR_ARGS(container),
+                    WEFT_STR_ARGS(name), WEFT_STR_ARGS(type_name));
 }
 
-weft_status_t *weft_resource_nothing_to_delete(weft_resource_manager_t *m, weft_str_t container, weft_str_t name) {
+weft_status_t *weft_resource_nothing_to_delete(weft_resource_manager_t *m, weft_str_t container,
+                                               weft_str_t name) {
   container = weft_resource_container(m, container);
   if (has_container(m, container)) return weft_resource_missing(m, container, name, WEFT_STR("<unknown>"));
   return WEFT_ERROR(NOT_FOUND, "Container %.*s does not exist.", WEFT_STR_ARGS(container));
@@ -172,9 +173,10 @@ weft_status_t *weft_resource_lookup(weft_resource_manager_t *m, weft_str_t conta
   return NULL;
 }
 
-weft_status_t *weft_resource_lookup_or_create(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
-                                              const weft_resource_type_t *type, weft_resource_create_fn *create,
-                                              void *arg, weft_object_t **out) {
+weft_status_t *weft_resource_lookup_or_create(weft_resource_manager_t *m, weft_str_t container,
+                                              weft_str_t name, const weft_resource_type_t *type,
+                                              weft_resource_create_fn *create, void *arg,
+                                              weft_object_t **out) {
   container = weft_resource_container(m, container);
   weft_status_t *s = NULL;
   weft_object_t *made = NULL, *found = NULL;
@@ -212,8 +214,8 @@ done:
   return s;
 }
 
-weft_status_t *weft_resource_delete_by_type_name(weft_resource_manager_t *m, weft_str_t container, weft_str_t name,
-                                                 weft_str_t type_name) {
+weft_status_t *weft_resource_delete_by_type_name(weft_resource_manager_t *m, weft_str_t container,
+                                                 weft_str_t name, weft_str_t type_name) {
   container = weft_resource_container(m, container);
   entry_t *key = entry_new(container, type_name, name);
   if (key == NULL) return no_memory(name);
@@ -264,8 +266,8 @@ size_t weft_resource_count(weft_resource_manager_t *m) {
 }
 
 /* Those that want to know, at most `max` of them, retained. Returns how many there are. */
-static size_t list_task_watchers(weft_resource_manager_t *m, weft_object_t **objects, const weft_resource_type_t **types,
-                                 size_t max) {
+static size_t list_task_watchers(weft_resource_manager_t *m, weft_object_t **objects,
+                                 const weft_resource_type_t **types, size_t max) {
   size_t n = 0;
   weft_mutex_lock(&m->mu);
   weft_map_entry_t at;
@@ -283,7 +285,8 @@ static size_t list_task_watchers(weft_resource_manager_t *m, weft_object_t **obj
 }
 
 void weft_resource_task_lost(weft_resource_manager_t *m, weft_str_t task) {
-  size_t max = 2 * list_task_watchers(m, NULL, NULL, 0) + 16; /* some may be made meanwhile: those begin without the task's loss */
+  size_t max = 2 * list_task_watchers(m, NULL, NULL, 0) +
+               16; /* some may be made meanwhile: those begin without the task's loss */
   weft_object_t **objects = weft_calloc(max, sizeof(weft_object_t *));
   const weft_resource_type_t **types = weft_calloc(max, sizeof(weft_resource_type_t *));
   size_t n = objects == NULL || types == NULL ? 0 : list_task_watchers(m, objects, types, max);

@@ -72,7 +72,8 @@ static void received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bo
   if (status != NULL || is_dead || tensor == NULL) {
     weft_tensor_release(tensor);
   } else if (tensor->dtype != want) {
-    status = WEFT_ERROR(INTERNAL, "Output 0 of type %s does not match declared output type %s for node {{node %.*s}}",
+    status = WEFT_ERROR(INTERNAL,
+                        "Output 0 of type %s does not match declared output type %s for node {{node %.*s}}",
                         weft_dtype_name(tensor->dtype), weft_dtype_name(want), WEFT_STR_ARGS(c->node->name));
     weft_tensor_release(tensor);
   } else {
@@ -93,7 +94,7 @@ static void recv(weft_kernel_ctx_t *c) {
 }
 
 /* Between tasks bytes travel from and to the host's memory. */
-#define SEND \
+#define SEND                                                                                             \
   .type_attr = "T", .types = WEFT_SET_ALL, .prepare = prepare, .compute = send, .destroy = channel_free, \
   .host_inputs = 1
 #define RECV                                                                                    \
@@ -101,9 +102,5 @@ static void recv(weft_kernel_ctx_t *c) {
   .destroy = channel_free, .host_outputs = 1
 
 const weft_kernel_t weft_sendrecv_kernels[] = {
-    {.op = "_HostRecv", RECV},
-    {.op = "_HostSend", SEND},
-    {.op = "_Recv", RECV},
-    {.op = "_Send", SEND},
-    {0},
+    {.op = "_HostRecv", RECV}, {.op = "_HostSend", SEND}, {.op = "_Recv", RECV}, {.op = "_Send", SEND}, {0},
 };

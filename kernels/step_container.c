@@ -15,7 +15,7 @@ typedef struct entry {
 
 struct weft_step_container {
   weft_mutex_t mu;
-  weft_map_t by_name; /* guarded by mu; entry_t */
+  weft_map_t by_name;           /* guarded by mu; entry_t */
   atomic_uint_fast64_t numbers; /* relaxed: only their being different counts */
 };
 

@@ -20,7 +20,8 @@ static void abandon(weft_object_t *o) {
 }
 
 const weft_resource_type_t weft_variable_type = {"N10tensorflow3VarE", "Variable", abandon, true};
-const weft_resource_type_t weft_legacy_variable_type = {"N10tensorflow9LegacyVarE", "Variable", abandon, false};
+const weft_resource_type_t weft_legacy_variable_type = {"N10tensorflow9LegacyVarE", "Variable", abandon,
+                                                        false};
 
 static void destroy(weft_object_t *o) {
   weft_variable_t *v = (weft_variable_t *)o;
@@ -83,12 +84,14 @@ weft_status_t *weft_variable_assign_shared(weft_variable_t *v, weft_tensor_t *va
   weft_status_t *s = NULL;
   bool is_plain = weft_dtype_is_plain(value->dtype);
   weft_mutex_lock(&v->mu);
-  bool fits = is_plain && v->value != NULL && v->value->dtype == value->dtype && v->value->count == value->count;
+  bool fits =
+      is_plain && v->value != NULL && v->value->dtype == value->dtype && v->value->count == value->count;
   if (fits) s = write_into_locked(v, value);
   weft_mutex_unlock(&v->mu);
   if (fits) return s;
   weft_tensor_t *mine = weft_tensor_retain(value);
-  bool was_alone = atomic_load_explicit(&value->refs, memory_order_acquire) == 2 && value->owner == NULL && value->dealloc == NULL;
+  bool was_alone = atomic_load_explicit(&value->refs, memory_order_acquire) == 2 && value->owner == NULL &&
+                   value->dealloc == NULL;
   if (!was_alone) { /* a constant's or another variable's bytes must not change with this one */
     weft_tensor_release(mine);
     WEFT_RETURN_IF_ERROR(weft_tensor_copy(value, &mine));
@@ -99,12 +102,14 @@ weft_status_t *weft_variable_assign_shared(weft_variable_t *v, weft_tensor_t *va
 }
 
 weft_status_t *weft_variable_uninitialized(const weft_variable_t *v) {
-  return WEFT_ERROR(FAILED_PRECONDITION, "Attempting to use uninitialized value %.*s", WEFT_STR_ARGS(v->name));
+  return WEFT_ERROR(FAILED_PRECONDITION, "Attempting to use uninitialized value %.*s",
+                    WEFT_STR_ARGS(v->name));
 }
 
 weft_status_t *weft_variable_make_writable_locked(weft_variable_t *v) {
   if (v->value == NULL) return weft_variable_uninitialized(v);
-  if (weft_tensor_is_exclusive(v->value) || (v->is_shared && weft_dtype_is_plain(v->value->dtype))) return NULL;
+  if (weft_tensor_is_exclusive(v->value) || (v->is_shared && weft_dtype_is_plain(v->value->dtype)))
+    return NULL;
   weft_tensor_t *mine = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_copy(v->value, &mine));
   weft_tensor_release(v->value); /* others hold it still, so nothing is freed under the lock */

@@ -1,4 +1,5 @@
-/* kernels/variable.h - a value that ops change: behind VariableV2 (as a reference) and VarHandleOp (as a handle).
+/* kernels/variable.h - a value that ops change: behind VariableV2 (as a reference) and VarHandleOp (as a
+ * handle).
  *
  * Behind a handle, `value` is an immutable tensor under `mu`. Readers retain it:
  * they never see half an update. A writer changes the bytes in place if it alone
@@ -18,12 +19,12 @@
 typedef struct weft_variable { /* Thread-safe through mu. */
   weft_object_t object;        /* first: a variable is a resource */
   weft_mutex_t mu;             /* taken in address order where an op needs several */
-  weft_dtype_t dtype;          /* a handle's variable takes the dtype of its first value: then guarded by mu */
-  weft_shape_t shape;          /* declared; may be partly unknown */
-  weft_str_t name;             /* owned, for messages */
-  weft_tensor_t *value;        /* guarded by mu; NULL: not initialised */
-  bool is_shared;              /* behind references; constant after creation. Then nobody but it owns the bytes of value */
-  atomic_bool is_gone;         /* deleted from its manager: who comes by an old handle must look it up again */
+  weft_dtype_t dtype;   /* a handle's variable takes the dtype of its first value: then guarded by mu */
+  weft_shape_t shape;   /* declared; may be partly unknown */
+  weft_str_t name;      /* owned, for messages */
+  weft_tensor_t *value; /* guarded by mu; NULL: not initialised */
+  bool is_shared; /* behind references; constant after creation. Then nobody but it owns the bytes of value */
+  atomic_bool is_gone; /* deleted from its manager: who comes by an old handle must look it up again */
 } weft_variable_t;
 static inline bool weft_variable_is_gone(weft_variable_t *v) {
   return atomic_load_explicit(&v->is_gone, memory_order_acquire); /* with abandon() in variable.c */
@@ -32,17 +33,17 @@ static inline bool weft_variable_is_gone(weft_variable_t *v) {
 extern const weft_resource_type_t weft_variable_type;        /* behind a VarHandleOp */
 extern const weft_resource_type_t weft_legacy_variable_type; /* behind a VariableV2: another name space */
 
-WEFT_MUST_CHECK weft_status_t *weft_variable_create(weft_str_t name, weft_dtype_t dtype, const weft_shape_t *shape,
-                                                    weft_variable_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_variable_create(weft_str_t name, weft_dtype_t dtype,
+                                                    const weft_shape_t *shape, weft_variable_t **out);
 /* The current value, retained; NULL if not initialised. */
 weft_tensor_t *weft_variable_read(weft_variable_t *v);
 /* Replaces the value; `value` is retained; NULL: the variable is not initialised any more. */
 void weft_variable_write(weft_variable_t *v, weft_tensor_t *value);
-/* The Assign of a reference: writes into the buffer if sizes agree, else takes `value` if nobody else can reach its
- * bytes, else a copy. */
+/* The Assign of a reference: writes into the buffer if sizes agree, else takes `value` if nobody else can
+ * reach its bytes, else a copy. */
 WEFT_MUST_CHECK weft_status_t *weft_variable_assign_shared(weft_variable_t *v, weft_tensor_t *value);
-/* Makes v->value writable in place (copies it if others hold it). Errors: FAILED_PRECONDITION "Attempting to use
- * uninitialized value <name>", RESOURCE_EXHAUSTED. */
+/* Makes v->value writable in place (copies it if others hold it). Errors: FAILED_PRECONDITION "Attempting to
+ * use uninitialized value <name>", RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_variable_make_writable_locked(weft_variable_t *v) WEFT_REQUIRES(v->mu);
 
 /* "Attempting to use uninitialized value <name>". */

@@ -11,11 +11,11 @@
 #include "rendezvous/rendezvous.h"
 
 typedef struct fed {
-  weft_output_t from;   /* in the full graph */
-  weft_output_t by;     /* in the full graph: of a tensor connection; node NULL for a feed */
+  weft_output_t from; /* in the full graph */
+  weft_output_t by;   /* in the full graph: of a tensor connection; node NULL for a feed */
   weft_str_t name;
-  weft_node_t *recv;    /* in the new graph */
-  struct fed *next;     /* of the same node */
+  weft_node_t *recv; /* in the new graph */
+  struct fed *next;  /* of the same node */
 } fed_t;
 
 typedef struct build {
@@ -23,16 +23,18 @@ typedef struct build {
   const weft_signature_t *signature;
   const weft_session_device_t *client;
   weft_graph_t *g;
-  weft_node_t **clones;    /* by id of the full graph; NULL: not needed */
-  bool *is_needed;         /* by id */
+  weft_node_t **clones; /* by id of the full graph; NULL: not needed */
+  bool *is_needed;      /* by id */
   const weft_node_t **stack;
   int top;
-  fed_t *feds;             /* feeds, then connections */
+  fed_t *feds; /* feeds, then connections */
   int num_feds;
-  weft_map_t fed_nodes;    /* node id of the full graph -> fed_t chain */
+  weft_map_t fed_nodes; /* node id of the full graph -> fed_t chain */
 } build_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's graph"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's graph");
+}
 
 static weft_node_t *find_node(const weft_graph_t *full, weft_str_t text, int *index) {
   weft_str_t name;
@@ -42,9 +44,11 @@ static weft_node_t *find_node(const weft_graph_t *full, weft_str_t text, int *in
 static weft_status_t *find_feed(const weft_graph_t *full, weft_str_t text, weft_output_t *out) {
   int index;
   weft_node_t *n = find_node(full, text, &index);
-  if (n == NULL) return WEFT_ERROR(NOT_FOUND, "FeedInputs: unable to find feed output %.*s", WEFT_STR_ARGS(text));
+  if (n == NULL)
+    return WEFT_ERROR(NOT_FOUND, "FeedInputs: unable to find feed output %.*s", WEFT_STR_ARGS(text));
   if (index >= n->num_outputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "FeedInputs: %.*s should have output index < %d", WEFT_STR_ARGS(text), n->num_outputs);
+    return WEFT_ERROR(INVALID_ARGUMENT, "FeedInputs: %.*s should have output index < %d", WEFT_STR_ARGS(text),
+                      n->num_outputs);
   }
   *out = (weft_output_t){n, index};
   return NULL;
@@ -52,8 +56,10 @@ static weft_status_t *find_feed(const weft_graph_t *full, weft_str_t text, weft_
 
 /* "^name" is a control output, which has no value. */
 static weft_status_t *not_a_tensor(const weft_node_t *n) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "Attempt to add output -1 of %.*s not in range [0, %d) to node with type _Send. Node: {{node %.*s}}",
-                    WEFT_STR_ARGS(n->name), n->num_outputs, WEFT_STR_ARGS(n->name));
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "Attempt to add output -1 of %.*s not in range [0, %d) to node with type _Send. Node: {{node %.*s}}",
+      WEFT_STR_ARGS(n->name), n->num_outputs, WEFT_STR_ARGS(n->name));
 }
 
 static weft_status_t *find_fetch(const weft_graph_t *full, weft_str_t text, weft_output_t *out) {
@@ -65,13 +71,15 @@ static weft_status_t *find_fetch(const weft_graph_t *full, weft_str_t text, weft
   weft_node_t *n = find_node(full, text, &index);
   if (n == NULL) return WEFT_ERROR(NOT_FOUND, "FetchOutputs node %.*s: not found", WEFT_STR_ARGS(text));
   if (n->num_outputs == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Tried to fetch data for '%.*s', which produces no output.  To run to a node but not fetch any data, "
-                      "pass '%.*s' as an argument to the 'target_node_names' argument of the Session::Run API.",
-                      WEFT_STR_ARGS(text), WEFT_STR_ARGS(text));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Tried to fetch data for '%.*s', which produces no output.  To run to a node but not fetch any data, "
+        "pass '%.*s' as an argument to the 'target_node_names' argument of the Session::Run API.",
+        WEFT_STR_ARGS(text), WEFT_STR_ARGS(text));
   }
   if (index >= n->num_outputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "FetchOutputs %.*s: output index too large, must be < %d", WEFT_STR_ARGS(text), n->num_outputs);
+    return WEFT_ERROR(INVALID_ARGUMENT, "FetchOutputs %.*s: output index too large, must be < %d",
+                      WEFT_STR_ARGS(text), n->num_outputs);
   }
   *out = (weft_output_t){n, index};
   return NULL;
@@ -92,7 +100,8 @@ static weft_status_t *add_fed(build_t *b, weft_str_t name, const weft_str_t *by)
     int index;
     weft_node_t *n = find_node(b->full, *by, &index);
     if (n == NULL || index >= n->num_outputs) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Requested tensor connection from unknown node: \"%.*s\".", WEFT_STR_ARGS(name));
+      return WEFT_ERROR(INVALID_ARGUMENT, "Requested tensor connection from unknown node: \"%.*s\".",
+                        WEFT_STR_ARGS(name));
     }
     f->by = (weft_output_t){n, index};
   }
@@ -132,7 +141,8 @@ static void need_output(build_t *b, weft_output_t o) {
   }
 }
 
-/* Whoever waits for a fed placeholder waits for what replaces it: it never runs itself. NULL: not a fed placeholder. */
+/* Whoever waits for a fed placeholder waits for what replaces it: it never runs itself. NULL: not a fed
+ * placeholder. */
 static fed_t *fed_placeholder(const build_t *b, weft_node_t *n) {
   return (n->flags & WEFT_OP_PLACEHOLDER) == 0 ? NULL : fed_of(b, (weft_output_t){n, 0});
 }
@@ -188,15 +198,18 @@ static weft_status_t *mark(build_t *b) {
 /* ---- the new graph ---- */
 
 void weft_client_key(weft_strbuf_t *out, const weft_session_device_t *client, weft_str_t tensor) {
-  weft_key_print(out, client->attributes.name, client->attributes.incarnation, client->attributes.name, tensor, 0, 0);
+  weft_key_print(out, client->attributes.name, client->attributes.incarnation, client->attributes.name,
+                 tensor, 0, 0);
 }
 
 /* Adds "_recv_<node>_<index>" or "_send_<node>_<index>". */
-static weft_status_t *add_transfer(build_t *b, const char *op, const char *prefix, weft_str_t tensor, weft_output_t o,
-                                   int dtype, const weft_output_t *input, weft_node_t **out) {
+static weft_status_t *add_transfer(build_t *b, const char *op, const char *prefix, weft_str_t tensor,
+                                   weft_output_t o, int dtype, const weft_output_t *input,
+                                   weft_node_t **out) {
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "%s%.*s_%d", prefix, WEFT_STR_ARGS(o.node->name), o.index);
-  weft_str_t unique = name.failed ? (weft_str_t){NULL, 0} : weft_graph_unique_name(b->g, weft_str_of(name.data, name.length));
+  weft_str_t unique =
+      name.failed ? (weft_str_t){NULL, 0} : weft_graph_unique_name(b->g, weft_str_of(name.data, name.length));
   weft_strbuf_deinit(&name);
   weft_str_t device = weft_graph_intern(b->g, b->client->attributes.name);
   if (unique.data == NULL || device.data == NULL) return no_memory();
@@ -204,12 +217,18 @@ static weft_status_t *add_transfer(build_t *b, const char *op, const char *prefi
       {WEFT_STR("tensor_name"), {.kind = WEFT_ATTR_STRING, .s = tensor}},
       {WEFT_STR("send_device"), {.kind = WEFT_ATTR_STRING, .s = device}},
       {WEFT_STR("recv_device"), {.kind = WEFT_ATTR_STRING, .s = device}},
-      {WEFT_STR("send_device_incarnation"), {.kind = WEFT_ATTR_INT, .i = (int64_t)b->client->attributes.incarnation}},
+      {WEFT_STR("send_device_incarnation"),
+       {.kind = WEFT_ATTR_INT, .i = (int64_t)b->client->attributes.incarnation}},
       {WEFT_STR("client_terminated"), {.kind = WEFT_ATTR_BOOL, .b = true}},
       {input == NULL ? WEFT_STR("tensor_type") : WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .type = dtype}},
   };
-  weft_node_spec_t spec = {.name = unique, .op = weft_str(op), .device = device, .inputs = input,
-                           .num_inputs = input == NULL ? 0 : 1, .attrs = attrs, .num_attrs = 6};
+  weft_node_spec_t spec = {.name = unique,
+                           .op = weft_str(op),
+                           .device = device,
+                           .inputs = input,
+                           .num_inputs = input == NULL ? 0 : 1,
+                           .attrs = attrs,
+                           .num_attrs = 6};
   WEFT_RETURN_IF_ERROR(weft_graph_add(b->g, &spec, out));
   (*out)->assigned_device = device;
   return NULL;
@@ -247,9 +266,10 @@ static weft_output_t source(const build_t *b, weft_output_t o) {
 static weft_status_t *check_reference(const fed_t *f, const weft_node_t *n, int input) {
   int want = n->input_types[input];
   if (!weft_dtype_is_ref(want)) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Input %d of node %.*s was passed %s from %.*s:0 incompatible with expected %s_ref.",
-                    input, WEFT_STR_ARGS(n->name), weft_dtype_name(weft_dtype_base(want)), WEFT_STR_ARGS(f->recv->name),
-                    weft_dtype_name(weft_dtype_base(want)));
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "Input %d of node %.*s was passed %s from %.*s:0 incompatible with expected %s_ref.",
+                    input, WEFT_STR_ARGS(n->name), weft_dtype_name(weft_dtype_base(want)),
+                    WEFT_STR_ARGS(f->recv->name), weft_dtype_name(weft_dtype_base(want)));
 }
 
 /* A connection that brings another type than its consumer takes. */
@@ -258,10 +278,14 @@ static weft_status_t *check_type(const build_t *b, const weft_node_t *n, int inp
   const fed_t *f = fed_of(b, from);
   if (f != NULL && f->by.node == NULL) return check_reference(f, n, input);
   if (f == NULL) return NULL;
-  int got = weft_dtype_base(f->by.node->output_types[f->by.index]), want = weft_dtype_base(n->input_types[input]);
+  int got = weft_dtype_base(f->by.node->output_types[f->by.index]),
+      want = weft_dtype_base(n->input_types[input]);
   if (got == want) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Input %d of node %.*s was passed %s from _identity_%.*s_%d:0 incompatible with expected %s.", input,
-                    WEFT_STR_ARGS(n->name), weft_dtype_name(got), WEFT_STR_ARGS(from.node->name), from.index, weft_dtype_name(want));
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "Input %d of node %.*s was passed %s from _identity_%.*s_%d:0 incompatible with expected %s.", input,
+      WEFT_STR_ARGS(n->name), weft_dtype_name(got), WEFT_STR_ARGS(from.node->name), from.index,
+      weft_dtype_name(want));
 }
 
 /* A connection from behind what it feeds: nobody could ever run. */
@@ -273,7 +297,8 @@ static weft_status_t *check_cycles(const build_t *b) {
   if (weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
   weft_status_free(s);
   const fed_t *f = &b->feds[b->signature->num_feeds];
-  return WEFT_ERROR(INVALID_ARGUMENT, "Requested Tensor connection between nodes \"%.*s\" and \"%.*s\" would create a cycle.",
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "Requested Tensor connection between nodes \"%.*s\" and \"%.*s\" would create a cycle.",
                     WEFT_STR_ARGS(f->from.node->name), WEFT_STR_ARGS(f->by.node->name));
 }
 
@@ -299,7 +324,8 @@ static weft_status_t *wire(build_t *b) {
     weft_output_t input = source(b, from);
     weft_node_t *send;
     int dtype = weft_dtype_base(from.node->output_types[from.index]);
-    WEFT_RETURN_IF_ERROR(add_transfer(b, "_Send", "_send_", b->signature->fetches[i], from, dtype, &input, &send));
+    WEFT_RETURN_IF_ERROR(
+        add_transfer(b, "_Send", "_send_", b->signature->fetches[i], from, dtype, &input, &send));
   }
   return NULL;
 }
@@ -337,14 +363,16 @@ weft_status_t *weft_client_graph_build(const weft_graph_t *full, const weft_sign
 static weft_status_t *need_fed(build_t *b, weft_output_t o, const bool *is_fed) {
   const fed_t *f = fed_of(b, o);
   if (f != NULL && !is_fed[f - b->feds]) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Fetch %.*s can't be computed from the feeds that have been fed so far.", WEFT_STR_ARGS(f->name));
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Fetch %.*s can't be computed from the feeds that have been fed so far.",
+                      WEFT_STR_ARGS(f->name));
   }
   need_output(b, o);
   return NULL;
 }
 
-weft_status_t *weft_client_graph_check_fetch(const weft_graph_t *full, weft_str_t fetch, const weft_str_t *feeds,
-                                             const bool *is_fed, int num_feeds) {
+weft_status_t *weft_client_graph_check_fetch(const weft_graph_t *full, weft_str_t fetch,
+                                             const weft_str_t *feeds, const bool *is_fed, int num_feeds) {
   size_t n = (size_t)full->num_nodes + 1;
   weft_signature_t signature = {.feeds = feeds, .num_feeds = num_feeds};
   build_t b = {.full = full, .signature = &signature, .fed_nodes = WEFT_MAP_INIT};

@@ -1,7 +1,8 @@
 /* master/clients.c - a table of clients, the calls that hold them, and one timer for those that are away.
  *
- * Locking: `mu` is a leaf. The function that takes a hold out of its client, under `mu`, ends its call: broken() when the call was cancelled,
- * or the one that stops or replaces it, which first takes broken() off the canceller and so waits for it.
+ * Locking: `mu` is a leaf. The function that takes a hold out of its client, under `mu`, ends its call:
+ * broken() when the call was cancelled, or the one that stops or replaces it, which first takes broken() off
+ * the canceller and so waits for it.
  */
 #include "master/clients.h"
 
@@ -28,8 +29,9 @@ typedef struct hold {
 typedef struct client {
   char id[MAX_ID], peer[MAX_PEER]; /* peer: as of the last hold; "" before */
   int num_sessions;
-  hold_t *hold;                        /* owned; NULL: away */
-  int64_t away_since_ns, away_since_micros; /* on the clocks of weft_clock_ns and weft_clock_micros; while away */
+  hold_t *hold; /* owned; NULL: away */
+  int64_t away_since_ns,
+      away_since_micros; /* on the clocks of weft_clock_ns and weft_clock_micros; while away */
 } client_t;
 
 struct weft_clients {
@@ -38,16 +40,17 @@ struct weft_clients {
   weft_client_gone_fn *fn;
   void *arg;
   weft_mutex_t mu;
-  weft_map_t by_id;   /* guarded by mu: id -> client_t, owned */
-  bool has_timer;     /* guarded by mu: check() will run */
-  uint64_t timer_id;  /* guarded by mu: of the last check; 0: there was none */
-  bool stopped;       /* guarded by mu */
+  weft_map_t by_id;  /* guarded by mu: id -> client_t, owned */
+  bool has_timer;    /* guarded by mu: check() will run */
+  uint64_t timer_id; /* guarded by mu: of the last check; 0: there was none */
+  bool stopped;      /* guarded by mu */
 };
 
 static weft_status_t *check_id(weft_str_t id) {
   bool ok = id.length > 0 && id.length < MAX_ID;
   for (size_t i = 0; ok && i < id.length; i++) ok = id.data[i] >= ' ' && id.data[i] <= '~';
-  return ok ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "a client's id has 1 to %d printable characters", MAX_ID - 1);
+  return ok ? NULL
+            : WEFT_ERROR(INVALID_ARGUMENT, "a client's id has 1 to %d printable characters", MAX_ID - 1);
 }
 
 /* What is printed later comes from outside. */
@@ -57,10 +60,13 @@ static void copy_printable(weft_str_t from, char *to, size_t size) {
   to[n] = '\0';
 }
 
-static client_t *find_locked(weft_clients_t *c, const char *id) WEFT_REQUIRES(c->mu) { return weft_map_get(&c->by_id, weft_str(id)); }
+static client_t *find_locked(weft_clients_t *c, const char *id) WEFT_REQUIRES(c->mu) {
+  return weft_map_get(&c->by_id, weft_str(id));
+}
 
 /* Finds the client, or makes one that is away since now of `fresh`, which then is NULL. */
-static weft_status_t *find_or_add_locked(weft_clients_t *c, client_t **fresh, client_t **out) WEFT_REQUIRES(c->mu) {
+static weft_status_t *find_or_add_locked(weft_clients_t *c, client_t **fresh, client_t **out)
+    WEFT_REQUIRES(c->mu) {
   *out = find_locked(c, (*fresh)->id);
   if (*out != NULL) return NULL;
   WEFT_RETURN_IF_ERROR(weft_map_put(&c->by_id, weft_str((*fresh)->id), *fresh, NULL));
@@ -153,7 +159,8 @@ static void end_hold(hold_t *h, weft_status_t *why) {
   weft_free(h);
 }
 
-/* Takes the hold out of its client, which is away from now on, or forgotten if it has no sessions. False: another did. */
+/* Takes the hold out of its client, which is away from now on, or forgotten if it has no sessions. False:
+ * another did. */
 static bool let_go(hold_t *h, char *who, size_t size, int *num_sessions) {
   weft_clients_t *c = h->clients;
   client_t *forgotten = NULL;
@@ -182,14 +189,15 @@ static void broken(void *arg) {
   int num_sessions = 0;
   if (!let_go(h, who, sizeof who, &num_sessions)) return;
   if (num_sessions > 0) {
-    weft_log(WEFT_LOG_WARNING, "the connection of client %s is lost, which has %d session%s", who, num_sessions, num_sessions == 1 ? "" : "s");
+    weft_log(WEFT_LOG_WARNING, "the connection of client %s is lost, which has %d session%s", who,
+             num_sessions, num_sessions == 1 ? "" : "s");
     add_timer(c);
   }
   end_hold(h, WEFT_ERROR(CANCELLED, "the call was cancelled"));
 }
 
-static weft_status_t *make_hold(weft_clients_t *c, const weft_hold_client_t *r, weft_canceller_t *call, weft_done_fn *fn, void *arg,
-                                hold_t **out) {
+static weft_status_t *make_hold(weft_clients_t *c, const weft_hold_client_t *r, weft_canceller_t *call,
+                                weft_done_fn *fn, void *arg, hold_t **out) {
   hold_t *h = weft_calloc(1, sizeof *h);
   if (h == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a client");
   *h = (hold_t){.clients = c, .call = weft_canceller_retain(call), .fn = fn, .arg = arg};
@@ -203,7 +211,8 @@ static weft_status_t *make_hold(weft_clients_t *c, const weft_hold_client_t *r, 
   return WEFT_ERROR(CANCELLED, "the call was cancelled");
 }
 
-void weft_clients_hold(weft_clients_t *c, const weft_hold_client_t *r, weft_canceller_t *call, weft_done_fn *fn, void *arg) {
+void weft_clients_hold(weft_clients_t *c, const weft_hold_client_t *r, weft_canceller_t *call,
+                       weft_done_fn *fn, void *arg) {
   client_t *fresh = NULL, *one = NULL;
   hold_t *h = NULL, *old = NULL;
   bool was_away = false, is_broken = false;
@@ -259,14 +268,16 @@ void weft_clients_leave(weft_clients_t *c, weft_str_t client) {
   copy_printable(client, id, sizeof id);
   weft_mutex_lock(&c->mu);
   client_t *one = find_locked(c, id);
-  if (one != NULL && --one->num_sessions == 0 && one->hold == NULL) forgotten = weft_map_remove(&c->by_id, weft_str(one->id));
+  if (one != NULL && --one->num_sessions == 0 && one->hold == NULL)
+    forgotten = weft_map_remove(&c->by_id, weft_str(one->id));
   weft_mutex_unlock(&c->mu);
   weft_free(forgotten);
 }
 
 /* ---- life ---- */
 
-weft_status_t *weft_clients_create(weft_timer_t *timer, int64_t grace_ms, weft_client_gone_fn *fn, void *arg, weft_clients_t **out) {
+weft_status_t *weft_clients_create(weft_timer_t *timer, int64_t grace_ms, weft_client_gone_fn *fn, void *arg,
+                                   weft_clients_t **out) {
   weft_clients_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master");
   *c = (weft_clients_t){.timer = timer, .grace_ms = grace_ms, .fn = fn, .arg = arg};
@@ -299,7 +310,8 @@ void weft_clients_destroy(weft_clients_t *c) {
   weft_mutex_lock(&c->mu);
   uint64_t id = c->timer_id;
   weft_mutex_unlock(&c->mu);
-  if (id != 0) weft_timer_remove(c->timer, id); /* waits for a check that runs; it adds no other, as it sees `stopped` */
+  if (id != 0)
+    weft_timer_remove(c->timer, id); /* waits for a check that runs; it adds no other, as it sees `stopped` */
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&c->by_id, &at, &e);) weft_free(e.value);
   weft_map_deinit(&c->by_id);

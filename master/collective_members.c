@@ -23,7 +23,8 @@ static weft_status_t *count(const weft_node_t *n, weft_arena_t *arena, weft_map_
   if (known == NULL) {
     known = weft_arena_calloc(arena, 1, sizeof *known);
     weft_str_t own = weft_arena_str(arena, weft_str(key));
-    if (known == NULL || own.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for counting members of collectives");
+    if (known == NULL || own.data == NULL)
+      return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for counting members of collectives");
     *known = found;
     WEFT_RETURN_IF_ERROR(weft_map_put(instances, own, known, NULL));
   }
@@ -33,12 +34,16 @@ static weft_status_t *count(const weft_node_t *n, weft_arena_t *arena, weft_map_
 
 static weft_str_t describe(const instance_t *x, weft_arena_t *arena) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&text, "Collective %.*s {{node %.*s}} has %" PRId64 " members (group_key %" PRId64 ", instance_key %" PRId64
-                     "), but only %d of them %s part of this step: it would wait for ever. Run all of them in one step, or give all clients' "
+  weft_strbuf_printf(&text,
+                     "Collective %.*s {{node %.*s}} has %" PRId64 " members (group_key %" PRId64
+                     ", instance_key %" PRId64
+                     "), but only %d of them %s part of this step: it would wait for ever. Run all of them "
+                     "in one step, or give all clients' "
                      "steps the same collective_graph_key in RunOptions",
-                     WEFT_STR_ARGS(x->node->op->name), WEFT_STR_ARGS(x->node->name), x->keys.group_size, x->keys.group_key, x->keys.instance_key, x->members,
-                     x->members == 1 ? "is" : "are");
-  weft_str_t own = text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(arena, weft_str_of(text.data, text.length));
+                     WEFT_STR_ARGS(x->node->op->name), WEFT_STR_ARGS(x->node->name), x->keys.group_size,
+                     x->keys.group_key, x->keys.instance_key, x->members, x->members == 1 ? "is" : "are");
+  weft_str_t own =
+      text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(arena, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   return own;
 }

@@ -19,7 +19,8 @@ struct weft_collective_steps {
   weft_map_t graphs; /* guarded by mu: key -> graph_steps_t, owned */
 };
 
-weft_status_t *weft_collective_steps_create(const weft_collective_steps_options_t *o, weft_collective_steps_t **out) {
+weft_status_t *weft_collective_steps_create(const weft_collective_steps_options_t *o,
+                                            weft_collective_steps_t **out) {
   weft_collective_steps_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master");
   weft_mutex_init(&s->mu);
@@ -47,8 +48,8 @@ void weft_collective_steps_destroy(weft_collective_steps_t *s) {
 }
 
 /* Finds the graph or adds `fresh` (then consumed: *fresh is NULL). */
-static weft_status_t *find_locked(weft_collective_steps_t *s, int64_t key, graph_steps_t **fresh, graph_steps_t **out)
-    WEFT_REQUIRES(s->mu) {
+static weft_status_t *find_locked(weft_collective_steps_t *s, int64_t key, graph_steps_t **fresh,
+                                  graph_steps_t **out) WEFT_REQUIRES(s->mu) {
   *out = weft_map_get_u64(&s->graphs, (uint64_t)key);
   if (*out != NULL) return NULL;
   WEFT_RETURN_IF_ERROR(weft_map_put_u64(&s->graphs, (uint64_t)key, *fresh, NULL));
@@ -57,8 +58,8 @@ static weft_status_t *find_locked(weft_collective_steps_t *s, int64_t key, graph
   return NULL;
 }
 
-/* The leader says `id`. A master that has counted on from the leader's id keeps its count, unless the leader is ahead, or was
- * restarted: then its id is elsewhere. */
+/* The leader says `id`. A master that has counted on from the leader's id keeps its count, unless the leader
+ * is ahead, or was restarted: then its id is elsewhere. */
 static void learn(graph_steps_t *g, int64_t id) {
   bool is_behind = g->next != 0 && id >= g->first && id <= g->next;
   if (!is_behind) g->first = g->next = id;
@@ -77,11 +78,13 @@ static void answered(void *arg, weft_status_t *status, const int64_t *ids) {
   weft_collective_steps_t *s = q->steps;
   graph_steps_t *fresh = status == NULL ? weft_calloc(1, sizeof *fresh) : NULL, *g = NULL;
   int64_t id = 0;
-  if (status == NULL && fresh == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a collective graph");
+  if (status == NULL && fresh == NULL)
+    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a collective graph");
   if (status == NULL) {
     weft_mutex_lock(&s->mu);
     status = find_locked(s, q->key, &fresh, &g);
-    if (status == NULL && (g->next == 0 || g->is_doubtful)) learn(g, ids[0]); /* else another step has asked meanwhile */
+    if (status == NULL && (g->next == 0 || g->is_doubtful))
+      learn(g, ids[0]); /* else another step has asked meanwhile */
     if (status == NULL) id = g->next;
     weft_mutex_unlock(&s->mu);
   }
@@ -102,8 +105,11 @@ void weft_collective_steps_next(weft_collective_steps_t *s, int64_t key, weft_st
   weft_worker_client_t *leader = s->cache->find(s->cache, weft_str(s->leader));
   question_t *q = leader == NULL ? NULL : weft_calloc(1, sizeof *q);
   if (q == NULL) {
-    fn(arg, leader == NULL ? WEFT_ERROR(INVALID_ARGUMENT, "No worker known as %s, which leads collective graphs", s->leader)
-                           : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a collective graph"), 0);
+    fn(arg,
+       leader == NULL
+           ? WEFT_ERROR(INVALID_ARGUMENT, "No worker known as %s, which leads collective graphs", s->leader)
+           : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a collective graph"),
+       0);
   } else {
     *q = (question_t){s, key, fn, arg};
     leader->ops->get_step_sequence(leader, &key, 1, answered, q);

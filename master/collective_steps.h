@@ -17,15 +17,16 @@ typedef struct weft_collective_steps_options {
   weft_str_t task, leader;    /* copied; an empty leader is the task itself */
 } weft_collective_steps_options_t;
 
-WEFT_MUST_CHECK weft_status_t *weft_collective_steps_create(const weft_collective_steps_options_t *o, weft_collective_steps_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_collective_steps_create(const weft_collective_steps_options_t *o,
+                                                            weft_collective_steps_t **out);
 void weft_collective_steps_destroy(weft_collective_steps_t *s); /* NULL is fine; nobody may be asking */
 
 typedef void weft_step_id_fn(void *arg, weft_status_t *status, int64_t step_id); /* owns status */
-/* The id of the next step of graph `key` (not 0). Steps that run at once get one id. fn is called once: at once, or when
- * the leader has answered. Errors: what the leader's call says; RESOURCE_EXHAUSTED. */
+/* The id of the next step of graph `key` (not 0). Steps that run at once get one id. fn is called once: at
+ * once, or when the leader has answered. Errors: what the leader's call says; RESOURCE_EXHAUSTED. */
 void weft_collective_steps_next(weft_collective_steps_t *s, int64_t key, weft_step_id_fn *fn, void *arg);
-/* The step is over. After a failure the leader is asked again before the next one: it may have been restarted, or others
- * may be further on. */
+/* The step is over. After a failure the leader is asked again before the next one: it may have been
+ * restarted, or others may be further on. */
 void weft_collective_steps_retire(weft_collective_steps_t *s, int64_t key, int64_t step_id, bool has_failed);
 
 #endif /* WEFT_MASTER_COLLECTIVE_STEPS_H_ */

@@ -14,9 +14,9 @@ typedef struct weft_session_config {
   weft_str_t cluster_def; /* serialized ClusterDef; empty: the server's own */
 } weft_session_config_t;
 
-/* Reads a serialized ConfigProto; what it points to is in `arena`. Unknown fields and those that mean nothing to
- * this runtime are ignored. Errors: INVALID_ARGUMENT for bytes that are none, a filter that is none, and for
- * per-session threads, which TensorFlow's master refuses, too. */
+/* Reads a serialized ConfigProto; what it points to is in `arena`. Unknown fields and those that mean nothing
+ * to this runtime are ignored. Errors: INVALID_ARGUMENT for bytes that are none, a filter that is none, and
+ * for per-session threads, which TensorFlow's master refuses, too. */
 WEFT_MUST_CHECK weft_status_t *weft_session_config_read(weft_arena_t *arena, weft_str_t bytes,
                                                         weft_session_config_t *out);
 

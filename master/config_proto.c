@@ -17,7 +17,8 @@ enum {
 };
 
 static weft_status_t *add_filter(weft_arena_t *arena, weft_str_t text, weft_device_name_t *filters, int *n) {
-  if (*n == MAX_FILTERS) return WEFT_ERROR(INVALID_ARGUMENT, "ConfigProto has over %d device_filters", MAX_FILTERS);
+  if (*n == MAX_FILTERS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "ConfigProto has over %d device_filters", MAX_FILTERS);
   weft_str_t copy = weft_arena_str(arena, text);
   if (copy.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session's configuration");
   weft_status_t *s = weft_device_name_parse(copy, &filters[*n]);
@@ -30,7 +31,8 @@ static void read_experimental(weft_str_t bytes, weft_session_config_t *out) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {
-    if (f.tag == WEFT_WIRE_TAG(EXPERIMENTAL_SHARE_STATE, WEFT_WIRE_VARINT)) out->share_state_in_cluster = f.value != 0;
+    if (f.tag == WEFT_WIRE_TAG(EXPERIMENTAL_SHARE_STATE, WEFT_WIRE_VARINT))
+      out->share_state_in_cluster = f.value != 0;
   }
 }
 
@@ -44,7 +46,8 @@ static int count_filters(weft_str_t bytes) {
 
 weft_status_t *weft_session_config_read(weft_arena_t *arena, weft_str_t bytes, weft_session_config_t *out) {
   *out = (weft_session_config_t){0};
-  if (!weft_wire_is_message(bytes)) return WEFT_ERROR(INVALID_ARGUMENT, "CreateSession: config is not a ConfigProto");
+  if (!weft_wire_is_message(bytes))
+    return WEFT_ERROR(INVALID_ARGUMENT, "CreateSession: config is not a ConfigProto");
   weft_device_name_t *filters = weft_arena_calloc(arena, (size_t)count_filters(bytes) + 1, sizeof *filters);
   if (filters == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session's configuration");
   out->device_filters = filters;
@@ -65,11 +68,13 @@ weft_status_t *weft_session_config_read(weft_arena_t *arena, weft_str_t bytes, w
         break;
       case FIELD_USE_PER_SESSION_THREADS:
         if (is_varint && f.value != 0) {
-          return WEFT_ERROR(INVALID_ARGUMENT, "Distributed session does not support session thread pool options.");
+          return WEFT_ERROR(INVALID_ARGUMENT,
+                            "Distributed session does not support session thread pool options.");
         }
         break;
       case FIELD_SESSION_THREAD_POOL:
-        return WEFT_ERROR(INVALID_ARGUMENT, "Distributed session does not support session thread pool options.");
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "Distributed session does not support session thread pool options.");
       case FIELD_OPERATION_TIMEOUT:
         if (is_varint) out->operation_timeout_ms = weft_wire_i64(f.value);
         break;

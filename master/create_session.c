@@ -10,8 +10,8 @@ typedef struct creation {
   weft_create_options_t o;
   weft_create_session_t request; /* lent */
   weft_master_session_t *session;
-  weft_canceller_t *canceller;   /* of the waiting: child of the master's */
-  weft_canceller_t *call;        /* retained */
+  weft_canceller_t *canceller; /* of the waiting: child of the master's */
+  weft_canceller_t *call;      /* retained */
   uint64_t call_token;
   bool is_linked;
   weft_created_fn *fn;
@@ -55,7 +55,8 @@ static void worker_ready(void *arg, weft_status_t *status) {
   finish(c, status);
 }
 
-/* ServerDef {cluster = 1, job_name = 2, task_index = 3, protocol = 5}: what a worker is in the session's own cluster. */
+/* ServerDef {cluster = 1, job_name = 2, task_index = 3, protocol = 5}: what a worker is in the session's own
+ * cluster. */
 static void put_server_def(weft_str_t cluster_def, weft_str_t task, weft_strbuf_t *out) {
   weft_device_name_t name;
   weft_status_t *s = weft_device_name_parse(task, &name);
@@ -72,7 +73,8 @@ static void create_on_workers(creation_t *c) {
   weft_master_session_t *s = c->session;
   bool has_cluster = s->cluster.cache != NULL;
   weft_worker_session_spec_t spec = {
-      .session = s->handle, .master_task = c->o.task,
+      .session = s->handle,
+      .master_task = c->o.task,
       .isolate = has_cluster ? !s->config.share_state_in_cluster : s->config.isolate_session_state,
       .master_incarnation = (int64_t)s->devices.client->attributes.incarnation};
   atomic_init(&c->left, s->num_workers + 1);
@@ -99,7 +101,8 @@ static weft_status_t *take_devices(creation_t *c, weft_device_set_t *found) {
   weft_device_list_t *list = &s->devices.list;
   int kept = 0;
   for (int i = 0; i < list->n; i++) {
-    if (weft_takes_part(&s->config, list->devices[i].name, c->o.task)) list->devices[kept++] = list->devices[i];
+    if (weft_takes_part(&s->config, list->devices[i].name, c->o.task))
+      list->devices[kept++] = list->devices[i];
   }
   list->n = kept;
   return weft_device_set_finish(&s->devices, c->o.task);
@@ -149,8 +152,10 @@ static void caller_gone(void *arg) { weft_canceller_cancel(((creation_t *)arg)->
 
 static weft_status_t *prepare(creation_t *c) {
   WEFT_RETURN_IF_ERROR(weft_master_session_create(c->o.supports, c->o.timer, c->request.config, &c->session));
-  if (c->request.client.length > 0) c->session->client = weft_arena_str(&c->session->arena, c->request.client);
-  if (c->session->client.length != c->request.client.length) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session");
+  if (c->request.client.length > 0)
+    c->session->client = weft_arena_str(&c->session->arena, c->request.client);
+  if (c->session->client.length != c->request.client.length)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session");
   c->session->is_direct = c->o.is_direct;
   c->session->collective_steps = c->o.collective_steps;
   weft_str_t cluster_def = c->session->config.cluster_def;
@@ -168,8 +173,8 @@ static weft_status_t *prepare(creation_t *c) {
   return c->canceller == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session") : NULL;
 }
 
-void weft_create_session_start(const weft_create_options_t *o, const weft_create_session_t *r, weft_canceller_t *call,
-                               weft_created_fn *fn, void *arg) {
+void weft_create_session_start(const weft_create_options_t *o, const weft_create_session_t *r,
+                               weft_canceller_t *call, weft_created_fn *fn, void *arg) {
   creation_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) {
     fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"), NULL);
@@ -190,6 +195,8 @@ void weft_create_session_start(const weft_create_options_t *o, const weft_create
     c->is_linked = weft_canceller_register(call, caller_gone, c, &c->call_token);
     if (!c->is_linked) weft_canceller_cancel(c->canceller);
   }
-  const weft_discover_options_t discover = {.timer = c->o.timer, .cache = c->o.cache, .patience_ms = c->o.patience_ms};
-  weft_discover_devices(c->session->workers, c->session->num_workers, &discover, c->canceller, got_devices, c);
+  const weft_discover_options_t discover = {
+      .timer = c->o.timer, .cache = c->o.cache, .patience_ms = c->o.patience_ms};
+  weft_discover_devices(c->session->workers, c->session->num_workers, &discover, c->canceller, got_devices,
+                        c);
 }

@@ -15,23 +15,24 @@
 typedef void weft_created_fn(void *arg, weft_status_t *status, weft_master_session_t *session);
 
 typedef struct weft_create_options {
-  weft_str_t task;                /* the master's */
+  weft_str_t task; /* the master's */
   weft_worker_cache_t *cache;
   weft_cluster_maker_t *clusters; /* may be NULL */
   weft_kernel_support_fn *supports;
-  bool is_direct;                 /* see weft_master_options_t */
+  bool is_direct; /* see weft_master_options_t */
   weft_collective_steps_t *collective_steps;
   weft_timer_t *timer;
-  int64_t patience_ms;            /* see weft_discover_options_t */
-  weft_canceller_t *stop;         /* of the master; also ends the waiting */
+  int64_t patience_ms;    /* see weft_discover_options_t */
+  weft_canceller_t *stop; /* of the master; also ends the waiting */
 } weft_create_options_t;
 
-/* Does a task, or a device, take part under a configuration's device_filters? The master's own always does. */
+/* Does a task, or a device, take part under a configuration's device_filters? The master's own always does.
+ */
 bool weft_takes_part(const weft_session_config_t *config, weft_str_t name, weft_str_t master_task);
 
 /* `r`'s texts are lent until fn. */
-void weft_create_session_start(const weft_create_options_t *o, const weft_create_session_t *r, weft_canceller_t *c,
-                               weft_created_fn *fn, void *arg);
+void weft_create_session_start(const weft_create_options_t *o, const weft_create_session_t *r,
+                               weft_canceller_t *c, weft_created_fn *fn, void *arg);
 
 /* How long tasks may take to answer, where nothing is known of them. */
 enum { WEFT_CREATE_PATIENCE_MS = 60000 };
@@ -41,10 +42,11 @@ typedef struct weft_discover_options {
   int64_t patience_ms;        /* 0: WEFT_CREATE_PATIENCE_MS */
 } weft_discover_options_t;
 
-/* Asks each of `n` workers for its devices; fn when all have answered. Logs every 10 s which have not. Errors: UNAVAILABLE
- * that names a task that is lost, or those that have not answered in time; CANCELLED. */
-typedef void weft_discovered_fn(void *arg, weft_status_t *status, weft_device_set_t *devices); /* lent; unfinished */
-void weft_discover_devices(weft_worker_client_t *const *workers, int n, const weft_discover_options_t *o, weft_canceller_t *c,
-                           weft_discovered_fn *fn, void *arg);
+/* Asks each of `n` workers for its devices; fn when all have answered. Logs every 10 s which have not.
+ * Errors: UNAVAILABLE that names a task that is lost, or those that have not answered in time; CANCELLED. */
+typedef void weft_discovered_fn(void *arg, weft_status_t *status,
+                                weft_device_set_t *devices); /* lent; unfinished */
+void weft_discover_devices(weft_worker_client_t *const *workers, int n, const weft_discover_options_t *o,
+                           weft_canceller_t *c, weft_discovered_fn *fn, void *arg);
 
 #endif /* WEFT_MASTER_CREATE_SESSION_H_ */

@@ -21,13 +21,15 @@ static weft_status_t *add_as(weft_device_set_t *s, weft_str_t task, const weft_d
   named.name = weft_str_of(name.data, name.length);
   bool known = false;
   for (int k = 0; k < s->list.n && !known; k++) known = weft_str_eq(s->list.devices[k].name, named.name);
-  weft_status_t *status = name.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session's devices") : NULL;
+  weft_status_t *status =
+      name.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session's devices") : NULL;
   if (status == NULL && !known) status = weft_device_list_add(&s->list, &named);
   weft_strbuf_deinit(&name);
   return status;
 }
 
-weft_status_t *weft_device_set_add(weft_device_set_t *s, weft_str_t task, const weft_device_list_t *reported) {
+weft_status_t *weft_device_set_add(weft_device_set_t *s, weft_str_t task,
+                                   const weft_device_list_t *reported) {
   for (int i = 0; i < reported->n; i++) {
     weft_device_name_t name;
     WEFT_RETURN_IF_ERROR(weft_device_name_parse(reported->devices[i].name, &name));
@@ -65,7 +67,8 @@ weft_status_t *weft_device_set_finish(weft_device_set_t *s, weft_str_t master_ta
     WEFT_RETURN_IF_ERROR(weft_map_put(&s->by_name, d->attributes.name, d, NULL));
     if (s->client == NULL && d->is_local && d->type_bit == WEFT_HOST_TYPE) s->client = d;
   }
-  if (s->client == NULL) return WEFT_ERROR(INTERNAL, "the master's task %.*s has no CPU", WEFT_STR_ARGS(master_task));
+  if (s->client == NULL)
+    return WEFT_ERROR(INTERNAL, "the master's task %.*s has no CPU", WEFT_STR_ARGS(master_task));
   return NULL;
 }
 
@@ -80,8 +83,8 @@ const weft_session_device_t *weft_device_set_find(const weft_device_set_t *s, we
   return weft_map_get(&s->by_name, full_name);
 }
 
-const weft_session_device_t *weft_device_set_choose(const weft_device_set_t *s, const weft_device_name_t *pattern,
-                                                    uint32_t types) {
+const weft_session_device_t *weft_device_set_choose(const weft_device_set_t *s,
+                                                    const weft_device_name_t *pattern, uint32_t types) {
   for (int i = 0; i < s->n; i++) {
     const weft_session_device_t *d = &s->devices[i];
     if ((d->type_bit & types) != 0 && weft_device_name_matches(pattern, &d->name)) return d;
@@ -96,7 +99,8 @@ void weft_device_set_list(const weft_device_set_t *s, weft_name_list_t *out) {
     for (int k = 0; k < s->n; k++) {
       const weft_session_device_t *d = &s->devices[k];
       bool is_behind = last == NULL || weft_str_compare(d->attributes.name, last->attributes.name) > 0;
-      if (is_behind && (next == NULL || weft_str_compare(d->attributes.name, next->attributes.name) < 0)) next = d;
+      if (is_behind && (next == NULL || weft_str_compare(d->attributes.name, next->attributes.name) < 0))
+        next = d;
     }
     weft_name_list_add(out, "%.*s", WEFT_STR_ARGS(next->attributes.name));
     last = next;

@@ -26,16 +26,19 @@ typedef struct weft_device_set {
   const weft_session_device_t *client; /* the master's own CPU:0: feeds and fetches live there */
 } weft_device_set_t;
 
-/* Adds what a worker reported. Names that are not full are refused. A device whose name is of another task than the
- * one we asked, `task`, gets that task's name: in a session's own cluster a worker has another name than at its start. */
-WEFT_MUST_CHECK weft_status_t *weft_device_set_add(weft_device_set_t *s, weft_str_t task, const weft_device_list_t *reported);
+/* Adds what a worker reported. Names that are not full are refused. A device whose name is of another task
+ * than the one we asked, `task`, gets that task's name: in a session's own cluster a worker has another name
+ * than at its start. */
+WEFT_MUST_CHECK weft_status_t *weft_device_set_add(weft_device_set_t *s, weft_str_t task,
+                                                   const weft_device_list_t *reported);
 /* Sorts and indexes. `master_task` tells what is local. Errors: INTERNAL if the master's task has no CPU. */
 WEFT_MUST_CHECK weft_status_t *weft_device_set_finish(weft_device_set_t *s, weft_str_t master_task);
 void weft_device_set_deinit(weft_device_set_t *s);
-const weft_session_device_t *weft_device_set_find(const weft_device_set_t *s, weft_str_t full_name); /* NULL if absent */
+const weft_session_device_t *weft_device_set_find(const weft_device_set_t *s,
+                                                  weft_str_t full_name); /* NULL if absent */
 /* The most preferred device that matches `pattern` and whose type is in `types`; NULL if there is none. */
-const weft_session_device_t *weft_device_set_choose(const weft_device_set_t *s, const weft_device_name_t *pattern,
-                                                    uint32_t types);
+const weft_session_device_t *weft_device_set_choose(const weft_device_set_t *s,
+                                                    const weft_device_name_t *pattern, uint32_t types);
 /* Adds the names, in order, for messages. */
 void weft_device_set_list(const weft_device_set_t *s, weft_name_list_t *out);
 

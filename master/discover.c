@@ -1,5 +1,5 @@
-/* master/discover.c - asks workers for their devices, all at once, and ends when one of them is known to be lost or has not answered
- * for too long.
+/* master/discover.c - asks workers for their devices, all at once, and ends when one of them is known to be
+ * lost or has not answered for too long.
  *
  * A tick looks at those that have not answered. It adds the next one as its last act, under `mu`: whoever
  * ends the discovery has either seen that tick's id, or waits for the tick when
@@ -46,7 +46,9 @@ static void look(void *arg);
 static void arm(discovery_t *d) {
   weft_mutex_lock(&d->mu);
   d->tick = 0;
-  weft_status_t *s = d->is_over ? NULL : weft_timer_add(d->o.timer, weft_clock_ns() + TICK_MS * INT64_C(1000000), look, d, &d->tick);
+  weft_status_t *s = d->is_over ? NULL
+                                : weft_timer_add(d->o.timer, weft_clock_ns() + TICK_MS * INT64_C(1000000),
+                                                 look, d, &d->tick);
   weft_mutex_unlock(&d->mu);
   weft_status_free(s); /* then it waits until the caller gives up */
 }
@@ -62,9 +64,11 @@ static void disarm(discovery_t *d) {
 static weft_status_t *too_late(const discovery_t *d) {
   weft_name_list_t names = {0};
   for (int i = 0; i < d->num_questions; i++) {
-    if (!atomic_load(&d->questions[i].is_answered)) weft_name_list_add(&names, "%.*s", WEFT_STR_ARGS(d->questions[i].task));
+    if (!atomic_load(&d->questions[i].is_answered))
+      weft_name_list_add(&names, "%.*s", WEFT_STR_ARGS(d->questions[i].task));
   }
-  return WEFT_ERROR(UNAVAILABLE, "No answer from %s for %lld s; start %s, then the session", names.n == 0 ? "a task" : weft_name_list_text(&names),
+  return WEFT_ERROR(UNAVAILABLE, "No answer from %s for %lld s; start %s, then the session",
+                    names.n == 0 ? "a task" : weft_name_list_text(&names),
                     (long long)(d->o.patience_ms / 1000), names.n == 1 ? "it" : "them");
 }
 
@@ -78,7 +82,9 @@ static weft_status_t *give_up(discovery_t *d) {
     weft_worker_cache_t *cache = d->o.cache;
     weft_status_t *s = cache == NULL || cache->lost == NULL ? NULL : cache->lost(cache, d->questions[i].task);
     if (s != NULL) return s;
-    if (logs) weft_log(WEFT_LOG_INFO, "CreateSession still waiting for response from worker: %.*s", WEFT_STR_ARGS(d->questions[i].task));
+    if (logs)
+      weft_log(WEFT_LOG_INFO, "CreateSession still waiting for response from worker: %.*s",
+               WEFT_STR_ARGS(d->questions[i].task));
   }
   return now - d->began_ns < d->o.patience_ms * INT64_C(1000000) ? NULL : too_late(d);
 }
@@ -125,8 +131,8 @@ static void got_status(void *arg, weft_status_t *status, const weft_device_list_
   drop(d);
 }
 
-void weft_discover_devices(weft_worker_client_t *const *workers, int n, const weft_discover_options_t *o, weft_canceller_t *c,
-                           weft_discovered_fn *fn, void *arg) {
+void weft_discover_devices(weft_worker_client_t *const *workers, int n, const weft_discover_options_t *o,
+                           weft_canceller_t *c, weft_discovered_fn *fn, void *arg) {
   discovery_t *d = weft_calloc(1, sizeof *d + (size_t)n * sizeof(question_t));
   weft_canceller_t *canceller = d == NULL ? NULL : weft_canceller_create(c);
   if (canceller == NULL) {
@@ -148,6 +154,7 @@ void weft_discover_devices(weft_worker_client_t *const *workers, int n, const we
     d->questions[i].task = workers[i]->task;
   }
   arm(d);
-  for (int i = 0; i < n; i++) workers[i]->ops->get_status(workers[i], canceller, got_status, &d->questions[i]);
+  for (int i = 0; i < n; i++)
+    workers[i]->ops->get_status(workers[i], canceller, got_status, &d->questions[i]);
   drop(d);
 }

@@ -13,7 +13,7 @@ typedef struct ended {
 } ended_t;
 
 struct weft_ended_sessions {
-  weft_str_t task;                    /* lent */
+  weft_str_t task; /* lent */
   int64_t started_micros;
   weft_mutex_t mu;                    /* a leaf */
   ended_t items[WEFT_ENDED_SESSIONS]; /* guarded by mu */
@@ -46,7 +46,8 @@ void weft_ended_sessions_add(weft_ended_sessions_t *e, weft_str_t handle, const 
   weft_mutex_unlock(&e->mu);
 }
 
-weft_status_t *weft_ended_sessions_error(weft_ended_sessions_t *e, weft_code_t code, weft_str_t handle, const char *unknown) {
+weft_status_t *weft_ended_sessions_error(weft_ended_sessions_t *e, weft_code_t code, weft_str_t handle,
+                                         const char *unknown) {
   ended_t found = {.micros = 0};
   char when[WEFT_CLOCK_TEXT], text[sizeof found.why + 200];
   weft_mutex_lock(&e->mu);
@@ -57,13 +58,14 @@ weft_status_t *weft_ended_sessions_error(weft_ended_sessions_t *e, weft_code_t c
   if (found.micros == 0) {
     weft_clock_print(e->started_micros, when);
     double seconds = (double)(weft_clock_micros() - e->started_micros) / 1e6;
-    snprintf(text, sizeof text, "%s%s The master %.*s has run since %s, %.1f s.", unknown[0] == '\0' ? "" : " ", unknown, WEFT_STR_ARGS(e->task), when,
-             seconds);
+    snprintf(text, sizeof text, "%s%s The master %.*s has run since %s, %.1f s.",
+             unknown[0] == '\0' ? "" : " ", unknown, WEFT_STR_ARGS(e->task), when, seconds);
   } else {
     weft_clock_print(found.micros, when);
     double seconds = (double)(weft_clock_micros() - found.micros) / 1e6;
     snprintf(text, sizeof text, " It ended at %s, %.1f s ago: %s.", when, seconds, found.why);
   }
   if (handle.length > 64) handle.length = 64;
-  return weft_status_new(code, __FILE__, __LINE__, "Session %.*s is not found.%s", WEFT_STR_ARGS(handle), text);
+  return weft_status_new(code, __FILE__, __LINE__, "Session %.*s is not found.%s", WEFT_STR_ARGS(handle),
+                         text);
 }

@@ -69,7 +69,9 @@ static void end(weft_master_t *m) {
   weft_mutex_unlock(&m->mu);
 }
 
-static weft_status_t *stopping(weft_master_t *m) { return WEFT_ERROR(UNAVAILABLE, "The task %.*s, the master, was shut down", WEFT_STR_ARGS(m->task)); }
+static weft_status_t *stopping(weft_master_t *m) {
+  return WEFT_ERROR(UNAVAILABLE, "The task %.*s, the master, was shut down", WEFT_STR_ARGS(m->task));
+}
 
 /* ---- CreateSession, ExtendSession ---- */
 
@@ -89,8 +91,9 @@ static weft_status_t *add_session(weft_master_t *m, weft_master_session_t *s) {
   if (status == NULL) status = weft_map_put(&m->sessions, s->handle, s, NULL);
   weft_mutex_unlock(&m->mu);
   if (status == NULL) weft_master_session_retain(s);
-  if (status == NULL) weft_log(WEFT_LOG_DEBUG, "session %.*s has begun%s%.*s", WEFT_STR_ARGS(s->handle), s->client.length > 0 ? ": it is of " : "",
-                               WEFT_STR_ARGS(s->client));
+  if (status == NULL)
+    weft_log(WEFT_LOG_DEBUG, "session %.*s has begun%s%.*s", WEFT_STR_ARGS(s->handle),
+             s->client.length > 0 ? ": it is of " : "", WEFT_STR_ARGS(s->client));
   if (status != NULL) weft_clients_leave(m->holders, s->client);
   return status;
 }
@@ -104,7 +107,8 @@ static void created(void *arg, weft_status_t *status, weft_master_session_t *s) 
   creation_t *c = arg;
   weft_master_t *m = c->master;
   if (status == NULL) {
-    if (weft_canceller_is_cancelled(c->call)) status = WEFT_ERROR(CANCELLED, "the client is gone: it does not learn the session's handle");
+    if (weft_canceller_is_cancelled(c->call))
+      status = WEFT_ERROR(CANCELLED, "the client is gone: it does not learn the session's handle");
     if (status == NULL) status = add_session(m, s);
     if (status != NULL) weft_master_session_close(s, NULL, dropped, NULL); /* the workers have it */
   }
@@ -115,28 +119,36 @@ static void created(void *arg, weft_status_t *status, weft_master_session_t *s) 
   end(m);
 }
 
-static void create_session(weft_master_client_t *client, const weft_create_session_t *r, weft_canceller_t *canceller,
-                           weft_session_fn *fn, void *arg) {
+static void create_session(weft_master_client_t *client, const weft_create_session_t *r,
+                           weft_canceller_t *canceller, weft_session_fn *fn, void *arg) {
   weft_master_t *m = master_of(client);
   creation_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL || !begin(m)) {
     weft_free(c);
-    fn(arg, c == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session") : stopping(m), WEFT_STR(""), 0);
+    fn(arg, c == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session") : stopping(m), WEFT_STR(""),
+       0);
     return;
   }
   *c = (creation_t){m, fn, arg, weft_canceller_retain(canceller)};
-  weft_create_options_t o = {.task = m->task, .cache = m->cache, .clusters = m->clusters, .supports = m->supports, .is_direct = m->is_direct,
+  weft_create_options_t o = {.task = m->task,
+                             .cache = m->cache,
+                             .clusters = m->clusters,
+                             .supports = m->supports,
+                             .is_direct = m->is_direct,
                              .collective_steps = m->collective_steps,
-                             .timer = m->timer, .patience_ms = m->patience_ms, .stop = m->stop};
+                             .timer = m->timer,
+                             .patience_ms = m->patience_ms,
+                             .stop = m->stop};
   weft_create_session_start(&o, r, canceller, created, c);
 }
 
-static void extend_session(weft_master_client_t *client, const weft_extend_session_t *r, weft_canceller_t *canceller,
-                           weft_number_fn *fn, void *arg) {
+static void extend_session(weft_master_client_t *client, const weft_extend_session_t *r,
+                           weft_canceller_t *canceller, weft_number_fn *fn, void *arg) {
   (void)canceller; /* never waits for others */
   weft_master_session_t *s = find(master_of(client), r->session);
   int64_t version = 0;
-  weft_status_t *status = s == NULL ? unknown_session(master_of(client), r->session) : weft_master_session_extend(s, r, &version);
+  weft_status_t *status =
+      s == NULL ? unknown_session(master_of(client), r->session) : weft_master_session_extend(s, r, &version);
   fn(arg, status, version);
   weft_master_session_release(s);
 }
@@ -144,8 +156,8 @@ static void extend_session(weft_master_client_t *client, const weft_extend_sessi
 /* ---- steps ---- */
 
 static void run_prepared(weft_master_session_t *s, weft_prepared_t *p, weft_tensor_t *const *feeds,
-                         const weft_named_tensor_t *named, const weft_run_options_msg_t *options, weft_canceller_t *c,
-                         weft_run_step_fn *fn, void *arg) {
+                         const weft_named_tensor_t *named, const weft_run_options_msg_t *options,
+                         weft_canceller_t *c, weft_run_step_fn *fn, void *arg) {
   enum { ON_STACK = 16 };
   weft_named_tensor_t few[ON_STACK], *sends = few;
   weft_status_t *status = NULL;
@@ -159,14 +171,20 @@ static void run_prepared(weft_master_session_t *s, weft_prepared_t *p, weft_tens
     for (int i = 0; i < p->num_feeds; i++) {
       sends[i] = (weft_named_tensor_t){p->feed_keys[i], named != NULL ? named[i].tensor : feeds[i]};
     }
-    weft_step_request_t request = {.prepared = p, .sends = sends, .num_sends = p->num_feeds, .recv_keys = p->fetch_keys,
-                                   .num_recvs = p->num_fetches, .options = *options, .canceller = c};
+    weft_step_request_t request = {.prepared = p,
+                                   .sends = sends,
+                                   .num_sends = p->num_feeds,
+                                   .recv_keys = p->fetch_keys,
+                                   .num_recvs = p->num_fetches,
+                                   .options = *options,
+                                   .canceller = c};
     weft_step_run(s, &request, fn, arg);
   }
   if (sends != few) weft_free(sends);
 }
 
-static void run_step(weft_master_client_t *client, const weft_run_step_t *r, weft_canceller_t *c, weft_run_step_fn *fn, void *arg) {
+static void run_step(weft_master_client_t *client, const weft_run_step_t *r, weft_canceller_t *c,
+                     weft_run_step_fn *fn, void *arg) {
   enum { ON_STACK = 16 };
   weft_master_session_t *s = find(master_of(client), r->session);
   if (s == NULL) {
@@ -186,8 +204,12 @@ static void run_step(weft_master_client_t *client, const weft_run_step_t *r, wef
   }
   if (status == NULL) {
     for (int i = 0; i < r->num_feeds; i++) feeds[i] = r->feeds[i].name;
-    weft_signature_t signature = {.feeds = feeds, .fetches = r->fetches, .targets = r->targets, .num_feeds = r->num_feeds,
-                                  .num_fetches = r->num_fetches, .num_targets = r->num_targets};
+    weft_signature_t signature = {.feeds = feeds,
+                                  .fetches = r->fetches,
+                                  .targets = r->targets,
+                                  .num_feeds = r->num_feeds,
+                                  .num_fetches = r->num_fetches,
+                                  .num_targets = r->num_targets};
     status = weft_master_session_prepare(s, &signature, false, &p);
   }
   if (status != NULL) {
@@ -202,8 +224,8 @@ static void run_step(weft_master_client_t *client, const weft_run_step_t *r, wef
   weft_master_session_release(s);
 }
 
-static void partial_run_setup(weft_master_client_t *client, const weft_partial_run_setup_t *r, weft_canceller_t *c,
-                              weft_text_fn *fn, void *arg) {
+static void partial_run_setup(weft_master_client_t *client, const weft_partial_run_setup_t *r,
+                              weft_canceller_t *c, weft_text_fn *fn, void *arg) {
   weft_master_session_t *s = find(master_of(client), r->session);
   if (s == NULL) {
     fn(arg, unknown_session(master_of(client), r->session), WEFT_STR(""));
@@ -246,13 +268,20 @@ static void make_callable(weft_master_client_t *client, const weft_make_callable
   weft_prepared_t *p = NULL;
   weft_status_t *status = s == NULL ? unknown_session(master_of(client), r->session) : NULL;
   if (status == NULL && r->has_device_options) {
-    status = WEFT_ERROR(UNIMPLEMENTED, "CallableOptions::feed_devices and CallableOptions::fetch_devices to configure feeding/fetching tensors "
-                                       "to/from device memory is not yet supported when using a remote session.");
+    status = WEFT_ERROR(UNIMPLEMENTED,
+                        "CallableOptions::feed_devices and CallableOptions::fetch_devices to configure "
+                        "feeding/fetching tensors "
+                        "to/from device memory is not yet supported when using a remote session.");
   }
   if (status == NULL) {
-    weft_signature_t signature = {.feeds = r->feeds, .fetches = r->fetches, .targets = r->targets, .num_feeds = r->num_feeds,
-                                  .num_fetches = r->num_fetches, .num_targets = r->num_targets,
-                                  .connections_from = r->connections_from, .connections_to = r->connections_to,
+    weft_signature_t signature = {.feeds = r->feeds,
+                                  .fetches = r->fetches,
+                                  .targets = r->targets,
+                                  .num_feeds = r->num_feeds,
+                                  .num_fetches = r->num_fetches,
+                                  .num_targets = r->num_targets,
+                                  .connections_from = r->connections_from,
+                                  .connections_to = r->connections_to,
                                   .num_connections = r->num_connections};
     status = weft_master_session_prepare_alone(s, &signature, &p);
   }
@@ -290,21 +319,25 @@ static void run_callable(weft_master_client_t *client, const weft_run_callable_t
   if (p == NULL) {
     status = unknown_callable(r->handle);
   } else if (p->num_feeds != r->num_feeds) {
-    status = WEFT_ERROR(INVALID_ARGUMENT, "Expected %d feeds for callable %" PRId64 ", got %d", p->num_feeds, r->handle, r->num_feeds);
+    status = WEFT_ERROR(INVALID_ARGUMENT, "Expected %d feeds for callable %" PRId64 ", got %d", p->num_feeds,
+                        r->handle, r->num_feeds);
   }
   if (status != NULL) {
     fn(arg, status, NULL);
   } else {
-    weft_run_options_msg_t options = {.trace_level = p->trace_level, .output_partition_graphs = p->output_partition_graphs,
-                                      .collective_graph_key = p->collective_graph_key,
-                                      .timeout_ms = p->timeout_ms > 0 ? p->timeout_ms : s->config.operation_timeout_ms};
+    weft_run_options_msg_t options = {
+        .trace_level = p->trace_level,
+        .output_partition_graphs = p->output_partition_graphs,
+        .collective_graph_key = p->collective_graph_key,
+        .timeout_ms = p->timeout_ms > 0 ? p->timeout_ms : s->config.operation_timeout_ms};
     run_prepared(s, p, r->feeds, NULL, &options, c, fn, arg);
   }
   weft_prepared_release(p);
   weft_master_session_release(s);
 }
 
-static void release_callable(weft_master_client_t *client, weft_str_t session, int64_t handle, weft_done_fn *fn, void *arg) {
+static void release_callable(weft_master_client_t *client, weft_str_t session, int64_t handle,
+                             weft_done_fn *fn, void *arg) {
   weft_master_session_t *s = find(master_of(client), session);
   weft_prepared_t *p = NULL;
   if (s != NULL) {
@@ -376,7 +409,8 @@ static void client_gone(void *arg, weft_str_t client, const char *why) {
   weft_status_free(cause);
 }
 
-static void hold_client(weft_master_client_t *client, const weft_hold_client_t *r, weft_canceller_t *c, weft_done_fn *fn, void *arg) {
+static void hold_client(weft_master_client_t *client, const weft_hold_client_t *r, weft_canceller_t *c,
+                        weft_done_fn *fn, void *arg) {
   weft_clients_hold(master_of(client)->holders, r, c, fn, arg);
 }
 
@@ -428,18 +462,22 @@ static void list_all(weft_master_t *m, weft_canceller_t *c, weft_devices_fn *fn,
     workers[l->n] = m->cache->find(m->cache, tasks[i]);
     l->n += workers[l->n] != NULL;
   }
-  const weft_discover_options_t discover = {.timer = m->timer, .cache = m->cache, .patience_ms = m->patience_ms};
+  const weft_discover_options_t discover = {
+      .timer = m->timer, .cache = m->cache, .patience_ms = m->patience_ms};
   weft_discover_devices(workers, l->n, &discover, c, listed, l);
 }
 
-static void list_devices(weft_master_client_t *client, weft_str_t handle, weft_canceller_t *c, weft_devices_fn *fn, void *arg) {
+static void list_devices(weft_master_client_t *client, weft_str_t handle, weft_canceller_t *c,
+                         weft_devices_fn *fn, void *arg) {
   if (handle.length == 0) {
     list_all(master_of(client), c, fn, arg);
     return;
   }
   weft_master_session_t *s = find(master_of(client), handle);
-  weft_status_t *status = s != NULL ? NULL
-                                    : weft_ended_sessions_error(master_of(client)->ended, WEFT_INVALID_ARGUMENT, handle, MAYBE_RESTARTED);
+  weft_status_t *status = s != NULL
+                              ? NULL
+                              : weft_ended_sessions_error(master_of(client)->ended, WEFT_INVALID_ARGUMENT,
+                                                          handle, MAYBE_RESTARTED);
   fn(arg, status, s == NULL ? NULL : &s->devices.list);
   weft_master_session_release(s);
 }
@@ -528,7 +566,8 @@ static weft_master_session_t *take_any(weft_master_t *m, const char *why) {
     weft_map_entry_t e = {.value = NULL};
     size_t at = 0;
     weft_mutex_lock(&m->mu);
-    weft_master_session_t *s = weft_map_next(&m->sessions, &at, &e) ? weft_master_session_retain(e.value) : NULL;
+    weft_master_session_t *s =
+        weft_map_next(&m->sessions, &at, &e) ? weft_master_session_retain(e.value) : NULL;
     weft_mutex_unlock(&m->mu);
     if (s == NULL) return NULL;
     weft_master_session_t *taken = take(m, s->handle, why);
@@ -542,18 +581,24 @@ static void say_reset(weft_strbuf_t *out, const weft_str_t *containers, int n) {
   enum { MAX_NAMES = 10, MAX_NAME = 64 };
   weft_strbuf_puts(out, "a client reset the cluster");
   for (int i = 0; i < n && i < MAX_NAMES; i++) {
-    weft_str_t name = weft_str_of(containers[i].data, containers[i].length < MAX_NAME ? containers[i].length : MAX_NAME);
-    weft_strbuf_printf(out, "%s'%.*s'", i > 0 ? ", " : n == 1 ? " (container " : " (containers ", WEFT_STR_ARGS(name));
+    weft_str_t name =
+        weft_str_of(containers[i].data, containers[i].length < MAX_NAME ? containers[i].length : MAX_NAME);
+    weft_strbuf_printf(out, "%s'%.*s'",
+                       i > 0    ? ", "
+                       : n == 1 ? " (container "
+                                : " (containers ",
+                       WEFT_STR_ARGS(name));
   }
   if (n > MAX_NAMES) weft_strbuf_printf(out, " and %d more", n - MAX_NAMES);
   if (n > 0) weft_strbuf_putc(out, ')');
 }
 
-static void reset(weft_master_client_t *client, const weft_str_t *containers, int num_containers, const weft_str_t *filters,
-                  int num_filters, weft_done_fn *fn, void *arg) {
+static void reset(weft_master_client_t *client, const weft_str_t *containers, int num_containers,
+                  const weft_str_t *filters, int num_filters, weft_done_fn *fn, void *arg) {
   weft_master_t *m = master_of(client);
   resetting_t *r = weft_calloc(1, sizeof *r);
-  weft_status_t *status = r == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset") : copy_containers(r, containers, num_containers);
+  weft_status_t *status = r == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset")
+                                    : copy_containers(r, containers, num_containers);
   if (status == NULL) status = copy_filters(r, filters, num_filters);
   if (status == NULL && !begin(m)) status = stopping(m);
   if (status != NULL) {
@@ -570,7 +615,8 @@ static void reset(weft_master_client_t *client, const weft_str_t *containers, in
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   say_reset(&text, containers, num_containers);
   const char *what = text.failed ? "a client reset the cluster" : text.data;
-  weft_status_t *why = WEFT_ERROR(CANCELLED, "Step was cancelled by an explicit call to `Session::Close()`. The cause: %s", what);
+  weft_status_t *why = WEFT_ERROR(
+      CANCELLED, "Step was cancelled by an explicit call to `Session::Close()`. The cause: %s", what);
   for (weft_master_session_t *s; (s = take_any(m, what)) != NULL;) {
     atomic_fetch_add(&r->left, 1);
     weft_master_session_close(s, why, reset_one_done, r);
@@ -624,12 +670,14 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   m->stop = weft_canceller_create(NULL);
   char *task = weft_strndup(o->task.data, o->task.length);
   if (task != NULL) m->task = weft_str(task);
-  weft_status_t *s = m->stop == NULL || task == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master") : NULL;
+  weft_status_t *s =
+      m->stop == NULL || task == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master") : NULL;
   if (s == NULL) s = weft_timer_create(&m->timer);
   if (s == NULL) s = weft_ended_sessions_create(m->task, &m->ended);
   int64_t grace_ms = o->client_grace_ms == 0 ? CLIENT_GRACE_MS : o->client_grace_ms;
   if (s == NULL) s = weft_clients_create(m->timer, grace_ms, client_gone, m, &m->holders);
-  weft_collective_steps_options_t steps = {.cache = o->cache, .task = o->task, .leader = o->collective_leader};
+  weft_collective_steps_options_t steps = {
+      .cache = o->cache, .task = o->task, .leader = o->collective_leader};
   if (s == NULL) s = weft_collective_steps_create(&steps, &m->collective_steps);
   if (s != NULL) {
     weft_master_destroy(m);
@@ -646,8 +694,10 @@ void weft_master_stop(weft_master_t *m) {
   if (m->stop != NULL) weft_canceller_cancel(m->stop); /* NULL: it was never made, without memory */
   if (m->holders != NULL) weft_clients_stop(m->holders);
   char what[300];
-  snprintf(what, sizeof what, "The task %.*s, the master of this session, was shut down", WEFT_STR_ARGS(m->task));
-  weft_status_t *why = WEFT_ERROR(ABORTED, "%s", what); /* not UNAVAILABLE: it makes no sense to ask again with that session */
+  snprintf(what, sizeof what, "The task %.*s, the master of this session, was shut down",
+           WEFT_STR_ARGS(m->task));
+  weft_status_t *why =
+      WEFT_ERROR(ABORTED, "%s", what); /* not UNAVAILABLE: it makes no sense to ask again with that session */
   for (weft_master_session_t *s; (s = take_any(m, what)) != NULL;) {
     weft_mutex_lock(&m->mu);
     m->busy++;

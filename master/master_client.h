@@ -19,7 +19,7 @@ typedef struct weft_create_session {
   weft_str_t graph_def; /* serialized */
   weft_str_t config;    /* serialized ConfigProto */
   weft_str_t target;
-  weft_str_t client;    /* of HoldClient: the session ends with it; empty: it outlives its client */
+  weft_str_t client; /* of HoldClient: the session ends with it; empty: it outlives its client */
 } weft_create_session_t;
 
 /* See master/clients.h. */
@@ -48,7 +48,7 @@ typedef struct weft_run_step {
 typedef struct weft_run_step_result {
   weft_tensor_t **fetches; /* references in the order asked for; owned by the callee, array lent */
   int num_fetches;
-  weft_str_t metadata;     /* serialized RunMetadata, or empty; lent */
+  weft_str_t metadata; /* serialized RunMetadata, or empty; lent */
 } weft_run_step_result_t;
 
 typedef struct weft_partial_run_setup {
@@ -63,7 +63,7 @@ typedef struct weft_make_callable {
   const weft_str_t *feeds, *fetches, *targets;
   int num_feeds, num_fetches, num_targets;
   weft_run_options_msg_t options;
-  int num_connections;   /* tensor_connection: from, to */
+  int num_connections; /* tensor_connection: from, to */
   const weft_str_t *connections_from, *connections_to;
   bool has_device_options; /* feed_devices or fetch_devices given: UNIMPLEMENTED for remote sessions */
   int64_t request_id;
@@ -78,7 +78,8 @@ typedef struct weft_run_callable {
 
 typedef void weft_session_fn(void *arg, weft_status_t *status, weft_str_t session, int64_t graph_version);
 typedef void weft_number_fn(void *arg, weft_status_t *status, int64_t number);
-typedef void weft_run_step_fn(void *arg, weft_status_t *status, weft_run_step_result_t *result); /* NULL on failure */
+typedef void weft_run_step_fn(void *arg, weft_status_t *status,
+                              weft_run_step_result_t *result); /* NULL on failure */
 
 typedef struct weft_master_client weft_master_client_t; /* Thread-safe. Refcounted. */
 typedef struct weft_master_client_ops {
@@ -86,20 +87,24 @@ typedef struct weft_master_client_ops {
                          weft_session_fn *fn, void *arg);
   void (*extend_session)(weft_master_client_t *m, const weft_extend_session_t *r, weft_canceller_t *c,
                          weft_number_fn *fn, void *arg); /* the new version */
-  void (*run_step)(weft_master_client_t *m, const weft_run_step_t *r, weft_canceller_t *c, weft_run_step_fn *fn, void *arg);
+  void (*run_step)(weft_master_client_t *m, const weft_run_step_t *r, weft_canceller_t *c,
+                   weft_run_step_fn *fn, void *arg);
   void (*partial_run_setup)(weft_master_client_t *m, const weft_partial_run_setup_t *r, weft_canceller_t *c,
                             weft_text_fn *fn, void *arg); /* the handle */
-  void (*make_callable)(weft_master_client_t *m, const weft_make_callable_t *r, weft_canceller_t *c, weft_number_fn *fn,
-                        void *arg);
-  void (*run_callable)(weft_master_client_t *m, const weft_run_callable_t *r, weft_canceller_t *c, weft_run_step_fn *fn,
-                       void *arg);
-  void (*release_callable)(weft_master_client_t *m, weft_str_t session, int64_t handle, weft_done_fn *fn, void *arg);
+  void (*make_callable)(weft_master_client_t *m, const weft_make_callable_t *r, weft_canceller_t *c,
+                        weft_number_fn *fn, void *arg);
+  void (*run_callable)(weft_master_client_t *m, const weft_run_callable_t *r, weft_canceller_t *c,
+                       weft_run_step_fn *fn, void *arg);
+  void (*release_callable)(weft_master_client_t *m, weft_str_t session, int64_t handle, weft_done_fn *fn,
+                           void *arg);
   void (*close_session)(weft_master_client_t *m, weft_str_t session, weft_done_fn *fn, void *arg);
-  void (*list_devices)(weft_master_client_t *m, weft_str_t session, weft_canceller_t *c, weft_devices_fn *fn, void *arg);
+  void (*list_devices)(weft_master_client_t *m, weft_str_t session, weft_canceller_t *c, weft_devices_fn *fn,
+                       void *arg);
   /* Ends when the client lets go: when `c` is cancelled. Texts are lent for the call alone. */
-  void (*hold_client)(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c, weft_done_fn *fn, void *arg);
-  void (*reset)(weft_master_client_t *m, const weft_str_t *containers, int num_containers, const weft_str_t *filters,
-                int num_filters, weft_done_fn *fn, void *arg);
+  void (*hold_client)(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c,
+                      weft_done_fn *fn, void *arg);
+  void (*reset)(weft_master_client_t *m, const weft_str_t *containers, int num_containers,
+                const weft_str_t *filters, int num_filters, weft_done_fn *fn, void *arg);
   void (*destroy)(weft_master_client_t *m);
 } weft_master_client_ops_t;
 

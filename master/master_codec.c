@@ -63,9 +63,11 @@ static const weft_field_t run_options[] = {
     {8, WEFT_FIELD_BYTES, "experimental", offsetof(weft_run_options_fields_t, experimental)},
 };
 static const weft_field_t run_options_experimental[] = {
-    {1, WEFT_FIELD_I64, "collective_graph_key", offsetof(weft_run_options_experimental_t, collective_graph_key)},
+    {1, WEFT_FIELD_I64, "collective_graph_key",
+     offsetof(weft_run_options_experimental_t, collective_graph_key)},
 };
-static const weft_message_type_t experimental_type = WEFT_MESSAGE_TYPE("RunOptions.Experimental", run_options_experimental);
+static const weft_message_type_t experimental_type =
+    WEFT_MESSAGE_TYPE("RunOptions.Experimental", run_options_experimental);
 const weft_message_type_t weft_run_options_type = WEFT_MESSAGE_TYPE("RunOptions", run_options);
 
 static const weft_field_t partial_run_setup[] = {
@@ -169,10 +171,11 @@ weft_status_t *weft_run_options_from_bytes(weft_str_t bytes, weft_arena_t *arena
   if (bytes.length == 0) return NULL;
   WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_run_options_type, bytes, arena, &fields));
   if (fields.experimental.length > 0) {
-    WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&experimental_type, fields.experimental, arena, &experimental));
+    WEFT_RETURN_IF_ERROR(
+        weft_fields_decode_bytes(&experimental_type, fields.experimental, arena, &experimental));
   }
-  *out = (weft_run_options_msg_t){(int)(int32_t)fields.trace_level, fields.timeout_ms, fields.output_partition_graphs,
-                                  experimental.collective_graph_key};
+  *out = (weft_run_options_msg_t){(int)(int32_t)fields.trace_level, fields.timeout_ms,
+                                  fields.output_partition_graphs, experimental.collective_graph_key};
   return NULL;
 }
 

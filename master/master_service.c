@@ -1,4 +1,5 @@
-/* master/master_service.c - tensorflow.MasterService, and the one method of weft.MasterService: requests from the wire to a master client, and back.
+/* master/master_service.c - tensorflow.MasterService, and the one method of weft.MasterService: requests from
+ * the wire to a master client, and back.
  *
  * All checks of bytes happen in weft_serve, by the tables of master_codec.c.
  *
@@ -55,7 +56,8 @@ static void create_session(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_create_session_type, sizeof(weft_create_session_msg_t));
   if (s == NULL) return;
   const weft_create_session_msg_t *m = s->request;
-  weft_create_session_t r = {.graph_def = m->graph_def, .config = m->config, .target = m->target, .client = m->client};
+  weft_create_session_t r = {
+      .graph_def = m->graph_def, .config = m->config, .target = m->target, .client = m->client};
   master_of(s)->ops->create_session(master_of(s), &r, weft_served_canceller(s), on_created, s);
 }
 
@@ -87,7 +89,8 @@ static void close_session(void *service, weft_rpc_call_t *call) {
 static void hold_client(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_hold_client_type, sizeof(weft_hold_client_msg_t));
   if (s == NULL) return;
-  weft_hold_client_t r = {.client = ((const weft_hold_client_msg_t *)s->request)->client, .peer = weft_str(weft_rpc_call_peer(call))};
+  weft_hold_client_t r = {.client = ((const weft_hold_client_msg_t *)s->request)->client,
+                          .peer = weft_str(weft_rpc_call_peer(call))};
   master_of(s)->ops->hold_client(master_of(s), &r, weft_served_canceller(s), on_done, s);
 }
 

@@ -36,7 +36,9 @@ void weft_partial_step_release(weft_partial_step_t *p) {
   weft_free(p);
 }
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a partial run"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a partial run");
+}
 
 /* ---- set-up ---- */
 
@@ -84,7 +86,8 @@ static weft_status_t *create(weft_master_session_t *s, weft_prepared_t *prepared
   char *text = NULL;
   weft_status_t *status = weft_strbuf_finish(&handle, &text, NULL);
   if (status == NULL) p->handle = weft_str(text);
-  if (status == NULL && (p->canceller == NULL || p->is_fed == NULL || p->is_fetched == NULL)) status = no_memory();
+  if (status == NULL && (p->canceller == NULL || p->is_fed == NULL || p->is_fetched == NULL))
+    status = no_memory();
   if (status != NULL) {
     weft_partial_step_release(p);
     return status;
@@ -93,10 +96,14 @@ static weft_status_t *create(weft_master_session_t *s, weft_prepared_t *prepared
   return NULL;
 }
 
-void weft_partial_step_setup(weft_master_session_t *s, const weft_partial_run_setup_t *r, weft_canceller_t *c, weft_text_fn *fn,
-                             void *arg) {
-  weft_signature_t signature = {.feeds = r->feeds, .fetches = r->fetches, .targets = r->targets,
-                                .num_feeds = r->num_feeds, .num_fetches = r->num_fetches, .num_targets = r->num_targets};
+void weft_partial_step_setup(weft_master_session_t *s, const weft_partial_run_setup_t *r, weft_canceller_t *c,
+                             weft_text_fn *fn, void *arg) {
+  weft_signature_t signature = {.feeds = r->feeds,
+                                .fetches = r->fetches,
+                                .targets = r->targets,
+                                .num_feeds = r->num_feeds,
+                                .num_fetches = r->num_fetches,
+                                .num_targets = r->num_targets};
   weft_prepared_t *prepared = NULL;
   weft_partial_step_t *p = NULL;
   weft_status_t *status = weft_master_session_prepare(s, &signature, true, &prepared);
@@ -133,7 +140,8 @@ typedef struct piece {
 /* Takes the step out of the table; later pieces get "not found". */
 static void end(weft_partial_step_t *p, weft_master_session_t *s) {
   weft_mutex_lock(&s->mu);
-  weft_partial_step_t *in_table = weft_map_get(&s->partial_steps, p->handle) == p ? weft_map_remove(&s->partial_steps, p->handle) : NULL;
+  weft_partial_step_t *in_table =
+      weft_map_get(&s->partial_steps, p->handle) == p ? weft_map_remove(&s->partial_steps, p->handle) : NULL;
   weft_mutex_unlock(&s->mu);
   weft_partial_step_release(in_table);
 }
@@ -163,24 +171,33 @@ static void piece_done(void *arg, weft_status_t *status, weft_run_step_result_t 
   weft_free(k);
 }
 
-/* Checks a piece and marks what it brings; counts what it has marked. Fills the arrays with rendezvous keys. */
-static weft_status_t *mark_locked(weft_partial_step_t *p, const weft_run_step_t *r, weft_named_tensor_t *sends, weft_str_t *keys,
-                                  int *feeds, int *fetches) WEFT_REQUIRES(p->mu) {
+/* Checks a piece and marks what it brings; counts what it has marked. Fills the arrays with rendezvous keys.
+ */
+static weft_status_t *mark_locked(weft_partial_step_t *p, const weft_run_step_t *r,
+                                  weft_named_tensor_t *sends, weft_str_t *keys, int *feeds, int *fetches)
+    WEFT_REQUIRES(p->mu) {
   const weft_prepared_t *prepared = p->prepared;
   for (; *feeds < r->num_feeds; ++*feeds) {
     weft_str_t name = r->feeds[*feeds].name;
     int k = index_of(prepared->feeds, prepared->num_feeds, name);
-    if (k < 0) return WEFT_ERROR(INVALID_ARGUMENT, "The feed %.*s was not specified in partial_run_setup.", WEFT_STR_ARGS(name));
-    if (p->is_fed[k]) return WEFT_ERROR(INVALID_ARGUMENT, "The feed %.*s has already been fed.", WEFT_STR_ARGS(name));
+    if (k < 0)
+      return WEFT_ERROR(INVALID_ARGUMENT, "The feed %.*s was not specified in partial_run_setup.",
+                        WEFT_STR_ARGS(name));
+    if (p->is_fed[k])
+      return WEFT_ERROR(INVALID_ARGUMENT, "The feed %.*s has already been fed.", WEFT_STR_ARGS(name));
     p->is_fed[k] = true;
     sends[*feeds] = (weft_named_tensor_t){prepared->feed_keys[k], r->feeds[*feeds].tensor};
   }
   for (; *fetches < r->num_fetches; ++*fetches) {
     weft_str_t name = r->fetches[*fetches];
     int k = index_of(prepared->fetches, prepared->num_fetches, name);
-    if (k < 0) return WEFT_ERROR(INVALID_ARGUMENT, "The fetch %.*s was not specified in partial_run_setup.", WEFT_STR_ARGS(name));
-    if (p->is_fetched[k]) return WEFT_ERROR(INVALID_ARGUMENT, "The fetch %.*s has already been fetched.", WEFT_STR_ARGS(name));
-    WEFT_RETURN_IF_ERROR(weft_client_graph_check_fetch(p->graph->graph, name, prepared->feeds, p->is_fed, prepared->num_feeds));
+    if (k < 0)
+      return WEFT_ERROR(INVALID_ARGUMENT, "The fetch %.*s was not specified in partial_run_setup.",
+                        WEFT_STR_ARGS(name));
+    if (p->is_fetched[k])
+      return WEFT_ERROR(INVALID_ARGUMENT, "The fetch %.*s has already been fetched.", WEFT_STR_ARGS(name));
+    WEFT_RETURN_IF_ERROR(weft_client_graph_check_fetch(p->graph->graph, name, prepared->feeds, p->is_fed,
+                                                       prepared->num_feeds));
     p->is_fetched[k] = true;
     keys[*fetches] = prepared->fetch_keys[k];
   }
@@ -188,13 +205,15 @@ static weft_status_t *mark_locked(weft_partial_step_t *p, const weft_run_step_t 
 }
 
 /* A piece that is refused leaves the partial run as it was. */
-static weft_status_t *admit_locked(weft_partial_step_t *p, const weft_run_step_t *r, weft_named_tensor_t *sends,
-                                   weft_str_t *keys) WEFT_REQUIRES(p->mu) {
+static weft_status_t *admit_locked(weft_partial_step_t *p, const weft_run_step_t *r,
+                                   weft_named_tensor_t *sends, weft_str_t *keys) WEFT_REQUIRES(p->mu) {
   const weft_prepared_t *prepared = p->prepared;
   int feeds = 0, fetches = 0;
   weft_status_t *s = mark_locked(p, r, sends, keys, &feeds, &fetches);
-  for (int i = 0; s != NULL && i < feeds; i++) p->is_fed[index_of(prepared->feeds, prepared->num_feeds, r->feeds[i].name)] = false;
-  for (int i = 0; s != NULL && i < fetches; i++) p->is_fetched[index_of(prepared->fetches, prepared->num_fetches, r->fetches[i])] = false;
+  for (int i = 0; s != NULL && i < feeds; i++)
+    p->is_fed[index_of(prepared->feeds, prepared->num_feeds, r->feeds[i].name)] = false;
+  for (int i = 0; s != NULL && i < fetches; i++)
+    p->is_fetched[index_of(prepared->fetches, prepared->num_fetches, r->fetches[i])] = false;
   if (s == NULL) p->left -= feeds + fetches;
   return s;
 }
@@ -207,8 +226,8 @@ static weft_partial_step_t *find(weft_master_session_t *s, weft_str_t handle) {
   return p;
 }
 
-void weft_partial_step_run(weft_master_session_t *s, const weft_run_step_t *r, weft_canceller_t *c, weft_run_step_fn *fn,
-                           void *arg) {
+void weft_partial_step_run(weft_master_session_t *s, const weft_run_step_t *r, weft_canceller_t *c,
+                           weft_run_step_fn *fn, void *arg) {
   weft_named_tensor_t *sends = weft_calloc((size_t)r->num_feeds + 1, sizeof *sends);
   weft_str_t *keys = weft_calloc((size_t)r->num_fetches + 1, sizeof *keys);
   piece_t *k = weft_calloc(1, sizeof *k);
@@ -232,10 +251,18 @@ void weft_partial_step_run(weft_master_session_t *s, const weft_run_step_t *r, w
     fn(arg, status, NULL);
   } else {
     *k = (piece_t){p, weft_master_session_retain(s), fn, arg, is_last};
-    weft_step_request_t request = {.prepared = p->prepared, .step_id = p->step_id, .sends = sends,
-                                   .num_sends = r->num_feeds, .recv_keys = keys, .num_recvs = r->num_fetches,
-                                   .is_partial = true, .is_last_partial = is_last, .keep = !is_last, .options = r->options,
-                                   .canceller = c, .parent = p->canceller};
+    weft_step_request_t request = {.prepared = p->prepared,
+                                   .step_id = p->step_id,
+                                   .sends = sends,
+                                   .num_sends = r->num_feeds,
+                                   .recv_keys = keys,
+                                   .num_recvs = r->num_fetches,
+                                   .is_partial = true,
+                                   .is_last_partial = is_last,
+                                   .keep = !is_last,
+                                   .options = r->options,
+                                   .canceller = c,
+                                   .parent = p->canceller};
     weft_step_run(s, &request, piece_done, k);
   }
   weft_free(sends);

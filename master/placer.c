@@ -13,7 +13,7 @@
 typedef struct member {
   int parent; /* in the forest; itself: a root */
   /* of a root: */
-  uint32_t types;              /* device types that support all members */
+  uint32_t types;               /* device types that support all members */
   weft_device_name_t requested; /* merged from members' device strings; at least as narrow as resource */
   weft_device_name_t resource;  /* from variables' own: soft placement gives it up last */
   const weft_session_device_t *assigned; /* fixed by a stateful member that has run, or chosen */
@@ -31,7 +31,8 @@ typedef struct placer {
 /* `before` the failure's text, and where it happened behind it. */
 static weft_status_t *locate(weft_status_t *s, const char *before, const weft_node_t *n) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&text, "%s%s\n\t [[{{node %.*s}}]]", before, weft_status_message(s), WEFT_STR_ARGS(n->name));
+  weft_strbuf_printf(&text, "%s%s\n\t [[{{node %.*s}}]]", before, weft_status_message(s),
+                     WEFT_STR_ARGS(n->name));
   if (!text.failed) {
     weft_status_t *located = weft_status_new(weft_status_code(s), __FILE__, __LINE__, "%s", text.data);
     weft_status_free(s);
@@ -70,7 +71,8 @@ static weft_status_t *join(placer_t *p, const weft_node_t *a, const weft_node_t 
   weft_status_t *s = NULL;
   if (to->assigned != NULL && from->assigned != NULL && to->assigned != from->assigned) {
     s = WEFT_ERROR(INVALID_ARGUMENT, "Cannot merge devices with incompatible names: '%.*s' and '%.*s'",
-                   WEFT_STR_ARGS(to->assigned->attributes.name), WEFT_STR_ARGS(from->assigned->attributes.name));
+                   WEFT_STR_ARGS(to->assigned->attributes.name),
+                   WEFT_STR_ARGS(from->assigned->attributes.name));
   }
   if (s == NULL) s = weft_device_name_merge(&resource, &from->resource, false);
   if (s == NULL) s = weft_device_name_merge(&requested, &from->requested, p->o->allow_soft_placement);
@@ -78,8 +80,9 @@ static weft_status_t *join(placer_t *p, const weft_node_t *a, const weft_node_t 
     s = WEFT_ERROR(INVALID_ARGUMENT, "no device type has kernels for both");
   }
   if (s != NULL) {
-    weft_status_t *told = WEFT_ERROR(INVALID_ARGUMENT, "Cannot colocate nodes {{colocation_node %.*s}} and {{colocation_node %.*s}}: %s",
-                                     WEFT_STR_ARGS(a->name), WEFT_STR_ARGS(b->name), weft_status_message(s));
+    weft_status_t *told = WEFT_ERROR(
+        INVALID_ARGUMENT, "Cannot colocate nodes {{colocation_node %.*s}} and {{colocation_node %.*s}}: %s",
+        WEFT_STR_ARGS(a->name), WEFT_STR_ARGS(b->name), weft_status_message(s));
     weft_status_free(s);
     return told;
   }
@@ -105,11 +108,15 @@ static void ensure(weft_device_name_t *n, const weft_device_name_t *less) {
   n->has_id |= less->has_id;
 }
 
-static weft_status_t *incompatible_edge(const char *what, const char *a, const char *b, const weft_node_t *src, const weft_node_t *dst) {
+static weft_status_t *incompatible_edge(const char *what, const char *a, const char *b,
+                                        const weft_node_t *src, const weft_node_t *dst) {
   return WEFT_ERROR(INVALID_ARGUMENT,
-                    "Cannot place the graph because a reference or resource edge connects colocation groups with incompatible "
-                    "%s devices: %s vs %s. The edge src node is name='%.*s' (op='%.*s'), and the dst node is name='%.*s' (op='%.*s').",
-                    what, a, b, WEFT_STR_ARGS(src->name), WEFT_STR_ARGS(src->op->name), WEFT_STR_ARGS(dst->name), WEFT_STR_ARGS(dst->op->name));
+                    "Cannot place the graph because a reference or resource edge connects colocation groups "
+                    "with incompatible "
+                    "%s devices: %s vs %s. The edge src node is name='%.*s' (op='%.*s'), and the dst node is "
+                    "name='%.*s' (op='%.*s').",
+                    what, a, b, WEFT_STR_ARGS(src->name), WEFT_STR_ARGS(src->op->name),
+                    WEFT_STR_ARGS(dst->name), WEFT_STR_ARGS(dst->op->name));
 }
 
 /* A reference never leaves its device: where the consumer asked for another, the producer's wish wins. */
@@ -119,10 +126,12 @@ static weft_status_t *join_reference(placer_t *p, const weft_node_t *src, const 
   member_t *from = &p->members[x], *to = &p->members[y];
   weft_device_text_t a, b;
   if (from->assigned != NULL && to->assigned != NULL && from->assigned != to->assigned) {
-    return incompatible_edge("assigned", from->assigned->attributes.name.data, to->assigned->attributes.name.data, src, dst);
+    return incompatible_edge("assigned", from->assigned->attributes.name.data,
+                             to->assigned->attributes.name.data, src, dst);
   }
   if (!weft_device_name_intersects(&from->resource, &to->resource)) {
-    return incompatible_edge("resource", weft_device_name_print(&from->resource, &a), weft_device_name_print(&to->resource, &b), src, dst);
+    return incompatible_edge("resource", weft_device_name_print(&from->resource, &a),
+                             weft_device_name_print(&to->resource, &b), src, dst);
   }
   if (!weft_device_name_intersects(&from->requested, &to->requested)) {
     weft_device_name_t was = to->resource;
@@ -132,8 +141,11 @@ static weft_status_t *join_reference(placer_t *p, const weft_node_t *src, const 
   }
   weft_status_t *s = join(p, src, dst);
   return s == NULL ? NULL
-                   : locate(s, "Nodes were connected by a reference or resource connection (requiring them to be on the same "
-                               "device), but the two nodes were assigned two different devices: ", dst);
+                   : locate(s,
+                            "Nodes were connected by a reference or resource connection (requiring them to "
+                            "be on the same "
+                            "device), but the two nodes were assigned two different devices: ",
+                            dst);
 }
 
 static bool makes_reference(const weft_node_t *n) {
@@ -145,9 +157,11 @@ static weft_status_t *malformed(weft_status_t *s, const weft_node_t *n) {
   if (weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
   weft_strbuf_t def = WEFT_STRBUF_INIT;
   weft_node_print(n, &def);
-  weft_status_t *told = WEFT_ERROR(INVALID_ARGUMENT, "%s in node: {name:'%.*s' id:%d op device:{requested: '%.*s', assigned: ''} def:{%s}}\n\t [[%.*s]]",
-                                   weft_status_message(s), WEFT_STR_ARGS(n->name), n->id + 2, WEFT_STR_ARGS(n->requested_device),
-                                   def.failed ? "" : def.data, WEFT_STR_ARGS(n->name));
+  weft_status_t *told = WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "%s in node: {name:'%.*s' id:%d op device:{requested: '%.*s', assigned: ''} def:{%s}}\n\t [[%.*s]]",
+      weft_status_message(s), WEFT_STR_ARGS(n->name), n->id + 2, WEFT_STR_ARGS(n->requested_device),
+      def.failed ? "" : def.data, WEFT_STR_ARGS(n->name));
   weft_strbuf_deinit(&def);
   weft_status_free(s);
   return told;
@@ -166,7 +180,8 @@ static weft_status_t *gather(placer_t *p) {
     m->types = p->o->supports(n);
     if (m->types == 0) {
       if (first == NULL) first = n;
-      weft_name_list_add(&unsupported, "%.*s ({{node %.*s}})", WEFT_STR_ARGS(n->op->name), WEFT_STR_ARGS(n->name));
+      weft_name_list_add(&unsupported, "%.*s ({{node %.*s}})", WEFT_STR_ARGS(n->op->name),
+                         WEFT_STR_ARGS(n->name));
     }
     const weft_device_name_t *asked = NULL;
     if (n->requested_device.length > 0) {
@@ -180,8 +195,11 @@ static weft_status_t *gather(placer_t *p) {
     }
   }
   if (s == NULL && first != NULL) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "No OpKernel was registered to support Op '%.*s' with these attributes. Without a kernel are: %s [[{{node %.*s}}]]",
-                   WEFT_STR_ARGS(first->op->name), weft_name_list_text(&unsupported), WEFT_STR_ARGS(first->name));
+    s = WEFT_ERROR(INVALID_ARGUMENT,
+                   "No OpKernel was registered to support Op '%.*s' with these attributes. Without a kernel "
+                   "are: %s [[{{node %.*s}}]]",
+                   WEFT_STR_ARGS(first->op->name), weft_name_list_text(&unsupported),
+                   WEFT_STR_ARGS(first->name));
   }
   return s;
 }
@@ -237,15 +255,17 @@ static weft_status_t *nothing_fits(placer_t *p, const weft_device_name_t *patter
   weft_device_set_list(p->o->devices, &devices);
   bool is_gpu = pattern->has_type && weft_str_is(pattern->type, "GPU");
   return WEFT_ERROR(INVALID_ARGUMENT,
-                 "Cannot assign a device for operation %.*s: {{node %.*s}} was explicitly assigned to %s but available devices are "
-                 "[ %s ]. Make sure the device specification refers to a valid device.%s\n\t [[%.*s]]",
-                 WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->name), weft_device_name_print(pattern, &text),
-                 weft_name_list_text(&devices),
-                 is_gpu ? " The requested device appears to be a GPU, but CUDA is not enabled." : "", WEFT_STR_ARGS(n->name));
+                    "Cannot assign a device for operation %.*s: {{node %.*s}} was explicitly assigned to %s "
+                    "but available devices are "
+                    "[ %s ]. Make sure the device specification refers to a valid device.%s\n\t [[%.*s]]",
+                    WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->name), weft_device_name_print(pattern, &text),
+                    weft_name_list_text(&devices),
+                    is_gpu ? " The requested device appears to be a GPU, but CUDA is not enabled." : "",
+                    WEFT_STR_ARGS(n->name));
 }
 
-/* The best device for a class. *out_pattern is what all that are allowed match: what was asked for, or, under soft
- * placement, what was left of it where that is not there. */
+/* The best device for a class. *out_pattern is what all that are allowed match: what was asked for, or, under
+ * soft placement, what was left of it where that is not there. */
 static const weft_session_device_t *best(placer_t *p, const member_t *m, weft_device_name_t *out_pattern) {
   const weft_device_set_t *devices = p->o->devices;
   *out_pattern = m->requested;
@@ -268,7 +288,8 @@ static weft_status_t *settle(placer_t *p, const weft_node_t *n, const weft_sessi
   if (m->assigned != NULL) return NULL;
   m->assigned = best(p, m, &pattern);
   if (m->assigned == NULL) return nothing_fits(p, &m->requested, n);
-  bool is_allowed = wanted != NULL && (wanted->type_bit & m->types) != 0 && weft_device_name_matches(&pattern, &wanted->name);
+  bool is_allowed = wanted != NULL && (wanted->type_bit & m->types) != 0 &&
+                    weft_device_name_matches(&pattern, &wanted->name);
   if (is_allowed) m->assigned = wanted;
   return NULL;
 }
@@ -277,10 +298,12 @@ static bool is_generator(const weft_node_t *n) {
   return n->num_inputs == 0 && n->num_outputs == 1 && !makes_reference(n);
 }
 
-/* Generators wait for their consumers: consumer[id] is the device that all of them share, `several` if they differ. */
+/* Generators wait for their consumers: consumer[id] is the device that all of them share, `several` if they
+ * differ. */
 static const weft_session_device_t several;
 
-static void note_consumer(placer_t *p, const weft_session_device_t **consumer, const weft_node_t *from, const weft_node_t *to) {
+static void note_consumer(placer_t *p, const weft_session_device_t **consumer, const weft_node_t *from,
+                          const weft_node_t *to) {
   if (!is_generator(from)) return;
   const weft_session_device_t *mine = is_generator(to) ? &several : class_of(p, to)->assigned;
   consumer[from->id] = consumer[from->id] == NULL || consumer[from->id] == mine ? mine : &several;
@@ -324,7 +347,8 @@ static weft_status_t *assign(placer_t *p) {
     }
     n->assigned_device = text;
     if (p->o->log_device_placement) {
-      weft_log(WEFT_LOG_INFO, "%.*s: (%.*s): %.*s", WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), WEFT_STR_ARGS(text));
+      weft_log(WEFT_LOG_INFO, "%.*s: (%.*s): %.*s", WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name),
+               WEFT_STR_ARGS(text));
     }
   }
   return NULL;
@@ -333,7 +357,8 @@ static weft_status_t *assign(placer_t *p) {
 weft_status_t *weft_place(weft_graph_t *g, const weft_placer_options_t *o) {
   placer_t p = {.g = g, .o = o, .groups = WEFT_MAP_INIT, .parsed = WEFT_MAP_INIT, .arena = WEFT_ARENA_INIT};
   p.members = weft_calloc((size_t)g->num_nodes, sizeof *p.members);
-  weft_status_t *s = p.members == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for placing a graph") : NULL;
+  weft_status_t *s =
+      p.members == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for placing a graph") : NULL;
   if (s == NULL) s = gather(&p);
   if (s == NULL) s = join_reference_edges(&p);
   if (s == NULL) s = join_colocated(&p);

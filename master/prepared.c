@@ -7,18 +7,21 @@
 
 enum { BUILDING, READY, FAILED };
 
-/* In the list from wait() until settle() or its canceller takes it out; whoever does calls fn and frees it. */
+/* In the list from wait() until settle() or its canceller takes it out; whoever does calls fn and frees it.
+ */
 struct weft_prepared_waiter {
   weft_prepared_waiter_t *next; /* guarded by the prepared's mu, as the two flags */
   bool is_listed, is_cancelled;
-  weft_prepared_t *prepared; /* borrowed: who waits holds it */
+  weft_prepared_t *prepared;   /* borrowed: who waits holds it */
   weft_canceller_t *canceller; /* retained */
   uint64_t token;
   weft_prepared_fn *fn;
   void *arg;
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's signature"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's signature");
+}
 
 /* Names may hold any bytes, so each is told with its length: no two lists print alike. */
 static void print_number(weft_strbuf_t *out, size_t number) {
@@ -49,8 +52,8 @@ static bool copy_names(weft_arena_t *arena, const weft_str_t *names, int n, weft
   return *out != NULL;
 }
 
-static bool make_keys(weft_arena_t *arena, const weft_session_device_t *client, const weft_str_t *names, int n,
-                      weft_str_t **out) {
+static bool make_keys(weft_arena_t *arena, const weft_session_device_t *client, const weft_str_t *names,
+                      int n, weft_str_t **out) {
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   *out = weft_arena_calloc(arena, (size_t)n + 1, sizeof **out);
   bool ok = *out != NULL;
@@ -65,7 +68,8 @@ static bool make_keys(weft_arena_t *arena, const weft_session_device_t *client, 
 }
 
 weft_status_t *weft_prepared_create(weft_str_t session, const weft_signature_t *signature,
-                                    const weft_session_device_t *client, bool is_partial, weft_prepared_t **out) {
+                                    const weft_session_device_t *client, bool is_partial,
+                                    weft_prepared_t **out) {
   weft_prepared_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return no_memory();
   atomic_init(&p->refs, 1);
@@ -201,11 +205,14 @@ static weft_str_t task_of(const weft_graph_t *g) {
   return WEFT_STR("");
 }
 
-static weft_status_t *cut(weft_prepared_t *p, const weft_prepare_options_t *o, weft_partition_t **parts, int *num_parts) {
+static weft_status_t *cut(weft_prepared_t *p, const weft_prepare_options_t *o, weft_partition_t **parts,
+                          int *num_parts) {
   weft_graph_t *g = NULL;
   WEFT_RETURN_IF_ERROR(weft_client_graph_build(o->graph, o->signature, o->devices->client, &g));
-  weft_partition_options_t options = {.locate = weft_device_task_part, .incarnation = incarnation,
-                                      .arg = (void *)(uintptr_t)o->devices, .next_edge = o->next_edge};
+  weft_partition_options_t options = {.locate = weft_device_task_part,
+                                      .incarnation = incarnation,
+                                      .arg = (void *)(uintptr_t)o->devices,
+                                      .next_edge = o->next_edge};
   weft_status_t *s = weft_collective_members_check(g, &p->arena, &p->missing_members);
   if (s == NULL) s = weft_graph_partition(&g, &options, parts, num_parts);
   weft_graph_destroy(g);
@@ -246,7 +253,9 @@ void weft_prepared_build(weft_prepared_t *p, const weft_prepare_options_t *o) {
   weft_partitions_free(parts, n);
 }
 
-static weft_status_t *cancelled(void) { return WEFT_ERROR(CANCELLED, "Step was cancelled while its graph was being registered."); }
+static weft_status_t *cancelled(void) {
+  return WEFT_ERROR(CANCELLED, "Step was cancelled while its graph was being registered.");
+}
 
 static void wait_cancelled(void *arg) {
   weft_prepared_waiter_t *w = arg;

@@ -1,10 +1,11 @@
-/* master/prepared.h - a signature (feeds, fetches, targets) made ready to run: cut into parts that workers have registered.
+/* master/prepared.h - a signature (feeds, fetches, targets) made ready to run: cut into parts that workers
+ * have registered.
  *
  *   1. created      by the first step that asks for it
  *   2. building     that step's thread builds and cuts the graph; parts are registered, all at once
  *   3. ready/failed whoever waited goes on; a failed one is forgotten, so that the next try starts afresh
- *   4. released     workers keep the parts until their session ends, as TensorFlow's do; those of a callable that
- *                   was released (is_dropped) they are told to drop
+ *   4. released     workers keep the parts until their session ends, as TensorFlow's do; those of a callable
+ * that was released (is_dropped) they are told to drop
  */
 #ifndef WEFT_MASTER_PREPARED_H_
 #define WEFT_MASTER_PREPARED_H_
@@ -34,12 +35,13 @@ struct weft_prepared {
   weft_str_t *feeds, *feed_keys, *fetches, *fetch_keys, *targets;
   int num_feeds, num_fetches, num_targets;
   bool is_partial;
-  int64_t timeout_ms;             /* of a callable's own options */
+  int64_t timeout_ms; /* of a callable's own options */
   int trace_level;
   bool output_partition_graphs;
   int64_t collective_graph_key;
-  weft_str_t missing_members;     /* why it cannot run without a collective_graph_key; data NULL: it can. Constant once ready */
-  weft_part_t *parts; /* constant once ready */
+  weft_str_t missing_members; /* why it cannot run without a collective_graph_key; data NULL: it can. Constant
+                                 once ready */
+  weft_part_t *parts;         /* constant once ready */
   int num_parts;
   atomic_int pending; /* registrations to come */
   weft_mutex_t mu;
@@ -69,7 +71,8 @@ typedef struct weft_prepare_options {
 
 /* Builds, cuts and registers; called once, by the creator. Ends, on whatever thread, by setting the state. */
 void weft_prepared_build(weft_prepared_t *p, const weft_prepare_options_t *o);
-/* Calls fn when `p` is no longer being built: at once if it is ready. `c` (may be NULL) ends the wait with CANCELLED. */
+/* Calls fn when `p` is no longer being built: at once if it is ready. `c` (may be NULL) ends the wait with
+ * CANCELLED. */
 void weft_prepared_wait(weft_prepared_t *p, weft_canceller_t *c, weft_prepared_fn *fn, void *arg);
 
 #endif /* WEFT_MASTER_PREPARED_H_ */

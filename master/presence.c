@@ -30,7 +30,8 @@ struct weft_presence {
 
 /* Will it be different another time? */
 static bool may_come_back(weft_code_t code) {
-  return code != WEFT_OK && code != WEFT_UNIMPLEMENTED && code != WEFT_ABORTED && code != WEFT_INVALID_ARGUMENT;
+  return code != WEFT_OK && code != WEFT_UNIMPLEMENTED && code != WEFT_ABORTED &&
+         code != WEFT_INVALID_ARGUMENT;
 }
 
 static void on_end(void *arg, weft_status_t *status) {
@@ -42,7 +43,8 @@ static void on_end(void *arg, weft_status_t *status) {
 static bool pause_a_little(weft_presence_t *p) {
   int64_t until = weft_clock_deadline_ns(PAUSE_MS);
   weft_mutex_lock(&p->mu);
-  while (!p->is_stopped && weft_cond_wait_until(&p->changed, &p->mu, until)) { /* woken by weft_presence_stop */
+  while (!p->is_stopped &&
+         weft_cond_wait_until(&p->changed, &p->mu, until)) { /* woken by weft_presence_stop */
   }
   bool goes_on = !p->is_stopped;
   weft_mutex_unlock(&p->mu);
@@ -63,8 +65,8 @@ static char *make_id(void) {
   char host[65] = "";
   if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&text, "%.64s (process %ld on %s, %08" PRIx32 ")", program_invocation_short_name, (long)getpid(), host,
-                     (uint32_t)weft_random_id());
+  weft_strbuf_printf(&text, "%.64s (process %ld on %s, %08" PRIx32 ")", program_invocation_short_name,
+                     (long)getpid(), host, (uint32_t)weft_random_id());
   char *out = NULL;
   weft_status_free(weft_strbuf_finish(&text, &out, NULL));
   for (char *c = out; c != NULL && *c != '\0'; c++) *c = *c >= ' ' && *c <= '~' ? *c : '?';

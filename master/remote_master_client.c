@@ -5,10 +5,11 @@
  * costs no thread switch. Whoever wants several steps at once uses several
  * threads, as TensorFlow's clients do.
  *
- * A call without a session waits for the master to come up, unless the client fails fast. One of a session does not: a master that has ended has taken its
- * sessions along. Every call is sent again, with the same request id, while it ends with UNAVAILABLE (reference 1.3), but where a master
- * of ours has answered so, or keeps its connection and answers no ping. Where the master had got the request before the connection
- * was lost, the loss is what the caller is told. A direct client neither waits nor sends again.
+ * A call without a session waits for the master to come up, unless the client fails fast. One of a session
+ * does not: a master that has ended has taken its sessions along. Every call is sent again, with the same
+ * request id, while it ends with UNAVAILABLE (reference 1.3), but where a master of ours has answered so, or
+ * keeps its connection and answers no ping. Where the master had got the request before the connection was
+ * lost, the loss is what the caller is told. A direct client neither waits nor sends again.
  */
 #include <time.h>
 
@@ -24,7 +25,8 @@
 
 enum { MAX_REPEATS = 10, SILENT_MS = 100 };
 
-/* The repeats take a tenth of a second where a connection is refused. Not so where one is accepted and nothing follows. */
+/* The repeats take a tenth of a second where a connection is refused. Not so where one is accepted and
+ * nothing follows. */
 static const int64_t REPEAT_FOR_NS = 1000000000;
 
 typedef struct remote_master {
@@ -57,8 +59,8 @@ static void pause_before(int repeat) {
 }
 
 static weft_status_t *call(remote_master_t *m, const char *path, const weft_message_type_t *type,
-                           const void *request, weft_str_t session, int64_t timeout_ms, weft_canceller_t *canceller,
-                           exchange_t *out) {
+                           const void *request, weft_str_t session, int64_t timeout_ms,
+                           weft_canceller_t *canceller, exchange_t *out) {
   bool is_answered = false;
   weft_rpc_options_t o = {.wait_for_ready = !m->is_direct && !m->fails_fast && session.length == 0,
                           .timeout_ms = timeout_ms > 0 ? timeout_ms : m->timeout_ms,
@@ -66,7 +68,8 @@ static weft_status_t *call(remote_master_t *m, const char *path, const weft_mess
                           .out_is_answered = &is_answered};
   weft_status_t *s = NULL, *lost = NULL; /* the failure before the last one */
   const int max_repeats = m->is_direct ? 0 : MAX_REPEATS;
-  if (weft_rpc_channel_is_silent(m->channel)) { /* is it there again? A session that is closed after a failure does not wait for that */
+  if (weft_rpc_channel_is_silent(m->channel)) { /* is it there again? A session that is closed after a failure
+                                                   does not wait for that */
     o.wait_for_ready = false;
     if (o.timeout_ms == 0 && weft_str_is(weft_str(path), METHOD("CloseSession"))) o.timeout_ms = SILENT_MS;
   }
@@ -75,7 +78,8 @@ static weft_status_t *call(remote_master_t *m, const char *path, const weft_mess
     weft_message_t *message = NULL;
     s = weft_fields_encode(type, request, &message);
     if (s == NULL) s = weft_rpc_call_sync(m->channel, path, message, &o, &out->answer);
-    if (weft_status_code(s) != WEFT_UNAVAILABLE || i == max_repeats || weft_canceller_is_cancelled(canceller)) break;
+    if (weft_status_code(s) != WEFT_UNAVAILABLE || i == max_repeats || weft_canceller_is_cancelled(canceller))
+      break;
     if (is_answered || weft_clock_ns() - began > REPEAT_FOR_NS) break;
     if (weft_rpc_channel_is_silent(m->channel)) break; /* a silent one may have the request already */
     weft_status_free(lost);
@@ -108,16 +112,19 @@ static weft_texts_t texts_of(const weft_str_t *items, int n) {
 static void name_master(remote_master_t *m, weft_str_t task) {
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "the master %.*s", WEFT_STR_ARGS(task));
-  if (task.length > 0 && !name.failed) weft_rpc_channel_name_peer(m->channel, weft_str_of(name.data, name.length));
+  if (task.length > 0 && !name.failed)
+    weft_rpc_channel_name_peer(m->channel, weft_str_of(name.data, name.length));
   weft_strbuf_deinit(&name);
 }
 
 static void create_session(weft_master_client_t *m, const weft_create_session_t *r, weft_canceller_t *c,
                            weft_session_fn *fn, void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
-  weft_create_session_msg_t request = {.graph_def = r->graph_def, .config = r->config, .target = r->target, .client = r->client};
+  weft_create_session_msg_t request = {
+      .graph_def = r->graph_def, .config = r->config, .target = r->target, .client = r->client};
   weft_create_session_response_msg_t response = {.version = 0};
-  weft_status_t *s = call(remote(m), METHOD("CreateSession"), &weft_create_session_type, &request, WEFT_STR(""), 0, c, &e);
+  weft_status_t *s =
+      call(remote(m), METHOD("CreateSession"), &weft_create_session_type, &request, WEFT_STR(""), 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_create_session_response_type, &response);
   if (s == NULL && response.session.length == 0)
     s = WEFT_ERROR(INTERNAL, "the master's answer to CreateSession has no session handle");
@@ -132,7 +139,8 @@ static void extend_session(weft_master_client_t *m, const weft_extend_session_t 
   weft_extend_session_msg_t request = {
       .session = r->session, .graph_def = r->graph_def, .version = r->current_version};
   weft_extend_session_response_msg_t response = {0};
-  weft_status_t *s = call(remote(m), METHOD("ExtendSession"), &weft_extend_session_type, &request, r->session, 0, c, &e);
+  weft_status_t *s =
+      call(remote(m), METHOD("ExtendSession"), &weft_extend_session_type, &request, r->session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_extend_session_response_type, &response);
   fn(arg, s, response.version);
   exchange_deinit(&e);
@@ -151,7 +159,8 @@ static void list_devices(weft_master_client_t *m, weft_str_t session, weft_cance
   weft_device_list_t devices = {.arena = WEFT_ARENA_INIT};
   weft_session_msg_t request = {session};
   weft_list_devices_response_msg_t response = {.local = {NULL, 0, 0}};
-  weft_status_t *s = call(remote(m), METHOD("ListDevices"), &weft_list_devices_type, &request, session, 0, c, &e);
+  weft_status_t *s =
+      call(remote(m), METHOD("ListDevices"), &weft_list_devices_type, &request, session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_list_devices_response_type, &response);
   if (s == NULL) s = weft_devices_from_texts(&response.local, &devices);
   if (s == NULL) s = weft_devices_from_texts(&response.remote, &devices);
@@ -161,7 +170,8 @@ static void list_devices(weft_master_client_t *m, weft_str_t session, weft_cance
 }
 
 /* Once: the caller opens it again. */
-static void hold_client(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c, weft_done_fn *fn, void *arg) {
+static void hold_client(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c,
+                        weft_done_fn *fn, void *arg) {
   weft_hold_client_msg_t request = {r->client};
   weft_message_t *message = NULL, *answer = NULL;
   weft_rpc_options_t o = {.wait_for_ready = !remote(m)->is_direct, .canceller = c, .is_quiet = true};
@@ -219,7 +229,8 @@ static weft_status_t *send_step(remote_master_t *m, const weft_run_step_t *r, we
                                  .errors_in_body = true,
                                  .request_id = id_or_new(r->request_id)};
   weft_status_t *s = text.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a RunStep") : NULL;
-  if (s == NULL) s = call(m, METHOD("RunStep"), &weft_run_step_type, &request, r->session, options.timeout_ms, c, e);
+  if (s == NULL)
+    s = call(m, METHOD("RunStep"), &weft_run_step_type, &request, r->session, options.timeout_ms, c, e);
   weft_strbuf_deinit(&text);
   return s;
 }
@@ -254,8 +265,8 @@ static void partial_run_setup(weft_master_client_t *m, const weft_partial_run_se
                                           .targets = texts_of(r->targets, r->num_targets),
                                           .request_id = id_or_new(r->request_id)};
   weft_partial_run_setup_response_msg_t response = {{NULL, 0}};
-  weft_status_t *s =
-      call(remote(m), METHOD("PartialRunSetup"), &weft_partial_run_setup_type, &request, r->session, 0, c, &e);
+  weft_status_t *s = call(remote(m), METHOD("PartialRunSetup"), &weft_partial_run_setup_type, &request,
+                          r->session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_partial_run_setup_response_type, &response);
   fn(arg, s, response.handle);
   exchange_deinit(&e);
@@ -301,7 +312,8 @@ static void make_callable(weft_master_client_t *m, const weft_make_callable_t *r
                                       .options = weft_str_of(options.data, options.length),
                                       .request_id = id_or_new(r->request_id)};
   weft_callable_handle_msg_t response = {.handle = 0};
-  if (s == NULL) s = call(remote(m), METHOD("MakeCallable"), &weft_make_callable_type, &request, r->session, 0, c, &e);
+  if (s == NULL)
+    s = call(remote(m), METHOD("MakeCallable"), &weft_make_callable_type, &request, r->session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_make_callable_response_type, &response);
   weft_strbuf_deinit(&run_options);
   weft_strbuf_deinit(&options);
@@ -320,7 +332,8 @@ static void run_callable(weft_master_client_t *m, const weft_run_callable_t *r, 
       .feeds = {.items = (weft_tensor_t **)(uintptr_t)r->feeds, .n = r->num_feeds}};
   weft_run_callable_response_msg_t response;
   memset(&response, 0, sizeof response);
-  weft_status_t *s = call(remote(m), METHOD("RunCallable"), &weft_run_callable_type, &request, r->session, 0, c, &e);
+  weft_status_t *s =
+      call(remote(m), METHOD("RunCallable"), &weft_run_callable_type, &request, r->session, 0, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_run_callable_response_type, &response);
   weft_run_step_result_t result = {
       .fetches = response.fetches.items, .num_fetches = response.fetches.n, .metadata = response.metadata};
@@ -334,7 +347,8 @@ static void release_callable(weft_master_client_t *m, weft_str_t session, int64_
                              void *arg) {
   exchange_t e = {.arena = WEFT_ARENA_INIT};
   weft_callable_handle_msg_t request = {session, handle};
-  fn(arg, call(remote(m), METHOD("ReleaseCallable"), &weft_release_callable_type, &request, session, 0, NULL, &e));
+  fn(arg,
+     call(remote(m), METHOD("ReleaseCallable"), &weft_release_callable_type, &request, session, 0, NULL, &e));
   exchange_deinit(&e);
 }
 

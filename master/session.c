@@ -18,8 +18,8 @@ void weft_graph_version_release(weft_graph_version_t *v) {
   weft_free(v);
 }
 
-weft_status_t *weft_master_session_create(weft_kernel_support_fn *supports, weft_timer_t *timer, weft_str_t config,
-                                          weft_master_session_t **out) {
+weft_status_t *weft_master_session_create(weft_kernel_support_fn *supports, weft_timer_t *timer,
+                                          weft_str_t config, weft_master_session_t **out) {
   weft_master_session_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return no_memory();
   atomic_init(&s->refs, 1);
@@ -78,10 +78,12 @@ void weft_master_session_release(weft_master_session_t *s) {
 /* ---- versions of the graph ---- */
 
 /* Imports into `g` (consumed), lowers what is new and places it, and makes it the session's graph. */
-static weft_status_t *advance(weft_master_session_t *s, weft_graph_t *g, weft_str_t graph_def, bool is_extend) {
+static weft_status_t *advance(weft_master_session_t *s, weft_graph_t *g, weft_str_t graph_def,
+                              bool is_extend) {
   bool is_empty = g->num_live == 0; /* the first nodes come as in CreateSession, and bring their version */
   weft_import_options_t options = {.allow_existing = !is_empty, .is_extend = !is_empty};
-  weft_placer_options_t placing = {.devices = &s->devices, .supports = s->supports,
+  weft_placer_options_t placing = {.devices = &s->devices,
+                                   .supports = s->supports,
                                    .allow_soft_placement = s->config.allow_soft_placement,
                                    .log_device_placement = s->config.log_device_placement};
   int first_new = g->num_nodes;
@@ -119,7 +121,8 @@ weft_graph_version_t *weft_master_session_graph(weft_master_session_t *s) {
   return v;
 }
 
-weft_status_t *weft_master_session_extend(weft_master_session_t *s, const weft_extend_session_t *r, int64_t *out_version) {
+weft_status_t *weft_master_session_extend(weft_master_session_t *s, const weft_extend_session_t *r,
+                                          int64_t *out_version) {
   weft_mutex_lock(&s->extending);
   weft_mutex_lock(&s->mu);
   int64_t version = s->version;
@@ -129,11 +132,13 @@ weft_status_t *weft_master_session_extend(weft_master_session_t *s, const weft_e
   if (closed) {
     status = WEFT_ERROR(FAILED_PRECONDITION, "Session is closed.");
   } else if (version != r->current_version) {
-    status = WEFT_ERROR(ABORTED, "Current version is %" PRId64 " but caller expected %" PRId64 ".", version, r->current_version);
+    status = WEFT_ERROR(ABORTED, "Current version is %" PRId64 " but caller expected %" PRId64 ".", version,
+                        r->current_version);
   }
   weft_graph_version_t *now = weft_master_session_graph(s);
   weft_graph_t *g = NULL;
-  if (status == NULL) status = now->graph->num_live == 0 ? weft_graph_create(&g) : weft_graph_copy(now->graph, &g);
+  if (status == NULL)
+    status = now->graph->num_live == 0 ? weft_graph_create(&g) : weft_graph_copy(now->graph, &g);
   weft_graph_version_release(now);
   if (status == NULL) status = advance(s, g, r->graph_def, true);
   weft_mutex_unlock(&s->extending);
@@ -149,8 +154,12 @@ static void build(weft_master_session_t *s, weft_prepared_t *p, const weft_signa
   int64_t next_edge = s->next_edge;
   s->next_edge += (int64_t)1 << 32; /* every build has names of its own, without a lock */
   weft_mutex_unlock(&s->mu);
-  weft_prepare_options_t options = {.graph = v->graph, .signature = signature, .devices = &s->devices,
-                                    .workers = s->workers, .num_workers = s->num_workers, .next_edge = &next_edge};
+  weft_prepare_options_t options = {.graph = v->graph,
+                                    .signature = signature,
+                                    .devices = &s->devices,
+                                    .workers = s->workers,
+                                    .num_workers = s->num_workers,
+                                    .next_edge = &next_edge};
   weft_prepared_build(p, &options);
   weft_graph_version_release(v);
 }
@@ -187,8 +196,8 @@ static void forget_failed(void *arg, weft_status_t *status) {
   weft_free(f);
 }
 
-weft_status_t *weft_master_session_prepare(weft_master_session_t *s, const weft_signature_t *signature, bool is_partial,
-                                           weft_prepared_t **out) {
+weft_status_t *weft_master_session_prepare(weft_master_session_t *s, const weft_signature_t *signature,
+                                           bool is_partial, weft_prepared_t **out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_signature_print(signature, is_partial, &text);
   if (text.failed) return no_memory();
@@ -286,10 +295,12 @@ weft_status_t *weft_master_session_end(weft_master_session_t *s) {
   weft_mutex_lock(&s->mu);
   weft_status_t *why = weft_status_clone(s->ended_by);
   weft_mutex_unlock(&s->mu);
-  return why != NULL ? why : WEFT_ERROR(CANCELLED, "Step was cancelled by an explicit call to `Session::Close()`.");
+  return why != NULL ? why
+                     : WEFT_ERROR(CANCELLED, "Step was cancelled by an explicit call to `Session::Close()`.");
 }
 
-void weft_master_session_close(weft_master_session_t *s, const weft_status_t *why, weft_done_fn *fn, void *arg) {
+void weft_master_session_close(weft_master_session_t *s, const weft_status_t *why, weft_done_fn *fn,
+                               void *arg) {
   weft_status_t *copy = weft_status_clone(why);
   weft_mutex_lock(&s->mu);
   bool was_closed = s->closed;

@@ -1,7 +1,8 @@
 /* master/step.c - sends a step to its workers and makes one answer of theirs.
  *
  * Life of a step:
- *   1. weft_step_run   waits until the signature is prepared (for most steps: it is), and for a collective graph's id
+ *   1. weft_step_run   waits until the signature is prepared (for most steps: it is), and for a collective
+ * graph's id
  *   2. launch          RunGraph to every part
  *   3. part_done       each part ends; the first real failure cancels the others
  *   4. finish          the last one: joins statuses, answers, cleans up
@@ -36,13 +37,13 @@ struct step {
   atomic_int reason; /* why the canceller was cancelled from outside */
   weft_run_step_fn *fn;
   void *arg;
-  atomic_int left;         /* parts still running, and one for the launch */
+  atomic_int left; /* parts still running, and one for the launch */
   weft_mutex_t mu;
   weft_status_t **failures; /* by part; each written by its part alone */
-  bool was_cancelled;      /* guarded by mu: by a failure */
-  weft_strbuf_t metadata;  /* guarded by mu: RunMetadata's fields */
-  weft_strbuf_t dev_stats; /* guarded by mu: StepStats' fields of all parts */
-  weft_tensor_t **fetches; /* written by the client's part */
+  bool was_cancelled;       /* guarded by mu: by a failure */
+  weft_strbuf_t metadata;   /* guarded by mu: RunMetadata's fields */
+  weft_strbuf_t dev_stats;  /* guarded by mu: StepStats' fields of all parts */
+  weft_tensor_t **fetches;  /* written by the client's part */
   weft_named_tensor_t *sends;
   part_run_t *parts;
 };
@@ -84,7 +85,8 @@ static void free_step(step_t *t) {
 /* ---- joining failures ---- */
 
 static void tell(const step_t *t, int part, weft_strbuf_t *out) {
-  if (!t->session->is_direct) weft_strbuf_printf(out, "From %.*s:\n", WEFT_STR_ARGS(t->prepared->parts[part].worker->task));
+  if (!t->session->is_direct)
+    weft_strbuf_printf(out, "From %.*s:\n", WEFT_STR_ARGS(t->prepared->parts[part].worker->task));
   weft_strbuf_puts(out, weft_status_message(t->failures[part]));
 }
 
@@ -92,7 +94,8 @@ static void tell(const step_t *t, int part, weft_strbuf_t *out) {
 static weft_str_t failed_node(const char *message) {
   static const char open[] = "[[{{node ";
   const char *at = strstr(message, open), *end = at == NULL ? NULL : strstr(at, "}}]]");
-  return end == NULL ? WEFT_STR("") : weft_str_of(at + sizeof open - 1, (size_t)(end - at) - (sizeof open - 1));
+  return end == NULL ? WEFT_STR("")
+                     : weft_str_of(at + sizeof open - 1, (size_t)(end - at) - (sizeof open - 1));
 }
 
 /* ", node 'x' (MatMul), device ...", as far as the client's graph knows it. */
@@ -102,7 +105,8 @@ static void tell_node(const step_t *t, weft_str_t name, weft_strbuf_t *out) {
   const weft_node_t *n = weft_graph_find(v->graph, name);
   weft_strbuf_printf(out, ", node '%.*s'", WEFT_STR_ARGS(name));
   if (n != NULL && n->op != NULL) weft_strbuf_printf(out, " (%.*s)", WEFT_STR_ARGS(n->op->name));
-  if (n != NULL && n->assigned_device.length > 0) weft_strbuf_printf(out, ", device %.*s", WEFT_STR_ARGS(n->assigned_device));
+  if (n != NULL && n->assigned_device.length > 0)
+    weft_strbuf_printf(out, ", device %.*s", WEFT_STR_ARGS(n->assigned_device));
   weft_graph_version_release(v);
 }
 
@@ -131,21 +135,25 @@ static void tell_cause(const step_t *t, int part, int num_failures, weft_strbuf_
     tell_node(t, node, out);
     weft_strbuf_putc(out, ')');
   }
-  if (num_failures > 1) weft_strbuf_printf(out, "; %d more task%s failed with it", num_failures - 1, num_failures == 2 ? "" : "s");
+  if (num_failures > 1)
+    weft_strbuf_printf(out, "; %d more task%s failed with it", num_failures - 1,
+                       num_failures == 2 ? "" : "s");
   weft_strbuf_putc(out, '\n');
 }
 
 static weft_code_t code_of(const step_t *t, int part) { return weft_status_code(t->failures[part]); }
 
-/* One cause alone; several between lines; echoes ([_Derived_]) only if there is nothing else. Reference 3.9. The
- * cause in one line comes first. */
+/* One cause alone; several between lines; echoes ([_Derived_]) only if there is nothing else. Reference 3.9.
+ * The cause in one line comes first. */
 static weft_status_t *join_failures(step_t *t) {
   static const char line[] = "\n=====================\n";
   int n = t->prepared->num_parts, num_causes = 0, num_failures = 0, first = -1, first_echo = -1;
   for (int i = 0; i < n; i++) {
     if (t->failures[i] == NULL) continue;
     bool is_echo = weft_status_is_derived(t->failures[i]);
-    if (is_echo && (first_echo < 0 || (code_of(t, first_echo) == WEFT_CANCELLED && code_of(t, i) != WEFT_CANCELLED))) first_echo = i;
+    if (is_echo &&
+        (first_echo < 0 || (code_of(t, first_echo) == WEFT_CANCELLED && code_of(t, i) != WEFT_CANCELLED)))
+      first_echo = i;
     if (!is_echo && first < 0) first = i;
     num_causes += !is_echo;
     num_failures++;
@@ -167,7 +175,8 @@ static weft_status_t *join_failures(step_t *t) {
     }
     weft_strbuf_puts(&text, line + 1);
   }
-  weft_status_t *joined = weft_status_new(code, __FILE__, __LINE__, "%s", text.failed ? "a step failed" : text.data);
+  weft_status_t *joined =
+      weft_status_new(code, __FILE__, __LINE__, "%s", text.failed ? "a step failed" : text.data);
   weft_strbuf_deinit(&text);
   return joined;
 }
@@ -176,7 +185,8 @@ static weft_status_t *join_failures(step_t *t) {
 static weft_status_t *explain(step_t *t, weft_status_t *s) {
   if (atomic_load(&t->reason) == REASON_DEADLINE) {
     weft_status_free(s);
-    return WEFT_ERROR(DEADLINE_EXCEEDED, "Timed out waiting for notification: the step took longer than %" PRId64 " ms",
+    return WEFT_ERROR(DEADLINE_EXCEEDED,
+                      "Timed out waiting for notification: the step took longer than %" PRId64 " ms",
                       t->request.options.timeout_ms);
   }
   if (weft_canceller_is_cancelled(t->session->canceller)) {
@@ -189,7 +199,8 @@ static weft_status_t *explain(step_t *t, weft_status_t *s) {
   if (!by_caller && !by_piece) return s;
   weft_status_free(s);
   return WEFT_ERROR(CANCELLED, "Step was cancelled: %s",
-                    by_caller ? "its client has cancelled the call, or is gone" : "another piece of its partial run has failed");
+                    by_caller ? "its client has cancelled the call, or is gone"
+                              : "another piece of its partial run has failed");
 }
 
 static weft_status_t *outcome(step_t *t) {
@@ -208,14 +219,16 @@ static void finish(step_t *t) {
   if (s == NULL && t->dev_stats.length > 0) {
     weft_wire_put_bytes(&t->metadata, 1, weft_str_of(t->dev_stats.data, t->dev_stats.length));
   }
-  weft_run_step_result_t result = {.fetches = t->fetches, .num_fetches = t->request.num_recvs,
+  weft_run_step_result_t result = {.fetches = t->fetches,
+                                   .num_fetches = t->request.num_recvs,
                                    .metadata = weft_str_of(t->metadata.data, t->metadata.length)};
   if (s != NULL) {
     for (int i = 0; i < t->request.num_recvs; i++) weft_tensor_release(t->fetches[i]);
   }
   bool is_kept = t->request.keep && s == NULL;
   if (t->has_graph_id) {
-    weft_collective_steps_retire(t->session->collective_steps, t->request.options.collective_graph_key, t->request.step_id, s != NULL);
+    weft_collective_steps_retire(t->session->collective_steps, t->request.options.collective_graph_key,
+                                 t->request.step_id, s != NULL);
   }
   t->fn(t->arg, s, s == NULL ? &result : NULL);
   if (!is_kept) weft_step_cleanup(t->prepared, t->request.step_id);
@@ -238,7 +251,8 @@ static void part_done(void *arg, weft_status_t *status, weft_run_graph_result_t 
     weft_mutex_unlock(&t->mu);
     weft_code_t code = weft_status_code(status);
     /* A part that we cancelled ourselves tells of our cancelling, not of a cause. */
-    if (!cancel && (code == WEFT_CANCELLED || code == WEFT_ABORTED)) status = weft_status_mark_derived(status);
+    if (!cancel && (code == WEFT_CANCELLED || code == WEFT_ABORTED))
+      status = weft_status_mark_derived(status);
     t->failures[p->index] = status;
     if (cancel) weft_canceller_cancel(t->canceller);
   } else {
@@ -248,7 +262,8 @@ static void part_done(void *arg, weft_status_t *status, weft_run_graph_result_t 
     if (result->step_stats.length > 0 || result->num_partition_graphs > 0) {
       weft_mutex_lock(&t->mu);
       weft_strbuf_append(&t->dev_stats, result->step_stats);
-      for (int i = 0; i < result->num_partition_graphs; i++) weft_wire_put_bytes(&t->metadata, 3, result->partition_graphs[i]);
+      for (int i = 0; i < result->num_partition_graphs; i++)
+        weft_wire_put_bytes(&t->metadata, 3, result->partition_graphs[i]);
       weft_mutex_unlock(&t->mu);
     }
   }
@@ -261,13 +276,18 @@ static void launch(step_t *t) {
   for (int i = 0; i < n; i++) {
     weft_part_t *part = &t->prepared->parts[i];
     t->parts[i] = (part_run_t){t, i};
-    weft_run_graph_t run = {
-        .session = t->prepared->session, .graph_handle = part->graph_handle, .step_id = r->step_id,
-        .request_id = (int64_t)weft_random_id(),
-        .sends = part->is_client ? t->sends : NULL, .num_sends = part->is_client ? r->num_sends : 0,
-        .recv_keys = part->is_client ? r->recv_keys : NULL, .num_recvs = part->is_client ? r->num_recvs : 0,
-        .is_partial = r->is_partial, .is_last_partial = r->is_last_partial,
-        .record_timeline = r->options.trace_level >= 2, .record_partition_graphs = r->options.output_partition_graphs};
+    weft_run_graph_t run = {.session = t->prepared->session,
+                            .graph_handle = part->graph_handle,
+                            .step_id = r->step_id,
+                            .request_id = (int64_t)weft_random_id(),
+                            .sends = part->is_client ? t->sends : NULL,
+                            .num_sends = part->is_client ? r->num_sends : 0,
+                            .recv_keys = part->is_client ? r->recv_keys : NULL,
+                            .num_recvs = part->is_client ? r->num_recvs : 0,
+                            .is_partial = r->is_partial,
+                            .is_last_partial = r->is_last_partial,
+                            .record_timeline = r->options.trace_level >= 2,
+                            .record_partition_graphs = r->options.output_partition_graphs};
     part->worker->ops->run_graph(part->worker, &run, t->canceller, part_done, &t->parts[i]);
   }
   drop(t);
@@ -311,7 +331,8 @@ static void prepared(void *arg, weft_status_t *status) {
   if (status == NULL) {
     t->failures = weft_calloc(n, sizeof(weft_status_t *));
     t->parts = weft_calloc(n, sizeof *t->parts);
-    if (t->failures == NULL || t->parts == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
+    if (t->failures == NULL || t->parts == NULL)
+      status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
   }
   bool is_alone = t->request.step_id == 0 && t->request.options.collective_graph_key == 0;
   if (status == NULL && is_alone && t->prepared->missing_members.data != NULL) {
@@ -323,7 +344,8 @@ static void prepared(void *arg, weft_status_t *status) {
   }
   atomic_init(&t->left, t->prepared->num_parts + 1);
   if (t->request.step_id == 0 && t->request.options.collective_graph_key != 0) {
-    weft_collective_steps_next(t->session->collective_steps, t->request.options.collective_graph_key, got_graph_id, t);
+    weft_collective_steps_next(t->session->collective_steps, t->request.options.collective_graph_key,
+                               got_graph_id, t);
     return;
   }
   if (t->request.step_id == 0) t->request.step_id = weft_step_new_id();
@@ -333,7 +355,8 @@ static void prepared(void *arg, weft_status_t *status) {
 /* Header, fetches, sends and receive keys are one block. */
 static step_t *allocate(const weft_step_request_t *r) {
   size_t recvs = (size_t)r->num_recvs, sends = (size_t)r->num_sends;
-  size_t size = sizeof(step_t) + recvs * (sizeof(weft_tensor_t *) + sizeof(weft_str_t)) + sends * sizeof(weft_named_tensor_t);
+  size_t size = sizeof(step_t) + recvs * (sizeof(weft_tensor_t *) + sizeof(weft_str_t)) +
+                sends * sizeof(weft_named_tensor_t);
   step_t *t = weft_calloc(1, size);
   if (t == NULL) return NULL;
   char *at = (char *)(t + 1);
@@ -343,7 +366,8 @@ static step_t *allocate(const weft_step_request_t *r) {
   at += recvs * sizeof *keys;
   t->fetches = (weft_tensor_t **)(void *)at;
   if (recvs > 0) memcpy(keys, r->recv_keys, recvs * sizeof *keys);
-  for (size_t i = 0; i < sends; i++) t->sends[i] = (weft_named_tensor_t){r->sends[i].name, weft_tensor_retain(r->sends[i].tensor)};
+  for (size_t i = 0; i < sends; i++)
+    t->sends[i] = (weft_named_tensor_t){r->sends[i].name, weft_tensor_retain(r->sends[i].tensor)};
   t->request = *r;
   t->request.recv_keys = keys;
   return t;

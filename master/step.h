@@ -5,22 +5,22 @@
 #include "master/session.h"
 
 typedef struct weft_step_request {
-  weft_prepared_t *prepared;           /* retained */
-  int64_t step_id;                     /* 0: a new random one */
-  const weft_named_tensor_t *sends;    /* name: rendezvous key in `prepared`; copied, tensors retained */
+  weft_prepared_t *prepared;        /* retained */
+  int64_t step_id;                  /* 0: a new random one */
+  const weft_named_tensor_t *sends; /* name: rendezvous key in `prepared`; copied, tensors retained */
   int num_sends;
-  const weft_str_t *recv_keys;         /* in `prepared`; copied */
+  const weft_str_t *recv_keys; /* in `prepared`; copied */
   int num_recvs;
   bool is_partial, is_last_partial;
-  bool keep;                           /* do not clean up yet: more pieces of a partial run follow */
+  bool keep; /* do not clean up yet: more pieces of a partial run follow */
   weft_run_options_msg_t options;
-  weft_canceller_t *canceller;         /* the call's; retained; may be NULL */
-  weft_canceller_t *parent;            /* what else ends the step; NULL: the session's */
+  weft_canceller_t *canceller; /* the call's; retained; may be NULL */
+  weft_canceller_t *parent;    /* what else ends the step; NULL: the session's */
 } weft_step_request_t;
 
-/* Runs the step in session `s`, which must have begun it (weft_master_session_begin_step); ends it there, too.
- * Failures: the first real cause, "From /job:...:\n" in front; several causes are joined as TensorFlow joins them;
- * CANCELLED after the session was closed; DEADLINE_EXCEEDED after options.timeout_ms. */
+/* Runs the step in session `s`, which must have begun it (weft_master_session_begin_step); ends it there,
+ * too. Failures: the first real cause, "From /job:...:\n" in front; several causes are joined as TensorFlow
+ * joins them; CANCELLED after the session was closed; DEADLINE_EXCEEDED after options.timeout_ms. */
 void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_run_step_fn *fn, void *arg);
 int64_t weft_step_new_id(void); /* uniform in [1, 2^57) */
 /* Tells all parts' workers that the step is over. */

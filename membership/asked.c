@@ -46,15 +46,16 @@ void weft_membership_cancel_asked(weft_membership_t *ms) {
   }
 }
 
-static void ask(weft_membership_t *ms, const weft_store_request_t *r, weft_canceller_t *canceller, weft_value_fn *fn,
-                void *arg) {
+static void ask(weft_membership_t *ms, const weft_store_request_t *r, weft_canceller_t *canceller,
+                weft_value_fn *fn, void *arg) {
   weft_status_t *s = NULL;
   weft_asked_t *a = weft_calloc(1, sizeof *a);
   weft_canceller_t *mine = a == NULL ? NULL : weft_canceller_create(canceller);
   if (mine == NULL) {
     s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to ask for '%.*s'", WEFT_STR_ARGS(r->key));
   } else if (ms->client == NULL) {
-    s = WEFT_ERROR(FAILED_PRECONDITION, "'%.*s' cannot be reached: nobody keeps the record", WEFT_STR_ARGS(r->key));
+    s = WEFT_ERROR(FAILED_PRECONDITION, "'%.*s' cannot be reached: nobody keeps the record",
+                   WEFT_STR_ARGS(r->key));
   } else {
     *a = (weft_asked_t){.ms = ms, .canceller = mine, .fn = fn, .arg = arg};
     if (!enter_asked(ms, a)) {
@@ -72,23 +73,27 @@ static void ask(weft_membership_t *ms, const weft_store_request_t *r, weft_cance
   weft_canceller_release(mine);
 }
 
-void weft_membership_set(weft_membership_t *ms, weft_str_t key, weft_str_t value, weft_value_fn *fn, void *arg) {
+void weft_membership_set(weft_membership_t *ms, weft_str_t key, weft_str_t value, weft_value_fn *fn,
+                         void *arg) {
   ask(ms, &(weft_store_request_t){.op = WEFT_STORE_SET, .key = key, .value = value}, NULL, fn, arg);
 }
 
-void weft_membership_get(weft_membership_t *ms, weft_str_t key, int64_t timeout_ms, weft_canceller_t *canceller,
-                         weft_value_fn *fn, void *arg) {
-  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_GET, .key = key, .timeout_ms = timeout_ms}, canceller, fn, arg);
+void weft_membership_get(weft_membership_t *ms, weft_str_t key, int64_t timeout_ms,
+                         weft_canceller_t *canceller, weft_value_fn *fn, void *arg) {
+  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_GET, .key = key, .timeout_ms = timeout_ms}, canceller, fn,
+      arg);
 }
 
 void weft_membership_add(weft_membership_t *ms, weft_str_t key, int64_t delta, weft_value_fn *fn, void *arg) {
   ask(ms, &(weft_store_request_t){.op = WEFT_STORE_ADD, .key = key, .delta = delta}, NULL, fn, arg);
 }
 
-void weft_membership_compare_set(weft_membership_t *ms, weft_str_t key, weft_str_t expected, weft_str_t desired,
-                                 weft_value_fn *fn, void *arg) {
-  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_COMPARE_SET, .key = key, .expected = expected, .value = desired}, NULL,
-      fn, arg);
+void weft_membership_compare_set(weft_membership_t *ms, weft_str_t key, weft_str_t expected,
+                                 weft_str_t desired, weft_value_fn *fn, void *arg) {
+  ask(ms,
+      &(weft_store_request_t){
+          .op = WEFT_STORE_COMPARE_SET, .key = key, .expected = expected, .value = desired},
+      NULL, fn, arg);
 }
 
 void weft_membership_delete(weft_membership_t *ms, weft_str_t key, weft_value_fn *fn, void *arg) {
@@ -97,6 +102,7 @@ void weft_membership_delete(weft_membership_t *ms, weft_str_t key, weft_value_fn
 
 void weft_membership_barrier(weft_membership_t *ms, weft_str_t name, int size, int64_t timeout_ms,
                              weft_canceller_t *canceller, weft_value_fn *fn, void *arg) {
-  ask(ms, &(weft_store_request_t){.op = WEFT_STORE_BARRIER, .key = name, .size = size, .timeout_ms = timeout_ms}, canceller,
-      fn, arg);
+  ask(ms,
+      &(weft_store_request_t){.op = WEFT_STORE_BARRIER, .key = name, .size = size, .timeout_ms = timeout_ms},
+      canceller, fn, arg);
 }

@@ -21,7 +21,8 @@ typedef struct record {
   char peer[64];                /* where its last beat came from; empty: not known */
   int64_t beat_ns;
   bool has_left;
-  uint64_t losses, lost_keeper; /* of this incarnation: how often it was lost, and how often it says that it lost us */
+  uint64_t losses,
+      lost_keeper; /* of this incarnation: how often it was lost, and how often it says that it lost us */
 } record_t;
 
 /* No epoch that a task reports moves the record further than this. */
@@ -41,10 +42,10 @@ typedef struct watch {
   weft_canceller_t *canceller; /* retained; may be NULL */
   uint64_t token, timer_id;
   bool has_token, is_linked;
-  bool is_presence; /* no change answers it */
-  watch_end_t early;     /* guarded by mu: what came before it was linked */
+  bool is_presence;       /* no change answers it */
+  watch_end_t early;      /* guarded by mu: what came before it was linked */
   weft_status_t *refusal; /* of BY_REFUSAL; owned */
-  weft_member_t *answer; /* room for the record; behind the struct */
+  weft_member_t *answer;  /* room for the record; behind the struct */
 } watch_t;
 
 struct weft_keeper {
@@ -54,8 +55,8 @@ struct weft_keeper {
   record_t *records; /* guarded by mu, with all that follows */
   uint64_t epoch;
   watch_t *watches;
-  int64_t sweep_ns; /* the last sweep */
-  int64_t refused_ns; /* when a refusal was last logged */
+  int64_t sweep_ns;    /* the last sweep */
+  int64_t refused_ns;  /* when a refusal was last logged */
   int64_t num_refused; /* since then */
   bool stopped;
 };
@@ -65,7 +66,8 @@ weft_status_t *weft_keeper_create(const weft_keeper_options_t *o, weft_keeper_t 
   record_t *records = weft_calloc((size_t)o->num_tasks + 1, sizeof *records);
   weft_store_t *store = NULL;
   weft_status_t *s = NULL;
-  if (k == NULL || records == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the record of %d tasks", o->num_tasks);
+  if (k == NULL || records == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the record of %d tasks", o->num_tasks);
   if (s == NULL) s = weft_store_create(o->timer, &store);
   if (s != NULL) {
     weft_free(records);
@@ -74,7 +76,8 @@ weft_status_t *weft_keeper_create(const weft_keeper_options_t *o, weft_keeper_t 
   }
   *k = (weft_keeper_t){.o = *o, .store = store, .records = records, .epoch = 1};
   weft_mutex_init(&k->mu);
-  records[o->own] = (record_t){.state = WEFT_MEMBER_ALIVE, .incarnation = o->incarnation, .secret = o->secret};
+  records[o->own] =
+      (record_t){.state = WEFT_MEMBER_ALIVE, .incarnation = o->incarnation, .secret = o->secret};
   *out = k;
   return NULL;
 }
@@ -128,7 +131,10 @@ static void end_watch(watch_t *w, watch_end_t cause, watch_end_t inside) {
   } else if (cause == BY_STOP) {
     w->fn(w->arg, WEFT_ERROR(UNAVAILABLE, "%.*s stops", WEFT_STR_ARGS(k->o.tasks[k->o.own])), 0, NULL, 0);
   } else if (cause == BY_CANCELLER) {
-    w->fn(w->arg, WEFT_ERROR(CANCELLED, "the watch of %.*s ended", WEFT_STR_ARGS(w->member == OBSERVER ? WEFT_STR("nobody") : k->o.tasks[w->member])), 0, NULL, 0);
+    w->fn(w->arg,
+          WEFT_ERROR(CANCELLED, "the watch of %.*s ended",
+                     WEFT_STR_ARGS(w->member == OBSERVER ? WEFT_STR("nobody") : k->o.tasks[w->member])),
+          0, NULL, 0);
   } else {
     uint64_t epoch = copy_record(k, w->answer);
     w->fn(w->arg, NULL, epoch, w->answer, k->o.num_tasks);
@@ -164,15 +170,18 @@ static bool is_same_process(const record_t *r, const weft_keeper_caller_t *who) 
 
 /* May the caller speak as this task? NULL: it may. The text is made without the lock: see refusal(). */
 typedef enum verdict { MAY, HAS_LEFT, IS_ANOTHER } verdict_t;
-static verdict_t judge_locked(const weft_keeper_t *k, int i, const weft_keeper_caller_t *who) WEFT_REQUIRES(k->mu) {
+static verdict_t judge_locked(const weft_keeper_t *k, int i, const weft_keeper_caller_t *who)
+    WEFT_REQUIRES(k->mu) {
   if (i == OBSERVER) return MAY;
   const record_t *r = &k->records[i];
-  if (is_same_process(r, who)) return r->has_left && i != k->o.own ? HAS_LEFT : MAY; /* a call that was under way when it left */
+  if (is_same_process(r, who))
+    return r->has_left && i != k->o.own ? HAS_LEFT : MAY; /* a call that was under way when it left */
   if (who->is_leaving) return IS_ANOTHER;
   return r->state == WEFT_MEMBER_ALIVE || i == k->o.own ? IS_ANOTHER : MAY;
 }
 
-/* What a caller is told that may not speak as task `i`. Logged now and then, as everybody can send such calls. */
+/* What a caller is told that may not speak as task `i`. Logged now and then, as everybody can send such
+ * calls. */
 static weft_status_t *refusal(weft_keeper_t *k, int i, const weft_keeper_caller_t *who, verdict_t verdict) {
   enum { LOG_EVERY_S = 10 };
   char peer[sizeof k->records[i].peer];
@@ -185,14 +194,18 @@ static weft_status_t *refusal(weft_keeper_t *k, int i, const weft_keeper_caller_
   if (logs) k->refused_ns = now;
   if (logs) k->num_refused = 0;
   weft_mutex_unlock(&k->mu);
-  snprintf(peer, sizeof peer, "%s", i == k->o.own || r.peer[0] == '\0' ? "the process that keeps the record" : r.peer);
+  snprintf(peer, sizeof peer, "%s",
+           i == k->o.own || r.peer[0] == '\0' ? "the process that keeps the record" : r.peer);
   if (verdict == HAS_LEFT) return WEFT_ERROR(ABORTED, "%.*s has left", WEFT_STR_ARGS(k->o.tasks[i]));
   if (logs) {
-    weft_log(WEFT_LOG_WARNING, "a call from %.*s as %.*s is refused, as the task is alive as another process, %s (%" PRId64 " such calls)",
-             WEFT_STR_ARGS(who->peer.length == 0 ? WEFT_STR("this process") : who->peer), WEFT_STR_ARGS(k->o.tasks[i]), peer, n);
+    weft_log(WEFT_LOG_WARNING,
+             "a call from %.*s as %.*s is refused, as the task is alive as another process, %s (%" PRId64
+             " such calls)",
+             WEFT_STR_ARGS(who->peer.length == 0 ? WEFT_STR("this process") : who->peer),
+             WEFT_STR_ARGS(k->o.tasks[i]), peer, n);
   }
-  return WEFT_ERROR(ABORTED, "%.*s is alive as another process: %s, last heard of %" PRId64 " ms ago", WEFT_STR_ARGS(k->o.tasks[i]), peer,
-                    i == k->o.own ? 0 : (now - r.beat_ns) / 1000000);
+  return WEFT_ERROR(ABORTED, "%.*s is alive as another process: %s, last heard of %" PRId64 " ms ago",
+                    WEFT_STR_ARGS(k->o.tasks[i]), peer, i == k->o.own ? 0 : (now - r.beat_ns) / 1000000);
 }
 
 /* True if the record has changed: then the watches are to be answered. */
@@ -210,7 +223,8 @@ static bool beat_locked(weft_keeper_t *k, int i, const weft_keeper_caller_t *who
                   .lost_keeper = who->lost_keeper};
   snprintf(r->peer, sizeof r->peer, "%.*s", WEFT_STR_ARGS(who->peer));
   if (!has_changed) return false;
-  if (epoch > k->epoch) k->epoch = epoch; /* this process was restarted: the record goes on from what they have seen */
+  if (epoch > k->epoch)
+    k->epoch = epoch; /* this process was restarted: the record goes on from what they have seen */
   k->epoch++;
   return true;
 }
@@ -238,7 +252,8 @@ weft_status_t *weft_keeper_beat(weft_keeper_t *k, const weft_keeper_caller_t *wh
   WEFT_RETURN_IF_ERROR(find_member(k, who->task, &i));
   weft_mutex_lock(&k->mu);
   verdict_t verdict = judge_locked(k, i, who);
-  bool has_changed = verdict == MAY && i != k->o.own && (who->is_leaving ? leave_locked(k, i, who->incarnation) : beat_locked(k, i, who));
+  bool has_changed = verdict == MAY && i != k->o.own &&
+                     (who->is_leaving ? leave_locked(k, i, who->incarnation) : beat_locked(k, i, who));
   if (has_changed) taken = take_watches(k);
   *out_epoch = k->epoch;
   weft_mutex_unlock(&k->mu);
@@ -252,12 +267,14 @@ void weft_keeper_sweep(weft_keeper_t *k) {
   int64_t now = weft_clock_ns();
   weft_mutex_lock(&k->mu);
   int64_t gap = k->sweep_ns == 0 ? 0 : now - k->sweep_ns;
-  bool was_stopped = gap > k->o.lost_after_ms * 1000000 / 2; /* this process, or it has no time: the others are not to blame */
+  bool was_stopped = gap > k->o.lost_after_ms * 1000000 /
+                               2; /* this process, or it has no time: the others are not to blame */
   k->sweep_ns = now;
   for (int i = 0; k->o.lost_after_ms > 0 && i < k->o.num_tasks; i++) {
     record_t *r = &k->records[i];
     if (was_stopped) r->beat_ns += gap;
-    if (now - r->beat_ns > k->o.lost_after_ms * 1000000 && lose_locked(k, i, r->incarnation)) has_changed = true;
+    if (now - r->beat_ns > k->o.lost_after_ms * 1000000 && lose_locked(k, i, r->incarnation))
+      has_changed = true;
   }
   if (has_changed) taken = take_watches(k);
   weft_mutex_unlock(&k->mu);
@@ -287,7 +304,8 @@ static void on_deadline(void *arg) { end_one(arg, BY_DEADLINE); }
 static weft_status_t *register_watch(watch_t *w, int64_t timeout_ms) {
   weft_keeper_t *k = w->keeper;
   if (timeout_ms < 0 || timeout_ms > INT32_MAX) timeout_ms = INT32_MAX;
-  WEFT_RETURN_IF_ERROR(weft_timer_add(k->o.timer, weft_clock_deadline_ns(timeout_ms), on_deadline, w, &w->timer_id));
+  WEFT_RETURN_IF_ERROR(
+      weft_timer_add(k->o.timer, weft_clock_deadline_ns(timeout_ms), on_deadline, w, &w->timer_id));
   if (w->canceller == NULL) return NULL;
   w->has_token = weft_canceller_register(w->canceller, on_cancel, w, &w->token);
   if (w->has_token) return NULL;
@@ -297,17 +315,23 @@ static weft_status_t *register_watch(watch_t *w, int64_t timeout_ms) {
   return NULL;
 }
 
-void weft_keeper_watch(weft_keeper_t *k, const weft_keeper_caller_t *who, int64_t timeout_ms, weft_canceller_t *canceller, weft_roll_fn *fn,
-                       void *arg) {
+void weft_keeper_watch(weft_keeper_t *k, const weft_keeper_caller_t *who, int64_t timeout_ms,
+                       weft_canceller_t *canceller, weft_roll_fn *fn, void *arg) {
   int i = OBSERVER;
   weft_status_t *s = who->task.length == 0 ? NULL : find_member(k, who->task, &i);
   watch_t *w = NULL, *taken = NULL;
   if (s == NULL) w = weft_calloc(1, sizeof *w + (size_t)k->o.num_tasks * sizeof(weft_member_t));
-  if (s == NULL && w == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a watch of %.*s", WEFT_STR_ARGS(who->task));
+  if (s == NULL && w == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a watch of %.*s", WEFT_STR_ARGS(who->task));
   if (s == NULL) {
-    *w = (watch_t){.keeper = k, .member = i, .incarnation = who->incarnation, .fn = fn, .arg = arg,
+    *w = (watch_t){.keeper = k,
+                   .member = i,
+                   .incarnation = who->incarnation,
+                   .fn = fn,
+                   .arg = arg,
                    .is_presence = who->epoch == WEFT_KEEPER_PRESENCE,
-                   .canceller = weft_canceller_retain(canceller), .answer = (weft_member_t *)(w + 1)};
+                   .canceller = weft_canceller_retain(canceller),
+                   .answer = (weft_member_t *)(w + 1)};
     s = register_watch(w, timeout_ms);
   }
   if (s != NULL) {
@@ -321,7 +345,11 @@ void weft_keeper_watch(weft_keeper_t *k, const weft_keeper_caller_t *who, int64_
   bool has_changed = verdict == MAY && i != k->o.own && beat_locked(k, i, who);
   if (verdict == MAY && w->early == BY_CANCELLER && lose_locked(k, i, who->incarnation)) has_changed = true;
   if (has_changed) taken = take_watches(k);
-  watch_end_t end = k->stopped ? BY_STOP : verdict != MAY ? BY_REFUSAL : w->early != BY_NOBODY ? w->early : k->epoch != who->epoch && !w->is_presence ? BY_CHANGE : BY_NOBODY;
+  watch_end_t end = k->stopped                                  ? BY_STOP
+                    : verdict != MAY                            ? BY_REFUSAL
+                    : w->early != BY_NOBODY                     ? w->early
+                    : k->epoch != who->epoch && !w->is_presence ? BY_CHANGE
+                                                                : BY_NOBODY;
   if (end == BY_NOBODY) {
     w->next = k->watches;
     if (w->next != NULL) w->next->prev = w;

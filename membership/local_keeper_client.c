@@ -23,8 +23,8 @@ static void watch(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int6
   weft_keeper_watch(keeper_of(c), who, timeout_ms, canceller, fn, arg);
 }
 
-static void ask(weft_keeper_client_t *c, const weft_store_request_t *r, weft_canceller_t *canceller, weft_value_fn *fn,
-                void *arg) {
+static void ask(weft_keeper_client_t *c, const weft_store_request_t *r, weft_canceller_t *canceller,
+                weft_value_fn *fn, void *arg) {
   weft_store_ask(weft_keeper_store(keeper_of(c)), r, canceller, fn, arg);
 }
 

@@ -63,19 +63,26 @@ static weft_status_t *build(weft_membership_t *ms, const weft_membership_options
   ms->secret = o->secret != 0 ? o->secret : weft_random_id();
   WEFT_RETURN_IF_ERROR(weft_timer_create(&ms->timer));
   if (o->keeper != o->own) return NULL;
-  weft_keeper_options_t k = {.tasks = tasks, .num_tasks = o->num_tasks, .own = o->own, .incarnation = o->incarnation, .secret = ms->secret,
-                             .lost_after_ms = lost_after_ms(&ms->o), .timer = ms->timer};
+  weft_keeper_options_t k = {.tasks = tasks,
+                             .num_tasks = o->num_tasks,
+                             .own = o->own,
+                             .incarnation = o->incarnation,
+                             .secret = ms->secret,
+                             .lost_after_ms = lost_after_ms(&ms->o),
+                             .timer = ms->timer};
   WEFT_RETURN_IF_ERROR(weft_keeper_create(&k, &ms->keeper));
   return weft_local_keeper_client_create(ms->keeper, &ms->client);
 }
 
 weft_status_t *weft_membership_create(const weft_membership_options_t *o, weft_membership_t **out) {
-  if (o->num_tasks < 1 || o->own < 0 || o->own >= o->num_tasks || o->keeper < 0 || o->keeper >= o->num_tasks) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "a membership of %d tasks cannot be that of task %d with keeper %d", o->num_tasks,
-                      o->own, o->keeper);
+  if (o->num_tasks < 1 || o->own < 0 || o->own >= o->num_tasks || o->keeper < 0 ||
+      o->keeper >= o->num_tasks) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "a membership of %d tasks cannot be that of task %d with keeper %d",
+                      o->num_tasks, o->own, o->keeper);
   }
   if (o->interval_ms < 0 || o->interval_ms > INT32_MAX) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "a heartbeat every %lld ms is not possible", (long long)o->interval_ms);
+    return WEFT_ERROR(INVALID_ARGUMENT, "a heartbeat every %lld ms is not possible",
+                      (long long)o->interval_ms);
   }
   weft_membership_t *ms = weft_calloc(1, sizeof *ms);
   if (ms == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership");
@@ -132,8 +139,9 @@ static bool next_change_locked(weft_membership_t *ms, weft_member_t *out) WEFT_R
       v->told_state = v->state;
       v->told_incarnation = v->incarnation;
     }
-    *out = (weft_member_t){ms->o.tasks[i], v->told_incarnation, v->told_state, is_return && is_over ? -1 : v->silent_ms, v->losses,
-                           v->has_left && v->told_state == WEFT_MEMBER_LOST};
+    *out = (weft_member_t){ms->o.tasks[i], v->told_incarnation,
+                           v->told_state,  is_return && is_over ? -1 : v->silent_ms,
+                           v->losses,      v->has_left && v->told_state == WEFT_MEMBER_LOST};
     return true;
   }
   return false;
@@ -158,7 +166,9 @@ static void tell(weft_membership_t *ms) {
 
 /* ---- what the keeper says ---- */
 
-static void keeper_answers_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) { ms->keeper_ns = weft_clock_ns(); }
+static void keeper_answers_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
+  ms->keeper_ns = weft_clock_ns();
+}
 
 static void lose_keeper_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
   weft_member_view_t *v = &ms->views[ms->o.keeper];
@@ -171,7 +181,8 @@ static void lose_keeper_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
   ms->epoch++;
 }
 
-/* This task was silent and is lost for the others. They have dropped what they had in common with it: so does it. */
+/* This task was silent and is lost for the others. They have dropped what they had in common with it: so does
+ * it. */
 static void lose_all_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
   for (int i = 0; i < ms->o.num_tasks; i++) {
     if (i != ms->o.own && ms->views[i].state == WEFT_MEMBER_ALIVE) ms->views[i].losses++;
@@ -180,13 +191,15 @@ static void lose_all_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
 
 /* Losses that are not known yet: a keeper that was restarted counts from 0 again. */
 static uint64_t new_losses(weft_member_view_t *v, const weft_member_t *m) {
-  uint64_t n = m->incarnation == v->incarnation && m->losses > v->seen_losses ? m->losses - v->seen_losses : 0;
+  uint64_t n =
+      m->incarnation == v->incarnation && m->losses > v->seen_losses ? m->losses - v->seen_losses : 0;
   v->seen_losses = m->losses;
   return n;
 }
 
 /* A keeper that was restarted has not heard of everybody yet: whom we know alive stays so for a while. */
-static void take_member_locked(weft_membership_t *ms, int i, const weft_member_t *m, int64_t now) WEFT_REQUIRES(ms->mu) {
+static void take_member_locked(weft_membership_t *ms, int i, const weft_member_t *m, int64_t now)
+    WEFT_REQUIRES(ms->mu) {
   weft_member_view_t *v = &ms->views[i];
   v->silent_ms = m->silent_ms;
   uint64_t losses = new_losses(v, m);
@@ -240,17 +253,20 @@ void weft_membership_leave(weft_membership_t *ms) {
 
 weft_keeper_caller_t weft_membership_self(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
-  weft_keeper_caller_t who = {ms->o.tasks[ms->o.own], ms->o.incarnation, ms->epoch, ms->lost_keeper, false, ms->secret, {NULL, 0}};
+  weft_keeper_caller_t who = {
+      ms->o.tasks[ms->o.own], ms->o.incarnation, ms->epoch, ms->lost_keeper, false, ms->secret, {NULL, 0}};
   weft_mutex_unlock(&ms->mu);
   return who;
 }
 
 static void watch(weft_membership_t *ms);
 
-static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
+static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members,
+                       int n) {
   weft_membership_t *ms = arg;
   bool is_broken = weft_status_code(status) == WEFT_UNAVAILABLE, ok = status == NULL;
-  weft_status_free(status); /* the next tick tries again; whoever needs to know is told of the keeper's loss */
+  weft_status_free(
+      status); /* the next tick tries again; whoever needs to know is told of the keeper's loss */
   if (ok) take_record(ms, epoch, members, n);
   weft_mutex_lock(&ms->mu);
   if (ok) keeper_answers_locked(ms);
@@ -315,7 +331,9 @@ static void verify(weft_membership_t *ms, const weft_status_t *status) {
   if (status == NULL) ms->refused_ns = 0;
   if (status == NULL) ms->is_member = true;
   weft_mutex_unlock(&ms->mu);
-  if (is_first) weft_log(WEFT_LOG_WARNING, "the cluster does not take this process for its task: %s; asking again", weft_status_message(status));
+  if (is_first)
+    weft_log(WEFT_LOG_WARNING, "the cluster does not take this process for its task: %s; asking again",
+             weft_status_message(status));
   if (is_back) weft_log(WEFT_LOG_INFO, "the cluster takes this process for its task");
   if (is_over && ms->on_replaced != NULL) ms->on_replaced(ms->on_replaced_arg, status);
 }
@@ -346,7 +364,8 @@ static void on_beaten(void *arg, weft_status_t *status, uint64_t epoch) {
   weft_mutex_lock(&ms->mu);
   bool ok = status == NULL;
   weft_code_t code = weft_status_code(status);
-  bool is_away = code == WEFT_UNAVAILABLE || code == WEFT_DEADLINE_EXCEEDED || code == WEFT_CANCELLED || code == WEFT_ABORTED;
+  bool is_away = code == WEFT_UNAVAILABLE || code == WEFT_DEADLINE_EXCEEDED || code == WEFT_CANCELLED ||
+                 code == WEFT_ABORTED;
   bool complains = !ok && !is_away && !ms->has_complained;
   if (ok) keeper_answers_locked(ms);
   if (complains) ms->has_complained = true;
@@ -374,7 +393,8 @@ static void beat(weft_membership_t *ms) {
 static void notice_silence(weft_membership_t *ms) {
   int64_t now = weft_clock_ns(), patience = lost_after_ms(&ms->o) * 1000000;
   weft_mutex_lock(&ms->mu);
-  if (ms->tick_ns > 0 && now - ms->tick_ns > patience / 2) ms->keeper_ns = now; /* we were stopped, not the others */
+  if (ms->tick_ns > 0 && now - ms->tick_ns > patience / 2)
+    ms->keeper_ns = now; /* we were stopped, not the others */
   ms->tick_ns = now;
   if (now - ms->keeper_ns > patience) lose_keeper_locked(ms);
   for (int i = 0; i < ms->o.num_tasks; i++) {
@@ -446,8 +466,8 @@ static void on_goodbye(void *arg, weft_status_t *status, uint64_t epoch) {
 /* Tells the keeper that this process is being shut down, so that the others know why it is gone. */
 static void say_goodbye(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
-  bool is_heard = ms->started && !ms->stopping && ms->o.interval_ms > 0 && ms->keeper == NULL && ms->client != NULL &&
-                  ms->views[ms->o.keeper].state == WEFT_MEMBER_ALIVE;
+  bool is_heard = ms->started && !ms->stopping && ms->o.interval_ms > 0 && ms->keeper == NULL &&
+                  ms->client != NULL && ms->views[ms->o.keeper].state == WEFT_MEMBER_ALIVE;
   ms->is_saying_goodbye = is_heard;
   ms->is_leaving = true;
   weft_mutex_unlock(&ms->mu);
@@ -456,7 +476,8 @@ static void say_goodbye(weft_membership_t *ms) {
   who.is_leaving = true;
   ms->client->ops->beat(ms->client, &who, GOODBYE_MS, NULL, on_goodbye, ms);
   weft_mutex_lock(&ms->mu);
-  while (ms->is_saying_goodbye) weft_cond_wait(&ms->idle, &ms->mu); /* woken by on_goodbye(), after GOODBYE_MS at the latest */
+  while (ms->is_saying_goodbye)
+    weft_cond_wait(&ms->idle, &ms->mu); /* woken by on_goodbye(), after GOODBYE_MS at the latest */
   weft_mutex_unlock(&ms->mu);
 }
 
@@ -469,7 +490,8 @@ void weft_membership_stop(weft_membership_t *ms) {
   weft_membership_cancel_asked(ms);
   if (ms->keeper != NULL) weft_keeper_stop(ms->keeper);
   weft_mutex_lock(&ms->mu);
-  while (ms->in_flight > 0 || ms->telling) weft_cond_wait(&ms->idle, &ms->mu); /* woken by weft_membership_leave() and tell(); all is cancelled */
+  while (ms->in_flight > 0 || ms->telling)
+    weft_cond_wait(&ms->idle, &ms->mu); /* woken by weft_membership_leave() and tell(); all is cancelled */
   weft_mutex_unlock(&ms->mu);
 }
 
@@ -504,7 +526,8 @@ int weft_membership_list(weft_membership_t *ms, weft_member_t *out, int max) {
     int64_t since = i == ms->o.keeper && ms->keeper == NULL ? (now - ms->keeper_ns) / 1000000
                     : v->state == WEFT_MEMBER_UNKNOWN       ? 0
                                                             : v->silent_ms + (now - ms->heard_ns) / 1000000;
-    out[i] = (weft_member_t){ms->o.tasks[i], v->incarnation, v->state, i == ms->o.own ? 0 : since, v->losses, v->has_left};
+    out[i] = (weft_member_t){ms->o.tasks[i], v->incarnation, v->state, i == ms->o.own ? 0 : since,
+                             v->losses,      v->has_left};
   }
   weft_mutex_unlock(&ms->mu);
   return ms->o.num_tasks;

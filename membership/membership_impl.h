@@ -18,7 +18,7 @@ typedef struct weft_member_view {
   bool has_left;
   uint64_t losses, told_losses; /* how often it was lost for us, or we for it */
   uint64_t seen_losses;         /* in the record that came last */
-  int64_t unknown_since_ns; /* alive for us, but not (yet) for a keeper that was restarted; 0: no */
+  int64_t unknown_since_ns;     /* alive for us, but not (yet) for a keeper that was restarted; 0: no */
 } weft_member_view_t;
 
 /* A question about keys and values under way. */
@@ -33,11 +33,11 @@ typedef struct weft_asked {
 struct weft_membership {
   weft_membership_options_t o; /* tasks: owned */
   weft_arena_t arena;
-  weft_timer_t *timer;         /* owned */
-  weft_keeper_t *keeper;       /* owned; NULL: another task keeps the record */
+  weft_timer_t *timer;          /* owned */
+  weft_keeper_t *keeper;        /* owned; NULL: another task keeps the record */
   weft_keeper_client_t *client; /* owned */
   weft_keeper_client_t *self;   /* owned; of the keeper's task: its own address; may be NULL */
-  weft_canceller_t *canceller; /* of all calls; cancelled by the stop */
+  weft_canceller_t *canceller;  /* of all calls; cancelled by the stop */
   struct {
     weft_member_changed_fn *fn;
     void *arg;
@@ -49,20 +49,20 @@ struct weft_membership {
   void *on_replaced_arg;
   uint64_t secret; /* tells this process from others with its name and incarnation; constant */
   weft_mutex_t mu;
-  weft_cond_t idle; /* in_flight became 0, or nobody tells any more */
-  weft_member_view_t *views;    /* guarded by mu, with all that follows */
+  weft_cond_t idle;          /* in_flight became 0, or nobody tells any more */
+  weft_member_view_t *views; /* guarded by mu, with all that follows */
   uint64_t epoch;
-  int64_t heard_ns;   /* when the record came */
-  int64_t keeper_ns;  /* when the keeper last answered */
+  int64_t heard_ns;     /* when the record came */
+  int64_t keeper_ns;    /* when the keeper last answered */
   uint64_t lost_keeper; /* how often it was lost */
-  int64_t tick_ns;    /* the last tick */
-  int num_presences;  /* in flight */
-  int64_t presence_ns; /* when the last began */
-  int in_flight;      /* calls and ticks */
-  weft_asked_t *asked;     /* that wait for an answer */
-  int64_t refused_ns; /* since when the keeper takes another process for this task; 0: it does not */
-  bool is_member;     /* the keeper has taken a beat */
-  bool is_replaced;   /* and that was told */
+  int64_t tick_ns;      /* the last tick */
+  int num_presences;    /* in flight */
+  int64_t presence_ns;  /* when the last began */
+  int in_flight;        /* calls and ticks */
+  weft_asked_t *asked;  /* that wait for an answer */
+  int64_t refused_ns;   /* since when the keeper takes another process for this task; 0: it does not */
+  bool is_member;       /* the keeper has taken a beat */
+  bool is_replaced;     /* and that was told */
   bool is_leaving, is_saying_goodbye;
   bool started, stopping, beating, watching, telling, has_complained;
 };

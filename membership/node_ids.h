@@ -14,7 +14,11 @@
 
 #include "base/str.h"
 
-typedef enum weft_node_role { WEFT_NODE_SCHEDULER = 1, WEFT_NODE_SERVER = 2, WEFT_NODE_WORKER = 4 } weft_node_role_t;
+typedef enum weft_node_role {
+  WEFT_NODE_SCHEDULER = 1,
+  WEFT_NODE_SERVER = 2,
+  WEFT_NODE_WORKER = 4
+} weft_node_role_t;
 enum { WEFT_NODE_ALL = WEFT_NODE_SCHEDULER | WEFT_NODE_SERVER | WEFT_NODE_WORKER };
 
 typedef struct weft_member_node {

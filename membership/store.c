@@ -32,7 +32,7 @@ typedef struct waiter {
   weft_canceller_t *canceller; /* retained; may be NULL */
   uint64_t token, timer_id;
   bool has_token, has_timer;
-  end_cause_t early; /* guarded by mu: what came before it was linked */
+  end_cause_t early;     /* guarded by mu: what came before it was linked */
   weft_status_t *status; /* of the end; owned */
   char *key;             /* for messages; behind the struct */
 } waiter_t;
@@ -130,11 +130,12 @@ static waiter_t *take_waiters(weft_store_t *s, slot_t *slot) WEFT_REQUIRES(s->mu
 static weft_status_t *why(const waiter_t *w, end_cause_t cause, int64_t arrived, int64_t size) {
   switch (cause) {
     case BY_CANCELLER: return WEFT_ERROR(CANCELLED, "the wait for '%s' was cancelled", w->key);
-    case BY_STOP: return WEFT_ERROR(CANCELLED, "the wait for '%s' ended: the task that keeps it stops", w->key);
+    case BY_STOP:
+      return WEFT_ERROR(CANCELLED, "the wait for '%s' ended: the task that keeps it stops", w->key);
     case BY_DEADLINE:
       if (size == 0) return WEFT_ERROR(DEADLINE_EXCEEDED, "nobody set '%s' in time", w->key);
-      return WEFT_ERROR(DEADLINE_EXCEEDED, "only %" PRId64 " of %" PRId64 " came to the barrier '%s' in time", arrived,
-                        size, w->key);
+      return WEFT_ERROR(DEADLINE_EXCEEDED, "only %" PRId64 " of %" PRId64 " came to the barrier '%s' in time",
+                        arrived, size, w->key);
     default: return NULL;
   }
 }
@@ -189,7 +190,8 @@ static waiter_t *make_waiter(weft_store_t *s, const weft_store_request_t *r, wef
   w->key = (char *)(w + 1);
   memcpy(w->key, r->key.data, r->key.length);
   w->canceller = weft_canceller_retain(canceller);
-  weft_status_t *status = weft_timer_add(s->timer, weft_clock_deadline_ns(r->timeout_ms), on_deadline, w, &w->timer_id);
+  weft_status_t *status =
+      weft_timer_add(s->timer, weft_clock_deadline_ns(r->timeout_ms), on_deadline, w, &w->timer_id);
   if (status != NULL) {
     weft_status_free(status);
     weft_canceller_release(canceller);
@@ -220,12 +222,13 @@ static weft_status_t *full(weft_str_t key) {
                     WEFT_STORE_MAX_BYTES);
 }
 
-/* Puts a value into the slot of `key`, which may not exist yet. The waiters for it come back in *out_taken. */
+/* Puts a value into the slot of `key`, which may not exist yet. The waiters for it come back in *out_taken.
+ */
 static weft_status_t *put_locked(weft_store_t *s, weft_str_t key, weft_str_t value, waiter_t **out_taken)
     WEFT_REQUIRES(s->mu) {
   if (value.length > WEFT_STORE_MAX_VALUE) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "the value of '%.*s' has %zu bytes; at most %d are allowed", WEFT_STR_ARGS(key),
-                      value.length, WEFT_STORE_MAX_VALUE);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "the value of '%.*s' has %zu bytes; at most %d are allowed",
+                      WEFT_STR_ARGS(key), value.length, WEFT_STORE_MAX_VALUE);
   }
   slot_t *slot = find_slot(&s->values, key);
   size_t had = slot == NULL ? 0 : slot->value_length;
@@ -247,19 +250,23 @@ static weft_status_t *put_locked(weft_store_t *s, weft_str_t key, weft_str_t val
 /* The value of `key` as a copy for the answer; empty text: absent. */
 static weft_status_t *copy_locked(weft_store_t *s, weft_str_t key, weft_strbuf_t *out) WEFT_REQUIRES(s->mu) {
   const slot_t *slot = find_slot(&s->values, key);
-  if (slot != NULL && slot->value != NULL) weft_strbuf_append(out, weft_str_of(slot->value, slot->value_length));
+  if (slot != NULL && slot->value != NULL)
+    weft_strbuf_append(out, weft_str_of(slot->value, slot->value_length));
   return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for '%.*s'", WEFT_STR_ARGS(key)) : NULL;
 }
 
-static weft_status_t *add_locked(weft_store_t *s, const weft_store_request_t *r, weft_strbuf_t *out, waiter_t **taken)
-    WEFT_REQUIRES(s->mu) {
+static weft_status_t *add_locked(weft_store_t *s, const weft_store_request_t *r, weft_strbuf_t *out,
+                                 waiter_t **taken) WEFT_REQUIRES(s->mu) {
   const slot_t *slot = find_slot(&s->values, r->key);
   int64_t sum = 0;
-  if (slot != NULL && slot->value != NULL && !weft_str_to_i64(weft_str_of(slot->value, slot->value_length), &sum)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "cannot add to '%.*s': its value is not a number", WEFT_STR_ARGS(r->key));
+  if (slot != NULL && slot->value != NULL &&
+      !weft_str_to_i64(weft_str_of(slot->value, slot->value_length), &sum)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "cannot add to '%.*s': its value is not a number",
+                      WEFT_STR_ARGS(r->key));
   }
   if ((r->delta > 0 && sum > INT64_MAX - r->delta) || (r->delta < 0 && sum < INT64_MIN - r->delta)) {
-    return WEFT_ERROR(OUT_OF_RANGE, "cannot add %" PRId64 " to '%.*s': it is %" PRId64, r->delta, WEFT_STR_ARGS(r->key), sum);
+    return WEFT_ERROR(OUT_OF_RANGE, "cannot add %" PRId64 " to '%.*s': it is %" PRId64, r->delta,
+                      WEFT_STR_ARGS(r->key), sum);
   }
   weft_strbuf_printf(out, "%" PRId64, sum + r->delta);
   if (out->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for '%.*s'", WEFT_STR_ARGS(r->key));
@@ -291,11 +298,12 @@ static weft_status_t *delete_locked(weft_store_t *s, const weft_store_request_t 
 }
 
 /* What does not wait; a get of a key that is there, too: then *out_waits is false. */
-static weft_status_t *at_once_locked(weft_store_t *s, const weft_store_request_t *r, weft_strbuf_t *out, waiter_t **taken,
-                                     bool *out_waits) WEFT_REQUIRES(s->mu) {
+static weft_status_t *at_once_locked(weft_store_t *s, const weft_store_request_t *r, weft_strbuf_t *out,
+                                     waiter_t **taken, bool *out_waits) WEFT_REQUIRES(s->mu) {
   *out_waits = false;
   if (s->stopped) {
-    return WEFT_ERROR(CANCELLED, "'%.*s' cannot be reached: the task that keeps it stops", WEFT_STR_ARGS(r->key));
+    return WEFT_ERROR(CANCELLED, "'%.*s' cannot be reached: the task that keeps it stops",
+                      WEFT_STR_ARGS(r->key));
   }
   switch (r->op) {
     case WEFT_STORE_SET: return put_locked(s, r->key, r->value, taken);
@@ -315,24 +323,28 @@ static weft_status_t *at_once_locked(weft_store_t *s, const weft_store_request_t
 /* ---- waiting ---- */
 
 /* Links `w`, or says why not. A barrier that is complete now gives all its waiters, `w` too. */
-static weft_status_t *join_locked(weft_store_t *s, const weft_store_request_t *r, waiter_t *w, weft_strbuf_t *value,
-                                  waiter_t **out_taken, bool *out_is_linked) WEFT_REQUIRES(s->mu) {
+static weft_status_t *join_locked(weft_store_t *s, const weft_store_request_t *r, waiter_t *w,
+                                  weft_strbuf_t *value, waiter_t **out_taken, bool *out_is_linked)
+    WEFT_REQUIRES(s->mu) {
   bool is_barrier = r->op == WEFT_STORE_BARRIER;
   weft_map_t *map = is_barrier ? &s->barriers : &s->values;
   *out_is_linked = false;
   if (s->stopped) return why(w, BY_STOP, 0, 0);
   slot_t *slot = find_slot(map, r->key);
   if (is_barrier && slot != NULL && slot->size != r->size) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "barrier '%.*s' is for %" PRId64 ", not for %" PRId64, WEFT_STR_ARGS(r->key),
-                      slot->size, r->size);
+    return WEFT_ERROR(INVALID_ARGUMENT, "barrier '%.*s' is for %" PRId64 ", not for %" PRId64,
+                      WEFT_STR_ARGS(r->key), slot->size, r->size);
   }
   if (w->early != BY_NOBODY) {
     return why(w, w->early, slot == NULL ? 1 : slot->arrived + 1, is_barrier ? r->size : 0);
   }
-  if (!is_barrier && slot != NULL && slot->value != NULL) return copy_locked(s, r->key, value); /* it came meanwhile */
-  if (s->num_waits >= WEFT_STORE_MAX_WAITS || s->bytes + r->key.length > WEFT_STORE_MAX_BYTES) return full(r->key);
+  if (!is_barrier && slot != NULL && slot->value != NULL)
+    return copy_locked(s, r->key, value); /* it came meanwhile */
+  if (s->num_waits >= WEFT_STORE_MAX_WAITS || s->bytes + r->key.length > WEFT_STORE_MAX_BYTES)
+    return full(r->key);
   if (slot == NULL) slot = make_slot(s, map, r->key);
-  if (slot == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to wait for '%.*s'", WEFT_STR_ARGS(r->key));
+  if (slot == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to wait for '%.*s'", WEFT_STR_ARGS(r->key));
   if (is_barrier) slot->size = r->size;
   link_waiter(s, slot, w);
   *out_is_linked = true;
@@ -343,11 +355,12 @@ static weft_status_t *join_locked(weft_store_t *s, const weft_store_request_t *r
   return NULL;
 }
 
-static void wait_for(weft_store_t *s, const weft_store_request_t *r, weft_canceller_t *canceller, weft_value_fn *fn,
-                     void *arg) {
+static void wait_for(weft_store_t *s, const weft_store_request_t *r, weft_canceller_t *canceller,
+                     weft_value_fn *fn, void *arg) {
   waiter_t *w = make_waiter(s, r, canceller, fn, arg), *taken = NULL;
   if (w == NULL) {
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to wait for '%.*s'", WEFT_STR_ARGS(r->key)), WEFT_STR(""));
+    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to wait for '%.*s'", WEFT_STR_ARGS(r->key)),
+       WEFT_STR(""));
     return;
   }
   weft_strbuf_t value = WEFT_STRBUF_INIT;
@@ -363,20 +376,22 @@ static void wait_for(weft_store_t *s, const weft_store_request_t *r, weft_cancel
 static weft_status_t *check(const weft_store_request_t *r) {
   if (r->key.length == 0) return WEFT_ERROR(INVALID_ARGUMENT, "a key must not be empty");
   if (r->key.length > WEFT_STORE_MAX_KEY) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "the key '%.64s...' has %zu bytes; at most %d are allowed", r->key.data,
-                      r->key.length, WEFT_STORE_MAX_KEY);
+    return WEFT_ERROR(INVALID_ARGUMENT, "the key '%.64s...' has %zu bytes; at most %d are allowed",
+                      r->key.data, r->key.length, WEFT_STORE_MAX_KEY);
   }
   if (r->timeout_ms < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "the timeout for '%.*s' is %" PRId64 " ms", WEFT_STR_ARGS(r->key), r->timeout_ms);
+    return WEFT_ERROR(INVALID_ARGUMENT, "the timeout for '%.*s' is %" PRId64 " ms", WEFT_STR_ARGS(r->key),
+                      r->timeout_ms);
   }
   if (r->op == WEFT_STORE_BARRIER && (r->size < 1 || r->size > WEFT_STORE_MAX_WAITS)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "barrier '%.*s' is for %" PRId64 " callers", WEFT_STR_ARGS(r->key), r->size);
+    return WEFT_ERROR(INVALID_ARGUMENT, "barrier '%.*s' is for %" PRId64 " callers", WEFT_STR_ARGS(r->key),
+                      r->size);
   }
   return NULL;
 }
 
-void weft_store_ask(weft_store_t *s, const weft_store_request_t *r, weft_canceller_t *canceller, weft_value_fn *fn,
-                    void *arg) {
+void weft_store_ask(weft_store_t *s, const weft_store_request_t *r, weft_canceller_t *canceller,
+                    weft_value_fn *fn, void *arg) {
   weft_strbuf_t value = WEFT_STRBUF_INIT;
   waiter_t *taken = NULL;
   bool waits = false;
@@ -389,8 +404,9 @@ void weft_store_ask(weft_store_t *s, const weft_store_request_t *r, weft_cancell
   if (waits) {
     wait_for(s, r, canceller, fn, arg);
   } else {
-    weft_str_t set = r->op == WEFT_STORE_SET || r->op == WEFT_STORE_COMPARE_SET ? r->value
-                                                                                 : weft_str_of(value.data, value.length);
+    weft_str_t set = r->op == WEFT_STORE_SET || r->op == WEFT_STORE_COMPARE_SET
+                         ? r->value
+                         : weft_str_of(value.data, value.length);
     if (status == NULL) end_all(taken, BY_VALUE, set);
     fn(arg, status, status == NULL ? weft_str_of(value.data, value.length) : WEFT_STR(""));
   }

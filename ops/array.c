@@ -186,7 +186,8 @@ weft_status_t *weft_infer_matrix_diag(weft_shape_ctx_t *c) { /* diagonal, k, num
   int taken = upper > lower ? 2 : 1;
   WEFT_RETURN_IF_ERROR(weft_infer_rank_at_least(in, taken, NULL));
   int64_t rows = size_or_unknown(c, 2), columns = size_or_unknown(c, 3);
-  bool is_square = c->num_inputs == 1 || (weft_infer_is_known(c, 2) && weft_infer_is_known(c, 3) && rows < 0 && columns < 0);
+  bool is_square = c->num_inputs == 1 ||
+                   (weft_infer_is_known(c, 2) && weft_infer_is_known(c, 3) && rows < 0 && columns < 0);
   if (is_square && longest >= 0) {
     int64_t down = upper < 0 ? -upper : 0, right = lower > 0 ? lower : 0;
     rows = columns = longest + (down > right ? down : right);

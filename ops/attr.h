@@ -26,9 +26,10 @@ typedef enum weft_attr_kind {
 typedef struct weft_func_attr weft_func_attr_t;
 
 typedef struct weft_attr {
-  weft_attr_kind_t kind; /* of the value, or of each element of a list; NONE: a list whose element kind is unknown (empty) */
+  weft_attr_kind_t kind; /* of the value, or of each element of a list; NONE: a list whose element kind is
+                            unknown (empty) */
   bool is_list;
-  int32_t n;             /* elements of a list */
+  int32_t n; /* elements of a list */
   union {
     weft_str_t s;
     int64_t i;
@@ -67,10 +68,12 @@ struct weft_func_attr {
 
 /* Same kind and value; tensors are compared by dtype, shape and contents. */
 bool weft_attr_eq(const weft_attr_t *a, const weft_attr_t *b);
-/* Deep copy into `arena`; tensors are retained (the arena's owner must release them: see weft_attr_release_tensors). */
+/* Deep copy into `arena`; tensors are retained (the arena's owner must release them: see
+ * weft_attr_release_tensors). */
 WEFT_MUST_CHECK weft_status_t *weft_attr_copy(weft_arena_t *arena, const weft_attr_t *from, weft_attr_t *out);
 void weft_attr_release_tensors(weft_attr_t *a);
-/* "float", "[1,2]", "\"SAME\"", "tensor<float [2,3]>", ...: for messages and for weft inspect; long values are cut. */
+/* "float", "[1,2]", "\"SAME\"", "tensor<float [2,3]>", ...: for messages and for weft inspect; long values
+ * are cut. */
 void weft_attr_print(const weft_attr_t *a, weft_strbuf_t *out);
 /* "int", "list(type)", ...: as in an OpDef's AttrDef.type. */
 const char *weft_attr_kind_name(weft_attr_kind_t kind, bool is_list);

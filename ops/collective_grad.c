@@ -8,7 +8,9 @@
  */
 #include "ops/grad.h"
 
-enum { GRADIENT_KEY = 1 << 29 }; /* far from keys that clients count up from 1; up to 8 orders of gradients differ */
+enum {
+  GRADIENT_KEY = 1 << 29
+}; /* far from keys that clients count up from 1; up to 8 orders of gradients differ */
 
 static weft_named_attr_t text_attr(const char *name, const char *text) {
   return (weft_named_attr_t){weft_str(name), {.kind = WEFT_ATTR_STRING, .s = weft_str(text)}};
@@ -18,7 +20,9 @@ static weft_named_attr_t text_attr(const char *name, const char *text) {
 static int64_t moved(int64_t key) { return (int64_t)(int32_t)(uint32_t)((uint64_t)key + GRADIENT_KEY); }
 
 /* Does the node say group and instance by attributes, or by inputs 1 to 3? */
-static bool has_key_attrs(const weft_grad_ctx_t *c) { return weft_op_attr(c->op, weft_str("group_key")) != NULL; }
+static bool has_key_attrs(const weft_grad_ctx_t *c) {
+  return weft_op_attr(c->op, weft_str("group_key")) != NULL;
+}
 
 /* Group size, group key and instance key of a gradient, as inputs of an op of TensorFlow's second form. */
 static void keys(weft_grad_t *g, value_t out[3]) {
@@ -33,8 +37,10 @@ static void keys(weft_grad_t *g, value_t out[3]) {
   }
 }
 
-/* `op`, of the second form, over the node's group. `more` (num_more) are attributes besides those that all have. */
-static value_t over_group(weft_grad_t *g, const char *op, value_t x, const weft_named_attr_t *more, int num_more) {
+/* `op`, of the second form, over the node's group. `more` (num_more) are attributes besides those that all
+ * have. */
+static value_t over_group(weft_grad_t *g, const char *op, value_t x, const weft_named_attr_t *more,
+                          int num_more) {
   weft_named_attr_t attrs[6] = {weft_grad_same(g, "communication_hint"), weft_grad_same(g, "timeout_seconds"),
                                 weft_grad_int("Nordering_token", 0)};
   value_t in[4] = {x};
@@ -50,7 +56,8 @@ static value_t sum_over_group(weft_grad_t *g, const char *op, value_t x) {
 
 /* How many members, as a scalar of x's type. */
 static value_t group_size(weft_grad_t *g, value_t x) {
-  value_t n = has_key_attrs(g->c) ? weft_grad_int_scalar(g, WEFT_I32, weft_grad_attr_int(g, "group_size")) : g->c->inputs[1];
+  value_t n = has_key_attrs(g->c) ? weft_grad_int_scalar(g, WEFT_I32, weft_grad_attr_int(g, "group_size"))
+                                  : g->c->inputs[1];
   return weft_grad_cast(g, n, weft_grad_dtype(g, x));
 }
 
@@ -71,9 +78,11 @@ weft_status_t *weft_grad_collective_reduce(weft_grad_ctx_t *c) {
     c->dx[0] = dy;
   } else if (attr_is(&g, "merge_op", "Mul")) {
     value_t product = attr_is(&g, "final_op", "Div") ? weft_grad_op2(&g, "Mul", y, group_size(&g, y)) : y;
-    c->dx[0] = weft_grad_op2(&g, "Mul", dy, weft_grad_op2(&g, "RealDiv", product, x)); /* not for zeros in x */
+    c->dx[0] =
+        weft_grad_op2(&g, "Mul", dy, weft_grad_op2(&g, "RealDiv", product, x)); /* not for zeros in x */
   } else if (attr_is(&g, "final_op", "Div")) {
-    return WEFT_ERROR(UNIMPLEMENTED, "no gradient of %.*s with a least or greatest that is divided", WEFT_STR_ARGS(c->node_name));
+    return WEFT_ERROR(UNIMPLEMENTED, "no gradient of %.*s with a least or greatest that is divided",
+                      WEFT_STR_ARGS(c->node_name));
   } else { /* members that tie share equally */
     value_t is_it = weft_grad_cast(&g, weft_grad_op2(&g, "Equal", x, y), weft_grad_dtype(&g, x));
     value_t ties = sum_over_group(&g, "CollectiveReduceV2", is_it);
@@ -96,7 +105,8 @@ weft_status_t *weft_grad_collective_reduce_scatter(weft_grad_ctx_t *c) {
   }
   value_t dy = undivided(&g, c->dy[0]);
   bool is_bf16 = weft_grad_dtype(&g, dy) == WEFT_BF16; /* which CollectiveGatherV2 does not take */
-  value_t all = over_group(&g, "CollectiveGatherV2", is_bf16 ? weft_grad_cast(&g, dy, WEFT_F32) : dy, NULL, 0);
+  value_t all =
+      over_group(&g, "CollectiveGatherV2", is_bf16 ? weft_grad_cast(&g, dy, WEFT_F32) : dy, NULL, 0);
   c->dx[0] = is_bf16 ? weft_grad_cast(&g, all, WEFT_BF16) : all;
   return g.s;
 }
@@ -122,7 +132,8 @@ enum { MAX_OWN_ATTRS = 10 };
 
 /* The attributes that all of Weft's own have; returns how many. */
 static int own_attrs(weft_grad_t *g, weft_named_attr_t out[MAX_OWN_ATTRS]) {
-  static const char *const names[] = {"group_size", "group_key", "rank", "communication_hint", "timeout_seconds"};
+  static const char *const names[] = {"group_size", "group_key", "rank", "communication_hint",
+                                      "timeout_seconds"};
   int n = 0;
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) out[n++] = weft_grad_same(g, names[i]);
   out[n++] = weft_grad_int("instance_key", moved(weft_grad_attr_int(g, "instance_key")));
@@ -169,8 +180,9 @@ weft_status_t *weft_grad_collective_scatter(weft_grad_ctx_t *c) {
   if (rank < 0 || rank == weft_grad_attr_int(&g, "root")) {
     c->dx[0] = all;
   } else { /* it must take part all the same: the zeros wait for it */
-    value_t rows = weft_grad_op2(&g, "Mul", weft_grad_cast(&g, weft_grad_op1(&g, "Size", all), weft_grad_dtype(&g, all)),
-                                 weft_grad_scalar(&g, weft_grad_dtype(&g, all), 0));
+    value_t rows =
+        weft_grad_op2(&g, "Mul", weft_grad_cast(&g, weft_grad_op1(&g, "Size", all), weft_grad_dtype(&g, all)),
+                      weft_grad_scalar(&g, weft_grad_dtype(&g, all), 0));
     c->dx[0] = weft_grad_op2(&g, "Mul", weft_grad_op1(&g, "ZerosLike", c->inputs[0]), rows);
   }
   return g.s;
@@ -201,14 +213,17 @@ weft_status_t *weft_grad_collective_permute_in_group(weft_grad_ctx_t *c) {
   weft_named_attr_t attrs[MAX_OWN_ATTRS], targets = weft_grad_same(&g, "targets");
   int64_t back[MAX_RANKS];
   int size = targets.value.n;
-  if (size > MAX_RANKS) return WEFT_ERROR(UNIMPLEMENTED, "no gradient of %.*s over more than %d ranks", WEFT_STR_ARGS(c->node_name), MAX_RANKS);
+  if (size > MAX_RANKS)
+    return WEFT_ERROR(UNIMPLEMENTED, "no gradient of %.*s over more than %d ranks",
+                      WEFT_STR_ARGS(c->node_name), MAX_RANKS);
   for (int i = 0; i < size; i++) back[i] = -1;
   for (int i = 0; i < size; i++) {
     int64_t to = targets.value.list.ints[i];
     if (to >= 0 && to < size) back[to] = i;
   }
   int n = own_attrs(&g, attrs);
-  attrs[n++] = (weft_named_attr_t){weft_str("targets"), {.kind = WEFT_ATTR_INT, .is_list = true, .n = size, .list.ints = back}};
+  attrs[n++] = (weft_named_attr_t){weft_str("targets"),
+                                   {.kind = WEFT_ATTR_INT, .is_list = true, .n = size, .list.ints = back}};
   c->dx[0] = weft_grad_node(&g, "WeftCollectivePermute", &c->dy[0], 1, attrs, n);
   return g.s;
 }

@@ -19,7 +19,8 @@ static weft_status_t *read_term(weft_str_t equation, weft_str_t text, weft_einsu
   for (size_t i = 0; i < text.length; i++) {
     if (text.data[i] == ' ') continue;
     if (text.data[i] == '.') {
-      bool is_one = i + 2 < text.length && text.data[i + 1] == '.' && text.data[i + 2] == '.' && *ellipsis < 0;
+      bool is_one =
+          i + 2 < text.length && text.data[i + 1] == '.' && text.data[i + 2] == '.' && *ellipsis < 0;
       if (!is_one) return malformed(equation, "an ellipsis is '...', once in each term");
       *ellipsis = t->n;
       i += 2;
@@ -50,23 +51,28 @@ static bool has_label(const weft_einsum_term_t *t, int label) {
   return false;
 }
 
-weft_status_t *weft_einsum_parse(weft_str_t equation, const int *ranks, int num_operands, weft_einsum_t *out) {
+weft_status_t *weft_einsum_parse(weft_str_t equation, const int *ranks, int num_operands,
+                                 weft_einsum_t *out) {
   *out = (weft_einsum_t){.num_operands = num_operands};
   weft_str_t rest = equation, term, result;
   int at, most = 0;
   size_t arrow = 0;
-  while (arrow + 1 < equation.length && !(equation.data[arrow] == '-' && equation.data[arrow + 1] == '>')) arrow++;
+  while (arrow + 1 < equation.length && !(equation.data[arrow] == '-' && equation.data[arrow + 1] == '>'))
+    arrow++;
   if (arrow + 1 >= equation.length) return malformed(equation, "there is no '->'");
   result = weft_str_of(equation.data + arrow + 2, equation.length - arrow - 2);
   rest = weft_str_of(equation.data, arrow);
-  if (num_operands < 1 || num_operands > WEFT_EINSUM_OPERANDS) return malformed(equation, "it takes one or two operands");
+  if (num_operands < 1 || num_operands > WEFT_EINSUM_OPERANDS)
+    return malformed(equation, "it takes one or two operands");
   for (int i = 0; i < num_operands; i++) {
     bool is_last = !weft_str_split(rest, ',', &term, &rest);
     if (is_last) term = rest;
-    if (is_last != (i == num_operands - 1)) return malformed(equation, "the number of terms is not that of the operands");
+    if (is_last != (i == num_operands - 1))
+      return malformed(equation, "the number of terms is not that of the operands");
     WEFT_RETURN_IF_ERROR(read_term(equation, term, &out->in[i], &at));
     int more = ranks[i] - out->in[i].n;
-    if (at < 0 && more != 0) return malformed(equation, "a term has not as many labels as its operand has dimensions");
+    if (at < 0 && more != 0)
+      return malformed(equation, "a term has not as many labels as its operand has dimensions");
     if (at >= 0) WEFT_RETURN_IF_ERROR(expand(equation, &out->in[i], at, more));
     if (at >= 0 && more > most) most = more;
   }

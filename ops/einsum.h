@@ -1,8 +1,8 @@
 /* ops/einsum.h - the equation of an Einsum: which label each dimension has.
  *
- * "ab...,bc->ac..." names dimensions by letters; "..." stands for as many dimensions as the operands have more, which
- * broadcast. A label is a number here: 0 to 51 are letters, those from WEFT_EINSUM_ELLIPSIS on are dimensions of the
- * ellipsis, counted from its end.
+ * "ab...,bc->ac..." names dimensions by letters; "..." stands for as many dimensions as the operands have
+ * more, which broadcast. A label is a number here: 0 to 51 are letters, those from WEFT_EINSUM_ELLIPSIS on
+ * are dimensions of the ellipsis, counted from its end.
  */
 #ifndef WEFT_OPS_EINSUM_H_
 #define WEFT_OPS_EINSUM_H_
@@ -11,7 +11,11 @@
 #include "base/str.h"
 #include "tensor/shape.h"
 
-enum { WEFT_EINSUM_OPERANDS = 2, WEFT_EINSUM_ELLIPSIS = 52, WEFT_EINSUM_LABELS = WEFT_EINSUM_ELLIPSIS + WEFT_MAX_DIMS };
+enum {
+  WEFT_EINSUM_OPERANDS = 2,
+  WEFT_EINSUM_ELLIPSIS = 52,
+  WEFT_EINSUM_LABELS = WEFT_EINSUM_ELLIPSIS + WEFT_MAX_DIMS
+};
 
 typedef struct weft_einsum_term {
   int n;
@@ -23,8 +27,10 @@ typedef struct weft_einsum {
   weft_einsum_term_t in[WEFT_EINSUM_OPERANDS], out;
 } weft_einsum_t;
 
-/* `ranks`: of the operands. Errors: INVALID_ARGUMENT: not of one or two operands, a label that is no letter, more or less labels
- * than dimensions, an output label that no operand has, more than WEFT_MAX_DIMS dimensions. */
-WEFT_MUST_CHECK weft_status_t *weft_einsum_parse(weft_str_t equation, const int *ranks, int num_operands, weft_einsum_t *out);
+/* `ranks`: of the operands. Errors: INVALID_ARGUMENT: not of one or two operands, a label that is no letter,
+ * more or less labels than dimensions, an output label that no operand has, more than WEFT_MAX_DIMS
+ * dimensions. */
+WEFT_MUST_CHECK weft_status_t *weft_einsum_parse(weft_str_t equation, const int *ranks, int num_operands,
+                                                 weft_einsum_t *out);
 
 #endif /* WEFT_OPS_EINSUM_H_ */

@@ -3,11 +3,12 @@
  *   WEFT_OP("Xdivy", "x: T, y: T -> z: T", ..., grad_formula, ELEMENTWISE,
  *           .formula = "dz * Xdivy(Cast(NotEqual(x, 0)), y); dz * Xdivy(-x, Square(y))")
  *
- * One formula per input, or fewer: the inputs behind have no gradient. It names the op's inputs and its first output as
- * the signature does, and the gradient of that output by a 'd' in front. Operators: + - * / and unary -, as in C; they are
- * AddV2, Sub, Mul, RealDiv, Neg. A name with a capital and arguments is an op of that name whose attributes follow from
- * its inputs. conj(v) is the conjugate of complex numbers and v of real ones. A number is a constant of the first
- * input's type. Where the op broadcasts, each gradient is summed down to its input's shape.
+ * One formula per input, or fewer: the inputs behind have no gradient. It names the op's inputs and its first
+ * output as the signature does, and the gradient of that output by a 'd' in front. Operators: + - * / and
+ * unary -, as in C; they are AddV2, Sub, Mul, RealDiv, Neg. A name with a capital and arguments is an op of
+ * that name whose attributes follow from its inputs. conj(v) is the conjugate of complex numbers and v of
+ * real ones. A number is a constant of the first input's type. Where the op broadcasts, each gradient is
+ * summed down to its input's shape.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static value_t sum(formula_t *f);
 
 static value_t wrong(formula_t *f, const char *what) {
   if (f->g.s == NULL) {
-    f->g.s = WEFT_ERROR(INTERNAL, "the gradient of op '%.*s' is no formula: %s at '%s'", WEFT_STR_ARGS(f->g.c->op->name), what, f->at);
+    f->g.s = WEFT_ERROR(INTERNAL, "the gradient of op '%.*s' is no formula: %s at '%s'",
+                        WEFT_STR_ARGS(f->g.c->op->name), what, f->at);
   }
   return WEFT_GRAD_ZERO;
 }
@@ -45,7 +47,8 @@ static value_t named(formula_t *f, weft_str_t name) {
   }
   if (weft_str_eq(name, c->op->outputs[0].name)) return c->outputs[0];
   bool is_gradient = name.length > 1 && name.data[0] == 'd';
-  if (is_gradient && weft_str_eq(weft_str_of(name.data + 1, name.length - 1), c->op->outputs[0].name)) return c->dy[0];
+  if (is_gradient && weft_str_eq(weft_str_of(name.data + 1, name.length - 1), c->op->outputs[0].name))
+    return c->dy[0];
   return wrong(f, "an unknown name before");
 }
 
@@ -63,7 +66,8 @@ static value_t call(formula_t *f, weft_str_t name) {
   memcpy(op, name.data, name.length);
   op[name.length] = '\0';
   if (strcmp(op, "conj") == 0) return weft_grad_conj(&f->g, args[0]);
-  if (strcmp(op, "Cast") == 0) return weft_grad_cast(&f->g, args[0], weft_grad_dtype(&f->g, f->g.c->inputs[0]));
+  if (strcmp(op, "Cast") == 0)
+    return weft_grad_cast(&f->g, args[0], weft_grad_dtype(&f->g, f->g.c->inputs[0]));
   return weft_grad_node(&f->g, op, args, n, NULL, 0);
 }
 
@@ -91,7 +95,9 @@ static value_t unary(formula_t *f) {
   if (f->depth == MAX_DEPTH) return wrong(f, "too deep");
   f->depth++;
   bool is_negative = take(f, '-');
-  value_t v = !is_negative ? primary(f) : isdigit((unsigned char)*f->at) ? number(f, -1) : weft_grad_op1(&f->g, "Neg", unary(f));
+  value_t v = !is_negative                     ? primary(f)
+              : isdigit((unsigned char)*f->at) ? number(f, -1)
+                                               : weft_grad_op1(&f->g, "Neg", unary(f));
   f->depth--;
   return v;
 }
@@ -129,7 +135,8 @@ weft_status_t *weft_grad_formula(weft_grad_ctx_t *c) {
   bool broadcasts = c->op->infer_shapes == weft_infer_broadcast;
   int i = 0;
   do {
-    if (i == c->num_inputs) return WEFT_ERROR(INTERNAL, "op '%.*s' has more formulas than inputs", WEFT_STR_ARGS(c->op->name));
+    if (i == c->num_inputs)
+      return WEFT_ERROR(INTERNAL, "op '%.*s' has more formulas than inputs", WEFT_STR_ARGS(c->op->name));
     c->dx[i] = sum(&f);
     if (broadcasts) c->dx[i] = weft_grad_unbroadcast(&f.g, c->dx[i], c->inputs[i], c->inputs[1 - i], i);
     i++;

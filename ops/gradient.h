@@ -9,7 +9,8 @@
 
 #include "ops/op.h"
 
-/* A tensor in the graph that is being differentiated. `node` is the builder's; NULL is "none" (a zero gradient). */
+/* A tensor in the graph that is being differentiated. `node` is the builder's; NULL is "none" (a zero
+ * gradient). */
 typedef struct weft_grad_value {
   void *node;
   int index;
@@ -18,15 +19,17 @@ typedef struct weft_grad_value {
 
 typedef struct weft_grad_builder_ops {
   /* Adds a node; its name is made from the differentiated node's and `op`. *out is its output 0; output k
-   * has the same node and index k. `attrs` are by name; type attributes may be left out where inputs tell them. */
+   * has the same node and index k. `attrs` are by name; type attributes may be left out where inputs tell
+   * them. */
   weft_status_t *(*add)(void *self, const char *op, const weft_grad_value_t *inputs, int num_inputs,
                         const weft_named_attr_t *attrs, int num_attrs, weft_grad_value_t *out);
   /* A Const holding `tensor` (retained). */
   weft_status_t *(*constant)(void *self, weft_tensor_t *tensor, weft_grad_value_t *out);
-  int (*dtype)(void *self, weft_grad_value_t v);                    /* base type */
-  weft_shape_t (*shape)(void *self, weft_grad_value_t v);           /* inferred; may be unknown */
-  const weft_tensor_t *(*value)(void *self, weft_grad_value_t v);   /* lent, of a constant; NULL: not known. The member
-                                                                       itself may be NULL: then nothing is known */
+  int (*dtype)(void *self, weft_grad_value_t v);          /* base type */
+  weft_shape_t (*shape)(void *self, weft_grad_value_t v); /* inferred; may be unknown */
+  const weft_tensor_t *(*value)(void *self,
+                                weft_grad_value_t v); /* lent, of a constant; NULL: not known. The member
+                                                         itself may be NULL: then nothing is known */
 } weft_grad_builder_ops_t;
 
 struct weft_grad_ctx {
@@ -56,7 +59,7 @@ weft_grad_value_t weft_grad_op3(weft_grad_t *g, const char *op, weft_grad_value_
 weft_grad_value_t weft_grad_node(weft_grad_t *g, const char *op, const weft_grad_value_t *inputs, int n,
                                  const weft_named_attr_t *attrs, int num_attrs);
 weft_grad_value_t weft_grad_output(weft_grad_value_t node, int index);
-weft_grad_value_t weft_grad_scalar(weft_grad_t *g, int dtype, double value);     /* Const of that type */
+weft_grad_value_t weft_grad_scalar(weft_grad_t *g, int dtype, double value);      /* Const of that type */
 weft_grad_value_t weft_grad_int32s(weft_grad_t *g, const int32_t *values, int n); /* 1-D Const */
 /* Sums `grad` down to the shape of `x` after a broadcast (BroadcastGradientArgs, Sum, Reshape); no nodes
  * where the shapes are known to be equal. */

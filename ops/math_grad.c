@@ -1,5 +1,5 @@
-/* ops/math_grad.c - gradients of elementwise arithmetic that are no formulas in the op's record (ops/formula.c). Complex
- * values: a gradient is multiplied by the conjugate. */
+/* ops/math_grad.c - gradients of elementwise arithmetic that are no formulas in the op's record
+ * (ops/formula.c). Complex values: a gradient is multiplied by the conjugate. */
 #include "ops/grad.h"
 
 /* Every function begins with the names of the formula. */

@@ -82,8 +82,12 @@ typedef struct entry {
 #define UPDATES_FROM(input) (WEFT_OP_UPDATE | (uint64_t)((input) + 1) << UPDATE_SHIFT)
 
 static const entry_t entries[] = {
-#define WEFT_OP(name_, signature_, attrs_, shape_, grad_, ...)                                                       \
-  {.name = name_, .signature = signature_, .attrs = attrs_, .infer_shapes = weft_##shape_, .gradient = weft_##grad_, \
+#define WEFT_OP(name_, signature_, attrs_, shape_, grad_, ...) \
+  {.name = name_,                                              \
+   .signature = signature_,                                    \
+   .attrs = attrs_,                                            \
+   .infer_shapes = weft_##shape_,                              \
+   .gradient = weft_##grad_,                                   \
    .flags = __VA_ARGS__},
 #include "ops/ops.def"
 #undef WEFT_OP

@@ -29,7 +29,8 @@ typedef void weft_recv_fn(void *arg, weft_status_t *status, weft_tensor_t *tenso
 
 typedef struct weft_rendezvous_ops {
   weft_status_t *(*send)(weft_rendezvous_t *r, weft_key_t key, weft_tensor_t *tensor, bool is_dead);
-  void (*recv_async)(weft_rendezvous_t *r, weft_key_t key, weft_canceller_t *canceller, weft_recv_fn *fn, void *arg);
+  void (*recv_async)(weft_rendezvous_t *r, weft_key_t key, weft_canceller_t *canceller, weft_recv_fn *fn,
+                     void *arg);
   void (*abort)(weft_rendezvous_t *r, const weft_status_t *why);
   void (*destroy)(weft_rendezvous_t *r);
 } weft_rendezvous_ops_t;
@@ -40,7 +41,8 @@ struct weft_rendezvous {
 };
 
 weft_rendezvous_t *weft_rendezvous_retain(weft_rendezvous_t *r);
-void weft_rendezvous_release(weft_rendezvous_t *r); /* NULL is fine. The last release aborts who still waits */
+void weft_rendezvous_release(
+    weft_rendezvous_t *r); /* NULL is fine. The last release aborts who still waits */
 
 /* Sends `tensor` (retained; NULL if dead) under `key` (copied). Never blocks.
  * Errors: RESOURCE_EXHAUSTED; the abort's failure after an abort. */
@@ -48,14 +50,16 @@ WEFT_MUST_CHECK static inline weft_status_t *weft_rendezvous_send(weft_rendezvou
                                                                   weft_tensor_t *tensor, bool is_dead) {
   return r->ops->send(r, key, tensor, is_dead);
 }
-/* Receives what was or will be sent under `key` (copied if need be). `canceller` (may be NULL) ends the wait with
- * CANCELLED "RecvAsync is cancelled." */
-static inline void weft_rendezvous_recv_async(weft_rendezvous_t *r, weft_key_t key, weft_canceller_t *canceller,
-                                              weft_recv_fn *fn, void *arg) {
+/* Receives what was or will be sent under `key` (copied if need be). `canceller` (may be NULL) ends the wait
+ * with CANCELLED "RecvAsync is cancelled." */
+static inline void weft_rendezvous_recv_async(weft_rendezvous_t *r, weft_key_t key,
+                                              weft_canceller_t *canceller, weft_recv_fn *fn, void *arg) {
   r->ops->recv_async(r, key, canceller, fn, arg);
 }
 /* `why` is copied; the first abort wins. */
-static inline void weft_rendezvous_abort(weft_rendezvous_t *r, const weft_status_t *why) { r->ops->abort(r, why); }
+static inline void weft_rendezvous_abort(weft_rendezvous_t *r, const weft_status_t *why) {
+  r->ops->abort(r, why);
+}
 
 /* A rendezvous inside one process. */
 WEFT_MUST_CHECK weft_status_t *weft_local_rendezvous_create(weft_rendezvous_t **out);
@@ -67,7 +71,7 @@ typedef struct weft_key_parts {
 } weft_key_parts_t;
 WEFT_MUST_CHECK weft_status_t *weft_key_parse(weft_str_t key, weft_key_parts_t *out);
 /* Writes "src;incarnation;dst;edge;frame:iteration". */
-void weft_key_print(weft_strbuf_t *out, weft_str_t src_device, uint64_t src_incarnation, weft_str_t dst_device,
-                    weft_str_t edge, uint64_t frame_id, int64_t iteration);
+void weft_key_print(weft_strbuf_t *out, weft_str_t src_device, uint64_t src_incarnation,
+                    weft_str_t dst_device, weft_str_t edge, uint64_t frame_id, int64_t iteration);
 
 #endif /* WEFT_RENDEZVOUS_RENDEZVOUS_H_ */

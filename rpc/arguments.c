@@ -25,15 +25,19 @@ const grpc_channel_args *weft_rpc_channel_arguments(void) {
       COMMON,
       SET(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100), /* ms; a restarted server is found soon */
       SET(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000),    /* ms; as TensorFlow */
-      SET(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 4000), /* ms; for one attempt: a stopped server's host accepts and says nothing */
+      SET(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+          4000), /* ms; for one attempt: a stopped server's host accepts and says nothing */
       SET(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000),
       SET(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
       SET(GRPC_ARG_ENABLE_RETRIES, 0), /* callers repeat by TensorFlow's rules */
       SET(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
       SET(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1), /* a channel's connection is its own */
       SET(GRPC_ARG_CLIENT_IDLE_TIMEOUT_MS, INT_MAX),
-      /* while there are calls: a server that is frozen keeps its connections, and answers no ping. UNAVAILABLE after 3.5 s */
-      SET(GRPC_ARG_KEEPALIVE_TIME_MS, 1500), SET(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 2000), SET(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
+      /* while there are calls: a server that is frozen keeps its connections, and answers no ping.
+         UNAVAILABLE after 3.5 s */
+      SET(GRPC_ARG_KEEPALIVE_TIME_MS, 1500),
+      SET(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 2000),
+      SET(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
       SET(GRPC_ARG_HTTP2_MIN_SENT_PING_INTERVAL_WITHOUT_DATA_MS, 1000),
   };
   static const grpc_channel_args args = {sizeof table / sizeof table[0], table};

@@ -4,7 +4,8 @@
 
 #include <grpc/grpc.h>
 
-/* The trailer of a failure that a server of ours has answered; without it, the failure may be that of the connection. */
+/* The trailer of a failure that a server of ours has answered; without it, the failure may be that of the
+ * connection. */
 #define WEFT_RPC_ANSWERED "weft-answered"
 
 /* Tables of (name, value), read top to bottom; both constant. */

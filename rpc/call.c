@@ -76,7 +76,8 @@ void weft_rpc_reply(weft_rpc_call_t *call, weft_message_t *response) {
   const size_t bytes = weft_message_bytes(response);
   weft_status_t *s = NULL;
   if (bytes >= WEFT_UNREAD_SMALL) {
-    s = weft_unread_add(weft_rpc_server_unread(call->method->server), &call->unread, call->call, weft_rpc_call_peer(call), bytes);
+    s = weft_unread_add(weft_rpc_server_unread(call->method->server), &call->unread, call->call,
+                        weft_rpc_call_peer(call), bytes);
   }
   if (s != NULL) {
     weft_message_destroy(response);
@@ -96,13 +97,16 @@ void weft_rpc_reply(weft_rpc_call_t *call, weft_message_t *response) {
   grpc_byte_buffer_destroy(buffer); /* gRPC has its own references to the slices */
 }
 
-/* The trailer by which TensorFlow's masters know that a peer was restarted: a GrpcPayloadContainer {map<string, bytes>
- * payloads = 1} with one entry, whose value is an empty message. */
+/* The trailer by which TensorFlow's masters know that a peer was restarted: a GrpcPayloadContainer
+ * {map<string, bytes> payloads = 1} with one entry, whose value is an empty message. */
 static const char restarted_payload[] =
-    "\x0a\x4e\x0a\x4a" "type.googleapis.com/tensorflow.distributed_runtime.WorkerPossiblyRestarted" "\x12\x00";
+    "\x0a\x4e\x0a\x4a"
+    "type.googleapis.com/tensorflow.distributed_runtime.WorkerPossiblyRestarted"
+    "\x12\x00";
 
 void weft_rpc_fail(weft_rpc_call_t *call, weft_status_t *status) {
-  char message[WEFT_STATUS_WIRE_BYTES + 1]; /* it travels in HTTP/2 trailers, for which peers keep little room */
+  char message[WEFT_STATUS_WIRE_BYTES +
+               1]; /* it travels in HTTP/2 trailers, for which peers keep little room */
   size_t length = weft_status_copy_text(weft_status_message(status), message, sizeof message);
   grpc_slice text = grpc_slice_from_copied_buffer(message, length);
   grpc_op ops[2];

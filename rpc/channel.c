@@ -35,10 +35,10 @@ struct weft_rpc_channel {
   atomic_int refs;
   weft_rpc_client_t *client; /* borrowed */
   grpc_channel *impl;
-  char *target; /* owned */
+  char *target;         /* owned */
   _Atomic(char *) peer; /* owned; NULL until it is named, then never changes */
   weft_mutex_t mu;
-  call_t *calls; /* guarded by mu: those in flight */
+  call_t *calls;           /* guarded by mu: those in flight */
   weft_status_t *refusal;  /* guarded by mu; owned; NULL: calls are made */
   atomic_bool has_refusal; /* the same; read without mu, so that a call costs nothing */
   weft_status_t *ended_by; /* guarded by mu; owned; what weft_rpc_channel_end_calls last said */
@@ -57,7 +57,7 @@ struct call {
   call_t *prev, *next;         /* guarded by the channel's mu */
   bool is_linked;              /* the same */
   bool waits_for_ready;
-  bool is_ended;               /* the same; by weft_rpc_channel_end_calls */
+  bool is_ended; /* the same; by weft_rpc_channel_end_calls */
   int64_t started_ns;
   grpc_call *impl;
   weft_canceller_t *canceller; /* retained; may be NULL */
@@ -151,7 +151,8 @@ static void cancel_call(void *arg) {
   call_t *call = arg;
   char text[400];
   const char *peer = atomic_load(&call->channel->peer);
-  snprintf(text, sizeof text, "the call to %s at %s was cancelled by its caller", peer == NULL ? "the server" : peer, call->channel->target);
+  snprintf(text, sizeof text, "the call to %s at %s was cancelled by its caller",
+           peer == NULL ? "the server" : peer, call->channel->target);
   grpc_call_cancel_with_status(call->impl, GRPC_STATUS_CANCELLED, text, NULL);
 }
 
@@ -189,7 +190,8 @@ void weft_rpc_channel_end_calls(weft_rpc_channel_t *c, const weft_status_t *why,
   for (call_t *call = c->calls; call != NULL; call = call->next) {
     if (call->waits_for_ready || call->started_ns > before) continue;
     call->is_ended = true;
-    grpc_call_cancel_with_status(call->impl, (grpc_status_code)weft_status_code(why), weft_status_message(why), NULL);
+    grpc_call_cancel_with_status(call->impl, (grpc_status_code)weft_status_code(why),
+                                 weft_status_message(why), NULL);
   }
   weft_mutex_unlock(&c->mu);
   weft_status_free(old);
@@ -264,7 +266,8 @@ static weft_status_t *call_create(weft_rpc_channel_t *c, grpc_completion_queue *
         grpc_channel_create_call(c->impl, NULL, GRPC_PROPAGATE_DEFAULTS, queue, method, NULL, deadline, NULL);
     grpc_slice_unref(method);
   }
-  call->canceller = weft_canceller_retain(o != NULL && o->canceller != NULL ? o->canceller : weft_rpc_client_stopper(c->client));
+  call->canceller = weft_canceller_retain(
+      o != NULL && o->canceller != NULL ? o->canceller : weft_rpc_client_stopper(c->client));
   call->waits_for_ready = o != NULL && o->wait_for_ready;
   call_link(call);
   *out = call;
@@ -319,17 +322,21 @@ static weft_status_t *lost_connection(call_t *call, weft_str_t text) {
   const weft_rpc_channel_t *c = call->channel;
   const char *peer = atomic_load(&c->peer);
   if (peer == NULL) peer = "the server";
-  bool is_silent = memmem(text.data, text.length, "keepalive watchdog timeout", 26) != NULL; /* gRPC's words */
+  bool is_silent =
+      memmem(text.data, text.length, "keepalive watchdog timeout", 26) != NULL; /* gRPC's words */
   if (is_silent) {
     atomic_store(&call->channel->is_silent, true);
-    return WEFT_ERROR(UNAVAILABLE, "%s at %s does not answer; is it stopped, or its host overloaded?", peer, c->target);
+    return WEFT_ERROR(UNAVAILABLE, "%s at %s does not answer; is it stopped, or its host overloaded?", peer,
+                      c->target);
   }
   const char *why = memmem(text.data, text.length, refused, sizeof refused - 1);
   if (why != NULL) {
-    text = weft_str_of(why + sizeof refused - 1, text.length - (size_t)(why - text.data) - (sizeof refused - 1));
+    text =
+        weft_str_of(why + sizeof refused - 1, text.length - (size_t)(why - text.data) - (sizeof refused - 1));
     return WEFT_ERROR(UNAVAILABLE, "cannot connect to %s at %s: %.*s", peer, c->target, WEFT_STR_ARGS(text));
   }
-  return WEFT_ERROR(UNAVAILABLE, "lost the connection to %s at %s: %.*s", peer, c->target, WEFT_STR_ARGS(text));
+  return WEFT_ERROR(UNAVAILABLE, "lost the connection to %s at %s: %.*s", peer, c->target,
+                    WEFT_STR_ARGS(text));
 }
 
 /* Step 3. */
@@ -344,10 +351,12 @@ static weft_status_t *call_finish(call_t *call, weft_message_t **out) {
     weft_mutex_lock(&call->channel->mu);
     weft_status_t *ended_by = call->is_ended ? weft_status_clone(call->channel->ended_by) : NULL;
     weft_mutex_unlock(&call->channel->mu);
-    if (ended_by != NULL && !is_from_server(call)) return ended_by; /* also if gRPC says that the connection broke: that comes of it */
+    if (ended_by != NULL && !is_from_server(call))
+      return ended_by; /* also if gRPC says that the connection broke: that comes of it */
     weft_status_free(ended_by);
     /* Calls that a server has not begun when it is shut down come back so. */
-    bool is_dropped = code == WEFT_CANCELLED && (text.length == 0 || weft_str_is(text, "CANCELLED")) && !weft_canceller_is_cancelled(call->canceller);
+    bool is_dropped = code == WEFT_CANCELLED && (text.length == 0 || weft_str_is(text, "CANCELLED")) &&
+                      !weft_canceller_is_cancelled(call->canceller);
     if (is_dropped) text = WEFT_STR("the call was dropped, as by a server that is being shut down");
     if ((code == WEFT_UNAVAILABLE || is_dropped) && !is_from_server(call)) return lost_connection(call, text);
     return weft_status_from_wire(code, text.data, text.length);
@@ -397,8 +406,8 @@ void weft_rpc_call(weft_rpc_channel_t *c, const char *path, weft_message_t *requ
   done(arg, s, NULL);
 }
 
-/* A short answer often comes sooner than a sleeping thread is woken on an idle machine: look for SPIN_NS, then sleep.
- * The deadline, if any, is the call's own: gRPC ends the call, and then this wait. */
+/* A short answer often comes sooner than a sleeping thread is woken on an idle machine: look for SPIN_NS,
+ * then sleep. The deadline, if any, is the call's own: gRPC ends the call, and then this wait. */
 #define SPIN_NS 40000
 
 static void await(grpc_completion_queue *queue, void *tag) {
@@ -428,7 +437,8 @@ static void wake(void *arg) {
 
 /* Looks after gRPC and for the end of the call every LOOK_NS, until the canceller ends it. */
 static void await_quietly(grpc_completion_queue *queue, call_t *call) {
-  const int64_t LOOK_NS = 500000000; /* pings of ours must be seen to be answered within 2 s: rpc/arguments.c */
+  const int64_t LOOK_NS =
+      500000000; /* pings of ours must be seen to be answered within 2 s: rpc/arguments.c */
   nap_t n = {.is_cancelled = false};
   uint64_t token = 0;
   weft_mutex_init(&n.mu);

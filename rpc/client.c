@@ -46,7 +46,8 @@ static void drop_queue(grpc_completion_queue *queue) {
 void weft_rpc_client_stop(weft_rpc_client_t *c, int grace_ms) {
   int64_t deadline = weft_clock_ns() + (int64_t)grace_ms * 1000000;
   weft_mutex_lock(&c->mu);
-  while (c->num_calls > 0 && weft_cond_wait_until(&c->idle, &c->mu, deadline)) { /* woken by weft_rpc_client_leave */
+  while (c->num_calls > 0 &&
+         weft_cond_wait_until(&c->idle, &c->mu, deadline)) { /* woken by weft_rpc_client_leave */
   }
   weft_mutex_unlock(&c->mu);
   weft_canceller_cancel(c->stopper);

@@ -159,15 +159,19 @@ static weft_status_t *decode_named_tensor(decoder_t *d, const weft_field_t *fiel
 }
 
 /* One number, or many that are packed. */
-static weft_status_t *decode_i64s(decoder_t *d, const weft_field_t *field, const weft_message_field_t *f, weft_i64s_t *out) {
-  if ((f->tag & 7) == WEFT_WIRE_VARINT) return add_i64(out, d->arena, (int64_t)f->value) ? NULL : no_memory(d->type);
+static weft_status_t *decode_i64s(decoder_t *d, const weft_field_t *field, const weft_message_field_t *f,
+                                  weft_i64s_t *out) {
+  if ((f->tag & 7) == WEFT_WIRE_VARINT)
+    return add_i64(out, d->arena, (int64_t)f->value) ? NULL : no_memory(d->type);
   weft_str_t bytes;
   if (!weft_message_field_bytes(d->message, f, d->arena, &bytes)) return no_memory(d->type);
   const uint8_t *p = (const uint8_t *)bytes.data, *end = p == NULL ? p : p + bytes.length;
   while (p != end) {
     uint64_t value;
     p = weft_wire_get_varint(p, end, &value);
-    if (p == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "%s.%s is not a packed list of numbers", d->type->name, field->name);
+    if (p == NULL)
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s.%s is not a packed list of numbers", d->type->name,
+                        field->name);
     if (!add_i64(out, d->arena, (int64_t)value)) return no_memory(d->type);
   }
   return NULL;

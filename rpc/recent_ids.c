@@ -114,5 +114,6 @@ weft_status_t *weft_recent_ids_add(weft_recent_ids_t *r, int64_t id, const char 
 }
 
 bool weft_recent_ids_is_refusal(const weft_status_t *s) {
-  return weft_status_code(s) == WEFT_ABORTED && strstr(weft_status_message(s), " request was received twice.") != NULL;
+  return weft_status_code(s) == WEFT_ABORTED &&
+         strstr(weft_status_message(s), " request was received twice.") != NULL;
 }

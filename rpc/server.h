@@ -17,11 +17,11 @@ typedef struct weft_rpc_call weft_rpc_call_t;     /* One call being served; see 
 typedef void weft_rpc_handler_fn(void *arg, weft_rpc_call_t *call);
 
 typedef struct weft_rpc_server_options {
-  const char *host; /* "127.0.0.1" to listen on loopback, "0.0.0.0" or "[::]" for all */
-  int port;         /* 0: any free one */
-  int num_threads;  /* that poll and run handlers; 0: chosen */
-  size_t max_unread_bytes;  /* of answers that wait for one connection; 0: see rpc/unread.h */
-  int unread_patience_ms;   /* with a connection that takes none of them; 0: the same */
+  const char *host;        /* "127.0.0.1" to listen on loopback, "0.0.0.0" or "[::]" for all */
+  int port;                /* 0: any free one */
+  int num_threads;         /* that poll and run handlers; 0: chosen */
+  size_t max_unread_bytes; /* of answers that wait for one connection; 0: see rpc/unread.h */
+  int unread_patience_ms;  /* with a connection that takes none of them; 0: the same */
   /* Runs on this client's threads instead of its own, if not NULL (borrowed): the way for a server that also
    * calls others, because two sets of threads would wake each other for every message. */
   struct weft_rpc_client *client;
@@ -48,8 +48,8 @@ weft_canceller_t *weft_rpc_call_canceller(weft_rpc_call_t *call);
 const char *weft_rpc_call_peer(weft_rpc_call_t *call);    /* "ipv4:127.0.0.1:4711"; for messages */
 int64_t weft_rpc_call_deadline_ns(weft_rpc_call_t *call); /* on weft_clock_ns()'s scale; INT64_MAX: none */
 /* Both consume their arguments and end the call. A status text over 3,072 bytes is cut, as TensorFlow cuts
- * it. An answer that is too much for a peer that does not read becomes RESOURCE_EXHAUSTED. In-band errors are the caller's business. UNAVAILABLE from a handler would be retried by TensorFlow
- * clients. */
+ * it. An answer that is too much for a peer that does not read becomes RESOURCE_EXHAUSTED. In-band errors are
+ * the caller's business. UNAVAILABLE from a handler would be retried by TensorFlow clients. */
 void weft_rpc_reply(weft_rpc_call_t *call, weft_message_t *response);
 void weft_rpc_fail(weft_rpc_call_t *call, weft_status_t *status);
 

@@ -69,6 +69,8 @@ void weft_served_reply_bytes(weft_served_t *s, weft_str_t response) {
   weft_rpc_reply(served_free(s), m);
 }
 
-void weft_served_reply_message(weft_served_t *s, weft_message_t *response) { weft_rpc_reply(served_free(s), response); }
+void weft_served_reply_message(weft_served_t *s, weft_message_t *response) {
+  weft_rpc_reply(served_free(s), response);
+}
 
 void weft_served_fail(weft_served_t *s, weft_status_t *status) { weft_rpc_fail(served_free(s), status); }

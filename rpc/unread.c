@@ -1,10 +1,11 @@
-/* rpc/unread.c - a list of peers with answers that wait, each with a list of them; a tick that looks for those that stand still.
+/* rpc/unread.c - a list of peers with answers that wait, each with a list of them; a tick that looks for
+ * those that stand still.
  *
- * The tick goes on as long as something waits. It ends the calls of a peer a few at a time: under `mu` it takes
- * references to them, and cancels without it, since gRPC calls back.
+ * The tick goes on as long as something waits. It ends the calls of a peer a few at a time: under `mu` it
+ * takes references to them, and cancels without it, since gRPC calls back.
  *
- * Locking: `mu` is a leaf. An answer is in a list until weft_unread_remove(), which its call does before it gives its
- * reference to gRPC's call back: so those in a list can be referred to.
+ * Locking: `mu` is a leaf. An answer is in a list until weft_unread_remove(), which its call does before it
+ * gives its reference to gRPC's call back: so those in a list can be referred to.
  */
 #include "rpc/unread.h"
 
@@ -68,7 +69,8 @@ static bool stands_still(const weft_unread_t *u, const weft_unread_peer_t *p, in
 }
 
 /* Takes up to AT_ONCE calls that are to end, each with a reference; all of one peer, which is described. */
-static int take_locked(weft_unread_t *u, int64_t now, grpc_call **out, weft_unread_peer_t *described) WEFT_REQUIRES(u->mu) {
+static int take_locked(weft_unread_t *u, int64_t now, grpc_call **out, weft_unread_peer_t *described)
+    WEFT_REQUIRES(u->mu) {
   int n = 0;
   for (weft_unread_peer_t *p = u->peers; p != NULL && n == 0; p = p->next) {
     if (!stands_still(u, p, now)) continue;
@@ -106,8 +108,9 @@ static void tick(void *arg) {
     weft_mutex_unlock(&u->mu);
     if (n == 0) break;
     char why[256];
-    snprintf(why, sizeof why, "%" PRId64 " bytes of answers wait for %s, which has taken none for %" PRId64 " s", peer.bytes, peer.name,
-             (now - peer.since_ns) / 1000000000);
+    snprintf(why, sizeof why,
+             "%" PRId64 " bytes of answers wait for %s, which has taken none for %" PRId64 " s", peer.bytes,
+             peer.name, (now - peer.since_ns) / 1000000000);
     weft_log(WEFT_LOG_WARNING, "rpc: %s: %d of its %" PRId64 " calls end", why, n, peer.num);
     for (int i = 0; i < n; i++) {
       grpc_call_cancel_with_status(calls[i], GRPC_STATUS_UNAVAILABLE, why, NULL);
@@ -124,7 +127,8 @@ static weft_unread_peer_t *find_locked(weft_unread_t *u, const char *name) WEFT_
   return p;
 }
 
-weft_status_t *weft_unread_add(weft_unread_t *u, weft_unread_answer_t *a, grpc_call *call, const char *peer, size_t bytes) {
+weft_status_t *weft_unread_add(weft_unread_t *u, weft_unread_answer_t *a, grpc_call *call, const char *peer,
+                               size_t bytes) {
   weft_unread_peer_t *spare = weft_calloc(1, sizeof *spare);
   if (spare == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "answering %s", peer);
   weft_mutex_lock(&u->mu);
@@ -150,8 +154,11 @@ weft_status_t *weft_unread_add(weft_unread_t *u, weft_unread_answer_t *a, grpc_c
   weft_mutex_unlock(&u->mu);
   weft_free(spare);
   if (fits) return NULL;
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "%" PRId64 " bytes of answers wait for %s, which reads too slowly; %zu more would be over the limit of %" PRId64,
-                    waiting, peer, bytes, u->max_bytes);
+  return WEFT_ERROR(
+      RESOURCE_EXHAUSTED,
+      "%" PRId64
+      " bytes of answers wait for %s, which reads too slowly; %zu more would be over the limit of %" PRId64,
+      waiting, peer, bytes, u->max_bytes);
 }
 
 void weft_unread_remove(weft_unread_t *u, weft_unread_answer_t *a) {

@@ -14,7 +14,9 @@
 
 enum { MAX_TASKS = 100000, MAX_CONFIG_BYTES = 1 << 24 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster's description"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster's description");
+}
 
 void weft_cluster_deinit(weft_cluster_t *c) {
   weft_arena_deinit(&c->arena);
@@ -42,15 +44,17 @@ static bool is_address(weft_str_t address) {
 
 static weft_status_t *add(weft_cluster_t *c, weft_str_t job, int64_t index, weft_str_t address) {
   if (!is_job_name(job)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "cluster: '%.*s' is not a job name (a letter, then letters, digits and _)", WEFT_STR_ARGS(job));
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "cluster: '%.*s' is not a job name (a letter, then letters, digits and _)",
+                      WEFT_STR_ARGS(job));
   }
   if (index < 0 || index >= MAX_TASKS || c->num_tasks >= MAX_TASKS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "cluster: job '%.*s' has a task %" PRId64 "; indices are 0..%d", WEFT_STR_ARGS(job),
-                      index, MAX_TASKS - 1);
+    return WEFT_ERROR(INVALID_ARGUMENT, "cluster: job '%.*s' has a task %" PRId64 "; indices are 0..%d",
+                      WEFT_STR_ARGS(job), index, MAX_TASKS - 1);
   }
   if (!is_address(address)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "cluster: '%.*s' (job '%.*s', task %" PRId64 ") is not host:port", WEFT_STR_ARGS(address),
-                      WEFT_STR_ARGS(job), index);
+    return WEFT_ERROR(INVALID_ARGUMENT, "cluster: '%.*s' (job '%.*s', task %" PRId64 ") is not host:port",
+                      WEFT_STR_ARGS(address), WEFT_STR_ARGS(job), index);
   }
   weft_cluster_task_t task = {weft_arena_str(&c->arena, job), (int)index, weft_arena_str(&c->arena, address)};
   weft_cluster_task_t *tasks = weft_realloc(c->tasks, (size_t)c->num_tasks + 1, sizeof *tasks);
@@ -76,7 +80,8 @@ static int by_address(const void *a, const void *b) {
 static bool has_port(weft_str_t address) {
   uint64_t port = 0;
   ptrdiff_t colon = weft_str_rfind(address, ':');
-  return weft_str_to_u64(weft_str_of(address.data + colon + 1, address.length - (size_t)colon - 1), &port) && port != 0;
+  return weft_str_to_u64(weft_str_of(address.data + colon + 1, address.length - (size_t)colon - 1), &port) &&
+         port != 0;
 }
 
 /* Two tasks at one address: calls to one would reach the other. The tasks are sorted. */
@@ -88,8 +93,10 @@ static weft_status_t *check_addresses(const weft_cluster_t *c) {
   for (int i = 1; s == NULL && i < c->num_tasks; i++) {
     const weft_cluster_task_t *a = by[i - 1], *b = by[i];
     if (!weft_str_eq(a->address, b->address) || !has_port(a->address)) continue;
-    s = WEFT_ERROR(INVALID_ARGUMENT, "cluster: address %.*s is given to task %d of job '%.*s' and to task %d of job '%.*s'",
-                   WEFT_STR_ARGS(a->address), a->index, WEFT_STR_ARGS(a->job), b->index, WEFT_STR_ARGS(b->job));
+    s = WEFT_ERROR(INVALID_ARGUMENT,
+                   "cluster: address %.*s is given to task %d of job '%.*s' and to task %d of job '%.*s'",
+                   WEFT_STR_ARGS(a->address), a->index, WEFT_STR_ARGS(a->job), b->index,
+                   WEFT_STR_ARGS(b->job));
   }
   weft_free(by);
   return s;
@@ -101,7 +108,8 @@ static weft_status_t *finish(weft_cluster_t *c, weft_status_t *s, weft_cluster_t
   if (s == NULL) qsort(c->tasks, (size_t)c->num_tasks, sizeof *c->tasks, by_job_and_index);
   for (int i = 1; s == NULL && i < c->num_tasks; i++) {
     if (by_job_and_index(&c->tasks[i - 1], &c->tasks[i]) == 0) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "cluster: task %d of job '%.*s' is given twice", c->tasks[i].index, WEFT_STR_ARGS(c->tasks[i].job));
+      s = WEFT_ERROR(INVALID_ARGUMENT, "cluster: task %d of job '%.*s' is given twice", c->tasks[i].index,
+                     WEFT_STR_ARGS(c->tasks[i].job));
     }
   }
   if (s != NULL) {
@@ -112,8 +120,8 @@ static weft_status_t *finish(weft_cluster_t *c, weft_status_t *s, weft_cluster_t
   return NULL;
 }
 
-/* As above, of a cluster that servers are started in: a session's own may name what it likes, and TensorFlow's words tell
- * what is wrong with it (cluster_maker.c). */
+/* As above, of a cluster that servers are started in: a session's own may name what it likes, and
+ * TensorFlow's words tell what is wrong with it (cluster_maker.c). */
 static weft_status_t *finish_servers(weft_cluster_t *c, weft_status_t *s, weft_cluster_t *out) {
   WEFT_RETURN_IF_ERROR(finish(c, s, out));
   s = check_addresses(out);
@@ -124,7 +132,8 @@ static weft_status_t *finish_servers(weft_cluster_t *c, weft_status_t *s, weft_c
 static weft_status_t *parse_job(weft_cluster_t *c, weft_str_t text) {
   weft_str_t job, rest;
   if (!weft_str_split(text, '=', &job, &rest)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "cluster: '%.*s' is not job=host:port,host:port", WEFT_STR_ARGS(text));
+    return WEFT_ERROR(INVALID_ARGUMENT, "cluster: '%.*s' is not job=host:port,host:port",
+                      WEFT_STR_ARGS(text));
   }
   for (int64_t index = 0; rest.data != NULL; index++) {
     weft_str_t address = rest, tail = {NULL, 0};
@@ -149,7 +158,9 @@ weft_status_t *weft_cluster_parse(weft_str_t text, weft_cluster_t *out) {
 
 /* ---- TF_CONFIG ---- */
 
-static weft_str_t text_of(const json_t *value) { return weft_str_of(json_string_value(value), json_string_length(value)); }
+static weft_str_t text_of(const json_t *value) {
+  return weft_str_of(json_string_value(value), json_string_length(value));
+}
 
 static weft_status_t *read_tasks(weft_cluster_t *c, const char *job, json_t *tasks) {
   size_t i;
@@ -157,27 +168,33 @@ static weft_status_t *read_tasks(weft_cluster_t *c, const char *job, json_t *tas
   const char *key;
   if (json_is_array(tasks)) {
     json_array_foreach(tasks, i, value) {
-      if (!json_is_string(value)) return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster.%s[%zu] is not a string", job, i);
+      if (!json_is_string(value))
+        return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster.%s[%zu] is not a string", job, i);
       WEFT_RETURN_IF_ERROR(add(c, weft_str(job), (int64_t)i, text_of(value)));
     }
     return NULL;
   }
-  if (!json_is_object(tasks)) return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster.%s is neither a list nor an object", job);
+  if (!json_is_object(tasks))
+    return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster.%s is neither a list nor an object", job);
   json_object_foreach(tasks, key, value) {
     int64_t index;
     if (!weft_str_to_i64(weft_str(key), &index) || !json_is_string(value)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster.%s.%s is not \"index\": \"host:port\"", job, key);
+      return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster.%s.%s is not \"index\": \"host:port\"", job,
+                        key);
     }
     WEFT_RETURN_IF_ERROR(add(c, weft_str(job), index, text_of(value)));
   }
   return NULL;
 }
 
-static weft_status_t *read_own_task(weft_cluster_t *c, const json_t *task, weft_str_t *out_job, int *out_task) {
+static weft_status_t *read_own_task(weft_cluster_t *c, const json_t *task, weft_str_t *out_job,
+                                    int *out_task) {
   const json_t *type = json_object_get(task, "type"), *index = json_object_get(task, "index");
   int64_t number = 0;
-  if (!json_is_string(type)) return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: task.type is missing or not a string");
-  bool is_number = json_is_integer(index) || (json_is_string(index) && weft_str_to_i64(text_of(index), &number));
+  if (!json_is_string(type))
+    return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: task.type is missing or not a string");
+  bool is_number =
+      json_is_integer(index) || (json_is_string(index) && weft_str_to_i64(text_of(index), &number));
   if (!is_number) return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: task.index is missing or not a number");
   if (json_is_integer(index)) number = json_integer_value(index);
   if (number < 0 || number >= MAX_TASKS) {
@@ -188,16 +205,21 @@ static weft_status_t *read_own_task(weft_cluster_t *c, const json_t *task, weft_
   return out_job->data == NULL ? no_memory() : NULL;
 }
 
-weft_status_t *weft_cluster_from_tf_config(weft_str_t json, weft_cluster_t *out, weft_str_t *out_job, int *out_task) {
-  if (json.length > MAX_CONFIG_BYTES) return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: %zu bytes are too many", json.length);
+weft_status_t *weft_cluster_from_tf_config(weft_str_t json, weft_cluster_t *out, weft_str_t *out_job,
+                                           int *out_task) {
+  if (json.length > MAX_CONFIG_BYTES)
+    return WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: %zu bytes are too many", json.length);
   weft_cluster_t c = {.arena = WEFT_ARENA_INIT};
   weft_status_t *s = NULL;
   json_error_t error;
   json_t *root = json_loadb(json.data, json.length, JSON_REJECT_DUPLICATES, &error);
   json_t *cluster = json_object_get(root, "cluster"), *tasks;
   const char *job;
-  if (root == NULL) s = WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: line %d, column %d: %s", error.line, error.column, error.text);
-  if (s == NULL && !json_is_object(cluster)) s = WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster is missing or not an object");
+  if (root == NULL)
+    s = WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: line %d, column %d: %s", error.line, error.column,
+                   error.text);
+  if (s == NULL && !json_is_object(cluster))
+    s = WEFT_ERROR(INVALID_ARGUMENT, "TF_CONFIG: cluster is missing or not an object");
   if (s == NULL) {
     json_object_foreach(cluster, job, tasks) {
       if (s == NULL) s = read_tasks(&c, job, tasks);
@@ -210,7 +232,9 @@ weft_status_t *weft_cluster_from_tf_config(weft_str_t json, weft_cluster_t *out,
 
 /* ---- protos: ClusterDef {job = 1: JobDef {name = 1, tasks = 2: map<int32, string>}} ---- */
 
-static weft_status_t *bad_proto(const char *what) { return WEFT_ERROR(INVALID_ARGUMENT, "%s: malformed message", what); }
+static weft_status_t *bad_proto(const char *what) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s: malformed message", what);
+}
 
 static weft_status_t *read_job_def(weft_cluster_t *c, weft_str_t bytes) {
   weft_str_t name = {"", 0};
@@ -241,7 +265,8 @@ static weft_status_t *read_cluster_def(weft_cluster_t *c, weft_str_t bytes) {
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
   while (weft_wire_next(&r, &f)) {
-    if (weft_wire_number(&f) == 1 && weft_wire_type(&f) == WEFT_WIRE_BYTES) WEFT_RETURN_IF_ERROR(read_job_def(c, f.bytes));
+    if (weft_wire_number(&f) == 1 && weft_wire_type(&f) == WEFT_WIRE_BYTES)
+      WEFT_RETURN_IF_ERROR(read_job_def(c, f.bytes));
   }
   return r.failed ? bad_proto("ClusterDef") : NULL;
 }
@@ -251,8 +276,10 @@ weft_status_t *weft_cluster_from_cluster_def(weft_str_t bytes, weft_cluster_t *o
   return finish(&c, read_cluster_def(&c, bytes), out);
 }
 
-/* ServerDef {cluster = 1, job_name = 2, task_index = 3, ..., port = 6}. A port there replaces the task's own. */
-weft_status_t *weft_cluster_from_server_def(weft_str_t bytes, weft_cluster_t *out, weft_str_t *out_job, int *out_task) {
+/* ServerDef {cluster = 1, job_name = 2, task_index = 3, ..., port = 6}. A port there replaces the task's own.
+ */
+weft_status_t *weft_cluster_from_server_def(weft_str_t bytes, weft_cluster_t *out, weft_str_t *out_job,
+                                            int *out_task) {
   weft_cluster_t c = {.arena = WEFT_ARENA_INIT};
   weft_str_t job = {"", 0};
   weft_status_t *s = NULL;

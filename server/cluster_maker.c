@@ -90,7 +90,8 @@ static weft_status_t *make(weft_server_clusters_t *m, const weft_cluster_t *c, w
   weft_status_t *s = weft_strbuf_finish(&name, &made.task, NULL);
   if (s == NULL) s = weft_worker_cache_create(c, weft_str(made.task), m->rpc, &made.cache);
   if (s == NULL) s = weft_local_worker_client_create_as(m->worker, weft_str(made.task), &self);
-  if (s == NULL) weft_worker_cache_set_log(made.cache, weft_worker_transfers(m->worker), weft_worker_counters(m->worker));
+  if (s == NULL)
+    weft_worker_cache_set_log(made.cache, weft_worker_transfers(m->worker), weft_worker_counters(m->worker));
   if (s == NULL) weft_worker_cache_set_local(made.cache, self);
   weft_worker_client_release(self);
   if (s != NULL) {

@@ -16,11 +16,15 @@ struct weft_health {
   weft_membership_t *membership;
 };
 
-/* Ends calls to a task that is lost; returns why. One that keeps silent, but not its connections, would let later calls wait: they are
- * refused. To one that has ended they are not: it may be back before we hear of it. */
+/* Ends calls to a task that is lost; returns why. One that keeps silent, but not its connections, would let
+ * later calls wait: they are refused. To one that has ended they are not: it may be back before we hear of
+ * it. */
 static weft_status_t *end_calls(weft_health_t *h, const weft_member_t *m, int64_t min_age_ms) {
   bool is_silent = !m->has_left && m->silent_ms > 2 * h->heartbeat_ms;
-  const char *what = m->has_left ? "was shut down" : is_silent ? "is lost: it does not answer" : m->silent_ms < 0 ? "was lost for a while, and is there again" : "is lost: it has ended";
+  const char *what = m->has_left        ? "was shut down"
+                     : is_silent        ? "is lost: it does not answer"
+                     : m->silent_ms < 0 ? "was lost for a while, and is there again"
+                                        : "is lost: it has ended";
   weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "The task %.*s %s", WEFT_STR_ARGS(m->task), what);
   if (is_silent && min_age_ms == 0) weft_worker_cache_refuse(h->own->cache, m->task, why);
   if (min_age_ms == 0) weft_worker_cache_set_lost(h->own->cache, m->task, why);
@@ -50,7 +54,8 @@ static void on_tick(void *arg) {
   weft_health_t *h = arg;
   int n = weft_membership_list(h->membership, h->members, h->num_tasks);
   for (int i = 0; i < n; i++) {
-    if (h->members[i].state == WEFT_MEMBER_LOST) weft_status_free(end_calls(h, &h->members[i], 2 * h->heartbeat_ms));
+    if (h->members[i].state == WEFT_MEMBER_LOST)
+      weft_status_free(end_calls(h, &h->members[i], 2 * h->heartbeat_ms));
   }
 }
 
@@ -75,10 +80,12 @@ static weft_status_t *name_tasks(weft_health_t *h, const weft_health_options_t *
   return NULL;
 }
 
-/* Connects with the keeper's first call. The task that keeps the record reaches itself by its address, if the cluster has one. */
+/* Connects with the keeper's first call. The task that keeps the record reaches itself by its address, if the
+ * cluster has one. */
 static weft_status_t *reach_keeper(weft_health_t *h, const weft_health_options_t *o) {
   bool is_own = h->keeper == h->own_index;
-  if (is_own && (h->num_tasks == 1 || weft_str_ends_with(o->cluster->tasks[h->keeper].address, ":0"))) return NULL;
+  if (is_own && (h->num_tasks == 1 || weft_str_ends_with(o->cluster->tasks[h->keeper].address, ":0")))
+    return NULL;
   weft_rpc_channel_t *channel = NULL;
   weft_keeper_client_t *client = NULL;
   WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(o->rpc, o->cluster->tasks[h->keeper].address, &channel));
@@ -94,7 +101,10 @@ static weft_status_t *build(weft_health_t *h, const weft_health_options_t *o, we
   h->own = o->own;
   h->heartbeat_ms = o->heartbeat_ms;
   WEFT_RETURN_IF_ERROR(name_tasks(h, o));
-  weft_membership_options_t m = {.tasks = h->names, .num_tasks = h->num_tasks, .own = h->own_index, .keeper = h->keeper,
+  weft_membership_options_t m = {.tasks = h->names,
+                                 .num_tasks = h->num_tasks,
+                                 .own = h->own_index,
+                                 .keeper = h->keeper,
                                  .incarnation = weft_worker_device(o->own->worker)->incarnation,
                                  .interval_ms = o->heartbeat_ms};
   WEFT_RETURN_IF_ERROR(weft_membership_create(&m, &h->membership));
@@ -106,7 +116,8 @@ static weft_status_t *build(weft_health_t *h, const weft_health_options_t *o, we
   return reach_keeper(h, o);
 }
 
-weft_status_t *weft_health_create(const weft_health_options_t *o, weft_rpc_server_t *server, weft_health_t **out) {
+weft_status_t *weft_health_create(const weft_health_options_t *o, weft_rpc_server_t *server,
+                                  weft_health_t **out) {
   weft_health_t *h = weft_calloc(1, sizeof *h);
   if (h == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server's health");
   weft_status_t *s = build(h, o, server);

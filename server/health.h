@@ -22,7 +22,7 @@ typedef struct weft_health_options {
   int task;
   weft_task_t *own;
   weft_rpc_client_t *rpc;
-  int64_t heartbeat_ms; /* 0: none */
+  int64_t heartbeat_ms;                     /* 0: none */
   weft_membership_replaced_fn *on_replaced; /* another process has this task's place: see task_membership.h */
   void *on_replaced_arg;
 } weft_health_options_t;

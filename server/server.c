@@ -41,28 +41,33 @@ struct weft_server {
   bool has_leaver;  /* guarded by mu */
 };
 
-static weft_status_t *find_port(const weft_server_options_t *o, const weft_cluster_t *cluster, int *out_port) {
+static weft_status_t *find_port(const weft_server_options_t *o, const weft_cluster_t *cluster,
+                                int *out_port) {
   const weft_cluster_task_t *own = weft_cluster_find(cluster, o->job, o->task);
   if (own == NULL) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "the cluster has no task %d of job '%.*s'", o->task, WEFT_STR_ARGS(o->job));
+    return WEFT_ERROR(INVALID_ARGUMENT, "the cluster has no task %d of job '%.*s'", o->task,
+                      WEFT_STR_ARGS(o->job));
   }
   *out_port = o->port;
   if (o->port >= 0) return NULL;
   ptrdiff_t colon = weft_str_rfind(own->address, ':');
   uint64_t port = 0;
-  (void)weft_str_to_u64(weft_str_of(own->address.data + colon + 1, own->address.length - (size_t)colon - 1), &port);
+  (void)weft_str_to_u64(weft_str_of(own->address.data + colon + 1, own->address.length - (size_t)colon - 1),
+                        &port);
   *out_port = (int)port; /* the cluster's reader has checked it */
   return NULL;
 }
 
-/* A leader that is not there would be waited for by every collective. A text that names no task leaves the choice to the worker. */
+/* A leader that is not there would be waited for by every collective. A text that names no task leaves the
+ * choice to the worker. */
 static weft_status_t *check_leader(weft_str_t leader, const weft_cluster_t *cluster) {
   weft_device_name_t name;
   weft_status_t *s = leader.length == 0 ? NULL : weft_device_name_parse(leader, &name);
   bool is_task = leader.length > 0 && s == NULL && name.has_job && name.has_task;
   weft_status_free(s);
   if (!is_task || weft_cluster_find(cluster, name.job, name.task) != NULL) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "the collective leader '%.*s' is not a task of the cluster", WEFT_STR_ARGS(leader));
+  return WEFT_ERROR(INVALID_ARGUMENT, "the collective leader '%.*s' is not a task of the cluster",
+                    WEFT_STR_ARGS(leader));
 }
 
 static void *leave(void *arg) {
@@ -98,9 +103,10 @@ static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
   if (status == NULL) status = weft_worker_cache_create(&s->cluster, name, s->rpc_client, &cache);
   if (status == NULL) {
     /* The job's name that the cluster has lives as long as the server. */
-    weft_server_clusters_init(&s->clusters, weft_cluster_find(&s->cluster, o->job, o->task)->job, o->task, s->rpc_client);
-    const weft_task_options_t task = {o->num_threads, o->num_cpus, o->collective_leader, o->collectives_only_rpc,
-                                      o->client_grace_ms};
+    weft_server_clusters_init(&s->clusters, weft_cluster_find(&s->cluster, o->job, o->task)->job, o->task,
+                              s->rpc_client);
+    const weft_task_options_t task = {o->num_threads, o->num_cpus, o->collective_leader,
+                                      o->collectives_only_rpc, o->client_grace_ms};
     status = weft_task_init(name, task, false, cache, &s->clusters, &s->task);
   }
   weft_strbuf_deinit(&text);
@@ -109,9 +115,16 @@ static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
   WEFT_RETURN_IF_ERROR(weft_rpc_server_create(&rpc, &s->rpc_server));
   WEFT_RETURN_IF_ERROR(weft_worker_service_create(s->task.worker_client, s->rpc_server, &s->worker_service));
   WEFT_RETURN_IF_ERROR(weft_master_service_create(s->task.master_client, s->rpc_server, &s->master_service));
-  weft_health_options_t health = {.cluster = &s->cluster, .job = o->job, .task = o->task, .own = &s->task, .rpc = s->rpc_client,
-                                  .heartbeat_ms = o->heartbeat_ms < 0 ? 0 : o->heartbeat_ms == 0 ? WEFT_HEARTBEAT_MS : o->heartbeat_ms,
-                                  .on_replaced = replaced, .on_replaced_arg = s};
+  weft_health_options_t health = {.cluster = &s->cluster,
+                                  .job = o->job,
+                                  .task = o->task,
+                                  .own = &s->task,
+                                  .rpc = s->rpc_client,
+                                  .heartbeat_ms = o->heartbeat_ms < 0    ? 0
+                                                  : o->heartbeat_ms == 0 ? WEFT_HEARTBEAT_MS
+                                                                         : o->heartbeat_ms,
+                                  .on_replaced = replaced,
+                                  .on_replaced_arg = s};
   s->on_replaced = o->on_replaced;
   s->on_replaced_arg = o->on_replaced_arg;
   return weft_health_create(&health, s->rpc_server, &s->health);
@@ -157,7 +170,9 @@ void weft_server_stop(weft_server_t *s) {
   weft_health_stop(s->health);
   weft_task_stop(&s->task);
   if (s->rpc_server != NULL) weft_rpc_server_stop(s->rpc_server, STOP_GRACE_MS);
-  if (s->rpc_client != NULL) weft_rpc_client_stop(s->rpc_client, CALLS_GRACE_MS); /* peers are told of closed sessions, if they listen */
+  if (s->rpc_client != NULL)
+    weft_rpc_client_stop(s->rpc_client,
+                         CALLS_GRACE_MS); /* peers are told of closed sessions, if they listen */
   weft_mutex_lock(&s->mu);
   s->stopped = true;
   weft_cond_broadcast(&s->stopped_cond);
@@ -189,5 +204,9 @@ void weft_server_destroy(weft_server_t *s) {
 }
 
 const char *weft_server_target(const weft_server_t *s) { return s->target; }
-struct weft_collectives *weft_server_collectives(weft_server_t *s) { return weft_worker_collectives(s->task.worker); }
-struct weft_link_counters *weft_server_counters(weft_server_t *s) { return weft_worker_counters(s->task.worker); }
+struct weft_collectives *weft_server_collectives(weft_server_t *s) {
+  return weft_worker_collectives(s->task.worker);
+}
+struct weft_link_counters *weft_server_counters(weft_server_t *s) {
+  return weft_worker_counters(s->task.worker);
+}

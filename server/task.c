@@ -4,36 +4,48 @@
 #include "kernels/kernel.h"
 #include "server/worker_cache.h"
 
-/* The master asks which device types could run a node. A function's call is lowered before anybody runs it. */
+/* The master asks which device types could run a node. A function's call is lowered before anybody runs it.
+ */
 static uint32_t supports(const weft_node_t *n) {
   if (n->function != NULL) return ~0u;
   const weft_device_driver_t *const *drivers = weft_device_drivers();
   uint32_t types = 0;
   for (int i = 0; drivers[i] != NULL; i++) {
-    if (weft_kernel_find(drivers[i]->type, n->op->name, n->attrs, n->num_attrs) != NULL) types |= UINT32_C(1) << i;
+    if (weft_kernel_find(drivers[i]->type, n->op->name, n->attrs, n->num_attrs) != NULL)
+      types |= UINT32_C(1) << i;
   }
   return types;
 }
 
-static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_direct, weft_server_clusters_t *clusters, weft_task_t *t) {
+static weft_status_t *build(weft_str_t name, weft_task_options_t o, bool is_direct,
+                            weft_server_clusters_t *clusters, weft_task_t *t) {
   weft_cluster_maker_t *maker = clusters == NULL ? NULL : &clusters->base;
-  weft_worker_options_t worker = {.task = name, .num_threads = o.num_threads, .num_cpus = o.num_cpus,
-                                  .collective_leader = o.collective_leader, .collectives_only_rpc = o.collectives_only_rpc,
-                                  .cache = t->cache, .clusters = maker};
+  weft_worker_options_t worker = {.task = name,
+                                  .num_threads = o.num_threads,
+                                  .num_cpus = o.num_cpus,
+                                  .collective_leader = o.collective_leader,
+                                  .collectives_only_rpc = o.collectives_only_rpc,
+                                  .cache = t->cache,
+                                  .clusters = maker};
   WEFT_RETURN_IF_ERROR(weft_worker_create(&worker, &t->worker));
   if (clusters != NULL) clusters->worker = t->worker;
   weft_worker_cache_set_log(t->cache, weft_worker_transfers(t->worker), weft_worker_counters(t->worker));
   WEFT_RETURN_IF_ERROR(weft_local_worker_client_create(t->worker, &t->worker_client));
   weft_worker_cache_set_local(t->cache, t->worker_client);
-  weft_master_options_t master = {.task = name, .cache = t->cache, .supports = supports, .is_direct = is_direct,
-                                  .clusters = maker, .collective_leader = weft_worker_leader(t->worker),
+  weft_master_options_t master = {.task = name,
+                                  .cache = t->cache,
+                                  .supports = supports,
+                                  .is_direct = is_direct,
+                                  .clusters = maker,
+                                  .collective_leader = weft_worker_leader(t->worker),
                                   .client_grace_ms = o.client_grace_ms};
   WEFT_RETURN_IF_ERROR(weft_master_create(&master, &t->master));
   return weft_local_master_client_create(t->master, &t->master_client);
 }
 
-weft_status_t *weft_task_init(weft_str_t name, weft_task_options_t o, bool is_direct, weft_worker_cache_t *cache,
-                              weft_server_clusters_t *clusters, weft_task_t *out) {
+weft_status_t *weft_task_init(weft_str_t name, weft_task_options_t o, bool is_direct,
+                              weft_worker_cache_t *cache, weft_server_clusters_t *clusters,
+                              weft_task_t *out) {
   weft_task_t t = {.cache = cache};
   weft_status_t *s = build(name, o, is_direct, clusters, &t);
   if (s != NULL) {

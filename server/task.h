@@ -22,10 +22,11 @@ typedef struct weft_task_size {
   int64_t client_grace_ms; /* see weft_master_options_t */
 } weft_task_options_t;
 
-/* Takes `cache` over in every case. `is_direct`: see weft_master_options_t. `clusters` (borrowed; gets the worker) makes
- * the clusters that clients bring along; NULL: none. On failure *out is empty. */
-WEFT_MUST_CHECK weft_status_t *weft_task_init(weft_str_t name, weft_task_options_t o, bool is_direct, weft_worker_cache_t *cache,
-                                              weft_server_clusters_t *clusters, weft_task_t *out);
+/* Takes `cache` over in every case. `is_direct`: see weft_master_options_t. `clusters` (borrowed; gets the
+ * worker) makes the clusters that clients bring along; NULL: none. On failure *out is empty. */
+WEFT_MUST_CHECK weft_status_t *weft_task_init(weft_str_t name, weft_task_options_t o, bool is_direct,
+                                              weft_worker_cache_t *cache, weft_server_clusters_t *clusters,
+                                              weft_task_t *out);
 void weft_task_stop(weft_task_t *t);   /* cancels everything; nothing new starts */
 void weft_task_deinit(weft_task_t *t); /* waits for what runs */
 

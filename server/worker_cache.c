@@ -15,7 +15,7 @@ typedef struct cache {
   weft_rpc_client_t *rpc; /* borrowed */
   weft_str_t *tasks, *addresses;
   int num_tasks, own;
-  weft_transfer_log_t *log; /* borrowed; may be NULL */
+  weft_transfer_log_t *log;            /* borrowed; may be NULL */
   struct weft_link_counters *counters; /* the same */
   weft_mutex_t mu;
   weft_worker_client_t **clients; /* guarded by mu */
@@ -106,7 +106,8 @@ static weft_status_t *allocate(int num_tasks, cache_t **out) {
   c->losses = weft_calloc((size_t)num_tasks, sizeof(weft_status_t *));
   c->tasks = weft_arena_calloc(&c->arena, (size_t)num_tasks, sizeof *c->tasks);
   c->addresses = weft_arena_calloc(&c->arena, (size_t)num_tasks, sizeof *c->addresses);
-  if (c->clients == NULL || c->channels == NULL || c->losses == NULL || c->tasks == NULL || c->addresses == NULL) {
+  if (c->clients == NULL || c->channels == NULL || c->losses == NULL || c->tasks == NULL ||
+      c->addresses == NULL) {
     destroy(&c->base);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster");
   }
@@ -122,8 +123,8 @@ weft_status_t *weft_worker_cache_create_local(weft_str_t task, weft_worker_cache
   return NULL;
 }
 
-weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_t own_task, weft_rpc_client_t *rpc,
-                                        weft_worker_cache_t **out) {
+weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_t own_task,
+                                        weft_rpc_client_t *rpc, weft_worker_cache_t **out) {
   cache_t *c = NULL;
   WEFT_RETURN_IF_ERROR(allocate(cluster->num_tasks, &c));
   c->rpc = rpc;
@@ -131,7 +132,8 @@ weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_
   bool ok = true;
   for (int i = 0; ok && i < cluster->num_tasks; i++) {
     weft_strbuf_t name = WEFT_STRBUF_INIT;
-    weft_strbuf_printf(&name, "/job:%.*s/replica:0/task:%d", WEFT_STR_ARGS(cluster->tasks[i].job), cluster->tasks[i].index);
+    weft_strbuf_printf(&name, "/job:%.*s/replica:0/task:%d", WEFT_STR_ARGS(cluster->tasks[i].job),
+                       cluster->tasks[i].index);
     c->tasks[i] = weft_arena_str(&c->arena, weft_str_of(name.data, name.length));
     c->addresses[i] = weft_arena_str(&c->arena, cluster->tasks[i].address);
     ok = !name.failed && c->tasks[i].data != NULL && c->addresses[i].data != NULL;
@@ -146,7 +148,8 @@ weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_
   return NULL;
 }
 
-void weft_worker_cache_set_log(weft_worker_cache_t *base, weft_transfer_log_t *l, struct weft_link_counters *counters) {
+void weft_worker_cache_set_log(weft_worker_cache_t *base, weft_transfer_log_t *l,
+                               struct weft_link_counters *counters) {
   of(base)->log = l;
   of(base)->counters = counters;
 }
@@ -161,7 +164,8 @@ static weft_rpc_channel_t *channel_of(cache_t *c, weft_str_t task) {
   return channel;
 }
 
-void weft_worker_cache_end_calls(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why, int64_t min_age_ms) {
+void weft_worker_cache_end_calls(weft_worker_cache_t *c, weft_str_t task, const weft_status_t *why,
+                                 int64_t min_age_ms) {
   weft_rpc_channel_t *channel = channel_of(of(c), task);
   if (channel != NULL) weft_rpc_channel_end_calls(channel, why, min_age_ms);
   weft_rpc_channel_release(channel);

@@ -25,7 +25,9 @@ typedef struct norm {
   weft_output_t epsilon;
 } norm_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "taking batch normalisation apart"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "taking batch normalisation apart");
+}
 
 #define NAME(k, what) "%.*s/" what, WEFT_STR_ARGS((k)->n->name)
 
@@ -49,7 +51,9 @@ static weft_output_t reduce(norm_t *k, const char *op, weft_output_t x, bool kee
 }
 
 /* A vector of C beside x, and back. */
-static weft_output_t spread_out(norm_t *k, weft_output_t v) { return k->along.node == NULL ? v : op2(k, "Reshape", v, k->along); }
+static weft_output_t spread_out(norm_t *k, weft_output_t v) {
+  return k->along.node == NULL ? v : op2(k, "Reshape", v, k->along);
+}
 static weft_output_t flat(norm_t *k, weft_output_t v) {
   int64_t all = -1;
   return op2(k, "Reshape", v, weft_emit_ints(&k->e, WEFT_I64, &all, 1, NAME(k, "flat")));
@@ -83,7 +87,8 @@ static weft_output_t averaged(norm_t *k, weft_output_t before, weft_output_t now
 
 /* n / (n - 1), where n values of a channel were averaged. */
 static weft_output_t unbiased(norm_t *k, weft_output_t x, int64_t channels) {
-  weft_output_t count = op2(k, "RealDiv", cast(k, op1(k, "Size", x), k->statistics), number(k, (double)channels));
+  weft_output_t count =
+      op2(k, "RealDiv", cast(k, op1(k, "Size", x), k->statistics), number(k, (double)channels));
   weft_output_t less = op2(k, "Maximum", op2(k, "Sub", count, number(k, 1)), number(k, 1));
   return op2(k, "RealDiv", count, less);
 }
@@ -91,8 +96,10 @@ static weft_output_t unbiased(norm_t *k, weft_output_t x, int64_t channels) {
 static int expand_forward(norm_t *k, int64_t channels, weft_output_t *out) {
   const weft_output_t *in = k->n->inputs;
   weft_output_t x = cast(k, in[0], k->statistics), mean = reduce(k, "Mean", x, true);
-  weft_output_t centered = op2(k, "Sub", x, mean), variance = reduce(k, "Mean", op1(k, "Square", centered), true);
-  weft_output_t factor = op2(k, "Mul", op1(k, "Rsqrt", op2(k, "AddV2", variance, k->epsilon)), spread_out(k, in[1]));
+  weft_output_t centered = op2(k, "Sub", x, mean),
+                variance = reduce(k, "Mean", op1(k, "Square", centered), true);
+  weft_output_t factor =
+      op2(k, "Mul", op1(k, "Rsqrt", op2(k, "AddV2", variance, k->epsilon)), spread_out(k, in[1]));
   weft_output_t y = op2(k, "AddV2", op2(k, "Mul", centered, factor), spread_out(k, in[2]));
   weft_output_t flat_mean = flat(k, mean), flat_variance = flat(k, variance);
   out[0] = cast(k, y, k->type);
@@ -108,8 +115,10 @@ static int expand_backward(norm_t *k, weft_output_t *out) {
   const weft_output_t *in = k->n->inputs; /* dy, x, scale, mean, variance */
   weft_output_t dy = cast(k, in[0], k->statistics), x = cast(k, in[1], k->statistics);
   weft_output_t inverse = op1(k, "Rsqrt", op2(k, "AddV2", spread_out(k, in[4]), k->epsilon));
-  weft_output_t h = op2(k, "Mul", op2(k, "Sub", x, spread_out(k, in[3])), inverse), dy_h = op2(k, "Mul", dy, h);
-  weft_output_t rest = op2(k, "Sub", op2(k, "Sub", dy, reduce(k, "Mean", dy, true)), op2(k, "Mul", h, reduce(k, "Mean", dy_h, true)));
+  weft_output_t h = op2(k, "Mul", op2(k, "Sub", x, spread_out(k, in[3])), inverse),
+                dy_h = op2(k, "Mul", dy, h);
+  weft_output_t rest = op2(k, "Sub", op2(k, "Sub", dy, reduce(k, "Mean", dy, true)),
+                           op2(k, "Mul", h, reduce(k, "Mean", dy_h, true)));
   out[0] = cast(k, op2(k, "Mul", op2(k, "Mul", spread_out(k, in[2]), inverse), rest), k->type);
   out[1] = reduce(k, "Sum", dy_h, false);
   out[2] = reduce(k, "Sum", dy, false);
@@ -125,8 +134,13 @@ static weft_status_t *replace(weft_graph_t *g, norm_t *k, weft_output_t *results
   weft_map_remove(&g->by_name, name);
   n->name = other;
   WEFT_RETURN_IF_ERROR(weft_map_put(&g->by_name, other, n, NULL));
-  weft_node_spec_t spec = {.name = name, .op = WEFT_STR("IdentityN"), .device = n->requested_device, .inputs = results, .num_inputs = num,
-                           .controls = n->controls, .num_controls = n->num_controls};
+  weft_node_spec_t spec = {.name = name,
+                           .op = WEFT_STR("IdentityN"),
+                           .device = n->requested_device,
+                           .inputs = results,
+                           .num_inputs = num,
+                           .controls = n->controls,
+                           .num_controls = n->num_controls};
   WEFT_RETURN_IF_ERROR(weft_graph_add(g, &spec, &named));
   for (int id = 0; id < g->num_nodes; id++) {
     weft_node_t *user = g->nodes[id];
@@ -147,7 +161,8 @@ static weft_status_t *expand(weft_graph_t *g, weft_node_t *n, bool *out_done) {
   weft_shape_t shape = weft_static_shape_of(x);
   *out_done = false;
   if (shape.rank < 2) return NULL;
-  norm_t k = {.e = {.g = g, .device = n->requested_device}, .n = n, .rank = shape.rank, .type = weft_base_type_of(x)};
+  norm_t k = {
+      .e = {.g = g, .device = n->requested_device}, .n = n, .rank = shape.rank, .type = weft_base_type_of(x)};
   k.channel = axis_of_channels(n, shape.rank);
   k.statistics = weft_base_type_of(n->inputs[is_backward ? 2 : 1]);
   if (shape.dims[k.channel] < 1) return NULL;
@@ -160,7 +175,8 @@ static weft_status_t *expand(weft_graph_t *g, weft_node_t *n, bool *out_done) {
 }
 
 static bool is_batch_norm(const weft_node_t *n) {
-  return (n->flags & (WEFT_OP_BATCH_NORM | WEFT_OP_BATCH_NORM_GRAD)) != 0 && weft_node_attr_bool(n, "is_training", true);
+  return (n->flags & (WEFT_OP_BATCH_NORM | WEFT_OP_BATCH_NORM_GRAD)) != 0 &&
+         weft_node_attr_bool(n, "is_training", true);
 }
 
 weft_status_t *weft_expand_batch_norms(weft_graph_t *g, int *out_replaced) {

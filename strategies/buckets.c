@@ -30,7 +30,8 @@ static open_key_t *find_key(open_key_t *keys, int *num_keys, int64_t key, int64_
   return &keys[(*num_keys)++];
 }
 
-/* Adds each item to the open bucket of its key. `closes_at_limit`: DDP's rule, looking after adding; else TensorFlow's, before. */
+/* Adds each item to the open bucket of its key. `closes_at_limit`: DDP's rule, looking after adding; else
+ * TensorFlow's, before. */
 static void fill(forming_t *f, open_key_t *keys, bool closes_at_limit) {
   int num_keys = 0;
   for (int i = 0; i < f->n; i++) {
@@ -54,7 +55,8 @@ static void fill(forming_t *f, open_key_t *keys, bool closes_at_limit) {
   }
 }
 
-/* Source: Horovod's FuseResponses, reference 3.7: from the front, with look-ahead past what does not match. */
+/* Source: Horovod's FuseResponses, reference 3.7: from the front, with look-ahead past what does not match.
+ */
 static void fill_bounded(forming_t *f) {
   int *bucket_of = f->out->bucket_of;
   for (int i = 0; i < f->n; i++) bucket_of[i] = -1;
@@ -97,8 +99,9 @@ static weft_status_t *list_items(forming_t *f, weft_arena_t *arena) {
   return NULL;
 }
 
-weft_status_t *weft_buckets_form(weft_bucket_rule_t rule, weft_bucket_limits_t limits, const weft_bucket_item_t *items, int n,
-                                 weft_arena_t *arena, weft_buckets_t *out) {
+weft_status_t *weft_buckets_form(weft_bucket_rule_t rule, weft_bucket_limits_t limits,
+                                 const weft_bucket_item_t *items, int n, weft_arena_t *arena,
+                                 weft_buckets_t *out) {
   *out = (weft_buckets_t){.bucket_of = weft_arena_calloc(arena, (size_t)n + 1, sizeof *out->bucket_of)};
   forming_t f = {items, n, limits, out};
   open_key_t *keys = weft_arena_calloc(arena, (size_t)n + 1, sizeof *keys);

@@ -24,8 +24,7 @@ static weft_status_t *rewrite(const weft_strategy_t *self, const weft_strategy_r
                                                  values[OPTION_variable_device].text);
   o.variable_devices = &device;
   o.num_variable_devices = 1;
-  if (device.data == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, NAME ": no memory for the name of a device");
+  if (device.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, NAME ": no memory for the name of a device");
   out->num_local_cpus = weft_replicas_count_local(r->cluster, out->num_local_cpus, device);
   return weft_replicate(r, &o, out);
 }

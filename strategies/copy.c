@@ -13,8 +13,8 @@
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying nodes of a graph"); }
 
-weft_status_t *weft_copier_init(weft_copier_t *c, const weft_graph_t *from, weft_graph_t *to, weft_str_t prefix,
-                                weft_str_t device) {
+weft_status_t *weft_copier_init(weft_copier_t *c, const weft_graph_t *from, weft_graph_t *to,
+                                weft_str_t prefix, weft_str_t device) {
   *c = (weft_copier_t){.arena = WEFT_ARENA_INIT, .from = from, .to = to};
   size_t n = (size_t)from->num_nodes + 1;
   c->prefix = weft_arena_str(&c->arena, prefix);
@@ -22,7 +22,8 @@ weft_status_t *weft_copier_init(weft_copier_t *c, const weft_graph_t *from, weft
   c->outputs = weft_arena_calloc(&c->arena, n, sizeof *c->outputs);
   c->nodes = weft_arena_calloc(&c->arena, n, sizeof(*c->nodes));
   c->copies = weft_arena_calloc(&c->arena, n, sizeof(*c->copies));
-  if (c->prefix.data == NULL || c->device.data == NULL || c->outputs == NULL || c->nodes == NULL || c->copies == NULL) {
+  if (c->prefix.data == NULL || c->device.data == NULL || c->outputs == NULL || c->nodes == NULL ||
+      c->copies == NULL) {
     weft_copier_deinit(c);
     return no_memory();
   }
@@ -90,8 +91,8 @@ static bool comes_round_a_loop(const weft_node_t *producer, const weft_node_t *c
 }
 
 static weft_status_t *nothing_stands(const weft_node_t *producer, const weft_node_t *consumer) {
-  return WEFT_ERROR(INTERNAL, "copying node '%.*s': nothing stands for its input '%.*s' yet", WEFT_STR_ARGS(consumer->name),
-                    WEFT_STR_ARGS(producer->name));
+  return WEFT_ERROR(INTERNAL, "copying node '%.*s': nothing stands for its input '%.*s' yet",
+                    WEFT_STR_ARGS(consumer->name), WEFT_STR_ARGS(producer->name));
 }
 
 static weft_status_t *connect(weft_copier_t *c, const weft_node_t *n, weft_node_t *copy) {

@@ -30,7 +30,8 @@ weft_status_t *weft_draw_rows_add(weft_graph_t *g, const weft_node_t *n, const w
     attrs[num++] = weft_text_attr("op", n->op->name);
     attrs[num++] = weft_int_attr("axis", draw->axis);
     attrs[num++] = weft_type_attr("dtype", n->output_types[0]);
-    attrs[num] = (weft_named_attr_t){WEFT_STR("Tin"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = n->num_inputs}};
+    attrs[num] =
+        (weft_named_attr_t){WEFT_STR("Tin"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = n->num_inputs}};
     attrs[num++].value.list.types = n->input_types;
   }
   spec->op = is_choice ? WEFT_STR("WeftMultinomialRows") : WEFT_STR("WeftRandomRows");

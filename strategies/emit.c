@@ -58,12 +58,12 @@ static weft_node_t *add(weft_emitter_t *e, weft_node_spec_t *spec, const char *f
   return weft_emitter_fail(e, weft_graph_add(e->g, spec, &n)) ? NULL : n;
 }
 
-#define WITH_NAME(result, spec)                                   \
-  va_list args;                                                   \
-  va_start(args, name);                                           \
-  weft_node_t *node_ = add(e, &(spec), name, args);               \
-  va_end(args);                                                   \
-  weft_output_t result = node_ == NULL ? nothing : (weft_output_t){node_, 0}
+#define WITH_NAME(result, spec)                     \
+  va_list args;                                     \
+  va_start(args, name);                             \
+  weft_node_t *node_ = add(e, &(spec), name, args); \
+  va_end(args);                                     \
+  weft_output_t result = node_ == NULL ? nothing : (weft_output_t) { node_, 0 }
 
 weft_output_t weft_emit(weft_emitter_t *e, const char *op, const weft_output_t *inputs, int num_inputs,
                         const weft_named_attr_t *attrs, int num_attrs, const char *name, ...) {
@@ -79,15 +79,16 @@ weft_output_t weft_emit1(weft_emitter_t *e, const char *op, weft_output_t a, con
   return out;
 }
 
-weft_output_t weft_emit2(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b, const char *name, ...) {
+weft_output_t weft_emit2(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b,
+                         const char *name, ...) {
   weft_output_t inputs[2] = {a, b};
   weft_node_spec_t spec = {.op = weft_str(op), .inputs = inputs, .num_inputs = 2};
   WITH_NAME(out, spec);
   return out;
 }
 
-weft_output_t weft_emit3(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b, weft_output_t c, const char *name,
-                         ...) {
+weft_output_t weft_emit3(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b, weft_output_t c,
+                         const char *name, ...) {
   weft_output_t inputs[3] = {a, b, c};
   weft_node_spec_t spec = {.op = weft_str(op), .inputs = inputs, .num_inputs = 3};
   WITH_NAME(out, spec);
@@ -184,7 +185,8 @@ weft_output_t weft_emit_number(weft_emitter_t *e, int dtype, double value, const
   return out;
 }
 
-weft_node_t *weft_emit_noop(weft_emitter_t *e, weft_node_t *const *controls, int num_controls, const char *name, ...) {
+weft_node_t *weft_emit_noop(weft_emitter_t *e, weft_node_t *const *controls, int num_controls,
+                            const char *name, ...) {
   weft_node_spec_t spec = {.op = WEFT_STR("NoOp")};
   WITH_NAME(out, spec);
   for (int i = 0; i < num_controls; i++) weft_emit_control(e, controls[i], out.node);

@@ -9,11 +9,11 @@
 #include "graph/graph.h"
 
 typedef struct weft_emitter { /* Confined. */
-  weft_graph_t *g;    /* borrowed */
-  weft_str_t scope;   /* put before every name: "worker_1/"; borrowed */
-  weft_str_t device;  /* of the nodes to come; borrowed. Set it freely */
-  weft_node_t *after; /* the nodes to come run after it; NULL: nothing */
-  weft_status_t *s;   /* owned until weft_emitter_end */
+  weft_graph_t *g;            /* borrowed */
+  weft_str_t scope;           /* put before every name: "worker_1/"; borrowed */
+  weft_str_t device;          /* of the nodes to come; borrowed. Set it freely */
+  weft_node_t *after;         /* the nodes to come run after it; NULL: nothing */
+  weft_status_t *s;           /* owned until weft_emitter_end */
 } weft_emitter_t;
 
 /* The failure, which the caller owns from here on, or NULL. */
@@ -26,15 +26,20 @@ bool weft_emitter_fail(weft_emitter_t *e, weft_status_t *s);
  * name is one that there was no memory for: RESOURCE_EXHAUSTED. Type attributes come from the inputs. Result:
  * its output 0. */
 weft_output_t weft_emit(weft_emitter_t *e, const char *op, const weft_output_t *inputs, int num_inputs,
-                        const weft_named_attr_t *attrs, int num_attrs, const char *name, ...) WEFT_PRINTF(7, 8);
-weft_output_t weft_emit1(weft_emitter_t *e, const char *op, weft_output_t a, const char *name, ...) WEFT_PRINTF(4, 5);
-weft_output_t weft_emit2(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b, const char *name, ...) WEFT_PRINTF(5, 6);
-weft_output_t weft_emit3(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b, weft_output_t c, const char *name,
-                         ...) WEFT_PRINTF(6, 7);
-weft_output_t weft_emit_cast(weft_emitter_t *e, weft_output_t x, int dtype, const char *name, ...) WEFT_PRINTF(4, 5); /* x itself if it has that type */
+                        const weft_named_attr_t *attrs, int num_attrs, const char *name, ...)
+    WEFT_PRINTF(7, 8);
+weft_output_t weft_emit1(weft_emitter_t *e, const char *op, weft_output_t a, const char *name, ...)
+    WEFT_PRINTF(4, 5);
+weft_output_t weft_emit2(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b,
+                         const char *name, ...) WEFT_PRINTF(5, 6);
+weft_output_t weft_emit3(weft_emitter_t *e, const char *op, weft_output_t a, weft_output_t b, weft_output_t c,
+                         const char *name, ...) WEFT_PRINTF(6, 7);
+weft_output_t weft_emit_cast(weft_emitter_t *e, weft_output_t x, int dtype, const char *name, ...)
+    WEFT_PRINTF(4, 5); /* x itself if it has that type */
 
 /* Const: takes `value` over (also on failure; NULL is a failure before: RESOURCE_EXHAUSTED). */
-weft_output_t weft_emit_const(weft_emitter_t *e, weft_tensor_t *value, const char *name, ...) WEFT_PRINTF(3, 4);
+weft_output_t weft_emit_const(weft_emitter_t *e, weft_tensor_t *value, const char *name, ...)
+    WEFT_PRINTF(3, 4);
 /* int32 or int64: a scalar, a vector. */
 weft_output_t weft_emit_int(weft_emitter_t *e, weft_dtype_t dtype, int64_t value, const char *name, ...)
     WEFT_PRINTF(4, 5);
@@ -42,10 +47,11 @@ weft_output_t weft_emit_ints(weft_emitter_t *e, weft_dtype_t dtype, const int64_
                              const char *name, ...) WEFT_PRINTF(5, 6);
 weft_output_t weft_emit_string(weft_emitter_t *e, weft_str_t value, const char *name, ...) WEFT_PRINTF(3, 4);
 /* A scalar of any numeric type that can hold it. */
-weft_output_t weft_emit_number(weft_emitter_t *e, int dtype, double value, const char *name, ...) WEFT_PRINTF(4, 5);
-/* A NoOp after the controls (NULLs are skipped). */
-weft_node_t *weft_emit_noop(weft_emitter_t *e, weft_node_t *const *controls, int num_controls, const char *name, ...)
+weft_output_t weft_emit_number(weft_emitter_t *e, int dtype, double value, const char *name, ...)
     WEFT_PRINTF(4, 5);
+/* A NoOp after the controls (NULLs are skipped). */
+weft_node_t *weft_emit_noop(weft_emitter_t *e, weft_node_t *const *controls, int num_controls,
+                            const char *name, ...) WEFT_PRINTF(4, 5);
 void weft_emit_control(weft_emitter_t *e, weft_node_t *from,
                        weft_node_t *to); /* nothing if either is NULL, or it is there */
 

@@ -65,7 +65,8 @@ static void print_variables(const weft_summary_t *s, weft_strbuf_t *out) {
 
 /* Which feeds have rows, and how these are divided. */
 static void print_batch(const weft_rewrite_t *r, const weft_summary_t *s, weft_strbuf_t *out) {
-  const weft_names_t *feeds = r->shared.n > 0 || r->replicas.n > 0 || r->num_lanes == 0 ? &r->shared : &r->lanes[0].feeds;
+  const weft_names_t *feeds =
+      r->shared.n > 0 || r->replicas.n > 0 || r->num_lanes == 0 ? &r->shared : &r->lanes[0].feeds;
   label(out, "batch");
   if (feeds->n == 0) weft_strbuf_puts(out, "nothing that is fed has rows");
   for (int i = 0; i < feeds->n && i < SHOWN_FEEDS; i++) {
@@ -85,7 +86,8 @@ static void print_collectives(const weft_summary_t *s, weft_strbuf_t *out) {
   if (s->num_kinds == 0) weft_strbuf_puts(out, "none");
   for (int i = 0; i < s->num_kinds; i++) {
     const weft_collective_kind_sum_t *k = &s->kinds[i];
-    weft_strbuf_printf(out, "%s%d %s%s of ", i == 0 ? "" : ", ", k->count, weft_collective_kind_name(k->op), k->count == 1 ? "" : "s");
+    weft_strbuf_printf(out, "%s%d %s%s of ", i == 0 ? "" : ", ", k->count, weft_collective_kind_name(k->op),
+                       k->count == 1 ? "" : "s");
     weft_print_flow(out, &k->values);
     if (k->count > 1) weft_strbuf_puts(out, " together");
   }
@@ -123,17 +125,20 @@ static void print_places(const weft_summary_t *s, weft_strbuf_t *out) {
     pad(out, at, VARIABLES);
     weft_strbuf_printf(out, "%6d\n", p->num_nodes);
   }
-  if (s->num_places > SHOWN_PLACES) weft_strbuf_printf(out, "%*sand %d more\n", LABEL, "", s->num_places - SHOWN_PLACES);
+  if (s->num_places > SHOWN_PLACES)
+    weft_strbuf_printf(out, "%*sand %d more\n", LABEL, "", s->num_places - SHOWN_PLACES);
 }
 
 static void print_sum(const weft_rewrite_t *r, const weft_summary_t *s, weft_strbuf_t *out) {
   label(out, "sent");
   weft_print_flow(out, &s->all);
-  weft_strbuf_printf(out, " in %" PRId64 " message%s between %s%s\n", s->all.messages, s->all.messages == 1 ? "" : "s",
-                     s->is_by_task ? "tasks" : "devices", s->num_steps > 1 ? ", for a step of each worker" : "");
+  weft_strbuf_printf(out, " in %" PRId64 " message%s between %s%s\n", s->all.messages,
+                     s->all.messages == 1 ? "" : "s", s->is_by_task ? "tasks" : "devices",
+                     s->num_steps > 1 ? ", for a step of each worker" : "");
   label(out, "predicted");
   put_seconds(out, r->cost.seconds);
-  weft_strbuf_printf(out, " of communication in a step%s\n", s->all.row_bytes > 0 ? ", beside what rows take (--batch N counts them)" : "");
+  weft_strbuf_printf(out, " of communication in a step%s\n",
+                     s->all.row_bytes > 0 ? ", beside what rows take (--batch N counts them)" : "");
 }
 
 static void print_notes(const weft_rewrite_t *r, const weft_summary_t *s, weft_strbuf_t *out) {
@@ -148,8 +153,8 @@ static void print_notes(const weft_rewrite_t *r, const weft_summary_t *s, weft_s
   }
   if (s->num_repeated > 0) {
     label(out, r->num_notes == 0 && s->all.num_unknown == 0 ? "notes" : "");
-    weft_strbuf_printf(out, "%d value%s inside a loop: sent in each iteration, counted once\n", s->num_repeated,
-                       s->num_repeated == 1 ? " is" : "s are");
+    weft_strbuf_printf(out, "%d value%s inside a loop: sent in each iteration, counted once\n",
+                       s->num_repeated, s->num_repeated == 1 ? " is" : "s are");
   }
 }
 

@@ -9,13 +9,16 @@
 #include "base/alloc.h"
 #include "strategies/emit.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for shapes of gradients"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for shapes of gradients");
+}
 
 /* The gradient that `n` applies to all of its variable, as an input; -1: none. */
 static int dense_gradient_of(const weft_node_t *n) {
   int input = n->op->update_grad_input;
   if ((n->flags & WEFT_OP_UPDATE) == 0 || input < 0 || n->num_inputs != n->op->num_inputs) return -1;
-  bool is_gradient = weft_str_is(n->op->inputs[input].name, "grad") || weft_str_is(n->op->inputs[input].name, "delta");
+  bool is_gradient =
+      weft_str_is(n->op->inputs[input].name, "grad") || weft_str_is(n->op->inputs[input].name, "delta");
   bool is_sparse = input + 1 < n->op->num_inputs && weft_str_is(n->op->inputs[input + 1].name, "indices");
   return is_gradient && !is_sparse ? input : -1;
 }
@@ -51,12 +54,14 @@ static weft_status_t *pass_on(weft_graph_t *g, const weft_node_t *n, int k) {
   weft_shape_t shape = n->output_shapes[k];
   if ((n->flags & WEFT_OP_BUNDLE) != 0) return set_shape(n->inputs[k], &shape, g);
   if (n->op->collective == WEFT_OP_ALL_REDUCE) return set_shape(n->inputs[0], &shape, g);
-  bool are_equal = (n->flags & WEFT_OP_AGGREGATE) != 0 && n->op->inputs[0].kind == WEFT_ARG_REPEATED; /* no broadcasting */
+  bool are_equal =
+      (n->flags & WEFT_OP_AGGREGATE) != 0 && n->op->inputs[0].kind == WEFT_ARG_REPEATED; /* no broadcasting */
   if (!are_equal && (n->op->flags & WEFT_OP_ELEMENTWISE) == 0) return NULL;
   int others = 0; /* that are no scalars */
   for (int i = 0; i < n->num_inputs; i++) others += !is_scalar(n->inputs[i]);
   for (int i = 0; i < n->num_inputs; i++) {
-    if (are_equal || (others == 1 && !is_scalar(n->inputs[i]))) WEFT_RETURN_IF_ERROR(set_shape(n->inputs[i], &shape, g));
+    if (are_equal || (others == 1 && !is_scalar(n->inputs[i])))
+      WEFT_RETURN_IF_ERROR(set_shape(n->inputs[i], &shape, g));
   }
   return NULL;
 }

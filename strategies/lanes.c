@@ -9,7 +9,9 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "placing a graph on parameter servers"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "placing a graph on parameter servers");
+}
 
 static bool is_handle(int type) { return weft_dtype_is_ref(type) || type == WEFT_RESOURCE; }
 
@@ -37,29 +39,33 @@ weft_status_t *weft_lane_find(const weft_graph_t *g, weft_str_t name, const char
   return WEFT_ERROR(INVALID_ARGUMENT, "%s '%.*s' is not in the graph", what, WEFT_STR_ARGS(name));
 }
 
-static weft_status_t *name_in(const weft_copier_t *c, weft_str_t name, const char *what, weft_rewrite_t *out, weft_str_t *to) {
+static weft_status_t *name_in(const weft_copier_t *c, weft_str_t name, const char *what, weft_rewrite_t *out,
+                              weft_str_t *to) {
   weft_output_t of;
   WEFT_RETURN_IF_ERROR(weft_lane_find(c->from, name, what, &of));
   weft_output_t with = of.node->num_outputs == 0 || what[0] == 't' ? (weft_output_t){c->nodes[of.node->id], 0}
                                                                    : weft_copier_output(c, of);
   if (with.node == NULL) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "%s '%.*s' comes from an update that the parameter servers make after all gradients have come: no "
-                      "worker can have it",
-                      what, WEFT_STR_ARGS(name));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "%s '%.*s' comes from an update that the parameter servers make after all gradients have come: no "
+        "worker can have it",
+        what, WEFT_STR_ARGS(name));
   }
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_strbuf_append(&b, with.node->name);
-  if (weft_str_find(name, ':') >= 0) weft_strbuf_printf(&b, ":%d", with.index);
-  else if (with.index > 0 && what[0] != 't') weft_strbuf_printf(&b, ":%d", with.index);
+  if (weft_str_find(name, ':') >= 0)
+    weft_strbuf_printf(&b, ":%d", with.index);
+  else if (with.index > 0 && what[0] != 't')
+    weft_strbuf_printf(&b, ":%d", with.index);
   *to = weft_arena_str(&out->arena, weft_str_of(b.data, b.length));
   bool failed = b.failed || to->data == NULL;
   weft_strbuf_deinit(&b);
   return failed ? no_memory() : NULL;
 }
 
-static weft_status_t *names_in(const weft_copier_t *c, const weft_names_t *names, const char *what, weft_rewrite_t *out,
-                               weft_names_t *to) {
+static weft_status_t *names_in(const weft_copier_t *c, const weft_names_t *names, const char *what,
+                               weft_rewrite_t *out, weft_names_t *to) {
   weft_str_t *items = weft_arena_calloc(&out->arena, (size_t)names->n + 1, sizeof *items);
   if (items == NULL) return no_memory();
   for (int i = 0; i < names->n; i++) WEFT_RETURN_IF_ERROR(name_in(c, names->items[i], what, out, &items[i]));
@@ -90,7 +96,8 @@ static weft_status_t *find_variables(weft_lane_graph_t *l) {
   l->variable_of = weft_arena_calloc(&l->arena, n, sizeof *l->variable_of);
   l->server_of = weft_arena_calloc(&l->arena, n, sizeof *l->server_of);
   l->in_step = weft_arena_calloc(&l->arena, n, sizeof *l->in_step);
-  if (l->variables == NULL || l->variable_of == NULL || l->server_of == NULL || l->in_step == NULL) return no_memory();
+  if (l->variables == NULL || l->variable_of == NULL || l->server_of == NULL || l->in_step == NULL)
+    return no_memory();
   for (int id = 0; id < l->g->num_nodes; id++) {
     weft_node_t *node = l->g->nodes[id];
     l->variable_of[id] = l->server_of[id] = -1;
@@ -109,15 +116,17 @@ static bool hands_on(const weft_node_t *n) { return (n->flags & WEFT_OP_READ) !=
 static int variable_through(const weft_lane_graph_t *l, const weft_node_t *n) {
   if ((n->flags & WEFT_OP_VARIABLE) != 0) return l->variable_of[n->id];
   if (n->num_inputs == 0 || n->num_outputs == 0 || weft_lane_is_update(n)) return -1;
-  bool passes_handle = is_handle(n->output_types[0]) &&
-                       (n->flags & (WEFT_OP_SWITCH | WEFT_OP_ENTER | WEFT_OP_MERGE | WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION)) != 0;
+  bool passes_handle =
+      is_handle(n->output_types[0]) && (n->flags & (WEFT_OP_SWITCH | WEFT_OP_ENTER | WEFT_OP_MERGE |
+                                                    WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION)) != 0;
   if (!passes_handle && !hands_on(n)) return -1;
   return l->variable_of[n->inputs[0].node->id];
 }
 
 int weft_lane_variable_behind(const weft_lane_graph_t *l, const weft_node_t *n, int input) {
   const weft_node_t *p = n->inputs[input].node;
-  return weft_lane_is_update(p) && p->num_inputs > 0 ? l->variable_of[p->inputs[0].node->id] : l->variable_of[p->id];
+  return weft_lane_is_update(p) && p->num_inputs > 0 ? l->variable_of[p->inputs[0].node->id]
+                                                     : l->variable_of[p->id];
 }
 
 static bool takes_handle(const weft_node_t *n, int input) {
@@ -172,7 +181,8 @@ static void close_step(weft_lane_graph_t *l) {
   }
 }
 
-weft_status_t *weft_lane_graph_init(const weft_graph_t *g, const weft_strategy_request_t *r, weft_lane_graph_t *out) {
+weft_status_t *weft_lane_graph_init(const weft_graph_t *g, const weft_strategy_request_t *r,
+                                    weft_lane_graph_t *out) {
   weft_lane_graph_t *l = out;
   *l = (weft_lane_graph_t){.arena = WEFT_ARENA_INIT, .g = g};
   weft_status_t *s = weft_graph_topological_order(g, &l->order);

@@ -3,7 +3,9 @@
 #include "strategies/emit.h"
 #include "strategies/lanes.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying a graph for a worker"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying a graph for a worker");
+}
 
 weft_status_t *weft_lane_copier_init(weft_lane_copier_t *c, const weft_lane_graph_t *l, weft_graph_t *to,
                                      const weft_lane_places_t *places, int worker, weft_str_t prefix) {
@@ -47,7 +49,8 @@ static weft_str_t device_of(const weft_lane_copier_t *c, const weft_node_t *n) {
 static bool is_variable(const weft_node_t *n) { return (n->flags & WEFT_OP_VARIABLE) != 0; }
 
 static bool reads_at_once(const weft_node_t *n) {
-  return n->num_inputs == 1 && n->num_controls == 0 && is_variable(n->inputs[0].node) && (n->flags & WEFT_OP_READ) != 0;
+  return n->num_inputs == 1 && n->num_controls == 0 && is_variable(n->inputs[0].node) &&
+         (n->flags & WEFT_OP_READ) != 0;
 }
 
 /* A reference that is used as a value elsewhere is read where it lives, once, and after the gate. */
@@ -102,7 +105,8 @@ static weft_status_t *draw_own_numbers(const weft_lane_copier_t *c, const weft_n
 weft_status_t *weft_lane_copy(weft_lane_copier_t *c, const weft_node_t *n, weft_node_t **out) {
   int v = c->caches && reads_at_once(n) ? c->l->variable_of[n->id] : -1;
   weft_node_t *copy = NULL;
-  if (v >= 0 && c->reads[v] != NULL && c->copier.prefix.length > 0) { /* names that the graph did not give need not stay */
+  if (v >= 0 && c->reads[v] != NULL &&
+      c->copier.prefix.length > 0) { /* names that the graph did not give need not stay */
     *out = c->reads[v];
     return weft_copier_set_node(&c->copier, n, c->reads[v]);
   }

@@ -29,13 +29,16 @@ static weft_status_t *replace(weft_graph_t *g, const weft_fanout_t *fanout, weft
   weft_status_t *s = weft_emitter_end(&e);
   for (int at = fanout->begin[n->id]; at < fanout->begin[n->id + 1] && s == NULL; at++) {
     const weft_fanout_edge_t *edge = &fanout->edges[at];
-    if (edge->input >= 0) weft_graph_set_input(edge->to, edge->input, ways[edge->to->inputs[edge->input].index]);
+    if (edge->input >= 0)
+      weft_graph_set_input(edge->to, edge->input, ways[edge->to->inputs[edge->input].index]);
   }
   weft_free(ways);
   return s;
 }
 
-static bool is_switch_of_ways(const weft_node_t *n) { return (n->flags & WEFT_OP_SWITCH) != 0 && n->op->outputs[0].kind == WEFT_ARG_REPEATED; }
+static bool is_switch_of_ways(const weft_node_t *n) {
+  return (n->flags & WEFT_OP_SWITCH) != 0 && n->op->outputs[0].kind == WEFT_ARG_REPEATED;
+}
 
 weft_status_t *weft_lower_for_clients(weft_graph_t *g) {
   weft_node_t **order = NULL; /* a switch before those that take one of its ways */

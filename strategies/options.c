@@ -89,17 +89,18 @@ static weft_status_t *read_value(const char *strategy, const weft_option_def_t *
                     WEFT_STR_ARGS(text), meaning(def->kind), def->value);
 }
 
-static weft_status_t *unknown_option(const char *strategy, const weft_option_def_t *defs, int num_defs, weft_str_t name) {
+static weft_status_t *unknown_option(const char *strategy, const weft_option_def_t *defs, int num_defs,
+                                     weft_str_t name) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   for (int i = 0; i < num_defs; i++) weft_strbuf_printf(&b, "%s%s", i == 0 ? "" : ", ", defs[i].name);
-  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "%s: no option '%.*s'; there are %s", strategy, WEFT_STR_ARGS(name),
-                                b.failed || b.data == NULL ? "none" : b.data);
+  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "%s: no option '%.*s'; there are %s", strategy,
+                                WEFT_STR_ARGS(name), b.failed || b.data == NULL ? "none" : b.data);
   weft_strbuf_deinit(&b);
   return s;
 }
 
-static weft_status_t *read_part(const char *strategy, const weft_option_def_t *defs, int num_defs, weft_str_t part,
-                                bool is_first, weft_option_value_t *values) {
+static weft_status_t *read_part(const char *strategy, const weft_option_def_t *defs, int num_defs,
+                                weft_str_t part, bool is_first, weft_option_value_t *values) {
   weft_str_t name = part, text = WEFT_STR("true");
   int at = -1;
   bool has_value = weft_str_split(part, '=', &name, &text);
@@ -111,13 +112,14 @@ static weft_status_t *read_part(const char *strategy, const weft_option_def_t *d
     text = part;
   }
   if (at < 0) return unknown_option(strategy, defs, num_defs, name);
-  if (values[at].is_given) return WEFT_ERROR(INVALID_ARGUMENT, "%s: option '%s' is given twice", strategy, defs[at].name);
+  if (values[at].is_given)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: option '%s' is given twice", strategy, defs[at].name);
   values[at].is_given = true;
   return read_value(strategy, &defs[at], text, &values[at]);
 }
 
-weft_status_t *weft_options_parse(const char *strategy, const weft_option_def_t *defs, int num_defs, weft_str_t text,
-                                  weft_option_value_t *values) {
+weft_status_t *weft_options_parse(const char *strategy, const weft_option_def_t *defs, int num_defs,
+                                  weft_str_t text, weft_option_value_t *values) {
   for (int i = 0; i < num_defs; i++) values[i] = (weft_option_value_t){0};
   bool is_first = true;
   while (text.length > 0) {

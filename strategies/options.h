@@ -41,10 +41,10 @@ typedef struct weft_option_value {
 #define WEFT_OPTION_USAGE(id, kind, value, otherwise, about) "  " #id "=" value "  " about "\n"
 
 /* Fills values[i] for defs[i]. A first part without '=' is the value of defs[0].
- * Errors: INVALID_ARGUMENT "<strategy>: ..." naming the option: unknown (lists what there is), given twice, a value that
- * it cannot have. */
-WEFT_MUST_CHECK weft_status_t *weft_options_parse(const char *strategy, const weft_option_def_t *defs, int num_defs,
-                                                  weft_str_t text, weft_option_value_t *values);
+ * Errors: INVALID_ARGUMENT "<strategy>: ..." naming the option: unknown (lists what there is), given twice, a
+ * value that it cannot have. */
+WEFT_MUST_CHECK weft_status_t *weft_options_parse(const char *strategy, const weft_option_def_t *defs,
+                                                  int num_defs, weft_str_t text, weft_option_value_t *values);
 /* Walks the parts of "a+b+c"; false at the end. Start with *rest = the text. Empty parts are skipped. */
 bool weft_options_next(weft_str_t *rest, weft_str_t *part);
 

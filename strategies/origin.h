@@ -1,8 +1,9 @@
 /* strategies/origin.h - finds each variable of a single-device graph in the graph that a strategy made of it.
  *
- * A variable that is marked before the rewrite carries its name as an attribute, and every copy of the node keeps its attributes:
- * copies of replicas carry the name of the one variable that they are copies of, shards also the row of it at which they
- * begin. Variables that a strategy adds for its own use (counters, accumulated gradients) have no mark.
+ * A variable that is marked before the rewrite carries its name as an attribute, and every copy of the node
+ * keeps its attributes: copies of replicas carry the name of the one variable that they are copies of, shards
+ * also the row of it at which they begin. Variables that a strategy adds for its own use (counters,
+ * accumulated gradients) have no mark.
  */
 #ifndef WEFT_STRATEGIES_ORIGIN_H_
 #define WEFT_STRATEGIES_ORIGIN_H_

@@ -53,7 +53,8 @@ static weft_status_t *append_name(weft_ps_t *p, weft_names_t *names, weft_str_t 
   return NULL;
 }
 
-weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names, const weft_node_t *more) {
+weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names,
+                                const weft_node_t *more) {
   weft_rewrite_t *out = p->out;
   if (out->lanes == NULL)
     out->lanes = weft_arena_calloc(&out->arena, (size_t)p->places.num_workers + 1, sizeof *out->lanes);

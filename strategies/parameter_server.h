@@ -29,31 +29,36 @@ typedef struct weft_ps { /* Confined. */
   weft_lane_places_t places;
   weft_graph_t *whole;       /* owned; of sync: the same before variables were cut, as `spread` knows it */
   weft_spread_plan_t spread; /* of sync; graph NULL: nothing is known */
-  weft_graph_t *source;    /* owned: lowered, cut into shards, shapes inferred */
-  weft_lane_graph_t lanes; /* of source */
-  weft_rewrite_t *out;     /* out->graph is being built */
+  weft_graph_t *source;      /* owned: lowered, cut into shards, shapes inferred */
+  weft_lane_graph_t lanes;   /* of source */
+  weft_rewrite_t *out;       /* out->graph is being built */
 } weft_ps_t;
 
 /* Arrays and texts are in `arena`, or views of `text`. Errors: INVALID_ARGUMENT naming the option. */
 WEFT_MUST_CHECK weft_status_t *weft_ps_options_parse(weft_str_t text, int num_ps_tasks, weft_arena_t *arena,
-                                                   weft_ps_options_t *out);
-/* Which devices serve and which work. Texts go to `arena`. Errors: INVALID_ARGUMENT: more are wanted than there are. */
-WEFT_MUST_CHECK weft_status_t *weft_ps_find_places(const weft_cluster_view_t *cluster, const weft_ps_options_t *o,
-                                                   weft_arena_t *arena, weft_lane_places_t *out);
+                                                     weft_ps_options_t *out);
+/* Which devices serve and which work. Texts go to `arena`. Errors: INVALID_ARGUMENT: more are wanted than
+ * there are. */
+WEFT_MUST_CHECK weft_status_t *weft_ps_find_places(const weft_cluster_view_t *cluster,
+                                                   const weft_ps_options_t *o, weft_arena_t *arena,
+                                                   weft_lane_places_t *out);
 
-/* Workers in step that share each batch: replicas whose variables are on servers (replicate.h). Fills all of *out. */
+/* Workers in step that share each batch: replicas whose variables are on servers (replicate.h). Fills all of
+ * *out. */
 WEFT_MUST_CHECK weft_status_t *weft_ps_replicate(weft_ps_t *p);
 /* The lanes of each other mode; they fill out->graph, lanes and inits. */
 WEFT_MUST_CHECK weft_status_t *weft_ps_build_async(weft_ps_t *p); /* async and ssp */
 WEFT_MUST_CHECK weft_status_t *weft_ps_build_sync(weft_ps_t *p);
 
-/* Adds `lane` to out->lanes: name, task and kind of worker i, and the names that stand for the request's, then `more`
- * (may be NULL) as another target. */
-WEFT_MUST_CHECK weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names, const weft_node_t *more);
+/* Adds `lane` to out->lanes: name, task and kind of worker i, and the names that stand for the request's,
+ * then `more` (may be NULL) as another target. */
+WEFT_MUST_CHECK weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names,
+                                                const weft_node_t *more);
 /* The request's inits, then `more` (may be NULL). */
-WEFT_MUST_CHECK weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier_t *names, const weft_node_t *more);
-/* The shared_name of the strategy's own state `name`: none where one session owns it, so that a job never meets the clocks,
- * tokens and gradients of another whose client is gone. */
+WEFT_MUST_CHECK weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier_t *names,
+                                                 const weft_node_t *more);
+/* The shared_name of the strategy's own state `name`: none where one session owns it, so that a job never
+ * meets the clocks, tokens and gradients of another whose client is gone. */
 weft_named_attr_t weft_ps_shared_name(const weft_ps_t *p, weft_str_t name);
 /* "worker_3/" in the rewrite's arena; data NULL without memory. */
 weft_str_t weft_ps_prefix(weft_ps_t *p, int worker);

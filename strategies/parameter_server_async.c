@@ -7,7 +7,9 @@
 #include "strategies/emit.h"
 #include "strategies/parameter_server.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying a graph for workers"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying a graph for workers");
+}
 
 /* Counters that several lanes count must not lose a count. */
 static weft_status_t *lock_counter(weft_graph_t *g, weft_node_t *update) {
@@ -44,7 +46,8 @@ static weft_node_t *add_gate(weft_ps_t *p, weft_emitter_t *b, weft_node_t *clock
   weft_output_t who = weft_emit_int(b, WEFT_I64, worker, "clock/worker");
   weft_output_t staleness = weft_emit_int(b, WEFT_I64, p->options.staleness, "clock/staleness");
   const weft_output_t in[3] = {{clock, 0}, who, staleness};
-  const weft_named_attr_t seconds = {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)p->options.timeout_seconds}};
+  const weft_named_attr_t seconds = {WEFT_STR("timeout_seconds"),
+                                     {.kind = WEFT_ATTR_FLOAT, .f = (float)p->options.timeout_seconds}};
   return weft_emit(b, "WeftClockWait", in, 3, &seconds, 1, "clock/wait").node;
 }
 
@@ -67,7 +70,8 @@ static weft_node_t *add_advance(weft_ps_t *p, weft_emitter_t *b, weft_node_t *cl
 
 /* ---- lanes ---- */
 
-static weft_status_t *build_lane(weft_ps_t *p, const weft_lane_copier_t *base, weft_node_t *clock, int worker) {
+static weft_status_t *build_lane(weft_ps_t *p, const weft_lane_copier_t *base, weft_node_t *clock,
+                                 int worker) {
   weft_lane_copier_t c;
   weft_str_t prefix = weft_ps_prefix(p, worker);
   if (prefix.data == NULL) return no_memory();
@@ -94,12 +98,14 @@ weft_status_t *weft_ps_build_async(weft_ps_t *p) {
   base.caches = p->options.caches;
   weft_status_t *s = copy_nodes(p, &base, false);
   if (s == NULL && p->options.mode == WEFT_PS_SSP) clock = make_clock(p, &b);
-  if (clock != NULL) reset = weft_emit1(&b, "WeftClockReset", (weft_output_t){clock, 0}, "parameter_server/init").node;
+  if (clock != NULL)
+    reset = weft_emit1(&b, "WeftClockReset", (weft_output_t){clock, 0}, "parameter_server/init").node;
   p->out->lanes_wait = clock != NULL;
   if (s == NULL) s = weft_emitter_end(&b);
   if (s == NULL) s = weft_ps_set_inits(p, &base.copier, reset);
   if (s == NULL && clock == NULL) s = weft_ps_add_lane(p, 0, &base.copier, NULL);
-  for (int i = clock == NULL ? 1 : 0; i < p->places.num_workers && s == NULL; i++) s = build_lane(p, &base, clock, i);
+  for (int i = clock == NULL ? 1 : 0; i < p->places.num_workers && s == NULL; i++)
+    s = build_lane(p, &base, clock, i);
   weft_lane_copier_deinit(&base);
   return s;
 }

@@ -1,4 +1,5 @@
-/* strategies/parameter_server_cuts.c - where a training graph is cut into what workers do and what an update does.
+/* strategies/parameter_server_cuts.c - where a training graph is cut into what workers do and what an update
+ * does.
  *
  * An update wants the gradient of the whole batch. Where it takes what is a sum over
  * workers already, the graph is cut there. Where it takes what depends on the whole
@@ -10,7 +11,9 @@
 #include "base/alloc.h"
 #include "strategies/parameter_server_sync.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a synchronous update"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a synchronous update");
+}
 
 static weft_status_t *refuse(const weft_node_t *n, const char *why) {
   return WEFT_ERROR(INVALID_ARGUMENT, "parameter_server: the update '%.*s' (%.*s) cannot be made in step: %s",
@@ -50,7 +53,8 @@ static const weft_node_t *known_as(const weft_ps_sync_t *s, weft_output_t *o) {
   const weft_ps_t *p = s->p;
   for (int depth = 0; p->spread.graph != NULL && !s->ignores_spread && depth < 12; depth++) {
     const weft_node_t *n = weft_graph_find(p->whole, o->node->name);
-    if (n != NULL && n->op == o->node->op && p->spread.outputs[n->id] != NULL && o->index < n->num_outputs) return n;
+    if (n != NULL && n->op == o->node->op && p->spread.outputs[n->id] != NULL && o->index < n->num_outputs)
+      return n;
     int from = 0; /* what of the batch it is made of: a split of a gradient, a reshaped one */
     while (from < o->node->num_inputs && !s->depends[o->node->inputs[from].node->id]) from++;
     if (from == o->node->num_inputs) return NULL;
@@ -64,7 +68,8 @@ static const weft_spread_t *spread_of(const weft_ps_sync_t *s, weft_output_t o) 
   return n == NULL ? NULL : &s->p->spread.outputs[n->id][o.index];
 }
 
-/* Is what a worker has not what it should be: made from its own part of something that all parts are needed of? */
+/* Is what a worker has not what it should be: made from its own part of something that all parts are needed
+ * of? */
 static bool is_local(const weft_ps_sync_t *s, weft_output_t o) {
   const weft_node_t *n = known_as(s, &o);
   return n != NULL && s->is_local[n->id];
@@ -76,10 +81,13 @@ int weft_ps_rescale(const weft_ps_sync_t *s, const weft_node_t *n, int input) {
   const weft_spread_t *made = spread_of(s, from);
   if (known == NULL || out.node != n || made == NULL || s->p->spread.wanted[known->id] == NULL) return 0;
   const weft_spread_t *wanted = &s->p->spread.wanted[known->id][input];
-  bool is_same_kind = made->kind == wanted->kind && (made->kind == WEFT_SPREAD_ROWS || made->kind == WEFT_SPREAD_PART ||
-                                                     made->kind == WEFT_SPREAD_SAME);
+  bool is_same_kind =
+      made->kind == wanted->kind &&
+      (made->kind == WEFT_SPREAD_ROWS || made->kind == WEFT_SPREAD_PART || made->kind == WEFT_SPREAD_SAME);
   int type = weft_base_type_of(from);
-  return is_same_kind && (type == WEFT_F32 || type == WEFT_F64 || type == WEFT_F16) ? made->degree - wanted->degree : 0;
+  return is_same_kind && (type == WEFT_F32 || type == WEFT_F64 || type == WEFT_F16)
+             ? made->degree - wanted->degree
+             : 0;
 }
 
 static weft_status_t *find_local(weft_ps_sync_t *s) {
@@ -94,7 +102,8 @@ static weft_status_t *find_local(weft_ps_sync_t *s) {
     const weft_node_t *n = order[k % g->num_live];
     for (int i = 0; i < n->num_inputs && plan->wanted[n->id] != NULL && !weft_lane_is_update(n); i++) {
       const weft_output_t from = n->inputs[i];
-      const weft_spread_t *made = plan->outputs[from.node->id] == NULL ? NULL : &plan->outputs[from.node->id][from.index];
+      const weft_spread_t *made =
+          plan->outputs[from.node->id] == NULL ? NULL : &plan->outputs[from.node->id][from.index];
       bool is_part = made != NULL && (made->kind == WEFT_SPREAD_PART || made->kind == WEFT_SPREAD_ROWS) &&
                      plan->wanted[n->id][i].kind == WEFT_SPREAD_SAME;
       s->is_local[n->id] = s->is_local[n->id] || s->is_local[from.node->id] || is_part;
@@ -106,7 +115,8 @@ static weft_status_t *find_local(weft_ps_sync_t *s) {
 
 /* ---- cuts ---- */
 
-static weft_status_t *add_dense(weft_ps_sync_t *s, const weft_node_t *n, int input, int server, const weft_spread_t *spread) {
+static weft_status_t *add_dense(weft_ps_sync_t *s, const weft_node_t *n, int input, int server,
+                                const weft_spread_t *spread) {
   const weft_output_t from = n->inputs[input];
   weft_ps_cut_t *c = &s->cuts[s->num_cuts++];
   bool is_sum = spread == NULL ? input == n->op->update_grad_input : spread->kind != WEFT_SPREAD_SAME;
@@ -129,9 +139,10 @@ static weft_status_t *add_dense(weft_ps_sync_t *s, const weft_node_t *n, int inp
   return NULL;
 }
 
-/* Rows: values at n's input, their numbers at input `indices` of rows_of; of the variable that `update` updates. */
-static weft_status_t *add_sparse(weft_ps_sync_t *s, const weft_node_t *update, const weft_node_t *n, int input,
-                                 const weft_node_t *rows_of, int indices, int server, int degree) {
+/* Rows: values at n's input, their numbers at input `indices` of rows_of; of the variable that `update`
+ * updates. */
+static weft_status_t *add_sparse(weft_ps_sync_t *s, const weft_node_t *update, const weft_node_t *n,
+                                 int input, const weft_node_t *rows_of, int indices, int server, int degree) {
   const weft_shape_t *shape = variable_shape(s, update);
   bool is_indices = false;
   if (shape == NULL) return refuse(update, "the shape of its variable is not known");
@@ -146,7 +157,8 @@ static weft_status_t *add_sparse(weft_ps_sync_t *s, const weft_node_t *update, c
                        .dtype = (weft_dtype_t)weft_base_type_of(n->inputs[input]),
                        .scales = true,
                        .degree = degree};
-  if (rows_of != update) c->shape.dims[0] = WEFT_UNKNOWN_DIM; /* numbers of the whole variable, of which this may be a shard */
+  if (rows_of != update)
+    c->shape.dims[0] = WEFT_UNKNOWN_DIM; /* numbers of the whole variable, of which this may be a shard */
   if (c->dtype == WEFT_F32 || c->dtype == WEFT_F64 || c->dtype == WEFT_F16) return NULL;
   return refuse(n, "it depends on the batch, and only floating point values have a mean over workers");
 }
@@ -174,15 +186,18 @@ typedef struct side {
 } side_t;
 
 static weft_status_t *bring(side_t *side, const weft_node_t *n, int input);
-static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, const weft_node_t *rows_of, int indices);
+static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, const weft_node_t *rows_of,
+                               int indices);
 
-/* n is computed on the update's side, and so is what it depends on: bring() calls back for that, and is heard below. */
+/* n is computed on the update's side, and so is what it depends on: bring() calls back for that, and is heard
+ * below. */
 static weft_status_t *move(side_t *side, const weft_node_t *n) {
   weft_ps_sync_t *s = side->s;
   if (s->moved[n->id]) return NULL;
   s->moved[n->id] = true;
   s->home[n->id] = side->server;
-  if ((n->flags & (WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER | WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION)) != 0) {
+  if ((n->flags & (WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER | WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION)) !=
+      0) {
     return refuse(n, "what depends on the gradient of the whole batch goes through control flow");
   }
   s->todo[s->num_todo++] = n;
@@ -196,21 +211,24 @@ static weft_status_t *move(side_t *side, const weft_node_t *n) {
   return NULL;
 }
 
-static weft_status_t *refuse_part(const weft_node_t *n, const weft_node_t *from, const weft_spread_t *spread) {
+static weft_status_t *refuse_part(const weft_node_t *n, const weft_node_t *from,
+                                  const weft_spread_t *spread) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_spread_print(spread, &text);
-  weft_status_t *why = WEFT_ERROR(INVALID_ARGUMENT,
-                                  "parameter_server: node '%.*s' (%.*s), which an update depends on, takes '%.*s', which is %s: "
-                                  "workers have only their part of it",
-                                  WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), WEFT_STR_ARGS(from->name),
-                                  text.data == NULL ? "spread" : text.data);
+  weft_status_t *why = WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "parameter_server: node '%.*s' (%.*s), which an update depends on, takes '%.*s', which is %s: "
+      "workers have only their part of it",
+      WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), WEFT_STR_ARGS(from->name),
+      text.data == NULL ? "spread" : text.data);
   weft_strbuf_deinit(&text);
   return why;
 }
 
-/* Rows of all workers where equal ones are added up: Unique of their numbers, UnsortedSegmentSum of them. What comes from an
- * accumulator is added up already, which both leave as it is. */
-static weft_status_t *gather_rows(side_t *side, const weft_node_t *n, int input, const weft_spread_t *spread) {
+/* Rows of all workers where equal ones are added up: Unique of their numbers, UnsortedSegmentSum of them.
+ * What comes from an accumulator is added up already, which both leave as it is. */
+static weft_status_t *gather_rows(side_t *side, const weft_node_t *n, int input,
+                                  const weft_spread_t *spread) {
   const weft_lane_graph_t *l = &side->s->p->lanes;
   const weft_node_t *sum = NULL, *unique = (n->flags & WEFT_OP_UNIQUE) != 0 ? n : NULL;
   for (int k = 0; k < l->num_nodes && unique != NULL && sum == NULL; k++) {
@@ -218,7 +236,8 @@ static weft_status_t *gather_rows(side_t *side, const weft_node_t *n, int input,
     bool adds = (c->flags & WEFT_OP_SEGMENT_SUM) != 0 && l->in_step[c->id];
     if (adds && c->inputs[1].node == unique && c->inputs[1].index == 1) sum = c;
   }
-  if ((n->flags & WEFT_OP_SEGMENT_SUM) != 0 && input == 0 && (n->inputs[1].node->flags & WEFT_OP_UNIQUE) != 0) {
+  if ((n->flags & WEFT_OP_SEGMENT_SUM) != 0 && input == 0 &&
+      (n->inputs[1].node->flags & WEFT_OP_UNIQUE) != 0) {
     sum = n;
     unique = n->inputs[1].node;
   }
@@ -234,16 +253,19 @@ static weft_status_t *bring(side_t *side, const weft_node_t *n, int input) {
   if (!s->depends[from.node->id] || weft_lane_is_update(from.node)) return NULL;
   if (weft_ps_cut_of(s, n, input, &is_indices) != NULL) return NULL;
   const weft_spread_t *spread = spread_of(s, from);
-  if (s->num_cuts == s->max_cuts) return WEFT_ERROR(INTERNAL, "more cuts than edges at node '%.*s'", WEFT_STR_ARGS(n->name));
+  if (s->num_cuts == s->max_cuts)
+    return WEFT_ERROR(INTERNAL, "more cuts than edges at node '%.*s'", WEFT_STR_ARGS(n->name));
   if (spread == NULL || weft_ps_is_source(s, from.node) || spread->kind == WEFT_SPREAD_NONE) {
     return add_dense(s, n, input, side->server, spread);
   }
   if (spread->kind == WEFT_SPREAD_SAME || is_local(s, from)) return move(side, from.node);
   if (spread->kind == WEFT_SPREAD_PART) return add_dense(s, n, input, side->server, spread);
-  return spread->kind == WEFT_SPREAD_ROWS ? gather_rows(side, n, input, spread) : refuse_part(n, from.node, spread);
+  return spread->kind == WEFT_SPREAD_ROWS ? gather_rows(side, n, input, spread)
+                                          : refuse_part(n, from.node, spread);
 }
 
-/* Moves what deals out the numbers of rows to shards; the node that takes them as they were before. NULL: there is none. */
+/* Moves what deals out the numbers of rows to shards; the node that takes them as they were before. NULL:
+ * there is none. */
 static const weft_node_t *move_route(side_t *side, const weft_node_t *n) {
   weft_ps_sync_t *s = side->s;
   const weft_node_t *entry = NULL;
@@ -259,14 +281,17 @@ static const weft_node_t *move_route(side_t *side, const weft_node_t *n) {
   return entry;
 }
 
-/* Where a sparse cut may be: values at n's input, their rows' numbers at an input of rows_of. Rows that were multiplied by
- * what all workers must be asked for (a clip by the global norm) are cut in front of it; all else is brought. */
-static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, const weft_node_t *rows_of, int indices) {
+/* Where a sparse cut may be: values at n's input, their rows' numbers at an input of rows_of. Rows that were
+ * multiplied by what all workers must be asked for (a clip by the global norm) are cut in front of it; all
+ * else is brought. */
+static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, const weft_node_t *rows_of,
+                               int indices) {
   weft_ps_sync_t *s = side->s;
   const weft_node_t *m = n->inputs[input].node;
   int rows = -1;
   if (!is_local(s, n->inputs[input])) {
-    return add_sparse(s, side->update, n, input, rows_of, indices, side->server, degree_behind(s, n->inputs[input], 0));
+    return add_sparse(s, side->update, n, input, rows_of, indices, side->server,
+                      degree_behind(s, n->inputs[input], 0));
   }
   bool deals_out = (m->flags & WEFT_OP_PARTITION) != 0;
   for (int i = 0; i < m->num_inputs; i++) {
@@ -276,10 +301,12 @@ static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, co
     if (rows >= 0) return refuse_part(m, m->inputs[i].node, spread);
     rows = i;
   }
-  bool is_scaled = rows >= 0 && (m->flags & WEFT_OP_ELEMENTWISE) != 0 && (m->flags & WEFT_OP_LINEAR_IN(rows)) != 0;
+  bool is_scaled =
+      rows >= 0 && (m->flags & WEFT_OP_ELEMENTWISE) != 0 && (m->flags & WEFT_OP_LINEAR_IN(rows)) != 0;
   bool is_linear = deals_out || is_scaled || (rows == 0 && (m->flags & WEFT_OP_VIEW) != 0);
   if (rows < 0 || !is_linear) {
-    return refuse(side->update, "its rows depend on the gradient of the whole batch in a way that is not known");
+    return refuse(side->update,
+                  "its rows depend on the gradient of the whole batch in a way that is not known");
   }
   s->moved[m->id] = true;
   s->home[m->id] = side->server;
@@ -289,7 +316,8 @@ static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, co
   if (deals_out) {
     const weft_node_t *entry = move_route(side, m->inputs[1].node);
     const weft_node_t *same = move_route(side, rows_of->inputs[indices].node);
-    if (entry == NULL || same != entry) return refuse(side->update, "its rows are dealt out in a way that is not known");
+    if (entry == NULL || same != entry)
+      return refuse(side->update, "its rows are dealt out in a way that is not known");
     rows_of = entry;
     indices = 0;
   }
@@ -303,18 +331,22 @@ static weft_status_t *cut_update(weft_ps_sync_t *s, const weft_node_t *n) {
   if (is_sparse) {
     const weft_spread_t *rows = spread_of(s, n->inputs[indices]);
     if (side.server < 0) return refuse(n, "it is no update of a variable on a server");
-    if (!s->depends[n->inputs[grad].node->id]) return refuse(n, "its rows depend on the batch, its values do not");
+    if (!s->depends[n->inputs[grad].node->id])
+      return refuse(n, "its rows depend on the batch, its values do not");
     WEFT_RETURN_IF_ERROR(check_rows(s, n));
-    bool is_known_to_all = rows != NULL && rows->kind == WEFT_SPREAD_SAME; /* rows were gathered, then made unique */
+    bool is_known_to_all =
+        rows != NULL && rows->kind == WEFT_SPREAD_SAME; /* rows were gathered, then made unique */
     if (!is_known_to_all) WEFT_RETURN_IF_ERROR(cut_rows(&side, n, grad, n, indices));
     if (is_known_to_all) WEFT_RETURN_IF_ERROR(bring(&side, n, indices));
   }
   for (int i = 0; i < n->num_inputs; i++) {
     bool is_indices = false;
     if (!s->depends[n->inputs[i].node->id] || (is_sparse && i == indices)) continue;
-    if (weft_ps_cut_of(s, n, i, &is_indices) != NULL || (is_sparse && s->moved[n->inputs[i].node->id])) continue;
+    if (weft_ps_cut_of(s, n, i, &is_indices) != NULL || (is_sparse && s->moved[n->inputs[i].node->id]))
+      continue;
     if (side.server < 0) return refuse(n, "it is no update of a variable on a server");
-    if (i != grad && shape_of(n->inputs[i]).rank != 0) return refuse(n, "more than its gradient depends on the batch");
+    if (i != grad && shape_of(n->inputs[i]).rank != 0)
+      return refuse(n, "more than its gradient depends on the batch");
     WEFT_RETURN_IF_ERROR(bring(&side, n, i));
   }
   return NULL;
@@ -326,7 +358,8 @@ static void choose_homes(weft_ps_sync_t *s) {
     weft_ps_cut_t *c = &s->cuts[i];
     if (c->indices >= 0) continue;
     weft_ps_cut_t *first = c->same_as == NULL ? c : &s->cuts[c->same_as - s->cuts];
-    weft_shape_t made = c->update->num_outputs > 0 ? shape_of((weft_output_t){(weft_node_t *)c->update, 0}) : WEFT_SCALAR;
+    weft_shape_t made =
+        c->update->num_outputs > 0 ? shape_of((weft_output_t){(weft_node_t *)c->update, 0}) : WEFT_SCALAR;
     if (weft_lane_is_update(c->update) || weft_shape_eq(&made, &c->shape)) first->server = c->server;
   }
   for (int i = 0; i < s->num_cuts; i++) {
@@ -363,16 +396,19 @@ static weft_status_t *cut_updates(weft_ps_sync_t *s) {
     if (!l->in_step[n->id] || !weft_lane_is_update(n)) continue;
     s->num_updates++;
     if (branches[n->id] > 0) {
-      return refuse(n, "it stands in a conditional, and the step would wait for ever where that is not taken; workers that share each batch "
-                       "(mode=sync without backup and split) can make it");
+      return refuse(n,
+                    "it stands in a conditional, and the step would wait for ever where that is not taken; "
+                    "workers that share each batch "
+                    "(mode=sync without backup and split) can make it");
     }
     WEFT_RETURN_IF_ERROR(cut_update(s, n));
   }
   choose_homes(s);
   if (s->num_cuts > 0) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT,
-                    "parameter_server: mode=sync needs a training step: nothing that is fetched or run updates a variable "
-                    "from what is fed");
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "parameter_server: mode=sync needs a training step: nothing that is fetched or run updates a variable "
+      "from what is fed");
 }
 
 weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s) {
@@ -382,9 +418,12 @@ weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s) {
   if (s->cuts == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(find_local(s));
   weft_status_t *status = cut_updates(s);
-  if (status == NULL || s->p->spread.graph == NULL || weft_status_code(status) != WEFT_INVALID_ARGUMENT) return status;
-  /* Workers with batches of their own may have statistics of their own: their gradients are averaged as they are. */
-  weft_status_t *noted = weft_rewrite_note(s->p->out, "gradients are averaged where updates take them: %s", weft_status_message(status));
+  if (status == NULL || s->p->spread.graph == NULL || weft_status_code(status) != WEFT_INVALID_ARGUMENT)
+    return status;
+  /* Workers with batches of their own may have statistics of their own: their gradients are averaged as they
+   * are. */
+  weft_status_t *noted = weft_rewrite_note(s->p->out, "gradients are averaged where updates take them: %s",
+                                           weft_status_message(status));
   weft_status_free(status);
   if (noted != NULL) return noted;
   memset(s->moved, 0, ((size_t)l->g->num_nodes + 1) * sizeof *s->moved);

@@ -1,8 +1,9 @@
-/* strategies/parameter_server_in_step.c - workers that share each batch, in step: replicas whose variables are on servers.
+/* strategies/parameter_server_in_step.c - workers that share each batch, in step: replicas whose variables
+ * are on servers.
  *
- * The replication engine does it all. Workers read variables from servers and send their parts of gradients there, where they
- * are added up and applied once; what workers need whole in the middle of a step is all-reduced between them.
- * Batches are fed at the first server, and cut there. Source: reference 3.3, 3.27.
+ * The replication engine does it all. Workers read variables from servers and send their parts of gradients
+ * there, where they are added up and applied once; what workers need whole in the middle of a step is
+ * all-reduced between them. Batches are fed at the first server, and cut there. Source: reference 3.3, 3.27.
  */
 #include "base/alloc.h"
 #include "graph/passes.h"

@@ -9,11 +9,11 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "b
 typedef struct lane {
   weft_ps_sync_t *s;
   weft_lane_copier_t c;
-  weft_emitter_t b;         /* on server 0, names under "worker_i/parameter_server/" */
-  weft_output_t token;      /* int64: the step */
-  weft_output_t admitted;   /* bool, with backup workers: are our gradients wanted? */
-  weft_node_t *arrive;      /* with backup workers: tells that all gradients are there */
-  weft_node_t *pushed;      /* with backup workers: all pushes are done, or were not wanted */
+  weft_emitter_t b;       /* on server 0, names under "worker_i/parameter_server/" */
+  weft_output_t token;    /* int64: the step */
+  weft_output_t admitted; /* bool, with backup workers: are our gradients wanted? */
+  weft_node_t *arrive;    /* with backup workers: tells that all gradients are there */
+  weft_node_t *pushed;    /* with backup workers: all pushes are done, or were not wanted */
 } lane_t;
 
 /* ---- tokens ---- */
@@ -41,15 +41,18 @@ static void add_token(lane_t *lane, int worker) {
 
 /* ---- parts of a batch ---- */
 
-/* (1 / W)^power, times `times`: workers have batches of their own, as large as each other, of what makes one update. */
+/* (1 / W)^power, times `times`: workers have batches of their own, as large as each other, of what makes one
+ * update. */
 static weft_output_t part_of_rows(lane_t *lane, weft_dtype_t dtype, int power, double times) {
   return weft_emit_number(&lane->b, (int)dtype, times * pow(1.0 / lane->s->required, power), "factor");
 }
 
-/* What the mean over W workers makes the value of all their batches: a value of degree d is worth W * (1 / W)^d. */
+/* What the mean over W workers makes the value of all their batches: a value of degree d is worth W * (1 /
+ * W)^d. */
 static weft_output_t scaled(lane_t *lane, const weft_ps_cut_t *c, weft_output_t value) {
   if (!c->scales || c->degree == 1 || lane->b.s != NULL) return value;
-  return weft_emit2(&lane->b, "Mul", value, part_of_rows(lane, c->dtype, c->degree, lane->s->required), "shared");
+  return weft_emit2(&lane->b, "Mul", value, part_of_rows(lane, c->dtype, c->degree, lane->s->required),
+                    "shared");
 }
 
 /* ---- pushes ---- */
@@ -71,7 +74,8 @@ static weft_node_t *push_dense(lane_t *lane, const weft_ps_cut_t *c, weft_output
 }
 
 /* One row per number, in rising order: what sparse accumulators count on. */
-static weft_node_t *push_sparse(lane_t *lane, const weft_ps_cut_t *c, weft_output_t value, weft_output_t rows, weft_str_t server) {
+static weft_node_t *push_sparse(lane_t *lane, const weft_ps_cut_t *c, weft_output_t value, weft_output_t rows,
+                                weft_str_t server) {
   weft_emitter_t *b = &lane->b;
   weft_shape_t row = c->shape;
   const int64_t any = -1;
@@ -86,7 +90,8 @@ static weft_node_t *push_sparse(lane_t *lane, const weft_ps_cut_t *c, weft_outpu
   weft_output_t order = weft_emit2(b, "TopKV2", weft_emit1(b, "Neg", once, "falling"), n, "order");
   if (b->s != NULL) return NULL;
   order.index = 1;
-  const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", (int)c->dtype), weft_bool_attr("has_known_shape", c->shape.dims[0] >= 0)};
+  const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", (int)c->dtype),
+                                      weft_bool_attr("has_known_shape", c->shape.dims[0] >= 0)};
   weft_output_t in[5] = {c->sums, lane->token};
   in[2] = if_admitted(lane, weft_emit3(b, "GatherV2", once, order, axis, "sorted"));
   in[3] = if_admitted(lane, weft_emit3(b, "GatherV2", sums, order, axis, "sorted_values"));
@@ -115,9 +120,11 @@ static weft_node_t *push(lane_t *lane, const weft_ps_cut_t *c) {
   if (lane->arrive != NULL) weft_emit_control(b, value.node, lane->arrive);
   value = scaled(lane, c, value);
   weft_str_t server = lane->s->p->places.servers[c->server];
-  weft_node_t *out = c->indices < 0 ? push_dense(lane, c, value, server)
-                                    : push_sparse(lane, c, value, weft_copier_output(&lane->c.copier, c->rows_of->inputs[c->indices]),
-                                                  server);
+  weft_node_t *out =
+      c->indices < 0
+          ? push_dense(lane, c, value, server)
+          : push_sparse(lane, c, value, weft_copier_output(&lane->c.copier, c->rows_of->inputs[c->indices]),
+                        server);
   b->device = home;
   if (lane->pushed != NULL) weft_emit_control(b, out, lane->pushed);
   return out;
@@ -207,7 +214,8 @@ static weft_output_t verdicts_for(lane_t *lane, weft_output_t taken, const char 
   return weft_emit2(b, "Sum", same, weft_emit_ints(b, WEFT_I32, all, 1, "all"), "%s", name);
 }
 
-/* Announces the gradients, waits for the verdict of this step (if it did not come long ago), counts a refusal. */
+/* Announces the gradients, waits for the verdict of this step (if it did not come long ago), counts a
+ * refusal. */
 static void add_arrival(lane_t *lane, int worker) {
   weft_emitter_t *b = &lane->b;
   weft_ps_sync_t *s = lane->s;
@@ -291,7 +299,8 @@ weft_status_t *weft_ps_build_worker(weft_ps_sync_t *s, const weft_lane_copier_t 
   weft_strbuf_t scope = WEFT_STRBUF_INIT;
   weft_str_t prefix = weft_ps_prefix(s->p, worker);
   if (prefix.data == NULL) return no_memory();
-  WEFT_RETURN_IF_ERROR(weft_lane_copier_init(&lane.c, &s->p->lanes, s->p->out->graph, &s->p->places, worker, prefix));
+  WEFT_RETURN_IF_ERROR(
+      weft_lane_copier_init(&lane.c, &s->p->lanes, s->p->out->graph, &s->p->places, worker, prefix));
   weft_strbuf_append(&scope, prefix);
   weft_strbuf_puts(&scope, "parameter_server/");
   lane.c.caches = s->p->options.caches;

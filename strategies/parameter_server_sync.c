@@ -23,7 +23,9 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a synchronous update"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a synchronous update");
+}
 
 /* ---- which side computes what ---- */
 
@@ -45,7 +47,8 @@ static weft_status_t *mark(weft_ps_sync_t *s) {
     for (int k = 0; k < l->num_nodes; k++) {
       const weft_node_t *n = l->order[k];
       if (!l->in_step[n->id]) continue;
-      bool depends = s->depends[n->id] || weft_ps_is_source(s, n), follows = weft_lane_is_update(n), waits = follows;
+      bool depends = s->depends[n->id] || weft_ps_is_source(s, n), follows = weft_lane_is_update(n),
+           waits = follows;
       for (int i = 0; i < n->num_inputs; i++) {
         depends = depends || s->depends[n->inputs[i].node->id];
         follows = follows || s->follows[n->inputs[i].node->id];
@@ -65,7 +68,8 @@ static weft_status_t *mark(weft_ps_sync_t *s) {
 
 /* ---- state on the servers ---- */
 
-static weft_str_t joined(weft_ps_sync_t *s, const char *before, weft_str_t name, const char *after, int number) {
+static weft_str_t joined(weft_ps_sync_t *s, const char *before, weft_str_t name, const char *after,
+                         int number) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_strbuf_puts(&b, before);
   weft_strbuf_append(&b, name);
@@ -78,8 +82,8 @@ static weft_str_t joined(weft_ps_sync_t *s, const char *before, weft_str_t name,
   return out;
 }
 
-static weft_output_t make_accumulator(weft_ps_sync_t *s, weft_str_t name, weft_dtype_t dtype, const weft_shape_t *shape,
-                                      bool is_sparse, bool is_sum) {
+static weft_output_t make_accumulator(weft_ps_sync_t *s, weft_str_t name, weft_dtype_t dtype,
+                                      const weft_shape_t *shape, bool is_sparse, bool is_sum) {
   const weft_named_attr_t attrs[4] = {
       weft_type_attr("dtype", (int)dtype), weft_shape_attr("shape", shape), weft_ps_shared_name(s->p, name),
       weft_text_attr("reduction_type", is_sum ? WEFT_STR("SUM") : WEFT_STR("MEAN"))};
@@ -87,7 +91,8 @@ static weft_output_t make_accumulator(weft_ps_sync_t *s, weft_str_t name, weft_d
                    attrs, 4, "%.*s", WEFT_STR_ARGS(name));
 }
 
-/* The sum of rows is divided by the number of workers, not, as a sparse mean would be, each row by how many had it. */
+/* The sum of rows is divided by the number of workers, not, as a sparse mean would be, each row by how many
+ * had it. */
 static void take_sparse(weft_ps_sync_t *s, weft_ps_cut_t *c, weft_output_t required) {
   const weft_named_attr_t dtype = weft_type_attr("dtype", (int)c->dtype);
   const weft_output_t in[2] = {c->sums, required};
@@ -177,8 +182,8 @@ static weft_node_t *drain(weft_ps_sync_t *s, weft_output_t queue, int num_compon
 }
 
 /* The same for an accumulator: something is added, so that taking does not wait. Its step is 0 afterwards. */
-static weft_node_t *reset_sums(weft_ps_sync_t *s, weft_output_t sums, weft_dtype_t dtype, const weft_shape_t *shape,
-                               bool is_sparse) {
+static weft_node_t *reset_sums(weft_ps_sync_t *s, weft_output_t sums, weft_dtype_t dtype,
+                               const weft_shape_t *shape, bool is_sparse) {
   weft_emitter_t *b = &s->b;
   const weft_named_attr_t type = weft_type_attr("dtype", (int)dtype);
   weft_output_t last = weft_emit_int(b, WEFT_I64, INT64_MAX, "parameter_server/init/last"), taken = {NULL, 0};
@@ -218,7 +223,8 @@ static weft_output_t assign(weft_ps_sync_t *s, weft_output_t variable, weft_outp
   return weft_emit(&s->b, "AssignVariableOp", in, 2, &dtype, 1, "parameter_server/init/assign");
 }
 
-static weft_node_t *enqueue(weft_ps_sync_t *s, const char *name, weft_output_t queue, const weft_output_t *values, int n) {
+static weft_node_t *enqueue(weft_ps_sync_t *s, const char *name, weft_output_t queue,
+                            const weft_output_t *values, int n) {
   weft_named_attr_t types;
   weft_output_t in[3] = {queue};
   for (int i = 0; i < n; i++) in[i + 1] = values[i];
@@ -320,7 +326,8 @@ static weft_node_t *make_update(weft_ps_sync_t *s, const weft_lane_copier_t *bas
 /* ---- the graph under its own names ---- */
 
 /* What the update waits for where the source waits for n: the updates among what n waits for. */
-static weft_node_t *side_of(weft_ps_sync_t *s, const weft_lane_copier_t *base, weft_node_t **sides, const weft_node_t *n) {
+static weft_node_t *side_of(weft_ps_sync_t *s, const weft_lane_copier_t *base, weft_node_t **sides,
+                            const weft_node_t *n) {
   if (!s->depends[n->id]) return base->copier.nodes[n->id];
   if (!s->waits[n->id]) return NULL; /* workers have done it before they pushed */
   if (sides[n->id] != NULL) return sides[n->id];
@@ -329,7 +336,8 @@ static weft_node_t *side_of(weft_ps_sync_t *s, const weft_lane_copier_t *base, w
   return sides[n->id];
 }
 
-static weft_node_t *update_side(weft_ps_sync_t *s, const weft_lane_copier_t *base, weft_node_t **sides, const weft_node_t *n) {
+static weft_node_t *update_side(weft_ps_sync_t *s, const weft_lane_copier_t *base, weft_node_t **sides,
+                                const weft_node_t *n) {
   weft_node_t *side = side_of(s, base, sides, n);
   while (s->num_todo > 0 && s->b.s == NULL) {
     const weft_node_t *at = s->todo[--s->num_todo];
@@ -341,7 +349,8 @@ static weft_node_t *update_side(weft_ps_sync_t *s, const weft_lane_copier_t *bas
   return side;
 }
 
-static weft_status_t *copy_update(weft_ps_sync_t *s, weft_lane_copier_t *base, weft_node_t **sides, const weft_node_t *n) {
+static weft_status_t *copy_update(weft_ps_sync_t *s, weft_lane_copier_t *base, weft_node_t **sides,
+                                  const weft_node_t *n) {
   weft_node_t like = *n, *copy = NULL; /* without control inputs: they are chosen below */
   like.num_controls = 0;
   WEFT_RETURN_IF_ERROR(weft_lane_copy(base, &like, &copy));
@@ -352,11 +361,13 @@ static weft_status_t *copy_update(weft_ps_sync_t *s, weft_lane_copier_t *base, w
   }
   for (int i = 0; i < n->num_controls; i++)
     weft_emit_control(&s->b, update_side(s, base, sides, n->controls[i]), copy);
-  if (s->moved[n->id]) copy->requested_device = weft_graph_intern(s->p->out->graph, s->p->places.servers[s->home[n->id]]);
+  if (s->moved[n->id])
+    copy->requested_device = weft_graph_intern(s->p->out->graph, s->p->places.servers[s->home[n->id]]);
   return copy->requested_device.data == NULL ? no_memory() : weft_emitter_end(&s->b);
 }
 
-/* In the step, what no batch is needed for is the update's: on a server, if it is not needed by workers alone. */
+/* In the step, what no batch is needed for is the update's: on a server, if it is not needed by workers
+ * alone. */
 static weft_status_t *copy_base(weft_ps_sync_t *s, weft_lane_copier_t *base) {
   const weft_lane_graph_t *l = &s->p->lanes;
   weft_node_t **sides = weft_calloc((size_t)l->g->num_nodes + 1, sizeof(*sides));
@@ -387,7 +398,8 @@ static weft_status_t *fill(weft_ps_sync_t *s) {
   if (status == NULL) update = make_update(s, &base);
   if (status == NULL) status = weft_emitter_end(&s->b);
   if (status == NULL) status = weft_ps_set_inits(p, &base.copier, init);
-  for (int i = 0; i < p->places.num_workers && status == NULL; i++) status = weft_ps_build_worker(s, &base, i);
+  for (int i = 0; i < p->places.num_workers && status == NULL; i++)
+    status = weft_ps_build_worker(s, &base, i);
   if (status == NULL) status = weft_ps_add_lane(p, -1, NULL, update);
   weft_lane_copier_deinit(&base);
   return status;
@@ -395,7 +407,8 @@ static weft_status_t *fill(weft_ps_sync_t *s) {
 
 weft_status_t *weft_ps_build_sync(weft_ps_t *p) {
   size_t n = (size_t)p->source->num_nodes + 1;
-  weft_ps_sync_t s = {.p = p, .b = {.g = p->out->graph, .device = p->places.servers[0]},
+  weft_ps_sync_t s = {.p = p,
+                      .b = {.g = p->out->graph, .device = p->places.servers[0]},
                       .required = p->places.num_workers - p->options.backup};
   s.depends = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.depends);
   s.follows = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.follows);
@@ -403,7 +416,9 @@ weft_status_t *weft_ps_build_sync(weft_ps_t *p) {
   s.moved = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.moved);
   s.home = weft_arena_calloc(&p->lanes.arena, n, sizeof *s.home);
   s.todo = weft_arena_calloc(&p->lanes.arena, n, sizeof(*s.todo));
-  if (s.depends == NULL || s.follows == NULL || s.waits == NULL || s.moved == NULL || s.home == NULL || s.todo == NULL) return no_memory();
+  if (s.depends == NULL || s.follows == NULL || s.waits == NULL || s.moved == NULL || s.home == NULL ||
+      s.todo == NULL)
+    return no_memory();
   weft_status_t *status = fill(&s);
   return weft_status_join(status, weft_emitter_end(&s.b));
 }

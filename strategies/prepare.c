@@ -1,25 +1,31 @@
-/* strategies/prepare.c - the graph as rewrites want it: only what is needed, no functional control flow, with shapes. */
+/* strategies/prepare.c - the graph as rewrites want it: only what is needed, no functional control flow, with
+ * shapes. */
 #include "strategies/prepare.h"
 
 #include "base/alloc.h"
 #include "graph/passes.h"
 #include "strategies/batch_norm.h"
-#include "strategies/gradient_shapes.h"
 #include "strategies/emit.h"
+#include "strategies/gradient_shapes.h"
 #include "strategies/lower.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing a graph for a strategy"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing a graph for a strategy");
+}
 
-weft_status_t *weft_find_named(const weft_graph_t *g, weft_str_t name, const char *what, weft_node_t **out, int *out_index) {
+weft_status_t *weft_find_named(const weft_graph_t *g, weft_str_t name, const char *what, weft_node_t **out,
+                               int *out_index) {
   weft_str_t node = name;
   int index = 0;
   if (!weft_tensor_name_parse(name, &node, &index)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' is no name for a %s", WEFT_STR_ARGS(name), what);
   }
   weft_node_t *n = weft_graph_find(g, node);
-  if (n == NULL) return WEFT_ERROR(NOT_FOUND, "the graph has no node '%.*s' to be a %s", WEFT_STR_ARGS(node), what);
+  if (n == NULL)
+    return WEFT_ERROR(NOT_FOUND, "the graph has no node '%.*s' to be a %s", WEFT_STR_ARGS(node), what);
   if (index >= n->num_outputs && (index > 0 || weft_str_find(name, ':') >= 0)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' has no output %d to be a %s", WEFT_STR_ARGS(node), index, what);
+    return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' has no output %d to be a %s", WEFT_STR_ARGS(node), index,
+                      what);
   }
   *out = n;
   *out_index = index;
@@ -45,8 +51,10 @@ weft_status_t *weft_copy_names(weft_arena_t *arena, weft_names_t names, weft_nam
 static weft_status_t *replace_by_placeholder(weft_graph_t *g, weft_node_t *n) {
   weft_str_t name = n->name;
   weft_shape_t shape = n->output_shapes == NULL ? WEFT_UNKNOWN_SHAPE : n->output_shapes[0];
-  weft_named_attr_t attrs[2] = {weft_type_attr("dtype", weft_dtype_base(n->output_types[0])), weft_shape_attr("shape", &shape)};
-  weft_node_spec_t spec = {.op = WEFT_STR("Placeholder"), .device = n->requested_device, .attrs = attrs, .num_attrs = 2};
+  weft_named_attr_t attrs[2] = {weft_type_attr("dtype", weft_dtype_base(n->output_types[0])),
+                                weft_shape_attr("shape", &shape)};
+  weft_node_spec_t spec = {
+      .op = WEFT_STR("Placeholder"), .device = n->requested_device, .attrs = attrs, .num_attrs = 2};
   weft_node_t *feed = NULL;
   weft_str_t other = weft_graph_unique_name(g, WEFT_STR("replaced"));
   if (other.data == NULL) return no_memory();
@@ -70,11 +78,14 @@ static weft_status_t *prepare_feeds(const weft_strategy_request_t *r, weft_graph
     weft_node_t *n = NULL;
     int index = 0;
     WEFT_RETURN_IF_ERROR(weft_find_named(g, r->feeds.items[i], "feed", &n, &index));
-    if (n->num_outputs == 0) return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' has no output that could be fed", WEFT_STR_ARGS(n->name));
+    if (n->num_outputs == 0)
+      return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' has no output that could be fed",
+                        WEFT_STR_ARGS(n->name));
     if (weft_node_is_placeholder(n)) continue;
     if (n->num_outputs > 1 || weft_dtype_is_ref(n->output_types[0])) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be fed under a strategy: it has %s", WEFT_STR_ARGS(n->name),
-                        WEFT_STR_ARGS(n->op->name), n->num_outputs > 1 ? "several outputs" : "a reference");
+      return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be fed under a strategy: it has %s",
+                        WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name),
+                        n->num_outputs > 1 ? "several outputs" : "a reference");
     }
     if (!has_shapes) WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(g));
     has_shapes = true;
@@ -88,7 +99,8 @@ typedef struct roots {
   weft_prepared_graph_t *out;
 } roots_t;
 
-static weft_status_t *add_roots(roots_t *k, weft_names_t names, const char *what, bool is_fetch, bool is_init) {
+static weft_status_t *add_roots(roots_t *k, weft_names_t names, const char *what, bool is_fetch,
+                                bool is_init) {
   for (int i = 0; i < names.n; i++) {
     weft_node_t *n = NULL;
     int index = 0;
@@ -144,20 +156,23 @@ static weft_status_t *expand(const weft_strategy_request_t *r, weft_graph_t *g, 
   return weft_pass_infer_loop_shapes(g);
 }
 
-/* One edge goes around `n`: to what n passes on there, or, of a control edge, to all of it. What n waits for is waited for. */
+/* One edge goes around `n`: to what n passes on there, or, of a control edge, to all of it. What n waits for
+ * is waited for. */
 static weft_status_t *go_around(weft_graph_t *g, const weft_node_t *n, const weft_fanout_edge_t *edge) {
   weft_node_t *to = edge->to;
   if (edge->input >= 0) weft_graph_set_input(to, edge->input, n->inputs[edge->output]);
   int control = -1;
   if (edge->input < 0) WEFT_RETURN_IF_ERROR(weft_graph_find_control(g, to, n, &control));
   if (control >= 0) WEFT_RETURN_IF_ERROR(weft_graph_replace_control(g, to, control, n->inputs[0].node));
-  for (int i = 1; i < n->num_inputs && edge->input < 0; i++) WEFT_RETURN_IF_ERROR(weft_graph_add_control(g, n->inputs[i].node, to));
-  for (int i = 0; i < n->num_controls; i++) WEFT_RETURN_IF_ERROR(weft_graph_add_control(g, n->controls[i], to));
+  for (int i = 1; i < n->num_inputs && edge->input < 0; i++)
+    WEFT_RETURN_IF_ERROR(weft_graph_add_control(g, n->inputs[i].node, to));
+  for (int i = 0; i < n->num_controls; i++)
+    WEFT_RETURN_IF_ERROR(weft_graph_add_control(g, n->controls[i], to));
   return NULL;
 }
 
-/* Edges go around what only passes many values on (the outputs of a function that was called): one of them may be a variable's
- * handle, and what touches a variable goes where that lives, with all the others. */
+/* Edges go around what only passes many values on (the outputs of a function that was called): one of them
+ * may be a variable's handle, and what touches a variable goes where that lives, with all the others. */
 static weft_status_t *pass_around(weft_graph_t *g) {
   weft_fanout_t fanout = {0};
   weft_status_t *s = weft_fanout_build(g, &fanout);
@@ -165,7 +180,8 @@ static weft_status_t *pass_around(weft_graph_t *g) {
     const weft_node_t *n = g->nodes[id];
     if (n == NULL || n->num_inputs == 0 || (n->flags & WEFT_OP_BUNDLE) == 0) continue;
     for (int at = fanout.begin[id]; at < fanout.begin[id + 1] && s == NULL; at++) {
-      bool is_merge = (fanout.edges[at].to->op->flags & WEFT_OP_MERGE) != 0; /* it waits for one of its inputs, and for nothing else */
+      bool is_merge = (fanout.edges[at].to->op->flags & WEFT_OP_MERGE) !=
+                      0; /* it waits for one of its inputs, and for nothing else */
       if (!is_merge) s = go_around(g, n, &fanout.edges[at]);
     }
   }
@@ -173,13 +189,15 @@ static weft_status_t *pass_around(weft_graph_t *g) {
   return s;
 }
 
-weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch_norms, weft_prepared_graph_t *out) {
+weft_status_t *weft_prepare(const weft_strategy_request_t *r, bool expands_batch_norms,
+                            weft_prepared_graph_t *out) {
   weft_graph_t *g = NULL;
   size_t num_names = (size_t)r->fetches.n + (size_t)r->targets.n + (size_t)r->inits.n;
   *out = (weft_prepared_graph_t){.roots = weft_calloc(num_names + 1, sizeof *out->roots),
-                           .feeds = weft_calloc((size_t)r->feeds.n + 1, sizeof(*out->feeds))};
+                                 .feeds = weft_calloc((size_t)r->feeds.n + 1, sizeof(*out->feeds))};
   weft_status_t *s = out->roots == NULL || out->feeds == NULL ? no_memory() : NULL;
-  if (s == NULL && r->fetches.n + r->targets.n == 0) s = WEFT_ERROR(INVALID_ARGUMENT, "a training step must fetch or run something");
+  if (s == NULL && r->fetches.n + r->targets.n == 0)
+    s = WEFT_ERROR(INVALID_ARGUMENT, "a training step must fetch or run something");
   if (s == NULL) s = weft_graph_copy(r->graph, &g);
   if (s == NULL) s = prepare_feeds(r, g);
   if (s == NULL) s = resolve(r, g, out);

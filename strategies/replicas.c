@@ -5,11 +5,14 @@
 
 enum { MAX_REPLICAS = 1024, FALLBACK_REPLICAS = 2 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the devices of replicas"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the devices of replicas");
+}
 
 /* ---- options ---- */
 
-weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value, weft_arena_t *arena, weft_names_t *out) {
+weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value, weft_arena_t *arena,
+                                          weft_names_t *out) {
   weft_str_t rest = value->text, part;
   int n = 0;
   while (weft_options_next(&rest, &part)) n++;
@@ -23,8 +26,8 @@ weft_status_t *weft_replicas_batch_option(const weft_option_value_t *value, weft
 }
 
 /* Numbers joined by '+'; the exponent of one is written without a sign. */
-static weft_status_t *ready_option(const char *strategy, const weft_option_value_t *value, weft_arena_t *arena,
-                                   weft_replicate_options_t *o) {
+static weft_status_t *ready_option(const char *strategy, const weft_option_value_t *value,
+                                   weft_arena_t *arena, weft_replicate_options_t *o) {
   weft_str_t rest = value->text, part;
   int n = 0;
   while (weft_options_next(&rest, &part)) n++;
@@ -34,7 +37,8 @@ static weft_status_t *ready_option(const char *strategy, const weft_option_value
   rest = value->text;
   for (int i = 0; i < n && weft_options_next(&rest, &part); i++) {
     if (!weft_options_number(part, &ready[i])) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "%s: option 'ready' has '%.*s', which is no number", strategy, WEFT_STR_ARGS(part));
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s: option 'ready' has '%.*s', which is no number", strategy,
+                        WEFT_STR_ARGS(part));
     }
   }
   o->ready = ready;
@@ -48,9 +52,10 @@ enum {
 #undef OPTION_AT
 };
 
-weft_status_t *weft_replicas_sum_options(const char *strategy, const weft_option_value_t *values, weft_arena_t *arena,
-                                         weft_replicate_options_t *o) {
-  static const weft_bucket_rule_t rules[] = {WEFT_BUCKETS_DDP, WEFT_BUCKETS_HOROVOD, WEFT_BUCKETS_PACK, WEFT_BUCKETS_NONE};
+weft_status_t *weft_replicas_sum_options(const char *strategy, const weft_option_value_t *values,
+                                         weft_arena_t *arena, weft_replicate_options_t *o) {
+  static const weft_bucket_rule_t rules[] = {WEFT_BUCKETS_DDP, WEFT_BUCKETS_HOROVOD, WEFT_BUCKETS_PACK,
+                                             WEFT_BUCKETS_NONE};
   WEFT_RETURN_IF_ERROR(weft_replicas_batch_option(&values[AT_batch], arena, &o->batch));
   WEFT_RETURN_IF_ERROR(ready_option(strategy, &values[AT_ready], arena, o));
   o->fusion = rules[values[AT_fusion].i];
@@ -62,7 +67,8 @@ weft_status_t *weft_replicas_sum_options(const char *strategy, const weft_option
     o->fusion = WEFT_BUCKETS_PACK;
     o->limits.cap = values[AT_bytes_per_pack].i;
   }
-  if (values[AT_timeout].number < 0) return WEFT_ERROR(INVALID_ARGUMENT, "%s: option 'timeout' cannot be below 0", strategy);
+  if (values[AT_timeout].number < 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: option 'timeout' cannot be below 0", strategy);
   o->is_ordered = values[AT_order].i == 1;
   o->sum = values[AT_reduce].i == 1 ? WEFT_SUM_ON_ONE : WEFT_SUM_BY_COLLECTIVES;
   o->hint = values[AT_algorithm].text;
@@ -95,7 +101,9 @@ weft_str_t weft_replicas_named_device(weft_arena_t *arena, weft_str_t task, weft
   return device;
 }
 
-static bool leads(const weft_task_devices_t *t) { return weft_str_is(t->job, "chief") || weft_str_is(t->job, "master"); }
+static bool leads(const weft_task_devices_t *t) {
+  return weft_str_is(t->job, "chief") || weft_str_is(t->job, "master");
+}
 static bool works(const weft_task_devices_t *t) { return leads(t) || weft_str_is(t->job, "worker"); }
 
 /* The only task, or the first that works. NULL: no cluster is known. */
@@ -127,7 +135,8 @@ static bool is_local(const weft_cluster_view_t *c) {
 }
 
 static weft_status_t *too_many(const char *strategy, int replicas, int there_are) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s: %d replicas, but the task has %d CPU device%s: start it with weft server --cpus %d",
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "%s: %d replicas, but the task has %d CPU device%s: start it with weft server --cpus %d",
                     strategy, replicas, there_are, there_are == 1 ? "" : "s", replicas);
 }
 
@@ -156,7 +165,8 @@ static int count_local(const weft_replicas_t *replicas, weft_str_t task) {
     int64_t at = 0;
     bool is_here = device.length > task.length && memcmp(device.data, task.data, task.length) == 0;
     weft_str_t number = weft_str_of(device.data + colon + 1, device.length - (size_t)(colon + 1));
-    if (is_here && colon >= 0 && weft_str_to_i64(number, &at) && at >= n && at < MAX_REPLICAS) n = (int)at + 1;
+    if (is_here && colon >= 0 && weft_str_to_i64(number, &at) && at >= n && at < MAX_REPLICAS)
+      n = (int)at + 1;
   }
   return n;
 }
@@ -173,18 +183,20 @@ void weft_replicas_use(const weft_replicas_t *replicas, weft_replicate_options_t
   out->num_local_cpus = replicas->num_local_cpus;
 }
 
-static weft_status_t *add_named(weft_str_t devices, weft_str_t task, weft_arena_t *arena, weft_replicas_t *out) {
+static weft_status_t *add_named(weft_str_t devices, weft_str_t task, weft_arena_t *arena,
+                                weft_replicas_t *out) {
   weft_str_t rest = devices, part;
   int n = 0;
   while (weft_options_next(&rest, &part)) n++;
   WEFT_RETURN_IF_ERROR(make_room(arena, n, out));
   rest = devices;
-  while (weft_options_next(&rest, &part)) WEFT_RETURN_IF_ERROR(add(out, weft_replicas_named_device(arena, task, part)));
+  while (weft_options_next(&rest, &part))
+    WEFT_RETURN_IF_ERROR(add(out, weft_replicas_named_device(arena, task, part)));
   return NULL;
 }
 
-weft_status_t *weft_replicas_in_task(const char *strategy, const weft_cluster_view_t *cluster, int count, weft_str_t devices,
-                                     weft_arena_t *arena, weft_replicas_t *out) {
+weft_status_t *weft_replicas_in_task(const char *strategy, const weft_cluster_view_t *cluster, int count,
+                                     weft_str_t devices, weft_arena_t *arena, weft_replicas_t *out) {
   const weft_task_devices_t *t = find_task(cluster);
   weft_str_t task = weft_replicas_task(cluster);
   int there_are = devices_of(cluster, t);
@@ -196,7 +208,8 @@ weft_status_t *weft_replicas_in_task(const char *strategy, const weft_cluster_vi
   } else {
     int has = is_local(cluster) ? t == NULL ? 0 : t->num_cpus : there_are; /* not what it could be given */
     if (count == 0) count = has > 1 || (!is_local(cluster) && has > 0) ? has : FALLBACK_REPLICAS;
-    if (count > MAX_REPLICAS) return WEFT_ERROR(INVALID_ARGUMENT, "%s: %d replicas are too many", strategy, count);
+    if (count > MAX_REPLICAS)
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s: %d replicas are too many", strategy, count);
     if (!is_local(cluster) && there_are > 0 && count > there_are) return too_many(strategy, count, there_are);
     WEFT_RETURN_IF_ERROR(make_room(arena, count, out));
     for (int i = 0; i < count; i++) WEFT_RETURN_IF_ERROR(add(out, weft_replicas_device(arena, task, i)));
@@ -206,34 +219,38 @@ weft_status_t *weft_replicas_in_task(const char *strategy, const weft_cluster_vi
   return NULL;
 }
 
-static weft_status_t *add_task(const weft_task_devices_t *t, int per_task, const char *strategy, weft_arena_t *arena,
-                               weft_replicas_t *out) {
+static weft_status_t *add_task(const weft_task_devices_t *t, int per_task, const char *strategy,
+                               weft_arena_t *arena, weft_replicas_t *out) {
   int n = per_task > 0 ? per_task : t->num_cpus > 0 ? t->num_cpus : 1;
   if (t->num_cpus > 0 && n > t->num_cpus) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s: per_worker=%d, but %.*s has %d CPU device%s: start it with weft server --cpus %d",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "%s: per_worker=%d, but %.*s has %d CPU device%s: start it with weft server --cpus %d",
                       strategy, n, WEFT_STR_ARGS(t->task), t->num_cpus, t->num_cpus == 1 ? "" : "s", n);
   }
   for (int i = 0; i < n; i++) WEFT_RETURN_IF_ERROR(add(out, weft_replicas_device(arena, t->task, i)));
   return NULL;
 }
 
-weft_status_t *weft_replicas_on_tasks(const char *strategy, const weft_cluster_view_t *cluster, int tasks, int per_task,
-                                      weft_arena_t *arena, weft_replicas_t *out) {
+weft_status_t *weft_replicas_on_tasks(const char *strategy, const weft_cluster_view_t *cluster, int tasks,
+                                      int per_task, weft_arena_t *arena, weft_replicas_t *out) {
   int there_are = 0, taken = 0;
-  if (per_task > MAX_REPLICAS || tasks > MAX_REPLICAS) return WEFT_ERROR(INVALID_ARGUMENT, "%s: too many replicas", strategy);
+  if (per_task > MAX_REPLICAS || tasks > MAX_REPLICAS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: too many replicas", strategy);
   if (is_local(cluster)) {
     int n = (tasks > 0 ? tasks : FALLBACK_REPLICAS) * (per_task > 0 ? per_task : 1);
     return weft_replicas_in_task(strategy, cluster, n, weft_str(""), arena, out);
   }
   for (int i = 0; i < cluster->num_tasks; i++) there_are += works(&cluster->tasks[i]);
-  if (there_are == 0) return WEFT_ERROR(INVALID_ARGUMENT, "%s: the cluster has no task of job worker", strategy);
+  if (there_are == 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: the cluster has no task of job worker", strategy);
   if (tasks > there_are) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s: workers=%d, but the cluster has %d task%s of job worker", strategy, tasks, there_are,
-                      there_are == 1 ? "" : "s");
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: workers=%d, but the cluster has %d task%s of job worker",
+                      strategy, tasks, there_are, there_are == 1 ? "" : "s");
   }
   if (tasks == 0) tasks = there_are;
   int most = 1;
-  for (int i = 0; i < cluster->num_tasks; i++) most = cluster->tasks[i].num_cpus > most ? cluster->tasks[i].num_cpus : most;
+  for (int i = 0; i < cluster->num_tasks; i++)
+    most = cluster->tasks[i].num_cpus > most ? cluster->tasks[i].num_cpus : most;
   WEFT_RETURN_IF_ERROR(make_room(arena, tasks * (per_task > most ? per_task : most), out));
   for (int pass = 0; pass < 2; pass++) { /* who leads comes first */
     for (int i = 0; i < cluster->num_tasks && taken < tasks; i++) {
@@ -248,14 +265,15 @@ weft_status_t *weft_replicas_on_tasks(const char *strategy, const weft_cluster_v
 
 enum { AT_REPLICAS, AT_DEVICES }; /* WEFT_TASK_OPTIONS */
 
-weft_status_t *weft_replicas_begin(const weft_strategy_t *self, const weft_strategy_request_t *r, const weft_option_def_t *defs,
-                                   int num_options, weft_option_value_t *values, weft_rewrite_t *out,
+weft_status_t *weft_replicas_begin(const weft_strategy_t *self, const weft_strategy_request_t *r,
+                                   const weft_option_def_t *defs, int num_options,
+                                   weft_option_value_t *values, weft_rewrite_t *out,
                                    weft_replicate_options_t *o) {
   weft_replicas_t replicas = {0};
   o->strategy = self->name;
   WEFT_RETURN_IF_ERROR(weft_options_parse(self->name, defs, num_options, r->options, values));
-  WEFT_RETURN_IF_ERROR(weft_replicas_in_task(self->name, r->cluster, (int)values[AT_REPLICAS].i, values[AT_DEVICES].text,
-                                             &out->arena, &replicas));
+  WEFT_RETURN_IF_ERROR(weft_replicas_in_task(self->name, r->cluster, (int)values[AT_REPLICAS].i,
+                                             values[AT_DEVICES].text, &out->arena, &replicas));
   weft_replicas_use(&replicas, o, out);
   return NULL;
 }

@@ -10,8 +10,8 @@
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for replicas"); }
 
 /* What the options name, else what the request says is fed by rows. */
-static weft_status_t *find_batches(const weft_replication_t *r, const weft_strategy_request_t *request, weft_arena_t *arena,
-                                   weft_spread_options_t *out) {
+static weft_status_t *find_batches(const weft_replication_t *r, const weft_strategy_request_t *request,
+                                   weft_arena_t *arena, weft_spread_options_t *out) {
   const weft_replicate_options_t *o = r->o;
   const weft_graph_t *g = r->source.graph;
   const weft_names_t *names = o->batch.n > 0 ? &o->batch : &request->batches;
@@ -22,8 +22,8 @@ static weft_status_t *find_batches(const weft_replication_t *r, const weft_strat
     int index = 0;
     WEFT_RETURN_IF_ERROR(weft_find_named(g, names->items[i], "batch", &n, &index));
     if (!weft_node_is_placeholder(n)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "%s: node '%.*s' (%.*s) is no placeholder that could be a batch", o->strategy,
-                        WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name));
+      return WEFT_ERROR(INVALID_ARGUMENT, "%s: node '%.*s' (%.*s) is no placeholder that could be a batch",
+                        o->strategy, WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name));
     }
     batch[i] = n;
   }
@@ -69,7 +69,8 @@ static weft_status_t *start(weft_replication_t *r) {
   for (int i = 0; i < r->n; i++) {
     char prefix[32] = "";
     if (i > 0) snprintf(prefix, sizeof prefix, "replica_%d/", i);
-    WEFT_RETURN_IF_ERROR(weft_copier_init(&r->copiers[i], r->source.graph, r->to, weft_str(prefix), r->o->devices[i]));
+    WEFT_RETURN_IF_ERROR(
+        weft_copier_init(&r->copiers[i], r->source.graph, r->to, weft_str(prefix), r->o->devices[i]));
     r->copiers[i].drops_colocation = true;
   }
   return NULL;
@@ -79,13 +80,15 @@ static weft_status_t *start(weft_replication_t *r) {
 static weft_status_t *drop_unused(weft_replication_t *r) {
   int n = 0;
   const weft_prepared_graph_t *p = &r->source;
-  weft_node_t **keep = weft_arena_calloc(&r->arena, (size_t)p->num_roots + (size_t)p->num_feeds + 2, sizeof(*keep));
+  weft_node_t **keep =
+      weft_arena_calloc(&r->arena, (size_t)p->num_roots + (size_t)p->num_feeds + 2, sizeof(*keep));
   if (keep == NULL) return no_memory();
   for (int i = 0; i < p->num_roots; i++) keep[n++] = weft_graph_find(r->to, p->roots[i].node->name);
   for (int i = 0; i < p->num_feeds; i++) keep[n++] = weft_graph_find(r->to, p->feeds[i]->name);
   if (r->accumulate_init != NULL) keep[n++] = r->accumulate_init;
   for (int i = 0; i < n; i++) {
-    if (keep[i] == NULL) return WEFT_ERROR(INTERNAL, "a name of the request was lost by strategy %s", r->o->strategy);
+    if (keep[i] == NULL)
+      return WEFT_ERROR(INTERNAL, "a name of the request was lost by strategy %s", r->o->strategy);
   }
   return weft_pass_prune(r->to, keep, n);
 }
@@ -131,10 +134,12 @@ static weft_status_t *note_all(weft_replication_t *r) {
   weft_rewrite_t *out = r->out;
   weft_status_t *s = NULL;
   if (r->source.num_expanded > 0) {
-    s = weft_rewrite_note(out, "%d fused batch normalisations taken apart: their statistics are those of the whole batch",
-                          r->source.num_expanded);
+    s = weft_rewrite_note(
+        out, "%d fused batch normalisations taken apart: their statistics are those of the whole batch",
+        r->source.num_expanded);
   }
-  for (int i = 0; i < r->plan.num_notes && s == NULL; i++) s = weft_rewrite_note(out, "%.*s", WEFT_STR_ARGS(r->plan.notes[i]));
+  for (int i = 0; i < r->plan.num_notes && s == NULL; i++)
+    s = weft_rewrite_note(out, "%.*s", WEFT_STR_ARGS(r->plan.notes[i]));
   return s;
 }
 

@@ -18,15 +18,18 @@
 
 struct weft_accumulation {
   weft_output_t is_first, is_last; /* bool, on replica 0 */
-  weft_output_t *rows;             /* by batch: double, of the round, this step's included; node NULL: not needed yet */
-  weft_node_t *init;               /* NoOp: sets all that is kept to zero */
+  weft_output_t *rows; /* by batch: double, of the round, this step's included; node NULL: not needed yet */
+  weft_node_t *init;   /* NoOp: sets all that is kept to zero */
   int num_kept;
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the accumulation of gradients"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the accumulation of gradients");
+}
 
 /* A variable that starts as zeros. */
-static weft_output_t keep(weft_replication_t *r, int dtype, const weft_shape_t *shape, const char *what, int replica) {
+static weft_output_t keep(weft_replication_t *r, int dtype, const weft_shape_t *shape, const char *what,
+                          int replica) {
   weft_emitter_t *e = &r->e;
   int number = r->accumulation->num_kept++;
   weft_shape_t any = WEFT_UNKNOWN_SHAPE, start = *shape;
@@ -41,11 +44,14 @@ static weft_output_t keep(weft_replication_t *r, int dtype, const weft_shape_t *
   weft_output_t handle = weft_emit(e, "VarHandleOp", NULL, 0, attrs, 3, "%s", name);
   weft_output_t dims = weft_emit_ints(e, WEFT_I64, start.dims, start.rank, "replica_%d/weft/kept_%s_%d/shape",
                                       replica, what, number);
-  weft_output_t zero = weft_emit_number(e, dtype, 0, "replica_%d/weft/kept_%s_%d/zero", replica, what, number);
-  weft_output_t zeros = weft_emit2(e, "Fill", dims, zero, "replica_%d/weft/kept_%s_%d/zeros", replica, what, number);
+  weft_output_t zero =
+      weft_emit_number(e, dtype, 0, "replica_%d/weft/kept_%s_%d/zero", replica, what, number);
+  weft_output_t zeros =
+      weft_emit2(e, "Fill", dims, zero, "replica_%d/weft/kept_%s_%d/zeros", replica, what, number);
   weft_output_t inputs[2] = {handle, zeros};
   weft_named_attr_t type = weft_type_attr("dtype", dtype);
-  weft_output_t set = weft_emit(e, "AssignVariableOp", inputs, 2, &type, 1, "replica_%d/weft/kept_%s_%d/init", replica, what, number);
+  weft_output_t set = weft_emit(e, "AssignVariableOp", inputs, 2, &type, 1, "replica_%d/weft/kept_%s_%d/init",
+                                replica, what, number);
   weft_emit_control(e, set.node, r->accumulation->init);
   return handle;
 }
@@ -53,15 +59,18 @@ static weft_output_t keep(weft_replication_t *r, int dtype, const weft_shape_t *
 static weft_output_t read(weft_replication_t *r, weft_output_t handle, int dtype) {
   if (r->e.s != NULL) return handle;
   weft_named_attr_t type = weft_type_attr("dtype", dtype);
-  return weft_emit(&r->e, "ReadVariableOp", &handle, 1, &type, 1, "%.*s/read", WEFT_STR_ARGS(handle.node->name));
+  return weft_emit(&r->e, "ReadVariableOp", &handle, 1, &type, 1, "%.*s/read",
+                   WEFT_STR_ARGS(handle.node->name));
 }
 
 /* `value`, once the variable holds it. */
-static weft_output_t write(weft_replication_t *r, weft_output_t handle, weft_output_t value, int dtype, weft_output_t result) {
+static weft_output_t write(weft_replication_t *r, weft_output_t handle, weft_output_t value, int dtype,
+                           weft_output_t result) {
   if (r->e.s != NULL) return result;
   weft_output_t inputs[2] = {handle, value};
   weft_named_attr_t type = weft_type_attr("dtype", dtype);
-  weft_output_t set = weft_emit(&r->e, "AssignVariableOp", inputs, 2, &type, 1, "%.*s/set", WEFT_STR_ARGS(handle.node->name));
+  weft_output_t set =
+      weft_emit(&r->e, "AssignVariableOp", inputs, 2, &type, 1, "%.*s/set", WEFT_STR_ARGS(handle.node->name));
   weft_output_t out = weft_emit1(&r->e, "Identity", result, "%.*s/done", WEFT_STR_ARGS(handle.node->name));
   weft_emit_control(&r->e, set.node, out.node);
   return out;
@@ -70,8 +79,10 @@ static weft_output_t write(weft_replication_t *r, weft_output_t handle, weft_out
 /* x in the first step of a round, else what is kept and x. */
 static weft_output_t add_to(weft_replication_t *r, weft_output_t handle, weft_output_t x, int dtype) {
   if (r->e.s != NULL) return x;
-  weft_output_t sum = weft_emit2(&r->e, "AddV2", read(r, handle, dtype), x, "%.*s/plus", WEFT_STR_ARGS(handle.node->name));
-  weft_output_t next = weft_emit3(&r->e, "SelectV2", r->accumulation->is_first, x, sum, "%.*s/next", WEFT_STR_ARGS(handle.node->name));
+  weft_output_t sum =
+      weft_emit2(&r->e, "AddV2", read(r, handle, dtype), x, "%.*s/plus", WEFT_STR_ARGS(handle.node->name));
+  weft_output_t next = weft_emit3(&r->e, "SelectV2", r->accumulation->is_first, x, sum, "%.*s/next",
+                                  WEFT_STR_ARGS(handle.node->name));
   return write(r, handle, next, dtype, next);
 }
 
@@ -85,7 +96,8 @@ static void count_steps(weft_replication_t *r) {
                 one = weft_emit_int(e, WEFT_I64, 1, "weft/round/one");
   weft_output_t steps = weft_emit_int(e, WEFT_I64, r->o->accumulate, "weft/round/steps"),
                 last = weft_emit_int(e, WEFT_I64, r->o->accumulate - 1, "weft/round/last");
-  weft_output_t next = weft_emit2(e, "FloorMod", weft_emit2(e, "AddV2", at, one, "weft/round/next"), steps, "weft/round/next_in_round");
+  weft_output_t next = weft_emit2(e, "FloorMod", weft_emit2(e, "AddV2", at, one, "weft/round/next"), steps,
+                                  "weft/round/next_in_round");
   a->is_first = weft_emit2(e, "Equal", at, zero, "weft/round/is_first");
   a->is_last = write(r, handle, next, WEFT_I64, weft_emit2(e, "Equal", at, last, "weft/round/is_last"));
 }
@@ -128,11 +140,13 @@ static weft_output_t power_of(weft_replication_t *r, weft_output_t x, int expone
   return power;
 }
 
-void weft_replication_accumulate(weft_replication_t *r, weft_output_t of, const weft_shape_t *shape, weft_output_t *values, int degree) {
+void weft_replication_accumulate(weft_replication_t *r, weft_output_t of, const weft_shape_t *shape,
+                                 weft_output_t *values, int degree) {
   int dtype = weft_base_type_of(of), batch = weft_replication_batch_of(r, of.node);
   if (start(r) == NULL) return;
   if (degree < 0 || (degree > 0 && !weft_dtype_is_floating(dtype))) {
-    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be accumulated over steps: it grows as rows become fewer",
+    r->e.s = WEFT_ERROR(INVALID_ARGUMENT,
+                        "node '%.*s' (%.*s) cannot be accumulated over steps: it grows as rows become fewer",
                         WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
     return;
   }
@@ -140,11 +154,13 @@ void weft_replication_accumulate(weft_replication_t *r, weft_output_t of, const 
     weft_output_t x = values[i];
     r->e.device = r->o->devices[i];
     if (degree > 0) {
-      weft_output_t rows = weft_emit_cast(&r->e, weft_replication_rows_on(r, batch, i), dtype, "replica_%d/weft/rows", i);
+      weft_output_t rows =
+          weft_emit_cast(&r->e, weft_replication_rows_on(r, batch, i), dtype, "replica_%d/weft/rows", i);
       x = weft_emit2(&r->e, "MulNoNan", x, power_of(r, rows, degree), "replica_%d/weft/by_rows", i);
     }
     weft_output_t sum = add_to(r, keep(r, dtype, shape, "gradient", i), x, dtype);
-    weft_output_t parts = weft_emit2(&r->e, "Switch", sum, r->accumulation->is_last, "replica_%d/weft/if_last", i);
+    weft_output_t parts =
+        weft_emit2(&r->e, "Switch", sum, r->accumulation->is_last, "replica_%d/weft/if_last", i);
     values[i] = (weft_output_t){parts.node, 1};
   }
 }
@@ -154,7 +170,8 @@ void weft_replication_per_row(weft_replication_t *r, weft_output_t of, weft_outp
   weft_output_t rows = rows_of_round(r, weft_replication_batch_of(r, of.node));
   for (int i = 0; i < r->n; i++) {
     r->e.device = r->o->devices[i];
-    weft_output_t by = weft_emit_cast(&r->e, power_of(r, rows, degree), weft_base_type_of(of), "replica_%d/weft/all_rows", i);
+    weft_output_t by = weft_emit_cast(&r->e, power_of(r, rows, degree), weft_base_type_of(of),
+                                      "replica_%d/weft/all_rows", i);
     values[i] = weft_emit2(&r->e, "RealDiv", values[i], by, "replica_%d/weft/per_row", i);
   }
 }
@@ -162,7 +179,8 @@ void weft_replication_per_row(weft_replication_t *r, weft_output_t of, weft_outp
 weft_status_t *weft_replication_gate_updates(weft_replication_t *r) {
   if (r->accumulation == NULL) return NULL;
   size_t num = (size_t)r->source.graph->num_nodes + 1;
-  bool *in_step = weft_arena_calloc(&r->arena, num, sizeof *in_step), *in_init = weft_arena_calloc(&r->arena, num, sizeof *in_init);
+  bool *in_step = weft_arena_calloc(&r->arena, num, sizeof *in_step),
+       *in_init = weft_arena_calloc(&r->arena, num, sizeof *in_init);
   if (in_step == NULL || in_init == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(weft_replication_mark_reached(r, false, in_step));
   WEFT_RETURN_IF_ERROR(weft_replication_mark_reached(r, true, in_init));
@@ -170,11 +188,13 @@ weft_status_t *weft_replication_gate_updates(weft_replication_t *r) {
     r->e.device = r->o->devices[i];
     weft_output_t is_last = r->accumulation->is_last;
     weft_output_t parts = weft_emit2(&r->e, "Switch", is_last, is_last, "replica_%d/weft/applies", i);
-    weft_output_t applies = weft_emit1(&r->e, "Identity", (weft_output_t){parts.node, 1}, "replica_%d/weft/applies/now", i);
+    weft_output_t applies =
+        weft_emit1(&r->e, "Identity", (weft_output_t){parts.node, 1}, "replica_%d/weft/applies/now", i);
     for (int at = 0; at < r->source.graph->num_live; at++) {
       const weft_node_t *n = r->order[at];
       if (r->plan.run[n->id] != WEFT_RUN_UPDATE || !in_step[n->id] || in_init[n->id]) continue;
-      if (r->copiers[i].copies[n->id] != NULL) weft_emit_control(&r->e, applies.node, r->copiers[i].copies[n->id]);
+      if (r->copiers[i].copies[n->id] != NULL)
+        weft_emit_control(&r->e, applies.node, r->copiers[i].copies[n->id]);
     }
   }
   r->accumulate_init = r->accumulation->init;

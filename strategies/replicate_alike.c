@@ -144,8 +144,11 @@ weft_status_t *weft_replication_check_alike(weft_replication_t *r, const bool *i
     weft_output_t no_dims = weft_emit_ints(e, WEFT_I64, &zero, 0, "replica_%d/weft/alike/scalar", i);
     weft_output_t inputs[2] = {weft_emit2(e, "Reshape", equal, no_dims, "replica_%d/weft/is_alike", i),
                                {NULL, 0}};
-    inputs[1] = weft_emit_string(e, WEFT_STR("the graph of this worker, or the checkpoint that it starts from, is not that of all others"),
-                                 "replica_%d/weft/alike/message", i);
+    inputs[1] = weft_emit_string(
+        e,
+        WEFT_STR(
+            "the graph of this worker, or the checkpoint that it starts from, is not that of all others"),
+        "replica_%d/weft/alike/message", i);
     static const int types[1] = {WEFT_STRING};
     weft_named_attr_t t = {WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = 1}};
     t.value.list.types = types;

@@ -10,7 +10,9 @@
 #include "base/alloc.h"
 #include "strategies/replicate_alike.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for replicas of several workers"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for replicas of several workers");
+}
 
 static weft_output_t *new_outputs(weft_replication_t *r) {
   weft_output_t *out = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *out);
@@ -46,8 +48,9 @@ void weft_replication_places_between(weft_replication_t *r, int batch, weft_outp
   for (int i = 0; i < r->n && e->s == NULL; i++) {
     weft_output_t rows = weft_replication_rows_on(r, batch, i);
     e->device = r->o->devices[i];
-    own[i] = counts[i] = weft_emit2(e, "Reshape", rows, weft_emit_ints(e, WEFT_I64, &one, 1, "replica_%d/weft/place/one", i),
-                                    "replica_%d/weft/place/rows", i);
+    own[i] = counts[i] =
+        weft_emit2(e, "Reshape", rows, weft_emit_ints(e, WEFT_I64, &one, 1, "replica_%d/weft/place/one", i),
+                   "replica_%d/weft/place/rows", i);
   }
   weft_replication_collective(r, "CollectiveGatherV2", NULL, 0, "gather_rows", counts);
   for (int i = 0; i < r->n && e->s == NULL; i++) {
@@ -58,10 +61,12 @@ void weft_replication_places_between(weft_replication_t *r, int batch, weft_outp
     weft_output_t axis = weft_emit_ints(e, WEFT_I64, &zero, 1, "replica_%d/weft/place/axis", i);
     weft_output_t at = weft_emit_int(e, WEFT_I32, 0, "replica_%d/weft/place/concat_axis", i);
     weft_named_attr_t keeps = weft_bool_attr("keep_dims", true);
-    const weft_output_t mine[2] = {weft_emit3(e, "Slice", counts[i], begin, up_to, "replica_%d/weft/place/ranks", i), axis};
+    const weft_output_t mine[2] = {
+        weft_emit3(e, "Slice", counts[i], begin, up_to, "replica_%d/weft/place/ranks", i), axis};
     const weft_output_t all[2] = {counts[i], axis};
-    const weft_output_t parts[4] = {weft_emit(e, "Sum", mine, 2, &keeps, 1, "replica_%d/weft/place/begin", i), own[i],
-                                    weft_emit(e, "Sum", all, 2, &keeps, 1, "replica_%d/weft/place/all", i), at};
+    const weft_output_t parts[4] = {
+        weft_emit(e, "Sum", mine, 2, &keeps, 1, "replica_%d/weft/place/begin", i), own[i],
+        weft_emit(e, "Sum", all, 2, &keeps, 1, "replica_%d/weft/place/all", i), at};
     out[i] = weft_emit(e, "ConcatV2", parts, 4, NULL, 0, "replica_%d/weft/place", i);
   }
   e->device = device;
@@ -70,7 +75,8 @@ void weft_replication_places_between(weft_replication_t *r, int batch, weft_outp
 /* ---- broadcast ---- */
 
 static bool can_be_sent(int dtype) {
-  return dtype == WEFT_BOOL || dtype == WEFT_F32 || dtype == WEFT_F16 || dtype == WEFT_F64 || dtype == WEFT_I32 || dtype == WEFT_I64;
+  return dtype == WEFT_BOOL || dtype == WEFT_F32 || dtype == WEFT_F16 || dtype == WEFT_F64 ||
+         dtype == WEFT_I32 || dtype == WEFT_I64;
 }
 
 static void remember(weft_replication_t *r, const weft_node_t *of, const weft_output_t *values) {
@@ -85,7 +91,8 @@ static void remember(weft_replication_t *r, const weft_node_t *of, const weft_ou
   r->sent = sent;
 }
 
-void weft_replication_broadcast(weft_replication_t *r, const weft_node_t *of, int root, weft_output_t *values) {
+void weft_replication_broadcast(weft_replication_t *r, const weft_node_t *of, int root,
+                                weft_output_t *values) {
   weft_emitter_t *e = &r->e;
   weft_named_attr_t hint = weft_text_attr("communication_hint", r->o->hint);
   if (e->s != NULL || !can_be_sent(weft_base_type_of(values[0]))) return;
@@ -135,7 +142,8 @@ static void cast_all(weft_replication_t *r, weft_output_t *values, int dtype) {
   }
 }
 
-/* Gathers take equal numbers of rows only: all are filled up to the largest, and what was filled up is dropped. */
+/* Gathers take equal numbers of rows only: all are filled up to the largest, and what was filled up is
+ * dropped. */
 static void gather_rows(weft_replication_t *r, weft_output_t *values) {
   weft_emitter_t *e = &r->e;
   weft_output_t *counts = new_outputs(r), *own = new_outputs(r);
@@ -162,11 +170,18 @@ static void gather_rows(weft_replication_t *r, weft_output_t *values) {
     weft_named_attr_t as = weft_type_attr("out_type", WEFT_I64);
     weft_output_t shape = weft_emit(e, "Shape", &values[i], 1, &as, 1, "replica_%d/weft/gather/own_shape", i);
     weft_output_t all = weft_emit_ints(e, WEFT_I64, &(int64_t){-1}, 1, "replica_%d/weft/gather/all", i);
-    weft_output_t row_shape = weft_emit3(e, "Slice", shape, one_row, all, "replica_%d/weft/gather/row_shape", i);
-    weft_output_t parts[3] = {weft_emit2(e, "Reshape", missing, one_row, "replica_%d/weft/gather/missing_rows", i), row_shape, axis};
-    weft_output_t fill_shape = weft_emit(e, "ConcatV2", parts, 3, NULL, 0, "replica_%d/weft/gather/fill_shape", i);
-    weft_output_t number = e->s == NULL ? weft_emit_number(e, weft_base_type_of(values[i]), 0, "replica_%d/weft/gather/nothing", i) : axis;
-    weft_output_t filled[3] = {values[i], weft_emit2(e, "Fill", fill_shape, number, "replica_%d/weft/gather/fill", i), axis};
+    weft_output_t row_shape =
+        weft_emit3(e, "Slice", shape, one_row, all, "replica_%d/weft/gather/row_shape", i);
+    weft_output_t parts[3] = {
+        weft_emit2(e, "Reshape", missing, one_row, "replica_%d/weft/gather/missing_rows", i), row_shape,
+        axis};
+    weft_output_t fill_shape =
+        weft_emit(e, "ConcatV2", parts, 3, NULL, 0, "replica_%d/weft/gather/fill_shape", i);
+    weft_output_t number = e->s == NULL ? weft_emit_number(e, weft_base_type_of(values[i]), 0,
+                                                           "replica_%d/weft/gather/nothing", i)
+                                        : axis;
+    weft_output_t filled[3] = {
+        values[i], weft_emit2(e, "Fill", fill_shape, number, "replica_%d/weft/gather/fill", i), axis};
     own[i] = most;
     values[i] = weft_emit(e, "ConcatV2", filled, 3, NULL, 0, "replica_%d/weft/gather/filled", i);
   }
@@ -228,7 +243,8 @@ weft_status_t *weft_replication_mark_reached(const weft_replication_t *r, bool i
   return NULL;
 }
 
-/* The value that an initialiser assigns comes from replica 0 of all, also where every worker could compute it. */
+/* The value that an initialiser assigns comes from replica 0 of all, also where every worker could compute
+ * it. */
 static void take_from_chief(weft_replication_t *r, const weft_node_t *n) {
   int input = n->op->update_grad_input;
   weft_output_t *values = new_outputs(r);
@@ -236,12 +252,14 @@ static void take_from_chief(weft_replication_t *r, const weft_node_t *n) {
   if (weft_replication_spread(r, n->inputs[input])->kind == WEFT_SPREAD_ONCE) return; /* has been sent */
   for (int i = 0; i < r->n; i++) values[i] = r->copiers[i].copies[n->id]->inputs[input];
   weft_replication_broadcast(r, n, 0, values);
-  for (int i = 0; i < r->n && r->e.s == NULL; i++) weft_graph_set_input(r->copiers[i].copies[n->id], input, values[i]);
+  for (int i = 0; i < r->n && r->e.s == NULL; i++)
+    weft_graph_set_input(r->copiers[i].copies[n->id], input, values[i]);
 }
 
 weft_status_t *weft_replication_agree(weft_replication_t *r) {
   size_t num = (size_t)r->source.graph->num_nodes + 1;
-  bool *in_step = weft_arena_calloc(&r->arena, num, sizeof *in_step), *in_init = weft_arena_calloc(&r->arena, num, sizeof *in_init);
+  bool *in_step = weft_arena_calloc(&r->arena, num, sizeof *in_step),
+       *in_init = weft_arena_calloc(&r->arena, num, sizeof *in_init);
   weft_node_t **checks = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof(*checks));
   if (in_step == NULL || in_init == NULL || checks == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(weft_replication_mark_reached(r, false, in_step));
@@ -249,10 +267,12 @@ weft_status_t *weft_replication_agree(weft_replication_t *r) {
   for (int at = 0; at < r->source.graph->num_live; at++) {
     const weft_node_t *n = r->order[at];
     bool is_init = r->plan.run[n->id] == WEFT_RUN_UPDATE && in_init[n->id] && !in_step[n->id];
-    if (is_init && r->copiers[0].copies[n->id] != NULL && weft_replication_facts(r, n)->branches == 0) take_from_chief(r, n);
+    if (is_init && r->copiers[0].copies[n->id] != NULL && weft_replication_facts(r, n)->branches == 0)
+      take_from_chief(r, n);
   }
   WEFT_RETURN_IF_ERROR(weft_replication_check_alike(r, in_step, checks));
-  for (const weft_sent_t *sent = r->sent; sent != NULL; sent = sent->next) { /* nothing is sent between graphs that differ */
+  for (const weft_sent_t *sent = r->sent; sent != NULL;
+       sent = sent->next) { /* nothing is sent between graphs that differ */
     for (int i = 0; i < r->n && in_init[sent->of->id] && !in_step[sent->of->id]; i++) {
       weft_emit_control(&r->e, checks[i], sent->nodes[i]);
     }

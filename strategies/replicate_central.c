@@ -1,19 +1,25 @@
-/* strategies/replicate_central.c - variables that live once: on which device, and what else is computed there.
+/* strategies/replicate_central.c - variables that live once: on which device, and what else is computed
+ * there.
  *
- * A node exists once if it is an update, a variable, or a plain read of one. So does what only such nodes take, as
- * long as it needs no rows and no parts of its own: a learning rate, the sum of gradients, a clip by the global norm.
- * It is computed beside a variable that it is for, from true values: replicas send their parts there, and nothing
- * comes back to be sent again.
+ * A node exists once if it is an update, a variable, or a plain read of one. So does what only such nodes
+ * take, as long as it needs no rows and no parts of its own: a learning rate, the sum of gradients, a clip by
+ * the global norm. It is computed beside a variable that it is for, from true values: replicas send their
+ * parts there, and nothing comes back to be sent again.
  *
- * Where: backwards, a node goes to the device that takes most bytes of it; then forwards, to the device that has most of
- * the bytes that it takes and gives (a norm of a gradient goes where the gradient is applied).
+ * Where: backwards, a node goes to the device that takes most bytes of it; then forwards, to the device that
+ * has most of the bytes that it takes and gives (a norm of a gradient goes where the gradient is applied).
  */
 #include "base/alloc.h"
 #include "strategies/replication.h"
 
-enum { UNKNOWN_BYTES = 1024, CONTROL_FLOW = WEFT_OP_ENTER | WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION | WEFT_OP_LOOP_COND };
+enum {
+  UNKNOWN_BYTES = 1024,
+  CONTROL_FLOW = WEFT_OP_ENTER | WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION | WEFT_OP_LOOP_COND
+};
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the places of nodes"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the places of nodes");
+}
 
 static bool is_central(const weft_replication_t *r) { return r->o->variables == WEFT_VARIABLES_CENTRAL; }
 
@@ -69,7 +75,8 @@ static bool is_central_read(const weft_replication_t *r, const weft_node_t *n) {
   for (int i = 0; i < n->num_inputs; i++) {
     const weft_node_facts_t *from = weft_replication_facts(r, n->inputs[i].node);
     bool carries = from->variable != NULL && weft_carries_variable(n->inputs[i].node, n->inputs[i].index);
-    if (!carries && (!from->is_single || !weft_is_true_spread(weft_replication_spread(r, n->inputs[i])))) return false;
+    if (!carries && (!from->is_single || !weft_is_true_spread(weft_replication_spread(r, n->inputs[i]))))
+      return false;
     touches = touches || carries || (from->read != NULL && weft_replication_facts(r, n)->read != NULL);
   }
   return touches;
@@ -114,18 +121,21 @@ static int number_of(const weft_replication_t *r, weft_str_t device) {
   return 0;
 }
 
-/* What it takes and gives is the same everywhere, and it changes nothing: it may be computed anywhere, once. */
+/* What it takes and gives is the same everywhere, and it changes nothing: it may be computed anywhere, once.
+ */
 static bool is_movable(const weft_replication_t *r, const weft_node_t *n) {
   const weft_node_facts_t *f = weft_replication_facts(r, n);
   bool draws = weft_node_attr(n, "seed") != NULL && r->plan.run[n->id] == WEFT_RUN_ONCE;
   if ((n->flags & WEFT_OP_STATEFUL) != 0 && !draws) return false;
-  if (f->frame != 0 || (n->flags & CONTROL_FLOW) != 0 || weft_node_is_placeholder(n) || n->num_outputs == 0) return false;
+  if (f->frame != 0 || (n->flags & CONTROL_FLOW) != 0 || weft_node_is_placeholder(n) || n->num_outputs == 0)
+    return false;
   for (int o = 0; o < n->num_outputs; o++) {
     if (!weft_is_true_spread(&r->plan.outputs[n->id][o]) || weft_carries_variable(n, o)) return false;
   }
   for (int i = 0; i < n->num_inputs; i++) {
     const weft_output_t from = n->inputs[i];
-    if (!weft_is_true_spread(&r->plan.wanted[n->id][i]) || weft_carries_variable(from.node, from.index)) return false;
+    if (!weft_is_true_spread(&r->plan.wanted[n->id][i]) || weft_carries_variable(from.node, from.index))
+      return false;
   }
   return true;
 }
@@ -149,12 +159,15 @@ static int most(const placing_t *p, int otherwise) {
   return best;
 }
 
-static void clear(placing_t *p) { memset(p->bytes, 0, ((size_t)p->r->o->num_variable_devices + 1) * sizeof *p->bytes); }
+static void clear(placing_t *p) {
+  memset(p->bytes, 0, ((size_t)p->r->o->num_variable_devices + 1) * sizeof *p->bytes);
+}
 
 static void count_consumers(placing_t *p, const weft_node_t *n) {
   for (int e = p->fanout.begin[n->id]; e < p->fanout.begin[n->id + 1]; e++) {
     const weft_fanout_edge_t *edge = &p->fanout.edges[e];
-    if (edge->output >= 0) p->bytes[p->place[edge->to->id]] += 1 + bytes_of((weft_output_t){(weft_node_t *)n, edge->output});
+    if (edge->output >= 0)
+      p->bytes[p->place[edge->to->id]] += 1 + bytes_of((weft_output_t){(weft_node_t *)n, edge->output});
   }
 }
 
@@ -180,7 +193,8 @@ static void move_backwards(placing_t *p) {
     const weft_node_t *n = r->order[at];
     weft_node_facts_t *f = weft_replication_facts(r, n);
     if (f->is_single) p->place[n->id] = number_of(r, weft_replication_device_of(r, n));
-    bool may_move = r->plan.run[n->id] == WEFT_RUN_ONCE || (!f->is_single && r->plan.run[n->id] == WEFT_RUN_EACH);
+    bool may_move =
+        r->plan.run[n->id] == WEFT_RUN_ONCE || (!f->is_single && r->plan.run[n->id] == WEFT_RUN_EACH);
     if (!may_move || !is_movable(r, n) || !is_for_single(p, n)) continue;
     f->is_single = p->is_moved[n->id] = true;
     clear(p);
@@ -201,7 +215,8 @@ static void settle_forwards(placing_t *p) {
       p->bytes[place_of_value(p, n->inputs[i])] += bytes_of(n->inputs[i]);
     }
     p->place[n->id] = most(p, p->place[n->id]);
-    if (p->place[n->id] > 0) weft_replication_facts(r, n)->device = r->o->variable_devices[p->place[n->id] - 1];
+    if (p->place[n->id] > 0)
+      weft_replication_facts(r, n)->device = r->o->variable_devices[p->place[n->id] - 1];
   }
 }
 
@@ -211,7 +226,8 @@ static void find_single_waits(weft_replication_t *r) {
     const weft_node_t *n = r->order[at];
     weft_node_facts_t *f = weft_replication_facts(r, n);
     bool is_single = (n->flags & WEFT_OP_NOOP) != 0 && n->num_controls > 0 && f->frame == 0;
-    for (int i = 0; i < n->num_controls && is_single; i++) is_single = weft_replication_facts(r, n->controls[i])->is_single;
+    for (int i = 0; i < n->num_controls && is_single; i++)
+      is_single = weft_replication_facts(r, n->controls[i])->is_single;
     if (!is_single || f->is_single) continue;
     f->is_single = true;
     f->device = weft_replication_host(r);
@@ -239,6 +255,7 @@ weft_status_t *weft_replication_find_single(weft_replication_t *r) {
     weft_replication_facts(r, r->order[at])->is_single = is_single_itself(r, r->order[at]);
   }
   if (is_central(r)) WEFT_RETURN_IF_ERROR(move_to_variables(r));
-  for (int at = 0; at < num_live && r->total == 1; at++) weft_replication_facts(r, r->order[at])->is_single = true;
+  for (int at = 0; at < num_live && r->total == 1; at++)
+    weft_replication_facts(r, r->order[at])->is_single = true;
   return NULL;
 }

@@ -1,8 +1,9 @@
-/* strategies/replicate_draws.c - copies of nodes that draw random numbers, so that replicas get those of one device.
+/* strategies/replicate_draws.c - copies of nodes that draw random numbers, so that replicas get those of one
+ * device.
  *
- * A node that draws for rows becomes WeftRandomRows (WeftMultinomialRows), whose last input says where the replica's rows lie in
- * the batch. Streams of replicas stay in step because all replicas run what one of them runs, and because the executor
- * runs the rounds of a loop that draws one after the other.
+ * A node that draws for rows becomes WeftRandomRows (WeftMultinomialRows), whose last input says where the
+ * replica's rows lie in the batch. Streams of replicas stay in step because all replicas run what one of them
+ * runs, and because the executor runs the rounds of a loop that draws one after the other.
  */
 #include "base/random.h"
 #include "strategies/draw_rows.h"
@@ -33,13 +34,15 @@ weft_output_t weft_replication_enter(weft_replication_t *r, weft_output_t value,
                                                  WEFT_STR_ARGS(r->frames.name[frame]), replica));
     return value;
   }
-  const weft_named_attr_t attrs[3] = {weft_text_attr("frame_name", weft_node_attr_string(like, "frame_name")),
-                                      weft_bool_attr("is_constant", true),
-                                      weft_int_attr("parallel_iterations", weft_node_attr_int(like, "parallel_iterations", 10))};
+  const weft_named_attr_t attrs[3] = {
+      weft_text_attr("frame_name", weft_node_attr_string(like, "frame_name")),
+      weft_bool_attr("is_constant", true),
+      weft_int_attr("parallel_iterations", weft_node_attr_int(like, "parallel_iterations", 10))};
   weft_str_t device = r->e.device;
   r->e.device = r->o->devices[replica];
-  weft_output_t entered = weft_emit(&r->e, "Enter", &value, 1, attrs, 3, "replica_%d/weft/enter/%.*s", replica,
-                                    WEFT_STR_ARGS(value.node == NULL ? weft_str("value") : value.node->name));
+  weft_output_t entered =
+      weft_emit(&r->e, "Enter", &value, 1, attrs, 3, "replica_%d/weft/enter/%.*s", replica,
+                WEFT_STR_ARGS(value.node == NULL ? weft_str("value") : value.node->name));
   r->e.device = device;
   return entered;
 }
@@ -48,25 +51,32 @@ weft_output_t weft_replication_enter(weft_replication_t *r, weft_output_t value,
 
 /* Without a given seed: the same seed for all replicas. */
 weft_status_t *weft_replication_share_seed(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy) {
-  if (r->plan.draws[n->id].kind != WEFT_DRAW_ALIKE || !weft_draws_from_stream(n) || weft_has_seed(n)) return NULL;
+  if (r->plan.draws[n->id].kind != WEFT_DRAW_ALIKE || !weft_draws_from_stream(n) || weft_has_seed(n))
+    return NULL;
   if (weft_replication_is_between(r)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over workers with a client each: it draws numbers "
-                      "inside a loop that all workers need alike; give it a seed", WEFT_STR_ARGS(n->name),
-                      WEFT_STR_ARGS(n->op->name));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "node '%.*s' (%.*s) cannot be shared out over workers with a client each: it draws numbers "
+        "inside a loop that all workers need alike; give it a seed",
+        WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name));
   }
   if (r->common_seed == 0) r->common_seed = (int64_t)(weft_random_id() >> 2 | 1);
-  const weft_attr_t seed = {.kind = WEFT_ATTR_INT, .i = r->common_seed}, seed2 = {.kind = WEFT_ATTR_INT, .i = n->id};
+  const weft_attr_t seed = {.kind = WEFT_ATTR_INT, .i = r->common_seed},
+                    seed2 = {.kind = WEFT_ATTR_INT, .i = n->id};
   WEFT_RETURN_IF_ERROR(weft_graph_set_attr(r->to, copy, "seed", &seed));
   return weft_graph_set_attr(r->to, copy, "seed2", &seed2);
 }
 
-weft_status_t *weft_replication_copy_draw(weft_replication_t *r, const weft_node_t *n, weft_str_t name, int replica) {
+weft_status_t *weft_replication_copy_draw(weft_replication_t *r, const weft_node_t *n, weft_str_t name,
+                                          int replica) {
   enum { MAX_INPUTS = 8 };
   const weft_copier_t *c = &r->copiers[replica];
   weft_output_t inputs[MAX_INPUTS];
-  weft_node_t *copy = NULL, **controls = weft_arena_calloc(&r->arena, (size_t)n->num_controls + 1, sizeof(*controls));
+  weft_node_t *copy = NULL,
+              **controls = weft_arena_calloc(&r->arena, (size_t)n->num_controls + 1, sizeof(*controls));
   if (controls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for copies of nodes");
-  if (n->num_inputs >= MAX_INPUTS) return WEFT_ERROR(INTERNAL, "node '%.*s' has too many inputs", WEFT_STR_ARGS(n->name));
+  if (n->num_inputs >= MAX_INPUTS)
+    return WEFT_ERROR(INTERNAL, "node '%.*s' has too many inputs", WEFT_STR_ARGS(n->name));
   weft_output_t rows = weft_replication_place(r, weft_replication_batch_of(r, n), replica);
   rows = weft_replication_enter(r, rows, weft_replication_facts(r, n)->frame, replica);
   WEFT_RETURN_IF_ERROR(weft_emitter_end(&r->e));

@@ -11,7 +11,9 @@
 
 enum { LAST_BIT = 63 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for facts about nodes"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for facts about nodes");
+}
 
 static weft_status_t *find_frames(weft_replication_t *r) {
   WEFT_RETURN_IF_ERROR(weft_pass_find_frames(r->source.graph, &r->arena, &r->frames));
@@ -24,8 +26,8 @@ static weft_status_t *find_frames(weft_replication_t *r) {
   return NULL;
 }
 
-/* Does it change something, or fail on purpose? Reading state does not count; drawing random numbers counts where all
- * replicas must do it as often. */
+/* Does it change something, or fail on purpose? Reading state does not count; drawing random numbers counts
+ * where all replicas must do it as often. */
 static bool has_effect_itself(const weft_replication_t *r, const weft_node_t *n) {
   if (weft_replication_draws_in_step(r, n)) return true;
   if (r->plan.run[n->id] == WEFT_RUN_UPDATE || (n->flags & WEFT_OP_UPDATE) != 0) return true;
@@ -40,7 +42,8 @@ static bool is_summed(const weft_replication_t *r, const weft_node_t *n, int i) 
   return has->kind == WEFT_SPREAD_PART && r->plan.wanted[n->id][i].kind != WEFT_SPREAD_PART;
 }
 
-/* A Switch opens a branch, a Merge closes it; what leaves a loop leaves the Switch behind that decides on its end. */
+/* A Switch opens a branch, a Merge closes it; what leaves a loop leaves the Switch behind that decides on its
+ * end. */
 static int branches_of(const weft_replication_t *r, const weft_node_t *n, int around) {
   if ((n->flags & WEFT_OP_SWITCH) != 0) return around + 1;
   if ((n->flags & WEFT_OP_EXIT) != 0) return max_of(around - 1, 0);
@@ -95,7 +98,8 @@ static void look_at(weft_replication_t *r, weft_node_t *n) {
 
 static void mark_batches(weft_replication_t *r) {
   for (int b = 0; b < r->plan.num_batches; b++) {
-    weft_replication_facts(r, r->plan.batches[b].node)->batches |= (uint64_t)1 << (b < LAST_BIT ? b : LAST_BIT);
+    weft_replication_facts(r, r->plan.batches[b].node)->batches |= (uint64_t)1
+                                                                   << (b < LAST_BIT ? b : LAST_BIT);
   }
 }
 
@@ -104,15 +108,18 @@ static weft_status_t *look_at_root(weft_replication_t *r, weft_root_t *root) {
   weft_node_facts_t *f = weft_replication_facts(r, n);
   f->root = root;
   if (f->is_single) return NULL;
-  f->needs_final = f->has_effect || (n->op->flags & WEFT_OP_EXIT) != 0; /* what a root waits for cannot be awaited in a loop */
+  f->needs_final = f->has_effect ||
+                   (n->op->flags & WEFT_OP_EXIT) != 0; /* what a root waits for cannot be awaited in a loop */
   for (int k = 0; k < n->num_outputs; k++) {
     const weft_spread_t *s = &r->plan.outputs[n->id][k];
     bool is_fetched = (root->fetched >> (k < LAST_BIT ? k : LAST_BIT) & 1) != 0;
     if (!is_fetched || weft_is_true_spread(s)) continue;
     f->needs_final = true;
     if (s->kind == WEFT_SPREAD_EACH && !weft_carries_variable(n, k)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be fetched under %s: each replica has a value of its own there",
-                        WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), r->o->strategy);
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "node '%.*s' (%.*s) cannot be fetched under %s: each replica has a value of its own there",
+          WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), r->o->strategy);
     }
   }
   return NULL;

@@ -8,7 +8,9 @@
 
 #include "strategies/replication.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for copies of nodes"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for copies of nodes");
+}
 
 /* prefix + middle + suffix, unique in the new graph. data NULL without memory. */
 static weft_str_t make_name(weft_replication_t *r, const char *prefix, weft_str_t middle, int replica) {
@@ -16,7 +18,8 @@ static weft_str_t make_name(weft_replication_t *r, const char *prefix, weft_str_
   weft_strbuf_puts(&b, prefix);
   weft_strbuf_append(&b, middle);
   if (replica > 0) weft_strbuf_printf(&b, "/replica_%d", replica);
-  weft_str_t name = b.failed ? weft_str_of(NULL, 0) : weft_graph_unique_name(r->to, weft_str_of(b.data, b.length));
+  weft_str_t name =
+      b.failed ? weft_str_of(NULL, 0) : weft_graph_unique_name(r->to, weft_str_of(b.data, b.length));
   weft_strbuf_deinit(&b);
   return name;
 }
@@ -56,9 +59,11 @@ static weft_node_t *read_before(weft_replication_t *r, const weft_node_t *n) {
 
 static weft_status_t *copy_single(weft_replication_t *r, const weft_node_t *n) {
   weft_node_t *copy = read_before(r, n);
-  for (int i = 0; i < r->n && copy != NULL; i++) WEFT_RETURN_IF_ERROR(weft_copier_set_node(&r->copiers[i], n, copy));
+  for (int i = 0; i < r->n && copy != NULL; i++)
+    WEFT_RETURN_IF_ERROR(weft_copier_set_node(&r->copiers[i], n, copy));
   if (copy != NULL) return NULL;
-  WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[0], n, n->name, weft_replication_device_of(r, n), &copy));
+  WEFT_RETURN_IF_ERROR(
+      weft_copier_copy_as(&r->copiers[0], n, n->name, weft_replication_device_of(r, n), &copy));
   for (int i = 1; i < r->n; i++) WEFT_RETURN_IF_ERROR(weft_copier_set_node(&r->copiers[i], n, copy));
   return NULL;
 }
@@ -68,14 +73,19 @@ static weft_status_t *name_squeezed(weft_replication_t *r, const weft_node_t *n,
   int64_t dims[WEFT_SPREAD_DIMS];
   const weft_spread_named_t *named = &r->plan.named[n->id];
   if (!named->is_named || weft_node_attr(n, "squeeze_dims") == NULL) return NULL;
-  const weft_attr_t attr = {.kind = WEFT_ATTR_INT, .is_list = true, .n = weft_spread_list_dims(named->dims, dims), .list = {.ints = dims}};
+  const weft_attr_t attr = {.kind = WEFT_ATTR_INT,
+                            .is_list = true,
+                            .n = weft_spread_list_dims(named->dims, dims),
+                            .list = {.ints = dims}};
   return weft_graph_set_attr(r->to, copy, "squeeze_dims", &attr);
 }
 
-/* What stands on other replicas than the first for a node that prints: it passes its first input on, or does nothing. */
+/* What stands on other replicas than the first for a node that prints: it passes its first input on, or does
+ * nothing. */
 static weft_status_t *copy_silent(weft_replication_t *r, const weft_node_t *n, weft_str_t name, int replica) {
   weft_copier_t *c = &r->copiers[replica];
-  weft_node_t *copy = NULL, **controls = weft_arena_calloc(&r->arena, (size_t)n->num_controls + 1, sizeof(*controls));
+  weft_node_t *copy = NULL,
+              **controls = weft_arena_calloc(&r->arena, (size_t)n->num_controls + 1, sizeof(*controls));
   if (controls == NULL) return no_memory();
   const weft_output_t passed = weft_copier_output(c, n->inputs[0]);
   const weft_named_attr_t type = weft_type_attr("T", weft_dtype_base(n->input_types[0]));
@@ -107,7 +117,8 @@ static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int r
   if (name.data == NULL) return no_memory();
   if (r->plan.draws[n->id].kind == WEFT_DRAW_ROWS) return weft_replication_copy_draw(r, n, name, replica);
   if (r->plan.prints_once[n->id] && r->first + replica > 0) return copy_silent(r, n, name, replica);
-  WEFT_RETURN_IF_ERROR(weft_copier_copy_as(&r->copiers[replica], n, name, weft_replication_device_of(r, n), &copy));
+  WEFT_RETURN_IF_ERROR(
+      weft_copier_copy_as(&r->copiers[replica], n, name, weft_replication_device_of(r, n), &copy));
   WEFT_RETURN_IF_ERROR(weft_replication_share_seed(r, n, copy));
   return name_squeezed(r, n, copy);
 }
@@ -115,7 +126,8 @@ static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int r
 /* The batches that n's outputs are, if it is a placeholder. */
 static weft_status_t *split_batches(weft_replication_t *r, const weft_node_t *n) {
   for (int b = 0; b < r->plan.num_batches; b++) {
-    if (r->plan.batches[b].node == n && weft_node_is_placeholder(n)) WEFT_RETURN_IF_ERROR(weft_replication_split_batch(r, b));
+    if (r->plan.batches[b].node == n && weft_node_is_placeholder(n))
+      WEFT_RETURN_IF_ERROR(weft_replication_split_batch(r, b));
   }
   return NULL;
 }

@@ -1,31 +1,36 @@
-/* strategies/replicate_order.c - reads of variables and writes of the same step, in an order that replicas keep.
+/* strategies/replicate_order.c - reads of variables and writes of the same step, in an order that replicas
+ * keep.
  *
- * On one device a read that nothing orders against an update of the step comes first: it waits for nothing. Under a strategy the
- * update may be done on another device while replicas still read. So such reads become control inputs of the update, in the
- * graph as it was, before anything is copied.
+ * On one device a read that nothing orders against an update of the step comes first: it waits for nothing.
+ * Under a strategy the update may be done on another device while replicas still read. So such reads become
+ * control inputs of the update, in the graph as it was, before anything is copied.
  *
- * A value read from a reference is no copy: it shows what is written later (kernels/variable.h). Where variables live once, and
- * replicas elsewhere, such values are copied where they are read. What comes after an update reads anew.
+ * A value read from a reference is no copy: it shows what is written later (kernels/variable.h). Where
+ * variables live once, and replicas elsewhere, such values are copied where they are read. What comes after
+ * an update reads anew.
  */
 #include "base/alloc.h"
 #include "graph/passes.h"
 #include "strategies/gradient_shapes.h"
 #include "strategies/replication.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the order of reads and writes"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the order of reads and writes");
+}
 
 typedef struct ordering {
   weft_replication_t *r;
-  weft_graph_t *g;      /* r->source.graph */
-  weft_node_t **order;  /* owned; of the nodes that were there at the start */
+  weft_graph_t *g;        /* r->source.graph */
+  weft_node_t **order;    /* owned; of the nodes that were there at the start */
   int num_order, num_old; /* num_old: ids from here on are of nodes added here */
   weft_fanout_t fanout;   /* of the same */
   weft_frames_t frames;
-  int *branches;        /* by id: conditionals around it */
-  uint64_t *roots;      /* by id: roots of the step that need it */
+  int *branches;          /* by id: conditionals around it */
+  uint64_t *roots;        /* by id: roots of the step that need it */
   bool *in_init, *is_fed; /* by id: initial targets need it; it needs something that is fed */
-  bool *follows;        /* by id: comes after an update of the variable at hand */
-  weft_node_t **users;  /* of the variable at hand: what takes its handle or reference, or a plain read of it */
+  bool *follows;          /* by id: comes after an update of the variable at hand */
+  weft_node_t *
+      *users; /* of the variable at hand: what takes its handle or reference, or a plain read of it */
   int num_users;
 } ordering_t;
 
@@ -66,7 +71,8 @@ static void mark_roots(ordering_t *k) {
       const weft_node_t *n = k->order[at];
       bool is_fed = k->is_fed[n->id] || weft_node_is_placeholder(n);
       for (int i = 0; i < n->num_inputs + n->num_controls; i++) {
-        is_fed = is_fed || k->is_fed[i < n->num_inputs ? n->inputs[i].node->id : n->controls[i - n->num_inputs]->id];
+        is_fed = is_fed ||
+                 k->is_fed[i < n->num_inputs ? n->inputs[i].node->id : n->controls[i - n->num_inputs]->id];
       }
       k->is_fed[n->id] = is_fed;
       k->branches[n->id] = branches_of(k, n);
@@ -83,7 +89,8 @@ static weft_status_t *look(ordering_t *k) {
   k->is_fed = weft_arena_calloc(arena, n, sizeof *k->is_fed);
   k->follows = weft_arena_calloc(arena, n, sizeof *k->follows);
   k->users = weft_arena_calloc(arena, n, sizeof(*k->users));
-  if (k->branches == NULL || k->roots == NULL || k->in_init == NULL || k->is_fed == NULL || k->follows == NULL || k->users == NULL) {
+  if (k->branches == NULL || k->roots == NULL || k->in_init == NULL || k->is_fed == NULL ||
+      k->follows == NULL || k->users == NULL) {
     return no_memory();
   }
   WEFT_RETURN_IF_ERROR(weft_pass_find_frames(k->g, arena, &k->frames));
@@ -106,7 +113,8 @@ static bool is_user(const ordering_t *k, const weft_node_t *n) {
 
 /* Is it a plain read of the reference: an Identity of it, outside of loops? */
 static bool is_read_of(const weft_node_t *n, const weft_node_t *variable) {
-  return (n->flags & WEFT_OP_IDENTITY) != 0 && !weft_dtype_is_ref(n->output_types[0]) && n->inputs[0].node == variable;
+  return (n->flags & WEFT_OP_IDENTITY) != 0 && !weft_dtype_is_ref(n->output_types[0]) &&
+         n->inputs[0].node == variable;
 }
 
 /* Does n come after an update of the variable? */
@@ -134,7 +142,8 @@ static void mark_followers(ordering_t *k) {
   for (int i = 0; i < k->num_users; i++) {
     if (is_update(k->users[i]) && !k->in_init[k->users[i]->id]) k->follows[k->users[i]->id] = true;
   }
-  for (bool changed = true; changed;) { /* again where an added control goes against the old order, or round a loop */
+  for (bool changed = true;
+       changed;) { /* again where an added control goes against the old order, or round a loop */
     changed = false;
     for (int at = 0; at < k->num_order; at++) {
       const weft_node_t *n = k->order[at];
@@ -148,10 +157,12 @@ static void mark_followers(ordering_t *k) {
   }
 }
 
-/* May the update wait for the read? Not for what may be dead, nor for what a run of the update alone does not need. */
+/* May the update wait for the read? Not for what may be dead, nor for what a run of the update alone does not
+ * need. */
 static bool may_wait(const ordering_t *k, const weft_node_t *update, const weft_node_t *read) {
   if (is_update(read) || k->follows[read->id] || k->branches[read->id] > 0) return false;
-  if (k->frames.frame_of[read->id] != 0 || k->frames.frame_of[update->id] != 0 || k->roots[read->id] == 0) return false;
+  if (k->frames.frame_of[read->id] != 0 || k->frames.frame_of[update->id] != 0 || k->roots[read->id] == 0)
+    return false;
   return !k->is_fed[read->id] || (k->roots[update->id] & ~k->roots[read->id]) == 0;
 }
 
@@ -169,7 +180,9 @@ static bool has_control(const weft_node_t *n, const weft_node_t *from) {
 static weft_status_t *order_consumers(ordering_t *k, weft_node_t *read, weft_node_t *update) {
   for (int e = k->fanout.begin[read->id]; e < k->fanout.begin[read->id + 1]; e++) {
     weft_node_t *n = k->fanout.edges[e].to;
-    if (k->fanout.edges[e].output < 0 || k->in_init[n->id] || !may_wait(k, update, n) || has_control(update, n)) continue;
+    if (k->fanout.edges[e].output < 0 || k->in_init[n->id] || !may_wait(k, update, n) ||
+        has_control(update, n))
+      continue;
     WEFT_RETURN_IF_ERROR(weft_graph_add_control(k->g, n, update));
   }
   return NULL;
@@ -183,7 +196,8 @@ static weft_status_t *order_updates(ordering_t *k) {
       weft_node_t *read = k->users[i];
       bool is_value = read->num_outputs > 0 && !weft_carries_variable(read, 0) && !k->in_init[read->id];
       if (!is_value) continue;
-      bool is_alias = weft_dtype_is_ref(read->inputs[0].node->output_types[read->inputs[0].index]) && (read->flags & WEFT_OP_IDENTITY) != 0;
+      bool is_alias = weft_dtype_is_ref(read->inputs[0].node->output_types[read->inputs[0].index]) &&
+                      (read->flags & WEFT_OP_IDENTITY) != 0;
       if (is_alias) WEFT_RETURN_IF_ERROR(order_consumers(k, read, update));
       if (!may_wait(k, update, read) || has_control(update, read)) continue;
       WEFT_RETURN_IF_ERROR(weft_graph_add_control(k->g, read, update));
@@ -194,14 +208,20 @@ static weft_status_t *order_updates(ordering_t *k) {
 
 /* ---- references ---- */
 
-static weft_status_t *add(ordering_t *k, const char *op, weft_str_t like, const char *suffix, weft_output_t from, weft_node_t *const *controls,
-                          int num_controls, weft_node_t **out) {
+static weft_status_t *add(ordering_t *k, const char *op, weft_str_t like, const char *suffix,
+                          weft_output_t from, weft_node_t *const *controls, int num_controls,
+                          weft_node_t **out) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_strbuf_append(&b, like);
   weft_strbuf_puts(&b, suffix);
   weft_named_attr_t type = weft_type_attr("T", weft_base_type_of(from));
-  weft_node_spec_t spec = {.op = weft_str(op), .inputs = &from, .num_inputs = 1, .attrs = &type, .num_attrs = 1,
-                           .controls = controls, .num_controls = num_controls};
+  weft_node_spec_t spec = {.op = weft_str(op),
+                           .inputs = &from,
+                           .num_inputs = 1,
+                           .attrs = &type,
+                           .num_attrs = 1,
+                           .controls = controls,
+                           .num_controls = num_controls};
   weft_status_t *s = b.failed ? no_memory() : NULL;
   if (s == NULL) spec.name = weft_graph_unique_name(k->g, weft_str_of(b.data, b.length));
   weft_strbuf_deinit(&b);
@@ -210,9 +230,11 @@ static weft_status_t *add(ordering_t *k, const char *op, weft_str_t like, const 
   return weft_graph_add(k->g, &spec, out);
 }
 
-/* What must be read where the variable is: lookups, shapes, other reads, and whatever takes the reference itself. */
+/* What must be read where the variable is: lookups, shapes, other reads, and whatever takes the reference
+ * itself. */
 static bool reads_in_place(const weft_node_t *n, int input) {
-  const uint64_t reads = WEFT_OP_LOOKUP | WEFT_OP_LOOKUP_ND | WEFT_OP_READ | WEFT_OP_INITIALIZED | WEFT_OP_COPY;
+  const uint64_t reads =
+      WEFT_OP_LOOKUP | WEFT_OP_LOOKUP_ND | WEFT_OP_READ | WEFT_OP_INITIALIZED | WEFT_OP_COPY;
   if (weft_dtype_is_ref(n->input_types[input]) || (n->flags & WEFT_OP_METADATA) != 0) return true;
   return input == 0 && (n->flags & reads) != 0;
 }
@@ -221,31 +243,40 @@ static bool reads_in_place(const weft_node_t *n, int input) {
 static weft_status_t *order_copy(ordering_t *k, const weft_node_t *read, weft_node_t *copy) {
   for (int u = 0; u < k->num_users; u++) {
     weft_node_t *update = k->users[u];
-    if (!is_update(update) || k->in_init[update->id] || k->roots[update->id] == 0 || k->frames.frame_of[update->id] != 0) continue;
+    if (!is_update(update) || k->in_init[update->id] || k->roots[update->id] == 0 ||
+        k->frames.frame_of[update->id] != 0)
+      continue;
     bool waits = read->id >= k->num_old || has_control(update, read);
     if (waits) WEFT_RETURN_IF_ERROR(weft_graph_add_control(k->g, copy, update));
   }
   return NULL;
 }
 
-/* A copy of what `variable` holds: *copy, made of the plain read `read` (NULL: of one made here) if it is not there yet. */
+/* A copy of what `variable` holds: *copy, made of the plain read `read` (NULL: of one made here) if it is not
+ * there yet. */
 static weft_status_t *make_copy(ordering_t *k, weft_node_t *variable, weft_node_t *read, weft_node_t **copy) {
   if (*copy != NULL) return NULL;
-  if (read == NULL) WEFT_RETURN_IF_ERROR(add(k, "Identity", variable->name, "/value", (weft_output_t){variable, 0}, NULL, 0, &read));
+  if (read == NULL)
+    WEFT_RETURN_IF_ERROR(
+        add(k, "Identity", variable->name, "/value", (weft_output_t){variable, 0}, NULL, 0, &read));
   WEFT_RETURN_IF_ERROR(add(k, "DeepCopy", read->name, "/copy", (weft_output_t){read, 0}, NULL, 0, copy));
   return order_copy(k, read, *copy);
 }
 
 /* What comes after an update reads after all that it waits for. */
-static weft_status_t *read_late(ordering_t *k, weft_node_t *variable, const weft_node_t *read, const weft_node_t *n, weft_node_t **copy) {
-  weft_node_t **after = weft_arena_calloc(&k->r->arena, (size_t)(n->num_inputs + n->num_controls) + 1, sizeof(*after)), *value = NULL;
+static weft_status_t *read_late(ordering_t *k, weft_node_t *variable, const weft_node_t *read,
+                                const weft_node_t *n, weft_node_t **copy) {
+  weft_node_t **after = weft_arena_calloc(&k->r->arena, (size_t)(n->num_inputs + n->num_controls) + 1,
+                                          sizeof(*after)),
+              *value = NULL;
   int num_after = 0;
   if (after == NULL) return no_memory();
   for (int i = 0; i < n->num_inputs + n->num_controls; i++) {
     weft_node_t *p = i < n->num_inputs ? n->inputs[i].node : n->controls[i - n->num_inputs];
     if (p != variable && p != read) after[num_after++] = p;
   }
-  WEFT_RETURN_IF_ERROR(add(k, "Identity", n->name, "/read", (weft_output_t){variable, 0}, after, num_after, &value));
+  WEFT_RETURN_IF_ERROR(
+      add(k, "Identity", n->name, "/read", (weft_output_t){variable, 0}, after, num_after, &value));
   return add(k, "DeepCopy", value->name, "/copy", (weft_output_t){value, 0}, NULL, 0, copy);
 }
 
@@ -256,7 +287,8 @@ static weft_status_t *copy_for_consumers(ordering_t *k, weft_node_t *variable, w
     const weft_fanout_edge_t *edge = &k->fanout.edges[e];
     weft_node_t *n = edge->to, *copy = NULL;
     if (edge->output < 0 || k->roots[n->id] == 0 || reads_in_place(n, edge->input)) continue;
-    bool is_late = k->follows[n->id] && (read == NULL || !k->follows[read->id]) && k->frames.frame_of[n->id] == 0;
+    bool is_late =
+        k->follows[n->id] && (read == NULL || !k->follows[read->id]) && k->frames.frame_of[n->id] == 0;
     if (is_late) {
       WEFT_RETURN_IF_ERROR(read_late(k, variable, read, n, &copy));
     } else {
@@ -272,7 +304,8 @@ static weft_status_t *copy_reads(ordering_t *k, weft_node_t *variable) {
   WEFT_RETURN_IF_ERROR(copy_for_consumers(k, variable, variable));
   for (int e = k->fanout.begin[variable->id]; e < k->fanout.begin[variable->id + 1]; e++) {
     weft_node_t *n = k->fanout.edges[e].to;
-    if (k->fanout.edges[e].output >= 0 && is_read_of(n, variable)) WEFT_RETURN_IF_ERROR(copy_for_consumers(k, variable, n));
+    if (k->fanout.edges[e].output >= 0 && is_read_of(n, variable))
+      WEFT_RETURN_IF_ERROR(copy_for_consumers(k, variable, n));
   }
   return NULL;
 }

@@ -1,13 +1,16 @@
 /* strategies/replicate_roots.c - names of the request in the new graph.
  *
  * A name whose copy on replica 0 is the true value, and all of the work, is that
- * copy's. Any other goes to an Identity (IdentityN, NoOp) of true values that follows the copies on all replicas.
+ * copy's. Any other goes to an Identity (IdentityN, NoOp) of true values that follows the copies on all
+ * replicas.
  */
 #include "strategies/replication.h"
 
 enum { LAST_BIT = 63 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for names of values"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for names of values");
+}
 
 static weft_output_t final_value(weft_replication_t *r, const weft_root_t *root, int k) {
   static const weft_spread_t once = {.kind = WEFT_SPREAD_ONCE};
@@ -50,7 +53,8 @@ weft_status_t *weft_replication_finish_roots(weft_replication_t *r) {
       made = make_final(r, root);
       WEFT_RETURN_IF_ERROR(weft_emitter_end(&r->e));
       WEFT_RETURN_IF_ERROR(check_name(n, made));
-      for (int k = 0; k < r->n && f->has_effect; k++) weft_emit_control(&r->e, r->copiers[k].nodes[n->id], made);
+      for (int k = 0; k < r->n && f->has_effect; k++)
+        weft_emit_control(&r->e, r->copiers[k].nodes[n->id], made);
     }
     weft_replication_check_joined(r, n, made);
     WEFT_RETURN_IF_ERROR(weft_emitter_end(&r->e));

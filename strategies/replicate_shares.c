@@ -9,13 +9,18 @@
  *
  * Batches have equal numbers of rows. Each batch is compared with a leader that
  * every root needs that needs the batch, so that a fetch asks for no feed that it
- * does not need; the slices wait for the comparison. Where no batch can lead, the roots that need both compare.
+ * does not need; the slices wait for the comparison. Where no batch can lead, the roots that need both
+ * compare.
  */
 #include <limits.h>
 
 #include "strategies/replication.h"
 
-enum { LAST_BIT = 63, MAX_EXPONENT = 16, HAS_ROWS = MAX_EXPONENT + 1 /* stands for an exponent: 1 with rows, 0 without */ };
+enum {
+  LAST_BIT = 63,
+  MAX_EXPONENT = 16,
+  HAS_ROWS = MAX_EXPONENT + 1 /* stands for an exponent: 1 with rows, 0 without */
+};
 
 struct weft_weights {
   weft_weights_t *next;
@@ -33,7 +38,9 @@ static weft_output_t *new_outputs(weft_replication_t *r) {
   return out;
 }
 
-static weft_str_t name_of(const weft_replication_t *r, int batch) { return r->plan.batches[batch].node->name; }
+static weft_str_t name_of(const weft_replication_t *r, int batch) {
+  return r->plan.batches[batch].node->name;
+}
 
 /* The batch in the new graph, whole. */
 static weft_output_t whole_batch(const weft_replication_t *r, int batch) {
@@ -41,7 +48,9 @@ static weft_output_t whole_batch(const weft_replication_t *r, int batch) {
   return (weft_output_t){r->copiers[0].nodes[of.node->id], of.index};
 }
 
-static weft_str_t device_of_batch(const weft_replication_t *r, int batch) { return whole_batch(r, batch).node->requested_device; }
+static weft_str_t device_of_batch(const weft_replication_t *r, int batch) {
+  return whole_batch(r, batch).node->requested_device;
+}
 
 static int axis_of(const weft_replication_t *r, int batch) {
   const weft_spread_t *s = weft_replication_spread(r, r->plan.batches[batch]);
@@ -92,11 +101,13 @@ static bool goes_with(const weft_replication_t *r, int a, int b) {
   return true;
 }
 
-/* Only placeholders are compared: a reader's outputs come together. Those without a default lead: they are copied first. */
+/* Only placeholders are compared: a reader's outputs come together. Those without a default lead: they are
+ * copied first. */
 static int find_leader(const weft_replication_t *r, int batch) {
   if (!weft_node_is_placeholder(r->plan.batches[batch].node)) return batch;
   for (int b = 0; b < r->plan.num_batches; b++) {
-    if (b == batch || (r->plan.batches[b].node->flags & WEFT_OP_PLACEHOLDER) == 0 || !goes_with(r, batch, b)) continue;
+    if (b == batch || (r->plan.batches[b].node->flags & WEFT_OP_PLACEHOLDER) == 0 || !goes_with(r, batch, b))
+      continue;
     if (b < batch || !goes_with(r, b, batch)) return b;
   }
   return batch;
@@ -114,8 +125,11 @@ static weft_node_t *compare(weft_replication_t *r, int a, int b) {
   weft_named_attr_t dims = {WEFT_STR("squeeze_dims"), {.kind = WEFT_ATTR_INT, .is_list = true, .n = 0}};
   scalar = weft_emit(e, "Squeeze", &equal, 1, &dims, 1, "weft/%.*s/is_equal", WEFT_STR_ARGS(x));
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&text, "batches %.*s and %.*s have different numbers of rows (if one of them is no batch, name those that are: "
-                     "--strategy NAME:batch=%.*s); rows of each:", WEFT_STR_ARGS(x), WEFT_STR_ARGS(y), WEFT_STR_ARGS(y));
+  weft_strbuf_printf(&text,
+                     "batches %.*s and %.*s have different numbers of rows (if one of them is no batch, name "
+                     "those that are: "
+                     "--strategy NAME:batch=%.*s); rows of each:",
+                     WEFT_STR_ARGS(x), WEFT_STR_ARGS(y), WEFT_STR_ARGS(y));
   if (text.failed) no_memory(r);
   weft_output_t inputs[4] = {scalar, {NULL, 0}, in_a, in_b};
   inputs[1] = weft_emit_string(e, weft_str_of(text.data, text.length), "weft/%.*s/message", WEFT_STR_ARGS(x));
@@ -135,7 +149,9 @@ void weft_replication_check_joined(weft_replication_t *r, const weft_node_t *sou
   int first = -1;
   uint64_t batches = weft_replication_facts(r, source)->batches;
   for (int b = 0; b < r->plan.num_batches && r->e.s == NULL; b++) {
-    if ((batches >> (b < LAST_BIT ? b : LAST_BIT) & 1) == 0 || !weft_node_is_placeholder(r->plan.batches[b].node)) continue;
+    if ((batches >> (b < LAST_BIT ? b : LAST_BIT) & 1) == 0 ||
+        !weft_node_is_placeholder(r->plan.batches[b].node))
+      continue;
     int leader = last_leader(r, b);
     if (first < 0) first = leader;
     if (leader == first) continue;
@@ -157,18 +173,21 @@ static weft_share_t *share_of(weft_replication_t *r, int batch) {
   share->whole = length_along(&r->e, whole_batch(r, batch), axis_of(r, batch), name);
   share->sizes = sizes_of(r, share->whole, name);
   if (share->leader != batch) { /* all that is done with the batch waits for the comparison */
-    share->sizes = weft_emit1(&r->e, "Identity", share->sizes, "weft/%.*s/checked_sizes", WEFT_STR_ARGS(name));
+    share->sizes =
+        weft_emit1(&r->e, "Identity", share->sizes, "weft/%.*s/checked_sizes", WEFT_STR_ARGS(name));
     weft_emit_control(&r->e, compare(r, batch, share->leader), share->sizes.node);
   }
   r->e.device = device;
   return share;
 }
 
-static void split(weft_replication_t *r, weft_output_t whole, weft_output_t sizes, int axis, weft_str_t name, weft_output_t *out) {
+static void split(weft_replication_t *r, weft_output_t whole, weft_output_t sizes, int axis, weft_str_t name,
+                  weft_output_t *out) {
   weft_output_t inputs[3] = {whole, sizes, {NULL, 0}};
   weft_named_attr_t count = weft_int_attr("num_split", r->n);
   inputs[2] = weft_emit_int(&r->e, WEFT_I32, axis, "weft/%.*s/split_axis", WEFT_STR_ARGS(name));
-  weft_output_t first = weft_emit(&r->e, "SplitV", inputs, 3, &count, 1, "weft/%.*s/split", WEFT_STR_ARGS(name));
+  weft_output_t first =
+      weft_emit(&r->e, "SplitV", inputs, 3, &count, 1, "weft/%.*s/split", WEFT_STR_ARGS(name));
   for (int i = 0; i < r->n; i++) out[i] = (weft_output_t){first.node, i};
 }
 
@@ -190,7 +209,8 @@ int weft_replication_batch_of(const weft_replication_t *r, const weft_node_t *n)
   return 0;
 }
 
-void weft_replication_slice(weft_replication_t *r, int batch, weft_output_t whole, int axis, weft_output_t *out) {
+void weft_replication_slice(weft_replication_t *r, int batch, weft_output_t whole, int axis,
+                            weft_output_t *out) {
   if (r->e.s != NULL) return;
   weft_emitter_t *e = &r->e;
   weft_str_t name = whole.node->name;
@@ -200,7 +220,8 @@ void weft_replication_slice(weft_replication_t *r, int batch, weft_output_t whol
   weft_output_t at_least = weft_emit2(
       e, "Maximum", batch_rows, weft_emit_ints(e, WEFT_I64, &one, 1, "weft/%.*s/one", WEFT_STR_ARGS(name)),
       "weft/%.*s/batch_rows", WEFT_STR_ARGS(name));
-  weft_output_t scaled = weft_emit2(e, "Mul", batch_sizes, rows, "weft/%.*s/scaled_sizes", WEFT_STR_ARGS(name));
+  weft_output_t scaled =
+      weft_emit2(e, "Mul", batch_sizes, rows, "weft/%.*s/scaled_sizes", WEFT_STR_ARGS(name));
   weft_output_t sizes = weft_emit2(e, "FloorDiv", scaled, at_least, "weft/%.*s/sizes", WEFT_STR_ARGS(name));
   split(r, whole, sizes, axis, name, out); /* fails in the step if these are no fractions of the batch */
 }
@@ -213,7 +234,8 @@ weft_output_t weft_replication_rows_on(weft_replication_t *r, int batch, int rep
     weft_str_t device = r->e.device, name = name_of(r, batch);
     r->e.device = device_of_batch(r, batch);
     weft_named_attr_t count = weft_int_attr("num", r->n);
-    r->shares[batch].each = weft_emit(&r->e, "Unpack", &sizes, 1, &count, 1, "weft/%.*s/rows_on", WEFT_STR_ARGS(name)).node;
+    r->shares[batch].each =
+        weft_emit(&r->e, "Unpack", &sizes, 1, &count, 1, "weft/%.*s/rows_on", WEFT_STR_ARGS(name)).node;
     r->e.device = device;
   }
   return (weft_output_t){r->shares[batch].each, replica};
@@ -230,10 +252,12 @@ static void find_places(weft_replication_t *r, int batch, weft_output_t *out) {
   weft_output_t axis = weft_emit_int(e, WEFT_I32, 0, "weft/%.*s/sum_axis", WEFT_STR_ARGS(name));
   const weft_output_t summed[2] = {share->sizes, axis};
   weft_named_attr_t exclusive = weft_bool_attr("exclusive", true);
-  weft_output_t begins = weft_emit(e, "Cumsum", summed, 2, &exclusive, 1, "weft/%.*s/row_begins", WEFT_STR_ARGS(name));
-  weft_output_t zeros = weft_emit2(e, "Sub", share->sizes, share->sizes, "weft/%.*s/zeros", WEFT_STR_ARGS(name));
-  const weft_output_t columns[3] = {begins, share->sizes,
-                                    weft_emit2(e, "Add", zeros, share->whole, "weft/%.*s/alls", WEFT_STR_ARGS(name))};
+  weft_output_t begins =
+      weft_emit(e, "Cumsum", summed, 2, &exclusive, 1, "weft/%.*s/row_begins", WEFT_STR_ARGS(name));
+  weft_output_t zeros =
+      weft_emit2(e, "Sub", share->sizes, share->sizes, "weft/%.*s/zeros", WEFT_STR_ARGS(name));
+  const weft_output_t columns[3] = {
+      begins, share->sizes, weft_emit2(e, "Add", zeros, share->whole, "weft/%.*s/alls", WEFT_STR_ARGS(name))};
   weft_named_attr_t at = weft_int_attr("axis", 1), count = weft_int_attr("num", r->n);
   weft_output_t table = weft_emit(e, "Pack", columns, 3, &at, 1, "weft/%.*s/places", WEFT_STR_ARGS(name));
   weft_output_t first = weft_emit(e, "Unpack", &table, 1, &count, 1, "weft/%.*s/place", WEFT_STR_ARGS(name));
@@ -266,7 +290,8 @@ static weft_output_t of_place(weft_emitter_t *e, weft_output_t place, int64_t k,
   return weft_emit2(e, "Reshape", element, scalar, "weft/%.*s/number", WEFT_STR_ARGS(name));
 }
 
-weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of, weft_output_t whole, int axis, int replica) {
+weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of, weft_output_t whole,
+                                        int axis, int replica) {
   weft_emitter_t *e = &r->e;
   int64_t none = 0;
   int frame = weft_replication_facts(r, of.node)->frame;
@@ -277,17 +302,21 @@ weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of,
   e->device = r->o->devices[replica];
   e->after = frame == 0 ? NULL : whole.node; /* constants belong into the frame, too */
   weft_output_t scalar = weft_emit_ints(e, WEFT_I64, &none, 0, "weft/%.*s/scalar", WEFT_STR_ARGS(name));
-  weft_output_t dim = weft_emit2(e, "Reshape", length_along(e, whole, axis, name), scalar, "weft/%.*s/dim", WEFT_STR_ARGS(name));
+  weft_output_t dim = weft_emit2(e, "Reshape", length_along(e, whole, axis, name), scalar, "weft/%.*s/dim",
+                                 WEFT_STR_ARGS(name));
   weft_output_t one = weft_emit_int(e, WEFT_I64, 1, "weft/%.*s/step", WEFT_STR_ARGS(name));
-  weft_output_t all = weft_emit2(e, "Maximum", of_place(e, place, 2, name), one, "weft/%.*s/all", WEFT_STR_ARGS(name));
+  weft_output_t all =
+      weft_emit2(e, "Maximum", of_place(e, place, 2, name), one, "weft/%.*s/all", WEFT_STR_ARGS(name));
   weft_output_t first = of_place(e, place, 0, name);
-  weft_output_t last = weft_emit2(e, "Add", first, of_place(e, place, 1, name), "weft/%.*s/last", WEFT_STR_ARGS(name));
+  weft_output_t last =
+      weft_emit2(e, "Add", first, of_place(e, place, 1, name), "weft/%.*s/last", WEFT_STR_ARGS(name));
   weft_output_t bounds[2] = {first, last};
   for (int k = 0; k < 2; k++) {
     weft_output_t scaled = weft_emit2(e, "Mul", bounds[k], dim, "weft/%.*s/scaled", WEFT_STR_ARGS(name));
     bounds[k] = weft_emit2(e, "FloorDiv", scaled, all, "weft/%.*s/bound", WEFT_STR_ARGS(name));
   }
-  weft_output_t rows = weft_emit3(e, "Range", bounds[0], bounds[1], one, "weft/%.*s/which", WEFT_STR_ARGS(name));
+  weft_output_t rows =
+      weft_emit3(e, "Range", bounds[0], bounds[1], one, "weft/%.*s/which", WEFT_STR_ARGS(name));
   weft_output_t at = weft_emit_int(e, WEFT_I32, axis, "weft/%.*s/axis", WEFT_STR_ARGS(name));
   weft_output_t slice = weft_emit3(e, "GatherV2", whole, rows, at, "weft/%.*s/own_rows", WEFT_STR_ARGS(name));
   e->after = NULL;
@@ -297,25 +326,31 @@ weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of,
 
 /* ---- weights ---- */
 
-/* double [N]: (B_i/B)^exponent; (B/B_i)^-exponent, 0 without rows, below 0; for HAS_ROWS 1, and 0 without rows. */
-static weft_output_t weight_vector(weft_replication_t *r, const weft_share_t *share, int exponent, weft_str_t name) {
+/* double [N]: (B_i/B)^exponent; (B/B_i)^-exponent, 0 without rows, below 0; for HAS_ROWS 1, and 0 without
+ * rows. */
+static weft_output_t weight_vector(weft_replication_t *r, const weft_share_t *share, int exponent,
+                                   weft_str_t name) {
   weft_emitter_t *e = &r->e;
   if (exponent == HAS_ROWS) {
     weft_output_t one = weft_emit_int(e, WEFT_I64, 1, "weft/%.*s/one_row", WEFT_STR_ARGS(name));
-    return weft_emit_cast(e, weft_emit2(e, "Minimum", share->sizes, one, "weft/%.*s/has_rows", WEFT_STR_ARGS(name)), WEFT_F64,
-                          "weft/%.*s/presence", WEFT_STR_ARGS(name));
+    return weft_emit_cast(
+        e, weft_emit2(e, "Minimum", share->sizes, one, "weft/%.*s/has_rows", WEFT_STR_ARGS(name)), WEFT_F64,
+        "weft/%.*s/presence", WEFT_STR_ARGS(name));
   }
   weft_output_t rows = weft_emit_cast(e, share->sizes, WEFT_F64, "weft/%.*s/rows_each", WEFT_STR_ARGS(name));
   weft_output_t whole = weft_emit_cast(e, share->whole, WEFT_F64, "weft/%.*s/rows_all", WEFT_STR_ARGS(name));
-  weft_output_t once = exponent > 0 ? weft_emit2(e, "RealDiv", rows, whole, "weft/%.*s/share", WEFT_STR_ARGS(name))
-                                    : weft_emit2(e, "DivNoNan", whole, rows, "weft/%.*s/inverse_share", WEFT_STR_ARGS(name));
+  weft_output_t once =
+      exponent > 0 ? weft_emit2(e, "RealDiv", rows, whole, "weft/%.*s/share", WEFT_STR_ARGS(name))
+                   : weft_emit2(e, "DivNoNan", whole, rows, "weft/%.*s/inverse_share", WEFT_STR_ARGS(name));
   weft_output_t power = once;
   int times = exponent > 0 ? exponent : -exponent;
-  for (int i = 1; i < times; i++) power = weft_emit2(e, "Mul", power, once, "weft/%.*s/power", WEFT_STR_ARGS(name));
+  for (int i = 1; i < times; i++)
+    power = weft_emit2(e, "Mul", power, once, "weft/%.*s/power", WEFT_STR_ARGS(name));
   return power;
 }
 
-/* The same on each replica, from the rows of all workers: who takes part in a collective needs its result, too. */
+/* The same on each replica, from the rows of all workers: who takes part in a collective needs its result,
+ * too. */
 static void weigh_between(weft_replication_t *r, int batch, int exponent, int dtype, weft_output_t *of) {
   weft_emitter_t *e = &r->e;
   weft_output_t *totals = new_outputs(r);
@@ -327,7 +362,8 @@ static void weigh_between(weft_replication_t *r, int batch, int exponent, int dt
     weft_output_t scalar = weft_emit_ints(e, WEFT_I64, &none, 0, "replica_%d/weft/scalar", i);
     weft_output_t total = weft_emit2(e, "Reshape", totals[i], scalar, "replica_%d/weft/total_rows", i);
     weft_share_t share = {.whole = total, .sizes = weft_replication_rows_on(r, batch, i)};
-    of[i] = weft_emit_cast(e, weight_vector(r, &share, exponent, name_of(r, batch)), dtype, "replica_%d/weft/weight", i);
+    of[i] = weft_emit_cast(e, weight_vector(r, &share, exponent, name_of(r, batch)), dtype,
+                           "replica_%d/weft/weight", i);
   }
 }
 
@@ -352,7 +388,8 @@ static weft_weights_t *find_weights(weft_replication_t *r, int batch, int expone
     r->weights = w;
     return w;
   }
-  weft_output_t all = weft_emit_cast(e, weight_vector(r, share, exponent, name), dtype, "weft/%.*s/weights", WEFT_STR_ARGS(name));
+  weft_output_t all = weft_emit_cast(e, weight_vector(r, share, exponent, name), dtype, "weft/%.*s/weights",
+                                     WEFT_STR_ARGS(name));
   weft_named_attr_t count = weft_int_attr("num", r->n);
   weft_output_t first = weft_emit(e, "Unpack", &all, 1, &count, 1, "weft/%.*s/weight", WEFT_STR_ARGS(name));
   for (int i = 0; i < r->n; i++) of[i] = (weft_output_t){first.node, i};
@@ -362,31 +399,37 @@ static weft_weights_t *find_weights(weft_replication_t *r, int batch, int expone
   return w;
 }
 
-static weft_output_t scale(weft_replication_t *r, weft_output_t of, weft_output_t local, int exponent, int replica) {
+static weft_output_t scale(weft_replication_t *r, weft_output_t of, weft_output_t local, int exponent,
+                           int replica) {
   int dtype = weft_base_type_of(of);
   if (exponent == 0 || r->e.s != NULL) return local;
-  bool is_possible = (weft_dtype_is_floating(dtype) || weft_dtype_is_complex(dtype)) && r->plan.num_batches > 0 &&
-                     exponent <= HAS_ROWS && exponent >= -MAX_EXPONENT;
+  bool is_possible = (weft_dtype_is_floating(dtype) || weft_dtype_is_complex(dtype)) &&
+                     r->plan.num_batches > 0 && exponent <= HAS_ROWS && exponent >= -MAX_EXPONENT;
   if (!is_possible) {
-    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: its value of type %s cannot be "
-                        "weighted by rows", WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name), weft_dtype_name(dtype));
+    r->e.s =
+        WEFT_ERROR(INVALID_ARGUMENT,
+                   "node '%.*s' (%.*s) cannot be shared out over replicas: its value of type %s cannot be "
+                   "weighted by rows",
+                   WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name), weft_dtype_name(dtype));
     return local;
   }
   const weft_weights_t *w = find_weights(r, weft_replication_batch_of(r, of.node), exponent, dtype);
   if (w == NULL) return local;
   weft_str_t device = r->e.device;
   r->e.device = r->o->devices[replica];
-  weft_output_t scaled = weft_emit2(&r->e, "MulNoNan", local, w->of[replica], "replica_%d/weft/weighted/%.*s", replica,
-                                    WEFT_STR_ARGS(of.node->name));
+  weft_output_t scaled = weft_emit2(&r->e, "MulNoNan", local, w->of[replica], "replica_%d/weft/weighted/%.*s",
+                                    replica, WEFT_STR_ARGS(of.node->name));
   r->e.device = device;
   return scaled;
 }
 
-weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, weft_output_t local, int exponent, int replica) {
+weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, weft_output_t local,
+                                     int exponent, int replica) {
   return scale(r, of, local, exponent == HAS_ROWS ? INT_MAX : exponent, replica);
 }
 
-weft_output_t weft_replication_part(weft_replication_t *r, weft_output_t of, weft_output_t local, int degree, int replica) {
+weft_output_t weft_replication_part(weft_replication_t *r, weft_output_t of, weft_output_t local, int degree,
+                                    int replica) {
   bool is_hollow = weft_replication_spread(r, of)->is_hollow && weft_dtype_is_floating(weft_base_type_of(of));
   return scale(r, of, local, degree == 0 && is_hollow ? HAS_ROWS : degree, replica);
 }

@@ -3,8 +3,8 @@
  * All such values are found first. Those of one type and weight, of known size,
  * outside of branches and loops may share a bucket if none can wait for another's
  * sum: either all have as many sums before them (equal level), or no sum waits for any of them (the
- * gradients of most models). Buckets are formed by the rule that was asked for, in the order in which values become
- * ready, estimated by depth or told by step statistics:
+ * gradients of most models). Buckets are formed by the rule that was asked for, in the order in which values
+ * become ready, estimated by depth or told by step statistics:
  *
  *   local values -> Reshape [count] each -> ConcatV2 -> weight -> CollectiveReduceV2 -> SplitV -> Reshape
  *
@@ -33,10 +33,13 @@ typedef struct summing {
   int n, capacity;
 } summing_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for sums over replicas"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for sums over replicas");
+}
 
 bool weft_collective_takes(int dtype) {
-  return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_F16 || dtype == WEFT_BF16 || dtype == WEFT_I32 || dtype == WEFT_I64;
+  return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_F16 || dtype == WEFT_BF16 ||
+         dtype == WEFT_I32 || dtype == WEFT_I64;
 }
 
 /* ---- who ---- */
@@ -54,8 +57,14 @@ static weft_status_t *add_member(summing_t *k, weft_output_t of, int at) {
     k->capacity = capacity;
   }
   const weft_node_facts_t *f = weft_replication_facts(r, of.node);
-  k->members[k->n++] = (member_t){.of = of, .at = at, .depth = f->depth, .level = f->level, .batch = weft_replication_batch_of(r, of.node),
-                                  .bytes = weft_static_bytes_of(of), .is_alone = f->branches > 0, .ready = -1};
+  k->members[k->n++] = (member_t){.of = of,
+                                  .at = at,
+                                  .depth = f->depth,
+                                  .level = f->level,
+                                  .batch = weft_replication_batch_of(r, of.node),
+                                  .bytes = weft_static_bytes_of(of),
+                                  .is_alone = f->branches > 0,
+                                  .ready = -1};
   return NULL;
 }
 
@@ -69,10 +78,12 @@ static weft_status_t *find_members(summing_t *k) {
     for (int j = 0; j < n->num_inputs; j++) {
       weft_output_t of = n->inputs[j];
       weft_spread_t wanted = weft_replication_wanted(r, n, j);
-      bool is_true = (wanted.kind == WEFT_SPREAD_SAME && wanted.degree == 0) || wanted.kind == WEFT_SPREAD_ROWS ||
+      bool is_true = (wanted.kind == WEFT_SPREAD_SAME && wanted.degree == 0) ||
+                     wanted.kind == WEFT_SPREAD_ROWS ||
                      (wanted.kind == WEFT_SPREAD_ONCE && weft_replication_is_between(r));
       if (weft_replication_spread(r, of)->kind != WEFT_SPREAD_PART || !is_true) continue;
-      if (weft_replication_facts(r, of.node)->frame != 0 || !weft_collective_takes(weft_base_type_of(of))) continue;
+      if (weft_replication_facts(r, of.node)->frame != 0 || !weft_collective_takes(weft_base_type_of(of)))
+        continue;
       WEFT_RETURN_IF_ERROR(add_member(k, of, at[of.node->id]));
     }
   }
@@ -83,7 +94,8 @@ static weft_status_t *find_members(summing_t *k) {
 static weft_status_t *find_last(summing_t *k) {
   weft_replication_t *r = k->r;
   size_t num = (size_t)r->source.graph->num_nodes + 1;
-  bool *is_member = weft_arena_calloc(&r->arena, num, sizeof *is_member), *leads = weft_arena_calloc(&r->arena, num, sizeof *leads);
+  bool *is_member = weft_arena_calloc(&r->arena, num, sizeof *is_member),
+       *leads = weft_arena_calloc(&r->arena, num, sizeof *leads);
   if (is_member == NULL || leads == NULL) return no_memory();
   for (int i = 0; i < k->n; i++) is_member[k->members[i].of.node->id] = true;
   for (int walk = 0; walk < 2; walk++) {
@@ -101,7 +113,8 @@ static weft_status_t *find_last(summing_t *k) {
 static int by_readiness(const void *a, const void *b) {
   const member_t *x = a, *y = b;
   if (x->level != y->level) return x->level < y->level ? -1 : 1;
-  if ((x->ready >= 0) != (y->ready >= 0)) return x->ready >= 0 ? -1 : 1; /* those that were not seen come last */
+  if ((x->ready >= 0) != (y->ready >= 0))
+    return x->ready >= 0 ? -1 : 1; /* those that were not seen come last */
   if (x->ready >= 0 && x->ready != y->ready) return x->ready < y->ready ? -1 : 1;
   if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
   if (x->at != y->at) return x->at < y->at ? -1 : 1;
@@ -122,7 +135,8 @@ static weft_status_t *sort_members(summing_t *k) {
   r->out->sums = (weft_names_t){names, k->n};
   if (o->ready == NULL) return NULL;
   if (o->num_ready != k->n) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s: option 'ready' has %d times, but %d values are summed over replicas", o->strategy,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "%s: option 'ready' has %d times, but %d values are summed over replicas", o->strategy,
                       o->num_ready, k->n);
   }
   for (int i = 0; i < k->n; i++) k->members[i].ready = o->ready[i];
@@ -162,10 +176,11 @@ void weft_replication_tie(weft_replication_t *r, const char *name, weft_output_t
   }
 }
 
-void weft_replication_collective(weft_replication_t *r, const char *op, const weft_named_attr_t *attrs, int num_attrs,
-                                 const char *name, weft_output_t *values) {
-  weft_named_attr_t all[6] = {weft_text_attr("communication_hint", r->o->hint),
-                              {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)r->o->timeout_seconds}}};
+void weft_replication_collective(weft_replication_t *r, const char *op, const weft_named_attr_t *attrs,
+                                 int num_attrs, const char *name, weft_output_t *values) {
+  weft_named_attr_t all[6] = {
+      weft_text_attr("communication_hint", r->o->hint),
+      {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)r->o->timeout_seconds}}};
   for (int i = 0; i < num_attrs; i++) all[2 + i] = attrs[i];
   weft_str_t device = r->e.device;
   weft_replica_collective_t *made = weft_arena_calloc(&r->arena, 1, sizeof *made);
@@ -189,12 +204,15 @@ void weft_replication_collective(weft_replication_t *r, const char *op, const we
 }
 
 void weft_replication_add(weft_replication_t *r, weft_output_t *values) {
-  weft_named_attr_t attrs[2] = {weft_text_attr("merge_op", WEFT_STR("Add")), weft_text_attr("final_op", WEFT_STR("Id"))};
+  weft_named_attr_t attrs[2] = {weft_text_attr("merge_op", WEFT_STR("Add")),
+                                weft_text_attr("final_op", WEFT_STR("Id"))};
   weft_replication_collective(r, "CollectiveReduceV2", attrs, 2, "all_reduce_value", values);
 }
 
-static weft_status_t *all_reduce(weft_replication_t *r, weft_output_t *values, weft_output_t *chain, weft_str_t what) {
-  weft_named_attr_t attrs[2] = {weft_text_attr("merge_op", WEFT_STR("Add")), weft_text_attr("final_op", WEFT_STR("Id"))};
+static weft_status_t *all_reduce(weft_replication_t *r, weft_output_t *values, weft_output_t *chain,
+                                 weft_str_t what) {
+  weft_named_attr_t attrs[2] = {weft_text_attr("merge_op", WEFT_STR("Add")),
+                                weft_text_attr("final_op", WEFT_STR("Id"))};
   char name[48];
   snprintf(name, sizeof name, "all_reduce_%d", r->num_sums);
   int32_t instance_key = r->instance_key;
@@ -214,11 +232,14 @@ static weft_status_t *all_reduce(weft_replication_t *r, weft_output_t *values, w
 static weft_output_t flatten(weft_replication_t *r, weft_output_t of, int replica, int number) {
   weft_shape_t shape = weft_static_shape_of(of);
   int64_t count = weft_shape_count(&shape);
-  weft_output_t flat = weft_emit_ints(&r->e, WEFT_I64, &count, 1, "replica_%d/weft/bucket_%d/flat", replica, number);
-  return weft_emit2(&r->e, "Reshape", weft_replication_local(r, of, replica), flat, "replica_%d/weft/bucket_%d/part", replica, number);
+  weft_output_t flat =
+      weft_emit_ints(&r->e, WEFT_I64, &count, 1, "replica_%d/weft/bucket_%d/flat", replica, number);
+  return weft_emit2(&r->e, "Reshape", weft_replication_local(r, of, replica), flat,
+                    "replica_%d/weft/bucket_%d/part", replica, number);
 }
 
-static weft_status_t *pack(weft_replication_t *r, member_t *const *members, int n, int number, weft_output_t *out) {
+static weft_status_t *pack(weft_replication_t *r, member_t *const *members, int n, int number,
+                           weft_output_t *out) {
   weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)n + 1, sizeof *parts);
   if (parts == NULL) return no_memory();
   for (int i = 0; i < r->n; i++) {
@@ -235,7 +256,8 @@ static weft_status_t *pack(weft_replication_t *r, member_t *const *members, int 
 }
 
 /* The sums of all members, on every replica; remembered. */
-static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, int n, int number, const weft_output_t *sums) {
+static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, int n, int number,
+                             const weft_output_t *sums) {
   static const weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
   int64_t *sizes = weft_arena_calloc(&r->arena, (size_t)n, sizeof *sizes);
   weft_output_t *first = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *first);
@@ -261,7 +283,8 @@ static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, in
       r->e.device = r->o->devices[i];
       weft_output_t dims = weft_emit_ints(&r->e, WEFT_I64, shape.dims, shape.rank,
                                           "replica_%d/weft/bucket_%d/shape", i, number);
-      whole[i] = weft_emit2(&r->e, "Reshape", (weft_output_t){first[i].node, m}, dims, "replica_%d/weft/bucket_%d/sum", i, number);
+      whole[i] = weft_emit2(&r->e, "Reshape", (weft_output_t){first[i].node, m}, dims,
+                            "replica_%d/weft/bucket_%d/sum", i, number);
     }
     weft_replication_remember(r, members[m]->of, &same, weft_str(""), whole);
   }
@@ -278,7 +301,8 @@ static weft_shape_t packed_shape(member_t *const *members, int n) {
   return weft_shape_vector(count);
 }
 
-static weft_status_t *sum_bucket(weft_replication_t *r, member_t *const *members, int n, weft_output_t *chain) {
+static weft_status_t *sum_bucket(weft_replication_t *r, member_t *const *members, int n,
+                                 weft_output_t *chain) {
   weft_output_t of = members[0]->of, *values = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *values);
   int degree = weft_replication_spread(r, of)->degree, number = r->num_sums;
   bool is_ordered = r->o->is_ordered && !members[0]->is_alone;
@@ -294,7 +318,8 @@ static weft_status_t *sum_bucket(weft_replication_t *r, member_t *const *members
     weft_replication_accumulate(r, of, &shape, values, degree);
   } else {
     weft_output_t hollow = of; /* one that may be no number without rows stands for all */
-    for (int m = 0; m < n; m++) hollow = weft_replication_spread(r, members[m]->of)->is_hollow ? members[m]->of : hollow;
+    for (int m = 0; m < n; m++)
+      hollow = weft_replication_spread(r, members[m]->of)->is_hollow ? members[m]->of : hollow;
     for (int i = 0; i < r->n; i++) values[i] = weft_replication_part(r, hollow, values[i], degree, i);
   }
   s = weft_emitter_end(&r->e);
@@ -311,21 +336,23 @@ done:
 
 /* ---- accumulation: what it can do ---- */
 
-/* Only gradients can wait for the end of a round: a sum that the step itself needs cannot, nor can rows that are joined. */
+/* Only gradients can wait for the end of a round: a sum that the step itself needs cannot, nor can rows that
+ * are joined. */
 static weft_status_t *check_accumulation(const summing_t *k) {
   const weft_replication_t *r = k->r;
   for (int i = 0; i < k->n; i++) {
     const member_t *m = &k->members[i];
     if (m->level == k->members[0].level && !m->is_alone) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be accumulated over steps: %s", WEFT_STR_ARGS(m->of.node->name),
-                      WEFT_STR_ARGS(m->of.node->op->name),
+    return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be accumulated over steps: %s",
+                      WEFT_STR_ARGS(m->of.node->name), WEFT_STR_ARGS(m->of.node->op->name),
                       m->is_alone ? "it is in a branch" : "other sums over replicas depend on sums");
   }
   for (int at = 0; at < r->source.graph->num_live; at++) {
     const weft_node_t *n = r->order[at];
     for (int i = 0; i < n->num_inputs && r->plan.run[n->id] == WEFT_RUN_UPDATE; i++) {
       if (weft_replication_spread(r, n->inputs[i])->kind != WEFT_SPREAD_ROWS) continue;
-      return WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be accumulated over steps: it takes rows",
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "node '%.*s' (%.*s) cannot be accumulated over steps: it takes rows",
                         WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name));
     }
   }
@@ -337,7 +364,8 @@ static weft_status_t *check_accumulation(const summing_t *k) {
 static int64_t key_of(const summing_t *k, const member_t *m) {
   int64_t degree = weft_replication_spread(k->r, m->of)->degree, type = weft_base_type_of(m->of);
   int64_t level = m->is_last ? 0 : m->level + 1;
-  return ((level * (int64_t)64 + type) * 256 + (degree + 128)) * 64 + (degree == 0 && k->r->o->accumulate <= 1 ? 0 : m->batch);
+  return ((level * (int64_t)64 + type) * 256 + (degree + 128)) * 64 +
+         (degree == 0 && k->r->o->accumulate <= 1 ? 0 : m->batch);
 }
 
 typedef struct turn { /* of a bucket, to be launched */
@@ -349,8 +377,10 @@ static int by_turn(const void *a, const void *b) {
   return x->level != y->level ? x->level - y->level : x->place - y->place;
 }
 
-/* A bucket comes after all whose sums its members may wait for: after those of lower levels than its last member's. */
-static turn_t turn_of(const weft_buckets_t *buckets, const member_t *members, int num_members, int bucket, bool is_reversed) {
+/* A bucket comes after all whose sums its members may wait for: after those of lower levels than its last
+ * member's. */
+static turn_t turn_of(const weft_buckets_t *buckets, const member_t *members, int num_members, int bucket,
+                      bool is_reversed) {
   turn_t turn = {.bucket = bucket, .place = is_reversed ? -bucket : bucket};
   for (int i = 0; i < buckets->num_items[bucket]; i++) {
     int item = buckets->items[bucket][i];
@@ -366,8 +396,8 @@ static weft_status_t *sum_all(summing_t *k) {
   member_t **in_bucket = weft_arena_calloc(&r->arena, (size_t)k->n, sizeof(*in_bucket));
   weft_output_t *chain = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *chain);
   if (items == NULL || in_bucket == NULL || chain == NULL) return no_memory();
-  /* DDP forms buckets over the parameters from the first layer to the last and launches them the other way; once it
-   * knows when gradients are ready, it forms them in that order. */
+  /* DDP forms buckets over the parameters from the first layer to the last and launches them the other way;
+   * once it knows when gradients are ready, it forms them in that order. */
   bool is_reversed = r->o->fusion == WEFT_BUCKETS_DDP && r->o->ready == NULL;
   for (int i = 0; i < k->n; i++) {
     const member_t *m = &k->members[is_reversed ? k->n - 1 - i : i];
@@ -377,7 +407,8 @@ static weft_status_t *sum_all(summing_t *k) {
   WEFT_RETURN_IF_ERROR(weft_buckets_form(r->o->fusion, r->o->limits, items, k->n, &r->arena, &buckets));
   turn_t *turns = weft_arena_calloc(&r->arena, (size_t)buckets.num_buckets + 1, sizeof *turns);
   if (turns == NULL) return no_memory();
-  for (int b = 0; b < buckets.num_buckets; b++) turns[b] = turn_of(&buckets, k->members, k->n, b, is_reversed);
+  for (int b = 0; b < buckets.num_buckets; b++)
+    turns[b] = turn_of(&buckets, k->members, k->n, b, is_reversed);
   qsort(turns, (size_t)buckets.num_buckets, sizeof *turns, by_turn);
   for (int i = 0; i < buckets.num_buckets; i++) {
     int b = turns[i].bucket;
@@ -397,10 +428,11 @@ static weft_status_t *choose_keys(summing_t *k) {
   const weft_str_t *devices = weft_replication_is_between(r) ? r->o->all_devices : r->o->devices;
   for (int i = 0; i < r->total; i++) weft_strbuf_printf(&b, "%.*s;", WEFT_STR_ARGS(devices[i]));
   uint64_t group = weft_str_hash64(weft_str_of(b.data, b.length));
-  weft_strbuf_printf(&b, "%d %" PRId64 " %" PRId64 " %d;", (int)r->o->fusion, r->o->limits.first, r->o->limits.cap, r->o->local_batch_norm);
+  weft_strbuf_printf(&b, "%d %" PRId64 " %" PRId64 " %d;", (int)r->o->fusion, r->o->limits.first,
+                     r->o->limits.cap, r->o->local_batch_norm);
   for (int i = 0; i < k->n; i++) {
-    weft_strbuf_printf(&b, "%.*s:%d %" PRId64 ";", WEFT_STR_ARGS(k->members[i].of.node->name), k->members[i].of.index,
-                       k->members[i].bytes);
+    weft_strbuf_printf(&b, "%.*s:%d %" PRId64 ";", WEFT_STR_ARGS(k->members[i].of.node->name),
+                       k->members[i].of.index, k->members[i].bytes);
   }
   uint64_t all = weft_str_hash64(weft_str_of(b.data, b.length));
   bool failed = b.failed;

@@ -1,19 +1,23 @@
 /* replicate_ties.c - a collective is run by all replicas or by none.
  *
- * What every replica computes alike may be taken from one of them: rows that are cut from it, a value that lives once, a
- * fetch. A step that asks for no more would run a collective before that value on this replica alone, which would wait for
- * ever. So, for each collective and each name of the request: if that name needs the collective on one replica, it gets
- * to need it on all. Its result then passes through an Identity that waits for the copies on the other replicas.
+ * What every replica computes alike may be taken from one of them: rows that are cut from it, a value that
+ * lives once, a fetch. A step that asks for no more would run a collective before that value on this replica
+ * alone, which would wait for ever. So, for each collective and each name of the request: if that name needs
+ * the collective on one replica, it gets to need it on all. Its result then passes through an Identity that
+ * waits for the copies on the other replicas.
  */
 #include "base/alloc.h"
 #include "strategies/replication.h"
 
 enum { ROOTS_AT_A_TIME = 64 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for ties between replicas"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for ties between replicas");
+}
 
 /* By node id: bit k: roots[k] needs the node. Goes round until values that come round loops are seen, too. */
-static void find_needs(weft_node_t *const *order, int num_nodes, weft_node_t *const *roots, int num_roots, uint64_t *needs) {
+static void find_needs(weft_node_t *const *order, int num_nodes, weft_node_t *const *roots, int num_roots,
+                       uint64_t *needs) {
   bool changed = true;
   for (int k = 0; k < num_roots; k++) needs[roots[k]->id] |= (uint64_t)1 << k;
   while (changed) {
@@ -31,7 +35,8 @@ static void find_needs(weft_node_t *const *order, int num_nodes, weft_node_t *co
 }
 
 /* The result on replica i waits for replica k. */
-static void tie(weft_replication_t *r, const weft_fanout_t *fanout, weft_node_t *const *nodes, int i, const bool *waits) {
+static void tie(weft_replication_t *r, const weft_fanout_t *fanout, weft_node_t *const *nodes, int i,
+                const bool *waits) {
   const weft_node_t *mine = nodes[i];
   r->e.device = r->o->devices[i];
   weft_output_t result = {nodes[i], 0};
@@ -56,13 +61,15 @@ static weft_status_t *tie_for(weft_replication_t *r, weft_node_t *const *roots, 
   int num_nodes = r->to->num_nodes;
   uint64_t *needs = weft_calloc((size_t)num_nodes + 1, sizeof *needs);
   bool *waits = weft_calloc((size_t)r->n, sizeof *waits);
-  weft_status_t *s = needs == NULL || waits == NULL ? no_memory() : weft_graph_topological_order(r->to, &order);
+  weft_status_t *s =
+      needs == NULL || waits == NULL ? no_memory() : weft_graph_topological_order(r->to, &order);
   if (s == NULL) s = weft_fanout_build(r->to, &fanout);
   if (s == NULL) find_needs(order, r->to->num_live, roots, num_roots, needs);
   for (const weft_replica_collective_t *c = r->collectives; s == NULL && c != NULL; c = c->next) {
     for (int i = 0; i < r->n && s == NULL; i++) {
       bool is_tied = false;
-      for (int k = 0; k < r->n; k++) is_tied |= waits[k] = (needs[c->nodes[i]->id] & ~needs[c->nodes[k]->id]) != 0;
+      for (int k = 0; k < r->n; k++)
+        is_tied |= waits[k] = (needs[c->nodes[i]->id] & ~needs[c->nodes[k]->id]) != 0;
       if (is_tied) tie(r, &fanout, c->nodes, i, waits);
       *any |= is_tied;
       s = weft_emitter_end(&r->e);

@@ -26,8 +26,8 @@ static void no_memory(weft_replication_t *r) {
 
 weft_spread_t weft_replication_wanted(const weft_replication_t *r, const weft_node_t *n, int i) {
   weft_spread_t wanted = r->plan.wanted[n->id][i];
-  bool is_value = wanted.kind == WEFT_SPREAD_SAME || wanted.kind == WEFT_SPREAD_ROWS || wanted.kind == WEFT_SPREAD_PART ||
-                  wanted.kind == WEFT_SPREAD_SHAPE;
+  bool is_value = wanted.kind == WEFT_SPREAD_SAME || wanted.kind == WEFT_SPREAD_ROWS ||
+                  wanted.kind == WEFT_SPREAD_PART || wanted.kind == WEFT_SPREAD_SHAPE;
   if (weft_replication_facts(r, n)->is_single && is_value) wanted = (weft_spread_t){.kind = WEFT_SPREAD_ONCE};
   return wanted;
 }
@@ -36,7 +36,8 @@ static bool is_same_spread(const weft_spread_t *a, const weft_spread_t *b) {
   return a->kind == b->kind && a->axis == b->axis && a->degree == b->degree && a->rows == b->rows;
 }
 
-static weft_replica_value_t *find_value(const weft_replication_t *r, weft_output_t of, const weft_spread_t *as, weft_str_t device) {
+static weft_replica_value_t *find_value(const weft_replication_t *r, weft_output_t of,
+                                        const weft_spread_t *as, weft_str_t device) {
   for (weft_replica_value_t *v = r->values[of.node->id]; v != NULL; v = v->next) {
     bool is_there = as->kind != WEFT_SPREAD_ONCE || weft_str_eq(v->device, device);
     if (v->index == of.index && is_same_spread(&v->as, as) && is_there) return v;
@@ -44,8 +45,8 @@ static weft_replica_value_t *find_value(const weft_replication_t *r, weft_output
   return NULL;
 }
 
-void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted, weft_str_t device,
-                               const weft_output_t *values) {
+void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted,
+                               weft_str_t device, const weft_output_t *values) {
   weft_replica_value_t *v = weft_arena_calloc(&r->arena, 1, sizeof *v);
   weft_output_t *copy = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *copy);
   if (v == NULL || copy == NULL) {
@@ -68,7 +69,8 @@ static void weigh_all(weft_replication_t *r, weft_output_t of, int exponent, wef
   bool is_part = weft_replication_spread(r, of)->kind == WEFT_SPREAD_PART;
   for (int i = 0; i < r->n; i++) {
     weft_output_t local = weft_replication_local(r, of, i);
-    out[i] = is_part ? weft_replication_part(r, of, local, exponent, i) : weft_replication_scale(r, of, local, exponent, i);
+    out[i] = is_part ? weft_replication_part(r, of, local, exponent, i)
+                     : weft_replication_scale(r, of, local, exponent, i);
   }
 }
 
@@ -78,14 +80,16 @@ static weft_output_t add_up(weft_replication_t *r, weft_output_t of, const weft_
     return weft_emit(&r->e, "AddN", parts, r->n, NULL, 0, "weft/sum/%.*s", WEFT_STR_ARGS(of.node->name));
   }
   if (r->e.s == NULL) {
-    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: its value of type %s cannot be added up",
-                        WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name), weft_dtype_name(type));
+    r->e.s = WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "node '%.*s' (%.*s) cannot be shared out over replicas: its value of type %s cannot be added up",
+        WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name), weft_dtype_name(type));
   }
   return parts[0];
 }
 
-static weft_output_t join_rows(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, const weft_output_t *rows,
-                               int replica) {
+static weft_output_t join_rows(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
+                               const weft_output_t *rows, int replica) {
   weft_output_t *inputs = weft_arena_calloc(&r->arena, (size_t)r->n + 1, sizeof *inputs);
   if (inputs == NULL) {
     no_memory(r);
@@ -94,10 +98,12 @@ static weft_output_t join_rows(weft_replication_t *r, weft_output_t of, const we
   memcpy(inputs, rows, (size_t)r->n * sizeof *inputs);
   inputs[r->n] = weft_emit_int(&r->e, WEFT_I32, has->axis, "replica_%d/weft/rows/%.*s/axis", replica,
                                WEFT_STR_ARGS(of.node->name));
-  return weft_emit(&r->e, "ConcatV2", inputs, r->n + 1, NULL, 0, "replica_%d/weft/rows/%.*s", replica, WEFT_STR_ARGS(of.node->name));
+  return weft_emit(&r->e, "ConcatV2", inputs, r->n + 1, NULL, 0, "replica_%d/weft/rows/%.*s", replica,
+                   WEFT_STR_ARGS(of.node->name));
 }
 
-/* An integer tensor of n elements (a scalar if n < 0) with ones where the mask says so, or where it does not. */
+/* An integer tensor of n elements (a scalar if n < 0) with ones where the mask says so, or where it does not.
+ */
 static weft_output_t mask_of(weft_replication_t *r, uint64_t rows, bool inverted, int64_t n, int dtype) {
   int64_t ones[64];
   int64_t count = n < 0 ? 1 : n;
@@ -109,14 +115,17 @@ static weft_output_t mask_of(weft_replication_t *r, uint64_t rows, bool inverted
 
 /* Numbers made of shapes: elements that count rows are added up, the others are the same everywhere. */
 static weft_output_t add_up_rows(weft_replication_t *r, weft_output_t of, uint64_t rows, int n) {
-  weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)r->n + 1, sizeof *parts), local0 = weft_replication_local(r, of, 0);
+  weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)r->n + 1, sizeof *parts),
+                local0 = weft_replication_local(r, of, 0);
   if (parts == NULL) {
     no_memory(r);
     return local0;
   }
-  weft_output_t counts = mask_of(r, rows, false, n, weft_base_type_of(of)), others = mask_of(r, rows, true, n, weft_base_type_of(of));
+  weft_output_t counts = mask_of(r, rows, false, n, weft_base_type_of(of)),
+                others = mask_of(r, rows, true, n, weft_base_type_of(of));
   for (int i = 0; i < r->n; i++) {
-    parts[i] = weft_emit2(&r->e, "Mul", weft_replication_local(r, of, i), counts, "weft/counts/%.*s", WEFT_STR_ARGS(of.node->name));
+    parts[i] = weft_emit2(&r->e, "Mul", weft_replication_local(r, of, i), counts, "weft/counts/%.*s",
+                          WEFT_STR_ARGS(of.node->name));
   }
   parts[r->n] = weft_emit2(&r->e, "Mul", local0, others, "weft/others/%.*s", WEFT_STR_ARGS(of.node->name));
   return weft_emit(&r->e, "AddN", parts, r->n + 1, NULL, 0, "weft/sum/%.*s", WEFT_STR_ARGS(of.node->name));
@@ -131,20 +140,25 @@ static weft_output_t whole(const weft_replication_t *r, weft_output_t of) {
   return (weft_output_t){r->copiers[0].nodes[of.node->id], of.index};
 }
 
-/* What replica i gives to a sum of all: its own counts, and its part of what all have alike (replica 0 of all gives it). */
+/* What replica i gives to a sum of all: its own counts, and its part of what all have alike (replica 0 of all
+ * gives it). */
 static weft_output_t counts_of(weft_replication_t *r, weft_output_t of, uint64_t rows, int replica) {
   weft_shape_t shape = weft_static_shape_of(of);
   weft_output_t local = weft_replication_local(r, of, replica);
   if (r->first + replica == 0 || r->e.s != NULL) return local;
   if (shape.rank > 1 || (shape.rank == 1 && (shape.dims[0] < 0 || shape.dims[0] > 64)) || shape.rank < 0) {
-    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: it counts rows in a vector of "
-                        "unknown length", WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
+    r->e.s =
+        WEFT_ERROR(INVALID_ARGUMENT,
+                   "node '%.*s' (%.*s) cannot be shared out over replicas: it counts rows in a vector of "
+                   "unknown length",
+                   WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
     return local;
   }
   weft_str_t device = r->e.device;
   r->e.device = r->o->devices[replica];
   weft_output_t mask = mask_of(r, rows, false, shape.rank == 0 ? -1 : shape.dims[0], weft_base_type_of(of));
-  weft_output_t counts = weft_emit2(&r->e, "Mul", local, mask, "weft/counts/%.*s", WEFT_STR_ARGS(of.node->name));
+  weft_output_t counts =
+      weft_emit2(&r->e, "Mul", local, mask, "weft/counts/%.*s", WEFT_STR_ARGS(of.node->name));
   r->e.device = device;
   return counts;
 }
@@ -152,15 +166,17 @@ static weft_output_t counts_of(weft_replication_t *r, weft_output_t of, uint64_t
 /* A constant is made where it is wanted. */
 static weft_output_t constant_on(weft_replication_t *r, weft_output_t of, weft_str_t device) {
   weft_output_t local = weft_replication_local(r, of, 0);
-  bool is_there = (of.node->flags & WEFT_OP_CONST) == 0 || of.node->num_controls > 0 || weft_replication_facts(r, of.node)->branches > 0 ||
+  bool is_there = (of.node->flags & WEFT_OP_CONST) == 0 || of.node->num_controls > 0 ||
+                  weft_replication_facts(r, of.node)->branches > 0 ||
                   weft_str_eq(local.node->requested_device, device);
   if (is_there || r->e.s != NULL) return local;
-  return weft_emit(&r->e, of.node->op->name.data, NULL, 0, of.node->attrs, of.node->num_attrs, "weft/constant/%.*s",
-                   WEFT_STR_ARGS(of.node->name));
+  return weft_emit(&r->e, of.node->op->name.data, NULL, 0, of.node->attrs, of.node->num_attrs,
+                   "weft/constant/%.*s", WEFT_STR_ARGS(of.node->name));
 }
 
 /* The value that one device would have, on the emitter's device. */
-static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, int replica) {
+static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
+                                int replica) {
   weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *parts);
   int last = r->n - 1;
   if (lies_whole(r, of)) return whole(r, of);
@@ -177,12 +193,8 @@ static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const w
     case WEFT_SPREAD_SAME:
       if (has->degree == 0) return constant_on(r, of, r->e.device);
       return weft_replication_scale(r, of, weft_replication_local(r, of, last), has->degree, last);
-    case WEFT_SPREAD_PART:
-      weigh_all(r, of, has->degree, parts);
-      return add_up(r, of, parts);
-    case WEFT_SPREAD_ROWS:
-      weigh_all(r, of, has->degree, parts);
-      return join_rows(r, of, has, parts, replica);
+    case WEFT_SPREAD_PART: weigh_all(r, of, has->degree, parts); return add_up(r, of, parts);
+    case WEFT_SPREAD_ROWS: weigh_all(r, of, has->degree, parts); return join_rows(r, of, has, parts, replica);
     case WEFT_SPREAD_SHAPE:
       if (has->rows != 0) return add_up_rows(r, of, has->rows, has->count);
       return weft_replication_local(r, of, 0);
@@ -210,8 +222,11 @@ weft_output_t weft_replication_own_rows(weft_replication_t *r, weft_output_t of)
 
 static void fail_between(weft_replication_t *r, weft_output_t of) {
   if (r->e.s != NULL) return;
-  r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over workers with a client each; let one client "
-                      "drive all", WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
+  r->e.s =
+      WEFT_ERROR(INVALID_ARGUMENT,
+                 "node '%.*s' (%.*s) cannot be shared out over workers with a client each; let one client "
+                 "drive all",
+                 WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
 }
 
 static void local_all(const weft_replication_t *r, weft_output_t of, weft_output_t *out) {
@@ -219,12 +234,11 @@ static void local_all(const weft_replication_t *r, weft_output_t of, weft_output
 }
 
 /* The true value on every replica here; what all workers have in parts goes by collectives. */
-static void same_between(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, weft_output_t *out) {
+static void same_between(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
+                         weft_output_t *out) {
   local_all(r, of, out);
   switch (has->kind) {
-    case WEFT_SPREAD_ONCE:
-      weft_replication_broadcast(r, of.node, 0, out);
-      return;
+    case WEFT_SPREAD_ONCE: weft_replication_broadcast(r, of.node, 0, out); return;
     case WEFT_SPREAD_SAME:
       if (has->degree == 0) return;
       weigh_all(r, of, has->degree, out);
@@ -258,15 +272,19 @@ static void same_between(weft_replication_t *r, weft_output_t of, const weft_spr
 
 /* ---- the other ways ---- */
 
-static void fail_as(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, const weft_spread_t *wanted) {
+static void fail_as(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
+                    const weft_spread_t *wanted) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_spread_print(has, &b);
   weft_strbuf_puts(&b, ", and what takes it needs ");
   weft_spread_print(wanted, &b);
   if (r->e.s == NULL) {
-    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: its value is %.*s; name the feeds that are "
-                        "batches (batch=x+y), or train this graph on one device", WEFT_STR_ARGS(of.node->name),
-                        WEFT_STR_ARGS(of.node->op->name), WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
+    r->e.s = WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "node '%.*s' (%.*s) cannot be shared out over replicas: its value is %.*s; name the feeds that are "
+        "batches (batch=x+y), or train this graph on one device",
+        WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name),
+        WEFT_STR_ARGS(weft_str_of(b.data, b.length)));
   }
   weft_strbuf_deinit(&b);
 }
@@ -313,7 +331,8 @@ static bool lies_whole_in_loop(const weft_replication_t *r, weft_output_t of, co
   return weft_replication_facts(r, of.node)->frame != 0 && has->kind == WEFT_SPREAD_SAME && has->degree == 0;
 }
 
-static void as_slices(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, const weft_spread_t *wanted, weft_output_t *out) {
+static void as_slices(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
+                      const weft_spread_t *wanted, weft_output_t *out) {
   static const weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
   bool is_between = weft_replication_is_between(r), is_read = is_read_batch(r, of);
   if (lies_whole_in_loop(r, of, has) || (is_between && !is_read)) {
@@ -323,7 +342,8 @@ static void as_slices(weft_replication_t *r, weft_output_t of, const weft_spread
     }
     return;
   }
-  weft_output_t whole = is_between ? weft_replication_local(r, of, 0) : weft_replication_value(r, of, &same, 0, r->o->devices[0]);
+  weft_output_t whole = is_between ? weft_replication_local(r, of, 0)
+                                   : weft_replication_value(r, of, &same, 0, r->o->devices[0]);
   weft_str_t device = r->e.device;
   r->e.device = r->o->devices[0];
   weft_replication_slice(r, weft_replication_batch_of(r, of.node), whole, wanted->axis, out);
@@ -331,7 +351,8 @@ static void as_slices(weft_replication_t *r, weft_output_t of, const weft_spread
 }
 
 /* Fills out[i] for every replica. */
-static void make(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, const weft_spread_t *wanted, weft_output_t *out) {
+static void make(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
+                 const weft_spread_t *wanted, weft_output_t *out) {
   bool is_value = has->kind == WEFT_SPREAD_SAME || has->kind == WEFT_SPREAD_ONCE;
   int has_degree = has->kind == WEFT_SPREAD_ONCE ? 0 : has->degree;
   local_all(r, of, out);
@@ -373,8 +394,8 @@ static void make(weft_replication_t *r, weft_output_t of, const weft_spread_t *h
   }
 }
 
-weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted, int replica,
-                                     weft_str_t device) {
+weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted,
+                                     int replica, weft_str_t device) {
   const weft_spread_t *has = weft_replication_spread(r, of);
   weft_output_t local = weft_replication_local(r, of, replica);
   if (r->e.s != NULL || r->total == 1 || is_same_spread(has, wanted)) return local;
@@ -393,8 +414,11 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, co
   bool is_local = wanted->kind == WEFT_SPREAD_ROWS && lies_whole_in_loop(r, of, has) && wanted->degree == 0;
   bool is_made = r->to->num_nodes != num_nodes && !is_local;
   if (is_made && weft_replication_facts(r, of.node)->frame != 0 && r->e.s == NULL) {
-    r->e.s = WEFT_ERROR(INVALID_ARGUMENT, "node '%.*s' (%.*s) cannot be shared out over replicas: replicas would have to exchange its "
-                        "value in every round of a loop; compute it before the loop, or after it", WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
+    r->e.s = WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "node '%.*s' (%.*s) cannot be shared out over replicas: replicas would have to exchange its "
+        "value in every round of a loop; compute it before the loop, or after it",
+        WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
   }
   if (r->e.s == NULL) weft_replication_remember(r, of, wanted, device, out);
   return out[replica];
@@ -410,17 +434,22 @@ static weft_output_t emit_dims(weft_replication_t *r, const weft_node_t *n, uint
 }
 
 /* The axes of a reduction as its copy must have them, made of `all` that it was given. */
-static weft_output_t axes_of(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy, weft_output_t all) {
+static weft_output_t axes_of(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy,
+                             weft_output_t all) {
   const weft_spread_named_t *named = &r->plan.named[n->id];
   if (!named->is_named && (named->dims | named->kept) == 0) return all;
   weft_str_t device = r->e.device;
   r->e.device = copy->requested_device;
-  r->e.after = weft_replication_facts(r, n)->frame == 0 ? NULL : copy->inputs[0].node; /* constants belong into the frame, too */
+  r->e.after = weft_replication_facts(r, n)->frame == 0
+                   ? NULL
+                   : copy->inputs[0].node; /* constants belong into the frame, too */
   weft_output_t axes = emit_dims(r, n, named->dims);
   if (!named->is_named) {
-    weft_output_t left = weft_emit2(&r->e, "ListDiff", all, emit_dims(r, n, named->dims | named->kept), "weft/axes/%.*s", WEFT_STR_ARGS(n->name));
-    axes = weft_emit3(&r->e, "ConcatV2", axes, left, weft_emit_int(&r->e, WEFT_I32, 0, "weft/axes/%.*s", WEFT_STR_ARGS(n->name)), "weft/axes/%.*s",
-                      WEFT_STR_ARGS(n->name));
+    weft_output_t left = weft_emit2(&r->e, "ListDiff", all, emit_dims(r, n, named->dims | named->kept),
+                                    "weft/axes/%.*s", WEFT_STR_ARGS(n->name));
+    axes = weft_emit3(&r->e, "ConcatV2", axes, left,
+                      weft_emit_int(&r->e, WEFT_I32, 0, "weft/axes/%.*s", WEFT_STR_ARGS(n->name)),
+                      "weft/axes/%.*s", WEFT_STR_ARGS(n->name));
   }
   r->e.after = NULL;
   r->e.device = device;
@@ -433,7 +462,8 @@ static weft_status_t *connect_copy(weft_replication_t *r, const weft_node_t *n, 
   for (int i = 0; i < n->num_inputs && i < copy->num_inputs && r->e.s == NULL; i++) {
     weft_spread_t wanted = weft_replication_wanted(r, n, i);
     bool is_named = i == 1 && r->plan.named[n->id].is_named;
-    weft_output_t value = is_named ? n->inputs[i] : weft_replication_value(r, n->inputs[i], &wanted, replica, device);
+    weft_output_t value =
+        is_named ? n->inputs[i] : weft_replication_value(r, n->inputs[i], &wanted, replica, device);
     if (i == 1) value = axes_of(r, n, copy, value);
     if (r->e.s == NULL && (value.node != copy->inputs[i].node || value.index != copy->inputs[i].index)) {
       weft_graph_set_input(copy, i, value);
@@ -442,13 +472,15 @@ static weft_status_t *connect_copy(weft_replication_t *r, const weft_node_t *n, 
   return weft_emitter_end(&r->e);
 }
 
-/* What lives once follows the work of all copies, not only of those on replica 0; an update, all that it was told to wait for:
- * replicas may have to read before it writes. */
-static void follow_all(weft_replication_t *r, const weft_node_t *n, const weft_node_t *producer, bool is_told) {
+/* What lives once follows the work of all copies, not only of those on replica 0; an update, all that it was
+ * told to wait for: replicas may have to read before it writes. */
+static void follow_all(weft_replication_t *r, const weft_node_t *n, const weft_node_t *producer,
+                       bool is_told) {
   const weft_node_facts_t *from = weft_replication_facts(r, producer);
   bool waits = from->has_effect || (is_told && r->plan.run[n->id] == WEFT_RUN_UPDATE);
   if (from->is_single || !waits || from->frame != 0 || weft_replication_facts(r, n)->frame != 0) return;
-  for (int k = 1; k < r->n; k++) weft_emit_control(&r->e, r->copiers[k].nodes[producer->id], r->copiers[0].nodes[n->id]);
+  for (int k = 1; k < r->n; k++)
+    weft_emit_control(&r->e, r->copiers[k].nodes[producer->id], r->copiers[0].nodes[n->id]);
 }
 
 weft_status_t *weft_replication_connect(weft_replication_t *r) {

@@ -27,29 +27,32 @@
 
 /* Of a node of the prepared graph. */
 typedef struct weft_node_facts {
-  uint64_t batches;    /* bit b: depends on plan.batches[b] (those beyond 63 count as 63) */
-  bool is_single;      /* exists once in the new graph */
-  bool has_effect;     /* it, or something before it, changes state, may fail the step on purpose, or waits for all replicas */
-  weft_str_t device;   /* of a node that exists once: where; "": on the first replica's */
-  int branches;        /* how many conditionals it stands in: it may be dead if there are any */
-  int frame;           /* where its outputs are; 0: outside of loops */
-  int depth;           /* longest way from the inputs: when it is ready, roughly */
-  int level;           /* how many sums over replicas, at most, come before it */
-  weft_node_t *variable; /* whose handle or reference its outputs carry; NULL: none */
-  weft_node_t *read;     /* the variable whose value it hands on; NULL: none */
-  weft_node_t *first_read; /* of a variable, with option `caches`: the read that stands for those that wait for nothing */
-  weft_root_t *root;   /* NULL: nobody asked for it by name */
-  bool needs_final;    /* its name goes to a node that unites the replicas' copies */
+  uint64_t batches;  /* bit b: depends on plan.batches[b] (those beyond 63 count as 63) */
+  bool is_single;    /* exists once in the new graph */
+  bool has_effect;   /* it, or something before it, changes state, may fail the step on purpose, or waits for
+                        all replicas */
+  weft_str_t device; /* of a node that exists once: where; "": on the first replica's */
+  int branches;      /* how many conditionals it stands in: it may be dead if there are any */
+  int frame;         /* where its outputs are; 0: outside of loops */
+  int depth;         /* longest way from the inputs: when it is ready, roughly */
+  int level;         /* how many sums over replicas, at most, come before it */
+  weft_node_t *variable;   /* whose handle or reference its outputs carry; NULL: none */
+  weft_node_t *read;       /* the variable whose value it hands on; NULL: none */
+  weft_node_t *first_read; /* of a variable, with option `caches`: the read that stands for those that wait
+                              for nothing */
+  weft_root_t *root;       /* NULL: nobody asked for it by name */
+  bool needs_final;        /* its name goes to a node that unites the replicas' copies */
 } weft_node_facts_t;
 
 /* How the rows of one batch are shared out. */
 typedef struct weft_share {
-  weft_output_t whole;     /* int64 [1]: B */
-  weft_output_t sizes;     /* int64 [N]: B_i; after the check against the leader */
-  weft_output_t *totals;   /* between workers: int64 [1]: the rows of all, by replica; NULL: not asked for yet */
-  weft_node_t *each;       /* sizes, one output per replica; NULL: not made yet */
-  weft_output_t *places;   /* by replica: where its rows lie; NULL: not made yet */
-  int leader;              /* the batch whose rows this one's are compared with; itself: none */
+  weft_output_t whole; /* int64 [1]: B */
+  weft_output_t sizes; /* int64 [N]: B_i; after the check against the leader */
+  weft_output_t
+      *totals;       /* between workers: int64 [1]: the rows of all, by replica; NULL: not asked for yet */
+  weft_node_t *each; /* sizes, one output per replica; NULL: not made yet */
+  weft_output_t *places; /* by replica: where its rows lie; NULL: not made yet */
+  int leader;            /* the batch whose rows this one's are compared with; itself: none */
 } weft_share_t;
 
 typedef struct weft_weights weft_weights_t;
@@ -78,36 +81,38 @@ typedef struct weft_replication {
   weft_spread_plan_t plan;
   weft_arena_t arena;
   weft_graph_t *to;
-  int n;                    /* replicas here */
-  int total, first;         /* replicas of all workers; the number of the first one here */
-  weft_copier_t *copiers;   /* n */
+  int n;                  /* replicas here */
+  int total, first;       /* replicas of all workers; the number of the first one here */
+  weft_copier_t *copiers; /* n */
   weft_emitter_t e;
   weft_node_t **order;      /* owned; of source.graph, producers first */
   weft_node_facts_t *facts; /* by id */
   weft_str_t *homes;        /* CENTRAL: by id of a variable: its device */
   weft_frames_t frames;
-  int64_t common_seed;      /* of what all replicas must draw alike and has no given seed; 0: not needed yet */
-  weft_share_t *shares;     /* by batch */
-  weft_weights_t *weights;  /* made so far */
-  weft_replica_value_t **values;    /* by id: made so far */
-  uint64_t fingerprint; /* of what is summed: equal on all workers */
-  uint64_t agreement;   /* of the request: equal on all workers, too */
-  int32_t group_key, instance_key; /* of all collectives here; of the next one */
+  int64_t common_seed;     /* of what all replicas must draw alike and has no given seed; 0: not needed yet */
+  weft_share_t *shares;    /* by batch */
+  weft_weights_t *weights; /* made so far */
+  weft_replica_value_t **values;     /* by id: made so far */
+  uint64_t fingerprint;              /* of what is summed: equal on all workers */
+  uint64_t agreement;                /* of the request: equal on all workers, too */
+  int32_t group_key, instance_key;   /* of all collectives here; of the next one */
   weft_output_t *group_size, *group; /* by replica: constants for collectives; made at the first */
   int num_sums;
-  weft_replica_collective_t *collectives;    /* made so far, the last first */
-  weft_accumulation_t *accumulation; /* NULL: none yet */
-  weft_sent_t *sent;                 /* broadcasts made so far */
-  weft_node_t *accumulate_init;      /* what else must run before the first step; NULL: nothing */
+  weft_replica_collective_t *collectives; /* made so far, the last first */
+  weft_accumulation_t *accumulation;      /* NULL: none yet */
+  weft_sent_t *sent;                      /* broadcasts made so far */
+  weft_node_t *accumulate_init;           /* what else must run before the first step; NULL: nothing */
 } weft_replication_t;
 
-/* On the prepared graph, before it is analysed: reads of a variable go before the writes of the step that nothing orders
- * otherwise; values read from references on other devices are copies. */
+/* On the prepared graph, before it is analysed: reads of a variable go before the writes of the step that
+ * nothing orders otherwise; values read from references on other devices are copies. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_order_reads(weft_replication_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_replication_find_facts(weft_replication_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_replication_copy_nodes(weft_replication_t *r);
-WEFT_MUST_CHECK weft_status_t *weft_replication_sum(weft_replication_t *r);     /* every PART that somebody wants as SAME */
-WEFT_MUST_CHECK weft_status_t *weft_replication_connect(weft_replication_t *r); /* inputs that are wanted otherwise than they lie */
+WEFT_MUST_CHECK weft_status_t *weft_replication_sum(
+    weft_replication_t *r); /* every PART that somebody wants as SAME */
+WEFT_MUST_CHECK weft_status_t *weft_replication_connect(
+    weft_replication_t *r); /* inputs that are wanted otherwise than they lie */
 WEFT_MUST_CHECK weft_status_t *weft_replication_finish_roots(weft_replication_t *r);
 /* Lets every step that runs a collective on one replica run it on all of them. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_tie_collectives(weft_replication_t *r);
@@ -131,7 +136,8 @@ static inline bool weft_is_true_spread(const weft_spread_t *s) {
 /* ---- variables that live once ---- */
 
 /* Deals variables out to their devices. */
-WEFT_MUST_CHECK weft_status_t *weft_replication_find_homes(weft_replication_t *r, const weft_strategy_request_t *request);
+WEFT_MUST_CHECK weft_status_t *weft_replication_find_homes(weft_replication_t *r,
+                                                           const weft_strategy_request_t *request);
 /* Which nodes exist once, and where. Facts of all nodes are known but for these. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_find_single(weft_replication_t *r);
 /* Where the copies of n go; "": on their replica. */
@@ -154,18 +160,26 @@ WEFT_MUST_CHECK weft_status_t *weft_replication_split_batch(weft_replication_t *
 /* The lowest batch that `n` depends on; 0 if none is known. */
 int weft_replication_batch_of(const weft_replication_t *r, const weft_node_t *n);
 /* out[i]: rows i of `whole` along `axis`: that fraction of them that replica i has of the batch. */
-void weft_replication_slice(weft_replication_t *r, int batch, weft_output_t whole, int axis, weft_output_t *out);
-/* local * (B_i/B)^exponent on replica i, exactly zero without rows if exponent > 0. `of`: the source, for messages. */
-weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, weft_output_t local, int exponent, int replica);
-/* What replica i adds to a sum over replicas: local * (B_i/B)^degree, exactly zero without rows if it may be no number then. */
-weft_output_t weft_replication_part(weft_replication_t *r, weft_output_t of, weft_output_t local, int degree, int replica);
+void weft_replication_slice(weft_replication_t *r, int batch, weft_output_t whole, int axis,
+                            weft_output_t *out);
+/* local * (B_i/B)^exponent on replica i, exactly zero without rows if exponent > 0. `of`: the source, for
+ * messages. */
+weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, weft_output_t local,
+                                     int exponent, int replica);
+/* What replica i adds to a sum over replicas: local * (B_i/B)^degree, exactly zero without rows if it may be
+ * no number then. */
+weft_output_t weft_replication_part(weft_replication_t *r, weft_output_t of, weft_output_t local, int degree,
+                                    int replica);
 /* int64 [1]: the rows of a batch. int64: those that a replica has. */
 weft_output_t weft_replication_rows(weft_replication_t *r, int batch);
 weft_output_t weft_replication_rows_on(weft_replication_t *r, int batch, int replica);
-/* int64 [3]: where the rows of a replica begin in the batch of all workers, how many they are, and the rows of all. */
+/* int64 [3]: where the rows of a replica begin in the batch of all workers, how many they are, and the rows
+ * of all. */
 weft_output_t weft_replication_place(weft_replication_t *r, int batch, int replica);
-/* The rows of a replica of `whole`, which stands for `of` on it: cut there, without communication, also inside loops. */
-weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of, weft_output_t whole, int axis, int replica);
+/* The rows of a replica of `whole`, which stands for `of` on it: cut there, without communication, also
+ * inside loops. */
+weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of, weft_output_t whole,
+                                        int axis, int replica);
 /* Lets the step of this node fail where batches that only it joins have different numbers of rows. */
 void weft_replication_check_joined(weft_replication_t *r, const weft_node_t *source, weft_node_t *made);
 
@@ -174,35 +188,39 @@ void weft_replication_check_joined(weft_replication_t *r, const weft_node_t *sou
 /* Does n draw from a stream on each replica that must stay in step with the others'? */
 bool weft_replication_draws_in_step(const weft_replication_t *r, const weft_node_t *n);
 /* The copy of a node that draws rows. */
-WEFT_MUST_CHECK weft_status_t *weft_replication_copy_draw(weft_replication_t *r, const weft_node_t *n, weft_str_t name, int replica);
+WEFT_MUST_CHECK weft_status_t *weft_replication_copy_draw(weft_replication_t *r, const weft_node_t *n,
+                                                          weft_str_t name, int replica);
 /* Gives the copy of a node that all replicas must draw alike a common seed if it has none. */
-WEFT_MUST_CHECK weft_status_t *weft_replication_share_seed(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy);
+WEFT_MUST_CHECK weft_status_t *weft_replication_share_seed(weft_replication_t *r, const weft_node_t *n,
+                                                           weft_node_t *copy);
 /* A value from outside of loops as a replica's nodes in a frame see it. Errors go to the emitter. */
 weft_output_t weft_replication_enter(weft_replication_t *r, weft_output_t value, int frame, int replica);
 
 /* ---- values ---- */
 
 /* What stands for `of` on replica i, as it is. */
-static inline weft_output_t weft_replication_local(const weft_replication_t *r, weft_output_t of, int replica) {
+static inline weft_output_t weft_replication_local(const weft_replication_t *r, weft_output_t of,
+                                                   int replica) {
   return weft_copier_output(&r->copiers[replica], of);
 }
 /* `of` as wanted on a replica. A true value (ONCE) is made on `device`. */
-weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted, int replica,
-                                     weft_str_t device);
+weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted,
+                                     int replica, weft_str_t device);
 /* The rows of this worker's replicas, in order, weighted, on replica 0. */
 weft_output_t weft_replication_own_rows(weft_replication_t *r, weft_output_t of);
 /* Remembers values (n of them, copied) so that weft_replication_value gives these. */
-void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted, weft_str_t device,
-                               const weft_output_t *values);
+void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted,
+                               weft_str_t device, const weft_output_t *values);
 /* Can this type be all-reduced? */
 bool weft_collective_takes(int dtype);
 /* The constants that name the group, once. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_make_group(weft_replication_t *r);
 void weft_replication_tie(weft_replication_t *r, const char *name, weft_output_t *values);
-/* A collective on every replica here; values[i] is its input and becomes its result. More inputs and attributes come behind
- * the three of the group. `op` takes (input, group_size, group_key, instance_key). Counts one instance. */
-void weft_replication_collective(weft_replication_t *r, const char *op, const weft_named_attr_t *attrs, int num_attrs,
-                                 const char *name, weft_output_t *values);
+/* A collective on every replica here; values[i] is its input and becomes its result. More inputs and
+ * attributes come behind the three of the group. `op` takes (input, group_size, group_key, instance_key).
+ * Counts one instance. */
+void weft_replication_collective(weft_replication_t *r, const char *op, const weft_named_attr_t *attrs,
+                                 int num_attrs, const char *name, weft_output_t *values);
 
 /* ---- between workers ---- */
 
@@ -210,8 +228,10 @@ void weft_replication_collective(weft_replication_t *r, const char *op, const we
 void weft_replication_places_between(weft_replication_t *r, int batch, weft_output_t *out);
 /* The rows of all workers' batches, on each replica. Errors go to the emitter, as for all of these. */
 void weft_replication_total_rows(weft_replication_t *r, int batch, weft_output_t *out);
-/* values[i], which stands for an output of `of`, becomes what replica `root` of all has. Types that cannot be sent stay. */
-void weft_replication_broadcast(weft_replication_t *r, const weft_node_t *of, int root, weft_output_t *values);
+/* values[i], which stands for an output of `of`, becomes what replica `root` of all has. Types that cannot be
+ * sent stay. */
+void weft_replication_broadcast(weft_replication_t *r, const weft_node_t *of, int root,
+                                weft_output_t *values);
 /* values[i] becomes all replicas' rows in order. */
 void weft_replication_gather(weft_replication_t *r, weft_output_t *values);
 /* values[i] becomes the sum over all replicas. */
@@ -219,13 +239,16 @@ void weft_replication_add(weft_replication_t *r, weft_output_t *values);
 /* Initialisers take what replica 0 of all has, and check that all workers rewrote the same graph. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_agree(weft_replication_t *r);
 /* Marks by id what the roots of the step reach, or those of the initialisation. */
-WEFT_MUST_CHECK weft_status_t *weft_replication_mark_reached(const weft_replication_t *r, bool inits, bool *reached);
+WEFT_MUST_CHECK weft_status_t *weft_replication_mark_reached(const weft_replication_t *r, bool inits,
+                                                             bool *reached);
 
 /* ---- accumulation ---- */
 
-/* With accumulation: values[i] (local, unweighted) is added to what replica i keeps, weighted by rows^degree; in the step
- * that applies, and only there, values[i] is that sum afterwards. Divides the sum over replicas: weft_replication_per_row. */
-void weft_replication_accumulate(weft_replication_t *r, weft_output_t of, const weft_shape_t *shape, weft_output_t *values, int degree);
+/* With accumulation: values[i] (local, unweighted) is added to what replica i keeps, weighted by rows^degree;
+ * in the step that applies, and only there, values[i] is that sum afterwards. Divides the sum over replicas:
+ * weft_replication_per_row. */
+void weft_replication_accumulate(weft_replication_t *r, weft_output_t of, const weft_shape_t *shape,
+                                 weft_output_t *values, int degree);
 /* sum / (rows of all steps since the last that applied)^degree. */
 void weft_replication_per_row(weft_replication_t *r, weft_output_t of, weft_output_t *values, int degree);
 /* Other updates of the step wait for the step that applies. */

@@ -62,10 +62,12 @@ weft_status_t *weft_rewrite_crossing(weft_rewrite_t *r, weft_str_t from, weft_st
 }
 
 weft_status_t *weft_rewrite_collective(weft_rewrite_t *r, int64_t instance_key, weft_str_t what) {
-  weft_rewrite_collective_t *collectives = grow(&r->arena, r->collectives, r->num_collectives, sizeof *collectives);
+  weft_rewrite_collective_t *collectives =
+      grow(&r->arena, r->collectives, r->num_collectives, sizeof *collectives);
   weft_str_t own = weft_arena_str(&r->arena, what);
   if (collectives == NULL || own.data == NULL) return no_memory();
   r->collectives = collectives;
-  r->collectives[r->num_collectives++] = (weft_rewrite_collective_t){.instance_key = instance_key, .what = own, .bytes = -1};
+  r->collectives[r->num_collectives++] =
+      (weft_rewrite_collective_t){.instance_key = instance_key, .what = own, .bytes = -1};
   return NULL;
 }

@@ -36,23 +36,25 @@ typedef struct weft_strategy_request {
   const weft_graph_t *graph; /* lent, unchanged */
   const weft_cluster_view_t *cluster;
   weft_names_t feeds, fetches, targets; /* of the training step */
-  weft_names_t batches;                 /* of the feeds: those that are given rows of a batch; none: not known */
-  weft_names_t inits;                   /* targets that run before the steps (initialisers, restore) */
-  weft_str_t options;                   /* what stands behind "name:"; "" for none */
-  bool is_one_session; /* all lanes run in one session, which owns the strategy's own clocks, queues and accumulators; else lanes
-                          find them by name, in the task's resources, where they outlive the sessions */
-  uint64_t agreement; /* clients of one graph that were given different numbers are refused: what they start from */
+  weft_names_t batches; /* of the feeds: those that are given rows of a batch; none: not known */
+  weft_names_t inits;   /* targets that run before the steps (initialisers, restore) */
+  weft_str_t options;   /* what stands behind "name:"; "" for none */
+  bool is_one_session;  /* all lanes run in one session, which owns the strategy's own clocks, queues and
+                           accumulators; else lanes  find them by name, in the task's resources, where they
+                           outlive the sessions */
+  uint64_t agreement;   /* clients of one graph that were given different numbers are refused: what they start
+                           from */
 } weft_strategy_request_t;
 
 /* ---- out ---- */
 
 typedef struct weft_cost { /* of a run of every lane; of what has a size that is known */
-  double seconds;            /* communication of a step, predicted */
-  int64_t bytes, messages;   /* per step, over all links: between tasks, and between devices of a task */
-  int64_t remote_bytes;      /* of these between tasks */
+  double seconds;          /* communication of a step, predicted */
+  int64_t bytes, messages; /* per step, over all links: between tasks, and between devices of a task */
+  int64_t remote_bytes;    /* of these between tasks */
   double row_bytes, remote_row_bytes; /* and so many more for each row of the batch */
-  int num_unknown;           /* crossings of unknown size */
-  int64_t bytes_per_replica; /* of variables kept on each replica's device */
+  int num_unknown;                    /* crossings of unknown size */
+  int64_t bytes_per_replica;          /* of variables kept on each replica's device */
 } weft_cost_t;
 
 /* Something that is run over and over by one thread of the client. Synchronous strategies have one; in
@@ -90,7 +92,7 @@ typedef struct weft_rewrite_collective {
   weft_str_t op, what; /* "CollectiveReduceV2"; what it is for, for people */
   int64_t bytes;       /* of one member's value, beside those of rows; -1 unknown */
   double row_bytes;
-  int size;            /* members, other workers' too */
+  int size; /* members, other workers' too */
 } weft_rewrite_collective_t;
 typedef struct weft_rewrite {
   weft_arena_t arena;
@@ -104,14 +106,15 @@ typedef struct weft_rewrite {
   int num_local_cpus; /* so many CPU devices does a local session need */
   int64_t collective_graph_key; /* for the RunOptions of every run, inits too, where other clients run the
                                    other replicas; 0: none */
-  bool is_follower; /* another client runs the first replica, which saves and tells the values */
-  int round_steps;  /* updates come after so many steps each; 0, 1: with each step */
+  bool is_follower;             /* another client runs the first replica, which saves and tells the values */
+  int round_steps;              /* updates come after so many steps each; 0, 1: with each step */
   weft_names_t
       sums; /* nodes of the first replica whose values are summed over replicas, in the order in which they
                are thought to become ready; option `ready` tells when they did (step statistics) */
   weft_names_t replicas; /* devices by rank, other workers' too; none: lanes are no replicas */
   weft_names_t shared;   /* feeds whose rows replicas share, in a lane */
-  weft_rewrite_collective_t *collectives; /* of the steps. What each is for is said while it is made; the rest is measured */
+  weft_rewrite_collective_t
+      *collectives; /* of the steps. What each is for is said while it is made; the rest is measured */
   int num_collectives;
   weft_crossing_t *crossings;
   int num_crossings;
@@ -123,8 +126,10 @@ void weft_rewrite_deinit(weft_rewrite_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_rewrite_note(weft_rewrite_t *r, const char *fmt, ...) WEFT_PRINTF(2, 3);
 WEFT_MUST_CHECK weft_status_t *weft_rewrite_crossing(weft_rewrite_t *r, weft_str_t from, weft_str_t to,
                                                      weft_str_t what, int64_t bytes); /* copies */
-WEFT_MUST_CHECK weft_status_t *weft_rewrite_add_crossing(weft_rewrite_t *r, const weft_crossing_t *c); /* texts are lent */
+WEFT_MUST_CHECK weft_status_t *weft_rewrite_add_crossing(weft_rewrite_t *r,
+                                                         const weft_crossing_t *c); /* texts are lent */
 /* Says what a collective of the new graph is for. `what` is copied. */
-WEFT_MUST_CHECK weft_status_t *weft_rewrite_collective(weft_rewrite_t *r, int64_t instance_key, weft_str_t what);
+WEFT_MUST_CHECK weft_status_t *weft_rewrite_collective(weft_rewrite_t *r, int64_t instance_key,
+                                                       weft_str_t what);
 
 #endif /* WEFT_STRATEGIES_REWRITE_H_ */

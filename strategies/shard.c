@@ -36,7 +36,8 @@ static bool read_parts(weft_str_t text, int default_shards, weft_partitioner_t *
   }
   if (!weft_str_is(name, "max_size")) return false;
   out->kind = WEFT_PARTITION_MAX_SIZE;
-  return read_number(first, INT64_MAX, &out->bytes) && (!has_second || read_number(second, MAX_SHARDS, &out->shards));
+  return read_number(first, INT64_MAX, &out->bytes) &&
+         (!has_second || read_number(second, MAX_SHARDS, &out->shards));
 }
 
 weft_status_t *weft_partitioner_parse(weft_str_t text, int default_shards, weft_partitioner_t *out) {
@@ -68,7 +69,8 @@ static int64_t for_max_size(const weft_partitioner_t *p, double bytes, int64_t r
 }
 
 int64_t weft_partitioner_count(const weft_partitioner_t *p, const weft_shape_t *shape, weft_dtype_t dtype) {
-  if (p->kind == WEFT_PARTITION_NONE || !weft_shape_is_known(shape) || shape->rank < 1 || shape->dims[0] < 1) return 1;
+  if (p->kind == WEFT_PARTITION_NONE || !weft_shape_is_known(shape) || shape->rank < 1 || shape->dims[0] < 1)
+    return 1;
   int64_t rows = shape->dims[0], n = 1;
   double bytes = (double)(dtype == WEFT_STRING ? BYTES_OF_A_STRING : weft_dtype_size(dtype));
   for (int i = 0; i < shape->rank; i++) bytes *= (double)shape->dims[i];

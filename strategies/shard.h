@@ -23,9 +23,11 @@ typedef struct weft_partitioner {
   int64_t shards, bytes;
 } weft_partitioner_t;
 
-/* "fixed:3", "min_size:262144", "min_size:262144:2", "max_size:65536", "max_size:65536:4", "" and "none". Bytes may end
- * with K, M or G. MinSize without a limit takes `default_shards` (0: 1). Errors: INVALID_ARGUMENT with the text. */
-WEFT_MUST_CHECK weft_status_t *weft_partitioner_parse(weft_str_t text, int default_shards, weft_partitioner_t *out);
+/* "fixed:3", "min_size:262144", "min_size:262144:2", "max_size:65536", "max_size:65536:4", "" and "none".
+ * Bytes may end with K, M or G. MinSize without a limit takes `default_shards` (0: 1). Errors:
+ * INVALID_ARGUMENT with the text. */
+WEFT_MUST_CHECK weft_status_t *weft_partitioner_parse(weft_str_t text, int default_shards,
+                                                      weft_partitioner_t *out);
 /* How many parts, 1 or more. Shapes that are not fully known are not cut. */
 int64_t weft_partitioner_count(const weft_partitioner_t *p, const weft_shape_t *shape, weft_dtype_t dtype);
 /* The rows [*out_begin, *out_begin + *out_rows) of part i of n. n is not more than rows. */

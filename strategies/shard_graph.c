@@ -12,7 +12,9 @@
 #include "strategies/origin.h"
 #include "strategies/shard_plan.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "cutting variables into shards"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "cutting variables into shards");
+}
 
 /* ---- shared by the rewrites ---- */
 
@@ -46,7 +48,8 @@ weft_output_t weft_shard_read(weft_shard_plan_t *plan, weft_shard_t *v, int64_t 
   return read;
 }
 
-weft_output_t weft_shard_join(weft_shard_plan_t *plan, weft_str_t name, const weft_output_t *parts, int64_t n) {
+weft_output_t weft_shard_join(weft_shard_plan_t *plan, weft_str_t name, const weft_output_t *parts,
+                              int64_t n) {
   weft_output_t *in = weft_arena_calloc(&plan->l.arena, (size_t)n + 1, sizeof *in);
   if (in == NULL) {
     weft_emitter_fail(&plan->b, no_memory());
@@ -103,7 +106,8 @@ static void stand_for(weft_shard_plan_t *plan, const weft_node_t *n, weft_output
   if (plan->b.s == NULL) weft_emitter_fail(&plan->b, weft_copier_set_node(&plan->c, n, with.node));
 }
 
-static weft_output_t read_all(weft_shard_plan_t *plan, weft_shard_t *v, const weft_node_t *n, weft_str_t name) {
+static weft_output_t read_all(weft_shard_plan_t *plan, weft_shard_t *v, const weft_node_t *n,
+                              weft_str_t name) {
   weft_output_t *parts = weft_arena_calloc(&plan->l.arena, (size_t)v->n, sizeof *parts);
   if (parts == NULL) weft_emitter_fail(&plan->b, no_memory());
   for (int64_t i = 0; i < v->n && plan->b.s == NULL; i++) parts[i] = weft_shard_read(plan, v, i, n);
@@ -202,15 +206,16 @@ static weft_status_t *note(const weft_shard_plan_t *plan, weft_rewrite_t *notes)
       WEFT_RETURN_IF_ERROR(weft_rewrite_note(notes, "%.*s %s: %" PRId64 " shards", WEFT_STR_ARGS(name),
                                              WEFT_SHAPE_TEXT(&s->shape), s->n));
     } else if (s->why != NULL) {
-      WEFT_RETURN_IF_ERROR(weft_rewrite_note(notes, "%.*s %s stays whole: node '%.*s' %s", WEFT_STR_ARGS(name),
-                                             WEFT_SHAPE_TEXT(&s->shape), WEFT_STR_ARGS(s->culprit), s->why));
+      WEFT_RETURN_IF_ERROR(weft_rewrite_note(notes, "%.*s %s stays whole: node '%.*s' %s",
+                                             WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(&s->shape),
+                                             WEFT_STR_ARGS(s->culprit), s->why));
     }
   }
   return NULL;
 }
 
-weft_status_t *weft_shard_graph(const weft_graph_t *g, const weft_strategy_request_t *r, const weft_partitioner_t *p,
-                                weft_rewrite_t *notes, weft_graph_t **out) {
+weft_status_t *weft_shard_graph(const weft_graph_t *g, const weft_strategy_request_t *r,
+                                const weft_partitioner_t *p, weft_rewrite_t *notes, weft_graph_t **out) {
   weft_shard_plan_t plan = {.request = r};
   weft_graph_t *to = NULL;
   WEFT_RETURN_IF_ERROR(weft_lane_graph_init(g, r, &plan.l));

@@ -9,12 +9,13 @@
 #ifndef WEFT_STRATEGIES_SHARD_GRAPH_H_
 #define WEFT_STRATEGIES_SHARD_GRAPH_H_
 
-#include "strategies/shard.h"
 #include "strategies/rewrite.h"
+#include "strategies/shard.h"
 
-/* `g` has lowered control flow and inferred shapes. Feeds, fetches and targets of the request keep their names and
- * meanings. Notes go to `notes`. */
+/* `g` has lowered control flow and inferred shapes. Feeds, fetches and targets of the request keep their
+ * names and meanings. Notes go to `notes`. */
 WEFT_MUST_CHECK weft_status_t *weft_shard_graph(const weft_graph_t *g, const weft_strategy_request_t *r,
-                                                const weft_partitioner_t *p, weft_rewrite_t *notes, weft_graph_t **out);
+                                                const weft_partitioner_t *p, weft_rewrite_t *notes,
+                                                weft_graph_t **out);
 
 #endif /* WEFT_STRATEGIES_SHARD_GRAPH_H_ */

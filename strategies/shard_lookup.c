@@ -23,7 +23,8 @@ static weft_output_t *outputs(weft_shard_plan_t *plan, weft_output_t first, int6
   return all;
 }
 
-static weft_output_t *deal_out(weft_shard_plan_t *plan, const char *name, weft_output_t data, weft_output_t shard, int64_t n) {
+static weft_output_t *deal_out(weft_shard_plan_t *plan, const char *name, weft_output_t data,
+                               weft_output_t shard, int64_t n) {
   const weft_named_attr_t number = weft_int_attr("num_partitions", n);
   const weft_output_t in[2] = {data, shard};
   weft_output_t dealt = weft_emit(&plan->b, "DynamicPartition", in, 2, &number, 1, "%s", name);
@@ -57,7 +58,8 @@ static weft_output_t flatten(weft_shard_plan_t *plan, weft_output_t ids) {
   return weft_emit2(&plan->b, "Reshape", ids, weft_emit_ints(&plan->b, WEFT_I32, &any, 1, "any"), "flat");
 }
 
-static weft_output_t look_up(weft_shard_plan_t *plan, const weft_shard_t *v, int64_t i, weft_output_t ids, bool is_ref) {
+static weft_output_t look_up(weft_shard_plan_t *plan, const weft_shard_t *v, int64_t i, weft_output_t ids,
+                             bool is_ref) {
   weft_emitter_t *b = &plan->b;
   if (is_ref)
     return weft_emit3(b, "GatherV2", v->parts[i], ids, weft_emit_int(b, WEFT_I32, 0, "axis"), "rows");
@@ -67,8 +69,8 @@ static weft_output_t look_up(weft_shard_plan_t *plan, const weft_shard_t *v, int
 }
 
 /* Rows in the order of the ids, in the ids' shape. */
-static weft_output_t put_back(weft_shard_plan_t *plan, const weft_shard_t *v, weft_output_t ids, weft_output_t *at,
-                              weft_output_t *rows, weft_str_t name) {
+static weft_output_t put_back(weft_shard_plan_t *plan, const weft_shard_t *v, weft_output_t ids,
+                              weft_output_t *at, weft_output_t *rows, weft_str_t name) {
   weft_emitter_t *b = &plan->b;
   weft_output_t *in = weft_arena_calloc(&plan->l.arena, 2 * (size_t)v->n, sizeof *in);
   if (in == NULL) weft_emitter_fail(b, no_memory());
@@ -136,8 +138,8 @@ static bool is_fetched(const weft_shard_plan_t *plan, const weft_node_t *n) {
 }
 
 /* The pieces of the gradient, and of the indices if there are such. */
-static bool cut_values(weft_shard_plan_t *plan, const weft_shard_t *v, const weft_node_t *n, weft_output_t **grads,
-                       weft_output_t **indices) {
+static bool cut_values(weft_shard_plan_t *plan, const weft_shard_t *v, const weft_node_t *n,
+                       weft_output_t **grads, weft_output_t **indices) {
   weft_emitter_t *b = &plan->b;
   int grad = n->op->update_grad_input, index = weft_lane_input_named(n, "indices");
   weft_output_t value = weft_copier_output(&plan->c, n->inputs[grad]);
@@ -192,15 +194,16 @@ static weft_output_t update_part(weft_shard_plan_t *plan, const weft_node_t *n, 
 }
 
 /* Who waits for the update waits for all parts; who wants its value gets it in one. */
-static void join_parts(weft_shard_plan_t *plan, const weft_node_t *n, const weft_output_t *parts, int64_t num_parts) {
+static void join_parts(weft_shard_plan_t *plan, const weft_node_t *n, const weft_output_t *parts,
+                       int64_t num_parts) {
   weft_emitter_t *b = &plan->b;
   bool fetched = n->num_outputs > 0 && is_fetched(plan, n);
   weft_node_t *done = weft_emit_noop(b, NULL, 0, fetched ? "%.*s/done" : "%.*s", WEFT_STR_ARGS(n->name));
   for (int64_t i = 0; i < num_parts; i++) weft_emit_control(b, parts[i].node, done);
   if (b->s != NULL || weft_emitter_fail(b, weft_copier_set_node(&plan->c, n, done))) return;
   if (!fetched && (n->num_outputs == 0 || !has_data_use(plan, n))) return;
-  weft_output_t value =
-      weft_shard_join(plan, fetched ? n->name : weft_shard_name(plan, n->name, "/value", -1), parts, num_parts);
+  weft_output_t value = weft_shard_join(
+      plan, fetched ? n->name : weft_shard_name(plan, n->name, "/value", -1), parts, num_parts);
   if (b->s == NULL)
     weft_emitter_fail(b, weft_copier_set(&plan->c, (weft_output_t){(weft_node_t *)n, 0}, value));
 }

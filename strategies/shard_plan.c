@@ -1,7 +1,9 @@
-/* strategies/shard_plan.c - which variables can be cut: all uses must be known, and what is updated together is cut alike. */
+/* strategies/shard_plan.c - which variables can be cut: all uses must be known, and what is updated together
+ * is cut alike. */
 #include "strategies/shard_plan.h"
 
-weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t *n, int input, bool straight) {
+weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t *n, int input,
+                                bool straight) {
   const weft_node_t *p = n->inputs[input].node;
   if (straight && (p->flags & WEFT_OP_VARIABLE) == 0) return NULL;
   int v = plan->l.variable_of[p->id];
@@ -13,7 +15,8 @@ bool weft_shard_is_lookup(const weft_node_t *n) {
   int axis = weft_lane_input_named(n, "axis");
   if (axis < 0) return true;
   const weft_attr_t *value = weft_node_attr(n->inputs[axis].node, "value");
-  bool is_known = (n->inputs[axis].node->flags & WEFT_OP_CONST) != 0 && value != NULL && value->kind == WEFT_ATTR_TENSOR;
+  bool is_known =
+      (n->inputs[axis].node->flags & WEFT_OP_CONST) != 0 && value != NULL && value->kind == WEFT_ATTR_TENSOR;
   if (!is_known || value->tensor->count != 1) return false;
   return value->tensor->dtype == WEFT_I32   ? *(const int32_t *)value->tensor->data == 0
          : value->tensor->dtype == WEFT_I64 ? *(const int64_t *)value->tensor->data == 0
@@ -83,7 +86,9 @@ static bool equalize(weft_shard_plan_t *plan, const weft_node_t *n) {
   int first = -1;
   bool differ = false, any = false;
   for (int i = 0; i < n->num_inputs; i++) {
-    if ((n->inputs[i].node->flags & WEFT_OP_VARIABLE) == 0 || n->input_types[i] != n->inputs[i].node->output_types[0]) continue;
+    if ((n->inputs[i].node->flags & WEFT_OP_VARIABLE) == 0 ||
+        n->input_types[i] != n->inputs[i].node->output_types[0])
+      continue;
     int v = plan->l.variable_of[n->inputs[i].node->id];
     if (first < 0) first = v;
     any = any || plan->shards[v].n > 1;
@@ -92,8 +97,11 @@ static bool equalize(weft_shard_plan_t *plan, const weft_node_t *n) {
   }
   if (!differ || !any) return false;
   for (int i = 0; i < n->num_inputs; i++) {
-    if ((n->inputs[i].node->flags & WEFT_OP_VARIABLE) == 0 || n->input_types[i] != n->inputs[i].node->output_types[0]) continue;
-    keep_whole(plan, plan->l.variable_of[n->inputs[i].node->id], "updates it together with a variable that stays whole", n->name);
+    if ((n->inputs[i].node->flags & WEFT_OP_VARIABLE) == 0 ||
+        n->input_types[i] != n->inputs[i].node->output_types[0])
+      continue;
+    keep_whole(plan, plan->l.variable_of[n->inputs[i].node->id],
+               "updates it together with a variable that stays whole", n->name);
   }
   return true;
 }

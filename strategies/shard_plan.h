@@ -1,4 +1,5 @@
-/* strategies/shard_plan.h - which variables of a graph can be cut; for shard_graph.c and its neighbours only. */
+/* strategies/shard_plan.h - which variables of a graph can be cut; for shard_graph.c and its neighbours only.
+ */
 #ifndef WEFT_STRATEGIES_SHARD_PLAN_H_
 #define WEFT_STRATEGIES_SHARD_PLAN_H_
 
@@ -7,28 +8,30 @@
 #include "strategies/shard.h"
 
 typedef struct weft_shard {
-  int64_t n;             /* parts; 1: whole */
-  const char *why;       /* it stays whole although it is large enough; NULL: no reason */
-  weft_str_t culprit;    /* the node that is the reason */
+  int64_t n;          /* parts; 1: whole */
+  const char *why;    /* it stays whole although it is large enough; NULL: no reason */
+  weft_str_t culprit; /* the node that is the reason */
   weft_shape_t shape;
   weft_dtype_t dtype;
-  weft_output_t *parts;  /* n, in the new graph */
-  weft_output_t value;   /* all of it, in the new graph; node NULL: not built */
+  weft_output_t *parts; /* n, in the new graph */
+  weft_output_t value;  /* all of it, in the new graph; node NULL: not built */
 } weft_shard_t;
 
 typedef struct weft_shard_plan { /* Confined. */
-  weft_lane_graph_t l;   /* of the source */
-  weft_shard_t *shards;  /* by variable; in l.arena */
+  weft_lane_graph_t l;           /* of the source */
+  weft_shard_t *shards;          /* by variable; in l.arena */
   weft_copier_t c;
-  weft_emitter_t b;      /* into the new graph */
-  weft_fanout_t fanout;  /* of the source */
+  weft_emitter_t b;     /* into the new graph */
+  weft_fanout_t fanout; /* of the source */
   const weft_strategy_request_t *request;
 } weft_shard_plan_t;
 
 /* Fills plan->shards[].n, why, shape and dtype; plan->l is there. */
 WEFT_MUST_CHECK weft_status_t *weft_shard_choose(weft_shard_plan_t *plan, const weft_partitioner_t *p);
-/* The shard that input i of n is, straight from the variable or through a read of it; NULL: it is none that is cut. */
-weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t *n, int input, bool straight);
+/* The shard that input i of n is, straight from the variable or through a read of it; NULL: it is none that
+ * is cut. */
+weft_shard_t *weft_shard_behind(const weft_shard_plan_t *plan, const weft_node_t *n, int input,
+                                bool straight);
 /* Row look-ups along dimension 0 whose table is `n`'s input 0. */
 bool weft_shard_is_lookup(const weft_node_t *n);
 
@@ -40,7 +43,8 @@ void weft_shard_rewrite_save(weft_shard_plan_t *plan, const weft_node_t *n, bool
 void weft_shard_like(weft_shard_plan_t *plan, const weft_node_t *n, weft_output_t part);
 /* What part i holds when n's control inputs are done. */
 weft_output_t weft_shard_read(weft_shard_plan_t *plan, weft_shard_t *v, int64_t i, const weft_node_t *n);
-weft_output_t weft_shard_join(weft_shard_plan_t *plan, weft_str_t name, const weft_output_t *parts, int64_t n);
+weft_output_t weft_shard_join(weft_shard_plan_t *plan, weft_str_t name, const weft_output_t *parts,
+                              int64_t n);
 /* "name/part_3" in the plan's arena. */
 weft_str_t weft_shard_name(weft_shard_plan_t *plan, weft_str_t name, const char *middle, int64_t i);
 

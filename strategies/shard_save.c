@@ -1,4 +1,5 @@
-/* strategies/shard_save.c - a saver writes a cut variable as slices of one tensor, under the variable's own name.
+/* strategies/shard_save.c - a saver writes a cut variable as slices of one tensor, under the variable's own
+ * name.
  *
  * Restored whole or in other shards, it is one tensor.
  */
@@ -10,16 +11,18 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "s
 
 static const weft_tensor_t *constant(const weft_node_t *n, int input) {
   const weft_attr_t *value = weft_node_attr(n->inputs[input].node, "value");
-  bool is_text = (n->inputs[input].node->flags & WEFT_OP_CONST) != 0 && value != NULL && value->kind == WEFT_ATTR_TENSOR &&
-                 value->tensor->dtype == WEFT_STRING;
+  bool is_text = (n->inputs[input].node->flags & WEFT_OP_CONST) != 0 && value != NULL &&
+                 value->kind == WEFT_ATTR_TENSOR && value->tensor->dtype == WEFT_STRING;
   return is_text ? value->tensor : NULL;
 }
 
 enum { FIRST_TENSOR = 3 }; /* after prefix, names, slices */
 
 /* The cut variable that input 3 + i saves whole; NULL: none. */
-static weft_shard_t *saved(const weft_shard_plan_t *plan, const weft_node_t *n, const weft_tensor_t *slices, int64_t i) {
-  return weft_tensor_str_at(slices, i).length > 0 ? NULL : weft_shard_behind(plan, n, (int)i + FIRST_TENSOR, false);
+static weft_shard_t *saved(const weft_shard_plan_t *plan, const weft_node_t *n, const weft_tensor_t *slices,
+                           int64_t i) {
+  return weft_tensor_str_at(slices, i).length > 0 ? NULL
+                                                  : weft_shard_behind(plan, n, (int)i + FIRST_TENSOR, false);
 }
 
 /* "10 4 0,3:-": rows [0, 3) of a matrix of 10 rows. */
@@ -31,13 +34,14 @@ static void print_slice(const weft_shard_t *v, int64_t i, weft_strbuf_t *out) {
   for (int d = 1; d < v->shape.rank; d++) weft_strbuf_puts(out, ":-");
 }
 
-typedef struct lists { /* What SaveV2 takes, while it is made longer. */
+typedef struct lists {           /* What SaveV2 takes, while it is made longer. */
   weft_tensor_t *names, *slices; /* owned */
   weft_output_t *in;             /* in the plan's arena */
   int64_t n;
 } lists_t;
 
-static weft_status_t *append(weft_shard_plan_t *plan, lists_t *to, weft_str_t name, weft_str_t slice, weft_output_t value) {
+static weft_status_t *append(weft_shard_plan_t *plan, lists_t *to, weft_str_t name, weft_str_t slice,
+                             weft_output_t value) {
   (void)plan;
   WEFT_RETURN_IF_ERROR(weft_tensor_set_str(to->names, to->n, name));
   WEFT_RETURN_IF_ERROR(weft_tensor_set_str(to->slices, to->n, slice));
@@ -46,8 +50,8 @@ static weft_status_t *append(weft_shard_plan_t *plan, lists_t *to, weft_str_t na
   return NULL;
 }
 
-static weft_status_t *append_shards(weft_shard_plan_t *plan, lists_t *to, const weft_node_t *read, weft_shard_t *v,
-                                    weft_str_t name) {
+static weft_status_t *append_shards(weft_shard_plan_t *plan, lists_t *to, const weft_node_t *read,
+                                    weft_shard_t *v, weft_str_t name) {
   for (int64_t i = 0; i < v->n; i++) {
     weft_strbuf_t text = WEFT_STRBUF_INIT;
     print_slice(v, i, &text);
@@ -78,7 +82,8 @@ static weft_status_t *make_lists(weft_shard_plan_t *plan, const weft_node_t *n, 
     weft_str_t name = weft_tensor_str_at(names, i);
     const weft_output_t from = n->inputs[i + FIRST_TENSOR];
     WEFT_RETURN_IF_ERROR(v != NULL ? append_shards(plan, out, from.node, v, name)
-                                   : append(plan, out, name, weft_tensor_str_at(slices, i), weft_copier_output(&plan->c, from)));
+                                   : append(plan, out, name, weft_tensor_str_at(slices, i),
+                                            weft_copier_output(&plan->c, from)));
   }
   return NULL;
 }
@@ -86,7 +91,9 @@ static weft_status_t *make_lists(weft_shard_plan_t *plan, const weft_node_t *n, 
 void weft_shard_rewrite_save(weft_shard_plan_t *plan, const weft_node_t *n, bool *done) {
   if ((n->flags & WEFT_OP_SAVE) == 0 || n->num_inputs < FIRST_TENSOR) return;
   const weft_tensor_t *names = constant(n, 1), *slices = constant(n, 2);
-  if (names == NULL || slices == NULL || names->count != slices->count || names->count != n->num_inputs - FIRST_TENSOR) return;
+  if (names == NULL || slices == NULL || names->count != slices->count ||
+      names->count != n->num_inputs - FIRST_TENSOR)
+    return;
   bool any = false;
   for (int64_t i = 0; i < names->count; i++) any = any || saved(plan, n, slices, i) != NULL;
   if (!any) return;

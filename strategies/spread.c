@@ -22,7 +22,9 @@ typedef weft_spread_value_t value_t;
 
 enum { MAX_ROUNDS = 64, MAX_NOTES = 40 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
+}
 
 weft_status_t *weft_spread_note(weft_spread_analysis_t *a, const char *fmt, ...) {
   char text[512];
@@ -38,9 +40,7 @@ weft_status_t *weft_spread_note(weft_spread_analysis_t *a, const char *fmt, ...)
   return NULL;
 }
 
-void weft_spread_force_true(weft_spread_ctx_t *c, int id) {
-  c->analysis->asked[id] = c->analysis->round;
-}
+void weft_spread_force_true(weft_spread_ctx_t *c, int id) { c->analysis->asked[id] = c->analysis->round; }
 
 bool weft_spread_in_loop(const weft_spread_ctx_t *c) {
   const weft_frames_t *f = &c->analysis->frames;
@@ -64,9 +64,11 @@ static bool grant(weft_spread_analysis_t *a) {
 static void forget(weft_spread_analysis_t *a) {
   for (int i = 0; i < a->num_order; i++) {
     const weft_node_t *n = a->order[i];
-    for (int o = 0; o < n->num_outputs; o++) a->values[n->id][o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+    for (int o = 0; o < n->num_outputs; o++)
+      a->values[n->id][o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
   }
-  for (int i = 1; i < a->num_cells; i++) a->cells[i].value = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+  for (int i = 1; i < a->num_cells; i++)
+    a->cells[i].value = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
 }
 
 /* What is refused in a loop because of the rows of the batch can be done where it has all of them. */
@@ -90,7 +92,8 @@ static weft_status_t *settle(weft_spread_analysis_t *a) {
   a->changed = true;
   for (int round = 0; a->changed; round++) {
     if (round == MAX_ROUNDS) {
-      return weft_spread_refuse(a->order[a->num_order - 1], "the analysis of its loops does not come to an end");
+      return weft_spread_refuse(a->order[a->num_order - 1],
+                                "the analysis of its loops does not come to an end");
     }
     a->changed = false;
     a->round++;
@@ -119,13 +122,15 @@ static bool share_sums(weft_spread_analysis_t *a) {
 
 /* May its value have come into the loop from outside? */
 static bool comes_through(const weft_node_t *n) {
-  return (n->op->flags & (WEFT_OP_ENTER | WEFT_OP_SWITCH | WEFT_OP_NEXT_ITERATION | WEFT_OP_MERGE | WEFT_OP_IDENTITY)) != 0;
+  return (n->op->flags &
+          (WEFT_OP_ENTER | WEFT_OP_SWITCH | WEFT_OP_NEXT_ITERATION | WEFT_OP_MERGE | WEFT_OP_IDENTITY)) != 0;
 }
 
 static void force_list(weft_spread_analysis_t *a, weft_output_t from, const weft_spread_t *to, bool *any);
 
 /* Once: if it does not help, it is refused. Others may ask in the same round. */
-static void ask_for_elements(const weft_spread_analysis_t *a, weft_spread_t *forced, int *forced_in, const weft_spread_t *to, bool *any) {
+static void ask_for_elements(const weft_spread_analysis_t *a, weft_spread_t *forced, int *forced_in,
+                             const weft_spread_t *to, bool *any) {
   if (forced->kind == WEFT_SPREAD_NONE) {
     *forced = *to;
     *forced_in = a->round;
@@ -134,7 +139,8 @@ static void ask_for_elements(const weft_spread_analysis_t *a, weft_spread_t *for
 }
 
 /* Asks that the elements of the TensorArray or list that `n` reads be put as `to`. */
-static void force_elements(weft_spread_analysis_t *a, const weft_node_t *n, const weft_spread_t *to, bool *any) {
+static void force_elements(weft_spread_analysis_t *a, const weft_node_t *n, const weft_spread_t *to,
+                           bool *any) {
   weft_output_t of = n->inputs[0];
   int cell = a->values[of.node->id][of.index].cell;
   if (cell == 0) {
@@ -170,7 +176,8 @@ bool weft_spread_force_list(weft_spread_ctx_t *c, int axis) {
 }
 
 /* Asks that `from`, a value inside a loop, be given as `to`; *found false if it is made inside. */
-static void force(weft_spread_analysis_t *a, weft_output_t from, const weft_spread_t *to, bool *found, bool *any) {
+static void force(weft_spread_analysis_t *a, weft_output_t from, const weft_spread_t *to, bool *found,
+                  bool *any) {
   weft_node_t *n = from.node;
   uint64_t flags = n->op->flags;
   if ((flags & WEFT_OP_ENTER) != 0) {
@@ -198,9 +205,12 @@ static void force(weft_spread_analysis_t *a, weft_output_t from, const weft_spre
 static weft_status_t *refuse_talk(const weft_node_t *n, const weft_node_t *from, const weft_spread_t *as) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_spread_print(as, &text);
-  weft_status_t *s = weft_spread_refuse(n, "it needs the whole of '%.*s' (%s) in every round of a loop, and replicas exchange nothing inside loops; compute "
-                                           "it before the loop, or after it",
-                                        WEFT_STR_ARGS(from->name), text.failed || text.data == NULL ? "?" : text.data);
+  weft_status_t *s =
+      weft_spread_refuse(n,
+                         "it needs the whole of '%.*s' (%s) in every round of a loop, and replicas exchange "
+                         "nothing inside loops; compute "
+                         "it before the loop, or after it",
+                         WEFT_STR_ARGS(from->name), text.failed || text.data == NULL ? "?" : text.data);
   weft_strbuf_deinit(&text);
   return s;
 }
@@ -216,9 +226,11 @@ static weft_status_t *move_out_of_loops(weft_spread_analysis_t *a, bool *any) {
       const value_t *v = &a->values[from.node->id][from.index];
       const weft_spread_t *to = &a->plan->wanted[n->id][k];
       if (weft_spread_eq(&v->s, to) || to->kind == WEFT_SPREAD_ONCE || v->zero) continue;
-      bool is_cut = v->s.kind == WEFT_SPREAD_SAME && v->s.degree == 0 && to->kind == WEFT_SPREAD_ROWS && to->degree == 0;
+      bool is_cut = v->s.kind == WEFT_SPREAD_SAME && v->s.degree == 0 && to->kind == WEFT_SPREAD_ROWS &&
+                    to->degree == 0;
       bool is_element = weft_spread_is_element(from.node);
-      if (is_cut && !is_element && !comes_through(from.node)) continue; /* each replica has it, and takes its rows */
+      if (is_cut && !is_element && !comes_through(from.node))
+        continue; /* each replica has it, and takes its rows */
       bool found = true, is_new = false;
       for (int j = 0; j < a->num_order; j++) a->order[j]->mark = 0;
       force(a, from, to, &found, &is_new);
@@ -226,7 +238,8 @@ static weft_status_t *move_out_of_loops(weft_spread_analysis_t *a, bool *any) {
       if (is_cut && is_element && !is_new) continue; /* if it cannot be cut before the loop, then there */
       if (found && is_new) continue;
       bool is_whole;
-      WEFT_RETURN_IF_ERROR(weft_spread_make_whole(a, a->frames.frame_of[n->id] == frame ? n : from.node, &is_whole));
+      WEFT_RETURN_IF_ERROR(
+          weft_spread_make_whole(a, a->frames.frame_of[n->id] == frame ? n : from.node, &is_whole));
       if (!is_whole) return refuse_talk(n, from.node, &v->s);
       return *any = true, NULL; /* much is different now */
     }
@@ -235,7 +248,8 @@ static weft_status_t *move_out_of_loops(weft_spread_analysis_t *a, bool *any) {
 }
 
 static weft_status_t *run_rounds(weft_spread_analysis_t *a) {
-  for (int pass = 0; pass < MAX_ROUNDS + 3 * a->num_order; pass++) { /* each asks for something new: of a node, a list, a loop */
+  for (int pass = 0; pass < MAX_ROUNDS + 3 * a->num_order;
+       pass++) { /* each asks for something new: of a node, a list, a loop */
     bool moved;
     WEFT_RETURN_IF_ERROR(settle(a));
     if (a->again || a->later) {
@@ -260,7 +274,9 @@ static weft_status_t *run_rounds(weft_spread_analysis_t *a) {
 
 /* ---- start and end ---- */
 
-static bool is_needed(const weft_spread_analysis_t *a, const weft_node_t *n) { return a->values[n->id] != NULL; }
+static bool is_needed(const weft_spread_analysis_t *a, const weft_node_t *n) {
+  return a->values[n->id] != NULL;
+}
 
 static weft_status_t *need(weft_spread_analysis_t *a, weft_node_t **stack, int *depth, weft_node_t *n) {
   if (is_needed(a, n)) return NULL;
@@ -270,7 +286,8 @@ static weft_status_t *need(weft_spread_analysis_t *a, weft_node_t **stack, int *
   a->shared[n->id] = weft_arena_calloc(&a->arena, outputs, sizeof(bool));
   p->outputs[n->id] = weft_arena_calloc(&p->arena, outputs, sizeof(weft_spread_t));
   p->wanted[n->id] = weft_arena_calloc(&p->arena, (size_t)n->num_inputs + 1, sizeof(weft_spread_t));
-  if (a->values[n->id] == NULL || a->shared[n->id] == NULL || p->outputs[n->id] == NULL || p->wanted[n->id] == NULL) {
+  if (a->values[n->id] == NULL || a->shared[n->id] == NULL || p->outputs[n->id] == NULL ||
+      p->wanted[n->id] == NULL) {
     return no_memory();
   }
   stack[(*depth)++] = n;
@@ -315,8 +332,9 @@ static weft_status_t *start(weft_spread_analysis_t *a) {
   a->asked = weft_arena_calloc(&a->arena, n, sizeof *a->asked);
   a->shapes = weft_arena_calloc(&a->arena, n, sizeof *a->shapes);
   bool is_there = p->run != NULL && p->outputs != NULL && p->wanted != NULL && p->draws != NULL &&
-                  p->named != NULL && p->prints_once != NULL && p->notes != NULL && a->values != NULL && a->shared != NULL && a->forced != NULL &&
-                  a->asked != NULL && a->forced_in != NULL && a->shapes != NULL;
+                  p->named != NULL && p->prints_once != NULL && p->notes != NULL && a->values != NULL &&
+                  a->shared != NULL && a->forced != NULL && a->asked != NULL && a->forced_in != NULL &&
+                  a->shapes != NULL;
   if (!is_there) return no_memory();
   WEFT_RETURN_IF_ERROR(find_needed(a));
   for (int i = 0; i < a->num_order; i++) {
@@ -335,7 +353,8 @@ static weft_status_t *find_batches(weft_spread_analysis_t *a) {
   size_t n = 0, feeds = 0;
   for (int i = 0; i < a->num_order; i++) {
     for (int o = 0; o < a->order[i]->num_outputs; o++) n += a->values[a->order[i]->id][o].is_batch;
-    feeds += weft_spread_is_batch_placeholder(a, a->order[i]) && weft_spread_rule_of(a->order[i]->op->name) != NULL;
+    feeds += weft_spread_is_batch_placeholder(a, a->order[i]) &&
+             weft_spread_rule_of(a->order[i]->op->name) != NULL;
     n += (a->order[i]->op->flags & WEFT_OP_PLACEHOLDER) != 0;
   }
   p->batches = weft_arena_calloc(&p->arena, n + feeds + 1, sizeof *p->batches);
@@ -357,10 +376,12 @@ static weft_status_t *find_batches(weft_spread_analysis_t *a) {
   for (int i = 0; i < a->num_order; i++) {
     if ((a->order[i]->op->flags & WEFT_OP_PLACEHOLDER) != 0) culprit = a->order[i];
   }
-  if (culprit == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "Nothing is to be run: no batch to share out over replicas");
-  return weft_spread_refuse(culprit,
-                            "no input has a batch dimension; declare the first dimension of what is fed as unknown, "
-                            "or name the placeholders to be split: batch=x+y");
+  if (culprit == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Nothing is to be run: no batch to share out over replicas");
+  return weft_spread_refuse(
+      culprit,
+      "no input has a batch dimension; declare the first dimension of what is fed as unknown, "
+      "or name the placeholders to be split: batch=x+y");
 }
 
 static weft_status_t *finish(weft_spread_analysis_t *a) {
@@ -373,7 +394,8 @@ static weft_status_t *finish(weft_spread_analysis_t *a) {
       p->outputs[n->id][o] = a->values[n->id][o].s;
       p->outputs[n->id][o].is_hollow = a->values[n->id][o].is_hollow;
       if (a->values[n->id][o].s.kind == WEFT_SPREAD_NONE) {
-        return weft_spread_refuse(n, "it cannot be told how its output %d is spread: nothing is ever put there", o);
+        return weft_spread_refuse(
+            n, "it cannot be told how its output %d is spread: nothing is ever put there", o);
       }
     }
     for (int k = 0; k < n->num_inputs; k++) {
@@ -381,10 +403,12 @@ static weft_status_t *finish(weft_spread_analysis_t *a) {
       takes_spread |= kind == WEFT_SPREAD_ROWS || kind == WEFT_SPREAD_PART;
     }
     if ((p->run[n->id] == WEFT_RUN_ONCE || p->prints_once[n->id]) && takes_spread) {
-      WEFT_RETURN_IF_ERROR(weft_spread_note(a, "'%.*s' (%.*s) runs on replica 0 alone, on what all replicas have",
-                                            WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name)));
+      WEFT_RETURN_IF_ERROR(
+          weft_spread_note(a, "'%.*s' (%.*s) runs on replica 0 alone, on what all replicas have",
+                           WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name)));
     }
-    if ((n->flags & WEFT_OP_BATCH_NORM) != 0 && p->run[n->id] == WEFT_RUN_EACH && weft_node_attr_bool(n, "is_training", true)) {
+    if ((n->flags & WEFT_OP_BATCH_NORM) != 0 && p->run[n->id] == WEFT_RUN_EACH &&
+        weft_node_attr_bool(n, "is_training", true)) {
       WEFT_RETURN_IF_ERROR(weft_spread_note(
           a, "'%.*s' normalises with the statistics of each replica's own rows", WEFT_STR_ARGS(n->name)));
     }
@@ -392,7 +416,8 @@ static weft_status_t *finish(weft_spread_analysis_t *a) {
   return weft_spread_note_draws(a);
 }
 
-weft_status_t *weft_spread_analyse(const weft_graph_t *g, const weft_spread_options_t *o, weft_spread_plan_t *out) {
+weft_status_t *weft_spread_analyse(const weft_graph_t *g, const weft_spread_options_t *o,
+                                   weft_spread_plan_t *out) {
   weft_spread_plan_t plan = {.arena = WEFT_ARENA_INIT};
   weft_spread_analysis_t a = {.g = g, .options = o, .plan = &plan, .arena = WEFT_ARENA_INIT};
   weft_status_t *s = start(&a);

@@ -42,8 +42,9 @@ struct weft_spread_analysis { /* Confined. */
   int num_order;
   weft_spread_value_t **values; /* by node id */
   bool **shared;                /* by node id: this part is added up for all */
-  weft_spread_t *forced;        /* by node id, of Enter and makers of lists: how the value, or the elements, must be given; NONE: as it comes */
-  const weft_shape_t **shapes;  /* by node id: better known than in the graph; NULL: as there */
+  weft_spread_t *forced; /* by node id, of Enter and makers of lists: how the value, or the elements, must be
+                            given; NONE: as it comes */
+  const weft_shape_t **shapes; /* by node id: better known than in the graph; NULL: as there */
   weft_frames_t frames;
   bool *is_whole; /* by outermost frame: runs whole on every replica; NULL: none does */
   bool has_loops, has_cells;
@@ -51,12 +52,12 @@ struct weft_spread_analysis { /* Confined. */
   int num_cells, capacity;
   weft_spread_pick_t *picks; /* the latest first */
   int *forced_in; /* by node id: the round in which `forced` was asked for, of TensorListFromTensor */
-  int *asked; /* by node id: the last round in which true values were asked for */
+  int *asked;     /* by node id: the last round in which true values were asked for */
   int round;
   weft_spread_value_t *scratch; /* of one visit: as many as the node with most inputs and outputs needs */
   int num_scratch;
-  bool again; /* a rule has asked for something: another pass, at once */
-  bool later; /* the same, after this round: others may ask in it, too */
+  bool again;           /* a rule has asked for something: another pass, at once */
+  bool later;           /* the same, after this round: others may ask in it, too */
   bool changed, failed; /* failed: there was no memory */
 };
 

@@ -26,8 +26,9 @@ weft_status_t *weft_spread_cell_new(weft_spread_ctx_t *c, int of, weft_str_t sou
     if (a->num_cells == 0) a->num_cells = 1;
   }
   *out = a->num_cells++;
-  a->cells[*out] =
-      (weft_spread_cell_t){node, of, source, weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE)), weft_spread_of(WEFT_SPREAD_NONE), 0};
+  a->cells[*out] = (weft_spread_cell_t){
+      node, of, source, weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE)), weft_spread_of(WEFT_SPREAD_NONE),
+      0};
   return NULL;
 }
 
@@ -39,7 +40,8 @@ const value_t *weft_spread_cell_get(const weft_spread_ctx_t *c, int cell) {
 weft_status_t *weft_spread_cell_put(weft_spread_ctx_t *c, int cell, const value_t *v) {
   weft_spread_analysis_t *a = c->analysis;
   if (cell <= 0 || cell >= a->num_cells) {
-    return weft_spread_refuse(c->node, "its TensorArray or stack comes from several places, and it cannot be told from which");
+    return weft_spread_refuse(
+        c->node, "its TensorArray or stack comes from several places, and it cannot be told from which");
   }
   if (!weft_spread_value_eq(&a->cells[cell].value, v)) {
     a->cells[cell].value = *v;
@@ -103,14 +105,16 @@ static void put_whole(weft_spread_ctx_t *c, int input, value_t *v) {
   *v = weft_spread_true_value(c, v, WEFT_SPREAD_SAME);
 }
 
-/* Elements that a loop reads as rows are put as rows: what all have whole is cut before it. For a loop that runs whole they are put
- * whole. */
-static void put_as_forced(weft_spread_ctx_t *c, const weft_spread_t *forced, int input, int axes, value_t *v) {
+/* Elements that a loop reads as rows are put as rows: what all have whole is cut before it. For a loop that
+ * runs whole they are put whole. */
+static void put_as_forced(weft_spread_ctx_t *c, const weft_spread_t *forced, int input, int axes,
+                          value_t *v) {
   if (forced->kind == WEFT_SPREAD_SAME) {
     put_whole(c, input, v);
     return;
   }
-  bool is_whole = v->s.kind == WEFT_SPREAD_SAME || v->s.kind == WEFT_SPREAD_PART || v->s.kind == WEFT_SPREAD_ONCE;
+  bool is_whole =
+      v->s.kind == WEFT_SPREAD_SAME || v->s.kind == WEFT_SPREAD_PART || v->s.kind == WEFT_SPREAD_ONCE;
   if (forced->kind != WEFT_SPREAD_ROWS || !is_whole || v->zero) return;
   v->s = c->wanted[input] = weft_spread_rows(forced->axis - axes, forced->degree);
   v->whole = -1;
@@ -121,7 +125,8 @@ static void put_as_forced(weft_spread_ctx_t *c, const weft_spread_t *forced, int
 static weft_status_t *put(weft_spread_ctx_t *c, int value, int axes) {
   value_t v = c->in[value], e;
   int cell = c->in[0].cell;
-  if (cell > 0 && cell < c->analysis->num_cells) put_as_forced(c, &c->analysis->cells[cell].forced, value, axes, &v);
+  if (cell > 0 && cell < c->analysis->num_cells)
+    put_as_forced(c, &c->analysis->cells[cell].forced, value, axes, &v);
   if (v.s.kind == WEFT_SPREAD_ONCE) {
     c->wanted[value] = weft_spread_same(0);
     v = weft_spread_true_value(c, &v, WEFT_SPREAD_SAME);
@@ -135,7 +140,10 @@ static weft_status_t *put(weft_spread_ctx_t *c, int value, int axes) {
   if (before != NULL && before->s.kind != WEFT_SPREAD_NONE) {
     bool fits = true;
     value_t both = weft_spread_meet(c, before, &e, &fits);
-    if (!fits) return weft_spread_refuse(c->node, "it holds rows of the batch in one element and what all replicas have alike in another; use two arrays");
+    if (!fits)
+      return weft_spread_refuse(c->node,
+                                "it holds rows of the batch in one element and what all replicas have alike "
+                                "in another; use two arrays");
     weft_spread_t to = weft_spread_as(&e, &both.s);
     bool is_alike = weft_spread_eq(&to, &e.s);
     if (to.kind == WEFT_SPREAD_ROWS) to.axis -= axes;
@@ -151,7 +159,10 @@ static weft_status_t *get(weft_spread_ctx_t *c, int output, int axes) {
     c->out[output] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
     return NULL;
   }
-  if (!element_of(e, axes, &c->out[output])) return weft_spread_refuse(c->node, "it stacks shapes that count rows of the batch; take the shape of the stacked value instead");
+  if (!element_of(e, axes, &c->out[output]))
+    return weft_spread_refuse(
+        c->node,
+        "it stacks shapes that count rows of the batch; take the shape of the stacked value instead");
   return NULL;
 }
 
@@ -195,8 +206,10 @@ weft_status_t *weft_spread_pop(weft_spread_ctx_t *c) { return get(c, 0, 0); }
 /* ---- lists: values. The description of the elements goes with them ---- */
 
 weft_status_t *weft_spread_new_list(weft_spread_ctx_t *c) {
-  if (c->in[0].s.kind == WEFT_SPREAD_ONCE) c->wanted[0] = weft_spread_same(0); /* the shape of elements: of one's own */
-  want_numbers(c, 1, c->node->num_inputs); /* how many there are: as many as loops have rounds, which all have alike */
+  if (c->in[0].s.kind == WEFT_SPREAD_ONCE)
+    c->wanted[0] = weft_spread_same(0); /* the shape of elements: of one's own */
+  want_numbers(
+      c, 1, c->node->num_inputs); /* how many there are: as many as loops have rounds, which all have alike */
   c->out[0] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
   c->out[0].takes_whole = c->analysis->forced[c->node->id].kind == WEFT_SPREAD_SAME;
   return NULL;
@@ -216,12 +229,15 @@ static weft_status_t *go_as_list(weft_spread_ctx_t *c, const value_t *in_list, i
     stays = weft_spread_eq(&both.s, &in_list->s);
   }
   bool is_whole = in_list->s.kind == WEFT_SPREAD_PART || in_list->s.kind == WEFT_SPREAD_SAME;
-  if ((!fits || !stays) && is_whole && e->s.kind == WEFT_SPREAD_ROWS && weft_spread_force_list(c, e->s.axis)) {
+  if ((!fits || !stays) && is_whole && e->s.kind == WEFT_SPREAD_ROWS &&
+      weft_spread_force_list(c, e->s.axis)) {
     *e = *in_list; /* next time it holds rows */
     return NULL;
   }
   if (!fits || !stays)
-    return weft_spread_refuse(c->node, "it holds rows of the batch in one element and what all replicas have alike in another; use two arrays");
+    return weft_spread_refuse(c->node,
+                              "it holds rows of the batch in one element and what all replicas have alike in "
+                              "another; use two arrays");
   weft_spread_t to = weft_spread_as(e, &both.s);
   bool is_alike = weft_spread_eq(&to, &e->s);
   if (to.kind == WEFT_SPREAD_ROWS) to.axis -= axes;
@@ -232,7 +248,8 @@ static weft_status_t *go_as_list(weft_spread_ctx_t *c, const value_t *in_list, i
 
 static weft_status_t *list_with(weft_spread_ctx_t *c, const value_t *list, int input, int axes) {
   value_t v = c->in[input], e;
-  bool takes_whole = list != NULL ? list->takes_whole : c->analysis->forced[c->node->id].kind == WEFT_SPREAD_SAME;
+  bool takes_whole =
+      list != NULL ? list->takes_whole : c->analysis->forced[c->node->id].kind == WEFT_SPREAD_SAME;
   if (list == NULL) put_as_forced(c, &c->analysis->forced[c->node->id], input, axes, &v);
   if (list != NULL && takes_whole) put_whole(c, input, &v);
   if (v.s.kind == WEFT_SPREAD_ONCE || !element_of(&v, axes, &e)) {
@@ -268,7 +285,9 @@ static weft_status_t *list_element(weft_spread_ctx_t *c, int output, int axes) {
   if (e == NULL) {
     c->out[output] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
   } else if (!element_of(e, axes, &c->out[output])) {
-    return weft_spread_refuse(c->node, "it stacks shapes that count rows of the batch; take the shape of the stacked value instead");
+    return weft_spread_refuse(
+        c->node,
+        "it stacks shapes that count rows of the batch; take the shape of the stacked value instead");
   }
   return NULL;
 }
@@ -303,12 +322,14 @@ weft_status_t *weft_spread_list_same(weft_spread_ctx_t *c) {
 /* ---- optionals: lists of one element or none ---- */
 
 weft_status_t *weft_spread_optional_from(weft_spread_ctx_t *c) {
-  if (c->node->num_inputs != 1) return weft_spread_refuse(c->node, "of an optional only one component can be followed");
+  if (c->node->num_inputs != 1)
+    return weft_spread_refuse(c->node, "of an optional only one component can be followed");
   return list_with(c, NULL, 0, 0);
 }
 
 weft_status_t *weft_spread_optional_get(weft_spread_ctx_t *c) {
-  if (c->node->num_outputs != 1) return weft_spread_refuse(c->node, "of an optional only one component can be followed");
+  if (c->node->num_outputs != 1)
+    return weft_spread_refuse(c->node, "of an optional only one component can be followed");
   return list_element(c, 0, 0);
 }
 
@@ -339,14 +360,18 @@ weft_status_t *weft_spread_list_sum(weft_spread_ctx_t *c) {
   for (int i = 0; i < c->node->num_inputs; i++) {
     const value_t *e = c->in[i].element;
     if (c->in[i].s.kind != WEFT_SPREAD_EACH) {
-      return weft_spread_refuse(c->node, "lists are added up here, and '%.*s' is not a list of each replica's own",
+      return weft_spread_refuse(c->node,
+                                "lists are added up here, and '%.*s' is not a list of each replica's own",
                                 WEFT_STR_ARGS(c->node->inputs[i].node->name));
     }
     if (e == NULL) continue;
     bool fits = true;
     value_t both = any ? weft_spread_meet(c, &sum, e, &fits) : *e;
-    fits = fits && (!any || sum.zero || weft_spread_eq(&both.s, &sum.s)) && (e->zero || weft_spread_eq(&both.s, &e->s));
-    if (!fits) return weft_spread_refuse(c->node, "the elements of the lists that are added up here are not spread alike");
+    fits = fits && (!any || sum.zero || weft_spread_eq(&both.s, &sum.s)) &&
+           (e->zero || weft_spread_eq(&both.s, &e->s));
+    if (!fits)
+      return weft_spread_refuse(c->node,
+                                "the elements of the lists that are added up here are not spread alike");
     both.ints = NULL;
     sum = both;
     any = true;

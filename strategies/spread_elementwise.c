@@ -10,7 +10,7 @@ typedef weft_spread_value_t value_t;
 
 /* What the rule knows of its inputs taken together. */
 typedef struct terms {
-  int axis, rank;     /* of the rows, and rank, of the output; axis -1: no rows */
+  int axis, rank; /* of the rows, and rank, of the output; axis -1: no rows */
   int64_t factor;
   bool has_part, has_once, has_each, is_confused, is_rank_known; /* confused: cannot be aligned */
 } terms_t;
@@ -47,7 +47,8 @@ static terms_t align(weft_spread_ctx_t *c, bool broadcasts) {
     if (c->in[i].s.kind != WEFT_SPREAD_ROWS) continue;
     int rank = weft_spread_in_shape(c, i)->rank;
     if (!t.is_rank_known && n->num_inputs > 1 && broadcasts) t.is_confused = true;
-    int axis = n->num_inputs == 1 || rank < 0 || !broadcasts ? c->in[i].s.axis : c->in[i].s.axis + t.rank - rank;
+    int axis =
+        n->num_inputs == 1 || rank < 0 || !broadcasts ? c->in[i].s.axis : c->in[i].s.axis + t.rank - rank;
     if (t.axis < 0) {
       t.axis = axis;
       t.factor = c->in[i].factor;
@@ -96,8 +97,8 @@ static void want_degree(weft_spread_ctx_t *c, int i, int d) {
   c->wanted[i].degree = d;
 }
 
-/* Terms of a sum, inputs [first, end): one degree for all. Parts stay parts; what every replica has whole counts as a
- * part of a degree more. Returns the spread of the sum. */
+/* Terms of a sum, inputs [first, end): one degree for all. Parts stay parts; what every replica has whole
+ * counts as a part of a degree more. Returns the spread of the sum. */
 static weft_spread_t sum(weft_spread_ctx_t *c, const terms_t *t, int first, int end) {
   bool fraction = weft_spread_has_fraction(c->node->input_types[end - 1]);
   int lead = -1;
@@ -119,7 +120,8 @@ static weft_spread_t sum(weft_spread_ctx_t *c, const terms_t *t, int first, int 
     for (int i = first; i < end; i++) { /* what was added up just now has degree 0: all have */
       if (c->in[i].s.kind == WEFT_SPREAD_PART || c->in[i].s.kind == WEFT_SPREAD_ONCE) d = 0;
       if (c->in[i].s.kind == WEFT_SPREAD_ROWS && c->wanted[i].kind == WEFT_SPREAD_SAME) d = 0;
-      if (c->in[i].s.kind == WEFT_SPREAD_SAME && c->wanted[i].kind == WEFT_SPREAD_ROWS && !c->in[i].zero) d = 0;
+      if (c->in[i].s.kind == WEFT_SPREAD_SAME && c->wanted[i].kind == WEFT_SPREAD_ROWS && !c->in[i].zero)
+        d = 0;
     }
     for (int i = first; i < end; i++) want_degree(c, i, d);
     return weft_spread_rows(t->axis, d);
@@ -170,7 +172,8 @@ static weft_spread_t product(weft_spread_ctx_t *c, const terms_t *t, bool is_quo
   for (int i = 0; i < c->node->num_inputs; i++) total += is_quotient && i == 1 ? -degree(c, i) : degree(c, i);
   if (t->axis >= 0) return weft_spread_rows(t->axis, total);
   if (part >= 0) return weft_spread_part(total);
-  for (int i = 0; i < c->node->num_inputs && total == 0; i++) { /* degrees that cancel: 0 / 0 on a replica without rows */
+  for (int i = 0; i < c->node->num_inputs && total == 0;
+       i++) { /* degrees that cancel: 0 / 0 on a replica without rows */
     if (degree(c, i) != 0) want_degree(c, i, 0);
   }
   return weft_spread_same(total);
@@ -242,7 +245,8 @@ static weft_status_t *like(weft_spread_ctx_t *c) {
 /* Linear in its only input, without losing fractions: as it comes. */
 static bool passes_on(const weft_spread_ctx_t *c, weft_spread_form_t form) {
   const weft_node_t *n = c->node;
-  return n->num_inputs == 1 && (form == WEFT_FORM_LINEAR || form == WEFT_FORM_SUM) && c->in[0].s.kind != WEFT_SPREAD_SHAPE &&
+  return n->num_inputs == 1 && (form == WEFT_FORM_LINEAR || form == WEFT_FORM_SUM) &&
+         c->in[0].s.kind != WEFT_SPREAD_SHAPE &&
          weft_spread_has_fraction(n->input_types[0]) == weft_spread_has_fraction(n->output_types[0]);
 }
 
@@ -250,7 +254,8 @@ static weft_status_t *each_his_own(weft_spread_ctx_t *c) {
   for (int i = 0; i < c->node->num_inputs; i++) {
     if (c->in[i].s.kind == WEFT_SPREAD_PART) c->wanted[i] = weft_spread_same(0);
   }
-  for (int o = 0; o < c->node->num_outputs; o++) c->out[o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
+  for (int o = 0; o < c->node->num_outputs; o++)
+    c->out[o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_EACH));
   return NULL;
 }
 
@@ -264,7 +269,8 @@ static weft_spread_t spread_of(weft_spread_ctx_t *c, const terms_t *t, weft_spre
   const weft_node_t *n = c->node;
   switch (form) {
     case WEFT_FORM_LINEAR: /* a cast may lose the fraction */
-      return n->num_inputs == 1 && weft_spread_has_fraction(n->input_types[0]) ? nonlinear(c, t) : linear_in(c, t, 0);
+      return n->num_inputs == 1 && weft_spread_has_fraction(n->input_types[0]) ? nonlinear(c, t)
+                                                                               : linear_in(c, t, 0);
     case WEFT_FORM_SUM: return sum(c, t, 0, n->num_inputs);
     case WEFT_FORM_PRODUCT: return product(c, t, false);
     case WEFT_FORM_QUOTIENT: return product(c, t, true);
@@ -279,7 +285,8 @@ static weft_spread_t spread_of(weft_spread_ctx_t *c, const terms_t *t, weft_spre
 
 weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t form) {
   const weft_node_t *n = c->node;
-  bool is_list = n->num_inputs > 0 && n->input_types[0] == WEFT_VARIANT && c->in[0].s.kind == WEFT_SPREAD_EACH;
+  bool is_list =
+      n->num_inputs > 0 && n->input_types[0] == WEFT_VARIANT && c->in[0].s.kind == WEFT_SPREAD_EACH;
   if (is_list && form == WEFT_FORM_SUM) return weft_spread_list_sum(c);
   if (is_list && form == WEFT_FORM_SHAPE) return weft_spread_list_zeros(c);
   if (is_list) return weft_spread_refuse(n, "what it does to the elements of a list is not known");
@@ -291,7 +298,8 @@ weft_status_t *weft_spread_apply_form(weft_spread_ctx_t *c, weft_spread_form_t f
     return NULL;
   }
   settle_shapes(c);
-  bool variadic = n->op->num_inputs > 0 && n->op->inputs[0].kind == WEFT_ARG_REPEATED; /* AddN: equal shapes */
+  bool variadic =
+      n->op->num_inputs > 0 && n->op->inputs[0].kind == WEFT_ARG_REPEATED; /* AddN: equal shapes */
   terms_t t = align(c, !variadic && form != WEFT_FORM_GRAD0 && form != WEFT_FORM_GRAD1);
   if (t.has_each) return each_his_own(c);
   if (t.is_confused || goes_on_alone(c, &t)) {

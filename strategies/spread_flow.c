@@ -33,11 +33,16 @@ weft_status_t *weft_spread_switch(weft_spread_ctx_t *c) {
   return NULL;
 }
 
-/* A thing of each replica's own of which nothing else is known: the flow of a TensorArray, local statistics. */
-static bool is_plain_own(const value_t *v) { return v->s.kind == WEFT_SPREAD_EACH && v->cell == 0 && v->element == NULL; }
+/* A thing of each replica's own of which nothing else is known: the flow of a TensorArray, local statistics.
+ */
+static bool is_plain_own(const value_t *v) {
+  return v->s.kind == WEFT_SPREAD_EACH && v->cell == 0 && v->element == NULL;
+}
 
 /* The true value that all have: the zero with which the sum of a TensorArray's flows begins. */
-static bool is_true_same(const value_t *v) { return v->s.kind == WEFT_SPREAD_SAME && (v->s.degree == 0 || v->zero); }
+static bool is_true_same(const value_t *v) {
+  return v->s.kind == WEFT_SPREAD_SAME && (v->s.degree == 0 || v->zero);
+}
 
 /* Handles, and lists with what is known of their elements: `v` is a's so far. */
 static value_t meet_each(weft_spread_ctx_t *c, const value_t *a, const value_t *b, value_t v, bool *fits) {
@@ -115,7 +120,8 @@ value_t weft_spread_meet(weft_spread_ctx_t *c, const value_t *a, const value_t *
 weft_spread_t weft_spread_as(const value_t *v, const weft_spread_t *to) {
   bool is_alike = v->s.kind == to->kind && (to->kind != WEFT_SPREAD_ROWS || v->s.axis == to->axis);
   bool is_free = v->zero && (is_alike || to->kind == WEFT_SPREAD_PART); /* zeros have every degree */
-  if (v->s.kind == WEFT_SPREAD_EACH || to->kind == WEFT_SPREAD_EACH || is_free || weft_spread_eq(&v->s, to)) return v->s;
+  if (v->s.kind == WEFT_SPREAD_EACH || to->kind == WEFT_SPREAD_EACH || is_free || weft_spread_eq(&v->s, to))
+    return v->s;
   if (v->zero && to->kind == WEFT_SPREAD_ROWS) return weft_spread_rows(to->axis, 0);
   if (to->kind == WEFT_SPREAD_PART && v->s.kind == WEFT_SPREAD_SAME) return weft_spread_same(to->degree - 1);
   return *to;
@@ -146,10 +152,11 @@ weft_status_t *weft_spread_merge(weft_spread_ctx_t *c) {
       weft_strbuf_printf(&text, "%s'%.*s': ", i == 0 ? "" : ", ", WEFT_STR_ARGS(n->inputs[i].node->name));
       weft_spread_print(&c->in[i].s, &text);
     }
-    weft_status_t *s =
-        weft_spread_refuse(n, "its inputs come from different branches, and replicas do not have the same of them (%s); make both of one kind, with "
-                              "tf.identity of the whole value in one of them",
-                           text.data == NULL ? "" : text.data);
+    weft_status_t *s = weft_spread_refuse(n,
+                                          "its inputs come from different branches, and replicas do not have "
+                                          "the same of them (%s); make both of one kind, with "
+                                          "tf.identity of the whole value in one of them",
+                                          text.data == NULL ? "" : text.data);
     weft_strbuf_deinit(&text);
     return s;
   }

@@ -62,7 +62,8 @@ weft_status_t *weft_spread_broadcast(weft_spread_ctx_t *c) {
 weft_status_t *weft_spread_fill(weft_spread_ctx_t *c) { /* dims, value */
   const weft_spread_ints_t *to = c->in[0].ints;
   int at = weft_spread_counting(to);
-  if (c->in[0].s.kind == WEFT_SPREAD_EACH) { /* like a thing of each replica's own: the flow of a TensorArray */
+  if (c->in[0].s.kind ==
+      WEFT_SPREAD_EACH) { /* like a thing of each replica's own: the flow of a TensorArray */
     if (!weft_spread_want_numbers(c, 1, 2)) return weft_spread_everywhere(c);
     return weft_spread_own(c);
   }

@@ -1,9 +1,11 @@
 /* strategies/spread_index.c - elements chosen by index or condition: whose rows come out. */
 #include "strategies/spread_axis.h"
 
-/* Indices into a replica's own rows: from rows of the same kind they choose rows, else the indices must be the true ones. */
+/* Indices into a replica's own rows: from rows of the same kind they choose rows, else the indices must be
+ * the true ones. */
 static weft_status_t *gather_own(weft_spread_ctx_t *c, bool is_by_row) {
-  bool fits = is_by_row && weft_spread_is_rows(c, 0) && c->in[0].s.axis == 0 && c->in[1].factor > 0 && c->in[0].factor == c->in[1].factor;
+  bool fits = is_by_row && weft_spread_is_rows(c, 0) && c->in[0].s.axis == 0 && c->in[1].factor > 0 &&
+              c->in[0].factor == c->in[1].factor;
   if (fits) {
     weft_spread_give_rows(c, 0, 0, 0);
   } else {
@@ -60,11 +62,12 @@ weft_status_t *weft_spread_gather(
   return s;
 }
 
-/* How many dims of a tensor are chosen by `indices`, all replicas having the same, and how many dims those have before the last.
- * False if that is not known. */
+/* How many dims of a tensor are chosen by `indices`, all replicas having the same, and how many dims those
+ * have before the last. False if that is not known. */
 static bool chooses_alike(const weft_spread_ctx_t *c, int indices, int *depth, int *before) {
   const weft_shape_t *shape = weft_spread_in_shape(c, indices);
-  if (c->in[indices].s.kind != WEFT_SPREAD_SAME || shape->rank < 1 || shape->dims[shape->rank - 1] < 0) return false;
+  if (c->in[indices].s.kind != WEFT_SPREAD_SAME || shape->rank < 1 || shape->dims[shape->rank - 1] < 0)
+    return false;
   *depth = (int)shape->dims[shape->rank - 1];
   *before = shape->rank - 1;
   return true;
@@ -73,7 +76,8 @@ static bool chooses_alike(const weft_spread_ctx_t *c, int indices, int *depth, i
 weft_status_t *weft_spread_gather_nd(weft_spread_ctx_t *c) {
   if (c->in[1].own != 0) return gather_own(c, c->in[1].rank == 2);
   int rank = weft_spread_in_shape(c, 1)->rank, depth, before;
-  if (weft_spread_is_rows(c, 0) && chooses_alike(c, 1, &depth, &before) && c->in[0].s.axis >= depth) { /* not among rows */
+  if (weft_spread_is_rows(c, 0) && chooses_alike(c, 1, &depth, &before) &&
+      c->in[0].s.axis >= depth) { /* not among rows */
     weft_spread_give_rows(c, 0, 0, before + c->in[0].s.axis - depth);
     return NULL;
   }
@@ -108,9 +112,8 @@ static void find_rows(const weft_spread_ints_t *shape, weft_spread_value_t *out)
 weft_status_t *weft_spread_scatter_nd(weft_spread_ctx_t *c) {
   if (c->in[0].own != 0) {
     bool mine = weft_spread_is_rows(c, 1) && c->in[1].s.axis == 0 &&
-                weft_spread_counting(c->in[2].ints) == 0 &&
-                c->in[0].factor > 0 && weft_spread_factor_of(c->in[2].ints, 0) == c->in[0].factor &&
-                c->in[0].rank == 2;
+                weft_spread_counting(c->in[2].ints) == 0 && c->in[0].factor > 0 &&
+                weft_spread_factor_of(c->in[2].ints, 0) == c->in[0].factor && c->in[0].rank == 2;
     if (mine) {
       weft_spread_give_rows(c, 1, 0, 0);
     } else {
@@ -142,7 +145,8 @@ static bool take_rows(weft_spread_ctx_t *c, int i, int axis) {
   return is_plain && (c->in[i].whole == axis || (shape->rank > axis && shape->dims[axis] > 1));
 }
 
-/* tensor, indices, updates: if the chosen dims are not that of the rows, each replica puts its rows of the updates into its rows. */
+/* tensor, indices, updates: if the chosen dims are not that of the rows, each replica puts its rows of the
+ * updates into its rows. */
 weft_status_t *weft_spread_tensor_scatter(weft_spread_ctx_t *c) {
   int depth = 0, before = 0, axis = -1;
   bool knows = chooses_alike(c, 1, &depth, &before);
@@ -151,7 +155,8 @@ weft_status_t *weft_spread_tensor_scatter(weft_spread_ctx_t *c) {
   } else if (knows && weft_spread_is_rows(c, 0)) {
     axis = c->in[0].s.axis;
   }
-  if (axis < depth || !take_rows(c, 0, axis) || !take_rows(c, 2, axis - depth + before)) return weft_spread_fall_back(c);
+  if (axis < depth || !take_rows(c, 0, axis) || !take_rows(c, 2, axis - depth + before))
+    return weft_spread_fall_back(c);
   c->out[0] = weft_spread_value(weft_spread_rows(axis, 0));
   c->out[0].factor = weft_spread_is_rows(c, 0) ? c->in[0].factor : c->in[2].factor;
   return NULL;

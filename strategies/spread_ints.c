@@ -28,8 +28,8 @@ bool weft_ints_int_eq(int_t a, int_t b) {
 
 bool weft_spread_ints_eq(const ints_t *a, const ints_t *b) {
   if (a == b) return true;
-  if (a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar || a->is_set != b->is_set || a->pick != b->pick || a->in != b->in ||
-      a->maybe != b->maybe || a->ones != b->ones) {
+  if (a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar || a->is_set != b->is_set ||
+      a->pick != b->pick || a->in != b->in || a->maybe != b->maybe || a->ones != b->ones) {
     return false;
   }
   for (int i = 0; i < a->n; i++) {
@@ -39,7 +39,9 @@ bool weft_spread_ints_eq(const ints_t *a, const ints_t *b) {
 }
 
 const ints_t *weft_spread_ints_join(const weft_spread_ctx_t *c, const ints_t *a, const ints_t *b) {
-  if (a == NULL || b == NULL || a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar || a->pick != b->pick) return NULL;
+  if (a == NULL || b == NULL || a->n != b->n || a->columns != b->columns || a->is_scalar != b->is_scalar ||
+      a->pick != b->pick)
+    return NULL;
   if (weft_spread_ints_eq(a, b)) return a;
   if (a->is_set || b->is_set) return NULL;
   ints_t *v = weft_ints_new(c, a->n, a->is_scalar);
@@ -47,7 +49,8 @@ const ints_t *weft_spread_ints_join(const weft_spread_ctx_t *c, const ints_t *a,
   v->columns = a->columns;
   for (int i = 0; i < a->n; i++) {
     if (a->items[i].of != b->items[i].of) return NULL;
-    v->items[i] = weft_ints_int_eq(a->items[i], b->items[i]) ? a->items[i] : (int_t){0, false, a->items[i].of};
+    v->items[i] =
+        weft_ints_int_eq(a->items[i], b->items[i]) ? a->items[i] : (int_t){0, false, a->items[i].of};
   }
   return v;
 }
@@ -57,7 +60,8 @@ const ints_t *weft_spread_ints_of_tensor(const weft_spread_ctx_t *c, const weft_
   if (t->dtype != WEFT_I32 && t->dtype != WEFT_I64) return NULL;
   ints_t *v = weft_ints_new(c, (int)t->count, t->shape.rank == 0);
   for (int i = 0; v != NULL && i < v->n; i++) {
-    v->items[i] = weft_ints_plain(t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i]);
+    v->items[i] =
+        weft_ints_plain(t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i]);
   }
   return v;
 }
@@ -68,10 +72,12 @@ static int batch_axis(const weft_spread_value_t *v, weft_count_of_t *of) {
   return v->s.kind == WEFT_SPREAD_ROWS ? v->s.axis : v->whole;
 }
 
-const ints_t *weft_spread_ints_of_shape(const weft_spread_ctx_t *c, const weft_shape_t *shape, const weft_spread_value_t *v) {
+const ints_t *weft_spread_ints_of_shape(const weft_spread_ctx_t *c, const weft_shape_t *shape,
+                                        const weft_spread_value_t *v) {
   weft_count_of_t of;
   int axis = batch_axis(v, &of);
-  if (v->ints != NULL && !v->ints->is_set && v->ints->columns == 0) { /* a small vector or scalar that we know */
+  if (v->ints != NULL && !v->ints->is_set &&
+      v->ints->columns == 0) { /* a small vector or scalar that we know */
     ints_t *known = weft_ints_new(c, v->ints->is_scalar ? 0 : 1, false);
     if (known != NULL && !v->ints->is_scalar) known->items[0] = weft_ints_plain(v->ints->n);
     return known;
@@ -128,7 +134,9 @@ bool weft_spread_axes(const ints_t *ints, int rank, uint32_t *in, uint32_t *mayb
 
 /* ---- arithmetic of elements: false where the result is not a number or a multiple of rows ---- */
 
-bool weft_ints_is_plain(int_t a, int64_t value) { return a.known && a.of == WEFT_COUNT_PLAIN && a.value == value; }
+bool weft_ints_is_plain(int_t a, int64_t value) {
+  return a.known && a.of == WEFT_COUNT_PLAIN && a.value == value;
+}
 
 bool weft_ints_int_mul(int_t a, int_t b, int_t *out) {
   if (weft_ints_is_plain(a, 0) || weft_ints_is_plain(b, 0)) return *out = weft_ints_plain(0), true;
@@ -145,7 +153,8 @@ static bool int_add_signed(int_t a, int_t b, int sign, int_t *out) {
   if (a.of != b.of) return false;
   int64_t sum = 0;
   bool fits = a.known && b.known &&
-              !(sign > 0 ? __builtin_add_overflow(a.value, b.value, &sum) : __builtin_sub_overflow(a.value, b.value, &sum));
+              !(sign > 0 ? __builtin_add_overflow(a.value, b.value, &sum)
+                         : __builtin_sub_overflow(a.value, b.value, &sum));
   *out = (int_t){sum, fits, fits && sum == 0 ? WEFT_COUNT_PLAIN : a.of};
   return true;
 }

@@ -44,8 +44,8 @@ static bool counts_own(const weft_spread_ctx_t *c, int i) {
   return counts;
 }
 
-/* Rows divided by rows: 0 / 0 where there are none. A gradient divides by max(rows, 1), for rows that are not there; others need
- * the number, and make it of all rows. */
+/* Rows divided by rows: 0 / 0 where there are none. A gradient divides by max(rows, 1), for rows that are not
+ * there; others need the number, and make it of all rows. */
 bool weft_ints_div(weft_spread_ctx_t *c) {
   bool is_of_rows = counts_own(c, 0) && counts_own(c, 1);
   if (is_of_rows && c->in[1].lacking == 0) {
@@ -91,7 +91,9 @@ static bool as_rank(weft_spread_ctx_t *c, int output, const ints_t *a, int rank)
 
 bool weft_ints_as_shaped(weft_spread_ctx_t *c) {
   int rank = weft_spread_out_shape(c, 0)->rank;
-  if (rank < 0 && weft_str_is(c->node->op->name, "ExpandDims") && c->in[0].ints != NULL && c->in[0].ints->is_scalar) rank = 1;
+  if (rank < 0 && weft_str_is(c->node->op->name, "ExpandDims") && c->in[0].ints != NULL &&
+      c->in[0].ints->is_scalar)
+    rank = 1;
   if (rank < 0 && weft_str_is(c->node->op->name, "Reshape") && c->in[1].ints != NULL) rank = c->in[1].ints->n;
   const ints_t *matrix = c->in[0].ints;
   if (matrix != NULL && matrix->columns > 0 && rank == 1 && weft_str_is(c->node->op->name, "Reshape")) {

@@ -7,9 +7,9 @@ typedef weft_spread_int_t int_t;
 /* May the dim be 1? */
 static bool may_be_one(int_t dim) { return dim.of != WEFT_COUNT_PLAIN || !dim.known || dim.value == 1; }
 
-/* Which axes each side was broadcast along. Axes where both count rows are broadcast on neither side; where a dim is not known, the
- * axis may be among them. In the step, the op names axes of 1 beside 1 for both sides (or none, if the shapes are equal), which sums
- * nothing: also those of a replica, or a batch, with one row.
+/* Which axes each side was broadcast along. Axes where both count rows are broadcast on neither side; where a
+ * dim is not known, the axis may be among them. In the step, the op names axes of 1 beside 1 for both sides
+ * (or none, if the shapes are equal), which sums nothing: also those of a replica, or a batch, with one row.
  */
 bool weft_ints_broadcast_gradient(weft_spread_ctx_t *c) {
   const ints_t *side[2] = {weft_ints_in(c, 0), weft_ints_in(c, 1)};
@@ -28,7 +28,8 @@ bool weft_ints_broadcast_gradient(weft_spread_ctx_t *c) {
       int_t mine = dim[k], other = dim[1 - k];
       if (mine.of == WEFT_COUNT_ROWS && other.of != WEFT_COUNT_ROWS && !weft_ints_is_plain(other, 1))
         return false; /* not as long */
-      bool is_unclear = mine.of == WEFT_COUNT_PLAIN ? !mine.known && !weft_ints_is_plain(other, 1) : !other.known && other.of == WEFT_COUNT_PLAIN;
+      bool is_unclear = mine.of == WEFT_COUNT_PLAIN ? !mine.known && !weft_ints_is_plain(other, 1)
+                                                    : !other.known && other.of == WEFT_COUNT_PLAIN;
       if (weft_ints_is_plain(mine, 1) && !weft_ints_is_plain(other, 1)) {
         in[k] |= bit;
         maybe[k] |= bit;
@@ -74,7 +75,8 @@ bool weft_ints_broadcast_args(weft_spread_ctx_t *c) {
   return weft_ints_give(c, 0, v);
 }
 
-/* Beside `axis`, do both count rows in the same places? What has all rows does not go with what has a replica's own. */
+/* Beside `axis`, do both count rows in the same places? What has all rows does not go with what has a
+ * replica's own. */
 static bool goes_with(const ints_t *a, const ints_t *b, int64_t axis) {
   if (a->n != b->n) return false;
   for (int k = 0; k < a->n; k++) {

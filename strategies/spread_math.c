@@ -1,4 +1,5 @@
-/* strategies/spread_math.c - reductions, matrix products, segments: where rows are contracted, parts come out. */
+/* strategies/spread_math.c - reductions, matrix products, segments: where rows are contracted, parts come
+ * out. */
 #include "ops/einsum.h"
 #include "strategies/spread_axis.h"
 
@@ -14,7 +15,8 @@ static int degree(const weft_spread_ctx_t *c, int i) {
 /* Inputs that are neither rows, parts nor the same everywhere are wanted true. */
 static void settle(weft_spread_ctx_t *c) {
   for (int i = 0; i < c->node->num_inputs; i++) {
-    if (c->in[i].s.kind == WEFT_SPREAD_ONCE || c->in[i].s.kind == WEFT_SPREAD_SHAPE) c->wanted[i] = weft_spread_same(0);
+    if (c->in[i].s.kind == WEFT_SPREAD_ONCE || c->in[i].s.kind == WEFT_SPREAD_SHAPE)
+      c->wanted[i] = weft_spread_same(0);
   }
 }
 static bool any_of(const weft_spread_ctx_t *c, weft_spread_kind_t kind) {
@@ -37,7 +39,8 @@ static int channels(const weft_node_t *n, int rank) {
 
 weft_status_t *weft_spread_add_bias(weft_spread_ctx_t *c) {
   int rank = weft_spread_in_shape(c, 0)->rank;
-  bool fits = weft_spread_is_rows(c, 0) && !weft_spread_is_rows(c, 1) && (rank < 0 ? c->in[0].s.axis == 0 : c->in[0].s.axis != channels(c->node, rank));
+  bool fits = weft_spread_is_rows(c, 0) && !weft_spread_is_rows(c, 1) &&
+              (rank < 0 ? c->in[0].s.axis == 0 : c->in[0].s.axis != channels(c->node, rank));
   settle(c);
   if (fits) {
     int d = c->in[0].s.degree;
@@ -63,7 +66,8 @@ weft_status_t *weft_spread_bias_grad(weft_spread_ctx_t *c) {
     c->out[0].zero = c->in[0].zero;
     return NULL;
   }
-  bool fits = weft_spread_is_rows(c, 0) && (rank < 0 ? c->in[0].s.axis == 0 : c->in[0].s.axis != channels(c->node, rank));
+  bool fits = weft_spread_is_rows(c, 0) &&
+              (rank < 0 ? c->in[0].s.axis == 0 : c->in[0].s.axis != channels(c->node, rank));
   if (!fits) return weft_spread_once(c);
   c->out[0] = weft_spread_value(weft_spread_part(c->in[0].s.degree));
   c->out[0].zero = c->in[0].zero;
@@ -81,9 +85,9 @@ static int dropped_below(uint32_t in, uint32_t maybe, int axis) {
 }
 
 typedef struct reduced {
-  value_t x;            /* input 0 as it will be given */
+  value_t x; /* input 0 as it will be given */
   bool is_linear, keeps, knows;
-  uint32_t in, maybe;   /* if it knows: axes that go, and that might go */
+  uint32_t in, maybe; /* if it knows: axes that go, and that might go */
 } reduced_t;
 
 /* Where axis `axis` of the input is in the output; -1: not known, or gone. */
@@ -93,7 +97,8 @@ static int axis_left(const reduced_t *r, int axis) {
   return dropped < 0 ? -1 : axis - dropped;
 }
 
-/* Axes that are worked out from shapes: copies name those that are known to be among them, and no others that are known. */
+/* Axes that are worked out from shapes: copies name those that are known to be among them, and no others that
+ * are known. */
 static void name_axes(weft_spread_ctx_t *c) {
   const weft_spread_ints_t *axes = c->in[1].ints;
   if (axes == NULL || !axes->is_set) return;
@@ -123,13 +128,15 @@ weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
   reduced_t r = {.x = c->in[0], .keeps = weft_node_attr_bool(c->node, "keep_dims", false)};
   const value_t *x = &r.x;
   name_axes(c);
-  r.is_linear = kind == REDUCE_SUM || (kind == REDUCE_MEAN && weft_spread_has_fraction(c->node->output_types[0]));
+  r.is_linear =
+      kind == REDUCE_SUM || (kind == REDUCE_MEAN && weft_spread_has_fraction(c->node->output_types[0]));
   if (x->s.kind == WEFT_SPREAD_SHAPE && x->ints != NULL && x->ints->is_scalar && r.is_linear) {
     weft_spread_pass(c, 0, 0); /* of one number */
     return NULL;
   }
   for (int i = 0; i < 2; i++) {
-    if (c->in[i].s.kind == WEFT_SPREAD_ONCE || c->in[i].s.kind == WEFT_SPREAD_EACH) return weft_spread_once(c);
+    if (c->in[i].s.kind == WEFT_SPREAD_ONCE || c->in[i].s.kind == WEFT_SPREAD_EACH)
+      return weft_spread_once(c);
   }
   settle(c);
   if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
@@ -151,7 +158,8 @@ weft_status_t *weft_spread_reduce(weft_spread_ctx_t *c) {
 }
 
 weft_status_t *weft_spread_l2_loss(weft_spread_ctx_t *c) {
-  if (!weft_spread_is_rows(c, 0)) return weft_spread_is_part(c, 0) ? weft_spread_everywhere(c) : weft_spread_once(c);
+  if (!weft_spread_is_rows(c, 0))
+    return weft_spread_is_part(c, 0) ? weft_spread_everywhere(c) : weft_spread_once(c);
   c->wanted[0].degree = 0;
   c->out[0] = weft_spread_value(weft_spread_part(0));
   return NULL;
@@ -211,10 +219,12 @@ static weft_status_t *contract(weft_spread_ctx_t *c, int ia, int ib, const lette
   const value_t *a = &c->in[ia], *b = &c->in[ib];
   if (a->s.kind == WEFT_SPREAD_EACH || b->s.kind == WEFT_SPREAD_EACH) return weft_spread_once(c);
   if (weft_spread_is_part(c, ia) && b->s.kind != WEFT_SPREAD_SAME) c->wanted[ia] = weft_spread_same(0);
-  if (weft_spread_is_part(c, ib) && a->s.kind != WEFT_SPREAD_SAME && !(weft_spread_is_part(c, ia) && c->wanted[ia].kind == WEFT_SPREAD_SAME)) {
+  if (weft_spread_is_part(c, ib) && a->s.kind != WEFT_SPREAD_SAME &&
+      !(weft_spread_is_part(c, ia) && c->wanted[ia].kind == WEFT_SPREAD_SAME)) {
     c->wanted[ib] = weft_spread_same(0);
   }
-  char ra = weft_spread_is_rows(c, ia) ? l->a[a->s.axis] : '\0', rb = weft_spread_is_rows(c, ib) ? l->b[b->s.axis] : '\0';
+  char ra = weft_spread_is_rows(c, ia) ? l->a[a->s.axis] : '\0',
+       rb = weft_spread_is_rows(c, ib) ? l->b[b->s.axis] : '\0';
   if (ra == '\0' && rb == '\0') {
     bool has_part = c->wanted[ia].kind == WEFT_SPREAD_PART || c->wanted[ib].kind == WEFT_SPREAD_PART;
     int d = degree(c, ia) + degree(c, ib);
@@ -264,7 +274,8 @@ weft_status_t *weft_spread_matmul(weft_spread_ctx_t *c) {
 weft_status_t *weft_spread_batch_matmul(weft_spread_ctx_t *c) {
   const weft_node_t *n = c->node;
   int ra = weft_spread_in_shape(c, 0)->rank, rb = weft_spread_in_shape(c, 1)->rank;
-  if (ra < 2 || rb < 2 || ra > 12 || rb > 12) return is_plain(c) ? weft_spread_once(c) : weft_spread_everywhere(c);
+  if (ra < 2 || rb < 2 || ra > 12 || rb > 12)
+    return is_plain(c) ? weft_spread_once(c) : weft_spread_everywhere(c);
   int rank = ra > rb ? ra : rb;
   letters_t l = {{0}, {0}, {0}};
   for (int i = 0; i < rank - 2; i++) {
@@ -327,7 +338,8 @@ weft_status_t *weft_spread_einsum(weft_spread_ctx_t *c) {
 
 /* d filter = sum over rows of input times gradient. */
 weft_status_t *weft_spread_conv_filter(weft_spread_ctx_t *c) {
-  if (weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 2) && c->in[0].s.axis == 0 && c->in[2].s.axis == 0) {
+  if (weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 2) && c->in[0].s.axis == 0 &&
+      c->in[2].s.axis == 0) {
     if (c->in[1].s.kind != WEFT_SPREAD_SAME) c->wanted[1] = weft_spread_same(0);
     c->out[0] = weft_spread_value(weft_spread_part(c->in[0].s.degree + c->in[2].s.degree));
     return NULL;
@@ -340,7 +352,8 @@ weft_status_t *weft_spread_conv_input(weft_spread_ctx_t *c) {
   const weft_spread_ints_t *sizes = c->in[0].ints;
   bool counts = sizes != NULL && !sizes->is_set && sizes->n > 0 && sizes->items[0].of == WEFT_COUNT_ROWS;
   if (!weft_spread_is_rows(c, 2)) {
-    if (weft_spread_is_part(c, 2) && c->in[1].s.kind == WEFT_SPREAD_SAME && c->in[0].s.kind == WEFT_SPREAD_SAME) {
+    if (weft_spread_is_part(c, 2) && c->in[1].s.kind == WEFT_SPREAD_SAME &&
+        c->in[0].s.kind == WEFT_SPREAD_SAME) {
       c->out[0] = weft_spread_value(weft_spread_part(c->in[1].s.degree + c->in[2].s.degree));
       return NULL;
     }
@@ -355,7 +368,8 @@ weft_status_t *weft_spread_conv_input(weft_spread_ctx_t *c) {
 
 /* ---- segments ---- */
 
-/* With as many segments as there are rows (of the batch, or a multiple), the whole batch lies along axis 0. */
+/* With as many segments as there are rows (of the batch, or a multiple), the whole batch lies along axis 0.
+ */
 static void find_segments(weft_spread_ctx_t *c) {
   const weft_spread_ints_t *n = c->in[2].ints;
   bool counts = n != NULL && !n->is_set && n->n == 1 && n->items[0].of != WEFT_COUNT_PLAIN;
@@ -366,8 +380,10 @@ static void find_segments(weft_spread_ctx_t *c) {
 
 /* Rows added up by ids: data, ids, number of segments. */
 weft_status_t *weft_spread_segment(weft_spread_ctx_t *c) {
-  bool fits = weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 1) && c->in[0].s.axis == 0 && c->in[1].s.axis == 0;
-  bool is_linear = weft_spread_is_part(c, 0) && c->in[1].s.kind == WEFT_SPREAD_SAME && c->in[2].s.kind == WEFT_SPREAD_SAME;
+  bool fits =
+      weft_spread_is_rows(c, 0) && weft_spread_is_rows(c, 1) && c->in[0].s.axis == 0 && c->in[1].s.axis == 0;
+  bool is_linear =
+      weft_spread_is_part(c, 0) && c->in[1].s.kind == WEFT_SPREAD_SAME && c->in[2].s.kind == WEFT_SPREAD_SAME;
   if (!fits && !is_linear) {
     WEFT_RETURN_IF_ERROR(weft_spread_fall_back(c));
   } else if (fits) {

@@ -68,7 +68,9 @@ static bool take_other(weft_spread_ctx_t *c, int i, int axis, int linear) {
   const weft_shape_t *shape = weft_spread_in_shape(c, i);
   c->wanted[i] = weft_spread_same(0);
   bool has_axis = (shape->rank < 0 || shape->rank > axis) && !(shape->rank > axis && shape->dims[axis] == 1);
-  bool is_data = (n->input_types[i] == n->input_types[linear >= 0 ? linear : 0] || (c->detail & ALL_ROWS) != 0) && shape->rank != 0;
+  bool is_data =
+      (n->input_types[i] == n->input_types[linear >= 0 ? linear : 0] || (c->detail & ALL_ROWS) != 0) &&
+      shape->rank != 0;
   if (!is_data || !has_axis) return true;
   bool is_whole = c->in[i].whole == axis || (shape->rank > axis && shape->dims[axis] > 1);
   if (!is_whole || c->in[i].s.kind == WEFT_SPREAD_PART) return false;
@@ -114,8 +116,8 @@ weft_status_t *weft_spread_pool_with_indices(weft_spread_ctx_t *c) {
   return weft_node_attr_bool(c->node, "include_batch_in_index", false) ? give_up(c) : weft_spread_each_row(c);
 }
 
-/* Training: each replica normalises its rows by their own mean and variance, as TensorFlow's MirroredStrategy does;
- * what moving averages get is the mean of the replicas'. */
+/* Training: each replica normalises its rows by their own mean and variance, as TensorFlow's MirroredStrategy
+ * does; what moving averages get is the mean of the replicas'. */
 weft_status_t *weft_spread_batch_norm(weft_spread_ctx_t *c) {
   const weft_node_t *n = c->node;
   if (c->in[0].s.kind != WEFT_SPREAD_ROWS || c->in[0].s.axis != 0) return give_up(c);
@@ -137,19 +139,22 @@ weft_status_t *weft_spread_batch_norm(weft_spread_ctx_t *c) {
 
 weft_status_t *weft_spread_batch_norm_grad(weft_spread_ctx_t *c) {
   const weft_node_t *n = c->node;
-  bool fits = c->in[0].s.kind == WEFT_SPREAD_ROWS && c->in[1].s.kind == WEFT_SPREAD_ROWS && c->in[0].s.axis == 0 &&
-              c->in[1].s.axis == 0;
+  bool fits = c->in[0].s.kind == WEFT_SPREAD_ROWS && c->in[1].s.kind == WEFT_SPREAD_ROWS &&
+              c->in[0].s.axis == 0 && c->in[1].s.axis == 0;
   if (!fits) return give_up(c);
   int d = c->in[0].s.degree;
   c->wanted[1].degree = 0;
   for (int i = 2; i < n->num_inputs; i++) {
     if (c->in[i].s.kind == WEFT_SPREAD_ROWS) return give_up(c);
     /* statistics come from the forward op of the same replica, as it has them */
-    bool is_statistic = i >= 3 && (c->in[i].s.kind == WEFT_SPREAD_EACH || c->in[i].s.kind == WEFT_SPREAD_PART);
+    bool is_statistic =
+        i >= 3 && (c->in[i].s.kind == WEFT_SPREAD_EACH || c->in[i].s.kind == WEFT_SPREAD_PART);
     if (!is_statistic) c->wanted[i] = weft_spread_same(0);
   }
   for (int o = 0; o < n->num_outputs; o++) {
-    weft_spread_t s = o == 0 ? weft_spread_rows(0, d) : o <= 2 ? weft_spread_part(d) : weft_spread_of(WEFT_SPREAD_EACH);
+    weft_spread_t s = o == 0   ? weft_spread_rows(0, d)
+                      : o <= 2 ? weft_spread_part(d)
+                               : weft_spread_of(WEFT_SPREAD_EACH);
     c->out[o] = weft_spread_value(s);
   }
   c->out[0].factor = c->in[0].factor;

@@ -35,13 +35,15 @@ const weft_spread_table_rule_t *weft_spread_rule_of(weft_str_t op) {
 
 bool weft_spread_is_element(const weft_node_t *n) {
   const weft_spread_table_rule_t *rule = weft_spread_rule_of(n->op->name);
-  return rule != NULL && (rule->fn == weft_spread_array_read || (rule->fn == weft_spread_list_get && rule->detail == 0));
+  return rule != NULL &&
+         (rule->fn == weft_spread_array_read || (rule->fn == weft_spread_list_get && rule->detail == 0));
 }
 
 bool weft_spread_makes_list(const weft_node_t *n) {
   const weft_spread_table_rule_t *rule = weft_spread_rule_of(n->op->name);
-  return rule != NULL && (rule->fn == weft_spread_list_from || rule->fn == weft_spread_optional_from || rule->fn == weft_spread_new_list ||
-                          (rule->fn == weft_spread_list_scatter && rule->detail == 0));
+  return rule != NULL &&
+         (rule->fn == weft_spread_list_from || rule->fn == weft_spread_optional_from ||
+          rule->fn == weft_spread_new_list || (rule->fn == weft_spread_list_scatter && rule->detail == 0));
 }
 
 const char *weft_spread_rule_op(int i) { return i >= 0 && i < NUM_RULES ? rules[i].op : NULL; }
@@ -60,8 +62,9 @@ void *weft_spread_alloc(const weft_spread_ctx_t *c, size_t bytes) {
   return memory;
 }
 
-/* A value as consumers see it: a reader's batch as rows, a part that is added up for all as what it is then. Of a part along which
- * the whole batch lies (rows added up by their numbers) each replica gets its rows: what follows is about rows again. */
+/* A value as consumers see it: a reader's batch as rows, a part that is added up for all as what it is then.
+ * Of a part along which the whole batch lies (rows added up by their numbers) each replica gets its rows:
+ * what follows is about rows again. */
 static value_t seen(weft_spread_analysis_t *a, weft_output_t from) {
   value_t v = a->values[from.node->id][from.index];
   bool in_loop = a->frames.frame_of != NULL && a->frames.frame_of[from.node->id] != 0;
@@ -131,11 +134,10 @@ static weft_status_t *check_effects(const weft_spread_ctx_t *c) {
 /* Numbers of own rows go as such into few ops; for others everybody must number the rows of the whole batch.
  */
 static bool takes_own_rows(const weft_spread_table_rule_t *rule) {
-  static weft_spread_rule_fn *const takers[] = {weft_spread_pack,       weft_spread_concat,
-                                                weft_spread_expand,     weft_spread_gather_nd,
-                                                weft_spread_scatter_nd, weft_spread_pass_all,
-                                                weft_spread_gather,     weft_spread_partition,
-                                                weft_spread_stitch};
+  static weft_spread_rule_fn *const takers[] = {
+      weft_spread_pack,      weft_spread_concat,     weft_spread_expand,
+      weft_spread_gather_nd, weft_spread_scatter_nd, weft_spread_pass_all,
+      weft_spread_gather,    weft_spread_partition,  weft_spread_stitch};
   bool takes = false;
   for (size_t i = 0; rule != NULL && i < sizeof takers / sizeof takers[0]; i++)
     takes = takes || rule->fn == takers[i];
@@ -160,7 +162,8 @@ static weft_status_t *ask(weft_spread_ctx_t *c) {
   uint64_t flags = n->op->flags;
   if (number_all_rows(c, weft_spread_rule_of(n->op->name))) return NULL; /* next time */
   if ((flags & WEFT_OP_MERGE) != 0) return weft_spread_merge(c);
-  bool is_forced = c->analysis->forced[n->id].kind != WEFT_SPREAD_NONE && (flags & WEFT_OP_ENTER) == 0 && !weft_spread_makes_list(n);
+  bool is_forced = c->analysis->forced[n->id].kind != WEFT_SPREAD_NONE && (flags & WEFT_OP_ENTER) == 0 &&
+                   !weft_spread_makes_list(n);
   const weft_spread_table_rule_t *rule = weft_spread_rule_of(n->op->name);
   if (!is_forced && weft_spread_ints_compute(c)) return NULL;
   bool has_shape = false;
@@ -200,11 +203,13 @@ static weft_status_t *ask(weft_spread_ctx_t *c) {
 /* May input i, of which a replica without rows has another number than others, be used as it is? */
 static bool may_lack(const weft_spread_ctx_t *c, int i) {
   const weft_node_t *n = c->node;
-  bool divides = i == 1 && (weft_str_is(n->op->name, "RealDiv") || weft_str_is(n->op->name, "Div") || weft_str_is(n->op->name, "DivNoNan"));
+  bool divides = i == 1 && (weft_str_is(n->op->name, "RealDiv") || weft_str_is(n->op->name, "Div") ||
+                            weft_str_is(n->op->name, "DivNoNan"));
   if (n->num_outputs == 0 || c->wanted[i].kind != c->in[i].s.kind) return false;
   for (int o = 0; o < n->num_outputs; o++) {
     const value_t *out = &c->out[o];
-    bool is_passed = out->lacking == c->in[i].lacking, is_rows = out->s.kind == WEFT_SPREAD_ROWS && (n->op->flags & WEFT_OP_ELEMENTWISE) != 0;
+    bool is_passed = out->lacking == c->in[i].lacking,
+         is_rows = out->s.kind == WEFT_SPREAD_ROWS && (n->op->flags & WEFT_OP_ELEMENTWISE) != 0;
     bool is_weighed = divides && out->s.kind == WEFT_SPREAD_PART; /* by no rows */
     if (!is_passed && !is_rows && !is_weighed) return false;
   }
@@ -235,7 +240,8 @@ weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n
   for (int o = 0; o < n->num_outputs; o++) {
     out[o] = is_merge ? a->values[n->id][o] : weft_spread_value(weft_spread_same(0));
   }
-  weft_spread_ctx_t c = {.analysis = a, .node = n, .in = in, .wanted = wanted, .out = out, .run = WEFT_RUN_EACH};
+  weft_spread_ctx_t c = {
+      .analysis = a, .node = n, .in = in, .wanted = wanted, .out = out, .run = WEFT_RUN_EACH};
   bool has_picks = false;
   for (int i = 0; i < n->num_inputs; i++) has_picks = has_picks || weft_spread_pick_in(&in[i]) != 0;
   WEFT_RETURN_IF_ERROR(has_picks ? weft_spread_with_picks(&c, in, ask) : ask(&c));
@@ -247,7 +253,8 @@ weft_status_t *weft_spread_visit(weft_spread_analysis_t *a, const weft_node_t *n
   a->plan->named[n->id] = c.named;
   a->plan->prints_once[n->id] = c.prints_once;
   bool is_hollow = false;
-  for (int i = 0; i < n->num_inputs; i++) is_hollow = is_hollow || (in[i].is_hollow && wanted[i].kind == in[i].s.kind);
+  for (int i = 0; i < n->num_inputs; i++)
+    is_hollow = is_hollow || (in[i].is_hollow && wanted[i].kind == in[i].s.kind);
   for (int o = 0; o < n->num_outputs; o++) {
     int rank = weft_spread_shape_of(a, n, o)->rank;
     out[o].is_hollow = out[o].s.kind != WEFT_SPREAD_ONCE && (is_hollow || out[o].s.degree > 0);

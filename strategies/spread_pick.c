@@ -1,9 +1,11 @@
-/* strategies/spread_pick.c - rows dealt out by number: DynamicPartition, and DynamicStitch, which puts them back.
+/* strategies/spread_pick.c - rows dealt out by number: DynamicPartition, and DynamicStitch, which puts them
+ * back.
  *
- * Partition keeps the order of rows. So what all replicas have of one part, one behind the other, is that part of the whole
- * batch; only how many rows of it a replica has is not known before the step. Such rows carry the choice that made
- * them (`pick`): values of one choice go together, with anything else they are joined first. This is how a table in parts is
- * looked up (embedding_lookup of a partitioned variable, shards of a parameter server), and its gradient goes the same way.
+ * Partition keeps the order of rows. So what all replicas have of one part, one behind the other, is that
+ * part of the whole batch; only how many rows of it a replica has is not known before the step. Such rows
+ * carry the choice that made them (`pick`): values of one choice go together, with anything else they are
+ * joined first. This is how a table in parts is looked up (embedding_lookup of a partitioned variable, shards
+ * of a parameter server), and its gradient goes the same way.
  *
  * Rules that do not know of choices are given true values instead.
  */
@@ -15,7 +17,8 @@ typedef weft_spread_value_t value_t;
 int weft_spread_pick_of(weft_spread_ctx_t *c, weft_output_t by, int part, int num_parts) {
   weft_spread_analysis_t *a = c->analysis;
   for (weft_spread_pick_t *p = a->picks; p != NULL; p = p->next) {
-    if (p->by.node == by.node && p->by.index == by.index && p->part == part && p->num_parts == num_parts) return p->number;
+    if (p->by.node == by.node && p->by.index == by.index && p->part == part && p->num_parts == num_parts)
+      return p->number;
   }
   weft_spread_pick_t *p = weft_spread_alloc(c, sizeof *p);
   if (p == NULL) return 0;
@@ -62,7 +65,8 @@ static bool is_elementwise_on_rows(const weft_spread_ctx_t *c) {
       if (!weft_spread_is_rows(c, i) || shape->rank != rank) return false;
       continue;
     }
-    bool is_alike = c->in[i].s.kind == WEFT_SPREAD_SAME && shape->rank >= 0 && (shape->rank < rank || (shape->rank == rank && shape->dims[0] == 1));
+    bool is_alike = c->in[i].s.kind == WEFT_SPREAD_SAME && shape->rank >= 0 &&
+                    (shape->rank < rank || (shape->rank == rank && shape->dims[0] == 1));
     if (!is_alike) return false;
   }
   return true;
@@ -72,7 +76,9 @@ static bool is_elementwise_on_rows(const weft_spread_ctx_t *c) {
 static bool keeps_rows(const weft_spread_ctx_t *c) {
   const weft_spread_ints_t *to = c->in[1].ints;
   const weft_shape_t *from = weft_spread_in_shape(c, 0);
-  if (c->in[0].pick == 0 || !weft_spread_is_rows(c, 0) || to == NULL || to->is_set || to->is_scalar || to->n == 0 || from->rank < 1) return false;
+  if (c->in[0].pick == 0 || !weft_spread_is_rows(c, 0) || to == NULL || to->is_set || to->is_scalar ||
+      to->n == 0 || from->rank < 1)
+    return false;
   int64_t before = 1, after = 1, dim;
   bool is_count = weft_spread_counts_rows(to, 0) && to->pick == c->in[0].pick;
   bool is_rest = weft_spread_int_at(to, 0, &dim) && dim == -1;
@@ -81,16 +87,20 @@ static bool keeps_rows(const weft_spread_ctx_t *c) {
     if (from->dims[i] < 0 || __builtin_mul_overflow(before, from->dims[i], &before)) return false;
   }
   for (int i = 1; i < to->n; i++) {
-    if (!weft_spread_int_at(to, i, &dim) || dim < 0 || __builtin_mul_overflow(after, dim, &after)) return false;
+    if (!weft_spread_int_at(to, i, &dim) || dim < 0 || __builtin_mul_overflow(after, dim, &after))
+      return false;
   }
   return before == after;
 }
 
 static bool looks_up(const weft_spread_ctx_t *c) {
   int64_t axis = 0;
-  if (c->in[1].pick == 0 || c->in[0].pick != 0 || weft_node_attr_int(c->node, "batch_dims", 0) != 0) return false;
+  if (c->in[1].pick == 0 || c->in[0].pick != 0 || weft_node_attr_int(c->node, "batch_dims", 0) != 0)
+    return false;
   if (c->detail == 1 && (!weft_spread_int_at(c->in[2].ints, 0, &axis) || axis != 0)) return false;
-  if (c->in[1].own != 0) return weft_spread_is_rows(c, 0) && c->in[0].s.axis == 0 && c->in[0].factor == c->in[1].factor && c->in[1].factor > 0;
+  if (c->in[1].own != 0)
+    return weft_spread_is_rows(c, 0) && c->in[0].s.axis == 0 && c->in[0].factor == c->in[1].factor &&
+           c->in[1].factor > 0;
   return weft_spread_is_rows(c, 1) && (c->in[0].is_state || c->in[0].s.kind == WEFT_SPREAD_SAME);
 }
 
@@ -98,7 +108,8 @@ static bool sums(const weft_spread_ctx_t *c) {
   uint32_t in, maybe;
   bool is_sum = c->detail == 0; /* a mean needs to know of how many */
   if (c->in[0].pick == 0 || c->in[1].s.kind != WEFT_SPREAD_SAME) return false;
-  if (!weft_spread_axes(c->in[1].ints, weft_spread_in_shape(c, 0)->rank, &in, &maybe) || maybe != 0) return false;
+  if (!weft_spread_axes(c->in[1].ints, weft_spread_in_shape(c, 0)->rank, &in, &maybe) || maybe != 0)
+    return false;
   return is_sum || (in & 1) == 0;
 }
 
@@ -110,7 +121,8 @@ static bool knows_picks(weft_spread_ctx_t *c, const weft_spread_table_rule_t *ru
   if (fn == weft_spread_reshape) return keeps_rows(c);
   if (fn == weft_spread_gather) return looks_up(c);
   if (fn == weft_spread_reduce) return sums(c);
-  bool is_elementwise = fn == weft_spread_elementwise || (fn == NULL && (c->node->op->flags & WEFT_OP_ELEMENTWISE) != 0);
+  bool is_elementwise =
+      fn == weft_spread_elementwise || (fn == NULL && (c->node->op->flags & WEFT_OP_ELEMENTWISE) != 0);
   return is_elementwise && is_elementwise_on_rows(c);
 }
 
@@ -166,7 +178,8 @@ weft_status_t *weft_spread_partition(weft_spread_ctx_t *c) { /* data, partitions
   if (!is_dealt || !(is_rows || is_own || is_whole)) {
     if (data->own == 0) return weft_spread_everywhere(c);
     weft_spread_force_true(c, data->own - 1);
-    for (int o = 0; o < c->node->num_outputs; o++) c->out[o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
+    for (int o = 0; o < c->node->num_outputs; o++)
+      c->out[o] = weft_spread_value(weft_spread_of(WEFT_SPREAD_NONE));
     return NULL;
   }
   if (is_whole) c->wanted[0] = weft_spread_rows(0, 0);
@@ -191,7 +204,8 @@ static bool is_put_back(const weft_spread_ctx_t *c, int n) {
   for (int p = 0; p < n; p++) {
     const value_t *at = &c->in[p], *rows = &c->in[n + p];
     const weft_spread_pick_t *pick = find_pick(c, at->pick);
-    bool fits = pick != NULL && pick->by.node == first->by.node && pick->by.index == first->by.index && pick->num_parts == n;
+    bool fits = pick != NULL && pick->by.node == first->by.node && pick->by.index == first->by.index &&
+                pick->num_parts == n;
     if (!fits || at->own == 0 || at->own != c->in[0].own || rows->pick != at->pick) return false;
     if (rows->s.kind != WEFT_SPREAD_ROWS || rows->s.degree != c->in[n].s.degree) return false;
     seen |= (uint64_t)1 << pick->part;

@@ -1,11 +1,10 @@
 /* strategies/spread_random.c - random numbers: every replica gets those of one device.
  *
- *   numbers for rows             each replica draws its rows of the sequence that one device would draw, and moves its
- *                                stream on as if it had drawn all (WeftRandomRows): no communication
- *   numbers that all share       drawn once and sent; inside a loop, where replicas do not talk, each replica draws
- *                                them from a stream of its own with the same seeds
- *   shuffles, and ops of which   once, on gathered inputs; consumers take rows of the result
- *   no part can be drawn alone
+ *   numbers for rows             each replica draws its rows of the sequence that one device would draw, and
+ * moves its stream on as if it had drawn all (WeftRandomRows): no communication numbers that all share drawn
+ * once and sent; inside a loop, where replicas do not talk, each replica draws them from a stream of its own
+ * with the same seeds shuffles, and ops of which   once, on gathered inputs; consumers take rows of the
+ * result no part can be drawn alone
  *
  * Without any seed there is no sequence to keep: replicas draw rows of streams of their own.
  */
@@ -77,7 +76,8 @@ static weft_status_t *draw_shape(weft_spread_ctx_t *c, const ints_t *shape) {
 
 weft_status_t *weft_spread_random(weft_spread_ctx_t *c) {
   const ints_t *shape = c->in[0].ints;
-  bool is_known = shape != NULL && !shape->is_scalar && !shape->is_set && shape->columns == 0 && shape->pick == 0;
+  bool is_known =
+      shape != NULL && !shape->is_scalar && !shape->is_set && shape->columns == 0 && shape->pick == 0;
   if (!is_known) return draw_whole(c, -1, 0);
   weft_status_t *s = draw_shape(c, shape);
   c->out[0].rank = shape->n; /* inside loops the graph may not know */
@@ -118,10 +118,12 @@ weft_status_t *weft_spread_note_draws(weft_spread_analysis_t *a) {
   }
   if (exact > 0) {
     WEFT_RETURN_IF_ERROR(weft_spread_note(
-        a, "random numbers for rows (%d op%s): each replica draws its rows of the sequence of one device", exact,
-        exact == 1 ? "" : "s"));
+        a, "random numbers for rows (%d op%s): each replica draws its rows of the sequence of one device",
+        exact, exact == 1 ? "" : "s"));
   }
   if (unseeded == 0) return NULL;
-  return weft_spread_note(a, "random numbers without a seed for rows (%d op%s, '%.*s' first): each replica draws a sequence of its own",
+  return weft_spread_note(a,
+                          "random numbers without a seed for rows (%d op%s, '%.*s' first): each replica "
+                          "draws a sequence of its own",
                           unseeded, unseeded == 1 ? "" : "s", WEFT_STR_ARGS(first->name));
 }

@@ -43,8 +43,8 @@ static int axis_of_rows(const weft_spread_ctx_t *c, const weft_spread_ints_t *sh
   return to < 0 && axis > 0 && same_before(c, shape, axis) ? axis : to;
 }
 
-/* How many rows per row of the batch axis `to` has, where its dim is -1: what is left over. 0: not known. -1: a row of it is made
- * of several of the batch, and perhaps not of one replica's. */
+/* How many rows per row of the batch axis `to` has, where its dim is -1: what is left over. 0: not known. -1:
+ * a row of it is made of several of the batch, and perhaps not of one replica's. */
 static int64_t left_over(const weft_spread_ctx_t *c, const weft_spread_ints_t *shape, int to) {
   const weft_shape_t *old = weft_spread_in_shape(c, 0);
   int64_t in = 1, out = 1, dim, factor = c->in[0].factor;
@@ -73,7 +73,8 @@ static void find_whole(weft_spread_ctx_t *c, const weft_spread_ints_t *shape) {
   }
 }
 
-/* Does another axis than that of the rows have a count of a replica's own rows as its length? It is one of the whole batch. */
+/* Does another axis than that of the rows have a count of a replica's own rows as its length? It is one of
+ * the whole batch. */
 static bool counts_beside(const weft_spread_ctx_t *c, int axis) {
   uint64_t own = axis < 64 ? (uint64_t)1 << axis : 0;
   return c->in[1].s.kind == WEFT_SPREAD_SHAPE && (c->in[1].s.rows & ~own) != 0;
@@ -100,7 +101,8 @@ static weft_status_t *reshape(weft_spread_ctx_t *c, const weft_spread_ints_t *sh
     return NULL;
   }
   if (c->in[1].s.kind == WEFT_SPREAD_SHAPE && x->s.kind == WEFT_SPREAD_SAME && x->whole == 0 && knows &&
-      leading_axis(shape) >= 0 && !counts_beside(c, leading_axis(shape))) { /* rows of a value that all replicas have */
+      leading_axis(shape) >= 0 &&
+      !counts_beside(c, leading_axis(shape))) { /* rows of a value that all replicas have */
     int to = leading_axis(shape);
     c->wanted[0] = weft_spread_rows(0, 0);
     c->out[0] = weft_spread_value(weft_spread_rows(to, 0));

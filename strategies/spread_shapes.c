@@ -11,7 +11,8 @@ int weft_spread_likely_rank(const weft_spread_ctx_t *c) {
     int input; /* of the same rank */
   } alike[] = {{weft_spread_transpose, 0}, {weft_spread_pad, 0},      {weft_spread_slice, 0},
                {weft_spread_tile, 0},      {weft_spread_reverse, 0},  {weft_spread_reverse_sequence, 0},
-               {weft_spread_add_bias, 0},  {weft_spread_cumulate, 0}, {weft_spread_look_on, 0},    {weft_spread_show, 0}};
+               {weft_spread_add_bias, 0},  {weft_spread_cumulate, 0}, {weft_spread_look_on, 0},
+               {weft_spread_show, 0}};
   const weft_node_t *n = c->node;
   const weft_spread_table_rule_t *rule = weft_spread_rule_of(n->op->name);
   if (rule == NULL) return -1;

@@ -2,8 +2,9 @@
  * left alone? */
 #include "strategies/spread_axis.h"
 
-/* Inputs [first, end) are numbers by axis. Only number `own` (-1: none) may be a count of a replica's own rows; along other axes
- * every replica has the whole batch, and counts of it are wanted true. False if one input has both. */
+/* Inputs [first, end) are numbers by axis. Only number `own` (-1: none) may be a count of a replica's own
+ * rows; along other axes every replica has the whole batch, and counts of it are wanted true. False if one
+ * input has both. */
 static bool count_others_whole(weft_spread_ctx_t *c, int first, int end, int own) {
   uint64_t mine = own >= 0 && own < 64 ? (uint64_t)1 << own : 0;
   for (int i = first; i < end; i++) {

@@ -15,7 +15,8 @@ weft_status_t *weft_spread_constant(weft_spread_ctx_t *c) {
   c->out[0].ints = weft_spread_ints_of_tensor(c, t);
   if (!weft_spread_has_fraction(t->dtype) || t->bytes > ZERO_SCAN_BYTES || t->data == NULL) return NULL;
   c->out[0].zero = true;
-  for (size_t i = 0; i < t->bytes && c->out[0].zero; i++) c->out[0].zero = ((const unsigned char *)t->data)[i] == 0;
+  for (size_t i = 0; i < t->bytes && c->out[0].zero; i++)
+    c->out[0].zero = ((const unsigned char *)t->data)[i] == 0;
   return NULL;
 }
 
@@ -38,7 +39,8 @@ weft_status_t *weft_spread_look_on(weft_spread_ctx_t *c) { /* Assert, CheckNumer
     weft_spread_kind_t kind = c->in[i].s.kind;
     bool is_condition = c->detail == 1 && i == 0;
     bool is_none = c->in[i].is_hollow; /* a mean over no rows: nothing is wrong with that */
-    if (kind == WEFT_SPREAD_ONCE || is_none || (is_condition && kind != WEFT_SPREAD_SAME)) c->wanted[i] = weft_spread_same(0);
+    if (kind == WEFT_SPREAD_ONCE || is_none || (is_condition && kind != WEFT_SPREAD_SAME))
+      c->wanted[i] = weft_spread_same(0);
   }
   if (c->node->num_outputs > 0) {
     c->out[0] = c->in[0];
@@ -47,8 +49,8 @@ weft_status_t *weft_spread_look_on(weft_spread_ctx_t *c) { /* Assert, CheckNumer
   return NULL;
 }
 
-/* What one device prints, once; the detail says how many inputs are passed on. Replicas exchange nothing inside a loop: each prints there
- * what it has, unless all have the same. */
+/* What one device prints, once; the detail says how many inputs are passed on. Replicas exchange nothing
+ * inside a loop: each prints there what it has, unless all have the same. */
 weft_status_t *weft_spread_show(weft_spread_ctx_t *c) {
   int first = c->detail;
   bool can_gather = !weft_spread_in_loop(c), has_all = true;
@@ -60,7 +62,8 @@ weft_status_t *weft_spread_show(weft_spread_ctx_t *c) {
     bool is_true = v->s.kind == WEFT_SPREAD_SAME && v->s.degree == 0 && !v->is_hollow;
     has_all = has_all && (is_true || (can_gather && v->s.kind != WEFT_SPREAD_EACH));
   }
-  for (int i = first; i < c->node->num_inputs && has_all; i++) c->wanted[i] = weft_spread_of(WEFT_SPREAD_ONCE);
+  for (int i = first; i < c->node->num_inputs && has_all; i++)
+    c->wanted[i] = weft_spread_of(WEFT_SPREAD_ONCE);
   c->prints_once = has_all;
   return NULL;
 }
@@ -73,7 +76,8 @@ weft_status_t *weft_spread_update(weft_spread_ctx_t *c) {
   for (int i = 0; i < n->num_inputs; i++) {
     if (c->in[i].is_state) continue;
     if (c->in[i].s.kind == WEFT_SPREAD_EACH) {
-      return weft_spread_refuse(n, "it would write into a variable what each replica has of its own (input %d)", i);
+      return weft_spread_refuse(
+          n, "it would write into a variable what each replica has of its own (input %d)", i);
     }
     c->wanted[i] = weft_spread_same(0);
   }

@@ -15,8 +15,12 @@ void weft_spread_print(const weft_spread_t *s, weft_strbuf_t *out) {
   switch (s->kind) {
     case WEFT_SPREAD_NONE: weft_strbuf_puts(out, "never computed"); return;
     case WEFT_SPREAD_SAME: weft_strbuf_puts(out, "the same on every replica"); break;
-    case WEFT_SPREAD_ROWS: weft_strbuf_printf(out, "each replica's rows of the batch, along dimension %d", s->axis); break;
-    case WEFT_SPREAD_PART: weft_strbuf_puts(out, "a sum over the batch of which each replica has its part"); break;
+    case WEFT_SPREAD_ROWS:
+      weft_strbuf_printf(out, "each replica's rows of the batch, along dimension %d", s->axis);
+      break;
+    case WEFT_SPREAD_PART:
+      weft_strbuf_puts(out, "a sum over the batch of which each replica has its part");
+      break;
     case WEFT_SPREAD_ONCE: weft_strbuf_puts(out, "computed on the first replica alone"); return;
     case WEFT_SPREAD_SHAPE: weft_strbuf_puts(out, "a shape that counts each replica's rows"); return;
     case WEFT_SPREAD_EACH: weft_strbuf_puts(out, "a list, a state or a count of each replica's own"); return;
@@ -24,12 +28,15 @@ void weft_spread_print(const weft_spread_t *s, weft_strbuf_t *out) {
   if (s->degree != 0) weft_strbuf_printf(out, " (degree %d)", s->degree);
 }
 
-weft_spread_value_t weft_spread_value(weft_spread_t s) { return (weft_spread_value_t){.s = s, .whole = -1, .rank = -1}; }
+weft_spread_value_t weft_spread_value(weft_spread_t s) {
+  return (weft_spread_value_t){.s = s, .whole = -1, .rank = -1};
+}
 
 bool weft_spread_value_eq(const weft_spread_value_t *a, const weft_spread_value_t *b) {
   if (a == b) return true;
-  if (!weft_spread_eq(&a->s, &b->s) || a->whole != b->whole || a->factor != b->factor || a->rank != b->rank || a->zero != b->zero ||
-      a->is_batch != b->is_batch || a->is_state != b->is_state || a->own != b->own || a->lacking != b->lacking || a->pick != b->pick || a->is_hollow != b->is_hollow || a->cell != b->cell ||
+  if (!weft_spread_eq(&a->s, &b->s) || a->whole != b->whole || a->factor != b->factor || a->rank != b->rank ||
+      a->zero != b->zero || a->is_batch != b->is_batch || a->is_state != b->is_state || a->own != b->own ||
+      a->lacking != b->lacking || a->pick != b->pick || a->is_hollow != b->is_hollow || a->cell != b->cell ||
       a->takes_whole != b->takes_whole) {
     return false;
   }
@@ -86,7 +93,10 @@ weft_status_t *weft_spread_refuse(const weft_node_t *n, const char *why, ...) {
 }
 
 const weft_shape_t *weft_spread_in_shape(const weft_spread_ctx_t *c, int input) {
-#define OF_RANK(n) {.rank = n, .dims = {-1, -1, -1, -1, -1, -1, -1, -1}}
+#define OF_RANK(n)                                        \
+  {                                                       \
+    .rank = n, .dims = { -1, -1, -1, -1, -1, -1, -1, -1 } \
+  }
   static const weft_shape_t ranks[] = {OF_RANK(0), OF_RANK(1), OF_RANK(2), OF_RANK(3), OF_RANK(4),
                                        OF_RANK(5), OF_RANK(6), OF_RANK(7), OF_RANK(8)};
 #undef OF_RANK
@@ -117,10 +127,8 @@ bool weft_spread_has_fraction(int dtype) {
     case WEFT_F16:
     case WEFT_BF16:
     case WEFT_C64:
-    case WEFT_C128:
-      return true;
-    default:
-      return false;
+    case WEFT_C128: return true;
+    default: return false;
   }
 }
 
@@ -141,7 +149,9 @@ bool weft_spread_want_true(weft_spread_ctx_t *c) {
 }
 
 static weft_status_t *refuse_own_things(const weft_spread_ctx_t *c) {
-  return weft_spread_refuse(c->node, "one of its inputs is a list, a state or a count of each replica's own, and the op's effect on such a value is not known");
+  return weft_spread_refuse(c->node,
+                            "one of its inputs is a list, a state or a count of each replica's own, and the "
+                            "op's effect on such a value is not known");
 }
 
 weft_status_t *weft_spread_everywhere(weft_spread_ctx_t *c) {

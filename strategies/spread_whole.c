@@ -1,9 +1,9 @@
 /* strategies/spread_whole.c - loops that run whole on every replica.
  *
- * Replicas exchange nothing inside a loop. A loop that needs values of all rows in every round (a condition on the mean of
- * the batch, a moving average over its rows) therefore gets whole values where they enter it: all replicas
- * compute the same in it, and what follows takes its rows of what leaves it. Exact, at the price of the arithmetic of one
- * device; the notes say so.
+ * Replicas exchange nothing inside a loop. A loop that needs values of all rows in every round (a condition
+ * on the mean of the batch, a moving average over its rows) therefore gets whole values where they enter it:
+ * all replicas compute the same in it, and what follows takes its rows of what leaves it. Exact, at the price
+ * of the arithmetic of one device; the notes say so.
  */
 #include "strategies/spread_whole.h"
 
@@ -34,7 +34,9 @@ weft_status_t *weft_spread_make_whole(weft_spread_analysis_t *a, const weft_node
   }
   frame = outermost(f, frame);
   a->is_whole[frame] = true;
-  return weft_spread_note(a, "the loop '%.*s' runs on all rows on every replica: '%.*s' (%.*s) needs values of the whole batch in each round",
+  return weft_spread_note(a,
+                          "the loop '%.*s' runs on all rows on every replica: '%.*s' (%.*s) needs values of "
+                          "the whole batch in each round",
                           WEFT_STR_ARGS(f->name[frame]), WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name));
 }
 
@@ -67,7 +69,8 @@ static void want_whole_elements(weft_spread_ctx_t *c, int input) {
   weft_spread_analysis_t *a = c->analysis;
   const value_t *v = &c->in[input];
   if (v->cell != 0) make_whole_cell(a, v->cell);
-  bool is_list = v->element != NULL && !v->element->zero && (v->element->s.kind != WEFT_SPREAD_SAME || v->element->s.degree != 0);
+  bool is_list = v->element != NULL && !v->element->zero &&
+                 (v->element->s.kind != WEFT_SPREAD_SAME || v->element->s.degree != 0);
   if (!is_list) return;
   for (int i = 0; i < a->num_order; i++) a->order[i]->mark = 0;
   weft_spread_make_whole_list(a, c->node->inputs[input]);
@@ -97,7 +100,9 @@ void weft_spread_settle_whole(weft_spread_ctx_t *c) {
   for (int o = 0; o < n->num_outputs; o++) {
     value_t *v = &c->out[o];
     weft_spread_kind_t kind = v->s.kind;
-    if (kind != WEFT_SPREAD_ROWS && kind != WEFT_SPREAD_PART && kind != WEFT_SPREAD_SHAPE && kind != WEFT_SPREAD_SAME) continue;
+    if (kind != WEFT_SPREAD_ROWS && kind != WEFT_SPREAD_PART && kind != WEFT_SPREAD_SHAPE &&
+        kind != WEFT_SPREAD_SAME)
+      continue;
     *v = weft_spread_true_value(c, v, WEFT_SPREAD_SAME);
   }
   if (c->draw.kind == WEFT_DRAW_ROWS) c->draw = (weft_spread_draw_t){.kind = WEFT_DRAW_ALIKE};

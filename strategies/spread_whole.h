@@ -1,4 +1,5 @@
-/* strategies/spread_whole.h - loops that run whole on every replica, for the files that drive the analysis. */
+/* strategies/spread_whole.h - loops that run whole on every replica, for the files that drive the analysis.
+ */
 #ifndef WEFT_STRATEGIES_SPREAD_WHOLE_H_
 #define WEFT_STRATEGIES_SPREAD_WHOLE_H_
 
@@ -6,11 +7,12 @@
 
 /* Is `n` in a loop that runs whole on every replica? */
 bool weft_spread_is_whole(const weft_spread_analysis_t *a, const weft_node_t *n);
-/* Makes the loop of `n`, with all loops around it, such a one. *made is false if `n` is in no loop, or that was done before.
- * Errors: RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_spread_make_whole(weft_spread_analysis_t *a, const weft_node_t *n, bool *made);
-/* Asks that the elements of the list `from` be put whole, wherever it was made; a->later tells whether that is new. Nodes
- * are marked: all marks are cleared before. */
+/* Makes the loop of `n`, with all loops around it, such a one. *made is false if `n` is in no loop, or that
+ * was done before. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_spread_make_whole(weft_spread_analysis_t *a, const weft_node_t *n,
+                                                      bool *made);
+/* Asks that the elements of the list `from` be put whole, wherever it was made; a->later tells whether that
+ * is new. Nodes are marked: all marks are cleared before. */
 void weft_spread_make_whole_list(weft_spread_analysis_t *a, weft_output_t from);
 /* The rule of Enter there. */
 void weft_spread_enter_whole(weft_spread_ctx_t *c);

@@ -37,8 +37,10 @@ weft_status_t *weft_strategy_find(weft_str_t text, const weft_strategy_t **out, 
 }
 
 /* Shapes, and what is sent. */
-static weft_status_t *finish(const weft_strategy_t *strategy, const weft_strategy_request_t *r, weft_rewrite_t *out) {
-  weft_status_t *s = weft_status_annotate(weft_pass_infer_shapes(out->graph), "in the graph that strategy %s made", strategy->name);
+static weft_status_t *finish(const weft_strategy_t *strategy, const weft_strategy_request_t *r,
+                             weft_rewrite_t *out) {
+  weft_status_t *s = weft_status_annotate(weft_pass_infer_shapes(out->graph),
+                                          "in the graph that strategy %s made", strategy->name);
   if (s == NULL) s = weft_infer_gradient_shapes(out->graph);
   return s == NULL ? weft_rewrite_measure(out, r->cluster, WEFT_ROWS_UNKNOWN) : s;
 }

@@ -29,8 +29,8 @@ struct weft_strategy {      /* Functions are given the strategy itself. */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_probe_by_trial(const weft_strategy_t *self,
                                                             const weft_strategy_request_t *r,
                                                             weft_cost_t *out);
-/* For strategies without more to say: a summary of variables, batch, collectives, what each task receives and sends,
- * the cost, and the notes. Not a line per edge. */
+/* For strategies without more to say: a summary of variables, batch, collectives, what each task receives and
+ * sends, the cost, and the notes. Not a line per edge. */
 WEFT_MUST_CHECK weft_status_t *weft_strategy_explain_rewrite(const weft_strategy_t *self,
                                                              const weft_rewrite_t *r, weft_strbuf_t *out);
 

@@ -57,8 +57,9 @@ void weft_print_place(weft_strbuf_t *out, weft_str_t name) {
 
 const char *weft_collective_kind_name(weft_str_t op) {
   static const char *const names[] = {
-      [WEFT_OP_NO_COLLECTIVE] = "collective", [WEFT_OP_ALL_REDUCE] = "all-reduce",   [WEFT_OP_REDUCE_SCATTER] = "reduce-scatter",
-      [WEFT_OP_ALL_GATHER] = "all-gather",    [WEFT_OP_BROADCAST_SEND] = "broadcast", [WEFT_OP_BROADCAST_RECV] = "broadcast",
+      [WEFT_OP_NO_COLLECTIVE] = "collective",      [WEFT_OP_ALL_REDUCE] = "all-reduce",
+      [WEFT_OP_REDUCE_SCATTER] = "reduce-scatter", [WEFT_OP_ALL_GATHER] = "all-gather",
+      [WEFT_OP_BROADCAST_SEND] = "broadcast",      [WEFT_OP_BROADCAST_RECV] = "broadcast",
       [WEFT_OP_ALL_TO_ALL] = "all-to-all"};
   const weft_op_def_t *def = weft_op_find(op);
   return names[def == NULL ? WEFT_OP_NO_COLLECTIVE : def->collective];
@@ -78,7 +79,8 @@ static weft_str_t name_of(const weft_summary_t *s, weft_str_t device) {
   return s->is_by_task ? weft_traffic_task(device) : device;
 }
 
-static weft_status_t *place_of(weft_map_t *index, weft_summary_t *s, weft_str_t device, weft_summary_place_t **out) {
+static weft_status_t *place_of(weft_map_t *index, weft_summary_t *s, weft_str_t device,
+                               weft_summary_place_t **out) {
   weft_str_t name = name_of(s, device);
   *out = weft_map_get(index, name);
   if (*out != NULL) return NULL;

@@ -5,10 +5,10 @@
 #include "strategies/rewrite.h"
 
 typedef struct weft_flow { /* per run of every lane */
-  int64_t bytes;    /* of what has a known size */
-  double row_bytes; /* and per row of the batch */
+  int64_t bytes;           /* of what has a known size */
+  double row_bytes;        /* and per row of the batch */
   int64_t messages;
-  int num_unknown;  /* values of unknown size */
+  int num_unknown; /* values of unknown size */
 } weft_flow_t;
 
 typedef struct weft_summary_place { /* a task; with one task only: a device */
@@ -30,16 +30,17 @@ typedef struct weft_summary { /* Texts are lent by the rewrite. */
   bool is_by_task;
   weft_collective_kind_sum_t *kinds;
   int num_kinds;
-  weft_flow_t all;         /* between places */
-  int num_repeated;        /* crossings inside loops */
-  int num_variables;       /* each once, however many copies there are */
+  weft_flow_t all;   /* between places */
+  int num_repeated;  /* crossings inside loops */
+  int num_variables; /* each once, however many copies there are */
   int64_t variable_bytes;
-  bool is_copied;          /* a copy of all variables on each replica */
+  bool is_copied;             /* a copy of all variables on each replica */
   int num_steps, num_updates; /* lanes */
 } weft_summary_t;
 
 /* Arrays are in `arena`. Errors: RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_rewrite_summarize(const weft_rewrite_t *r, weft_arena_t *arena, weft_summary_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_rewrite_summarize(const weft_rewrite_t *r, weft_arena_t *arena,
+                                                      weft_summary_t *out);
 
 /* "27.70 kB". */
 void weft_print_bytes(weft_strbuf_t *out, int64_t bytes);

@@ -15,7 +15,8 @@
 #include "strategies/prepare.h"
 
 /* What a message costs where links are not measured: between threads of one process, and between tasks. */
-static const double LOCAL_SECONDS = 5e-6, LOCAL_BYTES_PER_SECOND = 5e9, REMOTE_SECONDS = 5e-5, REMOTE_BYTES_PER_SECOND = 1e9;
+static const double LOCAL_SECONDS = 5e-6, LOCAL_BYTES_PER_SECOND = 5e9, REMOTE_SECONDS = 5e-5,
+                    REMOTE_BYTES_PER_SECOND = 1e9;
 
 /* Divides well among replicas, and no sequence is as long by chance. */
 enum { EXAMPLE_ROWS = 5040 * 64 };
@@ -44,18 +45,20 @@ typedef struct traffic { /* Confined. */
   weft_str_t *devices; /* owned; by number */
   int *task_of;        /* owned; by number: the number of its task's first device */
   int num_places, place_capacity;
-  int *place_of;       /* by node id */
-  bool *reached;       /* by node id */
-  bool *is_fed;        /* by node id */
+  int *place_of; /* by node id */
+  bool *reached; /* by node id */
+  bool *is_fed;  /* by node id */
   weft_node_t **stack;
   weft_map_t seen;
-  part_t *parts;       /* owned; of each crossing */
+  part_t *parts; /* owned; of each crossing */
   int part_capacity;
-  part_t *wholes;      /* of each collective, by its index */
-  int lane, client;    /* the client's place */
+  part_t *wholes;   /* of each collective, by its index */
+  int lane, client; /* the client's place */
 } traffic_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for what a step sends"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for what a step sends");
+}
 
 weft_str_t weft_traffic_task(weft_str_t device) {
   for (size_t i = 0; i + 8 <= device.length; i++) {
@@ -86,7 +89,8 @@ static weft_status_t *find_place(traffic_t *t, weft_str_t device, int *out) {
   t->devices[n] = device;
   t->task_of[n] = n;
   for (int i = n - 1; i >= 0; i--) {
-    if (weft_str_eq(weft_traffic_task(t->devices[i]), weft_traffic_task(device))) t->task_of[n] = t->task_of[i];
+    if (weft_str_eq(weft_traffic_task(t->devices[i]), weft_traffic_task(device)))
+      t->task_of[n] = t->task_of[i];
   }
   *out = n;
   return weft_map_put(&t->places, device, (void *)(uintptr_t)(n + 1), NULL);
@@ -103,15 +107,18 @@ static weft_status_t *find_places(traffic_t *t) {
   for (int id = 0; id < t->g->num_nodes; id++) {
     const weft_node_t *n = t->g->nodes[id];
     t->place_of[id] = -1;
-    if (n != NULL && n->requested_device.length > 0) WEFT_RETURN_IF_ERROR(find_place(t, n->requested_device, &t->place_of[id]));
+    if (n != NULL && n->requested_device.length > 0)
+      WEFT_RETURN_IF_ERROR(find_place(t, n->requested_device, &t->place_of[id]));
   }
-  for (int i = 0; i < t->r->replicas.n; i++) WEFT_RETURN_IF_ERROR(find_place(t, t->r->replicas.items[i], &place));
+  for (int i = 0; i < t->r->replicas.n; i++)
+    WEFT_RETURN_IF_ERROR(find_place(t, t->r->replicas.items[i], &place));
   return find_place(t, WEFT_STR(""), &place); /* of members of collectives that nothing is known of */
 }
 
 /* ---- crossings ---- */
 
-static weft_status_t *add(traffic_t *t, const weft_crossing_t *c, weft_output_t of, int64_t times, int64_t divisor) {
+static weft_status_t *add(traffic_t *t, const weft_crossing_t *c, weft_output_t of, int64_t times,
+                          int64_t divisor) {
   if (t->r->num_crossings == t->part_capacity) {
     int capacity = t->part_capacity == 0 ? 64 : 2 * t->part_capacity;
     part_t *parts = weft_realloc(t->parts, (size_t)capacity, sizeof *parts);
@@ -131,7 +138,8 @@ static weft_status_t *cross(traffic_t *t, weft_node_t *from, int output, const w
   /* a reference is read anew for each consumer */
   bool is_ref = output >= 0 && weft_dtype_is_ref(from->output_types[output]);
   int where = is_remote ? t->task_of[b] : b;
-  uint64_t key = ((uint64_t)(unsigned)from->id << 32) ^ ((uint64_t)(unsigned)(output + 1) << 14) ^ (uint64_t)(unsigned)where;
+  uint64_t key = ((uint64_t)(unsigned)from->id << 32) ^ ((uint64_t)(unsigned)(output + 1) << 14) ^
+                 (uint64_t)(unsigned)where;
   void *old = NULL;
   if (!is_ref) WEFT_RETURN_IF_ERROR(weft_map_put_u64(&t->seen, key, t, &old));
   if (old != NULL || (is_ref && !is_remote)) return NULL;
@@ -156,7 +164,9 @@ static weft_status_t *add_member(traffic_t *t, group_t **groups, weft_node_t *n)
   weft_collective_keys_t keys;
   if (!weft_node_collective_keys(n, &keys)) return NULL;
   group_t **at = groups;
-  while (*at != NULL && ((*at)->keys.instance_key != keys.instance_key || (*at)->keys.group_key != keys.group_key)) at = &(*at)->next;
+  while (*at != NULL &&
+         ((*at)->keys.instance_key != keys.instance_key || (*at)->keys.group_key != keys.group_key))
+    at = &(*at)->next;
   if (*at == NULL) {
     *at = weft_arena_calloc(&t->arena, 1, sizeof **at);
     if (*at == NULL) return no_memory();
@@ -200,9 +210,9 @@ static weft_status_t *find_ranks(traffic_t *t, group_t *g) {
 
 /* Which ranks send to which in a collective. */
 typedef enum way {
-  ALONG_RING,   /* each rank to the next */
-  DIRECT,       /* each rank to every other */
-  BY_HOSTS,     /* a ring in each host, then one through the hosts for each of their ranks */
+  ALONG_RING, /* each rank to the next */
+  DIRECT,     /* each rank to every other */
+  BY_HOSTS,   /* a ring in each host, then one through the hosts for each of their ranks */
 } way_t;
 
 static weft_str_t host_of(const traffic_t *t, weft_str_t device) {
@@ -214,7 +224,8 @@ static weft_str_t host_of(const traffic_t *t, weft_str_t device) {
   return task;
 }
 
-/* As the cost model of collectives chooses (collectives/choose.h); with one rank in each task all ways move the same. */
+/* As the cost model of collectives chooses (collectives/choose.h); with one rank in each task all ways move
+ * the same. */
 static way_t way_of(const traffic_t *t, const group_t *g) {
   weft_str_t hint = weft_node_attr_string(g->members[0], "communication_hint"), first = g->devices[0];
   int size = (int)g->keys.group_size, in_first_task = 0, in_first_host = 0, in_this = 0, hosts = 1;
@@ -237,10 +248,13 @@ static way_t way_of(const traffic_t *t, const group_t *g) {
   return in_this == in_first_host && hosts * in_first_host == size ? BY_HOSTS : ALONG_RING;
 }
 
-static bool is_broadcast_op(weft_op_collective_t kind) { return kind == WEFT_OP_BROADCAST_SEND || kind == WEFT_OP_BROADCAST_RECV; }
+static bool is_broadcast_op(weft_op_collective_t kind) {
+  return kind == WEFT_OP_BROADCAST_SEND || kind == WEFT_OP_BROADCAST_RECV;
+}
 
 /* What of a member's value goes from rank a to rank b: times / divisor. */
-static void share_of(weft_op_collective_t kind, way_t way, int64_t size, int64_t in_host, int a, int b, int64_t *times, int64_t *divisor) {
+static void share_of(weft_op_collective_t kind, way_t way, int64_t size, int64_t in_host, int a, int b,
+                     int64_t *times, int64_t *divisor) {
   bool is_next = b == (a + 1) % size;
   int64_t passes = kind == WEFT_OP_ALL_REDUCE ? 2 : 1, pieces = kind == WEFT_OP_ALL_GATHER ? size : 1;
   *times = 0;
@@ -274,12 +288,14 @@ static weft_status_t *add_ring(traffic_t *t, group_t *g) {
   int size = (int)g->keys.group_size, root = -1;
   weft_node_t *first = g->members[0];
   weft_output_t value = first->num_inputs > 3 ? first->inputs[0] : (weft_output_t){first, 0};
-  if (collective_of(t, g) == NULL) WEFT_RETURN_IF_ERROR(weft_rewrite_collective(t->r, g->keys.instance_key, first->name));
+  if (collective_of(t, g) == NULL)
+    WEFT_RETURN_IF_ERROR(weft_rewrite_collective(t->r, g->keys.instance_key, first->name));
   weft_rewrite_collective_t *c = collective_of(t, g);
   bool is_broadcast = is_broadcast_op(first->op->collective);
   c->op = first->op->name;
   c->size = size;
-  for (int i = 0; i < size && is_broadcast; i++) { /* the sender's value; receivers say only the shape that they expect */
+  for (int i = 0; i < size && is_broadcast;
+       i++) { /* the sender's value; receivers say only the shape that they expect */
     const weft_node_t *n = g->by_rank[i];
     if (n == NULL || n->op->collective != WEFT_OP_BROADCAST_SEND) continue;
     root = i;
@@ -290,7 +306,8 @@ static weft_status_t *add_ring(traffic_t *t, group_t *g) {
   weft_op_collective_t kind = first->op->collective;
   way_t way = size > 1 ? way_of(t, g) : ALONG_RING;
   int in_host = 0;
-  for (int i = 0; i < size && way == BY_HOSTS; i++) in_host += weft_str_eq(host_of(t, g->devices[0]), host_of(t, g->devices[i]));
+  for (int i = 0; i < size && way == BY_HOSTS; i++)
+    in_host += weft_str_eq(host_of(t, g->devices[0]), host_of(t, g->devices[i]));
   int last = way == ALONG_RING && kind != WEFT_OP_ALL_TO_ALL ? 1 : size - 1; /* the next rank, or all */
   for (int i = 0; i < size; i++) {
     const weft_node_t *a = g->by_rank[i];
@@ -300,15 +317,18 @@ static weft_status_t *add_ring(traffic_t *t, group_t *g) {
       share_of(kind, way, size, in_host, i, j, &times, &divisor);
       const weft_node_t *b = g->by_rank[j];
       if (times == 0 || (a == NULL && b == NULL) || (is_broadcast && j == (root < 0 ? 0 : root))) continue;
-      const weft_crossing_t x = {.from = g->devices[i],
-                                 .to = g->devices[j],
-                                 .what = c->what,
-                                 .kind = WEFT_CROSSING_COLLECTIVE,
-                                 .messages = way == ALONG_RING && !is_broadcast_op(kind) ? (kind == WEFT_OP_ALL_REDUCE ? 2 : 1) * (size - 1) : 1,
-                                 .lane = t->lane,
-                                 .is_remote = !weft_str_eq(weft_traffic_task(g->devices[i]), weft_traffic_task(g->devices[j])),
-                                 .source = a,
-                                 .target = b};
+      const weft_crossing_t x = {
+          .from = g->devices[i],
+          .to = g->devices[j],
+          .what = c->what,
+          .kind = WEFT_CROSSING_COLLECTIVE,
+          .messages = way == ALONG_RING && !is_broadcast_op(kind)
+                          ? (kind == WEFT_OP_ALL_REDUCE ? 2 : 1) * (size - 1)
+                          : 1,
+          .lane = t->lane,
+          .is_remote = !weft_str_eq(weft_traffic_task(g->devices[i]), weft_traffic_task(g->devices[j])),
+          .source = a,
+          .target = b};
       WEFT_RETURN_IF_ERROR(add(t, &x, value, times, divisor));
     }
   }
@@ -325,7 +345,8 @@ static weft_status_t *add_collectives(traffic_t *t) {
   for (const group_t *g = groups; g != NULL; g = g->next) num++;
   part_t *wholes = weft_arena_calloc(&t->arena, (size_t)(t->r->num_collectives + num) + 1, sizeof *wholes);
   if (wholes == NULL && s == NULL) s = no_memory();
-  if (s == NULL && t->wholes != NULL) memcpy(wholes, t->wholes, (size_t)t->r->num_collectives * sizeof *wholes);
+  if (s == NULL && t->wholes != NULL)
+    memcpy(wholes, t->wholes, (size_t)t->r->num_collectives * sizeof *wholes);
   if (s == NULL) t->wholes = wholes;
   for (group_t *g = groups; g != NULL && s == NULL; g = g->next) s = add_ring(t, g);
   for (group_t *g = groups; g != NULL; g = g->next) weft_free(g->members);
@@ -373,7 +394,8 @@ static weft_status_t *mark(traffic_t *t, const weft_lane_t *l) {
 static weft_status_t *find_client(traffic_t *t, const weft_lane_t *l) {
   t->client = -1;
   for (int i = 0; i < t->num_places && t->client < 0; i++) {
-    if (l->task.length > 0 && weft_str_eq(weft_traffic_task(t->devices[i]), l->task)) t->client = t->task_of[i];
+    if (l->task.length > 0 && weft_str_eq(weft_traffic_task(t->devices[i]), l->task))
+      t->client = t->task_of[i];
   }
   for (int k = 0; k < 2; k++) {
     for (int id = 0; id < t->g->num_nodes && t->client < 0; id++) {
@@ -392,7 +414,8 @@ static weft_status_t *walk(traffic_t *t, const weft_lane_t *l) {
   for (int id = 0; id < t->g->num_nodes; id++) {
     const weft_node_t *n = t->g->nodes[id];
     if (n == NULL || !t->reached[id] || t->is_fed[id]) continue;
-    for (int i = 0; i < n->num_inputs; i++) WEFT_RETURN_IF_ERROR(cross(t, n->inputs[i].node, n->inputs[i].index, n));
+    for (int i = 0; i < n->num_inputs; i++)
+      WEFT_RETURN_IF_ERROR(cross(t, n->inputs[i].node, n->inputs[i].index, n));
     for (int i = 0; i < n->num_controls; i++) WEFT_RETURN_IF_ERROR(cross(t, n->controls[i], -1, n));
   }
   for (int i = 0; i < l->fetches.n; i++) {
@@ -417,7 +440,8 @@ static weft_status_t *infer(weft_graph_t *g) {
   return weft_infer_gradient_shapes(g);
 }
 
-/* Has feed number `feed` of the lane rows of the batch? Lanes of their own batches: all feeds are taken to have. */
+/* Has feed number `feed` of the lane rows of the batch? Lanes of their own batches: all feeds are taken to
+ * have. */
 static bool is_batch(const weft_rewrite_t *r, const weft_lane_t *l, int feed) {
   for (int i = 0; i < r->shared.n; i++) {
     if (weft_str_eq(r->shared.items[i], l->feeds.items[feed])) return true;
@@ -457,7 +481,8 @@ static weft_status_t *set_rows(traffic_t *t, const fed_t *fed, int n, int64_t ro
   return NULL;
 }
 
-/* sizes[i]: of crossing i, then of each collective, with so many rows. A batch that the graph cannot take gives no sizes. */
+/* sizes[i]: of crossing i, then of each collective, with so many rows. A batch that the graph cannot take
+ * gives no sizes. */
 static weft_status_t *size_all(traffic_t *t, const fed_t *fed, int num_fed, int64_t rows, int64_t *sizes) {
   const weft_rewrite_t *r = t->r;
   if (num_fed > 0) WEFT_RETURN_IF_ERROR(set_rows(t, fed, num_fed, rows));
@@ -466,7 +491,8 @@ static weft_status_t *size_all(traffic_t *t, const fed_t *fed, int num_fed, int6
   if (weft_status_code(s) == WEFT_RESOURCE_EXHAUSTED) return s;
   weft_status_free(s);
   for (int i = 0; i < r->num_crossings; i++) sizes[i] = fits ? bytes_of(&t->parts[i]) : -1;
-  for (int i = 0; i < r->num_collectives; i++) sizes[r->num_crossings + i] = fits ? bytes_of(&t->wholes[i]) : -1;
+  for (int i = 0; i < r->num_collectives; i++)
+    sizes[r->num_crossings + i] = fits ? bytes_of(&t->wholes[i]) : -1;
   return NULL;
 }
 
@@ -483,7 +509,8 @@ static weft_status_t *find_sizes(traffic_t *t, int64_t rows) {
   int n = r->num_crossings + r->num_collectives, most_feeds = 0;
   for (int i = 0; i < r->num_lanes; i++) most_feeds += r->lanes[i].feeds.n;
   fed_t *fed = weft_arena_calloc(&t->arena, (size_t)most_feeds + 1, sizeof *fed);
-  int64_t *plain = weft_arena_calloc(&t->arena, (size_t)n + 1, sizeof *plain), *once = weft_arena_calloc(&t->arena, (size_t)n + 1, sizeof *once),
+  int64_t *plain = weft_arena_calloc(&t->arena, (size_t)n + 1, sizeof *plain),
+          *once = weft_arena_calloc(&t->arena, (size_t)n + 1, sizeof *once),
           *twice = weft_arena_calloc(&t->arena, (size_t)n + 1, sizeof *twice);
   if (fed == NULL || plain == NULL || once == NULL || twice == NULL) return no_memory();
   int num_fed = rows == WEFT_ROWS_UNKNOWN ? 0 : find_batches(t, fed);
@@ -497,7 +524,8 @@ static weft_status_t *find_sizes(traffic_t *t, int64_t rows) {
   for (int i = 0; i < n && s == NULL; i++) {
     const bool is_crossing = i < r->num_crossings;
     int64_t *bytes = is_crossing ? &r->crossings[i].bytes : &r->collectives[i - r->num_crossings].bytes;
-    double *row_bytes = is_crossing ? &r->crossings[i].row_bytes : &r->collectives[i - r->num_crossings].row_bytes;
+    double *row_bytes =
+        is_crossing ? &r->crossings[i].row_bytes : &r->collectives[i - r->num_crossings].row_bytes;
     *row_bytes = 0;
     *bytes = bytes_of(is_crossing ? &t->parts[i] : &t->wholes[i - r->num_crossings]);
     if (*bytes >= 0 || num_fed == 0) continue;
@@ -513,8 +541,8 @@ typedef struct flow {
   double in, out;
 } flow_t;
 
-/* The busiest task decides, or, with one task, the busiest device; collectives go one after the other, and what a step reads
- * and what it writes are two messages one after the other. */
+/* The busiest task decides, or, with one task, the busiest device; collectives go one after the other, and
+ * what a step reads and what it writes are two messages one after the other. */
 static weft_status_t *find_cost(traffic_t *t) {
   weft_rewrite_t *r = t->r;
   weft_cost_t *cost = &r->cost;
@@ -548,7 +576,9 @@ static weft_status_t *find_cost(traffic_t *t) {
   const weft_cluster_view_t *c = t->cluster;
   bool is_measured = num_remote > 0 && c != NULL && c->link_bytes_per_second > 0 && c->link_seconds > 0;
   double seconds = num_remote == 0 ? LOCAL_SECONDS : is_measured ? c->link_seconds : REMOTE_SECONDS;
-  double rate = num_remote == 0 ? LOCAL_BYTES_PER_SECOND : is_measured ? c->link_bytes_per_second : REMOTE_BYTES_PER_SECOND;
+  double rate = num_remote == 0 ? LOCAL_BYTES_PER_SECOND
+                : is_measured   ? c->link_bytes_per_second
+                                : REMOTE_BYTES_PER_SECOND;
   for (int i = 0; i < r->num_collectives; i++) {
     if (r->collectives[i].size > 1) chain += 2.0 * (r->collectives[i].size - 1);
   }
@@ -564,7 +594,8 @@ static weft_status_t *find_variables(traffic_t *t) {
     if (n == NULL || (n->flags & WEFT_OP_VARIABLE) == 0 || t->place_of[id] < 0) continue;
     const weft_attr_t *shape = weft_node_attr(n, "shape");
     int64_t count = shape != NULL && shape->shape != NULL ? weft_shape_count(shape->shape) : -1;
-    if (count > 0) bytes[t->place_of[id]] += count * (int64_t)weft_dtype_size(weft_node_attr_type(n, "dtype"));
+    if (count > 0)
+      bytes[t->place_of[id]] += count * (int64_t)weft_dtype_size(weft_node_attr_type(n, "dtype"));
   }
   for (int i = 0; i < t->r->replicas.n; i++) {
     uintptr_t place = (uintptr_t)weft_map_get(&t->places, t->r->replicas.items[i]);

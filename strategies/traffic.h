@@ -5,8 +5,8 @@
  * crosses as a message without bytes; what is fed comes from the task that the lane's client is at, what
  * is fetched goes there. Within a task a value that is wanted on another device is handed over
  * once per device. An all-reduce over N ranks moves 2(N-1)/N of its bytes out of each;
- * with several ranks in a task, the links are those that the collectives choose (hosts: cluster). So this agrees with
- * what servers count (weft/statistics.h).
+ * with several ranks in a task, the links are those that the collectives choose (hosts: cluster). So this
+ * agrees with what servers count (weft/statistics.h).
  *
  * Exact for what is fixed by shapes. Values inside loops are counted once, values in
  * branches as if they were taken; strings and what has as many rows as it turns out have no size.
@@ -21,9 +21,10 @@ enum {
   WEFT_ROWS_ANY = -1,    /* it has a size per row */
 };
 
-/* Fills crossings, collectives and cost of `r` anew. `rows`: of a batch of a lane, or one of the above. Shapes of the
- * graph are inferred, again where rows count; they are those without rows afterwards. */
-WEFT_MUST_CHECK weft_status_t *weft_rewrite_measure(weft_rewrite_t *r, const weft_cluster_view_t *cluster, int64_t rows);
+/* Fills crossings, collectives and cost of `r` anew. `rows`: of a batch of a lane, or one of the above.
+ * Shapes of the graph are inferred, again where rows count; they are those without rows afterwards. */
+WEFT_MUST_CHECK weft_status_t *weft_rewrite_measure(weft_rewrite_t *r, const weft_cluster_view_t *cluster,
+                                                    int64_t rows);
 
 /* "/job:worker/replica:0/task:1" of a device; a text without a device is returned as it is. */
 weft_str_t weft_traffic_task(weft_str_t device);

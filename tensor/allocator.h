@@ -12,10 +12,10 @@ enum { WEFT_TENSOR_ALIGNMENT = 64 }; /* a cache line, and the widest vector regi
 /* One per memory: the host's, a device's, pinned host memory. Thread-safe. Lives as long as its device. */
 typedef struct weft_allocator weft_allocator_t;
 struct weft_allocator {
-  const char *name;                                              /* "cpu", "gpu_0_bfc": for step statistics */
-  const weft_memory_space_t *space;                              /* NULL: the host's memory */
-  /* Aligned; NULL when there is no memory. A device's allocator sets *after to the fence after which the block may be
-   * written, where its last use is still under way; the caller has set it to {NULL, 0}. */
+  const char *name;                 /* "cpu", "gpu_0_bfc": for step statistics */
+  const weft_memory_space_t *space; /* NULL: the host's memory */
+  /* Aligned; NULL when there is no memory. A device's allocator sets *after to the fence after which the
+   * block may be written, where its last use is still under way; the caller has set it to {NULL, 0}. */
   void *(*allocate)(weft_allocator_t *self, size_t bytes, weft_fence_t *after);
   void (*deallocate)(weft_allocator_t *self, void *p, size_t bytes);
 };

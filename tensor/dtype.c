@@ -22,16 +22,16 @@ static const dtype_info_t infos[WEFT_DTYPE_COUNT] = {
 
 /* TensorFlow's enum spells some types otherwise than its names do. */
 static const char *const enum_names[WEFT_DTYPE_COUNT][2] = {
-    [WEFT_F32] = {"DT_FLOAT", "DT_FLOAT_REF"},       [WEFT_F64] = {"DT_DOUBLE", "DT_DOUBLE_REF"},
-    [WEFT_I32] = {"DT_INT32", "DT_INT32_REF"},       [WEFT_U8] = {"DT_UINT8", "DT_UINT8_REF"},
-    [WEFT_I16] = {"DT_INT16", "DT_INT16_REF"},       [WEFT_I8] = {"DT_INT8", "DT_INT8_REF"},
-    [WEFT_STRING] = {"DT_STRING", "DT_STRING_REF"},  [WEFT_C64] = {"DT_COMPLEX64", "DT_COMPLEX64_REF"},
-    [WEFT_I64] = {"DT_INT64", "DT_INT64_REF"},       [WEFT_BOOL] = {"DT_BOOL", "DT_BOOL_REF"},
-    [WEFT_QINT8] = {"DT_QINT8", "DT_QINT8_REF"},     [WEFT_QUINT8] = {"DT_QUINT8", "DT_QUINT8_REF"},
-    [WEFT_QINT32] = {"DT_QINT32", "DT_QINT32_REF"},  [WEFT_BF16] = {"DT_BFLOAT16", "DT_BFLOAT16_REF"},
-    [WEFT_QINT16] = {"DT_QINT16", "DT_QINT16_REF"},  [WEFT_QUINT16] = {"DT_QUINT16", "DT_QUINT16_REF"},
-    [WEFT_U16] = {"DT_UINT16", "DT_UINT16_REF"},     [WEFT_C128] = {"DT_COMPLEX128", "DT_COMPLEX128_REF"},
-    [WEFT_F16] = {"DT_HALF", "DT_HALF_REF"},         [WEFT_RESOURCE] = {"DT_RESOURCE", "DT_RESOURCE_REF"},
+    [WEFT_F32] = {"DT_FLOAT", "DT_FLOAT_REF"},         [WEFT_F64] = {"DT_DOUBLE", "DT_DOUBLE_REF"},
+    [WEFT_I32] = {"DT_INT32", "DT_INT32_REF"},         [WEFT_U8] = {"DT_UINT8", "DT_UINT8_REF"},
+    [WEFT_I16] = {"DT_INT16", "DT_INT16_REF"},         [WEFT_I8] = {"DT_INT8", "DT_INT8_REF"},
+    [WEFT_STRING] = {"DT_STRING", "DT_STRING_REF"},    [WEFT_C64] = {"DT_COMPLEX64", "DT_COMPLEX64_REF"},
+    [WEFT_I64] = {"DT_INT64", "DT_INT64_REF"},         [WEFT_BOOL] = {"DT_BOOL", "DT_BOOL_REF"},
+    [WEFT_QINT8] = {"DT_QINT8", "DT_QINT8_REF"},       [WEFT_QUINT8] = {"DT_QUINT8", "DT_QUINT8_REF"},
+    [WEFT_QINT32] = {"DT_QINT32", "DT_QINT32_REF"},    [WEFT_BF16] = {"DT_BFLOAT16", "DT_BFLOAT16_REF"},
+    [WEFT_QINT16] = {"DT_QINT16", "DT_QINT16_REF"},    [WEFT_QUINT16] = {"DT_QUINT16", "DT_QUINT16_REF"},
+    [WEFT_U16] = {"DT_UINT16", "DT_UINT16_REF"},       [WEFT_C128] = {"DT_COMPLEX128", "DT_COMPLEX128_REF"},
+    [WEFT_F16] = {"DT_HALF", "DT_HALF_REF"},           [WEFT_RESOURCE] = {"DT_RESOURCE", "DT_RESOURCE_REF"},
     [WEFT_VARIANT] = {"DT_VARIANT", "DT_VARIANT_REF"}, [WEFT_U32] = {"DT_UINT32", "DT_UINT32_REF"},
     [WEFT_U64] = {"DT_UINT64", "DT_UINT64_REF"},
 };
@@ -79,9 +79,12 @@ static bool in(int dtype, weft_dtype_set_t set) {
 }
 
 bool weft_dtype_is_floating(int dtype) { return in(dtype, BITS4(WEFT_F16, WEFT_BF16, WEFT_F32, WEFT_F64)); }
-bool weft_dtype_is_complex(int dtype) { return in(dtype, WEFT_DTYPE_BIT(WEFT_C64) | WEFT_DTYPE_BIT(WEFT_C128)); }
+bool weft_dtype_is_complex(int dtype) {
+  return in(dtype, WEFT_DTYPE_BIT(WEFT_C64) | WEFT_DTYPE_BIT(WEFT_C128));
+}
 bool weft_dtype_is_integer(int dtype) {
-  return in(dtype, BITS4(WEFT_I8, WEFT_I16, WEFT_I32, WEFT_I64) | BITS4(WEFT_U8, WEFT_U16, WEFT_U32, WEFT_U64));
+  return in(dtype,
+            BITS4(WEFT_I8, WEFT_I16, WEFT_I32, WEFT_I64) | BITS4(WEFT_U8, WEFT_U16, WEFT_U32, WEFT_U64));
 }
 
 typedef union float_bits {
@@ -107,7 +110,7 @@ uint16_t weft_f32_to_f16(float value) {
   float_bits_t v = {value};
   uint16_t sign = (uint16_t)((v.u >> 16) & 0x8000u);
   v.u &= 0x7fffffffu;
-  if (v.u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u); /* NaN */
+  if (v.u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);  /* NaN */
   if (v.u >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and above round to infinity */
   if (v.u < 0x38800000u) { /* below 2^-14: subnormal; adding 0.5 lets the FPU round at bit 2^-24 */
     v.f += 0.5f;

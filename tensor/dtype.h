@@ -29,20 +29,21 @@ typedef uint32_t weft_dtype_set_t;
 #define WEFT_DTYPE_BIT(dtype) ((weft_dtype_set_t)1 << (dtype))
 
 /* All take base types or ref types; an unknown number gives 0, false or "invalid". */
-bool weft_dtype_is_valid(int dtype);             /* a known base or ref type */
+bool weft_dtype_is_valid(int dtype); /* a known base or ref type */
 static inline bool weft_dtype_is_ref(int dtype) { return dtype > WEFT_REF; }
 static inline weft_dtype_t weft_dtype_base(int dtype) {
   return (weft_dtype_t)(dtype > WEFT_REF ? dtype - WEFT_REF : dtype);
 }
-size_t weft_dtype_size(int dtype);               /* bytes of one element */
-const char *weft_dtype_name(int dtype);          /* "float", "int32", "float_ref": as TensorFlow's messages print it */
-const char *weft_dtype_enum_name(int dtype);     /* "DT_FLOAT", "DT_FLOAT_REF" */
-int weft_dtype_from_name(weft_str_t name);       /* from either spelling, also "float32", "float64", "float16"; 0 if unknown */
+size_t weft_dtype_size(int dtype);      /* bytes of one element */
+const char *weft_dtype_name(int dtype); /* "float", "int32", "float_ref": as TensorFlow's messages print it */
+const char *weft_dtype_enum_name(int dtype); /* "DT_FLOAT", "DT_FLOAT_REF" */
+int weft_dtype_from_name(
+    weft_str_t name); /* from either spelling, also "float32", "float64", "float16"; 0 if unknown */
 /* True when elements are plain bytes: not string, resource, variant. */
 bool weft_dtype_is_plain(int dtype);
-bool weft_dtype_is_floating(int dtype);          /* half, bfloat16, float, double */
+bool weft_dtype_is_floating(int dtype); /* half, bfloat16, float, double */
 bool weft_dtype_is_complex(int dtype);
-bool weft_dtype_is_integer(int dtype);           /* signed and unsigned; not quantized, not bool */
+bool weft_dtype_is_integer(int dtype); /* signed and unsigned; not quantized, not bool */
 
 /* bfloat16 and half to float and back, round to nearest even. */
 float weft_f16_to_f32(uint16_t bits);

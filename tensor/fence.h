@@ -1,10 +1,12 @@
 /* tensor/fence.h - where bytes lie, and after which work they may be touched.
  *
- * A memory space is the host's memory, or memory that only a device can reach. Work on a device is enqueued on a
- * queue (device/queue.h), and each queue has a timeline, a counter that only grows. A fence is a point on a timeline:
- * it has passed when all work that was enqueued before it is done. Source of the form: timeline semaphores of Vulkan and IREE.
+ * A memory space is the host's memory, or memory that only a device can reach. Work on a device is enqueued
+ * on a queue (device/queue.h), and each queue has a timeline, a counter that only grows. A fence is a point
+ * on a timeline: it has passed when all work that was enqueued before it is done. Source of the form:
+ * timeline semaphores of Vulkan and IREE.
  *
- * Both stand here and not in device/ because a tensor carries them; nothing below device/ does anything with them.
+ * Both stand here and not in device/ because a tensor carries them; nothing below device/ does anything with
+ * them.
  */
 #ifndef WEFT_TENSOR_FENCE_H_
 #define WEFT_TENSOR_FENCE_H_
@@ -14,7 +16,8 @@
 struct weft_device; /* device/device.h */
 struct weft_queue;  /* device/queue.h */
 
-/* Memory that the host cannot touch. The host's own memory has none: NULL. Constant; lives as long as its device. */
+/* Memory that the host cannot touch. The host's own memory has none: NULL. Constant; lives as long as its
+ * device. */
 typedef struct weft_memory_space {
   struct weft_device *device; /* lent; which copies between this memory and the host's */
 } weft_memory_space_t;
@@ -25,7 +28,8 @@ typedef struct weft_fence {
   uint64_t value;
 } weft_fence_t;
 
-/* The value of the fence of a kernel's output between its allocation and the end of the kernel, when the executor replaces it. */
+/* The value of the fence of a kernel's output between its allocation and the end of the kernel, when the
+ * executor replaces it. */
 #define WEFT_FENCE_PENDING UINT64_MAX
 
 #endif /* WEFT_TENSOR_FENCE_H_ */

@@ -13,8 +13,8 @@ void weft_object_release(weft_object_t *o) {
 }
 
 /* Header and texts are one block. */
-weft_handle_t *weft_handle_create(weft_str_t device, weft_str_t container, weft_str_t name, weft_str_t type_name,
-                                  uint64_t hash_code, weft_object_t *object) {
+weft_handle_t *weft_handle_create(weft_str_t device, weft_str_t container, weft_str_t name,
+                                  weft_str_t type_name, uint64_t hash_code, weft_object_t *object) {
   weft_str_t texts[4] = {device, container, name, type_name};
   size_t size = sizeof(weft_handle_t);
   for (int i = 0; i < 4; i++) {
@@ -52,8 +52,8 @@ weft_variant_t *weft_variant_retain(weft_variant_t *v) {
   return v;
 }
 
-/* Destroying a variant releases those that it holds: within this many on the stack of a thread the next is put off
- * until the outermost is done. */
+/* Destroying a variant releases those that it holds: within this many on the stack of a thread the next is
+ * put off until the outermost is done. */
 enum { MAX_DESTROYED = 32 };
 static _Thread_local int num_destroyed;       /* on this thread's stack */
 static _Thread_local weft_variant_t *put_off; /* a list; empty when none is on the stack */

@@ -24,16 +24,18 @@ void weft_object_release(weft_object_t *o); /* NULL is fine */
 /* Immutable once made. Thread-safe. */
 typedef struct weft_handle {
   atomic_int refs;
-  weft_str_t device, container, name, type_name; /* owned copies; type_name as in ResourceHandleProto.maybe_type_name */
-  uint64_t hash_code;                            /* of the type */
-  weft_dtype_t dtype;                            /* of a variable; WEFT_DTYPE_INVALID if not known */
+  weft_str_t device, container, name,
+      type_name;      /* owned copies; type_name as in ResourceHandleProto.maybe_type_name */
+  uint64_t hash_code; /* of the type */
+  weft_dtype_t dtype; /* of a variable; WEFT_DTYPE_INVALID if not known */
   weft_shape_t shape;
-  weft_object_t *object; /* retained; NULL when the handle came from elsewhere or names a thing by name only */
+  weft_object_t
+      *object; /* retained; NULL when the handle came from elsewhere or names a thing by name only */
 } weft_handle_t;
 
 /* Copies the texts, retains `object` (may be NULL). NULL when there is no memory. */
-weft_handle_t *weft_handle_create(weft_str_t device, weft_str_t container, weft_str_t name, weft_str_t type_name,
-                                  uint64_t hash_code, weft_object_t *object);
+weft_handle_t *weft_handle_create(weft_str_t device, weft_str_t container, weft_str_t name,
+                                  weft_str_t type_name, uint64_t hash_code, weft_object_t *object);
 weft_handle_t *weft_handle_retain(weft_handle_t *h);
 void weft_handle_release(weft_handle_t *h); /* NULL is fine */
 

@@ -49,7 +49,8 @@ static void let_go(weft_memory_accounts_t *a) {
 static void count(account_t *x, int64_t bytes) {
   int64_t now = atomic_fetch_add_explicit(&x->in_use, bytes, memory_order_relaxed) + bytes;
   long long most = atomic_load_explicit(&x->high_water, memory_order_relaxed);
-  while (now > most && !atomic_compare_exchange_weak_explicit(&x->high_water, &most, now, memory_order_relaxed, memory_order_relaxed)) {
+  while (now > most && !atomic_compare_exchange_weak_explicit(&x->high_water, &most, now,
+                                                              memory_order_relaxed, memory_order_relaxed)) {
   }
 }
 
@@ -76,7 +77,9 @@ weft_memory_accounts_t *weft_memory_accounts_create(weft_allocator_t *over) {
   a->over = over;
   atomic_init(&a->holders, 1);
   for (int i = 0; i < WEFT_NUM_MEMORY_TAGS; i++) {
-    a->accounts[i] = (account_t){.base = {.name = over->name, .space = over->space, .allocate = allocate, .deallocate = deallocate}, .all = a};
+    a->accounts[i] = (account_t){
+        .base = {.name = over->name, .space = over->space, .allocate = allocate, .deallocate = deallocate},
+        .all = a};
   }
   return a;
 }
@@ -85,7 +88,9 @@ void weft_memory_accounts_release(weft_memory_accounts_t *a) {
   if (a != NULL) let_go(a);
 }
 
-weft_allocator_t *weft_memory_account(weft_memory_accounts_t *a, weft_memory_tag_t tag) { return &a->accounts[tag].base; }
+weft_allocator_t *weft_memory_account(weft_memory_accounts_t *a, weft_memory_tag_t tag) {
+  return &a->accounts[tag].base;
+}
 
 int64_t weft_memory_in_use(weft_memory_accounts_t *a, weft_memory_tag_t tag) {
   return atomic_load_explicit(&a->accounts[tag].in_use, memory_order_relaxed);
@@ -94,19 +99,22 @@ int64_t weft_memory_in_use(weft_memory_accounts_t *a, weft_memory_tag_t tag) {
 int64_t weft_memory_high_water(weft_memory_accounts_t *a, weft_memory_tag_t tag, bool reset) {
   account_t *x = &a->accounts[tag];
   if (!reset) return atomic_load_explicit(&x->high_water, memory_order_relaxed);
-  return atomic_exchange_explicit(&x->high_water, atomic_load_explicit(&x->in_use, memory_order_relaxed), memory_order_relaxed);
+  return atomic_exchange_explicit(&x->high_water, atomic_load_explicit(&x->in_use, memory_order_relaxed),
+                                  memory_order_relaxed);
 }
 
 /* Only under retag_mu: whoever moves a tensor changes its allocator. */
 static account_t *account_of_locked(const weft_tensor_t *t) {
-  return t->allocator != NULL && t->allocator->allocate == allocate ? (account_t *)(void *)t->allocator : NULL;
+  return t->allocator != NULL && t->allocator->allocate == allocate ? (account_t *)(void *)t->allocator
+                                                                    : NULL;
 }
 
 void weft_memory_becomes_variable(weft_tensor_t *t) {
   weft_mutex_lock(&retag_mu);
   account_t *from = account_of_locked(t);
   account_t *to = from == NULL ? NULL : &from->all->accounts[WEFT_MEMORY_PARAM];
-  bool stays = from == NULL || from == to || from == &from->all->accounts[WEFT_MEMORY_OPT_STATE] || from == &from->all->accounts[WEFT_MEMORY_STASH];
+  bool stays = from == NULL || from == to || from == &from->all->accounts[WEFT_MEMORY_OPT_STATE] ||
+               from == &from->all->accounts[WEFT_MEMORY_STASH];
   if (!stays) {
     atomic_fetch_sub_explicit(&from->in_use, (int64_t)t->bytes, memory_order_relaxed);
     count(to, (int64_t)t->bytes);

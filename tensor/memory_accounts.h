@@ -28,7 +28,7 @@ typedef enum weft_memory_tag {
 #define X(id, name) WEFT_MEMORY_##id,
   WEFT_MEMORY_TAGS(X)
 #undef X
-  WEFT_NUM_MEMORY_TAGS
+      WEFT_NUM_MEMORY_TAGS
 } weft_memory_tag_t;
 const char *weft_memory_tag_name(weft_memory_tag_t tag);
 bool weft_memory_tag_parse(weft_str_t name, weft_memory_tag_t *out); /* false if there is none such */
@@ -39,17 +39,20 @@ typedef struct weft_memory_accounts weft_memory_accounts_t; /* Of a device. Thre
 weft_memory_accounts_t *weft_memory_accounts_create(weft_allocator_t *base);
 /* Tensors may outlive it: the rest goes with the last of them. NULL is fine. */
 void weft_memory_accounts_release(weft_memory_accounts_t *a);
-weft_allocator_t *weft_memory_account(weft_memory_accounts_t *a, weft_memory_tag_t tag); /* lent; for weft_tensor_new */
+weft_allocator_t *weft_memory_account(weft_memory_accounts_t *a,
+                                      weft_memory_tag_t tag); /* lent; for weft_tensor_new */
 
 int64_t weft_memory_in_use(weft_memory_accounts_t *a, weft_memory_tag_t tag);
-/* The most bytes that were in use at once since the start or the last reset. `reset`: begins anew with what is in use. */
+/* The most bytes that were in use at once since the start or the last reset. `reset`: begins anew with what
+ * is in use. */
 int64_t weft_memory_high_water(weft_memory_accounts_t *a, weft_memory_tag_t tag, bool reset);
 
-/* The tensor has become a variable's value: its bytes move to the account of parameters of their device, unless they were made as
- * the state of an optimizer or a stash, or are in no account. */
+/* The tensor has become a variable's value: its bytes move to the account of parameters of their device,
+ * unless they were made as the state of an optimizer or a stash, or are in no account. */
 void weft_memory_becomes_variable(weft_tensor_t *t);
 
-/* The account that the tensor's bytes belong to, for another tensor that is to be counted with it; NULL: none. */
+/* The account that the tensor's bytes belong to, for another tensor that is to be counted with it; NULL:
+ * none. */
 weft_allocator_t *weft_memory_account_of(const weft_tensor_t *t);
 
 #endif /* WEFT_TENSOR_MEMORY_ACCOUNTS_H_ */

@@ -6,7 +6,8 @@
 
 weft_status_t *weft_shape_make(const int64_t *dims, int rank, weft_shape_t *out) {
   if (rank < 0 || rank > WEFT_MAX_DIMS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "a shape has %d dimensions; at most %d are supported", rank, WEFT_MAX_DIMS);
+    return WEFT_ERROR(INVALID_ARGUMENT, "a shape has %d dimensions; at most %d are supported", rank,
+                      WEFT_MAX_DIMS);
   }
   weft_shape_t s = {.rank = rank};
   int64_t count = 1;

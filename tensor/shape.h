@@ -31,7 +31,8 @@ bool weft_shape_is_known(const weft_shape_t *s); /* rank and every dim */
 int64_t weft_shape_count(const weft_shape_t *s);
 bool weft_shape_eq(const weft_shape_t *a, const weft_shape_t *b);         /* unknown equals unknown only */
 bool weft_shape_compatible(const weft_shape_t *a, const weft_shape_t *b); /* could both describe one value? */
-/* "[2,3]", "[]", "[?,3]", "<unknown>", as TensorFlow prints shapes in its messages. `text` is borrowed and returned. */
+/* "[2,3]", "[]", "[?,3]", "<unknown>", as TensorFlow prints shapes in its messages. `text` is borrowed and
+ * returned. */
 typedef struct weft_shape_text {
   char text[WEFT_MAX_DIMS * 21 + 16];
 } weft_shape_text_t;

@@ -19,17 +19,18 @@ static size_t header_size(void) {
 static weft_status_t *size_of(weft_dtype_t dtype, const weft_shape_t *shape, int64_t *count, size_t *bytes) {
   *count = weft_shape_count(shape);
   if (*count < 0 || !weft_dtype_is_valid(dtype) || weft_dtype_is_ref(dtype)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "cannot make a tensor of type %s and shape %s", weft_dtype_name(dtype),
-                      WEFT_SHAPE_TEXT(shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "cannot make a tensor of type %s and shape %s",
+                      weft_dtype_name(dtype), WEFT_SHAPE_TEXT(shape));
   }
   if (!weft_mul_size((size_t)*count, weft_dtype_size(dtype), bytes) || *bytes > (size_t)PTRDIFF_MAX / 2) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a tensor of type %s and shape %s is too large", weft_dtype_name(dtype),
-                      WEFT_SHAPE_TEXT(shape));
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a tensor of type %s and shape %s is too large",
+                      weft_dtype_name(dtype), WEFT_SHAPE_TEXT(shape));
   }
   return NULL;
 }
 
-static void init(weft_tensor_t *t, weft_dtype_t dtype, const weft_shape_t *shape, int64_t count, size_t bytes) {
+static void init(weft_tensor_t *t, weft_dtype_t dtype, const weft_shape_t *shape, int64_t count,
+                 size_t bytes) {
   atomic_init(&t->refs, 1);
   t->dtype = dtype;
   t->data = NULL;
@@ -46,8 +47,8 @@ static void init(weft_tensor_t *t, weft_dtype_t dtype, const weft_shape_t *shape
 }
 
 static weft_status_t *no_memory(weft_dtype_t dtype, const weft_shape_t *shape) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "OOM when allocating tensor with shape%s and type %s", WEFT_SHAPE_TEXT(shape),
-                    weft_dtype_name(dtype));
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "OOM when allocating tensor with shape%s and type %s",
+                    WEFT_SHAPE_TEXT(shape), weft_dtype_name(dtype));
 }
 
 weft_status_t *weft_tensor_new(weft_dtype_t dtype, const weft_shape_t *shape, weft_allocator_t *allocator,
@@ -82,7 +83,8 @@ weft_status_t *weft_tensor_wrap(weft_dtype_t dtype, const weft_shape_t *shape, v
   size_t need = 0;
   WEFT_RETURN_IF_ERROR(size_of(dtype, shape, &count, &need));
   if (need != bytes) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%zu bytes given for a tensor of type %s and shape %s, which needs %zu", bytes,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "%zu bytes given for a tensor of type %s and shape %s, which needs %zu", bytes,
                       weft_dtype_name(dtype), WEFT_SHAPE_TEXT(shape), need);
   }
   weft_tensor_t *t = weft_malloc(sizeof *t);
@@ -101,7 +103,8 @@ static weft_status_t *share(weft_tensor_t *t, weft_dtype_t dtype, const weft_sha
   size_t bytes = 0;
   WEFT_RETURN_IF_ERROR(size_of(dtype, shape, &count, &bytes));
   if (offset > t->bytes || bytes > t->bytes - offset) {
-    return WEFT_ERROR(INTERNAL, "a view of %zu bytes at %zu does not fit a tensor of %zu bytes", bytes, offset, t->bytes);
+    return WEFT_ERROR(INTERNAL, "a view of %zu bytes at %zu does not fit a tensor of %zu bytes", bytes,
+                      offset, t->bytes);
   }
   weft_tensor_t *v = weft_malloc(sizeof *v);
   if (v == NULL) return no_memory(dtype, shape);
@@ -114,12 +117,13 @@ static weft_status_t *share(weft_tensor_t *t, weft_dtype_t dtype, const weft_sha
   return NULL;
 }
 
-weft_status_t *weft_tensor_view(weft_tensor_t *t, weft_dtype_t dtype, const weft_shape_t *shape, weft_tensor_t **out) {
+weft_status_t *weft_tensor_view(weft_tensor_t *t, weft_dtype_t dtype, const weft_shape_t *shape,
+                                weft_tensor_t **out) {
   int64_t count = weft_shape_count(shape);
-  bool fits = dtype == t->dtype ? count == t->count
-                                : weft_dtype_is_plain(dtype) && weft_dtype_is_plain(t->dtype) && count >= 0 &&
-                                      (size_t)count <= t->bytes &&
-                                      (size_t)count * weft_dtype_size(dtype) == t->bytes;
+  bool fits = dtype == t->dtype
+                  ? count == t->count
+                  : weft_dtype_is_plain(dtype) && weft_dtype_is_plain(t->dtype) && count >= 0 &&
+                        (size_t)count <= t->bytes && (size_t)count * weft_dtype_size(dtype) == t->bytes;
   if (!fits) {
     return WEFT_ERROR(INVALID_ARGUMENT, "a tensor of type %s and shape %s cannot be seen as %s of shape %s",
                       weft_dtype_name(t->dtype), WEFT_SHAPE_TEXT(&t->shape), weft_dtype_name(dtype),
@@ -130,8 +134,8 @@ weft_status_t *weft_tensor_view(weft_tensor_t *t, weft_dtype_t dtype, const weft
 
 weft_status_t *weft_tensor_slice(weft_tensor_t *t, int64_t begin, int64_t rows, weft_tensor_t **out) {
   if (t->shape.rank < 1 || begin < 0 || rows < 0 || rows > t->shape.dims[0] - begin) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "rows %" PRId64 "+%" PRId64 " are not in a tensor of shape %s", begin, rows,
-                      WEFT_SHAPE_TEXT(&t->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "rows %" PRId64 "+%" PRId64 " are not in a tensor of shape %s", begin,
+                      rows, WEFT_SHAPE_TEXT(&t->shape));
   }
   weft_shape_t shape = t->shape;
   size_t row_bytes = t->shape.dims[0] == 0 ? 0 : t->bytes / (size_t)t->shape.dims[0];
@@ -177,17 +181,18 @@ bool weft_tensor_is_exclusive(const weft_tensor_t *t) {
   return atomic_load_explicit(&t->owner->refs, memory_order_acquire) == 1 && t->owner->dealloc == NULL;
 }
 
-weft_status_t *weft_tensor_copy_elements(weft_tensor_t *dst, int64_t dst_at, const weft_tensor_t *src, int64_t src_at,
-                                         int64_t n) {
+weft_status_t *weft_tensor_copy_elements(weft_tensor_t *dst, int64_t dst_at, const weft_tensor_t *src,
+                                         int64_t src_at, int64_t n) {
   size_t size = weft_dtype_size(src->dtype);
   if (dst->dtype != src->dtype || n < 0 || dst_at < 0 || src_at < 0 || n > dst->count - dst_at ||
       n > src->count - src_at) {
-    return WEFT_ERROR(INTERNAL, "copying %" PRId64 " elements of %s to %s out of bounds", n, weft_dtype_name(src->dtype),
-                      weft_dtype_name(dst->dtype));
+    return WEFT_ERROR(INTERNAL, "copying %" PRId64 " elements of %s to %s out of bounds", n,
+                      weft_dtype_name(src->dtype), weft_dtype_name(dst->dtype));
   }
   if (weft_dtype_is_plain(src->dtype)) {
-    if (n > 0) memcpy((char *)dst->data + (size_t)dst_at * size, (const char *)src->data + (size_t)src_at * size,
-                      (size_t)n * size);
+    if (n > 0)
+      memcpy((char *)dst->data + (size_t)dst_at * size, (const char *)src->data + (size_t)src_at * size,
+             (size_t)n * size);
     return NULL;
   }
   for (int64_t i = 0; i < n; i++) {

@@ -381,7 +381,8 @@ weft_status_t *weft_tensor_from_proto_values(weft_str_t bytes, weft_dtype_t dtyp
   if (r.failed) return malformed();
   size_t given = count_given(bytes, &typed_fields[dtype]);
   if (head.count < 0 || given < (size_t)head.count) {
-    return WEFT_ERROR(INVALID_ARGUMENT, REFUSED "%zu elements are given for shape %s", given, WEFT_SHAPE_TEXT(shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, REFUSED "%zu elements are given for shape %s", given,
+                      WEFT_SHAPE_TEXT(shape));
   }
   return decode(bytes, &head, out);
 }
@@ -473,15 +474,18 @@ weft_status_t *weft_tensor_to_proto_values(const weft_tensor_t *t, weft_strbuf_t
   if (field->wire_type == WEFT_WIRE_BYTES) {
     WEFT_RETURN_IF_ERROR(put_elements(t, out));
   } else if (t->count > 0 && field->wire_type != WEFT_WIRE_VARINT) {
-    weft_wire_add_bytes(out, field->number, weft_str_of(t->data, t->bytes)); /* as wide on the wire as in memory */
+    weft_wire_add_bytes(out, field->number,
+                        weft_str_of(t->data, t->bytes)); /* as wide on the wire as in memory */
   } else if (t->count > 0) {
     size_t length = 0;
     for (int64_t i = 0; i < t->count; i++) length += weft_wire_varint_size((uint64_t)int_at(t, i));
     weft_wire_add_header(out, field->number, length);
     uint8_t *to = weft_wire_room(out, length);
-    for (int64_t i = 0; to != NULL && i < t->count; i++) to = weft_wire_store_varint(to, (uint64_t)int_at(t, i));
+    for (int64_t i = 0; to != NULL && i < t->count; i++)
+      to = weft_wire_store_varint(to, (uint64_t)int_at(t, i));
     if (to != NULL) weft_wire_advance(out, to);
   }
-  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to encode a tensor of shape %s", WEFT_SHAPE_TEXT(&t->shape))
+  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to encode a tensor of shape %s",
+                                  WEFT_SHAPE_TEXT(&t->shape))
                      : NULL;
 }

@@ -63,7 +63,8 @@ size_t weft_tensor_proto_size(const weft_tensor_t *t);
  * a device. */
 void weft_tensor_proto_header(const weft_tensor_t *t, weft_strbuf_t *out);
 
-/* ---- values alone, as checkpoints of the first format store them: one typed field; dtype and shape stand elsewhere ---- */
+/* ---- values alone, as checkpoints of the first format store them: one typed field; dtype and shape stand
+ * elsewhere ---- */
 /* Errors: INVALID_ARGUMENT (malformed, or fewer elements than `shape` has), RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_from_proto_values(weft_str_t bytes, weft_dtype_t dtype,
                                                              const weft_shape_t *shape, weft_tensor_t **out);

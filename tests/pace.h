@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 1 where a thread or address sanitizer makes everything many times slower: sizes are smaller there, and times are not
- * compared. */
+/* 1 where a thread or address sanitizer makes everything many times slower: sizes are smaller there, and
+ * times are not compared. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define WEFT_TEST_IS_SANITIZED 1
 #elif defined(__has_feature)

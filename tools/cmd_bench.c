@@ -24,20 +24,24 @@ static bool run_one(const weft_benchmark_t *b, const weft_bench_options_t *o, js
   weft_status_t *s = b->run(o, &value);
   bool ok = s == NULL && weft_bench_ok(b, value);
   if (list != NULL) {
-    json_t *entry = json_pack("{s:s, s:s, s:f, s:b}", "name", b->name, "unit", b->unit, "bar", b->bar, "ok", ok);
+    json_t *entry =
+        json_pack("{s:s, s:s, s:f, s:b}", "name", b->name, "unit", b->unit, "bar", b->bar, "ok", ok);
     json_object_set_new(entry, "value", s == NULL ? json_real(value) : json_null());
     if (s != NULL) json_object_set_new(entry, "error", json_string(weft_status_message(s)));
     json_array_append_new(list, entry);
   } else if (s != NULL) {
     printf("failed: %s\n", weft_status_message(s));
   } else {
-    printf("%12.4g %-6s %s %-10.4g %-4s %s\n", value, b->unit, b->lower_is_better ? "<=" : ">=", b->bar, ok ? "ok" : "MISS", b->text);
+    printf("%12.4g %-6s %s %-10.4g %-4s %s\n", value, b->unit, b->lower_is_better ? "<=" : ">=", b->bar,
+           ok ? "ok" : "MISS", b->text);
   }
   weft_status_free(s);
   return ok;
 }
 
-static bool is_chosen(const weft_benchmark_t *b, const char *filter) { return filter == NULL || strstr(b->name, filter) != NULL; }
+static bool is_chosen(const weft_benchmark_t *b, const char *filter) {
+  return filter == NULL || strstr(b->name, filter) != NULL;
+}
 
 /* Is every bar reached? */
 static bool run_all(const bench_args_t *a, const weft_bench_options_t *o) {
@@ -45,7 +49,8 @@ static bool run_all(const bench_args_t *a, const weft_bench_options_t *o) {
   bool all_ok = true;
   const weft_benchmark_t *benches = weft_bench_list(&n);
   json_t *list = a->json ? json_array() : NULL;
-  if (list == NULL) printf("%-20s %12s %-6s %-13s %-4s %s\n", "benchmark", "value", "unit", "bar", "", "what");
+  if (list == NULL)
+    printf("%-20s %12s %-6s %-13s %-4s %s\n", "benchmark", "value", "unit", "bar", "", "what");
   for (int i = 0; i < n; i++) {
     if (is_chosen(&benches[i], a->filter)) all_ok = run_one(&benches[i], o, list) && all_ok;
   }
@@ -85,7 +90,8 @@ int weft_command_bench(int argc, char **argv) {
   };
   if (!weft_options_read(&line, argc, argv, &code)) return code;
   if (!is_any_chosen(a.filter)) {
-    return weft_options_complain(&line, "no benchmark has '%s' in its name; `weft bench` runs them all", a.filter);
+    return weft_options_complain(&line, "no benchmark has '%s' in its name; `weft bench` runs them all",
+                                 a.filter);
   }
   char self[4096];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -1,4 +1,5 @@
-/* tools/cmd_inspect.c - `weft inspect`: inputs, variables, ops and devices of a graph file; what a strategy makes of it. */
+/* tools/cmd_inspect.c - `weft inspect`: inputs, variables, ops and devices of a graph file; what a strategy
+ * makes of it. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -40,7 +41,8 @@ static void print_tensors(const char *title, const weft_summary_tensor_t *t, int
     int64_t bytes = weft_summary_bytes(&t[i]);
     total += bytes > 0 ? bytes : 0;
     if (i >= MAX_SHOWN) continue;
-    printf("  %-40.*s %-10s %-16s ", WEFT_STR_ARGS(t[i].name), weft_dtype_name(t[i].dtype), WEFT_SHAPE_TEXT(&t[i].shape));
+    printf("  %-40.*s %-10s %-16s ", WEFT_STR_ARGS(t[i].name), weft_dtype_name(t[i].dtype),
+           WEFT_SHAPE_TEXT(&t[i].shape));
     if (bytes >= 0) print_size(bytes);
     putchar('\n');
   }
@@ -65,11 +67,13 @@ static void print_counts(const char *title, const weft_summary_count_t *c, int n
 
 static void print_table(const char *path, const weft_graph_summary_t *s) {
   enum { MAX_OUTPUTS = 20 };
-  printf("%s: %" PRId64 " nodes, %" PRId64 " functions, written by version %" PRId64 "\n", path, s->num_nodes, s->num_functions, s->producer);
+  printf("%s: %" PRId64 " nodes, %" PRId64 " functions, written by version %" PRId64 "\n", path, s->num_nodes,
+         s->num_functions, s->producer);
   print_tensors("inputs", s->inputs, s->num_inputs);
   print_tensors("variables", s->variables, s->num_variables);
   if (s->num_outputs > 0) printf("outputs (%d): nodes that nobody consumes\n", s->num_outputs);
-  for (int i = 0; i < s->num_outputs && i < MAX_OUTPUTS; i++) printf("  %.*s\n", WEFT_STR_ARGS(s->outputs[i]));
+  for (int i = 0; i < s->num_outputs && i < MAX_OUTPUTS; i++)
+    printf("  %.*s\n", WEFT_STR_ARGS(s->outputs[i]));
   if (s->num_outputs > MAX_OUTPUTS) printf("  ... and %d more\n", s->num_outputs - MAX_OUTPUTS);
   print_counts("devices asked for", s->devices, s->num_devices, s->num_nodes);
   print_counts("ops", s->ops, s->num_ops, s->num_ops > 0 ? s->ops[0].count : 0);
@@ -85,26 +89,29 @@ static json_t *tensors_json(const weft_summary_tensor_t *t, int n) {
   for (int i = 0; i < n; i++) {
     json_t *shape = t[i].shape.rank < 0 ? json_null() : json_array();
     for (int k = 0; k < t[i].shape.rank; k++) json_array_append_new(shape, json_integer(t[i].shape.dims[k]));
-    json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:I}", "name", text(t[i].name), "dtype", weft_dtype_name(t[i].dtype), "shape",
-                                          shape, "bytes", (json_int_t)weft_summary_bytes(&t[i])));
+    json_array_append_new(
+        list, json_pack("{s:o, s:s, s:o, s:I}", "name", text(t[i].name), "dtype", weft_dtype_name(t[i].dtype),
+                        "shape", shape, "bytes", (json_int_t)weft_summary_bytes(&t[i])));
   }
   return list;
 }
 
 static json_t *counts_json(const weft_summary_count_t *c, int n) {
   json_t *object = json_object();
-  for (int i = 0; i < n; i++) json_object_setn_new(object, c[i].name.data, c[i].name.length, json_integer(c[i].count));
+  for (int i = 0; i < n; i++)
+    json_object_setn_new(object, c[i].name.data, c[i].name.length, json_integer(c[i].count));
   return object;
 }
 
 static void print_json(const weft_graph_summary_t *s) {
   json_t *outputs = json_array();
   for (int i = 0; i < s->num_outputs; i++) json_array_append_new(outputs, text(s->outputs[i]));
-  json_t *root = json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "nodes", (json_int_t)s->num_nodes, "functions",
-                           (json_int_t)s->num_functions, "producer", (json_int_t)s->producer, "inputs",
-                           tensors_json(s->inputs, s->num_inputs), "outputs", outputs, "variables",
-                           tensors_json(s->variables, s->num_variables), "ops", counts_json(s->ops, s->num_ops), "unsupported",
-                           counts_json(s->unsupported, s->num_unsupported), "devices", counts_json(s->devices, s->num_devices));
+  json_t *root = json_pack(
+      "{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "nodes", (json_int_t)s->num_nodes, "functions",
+      (json_int_t)s->num_functions, "producer", (json_int_t)s->producer, "inputs",
+      tensors_json(s->inputs, s->num_inputs), "outputs", outputs, "variables",
+      tensors_json(s->variables, s->num_variables), "ops", counts_json(s->ops, s->num_ops), "unsupported",
+      counts_json(s->unsupported, s->num_unsupported), "devices", counts_json(s->devices, s->num_devices));
   json_dumpf(root, stdout, JSON_INDENT(1));
   putchar('\n');
   json_decref(root);
@@ -121,8 +128,8 @@ static json_t *names_json(const weft_names_t *names) {
 static json_t *bytes_json(int64_t bytes) { return bytes < 0 ? json_null() : json_integer(bytes); }
 
 static json_t *flow_json(const weft_flow_t *f) {
-  return json_pack("{s:I, s:f, s:I, s:i}", "bytes", (json_int_t)f->bytes, "bytes_per_row", f->row_bytes, "messages",
-                   (json_int_t)f->messages, "unknown", f->num_unknown);
+  return json_pack("{s:I, s:f, s:I, s:i}", "bytes", (json_int_t)f->bytes, "bytes_per_row", f->row_bytes,
+                   "messages", (json_int_t)f->messages, "unknown", f->num_unknown);
 }
 
 static json_t *lanes_json(const weft_rewrite_t *r) {
@@ -130,8 +137,9 @@ static json_t *lanes_json(const weft_rewrite_t *r) {
   for (int i = 0; i < r->num_lanes; i++) {
     const weft_lane_t *l = &r->lanes[i];
     json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "name", text(l->name), "kind",
-                                          l->kind == WEFT_LANE_UPDATE ? "update" : "step", "task", text(l->task), "feeds",
-                                          names_json(&l->feeds), "fetches", names_json(&l->fetches), "targets", names_json(&l->targets)));
+                                          l->kind == WEFT_LANE_UPDATE ? "update" : "step", "task",
+                                          text(l->task), "feeds", names_json(&l->feeds), "fetches",
+                                          names_json(&l->fetches), "targets", names_json(&l->targets)));
   }
   return list;
 }
@@ -141,9 +149,10 @@ static json_t *crossings_json(const weft_rewrite_t *r) {
   json_t *list = json_array();
   for (int i = 0; i < r->num_crossings; i++) {
     const weft_crossing_t *c = &r->crossings[i];
-    json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:s, s:o, s:f, s:I, s:i, s:b, s:b}", "from", text(c->from), "to", text(c->to),
-                                          "what", text(c->what), "kind", kinds[c->kind], "bytes", bytes_json(c->bytes),
-                                          "bytes_per_row", c->row_bytes, "messages", (json_int_t)c->messages, "lane", c->lane,
+    json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:s, s:o, s:f, s:I, s:i, s:b, s:b}", "from",
+                                          text(c->from), "to", text(c->to), "what", text(c->what), "kind",
+                                          kinds[c->kind], "bytes", bytes_json(c->bytes), "bytes_per_row",
+                                          c->row_bytes, "messages", (json_int_t)c->messages, "lane", c->lane,
                                           "between_tasks", c->is_remote, "in_loop", c->is_repeated));
   }
   return list;
@@ -153,8 +162,10 @@ static json_t *collectives_json(const weft_rewrite_t *r) {
   json_t *list = json_array();
   for (int i = 0; i < r->num_collectives; i++) {
     const weft_rewrite_collective_t *c = &r->collectives[i];
-    json_array_append_new(list, json_pack("{s:s, s:o, s:i, s:o, s:f}", "kind", weft_collective_kind_name(c->op), "what", text(c->what),
-                                          "members", c->size, "bytes", bytes_json(c->bytes), "bytes_per_row", c->row_bytes));
+    json_array_append_new(
+        list, json_pack("{s:s, s:o, s:i, s:o, s:f}", "kind", weft_collective_kind_name(c->op), "what",
+                        text(c->what), "members", c->size, "bytes", bytes_json(c->bytes), "bytes_per_row",
+                        c->row_bytes));
   }
   return list;
 }
@@ -163,9 +174,10 @@ static json_t *places_json(const weft_summary_t *s) {
   json_t *list = json_array();
   for (int i = 0; i < s->num_places; i++) {
     const weft_summary_place_t *p = &s->places[i];
-    json_array_append_new(list, json_pack("{s:o, s:i, s:i, s:I, s:o, s:o}", "name", text(p->name), "nodes", p->num_nodes, "variables",
-                                          p->num_variables, "variable_bytes", (json_int_t)p->variable_bytes, "in", flow_json(&p->in),
-                                          "out", flow_json(&p->out)));
+    json_array_append_new(
+        list, json_pack("{s:o, s:i, s:i, s:I, s:o, s:o}", "name", text(p->name), "nodes", p->num_nodes,
+                        "variables", p->num_variables, "variable_bytes", (json_int_t)p->variable_bytes, "in",
+                        flow_json(&p->in), "out", flow_json(&p->out)));
   }
   return list;
 }
@@ -177,19 +189,22 @@ static weft_status_t *print_rewrite_json(const weft_rewrite_t *r) {
   if (s == NULL) {
     json_t *notes = json_array();
     for (int i = 0; i < r->num_notes; i++) json_array_append_new(notes, text(r->notes[i]));
-    json_t *root = json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "strategy", r->strategy->name, "nodes",
-                             (json_int_t)r->graph->num_live, "inits", names_json(&r->inits), "lanes",
-                             lanes_json(r), "replicas", names_json(&r->replicas), "batch", names_json(&r->shared), "collectives",
-                             collectives_json(r), "crossings", crossings_json(r));
-    json_object_set_new(root, "variables", json_pack("{s:i, s:I, s:b}", "count", sum.num_variables, "bytes",
-                                                     (json_int_t)sum.variable_bytes, "copied", sum.is_copied));
+    json_t *root =
+        json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "strategy", r->strategy->name, "nodes",
+                  (json_int_t)r->graph->num_live, "inits", names_json(&r->inits), "lanes", lanes_json(r),
+                  "replicas", names_json(&r->replicas), "batch", names_json(&r->shared), "collectives",
+                  collectives_json(r), "crossings", crossings_json(r));
+    json_object_set_new(root, "variables",
+                        json_pack("{s:i, s:I, s:b}", "count", sum.num_variables, "bytes",
+                                  (json_int_t)sum.variable_bytes, "copied", sum.is_copied));
     json_object_set_new(root, sum.is_by_task ? "tasks" : "devices", places_json(&sum));
     json_object_set_new(root, "sent", flow_json(&sum.all));
     json_object_set_new(root, "notes", notes);
-    json_object_set_new(root, "cost", json_pack("{s:f, s:I, s:f, s:I, s:I, s:i}", "seconds", r->cost.seconds, "bytes",
-                                                (json_int_t)r->cost.bytes, "bytes_per_row", r->cost.row_bytes, "messages",
-                                                (json_int_t)r->cost.messages, "bytes_per_replica",
-                                                (json_int_t)r->cost.bytes_per_replica, "unknown", r->cost.num_unknown));
+    json_object_set_new(root, "cost",
+                        json_pack("{s:f, s:I, s:f, s:I, s:I, s:i}", "seconds", r->cost.seconds, "bytes",
+                                  (json_int_t)r->cost.bytes, "bytes_per_row", r->cost.row_bytes, "messages",
+                                  (json_int_t)r->cost.messages, "bytes_per_replica",
+                                  (json_int_t)r->cost.bytes_per_replica, "unknown", r->cost.num_unknown));
     json_dumpf(root, stdout, JSON_INDENT(1));
     putchar('\n');
     json_decref(root);
@@ -239,8 +254,9 @@ static weft_status_t *name_unknown_ops(weft_str_t def, weft_status_t *s) {
   if (looked == NULL && summary.num_unsupported > 0) {
     weft_status_free(s);
     const bool is_one = summary.num_unsupported == 1;
-    s = WEFT_ERROR(NOT_FOUND, "%d op%s of the graph %s not supported: %.*s%s", summary.num_unsupported, is_one ? "" : "s", is_one ? "is" : "are",
-                   WEFT_STR_ARGS(summary.unsupported[0].name), is_one ? "" : " and others; without --strategy all are listed");
+    s = WEFT_ERROR(NOT_FOUND, "%d op%s of the graph %s not supported: %.*s%s", summary.num_unsupported,
+                   is_one ? "" : "s", is_one ? "is" : "are", WEFT_STR_ARGS(summary.unsupported[0].name),
+                   is_one ? "" : " and others; without --strategy all are listed");
   }
   weft_status_free(looked);
   weft_graph_summary_deinit(&summary);
@@ -269,7 +285,8 @@ static weft_status_t *inspect_strategy(const inspect_args_t *a, weft_str_t def) 
   request.targets = names_of(&a->targets, items + a->feeds.n + a->fetches.n);
   request.inits = names_of(&a->inits, items + n - a->inits.n);
   weft_job_view_init(&view);
-  weft_status_t *s = a->cluster == NULL ? weft_job_view_local(&view, MAX_CPUS) : weft_job_view_parse(&view, weft_str(a->cluster), (int)a->cpus);
+  weft_status_t *s = a->cluster == NULL ? weft_job_view_local(&view, MAX_CPUS)
+                                        : weft_job_view_parse(&view, weft_str(a->cluster), (int)a->cpus);
   if (s == NULL) s = weft_job_rewrite(def, a->strategy, &request, false, &rewrite);
   if (s != NULL) s = name_unknown_ops(def, s);
   if (s == NULL) s = weft_rewrite_measure(&rewrite, &view.cluster, a->batch > 0 ? a->batch : WEFT_ROWS_ANY);
@@ -321,14 +338,17 @@ static void list_strategies(weft_strbuf_t *out) {
   for (int i = 0; weft_strategies[i] != NULL; i++) {
     weft_strbuf_printf(out, "\n  %s: %s\n", weft_strategies[i]->name, weft_strategies[i]->about);
     weft_str_t line, rest = weft_str(weft_strategies[i]->usage);
-    while (weft_str_split(rest, '\n', &line, &rest)) weft_strbuf_printf(out, "    %.*s\n", WEFT_STR_ARGS(line));
+    while (weft_str_split(rest, '\n', &line, &rest))
+      weft_strbuf_printf(out, "    %.*s\n", WEFT_STR_ARGS(line));
     if (rest.length > 0) weft_strbuf_printf(out, "    %.*s\n", WEFT_STR_ARGS(rest));
   }
 }
 
 static int complain(const weft_command_line_t *line, const inspect_args_t *a) {
-  if (a->json + a->dot + a->svg > 1) return weft_options_complain(line, "give one of --json, --dot and --svg");
-  if (a->scope != NULL && !a->dot && !a->svg) return weft_options_complain(line, "--scope goes with --dot or --svg");
+  if (a->json + a->dot + a->svg > 1)
+    return weft_options_complain(line, "give one of --json, --dot and --svg");
+  if (a->scope != NULL && !a->dot && !a->svg)
+    return weft_options_complain(line, "--scope goes with --dot or --svg");
   bool has_names = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n > 0;
   if (a->strategy == NULL && (a->cluster != NULL || a->save != NULL || a->details || has_names)) {
     return weft_options_complain(line, "--cluster, --save, --details and names of nodes go with --strategy");
@@ -341,30 +361,65 @@ int weft_command_inspect(int argc, char **argv) {
   weft_strbuf_t more = WEFT_STRBUF_INIT;
   int code = 0;
   const weft_option_t options[] = {
-      {.name = "dot", .help = "A drawing for Graphviz instead, large graphs by name scope; with --strategy: by task, with the bytes that cross", .flag = &a.dot},
+      {.name = "dot",
+       .help = "A drawing for Graphviz instead, large graphs by name scope; with --strategy: by task, with "
+               "the bytes that cross",
+       .flag = &a.dot},
       {.name = "svg", .help = "The same drawing as an SVG (Graphviz's `dot` makes it)", .flag = &a.svg},
-      {.name = "scope", .value = "PREFIX", .help = "Draw what is in one name scope, and its neighbours", .text = &a.scope},
+      {.name = "scope",
+       .value = "PREFIX",
+       .help = "Draw what is in one name scope, and its neighbours",
+       .text = &a.scope},
       {.name = "json", .help = "One object for machines", .flag = &a.json},
-      {.name = "details", .help = "With --strategy: also every collective, and every value that is sent", .flag = &a.details},
-      {.name = "strategy", .value = "NAME:OPTIONS", .help = "Say what this strategy makes of the graph: what goes where, and what it costs per step", .text = &a.strategy},
-      {.name = "cluster", .value = "JOB=TASKS,...", .help = "The cluster it is for, as ps=1,worker=2 or with addresses (default: one process)", .text = &a.cluster},
-      {.name = "cpus", .value = "N", .help = "CPU devices of each of its tasks (default 1)", .number = &a.cpus, .min = 1, .max = MAX_CPUS},
-      {.name = "batch", .value = "N", .help = "Rows of a batch, for what depends on them (default: bytes per row)", .number = &a.batch, .min = 1, .max = INT64_MAX},
-      {.name = "feed", .value = "NAME", .help = "Is fed at each step (default: all placeholders). May be repeated", .texts = &a.feeds},
+      {.name = "details",
+       .help = "With --strategy: also every collective, and every value that is sent",
+       .flag = &a.details},
+      {.name = "strategy",
+       .value = "NAME:OPTIONS",
+       .help = "Say what this strategy makes of the graph: what goes where, and what it costs per step",
+       .text = &a.strategy},
+      {.name = "cluster",
+       .value = "JOB=TASKS,...",
+       .help = "The cluster it is for, as ps=1,worker=2 or with addresses (default: one process)",
+       .text = &a.cluster},
+      {.name = "cpus",
+       .value = "N",
+       .help = "CPU devices of each of its tasks (default 1)",
+       .number = &a.cpus,
+       .min = 1,
+       .max = MAX_CPUS},
+      {.name = "batch",
+       .value = "N",
+       .help = "Rows of a batch, for what depends on them (default: bytes per row)",
+       .number = &a.batch,
+       .min = 1,
+       .max = INT64_MAX},
+      {.name = "feed",
+       .value = "NAME",
+       .help = "Is fed at each step (default: all placeholders). May be repeated",
+       .texts = &a.feeds},
       {.name = "fetch", .value = "NAME", .help = "Is fetched. May be repeated", .texts = &a.fetches},
-      {.name = "target", .value = "NODE", .help = "Is run at each step (default: all that nobody consumes). May be repeated", .texts = &a.targets},
+      {.name = "target",
+       .value = "NODE",
+       .help = "Is run at each step (default: all that nobody consumes). May be repeated",
+       .texts = &a.targets},
       {.name = "init", .value = "NODE", .help = "Is run before. May be repeated", .texts = &a.inits},
       {.name = "save", .value = "FILE.pb", .help = "Write the rewritten graph", .text = &a.save},
   };
   list_strategies(&more);
   const weft_command_line_t line = {
       .command = "weft inspect",
-      .about = "Says what is in a graph file: inputs, outputs, variables with sizes, ops, which of them are not supported, "
-               "devices asked for; or what a strategy makes of it.",
+      .about =
+          "Says what is in a graph file: inputs, outputs, variables with sizes, ops, which of them are not "
+          "supported, "
+          "devices asked for; or what a strategy makes of it.",
       .more = more.data,
-      .examples = "  weft inspect graph.pbtxt\n  weft inspect graph.pb --json\n  weft inspect graph.pb --svg >graph.svg\n"
-                  "  weft inspect graph.pb --strategy mirrored:4 --target train --fetch loss\n"
-                  "  weft inspect graph.pb --strategy parameter_server:mode=sync --cluster ps=1,worker=2 --svg >map.svg\n",
+      .examples =
+          "  weft inspect graph.pbtxt\n  weft inspect graph.pb --json\n  weft inspect graph.pb --svg "
+          ">graph.svg\n"
+          "  weft inspect graph.pb --strategy mirrored:4 --target train --fetch loss\n"
+          "  weft inspect graph.pb --strategy parameter_server:mode=sync --cluster ps=1,worker=2 --svg "
+          ">map.svg\n",
       .options = options,
       .num_options = sizeof options / sizeof options[0],
       .argument_name = "GRAPH",

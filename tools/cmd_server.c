@@ -26,7 +26,8 @@ typedef struct server_args {
 } server_args_t;
 
 /* The cluster and which task of it we are: from the options, else from TF_CONFIG. */
-static weft_status_t *find_cluster(const server_args_t *a, weft_cluster_t *cluster, weft_str_t *job, int *task) {
+static weft_status_t *find_cluster(const server_args_t *a, weft_cluster_t *cluster, weft_str_t *job,
+                                   int *task) {
   const char *config = getenv("TF_CONFIG");
   if (a->cluster != NULL) {
     WEFT_RETURN_IF_ERROR(weft_cluster_parse(weft_str(a->cluster), cluster));
@@ -37,7 +38,8 @@ static weft_status_t *find_cluster(const server_args_t *a, weft_cluster_t *clust
   }
   if (a->job != NULL) *job = weft_str(a->job);
   if (a->task >= 0) *task = (int)a->task;
-  if (job->length == 0) return WEFT_ERROR(INVALID_ARGUMENT, "give --job: which of the cluster's tasks is this?");
+  if (job->length == 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "give --job: which of the cluster's tasks is this?");
   return NULL;
 }
 
@@ -53,7 +55,8 @@ static void on_signal(int number) {
 static weft_status_t *catch_signals(void) {
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
-  if (pipe2(signal_pipe, O_CLOEXEC) != 0 || sigaction(SIGTERM, &action, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0) {
+  if (pipe2(signal_pipe, O_CLOEXEC) != 0 || sigaction(SIGTERM, &action, NULL) != 0 ||
+      sigaction(SIGINT, &action, NULL) != 0) {
     return WEFT_ERROR(INTERNAL, "cannot wait for signals: %s", strerror(errno));
   }
   return NULL;
@@ -83,8 +86,12 @@ static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced
   weft_status_t *s = find_cluster(a, &cluster, &job, &task);
   if (s == NULL) s = catch_signals();
   if (s != NULL) goto done;
-  weft_server_options_t o = {.cluster = &cluster, .job = job, .task = task, .host = a->host,
-                             .port = (int)a->port, .num_threads = (int)a->threads,
+  weft_server_options_t o = {.cluster = &cluster,
+                             .job = job,
+                             .task = task,
+                             .host = a->host,
+                             .port = (int)a->port,
+                             .num_threads = (int)a->threads,
                              .num_cpus = (int)a->cpus,
                              .collective_leader = weft_str(a->leader == NULL ? "" : a->leader),
                              .client_grace_ms = a->grace_s == 0 ? -1 : a->grace_s * 1000,
@@ -95,7 +102,8 @@ static weft_status_t *serve(const server_args_t *a, weft_status_t **why_replaced
   if (s == NULL) s = weft_server_start(server);
   if (s != NULL) goto done;
   printf("weft: listening on %s\n", weft_server_target(server));
-  if (fflush(stdout) != 0) weft_log(WEFT_LOG_WARNING, "nobody reads standard output; listening on %s", weft_server_target(server));
+  if (fflush(stdout) != 0)
+    weft_log(WEFT_LOG_WARNING, "nobody reads standard output; listening on %s", weft_server_target(server));
   int number = wait_for_signal();
   if (number != REPLACED) weft_log(WEFT_LOG_INFO, "stopping: %s", strsignal(number));
   weft_server_stop(server);
@@ -106,30 +114,71 @@ done:
 }
 
 int weft_command_server(int argc, char **argv) {
-  server_args_t a = {.task = -1, .port = -1, .cpus = 1, .heartbeat_ms = DEFAULT_HEARTBEAT_MS, .grace_s = DEFAULT_GRACE_S};
+  server_args_t a = {
+      .task = -1, .port = -1, .cpus = 1, .heartbeat_ms = DEFAULT_HEARTBEAT_MS, .grace_s = DEFAULT_GRACE_S};
   int code;
   const weft_option_t options[] = {
-      {.name = "cluster", .value = "SPEC", .help = "All tasks: \"ps=HOST:PORT;worker=HOST:PORT,HOST:PORT\" (default: TF_CONFIG)", .text = &a.cluster},
+      {.name = "cluster",
+       .value = "SPEC",
+       .help = "All tasks: \"ps=HOST:PORT;worker=HOST:PORT,HOST:PORT\" (default: TF_CONFIG)",
+       .text = &a.cluster},
       {.name = "job", .value = "NAME", .help = "This task's job", .text = &a.job},
-      {.name = "task", .value = "N", .help = "This task's index in its job (default 0)", .number = &a.task, .max = INT32_MAX},
-      {.name = "host", .value = "ADDRESS", .help = "Listen on this address (default 127.0.0.1; 0.0.0.0 is all)", .text = &a.host},
-      {.name = "port", .value = "N", .help = "Listen on this port instead of the cluster's (0: any free one)", .number = &a.port, .max = 65535},
-      {.name = "threads", .value = "N", .help = "Compute threads (default: one per processor)", .number = &a.threads, .max = 4096},
-      {.name = "collective-leader", .value = "TASK", .help = "Keeps the book of collective groups: \"/job:worker/task:0\" (default: the chief, else worker 0)", .text = &a.leader},
-      {.name = "cpus", .value = "N", .help = "Offer the devices CPU:0 to CPU:N-1 (default 1)", .number = &a.cpus, .min = 1, .max = 4096},
-      {.name = "heartbeat-ms", .value = "N", .help = "Tell the cluster that this task lives every N ms (default 1000; 0: never)", .number = &a.heartbeat_ms, .max = 3600000},
-      {.name = "client-grace", .value = "SECONDS", .help = "How long sessions wait for a client that is gone (default 60; 0: for ever)", .number = &a.grace_s, .max = 86400 * 365},
+      {.name = "task",
+       .value = "N",
+       .help = "This task's index in its job (default 0)",
+       .number = &a.task,
+       .max = INT32_MAX},
+      {.name = "host",
+       .value = "ADDRESS",
+       .help = "Listen on this address (default 127.0.0.1; 0.0.0.0 is all)",
+       .text = &a.host},
+      {.name = "port",
+       .value = "N",
+       .help = "Listen on this port instead of the cluster's (0: any free one)",
+       .number = &a.port,
+       .max = 65535},
+      {.name = "threads",
+       .value = "N",
+       .help = "Compute threads (default: one per processor)",
+       .number = &a.threads,
+       .max = 4096},
+      {.name = "collective-leader",
+       .value = "TASK",
+       .help =
+           "Keeps the book of collective groups: \"/job:worker/task:0\" (default: the chief, else worker 0)",
+       .text = &a.leader},
+      {.name = "cpus",
+       .value = "N",
+       .help = "Offer the devices CPU:0 to CPU:N-1 (default 1)",
+       .number = &a.cpus,
+       .min = 1,
+       .max = 4096},
+      {.name = "heartbeat-ms",
+       .value = "N",
+       .help = "Tell the cluster that this task lives every N ms (default 1000; 0: never)",
+       .number = &a.heartbeat_ms,
+       .max = 3600000},
+      {.name = "client-grace",
+       .value = "SECONDS",
+       .help = "How long sessions wait for a client that is gone (default 60; 0: for ever)",
+       .number = &a.grace_s,
+       .max = 86400 * 365},
   };
   const weft_command_line_t line = {
       .command = "weft server",
       .about = "Runs one task of a cluster: its worker and a master.",
-      .more = "Prints `weft: listening on grpc://HOST:PORT` when ready; logs go to standard error (WEFT_LOG_LEVEL: debug,\n"
-              "info, warning, error). SIGTERM and Ctrl-C stop it within a second.\n"
-              "Exit code 3: another process runs as this task of the cluster, and has done so for two times the silence after which\n"
-              "a task is lost (6 s), so that this one has left.\n",
-      .examples = "  weft server --cluster \"ps=127.0.0.1:2220;worker=127.0.0.1:2221\" --job worker --task 0\n"
-                  "  weft server --cluster \"worker=127.0.0.1:0\" --job worker\n"
-                  "  TF_CONFIG='{\"cluster\": {\"worker\": [\"127.0.0.1:2221\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}' weft server\n",
+      .more =
+          "Prints `weft: listening on grpc://HOST:PORT` when ready; logs go to standard error "
+          "(WEFT_LOG_LEVEL: debug,\n"
+          "info, warning, error). SIGTERM and Ctrl-C stop it within a second.\n"
+          "Exit code 3: another process runs as this task of the cluster, and has done so for two times the "
+          "silence after which\n"
+          "a task is lost (6 s), so that this one has left.\n",
+      .examples =
+          "  weft server --cluster \"ps=127.0.0.1:2220;worker=127.0.0.1:2221\" --job worker --task 0\n"
+          "  weft server --cluster \"worker=127.0.0.1:0\" --job worker\n"
+          "  TF_CONFIG='{\"cluster\": {\"worker\": [\"127.0.0.1:2221\"]}, \"task\": {\"type\": \"worker\", "
+          "\"index\": 0}}' weft server\n",
       .options = options,
       .num_options = sizeof options / sizeof options[0],
   };

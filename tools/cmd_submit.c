@@ -20,7 +20,8 @@ static weft_progress_style_t style_for(bool json) {
 static bool read_batch(const char *text, weft_submit_spec_t *out) {
   weft_str_t number = weft_str(text), names;
   if (weft_str_split(weft_str(text), ':', &number, &names)) out->batch_names = names.data;
-  return weft_str_to_i64(number, &out->options.batch) && out->options.batch > 0 && (out->batch_names == NULL || *out->batch_names != '\0');
+  return weft_str_to_i64(number, &out->options.batch) && out->options.batch > 0 &&
+         (out->batch_names == NULL || *out->batch_names != '\0');
 }
 
 /* Reads "100", "30s", "10m", "2h". False for other texts, 0 included. */
@@ -42,10 +43,13 @@ static bool read_every(const char *text, int64_t *out_steps, double *out_seconds
 
 /* What options of saving need each other; NULL: all is well. */
 static const char *saving_trouble(const char *every, weft_submit_spec_t *s) {
-  if (every != NULL && !read_every(every, &s->save_steps, &s->save_seconds)) return "--save-every: give steps (100) or a time (30s, 10m, 2h)";
+  if (every != NULL && !read_every(every, &s->save_steps, &s->save_seconds))
+    return "--save-every: give steps (100) or a time (30s, 10m, 2h)";
   if (s->save == NULL && every != NULL) return "--save-every needs --save PREFIX";
-  if (s->save == NULL && s->resumes) return "--resume needs --save PREFIX, whose newest checkpoint it goes on from";
-  if (s->options.restore_partly != 0 && s->restore == NULL && !s->resumes) return "--restore-partly needs --restore PREFIX";
+  if (s->save == NULL && s->resumes)
+    return "--resume needs --save PREFIX, whose newest checkpoint it goes on from";
+  if (s->options.restore_partly != 0 && s->restore == NULL && !s->resumes)
+    return "--restore-partly needs --restore PREFIX";
   return NULL;
 }
 
@@ -53,7 +57,8 @@ static int run(const weft_command_line_t *line, const char *every, weft_submit_s
   int num_run = j->fetches.n + j->saves.n + j->targets.n;
   const char *trouble = saving_trouble(every, j);
   if (trouble != NULL) return weft_options_complain(line, "%s", trouble);
-  if (num_run == 0 && j->inits.n == 0 && j->restore == NULL) return weft_options_complain(line, "nothing to run: give --target, --fetch or --init");
+  if (num_run == 0 && j->inits.n == 0 && j->restore == NULL)
+    return weft_options_complain(line, "nothing to run: give --target, --fetch or --init");
   if (num_run == 0) j->steps = 0;
   int signal_number = 0;
   int code = weft_command_flush(weft_command_fail(weft_submit_run(j, &signal_number)));
@@ -67,42 +72,112 @@ int weft_command_submit(int argc, char **argv) {
   const char *batch = NULL, *every = NULL;
   int code;
   const weft_option_t options[] = {
-      {.name = "master", .value = "grpc://HOST:PORT", .help = "The master that runs it (default: in this process)", .text = &j.master},
-      {.name = "feed", .value = "NAME=VALUE", .help = "Feed a scalar, or an array: NAME=FILE.npy. May be repeated", .texts = &j.feeds},
-      {.name = "batch", .value = "N[:NAME+NAME]", .help = "Feed N rows of the arrays (or of those feeds) at each step, the rest of them at an epoch's last", .text = &batch},
+      {.name = "master",
+       .value = "grpc://HOST:PORT",
+       .help = "The master that runs it (default: in this process)",
+       .text = &j.master},
+      {.name = "feed",
+       .value = "NAME=VALUE",
+       .help = "Feed a scalar, or an array: NAME=FILE.npy. May be repeated",
+       .texts = &j.feeds},
+      {.name = "batch",
+       .value = "N[:NAME+NAME]",
+       .help =
+           "Feed N rows of the arrays (or of those feeds) at each step, the rest of them at an epoch's last",
+       .text = &batch},
       {.name = "shuffle", .help = "Take the rows in a new order in each epoch", .flag = &shuffle},
-      {.name = "seed", .value = "N", .help = "Of the shuffling (default 1)", .number = &seed, .max = INT64_MAX},
-      {.name = "init", .value = "NODE", .help = "Run this node once before the steps. May be repeated: in that order", .texts = &j.inits},
-      {.name = "target", .value = "NODE", .help = "Run this node at each step. May be repeated", .texts = &j.targets},
-      {.name = "fetch", .value = "NAME", .help = "Fetch this tensor at each step and show it. May be repeated", .texts = &j.fetches},
-      {.name = "steps", .value = "N", .help = "How many steps in all (default 1)", .number = &j.steps, .max = INT64_MAX},
-      {.name = "save-fetch", .value = "NAME=FILE.npy", .help = "Fetch this tensor and save its last value. May be repeated", .texts = &j.saves},
-      {.name = "strategy", .value = "NAME:OPTIONS", .help = "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists them)", .text = &j.options.strategy},
-      {.name = "container", .value = "NAME", .help = "Keep variables, queues, tables in this container: jobs of one graph with different ones share nothing (default: the task's)", .text = &j.options.container},
-      {.name = "restore", .value = "PREFIX", .help = "After --init, set the variables as a checkpoint has them (a directory: its latest)", .text = &j.restore},
-      {.name = "restore-partly", .help = "Variables that the checkpoint lacks keep the values that --init gives them", .flag = &partly},
-      {.name = "save", .value = "PREFIX", .help = "Save all variables at the end as the checkpoint PREFIX-STEP, which TensorFlow reads, too", .text = &j.save},
-      {.name = "save-every", .value = "N|TIME", .help = "Save after every N steps, or every 30s, 10m, 2h, as well", .text = &every},
-      {.name = "keep", .value = "N", .help = "How many checkpoints to keep (default 5; 0: all)", .number = &keep, .max = 1000000},
-      {.name = "resume", .help = "Go on from the newest checkpoint of --save: its variables, its step, its place in the data", .flag = &j.resumes},
-      {.name = "trace", .value = "FILE.json", .help = "Write the last step's time line, for Perfetto or chrome://tracing", .text = &j.options.trace},
-      {.name = "json", .help = "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or step, steps, and saved, resumed or restored", .flag = &json},
+      {.name = "seed",
+       .value = "N",
+       .help = "Of the shuffling (default 1)",
+       .number = &seed,
+       .max = INT64_MAX},
+      {.name = "init",
+       .value = "NODE",
+       .help = "Run this node once before the steps. May be repeated: in that order",
+       .texts = &j.inits},
+      {.name = "target",
+       .value = "NODE",
+       .help = "Run this node at each step. May be repeated",
+       .texts = &j.targets},
+      {.name = "fetch",
+       .value = "NAME",
+       .help = "Fetch this tensor at each step and show it. May be repeated",
+       .texts = &j.fetches},
+      {.name = "steps",
+       .value = "N",
+       .help = "How many steps in all (default 1)",
+       .number = &j.steps,
+       .max = INT64_MAX},
+      {.name = "save-fetch",
+       .value = "NAME=FILE.npy",
+       .help = "Fetch this tensor and save its last value. May be repeated",
+       .texts = &j.saves},
+      {.name = "strategy",
+       .value = "NAME:OPTIONS",
+       .help = "Train in parallel: mirrored:4, parameter_server:mode=async, ... (`weft inspect --help` lists "
+               "them)",
+       .text = &j.options.strategy},
+      {.name = "container",
+       .value = "NAME",
+       .help = "Keep variables, queues, tables in this container: jobs of one graph with different ones "
+               "share nothing (default: the task's)",
+       .text = &j.options.container},
+      {.name = "restore",
+       .value = "PREFIX",
+       .help = "After --init, set the variables as a checkpoint has them (a directory: its latest)",
+       .text = &j.restore},
+      {.name = "restore-partly",
+       .help = "Variables that the checkpoint lacks keep the values that --init gives them",
+       .flag = &partly},
+      {.name = "save",
+       .value = "PREFIX",
+       .help = "Save all variables at the end as the checkpoint PREFIX-STEP, which TensorFlow reads, too",
+       .text = &j.save},
+      {.name = "save-every",
+       .value = "N|TIME",
+       .help = "Save after every N steps, or every 30s, 10m, 2h, as well",
+       .text = &every},
+      {.name = "keep",
+       .value = "N",
+       .help = "How many checkpoints to keep (default 5; 0: all)",
+       .number = &keep,
+       .max = 1000000},
+      {.name = "resume",
+       .help = "Go on from the newest checkpoint of --save: its variables, its step, its place in the data",
+       .flag = &j.resumes},
+      {.name = "trace",
+       .value = "FILE.json",
+       .help = "Write the last step's time line, for Perfetto or chrome://tracing",
+       .text = &j.options.trace},
+      {.name = "json",
+       .help = "One JSON object per line and step: step, steps, seconds, steps_per_second, fetches, done; or "
+               "step, steps, and saved, resumed or restored",
+       .flag = &json},
   };
   const weft_command_line_t line = {
       .command = "weft submit",
       .about = "Runs a graph file (.pb, or .pbtxt as text) step by step, on a cluster or in this process.",
-      .more = "NAME is NODE or NODE:OUTPUT. Variables on a cluster live on after the run: a second run without --init goes\n"
-              "on with them, in the same --container; with --init it starts as on fresh servers. Ctrl-C cancels the step, also on the cluster. Checkpoints are read and written by this process and\n"
-              "do not depend on the strategy: train with one, go on with another (docs/saving.md).\n",
-      .examples = "  weft submit digits.pb --master grpc://127.0.0.1:2221 --init init --target train --fetch loss \\\n"
-                  "      --feed images=images.npy --feed labels=labels.npy --batch 64 --shuffle --steps 700\n"
-                  "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --trace step.json \\\n"
-                  "      --feed images=images.npy --feed labels=labels.npy --batch 64 --steps 700\n"
-                  "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --steps 5000 \\\n"
-                  "      --feed images=images.npy --feed labels=labels.npy --batch 64 --save run/digits --save-every 500 --resume\n"
-                  "  weft submit digits.pb --restore run/digits-5000 --feed images=test.npy --save-fetch predictions=out.npy\n"
-                  "  weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum\n"
-                  "  weft submit model.pb --feed x=x.npy --save-fetch y=y.npy --json\n",
+      .more =
+          "NAME is NODE or NODE:OUTPUT. Variables on a cluster live on after the run: a second run without "
+          "--init goes\n"
+          "on with them, in the same --container; with --init it starts as on fresh servers. Ctrl-C cancels "
+          "the step, also on the cluster. Checkpoints are read and written by this process and\n"
+          "do not depend on the strategy: train with one, go on with another (docs/saving.md).\n",
+      .examples =
+          "  weft submit digits.pb --master grpc://127.0.0.1:2221 --init init --target train --fetch loss "
+          "\\\n"
+          "      --feed images=images.npy --feed labels=labels.npy --batch 64 --shuffle --steps 700\n"
+          "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --trace "
+          "step.json \\\n"
+          "      --feed images=images.npy --feed labels=labels.npy --batch 64 --steps 700\n"
+          "  weft submit digits.pb --strategy mirrored:2 --init init --target train --fetch loss --steps "
+          "5000 \\\n"
+          "      --feed images=images.npy --feed labels=labels.npy --batch 64 --save run/digits --save-every "
+          "500 --resume\n"
+          "  weft submit digits.pb --restore run/digits-5000 --feed images=test.npy --save-fetch "
+          "predictions=out.npy\n"
+          "  weft submit add.pbtxt --feed x=3 --feed y=-0.5 --fetch sum\n"
+          "  weft submit model.pb --feed x=x.npy --save-fetch y=y.npy --json\n",
       .options = options,
       .num_options = sizeof options / sizeof options[0],
       .argument_name = "GRAPH",
@@ -117,7 +192,11 @@ int weft_command_submit(int argc, char **argv) {
     j.options.shuffle = shuffle;
     j.options.restore_partly = partly;
     bool has_batch = batch == NULL || read_batch(batch, &j);
-    code = has_batch ? run(&line, every, &j) : weft_options_complain(&line, "--batch %s: give a number of rows, 1 or more (64), and perhaps the feeds that have them (64:x+y)", batch);
+    code = has_batch ? run(&line, every, &j)
+                     : weft_options_complain(&line,
+                                             "--batch %s: give a number of rows, 1 or more (64), and perhaps "
+                                             "the feeds that have them (64:x+y)",
+                                             batch);
   }
   weft_texts_deinit(&j.feeds);
   weft_texts_deinit(&j.inits);

@@ -23,7 +23,8 @@ int weft_command_fail(weft_status_t *s) {
   weft_strbuf_t line = WEFT_STRBUF_INIT;
   append_on_one_line(&line, weft_status_message(s));
   fflush(stdout); /* what was said before comes before */
-  fprintf(stderr, "weft: %s (%s)\n", line.failed || line.data == NULL ? "no memory" : line.data, weft_code_name(weft_status_code(s)));
+  fprintf(stderr, "weft: %s (%s)\n", line.failed || line.data == NULL ? "no memory" : line.data,
+          weft_code_name(weft_status_code(s)));
   weft_strbuf_deinit(&line);
   weft_status_free(s);
   return WEFT_EXIT_FAILED;
@@ -33,6 +34,7 @@ int weft_command_flush(int code) {
   errno = 0;
   bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
   if (!failed || code != 0) return code;
-  fprintf(stderr, "weft: cannot write to standard output: %s\n", errno != 0 ? strerror(errno) : "it was closed");
+  fprintf(stderr, "weft: cannot write to standard output: %s\n",
+          errno != 0 ? strerror(errno) : "it was closed");
   return WEFT_EXIT_FAILED;
 }

@@ -30,7 +30,7 @@ typedef struct group { /* places that are drawn as one */
 typedef struct box {
   weft_drawing_scope_t *scope; /* NULL: the others */
   int group, num_nodes, num_variables;
-  int64_t bytes;       /* of variables */
+  int64_t bytes; /* of variables */
 } box_t;
 typedef struct arrow {
   int from, to;
@@ -50,7 +50,7 @@ struct weft_drawing {
   arrow_t *arrows;
   int num_groups, num_boxes, num_arrows, box_capacity, arrow_capacity;
   weft_map_t box_index, arrow_index; /* key -> number + 1 */
-  const weft_drawing_scope_t *at;            /* what is drawn; NULL: all */
+  const weft_drawing_scope_t *at;    /* what is drawn; NULL: all */
 };
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a drawing"); }
@@ -96,13 +96,15 @@ static weft_status_t *find_place(weft_drawing_t *d, weft_str_t name, int *out) {
   *out = (int)known - 1;
   if (known != 0) return NULL;
   weft_str_t own = weft_arena_str(&d->scopes.arena, name);
-  if (own.data == NULL || !grow(&d->places, d->num_places, &d->place_capacity, sizeof *d->places)) return no_memory();
+  if (own.data == NULL || !grow(&d->places, d->num_places, &d->place_capacity, sizeof *d->places))
+    return no_memory();
   *out = d->num_places++;
   d->places[*out] = (place_t){.name = own};
   return weft_map_put(&d->place_index, own, (void *)(uintptr_t)(*out + 1), NULL);
 }
 
-weft_status_t *weft_drawing_node(weft_drawing_t *d, weft_str_t name, weft_str_t place, bool is_variable, int64_t bytes, int *out) {
+weft_status_t *weft_drawing_node(weft_drawing_t *d, weft_str_t name, weft_str_t place, bool is_variable,
+                                 int64_t bytes, int *out) {
   item_t item = {.box = -1, .is_variable = is_variable, .bytes = bytes > 0 ? bytes : 0};
   WEFT_RETURN_IF_ERROR(find_place(d, place, &item.place));
   WEFT_RETURN_IF_ERROR(weft_scopes_add(&d->scopes, name, is_variable, &item.leaf));
@@ -112,7 +114,8 @@ weft_status_t *weft_drawing_node(weft_drawing_t *d, weft_str_t name, weft_str_t 
   return NULL;
 }
 
-weft_status_t *weft_drawing_edge(weft_drawing_t *d, int from, int to, weft_drawn_kind_t kind, const weft_flow_t *flow) {
+weft_status_t *weft_drawing_edge(weft_drawing_t *d, int from, int to, weft_drawn_kind_t kind,
+                                 const weft_flow_t *flow) {
   if (!grow(&d->links, d->num_links, &d->link_capacity, sizeof *d->links)) return no_memory();
   d->links[d->num_links++] = (link_t){from, to, kind, flow == NULL ? (weft_flow_t){0} : *flow};
   return NULL;
@@ -162,7 +165,8 @@ static bool is_inside(const weft_drawing_t *d, const weft_drawing_scope_t *s) {
 
 static weft_status_t *find_box(weft_drawing_t *d, item_t *item) {
   weft_drawing_scope_t *scope = weft_scopes_box_of(&d->scopes, item->leaf);
-  if (scope == NULL && d->at != NULL && !is_inside(d, weft_scopes_resolve(item->leaf))) return NULL; /* nor a neighbour */
+  if (scope == NULL && d->at != NULL && !is_inside(d, weft_scopes_resolve(item->leaf)))
+    return NULL; /* nor a neighbour */
   int group = d->places[item->place].group;
   uint64_t key = (uint64_t)(uintptr_t)scope ^ (uint64_t)(unsigned)group << 48; /* addresses have 48 bits */
   WEFT_RETURN_IF_ERROR(numbered(&d->box_index, key, d->num_boxes, &item->box));
@@ -190,7 +194,8 @@ static void choose_neighbours(weft_drawing_t *d) {
   int n = 0;
   for (int i = 0; i < d->num_links && n < MAX_OUTSIDE; i++) {
     const link_t *l = &d->links[i];
-    weft_drawing_scope_t *ends[2] = {weft_scopes_resolve(d->items[l->from].leaf), weft_scopes_resolve(d->items[l->to].leaf)};
+    weft_drawing_scope_t *ends[2] = {weft_scopes_resolve(d->items[l->from].leaf),
+                                     weft_scopes_resolve(d->items[l->to].leaf)};
     bool inside[2] = {is_inside(d, ends[0]), is_inside(d, ends[1])};
     if (inside[0] == inside[1] || l->kind == WEFT_DRAWN_CONTROL) continue;
     weft_drawing_scope_t *s = inside[0] ? ends[1] : ends[0];
@@ -229,15 +234,18 @@ static double weight_of(const arrow_t *a) { return (double)a->flow.bytes + EXAMP
 
 static bool has_data(const weft_drawing_t *d, int from, int to) {
   for (int i = 0; i < d->num_arrows; i++) {
-    if (d->arrows[i].from == from && d->arrows[i].to == to && d->arrows[i].kind != WEFT_DRAWN_CONTROL) return true;
+    if (d->arrows[i].from == from && d->arrows[i].to == to && d->arrows[i].kind != WEFT_DRAWN_CONTROL)
+      return true;
   }
   return false;
 }
 
-/* Order alone is drawn between boxes that no data joins, in small drawings. What goes between places is drawn apart. */
+/* Order alone is drawn between boxes that no data joins, in small drawings. What goes between places is drawn
+ * apart. */
 static bool is_drawn(const weft_drawing_t *d, const arrow_t *a) {
   if (a->kind != WEFT_DRAWN_CONTROL) return a->kind == WEFT_DRAWN_DATA;
-  return 2 * d->num_boxes <= WEFT_DRAWING_BOXES && !has_data(d, a->from, a->to) && !has_data(d, a->to, a->from);
+  return 2 * d->num_boxes <= WEFT_DRAWING_BOXES && !has_data(d, a->from, a->to) &&
+         !has_data(d, a->to, a->from);
 }
 
 /* ---- text ---- */
@@ -284,20 +292,27 @@ static void put_box(weft_strbuf_t *out, int number, const box_t *b) {
     weft_strbuf_puts(out, "\"");
   }
   if (b->num_variables > 0) weft_strbuf_puts(out, ", fillcolor=\"#fdf0d0\"");
-  if (b->scope == NULL || b->scope->is_outside) weft_strbuf_puts(out, ", style=\"rounded,dashed\", fontcolor=gray40, color=gray60");
+  if (b->scope == NULL || b->scope->is_outside)
+    weft_strbuf_puts(out, ", style=\"rounded,dashed\", fontcolor=gray40, color=gray60");
   weft_strbuf_puts(out, "];\n");
 }
 
 /* The boxes of a group below an open scope, with frames around those of scopes that are open, too. */
-static void put_boxes(const weft_drawing_t *d, int group, const weft_drawing_scope_t *in, int *number, weft_strbuf_t *out) {
+static void put_boxes(const weft_drawing_t *d, int group, const weft_drawing_scope_t *in, int *number,
+                      weft_strbuf_t *out) {
   for (int b = 0; b < d->num_boxes; b++) {
     const box_t *box = &d->boxes[b];
-    const weft_drawing_scope_t *parent = box->scope == NULL ? &d->scopes.root : box->scope->is_open ? box->scope : box->scope->parent;
+    const weft_drawing_scope_t *parent = box->scope == NULL    ? &d->scopes.root
+                                         : box->scope->is_open ? box->scope
+                                                               : box->scope->parent;
     if (box->group == group && parent == in) put_box(out, b, box);
   }
   for (const weft_drawing_scope_t *c = in->first; c != NULL; c = c->next) {
     if (!c->is_open && !is_around(d, c)) continue;
-    weft_strbuf_printf(out, "subgraph cluster_s%d { style=\"rounded,filled\"; color=\"#d8d8d8\"; fillcolor=\"#f6f6f6\"; label=\"", (*number)++);
+    weft_strbuf_printf(
+        out,
+        "subgraph cluster_s%d { style=\"rounded,filled\"; color=\"#d8d8d8\"; fillcolor=\"#f6f6f6\"; label=\"",
+        (*number)++);
     put_scope_name(out, c);
     weft_strbuf_puts(out, "\";\n");
     put_boxes(d, group, c, number, out);
@@ -305,10 +320,12 @@ static void put_boxes(const weft_drawing_t *d, int group, const weft_drawing_sco
   }
 }
 
-/* Where many boxes meet (gradients, an optimizer), arrows are pale, so that the way through a model is seen. */
+/* Where many boxes meet (gradients, an optimizer), arrows are pale, so that the way through a model is seen.
+ */
 static bool is_at_hub(const weft_drawing_t *d, const arrow_t *a) {
   int n = 0;
-  for (int i = 0; i < d->num_arrows; i++) n += d->arrows[i].to == a->to && d->arrows[i].kind == WEFT_DRAWN_DATA;
+  for (int i = 0; i < d->num_arrows; i++)
+    n += d->arrows[i].to == a->to && d->arrows[i].kind == WEFT_DRAWN_DATA;
   return n >= HUB;
 }
 
@@ -328,9 +345,10 @@ static bool is_between(const weft_drawing_t *d, const arrow_t *a, int from, int 
   return a->kind == kind && d->boxes[a->from].group == from && d->boxes[a->to].group == to;
 }
 
-/* What goes from one place to another; how many arrows, and the largest that is lighter than `below` (NULL: than none). */
-static const arrow_t *sum_between(const weft_drawing_t *d, int from, int to, weft_drawn_kind_t kind, const arrow_t *below, weft_flow_t *sum,
-                                  int *count) {
+/* What goes from one place to another; how many arrows, and the largest that is lighter than `below` (NULL:
+ * than none). */
+static const arrow_t *sum_between(const weft_drawing_t *d, int from, int to, weft_drawn_kind_t kind,
+                                  const arrow_t *below, weft_flow_t *sum, int *count) {
   const arrow_t *best = NULL;
   *sum = (weft_flow_t){0};
   *count = 0;
@@ -339,7 +357,8 @@ static const arrow_t *sum_between(const weft_drawing_t *d, int from, int to, wef
     if (!is_between(d, a, from, to, kind)) continue;
     add_flow(sum, &a->flow);
     ++*count;
-    bool fits = below == NULL || weight_of(a) < weight_of(below) || (weight_of(a) == weight_of(below) && a > below);
+    bool fits =
+        below == NULL || weight_of(a) < weight_of(below) || (weight_of(a) == weight_of(below) && a > below);
     if (fits && a != below && (best == NULL || weight_of(a) > weight_of(best))) best = a;
   }
   return best;
@@ -369,13 +388,15 @@ static void put_label(const weft_drawing_t *d, int from, int to, weft_drawn_kind
   }
 }
 
-static void put_between(const weft_drawing_t *d, int from, int to, weft_drawn_kind_t kind, weft_strbuf_t *out) {
+static void put_between(const weft_drawing_t *d, int from, int to, weft_drawn_kind_t kind,
+                        weft_strbuf_t *out) {
   weft_flow_t sum;
   int count;
   const char *color = kind == WEFT_DRAWN_COLLECTIVE ? "#3050b0" : "#b03030";
   const arrow_t *largest = sum_between(d, from, to, kind, NULL, &sum, &count);
   if (largest == NULL || from == to) return;
-  weft_strbuf_printf(out, "p%d -> p%d [penwidth=2, color=\"%s\", fontcolor=\"%s\", label=\"", from, to, color, color);
+  weft_strbuf_printf(out, "p%d -> p%d [penwidth=2, color=\"%s\", fontcolor=\"%s\", label=\"", from, to, color,
+                     color);
   put_label(d, from, to, kind, out);
   weft_strbuf_puts(out, "\"];\n");
 }
@@ -404,11 +425,13 @@ static void put_group_name(const weft_drawing_t *d, int g, weft_strbuf_t *out) {
 /* Beside what is in each place: the places, and what goes between them. */
 static void put_traffic(const weft_drawing_t *d, weft_strbuf_t *out) {
   bool is_any = false;
-  for (int i = 0; i < d->num_arrows; i++) is_any |= d->arrows[i].kind == WEFT_DRAWN_CROSSING || d->arrows[i].kind == WEFT_DRAWN_COLLECTIVE;
+  for (int i = 0; i < d->num_arrows; i++)
+    is_any |= d->arrows[i].kind == WEFT_DRAWN_CROSSING || d->arrows[i].kind == WEFT_DRAWN_COLLECTIVE;
   if (!is_any) return;
   weft_strbuf_puts(out, "subgraph cluster_traffic { style=invis; node [fontsize=12]; edge [fontsize=11];\n");
   for (int g = 0; g < d->num_groups; g++) {
-    weft_strbuf_printf(out, "p%d [shape=box, style=filled, fillcolor=\"#e8eef8\", margin=\"0.2,0.12\", label=\"", g);
+    weft_strbuf_printf(
+        out, "p%d [shape=box, style=filled, fillcolor=\"#e8eef8\", margin=\"0.2,0.12\", label=\"", g);
     put_group_name(d, g, out);
     put_among(d, g, out);
     weft_strbuf_puts(out, "\"];\n");
@@ -425,8 +448,10 @@ static void put_traffic(const weft_drawing_t *d, weft_strbuf_t *out) {
 static void put_drawing(const weft_drawing_t *d, weft_strbuf_t *out) {
   int number = 0;
   weft_strbuf_puts(out,
-                   "digraph weft {\nrankdir=TB; size=\"17,11\"; nodesep=0.25; ranksep=0.4; fontname=\"sans-serif\"; fontsize=11;\n"
-                   "node [shape=box, style=\"rounded,filled\", fillcolor=white, fontname=\"sans-serif\", fontsize=10, margin=\"0.12,0.06\", "
+                   "digraph weft {\nrankdir=TB; size=\"17,11\"; nodesep=0.25; ranksep=0.4; "
+                   "fontname=\"sans-serif\"; fontsize=11;\n"
+                   "node [shape=box, style=\"rounded,filled\", fillcolor=white, fontname=\"sans-serif\", "
+                   "fontsize=10, margin=\"0.12,0.06\", "
                    "height=0.3];\nedge [fontname=\"sans-serif\", fontsize=9, arrowsize=0.6];\n");
   put_traffic(d, out);
   for (int g = 0; g < d->num_groups; g++) {
@@ -450,7 +475,8 @@ weft_status_t *weft_drawing_print(weft_drawing_t *d, const char *scope, weft_str
   WEFT_RETURN_IF_ERROR(weft_scopes_merge(&d->scopes));
   weft_drawing_scope_t *at = scope == NULL ? &d->scopes.root : weft_scopes_find(&d->scopes, weft_str(scope));
   if (at == NULL) return WEFT_ERROR(NOT_FOUND, "--scope %s: no node has a name of this scope", scope);
-  int groups = d->num_groups > 0 ? d->num_groups : 1, limit = WEFT_DRAWING_BOXES / groups - (scope == NULL ? 0 : MAX_OUTSIDE / groups);
+  int groups = d->num_groups > 0 ? d->num_groups : 1,
+      limit = WEFT_DRAWING_BOXES / groups - (scope == NULL ? 0 : MAX_OUTSIDE / groups);
   weft_scopes_choose(at, limit < LEAST_BOXES ? LEAST_BOXES : limit);
   if (scope != NULL) d->at = at;
   if (scope != NULL) choose_neighbours(d);

@@ -7,12 +7,15 @@
 
 enum {
   LEAST_REPEATED = 3, /* scopes, to be drawn as one */
-  MAX_DEPTH = 100,    /* scopes in scopes; what is deeper is one name, since each has its whole path and is gone into on the stack */
+  MAX_DEPTH = 100, /* scopes in scopes; what is deeper is one name, since each has its whole path and is gone
+                      into on the stack */
 };
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a drawing"); }
 
-void weft_scopes_init(weft_scopes_t *t) { *t = (weft_scopes_t){.arena = WEFT_ARENA_INIT, .by_path = WEFT_MAP_INIT, .root = {.members = 1}}; }
+void weft_scopes_init(weft_scopes_t *t) {
+  *t = (weft_scopes_t){.arena = WEFT_ARENA_INIT, .by_path = WEFT_MAP_INIT, .root = {.members = 1}};
+}
 
 void weft_scopes_deinit(weft_scopes_t *t) {
   weft_map_deinit(&t->by_path);
@@ -62,7 +65,8 @@ static int64_t number_of(weft_str_t name) {
 
 /* ---- the tree ---- */
 
-static weft_status_t *child_of(weft_scopes_t *t, weft_drawing_scope_t *parent, weft_str_t path, weft_str_t name, weft_drawing_scope_t **out) {
+static weft_status_t *child_of(weft_scopes_t *t, weft_drawing_scope_t *parent, weft_str_t path,
+                               weft_str_t name, weft_drawing_scope_t **out) {
   *out = weft_map_get(&t->by_path, path);
   if (*out != NULL) return NULL;
   weft_str_t own = weft_arena_str(&t->arena, path);
@@ -77,7 +81,8 @@ static weft_status_t *child_of(weft_scopes_t *t, weft_drawing_scope_t *parent, w
   return weft_map_put(&t->by_path, own, s, NULL);
 }
 
-weft_status_t *weft_scopes_add(weft_scopes_t *t, weft_str_t name, bool is_variable, weft_drawing_scope_t **out) {
+weft_status_t *weft_scopes_add(weft_scopes_t *t, weft_str_t name, bool is_variable,
+                               weft_drawing_scope_t **out) {
   weft_str_t plain = plain_name(name), part, rest = plain;
   weft_drawing_scope_t *s = &t->root;
   bool is_last = false;
@@ -146,7 +151,8 @@ static void unite(weft_drawing_scope_t *a, weft_drawing_scope_t *b) {
 static bool are_alike(const weft_drawing_scope_t *a, const weft_drawing_scope_t *b) {
   int in_a = num_children(a), in_b = num_children(b), common = 0;
   if (in_a == 0 || in_b == 0) return in_a == in_b;
-  for (const weft_drawing_scope_t *c = a->first; c != NULL; c = c->next) common += find_child(b, c->name) != NULL;
+  for (const weft_drawing_scope_t *c = a->first; c != NULL; c = c->next)
+    common += find_child(b, c->name) != NULL;
   return 2 * common >= (in_a > in_b ? in_a : in_b);
 }
 
@@ -174,7 +180,8 @@ static weft_status_t *merge(weft_scopes_t *t, weft_drawing_scope_t *s) {
   for (weft_drawing_scope_t *c = s->first; c != NULL; c = c->next) items[k++] = c;
   qsort(items, (size_t)n, sizeof(*items), by_stem);
   for (int begin = 0, end; begin < n; begin = end) {
-    for (end = begin + 1; end < n && weft_str_eq(stem_of(items[end]->name), stem_of(items[begin]->name)); end++) {
+    for (end = begin + 1; end < n && weft_str_eq(stem_of(items[end]->name), stem_of(items[begin]->name));
+         end++) {
       if (!are_alike(items[begin], items[end])) break;
     }
     if (end - begin >= LEAST_REPEATED) unite_run(items + begin, end - begin);
@@ -214,7 +221,9 @@ static int open(weft_drawing_scope_t *s, int limit) {
   for (; n < limit; n++) {
     weft_drawing_scope_t *best = NULL;
     for (weft_drawing_scope_t *c = s->first; c != NULL; c = c->next) {
-      if (!c->is_box && (best == NULL || c->num_nodes + 100 * c->num_variables > best->num_nodes + 100 * best->num_variables)) best = c;
+      if (!c->is_box && (best == NULL ||
+                         c->num_nodes + 100 * c->num_variables > best->num_nodes + 100 * best->num_variables))
+        best = c;
     }
     if (best == NULL) break;
     best->is_box = true;
@@ -233,7 +242,8 @@ void weft_scopes_choose(weft_drawing_scope_t *at, int limit) {
 }
 
 weft_drawing_scope_t *weft_scopes_box_of(const weft_scopes_t *t, weft_drawing_scope_t *leaf) {
-  for (weft_drawing_scope_t *s = weft_scopes_resolve(leaf); s != NULL && s != &t->root; s = s->parent == NULL ? NULL : weft_scopes_resolve(s->parent)) {
+  for (weft_drawing_scope_t *s = weft_scopes_resolve(leaf); s != NULL && s != &t->root;
+       s = s->parent == NULL ? NULL : weft_scopes_resolve(s->parent)) {
     if (s->is_box) return s;
   }
   return NULL;

@@ -1,4 +1,5 @@
-/* tools/drawing_scopes.h - the tree of name scopes of a graph, and which of them are boxes; for drawing.c only. */
+/* tools/drawing_scopes.h - the tree of name scopes of a graph, and which of them are boxes; for drawing.c
+ * only. */
 #ifndef WEFT_TOOLS_DRAWING_SCOPES_H_
 #define WEFT_TOOLS_DRAWING_SCOPES_H_
 
@@ -7,14 +8,14 @@
 
 typedef struct weft_drawing_scope weft_drawing_scope_t;
 struct weft_drawing_scope { /* Texts and memory: the tree's arena. */
-  weft_str_t name, last;     /* of several that are one: the first and the last */
+  weft_str_t name, last;    /* of several that are one: the first and the last */
   int members;
   weft_drawing_scope_t *parent, *first, *next;
   weft_drawing_scope_t *merged_into; /* NULL: it stands for itself */
-  int num_nodes, num_own;    /* below it, itself included; nodes of just this name */
+  int num_nodes, num_own;            /* below it, itself included; nodes of just this name */
   int num_variables;
-  bool is_box, is_open;      /* drawn as a box; as a frame around boxes */
-  bool is_outside;           /* of the scope that is drawn */
+  bool is_box, is_open; /* drawn as a box; as a frame around boxes */
+  bool is_outside;      /* of the scope that is drawn */
 };
 
 typedef struct weft_scopes {
@@ -26,7 +27,8 @@ typedef struct weft_scopes {
 void weft_scopes_init(weft_scopes_t *t);
 void weft_scopes_deinit(weft_scopes_t *t);
 /* Counts a node; *out is its scope, a leaf. */
-WEFT_MUST_CHECK weft_status_t *weft_scopes_add(weft_scopes_t *t, weft_str_t name, bool is_variable, weft_drawing_scope_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_scopes_add(weft_scopes_t *t, weft_str_t name, bool is_variable,
+                                               weft_drawing_scope_t **out);
 /* After all nodes: scopes that repeat become one. */
 WEFT_MUST_CHECK weft_status_t *weft_scopes_merge(weft_scopes_t *t);
 /* The scope of a path, as it is after merging; NULL if there is none. */

@@ -27,7 +27,8 @@ weft_status_t *weft_file_read(const char *path, weft_strbuf_t *out) {
   bool failed = ferror(f) != 0;
   fclose(f);
   if (out->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "%s: no memory for reading it", path);
-  if (out->length > INT32_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "%s: more than the 2 GiB that a graph can have", path);
+  if (out->length > INT32_MAX)
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s: more than the 2 GiB that a graph can have", path);
   return failed ? WEFT_ERROR(INVALID_ARGUMENT, "%s: %s", path, strerror(errno)) : NULL;
 }
 
@@ -36,12 +37,16 @@ weft_status_t *weft_graph_file_read(const char *path, weft_strbuf_t *out) {
   bool is_text = weft_str_ends_with(name, ".pbtxt") || weft_str_ends_with(name, ".txt");
   if (!is_text) {
     WEFT_RETURN_IF_ERROR(weft_file_read(path, out));
-    weft_status_t *s = weft_proto_check(&tensorflow__graph_def__descriptor, weft_str_of(out->data, out->length));
-    return s == NULL ? NULL : weft_status_annotate(s, "%s is not a graph file (for text, name it .pbtxt)", path);
+    weft_status_t *s =
+        weft_proto_check(&tensorflow__graph_def__descriptor, weft_str_of(out->data, out->length));
+    return s == NULL ? NULL
+                     : weft_status_annotate(s, "%s is not a graph file (for text, name it .pbtxt)", path);
   }
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_status_t *s = weft_file_read(path, &text);
-  if (s == NULL) s = weft_text_to_binary(&tensorflow__graph_def__descriptor, weft_str_of(text.data, text.length), path, out);
+  if (s == NULL)
+    s = weft_text_to_binary(&tensorflow__graph_def__descriptor, weft_str_of(text.data, text.length), path,
+                            out);
   weft_strbuf_deinit(&text);
   return s;
 }

@@ -10,7 +10,9 @@
 typedef Tensorflow__NodeDef node_def_t;
 typedef Tensorflow__AttrValue attr_value_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for looking at a graph"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for looking at a graph");
+}
 
 static const attr_value_t *attr(const node_def_t *n, const char *name) {
   for (size_t i = 0; i < n->n_attr; i++) {
@@ -22,7 +24,9 @@ static const attr_value_t *attr(const node_def_t *n, const char *name) {
 static weft_shape_t shape_of(const node_def_t *n) {
   const attr_value_t *v = attr(n, "shape");
   weft_shape_t s = WEFT_UNKNOWN_SHAPE;
-  if (v == NULL || v->value_case != TENSORFLOW__ATTR_VALUE__VALUE_SHAPE || v->shape->unknown_rank || v->shape->n_dim > WEFT_MAX_DIMS) return s;
+  if (v == NULL || v->value_case != TENSORFLOW__ATTR_VALUE__VALUE_SHAPE || v->shape->unknown_rank ||
+      v->shape->n_dim > WEFT_MAX_DIMS)
+    return s;
   s.rank = (int)v->shape->n_dim;
   for (int i = 0; i < s.rank; i++) s.dims[i] = v->shape->dim[i]->size;
   return s;
@@ -38,7 +42,8 @@ static bool is_supported(const char *op, const weft_map_t *functions) {
   const weft_op_def_t *def = weft_op_find(weft_str(op));
   weft_dtype_set_t types;
   if (weft_map_get(functions, weft_str(op)) != NULL) return true;
-  return def != NULL && ((def->flags & WEFT_OP_FUNCTIONAL) != 0 || weft_kernel_exists("CPU", def->name, &types));
+  return def != NULL &&
+         ((def->flags & WEFT_OP_FUNCTIONAL) != 0 || weft_kernel_exists("CPU", def->name, &types));
 }
 
 int64_t weft_summary_bytes(const weft_summary_tensor_t *t) {
@@ -59,7 +64,8 @@ static weft_status_t *count(weft_map_t *counts, weft_str_t name) {
   return weft_map_put(counts, name, (void *)(n + 1), NULL);
 }
 
-static weft_status_t *sorted(weft_arena_t *arena, const weft_map_t *counts, weft_summary_count_t **out, int *out_n) {
+static weft_status_t *sorted(weft_arena_t *arena, const weft_map_t *counts, weft_summary_count_t **out,
+                             int *out_n) {
   *out = weft_arena_calloc(arena, counts->count + 1, sizeof **out);
   if (*out == NULL) return no_memory();
   weft_map_entry_t e;
@@ -90,13 +96,15 @@ static weft_status_t *count_all(walk_t *w) {
   const Tensorflow__FunctionDefLibrary *library = w->g->library;
   for (size_t i = 0; library != NULL && i < library->n_function; i++) {
     if (library->function[i]->signature == NULL) continue;
-    WEFT_RETURN_IF_ERROR(weft_map_put(&w->functions, weft_str(library->function[i]->signature->name), w, NULL));
+    WEFT_RETURN_IF_ERROR(
+        weft_map_put(&w->functions, weft_str(library->function[i]->signature->name), w, NULL));
   }
   for (size_t i = 0; i < w->g->n_node; i++) {
     const node_def_t *n = w->g->node[i];
     WEFT_RETURN_IF_ERROR(count(&w->ops, weft_str(n->op)));
     if (n->device[0] != '\0') WEFT_RETURN_IF_ERROR(count(&w->devices, weft_str(n->device)));
-    for (size_t k = 0; k < n->n_input; k++) WEFT_RETURN_IF_ERROR(weft_map_put(&w->consumed, producer_of(n->input[k]), w, NULL));
+    for (size_t k = 0; k < n->n_input; k++)
+      WEFT_RETURN_IF_ERROR(weft_map_put(&w->consumed, producer_of(n->input[k]), w, NULL));
   }
   for (size_t i = 0; library != NULL && i < library->n_function; i++) {
     for (size_t k = 0; k < library->function[i]->n_node_def; k++) {
@@ -107,7 +115,8 @@ static weft_status_t *count_all(walk_t *w) {
   }
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&w->ops, &at, &e);) {
-    if (!is_supported(e.key.data, &w->functions)) WEFT_RETURN_IF_ERROR(weft_map_put(&w->unsupported, e.key, e.value, NULL));
+    if (!is_supported(e.key.data, &w->functions))
+      WEFT_RETURN_IF_ERROR(weft_map_put(&w->unsupported, e.key, e.value, NULL));
   }
   return NULL;
 }
@@ -124,8 +133,9 @@ static weft_status_t *list_all(walk_t *w) {
     weft_str_t name = weft_arena_str(&s->arena, weft_str(d->name));
     if (name.data == NULL) return no_memory();
     const attr_value_t *dtype = attr(d, "dtype");
-    weft_summary_tensor_t t = {name, dtype != NULL && dtype->value_case == TENSORFLOW__ATTR_VALUE__VALUE_TYPE ? (int)dtype->type : 0,
-                               shape_of(d)};
+    weft_summary_tensor_t t = {
+        name, dtype != NULL && dtype->value_case == TENSORFLOW__ATTR_VALUE__VALUE_TYPE ? (int)dtype->type : 0,
+        shape_of(d)};
     if (is_input(d->op)) s->inputs[s->num_inputs++] = t;
     if (is_variable(d->op)) s->variables[s->num_variables++] = t;
     if (weft_map_get(&w->consumed, name) == NULL) s->outputs[s->num_outputs++] = name;
@@ -225,12 +235,15 @@ static void draw_function(weft_strbuf_t *out, int number, const Tensorflow__Func
   if (f->signature == NULL) return;
   scope_t in = {out, f->signature->name};
   begin_cluster(out, number, "function ", weft_str(f->signature->name));
-  for (size_t i = 0; i < f->signature->n_input_arg; i++) draw_node(&in, weft_str(f->signature->input_arg[i]->name), "argument");
-  for (size_t i = 0; i < f->n_node_def; i++) draw_node(&in, weft_str(f->node_def[i]->name), f->node_def[i]->op);
+  for (size_t i = 0; i < f->signature->n_input_arg; i++)
+    draw_node(&in, weft_str(f->signature->input_arg[i]->name), "argument");
+  for (size_t i = 0; i < f->n_node_def; i++)
+    draw_node(&in, weft_str(f->node_def[i]->name), f->node_def[i]->op);
   weft_strbuf_puts(out, "  }\n");
   for (size_t i = 0; i < f->n_node_def; i++) {
     const node_def_t *n = f->node_def[i];
-    for (size_t k = 0; k < n->n_input; k++) draw_edge(&in, producer_in_function(n->input[k]), weft_str(n->name), n->input[k][0] == '^');
+    for (size_t k = 0; k < n->n_input; k++)
+      draw_edge(&in, producer_in_function(n->input[k]), weft_str(n->name), n->input[k][0] == '^');
   }
 }
 
@@ -266,7 +279,9 @@ static weft_status_t *draw_all(weft_drawing_t *d, const Tensorflow__GraphDef *g)
     for (size_t k = 0; s == NULL && k < g->node[i]->n_input; k++) {
       const char *input = g->node[i]->input[k];
       uintptr_t from = (uintptr_t)weft_map_get(&numbers, producer_of(input));
-      if (from != 0) s = weft_drawing_edge(d, (int)from - 1, (int)i, input[0] == '^' ? WEFT_DRAWN_CONTROL : WEFT_DRAWN_DATA, NULL);
+      if (from != 0)
+        s = weft_drawing_edge(d, (int)from - 1, (int)i,
+                              input[0] == '^' ? WEFT_DRAWN_CONTROL : WEFT_DRAWN_DATA, NULL);
     }
   }
   weft_map_deinit(&numbers);
@@ -289,9 +304,11 @@ static weft_status_t *draw_whole(const Tensorflow__GraphDef *g, weft_strbuf_t *o
   weft_status_t *s = draw_nodes(out, g, &cluster);
   for (size_t i = 0; i < g->n_node; i++) {
     const node_def_t *n = g->node[i];
-    for (size_t k = 0; k < n->n_input; k++) draw_edge(&in, producer_of(n->input[k]), weft_str(n->name), n->input[k][0] == '^');
+    for (size_t k = 0; k < n->n_input; k++)
+      draw_edge(&in, producer_of(n->input[k]), weft_str(n->name), n->input[k][0] == '^');
   }
-  for (size_t i = 0; g->library != NULL && i < g->library->n_function; i++) draw_function(out, cluster++, g->library->function[i]);
+  for (size_t i = 0; g->library != NULL && i < g->library->n_function; i++)
+    draw_function(out, cluster++, g->library->function[i]);
   weft_strbuf_puts(out, "}\n");
   return s;
 }

@@ -60,13 +60,15 @@ static void print_option(const char *name, const char *value, const char *help) 
 }
 
 static void print_help(const weft_command_line_t *c) {
-  const char *open = c->argument_is_missing == NULL ? "[" : "", *close = c->argument_is_missing == NULL ? "]" : "";
+  const char *open = c->argument_is_missing == NULL ? "[" : "",
+             *close = c->argument_is_missing == NULL ? "]" : "";
   printf("Usage: %s [OPTION...]", c->command);
   if (c->argument_name != NULL) printf(" %s%s%s", open, c->argument_name, close);
   putchar('\n');
   print_wrapped(c->about, 0, 0);
   printf("\nOptions:\n");
-  for (int i = 0; i < c->num_options; i++) print_option(c->options[i].name, c->options[i].value, c->options[i].help);
+  for (int i = 0; i < c->num_options; i++)
+    print_option(c->options[i].name, c->options[i].value, c->options[i].help);
   print_option("help", NULL, "Say this");
   if (c->more != NULL) printf("\n%s", c->more);
   printf("\nExamples:\n%s", c->examples);
@@ -86,7 +88,8 @@ static int unknown(const weft_command_line_t *c, const char *arg, weft_str_t nam
   weft_similar_init(&similar, name);
   for (int i = 0; i < c->num_options; i++) weft_similar_offer(&similar, weft_str(c->options[i].name));
   if (similar.best.data != NULL && strncmp(arg, "--", 2) == 0) {
-    return weft_options_complain(c, "there is no option '%s'; did you mean '--%.*s'?", arg, WEFT_STR_ARGS(similar.best));
+    return weft_options_complain(c, "there is no option '%s'; did you mean '--%.*s'?", arg,
+                                 WEFT_STR_ARGS(similar.best));
   }
   return weft_options_complain(c, "there is no option '%s'", arg);
 }
@@ -102,8 +105,10 @@ static int put(const weft_command_line_t *c, const weft_option_t *o, const char 
   }
   if (o->number == NULL) return 0;
   if (weft_str_to_i64(weft_str(value), o->number) && *o->number >= o->min && *o->number <= o->max) return 0;
-  if (o->max == INT64_MAX) return weft_options_complain(c, "--%s '%s' is not a number from %" PRId64 " on", o->name, value, o->min);
-  return weft_options_complain(c, "--%s '%s' is not a number from %" PRId64 " to %" PRId64, o->name, value, o->min, o->max);
+  if (o->max == INT64_MAX)
+    return weft_options_complain(c, "--%s '%s' is not a number from %" PRId64 " on", o->name, value, o->min);
+  return weft_options_complain(c, "--%s '%s' is not a number from %" PRId64 " to %" PRId64, o->name, value,
+                               o->min, o->max);
 }
 
 /* One option, and its value if that is the next argument; 0 or an exit code. */
@@ -118,7 +123,8 @@ static int read_option(const weft_command_line_t *c, int argc, char **argv, int 
     *o->flag = true;
     return 0;
   }
-  if (value.data == NULL && *at + 1 == argc) return weft_options_complain(c, "--%s needs a value: --%s %s", o->name, o->name, o->value);
+  if (value.data == NULL && *at + 1 == argc)
+    return weft_options_complain(c, "--%s needs a value: --%s %s", o->name, o->name, o->value);
   return put(c, o, value.data != NULL ? value.data : argv[++*at]);
 }
 
@@ -128,7 +134,8 @@ static bool is_help(const char *arg) {
 
 static int read_argument(const weft_command_line_t *c, const char *arg, const char **seen) {
   if (c->argument_name == NULL) return weft_options_complain(c, "'%s' is not an option", arg);
-  if (*seen != NULL) return weft_options_complain(c, "give one %s only, not '%s' and '%s'", c->argument_name, *seen, arg);
+  if (*seen != NULL)
+    return weft_options_complain(c, "give one %s only, not '%s' and '%s'", c->argument_name, *seen, arg);
   *seen = *c->argument = arg;
   return 0;
 }

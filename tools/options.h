@@ -24,14 +24,14 @@ typedef struct weft_option {
   bool *flag;
   const char **text;
   weft_option_texts_t *texts; /* may be given several times */
-  int64_t *number;     /* from min to max */
+  int64_t *number;            /* from min to max */
   int64_t min, max;
 } weft_option_t;
 
 typedef struct weft_command_line {
-  const char *command;             /* "weft submit" */
-  const char *about;               /* what it does, in a sentence or two */
-  const char *more, *examples;     /* after the options; `more` may be NULL; lines end with '\n' */
+  const char *command;         /* "weft submit" */
+  const char *about;           /* what it does, in a sentence or two */
+  const char *more, *examples; /* after the options; `more` may be NULL; lines end with '\n' */
   const weft_option_t *options;
   int num_options;
   const char *argument_name;       /* of the one argument that is no option; NULL: there is none */
@@ -43,6 +43,7 @@ typedef struct weft_command_line {
 bool weft_options_read(const weft_command_line_t *c, int argc, char **argv, int *exit_code);
 
 /* Says "weft submit: <text>; see `weft submit --help`" on standard error. Returns the exit code for it. */
-int weft_options_complain(const weft_command_line_t *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int weft_options_complain(const weft_command_line_t *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif /* WEFT_TOOLS_OPTIONS_H_ */

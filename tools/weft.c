@@ -24,19 +24,22 @@ enum { NUM_COMMANDS = sizeof commands / sizeof commands[0] };
 static void print_help(FILE *to) {
   fprintf(to, "Usage: weft COMMAND [OPTION...]\nRuns TensorFlow graphs on a cluster.\n\nCommands:\n");
   for (int i = 0; i < NUM_COMMANDS; i++) fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].help);
-  fprintf(to, "\nExamples:\n"
-              "  weft server --cluster \"ps=127.0.0.1:2220;worker=127.0.0.1:2221\" --job ps --task 0\n"
-              "  weft inspect graph.pbtxt\n"
-              "  weft submit graph.pb --master grpc://127.0.0.1:2221 --init init --target train --fetch loss --steps 100\n"
-              "\n`weft COMMAND --help` says more about one of them.\n");
+  fprintf(to,
+          "\nExamples:\n"
+          "  weft server --cluster \"ps=127.0.0.1:2220;worker=127.0.0.1:2221\" --job ps --task 0\n"
+          "  weft inspect graph.pbtxt\n"
+          "  weft submit graph.pb --master grpc://127.0.0.1:2221 --init init --target train --fetch loss "
+          "--steps 100\n"
+          "\n`weft COMMAND --help` says more about one of them.\n");
 }
 
-/* A standard stream that was closed before we started must not become a socket that messages go to. What we put in
- * its place refuses to be used, so that output is not lost unnoticed. */
+/* A standard stream that was closed before we started must not become a socket that messages go to. What we
+ * put in its place refuses to be used, so that output is not lost unnoticed. */
 static void fill_standard_streams(void) {
   for (int fd = 0; fd <= 2; fd++) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return; /* no /dev/null: nothing to do */
+    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+      return; /* no /dev/null: nothing to do */
   }
 }
 
@@ -54,13 +57,15 @@ static int unknown(const char *name) {
   if (similar.best.data == NULL) {
     fprintf(stderr, "weft: there is no command '%s'; `weft --help` lists them\n", name);
   } else {
-    fprintf(stderr, "weft: there is no command '%s'; did you mean '%.*s'? `weft --help` lists them all\n", name,
-            WEFT_STR_ARGS(similar.best));
+    fprintf(stderr, "weft: there is no command '%s'; did you mean '%.*s'? `weft --help` lists them all\n",
+            name, WEFT_STR_ARGS(similar.best));
   }
   return WEFT_EXIT_USAGE;
 }
 
-static bool is_help(const char *arg) { return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 || strcmp(arg, "help") == 0; }
+static bool is_help(const char *arg) {
+  return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 || strcmp(arg, "help") == 0;
+}
 
 int main(int argc, char **argv) {
   fill_standard_streams();

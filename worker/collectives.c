@@ -10,8 +10,8 @@ static weft_worker_client_t *find(weft_worker_t *w, weft_str_t task, weft_status
   return peer;
 }
 
-static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn,
-                     void *fn_arg) {
+static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller,
+                     weft_buf_fn *fn, void *fn_arg) {
   weft_status_t *s = NULL;
   weft_worker_client_t *peer = find(arg, task, &s);
   if (s != NULL) {
@@ -22,7 +22,8 @@ static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, we
   weft_worker_client_release(peer);
 }
 
-static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn, void *fn_arg) {
+static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller,
+                           weft_group_fn *fn, void *fn_arg) {
   weft_worker_t *w = arg;
   weft_status_t *s = NULL;
   weft_worker_client_t *leader = NULL;
@@ -39,8 +40,8 @@ static void complete_group(void *arg, const weft_group_request_t *r, weft_cancel
   weft_worker_client_release(leader);
 }
 
-static void complete_instance(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller, weft_instance_fn *fn,
-                              void *fn_arg) {
+static void complete_instance(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller,
+                              weft_instance_fn *fn, void *fn_arg) {
   weft_worker_t *w = arg;
   weft_status_t *s = NULL;
   weft_worker_client_t *leader = NULL;
@@ -101,16 +102,22 @@ static weft_str_t find_leader(const weft_worker_t *w, weft_str_t wanted) {
 
 weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leader, bool only_rpc) {
   w->leader = find_leader(w, leader);
-  weft_remote_transport_options_t o = {
-      .task = w->task,
-      .incarnation = w->devices.all[0]->incarnation,
-      .pool = w->pool,
-      .only_rpc = only_rpc,
-      .peers = {.arg = w, .leader = w->leader, .recv_buf = recv_buf, .complete_group = complete_group, .complete_instance = complete_instance,
-                .tasks = tasks, .lost = lost}};
+  weft_remote_transport_options_t o = {.task = w->task,
+                                       .incarnation = w->devices.all[0]->incarnation,
+                                       .pool = w->pool,
+                                       .only_rpc = only_rpc,
+                                       .peers = {.arg = w,
+                                                 .leader = w->leader,
+                                                 .recv_buf = recv_buf,
+                                                 .complete_group = complete_group,
+                                                 .complete_instance = complete_instance,
+                                                 .tasks = tasks,
+                                                 .lost = lost}};
   WEFT_RETURN_IF_ERROR(weft_remote_transport_create(&o, &w->transport));
   return weft_collectives_create(w->task, w->pool, w->transport, &w->collectives);
 }
 
 weft_collectives_t *weft_worker_collectives(weft_worker_t *w) { return w->collectives; }
-weft_link_counters_t *weft_worker_counters(weft_worker_t *w) { return weft_remote_transport_counters(w->transport); }
+weft_link_counters_t *weft_worker_counters(weft_worker_t *w) {
+  return weft_remote_transport_counters(w->transport);
+}

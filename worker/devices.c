@@ -6,7 +6,9 @@
 #include "device/device_name.h"
 #include "kernels/resource.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a task's devices"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a task's devices");
+}
 
 static weft_str_t behind_task(weft_str_t device) {
   size_t task = weft_device_task_part(device).length;
@@ -32,15 +34,19 @@ static weft_status_t *allocate(weft_str_t task, int n, bool has_resources, weft_
   if (!has_resources) return NULL;
   d->resources = weft_calloc((size_t)n, sizeof *d->resources);
   if (d->resources == NULL) return no_memory();
-  for (int i = 0; i < n; i++) WEFT_RETURN_IF_ERROR(weft_resource_manager_create_for(parsed.job, &d->resources[i]));
+  for (int i = 0; i < n; i++)
+    WEFT_RETURN_IF_ERROR(weft_resource_manager_create_for(parsed.job, &d->resources[i]));
   return NULL;
 }
 
 /* Device number `ordinal` of a driver as number `i`. */
-static weft_status_t *add(weft_devices_t *d, int i, weft_str_t task, const weft_device_driver_t *driver, int ordinal, weft_thread_pool_t *pool) {
+static weft_status_t *add(weft_devices_t *d, int i, weft_str_t task, const weft_device_driver_t *driver,
+                          int ordinal, weft_thread_pool_t *pool) {
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "%.*s/device:%s:%d", WEFT_STR_ARGS(task), driver->type, ordinal);
-  const weft_device_spec_t spec = {.name = weft_str_of(name.data, name.length), .incarnation = weft_random_id(), .pool = pool,
+  const weft_device_spec_t spec = {.name = weft_str_of(name.data, name.length),
+                                   .incarnation = weft_random_id(),
+                                   .pool = pool,
                                    .resources = d->resources[i]};
   weft_status_t *s = name.failed ? no_memory() : driver->create(&spec, ordinal, &d->all[i]);
   weft_strbuf_deinit(&name);
@@ -51,7 +57,9 @@ static weft_status_t *add_alias(weft_devices_t *d, int i, weft_str_t task, const
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_append(&name, task);
   weft_strbuf_append(&name, behind_task(of->name));
-  const weft_device_spec_t spec = {.name = weft_str_of(name.data, name.length), .incarnation = of->incarnation, .pool = of->pool,
+  const weft_device_spec_t spec = {.name = weft_str_of(name.data, name.length),
+                                   .incarnation = of->incarnation,
+                                   .pool = of->pool,
                                    .resources = d->resources != NULL ? d->resources[i] : of->resources};
   weft_status_t *s = name.failed ? no_memory() : weft_device_alias(of, &spec, &d->all[i]);
   weft_strbuf_deinit(&name);
@@ -63,15 +71,18 @@ static int count_of(const weft_device_driver_t *driver, int num_cpus) {
   return driver == &weft_cpu_driver ? num_cpus : driver->count();
 }
 
-weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_pool_t *pool, weft_devices_t *out) {
+weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_pool_t *pool,
+                                   weft_devices_t *out) {
   weft_devices_t d = {NULL, 0, NULL};
   const weft_device_driver_t *const *drivers = weft_device_drivers();
   int n = 0, at = 0;
-  if (num_cpus > WEFT_MAX_CPUS) return WEFT_ERROR(INVALID_ARGUMENT, "a task of %d CPU devices; at most %d", num_cpus, WEFT_MAX_CPUS);
+  if (num_cpus > WEFT_MAX_CPUS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "a task of %d CPU devices; at most %d", num_cpus, WEFT_MAX_CPUS);
   for (int k = 0; drivers[k] != NULL; k++) n += count_of(drivers[k], num_cpus);
   weft_status_t *s = allocate(task, n, true, &d);
   for (int k = 0; s == NULL && drivers[k] != NULL; k++) {
-    for (int i = 0; s == NULL && at < n && i < count_of(drivers[k], num_cpus); i++) s = add(&d, at++, task, drivers[k], i, pool);
+    for (int i = 0; s == NULL && at < n && i < count_of(drivers[k], num_cpus); i++)
+      s = add(&d, at++, task, drivers[k], i, pool);
   }
   if (s != NULL) {
     weft_devices_deinit(&d);
@@ -81,7 +92,8 @@ weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_po
   return NULL;
 }
 
-weft_status_t *weft_devices_rename(const weft_devices_t *of, weft_str_t task, bool isolate, weft_devices_t *out) {
+weft_status_t *weft_devices_rename(const weft_devices_t *of, weft_str_t task, bool isolate,
+                                   weft_devices_t *out) {
   weft_devices_t d = {NULL, 0, NULL};
   weft_status_t *s = allocate(task, of->n, isolate, &d);
   for (int i = 0; s == NULL && i < of->n; i++) s = add_alias(&d, i, task, of->all[i]);

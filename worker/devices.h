@@ -11,20 +11,23 @@
 enum { WEFT_MAX_CPUS = 4096 };
 
 typedef struct weft_devices { /* Immutable once filled. */
-  weft_device_t **all; /* n; in order of their numbers; owned */
+  weft_device_t **all;        /* n; in order of their numbers; owned */
   int n;
   weft_resource_manager_t **resources; /* n; owned; NULL: the devices use those of others */
 } weft_devices_t;
 
-/* "<task>/device:CPU:0" .. "CPU:<num_cpus-1>", then all devices of the other drivers, on `pool` (borrowed). On failure
- * *out is empty. Errors: INVALID_ARGUMENT for a bad name and for num_cpus over WEFT_MAX_CPUS, RESOURCE_EXHAUSTED, what a driver says. */
-WEFT_MUST_CHECK weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_pool_t *pool, weft_devices_t *out);
-/* The same devices under `task`'s name, with their incarnations; with resources of their own if `isolate`, else with
- * those of `of`, which must then outlive them. */
-WEFT_MUST_CHECK weft_status_t *weft_devices_rename(const weft_devices_t *of, weft_str_t task, bool isolate, weft_devices_t *out);
+/* "<task>/device:CPU:0" .. "CPU:<num_cpus-1>", then all devices of the other drivers, on `pool` (borrowed).
+ * On failure *out is empty. Errors: INVALID_ARGUMENT for a bad name and for num_cpus over WEFT_MAX_CPUS,
+ * RESOURCE_EXHAUSTED, what a driver says. */
+WEFT_MUST_CHECK weft_status_t *weft_devices_create(weft_str_t task, int num_cpus, weft_thread_pool_t *pool,
+                                                   weft_devices_t *out);
+/* The same devices under `task`'s name, with their incarnations; with resources of their own if `isolate`,
+ * else with those of `of`, which must then outlive them. */
+WEFT_MUST_CHECK weft_status_t *weft_devices_rename(const weft_devices_t *of, weft_str_t task, bool isolate,
+                                                   weft_devices_t *out);
 void weft_devices_deinit(weft_devices_t *d);
-/* The one whose name ends as `name` does behind the task: a session's own cluster may call the task by another name.
- * NULL if there is none. */
+/* The one whose name ends as `name` does behind the task: a session's own cluster may call the task by
+ * another name. NULL if there is none. */
 weft_device_t *weft_devices_find(const weft_devices_t *d, weft_str_t name);
 
 #endif /* WEFT_WORKER_DEVICES_H_ */

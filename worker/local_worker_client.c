@@ -20,17 +20,21 @@ static void get_status(weft_worker_client_t *c, weft_canceller_t *canceller, wef
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < devices->n; i++) {
     const weft_device_t *d = devices->all[i];
-    weft_device_attributes_t attributes = {.name = d->name, .type = weft_str(d->type), .description = WEFT_STR(""),
-                                           .memory_limit = d->memory_limit, .incarnation = d->incarnation};
+    weft_device_attributes_t attributes = {.name = d->name,
+                                           .type = weft_str(d->type),
+                                           .description = WEFT_STR(""),
+                                           .memory_limit = d->memory_limit,
+                                           .incarnation = d->incarnation};
     s = weft_device_list_add(&list, &attributes);
   }
   fn(arg, s, s == NULL ? &list : NULL);
   weft_device_list_deinit(&list);
 }
 
-/* A master that was restarted has a new incarnation: sessions of its former life will never be closed by it. */
-static void drop_stale_locked(weft_worker_t *w, const weft_worker_session_spec_t *spec, weft_worker_session_t **stale,
-                              int *num_stale, int max) WEFT_REQUIRES(w->mu) {
+/* A master that was restarted has a new incarnation: sessions of its former life will never be closed by it.
+ */
+static void drop_stale_locked(weft_worker_t *w, const weft_worker_session_spec_t *spec,
+                              weft_worker_session_t **stale, int *num_stale, int max) WEFT_REQUIRES(w->mu) {
   weft_map_entry_t e;
   for (size_t at = 0; *num_stale < max && weft_map_next(&w->sessions, &at, &e);) {
     weft_worker_session_t *s = e.value;
@@ -47,17 +51,19 @@ static void tell_what_is_left(void *arg, weft_str_t handle) {
   weft_mutex_lock(&w->mu);
   size_t sessions = w->sessions.count;
   weft_mutex_unlock(&w->mu);
-  weft_log(WEFT_LOG_DEBUG, "session %.*s has ended; left are %zu sessions, %zu steps and %zu resources", WEFT_STR_ARGS(handle), sessions,
-           weft_step_table_count(&w->steps), resources);
+  weft_log(WEFT_LOG_DEBUG, "session %.*s has ended; left are %zu sessions, %zu steps and %zu resources",
+           WEFT_STR_ARGS(handle), sessions, weft_step_table_count(&w->steps), resources);
 }
 
-static void create_session(weft_worker_client_t *c, const weft_worker_session_spec_t *spec, weft_done_fn *fn, void *arg) {
+static void create_session(weft_worker_client_t *c, const weft_worker_session_spec_t *spec, weft_done_fn *fn,
+                           void *arg) {
   enum { MAX_STALE = 64 }; /* the rest goes with the next session */
   weft_worker_t *w = worker_of(c);
   weft_worker_session_t *session = NULL, *stale[MAX_STALE], *old = NULL;
   weft_session_cluster_t cluster = {NULL, NULL};
   int num_stale = 0;
-  weft_status_t *s = w->clusters == NULL ? NULL : w->clusters->for_worker(w->clusters, spec->server_def, &cluster);
+  weft_status_t *s =
+      w->clusters == NULL ? NULL : w->clusters->for_worker(w->clusters, spec->server_def, &cluster);
   if (s == NULL) s = weft_worker_session_create(spec, &w->devices, &cluster, &session);
   if (s == NULL) {
     void *before = NULL;
@@ -72,7 +78,8 @@ static void create_session(weft_worker_client_t *c, const weft_worker_session_sp
   weft_worker_session_release(old);
   for (int i = 0; i < num_stale; i++) weft_worker_session_release(stale[i]);
   if (num_stale > 0) {
-    weft_log(WEFT_LOG_INFO, "master %.*s was restarted: dropped %d of its sessions", WEFT_STR_ARGS(spec->master_task), num_stale);
+    weft_log(WEFT_LOG_INFO, "master %.*s was restarted: dropped %d of its sessions",
+             WEFT_STR_ARGS(spec->master_task), num_stale);
   }
   fn(arg, s);
 }
@@ -86,7 +93,8 @@ static void delete_session(weft_worker_client_t *c, weft_str_t handle, weft_done
   fn(arg, NULL); /* deleting twice is fine, as in TensorFlow */
 }
 
-static void register_graph(weft_worker_client_t *c, weft_str_t handle, weft_graph_t *graph, weft_text_fn *fn, void *arg) {
+static void register_graph(weft_worker_client_t *c, weft_str_t handle, weft_graph_t *graph, weft_text_fn *fn,
+                           void *arg) {
   weft_worker_session_t *session = NULL;
   weft_status_t *s = weft_worker_find_session(worker_of(c), handle, &session);
   weft_str_t graph_handle = {NULL, 0};
@@ -99,7 +107,8 @@ static void register_graph(weft_worker_client_t *c, weft_str_t handle, weft_grap
   weft_worker_session_release(session);
 }
 
-static void deregister_graph(weft_worker_client_t *c, weft_str_t handle, weft_str_t graph_handle, weft_done_fn *fn, void *arg) {
+static void deregister_graph(weft_worker_client_t *c, weft_str_t handle, weft_str_t graph_handle,
+                             weft_done_fn *fn, void *arg) {
   weft_worker_session_t *session = NULL;
   weft_status_t *s = weft_worker_find_session(worker_of(c), handle, &session);
   if (s == NULL) s = weft_worker_session_deregister(session, graph_handle);
@@ -118,7 +127,8 @@ static void cleanup_graph(weft_worker_client_t *c, int64_t step_id, weft_done_fn
   fn(arg, NULL);
 }
 
-static void cleanup_all(weft_worker_client_t *c, const weft_str_t *containers, int n, weft_done_fn *fn, void *arg) {
+static void cleanup_all(weft_worker_client_t *c, const weft_str_t *containers, int n, weft_done_fn *fn,
+                        void *arg) {
   const weft_devices_t *devices = &worker_of(c)->devices;
   for (int d = 0; d < devices->n; d++) {
     weft_resource_manager_t *m = devices->all[d]->resources;
@@ -158,11 +168,12 @@ static weft_status_t *check_source(weft_worker_t *w, weft_str_t key) {
     return WEFT_ERROR(INVALID_ARGUMENT, "%.*s unknown device.", WEFT_STR_ARGS(local_part(parts.src_device)));
   }
   if (parts.src_incarnation != source->incarnation) {
-    return weft_status_mark_restarted(WEFT_ERROR(
-        ABORTED,
-        "RecvTensor expects a different device incarnation: %" PRIu64 " vs. %" PRIu64
-        ". Your worker job (\"%.*s\") was probably restarted. Check your worker job for the reason why it was restarted.",
-        parts.src_incarnation, source->incarnation, WEFT_STR_ARGS(w->task)));
+    return weft_status_mark_restarted(
+        WEFT_ERROR(ABORTED,
+                   "RecvTensor expects a different device incarnation: %" PRIu64 " vs. %" PRIu64
+                   ". Your worker job (\"%.*s\") was probably restarted. Check your worker job for the "
+                   "reason why it was restarted.",
+                   parts.src_incarnation, source->incarnation, WEFT_STR_ARGS(w->task)));
   }
   return NULL;
 }
@@ -187,22 +198,23 @@ static void recv_tensor(weft_worker_client_t *c, int64_t step_id, weft_key_t key
   weft_remote_rendezvous_recv_local(step->rendezvous, key, canceller, peer_received, p);
 }
 
-static void recv_buf(weft_worker_client_t *c, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn,
-                     void *arg) {
+static void recv_buf(weft_worker_client_t *c, const weft_buf_request_t *r, weft_canceller_t *canceller,
+                     weft_buf_fn *fn, void *arg) {
   weft_remote_transport_serve(worker_of(c)->transport, r, canceller, fn, arg);
 }
 
-static void complete_group(weft_worker_client_t *c, const weft_group_request_t *r, weft_canceller_t *canceller,
-                           weft_group_fn *fn, void *arg) {
+static void complete_group(weft_worker_client_t *c, const weft_group_request_t *r,
+                           weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
   weft_remote_transport_join_group(worker_of(c)->transport, r, canceller, fn, arg);
 }
 
-static void complete_instance(weft_worker_client_t *c, const weft_instance_request_t *r, weft_canceller_t *canceller,
-                              weft_instance_fn *fn, void *arg) {
+static void complete_instance(weft_worker_client_t *c, const weft_instance_request_t *r,
+                              weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
   weft_remote_transport_join_instance(worker_of(c)->transport, r, canceller, fn, arg);
 }
 
-static void get_step_sequence(weft_worker_client_t *c, const int64_t *graph_keys, int n, weft_step_ids_fn *fn, void *arg) {
+static void get_step_sequence(weft_worker_client_t *c, const int64_t *graph_keys, int n, weft_step_ids_fn *fn,
+                              void *arg) {
   int64_t *ids = weft_calloc((size_t)n + 1, sizeof *ids);
   weft_status_t *s = ids == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d step ids", n) : NULL;
   if (s == NULL) s = weft_step_sequence_get(worker_of(c)->sequence, graph_keys, n, ids);
@@ -249,7 +261,8 @@ weft_status_t *weft_local_worker_client_create(weft_worker_t *w, weft_worker_cli
   return weft_local_worker_client_create_as(w, weft_worker_task(w), out);
 }
 
-weft_status_t *weft_local_worker_client_create_as(weft_worker_t *w, weft_str_t task, weft_worker_client_t **out) {
+weft_status_t *weft_local_worker_client_create_as(weft_worker_t *w, weft_str_t task,
+                                                  weft_worker_client_t **out) {
   local_client_t *c = weft_calloc(1, sizeof *c);
   char *name = weft_strndup(task.data, task.length);
   if (c == NULL || name == NULL) {

@@ -21,7 +21,8 @@ struct weft_partial_run {
   weft_worker_t *worker; /* the plan counts as one of its runs */
 };
 
-/* One RunGraph call. `left` counts fetches to come, plus one for the call itself and one for the plan if it is the last. */
+/* One RunGraph call. `left` counts fetches to come, plus one for the call itself and one for the plan if it
+ * is the last. */
 struct piece {
   weft_worker_t *worker;
   weft_worker_step_t *step;
@@ -69,7 +70,8 @@ static void drop(piece_t *p) {
   }
   weft_worker_t *w = p->worker;
   status = weft_worker_blame_stop(w, status);
-  /* The one who asked is gone, or has told us to stop: its CleanupGraph may never come, or have come before. */
+  /* The one who asked is gone, or has told us to stop: its CleanupGraph may never come, or have come before.
+   */
   if (weft_canceller_is_cancelled(p->canceller)) weft_step_table_cleanup(&w->steps, p->step->id);
   p->fn(p->arg, status, status == NULL ? &result : NULL);
   weft_canceller_release(p->canceller);
@@ -84,7 +86,8 @@ static void fetched(void *arg, weft_status_t *status, weft_tensor_t *tensor, boo
   piece_t *p = f->piece;
   p->recvs[f->index] = tensor;
   if (status == NULL && is_dead) {
-    status = WEFT_ERROR(INVALID_ARGUMENT, "The tensor returned for %.*s was not valid.", WEFT_STR_ARGS(p->keys[f->index]));
+    status = WEFT_ERROR(INVALID_ARGUMENT, "The tensor returned for %.*s was not valid.",
+                        WEFT_STR_ARGS(p->keys[f->index]));
   }
   if (status != NULL) fail(p, status);
   weft_free(f);
@@ -113,7 +116,8 @@ static void plan_done(void *arg, weft_status_t *status) {
 static void cancel_step(void *arg) { weft_canceller_cancel(((piece_t *)arg)->step->canceller); }
 
 /* Starts the plan at the first call. Consumes session and graph. */
-static weft_status_t *start(weft_worker_t *worker, weft_worker_step_t *step, weft_worker_session_t *session, weft_registered_graph_t *graph) {
+static weft_status_t *start(weft_worker_t *worker, weft_worker_step_t *step, weft_worker_session_t *session,
+                            weft_registered_graph_t *graph) {
   weft_partial_run_t *run = weft_calloc(1, sizeof *run);
   if (run == NULL) {
     weft_registered_graph_release(graph);
@@ -131,8 +135,11 @@ static weft_status_t *start(weft_worker_t *worker, weft_worker_step_t *step, wef
     weft_partial_run_free(run);
     return NULL;
   }
-  weft_run_options_t options = {.step = {.id = step->id, .rendezvous = step->rendezvous, .canceller = step->canceller,
-                                         .container = step->container, .collectives = worker->collectives,
+  weft_run_options_t options = {.step = {.id = step->id,
+                                         .rendezvous = step->rendezvous,
+                                         .canceller = step->canceller,
+                                         .container = step->container,
+                                         .collectives = worker->collectives,
                                          .negotiators = worker->negotiators}};
   atomic_fetch_add_explicit(&step->refs, 1, memory_order_relaxed); /* plan_done gives it back */
   weft_worker_also_run(worker);
@@ -157,11 +164,13 @@ static void wait_for_plan(piece_t *p) {
 }
 
 void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, weft_registered_graph_t *graph,
-                             weft_worker_step_t *step, const weft_run_graph_t *run, weft_canceller_t *canceller,
-                             weft_run_graph_fn *fn, void *arg) {
+                             weft_worker_step_t *step, const weft_run_graph_t *run,
+                             weft_canceller_t *canceller, weft_run_graph_fn *fn, void *arg) {
   weft_status_t *status = start(w, step, session, graph);
-  piece_t *p = status != NULL ? NULL : weft_calloc(1, sizeof *p + (size_t)run->num_recvs * sizeof(weft_tensor_t *));
-  if (status == NULL && p == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for partial run %" PRId64, step->id);
+  piece_t *p =
+      status != NULL ? NULL : weft_calloc(1, sizeof *p + (size_t)run->num_recvs * sizeof(weft_tensor_t *));
+  if (status == NULL && p == NULL)
+    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for partial run %" PRId64, step->id);
   if (status != NULL) {
     weft_worker_step_release(step);
     fn(arg, status, NULL);
@@ -189,7 +198,8 @@ void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, w
     }
     *f = (piece_fetch_t){p, i};
     atomic_fetch_add(&p->left, 1);
-    weft_remote_rendezvous_recv_local(step->rendezvous, weft_key(run->recv_keys[i]), step->canceller, fetched, f);
+    weft_remote_rendezvous_recv_local(step->rendezvous, weft_key(run->recv_keys[i]), step->canceller, fetched,
+                                      f);
   }
   if (run->is_last_partial) wait_for_plan(p);
   drop(p);

@@ -1,4 +1,5 @@
-/* worker/remote_collectives.c - RecvBuf, CompleteGroup and CompleteInstance over gRPC: the asking and the answering end. */
+/* worker/remote_collectives.c - RecvBuf, CompleteGroup and CompleteInstance over gRPC: the asking and the
+ * answering end. */
 #include "worker/remote_collectives.h"
 
 #include "base/alloc.h"
@@ -23,9 +24,11 @@ typedef struct question {
   int64_t began_ns, patience_ms; /* of CompleteGroup */
 } question_t;
 
-static question_t *question_new(weft_worker_client_t *w, weft_rpc_channel_t *channel, const char *path, void *arg) {
+static question_t *question_new(weft_worker_client_t *w, weft_rpc_channel_t *channel, const char *path,
+                                void *arg) {
   question_t *q = weft_calloc(1, sizeof *q);
-  if (q != NULL) *q = (question_t){.worker = weft_worker_client_retain(w), .channel = channel, .path = path, .arg = arg};
+  if (q != NULL)
+    *q = (question_t){.worker = weft_worker_client_retain(w), .channel = channel, .path = path, .arg = arg};
   return q;
 }
 
@@ -34,13 +37,16 @@ static void question_free(question_t *q) {
   weft_free(q);
 }
 
-static weft_status_t *no_memory(const char *path) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while calling %s", path); }
+static weft_status_t *no_memory(const char *path) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while calling %s", path);
+}
 
 static weft_status_t *name_peer(const question_t *q, weft_status_t *s) {
   if (s == NULL) return NULL;
-  weft_status_t *named = weft_status_new(weft_status_code(s), __FILE__, __LINE__,
-                                         "%s\nAdditional GRPC error information from remote target %.*s while calling %s",
-                                         weft_status_message(s), WEFT_STR_ARGS(q->worker->task), q->path);
+  weft_status_t *named =
+      weft_status_new(weft_status_code(s), __FILE__, __LINE__,
+                      "%s\nAdditional GRPC error information from remote target %.*s while calling %s",
+                      weft_status_message(s), WEFT_STR_ARGS(q->worker->task), q->path);
   weft_status_free(s);
   return named;
 }
@@ -92,9 +98,13 @@ void weft_remote_recv_buf(weft_worker_client_t *w, weft_rpc_channel_t *channel, 
   }
   q->fn.buf = fn;
   q->request_id = r->request_id;
-  weft_recv_buf_msg_t request = {.step_id = r->step_id, .num_bytes = r->bytes, .request_id = r->request_id,
-                                 .src_incarnation = (int64_t)r->src_incarnation, .key = r->key,
-                                 .src_device = r->src_device, .dst_device = r->dst_device};
+  weft_recv_buf_msg_t request = {.step_id = r->step_id,
+                                 .num_bytes = r->bytes,
+                                 .request_id = r->request_id,
+                                 .src_incarnation = (int64_t)r->src_incarnation,
+                                 .key = r->key,
+                                 .src_device = r->src_device,
+                                 .dst_device = r->dst_device};
   weft_rpc_options_t o = {.canceller = canceller};
   ask(q, NULL, &weft_recv_buf_type, &request, &o, on_buf);
 }
@@ -104,7 +114,8 @@ static weft_status_t *name_silent_leader(const question_t *q, weft_status_t *s) 
   const bool is_ours = q->patience_ms > 0 && weft_clock_ns() - q->began_ns >= q->patience_ms * 1000000;
   if (weft_status_code(s) != WEFT_DEADLINE_EXCEEDED || !is_ours) return s;
   weft_status_free(s);
-  return WEFT_ERROR(DEADLINE_EXCEEDED, "%.*s, the leader of collective groups, has not answered for %lld ms: is it running?",
+  return WEFT_ERROR(DEADLINE_EXCEEDED,
+                    "%.*s, the leader of collective groups, has not answered for %lld ms: is it running?",
                     WEFT_STR_ARGS(q->worker->task), (long long)q->patience_ms);
 }
 
@@ -114,7 +125,8 @@ static void on_group(void *arg, weft_status_t *status, weft_message_t *response)
   weft_complete_group_response_msg_t body = {.group_key = 0};
   weft_group_t *group = NULL;
   status = name_peer(q, name_silent_leader(q, status));
-  if (status == NULL) status = weft_fields_decode(&weft_complete_group_response_type, response, &arena, &body);
+  if (status == NULL)
+    status = weft_fields_decode(&weft_complete_group_response_type, response, &arena, &body);
   if (status == NULL) status = weft_group_from_msg(&body, &group);
   q->fn.group(q->arg, status, group);
   weft_arena_deinit(&arena);
@@ -122,8 +134,9 @@ static void on_group(void *arg, weft_status_t *status, weft_message_t *response)
   question_free(q);
 }
 
-void weft_remote_worker_complete_group(weft_worker_client_t *w, weft_rpc_channel_t *channel, const weft_group_request_t *r,
-                                       weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
+void weft_remote_worker_complete_group(weft_worker_client_t *w, weft_rpc_channel_t *channel,
+                                       const weft_group_request_t *r, weft_canceller_t *canceller,
+                                       weft_group_fn *fn, void *arg) {
   question_t *q = question_new(w, channel, METHOD("CompleteGroup"), arg);
   if (q == NULL) {
     fn(arg, no_memory(METHOD("CompleteGroup")), NULL);
@@ -133,7 +146,8 @@ void weft_remote_worker_complete_group(weft_worker_client_t *w, weft_rpc_channel
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_complete_group_msg_t request;
   weft_status_t *s = weft_group_request_to_msg(r, &arena, &request);
-  /* Tasks start in any order: the call waits for a leader that is not there yet. The leader's own deadline comes first. */
+  /* Tasks start in any order: the call waits for a leader that is not there yet. The leader's own deadline
+   * comes first. */
   const int64_t timeout_ms = r->timeout_ms > INT32_MAX ? INT32_MAX : r->timeout_ms;
   q->patience_ms = timeout_ms <= 0 ? 0 : timeout_ms + timeout_ms / 4 + 100;
   q->began_ns = weft_clock_ns();
@@ -147,9 +161,11 @@ static void on_instance(void *arg, weft_status_t *status, weft_message_t *respon
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_complete_instance_response_msg_t body = {0, 0};
   status = name_peer(q, status);
-  if (status == NULL) status = weft_fields_decode(&weft_complete_instance_response_type, response, &arena, &body);
+  if (status == NULL)
+    status = weft_fields_decode(&weft_complete_instance_response_type, response, &arena, &body);
   if (status == NULL && (body.source_rank < -1 || body.source_rank > INT32_MAX)) {
-    status = WEFT_ERROR(INVALID_ARGUMENT, "CompleteInstanceResponse: source_rank %lld", (long long)body.source_rank);
+    status = WEFT_ERROR(INVALID_ARGUMENT, "CompleteInstanceResponse: source_rank %lld",
+                        (long long)body.source_rank);
   }
   q->fn.instance(q->arg, status, (int)body.source_rank);
   weft_arena_deinit(&arena);
@@ -157,8 +173,9 @@ static void on_instance(void *arg, weft_status_t *status, weft_message_t *respon
   question_free(q);
 }
 
-void weft_remote_worker_complete_instance(weft_worker_client_t *w, weft_rpc_channel_t *channel, const weft_instance_request_t *r,
-                                          weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
+void weft_remote_worker_complete_instance(weft_worker_client_t *w, weft_rpc_channel_t *channel,
+                                          const weft_instance_request_t *r, weft_canceller_t *canceller,
+                                          weft_instance_fn *fn, void *arg) {
   question_t *q = question_new(w, channel, METHOD("CompleteInstance"), arg);
   if (q == NULL) {
     fn(arg, no_memory(METHOD("CompleteInstance")), -1);
@@ -188,8 +205,13 @@ static void answer_buf(void *arg, weft_status_t *status, const weft_buf_t *buf) 
 
 void weft_serve_recv_buf(weft_worker_client_t *w, weft_served_t *s) {
   const weft_recv_buf_msg_t *m = s->request;
-  weft_buf_request_t r = {.step_id = m->step_id, .request_id = m->request_id, .key = m->key, .src_device = m->src_device,
-                          .dst_device = m->dst_device, .bytes = m->num_bytes, .src_incarnation = (uint64_t)m->src_incarnation};
+  weft_buf_request_t r = {.step_id = m->step_id,
+                          .request_id = m->request_id,
+                          .key = m->key,
+                          .src_device = m->src_device,
+                          .dst_device = m->dst_device,
+                          .bytes = m->num_bytes,
+                          .src_incarnation = (uint64_t)m->src_incarnation};
   w->ops->recv_buf(w, &r, weft_served_canceller(s), answer_buf, s);
 }
 

@@ -311,7 +311,8 @@ static void log_sent(pending_t *p, int64_t send_start_micros) {
 
 static void end_log(pending_t *p, const weft_tensor_t *tensor) {
   const weft_worker_client_t *w = &p->worker->base;
-  if (tensor != NULL) weft_link_counters_add(w->counters, w->task, w->seen_from, WEFT_TRAFFIC_TENSOR, tensor->bytes);
+  if (tensor != NULL)
+    weft_link_counters_add(w->counters, w->task, w->seen_from, WEFT_TRAFFIC_TENSOR, tensor->bytes);
   if (p->logged_key == NULL || tensor == NULL) return;
   p->transfer.end_micros = weft_clock_micros();
   p->transfer.bytes = (int64_t)tensor->bytes;
@@ -404,7 +405,8 @@ static weft_status_t *read_step_ids(const pending_t *p, const weft_get_step_sequ
   }
   for (int i = 0; i < p->num_recvs; i++) {
     weft_step_sequence_msg_t one = {0, 0};
-    WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_step_sequence_type, body->sequences.items[i], arena, &one));
+    WEFT_RETURN_IF_ERROR(
+        weft_fields_decode_bytes(&weft_step_sequence_type, body->sequences.items[i], arena, &one));
     out[i] = one.next_step_id;
   }
   return NULL;
@@ -417,7 +419,8 @@ static void on_step_ids(void *arg, weft_status_t *status, weft_message_t *respon
   int64_t *ids = weft_arena_calloc(&arena, (size_t)p->num_recvs + 1, sizeof *ids);
   status = name_peer(p, status);
   if (status == NULL && ids == NULL) status = no_memory(p->path);
-  if (status == NULL) status = weft_fields_decode(&weft_get_step_sequence_response_type, response, &arena, &body);
+  if (status == NULL)
+    status = weft_fields_decode(&weft_get_step_sequence_response_type, response, &arena, &body);
   if (status == NULL) status = read_step_ids(p, &body, &arena, ids);
   p->fn.step_ids(p->arg, status, ids);
   weft_arena_deinit(&arena);
@@ -425,7 +428,8 @@ static void on_step_ids(void *arg, weft_status_t *status, weft_message_t *respon
   pending_free(p);
 }
 
-static void get_step_sequence(weft_worker_client_t *w, const int64_t *graph_keys, int n, weft_step_ids_fn *fn, void *arg) {
+static void get_step_sequence(weft_worker_client_t *w, const int64_t *graph_keys, int n, weft_step_ids_fn *fn,
+                              void *arg) {
   pending_t *p = pending_new(w, METHOD("GetStepSequence"), arg);
   if (p == NULL) {
     fn(arg, no_memory(METHOD("GetStepSequence")), NULL);
@@ -439,20 +443,22 @@ static void get_step_sequence(weft_worker_client_t *w, const int64_t *graph_keys
   send_request(p, &weft_get_step_sequence_type, &request, &o, on_step_ids);
 }
 
-static weft_rpc_channel_t *channel_of(weft_worker_client_t *w) { return ((remote_worker_t *)(void *)w)->channel; }
+static weft_rpc_channel_t *channel_of(weft_worker_client_t *w) {
+  return ((remote_worker_t *)(void *)w)->channel;
+}
 
-static void recv_buf(weft_worker_client_t *w, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn,
-                     void *arg) {
+static void recv_buf(weft_worker_client_t *w, const weft_buf_request_t *r, weft_canceller_t *canceller,
+                     weft_buf_fn *fn, void *arg) {
   weft_remote_recv_buf(w, channel_of(w), r, canceller, fn, arg);
 }
 
-static void complete_group(weft_worker_client_t *w, const weft_group_request_t *r, weft_canceller_t *canceller,
-                           weft_group_fn *fn, void *arg) {
+static void complete_group(weft_worker_client_t *w, const weft_group_request_t *r,
+                           weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
   weft_remote_worker_complete_group(w, channel_of(w), r, canceller, fn, arg);
 }
 
-static void complete_instance(weft_worker_client_t *w, const weft_instance_request_t *r, weft_canceller_t *canceller,
-                              weft_instance_fn *fn, void *arg) {
+static void complete_instance(weft_worker_client_t *w, const weft_instance_request_t *r,
+                              weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
   weft_remote_worker_complete_instance(w, channel_of(w), r, canceller, fn, arg);
 }
 

@@ -41,8 +41,9 @@ weft_status_t *weft_fetch_failure(int64_t step_id, weft_str_t key, weft_status_t
   }
   if (cause == NULL) return NULL;
   bool derived = weft_status_is_derived(cause);
-  weft_status_t *s = WEFT_ERROR(INTERNAL, "Failed to fetch outputs for step %" PRId64 ". (Original error message: %s)",
-                                step_id, weft_status_message(cause));
+  weft_status_t *s =
+      WEFT_ERROR(INTERNAL, "Failed to fetch outputs for step %" PRId64 ". (Original error message: %s)",
+                 step_id, weft_status_message(cause));
   if (weft_status_code(cause) == WEFT_CANCELLED || weft_status_code(cause) == WEFT_ABORTED || derived) {
     weft_status_free(s);
     return cause;
@@ -67,13 +68,16 @@ static weft_status_t *take_fetches(graph_run_t *r) {
   for (int i = 0; i < r->num_recvs; i++) {
     fetch_t f = {0};
     weft_canceller_t *now = weft_canceller_create(NULL);
-    if (now == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for fetching '%.*s'", WEFT_STR_ARGS(r->recv_keys[i]));
+    if (now == NULL)
+      return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for fetching '%.*s'", WEFT_STR_ARGS(r->recv_keys[i]));
     weft_remote_rendezvous_recv_local(r->step->rendezvous, weft_key(r->recv_keys[i]), now, fetched, &f);
-    if (!f.is_done) weft_canceller_cancel(now); /* nobody sent it: ends the receive with CANCELLED, here and now */
+    if (!f.is_done)
+      weft_canceller_cancel(now); /* nobody sent it: ends the receive with CANCELLED, here and now */
     weft_canceller_release(now);
     if (f.status != NULL && weft_status_code(f.status) == WEFT_CANCELLED) {
       weft_status_free(f.status);
-      f.status = WEFT_ERROR(INVALID_ARGUMENT, "no node of the graph produces %.*s", WEFT_STR_ARGS(r->recv_keys[i]));
+      f.status =
+          WEFT_ERROR(INVALID_ARGUMENT, "no node of the graph produces %.*s", WEFT_STR_ARGS(r->recv_keys[i]));
     }
     r->recvs[i] = f.tensor;
     WEFT_RETURN_IF_ERROR(weft_fetch_failure(r->step->id, r->recv_keys[i], f.status, f.is_dead));
@@ -83,7 +87,8 @@ static weft_status_t *take_fetches(graph_run_t *r) {
 
 static void free_run(graph_run_t *r) {
   weft_worker_t *w = r->worker;
-  /* The one who asked is gone, or has told us to stop: its CleanupGraph may never come, or have come before. */
+  /* The one who asked is gone, or has told us to stop: its CleanupGraph may never come, or have come before.
+   */
   if (weft_canceller_is_cancelled(r->canceller)) {
     weft_step_table_cleanup(&w->steps, r->step->id);
     weft_collectives_end_step(w->collectives, r->step->id, NULL);
@@ -102,16 +107,21 @@ static void finish(graph_run_t *r, weft_status_t *status) {
   weft_strbuf_t stats = WEFT_STRBUF_INIT;
   weft_partition_graphs_t graphs = {.arena = WEFT_ARENA_INIT};
   const weft_devices_t *devices = r->session->devices;
-  if (status == NULL && r->record_timeline) status = weft_step_stats_encode(devices, r->graph->graph, &r->recorder, &stats);
-  if (status == NULL && r->record_graphs) status = weft_partition_graphs_export(devices, r->graph->graph, &graphs);
+  if (status == NULL && r->record_timeline)
+    status = weft_step_stats_encode(devices, r->graph->graph, &r->recorder, &stats);
+  if (status == NULL && r->record_graphs)
+    status = weft_partition_graphs_export(devices, r->graph->graph, &graphs);
   /* A master that has switched the log on fetches what is in it itself. */
   if (r->record_timeline && !weft_transfer_log_is_enabled(r->worker->transfers)) {
     weft_transfer_log_take(r->worker->transfers, r->step->id, &stats);
   }
-  if (status == NULL && stats.failed) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step statistics");
-  weft_run_graph_result_t result = {.recvs = r->recvs, .num_recvs = r->num_recvs,
+  if (status == NULL && stats.failed)
+    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step statistics");
+  weft_run_graph_result_t result = {.recvs = r->recvs,
+                                    .num_recvs = r->num_recvs,
                                     .step_stats = weft_str_of(stats.data, stats.length),
-                                    .partition_graphs = graphs.defs, .num_partition_graphs = graphs.n};
+                                    .partition_graphs = graphs.defs,
+                                    .num_partition_graphs = graphs.n};
   if (status != NULL) {
     for (int i = 0; i < r->num_recvs; i++) weft_tensor_release(r->recvs[i]);
   }
@@ -133,18 +143,23 @@ static void plan_done(void *arg, weft_status_t *status) {
 
 static weft_status_t *send_feeds(weft_worker_step_t *step, const weft_run_graph_t *run) {
   for (int i = 0; i < run->num_sends; i++) {
-    WEFT_RETURN_IF_ERROR(weft_rendezvous_send(step->rendezvous, weft_key(run->sends[i].name), run->sends[i].tensor, false));
+    WEFT_RETURN_IF_ERROR(
+        weft_rendezvous_send(step->rendezvous, weft_key(run->sends[i].name), run->sends[i].tensor, false));
   }
   return NULL;
 }
 
-/* A step that was shorter than this last time is run on the thread that asks: a switch to the pool would cost more. */
+/* A step that was shorter than this last time is run on the thread that asks: a switch to the pool would cost
+ * more. */
 #define INLINE_NS 100000
 
 static void start(graph_run_t *r) {
   weft_run_options_t options = {
-      .step = {.id = r->step->id, .rendezvous = r->step->rendezvous, .canceller = r->step->canceller,
-               .container = r->step->container, .collectives = r->worker->collectives,
+      .step = {.id = r->step->id,
+               .rendezvous = r->step->rendezvous,
+               .canceller = r->step->canceller,
+               .container = r->step->container,
+               .collectives = r->worker->collectives,
                .negotiators = r->worker->negotiators},
       .recorder = r->record_timeline ? &r->recorder : NULL,
       .run_inline = atomic_load_explicit(&r->graph->last_run_ns, memory_order_relaxed) < INLINE_NS,
@@ -160,7 +175,8 @@ static weft_status_t *prepare(weft_worker_t *w, const weft_run_graph_t *run, wef
   WEFT_RETURN_IF_ERROR(weft_step_table_get(&w->steps, run->step_id, step));
   atomic_store(&(*step)->was_run, true);
   const weft_session_cluster_t *cluster = &(*session)->cluster;
-  if (cluster->cache != NULL) WEFT_RETURN_IF_ERROR(weft_worker_step_move(*step, weft_str(cluster->task), cluster->cache));
+  if (cluster->cache != NULL)
+    WEFT_RETURN_IF_ERROR(weft_worker_step_move(*step, weft_str(cluster->task), cluster->cache));
   return send_feeds(*step, run);
 }
 
@@ -178,8 +194,10 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
     weft_worker_run_partial(w, session, graph, step, run, canceller, fn, arg);
     return;
   }
-  graph_run_t *r = status != NULL ? NULL : weft_calloc(1, sizeof *r + (size_t)run->num_recvs * sizeof(weft_tensor_t *));
-  if (status == NULL && r == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step %" PRId64, run->step_id);
+  graph_run_t *r =
+      status != NULL ? NULL : weft_calloc(1, sizeof *r + (size_t)run->num_recvs * sizeof(weft_tensor_t *));
+  if (status == NULL && r == NULL)
+    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step %" PRId64, run->step_id);
   if (status != NULL) {
     weft_worker_step_release(step);
     weft_registered_graph_release(graph);
@@ -205,7 +223,8 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
   }
   if (canceller != NULL) {
     r->is_linked = weft_canceller_register(canceller, cancel_step, r, &r->cancel_token);
-    if (!r->is_linked) weft_canceller_cancel(step->canceller); /* too late: the plan ends at once with CANCELLED */
+    if (!r->is_linked)
+      weft_canceller_cancel(step->canceller); /* too late: the plan ends at once with CANCELLED */
   }
   start(r);
 }

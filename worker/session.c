@@ -6,7 +6,9 @@
 #include "base/alloc.h"
 #include "device/device_name.h"
 
-static weft_status_t *no_memory(const char *what) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a %s", what); }
+static weft_status_t *no_memory(const char *what) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a %s", what);
+}
 
 static bool copy_text(weft_str_t from, weft_str_t *to) {
   char *copy = weft_strndup(from.length == 0 ? "" : from.data, from.length);
@@ -25,8 +27,9 @@ void weft_registered_graph_release(weft_registered_graph_t *g) {
   weft_free(g);
 }
 
-weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec, const weft_devices_t *shared,
-                                          weft_session_cluster_t *cluster, weft_worker_session_t **out) {
+weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec,
+                                          const weft_devices_t *shared, weft_session_cluster_t *cluster,
+                                          weft_worker_session_t **out) {
   weft_worker_session_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) {
     weft_session_cluster_deinit(cluster);
@@ -44,7 +47,8 @@ weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec
   }
   if (status == NULL) status = weft_op_segment_create(&s->segment);
   if (status == NULL && (spec->isolate || s->cluster.cache != NULL)) {
-    weft_str_t task = s->cluster.task != NULL ? weft_str(s->cluster.task) : weft_device_task_part(shared->all[0]->name);
+    weft_str_t task =
+        s->cluster.task != NULL ? weft_str(s->cluster.task) : weft_device_task_part(shared->all[0]->name);
     status = weft_devices_rename(shared, task, spec->isolate, &s->own_devices);
     s->devices = &s->own_devices;
   }
@@ -86,7 +90,8 @@ static void take_devices_from_names(weft_graph_t *g, const weft_devices_t *devic
   }
 }
 
-weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph_t *graph, weft_str_t *out_handle) {
+weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph_t *graph,
+                                            weft_str_t *out_handle) {
   weft_registered_graph_t *g = weft_calloc(1, sizeof *g);
   if (g == NULL) {
     weft_graph_destroy(graph);
@@ -96,8 +101,11 @@ weft_status_t *weft_worker_session_register(weft_worker_session_t *s, weft_graph
   atomic_init(&g->last_run_ns, INT64_MAX);
   g->graph = graph;
   take_devices_from_names(graph, s->devices);
-  weft_plan_options_t options = {.device = s->devices->all[0], .devices = s->devices->all,
-                                 .num_devices = s->devices->n, .segment = s->segment, .session = s->handle};
+  weft_plan_options_t options = {.device = s->devices->all[0],
+                                 .devices = s->devices->all,
+                                 .num_devices = s->devices->n,
+                                 .segment = s->segment,
+                                 .session = s->handle};
   weft_status_t *status = weft_plan_create(graph, &options, &g->plan);
   weft_strbuf_t handle = WEFT_STRBUF_INIT;
   char *text = NULL;
@@ -129,7 +137,8 @@ weft_status_t *weft_worker_session_deregister(weft_worker_session_t *s, weft_str
   return NULL;
 }
 
-weft_status_t *weft_worker_session_find(weft_worker_session_t *s, weft_str_t handle, weft_registered_graph_t **out) {
+weft_status_t *weft_worker_session_find(weft_worker_session_t *s, weft_str_t handle,
+                                        weft_registered_graph_t **out) {
   weft_mutex_lock(&s->mu);
   weft_registered_graph_t *g = weft_map_get(&s->graphs, handle);
   if (g != NULL) atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);

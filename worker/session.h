@@ -1,4 +1,5 @@
-/* worker/session.h - what a worker keeps for one session: its graphs, its kernels' state, perhaps resources of its own.
+/* worker/session.h - what a worker keeps for one session: its graphs, its kernels' state, perhaps resources
+ * of its own.
  *
  * Locking: a session's `mu` guards its graph table and is a leaf.
  */
@@ -24,21 +25,24 @@ typedef struct weft_worker_session { /* Thread-safe. Refcounted. */
   weft_str_t master_task; /* owned */
   int64_t master_incarnation;
   weft_op_segment_t *segment;
-  weft_session_cluster_t cluster;     /* empty: the worker's own */
-  const weft_devices_t *devices;      /* the worker's, or own_devices */
-  weft_devices_t own_devices;         /* of an isolated session, or one with a cluster of its own */
+  weft_session_cluster_t cluster; /* empty: the worker's own */
+  const weft_devices_t *devices;  /* the worker's, or own_devices */
+  weft_devices_t own_devices;     /* of an isolated session, or one with a cluster of its own */
   weft_mutex_t mu;
   weft_map_t graphs;   /* guarded by mu: handle -> weft_registered_graph_t (one reference) */
   uint64_t next_graph; /* guarded by mu */
-  /* Called when all of the session is gone, its resources included; set before others see it. `handle` is lent. */
+  /* Called when all of the session is gone, its resources included; set before others see it. `handle` is
+   * lent. */
   void (*ended)(void *arg, weft_str_t handle);
   void *ended_arg;
 } weft_worker_session_t;
 
-/* `shared` are the worker's devices; an isolated session gets some of its own with resources of their own, and one with a
- * cluster of its own (`cluster`; consumed) some that are named as the task is there. */
-WEFT_MUST_CHECK weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec, const weft_devices_t *shared,
-                                                          weft_session_cluster_t *cluster, weft_worker_session_t **out);
+/* `shared` are the worker's devices; an isolated session gets some of its own with resources of their own,
+ * and one with a cluster of its own (`cluster`; consumed) some that are named as the task is there. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_session_create(const weft_worker_session_spec_t *spec,
+                                                          const weft_devices_t *shared,
+                                                          weft_session_cluster_t *cluster,
+                                                          weft_worker_session_t **out);
 weft_worker_session_t *weft_worker_session_retain(weft_worker_session_t *s);
 void weft_worker_session_release(weft_worker_session_t *s); /* NULL is fine */
 
@@ -49,6 +53,6 @@ WEFT_MUST_CHECK weft_status_t *weft_worker_session_register(weft_worker_session_
 WEFT_MUST_CHECK weft_status_t *weft_worker_session_deregister(weft_worker_session_t *s, weft_str_t handle);
 WEFT_MUST_CHECK weft_status_t *weft_worker_session_find(weft_worker_session_t *s, weft_str_t handle,
                                                         weft_registered_graph_t **out); /* retained */
-void weft_registered_graph_release(weft_registered_graph_t *g); /* NULL is fine */
+void weft_registered_graph_release(weft_registered_graph_t *g);                         /* NULL is fine */
 
 #endif /* WEFT_WORKER_SESSION_H_ */

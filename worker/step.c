@@ -18,7 +18,8 @@ static weft_status_t *step_create(weft_step_table_t *t, int64_t id, weft_worker_
   weft_status_t *status = weft_remote_rendezvous_create(t->task, id, t->fetch, t->fetch_arg, &s->rendezvous);
   if (status == NULL) status = weft_step_container_create(&s->container);
   s->canceller = weft_canceller_create(NULL);
-  if (status == NULL && s->canceller == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step %" PRId64, id);
+  if (status == NULL && s->canceller == NULL)
+    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step %" PRId64, id);
   if (status != NULL) {
     weft_worker_step_release(s);
     return status;
@@ -42,7 +43,8 @@ static weft_worker_step_t *retain(weft_worker_step_t *s) {
   return s;
 }
 
-void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_fetch_remote_fn *fetch, void *fetch_arg) {
+void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_fetch_remote_fn *fetch,
+                          void *fetch_arg) {
   *t = (weft_step_table_t){.task = task, .fetch = fetch, .fetch_arg = fetch_arg};
   weft_mutex_init(&t->mu);
 }
@@ -70,7 +72,8 @@ weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id, weft_worker
   weft_status_t *status = NULL;
   weft_mutex_lock(&t->mu);
   s = retain(weft_map_get_u64(&t->steps, (uint64_t)id)); /* another thread may have been faster */
-  if (s == NULL && t->stopped) status = WEFT_ERROR(UNAVAILABLE, "The task %.*s was shut down", WEFT_STR_ARGS(t->task));
+  if (s == NULL && t->stopped)
+    status = WEFT_ERROR(UNAVAILABLE, "The task %.*s was shut down", WEFT_STR_ARGS(t->task));
   if (s == NULL && status == NULL) {
     status = weft_map_put_u64(&t->steps, (uint64_t)id, mine, NULL);
     if (status == NULL) {
@@ -85,7 +88,8 @@ weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id, weft_worker
 }
 
 weft_status_t *weft_worker_step_move(weft_worker_step_t *s, weft_str_t task, weft_worker_cache_t *cache) {
-  weft_mutex_lock(&s->mu); /* pieces of a partial run may come at once: none goes on before the step has moved */
+  weft_mutex_lock(
+      &s->mu); /* pieces of a partial run may come at once: none goes on before the step has moved */
   weft_status_t *status = s->is_moved ? NULL : weft_remote_rendezvous_move(s->rendezvous, task, cache);
   if (status == NULL) s->is_moved = true;
   weft_mutex_unlock(&s->mu);
@@ -107,7 +111,9 @@ void weft_step_table_cleanup(weft_step_table_t *t, int64_t id) {
   weft_mutex_lock(&t->mu);
   weft_worker_step_t *s = weft_map_remove_u64(&t->steps, (uint64_t)id);
   weft_mutex_unlock(&t->mu);
-  if (s != NULL) finish(s, weft_status_mark_derived(WEFT_ERROR(ABORTED, "Cleanup %" PRId64, id))); /* receives that fail by it are not the cause */
+  if (s != NULL)
+    finish(s, weft_status_mark_derived(WEFT_ERROR(ABORTED, "Cleanup %" PRId64,
+                                                  id))); /* receives that fail by it are not the cause */
 }
 
 size_t weft_step_table_count(weft_step_table_t *t) {
@@ -139,7 +145,8 @@ void weft_step_table_stop(weft_step_table_t *t) {
     weft_map_remove_u64(&t->steps, (uint64_t)s->id);
     weft_mutex_unlock(&t->mu);
     weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "The task %.*s was shut down", WEFT_STR_ARGS(t->task));
-    weft_rendezvous_abort(s->rendezvous, why); /* first: peers are told why, not that the step was cancelled */
+    weft_rendezvous_abort(s->rendezvous,
+                          why); /* first: peers are told why, not that the step was cancelled */
     weft_canceller_cancel(s->canceller);
     finish(s, why);
     weft_mutex_lock(&t->mu);

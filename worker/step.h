@@ -25,8 +25,8 @@ struct weft_worker_step { /* Thread-safe. Refcounted. */
   weft_rendezvous_t *rendezvous;
   weft_canceller_t *canceller; /* of everything in the step */
   weft_step_container_t *container;
-  atomic_bool was_run;       /* a RunGraph came: CleanupGraph will follow */
-  atomic_int waiting_peers;  /* RecvTensor calls in progress */
+  atomic_bool was_run;      /* a RunGraph came: CleanupGraph will follow */
+  atomic_int waiting_peers; /* RecvTensor calls in progress */
   weft_mutex_t mu;
   bool is_moved;               /* guarded by mu: see weft_worker_step_move */
   weft_partial_run_t *partial; /* guarded by mu; owned; NULL unless a partial run goes on */
@@ -34,20 +34,24 @@ struct weft_worker_step { /* Thread-safe. Refcounted. */
 
 typedef struct weft_step_table { /* Thread-safe. */
   weft_mutex_t mu;
-  weft_map_t steps;  /* guarded by mu: id -> weft_worker_step_t (one reference) */
-  bool stopped;      /* guarded by mu */
-  weft_str_t task;   /* borrowed from the worker */
+  weft_map_t steps; /* guarded by mu: id -> weft_worker_step_t (one reference) */
+  bool stopped;     /* guarded by mu */
+  weft_str_t task;  /* borrowed from the worker */
   weft_fetch_remote_fn *fetch;
   void *fetch_arg;
 } weft_step_table_t;
 
-void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_fetch_remote_fn *fetch, void *fetch_arg);
+void weft_step_table_init(weft_step_table_t *t, weft_str_t task, weft_fetch_remote_fn *fetch,
+                          void *fetch_arg);
 void weft_step_table_deinit(weft_step_table_t *t); /* all steps must have been cleaned up */
 /* Finds or makes the step; *out is retained. Errors: RESOURCE_EXHAUSTED; UNAVAILABLE after a stop. */
-WEFT_MUST_CHECK weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id, weft_worker_step_t **out);
-/* The step runs for a session with a cluster of its own: from now on the step is the task `task`'s, and fetches from
- * the tasks that `cache` (borrowed) knows. Call it before anything runs; again is fine. Errors: RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_worker_step_move(weft_worker_step_t *s, weft_str_t task, weft_worker_cache_t *cache);
+WEFT_MUST_CHECK weft_status_t *weft_step_table_get(weft_step_table_t *t, int64_t id,
+                                                   weft_worker_step_t **out);
+/* The step runs for a session with a cluster of its own: from now on the step is the task `task`'s, and
+ * fetches from the tasks that `cache` (borrowed) knows. Call it before anything runs; again is fine. Errors:
+ * RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_worker_step_move(weft_worker_step_t *s, weft_str_t task,
+                                                     weft_worker_cache_t *cache);
 /* NULL if unknown; else retained. */
 weft_worker_step_t *weft_step_table_find(weft_step_table_t *t, int64_t id);
 void weft_step_table_cleanup(weft_step_table_t *t, int64_t id);

@@ -41,7 +41,9 @@ static void put_output(weft_strbuf_t *out, const weft_node_stats_t *s) {
 }
 
 /* Transfers are recorded where they are made (worker/transfer_log.h). */
-static bool is_transfer(const weft_kernel_node_t *n) { return (n->op->flags & (WEFT_OP_SEND | WEFT_OP_RECV)) != 0; }
+static bool is_transfer(const weft_kernel_node_t *n) {
+  return (n->op->flags & (WEFT_OP_SEND | WEFT_OP_RECV)) != 0;
+}
 
 /* AllocatorMemoryUsed: what the output took. */
 static void put_memory(weft_strbuf_t *out, const weft_node_stats_t *s) {
@@ -51,8 +53,8 @@ static void put_memory(weft_strbuf_t *out, const weft_node_stats_t *s) {
   weft_wire_end(out, memory);
 }
 
-/* What the device's tensors take by now, and took at most, by what they are for: told once, with the first node. Names are
- * "account/param", ...; field 4 what is in use, 3 the most so far. */
+/* What the device's tensors take by now, and took at most, by what they are for: told once, with the first
+ * node. Names are "account/param", ...; field 4 what is in use, 3 the most so far. */
 static void put_accounts(weft_strbuf_t *out, const weft_device_t *d) {
   for (int tag = 0; d->memory != NULL && tag < WEFT_NUM_MEMORY_TAGS; tag++) {
     int64_t most = weft_memory_high_water(d->memory, (weft_memory_tag_t)tag, false);
@@ -67,7 +69,8 @@ static void put_accounts(weft_strbuf_t *out, const weft_device_t *d) {
   }
 }
 
-static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_stats_t *s, int64_t wall_offset_ns, bool is_first) {
+static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_stats_t *s,
+                     int64_t wall_offset_ns, bool is_first) {
   int64_t scheduled = s->scheduled_ns + wall_offset_ns, start = s->start_ns + wall_offset_ns;
   int64_t took = s->end_ns - s->start_ns;
   size_t node = weft_wire_begin(out, 2);
@@ -88,7 +91,8 @@ static void put_node(weft_strbuf_t *out, const weft_graph_t *g, const weft_node_
   weft_wire_end(out, node);
 }
 
-static void put_device(weft_strbuf_t *out, const weft_device_t *d, const weft_graph_t *g, const weft_step_recorder_t *r) {
+static void put_device(weft_strbuf_t *out, const weft_device_t *d, const weft_graph_t *g,
+                       const weft_step_recorder_t *r) {
   int64_t wall_offset_ns = weft_clock_micros() * 1000 - weft_clock_ns();
   size_t stats = weft_wire_begin(out, 1);
   weft_wire_put_bytes(out, 1, d->name);
@@ -102,11 +106,12 @@ static void put_device(weft_strbuf_t *out, const weft_device_t *d, const weft_gr
   weft_wire_end(out, stats);
 }
 
-weft_status_t *weft_step_stats_encode(const weft_devices_t *devices, const weft_graph_t *g, const weft_step_recorder_t *r,
-                                      weft_strbuf_t *out) {
+weft_status_t *weft_step_stats_encode(const weft_devices_t *devices, const weft_graph_t *g,
+                                      const weft_step_recorder_t *r, weft_strbuf_t *out) {
   for (int d = 0; d < devices->n; d++) {
     bool did_something = devices->n == 1;
-    for (size_t i = 0; i < r->count && !did_something; i++) did_something = r->stats[i].node->device == devices->all[d];
+    for (size_t i = 0; i < r->count && !did_something; i++)
+      did_something = r->stats[i].node->device == devices->all[d];
     if (did_something) put_device(out, devices->all[d], g, r);
   }
   return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step statistics") : NULL;

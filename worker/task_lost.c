@@ -16,7 +16,8 @@ void weft_worker_task_lost(weft_worker_t *w, weft_str_t task, const weft_status_
   if (sessions == NULL) return; /* their waits last until the steps are cancelled */
   weft_mutex_lock(&w->mu);
   weft_map_entry_t e;
-  for (size_t at = 0; i < n && weft_map_next(&w->sessions, &at, &e);) sessions[i++] = weft_worker_session_retain(e.value);
+  for (size_t at = 0; i < n && weft_map_next(&w->sessions, &at, &e);)
+    sessions[i++] = weft_worker_session_retain(e.value);
   weft_mutex_unlock(&w->mu);
   for (size_t k = 0; k < i; k++) {
     tell_resources(&sessions[k]->own_devices, task);

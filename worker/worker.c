@@ -74,7 +74,8 @@ void weft_worker_destroy(weft_worker_t *w) {
   if (w == NULL) return;
   weft_worker_stop(w);
   weft_mutex_lock(&w->mu);
-  while (w->runs > 0) weft_cond_wait(&w->idle, &w->mu); /* woken by weft_worker_end_run; the steps are cancelled */
+  while (w->runs > 0)
+    weft_cond_wait(&w->idle, &w->mu); /* woken by weft_worker_end_run; the steps are cancelled */
   weft_mutex_unlock(&w->mu);
   weft_negotiators_destroy(w->negotiators);
   weft_collectives_destroy(w->collectives);
@@ -142,9 +143,10 @@ weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_str_t handle, wef
   if (s == NULL) {
     char since[WEFT_CLOCK_TEXT];
     weft_clock_print(w->started_micros, since);
-    return weft_status_mark_restarted(
-        WEFT_ERROR(ABORTED, "Session handle is not found: %.*s. Possibly this worker (\"%.*s\") just restarted. It has run since %s.",
-                   WEFT_STR_ARGS(handle), WEFT_STR_ARGS(w->task), since));
+    return weft_status_mark_restarted(WEFT_ERROR(ABORTED,
+                                                 "Session handle is not found: %.*s. Possibly this worker "
+                                                 "(\"%.*s\") just restarted. It has run since %s.",
+                                                 WEFT_STR_ARGS(handle), WEFT_STR_ARGS(w->task), since));
   }
   *out = s;
   return NULL;

@@ -26,7 +26,8 @@ typedef struct weft_device_list { /* deep copy, owned; free with weft_device_lis
   int num_remote; /* of ListDevices without a session: so many at the end are not the master's own */
 } weft_device_list_t;
 void weft_device_list_deinit(weft_device_list_t *l);
-WEFT_MUST_CHECK weft_status_t *weft_device_list_add(weft_device_list_t *l, const weft_device_attributes_t *d); /* copies */
+WEFT_MUST_CHECK weft_status_t *weft_device_list_add(weft_device_list_t *l,
+                                                    const weft_device_attributes_t *d); /* copies */
 
 typedef struct weft_named_tensor {
   weft_str_t name;
@@ -34,11 +35,11 @@ typedef struct weft_named_tensor {
 } weft_named_tensor_t;
 
 typedef struct weft_worker_session_spec {
-  weft_str_t session;       /* handle */
-  bool isolate;             /* isolate_session_state: the session gets resources of its own */
+  weft_str_t session; /* handle */
+  bool isolate;       /* isolate_session_state: the session gets resources of its own */
   weft_str_t master_task;
   int64_t master_incarnation;
-  weft_str_t server_def;    /* serialized ServerDef; empty: the worker's own configuration */
+  weft_str_t server_def; /* serialized ServerDef; empty: the worker's own configuration */
 } weft_worker_session_spec_t;
 
 typedef struct weft_run_graph {
@@ -53,9 +54,9 @@ typedef struct weft_run_graph {
 } weft_run_graph_t;
 
 typedef struct weft_run_graph_result {
-  weft_tensor_t **recvs;   /* num_recvs references, in recv_keys' order; owned by the callee, array lent */
+  weft_tensor_t **recvs; /* num_recvs references, in recv_keys' order; owned by the callee, array lent */
   int num_recvs;
-  weft_str_t step_stats;   /* serialized StepStats or empty; lent */
+  weft_str_t step_stats;              /* serialized StepStats or empty; lent */
   const weft_str_t *partition_graphs; /* serialized GraphDefs; lent */
   int num_partition_graphs;
 } weft_run_graph_result_t;
@@ -64,34 +65,44 @@ typedef struct weft_run_graph_result {
 typedef void weft_done_fn(void *arg, weft_status_t *status);
 typedef void weft_devices_fn(void *arg, weft_status_t *status, const weft_device_list_t *devices); /* lent */
 typedef void weft_text_fn(void *arg, weft_status_t *status, weft_str_t text);                      /* lent */
-typedef void weft_run_graph_fn(void *arg, weft_status_t *status, weft_run_graph_result_t *result); /* result NULL on failure */
+typedef void weft_run_graph_fn(void *arg, weft_status_t *status,
+                               weft_run_graph_result_t *result); /* result NULL on failure */
 
 typedef struct weft_worker_client weft_worker_client_t; /* Thread-safe. Refcounted. */
 typedef struct weft_worker_client_ops {
-  void (*get_status)(weft_worker_client_t *w, weft_canceller_t *canceller, weft_devices_fn *fn, void *arg); /* waits for the worker to come up */
-  void (*create_session)(weft_worker_client_t *w, const weft_worker_session_spec_t *spec, weft_done_fn *fn, void *arg);
-  void (*delete_session)(weft_worker_client_t *w, weft_str_t session, weft_done_fn *fn, void *arg); /* 10 s at most */
+  void (*get_status)(weft_worker_client_t *w, weft_canceller_t *canceller, weft_devices_fn *fn,
+                     void *arg); /* waits for the worker to come up */
+  void (*create_session)(weft_worker_client_t *w, const weft_worker_session_spec_t *spec, weft_done_fn *fn,
+                         void *arg);
+  void (*delete_session)(weft_worker_client_t *w, weft_str_t session, weft_done_fn *fn,
+                         void *arg); /* 10 s at most */
   /* Gives the worker a partition; fn gets its graph handle. `graph` (consumed) has devices assigned. */
-  void (*register_graph)(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn, void *arg);
-  void (*deregister_graph)(weft_worker_client_t *w, weft_str_t session, weft_str_t graph_handle, weft_done_fn *fn, void *arg);
+  void (*register_graph)(weft_worker_client_t *w, weft_str_t session, weft_graph_t *graph, weft_text_fn *fn,
+                         void *arg);
+  void (*deregister_graph)(weft_worker_client_t *w, weft_str_t session, weft_str_t graph_handle,
+                           weft_done_fn *fn, void *arg);
   void (*run_graph)(weft_worker_client_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
                     weft_run_graph_fn *fn, void *arg);
   void (*cleanup_graph)(weft_worker_client_t *w, int64_t step_id, weft_done_fn *fn, void *arg);
-  void (*cleanup_all)(weft_worker_client_t *w, const weft_str_t *containers, int n, weft_done_fn *fn, void *arg);
+  void (*cleanup_all)(weft_worker_client_t *w, const weft_str_t *containers, int n, weft_done_fn *fn,
+                      void *arg);
   void (*recv_tensor)(weft_worker_client_t *w, int64_t step_id, weft_key_t key, weft_canceller_t *canceller,
                       weft_recv_fn *fn, void *arg);
   /* Logging and Tracing: `request` and the answer are serialized messages. */
   void (*logging)(weft_worker_client_t *w, weft_str_t request, weft_text_fn *fn, void *arg);
   /* The bytes that the worker offers under a key for a collective; fetched once. */
-  void (*recv_buf)(weft_worker_client_t *w, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn, void *arg);
+  void (*recv_buf)(weft_worker_client_t *w, const weft_buf_request_t *r, weft_canceller_t *canceller,
+                   weft_buf_fn *fn, void *arg);
   /* Of a group's leader: waits until all members have come. */
   void (*complete_group)(weft_worker_client_t *w, const weft_group_request_t *r, weft_canceller_t *canceller,
                          weft_group_fn *fn, void *arg);
-  void (*complete_instance)(weft_worker_client_t *w, const weft_instance_request_t *r, weft_canceller_t *canceller,
-                            weft_instance_fn *fn, void *arg);
+  void (*complete_instance)(weft_worker_client_t *w, const weft_instance_request_t *r,
+                            weft_canceller_t *canceller, weft_instance_fn *fn, void *arg);
   /* Of the cluster's leader: the ids of the next steps of these collective graphs. */
-  void (*get_step_sequence)(weft_worker_client_t *w, const int64_t *graph_keys, int n, weft_step_ids_fn *fn, void *arg);
-  /* A step of a collective graph is over: the leader's own worker counts on. Of other workers: nothing happens. */
+  void (*get_step_sequence)(weft_worker_client_t *w, const int64_t *graph_keys, int n, weft_step_ids_fn *fn,
+                            void *arg);
+  /* A step of a collective graph is over: the leader's own worker counts on. Of other workers: nothing
+   * happens. */
   void (*retire_step)(weft_worker_client_t *w, int64_t graph_key, int64_t step_id);
   void (*destroy)(weft_worker_client_t *w);
 } weft_worker_client_ops_t;
@@ -100,9 +111,11 @@ struct weft_worker_client {
   const weft_worker_client_ops_t *ops;
   atomic_int refs;
   weft_str_t task; /* "/job:worker/replica:0/task:0"; owned by the implementation */
-  weft_transfer_log_t *transfers; /* borrowed: who fetches over a network tells it here; may be NULL; set before use */
-  struct weft_link_counters *counters; /* the same for bytes and messages by link; collectives/link_counters.h */
-  weft_str_t seen_from;                /* borrowed: the task that fetches, for the counters */
+  weft_transfer_log_t
+      *transfers; /* borrowed: who fetches over a network tells it here; may be NULL; set before use */
+  struct weft_link_counters
+      *counters;        /* the same for bytes and messages by link; collectives/link_counters.h */
+  weft_str_t seen_from; /* borrowed: the task that fetches, for the counters */
 };
 weft_worker_client_t *weft_worker_client_retain(weft_worker_client_t *w);
 void weft_worker_client_release(weft_worker_client_t *w); /* NULL is fine */
@@ -114,7 +127,8 @@ struct weft_worker_cache {
   weft_worker_client_t *(*find)(weft_worker_cache_t *c, weft_str_t task);
   /* All tasks of the cluster, "/job:x/replica:0/task:n", in order of job then task; lent, constant. */
   const weft_str_t *(*tasks)(weft_worker_cache_t *c, int *out_n);
-  /* UNAVAILABLE, owned, if the task is known to be lost; else NULL. A NULL function: losses are not known here. */
+  /* UNAVAILABLE, owned, if the task is known to be lost; else NULL. A NULL function: losses are not known
+   * here. */
   weft_status_t *(*lost)(weft_worker_cache_t *c, weft_str_t task);
   void (*destroy)(weft_worker_cache_t *c);
 };

@@ -134,7 +134,8 @@ static const weft_field_t complete_group[] = {
     {1001, WEFT_FIELD_I64, "rank", offsetof(weft_complete_group_msg_t, rank_plus_1)},
     {1002, WEFT_FIELD_I64, "timeout_ms", offsetof(weft_complete_group_msg_t, timeout_ms)},
 };
-const weft_message_type_t weft_complete_group_type = WEFT_MESSAGE_TYPE("CompleteGroupRequest", complete_group);
+const weft_message_type_t weft_complete_group_type =
+    WEFT_MESSAGE_TYPE("CompleteGroupRequest", complete_group);
 
 static const weft_field_t complete_group_response[] = {
     {1, WEFT_FIELD_I64, "group_key", offsetof(weft_complete_group_response_msg_t, group_key)},
@@ -172,7 +173,8 @@ static const weft_field_t complete_instance[] = {
     {1007, WEFT_FIELD_FIXED64, "details", offsetof(weft_complete_instance_msg_t, details)},
     {1008, WEFT_FIELD_I64, "timeout_ms", offsetof(weft_complete_instance_msg_t, timeout_ms)},
 };
-const weft_message_type_t weft_complete_instance_type = WEFT_MESSAGE_TYPE("CompleteInstanceRequest", complete_instance);
+const weft_message_type_t weft_complete_instance_type =
+    WEFT_MESSAGE_TYPE("CompleteInstanceRequest", complete_instance);
 
 static const weft_field_t complete_instance_response[] = {
     {1, WEFT_FIELD_I64, "instance_key", offsetof(weft_complete_instance_response_msg_t, instance_key)},
@@ -184,7 +186,8 @@ const weft_message_type_t weft_complete_instance_response_type =
 static const weft_field_t get_step_sequence[] = {
     {1, WEFT_FIELD_I64S, "graph_key", offsetof(weft_get_step_sequence_msg_t, graph_keys)},
 };
-const weft_message_type_t weft_get_step_sequence_type = WEFT_MESSAGE_TYPE("GetStepSequenceRequest", get_step_sequence);
+const weft_message_type_t weft_get_step_sequence_type =
+    WEFT_MESSAGE_TYPE("GetStepSequenceRequest", get_step_sequence);
 
 static const weft_field_t step_sequence[] = {
     {1, WEFT_FIELD_I64, "graph_key", offsetof(weft_step_sequence_msg_t, graph_key)},

@@ -116,7 +116,7 @@ extern const weft_message_type_t weft_complete_group_type;
 typedef struct weft_complete_group_response_msg {
   int64_t group_key, group_size, num_tasks;
   weft_str_t device_type, communicator_key;
-  weft_texts_t devices;                                         /* DeviceAttributes, by rank */
+  weft_texts_t devices;                                        /* DeviceAttributes, by rank */
   uint64_t near_alpha_s, near_byte_s, far_alpha_s, far_byte_s; /* bits of doubles */
 } weft_complete_group_response_msg_t;
 extern const weft_message_type_t weft_complete_group_response_type;

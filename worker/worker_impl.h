@@ -6,8 +6,8 @@
 #ifndef WEFT_WORKER_WORKER_IMPL_H_
 #define WEFT_WORKER_WORKER_IMPL_H_
 
-#include "collectives/remote/remote_transport.h"
 #include "collectives/negotiated/negotiators.h"
+#include "collectives/remote/remote_transport.h"
 #include "collectives/remote/step_sequence.h"
 #include "worker/session.h"
 #include "worker/step.h"
@@ -22,30 +22,33 @@ struct weft_worker {
   weft_transfer_log_t *transfers;
   weft_negotiators_t *negotiators;
   weft_step_sequence_t *sequence;
-  weft_str_t leader;              /* of groups: lent by the cache, or `task` */
-  weft_transport_t *transport;    /* of collectives */
+  weft_str_t leader;           /* of groups: lent by the cache, or `task` */
+  weft_transport_t *transport; /* of collectives */
   weft_collectives_t *collectives;
   weft_step_table_t steps;
   weft_mutex_t mu;
-  weft_cond_t idle;               /* signalled when runs falls to 0 */
-  weft_map_t sessions;            /* guarded by mu: handle -> weft_worker_session_t (one reference) */
-  weft_worker_session_t *legacy;  /* for graphs registered without a worker session; constant */
-  int runs;                       /* guarded by mu: RunGraph calls in progress */
-  bool stopped;                   /* guarded by mu */
+  weft_cond_t idle;              /* signalled when runs falls to 0 */
+  weft_map_t sessions;           /* guarded by mu: handle -> weft_worker_session_t (one reference) */
+  weft_worker_session_t *legacy; /* for graphs registered without a worker session; constant */
+  int runs;                      /* guarded by mu: RunGraph calls in progress */
+  bool stopped;                  /* guarded by mu */
   int64_t started_micros;
 };
 
 /* *out is retained. Errors: ABORTED for an unknown handle, as TensorFlow says it. */
-WEFT_MUST_CHECK weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_str_t handle, weft_worker_session_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_worker_find_session(weft_worker_t *w, weft_str_t handle,
+                                                        weft_worker_session_t **out);
 /* One more run; false once the worker stops. */
 bool weft_worker_begin_run(weft_worker_t *w);
 void weft_worker_also_run(weft_worker_t *w); /* one more, for somebody who holds one */
 void weft_worker_end_run(weft_worker_t *w);
-/* Consumes what a run ended with. If that is an echo of the worker's own stop, returns the cause: the task was shut down. */
+/* Consumes what a run ended with. If that is an echo of the worker's own stop, returns the cause: the task
+ * was shut down. */
 WEFT_MUST_CHECK weft_status_t *weft_worker_blame_stop(weft_worker_t *w, weft_status_t *s);
 
 /* worker/collectives.c: makes transport and collectives, with calls to the cluster's other tasks. */
-WEFT_MUST_CHECK weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leader, bool only_rpc);
+WEFT_MUST_CHECK weft_status_t *weft_worker_create_collectives(weft_worker_t *w, weft_str_t leader,
+                                                              bool only_rpc);
 
 /* worker/run_graph.c */
 void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_canceller_t *canceller,
@@ -53,10 +56,11 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
 
 /* worker/partial_run.c: one RunGraph of a partial run. Consumes session, graph and step. */
 void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, weft_registered_graph_t *graph,
-                             weft_worker_step_t *step, const weft_run_graph_t *run, weft_canceller_t *canceller,
-                             weft_run_graph_fn *fn, void *arg);
+                             weft_worker_step_t *step, const weft_run_graph_t *run,
+                             weft_canceller_t *canceller, weft_run_graph_fn *fn, void *arg);
 
-/* worker/step_stats.c: serialized StepStats of the devices that did something; `g` tells the inputs' names. */
+/* worker/step_stats.c: serialized StepStats of the devices that did something; `g` tells the inputs' names.
+ */
 WEFT_MUST_CHECK weft_status_t *weft_step_stats_encode(const weft_devices_t *devices, const weft_graph_t *g,
                                                       const weft_step_recorder_t *r, weft_strbuf_t *out);
 
@@ -66,11 +70,13 @@ typedef struct weft_partition_graphs {
   weft_str_t *defs; /* n; in `arena` */
   int n;
 } weft_partition_graphs_t;
-WEFT_MUST_CHECK weft_status_t *weft_partition_graphs_export(const weft_devices_t *devices, const weft_graph_t *g,
+WEFT_MUST_CHECK weft_status_t *weft_partition_graphs_export(const weft_devices_t *devices,
+                                                            const weft_graph_t *g,
                                                             weft_partition_graphs_t *out);
 void weft_partition_graphs_deinit(weft_partition_graphs_t *p);
 
 /* Receives the tensor of one fetch, words failures as TensorFlow's GraphMgr does. */
-WEFT_MUST_CHECK weft_status_t *weft_fetch_failure(int64_t step_id, weft_str_t key, weft_status_t *cause, bool is_dead);
+WEFT_MUST_CHECK weft_status_t *weft_fetch_failure(int64_t step_id, weft_str_t key, weft_status_t *cause,
+                                                  bool is_dead);
 
 #endif /* WEFT_WORKER_WORKER_IMPL_H_ */

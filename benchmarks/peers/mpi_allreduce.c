@@ -1,7 +1,7 @@
 /* benchmarks/peers/mpi_allreduce.c - seconds of Open MPI's all-reduce, for benchmarks/compare_collectives.
  *
- * Usage: mpirun -n N mpi_allreduce COUNT ROUNDS. Rank 0 prints one line: the seconds of each round, in place, over
- * floats; before each round there is a barrier. Sums are checked.
+ * Usage: mpirun -n N mpi_allreduce COUNT ROUNDS. Rank 0 prints one line: the seconds of each round, in place,
+ * over floats; before each round there is a barrier. Sums are checked.
  */
 #include <mpi.h>
 #include <stdio.h>

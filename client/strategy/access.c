@@ -1,4 +1,5 @@
-/* client/strategy/access.c - reading and writing variables, as the context wants it: the table of weft/strategy.h. */
+/* client/strategy/access.c - reading and writing variables, as the context wants it: the table of
+ * weft/strategy.h. */
 #include "base/alloc.h"
 #include "client/status.h"
 #include "client/strategy/scope.h"
@@ -11,12 +12,15 @@ typedef struct access {
   WEFT_Variable *v;
 } access_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the use of a variable"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the use of a variable");
+}
 
 static weft_status_t *begin(TF_Graph *g, WEFT_Variable *v, access_t *out) {
   *out = (access_t){.graph = g, .v = v};
   if (v == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "the variable is NULL");
-  if (v->graph != g) return WEFT_ERROR(INVALID_ARGUMENT, "variable '%.*s' is another graph's", WEFT_STR_ARGS(v->name));
+  if (v->graph != g)
+    return WEFT_ERROR(INVALID_ARGUMENT, "variable '%.*s' is another graph's", WEFT_STR_ARGS(v->name));
   return weft_scope_of(g, &out->scope);
 }
 
@@ -45,7 +49,10 @@ static weft_str_t device_of(const access_t *a, int i) {
 
 static weft_status_t *read_one(const access_t *a, int i, TF_Output *out) {
   weft_adding_t b;
-  weft_adding_begin(&b, a->graph, a->v->kind == WEFT_VARIABLE_PARTS || a->v->kind == WEFT_VARIABLE_PLAIN ? a->v->components[i].device : device_of(a, i));
+  weft_adding_begin(&b, a->graph,
+                    a->v->kind == WEFT_VARIABLE_PARTS || a->v->kind == WEFT_VARIABLE_PLAIN
+                        ? a->v->components[i].device
+                        : device_of(a, i));
   weft_output_t value = emit_read(a, &b, i);
   weft_status_t *s = weft_adding_end(&b);
   if (s == NULL) *out = weft_adding_output(&b, value);
@@ -76,8 +83,11 @@ static weft_status_t *read_aggregated(const access_t *a, TF_Output *out) {
   int n = a->v->num_components;
   if (a->v->aggregation == WEFT_AGGREGATION_ONLY_FIRST_REPLICA || n == 1) return read_one(a, 0, out);
   if (a->v->aggregation == WEFT_AGGREGATION_NONE) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "variable '%.*s' has a value per replica and no aggregation, so there is no one value outside of replicas: "
-                      "give it an aggregation, or read it inside a replica's function", WEFT_STR_ARGS(a->v->name));
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "variable '%.*s' has a value per replica and no aggregation, so there is no one value "
+                      "outside of replicas: "
+                      "give it an aggregation, or read it inside a replica's function",
+                      WEFT_STR_ARGS(a->v->name));
   }
   TF_Output *reads = weft_calloc((size_t)n, sizeof *reads);
   weft_status_t *s = reads == NULL ? no_memory() : NULL;
@@ -115,7 +125,8 @@ static weft_node_t *emit_write(const access_t *a, weft_adding_t *b, how_t how, i
 
 static weft_status_t *write_one(const access_t *a, how_t how, int i, TF_Output value, TF_Operation **out) {
   weft_adding_t b;
-  weft_adding_begin(&b, a->graph, a->v->kind == WEFT_VARIABLE_PLAIN ? a->v->components[i].device : device_of(a, i));
+  weft_adding_begin(&b, a->graph,
+                    a->v->kind == WEFT_VARIABLE_PLAIN ? a->v->components[i].device : device_of(a, i));
   weft_node_t *write = emit_write(a, &b, how, i, weft_client_output(value));
   weft_status_t *s = weft_adding_end(&b);
   if (s == NULL) *out = weft_adding_operation(&b, write);
@@ -123,7 +134,8 @@ static weft_status_t *write_one(const access_t *a, how_t how, int i, TF_Output v
 }
 
 /* values[i] goes to copy i; with n 1 the same to all, or, if `first_only`, zeros to the others. */
-static weft_status_t *write_copies(const access_t *a, how_t how, const TF_Output *values, int n, bool first_only, TF_Operation **out) {
+static weft_status_t *write_copies(const access_t *a, how_t how, const TF_Output *values, int n,
+                                   bool first_only, TF_Operation **out) {
   weft_adding_t b;
   weft_adding_begin(&b, a->graph, WEFT_STR(""));
   weft_node_t *all = weft_emit_noop(&b.e, NULL, 0, NAMED(a, "written"));
@@ -138,7 +150,8 @@ static weft_status_t *write_copies(const access_t *a, how_t how, const TF_Output
   return s;
 }
 
-static weft_output_t rows_of(const access_t *a, weft_adding_t *b, weft_output_t value, const weft_component_t *c) {
+static weft_output_t rows_of(const access_t *a, weft_adding_t *b, weft_output_t value,
+                             const weft_component_t *c) {
   int rank = a->v->shape.rank;
   int64_t begins[WEFT_MAX_DIMS] = {c->begin}, sizes[WEFT_MAX_DIMS] = {c->rows};
   for (int d = 1; d < rank; d++) sizes[d] = a->v->shape.dims[d];
@@ -168,15 +181,16 @@ typedef struct merged_write {
 } merged_write_t;
 
 /* All replicas write: aggregated, then to all copies. */
-static weft_status_t *write_merged(TF_Graph *g, weft_scope_t *scope, const TF_Output *args, int num_args, TF_Output *results, int num_results,
-                                   TF_Operation **op, void *user) {
+static weft_status_t *write_merged(TF_Graph *g, weft_scope_t *scope, const TF_Output *args, int num_args,
+                                   TF_Output *results, int num_results, TF_Operation **op, void *user) {
   const merged_write_t *w = user;
   (void)num_args;
   (void)results;
   (void)num_results;
   access_t a = {.graph = g, .scope = scope, .v = w->v};
   int n = scope->strategy->num_replicas;
-  if (w->v->aggregation == WEFT_AGGREGATION_ONLY_FIRST_REPLICA) return write_copies(&a, w->how, args, 1, false, op);
+  if (w->v->aggregation == WEFT_AGGREGATION_ONLY_FIRST_REPLICA)
+    return write_copies(&a, w->how, args, 1, false, op);
   TF_Output *reduced = weft_calloc((size_t)n, sizeof *reduced);
   if (reduced == NULL) return no_memory();
   WEFT_ReduceOp reduce = w->v->aggregation == WEFT_AGGREGATION_MEAN ? WEFT_MEAN : WEFT_SUM;
@@ -195,10 +209,14 @@ static weft_status_t *write_merged(TF_Graph *g, weft_scope_t *scope, const TF_Ou
 static weft_status_t *write_in_replica(access_t *a, how_t how, TF_Output value, TF_Operation **out) {
   if (a->v->kind == WEFT_VARIABLE_ON_READ) return write_one(a, how, a->scope->place.replica, value, out);
   if (a->v->kind == WEFT_VARIABLE_PARTS) return write_parts(a, how, value, out);
-  if (a->scope->strategy->kind == WEFT_KIND_PARTS) return write_one(a, how, 0, value, out); /* its one replica is not in sync with any other */
+  if (a->scope->strategy->kind == WEFT_KIND_PARTS)
+    return write_one(a, how, 0, value, out); /* its one replica is not in sync with any other */
   if (a->v->aggregation == WEFT_AGGREGATION_NONE) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "variable '%.*s' is written by every replica but has no aggregation: give it one when it is created "
-                      "(WEFT_AGGREGATION_SUM, _MEAN or _ONLY_FIRST_REPLICA), or write it in cross-replica context", WEFT_STR_ARGS(a->v->name));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "variable '%.*s' is written by every replica but has no aggregation: give it one when it is created "
+        "(WEFT_AGGREGATION_SUM, _MEAN or _ONLY_FIRST_REPLICA), or write it in cross-replica context",
+        WEFT_STR_ARGS(a->v->name));
   }
   merged_write_t w = {a->v, how};
   return weft_merge(a->scope->place.replica_run, write_merged, &w, &value, 1, NULL, 0, out);
@@ -206,20 +224,25 @@ static weft_status_t *write_in_replica(access_t *a, how_t how, TF_Output value, 
 
 static weft_status_t *write_variable(access_t *a, how_t how, TF_Output value, TF_Operation **out) {
   weft_context_t context = a->scope->strategy == NULL ? WEFT_CONTEXT_NONE : a->scope->place.context;
-  if (value.oper == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "the value for variable '%.*s' is missing", WEFT_STR_ARGS(a->v->name));
+  if (value.oper == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "the value for variable '%.*s' is missing",
+                      WEFT_STR_ARGS(a->v->name));
   if (context == WEFT_CONTEXT_UPDATE) return write_one(a, how, own_component(a), value, out);
   if (context == WEFT_CONTEXT_REPLICA) return write_in_replica(a, how, value, out);
   if (a->v->kind == WEFT_VARIABLE_PLAIN) return write_one(a, how, 0, value, out);
   if (a->v->kind == WEFT_VARIABLE_PARTS) return write_parts(a, how, value, out);
   bool is_total = a->v->kind == WEFT_VARIABLE_ON_READ && a->v->aggregation == WEFT_AGGREGATION_SUM;
   if (is_total && how == HOW_ADD) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "variable '%.*s' is a sum over replicas: outside of a replica's function it can be assigned, not added to",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "variable '%.*s' is a sum over replicas: outside of a replica's function it can be "
+                      "assigned, not added to",
                       WEFT_STR_ARGS(a->v->name));
   }
   return write_copies(a, how, &value, 1, is_total, out);
 }
 
-static TF_Operation *write_public(TF_Graph *graph, WEFT_Variable *variable, how_t how, TF_Output value, TF_Status *status) {
+static TF_Operation *write_public(TF_Graph *graph, WEFT_Variable *variable, how_t how, TF_Output value,
+                                  TF_Status *status) {
   access_t a;
   TF_Operation *out = NULL;
   weft_status_t *s = begin(graph, variable, &a);
@@ -227,10 +250,12 @@ static TF_Operation *write_public(TF_Graph *graph, WEFT_Variable *variable, how_
   return weft_client_end(status, s) ? out : NULL;
 }
 
-TF_Operation *WEFT_AssignVariable(TF_Graph *graph, WEFT_Variable *variable, TF_Output value, TF_Status *status) {
+TF_Operation *WEFT_AssignVariable(TF_Graph *graph, WEFT_Variable *variable, TF_Output value,
+                                  TF_Status *status) {
   return write_public(graph, variable, HOW_ASSIGN, value, status);
 }
-TF_Operation *WEFT_AssignAddVariable(TF_Graph *graph, WEFT_Variable *variable, TF_Output value, TF_Status *status) {
+TF_Operation *WEFT_AssignAddVariable(TF_Graph *graph, WEFT_Variable *variable, TF_Output value,
+                                     TF_Status *status) {
   return write_public(graph, variable, HOW_ADD, value, status);
 }
 
@@ -250,7 +275,8 @@ TF_Output WEFT_VariableSaveValue(TF_Graph *graph, WEFT_Variable *variable, TF_St
   return weft_client_end(status, s) ? out : (TF_Output){NULL, 0};
 }
 
-TF_Operation *WEFT_RestoreVariable(TF_Graph *graph, WEFT_Variable *variable, TF_Output value, TF_Status *status) {
+TF_Operation *WEFT_RestoreVariable(TF_Graph *graph, WEFT_Variable *variable, TF_Output value,
+                                   TF_Status *status) {
   access_t a;
   TF_Operation *out = NULL;
   weft_status_t *s = begin(graph, variable, &a);

@@ -13,16 +13,20 @@
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reduction"); }
 
-static const char *merge_name(WEFT_ReduceOp op) { return op == WEFT_MIN ? "Min" : op == WEFT_MAX ? "Max" : "Add"; }
+static const char *merge_name(WEFT_ReduceOp op) {
+  return op == WEFT_MIN ? "Min" : op == WEFT_MAX ? "Max" : "Add";
+}
 
 /* ---- on one device ---- */
 
 static weft_output_t divide(weft_adding_t *b, weft_output_t sum, int n) {
   weft_output_t count = weft_emit_number(&b->e, weft_base_type_of(sum), n, "reduce/count");
-  return weft_emit2(&b->e, weft_dtype_is_floating(weft_base_type_of(sum)) ? "RealDiv" : "FloorDiv", sum, count, "reduce/mean");
+  return weft_emit2(&b->e, weft_dtype_is_floating(weft_base_type_of(sum)) ? "RealDiv" : "FloorDiv", sum,
+                    count, "reduce/mean");
 }
 
-weft_status_t *weft_reduce_to_one(TF_Graph *g, WEFT_ReduceOp op, const TF_Output *values, int n, weft_str_t device, TF_Output *out) {
+weft_status_t *weft_reduce_to_one(TF_Graph *g, WEFT_ReduceOp op, const TF_Output *values, int n,
+                                  weft_str_t device, TF_Output *out) {
   weft_adding_t b;
   weft_output_t *inputs = weft_calloc((size_t)n, sizeof *inputs), result;
   if (inputs == NULL) return no_memory();
@@ -30,10 +34,13 @@ weft_status_t *weft_reduce_to_one(TF_Graph *g, WEFT_ReduceOp op, const TF_Output
   weft_adding_begin(&b, g, device);
   if (op == WEFT_MIN || op == WEFT_MAX) {
     result = inputs[0];
-    for (int i = 1; i < n; i++) result = weft_emit2(&b.e, op == WEFT_MIN ? "Minimum" : "Maximum", result, inputs[i], "reduce/%s", merge_name(op));
+    for (int i = 1; i < n; i++)
+      result = weft_emit2(&b.e, op == WEFT_MIN ? "Minimum" : "Maximum", result, inputs[i], "reduce/%s",
+                          merge_name(op));
   } else {
     weft_named_attr_t count = weft_int_attr("N", n);
-    result = n == 1 ? weft_emit1(&b.e, "Identity", inputs[0], "reduce/one") : weft_emit(&b.e, "AddN", inputs, n, &count, 1, "reduce/sum");
+    result = n == 1 ? weft_emit1(&b.e, "Identity", inputs[0], "reduce/one")
+                    : weft_emit(&b.e, "AddN", inputs, n, &count, 1, "reduce/sum");
     if (op == WEFT_MEAN && n > 1) result = divide(&b, result, n);
   }
   weft_status_t *s = weft_adding_end(&b);
@@ -76,10 +83,11 @@ static weft_output_t collective(reduction_t *r, weft_output_t value, int replica
   weft_output_t inputs[] = {value, weft_emit_int(e, WEFT_I32, r->n, "all_reduce/group_size"),
                             weft_emit_int(e, WEFT_I32, r->group_key, "all_reduce/group_key"),
                             weft_emit_int(e, WEFT_I32, instance_key, "all_reduce/instance_key")};
-  weft_named_attr_t attrs[] = {weft_text_attr("merge_op", weft_str(merge_name(r->op))),
-                               weft_text_attr("final_op", weft_str(r->op == WEFT_MEAN ? "Div" : "Id")),
-                               weft_text_attr("communication_hint", s->algorithm),
-                               {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)s->timeout_s}}};
+  weft_named_attr_t attrs[] = {
+      weft_text_attr("merge_op", weft_str(merge_name(r->op))),
+      weft_text_attr("final_op", weft_str(r->op == WEFT_MEAN ? "Div" : "Id")),
+      weft_text_attr("communication_hint", s->algorithm),
+      {WEFT_STR("timeout_seconds"), {.kind = WEFT_ATTR_FLOAT, .f = (float)s->timeout_s}}};
   return weft_emit(e, "CollectiveReduceV2", inputs, 4, attrs, 4, "replica_%d/all_reduce", replica);
 }
 
@@ -89,8 +97,8 @@ static int32_t instance_of(reduction_t *r, weft_output_t value) {
   return key_of(weft_str(WEFT_SHAPE_TEXT(&shape)), r->scope->next_instance++ * 64 + weft_base_type_of(value));
 }
 
-/* Whoever fetches one replica's result runs the whole collective: else its members would wait for those left out. Results are
- * named, so the names' controls do not delay the members themselves. */
+/* Whoever fetches one replica's result runs the whole collective: else its members would wait for those left
+ * out. Results are named, so the names' controls do not delay the members themselves. */
 static weft_output_t tie(reduction_t *r, const weft_output_t *members, int replica) {
   weft_output_t named = weft_emit1(&r->b.e, "Identity", members[replica], "replica_%d/all_reduced", replica);
   for (int i = 0; i < r->n; i++) {
@@ -113,7 +121,8 @@ static weft_status_t *reduce_alone(reduction_t *r, const TF_Output *values, weft
 }
 
 /* Several of one type, end to end. `which` are values' numbers. */
-static weft_status_t *reduce_packed(reduction_t *r, const TF_Output *values, const int *which, int num, weft_output_t *out) {
+static weft_status_t *reduce_packed(reduction_t *r, const TF_Output *values, const int *which, int num,
+                                    weft_output_t *out) {
   weft_emitter_t *e = &r->b.e;
   weft_output_t *flat = weft_arena_calloc(&r->arena, (size_t)num + 1, sizeof *flat);
   int64_t *sizes = weft_arena_calloc(&r->arena, (size_t)num, sizeof *sizes), total = 0;
@@ -148,13 +157,15 @@ static weft_status_t *reduce_packed(reduction_t *r, const TF_Output *values, con
     for (int k = 0; k < num; k++) {
       weft_shape_t shape = weft_static_shape_of(weft_client_output(values[which[k] * r->n + i]));
       weft_output_t dims = weft_emit_ints(e, WEFT_I64, shape.dims, shape.rank, "pack/shape");
-      out[which[k] * r->n + i] = weft_emit2(e, "Reshape", (weft_output_t){pieces.node, k}, dims, "pack/value");
+      out[which[k] * r->n + i] =
+          weft_emit2(e, "Reshape", (weft_output_t){pieces.node, k}, dims, "pack/value");
     }
   }
   return NULL;
 }
 
-static weft_status_t *reduce_packs(reduction_t *r, const TF_Output *values, int num_values, weft_output_t *out) {
+static weft_status_t *reduce_packs(reduction_t *r, const TF_Output *values, int num_values,
+                                   weft_output_t *out) {
   int64_t limit = r->scope->strategy->bytes_per_pack;
   weft_bucket_item_t *items = weft_arena_calloc(&r->arena, (size_t)num_values, sizeof *items);
   int *which = weft_arena_calloc(&r->arena, (size_t)num_values, sizeof *which);
@@ -165,7 +176,8 @@ static weft_status_t *reduce_packs(reduction_t *r, const TF_Output *values, int 
   }
   weft_buckets_t packs;
   weft_bucket_rule_t rule = limit > 0 ? WEFT_BUCKETS_PACK : WEFT_BUCKETS_NONE;
-  WEFT_RETURN_IF_ERROR(weft_buckets_form(rule, (weft_bucket_limits_t){.first = limit, .cap = limit}, items, num_values, &r->arena, &packs));
+  WEFT_RETURN_IF_ERROR(weft_buckets_form(rule, (weft_bucket_limits_t){.first = limit, .cap = limit}, items,
+                                         num_values, &r->arena, &packs));
   for (int p = 0; p < packs.num_buckets; p++) {
     for (int k = 0; k < packs.num_items[p]; k++) which[k] = num_values - 1 - packs.items[p][k];
     if (packs.num_items[p] == 1) {
@@ -177,7 +189,8 @@ static weft_status_t *reduce_packs(reduction_t *r, const TF_Output *values, int 
   return NULL;
 }
 
-weft_status_t *weft_all_reduce(TF_Graph *g, weft_scope_t *scope, WEFT_ReduceOp op, const TF_Output *values, int num_values, TF_Output *out) {
+weft_status_t *weft_all_reduce(TF_Graph *g, weft_scope_t *scope, WEFT_ReduceOp op, const TF_Output *values,
+                               int num_values, TF_Output *out) {
   reduction_t r = {.scope = scope, .op = op, .n = scope->strategy->num_replicas};
   if (r.n == 1) {
     for (int k = 0; k < num_values; k++) {

@@ -13,7 +13,9 @@ struct WEFT_Rewrite {
   weft_strbuf_t explained;
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a rewritten graph"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a rewritten graph");
+}
 
 static weft_status_t *read_names(weft_arena_t *arena, const char *const *texts, weft_names_t *out) {
   int n = 0;
@@ -25,17 +27,20 @@ static weft_status_t *read_names(weft_arena_t *arena, const char *const *texts, 
   return NULL;
 }
 
-static weft_status_t *add_task(weft_arena_t *arena, weft_str_t job, int index, int cpus, weft_task_devices_t *out) {
+static weft_status_t *add_task(weft_arena_t *arena, weft_str_t job, int index, int cpus,
+                               weft_task_devices_t *out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&text, "/job:%.*s/replica:0/task:%d", WEFT_STR_ARGS(job), index);
-  weft_str_t task = text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(arena, weft_str_of(text.data, text.length));
+  weft_str_t task =
+      text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(arena, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   *out = (weft_task_devices_t){.task = task, .job = job, .index = index, .num_cpus = cpus};
   return task.data == NULL ? no_memory() : NULL;
 }
 
 /* No cluster: this process, which can be given any number of devices. */
-static weft_status_t *view_cluster(weft_arena_t *arena, const WEFT_Cluster *cluster, int cpus, weft_cluster_view_t *out) {
+static weft_status_t *view_cluster(weft_arena_t *arena, const WEFT_Cluster *cluster, int cpus,
+                                   weft_cluster_view_t *out) {
   const weft_cluster_t *from = cluster == NULL ? NULL : weft_client_cluster(cluster);
   int n = from == NULL ? 1 : from->num_tasks;
   weft_task_devices_t *tasks = weft_arena_calloc(arena, (size_t)n + 1, sizeof *tasks);
@@ -55,8 +60,9 @@ static weft_status_t *view_cluster(weft_arena_t *arena, const WEFT_Cluster *clus
   return NULL;
 }
 
-static weft_status_t *apply(weft_arena_t *arena, weft_graph_t *graph, const char *text, const WEFT_Cluster *cluster, int cpus,
-                            const WEFT_RewriteNames *names, WEFT_Rewrite *out) {
+static weft_status_t *apply(weft_arena_t *arena, weft_graph_t *graph, const char *text,
+                            const WEFT_Cluster *cluster, int cpus, const WEFT_RewriteNames *names,
+                            WEFT_Rewrite *out) {
   weft_cluster_view_t view;
   weft_strategy_request_t request = {.graph = graph, .cluster = &view};
   WEFT_RETURN_IF_ERROR(view_cluster(arena, cluster, cpus, &view));
@@ -69,8 +75,8 @@ static weft_status_t *apply(weft_arena_t *arena, weft_graph_t *graph, const char
   return out->explained.failed ? no_memory() : NULL;
 }
 
-WEFT_Rewrite *WEFT_RewriteGraph(const TF_Buffer *graph_def, const char *strategy, const WEFT_Cluster *cluster, int cpus_per_task,
-                                const WEFT_RewriteNames *names, TF_Status *status) {
+WEFT_Rewrite *WEFT_RewriteGraph(const TF_Buffer *graph_def, const char *strategy, const WEFT_Cluster *cluster,
+                                int cpus_per_task, const WEFT_RewriteNames *names, TF_Status *status) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_graph_t *graph = NULL;
   weft_import_options_t import = {.is_client_api = true};
@@ -96,13 +102,16 @@ TF_Buffer *WEFT_RewriteGraphDef(const WEFT_Rewrite *r, TF_Status *status) {
   weft_strbuf_t bytes = WEFT_STRBUF_INIT;
   weft_status_t *s = weft_graph_export(r->rewrite.graph, false, &bytes);
   if (s == NULL && bytes.failed) s = no_memory();
-  TF_Buffer *out = s == NULL ? TF_NewBufferFromString(bytes.data == NULL ? "" : bytes.data, bytes.length) : NULL;
+  TF_Buffer *out =
+      s == NULL ? TF_NewBufferFromString(bytes.data == NULL ? "" : bytes.data, bytes.length) : NULL;
   weft_strbuf_deinit(&bytes);
   return weft_client_end(status, s) ? out : NULL;
 }
 
 int WEFT_RewriteNumLocalCPUs(const WEFT_Rewrite *r) { return r->rewrite.num_local_cpus; }
-const char *WEFT_RewriteExplain(const WEFT_Rewrite *r) { return r->explained.data == NULL ? "" : r->explained.data; }
+const char *WEFT_RewriteExplain(const WEFT_Rewrite *r) {
+  return r->explained.data == NULL ? "" : r->explained.data;
+}
 int WEFT_RewriteNumLanes(const WEFT_Rewrite *r) { return r->rewrite.num_lanes; }
 
 static const weft_lane_t *lane_of(const WEFT_Rewrite *r, int lane) {
@@ -114,7 +123,9 @@ int WEFT_RewriteLaneIsUpdate(const WEFT_Rewrite *r, int lane) {
   return l != NULL && l->kind == WEFT_LANE_UPDATE;
 }
 
-static const char *name_at(const weft_names_t *names, int i) { return i < 0 || i >= names->n ? NULL : names->items[i].data; }
+static const char *name_at(const weft_names_t *names, int i) {
+  return i < 0 || i >= names->n ? NULL : names->items[i].data;
+}
 
 const char *WEFT_RewriteLaneName(const WEFT_Rewrite *r, int lane, WEFT_RewriteNameKind kind, int i) {
   const weft_lane_t *l = lane_of(r, lane);

@@ -17,7 +17,9 @@ typedef struct rows {
   weft_output_t part_of;          /* which part each id belongs to */
 } rows_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for rows of a variable"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for rows of a variable");
+}
 
 #define NAMED(r, what) "%.*s%.*s/" what, WEFT_STR_ARGS((r)->scope->place.prefix), WEFT_STR_ARGS((r)->v->name)
 
@@ -36,15 +38,16 @@ static weft_output_t find_parts(rows_t *r) {
   weft_free(begins);
   weft_output_t column = weft_emit2(e, "ExpandDims", r->flat, weft_emit_int(e, WEFT_I32, 1, NAMED(r, "axis")),
                                     NAMED(r, "ids_column"));
-  weft_output_t behind = weft_emit_cast(e, weft_emit2(e, "GreaterEqual", column, borders, NAMED(r, "behind")), WEFT_I32, NAMED(r, "behind_as_int"));
+  weft_output_t behind = weft_emit_cast(e, weft_emit2(e, "GreaterEqual", column, borders, NAMED(r, "behind")),
+                                        WEFT_I32, NAMED(r, "behind_as_int"));
   return weft_emit2(e, "Sum", behind, weft_emit_int(e, WEFT_I32, 1, NAMED(r, "sum_axis")), NAMED(r, "part"));
 }
 
 static weft_output_t part_values(rows_t *r, weft_output_t values, const char *what) {
   weft_output_t inputs[] = {values, r->part_of};
   weft_named_attr_t count = weft_int_attr("num_partitions", r->v->num_components);
-  return weft_emit(&r->b.e, "DynamicPartition", inputs, 2, &count, 1, "%.*s%.*s/%s", WEFT_STR_ARGS(r->scope->place.prefix),
-                   WEFT_STR_ARGS(r->v->name), what);
+  return weft_emit(&r->b.e, "DynamicPartition", inputs, 2, &count, 1, "%.*s%.*s/%s",
+                   WEFT_STR_ARGS(r->scope->place.prefix), WEFT_STR_ARGS(r->v->name), what);
 }
 
 /* The ids of each part, counted from its first row. */
@@ -55,7 +58,9 @@ static weft_output_t local_ids(rows_t *r, weft_node_t *parted, int i) {
 }
 
 static void sort_ids(rows_t *r, weft_output_t ids) {
-  r->flat = weft_emit_cast(&r->b.e, weft_emit2(&r->b.e, "Reshape", ids, vector_of_one(r, -1), NAMED(r, "flat_ids")), WEFT_I64, NAMED(r, "ids"));
+  r->flat =
+      weft_emit_cast(&r->b.e, weft_emit2(&r->b.e, "Reshape", ids, vector_of_one(r, -1), NAMED(r, "flat_ids")),
+                     WEFT_I64, NAMED(r, "ids"));
   r->part_of = find_parts(r);
 }
 
@@ -76,7 +81,9 @@ static weft_output_t gather_parts(rows_t *r, weft_output_t ids) {
   weft_output_t zero = weft_emit_int(e, WEFT_I32, 0, NAMED(r, "zero")),
                 one = weft_emit_int(e, WEFT_I32, 1, NAMED(r, "step"));
   weft_node_t *parted = part_values(r, r->flat, "parted_ids").node;
-  weft_node_t *places = part_values(r, weft_emit3(e, "Range", zero, count, one, NAMED(r, "positions")), "parted_positions").node;
+  weft_node_t *places =
+      part_values(r, weft_emit3(e, "Range", zero, count, one, NAMED(r, "positions")), "parted_positions")
+          .node;
   for (int i = 0; i < n; i++) {
     inputs[i] = (weft_output_t){places, i};
     weft_output_t local = local_ids(r, parted, i);
@@ -86,37 +93,47 @@ static weft_output_t gather_parts(rows_t *r, weft_output_t ids) {
   }
   weft_named_attr_t number = weft_int_attr("N", n);
   weft_output_t stitched = weft_emit(e, "DynamicStitch", inputs, 2 * n, &number, 1, NAMED(r, "stitched"));
-  weft_output_t ids_shape = weft_emit_cast(e, weft_emit1(e, "Shape", ids, NAMED(r, "ids_shape")), WEFT_I64, NAMED(r, "ids_dims"));
+  weft_output_t ids_shape =
+      weft_emit_cast(e, weft_emit1(e, "Shape", ids, NAMED(r, "ids_shape")), WEFT_I64, NAMED(r, "ids_dims"));
   weft_output_t row =
       weft_emit_ints(e, WEFT_I64, r->v->shape.dims + 1, r->v->shape.rank - 1, NAMED(r, "row_shape"));
   weft_output_t joined[] = {ids_shape, row, weft_emit_int(e, WEFT_I32, 0, NAMED(r, "shape_axis"))};
   weft_named_attr_t two = weft_int_attr("N", 2);
-  whole = weft_emit2(e, "Reshape", stitched, weft_emit(e, "ConcatV2", joined, 3, &two, 1, NAMED(r, "shape")), NAMED(r, "gathered"));
+  whole = weft_emit2(e, "Reshape", stitched, weft_emit(e, "ConcatV2", joined, 3, &two, 1, NAMED(r, "shape")),
+                     NAMED(r, "gathered"));
   weft_free(inputs);
   return whole;
 }
 
 static weft_status_t *begin(rows_t *r, TF_Graph *g, WEFT_Variable *v, TF_Output ids) {
   *r = (rows_t){.v = v};
-  if (v == NULL || v->graph != g || ids.oper == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "rows of a variable: no variable of this graph, or no ids");
-  if (v->shape.rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "variable '%.*s' is a scalar and has no rows", WEFT_STR_ARGS(v->name));
+  if (v == NULL || v->graph != g || ids.oper == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "rows of a variable: no variable of this graph, or no ids");
+  if (v->shape.rank < 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "variable '%.*s' is a scalar and has no rows",
+                      WEFT_STR_ARGS(v->name));
   return weft_scope_of(g, &r->scope);
 }
 
 static int own_component(const rows_t *r) {
   const weft_place_t *p = &r->scope->place;
-  int i = p->context == WEFT_CONTEXT_UPDATE ? p->component : p->context == WEFT_CONTEXT_REPLICA ? p->replica : 0;
+  int i = p->context == WEFT_CONTEXT_UPDATE    ? p->component
+          : p->context == WEFT_CONTEXT_REPLICA ? p->replica
+                                               : 0;
   return i < r->v->num_components ? i : 0;
 }
 
-static bool is_in_parts(const rows_t *r) { return r->v->kind == WEFT_VARIABLE_PARTS && r->scope->place.context != WEFT_CONTEXT_UPDATE; }
+static bool is_in_parts(const rows_t *r) {
+  return r->v->kind == WEFT_VARIABLE_PARTS && r->scope->place.context != WEFT_CONTEXT_UPDATE;
+}
 
 static weft_status_t *gather(TF_Graph *g, WEFT_Variable *v, TF_Output ids, TF_Output *out) {
   rows_t r;
   WEFT_RETURN_IF_ERROR(begin(&r, g, v, ids));
   int own = own_component(&r);
   weft_adding_begin(&r.b, g, is_in_parts(&r) ? r.scope->place.device : v->components[own].device);
-  weft_output_t rows = is_in_parts(&r) ? gather_parts(&r, weft_client_output(ids)) : gather_one(&r, own, weft_client_output(ids));
+  weft_output_t rows = is_in_parts(&r) ? gather_parts(&r, weft_client_output(ids))
+                                       : gather_one(&r, own, weft_client_output(ids));
   WEFT_RETURN_IF_ERROR(weft_adding_end(&r.b));
   if (rows.node == NULL) return no_memory();
   *out = weft_adding_output(&r.b, rows);
@@ -145,7 +162,8 @@ static weft_node_t *add_parts(rows_t *r, weft_output_t ids, weft_output_t values
   weft_output_t flat = weft_emit2(e, "Reshape", values,
                                   weft_emit_ints(e, WEFT_I64, dims, r->v->shape.rank, NAMED(r, "rows_shape")),
                                   NAMED(r, "flat_rows"));
-  weft_node_t *parted = part_values(r, r->flat, "parted_ids").node, *parted_rows = part_values(r, flat, "parted_rows").node;
+  weft_node_t *parted = part_values(r, r->flat, "parted_ids").node,
+              *parted_rows = part_values(r, flat, "parted_rows").node;
   for (int i = 0; i < r->v->num_components; i++) {
     weft_output_t local = local_ids(r, parted, i);
     e->device = r->v->components[i].device;
@@ -164,26 +182,34 @@ static weft_node_t *add_copies(rows_t *r, weft_output_t ids, weft_output_t value
   return all;
 }
 
-static weft_status_t *scatter(TF_Graph *g, WEFT_Variable *v, TF_Output ids, TF_Output values, TF_Operation **out) {
+static weft_status_t *scatter(TF_Graph *g, WEFT_Variable *v, TF_Output ids, TF_Output values,
+                              TF_Operation **out) {
   rows_t r;
   WEFT_RETURN_IF_ERROR(begin(&r, g, v, ids));
-  if (values.oper == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "rows for variable '%.*s' are missing", WEFT_STR_ARGS(v->name));
+  if (values.oper == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "rows for variable '%.*s' are missing", WEFT_STR_ARGS(v->name));
   const weft_place_t *p = &r.scope->place;
-  bool in_replica = p->context == WEFT_CONTEXT_REPLICA && r.scope->strategy != NULL && r.scope->strategy->num_replicas > 1;
+  bool in_replica =
+      p->context == WEFT_CONTEXT_REPLICA && r.scope->strategy != NULL && r.scope->strategy->num_replicas > 1;
   if (in_replica && v->kind != WEFT_VARIABLE_ON_READ) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "rows of variable '%.*s' are added by every replica: add them in cross-replica context, after a merge call",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "rows of variable '%.*s' are added by every replica: add them in cross-replica "
+                      "context, after a merge call",
                       WEFT_STR_ARGS(v->name));
   }
   bool is_one = v->num_components == 1 || in_replica || p->context == WEFT_CONTEXT_UPDATE;
   weft_output_t i = weft_client_output(ids), x = weft_client_output(values);
   weft_adding_begin(&r.b, g, is_one ? v->components[own_component(&r)].device : p->device);
-  weft_node_t *done = is_one ? add_one(&r, own_component(&r), i, x) : is_in_parts(&r) ? add_parts(&r, i, x) : add_copies(&r, i, x);
+  weft_node_t *done = is_one            ? add_one(&r, own_component(&r), i, x)
+                      : is_in_parts(&r) ? add_parts(&r, i, x)
+                                        : add_copies(&r, i, x);
   WEFT_RETURN_IF_ERROR(weft_adding_end(&r.b));
   *out = weft_adding_operation(&r.b, done);
   return NULL;
 }
 
-TF_Operation *WEFT_ScatterAddRows(TF_Graph *graph, WEFT_Variable *variable, TF_Output ids, TF_Output values, TF_Status *status) {
+TF_Operation *WEFT_ScatterAddRows(TF_Graph *graph, WEFT_Variable *variable, TF_Output ids, TF_Output values,
+                                  TF_Status *status) {
   TF_Operation *out = NULL;
   return weft_client_end(status, scatter(graph, variable, ids, values, &out)) ? out : NULL;
 }

@@ -23,8 +23,8 @@ struct weft_replica_run { /* Of one call. */
   int num_args, num_results;
   bool is_traced_once;
   /* A replica waits for the others: see weft_merge. */
-  weft_status_t *(*merge)(WEFT_ReplicaContext *c, weft_merge_fn *fn, void *user, const TF_Output *args, int num_args, TF_Output *results,
-                          int num_results, TF_Operation **out_op);
+  weft_status_t *(*merge)(WEFT_ReplicaContext *c, weft_merge_fn *fn, void *user, const TF_Output *args,
+                          int num_args, TF_Output *results, int num_results, TF_Operation **out_op);
 };
 
 weft_place_t weft_replica_place(weft_replica_run_t *r, WEFT_ReplicaContext *c, weft_arena_t *arena);
@@ -32,7 +32,8 @@ WEFT_MUST_CHECK weft_status_t *weft_trace_once(weft_replica_run_t *r);
 WEFT_MUST_CHECK weft_status_t *weft_trace_each(weft_replica_run_t *r);
 
 /* Calls the merge function in cross-replica context, and returns to where we were. */
-WEFT_MUST_CHECK weft_status_t *weft_call_merge(weft_replica_run_t *r, weft_merge_fn *fn, void *user, const TF_Output *args, int num_args,
-                                               TF_Output *results, int num_results, TF_Operation **out_op);
+WEFT_MUST_CHECK weft_status_t *weft_call_merge(weft_replica_run_t *r, weft_merge_fn *fn, void *user,
+                                               const TF_Output *args, int num_args, TF_Output *results,
+                                               int num_results, TF_Operation **out_op);
 
 #endif /* WEFT_CLIENT_STRATEGY_RUN_H_ */

@@ -24,8 +24,8 @@ weft_status_t *weft_scope_of(TF_Graph *g, weft_scope_t **out) {
   return NULL;
 }
 
-static const char *const context_names[] = {"outside of a strategy's scope", "in cross-replica context", "inside a replica's function",
-                                            "inside an update"};
+static const char *const context_names[] = {"outside of a strategy's scope", "in cross-replica context",
+                                            "inside a replica's function", "inside an update"};
 static const char *const advice[] = {
     "call WEFT_ScopeEnter first",
     "call it inside the function of WEFT_StrategyRun",
@@ -33,15 +33,19 @@ static const char *const advice[] = {
     "call it before or after WEFT_StrategyUpdate",
 };
 
-weft_status_t *weft_scope_check(TF_Graph *g, const WEFT_Strategy *strategy, unsigned allowed, const char *what, weft_scope_t **out) {
+weft_status_t *weft_scope_check(TF_Graph *g, const WEFT_Strategy *strategy, unsigned allowed,
+                                const char *what, weft_scope_t **out) {
   WEFT_RETURN_IF_ERROR(weft_scope_of(g, out));
   weft_scope_t *s = *out;
   if (strategy != NULL && s->strategy != NULL && s->strategy != strategy) {
-    return WEFT_ERROR(FAILED_PRECONDITION, "%s: another strategy's scope is open on the graph; leave it with WEFT_ScopeExit", what);
+    return WEFT_ERROR(FAILED_PRECONDITION,
+                      "%s: another strategy's scope is open on the graph; leave it with WEFT_ScopeExit",
+                      what);
   }
   weft_context_t context = s->strategy == NULL ? WEFT_CONTEXT_NONE : s->place.context;
   if ((allowed & 1u << context) != 0) return NULL;
-  return WEFT_ERROR(FAILED_PRECONDITION, "%s cannot be called %s: %s", what, context_names[context], advice[context]);
+  return WEFT_ERROR(FAILED_PRECONDITION, "%s cannot be called %s: %s", what, context_names[context],
+                    advice[context]);
 }
 
 weft_place_t weft_scope_go(TF_Graph *g, weft_scope_t *s, weft_place_t to) {
@@ -58,7 +62,8 @@ static weft_status_t *enter(WEFT_Strategy *strategy, TF_Graph *graph) {
   weft_scope_t *s;
   WEFT_RETURN_IF_ERROR(weft_scope_of(graph, &s));
   if (s->strategy != NULL && s->strategy != strategy) {
-    return WEFT_ERROR(FAILED_PRECONDITION, "another strategy's scope is open on the graph; leave it with WEFT_ScopeExit first");
+    return WEFT_ERROR(FAILED_PRECONDITION,
+                      "another strategy's scope is open on the graph; leave it with WEFT_ScopeExit first");
   }
   if (s->depth++ > 0) return NULL;
   s->strategy = strategy;
@@ -66,7 +71,9 @@ static weft_status_t *enter(WEFT_Strategy *strategy, TF_Graph *graph) {
   return NULL;
 }
 
-void WEFT_ScopeEnter(WEFT_Strategy *strategy, TF_Graph *graph, TF_Status *status) { weft_client_end(status, enter(strategy, graph)); }
+void WEFT_ScopeEnter(WEFT_Strategy *strategy, TF_Graph *graph, TF_Status *status) {
+  weft_client_end(status, enter(strategy, graph));
+}
 
 static weft_status_t *leave(WEFT_Strategy *strategy, TF_Graph *graph) {
   weft_scope_t *s;
@@ -77,7 +84,9 @@ static weft_status_t *leave(WEFT_Strategy *strategy, TF_Graph *graph) {
   return NULL;
 }
 
-void WEFT_ScopeExit(WEFT_Strategy *strategy, TF_Graph *graph, TF_Status *status) { weft_client_end(status, leave(strategy, graph)); }
+void WEFT_ScopeExit(WEFT_Strategy *strategy, TF_Graph *graph, TF_Status *status) {
+  weft_client_end(status, leave(strategy, graph));
+}
 
 int WEFT_HasScope(TF_Graph *graph) {
   const weft_scope_t *s = graph->strategy_scope;
@@ -108,7 +117,8 @@ weft_status_t *weft_adding_end(weft_adding_t *b) WEFT_TSA(no_thread_safety_analy
   return s;
 }
 
-TF_Operation *weft_adding_operation(const weft_adding_t *b, weft_node_t *n) WEFT_TSA(no_thread_safety_analysis) {
+TF_Operation *weft_adding_operation(const weft_adding_t *b, weft_node_t *n)
+    WEFT_TSA(no_thread_safety_analysis) {
   return n == NULL ? NULL : weft_client_operation(b->graph, n);
 }
 

@@ -12,15 +12,19 @@ static weft_status_t *create(weft_strategy_kind_t kind, const WEFT_CommOptions *
   *out = s;
   s->kind = kind;
   s->num_pipelines = 1;
-  s->algorithm = weft_arena_str(&s->arena, weft_str(o == NULL || o->algorithm == NULL ? "auto" : o->algorithm));
+  s->algorithm =
+      weft_arena_str(&s->arena, weft_str(o == NULL || o->algorithm == NULL ? "auto" : o->algorithm));
   if (s->algorithm.data == NULL) return no_memory();
   if (o == NULL) return NULL;
   if (o->bytes_per_pack < 0) return WEFT_ERROR(INVALID_ARGUMENT, "bytes_per_pack is negative");
   if (!(o->timeout_s >= 0)) return WEFT_ERROR(INVALID_ARGUMENT, "timeout_s is negative");
-  static const char *const algorithms[] = {"auto", "ring", "tree", "halving_doubling", "hierarchical", "direct", "nccl"};
+  static const char *const algorithms[] = {"auto",         "ring",   "tree", "halving_doubling",
+                                           "hierarchical", "direct", "nccl"};
   bool is_known = false;
-  for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++) is_known = is_known || weft_str_is(s->algorithm, algorithms[i]);
-  if (!is_known) return WEFT_ERROR(INVALID_ARGUMENT, "there is no algorithm '%s' for collectives", s->algorithm.data);
+  for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++)
+    is_known = is_known || weft_str_is(s->algorithm, algorithms[i]);
+  if (!is_known)
+    return WEFT_ERROR(INVALID_ARGUMENT, "there is no algorithm '%s' for collectives", s->algorithm.data);
   s->bytes_per_pack = o->bytes_per_pack;
   s->timeout_s = o->timeout_s;
   return NULL;
@@ -40,16 +44,20 @@ static weft_status_t *add_device(WEFT_Strategy *s, weft_str_t *list, int n, cons
   if (text == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "a strategy's device is NULL");
   if (text[0] != '/' && text[0] != '\0') weft_strbuf_puts(&local, "/device:");
   weft_strbuf_puts(&local, text);
-  weft_status_t *status = local.failed ? no_memory() : weft_device_name_parse(weft_str_of(local.data, local.length), &name);
+  weft_status_t *status =
+      local.failed ? no_memory() : weft_device_name_parse(weft_str_of(local.data, local.length), &name);
   if (status == NULL && !(name.has_type && name.has_id)) {
-    status = WEFT_ERROR(INVALID_ARGUMENT, "'%s' does not name a device: give CPU:1, or /job:worker/replica:0/task:0/device:CPU:1", text);
+    status = WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "'%s' does not name a device: give CPU:1, or /job:worker/replica:0/task:0/device:CPU:1", text);
   }
   if (status == NULL) list[n] = weft_arena_str(&s->arena, weft_str(weft_device_name_print(&name, &printed)));
   weft_strbuf_deinit(&local);
   if (status != NULL) return status;
   if (list[n].data == NULL) return no_memory();
   for (int i = 0; i < n; i++) {
-    if (weft_str_eq(list[i], list[n])) return WEFT_ERROR(INVALID_ARGUMENT, "device %s is named twice", list[n].data);
+    if (weft_str_eq(list[i], list[n]))
+      return WEFT_ERROR(INVALID_ARGUMENT, "device %s is named twice", list[n].data);
   }
   return NULL;
 }
@@ -81,15 +89,16 @@ WEFT_Strategy *WEFT_NewOneDeviceStrategy(const char *device, TF_Status *status) 
   return WEFT_NewMirroredStrategy(&device, 1, NULL, status);
 }
 
-WEFT_Strategy *WEFT_NewMirroredStrategy(const char *const *devices, int num_devices, const WEFT_CommOptions *options, TF_Status *status) {
+WEFT_Strategy *WEFT_NewMirroredStrategy(const char *const *devices, int num_devices,
+                                        const WEFT_CommOptions *options, TF_Status *status) {
   WEFT_Strategy *s = NULL;
   weft_status_t *failure = create(WEFT_KIND_REPLICAS, options, &s);
   if (failure == NULL) failure = set_devices(s, devices, num_devices);
   return finish(s, failure, status);
 }
 
-WEFT_Strategy *WEFT_NewCentralStorageStrategy(const char *const *devices, int num_devices, const char *parameter_device,
-                                              TF_Status *status) {
+WEFT_Strategy *WEFT_NewCentralStorageStrategy(const char *const *devices, int num_devices,
+                                              const char *parameter_device, TF_Status *status) {
   WEFT_Strategy *s = NULL;
   weft_status_t *failure = create(WEFT_KIND_CENTRAL, NULL, &s);
   if (failure == NULL) failure = set_devices(s, devices, num_devices);
@@ -102,7 +111,8 @@ WEFT_Strategy *WEFT_NewCentralStorageStrategy(const char *const *devices, int nu
 
 enum { MAX_TASKS = 1 << 16 };
 
-static weft_status_t *add_task(WEFT_Strategy *s, weft_str_t *list, int *n, const char *job, int index, int cpu) {
+static weft_status_t *add_task(WEFT_Strategy *s, weft_str_t *list, int *n, const char *job, int index,
+                               int cpu) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&text, "/job:%s/replica:0/task:%d/device:CPU:%d", job, index, cpu);
   weft_status_t *status = text.failed ? no_memory() : add_device(s, list, (*n)++, text.data);
@@ -110,7 +120,8 @@ static weft_status_t *add_task(WEFT_Strategy *s, weft_str_t *list, int *n, const
   return status;
 }
 
-static weft_status_t *add_job(WEFT_Strategy *s, weft_str_t *list, int *n, const WEFT_Cluster *cluster, const char *job, int cpus) {
+static weft_status_t *add_job(WEFT_Strategy *s, weft_str_t *list, int *n, const WEFT_Cluster *cluster,
+                              const char *job, int cpus) {
   int tasks = WEFT_ClusterNumTasks(cluster, job);
   for (int i = 0, found = 0; found < tasks && i < MAX_TASKS; i++) {
     if (WEFT_ClusterAddress(cluster, job, i) == NULL) continue;
@@ -132,18 +143,20 @@ static weft_status_t *multi_worker(WEFT_Strategy *s, const WEFT_Cluster *cluster
   return add_job(s, s->devices, &n, cluster, "worker", cpus);
 }
 
-WEFT_Strategy *WEFT_NewMultiWorkerMirroredStrategy(const WEFT_Cluster *cluster, int devices_per_task, const WEFT_CommOptions *options,
-                                                   TF_Status *status) {
+WEFT_Strategy *WEFT_NewMultiWorkerMirroredStrategy(const WEFT_Cluster *cluster, int devices_per_task,
+                                                   const WEFT_CommOptions *options, TF_Status *status) {
   WEFT_Strategy *s = NULL;
   weft_status_t *failure = create(WEFT_KIND_REPLICAS, options, &s);
   if (failure == NULL) failure = multi_worker(s, cluster, devices_per_task);
   return finish(s, failure, status);
 }
 
-static weft_status_t *parameter_servers(WEFT_Strategy *s, const WEFT_Cluster *cluster, const char *partitioner) {
+static weft_status_t *parameter_servers(WEFT_Strategy *s, const WEFT_Cluster *cluster,
+                                        const char *partitioner) {
   int servers = WEFT_ClusterNumTasks(cluster, "ps"), n = 0;
   if (servers < 1) return WEFT_ERROR(INVALID_ARGUMENT, "the cluster has no tasks of job ps");
-  WEFT_RETURN_IF_ERROR(weft_partitioner_parse(weft_str(partitioner == NULL ? "" : partitioner), servers, &s->partitioner));
+  WEFT_RETURN_IF_ERROR(
+      weft_partitioner_parse(weft_str(partitioner == NULL ? "" : partitioner), servers, &s->partitioner));
   WEFT_RETURN_IF_ERROR(make_parameter_devices(s, servers));
   WEFT_RETURN_IF_ERROR(add_job(s, s->parameter_devices, &n, cluster, "ps", 1));
   s->devices = weft_arena_calloc(&s->arena, 1, sizeof *s->devices);
@@ -153,7 +166,8 @@ static weft_status_t *parameter_servers(WEFT_Strategy *s, const WEFT_Cluster *cl
   return NULL;
 }
 
-WEFT_Strategy *WEFT_NewParameterServerStrategy(const WEFT_Cluster *cluster, const char *partitioner, TF_Status *status) {
+WEFT_Strategy *WEFT_NewParameterServerStrategy(const WEFT_Cluster *cluster, const char *partitioner,
+                                               TF_Status *status) {
   WEFT_Strategy *s = NULL;
   weft_status_t *failure = create(WEFT_KIND_PARTS, NULL, &s);
   if (failure == NULL) failure = parameter_servers(s, cluster, partitioner);
@@ -164,19 +178,25 @@ WEFT_Strategy *WEFT_NewParameterServerStrategy(const WEFT_Cluster *cluster, cons
 
 int WEFT_NumReplicasInSync(const WEFT_Strategy *s) { return s->num_replicas; }
 
-const char *WEFT_ReplicaDevice(const WEFT_Strategy *s, int i) { return i < 0 || i >= s->num_replicas ? NULL : s->devices[i].data; }
-
-WEFT_InputContext WEFT_StrategyInputContext(const WEFT_Strategy *s, int pipeline) {
-  return (WEFT_InputContext){.num_input_pipelines = s->num_pipelines, .input_pipeline_id = pipeline, .num_replicas_in_sync = s->num_replicas};
+const char *WEFT_ReplicaDevice(const WEFT_Strategy *s, int i) {
+  return i < 0 || i >= s->num_replicas ? NULL : s->devices[i].data;
 }
 
-int64_t WEFT_InputContextPerReplicaBatch(const WEFT_InputContext *c, int64_t global_batch, TF_Status *status) {
+WEFT_InputContext WEFT_StrategyInputContext(const WEFT_Strategy *s, int pipeline) {
+  return (WEFT_InputContext){.num_input_pipelines = s->num_pipelines,
+                             .input_pipeline_id = pipeline,
+                             .num_replicas_in_sync = s->num_replicas};
+}
+
+int64_t WEFT_InputContextPerReplicaBatch(const WEFT_InputContext *c, int64_t global_batch,
+                                         TF_Status *status) {
   weft_status_t *failure = NULL;
   if (c->num_replicas_in_sync < 1 || global_batch < 0) {
-    failure = WEFT_ERROR(INVALID_ARGUMENT, "%lld rows for %d replicas", (long long)global_batch, c->num_replicas_in_sync);
-  } else if (global_batch % c->num_replicas_in_sync != 0) {
-    failure = WEFT_ERROR(INVALID_ARGUMENT, "a batch of %lld rows cannot be shared evenly by %d replicas", (long long)global_batch,
+    failure = WEFT_ERROR(INVALID_ARGUMENT, "%lld rows for %d replicas", (long long)global_batch,
                          c->num_replicas_in_sync);
+  } else if (global_batch % c->num_replicas_in_sync != 0) {
+    failure = WEFT_ERROR(INVALID_ARGUMENT, "a batch of %lld rows cannot be shared evenly by %d replicas",
+                         (long long)global_batch, c->num_replicas_in_sync);
   }
   return weft_client_end(status, failure) ? global_batch / c->num_replicas_in_sync : -1;
 }

@@ -22,9 +22,9 @@ typedef struct replica {
   pthread_t thread;
   bool is_started, has_ended, is_waiting; /* waiting: at a merge call */
   int num_merges;
-  weft_place_t place;                     /* where it goes on */
+  weft_place_t place; /* where it goes on */
   WEFT_Value **args, **given;
-  weft_status_t *failure;                 /* of the function; owned */
+  weft_status_t *failure; /* of the function; owned */
   /* of the merge call at which it waits */
   weft_merge_fn *fn;
   void *user;
@@ -44,7 +44,9 @@ struct each {
   int turn; /* guarded by mu: a replica, or CALLER */
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the replicas of a function"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the replicas of a function");
+}
 
 static void give_turn(each_t *t, int to) {
   weft_mutex_lock(&t->mu);
@@ -61,8 +63,8 @@ static void wait_for_turn(each_t *t, int who) {
 
 /* ---- on a replica's thread ---- */
 
-static weft_status_t *merge(WEFT_ReplicaContext *c, weft_merge_fn *fn, void *user, const TF_Output *args, int num_args, TF_Output *results,
-                            int num_results, TF_Operation **out_op) {
+static weft_status_t *merge(WEFT_ReplicaContext *c, weft_merge_fn *fn, void *user, const TF_Output *args,
+                            int num_args, TF_Output *results, int num_results, TF_Operation **out_op) {
   replica_t *r = (replica_t *)c;
   each_t *t = r->all;
   r->fn = fn;
@@ -116,7 +118,8 @@ static weft_status_t *start(each_t *t) {
     }
   }
   for (int i = 0; i < n; i++) {
-    t->replicas[i].is_started = pthread_create(&t->replicas[i].thread, NULL, run_replica, &t->replicas[i]) == 0;
+    t->replicas[i].is_started =
+        pthread_create(&t->replicas[i].thread, NULL, run_replica, &t->replicas[i]) == 0;
     if (!t->replicas[i].is_started) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no thread for replica %d", i);
   }
   return NULL;
@@ -140,8 +143,10 @@ static weft_status_t *run_merge(each_t *t) {
   for (int i = 0; i < n; i++) {
     const replica_t *r = &t->replicas[i];
     if (r->is_waiting != first->is_waiting) {
-      return WEFT_ERROR(FAILED_PRECONDITION, "replicas make different numbers of merge calls: replica %d made %d, replica 0 made %d", i,
-                        r->num_merges, first->num_merges);
+      return WEFT_ERROR(
+          FAILED_PRECONDITION,
+          "replicas make different numbers of merge calls: replica %d made %d, replica 0 made %d", i,
+          r->num_merges, first->num_merges);
     }
     if (r->num_in != first->num_in || r->num_out != first->num_out || r->fn != first->fn) {
       return WEFT_ERROR(FAILED_PRECONDITION, "replica %d makes another merge call than replica 0", i);
@@ -154,7 +159,8 @@ static weft_status_t *run_merge(each_t *t) {
   for (int i = 0; i < n; i++) {
     for (int k = 0; k < first->num_in; k++) in[k * n + i] = t->replicas[i].in[k];
   }
-  weft_status_t *s = weft_call_merge(&t->run, first->fn, first->user, in, first->num_in, out, first->num_out, &op);
+  weft_status_t *s =
+      weft_call_merge(&t->run, first->fn, first->user, in, first->num_in, out, first->num_out, &op);
   for (int i = 0; i < n; i++) {
     replica_t *r = &t->replicas[i];
     r->op = op;

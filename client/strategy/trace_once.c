@@ -1,4 +1,5 @@
-/* client/strategy/trace_once.c - a replica's function is called once, and its nodes are copied for the other replicas.
+/* client/strategy/trace_once.c - a replica's function is called once, and its nodes are copied for the other
+ * replicas.
  *
  * Between two merge calls lies a segment of new nodes. When a merge call comes (and
  * at the end) the segment is copied for every other replica, so that each has
@@ -18,7 +19,9 @@ typedef struct once {
   weft_map_t *nodes;   /* by replica: node id -> weft_node_t * */
 } once_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the replicas of a function"); }
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the replicas of a function");
+}
 
 static uint64_t key_of(weft_output_t o) { return (uint64_t)o.node->id << 32 | (uint32_t)o.index; }
 
@@ -62,7 +65,8 @@ static weft_status_t *copy_attrs(once_t *t, const weft_node_t *n, int replica, w
     if (!names_a_frame_or_queue(&n->attrs[i])) continue;
     weft_strbuf_t text = WEFT_STRBUF_INIT;
     weft_strbuf_printf(&text, "replica_%d/%.*s", replica, WEFT_STR_ARGS(n->attrs[i].value.s));
-    (*out)[i].value.s = text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&t->arena, weft_str_of(text.data, text.length));
+    (*out)[i].value.s =
+        text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&t->arena, weft_str_of(text.data, text.length));
     weft_strbuf_deinit(&text);
     if ((*out)[i].value.s.data == NULL) return no_memory();
   }
@@ -73,13 +77,15 @@ static weft_status_t *copy_node(once_t *t, const weft_node_t *n, int replica) {
   weft_graph_t *g = t->run.graph->graph;
   const WEFT_Strategy *strategy = t->run.strategy;
   weft_output_t *inputs = weft_arena_calloc(&t->arena, (size_t)n->num_inputs + 1, sizeof *inputs);
-  weft_node_t **controls = weft_arena_calloc(&t->arena, (size_t)n->num_controls + 1, sizeof(weft_node_t *)), *copy = NULL;
+  weft_node_t **controls = weft_arena_calloc(&t->arena, (size_t)n->num_controls + 1, sizeof(weft_node_t *)),
+              *copy = NULL;
   weft_named_attr_t *attrs;
   if (inputs == NULL || controls == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(copy_attrs(t, n, replica, &attrs));
   for (int i = 0; i < n->num_inputs; i++) {
     bool is_back_edge = n->inputs[i].node->id >= n->id;
-    inputs[i] = mapped(t, replica, is_back_edge ? n->inputs[0] : n->inputs[i]); /* back edges are set at the end */
+    inputs[i] =
+        mapped(t, replica, is_back_edge ? n->inputs[0] : n->inputs[i]); /* back edges are set at the end */
   }
   for (int i = 0; i < n->num_controls; i++) {
     weft_node_t *of = weft_map_get_u64(&t->nodes[replica], (uint64_t)n->controls[i]->id);
@@ -88,12 +94,19 @@ static weft_status_t *copy_node(once_t *t, const weft_node_t *n, int replica) {
   bool is_own_device = weft_str_eq(n->requested_device, strategy->devices[0]);
   weft_strbuf_t name = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&name, "replica_%d/%.*s", replica, WEFT_STR_ARGS(n->name));
-  weft_str_t unique = name.failed ? (weft_str_t){NULL, 0} : weft_graph_unique_name(g, weft_str_of(name.data, name.length));
+  weft_str_t unique =
+      name.failed ? (weft_str_t){NULL, 0} : weft_graph_unique_name(g, weft_str_of(name.data, name.length));
   weft_strbuf_deinit(&name);
   if (unique.data == NULL) return no_memory();
-  weft_node_spec_t spec = {.name = unique, .op = n->op->name, .device = is_own_device ? strategy->devices[replica] : n->requested_device,
-                           .inputs = inputs, .num_inputs = n->num_inputs, .controls = controls, .num_controls = n->num_controls,
-                           .attrs = attrs, .num_attrs = n->num_attrs};
+  weft_node_spec_t spec = {.name = unique,
+                           .op = n->op->name,
+                           .device = is_own_device ? strategy->devices[replica] : n->requested_device,
+                           .inputs = inputs,
+                           .num_inputs = n->num_inputs,
+                           .controls = controls,
+                           .num_controls = n->num_controls,
+                           .attrs = attrs,
+                           .num_attrs = n->num_attrs};
   WEFT_RETURN_IF_ERROR(weft_graph_add(g, &spec, &copy));
   return weft_map_put_u64(&t->nodes[replica], (uint64_t)n->id, copy, NULL);
 }
@@ -140,7 +153,8 @@ static void begin_segment(once_t *t) {
   weft_mutex_unlock(&t->run.graph->mu);
 }
 
-/* A name of its own for each replica's tensor, so that two of replica 0 that are one node stay apart; out[0] is replica 0's. */
+/* A name of its own for each replica's tensor, so that two of replica 0 that are one node stay apart; out[0]
+ * is replica 0's. */
 static weft_status_t *name_apart(once_t *t, const TF_Output *tensors, TF_Output *out) {
   weft_adding_t b;
   int n = t->run.strategy->num_replicas;
@@ -164,8 +178,8 @@ static TF_Output tensor_of(const once_t *t, int replica, TF_Output o) WEFT_TSA(n
   return (TF_Output){weft_client_operation(t->run.graph, with.node), with.index};
 }
 
-static weft_status_t *merge(WEFT_ReplicaContext *c, weft_merge_fn *fn, void *user, const TF_Output *args, int num_args, TF_Output *results,
-                            int num_results, TF_Operation **out_op) {
+static weft_status_t *merge(WEFT_ReplicaContext *c, weft_merge_fn *fn, void *user, const TF_Output *args,
+                            int num_args, TF_Output *results, int num_results, TF_Operation **out_op) {
   once_t *t = (once_t *)c->run;
   int n = t->run.strategy->num_replicas;
   TF_Output *in = weft_arena_calloc(&t->arena, (size_t)num_args * (size_t)n + 1, sizeof *in);
@@ -217,7 +231,9 @@ static weft_status_t *trace(once_t *t, WEFT_Value **args, WEFT_Value **given) {
   weft_status_t *s = weft_status_taken(status);
   TF_DeleteStatus(status);
   if (s == NULL && t->context.asked_for_id) {
-    s = WEFT_ERROR(FAILED_PRECONDITION, "a function that is traced once cannot depend on which replica it is: use WEFT_TRACE_EACH");
+    s = WEFT_ERROR(
+        FAILED_PRECONDITION,
+        "a function that is traced once cannot depend on which replica it is: use WEFT_TRACE_EACH");
   }
   if (s == NULL) s = end_segment(t);
   return s == NULL ? make_results(t, given) : s;

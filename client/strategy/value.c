@@ -1,4 +1,5 @@
-/* client/strategy/value.c - values of replicas; reducing, gathering and sharing them out in cross-replica context. */
+/* client/strategy/value.c - values of replicas; reducing, gathering and sharing them out in cross-replica
+ * context. */
 #include "base/alloc.h"
 #include "client/status.h"
 #include "client/strategy/scope.h"
@@ -19,7 +20,9 @@ weft_status_t *weft_value_new(const TF_Output *outputs, int n, bool is_mirrored,
   return NULL;
 }
 
-WEFT_Value *WEFT_NewValue(TF_Output tensor, TF_Status *status) { return WEFT_NewPerReplicaValue(&tensor, 1, status); }
+WEFT_Value *WEFT_NewValue(TF_Output tensor, TF_Status *status) {
+  return WEFT_NewPerReplicaValue(&tensor, 1, status);
+}
 
 WEFT_Value *WEFT_NewPerReplicaValue(const TF_Output *tensors, int num_replicas, TF_Status *status) {
   WEFT_Value *v = NULL;
@@ -42,14 +45,17 @@ int WEFT_LocalResults(const WEFT_Strategy *strategy, const WEFT_Value *v, TF_Out
 static weft_status_t *check_replicas(const weft_scope_t *s, const WEFT_Value *v, const char *what) {
   if (v == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "%s: the value is NULL", what);
   if (v->n == 1 || v->n == s->strategy->num_replicas) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s: a value of %d replicas, but the strategy has %d", what, v->n, s->strategy->num_replicas);
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s: a value of %d replicas, but the strategy has %d", what, v->n,
+                    s->strategy->num_replicas);
 }
 
 /* ---- reduce ---- */
 
 /* Sums and counts along the axis, so that a mean weighs every row alike. */
-static weft_status_t *reduce_axis(TF_Graph *g, WEFT_ReduceOp op, TF_Output value, int axis, TF_Output *out, TF_Output *count) {
-  static const char *const ops[] = {[WEFT_SUM] = "Sum", [WEFT_MEAN] = "Sum", [WEFT_MIN] = "Min", [WEFT_MAX] = "Max"};
+static weft_status_t *reduce_axis(TF_Graph *g, WEFT_ReduceOp op, TF_Output value, int axis, TF_Output *out,
+                                  TF_Output *count) {
+  static const char *const ops[] = {
+      [WEFT_SUM] = "Sum", [WEFT_MEAN] = "Sum", [WEFT_MIN] = "Min", [WEFT_MAX] = "Max"};
   weft_adding_t b;
   weft_adding_begin(&b, g, value.oper->node->requested_device);
   weft_output_t x = weft_client_output(value), dim = weft_emit_int(&b.e, WEFT_I32, axis, "reduce/axis"),
@@ -58,7 +64,8 @@ static weft_status_t *reduce_axis(TF_Graph *g, WEFT_ReduceOp op, TF_Output value
   if (op == WEFT_MEAN) {
     weft_output_t shape = weft_emit1(&b.e, "Shape", x, "reduce/shape");
     weft_output_t first = weft_emit_int(&b.e, WEFT_I32, 0, "reduce/gather_axis");
-    rows = weft_emit_cast(&b.e, weft_emit3(&b.e, "GatherV2", shape, dim, first, "reduce/rows"), weft_base_type_of(x), "reduce/rows_as_type");
+    rows = weft_emit_cast(&b.e, weft_emit3(&b.e, "GatherV2", shape, dim, first, "reduce/rows"),
+                          weft_base_type_of(x), "reduce/rows_as_type");
   }
   weft_status_t *s = weft_adding_end(&b);
   if (s != NULL) return s;
@@ -67,11 +74,14 @@ static weft_status_t *reduce_axis(TF_Graph *g, WEFT_ReduceOp op, TF_Output value
   return NULL;
 }
 
-static weft_status_t *reduce(TF_Graph *g, weft_scope_t *scope, WEFT_ReduceOp op, const WEFT_Value *v, int axis, TF_Output *out) {
+static weft_status_t *reduce(TF_Graph *g, weft_scope_t *scope, WEFT_ReduceOp op, const WEFT_Value *v,
+                             int axis, TF_Output *out) {
   int n = v->is_mirrored && op != WEFT_SUM ? 1 : v->n; /* equal on all */
   weft_str_t device = scope->strategy->devices[0];
   if (v->n == 1 && scope->strategy->num_replicas > 1 && op == WEFT_SUM) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "WEFT_StrategyReduce: one tensor for all replicas has no sum over them: give a per-replica value, or ask for the mean");
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "WEFT_StrategyReduce: one tensor for all replicas has no sum over them: give a "
+                      "per-replica value, or ask for the mean");
   }
   TF_Output *values = weft_calloc((size_t)n * 2, sizeof *values);
   if (values == NULL) return no_memory();
@@ -87,7 +97,8 @@ static weft_status_t *reduce(TF_Graph *g, weft_scope_t *scope, WEFT_ReduceOp op,
   if (s == NULL && weighs) {
     weft_adding_t b;
     weft_adding_begin(&b, g, device);
-    weft_output_t mean = weft_emit2(&b.e, "RealDiv", weft_client_output(total), weft_client_output(count), "reduce/mean");
+    weft_output_t mean =
+        weft_emit2(&b.e, "RealDiv", weft_client_output(total), weft_client_output(count), "reduce/mean");
     s = weft_adding_end(&b);
     if (s == NULL) total = weft_adding_output(&b, mean);
   }
@@ -96,41 +107,48 @@ static weft_status_t *reduce(TF_Graph *g, weft_scope_t *scope, WEFT_ReduceOp op,
   return s;
 }
 
-TF_Output WEFT_StrategyReduce(WEFT_Strategy *strategy, TF_Graph *graph, WEFT_ReduceOp op, const WEFT_Value *value, int axis, TF_Status *status) {
+TF_Output WEFT_StrategyReduce(WEFT_Strategy *strategy, TF_Graph *graph, WEFT_ReduceOp op,
+                              const WEFT_Value *value, int axis, TF_Status *status) {
   weft_scope_t *scope;
   TF_Output out = {NULL, 0};
-  weft_status_t *s = weft_scope_check(graph, strategy, 1u << WEFT_CONTEXT_CROSS, "WEFT_StrategyReduce", &scope);
+  weft_status_t *s =
+      weft_scope_check(graph, strategy, 1u << WEFT_CONTEXT_CROSS, "WEFT_StrategyReduce", &scope);
   if (s == NULL) s = check_replicas(scope, value, "WEFT_StrategyReduce");
   if (s == NULL) s = reduce(graph, scope, op, value, axis, &out);
   return weft_client_end(status, s) ? out : (TF_Output){NULL, 0};
 }
 
-static weft_status_t *batch_reduce(TF_Graph *g, weft_scope_t *scope, WEFT_ReduceOp op, WEFT_Value *const *values, int n, WEFT_Value **out) {
+static weft_status_t *batch_reduce(TF_Graph *g, weft_scope_t *scope, WEFT_ReduceOp op,
+                                   WEFT_Value *const *values, int n, WEFT_Value **out) {
   int replicas = scope->strategy->num_replicas;
-  TF_Output *all = weft_calloc((size_t)n * (size_t)replicas * 2 + 1, sizeof *all), *reduced = all == NULL ? NULL : all + (size_t)n * (size_t)replicas;
+  TF_Output *all = weft_calloc((size_t)n * (size_t)replicas * 2 + 1, sizeof *all),
+            *reduced = all == NULL ? NULL : all + (size_t)n * (size_t)replicas;
   weft_status_t *s = all == NULL ? no_memory() : NULL;
   for (int k = 0; s == NULL && k < n; k++) s = check_replicas(scope, values[k], "WEFT_StrategyBatchReduce");
   for (int k = 0; s == NULL && k < n; k++) {
     for (int i = 0; i < replicas; i++) all[k * replicas + i] = weft_value_of(values[k], i);
   }
   if (s == NULL && n > 0) s = weft_all_reduce(g, scope, op, all, n, reduced);
-  for (int k = 0; s == NULL && k < n; k++) s = weft_value_new(&reduced[k * replicas], replicas, replicas > 1, &out[k]);
+  for (int k = 0; s == NULL && k < n; k++)
+    s = weft_value_new(&reduced[k * replicas], replicas, replicas > 1, &out[k]);
   weft_free(all);
   return s;
 }
 
-void WEFT_StrategyBatchReduce(WEFT_Strategy *strategy, TF_Graph *graph, WEFT_ReduceOp op, WEFT_Value *const *values, int n, WEFT_Value **out,
-                              TF_Status *status) {
+void WEFT_StrategyBatchReduce(WEFT_Strategy *strategy, TF_Graph *graph, WEFT_ReduceOp op,
+                              WEFT_Value *const *values, int n, WEFT_Value **out, TF_Status *status) {
   weft_scope_t *scope;
   for (int k = 0; k < n; k++) out[k] = NULL;
-  weft_status_t *s = weft_scope_check(graph, strategy, 1u << WEFT_CONTEXT_CROSS, "WEFT_StrategyBatchReduce", &scope);
+  weft_status_t *s =
+      weft_scope_check(graph, strategy, 1u << WEFT_CONTEXT_CROSS, "WEFT_StrategyBatchReduce", &scope);
   if (s == NULL) s = batch_reduce(graph, scope, op, values, n, out);
   weft_client_end(status, s);
 }
 
 /* ---- gather, share out ---- */
 
-static weft_status_t *gather(TF_Graph *g, weft_scope_t *scope, const WEFT_Value *v, int axis, TF_Output *out) {
+static weft_status_t *gather(TF_Graph *g, weft_scope_t *scope, const WEFT_Value *v, int axis,
+                             TF_Output *out) {
   if (v->n == 1) {
     *out = v->outputs[0];
     return NULL;
@@ -149,10 +167,12 @@ static weft_status_t *gather(TF_Graph *g, weft_scope_t *scope, const WEFT_Value 
   return s;
 }
 
-TF_Output WEFT_StrategyGather(WEFT_Strategy *strategy, TF_Graph *graph, const WEFT_Value *value, int axis, TF_Status *status) {
+TF_Output WEFT_StrategyGather(WEFT_Strategy *strategy, TF_Graph *graph, const WEFT_Value *value, int axis,
+                              TF_Status *status) {
   weft_scope_t *scope;
   TF_Output out = {NULL, 0};
-  weft_status_t *s = weft_scope_check(graph, strategy, 1u << WEFT_CONTEXT_CROSS, "WEFT_StrategyGather", &scope);
+  weft_status_t *s =
+      weft_scope_check(graph, strategy, 1u << WEFT_CONTEXT_CROSS, "WEFT_StrategyGather", &scope);
   if (s == NULL) s = check_replicas(scope, value, "WEFT_StrategyGather");
   if (s == NULL) s = gather(graph, scope, value, axis, &out);
   return weft_client_end(status, s) ? out : (TF_Output){NULL, 0};
@@ -198,10 +218,12 @@ static weft_status_t *distribute(TF_Graph *g, weft_scope_t *scope, TF_Output bat
   return s;
 }
 
-WEFT_Value *WEFT_DistributeBatch(WEFT_Strategy *strategy, TF_Graph *graph, TF_Output batch, TF_Status *status) {
+WEFT_Value *WEFT_DistributeBatch(WEFT_Strategy *strategy, TF_Graph *graph, TF_Output batch,
+                                 TF_Status *status) {
   weft_scope_t *scope;
   WEFT_Value *v = NULL;
-  weft_status_t *s = weft_scope_check(graph, strategy, 1u << WEFT_CONTEXT_CROSS, "WEFT_DistributeBatch", &scope);
+  weft_status_t *s =
+      weft_scope_check(graph, strategy, 1u << WEFT_CONTEXT_CROSS, "WEFT_DistributeBatch", &scope);
   if (s == NULL) s = distribute(graph, scope, batch, &v);
   return weft_client_end(status, s) ? v : NULL;
 }

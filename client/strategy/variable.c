@@ -21,8 +21,12 @@ static weft_status_t *make_handle(TF_Graph *g, const WEFT_Variable *v, weft_comp
   weft_shape_t shape = v->shape;
   if (c->rows > 0) shape.dims[0] = c->rows;
   weft_adding_begin(&b, g, c->device);
-  weft_status_t *taken = weft_graph_find(g->graph, name) == NULL ? NULL : WEFT_ERROR(ALREADY_EXISTS, "there is a node '%.*s' already", WEFT_STR_ARGS(name));
-  const weft_named_attr_t attrs[] = {weft_type_attr("dtype", v->dtype), weft_shape_attr("shape", &shape), weft_text_attr("shared_name", name)};
+  weft_status_t *taken =
+      weft_graph_find(g->graph, name) == NULL
+          ? NULL
+          : WEFT_ERROR(ALREADY_EXISTS, "there is a node '%.*s' already", WEFT_STR_ARGS(name));
+  const weft_named_attr_t attrs[] = {weft_type_attr("dtype", v->dtype), weft_shape_attr("shape", &shape),
+                                     weft_text_attr("shared_name", name)};
   weft_output_t handle = {NULL, 0};
   if (taken == NULL) handle = weft_emit(&b.e, "VarHandleOp", NULL, 0, attrs, 3, "%.*s", WEFT_STR_ARGS(name));
   weft_status_t *s = weft_adding_end(&b);
@@ -48,8 +52,9 @@ static weft_status_t *zeros(TF_Graph *g, const WEFT_Variable *v, const weft_comp
   return s;
 }
 
-static weft_status_t *initial_value(TF_Graph *g, weft_scope_t *scope, const WEFT_Variable *v, const weft_component_t *c,
-                                    const WEFT_VariableOptions *o, TF_Output *out) {
+static weft_status_t *initial_value(TF_Graph *g, weft_scope_t *scope, const WEFT_Variable *v,
+                                    const weft_component_t *c, const WEFT_VariableOptions *o,
+                                    TF_Output *out) {
   if (o->init == NULL) return zeros(g, v, c, out);
   weft_place_t place = weft_cross_place();
   place.device = c->device;
@@ -60,15 +65,20 @@ static weft_status_t *initial_value(TF_Graph *g, weft_scope_t *scope, const WEFT
   weft_status_t *s = weft_status_taken(status);
   TF_DeleteStatus(status);
   weft_scope_go(g, scope, before);
-  if (s == NULL && out->oper == NULL) s = WEFT_ERROR(INVALID_ARGUMENT, "the initial value of variable '%.*s' is missing", WEFT_STR_ARGS(v->name));
-  return s == NULL ? NULL : weft_status_annotate(s, "in the initial value of variable '%.*s'", WEFT_STR_ARGS(v->name));
+  if (s == NULL && out->oper == NULL)
+    s = WEFT_ERROR(INVALID_ARGUMENT, "the initial value of variable '%.*s' is missing",
+                   WEFT_STR_ARGS(v->name));
+  return s == NULL
+             ? NULL
+             : weft_status_annotate(s, "in the initial value of variable '%.*s'", WEFT_STR_ARGS(v->name));
 }
 
 static weft_status_t *make_assign(TF_Graph *g, const WEFT_Variable *v, weft_component_t *c, TF_Output value) {
   weft_adding_t b;
   weft_adding_begin(&b, g, c->device);
   weft_output_t inputs[] = {weft_client_output(c->handle), weft_client_output(value)};
-  weft_output_t assign = weft_emit(&b.e, "AssignVariableOp", inputs, 2, NULL, 0, "%.*s/Assign", WEFT_STR_ARGS(v->name));
+  weft_output_t assign =
+      weft_emit(&b.e, "AssignVariableOp", inputs, 2, NULL, 0, "%.*s/Assign", WEFT_STR_ARGS(v->name));
   weft_status_t *s = weft_adding_end(&b);
   if (s == NULL) c->init = weft_adding_operation(&b, assign.node);
   return s;
@@ -79,19 +89,22 @@ static weft_str_t component_name(weft_scope_t *scope, const WEFT_Variable *v, in
   weft_strbuf_append(&text, v->name);
   if (v->kind == WEFT_VARIABLE_PARTS) weft_strbuf_printf(&text, "/part_%d", i);
   if (v->kind != WEFT_VARIABLE_PARTS && i > 0) weft_strbuf_printf(&text, "/replica_%d", i);
-  weft_str_t name = text.failed ? (weft_str_t){NULL, 0} : weft_arena_str(&scope->arena, weft_str_of(text.data, text.length));
+  weft_str_t name = text.failed ? (weft_str_t){NULL, 0}
+                                : weft_arena_str(&scope->arena, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   return name;
 }
 
-static weft_status_t *make_components(TF_Graph *g, weft_scope_t *scope, WEFT_Variable *v, const WEFT_VariableOptions *o) {
+static weft_status_t *make_components(TF_Graph *g, weft_scope_t *scope, WEFT_Variable *v,
+                                      const WEFT_VariableOptions *o) {
   TF_Output value = {NULL, 0};
   for (int i = 0; i < v->num_components; i++) {
     weft_component_t *c = &v->components[i];
     weft_str_t name = component_name(scope, v, i);
     if (name.data == NULL) return no_memory();
     WEFT_RETURN_IF_ERROR(make_handle(g, v, c, name));
-    if (i == 0 || v->kind == WEFT_VARIABLE_PARTS) WEFT_RETURN_IF_ERROR(initial_value(g, scope, v, c, o, &value));
+    if (i == 0 || v->kind == WEFT_VARIABLE_PARTS)
+      WEFT_RETURN_IF_ERROR(initial_value(g, scope, v, c, o, &value));
     WEFT_RETURN_IF_ERROR(make_assign(g, v, c, value));
   }
   return NULL;
@@ -122,7 +135,9 @@ static weft_status_t *plan_like(weft_scope_t *scope, WEFT_Variable *v, const WEF
 
 static weft_status_t *plan_parts(weft_scope_t *scope, WEFT_Variable *v) {
   const WEFT_Strategy *strategy = scope->strategy;
-  int64_t n = v->shape.rank == 0 ? 1 : weft_partitioner_count(&strategy->partitioner, &v->shape, (weft_dtype_t)v->dtype);
+  int64_t n = v->shape.rank == 0
+                  ? 1
+                  : weft_partitioner_count(&strategy->partitioner, &v->shape, (weft_dtype_t)v->dtype);
   v->kind = n > 1 ? WEFT_VARIABLE_PARTS : WEFT_VARIABLE_PLAIN;
   WEFT_RETURN_IF_ERROR(make_room(scope, v, (int)n));
   for (int i = 0; i < (int)n; i++) {
@@ -137,11 +152,14 @@ static weft_status_t *plan(weft_scope_t *scope, WEFT_Variable *v, const WEFT_Var
   const WEFT_Strategy *strategy = scope->strategy;
   if (o->colocate_with != NULL) return plan_like(scope, v, o->colocate_with);
   if (strategy != NULL && strategy->kind == WEFT_KIND_PARTS) return plan_parts(scope, v);
-  bool is_plain = strategy == NULL || o->synchronization == WEFT_SYNC_NONE || (strategy->kind == WEFT_KIND_CENTRAL && o->synchronization != WEFT_SYNC_ON_READ);
+  bool is_plain = strategy == NULL || o->synchronization == WEFT_SYNC_NONE ||
+                  (strategy->kind == WEFT_KIND_CENTRAL && o->synchronization != WEFT_SYNC_ON_READ);
   if (is_plain) {
     v->kind = WEFT_VARIABLE_PLAIN;
     WEFT_RETURN_IF_ERROR(make_room(scope, v, 1));
-    if (strategy != NULL) v->components[0].device = strategy->kind == WEFT_KIND_CENTRAL ? strategy->parameter_devices[0] : strategy->devices[0];
+    if (strategy != NULL)
+      v->components[0].device =
+          strategy->kind == WEFT_KIND_CENTRAL ? strategy->parameter_devices[0] : strategy->devices[0];
     return NULL;
   }
   v->kind = o->synchronization == WEFT_SYNC_ON_READ ? WEFT_VARIABLE_ON_READ : WEFT_VARIABLE_MIRRORED;
@@ -155,11 +173,13 @@ static weft_status_t *mark_shared(TF_Graph *g, weft_scope_t *scope, int first) {
   weft_mutex_lock(&g->mu);
   int end = g->graph->num_nodes;
   weft_mutex_unlock(&g->mu);
-  for (int id = first; id < end; id++) WEFT_RETURN_IF_ERROR(weft_map_put_u64(&scope->shared, (uint64_t)id + 1, scope, NULL));
+  for (int id = first; id < end; id++)
+    WEFT_RETURN_IF_ERROR(weft_map_put_u64(&scope->shared, (uint64_t)id + 1, scope, NULL));
   return NULL;
 }
 
-static weft_status_t *create(TF_Graph *g, weft_scope_t *scope, const WEFT_VariableOptions *o, WEFT_Variable **out) {
+static weft_status_t *create(TF_Graph *g, weft_scope_t *scope, const WEFT_VariableOptions *o,
+                             WEFT_Variable **out) {
   WEFT_Variable *v = weft_arena_calloc(&scope->arena, 1, sizeof *v);
   if (v == NULL) return no_memory();
   v->graph = g;
@@ -169,9 +189,11 @@ static weft_status_t *create(TF_Graph *g, weft_scope_t *scope, const WEFT_Variab
   if (v->name.data == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(weft_shape_make(o->dims, o->num_dims, &v->shape));
   for (int d = 0; d < v->shape.rank; d++) {
-    if (v->shape.dims[d] < 0) return WEFT_ERROR(INVALID_ARGUMENT, "variable '%s' has an unknown dimension", o->name);
+    if (v->shape.dims[d] < 0)
+      return WEFT_ERROR(INVALID_ARGUMENT, "variable '%s' has an unknown dimension", o->name);
   }
-  if (!weft_dtype_is_plain((weft_dtype_t)v->dtype)) return WEFT_ERROR(INVALID_ARGUMENT, "variable '%s': no variables of that data type", o->name);
+  if (!weft_dtype_is_plain((weft_dtype_t)v->dtype))
+    return WEFT_ERROR(INVALID_ARGUMENT, "variable '%s': no variables of that data type", o->name);
   WEFT_RETURN_IF_ERROR(plan(scope, v, o));
   weft_mutex_lock(&g->mu);
   int first = g->graph->num_nodes;
@@ -190,7 +212,8 @@ static weft_status_t *create(TF_Graph *g, weft_scope_t *scope, const WEFT_Variab
 
 /* ---- the public calls ---- */
 
-static weft_status_t *next_creator(WEFT_CreatorChain *chain, TF_Graph *g, const WEFT_VariableOptions *o, WEFT_Variable **out) {
+static weft_status_t *next_creator(WEFT_CreatorChain *chain, TF_Graph *g, const WEFT_VariableOptions *o,
+                                   WEFT_Variable **out) {
   weft_scope_t *scope;
   WEFT_RETURN_IF_ERROR(weft_scope_of(g, &scope));
   if (chain->creators == NULL) return create(g, scope, o, out);
@@ -203,17 +226,20 @@ static weft_status_t *next_creator(WEFT_CreatorChain *chain, TF_Graph *g, const 
   return s;
 }
 
-WEFT_Variable *WEFT_CallNextCreator(WEFT_CreatorChain *next, TF_Graph *graph, const WEFT_VariableOptions *options, TF_Status *status) {
+WEFT_Variable *WEFT_CallNextCreator(WEFT_CreatorChain *next, TF_Graph *graph,
+                                    const WEFT_VariableOptions *options, TF_Status *status) {
   WEFT_Variable *v = NULL;
   return weft_client_end(status, next_creator(next, graph, options, &v)) ? v : NULL;
 }
 
 static weft_status_t *check_options(const WEFT_VariableOptions *o) {
   if (o->name == NULL || o->name[0] == '\0') return WEFT_ERROR(INVALID_ARGUMENT, "a variable needs a name");
-  if (o->num_dims < 0 || (o->num_dims > 0 && o->dims == NULL)) return WEFT_ERROR(INVALID_ARGUMENT, "variable '%s' has no dims", o->name);
-  if (o->synchronization < WEFT_SYNC_AUTO || o->synchronization > WEFT_SYNC_ON_READ || o->aggregation < WEFT_AGGREGATION_NONE ||
-      o->aggregation > WEFT_AGGREGATION_ONLY_FIRST_REPLICA) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "variable '%s' has an unknown synchronization or aggregation", o->name);
+  if (o->num_dims < 0 || (o->num_dims > 0 && o->dims == NULL))
+    return WEFT_ERROR(INVALID_ARGUMENT, "variable '%s' has no dims", o->name);
+  if (o->synchronization < WEFT_SYNC_AUTO || o->synchronization > WEFT_SYNC_ON_READ ||
+      o->aggregation < WEFT_AGGREGATION_NONE || o->aggregation > WEFT_AGGREGATION_ONLY_FIRST_REPLICA) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "variable '%s' has an unknown synchronization or aggregation",
+                      o->name);
   }
   return NULL;
 }
@@ -222,7 +248,8 @@ static weft_status_t *create_by_chain(TF_Graph *g, const WEFT_VariableOptions *o
   weft_scope_t *scope;
   WEFT_RETURN_IF_ERROR(weft_scope_of(g, &scope));
   WEFT_RETURN_IF_ERROR(check_options(o));
-  if (scope->place.context == WEFT_CONTEXT_UPDATE) return WEFT_ERROR(FAILED_PRECONDITION, "variable '%s' cannot be created inside an update", o->name);
+  if (scope->place.context == WEFT_CONTEXT_UPDATE)
+    return WEFT_ERROR(FAILED_PRECONDITION, "variable '%s' cannot be created inside an update", o->name);
   WEFT_Variable *known = WEFT_FindVariable(g, o->name);
   if (known != NULL && scope->place.context == WEFT_CONTEXT_REPLICA) {
     *out = known;
@@ -253,7 +280,8 @@ void WEFT_PushVariableCreator(TF_Graph *graph, WEFT_VariableCreator fn, void *us
 void WEFT_PopVariableCreator(TF_Graph *graph, TF_Status *status) {
   weft_scope_t *scope;
   weft_status_t *s = weft_scope_of(graph, &scope);
-  if (s == NULL && scope->creators == NULL) s = WEFT_ERROR(FAILED_PRECONDITION, "no creator of variables was pushed");
+  if (s == NULL && scope->creators == NULL)
+    s = WEFT_ERROR(FAILED_PRECONDITION, "no creator of variables was pushed");
   if (s == NULL) scope->creators = scope->creators->below;
   weft_client_end(status, s);
 }
@@ -270,13 +298,16 @@ int WEFT_VariableNumComponents(const WEFT_Variable *v) { return v->num_component
 TF_Output WEFT_VariableComponent(const WEFT_Variable *v, int i) {
   return i < 0 || i >= v->num_components ? (TF_Output){NULL, 0} : v->components[i].handle;
 }
-const char *WEFT_VariableDevice(const WEFT_Variable *v, int i) { return i < 0 || i >= v->num_components ? NULL : v->components[i].device.data; }
+const char *WEFT_VariableDevice(const WEFT_Variable *v, int i) {
+  return i < 0 || i >= v->num_components ? NULL : v->components[i].device.data;
+}
 
 static weft_status_t *initializer(TF_Graph *g, TF_Operation **out) {
   weft_scope_t *scope;
   weft_adding_t b;
   WEFT_RETURN_IF_ERROR(weft_scope_of(g, &scope));
-  if (scope->num_variables == 0) return WEFT_ERROR(FAILED_PRECONDITION, "the graph has no variables to give first values to");
+  if (scope->num_variables == 0)
+    return WEFT_ERROR(FAILED_PRECONDITION, "the graph has no variables to give first values to");
   weft_adding_begin(&b, g, WEFT_STR(""));
   weft_node_t *all = weft_emit_noop(&b.e, NULL, 0, "init_variables");
   for (const WEFT_Variable *v = scope->variables; v != NULL; v = v->next) {

@@ -46,7 +46,8 @@ static void on_done(void *arg, weft_status_t *status, weft_tensor_t *output) {
   weft_mutex_unlock(&w->mu);
 }
 
-weft_status_t *weft_negotiator_run(weft_negotiator_t *n, int set, weft_collective_t *call, weft_tensor_t **out) {
+weft_status_t *weft_negotiator_run(weft_negotiator_t *n, int set, weft_collective_t *call,
+                                   weft_tensor_t **out) {
   waiter_t w = {.is_done = false};
   call->device = n->o.device;
   call->step_id = STEP_ID;
@@ -70,14 +71,21 @@ weft_status_t *weft_negotiator_run(weft_negotiator_t *n, int set, weft_collectiv
 }
 
 /* Everybody's bytes, in rank order. `is_uniform`: all have as many. */
-static weft_status_t *tell(weft_negotiator_t *n, int64_t key, weft_str_t name, const void *bytes, size_t size, bool is_uniform,
-                           weft_tensor_t **out) {
+static weft_status_t *tell(weft_negotiator_t *n, int64_t key, weft_str_t name, const void *bytes, size_t size,
+                           bool is_uniform, weft_tensor_t **out) {
   weft_shape_t shape = weft_shape_vector((int64_t)size);
   weft_tensor_t *mine = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(WEFT_U8, &shape, NULL, &mine));
   if (size > 0) memcpy(mine->data, bytes, size);
-  weft_collective_t call = {.kind = WEFT_ALL_GATHER, .name = name, .root = -1, .dtype = WEFT_U8, .shape = shape, .input = mine,
-                            .is_uniform = is_uniform, .instance_key = is_uniform ? key + (int64_t)size : key, .iteration = n->cycle};
+  weft_collective_t call = {.kind = WEFT_ALL_GATHER,
+                            .name = name,
+                            .root = -1,
+                            .dtype = WEFT_U8,
+                            .shape = shape,
+                            .input = mine,
+                            .is_uniform = is_uniform,
+                            .instance_key = is_uniform ? key + (int64_t)size : key,
+                            .iteration = n->cycle};
   weft_status_t *s = weft_negotiator_run(n, 0, &call, out);
   weft_tensor_release(mine);
   weft_mutex_lock(&n->mu);
@@ -101,7 +109,9 @@ static bool has_bit(const uint64_t *words, int bit) { return (words[bit / 64] >>
 static bool group_is_broken_locked(weft_negotiator_t *n, const weft_pending_t *p) WEFT_REQUIRES(n->mu) {
   if (p->request.group.length == 0) return false;
   for (const weft_pending_t *o = n->queue; o != NULL; o = o->next) {
-    if (o->request.process_set == p->request.process_set && weft_str_eq(o->request.group, p->request.group) && !o->is_hit) return true;
+    if (o->request.process_set == p->request.process_set && weft_str_eq(o->request.group, p->request.group) &&
+        !o->is_hit)
+      return true;
   }
   return false;
 }
@@ -135,7 +145,8 @@ static void classify(weft_negotiator_t *n, cycle_t *y) {
   weft_mutex_unlock(&n->mu);
   for (int i = 0; i < y->num_bits; i++) { /* what is none of our business, or was: zeros are given for it */
     const weft_named_request_t *r = weft_response_cache_at(n->cache, i, false);
-    if (r != NULL && (weft_negotiator_index(n, r->process_set) < 0 || weft_negotiation_has_joined(n->negotiation, n->o.rank))) {
+    if (r != NULL && (weft_negotiator_index(n, r->process_set) < 0 ||
+                      weft_negotiation_has_joined(n->negotiation, n->o.rank))) {
       set_bit(y->vector, STATUS_BITS + i);
     }
   }
@@ -149,7 +160,8 @@ static weft_status_t *combine(weft_negotiator_t *n, cycle_t *y, bool is_and) {
   uint64_t *words = is_and ? y->vector : y->dropped;
   size_t bytes = (size_t)y->num_words * sizeof *words;
   weft_tensor_t *all = NULL;
-  WEFT_RETURN_IF_ERROR(tell(n, is_and ? KEY_VECTOR : KEY_DROPPED, WEFT_STR("negotiation of what is ready"), words, bytes, true, &all));
+  WEFT_RETURN_IF_ERROR(tell(n, is_and ? KEY_VECTOR : KEY_DROPPED, WEFT_STR("negotiation of what is ready"),
+                            words, bytes, true, &all));
   for (int r = 0; r < n->o.size; r++) {
     for (int i = 0; i < y->num_words; i++) {
       uint64_t theirs;
@@ -183,7 +195,8 @@ static weft_status_t *tell_requests(weft_negotiator_t *n) {
   weft_strbuf_t mine = WEFT_STRBUF_INIT;
   weft_tensor_t *all = NULL;
   weft_status_t *s = list_requests(n, &mine);
-  if (s == NULL) s = tell(n, KEY_REQUESTS, WEFT_STR("negotiation of new requests"), mine.data, mine.length, false, &all);
+  if (s == NULL)
+    s = tell(n, KEY_REQUESTS, WEFT_STR("negotiation of new requests"), mine.data, mine.length, false, &all);
   weft_strbuf_deinit(&mine);
   const char *at = s == NULL ? all->data : NULL;
   size_t left = s == NULL ? all->bytes : 0;
@@ -194,7 +207,8 @@ static weft_status_t *tell_requests(weft_negotiator_t *n) {
       s = WEFT_ERROR(INVALID_ARGUMENT, "rank %d sent a list of requests that is cut off", r);
       break;
     }
-    s = weft_negotiation_take(n->negotiation, r, weft_str_of(at + sizeof length, (size_t)length), weft_clock_ns());
+    s = weft_negotiation_take(n->negotiation, r, weft_str_of(at + sizeof length, (size_t)length),
+                              weft_clock_ns());
     at += sizeof length + length;
     left -= sizeof length + (size_t)length;
   }
@@ -225,7 +239,8 @@ static weft_status_t *conclude(weft_negotiator_t *n, const cycle_t *y) {
   int num = 0;
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < y->num_bits; i++) {
-    const weft_named_request_t *r = has_bit(y->vector, STATUS_BITS + i) ? weft_response_cache_at(n->cache, i, true) : NULL;
+    const weft_named_request_t *r =
+        has_bit(y->vector, STATUS_BITS + i) ? weft_response_cache_at(n->cache, i, true) : NULL;
     if (r != NULL) s = weft_negotiation_take_cached(n->negotiation, r);
   }
   if (s == NULL) s = weft_negotiation_answer(n->negotiation, &responses, &num);
@@ -242,8 +257,8 @@ static void note_late(void *arg, weft_str_t name, const int *missing, int num_mi
   double waited_s = (double)(weft_clock_ns() - first_ns) / 1e9;
   weft_name_list_t ranks = {0};
   for (int i = 0; i < num_missing; i++) weft_name_list_add(&ranks, "%d", missing[i]);
-  weft_log(WEFT_LOG_WARNING, "'%.*s' has waited for %.1f s: these ranks have not asked for it: %s", WEFT_STR_ARGS(name), waited_s,
-           weft_name_list_text(&ranks));
+  weft_log(WEFT_LOG_WARNING, "'%.*s' has waited for %.1f s: these ranks have not asked for it: %s",
+           WEFT_STR_ARGS(name), waited_s, weft_name_list_text(&ranks));
   if (n->o.on_stall != NULL) n->o.on_stall(n->o.on_stall_arg, name, missing, num_missing, waited_s);
 }
 
@@ -260,7 +275,8 @@ static void note_stalled(void *arg, weft_str_t name, const int *missing, int num
   (void)first_ns;
   weft_name_list_t ranks = {0};
   for (int i = 0; i < num_missing; i++) weft_name_list_add(&ranks, "%d", missing[i]);
-  weft_name_list_add(&n->stalled, "'%.*s' waits for rank %s", WEFT_STR_ARGS(name), weft_name_list_text(&ranks));
+  weft_name_list_add(&n->stalled, "'%.*s' waits for rank %s", WEFT_STR_ARGS(name),
+                     weft_name_list_text(&ranks));
 }
 
 /* Rank 0 warns, four times per warning time. */
@@ -268,7 +284,8 @@ static void inspect(weft_negotiator_t *n, int64_t *next_warning_ns) {
   int64_t now = weft_clock_ns();
   if (n->o.rank == 0 && now >= *next_warning_ns) {
     weft_negotiation_each_late(n->negotiation, now - n->o.stall_warning_ms * 1000000, note_late, n);
-    *next_warning_ns = now + n->o.stall_warning_ms * 1000000 / 4; /* a late one is told within a quarter of the time */
+    *next_warning_ns =
+        now + n->o.stall_warning_ms * 1000000 / 4; /* a late one is told within a quarter of the time */
   }
   if (n->o.stall_shutdown_ms > 0 && !n->has_stalled) {
     weft_negotiation_each_late(n->negotiation, now - n->o.stall_shutdown_ms * 1000000, note_too_late, n);
@@ -279,10 +296,11 @@ static void inspect(weft_negotiator_t *n, int64_t *next_warning_ns) {
 
 static weft_status_t *ended(weft_negotiator_t *n, bool wanted_here) {
   if (n->stalled.n > 0) {
-    return WEFT_ERROR(ABORTED, "the negotiator has ended: it has waited for longer than %lld ms: %s", (long long)n->o.stall_shutdown_ms,
-                      weft_name_list_text(&n->stalled));
+    return WEFT_ERROR(ABORTED, "the negotiator has ended: it has waited for longer than %lld ms: %s",
+                      (long long)n->o.stall_shutdown_ms, weft_name_list_text(&n->stalled));
   }
-  return wanted_here ? WEFT_ERROR(ABORTED, "the negotiator has ended") : WEFT_ERROR(ABORTED, "the negotiator has ended: another member has left");
+  return wanted_here ? WEFT_ERROR(ABORTED, "the negotiator has ended")
+                     : WEFT_ERROR(ABORTED, "the negotiator has ended: another member has left");
 }
 
 static weft_status_t *run_cycle(weft_negotiator_t *n, cycle_t *y) {
@@ -294,8 +312,10 @@ static weft_status_t *run_cycle(weft_negotiator_t *n, cycle_t *y) {
   weft_mutex_unlock(&n->mu);
   WEFT_RETURN_IF_ERROR(combine(n, y, true));
   if (!has_bit(y->vector, STATUS_END)) {
-    if (n->o.stall_shutdown_ms > 0) { /* whoever saw it first: all tell of all that has waited about as long */
-      weft_negotiation_each_late(n->negotiation, weft_clock_ns() - n->o.stall_shutdown_ms * 500000, note_stalled, n);
+    if (n->o.stall_shutdown_ms >
+        0) { /* whoever saw it first: all tell of all that has waited about as long */
+      weft_negotiation_each_late(n->negotiation, weft_clock_ns() - n->o.stall_shutdown_ms * 500000,
+                                 note_stalled, n);
     }
     return ended(n, wanted_here);
   }
@@ -317,7 +337,9 @@ static weft_status_t *cycle(weft_negotiator_t *n) {
   y.num_words = (y.num_bits + STATUS_BITS + 63) / 64;
   y.vector = weft_calloc((size_t)y.num_words, sizeof *y.vector);
   y.dropped = weft_calloc((size_t)y.num_words, sizeof *y.dropped);
-  weft_status_t *s = y.vector == NULL || y.dropped == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cycle") : run_cycle(n, &y);
+  weft_status_t *s = y.vector == NULL || y.dropped == NULL
+                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cycle")
+                         : run_cycle(n, &y);
   weft_free(y.vector);
   weft_free(y.dropped);
   n->cycle++;
@@ -379,14 +401,17 @@ static weft_status_t *copy_options(weft_negotiator_t *n, const weft_negotiator_o
 }
 
 static weft_status_t *check_options(const weft_negotiator_options_t *o) {
-  if (o->size < 1 || o->rank < 0 || o->rank >= o->size) return WEFT_ERROR(INVALID_ARGUMENT, "a negotiator of rank %d of %d", o->rank, o->size);
+  if (o->size < 1 || o->rank < 0 || o->rank >= o->size)
+    return WEFT_ERROR(INVALID_ARGUMENT, "a negotiator of rank %d of %d", o->rank, o->size);
   for (int i = 0; i < o->num_sets; i++) {
     bool ok = o->sets[i].n > 0;
     for (int k = 0; ok && k < o->sets[i].n; k++) {
       int r = o->sets[i].ranks[k];
       ok = r >= 0 && r < o->size && (k == 0 || r > o->sets[i].ranks[k - 1]);
     }
-    if (!ok) return WEFT_ERROR(INVALID_ARGUMENT, "process set %d must name ranks of 0..%d in ascending order", i + 1, o->size - 1);
+    if (!ok)
+      return WEFT_ERROR(INVALID_ARGUMENT, "process set %d must name ranks of 0..%d in ascending order", i + 1,
+                        o->size - 1);
   }
   return NULL;
 }
@@ -401,9 +426,11 @@ weft_status_t *weft_negotiator_create(const weft_negotiator_options_t *o, weft_n
   weft_status_t *s = copy_options(n, o);
   if (s == NULL) s = weft_negotiation_create(o->size, o->rank, n->o.sets, n->o.num_sets, &n->negotiation);
   if (s == NULL) s = weft_response_cache_create(n->o.cache_capacity, &n->cache);
-  if (s == NULL && (n->canceller = weft_canceller_create(NULL)) == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator");
+  if (s == NULL && (n->canceller = weft_canceller_create(NULL)) == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator");
   if (s == NULL) s = weft_thread_pool_create("weft-negotiate", 1, &n->thread);
-  if (s == NULL && !weft_thread_pool_submit(n->thread, loop, n)) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator");
+  if (s == NULL && !weft_thread_pool_submit(n->thread, loop, n))
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator");
   if (s != NULL) {
     n->is_over = true;
     weft_negotiator_destroy(n);

@@ -14,7 +14,7 @@
 
 typedef struct weft_pending {
   struct weft_pending *next, *prev; /* in the order of submission; guarded by mu */
-  char *texts;               /* owned: name and group */
+  char *texts;                      /* owned: name and group */
   weft_named_request_t request;
   weft_tensor_t *input;
   weft_named_done_fn *done;
@@ -43,12 +43,14 @@ struct weft_negotiator {
   weft_negotiation_t *negotiation;
   weft_response_cache_t *cache;
   int64_t cycle, execution;
-  bool has_stalled;        /* for so long that all shall end */
+  bool has_stalled;         /* for so long that all shall end */
   weft_name_list_t stalled; /* ranks, and the tensors they have not announced */
 };
 
-/* One collective over all members of set `set`, of which this one must be a member; waits. *out: owned; NULL if none. */
-WEFT_MUST_CHECK weft_status_t *weft_negotiator_run(weft_negotiator_t *n, int set, weft_collective_t *call, weft_tensor_t **out);
+/* One collective over all members of set `set`, of which this one must be a member; waits. *out: owned; NULL
+ * if none. */
+WEFT_MUST_CHECK weft_status_t *weft_negotiator_run(weft_negotiator_t *n, int set, weft_collective_t *call,
+                                                   weft_tensor_t **out);
 /* This rank's place in a set; -1: none. */
 int weft_negotiator_index(const weft_negotiator_t *n, int set);
 /* queue.c: takes the request out of the queue; NULL if this rank has not made it. */
@@ -56,7 +58,9 @@ weft_pending_t *weft_negotiator_take(weft_negotiator_t *n, const weft_named_requ
 /* Calls p's done and frees p. Consumes status and output. */
 void weft_pending_end(weft_pending_t *p, weft_status_t *status, weft_tensor_t *output);
 
-/* execute.c: carries out responses in order; failures of tensors go to who asked for them. Errors: of the group: it is over. */
-WEFT_MUST_CHECK weft_status_t *weft_negotiator_execute(weft_negotiator_t *n, const weft_named_response_t *responses, int num);
+/* execute.c: carries out responses in order; failures of tensors go to who asked for them. Errors: of the
+ * group: it is over. */
+WEFT_MUST_CHECK weft_status_t *weft_negotiator_execute(weft_negotiator_t *n,
+                                                       const weft_named_response_t *responses, int num);
 
 #endif /* WEFT_COLLECTIVES_NEGOTIATED_CONTROLLER_H_ */

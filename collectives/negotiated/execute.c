@@ -14,14 +14,17 @@ typedef struct part {
   weft_pending_t *pending; /* NULL: zeros are given, and nobody waits */
 } part_t;
 
-/* One number for one kind of data collective, so that its agreement is kept from step to step. 31 bits, as TensorFlow's
- * messages have; two kinds that meet in one number cost a question to the leader each time they take turns. */
+/* One number for one kind of data collective, so that its agreement is kept from step to step. 31 bits, as
+ * TensorFlow's messages have; two kinds that meet in one number cost a question to the leader each time they
+ * take turns. */
 static int64_t key_of(const weft_named_request_t *r, int64_t count, int level) {
   uint64_t hash = 14695981039346656037u;
   const int64_t parts[] = {r->kind, r->dtype, r->reduction, r->is_mean, r->root, count, level};
-  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) hash = (hash ^ (uint64_t)parts[i]) * 1099511628211u;
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+    hash = (hash ^ (uint64_t)parts[i]) * 1099511628211u;
   int skipped = r->kind == WEFT_NAMED_ALL_GATHER ? 1 : 0;
-  for (int i = skipped; r->kind != WEFT_NAMED_ALL_REDUCE && i < r->shape.rank; i++) hash = (hash ^ (uint64_t)r->shape.dims[i]) * 1099511628211u;
+  for (int i = skipped; r->kind != WEFT_NAMED_ALL_REDUCE && i < r->shape.rank; i++)
+    hash = (hash ^ (uint64_t)r->shape.dims[i]) * 1099511628211u;
   return (int64_t)(hash >> 34 | UINT64_C(1) << 30);
 }
 
@@ -31,8 +34,12 @@ static void scale(weft_dtype_t dtype, void *data, int64_t n, double by) {
     switch (dtype) {
       case WEFT_F32: ((float *)data)[i] = (float)(((float *)data)[i] * by); break;
       case WEFT_F64: ((double *)data)[i] *= by; break;
-      case WEFT_F16: ((uint16_t *)data)[i] = weft_f32_to_f16((float)(weft_f16_to_f32(((uint16_t *)data)[i]) * by)); break;
-      case WEFT_BF16: ((uint16_t *)data)[i] = weft_f32_to_bf16((float)(weft_bf16_to_f32(((uint16_t *)data)[i]) * by)); break;
+      case WEFT_F16:
+        ((uint16_t *)data)[i] = weft_f32_to_f16((float)(weft_f16_to_f32(((uint16_t *)data)[i]) * by));
+        break;
+      case WEFT_BF16:
+        ((uint16_t *)data)[i] = weft_f32_to_bf16((float)(weft_bf16_to_f32(((uint16_t *)data)[i]) * by));
+        break;
       default: break; /* refused when it was submitted */
     }
   }
@@ -89,9 +96,17 @@ static weft_status_t *all_reduce(weft_negotiator_t *n, part_t *parts, int num) {
   for (int i = 0; i < num; i++) count += count_of(parts[i].response);
   weft_shape_t shape = weft_shape_vector(count);
   WEFT_RETURN_IF_ERROR(pack(parts, num, &shape, &in));
-  weft_collective_t call = {.kind = WEFT_ALL_REDUCE, .name = r->name, .root = -1, .reduction = r->reduction, .is_mean = r->is_mean,
-                            .dtype = r->dtype, .shape = shape, .input = in, .takes_input = true,
-                            .instance_key = key_of(r, count, 0), .iteration = n->execution};
+  weft_collective_t call = {.kind = WEFT_ALL_REDUCE,
+                            .name = r->name,
+                            .root = -1,
+                            .reduction = r->reduction,
+                            .is_mean = r->is_mean,
+                            .dtype = r->dtype,
+                            .shape = shape,
+                            .input = in,
+                            .takes_input = true,
+                            .instance_key = key_of(r, count, 0),
+                            .iteration = n->execution};
   weft_status_t *s = weft_negotiator_run(n, r->process_set, &call, &out);
   if (s == NULL) unpack(parts, num, out);
   weft_tensor_release(in);
@@ -102,15 +117,24 @@ static weft_status_t *all_reduce(weft_negotiator_t *n, part_t *parts, int num) {
 /* Level by level with the partner 1, 2, 4, ... ranks away: both compute the same pair. */
 static weft_status_t *adasum(weft_negotiator_t *n, part_t *part) {
   const weft_named_request_t *r = &part->response->request;
-  int size = weft_process_set_size(n->o.sets, n->o.num_sets, n->o.size, r->process_set), rank = weft_negotiator_index(n, r->process_set);
+  int size = weft_process_set_size(n->o.sets, n->o.num_sets, n->o.size, r->process_set),
+      rank = weft_negotiator_index(n, r->process_set);
   weft_tensor_t *mine = NULL;
   int *targets = weft_calloc((size_t)size, sizeof *targets);
-  weft_status_t *s = targets == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for Adasum") : pack(part, 1, &r->shape, &mine);
+  weft_status_t *s = targets == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for Adasum")
+                                     : pack(part, 1, &r->shape, &mine);
   for (int level = 1; s == NULL && level < size; level *= 2) {
     weft_tensor_t *theirs = NULL;
     for (int i = 0; i < size; i++) targets[i] = i ^ level;
-    weft_collective_t call = {.kind = WEFT_PERMUTE, .name = r->name, .root = -1, .dtype = r->dtype, .shape = r->shape, .input = mine,
-                              .targets = targets, .instance_key = key_of(r, mine->count, level), .iteration = n->execution};
+    weft_collective_t call = {.kind = WEFT_PERMUTE,
+                              .name = r->name,
+                              .root = -1,
+                              .dtype = r->dtype,
+                              .shape = r->shape,
+                              .input = mine,
+                              .targets = targets,
+                              .instance_key = key_of(r, mine->count, level),
+                              .iteration = n->execution};
     s = weft_negotiator_run(n, r->process_set, &call, &theirs);
     if (s != NULL) break;
     bool is_lower = (rank & level) == 0;
@@ -131,14 +155,22 @@ static weft_status_t *adasum(weft_negotiator_t *n, part_t *part) {
 
 static weft_status_t *move(weft_negotiator_t *n, part_t *part, weft_collective_kind_t kind) {
   const weft_named_request_t *r = &part->response->request;
-  int root = kind == WEFT_BROADCAST ? weft_process_set_index(n->o.sets, n->o.num_sets, n->o.size, r->process_set, r->root) : -1;
+  int root = kind == WEFT_BROADCAST
+                 ? weft_process_set_index(n->o.sets, n->o.num_sets, n->o.size, r->process_set, r->root)
+                 : -1;
   weft_tensor_t *in = part->pending == NULL ? NULL : part->pending->input, *out = NULL, *zeros = NULL;
   if (in == NULL) {
     WEFT_RETURN_IF_ERROR(pack(part, 1, &r->shape, &zeros));
     in = zeros;
   }
-  weft_collective_t call = {.kind = kind, .name = r->name, .root = root, .dtype = r->dtype, .shape = in->shape, .input = in,
-                            .instance_key = key_of(r, 0, 0), .iteration = n->execution};
+  weft_collective_t call = {.kind = kind,
+                            .name = r->name,
+                            .root = root,
+                            .dtype = r->dtype,
+                            .shape = in->shape,
+                            .input = in,
+                            .instance_key = key_of(r, 0, 0),
+                            .iteration = n->execution};
   weft_status_t *s = weft_negotiator_run(n, r->process_set, &call, &out);
   weft_tensor_release(zeros);
   if (s == NULL) finish(part, NULL, out);
@@ -175,8 +207,11 @@ static weft_status_t *run_planned(weft_negotiator_t *n, part_t *parts, int num) 
   int *order = weft_calloc(room, sizeof *order);
   bool *ends = weft_calloc(room, sizeof *ends);
   part_t *batch = weft_calloc(room, sizeof *batch);
-  weft_status_t *s = bytes == NULL || order == NULL || ends == NULL || batch == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cycle") : NULL;
-  for (int i = 0; s == NULL && i < num; i++) bytes[i] = count_of(parts[i].response) * (int64_t)weft_dtype_size(parts[i].response->request.dtype);
+  weft_status_t *s = bytes == NULL || order == NULL || ends == NULL || batch == NULL
+                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cycle")
+                         : NULL;
+  for (int i = 0; s == NULL && i < num; i++)
+    bytes[i] = count_of(parts[i].response) * (int64_t)weft_dtype_size(parts[i].response->request.dtype);
   if (s == NULL) s = weft_fusion_plan(bytes, num, n->o.fusion_bytes, fuses, parts, order, ends);
   int in_batch = 0;
   for (int i = 0; s == NULL && i < num; i++) {
@@ -195,7 +230,8 @@ static weft_status_t *run_planned(weft_negotiator_t *n, part_t *parts, int num) 
   return s;
 }
 
-weft_status_t *weft_negotiator_execute(weft_negotiator_t *n, const weft_named_response_t *responses, int num) {
+weft_status_t *weft_negotiator_execute(weft_negotiator_t *n, const weft_named_response_t *responses,
+                                       int num) {
   if (num == 0) return NULL;
   part_t *parts = weft_calloc((size_t)num, sizeof *parts);
   if (parts == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cycle");

@@ -15,9 +15,10 @@
 /* May items i and j share a buffer? */
 typedef bool weft_fusion_kind_fn(const void *arg, int i, int j);
 
-/* Fills order[n] with the items, batch by batch, and ends[n]: is it the last of its batch? Pure. Quadratic in n at most.
- * Errors: RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_fusion_plan(const int64_t *bytes, int n, int64_t limit_bytes, weft_fusion_kind_fn *same_kind,
-                                                const void *arg, int *order, bool *ends);
+/* Fills order[n] with the items, batch by batch, and ends[n]: is it the last of its batch? Pure. Quadratic in
+ * n at most. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_fusion_plan(const int64_t *bytes, int n, int64_t limit_bytes,
+                                                weft_fusion_kind_fn *same_kind, const void *arg, int *order,
+                                                bool *ends);
 
 #endif /* WEFT_COLLECTIVES_NEGOTIATED_FUSION_H_ */

@@ -3,7 +3,20 @@
 
 #include "protos/wire.h"
 
-enum { KIND = 1, NAME, PROCESS_SET, DTYPE, DIM, REDUCTION, IS_MEAN, ROOT, PRESCALE, POSTSCALE, GROUP, GROUP_MEMBERS };
+enum {
+  KIND = 1,
+  NAME,
+  PROCESS_SET,
+  DTYPE,
+  DIM,
+  REDUCTION,
+  IS_MEAN,
+  ROOT,
+  PRESCALE,
+  POSTSCALE,
+  GROUP,
+  GROUP_MEMBERS
+};
 
 const char *weft_named_kind_text(weft_named_kind_t k) {
   static const char *const texts[] = {"all-reduce", "Adasum", "all-gather", "broadcast", "join"};
@@ -11,15 +24,16 @@ const char *weft_named_kind_text(weft_named_kind_t k) {
 }
 
 uint64_t weft_named_hash(const weft_named_request_t *r) {
-  return weft_str_hash64(r->name) ^ ((uint64_t)r->process_set * UINT64_C(0x9e3779b97f4a7c15)) ^ (r->kind == WEFT_NAMED_JOIN ? 1 : 0);
+  return weft_str_hash64(r->name) ^ ((uint64_t)r->process_set * UINT64_C(0x9e3779b97f4a7c15)) ^
+         (r->kind == WEFT_NAMED_JOIN ? 1 : 0);
 }
 
 static double scale_of(double given) { return given == 0 ? 1 : given; }
 
 static bool same_but_shape(const weft_named_request_t *a, const weft_named_request_t *b) {
-  return a->kind == b->kind && a->process_set == b->process_set && a->dtype == b->dtype && a->reduction == b->reduction &&
-         a->is_mean == b->is_mean && a->root == b->root && scale_of(a->prescale) == scale_of(b->prescale) &&
-         scale_of(a->postscale) == scale_of(b->postscale);
+  return a->kind == b->kind && a->process_set == b->process_set && a->dtype == b->dtype &&
+         a->reduction == b->reduction && a->is_mean == b->is_mean && a->root == b->root &&
+         scale_of(a->prescale) == scale_of(b->prescale) && scale_of(a->postscale) == scale_of(b->postscale);
 }
 
 bool weft_named_same(const weft_named_request_t *a, const weft_named_request_t *b) {
@@ -34,7 +48,8 @@ bool weft_named_fuses(const weft_named_request_t *a, const weft_named_request_t 
 static void put_double(weft_strbuf_t *out, uint32_t field, double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
-  weft_wire_put_i64(out, field, (int64_t)bits); /* a varint does for the one value in a thousand that is not 1 */
+  weft_wire_put_i64(out, field,
+                    (int64_t)bits); /* a varint does for the one value in a thousand that is not 1 */
 }
 
 void weft_named_encode(const weft_named_request_t *r, weft_strbuf_t *out) {
@@ -43,7 +58,8 @@ void weft_named_encode(const weft_named_request_t *r, weft_strbuf_t *out) {
   weft_wire_put_bytes(out, NAME, r->name);
   weft_wire_put_i64(out, PROCESS_SET, r->process_set);
   weft_wire_put_i64(out, DTYPE, (int64_t)r->dtype);
-  for (int i = 0; i < r->shape.rank; i++) weft_wire_put_i64(out, DIM, r->shape.dims[i] + 1); /* so that none is left out */
+  for (int i = 0; i < r->shape.rank; i++)
+    weft_wire_put_i64(out, DIM, r->shape.dims[i] + 1); /* so that none is left out */
   weft_wire_put_i64(out, REDUCTION, (int64_t)r->reduction);
   weft_wire_put_i64(out, IS_MEAN, r->is_mean);
   weft_wire_put_i64(out, ROOT, r->root);
@@ -54,7 +70,9 @@ void weft_named_encode(const weft_named_request_t *r, weft_strbuf_t *out) {
   weft_wire_end(out, message);
 }
 
-static weft_status_t *bad(void) { return WEFT_ERROR(INVALID_ARGUMENT, "a member sent a list of requests that is none"); }
+static weft_status_t *bad(void) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "a member sent a list of requests that is none");
+}
 
 static bool read_number(const weft_wire_field_t *f, weft_named_request_t *r) {
   int64_t v = weft_wire_i64(f->value);
@@ -84,7 +102,8 @@ weft_status_t *weft_named_decode(weft_str_t *list, weft_named_request_t *out, bo
   if (!*out_is_there) return NULL;
   if (weft_wire_number(&f) != 1 || weft_wire_type(&f) != WEFT_WIRE_BYTES) return bad();
   *list = weft_str_of((const char *)all.p, (size_t)(all.end - all.p));
-  weft_named_request_t r = {.name = WEFT_STR(""), .group = WEFT_STR(""), .shape = WEFT_SCALAR, .prescale = 1, .postscale = 1};
+  weft_named_request_t r = {
+      .name = WEFT_STR(""), .group = WEFT_STR(""), .shape = WEFT_SCALAR, .prescale = 1, .postscale = 1};
   weft_wire_reader_t one = weft_wire_reader(f.bytes);
   while (weft_wire_next(&one, &f)) {
     bool is_bytes = weft_wire_type(&f) == WEFT_WIRE_BYTES;

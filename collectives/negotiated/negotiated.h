@@ -28,41 +28,45 @@ typedef struct weft_negotiator_options {
   weft_collectives_t *collectives; /* borrowed: destroyed after the negotiator */
   weft_str_t device;               /* of this member; copied */
   int rank, size;
-  int64_t group_key;               /* of all members; process set i has group_key + i. Nobody else may use them */
-  const weft_process_set_t *sets;  /* process sets 1, 2, ...; copied. The same on all members */
+  int64_t group_key; /* of all members; process set i has group_key + i. Nobody else may use them */
+  const weft_process_set_t *sets; /* process sets 1, 2, ...; copied. The same on all members */
   int num_sets;
-  int64_t cycle_us;                /* 0: 1000 */
-  int64_t fusion_bytes;            /* -1: 128 MiB; 0: each tensor alone */
-  int cache_capacity;              /* -1: 1024 */
-  int64_t stall_warning_ms;        /* 0: 60 s; rank 0 warns */
-  int64_t stall_shutdown_ms;       /* 0: never; then all members end */
-  weft_stall_fn *on_stall;         /* beside the log; may be NULL */
+  int64_t cycle_us;          /* 0: 1000 */
+  int64_t fusion_bytes;      /* -1: 128 MiB; 0: each tensor alone */
+  int cache_capacity;        /* -1: 1024 */
+  int64_t stall_warning_ms;  /* 0: 60 s; rank 0 warns */
+  int64_t stall_shutdown_ms; /* 0: never; then all members end */
+  weft_stall_fn *on_stall;   /* beside the log; may be NULL */
   void *on_stall_arg;
 } weft_negotiator_options_t;
 
-WEFT_MUST_CHECK weft_status_t *weft_negotiator_create(const weft_negotiator_options_t *o, weft_negotiator_t **out);
-/* Tells all members to end, and waits: what is pending fails with ABORTED, here and at the others. NULL is fine. */
+WEFT_MUST_CHECK weft_status_t *weft_negotiator_create(const weft_negotiator_options_t *o,
+                                                      weft_negotiator_t **out);
+/* Tells all members to end, and waits: what is pending fails with ABORTED, here and at the others. NULL is
+ * fine. */
 void weft_negotiator_destroy(weft_negotiator_t *n);
 
 bool weft_negotiator_is_over(weft_negotiator_t *n); /* whatever is submitted fails */
 
-/* Called once, on the negotiator's thread; owns status and output (NULL for a join). Must not destroy the negotiator. */
+/* Called once, on the negotiator's thread; owns status and output (NULL for a join). Must not destroy the
+ * negotiator. */
 typedef void weft_named_done_fn(void *arg, weft_status_t *status, weft_tensor_t *output);
-/* Never blocks. Texts are copied, `input` retained (NULL for a join); r's dtype and shape are those of the input. Errors, through
- * done, on this member alone: INVALID_ARGUMENT for a name that is being reduced already and for what can never
- * be; on all members: INVALID_ARGUMENT for what members say differently, with both values; ABORTED when a
- * member has ended; UNAVAILABLE when one has died. */
-void weft_negotiator_submit(weft_negotiator_t *n, const weft_named_request_t *r, weft_tensor_t *input, weft_named_done_fn *done, void *arg);
+/* Never blocks. Texts are copied, `input` retained (NULL for a join); r's dtype and shape are those of the
+ * input. Errors, through done, on this member alone: INVALID_ARGUMENT for a name that is being reduced
+ * already and for what can never be; on all members: INVALID_ARGUMENT for what members say differently, with
+ * both values; ABORTED when a member has ended; UNAVAILABLE when one has died. */
+void weft_negotiator_submit(weft_negotiator_t *n, const weft_named_request_t *r, weft_tensor_t *input,
+                            weft_named_done_fn *done, void *arg);
 
-/* Whoever submitted with `arg` waits no more: done is called with CANCELLED, unless it was before. The tensor still takes
- * part, as others may count on it; its name is free when they have come. */
+/* Whoever submitted with `arg` waits no more: done is called with CANCELLED, unless it was before. The tensor
+ * still takes part, as others may count on it; its name is free when they have come. */
 void weft_negotiator_withdraw(weft_negotiator_t *n, void *arg);
 
 typedef struct weft_negotiator_stats {
-  int64_t cycles, slow_cycles;  /* slow: requests were told */
-  int64_t vector_bytes;         /* of the last cycle's bit vector, of one member */
-  int64_t control_bytes;        /* sent by this member, in all; bit vectors and lists of requests */
-  int64_t tensors, batches;     /* that were carried out; batches: collectives run for them */
+  int64_t cycles, slow_cycles; /* slow: requests were told */
+  int64_t vector_bytes;        /* of the last cycle's bit vector, of one member */
+  int64_t control_bytes;       /* sent by this member, in all; bit vectors and lists of requests */
+  int64_t tensors, batches;    /* that were carried out; batches: collectives run for them */
 } weft_negotiator_stats_t;
 void weft_negotiator_get_stats(weft_negotiator_t *n, weft_negotiator_stats_t *out);
 

@@ -1,4 +1,5 @@
-/* collectives/negotiated/negotiation.c - a list of names that wait, in the order in which they were first asked for. */
+/* collectives/negotiated/negotiation.c - a list of names that wait, in the order in which they were first
+ * asked for. */
 #include "collectives/negotiated/negotiation.h"
 
 #include <stdio.h>
@@ -39,7 +40,8 @@ int weft_process_set_index(const weft_process_set_t *sets, int num_sets, int siz
   return -1;
 }
 
-weft_status_t *weft_negotiation_create(int size, int rank, const weft_process_set_t *sets, int num_sets, weft_negotiation_t **out) {
+weft_status_t *weft_negotiation_create(int size, int rank, const weft_process_set_t *sets, int num_sets,
+                                       weft_negotiation_t **out) {
   weft_negotiation_t *n = weft_calloc(1, sizeof *n);
   if (n == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a negotiation of %d members", size);
   n->size = size;
@@ -107,7 +109,8 @@ static weft_status_t *keep(waiting_t *w, int rank, const weft_named_request_t *r
   weft_named_request_t copy = *r;
   copy.name = weft_arena_str(&w->arena, r->name);
   copy.group = weft_arena_str(&w->arena, r->group);
-  if (copy.name.data == NULL || copy.group.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a request of rank %d", rank);
+  if (copy.name.data == NULL || copy.group.data == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "a request of rank %d", rank);
   w->by_rank[rank] = copy;
   if (!w->has[rank]) w->count++;
   w->has[rank] = true;
@@ -115,7 +118,8 @@ static weft_status_t *keep(waiting_t *w, int rank, const weft_named_request_t *r
   return NULL;
 }
 
-static weft_status_t *take_one(weft_negotiation_t *n, int rank, const weft_named_request_t *r, int64_t now_ns) {
+static weft_status_t *take_one(weft_negotiation_t *n, int rank, const weft_named_request_t *r,
+                               int64_t now_ns) {
   if (r->kind == WEFT_NAMED_JOIN) {
     if (!n->joined[rank]) n->num_joined++;
     n->joined[rank] = true;
@@ -123,8 +127,8 @@ static weft_status_t *take_one(weft_negotiation_t *n, int rank, const weft_named
     return NULL;
   }
   if (weft_process_set_index(n->sets, n->num_sets, n->size, r->process_set, rank) < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "rank %d asks for '%.*s' in process set %d, of which it is no member", rank,
-                      WEFT_STR_ARGS(r->name), r->process_set);
+    return WEFT_ERROR(INVALID_ARGUMENT, "rank %d asks for '%.*s' in process set %d, of which it is no member",
+                      rank, WEFT_STR_ARGS(r->name), r->process_set);
   }
   waiting_t *w = find(n, r);
   if (w == NULL) WEFT_RETURN_IF_ERROR(add(n, now_ns, rank, &w));
@@ -150,7 +154,8 @@ weft_status_t *weft_negotiation_take_cached(weft_negotiation_t *n, const weft_na
 
 /* ---- answering ---- */
 
-static weft_status_t *differ(const waiting_t *w, const char *what, int a, const char *has_a, int b, const char *has_b) {
+static weft_status_t *differ(const waiting_t *w, const char *what, int a, const char *has_a, int b,
+                             const char *has_b) {
   return WEFT_ERROR(INVALID_ARGUMENT, "Mismatched %s of '%.*s': rank %d has %s, but rank %d has %s", what,
                     WEFT_STR_ARGS(w->by_rank[a].name), a, has_a, b, has_b);
 }
@@ -163,15 +168,19 @@ static const char *reduction_text(const weft_named_request_t *r) {
 /* Rank b's request against rank a's. */
 static weft_status_t *compare(const waiting_t *w, int a, int b) {
   const weft_named_request_t *x = &w->by_rank[a], *y = &w->by_rank[b];
-  if (x->kind != y->kind) return differ(w, "operations", a, weft_named_kind_text(x->kind), b, weft_named_kind_text(y->kind));
-  if (x->dtype != y->dtype) return differ(w, "data types", a, weft_dtype_name(x->dtype), b, weft_dtype_name(y->dtype));
+  if (x->kind != y->kind)
+    return differ(w, "operations", a, weft_named_kind_text(x->kind), b, weft_named_kind_text(y->kind));
+  if (x->dtype != y->dtype)
+    return differ(w, "data types", a, weft_dtype_name(x->dtype), b, weft_dtype_name(y->dtype));
   if (x->reduction != y->reduction || x->is_mean != y->is_mean) {
     return differ(w, "reductions", a, reduction_text(x), b, reduction_text(y));
   }
   char text_a[64], text_b[64];
   weft_shape_t from = x->shape, to = y->shape;
-  if (x->kind == WEFT_NAMED_ALL_GATHER && from.rank == to.rank && from.rank > 0) from.dims[0] = to.dims[0] = 0;
-  if (!weft_shape_eq(&from, &to)) return differ(w, "shapes", a, WEFT_SHAPE_TEXT(&x->shape), b, WEFT_SHAPE_TEXT(&y->shape));
+  if (x->kind == WEFT_NAMED_ALL_GATHER && from.rank == to.rank && from.rank > 0)
+    from.dims[0] = to.dims[0] = 0;
+  if (!weft_shape_eq(&from, &to))
+    return differ(w, "shapes", a, WEFT_SHAPE_TEXT(&x->shape), b, WEFT_SHAPE_TEXT(&y->shape));
   if (x->root != y->root) {
     snprintf(text_a, sizeof text_a, "%d", x->root);
     snprintf(text_b, sizeof text_b, "%d", y->root);
@@ -183,8 +192,10 @@ static weft_status_t *compare(const waiting_t *w, int a, int b) {
     return differ(w, "scale factors", a, text_a, b, text_b);
   }
   if (!weft_str_eq(x->group, y->group) || x->group_members != y->group_members) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Mismatched groups of '%.*s': rank %d has '%.*s' of %d, but rank %d has '%.*s' of %d",
-                      WEFT_STR_ARGS(x->name), a, WEFT_STR_ARGS(x->group), x->group_members, b, WEFT_STR_ARGS(y->group), y->group_members);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Mismatched groups of '%.*s': rank %d has '%.*s' of %d, but rank %d has '%.*s' of %d",
+                      WEFT_STR_ARGS(x->name), a, WEFT_STR_ARGS(x->group), x->group_members, b,
+                      WEFT_STR_ARGS(y->group), y->group_members);
   }
   return NULL;
 }
@@ -202,15 +213,17 @@ static weft_status_t *check(const weft_negotiation_t *n, const waiting_t *w) {
   const weft_named_request_t *first = &w->by_rank[w->first];
   int members = weft_process_set_size(n->sets, n->num_sets, n->size, first->process_set);
   if (num_joined_in(n, w, first->process_set) > 0 && first->kind != WEFT_NAMED_ALL_REDUCE) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s of '%.*s' is not possible after a member has joined", weft_named_kind_text(first->kind),
-                      WEFT_STR_ARGS(first->name));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s of '%.*s' is not possible after a member has joined",
+                      weft_named_kind_text(first->kind), WEFT_STR_ARGS(first->name));
   }
   if (first->kind == WEFT_NAMED_ADASUM && (members & (members - 1)) != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Adasum of '%.*s': %d members are no power of two", WEFT_STR_ARGS(first->name), members);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Adasum of '%.*s': %d members are no power of two",
+                      WEFT_STR_ARGS(first->name), members);
   }
   if (first->kind == WEFT_NAMED_BROADCAST &&
       weft_process_set_index(n->sets, n->num_sets, n->size, first->process_set, first->root) < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "broadcast of '%.*s': rank %d, the root, is no member", WEFT_STR_ARGS(first->name), first->root);
+    return WEFT_ERROR(INVALID_ARGUMENT, "broadcast of '%.*s': rank %d, the root, is no member",
+                      WEFT_STR_ARGS(first->name), first->root);
   }
   for (int r = w->first + 1; !w->is_cached && r < n->size; r++) {
     if (w->has[r]) WEFT_RETURN_IF_ERROR(compare(w, w->first, r));
@@ -220,7 +233,8 @@ static weft_status_t *check(const weft_negotiation_t *n, const waiting_t *w) {
 
 static bool all_have_come(const weft_negotiation_t *n, const waiting_t *w) {
   int set = w->by_rank[w->first].process_set;
-  return w->is_cached || w->count + num_joined_in(n, w, set) == weft_process_set_size(n->sets, n->num_sets, n->size, set);
+  return w->is_cached ||
+         w->count + num_joined_in(n, w, set) == weft_process_set_size(n->sets, n->num_sets, n->size, set);
 }
 
 /* Have all tensors of w's group come, too? */
@@ -230,15 +244,18 @@ static bool group_is_whole(const weft_negotiation_t *n, const waiting_t *w) {
   int count = 0;
   for (const waiting_t *o = n->list; o != NULL; o = o->next) {
     const weft_named_request_t *other = &o->by_rank[o->first];
-    count += other->process_set == mine->process_set && weft_str_eq(other->group, mine->group) && all_have_come(n, o);
+    count += other->process_set == mine->process_set && weft_str_eq(other->group, mine->group) &&
+             all_have_come(n, o);
   }
   return count >= mine->group_members;
 }
 
 static void answer_one(weft_negotiation_t *n, waiting_t *w) {
   /* A member's own shape: an all-gather's first dimension is its own. */
-  const weft_named_request_t *mine = !w->is_cached && w->has[n->rank] ? &w->by_rank[n->rank] : &w->by_rank[w->first];
-  n->responses[n->num_responses++] = (weft_named_response_t){.request = *mine, .error = check(n, w), .from_cache = w->is_cached};
+  const weft_named_request_t *mine =
+      !w->is_cached && w->has[n->rank] ? &w->by_rank[n->rank] : &w->by_rank[w->first];
+  n->responses[n->num_responses++] =
+      (weft_named_response_t){.request = *mine, .error = check(n, w), .from_cache = w->is_cached};
 }
 
 weft_status_t *weft_negotiation_answer(weft_negotiation_t *n, const weft_named_response_t **out, int *out_n) {
@@ -247,14 +264,16 @@ weft_status_t *weft_negotiation_answer(weft_negotiation_t *n, const weft_named_r
   n->responses = weft_calloc(count, sizeof *n->responses);
   n->num_responses = 0;
   if (n->responses == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "answering %zu requests", count);
-  for (waiting_t *w = n->list; w != NULL; w = w->next) w->is_ready = all_have_come(n, w) && group_is_whole(n, w);
+  for (waiting_t *w = n->list; w != NULL; w = w->next)
+    w->is_ready = all_have_come(n, w) && group_is_whole(n, w);
   for (int cached = 1; cached >= 0; cached--) {
     for (waiting_t *w = n->list; w != NULL; w = w->next) {
       if (w->is_ready && w->is_cached == (cached == 1)) answer_one(n, w);
     }
   }
   if (n->num_joined == n->size) {
-    n->responses[n->num_responses++] = (weft_named_response_t){.request = {.kind = WEFT_NAMED_JOIN, .root = n->last_joined}};
+    n->responses[n->num_responses++] =
+        (weft_named_response_t){.request = {.kind = WEFT_NAMED_JOIN, .root = n->last_joined}};
     memset(n->joined, 0, (size_t)n->size * sizeof *n->joined);
     n->num_joined = 0;
   }

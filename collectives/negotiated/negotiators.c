@@ -1,4 +1,5 @@
-/* collectives/negotiated/negotiators.c - a short list. `mu` is held while one is made, which waits for nobody. */
+/* collectives/negotiated/negotiators.c - a short list. `mu` is held while one is made, which waits for
+ * nobody. */
 #include "collectives/negotiated/negotiators.h"
 
 #include "base/alloc.h"
@@ -44,7 +45,8 @@ void weft_negotiators_destroy(weft_negotiators_t *t) {
   weft_free(t);
 }
 
-static weft_status_t *add_locked(weft_negotiators_t *t, const weft_negotiator_options_t *o, entry_t **out) WEFT_REQUIRES(t->mu) {
+static weft_status_t *add_locked(weft_negotiators_t *t, const weft_negotiator_options_t *o, entry_t **out)
+    WEFT_REQUIRES(t->mu) {
   entry_t *e = weft_calloc(1, sizeof *e);
   if (e == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator");
   weft_negotiator_options_t mine = *o;
@@ -53,7 +55,8 @@ static weft_status_t *add_locked(weft_negotiators_t *t, const weft_negotiator_op
   e->rank = o->rank;
   e->size = o->size;
   e->device = weft_strndup(o->device.data, o->device.length);
-  weft_status_t *s = e->device == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator") : weft_negotiator_create(&mine, &e->negotiator);
+  weft_status_t *s = e->device == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator")
+                                       : weft_negotiator_create(&mine, &e->negotiator);
   if (s != NULL) {
     entry_free(e);
     return s;
@@ -64,16 +67,19 @@ static weft_status_t *add_locked(weft_negotiators_t *t, const weft_negotiator_op
   return NULL;
 }
 
-weft_status_t *weft_negotiators_get(weft_negotiators_t *t, const weft_negotiator_options_t *o, weft_negotiator_t **out) {
+weft_status_t *weft_negotiators_get(weft_negotiators_t *t, const weft_negotiator_options_t *o,
+                                    weft_negotiator_t **out) {
   weft_status_t *s = NULL;
   weft_mutex_lock(&t->mu);
   entry_t *e = t->list;
-  while (e != NULL && (e->group_key != o->group_key || !weft_str_is(o->device, e->device) || weft_negotiator_is_over(e->negotiator))) e = e->next;
+  while (e != NULL && (e->group_key != o->group_key || !weft_str_is(o->device, e->device) ||
+                       weft_negotiator_is_over(e->negotiator)))
+    e = e->next;
   if (e == NULL) {
     s = add_locked(t, o, &e);
   } else if (e->rank != o->rank || e->size != o->size) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "%s wants to be rank %d of %d in group %lld, but is rank %d of %d there", e->device, o->rank, o->size,
-                   (long long)o->group_key, e->rank, e->size);
+    s = WEFT_ERROR(INVALID_ARGUMENT, "%s wants to be rank %d of %d in group %lld, but is rank %d of %d there",
+                   e->device, o->rank, o->size, (long long)o->group_key, e->rank, e->size);
   }
   if (s == NULL) *out = e->negotiator;
   weft_mutex_unlock(&t->mu);

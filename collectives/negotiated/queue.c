@@ -70,34 +70,43 @@ static void ignore(void *arg, weft_status_t *status, weft_tensor_t *output) {
   weft_tensor_release(output);
 }
 
-static weft_status_t *refuse(const weft_negotiator_t *n, const weft_named_request_t *r, const weft_tensor_t *input) {
+static weft_status_t *refuse(const weft_negotiator_t *n, const weft_named_request_t *r,
+                             const weft_tensor_t *input) {
   if (r->kind == WEFT_NAMED_JOIN) return NULL;
-  if (r->name.length == 0 || input == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "a collective by name needs a name and a tensor");
+  if (r->name.length == 0 || input == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "a collective by name needs a name and a tensor");
   int name = (int)r->name.length;
   if (weft_process_set_size(n->o.sets, n->o.num_sets, n->o.size, r->process_set) == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': there is no process set %d", name, r->name.data, r->process_set);
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': there is no process set %d", name, r->name.data,
+                      r->process_set);
   }
   if (weft_negotiator_index(n, r->process_set) < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': rank %d is no member of process set %d", name, r->name.data, n->o.rank, r->process_set);
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': rank %d is no member of process set %d", name, r->name.data,
+                      n->o.rank, r->process_set);
   }
   bool is_floating = weft_dtype_is_floating(input->dtype), scales = r->prescale != 1 || r->postscale != 1;
   if (!is_floating && (scales || r->kind == WEFT_NAMED_ADASUM)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': %s of type %s", name, r->name.data, scales ? "scaling" : "Adasum", weft_dtype_name(input->dtype));
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': %s of type %s", name, r->name.data,
+                      scales ? "scaling" : "Adasum", weft_dtype_name(input->dtype));
   }
-  bool is_number = is_floating || weft_dtype_is_integer(input->dtype), reduces = r->kind == WEFT_NAMED_ALL_REDUCE;
+  bool is_number = is_floating || weft_dtype_is_integer(input->dtype),
+       reduces = r->kind == WEFT_NAMED_ALL_REDUCE;
   if ((reduces && !is_number) || input->dtype == WEFT_STRING || weft_dtype_size(input->dtype) == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': %s of type %s", name, r->name.data, weft_named_kind_text(r->kind), weft_dtype_name(input->dtype));
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': %s of type %s", name, r->name.data,
+                      weft_named_kind_text(r->kind), weft_dtype_name(input->dtype));
   }
   if (reduces && r->is_mean && r->reduction != WEFT_REDUCE_SUM) {
     return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': a mean is made of a sum only", name, r->name.data);
   }
   if (r->kind == WEFT_NAMED_ALL_GATHER && input->shape.rank == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': an all-gather of a scalar, which has no rows", name, r->name.data);
+    return WEFT_ERROR(INVALID_ARGUMENT, "'%.*s': an all-gather of a scalar, which has no rows", name,
+                      r->name.data);
   }
   return NULL;
 }
 
-static weft_pending_t *pending_new(const weft_named_request_t *r, weft_tensor_t *input, weft_named_done_fn *done, void *arg) {
+static weft_pending_t *pending_new(const weft_named_request_t *r, weft_tensor_t *input,
+                                   weft_named_done_fn *done, void *arg) {
   weft_pending_t *p = weft_calloc(1, sizeof *p);
   char *texts = p == NULL ? NULL : weft_calloc(r->name.length + r->group.length + 1, 1);
   if (texts == NULL) {
@@ -106,8 +115,13 @@ static weft_pending_t *pending_new(const weft_named_request_t *r, weft_tensor_t 
   }
   if (r->name.length > 0) memcpy(texts, r->name.data, r->name.length);
   if (r->group.length > 0) memcpy(texts + r->name.length, r->group.data, r->group.length);
-  *p = (weft_pending_t){.texts = texts, .request = *r, .input = weft_tensor_retain(input), .done = done, .arg = arg,
-                        .since_ns = weft_clock_ns(), .position = -1};
+  *p = (weft_pending_t){.texts = texts,
+                        .request = *r,
+                        .input = weft_tensor_retain(input),
+                        .done = done,
+                        .arg = arg,
+                        .since_ns = weft_clock_ns(),
+                        .position = -1};
   p->request.name = weft_str_of(texts, r->name.length);
   p->request.group = weft_str_of(texts + r->name.length, r->group.length);
   p->request.dtype = input == NULL ? WEFT_DTYPE_INVALID : input->dtype;
@@ -115,8 +129,8 @@ static weft_pending_t *pending_new(const weft_named_request_t *r, weft_tensor_t 
   return p;
 }
 
-void weft_negotiator_submit(weft_negotiator_t *n, const weft_named_request_t *r, weft_tensor_t *input, weft_named_done_fn *done,
-                            void *arg) {
+void weft_negotiator_submit(weft_negotiator_t *n, const weft_named_request_t *r, weft_tensor_t *input,
+                            weft_named_done_fn *done, void *arg) {
   weft_named_request_t request = *r;
   if (request.prescale == 0) request.prescale = 1;
   if (request.postscale == 0) request.postscale = 1;
@@ -135,7 +149,8 @@ void weft_negotiator_submit(weft_negotiator_t *n, const weft_named_request_t *r,
     weft_mutex_unlock(&n->mu);
   }
   if (is_double && !is_over) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "'%.*s' is asked for while another tensor of that name is on its way: names must differ",
+    s = WEFT_ERROR(INVALID_ARGUMENT,
+                   "'%.*s' is asked for while another tensor of that name is on its way: names must differ",
                    WEFT_STR_ARGS(r->name));
   }
   if (p != NULL) {

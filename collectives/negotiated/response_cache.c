@@ -1,5 +1,5 @@
-/* collectives/negotiated/response_cache.c - an array of positions, and a map from names' numbers to them. Of two names that
- * have one number only the later one is found: the other is negotiated each time. */
+/* collectives/negotiated/response_cache.c - an array of positions, and a map from names' numbers to them. Of
+ * two names that have one number only the later one is found: the other is negotiated each time. */
 #include "collectives/negotiated/response_cache.h"
 
 #include "base/alloc.h"
@@ -41,11 +41,13 @@ void weft_response_cache_destroy(weft_response_cache_t *c) {
 
 int weft_response_cache_num_bits(const weft_response_cache_t *c) { return c->num_bits; }
 
-weft_cache_answer_t weft_response_cache_find(const weft_response_cache_t *c, const weft_named_request_t *r, int *out_position) {
+weft_cache_answer_t weft_response_cache_find(const weft_response_cache_t *c, const weft_named_request_t *r,
+                                             int *out_position) {
   uintptr_t at = (uintptr_t)weft_map_get_u64(&c->by_hash, weft_named_hash(r));
   if (at == 0) return WEFT_CACHE_MISS;
   const slot_t *s = &c->slots[at - 1];
-  if (s->request.process_set != r->process_set || !weft_str_eq(s->request.name, r->name)) return WEFT_CACHE_MISS;
+  if (s->request.process_set != r->process_set || !weft_str_eq(s->request.name, r->name))
+    return WEFT_CACHE_MISS;
   *out_position = (int)at - 1;
   return weft_named_same(&s->request, r) ? WEFT_CACHE_HIT : WEFT_CACHE_OTHER;
 }
@@ -59,7 +61,8 @@ const weft_named_request_t *weft_response_cache_at(weft_response_cache_t *c, int
 void weft_response_cache_drop(weft_response_cache_t *c, int position) {
   if (position < 0 || position >= c->num_bits || !c->slots[position].is_used) return;
   uint64_t hash = weft_named_hash(&c->slots[position].request);
-  if ((uintptr_t)weft_map_get_u64(&c->by_hash, hash) == (uintptr_t)position + 1) weft_map_remove_u64(&c->by_hash, hash);
+  if ((uintptr_t)weft_map_get_u64(&c->by_hash, hash) == (uintptr_t)position + 1)
+    weft_map_remove_u64(&c->by_hash, hash);
   weft_free(c->slots[position].texts);
   c->slots[position] = (slot_t){.is_used = false};
   while (c->num_bits > 0 && !c->slots[c->num_bits - 1].is_used) c->num_bits--;
@@ -81,11 +84,13 @@ weft_status_t *weft_response_cache_put(weft_response_cache_t *c, const weft_name
   if (weft_response_cache_find(c, r, &old) != WEFT_CACHE_MISS) weft_response_cache_drop(c, old);
   size_t bytes = r->name.length + r->group.length + 1;
   char *texts = weft_calloc(bytes, 1);
-  if (texts == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "caching the response of '%.*s'", WEFT_STR_ARGS(r->name));
+  if (texts == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "caching the response of '%.*s'", WEFT_STR_ARGS(r->name));
   memcpy(texts, r->name.data, r->name.length);
   if (r->group.length > 0) memcpy(texts + r->name.length, r->group.data, r->group.length);
   int at = free_position(c);
-  weft_status_t *failed = weft_map_put_u64(&c->by_hash, weft_named_hash(r), (void *)((uintptr_t)at + 1), NULL);
+  weft_status_t *failed =
+      weft_map_put_u64(&c->by_hash, weft_named_hash(r), (void *)((uintptr_t)at + 1), NULL);
   if (failed != NULL) {
     weft_free(texts);
     return failed;

@@ -1,4 +1,5 @@
-/* collectives/remote/groups.c - joins groups: asks the leader, and links the members of one host before the group is used. */
+/* collectives/remote/groups.c - joins groups: asks the leader, and links the members of one host before the
+ * group is used. */
 #include "collectives/remote/transport_impl.h"
 
 #include <inttypes.h>
@@ -6,7 +7,8 @@
 
 #include "base/alloc.h"
 
-/* A question to the leader. Its end is not the cause if another has died before: what the links know of that comes first. */
+/* A question to the leader. Its end is not the cause if another has died before: what the links know of that
+ * comes first. */
 typedef struct leader_wait {
   weft_remote_t *t;
   int64_t key;
@@ -38,10 +40,12 @@ static void settled(void *arg) {
 }
 
 static void fail_wait(leader_wait_t *w, weft_status_t *status) {
-  const bool has_ended = weft_status_code(status) == WEFT_CANCELLED && !weft_canceller_is_cancelled(w->canceller);
+  const bool has_ended =
+      weft_status_code(status) == WEFT_CANCELLED && !weft_canceller_is_cancelled(w->canceller);
   if (has_ended) { /* its calls end with it */
     weft_status_free(status);
-    status = WEFT_ERROR(UNAVAILABLE, "%.*s, the leader of collective groups, has ended", WEFT_STR_ARGS(w->t->peers.leader));
+    status = WEFT_ERROR(UNAVAILABLE, "%.*s, the leader of collective groups, has ended",
+                        WEFT_STR_ARGS(w->t->peers.leader));
   }
   w->status = status;
   if (weft_status_code(status) == WEFT_UNAVAILABLE) {
@@ -88,12 +92,14 @@ static void grouped(void *arg, weft_status_t *status, weft_group_t *group) {
 
 static leader_wait_t *wait_new(weft_remote_t *t, int64_t key, weft_canceller_t *canceller, void *arg) {
   leader_wait_t *w = weft_calloc(1, sizeof *w);
-  if (w != NULL) *w = (leader_wait_t){.t = t, .key = key, .canceller = weft_canceller_retain(canceller), .source = -1, .arg = arg};
+  if (w != NULL)
+    *w = (leader_wait_t){
+        .t = t, .key = key, .canceller = weft_canceller_retain(canceller), .source = -1, .arg = arg};
   return w;
 }
 
-void weft_remote_complete_group(weft_transport_t *base, const weft_group_request_t *r, weft_canceller_t *canceller,
-                                     weft_group_fn *fn, void *arg) {
+void weft_remote_complete_group(weft_transport_t *base, const weft_group_request_t *r,
+                                weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
   weft_remote_t *t = weft_remote_of(base);
   leader_wait_t *w = wait_new(t, r->group_key, canceller, arg);
   if (w == NULL) {
@@ -102,7 +108,8 @@ void weft_remote_complete_group(weft_transport_t *base, const weft_group_request
   }
   w->group_fn = fn;
   /* The call to a leader waits until it is there: not to one that has just died. */
-  weft_status_t *s = weft_remote_is_lost_lately(t, t->peers.leader) ? weft_remote_first_loss(t, r->group_key) : NULL;
+  weft_status_t *s =
+      weft_remote_is_lost_lately(t, t->peers.leader) ? weft_remote_first_loss(t, r->group_key) : NULL;
   if (s != NULL) {
     w->status = s;
     end_wait(w);
@@ -127,31 +134,34 @@ static void agreed(void *arg, weft_status_t *status, int source) {
   }
 }
 
-void weft_remote_complete_instance(weft_transport_t *base, const weft_instance_request_t *r, weft_canceller_t *canceller,
-                                   weft_instance_fn *fn, void *arg) {
+void weft_remote_complete_instance(weft_transport_t *base, const weft_instance_request_t *r,
+                                   weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
   weft_remote_t *t = weft_remote_of(base);
   leader_wait_t *w = wait_new(t, r->group_key, canceller, arg);
   if (w == NULL) {
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining collective %.*s", WEFT_STR_ARGS(r->name)), -1);
+    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining collective %.*s", WEFT_STR_ARGS(r->name)),
+       -1);
     return;
   }
   w->instance_fn = fn;
   t->peers.complete_instance(t->peers.arg, r, canceller, agreed, w);
 }
 
-void weft_remote_transport_join_group(weft_transport_t *base, const weft_group_request_t *r, weft_canceller_t *canceller,
-                                      weft_group_fn *fn, void *arg) {
+void weft_remote_transport_join_group(weft_transport_t *base, const weft_group_request_t *r,
+                                      weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
   weft_remote_t *t = weft_remote_of(base);
   weft_remote_note_task(t, weft_transport_task_of(r->device), r->host, r->incarnation);
   weft_group_table_join(t->groups, r, canceller, fn, arg);
 }
 
-void weft_remote_transport_join_instance(weft_transport_t *base, const weft_instance_request_t *r, weft_canceller_t *canceller,
-                                         weft_instance_fn *fn, void *arg) {
+void weft_remote_transport_join_instance(weft_transport_t *base, const weft_instance_request_t *r,
+                                         weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
   weft_group_table_join_instance(weft_remote_of(base)->groups, r, canceller, fn, arg);
 }
 
-bool weft_remote_transport_break(weft_transport_t *base, weft_str_t task) { return weft_host_links_break(weft_remote_of(base)->links, task); }
+bool weft_remote_transport_break(weft_transport_t *base, weft_str_t task) {
+  return weft_host_links_break(weft_remote_of(base)->links, task);
+}
 
 void weft_remote_transport_returned_task(weft_transport_t *base, weft_str_t task, uint64_t incarnation) {
   weft_remote_forget_loss(weft_remote_of(base), task);

@@ -118,24 +118,34 @@ void weft_host_link_flush(weft_host_link_t *l) {
   }
 }
 
-bool weft_host_link_send(weft_host_link_t *l, weft_host_header_t *h, weft_str_t a, weft_str_t b, const void *payload, size_t n) {
+bool weft_host_link_send(weft_host_link_t *l, weft_host_header_t *h, weft_str_t a, weft_str_t b,
+                         const void *payload, size_t n) {
   h->magic = WEFT_HOST_MAGIC;
   if (b.length > MAX_TEXT) b.length = MAX_TEXT;
   size_t total = 0;
-  if (!weft_add_size(sizeof *h, a.length, &total) || !weft_add_size(total, b.length + n, &total) || total > WEFT_HOST_MAX_PACKET) return false;
+  if (!weft_add_size(sizeof *h, a.length, &total) || !weft_add_size(total, b.length + n, &total) ||
+      total > WEFT_HOST_MAX_PACKET)
+    return false;
   h->text_a = (uint32_t)a.length;
   h->text_b = (uint32_t)b.length;
   h->payload = (uint32_t)n;
   /* The casts drop const: the kernel only reads. */
-  struct iovec pieces[4] = {{h, sizeof *h}, {(void *)(uintptr_t)a.data, a.length}, {(void *)(uintptr_t)b.data, b.length},
+  struct iovec pieces[4] = {{h, sizeof *h},
+                            {(void *)(uintptr_t)a.data, a.length},
+                            {(void *)(uintptr_t)b.data, b.length},
                             {(void *)(uintptr_t)payload, n}};
   return send_pieces(l, pieces, 4);
 }
 
 bool weft_host_link_offer(weft_host_link_t *l, const weft_host_offer_t *o) {
-  weft_host_header_t h = {.kind = WEFT_HOST_OFFER, .id = o->id, .step_id = o->step_id, .bytes = o->bytes, .address = o->address,
-                .code = o->inline_data != NULL};
-  return weft_host_link_send(l, &h, o->key, o->to_device, o->inline_data, o->inline_data == NULL ? 0 : o->bytes);
+  weft_host_header_t h = {.kind = WEFT_HOST_OFFER,
+                          .id = o->id,
+                          .step_id = o->step_id,
+                          .bytes = o->bytes,
+                          .address = o->address,
+                          .code = o->inline_data != NULL};
+  return weft_host_link_send(l, &h, o->key, o->to_device, o->inline_data,
+                             o->inline_data == NULL ? 0 : o->bytes);
 }
 
 bool weft_host_link_finished(weft_host_link_t *l, uint64_t id) {
@@ -149,12 +159,15 @@ bool weft_host_link_refused(weft_host_link_t *l, uint64_t id) {
 }
 
 bool weft_host_link_ended(weft_host_link_t *l, int64_t step_id, weft_str_t run, const weft_status_t *why) {
-  weft_host_header_t h = {.kind = WEFT_HOST_ENDED, .step_id = step_id, .code = why == NULL ? WEFT_OK : (int32_t)weft_status_code(why)};
+  weft_host_header_t h = {.kind = WEFT_HOST_ENDED,
+                          .step_id = step_id,
+                          .code = why == NULL ? WEFT_OK : (int32_t)weft_status_code(why)};
   return weft_host_link_send(l, &h, run, weft_str(why == NULL ? "" : weft_status_message(why)), NULL, 0);
 }
 
 void weft_host_link_bye(weft_host_link_t *l, weft_str_t dead, const weft_status_t *why) {
-  weft_host_header_t h = {.kind = WEFT_HOST_BYE, .code = why == NULL ? WEFT_OK : (int32_t)weft_status_code(why)};
+  weft_host_header_t h = {.kind = WEFT_HOST_BYE,
+                          .code = why == NULL ? WEFT_OK : (int32_t)weft_status_code(why)};
   (void)weft_host_link_send(l, &h, dead, weft_str(why == NULL ? "" : weft_status_message(why)), NULL, 0);
 }
 
@@ -162,7 +175,8 @@ weft_status_t *weft_host_link_read(weft_host_link_t *l, uint64_t address, void *
   uint64_t word = 0;
   for (size_t at = 0; at < n || n == 0;) {
     struct iovec here[2] = {{&word, sizeof word}, {(char *)to + at, n - at}};
-    struct iovec there[2] = {{(void *)(uintptr_t)l->address, sizeof word}, {(void *)(uintptr_t)(address + at), n - at}};
+    struct iovec there[2] = {{(void *)(uintptr_t)l->address, sizeof word},
+                             {(void *)(uintptr_t)(address + at), n - at}};
     int pieces = n == 0 ? 1 : 2;
     ssize_t got = process_vm_readv(l->pid, here, (unsigned long)pieces, there, (unsigned long)pieces, 0);
     if (got < 0 && errno == EINTR) continue;
@@ -171,7 +185,8 @@ weft_status_t *weft_host_link_read(weft_host_link_t *l, uint64_t address, void *
     }
     bool is_alive = got >= (ssize_t)sizeof word && word == l->word;
     if (!is_alive || (n > 0 && got == (ssize_t)sizeof word)) {
-      return WEFT_ERROR(UNAVAILABLE, "lost the connection to %s while reading %zu bytes of its memory", l->task, n);
+      return WEFT_ERROR(UNAVAILABLE, "lost the connection to %s while reading %zu bytes of its memory",
+                        l->task, n);
     }
     if (n == 0) break;
     at += (size_t)got - sizeof word;

@@ -1,4 +1,5 @@
-/* collectives/remote/host_link.h - short messages between the tasks of one host, and reading in each other's memory.
+/* collectives/remote/host_link.h - short messages between the tasks of one host, and reading in each other's
+ * memory.
  *
  * Tasks that run on one host, for one user, in one network and process namespace
  * are linked by a Unix socket per pair. Over it a task says what it offers; small
@@ -10,7 +11,8 @@
  * the first group that holds both is complete, and both decide the same: the one
  * with the smaller name connects. Without a link all goes by RPC.
  *
- * Source for the split in eager and rendezvous messages: MPI implementations, e.g. Open MPI's vader/sm with CMA.
+ * Source for the split in eager and rendezvous messages: MPI implementations, e.g. Open MPI's vader/sm with
+ * CMA.
  */
 #ifndef WEFT_COLLECTIVES_REMOTE_HOST_LINK_H_
 #define WEFT_COLLECTIVES_REMOTE_HOST_LINK_H_
@@ -18,7 +20,8 @@
 #include "base/str.h"
 
 enum {
-  WEFT_HOST_LINK_INLINE = 16 << 10, /* bytes that still go with the message: two copies cost less than two wake-ups */
+  WEFT_HOST_LINK_INLINE =
+      16 << 10, /* bytes that still go with the message: two copies cost less than two wake-ups */
   WEFT_HOST_LINK_BLOCK = 256 << 10, /* read and consumed at once: a quarter of a core's second-level cache */
 };
 
@@ -27,41 +30,51 @@ typedef struct weft_host_link weft_host_link_t;   /* Thread-safe. Refcounted. On
 
 /* An offer as it comes over a link; all lent. */
 typedef struct weft_host_offer {
-  uint64_t id;      /* of the owner; 0: nothing is to be told back */
+  uint64_t id; /* of the owner; 0: nothing is to be told back */
   int64_t step_id;
   weft_str_t key, to_device;
   size_t bytes;
-  uint64_t address;   /* in the owner's memory */
+  uint64_t address;        /* in the owner's memory */
   const void *inline_data; /* NULL: read it at `address` */
 } weft_host_offer_t;
 
 /* All are called on the links' thread, one at a time, with no lock of ours held. */
 typedef struct weft_host_link_ops {
   void (*offered)(void *arg, weft_host_link_t *l, const weft_host_offer_t *o);
-  void (*finished)(void *arg, weft_host_link_t *l, uint64_t id); /* our offer was read, or nobody wants it any more */
-  void (*refused)(void *arg, weft_host_link_t *l, uint64_t id); /* our offer cannot be read; its receiver will call for it */
+  void (*finished)(void *arg, weft_host_link_t *l,
+                   uint64_t id); /* our offer was read, or nobody wants it any more */
+  void (*refused)(void *arg, weft_host_link_t *l,
+                  uint64_t id);           /* our offer cannot be read; its receiver will call for it */
   void (*met)(void *arg, double seconds); /* a new link: what a short message takes */
   /* The peer ended a step, or one run of it (`run` not empty). Owns `why`. */
   void (*ended)(void *arg, weft_host_link_t *l, int64_t step_id, weft_str_t run, weft_status_t *why);
-  void (*broken)(void *arg, weft_host_link_t *l); /* the last call for this link: the peer's process is gone */
+  void (*broken)(void *arg,
+                 weft_host_link_t *l); /* the last call for this link: the peer's process is gone */
 } weft_host_link_ops_t;
 
-/* `task` ("/job:j/replica:0/task:0") and `ops` must outlive it. Never fails for want of links: then host() is empty. */
-WEFT_MUST_CHECK weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, const weft_host_link_ops_t *ops,
-                                                      void *arg, weft_host_links_t **out);
-/* Tells all peers that we leave and do not die, and the death or failure that we have seen: may be empty and NULL. */
+/* `task` ("/job:j/replica:0/task:0") and `ops` must outlive it. Never fails for want of links: then host() is
+ * empty. */
+WEFT_MUST_CHECK weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation,
+                                                      const weft_host_link_ops_t *ops, void *arg,
+                                                      weft_host_links_t **out);
+/* Tells all peers that we leave and do not die, and the death or failure that we have seen: may be empty and
+ * NULL. */
 void weft_host_links_leave(weft_host_links_t *l, weft_str_t dead_task, const weft_status_t *why);
-/* Two steps: no callback runs after `stop`; links stay valid for who retains them until they release them. NULL is fine. */
+/* Two steps: no callback runs after `stop`; links stay valid for who retains them until they release them.
+ * NULL is fine. */
 void weft_host_links_stop(weft_host_links_t *l);
 void weft_host_links_destroy(weft_host_links_t *l);
 /* How long it takes to read `n` bytes of this process as if they were a peer's; 0: it cannot be done. */
 double weft_host_links_time_read(weft_host_links_t *l, const void *from, void *to, size_t n);
 /* Equal texts: the two can be linked. Empty: this system has no such means. */
 weft_str_t weft_host_links_host(const weft_host_links_t *l);
-/* Calls fn once, perhaps before it returns, when it is decided whether `task` with this incarnation is linked. */
+/* Calls fn once, perhaps before it returns, when it is decided whether `task` with this incarnation is
+ * linked. */
 typedef void weft_host_linked_fn(void *arg);
-void weft_host_links_connect(weft_host_links_t *l, weft_str_t task, uint64_t incarnation, weft_host_linked_fn *fn, void *arg);
-/* Calls fn once, perhaps before it returns, when all that had come from peers at this moment was told, their ends as well. */
+void weft_host_links_connect(weft_host_links_t *l, weft_str_t task, uint64_t incarnation,
+                             weft_host_linked_fn *fn, void *arg);
+/* Calls fn once, perhaps before it returns, when all that had come from peers at this moment was told, their
+ * ends as well. */
 void weft_host_links_settle(weft_host_links_t *l, weft_host_linked_fn *fn, void *arg);
 /* The link to `task`; retained; NULL if there is none. */
 weft_host_link_t *weft_host_links_find(weft_host_links_t *l, weft_str_t task);
@@ -69,10 +82,11 @@ weft_host_link_t *weft_host_links_find(weft_host_links_t *l, weft_str_t task);
 bool weft_host_links_break(weft_host_links_t *l, weft_str_t task);
 
 weft_host_link_t *weft_host_link_retain(weft_host_link_t *l);
-void weft_host_link_release(weft_host_link_t *l); /* NULL is fine */
-bool weft_host_link_is_linked(weft_host_link_t *l); /* not broken yet */
+void weft_host_link_release(weft_host_link_t *l);          /* NULL is fine */
+bool weft_host_link_is_linked(weft_host_link_t *l);        /* not broken yet */
 weft_str_t weft_host_link_task(const weft_host_link_t *l); /* lent */
-/* Did the peer say that it leaves? And whose death it had seen, or which failure; NULL: none. Lent; only in `broken`. */
+/* Did the peer say that it leaves? And whose death it had seen, or which failure; NULL: none. Lent; only in
+ * `broken`. */
 bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_dead, const weft_status_t **out_why);
 /* Each never blocks; false if the link is broken or without memory. */
 bool weft_host_link_offer(weft_host_link_t *l, const weft_host_offer_t *o);
@@ -80,9 +94,11 @@ bool weft_host_link_finished(weft_host_link_t *l, uint64_t id);
 /* The peer's offer cannot be read: it is to be held for a call. */
 bool weft_host_link_refused(weft_host_link_t *l, uint64_t id);
 bool weft_host_link_ended(weft_host_link_t *l, int64_t step_id, weft_str_t run, const weft_status_t *why);
-void weft_host_links_tell_ended(weft_host_links_t *l, int64_t step_id, const weft_status_t *why); /* to all, as well as one can */
-/* Copies `n` bytes at `address` of the peer's memory. Errors: UNAVAILABLE if the peer is not there any more; PERMISSION_DENIED
- * if the system does not let us read any longer: the bytes are then to be got by other means. */
+void weft_host_links_tell_ended(weft_host_links_t *l, int64_t step_id,
+                                const weft_status_t *why); /* to all, as well as one can */
+/* Copies `n` bytes at `address` of the peer's memory. Errors: UNAVAILABLE if the peer is not there any more;
+ * PERMISSION_DENIED if the system does not let us read any longer: the bytes are then to be got by other
+ * means. */
 WEFT_MUST_CHECK weft_status_t *weft_host_link_read(weft_host_link_t *l, uint64_t address, void *to, size_t n);
 
 #endif /* WEFT_COLLECTIVES_REMOTE_HOST_LINK_H_ */

@@ -48,7 +48,8 @@ typedef struct weft_host_header { /* both ends are on one machine: its own byte 
   uint64_t id;
   int64_t step_id;
   uint64_t bytes, address, word;
-  uint32_t text_a, text_b, payload; /* lengths of what follows: key or task, device or message, inline bytes */
+  uint32_t text_a, text_b,
+      payload; /* lengths of what follows: key or task, device or message, inline bytes */
   int32_t code;
 } weft_host_header_t;
 
@@ -58,7 +59,12 @@ typedef struct weft_host_packet {
   char bytes[];
 } weft_host_packet_t;
 
-typedef enum weft_host_state { WEFT_HOST_NEW, WEFT_HOST_GREETED, WEFT_HOST_LINKED, WEFT_HOST_OVER } weft_host_state_t;
+typedef enum weft_host_state {
+  WEFT_HOST_NEW,
+  WEFT_HOST_GREETED,
+  WEFT_HOST_LINKED,
+  WEFT_HOST_OVER
+} weft_host_state_t;
 
 struct weft_host_link {
   atomic_int refs;
@@ -67,18 +73,18 @@ struct weft_host_link {
   uint64_t incarnation;
   int fd;
   bool is_connector;
-  int64_t said_ns;           /* when we said WEFT_HOST_HELLO; the thread's own */
-  int64_t deadline_ns;       /* of the handshake; the thread's own */
-  bool has_left, is_ending;  /* the peer has said WEFT_HOST_BYE; end_link is at it; the thread's own */
-  char *dead;                /* owned, as below; the thread's own: what came with WEFT_HOST_BYE */
+  int64_t said_ns;          /* when we said WEFT_HOST_HELLO; the thread's own */
+  int64_t deadline_ns;      /* of the handshake; the thread's own */
+  bool has_left, is_ending; /* the peer has said WEFT_HOST_BYE; end_link is at it; the thread's own */
+  char *dead;               /* owned, as below; the thread's own: what came with WEFT_HOST_BYE */
   weft_status_t *dead_why;
-  uint64_t word, address;    /* the peer's word and where it lies; constant once greeted */
+  uint64_t word, address; /* the peer's word and where it lies; constant once greeted */
   pid_t pid;
-  weft_host_state_t state;             /* guarded by links.mu */
+  weft_host_state_t state; /* guarded by links.mu */
   weft_mutex_t mu;
-  weft_host_packet_t *head, **tail;    /* guarded by mu: what the socket did not take */
-  bool is_closed;            /* guarded by mu: fd is closed */
-  weft_host_link_t *next;    /* thread's list of open sockets */
+  weft_host_packet_t *head, **tail; /* guarded by mu: what the socket did not take */
+  bool is_closed;                   /* guarded by mu: fd is closed */
+  weft_host_link_t *next;           /* thread's list of open sockets */
 };
 
 typedef struct weft_host_waiter {
@@ -103,11 +109,12 @@ struct weft_host_links {
   weft_host_link_t *open; /* thread's own */
   char *buffer;           /* owned; the thread's: one packet */
   weft_mutex_t mu;
-  weft_map_t by_task;  /* guarded by mu: task -> link (one reference); may be WEFT_HOST_OVER: no link with that incarnation */
-  weft_host_waiter_t *waiters;   /* guarded by mu */
-  uint64_t num_passes;           /* guarded by mu: how often all that had come was read */
-  bool is_over;                  /* guarded by mu: no thread tells waiters (any more) */
-  weft_host_link_t *fresh; /* guarded by mu: connected elsewhere, for the thread to take */
+  weft_map_t by_task; /* guarded by mu: task -> link (one reference); may be WEFT_HOST_OVER: no link with that
+                         incarnation */
+  weft_host_waiter_t *waiters; /* guarded by mu */
+  uint64_t num_passes;         /* guarded by mu: how often all that had come was read */
+  bool is_over;                /* guarded by mu: no thread tells waiters (any more) */
+  weft_host_link_t *fresh;     /* guarded by mu: connected elsewhere, for the thread to take */
 };
 
 /* host_socket.c */
@@ -116,21 +123,25 @@ socklen_t weft_host_address(uint64_t incarnation, struct sockaddr_un *out);
 void weft_host_widen(int fd);
 /* Is the other end a process of our own user? The kernel says so, not the peer. */
 bool weft_host_find_pid(int fd, pid_t *out);
-/* This boot of this machine, the namespaces in which we see others, our user. Owned; NULL if it cannot be known. */
+/* This boot of this machine, the namespaces in which we see others, our user. Owned; NULL if it cannot be
+ * known. */
 char *weft_host_describe(void);
 
 /* host_link.c */
 
 weft_host_link_t *weft_host_link_new(weft_host_links_t *ls, int fd); /* takes fd over; NULL without memory */
-void weft_host_link_flush(weft_host_link_t *l);                      /* the thread's: the socket takes some again */
-bool weft_host_link_send(weft_host_link_t *l, weft_host_header_t *h, weft_str_t a, weft_str_t b, const void *payload, size_t n);
+void weft_host_link_flush(weft_host_link_t *l); /* the thread's: the socket takes some again */
+bool weft_host_link_send(weft_host_link_t *l, weft_host_header_t *h, weft_str_t a, weft_str_t b,
+                         const void *payload, size_t n);
 void weft_host_link_bye(weft_host_link_t *l, weft_str_t dead, const weft_status_t *why);
 void weft_host_link_break(weft_host_link_t *l);
 
 /* host_link_thread.c */
 
-bool weft_host_is_decided_locked(weft_host_links_t *ls, const char *task, uint64_t incarnation) WEFT_REQUIRES(ls->mu);
-weft_host_waiter_t *weft_host_take_waiters_locked(weft_host_links_t *ls, bool all, int64_t now) WEFT_REQUIRES(ls->mu);
+bool weft_host_is_decided_locked(weft_host_links_t *ls, const char *task, uint64_t incarnation)
+    WEFT_REQUIRES(ls->mu);
+weft_host_waiter_t *weft_host_take_waiters_locked(weft_host_links_t *ls, bool all, int64_t now)
+    WEFT_REQUIRES(ls->mu);
 void weft_host_tell_waiters(weft_host_waiter_t *w); /* consumes a list */
 bool weft_host_watch(weft_host_links_t *ls, int fd, void *what);
 /* Puts the link in by_task; false if there is one already, or a decision against it. */

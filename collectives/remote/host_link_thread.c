@@ -1,4 +1,5 @@
-/* collectives/remote/host_link_thread.c - the links' one thread: greetings, packets, ends, and who waits for a decision. */
+/* collectives/remote/host_link_thread.c - the links' one thread: greetings, packets, ends, and who waits for
+ * a decision. */
 #define _GNU_SOURCE /* accept4, pthread_setname_np */
 #include "collectives/remote/host_link_impl.h"
 
@@ -12,17 +13,21 @@
 
 enum { NUM_EVENTS = 16 };
 
-bool weft_host_is_decided_locked(weft_host_links_t *ls, const char *task, uint64_t incarnation) WEFT_REQUIRES(ls->mu) {
+bool weft_host_is_decided_locked(weft_host_links_t *ls, const char *task, uint64_t incarnation)
+    WEFT_REQUIRES(ls->mu) {
   const weft_host_link_t *l = weft_map_get(&ls->by_task, weft_str(task));
-  return l != NULL && l->incarnation == incarnation && (l->state == WEFT_HOST_LINKED || l->state == WEFT_HOST_OVER);
+  return l != NULL && l->incarnation == incarnation &&
+         (l->state == WEFT_HOST_LINKED || l->state == WEFT_HOST_OVER);
 }
 
-static bool is_told_locked(weft_host_links_t *ls, const weft_host_waiter_t *w, int64_t now) WEFT_REQUIRES(ls->mu) {
+static bool is_told_locked(weft_host_links_t *ls, const weft_host_waiter_t *w, int64_t now)
+    WEFT_REQUIRES(ls->mu) {
   if (w->task == NULL) return w->pass <= ls->num_passes;
   return w->deadline_ns <= now || weft_host_is_decided_locked(ls, w->task, w->incarnation);
 }
 
-weft_host_waiter_t *weft_host_take_waiters_locked(weft_host_links_t *ls, bool all, int64_t now) WEFT_REQUIRES(ls->mu) {
+weft_host_waiter_t *weft_host_take_waiters_locked(weft_host_links_t *ls, bool all, int64_t now)
+    WEFT_REQUIRES(ls->mu) {
   weft_host_waiter_t *taken = NULL;
   for (weft_host_waiter_t **at = &ls->waiters; *at != NULL;) {
     weft_host_waiter_t *w = *at;
@@ -77,8 +82,8 @@ static bool is_dead(weft_host_link_t *l) {
 static void on_readable(weft_host_links_t *ls, weft_host_link_t *l);
 static void end_link(weft_host_links_t *ls, weft_host_link_t *l);
 
-/* Who leaves because another has died is not the cause: the dead are ended first. A peer that dies says nothing; what those
- * that hung up have said is read to its end, which ends them. */
+/* Who leaves because another has died is not the cause: the dead are ended first. A peer that dies says
+ * nothing; what those that hung up have said is read to its end, which ends them. */
 static void end_others_first(weft_host_links_t *ls) {
   for (weft_host_link_t *x = ls->open; x != NULL;) {
     bool is_over = !x->is_ending && x->state == WEFT_HOST_LINKED && (has_hung_up(x) || is_dead(x));
@@ -144,12 +149,14 @@ static void set_state(weft_host_links_t *ls, weft_host_link_t *l, weft_host_stat
 
 static bool say(weft_host_links_t *ls, weft_host_link_t *l, weft_host_kind_t kind) {
   l->said_ns = weft_clock_ns();
-  weft_host_header_t h = {.kind = kind, .id = ls->incarnation, .address = (uint64_t)(uintptr_t)&ls->word, .word = ls->word};
+  weft_host_header_t h = {
+      .kind = kind, .id = ls->incarnation, .address = (uint64_t)(uintptr_t)&ls->word, .word = ls->word};
   return weft_host_link_send(l, &h, ls->task, WEFT_STR(""), NULL, 0);
 }
 
 /* False: the link is to be closed. */
-static bool on_hello(weft_host_links_t *ls, weft_host_link_t *l, const weft_host_header_t *h, weft_str_t task) {
+static bool on_hello(weft_host_links_t *ls, weft_host_link_t *l, const weft_host_header_t *h,
+                     weft_str_t task) {
   if (l->state != WEFT_HOST_NEW || task.length == 0) return false;
   if (l->is_connector && (!weft_str_is(task, l->task) || h->id != l->incarnation)) return false;
   if (!l->is_connector) l->task = weft_strndup(task.data, task.length);
@@ -193,8 +200,13 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
   if (h.kind == WEFT_HOST_OFFER) {
     bool is_inline = h.code != 0;
     if (is_inline && h.bytes != h.payload) return false;
-    weft_host_offer_t o = {.id = h.id, .step_id = h.step_id, .key = a, .to_device = b, .bytes = h.bytes,
-                           .address = h.address, .inline_data = is_inline ? payload : NULL};
+    weft_host_offer_t o = {.id = h.id,
+                           .step_id = h.step_id,
+                           .key = a,
+                           .to_device = b,
+                           .bytes = h.bytes,
+                           .address = h.address,
+                           .inline_data = is_inline ? payload : NULL};
     ls->ops->offered(ls->arg, l, &o);
   } else if (h.kind == WEFT_HOST_FINISHED) {
     ls->ops->finished(ls->arg, l, h.id);
@@ -268,8 +280,10 @@ static int check_deadlines(weft_host_links_t *ls) {
   for (weft_host_link_t *l = ls->open, *next; l != NULL; l = next) {
     next = l->next;
     if (l->state == WEFT_HOST_LINKED) continue;
-    if (l->deadline_ns <= now) end_link(ls, l);
-    else if (l->deadline_ns < first) first = l->deadline_ns;
+    if (l->deadline_ns <= now)
+      end_link(ls, l);
+    else if (l->deadline_ns < first)
+      first = l->deadline_ns;
   }
   weft_mutex_lock(&ls->mu);
   weft_host_waiter_t *w = weft_host_take_waiters_locked(ls, false, now);

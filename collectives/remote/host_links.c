@@ -18,7 +18,8 @@ static bool open_sockets(weft_host_links_t *ls) {
   ls->epoll = epoll_create1(EPOLL_CLOEXEC);
   ls->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (ls->listener < 0 || ls->epoll < 0 || ls->wake < 0) return false;
-  if (bind(ls->listener, (struct sockaddr *)&address, length) != 0 || listen(ls->listener, 128) != 0) return false;
+  if (bind(ls->listener, (struct sockaddr *)&address, length) != 0 || listen(ls->listener, 128) != 0)
+    return false;
   return weft_host_watch(ls, ls->listener, &ls->listener) && weft_host_watch(ls, ls->wake, &ls->wake);
 }
 
@@ -37,8 +38,8 @@ double weft_host_links_time_read(weft_host_links_t *ls, const void *from, void *
   return ok ? (double)(weft_clock_ns() - began) * 1e-9 : 0;
 }
 
-weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, const weft_host_link_ops_t *ops, void *arg,
-                                      weft_host_links_t **out) {
+weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, const weft_host_link_ops_t *ops,
+                                      void *arg, weft_host_links_t **out) {
   weft_host_links_t *ls = weft_calloc(1, sizeof *ls);
   if (ls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for links between the tasks of a host");
   weft_mutex_init(&ls->mu);
@@ -49,14 +50,17 @@ weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation, con
   ls->arg = arg;
   ls->listener = ls->epoll = ls->wake = -1;
   ls->buffer = weft_malloc(WEFT_HOST_MAX_PACKET);
-  if (incarnation != 0 && ls->buffer != NULL && may_read(ls) && open_sockets(ls)) ls->has_thread = pthread_create(&ls->thread, NULL, weft_host_links_run, ls) == 0;
+  if (incarnation != 0 && ls->buffer != NULL && may_read(ls) && open_sockets(ls))
+    ls->has_thread = pthread_create(&ls->thread, NULL, weft_host_links_run, ls) == 0;
   if (ls->has_thread) ls->host = weft_host_describe();
   ls->is_over = !ls->has_thread;
   *out = ls;
   return NULL;
 }
 
-weft_str_t weft_host_links_host(const weft_host_links_t *ls) { return weft_str(ls->host == NULL ? "" : ls->host); }
+weft_str_t weft_host_links_host(const weft_host_links_t *ls) {
+  return weft_str(ls->host == NULL ? "" : ls->host);
+}
 
 static void wake_up(weft_host_links_t *ls) {
   uint64_t one = 1;
@@ -74,7 +78,8 @@ void weft_host_links_stop(weft_host_links_t *ls) {
   ls->is_over = true;
   weft_mutex_unlock(&ls->mu);
   weft_host_tell_waiters(w);
-  for (weft_host_link_t *l = ls->open; l != NULL; l = l->next) { /* the peers see that we leave, and did not die */
+  for (weft_host_link_t *l = ls->open; l != NULL;
+       l = l->next) { /* the peers see that we leave, and did not die */
     if (l->state == WEFT_HOST_LINKED) weft_host_link_bye(l, WEFT_STR(""), NULL);
     shutdown(l->fd, SHUT_RDWR);
   }
@@ -114,7 +119,8 @@ weft_host_link_t *weft_host_links_find(weft_host_links_t *ls, weft_str_t task) {
 }
 
 /* Calls `fn` for each link there is. */
-static void for_each_linked(weft_host_links_t *ls, void (*fn)(weft_host_link_t *l, const void *arg), const void *arg) {
+static void for_each_linked(weft_host_links_t *ls, void (*fn)(weft_host_link_t *l, const void *arg),
+                            const void *arg) {
   enum { MAX_AT_ONCE = 64 };
   weft_host_link_t *links[MAX_AT_ONCE];
   size_t at = 0;
@@ -203,7 +209,8 @@ static void give_up(weft_host_links_t *ls, const weft_host_waiter_t *w) {
   weft_mutex_unlock(&ls->mu);
 }
 
-void weft_host_links_connect(weft_host_links_t *ls, weft_str_t task, uint64_t incarnation, weft_host_linked_fn *fn, void *arg) {
+void weft_host_links_connect(weft_host_links_t *ls, weft_str_t task, uint64_t incarnation,
+                             weft_host_linked_fn *fn, void *arg) {
   weft_host_waiter_t *w = weft_calloc(1, sizeof *w);
   if (w != NULL) w->task = weft_strndup(task.data, task.length);
   if (w == NULL || w->task == NULL || weft_str_eq(task, ls->task)) {
@@ -252,7 +259,8 @@ void weft_host_links_settle(weft_host_links_t *ls, weft_host_linked_fn *fn, void
   bool waits = false;
   weft_mutex_lock(&ls->mu);
   if (w != NULL && !ls->is_over) {
-    *w = (weft_host_waiter_t){.next = ls->waiters, .pass = ls->num_passes + 2, .fn = fn, .arg = arg}; /* one may be under way */
+    *w = (weft_host_waiter_t){
+        .next = ls->waiters, .pass = ls->num_passes + 2, .fn = fn, .arg = arg}; /* one may be under way */
     ls->waiters = w;
     waits = true;
   }

@@ -43,7 +43,8 @@ static bool read_text(const char *path, char *to, size_t size) {
 char *weft_host_describe(void) {
   char boot[64], net[64], pid[64];
   if (!read_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot)) return NULL;
-  ssize_t n = readlink("/proc/self/ns/net", net, sizeof net - 1), p = readlink("/proc/self/ns/pid", pid, sizeof pid - 1);
+  ssize_t n = readlink("/proc/self/ns/net", net, sizeof net - 1),
+          p = readlink("/proc/self/ns/pid", pid, sizeof pid - 1);
   if (n <= 0 || p <= 0) return NULL;
   net[n] = pid[p] = '\0';
   weft_strbuf_t text = WEFT_STRBUF_INIT;

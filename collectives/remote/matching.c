@@ -1,4 +1,5 @@
-/* collectives/remote/matching.c - ends many transfers at once: those of a step, of a run, with a task, or over a link.
+/* collectives/remote/matching.c - ends many transfers at once: those of a step, of a run, with a task, or
+ * over a link.
  *
  * What matches is taken out of its table under mu and ended outside. Not what is
  * being read: its reader will say so.
@@ -16,13 +17,15 @@ typedef struct ended_items {
   weft_remote_come_t *come;
 } ended_items_t;
 
-static bool matches(const weft_remote_which_t *w, int64_t step_id, weft_str_t key, weft_str_t task, const weft_host_link_t *link) {
+static bool matches(const weft_remote_which_t *w, int64_t step_id, weft_str_t key, weft_str_t task,
+                    const weft_host_link_t *link) {
   if (w->has_step && (step_id != w->step_id || !weft_remote_is_in_run(key, w->run))) return false;
   if (w->link != NULL) return link == w->link;
   return w->task.length == 0 || weft_str_eq(task, w->task);
 }
 
-static void take_offers_locked(weft_remote_t *t, const weft_remote_which_t *w, bool with_told, ended_items_t *out) WEFT_REQUIRES(t->mu) {
+static void take_offers_locked(weft_remote_t *t, const weft_remote_which_t *w, bool with_told,
+                               ended_items_t *out) WEFT_REQUIRES(t->mu) {
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&t->offers, &at, &e);) {
     weft_remote_offer_t *o = e.value;
@@ -40,7 +43,8 @@ static void take_offers_locked(weft_remote_t *t, const weft_remote_which_t *w, b
   }
 }
 
-static void take_fetches_locked(weft_remote_t *t, const weft_remote_which_t *w, ended_items_t *out) WEFT_REQUIRES(t->mu) {
+static void take_fetches_locked(weft_remote_t *t, const weft_remote_which_t *w, ended_items_t *out)
+    WEFT_REQUIRES(t->mu) {
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&t->wants, &at, &e);) {
     weft_remote_fetch_t *f = e.value;
@@ -52,7 +56,9 @@ static void take_fetches_locked(weft_remote_t *t, const weft_remote_which_t *w, 
   }
   for (size_t at = 0; weft_map_next(&t->come, &at, &e);) {
     weft_remote_come_t *c = e.value;
-    if (!matches(w, c->step_id, c->key, weft_host_link_task(c->link), c->link) || (w->keep_inline && c->is_inline)) continue;
+    if (!matches(w, c->step_id, c->key, weft_host_link_task(c->link), c->link) ||
+        (w->keep_inline && c->is_inline))
+      continue;
     weft_map_remove(&t->come, weft_str(c->name));
     c->next = out->come;
     out->come = c;
@@ -109,7 +115,8 @@ static void finish_all(ended_items_t *x, const weft_status_t *why) {
 }
 
 /* Ends all that match here, but not what is being read: its reader will say so. */
-void weft_remote_end_matching(weft_remote_t *t, const weft_remote_which_t *w, bool with_told, const weft_status_t *why) {
+void weft_remote_end_matching(weft_remote_t *t, const weft_remote_which_t *w, bool with_told,
+                              const weft_status_t *why) {
   ended_items_t items = {NULL, NULL, NULL, NULL};
   weft_mutex_lock(&t->mu);
   take_offers_locked(t, w, with_told, &items);
@@ -148,7 +155,8 @@ void weft_remote_fail_here(weft_remote_t *t, int64_t step_id, weft_str_t run, co
   weft_free(copy);
 }
 
-void weft_remote_ended(void *arg, weft_host_link_t *link, int64_t step_id, weft_str_t run, weft_status_t *why) {
+void weft_remote_ended(void *arg, weft_host_link_t *link, int64_t step_id, weft_str_t run,
+                       weft_status_t *why) {
   weft_remote_t *t = arg;
   weft_str_t task = weft_host_link_task(link);
   if (why == NULL) why = WEFT_ERROR(ABORTED, "%.*s ended step %" PRId64, WEFT_STR_ARGS(task), step_id);

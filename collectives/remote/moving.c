@@ -21,7 +21,8 @@ void weft_remote_end_offer(weft_remote_offer_t *o, weft_status_t *status) {
 void weft_remote_learn(weft_remote_fetch_t *f, weft_way_t way) {
   if (f->began_ns == 0 || f->f.consume != NULL) return; /* consuming takes its own time */
   double seconds = (double)(weft_clock_ns() - f->began_ns) * 1e-9;
-  if (way == WEFT_WAY_NEAR) seconds += weft_link_costs_of(&f->t->costs, way).alpha_s; /* the message came before */
+  if (way == WEFT_WAY_NEAR)
+    seconds += weft_link_costs_of(&f->t->costs, way).alpha_s; /* the message came before */
   weft_link_costs_note(&f->t->costs, way, f->f.bytes, seconds);
 }
 
@@ -55,8 +56,8 @@ weft_status_t *weft_remote_cancelled(weft_str_t key) {
 
 weft_status_t *weft_remote_check_bytes(const weft_remote_fetch_t *f, size_t bytes) {
   if (bytes == f->f.bytes) return NULL;
-  return WEFT_ERROR(INTERNAL, "'%.*s' from %.*s has %zu bytes, not %zu", WEFT_STR_ARGS(f->key), WEFT_STR_ARGS(f->from_task),
-                    bytes, f->f.bytes);
+  return WEFT_ERROR(INTERNAL, "'%.*s' from %.*s has %zu bytes, not %zu", WEFT_STR_ARGS(f->key),
+                    WEFT_STR_ARGS(f->from_task), bytes, f->f.bytes);
 }
 
 static void *take_scratch(weft_remote_t *t) {

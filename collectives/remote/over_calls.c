@@ -1,4 +1,5 @@
-/* collectives/remote/over_calls.c - fetches by RecvBuf, or from this task itself, and answers to those of others. */
+/* collectives/remote/over_calls.c - fetches by RecvBuf, or from this task itself, and answers to those of
+ * others. */
 #include "collectives/remote/transport_impl.h"
 
 #include <inttypes.h>
@@ -47,16 +48,17 @@ static weft_status_t *why_not(weft_remote_t *t) {
   return is_leaving ? weft_remote_why_we_leave(t, &dead) : NULL;
 }
 
-void weft_remote_transport_serve(weft_transport_t *base, const weft_buf_request_t *r, weft_canceller_t *canceller,
-                                 weft_buf_fn *fn, void *arg) {
+void weft_remote_transport_serve(weft_transport_t *base, const weft_buf_request_t *r,
+                                 weft_canceller_t *canceller, weft_buf_fn *fn, void *arg) {
   weft_remote_t *t = weft_remote_of(base);
   if (r->src_incarnation != 0 && r->src_incarnation != t->incarnation) {
     fn(arg,
-       weft_status_mark_restarted(WEFT_ERROR(
-           FAILED_PRECONDITION,
-           "RecvBuf expects a different device incarnation: %" PRIu64 " vs. %" PRIu64
-           ". Your worker job (\"%s\") was probably restarted. Check your worker job for the reason why it was restarted.",
-           r->src_incarnation, t->incarnation, t->task)),
+       weft_status_mark_restarted(WEFT_ERROR(FAILED_PRECONDITION,
+                                             "RecvBuf expects a different device incarnation: %" PRIu64
+                                             " vs. %" PRIu64
+                                             ". Your worker job (\"%s\") was probably restarted. Check your "
+                                             "worker job for the reason why it was restarted.",
+                                             r->src_incarnation, t->incarnation, t->task)),
        NULL);
     return;
   }
@@ -87,7 +89,8 @@ void weft_remote_transport_serve(weft_transport_t *base, const weft_buf_request_
     return;
   }
   weft_mutex_lock(&t->mu);
-  weft_status_t *s = a->is_cancelled ? weft_remote_cancelled(r->key) : weft_remote_ended_locked(t, r->step_id, r->key, WEFT_STR(""));
+  weft_status_t *s = a->is_cancelled ? weft_remote_cancelled(r->key)
+                                     : weft_remote_ended_locked(t, r->step_id, r->key, WEFT_STR(""));
   weft_remote_offer_t *o = s == NULL ? weft_map_remove(&t->offers, weft_str(a->name)) : NULL;
   if (s == NULL && o == NULL) {
     if (weft_map_get(&t->asked, weft_str(a->name)) != NULL) {
@@ -154,8 +157,12 @@ static void called(void *arg, weft_status_t *status, const weft_buf_t *buf) {
 }
 
 void weft_remote_call_for(weft_remote_t *t, weft_remote_fetch_t *f, bool is_own) {
-  weft_buf_request_t r = {.step_id = f->step_id, .request_id = (int64_t)weft_random_id(), .key = f->key,
-                          .src_device = f->from_device, .dst_device = f->to_device, .bytes = (int64_t)f->f.bytes,
+  weft_buf_request_t r = {.step_id = f->step_id,
+                          .request_id = (int64_t)weft_random_id(),
+                          .key = f->key,
+                          .src_device = f->from_device,
+                          .dst_device = f->to_device,
+                          .bytes = (int64_t)f->f.bytes,
                           .src_incarnation = is_own ? 0 : weft_remote_incarnation_of(t, f->from_task)};
   weft_canceller_t *lent = weft_canceller_retain(f->canceller); /* f may be gone before the call returns */
   f->began_ns = is_own ? 0 : weft_clock_ns();

@@ -71,8 +71,8 @@ static void read_offer(void *arg) {
 }
 
 /* The fetch has met its offer: `f` is out of the tables. Takes over what is told. */
-static void read_told(weft_remote_t *t, weft_remote_fetch_t *f, weft_host_link_t *link, uint64_t id, uint64_t address, size_t bytes,
-                      const void *inline_data) {
+static void read_told(weft_remote_t *t, weft_remote_fetch_t *f, weft_host_link_t *link, uint64_t id,
+                      uint64_t address, size_t bytes, const void *inline_data) {
   weft_status_t *s = weft_remote_check_bytes(f, bytes);
   if (s != NULL || inline_data != NULL || bytes == 0) {
     weft_remote_source_t source = {.data = inline_data == NULL ? "" : inline_data};
@@ -93,14 +93,21 @@ void weft_remote_offered(void *arg, weft_host_link_t *link, const weft_host_offe
   weft_remote_t *t = arg;
   weft_str_t key = {NULL, 0};
   char *name = weft_remote_name(o->step_id, o->to_device, o->key, WEFT_STR(""), &key, NULL);
-  weft_remote_come_t *c = name == NULL ? NULL : weft_malloc(sizeof *c + (o->inline_data == NULL ? 0 : o->bytes));
+  weft_remote_come_t *c =
+      name == NULL ? NULL : weft_malloc(sizeof *c + (o->inline_data == NULL ? 0 : o->bytes));
   if (c == NULL) { /* the fetch waits until its step or its timeout ends it */
     weft_free(name);
     if (o->id != 0) (void)weft_host_link_finished(link, o->id);
     return;
   }
-  *c = (weft_remote_come_t){.name = name, .key = key, .step_id = o->step_id, .link = weft_host_link_retain(link), .id = o->id,
-                .address = o->address, .bytes = o->bytes, .is_inline = o->inline_data != NULL};
+  *c = (weft_remote_come_t){.name = name,
+                            .key = key,
+                            .step_id = o->step_id,
+                            .link = weft_host_link_retain(link),
+                            .id = o->id,
+                            .address = o->address,
+                            .bytes = o->bytes,
+                            .is_inline = o->inline_data != NULL};
   if (c->is_inline && o->bytes > 0) memcpy(c->data, o->inline_data, o->bytes);
   weft_mutex_lock(&t->mu);
   weft_status_t *why = weft_remote_ended_locked(t, o->step_id, key, WEFT_STR(""));
@@ -125,8 +132,10 @@ void weft_remote_offered(void *arg, weft_host_link_t *link, const weft_host_offe
   weft_free(c);
 }
 
-/* One of ours that was told over this link; it is the caller's. *why: what ended it meanwhile. NULL if there is none. */
-static weft_remote_offer_t *take_told(weft_remote_t *t, const weft_host_link_t *link, uint64_t id, weft_status_t **why) {
+/* One of ours that was told over this link; it is the caller's. *why: what ended it meanwhile. NULL if there
+ * is none. */
+static weft_remote_offer_t *take_told(weft_remote_t *t, const weft_host_link_t *link, uint64_t id,
+                                      weft_status_t **why) {
   weft_mutex_lock(&t->mu);
   weft_remote_offer_t *o = weft_map_get_u64(&t->told, id);
   if (o != NULL && o->link == link) {
@@ -196,7 +205,8 @@ void weft_remote_want(weft_remote_t *t, weft_remote_fetch_t *f, weft_host_link_t
   bool waits = s == NULL && c == NULL;
   weft_host_link_retain(link); /* f is not ours any more once it waits */
   weft_mutex_unlock(&t->mu);
-  if (waits && !weft_host_link_is_linked(link)) weft_remote_broken(t, link); /* it broke before we waited: nobody else would say so */
+  if (waits && !weft_host_link_is_linked(link))
+    weft_remote_broken(t, link); /* it broke before we waited: nobody else would say so */
   weft_host_link_release(link);
   if (s != NULL) {
     weft_remote_end_fetch(f, s, !is_registered);

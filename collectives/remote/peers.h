@@ -16,8 +16,8 @@ typedef struct weft_buf_request {
   uint64_t src_incarnation;               /* 0: any */
 } weft_buf_request_t;
 
-/* The bytes of an answer. Lent until the callback returns; but `data` lives until release(release_arg), which the
- * callee calls once. */
+/* The bytes of an answer. Lent until the callback returns; but `data` lives until release(release_arg), which
+ * the callee calls once. */
 typedef struct weft_buf weft_buf_t;
 struct weft_buf {
   size_t bytes;
@@ -26,7 +26,8 @@ struct weft_buf {
   void (*release)(void *arg); /* may be NULL */
   void *release_arg;
 };
-typedef void weft_buf_fn(void *arg, weft_status_t *status, const weft_buf_t *buf); /* owns status; buf NULL then */
+typedef void weft_buf_fn(void *arg, weft_status_t *status,
+                         const weft_buf_t *buf); /* owns status; buf NULL then */
 
 /* GetStepSequence: as many ids as keys were asked for; lent. */
 typedef void weft_step_ids_fn(void *arg, weft_status_t *status, const int64_t *step_ids);

@@ -42,12 +42,16 @@ static void end_untold(void *arg) {
   weft_remote_end_offer(o, weft_remote_cause(o->t, o->to_task, why));
 }
 
-/* Tells the receiver over the link, which o holds. Few bytes go with the message; they are done then, unless is_kept. `key` is
- * the caller's: o may be gone as soon as the peer knows of it. */
-static void tell(weft_remote_t *t, weft_remote_offer_t *o, weft_str_t key, weft_str_t to_device, bool is_kept) {
+/* Tells the receiver over the link, which o holds. Few bytes go with the message; they are done then, unless
+ * is_kept. `key` is the caller's: o may be gone as soon as the peer knows of it. */
+static void tell(weft_remote_t *t, weft_remote_offer_t *o, weft_str_t key, weft_str_t to_device,
+                 bool is_kept) {
   weft_host_link_t *link = weft_host_link_retain(o->link);
   bool is_inline = o->bytes <= WEFT_HOST_LINK_INLINE, is_sent = is_inline && !is_kept;
-  weft_host_offer_t told = {.step_id = o->step_id, .key = key, .to_device = to_device, .bytes = o->bytes,
+  weft_host_offer_t told = {.step_id = o->step_id,
+                            .key = key,
+                            .to_device = to_device,
+                            .bytes = o->bytes,
                             .address = (uint64_t)(uintptr_t)o->data};
   if (is_inline) told.inline_data = o->bytes == 0 ? "" : o->data;
   weft_status_t *s = NULL;
@@ -78,8 +82,9 @@ static void tell(weft_remote_t *t, weft_remote_offer_t *o, weft_str_t key, weft_
   weft_host_link_release(link);
 }
 
-static void transport_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, weft_str_t to_task, weft_str_t to_device,
-                            const void *data, size_t bytes, bool is_kept, weft_transfer_done_fn *done, void *arg) {
+static void transport_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, weft_str_t to_task,
+                            weft_str_t to_device, const void *data, size_t bytes, bool is_kept,
+                            weft_transfer_done_fn *done, void *arg) {
   weft_remote_t *t = weft_remote_of(base);
   weft_remote_offer_t *o = weft_calloc(1, sizeof *o);
   if (o != NULL) o->name = weft_remote_name(step_id, to_device, key, to_task, &o->key, &o->to_task);
@@ -97,7 +102,8 @@ static void transport_offer(weft_transport_t *base, int64_t step_id, weft_str_t 
   weft_mutex_lock(&t->mu);
   weft_remote_mark_step_locked(t, step_id);
   weft_status_t *s = weft_remote_ended_locked(t, step_id, o->key, WEFT_STR(""));
-  bool is_asked = weft_map_get(&t->asked, weft_str(o->name)) != NULL; /* by a call, though there is a link by now */
+  bool is_asked =
+      weft_map_get(&t->asked, weft_str(o->name)) != NULL; /* by a call, though there is a link by now */
   weft_mutex_unlock(&t->mu);
   if (s != NULL) {
     weft_remote_end_offer(o, s);
@@ -132,7 +138,8 @@ static void transport_fetch(weft_transport_t *base, const weft_fetch_t *wanted, 
   char *texts = f == NULL ? NULL : copy_texts(wanted, f);
   if (texts != NULL) {
     size_t size = f->from_task.length + f->from_device.length + f->to_device.length;
-    f->name = weft_remote_name(wanted->step_id, wanted->to_device, wanted->key, weft_str_of(texts, size), &f->key, &more);
+    f->name = weft_remote_name(wanted->step_id, wanted->to_device, wanted->key, weft_str_of(texts, size),
+                               &f->key, &more);
   }
   weft_free(texts);
   if (f != NULL && f->name != NULL && link == NULL) f->canceller = weft_canceller_create(canceller);
@@ -208,8 +215,9 @@ static void transport_end_step(weft_transport_t *base, int64_t step_id, const we
   if (t->last_step == step_id) t->last_step = 0;
   weft_mutex_unlock(&t->mu);
   if (!is_known && why == NULL) return; /* a step without collectives */
-  weft_status_t *cause = why != NULL ? weft_status_clone(why)
-                                     : weft_status_mark_derived(WEFT_ERROR(ABORTED, "step %" PRId64 " has ended", step_id));
+  weft_status_t *cause =
+      why != NULL ? weft_status_clone(why)
+                  : weft_status_mark_derived(WEFT_ERROR(ABORTED, "step %" PRId64 " has ended", step_id));
   weft_remote_add_ending(t, step_id, NULL, NULL, weft_status_clone(cause));
   weft_host_links_tell_ended(t->links, step_id, why);
   weft_remote_which_t w = {.has_step = true, .step_id = step_id};
@@ -217,8 +225,8 @@ static void transport_end_step(weft_transport_t *base, int64_t step_id, const we
   weft_status_free(cause);
 }
 
-/* Seconds. The leader asks for a group, and tells all members, so that they choose alike; what it has measured on its own ways stands for
- * those of others. */
+/* Seconds. The leader asks for a group, and tells all members, so that they choose alike; what it has
+ * measured on its own ways stands for those of others. */
 static double cost_between(weft_remote_t *t, weft_str_t from, weft_str_t to, size_t bytes) {
   if (weft_str_eq(from, to)) return 5e-6 + (double)bytes / 10e9; /* a closure, and memory's pace */
   weft_str_t a = weft_remote_host_of(t, from), b = weft_remote_host_of(t, to);
@@ -232,7 +240,9 @@ static void measure_reading(weft_remote_t *t) {
   char *from = weft_calloc(1, WEFT_HOST_LINK_BLOCK), *to = weft_calloc(1, WEFT_HOST_LINK_BLOCK);
   for (int i = 0; i < 4 && from != NULL && to != NULL; i++) {
     const double seconds = weft_host_links_time_read(t->links, from, to, WEFT_HOST_LINK_BLOCK);
-    if (seconds > 0) weft_link_costs_note(&t->costs, WEFT_WAY_NEAR, WEFT_HOST_LINK_BLOCK, seconds + weft_link_costs_of(&t->costs, WEFT_WAY_NEAR).alpha_s);
+    if (seconds > 0)
+      weft_link_costs_note(&t->costs, WEFT_WAY_NEAR, WEFT_HOST_LINK_BLOCK,
+                           seconds + weft_link_costs_of(&t->costs, WEFT_WAY_NEAR).alpha_s);
   }
   weft_free(from);
   weft_free(to);
@@ -251,7 +261,9 @@ static const weft_str_t *cluster_tasks(void *arg, int *out_n) {
   return t->peers.tasks == NULL ? NULL : t->peers.tasks(t->peers.arg, out_n);
 }
 
-weft_link_counters_t *weft_remote_transport_counters(weft_transport_t *t) { return weft_remote_of(t)->counters; }
+weft_link_counters_t *weft_remote_transport_counters(weft_transport_t *t) {
+  return weft_remote_of(t)->counters;
+}
 
 /* ---- life ---- */
 
@@ -284,7 +296,8 @@ static void transport_destroy(weft_transport_t *base) {
   weft_remote_t *t = weft_remote_of(base);
   if (t->links != NULL) weft_remote_transport_stop(base);
   weft_mutex_lock(&t->mu);
-  while (t->num_busy > 0) weft_cond_wait(&t->idle, &t->mu); /* woken by end_busy; calls are cancelled, reads end by themselves */
+  while (t->num_busy > 0)
+    weft_cond_wait(&t->idle, &t->mu); /* woken by end_busy; calls are cancelled, reads end by themselves */
   weft_mutex_unlock(&t->mu);
   weft_host_links_destroy(t->links);
   weft_group_table_destroy(t->groups);
@@ -298,7 +311,8 @@ static void transport_destroy(weft_transport_t *base) {
   for (int i = 0; i < WEFT_REMOTE_LOSSES; i++) weft_status_free(t->losses[i].why);
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&t->seen, &at, &e);) weft_group_release(e.value);
-  weft_map_t *maps[] = {&t->offers, &t->told, &t->wants, &t->calls, &t->come, &t->asked, &t->steps, &t->hosts, &t->seen};
+  weft_map_t *maps[] = {&t->offers, &t->told,  &t->wants, &t->calls, &t->come,
+                        &t->asked,  &t->steps, &t->hosts, &t->seen};
   for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) weft_map_deinit(maps[i]);
   weft_arena_deinit(&t->arena);
   weft_cond_deinit(&t->idle);
@@ -310,7 +324,8 @@ static void transport_destroy(weft_transport_t *base) {
   weft_free(t);
 }
 
-weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_t *o, weft_transport_t **out) {
+weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_t *o,
+                                            weft_transport_t **out) {
   static const weft_transport_ops_t ops = {.offer = transport_offer,
                                            .fail = transport_fail,
                                            .lost_task = transport_lost_task,
@@ -321,7 +336,9 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
                                            .complete_instance = weft_remote_complete_instance,
                                            .cost = transport_cost,
                                            .destroy = transport_destroy};
-  static const weft_host_link_ops_t link_ops = {weft_remote_offered, weft_remote_finished, weft_remote_refused, weft_remote_met, weft_remote_ended, weft_remote_broken};
+  static const weft_host_link_ops_t link_ops = {weft_remote_offered, weft_remote_finished,
+                                                weft_remote_refused, weft_remote_met,
+                                                weft_remote_ended,   weft_remote_broken};
   weft_remote_t *t = weft_calloc(1, sizeof *t);
   if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the transport of collectives");
   t->base.ops = &ops;
@@ -332,12 +349,14 @@ weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_
   t->pool = o->pool;
   t->peers = o->peers;
   t->task = weft_strndup(o->task.data, o->task.length);
-  weft_group_table_env_t env = {.tasks = cluster_tasks, .host_of = weft_remote_host_of, .cost = leader_cost, .arg = t};
+  weft_group_table_env_t env = {
+      .tasks = cluster_tasks, .host_of = weft_remote_host_of, .cost = leader_cost, .arg = t};
   t->tellings = weft_canceller_create(NULL);
   weft_status_t *s = t->task == NULL || t->tellings == NULL ? weft_remote_no_memory(o->task) : NULL;
   if (s == NULL) s = weft_link_counters_create(&t->counters);
   if (s == NULL) s = weft_group_table_create(&env, &t->groups);
-  if (s == NULL) s = weft_host_links_create(weft_str(t->task), o->only_rpc ? 0 : o->incarnation, &link_ops, t, &t->links);
+  if (s == NULL)
+    s = weft_host_links_create(weft_str(t->task), o->only_rpc ? 0 : o->incarnation, &link_ops, t, &t->links);
   if (s != NULL) {
     transport_destroy(&t->base);
     return s;

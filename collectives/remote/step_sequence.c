@@ -42,7 +42,8 @@ static int64_t draw(void) {
 
 static weft_status_t *find_or_add(weft_step_sequence_t *s, int64_t key, int64_t *out) {
   sequence_t *mine = weft_calloc(1, sizeof *mine);
-  if (mine == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the step id of graph key %lld", (long long)key);
+  if (mine == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the step id of graph key %lld", (long long)key);
   mine->next = draw();
   int64_t fresh = draw();
   weft_status_t *status = NULL;

@@ -17,11 +17,12 @@ typedef struct weft_step_sequence weft_step_sequence_t; /* Thread-safe. */
 
 WEFT_MUST_CHECK weft_status_t *weft_step_sequence_create(weft_step_sequence_t **out);
 void weft_step_sequence_destroy(weft_step_sequence_t *s); /* NULL is fine */
-/* The next ids of the graphs `keys`; random below 2^56 for new ones. Errors: RESOURCE_EXHAUSTED, also for more than
- * a million graphs. */
-WEFT_MUST_CHECK weft_status_t *weft_step_sequence_get(weft_step_sequence_t *s, const int64_t *keys, int n, int64_t *out);
-/* The step is over. If it was another than the next one, clients and leader have lost each other: the graph starts
- * again at a random id. */
+/* The next ids of the graphs `keys`; random below 2^56 for new ones. Errors: RESOURCE_EXHAUSTED, also for
+ * more than a million graphs. */
+WEFT_MUST_CHECK weft_status_t *weft_step_sequence_get(weft_step_sequence_t *s, const int64_t *keys, int n,
+                                                      int64_t *out);
+/* The step is over. If it was another than the next one, clients and leader have lost each other: the graph
+ * starts again at a random id. */
 void weft_step_sequence_retire(weft_step_sequence_t *s, int64_t key, int64_t step_id);
 
 #endif /* WEFT_COLLECTIVES_REMOTE_STEP_SEQUENCE_H_ */

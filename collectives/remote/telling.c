@@ -42,7 +42,8 @@ static void told(void *arg, weft_status_t *status, const weft_buf_t *buf) {
   weft_remote_end_busy(t);
 }
 
-void weft_remote_tell_ended(weft_remote_t *t, weft_str_t task, int64_t step_id, weft_str_t run, const weft_status_t *why) {
+void weft_remote_tell_ended(weft_remote_t *t, weft_str_t task, int64_t step_id, weft_str_t run,
+                            const weft_status_t *why) {
   weft_str_t host = weft_remote_host_of(t, task);
   if (host.length == 0 || weft_remote_is_lost(t, task)) return;
   telling_t *x = weft_calloc(1, sizeof *x);

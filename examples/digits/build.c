@@ -51,8 +51,8 @@ TF_Output placeholder(build_t *b, const char *name, TF_DataType dtype, const int
   return end(b, node);
 }
 
-TF_Output constant(build_t *b, const char *scope, const char *name, TF_DataType dtype, const int64_t *dims, int rank,
-                   const void *data, size_t bytes) {
+TF_Output constant(build_t *b, const char *scope, const char *name, TF_DataType dtype, const int64_t *dims,
+                   int rank, const void *data, size_t bytes) {
   TF_Tensor *t = TF_AllocateTensor(dtype, dims, rank, bytes);
   if (bytes > 0) memcpy(TF_TensorData(t), data, bytes);
   TF_OperationDescription *node = begin(b, "Const", scope, name);

@@ -26,8 +26,8 @@ TF_Output op1(build_t *b, const char *op, const char *scope, const char *name, T
 TF_Output op2(build_t *b, const char *op, const char *scope, const char *name, TF_Output x, TF_Output y);
 
 TF_Output placeholder(build_t *b, const char *name, TF_DataType dtype, const int64_t *dims, int rank);
-TF_Output constant(build_t *b, const char *scope, const char *name, TF_DataType dtype, const int64_t *dims, int rank,
-                   const void *data, size_t bytes);
+TF_Output constant(build_t *b, const char *scope, const char *name, TF_DataType dtype, const int64_t *dims,
+                   int rank, const void *data, size_t bytes);
 TF_Output scalar(build_t *b, const char *scope, const char *name, float value);
 TF_Output ints(build_t *b, const char *scope, const char *name, const int32_t *values, int n); /* 1-D */
 

@@ -36,14 +36,15 @@ static TF_Output start_value(build_t *b, const variable_spec_t *v, const char *s
   }
   char name[64];
   snprintf(name, sizeof name, "initial%s%s", slot == NULL ? "" : "_", slot == NULL ? "" : slot);
-  TF_Output c = constant(b, v->name, name, TF_FLOAT, v->dims, v->rank, values, (size_t)count * sizeof *values);
+  TF_Output c =
+      constant(b, v->name, name, TF_FLOAT, v->dims, v->rank, values, (size_t)count * sizeof *values);
   free(values);
   return c;
 }
 
 /* A variable and the op that gives it its first value. */
-static TF_Output variable(build_t *b, const char *scope, const char *name, const int64_t *dims, int rank, TF_Output start,
-                          TF_Operation **init) {
+static TF_Output variable(build_t *b, const char *scope, const char *name, const int64_t *dims, int rank,
+                          TF_Output start, TF_Operation **init) {
   char full[128];
   snprintf(full, sizeof full, "%s/%s", scope, name);
   TF_OperationDescription *node = begin(b, "VarHandleOp", scope, name);
@@ -70,13 +71,15 @@ static TF_Output read_variable(build_t *b, const char *scope, const char *name, 
 
 typedef struct adam {
   TF_Output rate, beta1, beta2, epsilon;
-  TF_Output power1, power2;           /* variables: beta to the power of the step */
+  TF_Output power1, power2; /* variables: beta to the power of the step */
   TF_Output power1_value, power2_value;
 } adam_t;
 
 static adam_t make_adam(build_t *b, TF_Operation **inits) {
-  adam_t a = {.rate = scalar(b, "adam", "rate", 0.002f), .beta1 = scalar(b, "adam", "beta1", 0.9f),
-              .beta2 = scalar(b, "adam", "beta2", 0.999f), .epsilon = scalar(b, "adam", "epsilon", 1e-8f)};
+  adam_t a = {.rate = scalar(b, "adam", "rate", 0.002f),
+              .beta1 = scalar(b, "adam", "beta1", 0.9f),
+              .beta2 = scalar(b, "adam", "beta2", 0.999f),
+              .epsilon = scalar(b, "adam", "epsilon", 1e-8f)};
   a.power1 = variable(b, "adam", "beta1_power", NULL, 0, a.beta1, &inits[0]);
   a.power2 = variable(b, "adam", "beta2_power", NULL, 0, a.beta2, &inits[1]);
   a.power1_value = read_variable(b, "adam", "read_beta1_power", a.power1);
@@ -84,10 +87,11 @@ static adam_t make_adam(build_t *b, TF_Operation **inits) {
   return a;
 }
 
-static TF_Operation *apply_adam(build_t *b, const adam_t *a, const char *scope, TF_Output var, TF_Output m, TF_Output v,
-                                TF_Output gradient) {
+static TF_Operation *apply_adam(build_t *b, const adam_t *a, const char *scope, TF_Output var, TF_Output m,
+                                TF_Output v, TF_Output gradient) {
   TF_OperationDescription *node = begin(b, "ResourceApplyAdam", scope, "apply_adam");
-  TF_Output inputs[10] = {var, m, v, a->power1_value, a->power2_value, a->rate, a->beta1, a->beta2, a->epsilon, gradient};
+  TF_Output inputs[10] = {var,     m,        v,        a->power1_value, a->power2_value,
+                          a->rate, a->beta1, a->beta2, a->epsilon,      gradient};
   for (int i = 0; i < 10; i++) TF_AddInput(node, inputs[i]);
   return end(b, node).oper;
 }
@@ -110,7 +114,8 @@ static TF_Operation *advance(build_t *b, const char *name, TF_Output power, TF_O
 
 int main(int argc, char **argv) {
   if (argc != 2 || strcmp(argv[1], "--help") == 0) {
-    fprintf(argc == 2 ? stdout : stderr, "Usage: make_graph FILE.pb\nWrites the training graph of the digits demo.\n");
+    fprintf(argc == 2 ? stdout : stderr,
+            "Usage: make_graph FILE.pb\nWrites the training graph of the digits demo.\n");
     return argc == 2 ? 0 : 2;
   }
   build_t b;
@@ -130,12 +135,16 @@ int main(int argc, char **argv) {
   adam_t adam = make_adam(&b, &inits[3 * NUM_VARIABLES]);
   group(&b, "init", inits, 3 * NUM_VARIABLES + 2);
 
-  TF_Output logits = model_logits(&b, images, weights), loss = model_loss(&b, logits, labels), gradients[NUM_VARIABLES];
+  TF_Output logits = model_logits(&b, images, weights), loss = model_loss(&b, logits, labels),
+            gradients[NUM_VARIABLES];
   TF_AddGradients(b.graph, &loss, 1, weights, NUM_VARIABLES, NULL, b.status, gradients);
   check(&b, "differentiating the loss");
-  for (int i = 0; i < NUM_VARIABLES; i++) updates[i] = apply_adam(&b, &adam, VARIABLES[i].name, vars[i], ms[i], vs[i], gradients[i]);
-  updates[NUM_VARIABLES] = advance(&b, "beta1_power", adam.power1, adam.power1_value, adam.beta1, updates, NUM_VARIABLES);
-  updates[NUM_VARIABLES + 1] = advance(&b, "beta2_power", adam.power2, adam.power2_value, adam.beta2, updates, NUM_VARIABLES);
+  for (int i = 0; i < NUM_VARIABLES; i++)
+    updates[i] = apply_adam(&b, &adam, VARIABLES[i].name, vars[i], ms[i], vs[i], gradients[i]);
+  updates[NUM_VARIABLES] =
+      advance(&b, "beta1_power", adam.power1, adam.power1_value, adam.beta1, updates, NUM_VARIABLES);
+  updates[NUM_VARIABLES + 1] =
+      advance(&b, "beta2_power", adam.power2, adam.power2_value, adam.beta2, updates, NUM_VARIABLES);
   group(&b, "train", updates, NUM_VARIABLES + 2);
   op1(&b, "Identity", "", "loss", loss);
   op1(&b, "Identity", "", "accuracy", model_accuracy(&b, logits, labels));

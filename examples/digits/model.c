@@ -2,8 +2,8 @@
 #include "examples/digits/model.h"
 
 const variable_spec_t VARIABLES[NUM_VARIABLES] = {
-    {"conv1/kernel", 4, {3, 3, 1, 16}, 9},   {"conv1/bias", 1, {16}, 0},
-    {"conv2/kernel", 4, {3, 3, 16, 32}, 144}, {"conv2/bias", 1, {32}, 0},
+    {"conv1/kernel", 4, {3, 3, 1, 16}, 9},        {"conv1/bias", 1, {16}, 0},
+    {"conv2/kernel", 4, {3, 3, 16, 32}, 144},     {"conv2/bias", 1, {32}, 0},
     {"dense/kernel", 2, {128, NUM_CLASSES}, 128}, {"dense/bias", 1, {NUM_CLASSES}, 0},
 };
 
@@ -46,7 +46,8 @@ TF_Output model_accuracy(build_t *b, TF_Output logits, TF_Output labels) {
   static const int32_t classes[1] = {1}, all[1] = {0};
   TF_Output axis = ints(b, "accuracy", "classes", classes, 1);
   TF_Output axis0 = op2(b, "Reshape", "accuracy", "axis", axis, ints(b, "accuracy", "scalar", NULL, 0));
-  TF_Output hit = op2(b, "Equal", "accuracy", "hit", op2(b, "ArgMax", "accuracy", "predicted", logits, axis0), labels);
+  TF_Output hit =
+      op2(b, "Equal", "accuracy", "hit", op2(b, "ArgMax", "accuracy", "predicted", logits, axis0), labels);
   TF_OperationDescription *cast = begin(b, "Cast", "accuracy", "hits");
   TF_AddInput(cast, hit);
   TF_SetAttrType(cast, "DstT", TF_FLOAT);

@@ -16,7 +16,16 @@
 
 #include "weft/strategy.h"
 
-enum { TRAIN = 600, TEST = 300, BATCH = 120, STEPS = 1500, HIDDEN = 32, CLASSES = 2, NUM_WEIGHTS = 6, MAX_DEVICES = 8 };
+enum {
+  TRAIN = 600,
+  TEST = 300,
+  BATCH = 120,
+  STEPS = 1500,
+  HIDDEN = 32,
+  CLASSES = 2,
+  NUM_WEIGHTS = 6,
+  MAX_DEVICES = 8
+};
 
 static TF_Graph *graph;
 static TF_Status *status;
@@ -36,9 +45,11 @@ static TF_Output node(const char *op, const char *name, const TF_Output *inputs,
   check(name);
   return out;
 }
-#define NODE(op, name, ...) node(op, name, (TF_Output[]){__VA_ARGS__}, (int)(sizeof((TF_Output[]){__VA_ARGS__}) / sizeof(TF_Output)))
+#define NODE(op, name, ...) \
+  node(op, name, (TF_Output[]){__VA_ARGS__}, (int)(sizeof((TF_Output[]){__VA_ARGS__}) / sizeof(TF_Output)))
 
-static TF_Output constant(const char *name, TF_DataType dtype, const void *data, const int64_t *dims, int rank, size_t bytes) {
+static TF_Output constant(const char *name, TF_DataType dtype, const void *data, const int64_t *dims,
+                          int rank, size_t bytes) {
   TF_Tensor *t = TF_AllocateTensor(dtype, dims, rank, bytes);
   memcpy(TF_TensorData(t), data, bytes);
   TF_OperationDescription *d = TF_NewOperation(graph, "Const", name);
@@ -49,7 +60,9 @@ static TF_Output constant(const char *name, TF_DataType dtype, const void *data,
   check(name);
   return out;
 }
-static TF_Output scalar(const char *name, float value) { return constant(name, TF_FLOAT, &value, NULL, 0, sizeof value); }
+static TF_Output scalar(const char *name, float value) {
+  return constant(name, TF_FLOAT, &value, NULL, 0, sizeof value);
+}
 
 static TF_Output placeholder(const char *name, TF_DataType dtype, int columns) {
   int64_t dims[2] = {-1, columns};
@@ -74,17 +87,19 @@ typedef struct weight {
   int64_t rows, columns;
   WEFT_Variable *value, *momentum;
 } weight_t;
-static weight_t weights[NUM_WEIGHTS] = {{"layer1/w", 2, HIDDEN, NULL, NULL}, {"layer1/b", 1, HIDDEN, NULL, NULL},
-                                        {"layer2/w", HIDDEN, HIDDEN, NULL, NULL}, {"layer2/b", 1, HIDDEN, NULL, NULL},
-                                        {"output/w", HIDDEN, CLASSES, NULL, NULL}, {"output/b", 1, CLASSES, NULL, NULL}};
+static weight_t weights[NUM_WEIGHTS] = {
+    {"layer1/w", 2, HIDDEN, NULL, NULL},       {"layer1/b", 1, HIDDEN, NULL, NULL},
+    {"layer2/w", HIDDEN, HIDDEN, NULL, NULL},  {"layer2/b", 1, HIDDEN, NULL, NULL},
+    {"output/w", HIDDEN, CLASSES, NULL, NULL}, {"output/b", 1, CLASSES, NULL, NULL}};
 
-static TF_Output first_value(TF_Graph *g, const int64_t *dims, int num_dims, TF_DataType dtype, int64_t begin, int64_t rows, void *user,
-                             TF_Status *s) {
+static TF_Output first_value(TF_Graph *g, const int64_t *dims, int num_dims, TF_DataType dtype, int64_t begin,
+                             int64_t rows, void *user, TF_Status *s) {
   static float values[HIDDEN * HIDDEN];
   const weight_t *w = user;
   char name[64];
   (void)g, (void)begin, (void)rows, (void)s;
-  for (int64_t i = 0; i < dims[0] * dims[1]; i++) values[i] = w->rows == 1 ? 0 : random_number() * sqrtf(3.0f / (float)w->rows);
+  for (int64_t i = 0; i < dims[0] * dims[1]; i++)
+    values[i] = w->rows == 1 ? 0 : random_number() * sqrtf(3.0f / (float)w->rows);
   snprintf(name, sizeof name, "%s/first", w->name);
   return constant(name, dtype, values, dims, num_dims, (size_t)(dims[0] * dims[1]) * sizeof values[0]);
 }
@@ -95,10 +110,12 @@ static void make_variables(void) {
     char slot[64];
     int64_t dims[2] = {w->rows, w->columns};
     snprintf(slot, sizeof slot, "%s/momentum", w->name);
-    WEFT_VariableOptions o = {.name = w->name, .dtype = TF_FLOAT, .dims = dims, .num_dims = 2, .init = first_value, .init_user = w};
+    WEFT_VariableOptions o = {
+        .name = w->name, .dtype = TF_FLOAT, .dims = dims, .num_dims = 2, .init = first_value, .init_user = w};
     w->value = WEFT_CreateVariable(graph, &o, status);
     check(w->name);
-    WEFT_VariableOptions m = {.name = slot, .dtype = TF_FLOAT, .dims = dims, .num_dims = 2, .colocate_with = w->value};
+    WEFT_VariableOptions m = {
+        .name = slot, .dtype = TF_FLOAT, .dims = dims, .num_dims = 2, .colocate_with = w->value};
     w->momentum = WEFT_CreateVariable(graph, &m, status);
     check(slot);
   }
@@ -121,27 +138,32 @@ static TF_Output logits_of(TF_Output x, TF_Output *values, const char *scope) {
   return NODE("AddV2", name[5], NODE("MatMul", name[4], NODE("Tanh", name[0], x), values[4]), values[5]);
 }
 
-/* args: points, labels, 1 / rows of the whole batch. results: this replica's part of the loss, and the end of its update. */
-static void replica(WEFT_ReplicaContext *context, WEFT_Value *const *args, int num_args, WEFT_Value **results, int num_results, void *user,
-                    TF_Status *s) {
+/* args: points, labels, 1 / rows of the whole batch. results: this replica's part of the loss, and the end of
+ * its update. */
+static void replica(WEFT_ReplicaContext *context, WEFT_Value *const *args, int num_args, WEFT_Value **results,
+                    int num_results, void *user, TF_Status *s) {
   TF_Output values[NUM_WEIGHTS], gradients[NUM_WEIGHTS], sums[NUM_WEIGHTS];
   int32_t axis = 0;
   (void)num_args, (void)num_results, (void)user;
   TF_Output logits = logits_of(WEFT_ValueOfReplica(args[0], 0), values, "train");
-  TF_Output each = NODE("SparseSoftmaxCrossEntropyWithLogits", "train/each", logits, WEFT_ValueOfReplica(args[1], 0));
-  TF_Output sum = NODE("Sum", "train/sum", each, constant("train/axis", TF_INT32, &axis, NULL, 0, sizeof axis));
+  TF_Output each =
+      NODE("SparseSoftmaxCrossEntropyWithLogits", "train/each", logits, WEFT_ValueOfReplica(args[1], 0));
+  TF_Output sum =
+      NODE("Sum", "train/sum", each, constant("train/axis", TF_INT32, &axis, NULL, 0, sizeof axis));
   TF_Output loss = NODE("Mul", "train/loss", sum, WEFT_ValueOfReplica(args[2], 0));
   TF_AddGradients(graph, &loss, 1, values, NUM_WEIGHTS, NULL, s, gradients);
   if (TF_GetCode(s) != TF_OK) return;
   WEFT_ReplicaBatchAllReduce(context, WEFT_SUM, gradients, NUM_WEIGHTS, sums, s);
   if (TF_GetCode(s) != TF_OK) return;
-  TF_Output rate = scalar("train/rate", 0.1f), decay = scalar("train/decay", 0.9f), zero = scalar("train/zero", 0);
+  TF_Output rate = scalar("train/rate", 0.1f), decay = scalar("train/decay", 0.9f),
+            zero = scalar("train/zero", 0);
   TF_Operation *updates[NUM_WEIGHTS];
   for (int i = 0; i < NUM_WEIGHTS; i++) { /* component 0: in the copies for other replicas it is their own */
     char name[64];
     snprintf(name, sizeof name, "train/update_%d", i);
-    updates[i] = NODE("ResourceApplyMomentum", name, WEFT_VariableComponent(weights[i].value, 0), WEFT_VariableComponent(weights[i].momentum, 0),
-                      rate, sums[i], decay).oper;
+    updates[i] = NODE("ResourceApplyMomentum", name, WEFT_VariableComponent(weights[i].value, 0),
+                      WEFT_VariableComponent(weights[i].momentum, 0), rate, sums[i], decay)
+                     .oper;
   }
   TF_OperationDescription *end = TF_NewOperation(graph, "Identity", "train/end");
   TF_AddInput(end, zero);
@@ -163,7 +185,8 @@ static void make_spirals(float *points, int32_t *labels, int n) {
   }
 }
 
-static TF_Tensor *rows_tensor(TF_DataType dtype, const void *data, int64_t rows, int64_t columns, size_t bytes) {
+static TF_Tensor *rows_tensor(TF_DataType dtype, const void *data, int64_t rows, int64_t columns,
+                              size_t bytes) {
   int64_t dims[2] = {rows, columns};
   TF_Tensor *t = TF_AllocateTensor(dtype, dims, columns > 0 ? 2 : 1, bytes);
   memcpy(TF_TensorData(t), data, bytes);
@@ -173,7 +196,8 @@ static TF_Tensor *rows_tensor(TF_DataType dtype, const void *data, int64_t rows,
 /* ---- the whole ---- */
 
 static TF_Session *open_session(int devices) {
-  char config[] = {10, 7, 10, 3, 'C', 'P', 'U', 16, (char)devices}; /* ConfigProto: device_count {key: "CPU" value: N} */
+  char config[] = {10,  7,  10,           3, 'C', 'P',
+                   'U', 16, (char)devices}; /* ConfigProto: device_count {key: "CPU" value: N} */
   TF_SessionOptions *options = TF_NewSessionOptions();
   TF_SetConfig(options, config, sizeof config, status);
   TF_Session *session = TF_NewSession(graph, options, status);
@@ -183,12 +207,14 @@ static TF_Session *open_session(int devices) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const names[MAX_DEVICES] = {"CPU:0", "CPU:1", "CPU:2", "CPU:3", "CPU:4", "CPU:5", "CPU:6", "CPU:7"};
+  static const char *const names[MAX_DEVICES] = {"CPU:0", "CPU:1", "CPU:2", "CPU:3",
+                                                 "CPU:4", "CPU:5", "CPU:6", "CPU:7"};
   static float points[2 * TRAIN], test_points[2 * TEST];
   static int32_t labels[TRAIN], test_labels[TEST];
   int devices = argc > 1 ? atoi(argv[1]) : 2;
   if (devices < 1 || devices > MAX_DEVICES) {
-    fprintf(stderr, "Usage: train [DEVICES]   1 to %d CPU devices share each batch (default 2)\n", MAX_DEVICES);
+    fprintf(stderr, "Usage: train [DEVICES]   1 to %d CPU devices share each batch (default 2)\n",
+            MAX_DEVICES);
     return 2;
   }
   graph = TF_NewGraph();
@@ -201,14 +227,17 @@ int main(int argc, char **argv) {
   check("making the strategy");
   WEFT_ScopeEnter(strategy, graph, status);
   make_variables();
-  TF_Output x = placeholder("points", TF_FLOAT, 2), y = placeholder("labels", TF_INT32, 0), one_per_row = scalar("one_per_row", 1.0f / BATCH);
-  WEFT_Value *args[3] = {WEFT_DistributeBatch(strategy, graph, x, status), WEFT_DistributeBatch(strategy, graph, y, status),
+  TF_Output x = placeholder("points", TF_FLOAT, 2), y = placeholder("labels", TF_INT32, 0),
+            one_per_row = scalar("one_per_row", 1.0f / BATCH);
+  WEFT_Value *args[3] = {WEFT_DistributeBatch(strategy, graph, x, status),
+                         WEFT_DistributeBatch(strategy, graph, y, status),
                          WEFT_NewValue(one_per_row, status)};
   WEFT_Value *results[2];
   check("sharing out the batch");
   WEFT_StrategyRun(strategy, graph, WEFT_TRACE_ONCE, replica, args, 3, results, 2, NULL, status);
   check("building the replicas");
-  TF_Output loss = WEFT_StrategyReduce(strategy, graph, WEFT_SUM, results[0], -1, status), ends[MAX_DEVICES + 1], test_values[NUM_WEIGHTS];
+  TF_Output loss = WEFT_StrategyReduce(strategy, graph, WEFT_SUM, results[0], -1, status),
+            ends[MAX_DEVICES + 1], test_values[NUM_WEIGHTS];
   int num_ends = WEFT_LocalResults(strategy, results[1], ends, MAX_DEVICES);
   TF_Output test_logits = logits_of(x, test_values, "test");
   TF_Operation *init = WEFT_Initializer(graph, status);
@@ -216,7 +245,8 @@ int main(int argc, char **argv) {
   check("building the graph");
 
   TF_Session *session = open_session(devices);
-  TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, (const TF_Operation *const *)&init, 1, NULL, status);
+  TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, (const TF_Operation *const *)&init, 1, NULL,
+                status);
   check("initializing");
   ends[num_ends] = loss;
   for (int step = 0; step < STEPS; step++) {
@@ -227,7 +257,8 @@ int main(int argc, char **argv) {
     TF_Tensor *out[MAX_DEVICES + 1] = {NULL};
     TF_SessionRun(session, NULL, feeds, fed, 2, ends, out, num_ends + 1, NULL, 0, NULL, status);
     check("training");
-    if (step % 300 == 299) printf("step %4d  loss %.4f\n", step + 1, (double)*(const float *)TF_TensorData(out[num_ends]));
+    if (step % 300 == 299)
+      printf("step %4d  loss %.4f\n", step + 1, (double)*(const float *)TF_TensorData(out[num_ends]));
     for (int i = 0; i <= num_ends; i++) TF_DeleteTensor(out[i]);
     for (int i = 0; i < 2; i++) TF_DeleteTensor(fed[i]);
   }

@@ -47,8 +47,9 @@ TF_CAPI_EXPORT extern TF_SessionOptions *WEFT_NewClusterSessionOptions(const WEF
                                                                        const char *const *filters,
                                                                        int num_filters, TF_Status *status);
 
-/* Whether a session with these options waits until its master can be reached, as TensorFlow's do and as is the default
- * (1), or fails with UNAVAILABLE when the first connection is refused (0): for programs that know that it was there. */
+/* Whether a session with these options waits until its master can be reached, as TensorFlow's do and as is
+ * the default (1), or fails with UNAVAILABLE when the first connection is refused (0): for programs that know
+ * that it was there. */
 TF_CAPI_EXPORT extern void WEFT_SetWaitForMaster(TF_SessionOptions *options, unsigned char waits);
 
 #ifdef __cplusplus

@@ -14,13 +14,11 @@
  * Calls with different keys may be made in any order.
  *
  * Errors, where the functions say nothing else, all through `status`:
- *   INVALID_ARGUMENT   the ranks' calls differ in kind, type, shape or reduction; the message holds both values, and
- *                      every rank gets it. Or the call itself is wrong.
- *   DEADLINE_EXCEEDED  the timeout has passed; names the ranks that did not come
- *   UNAVAILABLE        a member has died, or cannot be reached; names its task
- *   CANCELLED          the group is being deleted
- *   RESOURCE_EXHAUSTED there is no memory
- * After an error of one collective the group can still be used, unless a member is gone.
+ *   INVALID_ARGUMENT   the ranks' calls differ in kind, type, shape or reduction; the message holds both
+ * values, and every rank gets it. Or the call itself is wrong. DEADLINE_EXCEEDED  the timeout has passed;
+ * names the ranks that did not come UNAVAILABLE        a member has died, or cannot be reached; names its
+ * task CANCELLED          the group is being deleted RESOURCE_EXHAUSTED there is no memory After an error of
+ * one collective the group can still be used, unless a member is gone.
  */
 #ifndef WEFT_COLLECTIVE_H_
 #define WEFT_COLLECTIVE_H_
@@ -32,8 +30,9 @@
 extern "C" {
 #endif
 
-typedef struct WEFT_CollectiveGroup WEFT_CollectiveGroup;     /* the caller's; WEFT_DeleteCollectiveGroup */
-typedef struct WEFT_CollectiveRequest WEFT_CollectiveRequest; /* one that was started; WEFT_WaitCollective ends it */
+typedef struct WEFT_CollectiveGroup WEFT_CollectiveGroup; /* the caller's; WEFT_DeleteCollectiveGroup */
+typedef struct WEFT_CollectiveRequest
+    WEFT_CollectiveRequest; /* one that was started; WEFT_WaitCollective ends it */
 
 typedef enum WEFT_Reduction {
   WEFT_REDUCTION_SUM,
@@ -52,33 +51,39 @@ typedef struct WEFT_CollectiveGroupOptions {
 } WEFT_CollectiveGroupOptions;
 
 typedef struct WEFT_CollectiveHints {
-  const char *algorithm; /* "auto", "ring", "tree", "halving_doubling", "hierarchical", "direct"; NULL: auto. The same on all ranks */
+  const char *algorithm; /* "auto", "ring", "tree", "halving_doubling", "hierarchical", "direct"; NULL: auto.
+                            The same on all ranks */
   int64_t timeout_ms;    /* 0: the group's */
-  int64_t key;           /* not 0: belongs to the other ranks' calls with this key, in whatever order calls are made. Of two
-                          * calls with one key, the first belongs to the first */
+  int64_t key; /* not 0: belongs to the other ranks' calls with this key, in whatever order calls are made. Of
+                * two calls with one key, the first belongs to the first */
 } WEFT_CollectiveHints;
 
-/* Starts listening at addresses[rank] ("host:port", num_ranks of them, copied) and returns at once; the first collective
- * waits for the others. `options` may be NULL. One process may have several groups, at different ports.
- * Errors: INVALID_ARGUMENT for a bad rank or address; UNAVAILABLE if the port is taken. */
-TF_CAPI_EXPORT extern WEFT_CollectiveGroup *WEFT_NewCollectiveGroup(int rank, int num_ranks, const char *const *addresses,
-                                                                    const WEFT_CollectiveGroupOptions *options, TF_Status *status);
-/* Ends what still runs with CANCELLED, and leaves: members that wait for this one get UNAVAILABLE. NULL is fine. */
+/* Starts listening at addresses[rank] ("host:port", num_ranks of them, copied) and returns at once; the first
+ * collective waits for the others. `options` may be NULL. One process may have several groups, at different
+ * ports. Errors: INVALID_ARGUMENT for a bad rank or address; UNAVAILABLE if the port is taken. */
+TF_CAPI_EXPORT extern WEFT_CollectiveGroup *WEFT_NewCollectiveGroup(
+    int rank, int num_ranks, const char *const *addresses, const WEFT_CollectiveGroupOptions *options,
+    TF_Status *status);
+/* Ends what still runs with CANCELLED, and leaves: members that wait for this one get UNAVAILABLE. NULL is
+ * fine. */
 TF_CAPI_EXPORT extern void WEFT_DeleteCollectiveGroup(WEFT_CollectiveGroup *group);
 TF_CAPI_EXPORT extern int WEFT_CollectiveRank(const WEFT_CollectiveGroup *group);
 TF_CAPI_EXPORT extern int WEFT_CollectiveSize(const WEFT_CollectiveGroup *group);
 
 /* ---- on tensors: each waits for the result, which the caller owns (TF_DeleteTensor); NULL on failure ----
- * `input` is borrowed and does not change. `hints` may be NULL. Types: half, bfloat16, float, double and the integers of 8
- * to 64 bits; what moves without arithmetic may have any type of fixed size. */
+ * `input` is borrowed and does not change. `hints` may be NULL. Types: half, bfloat16, float, double and the
+ * integers of 8 to 64 bits; what moves without arithmetic may have any type of fixed size. */
 
-TF_CAPI_EXPORT extern TF_Tensor *WEFT_AllReduce(WEFT_CollectiveGroup *group, const TF_Tensor *input, WEFT_Reduction reduction,
-                                                const WEFT_CollectiveHints *hints, TF_Status *status);
+TF_CAPI_EXPORT extern TF_Tensor *WEFT_AllReduce(WEFT_CollectiveGroup *group, const TF_Tensor *input,
+                                                WEFT_Reduction reduction, const WEFT_CollectiveHints *hints,
+                                                TF_Status *status);
 /* The result is at `root` alone; elsewhere NULL with TF_OK. */
-TF_CAPI_EXPORT extern TF_Tensor *WEFT_Reduce(WEFT_CollectiveGroup *group, const TF_Tensor *input, WEFT_Reduction reduction, int root,
+TF_CAPI_EXPORT extern TF_Tensor *WEFT_Reduce(WEFT_CollectiveGroup *group, const TF_Tensor *input,
+                                             WEFT_Reduction reduction, int root,
                                              const WEFT_CollectiveHints *hints, TF_Status *status);
 /* Rank i gets rows [i*d/N, (i+1)*d/N) of the reduction; d, the first dimension, must be a multiple of N. */
-TF_CAPI_EXPORT extern TF_Tensor *WEFT_ReduceScatter(WEFT_CollectiveGroup *group, const TF_Tensor *input, WEFT_Reduction reduction,
+TF_CAPI_EXPORT extern TF_Tensor *WEFT_ReduceScatter(WEFT_CollectiveGroup *group, const TF_Tensor *input,
+                                                    WEFT_Reduction reduction,
                                                     const WEFT_CollectiveHints *hints, TF_Status *status);
 /* The inputs behind each other, in the order of ranks; their first dimensions may differ. */
 TF_CAPI_EXPORT extern TF_Tensor *WEFT_AllGather(WEFT_CollectiveGroup *group, const TF_Tensor *input,
@@ -86,56 +91,71 @@ TF_CAPI_EXPORT extern TF_Tensor *WEFT_AllGather(WEFT_CollectiveGroup *group, con
 /* The same at `root` alone; elsewhere NULL with TF_OK. */
 TF_CAPI_EXPORT extern TF_Tensor *WEFT_Gather(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root,
                                              const WEFT_CollectiveHints *hints, TF_Status *status);
-/* Everybody gets root's input. All others give a tensor of the same type and shape, whose contents do not matter. */
+/* Everybody gets root's input. All others give a tensor of the same type and shape, whose contents do not
+ * matter. */
 TF_CAPI_EXPORT extern TF_Tensor *WEFT_Broadcast(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root,
                                                 const WEFT_CollectiveHints *hints, TF_Status *status);
-/* Rank i gets rows [i*d/N, (i+1)*d/N) of root's input. All others give a tensor of the type and shape that they will get. */
+/* Rank i gets rows [i*d/N, (i+1)*d/N) of root's input. All others give a tensor of the type and shape that
+ * they will get. */
 TF_CAPI_EXPORT extern TF_Tensor *WEFT_Scatter(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root,
                                               const WEFT_CollectiveHints *hints, TF_Status *status);
-/* Block j of rank i's input becomes block i of rank j's result. `rows`: N row counts, one per block, which add up to the
- * first dimension; NULL: N equal blocks. */
-TF_CAPI_EXPORT extern TF_Tensor *WEFT_AllToAll(WEFT_CollectiveGroup *group, const TF_Tensor *input, const int64_t *rows,
-                                               const WEFT_CollectiveHints *hints, TF_Status *status);
+/* Block j of rank i's input becomes block i of rank j's result. `rows`: N row counts, one per block, which
+ * add up to the first dimension; NULL: N equal blocks. */
+TF_CAPI_EXPORT extern TF_Tensor *WEFT_AllToAll(WEFT_CollectiveGroup *group, const TF_Tensor *input,
+                                               const int64_t *rows, const WEFT_CollectiveHints *hints,
+                                               TF_Status *status);
 /* Returns when all ranks have called it. */
-TF_CAPI_EXPORT extern void WEFT_Barrier(WEFT_CollectiveGroup *group, const WEFT_CollectiveHints *hints, TF_Status *status);
+TF_CAPI_EXPORT extern void WEFT_Barrier(WEFT_CollectiveGroup *group, const WEFT_CollectiveHints *hints,
+                                        TF_Status *status);
 
-/* ---- on memory of the caller: `count` elements; `input` and `output` may be the same, but not overlap otherwise ----
- * Nothing is allocated for the payload, and a reduction in place moves it once. */
+/* ---- on memory of the caller: `count` elements; `input` and `output` may be the same, but not overlap
+ * otherwise ---- Nothing is allocated for the payload, and a reduction in place moves it once. */
 
-TF_CAPI_EXPORT extern void WEFT_AllReduceBuffer(WEFT_CollectiveGroup *group, const void *input, void *output, int64_t count,
-                                                TF_DataType dtype, WEFT_Reduction reduction, const WEFT_CollectiveHints *hints,
-                                                TF_Status *status);
+TF_CAPI_EXPORT extern void WEFT_AllReduceBuffer(WEFT_CollectiveGroup *group, const void *input, void *output,
+                                                int64_t count, TF_DataType dtype, WEFT_Reduction reduction,
+                                                const WEFT_CollectiveHints *hints, TF_Status *status);
 /* In place at all ranks. */
-TF_CAPI_EXPORT extern void WEFT_BroadcastBuffer(WEFT_CollectiveGroup *group, void *buffer, int64_t count, TF_DataType dtype, int root,
+TF_CAPI_EXPORT extern void WEFT_BroadcastBuffer(WEFT_CollectiveGroup *group, void *buffer, int64_t count,
+                                                TF_DataType dtype, int root,
                                                 const WEFT_CollectiveHints *hints, TF_Status *status);
 
 /* ---- without waiting ---- */
 
-/* Each takes over what the waiting function borrows until WEFT_WaitCollective: memory must live, and not change, until then.
- * NULL on failure to start. */
-TF_CAPI_EXPORT extern WEFT_CollectiveRequest *WEFT_AllReduceAsync(WEFT_CollectiveGroup *group, const TF_Tensor *input,
-                                                                  WEFT_Reduction reduction, const WEFT_CollectiveHints *hints,
+/* Each takes over what the waiting function borrows until WEFT_WaitCollective: memory must live, and not
+ * change, until then. NULL on failure to start. */
+TF_CAPI_EXPORT extern WEFT_CollectiveRequest *WEFT_AllReduceAsync(WEFT_CollectiveGroup *group,
+                                                                  const TF_Tensor *input,
+                                                                  WEFT_Reduction reduction,
+                                                                  const WEFT_CollectiveHints *hints,
                                                                   TF_Status *status);
-TF_CAPI_EXPORT extern WEFT_CollectiveRequest *WEFT_AllReduceBufferAsync(WEFT_CollectiveGroup *group, const void *input, void *output,
-                                                                        int64_t count, TF_DataType dtype, WEFT_Reduction reduction,
-                                                                        const WEFT_CollectiveHints *hints, TF_Status *status);
-TF_CAPI_EXPORT extern WEFT_CollectiveRequest *WEFT_AllGatherAsync(WEFT_CollectiveGroup *group, const TF_Tensor *input,
-                                                                  const WEFT_CollectiveHints *hints, TF_Status *status);
-TF_CAPI_EXPORT extern WEFT_CollectiveRequest *WEFT_ReduceScatterAsync(WEFT_CollectiveGroup *group, const TF_Tensor *input,
-                                                                      WEFT_Reduction reduction, const WEFT_CollectiveHints *hints,
+TF_CAPI_EXPORT extern WEFT_CollectiveRequest *WEFT_AllReduceBufferAsync(
+    WEFT_CollectiveGroup *group, const void *input, void *output, int64_t count, TF_DataType dtype,
+    WEFT_Reduction reduction, const WEFT_CollectiveHints *hints, TF_Status *status);
+TF_CAPI_EXPORT extern WEFT_CollectiveRequest *WEFT_AllGatherAsync(WEFT_CollectiveGroup *group,
+                                                                  const TF_Tensor *input,
+                                                                  const WEFT_CollectiveHints *hints,
+                                                                  TF_Status *status);
+TF_CAPI_EXPORT extern WEFT_CollectiveRequest *WEFT_ReduceScatterAsync(WEFT_CollectiveGroup *group,
+                                                                      const TF_Tensor *input,
+                                                                      WEFT_Reduction reduction,
+                                                                      const WEFT_CollectiveHints *hints,
                                                                       TF_Status *status);
-TF_CAPI_EXPORT extern WEFT_CollectiveRequest *WEFT_BroadcastAsync(WEFT_CollectiveGroup *group, const TF_Tensor *input, int root,
-                                                                  const WEFT_CollectiveHints *hints, TF_Status *status);
+TF_CAPI_EXPORT extern WEFT_CollectiveRequest *WEFT_BroadcastAsync(WEFT_CollectiveGroup *group,
+                                                                  const TF_Tensor *input, int root,
+                                                                  const WEFT_CollectiveHints *hints,
+                                                                  TF_Status *status);
 /* Not 0 if WEFT_WaitCollective would not wait. */
 TF_CAPI_EXPORT extern int WEFT_CollectiveIsDone(const WEFT_CollectiveRequest *request);
-/* Waits, frees the request, and returns its result (the caller's; NULL for buffers and on failure). NULL gives NULL and OK. */
+/* Waits, frees the request, and returns its result (the caller's; NULL for buffers and on failure). NULL
+ * gives NULL and OK. */
 TF_CAPI_EXPORT extern TF_Tensor *WEFT_WaitCollective(WEFT_CollectiveRequest *request, TF_Status *status);
 
 /* ---- what moved ---- */
 
-/* What this member has received from each other one, since it began or since the last reset: fills at most `max` entries of
- * `counts`, and returns how many there are. */
-TF_CAPI_EXPORT extern int WEFT_TransportCounters(WEFT_CollectiveGroup *group, WEFT_TransportCount *counts, int max);
+/* What this member has received from each other one, since it began or since the last reset: fills at most
+ * `max` entries of `counts`, and returns how many there are. */
+TF_CAPI_EXPORT extern int WEFT_TransportCounters(WEFT_CollectiveGroup *group, WEFT_TransportCount *counts,
+                                                 int max);
 TF_CAPI_EXPORT extern void WEFT_ResetTransportCounters(WEFT_CollectiveGroup *group);
 
 #ifdef __cplusplus

@@ -15,9 +15,10 @@ typedef struct WEFT_InputContext {
   int num_replicas_in_sync;                   /* replicas that share a batch; 1: nobody waits for anybody */
 } WEFT_InputContext;
 
-/* Rows of each replica's share of a batch of `global_batch` rows. Errors: INVALID_ARGUMENT if they cannot be shared evenly. */
-TF_CAPI_EXPORT extern int64_t WEFT_InputContextPerReplicaBatch(const WEFT_InputContext *context, int64_t global_batch,
-                                                               TF_Status *status);
+/* Rows of each replica's share of a batch of `global_batch` rows. Errors: INVALID_ARGUMENT if they cannot be
+ * shared evenly. */
+TF_CAPI_EXPORT extern int64_t WEFT_InputContextPerReplicaBatch(const WEFT_InputContext *context,
+                                                               int64_t global_batch, TF_Status *status);
 
 #ifdef __cplusplus
 } /* extern "C" */

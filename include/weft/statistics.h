@@ -19,11 +19,13 @@ typedef struct WEFT_MemoryUse {
   int64_t in_use;     /* bytes of tensors when the step's statistics were made */
   int64_t high_water; /* the most since the device was made */
 } WEFT_MemoryUse;
-/* Memory of `device` ("/job:worker/replica:0/task:0/device:CPU:0") under `tag`: "activation", "param", "grad", "opt_state",
- * "comm" or "stash". A node's attribute _weft_memory (a string) chooses the tag of its outputs; otherwise values of variables are
- * param, what updates apply grad, what was received or reduced comm, all else activation. Tensors of up to 256 bytes are not
- * counted. Returns 1, or 0 with zeros if the step says nothing of that device and tag. */
-TF_CAPI_EXPORT extern int WEFT_StepMemory(const TF_Buffer *run_metadata, const char *device, const char *tag, WEFT_MemoryUse *out);
+/* Memory of `device` ("/job:worker/replica:0/task:0/device:CPU:0") under `tag`: "activation", "param",
+ * "grad", "opt_state", "comm" or "stash". A node's attribute _weft_memory (a string) chooses the tag of its
+ * outputs; otherwise values of variables are param, what updates apply grad, what was received or reduced
+ * comm, all else activation. Tensors of up to 256 bytes are not counted. Returns 1, or 0 with zeros if the
+ * step says nothing of that device and tag. */
+TF_CAPI_EXPORT extern int WEFT_StepMemory(const TF_Buffer *run_metadata, const char *device, const char *tag,
+                                          WEFT_MemoryUse *out);
 
 /* ---- what moved between tasks ---- */
 
@@ -33,9 +35,11 @@ typedef struct WEFT_TransportCount {
   int64_t messages, bytes;            /* bytes of payload */
 } WEFT_TransportCount;
 
-/* What this server's task has fetched from each other one, tensors of steps and fields of collectives, since it began or since the
- * last reset: fills at most `max` entries of `counts`, and returns how many there are. Any thread. */
-TF_CAPI_EXPORT extern int WEFT_ServerTransportCounters(TF_Server *server, WEFT_TransportCount *counts, int max);
+/* What this server's task has fetched from each other one, tensors of steps and fields of collectives, since
+ * it began or since the last reset: fills at most `max` entries of `counts`, and returns how many there are.
+ * Any thread. */
+TF_CAPI_EXPORT extern int WEFT_ServerTransportCounters(TF_Server *server, WEFT_TransportCount *counts,
+                                                       int max);
 TF_CAPI_EXPORT extern void WEFT_ResetServerTransportCounters(TF_Server *server);
 
 #ifdef __cplusplus

@@ -36,8 +36,12 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, bool is_sparse, vo
   return s;
 }
 
-static weft_status_t *dense_prepare(const weft_kernel_node_t *n, void **out) { return prepare(n, false, out); }
-static weft_status_t *sparse_prepare(const weft_kernel_node_t *n, void **out) { return prepare(n, true, out); }
+static weft_status_t *dense_prepare(const weft_kernel_node_t *n, void **out) {
+  return prepare(n, false, out);
+}
+static weft_status_t *sparse_prepare(const weft_kernel_node_t *n, void **out) {
+  return prepare(n, true, out);
+}
 
 static weft_status_t *acc_handle(weft_kernel_ctx_t *c) {
   return weft_state_owner_output(((acc_state_t *)c->state)->owner, c);
@@ -69,16 +73,18 @@ static weft_status_t *check_kind(const weft_kernel_ctx_t *c, const weft_accumula
                                  weft_dtype_t dtype) {
   const weft_accumulator_config_t *config = weft_accumulator_config(a);
   if (config->is_sparse != is_sparse) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s on an accumulator of %s gradients", WEFT_STR_ARGS(c->node->op_name),
-                      config->is_sparse ? "sparse" : "dense");
+    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s on an accumulator of %s gradients",
+                      WEFT_STR_ARGS(c->node->op_name), config->is_sparse ? "sparse" : "dense");
   }
   if (config->dtype == dtype) return NULL;
   const char *handle = weft_dtype_name(c->node->input_types[0]);
   bool takes = c->node->num_outputs > 0;
-  return takes ? WEFT_ERROR(INVALID_ARGUMENT, "Signature mismatch, have: %s, int32->%s expected: %s, int32->%s", handle,
-                            weft_dtype_name(dtype), handle, weft_dtype_name(config->dtype))
-               : WEFT_ERROR(INVALID_ARGUMENT, "Signature mismatch, have: %s, int64, %s-> expected: %s, int64, %s->",
-                            handle, weft_dtype_name(dtype), handle, weft_dtype_name(config->dtype));
+  return takes
+             ? WEFT_ERROR(INVALID_ARGUMENT, "Signature mismatch, have: %s, int32->%s expected: %s, int32->%s",
+                          handle, weft_dtype_name(dtype), handle, weft_dtype_name(config->dtype))
+             : WEFT_ERROR(INVALID_ARGUMENT,
+                          "Signature mismatch, have: %s, int64, %s-> expected: %s, int64, %s->", handle,
+                          weft_dtype_name(dtype), handle, weft_dtype_name(config->dtype));
 }
 
 static weft_status_t *apply(weft_kernel_ctx_t *c) {
@@ -145,7 +151,8 @@ static weft_status_t *count(weft_kernel_ctx_t *c) {
 }
 
 #define FLOATS .type_attr = "dtype", .types = WEFT_SET_FLOATS
-#define MAKER(name, fn) {.op = name, FLOATS, .prepare = fn, .compute = acc_handle, .destroy = acc_destroy}
+#define MAKER(name, fn) \
+  { .op = name, FLOATS, .prepare = fn, .compute = acc_handle, .destroy = acc_destroy }
 
 const weft_kernel_t weft_cpu_accumulator_kernels[] = {
     {.op = "AccumulatorApplyGradient", FLOATS, .compute = apply},

@@ -41,8 +41,8 @@ static void sum_clear(sum_t *s) {
 
 static void cancel_everybody(weft_object_t *o) { weft_wait_cancel_line(&((weft_accumulator_t *)o)->room, 0); }
 
-const weft_resource_type_t weft_accumulator_type = {"N10tensorflow26ConditionalAccumulatorBaseE", "Accumulator",
-                                                    cancel_everybody};
+const weft_resource_type_t weft_accumulator_type = {"N10tensorflow26ConditionalAccumulatorBaseE",
+                                                    "Accumulator", cancel_everybody};
 
 static void destroy(weft_object_t *o) {
   weft_accumulator_t *a = (weft_accumulator_t *)o;
@@ -52,7 +52,8 @@ static void destroy(weft_object_t *o) {
   weft_free(a);
 }
 
-weft_status_t *weft_accumulator_create(const char *name, const weft_accumulator_config_t *config, weft_object_t **out) {
+weft_status_t *weft_accumulator_create(const char *name, const weft_accumulator_config_t *config,
+                                       weft_object_t **out) {
   weft_accumulator_t *a = weft_calloc(1, sizeof *a);
   char *copy = weft_strdup(name);
   if (a == NULL || copy == NULL) {
@@ -100,16 +101,19 @@ static weft_status_t *make_writable(weft_tensor_t **t) {
   return NULL;
 }
 
-static weft_status_t *add_dense_locked(weft_accumulator_t *a, weft_tensor_t *gradient) WEFT_REQUIRES(a->room.mu) {
+static weft_status_t *add_dense_locked(weft_accumulator_t *a, weft_tensor_t *gradient)
+    WEFT_REQUIRES(a->room.mu) {
   if (a->count > 0 && !weft_shape_eq(&a->sum.values->shape, &gradient->shape)) {
     return mismatch(&a->sum.values->shape, &gradient->shape);
   }
-  if (!weft_shape_compatible(&a->config.shape, &gradient->shape)) return mismatch(&a->config.shape, &gradient->shape);
+  if (!weft_shape_compatible(&a->config.shape, &gradient->shape))
+    return mismatch(&a->config.shape, &gradient->shape);
   if (a->count == 0) {
     a->sum.values = weft_tensor_retain(gradient);
   } else {
     WEFT_RETURN_IF_ERROR(make_writable(&a->sum.values));
-    weft_update_find(WEFT_UPDATE_ADD, a->config.dtype)(a->sum.values->data, gradient->data, gradient->count, false);
+    weft_update_find(WEFT_UPDATE_ADD, a->config.dtype)(a->sum.values->data, gradient->data, gradient->count,
+                                                       false);
   }
   a->count++;
   return NULL;
@@ -135,22 +139,22 @@ static weft_status_t *check_rows(const weft_tensor_t *indices, const weft_tensor
   }
   if (values->shape.rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "Values cannot be 0-dimensional.");
   if (values->shape.dims[0] != indices->count) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Expected %" PRId64 " non-empty input values, got %" PRId64, indices->count,
-                      values->shape.dims[0]);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected %" PRId64 " non-empty input values, got %" PRId64,
+                      indices->count, values->shape.dims[0]);
   }
   return NULL;
 }
 
 static weft_status_t *check_given_shape(const weft_shape_t *want, const weft_tensor_t *shape) {
   if (want->rank > shape->count) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Shape mismatch: expected shape rank at least %d, got %" PRId64, want->rank,
-                      shape->count);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape mismatch: expected shape rank at least %d, got %" PRId64,
+                      want->rank, shape->count);
   }
   for (int i = 0; i < want->rank; i++) {
     if (want->dims[i] != WEFT_UNKNOWN_DIM && want->dims[i] != index_of(shape)[i]) {
       return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Shape mismatch: expected shape dim %d to be %" PRId64 ", got %" PRId64, i, want->dims[i],
-                        index_of(shape)[i]);
+                        "Shape mismatch: expected shape dim %d to be %" PRId64 ", got %" PRId64, i,
+                        want->dims[i], index_of(shape)[i]);
     }
   }
   return NULL;
@@ -164,8 +168,8 @@ static weft_status_t *check_row_shape(const weft_shape_t *want, const weft_shape
   for (int i = 1; i < want->rank; i++) {
     if (want->dims[i] != WEFT_UNKNOWN_DIM && want->dims[i] != got->dims[i]) {
       return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Shape mismatch: expected values dim %d to be %" PRId64 ", got %" PRId64, i, want->dims[i],
-                        got->dims[i]);
+                        "Shape mismatch: expected values dim %d to be %" PRId64 ", got %" PRId64, i,
+                        want->dims[i], got->dims[i]);
     }
   }
   return NULL;
@@ -183,7 +187,8 @@ static weft_status_t *check_limits(const weft_shape_t *want, const weft_tensor_t
   return NULL;
 }
 
-/* Walks both lists of indices at once; step(arg, row of a or -1, row of b or -1) for each row of the union. */
+/* Walks both lists of indices at once; step(arg, row of a or -1, row of b or -1) for each row of the union.
+ */
 typedef void merge_fn(void *arg, int64_t out, int64_t a, int64_t b);
 static int64_t merge(const weft_tensor_t *a, const weft_tensor_t *b, merge_fn *step, void *arg) {
   int64_t i = 0, j = 0, out = 0;
@@ -235,12 +240,18 @@ static weft_status_t *more_rows(const sum_t *old, const weft_tensor_t *indices, 
   weft_status_t *s = weft_tensor_new(values->dtype, &shape, NULL, &sum.values);
   if (s == NULL) s = weft_tensor_new(WEFT_I64, &vector, NULL, &sum.indices);
   if (s == NULL) sum.counts = weft_calloc((size_t)rows + 1, sizeof sum.counts[0]);
-  if (s == NULL && sum.counts == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "accumulating %" PRId64 " rows", rows);
+  if (s == NULL && sum.counts == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "accumulating %" PRId64 " rows", rows);
   if (s != NULL) {
     sum_clear(&sum);
     return s;
   }
-  merging_t m = {&sum, old, indices, values, rows == 0 ? 0 : sum.values->count / rows, weft_dtype_size(values->dtype),
+  merging_t m = {&sum,
+                 old,
+                 indices,
+                 values,
+                 rows == 0 ? 0 : sum.values->count / rows,
+                 weft_dtype_size(values->dtype),
                  weft_update_find(WEFT_UPDATE_ADD, values->dtype)};
   merge(old->indices, indices, merge_row, &m);
   *out = sum;
@@ -248,7 +259,8 @@ static weft_status_t *more_rows(const sum_t *old, const weft_tensor_t *indices, 
 }
 
 static weft_status_t *add_sparse_locked(weft_accumulator_t *a, weft_tensor_t *indices, weft_tensor_t *values,
-                                        const weft_tensor_t *shape, bool has_known_shape) WEFT_REQUIRES(a->room.mu) {
+                                        const weft_tensor_t *shape, bool has_known_shape)
+    WEFT_REQUIRES(a->room.mu) {
   WEFT_RETURN_IF_ERROR(check_rows(indices, values));
   if (has_known_shape) WEFT_RETURN_IF_ERROR(check_given_shape(&a->config.shape, shape));
   WEFT_RETURN_IF_ERROR(check_limits(&a->config.shape, indices));
@@ -266,8 +278,9 @@ static weft_status_t *add_sparse_locked(weft_accumulator_t *a, weft_tensor_t *in
   return NULL;
 }
 
-weft_status_t *weft_accumulator_apply_sparse(weft_accumulator_t *a, int64_t local_step, weft_tensor_t *indices,
-                                             weft_tensor_t *values, const weft_tensor_t *shape, bool has_known_shape) {
+weft_status_t *weft_accumulator_apply_sparse(weft_accumulator_t *a, int64_t local_step,
+                                             weft_tensor_t *indices, weft_tensor_t *values,
+                                             const weft_tensor_t *shape, bool has_known_shape) {
   weft_status_t *s = NULL;
   weft_mutex_lock(&a->room.mu);
   if (local_step >= a->step) s = add_sparse_locked(a, indices, values, shape, has_known_shape);
@@ -333,7 +346,8 @@ static weft_status_t *take_mean(take_t *t, const weft_accumulator_config_t *conf
 }
 
 /* The first dimension is the accumulator's own, as far as it is known; the others are the rows'. */
-static weft_status_t *output_shape(weft_kernel_ctx_t *ctx, const weft_shape_t *declared, const weft_shape_t *values) {
+static weft_status_t *output_shape(weft_kernel_ctx_t *ctx, const weft_shape_t *declared,
+                                   const weft_shape_t *values) {
   weft_tensor_t *t = NULL;
   weft_shape_t vector = weft_shape_vector(values->rank);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 2, WEFT_I64, &vector, &t));

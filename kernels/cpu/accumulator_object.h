@@ -23,17 +23,20 @@ typedef struct weft_accumulator_config {
 typedef struct weft_accumulator weft_accumulator_t; /* Thread-safe. A weft_object_t in front. */
 extern const weft_resource_type_t weft_accumulator_type;
 
-WEFT_MUST_CHECK weft_status_t *weft_accumulator_create(const char *name, const weft_accumulator_config_t *config,
+WEFT_MUST_CHECK weft_status_t *weft_accumulator_create(const char *name,
+                                                       const weft_accumulator_config_t *config,
                                                        weft_object_t **out);
 const weft_accumulator_config_t *weft_accumulator_config(const weft_accumulator_t *a);
 int64_t weft_accumulator_count(weft_accumulator_t *a);
 void weft_accumulator_set_step(weft_accumulator_t *a, int64_t step);
 /* Errors: INVALID_ARGUMENT if the shape does not fit. */
-WEFT_MUST_CHECK weft_status_t *weft_accumulator_apply(weft_accumulator_t *a, int64_t local_step, weft_tensor_t *gradient);
+WEFT_MUST_CHECK weft_status_t *weft_accumulator_apply(weft_accumulator_t *a, int64_t local_step,
+                                                      weft_tensor_t *gradient);
 /* `shape` is the gradient's, checked if `has_known_shape`. */
 WEFT_MUST_CHECK weft_status_t *weft_accumulator_apply_sparse(weft_accumulator_t *a, int64_t local_step,
                                                              weft_tensor_t *indices, weft_tensor_t *values,
-                                                             const weft_tensor_t *shape, bool has_known_shape);
+                                                             const weft_tensor_t *shape,
+                                                             bool has_known_shape);
 /* Calls ctx->done, at once or later; outputs: the mean, or indices, values and shape of a sparse one. */
 void weft_accumulator_take(weft_accumulator_t *a, weft_kernel_ctx_t *ctx, int64_t num_required);
 

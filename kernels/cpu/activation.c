@@ -86,9 +86,8 @@ static weft_status_t *leaky(weft_kernel_ctx_t *ctx, int features) {
         ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&value->shape),
         WEFT_SHAPE_TEXT(&x->shape));
   }
-  leaky_job_t j = {
-      leaky_fns[value->dtype],      (double)weft_cpu_attr(ctx)->f, value->data, x->data, NULL,
-      weft_dtype_size(value->dtype)};
+  leaky_job_t j = {leaky_fns[value->dtype],      (double)weft_cpu_attr(ctx)->f, value->data, x->data, NULL,
+                   weft_dtype_size(value->dtype)};
   int64_t n = value->count;
   weft_shape_t shape = value->shape;
   WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, value->dtype, &shape, &y));
@@ -104,7 +103,8 @@ const weft_kernel_t weft_cpu_activation_kernels[] = {
     WEFT_MAP1("Elu", WEFT_SET_FLOATS, elu, WEFT_MAP_COSTLY),
     WEFT_MAP2("EluGrad", WEFT_SET_FLOATS, elu_grad, WEFT_MAP_SAME_SHAPE),
     WEFT_KERNEL_ATTR("LeakyRelu", "T", WEFT_SET_FLOATS, "alpha", WEFT_ATTR_FLOAT, false, leaky_compute),
-    WEFT_KERNEL_ATTR("LeakyReluGrad", "T", WEFT_SET_FLOATS, "alpha", WEFT_ATTR_FLOAT, false, leaky_grad_compute),
+    WEFT_KERNEL_ATTR("LeakyReluGrad", "T", WEFT_SET_FLOATS, "alpha", WEFT_ATTR_FLOAT, false,
+                     leaky_grad_compute),
     WEFT_MAP1("Relu", WEFT_SET_REAL, relu, 0),
     WEFT_MAP1("Relu6", WEFT_SET_REAL, relu6, 0),
     WEFT_MAP2("Relu6Grad", WEFT_SET_REAL, relu6_grad, WEFT_MAP_SAME_SHAPE),

@@ -26,7 +26,7 @@ typedef struct barrier {
   char *name;
   barrier_config_t config;
   weft_wait_room_t room;
-  weft_map_t incomplete;    /* guarded by room.mu, with what follows: weft_tensor_queue_item_t by key */
+  weft_map_t incomplete; /* guarded by room.mu, with what follows: weft_tensor_queue_item_t by key */
   weft_tensor_queue_store_t ready; /* by index; parts[0] is the key, then the components */
   int64_t next_index;
   bool is_closed, is_cancelled;
@@ -56,7 +56,8 @@ static void destroy(weft_object_t *o) {
 
 static void cancel_everybody(weft_object_t *o) { weft_wait_cancel_line(&((barrier_t *)o)->room, 0); }
 
-static const weft_resource_type_t barrier_type = {"N10tensorflow7barrier7BarrierE", "Barrier", cancel_everybody};
+static const weft_resource_type_t barrier_type = {"N10tensorflow7barrier7BarrierE", "Barrier",
+                                                  cancel_everybody};
 
 /* ---- the node that makes it ---- */
 
@@ -111,16 +112,18 @@ static weft_status_t *barrier_make(void *arg, weft_object_t **out) {
 }
 
 static weft_status_t *barrier_prepare(const weft_kernel_node_t *node, void **out_state) {
-  const weft_attr_t *types = weft_knode_attr(node, "component_types"), *shapes = weft_knode_attr(node, "shapes");
+  const weft_attr_t *types = weft_knode_attr(node, "component_types"),
+                    *shapes = weft_knode_attr(node, "shapes");
   int n = types == NULL ? 0 : types->n;
   if (shapes != NULL && shapes->n > 0 && shapes->n != n) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "All of the component shapes must be specified: %d types, %d shapes", n,
-                      shapes->n);
+    return WEFT_ERROR(INVALID_ARGUMENT, "All of the component shapes must be specified: %d types, %d shapes",
+                      n, shapes->n);
   }
   if (weft_knode_int(node, "capacity") != -1) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Barrier only accepts capacity=-1.  Feed the inputs to your Barrier through a queue to enforce "
-                      "a limited capacity.");
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Barrier only accepts capacity=-1.  Feed the inputs to your Barrier through a queue to enforce "
+        "a limited capacity.");
   }
   barrier_state_t *st = weft_calloc(1, sizeof *st);
   weft_dtype_t *dtypes = weft_calloc((size_t)n + 1, sizeof *dtypes);
@@ -162,7 +165,8 @@ static weft_status_t *row_of(const weft_tensor_t *batch, int64_t row, weft_tenso
   return s;
 }
 
-static weft_status_t *new_key_locked(barrier_t *b, weft_str_t key, weft_tensor_queue_item_t **out) WEFT_REQUIRES(b->room.mu) {
+static weft_status_t *new_key_locked(barrier_t *b, weft_str_t key, weft_tensor_queue_item_t **out)
+    WEFT_REQUIRES(b->room.mu) {
   weft_tensor_queue_item_t *item = weft_tensor_queue_item_new(b->config.num_components + 1);
   if (item == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "inserting into barrier %s", b->name);
   weft_status_t *s = weft_tensor_string(key, &item->parts[0]);
@@ -176,7 +180,8 @@ static weft_status_t *new_key_locked(barrier_t *b, weft_str_t key, weft_tensor_q
   return NULL;
 }
 
-static weft_status_t *make_ready_locked(barrier_t *b, weft_tensor_queue_item_t *item) WEFT_REQUIRES(b->room.mu) {
+static weft_status_t *make_ready_locked(barrier_t *b, weft_tensor_queue_item_t *item)
+    WEFT_REQUIRES(b->room.mu) {
   for (int i = 0; b->config.shapes != NULL && i < b->config.num_components; i++) {
     if (weft_shape_compatible(&b->config.shapes[i], &item->parts[i + 1]->shape)) continue;
     return WEFT_ERROR(INVALID_ARGUMENT, "Shape mismatch in tuple component %d. Expected %s, got %s", i + 2,
@@ -217,28 +222,32 @@ static weft_status_t *check_closed_locked(barrier_t *b, const weft_tensor_t *key
     if (weft_map_get(&b->incomplete, weft_tensor_str_at(keys, i)) != NULL) continue;
     new_keys++;
     if (!b->is_cancelled) {
-      return WEFT_ERROR(CANCELLED,
-                        "Barrier %s is closed, but attempted to insert a brand new key: %.*s.  Pending enqueues "
-                        "cancelled: %d.  Insertion index: %" PRId64 ".  Number of incomplete keys: %zu.",
-                        b->name, WEFT_STR_ARGS(weft_tensor_str_at(keys, i)), b->is_cancelled, i, b->incomplete.count);
+      return WEFT_ERROR(
+          CANCELLED,
+          "Barrier %s is closed, but attempted to insert a brand new key: %.*s.  Pending enqueues "
+          "cancelled: %d.  Insertion index: %" PRId64 ".  Number of incomplete keys: %zu.",
+          b->name, WEFT_STR_ARGS(weft_tensor_str_at(keys, i)), b->is_cancelled, i, b->incomplete.count);
     }
   }
   if (!b->is_cancelled) return NULL;
-  return WEFT_ERROR(CANCELLED,
-                    "Barrier %s is closed.  Pending enqueues cancelled: %d.  Number of new insertions: %" PRId64
-                    ".  Number of incomplete keys: %zu.",
-                    b->name, b->is_cancelled, new_keys, b->incomplete.count);
+  return WEFT_ERROR(
+      CANCELLED,
+      "Barrier %s is closed.  Pending enqueues cancelled: %d.  Number of new insertions: %" PRId64
+      ".  Number of incomplete keys: %zu.",
+      b->name, b->is_cancelled, new_keys, b->incomplete.count);
 }
 
 static weft_status_t *insert_many(barrier_t *b, const weft_tensor_t *keys, const weft_tensor_t *values,
                                   int64_t component) {
   if (component < 0 || component >= b->config.num_components) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "The component ID is out of range %" PRId64 " > num_components (= %d)",
-                      component, b->config.num_components);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "The component ID is out of range %" PRId64 " > num_components (= %d)", component,
+                      b->config.num_components);
   }
   if (values->dtype != b->config.dtypes[component]) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Type mismatch in tuple component %" PRId64 ". Expected %s, got %s", component,
-                      weft_dtype_name(b->config.dtypes[component]), weft_dtype_name(values->dtype));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Type mismatch in tuple component %" PRId64 ". Expected %s, got %s",
+                      component, weft_dtype_name(b->config.dtypes[component]),
+                      weft_dtype_name(values->dtype));
   }
   if (keys->shape.rank != 1 || values->shape.rank < 1 || values->shape.dims[0] != keys->count) {
     return WEFT_ERROR(INVALID_ARGUMENT, "keys and values must have the same number of rows: %s and %s",
@@ -309,11 +318,13 @@ HOLDS_ROOM static weft_wait_result_t try_take(weft_room_waiter_t *w) {
   return WEFT_WAIT_DONE;
 }
 
-static weft_status_t *stack_part(taking_t *t, int part, int output, weft_dtype_t dtype, const weft_shape_t *declared) {
+static weft_status_t *stack_part(taking_t *t, int part, int output, weft_dtype_t dtype,
+                                 const weft_shape_t *declared) {
   weft_shape_t shape = declared == NULL ? WEFT_SCALAR : *declared;
   if (t->items != NULL) shape = t->items->parts[part]->shape;
   if (!weft_shape_is_known(&shape)) shape = WEFT_SCALAR;
-  if (shape.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "component %d has too many dimensions", part);
+  if (shape.rank == WEFT_MAX_DIMS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "component %d has too many dimensions", part);
   weft_tensor_t *out = NULL;
   int64_t row = 0, each = weft_shape_count(&shape);
   for (const weft_tensor_queue_item_t *i = t->items; i != NULL; i = i->next) {
@@ -337,7 +348,8 @@ static weft_status_t *deliver(taking_t *t, const barrier_t *b) {
   weft_shape_t vector = weft_shape_vector(t->count);
   int64_t row = 0;
   WEFT_RETURN_IF_ERROR(weft_out_new(t->waiter.ctx, 0, WEFT_I64, &vector, &indices));
-  for (const weft_tensor_queue_item_t *i = t->items; i != NULL; i = i->next) ((int64_t *)indices->data)[row++] = i->priority;
+  for (const weft_tensor_queue_item_t *i = t->items; i != NULL; i = i->next)
+    ((int64_t *)indices->data)[row++] = i->priority;
   WEFT_RETURN_IF_ERROR(stack_part(t, 0, 1, WEFT_STRING, NULL));
   for (int i = 0; i < b->config.num_components; i++) {
     WEFT_RETURN_IF_ERROR(stack_part(t, i + 1, i + 2, b->config.dtypes[i],
@@ -355,8 +367,8 @@ static void finish_take(weft_room_waiter_t *w) {
     s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
   } else if (t->is_short) {
     s = WEFT_ERROR(OUT_OF_RANGE,
-                   "Barrier '%s' is closed and has insufficient elements (requested %" PRId64 ", total size %" PRId64
-                   ")",
+                   "Barrier '%s' is closed and has insufficient elements (requested %" PRId64
+                   ", total size %" PRId64 ")",
                    b->name, t->wanted, t->available);
   } else {
     s = deliver(t, b);
@@ -372,8 +384,8 @@ static weft_status_t *new_taking(weft_kernel_ctx_t *c, barrier_t *b, taking_t **
   WEFT_RETURN_IF_ERROR(weft_read_ints(weft_in(c, 1), "num_elements", 1, &n, &count));
   if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "num_elements must not be negative, but is %" PRId64, n);
   if (c->node->num_outputs != b->config.num_components + 2) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "barrier %s has %d components, not %d", b->name, b->config.num_components,
-                      c->node->num_outputs - 2);
+    return WEFT_ERROR(INVALID_ARGUMENT, "barrier %s has %d components, not %d", b->name,
+                      b->config.num_components, c->node->num_outputs - 2);
   }
   for (int i = 0; i < b->config.num_components; i++) {
     if (weft_dtype_base(c->node->output_types[i + 2]) == b->config.dtypes[i]) continue;

@@ -1,11 +1,11 @@
 /* kernels/cpu/batch_norm.c - FusedBatchNorm, V2, V3, and their gradients.
  *
- * Training normalises with the biased variance of the batch and reports the Bessel-corrected one, blended with the
- * old one if exponential_avg_factor is not 1. The reserved outputs are ours: mean and biased variance.
- *   y = (x - mean) / sqrt(variance + epsilon) * scale + offset
- *   dscale = sum dy (x - mean) / sqrt(variance + epsilon),  doffset = sum dy
- *   dx = scale / sqrt(variance + epsilon) * (dy - sum dy / n - (x - mean) sum dy (x - mean) / (n (variance + epsilon)))
- * (Ioffe and Szegedy, "Batch Normalization" (2015), section 3; in inference mode dx has its first term only.)
+ * Training normalises with the biased variance of the batch and reports the Bessel-corrected one, blended
+ * with the old one if exponential_avg_factor is not 1. The reserved outputs are ours: mean and biased
+ * variance. y = (x - mean) / sqrt(variance + epsilon) * scale + offset dscale = sum dy (x - mean) /
+ * sqrt(variance + epsilon),  doffset = sum dy dx = scale / sqrt(variance + epsilon) * (dy - sum dy / n - (x -
+ * mean) sum dy (x - mean) / (n (variance + epsilon))) (Ioffe and Szegedy, "Batch Normalization" (2015),
+ * section 3; in inference mode dx has its first term only.)
  */
 #include <inttypes.h>
 #include <math.h>
@@ -13,7 +13,9 @@
 #include "base/alloc.h"
 #include "kernels/cpu/common.h"
 
-enum { MAX_PIECES = 16 }; /* partial sums over the batch: a fixed number, so that threads do not change the result */
+enum {
+  MAX_PIECES = 16
+}; /* partial sums over the batch: a fixed number, so that threads do not change the result */
 
 typedef struct norm_job {
   const void *x, *dy;
@@ -22,7 +24,7 @@ typedef struct norm_job {
   const double *center;
   const float *mean, *factor, *shift, *slope; /* by channel */
   int64_t pieces;
-  double *partial;                            /* pieces rows of `width` sums */
+  double *partial; /* pieces rows of `width` sums */
   int64_t width;
   void (*sums)(const struct norm_job *j, int64_t o, int64_t o_end, int64_t c, int64_t c_end, double *sums);
   void (*apply)(const struct norm_job *j, int64_t u, int64_t end);
@@ -83,10 +85,12 @@ static weft_status_t *check_vector(const weft_tensor_t *t, const char *what) {
   return WEFT_ERROR(INVALID_ARGUMENT, "%s must be 1-dimensional%s", what, WEFT_SHAPE_TEXT(&t->shape));
 }
 
-static weft_status_t *check_count(const weft_tensor_t *t, const char *what, const char *when, int64_t channels) {
+static weft_status_t *check_count(const weft_tensor_t *t, const char *what, const char *when,
+                                  int64_t channels) {
   if (t->count != channels) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "%s%s must have the same number of elements as the channels of x, got %" PRId64 " and %" PRId64,
+                      "%s%s must have the same number of elements as the channels of x, got %" PRId64
+                      " and %" PRId64,
                       when, what, t->count, channels);
   }
   return NULL;
@@ -98,7 +102,8 @@ static weft_status_t *check_count(const weft_tensor_t *t, const char *what, cons
 static void sum_pieces(void *arg, int64_t begin, int64_t end) {
   const norm_job_t *j = arg;
   for (int64_t p = begin; p < end; p++) {
-    j->sums(j, j->outer * p / j->pieces, j->outer * (p + 1) / j->pieces, 0, j->channels, j->partial + p * j->width);
+    j->sums(j, j->outer * p / j->pieces, j->outer * (p + 1) / j->pieces, 0, j->channels,
+            j->partial + p * j->width);
   }
 }
 
@@ -169,7 +174,8 @@ static void batch_statistics(weft_kernel_ctx_t *ctx, norm_job_t *j, float *mean,
 
 static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
   const norm_state_t *s = ctx->state;
-  weft_tensor_t *x = weft_in(ctx, 0), *scale = weft_in(ctx, 1), *offset = weft_in(ctx, 2), *old_mean = weft_in(ctx, 3);
+  weft_tensor_t *x = weft_in(ctx, 0), *scale = weft_in(ctx, 1), *offset = weft_in(ctx, 2),
+                *old_mean = weft_in(ctx, 3);
   weft_tensor_t *old_variance = weft_in(ctx, 4), *y = NULL, *reserved = NULL;
   norm_job_t j = {.x = x->data, .sums = fns[x->dtype].sums, .apply = fns[x->dtype].apply};
   WEFT_RETURN_IF_ERROR(check_image(&x->shape));
@@ -219,7 +225,8 @@ static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
     float correction = (float)(n / (n > 1 ? n - 1 : 1)), keep = 1 - s->factor;
     for (int64_t c = 0; c < C; c++) {
       float v = saved_variance[c] * correction;
-      mean[c] = s->factor == 1 ? saved_mean[c] : keep * ((const float *)old_mean->data)[c] + s->factor * saved_mean[c];
+      mean[c] = s->factor == 1 ? saved_mean[c]
+                               : keep * ((const float *)old_mean->data)[c] + s->factor * saved_mean[c];
       variance[c] = s->factor == 1 ? v : keep * ((const float *)old_variance->data)[c] + s->factor * v;
     }
   } else {
@@ -241,7 +248,8 @@ done:
 
 static weft_status_t *grad_compute(weft_kernel_ctx_t *ctx) {
   const norm_state_t *s = ctx->state;
-  weft_tensor_t *dy = weft_in(ctx, 0), *x = weft_in(ctx, 1), *scale = weft_in(ctx, 2), *mean = weft_in(ctx, 3);
+  weft_tensor_t *dy = weft_in(ctx, 0), *x = weft_in(ctx, 1), *scale = weft_in(ctx, 2),
+                *mean = weft_in(ctx, 3);
   weft_tensor_t *variance = weft_in(ctx, 4), *dx = NULL, *empty = NULL;
   norm_job_t j = {.x = x->data, .dy = dy->data, .sums = fns[x->dtype].grad_sums, .apply = fns[x->dtype].grad};
   WEFT_RETURN_IF_ERROR(check_image(&dy->shape));
@@ -305,9 +313,11 @@ done:
 
 #define NORM_TYPES (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_BF16) | WEFT_DTYPE_BIT(WEFT_F32))
 #define F32_ONLY WEFT_DTYPE_BIT(WEFT_F32)
-#define NORM(op_, types_, fn, num_reserved, ...)                                                          \
-  {.op = op_, .type_attr = "T", .types = types_, .prepare = prepare, .compute = fn, .destroy = weft_free, \
-   .param = &(const int){num_reserved}, __VA_ARGS__}
+#define NORM(op_, types_, fn, num_reserved, ...)                                                           \
+  {                                                                                                        \
+    .op = op_, .type_attr = "T", .types = types_, .prepare = prepare, .compute = fn, .destroy = weft_free, \
+    .param = &(const int){num_reserved}, __VA_ARGS__                                                       \
+  }
 #define U_IS_F32 .type_attr2 = "U", .types2 = F32_ONLY
 const weft_kernel_t weft_cpu_batch_norm_kernels[] = {
     NORM("FusedBatchNorm", F32_ONLY, forward_compute, 2, .type_attr2 = NULL),

@@ -1,12 +1,12 @@
 /* kernels/cpu/batch_norm_one.tmpl.h - the loops of batch_norm.c for one element type of x. The tensor is
- * [outer, channels, inner]: with inner 1 the channels of a pixel lie side by side and loops run over channels, else
- * they run over the plane of a channel, with eight sums at once, so that one addition need not wait for the last.
- * Sums are kept in double.
+ * [outer, channels, inner]: with inner 1 the channels of a pixel lie side by side and loops run over
+ * channels, else they run over the plane of a channel, with eight sums at once, so that one addition need not
+ * wait for the last. Sums are kept in double.
  */
 
 /* sums[c] += x or, where `center` is given, (x - center)^2, over outer [o, o_end) and channels [c, c_end). */
-static void WEFT_CAT(norm_sums, SUFFIX)(const norm_job_t *j, int64_t o, int64_t o_end, int64_t c, int64_t c_end,
-                                        double *restrict sums) {
+static void WEFT_CAT(norm_sums, SUFFIX)(const norm_job_t *j, int64_t o, int64_t o_end, int64_t c,
+                                        int64_t c_end, double *restrict sums) {
   const int64_t C = j->channels, I = j->inner;
   const double *restrict center = j->center;
   for (; o < o_end; o++) {
@@ -65,8 +65,8 @@ static void WEFT_CAT(norm_apply, SUFFIX)(const norm_job_t *j, int64_t u, int64_t
 }
 
 /* sums[c] += dy; sums[channels + c] += dy * (x - mean). Ranges as above. */
-static void WEFT_CAT(norm_grad_sums, SUFFIX)(const norm_job_t *j, int64_t o, int64_t o_end, int64_t c, int64_t c_end,
-                                             double *restrict sums) {
+static void WEFT_CAT(norm_grad_sums, SUFFIX)(const norm_job_t *j, int64_t o, int64_t o_end, int64_t c,
+                                             int64_t c_end, double *restrict sums) {
   const int64_t C = j->channels, I = j->inner;
   const float *restrict means = j->mean;
   double *restrict products = sums + C;
@@ -119,7 +119,8 @@ static void WEFT_CAT(norm_grad, SUFFIX)(const norm_job_t *j, int64_t u, int64_t 
       }
     } else {
       const float mean = means[u % C], factor = factors[u % C], shift = shifts[u % C], slope = slopes[u % C];
-      for (int64_t i = 0; i < I; i++) dx[i] = STORE(factor * (LOAD(dy[i]) - shift - (LOAD(x[i]) - mean) * slope));
+      for (int64_t i = 0; i < I; i++)
+        dx[i] = STORE(factor * (LOAD(dy[i]) - shift - (LOAD(x[i]) - mean) * slope));
     }
   }
 }

@@ -119,8 +119,8 @@ static uint64_t int_power(uint64_t base, uint64_t exponent) {
 #define MAP_STEM tanh_grad
 #define MAP_EXPR(y, dy) ((dy) * (1 - (y) * (y)))
 #include "kernels/cpu/map2_field.tmpl.h"
-/* No gradient comes back where none arrives, however steep the function is there. Of complex numbers the derivative is
- * conjugated here; for the two above the graph does it. */
+/* No gradient comes back where none arrives, however steep the function is there. Of complex numbers the
+ * derivative is conjugated here; for the two above the graph does it. */
 #define MAP_STEM sqrt_grad
 #define MAP_EXPR(y, dy) ((dy) == 0 ? 0 : (dy) / ((y) + (y)))
 #define MAP_COMPLEX_EXPR(y, dy) ((dy) == 0 ? 0 : (dy) / conj((y) + (y)))
@@ -158,7 +158,8 @@ const weft_kernel_t weft_cpu_binary_kernels[] = {
     WEFT_MAP2("Sub", WEFT_SET_NUMBERS, sub, 0),
     WEFT_MAP2("TanhGrad", WEFT_SET_FIELD, tanh_grad, WEFT_MAP_SAME_COUNT),
     WEFT_MAP2("TruncateDiv", WEFT_SET_REAL, trunc_div, WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_ZERO_IS_INTERNAL),
-    WEFT_MAP2("TruncateMod", WEFT_SET_FLOATS | WEFT_SET_INDEX, trunc_mod, WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_ZERO_IS_INTERNAL),
+    WEFT_MAP2("TruncateMod", WEFT_SET_FLOATS | WEFT_SET_INDEX, trunc_mod,
+              WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_ZERO_IS_INTERNAL),
     WEFT_MAP2("Xdivy", WEFT_SET_FIELD, xdivy, 0),
     WEFT_MAP2("Xlog1py", WEFT_SET_FIELD, xlog1py, WEFT_MAP_COSTLY),
     WEFT_MAP2("Xlogy", WEFT_SET_FIELD, xlogy, WEFT_MAP_COSTLY),

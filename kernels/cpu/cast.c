@@ -159,8 +159,14 @@ static weft_status_t *ones_like_compute(weft_kernel_ctx_t *ctx) {
 #define ALL_BUT_RESOURCE (WEFT_SET_ALL & ~WEFT_DTYPE_BIT(WEFT_RESOURCE) & ~WEFT_DTYPE_BIT(WEFT_VARIANT))
 const weft_kernel_t weft_cpu_cast_kernels[] = {
     WEFT_KERNEL("Bitcast", NULL, 0, NULL, bitcast_compute, NULL),
-    {.op = "Cast", .type_attr = "SrcT", .types = NUMBERS_AND_BOOL, .type_attr2 = "DstT", .types2 = NUMBERS_AND_BOOL,
-     .prepare = weft_cpu_attr_prepare, .compute = cast_compute, .param = &(const weft_cpu_attr_t){"Truncate", WEFT_ATTR_BOOL, false}},
+    {.op = "Cast",
+     .type_attr = "SrcT",
+     .types = NUMBERS_AND_BOOL,
+     .type_attr2 = "DstT",
+     .types2 = NUMBERS_AND_BOOL,
+     .prepare = weft_cpu_attr_prepare,
+     .compute = cast_compute,
+     .param = &(const weft_cpu_attr_t){"Truncate", WEFT_ATTR_BOOL, false}},
     WEFT_KERNEL("OnesLike", "T", NUMBERS_AND_BOOL, NULL, ones_like_compute, NULL),
     WEFT_KERNEL("ZerosLike", "T", ALL_BUT_RESOURCE, NULL, zeros_like_compute, NULL),
     {0},

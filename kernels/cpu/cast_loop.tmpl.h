@@ -1,5 +1,5 @@
-/* kernels/cpu/cast_loop.tmpl.h - the loop from ELEM to TO. A value that does not fit an integer gives what the
- * processor gives (the lowest number), as in TensorFlow; a NaN is true as a bool. */
+/* kernels/cpu/cast_loop.tmpl.h - the loop from ELEM to TO. A value that does not fit an integer gives what
+ * the processor gives (the lowest number), as in TensorFlow; a NaN is true as a bool. */
 static void WEFT_CAT(WEFT_CAT(cast, SUFFIX), TO_SUFFIX)(int64_t n, const void *xv, void *yv) {
   const ELEM *x = xv;
   TO *y = yv;

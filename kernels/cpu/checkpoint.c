@@ -1,4 +1,5 @@
-/* kernels/cpu/checkpoint.c - saving variables in TensorFlow's second checkpoint format, and restoring them from both. */
+/* kernels/cpu/checkpoint.c - saving variables in TensorFlow's second checkpoint format, and restoring them
+ * from both. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -14,33 +15,38 @@ static weft_status_t *check_inputs(const weft_kernel_ctx_t *c) {
                       prefix->count);
   }
   if (names->shape.rank != 1 || slices->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Input tensor_names and shape_and_slices should be an 1-D tensors, got %s and %s instead.",
-                      WEFT_SHAPE_TEXT(&names->shape), WEFT_SHAPE_TEXT(&slices->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Input tensor_names and shape_and_slices should be an 1-D tensors, got %s and %s instead.",
+        WEFT_SHAPE_TEXT(&names->shape), WEFT_SHAPE_TEXT(&slices->shape));
   }
   if (names->count != slices->count) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "tensor_names and shape_and_slices have different number of elements: %" PRId64 " vs. %" PRId64,
+                      "tensor_names and shape_and_slices have different number of elements: %" PRId64
+                      " vs. %" PRId64,
                       names->count, slices->count);
   }
   return NULL;
 }
 
-static weft_status_t *save_one(weft_bundle_writer_t *w, weft_str_t name, weft_str_t spec, const weft_tensor_t *t) {
+static weft_status_t *save_one(weft_bundle_writer_t *w, weft_str_t name, weft_str_t spec,
+                               const weft_tensor_t *t) {
   weft_shape_t full, shape;
   weft_tensor_slice_t slice;
   if (spec.length == 0) return weft_bundle_writer_add(w, name, t);
   WEFT_RETURN_IF_ERROR(weft_tensor_slice_parse(spec, &full, &slice, &shape));
   if (!weft_shape_eq(&shape, &t->shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Slice in shape_and_slice specification does not match the shape of the tensor to  save: %.*s, "
-                      "tensor: %s",
-                      WEFT_STR_ARGS(spec), WEFT_SHAPE_TEXT(&t->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Slice in shape_and_slice specification does not match the shape of the tensor to  save: %.*s, "
+        "tensor: %s",
+        WEFT_STR_ARGS(spec), WEFT_SHAPE_TEXT(&t->shape));
   }
   return weft_bundle_writer_add_slice(w, name, &full, &slice, t);
 }
 
-/* TensorFlow keeps callbacks for checkpoints in the default container. Here there are none, but the container exists. */
+/* TensorFlow keeps callbacks for checkpoints in the default container. Here there are none, but the container
+ * exists. */
 static weft_status_t *add_container(weft_kernel_ctx_t *c) {
   return weft_resource_add_container(c->device->resources, WEFT_STR(""));
 }
@@ -51,7 +57,8 @@ static weft_status_t *save_v2(weft_kernel_ctx_t *c) {
   weft_bundle_writer_t *w = NULL;
   WEFT_RETURN_IF_ERROR(check_inputs(c));
   if (weft_in(c, 1)->count != n) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Got %" PRId64 " tensor names but %" PRId64 " tensors.", weft_in(c, 1)->count, n);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Got %" PRId64 " tensor names but %" PRId64 " tensors.",
+                      weft_in(c, 1)->count, n);
   }
   weft_status_t *s = weft_bundle_writer_create(weft_tensor_str_at(weft_in(c, 0), 0), &w);
   for (int64_t i = 0; s == NULL && i < n; i++) {
@@ -66,23 +73,25 @@ static weft_status_t *save_v2(weft_kernel_ctx_t *c) {
   return s != NULL ? s : add_container(c);
 }
 
-static weft_status_t *restore_one(weft_bundle_reader_t *r, weft_str_t name, weft_str_t spec, weft_dtype_t dtype,
-                                  weft_tensor_t **out) {
+static weft_status_t *restore_one(weft_bundle_reader_t *r, weft_str_t name, weft_str_t spec,
+                                  weft_dtype_t dtype, weft_tensor_t **out) {
   weft_dtype_t stored;
   weft_shape_t stored_shape, full, shape;
   weft_tensor_slice_t slice;
   WEFT_RETURN_IF_ERROR(weft_bundle_reader_lookup(r, name, &stored, &stored_shape));
   if (stored != dtype) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "tensor_name = %.*s; expected dtype %s does not equal original dtype %s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "tensor_name = %.*s; expected dtype %s does not equal original dtype %s",
                       WEFT_STR_ARGS(name), weft_dtype_name(dtype), weft_dtype_name(stored));
   }
   if (spec.length == 0) return weft_bundle_reader_read(r, name, out);
   WEFT_RETURN_IF_ERROR(weft_tensor_slice_parse(spec, &full, &slice, &shape));
   if (!weft_shape_eq(&full, &stored_shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "tensor_name = %.*s; shape in shape_and_slice spec %s does not match the shape stored in "
-                      "checkpoint: %s",
-                      WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(&full), WEFT_SHAPE_TEXT(&stored_shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "tensor_name = %.*s; shape in shape_and_slice spec %s does not match the shape stored in "
+        "checkpoint: %s",
+        WEFT_STR_ARGS(name), WEFT_SHAPE_TEXT(&full), WEFT_SHAPE_TEXT(&stored_shape));
   }
   return weft_bundle_reader_read_slice(r, name, &slice, out);
 }
@@ -113,8 +122,8 @@ static weft_status_t *restore_first_format(weft_kernel_ctx_t *c, weft_str_t pref
 static weft_status_t *restore_v2(weft_kernel_ctx_t *c) {
   weft_bundle_reader_t *r = NULL;
   if (weft_in(c, 1)->count != c->node->num_outputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Got %" PRId64 " tensor names, but %d expected dtypes.", weft_in(c, 1)->count,
-                      c->node->num_outputs);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Got %" PRId64 " tensor names, but %d expected dtypes.",
+                      weft_in(c, 1)->count, c->node->num_outputs);
   }
   WEFT_RETURN_IF_ERROR(check_inputs(c));
   weft_str_t prefix = weft_tensor_str_at(weft_in(c, 0), 0);
@@ -142,7 +151,8 @@ static weft_status_t *merge_v2(weft_kernel_ctx_t *c) {
                       WEFT_SHAPE_TEXT(&destination->shape));
   }
   weft_str_t *names = weft_calloc((size_t)prefixes->count + 1, sizeof *names);
-  if (names == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "merging %" PRId64 " checkpoints", prefixes->count);
+  if (names == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "merging %" PRId64 " checkpoints", prefixes->count);
   for (int64_t i = 0; i < prefixes->count; i++) names[i] = weft_tensor_str_at(prefixes, i);
   weft_status_t *s = weft_bundle_merge(names, (size_t)prefixes->count, weft_tensor_str_at(destination, 0),
                                        weft_knode_bool(c->node, "delete_old_dirs"),
@@ -156,15 +166,16 @@ static weft_status_t *merge_v2(weft_kernel_ctx_t *c) {
 static weft_status_t *scalar_inputs(const weft_kernel_ctx_t *c) {
   for (int i = 0; i < c->node->num_inputs; i++) {
     if (weft_in(c, i)->count == 1) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s must be a scalar, got shape %s", WEFT_STR_ARGS(c->node->op->inputs[i].name),
-                      WEFT_SHAPE_TEXT(&weft_in(c, i)->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s must be a scalar, got shape %s",
+                      WEFT_STR_ARGS(c->node->op->inputs[i].name), WEFT_SHAPE_TEXT(&weft_in(c, i)->shape));
   }
   return NULL;
 }
 
 static weft_status_t *set_text(weft_kernel_ctx_t *c, weft_strbuf_t *text) {
-  weft_status_t *s = text->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "naming a shard")
-                                  : weft_tensor_string(weft_str_of(text->data, text->length), &c->outputs[0].tensor);
+  weft_status_t *s = text->failed
+                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "naming a shard")
+                         : weft_tensor_string(weft_str_of(text->data, text->length), &c->outputs[0].tensor);
   weft_strbuf_deinit(text);
   return s;
 }
@@ -174,16 +185,16 @@ static int32_t number(const weft_kernel_ctx_t *c, int i) { return *(const int32_
 static weft_status_t *sharded_filename(weft_kernel_ctx_t *c) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   WEFT_RETURN_IF_ERROR(scalar_inputs(c));
-  weft_strbuf_printf(&text, "%.*s-%05" PRId32 "-of-%05" PRId32, WEFT_STR_ARGS(weft_tensor_str_at(weft_in(c, 0), 0)),
-                     number(c, 1), number(c, 2));
+  weft_strbuf_printf(&text, "%.*s-%05" PRId32 "-of-%05" PRId32,
+                     WEFT_STR_ARGS(weft_tensor_str_at(weft_in(c, 0), 0)), number(c, 1), number(c, 2));
   return set_text(c, &text);
 }
 
 static weft_status_t *sharded_filespec(weft_kernel_ctx_t *c) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   WEFT_RETURN_IF_ERROR(scalar_inputs(c));
-  weft_strbuf_printf(&text, "%.*s-\?\?\?\?\?-of-%05" PRId32, WEFT_STR_ARGS(weft_tensor_str_at(weft_in(c, 0), 0)),
-                     number(c, 1));
+  weft_strbuf_printf(&text, "%.*s-\?\?\?\?\?-of-%05" PRId32,
+                     WEFT_STR_ARGS(weft_tensor_str_at(weft_in(c, 0), 0)), number(c, 1));
   return set_text(c, &text);
 }
 

@@ -14,7 +14,8 @@ static weft_status_t *check_save(const weft_kernel_ctx_t *c, bool has_slices) {
   int fixed = has_slices ? 3 : 2;
   int64_t n = weft_in(c, 1)->count;
   if (weft_in(c, 0)->count != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Input 0 (filename) must be a string scalar; got a tensor of %" PRId64 "elements",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Input 0 (filename) must be a string scalar; got a tensor of %" PRId64 "elements",
                       weft_in(c, 0)->count);
   }
   if (has_slices && weft_in(c, 2)->count != n) {
@@ -24,23 +25,26 @@ static weft_status_t *check_save(const weft_kernel_ctx_t *c, bool has_slices) {
   }
   if (n + fixed != c->node->num_inputs) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Expected totally %" PRId64 " inputs as input #1 (which is a string tensor of saved names) contains "
+                      "Expected totally %" PRId64
+                      " inputs as input #1 (which is a string tensor of saved names) contains "
                       "%" PRId64 " names, but received %d inputs",
                       n + fixed, n, c->node->num_inputs);
   }
   return NULL;
 }
 
-static weft_status_t *save_one(weft_checkpoint_v1_writer_t *w, weft_str_t name, weft_str_t spec, weft_tensor_t *t) {
+static weft_status_t *save_one(weft_checkpoint_v1_writer_t *w, weft_str_t name, weft_str_t spec,
+                               weft_tensor_t *t) {
   weft_shape_t full = t->shape, shape;
   weft_tensor_slice_t slice = weft_tensor_slice_whole(&full);
   if (spec.length > 0) {
     WEFT_RETURN_IF_ERROR(weft_tensor_slice_parse(spec, &full, &slice, &shape));
     if (!weft_shape_eq(&shape, &t->shape)) {
-      return WEFT_ERROR(INVALID_ARGUMENT,
-                        "Slice in shape_and_slice specification does not match the shape of the tensor to  save: %.*s, "
-                        "tensor: %s",
-                        WEFT_STR_ARGS(spec), WEFT_SHAPE_TEXT(&t->shape));
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "Slice in shape_and_slice specification does not match the shape of the tensor to  save: %.*s, "
+          "tensor: %s",
+          WEFT_STR_ARGS(spec), WEFT_SHAPE_TEXT(&t->shape));
     }
   }
   return weft_checkpoint_v1_writer_add(w, name, &full, &slice, t);
@@ -104,8 +108,9 @@ static weft_status_t *restore_one(weft_kernel_ctx_t *c, bool has_slice) {
   weft_str_t spec = has_slice ? weft_tensor_str_at(weft_in(c, 2), 0) : WEFT_STR("");
   WEFT_RETURN_IF_ERROR(
       weft_checkpoint_v1_reader_open(weft_tensor_str_at(weft_in(c, 0), 0), state->preferred_shard, &r));
-  weft_status_t *s = weft_checkpoint_v1_reader_restore(
-      r, weft_tensor_str_at(weft_in(c, 1), 0), spec, weft_dtype_base(c->node->output_types[0]), &c->outputs[0].tensor);
+  weft_status_t *s =
+      weft_checkpoint_v1_reader_restore(r, weft_tensor_str_at(weft_in(c, 1), 0), spec,
+                                        weft_dtype_base(c->node->output_types[0]), &c->outputs[0].tensor);
   weft_checkpoint_v1_reader_close(r);
   return s;
 }

@@ -2,13 +2,13 @@
  *
  * TensorFlow's ops of the first and second form, and Weft's own:
  *   WeftCollectiveBroadcast    each member gives a tensor of one shape and gets the root's
- *   WeftCollectiveScatter      member i gets the i-th part of the rows of the root's input; the others' inputs are
- *                              ignored. The output is like `like`, if that is given, else 1/N of the rows of the own input
+ *   WeftCollectiveScatter      member i gets the i-th part of the rows of the root's input; the others'
+ * inputs are ignored. The output is like `like`, if that is given, else 1/N of the rows of the own input
  *   WeftCollectiveGatherToOne  the root gets all rows in rank order, others none of them: [0, ...]
  *   WeftCollectiveReduceToOne  the root gets the reduction, others zeros
- *   WeftCollectiveAllToAllV    `splits` says how many rows go to each member; also tells how many came from each
- *   WeftCollectivePermute      member i's input goes to member targets[i] (-1: to none); a member that is no target gets zeros
- *   WeftCollectiveBarrier      ends when all have come
+ *   WeftCollectiveAllToAllV    `splits` says how many rows go to each member; also tells how many came from
+ * each WeftCollectivePermute      member i's input goes to member targets[i] (-1: to none); a member that is
+ * no target gets zeros WeftCollectiveBarrier      ends when all have come
  */
 #include "kernels/cpu/collective.h"
 
@@ -18,8 +18,8 @@
 
 typedef enum special {
   PLAIN,
-  SENDS,    /* the source of a broadcast */
-  RECEIVES, /* a destination of one */
+  SENDS,      /* the source of a broadcast */
+  RECEIVES,   /* a destination of one */
   ROWS_ALIKE, /* TensorFlow's gather refuses members whose rows differ in number */
   ROWS_BY_INPUT,
   SCATTERS,
@@ -57,10 +57,11 @@ static weft_status_t *check_size(int64_t size) {
   return WEFT_ERROR(INVALID_ARGUMENT, "group_size must be positive integer but got %" PRId64, size);
 }
 
-static weft_status_t *read_rank(const weft_kernel_node_t *n, const char *name, int64_t rank, int size, int *out) {
+static weft_status_t *read_rank(const weft_kernel_node_t *n, const char *name, int64_t rank, int size,
+                                int *out) {
   if (rank < -1 || rank >= size) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a rank of a group of %d but is %" PRId64 " in %.*s", name, size, rank,
-                      WEFT_STR_ARGS(n->name));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a rank of a group of %d but is %" PRId64 " in %.*s", name,
+                      size, rank, WEFT_STR_ARGS(n->name));
   }
   *out = (int)rank;
   return NULL;
@@ -69,13 +70,15 @@ static weft_status_t *read_rank(const weft_kernel_node_t *n, const char *name, i
 static weft_status_t *read_targets(const weft_kernel_node_t *n, const weft_attr_t *a, node_state_t *st) {
   if (a == NULL) return NULL;
   if (a->n != st->group_size) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s has %d targets for a group of %d", WEFT_STR_ARGS(n->name), a->n, st->group_size);
+    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s has %d targets for a group of %d", WEFT_STR_ARGS(n->name), a->n,
+                      st->group_size);
   }
   for (int i = 0; i < a->n; i++) {
     WEFT_RETURN_IF_ERROR(read_rank(n, "a target", a->list.ints[i], st->group_size, &st->targets[i]));
     for (int k = 0; k < i && st->targets[i] >= 0; k++) {
       if (st->targets[k] != st->targets[i]) continue;
-      return WEFT_ERROR(INVALID_ARGUMENT, "%.*s sends both rank %d and rank %d to rank %d", WEFT_STR_ARGS(n->name), k, i, st->targets[i]);
+      return WEFT_ERROR(INVALID_ARGUMENT, "%.*s sends both rank %d and rank %d to rank %d",
+                        WEFT_STR_ARGS(n->name), k, i, st->targets[i]);
     }
   }
   st->num_targets = a->n;
@@ -93,7 +96,8 @@ static weft_status_t *read_attrs(const weft_kernel_node_t *n, node_state_t *st) 
     WEFT_RETURN_IF_ERROR(read_rank(n, "root", weft_knode_int_or(n, "root", -1), st->group_size, &st->root));
   }
   if (st->form->special == SCATTERS && st->rank < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s needs the attribute rank: only the root's input is scattered", WEFT_STR_ARGS(n->name));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s needs the attribute rank: only the root's input is scattered",
+                      WEFT_STR_ARGS(n->name));
   }
   st->timeout_ms = weft_collective_timeout_ms(weft_knode_float(n, "timeout_seconds"));
   st->algorithm = weft_collective_hint(weft_knode_string(n, "communication_hint"));
@@ -127,7 +131,8 @@ static weft_status_t *prepare(const weft_kernel_node_t *n, void **out) {
 static weft_status_t *read_scalar(const weft_kernel_ctx_t *c, int i, const char *name, int64_t *out) {
   const weft_tensor_t *t = weft_in(c, i);
   if (t->shape.rank > 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Unexpected dimensions on input %s, got %s", name, WEFT_SHAPE_TEXT(&t->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Unexpected dimensions on input %s, got %s", name,
+                      WEFT_SHAPE_TEXT(&t->shape));
   }
   *out = *(const int32_t *)t->data;
   return NULL;
@@ -148,8 +153,8 @@ static weft_status_t *read_keys(const weft_kernel_ctx_t *c, int first, weft_coll
 static weft_status_t *read_shape(const weft_kernel_ctx_t *c, const node_state_t *st, weft_shape_t *out) {
   if (st->has_shape) {
     if (!weft_shape_is_known(&st->shape)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Declared shape %s of op %.*s is not fully defined", WEFT_SHAPE_TEXT(&st->shape),
-                        WEFT_STR_ARGS(c->node->name));
+      return WEFT_ERROR(INVALID_ARGUMENT, "Declared shape %s of op %.*s is not fully defined",
+                        WEFT_SHAPE_TEXT(&st->shape), WEFT_STR_ARGS(c->node->name));
     }
     *out = st->shape;
     return NULL;
@@ -173,12 +178,14 @@ static weft_status_t *read_shape(const weft_kernel_ctx_t *c, const node_state_t 
 
 static weft_status_t *check_declared(const weft_kernel_ctx_t *c, const node_state_t *st) {
   if (!st->has_shape || weft_shape_eq(&st->shape, &weft_in(c, 0)->shape)) return NULL;
-  return WEFT_ERROR(INTERNAL, "Declared shape of op %.*s: Broadcast(1) does not match shape of input", WEFT_STR_ARGS(c->node->name));
+  return WEFT_ERROR(INTERNAL, "Declared shape of op %.*s: Broadcast(1) does not match shape of input",
+                    WEFT_STR_ARGS(c->node->name));
 }
 
 static weft_status_t *needs_rows(const weft_kernel_ctx_t *c, const weft_tensor_t *t) {
   if (t->shape.rank > 0) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "%.*s: the input has no rows: it is a scalar", WEFT_STR_ARGS(c->node->name));
+  return WEFT_ERROR(INVALID_ARGUMENT, "%.*s: the input has no rows: it is a scalar",
+                    WEFT_STR_ARGS(c->node->name));
 }
 
 /* ---- results ---- */
@@ -248,7 +255,8 @@ static weft_status_t *no_rows_or(weft_collective_run_t *r, weft_tensor_t *output
 }
 
 /* What of a tensor the member gives or wants; sets the call's shape. */
-static weft_status_t *read_scatter(const weft_kernel_ctx_t *c, const node_state_t *st, weft_collective_t *call) {
+static weft_status_t *read_scatter(const weft_kernel_ctx_t *c, const node_state_t *st,
+                                   weft_collective_t *call) {
   const weft_tensor_t *in = weft_in(c, 0);
   if (st->rank == st->root) return needs_rows(c, in);
   if (c->node->num_inputs > 1) {
@@ -316,7 +324,8 @@ static weft_status_t *read_splits(const weft_kernel_ctx_t *c, int group_size, we
   const weft_tensor_t *in = weft_in(c, 0), *splits = weft_in(c, 1);
   WEFT_RETURN_IF_ERROR(needs_rows(c, in));
   if (splits->shape.rank != 1 || splits->count != group_size) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s: splits must hold one number for each of %d members but have shape %s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "%.*s: splits must hold one number for each of %d members but have shape %s",
                       WEFT_STR_ARGS(c->node->name), group_size, WEFT_SHAPE_TEXT(&splits->shape));
   }
   weft_shape_t shape = weft_shape_vector(group_size);
@@ -325,15 +334,19 @@ static weft_status_t *read_splits(const weft_kernel_ctx_t *c, int group_size, we
   int64_t *to = (int64_t *)rows->data, left = in->shape.dims[0];
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < group_size; i++) {
-    to[i] = splits->dtype == WEFT_I32 ? ((const int32_t *)splits->data)[i] : ((const int64_t *)splits->data)[i];
+    to[i] =
+        splits->dtype == WEFT_I32 ? ((const int32_t *)splits->data)[i] : ((const int64_t *)splits->data)[i];
     if (to[i] < 0 || to[i] > left) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "%.*s: split %d is %" PRId64 ", but %" PRId64 " of the input's %" PRId64 " rows are left",
+      s = WEFT_ERROR(INVALID_ARGUMENT,
+                     "%.*s: split %d is %" PRId64 ", but %" PRId64 " of the input's %" PRId64
+                     " rows are left",
                      WEFT_STR_ARGS(c->node->name), i, to[i], left, in->shape.dims[0]);
     }
     left -= s == NULL ? to[i] : 0;
   }
   if (s == NULL && left > 0) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "%.*s: the splits leave %" PRId64 " of the input's %" PRId64 " rows without a member",
+    s = WEFT_ERROR(INVALID_ARGUMENT,
+                   "%.*s: the splits leave %" PRId64 " of the input's %" PRId64 " rows without a member",
                    WEFT_STR_ARGS(c->node->name), left, in->shape.dims[0]);
   }
   if (s != NULL) {
@@ -346,7 +359,9 @@ static weft_status_t *read_splits(const weft_kernel_ctx_t *c, int group_size, we
 
 static weft_status_t *start_rows(weft_collective_run_t *r) {
   row_counts_t *rows = r->extra = weft_calloc(1, sizeof *rows);
-  if (rows == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the collective %.*s", WEFT_STR_ARGS(r->ctx->node->name));
+  if (rows == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the collective %.*s",
+                      WEFT_STR_ARGS(r->ctx->node->name));
   WEFT_RETURN_IF_ERROR(read_splits(r->ctx, r->call.group_size, &rows->sent));
   r->finish = take_rows;
   weft_collective_t counts = r->call;
@@ -426,15 +441,17 @@ static void run(weft_kernel_ctx_t *c) {
 
 static weft_status_t *must_be_scalar(const weft_tensor_t *t, const char *name) {
   if (t->shape.rank == 0) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar, but received tensor of shape: %s", name, WEFT_SHAPE_TEXT(&t->shape));
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar, but received tensor of shape: %s", name,
+                    WEFT_SHAPE_TEXT(&t->shape));
 }
 
 static weft_status_t *not_assigned(int32_t device, const weft_tensor_t *groups) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_attr_t value = {.kind = WEFT_ATTR_TENSOR, .tensor = (weft_tensor_t *)(uintptr_t)groups};
   weft_attr_print(&value, &text);
-  weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "device_index %" PRId32 " is not found in group_assignment %s", device,
-                                text.failed || text.data == NULL ? "" : text.data);
+  weft_status_t *s =
+      WEFT_ERROR(INVALID_ARGUMENT, "device_index %" PRId32 " is not found in group_assignment %s", device,
+                 text.failed || text.data == NULL ? "" : text.data);
   weft_strbuf_deinit(&text);
   return s;
 }
@@ -442,7 +459,8 @@ static weft_status_t *not_assigned(int32_t device, const weft_tensor_t *groups) 
 static weft_status_t *assign_group(weft_kernel_ctx_t *c) {
   const weft_tensor_t *groups = weft_in(c, 0), *device = weft_in(c, 1), *base = weft_in(c, 2);
   if (groups->shape.rank != 2) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "group_assignment must be a 2-d Tensor, but received tensor of shape: %s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "group_assignment must be a 2-d Tensor, but received tensor of shape: %s",
                       WEFT_SHAPE_TEXT(&groups->shape));
   }
   WEFT_RETURN_IF_ERROR(must_be_scalar(device, "device_index"));
@@ -452,7 +470,7 @@ static weft_status_t *assign_group(weft_kernel_ctx_t *c) {
   while (at < groups->count && of[at] != mine) at++;
   if (at == groups->count) return not_assigned(mine, groups);
   int32_t out_size = (int32_t)size;
-  int32_t out_key = (int32_t)((uint32_t)*(const int32_t *)base->data + (uint32_t)(at / size));
+  int32_t out_key = (int32_t)((uint32_t) * (const int32_t *)base->data + (uint32_t)(at / size));
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_scalar(WEFT_I32, &out_size, &t));
   weft_out_set(c, 0, t);
@@ -461,8 +479,12 @@ static weft_status_t *assign_group(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-#define COLLECTIVE(op_, kind, has_key_inputs, special) \
-  {.op = op_, .prepare = prepare, .compute_async = run, .destroy = weft_free, .param = &(const form_t){kind, has_key_inputs, special}}
+#define COLLECTIVE(op_, kind, has_key_inputs, special)                                                    \
+  {                                                                                                       \
+    .op = op_, .prepare = prepare, .compute_async = run, .destroy = weft_free, .param = &(const form_t) { \
+      kind, has_key_inputs, special                                                                       \
+    }                                                                                                     \
+  }
 const weft_kernel_t weft_cpu_collective_kernels[] = {
     {.op = "CollectiveAssignGroupV2", .compute = assign_group},
     COLLECTIVE("CollectiveAllToAllV2", WEFT_ALL_TO_ALL, true, PLAIN),

@@ -1,7 +1,7 @@
 /* kernels/cpu/collective.h - what the kernels of collective operations share.
  *
- * A kernel says what its member gives and wants (weft_collective_t) and hands it to the task's collectives; the
- * node ends when they call back. Only for kernels/cpu/collective*.c.
+ * A kernel says what its member gives and wants (weft_collective_t) and hands it to the task's collectives;
+ * the node ends when they call back. Only for kernels/cpu/collective*.c.
  */
 #ifndef WEFT_KERNELS_CPU_COLLECTIVE_H_
 #define WEFT_KERNELS_CPU_COLLECTIVE_H_
@@ -21,8 +21,8 @@ struct weft_collective_run {
 };
 
 /* *out: a call of the node with what every call has: who, when, input 0 if `has_input`. */
-WEFT_MUST_CHECK weft_status_t *weft_collective_run_new(weft_kernel_ctx_t *c, weft_collective_kind_t kind, bool has_input,
-                                                       weft_collective_run_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_collective_run_new(weft_kernel_ctx_t *c, weft_collective_kind_t kind,
+                                                       bool has_input, weft_collective_run_t **out);
 void weft_collective_run_free(weft_collective_run_t *r); /* NULL is fine */
 /* Runs r->call; ends the node. Consumes `r`. */
 void weft_collective_run_start(weft_collective_run_t *r);

@@ -1,4 +1,5 @@
-/* kernels/cpu/collective_communicator.c - collective operations of TensorFlow's third form, over a communicator.
+/* kernels/cpu/collective_communicator.c - collective operations of TensorFlow's third form, over a
+ * communicator.
  *
  * CollectiveInitializeCommunicator gathers the group once, with wanted ranks, and makes a
  * resource of it. Ops over it count up its instances: all members must run them in
@@ -20,8 +21,8 @@ typedef struct communicator {
   atomic_int next_instance; /* nothing else is ordered by it */
 } communicator_t;
 
-static const weft_resource_type_t communicator_type = {.name = "N10tensorflow12_GLOBAL__N_123CollectiveGroupResourceE",
-                                                       .text = "CollectiveGroupResource"};
+static const weft_resource_type_t communicator_type = {
+    .name = "N10tensorflow12_GLOBAL__N_123CollectiveGroupResourceE", .text = "CollectiveGroupResource"};
 
 enum { GATHERING = -1 }; /* the instance key of the group's first meeting; those of ops begin at 0 */
 
@@ -32,8 +33,9 @@ static void destroy_communicator(weft_object_t *o) { weft_free(o); }
 static weft_status_t *read_scalar(const weft_kernel_ctx_t *c, int i, const char *name, int32_t *out) {
   const weft_tensor_t *t = weft_in(c, i);
   if (t->shape.rank > 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Unexpected dimensions on input %s. It shoulbe a scalar, got tensor with shape %s", name,
-                      WEFT_SHAPE_TEXT(&t->shape)); /* worded as TensorFlow does */
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Unexpected dimensions on input %s. It shoulbe a scalar, got tensor with shape %s",
+                      name, WEFT_SHAPE_TEXT(&t->shape)); /* worded as TensorFlow does */
   }
   *out = *(const int32_t *)t->data;
   return NULL;
@@ -44,10 +46,13 @@ static weft_status_t *read_group(const weft_kernel_ctx_t *c, weft_collective_t *
   WEFT_RETURN_IF_ERROR(read_scalar(c, 2, "group_size", &size));
   WEFT_RETURN_IF_ERROR(read_scalar(c, 0, "group_key", &key));
   WEFT_RETURN_IF_ERROR(read_scalar(c, 1, "rank", &rank));
-  if (size <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "group_size must be positive integer but got %" PRId32, size);
-  if (rank < 0) return WEFT_ERROR(INVALID_ARGUMENT, "rank must be non-negative integer but got %" PRId32, rank);
+  if (size <= 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "group_size must be positive integer but got %" PRId32, size);
+  if (rank < 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "rank must be non-negative integer but got %" PRId32, rank);
   if (rank >= size) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "rank must be less than group size but got %" PRId32 " >= %" PRId32, rank, size);
+    return WEFT_ERROR(INVALID_ARGUMENT, "rank must be less than group size but got %" PRId32 " >= %" PRId32,
+                      rank, size);
   }
   call->group_key = key;
   call->group_size = size;
@@ -59,7 +64,9 @@ static weft_status_t *make_communicator(weft_collective_run_t *r, weft_tensor_t 
   weft_kernel_ctx_t *c = r->ctx;
   weft_tensor_release(output);
   communicator_t *m = weft_calloc(1, sizeof *m);
-  if (m == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the communicator %.*s", WEFT_STR_ARGS(c->node->name));
+  if (m == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the communicator %.*s",
+                      WEFT_STR_ARGS(c->node->name));
   atomic_init(&m->object.refs, 1);
   m->object.destroy = destroy_communicator;
   m->group_key = r->call.group_key;
@@ -69,7 +76,8 @@ static weft_status_t *make_communicator(weft_collective_run_t *r, weft_tensor_t 
   m->algorithm = r->call.algorithm;
   atomic_init(&m->next_instance, 0);
   weft_tensor_t *handle = NULL;
-  weft_status_t *s = weft_state_handle(c->device, "", c->node->name.data, &communicator_type, &m->object, WEFT_DTYPE_INVALID, NULL, &handle);
+  weft_status_t *s = weft_state_handle(c->device, "", c->node->name.data, &communicator_type, &m->object,
+                                       WEFT_DTYPE_INVALID, NULL, &handle);
   weft_object_release(&m->object);
   if (s == NULL) weft_out_set(c, 0, handle);
   return s;
@@ -115,7 +123,8 @@ static void run(weft_kernel_ctx_t *c, weft_collective_kind_t kind) {
     r->call.reduction = weft_collective_reduction(weft_knode_string(c->node, "reduction"));
   }
   if (s == NULL && kind == WEFT_ALL_TO_ALL && r->call.shape.rank < 1) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "%.*s: the input has no rows: it is a scalar", WEFT_STR_ARGS(c->node->name));
+    s = WEFT_ERROR(INVALID_ARGUMENT, "%.*s: the input has no rows: it is a scalar",
+                   WEFT_STR_ARGS(c->node->name));
   }
   if (s != NULL) {
     weft_collective_run_end(r, c, s);

@@ -1,7 +1,9 @@
-/* kernels/cpu/collective_named.c - WeftNamedAllReduce: members find each other by the tensor's name, at run time.
+/* kernels/cpu/collective_named.c - WeftNamedAllReduce: members find each other by the tensor's name, at run
+ * time.
  *
  * For members whose graphs differ, or whose order of launches does: see
- * collectives/negotiated/negotiated.h. Each group has a negotiator per device, which lives as long as the task.
+ * collectives/negotiated/negotiated.h. Each group has a negotiator per device, which lives as long as the
+ * task.
  */
 #include <stdatomic.h>
 
@@ -11,8 +13,8 @@
 
 enum { NEGOTIATED_KEY = 1 << 30 }; /* groups of negotiators have keys of their own */
 
-/* One execution. Held by run() while that starts it, by the negotiator until it calls back, and by the step's canceller until
- * it has called or never will. */
+/* One execution. Held by run() while that starts it, by the negotiator until it calls back, and by the step's
+ * canceller until it has called or never will. */
 typedef struct named_run {
   atomic_int refs;
   weft_kernel_ctx_t *ctx;
@@ -53,15 +55,21 @@ static void cancelled(void *arg) {
 static weft_status_t *find_negotiator(const weft_kernel_ctx_t *c, weft_negotiator_t **out) {
   const weft_kernel_node_t *n = c->node;
   if (c->step->negotiators == NULL) {
-    return WEFT_ERROR(INTERNAL, "Failed to get CollectiveExecutor from OpKernelContext for Op %.*s", WEFT_STR_ARGS(n->name));
+    return WEFT_ERROR(INTERNAL, "Failed to get CollectiveExecutor from OpKernelContext for Op %.*s",
+                      WEFT_STR_ARGS(n->name));
   }
   int64_t size = weft_knode_int(n, "group_size"), rank = weft_knode_int(n, "rank");
   if (size > INT32_MAX || rank >= size) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "rank must be less than group size but got %lld >= %lld", (long long)rank, (long long)size);
+    return WEFT_ERROR(INVALID_ARGUMENT, "rank must be less than group size but got %lld >= %lld",
+                      (long long)rank, (long long)size);
   }
   uint32_t key = (uint32_t)weft_knode_int(n, "group_key") ^ NEGOTIATED_KEY;
-  const weft_negotiator_options_t o = {.device = c->device->name, .rank = (int)rank, .size = (int)size, .group_key = (int64_t)(int32_t)key,
-                                       .fusion_bytes = -1, .cache_capacity = -1};
+  const weft_negotiator_options_t o = {.device = c->device->name,
+                                       .rank = (int)rank,
+                                       .size = (int)size,
+                                       .group_key = (int64_t)(int32_t)key,
+                                       .fusion_bytes = -1,
+                                       .cache_capacity = -1};
   return weft_negotiators_get(c->step->negotiators, &o, out);
 }
 
@@ -71,7 +79,8 @@ static void run(weft_kernel_ctx_t *c) {
   weft_negotiator_t *negotiator = NULL;
   weft_status_t *s = find_negotiator(c, &negotiator);
   named_run_t *r = s == NULL ? weft_calloc(1, sizeof *r) : NULL;
-  if (s == NULL && r == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the collective %.*s", WEFT_STR_ARGS(n->name));
+  if (s == NULL && r == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the collective %.*s", WEFT_STR_ARGS(n->name));
   if (s == NULL) {
     atomic_init(&r->refs, 3);
     r->ctx = c;
@@ -94,7 +103,8 @@ static void run(weft_kernel_ctx_t *c) {
       .group_members = (int)weft_knode_int(n, "group_members"),
   };
   weft_negotiator_submit(negotiator, &request, weft_in(c, 0), came, r);
-  if (weft_canceller_is_cancelled(canceller)) weft_negotiator_withdraw(negotiator, r); /* it may have come before the submission */
+  if (weft_canceller_is_cancelled(canceller))
+    weft_negotiator_withdraw(negotiator, r); /* it may have come before the submission */
   drop(r);
 }
 

@@ -22,10 +22,12 @@ int64_t weft_collective_timeout_ms(float seconds) {
 weft_status_t *weft_collective_run_new(weft_kernel_ctx_t *c, weft_collective_kind_t kind, bool has_input,
                                        weft_collective_run_t **out) {
   if (c->step->collectives == NULL) {
-    return WEFT_ERROR(INTERNAL, "Failed to get CollectiveExecutor from OpKernelContext for Op %.*s", WEFT_STR_ARGS(c->node->name));
+    return WEFT_ERROR(INTERNAL, "Failed to get CollectiveExecutor from OpKernelContext for Op %.*s",
+                      WEFT_STR_ARGS(c->node->name));
   }
   weft_collective_run_t *r = weft_calloc(1, sizeof *r);
-  if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the collective %.*s", WEFT_STR_ARGS(c->node->name));
+  if (r == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the collective %.*s", WEFT_STR_ARGS(c->node->name));
   r->ctx = c;
   r->call = (weft_collective_t){
       .kind = kind,

@@ -6,8 +6,11 @@
 weft_status_t *weft_cpu_attr_prepare(const weft_kernel_node_t *node, void **out_state) {
   const weft_cpu_attr_t *want = node->param;
   const weft_attr_t *a = weft_knode_attr(node, want->name);
-  bool fits = a != NULL && a->is_list == want->is_list && (a->kind == want->kind || (a->is_list && a->n == 0));
-  if (!fits) return WEFT_ERROR(INTERNAL, "op %s has no attribute '%s' as its kernel takes it", node->op_name.data, want->name);
+  bool fits =
+      a != NULL && a->is_list == want->is_list && (a->kind == want->kind || (a->is_list && a->n == 0));
+  if (!fits)
+    return WEFT_ERROR(INTERNAL, "op %s has no attribute '%s' as its kernel takes it", node->op_name.data,
+                      want->name);
   *out_state = (void *)(uintptr_t)a;
   return NULL;
 }

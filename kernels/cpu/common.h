@@ -26,16 +26,19 @@
     .prepare = prepare_, .compute = compute_, .destroy = destroy_                            \
   }
 
-/* A row whose compute function needs one attribute: the state is the attribute itself, so that compute looks up no name. */
+/* A row whose compute function needs one attribute: the state is the attribute itself, so that compute looks
+ * up no name. */
 typedef struct weft_cpu_attr {
   const char *name;
   weft_attr_kind_t kind;
   bool is_list;
 } weft_cpu_attr_t;
-#define WEFT_KERNEL_ATTR(op_, attr_, types_, name, kind, is_list, compute_)                                  \
-  {                                                                                                          \
-    .op = op_, .type_attr = attr_, .types = types_, .prepare = weft_cpu_attr_prepare, .compute = compute_,   \
-    .param = &(const weft_cpu_attr_t){name, kind, is_list}                                                   \
+#define WEFT_KERNEL_ATTR(op_, attr_, types_, name, kind, is_list, compute_)                                \
+  {                                                                                                        \
+    .op = op_, .type_attr = attr_, .types = types_, .prepare = weft_cpu_attr_prepare, .compute = compute_, \
+    .param = &(const weft_cpu_attr_t) {                                                                    \
+      name, kind, is_list                                                                                  \
+    }                                                                                                      \
   }
 /* Errors: INTERNAL: the op has no such attribute. */
 WEFT_MUST_CHECK weft_status_t *weft_cpu_attr_prepare(const weft_kernel_node_t *node, void **out_state);

@@ -45,7 +45,8 @@
 
 typedef struct equal {
   weft_map2_t map;
-  bool if_same; /* the answer for equal elements; for shapes that do not fit and need not, it is the other one */
+  bool if_same; /* the answer for equal elements; for shapes that do not fit and need not, it is the other one
+                 */
 } equal_t;
 
 /* The state: not NULL if the shapes must fit. */
@@ -116,14 +117,21 @@ static weft_status_t *approximate_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define EQUAL(op_, stem, if_same)                                                                          \
-  {                                                                                                        \
-    .op = op_, .type_attr = "T", .types = WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING), \
-    .prepare = equal_prepare, .compute = equal_compute, .param = &(const equal_t){{stem##_fns, 0}, if_same} \
+#define EQUAL(op_, stem, if_same)                                                        \
+  {                                                                                      \
+    .op = op_, .type_attr = "T",                                                         \
+    .types = WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING), \
+    .prepare = equal_prepare, .compute = equal_compute, .param = &(const equal_t) {      \
+      {stem##_fns, 0}, if_same                                                           \
+    }                                                                                    \
   }
-#define LOGIC(op_, stem) {.op = op_, .compute = weft_map2_compute, .param = &(const weft_map2_t){stem##_fns, 0}}
+#define LOGIC(op_, stem)                                                                     \
+  {                                                                                          \
+    .op = op_, .compute = weft_map2_compute, .param = &(const weft_map2_t) { stem##_fns, 0 } \
+  }
 const weft_kernel_t weft_cpu_compare_kernels[] = {
-    WEFT_KERNEL_ATTR("ApproximateEqual", "T", WEFT_SET_NUMBERS, "tolerance", WEFT_ATTR_FLOAT, false, approximate_compute),
+    WEFT_KERNEL_ATTR("ApproximateEqual", "T", WEFT_SET_NUMBERS, "tolerance", WEFT_ATTR_FLOAT, false,
+                     approximate_compute),
     EQUAL("Equal", equal, true),
     WEFT_MAP2("Greater", WEFT_SET_REAL, greater, 0),
     WEFT_MAP2("GreaterEqual", WEFT_SET_REAL, greater_equal, 0),

@@ -2,8 +2,8 @@
 #include "kernels/cpu/convolve.h"
 
 #include "base/alloc.h"
-#include "kernels/cpu/update.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/update.h"
 
 /* Bytes of columns made at a time: half of a usual second-level cache. Not less than 8 rows. */
 enum { COLUMN_BYTES = 256 * 1024, MAX_PIECES = 8 };
@@ -70,7 +70,8 @@ static void from_columns(const weft_conv_t *v, const char *columns, int64_t grou
       bool inside = cell(&v->h, oh, kh, &ih);
       for (int64_t kw = 0; kw < v->w.k; kw++, columns += piece) {
         if (!inside || !cell(&v->w, ow, kw, &iw)) continue;
-        add(dx + (size_t)(((n * v->h.in + ih) * v->w.in + iw) * v->c + group * v->cg) * size, columns, v->cg, false);
+        add(dx + (size_t)(((n * v->h.in + ih) * v->w.in + iw) * v->c + group * v->cg) * size, columns, v->cg,
+            false);
       }
     }
   }

@@ -1,9 +1,9 @@
 /* kernels/cpu/einsum.c - Einsum of one or two operands, as products of matrices.
  *
- * Labels are of four kinds: those in both operands and the output (a batch of products), those in one operand and the output
- * (rows of one matrix, columns of the other), and those that are not in the output (summed over). Each operand is copied to
- * [batch, rows, summed] or [batch, summed, columns]: what it lacks is repeated, a label that it has twice is its diagonal.
- * One operand alone is multiplied by ones.
+ * Labels are of four kinds: those in both operands and the output (a batch of products), those in one operand
+ * and the output (rows of one matrix, columns of the other), and those that are not in the output (summed
+ * over). Each operand is copied to [batch, rows, summed] or [batch, summed, columns]: what it lacks is
+ * repeated, a label that it has twice is its diagonal. One operand alone is multiplied by ones.
  */
 #include "ops/einsum.h"
 
@@ -44,7 +44,8 @@ typedef struct node {
 
 static weft_status_t *plan(weft_kernel_ctx_t *ctx, const node_t *node, work_t *w) {
   int ranks[WEFT_EINSUM_OPERANDS], n = node->num_inputs;
-  if (n > WEFT_EINSUM_OPERANDS) return WEFT_ERROR(INVALID_ARGUMENT, "Einsum takes one or two operands, got %d", n);
+  if (n > WEFT_EINSUM_OPERANDS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Einsum takes one or two operands, got %d", n);
   for (int i = 0; i < n; i++) ranks[i] = weft_in(ctx, i)->shape.rank;
   WEFT_RETURN_IF_ERROR(weft_einsum_parse(node->equation, ranks, n, &w->e));
   for (int l = 0; l < WEFT_EINSUM_LABELS; l++) w->dims[l] = 1;
@@ -57,8 +58,10 @@ static weft_status_t *plan(weft_kernel_ctx_t *ctx, const node_t *node, work_t *w
       for (int j = 0; j < k; j++) is_first = is_first && !has(&w->e.in[j], label);
       for (int j = 0; j < i; j++) is_first = is_first && w->e.in[k].labels[j] != label;
       if (!is_first && !broadcasts && mine != w->dims[label]) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "Expected dimension %lld at axis %d of the input shaped %s but got dimension %lld",
-                          (long long)w->dims[label], i, WEFT_SHAPE_TEXT(&weft_in(ctx, k)->shape), (long long)mine);
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "Expected dimension %lld at axis %d of the input shaped %s but got dimension %lld",
+                          (long long)w->dims[label], i, WEFT_SHAPE_TEXT(&weft_in(ctx, k)->shape),
+                          (long long)mine);
       }
       if (is_first || mine != 1) w->dims[label] = mine;
     }
@@ -74,9 +77,10 @@ static weft_status_t *plan(weft_kernel_ctx_t *ctx, const node_t *node, work_t *w
   return NULL;
 }
 
-/* Elements from one step along a label to the next; a label that occurs twice goes along both dimensions, one of length 1 that
- * broadcasts stays. */
-static int64_t stride_of(const work_t *w, const weft_einsum_term_t *t, const weft_shape_t *shape, const int64_t *strides, int label) {
+/* Elements from one step along a label to the next; a label that occurs twice goes along both dimensions, one
+ * of length 1 that broadcasts stays. */
+static int64_t stride_of(const work_t *w, const weft_einsum_term_t *t, const weft_shape_t *shape,
+                         const int64_t *strides, int label) {
   int64_t stride = 0;
   for (int i = 0; i < t->n; i++) {
     if (t->labels[i] == label && (shape->dims[i] != 1 || w->dims[label] == 1)) stride += strides[i];
@@ -85,7 +89,8 @@ static int64_t stride_of(const work_t *w, const weft_einsum_term_t *t, const wef
 }
 
 /* `x` (operand k) to the axes of the three groups, in that order. */
-static weft_status_t *arrange(weft_kernel_ctx_t *ctx, const work_t *w, int k, const axes_t *const groups[3], weft_tensor_t **out) {
+static weft_status_t *arrange(weft_kernel_ctx_t *ctx, const work_t *w, int k, const axes_t *const groups[3],
+                              weft_tensor_t **out) {
   const weft_tensor_t *x = weft_in(ctx, k);
   int64_t strides[WEFT_MAX_DIMS];
   weft_move_t m = {0};
@@ -164,14 +169,16 @@ static weft_status_t *einsum_compute(weft_kernel_ctx_t *ctx) {
   const int64_t m = w.rows.count, n = w.columns.count, k = w.summed.count;
   const weft_shape_t shape = {.rank = 3, .dims = {w.batch.count, m, n}};
   s = arrange(ctx, &w, 0, (const axes_t *const[3]){&w.batch, &w.rows, &w.summed}, &a);
-  if (s == NULL && node->num_inputs == 2) s = arrange(ctx, &w, 1, (const axes_t *const[3]){&w.batch, &w.summed, &w.columns}, &b);
+  if (s == NULL && node->num_inputs == 2)
+    s = arrange(ctx, &w, 1, (const axes_t *const[3]){&w.batch, &w.summed, &w.columns}, &b);
   if (s == NULL && node->num_inputs == 1) s = ones(dtype, k, &b);
   if (s == NULL) s = weft_tensor_new(dtype, &shape, NULL, &product);
   size_t size = weft_dtype_size(dtype);
   for (int64_t i = 0; i < w.batch.count && s == NULL; i++) {
     const char *at_b = (const char *)b->data + (node->num_inputs == 2 ? (size_t)(i * k * n) * size : 0);
-    s = weft_gemm(ctx->device->pool, dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_PLAIN, m, n, k, (const char *)a->data + (size_t)(i * m * k) * size,
-                  k, at_b, n, (char *)product->data + (size_t)(i * m * n) * size, n, false);
+    s = weft_gemm(ctx->device->pool, dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_PLAIN, m, n, k,
+                  (const char *)a->data + (size_t)(i * m * k) * size, k, at_b, n,
+                  (char *)product->data + (size_t)(i * m * n) * size, n, false);
   }
   if (s == NULL) s = deliver(ctx, &w, product);
   weft_tensor_release(a);

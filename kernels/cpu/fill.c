@@ -218,6 +218,8 @@ const weft_kernel_t weft_cpu_fill_kernels[] = {
     WEFT_KERNEL("Fill", NULL, 0, NULL, fill_compute, NULL),
     WEFT_KERNEL("LinSpace", "T", WEFT_SET_FLOATS, NULL, lin_space_compute, NULL),
     WEFT_KERNEL_ATTR("OneHot", NULL, 0, "axis", WEFT_ATTR_INT, false, one_hot_compute),
-    WEFT_KERNEL("Range", "Tidx", WEFT_SET_FLOATS | WEFT_SET_SIGNED | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_U32), NULL, range_compute, NULL),
+    WEFT_KERNEL("Range", "Tidx",
+                WEFT_SET_FLOATS | WEFT_SET_SIGNED | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_U32), NULL,
+                range_compute, NULL),
     {0},
 };

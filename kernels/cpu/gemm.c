@@ -41,13 +41,13 @@ static naive_fn *const naive_fns[WEFT_DTYPE_COUNT] = {
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 void gotoblas_dynamic_init(void) __attribute__((weak));
 
-/* OpenBLAS knows processors by their model number, and takes kernels for SSE3 for a model that is younger than itself.
-   Instructions that the processor has are the better evidence. */
+/* OpenBLAS knows processors by their model number, and takes kernels for SSE3 for a model that is younger
+   than itself. Instructions that the processor has are the better evidence. */
 static void choose_blas_kernels(void) {
 #if defined(__x86_64__)
   const char *better = NULL;
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl")) {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
     better = "SkylakeX";
   } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     better = "Haswell";
@@ -130,7 +130,8 @@ static weft_status_t *run(weft_thread_pool_t *pool, gemm_t *g) {
   if (threads <= 1 || flops < 2.0 * MIN_FLOPS_PER_THREAD || (g->m < 2 && !by_columns)) {
     rows_range(g, 0, g->m);
   } else if (by_columns) {
-    int64_t grain = (g->n + threads - 1) / threads, least = (int64_t)((double)MIN_FLOPS_PER_THREAD / (flops / (double)g->n)) + 1;
+    int64_t grain = (g->n + threads - 1) / threads,
+            least = (int64_t)((double)MIN_FLOPS_PER_THREAD / (flops / (double)g->n)) + 1;
     if (grain < MIN_COLUMNS) grain = MIN_COLUMNS;
     weft_parallel_for(pool, g->n, grain > least ? grain : least, columns_range, g);
   } else {

@@ -25,8 +25,9 @@ static weft_status_t *clock_make(void *arg, weft_object_t **out) {
 static weft_status_t *clock_check(void *arg, weft_object_t *o) {
   const clock_state_t *st = arg;
   if (((weft_clocked_t *)o)->num_workers == st->num_workers) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "clock '%s' is of %d workers, not of %lld", weft_state_owner_name(st->owner),
-                    ((weft_clocked_t *)o)->num_workers, (long long)st->num_workers);
+  return WEFT_ERROR(INVALID_ARGUMENT, "clock '%s' is of %d workers, not of %lld",
+                    weft_state_owner_name(st->owner), ((weft_clocked_t *)o)->num_workers,
+                    (long long)st->num_workers);
 }
 
 static weft_status_t *clock_prepare(const weft_kernel_node_t *node, void **out_state) {

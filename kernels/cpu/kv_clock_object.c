@@ -21,7 +21,8 @@ static void free_workers(weft_clocked_t *c) {
 
 weft_status_t *weft_clocked_init(weft_clocked_t *c, int num_workers, const weft_str_t *tasks, int num_tasks) {
   if (num_workers < 0 || num_workers > WEFT_MAX_CLOCK_WORKERS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers must be at most %d, but is %d", WEFT_MAX_CLOCK_WORKERS, num_workers);
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers must be at most %d, but is %d", WEFT_MAX_CLOCK_WORKERS,
+                      num_workers);
   }
   if (num_tasks > num_workers) {
     return WEFT_ERROR(INVALID_ARGUMENT, "worker_tasks has %d entries for %d workers", num_tasks, num_workers);
@@ -56,7 +57,8 @@ static void clock_destroy(weft_object_t *o) {
   weft_free(o);
 }
 
-weft_status_t *weft_clock_create(int num_workers, const weft_str_t *tasks, int num_tasks, weft_object_t **out) {
+weft_status_t *weft_clock_create(int num_workers, const weft_str_t *tasks, int num_tasks,
+                                 weft_object_t **out) {
   weft_clocked_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "making a clock");
   weft_status_t *s = weft_clocked_init(c, num_workers, tasks, num_tasks);
@@ -141,7 +143,8 @@ weft_status_t *weft_clocked_remove(weft_clocked_t *c, int64_t worker) {
 }
 
 weft_status_t *weft_clocked_reset(weft_clocked_t *c) {
-  if (c->changed != NULL) return WEFT_ERROR(INVALID_ARGUMENT, "the clocks of a table are set by WeftKvImport alone");
+  if (c->changed != NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "the clocks of a table are set by WeftKvImport alone");
   weft_mutex_lock(&c->room.mu);
   for (int i = 0; i < c->num_workers; i++) {
     c->workers[i].clock = 0;
@@ -163,7 +166,8 @@ void weft_clocked_task_changed(weft_object_t *o, weft_str_t task) {
 
 void weft_clocked_read(weft_clocked_t *c, int64_t *out_clocks) {
   weft_mutex_lock(&c->room.mu);
-  for (int i = 0; i < c->num_workers; i++) out_clocks[i] = c->workers[i].is_removed ? -1 : c->workers[i].clock;
+  for (int i = 0; i < c->num_workers; i++)
+    out_clocks[i] = c->workers[i].is_removed ? -1 : c->workers[i].clock;
   weft_mutex_unlock(&c->room.mu);
 }
 
@@ -193,12 +197,12 @@ weft_status_t *weft_clocked_too_late(const weft_clocked_t *c, int64_t worker, in
   weft_name_list_t names = {0};
   for (int i = 0; i < missing->n && i < WEFT_LISTED_NAMES; i++) {
     const char *task = c->workers[missing->first[i].worker].task;
-    weft_name_list_add(&names, "worker %d (%s%sat clock %" PRId64 ")", missing->first[i].worker, task == NULL ? "" : task,
-                       task == NULL ? "" : ", ", missing->first[i].clock);
+    weft_name_list_add(&names, "worker %d (%s%sat clock %" PRId64 ")", missing->first[i].worker,
+                       task == NULL ? "" : task, task == NULL ? "" : ", ", missing->first[i].clock);
   }
   names.n = missing->n;
-  return WEFT_ERROR(DEADLINE_EXCEEDED, "worker %" PRId64 " has waited %g s for %s to come to clock %" PRId64, worker, seconds,
-                    names.n == 0 ? "the others" : weft_name_list_text(&names), needs);
+  return WEFT_ERROR(DEADLINE_EXCEEDED, "worker %" PRId64 " has waited %g s for %s to come to clock %" PRId64,
+                    worker, seconds, names.n == 0 ? "the others" : weft_name_list_text(&names), needs);
 }
 
 typedef struct clock_wait {

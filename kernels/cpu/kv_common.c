@@ -20,11 +20,13 @@ weft_status_t *weft_kv_scalar(const weft_kernel_ctx_t *c, int i, const char *wha
   const weft_tensor_t *t = weft_in(c, i);
   int n = 0;
   if (t->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar, but has shape %s", what, WEFT_SHAPE_TEXT(&t->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar, but has shape %s", what,
+                      WEFT_SHAPE_TEXT(&t->shape));
   }
   return weft_read_ints(t, what, 1, out, &n);
 }
 
 weft_clock_patience_t weft_kv_patience(const weft_kernel_ctx_t *c) {
-  return (weft_clock_patience_t){weft_resource_timer(c->device->resources), (double)weft_knode_float(c->node, "timeout_seconds")};
+  return (weft_clock_patience_t){weft_resource_timer(c->device->resources),
+                                 (double)weft_knode_float(c->node, "timeout_seconds")};
 }

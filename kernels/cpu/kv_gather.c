@@ -15,7 +15,8 @@ void weft_kv_pending_free(weft_kv_pending_t *p) {
   weft_free(p);
 }
 
-/* Takes the pushes of the table's clock out of the list, those that came first first; at most `max` of them. */
+/* Takes the pushes of the table's clock out of the list, those that came first first; at most `max` of them.
+ */
 static weft_kv_pending_t *take_clock(weft_kv_table_t *t, int64_t max, int64_t *out_n) {
   weft_kv_pending_t *taken = NULL, **end = &taken, **at = &t->first_pending;
   *out_n = 0;
@@ -95,13 +96,15 @@ static weft_status_t *apply_clock(weft_kv_table_t *t, int64_t max) {
   int64_t n = 0;
   weft_kv_pending_t *taken = take_clock(t, max, &n), **all = order(taken, n);
   weft_kv_config_t config = t->config;
-  config.rule = config.rule == WEFT_KV_ASSIGN ? WEFT_KV_ASSIGN : WEFT_KV_ADD; /* of an assignment, the last worker's counts */
+  config.rule = config.rule == WEFT_KV_ASSIGN ? WEFT_KV_ASSIGN
+                                              : WEFT_KV_ADD; /* of an assignment, the last worker's counts */
   config.init = WEFT_KV_CONSTANT;
   config.init_value = 0;
   config.max_rows = 0;
   sums_t sums = {.workers = 0};
   weft_kv_rows_init(&sums.rows, &config);
-  weft_status_t *s = all == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "gathering %lld pushes", (long long)n) : NULL;
+  weft_status_t *s =
+      all == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "gathering %lld pushes", (long long)n) : NULL;
   for (int64_t i = 0; s == NULL && i < n; i++) {
     if (i == 0 || all[i]->worker != all[i - 1]->worker) sums.workers++;
     s = add_push(t, &sums, all[i]);

@@ -24,10 +24,12 @@ static void once_destroy(void *state) {
 static weft_status_t *prepare(const weft_kernel_node_t *node, bool is_named, void **out_state) {
   int64_t window = weft_knode_int(node, "window");
   if (window > WEFT_ONCE_MAX_WINDOW) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "window must be at most %d, but is %" PRId64, WEFT_ONCE_MAX_WINDOW, window);
+    return WEFT_ERROR(INVALID_ARGUMENT, "window must be at most %d, but is %" PRId64, WEFT_ONCE_MAX_WINDOW,
+                      window);
   }
   if (is_named && weft_knode_string(node, "shared_name").length == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s needs a shared_name: the guard outlives the graph", WEFT_STR_ARGS(node->name));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s needs a shared_name: the guard outlives the graph",
+                      WEFT_STR_ARGS(node->name));
   }
   once_state_t *st = weft_calloc(1, sizeof *st);
   if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
@@ -39,16 +41,19 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, bool is_named, voi
 }
 
 static weft_status_t *once_prepare(const weft_kernel_node_t *n, void **out) { return prepare(n, true, out); }
-static weft_status_t *update_prepare(const weft_kernel_node_t *n, void **out) { return prepare(n, false, out); }
+static weft_status_t *update_prepare(const weft_kernel_node_t *n, void **out) {
+  return prepare(n, false, out);
+}
 
 static weft_status_t *once_make(void *arg, weft_object_t **out) {
   return weft_once_create(((const once_state_t *)arg)->window, out);
 }
 
-static weft_status_t *find_guard(weft_kernel_ctx_t *c, weft_str_t container, weft_str_t name, weft_once_t **out) {
+static weft_status_t *find_guard(weft_kernel_ctx_t *c, weft_str_t container, weft_str_t name,
+                                 weft_once_t **out) {
   weft_object_t *o = NULL;
-  WEFT_RETURN_IF_ERROR(
-      weft_resource_lookup_or_create(c->device->resources, container, name, &weft_once_type, once_make, c->state, &o));
+  WEFT_RETURN_IF_ERROR(weft_resource_lookup_or_create(c->device->resources, container, name, &weft_once_type,
+                                                      once_make, c->state, &o));
   *out = (weft_once_t *)o;
   return NULL;
 }
@@ -211,7 +216,8 @@ static weft_status_t *update_locked(weft_variable_t *v, weft_update_t kind, cons
                    weft_dtype_name(v->value->dtype), weft_dtype_name(value->dtype));
   }
   if (s == NULL && !weft_shape_eq(&v->value->shape, &value->shape)) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "Cannot update variable with shape %s using a Tensor with shape %s, shapes must be equal.",
+    s = WEFT_ERROR(INVALID_ARGUMENT,
+                   "Cannot update variable with shape %s using a Tensor with shape %s, shapes must be equal.",
                    WEFT_SHAPE_TEXT(&v->value->shape), WEFT_SHAPE_TEXT(&value->shape));
   }
   if (s == NULL) weft_update_find(kind, value->dtype)(v->value->data, value->data, value->count, false);
@@ -248,8 +254,10 @@ static weft_status_t *once_add(weft_kernel_ctx_t *c) { return once_update(c, WEF
 static weft_status_t *once_sub(weft_kernel_ctx_t *c) { return once_update(c, WEFT_UPDATE_SUB); }
 
 #define UPDATE(name, fn)                                                                                   \
-  {.op = name, .type_attr = "dtype", .types = WEFT_SET_NUMBERS, .prepare = update_prepare, .compute = fn, \
-   .destroy = once_destroy}
+  {                                                                                                        \
+    .op = name, .type_attr = "dtype", .types = WEFT_SET_NUMBERS, .prepare = update_prepare, .compute = fn, \
+    .destroy = once_destroy                                                                                \
+  }
 
 const weft_kernel_t weft_cpu_kv_once_kernels[] = {
     {.op = "WeftOnce", .prepare = once_prepare, .compute_async = once, .destroy = once_destroy},

@@ -13,7 +13,8 @@ static char claimed_mark, done_mark;
 
 static void cancel_everybody(weft_object_t *o) { weft_wait_cancel_line(&((weft_once_t *)o)->room, 0); }
 
-const weft_resource_type_t weft_once_type = {.name = "N4weft4OnceE", .text = "Once", .abandon = cancel_everybody};
+const weft_resource_type_t weft_once_type = {
+    .name = "N4weft4OnceE", .text = "Once", .abandon = cancel_everybody};
 
 static void destroy(weft_object_t *object) {
   weft_once_t *o = (weft_once_t *)object;
@@ -25,7 +26,8 @@ static void destroy(weft_object_t *object) {
 
 weft_status_t *weft_once_create(int64_t window, weft_object_t **out) {
   weft_once_t *o = weft_calloc(1, sizeof *o);
-  if (o != NULL) o->done = weft_calloc((size_t)window, sizeof o->done[0]); /* pages that are not used yet cost nothing */
+  if (o != NULL)
+    o->done = weft_calloc((size_t)window, sizeof o->done[0]); /* pages that are not used yet cost nothing */
   if (o == NULL || o->done == NULL) {
     weft_free(o);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "making a guard of %" PRId64 " ids", window);

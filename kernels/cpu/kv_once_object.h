@@ -30,8 +30,8 @@ typedef struct weft_once { /* Thread-safe. */
   weft_object_t object;
   weft_wait_room_t room; /* in any order */
   int64_t window;
-  weft_map_t ids;        /* guarded by room.mu, with all that follows: id -> claimed or done */
-  uint64_t *done;        /* a ring of `window` places for those done, the oldest at `first`; owned */
+  weft_map_t ids; /* guarded by room.mu, with all that follows: id -> claimed or done */
+  uint64_t *done; /* a ring of `window` places for those done, the oldest at `first`; owned */
   int64_t num_done, first;
 } weft_once_t;
 

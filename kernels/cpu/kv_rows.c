@@ -26,7 +26,9 @@ void weft_kv_rows_deinit(weft_kv_rows_t *r) {
   r->count = r->capacity = 0;
 }
 
-weft_kv_row_t *weft_kv_rows_find(const weft_kv_rows_t *r, int64_t key) { return weft_map_get_u64(&r->by_key, (uint64_t)key); }
+weft_kv_row_t *weft_kv_rows_find(const weft_kv_rows_t *r, int64_t key) {
+  return weft_map_get_u64(&r->by_key, (uint64_t)key);
+}
 
 /* ---- initial values ---- */
 
@@ -69,12 +71,14 @@ void weft_kv_rows_initial(const weft_kv_rows_t *r, int64_t key, int64_t count, v
 /* ---- making rows ---- */
 
 static weft_status_t *full(const weft_kv_rows_t *r, int64_t key) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no room for key %" PRId64 " beside %" PRId64 " others", key, r->count);
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no room for key %" PRId64 " beside %" PRId64 " others", key,
+                    r->count);
 }
 
 static weft_status_t *set_length(weft_kv_rows_t *r, weft_kv_row_t *row, int64_t count) {
   size_t values = 0, bytes = 0;
-  bool ok = weft_mul_size((size_t)count, r->element, &values) && weft_mul_size(values, (size_t)(1 + r->num_slots), &bytes);
+  bool ok = weft_mul_size((size_t)count, r->element, &values) &&
+            weft_mul_size(values, (size_t)(1 + r->num_slots), &bytes);
   void *data = ok ? weft_calloc(1, bytes + 1) : NULL;
   if (data == NULL) return full(r, row->key);
   weft_kv_rows_initial(r, row->key, count, data);
@@ -101,7 +105,8 @@ weft_status_t *weft_kv_rows_make(weft_kv_rows_t *r, int64_t key, int64_t count, 
     *out = row;
     if (row->count == count) return NULL;
     if (r->config.rule == WEFT_KV_ASSIGN) return set_length(r, row, count);
-    return WEFT_ERROR(INVALID_ARGUMENT, "key %" PRId64 " has %" PRId64 " values, not %" PRId64, key, row->count, count);
+    return WEFT_ERROR(INVALID_ARGUMENT, "key %" PRId64 " has %" PRId64 " values, not %" PRId64, key,
+                      row->count, count);
   }
   WEFT_RETURN_IF_ERROR(grow(r, key));
   row = weft_calloc(1, sizeof *row);

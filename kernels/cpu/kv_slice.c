@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "kernels/kv_slice.h"
 #include "kernels/cpu/update.h"
 #include "kernels/kernel.h"
+#include "kernels/kv_slice.h"
 
 typedef struct slice_state {
   int n;
@@ -33,8 +33,8 @@ static weft_status_t *slice_prepare(const weft_kernel_node_t *node, void **out_s
 
 static weft_status_t *check_rows(const weft_tensor_t *keys, const weft_tensor_t *values) {
   if (keys->shape.rank == 1 && values->shape.rank >= 1 && values->shape.dims[0] == keys->count) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "keys of shape %s cannot have values of shape %s", WEFT_SHAPE_TEXT(&keys->shape),
-                    WEFT_SHAPE_TEXT(&values->shape));
+  return WEFT_ERROR(INVALID_ARGUMENT, "keys of shape %s cannot have values of shape %s",
+                    WEFT_SHAPE_TEXT(&keys->shape), WEFT_SHAPE_TEXT(&values->shape));
 }
 
 /* A key, whose piece it is, and where it stood. */
@@ -59,7 +59,9 @@ static weft_status_t *place(const slice_state_t *st, const weft_tensor_t *keys, 
       weft_free(all);
       return WEFT_ERROR(INVALID_ARGUMENT, "key %" PRId64 " is not in [0, %" PRId64 ")", key, st->max_key);
     }
-    all[i] = (placed_t){key, i, st->by_range ? weft_kv_server_by_range(key, st->max_key, st->n) : weft_kv_server_by_hash(key, st->n)};
+    all[i] = (placed_t){
+        key, i,
+        st->by_range ? weft_kv_server_by_range(key, st->max_key, st->n) : weft_kv_server_by_hash(key, st->n)};
   }
   if (keys->count > 0) qsort(all, (size_t)keys->count, sizeof *all, by_server_and_key);
   *out = all;
@@ -67,7 +69,8 @@ static weft_status_t *place(const slice_state_t *st, const weft_tensor_t *keys, 
 }
 
 /* The piece of one server: `all[0..n)`. */
-static weft_status_t *cut_piece(weft_kernel_ctx_t *c, int server, int num_servers, const placed_t *all, int64_t n) {
+static weft_status_t *cut_piece(weft_kernel_ctx_t *c, int server, int num_servers, const placed_t *all,
+                                int64_t n) {
   const weft_tensor_t *values = weft_in(c, 1);
   int64_t unique = 0, rows = values->shape.dims[0], row = rows == 0 ? 0 : values->count / rows;
   size_t bytes = (size_t)row * weft_dtype_size(values->dtype);
@@ -131,7 +134,9 @@ static weft_status_t *merge(weft_kernel_ctx_t *c) {
   int n = (c->node->num_inputs - 1) / 2;
   int64_t row = -1;
   weft_shape_t shape = first->shape;
-  if (keys->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "keys must be a vector, but have shape %s", WEFT_SHAPE_TEXT(&keys->shape));
+  if (keys->shape.rank != 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "keys must be a vector, but have shape %s",
+                      WEFT_SHAPE_TEXT(&keys->shape));
   for (int i = 0; i < n; i++) {
     const weft_tensor_t *v = weft_in(c, 1 + n + i);
     WEFT_RETURN_IF_ERROR(check_rows(weft_in(c, 1 + i), v));
@@ -139,8 +144,8 @@ static weft_status_t *merge(weft_kernel_ctx_t *c) {
     for (int d = 1; d < v->shape.rank; d++) each *= v->shape.dims[d];
     if (row < 0) row = each;
     if (v->shape.rank != shape.rank || each != row) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "piece %d has rows of another shape than the first: %s, not as %s", i,
-                        WEFT_SHAPE_TEXT(&v->shape), WEFT_SHAPE_TEXT(&shape));
+      return WEFT_ERROR(INVALID_ARGUMENT, "piece %d has rows of another shape than the first: %s, not as %s",
+                        i, WEFT_SHAPE_TEXT(&v->shape), WEFT_SHAPE_TEXT(&shape));
     }
   }
   weft_tensor_t *out = NULL;
@@ -152,13 +157,20 @@ static weft_status_t *merge(weft_kernel_ctx_t *c) {
     int i = -1;
     while (at < 0 && ++i < n) at = find_key(weft_in(c, 1 + i), key);
     if (at < 0) return WEFT_ERROR(INVALID_ARGUMENT, "no piece has key %" PRId64, key);
-    if (bytes > 0) memcpy((char *)out->data + (size_t)k * bytes, (const char *)weft_in(c, 1 + n + i)->data + (size_t)at * bytes, bytes);
+    if (bytes > 0)
+      memcpy((char *)out->data + (size_t)k * bytes,
+             (const char *)weft_in(c, 1 + n + i)->data + (size_t)at * bytes, bytes);
   }
   return NULL;
 }
 
 const weft_kernel_t weft_cpu_kv_slice_kernels[] = {
     {.op = "WeftKvMerge", .type_attr = "T", .types = WEFT_SET_NUMBERS, .compute = merge},
-    {.op = "WeftKvSlice", .type_attr = "T", .types = WEFT_SET_NUMBERS, .prepare = slice_prepare, .compute = slice, .destroy = weft_free},
+    {.op = "WeftKvSlice",
+     .type_attr = "T",
+     .types = WEFT_SET_NUMBERS,
+     .prepare = slice_prepare,
+     .compute = slice,
+     .destroy = weft_free},
     {0},
 };

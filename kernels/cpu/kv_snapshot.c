@@ -2,8 +2,8 @@
  *
  *   keys    [n] int64, ascending            lens   [n] int64: how many values each has
  *   values  flat, key after key             slots  flat: what the rule keeps beside the values, likewise
- *   state   int64: version, the table's clock, the number of workers, their clocks (-1: removed), then per worker whose
- *           requests were seen: its number, the highest id, WEFT_KV_WINDOW bits
+ *   state   int64: version, the table's clock, the number of workers, their clocks (-1: removed), then per
+ * worker whose requests were seen: its number, the highest id, WEFT_KV_WINDOW bits
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -52,7 +52,8 @@ static weft_status_t *export_state(const weft_kv_table_t *t, weft_tensor_t **out
   *to++ = VERSION;
   *to++ = t->clock;
   *to++ = workers;
-  for (int64_t i = 0; i < workers; i++) *to++ = t->clocked.workers[i].is_removed ? -1 : t->clocked.workers[i].clock;
+  for (int64_t i = 0; i < workers; i++)
+    *to++ = t->clocked.workers[i].is_removed ? -1 : t->clocked.workers[i].clock;
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(&t->windows, &at, &e);) {
     const weft_kv_window_t *w = e.value;
@@ -69,7 +70,8 @@ weft_status_t *weft_kv_table_export(weft_kv_table_t *t, weft_tensor_t *out[5]) {
   weft_mutex_lock(&t->clocked.room.mu);
   weft_status_t *s = weft_status_clone(t->failure);
   weft_kv_row_t **sorted = weft_calloc((size_t)t->rows.count + 1, sizeof(weft_kv_row_t *));
-  if (s == NULL && sorted == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "exporting %" PRId64 " keys", t->rows.count);
+  if (s == NULL && sorted == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "exporting %" PRId64 " keys", t->rows.count);
   if (s == NULL && t->rows.count > 0) {
     memcpy(sorted, t->rows.rows, (size_t)t->rows.count * sizeof(weft_kv_row_t *));
     qsort(sorted, (size_t)t->rows.count, sizeof(weft_kv_row_t *), by_key);
@@ -87,20 +89,24 @@ weft_status_t *weft_kv_table_export(weft_kv_table_t *t, weft_tensor_t *out[5]) {
 
 /* ---- in ---- */
 
-static weft_status_t *malformed(const char *why) { return WEFT_ERROR(INVALID_ARGUMENT, "what a table was exported as: %s", why); }
+static weft_status_t *malformed(const char *why) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "what a table was exported as: %s", why);
+}
 
 static weft_status_t *check(const weft_kv_table_t *t, weft_tensor_t *const in[5]) {
   for (int i = 0; i < 5; i++) {
     bool is_values = i == 1 || i == 3;
     if (in[i]->shape.rank != 1) return malformed("it must be vectors");
-    if (in[i]->dtype != (is_values ? t->config.dtype : WEFT_I64)) return malformed("it is of another dtype than the table");
+    if (in[i]->dtype != (is_values ? t->config.dtype : WEFT_I64))
+      return malformed("it is of another dtype than the table");
   }
   if (in[0]->count != in[2]->count) return malformed("keys and lens differ in number");
   int64_t total = 0;
   for (int64_t i = 0; i < in[2]->count; i++) {
     int64_t n = ((const int64_t *)in[2]->data)[i];
     if (n < 0 || n > in[1]->count - total) return malformed("the lens do not fit the values");
-    if (t->config.width > 0 && n != t->config.width) return malformed("the rows have another width than the table");
+    if (t->config.width > 0 && n != t->config.width)
+      return malformed("the rows have another width than the table");
     if (i > 0 && ((const int64_t *)in[0]->data)[i] <= ((const int64_t *)in[0]->data)[i - 1]) {
       return malformed("the keys do not ascend");
     }
@@ -111,7 +117,8 @@ static weft_status_t *check(const weft_kv_table_t *t, weft_tensor_t *const in[5]
   const int64_t *state = in[4]->data;
   int64_t workers = t->clocked.num_workers, rest = in[4]->count - HEAD - workers;
   if (in[4]->count < HEAD || state[0] != VERSION) return malformed("its state is of another version");
-  if (state[2] != workers || rest < 0 || rest % PER_WINDOW != 0) return malformed("its state is of other workers");
+  if (state[2] != workers || rest < 0 || rest % PER_WINDOW != 0)
+    return malformed("its state is of other workers");
   return NULL;
 }
 
@@ -131,10 +138,12 @@ static weft_status_t *import_rows(weft_kv_rows_t *rows, weft_tensor_t *const in[
 }
 
 static weft_status_t *import_windows(weft_map_t *windows, const weft_tensor_t *state, int64_t at) {
-  for (const int64_t *from = (const int64_t *)state->data + at, *end = (const int64_t *)state->data + state->count; from < end;
-       from += PER_WINDOW) {
+  for (const int64_t *from = (const int64_t *)state->data + at,
+                     *end = (const int64_t *)state->data + state->count;
+       from < end; from += PER_WINDOW) {
     weft_kv_window_t *w = weft_kv_window_of(windows, from[0]);
-    if (w == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "importing the requests of worker %" PRId64, from[0]);
+    if (w == NULL)
+      return WEFT_ERROR(RESOURCE_EXHAUSTED, "importing the requests of worker %" PRId64, from[0]);
     w->high = from[1];
     memcpy(w->bits, from + 2, sizeof w->bits);
   }

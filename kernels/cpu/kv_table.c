@@ -21,7 +21,8 @@ static void table_state_destroy(void *state) {
 
 static weft_status_t *table_make(void *arg, weft_object_t **out) {
   const table_state_t *st = arg;
-  return weft_kv_table_create(&st->config, (int)st->num_workers, st->tasks == NULL ? NULL : st->tasks->list.strings,
+  return weft_kv_table_create(&st->config, (int)st->num_workers,
+                              st->tasks == NULL ? NULL : st->tasks->list.strings,
                               st->tasks == NULL ? 0 : st->tasks->n, out);
 }
 
@@ -29,10 +30,12 @@ static weft_status_t *table_check(void *arg, weft_object_t *o) {
   const table_state_t *st = arg;
   const weft_kv_config_t *have = weft_kv_table_config((weft_kv_table_t *)o), *want = &st->config;
   bool is_same = have->dtype == want->dtype && have->width == want->width && have->rule == want->rule &&
-                 have->policy == want->policy && have->staleness == want->staleness && have->required == want->required &&
+                 have->policy == want->policy && have->staleness == want->staleness &&
+                 have->required == want->required &&
                  weft_kv_table_num_workers((weft_kv_table_t *)o) == st->num_workers;
   if (is_same) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "table '%s' was made with another dtype, width, rule, policy or number of workers",
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "table '%s' was made with another dtype, width, rule, policy or number of workers",
                     weft_state_owner_name(st->owner));
 }
 
@@ -69,14 +72,16 @@ static weft_kv_config_t read_config(const weft_kernel_node_t *node) {
 static weft_status_t *table_prepare(const weft_kernel_node_t *node, void **out_state) {
   int64_t workers = weft_knode_int(node, "num_workers");
   if (workers > WEFT_MAX_CLOCK_WORKERS) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers must be at most %d, but is %" PRId64, WEFT_MAX_CLOCK_WORKERS, workers);
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers must be at most %d, but is %" PRId64,
+                      WEFT_MAX_CLOCK_WORKERS, workers);
   }
   table_state_t *st = weft_calloc(1, sizeof *st);
   if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
   st->config = read_config(node);
   st->num_workers = workers;
   st->tasks = weft_knode_attr(node, "worker_tasks");
-  weft_status_t *s = weft_state_owner_create(node, &weft_kv_table_type, table_make, table_check, st, &st->owner);
+  weft_status_t *s =
+      weft_state_owner_create(node, &weft_kv_table_type, table_make, table_check, st, &st->owner);
   if (s == NULL) *out_state = st;
   if (s != NULL) weft_free(st);
   return s;
@@ -100,14 +105,17 @@ static void release(weft_kv_table_t *t) { weft_object_release((weft_object_t *)t
 static weft_status_t *check_dtype(const weft_kernel_ctx_t *c, const weft_kv_table_t *t) {
   int dtype = weft_knode_type(c->node, "dtype");
   if (dtype == (int)weft_kv_table_config(t)->dtype) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "%.*s of %s on a table of %s", WEFT_STR_ARGS(c->node->op_name), weft_dtype_name(dtype),
-                    weft_dtype_name(weft_kv_table_config(t)->dtype));
+  return WEFT_ERROR(INVALID_ARGUMENT, "%.*s of %s on a table of %s", WEFT_STR_ARGS(c->node->op_name),
+                    weft_dtype_name(dtype), weft_dtype_name(weft_kv_table_config(t)->dtype));
 }
 
 /* Inputs: handle, keys, values, lens if so, worker, clock, request id. */
-static weft_status_t *run_push(weft_kernel_ctx_t *c, weft_kv_table_t *t, bool has_lens, bool *is_new, int64_t *clock) {
+static weft_status_t *run_push(weft_kernel_ctx_t *c, weft_kv_table_t *t, bool has_lens, bool *is_new,
+                               int64_t *clock) {
   int at = has_lens ? 4 : 3;
-  weft_kv_push_t p = {.keys = weft_in(c, 1), .values = weft_in(c, 2), .lens = has_lens ? weft_in(c, 3) : NULL,
+  weft_kv_push_t p = {.keys = weft_in(c, 1),
+                      .values = weft_in(c, 2),
+                      .lens = has_lens ? weft_in(c, 3) : NULL,
                       .advances = weft_knode_bool(c->node, "advance")};
   WEFT_RETURN_IF_ERROR(check_dtype(c, t));
   WEFT_RETURN_IF_ERROR(weft_kv_scalar(c, at, "worker", &p.worker));

@@ -32,7 +32,8 @@ struct weft_kv_table {
 
 /* Is the table's result independent of the order in which pushes come? */
 static inline bool weft_kv_gathers(const weft_kv_config_t *c) {
-  return c->policy == WEFT_KV_BSP || c->policy == WEFT_KV_K_OF_W || (c->policy == WEFT_KV_SSP && c->staleness == 0);
+  return c->policy == WEFT_KV_BSP || c->policy == WEFT_KV_K_OF_W ||
+         (c->policy == WEFT_KV_SSP && c->staleness == 0);
 }
 
 /* kv_gather.c; with the lock held. Applies each clock that has ended. */

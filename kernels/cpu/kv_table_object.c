@@ -29,20 +29,23 @@ static void destroy(weft_object_t *o) {
 static weft_status_t *check_config(const weft_kv_config_t *c, int num_workers) {
   bool is_float = c->dtype == WEFT_F32 || c->dtype == WEFT_F64;
   if (!is_float && c->rule > WEFT_KV_ADD) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "a table of %s can assign or add, nothing else", weft_dtype_name(c->dtype));
+    return WEFT_ERROR(INVALID_ARGUMENT, "a table of %s can assign or add, nothing else",
+                      weft_dtype_name(c->dtype));
   }
   if (c->width < 0 || c->width > WEFT_KV_MAX_WIDTH) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "width must be at most %d, but is %" PRId64, WEFT_KV_MAX_WIDTH, c->width);
+    return WEFT_ERROR(INVALID_ARGUMENT, "width must be at most %d, but is %" PRId64, WEFT_KV_MAX_WIDTH,
+                      c->width);
   }
   if (c->policy != WEFT_KV_ASP && num_workers == 0) {
     return WEFT_ERROR(INVALID_ARGUMENT, "a table whose policy is not ASP needs num_workers");
   }
   if (weft_kv_gathers(c) && c->width == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "rows of different lengths cannot be gathered: policy ASP, or SSP with a staleness");
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "rows of different lengths cannot be gathered: policy ASP, or SSP with a staleness");
   }
   if (c->policy == WEFT_KV_K_OF_W && (c->required < 1 || c->required > num_workers)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "K_OF_W requires from 1 to %d pushes, but `required` is %" PRId64, num_workers,
-                      c->required);
+    return WEFT_ERROR(INVALID_ARGUMENT, "K_OF_W requires from 1 to %d pushes, but `required` is %" PRId64,
+                      num_workers, c->required);
   }
   return NULL;
 }
@@ -85,18 +88,21 @@ static weft_status_t *check_worker(const weft_kv_table_t *t, int64_t worker) {
   return weft_clocked_check(&t->clocked, worker);
 }
 
-static bool has_clock(const weft_kv_table_t *t, int64_t worker) { return worker >= 0 && worker < t->clocked.num_workers; }
+static bool has_clock(const weft_kv_table_t *t, int64_t worker) {
+  return worker >= 0 && worker < t->clocked.num_workers;
+}
 
 static weft_status_t *check_keys(const weft_tensor_t *keys) {
   if (keys->shape.rank == 1) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "keys must be a vector, but have shape %s", WEFT_SHAPE_TEXT(&keys->shape));
+  return WEFT_ERROR(INVALID_ARGUMENT, "keys must be a vector, but have shape %s",
+                    WEFT_SHAPE_TEXT(&keys->shape));
 }
 
 static weft_status_t *check_lens(const weft_kv_push_t *p) {
   int64_t total = 0;
   if (p->lens->shape.rank != 1 || p->lens->count != p->keys->count) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " keys need as many lens, but these have shape %s", p->keys->count,
-                      WEFT_SHAPE_TEXT(&p->lens->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " keys need as many lens, but these have shape %s",
+                      p->keys->count, WEFT_SHAPE_TEXT(&p->lens->shape));
   }
   for (int64_t i = 0; i < p->lens->count; i++) {
     int64_t n = ((const int64_t *)p->lens->data)[i];
@@ -107,8 +113,8 @@ static weft_status_t *check_lens(const weft_kv_push_t *p) {
     total += n;
   }
   if (total == p->values->count) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "the lens add up to %" PRId64 ", but there are %" PRId64 " values", total,
-                    p->values->count);
+  return WEFT_ERROR(INVALID_ARGUMENT, "the lens add up to %" PRId64 ", but there are %" PRId64 " values",
+                    total, p->values->count);
 }
 
 static weft_status_t *check_push(const weft_kv_table_t *t, const weft_kv_push_t *p) {
@@ -125,10 +131,11 @@ static weft_status_t *check_push(const weft_kv_table_t *t, const weft_kv_push_t 
   if (p->lens != NULL) return check_lens(p);
   int64_t n = p->keys->count, width = t->config.width;
   const weft_shape_t *v = &p->values->shape;
-  bool fits = v->rank == 2 ? v->dims[0] == n && v->dims[1] == width : v->rank == 1 && width == 1 && v->dims[0] == n;
+  bool fits =
+      v->rank == 2 ? v->dims[0] == n && v->dims[1] == width : v->rank == 1 && width == 1 && v->dims[0] == n;
   if (fits) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " keys of width %" PRId64 " cannot have values of shape %s", n, width,
-                    WEFT_SHAPE_TEXT(v));
+  return WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " keys of width %" PRId64 " cannot have values of shape %s",
+                    n, width, WEFT_SHAPE_TEXT(v));
 }
 
 /* ---- pushing ---- */
@@ -149,9 +156,12 @@ static weft_status_t *apply_now(weft_kv_table_t *t, const weft_kv_push_t *p) {
 static weft_status_t *keep_for_later(weft_kv_table_t *t, const weft_kv_push_t *p, int64_t clock) {
   weft_kv_pending_t *kept = t->num_pending < WEFT_KV_MAX_PENDING ? weft_calloc(1, sizeof *kept) : NULL;
   if (kept == NULL) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "%" PRId64 " pushes wait for the clock %" PRId64 " to end", t->num_pending, t->clock);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "%" PRId64 " pushes wait for the clock %" PRId64 " to end",
+                      t->num_pending, t->clock);
   }
-  *kept = (weft_kv_pending_t){.worker = p->worker, .clock = clock, .keys = weft_tensor_retain(p->keys),
+  *kept = (weft_kv_pending_t){.worker = p->worker,
+                              .clock = clock,
+                              .keys = weft_tensor_retain(p->keys),
                               .values = weft_tensor_retain(p->values)};
   *t->end_pending = kept;
   t->end_pending = &kept->next;
@@ -159,16 +169,19 @@ static weft_status_t *keep_for_later(weft_kv_table_t *t, const weft_kv_push_t *p
   return NULL;
 }
 
-/* Nobody may be ahead of himself. *out_is_late: the worker, or under K_OF_W the table, has left that clock. */
-static weft_status_t *place_in_time(weft_kv_table_t *t, const weft_kv_push_t *p, int64_t *out_clock, bool *out_is_late) {
+/* Nobody may be ahead of himself. *out_is_late: the worker, or under K_OF_W the table, has left that clock.
+ */
+static weft_status_t *place_in_time(weft_kv_table_t *t, const weft_kv_push_t *p, int64_t *out_clock,
+                                    bool *out_is_late) {
   *out_clock = 0;
   *out_is_late = false;
   if (!has_clock(t, p->worker)) return NULL;
   int64_t own = weft_clocked_join_locked(&t->clocked, p->worker);
   int64_t clock = p->clock < 0 ? own : p->clock;
   if (clock > own && t->config.policy != WEFT_KV_K_OF_W) {
-    return WEFT_ERROR(FAILED_PRECONDITION, "worker %" PRId64 " pushes for clock %" PRId64 ", but is at %" PRId64, p->worker,
-                      clock, own);
+    return WEFT_ERROR(FAILED_PRECONDITION,
+                      "worker %" PRId64 " pushes for clock %" PRId64 ", but is at %" PRId64, p->worker, clock,
+                      own);
   }
   *out_clock = clock;
   *out_is_late = weft_kv_gathers(&t->config) && clock < t->clock;
@@ -183,7 +196,8 @@ static weft_status_t *push_locked(weft_kv_table_t *t, const weft_kv_push_t *p, b
   if (t->failure != NULL) return weft_status_clone(t->failure);
   if (p->worker >= 0 && p->request_id > 0) {
     window = weft_kv_window_of(&t->windows, p->worker);
-    if (window == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "remembering the requests of worker %" PRId64, p->worker);
+    if (window == NULL)
+      return WEFT_ERROR(RESOURCE_EXHAUSTED, "remembering the requests of worker %" PRId64, p->worker);
     if (weft_kv_window_has_seen(window, p->request_id)) return NULL;
   }
   WEFT_RETURN_IF_ERROR(place_in_time(t, p, &clock, &is_late));
@@ -211,7 +225,8 @@ static int64_t clock_locked(const weft_kv_table_t *t) {
   return slowest == INT64_MAX ? 0 : slowest;
 }
 
-weft_status_t *weft_kv_table_push(weft_kv_table_t *t, const weft_kv_push_t *p, bool *out_is_new, int64_t *out_clock) {
+weft_status_t *weft_kv_table_push(weft_kv_table_t *t, const weft_kv_push_t *p, bool *out_is_new,
+                                  int64_t *out_clock) {
   WEFT_RETURN_IF_ERROR(check_push(t, p));
   weft_mutex_lock(&t->clocked.room.mu);
   weft_status_t *s = push_locked(t, p, out_is_new);
@@ -225,7 +240,7 @@ weft_status_t *weft_kv_table_push(weft_kv_table_t *t, const weft_kv_push_t *p, b
 
 typedef struct pull {
   weft_room_waiter_t waiter; /* first; waiter.owner is the table */
-  weft_tensor_t *keys;  /* retained */
+  weft_tensor_t *keys;       /* retained */
   int64_t worker, needs, clock;
   bool has_lens, waits_for_table;
   weft_tensor_t *values, *lens; /* what came of it */
@@ -259,7 +274,8 @@ static weft_status_t *read_unequal(const weft_kv_table_t *t, pull_t *p) {
   for (int64_t i = 0; i < n; i++) {
     const weft_kv_row_t *row = weft_kv_rows_find(&t->rows, keys[i]);
     lens[i] = row == NULL ? 0 : row->count;
-    if (lens[i] > INT64_MAX / 16 - total) return WEFT_ERROR(RESOURCE_EXHAUSTED, "pulling %" PRId64 " keys", n);
+    if (lens[i] > INT64_MAX / 16 - total)
+      return WEFT_ERROR(RESOURCE_EXHAUSTED, "pulling %" PRId64 " keys", n);
     total += lens[i];
   }
   shape = weft_shape_vector(total);
@@ -280,8 +296,9 @@ static weft_wait_result_t try_pull(weft_room_waiter_t *w) {
   int64_t now = p->waits_for_table ? t->clock : weft_clocked_slowest_locked(&t->clocked);
   if (t->failure == NULL && now < p->needs) return WEFT_WAIT_STUCK;
   p->clock = clock_locked(t);
-  if (t->config.policy == WEFT_KV_K_OF_W && has_clock(t, p->worker)) t->clocked.workers[p->worker].clock = t->clock;
-  p->failure = t->failure != NULL ? weft_status_clone(t->failure)
+  if (t->config.policy == WEFT_KV_K_OF_W && has_clock(t, p->worker))
+    t->clocked.workers[p->worker].clock = t->clock;
+  p->failure = t->failure != NULL    ? weft_status_clone(t->failure)
                : t->config.width > 0 ? read_equal(t, p)
                                      : read_unequal(t, p);
   return WEFT_WAIT_DONE;
@@ -297,7 +314,8 @@ static void finish_pull(weft_room_waiter_t *w) {
   pull_t *p = (pull_t *)w;
   weft_kernel_ctx_t *ctx = w->ctx;
   weft_status_t *s = w->is_cancelled ? WEFT_ERROR(CANCELLED, "%s", w->cancelled) : p->failure;
-  if (w->is_late) s = weft_clocked_too_late((weft_clocked_t *)w->owner, p->worker, p->needs, p->seconds, &p->missing);
+  if (w->is_late)
+    s = weft_clocked_too_late((weft_clocked_t *)w->owner, p->worker, p->needs, p->seconds, &p->missing);
   int at = p->has_lens ? 2 : 1;
   if (s == NULL) s = weft_tensor_scalar(WEFT_I64, &p->clock, &ctx->outputs[at].tensor);
   if (s == NULL) {
@@ -321,12 +339,13 @@ static int64_t needed_locked(weft_kv_table_t *t, int64_t worker, int64_t clock) 
   return clock - (t->config.staleness < clock ? t->config.staleness : clock);
 }
 
-void weft_kv_table_pull(weft_kv_table_t *t, weft_kernel_ctx_t *ctx, weft_tensor_t *keys, int64_t worker, int64_t clock,
-                        bool has_lens, weft_clock_patience_t patience) {
+void weft_kv_table_pull(weft_kv_table_t *t, weft_kernel_ctx_t *ctx, weft_tensor_t *keys, int64_t worker,
+                        int64_t clock, bool has_lens, weft_clock_patience_t patience) {
   weft_status_t *s = check_keys(keys);
   if (s == NULL) s = check_worker(t, worker);
   if (s == NULL && has_lens != (t->config.width == 0)) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, has_lens ? "a table with a width gives no lens" : "a table without a width gives lens");
+    s = WEFT_ERROR(INVALID_ARGUMENT,
+                   has_lens ? "a table with a width gives no lens" : "a table without a width gives lens");
   }
   pull_t *p = s == NULL ? weft_calloc(1, sizeof *p) : NULL;
   if (s == NULL && p == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "pulling %" PRId64 " keys", keys->count);

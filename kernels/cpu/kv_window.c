@@ -1,5 +1,5 @@
-/* kernels/cpu/kv_window.c - which requests of a worker were seen: a sliding window of bits, as IPsec's against replays
- * (RFC 4303, section 3.4.3). */
+/* kernels/cpu/kv_window.c - which requests of a worker were seen: a sliding window of bits, as IPsec's
+ * against replays (RFC 4303, section 3.4.3). */
 #include "base/alloc.h"
 #include "kernels/cpu/kv_table_impl.h"
 

@@ -17,14 +17,15 @@ typedef struct lrn_job {
 } lrn_job_t;
 
 static float norm_at(const lrn_job_t *j, const float *x, int64_t c) {
-  int64_t from = c > j->radius ? c - j->radius : 0, to = c + j->radius < j->depth ? c + j->radius + 1 : j->depth;
+  int64_t from = c > j->radius ? c - j->radius : 0,
+          to = c + j->radius < j->depth ? c + j->radius + 1 : j->depth;
   float sum = 0;
   for (int64_t k = from; k < to; k++) sum += x[k] * x[k];
   return j->bias + j->alpha * sum;
 }
 
-/* The forward pass is a product with a band of ones in TensorFlow, so that what is not finite spoils the channels out
- * of its reach, too (0 times infinity): where a row has such a square, the zeros count. */
+/* The forward pass is a product with a band of ones in TensorFlow, so that what is not finite spoils the
+ * channels out of its reach, too (0 times infinity): where a row has such a square, the zeros count. */
 static bool is_spoilt(const lrn_job_t *j, const float *x, int64_t c) {
   for (int64_t k = 0; k < j->depth; k++) {
     if (x[k] * x[k] <= j->largest) continue;
@@ -40,7 +41,8 @@ static bool has_infinite_square(const lrn_job_t *j, const float *x) {
   return false;
 }
 
-/* N^-beta, through the logarithm but for the usual exponents: a negative N has no power, even with a whole beta. */
+/* N^-beta, through the logarithm but for the usual exponents: a negative N has no power, even with a whole
+ * beta. */
 static float shrink(const lrn_job_t *j, float norm) {
   if (j->beta == 1) return 1 / norm;
   if (j->beta == 0.5) return 1 / sqrtf(norm);
@@ -68,7 +70,8 @@ static void grad_range(void *arg, int64_t begin, int64_t end) {
     for (int64_t c = 0; c < j->depth; c++) dx[c] = 0;
     for (int64_t c = 0; c < j->depth; c++) {
       float norm = norm_at(j, x, c), share = -2 * j->alpha * j->beta * dy[c] * y[c] / norm;
-      int64_t from = c > j->radius ? c - j->radius : 0, to = c + j->radius < j->depth ? c + j->radius + 1 : j->depth;
+      int64_t from = c > j->radius ? c - j->radius : 0,
+              to = c + j->radius < j->depth ? c + j->radius + 1 : j->depth;
       for (int64_t k = from; k < to; k++) dx[k] += share * x[k];
       dx[c] += dy[c] * powf(norm, -j->beta);
     }
@@ -112,7 +115,8 @@ static weft_status_t *lrn(weft_kernel_ctx_t *ctx, bool grad) {
                    .y = grad ? wide[2]->data : NULL,
                    .out = out->data};
     int64_t rows = out->count / j.depth, grain = WEFT_CPU_GRAIN / 16 / j.depth + 1;
-    weft_parallel_for(rows > grain ? ctx->device->pool : NULL, rows, grain, grad ? grad_range : forward_range, &j);
+    weft_parallel_for(rows > grain ? ctx->device->pool : NULL, rows, grain, grad ? grad_range : forward_range,
+                      &j);
   }
   for (int i = 0; i < 3; i++) weft_tensor_release(wide[i]);
   if (s == NULL && dtype != WEFT_F32) {

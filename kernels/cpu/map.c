@@ -6,7 +6,8 @@ static int64_t grain_of(uint32_t flags) {
 }
 
 static weft_status_t *unsupported(const weft_kernel_ctx_t *ctx, weft_dtype_t dtype) {
-  return WEFT_ERROR(UNIMPLEMENTED, "%s of %s is not supported", ctx->node->op_name.data, weft_dtype_name(dtype));
+  return WEFT_ERROR(UNIMPLEMENTED, "%s of %s is not supported", ctx->node->op_name.data,
+                    weft_dtype_name(dtype));
 }
 
 /* ---- one operand ---- */
@@ -100,7 +101,8 @@ weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,
         "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
-        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&y->shape));
+        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&x->shape),
+        WEFT_SHAPE_TEXT(&y->shape));
   }
   if ((flags & WEFT_MAP_SAME_COUNT) != 0) {
     if (x->count != y->count) {

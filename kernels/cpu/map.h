@@ -4,8 +4,8 @@
  *
  *   WEFT_MAP1("Erf", WEFT_SET_FLOATS, erf, WEFT_MAP_COSTLY),
  *
- * computes Erf of every floating-point type by the loops in erf_fns. The drivers here do the rest: broadcasting, taking
- * over an input's memory, threads. The result is of the dtype that the op's record says.
+ * computes Erf of every floating-point type by the loops in erf_fns. The drivers here do the rest:
+ * broadcasting, taking over an input's memory, threads. The result is of the dtype that the op's record says.
  */
 #ifndef WEFT_KERNELS_CPU_MAP_H_
 #define WEFT_KERNELS_CPU_MAP_H_
@@ -38,10 +38,20 @@ typedef struct weft_map2 {
 } weft_map2_t;
 
 /* Rows of ops whose type attribute is T; `stem` is the MAP_STEM of the loops. */
-#define WEFT_MAP1(op_, types_, stem, flags_) \
-  {.op = op_, .type_attr = "T", .types = types_, .compute = weft_map1_compute, .param = &(const weft_map1_t){stem##_fns, flags_}}
-#define WEFT_MAP2(op_, types_, stem, flags_) \
-  {.op = op_, .type_attr = "T", .types = types_, .compute = weft_map2_compute, .param = &(const weft_map2_t){stem##_fns, flags_}}
+#define WEFT_MAP1(op_, types_, stem, flags_)                                    \
+  {                                                                             \
+    .op = op_, .type_attr = "T", .types = types_, .compute = weft_map1_compute, \
+    .param = &(const weft_map1_t) {                                             \
+      stem##_fns, flags_                                                        \
+    }                                                                           \
+  }
+#define WEFT_MAP2(op_, types_, stem, flags_)                                    \
+  {                                                                             \
+    .op = op_, .type_attr = "T", .types = types_, .compute = weft_map2_compute, \
+    .param = &(const weft_map2_t) {                                             \
+      stem##_fns, flags_                                                        \
+    }                                                                           \
+  }
 
 /* Compute functions whose param is (or begins with) a weft_map1_t, a weft_map2_t. */
 WEFT_MUST_CHECK weft_status_t *weft_map1_compute(weft_kernel_ctx_t *ctx);

@@ -1,5 +1,5 @@
-/* kernels/cpu/map_apply.tmpl.h - MAP_APPLY: the expression of map1.tmpl.h and map2.tmpl.h for the kind of numbers at hand,
- * and what it may use. */
+/* kernels/cpu/map_apply.tmpl.h - MAP_APPLY: the expression of map1.tmpl.h and map2.tmpl.h for the kind of
+ * numbers at hand, and what it may use. */
 #if defined(IS_COMPLEX) && defined(MAP_COMPLEX_EXPR)
 #define MAP_APPLY MAP_COMPLEX_EXPR
 #elif defined(IS_INTEGER) && defined(MAP_INT_EXPR)

@@ -160,12 +160,17 @@ static weft_status_t *batch_compute(weft_kernel_ctx_t *ctx) {
 #define U8 WEFT_DTYPE_BIT(WEFT_U8)
 #define V2_TYPES (WEFT_SET_NUMBERS & ~WEFT_DTYPE_BIT(WEFT_I8))
 #define V3_TYPES (WEFT_SET_FIELD | WEFT_SET_SIGNED | U8)
-#define PRODUCT(op_, types_, fn, param_, ...) \
-  {.op = op_, .types = types_, .prepare = prepare, .compute = fn, .destroy = weft_free, .param = param_, __VA_ARGS__}
+#define PRODUCT(op_, types_, fn, param_, ...)                                                             \
+  {                                                                                                       \
+    .op = op_, .types = types_, .prepare = prepare, .compute = fn, .destroy = weft_free, .param = param_, \
+    __VA_ARGS__                                                                                           \
+  }
 const weft_kernel_t weft_cpu_matmul_kernels[] = {
     PRODUCT("BatchMatMul", WEFT_SET_FIELD | WEFT_SET_INDEX, batch_compute, &batch, .type_attr = "T"),
     PRODUCT("BatchMatMulV2", V2_TYPES, batch_compute, &batch_broadcast, .type_attr = "T"),
-    PRODUCT("BatchMatMulV3", V3_TYPES, batch_compute, &batch_broadcast, .type_attr = "Ta", .type_attr2 = "Tb", .types2 = V3_TYPES),
-    PRODUCT("MatMul", WEFT_SET_FIELD | WEFT_SET_INDEX | WEFT_SET_UNSIGNED, matmul_compute, &plain, .type_attr = "T"),
+    PRODUCT("BatchMatMulV3", V3_TYPES, batch_compute, &batch_broadcast, .type_attr = "Ta", .type_attr2 = "Tb",
+            .types2 = V3_TYPES),
+    PRODUCT("MatMul", WEFT_SET_FIELD | WEFT_SET_INDEX | WEFT_SET_UNSIGNED, matmul_compute, &plain,
+            .type_attr = "T"),
     {0},
 };

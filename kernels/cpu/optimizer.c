@@ -45,7 +45,10 @@ static void lay_out(opt_state_t *st) {
 
 weft_status_t *weft_opt_prepare(const weft_kernel_node_t *node, void **out_state) {
   const weft_opt_op_t *op = node->param;
-  opt_state_t st = {.dtype = (weft_dtype_t)weft_knode_type(node, "T"), .rule = op->rule, .is_ref = op->is_ref, .is_sparse = op->is_sparse};
+  opt_state_t st = {.dtype = (weft_dtype_t)weft_knode_type(node, "T"),
+                    .rule = op->rule,
+                    .is_ref = op->is_ref,
+                    .is_sparse = op->is_sparse};
   st.fn = st.rule->fns[st.dtype];
   if (st.fn == NULL) {
     return WEFT_ERROR(UNIMPLEMENTED, "no kernel for %.*s of type %s", WEFT_STR_ARGS(node->op_name),
@@ -101,17 +104,20 @@ static weft_status_t *read_scalars(const weft_kernel_ctx_t *c, const opt_state_t
 
 static weft_status_t *different_shapes(const weft_kernel_ctx_t *c, int i, const weft_tensor_t *var,
                                        const weft_tensor_t *other) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "var and %.*s do not have the same shape%s %s", WEFT_STR_ARGS(input_name(c, i)),
-                    WEFT_SHAPE_TEXT(&var->shape), WEFT_SHAPE_TEXT(&other->shape));
+  return WEFT_ERROR(INVALID_ARGUMENT, "var and %.*s do not have the same shape%s %s",
+                    WEFT_STR_ARGS(input_name(c, i)), WEFT_SHAPE_TEXT(&var->shape),
+                    WEFT_SHAPE_TEXT(&other->shape));
 }
 
 /* All variables have values of one shape and the op's dtype. The caller holds their mutexes. */
-static weft_status_t *check_vars(const weft_kernel_ctx_t *c, const opt_state_t *st, weft_variable_t *const *v) {
+static weft_status_t *check_vars(const weft_kernel_ctx_t *c, const opt_state_t *st,
+                                 weft_variable_t *const *v) {
   for (int i = 0; i < st->num_vars; i++) {
     if (v[i]->value == NULL) return weft_variable_uninitialized(v[i]);
     if (v[i]->value->dtype != st->dtype) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Trying to update variable %.*s with wrong dtype. Expected %s got %s",
-                        WEFT_STR_ARGS(v[i]->name), weft_dtype_name(v[i]->value->dtype), weft_dtype_name(st->dtype));
+      return WEFT_ERROR(
+          INVALID_ARGUMENT, "Trying to update variable %.*s with wrong dtype. Expected %s got %s",
+          WEFT_STR_ARGS(v[i]->name), weft_dtype_name(v[i]->value->dtype), weft_dtype_name(st->dtype));
     }
     if (!weft_shape_eq(&v[0]->value->shape, &v[i]->value->shape)) {
       return different_shapes(c, i, v[0]->value, v[i]->value);
@@ -124,7 +130,8 @@ static int64_t index_at(const weft_tensor_t *t, int64_t i) {
   return t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
 }
 
-static weft_status_t *check_sparse(const weft_kernel_ctx_t *c, const opt_state_t *st, const weft_tensor_t *var) {
+static weft_status_t *check_sparse(const weft_kernel_ctx_t *c, const opt_state_t *st,
+                                   const weft_tensor_t *var) {
   const weft_tensor_t *grad = weft_in(c, st->grad), *indices = weft_in(c, st->indices);
   if (var->shape.rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "var must be at least 1 dimensional");
   if (indices->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "indices must be one-dimensional");
@@ -146,7 +153,8 @@ static weft_status_t *check_sparse(const weft_kernel_ctx_t *c, const opt_state_t
   for (int64_t i = 0; i < indices->count; i++) {
     int64_t at = index_at(indices, i);
     if (at < 0 || at >= var->shape.dims[0]) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Index %" PRId64 " at offset %" PRId64 " in indices is out of range", at, i);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Index %" PRId64 " at offset %" PRId64 " in indices is out of range", at, i);
     }
   }
   return NULL;

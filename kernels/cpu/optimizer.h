@@ -17,7 +17,8 @@ typedef struct weft_opt_flags {
 } weft_opt_flags_t;
 
 typedef struct weft_opt_args {
-  void *var[WEFT_OPT_MAX_VARS]; /* the variable, then its slots in the op's order; elements of the rule's dtype */
+  void *var[WEFT_OPT_MAX_VARS]; /* the variable, then its slots in the op's order; elements of the rule's
+                                   dtype */
   const void *grad;
   double scalar[WEFT_OPT_MAX_SCALARS]; /* in the op's order: learning rate, decay, ... */
   int64_t global_step;                 /* of AdagradDA */
@@ -27,7 +28,8 @@ typedef struct weft_opt_args {
 typedef void weft_opt_rule_fn(const weft_opt_args_t *a, int64_t n);
 
 typedef struct weft_opt_rule {
-  const char *inputs; /* in order: v variable, s scalar, g gradient, t int64 scalar; a sparse op has its indices behind g */
+  const char *inputs; /* in order: v variable, s scalar, g gradient, t int64 scalar; a sparse op has its
+                         indices behind g */
   weft_opt_rule_fn *fns[WEFT_DTYPE_COUNT];
 } weft_opt_rule_t;
 

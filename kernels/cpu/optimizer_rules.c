@@ -1,4 +1,5 @@
-/* kernels/cpu/optimizer_rules.c - the update rules, a template per dtype, and the rows of all optimizers. half and bfloat16 compute in float. */
+/* kernels/cpu/optimizer_rules.c - the update rules, a template per dtype, and the rows of all optimizers.
+ * half and bfloat16 compute in float. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -46,8 +47,12 @@
 #define OPT_EXP expf
 #include "kernels/cpu/optimizer_rules.tmpl.h"
 
-#define RULE(stem, inputs) \
-  static const weft_opt_rule_t stem = {inputs, {[WEFT_F16] = stem##_f16, [WEFT_BF16] = stem##_bf16, [WEFT_F32] = stem##_f32, [WEFT_F64] = stem##_f64}}
+#define RULE(stem, inputs)                                         \
+  static const weft_opt_rule_t stem = {inputs,                     \
+                                       {[WEFT_F16] = stem##_f16,   \
+                                        [WEFT_BF16] = stem##_bf16, \
+                                        [WEFT_F32] = stem##_f32,   \
+                                        [WEFT_F64] = stem##_f64}}
 RULE(adamax, "vvvsssssg");
 RULE(adadelta, "vvvsssg");
 RULE(adagrad, "vvsg");
@@ -67,9 +72,13 @@ RULE(proximal_adagrad, "vvsssg");
 RULE(proximal_gradient_descent, "vsssg");
 RULE(rmsprop, "vvvssssg");
 
-#define OPT(op_, stem, is_ref, is_sparse)                                                                                \
-  {.op = op_, .type_attr = "T", .types = WEFT_SET_FLOATS, .prepare = weft_opt_prepare, .compute = weft_opt_compute,      \
-   .destroy = weft_free, .param = &(const weft_opt_op_t){&stem, is_ref, is_sparse}}
+#define OPT(op_, stem, is_ref, is_sparse)                                                \
+  {                                                                                      \
+    .op = op_, .type_attr = "T", .types = WEFT_SET_FLOATS, .prepare = weft_opt_prepare,  \
+    .compute = weft_opt_compute, .destroy = weft_free, .param = &(const weft_opt_op_t) { \
+      &stem, is_ref, is_sparse                                                           \
+    }                                                                                    \
+  }
 #define RESOURCE_DENSE(word, stem) OPT("ResourceApply" word, stem, false, false)
 #define RESOURCE_SPARSE(word, stem) OPT("ResourceSparseApply" word, stem, false, true)
 #define DENSE(word, stem) OPT("Apply" word, stem, true, false), RESOURCE_DENSE(word, stem)

@@ -132,7 +132,8 @@ OPT_RULE(amsgrad) {
   const OPT_C alpha = OPT_SCALAR(2) * OPT_SQRT(1 - OPT_SCALAR(1)) / (1 - OPT_SCALAR(0));
   for (int64_t i = 0; i < n; i++) {
     const OPT_C g = OPT_GET(grad[i]), m0 = OPT_GET(ms[i]), v0 = OPT_GET(vs[i]), hat0 = OPT_GET(hats[i]);
-    const OPT_C m = m0 + (g - m0) * (1 - beta1), v = v0 + (g * g - v0) * (1 - beta2), hat = v > hat0 ? v : hat0;
+    const OPT_C m = m0 + (g - m0) * (1 - beta1), v = v0 + (g * g - v0) * (1 - beta2),
+                hat = v > hat0 ? v : hat0;
     ms[i] = OPT_PUT(m);
     vs[i] = OPT_PUT(v);
     hats[i] = OPT_PUT(hat);
@@ -147,7 +148,8 @@ OPT_RULE(adamax) {
   const OPT_C beta1 = OPT_SCALAR(2), beta2 = OPT_SCALAR(3), epsilon = OPT_SCALAR(4);
   const OPT_C alpha = OPT_SCALAR(1) / (1 - OPT_SCALAR(0));
   for (int64_t i = 0; i < n; i++) {
-    const OPT_C g = OPT_GET(grad[i]), m0 = OPT_GET(ms[i]), decayed = OPT_GET(vs[i]) * beta2, size = g < 0 ? -g : g;
+    const OPT_C g = OPT_GET(grad[i]), m0 = OPT_GET(ms[i]), decayed = OPT_GET(vs[i]) * beta2,
+                size = g < 0 ? -g : g;
     const OPT_C m = m0 + (g - m0) * (1 - beta1), v = decayed > size ? decayed : size;
     ms[i] = OPT_PUT(m);
     vs[i] = OPT_PUT(v);
@@ -155,7 +157,8 @@ OPT_RULE(adamax) {
   }
 }
 
-/* Tieleman, Hinton, lecture 6.5 of "Neural Networks for Machine Learning" (2012); epsilon is inside the root. */
+/* Tieleman, Hinton, lecture 6.5 of "Neural Networks for Machine Learning" (2012); epsilon is inside the root.
+ */
 OPT_RULE(rmsprop) {
   OPT_T *var = OPT_VAR(0), *squares = OPT_VAR(1), *moms = OPT_VAR(2);
   const OPT_T *grad = OPT_GRAD;
@@ -185,9 +188,10 @@ OPT_RULE(centered_rmsprop) {
   }
 }
 
-/* McMahan et al., "Ad Click Prediction" (2013), algorithm 1. The shrinkage acts on the gradient that goes into
- * `linear`, not on its square. lr_power is -1/2 nearly always, and roots are faster than powers. */
-static inline void OPT_JOIN(ftrl_step, OPT_STEM)(const weft_opt_args_t *args, int64_t n, OPT_C shrinkage, OPT_C lr_power) {
+/* McMahan et al., "Ad Click Prediction" (2013), algorithm 1. The shrinkage acts on the gradient that goes
+ * into `linear`, not on its square. lr_power is -1/2 nearly always, and roots are faster than powers. */
+static inline void OPT_JOIN(ftrl_step, OPT_STEM)(const weft_opt_args_t *args, int64_t n, OPT_C shrinkage,
+                                                 OPT_C lr_power) {
   OPT_T *var = OPT_VAR(0), *accum = OPT_VAR(1), *linear = OPT_VAR(2);
   const OPT_T *grad = OPT_GRAD;
   const bool in_linear = args->flags.multiply_linear_by_lr, is_root = lr_power == (OPT_C)-0.5;
@@ -198,7 +202,8 @@ static inline void OPT_JOIN(ftrl_step, OPT_STEM)(const weft_opt_args_t *args, in
     const OPT_C shrunk = g + 2 * shrinkage * x;
     const OPT_C power = is_root ? OPT_SQRT(a) : OPT_POW(a, -lr_power);
     const OPT_C power0 = is_root ? OPT_SQRT(a0) : OPT_POW(a0, -lr_power);
-    const OPT_C l = OPT_GET(linear[i]) + (in_linear ? shrunk * lr - (power - power0) * x : shrunk - (power - power0) / lr * x);
+    const OPT_C l = OPT_GET(linear[i]) +
+                    (in_linear ? shrunk * lr - (power - power0) * x : shrunk - (power - power0) / lr * x);
     const OPT_C quadratic = (in_linear ? power : power / lr) + 2 * l2;
     accum[i] = OPT_PUT(a);
     linear[i] = OPT_PUT(l);

@@ -41,7 +41,8 @@ static weft_status_t *in_optional(const weft_kernel_ctx_t *c, const weft_optiona
   const weft_tensor_t *t = weft_in(c, 0);
   const char *op = c->node->op_name.data;
   if (t->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Input to %s must be a scalar tensor containing an OptionalVariant object.", op);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Input to %s must be a scalar tensor containing an OptionalVariant object.", op);
   }
   const weft_variant_t *v = ((weft_variant_t *const *)t->data)[0];
   if (v == NULL || v->type != &weft_optional_type) {
@@ -62,12 +63,18 @@ static weft_status_t *check_item(const weft_kernel_ctx_t *c, const weft_tensor_t
   int wanted = weft_dtype_base(c->node->output_types[i]);
   const weft_attr_t *shapes = weft_knode_attr(c->node, "output_shapes");
   if ((int)t->dtype != wanted) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "The given optional does not match the expected type for component %d. Expected: %s. Actual: %s.",
-                      i, weft_dtype_name((weft_dtype_t)wanted), weft_dtype_name(t->dtype));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "The given optional does not match the expected type for component %d. Expected: %s. Actual: %s.", i,
+        weft_dtype_name((weft_dtype_t)wanted), weft_dtype_name(t->dtype));
   }
-  if (shapes == NULL || !shapes->is_list || i >= shapes->n || weft_shape_compatible(&shapes->list.shapes[i], &t->shape)) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "The given optional does not match the expected shape for component %d. Expected: %s. Actual: %s.",
-                    i, WEFT_SHAPE_TEXT(&shapes->list.shapes[i]), WEFT_SHAPE_TEXT(&t->shape));
+  if (shapes == NULL || !shapes->is_list || i >= shapes->n ||
+      weft_shape_compatible(&shapes->list.shapes[i], &t->shape))
+    return NULL;
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "The given optional does not match the expected shape for component %d. Expected: %s. Actual: %s.", i,
+      WEFT_SHAPE_TEXT(&shapes->list.shapes[i]), WEFT_SHAPE_TEXT(&t->shape));
 }
 
 static weft_status_t *optional_get(weft_kernel_ctx_t *c) {
@@ -75,7 +82,8 @@ static weft_status_t *optional_get(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(in_optional(c, &o));
   if (o->count == 0) return WEFT_ERROR(INVALID_ARGUMENT, "The given optional does not have a value.");
   if (o->count != c->node->num_outputs) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "The given optional has %d components, expected %d", o->count, c->node->num_outputs);
+    return WEFT_ERROR(INVALID_ARGUMENT, "The given optional has %d components, expected %d", o->count,
+                      c->node->num_outputs);
   }
   for (int i = 0; i < o->count; i++) WEFT_RETURN_IF_ERROR(check_item(c, o->items[i], i));
   for (int i = 0; i < o->count; i++) weft_out_set(c, i, weft_tensor_retain(o->items[i]));

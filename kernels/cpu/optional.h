@@ -1,4 +1,5 @@
-/* kernels/cpu/optional.h - some tensors or nothing, inside a variant: what a branch that was not taken leaves for its gradient. */
+/* kernels/cpu/optional.h - some tensors or nothing, inside a variant: what a branch that was not taken leaves
+ * for its gradient. */
 #ifndef WEFT_KERNELS_CPU_OPTIONAL_H_
 #define WEFT_KERNELS_CPU_OPTIONAL_H_
 

@@ -1,8 +1,8 @@
 /* kernels/cpu/pad.c - Pad, PadV2, MirrorPad and MirrorPadGrad. */
 #include <inttypes.h>
 
-#include "kernels/cpu/update.h"
 #include "kernels/cpu/move.h"
+#include "kernels/cpu/update.h"
 
 static weft_status_t *read_paddings(const weft_tensor_t *t, const weft_shape_t *input, int64_t (*pads)[2]) {
   if (t->shape.rank != 2 || t->shape.dims[1] != 2) {
@@ -151,7 +151,8 @@ static weft_status_t *mirror_grad_compute(weft_kernel_ctx_t *ctx) {
 
 const weft_kernel_t weft_cpu_pad_kernels[] = {
     WEFT_KERNEL_ATTR("MirrorPad", NULL, 0, "mode", WEFT_ATTR_STRING, false, mirror_compute),
-    WEFT_KERNEL_ATTR("MirrorPadGrad", "T", WEFT_SET_NUMBERS, "mode", WEFT_ATTR_STRING, false, mirror_grad_compute),
+    WEFT_KERNEL_ATTR("MirrorPadGrad", "T", WEFT_SET_NUMBERS, "mode", WEFT_ATTR_STRING, false,
+                     mirror_grad_compute),
     WEFT_KERNEL("Pad", NULL, 0, NULL, pad_compute, NULL),
     WEFT_KERNEL("PadV2", NULL, 0, NULL, pad_compute, NULL),
     {0},

@@ -15,8 +15,9 @@ weft_philox_t weft_philox_seeded(int64_t seed, int64_t seed2) {
 }
 
 weft_philox_t weft_philox_scrambled(uint64_t seed0, uint64_t seed1) {
-  weft_philox_t p = {.key = {0x3ec8f720u, 0x02461e29u},
-                     .counter = {(uint32_t)seed0, (uint32_t)(seed0 >> 32), (uint32_t)seed1, (uint32_t)(seed1 >> 32)}};
+  weft_philox_t p = {
+      .key = {0x3ec8f720u, 0x02461e29u},
+      .counter = {(uint32_t)seed0, (uint32_t)(seed0 >> 32), (uint32_t)seed1, (uint32_t)(seed1 >> 32)}};
   uint32_t mixed[4];
   weft_philox_next(&p, mixed);
   return (weft_philox_t){.key = {mixed[0], mixed[1]}, .counter = {0, 0, mixed[2], mixed[3]}};
@@ -48,7 +49,12 @@ weft_philox_t weft_random_stream_take(weft_random_stream_t *s, uint64_t blocks) 
 
 /* ---- Eigen's cost model and block sizes, which decide where TensorFlow starts a generator anew ---- */
 
-enum { STARTUP_CYCLES = 100000, CYCLES_PER_THREAD = 100000, CYCLES_PER_TASK = 40000, MAX_PIECES_PER_THREAD = 4 };
+enum {
+  STARTUP_CYCLES = 100000,
+  CYCLES_PER_THREAD = 100000,
+  CYCLES_PER_TASK = 40000,
+  MAX_PIECES_PER_THREAD = 4
+};
 
 static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 

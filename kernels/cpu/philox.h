@@ -1,8 +1,8 @@
 /* kernels/cpu/philox.h - Philox4x32-10, the counter-based generator behind every random op.
  *
- * A generator is a key and a 128-bit counter, a plain value: copy it, skip ahead in O(1), and the same block always
- * gives the same four words. So any thread can make any part of an output.
- * Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011), section 3.3.
+ * A generator is a key and a 128-bit counter, a plain value: copy it, skip ahead in O(1), and the same block
+ * always gives the same four words. So any thread can make any part of an output. Source: Salmon et al.,
+ * "Parallel Random Numbers: As Easy as 1, 2, 3" (2011), section 3.3.
  */
 #ifndef WEFT_KERNELS_CPU_PHILOX_H_
 #define WEFT_KERNELS_CPU_PHILOX_H_
@@ -20,7 +20,8 @@ typedef struct weft_philox {
 
 /* Moves on by n blocks of four words. */
 static inline void weft_philox_skip(weft_philox_t *p, uint64_t n) {
-  uint64_t low = (uint64_t)p->counter[1] << 32 | p->counter[0], high = (uint64_t)p->counter[3] << 32 | p->counter[2];
+  uint64_t low = (uint64_t)p->counter[1] << 32 | p->counter[0],
+           high = (uint64_t)p->counter[3] << 32 | p->counter[2];
   low += n;
   if (low < n) high++;
   p->counter[0] = (uint32_t)low;
@@ -102,8 +103,9 @@ weft_philox_t weft_random_stream_take(weft_random_stream_t *s, uint64_t blocks);
 
 /* ---- work cut into pieces ---- */
 
-/* How TensorFlow cuts `total` units of `cost` cycles each among `num_threads` threads: pieces of the returned size,
- * the last one perhaps shorter. Ops whose numbers depend on where a piece begins need to cut in the same places. */
+/* How TensorFlow cuts `total` units of `cost` cycles each among `num_threads` threads: pieces of the returned
+ * size, the last one perhaps shorter. Ops whose numbers depend on where a piece begins need to cut in the
+ * same places. */
 int64_t weft_random_piece(int64_t total, double cost, int num_threads);
 
 #endif /* WEFT_KERNELS_CPU_PHILOX_H_ */

@@ -420,8 +420,9 @@ static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define MAX_TYPES \
-  (WEFT_SET_FLOATS | WEFT_SET_SIGNED | WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_QINT8))
+#define MAX_TYPES                                                                           \
+  (WEFT_SET_FLOATS | WEFT_SET_SIGNED | WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | \
+   WEFT_DTYPE_BIT(WEFT_QINT8))
 const weft_kernel_t weft_cpu_pool_kernels[] = {
     WEFT_KERNEL("AvgPool", "T", WEFT_SET_FLOATS, prepare, avg_pool_compute, weft_free),
     WEFT_KERNEL("AvgPoolGrad", "T", WEFT_SET_FLOATS, prepare, avg_pool_grad_compute, weft_free),

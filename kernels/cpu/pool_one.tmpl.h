@@ -1,5 +1,5 @@
-/* kernels/cpu/pool_one.tmpl.h - pooling over [N,H,W,C] for one element type. A cell of padding never wins, nor does
- * NaN: of NaN alone the maximum is the lowest number, as in TensorFlow. */
+/* kernels/cpu/pool_one.tmpl.h - pooling over [N,H,W,C] for one element type. A cell of padding never wins,
+ * nor does NaN: of NaN alone the maximum is the lowest number, as in TensorFlow. */
 #define POOL_LOWEST STORE((COMP)pool_lowest(ELEM_ID))
 
 /* Images [begin, end). `where`, if wanted, gets each maximum's position h*W*C + w*C + c in its image. */
@@ -21,7 +21,8 @@ static void WEFT_CAT(max_pool, SUFFIX)(const pool_job_t *j, int64_t begin, int64
             int64_t from = (ih * w->in + iw) * C;
             const ELEM *p = x + from;
             if (first) {
-              for (int64_t c = 0; c < C; c++) y[c] = LOAD(p[c]) == LOAD(p[c]) || where != NULL ? p[c] : POOL_LOWEST;
+              for (int64_t c = 0; c < C; c++)
+                y[c] = LOAD(p[c]) == LOAD(p[c]) || where != NULL ? p[c] : POOL_LOWEST;
               for (int64_t c = 0; where != NULL && c < C; c++) where[c] = from + c;
               first = false;
             } else if (where != NULL) {

@@ -87,7 +87,8 @@ static weft_status_t *print_v2(weft_kernel_ctx_t *c) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
   if (input->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Input is expected to be scalar, but got %s", WEFT_SHAPE_TEXT(&input->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input is expected to be scalar, but got %s",
+                      WEFT_SHAPE_TEXT(&input->shape));
   }
   weft_strbuf_append(&text, weft_tensor_str_at(input, 0));
   weft_strbuf_append(&text, weft_knode_string(c->node, "end"));
@@ -106,7 +107,9 @@ static weft_status_t *print_v2(weft_kernel_ctx_t *c) {
                                                                    : WEFT_LOG_ERROR;
     weft_log(level, "%.*s", WEFT_STR_ARGS(weft_tensor_str_at(input, 0)));
   } else {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "Unknown output stream: %.*s, expected one of stderr, stdout, log(info), log(warning), log(error), file://",
+    s = WEFT_ERROR(INVALID_ARGUMENT,
+                   "Unknown output stream: %.*s, expected one of stderr, stdout, log(info), log(warning), "
+                   "log(error), file://",
                    WEFT_STR_ARGS(stream));
   }
   weft_strbuf_deinit(&text);
@@ -123,7 +126,12 @@ static weft_status_t *abort_step(weft_kernel_ctx_t *c) {
 const weft_kernel_t weft_cpu_print_kernels[] = {
     {.op = "Abort", .compute = abort_step},
     {.op = "Assert", .compute = assert_true},
-    {.op = "Print", .type_attr = "T", .types = WEFT_SET_ALL, .prepare = print_prepare, .compute = print, .destroy = weft_free},
+    {.op = "Print",
+     .type_attr = "T",
+     .types = WEFT_SET_ALL,
+     .prepare = print_prepare,
+     .compute = print,
+     .destroy = weft_free},
     {.op = "PrintV2", .compute = print_v2},
     {0},
 };

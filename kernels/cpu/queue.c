@@ -1,4 +1,5 @@
-/* kernels/cpu/queue.c - the kernels of queues: making one, and its operations, by handle or by old-style reference. */
+/* kernels/cpu/queue.c - the kernels of queues: making one, and its operations, by handle or by old-style
+ * reference. */
 #include "kernels/cpu/queue_object.h"
 
 #include <inttypes.h>
@@ -38,7 +39,8 @@ static const char *text(const weft_strbuf_t *b) { return b->data == NULL ? "" : 
 
 /* Copies the lists of types and shapes; a priority queue has its int64 in front of them. */
 static weft_status_t *read_components(const weft_kernel_node_t *node, weft_tensor_queue_config_t *config) {
-  const weft_attr_t *types = weft_knode_attr(node, "component_types"), *shapes = weft_knode_attr(node, "shapes");
+  const weft_attr_t *types = weft_knode_attr(node, "component_types"),
+                    *shapes = weft_knode_attr(node, "shapes");
   int num_types = types == NULL ? 0 : types->n, num_shapes = shapes == NULL ? 0 : shapes->n;
   int extra = config->kind == WEFT_QUEUE_PRIORITY ? 1 : 0;
   config->num_components = num_types + extra;
@@ -54,13 +56,14 @@ static weft_status_t *read_components(const weft_kernel_node_t *node, weft_tenso
   }
   for (int i = 0; i < num_types; i++) config->dtypes[i + extra] = (weft_dtype_t)types->list.types[i];
   for (int i = 0; i < num_shapes; i++) config->shapes[i + extra] = shapes->list.shapes[i];
-  if (config->num_components == 0) return WEFT_ERROR(INVALID_ARGUMENT, "a queue needs at least one component");
+  if (config->num_components == 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "a queue needs at least one component");
   if (has_shapes && num_shapes != num_types) {
     weft_strbuf_t a = WEFT_STRBUF_INIT, b = WEFT_STRBUF_INIT;
     print_types(config->dtypes, config->num_components, &a);
     print_shapes(config->shapes, num_shapes + extra, &b);
-    weft_status_t *s = WEFT_ERROR(INVALID_ARGUMENT, "Different number of component types.  Types: %s, Shapes: %s",
-                                  text(&a), text(&b));
+    weft_status_t *s = WEFT_ERROR(
+        INVALID_ARGUMENT, "Different number of component types.  Types: %s, Shapes: %s", text(&a), text(&b));
     weft_strbuf_deinit(&a);
     weft_strbuf_deinit(&b);
     return s;
@@ -107,25 +110,27 @@ static bool same_shapes(const weft_tensor_queue_config_t *a, const weft_tensor_q
   return true;
 }
 
-static weft_status_t *other_types(const char *name, const weft_tensor_queue_config_t *has, const weft_tensor_queue_config_t *wants) {
+static weft_status_t *other_types(const char *name, const weft_tensor_queue_config_t *has,
+                                  const weft_tensor_queue_config_t *wants) {
   weft_strbuf_t a = WEFT_STRBUF_INIT, b = WEFT_STRBUF_INIT;
   print_types(has->dtypes, has->num_components, &a);
   print_types(wants->dtypes, wants->num_components, &b);
-  weft_status_t *s =
-      WEFT_ERROR(INVALID_ARGUMENT, "Shared queue '%s' has component types %s but requested component types were %s",
-                 name, text(&a), text(&b));
+  weft_status_t *s = WEFT_ERROR(
+      INVALID_ARGUMENT, "Shared queue '%s' has component types %s but requested component types were %s",
+      name, text(&a), text(&b));
   weft_strbuf_deinit(&a);
   weft_strbuf_deinit(&b);
   return s;
 }
 
-static weft_status_t *other_shapes(const char *name, const weft_tensor_queue_config_t *has, const weft_tensor_queue_config_t *wants) {
+static weft_status_t *other_shapes(const char *name, const weft_tensor_queue_config_t *has,
+                                   const weft_tensor_queue_config_t *wants) {
   weft_strbuf_t a = WEFT_STRBUF_INIT, b = WEFT_STRBUF_INIT;
   print_shapes(has->shapes, has->num_components, &a);
   print_shapes(wants->shapes, wants->num_components, &b);
-  weft_status_t *s =
-      WEFT_ERROR(INVALID_ARGUMENT, "Shared queue '%s' has component shapes %s but requested component shapes were %s",
-                 name, text(&a), text(&b));
+  weft_status_t *s = WEFT_ERROR(
+      INVALID_ARGUMENT, "Shared queue '%s' has component shapes %s but requested component shapes were %s",
+      name, text(&a), text(&b));
   weft_strbuf_deinit(&a);
   weft_strbuf_deinit(&b);
   return s;
@@ -134,7 +139,8 @@ static weft_status_t *other_shapes(const char *name, const weft_tensor_queue_con
 /* Nodes that share a queue must mean the same one. */
 static weft_status_t *queue_check(void *arg, weft_object_t *o) {
   const queue_state_t *st = arg;
-  const weft_tensor_queue_config_t *has = weft_tensor_queue_config((weft_tensor_queue_t *)o), *wants = &st->config;
+  const weft_tensor_queue_config_t *has = weft_tensor_queue_config((weft_tensor_queue_t *)o),
+                                   *wants = &st->config;
   const char *name = weft_state_owner_name(st->owner);
   if (has->kind != wants->kind) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected %s, found %.*s", weft_tensor_queue_kind_name(has->kind),
@@ -154,8 +160,8 @@ static weft_status_t *queue_check(void *arg, weft_object_t *o) {
   bool same_seeds = has->seed == wants->seed && has->seed2 == wants->seed2;
   if (!same_seeds && (wants->seed != 0 || wants->seed2 != 0)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Shared queue '%s' has random seeds (%" PRId64 ", %" PRId64 ") but requested seeds are (%" PRId64
-                      ", %" PRId64 ").",
+                      "Shared queue '%s' has random seeds (%" PRId64 ", %" PRId64
+                      ") but requested seeds are (%" PRId64 ", %" PRId64 ").",
                       name, has->seed, has->seed2, wants->seed, wants->seed2);
   }
   if (!same_types(has, wants)) return other_types(name, has, wants);
@@ -163,7 +169,8 @@ static weft_status_t *queue_check(void *arg, weft_object_t *o) {
   return NULL;
 }
 
-static weft_status_t *prepare(const weft_kernel_node_t *node, weft_tensor_queue_kind_t kind, void **out_state) {
+static weft_status_t *prepare(const weft_kernel_node_t *node, weft_tensor_queue_kind_t kind,
+                              void **out_state) {
   queue_state_t *st = weft_calloc(1, sizeof *st);
   if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
   st->config.kind = kind;
@@ -176,20 +183,24 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, weft_tensor_queue_
     st->config.seed = weft_knode_int(node, "seed");
     st->config.seed2 = weft_knode_int(node, "seed2");
     if (st->config.min_after_dequeue < 0) {
-      s = WEFT_ERROR(INVALID_ARGUMENT, "min_after_dequeue %" PRId64 " must be >= 0", st->config.min_after_dequeue);
+      s = WEFT_ERROR(INVALID_ARGUMENT, "min_after_dequeue %" PRId64 " must be >= 0",
+                     st->config.min_after_dequeue);
     } else if (st->config.min_after_dequeue >= st->config.capacity) {
       s = WEFT_ERROR(INVALID_ARGUMENT, "min_after_dequeue %" PRId64 " must be < capacity %" PRId64,
                      st->config.min_after_dequeue, st->config.capacity);
     }
   }
   if (s == NULL) s = read_components(node, &st->config);
-  if (s == NULL) s = weft_state_owner_create(node, &weft_tensor_queue_type, queue_make, queue_check, st, &st->owner);
+  if (s == NULL)
+    s = weft_state_owner_create(node, &weft_tensor_queue_type, queue_make, queue_check, st, &st->owner);
   if (s == NULL) *out_state = st;
   if (s != NULL) queue_destroy(st);
   return s;
 }
 
-static weft_status_t *fifo_prepare(const weft_kernel_node_t *n, void **out) { return prepare(n, WEFT_QUEUE_FIFO, out); }
+static weft_status_t *fifo_prepare(const weft_kernel_node_t *n, void **out) {
+  return prepare(n, WEFT_QUEUE_FIFO, out);
+}
 static weft_status_t *padding_prepare(const weft_kernel_node_t *n, void **out) {
   return prepare(n, WEFT_QUEUE_PADDING, out);
 }
@@ -235,13 +246,14 @@ static weft_status_t *check_signature(weft_kernel_ctx_t *c, const weft_tensor_qu
   for (int i = 0; i < fixed_inputs; i++) {
     weft_strbuf_printf(&fixed, "%s%s", i == 0 ? "" : ", ", weft_dtype_name(n->input_types[i]));
   }
-  for (int i = 0; i < num_have; i++) weft_strbuf_printf(&a, "%s%s", i == 0 ? "" : ", ", weft_dtype_name(have[i]));
+  for (int i = 0; i < num_have; i++)
+    weft_strbuf_printf(&a, "%s%s", i == 0 ? "" : ", ", weft_dtype_name(have[i]));
   print_types(config->dtypes, config->num_components, &b);
   weft_status_t *s =
-      puts ? WEFT_ERROR(INVALID_ARGUMENT, "Signature mismatch, have: %s%s%s-> expected: %s, %s->", text(&fixed),
-                        num_have == 0 ? "" : ", ", text(&a), text(&fixed), text(&b))
-           : WEFT_ERROR(INVALID_ARGUMENT, "Signature mismatch, have: %s->%s expected: %s->%s", text(&fixed), text(&a),
-                        text(&fixed), text(&b));
+      puts ? WEFT_ERROR(INVALID_ARGUMENT, "Signature mismatch, have: %s%s%s-> expected: %s, %s->",
+                        text(&fixed), num_have == 0 ? "" : ", ", text(&a), text(&fixed), text(&b))
+           : WEFT_ERROR(INVALID_ARGUMENT, "Signature mismatch, have: %s->%s expected: %s->%s", text(&fixed),
+                        text(&a), text(&fixed), text(&b));
   weft_strbuf_deinit(&fixed);
   weft_strbuf_deinit(&a);
   weft_strbuf_deinit(&b);
@@ -282,7 +294,8 @@ static void dequeue_batch(weft_kernel_ctx_t *c, bool is_up_to) {
   weft_status_t *s = in_queue(c, &q);
   if (s == NULL) s = weft_read_ints(weft_in(c, 1), "n", 1, &n, &count);
   if (s == NULL && n < 0) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "Dequeue%sOp requested %" PRId64 " < 0 elements", is_up_to ? "UpTo" : "Many", n);
+    s = WEFT_ERROR(INVALID_ARGUMENT, "Dequeue%sOp requested %" PRId64 " < 0 elements",
+                   is_up_to ? "UpTo" : "Many", n);
   }
   if (s == NULL) s = check_signature(c, q, 2);
   if (s != NULL) {
@@ -323,12 +336,16 @@ static weft_status_t *queue_is_closed(weft_kernel_ctx_t *c) {
   return weft_tensor_scalar(WEFT_BOOL, &is_closed, &c->outputs[0].tensor);
 }
 
-#define MAKER(name, fn) {.op = name, .prepare = fn, .compute = queue_handle, .destroy = queue_destroy}
+#define MAKER(name, fn) \
+  { .op = name, .prepare = fn, .compute = queue_handle, .destroy = queue_destroy }
 #define MAKERS(name, fn) MAKER(name, fn), MAKER(name "V2", fn)
 /* An operation with the handle of either kind. */
-#define ASYNC(name, check, fn) \
-  {.op = name, .prepare = check, .compute_async = fn}, { .op = name "V2", .prepare = check, .compute_async = fn }
-#define SYNC(name, fn) {.op = name, .compute = fn}, {.op = name "V2", .compute = fn}
+#define ASYNC(name, check, fn)                             \
+  {.op = name, .prepare = check, .compute_async = fn}, {   \
+    .op = name "V2", .prepare = check, .compute_async = fn \
+  }
+#define SYNC(name, fn) \
+  {.op = name, .compute = fn}, { .op = name "V2", .compute = fn }
 
 const weft_kernel_t weft_cpu_queue_kernels[] = {
     MAKERS("FIFOQueue", fifo_prepare),

@@ -29,7 +29,8 @@ struct weft_tensor_queue {
   bool is_closed;
 };
 
-static const char *const kind_names[] = {"FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue", "PriorityQueue"};
+static const char *const kind_names[] = {"FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue",
+                                         "PriorityQueue"};
 
 const char *weft_tensor_queue_kind_name(weft_tensor_queue_kind_t kind) { return kind_names[kind]; }
 
@@ -47,7 +48,8 @@ static void cancel_everybody(weft_object_t *o) {
   weft_wait_cancel_line(&q->room, OUT);
 }
 
-const weft_resource_type_t weft_tensor_queue_type = {"N10tensorflow14QueueInterfaceE", "Queue", cancel_everybody};
+const weft_resource_type_t weft_tensor_queue_type = {"N10tensorflow14QueueInterfaceE", "Queue",
+                                                     cancel_everybody};
 
 void weft_tensor_queue_config_deinit(weft_tensor_queue_config_t *config) {
   weft_free(config->dtypes);
@@ -65,7 +67,8 @@ static void destroy(weft_object_t *o) {
   weft_free(q);
 }
 
-weft_status_t *weft_tensor_queue_create(const char *name, const weft_tensor_queue_config_t *config, weft_object_t **out) {
+weft_status_t *weft_tensor_queue_create(const char *name, const weft_tensor_queue_config_t *config,
+                                        weft_object_t **out) {
   weft_tensor_queue_t *q = weft_calloc(1, sizeof *q);
   char *copy = weft_strdup(name);
   if (q == NULL || copy == NULL) {
@@ -83,7 +86,9 @@ weft_status_t *weft_tensor_queue_create(const char *name, const weft_tensor_queu
   return NULL;
 }
 
-const weft_tensor_queue_config_t *weft_tensor_queue_config(const weft_tensor_queue_t *q) { return &q->config; }
+const weft_tensor_queue_config_t *weft_tensor_queue_config(const weft_tensor_queue_t *q) {
+  return &q->config;
+}
 
 int64_t weft_tensor_queue_size(weft_tensor_queue_t *q) {
   weft_mutex_lock(&q->room.mu);
@@ -112,7 +117,8 @@ static weft_status_t *reserve(weft_tensor_queue_t *q, size_t n) {
     if (fits) return NULL;
     size_t capacity = need < twice ? twice : need < 16 ? 16 : need;
     weft_tensor_queue_item_t **slots = weft_calloc(capacity, sizeof *slots);
-    if (slots == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "growing queue %s to %zu elements", q->name, capacity);
+    if (slots == NULL)
+      return WEFT_ERROR(RESOURCE_EXHAUSTED, "growing queue %s to %zu elements", q->name, capacity);
     weft_mutex_lock(&q->room.mu);
     if (capacity > q->store.capacity) slots = weft_tensor_queue_store_move(&q->store, slots, capacity);
     weft_mutex_unlock(&q->room.mu);
@@ -127,15 +133,17 @@ typedef enum outcome { SERVED, QUEUE_CLOSED, NOT_ENOUGH } outcome_t;
 typedef struct operation {
   weft_room_waiter_t waiter; /* first; waiter.owner is the queue */
   bool is_many, is_up_to;
-  int64_t wanted;           /* tuples still to be moved */
-  int64_t requested, found; /* for the message when there is not enough */
+  int64_t wanted;                  /* tuples still to be moved */
+  int64_t requested, found;        /* for the message when there is not enough */
   weft_tensor_queue_item_t *items; /* still to be put in; or taken out so far */
   weft_tensor_queue_item_t **tail;
   int64_t num_items;
   outcome_t outcome;
 } operation_t;
 
-static weft_tensor_queue_t *queue_of(const operation_t *op) { return (weft_tensor_queue_t *)op->waiter.owner; }
+static weft_tensor_queue_t *queue_of(const operation_t *op) {
+  return (weft_tensor_queue_t *)op->waiter.owner;
+}
 
 static operation_t *operation_new(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx) {
   operation_t *op = weft_calloc(1, sizeof *op);
@@ -214,24 +222,28 @@ static void finish_enqueue(weft_room_waiter_t *w) {
   operation_end(op, s);
 }
 
-static weft_status_t *check_component(const weft_tensor_queue_t *q, int i, const weft_tensor_t *t, int64_t batch) {
+static weft_status_t *check_component(const weft_tensor_queue_t *q, int i, const weft_tensor_t *t,
+                                      int64_t batch) {
   if (t->dtype != q->config.dtypes[i]) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Type mismatch in tuple component %d. Expected %s, got %s", i,
                       weft_dtype_name(q->config.dtypes[i]), weft_dtype_name(t->dtype));
   }
   if (batch >= 0 && t->shape.rank < 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Component %d of a batch of tuples must have a first dimension, got a scalar", i);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Component %d of a batch of tuples must have a first dimension, got a scalar", i);
   }
   if (q->config.shapes == NULL) {
     if (batch < 0 || t->shape.dims[0] == batch) return NULL;
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "All input tensors must have the same size in the 0th dimension. Component %d has %" PRId64
-                      ", and should have %" PRId64,
-                      i, t->shape.dims[0], batch);
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "All input tensors must have the same size in the 0th dimension. Component %d has %" PRId64
+        ", and should have %" PRId64,
+        i, t->shape.dims[0], batch);
   }
   weft_shape_t want = q->config.shapes[i];
   if (batch >= 0 && want.rank >= 0) {
-    if (want.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "component %d has too many dimensions", i);
+    if (want.rank == WEFT_MAX_DIMS)
+      return WEFT_ERROR(INVALID_ARGUMENT, "component %d has too many dimensions", i);
     memmove(want.dims + 1, want.dims, (size_t)want.rank * sizeof want.dims[0]);
     want.dims[0] = batch;
     want.rank++;
@@ -254,7 +266,8 @@ static weft_status_t *copy_row(const weft_tensor_t *batch, int64_t row, weft_ten
 }
 
 /* One tuple of the inputs, or of row `row` of them. */
-static weft_status_t *make_item(const weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx, int64_t row, weft_tensor_queue_item_t **out) {
+static weft_status_t *make_item(const weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx, int64_t row,
+                                weft_tensor_queue_item_t **out) {
   weft_tensor_queue_item_t *item = weft_tensor_queue_item_new(q->config.num_components);
   weft_status_t *s = item == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "enqueuing to %s", q->name) : NULL;
   for (int i = 0; s == NULL && i < q->config.num_components; i++) {
@@ -265,7 +278,8 @@ static weft_status_t *make_item(const weft_tensor_queue_t *q, weft_kernel_ctx_t 
       s = copy_row(t, row, &item->parts[i]);
     }
   }
-  if (s == NULL && q->config.kind == WEFT_QUEUE_PRIORITY) item->priority = *(const int64_t *)item->parts[0]->data;
+  if (s == NULL && q->config.kind == WEFT_QUEUE_PRIORITY)
+    item->priority = *(const int64_t *)item->parts[0]->data;
   if (s == NULL) *out = item;
   if (s != NULL) weft_tensor_queue_item_free(item);
   return s;
@@ -369,9 +383,11 @@ HOLDS_ROOM static weft_wait_result_t try_dequeue(weft_room_waiter_t *w) {
 }
 
 /* The shape of a batch of n tuples: of a padding queue, as large as the largest of each unknown dimension. */
-static weft_status_t *batch_shape(const weft_tensor_queue_t *q, const operation_t *op, int i, weft_shape_t *out) {
+static weft_status_t *batch_shape(const weft_tensor_queue_t *q, const operation_t *op, int i,
+                                  weft_shape_t *out) {
   weft_shape_t shape = q->config.shapes[i];
-  if (shape.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "component %d has too many dimensions", i);
+  if (shape.rank == WEFT_MAX_DIMS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "component %d has too many dimensions", i);
   for (int d = 0; d < shape.rank; d++) {
     if (shape.dims[d] != WEFT_UNKNOWN_DIM) continue;
     shape.dims[d] = 0;
@@ -425,9 +441,10 @@ static void finish_dequeue(weft_room_waiter_t *w) {
   if (w->is_cancelled) {
     s = WEFT_ERROR(CANCELLED, "%s", w->cancelled);
   } else if (op->outcome == NOT_ENOUGH) {
-    s = WEFT_ERROR(OUT_OF_RANGE,
-                   "%s '%s' is closed and has insufficient elements (requested %" PRId64 ", current size %" PRId64 ")",
-                   op->is_many ? kind_names[q->config.kind] : plain_name(q), q->name, op->requested, op->found);
+    s = WEFT_ERROR(
+        OUT_OF_RANGE,
+        "%s '%s' is closed and has insufficient elements (requested %" PRId64 ", current size %" PRId64 ")",
+        op->is_many ? kind_names[q->config.kind] : plain_name(q), q->name, op->requested, op->found);
   } else if (op->is_many) {
     for (int i = 0; s == NULL && i < q->config.num_components; i++) s = stack_component(q, op, i);
   } else {
@@ -458,15 +475,19 @@ static void dequeue(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx, int64_t n, b
   weft_wait(&q->room, &op->waiter);
 }
 
-void weft_tensor_queue_dequeue(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx) { dequeue(q, ctx, 1, false, false); }
+void weft_tensor_queue_dequeue(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx) {
+  dequeue(q, ctx, 1, false, false);
+}
 
-void weft_tensor_queue_dequeue_many(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx, int64_t n, bool is_up_to) {
+void weft_tensor_queue_dequeue_many(weft_tensor_queue_t *q, weft_kernel_ctx_t *ctx, int64_t n,
+                                    bool is_up_to) {
   bool has_shapes = q->config.shapes != NULL;
   for (int i = 0; has_shapes && i < q->config.num_components; i++) has_shapes = q->config.shapes[i].rank >= 0;
   if (!has_shapes) {
-    ctx->done(ctx, WEFT_ERROR(INVALID_ARGUMENT,
-                              "%s's DequeueMany and DequeueUpTo require the components to have specified shapes.",
-                              kind_names[q->config.kind]));
+    ctx->done(ctx,
+              WEFT_ERROR(INVALID_ARGUMENT,
+                         "%s's DequeueMany and DequeueUpTo require the components to have specified shapes.",
+                         kind_names[q->config.kind]));
     return;
   }
   dequeue(q, ctx, n, true, is_up_to);

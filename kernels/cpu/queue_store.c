@@ -27,8 +27,8 @@ static void philox(const uint32_t key_in[2], const uint32_t counter[4], uint32_t
   memcpy(out, counter, 4 * sizeof out[0]);
   for (int round = 0; round < 10; round++) {
     uint64_t a = (uint64_t)0xD2511F53u * out[0], b = (uint64_t)0xCD9E8D57u * out[2];
-    uint32_t next[4] = {(uint32_t)(b >> 32) ^ out[1] ^ key[0], (uint32_t)b, (uint32_t)(a >> 32) ^ out[3] ^ key[1],
-                        (uint32_t)a};
+    uint32_t next[4] = {(uint32_t)(b >> 32) ^ out[1] ^ key[0], (uint32_t)b,
+                        (uint32_t)(a >> 32) ^ out[3] ^ key[1], (uint32_t)a};
     memcpy(out, next, sizeof next);
     key[0] += 0x9E3779B9u;
     key[1] += 0xBB67AE85u;
@@ -45,7 +45,8 @@ static uint32_t draw(weft_tensor_queue_store_t *s) {
   return s->drawn[4 - s->num_drawn--];
 }
 
-void weft_tensor_queue_store_init(weft_tensor_queue_store_t *s, weft_tensor_queue_kind_t kind, int64_t seed, int64_t seed2) {
+void weft_tensor_queue_store_init(weft_tensor_queue_store_t *s, weft_tensor_queue_kind_t kind, int64_t seed,
+                                  int64_t seed2) {
   *s = (weft_tensor_queue_store_t){.kind = kind};
   uint64_t low = (uint64_t)seed, high = (uint64_t)seed2;
   if (low == 0 && high == 0) {
@@ -65,9 +66,12 @@ void weft_tensor_queue_store_deinit(weft_tensor_queue_store_t *s) {
 
 /* ---- the ring, and the heap that starts at slot 0 ---- */
 
-static weft_tensor_queue_item_t **slot(weft_tensor_queue_store_t *s, size_t i) { return &s->slots[(s->head + i) % s->capacity]; }
+static weft_tensor_queue_item_t **slot(weft_tensor_queue_store_t *s, size_t i) {
+  return &s->slots[(s->head + i) % s->capacity];
+}
 
-weft_tensor_queue_item_t **weft_tensor_queue_store_move(weft_tensor_queue_store_t *s, weft_tensor_queue_item_t **slots, size_t capacity) {
+weft_tensor_queue_item_t **weft_tensor_queue_store_move(weft_tensor_queue_store_t *s,
+                                                        weft_tensor_queue_item_t **slots, size_t capacity) {
   weft_tensor_queue_item_t **old = s->slots;
   for (size_t i = 0; i < s->count; i++) slots[i] = *slot(s, i);
   s->slots = slots;

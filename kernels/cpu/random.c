@@ -1,5 +1,5 @@
-/* kernels/cpu/random.c - RandomUniform, RandomUniformInt, RandomStandardNormal, TruncatedNormal: numbers of a stream
- * that goes on from run to run.
+/* kernels/cpu/random.c - RandomUniform, RandomUniformInt, RandomStandardNormal, TruncatedNormal: numbers of a
+ * stream that goes on from run to run.
  *
  * A run takes 256 blocks per element out of the stream, whatever it uses, because TensorFlow does.
  */
@@ -14,7 +14,8 @@ static weft_status_t *draw(weft_kernel_ctx_t *ctx, weft_distribution_t distribut
   WEFT_RETURN_IF_ERROR(weft_random_output(ctx, weft_in(ctx, 0), &y));
   if (y->count == 0) return NULL;
   if (is_int) WEFT_RETURN_IF_ERROR(weft_random_bounds(weft_in(ctx, 1), weft_in(ctx, 2), false, &low, &range));
-  weft_philox_t mine = weft_random_stream_take(ctx->state, (uint64_t)y->count * WEFT_RANDOM_BLOCKS_PER_ELEMENT);
+  weft_philox_t mine =
+      weft_random_stream_take(ctx->state, (uint64_t)y->count * WEFT_RANDOM_BLOCKS_PER_ELEMENT);
   weft_random_fill(ctx->device->pool, mine, distribution, low, range, y);
   return NULL;
 }

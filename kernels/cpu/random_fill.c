@@ -1,6 +1,7 @@
 /* kernels/cpu/random_fill.c - the distributions, and threads to fill with them.
  *
- * The unit of work is a group: what one block of four words gives, that is four elements of up to 32 bits or two of
+ * The unit of work is a group: what one block of four words gives, that is four elements of up to 32 bits or
+ * two of
  * 64. A truncated normal group begins at a block of its own, RESERVED blocks after the group before.
  */
 #define _GNU_SOURCE /* sincos, sincosf */
@@ -126,7 +127,8 @@ static void fill_group(const fill_t *f, int64_t g, weft_philox_t *generator, cha
 }
 
 /* Group `g`, of which only some lies in elements [begin, end); `at` is where element `begin` goes. */
-static void fill_some(const fill_t *f, int64_t g, weft_philox_t *generator, int64_t begin, int64_t end, char *at) {
+static void fill_some(const fill_t *f, int64_t g, weft_philox_t *generator, int64_t begin, int64_t end,
+                      char *at) {
   union {
     char bytes[2 * sizeof(double)];
     double aligned;
@@ -134,7 +136,8 @@ static void fill_some(const fill_t *f, int64_t g, weft_philox_t *generator, int6
   int64_t start = g * f->per_group, from = start < begin ? begin : start,
           to = start + f->per_group > end ? end : start + f->per_group;
   fill_group(f, g, generator, all.bytes);
-  memcpy(at + (size_t)(from - begin) * f->size, all.bytes + (size_t)(from - start) * f->size, (size_t)(to - from) * f->size);
+  memcpy(at + (size_t)(from - begin) * f->size, all.bytes + (size_t)(from - start) * f->size,
+         (size_t)(to - from) * f->size);
 }
 
 /* Groups are numbered through all stretches, f->num_groups for each. */
@@ -150,17 +153,26 @@ static void fill_groups(void *arg, int64_t begin, int64_t end) {
     weft_philox_t generator = f->generator;
     weft_philox_skip(&generator, (uint64_t)g);
     int64_t first_whole = (from + f->per_group - 1) / f->per_group, end_whole = to / f->per_group;
-    for (; g < last && g < first_whole && g * f->per_group < to; g++) fill_some(f, g, &generator, from, to, at);
+    for (; g < last && g < first_whole && g * f->per_group < to; g++)
+      fill_some(f, g, &generator, from, to, at);
     char *out = at + (g * f->per_group - from) * (int64_t)f->size;
-    for (; g < last && g < end_whole; g++, out += f->per_group * (int64_t)f->size) fill_group(f, g, &generator, out);
+    for (; g < last && g < end_whole; g++, out += f->per_group * (int64_t)f->size)
+      fill_group(f, g, &generator, out);
     for (; g < last && g * f->per_group < to; g++) fill_some(f, g, &generator, from, to, at);
   }
 }
 
-void weft_random_fill_part(weft_thread_pool_t *pool, weft_philox_t generator, weft_distribution_t distribution,
-                           uint64_t low, uint64_t range, const weft_random_part_t *part, weft_tensor_t *t) {
-  fill_t f = {.generator = generator, .distribution = distribution, .dtype = t->dtype, .low = low, .range = range,
-              .data = t->data, .size = weft_dtype_size(t->dtype), .part = *part};
+void weft_random_fill_part(weft_thread_pool_t *pool, weft_philox_t generator,
+                           weft_distribution_t distribution, uint64_t low, uint64_t range,
+                           const weft_random_part_t *part, weft_tensor_t *t) {
+  fill_t f = {.generator = generator,
+              .distribution = distribution,
+              .dtype = t->dtype,
+              .low = low,
+              .range = range,
+              .data = t->data,
+              .size = weft_dtype_size(t->dtype),
+              .part = *part};
   if (t->count == 0) return;
   f.per_group = f.size == 8 ? 2 : 4;
   f.length = t->count / part->num;
@@ -168,7 +180,8 @@ void weft_random_fill_part(weft_thread_pool_t *pool, weft_philox_t generator, we
   bool is_aligned = part->first % f.per_group == 0 && (part->num == 1 || part->stride % f.per_group == 0);
   if (!is_aligned) f.num_groups++; /* a stretch that begins within a group may touch one more */
   bool is_costly = distribution == WEFT_NORMAL || distribution == WEFT_TRUNCATED_NORMAL;
-  weft_parallel_for(pool, part->num * f.num_groups, is_costly ? WEFT_CPU_GRAIN / 64 : WEFT_CPU_GRAIN / 16, fill_groups, &f);
+  weft_parallel_for(pool, part->num * f.num_groups, is_costly ? WEFT_CPU_GRAIN / 64 : WEFT_CPU_GRAIN / 16,
+                    fill_groups, &f);
 }
 
 void weft_random_fill(weft_thread_pool_t *pool, weft_philox_t generator, weft_distribution_t distribution,

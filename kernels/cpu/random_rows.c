@@ -1,7 +1,8 @@
-/* kernels/cpu/random_rows.c - WeftRandomRows: what another random op would give for the rows of a part of a batch.
+/* kernels/cpu/random_rows.c - WeftRandomRows: what another random op would give for the rows of a part of a
+ * batch.
  *
- * The attribute `op` names the other op, whose inputs are ours, before `rows`. Philox counts, so a replica of a training
- * graph gets its rows of the numbers that one device would draw without drawing the others.
+ * The attribute `op` names the other op, whose inputs are ours, before `rows`. Philox counts, so a replica of
+ * a training graph gets its rows of the numbers that one device would draw without drawing the others.
  */
 #include "kernels/cpu/random_rows.h"
 
@@ -17,8 +18,9 @@ weft_status_t *weft_random_rows_read(const weft_tensor_t *t, weft_random_rows_t 
   }
   const int64_t *v = t->data;
   if (v[0] < 0 || v[1] < 0 || v[2] < v[1] || v[0] > v[2] - v[1]) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%" PRId64 " rows from %" PRId64 " on are no part of a batch of %" PRId64, v[1],
-                      v[0], v[2]);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "%" PRId64 " rows from %" PRId64 " on are no part of a batch of %" PRId64, v[1], v[0],
+                      v[2]);
   }
   *out = (weft_random_rows_t){v[0], v[1], v[2]};
   return NULL;
@@ -31,11 +33,13 @@ weft_status_t *weft_random_rows_along(const weft_random_rows_t *rows, int64_t fa
     fits = rows->all == 0 ? dim == 0 : dim % rows->all == 0;
     factor = rows->all == 0 ? 0 : dim / rows->all;
   }
-  fits = fits && weft_cpu_mul(factor, rows->begin, &out->begin) && weft_cpu_mul(factor, rows->count, &out->count) &&
-         weft_cpu_mul(factor, rows->all, &out->all) && (dim == out->all || (!is_whole && dim == out->count));
+  fits = fits && weft_cpu_mul(factor, rows->begin, &out->begin) &&
+         weft_cpu_mul(factor, rows->count, &out->count) && weft_cpu_mul(factor, rows->all, &out->all) &&
+         (dim == out->all || (!is_whole && dim == out->count));
   if (fits) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "a dimension of %" PRId64 " does not go with %" PRId64 " of %" PRId64
-                    " rows of a batch", dim, rows->count, rows->all);
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "a dimension of %" PRId64 " does not go with %" PRId64 " of %" PRId64 " rows of a batch",
+                    dim, rows->count, rows->all);
 }
 
 /* ---- which op ---- */
@@ -69,7 +73,7 @@ static const drawn_t ops[] = {
 
 typedef struct state {
   drawn_t drawn;
-  void *stream;  /* NULL: the op has none */
+  void *stream; /* NULL: the op has none */
   int axis;
   int64_t factor;
   int bounds; /* the input that is the lower one of WEFT_UNIFORM_INT */
@@ -84,7 +88,8 @@ static bool fits(const weft_kernel_node_t *n, const state_t *s) {
   bool is_int = s->drawn.distribution == WEFT_UNIFORM_INT;
   if (n->num_inputs != num_before + (is_int ? 2 : 0) + 1 || !is_index(types[0])) return false;
   if (s->drawn.source == FROM_SEED && !is_index(types[1])) return false;
-  if (s->drawn.source == FROM_KEY && (types[1] != WEFT_U64 || types[2] != WEFT_U64 || types[3] != WEFT_I32)) return false;
+  if (s->drawn.source == FROM_KEY && (types[1] != WEFT_U64 || types[2] != WEFT_U64 || types[3] != WEFT_I32))
+    return false;
   if (!is_int) return (WEFT_SET_FLOATS & WEFT_DTYPE_BIT(dtype)) != 0;
   return is_index(dtype) && types[num_before] == dtype && types[num_before + 1] == dtype;
 }
@@ -104,8 +109,8 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
   }
   found.bounds = found.drawn.source == FROM_STREAM ? 1 : found.drawn.source == FROM_SEED ? 2 : 4;
   if (found.drawn.op == NULL || !fits(node, &found)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s draws no rows of '%.*s' with such inputs", WEFT_STR_ARGS(node->name),
-                      WEFT_STR_ARGS(op));
+    return WEFT_ERROR(INVALID_ARGUMENT, "%.*s draws no rows of '%.*s' with such inputs",
+                      WEFT_STR_ARGS(node->name), WEFT_STR_ARGS(op));
   }
   state_t *s = weft_calloc(1, sizeof *s);
   if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
@@ -124,7 +129,8 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
 /* ---- drawing ---- */
 
 /* The output's shape and, of the tensor for the whole batch, the part that it is and the elements in all. */
-static weft_status_t *plan(const weft_kernel_ctx_t *ctx, weft_shape_t *shape, weft_random_part_t *part, int64_t *total) {
+static weft_status_t *plan(const weft_kernel_ctx_t *ctx, weft_shape_t *shape, weft_random_part_t *part,
+                           int64_t *total) {
   const state_t *s = ctx->state;
   const weft_tensor_t *sizes = weft_in(ctx, 0);
   weft_random_rows_t rows, along;
@@ -156,7 +162,8 @@ static weft_status_t *generator(const weft_kernel_ctx_t *ctx, int64_t total, wef
   switch (s->drawn.source) {
     case FROM_SEED: return weft_random_from_seed(weft_in(ctx, 1), out);
     case FROM_KEY:
-      WEFT_RETURN_IF_ERROR(weft_random_from_key(weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &alg, out));
+      WEFT_RETURN_IF_ERROR(
+          weft_random_from_key(weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &alg, out));
       return weft_random_check_alg(alg);
     case FROM_STREAM: break;
   }
@@ -174,7 +181,8 @@ static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
   uint64_t low = 0, range = 0;
   WEFT_RETURN_IF_ERROR(plan(ctx, &shape, &part, &total));
   if (s->drawn.distribution == WEFT_UNIFORM_INT) {
-    WEFT_RETURN_IF_ERROR(weft_random_bounds(weft_in(ctx, s->bounds), weft_in(ctx, s->bounds + 1), total == 0, &low, &range));
+    WEFT_RETURN_IF_ERROR(
+        weft_random_bounds(weft_in(ctx, s->bounds), weft_in(ctx, s->bounds + 1), total == 0, &low, &range));
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weft_dtype_base(ctx->node->output_types[0]), &shape, &y));
   if (total == 0) return NULL;

@@ -1,5 +1,5 @@
-/* kernels/cpu/random_stateless.c - random numbers that depend on their seed alone: the Stateless ops, which take two
- * seeds, and their second versions, which take a key and a counter made from them. */
+/* kernels/cpu/random_stateless.c - random numbers that depend on their seed alone: the Stateless ops, which
+ * take two seeds, and their second versions, which take a key and a counter made from them. */
 #include <inttypes.h>
 
 #include "kernels/cpu/common.h"
@@ -39,10 +39,11 @@ static weft_status_t *truncated_normal(weft_kernel_ctx_t *ctx) { return draw(ctx
 
 /* ---- version 2 ---- */
 
-weft_status_t *weft_random_from_key(const weft_tensor_t *key, const weft_tensor_t *counter, const weft_tensor_t *alg,
-                                    int32_t *out_alg, weft_philox_t *out) {
+weft_status_t *weft_random_from_key(const weft_tensor_t *key, const weft_tensor_t *counter,
+                                    const weft_tensor_t *alg, int32_t *out_alg, weft_philox_t *out) {
   if (alg->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "input 3 (0-based) must have shape [], not %s", WEFT_SHAPE_TEXT(&alg->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "input 3 (0-based) must have shape [], not %s",
+                      WEFT_SHAPE_TEXT(&alg->shape));
   }
   int32_t id = *(const int32_t *)alg->data;
   if (id == ALG_AUTO) id = ALG_PHILOX;
@@ -54,15 +55,17 @@ weft_status_t *weft_random_from_key(const weft_tensor_t *key, const weft_tensor_
   /* TensorFlow asks for as many words as the algorithm's number; a word that is missing counts as 0 here. */
   if (counter->shape.rank != 1 || counter->count < id) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "counter must be a vector with length at least %" PRId32 "; got shape: %s. (Note that batched "
+                      "counter must be a vector with length at least %" PRId32
+                      "; got shape: %s. (Note that batched "
                       "counters are not supported yet.)",
                       id, WEFT_SHAPE_TEXT(&counter->shape));
   }
   const uint64_t *k = key->data, *c = counter->data;
   uint64_t low = counter->count > 0 ? c[0] : 0, high = counter->count > 1 ? c[1] : 0;
   *out_alg = id;
-  *out = (weft_philox_t){.key = {(uint32_t)k[0], (uint32_t)(k[0] >> 32)},
-                         .counter = {(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)}};
+  *out = (weft_philox_t){
+      .key = {(uint32_t)k[0], (uint32_t)(k[0] >> 32)},
+      .counter = {(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)}};
   return NULL;
 }
 
@@ -75,7 +78,8 @@ static weft_status_t *draw_v2(weft_kernel_ctx_t *ctx, weft_distribution_t distri
   weft_philox_t generator;
   int32_t alg = 0;
   uint64_t low = 0, range = 0;
-  WEFT_RETURN_IF_ERROR(weft_random_from_key(weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &alg, &generator));
+  WEFT_RETURN_IF_ERROR(
+      weft_random_from_key(weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &alg, &generator));
   WEFT_RETURN_IF_ERROR(weft_random_output(ctx, weft_in(ctx, 0), &y));
   if (y->count == 0) return NULL;
   if (distribution == WEFT_UNIFORM_INT) {
@@ -89,7 +93,9 @@ static weft_status_t *draw_v2(weft_kernel_ctx_t *ctx, weft_distribution_t distri
 static weft_status_t *uniform_v2(weft_kernel_ctx_t *ctx) { return draw_v2(ctx, WEFT_UNIFORM); }
 static weft_status_t *uniform_int_v2(weft_kernel_ctx_t *ctx) { return draw_v2(ctx, WEFT_UNIFORM_INT); }
 static weft_status_t *normal_v2(weft_kernel_ctx_t *ctx) { return draw_v2(ctx, WEFT_NORMAL); }
-static weft_status_t *truncated_normal_v2(weft_kernel_ctx_t *ctx) { return draw_v2(ctx, WEFT_TRUNCATED_NORMAL); }
+static weft_status_t *truncated_normal_v2(weft_kernel_ctx_t *ctx) {
+  return draw_v2(ctx, WEFT_TRUNCATED_NORMAL);
+}
 
 /* ---- keys and counters ---- */
 

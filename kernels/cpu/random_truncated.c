@@ -1,8 +1,9 @@
-/* kernels/cpu/random_truncated.c - ParameterizedTruncatedNormal: mean, deviation and bounds for each row, or for all.
+/* kernels/cpu/random_truncated.c - ParameterizedTruncatedNormal: mean, deviation and bounds for each row, or
+ * for all.
  *
- * A row is a batch; with parameters for all, batches are of BATCH elements. Where a thread begins, the generator jumps
- * to the batch's own blocks; from batch to batch it just goes on. So the pieces that threads get are part of the
- * result, and are cut like TensorFlow's.
+ * A row is a batch; with parameters for all, batches are of BATCH elements. Where a thread begins, the
+ * generator jumps to the batch's own blocks; from batch to batch it just goes on. So the pieces that threads
+ * get are part of the result, and are cut like TensorFlow's.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -21,7 +22,8 @@ typedef enum truncated_end {
 } truncated_end_t;
 
 typedef struct truncated {
-  const weft_tensor_t *parameters[4]; /* means, deviations, minima, maxima; of one element, or one per batch */
+  const weft_tensor_t
+      *parameters[4]; /* means, deviations, minima, maxima; of one element, or one per batch */
   weft_tensor_t *out;
   weft_philox_t generator;
   int64_t num_batches, batch_size, batches_per_piece;
@@ -113,7 +115,8 @@ static weft_status_t *explain(truncated_end_t end) {
       return WEFT_ERROR(INTERNAL, "TruncatedNormal uniform rejection sampler failed to  accept a sample.");
     case TRUNCATED_EXPONENTIAL_FAILED: break;
   }
-  return WEFT_ERROR(INTERNAL, "TruncatedNormal exponential distribution rejection sampler failed to accept a sample.");
+  return WEFT_ERROR(INTERNAL,
+                    "TruncatedNormal exponential distribution rejection sampler failed to accept a sample.");
 }
 
 /* What TensorFlow's run takes out of the stream, computed in 32 bits as there. */
@@ -137,8 +140,8 @@ static weft_status_t *set_batches(weft_kernel_ctx_t *ctx, const weft_tensor_t *y
     return WEFT_ERROR(INVALID_ARGUMENT, "Input %s should be a scalar or vector, got shape: %s", names[i],
                       WEFT_SHAPE_TEXT(&job->parameters[i]->shape));
   }
-  if (job->parameters[0]->count == 1 && job->parameters[1]->count == 1 && job->parameters[2]->shape.rank == 0 &&
-      job->parameters[3]->shape.rank == 0) {
+  if (job->parameters[0]->count == 1 && job->parameters[1]->count == 1 &&
+      job->parameters[2]->shape.rank == 0 && job->parameters[3]->shape.rank == 0) {
     job->batch_size = BATCH;
     job->num_batches = y->count / BATCH + (y->count % BATCH != 0);
     return NULL;

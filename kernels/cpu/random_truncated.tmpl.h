@@ -6,13 +6,13 @@
  *   TRUNCATED_STORAGE the type elements have
  *   TRUNCATED_GROUP   numbers that a block of words gives
  *   TRUNCATED_LOAD(x), TRUNCATED_STORE(x)   between the two types
- *   TRUNCATED_ROUND(x)                      the nearest value that the element type has, after every operation
- *   TRUNCATED_UNIFORM(words, out), TRUNCATED_NORMAL(words, out)   a group of numbers from a block
+ *   TRUNCATED_ROUND(x)                      the nearest value that the element type has, after every
+ * operation TRUNCATED_UNIFORM(words, out), TRUNCATED_NORMAL(words, out)   a group of numbers from a block
  *   TRUNCATED_F(name)                       the C library's function for REAL
  *
- * Source: Robert, "Simulation of truncated normal variables" (1995): by the bounds one rejects from the normal
- * distribution, from the uniform one, or from an exponential one. Which, and the order of all rounding, is
- * TensorFlow's; so are the numbers.
+ * Source: Robert, "Simulation of truncated normal variables" (1995): by the bounds one rejects from the
+ * normal distribution, from the uniform one, or from an exponential one. Which, and the order of all
+ * rounding, is TensorFlow's; so are the numbers.
  */
 #define REAL TRUNCATED_REAL
 #define R(x) TRUNCATED_ROUND(x)
@@ -27,11 +27,11 @@ typedef struct NAME(target) {
   weft_philox_t *generator;
 } NAME(target_t);
 
-static void NAME(accept)(NAME(target_t) *t, REAL x) {
+static void NAME(accept)(NAME(target_t) * t, REAL x) {
   t->out[t->at++] = TRUNCATED_STORE(R(R(x * t->deviation) + t->mean));
 }
 
-static truncated_end_t NAME(by_normal)(NAME(target_t) *t) {
+static truncated_end_t NAME(by_normal)(NAME(target_t) * t) {
   for (int tries = 0; t->at < t->limit;) {
     REAL x[4];
     uint32_t words[4];
@@ -49,7 +49,7 @@ static truncated_end_t NAME(by_normal)(NAME(target_t) *t) {
   return TRUNCATED_OK;
 }
 
-static truncated_end_t NAME(by_uniform)(NAME(target_t) *t, REAL width) {
+static truncated_end_t NAME(by_uniform)(NAME(target_t) * t, REAL width) {
   REAL plus = t->min < 0 ? 0 : R(t->min * t->min);
   for (int tries = 0; t->at < t->limit;) {
     REAL x[4], u[4];
@@ -71,7 +71,7 @@ static truncated_end_t NAME(by_uniform)(NAME(target_t) *t, REAL width) {
   return TRUNCATED_OK;
 }
 
-static truncated_end_t NAME(by_exponential)(NAME(target_t) *t) {
+static truncated_end_t NAME(by_exponential)(NAME(target_t) * t) {
   REAL root = R(F(sqrt)(R(R(t->min * t->min) + 4))), alpha = R(R(t->min + root) / 2);
   for (int tries = 0; t->at < t->limit;) {
     REAL u[4];
@@ -109,8 +109,15 @@ static truncated_end_t NAME(batch)(const truncated_t *job, int64_t batch, int64_
     p[1] = -p[1];
   }
   REAL low = R(R(p[2] - p[0]) / p[1]), high = R(R(p[3] - p[0]) / p[1]), inside = R((REAL)1.3);
-  NAME(target_t) t = {.out = job->out->data, .at = begin, .limit = end, .mean = p[0], .deviation = p[1],
-                      .min = low, .max = high, .generator = generator};
+  NAME(target_t)
+  t = {.out = job->out->data,
+       .at = begin,
+       .limit = end,
+       .mean = p[0],
+       .deviation = p[1],
+       .min = low,
+       .max = high,
+       .generator = generator};
   if ((low < -inside && high >= 0) || (high > inside && low <= 0)) return NAME(by_normal)(&t);
   REAL root = R(F(sqrt)(R(R(low * low) + 4))), width = R(high - low);
   REAL power = R((REAL)0.5 + R(R(low * R(low - root)) / 4));

@@ -159,7 +159,8 @@ static weft_status_t *reduce(weft_kernel_ctx_t *ctx, bool one_is_itself) {
   weft_reduction_plan(&x->shape, axes, &plan);
   if (plan.count == 1 && one_is_itself) return weft_cpu_out_view(ctx, 0, 0, &shape);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &y));
-  return weft_reduction_run(&plan, ctx->device->pool, fns[x->dtype], weft_dtype_size(x->dtype), x->data, y->data);
+  return weft_reduction_run(&plan, ctx->device->pool, fns[x->dtype], weft_dtype_size(x->dtype), x->data,
+                            y->data);
 }
 
 static weft_status_t *compute(weft_kernel_ctx_t *ctx) { return reduce(ctx, true); }
@@ -177,7 +178,7 @@ static weft_status_t *l2_loss_compute(weft_kernel_ctx_t *ctx) {
 }
 
 #define REDUCE(op_, attr, types_, stem, fn) \
-  {.op = op_, .type_attr = attr, .types = types_, .prepare = prepare, .compute = fn, .param = stem##_fns}
+  { .op = op_, .type_attr = attr, .types = types_, .prepare = prepare, .compute = fn, .param = stem##_fns }
 const weft_kernel_t weft_cpu_reduce_kernels[] = {
     REDUCE("All", NULL, 0, all, compute),
     REDUCE("Any", NULL, 0, any, compute),

@@ -41,10 +41,11 @@ static weft_status_t *regex_new(weft_str_t pattern, regex_t **out) {
     pcre2_get_error_message(error, why, sizeof why);
     regex_free(r);
     if (error == PCRE2_ERROR_MISSING_CLOSING_PARENTHESIS) { /* RE2's words for the commonest mistake */
-      return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: missing ): %.*s", WEFT_STR_ARGS(pattern),
-                        WEFT_STR_ARGS(pattern));
+      return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: missing ): %.*s",
+                        WEFT_STR_ARGS(pattern), WEFT_STR_ARGS(pattern));
     }
-    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: %s", WEFT_STR_ARGS(pattern), (const char *)why);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid pattern: %.*s, error: %s", WEFT_STR_ARGS(pattern),
+                      (const char *)why);
   }
   pcre2_set_match_limit(r->limits, MAX_STEPS);
   *out = r;
@@ -52,9 +53,10 @@ static weft_status_t *regex_new(weft_str_t pattern, regex_t **out) {
 }
 
 /* *out: found at or behind `from`? Then `m` holds where. */
-static weft_status_t *match(const regex_t *r, weft_str_t s, size_t from, uint32_t options, pcre2_match_data *m,
-                            bool *out) {
-  int n = pcre2_match(r->code, (PCRE2_SPTR)(s.data == NULL ? "" : s.data), s.length, from, options, m, r->limits);
+static weft_status_t *match(const regex_t *r, weft_str_t s, size_t from, uint32_t options,
+                            pcre2_match_data *m, bool *out) {
+  int n =
+      pcre2_match(r->code, (PCRE2_SPTR)(s.data == NULL ? "" : s.data), s.length, from, options, m, r->limits);
   if (n < 0 && n != PCRE2_ERROR_NOMATCH) {
     PCRE2_UCHAR why[128];
     pcre2_get_error_message(n, why, sizeof why);
@@ -96,7 +98,8 @@ static weft_status_t *full_match(weft_kernel_ctx_t *c) {
   const weft_tensor_t *pattern = weft_in(c, 1);
   regex_t *r = NULL;
   if (pattern->shape.rank != 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Pattern must be scalar, but received %s", WEFT_SHAPE_TEXT(&pattern->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Pattern must be scalar, but received %s",
+                      WEFT_SHAPE_TEXT(&pattern->shape));
   }
   WEFT_RETURN_IF_ERROR(regex_new(weft_tensor_str_at(pattern, 0), &r));
   weft_status_t *s = match_all(c, r);
@@ -129,8 +132,8 @@ static weft_status_t *put_rewrite(weft_str_t rewrite, weft_str_t s, pcre2_match_
   return NULL;
 }
 
-static weft_status_t *replace_one(const regex_t *r, weft_str_t rewrite, bool global, weft_str_t s, pcre2_match_data *m,
-                                  weft_strbuf_t *out) {
+static weft_status_t *replace_one(const regex_t *r, weft_str_t rewrite, bool global, weft_str_t s,
+                                  pcre2_match_data *m, weft_strbuf_t *out) {
   size_t at = 0;
   out->length = 0;
   for (bool again = true; again && at <= s.length; again = global) {

@@ -150,7 +150,8 @@ static weft_status_t *check_numerics_compute(weft_kernel_ctx_t *ctx) {
 #define SAME(op_) \
   { .op = op_, .compute = same_compute, .forwards = true }
 const weft_kernel_t weft_cpu_reshape_kernels[] = {
-    WEFT_KERNEL_ATTR("CheckNumerics", "T", WEFT_SET_FLOATS, "message", WEFT_ATTR_STRING, false, check_numerics_compute),
+    WEFT_KERNEL_ATTR("CheckNumerics", "T", WEFT_SET_FLOATS, "message", WEFT_ATTR_STRING, false,
+                     check_numerics_compute),
     WEFT_KERNEL("DeepCopy", NULL, 0, NULL, deep_copy_compute, NULL),
     WEFT_KERNEL_ATTR("EnsureShape", NULL, 0, "shape", WEFT_ATTR_SHAPE, false, ensure_shape_compute),
     WEFT_KERNEL("ExpandDims", NULL, 0, NULL, expand_dims_compute, NULL),

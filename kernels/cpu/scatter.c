@@ -3,8 +3,8 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "kernels/cpu/update.h"
 #include "kernels/cpu/indices.h"
+#include "kernels/cpu/update.h"
 
 /* Puts each row of `updates` where its coordinates say. Rows that meet are combined in order. */
 static weft_status_t *scatter(const weft_kernel_ctx_t *ctx, const weft_tensor_t *indices,
@@ -25,7 +25,8 @@ static weft_status_t *scatter(const weft_kernel_ctx_t *ctx, const weft_tensor_t 
                         weft_index_values(indices, i, depth, what), WEFT_SHAPE_TEXT(&out->shape));
     }
     if (update != NULL) {
-      update((char *)out->data + (size_t)at * bytes, (const char *)updates->data + (size_t)i * bytes, inner, false);
+      update((char *)out->data + (size_t)at * bytes, (const char *)updates->data + (size_t)i * bytes, inner,
+             false);
     } else {
       WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, at * inner, updates, i * inner, inner));
     }
@@ -86,8 +87,7 @@ static weft_status_t *scatter_nd_compute(weft_kernel_ctx_t *ctx) {
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, updates->dtype, &shape, &out));
   weft_cpu_zero(out);
   weft_update_t how = WEFT_UPDATE_ADD;
-  if (weft_update_find(how, updates->dtype) == NULL)
-    how = WEFT_UPDATE_SET; /* bool, string: the last wins */
+  if (weft_update_find(how, updates->dtype) == NULL) how = WEFT_UPDATE_SET; /* bool, string: the last wins */
   return scatter(ctx, indices, updates, how, depth, out);
 }
 
@@ -95,7 +95,8 @@ static weft_status_t *tensor_scatter(weft_kernel_ctx_t *ctx, weft_update_t how) 
   weft_tensor_t *tensor = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *updates = weft_in(ctx, 2),
                 *out = NULL;
   weft_shape_t shape = tensor->shape;
-  if (tensor->count == 0 && updates->count > 0) { /* indices alone are fine: a replica may have no rows along another axis */
+  if (tensor->count == 0 &&
+      updates->count > 0) { /* indices alone are fine: a replica may have no rows along another axis */
     return WEFT_ERROR(INVALID_ARGUMENT, "Indices and updates specified for empty output");
   }
   int64_t depth = 0;

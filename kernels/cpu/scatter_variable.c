@@ -17,14 +17,15 @@ static weft_status_t *check_indices(const weft_tensor_t *indices, int64_t limit)
     if (at >= 0 && at < limit) continue;
     bool is_scalar = indices->shape.rank == 0;
     return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %" PRId64 " is not in [0, %" PRId64 ")",
-                      is_scalar ? "" : weft_index_print(&indices->shape, indices->shape.rank, i, text), at, limit);
+                      is_scalar ? "" : weft_index_print(&indices->shape, indices->shape.rank, i, text), at,
+                      limit);
   }
   return NULL;
 }
 
 /* Elements [to_at, to_at+n) of `to` op= [from_at, ...) of `from`, or its one element. NULL fn: assignment. */
-static weft_status_t *update_row(weft_update_fn *fn, weft_tensor_t *to, int64_t to_at, const weft_tensor_t *from,
-                                 int64_t from_at, int64_t n, bool is_scalar) {
+static weft_status_t *update_row(weft_update_fn *fn, weft_tensor_t *to, int64_t to_at,
+                                 const weft_tensor_t *from, int64_t from_at, int64_t n, bool is_scalar) {
   size_t size = weft_dtype_size(to->dtype);
   if (n == 0) return NULL;
   if (fn != NULL) {
@@ -46,8 +47,8 @@ static weft_status_t *check_value(const weft_variable_t *v, const weft_tensor_t 
 
 /* ---- ScatterX: updates.shape = indices.shape + var.shape[1:], or a scalar ---- */
 
-static weft_status_t *check_scatter(const weft_kernel_ctx_t *c, const weft_tensor_t *var, const weft_tensor_t *indices,
-                                    const weft_tensor_t *updates) {
+static weft_status_t *check_scatter(const weft_kernel_ctx_t *c, const weft_tensor_t *var,
+                                    const weft_tensor_t *indices, const weft_tensor_t *updates) {
   const weft_shape_t *v = &var->shape, *i = &indices->shape, *u = &updates->shape;
   if (v->rank < 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1-D, got shape %s", WEFT_SHAPE_TEXT(v));
@@ -55,7 +56,8 @@ static weft_status_t *check_scatter(const weft_kernel_ctx_t *c, const weft_tenso
   bool is_prefix = u->rank >= i->rank;
   for (int d = 0; is_prefix && d < i->rank; d++) is_prefix = u->dims[d] == i->dims[d];
   if (u->rank > 0 && !is_prefix && c->inputs[0].ref == NULL) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "The shape of indices (%s) must be a prefix of the shape of updates (%s)",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "The shape of indices (%s) must be a prefix of the shape of updates (%s)",
                       WEFT_SHAPE_TEXT(i), WEFT_SHAPE_TEXT(u));
   }
   bool fits = is_prefix && u->rank == i->rank + v->rank - 1;
@@ -114,8 +116,8 @@ static weft_status_t *check_places(const weft_kernel_ctx_t *c, const weft_tensor
       return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into shape %s", at, what,
                         WEFT_SHAPE_TEXT(&params->shape));
     }
-    return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %.*s", at, what,
-                      WEFT_SHAPE_TEXT(&params->shape), WEFT_STR_ARGS(c->node->name));
+    return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %.*s",
+                      at, what, WEFT_SHAPE_TEXT(&params->shape), WEFT_STR_ARGS(c->node->name));
   }
   return NULL;
 }
@@ -128,8 +130,8 @@ static weft_status_t *same_dims(const weft_shape_t *a, const char *a_name, int a
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Dimensions [%d,%d) of %s[shape=%s] = %" PRId64
                       " must match dimensions [%d,%d) of updates[shape=%s] = %" PRId64,
-                      a_begin, a_begin + n, a_name, WEFT_SHAPE_TEXT(a), a->dims[a_begin + d], b_begin, b_begin + n,
-                      WEFT_SHAPE_TEXT(b), b->dims[b_begin + d]);
+                      a_begin, a_begin + n, a_name, WEFT_SHAPE_TEXT(a), a->dims[a_begin + d], b_begin,
+                      b_begin + n, WEFT_SHAPE_TEXT(b), b->dims[b_begin + d]);
   }
   return NULL;
 }
@@ -138,17 +140,20 @@ static weft_status_t *check_scatter_nd(const weft_tensor_t *var, const weft_tens
                                        const weft_tensor_t *updates) {
   const weft_shape_t *v = &var->shape, *i = &indices->shape, *u = &updates->shape;
   if (i->rank < 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Indices shape must have rank at least one. Found:%s", WEFT_SHAPE_TEXT(i));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Indices shape must have rank at least one. Found:%s",
+                      WEFT_SHAPE_TEXT(i));
   }
   int batch = i->rank - 1;
   int64_t depth = i->dims[batch];
   if (u->rank < batch) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Updates shape must have rank at least %d. Found:%s", batch, WEFT_SHAPE_TEXT(u));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Updates shape must have rank at least %d. Found:%s", batch,
+                      WEFT_SHAPE_TEXT(u));
   }
   WEFT_RETURN_IF_ERROR(same_dims(i, "indices", 0, u, 0, batch));
   if (depth > v->rank || u->rank - batch != v->rank - (int)depth) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Dimensions [%" PRId64 ",%d) of input[shape=%s] must match dimensions [%d,%d) of "
+                      "Dimensions [%" PRId64
+                      ",%d) of input[shape=%s] must match dimensions [%d,%d) of "
                       "updates[shape=%s]",
                       depth, v->rank, WEFT_SHAPE_TEXT(v), batch, u->rank, WEFT_SHAPE_TEXT(u));
   }
@@ -183,12 +188,14 @@ static weft_status_t *assign_slice_locked(weft_kernel_ctx_t *c, weft_variable_t 
   (void)fn;
   WEFT_RETURN_IF_ERROR(check_value(v, value));
   weft_shape_t shape = v->value->shape;
-  WEFT_RETURN_IF_ERROR(weft_slice_decode(&shape, weft_in(c, 1), weft_in(c, 2), weft_in(c, 3), &masks, &slice));
+  WEFT_RETURN_IF_ERROR(
+      weft_slice_decode(&shape, weft_in(c, 1), weft_in(c, 2), weft_in(c, 3), &masks, &slice));
   if (!weft_shape_eq(&slice.final, &value->shape)) {
-    return WEFT_ERROR(UNIMPLEMENTED,
-                      "sliced l-value shape %s does not match r-value shape %s. Automatic broadcasting not yet "
-                      "implemented.",
-                      WEFT_SHAPE_TEXT(&slice.final), WEFT_SHAPE_TEXT(&value->shape));
+    return WEFT_ERROR(
+        UNIMPLEMENTED,
+        "sliced l-value shape %s does not match r-value shape %s. Automatic broadcasting not yet "
+        "implemented.",
+        WEFT_SHAPE_TEXT(&slice.final), WEFT_SHAPE_TEXT(&value->shape));
   }
   if (value->count == 0) return NULL;
   WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v));
@@ -231,8 +238,8 @@ static weft_status_t *gather_rows(weft_kernel_ctx_t *c, const weft_tensor_t *par
   if (batch_dims < 0) batch_dims += indices->shape.rank;
   if (rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1 dimensional");
   if (batch_dims < 0 || batch_dims > indices->shape.rank || batch_dims >= rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims %d is not in the range of indices %s and params %s", batch_dims,
-                      WEFT_SHAPE_TEXT(&indices->shape), WEFT_SHAPE_TEXT(&params->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims %d is not in the range of indices %s and params %s",
+                      batch_dims, WEFT_SHAPE_TEXT(&indices->shape), WEFT_SHAPE_TEXT(&params->shape));
   }
   if (indices->shape.rank + rank - 1 - batch_dims > WEFT_MAX_DIMS) {
     return WEFT_ERROR(INVALID_ARGUMENT, "ResourceGather gives too many dimensions");
@@ -240,12 +247,14 @@ static weft_status_t *gather_rows(weft_kernel_ctx_t *c, const weft_tensor_t *par
   weft_shape_t shape = indices->shape;
   for (int d = 0; d < batch_dims; d++) {
     if (indices->shape.dims[d] == params->shape.dims[d]) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "params.shape[%d] should be equal to indices.shape[%d]: %s and %s", d, d,
-                      WEFT_SHAPE_TEXT(&params->shape), WEFT_SHAPE_TEXT(&indices->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "params.shape[%d] should be equal to indices.shape[%d]: %s and %s", d,
+                      d, WEFT_SHAPE_TEXT(&params->shape), WEFT_SHAPE_TEXT(&indices->shape));
   }
   for (int d = batch_dims + 1; d < rank; d++) shape.dims[shape.rank++] = params->shape.dims[d];
-  int64_t limit = params->shape.dims[batch_dims], row = weft_cpu_product(&params->shape, batch_dims + 1, rank);
-  int64_t batches = weft_cpu_product(&params->shape, 0, batch_dims), each = batches == 0 ? 0 : indices->count / batches;
+  int64_t limit = params->shape.dims[batch_dims],
+          row = weft_cpu_product(&params->shape, batch_dims + 1, rank);
+  int64_t batches = weft_cpu_product(&params->shape, 0, batch_dims),
+          each = batches == 0 ? 0 : indices->count / batches;
   weft_tensor_t *out = NULL;
   WEFT_RETURN_IF_ERROR(check_indices(indices, limit));
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, params->dtype, &shape, &out));
@@ -304,13 +313,20 @@ static weft_status_t *gather(weft_kernel_ctx_t *c, bool is_nd) {
 static weft_status_t *resource_gather(weft_kernel_ctx_t *c) { return gather(c, false); }
 static weft_status_t *resource_gather_nd(weft_kernel_ctx_t *c) { return gather(c, true); }
 
-#define WRITE(op_, attr, set, fn, what) \
-  {.op = op_, .type_attr = attr, .types = set, .compute = fn, .param = &(const weft_update_t){WEFT_UPDATE_##what}}
-#define READ(op_, fn) {.op = op_, .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = fn}
-#define BOTH(word, set, resource_set, what) \
-  WRITE("Scatter" word, "T", set, scatter, what), WRITE("ResourceScatter" word, "dtype", resource_set, scatter, what)
-#define BOTH_ND(word, set, what) \
-  WRITE("ScatterNd" word, "T", set, scatter_nd, what), WRITE("ResourceScatterNd" word, "T", set, scatter_nd, what)
+#define WRITE(op_, attr, set, fn, what)                                                          \
+  {                                                                                              \
+    .op = op_, .type_attr = attr, .types = set, .compute = fn, .param = &(const weft_update_t) { \
+      WEFT_UPDATE_##what                                                                         \
+    }                                                                                            \
+  }
+#define READ(op_, fn) \
+  { .op = op_, .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = fn }
+#define BOTH(word, set, resource_set, what)       \
+  WRITE("Scatter" word, "T", set, scatter, what), \
+      WRITE("ResourceScatter" word, "dtype", resource_set, scatter, what)
+#define BOTH_ND(word, set, what)                       \
+  WRITE("ScatterNd" word, "T", set, scatter_nd, what), \
+      WRITE("ResourceScatterNd" word, "T", set, scatter_nd, what)
 
 const weft_kernel_t weft_cpu_scatter_variable_kernels[] = {
     BOTH("Add", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, ADD),

@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/cast.h"
-#include "kernels/cpu/update.h"
 #include "kernels/cpu/indices.h"
+#include "kernels/cpu/update.h"
 
 /* The param of a row. */
 typedef struct segment {
@@ -83,8 +83,8 @@ static void divide(weft_dtype_t dtype, int64_t n, double by, void *to) {
   }
 }
 /* All ids and indices, before memory is taken for as many rows as the last id says. */
-static weft_status_t *check_sorted(const weft_tensor_t *ids, const weft_tensor_t *pick, int64_t n, int64_t segments,
-                                   int64_t size) {
+static weft_status_t *check_sorted(const weft_tensor_t *ids, const weft_tensor_t *pick, int64_t n,
+                                   int64_t segments, int64_t size) {
   for (int64_t i = 0; i < n; i++) {
     int64_t id = weft_cpu_int_at(ids, i), from = pick == NULL ? i : weft_cpu_int_at(pick, i);
     if (i + 1 < n && weft_cpu_int_at(ids, i + 1) < id) {
@@ -124,7 +124,7 @@ static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_t *segment, c
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   weft_update_identity(segment->how == WEFT_UPDATE_MUL ? WEFT_UPDATE_MUL : WEFT_UPDATE_ADD, out->dtype,
-                        out->count, out->data);
+                       out->count, out->data);
   weft_update_fn *update = weft_update_find(segment->how, out->dtype);
   int64_t previous = -1, count = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -185,7 +185,8 @@ static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
   for (int64_t i = 0; i < ids->count; i++) { /* all of them before output_dim0 rows are taken */
     int64_t id = weft_cpu_int_at(ids, i), to = weft_cpu_int_at(indices, i);
     if (id < 0 || id >= segments) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Segment id %" PRId64 " out of range [0, %" PRId64 ").", id, segments);
+      return WEFT_ERROR(INVALID_ARGUMENT, "Segment id %" PRId64 " out of range [0, %" PRId64 ").", id,
+                        segments);
     }
     if (to < 0 || to >= size) {
       return WEFT_ERROR(INVALID_ARGUMENT, "Index %" PRId64 " out of range [0, %" PRId64 ").", to, size);
@@ -196,7 +197,8 @@ static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
   double *counts = weft_calloc((size_t)segments + 1, sizeof *counts);
   int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
   char *scaled = weft_calloc((size_t)inner + 1, weft_dtype_size(grad->dtype));
-  weft_status_t *s = counts == NULL || scaled == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "%s", ctx->node->op_name.data) : NULL;
+  weft_status_t *s =
+      counts == NULL || scaled == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "%s", ctx->node->op_name.data) : NULL;
   for (int64_t i = 0; s == NULL && i < ids->count; i++) counts[weft_cpu_int_at(ids, i)]++;
   weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, grad->dtype);
   for (int64_t i = 0; s == NULL && i < ids->count; i++) {
@@ -225,7 +227,8 @@ static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
   }
   weft_shape_t shape = weft_shape_vector(size);
   for (int64_t i = 0; i < values->count; i++) {
-    if (weft_cpu_int_at(values, i) < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Input arr must be non-negative!");
+    if (weft_cpu_int_at(values, i) < 0)
+      return WEFT_ERROR(INVALID_ARGUMENT, "Input arr must be non-negative!");
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weights->dtype, &shape, &out));
   weft_cpu_zero(out);
@@ -240,10 +243,15 @@ static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define SEGMENT(op_, types_, fn, how, mean, root) \
-  {.op = op_, .type_attr = "T", .types = types_, .compute = fn, .param = &(const segment_t){WEFT_UPDATE_##how, mean, root}}
+#define SEGMENT(op_, types_, fn, how, mean, root)                                              \
+  {                                                                                            \
+    .op = op_, .type_attr = "T", .types = types_, .compute = fn, .param = &(const segment_t) { \
+      WEFT_UPDATE_##how, mean, root                                                            \
+    }                                                                                          \
+  }
 const weft_kernel_t weft_cpu_segment_kernels[] = {
-    WEFT_KERNEL("Bincount", "T", WEFT_SET_INDEX | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64), NULL, bincount_compute, NULL),
+    WEFT_KERNEL("Bincount", "T", WEFT_SET_INDEX | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64), NULL,
+                bincount_compute, NULL),
     SEGMENT("SegmentMax", WEFT_SET_REAL, segment_compute, MAX, false, false),
     SEGMENT("SegmentMean", WEFT_SET_NUMBERS, segment_compute, ADD, true, false),
     SEGMENT("SegmentMin", WEFT_SET_REAL, segment_compute, MIN, false, false),

@@ -1,7 +1,8 @@
 /* kernels/cpu/set_operation.c - DenseToDenseSetOperation: the rows of two tensors as sets.
  *
- * Both have two dimensions or more, all but the last equal; each row of the last is a set. The result is sparse: indices, values in ascending
- * order, and a shape whose last dimension is the size of the largest set.
+ * Both have two dimensions or more, all but the last equal; each row of the last is a set. The result is
+ * sparse: indices, values in ascending order, and a shape whose last dimension is the size of the largest
+ * set.
  */
 #include <stdlib.h>
 
@@ -41,12 +42,15 @@ static int64_t read_set(const weft_tensor_t *t, int64_t row, int64_t width, elem
 }
 
 /* Merges two sets; returns the size of the result. */
-static int64_t combine(operation_t operation, const element_t *a, int64_t na, const element_t *b, int64_t nb, element_t *out) {
+static int64_t combine(operation_t operation, const element_t *a, int64_t na, const element_t *b, int64_t nb,
+                       element_t *out) {
   int64_t i = 0, k = 0, n = 0;
   while (i < na || k < nb) {
     int order = i == na ? 1 : k == nb ? -1 : by_value(&a[i], &b[k]);
     bool in_a = order <= 0, in_b = order >= 0;
-    bool is_in = operation == UNION || (operation == INTERSECTION ? in_a && in_b : operation == A_MINUS_B ? !in_b : !in_a);
+    bool is_in = operation == UNION || (operation == INTERSECTION ? in_a && in_b
+                                        : operation == A_MINUS_B  ? !in_b
+                                                                  : !in_a);
     if (is_in) out[n++] = in_a ? a[i] : b[k];
     i += in_a;
     k += in_b;
@@ -63,7 +67,8 @@ typedef struct result {
 static weft_status_t *put(weft_kernel_ctx_t *ctx, const weft_tensor_t *a, const result_t *r, int64_t rows) {
   weft_tensor_t *indices = NULL, *values = NULL, *shape = NULL;
   int rank = a->shape.rank;
-  weft_shape_t of_indices = weft_shape_matrix(r->n, rank), of_values = weft_shape_vector(r->n), of_shape = weft_shape_vector(rank);
+  weft_shape_t of_indices = weft_shape_matrix(r->n, rank), of_values = weft_shape_vector(r->n),
+               of_shape = weft_shape_vector(rank);
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_I64, &of_indices, &indices));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 1, a->dtype, &of_values, &values));
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 2, WEFT_I64, &of_shape, &shape));
@@ -90,14 +95,17 @@ static weft_status_t *put(weft_kernel_ctx_t *ctx, const weft_tensor_t *a, const 
 
 static weft_status_t *check(const weft_tensor_t *a, const weft_tensor_t *b) {
   const weft_tensor_t *flat = a->shape.rank < 2 ? a : b->shape.rank < 2 ? b : NULL;
-  if (flat != NULL) return WEFT_ERROR(INVALID_ARGUMENT, "Shape %s has rank %d < 2", WEFT_SHAPE_TEXT(&flat->shape), flat->shape.rank);
+  if (flat != NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape %s has rank %d < 2", WEFT_SHAPE_TEXT(&flat->shape),
+                      flat->shape.rank);
   if (a->shape.rank != b->shape.rank) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Mismatched shapes: set1 is %s, set2 is %s", WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Mismatched shapes: set1 is %s, set2 is %s",
+                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
   }
   for (int d = 0; d + 1 < a->shape.rank; d++) {
     if (a->shape.dims[d] == b->shape.dims[d]) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT, "Mismatched group shapes: set1 is %s, set2 is %s", WEFT_SHAPE_TEXT(&a->shape),
-                      WEFT_SHAPE_TEXT(&b->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "Mismatched group shapes: set1 is %s, set2 is %s",
+                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
   }
   return NULL;
 }
@@ -108,10 +116,12 @@ static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
   operation_t operation = *(const operation_t *)ctx->state;
   int64_t wa = a->shape.dims[a->shape.rank - 1], wb = b->shape.dims[b->shape.rank - 1];
   int64_t rows = weft_cpu_product(&a->shape, 0, a->shape.rank - 1);
-  result_t r = {weft_calloc((size_t)(a->count + b->count) + 1, sizeof *r.values), weft_calloc((size_t)rows + 1, sizeof *r.sizes), 0, 0};
+  result_t r = {weft_calloc((size_t)(a->count + b->count) + 1, sizeof *r.values),
+                weft_calloc((size_t)rows + 1, sizeof *r.sizes), 0, 0};
   element_t *sets = weft_calloc((size_t)(wa + wb) + 1, sizeof *sets);
   weft_status_t *s = NULL;
-  if (r.values == NULL || r.sizes == NULL || sets == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for sets");
+  if (r.values == NULL || r.sizes == NULL || sets == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for sets");
   for (int64_t row = 0; row < rows && s == NULL; row++) {
     int64_t na = read_set(a, row, wa, sets), nb = read_set(b, row, wb, sets + wa);
     r.sizes[row] = combine(operation, sets, na, sets + wa, nb, r.values + r.n);

@@ -156,8 +156,13 @@ static weft_status_t *sparse_compute(weft_kernel_ctx_t *ctx) {
   return NULL;
 }
 
-#define SOFTMAX(op_, is_log) \
-  {.op = op_, .type_attr = "T", .types = WEFT_SET_FLOATS, .compute = softmax_compute, .param = &(const bool){is_log}}
+#define SOFTMAX(op_, is_log)                                                           \
+  {                                                                                    \
+    .op = op_, .type_attr = "T", .types = WEFT_SET_FLOATS, .compute = softmax_compute, \
+    .param = &(const bool) {                                                           \
+      is_log                                                                           \
+    }                                                                                  \
+  }
 const weft_kernel_t weft_cpu_softmax_kernels[] = {
     SOFTMAX("LogSoftmax", true),
     SOFTMAX("Softmax", false),

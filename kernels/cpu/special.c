@@ -189,10 +189,12 @@ static weft_status_t *complex_compute(weft_kernel_ctx_t *ctx) {
 }
 
 #define F32_F64 (WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64))
-#define PART(op_, part)                                                                                          \
-  {                                                                                                              \
-    .op = op_, .type_attr = "T", .types = WEFT_SET_COMPLEX, .type_attr2 = "Tout", .types2 = F32_F64,             \
-    .compute = part_compute, .param = &(const part_t){part}                                                      \
+#define PART(op_, part)                                                                              \
+  {                                                                                                  \
+    .op = op_, .type_attr = "T", .types = WEFT_SET_COMPLEX, .type_attr2 = "Tout", .types2 = F32_F64, \
+    .compute = part_compute, .param = &(const part_t) {                                              \
+      part                                                                                           \
+    }                                                                                                \
   }
 const weft_kernel_t weft_cpu_special_kernels[] = {
     PART("Angle", PART_ANGLE),

@@ -36,7 +36,8 @@ static void destroy(weft_object_t *o) {
 static weft_status_t *stack_make(weft_kernel_ctx_t *c) {
   int64_t max_size = -1;
   int n = 0;
-  if (c->node->num_inputs > 0) WEFT_RETURN_IF_ERROR(weft_read_ints(weft_in(c, 0), "Stack size", 1, &max_size, &n));
+  if (c->node->num_inputs > 0)
+    WEFT_RETURN_IF_ERROR(weft_read_ints(weft_in(c, 0), "Stack size", 1, &max_size, &n));
   char *name = NULL;
   WEFT_RETURN_IF_ERROR(weft_step_resource_name(c, "stack_name", &name));
   tensor_stack_t *st = weft_calloc(1, sizeof *st);
@@ -69,7 +70,8 @@ static weft_status_t *closed(const tensor_stack_t *st) {
 static weft_status_t *push_locked(tensor_stack_t *st, weft_tensor_t *t) WEFT_REQUIRES(st->mu) {
   if (st->is_closed) return closed(st);
   if (st->max_size >= 0 && (int64_t)st->count >= st->max_size) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Stack[%s] overflowed its max_size (%" PRId64 ")", st->name, st->max_size);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Stack[%s] overflowed its max_size (%" PRId64 ")", st->name,
+                      st->max_size);
   }
   if (st->count == st->capacity) {
     size_t capacity = st->capacity == 0 ? 16 : st->capacity * 2;

@@ -23,12 +23,14 @@ static weft_str_t text_attr(const weft_kernel_node_t *node, const char *name) {
   return a == NULL ? WEFT_STR("") : a->s;
 }
 
-weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_node_t *node, bool node_name_is_default) {
+weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_node_t *node,
+                                    bool node_name_is_default) {
   weft_strbuf_t made = WEFT_STRBUF_INIT;
   weft_str_t container = text_attr(node, "container"), name = text_attr(node, "shared_name");
   *n = (weft_state_name_t){0};
   if (!container_is_valid(container)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "container contains invalid characters: %.*s", WEFT_STR_ARGS(container));
+    return WEFT_ERROR(INVALID_ARGUMENT, "container contains invalid characters: %.*s",
+                      WEFT_STR_ARGS(container));
   }
   if (name.length > 0 && name.data[0] == '_') {
     return WEFT_ERROR(INVALID_ARGUMENT, "shared_name cannot start with '_':%.*s", WEFT_STR_ARGS(name));
@@ -64,8 +66,8 @@ weft_status_t *weft_state_handle(const weft_device_t *d, const char *container, 
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(WEFT_RESOURCE, &WEFT_SCALAR, NULL, &t));
   weft_str_t type_name = weft_str(type->name);
-  weft_handle_t *h =
-      weft_handle_create(d->name, weft_str(container), weft_str(name), type_name, weft_str_hash64(type_name), o);
+  weft_handle_t *h = weft_handle_create(d->name, weft_str(container), weft_str(name), type_name,
+                                        weft_str_hash64(type_name), o);
   if (h == NULL) {
     weft_tensor_release(t);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "making a handle to %s", name);
@@ -79,13 +81,15 @@ weft_status_t *weft_state_handle(const weft_device_t *d, const char *container, 
 
 weft_status_t *weft_state_in_handle(weft_kernel_ctx_t *c, int i, const weft_handle_t **out) {
   const weft_tensor_t *t = weft_in(c, i);
-  const weft_handle_t *h = t->dtype == WEFT_RESOURCE && t->count == 1 ? ((weft_handle_t *const *)t->data)[0] : NULL;
+  const weft_handle_t *h =
+      t->dtype == WEFT_RESOURCE && t->count == 1 ? ((weft_handle_t *const *)t->data)[0] : NULL;
   if (h == NULL) {
     return WEFT_ERROR(INVALID_ARGUMENT, "input %d is not a handle to a resource: %s of shape %s", i,
                       weft_dtype_name(t->dtype), WEFT_SHAPE_TEXT(&t->shape));
   }
   if (!weft_str_eq(h->device, c->device->name)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Trying to access resource %.*s located in device %.*s from device %.*s",
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Trying to access resource %.*s located in device %.*s from device %.*s",
                       WEFT_STR_ARGS(h->name), WEFT_STR_ARGS(h->device), WEFT_STR_ARGS(c->device->name));
   }
   *out = h;
@@ -112,36 +116,41 @@ weft_status_t *weft_state_wrong_type(const weft_handle_t *h, const weft_resource
   weft_strbuf_t has = WEFT_STRBUF_INIT, wants = WEFT_STRBUF_INIT;
   print_type(h->type_name, &has);
   print_type(weft_str(type->name), &wants);
-  weft_status_t *s = WEFT_ERROR(
-      INVALID_ARGUMENT,
-      "Trying to access a handle's resource using the wrong type. The handle points to a resource (name '%.*s') of "
-      "type '%s' (hash code %" PRIu64 ") but you are trying to access the resource as type '%s' (hash code %" PRIu64
-      ")",
-      WEFT_STR_ARGS(h->name), has.data == NULL ? "" : has.data, h->hash_code, wants.data == NULL ? "" : wants.data,
-      weft_str_hash64(weft_str(type->name)));
+  weft_status_t *s =
+      WEFT_ERROR(INVALID_ARGUMENT,
+                 "Trying to access a handle's resource using the wrong type. The handle points to a resource "
+                 "(name '%.*s') of "
+                 "type '%s' (hash code %" PRIu64
+                 ") but you are trying to access the resource as type '%s' (hash code %" PRIu64 ")",
+                 WEFT_STR_ARGS(h->name), has.data == NULL ? "" : has.data, h->hash_code,
+                 wants.data == NULL ? "" : wants.data, weft_str_hash64(weft_str(type->name)));
   weft_strbuf_deinit(&has);
   weft_strbuf_deinit(&wants);
   return s;
 }
 
 /* A reference edge to the two strings that name an old-style queue, accumulator or barrier. */
-static weft_status_t *in_reference(weft_kernel_ctx_t *c, int i, const weft_resource_type_t *type, weft_object_t **out) {
+static weft_status_t *in_reference(weft_kernel_ctx_t *c, int i, const weft_resource_type_t *type,
+                                   weft_object_t **out) {
   weft_tensor_t *t = weft_variable_read(c->inputs[i].ref);
   weft_status_t *s = NULL;
   if (t == NULL || t->dtype != WEFT_STRING || t->count != 2) {
     s = WEFT_ERROR(INVALID_ARGUMENT, "Resource handle must have 2 elements, but had shape: %s",
                    t == NULL ? "<unknown>" : WEFT_SHAPE_TEXT(&t->shape));
   } else {
-    s = weft_resource_lookup(c->device->resources, weft_tensor_str_at(t, 0), weft_tensor_str_at(t, 1), type, out);
+    s = weft_resource_lookup(c->device->resources, weft_tensor_str_at(t, 0), weft_tensor_str_at(t, 1), type,
+                             out);
   }
   weft_tensor_release(t);
   return s;
 }
 
-weft_status_t *weft_state_in(weft_kernel_ctx_t *c, int i, const weft_resource_type_t *type, weft_object_t **out) {
+weft_status_t *weft_state_in(weft_kernel_ctx_t *c, int i, const weft_resource_type_t *type,
+                             weft_object_t **out) {
   if (c->inputs[i].ref != NULL) return in_reference(c, i, type, out);
   const weft_handle_t *h = NULL;
-  if (weft_in(c, i)->dtype == WEFT_STRING && weft_in(c, i)->count == 2) { /* a reference that was read on the way */
+  if (weft_in(c, i)->dtype == WEFT_STRING &&
+      weft_in(c, i)->count == 2) { /* a reference that was read on the way */
     return weft_resource_lookup(c->device->resources, weft_tensor_str_at(weft_in(c, i), 0),
                                 weft_tensor_str_at(weft_in(c, i), 1), type, out);
   }
@@ -157,7 +166,8 @@ weft_status_t *weft_state_in(weft_kernel_ctx_t *c, int i, const weft_resource_ty
 /* ---- variables ---- */
 
 weft_status_t *weft_state_no_variable(const weft_kernel_ctx_t *c, const weft_handle_t *h) {
-  return weft_resource_missing(c->device->resources, h->container, h->name, weft_str(weft_variable_type.name));
+  return weft_resource_missing(c->device->resources, h->container, h->name,
+                               weft_str(weft_variable_type.name));
 }
 
 static weft_status_t *new_variable(void *arg, weft_object_t **out) {
@@ -172,23 +182,24 @@ static weft_status_t *new_variable(void *arg, weft_object_t **out) {
 static weft_status_t *find_variable(weft_kernel_ctx_t *c, const weft_handle_t *h, bool may_create,
                                     weft_variable_t **out) {
   weft_object_t *o = NULL;
-  if (!weft_str_is(h->type_name, weft_variable_type.name)) return weft_state_wrong_type(h, &weft_variable_type);
+  if (!weft_str_is(h->type_name, weft_variable_type.name))
+    return weft_state_wrong_type(h, &weft_variable_type);
   if (h->object != NULL && !weft_variable_is_gone((weft_variable_t *)h->object)) {
     o = weft_object_retain(h->object);
   } else if (may_create) {
     WEFT_RETURN_IF_ERROR(weft_resource_lookup_or_create(c->device->resources, h->container, h->name,
                                                         &weft_variable_type, new_variable, (void *)h, &o));
   } else {
-    WEFT_RETURN_IF_ERROR(weft_resource_lookup(c->device->resources, h->container, h->name, &weft_variable_type, &o));
+    WEFT_RETURN_IF_ERROR(
+        weft_resource_lookup(c->device->resources, h->container, h->name, &weft_variable_type, &o));
   }
   *out = (weft_variable_t *)o;
   return NULL;
 }
 
 weft_status_t *weft_state_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out) {
-  weft_variable_t *v = (weft_variable_t *)(c->inputs[i].ref == NULL
-                                               ? NULL
-                                               : weft_object_retain(&c->inputs[i].ref->object));
+  weft_variable_t *v =
+      (weft_variable_t *)(c->inputs[i].ref == NULL ? NULL : weft_object_retain(&c->inputs[i].ref->object));
   const weft_handle_t *h = NULL;
   if (v == NULL) {
     WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, i, &h));
@@ -226,9 +237,9 @@ struct weft_state_owner {
   void *arg;
   weft_resource_manager_t *resources; /* borrowed */
   weft_mutex_t mu;
-  weft_object_t *object;  /* guarded by mu, with what follows; NULL before the first run */
-  weft_tensor_t *handle;  /* of a resource output */
-  weft_variable_t *ref;   /* of a reference output: the strings (container, name) */
+  weft_object_t *object; /* guarded by mu, with what follows; NULL before the first run */
+  weft_tensor_t *handle; /* of a resource output */
+  weft_variable_t *ref;  /* of a reference output: the strings (container, name) */
 };
 
 weft_status_t *weft_state_owner_create(const weft_kernel_node_t *node, const weft_resource_type_t *type,
@@ -254,7 +265,8 @@ weft_status_t *weft_state_owner_create(const weft_kernel_node_t *node, const wef
 void weft_state_owner_destroy(weft_state_owner_t *w) {
   if (w == NULL) return;
   if (w->object != NULL && w->name.is_private) {
-    weft_status_free(weft_resource_delete(w->resources, weft_str(w->name.container), weft_str(w->name.name), w->type));
+    weft_status_free(
+        weft_resource_delete(w->resources, weft_str(w->name.container), weft_str(w->name.name), w->type));
   }
   weft_object_release(w->object);
   weft_tensor_release(w->handle);
@@ -287,14 +299,15 @@ static weft_status_t *owner_make(weft_state_owner_t *w, weft_kernel_ctx_t *c) {
   weft_object_t *o = NULL;
   weft_tensor_t *handle = NULL;
   weft_variable_t *ref = NULL;
-  weft_status_t *s = weft_resource_lookup_or_create(w->resources, weft_str(w->name.container), weft_str(w->name.name),
-                                                    w->type, w->create, w->arg, &o);
+  weft_status_t *s = weft_resource_lookup_or_create(w->resources, weft_str(w->name.container),
+                                                    weft_str(w->name.name), w->type, w->create, w->arg, &o);
   if (s == NULL && w->check != NULL) s = w->check(w->arg, o);
   if (s != NULL) goto done;
   if (weft_dtype_is_ref(c->node->output_types[0])) {
     s = make_reference(w, &ref);
   } else {
-    s = weft_state_handle(c->device, w->name.container, w->name.name, w->type, o, WEFT_DTYPE_INVALID, NULL, &handle);
+    s = weft_state_handle(c->device, w->name.container, w->name.name, w->type, o, WEFT_DTYPE_INVALID, NULL,
+                          &handle);
   }
   if (s != NULL) goto done;
   weft_mutex_lock(&w->mu);

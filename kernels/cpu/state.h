@@ -24,19 +24,22 @@ void weft_state_name_deinit(weft_state_name_t *n);
 /* ---- handles ---- */
 
 /* A scalar resource tensor with one handle to `o` (may be NULL). */
-WEFT_MUST_CHECK weft_status_t *weft_state_handle(const weft_device_t *d, const char *container, const char *name,
-                                                 const weft_resource_type_t *type, weft_object_t *o,
-                                                 weft_dtype_t dtype, const weft_shape_t *shape, weft_tensor_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_state_handle(const weft_device_t *d, const char *container,
+                                                 const char *name, const weft_resource_type_t *type,
+                                                 weft_object_t *o, weft_dtype_t dtype,
+                                                 const weft_shape_t *shape, weft_tensor_t **out);
 /* The handle in input i, lent. Errors: INVALID_ARGUMENT if there is none, or it is of another device. */
 WEFT_MUST_CHECK weft_status_t *weft_state_in_handle(weft_kernel_ctx_t *c, int i, const weft_handle_t **out);
 /* INVALID_ARGUMENT: a handle to something of another type than `type`. */
-WEFT_MUST_CHECK weft_status_t *weft_state_wrong_type(const weft_handle_t *h, const weft_resource_type_t *type);
+WEFT_MUST_CHECK weft_status_t *weft_state_wrong_type(const weft_handle_t *h,
+                                                     const weft_resource_type_t *type);
 /* The object of `type` behind input i: a handle, or a reference to the strings (container, name); retained.
  * Errors: INVALID_ARGUMENT (wrong device or type), NOT_FOUND. */
 WEFT_MUST_CHECK weft_status_t *weft_state_in(weft_kernel_ctx_t *c, int i, const weft_resource_type_t *type,
                                              weft_object_t **out);
 /* The variable behind input i: a reference, or a handle to one that has a value; retained.
- * Errors: as above; NOT_FOUND for a handle's variable without a value, FAILED_PRECONDITION for a reference's. */
+ * Errors: as above; NOT_FOUND for a handle's variable without a value, FAILED_PRECONDITION for a reference's.
+ */
 WEFT_MUST_CHECK weft_status_t *weft_state_in_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out);
 /* The same, but a variable without a value is fine, and a handle's variable is made if it is missing. */
 WEFT_MUST_CHECK weft_status_t *weft_state_in_new_variable(weft_kernel_ctx_t *c, int i, weft_variable_t **out);
@@ -47,13 +50,16 @@ WEFT_MUST_CHECK weft_status_t *weft_state_no_variable(const weft_kernel_ctx_t *c
 
 /* State of a node that makes a resource once and hands out its handle ever after. Thread-safe. */
 typedef struct weft_state_owner weft_state_owner_t;
-/* `type` is static; create(arg) makes the object; check(arg, o) refuses one that another node made differently. Either
- * is called at the first weft_state_owner_output. `arg` is borrowed and lives as long as the owner. */
+/* `type` is static; create(arg) makes the object; check(arg, o) refuses one that another node made
+ * differently. Either is called at the first weft_state_owner_output. `arg` is borrowed and lives as long as
+ * the owner. */
 typedef weft_status_t *weft_state_check_fn(void *arg, weft_object_t *o);
 /* create gets the resource's name through weft_state_owner_name(). */
-WEFT_MUST_CHECK weft_status_t *weft_state_owner_create(const weft_kernel_node_t *node, const weft_resource_type_t *type,
-                                                       weft_resource_create_fn *create, weft_state_check_fn *check,
-                                                       void *arg, weft_state_owner_t **out);
+WEFT_MUST_CHECK weft_status_t *weft_state_owner_create(const weft_kernel_node_t *node,
+                                                       const weft_resource_type_t *type,
+                                                       weft_resource_create_fn *create,
+                                                       weft_state_check_fn *check, void *arg,
+                                                       weft_state_owner_t **out);
 /* A private resource goes with its owner. NULL is fine. */
 void weft_state_owner_destroy(weft_state_owner_t *w);
 const char *weft_state_owner_name(const weft_state_owner_t *w);

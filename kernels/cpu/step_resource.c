@@ -10,7 +10,8 @@ weft_status_t *weft_step_resource_name(weft_kernel_ctx_t *c, const char *base_at
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   size_t length = 0;
   if (base.length == 0) base = c->node->name;
-  weft_strbuf_printf(&text, "%.*s_%" PRIu64, WEFT_STR_ARGS(base), weft_step_container_number(c->step->container));
+  weft_strbuf_printf(&text, "%.*s_%" PRIu64, WEFT_STR_ARGS(base),
+                     weft_step_container_number(c->step->container));
   return weft_strbuf_finish(&text, out, &length);
 }
 
@@ -36,14 +37,14 @@ static weft_status_t *reference(const weft_resource_type_t *type, const char *na
   return s;
 }
 
-weft_status_t *weft_step_resource_handle(weft_kernel_ctx_t *c, const weft_resource_type_t *type, const char *name,
-                                         weft_object_t *o) {
+weft_status_t *weft_step_resource_handle(weft_kernel_ctx_t *c, const weft_resource_type_t *type,
+                                         const char *name, weft_object_t *o) {
   if (weft_dtype_is_ref(c->node->output_types[0])) return reference(type, name, &c->outputs[0].ref);
   return weft_state_handle(c->device, "", name, type, o, WEFT_DTYPE_INVALID, NULL, &c->outputs[0].tensor);
 }
 
-weft_status_t *weft_step_resource_output(weft_kernel_ctx_t *c, const weft_resource_type_t *type, const char *name,
-                                         weft_object_t *o) {
+weft_status_t *weft_step_resource_output(weft_kernel_ctx_t *c, const weft_resource_type_t *type,
+                                         const char *name, weft_object_t *o) {
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   weft_status_t *s = key_of(type, weft_str(name), &key);
   if (s == NULL) s = weft_step_container_add(c->step->container, weft_str_of(key.data, key.length), o);
@@ -51,7 +52,8 @@ weft_status_t *weft_step_resource_output(weft_kernel_ctx_t *c, const weft_resour
   return s != NULL ? s : weft_step_resource_handle(c, type, name, o);
 }
 
-weft_object_t *weft_step_resource_find(weft_kernel_ctx_t *c, const weft_resource_type_t *type, const char *name) {
+weft_object_t *weft_step_resource_find(weft_kernel_ctx_t *c, const weft_resource_type_t *type,
+                                       const char *name) {
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   weft_object_t *o = NULL;
   weft_status_t *s = key_of(type, weft_str(name), &key);
@@ -67,7 +69,8 @@ static weft_status_t *by_name(weft_kernel_ctx_t *c, const weft_resource_type_t *
   weft_object_t *o = text == NULL ? NULL : weft_step_resource_find(c, type, text);
   weft_free(text);
   if (o == NULL) {
-    return WEFT_ERROR(NOT_FOUND, "Resource %s/%.*s/%s does not exist.", type->text, WEFT_STR_ARGS(name), type->name);
+    return WEFT_ERROR(NOT_FOUND, "Resource %s/%.*s/%s does not exist.", type->text, WEFT_STR_ARGS(name),
+                      type->name);
   }
   *out = o;
   return NULL;
@@ -75,8 +78,8 @@ static weft_status_t *by_name(weft_kernel_ctx_t *c, const weft_resource_type_t *
 
 weft_status_t *weft_step_resource_in(weft_kernel_ctx_t *c, int i, const weft_resource_type_t *type,
                                      weft_object_t **out) {
-  weft_tensor_t *strings = c->inputs[i].ref != NULL ? weft_variable_read(c->inputs[i].ref)
-                                                    : weft_tensor_retain(weft_in(c, i));
+  weft_tensor_t *strings =
+      c->inputs[i].ref != NULL ? weft_variable_read(c->inputs[i].ref) : weft_tensor_retain(weft_in(c, i));
   weft_status_t *s = NULL;
   if (strings != NULL && strings->dtype == WEFT_STRING && strings->count == 2) {
     s = by_name(c, type, weft_tensor_str_at(strings, 1), out);
@@ -85,7 +88,8 @@ weft_status_t *weft_step_resource_in(weft_kernel_ctx_t *c, int i, const weft_res
   }
   weft_tensor_release(strings);
   const weft_handle_t *h = NULL;
-  if (c->inputs[i].ref != NULL) return WEFT_ERROR(INVALID_ARGUMENT, "input %d is not a handle of two strings", i);
+  if (c->inputs[i].ref != NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "input %d is not a handle of two strings", i);
   WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, i, &h));
   if (!weft_str_is(h->type_name, type->name)) return weft_state_wrong_type(h, type);
   if (h->object != NULL) {

@@ -68,12 +68,14 @@ static weft_status_t *as_string_prepare(const weft_kernel_node_t *node, void **o
     return WEFT_ERROR(INVALID_ARGUMENT, "scientific and shortest format not supported for datatype %s",
                       weft_dtype_name(dtype));
   }
-  if (scientific && shortest) return WEFT_ERROR(INVALID_ARGUMENT, "Cannot select both scientific and shortest notation");
+  if (scientific && shortest)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Cannot select both scientific and shortest notation");
   if (fill.length > 1 || (fill.length == 1 && strchr(" +-0#", fill.data[0]) == NULL)) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Fill argument not supported: \"%.*s\"", WEFT_STR_ARGS(fill));
   }
   if (width > 4096 || precision > 4096) { /* a string of this many digits helps nobody */
-    return WEFT_ERROR(INVALID_ARGUMENT, "width %" PRId64 " or precision %" PRId64 " is too large", width, precision);
+    return WEFT_ERROR(INVALID_ARGUMENT, "width %" PRId64 " or precision %" PRId64 " is too large", width,
+                      precision);
   }
   as_string_state_t *st = weft_calloc(1, sizeof *st);
   weft_strbuf_t b = WEFT_STRBUF_INIT;
@@ -81,7 +83,8 @@ static weft_status_t *as_string_prepare(const weft_kernel_node_t *node, void **o
   weft_strbuf_append(&b, fill);
   if (width > -1) weft_strbuf_printf(&b, "%" PRId64, width);
   if (precision > -1) weft_strbuf_printf(&b, ".%" PRId64, precision);
-  if (b.length > 0) memcpy(st->flags, b.data, b.length + 1 < sizeof st->flags ? b.length + 1 : sizeof st->flags - 1);
+  if (b.length > 0)
+    memcpy(st->flags, b.data, b.length + 1 < sizeof st->flags ? b.length + 1 : sizeof st->flags - 1);
   weft_strbuf_deinit(&b);
   st->width = width > 0 ? (int)width : 0;
   st->is_left = weft_str_is(fill, "-");
@@ -133,8 +136,10 @@ static void put_element(const as_string_state_t *st, const weft_tensor_t *t, int
     case WEFT_STRING: put_text(st, weft_tensor_str_at(t, i), out); break;
     case WEFT_C64:
     case WEFT_C128: {
-      double re = t->dtype == WEFT_C64 ? (double)((const weft_c64_t *)d)[i].re : ((const weft_c128_t *)d)[i].re;
-      double im = t->dtype == WEFT_C64 ? (double)((const weft_c64_t *)d)[i].im : ((const weft_c128_t *)d)[i].im;
+      double re =
+          t->dtype == WEFT_C64 ? (double)((const weft_c64_t *)d)[i].re : ((const weft_c128_t *)d)[i].re;
+      double im =
+          t->dtype == WEFT_C64 ? (double)((const weft_c64_t *)d)[i].im : ((const weft_c128_t *)d)[i].im;
       weft_strbuf_putc(out, '(');
       put_double(st, re, out);
       weft_strbuf_putc(out, ',');
@@ -169,7 +174,8 @@ static weft_status_t *string_format(weft_kernel_ctx_t *c) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   int used = 0;
   while (rest.length > 0) {
-    bool is_mark = mark.length > 0 && rest.length >= mark.length && memcmp(rest.data, mark.data, mark.length) == 0;
+    bool is_mark =
+        mark.length > 0 && rest.length >= mark.length && memcmp(rest.data, mark.data, mark.length) == 0;
     size_t n = is_mark ? mark.length : 1;
     if (!is_mark) weft_strbuf_putc(&text, rest.data[0]);
     if (is_mark && used < c->node->num_inputs) weft_summarize_v2(weft_in(c, used), ends, &text);
@@ -178,8 +184,8 @@ static weft_status_t *string_format(weft_kernel_ctx_t *c) {
   }
   weft_status_t *s = NULL;
   if (used != c->node->num_inputs) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "num placeholders in template and num inputs must match: %d vs. %d", used,
-                   c->node->num_inputs);
+    s = WEFT_ERROR(INVALID_ARGUMENT, "num placeholders in template and num inputs must match: %d vs. %d",
+                   used, c->node->num_inputs);
   } else if (text.failed) {
     s = WEFT_ERROR(RESOURCE_EXHAUSTED, "building a string");
   } else {
@@ -205,10 +211,12 @@ static weft_status_t *plan_reduction(const weft_kernel_ctx_t *c, const weft_shap
     int64_t axis = weft_cpu_int_at(axes, i);
     int d = 0;
     if (!weft_cpu_wrap_axis(axis, in->rank, &d)) {
-      return WEFT_ERROR(OUT_OF_RANGE, "Invalid reduction dimension %" PRId64 " for input with %d dimension(s)", axis,
+      return WEFT_ERROR(OUT_OF_RANGE,
+                        "Invalid reduction dimension %" PRId64 " for input with %d dimension(s)", axis,
                         in->rank);
     }
-    if (out->is_reduced[d]) return WEFT_ERROR(INVALID_ARGUMENT, "Duplicate reduction dimension %" PRId64, axis);
+    if (out->is_reduced[d])
+      return WEFT_ERROR(INVALID_ARGUMENT, "Duplicate reduction dimension %" PRId64, axis);
     out->is_reduced[d] = true;
     out->dims[out->num_dims++] = d;
   }
@@ -329,8 +337,9 @@ static void add_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, con
     j->text.length = 0;
     weft_strbuf_append(&j->text, weft_tensor_str_at(j->x, at[0] + i * step[0]));
     weft_strbuf_append(&j->text, weft_tensor_str_at(j->y, at[1] + i * step[1]));
-    j->status = j->text.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining strings")
-                               : weft_tensor_set_str(j->z, out_at + i, weft_str_of(j->text.data, j->text.length));
+    j->status = j->text.failed
+                    ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining strings")
+                    : weft_tensor_set_str(j->z, out_at + i, weft_str_of(j->text.data, j->text.length));
   }
 }
 

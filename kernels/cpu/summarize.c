@@ -46,7 +46,8 @@ static void put_one(const weft_tensor_t *t, int64_t i, bool quotes, weft_strbuf_
     case WEFT_I64: weft_strbuf_printf(out, "%" PRId64, ((const int64_t *)d)[i]); break;
     case WEFT_U64: weft_strbuf_printf(out, "%" PRIu64, ((const uint64_t *)d)[i]); break;
     case WEFT_C64:
-      weft_strbuf_printf(out, "(%g,%g)", (double)((const weft_c64_t *)d)[i].re, (double)((const weft_c64_t *)d)[i].im);
+      weft_strbuf_printf(out, "(%g,%g)", (double)((const weft_c64_t *)d)[i].re,
+                         (double)((const weft_c64_t *)d)[i].im);
       break;
     case WEFT_C128:
       weft_strbuf_printf(out, "(%g,%g)", ((const weft_c128_t *)d)[i].re, ((const weft_c128_t *)d)[i].im);
@@ -142,4 +143,6 @@ static void put_dim_v2(const weft_tensor_t *t, int64_t ends, int dim, int64_t at
   weft_strbuf_putc(out, ']');
 }
 
-void weft_summarize_v2(const weft_tensor_t *t, int64_t ends, weft_strbuf_t *out) { put_dim_v2(t, ends, 0, 0, out); }
+void weft_summarize_v2(const weft_tensor_t *t, int64_t ends, weft_strbuf_t *out) {
+  put_dim_v2(t, ends, 0, 0, out);
+}

@@ -51,8 +51,8 @@ static weft_status_t *scalar_summary(weft_kernel_ctx_t *c) {
   if (!weft_shape_eq(&tags->shape, &values->shape)) {
     bool one_tag = tags->count == 1;
     return WEFT_ERROR(INVALID_ARGUMENT, "tags and values are not the same shape: %s != %s%s%.*s%s",
-                      WEFT_SHAPE_TEXT(&tags->shape), WEFT_SHAPE_TEXT(&values->shape), one_tag ? " (tag '" : "",
-                      one_tag ? (int)weft_tensor_str_at(tags, 0).length : 0,
+                      WEFT_SHAPE_TEXT(&tags->shape), WEFT_SHAPE_TEXT(&values->shape),
+                      one_tag ? " (tag '" : "", one_tag ? (int)weft_tensor_str_at(tags, 0).length : 0,
                       one_tag ? weft_tensor_str_at(tags, 0).data : "", one_tag ? "')" : "");
   }
   weft_strbuf_t b = WEFT_STRBUF_INIT;
@@ -87,14 +87,16 @@ static void put_tensor(const weft_tensor_t *t, uint32_t field, weft_strbuf_t *b)
 
 static weft_status_t *check_plain(const weft_tensor_t *t) {
   if (weft_dtype_is_plain(t->dtype) || t->dtype == WEFT_STRING) return NULL;
-  return WEFT_ERROR(UNIMPLEMENTED, "a tensor of type %s cannot be put into a summary", weft_dtype_name(t->dtype));
+  return WEFT_ERROR(UNIMPLEMENTED, "a tensor of type %s cannot be put into a summary",
+                    weft_dtype_name(t->dtype));
 }
 
 static weft_status_t *tensor_summary_v2(weft_kernel_ctx_t *c) {
   const weft_tensor_t *metadata = weft_in(c, 2);
   weft_str_t tag = WEFT_STR("");
   WEFT_RETURN_IF_ERROR(weft_summary_tag(c, "tag must be scalar", &tag));
-  if (metadata->shape.rank != 0) return WEFT_ERROR(INVALID_ARGUMENT, "serialized_summary_metadata must be scalar");
+  if (metadata->shape.rank != 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "serialized_summary_metadata must be scalar");
   WEFT_RETURN_IF_ERROR(check_plain(weft_in(c, 1)));
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   size_t mark = weft_wire_begin(&b, WEFT_SUMMARY_VALUE);

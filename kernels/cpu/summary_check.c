@@ -1,7 +1,8 @@
-/* kernels/cpu/summary_check.c - a table of the fields that can be wrong inside, and a walk over the bytes by it.
+/* kernels/cpu/summary_check.c - a table of the fields that can be wrong inside, and a walk over the bytes by
+ * it.
  *
- * Source: summary.proto, histogram.proto, tensor.proto, tensor_shape.proto, resource_handle.proto. Plain numbers and
- * byte strings cannot be wrong once the wire format is right, so they are not listed.
+ * Source: summary.proto, histogram.proto, tensor.proto, tensor_shape.proto, resource_handle.proto. Plain
+ * numbers and byte strings cannot be wrong once the wire format is right, so they are not listed.
  */
 #include "kernels/cpu/summary_check.h"
 
@@ -20,23 +21,25 @@ typedef struct field {
 static const field_t dim[] = {{2, TEXT, NULL}, {0}};
 static const field_t shape[] = {{2, MESSAGE, dim}, {0}};
 static const field_t dtype_and_shape[] = {{2, MESSAGE, shape}, {0}};
-static const field_t resource[] = {{1, TEXT, NULL}, {2, TEXT, NULL},  {3, TEXT, NULL},
-                                   {5, TEXT, NULL}, {6, MESSAGE, dtype_and_shape}, {0}};
+static const field_t resource[] = {
+    {1, TEXT, NULL}, {2, TEXT, NULL}, {3, TEXT, NULL}, {5, TEXT, NULL}, {6, MESSAGE, dtype_and_shape}, {0}};
 static const field_t tensor[14];
 static const field_t variant[] = {{1, TEXT, NULL}, {3, MESSAGE, tensor}, {0}};
-static const field_t tensor[14] = {
-    {2, MESSAGE, shape},       {5, PACKED_32, NULL},      {6, PACKED_64, NULL},      {7, PACKED_VARINT, NULL},
-    {9, PACKED_32, NULL},      {10, PACKED_VARINT, NULL}, {11, PACKED_VARINT, NULL}, {12, PACKED_64, NULL},
-    {13, PACKED_VARINT, NULL}, {14, MESSAGE, resource},   {15, MESSAGE, variant},    {16, PACKED_VARINT, NULL},
-    {17, PACKED_VARINT, NULL}, {0}};
+static const field_t tensor[14] = {{2, MESSAGE, shape},       {5, PACKED_32, NULL},
+                                   {6, PACKED_64, NULL},      {7, PACKED_VARINT, NULL},
+                                   {9, PACKED_32, NULL},      {10, PACKED_VARINT, NULL},
+                                   {11, PACKED_VARINT, NULL}, {12, PACKED_64, NULL},
+                                   {13, PACKED_VARINT, NULL}, {14, MESSAGE, resource},
+                                   {15, MESSAGE, variant},    {16, PACKED_VARINT, NULL},
+                                   {17, PACKED_VARINT, NULL}, {0}};
 static const field_t histogram[] = {{6, PACKED_64, NULL}, {7, PACKED_64, NULL}, {0}};
 static const field_t image[] = {{0}};
 static const field_t audio[] = {{5, TEXT, NULL}, {0}};
 static const field_t plugin[] = {{1, TEXT, NULL}, {0}};
 static const field_t metadata[] = {{1, MESSAGE, plugin}, {2, TEXT, NULL}, {3, TEXT, NULL}, {0}};
-static const field_t value[] = {{1, TEXT, NULL},       {4, MESSAGE, image},  {5, MESSAGE, histogram},
-                                {6, MESSAGE, audio},   {7, TEXT, NULL},      {8, MESSAGE, tensor},
-                                {9, MESSAGE, metadata}, {0}};
+static const field_t value[] = {
+    {1, TEXT, NULL}, {4, MESSAGE, image},  {5, MESSAGE, histogram}, {6, MESSAGE, audio},
+    {7, TEXT, NULL}, {8, MESSAGE, tensor}, {9, MESSAGE, metadata},  {0}};
 static const field_t summary[] = {{1, MESSAGE, value}, {0}};
 
 static bool is_packed(const weft_wire_field_t *f, uint32_t type) {

@@ -1,4 +1,5 @@
-/* kernels/cpu/summary_common.h - what the summary families share. Field numbers are those of summary.proto. */
+/* kernels/cpu/summary_common.h - what the summary families share. Field numbers are those of summary.proto.
+ */
 #ifndef WEFT_KERNELS_CPU_SUMMARY_COMMON_H_
 #define WEFT_KERNELS_CPU_SUMMARY_COMMON_H_
 
@@ -22,6 +23,7 @@ double weft_summary_number(const weft_tensor_t *t, int64_t i);
 /* Output 0: the message as a scalar string. Frees the builder, in every case. */
 WEFT_MUST_CHECK weft_status_t *weft_summary_set(weft_kernel_ctx_t *c, weft_strbuf_t *b);
 /* Input 0, a scalar; lent. Errors: INVALID_ARGUMENT `complaint`. */
-WEFT_MUST_CHECK weft_status_t *weft_summary_tag(const weft_kernel_ctx_t *c, const char *complaint, weft_str_t *out);
+WEFT_MUST_CHECK weft_status_t *weft_summary_tag(const weft_kernel_ctx_t *c, const char *complaint,
+                                                weft_str_t *out);
 
 #endif /* WEFT_KERNELS_CPU_SUMMARY_COMMON_H_ */

@@ -90,7 +90,8 @@ static weft_status_t *histogram_summary(weft_kernel_ctx_t *c) {
   weft_status_t *s = histogram_init(&h);
   for (int64_t i = 0; s == NULL && i < values->count; i++) {
     double v = weft_summary_number(values, i);
-    if (isnan(v)) s = WEFT_ERROR(INVALID_ARGUMENT, "Nan in summary histogram for: %.*s", WEFT_STR_ARGS(c->node->name));
+    if (isnan(v))
+      s = WEFT_ERROR(INVALID_ARGUMENT, "Nan in summary histogram for: %.*s", WEFT_STR_ARGS(c->node->name));
     if (isinf(v)) {
       s = WEFT_ERROR(INVALID_ARGUMENT, "Infinity in Histogram for: %.*s", WEFT_STR_ARGS(c->node->name));
     }

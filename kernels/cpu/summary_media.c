@@ -28,13 +28,15 @@ typedef struct image_state {
 static weft_status_t *image_prepare(const weft_kernel_node_t *node, void **out_state) {
   const weft_attr_t *a = weft_knode_attr(node, "bad_color");
   const weft_tensor_t *color = a != NULL && a->kind == WEFT_ATTR_TENSOR ? a->tensor : NULL;
-  if (weft_knode_int(node, "max_images") > INT32_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "max_images must be < 2^31");
+  if (weft_knode_int(node, "max_images") > INT32_MAX)
+    return WEFT_ERROR(INVALID_ARGUMENT, "max_images must be < 2^31");
   if (color == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "bad_color is missing");
   if (color->dtype != WEFT_U8) {
     return WEFT_ERROR(INVALID_ARGUMENT, "bad_color must be uint8, got %s", weft_dtype_name(color->dtype));
   }
   if (color->shape.rank != 1) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "bad_color must be a vector, got shape %s", WEFT_SHAPE_TEXT(&color->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "bad_color must be a vector, got shape %s",
+                      WEFT_SHAPE_TEXT(&color->shape));
   }
   image_state_t *st = weft_calloc(1, sizeof *st);
   if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
@@ -57,9 +59,10 @@ static bool is_finite_pixel(const weft_tensor_t *t, int64_t at, int depth) {
 /* As TensorFlow's cast does; what does not fit is 0. */
 static uint8_t to_byte(double v) { return v > -1 && v < 256 ? (uint8_t)(int)v : 0; }
 
-/* One image of float values to bytes: brought into [0, 255], or around 128 if some are negative. Extremes and scale
- * are float whatever the type; the rest is in the type itself, rounded after each step. */
-static void normalize(const weft_tensor_t *t, int64_t at, int64_t pixels, int depth, const uint8_t *bad, uint8_t *out) {
+/* One image of float values to bytes: brought into [0, 255], or around 128 if some are negative. Extremes and
+ * scale are float whatever the type; the rest is in the type itself, rounded after each step. */
+static void normalize(const weft_tensor_t *t, int64_t at, int64_t pixels, int depth, const uint8_t *bad,
+                      uint8_t *out) {
   float low = INFINITY, high = -INFINITY;
   for (int64_t p = 0; p < pixels; p++) {
     if (!is_finite_pixel(t, at + p * depth, depth)) continue;
@@ -70,7 +73,8 @@ static void normalize(const weft_tensor_t *t, int64_t at, int64_t pixels, int de
     }
   }
   float size = low < 0 ? fmaxf(fabsf(low), fabsf(high)) : high;
-  float scale = round_to(t->dtype, size < 1e-6f ? 0 : (low < 0 ? 127.0f : 255.0f) / size), offset = low < 0 ? 128 : 0;
+  float scale = round_to(t->dtype, size < 1e-6f ? 0 : (low < 0 ? 127.0f : 255.0f) / size),
+        offset = low < 0 ? 128 : 0;
   for (int64_t p = 0; p < pixels; p++) {
     int64_t first = at + p * depth;
     if (!is_finite_pixel(t, first, depth)) {
@@ -79,15 +83,16 @@ static void normalize(const weft_tensor_t *t, int64_t at, int64_t pixels, int de
     }
     for (int d = 0; d < depth; d++) {
       double v = weft_summary_number(t, first + d);
-      out[p * depth + d] = t->dtype == WEFT_F64
-                               ? to_byte(v * (double)scale + (double)offset)
-                               : to_byte((double)round_to(t->dtype, round_to(t->dtype, (float)v * scale) + offset));
+      out[p * depth + d] =
+          t->dtype == WEFT_F64
+              ? to_byte(v * (double)scale + (double)offset)
+              : to_byte((double)round_to(t->dtype, round_to(t->dtype, (float)v * scale) + offset));
     }
   }
 }
 
-static weft_status_t *put_image(weft_strbuf_t *b, weft_str_t tag, int64_t index, bool is_only, const uint8_t *pixels,
-                                int64_t height, int64_t width, int depth) {
+static weft_status_t *put_image(weft_strbuf_t *b, weft_str_t tag, int64_t index, bool is_only,
+                                const uint8_t *pixels, int64_t height, int64_t width, int depth) {
   weft_strbuf_t png = WEFT_STRBUF_INIT, name = WEFT_STRBUF_INIT;
   weft_status_t *s = weft_png_encode(pixels, height, width, depth, &png);
   weft_strbuf_printf(&name, "%.*s/image", WEFT_STR_ARGS(tag));
@@ -122,13 +127,14 @@ static weft_status_t *check_image(const weft_tensor_t *t, const weft_tensor_t *b
   }
   if (d[1] == 0 || d[2] == 0) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "input tensor must have non-zero dims. Found: [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "].",
+                      "input tensor must have non-zero dims. Found: [%" PRId64 ", %" PRId64 ", %" PRId64
+                      ", %" PRId64 "].",
                       d[0], d[1], d[2], d[3]);
   }
   if (t->dtype != WEFT_U8 && bad_color->count < depth) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "expected depth <= bad_color.size, got depth = %" PRId64 ", bad_color.size = %" PRId64, depth,
-                      bad_color->count);
+                      "expected depth <= bad_color.size, got depth = %" PRId64 ", bad_color.size = %" PRId64,
+                      depth, bad_color->count);
   }
   return NULL;
 }
@@ -237,7 +243,8 @@ static weft_status_t *audio_prepare(const weft_kernel_node_t *node, void **out_s
   int64_t max = weft_knode_int(node, "max_outputs");
   *out_state = NULL;
   if (max <= INT32_MAX) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Attr max_outputs has value %" PRId64 " out of range for an int32", max);
+  return WEFT_ERROR(INVALID_ARGUMENT, "Attr max_outputs has value %" PRId64 " out of range for an int32",
+                    max);
 }
 
 static weft_status_t *audio_summary(weft_kernel_ctx_t *c) {
@@ -260,7 +267,8 @@ static weft_status_t *audio_summary(weft_kernel_ctx_t *c) {
   for (int64_t i = 0; s == NULL && i < n; i++) {
     wav.length = 0;
     s = wav_encode((const float *)t->data + i * frames * channels, frames, channels, whole, &wav);
-    if (s == NULL) s = put_audio(&b, tag, i, max == 1, rate, frames, channels, weft_str_of(wav.data, wav.length));
+    if (s == NULL)
+      s = put_audio(&b, tag, i, max == 1, rate, frames, channels, weft_str_of(wav.data, wav.length));
   }
   weft_strbuf_deinit(&wav);
   if (s == NULL) return weft_summary_set(c, &b);

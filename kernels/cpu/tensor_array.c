@@ -106,7 +106,8 @@ static weft_status_t *in_array(weft_kernel_ctx_t *c, array_t **out) {
 }
 
 static weft_status_t *check_open_locked(const array_t *a) {
-  return a->is_closed ? WEFT_ERROR(INVALID_ARGUMENT, "TensorArray %s has already been closed.", a->name) : NULL;
+  return a->is_closed ? WEFT_ERROR(INVALID_ARGUMENT, "TensorArray %s has already been closed.", a->name)
+                      : NULL;
 }
 
 /* ---- one cell ---- */
@@ -114,7 +115,8 @@ static weft_status_t *check_open_locked(const array_t *a) {
 static weft_status_t *grow_locked(array_t *a, int64_t size) WEFT_REQUIRES(a->mu) {
   if (size <= a->size) return NULL;
   cell_t *more = weft_realloc(a->cells, (size_t)size, sizeof *more);
-  if (more == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "growing TensorArray %s to %" PRId64, a->name, size);
+  if (more == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "growing TensorArray %s to %" PRId64, a->name, size);
   memset(more + a->size, 0, (size_t)(size - a->size) * sizeof *more);
   a->cells = more;
   a->size = size;
@@ -122,8 +124,8 @@ static weft_status_t *grow_locked(array_t *a, int64_t size) WEFT_REQUIRES(a->mu)
 }
 
 static weft_status_t *cannot(const array_t *a, const char *verb, int64_t i, const char *why) {
-  return WEFT_ERROR(INVALID_ARGUMENT, "TensorArray %s: Could not %s TensorArray index %" PRId64 " because %s", a->name,
-                    verb, i, why);
+  return WEFT_ERROR(INVALID_ARGUMENT, "TensorArray %s: Could not %s TensorArray index %" PRId64 " because %s",
+                    a->name, verb, i, why);
 }
 
 static weft_status_t *aggregate_locked(array_t *a, cell_t *cell, int64_t i, weft_tensor_t *value)
@@ -156,11 +158,12 @@ static weft_status_t *write_locked(array_t *a, int64_t i, weft_tensor_t *value) 
   }
   WEFT_RETURN_IF_ERROR(grow_locked(a, i + 1));
   if (!weft_shape_compatible(&a->element_shape, &value->shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "TensorArray %s: Could not write to TensorArray index %" PRId64
-                      " because the value shape is %s which is incompatible with the TensorArray's inferred element "
-                      "shape: %s (consider setting infer_shape=False).",
-                      a->name, i, WEFT_SHAPE_TEXT(&value->shape), WEFT_SHAPE_TEXT(&a->element_shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "TensorArray %s: Could not write to TensorArray index %" PRId64
+        " because the value shape is %s which is incompatible with the TensorArray's inferred element "
+        "shape: %s (consider setting infer_shape=False).",
+        a->name, i, WEFT_SHAPE_TEXT(&value->shape), WEFT_SHAPE_TEXT(&a->element_shape));
   }
   cell_t *cell = &a->cells[i];
   if (cell->is_read) return cannot(a, "write to", i, "it has already been read.");
@@ -177,16 +180,18 @@ static weft_status_t *write_locked(array_t *a, int64_t i, weft_tensor_t *value) 
 static weft_status_t *fill_zeros_locked(array_t *a, cell_t *cell, int64_t i) WEFT_REQUIRES(a->mu) {
   weft_shape_t shape = cell->has_shape ? cell->shape : a->element_shape;
   if (!weft_shape_is_known(&shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "TensorArray %s: Could not read from TensorArray index %" PRId64
-                      ".  Furthermore, the element shape is not fully defined: %s.  It is possible you are working "
-                      "with a resizeable TensorArray and stop_gradients is not allowing the gradients to be written.  "
-                      "If you set the full element_shape property on the forward TensorArray, the proper all-zeros "
-                      "tensor will be returned instead of incurring this error.",
-                      a->name, i, WEFT_SHAPE_TEXT(&shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "TensorArray %s: Could not read from TensorArray index %" PRId64
+        ".  Furthermore, the element shape is not fully defined: %s.  It is possible you are working "
+        "with a resizeable TensorArray and stop_gradients is not allowing the gradients to be written.  "
+        "If you set the full element_shape property on the forward TensorArray, the proper all-zeros "
+        "tensor will be returned instead of incurring this error.",
+        a->name, i, WEFT_SHAPE_TEXT(&shape));
   }
   WEFT_RETURN_IF_ERROR(weft_tensor_new(a->dtype, &shape, NULL, &cell->value));
-  if (weft_dtype_is_plain(a->dtype) && cell->value->bytes > 0) memset(cell->value->data, 0, cell->value->bytes);
+  if (weft_dtype_is_plain(a->dtype) && cell->value->bytes > 0)
+    memset(cell->value->data, 0, cell->value->bytes);
   cell->is_written = cell->has_shape = true;
   cell->shape = shape;
   return NULL;
@@ -195,15 +200,17 @@ static weft_status_t *fill_zeros_locked(array_t *a, cell_t *cell, int64_t i) WEF
 static weft_status_t *read_locked(array_t *a, int64_t i, weft_tensor_t **out) WEFT_REQUIRES(a->mu) {
   WEFT_RETURN_IF_ERROR(check_open_locked(a));
   if (i < 0 || i >= a->size) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Tried to read from index %" PRId64 " but array size is: %" PRId64, i, a->size);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Tried to read from index %" PRId64 " but array size is: %" PRId64, i,
+                      a->size);
   }
   cell_t *cell = &a->cells[i];
   if (cell->is_cleared) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "TensorArray %s: Could not read index %" PRId64
-                      " twice because it was cleared after a previous read (perhaps try setting clear_after_read = "
-                      "false?).",
-                      a->name, i);
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "TensorArray %s: Could not read index %" PRId64
+        " twice because it was cleared after a previous read (perhaps try setting clear_after_read = "
+        "false?).",
+        a->name, i);
   }
   if (!cell->is_written) WEFT_RETURN_IF_ERROR(fill_zeros_locked(a, cell, i));
   *out = cell->value;
@@ -221,8 +228,8 @@ static weft_status_t *read_locked(array_t *a, int64_t i, weft_tensor_t **out) WE
 
 static weft_status_t *check_dtype(const array_t *a, weft_dtype_t dtype, const char *what) {
   if (a->dtype == dtype) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "TensorArray dtype is %s but Op %s dtype %s.", weft_dtype_name(a->dtype), what,
-                    weft_dtype_name(dtype));
+  return WEFT_ERROR(INVALID_ARGUMENT, "TensorArray dtype is %s but Op %s dtype %s.",
+                    weft_dtype_name(a->dtype), what, weft_dtype_name(dtype));
 }
 
 static weft_status_t *scalar_index(const weft_kernel_ctx_t *c, int i, int64_t *out) {
@@ -235,7 +242,9 @@ static weft_status_t *scalar_index(const weft_kernel_ctx_t *c, int i, int64_t *o
   return NULL;
 }
 
-static void pass_flow(weft_kernel_ctx_t *c, int input) { weft_out_set(c, 0, weft_tensor_retain(weft_in(c, input))); }
+static void pass_flow(weft_kernel_ctx_t *c, int input) {
+  weft_out_set(c, 0, weft_tensor_retain(weft_in(c, input)));
+}
 
 static weft_status_t *array_write(weft_kernel_ctx_t *c) {
   array_t *a = NULL;
@@ -312,17 +321,20 @@ static weft_status_t *stack_up(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_te
   for (int64_t i = 1; i < n; i++) {
     if (weft_shape_eq(&t[0]->shape, &t[i]->shape)) continue;
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "TensorArray has inconsistent shapes.  Index 0 has shape: %s but index %" PRId64 " has shape: %s",
+                      "TensorArray has inconsistent shapes.  Index 0 has shape: %s but index %" PRId64
+                      " has shape: %s",
                       WEFT_SHAPE_TEXT(&t[0]->shape), i, WEFT_SHAPE_TEXT(&t[i]->shape));
   }
   if (n > 0) element = t[0]->shape;
   if (!weft_shape_is_known(&element)) {
-    return WEFT_ERROR(UNIMPLEMENTED,
-                      "TensorArray has size zero, but element shape %s is not fully defined. Currently only static "
-                      "shapes are supported when packing zero-size TensorArrays.",
-                      WEFT_SHAPE_TEXT(&element));
+    return WEFT_ERROR(
+        UNIMPLEMENTED,
+        "TensorArray has size zero, but element shape %s is not fully defined. Currently only static "
+        "shapes are supported when packing zero-size TensorArrays.",
+        WEFT_SHAPE_TEXT(&element));
   }
-  if (element.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "the elements have too many dimensions");
+  if (element.rank == WEFT_MAX_DIMS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "the elements have too many dimensions");
   memmove(element.dims + 1, element.dims, (size_t)element.rank * sizeof element.dims[0]);
   element.dims[0] = n;
   element.rank++;
@@ -361,8 +373,8 @@ static weft_status_t *array_gather(weft_kernel_ctx_t *c) {
   return s;
 }
 
-static weft_status_t *string_together(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_tensor_t *const *t, int64_t n,
-                                      weft_shape_t rest) {
+static weft_status_t *string_together(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_tensor_t *const *t,
+                                      int64_t n, weft_shape_t rest) {
   weft_tensor_t *out = NULL, *lengths = NULL;
   weft_shape_t shape = {0}, vector = weft_shape_vector(n);
   int64_t rows = 0;
@@ -378,17 +390,19 @@ static weft_status_t *string_together(weft_kernel_ctx_t *c, weft_dtype_t dtype, 
     if (i == 0) shape = s;
     s.dims[0] = shape.dims[0];
     if (weft_shape_eq(&shape, &s)) continue;
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) shape: %s but index "
-                      "%" PRId64 " has (excepting dimension 0) shape: %s",
-                      WEFT_SHAPE_TEXT(&t[0]->shape), i, WEFT_SHAPE_TEXT(&t[i]->shape));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) shape: %s but index "
+        "%" PRId64 " has (excepting dimension 0) shape: %s",
+        WEFT_SHAPE_TEXT(&t[0]->shape), i, WEFT_SHAPE_TEXT(&t[i]->shape));
   }
   if (n == 0) {
     if (!weft_shape_is_known(&rest) || rest.rank >= WEFT_MAX_DIMS) {
-      return WEFT_ERROR(UNIMPLEMENTED,
-                        "TensorArray has size zero, but element_shape_except0 %s is not fully defined. Currently only "
-                        "static shapes are supported when concatenating zero-size TensorArrays.",
-                        WEFT_SHAPE_TEXT(&rest));
+      return WEFT_ERROR(
+          UNIMPLEMENTED,
+          "TensorArray has size zero, but element_shape_except0 %s is not fully defined. Currently only "
+          "static shapes are supported when concatenating zero-size TensorArrays.",
+          WEFT_SHAPE_TEXT(&rest));
     }
     shape = rest;
     memmove(shape.dims + 1, shape.dims, (size_t)shape.rank * sizeof shape.dims[0]);
@@ -440,8 +454,8 @@ static weft_status_t *part_of(const weft_tensor_t *value, int64_t begin, int64_t
   return s;
 }
 
-static weft_status_t *write_part(array_t *a, int64_t i, const weft_tensor_t *value, int64_t begin, int64_t rows,
-                                 bool drop_first) {
+static weft_status_t *write_part(array_t *a, int64_t i, const weft_tensor_t *value, int64_t begin,
+                                 int64_t rows, bool drop_first) {
   weft_tensor_t *part = NULL;
   WEFT_RETURN_IF_ERROR(part_of(value, begin, rows, drop_first, &part));
   weft_mutex_lock(&a->mu);
@@ -458,11 +472,12 @@ static weft_status_t *scatter(array_t *a, const weft_tensor_t *indices, const we
     return WEFT_ERROR(INVALID_ARGUMENT, "Expected indices to be a vector, but received shape: %s",
                       WEFT_SHAPE_TEXT(&indices->shape));
   }
-  if (value->shape.rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "Input value for unpack must be at least a vector.");
+  if (value->shape.rank < 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input value for unpack must be at least a vector.");
   if (indices->count != value->shape.dims[0]) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Expected len(indices) == values.shape[0], but saw: %" PRId64 " vs. %" PRId64, indices->count,
-                      value->shape.dims[0]);
+                      "Expected len(indices) == values.shape[0], but saw: %" PRId64 " vs. %" PRId64,
+                      indices->count, value->shape.dims[0]);
   }
   for (int64_t i = 0; i < indices->count; i++) max = at[i] > max ? at[i] : max;
   weft_mutex_lock(&a->mu);
@@ -470,7 +485,8 @@ static weft_status_t *scatter(array_t *a, const weft_tensor_t *indices, const we
   bool is_dynamic = a->is_dynamic;
   weft_mutex_unlock(&a->mu);
   if (!is_dynamic && max >= size) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Max scatter index must be < array size (%" PRId64 " vs. %" PRId64 ")", max, size);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Max scatter index must be < array size (%" PRId64 " vs. %" PRId64 ")", max, size);
   }
   for (int64_t i = 0; i < indices->count; i++) WEFT_RETURN_IF_ERROR(write_part(a, at[i], value, i, 1, true));
   return NULL;
@@ -489,8 +505,8 @@ static weft_status_t *split(array_t *a, const weft_tensor_t *lengths, const weft
   }
   for (int64_t i = 0; i < lengths->count; i++) {
     if (length[i] < 0 || __builtin_add_overflow(sum, length[i], &sum)) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "lengths must not be negative, but lengths[%" PRId64 "] is %" PRId64, i,
-                        length[i]);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "lengths must not be negative, but lengths[%" PRId64 "] is %" PRId64, i, length[i]);
     }
   }
   if (sum != value->shape.dims[0]) {
@@ -579,7 +595,8 @@ static weft_status_t *make_gradient(array_t *forward, char *name, const weft_sha
   return s;
 }
 
-static weft_status_t *find_or_make_gradient(weft_kernel_ctx_t *c, array_t *forward, const weft_shape_t *front) {
+static weft_status_t *find_or_make_gradient(weft_kernel_ctx_t *c, array_t *forward,
+                                            const weft_shape_t *front) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   char *name = NULL;
   size_t length = 0;
@@ -600,7 +617,8 @@ static weft_status_t *find_or_make_gradient(weft_kernel_ctx_t *c, array_t *forwa
   } else {
     weft_free(name);
   }
-  if (s == NULL && found != NULL) s = weft_step_resource_handle(c, &array_type, ((array_t *)found)->name, found);
+  if (s == NULL && found != NULL)
+    s = weft_step_resource_handle(c, &array_type, ((array_t *)found)->name, found);
   weft_object_release(found);
   if (g != NULL) weft_object_release(&g->object);
   return s;
@@ -621,7 +639,8 @@ static weft_status_t *array_grad(weft_kernel_ctx_t *c) {
   return s != NULL ? s : set_flow(c, 1);
 }
 
-#define TYPED(name, attr, fn) {.op = name, .type_attr = attr, .types = WEFT_SET_ALL, .compute = fn}
+#define TYPED(name, attr, fn) \
+  { .op = name, .type_attr = attr, .types = WEFT_SET_ALL, .compute = fn }
 
 const weft_kernel_t weft_cpu_tensor_array_kernels[] = {
     {.op = "TensorArrayCloseV3", .compute = array_close},

@@ -22,8 +22,8 @@ static weft_status_t *no_memory(int64_t n) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "a tensor list of %" PRId64 " elements", n);
 }
 
-weft_status_t *weft_tensor_list_create(weft_dtype_t dtype, const weft_shape_t *element_shape, int64_t max_elements,
-                                       int64_t count, weft_tensor_list_t **out) {
+weft_status_t *weft_tensor_list_create(weft_dtype_t dtype, const weft_shape_t *element_shape,
+                                       int64_t max_elements, int64_t count, weft_tensor_list_t **out) {
   weft_tensor_list_t *l = weft_calloc(1, sizeof *l);
   weft_tensor_t **items = weft_calloc((size_t)count + 1, sizeof *items);
   if (l == NULL || items == NULL) {
@@ -47,7 +47,8 @@ weft_status_t *weft_tensor_list_of(const weft_tensor_t *t, const weft_tensor_lis
   const weft_variant_t *v =
       t->dtype == WEFT_VARIANT && t->count > 0 ? ((weft_variant_t *const *)t->data)[0] : NULL;
   if (v == NULL || v->type != &weft_tensor_list_type) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Input handle is not a list. Saw: '%s'", v == NULL ? "nothing" : v->type->name);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input handle is not a list. Saw: '%s'",
+                      v == NULL ? "nothing" : v->type->name);
   }
   *out = (const weft_tensor_list_t *)v;
   return NULL;
@@ -108,8 +109,8 @@ static weft_status_t *take_list(weft_kernel_ctx_t *c, int i, weft_tensor_list_t 
 static weft_status_t *check_dtype(const weft_kernel_ctx_t *c, const weft_tensor_list_t *l) {
   weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(c->node, "element_dtype");
   if (l->dtype == dtype) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Invalid data types; op elements %s but list elements %s", weft_dtype_name(dtype),
-                    weft_dtype_name(l->dtype));
+  return WEFT_ERROR(INVALID_ARGUMENT, "Invalid data types; op elements %s but list elements %s",
+                    weft_dtype_name(dtype), weft_dtype_name(l->dtype));
 }
 
 static weft_status_t *in_list(const weft_kernel_ctx_t *c, int i, const weft_tensor_list_t **out) {
@@ -130,7 +131,8 @@ static weft_status_t *shape_from(const weft_tensor_t *t, weft_shape_t *out) {
   WEFT_RETURN_IF_ERROR(weft_read_ints(t, "element_shape", WEFT_MAX_DIMS, dims, &n));
   if (t->shape.rank == 0) {
     if (dims[0] != -1) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "The only valid scalar shape tensor is the fully unknown shape specified as -1.");
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "The only valid scalar shape tensor is the fully unknown shape specified as -1.");
     }
     *out = WEFT_UNKNOWN_SHAPE;
     return NULL;
@@ -152,8 +154,8 @@ static weft_status_t *int_scalar(const weft_kernel_ctx_t *c, int i, const char *
 /* What both say of a shape. */
 static weft_status_t *merge(const weft_shape_t *a, const weft_shape_t *b, weft_shape_t *out) {
   if (!weft_shape_compatible(a, b)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "PartialTensorShape: Incompatible shapes during merge: %s vs. %s", WEFT_SHAPE_TEXT(a),
-                      WEFT_SHAPE_TEXT(b));
+    return WEFT_ERROR(INVALID_ARGUMENT, "PartialTensorShape: Incompatible shapes during merge: %s vs. %s",
+                      WEFT_SHAPE_TEXT(a), WEFT_SHAPE_TEXT(b));
   }
   *out = a->rank < 0 ? *b : *a;
   for (int d = 0; a->rank >= 0 && b->rank >= 0 && d < a->rank; d++) {
@@ -163,7 +165,8 @@ static weft_status_t *merge(const weft_shape_t *a, const weft_shape_t *b, weft_s
 }
 
 /* Element shape from the op's input, the list, and the elements that are there. */
-static weft_status_t *element_shape(const weft_tensor_list_t *l, const weft_tensor_t *given, weft_shape_t *out) {
+static weft_status_t *element_shape(const weft_tensor_list_t *l, const weft_tensor_t *given,
+                                    weft_shape_t *out) {
   weft_shape_t shape;
   WEFT_RETURN_IF_ERROR(shape_from(given, &shape));
   WEFT_RETURN_IF_ERROR(merge(&l->element_shape, &shape, &shape));
@@ -221,12 +224,12 @@ static weft_status_t *check_item(const weft_tensor_list_t *l, const weft_tensor_
 }
 
 static weft_status_t *push(weft_tensor_list_t *l, weft_tensor_t *t) {
-  WEFT_RETURN_IF_ERROR(check_item(
-      l, t, "Tried to append a tensor with incompatible shape to a list. Op element shape"));
+  WEFT_RETURN_IF_ERROR(
+      check_item(l, t, "Tried to append a tensor with incompatible shape to a list. Op element shape"));
   if (l->max_elements >= 0 && l->count >= l->max_elements) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Tried to push item into a full list list size: %" PRId64 " max_num_elements: %" PRId64, l->count,
-                      l->max_elements);
+                      "Tried to push item into a full list list size: %" PRId64 " max_num_elements: %" PRId64,
+                      l->count, l->max_elements);
   }
   WEFT_RETURN_IF_ERROR(resize(l, l->count + 1));
   l->items[l->count - 1] = weft_tensor_retain(t);
@@ -253,7 +256,8 @@ static weft_status_t *item_or_zeros(const weft_tensor_list_t *l, int64_t i, cons
   WEFT_RETURN_IF_ERROR(element_shape(l, given, &shape));
   if (!weft_shape_is_known(&shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Trying to read an uninitialized tensor but element_shape is not fully defined: %s and no list element "
+                      "Trying to read an uninitialized tensor but element_shape is not fully defined: %s and "
+                      "no list element "
                       "is set.",
                       WEFT_SHAPE_TEXT(&shape));
   }
@@ -282,7 +286,8 @@ static weft_status_t *list_get(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
   WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "index", &i));
   if (i < 0 || i >= l->count) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Trying to access element %" PRId64 " in a list with %" PRId64 " elements.", i,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Trying to access element %" PRId64 " in a list with %" PRId64 " elements.", i,
                       l->count);
   }
   return item_or_zeros(l, i, weft_in(c, 2), &c->outputs[0].tensor);
@@ -291,11 +296,12 @@ static weft_status_t *list_get(weft_kernel_ctx_t *c) {
 static weft_status_t *put(weft_tensor_list_t *l, int64_t i, weft_tensor_t *t, bool may_grow) {
   if (i >= l->count && i >= 0 && may_grow) WEFT_RETURN_IF_ERROR(resize(l, i + 1));
   if (i < 0 || i >= l->count) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Trying to modify element %" PRId64 " in a list with %" PRId64 " elements.", i,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Trying to modify element %" PRId64 " in a list with %" PRId64 " elements.", i,
                       l->count);
   }
-  WEFT_RETURN_IF_ERROR(check_item(
-      l, t, "Tried to set a tensor with incompatible shape at a list index. Item element shape"));
+  WEFT_RETURN_IF_ERROR(
+      check_item(l, t, "Tried to set a tensor with incompatible shape at a list index. Item element shape"));
   weft_tensor_release(l->items[i]);
   l->items[i] = weft_tensor_retain(t);
   return NULL;
@@ -368,8 +374,8 @@ static weft_status_t *list_concat_lists(weft_kernel_ctx_t *c) {
 /* ---- many elements to one tensor ---- */
 
 /* Elements (all, or at `indices`) under a new first dimension. */
-static weft_status_t *stack_items(weft_kernel_ctx_t *c, const weft_tensor_list_t *l, const int32_t *indices, int64_t n,
-                                  const weft_tensor_t *given) {
+static weft_status_t *stack_items(weft_kernel_ctx_t *c, const weft_tensor_list_t *l, const int32_t *indices,
+                                  int64_t n, const weft_tensor_t *given) {
   weft_shape_t element, shape;
   weft_tensor_t *out = NULL;
   WEFT_RETURN_IF_ERROR(element_shape(l, given, &element));
@@ -379,12 +385,14 @@ static weft_status_t *stack_items(weft_kernel_ctx_t *c, const weft_tensor_list_t
                         "Tried to stack elements of an empty list with non-fully-defined element_shape: %s",
                         WEFT_SHAPE_TEXT(&element));
     }
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
-                      "element_shape: %s",
-                      WEFT_SHAPE_TEXT(&element));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
+        "element_shape: %s",
+        WEFT_SHAPE_TEXT(&element));
   }
-  if (element.rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "the elements have too many dimensions");
+  if (element.rank == WEFT_MAX_DIMS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "the elements have too many dimensions");
   shape = element;
   memmove(shape.dims + 1, shape.dims, (size_t)shape.rank * sizeof shape.dims[0]);
   shape.dims[0] = n;
@@ -395,8 +403,9 @@ static weft_status_t *stack_items(weft_kernel_ctx_t *c, const weft_tensor_list_t
   for (int64_t i = 0; i < n; i++) {
     int64_t at = indices == NULL ? i : indices[i];
     if (at < 0 || at >= l->count) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Trying to gather element %" PRId64 " in a list with %" PRId64 " elements.",
-                        at, l->count);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Trying to gather element %" PRId64 " in a list with %" PRId64 " elements.", at,
+                        l->count);
     }
     const weft_tensor_t *t = l->items[at];
     if (t == NULL) continue;
@@ -415,7 +424,8 @@ static weft_status_t *list_stack(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
   if (wanted >= 0 && wanted != l->count) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "Operation expected a list with %" PRId64 " elements but got a list with %" PRId64 " elements.",
+                      "Operation expected a list with %" PRId64 " elements but got a list with %" PRId64
+                      " elements.",
                       wanted, l->count);
   }
   return stack_items(c, l, NULL, l->count, weft_in(c, 1));
@@ -436,7 +446,8 @@ static weft_status_t *concat_items(weft_kernel_ctx_t *c, const weft_tensor_list_
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 1, WEFT_I64, &vector, &lengths));
   WEFT_RETURN_IF_ERROR(merge(&l->element_shape, &element, &element));
   if (element.rank == 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Concat requires elements to be at least vectors, found scalars instead.");
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Concat requires elements to be at least vectors, found scalars instead.");
   }
   if (element.rank > 0) element.dims[0] = WEFT_UNKNOWN_DIM;
   for (int64_t i = 0; i < l->count; i++) {
@@ -444,22 +455,27 @@ static weft_status_t *concat_items(weft_kernel_ctx_t *c, const weft_tensor_list_
     if (l->items[i] != NULL) {
       weft_shape_t s = l->items[i]->shape;
       if (s.rank < 1) {
-        return WEFT_ERROR(INVALID_ARGUMENT, "Concat saw a scalar shape at index %" PRId64 " but requires at least vectors.", i);
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "Concat saw a scalar shape at index %" PRId64 " but requires at least vectors.", i);
       }
       n = s.dims[0];
       s.dims[0] = WEFT_UNKNOWN_DIM;
       WEFT_RETURN_IF_ERROR(merge(&element, &s, &element));
     }
-    if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "List contains uninitialized tensor at index %" PRId64 " but leading_dims has only %" PRId64, i, n);
+    if (n < 0)
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "List contains uninitialized tensor at index %" PRId64 " but leading_dims has only %" PRId64, i, n);
     ((int64_t *)lengths->data)[i] = n;
     rows += n;
   }
   if (element.rank > 0) element.dims[0] = rows;
   if (!weft_shape_is_known(&element)) {
-    return WEFT_ERROR(INVALID_ARGUMENT,
-                      "All except the first dimension must be fully defined when concating an empty tensor list. "
-                      "element_shape: %s",
-                      WEFT_SHAPE_TEXT(&element));
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "All except the first dimension must be fully defined when concating an empty tensor list. "
+        "element_shape: %s",
+        WEFT_SHAPE_TEXT(&element));
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, l->dtype, &element, &out));
   if (weft_dtype_is_plain(l->dtype) && out->bytes > 0) memset(out->data, 0, out->bytes);
@@ -475,7 +491,8 @@ static weft_status_t *list_concat(weft_kernel_ctx_t *c) {
   const weft_tensor_list_t *l = NULL;
   const weft_attr_t *shape = weft_knode_attr(c->node, "element_shape");
   WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
-  return concat_items(c, l, shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape, NULL);
+  return concat_items(
+      c, l, shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape, NULL);
 }
 
 static weft_status_t *list_concat_v2(weft_kernel_ctx_t *c) {
@@ -488,7 +505,8 @@ static weft_status_t *list_concat_v2(weft_kernel_ctx_t *c) {
 
 /* ---- one tensor to many elements ---- */
 
-/* Rows [begin, begin+rows) of `t` as a tensor of its own; `drop_first`: one row without its first dimension. */
+/* Rows [begin, begin+rows) of `t` as a tensor of its own; `drop_first`: one row without its first dimension.
+ */
 static weft_status_t *part_of(const weft_tensor_t *t, int64_t begin, int64_t rows, bool drop_first,
                               weft_tensor_t **out) {
   weft_shape_t shape = t->shape;
@@ -506,8 +524,8 @@ static weft_status_t *part_of(const weft_tensor_t *t, int64_t begin, int64_t row
   return s;
 }
 
-static weft_status_t *put_part(weft_tensor_list_t *l, int64_t i, const weft_tensor_t *t, int64_t begin, int64_t rows,
-                               bool drop_first) {
+static weft_status_t *put_part(weft_tensor_list_t *l, int64_t i, const weft_tensor_t *t, int64_t begin,
+                               int64_t rows, bool drop_first) {
   weft_tensor_t *part = NULL;
   WEFT_RETURN_IF_ERROR(part_of(t, begin, rows, drop_first, &part));
   weft_status_t *s = put(l, i, part, true);
@@ -517,7 +535,8 @@ static weft_status_t *put_part(weft_tensor_list_t *l, int64_t i, const weft_tens
 
 static weft_status_t *need_vector(const weft_tensor_t *t) {
   if (t->shape.rank >= 1) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Tensor must be at least a vector, but saw shape: %s", WEFT_SHAPE_TEXT(&t->shape));
+  return WEFT_ERROR(INVALID_ARGUMENT, "Tensor must be at least a vector, but saw shape: %s",
+                    WEFT_SHAPE_TEXT(&t->shape));
 }
 
 static weft_status_t *finish_list(weft_kernel_ctx_t *c, weft_tensor_list_t *l, weft_status_t *s) {
@@ -539,9 +558,11 @@ static weft_status_t *list_from_tensor(weft_kernel_ctx_t *c) {
 }
 
 /* Puts row i of input 0 (or `values`) at indices[i]. */
-static weft_status_t *scatter_rows(weft_tensor_list_t *l, const weft_tensor_t *t, const weft_tensor_t *indices) {
+static weft_status_t *scatter_rows(weft_tensor_list_t *l, const weft_tensor_t *t,
+                                   const weft_tensor_t *indices) {
   if (indices->shape.rank != 1 || indices->count != t->shape.dims[0]) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid number of rows in input tensor. Expected: %" PRId64 " Actual: %" PRId64,
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Invalid number of rows in input tensor. Expected: %" PRId64 " Actual: %" PRId64,
                       indices->count, t->shape.dims[0]);
   }
   for (int64_t i = 0; i < indices->count; i++) {
@@ -560,7 +581,8 @@ static weft_status_t *list_scatter(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(need_vector(t));
   WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 2), &shape));
   if (c->node->num_inputs > 3) WEFT_RETURN_IF_ERROR(int_scalar(c, 3, "num_elements", &n));
-  if (n < -1) return WEFT_ERROR(INVALID_ARGUMENT, "TensorListScatter expects num_elements >= -1, found: %" PRId64, n);
+  if (n < -1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "TensorListScatter expects num_elements >= -1, found: %" PRId64, n);
   WEFT_RETURN_IF_ERROR(weft_tensor_list_create(t->dtype, &shape, -1, n < 0 ? 0 : n, &l));
   return finish_list(c, l, scatter_rows(l, t, weft_in(c, 1)));
 }
@@ -573,20 +595,23 @@ static weft_status_t *list_scatter_into(weft_kernel_ctx_t *c) {
   return finish_list(c, l, scatter_rows(l, t, weft_in(c, 2)));
 }
 
-static weft_status_t *split_rows(weft_tensor_list_t *l, const weft_tensor_t *t, const weft_tensor_t *lengths) {
+static weft_status_t *split_rows(weft_tensor_list_t *l, const weft_tensor_t *t,
+                                 const weft_tensor_t *lengths) {
   int64_t at = 0;
   for (int64_t i = 0; i < lengths->count; i++) {
     int64_t n = ((const int64_t *)lengths->data)[i];
     if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Invalid value in lengths: %" PRId64, n);
     if (n > t->shape.dims[0] - at) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "Attempting to slice [%" PRId64 ", %" PRId64 "] from tensor with length %" PRId64,
-                        at, at + n, t->shape.dims[0]);
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Attempting to slice [%" PRId64 ", %" PRId64 "] from tensor with length %" PRId64, at,
+                        at + n, t->shape.dims[0]);
     }
     WEFT_RETURN_IF_ERROR(put_part(l, i, t, at, n, false));
     at += n;
   }
   if (at == t->shape.dims[0]) return NULL;
-  return WEFT_ERROR(INVALID_ARGUMENT, "Unused values in tensor. Length of tensor: %" PRId64 " Values used: %" PRId64,
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "Unused values in tensor. Length of tensor: %" PRId64 " Values used: %" PRId64,
                     t->shape.dims[0], at);
 }
 
@@ -631,7 +656,8 @@ static weft_status_t *list_push_batch(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-#define LIST(name, fn) {.op = name, .type_attr = "element_dtype", .types = WEFT_SET_ALL, .compute = fn}
+#define LIST(name, fn) \
+  { .op = name, .type_attr = "element_dtype", .types = WEFT_SET_ALL, .compute = fn }
 
 const weft_kernel_t weft_cpu_tensor_list_kernels[] = {
     LIST("EmptyTensorList", list_empty),

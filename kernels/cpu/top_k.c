@@ -64,7 +64,8 @@ static weft_status_t *top_k(weft_kernel_ctx_t *ctx, int64_t k) {
   bool sorted = weft_knode_bool(ctx->node, "sorted");
   top_k_job_t j = {.x = x, .n = x->shape.dims[x->shape.rank - 1], .k = k, .sorted = sorted};
   if (j.n < k) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "input must have at least k columns. Had %" PRId64 ", needed %" PRId64, j.n, k);
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "input must have at least k columns. Had %" PRId64 ", needed %" PRId64, j.n, k);
   }
   weft_shape_t shape = x->shape;
   shape.dims[shape.rank - 1] = k;
@@ -76,7 +77,9 @@ static weft_status_t *top_k(weft_kernel_ctx_t *ctx, int64_t k) {
   return atomic_load(&j.failed) ? WEFT_ERROR(RESOURCE_EXHAUSTED, "TopK: no memory") : NULL;
 }
 
-static weft_status_t *top_k_compute(weft_kernel_ctx_t *ctx) { return top_k(ctx, weft_knode_int(ctx->node, "k")); }
+static weft_status_t *top_k_compute(weft_kernel_ctx_t *ctx) {
+  return top_k(ctx, weft_knode_int(ctx->node, "k"));
+}
 
 static weft_status_t *top_k_v2_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *k = weft_in(ctx, 1);
@@ -95,8 +98,8 @@ static weft_status_t *in_top_k(weft_kernel_ctx_t *ctx, int64_t k) {
   int64_t rows = predictions->shape.dims[0], classes = predictions->shape.dims[1];
   if (rows != targets->count) {
     return WEFT_ERROR(INVALID_ARGUMENT,
-                      "First dimension of predictions %" PRId64 " must match length of targets %" PRId64, rows,
-                      targets->count);
+                      "First dimension of predictions %" PRId64 " must match length of targets %" PRId64,
+                      rows, targets->count);
   }
   WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_BOOL, &targets->shape, &out));
   for (int64_t r = 0; r < rows; r++) {
@@ -115,7 +118,9 @@ static weft_status_t *in_top_k(weft_kernel_ctx_t *ctx, int64_t k) {
   return NULL;
 }
 
-static weft_status_t *in_top_k_compute(weft_kernel_ctx_t *ctx) { return in_top_k(ctx, weft_knode_int(ctx->node, "k")); }
+static weft_status_t *in_top_k_compute(weft_kernel_ctx_t *ctx) {
+  return in_top_k(ctx, weft_knode_int(ctx->node, "k"));
+}
 static weft_status_t *in_top_k_v2_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *k = weft_in(ctx, 2);
   if (k->shape.rank != 0) {

@@ -110,7 +110,8 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
   r->fn(r->to + at, r->from + at, end - begin, false);
 }
 
-void weft_update_parallel(weft_thread_pool_t *pool, weft_update_fn *fn, weft_tensor_t *to, const weft_tensor_t *from) {
+void weft_update_parallel(weft_thread_pool_t *pool, weft_update_fn *fn, weft_tensor_t *to,
+                          const weft_tensor_t *from) {
   range_t r = {fn, to->data, from->data, weft_dtype_size(to->dtype)};
   if (to->count <= GRAIN) {
     if (to->count > 0) fn(to->data, from->data, to->count, false);

@@ -1,5 +1,5 @@
-/* kernels/cpu/update_one.tmpl.h - the loop of an update for one element type: to[i] = UPDATE(to[i], from[i]), or from[0].
- * `to` and `from` do not overlap, or are the same. */
+/* kernels/cpu/update_one.tmpl.h - the loop of an update for one element type: to[i] = UPDATE(to[i], from[i]),
+ * or from[0]. `to` and `from` do not overlap, or are the same. */
 static void WEFT_CAT(MAP_STEM, SUFFIX)(void *tov, const void *fromv, int64_t n, bool is_scalar) {
   ELEM *to = tov;
   const ELEM *from = fromv;

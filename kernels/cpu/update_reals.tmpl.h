@@ -1,5 +1,6 @@
-/* kernels/cpu/update_reals.tmpl.h - the loops of an update and <MAP_STEM>_fns, the table of them by dtype, for floating
- * point and integers; for complex numbers, too, if UPDATE_COMPLEX. Without UPDATE(a, b) the loops are there already. */
+/* kernels/cpu/update_reals.tmpl.h - the loops of an update and <MAP_STEM>_fns, the table of them by dtype,
+ * for floating point and integers; for complex numbers, too, if UPDATE_COMPLEX. Without UPDATE(a, b) the
+ * loops are there already. */
 #define EACH_HALFS
 #define EACH_FLOATS
 #define EACH_I32_I64

@@ -67,18 +67,19 @@ static weft_status_t *var_create_shared(void *arg, weft_object_t **out) {
 }
 
 /* Looks the variable up (again) and makes the handle. */
-static weft_status_t *var_refresh(var_state_t *state, weft_kernel_ctx_t *c, const weft_resource_type_t *type) {
+static weft_status_t *var_refresh(var_state_t *state, weft_kernel_ctx_t *c,
+                                  const weft_resource_type_t *type) {
   weft_object_t *o = NULL, *old = NULL;
   weft_tensor_t *handle = NULL, *old_handle = NULL;
   weft_resource_manager_t *m = c->device->resources;
   uint64_t generation = weft_resource_generation(m);
-  WEFT_RETURN_IF_ERROR(weft_resource_lookup_or_create(m, weft_str(state->name.container), weft_str(state->name.name),
-                                                      type, type == &weft_variable_type ? var_create : var_create_shared,
-                                                      state, &o));
+  WEFT_RETURN_IF_ERROR(weft_resource_lookup_or_create(
+      m, weft_str(state->name.container), weft_str(state->name.name), type,
+      type == &weft_variable_type ? var_create : var_create_shared, state, &o));
   weft_status_t *s = NULL;
   if (type == &weft_variable_type) {
-    s = weft_state_handle(c->device, state->name.container, state->name.name, type, o, state->dtype, &state->shape,
-                          &handle);
+    s = weft_state_handle(c->device, state->name.container, state->name.name, type, o, state->dtype,
+                          &state->shape, &handle);
   }
   if (s == NULL) {
     weft_mutex_lock(&state->mu);
@@ -97,7 +98,8 @@ static weft_status_t *var_refresh(var_state_t *state, weft_kernel_ctx_t *c, cons
 }
 
 /* The object and handle as of now; either may be NULL if somebody asked before the first run. Retained. */
-static bool var_current(var_state_t *state, weft_resource_manager_t *m, weft_object_t **o, weft_tensor_t **handle) {
+static bool var_current(var_state_t *state, weft_resource_manager_t *m, weft_object_t **o,
+                        weft_tensor_t **handle) {
   weft_mutex_lock(&state->mu);
   bool is_current = state->object != NULL && state->generation == weft_resource_generation(m);
   if (is_current && o != NULL) *o = weft_object_retain(state->object);
@@ -114,9 +116,10 @@ static weft_status_t *variable_v2(weft_kernel_ctx_t *c) {
   }
   weft_variable_t *v = (weft_variable_t *)o;
   if (v->dtype != state->dtype) {
-    weft_status_t *s = WEFT_ERROR(INTERNAL, "Output 0 of type %s does not match declared output type %s for node %.*s",
-                                  weft_dtype_name(v->dtype + WEFT_REF), weft_dtype_name(state->dtype + WEFT_REF),
-                                  WEFT_STR_ARGS(c->node->name));
+    weft_status_t *s =
+        WEFT_ERROR(INTERNAL, "Output 0 of type %s does not match declared output type %s for node %.*s",
+                   weft_dtype_name(v->dtype + WEFT_REF), weft_dtype_name(state->dtype + WEFT_REF),
+                   WEFT_STR_ARGS(c->node->name));
     weft_object_release(o);
     return s;
   }
@@ -128,8 +131,8 @@ static weft_status_t *anonymous_handle(var_state_t *state, weft_kernel_ctx_t *c)
   weft_object_t *o = NULL;
   weft_tensor_t *t = NULL;
   WEFT_RETURN_IF_ERROR(var_create(state, &o));
-  weft_status_t *s = weft_state_handle(c->device, state->name.container, state->name.name, &weft_variable_type, o,
-                                       state->dtype, &state->shape, &t);
+  weft_status_t *s = weft_state_handle(c->device, state->name.container, state->name.name,
+                                       &weft_variable_type, o, state->dtype, &state->shape, &t);
   weft_object_release(o);
   if (s == NULL) weft_out_set(c, 0, t);
   return s;
@@ -151,11 +154,11 @@ static weft_status_t *var_handle(weft_kernel_ctx_t *c) {
 /* Whatever the reason (consumed): the variable of a handle cannot be read. */
 static weft_status_t *could_not_find(const weft_handle_t *h, weft_status_t *why) {
   if (why == NULL || weft_status_code(why) == WEFT_RESOURCE_EXHAUSTED) return why;
-  weft_status_t *s =
-      WEFT_ERROR(FAILED_PRECONDITION,
-                 "Could not find variable %.*s. This could mean that the variable has been deleted. In TF1, it can "
-                 "also mean the variable is uninitialized. Debug info: container=%.*s, status error message=%s",
-                 WEFT_STR_ARGS(h->name), WEFT_STR_ARGS(h->container), weft_status_message(why));
+  weft_status_t *s = WEFT_ERROR(
+      FAILED_PRECONDITION,
+      "Could not find variable %.*s. This could mean that the variable has been deleted. In TF1, it can "
+      "also mean the variable is uninitialized. Debug info: container=%.*s, status error message=%s",
+      WEFT_STR_ARGS(h->name), WEFT_STR_ARGS(h->container), weft_status_message(why));
   weft_status_free(why);
   return s;
 }
@@ -192,7 +195,8 @@ static weft_status_t *is_initialized(weft_kernel_ctx_t *c) {
   weft_status_t *s = weft_state_in_variable(c, 0, &v);
   bool is = s == NULL;
   if (v != NULL) weft_object_release(&v->object);
-  if (!is && weft_status_code(s) != WEFT_NOT_FOUND && weft_status_code(s) != WEFT_FAILED_PRECONDITION) return s;
+  if (!is && weft_status_code(s) != WEFT_NOT_FOUND && weft_status_code(s) != WEFT_FAILED_PRECONDITION)
+    return s;
   weft_status_free(s);
   return set_bool(c, is);
 }
@@ -225,7 +229,8 @@ static weft_status_t *destroy_resource(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, 0, &h));
   weft_resource_manager_t *m = c->device->resources;
   bool had_value = true;
-  if (weft_str_is(h->type_name, weft_variable_type.name)) { /* made with its handle, but it counts from its first value */
+  if (weft_str_is(h->type_name,
+                  weft_variable_type.name)) { /* made with its handle, but it counts from its first value */
     weft_variable_t *v = NULL;
     weft_status_t *found = weft_state_in_variable(c, 0, &v);
     had_value = found == NULL;
@@ -243,7 +248,8 @@ static weft_status_t *destroy_resource(weft_kernel_ctx_t *c) {
 
 /* ---- assigning ---- */
 
-/* A small view into a large tensor would keep all of it for as long as the variable lives: then a copy is taken. */
+/* A small view into a large tensor would keep all of it for as long as the variable lives: then a copy is
+ * taken. */
 static weft_status_t *worth_keeping(weft_tensor_t *t, weft_tensor_t **out) {
   if (t->space == NULL && t->owner != NULL && t->owner->bytes / 2 > t->bytes) return weft_tensor_copy(t, out);
   *out = weft_tensor_retain(t);
@@ -277,7 +283,8 @@ static weft_status_t *assign(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-static weft_status_t *check_assigned(weft_kernel_ctx_t *c, const weft_tensor_t *old, const weft_tensor_t *value) {
+static weft_status_t *check_assigned(weft_kernel_ctx_t *c, const weft_tensor_t *old,
+                                     const weft_tensor_t *value) {
   if (old == NULL) return NULL;
   if (old->dtype != value->dtype) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Trying to assign variable with wrong dtype. Expected %s got %s",
@@ -295,7 +302,8 @@ static weft_status_t *check_assigned(weft_kernel_ctx_t *c, const weft_tensor_t *
 static weft_status_t *add_container(weft_kernel_ctx_t *c) {
   const weft_handle_t *h = NULL;
   WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, 0, &h));
-  return weft_str_is(h->name, ANONYMOUS) ? NULL : weft_resource_add_container(c->device->resources, h->container);
+  return weft_str_is(h->name, ANONYMOUS) ? NULL
+                                         : weft_resource_add_container(c->device->resources, h->container);
 }
 
 static weft_status_t *assign_variable(weft_kernel_ctx_t *c) {
@@ -330,9 +338,10 @@ static weft_status_t *check_update_locked(const weft_kernel_ctx_t *c, const weft
   }
   if (weft_shape_eq(&v->value->shape, &value->shape)) return NULL;
   if (is_ref) return WEFT_ERROR(INVALID_ARGUMENT, "Parameters and update must be the same size");
-  return WEFT_ERROR(INVALID_ARGUMENT,
-                    "Cannot update variable with shape %s using a Tensor with shape %s, shapes must be equal.",
-                    WEFT_SHAPE_TEXT(&v->value->shape), WEFT_SHAPE_TEXT(&value->shape));
+  return WEFT_ERROR(
+      INVALID_ARGUMENT,
+      "Cannot update variable with shape %s using a Tensor with shape %s, shapes must be equal.",
+      WEFT_SHAPE_TEXT(&v->value->shape), WEFT_SHAPE_TEXT(&value->shape));
 }
 
 static weft_status_t *update(weft_kernel_ctx_t *c, weft_update_t what) {
@@ -343,7 +352,8 @@ static weft_status_t *update(weft_kernel_ctx_t *c, weft_update_t what) {
   weft_mutex_lock(&v->mu);
   weft_status_t *s = check_update_locked(c, v, value);
   if (s == NULL && fn == NULL) {
-    s = WEFT_ERROR(UNIMPLEMENTED, "%.*s of type %s", WEFT_STR_ARGS(c->node->op_name), weft_dtype_name(value->dtype));
+    s = WEFT_ERROR(UNIMPLEMENTED, "%.*s of type %s", WEFT_STR_ARGS(c->node->op_name),
+                   weft_dtype_name(value->dtype));
   }
   if (s == NULL) s = weft_variable_make_writable_locked(v);
   if (s == NULL) weft_update_parallel(c->device->pool, fn, v->value, value);
@@ -365,8 +375,9 @@ static weft_status_t *count_up_to(weft_kernel_ctx_t *c) {
   weft_mutex_lock(&v->mu);
   weft_status_t *s = weft_variable_make_writable_locked(v);
   if (s == NULL && (v->value->dtype != dtype || v->value->shape.rank != 0)) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "input is not a scalar of type %s: %s of shape %s", weft_dtype_name(dtype),
-                   weft_dtype_name(v->value->dtype), WEFT_SHAPE_TEXT(&v->value->shape));
+    s = WEFT_ERROR(INVALID_ARGUMENT, "input is not a scalar of type %s: %s of shape %s",
+                   weft_dtype_name(dtype), weft_dtype_name(v->value->dtype),
+                   WEFT_SHAPE_TEXT(&v->value->shape));
   }
   if (s == NULL) {
     before = dtype == WEFT_I32 ? *(int32_t *)v->value->data : *(int64_t *)v->value->data;
@@ -382,7 +393,8 @@ static weft_status_t *count_up_to(weft_kernel_ctx_t *c) {
   weft_object_release(&v->object);
   if (s != NULL) return s;
   int32_t narrow = (int32_t)before;
-  return weft_tensor_scalar(dtype, dtype == WEFT_I32 ? (void *)&narrow : (void *)&before, &c->outputs[0].tensor);
+  return weft_tensor_scalar(dtype, dtype == WEFT_I32 ? (void *)&narrow : (void *)&before,
+                            &c->outputs[0].tensor);
 }
 
 /* ---- variables of one step ---- */
@@ -417,7 +429,8 @@ static weft_status_t *temporary_variable(weft_kernel_ctx_t *c) {
 
 static weft_status_t *destroy_temporary_variable(weft_kernel_ctx_t *c) {
   weft_variable_t *v = c->inputs[0].ref;
-  if (v == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "input 0 of DestroyTemporaryVariable is not a reference");
+  if (v == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "input 0 of DestroyTemporaryVariable is not a reference");
   weft_tensor_t *t = weft_variable_read(v);
   if (t == NULL) return weft_variable_uninitialized(v);
   weft_step_container_remove(c->step->container, temporary_name(c->node));
@@ -425,7 +438,8 @@ static weft_status_t *destroy_temporary_variable(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-/* WeftForgetVariable: not TensorFlow's. The variable is then as if it had just been made, as after DestroyResourceOp of one behind a handle. */
+/* WeftForgetVariable: not TensorFlow's. The variable is then as if it had just been made, as after
+ * DestroyResourceOp of one behind a handle. */
 static weft_status_t *forget_variable(weft_kernel_ctx_t *c) {
   weft_variable_t *v = c->inputs[0].ref;
   if (v == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "input 0 of WeftForgetVariable is not a reference");
@@ -437,7 +451,8 @@ static weft_status_t *disable_copy_on_read(weft_kernel_ctx_t *c) {
   const weft_handle_t *h = NULL;
   weft_variable_t *v = NULL;
   WEFT_RETURN_IF_ERROR(weft_state_in_handle(c, 0, &h));
-  weft_status_t *s = weft_state_in_variable(c, 0, &v); /* copies are made by writers here: nothing to switch off */
+  weft_status_t *s =
+      weft_state_in_variable(c, 0, &v); /* copies are made by writers here: nothing to switch off */
   if (v != NULL) weft_object_release(&v->object);
   return could_not_find(h, s);
 }
@@ -449,8 +464,13 @@ static weft_status_t *disable_copy_on_read(weft_kernel_ctx_t *c) {
 #define NUMBER_VALUE .type_attr = "dtype", .types = WEFT_SET_NUMBERS
 #define INDEX .type_attr = "T", .types = WEFT_SET_INDEX
 /* `is_old`: from before 1.0. */
-#define HOLDER(name, fn, is_old) \
-  {.op = name, ANY_VALUE, .prepare = var_prepare, .compute = fn, .destroy = var_destroy, .param = &(const bool){is_old}}
+#define HOLDER(name, fn, is_old)                                                          \
+  {                                                                                       \
+    .op = name, ANY_VALUE, .prepare = var_prepare, .compute = fn, .destroy = var_destroy, \
+    .param = &(const bool) {                                                              \
+      is_old                                                                              \
+    }                                                                                     \
+  }
 
 const weft_kernel_t weft_cpu_variable_kernels[] = {
     {.op = "Assign", ANY, .compute = assign},

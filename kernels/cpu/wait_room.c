@@ -132,7 +132,8 @@ static void start_timer(weft_room_waiter_t *w) {
 void weft_wait(weft_wait_room_t *r, weft_room_waiter_t *w) {
   weft_room_waiter_t *done = NULL;
   weft_canceller_t *canceller = w->ctx->step == NULL ? NULL : w->ctx->step->canceller;
-  weft_object_t *owner = weft_object_retain(w->owner); /* a finished waiter may hold the last reference otherwise */
+  weft_object_t *owner =
+      weft_object_retain(w->owner); /* a finished waiter may hold the last reference otherwise */
   w->room = r;
   w->is_registered = canceller != NULL;
   if (canceller != NULL && !weft_canceller_register(canceller, on_cancel, w, &w->token)) {

@@ -25,9 +25,10 @@ typedef struct weft_wait_line {
 
 /* Part of the object that is waited for. Thread-safe. */
 typedef struct weft_wait_room {
-  weft_mutex_t mu; /* the object's own lock, too; a leaf */
+  weft_mutex_t mu;           /* the object's own lock, too; a leaf */
   weft_wait_line_t lines[2]; /* guarded by mu */
-  bool in_any_order; /* everybody in a line is tried, not only the first: waits that do not take from each other. Set before use */
+  bool in_any_order; /* everybody in a line is tried, not only the first: waits that do not take from each
+                        other. Set before use */
 } weft_wait_room_t;
 
 /* The first part of a bigger struct; made with weft_calloc. */
@@ -35,15 +36,16 @@ struct weft_room_waiter {
   weft_kernel_ctx_t *ctx; /* borrowed until done */
   weft_object_t *owner;   /* one reference to the object of the room */
   int line;
-  const char *cancelled;  /* the message if the step is cancelled; static */
-  bool is_cancelled;      /* for finish: the outcome is CANCELLED with that message */
-  bool is_late;           /* for finish: the deadline has passed; expired() has been called */
-  weft_timer_t *timer;    /* NULL: no deadline. Borrowed; outlives the wait */
-  int64_t deadline_ns;    /* of weft_clock_ns(), with a timer */
-  /* With a timer: the deadline has passed. The caller holds room->mu, the waiter has left its line. Keeps what the error
-   * needs of the object's state as of now. */
+  const char *cancelled; /* the message if the step is cancelled; static */
+  bool is_cancelled;     /* for finish: the outcome is CANCELLED with that message */
+  bool is_late;          /* for finish: the deadline has passed; expired() has been called */
+  weft_timer_t *timer;   /* NULL: no deadline. Borrowed; outlives the wait */
+  int64_t deadline_ns;   /* of weft_clock_ns(), with a timer */
+  /* With a timer: the deadline has passed. The caller holds room->mu, the waiter has left its line. Keeps
+   * what the error needs of the object's state as of now. */
   void (*expired)(weft_room_waiter_t *w);
-  /* One try. The caller holds room->mu. It must not fail: an error is an outcome, kept in the bigger struct. */
+  /* One try. The caller holds room->mu. It must not fail: an error is an outcome, kept in the bigger struct.
+   */
   weft_wait_result_t (*attempt)(weft_room_waiter_t *w);
   /* Called once, with no lock held, on any thread: sets outputs, calls ctx->done, frees w (not owner). */
   void (*finish)(weft_room_waiter_t *w);

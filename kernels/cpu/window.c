@@ -59,7 +59,8 @@ static weft_status_t *read_explicit(const weft_kernel_node_t *node, weft_window_
 }
 
 weft_status_t *weft_window_attrs(const weft_kernel_node_t *node, bool is_pool, weft_window_attrs_t *out) {
-  *out = (weft_window_attrs_t){.padding = WEFT_PADDING_VALID, .dilation = {1, 1}, .ksize = {1, 1}, .ksize_depth = 1};
+  *out = (weft_window_attrs_t){
+      .padding = WEFT_PADDING_VALID, .dilation = {1, 1}, .ksize = {1, 1}, .ksize_depth = 1};
   const weft_attr_t *format = weft_knode_attr(node, "data_format");
   out->nchw = format != NULL && weft_str_is(format->s, "NCHW");
   if (format != NULL && !out->nchw && !weft_str_is(format->s, "NHWC")) {

@@ -28,7 +28,7 @@ typedef struct weft_window {
 /* Reads strides, padding, explicit_paddings, data_format; of a pool ksize, of others dilations.
  * Errors: INVALID_ARGUMENT, UNIMPLEMENTED in TensorFlow's words. */
 WEFT_MUST_CHECK weft_status_t *weft_window_attrs(const weft_kernel_node_t *node, bool is_pool,
-                                                weft_window_attrs_t *out);
+                                                 weft_window_attrs_t *out);
 /* Checks four values (in data_format's order) and puts the spatial ones into out[2], the depth's into
  * *out_depth. `what`: "ksize", "strides". */
 WEFT_MUST_CHECK weft_status_t *weft_window_four(const int64_t *values, int n, bool nchw, const char *what,

@@ -1,4 +1,5 @@
-/* membership/remote/membership_codec.c - the tables of weft.MembershipService's messages: number, kind, name, member. */
+/* membership/remote/membership_codec.c - the tables of weft.MembershipService's messages: number, kind, name,
+ * member. */
 #include "membership/remote/membership_codec.h"
 
 const char *const weft_store_paths[WEFT_STORE_NUM_OPS] = {

@@ -1,4 +1,5 @@
-/* membership/remote/membership_service.c - weft.MembershipService: requests from the wire to the record, and back. */
+/* membership/remote/membership_service.c - weft.MembershipService: requests from the wire to the record, and
+ * back. */
 #include "membership/remote/membership_codec.h"
 #include "membership/remote/remote_keeper.h"
 #include "rpc/service.h"
@@ -9,7 +10,13 @@ static weft_keeper_t *keeper_of(const weft_served_t *s) { return s->service; }
 
 static weft_keeper_caller_t caller(weft_served_t *s) {
   const weft_beat_msg_t *m = s->request;
-  return (weft_keeper_caller_t){m->task, m->incarnation, m->epoch, m->lost_keeper, m->is_leaving, m->secret, weft_str(weft_rpc_call_peer(s->call))};
+  return (weft_keeper_caller_t){m->task,
+                                m->incarnation,
+                                m->epoch,
+                                m->lost_keeper,
+                                m->is_leaving,
+                                m->secret,
+                                weft_str(weft_rpc_call_peer(s->call))};
 }
 
 static void beat(void *service, weft_rpc_call_t *call) {
@@ -26,11 +33,13 @@ static void beat(void *service, weft_rpc_call_t *call) {
 }
 
 /* The record as messages in the call's arena. */
-static weft_status_t *encode_members(weft_served_t *s, const weft_member_t *members, int n, weft_texts_t *out) {
+static weft_status_t *encode_members(weft_served_t *s, const weft_member_t *members, int n,
+                                     weft_texts_t *out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   bool ok = true;
   for (int i = 0; ok && i < n; i++) {
-    weft_member_msg_t m = {members[i].task, members[i].incarnation, members[i].state, members[i].silent_ms, (int64_t)members[i].losses, members[i].has_left};
+    weft_member_msg_t m = {members[i].task,      members[i].incarnation,     members[i].state,
+                           members[i].silent_ms, (int64_t)members[i].losses, members[i].has_left};
     text.length = 0;
     weft_fields_encode_bytes(&weft_member_type, &m, &text);
     weft_str_t copy = weft_arena_str(&s->arena, weft_str_of(text.data, text.length));
@@ -40,7 +49,8 @@ static weft_status_t *encode_members(weft_served_t *s, const weft_member_t *memb
   return ok ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a record of %d tasks", n);
 }
 
-static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
+static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members,
+                       int n) {
   weft_served_t *s = arg;
   weft_watch_response_msg_t response = {.epoch = epoch};
   if (status == NULL) status = encode_members(s, members, n, &response.members);
@@ -75,8 +85,13 @@ static void ask(void *service, weft_rpc_call_t *call, weft_store_op_t op) {
   weft_served_t *s = weft_serve(call, service, &weft_store_type, sizeof(weft_store_msg_t));
   if (s == NULL) return;
   const weft_store_msg_t *m = s->request;
-  weft_store_request_t r = {.op = op, .key = m->key, .value = m->value, .expected = m->expected, .delta = m->delta,
-                            .timeout_ms = m->timeout_ms, .size = m->size};
+  weft_store_request_t r = {.op = op,
+                            .key = m->key,
+                            .value = m->value,
+                            .expected = m->expected,
+                            .delta = m->delta,
+                            .timeout_ms = m->timeout_ms,
+                            .size = m->size};
   weft_store_ask(weft_keeper_store(keeper_of(s)), &r, weft_served_canceller(s), on_value, s);
 }
 
@@ -89,8 +104,9 @@ static void barrier(void *k, weft_rpc_call_t *c) { ask(k, c, WEFT_STORE_BARRIER)
 
 weft_status_t *weft_membership_service_register(weft_keeper_t *k, weft_rpc_server_t *s) {
   static weft_rpc_handler_fn *const handlers[WEFT_STORE_NUM_OPS] = {
-      [WEFT_STORE_SET] = set,       [WEFT_STORE_GET] = get,           [WEFT_STORE_ADD] = add,
-      [WEFT_STORE_COMPARE_SET] = compare_set, [WEFT_STORE_DELETE] = delete_key, [WEFT_STORE_BARRIER] = barrier,
+      [WEFT_STORE_SET] = set,           [WEFT_STORE_GET] = get,
+      [WEFT_STORE_ADD] = add,           [WEFT_STORE_COMPARE_SET] = compare_set,
+      [WEFT_STORE_DELETE] = delete_key, [WEFT_STORE_BARRIER] = barrier,
   };
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(s, WEFT_MEMBERSHIP_METHOD("Beat"), beat, k));
   WEFT_RETURN_IF_ERROR(weft_rpc_server_handle(s, WEFT_MEMBERSHIP_METHOD("Watch"), watch, k));

@@ -25,10 +25,13 @@ typedef struct pending {
 
 static remote_client_t *of(weft_keeper_client_t *c) { return (remote_client_t *)c; }
 
-static weft_status_t *no_memory(const char *path) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to call %s", path); }
+static weft_status_t *no_memory(const char *path) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to call %s", path);
+}
 
-static weft_status_t *encode(pending_t **out, remote_client_t *c, const char *path, const weft_message_type_t *type,
-                             const void *request, weft_message_t **out_message) {
+static weft_status_t *encode(pending_t **out, remote_client_t *c, const char *path,
+                             const weft_message_type_t *type, const void *request,
+                             weft_message_t **out_message) {
   pending_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return no_memory(path);
   weft_status_t *s = weft_fields_encode(type, request, out_message);
@@ -62,8 +65,12 @@ static void on_beaten(void *arg, weft_status_t *status, weft_message_t *response
 
 static void beat(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int64_t timeout_ms,
                  weft_canceller_t *canceller, weft_beat_fn *fn, void *arg) {
-  weft_beat_msg_t request = {.task = who->task, .incarnation = who->incarnation, .epoch = who->epoch, .lost_keeper = who->lost_keeper,
-                             .is_leaving = who->is_leaving, .secret = who->secret};
+  weft_beat_msg_t request = {.task = who->task,
+                             .incarnation = who->incarnation,
+                             .epoch = who->epoch,
+                             .lost_keeper = who->lost_keeper,
+                             .is_leaving = who->is_leaving,
+                             .secret = who->secret};
   weft_message_t *m = NULL;
   pending_t *p = NULL;
   weft_status_t *s = encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Beat"), &weft_beat_type, &request, &m);
@@ -79,16 +86,19 @@ static void beat(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int64
 
 /* ---- watches ---- */
 
-static weft_status_t *decode_members(const weft_watch_response_msg_t *m, weft_arena_t *arena, weft_member_t **out) {
+static weft_status_t *decode_members(const weft_watch_response_msg_t *m, weft_arena_t *arena,
+                                     weft_member_t **out) {
   weft_member_t *members = weft_arena_calloc(arena, (size_t)m->members.n + 1, sizeof *members);
   if (members == NULL) return no_memory(WEFT_MEMBERSHIP_METHOD("Watch"));
   for (int i = 0; i < m->members.n; i++) {
     weft_member_msg_t one = {.state = 0};
     WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_member_type, m->members.items[i], arena, &one));
     if (one.state < WEFT_MEMBER_UNKNOWN || one.state > WEFT_MEMBER_LOST) {
-      return WEFT_ERROR(INVALID_ARGUMENT, "%.*s is said to be in state %lld", WEFT_STR_ARGS(one.task), (long long)one.state);
+      return WEFT_ERROR(INVALID_ARGUMENT, "%.*s is said to be in state %lld", WEFT_STR_ARGS(one.task),
+                        (long long)one.state);
     }
-    members[i] = (weft_member_t){one.task, one.incarnation, (weft_member_state_t)one.state, one.silent_ms, (uint64_t)one.losses, one.has_left};
+    members[i] = (weft_member_t){one.task,      one.incarnation,      (weft_member_state_t)one.state,
+                                 one.silent_ms, (uint64_t)one.losses, one.has_left};
   }
   *out = members;
   return NULL;
@@ -109,7 +119,8 @@ static void on_watched(void *arg, weft_status_t *status, weft_message_t *respons
 
 static void watch(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int64_t timeout_ms,
                   weft_canceller_t *canceller, weft_roll_fn *fn, void *arg) {
-  weft_beat_msg_t request = {who->task, who->incarnation, who->epoch, timeout_ms, who->lost_keeper, false, who->secret};
+  weft_beat_msg_t request = {who->task, who->incarnation, who->epoch, timeout_ms, who->lost_keeper,
+                             false,     who->secret};
   weft_message_t *m = NULL;
   pending_t *p = NULL;
   weft_status_t *s = encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Watch"), &weft_beat_type, &request, &m);
@@ -136,10 +147,14 @@ static void on_value(void *arg, weft_status_t *status, weft_message_t *response)
   weft_free(p);
 }
 
-static void ask(weft_keeper_client_t *c, const weft_store_request_t *r, weft_canceller_t *canceller, weft_value_fn *fn,
-                void *arg) {
-  weft_store_msg_t request = {.key = r->key, .value = r->value, .expected = r->expected, .delta = r->delta,
-                              .timeout_ms = r->timeout_ms, .size = r->size};
+static void ask(weft_keeper_client_t *c, const weft_store_request_t *r, weft_canceller_t *canceller,
+                weft_value_fn *fn, void *arg) {
+  weft_store_msg_t request = {.key = r->key,
+                              .value = r->value,
+                              .expected = r->expected,
+                              .delta = r->delta,
+                              .timeout_ms = r->timeout_ms,
+                              .size = r->size};
   weft_message_t *m = NULL;
   pending_t *p = NULL;
   weft_status_t *s = encode(&p, of(c), weft_store_paths[r->op], &weft_store_type, &request, &m);

@@ -195,7 +195,8 @@ done:
 weft_status_t *weft_remote_rendezvous_move(weft_rendezvous_t *base, weft_str_t task, void *fetch_arg) {
   remote_t *r = (remote_t *)base;
   char *copy = weft_strndup(task.data, task.length);
-  if (copy == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "moving the rendezvous of step %lld", (long long)r->step_id);
+  if (copy == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "moving the rendezvous of step %lld", (long long)r->step_id);
   weft_free(r->task);
   r->task = copy;
   r->task_length = task.length;

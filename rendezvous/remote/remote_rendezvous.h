@@ -9,7 +9,8 @@
 
 #include "rendezvous/rendezvous.h"
 
-/* Fetches key's tensor of step `step_id` from the task that owns key's source device; must call fn exactly once. */
+/* Fetches key's tensor of step `step_id` from the task that owns key's source device; must call fn exactly
+ * once. */
 typedef void weft_fetch_remote_fn(void *arg, int64_t step_id, weft_key_t key, const weft_key_parts_t *parts,
                                   weft_canceller_t *canceller, weft_recv_fn *fn, void *fn_arg);
 
@@ -18,9 +19,10 @@ typedef void weft_fetch_remote_fn(void *arg, int64_t step_id, weft_key_t key, co
 WEFT_MUST_CHECK weft_status_t *weft_remote_rendezvous_create(weft_str_t task, int64_t step_id,
                                                              weft_fetch_remote_fn *fetch, void *fetch_arg,
                                                              weft_rendezvous_t **out);
-/* From now on the rendezvous is the task `task`'s (copied), and fetches with another argument: for a session in whose
- * cluster this process has another name. Not while somebody receives. Errors: RESOURCE_EXHAUSTED. */
-WEFT_MUST_CHECK weft_status_t *weft_remote_rendezvous_move(weft_rendezvous_t *r, weft_str_t task, void *fetch_arg);
+/* From now on the rendezvous is the task `task`'s (copied), and fetches with another argument: for a session
+ * in whose cluster this process has another name. Not while somebody receives. Errors: RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_remote_rendezvous_move(weft_rendezvous_t *r, weft_str_t task,
+                                                           void *fetch_arg);
 /* Only from the local table: for the RecvTensor service and for a step's fetches. */
 void weft_remote_rendezvous_recv_local(weft_rendezvous_t *r, weft_key_t key, weft_canceller_t *canceller,
                                        weft_recv_fn *fn, void *arg);

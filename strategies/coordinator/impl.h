@@ -172,11 +172,11 @@ struct weft_co_worker {
   bool has_thread;
   weft_str_t config; /* ConfigProto with the device filters; owned */
   weft_master_client_t *master,
-      *closer;         /* guarded by mu for others than its thread; the latter's calls take 2 s at most */
+      *closer; /* guarded by mu for others than its thread; the latter's calls take 2 s at most */
   weft_presence_t *presence; /* at `master`: the sessions end with this process. Its thread's; may be NULL */
-  uint64_t generation; /* guarded by mu; counts connections */
-  bool is_lost;        /* guarded by mu; must connect before anything else */
-  bool is_suspect;     /* guarded by mu; the monitor wants it to connect again */
+  uint64_t generation;       /* guarded by mu; counts connections */
+  bool is_lost;              /* guarded by mu; must connect before anything else */
+  bool is_suspect;           /* guarded by mu; the monitor wants it to connect again */
   weft_canceller_t *current; /* guarded by mu; of what it does now; NULL: idle */
   weft_co_reason_t reason;   /* guarded by mu; why `current` was cancelled */
   int64_t since_ns;          /* guarded by mu; when that began */

@@ -42,8 +42,10 @@ static weft_status_t *need_session(weft_co_worker_t *w, WEFT_Closure *closure, w
   if (p->session != NULL && p->generation == w->generation) return NULL;
   weft_co_session_drop(w, closure);
   made_t made = {NULL, NULL};
-  const weft_create_session_t r = {
-      .graph_def = p->graph.graph_def, .config = w->config, .target = WEFT_STR(""), .client = weft_presence_id(w->presence)};
+  const weft_create_session_t r = {.graph_def = p->graph.graph_def,
+                                   .config = w->config,
+                                   .target = WEFT_STR(""),
+                                   .client = weft_presence_id(w->presence)};
   w->master->ops->create_session(w->master, &r, canceller, got_session, &made);
   if (made.status == NULL && made.session == NULL)
     made.status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session of %s", w->task.name);

@@ -22,10 +22,12 @@ static void the_rest_is_a_count(void) {
   for (int i = 11; i < 1000; i++) weft_name_list_add(&l, "%d", i);
   CU_ASSERT_STRING_EQUAL(weft_name_list_text(&l), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 990 more");
   l.n = INT64_MAX;
-  CU_ASSERT_STRING_EQUAL(weft_name_list_text(&l), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 9223372036854775797 more");
+  CU_ASSERT_STRING_EQUAL(weft_name_list_text(&l),
+                         "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 9223372036854775797 more");
 }
 
-/* Every length of name around the limit, of characters of one to four bytes: the list stays whole and in bounds. */
+/* Every length of name around the limit, of characters of one to four bytes: the list stays whole and in
+ * bounds. */
 static void long_names_are_cut_between_characters(void) {
   static const char *const characters[] = {"x", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\x80"};
   for (size_t c = 0; c < sizeof characters / sizeof characters[0]; c++) {
@@ -62,7 +64,8 @@ static void a_name_of_ten_megabytes_is_one_name(void) {
   weft_name_list_add(&l, "'%.*s'", HUGE_NAME, name);
   weft_name_list_add(&l, "b");
   const char *text = weft_name_list_text(&l);
-  CU_ASSERT_EQUAL(strlen(text), WEFT_LISTED_BYTES + strlen("..., b") - (strncmp(text + WEFT_LISTED_BYTES - 1, "...", 3) == 0));
+  CU_ASSERT_EQUAL(strlen(text), WEFT_LISTED_BYTES + strlen("..., b") -
+                                    (strncmp(text + WEFT_LISTED_BYTES - 1, "...", 3) == 0));
   free(name);
 }
 

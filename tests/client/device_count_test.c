@@ -1,10 +1,14 @@
-/* tests/client/device_count_test.c - how many CPU devices a session in this process has, and a server of this process. */
+/* tests/client/device_count_test.c - how many CPU devices a session in this process has, and a server of this
+ * process. */
 #include <stdio.h>
 
 #include "tests/client/client_testing.h"
 
 /* ConfigProto { device_count { key: "CPU" value: N } }, one byte for N. */
-#define CONFIG(n) "\x0a\x07\x0a\x03" "CPU" "\x10" n
+#define CONFIG(n)    \
+  "\x0a\x07\x0a\x03" \
+  "CPU"              \
+  "\x10" n
 
 static TF_Session *open_session(const char *config, size_t bytes, TF_Graph *g, TF_Status *s) {
   TF_SessionOptions *o = TF_NewSessionOptions();
@@ -24,7 +28,8 @@ static void expect_devices(TF_Session *session, TF_Status *s, const char *task, 
     snprintf(name, sizeof name, "%s/device:CPU:%d", task, i);
     CU_ASSERT_STRING_EQUAL(TF_DeviceListName(l, i, s), name);
     CU_ASSERT_STRING_EQUAL(TF_DeviceListType(l, i, s), "CPU");
-    for (int k = 0; k < i; k++) CU_ASSERT_NOT_EQUAL(TF_DeviceListIncarnation(l, i, s), TF_DeviceListIncarnation(l, k, s));
+    for (int k = 0; k < i; k++)
+      CU_ASSERT_NOT_EQUAL(TF_DeviceListIncarnation(l, i, s), TF_DeviceListIncarnation(l, k, s));
   }
   TF_DeleteDeviceList(l);
 }
@@ -85,7 +90,8 @@ static void a_server_has_as_many_devices_as_its_configuration_says(void) {
 static const CU_TestInfo tests[] = {
     {"a session has as many devices as it asks for", a_session_has_as_many_devices_as_it_asks_for},
     {"a session without devices is refused", a_session_without_devices_is_refused},
-    {"a server has as many devices as its configuration says", a_server_has_as_many_devices_as_its_configuration_says},
+    {"a server has as many devices as its configuration says",
+     a_server_has_as_many_devices_as_its_configuration_says},
     CU_TEST_INFO_NULL,
 };
 

@@ -1,4 +1,5 @@
-/* tests/client/scale_test.c - nodes with very many control inputs, through every call that makes or tells them. */
+/* tests/client/scale_test.c - nodes with very many control inputs, through every call that makes or tells
+ * them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -32,7 +33,8 @@ static void check_controls(const TF_Graph *g, TF_Operation *op, TF_Operation *co
   free(got);
 }
 
-/* Each control input is said twice; said at once when the node is made, or one by one to a node that is there. */
+/* Each control input is said twice; said at once when the node is made, or one by one to a node that is
+ * there. */
 static double seconds_of(int n) {
   world_t w;
   world_open(&w);

@@ -159,7 +159,8 @@ static void bad_definitions_are_refused(void) {
 
 /* ---- two tasks ---- */
 
-static void put_field(char *to, size_t *n, char tag, const char *bytes, size_t length) { /* lengths fit in one byte */
+static void put_field(char *to, size_t *n, char tag, const char *bytes,
+                      size_t length) { /* lengths fit in one byte */
   to[(*n)++] = tag;
   to[(*n)++] = (char)length;
   memcpy(to + *n, bytes, length);

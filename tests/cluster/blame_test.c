@@ -1,5 +1,5 @@
-/* tests/cluster/blame_test.c - the first line of an error names the task that was killed, shut down or stopped, and says so, whichever
- * task it is and however the job uses it. */
+/* tests/cluster/blame_test.c - the first line of an error names the task that was killed, shut down or
+ * stopped, and says so, whichever task it is and however the job uses it. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,14 +14,16 @@
 
 enum { OUTPUT = 1 << 16, PATIENCE_MS = 30000, STEPS = 20 };
 
-static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"};
+static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0",
+                                    "/job:worker/replica:0/task:1"};
 
 typedef struct fault {
   int signal;
   const char *said[3]; /* one of these is in the first line; NULL: no more */
 } fault_t;
 static const fault_t faults[] = {
-    {SIGTERM, {"was shut down", "cannot connect to", "lost the connection to"}}, /* a call may come before the news */
+    {SIGTERM,
+     {"was shut down", "cannot connect to", "lost the connection to"}}, /* a call may come before the news */
     {SIGKILL, {"is lost: it has ended", "cannot connect to", "lost the connection to"}},
     {SIGSTOP, {"does not answer", NULL, NULL}},
 };
@@ -37,11 +39,13 @@ static void expect_blame(const char *line, const fault_t *f, int task, const cha
 
 /* ---- a client of the master: every task computes a part of z ---- */
 
-#define NODE(name, op, input, device, more) "node{name:\"" name "\" op:\"" op "\" " input " device:\"" device "\" " more "} "
+#define NODE(name, op, input, device, more) \
+  "node{name:\"" name "\" op:\"" op "\" " input " device:\"" device "\" " more "} "
 #define IN(x) "input:\"" x "\" "
 #define T "attr{key:\"T\" value{type:DT_FLOAT}} "
-static const char graph[] = NODE("x", "Placeholder", "", "/job:worker/task:0", "attr{key:\"dtype\" value{type:DT_FLOAT}} ")
-    NODE("y", "Neg", IN("x"), "/job:ps", T) NODE("z", "Neg", IN("y"), "/job:worker/task:1", T);
+static const char graph[] =
+    NODE("x", "Placeholder", "", "/job:worker/task:0", "attr{key:\"dtype\" value{type:DT_FLOAT}} ")
+        NODE("y", "Neg", IN("x"), "/job:ps", T) NODE("z", "Neg", IN("y"), "/job:worker/task:1", T);
 
 static weft_status_t *run_z(weft_test_session_t *s) {
   double out = 0;
@@ -61,7 +65,8 @@ static void blame_in_a_session(const fault_t *f, int task) {
     int64_t until = weft_clock_ns() + PATIENCE_MS * INT64_C(1000000);
     for (status = NULL; status == NULL && weft_clock_ns() < until;) status = run_z(&s);
     bool is_master = task == 1;
-    CU_ASSERT_TRUE(weft_status_code(status) == WEFT_UNAVAILABLE || (is_master && weft_status_code(status) == WEFT_ABORTED));
+    CU_ASSERT_TRUE(weft_status_code(status) == WEFT_UNAVAILABLE ||
+                   (is_master && weft_status_code(status) == WEFT_ABORTED));
     char line[1000];
     snprintf(line, sizeof line, "%s", weft_status_message(status));
     line[strcspn(line, "\n")] = '\0';
@@ -86,8 +91,9 @@ static void a_session_blames_the_task(void) {
 
 /* ---- jobs under strategies ---- */
 
-static const char *const strategies[] = {"parameter_server:mode=async,workers=2", "parameter_server:mode=ssp,staleness=2,workers=2",
-                                         "parameter_server:mode=sync,workers=2", "multi_worker_mirrored:workers=2"};
+static const char *const strategies[] = {
+    "parameter_server:mode=async,workers=2", "parameter_server:mode=ssp,staleness=2,workers=2",
+    "parameter_server:mode=sync,workers=2", "multi_worker_mirrored:workers=2"};
 
 static void blame_in_a_job(const char *strategy, const fault_t *f, int task) {
   static char x[600], y[600], out[OUTPUT], err[OUTPUT]; /* large, so not on the stack */
@@ -98,9 +104,17 @@ static void blame_in_a_job(const char *strategy, const fault_t *f, int task) {
     write_array(y, "y", "<i4", 64, 0, 4);
   }
   weft_test_servers_start(&servers);
-  const char *const args[] = {"submit", "tests/strategies/testdata/mlp_sgd.pbtxt", "--feed", x, "--feed", y, "--batch", "8", "--init", "init",
-                              "--target", "train", "--fetch", "loss", "--master", servers.processes[1].target, "--strategy", strategy,
-                              "--steps", "1000000", "--json", NULL};
+  const char *const args[] = {"submit",     "tests/strategies/testdata/mlp_sgd.pbtxt",
+                              "--feed",     x,
+                              "--feed",     y,
+                              "--batch",    "8",
+                              "--init",     "init",
+                              "--target",   "train",
+                              "--fetch",    "loss",
+                              "--master",   servers.processes[1].target,
+                              "--strategy", strategy,
+                              "--steps",    "1000000",
+                              "--json",     NULL};
   weft_test_process_start(&job, args, NULL);
   char c;
   int lines = STEPS;
@@ -108,7 +122,8 @@ static void blame_in_a_job(const char *strategy, const fault_t *f, int task) {
   CU_ASSERT_EQUAL(lines, 0);
   kill(servers.processes[task].pid, f->signal);
   CU_ASSERT_EQUAL(weft_test_process_wait(&job, PATIENCE_MS, out, err, OUTPUT), 1);
-  char *details = strstr(err, " From /job:"), *several = strstr(err, " ====="); /* the command prints a message's lines one behind the other */
+  char *details = strstr(err, " From /job:"),
+       *several = strstr(err, " ====="); /* the command prints a message's lines one behind the other */
   if (details != NULL) *details = '\0';
   if (several != NULL) *several = '\0';
   expect_blame(err, f, task, strategy);
@@ -133,10 +148,19 @@ static void a_server_with_too_few_devices(void) {
   write_array(x, "x", "<f4", 64, 32, 1);
   write_array(y, "y", "<i4", 64, 0, 4);
   weft_test_servers_start(&servers);
-  static const char *const wanted[][2] = {{"mirrored:3", "weft server --cpus 3"}, {"multi_worker_mirrored:workers=2,per_worker=4", "weft server --cpus 4"}};
+  static const char *const wanted[][2] = {
+      {"mirrored:3", "weft server --cpus 3"},
+      {"multi_worker_mirrored:workers=2,per_worker=4", "weft server --cpus 4"}};
   for (int i = 0; i < 2; i++) {
-    const char *const args[] = {"submit", "tests/strategies/testdata/mlp_sgd.pbtxt", "--feed", x, "--feed", y, "--batch", "8", "--init", "init", "--target",
-                                "train", "--master", servers.processes[1].target, "--strategy", wanted[i][0], NULL};
+    const char *const args[] = {"submit",     "tests/strategies/testdata/mlp_sgd.pbtxt",
+                                "--feed",     x,
+                                "--feed",     y,
+                                "--batch",    "8",
+                                "--init",     "init",
+                                "--target",   "train",
+                                "--master",   servers.processes[1].target,
+                                "--strategy", wanted[i][0],
+                                NULL};
     weft_test_process_start(&job, args, NULL);
     CU_ASSERT_EQUAL(weft_test_process_wait(&job, PATIENCE_MS, out, err, OUTPUT), 1);
     if (strstr(err, wanted[i][1]) == NULL) printf("\n    %s: %s\n", wanted[i][0], err);

@@ -1,5 +1,5 @@
-/* Multi-worker mirrored with one client per worker: two `weft submit` processes, each at its own worker's master, each with rows of
- * its own, train the same variables in step. */
+/* Multi-worker mirrored with one client per worker: two `weft submit` processes, each at its own worker's
+ * master, each with rows of its own, train the same variables in step. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,14 +18,16 @@ typedef struct client {
 } client_t;
 
 /* Rows that a formula gives, beginning with row `first`, as files. */
-static void write_npy(const char *path, const char *type, const void *data, size_t bytes, int rows, int columns) {
+static void write_npy(const char *path, const char *type, const void *data, size_t bytes, int rows,
+                      int columns) {
   char header[118], shape[32];
   if (columns > 0) {
     snprintf(shape, sizeof shape, "(%d, %d)", rows, columns);
   } else {
     snprintf(shape, sizeof shape, "(%d,)", rows);
   }
-  int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
+  int n =
+      snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
   memset(header + n, ' ', sizeof header - (size_t)n);
   header[sizeof header - 1] = '\n';
   FILE *f = fopen(path, "wb");
@@ -43,7 +45,8 @@ static void write_rows(client_t *c, const char *name, int first, int rows) {
   for (int r = 0; r < rows; r++) {
     int number = first + r;
     y[r] = number * 7 % 10;
-    for (int k = 0; k < 32; k++) x[r * 32 + k] = (float)((number * 37 + k * 11 + y[r] * k) % 41) / 20.0f - 1.0f;
+    for (int k = 0; k < 32; k++)
+      x[r * 32 + k] = (float)((number * 37 + k * 11 + y[r] * k) % 41) / 20.0f - 1.0f;
   }
   snprintf(c->x, sizeof c->x, "x=/tmp/weft_clients_%d_%s_x.npy", (int)getpid(), name);
   snprintf(c->y, sizeof c->y, "y=/tmp/weft_clients_%d_%s_y.npy", (int)getpid(), name);
@@ -52,8 +55,8 @@ static void write_rows(client_t *c, const char *name, int first, int rows) {
 }
 
 static void start_client(client_t *c, const char *const *more) {
-  const char *arguments[30] = {"submit", GRAPH, "--init", "init", "--target", "train", "--fetch", "loss", "--feed", c->x, "--feed", c->y,
-                               "--steps", "30", "--json"};
+  const char *arguments[30] = {"submit", GRAPH, "--init", "init", "--target", "train", "--fetch", "loss",
+                               "--feed", c->x,  "--feed", c->y,   "--steps",  "30",    "--json"};
   int n = 15;
   while (*more != NULL) arguments[n++] = *more++;
   weft_test_process_start(&c->process, arguments, NULL);
@@ -64,7 +67,8 @@ static double loss_of(client_t *c) {
   CU_ASSERT_EQUAL(weft_test_process_wait(&c->process, 30000, c->out, c->err, TEXT), 0);
   if (c->err[0] != '\0') fprintf(stderr, "%s", c->err);
   double loss = -1;
-  for (const char *at = c->out; (at = strstr(at, "\"loss\":")) != NULL; at += 7) sscanf(at + 7, " %lf", &loss);
+  for (const char *at = c->out; (at = strstr(at, "\"loss\":")) != NULL; at += 7)
+    sscanf(at + 7, " %lf", &loss);
   unlink(c->x + 2);
   unlink(c->y + 2);
   return loss;
@@ -82,11 +86,13 @@ static void two_clients_train_as_one_device_does(void) {
     client_t *c = &clients[i];
     write_rows(c, i == 0 ? "first" : "second", 24 * i, i == 0 ? 24 : 40); /* uneven shares */
     snprintf(c->strategy, sizeof c->strategy, "multi_worker_mirrored:task=%d", i);
-    start_client(c, (const char *const[]){"--master", servers.processes[1 + i].target, "--strategy", c->strategy, NULL});
+    start_client(c, (const char *const[]){"--master", servers.processes[1 + i].target, "--strategy",
+                                          c->strategy, NULL});
   }
   for (int i = 0; i < 2; i++) {
     double loss = loss_of(&clients[i]);
-    if (!(loss > expected * (1 - 1e-5) && loss < expected * (1 + 1e-5))) fprintf(stderr, "client %d: loss %.9g, not %.9g\n", i, loss, expected);
+    if (!(loss > expected * (1 - 1e-5) && loss < expected * (1 + 1e-5)))
+      fprintf(stderr, "client %d: loss %.9g, not %.9g\n", i, loss, expected);
     CU_ASSERT_DOUBLE_EQUAL(loss, expected, expected * 1e-5);
   }
   weft_test_servers_kill(&servers);

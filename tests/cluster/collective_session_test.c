@@ -1,4 +1,5 @@
-/* tests/cluster/collective_session_test.c - one client per worker, each running the same graph with a collective.
+/* tests/cluster/collective_session_test.c - one client per worker, each running the same graph with a
+ * collective.
  *
  * The death of a worker's process is told to the clients of all others, and once it
  * is there again, new sessions work. Reference: T-MWM-3, T-MWM-4.
@@ -44,7 +45,8 @@ static void start_server(cluster_t *c, int i) {
 static void describe(cluster_t *c) {
   memset(c, 0, sizeof *c);
   for (int i = 0; i < N; i++) c->ports[i] = weft_test_free_port();
-  snprintf(c->text, sizeof c->text, "worker=127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", c->ports[0], c->ports[1], c->ports[2]);
+  snprintf(c->text, sizeof c->text, "worker=127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", c->ports[0], c->ports[1],
+           c->ports[2]);
 }
 
 static void start_servers(cluster_t *c) {
@@ -128,7 +130,8 @@ static void check_step(member_t *members) {
   for (int i = 0; i < N; i++) begin(&members[i]);
   for (int i = 0; i < N; i++) {
     end(&members[i]);
-    if (TF_GetCode(members[i].status) != TF_OK) fprintf(stderr, "worker %d: %s\n", i, TF_Message(members[i].status));
+    if (TF_GetCode(members[i].status) != TF_OK)
+      fprintf(stderr, "worker %d: %s\n", i, TF_Message(members[i].status));
     CU_ASSERT_EQUAL(TF_GetCode(members[i].status), TF_OK);
     CU_ASSERT_EQUAL(members[i].result, 6.0f);
   }
@@ -158,7 +161,9 @@ static void a_killed_worker_is_told_to_all_clients_and_may_come_again(void) {
     end(&members[i]);
     bool is_named = TF_GetCode(members[i].status) == TF_UNAVAILABLE &&
                     strstr(TF_Message(members[i].status), "/job:worker/replica:0/task:2") != NULL;
-    if (!is_named) fprintf(stderr, "worker %d: %d %s\n", i, (int)TF_GetCode(members[i].status), TF_Message(members[i].status));
+    if (!is_named)
+      fprintf(stderr, "worker %d: %d %s\n", i, (int)TF_GetCode(members[i].status),
+              TF_Message(members[i].status));
     CU_ASSERT_TRUE(is_named);
   }
   CU_ASSERT_TRUE(weft_test_is_within(killed, 1000));
@@ -186,7 +191,9 @@ static void a_killed_leader_is_told_to_all_clients(void) {
     end(&members[i]);
     bool is_named = TF_GetCode(members[i].status) == TF_UNAVAILABLE &&
                     strstr(TF_Message(members[i].status), "/job:worker/replica:0/task:0") != NULL;
-    if (!is_named) fprintf(stderr, "worker %d: %d %s\n", i, (int)TF_GetCode(members[i].status), TF_Message(members[i].status));
+    if (!is_named)
+      fprintf(stderr, "worker %d: %d %s\n", i, (int)TF_GetCode(members[i].status),
+              TF_Message(members[i].status));
     CU_ASSERT_TRUE(is_named);
   }
   start_server(&c, 0); /* a client's CloseSession waits for its server */
@@ -207,7 +214,8 @@ static void workers_start_in_any_order(void) {
   }
   for (int i = 0; i < N; i++) {
     end(&members[i]);
-    if (TF_GetCode(members[i].status) != TF_OK) fprintf(stderr, "worker %d: %s\n", i, TF_Message(members[i].status));
+    if (TF_GetCode(members[i].status) != TF_OK)
+      fprintf(stderr, "worker %d: %s\n", i, TF_Message(members[i].status));
     CU_ASSERT_EQUAL(TF_GetCode(members[i].status), TF_OK);
     CU_ASSERT_EQUAL(members[i].result, 6.0f);
   }
@@ -217,7 +225,8 @@ static void workers_start_in_any_order(void) {
 
 static const CU_TestInfo tests[] = {
     {"independent clients run one collective graph", independent_clients_run_one_collective_graph},
-    {"a killed worker is told to all clients, and may come again", a_killed_worker_is_told_to_all_clients_and_may_come_again},
+    {"a killed worker is told to all clients, and may come again",
+     a_killed_worker_is_told_to_all_clients_and_may_come_again},
     {"a killed leader is told to all clients", a_killed_leader_is_told_to_all_clients},
     {"workers start in any order", workers_start_in_any_order},
     CU_TEST_INFO_NULL,

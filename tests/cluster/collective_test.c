@@ -1,4 +1,5 @@
-/* tests/cluster/collective_test.c - collectives between real processes: results, bytes on the wire, and the death of a rank.
+/* tests/cluster/collective_test.c - collectives between real processes: results, bytes on the wire, and the
+ * death of a rank.
  *
  * A rank is this program itself, started with --rank: it makes one primitive over
  * and over, prints a line for each round, and when one fails, a line with the code and
@@ -45,11 +46,13 @@ static bool run_once(WEFT_CollectiveGroup *g, const arguments_t *a, TF_Status *s
   WEFT_CollectiveHints hints = {.algorithm = a->algorithm};
   int64_t count = COUNT / n * n;
   float sum = (float)(n * (n + 1) / 2);
-  TF_Tensor *in = new_tensor(strcmp(a->kind, "scatter") == 0 && rank != root ? count / n : count, rank), *out = NULL;
+  TF_Tensor *in = new_tensor(strcmp(a->kind, "scatter") == 0 && rank != root ? count / n : count, rank),
+            *out = NULL;
   bool ok = true, has_result = true;
   if (strcmp(a->kind, "all_reduce") == 0) {
     out = WEFT_AllReduce(g, in, WEFT_REDUCTION_SUM, &hints, s);
-    for (int64_t i = 0; out != NULL && i < count; i++) ok = ok && at(out, i) == sum + (float)(n * (int)(i % 5));
+    for (int64_t i = 0; out != NULL && i < count; i++)
+      ok = ok && at(out, i) == sum + (float)(n * (int)(i % 5));
   } else if (strcmp(a->kind, "reduce") == 0) {
     out = WEFT_Reduce(g, in, WEFT_REDUCTION_MAX, root, &hints, s);
     has_result = rank == root;
@@ -72,7 +75,8 @@ static bool run_once(WEFT_CollectiveGroup *g, const arguments_t *a, TF_Status *s
     ok = out == NULL || at(out, 0) == (float)(n + rank * (count / n) % 5);
   } else if (strcmp(a->kind, "all_to_all") == 0) {
     out = WEFT_AllToAll(g, in, NULL, &hints, s);
-    for (int r = 0; out != NULL && r < n; r++) ok = ok && at(out, r * (count / n)) == (float)(r + 1 + rank * (count / n) % 5);
+    for (int r = 0; out != NULL && r < n; r++)
+      ok = ok && at(out, r * (count / n)) == (float)(r + 1 + rank * (count / n) % 5);
   } else {
     WEFT_Barrier(g, &hints, s);
     has_result = false;
@@ -88,7 +92,8 @@ static void print_counts(WEFT_CollectiveGroup *g) {
   int n = WEFT_TransportCounters(g, counts, 32);
   for (int i = 0; i < n && i < 32; i++) {
     if (strcmp(counts[i].traffic, "collective") != 0) continue;
-    printf("from %s %lld %lld\n", strrchr(counts[i].source, ':') + 1, (long long)counts[i].messages, (long long)counts[i].bytes);
+    printf("from %s %lld %lld\n", strrchr(counts[i].source, ':') + 1, (long long)counts[i].messages,
+           (long long)counts[i].bytes);
   }
 }
 
@@ -138,7 +143,11 @@ static int be_rank(const arguments_t *a) {
 }
 
 static int parse_and_be_rank(char **argv) {
-  arguments_t a = {.rank = atoi(argv[2]), .size = atoi(argv[3]), .rounds = atoi(argv[4]), .kind = argv[5], .algorithm = argv[6]};
+  arguments_t a = {.rank = atoi(argv[2]),
+                   .size = atoi(argv[3]),
+                   .rounds = atoi(argv[4]),
+                   .kind = argv[5],
+                   .algorithm = argv[6]};
   for (int i = 0; i < a.size; i++) a.addresses[i] = argv[7 + i];
   for (int i = 0; i < a.size; i++) a.other_addresses[i] = argv[7 + a.size + i];
   return be_rank(&a);
@@ -160,7 +169,8 @@ static void start(ranks_t *r, int size, int rounds, const char *kind, const char
   char texts[2 * MAX_RANKS][32], numbers[3][16];
   memset(r, 0, sizeof *r);
   r->size = size;
-  for (int i = 0; i < 2 * size; i++) snprintf(texts[i], sizeof texts[i], "127.0.0.1:%d", weft_test_free_port());
+  for (int i = 0; i < 2 * size; i++)
+    snprintf(texts[i], sizeof texts[i], "127.0.0.1:%d", weft_test_free_port());
   fflush(stdout);
   for (int i = 0; i < size; i++) {
     int pipes[2], go[2];
@@ -171,7 +181,8 @@ static void start(ranks_t *r, int size, int rounds, const char *kind, const char
     snprintf(numbers[0], sizeof numbers[0], "%d", i);
     snprintf(numbers[1], sizeof numbers[1], "%d", size);
     snprintf(numbers[2], sizeof numbers[2], "%d", rounds);
-    char *argv[8 + 2 * MAX_RANKS] = {self, mode, numbers[0], numbers[1], numbers[2], (char *)(size_t)kind, (char *)(size_t)algorithm};
+    char *argv[8 + 2 * MAX_RANKS] = {
+        self, mode, numbers[0], numbers[1], numbers[2], (char *)(size_t)kind, (char *)(size_t)algorithm};
     for (int k = 0; k < 2 * size; k++) argv[7 + k] = texts[k];
     r->all[i].pid = fork();
     if (r->all[i].pid == 0) {
@@ -244,7 +255,8 @@ static void kill_one(const char *kind, const char *algorithm) {
   for (int i = 0; i < 2 && ok; i++) {
     ok = read_line(&r, i, "error", line);
     if (!ok) continue;
-    bool is_named = strncmp(line, "error 14 ", 9) == 0 && strstr(line, "/job:worker/replica:0/task:2") != NULL;
+    bool is_named =
+        strncmp(line, "error 14 ", 9) == 0 && strstr(line, "/job:worker/replica:0/task:2") != NULL;
     if (!is_named) fprintf(stderr, "%s, rank %d: %s", kind, i, line);
     CU_ASSERT_TRUE(is_named);
   }
@@ -283,7 +295,8 @@ static void leave_after_loss(const char *kind, const char *algorithm) {
     ok = read_line(&r, i, "error", line);
     if (!ok) continue;
     const char *first = strstr(line, "/job:worker/replica:0/task:");
-    bool is_named = strncmp(line, "error 14 ", 9) == 0 && first != NULL && strncmp(first, "/job:worker/replica:0/task:3", 28) == 0;
+    bool is_named = strncmp(line, "error 14 ", 9) == 0 && first != NULL &&
+                    strncmp(first, "/job:worker/replica:0/task:3", 28) == 0;
     if (!is_named) fprintf(stderr, "%s, rank %d: %s", kind, i, line);
     CU_ASSERT_TRUE(is_named);
   }
@@ -322,12 +335,14 @@ static void check_bytes(int size, const char *algorithm) {
     while (ok && fgets(line, LINE, r.all[i].out) != NULL) {
       int from = 0;
       long long messages = 0, bytes = 0;
-      if (sscanf(line, "from %d %lld %lld", &from, &messages, &bytes) == 3 && from >= 0 && from < size) sent[from] += (double)bytes;
+      if (sscanf(line, "from %d %lld %lld", &from, &messages, &bytes) == 3 && from >= 0 && from < size)
+        sent[from] += (double)bytes;
     }
   }
   double wanted = ROUNDS * 2.0 * (size - 1) / size * (COUNT / size * size) * sizeof(float);
   for (int i = 0; i < size && ok; i++) {
-    if (sent[i] < wanted * 0.99 || sent[i] > wanted * 1.01) fprintf(stderr, "%s, rank %d of %d sent %.0f, not %.0f\n", algorithm, i, size, sent[i], wanted);
+    if (sent[i] < wanted * 0.99 || sent[i] > wanted * 1.01)
+      fprintf(stderr, "%s, rank %d of %d sent %.0f, not %.0f\n", algorithm, i, size, sent[i], wanted);
     CU_ASSERT_TRUE(sent[i] >= wanted * 0.99 && sent[i] <= wanted * 1.01);
   }
   stop(&r);
@@ -343,7 +358,8 @@ static void an_all_reduce_sends_what_its_formula_says(void) {
 static const CU_TestInfo tests[] = {
     {"all primitives are right between processes", all_primitives_are_right_between_processes},
     {"an all-reduce sends what its formula says", an_all_reduce_sends_what_its_formula_says},
-    {"a killed rank is named by all others in each primitive", a_killed_rank_is_named_by_all_others_in_each_primitive},
+    {"a killed rank is named by all others in each primitive",
+     a_killed_rank_is_named_by_all_others_in_each_primitive},
     {"a killed rank is named with each algorithm", a_killed_rank_is_named_with_each_algorithm},
     {"a killed rank is named over calls", a_killed_rank_is_named_over_calls},
     {"who leaves after a loss is not blamed", who_leaves_after_a_loss_is_not_blamed},

@@ -18,15 +18,16 @@ typedef struct job {
 static job_t job, other; /* large, so not on the stack */
 
 /* `more` ends with NULL. */
-static void submit_graph(job_t *j, const weft_test_servers_t *c, const char *graph, const char *strategy, const char *const *more) {
+static void submit_graph(job_t *j, const weft_test_servers_t *c, const char *graph, const char *strategy,
+                         const char *const *more) {
   static char x[600], y[600]; /* written once: jobs may read them at the same time */
   if (x[0] == '\0') {
     write_array(x, "x", "<f4", 64, 32, 1);
     write_array(y, "y", "<i4", 64, 0, 4);
   }
-  const char *args[MOST_ARGUMENTS + 1] = {"submit", graph,      "--feed", x,         "--feed", y,          "--batch",
-                                          "8",      "--init",   "init",   "--target", "train",  "--fetch", "loss",
-                                          "--master", c->processes[1].target};
+  const char *args[MOST_ARGUMENTS + 1] = {
+      "submit", graph,  "--feed",   x,       "--feed",  y,      "--batch",  "8",
+      "--init", "init", "--target", "train", "--fetch", "loss", "--master", c->processes[1].target};
   int n = 16;
   if (strategy != NULL) args[n++] = "--strategy";
   if (strategy != NULL) args[n++] = strategy;
@@ -55,9 +56,10 @@ static void wait_for_lines(job_t *j, int lines) {
 
 /* A client that is killed leaves workers at unlike clocks, tokens and gradients behind. */
 static void a_job_starts_clean_after_a_killed_client(void) {
-  static const char *const strategies[] = {"parameter_server:mode=ssp,staleness=2", "parameter_server:mode=ssp,staleness=40",
-                                           "parameter_server:mode=sync,backup=1", "parameter_server:mode=sync,split=false",
-                                           "parameter_server:mode=async"};
+  static const char *const strategies[] = {
+      "parameter_server:mode=ssp,staleness=2", "parameter_server:mode=ssp,staleness=40",
+      "parameter_server:mode=sync,backup=1", "parameter_server:mode=sync,split=false",
+      "parameter_server:mode=async"};
   static const char *const endless[] = {"--steps", "4000", NULL}, *const few[] = {"--steps", "21", NULL};
   weft_test_servers_t c;
   weft_test_servers_start(&c);
@@ -80,7 +82,8 @@ static void a_job_starts_clean_after_a_killed_client(void) {
 
 static int losses(const job_t *j, double *out) {
   int n = 0;
-  for (const char *line = j->out, *end; (end = strchr(line, '\n')) != NULL && n < MAX_POINTS; line = end + 1) {
+  for (const char *line = j->out, *end; (end = strchr(line, '\n')) != NULL && n < MAX_POINTS;
+       line = end + 1) {
     const char *loss = strstr(line, "\"loss\":");
     CU_ASSERT_TRUE(loss != NULL && loss < end && sscanf(loss + 7, "%lf", &out[n]) == 1);
     n++;
@@ -88,14 +91,16 @@ static int losses(const job_t *j, double *out) {
   return n;
 }
 
-/* Reads the log of task `t` until it has no sessions; returns how many resources it has then, -1 after a failed test. */
+/* Reads the log of task `t` until it has no sessions; returns how many resources it has then, -1 after a
+ * failed test. */
 static int left(weft_test_servers_t *c, int t, int *steps) {
   char line[300];
   int sessions = 1, resources = -1;
   while (sessions > 0) {
     if (!weft_test_process_log(&c->processes[t], "has ended; left are ", line, sizeof line)) return -1;
     const char *numbers = strstr(line, "left are ");
-    CU_ASSERT_EQUAL(sscanf(numbers, "left are %d sessions, %d steps and %d resources", &sessions, steps, &resources), 3);
+    CU_ASSERT_EQUAL(
+        sscanf(numbers, "left are %d sessions, %d steps and %d resources", &sessions, steps, &resources), 3);
   }
   return resources;
 }
@@ -113,13 +118,17 @@ typedef enum moment { IN_FIRST_STEP, IN_THE_MIDDLE, AFTER_THE_LAST_STEP, NUM_MOM
 
 static void kill_at(weft_test_servers_t *c, moment_t when) {
   char line[300];
-  if (when == IN_FIRST_STEP) CU_ASSERT_TRUE(weft_test_process_log(&c->processes[1], "has begun", line, sizeof line));
-  if (when != IN_FIRST_STEP) wait_for_lines(&job, when == IN_THE_MIDDLE ? 7 : 21); /* after the last step it may be just about to end */
+  if (when == IN_FIRST_STEP)
+    CU_ASSERT_TRUE(weft_test_process_log(&c->processes[1], "has begun", line, sizeof line));
+  if (when != IN_FIRST_STEP)
+    wait_for_lines(&job,
+                   when == IN_THE_MIDDLE ? 7 : 21); /* after the last step it may be just about to end */
   weft_test_process_kill(&job.process);
 }
 
-/* The session, its steps and its resources end with the client: the servers have then what a job leaves behind that ends by
- * itself, its variables. And the next job computes what the first one on a fresh cluster has. */
+/* The session, its steps and its resources end with the client: the servers have then what a job leaves
+ * behind that ends by itself, its variables. And the next job computes what the first one on a fresh cluster
+ * has. */
 static void nothing_is_left_of_a_killed_client(void) {
   static const char *const strategies[] = {NULL,
                                            "mirrored:1",
@@ -130,11 +139,15 @@ static void nothing_is_left_of_a_killed_client(void) {
                                            "parameter_server:mode=sync,workers=2,backup=1",
                                            "parameter_server:mode=sync,workers=1,split=false",
                                            "mirrored:1,accumulate=4"};
-  static const char *const endless[] = {"--json", "--steps", "100000", NULL}, *const few[] = {"--json", "--steps", "21", NULL};
+  static const char *const endless[] = {"--json", "--steps", "100000", NULL}, *const few[] = {"--json",
+                                                                                              "--steps", "21",
+                                                                                              NULL};
   for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
     const char *strategy = strategies[i];
-    /* Backup workers: whoever is faster. A worker that waits for tokens of an update lane: its loss is printed late. */
-    bool is_exact = strategy == NULL || (strstr(strategy, "backup") == NULL && strstr(strategy, "split=false") == NULL);
+    /* Backup workers: whoever is faster. A worker that waits for tokens of an update lane: its loss is
+     * printed late. */
+    bool is_exact =
+        strategy == NULL || (strstr(strategy, "backup") == NULL && strstr(strategy, "split=false") == NULL);
     double wanted[MAX_POINTS] = {0}, got[MAX_POINTS] = {0};
     int kept[3], n = 0, steps;
     weft_test_servers_t c;
@@ -150,20 +163,26 @@ static void nothing_is_left_of_a_killed_client(void) {
       kill_at(&c, (moment_t)when);
       for (int t = 0; t < 3; t++) {
         int resources = left(&c, t, &steps);
-        if (resources > kept[t]) printf("\n    %s, killed at %d: %d resources on task %d instead of %d", strategy, when, resources, t, kept[t]);
+        if (resources > kept[t])
+          printf("\n    %s, killed at %d: %d resources on task %d instead of %d", strategy, when, resources,
+                 t, kept[t]);
         CU_ASSERT_TRUE(resources <= kept[t]); /* fewer, if it was killed before it made them */
       }
       submit(&other, &c, strategy, few);
       ok = ends_well(&other, strategy);
       if (is_exact) CU_ASSERT_EQUAL(losses(&other, got), n);
       for (int k = 0; is_exact && k < n; k++) {
-        if (got[k] != wanted[k]) printf("\n    %s, after a kill at %d: loss %d is %.9g instead of %.9g", strategy, when, k, got[k], wanted[k]);
+        if (got[k] != wanted[k])
+          printf("\n    %s, after a kill at %d: loss %d is %.9g instead of %.9g", strategy, when, k, got[k],
+                 wanted[k]);
         CU_ASSERT_EQUAL(got[k], wanted[k]);
       }
       skip_first_session(&c, strategy);
       for (int t = 0; t < 3; t++) {
         int resources = left(&c, t, &steps);
-        if (resources != kept[t]) printf("\n    %s, after a kill at %d: %d resources on task %d instead of %d", strategy, when, resources, t, kept[t]);
+        if (resources != kept[t])
+          printf("\n    %s, after a kill at %d: %d resources on task %d instead of %d", strategy, when,
+                 resources, t, kept[t]);
         CU_ASSERT_EQUAL(resources, kept[t]);
       }
     }
@@ -173,8 +192,10 @@ static void nothing_is_left_of_a_killed_client(void) {
 
 /* A client that is stopped, as by Ctrl-Z, keeps its connection: it is not gone, for whatever time. */
 static void a_client_that_is_stopped_keeps_its_session(void) {
-  static const char *const endless[] = {"--json", "--steps", "1000000", NULL},
-                    *const beside[] = {"--json", "--steps", "1000000", "--container", "beside", NULL};
+  static const char *const endless[] = {"--json", "--steps", "1000000", NULL}, *const beside[] = {
+                                                                                   "--json",  "--steps",
+                                                                                   "1000000", "--container",
+                                                                                   "beside",  NULL};
   char line[300];
   weft_test_servers_t c;
   weft_test_servers_start_with(&c, "--client-grace", "1", NULL);
@@ -195,7 +216,8 @@ static void a_client_that_is_stopped_keeps_its_session(void) {
 
 /* Variables that are made of others, if those have a value by then, and of random numbers with a seed. */
 static void initialisers_see_nothing_of_former_jobs(void) {
-  static const char *const graphs[] = {"tests/strategies/testdata/from_others.pbtxt", "tests/strategies/testdata/from_others_resource.pbtxt"};
+  static const char *const graphs[] = {"tests/strategies/testdata/from_others.pbtxt",
+                                       "tests/strategies/testdata/from_others_resource.pbtxt"};
   static const char *const strategies[] = {NULL,
                                            "mirrored:1",
                                            "central_storage",
@@ -203,7 +225,9 @@ static void initialisers_see_nothing_of_former_jobs(void) {
                                            "parameter_server:mode=async,workers=1",
                                            "parameter_server:mode=ssp,workers=1",
                                            "parameter_server:mode=sync,workers=2"};
-  static const char *const endless[] = {"--json", "--steps", "100000", NULL}, *const few[] = {"--json", "--steps", "15", NULL};
+  static const char *const endless[] = {"--json", "--steps", "100000", NULL}, *const few[] = {"--json",
+                                                                                              "--steps", "15",
+                                                                                              NULL};
   weft_test_servers_t c;
   weft_test_servers_start_with(&c, "--client-grace", "1", NULL);
   for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
@@ -225,7 +249,9 @@ static void initialisers_see_nothing_of_former_jobs(void) {
         if (!ends_well(&other, strategies[i])) break;
         CU_ASSERT_EQUAL(losses(&other, got), n);
         for (int k = 0; k < n; k++) {
-          if (got[k] != wanted[k]) printf("\n    %s, %s, job %d: loss %d is %.9g instead of %.9g", graphs[g], strategies[i], again, k, got[k], wanted[k]);
+          if (got[k] != wanted[k])
+            printf("\n    %s, %s, job %d: loss %d is %.9g instead of %.9g", graphs[g], strategies[i], again,
+                   k, got[k], wanted[k]);
           CU_ASSERT_EQUAL(got[k], wanted[k]);
         }
       }
@@ -236,13 +262,16 @@ static void initialisers_see_nothing_of_former_jobs(void) {
 
 /* ---- containers ---- */
 
-/* Jobs of one graph at the same time, in containers of their own: the losses of one that is alone, to the last digit. */
+/* Jobs of one graph at the same time, in containers of their own: the losses of one that is alone, to the
+ * last digit. */
 static void jobs_in_different_containers_share_nothing(void) {
-  static const char *const strategies[] = {NULL, "multi_worker_mirrored:2", "parameter_server:mode=sync,ps=1,workers=2",
-                                           "parameter_server:mode=async,workers=1", "parameter_server:mode=ssp,workers=1,staleness=1"};
-  static const char *const plain[] = {"--json", "--steps", "20", NULL},
-                    *const a[] = {"--json", "--steps", "20", "--container", "a", NULL},
-                    *const b[] = {"--json", "--steps", "20", "--container", "b/c-1", NULL};
+  static const char *const strategies[] = {
+      NULL, "multi_worker_mirrored:2", "parameter_server:mode=sync,ps=1,workers=2",
+      "parameter_server:mode=async,workers=1", "parameter_server:mode=ssp,workers=1,staleness=1"};
+  static const char *const plain[] = {"--json", "--steps", "20", NULL}, *const a[] = {"--json", "--steps",
+                                                                                      "20",     "--container",
+                                                                                      "a",      NULL},
+                           *const b[] = {"--json", "--steps", "20", "--container", "b/c-1", NULL};
   weft_test_servers_t c;
   weft_test_servers_start(&c);
   for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {

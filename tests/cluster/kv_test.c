@@ -1,4 +1,5 @@
-/* Tables of keys and values on real servers: exact sums, lost messages, a killed server, priorities, clocks (T-PSL-2 to 6). */
+/* Tables of keys and values on real servers: exact sums, lost messages, a killed server, priorities, clocks
+ * (T-PSL-2 to 6). */
 #include "weft/kv.h"
 
 #include <math.h>
@@ -25,7 +26,8 @@ static TF_Status *status; /* of the test's thread */
 static bool start_one(servers_t *s, int i) {
   char task[16];
   snprintf(task, sizeof task, "%d", i);
-  const char *const arguments[] = {"server", "--cluster", s->text, "--job", "ps", "--task", task, "--threads", "2", NULL};
+  const char *const arguments[] = {"server", "--cluster", s->text,     "--job", "ps",
+                                   "--task", task,        "--threads", "2",     NULL};
   weft_test_process_start(&s->processes[i], arguments, NULL);
   return weft_test_process_ready(&s->processes[i]);
 }
@@ -33,7 +35,8 @@ static bool start_one(servers_t *s, int i) {
 static void begin(servers_t *s) {
   memset(s, 0, sizeof *s);
   status = TF_NewStatus();
-  snprintf(s->text, sizeof s->text, "ps=127.0.0.1:%d,127.0.0.1:%d", weft_test_free_port(), weft_test_free_port());
+  snprintf(s->text, sizeof s->text, "ps=127.0.0.1:%d,127.0.0.1:%d", weft_test_free_port(),
+           weft_test_free_port());
   s->cluster = WEFT_NewCluster(s->text, status);
   CU_ASSERT_EQUAL_FATAL(TF_GetCode(status), TF_OK);
   for (int i = 0; i < SERVERS; i++) CU_ASSERT_TRUE_FATAL(start_one(s, i));
@@ -89,7 +92,8 @@ static void *push_ones(void *arg) {
 }
 
 /* All workers push; then one pulls. Returns how many values are not `want`. */
-static int push_and_pull(const servers_t *s, pusher_t *pushers, const WEFT_KvOptions *o, int num_keys, int num_pushes, float want) {
+static int push_and_pull(const servers_t *s, pusher_t *pushers, const WEFT_KvOptions *o, int num_keys,
+                         int num_pushes, float want) {
   pthread_t threads[WORKERS];
   for (int i = 0; i < WORKERS; i++) {
     pusher_t *p = &pushers[i];
@@ -116,7 +120,8 @@ static int push_and_pull(const servers_t *s, pusher_t *pushers, const WEFT_KvOpt
   plain.link = NULL;
   WEFT_KvWorker *w = open_worker(s, &plain);
   float *got = calloc((size_t)num_keys, sizeof *got);
-  CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPull(w, pushers[0].keys, num_keys, got, 0, NULL, NULL, status), status), TF_OK);
+  CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPull(w, pushers[0].keys, num_keys, got, 0, NULL, NULL, status), status),
+                  TF_OK);
   for (int k = 0; k < num_keys; k++) wrong += got[k] != want;
   free(got);
   WEFT_DeleteKvWorker(w);
@@ -152,7 +157,8 @@ static void a_server_without_keys_gets_no_message(void) {
   CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPush(w, &key, 1, &one, 0, NULL, NULL, status), status), TF_OK);
   CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPushPull(w, &key, 1, &one, &got, 0, NULL, NULL, status), status), TF_OK);
   CU_ASSERT_EQUAL(got, 2);
-  CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPush(w, &key, 0, &one, 0, NULL, NULL, status), status), TF_OK); /* of nothing */
+  CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPush(w, &key, 0, &one, 0, NULL, NULL, status), status),
+                  TF_OK); /* of nothing */
   WEFT_KvGetCounts(w, &counts);
   CU_ASSERT_TRUE(counts.requests == 2 && counts.responses == 2);
   key = 10;
@@ -176,8 +182,10 @@ static void values_of_any_length_come_back(void) {
   o.width = 0;
   o.dtype = TF_DOUBLE;
   WEFT_KvWorker *w = open_worker(&s, &o);
-  CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPushLens(w, keys, 4, values, lens, 0, NULL, NULL, status), status), TF_OK);
-  CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPullLens(w, asked, 4, got, 6, got_lens, 0, NULL, NULL, status), status), TF_OK);
+  CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPushLens(w, keys, 4, values, lens, 0, NULL, NULL, status), status),
+                  TF_OK);
+  CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPullLens(w, asked, 4, got, 6, got_lens, 0, NULL, NULL, status), status),
+                  TF_OK);
   CU_ASSERT_TRUE(got_lens[0] == 1 && got_lens[1] == 0 && got_lens[2] == 2 && got_lens[3] == 3);
   static const double want[] = {6, 1, 2, 3, 4, 5};
   CU_ASSERT_EQUAL(memcmp(got, want, sizeof want), 0);
@@ -246,7 +254,8 @@ static void without_resending_a_loss_is_noticed(void) {
   WEFT_KvWait(w, t, status);
   CU_ASSERT_EQUAL(TF_GetCode(status), TF_DEADLINE_EXCEEDED);
   CU_ASSERT_PTR_NOT_NULL(strstr(TF_Message(status), "/job:ps/task:1"));
-  CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPush(w, keys, 2, ones, 0, NULL, NULL, status), status), TF_OK); /* the other one serves */
+  CU_ASSERT_EQUAL(wait_for(w, WEFT_KvPush(w, keys, 2, ones, 0, NULL, NULL, status), status),
+                  TF_OK); /* the other one serves */
   WEFT_DeleteKvWorker(w);
   end(&s);
 }
@@ -298,7 +307,8 @@ static void *train(void *arg) {
   return NULL;
 }
 
-static double run_trainers(const servers_t *s, const char *table, const char *policy, int64_t staleness, trainer_t *t) {
+static double run_trainers(const servers_t *s, const char *table, const char *policy, int64_t staleness,
+                           trainer_t *t) {
   pthread_t threads[WORKERS];
   double worst = 0, w[FEATURES] = {0}, g[FEATURES];
   for (int i = 0; i < WORKERS; i++) {
@@ -334,7 +344,8 @@ static void bulk_synchronous_follows_one_process(void) {
   begin(&s);
   CU_ASSERT_TRUE(run_trainers(&s, "bsp", "BSP", 0, bsp) < 1e-10);
   CU_ASSERT_TRUE(run_trainers(&s, "ssp0", "SSP", 0, ssp) < 1e-10);
-  for (int i = 0; i < WORKERS; i++) CU_ASSERT_EQUAL(memcmp(bsp[i].weights, ssp[i].weights, sizeof bsp[i].weights), 0);
+  for (int i = 0; i < WORKERS; i++)
+    CU_ASSERT_EQUAL(memcmp(bsp[i].weights, ssp[i].weights, sizeof bsp[i].weights), 0);
   (void)run_trainers(&s, "ssp2", "SSP", 2, ssp); /* stale, but it ends */
   end(&s);
 }
@@ -412,7 +423,8 @@ static int gate(void *user, int server, int64_t timestamp, int attempt, int is_r
   weft_mutex_lock(&o->mu);
   o->is_reached = true;
   weft_cond_broadcast(&o->cond);
-  while (timestamp == 1 && !is_response && !o->is_open) weft_cond_wait(&o->cond, &o->mu); /* woken by the test */
+  while (timestamp == 1 && !is_response && !o->is_open)
+    weft_cond_wait(&o->cond, &o->mu); /* woken by the test */
   weft_mutex_unlock(&o->mu);
   return 0;
 }

@@ -1,4 +1,5 @@
-/* Heartbeats between real servers: one that is killed, one that hangs, one that comes again; keys and values over gRPC. */
+/* Heartbeats between real servers: one that is killed, one that hangs, one that comes again; keys and values
+ * over gRPC. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -23,9 +24,11 @@
 #define X NODE("x", "Placeholder", "", "", "attr{key:\"dtype\" value{type:DT_FLOAT}} ")
 
 /* "stuck" waits on the second worker for what the ps never has; "local" waits on the ps alone. */
-static const char graph[] = X NODE("y", "Neg", IN("x"), "/job:ps", T) NODE("z", "Neg", IN("y"), "/job:worker/task:1", T)
-    NODE("q", "FIFOQueueV2", "", "/job:ps", QUEUE_TYPES) NODE("deq", "QueueDequeueV2", IN("q"), "/job:ps", QUEUE_TYPES)
-        NODE("stuck", "Neg", IN("deq"), "/job:worker/task:1", T) NODE("local", "Neg", IN("deq"), "/job:ps", T);
+static const char graph[] = X NODE("y", "Neg", IN("x"), "/job:ps", T)
+    NODE("z", "Neg", IN("y"), "/job:worker/task:1", T) NODE("q", "FIFOQueueV2", "", "/job:ps", QUEUE_TYPES)
+        NODE("deq", "QueueDequeueV2", IN("q"), "/job:ps", QUEUE_TYPES)
+            NODE("stuck", "Neg", IN("deq"), "/job:worker/task:1", T)
+                NODE("local", "Neg", IN("deq"), "/job:ps", T);
 enum { PATIENCE_MS = 60000 };
 
 typedef struct blocked {
@@ -89,7 +92,8 @@ static void on_roll(void *arg, weft_status_t *status, uint64_t epoch, const weft
 }
 
 /* Watches as the task `name` ("": looks on) until `task` is in `state`. */
-static bool wait_for_state(weft_keeper_client_t *k, roll_t *r, const char *name, int task, weft_member_state_t state) {
+static bool wait_for_state(weft_keeper_client_t *k, roll_t *r, const char *name, int task,
+                           weft_member_state_t state) {
   for (int i = 0; i < 100; i++) {
     weft_keeper_caller_t who = {weft_str(name), OWN_INCARNATION, r->epoch};
     k->ops->watch(k, &who, 2000, NULL, on_roll, r);
@@ -111,7 +115,8 @@ static void observe(observer_t *o, const weft_test_servers_t *servers) {
   *o = (observer_t){.roll = {.epoch = 0}};
   weft_test_answer_init(&o->roll.answer);
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_client_create(0, &o->rpc));
-  CU_ASSERT_PTR_NULL_FATAL(weft_rpc_channel_create(o->rpc, weft_str(servers->processes[1].target + strlen("grpc://")), &o->channel));
+  CU_ASSERT_PTR_NULL_FATAL(weft_rpc_channel_create(
+      o->rpc, weft_str(servers->processes[1].target + strlen("grpc://")), &o->channel));
   CU_ASSERT_PTR_NULL_FATAL(weft_remote_keeper_client_create(o->channel, &o->keeper));
 }
 
@@ -155,7 +160,8 @@ static void a_task_that_hangs_ends_the_steps_that_wait_for_it(void) {
     do { /* it comes again, and the session goes on */
       weft_status_free(status);
       status = run_z(&s, &out);
-    } while (weft_status_code(status) == WEFT_UNAVAILABLE && weft_clock_ns() - t0 < (int64_t)PATIENCE_MS * 1000000);
+    } while (weft_status_code(status) == WEFT_UNAVAILABLE &&
+             weft_clock_ns() - t0 < (int64_t)PATIENCE_MS * 1000000);
     weft_test_expect(status, WEFT_OK, "");
     CU_ASSERT_EQUAL(out, 2);
     weft_test_expect(weft_test_close(&s), WEFT_OK, "");
@@ -207,7 +213,7 @@ static void the_epoch_grows_with_every_coming_and_going(void) {
   weft_keeper_client_t *k = o.keeper;
   roll_t *r = &o.roll;
   CU_ASSERT_TRUE(wait_for_state(k, r, "", 0, WEFT_MEMBER_LOST)); /* while it is alive, its place is its own */
-  static const char own[] = "/job:ps/replica:0/task:0"; /* this test plays the ps */
+  static const char own[] = "/job:ps/replica:0/task:0";          /* this test plays the ps */
   CU_ASSERT_TRUE(wait_for_state(k, r, own, 2, WEFT_MEMBER_ALIVE));
   CU_ASSERT_TRUE(r->states[0] == WEFT_MEMBER_ALIVE && r->incarnations[0] == OWN_INCARNATION);
   uint64_t before = r->epoch, incarnation = r->incarnations[2];
@@ -268,9 +274,11 @@ static void an_idle_server_stays_small_and_starts_without_its_keeper(void) {
 
 static const CU_TestInfo tests[] = {
     {"a task that hangs ends the steps that wait for it", a_task_that_hangs_ends_the_steps_that_wait_for_it},
-    {"a killed task fails its steps at once, and is back at once", a_killed_task_fails_its_steps_at_once_and_is_back_at_once},
+    {"a killed task fails its steps at once, and is back at once",
+     a_killed_task_fails_its_steps_at_once_and_is_back_at_once},
     {"the epoch grows with every coming and going", the_epoch_grows_with_every_coming_and_going},
-    {"an idle server stays small and starts without its keeper", an_idle_server_stays_small_and_starts_without_its_keeper},
+    {"an idle server stays small and starts without its keeper",
+     an_idle_server_stays_small_and_starts_without_its_keeper},
     CU_TEST_INFO_NULL,
 };
 

@@ -1,4 +1,5 @@
-/* tests/cluster/replaced_test.c - processes that are not, or not any more, the task whose name they bear: they end, the others go on. */
+/* tests/cluster/replaced_test.c - processes that are not, or not any more, the task whose name they bear:
+ * they end, the others go on. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,13 +18,16 @@
 #define BEAT_MS "150"
 enum { PATIENCE_MS = 30000, OUTPUT = 1 << 16, EXIT_REPLACED = 3, STRANGER = 4711 };
 
-static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"};
+static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0",
+                                    "/job:worker/replica:0/task:1"};
 
-#define NODE(name, op, input, device, more) "node{name:\"" name "\" op:\"" op "\" " input " device:\"" device "\" " more "} "
+#define NODE(name, op, input, device, more) \
+  "node{name:\"" name "\" op:\"" op "\" " input " device:\"" device "\" " more "} "
 #define IN(x) "input:\"" x "\" "
 #define T "attr{key:\"T\" value{type:DT_FLOAT}} "
-static const char graph[] = NODE("x", "Placeholder", "", "/job:worker/task:0", "attr{key:\"dtype\" value{type:DT_FLOAT}} ")
-    NODE("y", "Neg", IN("x"), "/job:ps", T) NODE("z", "Neg", IN("y"), "/job:worker/task:1", T);
+static const char graph[] =
+    NODE("x", "Placeholder", "", "/job:worker/task:0", "attr{key:\"dtype\" value{type:DT_FLOAT}} ")
+        NODE("y", "Neg", IN("x"), "/job:ps", T) NODE("z", "Neg", IN("y"), "/job:worker/task:1", T);
 
 static weft_status_t *run_z(weft_test_session_t *s) {
   double out = 0;
@@ -70,7 +74,8 @@ static weft_code_t beat_as(record_t *r, const weft_keeper_caller_t *who) {
 
 static bool wait_for_state(record_t *r, int task, weft_member_state_t state) {
   for (int i = 0; i < 100; i++) {
-    if (watch_as(r, &(weft_keeper_caller_t){.task = WEFT_STR(""), .epoch = r->epoch}) != WEFT_OK) return false;
+    if (watch_as(r, &(weft_keeper_caller_t){.task = WEFT_STR(""), .epoch = r->epoch}) != WEFT_OK)
+      return false;
     if (r->states[task] == state) return true;
   }
   return false;
@@ -91,7 +96,8 @@ static void begin(world_t *w) {
   record_t *r = &w->record;
   weft_test_answer_init(&r->answer);
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_client_create(0, &r->rpc));
-  CU_ASSERT_PTR_NULL_FATAL(weft_rpc_channel_create(r->rpc, weft_str(w->servers.processes[1].target + strlen("grpc://")), &r->channel));
+  CU_ASSERT_PTR_NULL_FATAL(weft_rpc_channel_create(
+      r->rpc, weft_str(w->servers.processes[1].target + strlen("grpc://")), &r->channel));
   CU_ASSERT_PTR_NULL_FATAL(weft_remote_keeper_client_create(r->channel, &r->keeper));
   for (int i = 0; i < 3; i++) CU_ASSERT_TRUE(wait_for_state(r, i, WEFT_MEMBER_ALIVE));
   CU_ASSERT_TRUE_FATAL(weft_test_client_open(&w->client, w->servers.processes[1].target, PATIENCE_MS));
@@ -109,8 +115,18 @@ static void end(world_t *w) {
 }
 
 static void start_second(const world_t *w, int task, weft_test_process_t *p) {
-  const char *const args[] = {"server", "--cluster", w->servers.cluster, "--job", task == 0 ? "ps" : "worker", "--task", task == 2 ? "1" : "0",
-                              "--port", "0", "--heartbeat-ms", BEAT_MS, NULL};
+  const char *const args[] = {"server",
+                              "--cluster",
+                              w->servers.cluster,
+                              "--job",
+                              task == 0 ? "ps" : "worker",
+                              "--task",
+                              task == 2 ? "1" : "0",
+                              "--port",
+                              "0",
+                              "--heartbeat-ms",
+                              BEAT_MS,
+                              NULL};
   weft_test_process_start(p, args, NULL);
   CU_ASSERT_TRUE(weft_test_process_ready(p));
 }
@@ -157,7 +173,8 @@ static void a_duplicate_ends(void) {
   end(&w);
 }
 
-/* It is frozen until it counts as lost, a second process takes its place, and it thaws: it ends. So does nobody else. */
+/* It is frozen until it counts as lost, a second process takes its place, and it thaws: it ends. So does
+ * nobody else. */
 static void a_process_that_was_replaced_while_it_was_frozen_ends(void) {
   for (int task = 0; task < 3; task += 2) {
     world_t w;
@@ -179,8 +196,8 @@ static void a_process_that_was_replaced_while_it_was_frozen_ends(void) {
   }
 }
 
-/* The place of the task that keeps the record is the cluster's address for it. A process that listens elsewhere goes on while nobody
- * answers there, and ends when another one does. */
+/* The place of the task that keeps the record is the cluster's address for it. A process that listens
+ * elsewhere goes on while nobody answers there, and ends when another one does. */
 static void a_keeper_whose_address_another_process_has_ends(void) {
   world_t w;
   weft_test_process_t second;
@@ -201,8 +218,12 @@ static void forged_calls_change_nothing(void) {
   record_t before = w.record;
   for (int task = 0; task < 3; task++) {
     for (int i = 0; i < 8; i++) {
-      weft_keeper_caller_t who = {.task = weft_str(tasks[task]), .incarnation = (i & 1) != 0 ? STRANGER : w.record.incarnations[task],
-                                  .secret = (i & 2) != 0 ? STRANGER : 0, .is_leaving = (i & 4) != 0, .epoch = 1, .lost_keeper = 5};
+      weft_keeper_caller_t who = {.task = weft_str(tasks[task]),
+                                  .incarnation = (i & 1) != 0 ? STRANGER : w.record.incarnations[task],
+                                  .secret = (i & 2) != 0 ? STRANGER : 0,
+                                  .is_leaving = (i & 4) != 0,
+                                  .epoch = 1,
+                                  .lost_keeper = 5};
       CU_ASSERT_EQUAL(beat_as(&w.record, &who), WEFT_ABORTED);
       who.is_leaving = false;
       CU_ASSERT_EQUAL(watch_as(&w.record, &who), WEFT_ABORTED);
@@ -213,13 +234,16 @@ static void forged_calls_change_nothing(void) {
   CU_ASSERT_EQUAL(watch_as(&w.record, &(weft_keeper_caller_t){.task = WEFT_STR("")}), WEFT_OK);
   CU_ASSERT_EQUAL(w.record.epoch, before.epoch);
   for (int i = 0; i < 3; i++) {
-    CU_ASSERT_TRUE(w.record.states[i] == WEFT_MEMBER_ALIVE && w.record.incarnations[i] == before.incarnations[i] && w.record.losses[i] == before.losses[i]);
+    CU_ASSERT_TRUE(w.record.states[i] == WEFT_MEMBER_ALIVE &&
+                   w.record.incarnations[i] == before.incarnations[i] &&
+                   w.record.losses[i] == before.losses[i]);
   }
   weft_test_expect(weft_test_close(&w.session), WEFT_OK, "");
   end(&w);
 }
 
-/* A stranger takes the place of a task that is frozen, and keeps silent then: the task has its place again, and steps run. */
+/* A stranger takes the place of a task that is frozen, and keeps silent then: the task has its place again,
+ * and steps run. */
 static void a_task_whose_place_a_stranger_took_has_it_again(void) {
   world_t w;
   begin(&w);
@@ -227,9 +251,13 @@ static void a_task_whose_place_a_stranger_took_has_it_again(void) {
   uint64_t incarnation = w.record.incarnations[task];
   kill(w.servers.processes[task].pid, SIGSTOP);
   CU_ASSERT_TRUE(wait_for_state(&w.record, task, WEFT_MEMBER_LOST));
-  CU_ASSERT_EQUAL(beat_as(&w.record, &(weft_keeper_caller_t){.task = weft_str(tasks[task]), .incarnation = STRANGER, .secret = STRANGER}), WEFT_OK);
+  CU_ASSERT_EQUAL(beat_as(&w.record,
+                          &(weft_keeper_caller_t){
+                              .task = weft_str(tasks[task]), .incarnation = STRANGER, .secret = STRANGER}),
+                  WEFT_OK);
   kill(w.servers.processes[task].pid, SIGCONT);
-  for (int i = 0; i < 100 && w.record.incarnations[task] != incarnation; i++) CU_ASSERT_TRUE(wait_for_state(&w.record, task, WEFT_MEMBER_ALIVE));
+  for (int i = 0; i < 100 && w.record.incarnations[task] != incarnation; i++)
+    CU_ASSERT_TRUE(wait_for_state(&w.record, task, WEFT_MEMBER_ALIVE));
   CU_ASSERT_EQUAL(w.record.incarnations[task], incarnation);
   weft_test_expect(weft_test_close(&w.session), WEFT_OK, "");
   expect_steps_again(&w);
@@ -249,7 +277,12 @@ static void a_server_of_this_process_stops_by_itself(void) {
   weft_cluster_t cluster = {.arena = WEFT_ARENA_INIT};
   begin(&w);
   CU_ASSERT_PTR_NULL_FATAL(weft_cluster_parse(weft_str(w.servers.cluster), &cluster));
-  weft_server_options_t o = {.cluster = &cluster, .job = WEFT_STR("worker"), .task = 1, .port = 0, .heartbeat_ms = 150, .on_replaced = note_replaced,
+  weft_server_options_t o = {.cluster = &cluster,
+                             .job = WEFT_STR("worker"),
+                             .task = 1,
+                             .port = 0,
+                             .heartbeat_ms = 150,
+                             .on_replaced = note_replaced,
                              .on_replaced_arg = &times};
   CU_ASSERT_PTR_NULL_FATAL(weft_server_create(&o, &second));
   CU_ASSERT_PTR_NULL_FATAL(weft_server_start(second));
@@ -265,7 +298,8 @@ static void a_server_of_this_process_stops_by_itself(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"a duplicate ends", a_duplicate_ends},
-      {"a process that was replaced while it was frozen ends", a_process_that_was_replaced_while_it_was_frozen_ends},
+      {"a process that was replaced while it was frozen ends",
+       a_process_that_was_replaced_while_it_was_frozen_ends},
       {"a keeper whose address another process has ends", a_keeper_whose_address_another_process_has_ends},
       {"forged calls change nothing", forged_calls_change_nothing},
       {"a task whose place a stranger took has it again", a_task_whose_place_a_stranger_took_has_it_again},

@@ -142,15 +142,16 @@ void weft_test_process_kill(weft_test_process_t *p) {
 bool weft_test_servers_start_one(weft_test_servers_t *s, int task) {
   char index[16];
   snprintf(index, sizeof index, "%d", task == 0 ? 0 : task - 1);
-  const char *const arguments[] = {"server", "--cluster", s->cluster, "--job", task == 0 ? "ps" : "worker",
-                                   "--task", index,       s->more[0],  s->more[1], NULL};
+  const char *const arguments[] = {"server", "--cluster", s->cluster, "--job",    task == 0 ? "ps" : "worker",
+                                   "--task", index,       s->more[0], s->more[1], NULL};
   weft_test_process_start(&s->processes[task], arguments, s->environment);
   return weft_test_process_ready(&s->processes[task]);
 }
 
 void weft_test_servers_start(weft_test_servers_t *s) { weft_test_servers_start_with(s, NULL, NULL, NULL); }
 
-void weft_test_servers_start_with(weft_test_servers_t *s, const char *option, const char *value, const char *environment) {
+void weft_test_servers_start_with(weft_test_servers_t *s, const char *option, const char *value,
+                                  const char *environment) {
   *s = (weft_test_servers_t){.cluster = "", .more = {option, value}, .environment = environment};
   for (int i = 0; i < 3; i++) s->ports[i] = weft_test_free_port();
   snprintf(s->cluster, sizeof s->cluster, "ps=127.0.0.1:%d;worker=127.0.0.1:%d,127.0.0.1:%d", s->ports[0],

@@ -40,9 +40,10 @@ typedef struct weft_test_servers {
 } weft_test_servers_t;
 void weft_test_servers_start(weft_test_servers_t *s);
 /* With an option and its value, and something in the environment: texts are lent until the end. */
-void weft_test_servers_start_with(weft_test_servers_t *s, const char *option, const char *value, const char *environment);
-/* Reads what the process writes to standard error until a line with `text` comes, which is given back ('\0' at its end, cut to
- * `size`). False, and a failed test, if none comes in time. */
+void weft_test_servers_start_with(weft_test_servers_t *s, const char *option, const char *value,
+                                  const char *environment);
+/* Reads what the process writes to standard error until a line with `text` comes, which is given back ('\0'
+ * at its end, cut to `size`). False, and a failed test, if none comes in time. */
 bool weft_test_process_log(weft_test_process_t *p, const char *text, char *line, size_t size);
 /* Task 0 is the ps, 1 and 2 the workers. True when it is ready. */
 bool weft_test_servers_start_one(weft_test_servers_t *s, int task);

@@ -135,7 +135,8 @@ static void wrong_command_lines_end_with_one_line_that_names_the_culprit(void) {
     weft_test_process_t p;
     char out[512], err[2048];
     weft_test_process_start(&p, cases[i].arguments, cases[i].environment);
-    int code = weft_test_process_wait(&p, END_MS, out, err, sizeof err < sizeof out ? sizeof err : sizeof out);
+    int code =
+        weft_test_process_wait(&p, END_MS, out, err, sizeof err < sizeof out ? sizeof err : sizeof out);
     CU_ASSERT_TRUE(code == 1 || code == 2);
     CU_ASSERT_STRING_EQUAL(out, "");
     CU_ASSERT_PTR_NOT_NULL(strstr(err, cases[i].text));

@@ -255,13 +255,14 @@ static void six_copies_are_the_same_bits(void) {
        TYPE("dtype",                                                                                      \
             "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: -1 } dim { size: 32 } } } } ") \
   INTS("shape", "32")                                                                                     \
-  INTS("rows", "0") NODE("random", "RandomStandardNormal",                                                \
-                         "input: \"shape\" " TYPE("T", "DT_INT32") TYPE("dtype", "DT_FLOAT"))             \
-      NODE("v", "VariableV2",                                                                             \
-           TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: 32 } } } } ")     \
-          NODE("init", "Assign", "input: \"v\" input: \"random\" " FLOATS)                                \
-              NODE("mean", "Mean", "input: \"x\" input: \"rows\" " FLOATS TYPE("Tidx", "DT_INT32"))       \
-                  NODE("train", "AssignSub", "input: \"v\" input: \"mean\" " FLOATS)
+  INTS("rows", "0")                                                                                       \
+  NODE("random", "RandomStandardNormal",                                                                  \
+       "input: \"shape\" " TYPE("T", "DT_INT32") TYPE("dtype", "DT_FLOAT"))                               \
+  NODE("v", "VariableV2",                                                                                 \
+       TYPE("dtype", "DT_FLOAT") "attr { key: \"shape\" value { shape { dim { size: 32 } } } } ")         \
+  NODE("init", "Assign", "input: \"v\" input: \"random\" " FLOATS)                                        \
+  NODE("mean", "Mean", "input: \"x\" input: \"rows\" " FLOATS TYPE("Tidx", "DT_INT32"))                   \
+  NODE("train", "AssignSub", "input: \"v\" input: \"mean\" " FLOATS)
 
 /* T-MWM-2. */
 static void random_initial_values_are_the_chiefs_everywhere(void) {
@@ -406,7 +407,8 @@ static void workers_of_parameter_servers_never_talk_to_each_other(void) {
     CU_ASSERT_TRUE(t.computed > 0);
     CU_ASSERT_TRUE(t.counters > 0);
     expect_about(t.to_servers, 3.0 * PSI, strategies[i]);
-    bool is_cut_there = strstr(strategies[i], "mode=sync") != NULL; /* in step, the first server cuts what is fed */
+    bool is_cut_there =
+        strstr(strategies[i], "mode=sync") != NULL; /* in step, the first server cuts what is fed */
     expect_about(t.to_workers, 3.0 * PSI + (is_cut_there ? 32 * (32 * 4 + 4) : 0), strategies[i]);
   }
   kill_all(&c);

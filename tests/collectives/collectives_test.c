@@ -246,7 +246,9 @@ static void all_reduce_gives_the_reduction(void) {
   }
 }
 
-enum { LARGE = (WEFT_TEST_IS_SANITIZED ? 1 << 19 : 1 << 20) + 3 }; /* elements: several fields in each chunk */
+enum {
+  LARGE = (WEFT_TEST_IS_SANITIZED ? 1 << 19 : 1 << 20) + 3
+}; /* elements: several fields in each chunk */
 
 static void all_reduce_of_large_tensors(void) {
   const weft_dtype_t few[] = {WEFT_F32, WEFT_U8};

@@ -329,7 +329,8 @@ static void a_timeout_that_is_not_needed_harms_nothing(void) {
   world_deinit(&w);
 }
 
-/* A transport of task 0 in front of the world's: holds data that its ranks fetch from task 1, and counts signs of presence. */
+/* A transport of task 0 in front of the world's: holds data that its ranks fetch from task 1, and counts
+ * signs of presence. */
 enum { RANKS_OF_TASK_0 = 2, MOST_HELD = 8 };
 typedef struct held {
   weft_fetch_t fetch;
@@ -350,8 +351,9 @@ typedef struct gate {
   int64_t join_ms; /* of the last request for a group */
 } gate_t;
 
-static void gate_offer(weft_transport_t *t, int64_t step_id, weft_str_t key, weft_str_t to_task, weft_str_t to_device, const void *data,
-                       size_t bytes, bool is_kept, weft_transfer_done_fn *done, void *arg) {
+static void gate_offer(weft_transport_t *t, int64_t step_id, weft_str_t key, weft_str_t to_task,
+                       weft_str_t to_device, const void *data, size_t bytes, bool is_kept,
+                       weft_transfer_done_fn *done, void *arg) {
   gate_t *g = (gate_t *)t;
   g->behind->ops->offer(g->behind, step_id, key, to_task, to_device, data, bytes, is_kept, done, arg);
   if (data != NULL) return;
@@ -361,12 +363,14 @@ static void gate_offer(weft_transport_t *t, int64_t step_id, weft_str_t key, wef
   weft_mutex_unlock(&g->world->mu);
 }
 
-static void gate_fetch(weft_transport_t *t, const weft_fetch_t *f, weft_canceller_t *canceller, weft_transfer_done_fn *done, void *arg) {
+static void gate_fetch(weft_transport_t *t, const weft_fetch_t *f, weft_canceller_t *canceller,
+                       weft_transfer_done_fn *done, void *arg) {
   gate_t *g = (gate_t *)t;
   const int rank = weft_str_eq(f->to_device, g->devices[0]) ? 0 : 1;
   bool is_held = !f->is_control && weft_str_eq(f->from_task, g->other_task);
   weft_mutex_lock(&g->world->mu);
-  is_held = is_held && !g->is_open[rank] && g->num_held[rank] < MOST_HELD && f->key.length < sizeof g->held[0][0].key;
+  is_held = is_held && !g->is_open[rank] && g->num_held[rank] < MOST_HELD &&
+            f->key.length < sizeof g->held[0][0].key;
   if (is_held) {
     held_t *h = &g->held[rank][g->num_held[rank]++];
     *h = (held_t){.fetch = *f, .canceller = canceller, .done = done, .arg = arg};
@@ -377,7 +381,8 @@ static void gate_fetch(weft_transport_t *t, const weft_fetch_t *f, weft_cancelle
   if (!is_held) g->behind->ops->fetch(g->behind, f, canceller, done, arg);
 }
 
-static void gate_fail(weft_transport_t *t, int64_t step_id, weft_str_t run, const weft_group_t *group, const weft_status_t *why) {
+static void gate_fail(weft_transport_t *t, int64_t step_id, weft_str_t run, const weft_group_t *group,
+                      const weft_status_t *why) {
   gate_t *g = (gate_t *)t;
   g->behind->ops->fail(g->behind, step_id, run, group, why);
 }
@@ -389,13 +394,14 @@ static void gate_end_step(weft_transport_t *t, int64_t step_id, const weft_statu
   gate_t *g = (gate_t *)t;
   g->behind->ops->end_step(g->behind, step_id, why);
 }
-static void gate_complete_group(weft_transport_t *t, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
+static void gate_complete_group(weft_transport_t *t, const weft_group_request_t *r,
+                                weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
   gate_t *g = (gate_t *)t;
   g->join_ms = r->timeout_ms;
   g->behind->ops->complete_group(g->behind, r, canceller, fn, arg);
 }
-static void gate_complete_instance(weft_transport_t *t, const weft_instance_request_t *r, weft_canceller_t *canceller, weft_instance_fn *fn,
-                                   void *arg) {
+static void gate_complete_instance(weft_transport_t *t, const weft_instance_request_t *r,
+                                   weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
   gate_t *g = (gate_t *)t;
   g->behind->ops->complete_instance(g->behind, r, canceller, fn, arg);
 }
@@ -472,8 +478,8 @@ static void joins_have_a_deadline(void) {
   }
 }
 
-/* Two ranks of task 0 and one of task 1. All have waited long enough to show themselves; rank 0 has its data, and ends, while
- * rank 1 still waits for what rank 2 offers. */
+/* Two ranks of task 0 and one of task 1. All have waited long enough to show themselves; rank 0 has its data,
+ * and ends, while rank 1 still waits for what rank 2 offers. */
 static void a_rank_that_has_ended_leaves_others_of_its_task_alone(void) {
   world_t w;
   gate_t g;
@@ -501,7 +507,8 @@ static void a_rank_that_has_ended_leaves_others_of_its_task_alone(void) {
   gate_open(&g, 1);
   for (int r = 1; r < 3; r++) {
     world_wait(&w, &parts[r].out);
-    if (parts[r].out.status != NULL) fprintf(stderr, "rank %d: %s\n", r, weft_status_message(parts[r].out.status));
+    if (parts[r].out.status != NULL)
+      fprintf(stderr, "rank %d: %s\n", r, weft_status_message(parts[r].out.status));
     CU_ASSERT_PTR_NULL(parts[r].out.status);
   }
   end_all(&w, parts);
@@ -754,7 +761,8 @@ static const CU_TestInfo tests[] = {
     {"joins have a deadline", joins_have_a_deadline},
     {"a timeout names who has not come", a_timeout_names_who_has_not_come},
     {"a timeout that is not needed harms nothing", a_timeout_that_is_not_needed_harms_nothing},
-    {"a rank that has ended leaves others of its task alone", a_rank_that_has_ended_leaves_others_of_its_task_alone},
+    {"a rank that has ended leaves others of its task alone",
+     a_rank_that_has_ended_leaves_others_of_its_task_alone},
     {"ranks that disagree all hear both values", ranks_that_disagree_all_hear_both_values},
     {"ranks that disagree later all hear both values", ranks_that_disagree_later_all_hear_both_values},
     {"all may change together", all_may_change_together},

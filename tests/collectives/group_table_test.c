@@ -216,7 +216,8 @@ static void who_leaves_because_of_another_is_not_blamed(void) {
   weft_group_table_t *t = fresh();
   answer_t a, late;
   join(t, 1, 3, CPU(1), -1, 1, NULL, &a);
-  weft_status_t *died = WEFT_ERROR(UNAVAILABLE, "it has died"), *why = weft_transport_loss(WEFT_STR(TASK(3)), died);
+  weft_status_t *died = WEFT_ERROR(UNAVAILABLE, "it has died"),
+                *why = weft_transport_loss(WEFT_STR(TASK(3)), died);
   weft_group_table_lost_task(t, WEFT_STR(TASK(1)), why);
   join(t, 1, 3, CPU(2), -1, 1, NULL, &late);
   CU_ASSERT(begins_with_loss_of(a.status, TASK(3)));
@@ -235,11 +236,18 @@ static void a_leader_that_leaves_says_why(void) {
   join(t, 2, 2, CPU(1), -1, 1, NULL, &member[0]);
   join(t, 2, 2, CPU(2), -1, 1, NULL, &member[1]);
   asked = late[0] = late[1] = (answer_t){0};
-  weft_instance_request_t q = {.group_key = 2, .instance_key = 1, .group_size = 2, .rank = 0, .name = WEFT_STR("x"),
-                               .device = WEFT_STR(CPU(1)), .kind = WEFT_BARRIER, .root = -1};
+  weft_instance_request_t q = {.group_key = 2,
+                               .instance_key = 1,
+                               .group_size = 2,
+                               .rank = 0,
+                               .name = WEFT_STR("x"),
+                               .device = WEFT_STR(CPU(1)),
+                               .kind = WEFT_BARRIER,
+                               .root = -1};
   weft_group_table_join_instance(t, &q, NULL, on_instance, &asked);
   CU_ASSERT_EQUAL(waiting.calls + asked.calls, 0);
-  weft_status_t *died = WEFT_ERROR(UNAVAILABLE, "it has died"), *why = weft_transport_loss(WEFT_STR(TASK(3)), died);
+  weft_status_t *died = WEFT_ERROR(UNAVAILABLE, "it has died"),
+                *why = weft_transport_loss(WEFT_STR(TASK(3)), died);
   weft_group_table_leave(t, why);
   join(t, 2, 2, CPU(1), -1, 1, NULL, &late[0]);
   q.rank = 1;
@@ -292,8 +300,8 @@ static weft_instance_request_t request(int rank, int64_t step) {
                                    .is_source = rank == 1};
 }
 
-/* The rank got its group before the leader heard of the loss, and asks for its instance after that: it would wait for
- * ranks that do not come. */
+/* The rank got its group before the leader heard of the loss, and asks for its instance after that: it would
+ * wait for ranks that do not come. */
 static void an_instance_of_a_broken_group_fails_at_once(void) {
   weft_group_table_t *t = fresh();
   answer_t a[2], late = {0};
@@ -382,10 +390,16 @@ static void bad_requests_are_refused(void) {
   weft_group_table_destroy(t);
 }
 
-static void join_for(weft_group_table_t *t, int64_t key, int size, weft_str_t device, int rank, int64_t timeout_ms, answer_t *a) {
+static void join_for(weft_group_table_t *t, int64_t key, int size, weft_str_t device, int rank,
+                     int64_t timeout_ms, answer_t *a) {
   *a = (answer_t){0};
-  const weft_group_request_t r = {.group_key = key, .group_size = size, .rank = rank, .device_type = WEFT_STR("CPU"),
-                                  .device = device, .incarnation = 1, .timeout_ms = timeout_ms};
+  const weft_group_request_t r = {.group_key = key,
+                                  .group_size = size,
+                                  .rank = rank,
+                                  .device_type = WEFT_STR("CPU"),
+                                  .device = device,
+                                  .incarnation = 1,
+                                  .timeout_ms = timeout_ms};
   weft_group_table_join(t, &r, NULL, on_group, a);
 }
 
@@ -446,8 +460,13 @@ static void a_timeout_names_absent_tasks(void) {
   weft_mutex_init(&l.mu);
   weft_cond_init(&l.cond);
   weft_group_table_t *t = fresh();
-  const weft_group_request_t r = {.group_key = 1, .group_size = 3, .rank = -1, .device_type = WEFT_STR("CPU"),
-                                  .device = WEFT_STR(CPU(1)), .incarnation = 1, .timeout_ms = 1};
+  const weft_group_request_t r = {.group_key = 1,
+                                  .group_size = 3,
+                                  .rank = -1,
+                                  .device_type = WEFT_STR("CPU"),
+                                  .device = WEFT_STR(CPU(1)),
+                                  .incarnation = 1,
+                                  .timeout_ms = 1};
   weft_group_table_join(t, &r, NULL, on_late_group, &l);
   wait_for(&l, 1);
   CU_ASSERT_EQUAL(weft_status_code(l.status), WEFT_DEADLINE_EXCEEDED);
@@ -471,15 +490,21 @@ static void missing_ranks_are_ten_and_a_count(void) {
     for (int i = 0; i < num_came; i++) {
       char device[64];
       snprintf(device, sizeof device, "/job:w/replica:0/task:%d/device:CPU:0", i);
-      const weft_group_request_t r = {.group_key = num_came, .group_size = WEFT_MAX_GROUP, .rank = 2 * i, .device_type = WEFT_STR("CPU"),
-                                      .device = weft_str(device), .incarnation = 1, .timeout_ms = i == num_came - 1 ? 1 : 600000};
+      const weft_group_request_t r = {.group_key = num_came,
+                                      .group_size = WEFT_MAX_GROUP,
+                                      .rank = 2 * i,
+                                      .device_type = WEFT_STR("CPU"),
+                                      .device = weft_str(device),
+                                      .incarnation = 1,
+                                      .timeout_ms = i == num_came - 1 ? 1 : 600000};
       weft_group_table_join(t, &r, NULL, on_late_group, &l);
     }
     wait_for(&l, num_came);
     char count[64];
     snprintf(count, sizeof count, " and %d more", WEFT_MAX_GROUP - num_came - 10);
     CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(l.status), count));
-    CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(l.status), num_came == 1 ? "missing ranks: 1, 2, 3" : "missing ranks: 1, 3, 5"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(l.status),
+                                  num_came == 1 ? "missing ranks: 1, 2, 3" : "missing ranks: 1, 3, 5"));
     CU_ASSERT(strlen(weft_status_message(l.status)) < 1500);
     weft_status_free(l.status);
     l.status = NULL;

@@ -15,7 +15,9 @@ static void ring_all_reduce_sends_what_it_must(void) {
     world_init(&w, n, 0, false, NULL);
     const int64_t counts[] = {n, 1000, 1023, 100000};
     for (int i = 0; i < 4; i++) {
-      world_run_all(&w, world_call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(counts[i]), WEFT_ALGORITHM_RING, i + 1), 0);
+      world_run_all(
+          &w, world_call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(counts[i]), WEFT_ALGORITHM_RING, i + 1),
+          0);
       for (int r = 0; r < n; r++) {
         const weft_link_count_t sent = sent_by(&w, r);
         CU_ASSERT_EQUAL(sent.messages, 2 * (n - 1)); /* one field: what is small is not cut */
@@ -54,12 +56,14 @@ static void other_primitives_send_what_they_must(void) {
     world_run_all(&w, c, 0);
     for (int r = 0; r < n; r++) messages += sent_by(&w, r).messages;
     CU_ASSERT_EQUAL(messages, n - 1);
-    world_run_all(&w, world_call_of(&w, WEFT_REDUCE_SCATTER, weft_shape_vector(rows), WEFT_ALGORITHM_RING, 2), 0);
+    world_run_all(&w, world_call_of(&w, WEFT_REDUCE_SCATTER, weft_shape_vector(rows), WEFT_ALGORITHM_RING, 2),
+                  0);
     for (int r = 0; r < n; r++) {
       CU_ASSERT_EQUAL(sent_by(&w, r).messages, n - 1);
       CU_ASSERT_EQUAL(sent_by(&w, r).bytes, all / n * (n - 1));
     }
-    world_run_all(&w, world_call_of(&w, WEFT_ALL_GATHER, weft_shape_vector(rows / n), WEFT_ALGORITHM_RING, 3), 0);
+    world_run_all(&w, world_call_of(&w, WEFT_ALL_GATHER, weft_shape_vector(rows / n), WEFT_ALGORITHM_RING, 3),
+                  0);
     for (int r = 0; r < n; r++) {
       CU_ASSERT_EQUAL(sent_by(&w, r).messages, n - 1);
       CU_ASSERT_EQUAL(sent_by(&w, r).bytes, all / n * (n - 1));
@@ -89,14 +93,16 @@ static void halving_doubling_and_direct_send_as_little_as_the_ring(void) {
     world_t w;
     world_init(&w, n, 0, false, NULL);
     const int64_t count = 64 * n;
-    world_run_all(&w, world_call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(count), WEFT_ALGORITHM_HALVING_DOUBLING, 1),
-            0);
+    world_run_all(
+        &w, world_call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(count), WEFT_ALGORITHM_HALVING_DOUBLING, 1),
+        0);
     const int rounds = n == 8 ? 3 : n == 4 ? 2 : 1;
     for (int r = 0; r < n; r++) {
       CU_ASSERT_EQUAL(sent_by(&w, r).bytes, 2 * (n - 1) * 64 * 4);
       CU_ASSERT_EQUAL(sent_by(&w, r).messages, 2 * rounds);
     }
-    world_run_all(&w, world_call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(count), WEFT_ALGORITHM_DIRECT, 2), 0);
+    world_run_all(&w, world_call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(count), WEFT_ALGORITHM_DIRECT, 2),
+                  0);
     for (int r = 0; r < n; r++) CU_ASSERT_EQUAL(sent_by(&w, r).bytes, 2 * (n - 1) * 64 * 4);
     world_deinit(&w);
   }
@@ -107,7 +113,8 @@ static void hosts_save_the_slow_links(void) {
   world_t w;
   world_init(&w, 8, 0, false, hosts);
   const int64_t count = 8 * 1000;
-  world_run_all(&w, world_call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(count), WEFT_ALGORITHM_HIERARCHICAL, 1), 0);
+  world_run_all(
+      &w, world_call_of(&w, WEFT_ALL_REDUCE, weft_shape_vector(count), WEFT_ALGORITHM_HIERARCHICAL, 1), 0);
   for (int r = 0; r < 8; r++) {
     int64_t near = 0, far = 0;
     for (int q = 0; q < 8; q++) {

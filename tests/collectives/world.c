@@ -90,7 +90,7 @@ void result_deinit(result_t *r) {
 }
 
 weft_collective_t world_call_of(const world_t *w, weft_collective_kind_t kind, weft_shape_t shape,
-                                 weft_collective_algorithm_t algorithm, int64_t instance) {
+                                weft_collective_algorithm_t algorithm, int64_t instance) {
   weft_collective_t c = world_call(w, 0, kind, WEFT_F32, shape);
   c.algorithm = algorithm;
   c.instance_key = instance;

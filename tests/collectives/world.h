@@ -42,8 +42,8 @@ void world_start(world_t *w, int rank, const weft_collective_t *call, weft_cance
  * meanwhile. */
 bool world_wait(world_t *w, result_t *r);
 void result_deinit(result_t *r);
-/* Runs `call` on all ranks with inputs of zeros, of `root_rows` rows at the root if that is not 0; all must end well.
- * Returns the seconds of virtual time that it took. */
+/* Runs `call` on all ranks with inputs of zeros, of `root_rows` rows at the root if that is not 0; all must
+ * end well. Returns the seconds of virtual time that it took. */
 double world_run_all(world_t *w, weft_collective_t call, int64_t root_rows);
 
 #endif /* WEFT_TESTS_COLLECTIVES_WORLD_H_ */

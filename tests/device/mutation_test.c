@@ -1,7 +1,7 @@
 /* tests/device/mutation_test.c - each wait that the runtime asks of a device's queues is needed.
  *
- * A graph of copies and computations runs many times on a LATE device, first as it should, then with one kind of wait
- * left out (tests/device/late/late.h). What the mutant computes must differ within MAX_STEPS steps.
+ * A graph of copies and computations runs many times on a LATE device, first as it should, then with one kind
+ * of wait left out (tests/device/late/late.h). What the mutant computes must differ within MAX_STEPS steps.
  */
 #include <stdio.h>
 #include <sys/wait.h>
@@ -23,12 +23,18 @@ typedef struct world {
   weft_exec_plan_t *plan;
 } world_t;
 
-static weft_node_t *add(weft_graph_t *g, const char *op, const char *name, weft_output_t a, weft_output_t b, const weft_named_attr_t *attrs,
-                        int num_attrs) {
+static weft_node_t *add(weft_graph_t *g, const char *op, const char *name, weft_output_t a, weft_output_t b,
+                        const weft_named_attr_t *attrs, int num_attrs) {
   weft_node_t *n = NULL;
   weft_output_t inputs[2] = {a, b};
-  const weft_node_spec_t spec = {.name = weft_str(name), .op = weft_str(op), .inputs = inputs,
-                                 .num_inputs = a.node == NULL ? 0 : b.node == NULL ? 1 : 2, .attrs = attrs, .num_attrs = num_attrs};
+  const weft_node_spec_t spec = {.name = weft_str(name),
+                                 .op = weft_str(op),
+                                 .inputs = inputs,
+                                 .num_inputs = a.node == NULL   ? 0
+                                               : b.node == NULL ? 1
+                                                                : 2,
+                                 .attrs = attrs,
+                                 .num_attrs = num_attrs};
   CU_ASSERT_PTR_NULL_FATAL(weft_graph_add(g, &spec, &n));
   return n;
 }
@@ -49,14 +55,17 @@ static void build(world_t *w) {
   }
   add(w->g, "_Retval", "y", (weft_output_t){y, 0}, none, arg, 2);
   test_devices_place(&w->devices, w->g, NULL);
-  const weft_plan_options_t options = {.device = w->devices.all[0], .devices = w->devices.all, .num_devices = w->devices.n,
+  const weft_plan_options_t options = {.device = w->devices.all[0],
+                                       .devices = w->devices.all,
+                                       .num_devices = w->devices.n,
                                        .session = WEFT_STR("s")};
   CU_ASSERT_PTR_NULL_FATAL(weft_plan_create(w->g, &options, &w->plan));
 }
 
 static void open_world(world_t *w, weft_late_mutation_t mutation) {
   *w = (world_t){.pool = NULL};
-  weft_late_configure(&(weft_late_options_t){.num_devices = 1, .max_delay_us = 100, .seed = 3, .mutation = mutation});
+  weft_late_configure(
+      &(weft_late_options_t){.num_devices = 1, .max_delay_us = 100, .seed = 3, .mutation = mutation});
   CU_ASSERT_PTR_NULL_FATAL(weft_thread_pool_create("test", 2, &w->pool));
   test_devices_init(&w->devices, w->pool, NULL);
   build(w);
@@ -76,11 +85,13 @@ static bool step_is_right(world_t *w, float value) {
   const weft_shape_t shape = weft_shape_vector(LENGTH);
   CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &x));
   for (int i = 0; i < LENGTH; i++) ((float *)x->data)[i] = value;
-  const weft_run_options_t o = {.step = {.id = 1, .args = &x, .num_args = 1, .results = results, .num_results = 1}, .run_inline = true};
+  const weft_run_options_t o = {
+      .step = {.id = 1, .args = &x, .num_args = 1, .results = results, .num_results = 1}, .run_inline = true};
   CU_ASSERT_PTR_NULL_FATAL(weft_plan_run_sync(w->plan, &o));
   weft_tensor_release(x);
   bool is_right = results[0] != NULL && results[0]->space == NULL;
-  for (int i = 0; is_right && i < LENGTH; i++) is_right = ((const float *)results[0]->data)[i] == (1 + CHAIN) * value;
+  for (int i = 0; is_right && i < LENGTH; i++)
+    is_right = ((const float *)results[0]->data)[i] == (1 + CHAIN) * value;
   weft_tensor_release(results[0]);
   return is_right;
 }
@@ -110,7 +121,9 @@ static void must_go_wrong(weft_late_mutation_t mutation) {
 
 static void computations_wait_for_copies_in(void) { must_go_wrong(WEFT_LATE_COMPUTE_BEFORE_COPY_IN); }
 static void copies_out_wait_for_computations(void) { must_go_wrong(WEFT_LATE_COPY_OUT_BEFORE_COMPUTE); }
-static void copies_in_wait_for_the_last_use_of_their_memory(void) { must_go_wrong(WEFT_LATE_COPY_IN_BEFORE_COMPUTE); }
+static void copies_in_wait_for_the_last_use_of_their_memory(void) {
+  must_go_wrong(WEFT_LATE_COPY_IN_BEFORE_COMPUTE);
+}
 static void the_host_waits_for_copies_out(void) { must_go_wrong(WEFT_LATE_HOST_BEFORE_COPY_OUT); }
 static void the_host_keeps_what_is_copied_in(void) { must_go_wrong(WEFT_LATE_HOST_BEFORE_COPY_IN); }
 
@@ -129,7 +142,8 @@ static const weft_kernel_t breaking[] = {{.op = "Print", .compute = break_late},
 static weft_code_t code_of_broken_step(weft_late_mutation_t mutation) {
   static const weft_kernel_t *const families[] = {breaking, NULL};
   static const weft_kernel_table_t table = {.device_type = "LATE", .families = families};
-  weft_late_configure(&(weft_late_options_t){.num_devices = 1, .max_delay_us = 100, .seed = 3, .mutation = mutation});
+  weft_late_configure(
+      &(weft_late_options_t){.num_devices = 1, .max_delay_us = 100, .seed = 3, .mutation = mutation});
   test_devices_t d;
   weft_graph_t *g = NULL;
   weft_exec_plan_t *plan = NULL;
@@ -144,12 +158,17 @@ static weft_code_t code_of_broken_step(weft_late_mutation_t mutation) {
   weft_node_t *c = add(g, "Const", "c", (weft_output_t){NULL, 0}, (weft_output_t){NULL, 0}, attrs, 2);
   const weft_output_t in = {c, 0};
   const weft_named_attr_t types[] = {{WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}}};
-  const weft_node_spec_t print = {.name = WEFT_STR("broken"), .op = WEFT_STR("Print"), .inputs = (weft_output_t[]){in, in}, .num_inputs = 2,
-                                  .attrs = types, .num_attrs = 1};
+  const weft_node_spec_t print = {.name = WEFT_STR("broken"),
+                                  .op = WEFT_STR("Print"),
+                                  .inputs = (weft_output_t[]){in, in},
+                                  .num_inputs = 2,
+                                  .attrs = types,
+                                  .num_attrs = 1};
   CU_ASSERT_PTR_NULL_FATAL(weft_graph_add(g, &print, &n));
   n->assigned_device = d.all[1]->name;
   test_devices_place(&d, g, NULL);
-  const weft_plan_options_t options = {.device = d.all[0], .devices = d.all, .num_devices = d.n, .session = WEFT_STR("s"), .kernels = &table};
+  const weft_plan_options_t options = {
+      .device = d.all[0], .devices = d.all, .num_devices = d.n, .session = WEFT_STR("s"), .kernels = &table};
   CU_ASSERT_PTR_NULL_FATAL(weft_plan_create(g, &options, &plan));
   const weft_run_options_t o = {.step = {.id = 1}, .run_inline = true};
   weft_status_t *s = weft_plan_run_sync(plan, &o);

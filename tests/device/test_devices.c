@@ -9,7 +9,8 @@ void test_devices_init(test_devices_t *d, weft_thread_pool_t *pool, weft_resourc
   for (d->n = 0; drivers[d->n] != NULL; d->n++) {
     char name[64];
     snprintf(name, sizeof name, "/job:localhost/replica:0/task:0/device:%s:0", drivers[d->n]->type);
-    const weft_device_spec_t spec = {.name = weft_str(name), .incarnation = 1, .pool = pool, .resources = resources};
+    const weft_device_spec_t spec = {
+        .name = weft_str(name), .incarnation = 1, .pool = pool, .resources = resources};
     weft_status_t *s = drivers[d->n]->create(&spec, 0, &d->all[d->n]);
     if (s == NULL) continue;
     fprintf(stderr, "a device for tests: %s\n", weft_status_message(s));
@@ -30,7 +31,8 @@ void test_devices_place(const test_devices_t *d, weft_graph_t *g, const weft_ker
     weft_node_t *n = g->nodes[i];
     if (n == NULL || n->assigned_device.length > 0 || is_own(n, own)) continue;
     int best = d->n - 1;
-    while (best > 0 && weft_kernel_find(d->all[best]->type, n->op->name, n->attrs, n->num_attrs) == NULL) best--;
+    while (best > 0 && weft_kernel_find(d->all[best]->type, n->op->name, n->attrs, n->num_attrs) == NULL)
+      best--;
     n->assigned_device = d->all[best]->name;
   }
 }

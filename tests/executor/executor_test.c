@@ -464,7 +464,8 @@ static void plans_of_a_segment_share_stateful_kernels(void) {
 }
 
 /* Two plans that feed each other for ever would recurse without end if a callback ran the rest of a plan. */
-static weft_exec_plan_t *ping_pong_plan(harness_t *h, const char *from, const char *to, int hops, bool starts) {
+static weft_exec_plan_t *ping_pong_plan(harness_t *h, const char *from, const char *to, int hops,
+                                        bool starts) {
   weft_node_t *value = add_const(h, "start", 0);
   for (int i = 0; i < hops; i++) {
     char name[64], key[64];

@@ -263,8 +263,11 @@ void harness_deinit(harness_t *h) {
 weft_status_t *harness_compile(harness_t *h) {
   if (h->plan != NULL) return NULL;
   test_devices_place(&h->devices, h->g, &table);
-  weft_plan_options_t options = {.device = h->device, .devices = h->devices.all, .num_devices = h->devices.n,
-                                 .session = WEFT_STR("test"), .kernels = &table};
+  weft_plan_options_t options = {.device = h->device,
+                                 .devices = h->devices.all,
+                                 .num_devices = h->devices.n,
+                                 .session = WEFT_STR("test"),
+                                 .kernels = &table};
   return weft_plan_create(h->g, &options, &h->plan);
 }
 

@@ -39,9 +39,10 @@ static weft_status_t *nothing(weft_kernel_ctx_t *c) {
 }
 
 static void a_device_type_brings_its_kernels(void) {
-  static const weft_kernel_t rows[] = {{.op = "NoOp", .compute = nothing},
-                                       {.op = "Erf", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32), .compute = nothing},
-                                       {0}};
+  static const weft_kernel_t rows[] = {
+      {.op = "NoOp", .compute = nothing},
+      {.op = "Erf", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32), .compute = nothing},
+      {0}};
   static const weft_kernel_t *const families[] = {rows, NULL};
   static const weft_kernel_table_t table = {.device_type = "TEST", .families = families};
   weft_named_attr_t f32 = type("T", WEFT_F32), f64 = type("T", WEFT_F64);

@@ -86,8 +86,12 @@ static weft_status_t *load(const expected_t *e, machine_t *m, weft_exec_plan_t *
   for (int i = 0; s == NULL && i < e->n; i++) s = add_result(g, e->outputs[i], i);
   if (s == NULL) {
     test_devices_place(&m->devices, g, NULL);
-    s = weft_plan_create(g, &(weft_plan_options_t){.device = m->devices.all[0], .devices = m->devices.all, .num_devices = m->devices.n,
-                                                   .session = WEFT_STR("")}, out);
+    s = weft_plan_create(g,
+                         &(weft_plan_options_t){.device = m->devices.all[0],
+                                                .devices = m->devices.all,
+                                                .num_devices = m->devices.n,
+                                                .session = WEFT_STR("")},
+                         out);
   }
   weft_graph_destroy(g);
   weft_free(bytes);

@@ -60,7 +60,8 @@ static void another_value_or_argument_is_another_function(void) {
 
 static const CU_TestInfo tests[] = {
     {"the order of attributes does not matter", the_order_of_attributes_does_not_matter},
-    {"the order inside attributes of arguments does not matter", the_order_inside_attributes_of_arguments_does_not_matter},
+    {"the order inside attributes of arguments does not matter",
+     the_order_inside_attributes_of_arguments_does_not_matter},
     {"another value or argument is another function", another_value_or_argument_is_another_function},
     CU_TEST_INFO_NULL,
 };

@@ -4,8 +4,10 @@
 #include "tests/runner.h"
 
 #define T_FLOAT " attr{key:'T' value{type:DT_FLOAT}} "
-#define INPUT(name) \
-  "node{name:'" name "' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:2} dim{size:2}}}}} "
+#define INPUT(name)                                                                                     \
+  "node{name:'" name                                                                                    \
+  "' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:2} " \
+  "dim{size:2}}}}} "
 #define OP1(name, op, a) "node{name:'" name "' op:'" op "' input:'" a "'" T_FLOAT "} "
 #define OP2(name, op, a, b) "node{name:'" name "' op:'" op "' input:'" a "' input:'" b "'" T_FLOAT "} "
 
@@ -34,7 +36,8 @@ static void a_product_has_the_gradient_of_a_product(void) {
 }
 
 static void paths_are_added_up(void) {
-  weft_graph_t *g = weft_test_graph(INPUT("x") OP1("a", "Tanh", "x") OP1("b", "Exp", "x") OP2("y", "AddV2", "a", "b"));
+  weft_graph_t *g =
+      weft_test_graph(INPUT("x") OP1("a", "Tanh", "x") OP1("b", "Exp", "x") OP2("y", "AddV2", "a", "b"));
   weft_output_t dx = gradient_of(g, "y", "x");
   CU_ASSERT_PTR_NOT_NULL_FATAL(dx.node);
   CU_ASSERT(weft_str_is(dx.node->op->name, "AddN"));
@@ -59,7 +62,8 @@ static void second_derivatives_go_through_first_ones(void) {
   weft_graph_t *g = weft_test_graph(INPUT("x") OP1("y", "Exp", "x"));
   weft_output_t dx = gradient_of(g, "y", "x"), ddx = {NULL, 0};
   const weft_output_t x = {weft_test_node(g, "x"), 0};
-  weft_test_expect(weft_graph_add_gradients(g, (weft_str_t){NULL, 0}, &dx, 1, &x, 1, NULL, &ddx), WEFT_OK, "");
+  weft_test_expect(weft_graph_add_gradients(g, (weft_str_t){NULL, 0}, &dx, 1, &x, 1, NULL, &ddx), WEFT_OK,
+                   "");
   CU_ASSERT_PTR_NOT_NULL_FATAL(ddx.node);
   CU_ASSERT(weft_str_starts_with(ddx.node->name, "gradients_1/"));
   weft_graph_destroy(g);
@@ -67,20 +71,23 @@ static void second_derivatives_go_through_first_ones(void) {
 
 static void given_gradients_flow_in(void) {
   weft_graph_t *g = weft_test_graph(INPUT("x") INPUT("dy") OP1("y", "Exp", "x"));
-  const weft_output_t x = {weft_test_node(g, "x"), 0}, y = {weft_test_node(g, "y"), 0}, dy = {weft_test_node(g, "dy"), 0};
+  const weft_output_t x = {weft_test_node(g, "x"), 0}, y = {weft_test_node(g, "y"), 0},
+                      dy = {weft_test_node(g, "dy"), 0};
   weft_output_t dx = {NULL, 0};
   weft_test_expect(weft_graph_add_gradients(g, WEFT_STR("mine"), &y, 1, &x, 1, &dy, &dx), WEFT_OK, "");
   CU_ASSERT(weft_str_starts_with(dx.node->name, "mine/"));
   CU_ASSERT_TRUE(weft_test_depends(g, dx.node, dy.node));
   CU_ASSERT_EQUAL(weft_test_count(g, "OnesLike"), 0);
-  weft_test_expect(weft_graph_add_gradients(g, WEFT_STR("mine"), &y, 1, &x, 1, &dy, &dx), WEFT_INVALID_ARGUMENT,
+  weft_test_expect(weft_graph_add_gradients(g, WEFT_STR("mine"), &y, 1, &x, 1, &dy, &dx),
+                   WEFT_INVALID_ARGUMENT,
                    "prefix [mine] conflicts with existing node in the graph named [mine/");
   weft_graph_destroy(g);
 }
 
 static void an_op_without_gradient_is_named(void) {
   weft_graph_t *g = weft_test_graph(
-      INPUT("x") "node{name:'e' op:'Enter' input:'x' attr{key:'frame_name' value{s:'f'}}" T_FLOAT "} "
+      INPUT("x") "node{name:'e' op:'Enter' input:'x' attr{key:'frame_name' value{s:'f'}}" T_FLOAT
+                 "} "
                  "node{name:'y' op:'Exit' input:'e'" T_FLOAT "}");
   weft_output_t dx = {NULL, 0};
   weft_status_t *s = gradient(g, "y", "x", &dx);
@@ -93,10 +100,12 @@ static void an_op_without_gradient_is_named(void) {
 }
 
 static void a_variables_gradient_is_a_tensor(void) {
-  weft_graph_t *g = weft_test_graph(
-      INPUT("x") "node{name:'v' op:'VarHandleOp' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:2} dim{size:2}}}} device:'/job:ps'} "
-                 "node{name:'r' op:'ReadVariableOp' input:'v' attr{key:'dtype' value{type:DT_FLOAT}} device:'/job:ps'} "
-                 "node{name:'y' op:'MatMul' input:'x' input:'r'" T_FLOAT "device:'/job:worker'}");
+  weft_graph_t *g = weft_test_graph(INPUT(
+      "x") "node{name:'v' op:'VarHandleOp' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' "
+           "value{shape{dim{size:2} dim{size:2}}}} device:'/job:ps'} "
+           "node{name:'r' op:'ReadVariableOp' input:'v' attr{key:'dtype' value{type:DT_FLOAT}} "
+           "device:'/job:ps'} "
+           "node{name:'y' op:'MatMul' input:'x' input:'r'" T_FLOAT "device:'/job:worker'}");
   weft_output_t dv = gradient_of(g, "y", "v"), dr = gradient_of(g, "y", "r");
   CU_ASSERT_PTR_NOT_NULL_FATAL(dv.node);
   CU_ASSERT_EQUAL(dv.node->output_types[dv.index], WEFT_F32);
@@ -114,7 +123,8 @@ static void a_training_graph_can_be_differentiated(void) {
     weft_strbuf_deinit(&b);
     CU_ASSERT_PTR_NOT_NULL_FATAL(g);
     const weft_output_t y = {weft_test_node(g, "loss"), 0};
-    const weft_output_t xs[3] = {{weft_test_node(g, "w"), 0}, {weft_test_node(g, "b"), 0}, {weft_test_node(g, "w2"), 0}};
+    const weft_output_t xs[3] = {
+        {weft_test_node(g, "w"), 0}, {weft_test_node(g, "b"), 0}, {weft_test_node(g, "w2"), 0}};
     weft_output_t dx[3] = {{NULL, 0}};
     weft_test_expect(weft_graph_add_gradients(g, (weft_str_t){NULL, 0}, &y, 1, xs, 3, NULL, dx), WEFT_OK, "");
     for (int k = 0; k < 3; k++) {

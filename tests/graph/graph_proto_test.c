@@ -29,8 +29,10 @@ static const struct {
      "Op type not registered 'Foo', 'Bar' in binary running on "},
     {"node{name:'a' op:''}", WEFT_NOT_FOUND, "Op type not registered ''"},
     {"node{name:'x' op:'NoOp' input:'^y'}", WEFT_INVALID_ARGUMENT, "Node 'x': Unknown input node '^y'"},
-    {"node{name:'x' op:'Identity' input:'y'" T_FLOAT "}", WEFT_INVALID_ARGUMENT, "Node 'x': Unknown input node 'y'"},
-    {"node{name:'x' op:'Placeholder'}", WEFT_NOT_FOUND, "No attr named 'dtype' in NodeDef:\n\t [[{{node x}}]]\n\t [[x]]"},
+    {"node{name:'x' op:'Identity' input:'y'" T_FLOAT "}", WEFT_INVALID_ARGUMENT,
+     "Node 'x': Unknown input node 'y'"},
+    {"node{name:'x' op:'Placeholder'}", WEFT_NOT_FOUND,
+     "No attr named 'dtype' in NodeDef:\n\t [[{{node x}}]]\n\t [[x]]"},
     {"node{name:'x' op:'NoOp'} node{name:'x' op:'NoOp'}", WEFT_INVALID_ARGUMENT, "Node 'x' is not unique"},
     {"node{name:'_x' op:'NoOp'}", WEFT_INVALID_ARGUMENT, "Illegal op name '_x'\n\t [[{{node _x}}]]"},
     {"node{name:'' op:'NoOp'}", WEFT_INVALID_ARGUMENT, "Illegal op name ''"},
@@ -42,10 +44,10 @@ static const struct {
      "Illegal op input name 'x:01'"},
     {FLOAT_INPUT "node{name:'y' op:'Identity' input:'x:1'" T_FLOAT "}", WEFT_INVALID_ARGUMENT,
      "Node 'y': Connecting to invalid output 1 of source node x which has 1 outputs."},
-    {FLOAT_INPUT "node{name:'y' op:'Identity' input:'x:99999999999999999999'" T_FLOAT "}", WEFT_INVALID_ARGUMENT,
-     "Node 'y': Connecting to invalid output 2147483647 of source node x"},
-    {FLOAT_INPUT "node{name:'y' op:'Identity' input:'x' attr{key:'T' value{type:DT_INT32}}}", WEFT_INVALID_ARGUMENT,
-     "Input 0 of node y was passed float from x:0 incompatible with expected int32."},
+    {FLOAT_INPUT "node{name:'y' op:'Identity' input:'x:99999999999999999999'" T_FLOAT "}",
+     WEFT_INVALID_ARGUMENT, "Node 'y': Connecting to invalid output 2147483647 of source node x"},
+    {FLOAT_INPUT "node{name:'y' op:'Identity' input:'x' attr{key:'T' value{type:DT_INT32}}}",
+     WEFT_INVALID_ARGUMENT, "Input 0 of node y was passed float from x:0 incompatible with expected int32."},
     {FLOAT_INPUT "node{name:'y' op:'Assign' input:'x' input:'x'" T_FLOAT "}", WEFT_INVALID_ARGUMENT,
      "Input 0 of node y was passed float from x:0 incompatible with expected float_ref."},
     {FLOAT_INPUT "node{name:'y' op:'AddV2' input:'x'" T_FLOAT "}", WEFT_INVALID_ARGUMENT,
@@ -55,20 +57,23 @@ static const struct {
     {FLOAT_INPUT "node{name:'y' op:'MatMul' input:'x' input:'x' attr{key:'T' value{type:DT_STRING}}}",
      WEFT_INVALID_ARGUMENT, "Value for attr 'T' of string is not in the list of allowed values: "},
     {"node{name:'x' op:'Placeholder' attr{key:'dtype' value{i:1}}}", WEFT_INVALID_ARGUMENT,
-     "AttrValue had value with type 'int' when 'type' expected\n\t for attr 'dtype'\n\t; NodeDef: {{node x}}; Op<name="},
+     "AttrValue had value with type 'int' when 'type' expected\n\t for attr 'dtype'\n\t; NodeDef: {{node "
+     "x}}; Op<name="},
     {"node{name:'x' op:'Placeholder' attr{key:'dtype' value{list{type:DT_FLOAT}}}}", WEFT_INVALID_ARGUMENT,
      "AttrValue had value with type 'list(type)' when 'type' expected"},
     {"node{name:'x' op:'Placeholder' attr{key:'dtype' value{}}}", WEFT_INVALID_ARGUMENT,
      "AttrValue missing value with expected type 'type'\n\t for attr 'dtype'"},
     {"node{name:'x' op:'Placeholder' attr{key:'dtype' value{type:DT_INVALID}}}", WEFT_INVALID_ARGUMENT,
      "AttrValue has invalid DataType"},
-    {"node{name:'x' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:-3}}}}}",
+    {"node{name:'x' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' "
+     "value{shape{dim{size:-3}}}}}",
      WEFT_INVALID_ARGUMENT, "-3"},
     {"node{name:'y' op:'AddN'" T_FLOAT " attr{key:'N' value{i:-1}}}", WEFT_INVALID_ARGUMENT,
      "Value for attr 'N' of -1 must be at least minimum 1"},
     {"node{name:'y' op:'AddN'" T_FLOAT " attr{key:'N' value{i:99999999999}}}", WEFT_INVALID_ARGUMENT,
      "Number of outputs is too big: 99999999999"},
-    {"node{name:'x' op:'NoOp' input:'^y'} node{name:'y' op:'NoOp' input:'^x'} node{name:'z' op:'NoOp' input:'^y'}",
+    {"node{name:'x' op:'NoOp' input:'^y'} node{name:'y' op:'NoOp' input:'^x'} node{name:'z' op:'NoOp' "
+     "input:'^y'}",
      WEFT_INVALID_ARGUMENT, "3 nodes in a cycle: {{node y}} <- {{node x}}"},
     {"node{name:'x' op:'NoOp' input:'^x'}", WEFT_INVALID_ARGUMENT, "1 nodes in a cycle: {{node x}}"},
     {FLOAT_INPUT "node{name:'m' op:'Merge' input:'x' input:'i' attr{key:'N' value{i:2}}" T_FLOAT
@@ -78,25 +83,31 @@ static const struct {
      "All control inputs must follow all data inputs\n\t [[{{node y}}]]"},
     {"node{name:'a' op:'NoOp'} versions{producer:2129 min_consumer:99999}", WEFT_INVALID_ARGUMENT,
      "GraphDef min consumer version 99999 above current version 2129 for TensorFlow"},
-    {"node{name:'a' op:'NoOp'} versions{producer:2129 bad_consumers:7 bad_consumers:2129}", WEFT_INVALID_ARGUMENT,
-     "GraphDef disallows consumer version 2129."},
+    {"node{name:'a' op:'NoOp'} versions{producer:2129 bad_consumers:7 bad_consumers:2129}",
+     WEFT_INVALID_ARGUMENT, "GraphDef disallows consumer version 2129."},
     {"node{name:'a' op:'NoOp'} versions{producer:-1}", WEFT_INVALID_ARGUMENT,
      "GraphDef producer version -1 below min producer 0"},
     {"node{name:'x' op:'NoOp' input:''}", WEFT_INVALID_ARGUMENT, "Illegal op input name ''"},
     {"node{name:'x' op:'NoOp' input:'^'}", WEFT_INVALID_ARGUMENT, "Illegal op input name '^'"},
     {"node{name:'x' op:'NoOp' input:'^a:0'}", WEFT_INVALID_ARGUMENT, "Illegal op input name '^a:0'"},
     {"node{name:'x' op:'NoOp' input:'a:b'}", WEFT_INVALID_ARGUMENT, "Illegal op input name 'a:b'"},
-    {"node{name:'a' op:'NoOp'} node{name:'x' op:'NoOp' input:'a'}", WEFT_INVALID_ARGUMENT, "NodeDef expected inputs ''"},
+    {"node{name:'a' op:'NoOp'} node{name:'x' op:'NoOp' input:'a'}", WEFT_INVALID_ARGUMENT,
+     "NodeDef expected inputs ''"},
     {"node{name:'a' op:'_SwitchN'}", WEFT_INVALID_ARGUMENT, "op '_SwitchN' is internal"},
-    {"node{name:'a' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' value{tensor{dtype:DT_FLOAT "
+    {"node{name:'a' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' "
+     "value{tensor{dtype:DT_FLOAT "
      "tensor_shape{dim{size:3}} tensor_content:'abc'}}}}",
      WEFT_INVALID_ARGUMENT, "for attr 'value' of node 'a'"},
-    {"node{name:'a' op:'f'} library{function{signature{name:'f'} node_def{name:'n' op:'Baz'} node_def{name:'m' op:'g'}} "
-     "function{signature{name:'g'} node_def{name:'n' op:'Qux'}} function{signature{name:'h'} node_def{name:'n' op:'No'}}}",
+    {"node{name:'a' op:'f'} library{function{signature{name:'f'} node_def{name:'n' op:'Baz'} "
+     "node_def{name:'m' op:'g'}} "
+     "function{signature{name:'g'} node_def{name:'n' op:'Qux'}} function{signature{name:'h'} "
+     "node_def{name:'n' op:'No'}}}",
      WEFT_NOT_FOUND, "Op type not registered 'Baz', 'Qux' in"},
-    {"library{function{signature{name:'f'}} function{signature{name:'f' is_stateful:true}}}", WEFT_INVALID_ARGUMENT,
+    {"library{function{signature{name:'f'}} function{signature{name:'f' is_stateful:true}}}",
+     WEFT_INVALID_ARGUMENT,
      "Cannot add function 'f' because a different function with the same name already exists."},
-    {"library{function{signature{name:'NoOp'}}}", WEFT_INVALID_ARGUMENT, "an op with the same name already exists"},
+    {"library{function{signature{name:'NoOp'}}}", WEFT_INVALID_ARGUMENT,
+     "an op with the same name already exists"},
     {"library{function{signature{name:'f' input_arg{name:'a' type_attr:'T'}}}}", WEFT_INVALID_ARGUMENT,
      "'f' has no type attribute 'T' for argument 'a'"},
 };
@@ -117,7 +128,8 @@ static void the_c_api_words_some_failures_in_its_own_way(void) {
       {"node{name:'a' op:''}", "Node 'a' does not specify an operation"},
       {"node{name:'x' op:'NoOp' input:'a:b'}", "NodeDef expected inputs '' do not match 1 inputs specified"},
       {"node{name:'x' op:'NoOp' input:'^'}", "Node 'x': Unknown input node '^'"},
-      {"node{name:'x' op:'NoOp' input:'^x' input:'x'}", "Node 'x': Control dependencies must come after regular dependencies"},
+      {"node{name:'x' op:'NoOp' input:'^x' input:'x'}",
+       "Node 'x': Control dependencies must come after regular dependencies"},
       {"node{name:'x' op:'Placeholder'}", "NodeDef missing attr 'dtype' from Op<name=Placeholder;"},
   };
   const weft_import_options_t options = {.is_client_api = true};
@@ -183,9 +195,11 @@ static void functions_in_attributes_are_not_nested_without_end(void) {
 /* ---- what is accepted ---- */
 
 static void nodes_may_come_in_any_order_and_names_may_have_parts(void) {
-  weft_graph_t *g = weft_test_graph("node{name:'b' op:'Identity' input:'a>b/c.d-e' input:'^z' input:'^z'" T_FLOAT "} "
-                                    "node{name:'z' op:'NoOp'} "
-                                    "node{name:'a>b/c.d-e' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}}}");
+  weft_graph_t *g =
+      weft_test_graph("node{name:'b' op:'Identity' input:'a>b/c.d-e' input:'^z' input:'^z'" T_FLOAT
+                      "} "
+                      "node{name:'z' op:'NoOp'} "
+                      "node{name:'a>b/c.d-e' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}}}");
   weft_node_t *b = weft_test_node(g, "b");
   CU_ASSERT_PTR_EQUAL(b->inputs[0].node, weft_test_node(g, "a>b/c.d-e"));
   CU_ASSERT_EQUAL(b->num_controls, 1);
@@ -193,28 +207,32 @@ static void nodes_may_come_in_any_order_and_names_may_have_parts(void) {
 }
 
 static void defaults_are_filled_in_and_foreign_attributes_kept(void) {
-  weft_graph_t *g = weft_test_graph(FLOAT_INPUT "node{name:'y' op:'MatMul' input:'x' input:'x'" T_FLOAT
-                                                " attr{key:'_mine' value{s:'kept'}} attr{key:'newer' value{i:3}}"
-                                                " attr{key:'transpose_b' value{b:true}}}");
+  weft_graph_t *g =
+      weft_test_graph(FLOAT_INPUT "node{name:'y' op:'MatMul' input:'x' input:'x'" T_FLOAT
+                                  " attr{key:'_mine' value{s:'kept'}} attr{key:'newer' value{i:3}}"
+                                  " attr{key:'transpose_b' value{b:true}}}");
   const weft_node_t *y = weft_test_node(g, "y");
   CU_ASSERT_FALSE(weft_node_attr_bool(y, "transpose_a", true));
   CU_ASSERT_TRUE(weft_node_attr_bool(y, "transpose_b", false));
   CU_ASSERT(weft_str_is(weft_node_attr_string(y, "_mine"), "kept"));
   CU_ASSERT_EQUAL(weft_node_attr_int(y, "newer", 0), 3);
-  for (int i = 1; i < y->num_attrs; i++) CU_ASSERT(weft_str_compare(y->attrs[i - 1].name, y->attrs[i].name) < 0);
+  for (int i = 1; i < y->num_attrs; i++)
+    CU_ASSERT(weft_str_compare(y->attrs[i - 1].name, y->attrs[i].name) < 0);
   weft_graph_destroy(g);
 }
 
 static void of_equal_attributes_the_last_counts(void) {
   weft_graph_t *g = weft_test_graph(
-      "node{name:'x' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'dtype' value{type:DT_INT32}}}");
+      "node{name:'x' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'dtype' "
+      "value{type:DT_INT32}}}");
   CU_ASSERT_EQUAL(weft_test_node(g, "x")->output_types[0], WEFT_I32);
   weft_graph_destroy(g);
 }
 
 static void a_master_may_send_internal_ops(void) {
-  weft_strbuf_t b = weft_test_graph_def("node{name:'_x' op:'NoOp'} node{name:'a' op:'_Arg'" T_FLOAT
-                                        " attr{key:'index' value{i:0}}} node{name:'y' op:'NoOp' input:'^_x'}");
+  weft_strbuf_t b =
+      weft_test_graph_def("node{name:'_x' op:'NoOp'} node{name:'a' op:'_Arg'" T_FLOAT
+                          " attr{key:'index' value{i:0}}} node{name:'y' op:'NoOp' input:'^_x'}");
   const weft_import_options_t options = {.allow_internal_ops = true};
   weft_graph_t *g = NULL;
   weft_test_expect(weft_graph_create(&g), WEFT_OK, "");
@@ -234,10 +252,12 @@ static weft_status_t *extend(weft_graph_t *g, const char *text) {
 
 static void extension_sees_old_nodes_and_refuses_their_names(void) {
   weft_graph_t *g = weft_test_graph(FLOAT_INPUT "versions{producer:5}");
-  weft_test_expect(extend(g, "node{name:'y' op:'Identity' input:'x'" T_FLOAT "} versions{producer:5}"), WEFT_OK, "");
+  weft_test_expect(extend(g, "node{name:'y' op:'Identity' input:'x'" T_FLOAT "} versions{producer:5}"),
+                   WEFT_OK, "");
   CU_ASSERT_PTR_EQUAL(weft_test_node(g, "y")->inputs[0].node, weft_test_node(g, "x"));
-  weft_test_expect(extend(g, "node{name:'x' op:'NoOp'} versions{producer:5}"), WEFT_INVALID_ARGUMENT,
-                   "includes node 'x', which was created by a previous call to Create or Extend in this session.");
+  weft_test_expect(
+      extend(g, "node{name:'x' op:'NoOp'} versions{producer:5}"), WEFT_INVALID_ARGUMENT,
+      "includes node 'x', which was created by a previous call to Create or Extend in this session.");
   weft_graph_destroy(g);
   g = weft_test_graph(FLOAT_INPUT "versions{producer:5}");
   weft_test_expect(extend(g, "node{name:'z' op:'NoOp'} versions{producer:6}"), WEFT_OK, "");
@@ -246,15 +266,18 @@ static void extension_sees_old_nodes_and_refuses_their_names(void) {
 }
 
 static void a_function_may_come_again_with_its_maps_in_another_order(void) {
-  weft_graph_t *g = weft_test_graph("library{function{signature{name:'f'} node_def{name:'n' op:'NoOp' "
-                                    "attr{key:'_a' value{i:1}} attr{key:'_b' value{i:2}}} ret{key:'p' value:'q'} ret{key:'r' value:'s'}}}");
-  weft_strbuf_t b = weft_test_graph_def("library{function{signature{name:'f'} ret{key:'r' value:'s'} node_def{name:'n' op:'NoOp' "
-                                        "attr{key:'_b' value{i:2}} attr{key:'_a' value{i:1}}} ret{key:'p' value:'q'}}}");
+  weft_graph_t *g = weft_test_graph(
+      "library{function{signature{name:'f'} node_def{name:'n' op:'NoOp' "
+      "attr{key:'_a' value{i:1}} attr{key:'_b' value{i:2}}} ret{key:'p' value:'q'} ret{key:'r' value:'s'}}}");
+  weft_strbuf_t b = weft_test_graph_def(
+      "library{function{signature{name:'f'} ret{key:'r' value:'s'} node_def{name:'n' op:'NoOp' "
+      "attr{key:'_b' value{i:2}} attr{key:'_a' value{i:1}}} ret{key:'p' value:'q'}}}");
   const weft_import_options_t options = {.allow_existing = true};
   weft_test_expect(weft_graph_import(g, view(&b), &options), WEFT_OK, "");
   weft_strbuf_deinit(&b);
-  b = weft_test_graph_def("library{function{signature{name:'f'} ret{key:'r' value:'s'} node_def{name:'n' op:'NoOp' "
-                          "attr{key:'_b' value{i:1}} attr{key:'_a' value{i:2}}} ret{key:'p' value:'q'}}}");
+  b = weft_test_graph_def(
+      "library{function{signature{name:'f'} ret{key:'r' value:'s'} node_def{name:'n' op:'NoOp' "
+      "attr{key:'_b' value{i:1}} attr{key:'_a' value{i:2}}} ret{key:'p' value:'q'}}}");
   weft_test_expect(weft_graph_import(g, view(&b), &options), WEFT_INVALID_ARGUMENT, "different function");
   weft_strbuf_deinit(&b);
   weft_graph_destroy(g);
@@ -302,7 +325,8 @@ static void export_and_import_are_inverse(void) {
 
 static void every_kind_of_attribute_survives(void) {
   const char *text =
-      "node{name:'n' op:'NoOp' device:'/job:ps/task:1' attr{key:'_b' value{b:false}} attr{key:'_e' value{list{}}} "
+      "node{name:'n' op:'NoOp' device:'/job:ps/task:1' attr{key:'_b' value{b:false}} attr{key:'_e' "
+      "value{list{}}} "
       "attr{key:'_f' value{f:0.0}} attr{key:'_fn' value{func{name:'g' attr{key:'T' value{type:DT_INT8}}}}} "
       "attr{key:'_fns' value{list{func{name:'g'} func{name:'h'}}}} attr{key:'_i' value{i:0}} "
       "attr{key:'_lb' value{list{b:true b:false}}} attr{key:'_lf' value{list{f:1.5 f:-2}}} "
@@ -310,7 +334,8 @@ static void every_kind_of_attribute_survives(void) {
       "attr{key:'_lsh' value{list{shape{unknown_rank:true} shape{dim{size:-1} dim{size:2}}}}} "
       "attr{key:'_lt' value{list{type:DT_FLOAT type:DT_INT32_REF}}} attr{key:'_p' value{placeholder:'T'}} "
       "attr{key:'_s' value{s:''}} attr{key:'_sh' value{shape{}}} attr{key:'_t' value{type:DT_FLOAT}} "
-      "attr{key:'_te' value{tensor{dtype:DT_INT32 tensor_shape{dim{size:1}} tensor_content:'\\001\\000\\000\\000'}}}} "
+      "attr{key:'_te' value{tensor{dtype:DT_INT32 tensor_shape{dim{size:1}} "
+      "tensor_content:'\\001\\000\\000\\000'}}}} "
       "versions{producer:12 min_consumer:3 bad_consumers:4 bad_consumers:5}";
   weft_strbuf_t b = weft_test_graph_def(text), out = WEFT_STRBUF_INIT;
   weft_graph_t *g = NULL;
@@ -420,7 +445,8 @@ static weft_strbuf_t large_graph(int num_nodes) {
   return b;
 }
 
-/* Of this process alone: other programs on the machine must not make a linear import look like a quadratic one. */
+/* Of this process alone: other programs on the machine must not make a linear import look like a quadratic
+ * one. */
 static double cpu_seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -470,7 +496,8 @@ static void errors_about_many_nodes_are_short(void) {
   for (int i = 0; i < MANY; i++) weft_strbuf_printf(&text, "node{name:'n%d' op:'Unknown%d'} ", i, i);
   expect_short(&text, "'Unknown9' and 9990 more in binary");
   text.length = 0;
-  for (int i = 0; i < MANY; i++) weft_strbuf_printf(&text, "node{name:'n%d' op:'NoOp' input:'^n%d'} ", i, (i + 1) % MANY);
+  for (int i = 0; i < MANY; i++)
+    weft_strbuf_printf(&text, "node{name:'n%d' op:'NoOp' input:'^n%d'} ", i, (i + 1) % MANY);
   expect_short(&text, "10000 nodes in a cycle: ");
   text.length = 0;
   weft_strbuf_puts(&text, FLOAT_INPUT "node{name:'y' op:'Identity'" T_FLOAT);
@@ -516,13 +543,16 @@ static const CU_TestInfo tests[] = {
     {"the C API words some failures in its own way", the_c_api_words_some_failures_in_its_own_way},
     {"bytes that are no message are refused", bytes_that_are_no_message_are_refused},
     {"every prefix of a graph is read or refused", every_prefix_of_a_graph_is_read_or_refused},
-    {"functions in attributes are not nested without end", functions_in_attributes_are_not_nested_without_end},
-    {"nodes may come in any order, names may have parts", nodes_may_come_in_any_order_and_names_may_have_parts},
+    {"functions in attributes are not nested without end",
+     functions_in_attributes_are_not_nested_without_end},
+    {"nodes may come in any order, names may have parts",
+     nodes_may_come_in_any_order_and_names_may_have_parts},
     {"defaults are filled in, foreign attributes kept", defaults_are_filled_in_and_foreign_attributes_kept},
     {"of equal attributes the last counts", of_equal_attributes_the_last_counts},
     {"a master may send internal ops", a_master_may_send_internal_ops},
     {"extension sees old nodes and refuses their names", extension_sees_old_nodes_and_refuses_their_names},
-    {"a function may come again with maps in another order", a_function_may_come_again_with_its_maps_in_another_order},
+    {"a function may come again with maps in another order",
+     a_function_may_come_again_with_its_maps_in_another_order},
     {"export and import are inverse", export_and_import_are_inverse},
     {"every kind of attribute survives", every_kind_of_attribute_survives},
     {"defaults can be left out", defaults_can_be_left_out},

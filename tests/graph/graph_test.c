@@ -9,10 +9,14 @@
 #define FLOAT_INPUT "node{name:'x' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}}} "
 #define INT_INPUT "node{name:'i' op:'Placeholder' attr{key:'dtype' value{type:DT_INT32}}} "
 
-static weft_status_t *add(weft_graph_t *g, const char *name, const char *op, const weft_output_t *inputs, int n,
-                          const weft_named_attr_t *attrs, int num_attrs, weft_node_t **out) {
-  const weft_node_spec_t spec = {.name = weft_str(name), .op = weft_str(op), .inputs = inputs, .num_inputs = n,
-                                 .attrs = attrs, .num_attrs = num_attrs};
+static weft_status_t *add(weft_graph_t *g, const char *name, const char *op, const weft_output_t *inputs,
+                          int n, const weft_named_attr_t *attrs, int num_attrs, weft_node_t **out) {
+  const weft_node_spec_t spec = {.name = weft_str(name),
+                                 .op = weft_str(op),
+                                 .inputs = inputs,
+                                 .num_inputs = n,
+                                 .attrs = attrs,
+                                 .num_attrs = num_attrs};
   return weft_graph_add(g, &spec, out);
 }
 
@@ -41,11 +45,14 @@ static void wrong_nodes_are_refused_and_leave_no_trace(void) {
   const weft_output_t mixed[] = {x, i}, one[] = {x};
   weft_node_t *n = NULL;
   weft_test_expect(add(g, "a", "AddV2", mixed, 2, NULL, 0, &n), WEFT_INVALID_ARGUMENT,
-                   "Inconsistent values for attr 'T' DT_FLOAT vs. DT_INT32 while building NodeDef 'a' using Op<name=AddV2;");
+                   "Inconsistent values for attr 'T' DT_FLOAT vs. DT_INT32 while building NodeDef 'a' using "
+                   "Op<name=AddV2;");
   weft_test_expect(add(g, "a", "AddV2", one, 1, NULL, 0, &n), WEFT_INVALID_ARGUMENT, "do not match 1 inputs");
   weft_test_expect(add(g, "a", "Nope", one, 1, NULL, 0, &n), WEFT_NOT_FOUND, "Op type not registered 'Nope'");
-  weft_test_expect(add(g, "x", "NoOp", NULL, 0, NULL, 0, &n), WEFT_INVALID_ARGUMENT, "Duplicate node name in graph: 'x'");
-  weft_test_expect(add(g, "a b", "NoOp", NULL, 0, NULL, 0, &n), WEFT_INVALID_ARGUMENT, "contains invalid characters");
+  weft_test_expect(add(g, "x", "NoOp", NULL, 0, NULL, 0, &n), WEFT_INVALID_ARGUMENT,
+                   "Duplicate node name in graph: 'x'");
+  weft_test_expect(add(g, "a b", "NoOp", NULL, 0, NULL, 0, &n), WEFT_INVALID_ARGUMENT,
+                   "contains invalid characters");
   weft_test_expect(add(g, "a", "Placeholder", NULL, 0, NULL, 0, &n), WEFT_INVALID_ARGUMENT,
                    "NodeDef missing attr 'dtype' from Op<name=Placeholder;");
   weft_test_expect(add(g, "a", "LogicalNot", one, 1, NULL, 0, &n), WEFT_INVALID_ARGUMENT,
@@ -73,18 +80,21 @@ static void attributes_are_set_and_stay_sorted(void) {
   CU_ASSERT_EQUAL(x->num_attrs, 4);
   CU_ASSERT_FALSE(weft_node_attr_bool(x, "e", true));
   CU_ASSERT_TRUE(weft_node_attr_bool(x, "_a", false));
-  for (int i = 1; i < x->num_attrs; i++) CU_ASSERT(weft_str_compare(x->attrs[i - 1].name, x->attrs[i].name) < 0);
+  for (int i = 1; i < x->num_attrs; i++)
+    CU_ASSERT(weft_str_compare(x->attrs[i - 1].name, x->attrs[i].name) < 0);
   weft_graph_destroy(g);
 }
 
 static void nodes_print_as_in_tensorflows_messages(void) {
   weft_graph_t *g = weft_test_graph(
-      FLOAT_INPUT "node{name:'s' op:'Unpack' input:'x' attr{key:'num' value{i:2}} attr{key:'T' value{type:DT_FLOAT}}} "
-                  "node{name:'y' op:'MatMul' input:'x' input:'s:1' input:'^s' attr{key:'T' value{type:DT_FLOAT}}}");
+      FLOAT_INPUT
+      "node{name:'s' op:'Unpack' input:'x' attr{key:'num' value{i:2}} attr{key:'T' value{type:DT_FLOAT}}} "
+      "node{name:'y' op:'MatMul' input:'x' input:'s:1' input:'^s' attr{key:'T' value{type:DT_FLOAT}}}");
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_node_print(weft_test_node(g, "y"), &text);
-  CU_ASSERT_STRING_EQUAL(text.data, "{{node y}} = MatMul[T=DT_FLOAT, grad_a=false, grad_b=false, transpose_a=false, "
-                                    "transpose_b=false](x, s:1, ^s)");
+  CU_ASSERT_STRING_EQUAL(text.data,
+                         "{{node y}} = MatMul[T=DT_FLOAT, grad_a=false, grad_b=false, transpose_a=false, "
+                         "transpose_b=false](x, s:1, ^s)");
   weft_strbuf_deinit(&text);
   weft_graph_destroy(g);
 }
@@ -96,9 +106,10 @@ static void tensor_names_are_parsed(void) {
     const char *name;
     int index;
   } cases[] = {
-      {"a", true, "a", 0},        {"a:3", true, "a", 3}, {"a/b_1:10", true, "a/b_1", 10}, {"", false, "", 0},
-      {"^a", false, "", 0},       {":1", false, "", 0},  {"a:", false, "", 0},            {"a:b", false, "", 0},
-      {"a:99999999999", true, "a", INT32_MAX},           {"a:1:2", false, "", 0},
+      {"a", true, "a", 0},     {"a:3", true, "a", 3}, {"a/b_1:10", true, "a/b_1", 10},
+      {"", false, "", 0},      {"^a", false, "", 0},  {":1", false, "", 0},
+      {"a:", false, "", 0},    {"a:b", false, "", 0}, {"a:99999999999", true, "a", INT32_MAX},
+      {"a:1:2", false, "", 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weft_str_t name = WEFT_STR("");
@@ -111,8 +122,9 @@ static void tensor_names_are_parsed(void) {
 }
 
 static void fanout_lists_every_edge_once(void) {
-  weft_graph_t *g = weft_test_graph(FLOAT_INPUT "node{name:'y' op:'AddV2' input:'x' input:'x' input:'^c' "
-                                                "attr{key:'T' value{type:DT_FLOAT}}} node{name:'c' op:'NoOp'}");
+  weft_graph_t *g = weft_test_graph(FLOAT_INPUT
+                                    "node{name:'y' op:'AddV2' input:'x' input:'x' input:'^c' "
+                                    "attr{key:'T' value{type:DT_FLOAT}}} node{name:'c' op:'NoOp'}");
   weft_fanout_t f;
   weft_test_expect(weft_fanout_build(g, &f), WEFT_OK, "");
   const weft_node_t *x = weft_test_node(g, "x"), *c = weft_test_node(g, "c"), *y = weft_test_node(g, "y");
@@ -127,8 +139,10 @@ static void fanout_lists_every_edge_once(void) {
 }
 
 static void copies_are_independent_and_without_holes(void) {
-  weft_graph_t *g = weft_test_graph("node{name:'a' op:'NoOp'} node{name:'b' op:'NoOp' device:'/cpu:0'} "
-                                    "node{name:'c' op:'NoOp' input:'^b'}"), *copy = NULL;
+  weft_graph_t *g = weft_test_graph(
+                   "node{name:'a' op:'NoOp'} node{name:'b' op:'NoOp' device:'/cpu:0'} "
+                   "node{name:'c' op:'NoOp' input:'^b'}"),
+               *copy = NULL;
   weft_graph_remove(g, weft_test_node(g, "a"));
   weft_test_expect(weft_graph_copy(g, &copy), WEFT_OK, "");
   CU_ASSERT_EQUAL(copy->num_nodes, 2);
@@ -151,7 +165,8 @@ static void a_node_may_have_very_many_control_inputs(void) {
     if (s != NULL) weft_test_expect(s, WEFT_OK, "");
     all[N + i] = all[i];
   }
-  const weft_node_spec_t spec = {.name = WEFT_STR("all"), .op = WEFT_STR("NoOp"), .controls = all, .num_controls = 2 * N};
+  const weft_node_spec_t spec = {
+      .name = WEFT_STR("all"), .op = WEFT_STR("NoOp"), .controls = all, .num_controls = 2 * N};
   weft_test_expect(weft_graph_add(g, &spec, &n), WEFT_OK, "");
   CU_ASSERT_EQUAL(n->num_controls, N);
   weft_free(all);

@@ -9,7 +9,8 @@
 
 weft_strbuf_t weft_test_graph_def(const char *text) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
-  weft_test_expect(weft_text_to_binary(&tensorflow__graph_def__descriptor, weft_str(text), "test", &b), WEFT_OK, "");
+  weft_test_expect(weft_text_to_binary(&tensorflow__graph_def__descriptor, weft_str(text), "test", &b),
+                   WEFT_OK, "");
   return b;
 }
 
@@ -55,7 +56,8 @@ weft_node_t *weft_test_node(const weft_graph_t *g, const char *name) {
 
 int weft_test_count(const weft_graph_t *g, const char *op) {
   int count = 0;
-  for (int id = 0; id < g->num_nodes; id++) count += g->nodes[id] != NULL && weft_str_is(g->nodes[id]->op->name, op);
+  for (int id = 0; id < g->num_nodes; id++)
+    count += g->nodes[id] != NULL && weft_str_is(g->nodes[id]->op->name, op);
   return count;
 }
 
@@ -85,7 +87,8 @@ void weft_test_expect(weft_status_t *s, weft_code_t code, const char *text) {
   CU_ASSERT_EQUAL(weft_status_code(s), code);
   CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), text));
   if (weft_status_code(s) != code || strstr(weft_status_message(s), text) == NULL) {
-    printf("\n    got %s: %s\n    for %s\n", weft_code_name(weft_status_code(s)), weft_status_message(s), text);
+    printf("\n    got %s: %s\n    for %s\n", weft_code_name(weft_status_code(s)), weft_status_message(s),
+           text);
   }
   weft_status_free(s);
 }

@@ -1,4 +1,5 @@
-/* tests/graph/graph_testing.h - graphs for tests: from text, from files that TensorFlow made, back to bytes. */
+/* tests/graph/graph_testing.h - graphs for tests: from text, from files that TensorFlow made, back to bytes.
+ */
 #ifndef WEFT_TESTS_GRAPH_GRAPH_TESTING_H_
 #define WEFT_TESTS_GRAPH_GRAPH_TESTING_H_
 

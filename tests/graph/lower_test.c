@@ -5,7 +5,8 @@
 #include "tests/runner.h"
 
 #define T_FLOAT " attr{key:'T' value{type:DT_FLOAT}} "
-#define PLACEHOLDER(name, type) "node{name:'" name "' op:'Placeholder' attr{key:'dtype' value{type:" type "}}} "
+#define PLACEHOLDER(name, type) \
+  "node{name:'" name "' op:'Placeholder' attr{key:'dtype' value{type:" type "}}} "
 #define FUNC(key, name) " attr{key:'" key "' value{func{name:'" name "'}}} "
 #define TYPES(key, types) " attr{key:'" key "' value{list{" types "}}} "
 #define ARG(name, t) "input_arg{name:'" name "' type:" t "} "
@@ -13,7 +14,8 @@
 
 static int count_functional(const weft_graph_t *g) {
   int n = 0;
-  for (int id = 0; id < g->num_nodes; id++) n += g->nodes[id] != NULL && (g->nodes[id]->flags & WEFT_OP_FUNCTIONAL) != 0;
+  for (int id = 0; id < g->num_nodes; id++)
+    n += g->nodes[id] != NULL && (g->nodes[id]->flags & WEFT_OP_FUNCTIONAL) != 0;
   return n;
 }
 
@@ -40,14 +42,16 @@ static weft_graph_t *lowered(const char *text) {
 
 #define SQUARE                                                                                             \
   "function{signature{name:'square' input_arg{name:'a' type_attr:'T'} output_arg{name:'r' type_attr:'T'} " \
-  "attr{name:'T' type:'type'}} node_def{name:'m' op:'Mul' input:'a' input:'a' attr{key:'T' value{placeholder:'T'}}} " \
+  "attr{name:'T' type:'type'}} node_def{name:'m' op:'Mul' input:'a' input:'a' attr{key:'T' "               \
+  "value{placeholder:'T'}}} "                                                                              \
   "ret{key:'r' value:'m:z:0'}} "
 
 static void a_call_becomes_its_body_with_types_bound(void) {
-  weft_graph_t *g = lowered(
-      PLACEHOLDER("x", "DT_INT32") "node{name:'c' op:'square' input:'x' attr{key:'T' value{type:DT_INT32}} device:'/job:w'} "
-                                   "node{name:'y' op:'Identity' input:'c' attr{key:'T' value{type:DT_INT32}}} "
-                                   "library{" SQUARE "}");
+  weft_graph_t *g = lowered(PLACEHOLDER(
+      "x",
+      "DT_INT32") "node{name:'c' op:'square' input:'x' attr{key:'T' value{type:DT_INT32}} device:'/job:w'} "
+                  "node{name:'y' op:'Identity' input:'c' attr{key:'T' value{type:DT_INT32}}} "
+                  "library{" SQUARE "}");
   const weft_node_t *m = weft_test_node(g, "c/m");
   CU_ASSERT(weft_str_is(m->op->name, "Mul"));
   CU_ASSERT_EQUAL(m->output_types[0], WEFT_I32);
@@ -72,8 +76,9 @@ static void calls_inside_functions_are_lowered_too(void) {
   weft_graph_destroy(g);
 }
 
-/* f(v) = { v += 1; return 2 }: the effect must happen before the result is seen, and after the call's inputs. */
-#define BUMP                                                                                                      \
+/* f(v) = { v += 1; return 2 }: the effect must happen before the result is seen, and after the call's inputs.
+ */
+#define BUMP \
   "function{signature{name:'bump' " ARG("v", "DT_RESOURCE") RESULT("r", "DT_FLOAT") " is_stateful:true} "         \
   "node_def{name:'one' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' value{tensor{dtype:DT_FLOAT " \
   "tensor_shape{} float_val:1}}}} "                                                                               \
@@ -81,7 +86,7 @@ static void calls_inside_functions_are_lowered_too(void) {
   "node_def{name:'two' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'_class' value{list{s:'loc:@one' s:'loc:@v'}}} attr{key:'value' value{tensor{dtype:DT_FLOAT " \
   "tensor_shape{} float_val:2}}}} "                                                                               \
   "ret{key:'r' value:'two:output:0'} control_ret{key:'add' value:'add'}} "
-#define VARIABLE                                                                                          \
+#define VARIABLE \
   "node{name:'v' op:'VarHandleOp' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{}}}} "
 
 static void effects_come_after_inputs_and_before_results(void) {
@@ -105,7 +110,7 @@ static void effects_come_after_inputs_and_before_results(void) {
 
 /* ---- conditionals ---- */
 
-#define BRANCH(name, op)                                                                                    \
+#define BRANCH(name, op) \
   "function{signature{name:'" name "' " ARG("a", "DT_FLOAT") RESULT("r", "DT_FLOAT") "} "                    \
   "node_def{name:'k' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' value{tensor{dtype:DT_FLOAT " \
   "tensor_shape{} float_val:1}}}} node_def{name:'o' op:'" op "' input:'a' input:'k:output:0'" T_FLOAT "} "  \
@@ -160,11 +165,11 @@ static void case_switches_n_ways(void) {
 
 /* ---- loops ---- */
 
-#define LESS                                                                                                 \
+#define LESS \
   "function{signature{name:'less' " ARG("i", "DT_FLOAT") ARG("v", "DT_RESOURCE") RESULT("r", "DT_BOOL") "} " \
   "node_def{name:'limit' op:'ReadVariableOp' input:'v' attr{key:'dtype' value{type:DT_FLOAT}}} "             \
   "node_def{name:'l' op:'Less' input:'i' input:'limit:value:0'" T_FLOAT "} ret{key:'r' value:'l:z:0'}} "
-#define STEP                                                                                                   \
+#define STEP \
   "function{signature{name:'step' " ARG("i", "DT_FLOAT") ARG("v", "DT_RESOURCE") RESULT("r", "DT_FLOAT") RESULT("w", "DT_RESOURCE") " is_stateful:true} " \
   "node_def{name:'k' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' value{tensor{dtype:DT_FLOAT "  \
   "tensor_shape{} float_val:1}}}} node_def{name:'o' op:'AddV2' input:'i' input:'k:output:0'" T_FLOAT "} "     \
@@ -238,24 +243,30 @@ static const struct {
 } refused[] = {
     {"node{name:'c' op:'StatefulPartitionedCall'" FUNC("f", "nosuch") TYPES("Tin", "") TYPES("Tout", "") "}",
      "Node 'c': Failed to find function \"nosuch\" in function library"},
-    {"node{name:'c' op:'f'} library{function{signature{name:'f'} node_def{name:'n' op:'g'}} function{signature{name:'g'} "
+    {"node{name:'c' op:'f'} library{function{signature{name:'f'} node_def{name:'n' op:'g'}} "
+     "function{signature{name:'g'} "
      "node_def{name:'n' op:'f'}}}",
      "Node 'c/n/n': function 'f' calls itself"},
-    {PLACEHOLDER("x", "DT_INT32") "node{name:'c' op:'PartitionedCall' input:'x'" FUNC("f", "f") TYPES("Tin", "type:DT_INT32")
-     TYPES("Tout", "") "} library{function{signature{name:'f' " ARG("a", "DT_FLOAT") "}}}",
+    {PLACEHOLDER("x", "DT_INT32") "node{name:'c' op:'PartitionedCall' input:'x'" FUNC("f", "f")
+         TYPES("Tin", "type:DT_INT32")
+             TYPES("Tout", "") "} library{function{signature{name:'f' " ARG("a", "DT_FLOAT") "}}}",
      "Node 'c': argument 0 of function 'f' was passed int32, but float is expected"},
-    {"node{name:'c' op:'PartitionedCall'" FUNC("f", "f") TYPES("Tin", "") TYPES("Tout", "") "} "
-     "library{function{signature{name:'f' " ARG("a", "DT_FLOAT") "}}}",
+    {"node{name:'c' op:'PartitionedCall'" FUNC("f", "f") TYPES("Tin", "")
+         TYPES("Tout", "") "} "
+                           "library{function{signature{name:'f' " ARG("a", "DT_FLOAT") "}}}",
      "function 'f' takes 1 arguments, but is called with 0"},
-    {PLACEHOLDER("x", "DT_FLOAT") "node{name:'c' op:'PartitionedCall' input:'x'" FUNC("f", "f") TYPES("Tin", "type:DT_FLOAT")
-     TYPES("Tout", "") "} library{function{signature{name:'f' " ARG("a", "DT_FLOAT") RESULT("r", "DT_FLOAT") "} "
-     "ret{key:'r' value:'a'}}}",
+    {PLACEHOLDER("x", "DT_FLOAT") "node{name:'c' op:'PartitionedCall' input:'x'" FUNC("f", "f")
+         TYPES("Tin", "type:DT_FLOAT") TYPES("Tout", "") "} library{function{signature{name:'f' " ARG(
+             "a", "DT_FLOAT") RESULT("r", "DT_FLOAT") "} "
+                                                      "ret{key:'r' value:'a'}}}",
      "Node 'c': its function returns 1 results, but the op 'PartitionedCall' has 0 outputs"},
-    {"node{name:'c' op:'f'} library{function{signature{name:'f'} node_def{name:'n' op:'Identity' input:'m:out:0'" T_FLOAT "}}}",
+    {"node{name:'c' op:'f'} library{function{signature{name:'f'} node_def{name:'n' op:'Identity' "
+     "input:'m:out:0'" T_FLOAT "}}}",
      "function 'f': c/n: input 'm:out:0' is not found"},
     {"node{name:'c' op:'f'} library{function{signature{name:'f' " RESULT("r", "DT_FLOAT") "}}}",
      "function 'f' does not say what it returns as 'r'"},
-    {"node{name:'c' op:'f'} library{function{signature{name:'f'} node_def{name:'n' op:'NoOp'} node_def{name:'n' op:'NoOp'}}}",
+    {"node{name:'c' op:'f'} library{function{signature{name:'f'} node_def{name:'n' op:'NoOp'} "
+     "node_def{name:'n' op:'NoOp'}}}",
      "function 'f': Node 'n' is not unique"},
     {"node{name:'c' op:'f'} library{function{signature{name:'f'} node_def{name:'n' op:'Placeholder' "
      "attr{key:'dtype' value{placeholder:'T'}}}}}",
@@ -275,8 +286,9 @@ static void calls_that_unfold_without_bounds_are_refused(void) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_puts(&text, "node{name:'c' op:'f0'} library{");
   for (int i = 0; i < 40; i++) {
-    weft_strbuf_printf(&text, "function{signature{name:'f%d'} node_def{name:'a' op:'f%d'} node_def{name:'b' op:'f%d'}} ", i,
-                       i + 1, i + 1);
+    weft_strbuf_printf(
+        &text, "function{signature{name:'f%d'} node_def{name:'a' op:'f%d'} node_def{name:'b' op:'f%d'}} ", i,
+        i + 1, i + 1);
   }
   weft_strbuf_puts(&text, "function{signature{name:'f40'} node_def{name:'n' op:'NoOp'}}}");
   weft_graph_t *g = weft_test_graph(text.data);
@@ -290,14 +302,18 @@ static const struct {
   const char *name, *node;
 } ways[] = {
     {"a call", "op:'f%d' input:'x'"},
-    {"PartitionedCall", "op:'PartitionedCall' input:'x' attr{key:'f' value{func{name:'f%d'}}} " TYPES("Tin", "type:DT_FLOAT")
-                            TYPES("Tout", "type:DT_FLOAT")},
-    {"StatefulPartitionedCall", "op:'StatefulPartitionedCall' input:'x' attr{key:'f' value{func{name:'f%d'}}} "
-                                    TYPES("Tin", "type:DT_FLOAT") TYPES("Tout", "type:DT_FLOAT")},
-    {"If", "op:'If' input:'x' input:'x' attr{key:'then_branch' value{func{name:'f%d'}}} attr{key:'else_branch' value{func{name:'leaf'}}} "
-           "attr{key:'Tcond' value{type:DT_FLOAT}} " TYPES("Tin", "type:DT_FLOAT") TYPES("Tout", "type:DT_FLOAT")},
-    {"While", "op:'While' input:'x' attr{key:'body' value{func{name:'f%d'}}} attr{key:'cond' value{func{name:'more'}}} "
-                  TYPES("T", "type:DT_FLOAT")},
+    {"PartitionedCall", "op:'PartitionedCall' input:'x' attr{key:'f' value{func{name:'f%d'}}} " TYPES(
+                            "Tin", "type:DT_FLOAT") TYPES("Tout", "type:DT_FLOAT")},
+    {"StatefulPartitionedCall",
+     "op:'StatefulPartitionedCall' input:'x' attr{key:'f' value{func{name:'f%d'}}} " TYPES(
+         "Tin", "type:DT_FLOAT") TYPES("Tout", "type:DT_FLOAT")},
+    {"If",
+     "op:'If' input:'x' input:'x' attr{key:'then_branch' value{func{name:'f%d'}}} attr{key:'else_branch' "
+     "value{func{name:'leaf'}}} "
+     "attr{key:'Tcond' value{type:DT_FLOAT}} " TYPES("Tin", "type:DT_FLOAT") TYPES("Tout", "type:DT_FLOAT")},
+    {"While",
+     "op:'While' input:'x' attr{key:'body' value{func{name:'f%d'}}} attr{key:'cond' "
+     "value{func{name:'more'}}} " TYPES("T", "type:DT_FLOAT")},
 };
 
 static weft_status_t *lower_nested(size_t way, int depth, bool is_recursive) {
@@ -310,9 +326,16 @@ static weft_status_t *lower_nested(size_t way, int depth, bool is_recursive) {
                           "node_def{name:'n' op:'Less' input:'x' input:'x'" T_FLOAT "} ret{key:'y' value:'n:z:0'}} ");
   for (int i = 0; i < depth; i++) {
     const bool is_last = i == depth - 1;
-    weft_strbuf_printf(&text, "function{signature{name:'f%d' " ARG("x", "DT_FLOAT") RESULT("y", "DT_FLOAT") "} node_def{name:'n' ", i);
-    weft_strbuf_printf(&text, is_last && !is_recursive ? "op:'Neg' input:'x'" T_FLOAT : ways[way].node, is_last ? 0 : i + 1);
-    weft_strbuf_printf(&text, "} ret{key:'y' value:'n:%s:0'}} ", is_last && !is_recursive ? "y" : way == 0 ? "y" : "output");
+    weft_strbuf_printf(&text,
+                       "function{signature{name:'f%d' " ARG("x", "DT_FLOAT")
+                           RESULT("y", "DT_FLOAT") "} node_def{name:'n' ",
+                       i);
+    weft_strbuf_printf(&text, is_last && !is_recursive ? "op:'Neg' input:'x'" T_FLOAT : ways[way].node,
+                       is_last ? 0 : i + 1);
+    weft_strbuf_printf(&text, "} ret{key:'y' value:'n:%s:0'}} ",
+                       is_last && !is_recursive ? "y"
+                       : way == 0               ? "y"
+                                                : "output");
   }
   weft_strbuf_puts(&text, "}");
   weft_graph_t *g = weft_test_graph(text.data);
@@ -336,7 +359,8 @@ static void functions_are_nested_to_a_limit(void) {
   weft_test_expect(lower_nested(0, 1000, false), WEFT_OK, "");
 }
 
-/* The body of a function has 1000 nodes, and the node that calls it a name of a megabyte: a gigabyte of names. */
+/* The body of a function has 1000 nodes, and the node that calls it a name of a megabyte: a gigabyte of
+ * names. */
 static void names_of_nodes_in_functions_are_limited(void) {
   enum { LONG = 1 << 20 };
   weft_strbuf_t text = WEFT_STRBUF_INIT;
@@ -351,7 +375,8 @@ static void names_of_nodes_in_functions_are_limited(void) {
   weft_graph_t *g = weft_test_graph(text.data);
   weft_strbuf_deinit(&text);
   weft_test_expect(weft_pass_lower_functions(g, 0), WEFT_RESOURCE_EXHAUSTED,
-                   "unfolding function 'f' needs too much memory for names: 1000 nodes, each of whose names begins with the 1048576 bytes of 'nnn");
+                   "unfolding function 'f' needs too much memory for names: 1000 nodes, each of whose names "
+                   "begins with the 1048576 bytes of 'nnn");
   CU_ASSERT(g->arena.bytes < 64 << 20);
   weft_graph_destroy(g);
 }

@@ -144,22 +144,22 @@ static void references_are_read_anew_for_each_consumer(void) {
 }
 
 /* i = 0; while (i < n) i = body(i), with the body elsewhere. */
-#define LOOP(cond_op, cond_attrs, body_device)                                                            \
-  X("zero", A)                                                                                            \
-  NODE("limit", "Placeholder", "", A, "attr{key:\"dtype\" value{type:DT_FLOAT}} ")                        \
-      NODE("enter", "Enter", IN("zero"), A,                                                               \
-           T "attr{key:\"frame_name\" value{s:\"loop\"}} attr{key:\"parallel_iterations\" value{i:7}} ")  \
-          NODE("limit_in", "Enter", IN("limit"), A,                                                       \
-               T                                                                                          \
-               "attr{key:\"frame_name\" value{s:\"loop\"}} attr{key:\"parallel_iterations\" value{i:7}} " \
-               "attr{key:\"is_constant\" value{b:true}} ")                                                \
-              NODE("merge", "Merge", IN("enter") IN("next"), A, T "attr{key:\"N\" value{i:2}} ")          \
-                  NODE("less", "Less", IN("merge") IN("limit_in"), A, T)                                  \
-                      NODE("cond", cond_op, IN("less"), A, cond_attrs)                                    \
-                          NODE("switch", "Switch", IN("merge") IN("cond"), A, T)                          \
-                              NEG("body", IN("switch:1"), body_device)                                    \
-                                  NODE("next", "NextIteration", IN("body"), A, T)                         \
-                                      NODE("exit", "Exit", IN("switch"), A, T)
+#define LOOP(cond_op, cond_attrs, body_device)                                                       \
+  X("zero", A)                                                                                       \
+  NODE("limit", "Placeholder", "", A, "attr{key:\"dtype\" value{type:DT_FLOAT}} ")                   \
+  NODE("enter", "Enter", IN("zero"), A,                                                              \
+       T "attr{key:\"frame_name\" value{s:\"loop\"}} attr{key:\"parallel_iterations\" value{i:7}} ") \
+  NODE("limit_in", "Enter", IN("limit"), A,                                                          \
+       T                                                                                             \
+       "attr{key:\"frame_name\" value{s:\"loop\"}} attr{key:\"parallel_iterations\" value{i:7}} "    \
+       "attr{key:\"is_constant\" value{b:true}} ")                                                   \
+  NODE("merge", "Merge", IN("enter") IN("next"), A, T "attr{key:\"N\" value{i:2}} ")                 \
+  NODE("less", "Less", IN("merge") IN("limit_in"), A, T)                                             \
+  NODE("cond", cond_op, IN("less"), A, cond_attrs)                                                   \
+  NODE("switch", "Switch", IN("merge") IN("cond"), A, T)                                             \
+  NEG("body", IN("switch:1"), body_device)                                                           \
+  NODE("next", "NextIteration", IN("body"), A, T)                                                    \
+  NODE("exit", "Exit", IN("switch"), A, T)
 
 static void a_loop_goes_on_where_only_its_body_is(void) {
   cut_t c = cut_well(LOOP("LoopCond", "", B));

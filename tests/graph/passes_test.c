@@ -9,17 +9,22 @@
 #define T_FLOAT " attr{key:'T' value{type:DT_FLOAT}} "
 #define T_INT " attr{key:'T' value{type:DT_INT32}} "
 #define INPUT(name, dims) \
-  "node{name:'" name "' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims "}}}} "
-#define INTS(name, dims, values)                                                                        \
-  "node{name:'" name "' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{" \
+  "node{name:'" name      \
+  "' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims "}}}} "
+#define INTS(name, dims, values)                                                       \
+  "node{name:'" name                                                                   \
+  "' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{" \
   "dtype:DT_INT32 tensor_shape{" dims "} " values "}}}} "
 
 /* ---- pruning ---- */
 
 static void only_what_the_roots_need_is_kept(void) {
-  weft_graph_t *g = weft_test_graph(INPUT("x", "") "node{name:'y' op:'Identity' input:'x' input:'^c'" T_FLOAT "} "
-                                    "node{name:'c' op:'NoOp'} node{name:'z' op:'Identity' input:'y'" T_FLOAT "} "
-                                    "node{name:'other' op:'NoOp'}");
+  weft_graph_t *g =
+      weft_test_graph(INPUT("x", "") "node{name:'y' op:'Identity' input:'x' input:'^c'" T_FLOAT
+                                     "} "
+                                     "node{name:'c' op:'NoOp'} node{name:'z' op:'Identity' input:'y'" T_FLOAT
+                                     "} "
+                                     "node{name:'other' op:'NoOp'}");
   weft_node_t *roots[] = {weft_test_node(g, "y")};
   weft_test_expect(weft_pass_prune(g, roots, 1), WEFT_OK, "");
   CU_ASSERT_EQUAL(g->num_live, 3);
@@ -55,13 +60,14 @@ static void nested_loops_have_nested_frames(void) {
 }
 
 static void inputs_from_two_frames_are_refused(void) {
-  weft_graph_t *g = weft_test_graph(INPUT("x", "") ENTER("e", "x", "f") ENTER("h", "x", "g")
-                                    "node{name:'y' op:'AddV2' input:'e' input:'h'" T_FLOAT "}");
+  weft_graph_t *g = weft_test_graph(INPUT("x", "") ENTER("e", "x", "f") ENTER(
+      "h", "x", "g") "node{name:'y' op:'AddV2' input:'e' input:'h'" T_FLOAT "}");
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_frames_t frames;
-  weft_test_expect(weft_pass_find_frames(g, &arena, &frames), WEFT_INVALID_ARGUMENT,
-                   "{{node y}} has inputs from different frames. The input {{node e}} is in frame 'f'. The input "
-                   "{{node h}} is in frame 'g'.");
+  weft_test_expect(
+      weft_pass_find_frames(g, &arena, &frames), WEFT_INVALID_ARGUMENT,
+      "{{node y}} has inputs from different frames. The input {{node e}} is in frame 'f'. The input "
+      "{{node h}} is in frame 'g'.");
   weft_arena_deinit(&arena);
   weft_graph_destroy(g);
 }
@@ -75,16 +81,25 @@ static void expect_shape(const weft_graph_t *g, const char *node, const char *sh
 }
 
 static void shapes_follow_from_inputs_and_constants(void) {
-  weft_graph_t *g = weft_test_graph(
-      INPUT("x", "dim{size:-1} dim{size:6}") INPUT("w", "dim{size:6} dim{size:4}")
-      "node{name:'y' op:'MatMul' input:'x' input:'w'" T_FLOAT "} "
-      /* reshape(w, [prod(shape(w)) / 3, 3]) */
-      "node{name:'shape' op:'Shape' input:'w'" T_FLOAT "} "
-      INTS("zero", "dim{size:1}", "int_val:0") INTS("three", "", "int_val:3")
-      "node{name:'prod' op:'Prod' input:'shape' input:'zero'" T_INT " attr{key:'Tidx' value{type:DT_INT32}}} "
-      "node{name:'div' op:'FloorDiv' input:'prod' input:'three'" T_INT "} "
-      "node{name:'pack' op:'Pack' input:'div' input:'three' attr{key:'N' value{i:2}}" T_INT "} "
-      "node{name:'reshaped' op:'Reshape' input:'w' input:'pack'" T_FLOAT "}");
+  weft_graph_t *g = weft_test_graph(INPUT("x", "dim{size:-1} dim{size:6}") INPUT(
+      "w",
+      "dim{size:6} dim{size:4}") "node{name:'y' op:'MatMul' input:'x' input:'w'" T_FLOAT
+                                 "} "
+                                 /* reshape(w, [prod(shape(w)) / 3, 3]) */
+                                 "node{name:'shape' op:'Shape' input:'w'" T_FLOAT
+                                 "} " INTS("zero", "dim{size:1}", "int_val:0") INTS(
+                                     "three", "",
+                                     "int_val:3") "node{name:'prod' op:'Prod' input:'shape' "
+                                                  "input:'zero'" T_INT
+                                                  " attr{key:'Tidx' value{type:DT_INT32}}} "
+                                                  "node{name:'div' op:'FloorDiv' input:'prod' "
+                                                  "input:'three'" T_INT
+                                                  "} "
+                                                  "node{name:'pack' op:'Pack' input:'div' input:'three' "
+                                                  "attr{key:'N' value{i:2}}" T_INT
+                                                  "} "
+                                                  "node{name:'reshaped' op:'Reshape' input:'w' "
+                                                  "input:'pack'" T_FLOAT "}");
   weft_test_expect(weft_pass_infer_shapes(g), WEFT_OK, "");
   expect_shape(g, "y", "[?,4]");
   expect_shape(g, "reshaped", "[8,3]");
@@ -115,22 +130,38 @@ static void a_slice_of_a_shape_is_known(void) {
 static void what_is_known_of_a_shape_is_used(void) {
   weft_graph_t *g = weft_test_graph(
       INPUT("x", "dim{size:-1} dim{size:5} dim{size:6}") INPUT("w", "dim{size:6} dim{size:4}")
-      INTS("free", "dim{size:2}", "int_val:0 int_val:1") INTS("axes", "dim{size:1}", "int_val:2")
-      INTS("zero", "dim{size:1}", "int_val:0") INTS("axis", "", "int_val:0") INTS("four", "dim{size:1}", "int_val:4")
-      "node{name:'shape' op:'Shape' input:'x'" T_FLOAT "} "
-      "node{name:'free_dims' op:'GatherV2' input:'shape' input:'free' input:'axis' attr{key:'Tparams' value{type:DT_INT32}} "
-      "attr{key:'Tindices' value{type:DT_INT32}} attr{key:'Taxis' value{type:DT_INT32}}} "
-      "node{name:'axes_dims' op:'GatherV2' input:'shape' input:'axes' input:'axis' attr{key:'Tparams' value{type:DT_INT32}} "
-      "attr{key:'Tindices' value{type:DT_INT32}} attr{key:'Taxis' value{type:DT_INT32}}} "
-      "node{name:'rows' op:'Prod' input:'free_dims' input:'zero'" T_INT " attr{key:'Tidx' value{type:DT_INT32}}} "
-      "node{name:'columns' op:'Prod' input:'axes_dims' input:'zero'" T_INT " attr{key:'Tidx' value{type:DT_INT32}}} "
-      "node{name:'matrix_shape' op:'Pack' input:'rows' input:'columns' attr{key:'N' value{i:2}}" T_INT "} "
-      "node{name:'matrix' op:'Reshape' input:'x' input:'matrix_shape'" T_FLOAT "} "
-      "node{name:'product' op:'MatMul' input:'matrix' input:'w'" T_FLOAT "} "
-      "node{name:'dims' op:'ConcatV2' input:'free_dims' input:'four' input:'axis' attr{key:'N' value{i:2}} "
-      "attr{key:'Tidx' value{type:DT_INT32}}" T_INT "} "
-      "node{name:'y' op:'Reshape' input:'product' input:'dims'" T_FLOAT "} "
-      "node{name:'gradient' op:'MatMul' input:'matrix' input:'product' attr{key:'transpose_a' value{b:true}}" T_FLOAT "}");
+          INTS("free", "dim{size:2}", "int_val:0 int_val:1") INTS("axes", "dim{size:1}", "int_val:2")
+              INTS("zero", "dim{size:1}", "int_val:0") INTS("axis", "", "int_val:0")
+                  INTS("four", "dim{size:1}",
+                       "int_val:4") "node{name:'shape' op:'Shape' input:'x'" T_FLOAT
+                                    "} "
+                                    "node{name:'free_dims' op:'GatherV2' input:'shape' input:'free' "
+                                    "input:'axis' attr{key:'Tparams' value{type:DT_INT32}} "
+                                    "attr{key:'Tindices' value{type:DT_INT32}} attr{key:'Taxis' "
+                                    "value{type:DT_INT32}}} "
+                                    "node{name:'axes_dims' op:'GatherV2' input:'shape' input:'axes' "
+                                    "input:'axis' attr{key:'Tparams' value{type:DT_INT32}} "
+                                    "attr{key:'Tindices' value{type:DT_INT32}} attr{key:'Taxis' "
+                                    "value{type:DT_INT32}}} "
+                                    "node{name:'rows' op:'Prod' input:'free_dims' input:'zero'" T_INT
+                                    " attr{key:'Tidx' value{type:DT_INT32}}} "
+                                    "node{name:'columns' op:'Prod' input:'axes_dims' input:'zero'" T_INT
+                                    " attr{key:'Tidx' value{type:DT_INT32}}} "
+                                    "node{name:'matrix_shape' op:'Pack' input:'rows' input:'columns' "
+                                    "attr{key:'N' value{i:2}}" T_INT
+                                    "} "
+                                    "node{name:'matrix' op:'Reshape' input:'x' input:'matrix_shape'" T_FLOAT
+                                    "} "
+                                    "node{name:'product' op:'MatMul' input:'matrix' input:'w'" T_FLOAT
+                                    "} "
+                                    "node{name:'dims' op:'ConcatV2' input:'free_dims' input:'four' "
+                                    "input:'axis' attr{key:'N' value{i:2}} "
+                                    "attr{key:'Tidx' value{type:DT_INT32}}" T_INT
+                                    "} "
+                                    "node{name:'y' op:'Reshape' input:'product' input:'dims'" T_FLOAT
+                                    "} "
+                                    "node{name:'gradient' op:'MatMul' input:'matrix' input:'product' "
+                                    "attr{key:'transpose_a' value{b:true}}" T_FLOAT "}");
   weft_test_expect(weft_pass_infer_shapes(g), WEFT_OK, "");
   expect_shape(g, "matrix", "[?,6]");
   expect_shape(g, "product", "[?,4]");
@@ -143,16 +174,21 @@ static void what_is_known_of_a_shape_is_used(void) {
 static void what_is_not_known_of_a_shape_stays_unknown(void) {
   static const struct {
     const char *op, *shape;
-  } cases[] = {{"Mul", "[?,12]"}, {"AddV2", "[?,8]"}, {"Sub", "[?,4]"}, {"FloorDiv", "[?,3]"}, {"Maximum", "[?,6]"}, {"Minimum", "[?,2]"}};
+  } cases[] = {{"Mul", "[?,12]"},     {"AddV2", "[?,8]"},   {"Sub", "[?,4]"},
+               {"FloorDiv", "[?,3]"}, {"Maximum", "[?,6]"}, {"Minimum", "[?,2]"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char text[1200];
     snprintf(text, sizeof text,
-             INPUT("x", "dim{size:-1} dim{size:6}") INTS("two", "", "int_val:2")
-             "node{name:'shape' op:'Shape' input:'x'" T_FLOAT "} "
-             "node{name:'other' op:'%s' input:'shape' input:'two'" T_INT "} "
-             "node{name:'one' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' value{tensor{dtype:DT_FLOAT "
-             "tensor_shape{} float_val:1}}}} "
-             "node{name:'fill' op:'Fill' input:'other' input:'one'" T_FLOAT " attr{key:'index_type' value{type:DT_INT32}}}",
+             INPUT("x", "dim{size:-1} dim{size:6}") INTS(
+                 "two", "", "int_val:2") "node{name:'shape' op:'Shape' input:'x'" T_FLOAT
+                                         "} "
+                                         "node{name:'other' op:'%s' input:'shape' input:'two'" T_INT
+                                         "} "
+                                         "node{name:'one' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} "
+                                         "attr{key:'value' value{tensor{dtype:DT_FLOAT "
+                                         "tensor_shape{} float_val:1}}}} "
+                                         "node{name:'fill' op:'Fill' input:'other' input:'one'" T_FLOAT
+                                         " attr{key:'index_type' value{type:DT_INT32}}}",
              cases[i].op);
     weft_graph_t *g = weft_test_graph(text);
     weft_test_expect(weft_pass_infer_shapes(g), WEFT_OK, "");
@@ -163,7 +199,8 @@ static void what_is_not_known_of_a_shape_stays_unknown(void) {
 
 static void reading_a_variable_has_its_shape(void) {
   weft_graph_t *g = weft_test_graph(
-      "node{name:'v' op:'VarHandleOp' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:7}}}}} "
+      "node{name:'v' op:'VarHandleOp' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' "
+      "value{shape{dim{size:7}}}}} "
       "node{name:'i' op:'Identity' input:'v' attr{key:'T' value{type:DT_RESOURCE}}} "
       "node{name:'r' op:'ReadVariableOp' input:'i' attr{key:'dtype' value{type:DT_FLOAT}}}");
   weft_test_expect(weft_pass_infer_shapes(g), WEFT_OK, "");
@@ -172,10 +209,12 @@ static void reading_a_variable_has_its_shape(void) {
 }
 
 static void shapes_that_do_not_fit_are_refused_in_tensorflows_words(void) {
-  weft_graph_t *g = weft_test_graph(INPUT("x", "dim{size:3}") "node{name:'y' op:'MatMul' input:'x' input:'x'" T_FLOAT "}");
-  weft_test_expect(weft_pass_infer_shapes(g), WEFT_INVALID_ARGUMENT,
-                   "Shape must be rank 2 but is rank 1 for '{{node y}} = MatMul[T=DT_FLOAT, grad_a=false, grad_b=false, "
-                   "transpose_a=false, transpose_b=false](x, x)' with input shapes: [3], [3].");
+  weft_graph_t *g =
+      weft_test_graph(INPUT("x", "dim{size:3}") "node{name:'y' op:'MatMul' input:'x' input:'x'" T_FLOAT "}");
+  weft_test_expect(
+      weft_pass_infer_shapes(g), WEFT_INVALID_ARGUMENT,
+      "Shape must be rank 2 but is rank 1 for '{{node y}} = MatMul[T=DT_FLOAT, grad_a=false, grad_b=false, "
+      "transpose_a=false, transpose_b=false](x, x)' with input shapes: [3], [3].");
   weft_graph_destroy(g);
 }
 
@@ -199,15 +238,23 @@ static void shapes_in_graphs_made_by_tensorflow_fit(void) {
 static weft_graph_t *loop_over(const char *body) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
 #define FRAME "attr{key:'frame_name' value{s:'loop'}} "
-  weft_strbuf_puts(&text, INPUT("x", "dim{size:-1} dim{size:6}") INPUT("w", "dim{size:6} dim{size:6}") INTS("axis", "", "int_val:1")
-      "node{name:'enter' op:'Enter' input:'x'" T_FLOAT FRAME "} "
-      "node{name:'merge' op:'Merge' input:'enter' input:'next' attr{key:'N' value{i:2}}" T_FLOAT "} "
-      "node{name:'go' op:'Const' attr{key:'dtype' value{type:DT_BOOL}} attr{key:'value' value{tensor{dtype:DT_BOOL "
-      "tensor_shape{} bool_val:false}}} input:'^merge'} "
-      "node{name:'cond' op:'LoopCond' input:'go'} "
-      "node{name:'switch' op:'Switch' input:'merge' input:'cond'" T_FLOAT "} "
-      "node{name:'exit' op:'Exit' input:'switch'" T_FLOAT "} "
-      "node{name:'weights' op:'Enter' input:'w'" T_FLOAT FRAME "attr{key:'is_constant' value{b:true}}} ");
+  weft_strbuf_puts(
+      &text, INPUT("x", "dim{size:-1} dim{size:6}") INPUT("w", "dim{size:6} dim{size:6}") INTS(
+                 "axis", "", "int_val:1") "node{name:'enter' op:'Enter' input:'x'" T_FLOAT FRAME
+                                          "} "
+                                          "node{name:'merge' op:'Merge' input:'enter' input:'next' "
+                                          "attr{key:'N' value{i:2}}" T_FLOAT
+                                          "} "
+                                          "node{name:'go' op:'Const' attr{key:'dtype' value{type:DT_BOOL}} "
+                                          "attr{key:'value' value{tensor{dtype:DT_BOOL "
+                                          "tensor_shape{} bool_val:false}}} input:'^merge'} "
+                                          "node{name:'cond' op:'LoopCond' input:'go'} "
+                                          "node{name:'switch' op:'Switch' input:'merge' input:'cond'" T_FLOAT
+                                          "} "
+                                          "node{name:'exit' op:'Exit' input:'switch'" T_FLOAT
+                                          "} "
+                                          "node{name:'weights' op:'Enter' input:'w'" T_FLOAT FRAME
+                                          "attr{key:'is_constant' value{b:true}}} ");
   weft_strbuf_puts(&text, body);
   weft_strbuf_puts(&text, "node{name:'next' op:'NextIteration' input:'y'" T_FLOAT "} ");
   weft_graph_t *g = weft_test_graph(text.data);
@@ -227,15 +274,20 @@ static void what_comes_round_a_loop_unchanged_keeps_its_shape(void) {
 }
 
 static void what_grows_in_a_loop_is_not_known(void) {
-  weft_graph_t *g = loop_over("node{name:'y' op:'ConcatV2' input:'switch:1' input:'switch:1' input:'axis2' attr{key:'N' value{i:2}} "
-                              "attr{key:'Tidx' value{type:DT_INT32}}" T_FLOAT "} "
-                              "node{name:'axis2' op:'Enter' input:'axis' attr{key:'frame_name' value{s:'loop'}} "
-                              "attr{key:'is_constant' value{b:true}}" T_INT "} ");
+  weft_graph_t *g = loop_over(
+      "node{name:'y' op:'ConcatV2' input:'switch:1' input:'switch:1' input:'axis2' attr{key:'N' value{i:2}} "
+      "attr{key:'Tidx' value{type:DT_INT32}}" T_FLOAT
+      "} "
+      "node{name:'axis2' op:'Enter' input:'axis' attr{key:'frame_name' value{s:'loop'}} "
+      "attr{key:'is_constant' value{b:true}}" T_INT "} ");
   expect_shape(g, "exit", "[?,?]");
   weft_graph_destroy(g);
-  g = loop_over("node{name:'y' op:'ExpandDims' input:'switch:1' input:'axis2' attr{key:'Tdim' value{type:DT_INT32}}" T_FLOAT "} "
-                "node{name:'axis2' op:'Enter' input:'axis' attr{key:'frame_name' value{s:'loop'}} "
-                "attr{key:'is_constant' value{b:true}}" T_INT "} ");
+  g = loop_over(
+      "node{name:'y' op:'ExpandDims' input:'switch:1' input:'axis2' attr{key:'Tdim' "
+      "value{type:DT_INT32}}" T_FLOAT
+      "} "
+      "node{name:'axis2' op:'Enter' input:'axis' attr{key:'frame_name' value{s:'loop'}} "
+      "attr{key:'is_constant' value{b:true}}" T_INT "} ");
   expect_shape(g, "exit", "<unknown>"); /* not even its rank */
   weft_graph_destroy(g);
 }
@@ -290,7 +342,8 @@ static const CU_TestInfo tests[] = {
     {"reading a variable has its shape", reading_a_variable_has_its_shape},
     {"what comes round a loop unchanged keeps its shape", what_comes_round_a_loop_unchanged_keeps_its_shape},
     {"what grows in a loop is not known", what_grows_in_a_loop_is_not_known},
-    {"a dim of a shape and the size of an array are known", a_dim_of_a_shape_and_the_size_of_an_array_are_known},
+    {"a dim of a shape and the size of an array are known",
+     a_dim_of_a_shape_and_the_size_of_an_array_are_known},
     {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused_in_tensorflows_words},
     {"shapes in graphs made by TensorFlow fit", shapes_in_graphs_made_by_tensorflow_fit},
     {"a failed allocation is reported and leaks nothing", a_failed_allocation_is_reported_and_leaks_nothing},

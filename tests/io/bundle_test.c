@@ -53,7 +53,8 @@ static weft_status_t *write_bundle(const char *name, float first) {
   weft_status_t *s = floats(2, 3, first, &m);
   if (s == NULL) s = floats(3, 2, 100, &p);
   if (s == NULL) s = weft_tensor_new(WEFT_STRING, &two, NULL, &strings);
-  if (s == NULL) s = weft_tensor_set_str(strings, 0, WEFT_STR("a longer text than what fits into one element"));
+  if (s == NULL)
+    s = weft_tensor_set_str(strings, 0, WEFT_STR("a longer text than what fits into one element"));
   if (s == NULL) s = weft_bundle_writer_create(PATH(name), &w);
   if (s == NULL) s = weft_bundle_writer_add(w, WEFT_STR("m"), m);
   if (s == NULL) s = weft_bundle_writer_add(w, WEFT_STR("s"), strings);
@@ -181,7 +182,8 @@ static void a_bundle_that_is_not_replaced_stays(void) {
     is_over = !weft_fault_fired();
     weft_fault_arm(-1);
     CU_ASSERT_TRUE(s == NULL || weft_status_code(s) == WEFT_RESOURCE_EXHAUSTED);
-    CU_ASSERT_EQUAL(number_in("b"), s == NULL ? before + 1 : before); /* a file that could not be removed is no failure */
+    CU_ASSERT_EQUAL(number_in("b"),
+                    s == NULL ? before + 1 : before); /* a file that could not be removed is no failure */
     weft_status_free(s);
   }
 }
@@ -194,7 +196,8 @@ static void names_are_listed_in_order(void) {
   char all[16] = "";
   size_t at = 0;
   weft_str_t name;
-  while (weft_bundle_reader_next(r, &at, &name)) strncat(all, name.data, name.length); /* not the keys of slices */
+  while (weft_bundle_reader_next(r, &at, &name))
+    strncat(all, name.data, name.length); /* not the keys of slices */
   CU_ASSERT_STRING_EQUAL(all, "mps");
   weft_bundle_reader_close(r);
 }
@@ -282,7 +285,7 @@ static void damage_is_noticed(void) {
 static void tables_of_many_blocks_are_read(void) {
   CU_ASSERT_TRUE_FATAL(begin());
   enum { MANY = 20000 };
-  char (*keys)[32] = weft_calloc(MANY, sizeof *keys);
+  char(*keys)[32] = weft_calloc(MANY, sizeof *keys);
   weft_table_entry_t *entries = weft_calloc(MANY, sizeof *entries);
   weft_file_writer_t *w = NULL;
   weft_table_t t;

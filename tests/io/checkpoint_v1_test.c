@@ -43,8 +43,8 @@ static float sum(const char *pattern, int64_t preferred, const char *name, const
   return total;
 }
 
-static void expect_failure(const char *pattern, const char *name, const char *spec, weft_dtype_t dtype, weft_code_t code,
-                           const char *message) {
+static void expect_failure(const char *pattern, const char *name, const char *spec, weft_dtype_t dtype,
+                           weft_code_t code, const char *message) {
   weft_tensor_t *t = NULL;
   weft_status_t *s = restore(pattern, -1, name, spec, dtype, &t);
   CU_ASSERT_EQUAL(weft_status_code(s), code);
@@ -101,9 +101,9 @@ static void tensorflows_files_are_read(void) {
 }
 
 static void what_is_written_is_read_again(void) {
-  static const weft_dtype_t dtypes[] = {WEFT_F32, WEFT_F64, WEFT_I32, WEFT_U8,   WEFT_I16,  WEFT_I8,
-                                        WEFT_C64, WEFT_I64, WEFT_BOOL, WEFT_QINT8, WEFT_QUINT8, WEFT_QINT32,
-                                        WEFT_U16, WEFT_C128, WEFT_F16};
+  static const weft_dtype_t dtypes[] = {WEFT_F32,    WEFT_F64,    WEFT_I32, WEFT_U8,   WEFT_I16,
+                                        WEFT_I8,     WEFT_C64,    WEFT_I64, WEFT_BOOL, WEFT_QINT8,
+                                        WEFT_QUINT8, WEFT_QINT32, WEFT_U16, WEFT_C128, WEFT_F16};
   enum { N = sizeof dtypes / sizeof dtypes[0] };
   weft_shape_t shape = weft_shape_matrix(3, 5);
   weft_tensor_slice_t all = weft_tensor_slice_whole(&shape);
@@ -114,8 +114,10 @@ static void what_is_written_is_read_again(void) {
   for (int i = 0; i < N; i++) {
     CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(dtypes[i], &shape, NULL, &saved[i]));
     uint8_t *bytes = saved[i]->data;
-    for (size_t k = 0; k < saved[i]->bytes; k++) bytes[k] = dtypes[i] == WEFT_BOOL ? k & 1 : (uint8_t)(k * 89 + 7);
-    CU_ASSERT_PTR_NULL(weft_checkpoint_v1_writer_add(w, weft_str(weft_dtype_name(dtypes[i])), &shape, &all, saved[i]));
+    for (size_t k = 0; k < saved[i]->bytes; k++)
+      bytes[k] = dtypes[i] == WEFT_BOOL ? k & 1 : (uint8_t)(k * 89 + 7);
+    CU_ASSERT_PTR_NULL(
+        weft_checkpoint_v1_writer_add(w, weft_str(weft_dtype_name(dtypes[i])), &shape, &all, saved[i]));
   }
   CU_ASSERT_PTR_NULL_FATAL(weft_checkpoint_v1_writer_finish(w));
   for (int i = 0; i < N; i++) {
@@ -177,12 +179,15 @@ static void failures_have_tensorflows_words(void) {
   CU_ASSERT_PTR_NULL_FATAL(write_rows("w", 0, 4));
   snprintf(message, sizeof message, "Tensor name \"v\" not found in checkpoint files %s", path);
   expect_failure(path, "v", "", WEFT_F32, WEFT_NOT_FOUND, message);
-  expect_failure(path, "w", "", WEFT_I32, WEFT_INVALID_ARGUMENT,
-                 "Expected to restore a tensor of type int32, got a tensor of type float instead: tensor_name = w");
+  expect_failure(
+      path, "w", "", WEFT_I32, WEFT_INVALID_ARGUMENT,
+      "Expected to restore a tensor of type int32, got a tensor of type float instead: tensor_name = w");
   expect_failure(path, "w", "5 2 -:-", WEFT_F32, WEFT_INVALID_ARGUMENT,
-                 "Shape in shape_and_slice spec does not match the shape in the save file: [5,2], save file shape: [4,2]");
+                 "Shape in shape_and_slice spec does not match the shape in the save file: [5,2], save file "
+                 "shape: [4,2]");
   snprintf(message, sizeof message,
-           "Unable to open table file %s: FAILED_PRECONDITION: %s; Is a directory: perhaps your file is in a different "
+           "Unable to open table file %s: FAILED_PRECONDITION: %s; Is a directory: perhaps your file is in a "
+           "different "
            "file format and you need to use a different restore operator?",
            dir, dir);
   expect_failure(dir, "w", "", WEFT_F32, WEFT_DATA_LOSS, message);
@@ -197,7 +202,8 @@ static void a_second_tensor_of_the_name_must_agree(void) {
   CU_ASSERT_PTR_NULL_FATAL(numbers(2, 0, &u));
   CU_ASSERT_PTR_NULL_FATAL(weft_checkpoint_v1_writer_create(WEFT_STR("never"), &w));
   CU_ASSERT_PTR_NULL(weft_checkpoint_v1_writer_add(w, WEFT_STR("w"), &one, &a, t));
-  CU_ASSERT_PTR_NULL(weft_checkpoint_v1_writer_add(w, WEFT_STR("w"), &one, &a, t)); /* the first will be kept */
+  CU_ASSERT_PTR_NULL(
+      weft_checkpoint_v1_writer_add(w, WEFT_STR("w"), &one, &a, t)); /* the first will be kept */
   weft_status_t *s = weft_checkpoint_v1_writer_add(w, WEFT_STR("w"), &two, &b, u);
   CU_ASSERT_STRING_EQUAL(weft_status_message(s),
                          "Mismatching shapes: existing tensor = [1,2], trying to add name w, shape = [2,2]");
@@ -239,9 +245,11 @@ static void put_file(const char *bytes, size_t n) {
   CU_ASSERT_PTR_NULL_FATAL(weft_file_writer_finish(w));
 }
 
-/* Flips each byte in turn, then cuts the file: the reader must notice or give the right numbers, and never crash. */
+/* Flips each byte in turn, then cuts the file: the reader must notice or give the right numbers, and never
+ * crash. */
 static void damage_to_a_file_is_noticed(void) {
-  static const char *const files[] = {TENSORFLOWS "first-00001-of-00002", TENSORFLOWS "first_snappy-00001-of-00002"};
+  static const char *const files[] = {TENSORFLOWS "first-00001-of-00002",
+                                      TENSORFLOWS "first_snappy-00001-of-00002"};
   CU_ASSERT_TRUE_FATAL(begin());
   for (int k = 0; k < 2; k++) {
     char *bytes = NULL;

@@ -1,9 +1,10 @@
-/* Saving while system calls fail: each one in turn fails once, or is the last one before the process "dies" (all later
- * ones do nothing; the last write is cut in half). Whatever is under the prefix afterwards loads, whole.
+/* Saving while system calls fail: each one in turn fails once, or is the last one before the process "dies"
+ * (all later ones do nothing; the last write is cut in half). Whatever is under the prefix afterwards loads,
+ * whole.
  *
- * The calls that change files are defined here and stand in front of libc's. They also watch over the order: no file
- * gets its name before its bytes are synced, no index before the names of its data files are, and no old data file goes
- * before the new index is on the disk. */
+ * The calls that change files are defined here and stand in front of libc's. They also watch over the order:
+ * no file gets its name before its bytes are synced, no index before the names of its data files are, and no
+ * old data file goes before the new index is on the disk. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -116,14 +117,17 @@ int link(const char *from, const char *to) {
 
 static int remove_name(int dir, const char *path, int flags) {
   if (fails()) return -1;
-  if (strstr(path, ".tempstate") == NULL) expect(!index_unsynced, "removed before the index was on the disk", path);
+  if (strstr(path, ".tempstate") == NULL)
+    expect(!index_unsynced, "removed before the index was on the disk", path);
   return (int)syscall(SYS_unlinkat, dir, path, flags);
 }
 
 int unlink(const char *path) { return remove_name(AT_FDCWD, path, 0); }
 int unlinkat(int dir, const char *path, int flags) { return remove_name(dir, path, flags); }
 int rmdir(const char *path) { return remove_name(AT_FDCWD, path, AT_REMOVEDIR); }
-int mkdir(const char *path, mode_t mode) { return fails() ? -1 : (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode); }
+int mkdir(const char *path, mode_t mode) {
+  return fails() ? -1 : (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+}
 
 int open(const char *path, int flags, ...) {
   va_list list;
@@ -210,7 +214,8 @@ static weft_status_t *save_v1(float value) {
   return s;
 }
 
-/* The one value of all elements; -2: they differ, or are not `before`, if that is one. load(): -1: there is nothing. */
+/* The one value of all elements; -2: they differ, or are not `before`, if that is one. load(): -1: there is
+ * nothing. */
 static float value_of(const weft_tensor_t *t, float before) {
   for (int i = 0; i < COUNT; i++) {
     if (((float *)t->data)[i] != ((float *)t->data)[0]) return -2;
@@ -295,7 +300,8 @@ static void fail_each_call(const kind_t *kind, bool dies, bool is_fresh) {
     is_over = !fired();
     reset(-1, false);
     float now = kind->load();
-    if (now != last && now != value) fprintf(stderr, "call %ld: loads %g, saved were %g and %g\n", n, now, last, value);
+    if (now != last && now != value)
+      fprintf(stderr, "call %ld: loads %g, saved were %g and %g\n", n, now, last, value);
     CU_ASSERT_TRUE(now == value || now == last);
     if (s == NULL && !dies) CU_ASSERT_EQUAL(now, value);
     weft_status_free(s);
@@ -316,8 +322,9 @@ static void fail_each_call(const kind_t *kind, bool dies, bool is_fresh) {
   CU_ASSERT_TRUE(n > 5);
 }
 
-static const kind_t bundle = {save_one, load, 2}, merged_1 = {merge_one, load, 2}, merged_2 = {merge_two, load, 3},
-                    merged = {merge_one_or_two, load, 0}, v1 = {save_v1, load_v1, 1};
+static const kind_t bundle = {save_one, load, 2}, merged_1 = {merge_one, load, 2},
+                    merged_2 = {merge_two, load, 3}, merged = {merge_one_or_two, load, 0},
+                    v1 = {save_v1, load_v1, 1};
 static const kind_t *const kinds[] = {&bundle, &merged_1, &merged_2, &merged, &v1};
 
 static void try_all(bool dies, bool is_fresh) {

@@ -67,7 +67,8 @@ static void what_does_not_end_is_refused(void) {
 static void what_says_that_it_is_too_large_is_refused(void) {
   put(in_directory("holes"), "x");
   CU_ASSERT_EQUAL_FATAL(truncate(in_directory("holes"), (off_t)1 << 40), 0);
-  expect(in_directory("holes"), WEFT_RESOURCE_EXHAUSTED, "holes; it has 1099511627776 bytes, of 68719476736 that can be read at once");
+  expect(in_directory("holes"), WEFT_RESOURCE_EXHAUSTED,
+         "holes; it has 1099511627776 bytes, of 68719476736 that can be read at once");
 }
 
 static void checkpoints_that_are_no_files_are_refused(void) {
@@ -118,7 +119,8 @@ static const CU_TestInfo tests[] = {
 
 int main(void) {
   const char *base = getenv("TEST_TMPDIR");
-  snprintf(directory, sizeof directory, "%.40s/weftfileXXXXXX", base == NULL || strlen(base) > 40 ? "/tmp" : base);
+  snprintf(directory, sizeof directory, "%.40s/weftfileXXXXXX",
+           base == NULL || strlen(base) > 40 ? "/tmp" : base);
   if (mkdtemp(directory) == NULL) return 1;
   return weft_run_tests("file", tests);
 }

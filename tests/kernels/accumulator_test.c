@@ -31,7 +31,8 @@ static void dense_gradients_are_averaged(void) {
       {APPLY, "int64[1]:1 float[2]:1,2",
        "INVALID_ARGUMENT: Argument local_step must be scalar, but had bad shape [1]"},
       {APPLY, "int64[]:1 double[2]:1,2",
-       "INVALID_ARGUMENT: Signature mismatch, have: resource, int64, double-> expected: resource, int64, float->"},
+       "INVALID_ARGUMENT: Signature mismatch, have: resource, int64, double-> expected: resource, int64, "
+       "float->"},
   };
   begin();
   weft_made_t a = weft_make(&bench, "ResourceConditionalAccumulator", "dtype=float shape=[2]");
@@ -47,7 +48,8 @@ static void sums_are_not_divided(void) {
       {TAKE, "int32[]:1", "float[1]:3"},
   };
   begin();
-  weft_made_t a = weft_make(&bench, "ResourceConditionalAccumulator", "dtype=float shape=? reduction_type=SUM");
+  weft_made_t a =
+      weft_make(&bench, "ResourceConditionalAccumulator", "dtype=float shape=? reduction_type=SUM");
   RUN(a.value, calls);
   weft_made_drop(&a);
   end();
@@ -117,7 +119,8 @@ static void a_barrier_puts_tuples_together(void) {
       {TAKE_MANY, "int32[]:0", "int64[0]: string[0]: float[0]: int32[0,2]:"},
       {"BarrierClose", "", "", ""},
       {INSERT0, "string[1]:'zz' float[1]:1",
-       "CANCELLED: Barrier _0_n is closed, but attempted to insert a brand new key: zz.  Pending enqueues cancelled: 0. "
+       "CANCELLED: Barrier _0_n is closed, but attempted to insert a brand new key: zz.  Pending enqueues "
+       "cancelled: 0. "
        " Insertion index: 0.  Number of incomplete keys: 2."},
       {INSERT1, "string[1]:'a' int32[1,2]:5,6", ""},
       {TAKE_MANY " allow_small_batch=true", "int32[]:7",
@@ -125,7 +128,8 @@ static void a_barrier_puts_tuples_together(void) {
       {"BarrierClose", "", "", "CANCELLED: Barrier '_0_n' is already closed."},
       {"BarrierClose", "cancel_pending_enqueues=true", "", ""},
       {INSERT1, "string[1]:'a' int32[1,2]:1,2",
-       "CANCELLED: Barrier _0_n is closed.  Pending enqueues cancelled: 1.  Number of new insertions: 1.  Number of "
+       "CANCELLED: Barrier _0_n is closed.  Pending enqueues cancelled: 1.  Number of new insertions: 1.  "
+       "Number of "
        "incomplete keys: 0."},
       {TAKE_MANY, "int32[]:1",
        "OUT_OF_RANGE: Barrier '_0_n' is closed and has insufficient elements (requested 1, total size 0)"},

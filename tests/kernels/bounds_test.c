@@ -8,10 +8,12 @@ static weft_bench_t bench;
 
 static void ids_are_checked_before_rows_are_made(void) {
   static const weft_call_t calls[] = {
-      {"SparseSegmentMeanGrad", "", "float[1,1]:1 int32[1]:7 int32[1]:3 int32[]:2000000000", "INVALID_ARGUMENT: Segment id 3 out of range [0, 1)."},
+      {"SparseSegmentMeanGrad", "", "float[1,1]:1 int32[1]:7 int32[1]:3 int32[]:2000000000",
+       "INVALID_ARGUMENT: Segment id 3 out of range [0, 1)."},
       {"UnsortedSegmentSum", "", "float[1]:1 int64[1]:" HUGE_ROWS " int64[]:" HUGE_ROWS,
        "INVALID_ARGUMENT: segment_ids[0] = " HUGE_ROWS " is out of range [0, " HUGE_ROWS ")"},
-      {"SegmentSum", "", "float[2]:1,2 int64[2]:" HUGE_ROWS ",1", "INVALID_ARGUMENT: segment ids are not increasing"},
+      {"SegmentSum", "", "float[2]:1,2 int64[2]:" HUGE_ROWS ",1",
+       "INVALID_ARGUMENT: segment ids are not increasing"},
   };
   weft_expect_all(&bench, (weft_value_t){0}, calls, sizeof calls / sizeof calls[0]);
 }

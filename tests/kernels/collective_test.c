@@ -1,5 +1,5 @@
-/* Weft's own collective operations, and the gradients of all, between four CPU devices of one local session. What stock
- * clients can say is tested with them, in tests/conformance/test_collectives.py. */
+/* Weft's own collective operations, and the gradients of all, between four CPU devices of one local session.
+ * What stock clients can say is tested with them, in tests/conformance/test_collectives.py. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -22,11 +22,15 @@ typedef struct text {
 
 /* A float vector or matrix as a Const. */
 static void put_const(text_t *t, const char *name, int i, int rows, int columns, const float *values) {
-  weft_strbuf_printf(&t->b, "node{name:\"%s%d\" op:\"Const\" device:\"/cpu:%d\" attr{key:\"dtype\" value{type:DT_FLOAT}} "
-                     "attr{key:\"value\" value{tensor{dtype:DT_FLOAT tensor_shape{dim{size:%d}", name, i, i, rows);
+  weft_strbuf_printf(
+      &t->b,
+      "node{name:\"%s%d\" op:\"Const\" device:\"/cpu:%d\" attr{key:\"dtype\" value{type:DT_FLOAT}} "
+      "attr{key:\"value\" value{tensor{dtype:DT_FLOAT tensor_shape{dim{size:%d}",
+      name, i, i, rows);
   if (columns > 0) weft_strbuf_printf(&t->b, " dim{size:%d}", columns);
   weft_strbuf_puts(&t->b, "}");
-  for (int k = 0; k < rows * (columns > 0 ? columns : 1); k++) weft_strbuf_printf(&t->b, " float_val:%g", (double)values[k]);
+  for (int k = 0; k < rows * (columns > 0 ? columns : 1); k++)
+    weft_strbuf_printf(&t->b, " float_val:%g", (double)values[k]);
   weft_strbuf_puts(&t->b, "}}}} ");
 }
 
@@ -36,13 +40,18 @@ static void put_int_attr(text_t *t, const char *name, long long value) {
 
 /* A scalar that an op of the second form takes: inputs "size<i>", "group<i>", "instance<i>". */
 static void put_key(text_t *t, const char *name, int i, int value) {
-  weft_strbuf_printf(&t->b, "node{name:\"%s%d\" op:\"Const\" device:\"/cpu:%d\" attr{key:\"dtype\" value{type:DT_INT32}} "
-                     "attr{key:\"value\" value{tensor{dtype:DT_INT32 tensor_shape{} int_val:%d}}}} ", name, i, i, value);
+  weft_strbuf_printf(
+      &t->b,
+      "node{name:\"%s%d\" op:\"Const\" device:\"/cpu:%d\" attr{key:\"dtype\" value{type:DT_INT32}} "
+      "attr{key:\"value\" value{tensor{dtype:DT_INT32 tensor_shape{} int_val:%d}}}} ",
+      name, i, i, value);
 }
 
 /* Member i of a group of `n`: op(`x`i), with attributes besides those that all have. */
-static void put_member(text_t *t, const char *name, const char *op, int i, int n, int instance, const char *inputs, const char *attrs) {
-  weft_strbuf_printf(&t->b, "node{name:\"%s%d\" op:\"%s\" device:\"/cpu:%d\" %s %s", name, i, op, i, inputs, attrs);
+static void put_member(text_t *t, const char *name, const char *op, int i, int n, int instance,
+                       const char *inputs, const char *attrs) {
+  weft_strbuf_printf(&t->b, "node{name:\"%s%d\" op:\"%s\" device:\"/cpu:%d\" %s %s", name, i, op, i, inputs,
+                     attrs);
   bool is_ours = strncmp(op, "Weft", 4) == 0, has_key_inputs = strstr(op, "V2") != NULL;
   if (!has_key_inputs) {
     put_int_attr(t, "group_size", n);
@@ -64,8 +73,10 @@ static weft_status_t *open_text(text_t *t, weft_test_session_t *s) {
   return status;
 }
 
-/* Runs "y0".."y<n-1>" (or another name) with all of `more`; the vectors come in got[i], their lengths in lengths[i]. */
-static weft_status_t *run_members(weft_test_session_t *s, const char *name, int n, float got[][MOST], int lengths[]) {
+/* Runs "y0".."y<n-1>" (or another name) with all of `more`; the vectors come in got[i], their lengths in
+ * lengths[i]. */
+static weft_status_t *run_members(weft_test_session_t *s, const char *name, int n, float got[][MOST],
+                                  int lengths[]) {
   char names[MEMBERS][32];
   weft_test_run_t run = {.partial = NULL};
   weft_test_step_t k = {.is_done = false};
@@ -89,7 +100,8 @@ static void expect_vector(const float *got, int length, int wanted_length, ...) 
   va_list wanted;
   CU_ASSERT_EQUAL(length, wanted_length);
   va_start(wanted, wanted_length);
-  for (int e = 0; e < wanted_length && e < length; e++) CU_ASSERT_DOUBLE_EQUAL(got[e], va_arg(wanted, double), 1e-5);
+  for (int e = 0; e < wanted_length && e < length; e++)
+    CU_ASSERT_DOUBLE_EQUAL(got[e], va_arg(wanted, double), 1e-5);
   va_end(wanted);
 }
 
@@ -145,7 +157,8 @@ static void gather_to_one_leaves_others_nothing(void) {
 static void reduce_to_one_leaves_others_zeros(void) {
   float got[MEMBERS][MOST];
   int lengths[MEMBERS];
-  weft_test_session_t s = vectors("WeftCollectiveReduceToOne", 4, 4, 3, "attr{key:\"final_op\" value{s:\"Div\"}} ");
+  weft_test_session_t s =
+      vectors("WeftCollectiveReduceToOne", 4, 4, 3, "attr{key:\"final_op\" value{s:\"Div\"}} ");
   weft_test_expect(run_members(&s, "y", 4, got, lengths), WEFT_OK, "");
   expect_vector(got[0], lengths[0], 3, 15.0, 16.0, 17.0);
   for (int i = 1; i < 4; i++) expect_vector(got[i], lengths[i], 3, 0.0, 0.0, 0.0);
@@ -155,7 +168,8 @@ static void reduce_to_one_leaves_others_zeros(void) {
 static void permute_sends_round_and_gives_zeros(void) {
   float got[MEMBERS][MOST];
   int lengths[MEMBERS];
-  weft_test_session_t s = vectors("WeftCollectivePermute", 3, 5, 2, "attr{key:\"targets\" value{list{i:1 i:2 i:0}}} ");
+  weft_test_session_t s =
+      vectors("WeftCollectivePermute", 3, 5, 2, "attr{key:\"targets\" value{list{i:1 i:2 i:0}}} ");
   weft_test_expect(run_members(&s, "y", 3, got, lengths), WEFT_OK, "");
   expect_vector(got[0], lengths[0], 2, 20.0, 21.0);
   expect_vector(got[1], lengths[1], 2, 0.0, 1.0);
@@ -178,9 +192,13 @@ static weft_test_session_t all_to_all(int n, bool is_wrong) {
     int rows = n * i + n * (n - 1) / 2;
     for (int e = 0; e < rows; e++) values[e] = (float)(100 * i + e);
     put_const(&t, "x", i, rows, 0, values);
-    weft_strbuf_printf(&t.b, "node{name:\"splits%d\" op:\"Const\" device:\"/cpu:%d\" attr{key:\"dtype\" value{type:DT_INT64}} "
-                       "attr{key:\"value\" value{tensor{dtype:DT_INT64 tensor_shape{dim{size:%d}}", i, i, n);
-    for (int j = 0; j < n; j++) weft_strbuf_printf(&t.b, " int64_val:%d", i + j + (is_wrong && i == 1 && j == 0));
+    weft_strbuf_printf(
+        &t.b,
+        "node{name:\"splits%d\" op:\"Const\" device:\"/cpu:%d\" attr{key:\"dtype\" value{type:DT_INT64}} "
+        "attr{key:\"value\" value{tensor{dtype:DT_INT64 tensor_shape{dim{size:%d}}",
+        i, i, n);
+    for (int j = 0; j < n; j++)
+      weft_strbuf_printf(&t.b, " int64_val:%d", i + j + (is_wrong && i == 1 && j == 0));
     weft_strbuf_puts(&t.b, "}}}} ");
     snprintf(inputs, sizeof inputs, "input:\"x%d\" input:\"splits%d\"", i, i);
     put_member(&t, "y", "WeftCollectiveAllToAllV", i, n, 7, inputs, "");
@@ -226,20 +244,23 @@ static void a_barrier_ends_when_all_have_come(void) {
 static void named_reductions_need_no_order(void) {
   float got[MEMBERS][MOST];
   int lengths[MEMBERS];
-  weft_test_session_t s = vectors("WeftNamedAllReduce", 4, 0, 3, "attr{key:\"tensor_name\" value{s:\"gradient\"}} ");
+  weft_test_session_t s =
+      vectors("WeftNamedAllReduce", 4, 0, 3, "attr{key:\"tensor_name\" value{s:\"gradient\"}} ");
   for (int step = 0; step < 5; step++) {
     weft_test_expect(run_members(&s, "y", 4, got, lengths), WEFT_OK, "");
     for (int i = 0; i < 4; i++) expect_vector(got[i], lengths[i], 3, 60.0, 64.0, 68.0);
   }
   close_session(&s);
-  s = vectors("WeftNamedAllReduce", 4, 0, 1, "attr{key:\"tensor_name\" value{s:\"delta\"}} attr{key:\"adasum\" value{b:true}} ");
+  s = vectors("WeftNamedAllReduce", 4, 0, 1,
+              "attr{key:\"tensor_name\" value{s:\"delta\"}} attr{key:\"adasum\" value{b:true}} ");
   weft_test_expect(run_members(&s, "y", 4, got, lengths), WEFT_OK, "");
   for (int i = 1; i < 4; i++) CU_ASSERT_EQUAL(got[i][0], got[0][0]);
   close_session(&s);
 }
 
 static void a_named_reduction_can_be_cancelled(void) {
-  weft_test_session_t s = vectors("WeftNamedAllReduce", 2, 0, 1, "attr{key:\"tensor_name\" value{s:\"never\"}} ");
+  weft_test_session_t s =
+      vectors("WeftNamedAllReduce", 2, 0, 1, "attr{key:\"tensor_name\" value{s:\"never\"}} ");
   weft_test_run_t run = {.fetches = {"y0:0"}, .options = {.timeout_ms = 300}};
   weft_test_expect(weft_test_run(&s, &run, NULL), WEFT_DEADLINE_EXCEEDED, "");
   close_session(&s);
@@ -256,10 +277,14 @@ static void expect_bad(const char *op, const char *attrs, const char *message) {
 }
 
 static void bad_attributes_are_refused(void) {
-  expect_bad("WeftCollectiveBroadcast", "attr{key:\"root\" value{i:3}} ", "root must be a rank of a group of 3 but is 3");
-  expect_bad("WeftCollectivePermute", "attr{key:\"targets\" value{list{i:1 i:2}}} ", "2 targets for a group of 3");
-  expect_bad("WeftCollectivePermute", "attr{key:\"targets\" value{list{i:1 i:1 i:0}}} ", "sends both rank 0 and rank 1 to rank 1");
-  expect_bad("WeftCollectivePermute", "attr{key:\"targets\" value{list{i:7 i:1 i:0}}} ", "a target must be a rank of a group of 3 but is 7");
+  expect_bad("WeftCollectiveBroadcast", "attr{key:\"root\" value{i:3}} ",
+             "root must be a rank of a group of 3 but is 3");
+  expect_bad("WeftCollectivePermute", "attr{key:\"targets\" value{list{i:1 i:2}}} ",
+             "2 targets for a group of 3");
+  expect_bad("WeftCollectivePermute", "attr{key:\"targets\" value{list{i:1 i:1 i:0}}} ",
+             "sends both rank 0 and rank 1 to rank 1");
+  expect_bad("WeftCollectivePermute", "attr{key:\"targets\" value{list{i:7 i:1 i:0}}} ",
+             "a target must be a rank of a group of 3 but is 7");
 }
 
 /* ---- gradients of the sum of w<i> * y<i>, with respect to x<i> ---- */
@@ -283,7 +308,12 @@ static weft_status_t *with_gradients(text_t *t, int n, weft_strbuf_t *out) {
     weft_named_attr_t type = {WEFT_STR("T"), {.kind = WEFT_ATTR_TYPE, .type = WEFT_F32}};
     snprintf(name, sizeof name, "dx%d", i);
     CU_ASSERT_PTR_NOT_NULL_FATAL(dxs[i].node);
-    weft_node_spec_t spec = {.name = weft_str(name), .op = WEFT_STR("Identity"), .inputs = &dxs[i], .num_inputs = 1, .attrs = &type, .num_attrs = 1};
+    weft_node_spec_t spec = {.name = weft_str(name),
+                             .op = WEFT_STR("Identity"),
+                             .inputs = &dxs[i],
+                             .num_inputs = 1,
+                             .attrs = &type,
+                             .num_attrs = 1};
     s = weft_graph_add(g, &spec, &node);
   }
   if (s == NULL) s = weft_graph_export(g, false, out);
@@ -292,7 +322,8 @@ static weft_status_t *with_gradients(text_t *t, int n, weft_strbuf_t *out) {
 }
 
 /* Members of `op` with x<i> of x_rows and w<i> of w_rows[i] rows; w<i> begins with 10 i + 1. */
-static void gradients_of(const char *op, int n, int instance, int x_rows, const int *w_rows, const char *attrs, float got[][MOST], int lengths[]) {
+static void gradients_of(const char *op, int n, int instance, int x_rows, const int *w_rows,
+                         const char *attrs, float got[][MOST], int lengths[]) {
   text_t t = {WEFT_STRBUF_INIT};
   weft_strbuf_t def = WEFT_STRBUF_INIT;
   weft_test_session_t s;
@@ -307,7 +338,8 @@ static void gradients_of(const char *op, int n, int instance, int x_rows, const 
     put_const(&t, "w", i, w_rows[i], 0, w);
     snprintf(inputs, sizeof inputs, "input:\"x%d\"", i);
     if (strstr(op, "V2") != NULL) {
-      snprintf(inputs, sizeof inputs, "input:\"x%d\" input:\"size%d\" input:\"group%d\" input:\"instance%d\"", i, i, i, i);
+      snprintf(inputs, sizeof inputs, "input:\"x%d\" input:\"size%d\" input:\"group%d\" input:\"instance%d\"",
+               i, i, i, i);
     }
     put_member(&t, "y", op, i, n, instance, inputs, attrs);
   }
@@ -331,7 +363,8 @@ static void gradients_of_reductions(void) {
   gradients_of("CollectiveReduceV2", 2, 21, 2, two, ADD("Div"), got, lengths);
   expect_vector(got[1], lengths[1], 2, 5.5, 6.0);
   gradients_of("CollectiveReduceV2", 2, 22, 2, two,
-               "attr{key:\"merge_op\" value{s:\"Max\"}} attr{key:\"final_op\" value{s:\"Id\"}} ", got, lengths);
+               "attr{key:\"merge_op\" value{s:\"Max\"}} attr{key:\"final_op\" value{s:\"Id\"}} ", got,
+               lengths);
   expect_vector(got[0], lengths[0], 2, 0.0, 0.0);
   expect_vector(got[1], lengths[1], 2, 11.0, 12.0);
   gradients_of("WeftCollectiveReduceToOne", 2, 23, 2, two, "attr{key:\"root\" value{i:1}} ", got, lengths);
@@ -345,7 +378,8 @@ static void gradients_of_what_moves(void) {
   float got[MEMBERS][MOST];
   int lengths[MEMBERS];
   static const int four[] = {4, 4}, two[] = {2, 2}, at_root[] = {4, 0}, three[] = {3, 3, 3};
-  gradients_of("CollectiveGather", 2, 24, 2, four, "attr{key:\"shape\" value{shape{dim{size:4}}}} ", got, lengths);
+  gradients_of("CollectiveGather", 2, 24, 2, four, "attr{key:\"shape\" value{shape{dim{size:4}}}} ", got,
+               lengths);
   expect_vector(got[0], lengths[0], 2, 12.0, 14.0);
   expect_vector(got[1], lengths[1], 2, 16.0, 18.0);
   gradients_of("CollectiveReduceScatterV2", 2, 25, 4, two, ADD("Id"), got, lengths);
@@ -362,7 +396,8 @@ static void gradients_of_what_moves(void) {
   gradients_of("WeftCollectiveScatter", 2, 29, 4, two, "", got, lengths);
   expect_vector(got[0], lengths[0], 4, 1.0, 2.0, 11.0, 12.0);
   expect_vector(got[1], lengths[1], 4, 0.0, 0.0, 0.0, 0.0);
-  gradients_of("WeftCollectivePermute", 3, 30, 3, three, "attr{key:\"targets\" value{list{i:1 i:2 i:0}}} ", got, lengths);
+  gradients_of("WeftCollectivePermute", 3, 30, 3, three, "attr{key:\"targets\" value{list{i:1 i:2 i:0}}} ",
+               got, lengths);
   expect_vector(got[0], lengths[0], 3, 11.0, 12.0, 13.0);
   expect_vector(got[1], lengths[1], 3, 21.0, 22.0, 23.0);
   expect_vector(got[2], lengths[2], 3, 1.0, 2.0, 3.0);

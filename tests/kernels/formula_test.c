@@ -1,7 +1,8 @@
-/* tests/kernels/formula_test.c - gradients that are formulas in the op table, against differences of the op itself.
+/* tests/kernels/formula_test.c - gradients that are formulas in the op table, against differences of the op
+ * itself.
  *
- * The builder here computes each node at once with its kernel, in double. Every op with a formula is tested without new
- * test code.
+ * The builder here computes each node at once with its kernel, in double. Every op with a formula is tested
+ * without new test code.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,8 +30,8 @@ static weft_status_t *keep(computed_t *c, weft_tensor_t *t, weft_grad_value_t *o
   return NULL;
 }
 
-static weft_status_t *add(void *self, const char *op, const weft_grad_value_t *inputs, int n, const weft_named_attr_t *attrs,
-                          int num_attrs, weft_grad_value_t *out) {
+static weft_status_t *add(void *self, const char *op, const weft_grad_value_t *inputs, int n,
+                          const weft_named_attr_t *attrs, int num_attrs, weft_grad_value_t *out) {
   computed_t *c = self;
   weft_tensor_t *in[4], *result = NULL;
   char text[128] = "";
@@ -39,7 +40,8 @@ static weft_status_t *add(void *self, const char *op, const weft_grad_value_t *i
   for (int i = 0; i < num_attrs; i++) {
     if (attrs[i].value.kind != WEFT_ATTR_TYPE) return WEFT_ERROR(INTERNAL, "an attribute that is no type");
     size_t at = strlen(text);
-    snprintf(text + at, sizeof text - at, "%.*s=%s ", WEFT_STR_ARGS(attrs[i].name), weft_dtype_name(attrs[i].value.type));
+    snprintf(text + at, sizeof text - at, "%.*s=%s ", WEFT_STR_ARGS(attrs[i].name),
+             weft_dtype_name(attrs[i].value.type));
   }
   WEFT_RETURN_IF_ERROR(weft_run_op(&c->bench, op, text[0] == '\0' ? NULL : text, in, n, &result, 1, &num));
   return keep(c, result, out);
@@ -81,7 +83,8 @@ static weft_tensor_t *run(computed_t *c, const weft_op_def_t *op, weft_tensor_t 
 }
 
 /* The derivative of each element's output by input i, from both sides. */
-static bool agrees(computed_t *c, const weft_op_def_t *op, weft_tensor_t **in, int i, const weft_tensor_t *got) {
+static bool agrees(computed_t *c, const weft_op_def_t *op, weft_tensor_t **in, int i,
+                   const weft_tensor_t *got) {
   const double step = 1e-6;
   weft_tensor_t *whole = in[i], *moved[2] = {NULL, NULL}, *out[2] = {NULL, NULL};
   bool ok = true;
@@ -95,7 +98,9 @@ static bool agrees(computed_t *c, const weft_op_def_t *op, weft_tensor_t **in, i
   for (int e = 0; ok && e < N; e++) {
     double want = (weft_tensor_number(out[1], e, false) - weft_tensor_number(out[0], e, false)) / (2 * step);
     ok = fabs(weft_tensor_number(got, e, false) - want) <= 1e-6 * (1 + fabs(want)) * 10;
-    if (!ok) fprintf(stderr, "%s, input %d: %g instead of %g\n", op->name.data, i, weft_tensor_number(got, e, false), want);
+    if (!ok)
+      fprintf(stderr, "%s, input %d: %g instead of %g\n", op->name.data, i, weft_tensor_number(got, e, false),
+              want);
   }
   for (int k = 0; k < 2; k++) {
     weft_tensor_release(moved[k]);
@@ -125,12 +130,21 @@ static bool check(const weft_op_def_t *op, int *checked) {
     out = run(&c, op, in);
   }
   if (is_real(out)) {
-    weft_grad_value_t inputs[2] = {{in[0], 0}, {in[1], 0}}, output = {out, 0}, given, dx[2] = {{NULL, 0}, {NULL, 0}};
+    weft_grad_value_t inputs[2] = {{in[0], 0}, {in[1], 0}}, output = {out, 0}, given,
+                      dx[2] = {{NULL, 0}, {NULL, 0}};
     if (weft_tensor_copy(out, &dy) != NULL) abort();
     for (int e = 0; e < N; e++) ((double *)dy->data)[e] = 1;
     given = (weft_grad_value_t){dy, 0};
-    weft_grad_ctx_t g = {.ops = &computing, .self = &c, .op = op, .node_name = WEFT_STR("n"), .num_inputs = op->num_inputs,
-                         .num_outputs = 1, .inputs = inputs, .outputs = &output, .dy = &given, .dx = dx};
+    weft_grad_ctx_t g = {.ops = &computing,
+                         .self = &c,
+                         .op = op,
+                         .node_name = WEFT_STR("n"),
+                         .num_inputs = op->num_inputs,
+                         .num_outputs = 1,
+                         .inputs = inputs,
+                         .outputs = &output,
+                         .dy = &given,
+                         .dx = dx};
     weft_status_t *s = op->gradient(&g);
     if (s != NULL) fprintf(stderr, "%s: %s\n", op->name.data, weft_status_message(s));
     ok = ok && s == NULL;
@@ -173,8 +187,16 @@ static weft_status_t *differentiate(const char *name, const char *formula, doubl
   weft_status_t *s = weft_bench_init(&c.bench);
   weft_tensor_t *x = numbers(0.1, 0);
   weft_grad_value_t in = {x, 0}, dx = {NULL, 0};
-  weft_grad_ctx_t g = {.ops = &computing, .self = &c, .op = &op, .node_name = WEFT_STR("n"), .num_inputs = 1, .num_outputs = 1,
-                       .inputs = &in, .outputs = &in, .dy = &in, .dx = &dx};
+  weft_grad_ctx_t g = {.ops = &computing,
+                       .self = &c,
+                       .op = &op,
+                       .node_name = WEFT_STR("n"),
+                       .num_inputs = 1,
+                       .num_outputs = 1,
+                       .inputs = &in,
+                       .outputs = &in,
+                       .dy = &in,
+                       .dx = &dx};
   if (s == NULL) s = op.gradient(&g);
   if (s == NULL) *out = weft_tensor_number(dx.node, 0, false);
   for (int i = 0; i < c.num_values; i++) weft_tensor_release(c.values[i]);
@@ -209,9 +231,18 @@ static void a_formula_reads_as_in_c(void) {
 }
 
 static void what_is_no_formula_is_refused(void) {
-  static const char *const wrong[] = {"", "x +", "z", "Square(x", "x x", "x; x", "(x", "Square(x, x, x, x)", "NoSuchOp(x)",
-                                      "AnOpWithANameThatIsLongerThanAnyOpHas(x)",
-                                      "((((((((((((((((((((((((((((((((((((((((x))))))))))))))))))))))))))))))))))))))))"};
+  static const char *const wrong[] = {
+      "",
+      "x +",
+      "z",
+      "Square(x",
+      "x x",
+      "x; x",
+      "(x",
+      "Square(x, x, x, x)",
+      "NoSuchOp(x)",
+      "AnOpWithANameThatIsLongerThanAnyOpHas(x)",
+      "((((((((((((((((((((((((((((((((((((((((x))))))))))))))))))))))))))))))))))))))))"};
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     double got = NAN;
     weft_status_t *s = differentiate("Erf", wrong[i], &got);

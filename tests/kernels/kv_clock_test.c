@@ -53,9 +53,11 @@ static void a_reset_clock_is_a_new_one(void) {
       {WAIT, "int64[]:0 int64[]:0", "int64[]:0"},
   };
   begin();
-  weft_made_t c = weft_make(&bench, "WeftClock", "num_workers=3"), t = weft_make(&bench, "WeftKvTable", "num_workers=2 policy=BSP");
+  weft_made_t c = weft_make(&bench, "WeftClock", "num_workers=3"),
+              t = weft_make(&bench, "WeftKvTable", "num_workers=2 policy=BSP");
   RUN(c.value, calls);
-  weft_expect(&bench, t.value, "WeftClockReset", "", "", "INVALID_ARGUMENT: the clocks of a table are set by WeftKvImport alone");
+  weft_expect(&bench, t.value, "WeftClockReset", "", "",
+              "INVALID_ARGUMENT: the clocks of a table are set by WeftKvImport alone");
   weft_made_drop(&c);
   weft_made_drop(&t);
   end();
@@ -66,7 +68,8 @@ static void a_wait_is_cancelled(void) {
   weft_made_t c = weft_make(&bench, "WeftClock", "num_workers=2");
   weft_expect(&bench, c.value, ADVANCE, "int64[]:0", "int64[]:1");
   weft_canceller_cancel(bench.canceller);
-  weft_expect(&bench, c.value, WAIT, "int64[]:0 int64[]:0", "CANCELLED: The wait for the slowest worker was cancelled");
+  weft_expect(&bench, c.value, WAIT, "int64[]:0 int64[]:0",
+              "CANCELLED: The wait for the slowest worker was cancelled");
   weft_made_drop(&c);
   end();
 }
@@ -91,7 +94,8 @@ static void on_done(weft_kernel_ctx_t *ctx, weft_status_t *s) {
   weft_status_free(s);
 }
 
-static void wait_on(weft_object_t *o, waiting_t *w, int64_t worker, int64_t staleness, weft_canceller_t *canceller) {
+static void wait_on(weft_object_t *o, waiting_t *w, int64_t worker, int64_t staleness,
+                    weft_canceller_t *canceller) {
   *w = (waiting_t){.step = {.canceller = canceller}};
   w->ctx.outputs = &w->output;
   w->ctx.step = &w->step;
@@ -196,7 +200,8 @@ static void on_late(weft_kernel_ctx_t *ctx, weft_status_t *s) {
   weft_status_free(s);
 }
 
-static void begin_late(late_t *l, weft_object_t *o, int64_t worker, weft_timer_t *timer, double seconds, weft_canceller_t *canceller) {
+static void begin_late(late_t *l, weft_object_t *o, int64_t worker, weft_timer_t *timer, double seconds,
+                       weft_canceller_t *canceller) {
   *l = (late_t){.w.step = {.canceller = canceller}};
   weft_mutex_init(&l->mu);
   weft_cond_init(&l->ended);
@@ -225,8 +230,10 @@ static void a_wait_that_is_too_long_names_the_workers(void) {
   begin_late(&l, o, 0, timer, 0.01, NULL);
   end_late(&l);
   CU_ASSERT_EQUAL(l.code, WEFT_DEADLINE_EXCEEDED);
-  CU_ASSERT_STRING_EQUAL(l.message, "worker 0 has waited 0.01 s for worker 1 (/job:w/replica:0/task:1, at clock 0), worker 2 (at clock 1) "
-                                    "to come to clock 2");
+  CU_ASSERT_STRING_EQUAL(
+      l.message,
+      "worker 0 has waited 0.01 s for worker 1 (/job:w/replica:0/task:1, at clock 0), worker 2 (at clock 1) "
+      "to come to clock 2");
   for (int i = 0; i < 2; i++) advance(o, 1); /* the clock goes on as if nothing had been */
   advance(o, 2);
   begin_late(&l, o, 0, timer, 1000, NULL);
@@ -250,7 +257,8 @@ static void ten_workers_are_named_at_the_most(void) {
   weft_timer_destroy(timer);
 }
 
-/* Whichever of deadline, cancel, advance and drop comes first: one answer, and no use after free (address sanitizer). */
+/* Whichever of deadline, cancel, advance and drop comes first: one answer, and no use after free (address
+ * sanitizer). */
 static void a_deadline_beside_all_other_ends(void) {
   enum { ROUNDS = 400 };
   weft_timer_t *timer = NULL;

@@ -26,7 +26,8 @@ static void an_id_that_is_done_is_not_new(void) {
   weft_expect(&bench, none, ONCE, "int64[]:-8", "bool[]:1");
   weft_expect(&bench, none, "WeftOnce", "shared_name=other", "int64[]:7", "bool[]:1");
   weft_expect(&bench, none, DONE, "int64[]:9", "FAILED_PRECONDITION: this step has not claimed id 9 of 'g'");
-  weft_expect(&bench, none, "WeftOnce", "", "int64[]:9", "INVALID_ARGUMENT: n needs a shared_name: the guard outlives the graph");
+  weft_expect(&bench, none, "WeftOnce", "", "int64[]:9",
+              "INVALID_ARGUMENT: n needs a shared_name: the guard outlives the graph");
   end();
 }
 
@@ -62,7 +63,8 @@ static void who_asks_while_another_step_does_it_waits(void) {
   first = bench.container;
   CU_ASSERT_PTR_NULL_FATAL(weft_step_container_create(&bench.container));
   weft_canceller_cancel(bench.canceller);
-  weft_expect(&bench, none, ONCE, "int64[]:7", "CANCELLED: The wait for another step that does the same was cancelled");
+  weft_expect(&bench, none, ONCE, "int64[]:7",
+              "CANCELLED: The wait for another step that does the same was cancelled");
   weft_step_container_destroy(first);
   end();
 }
@@ -80,8 +82,10 @@ static void updates_happen_once_per_id_and_variable(void) {
   weft_expect(&bench, w.value, "WeftOnceAssignAdd", "dtype=float", "int64[]:5 float[2]:3,4", "bool[]:1");
   weft_expect(&bench, v.value, "WeftOnceAssignSub", "dtype=float", "int64[]:6 float[2]:1,1", "bool[]:1");
   weft_expect(&bench, v.value, "WeftOnceAssignAdd", "dtype=float", "int64[]:7 float[3]:1,1,1",
-              "INVALID_ARGUMENT: Cannot update variable with shape [2] using a Tensor with shape [3], shapes must be equal.");
-  weft_expect(&bench, v.value, "WeftOnceAssignAdd", "dtype=float", "int64[]:7 float[2]:0,1", "bool[]:1"); /* it was not done */
+              "INVALID_ARGUMENT: Cannot update variable with shape [2] using a Tensor with shape [3], shapes "
+              "must be equal.");
+  weft_expect(&bench, v.value, "WeftOnceAssignAdd", "dtype=float", "int64[]:7 float[2]:0,1",
+              "bool[]:1"); /* it was not done */
   weft_expect(&bench, v.value, "ReadVariableOp", "dtype=float", "", "float[2]:10,22");
   weft_expect(&bench, w.value, "ReadVariableOp", "dtype=float", "", "float[2]:3,4");
   weft_made_drop(&v);
@@ -91,7 +95,8 @@ static void updates_happen_once_per_id_and_variable(void) {
 
 static const CU_TestInfo tests[] = {
     {"an id that is done is not new", an_id_that_is_done_is_not_new},
-    {"a step that ends before it is done leaves no trace", a_step_that_ends_before_it_is_done_leaves_no_trace},
+    {"a step that ends before it is done leaves no trace",
+     a_step_that_ends_before_it_is_done_leaves_no_trace},
     {"the oldest of more than the window is forgotten", the_oldest_of_more_than_the_window_is_forgotten},
     {"who asks while another step does it waits", who_asks_while_another_step_does_it_waits},
     {"updates happen once per id and variable", updates_happen_once_per_id_and_variable},

@@ -27,11 +27,16 @@ static void pushes_add_up(void) {
       {"WeftKvSize", "", "", "int64[]:3"},
       {PUSH, "int64[0]: float[0,2]:" ANYBODY, "bool[]:1 int64[]:0"},
       {PULL, "int64[0]: int64[]:-1 int64[]:-1", "float[0,2]: int64[]:0"},
-      {PUSH, "int64[1]:5 float[1,3]:1,2,3" ANYBODY, "INVALID_ARGUMENT: 1 keys of width 2 cannot have values of shape [1,3]"},
-      {PUSH, "int64[1,1]:5 float[1,2]:1,2" ANYBODY, "INVALID_ARGUMENT: keys must be a vector, but have shape [1,1]"},
-      {"WeftKvPush", "dtype=double", "int64[1]:5 double[1,2]:1,2" ANYBODY, "INVALID_ARGUMENT: WeftKvPush of double on a table of float"},
-      {PUSH, "int64[1]:5 float[1,2]:1,2 int64[]:-2 int64[]:-1 int64[]:0", "INVALID_ARGUMENT: worker -2 is below -1"},
-      {"WeftKvPullLens", "dtype=float", "int64[1]:5 int64[]:-1 int64[]:-1", "INVALID_ARGUMENT: a table with a width gives no lens"},
+      {PUSH, "int64[1]:5 float[1,3]:1,2,3" ANYBODY,
+       "INVALID_ARGUMENT: 1 keys of width 2 cannot have values of shape [1,3]"},
+      {PUSH, "int64[1,1]:5 float[1,2]:1,2" ANYBODY,
+       "INVALID_ARGUMENT: keys must be a vector, but have shape [1,1]"},
+      {"WeftKvPush", "dtype=double", "int64[1]:5 double[1,2]:1,2" ANYBODY,
+       "INVALID_ARGUMENT: WeftKvPush of double on a table of float"},
+      {PUSH, "int64[1]:5 float[1,2]:1,2 int64[]:-2 int64[]:-1 int64[]:0",
+       "INVALID_ARGUMENT: worker -2 is below -1"},
+      {"WeftKvPullLens", "dtype=float", "int64[1]:5 int64[]:-1 int64[]:-1",
+       "INVALID_ARGUMENT: a table with a width gives no lens"},
       {PUSH, "int64[1]:6 float[1,2]:0,0" ANYBODY, "RESOURCE_EXHAUSTED: no room for key 6 beside 3 others"},
   };
   begin();
@@ -48,7 +53,8 @@ static void every_rule_does_its_own(void) {
       {"apply=assign", "float[1,1]:2 int64[]:0", "float[1,1]:4 int64[]:0"},
       {"apply=add", "float[1,1]:2 int64[]:0", "float[1,1]:6 int64[]:0"},
       {"apply=sgd learning_rate=0.5", "float[1,1]:-1 int64[]:0", "float[1,1]:-3 int64[]:0"},
-      {"apply=momentum learning_rate=0.5 momentum=0.5", "float[1,1]:-1 int64[]:0", "float[1,1]:-3.5 int64[]:0"},
+      {"apply=momentum learning_rate=0.5 momentum=0.5", "float[1,1]:-1 int64[]:0",
+       "float[1,1]:-3.5 int64[]:0"},
       {"apply=adagrad learning_rate=1", "float[1,1]:-1 int64[]:0", NULL},
   };
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
@@ -57,7 +63,8 @@ static void every_rule_does_its_own(void) {
     weft_expect(&bench, t.value, PUSH, "int64[1]:1 float[1,1]:2" ANYBODY, "bool[]:1 int64[]:0");
     weft_expect(&bench, t.value, PULL, "int64[1]:1 int64[]:-1 int64[]:-1", rules[i].after_one);
     weft_expect(&bench, t.value, PUSH, "int64[1]:1 float[1]:4" ANYBODY, "bool[]:1 int64[]:0");
-    if (rules[i].after_two != NULL) weft_expect(&bench, t.value, PULL, "int64[1]:1 int64[]:-1 int64[]:-1", rules[i].after_two);
+    if (rules[i].after_two != NULL)
+      weft_expect(&bench, t.value, PULL, "int64[1]:1 int64[]:-1 int64[]:-1", rules[i].after_two);
     weft_made_drop(&t);
     end();
   }
@@ -65,8 +72,10 @@ static void every_rule_does_its_own(void) {
 
 static void rows_may_have_lengths_of_their_own(void) {
   static const weft_call_t calls[] = {
-      {"WeftKvPushLens", "dtype=float", "int64[2]:1,2 float[5]:1,2,3,4,5 int64[2]:2,3" ANYBODY, "bool[]:1 int64[]:0"},
-      {"WeftKvPullLens", "dtype=float", "int64[3]:2,7,1 int64[]:-1 int64[]:-1", "float[5]:3,4,5,1,2 int64[3]:3,0,2 int64[]:0"},
+      {"WeftKvPushLens", "dtype=float", "int64[2]:1,2 float[5]:1,2,3,4,5 int64[2]:2,3" ANYBODY,
+       "bool[]:1 int64[]:0"},
+      {"WeftKvPullLens", "dtype=float", "int64[3]:2,7,1 int64[]:-1 int64[]:-1",
+       "float[5]:3,4,5,1,2 int64[3]:3,0,2 int64[]:0"},
       {"WeftKvPushLens", "dtype=float", "int64[1]:1 float[2]:1,1 int64[1]:2" ANYBODY, "bool[]:1 int64[]:0"},
       {"WeftKvPushLens", "dtype=float", "int64[1]:1 float[3]:1,1,1 int64[1]:3" ANYBODY,
        "INVALID_ARGUMENT: key 1 has 2 values, not 3"},
@@ -75,7 +84,8 @@ static void rows_may_have_lengths_of_their_own(void) {
       {"WeftKvPushLens", "dtype=float", "int64[1]:1 float[3]:1,1,1 int64[1]:4" ANYBODY,
        "INVALID_ARGUMENT: key 1 has a length of 4 of 3 values"},
       {PUSH, "int64[1]:1 float[1,1]:1" ANYBODY, "INVALID_ARGUMENT: a table without a width needs lens"},
-      {"WeftKvPullLens", "dtype=float", "int64[1]:1 int64[]:-1 int64[]:-1", "float[2]:2,3 int64[1]:2 int64[]:0"},
+      {"WeftKvPullLens", "dtype=float", "int64[1]:1 int64[]:-1 int64[]:-1",
+       "float[2]:2,3 int64[1]:2 int64[]:0"},
   };
   begin();
   weft_made_t t = weft_make(&bench, "WeftKvTable", "width=0");
@@ -88,15 +98,19 @@ static void a_request_that_was_seen_is_not_applied_again(void) {
   static const weft_call_t calls[] = {
       {PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:10", "bool[]:1 int64[]:0"},
       {PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:10", "bool[]:0 int64[]:0"},
-      {PUSH, "int64[1]:1 float[1,1]:1 int64[]:4 int64[]:-1 int64[]:10", "bool[]:1 int64[]:0"}, /* another worker's */
-      {PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:9", "bool[]:1 int64[]:0"},  /* out of order */
+      {PUSH, "int64[1]:1 float[1,1]:1 int64[]:4 int64[]:-1 int64[]:10",
+       "bool[]:1 int64[]:0"}, /* another worker's */
+      {PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:9",
+       "bool[]:1 int64[]:0"}, /* out of order */
       {PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:9", "bool[]:0 int64[]:0"},
       {PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:2000", "bool[]:1 int64[]:0"},
-      {PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:976", "bool[]:0 int64[]:0"}, /* too old to tell */
+      {PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:976",
+       "bool[]:0 int64[]:0"}, /* too old to tell */
       {PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:977", "bool[]:1 int64[]:0"},
       {PUSH, "int64[1]:1 float[1,2]:1,1 int64[]:3 int64[]:-1 int64[]:2001",
        "INVALID_ARGUMENT: 1 keys of width 1 cannot have values of shape [1,2]"},
-      {PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:2001", "bool[]:1 int64[]:0"}, /* the failure was not seen */
+      {PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:2001",
+       "bool[]:1 int64[]:0"}, /* the failure was not seen */
       {PULL, "int64[1]:1 int64[]:-1 int64[]:-1", "float[1,1]:6 int64[]:0"},
       {"WeftKvAttach", "", "int64[]:3", "int64[]:0 int64[]:2001"},
       {"WeftKvAttach", "", "int64[]:8", "int64[]:0 int64[]:0"},
@@ -116,7 +130,8 @@ static void a_request_that_was_seen_is_not_applied_again(void) {
 
 static void bulk_synchronous_pushes_wait_for_all(void) {
   static const weft_call_t calls[] = {
-      {"WeftKvPush", "dtype=float advance=true", "int64[1]:1 float[1,1]:6 int64[]:1 int64[]:0 int64[]:1", "bool[]:1 int64[]:0"},
+      {"WeftKvPush", "dtype=float advance=true", "int64[1]:1 float[1,1]:6 int64[]:1 int64[]:0 int64[]:1",
+       "bool[]:1 int64[]:0"},
       {PULL, "int64[1]:1 int64[]:0 int64[]:-1", "float[1,1]:0 int64[]:0"}, /* worker 0 is still at clock 0 */
       {PUSH_PULL, "int64[1]:1 float[1,1]:2 int64[]:0 int64[]:0 int64[]:1", "float[1,1]:-4 int64[]:1"},
       {PULL, "int64[1]:1 int64[]:1 int64[]:1", "float[1,1]:-4 int64[]:1"},
@@ -125,11 +140,14 @@ static void bulk_synchronous_pushes_wait_for_all(void) {
        "FAILED_PRECONDITION: worker 0 pushes for clock 5, but is at 1"},
       {"WeftClockRead", "", "", "int64[2]:1,1"},
       {"WeftClockRemove", "", "int64[]:1", ""},
-      {PUSH_PULL, "int64[1]:1 float[1,1]:2 int64[]:0 int64[]:-1 int64[]:4", "float[1,1]:-6 int64[]:2"}, /* alone now */
-      {PULL, "int64[1]:1 int64[]:2 int64[]:-1", "INVALID_ARGUMENT: worker 2 is not one of the 2 workers of the clock"},
+      {PUSH_PULL, "int64[1]:1 float[1,1]:2 int64[]:0 int64[]:-1 int64[]:4",
+       "float[1,1]:-6 int64[]:2"}, /* alone now */
+      {PULL, "int64[1]:1 int64[]:2 int64[]:-1",
+       "INVALID_ARGUMENT: worker 2 is not one of the 2 workers of the clock"},
   };
   begin();
-  weft_made_t t = weft_make(&bench, "WeftKvTable", "apply=sgd learning_rate=1 num_workers=2 policy=BSP reduction_type=MEAN");
+  weft_made_t t = weft_make(&bench, "WeftKvTable",
+                            "apply=sgd learning_rate=1 num_workers=2 policy=BSP reduction_type=MEAN");
   RUN(t.value, calls);
   weft_canceller_cancel(bench.canceller);
   weft_expect(&bench, t.value, PULL, "int64[1]:1 int64[]:0 int64[]:9", "CANCELLED: The pull was cancelled");
@@ -142,14 +160,16 @@ static void the_first_k_of_w_count(void) {
       {PUSH, "int64[1]:1 float[1,1]:3 int64[]:2 int64[]:0 int64[]:1", "bool[]:1 int64[]:0"},
       {PUSH, "int64[1]:1 float[1,1]:5 int64[]:0 int64[]:0 int64[]:1", "bool[]:1 int64[]:1"},
       {PULL, "int64[1]:1 int64[]:0 int64[]:-1", "float[1,1]:4 int64[]:1"},
-      {PUSH, "int64[1]:1 float[1,1]:100 int64[]:1 int64[]:0 int64[]:1", "bool[]:0 int64[]:1"}, /* late: dropped */
+      {PUSH, "int64[1]:1 float[1,1]:100 int64[]:1 int64[]:0 int64[]:1",
+       "bool[]:0 int64[]:1"},                                              /* late: dropped */
       {PULL, "int64[1]:1 int64[]:1 int64[]:-1", "float[1,1]:4 int64[]:1"}, /* and goes on with the others */
       {PUSH, "int64[1]:1 float[1,1]:2 int64[]:1 int64[]:1 int64[]:2", "bool[]:1 int64[]:1"},
       {PUSH, "int64[1]:1 float[1,1]:4 int64[]:2 int64[]:1 int64[]:2", "bool[]:1 int64[]:2"},
       {PULL, "int64[1]:1 int64[]:1 int64[]:-1", "float[1,1]:7 int64[]:2"},
   };
   begin();
-  weft_made_t t = weft_make(&bench, "WeftKvTable", "num_workers=3 policy=K_OF_W required=2 reduction_type=MEAN");
+  weft_made_t t =
+      weft_make(&bench, "WeftKvTable", "num_workers=3 policy=K_OF_W required=2 reduction_type=MEAN");
   RUN(t.value, calls);
   weft_made_drop(&t);
   end();
@@ -180,7 +200,8 @@ static void start_pull(weft_object_t *o, pulled_t *p, int64_t worker) {
   p->ctx.outputs = p->outputs;
   p->ctx.step = &p->step;
   p->ctx.done = on_pulled;
-  weft_kv_table_pull((weft_kv_table_t *)o, &p->ctx, key_tensor, worker, -1, false, (weft_clock_patience_t){0});
+  weft_kv_table_pull((weft_kv_table_t *)o, &p->ctx, key_tensor, worker, -1, false,
+                     (weft_clock_patience_t){0});
 }
 
 static void push_one(weft_object_t *o, int64_t worker, double value) {
@@ -197,8 +218,13 @@ static void push_one(weft_object_t *o, int64_t worker, double value) {
 }
 
 static weft_object_t *fresh(weft_kv_policy_t policy, int64_t staleness, int workers) {
-  weft_kv_config_t c = {.dtype = WEFT_F64, .width = 1, .rule = WEFT_KV_SGD, .learning_rate = 0.1, .policy = policy,
-                        .staleness = staleness, .is_mean = true};
+  weft_kv_config_t c = {.dtype = WEFT_F64,
+                        .width = 1,
+                        .rule = WEFT_KV_SGD,
+                        .learning_rate = 0.1,
+                        .policy = policy,
+                        .staleness = staleness,
+                        .is_mean = true};
   weft_object_t *o = NULL;
   CU_ASSERT_PTR_NULL_FATAL(weft_kv_table_create(&c, workers, NULL, 0, &o));
   return o;
@@ -212,9 +238,11 @@ static void begin_objects(void) {
 
 enum { WORKERS = 4, STEPS = 1000 };
 
-/* Workers minimize (w - worker)^2: each round, those whose pull was answered push. `seed` picks who goes first, and worker
- * 3 moves only every tenth round. Returns the last value; *out_spread gets the largest distance of clocks. */
-static double train(weft_kv_policy_t policy, int64_t staleness, int steps, uint64_t seed, int64_t *out_spread) {
+/* Workers minimize (w - worker)^2: each round, those whose pull was answered push. `seed` picks who goes
+ * first, and worker 3 moves only every tenth round. Returns the last value; *out_spread gets the largest
+ * distance of clocks. */
+static double train(weft_kv_policy_t policy, int64_t staleness, int steps, uint64_t seed,
+                    int64_t *out_spread) {
   weft_object_t *o = fresh(policy, staleness, WORKERS);
   pulled_t pulls[WORKERS];
   int64_t done[WORKERS] = {0}, clocks[WORKERS];
@@ -310,14 +338,18 @@ static void *push_ones(void *arg) {
   weft_shape_t n = weft_shape_vector(KEYS);
   int64_t clock = 0;
   bool is_new = false;
-  if (weft_tensor_new(WEFT_I64, &n, NULL, &keys) != NULL || weft_tensor_new(WEFT_F32, &n, NULL, &ones) != NULL) return NULL;
+  if (weft_tensor_new(WEFT_I64, &n, NULL, &keys) != NULL ||
+      weft_tensor_new(WEFT_F32, &n, NULL, &ones) != NULL)
+    return NULL;
   for (int i = 0; i < KEYS; i++) {
     ((int64_t *)keys->data)[i] = i;
     ((float *)ones->data)[i] = 1;
   }
   for (int i = 0; i < PUSHES; i++) {
-    weft_kv_push_t p = {.keys = keys, .values = ones, .worker = *(int64_t *)arg, .clock = -1, .request_id = i + 1};
-    for (int twice = 0; twice < 2; twice++) weft_status_free(weft_kv_table_push((weft_kv_table_t *)shared_table, &p, &is_new, &clock));
+    weft_kv_push_t p = {
+        .keys = keys, .values = ones, .worker = *(int64_t *)arg, .clock = -1, .request_id = i + 1};
+    for (int twice = 0; twice < 2; twice++)
+      weft_status_free(weft_kv_table_push((weft_kv_table_t *)shared_table, &p, &is_new, &clock));
   }
   weft_tensor_release(keys);
   weft_tensor_release(ones);
@@ -335,7 +367,8 @@ static void four_workers_push_exactly_400(void) {
   CU_ASSERT_PTR_NULL_FATAL(weft_kv_table_export((weft_kv_table_t *)shared_table, out));
   int wrong = 0;
   CU_ASSERT_EQUAL(out[0]->count, KEYS);
-  for (int i = 0; i < KEYS; i++) wrong += ((float *)out[1]->data)[i] != 400 || ((int64_t *)out[0]->data)[i] != i;
+  for (int i = 0; i < KEYS; i++)
+    wrong += ((float *)out[1]->data)[i] != 400 || ((int64_t *)out[0]->data)[i] != i;
   CU_ASSERT_EQUAL(wrong, 0);
   for (int i = 0; i < 5; i++) weft_tensor_release(out[i]);
   weft_object_release(shared_table);
@@ -345,7 +378,8 @@ static void four_workers_push_exactly_400(void) {
 
 static void a_snapshot_goes_on_where_it_was_taken(void) {
   begin_objects();
-  weft_kv_config_t c = {.dtype = WEFT_F64, .width = 1, .rule = WEFT_KV_MOMENTUM, .learning_rate = 0.1, .momentum = 0.9};
+  weft_kv_config_t c = {
+      .dtype = WEFT_F64, .width = 1, .rule = WEFT_KV_MOMENTUM, .learning_rate = 0.1, .momentum = 0.9};
   weft_object_t *a = NULL, *b = NULL;
   weft_tensor_t *out[5] = {NULL}, *again[5] = {NULL};
   CU_ASSERT_PTR_NULL_FATAL(weft_kv_table_create(&c, 2, NULL, 0, &a));
@@ -388,7 +422,8 @@ static void a_snapshot_knows_which_requests_were_seen(void) {
   weft_harness_t *h = NULL;
   weft_value_t in[6] = {{NULL, NULL}}, out[5] = {{NULL, NULL}};
   static const int types[6] = {WEFT_RESOURCE, WEFT_I64, WEFT_F32, WEFT_I64, WEFT_F32, WEFT_I64};
-  weft_expect(&bench, t.value, PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:10", "bool[]:1 int64[]:0");
+  weft_expect(&bench, t.value, PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:10",
+              "bool[]:1 int64[]:0");
   CU_ASSERT_PTR_NULL_FATAL(weft_harness_create(&bench, "WeftKvExport", "dtype=float", types, 1, &h));
   CU_ASSERT_PTR_NULL_FATAL(weft_harness_run_values(h, &t.value, out));
   weft_harness_destroy(h);
@@ -398,7 +433,8 @@ static void a_snapshot_knows_which_requests_were_seen(void) {
   CU_ASSERT_PTR_NULL_FATAL(weft_harness_run_values(h, in, NULL));
   weft_harness_destroy(h);
   for (int i = 0; i < 5; i++) weft_tensor_release(out[i].tensor);
-  weft_expect(&bench, u.value, PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:10", "bool[]:0 int64[]:0");
+  weft_expect(&bench, u.value, PUSH, "int64[1]:1 float[1,1]:1 int64[]:3 int64[]:-1 int64[]:10",
+              "bool[]:0 int64[]:0");
   weft_expect(&bench, u.value, PULL, "int64[1]:1 int64[]:-1 int64[]:-1", "float[1,1]:1 int64[]:0");
   weft_made_drop(&t);
   weft_made_drop(&u);
@@ -435,16 +471,20 @@ static void tables_that_cannot_work_are_refused(void) {
 static void keys_are_cut_by_server_and_merged(void) {
   static const weft_value_t none = {NULL, NULL};
   begin();
-  weft_expect(&bench, none, "WeftKvSlice", "N=3 by=range max_key=10", "int64[5]:9,0,3,0,4 float[5,1]:1,2,3,4,5",
+  weft_expect(&bench, none, "WeftKvSlice", "N=3 by=range max_key=10",
+              "int64[5]:9,0,3,0,4 float[5,1]:1,2,3,4,5",
               "int64[2]:0,3 int64[1]:4 int64[1]:9 float[2,1]:6,3 float[1,1]:5 float[1,1]:1");
-  weft_expect(&bench, none, "WeftKvSlice", "N=2 by=range max_key=10", "int64[1]:1 float[1]:7", "int64[1]:1 int64[0]: float[1]:7 float[0]:");
+  weft_expect(&bench, none, "WeftKvSlice", "N=2 by=range max_key=10", "int64[1]:1 float[1]:7",
+              "int64[1]:1 int64[0]: float[1]:7 float[0]:");
   weft_expect(&bench, none, "WeftKvSlice", "N=2 by=range max_key=10", "int64[1]:10 float[1]:7",
               "INVALID_ARGUMENT: key 10 is not in [0, 10)");
   weft_expect(&bench, none, "WeftKvSlice", "N=2", "int64[2]:1,2 float[1]:7",
               "INVALID_ARGUMENT: keys of shape [2] cannot have values of shape [1]");
-  weft_expect(&bench, none, "WeftKvMerge", "N=2", "int64[4]:9,0,3,9 int64[2]:0,3 int64[1]:9 float[2,2]:1,2,3,4 float[1,2]:5,6",
+  weft_expect(&bench, none, "WeftKvMerge", "N=2",
+              "int64[4]:9,0,3,9 int64[2]:0,3 int64[1]:9 float[2,2]:1,2,3,4 float[1,2]:5,6",
               "float[4,2]:5,6,1,2,3,4,5,6");
-  weft_expect(&bench, none, "WeftKvMerge", "N=1", "int64[1]:8 int64[1]:9 float[1]:1", "INVALID_ARGUMENT: no piece has key 8");
+  weft_expect(&bench, none, "WeftKvMerge", "N=1", "int64[1]:8 int64[1]:9 float[1]:1",
+              "INVALID_ARGUMENT: no piece has key 8");
   end();
 }
 

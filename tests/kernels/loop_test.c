@@ -54,10 +54,13 @@ static void stacks_push_and_pop(void) {
   end();
 }
 
-#define UNDEFINED                                                                                                      \
-  "Furthermore, the element shape is not fully defined: <unknown>.  It is possible you are working with a resizeable " \
-  "TensorArray and stop_gradients is not allowing the gradients to be written.  If you set the full element_shape "    \
-  "property on the forward TensorArray, the proper all-zeros tensor will be returned instead of incurring this error."
+#define UNDEFINED                                                                                           \
+  "Furthermore, the element shape is not fully defined: <unknown>.  It is possible you are working with a " \
+  "resizeable "                                                                                             \
+  "TensorArray and stop_gradients is not allowing the gradients to be written.  If you set the full "       \
+  "element_shape "                                                                                          \
+  "property on the forward TensorArray, the proper all-zeros tensor will be returned instead of incurring " \
+  "this error."
 #define READ "TensorArrayReadV3", "dtype=float"
 #define WRITE "TensorArrayWriteV3", ""
 
@@ -65,22 +68,27 @@ static void tensor_arrays_are_written_once_and_read_once(void) {
   static const weft_call_t calls[] = {
       {"TensorArraySizeV3", "", "float[]:0", "int32[]:3"},
       {WRITE, "int32[]:-1 float[1]:1 float[]:0",
-       "INVALID_ARGUMENT: TensorArray ta_0: Tried to write to index -1 but array is not resizeable and size is: 3"},
+       "INVALID_ARGUMENT: TensorArray ta_0: Tried to write to index -1 but array is not resizeable and size "
+       "is: 3"},
       {WRITE, "int32[]:7 float[1]:1 float[]:0",
-       "INVALID_ARGUMENT: TensorArray ta_0: Tried to write to index 7 but array is not resizeable and size is: 3"},
+       "INVALID_ARGUMENT: TensorArray ta_0: Tried to write to index 7 but array is not resizeable and size "
+       "is: 3"},
       {WRITE, "int32[]:0 int32[1]:1 float[]:0",
        "INVALID_ARGUMENT: TensorArray dtype is float but Op is trying to write dtype int32."},
       {"TensorArrayReadV3", "dtype=int32", "int32[]:0 float[]:0",
        "INVALID_ARGUMENT: TensorArray dtype is float but Op requested dtype int32."},
       {READ, "int32[]:5 float[]:0", "INVALID_ARGUMENT: Tried to read from index 5 but array size is: 3"},
-      {READ, "int32[]:1 float[]:0", "INVALID_ARGUMENT: TensorArray ta_0: Could not read from TensorArray index 1.  " UNDEFINED},
+      {READ, "int32[]:1 float[]:0",
+       "INVALID_ARGUMENT: TensorArray ta_0: Could not read from TensorArray index 1.  " UNDEFINED},
       {WRITE, "int32[]:0 float[2]:1,2 float[]:0", "float[]:0"},
       {WRITE, "int32[]:0 float[2]:1,2 float[]:0",
-       "INVALID_ARGUMENT: TensorArray ta_0: Could not write to TensorArray index 0 because it has already been written "
+       "INVALID_ARGUMENT: TensorArray ta_0: Could not write to TensorArray index 0 because it has already "
+       "been written "
        "to."},
       {READ, "int32[]:0 float[]:0", "float[2]:1,2"},
       {READ, "int32[]:0 float[]:0",
-       "INVALID_ARGUMENT: TensorArray ta_0: Could not read index 0 twice because it was cleared after a previous read "
+       "INVALID_ARGUMENT: TensorArray ta_0: Could not read index 0 twice because it was cleared after a "
+       "previous read "
        "(perhaps try setting clear_after_read = false?)."},
       {"TensorArrayScatterV3", "", "int32[3]:0,1,2 float[2,1]:1,2 float[]:0",
        "INVALID_ARGUMENT: Expected len(indices) == values.shape[0], but saw: 3 vs. 2"},
@@ -99,7 +107,8 @@ static void tensor_arrays_are_written_once_and_read_once(void) {
 static void tensor_arrays_split_and_join(void) {
   static const weft_call_t calls[] = {
       {"TensorArraySplitV3", "", "float[3]:1,2,3 int64[2]:1,1 float[]:0",
-       "INVALID_ARGUMENT: Expected sum of lengths to be equal to values.shape[0], but sum of lengths is 2 and value's "
+       "INVALID_ARGUMENT: Expected sum of lengths to be equal to values.shape[0], but sum of lengths is 2 "
+       "and value's "
        "shape is: [3]"},
       {"TensorArraySplitV3", "", "float[3]:1,2,3 int64[3]:1,0,2 float[]:0", "float[]:0"},
       {"TensorArrayConcatV3", "dtype=float", "float[]:0", "float[3]:1,2,3 int64[3]:1,0,2"},
@@ -120,11 +129,13 @@ static void tensor_arrays_split_and_join(void) {
 
 static void a_gradients_array_adds_up(void) {
   static const weft_call_t calls[] = {
-      {READ, "int32[]:1 float[]:0", "float[2]:0,0"}, /* never written: zeros in the shape of the forward element */
+      {READ, "int32[]:1 float[]:0",
+       "float[2]:0,0"}, /* never written: zeros in the shape of the forward element */
       {WRITE, "int32[]:0 float[2]:1,1 float[]:0", "float[]:0"},
       {WRITE, "int32[]:0 float[2]:5,1 float[]:0", "float[]:0"},
       {WRITE, "int32[]:0 float[1]:5 float[]:0",
-       "INVALID_ARGUMENT: TensorArray ta_0@g: Could not aggregate to TensorArray index 0 because the existing shape is "
+       "INVALID_ARGUMENT: TensorArray ta_0@g: Could not aggregate to TensorArray index 0 because the "
+       "existing shape is "
        "[2] but the new input shape is [1]."},
       {READ, "int32[]:0 float[]:0", "float[2]:6,2"},
   };
@@ -135,7 +146,8 @@ static void a_gradients_array_adds_up(void) {
   weft_value_t in[2] = {a, {parse("float[]:0"), NULL}}, g, again;
   call("TensorArrayGradV3", "source=g", in, 2, &g);
   call("TensorArrayGradV3", "source=g", in, 2, &again);
-  CU_ASSERT_PTR_EQUAL(((weft_handle_t **)g.tensor->data)[0]->object, ((weft_handle_t **)again.tensor->data)[0]->object);
+  CU_ASSERT_PTR_EQUAL(((weft_handle_t **)g.tensor->data)[0]->object,
+                      ((weft_handle_t **)again.tensor->data)[0]->object);
   RUN(g, calls);
   weft_tensor_release(in[1].tensor);
   weft_tensor_release(g.tensor);
@@ -159,7 +171,8 @@ static void lists_are_checked(void) {
       {"TensorListGetItem", "element_dtype=float", "int32[]:5 int32[]:-1",
        "INVALID_ARGUMENT: Trying to access element 5 in a list with 3 elements."},
       {"TensorListGetItem", "element_dtype=float", "int32[]:1 int32[]:-1",
-       "INVALID_ARGUMENT: Trying to read an uninitialized tensor but element_shape is not fully defined: <unknown> and "
+       "INVALID_ARGUMENT: Trying to read an uninitialized tensor but element_shape is not fully defined: "
+       "<unknown> and "
        "no list element is set."},
       {"TensorListGetItem", "element_dtype=float", "int32[]:1 int32[1]:2", "float[2]:0,0"},
       {"TensorListSetItem", "element_dtype=float", "int32[]:9 float[]:1",
@@ -167,16 +180,19 @@ static void lists_are_checked(void) {
       {"TensorListStack", "element_dtype=float num_elements=2", "int32[]:-1",
        "INVALID_ARGUMENT: Operation expected a list with 2 elements but got a list with 3 elements."},
       {"TensorListStack", "element_dtype=float", "int32[]:-1",
-       "INVALID_ARGUMENT: Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
+       "INVALID_ARGUMENT: Tried to stack list which only contains uninitialized tensors and has a "
+       "non-fully-defined "
        "element_shape: <unknown>"},
       {"TensorListGather", "element_dtype=float", "int32[1]:7 int32[1]:1",
        "INVALID_ARGUMENT: Trying to gather element 7 in a list with 3 elements."},
       {"TensorListLength", "", "", "int32[]:3"},
   };
   static const weft_call_t empty[] = {
-      {"TensorListPopBack", "element_dtype=float", "int32[]:-1", "INVALID_ARGUMENT: Trying to pop from an empty list."},
+      {"TensorListPopBack", "element_dtype=float", "int32[]:-1",
+       "INVALID_ARGUMENT: Trying to pop from an empty list."},
       {"TensorListPushBack", "element_dtype=float", "float[3]:1,2,3",
-       "INVALID_ARGUMENT: Tried to append a tensor with incompatible shape to a list. Op element shape: [3] list shape: "
+       "INVALID_ARGUMENT: Tried to append a tensor with incompatible shape to a list. Op element shape: [3] "
+       "list shape: "
        "[2]"},
       {"TensorListElementShape", "shape_type=int32", "", "int32[1]:2"},
   };
@@ -184,7 +200,8 @@ static void lists_are_checked(void) {
       {"TensorListPushBack", "element_dtype=float", "float[3]:1,2,3",
        "INVALID_ARGUMENT: Tried to push item into a full list list size: 0 max_num_elements: 0"},
       {"TensorListStack", "element_dtype=float", "int32[]:-1",
-       "INVALID_ARGUMENT: Tried to stack elements of an empty list with non-fully-defined element_shape: <unknown>"},
+       "INVALID_ARGUMENT: Tried to stack elements of an empty list with non-fully-defined element_shape: "
+       "<unknown>"},
   };
   begin();
   weft_value_t a = list("TensorListReserve", "element_dtype=float", "int32[]:-1", "int32[]:3");
@@ -213,9 +230,10 @@ static void a_list_is_a_value(void) {
   weft_expect(&bench, a, "TensorListLength", "", "", "int32[]:0");
   weft_expect(&bench, b, "TensorListStack", "element_dtype=float", "int32[]:-1", "float[1,2]:1,2");
   weft_expect(&bench, c, "TensorListStack", "element_dtype=float", "int32[]:-1", "float[2,2]:1,2,3,4");
-  weft_expect(&bench, other, "TensorListGather", "element_dtype=float", "int32[2]:1,0 int32[]:-1", "float[2,2]:5,6,1,2");
-  weft_expect(&bench, c, "TensorListConcatV2", "element_dtype=float shape_type=int32", "int32[]:-1 int64[0]:",
-              "float[4]:1,2,3,4 int64[2]:2,2");
+  weft_expect(&bench, other, "TensorListGather", "element_dtype=float", "int32[2]:1,0 int32[]:-1",
+              "float[2,2]:5,6,1,2");
+  weft_expect(&bench, c, "TensorListConcatV2", "element_dtype=float shape_type=int32",
+              "int32[]:-1 int64[0]:", "float[4]:1,2,3,4 int64[2]:2,2");
   weft_tensor_release(a.tensor);
   weft_tensor_release(b.tensor);
   weft_tensor_release(c.tensor);
@@ -250,14 +268,20 @@ static void lists_add_up_and_have_zeros(void) {
   weft_value_t free = list("TensorListReserve", "element_dtype=float", "int32[]:-1", "int32[]:2");
   CU_ASSERT_PTR_NULL_FATAL(try_add(two, two, &sum));
   weft_expect(&bench, sum, "TensorListStack", "element_dtype=float", "int32[]:-1", "float[2,2]:2,4,6,8");
-  weft_expect(&bench, two, "TensorListStack", "element_dtype=float", "int32[]:-1", "float[2,2]:1,2,3,4"); /* as it was */
+  weft_expect(&bench, two, "TensorListStack", "element_dtype=float", "int32[]:-1",
+              "float[2,2]:1,2,3,4"); /* as it was */
   call("ZerosLike", "", &two, 1, &zeros);
   weft_expect(&bench, zeros, "TensorListStack", "element_dtype=float", "int32[]:-1", "float[2,2]:0,0,0,0");
   CU_ASSERT_PTR_NULL_FATAL(try_add(free, two, &other)); /* what was never set adds nothing */
   weft_expect(&bench, other, "TensorListStack", "element_dtype=float", "int32[]:-1", "float[2,2]:1,2,3,4");
-  refuses_to_add(one, two, "Trying to add two lists of tensors with different lengths. One is 1 and the other is 2");
-  refuses_to_add(one, longer, "Trying to add two tensors with incompatible element shapes. One is [2] and the other is [3]");
-  refuses_to_add(none, ints, "Trying to add two lists of tensors of different dtypes. One is float and the other is int32");
+  refuses_to_add(one, two,
+                 "Trying to add two lists of tensors with different lengths. One is 1 and the other is 2");
+  refuses_to_add(
+      one, longer,
+      "Trying to add two tensors with incompatible element shapes. One is [2] and the other is [3]");
+  refuses_to_add(
+      none, ints,
+      "Trying to add two lists of tensors of different dtypes. One is float and the other is int32");
   weft_value_t all[] = {none, one, two, sum, zeros, other, longer, ints, free};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) weft_tensor_release(all[i].tensor);
   end();
@@ -278,7 +302,8 @@ static void devices_of_one_task_keep_things_of_one_name_apart(void) {
     weft_value_t a = make(makers[k].op, makers[k].attrs, makers[k].size);
     weft_bench_t first = bench;
     bench = other;
-    weft_value_t b = make(makers[k].op, makers[k].attrs, makers[k].size); /* by its name it would be there already */
+    weft_value_t b =
+        make(makers[k].op, makers[k].attrs, makers[k].size); /* by its name it would be there already */
     bench = first;
     weft_tensor_release(a.tensor);
     weft_tensor_release(b.tensor);
@@ -294,7 +319,8 @@ static void a_list_held_alone_is_changed_in_place(void) {
   weft_value_t a = list("EmptyTensorList", "element_dtype=float", "int32[]:-1", "int32[]:-1");
   int types[] = {WEFT_VARIANT, WEFT_F32};
   weft_harness_t *h = NULL;
-  CU_ASSERT_PTR_NULL_FATAL(weft_harness_create(&bench, "TensorListPushBack", "element_dtype=float", types, 2, &h));
+  CU_ASSERT_PTR_NULL_FATAL(
+      weft_harness_create(&bench, "TensorListPushBack", "element_dtype=float", types, 2, &h));
   weft_variant_t *before = ((weft_variant_t **)a.tensor->data)[0];
   weft_tensor_t *in[2] = {a.tensor, parse("float[]:1")}, *out = NULL;
   CU_ASSERT_PTR_NULL_FATAL(weft_harness_run_owned(h, in, &out));

@@ -1,4 +1,5 @@
-/* Batch norm and response normalisation of images large enough for several threads, against plain loops in double. */
+/* Batch norm and response normalisation of images large enough for several threads, against plain loops in
+ * double. */
 #include <math.h>
 
 #include "tests/kernels/script.h"
@@ -8,13 +9,15 @@ static const double epsilon = 0.001;
 
 static weft_bench_t bench;
 static float image[COUNT], back[COUNT]; /* [batch, pixel, channel] */
-static const float scale[CHANNELS] = {1.5f, -0.5f, 2, 1, 0.25f, 3, -1}, offset[CHANNELS] = {0.5f, 1, -1, 0, 2, -3, 0.125f};
+static const float scale[CHANNELS] = {1.5f, -0.5f, 2, 1, 0.25f, 3, -1},
+                   offset[CHANNELS] = {0.5f, 1, -1, 0, 2, -3, 0.125f};
 
 static void fill_images(void) {
   uint32_t x = 1;
   for (int i = 0; i < COUNT; i++) {
     x = x * 1664525u + 1013904223u;
-    image[i] = (float)(x >> 8) / 4194304.0f + (float)(100 * (i % CHANNELS)); /* far from zero: sums must not lose it */
+    image[i] = (float)(x >> 8) / 4194304.0f +
+               (float)(100 * (i % CHANNELS)); /* far from zero: sums must not lose it */
     x = x * 1664525u + 1013904223u;
     back[i] = (float)(x >> 8) / 8388608.0f - 1;
   }
@@ -65,16 +68,18 @@ static void statistics(double *mean, double *variance) {
 static void check_training(bool channel_first) {
   double mean[CHANNELS], variance[CHANNELS], n = BATCH * PIXELS, off = 0;
   statistics(mean, variance);
-  weft_tensor_t *in[] = {make_image(image, channel_first), make_vector(scale, CHANNELS), make_vector(offset, CHANNELS),
-                         make_vector(NULL, 0), make_vector(NULL, 0)};
+  weft_tensor_t *in[] = {make_image(image, channel_first), make_vector(scale, CHANNELS),
+                         make_vector(offset, CHANNELS), make_vector(NULL, 0), make_vector(NULL, 0)};
   weft_tensor_t *out[6] = {NULL};
   int num = 0;
-  weft_status_t *s = weft_run_op(&bench, "FusedBatchNormV3",
-                                 channel_first ? "epsilon=0.001 data_format=NCHW" : "epsilon=0.001", in, 5, out, 6, &num);
+  weft_status_t *s =
+      weft_run_op(&bench, "FusedBatchNormV3",
+                  channel_first ? "epsilon=0.001 data_format=NCHW" : "epsilon=0.001", in, 5, out, 6, &num);
   CU_ASSERT_PTR_NULL_FATAL(s);
   for (int i = 0; i < COUNT; i++) {
     int c = i % CHANNELS;
-    double want = ((double)image[i] - mean[c]) / sqrt(variance[c] + epsilon) * (double)scale[c] + (double)offset[c];
+    double want =
+        ((double)image[i] - mean[c]) / sqrt(variance[c] + epsilon) * (double)scale[c] + (double)offset[c];
     off = worst(off, ((float *)out[0]->data)[place(channel_first, i)], want);
   }
   for (int c = 0; c < CHANNELS; c++) {
@@ -93,7 +98,8 @@ static void training_normalises_large_batches(void) {
 }
 
 static void check_gradient(bool channel_first) {
-  double mean[CHANNELS], variance[CHANNELS], sum[CHANNELS] = {0}, product[CHANNELS] = {0}, n = BATCH * PIXELS, off = 0;
+  double mean[CHANNELS], variance[CHANNELS], sum[CHANNELS] = {0}, product[CHANNELS] = {0}, n = BATCH * PIXELS,
+                                             off = 0;
   statistics(mean, variance);
   float means[CHANNELS], variances[CHANNELS];
   for (int c = 0; c < CHANNELS; c++) {
@@ -104,12 +110,14 @@ static void check_gradient(bool channel_first) {
     sum[i % CHANNELS] += (double)back[i];
     product[i % CHANNELS] += (double)back[i] * ((double)image[i] - (double)means[i % CHANNELS]);
   }
-  weft_tensor_t *in[] = {make_image(back, channel_first), make_image(image, channel_first), make_vector(scale, CHANNELS),
-                         make_vector(means, CHANNELS),    make_vector(variances, CHANNELS), make_vector(NULL, 0)};
+  weft_tensor_t *in[] = {make_image(back, channel_first),  make_image(image, channel_first),
+                         make_vector(scale, CHANNELS),     make_vector(means, CHANNELS),
+                         make_vector(variances, CHANNELS), make_vector(NULL, 0)};
   weft_tensor_t *out[5] = {NULL};
   int num = 0;
-  weft_status_t *s = weft_run_op(&bench, "FusedBatchNormGradV3",
-                                 channel_first ? "epsilon=0.001 data_format=NCHW" : "epsilon=0.001", in, 6, out, 5, &num);
+  weft_status_t *s =
+      weft_run_op(&bench, "FusedBatchNormGradV3",
+                  channel_first ? "epsilon=0.001 data_format=NCHW" : "epsilon=0.001", in, 6, out, 5, &num);
   CU_ASSERT_PTR_NULL_FATAL(s);
   for (int i = 0; i < COUNT; i++) {
     int c = i % CHANNELS;
@@ -136,7 +144,8 @@ static void responses_of_many_pixels_are_right(void) {
   weft_tensor_t *in[] = {make_image(back, false)}, *out[1] = {NULL};
   int num = 0;
   double off = 0;
-  weft_status_t *s = weft_run_op(&bench, "LRN", "depth_radius=2 bias=2 alpha=0.5 beta=0.75", in, 1, out, 1, &num);
+  weft_status_t *s =
+      weft_run_op(&bench, "LRN", "depth_radius=2 bias=2 alpha=0.5 beta=0.75", in, 1, out, 1, &num);
   CU_ASSERT_PTR_NULL_FATAL(s);
   for (int i = 0; i < COUNT; i++) {
     double squares = 0;
@@ -153,8 +162,8 @@ static void responses_of_many_pixels_are_right(void) {
 
 /* One pixel of two channels, so that no thread but this allocates. */
 static weft_status_t *run_small(const char *op, int num_inputs, int num_outputs) {
-  static const char *const text[] = {"float[1,1,1,2]:1,2", "float[2]:1,2", "float[2]:1,2", "float[2]:1,2", "float[2]:1,2",
-                                     "float[2]:1,2"};
+  static const char *const text[] = {"float[1,1,1,2]:1,2", "float[2]:1,2", "float[2]:1,2",
+                                     "float[2]:1,2",       "float[2]:1,2", "float[2]:1,2"};
   bool grad = num_outputs == 5;
   weft_tensor_t *in[6] = {NULL}, *out[6] = {NULL};
   weft_status_t *s = NULL;

@@ -1,4 +1,5 @@
-/* Every optimizer against lines made by TensorFlow: dense and sparse, by reference and by handle, in four dtypes. */
+/* Every optimizer against lines made by TensorFlow: dense and sparse, by reference and by handle, in four
+ * dtypes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,15 +20,24 @@ static const int32_t rows[3] = {2, 0, 2};
 
 static const struct {
   const char *rule, *inputs;
-} layouts[] = {{"AdaMax", "vvvsssssg"},       {"Adadelta", "vvvsssg"},
-               {"Adagrad", "vvsg"},           {"AdagradDA", "vvvgssst"},
-               {"AdagradV2", "vvssg"},        {"Adam", "vvvssssssg"},
-               {"AdamWithAmsgrad", "vvvvssssssg"}, {"AddSign", "vvssssg"},
-               {"CenteredRMSProp", "vvvvssssg"},   {"Ftrl", "vvvgssss"},
-               {"FtrlV2", "vvvgsssss"},       {"GradientDescent", "vsg"},
-               {"KerasMomentum", "vvsgs"},    {"Momentum", "vvsgs"},
-               {"PowerSign", "vvssssg"},      {"ProximalAdagrad", "vvsssg"},
-               {"ProximalGradientDescent", "vsssg"}, {"RMSProp", "vvvssssg"}};
+} layouts[] = {{"AdaMax", "vvvsssssg"},
+               {"Adadelta", "vvvsssg"},
+               {"Adagrad", "vvsg"},
+               {"AdagradDA", "vvvgssst"},
+               {"AdagradV2", "vvssg"},
+               {"Adam", "vvvssssssg"},
+               {"AdamWithAmsgrad", "vvvvssssssg"},
+               {"AddSign", "vvssssg"},
+               {"CenteredRMSProp", "vvvvssssg"},
+               {"Ftrl", "vvvgssss"},
+               {"FtrlV2", "vvvgsssss"},
+               {"GradientDescent", "vsg"},
+               {"KerasMomentum", "vvsgs"},
+               {"Momentum", "vvsgs"},
+               {"PowerSign", "vvssssg"},
+               {"ProximalAdagrad", "vvsssg"},
+               {"ProximalGradientDescent", "vsssg"},
+               {"RMSProp", "vvvssssg"}};
 
 static weft_bench_t bench;
 
@@ -56,8 +66,9 @@ static weft_variable_t *make_variable(weft_dtype_t dtype, const double *values) 
 static weft_tensor_t *make_handle(weft_variable_t *v) {
   weft_tensor_t *t = NULL;
   weft_status_free(weft_tensor_new(WEFT_RESOURCE, &WEFT_SCALAR, NULL, &t));
-  ((weft_handle_t **)t->data)[0] = weft_handle_create(bench.device->name, WEFT_STR("localhost"), WEFT_STR("v"),
-                                                      weft_str(weft_variable_type.name), 1, &v->object);
+  ((weft_handle_t **)t->data)[0] =
+      weft_handle_create(bench.device->name, WEFT_STR("localhost"), WEFT_STR("v"),
+                         weft_str(weft_variable_type.name), 1, &v->object);
   return t;
 }
 
@@ -81,7 +92,8 @@ static void add(job_t *j, int type, weft_tensor_t *t, weft_variable_t *ref) {
   j->inputs[j->num_inputs++] = (weft_value_t){t, ref};
 }
 
-static void fill(job_t *j, const char *layout, const char *scalars, weft_dtype_t dtype, bool is_ref, bool is_sparse) {
+static void fill(job_t *j, const char *layout, const char *scalars, weft_dtype_t dtype, bool is_ref,
+                 bool is_sparse) {
   char *at = (char *)scalars;
   for (const char *p = layout; *p != '\0'; p++) {
     if (*p == 'v') {
@@ -128,9 +140,10 @@ static void drop(job_t *j) {
   for (int i = 0; i < j->num_vars; i++) weft_object_release(&j->vars[i]->object);
 }
 
-static void run_line(const char *op, const char *attrs, const char *scalars, const char *wanted, weft_dtype_t dtype,
-                     bool is_ref) {
-  static const double tolerances[] = {[WEFT_F32] = 1e-4, [WEFT_F64] = 1e-9, [WEFT_F16] = 3e-2, [WEFT_BF16] = 1e-1};
+static void run_line(const char *op, const char *attrs, const char *scalars, const char *wanted,
+                     weft_dtype_t dtype, bool is_ref) {
+  static const double tolerances[] = {
+      [WEFT_F32] = 1e-4, [WEFT_F64] = 1e-9, [WEFT_F16] = 3e-2, [WEFT_BF16] = 1e-1};
   char name[64];
   job_t j = {0};
   snprintf(name, sizeof name, "%s%s", is_ref ? "" : "Resource", op);
@@ -183,7 +196,8 @@ static void a_reader_keeps_the_old_value(void) {
   fill(&j, "vsg", "0.1", WEFT_F32, false, false);
   weft_tensor_t *before = weft_variable_read(j.vars[0]);
   weft_harness_t *h = NULL;
-  CU_ASSERT_PTR_NULL_FATAL(weft_harness_create(&bench, "ResourceApplyGradientDescent", "", j.types, j.num_inputs, &h));
+  CU_ASSERT_PTR_NULL_FATAL(
+      weft_harness_create(&bench, "ResourceApplyGradientDescent", "", j.types, j.num_inputs, &h));
   CU_ASSERT_PTR_NULL(weft_harness_run_values(h, j.inputs, NULL));
   CU_ASSERT_DOUBLE_EQUAL(weft_tensor_number(before, 0, false), 1.0, 0);
   weft_tensor_t *after = weft_variable_read(j.vars[0]);
@@ -201,7 +215,8 @@ static void a_reader_keeps_the_old_value(void) {
 }
 
 /* Changes one input of a good call and expects the message. */
-static void expect_error(const char *op, const char *layout, int input, weft_tensor_t *bad, const char *message) {
+static void expect_error(const char *op, const char *layout, int input, weft_tensor_t *bad,
+                         const char *message) {
   job_t j = {0};
   fill(&j, layout, "0.1 0.1 0.1 0.1", WEFT_F32, false, strstr(op, "Sparse") != NULL);
   weft_tensor_release(j.inputs[input].tensor);
@@ -232,7 +247,8 @@ static void bad_inputs_are_refused_in_tensorflows_words(void) {
                "Index 7 at offset 1 in indices is out of range");
   expect_error("ResourceSparseApplyMomentum", "vvsgs", 4, parse("int32[3]:0,1,-1"),
                "Index -1 at offset 2 in indices is out of range");
-  expect_error("ResourceSparseApplyMomentum", "vvsgs", 4, parse("int32[1,3]:0,1,2"), "indices must be one-dimensional");
+  expect_error("ResourceSparseApplyMomentum", "vvsgs", 4, parse("int32[1,3]:0,1,2"),
+               "indices must be one-dimensional");
   expect_error("ResourceSparseApplyMomentum", "vvsgs", 4, parse("int32[2]:0,1"),
                "grad must be the same size as indices in the first dimension.");
   weft_bench_deinit(&bench);

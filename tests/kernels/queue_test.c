@@ -40,7 +40,8 @@ static void drop(queue_t *q) {
   weft_harness_destroy(q->node);
 }
 
-/* Runs an op on the queue with inputs as text ("" ends them); outputs as text, or the error's "CODE: message". */
+/* Runs an op on the queue with inputs as text ("" ends them); outputs as text, or the error's "CODE:
+ * message". */
 static void expect(queue_t *q, const char *op, const char *attrs, const char *inputs, const char *want) {
   weft_tensor_t *in[4] = {weft_tensor_retain(q->handle)}, *out[4] = {NULL};
   int n = 1, num_out = 0;
@@ -89,21 +90,27 @@ static void fifo_keeps_order_and_closes_as_tensorflow_does(void) {
   expect(&q, "QueueDequeueV2", F32, "", "float[2]:1,2");
   expect(&q, "QueueDequeueV2", "component_types=[int32]", "",
          "INVALID_ARGUMENT: Signature mismatch, have: resource->int32 expected: resource->float");
-  expect(&q, "QueueDequeueManyV2", F32, "int32[]:-1", "INVALID_ARGUMENT: DequeueManyOp requested -1 < 0 elements");
+  expect(&q, "QueueDequeueManyV2", F32, "int32[]:-1",
+         "INVALID_ARGUMENT: DequeueManyOp requested -1 < 0 elements");
   expect(&q, "QueueDequeueManyV2", F32, "int32[]:0", "float[0,2]:");
   expect(&q, "QueueDequeueManyV2", F32, "int32[]:1", "float[1,2]:3,4");
   expect(&q, "QueueIsClosedV2", "", "", "bool[]:0");
   expect(&q, "QueueCloseV2", "cancel_pending_enqueues=false", "", "");
-  expect(&q, "QueueCloseV2", "cancel_pending_enqueues=false", "", "CANCELLED: Queue '_0_n' is already closed.");
+  expect(&q, "QueueCloseV2", "cancel_pending_enqueues=false", "",
+         "CANCELLED: Queue '_0_n' is already closed.");
   expect(&q, "QueueIsClosedV2", "", "", "bool[]:1");
-  expect(&q, "QueueEnqueueV2", "Tcomponents=[float]", "float[2]:1,2", "CANCELLED: FIFOQueue '_0_n' is closed.");
-  expect(&q, "QueueDequeueManyV2", F32, "int32[]:3",
-         "OUT_OF_RANGE: FIFOQueue '_0_n' is closed and has insufficient elements (requested 3, current size 1)");
+  expect(&q, "QueueEnqueueV2", "Tcomponents=[float]", "float[2]:1,2",
+         "CANCELLED: FIFOQueue '_0_n' is closed.");
+  expect(
+      &q, "QueueDequeueManyV2", F32, "int32[]:3",
+      "OUT_OF_RANGE: FIFOQueue '_0_n' is closed and has insufficient elements (requested 3, current size 1)");
   expect(&q, "QueueDequeueUpToV2", F32, "int32[]:5", "float[1,2]:5,6");
-  expect(&q, "QueueDequeueV2", F32, "",
-         "OUT_OF_RANGE: FIFOQueue '_0_n' is closed and has insufficient elements (requested 1, current size 0)");
-  expect(&q, "QueueDequeueUpToV2", F32, "int32[]:5",
-         "OUT_OF_RANGE: FIFOQueue '_0_n' is closed and has insufficient elements (requested 5, current size 0)");
+  expect(
+      &q, "QueueDequeueV2", F32, "",
+      "OUT_OF_RANGE: FIFOQueue '_0_n' is closed and has insufficient elements (requested 1, current size 0)");
+  expect(
+      &q, "QueueDequeueUpToV2", F32, "int32[]:5",
+      "OUT_OF_RANGE: FIFOQueue '_0_n' is closed and has insufficient elements (requested 5, current size 0)");
   drop(&q);
   end();
 }
@@ -113,7 +120,8 @@ static void batches_need_shapes(void) {
   queue_t q = make("FIFOQueueV2", F32);
   expect(&q, "QueueEnqueueManyV2", "Tcomponents=[float]", "float[2]:1,2", "");
   expect(&q, "QueueDequeueManyV2", F32, "int32[]:1",
-         "INVALID_ARGUMENT: FIFOQueue's DequeueMany and DequeueUpTo require the components to have specified shapes.");
+         "INVALID_ARGUMENT: FIFOQueue's DequeueMany and DequeueUpTo require the components to have specified "
+         "shapes.");
   expect(&q, "QueueDequeueV2", F32, "", "float[]:1");
   drop(&q);
   end();
@@ -134,7 +142,8 @@ static void a_padding_queue_pads_to_the_largest(void) {
 static void a_priority_queue_gives_the_smallest_first(void) {
   begin();
   queue_t q = make("PriorityQueueV2", F32 " shapes=[[]] capacity=9");
-  expect(&q, "QueueEnqueueManyV2", "Tcomponents=[int64,float]", "int64[5]:3,1,2,1,-4 float[5]:30,10,20,11,-40", "");
+  expect(&q, "QueueEnqueueManyV2", "Tcomponents=[int64,float]",
+         "int64[5]:3,1,2,1,-4 float[5]:30,10,20,11,-40", "");
   expect(&q, "QueueDequeueV2", "component_types=[int64,float]", "", "int64[]:-4 float[]:-40");
   expect(&q, "QueueDequeueManyV2", "component_types=[int64,float]", "int32[]:4",
          "int64[4]:1,1,2,3 float[4]:10,11,20,30");
@@ -149,7 +158,8 @@ static void a_shuffling_queue_keeps_some_back_until_closed(void) {
   expect(&q, "QueueDequeueManyV2", F32, "int32[]:2", "float[2]:1,1");
   expect(&q, "QueueCloseV2", "cancel_pending_enqueues=false", "", "");
   expect(&q, "QueueDequeueManyV2", F32, "int32[]:3",
-         "OUT_OF_RANGE: RandomShuffleQueue '_0_n' is closed and has insufficient elements (requested 3, current size 2)");
+         "OUT_OF_RANGE: RandomShuffleQueue '_0_n' is closed and has insufficient elements (requested 3, "
+         "current size 2)");
   expect(&q, "QueueDequeueV2", F32, "", "float[]:1");
   drop(&q);
   end();
@@ -169,7 +179,8 @@ static void sharing_nodes_must_agree(void) {
        "Expected FIFOQueue, found RandomShuffleQueueV2"},
       {"FIFOQueueV2", F32 " shared_name=_x", "shared_name cannot start with '_':_x"},
       {"FIFOQueueV2", F32 " container='a b'", "container contains invalid characters: a b"},
-      {"FIFOQueueV2", F32 " shapes=[[2],[3]]", "Different number of component types.  Types: float, Shapes: [[2], [3]]"},
+      {"FIFOQueueV2", F32 " shapes=[[2],[3]]",
+       "Different number of component types.  Types: float, Shapes: [[2], [3]]"},
   };
   begin();
   queue_t q = make("FIFOQueueV2", F32 " shapes=[[2]] capacity=3 shared_name=s");
@@ -219,7 +230,8 @@ static bool run(client_t *c, weft_tensor_t *second) {
   c->code = weft_status_code(s);
   snprintf(c->message, sizeof c->message, "%s", weft_status_message(s));
   weft_status_free(s);
-  for (int64_t i = 0; out != NULL && i < out->count; i++, c->count++) c->sum += weft_tensor_number(out, i, false);
+  for (int64_t i = 0; out != NULL && i < out->count; i++, c->count++)
+    c->sum += weft_tensor_number(out, i, false);
   weft_tensor_release(out);
   return c->code == WEFT_OK;
 }
@@ -253,7 +265,8 @@ static void many_producers_and_consumers_lose_nothing(void) {
     pthread_create(&out[i].thread, NULL, consume, &out[i]);
   }
   for (int i = 0; i < THREADS; i++) pthread_join(in[i].thread, NULL);
-  expect(&q, "QueueCloseV2", "cancel_pending_enqueues=false", "", ""); /* ends the consumers when it is empty */
+  expect(&q, "QueueCloseV2", "cancel_pending_enqueues=false", "",
+         ""); /* ends the consumers when it is empty */
   int count = 0;
   double sum = 0;
   for (int i = 0; i < THREADS; i++) {

@@ -1,5 +1,5 @@
-/* Rows of a sequence of random numbers: what a replica draws for its part of a batch are slices of what one device draws for
- * the whole, for every op, type and place of the rows, from run to run. */
+/* Rows of a sequence of random numbers: what a replica draws for its part of a batch are slices of what one
+ * device draws for the whole, for every op, type and place of the rows, from run to run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,10 +33,12 @@ static void check_part(weft_dtype_t dtype, weft_distribution_t distribution, con
   size_t size = weft_dtype_size(dtype);
   for (int pooled = 0; pooled < 2; pooled++) {
     weft_tensor_t *some = new_vector(dtype, part->num * length);
-    weft_random_fill_part(pooled ? bench.pool : NULL, weft_philox_seeded(5, -6), distribution, 10, 1000, part, some);
+    weft_random_fill_part(pooled ? bench.pool : NULL, weft_philox_seeded(5, -6), distribution, 10, 1000, part,
+                          some);
     for (int64_t i = 0; i < part->num; i++) {
       const char *want = (const char *)all->data + (size_t)(part->first + i * part->stride) * size;
-      CU_ASSERT_EQUAL(memcmp((const char *)some->data + (size_t)(i * length) * size, want, (size_t)length * size), 0);
+      CU_ASSERT_EQUAL(
+          memcmp((const char *)some->data + (size_t)(i * length) * size, want, (size_t)length * size), 0);
     }
     weft_tensor_release(some);
   }
@@ -46,18 +48,21 @@ static void a_part_is_a_slice_of_the_whole(void) {
   static const struct {
     weft_dtype_t dtype;
     weft_distribution_t distribution;
-  } kinds[] = {
-      {WEFT_F16, WEFT_UNIFORM}, {WEFT_BF16, WEFT_UNIFORM}, {WEFT_F32, WEFT_UNIFORM}, {WEFT_F64, WEFT_UNIFORM},
-      {WEFT_F16, WEFT_NORMAL}, {WEFT_BF16, WEFT_NORMAL}, {WEFT_F32, WEFT_NORMAL}, {WEFT_F64, WEFT_NORMAL},
-      {WEFT_F16, WEFT_TRUNCATED_NORMAL}, {WEFT_BF16, WEFT_TRUNCATED_NORMAL}, {WEFT_F32, WEFT_TRUNCATED_NORMAL},
-      {WEFT_F64, WEFT_TRUNCATED_NORMAL}, {WEFT_I32, WEFT_UNIFORM_INT}, {WEFT_I64, WEFT_UNIFORM_INT},
-      {WEFT_U32, WEFT_UNIFORM_INT}, {WEFT_U64, WEFT_UNIFORM_INT}};
+  } kinds[] = {{WEFT_F16, WEFT_UNIFORM},          {WEFT_BF16, WEFT_UNIFORM},
+               {WEFT_F32, WEFT_UNIFORM},          {WEFT_F64, WEFT_UNIFORM},
+               {WEFT_F16, WEFT_NORMAL},           {WEFT_BF16, WEFT_NORMAL},
+               {WEFT_F32, WEFT_NORMAL},           {WEFT_F64, WEFT_NORMAL},
+               {WEFT_F16, WEFT_TRUNCATED_NORMAL}, {WEFT_BF16, WEFT_TRUNCATED_NORMAL},
+               {WEFT_F32, WEFT_TRUNCATED_NORMAL}, {WEFT_F64, WEFT_TRUNCATED_NORMAL},
+               {WEFT_I32, WEFT_UNIFORM_INT},      {WEFT_I64, WEFT_UNIFORM_INT},
+               {WEFT_U32, WEFT_UNIFORM_INT},      {WEFT_U64, WEFT_UNIFORM_INT}};
   static const struct {
     weft_random_part_t part;
     int64_t length;
-  } parts[] = {{{1, 0, 0}, 1}, {{1, 0, 0}, 203}, {{1, 1, 0}, 1}, {{1, 1, 0}, 2}, {{1, 3, 0}, 1}, {{1, 3, 0}, 2},
-               {{1, 4, 0}, 8}, {{1, 5, 0}, 7}, {{1, 202, 0}, 1}, {{1, 7, 0}, 190}, {{3, 0, 8}, 4}, {{3, 2, 7}, 3},
-               {{5, 1, 11}, 1}, {{20, 3, 10}, 10}, {{4, 6, 50}, 47}, {{2, 0, 101}, 101}, {{50, 1, 4}, 2}};
+  } parts[] = {{{1, 0, 0}, 1},     {{1, 0, 0}, 203}, {{1, 1, 0}, 1},  {{1, 1, 0}, 2},    {{1, 3, 0}, 1},
+               {{1, 3, 0}, 2},     {{1, 4, 0}, 8},   {{1, 5, 0}, 7},  {{1, 202, 0}, 1},  {{1, 7, 0}, 190},
+               {{3, 0, 8}, 4},     {{3, 2, 7}, 3},   {{5, 1, 11}, 1}, {{20, 3, 10}, 10}, {{4, 6, 50}, 47},
+               {{2, 0, 101}, 101}, {{50, 1, 4}, 2}};
   for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
     weft_tensor_t *all = new_vector(kinds[k].dtype, 203);
     weft_random_fill(NULL, weft_philox_seeded(5, -6), kinds[k].distribution, 10, 1000, all);
@@ -109,15 +114,16 @@ static const node_case_t cases[] = {
     {"StatelessRandomNormalV2", "dtype=float", "uint64[1]:1 uint64[2]:3,4 int32[]:1"},
     {"StatelessRandomUniformV2", "dtype=bfloat16", "uint64[1]:1 uint64[2]:3,4 int32[]:3"},
     {"StatelessTruncatedNormalV2", "dtype=double", "uint64[1]:1 uint64[2]:3,4 int32[]:1"},
-    {"StatelessRandomUniformIntV2", "dtype=int64", "uint64[1]:1 uint64[2]:3,4 int32[]:1 int64[]:0 int64[]:12345678901"},
+    {"StatelessRandomUniformIntV2", "dtype=int64",
+     "uint64[1]:1 uint64[2]:3,4 int32[]:1 int64[]:0 int64[]:12345678901"},
 };
 
 /* Where rows are: "[2,11,3]" is axis 1, factor 1. */
 static const struct {
   int64_t dims[3];
   int rank, axis, factor;
-} shapes[] = {{{11}, 1, 0, 1}, {{11, 3}, 2, 0, 1}, {{11, 4}, 2, 0, 1}, {{22, 3}, 2, 0, 2}, {{3, 11}, 2, 1, 1},
-              {{2, 11, 3}, 3, 1, 1}, {{3, 5, 33}, 3, 2, 3}, {{0, 11}, 2, 1, 1}};
+} shapes[] = {{{11}, 1, 0, 1},    {{11, 3}, 2, 0, 1},    {{11, 4}, 2, 0, 1},    {{22, 3}, 2, 0, 2},
+              {{3, 11}, 2, 1, 1}, {{2, 11, 3}, 3, 1, 1}, {{3, 5, 33}, 3, 2, 3}, {{0, 11}, 2, 1, 1}};
 enum { NUM_SHAPES = sizeof shapes / sizeof shapes[0] };
 
 static weft_tensor_t *shape_input(const int64_t *dims, int rank) {
@@ -149,21 +155,26 @@ static weft_tensor_t *run(weft_harness_t *h, weft_tensor_t *const *inputs) {
 }
 
 /* Elements [begin, begin + count) along axis. */
-static bool is_slice(const weft_tensor_t *got, const weft_tensor_t *whole, int axis, int64_t begin, int64_t count) {
+static bool is_slice(const weft_tensor_t *got, const weft_tensor_t *whole, int axis, int64_t begin,
+                     int64_t count) {
   size_t size = weft_dtype_size(whole->dtype);
   int64_t outer = 1, inner = 1, dim = whole->shape.dims[axis];
   for (int i = 0; i < axis; i++) outer *= whole->shape.dims[i];
   for (int i = axis + 1; i < whole->shape.rank; i++) inner *= whole->shape.dims[i];
-  if (got->dtype != whole->dtype || got->shape.rank != whole->shape.rank || got->shape.dims[axis] != count) return false;
+  if (got->dtype != whole->dtype || got->shape.rank != whole->shape.rank || got->shape.dims[axis] != count)
+    return false;
   if (got->count != outer * count * inner) return false;
   for (int64_t o = 0; o < outer && got->count > 0; o++) {
     const char *want = (const char *)whole->data + (size_t)((o * dim + begin) * inner) * size;
-    if (memcmp((const char *)got->data + (size_t)(o * count * inner) * size, want, (size_t)(count * inner) * size) != 0) return false;
+    if (memcmp((const char *)got->data + (size_t)(o * count * inner) * size, want,
+               (size_t)(count * inner) * size) != 0)
+      return false;
   }
   return true;
 }
 
-/* `told`: 0: the shape is that of a replica's rows; 1: that of the whole, with a factor; 2: the same without one. */
+/* `told`: 0: the shape is that of a replica's rows; 1: that of the whole, with a factor; 2: the same without
+ * one. */
 static void check_node(const node_case_t *c, int at, int sharing, int told) {
   char attrs[256];
   weft_tensor_t *inputs[MAX_INPUTS] = {NULL}, *wholes[RUNS];
@@ -172,8 +183,11 @@ static void check_node(const node_case_t *c, int at, int sharing, int told) {
   weft_harness_t *one = node(c->op, c->attrs, inputs, n);
   for (int r = 0; r < RUNS; r++) wholes[r] = run(one, inputs);
   weft_harness_destroy(one);
-  (void)snprintf(attrs, sizeof attrs, "%s op=%s axis=%d factor=%d%s", c->attrs, c->op, axis, told == 2 ? 0 : shapes[at].factor,
-                 strcmp(c->op, "RandomUniformInt") == 0 ? (inputs[1]->dtype == WEFT_I32 ? " dtype=int32" : " dtype=int64") : "");
+  (void)snprintf(attrs, sizeof attrs, "%s op=%s axis=%d factor=%d%s", c->attrs, c->op, axis,
+                 told == 2 ? 0 : shapes[at].factor,
+                 strcmp(c->op, "RandomUniformInt") == 0
+                     ? (inputs[1]->dtype == WEFT_I32 ? " dtype=int32" : " dtype=int64")
+                     : "");
   for (int i = 0, begin = 0; i < MAX_SHARES; begin += shares[sharing][i++]) {
     int64_t dims[3], count = shares[sharing][i];
     memcpy(dims, shapes[at].dims, sizeof dims);
@@ -260,29 +274,42 @@ static void rows_that_do_not_fit_are_refused(void) {
   static const struct {
     const char *op, *attrs, *inputs, *message;
   } bad[] = {
-      {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[1]:3 int64[2]:0,3", "rows must have shape [3]"},
+      {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[1]:3 int64[2]:0,3",
+       "rows must have shape [3]"},
       {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[1]:3 int64[3]:-1,3,9", "no part of a batch"},
       {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[1]:3 int64[3]:0,-3,9", "no part of a batch"},
       {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[1]:3 int64[3]:7,3,9", "no part of a batch"},
-      {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[1]:3 int64[3]:9223372036854775807,3,9", "no part of a batch"},
-      {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[1]:10 int64[3]:0,3,9", "does not go with 3 of 9 rows"},
-      {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[1]:3 int64[3]:0,0,0", "does not go with 0 of 0 rows"},
-      {"WeftRandomRows", "op=RandomUniform dtype=float factor=2", "int32[1]:3 int64[3]:0,3,9", "does not go with"},
-      {"WeftRandomRows", "op=RandomUniform dtype=float factor=9223372036854775807", "int32[1]:3 int64[3]:0,3,9",
+      {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[1]:3 int64[3]:9223372036854775807,3,9",
+       "no part of a batch"},
+      {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[1]:10 int64[3]:0,3,9",
+       "does not go with 3 of 9 rows"},
+      {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[1]:3 int64[3]:0,0,0",
+       "does not go with 0 of 0 rows"},
+      {"WeftRandomRows", "op=RandomUniform dtype=float factor=2", "int32[1]:3 int64[3]:0,3,9",
        "does not go with"},
-      {"WeftRandomRows", "op=RandomUniform dtype=float axis=1", "int32[1]:9 int64[3]:0,3,9", "no axis 1 in shape [9]"},
-      {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[]:9 int64[3]:0,3,9", "shape must be a vector"},
-      {"WeftRandomRows", "op=Multinomial dtype=int32", "int32[1]:9 int64[3]:0,3,9", "draws no rows of 'Multinomial'"},
+      {"WeftRandomRows", "op=RandomUniform dtype=float factor=9223372036854775807",
+       "int32[1]:3 int64[3]:0,3,9", "does not go with"},
+      {"WeftRandomRows", "op=RandomUniform dtype=float axis=1", "int32[1]:9 int64[3]:0,3,9",
+       "no axis 1 in shape [9]"},
+      {"WeftRandomRows", "op=RandomUniform dtype=float", "int32[]:9 int64[3]:0,3,9",
+       "shape must be a vector"},
+      {"WeftRandomRows", "op=Multinomial dtype=int32", "int32[1]:9 int64[3]:0,3,9",
+       "draws no rows of 'Multinomial'"},
       {"WeftRandomRows", "op=RandomUniform dtype=int32", "int32[1]:9 int64[3]:0,3,9", "with such inputs"},
       {"WeftRandomRows", "op=RandomUniformInt dtype=int32", "int32[1]:9 int64[3]:0,3,9", "with such inputs"},
-      {"WeftRandomRows", "op=RandomUniformInt dtype=int32", "int32[1]:9 int32[]:0 int64[]:5 int64[3]:0,3,9", "with such inputs"},
-      {"WeftRandomRows", "op=RandomUniformInt dtype=int32", "int32[1]:9 int32[]:5 int32[]:5 int64[3]:0,3,9", "minval < maxval"},
-      {"WeftRandomRows", "op=StatelessRandomUniform dtype=float", "int32[1]:9 float[2]:1,2 int64[3]:0,3,9", "with such inputs"},
+      {"WeftRandomRows", "op=RandomUniformInt dtype=int32", "int32[1]:9 int32[]:0 int64[]:5 int64[3]:0,3,9",
+       "with such inputs"},
+      {"WeftRandomRows", "op=RandomUniformInt dtype=int32", "int32[1]:9 int32[]:5 int32[]:5 int64[3]:0,3,9",
+       "minval < maxval"},
+      {"WeftRandomRows", "op=StatelessRandomUniform dtype=float", "int32[1]:9 float[2]:1,2 int64[3]:0,3,9",
+       "with such inputs"},
       {"WeftRandomRows", "op=StatelessRandomUniform dtype=float", "int32[1]:9 int64[3]:1,2,3 int64[3]:0,3,9",
        "seed must have shape [2]"},
       {"WeftMultinomialRows", "factor=1", "float[2,2]:1,2,3,4 int32[]:1 int64[3]:0,3,9", "does not go with"},
-      {"WeftMultinomialRows", "factor=1", "float[2,2]:1,2,3,4 int32[]:1 int64[3]:0,1,2", "logits have 2 rows, not 1"},
-      {"WeftMultinomialRows", "factor=1", "float[4]:1,2,3,4 int32[]:1 int64[3]:0,1,2", "logits should be a matrix"},
+      {"WeftMultinomialRows", "factor=1", "float[2,2]:1,2,3,4 int32[]:1 int64[3]:0,1,2",
+       "logits have 2 rows, not 1"},
+      {"WeftMultinomialRows", "factor=1", "float[4]:1,2,3,4 int32[]:1 int64[3]:0,1,2",
+       "logits should be a matrix"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     weft_tensor_t *inputs[MAX_INPUTS] = {NULL}, *out = NULL;

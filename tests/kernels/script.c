@@ -55,9 +55,11 @@ void weft_expect(weft_bench_t *b, weft_value_t first, const char *op, const char
   weft_status_t *s = weft_harness_create(b, op, attrs, types, n, &h);
   if (s == NULL) s = weft_harness_run_values(h, in, out);
   if (s == NULL) print_outputs(out, weft_harness_num_outputs(h), &got);
-  if (s != NULL) weft_strbuf_printf(&got, "%s: %s", weft_code_name(weft_status_code(s)), weft_status_message(s));
+  if (s != NULL)
+    weft_strbuf_printf(&got, "%s: %s", weft_code_name(weft_status_code(s)), weft_status_message(s));
   const char *text = got.data == NULL || got.length == 0 ? "" : got.data;
-  if (strcmp(text, want) != 0) fprintf(stderr, "%s %s(%s)\n  gives %s\n  not   %s\n", op, attrs, inputs, text, want);
+  if (strcmp(text, want) != 0)
+    fprintf(stderr, "%s %s(%s)\n  gives %s\n  not   %s\n", op, attrs, inputs, text, want);
   CU_ASSERT_STRING_EQUAL(text, want);
   weft_strbuf_deinit(&got);
   weft_status_free(s);
@@ -67,7 +69,8 @@ void weft_expect(weft_bench_t *b, weft_value_t first, const char *op, const char
 }
 
 void weft_expect_all(weft_bench_t *b, weft_value_t first, const weft_call_t *calls, size_t n) {
-  for (size_t i = 0; i < n; i++) weft_expect(b, first, calls[i].op, calls[i].attrs, calls[i].inputs, calls[i].want);
+  for (size_t i = 0; i < n; i++)
+    weft_expect(b, first, calls[i].op, calls[i].attrs, calls[i].inputs, calls[i].want);
 }
 
 int weft_tensors_parse(const char *text, weft_tensor_t **out, int most) {
@@ -80,7 +83,8 @@ int weft_tensors_parse(const char *text, weft_tensor_t **out, int most) {
   return n;
 }
 
-static weft_status_t *run_once(weft_bench_t *b, const weft_call_t *call, weft_tensor_t *const *inputs, int n) {
+static weft_status_t *run_once(weft_bench_t *b, const weft_call_t *call, weft_tensor_t *const *inputs,
+                               int n) {
   weft_tensor_t *outputs[MAX] = {NULL};
   int num_outputs = 0;
   weft_status_t *s = weft_run_op(b, call->op, call->attrs, inputs, n, outputs, MAX, &num_outputs);

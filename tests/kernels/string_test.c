@@ -15,7 +15,8 @@ static void run(const weft_call_t *calls, size_t n) {
 
 static void values_become_text(void) {
   static const weft_call_t calls[] = {
-      {"AsString", "", "float[3]:1.5,-2.25,10000000000", "string[3]:'1.500000','-2.250000','10000000000.000000'"},
+      {"AsString", "", "float[3]:1.5,-2.25,10000000000",
+       "string[3]:'1.500000','-2.250000','10000000000.000000'"},
       {"AsString", "", "int32[2]:1,-2", "string[2]:'1','-2'"},
       {"AsString", "width=6", "bool[2]:1,0", "string[2]:'true','false'"},
       {"AsString", "precision=2", "float[1]:1.5", "string[1]:'1.50'"},
@@ -27,13 +28,15 @@ static void values_become_text(void) {
       {"AsString", "", "complex64[1]:1:2", "string[1]:'(1.000000,2.000000)'"},
       {"AsString", "width=3", "string[1]:'a'", "string[1]:'  a'"},
       {"AsString", "", "uint64[1]:18446744073709551615", "string[1]:'18446744073709551615'"},
-      {"AsString", "precision=2", "int32[1]:7", "INVALID_ARGUMENT: precision not supported for datatype int32"},
+      {"AsString", "precision=2", "int32[1]:7",
+       "INVALID_ARGUMENT: precision not supported for datatype int32"},
       {"AsString", "fill='x'", "int32[1]:7", "INVALID_ARGUMENT: Fill argument not supported: \"x\""},
       {"AsString", "scientific=true", "int32[1]:7",
        "INVALID_ARGUMENT: scientific and shortest format not supported for datatype int32"},
       {"StringFormat", "template='t %s u %s' placeholder='%s' summarize=3 T=[int32,string]",
        "int32[2,2]:1,2,3,4 string[1]:'x'", "string[]:'t [[1 2]\n [3 4]] u [\"x\"]'"},
-      {"StringFormat", "template='%s' summarize=2 T=[int32]", "int32[10]:0,1,2,3,4,5,6,7,8,9", "string[]:'[0 1 ... 8 9]'"},
+      {"StringFormat", "template='%s' summarize=2 T=[int32]", "int32[10]:0,1,2,3,4,5,6,7,8,9",
+       "string[]:'[0 1 ... 8 9]'"},
       {"StringToNumber", "out_type=float", "string[3]:' 1.5 ','-2e3','inf'", "float[3]:1.5,-2000,inf"},
       {"StringToNumber", "out_type=float", "string[1]:'x'",
        "INVALID_ARGUMENT: StringToNumberOp could not correctly convert string: x"},
@@ -58,7 +61,8 @@ static void strings_are_joined(void) {
       {"ReduceJoin", "", "string[2,2]:'a','b','c','d' int32[0]:", "string[2,2]:'a','b','c','d'"},
       {"ReduceJoin", "", "string[1,2]:'a','b' int32[1]:5",
        "OUT_OF_RANGE: Invalid reduction dimension 5 for input with 2 dimension(s)"},
-      {"ReduceJoin", "", "string[1,2]:'a','b' int32[2]:1,-1", "INVALID_ARGUMENT: Duplicate reduction dimension -1"},
+      {"ReduceJoin", "", "string[1,2]:'a','b' int32[2]:1,-1",
+       "INVALID_ARGUMENT: Duplicate reduction dimension -1"},
       {"ShardedFilename", "", "string[]:'a' int32[]:3 int32[]:10", "string[]:'a-00003-of-00010'"},
       {"ShardedFilespec", "", "string[]:'a' int32[]:10", "string[]:'a-\?\?\?\?\?-of-00010'"},
   };
@@ -69,7 +73,8 @@ static void patterns_match_and_replace(void) {
   static const weft_call_t calls[] = {
       {"StaticRegexFullMatch", "pattern='^s3://.*'", "string[2]:'s3://a','xs3://'", "bool[2]:1,0"},
       {"StaticRegexReplace", "pattern=X rewrite=_", "string[2]:'aXbX',''", "string[2]:'a_b_',''"},
-      {"StaticRegexReplace", "pattern=X rewrite=_ replace_global=false", "string[1]:'aXbX'", "string[1]:'a_bX'"},
+      {"StaticRegexReplace", "pattern=X rewrite=_ replace_global=false", "string[1]:'aXbX'",
+       "string[1]:'a_bX'"},
       {"StaticRegexReplace", "pattern='(b)(c)' rewrite='\\2\\1'", "string[1]:'abc'", "string[1]:'acb'"},
       {"StaticRegexReplace", "pattern='x*' rewrite='-'", "string[1]:'abc'", "string[1]:'-a-b-c-'"},
       {"RegexFullMatch", "", "string[1]:'abc' string[]:'a('",
@@ -123,7 +128,8 @@ static void files_are_read_and_written_whole(void) {
 }
 
 /* Bytes as TensorFlow writes them. */
-static void expect_bytes(const char *op, const char *attrs, const char *inputs, const char *want, size_t want_length) {
+static void expect_bytes(const char *op, const char *attrs, const char *inputs, const char *want,
+                         size_t want_length) {
   weft_tensor_t *in[4] = {NULL}, *out = NULL;
   int n = 0, num_out = 0;
   CU_ASSERT_PTR_NULL_FATAL(weft_bench_init(&bench));
@@ -140,10 +146,16 @@ static void expect_bytes(const char *op, const char *attrs, const char *inputs, 
 #define BYTES(op, attrs, inputs, want) expect_bytes(op, attrs, inputs, want, sizeof(want) - 1)
 
 static void summaries_have_tensorflows_bytes(void) {
-  BYTES("ScalarSummary", "", "string[]:'a' float[]:1.5", "\n\x08\n\x01" "a\x15\x00\x00\xc0?");
-  BYTES("ScalarSummary", "", "string[]:'a' float[]:0", "\n\x08\n\x01" "a\x15\x00\x00\x00\x00");
+  BYTES("ScalarSummary", "", "string[]:'a' float[]:1.5",
+        "\n\x08\n\x01"
+        "a\x15\x00\x00\xc0?");
+  BYTES("ScalarSummary", "", "string[]:'a' float[]:0",
+        "\n\x08\n\x01"
+        "a\x15\x00\x00\x00\x00");
   BYTES("ScalarSummary", "", "string[2]:'a','b' int32[2]:1,2",
-        "\n\x08\n\x01" "a\x15\x00\x00\x80?\n\x08\n\x01" "b\x15\x00\x00\x00@");
+        "\n\x08\n\x01"
+        "a\x15\x00\x00\x80?\n\x08\n\x01"
+        "b\x15\x00\x00\x00@");
   BYTES("HistogramSummary", "", "string[]:'h' float[0]:",
         "\n+\n\x01h*&\t\xff\xff\xff\xff\xff\xff\xef\x7f\x11\xff\xff\xff\xff\xff\xff\xef\xff"
         "2\x08\xff\xff\xff\xff\xff\xff\xef\x7f:\x08\x00\x00\x00\x00\x00\x00\x00\x00");
@@ -153,10 +165,13 @@ static void summaries_have_tensorflows_bytes(void) {
         ":\x18\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\x00\x00");
   BYTES("TensorSummaryV2", "", "string[]:'t' float[2]:1,2 string[]:''",
         "\n\x19\n\x01tB\x12\x08\x01\x12\x04\x12\x02\x08\x02\"\x08\x00\x00\x80?\x00\x00\x00@J\x00");
-  BYTES("TensorSummary", "", "int32[1]:1", "\n\x13:\x01nB\x0e\x08\x03\x12\x04\x12\x02\x08\x01\"\x04\x01\x00\x00\x00");
+  BYTES("TensorSummary", "", "int32[1]:1",
+        "\n\x13:\x01nB\x0e\x08\x03\x12\x04\x12\x02\x08\x01\"\x04\x01\x00\x00\x00");
   BYTES("AudioSummaryV2", "max_outputs=1", "string[]:'i' float[1,2,1]:0.5,-1 float[]:8000",
-        "\nQ\n\x07i/audio2F\r\x00\x00\xfa" "E\x10\x01\x18\x02\"0RIFF(\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01"
-        "\x00@\x1f\x00\x00\x80>\x00\x00\x02\x00\x10\x00" "data\x04\x00\x00\x00\x00@\x00\x80*\taudio/wav");
+        "\nQ\n\x07i/audio2F\r\x00\x00\xfa"
+        "E\x10\x01\x18\x02\"0RIFF(\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01"
+        "\x00@\x1f\x00\x00\x80>\x00\x00\x02\x00\x10\x00"
+        "data\x04\x00\x00\x00\x00@\x00\x80*\taudio/wav");
 }
 
 static void summaries_that_make_no_sense_are_refused(void) {
@@ -165,11 +180,13 @@ static void summaries_that_make_no_sense_are_refused(void) {
        "INVALID_ARGUMENT: tags and values are not the same shape: [2] != [1]"},
       {"ScalarSummary", "", "string[]:'a' int32[2]:1,2",
        "INVALID_ARGUMENT: tags and values are not the same shape: [] != [2] (tag 'a')"},
-      {"HistogramSummary", "", "string[]:'h' float[1]:nan", "INVALID_ARGUMENT: Nan in summary histogram for: n"},
+      {"HistogramSummary", "", "string[]:'h' float[1]:nan",
+       "INVALID_ARGUMENT: Nan in summary histogram for: n"},
       {"HistogramSummary", "", "string[]:'h' float[1]:inf", "INVALID_ARGUMENT: Infinity in Histogram for: n"},
       {"MergeSummary", "N=2", "string[]:'\\x0a\\x03\\x0a\\x01a' string[]:'\\x0a\\x03\\x0a\\x01a'",
        "INVALID_ARGUMENT: Duplicate tag a found in summary inputs "},
-      {"MergeSummary", "N=1", "string[]:'\\x0a\\x70'", "INVALID_ARGUMENT: Could not parse one of the summary inputs"},
+      {"MergeSummary", "N=1", "string[]:'\\x0a\\x70'",
+       "INVALID_ARGUMENT: Could not parse one of the summary inputs"},
       {"ImageSummary", "", "string[]:'i' float[1,2,2]:0,0,0,0",
        "INVALID_ARGUMENT: Tensor must be 4-D with last dim 1, 3, or 4, not [1,2,2]"},
   };

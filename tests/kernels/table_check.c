@@ -31,7 +31,8 @@ static void fault(check_t *c, const char *op, const char *what, const char *name
   weft_strbuf_t line = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&line, "%s: %s%s%s\n", op, what, name == NULL ? "" : " ", name == NULL ? "" : name);
   bool is_known = false; /* each once */
-  for (const char *p = c->faults->data; p != NULL && !is_known; p = strchr(p, '\n') == NULL ? NULL : strchr(p, '\n') + 1) {
+  for (const char *p = c->faults->data; p != NULL && !is_known;
+       p = strchr(p, '\n') == NULL ? NULL : strchr(p, '\n') + 1) {
     is_known = strncmp(p, line.data, line.length) == 0;
   }
   if (!is_known) {
@@ -52,7 +53,8 @@ static void check_types(check_t *c, const weft_kernel_t *k, const char *attr, we
   }
   for (int t = 1; t < WEFT_DTYPE_COUNT && def->allowed_types != 0 && types != WEFT_SET_ALL; t++) {
     weft_dtype_set_t bit = WEFT_DTYPE_BIT(t);
-    if ((types & bit) != 0 && (def->allowed_types & bit) == 0) fault(c, k->op, "the op does not allow", weft_dtype_name(t));
+    if ((types & bit) != 0 && (def->allowed_types & bit) == 0)
+      fault(c, k->op, "the op does not allow", weft_dtype_name(t));
   }
 }
 
@@ -94,7 +96,8 @@ static void saw_optional(check_t *c, const char *name, bool is_found) {
     fault(c, c->kernel->op, "too many attributes to check", NULL);
     return;
   }
-  if (i == c->num_optionals) c->optionals[c->num_optionals++] = (optional_t){c->kernel->prepare, c->kernel->op, name, false};
+  if (i == c->num_optionals)
+    c->optionals[c->num_optionals++] = (optional_t){c->kernel->prepare, c->kernel->op, name, false};
   if (is_found) c->optionals[i].is_found = true;
 }
 
@@ -102,7 +105,8 @@ static void saw_read(void *arg, const char *name, weft_attr_kind_t kind, bool is
   check_t *c = arg;
   const weft_attr_def_t *def = weft_op_attr(c->op, weft_str(name));
   if (!is_required) saw_optional(c, name, def != NULL);
-  if (is_required && def == NULL) fault(c, c->kernel->op, "prepare reads an attribute that the record lacks:", name);
+  if (is_required && def == NULL)
+    fault(c, c->kernel->op, "prepare reads an attribute that the record lacks:", name);
   if (def != NULL && kind != WEFT_ATTR_NONE && (def->kind != kind || def->is_list)) {
     fault(c, c->kernel->op, "prepare reads an attribute that is of another kind in the record:", name);
   }
@@ -120,7 +124,8 @@ static int type_for(const weft_kernel_t *k, const weft_attr_def_t *def) {
   return WEFT_F32;
 }
 
-static weft_status_t *make_list(weft_arena_t *arena, const weft_kernel_t *k, const weft_attr_def_t *def, weft_attr_t *out) {
+static weft_status_t *make_list(weft_arena_t *arena, const weft_kernel_t *k, const weft_attr_def_t *def,
+                                weft_attr_t *out) {
   static const int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
   static const bool flags[8] = {false};
   static const weft_str_t texts[8] = {{"", 0}, {"", 0}, {"", 0}, {"", 0}, {"", 0}, {"", 0}, {"", 0}, {"", 0}};
@@ -144,11 +149,12 @@ static weft_status_t *make_list(weft_arena_t *arena, const weft_kernel_t *k, con
 }
 
 /* Value number `variant` of an attribute; false: it has no so many. */
-static bool make_value(weft_arena_t *arena, const weft_kernel_t *k, const weft_attr_def_t *def, int variant, weft_attr_t *out,
-                       weft_status_t **s) {
+static bool make_value(weft_arena_t *arena, const weft_kernel_t *k, const weft_attr_def_t *def, int variant,
+                       weft_attr_t *out, weft_status_t **s) {
   static const weft_shape_t scalar = {.rank = 0};
   static const weft_func_attr_t func = {.name = {"f", 1}};
-  bool is_row = def->kind == WEFT_ATTR_TYPE && !def->is_list && def->has_default && type_for(k, def) == def->default_value.type;
+  bool is_row = def->kind == WEFT_ATTR_TYPE && !def->is_list && def->has_default &&
+                type_for(k, def) == def->default_value.type;
   if (variant == 0 && def->has_default && (def->kind != WEFT_ATTR_TYPE || is_row)) {
     *s = weft_attr_copy(arena, &def->default_value, out);
     return true;
@@ -184,8 +190,14 @@ static bool prepare_one(check_t *c, int odd, int variant) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_named_attr_t attrs[MAX_ATTRS];
   const weft_attr_watch_t watch = {saw_read, c};
-  weft_kernel_node_t n = {.name = WEFT_STR("n"), .op_name = op->name, .op = op, .attrs = attrs, .device = c->device,
-                          .param = c->kernel->param, .watch = &watch, .session = WEFT_STR("")};
+  weft_kernel_node_t n = {.name = WEFT_STR("n"),
+                          .op_name = op->name,
+                          .op = op,
+                          .attrs = attrs,
+                          .device = c->device,
+                          .param = c->kernel->param,
+                          .watch = &watch,
+                          .session = WEFT_STR("")};
   weft_status_t *s = op->num_attrs > MAX_ATTRS ? WEFT_ERROR(INTERNAL, "too many attributes") : NULL;
   bool exists = true;
   for (int i = 0; s == NULL && exists && i < op->num_attrs; i++) {
@@ -194,15 +206,18 @@ static bool prepare_one(check_t *c, int odd, int variant) {
     if (exists && s == NULL) n.num_attrs++;
   }
   int *in = NULL, *out = NULL;
-  if (s == NULL && exists) s = weft_op_arg_types(&arena, op->inputs, op->num_inputs, attrs, n.num_attrs, &in, &n.num_inputs);
-  if (s == NULL && exists) s = weft_op_arg_types(&arena, op->outputs, op->num_outputs, attrs, n.num_attrs, &out, &n.num_outputs);
+  if (s == NULL && exists)
+    s = weft_op_arg_types(&arena, op->inputs, op->num_inputs, attrs, n.num_attrs, &in, &n.num_inputs);
+  if (s == NULL && exists)
+    s = weft_op_arg_types(&arena, op->outputs, op->num_outputs, attrs, n.num_attrs, &out, &n.num_outputs);
   n.input_types = in;
   n.output_types = out;
   if (s != NULL) fault(c, c->kernel->op, "no node can be made from the record:", weft_status_message(s));
   if (s == NULL && exists) {
     void *state = NULL;
     s = c->kernel->prepare(&n, &state); /* made-up values may be refused, but not with INTERNAL */
-    if (weft_status_code(s) == WEFT_INTERNAL) fault(c, c->kernel->op, "prepare fails:", weft_status_message(s));
+    if (weft_status_code(s) == WEFT_INTERNAL)
+      fault(c, c->kernel->op, "prepare fails:", weft_status_message(s));
     if (s == NULL && c->kernel->destroy != NULL) c->kernel->destroy(state);
   }
   weft_status_free(s);
@@ -218,7 +233,8 @@ static void check_kernel(check_t *c, const weft_kernel_table_t *table, const wef
     fault(c, k->op, "the op table has no such op", NULL);
     return;
   }
-  if ((k->compute == NULL) == (k->compute_async == NULL)) fault(c, k->op, "needs either compute or compute_async", NULL);
+  if ((k->compute == NULL) == (k->compute_async == NULL))
+    fault(c, k->op, "needs either compute or compute_async", NULL);
   check_types(c, k, k->type_attr, k->types);
   check_types(c, k, k->type_attr2, k->types2);
   check_twice(c, table, k);
@@ -285,8 +301,9 @@ static weft_attr_kind_t kind_of(weft_str_t how) {
   static const struct {
     const char *how;
     weft_attr_kind_t kind;
-  } kinds[] = {{"int", WEFT_ATTR_INT},     {"int_or", WEFT_ATTR_INT}, {"bool", WEFT_ATTR_BOOL},    {"bool_or", WEFT_ATTR_BOOL},
-               {"float", WEFT_ATTR_FLOAT}, {"type", WEFT_ATTR_TYPE},  {"string", WEFT_ATTR_STRING}};
+  } kinds[] = {{"int", WEFT_ATTR_INT},      {"int_or", WEFT_ATTR_INT},  {"bool", WEFT_ATTR_BOOL},
+               {"bool_or", WEFT_ATTR_BOOL}, {"float", WEFT_ATTR_FLOAT}, {"type", WEFT_ATTR_TYPE},
+               {"string", WEFT_ATTR_STRING}};
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
     if (weft_str_is(how, kinds[i].how)) return kinds[i].kind;
   }
@@ -309,7 +326,8 @@ int weft_source_check(const char *path, const char *text, weft_strbuf_t *faults)
       weft_str_t name = literal_at(p + 1);
       bool ok = has_table ? named_op_has(text, name, kind) : any_op_has(name, kind);
       if (!ok) {
-        weft_strbuf_printf(faults, "%s reads an attribute that no op of it has: %.*s\n", path, WEFT_STR_ARGS(name));
+        weft_strbuf_printf(faults, "%s reads an attribute that no op of it has: %.*s\n", path,
+                           WEFT_STR_ARGS(name));
         num_faults++;
       }
       p = name.data + name.length;

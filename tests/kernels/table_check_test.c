@@ -1,5 +1,5 @@
-/* tests/kernels/table_check_test.c - all tables of kernels agree with the op table, and the check that says so finds what it
- * should: each fault is planted in a table of its own. */
+/* tests/kernels/table_check_test.c - all tables of kernels agree with the op table, and the check that says
+ * so finds what it should: each fault is planted in a table of its own. */
 #include "tests/kernels/table_check.h"
 
 #include <dirent.h>
@@ -15,7 +15,8 @@ static weft_bench_t bench;
 static void every_table_agrees_with_the_op_table(void) {
   weft_strbuf_t faults = WEFT_STRBUF_INIT;
   int tables = 0, n = 0;
-  for (; weft_kernel_table_at(tables) != NULL; tables++) n += weft_table_check(weft_kernel_table_at(tables), bench.device, &faults);
+  for (; weft_kernel_table_at(tables) != NULL; tables++)
+    n += weft_table_check(weft_kernel_table_at(tables), bench.device, &faults);
   if (n > 0) fprintf(stderr, "%s", faults.data);
   CU_ASSERT_EQUAL(n, 0);
   CU_ASSERT_TRUE(tables > 0);
@@ -43,7 +44,8 @@ static void every_source_reads_attributes_that_there_are(void) {
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     for (struct dirent *e; (e = readdir(d)) != NULL;) {
       size_t length = strlen(e->d_name);
-      bool is_source = length > 2 && strcmp(e->d_name + length - 2, ".c") == 0 && strcmp(e->d_name, "kernel.c") != 0;
+      bool is_source =
+          length > 2 && strcmp(e->d_name + length - 2, ".c") == 0 && strcmp(e->d_name, "kernel.c") != 0;
       if (!is_source) continue;
       char path[512];
       snprintf(path, sizeof path, "%s/%s", rooms[i], e->d_name);
@@ -110,7 +112,7 @@ static void expect_fault(const weft_kernel_t *rows, const char *line) {
 }
 
 #define ROW(op_, types_, prepare_) \
-  {.op = op_, .type_attr = "T", .types = types_, .prepare = prepare_, .compute = compute}
+  { .op = op_, .type_attr = "T", .types = types_, .prepare = prepare_, .compute = compute }
 #define F32 WEFT_DTYPE_BIT(WEFT_F32)
 #define F64 WEFT_DTYPE_BIT(WEFT_F64)
 #define I32 WEFT_DTYPE_BIT(WEFT_I32)
@@ -152,7 +154,8 @@ static void a_misspelt_attribute_is_found(void) {
 
 static void an_attribute_of_another_kind_is_found(void) {
   const weft_kernel_t rows[] = {ROW("MatMul", F32, reads_other_kind), {0}};
-  expect_fault(rows, "MatMul: prepare reads an attribute that is of another kind in the record: transpose_a\n");
+  expect_fault(rows,
+               "MatMul: prepare reads an attribute that is of another kind in the record: transpose_a\n");
 }
 
 static void a_misspelt_attribute_behind_another_is_found(void) {
@@ -172,10 +175,14 @@ static void a_row_that_its_prepare_refuses_is_found(void) {
 
 static void a_misspelt_attribute_in_a_source_is_found(void) {
   weft_strbuf_t faults = WEFT_STRBUF_INIT;
-  static const char good[] = "x = weft_knode_bool(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
-  static const char bad[] = "x = weft_knode_bool(ctx->node, \"tranpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
-  static const char odd[] = "x = weft_knode_int(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
-  static const char other[] = "x = weft_knode_bool(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"Erf\"}, };";
+  static const char good[] =
+      "x = weft_knode_bool(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
+  static const char bad[] =
+      "x = weft_knode_bool(ctx->node, \"tranpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
+  static const char odd[] =
+      "x = weft_knode_int(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"MatMul\"}, };";
+  static const char other[] =
+      "x = weft_knode_bool(ctx->node, \"transpose_a\");\nrows_kernels[] = { {.op = \"Erf\"}, };";
   CU_ASSERT_EQUAL(weft_source_check("f.c", good, &faults), 0);
   CU_ASSERT_EQUAL(weft_source_check("f.c", bad, &faults), 1);
   CU_ASSERT_EQUAL(weft_source_check("f.c", odd, &faults), 1);

@@ -47,7 +47,8 @@ static bool is_ranked(const weft_tensor_t *x, weft_tensor_t *const *outputs, int
     for (int64_t i = r * k; i < (r + 1) * k; i++) {
       if (values[i] != ((const float *)x->data)[r * COLUMNS + indices[i]]) return false;
       if (i == r * k) continue;
-      if (values[i - 1] < values[i] || (values[i - 1] == values[i] && indices[i - 1] >= indices[i])) return false;
+      if (values[i - 1] < values[i] || (values[i - 1] == values[i] && indices[i - 1] >= indices[i]))
+        return false;
     }
   }
   return true;
@@ -71,7 +72,8 @@ static void the_best_are_the_head_of_the_whole_order(void) {
     run(x, some[q], "", part);
     bool same = true;
     for (int64_t r = 0; r < ROWS; r++) {
-      const int32_t *want = (const int32_t *)all[1]->data + r * COLUMNS, *got = (const int32_t *)part[1]->data + r * some[q];
+      const int32_t *want = (const int32_t *)all[1]->data + r * COLUMNS,
+                    *got = (const int32_t *)part[1]->data + r * some[q];
       same = same && memcmp(want, got, (size_t)some[q] * sizeof *got) == 0;
     }
     CU_ASSERT_TRUE(same);

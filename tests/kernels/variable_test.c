@@ -9,8 +9,9 @@ static void end(void) { weft_bench_deinit(&bench); }
 #define RUN(value, calls) weft_expect_all(&bench, value, calls, sizeof(calls) / sizeof((calls)[0]))
 #define NO_CONTAINER "Container localhost does not exist. (Could not find resource: localhost/x)"
 #define MISSING "Resource localhost/x/N10tensorflow3VarE does not exist."
-#define UNREADABLE(why) \
-  "FAILED_PRECONDITION: Could not find variable x. This could mean that the variable has been deleted. In TF1, it can " \
+#define UNREADABLE(why)                                                                                     \
+  "FAILED_PRECONDITION: Could not find variable x. This could mean that the variable has been deleted. In " \
+  "TF1, it can "                                                                                            \
   "also mean the variable is uninitialized. Debug info: container=localhost, status error message=" why
 
 static void a_handles_variable_behaves_as_in_tensorflow(void) {
@@ -21,7 +22,8 @@ static void a_handles_variable_behaves_as_in_tensorflow(void) {
       {"AssignAddVariableOp", "dtype=float", "float[]:1", "NOT_FOUND: " NO_CONTAINER},
       {"VariableShape", "out_type=int32", "", "NOT_FOUND: " NO_CONTAINER},
       {"ResourceGather", "dtype=float", "int32[1]:0", "NOT_FOUND: " NO_CONTAINER},
-      {"DestroyResourceOp", "ignore_lookup_error=false", "", "NOT_FOUND: Container localhost does not exist."},
+      {"DestroyResourceOp", "ignore_lookup_error=false", "",
+       "NOT_FOUND: Container localhost does not exist."},
       {"DestroyResourceOp", "ignore_lookup_error=true", "", ""},
       {"AssignVariableOp", "dtype=float", "float[2]:1,2", ""},
       {"VarIsInitializedOp", "", "", "bool[]:1"},
@@ -32,7 +34,8 @@ static void a_handles_variable_behaves_as_in_tensorflow(void) {
       {"ReadVariableOp", "dtype=int32", "",
        "INVALID_ARGUMENT: Trying to read variable with wrong dtype. Expected int32 got float"},
       {"AssignAddVariableOp", "dtype=float", "float[3]:1,2,3",
-       "INVALID_ARGUMENT: Cannot update variable with shape [2] using a Tensor with shape [3], shapes must be equal."},
+       "INVALID_ARGUMENT: Cannot update variable with shape [2] using a Tensor with shape [3], shapes must "
+       "be equal."},
       {"AssignAddVariableOp", "dtype=float", "float[2]:10,20", ""},
       {"AssignSubVariableOp", "dtype=float", "float[2]:1,1", ""},
       {"ReadVariableOp", "dtype=float", "", "float[2]:10,21"},
@@ -62,7 +65,8 @@ static void a_handles_variable_behaves_as_in_tensorflow(void) {
       {"VarIsInitializedOp", "", "", "bool[]:0"},
       {"ReadVariableOp", "dtype=float", "", UNREADABLE(MISSING)}, /* the container stays */
       {"AssignAddVariableOp", "dtype=float", "float[]:1", "NOT_FOUND: " MISSING},
-      {"DestroyResourceOp", "ignore_lookup_error=false", "", "NOT_FOUND: Resource localhost/x/<unknown> does not exist."},
+      {"DestroyResourceOp", "ignore_lookup_error=false", "",
+       "NOT_FOUND: Resource localhost/x/<unknown> does not exist."},
       {"AssignVariableOp", "dtype=float", "float[]:3", ""},
       {"ReadVariableOp", "dtype=float", "", "float[]:3"},
   };
@@ -120,7 +124,9 @@ static void counting_stops_at_the_limit(void) {
   end();
 }
 
-static weft_object_t *object_of(const weft_made_t *m) { return ((weft_handle_t **)m->value.tensor->data)[0]->object; }
+static weft_object_t *object_of(const weft_made_t *m) {
+  return ((weft_handle_t **)m->value.tensor->data)[0]->object;
+}
 
 static void nodes_of_one_name_share_a_variable(void) {
   begin();
@@ -148,7 +154,8 @@ static void clearing_the_container_forgets_values(void) {
   weft_value_t again = {0};
   CU_ASSERT_PTR_NULL_FATAL(weft_harness_run_values(v.node, NULL, &again)); /* the same node makes it anew */
   weft_expect(&bench, again, "AssignVariableOp", "dtype=float", "float[]:4", "");
-  weft_expect(&bench, v.value, "ReadVariableOp", "dtype=float", "", "float[]:4"); /* the old handle finds it by name */
+  weft_expect(&bench, v.value, "ReadVariableOp", "dtype=float", "",
+              "float[]:4"); /* the old handle finds it by name */
   weft_tensor_release(again.tensor);
   weft_made_drop(&v);
   weft_made_drop(&r);
@@ -160,11 +167,12 @@ static void a_handle_of_another_device_is_refused(void) {
   weft_tensor_t *t = NULL;
   CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_RESOURCE, &WEFT_SCALAR, NULL, &t));
   ((weft_handle_t **)t->data)[0] =
-      weft_handle_create(WEFT_STR("/job:ps/replica:0/task:0/device:CPU:0"), WEFT_STR("localhost"), WEFT_STR("x"),
-                         weft_str(weft_variable_type.name), 1, NULL);
-  weft_expect(&bench, (weft_value_t){t, NULL}, "ReadVariableOp", "dtype=float", "",
-              "INVALID_ARGUMENT: Trying to access resource x located in device /job:ps/replica:0/task:0/device:CPU:0 "
-              "from device /job:localhost/replica:0/task:0/device:CPU:0");
+      weft_handle_create(WEFT_STR("/job:ps/replica:0/task:0/device:CPU:0"), WEFT_STR("localhost"),
+                         WEFT_STR("x"), weft_str(weft_variable_type.name), 1, NULL);
+  weft_expect(
+      &bench, (weft_value_t){t, NULL}, "ReadVariableOp", "dtype=float", "",
+      "INVALID_ARGUMENT: Trying to access resource x located in device /job:ps/replica:0/task:0/device:CPU:0 "
+      "from device /job:localhost/replica:0/task:0/device:CPU:0");
   weft_tensor_release(t);
   end();
 }

@@ -1,4 +1,5 @@
-/* Sessions that end with their client: clients that hold them, break off, come back, stay away, or are not looked after. */
+/* Sessions that end with their client: clients that hold them, break off, come back, stay away, or are not
+ * looked after. */
 #include "master/clients.h"
 
 #include <stdio.h>
@@ -10,11 +11,13 @@
 
 #define PS "/job:ps"
 #define W1 "/job:worker/task:1"
-#define QUEUE(name, device)                                                                                                  \
-  "node{name:\"" name "\" op:\"FIFOQueueV2\" device:\"" device "\" attr{key:\"component_types\" value{list{type:DT_FLOAT}}} " \
+#define QUEUE(name, device)                                      \
+  "node{name:\"" name "\" op:\"FIFOQueueV2\" device:\"" device   \
+  "\" attr{key:\"component_types\" value{list{type:DT_FLOAT}}} " \
   "attr{key:\"shapes\" value{list{shape{}}}}} "
-#define DEQUEUE(name, q, device)                                                                \
-  "node{name:\"" name "\" op:\"QueueDequeueV2\" input:\"" q "\" device:\"" device "\" "          \
+#define DEQUEUE(name, q, device)                                                  \
+  "node{name:\"" name "\" op:\"QueueDequeueV2\" input:\"" q "\" device:\"" device \
+  "\" "                                                                           \
   "attr{key:\"component_types\" value{list{type:DT_FLOAT}}}} "
 
 /* Waits for ever, on a queue that is the session's own. */
@@ -95,7 +98,8 @@ static void a_client_that_comes_back_keeps_its_session(void) {
   weft_test_session_t kept = opened_by(m, "a"), other = opened_by(m, "b");
   break_off(&a);
   break_off(&b);
-  hold(m, "a", &a); /* before its time is over, which has to pass without effect: until the other's session has ended */
+  hold(m, "a", &a); /* before its time is over, which has to pass without effect: until the other's session
+                       has ended */
   weft_test_cluster_await_sessions(c, 3);
   weft_test_expect(weft_test_close(&other), WEFT_ABORTED, "its client, b at");
   weft_test_expect(weft_test_close(&kept), WEFT_OK, "");
@@ -173,7 +177,8 @@ static void a_session_whose_creator_is_gone_before_the_answer_is_not_kept(void) 
     weft_canceller_t *call = weft_canceller_create(NULL);
     weft_test_session_t s;
     weft_test_cluster_cancel_by_creation(c, call);
-    weft_test_expect(weft_test_open_by(weft_test_cluster_master(c, 1), blocked, i == 0 ? "" : "a", call, &s), WEFT_CANCELLED, "");
+    weft_test_expect(weft_test_open_by(weft_test_cluster_master(c, 1), blocked, i == 0 ? "" : "a", call, &s),
+                     WEFT_CANCELLED, "");
     weft_test_cluster_await_sessions(c, 0);
     weft_test_cluster_cancel_by_creation(c, NULL);
     weft_canceller_release(call);
@@ -203,11 +208,14 @@ static weft_status_t *enter_and_hold(weft_clients_t *clients, weft_canceller_t *
 static weft_status_t *all_of_it(weft_timer_t *timer) {
   weft_clients_t *clients = NULL;
   weft_canceller_t *call = weft_canceller_create(NULL);
-  weft_status_t *s = call == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory") : weft_clients_create(timer, -1, fell, NULL, &clients);
+  weft_status_t *s = call == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory")
+                                  : weft_clients_create(timer, -1, fell, NULL, &clients);
   if (s == NULL) s = enter_and_hold(clients, call);
   weft_clients_destroy(clients);
   weft_canceller_release(call);
-  return weft_status_code(s) == WEFT_CANCELLED ? weft_status_join(WEFT_ERROR(RESOURCE_EXHAUSTED, "not registered"), s) : s;
+  return weft_status_code(s) == WEFT_CANCELLED
+             ? weft_status_join(WEFT_ERROR(RESOURCE_EXHAUSTED, "not registered"), s)
+             : s;
 }
 
 static void memory_may_run_out(void) {
@@ -227,7 +235,8 @@ int main(void) {
       {"sessions without a client live on", sessions_without_a_client_live_on},
       {"nobody is gone without an end of the grace", nobody_is_gone_without_an_end_of_the_grace},
       {"a master that stops ends the calls", a_master_that_stops_ends_the_calls},
-      {"a session whose creator is gone before the answer is not kept", a_session_whose_creator_is_gone_before_the_answer_is_not_kept},
+      {"a session whose creator is gone before the answer is not kept",
+       a_session_whose_creator_is_gone_before_the_answer_is_not_kept},
       {"memory may run out", memory_may_run_out},
       CU_TEST_INFO_NULL,
   };

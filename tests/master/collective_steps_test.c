@@ -18,7 +18,8 @@ typedef struct fixture {
 
 static fixture_t *one; /* of the test that runs: the tables of functions below have no argument for it */
 
-static void get_step_sequence(weft_worker_client_t *w, const int64_t *keys, int n, weft_step_ids_fn *fn, void *arg) {
+static void get_step_sequence(weft_worker_client_t *w, const int64_t *keys, int n, weft_step_ids_fn *fn,
+                              void *arg) {
   (void)w;
   (void)keys;
   CU_ASSERT_EQUAL(n, 1);
@@ -31,7 +32,8 @@ static void retire_step(weft_worker_client_t *w, int64_t key, int64_t id) {
   if (one->next == id) one->next++;
 }
 static void destroy_client(weft_worker_client_t *w) { (void)w; }
-static const weft_worker_client_ops_t ops = {.get_step_sequence = get_step_sequence, .retire_step = retire_step, .destroy = destroy_client};
+static const weft_worker_client_ops_t ops = {
+    .get_step_sequence = get_step_sequence, .retire_step = retire_step, .destroy = destroy_client};
 
 static weft_worker_client_t *find(weft_worker_cache_t *c, weft_str_t task) {
   (void)c;
@@ -46,7 +48,8 @@ static void begin(fixture_t *f) {
 
 static weft_collective_steps_t *master_at(fixture_t *f, const char *task) {
   weft_collective_steps_t *s = NULL;
-  weft_collective_steps_options_t o = {.cache = &f->cache, .task = weft_str(task), .leader = WEFT_STR(LEADER)};
+  weft_collective_steps_options_t o = {
+      .cache = &f->cache, .task = weft_str(task), .leader = WEFT_STR(LEADER)};
   CU_ASSERT_PTR_NULL_FATAL(weft_collective_steps_create(&o, &s));
   return s;
 }
@@ -105,7 +108,8 @@ static void after_a_failure_the_leader_is_asked(void) {
   begin(&f);
   weft_collective_steps_t *b = master_at(&f, OTHER);
   weft_collective_steps_retire(b, 7, next_id(b, 7), false);
-  weft_collective_steps_retire(b, 7, next_id(b, 7), true); /* both run, both fail: the leader's master has counted on, or not */
+  weft_collective_steps_retire(b, 7, next_id(b, 7),
+                               true); /* both run, both fail: the leader's master has counted on, or not */
   CU_ASSERT_EQUAL(next_id(b, 7), 502);
   weft_collective_steps_retire(b, 7, 502, true);
   f.next = 510; /* others went on without us */
@@ -133,7 +137,8 @@ static void a_leader_that_is_away_fails_the_step_alone(void) {
 static weft_status_t *create_and_ask(fixture_t *f) {
   weft_collective_steps_t *s = NULL;
   answer_t a = {0};
-  weft_collective_steps_options_t o = {.cache = &f->cache, .task = WEFT_STR(OTHER), .leader = WEFT_STR(LEADER)};
+  weft_collective_steps_options_t o = {
+      .cache = &f->cache, .task = WEFT_STR(OTHER), .leader = WEFT_STR(LEADER)};
   WEFT_RETURN_IF_ERROR(weft_collective_steps_create(&o, &s));
   weft_collective_steps_next(s, 3, record, &a);
   weft_collective_steps_destroy(s);

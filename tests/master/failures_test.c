@@ -178,13 +178,15 @@ static void waiting_for_a_task_that_is_not_up_can_be_given_up(void) {
 
 /* Three tasks; the last one never answers. */
 static void open_without_the_last(int64_t patience_ms, bool is_lost, const char *message) {
-  static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"};
+  static const char *const tasks[] = {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0",
+                                      "/job:worker/replica:0/task:1"};
   weft_test_session_t s;
   weft_test_cluster_t *cluster = weft_test_cluster_with_patience(tasks, 3, patience_ms);
   weft_test_cluster_hang(cluster, 2, WEFT_TEST_GET_STATUS, true);
   if (is_lost) weft_test_cluster_lose(cluster, 2);
   int64_t began_ns = weft_clock_ns();
-  weft_test_expect(weft_test_open(weft_test_cluster_master(cluster, 1), graph, "", &s), WEFT_UNAVAILABLE, message);
+  weft_test_expect(weft_test_open(weft_test_cluster_master(cluster, 1), graph, "", &s), WEFT_UNAVAILABLE,
+                   message);
   CU_ASSERT_TRUE(weft_test_is_within(began_ns, 5000));
   CU_ASSERT_EQUAL(weft_test_cluster_sessions(cluster), 0);
   weft_test_cluster_destroy(cluster);

@@ -37,7 +37,7 @@ struct weft_test_cluster {
   weft_master_t *masters[WEFT_TEST_MAX_TASKS];
   weft_master_client_t *master_clients[WEFT_TEST_MAX_TASKS];
   weft_mutex_t mu;
-  weft_cond_t deleted; /* a worker has dropped a session */
+  weft_cond_t deleted;                     /* a worker has dropped a session */
   weft_canceller_t *cancelled_by_creation; /* borrowed; may be NULL */
 };
 
@@ -93,7 +93,8 @@ static void get_status(weft_worker_client_t *c, weft_canceller_t *canceller, wef
 static void create_session(weft_worker_client_t *c, const weft_worker_session_spec_t *spec, weft_done_fn *fn,
                            void *arg) {
   weft_status_t *s = fault_of(c, WEFT_TEST_CREATE_SESSION);
-  if (flaky(c)->cluster->cancelled_by_creation != NULL) weft_canceller_cancel(flaky(c)->cluster->cancelled_by_creation);
+  if (flaky(c)->cluster->cancelled_by_creation != NULL)
+    weft_canceller_cancel(flaky(c)->cluster->cancelled_by_creation);
   if (s != NULL) {
     fn(arg, s);
   } else {
@@ -173,18 +174,20 @@ static void logging(weft_worker_client_t *c, weft_str_t request, weft_text_fn *f
   inner(c)->ops->logging(inner(c), request, fn, arg);
 }
 
-static void recv_buf(weft_worker_client_t *c, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn, void *arg) {
+static void recv_buf(weft_worker_client_t *c, const weft_buf_request_t *r, weft_canceller_t *canceller,
+                     weft_buf_fn *fn, void *arg) {
   inner(c)->ops->recv_buf(inner(c), r, canceller, fn, arg);
 }
-static void complete_group(weft_worker_client_t *c, const weft_group_request_t *r, weft_canceller_t *canceller,
-                           weft_group_fn *fn, void *arg) {
+static void complete_group(weft_worker_client_t *c, const weft_group_request_t *r,
+                           weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
   inner(c)->ops->complete_group(inner(c), r, canceller, fn, arg);
 }
-static void complete_instance(weft_worker_client_t *c, const weft_instance_request_t *r, weft_canceller_t *canceller,
-                              weft_instance_fn *fn, void *arg) {
+static void complete_instance(weft_worker_client_t *c, const weft_instance_request_t *r,
+                              weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
   inner(c)->ops->complete_instance(inner(c), r, canceller, fn, arg);
 }
-static void get_step_sequence(weft_worker_client_t *c, const int64_t *keys, int n, weft_step_ids_fn *fn, void *arg) {
+static void get_step_sequence(weft_worker_client_t *c, const int64_t *keys, int n, weft_step_ids_fn *fn,
+                              void *arg) {
   inner(c)->ops->get_step_sequence(inner(c), keys, n, fn, arg);
 }
 static void retire_step(weft_worker_client_t *c, int64_t graph_key, int64_t step_id) {
@@ -242,12 +245,15 @@ static const weft_str_t *tasks_of(weft_worker_cache_t *cache, int *out_n) {
 static weft_status_t *why_lost(weft_worker_cache_t *cache, weft_str_t task) {
   weft_test_cluster_t *c = (weft_test_cluster_t *)(void *)cache;
   for (int i = 0; i < c->n; i++) {
-    if (weft_str_eq(c->tasks[i], task) && atomic_load(&c->lost[i])) return WEFT_ERROR(UNAVAILABLE, "The task %.*s is lost", WEFT_STR_ARGS(task));
+    if (weft_str_eq(c->tasks[i], task) && atomic_load(&c->lost[i]))
+      return WEFT_ERROR(UNAVAILABLE, "The task %.*s is lost", WEFT_STR_ARGS(task));
   }
   return NULL;
 }
 
-void weft_test_cluster_cancel_by_creation(weft_test_cluster_t *c, weft_canceller_t *canceller) { c->cancelled_by_creation = canceller; }
+void weft_test_cluster_cancel_by_creation(weft_test_cluster_t *c, weft_canceller_t *canceller) {
+  c->cancelled_by_creation = canceller;
+}
 
 void weft_test_cluster_lose(weft_test_cluster_t *c, int task) { atomic_store(&c->lost[task], true); }
 
@@ -272,7 +278,10 @@ static weft_test_cluster_t *create(const char *const *tasks, int n, int64_t pati
     weft_worker_client_t *client = NULL;
     must(weft_local_worker_client_create(c->workers[i], &client));
     c->clients[i] = wrap(c, client);
-    weft_master_options_t master = {.task = c->tasks[i], .cache = &c->cache, .supports = supports, .patience_ms = patience_ms,
+    weft_master_options_t master = {.task = c->tasks[i],
+                                    .cache = &c->cache,
+                                    .supports = supports,
+                                    .patience_ms = patience_ms,
                                     .client_grace_ms = grace_ms};
     must(weft_master_create(&master, &c->masters[i]));
     must(weft_local_master_client_create(c->masters[i], &c->master_clients[i]));
@@ -280,7 +289,9 @@ static weft_test_cluster_t *create(const char *const *tasks, int n, int64_t pati
   return c;
 }
 
-weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n) { return create(tasks, n, 0, 0); }
+weft_test_cluster_t *weft_test_cluster_create(const char *const *tasks, int n) {
+  return create(tasks, n, 0, 0);
+}
 
 weft_test_cluster_t *weft_test_cluster_with_patience(const char *const *tasks, int n, int64_t patience_ms) {
   return create(tasks, n, patience_ms, 0);
@@ -337,7 +348,8 @@ void weft_test_cluster_await_sessions(weft_test_cluster_t *c, int n) {
   int64_t deadline = weft_clock_ns() + PATIENCE_NS;
   bool is_so = false, is_late = false;
   weft_mutex_lock(&c->mu);
-  while (!(is_so = weft_test_cluster_sessions(c) == n) && !is_late) is_late = !weft_cond_wait_until(&c->deleted, &c->mu, deadline);
+  while (!(is_so = weft_test_cluster_sessions(c) == n) && !is_late)
+    is_late = !weft_cond_wait_until(&c->deleted, &c->mu, deadline);
   weft_mutex_unlock(&c->mu);
   CU_ASSERT_TRUE(is_so);
 }
@@ -437,7 +449,8 @@ static void on_session(void *arg, weft_status_t *status, weft_str_t session, int
   weft_test_on_text(arg, status, session);
 }
 
-static weft_status_t *open_session(weft_master_client_t *m, const weft_create_session_t *r, weft_canceller_t *c, weft_test_session_t *out) {
+static weft_status_t *open_session(weft_master_client_t *m, const weft_create_session_t *r,
+                                   weft_canceller_t *c, weft_test_session_t *out) {
   weft_test_step_t k;
   weft_test_step_begin(&k);
   m->ops->create_session(m, r, c, on_session, &k);
@@ -466,8 +479,8 @@ weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const 
   return s;
 }
 
-weft_status_t *weft_test_open_by(weft_master_client_t *m, const char *graph, const char *client, weft_canceller_t *c,
-                                 weft_test_session_t *out) {
+weft_status_t *weft_test_open_by(weft_master_client_t *m, const char *graph, const char *client,
+                                 weft_canceller_t *c, weft_test_session_t *out) {
   weft_strbuf_t def = weft_test_graph_def(graph);
   weft_create_session_t r = {.graph_def = weft_str_of(def.data, def.length), .client = weft_str(client)};
   weft_status_t *s = open_session(m, &r, c, out);

@@ -70,8 +70,8 @@ weft_status_t *weft_test_open(weft_master_client_t *m, const char *graph, const 
 weft_status_t *weft_test_open_bytes(weft_master_client_t *m, weft_str_t graph_def, const char *config,
                                     weft_test_session_t *out);
 /* A session that ends with `client` (weft_create_session_t). `c`: of the call; may be NULL. */
-weft_status_t *weft_test_open_by(weft_master_client_t *m, const char *graph, const char *client, weft_canceller_t *c,
-                                 weft_test_session_t *out);
+weft_status_t *weft_test_open_by(weft_master_client_t *m, const char *graph, const char *client,
+                                 weft_canceller_t *c, weft_test_session_t *out);
 /* Where opening must work: a failure fails the test. */
 weft_test_session_t weft_test_opened(weft_master_client_t *m, const char *graph);
 weft_status_t *weft_test_extend(weft_test_session_t *s, const char *graph);

@@ -151,7 +151,8 @@ static void list_devices(weft_master_client_t *m, weft_str_t session, weft_cance
   fn(arg, s, s == NULL ? &devices : NULL);
   weft_device_list_deinit(&devices);
 }
-static void hold_client(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c, weft_done_fn *fn, void *arg) {
+static void hold_client(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c,
+                        weft_done_fn *fn, void *arg) {
   (void)c;
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&b, "hold %.*s from %.*s", WEFT_STR_ARGS(r->client), 10, r->peer.data);

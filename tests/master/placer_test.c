@@ -277,7 +277,8 @@ static void ops_without_a_kernel_are_all_named(void) {
 static void of_many_ops_without_a_kernel_ten_are_named(void) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_puts(&text, X);
-  for (int i = 0; i < 1000; i++) weft_strbuf_printf(&text, "node{name:\"nowhere%d\" op:\"Square\" input:\"x\"" FLOAT "} ", i);
+  for (int i = 0; i < 1000; i++)
+    weft_strbuf_printf(&text, "node{name:\"nowhere%d\" op:\"Square\" input:\"x\"" FLOAT "} ", i);
   place_t p = place_with(text.data, true, false);
   CU_ASSERT_PTR_NULL(strstr(weft_status_message(p.s), "{{node nowhere10}}"));
   weft_test_expect(p.s, WEFT_INVALID_ARGUMENT, "{{node nowhere9}}) and 990 more");

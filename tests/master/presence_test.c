@@ -26,7 +26,8 @@ static void wake(void *arg) {
 }
 
 /* Waits, as the client of a master that is far away does. */
-static void hold_client(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c, weft_done_fn *fn, void *arg) {
+static void hold_client(weft_master_client_t *m, const weft_hold_client_t *r, weft_canceller_t *c,
+                        weft_done_fn *fn, void *arg) {
   fake_t *f = (fake_t *)(void *)m;
   uint64_t token = 0;
   weft_mutex_lock(&f->mu);
@@ -134,8 +135,10 @@ static void memory_may_run_out(void) {
 
 int main(void) {
   static const CU_TestInfo tests[] = {
-      {"a call that breaks is opened again with the same id", a_call_that_breaks_is_opened_again_with_the_same_id},
-      {"a master that does not know the call is not asked again", a_master_that_does_not_know_the_call_is_not_asked_again},
+      {"a call that breaks is opened again with the same id",
+       a_call_that_breaks_is_opened_again_with_the_same_id},
+      {"a master that does not know the call is not asked again",
+       a_master_that_does_not_know_the_call_is_not_asked_again},
       {"ids are printable and differ", ids_are_printable_and_differ},
       {"memory may run out", memory_may_run_out},
       CU_TEST_INFO_NULL,

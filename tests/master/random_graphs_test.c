@@ -1,4 +1,5 @@
-/* Random graphs over several tasks: the same results as on one, with no transfer too many; and steps in a crowd.
+/* Random graphs over several tasks: the same results as on one, with no transfer too many; and steps in a
+ * crowd.
  *
  * Acceptance tests T-TF-1, 2 and 7 of the reference's sheet 3.23.
  */
@@ -10,8 +11,9 @@
 
 enum { GRAPHS = 1000, MAX_NODES = 200, MAX_TASKS = 5, FETCHES = 4, MAX_EDGES = 4 * MAX_NODES };
 
-static const char *const tasks[MAX_TASKS] = {"/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1", "/job:worker/replica:0/task:2",
-                                             "/job:worker/replica:0/task:3", "/job:worker/replica:0/task:4"};
+static const char *const tasks[MAX_TASKS] = {"/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1",
+                                             "/job:worker/replica:0/task:2", "/job:worker/replica:0/task:3",
+                                             "/job:worker/replica:0/task:4"};
 
 typedef struct edge {
   int from, output, to; /* output -1: control */
@@ -57,7 +59,9 @@ static void value(random_graph_t *g) { g->values[g->num_values++] = g->num_nodes
 
 static void add_constant(random_graph_t *g) {
   char attrs[200];
-  snprintf(attrs, sizeof attrs, "attr{key:\"dtype\" value{type:DT_FLOAT}} attr{key:\"value\" value{tensor{dtype:DT_FLOAT tensor_shape{} float_val:%d}}}",
+  snprintf(attrs, sizeof attrs,
+           "attr{key:\"dtype\" value{type:DT_FLOAT}} attr{key:\"value\" value{tensor{dtype:DT_FLOAT "
+           "tensor_shape{} float_val:%d}}}",
            draw(g, 20) - 10);
   begin_node(g, "Const");
   end_node(g, attrs, false);
@@ -107,9 +111,12 @@ static void make(random_graph_t *g, uint64_t seed, bool on_one) {
   for (int i = 0; i < 3; i++) add_constant(g);
   while (g->num_nodes < wanted) {
     int kind = draw(g, 10);
-    if (kind == 0) add_constant(g);
-    else if (kind == 1) add_condition(g);
-    else add_math(g);
+    if (kind == 0)
+      add_constant(g);
+    else if (kind == 1)
+      add_condition(g);
+    else
+      add_math(g);
   }
 }
 
@@ -142,7 +149,8 @@ static int transfers(random_graph_t *g) {
     bool is_new = needed[e->to] && g->task_of[e->from] != g->task_of[e->to];
     for (int k = 0; k < i && is_new; k++) {
       const edge_t *f = &g->edges[k];
-      is_new = !(needed[f->to] && f->from == e->from && f->output == e->output && g->task_of[f->to] == g->task_of[e->to]);
+      is_new = !(needed[f->to] && f->from == e->from && f->output == e->output &&
+                 g->task_of[f->to] == g->task_of[e->to]);
     }
     n += is_new;
   }
@@ -176,7 +184,8 @@ static void results_and_transfers_are_right(void) {
     wrong += memcmp(expected, got, sizeof got) != 0;
     int expected_sent = transfers(&many);
     too_many += sent != expected_sent;
-    if (sent != expected_sent && too_many == 1) fprintf(stderr, "graph %d: %d transfers, not %d\n", i, sent, expected_sent);
+    if (sent != expected_sent && too_many == 1)
+      fprintf(stderr, "graph %d: %d transfers, not %d\n", i, sent, expected_sent);
     weft_test_expect(weft_test_close(&a), WEFT_OK, "");
     weft_test_expect(weft_test_close(&b), WEFT_OK, "");
     weft_strbuf_deinit(&many.text);
@@ -203,13 +212,19 @@ static void a_signature_is_registered_once(void) {
   weft_test_cluster_destroy(cluster);
 }
 
-#define COUNTER                                                                                                                   \
-  "versions{producer:1882} node{name:\"v\" op:\"VariableV2\" device:\"/job:worker/task:1\" attr{key:\"dtype\" value{type:DT_FLOAT}} " \
-  "attr{key:\"shape\" value{shape{}}}} node{name:\"zero\" op:\"Const\" attr{key:\"dtype\" value{type:DT_FLOAT}} "                   \
-  "attr{key:\"value\" value{tensor{dtype:DT_FLOAT tensor_shape{} float_val:0}}}} node{name:\"one\" op:\"Const\" "                 \
-  "device:\"/job:worker/task:2\" attr{key:\"dtype\" value{type:DT_FLOAT}} attr{key:\"value\" value{tensor{dtype:DT_FLOAT "        \
-  "tensor_shape{} float_val:1}}}} node{name:\"init\" op:\"Assign\" input:\"v\" input:\"zero\" " FLOAT "} "                         \
-  "node{name:\"more\" op:\"AssignAdd\" input:\"v\" input:\"one\" " FLOAT " attr{key:\"use_locking\" value{b:true}}} "              \
+#define COUNTER                                                                                       \
+  "versions{producer:1882} node{name:\"v\" op:\"VariableV2\" device:\"/job:worker/task:1\" "          \
+  "attr{key:\"dtype\" value{type:DT_FLOAT}} "                                                         \
+  "attr{key:\"shape\" value{shape{}}}} node{name:\"zero\" op:\"Const\" attr{key:\"dtype\" "           \
+  "value{type:DT_FLOAT}} "                                                                            \
+  "attr{key:\"value\" value{tensor{dtype:DT_FLOAT tensor_shape{} float_val:0}}}} node{name:\"one\" "  \
+  "op:\"Const\" "                                                                                     \
+  "device:\"/job:worker/task:2\" attr{key:\"dtype\" value{type:DT_FLOAT}} attr{key:\"value\" "        \
+  "value{tensor{dtype:DT_FLOAT "                                                                      \
+  "tensor_shape{} float_val:1}}}} node{name:\"init\" op:\"Assign\" input:\"v\" input:\"zero\" " FLOAT \
+  "} "                                                                                                \
+  "node{name:\"more\" op:\"AssignAdd\" input:\"v\" input:\"one\" " FLOAT                              \
+  " attr{key:\"use_locking\" value{b:true}}} "                                                        \
   "node{name:\"read\" op:\"Identity\" input:\"v\" device:\"/job:worker/task:3\" " FLOAT "}"
 
 /* Two sessions, `steps` of each in flight at once. */

@@ -1,5 +1,5 @@
-/* Large graphs of each shape, from a client's bytes to a finished step: the cost is linear in their size, and no pass
- * recurses over them. */
+/* Large graphs of each shape, from a client's bytes to a finished step: the cost is linear in their size, and
+ * no pass recurses over them. */
 #include <stdio.h>
 #include <time.h>
 
@@ -11,7 +11,7 @@
 #define W0 "/job:worker/task:0"
 #define W1 "/job:worker/task:1"
 #define IDENTITY "op:'Identity' attr{key:'T' value{type:DT_FLOAT}}"
-#define ONE                                                          \
+#define ONE                                                           \
   "node{name:'n0' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} " \
   "attr{key:'value' value{tensor{dtype:DT_FLOAT tensor_shape{} float_val:1}}}} "
 
@@ -58,14 +58,16 @@ static void a_chain_of_controls(int n, weft_strbuf_t *out) {
 /* Backwards in the file, too. */
 static void a_chain_of_values(int n, weft_strbuf_t *out) {
   weft_strbuf_printf(out, "node{name:'end' op:'NoOp' input:'^n%d'} ", n - 1);
-  for (int i = n - 1; i > 0; i--) weft_strbuf_printf(out, "node{name:'n%d' " IDENTITY " input:'n%d'} ", i, i - 1);
+  for (int i = n - 1; i > 0; i--)
+    weft_strbuf_printf(out, "node{name:'n%d' " IDENTITY " input:'n%d'} ", i, i - 1);
   weft_strbuf_puts(out, ONE);
 }
 
 static void many_inputs(int n, weft_strbuf_t *out) {
   weft_strbuf_puts(out, ONE);
   for (int i = 1; i < n; i++) weft_strbuf_printf(out, "node{name:'n%d' " IDENTITY " input:'n0'} ", i);
-  weft_strbuf_printf(out, "node{name:'sum' op:'AddN' attr{key:'N' value{i:%d}} attr{key:'T' value{type:DT_FLOAT}}", n);
+  weft_strbuf_printf(
+      out, "node{name:'sum' op:'AddN' attr{key:'N' value{i:%d}} attr{key:'T' value{type:DT_FLOAT}}", n);
   for (int i = 0; i < n; i++) weft_strbuf_printf(out, " input:'n%d'", i);
   weft_strbuf_puts(out, "} node{name:'end' op:'NoOp' input:'^sum'} ");
 }
@@ -75,9 +77,12 @@ typedef struct shape {
   void (*write)(int n, weft_strbuf_t *out);
 } shape_t;
 static const shape_t shapes[] = {
-    {"many control inputs", many_control_inputs},     {"many consumers", many_consumers},
-    {"equal control inputs", equal_control_inputs},   {"controls between tasks", between_tasks},
-    {"a chain of control edges", a_chain_of_controls}, {"a chain of values", a_chain_of_values},
+    {"many control inputs", many_control_inputs},
+    {"many consumers", many_consumers},
+    {"equal control inputs", equal_control_inputs},
+    {"controls between tasks", between_tasks},
+    {"a chain of control edges", a_chain_of_controls},
+    {"a chain of values", a_chain_of_values},
     {"many inputs", many_inputs},
 };
 
@@ -99,7 +104,9 @@ static double seconds_of(const shape_t *shape, int n) {
     weft_test_cluster_t *c = weft_test_cluster_usual();
     weft_test_session_t s;
     const double start = cpu_seconds();
-    weft_test_expect(weft_test_open_bytes(weft_test_cluster_master(c, 1), weft_str_of(def.data, def.length), "", &s), WEFT_OK, "");
+    weft_test_expect(
+        weft_test_open_bytes(weft_test_cluster_master(c, 1), weft_str_of(def.data, def.length), "", &s),
+        WEFT_OK, "");
     weft_test_target(&s, "end");
     weft_test_expect(weft_test_close(&s), WEFT_OK, "");
     const double seconds = cpu_seconds() - start;

@@ -247,9 +247,12 @@ static void closing_cancels_blocked_steps(void) {
   weft_test_expect(weft_test_close(&s), WEFT_ABORTED, "is not found. It ended at 20");
   weft_test_expect(weft_test_run(&s, &(weft_test_run_t){.fetches = {"out:0"}}, NULL), WEFT_ABORTED,
                    "s ago: its client closed it.");
-  weft_test_expect(weft_test_extend(&s, VERSION CONST("k", "1", "")), WEFT_ABORTED, "s ago: its client closed it.");
+  weft_test_expect(weft_test_extend(&s, VERSION CONST("k", "1", "")), WEFT_ABORTED,
+                   "s ago: its client closed it.");
   weft_test_session_t stranger = {.master = m, .handle = "0123456789abcdef"};
-  weft_test_expect(weft_test_close(&stranger), WEFT_ABORTED, "is not found. Possibly, this master has restarted. The master /job:worker/replica:0/task:0 has run since 20");
+  weft_test_expect(weft_test_close(&stranger), WEFT_ABORTED,
+                   "is not found. Possibly, this master has restarted. The master "
+                   "/job:worker/replica:0/task:0 has run since 20");
   finish();
 }
 
@@ -284,7 +287,8 @@ static void a_caller_can_give_up(void) {
   weft_test_step_t k;
   weft_test_start(&s, &(weft_test_run_t){.fetches = {"out:0"}, .canceller = canceller}, &k);
   weft_canceller_cancel(canceller);
-  weft_test_expect(weft_test_step_wait(&k), WEFT_CANCELLED, "Step was cancelled: its client has cancelled the call, or is gone");
+  weft_test_expect(weft_test_step_wait(&k), WEFT_CANCELLED,
+                   "Step was cancelled: its client has cancelled the call, or is gone");
   weft_test_step_deinit(&k);
   weft_test_expect(weft_test_run(&s, &(weft_test_run_t){.fetches = {"out:0"}, .canceller = canceller}, NULL),
                    WEFT_CANCELLED, "");
@@ -298,7 +302,8 @@ static void a_master_that_stops_ends_what_runs(void) {
   weft_test_step_t k;
   weft_test_start(&s, &(weft_test_run_t){.fetches = {"out:0"}}, &k);
   weft_test_cluster_destroy(c);
-  weft_test_expect(weft_test_step_wait(&k), WEFT_ABORTED, "The task /job:worker/replica:0/task:0, the master of this session, was shut down");
+  weft_test_expect(weft_test_step_wait(&k), WEFT_ABORTED,
+                   "The task /job:worker/replica:0/task:0, the master of this session, was shut down");
   weft_test_step_deinit(&k);
 }
 
@@ -391,9 +396,10 @@ static void devices_are_those_of_the_session_s_tasks(void) {
   weft_test_step_deinit(&k);
   weft_status_t *status = weft_test_extend(&some, VERSION CONST("k", "1", W1));
   weft_test_expect(status, WEFT_INVALID_ARGUMENT,
-                   weft_device_drivers()[1] == NULL ? "available devices are [ /job:ps/replica:0/task:0/device:CPU:0, "
-                                                      "/job:worker/replica:0/task:0/device:CPU:0 ]"
-                                                    : "available devices are [ /job:ps/replica:0/task:0/device:CPU:0, ");
+                   weft_device_drivers()[1] == NULL
+                       ? "available devices are [ /job:ps/replica:0/task:0/device:CPU:0, "
+                         "/job:worker/replica:0/task:0/device:CPU:0 ]"
+                       : "available devices are [ /job:ps/replica:0/task:0/device:CPU:0, ");
   CU_ASSERT_EQUAL(weft_test_cluster_sessions(c), 3 + 2);
   finish();
 }

@@ -1,4 +1,5 @@
-/* Several tasks of one cluster in one process: who comes, goes and comes again; over a keeper in the process and over gRPC. */
+/* Several tasks of one cluster in one process: who comes, goes and comes again; over a keeper in the process
+ * and over gRPC. */
 #include "membership/membership.h"
 
 #include <stdio.h>
@@ -45,14 +46,16 @@ static void on_change(void *arg, uint64_t epoch, const weft_member_t *m) {
   weft_mutex_unlock(&t->mu);
 }
 
-/* Waits until it has been told of `task`'s state with `incarnation`, at or behind item `from`; returns the place behind, or -1. */
+/* Waits until it has been told of `task`'s state with `incarnation`, at or behind item `from`; returns the
+ * place behind, or -1. */
 static int told_of(told_t *t, int from, int task, weft_member_state_t state, uint64_t incarnation) {
   int64_t until = weft_clock_ns() + (int64_t)PATIENCE_MS * 1000000;
   weft_mutex_lock(&t->mu);
   int at = -1;
   for (bool in_time = true; at < 0 && in_time;) {
     for (int i = from; at < 0 && i < t->n; i++) {
-      if (t->items[i].task == task && t->items[i].state == state && t->items[i].incarnation == incarnation) at = i + 1;
+      if (t->items[i].task == task && t->items[i].state == state && t->items[i].incarnation == incarnation)
+        at = i + 1;
     }
     if (at < 0) in_time = weft_cond_wait_until(&t->cond, &t->mu, until); /* woken by on_change */
   }
@@ -71,8 +74,14 @@ typedef struct cluster {
 } cluster_t;
 
 static void start_task(cluster_t *c, int i, uint64_t incarnation, int64_t interval_ms) {
-  weft_membership_options_t o = {.tasks = names, .num_tasks = TASKS, .own = i, .keeper = KEEPER,
-                                 .incarnation = incarnation, .secret = incarnation + SECRET, .interval_ms = interval_ms, .misses = 100};
+  weft_membership_options_t o = {.tasks = names,
+                                 .num_tasks = TASKS,
+                                 .own = i,
+                                 .keeper = KEEPER,
+                                 .incarnation = incarnation,
+                                 .secret = incarnation + SECRET,
+                                 .interval_ms = interval_ms,
+                                 .misses = 100};
   CU_ASSERT_PTR_NULL_FATAL(weft_membership_create(&o, &c->ms[i]));
   CU_ASSERT_EQUAL(weft_membership_keeper(c->ms[i]) != NULL, i == KEEPER);
   if (i == KEEPER && c->is_remote) {
@@ -92,7 +101,8 @@ static void start_task(cluster_t *c, int i, uint64_t incarnation, int64_t interv
       CU_ASSERT_PTR_NULL_FATAL(weft_remote_keeper_client_create(channel, &client));
       weft_rpc_channel_release(channel);
     } else {
-      CU_ASSERT_PTR_NULL_FATAL(weft_local_keeper_client_create(weft_membership_keeper(c->ms[KEEPER]), &client));
+      CU_ASSERT_PTR_NULL_FATAL(
+          weft_local_keeper_client_create(weft_membership_keeper(c->ms[KEEPER]), &client));
     }
     weft_membership_connect(c->ms[i], client);
   }
@@ -158,7 +168,8 @@ static void all_hear_who_comes_goes_and_comes_again(bool is_remote) {
   CU_ASSERT_TRUE(weft_membership_epoch(c.ms[0]) > before);
   weft_member_t list[TASKS];
   CU_ASSERT_EQUAL(weft_membership_list(c.ms[0], list, TASKS), TASKS);
-  CU_ASSERT_TRUE(list[2].state == WEFT_MEMBER_ALIVE && list[2].incarnation == 22 && weft_str_eq(list[2].task, names[2]));
+  CU_ASSERT_TRUE(list[2].state == WEFT_MEMBER_ALIVE && list[2].incarnation == 22 &&
+                 weft_str_eq(list[2].task, names[2]));
   end(&c);
 }
 
@@ -184,13 +195,14 @@ static void a_keeper_that_was_restarted_goes_on(void) {
   CU_ASSERT_TRUE(told_of(&c.told[2], 0, 1, WEFT_MEMBER_ALIVE, 21) > 0);
   CU_ASSERT_TRUE(weft_membership_epoch(c.ms[0]) > before);
   weft_mutex_lock(&c.told[0].mu);
-  for (int i = seen; i < c.told[0].n; i++) CU_ASSERT_FALSE(c.told[0].items[i].task == 2 && c.told[0].items[i].state == WEFT_MEMBER_LOST);
+  for (int i = seen; i < c.told[0].n; i++)
+    CU_ASSERT_FALSE(c.told[0].items[i].task == 2 && c.told[0].items[i].state == WEFT_MEMBER_LOST);
   weft_mutex_unlock(&c.told[0].mu);
   end(&c);
 }
 
-/* Task 2 says that it has lost the keeper, as one does that was silent itself, or whose keeper was: all that had something in common with it drop
- * that, and so does it. It is the same process before and after. */
+/* Task 2 says that it has lost the keeper, as one does that was silent itself, or whose keeper was: all that
+ * had something in common with it drop that, and so does it. It is the same process before and after. */
 static void a_loss_that_is_over_is_told_on_both_sides(bool is_remote) {
   cluster_t c;
   int seen[TASKS][TASKS], lost;
@@ -199,10 +211,13 @@ static void a_loss_that_is_over_is_told_on_both_sides(bool is_remote) {
   start_task(&c, 0, 10, INTERVAL_MS);
   start_task(&c, 2, 12, INTERVAL_MS);
   for (int at = 0; at < TASKS; at++) {
-    for (int of = 0; of < TASKS; of++) seen[at][of] = at == of ? 0 : told_of(&c.told[at], 0, of, WEFT_MEMBER_ALIVE, (uint64_t)(10 + of));
+    for (int of = 0; of < TASKS; of++)
+      seen[at][of] = at == of ? 0 : told_of(&c.told[at], 0, of, WEFT_MEMBER_ALIVE, (uint64_t)(10 + of));
   }
   uint64_t epoch = 0;
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(weft_membership_keeper(c.ms[KEEPER]), (&(weft_keeper_caller_t){names[2], 12, 0, 1, .secret = 12 + SECRET}), &epoch));
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(weft_membership_keeper(c.ms[KEEPER]),
+                                      (&(weft_keeper_caller_t){names[2], 12, 0, 1, .secret = 12 + SECRET}),
+                                      &epoch));
   for (int at = 0; at < TASKS; at++) {
     for (int of = 0; of < TASKS; of++) {
       if (at == of || (at != 2 && of != 2)) continue; /* the other two have lost nothing */
@@ -212,7 +227,8 @@ static void a_loss_that_is_over_is_told_on_both_sides(bool is_remote) {
     }
   }
   weft_mutex_lock(&c.told[0].mu);
-  for (int i = 0; i < c.told[0].n; i++) CU_ASSERT_FALSE(c.told[0].items[i].task == KEEPER && c.told[0].items[i].state == WEFT_MEMBER_LOST);
+  for (int i = 0; i < c.told[0].n; i++)
+    CU_ASSERT_FALSE(c.told[0].items[i].task == KEEPER && c.told[0].items[i].state == WEFT_MEMBER_LOST);
   weft_mutex_unlock(&c.told[0].mu);
   end(&c);
 }
@@ -244,12 +260,17 @@ static void silence_makes_a_task_lost_and_a_beat_brings_it_back(void) {
   weft_keeper_t *k = NULL;
   uint64_t epoch = 0, next = 0;
   CU_ASSERT_PTR_NULL_FATAL(weft_timer_create(&timer));
-  weft_keeper_options_t o = {.tasks = names, .num_tasks = TASKS, .own = KEEPER, .incarnation = 1, .lost_after_ms = 30, .timer = timer};
+  weft_keeper_options_t o = {.tasks = names,
+                             .num_tasks = TASKS,
+                             .own = KEEPER,
+                             .incarnation = 1,
+                             .lost_after_ms = 30,
+                             .timer = timer};
   CU_ASSERT_PTR_NULL_FATAL(weft_keeper_create(&o, &k));
   CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0}), &epoch));
   CU_ASSERT_EQUAL(epoch, 2);
   CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0}), &epoch));
-  CU_ASSERT_EQUAL(epoch, 2); /* nothing new */
+  CU_ASSERT_EQUAL(epoch, 2);           /* nothing new */
   for (next = epoch; next == epoch;) { /* time passes */
     weft_keeper_sweep(k);
     CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[2], 7, 0, 0}), &next));
@@ -258,7 +279,8 @@ static void silence_makes_a_task_lost_and_a_beat_brings_it_back(void) {
   CU_ASSERT_EQUAL(next, 4); /* task 0 is lost */
   CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0}), &next));
   CU_ASSERT_EQUAL(next, 5);
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0, .is_leaving = true}), &next)); /* restarted */
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0, .is_leaving = true}),
+                                      &next)); /* restarted */
   CU_ASSERT_EQUAL(next, 6);
   CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 6, 0, 0}), &next));
   CU_ASSERT_EQUAL(next, 7);
@@ -268,7 +290,8 @@ static void silence_makes_a_task_lost_and_a_beat_brings_it_back(void) {
   s = weft_keeper_beat(k, &(weft_keeper_caller_t){WEFT_STR("/job:x/replica:0/task:0"), 5, 0, 0}, &next);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_NOT_FOUND);
   weft_status_free(s);
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[2], 7, 90, 0}), &next)); /* they have seen more than this record has */
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[2], 7, 90, 0}),
+                                      &next)); /* they have seen more than this record has */
   CU_ASSERT_EQUAL(next, 91);
   weft_keeper_destroy(k);
   weft_timer_destroy(timer);
@@ -280,7 +303,8 @@ static void record_of(void *arg, weft_status_t *status, uint64_t epoch, const we
   for (int i = 0; i < n && i < TASKS; i++) ((weft_member_t *)arg)[i] = members[i];
 }
 
-static void on_refused(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
+static void on_refused(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members,
+                       int n) {
   (void)epoch;
   (void)members;
   CU_ASSERT_EQUAL(n, 0);
@@ -288,7 +312,8 @@ static void on_refused(void *arg, weft_status_t *status, uint64_t epoch, const w
   weft_status_free(status);
 }
 
-/* Who does not know the secret of a task that is alive changes nothing, whatever else it knows; also that of the task that keeps the record. */
+/* Who does not know the secret of a task that is alive changes nothing, whatever else it knows; also that of
+ * the task that keeps the record. */
 static void strangers_change_nothing(void) {
   enum { INCARNATION = 5, OWN_SECRET = 77 };
   weft_timer_t *timer = NULL;
@@ -296,20 +321,33 @@ static void strangers_change_nothing(void) {
   uint64_t epoch = 0;
   weft_member_t before[TASKS], after[TASKS];
   CU_ASSERT_PTR_NULL_FATAL(weft_timer_create(&timer));
-  weft_keeper_options_t o = {.tasks = names, .num_tasks = TASKS, .own = KEEPER, .incarnation = INCARNATION, .secret = OWN_SECRET, .lost_after_ms = 60000, .timer = timer};
+  weft_keeper_options_t o = {.tasks = names,
+                             .num_tasks = TASKS,
+                             .own = KEEPER,
+                             .incarnation = INCARNATION,
+                             .secret = OWN_SECRET,
+                             .lost_after_ms = 60000,
+                             .timer = timer};
   CU_ASSERT_PTR_NULL_FATAL(weft_keeper_create(&o, &k));
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET}), &epoch));
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(
+      k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET}), &epoch));
   weft_keeper_watch(k, &(weft_keeper_caller_t){.task = WEFT_STR("")}, 0, NULL, record_of, before);
   static const weft_keeper_caller_t strangers[] = {
-      {.incarnation = INCARNATION + 1, .secret = OWN_SECRET}, {.incarnation = INCARNATION, .secret = OWN_SECRET + 1}, {.incarnation = INCARNATION},
-      {.incarnation = 0, .secret = 0}, {.incarnation = INCARNATION, .lost_keeper = 9}, {.incarnation = INCARNATION, .epoch = 1000},
-      {.incarnation = INCARNATION, .is_leaving = true}, {.incarnation = INCARNATION + 1, .secret = OWN_SECRET, .is_leaving = true}};
+      {.incarnation = INCARNATION + 1, .secret = OWN_SECRET},
+      {.incarnation = INCARNATION, .secret = OWN_SECRET + 1},
+      {.incarnation = INCARNATION},
+      {.incarnation = 0, .secret = 0},
+      {.incarnation = INCARNATION, .lost_keeper = 9},
+      {.incarnation = INCARNATION, .epoch = 1000},
+      {.incarnation = INCARNATION, .is_leaving = true},
+      {.incarnation = INCARNATION + 1, .secret = OWN_SECRET, .is_leaving = true}};
   for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
     for (int task = 0; task < 2; task++) {
       weft_keeper_caller_t who = strangers[i];
       who.task = names[task];
       expect_code(weft_keeper_beat(k, &who, &epoch), WEFT_ABORTED);
-      weft_canceller_t *broken = weft_canceller_create(NULL); /* the connection of a watch breaks: it is not the task's */
+      weft_canceller_t *broken =
+          weft_canceller_create(NULL); /* the connection of a watch breaks: it is not the task's */
       weft_canceller_cancel(broken);
       weft_code_t code = WEFT_OK;
       weft_keeper_watch(k, &who, 1000, broken, on_refused, &code);
@@ -319,11 +357,18 @@ static void strangers_change_nothing(void) {
   }
   weft_keeper_watch(k, &(weft_keeper_caller_t){.task = WEFT_STR("")}, 0, NULL, record_of, after);
   for (int i = 0; i < TASKS; i++) {
-    CU_ASSERT_TRUE(before[i].state == after[i].state && before[i].incarnation == after[i].incarnation && before[i].losses == after[i].losses);
+    CU_ASSERT_TRUE(before[i].state == after[i].state && before[i].incarnation == after[i].incarnation &&
+                   before[i].losses == after[i].losses);
   }
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .is_leaving = true, .secret = OWN_SECRET}), &epoch));
-  expect_code(weft_keeper_beat(k, &(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET}, &epoch), WEFT_ABORTED); /* was under way */
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET + 1}), &epoch)); /* the next process */
+  CU_ASSERT_PTR_NULL(weft_keeper_beat(
+      k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .is_leaving = true, .secret = OWN_SECRET}),
+      &epoch));
+  expect_code(
+      weft_keeper_beat(k, &(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET}, &epoch),
+      WEFT_ABORTED); /* was under way */
+  CU_ASSERT_PTR_NULL(
+      weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET + 1}),
+                       &epoch)); /* the next process */
   weft_keeper_destroy(k);
   weft_timer_destroy(timer);
 }
@@ -357,7 +402,13 @@ static void a_second_process_of_a_task_hears_that_it_is_not_wanted(int task) {
   start_task(&c, 2, 12, INTERVAL_MS);
   CU_ASSERT_TRUE(told_of(&c.told[2], 0, 0, WEFT_MEMBER_ALIVE, 10) > 0);
   CU_ASSERT_TRUE(told_of(&c.told[2], 0, KEEPER, WEFT_MEMBER_ALIVE, 11) > 0);
-  weft_membership_options_t o = {.tasks = names, .num_tasks = TASKS, .own = task, .keeper = KEEPER, .incarnation = 99, .interval_ms = INTERVAL_MS, .misses = 2};
+  weft_membership_options_t o = {.tasks = names,
+                                 .num_tasks = TASKS,
+                                 .own = task,
+                                 .keeper = KEEPER,
+                                 .incarnation = 99,
+                                 .interval_ms = INTERVAL_MS,
+                                 .misses = 2};
   CU_ASSERT_PTR_NULL_FATAL(weft_membership_create(&o, &second));
   CU_ASSERT_PTR_NULL_FATAL(weft_local_keeper_client_create(weft_membership_keeper(c.ms[KEEPER]), &client));
   if (task == KEEPER) {
@@ -375,14 +426,17 @@ static void a_second_process_of_a_task_hears_that_it_is_not_wanted(int task) {
   weft_mutex_unlock(&r.mu);
   weft_membership_destroy(second);
   weft_mutex_lock(&c.told[2].mu); /* task 2 has heard nothing of all that */
-  for (int i = 0; i < c.told[2].n; i++) CU_ASSERT_TRUE(c.told[2].items[i].state == WEFT_MEMBER_ALIVE && c.told[2].items[i].incarnation != 99);
+  for (int i = 0; i < c.told[2].n; i++)
+    CU_ASSERT_TRUE(c.told[2].items[i].state == WEFT_MEMBER_ALIVE && c.told[2].items[i].incarnation != 99);
   weft_mutex_unlock(&c.told[2].mu);
   weft_cond_deinit(&r.cond);
   weft_mutex_deinit(&r.mu);
   end(&c);
 }
 static void a_second_process_of_a_task(void) { a_second_process_of_a_task_hears_that_it_is_not_wanted(0); }
-static void a_second_process_of_the_keeper(void) { a_second_process_of_a_task_hears_that_it_is_not_wanted(KEEPER); }
+static void a_second_process_of_the_keeper(void) {
+  a_second_process_of_a_task_hears_that_it_is_not_wanted(KEEPER);
+}
 
 static void the_chief_keeps_the_record(void) {
   static const weft_str_t chief[] = {{"/job:chief/replica:0/task:0", 27}, {"/job:ps/replica:0/task:0", 24}};
@@ -412,18 +466,21 @@ static void clients_wait_for_keys_over_grpc(void) {
   weft_test_answer_init(&one);
   weft_membership_get(c.ms[2], WEFT_STR("other"), 30, NULL, weft_test_answered, &one);
   CU_ASSERT_EQUAL(weft_test_answer_wait(&one), WEFT_DEADLINE_EXCEEDED);
-  weft_membership_set(c.ms[2], WEFT_STR("k"), WEFT_STR("v"), weft_test_answered, &one); /* the connection is as good as before */
+  weft_membership_set(c.ms[2], WEFT_STR("k"), WEFT_STR("v"), weft_test_answered,
+                      &one); /* the connection is as good as before */
   CU_ASSERT_EQUAL(weft_test_answer_wait(&one), WEFT_OK);
   for (int i = 0; i < CLIENTS; i++) {
     CU_ASSERT_EQUAL(weft_test_answer_wait(&a[i]), WEFT_OK);
     CU_ASSERT_STRING_EQUAL(a[i].value, "v");
   }
-  for (int i = 0; i < CLIENTS; i++) weft_membership_add(c.ms[i % 3], WEFT_STR("n"), i, weft_test_answered, &a[i]);
+  for (int i = 0; i < CLIENTS; i++)
+    weft_membership_add(c.ms[i % 3], WEFT_STR("n"), i, weft_test_answered, &a[i]);
   for (int i = 0; i < CLIENTS; i++) CU_ASSERT_EQUAL(weft_test_answer_wait(&a[i]), WEFT_OK);
   weft_membership_get(c.ms[0], WEFT_STR("n"), 0, NULL, weft_test_answered, &one);
   CU_ASSERT_EQUAL(weft_test_answer_wait(&one), WEFT_OK);
   CU_ASSERT_STRING_EQUAL(one.value, "2016");
-  weft_membership_compare_set(c.ms[0], WEFT_STR("n"), WEFT_STR("2016"), WEFT_STR("x"), weft_test_answered, &one);
+  weft_membership_compare_set(c.ms[0], WEFT_STR("n"), WEFT_STR("2016"), WEFT_STR("x"), weft_test_answered,
+                              &one);
   CU_ASSERT_EQUAL(weft_test_answer_wait(&one), WEFT_OK);
   CU_ASSERT_STRING_EQUAL(one.value, "x");
   weft_membership_delete(c.ms[0], WEFT_STR("n"), weft_test_answered, &one);
@@ -431,7 +488,8 @@ static void clients_wait_for_keys_over_grpc(void) {
   CU_ASSERT_STRING_EQUAL(one.value, "1");
   weft_membership_get(c.ms[0], WEFT_STR("n"), 0, NULL, weft_test_answered, &one);
   CU_ASSERT_EQUAL(weft_test_answer_wait(&one), WEFT_NOT_FOUND);
-  for (int i = 0; i < 7; i++) weft_membership_barrier(c.ms[i % 3], WEFT_STR("b"), 7, 60000, NULL, weft_test_answered, &a[i]);
+  for (int i = 0; i < 7; i++)
+    weft_membership_barrier(c.ms[i % 3], WEFT_STR("b"), 7, 60000, NULL, weft_test_answered, &a[i]);
   for (int i = 0; i < 7; i++) CU_ASSERT_EQUAL(weft_test_answer_wait(&a[i]), WEFT_OK);
   weft_membership_get(c.ms[0], WEFT_STR("never"), 60000, NULL, weft_test_answered, &one);
   end_task(&c, 0); /* its own stop ends what it asked */
@@ -444,7 +502,8 @@ static void clients_wait_for_keys_over_grpc(void) {
 static void a_task_alone_has_keys_and_no_heartbeats(void) {
   weft_membership_t *ms = NULL;
   weft_test_answer_t a;
-  weft_membership_options_t o = {.tasks = names, .num_tasks = 1, .own = 0, .keeper = 0, .incarnation = 1, .interval_ms = 1};
+  weft_membership_options_t o = {
+      .tasks = names, .num_tasks = 1, .own = 0, .keeper = 0, .incarnation = 1, .interval_ms = 1};
   CU_ASSERT_PTR_NULL_FATAL(weft_membership_create(&o, &ms));
   CU_ASSERT_PTR_NULL(weft_membership_start(ms));
   weft_test_answer_init(&a);
@@ -460,12 +519,17 @@ static void a_task_alone_has_keys_and_no_heartbeats(void) {
 
 static void nodes_are_numbered_by_host_and_port(void) {
   weft_member_node_t nodes[] = {
-      {.role = WEFT_NODE_WORKER, .host = WEFT_STR("10.0.0.1"), .port = 9}, {.role = WEFT_NODE_SERVER, .host = WEFT_STR("10.0.0.2"), .port = 7},
-      {.role = WEFT_NODE_WORKER, .host = WEFT_STR("10.0.0.2"), .port = 3}, {.role = WEFT_NODE_SERVER, .host = WEFT_STR("10.0.0.2"), .port = 2},
-      {.role = WEFT_NODE_WORKER, .host = WEFT_STR("10.0.0.1"), .port = 4}, {.role = WEFT_NODE_SERVER, .host = WEFT_STR("10.0.0.3"), .port = 8},
+      {.role = WEFT_NODE_WORKER, .host = WEFT_STR("10.0.0.1"), .port = 9},
+      {.role = WEFT_NODE_SERVER, .host = WEFT_STR("10.0.0.2"), .port = 7},
+      {.role = WEFT_NODE_WORKER, .host = WEFT_STR("10.0.0.2"), .port = 3},
+      {.role = WEFT_NODE_SERVER, .host = WEFT_STR("10.0.0.2"), .port = 2},
+      {.role = WEFT_NODE_WORKER, .host = WEFT_STR("10.0.0.1"), .port = 4},
+      {.role = WEFT_NODE_SERVER, .host = WEFT_STR("10.0.0.3"), .port = 8},
       {.role = WEFT_NODE_WORKER, .host = WEFT_STR("10.0.0.3"), .port = 1},
   };
-  static const int ids[] = {9, 8, 10, 11, 12, 13, 15}; /* .3:1 worker, .3:8 server, .2:2 server, .2:3 worker, .2:7 server, .1:4, .1:9 */
+  static const int ids[] = {
+      9,  8,  10, 11,
+      12, 13, 15}; /* .3:1 worker, .3:8 server, .2:2 server, .2:3 worker, .2:7 server, .1:4, .1:9 */
   weft_nodes_number(nodes, 7);
   for (int i = 0; i < 7; i++) CU_ASSERT_EQUAL(nodes[i].id, ids[i]);
   CU_ASSERT_EQUAL(weft_nodes_in(nodes, 7, WEFT_NODE_SERVER | WEFT_NODE_WORKER), 7);
@@ -489,11 +553,12 @@ static const CU_TestInfo tests[] = {
     {"a loss that is over is told on both sides, in a process", a_loss_that_is_over_in_a_process},
     {"a loss that is over is told on both sides, over gRPC", a_loss_that_is_over_over_grpc},
     {"the order of tasks does not matter", the_order_of_tasks_does_not_matter},
-    {"silence makes a task lost, and a beat brings it back", silence_makes_a_task_lost_and_a_beat_brings_it_back},
+    {"silence makes a task lost, and a beat brings it back",
+     silence_makes_a_task_lost_and_a_beat_brings_it_back},
     {"the chief keeps the record", the_chief_keeps_the_record},
-      {"strangers change nothing", strangers_change_nothing},
-      {"a second process of a task hears that it is not wanted", a_second_process_of_a_task},
-      {"a second process of the keeper hears that it is not wanted", a_second_process_of_the_keeper},
+    {"strangers change nothing", strangers_change_nothing},
+    {"a second process of a task hears that it is not wanted", a_second_process_of_a_task},
+    {"a second process of the keeper hears that it is not wanted", a_second_process_of_the_keeper},
     {"clients wait for keys over gRPC", clients_wait_for_keys_over_grpc},
     {"a task alone has keys and no heartbeats", a_task_alone_has_keys_and_no_heartbeats},
     {"nodes are numbered by host and port", nodes_are_numbered_by_host_and_port},

@@ -40,7 +40,8 @@ weft_code_t weft_test_answer_wait(weft_test_answer_t *a) {
   int64_t until = weft_clock_ns() + (int64_t)10000 * 1000000;
   weft_mutex_lock(&a->mu);
   bool in_time = true;
-  while (!a->is_done && in_time) in_time = weft_cond_wait_until(&a->cond, &a->mu, until); /* woken by weft_test_answered */
+  while (!a->is_done && in_time)
+    in_time = weft_cond_wait_until(&a->cond, &a->mu, until); /* woken by weft_test_answered */
   weft_code_t code = a->is_done ? a->code : WEFT_DATA_LOSS;
   a->is_done = false;
   weft_mutex_unlock(&a->mu);

@@ -271,7 +271,8 @@ static void gradients_are_well_formed(void) {
   CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* Ops whose gradient is a formula need no lines: shapes that are equal and, for two inputs, that broadcast. */
+/* Ops whose gradient is a formula need no lines: shapes that are equal and, for two inputs, that broadcast.
+ */
 static void formulas_are_well_formed(void) {
   int n = 0, wrong = 0, checked = 0;
   const weft_op_def_t *const *ops = weft_op_list(&n);
@@ -297,7 +298,8 @@ static void every_gradient_has_a_case(void) {
   int n = 0;
   const weft_op_def_t *const *ops = weft_op_list(&n);
   for (int i = 0; i < n; i++) {
-    bool is_tested = ops[i]->gradient == NULL || ops[i]->gradient == weft_grad_none || ops[i]->formula != NULL;
+    bool is_tested =
+        ops[i]->gradient == NULL || ops[i]->gradient == weft_grad_none || ops[i]->formula != NULL;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
       is_tested = is_tested || weft_str_is(ops[i]->name, cases[k].op);
     if (!is_tested && !weft_str_is(ops[i]->name, "PreventGradient")) {

@@ -272,7 +272,8 @@ static void a_canceller_ends_the_call_on_both_ends(void) {
   end_by_canceller(true);
 }
 
-/* What ends a call that is open beside others: an answer, a failure, a deadline, the end of the server. Steps go on meanwhile. */
+/* What ends a call that is open beside others: an answer, a failure, a deadline, the end of the server. Steps
+ * go on meanwhile. */
 static void *stop_when_held(void *arg) {
   fixture_t *f = arg;
   latch_wait(&f->held, 2);

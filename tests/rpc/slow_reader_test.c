@@ -1,6 +1,8 @@
-/* tests/rpc/slow_reader_test.c - peers that call and do not read: what the server holds for them has a limit and an end.
+/* tests/rpc/slow_reader_test.c - peers that call and do not read: what the server holds for them has a limit
+ * and an end.
  *
- * The peer speaks HTTP/2 through a plain socket, so that it decides what it reads and what it lets the server send.
+ * The peer speaks HTTP/2 through a plain socket, so that it decides what it reads and what it lets the server
+ * send.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -83,7 +85,8 @@ static void setup(fixture_t *f, size_t answer_bytes, size_t limit, int patience_
   weft_mutex_init(&f->mu);
   weft_cond_init(&f->changed);
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_client_create(2, &f->client));
-  const weft_rpc_server_options_t o = {.host = "127.0.0.1", .client = f->client, .max_unread_bytes = limit, .unread_patience_ms = patience_ms};
+  const weft_rpc_server_options_t o = {
+      .host = "127.0.0.1", .client = f->client, .max_unread_bytes = limit, .unread_patience_ms = patience_ms};
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_create(&o, &f->server));
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_handle(f->server, BIG, answer_big, f));
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_start(f->server));
@@ -102,18 +105,32 @@ static void teardown(fixture_t *f) {
 
 /* ---- HTTP/2 by hand ---- */
 
-enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, PING = 6, WINDOW_UPDATE = 8, END_STREAM = 1, END_HEADERS = 4, ACK = 1 };
+enum {
+  DATA = 0,
+  HEADERS = 1,
+  RST_STREAM = 3,
+  SETTINGS = 4,
+  PING = 6,
+  WINDOW_UPDATE = 8,
+  END_STREAM = 1,
+  END_HEADERS = 4,
+  ACK = 1
+};
 
 static void send_frame(int fd, int type, int flags, uint32_t stream, const void *payload, size_t n) {
-  unsigned char frame[512] = {(unsigned char)(n >> 16), (unsigned char)(n >> 8), (unsigned char)n, (unsigned char)type, (unsigned char)flags,
-                              (unsigned char)(stream >> 24), (unsigned char)(stream >> 16), (unsigned char)(stream >> 8), (unsigned char)stream};
+  unsigned char frame[512] = {
+      (unsigned char)(n >> 16),      (unsigned char)(n >> 8),      (unsigned char)n,
+      (unsigned char)type,           (unsigned char)flags,         (unsigned char)(stream >> 24),
+      (unsigned char)(stream >> 16), (unsigned char)(stream >> 8), (unsigned char)stream};
   CU_ASSERT_FATAL(n <= sizeof frame - 9);
   if (n > 0) memcpy(frame + 9, payload, n);
   CU_ASSERT_EQUAL(send(fd, frame, n + 9, MSG_NOSIGNAL), (ssize_t)n + 9);
 }
 
 static int dial(const fixture_t *f) {
-  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)weft_rpc_server_port(f->server)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  struct sockaddr_in to = {.sin_family = AF_INET,
+                           .sin_port = htons((uint16_t)weft_rpc_server_port(f->server)),
+                           .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   CU_ASSERT_FATAL(fd >= 0);
   CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
@@ -124,22 +141,29 @@ static int dial(const fixture_t *f) {
 }
 
 static void call(int fd, uint32_t stream) {
-  static const char headers[] = "\x83\x86" "\x04\x0e" BIG "\x01\x01x" "\x0f\x10\x10" "application/grpc" "\x00\x02te\x08trailers";
+  static const char headers[] =
+      "\x83\x86"
+      "\x04\x0e" BIG
+      "\x01\x01x"
+      "\x0f\x10\x10"
+      "application/grpc"
+      "\x00\x02te\x08trailers";
   send_frame(fd, HEADERS, END_HEADERS, stream, headers, sizeof headers - 1);
   send_frame(fd, DATA, END_STREAM, stream, "\0\0\0\0", 5);
 }
 
 static void grant(int fd, uint32_t stream, uint32_t bytes) {
-  const unsigned char payload[4] = {(unsigned char)(bytes >> 24), (unsigned char)(bytes >> 16), (unsigned char)(bytes >> 8), (unsigned char)bytes};
+  const unsigned char payload[4] = {(unsigned char)(bytes >> 24), (unsigned char)(bytes >> 16),
+                                    (unsigned char)(bytes >> 8), (unsigned char)bytes};
   send_frame(fd, WINDOW_UPDATE, 0, stream, payload, 4);
 }
 
 typedef struct seen {
   int64_t answer_bytes;
   unsigned char head[9];
-  size_t have;      /* of the head */
-  uint32_t left;    /* of the payload */
-  bool is_over[1024]; /* by half the stream's number */
+  size_t have;          /* of the head */
+  uint32_t left;        /* of the payload */
+  bool is_over[1024];   /* by half the stream's number */
   int num_over, num_ok; /* streams; those with all of an answer before their end */
   int64_t num_data, data[1024];
 } seen_t;
@@ -167,7 +191,8 @@ static void read_some(int fd, seen_t *s, int wait_ms) {
     if (type == DATA) s->num_data += s->left;
     if (type == DATA) s->data[stream] += s->left;
     const bool ends = type == RST_STREAM || ((type == DATA || type == HEADERS) && (flags & END_STREAM) != 0);
-    if (ends && !s->is_over[stream]) { /* a call that is cancelled ends twice: with a status, and the stream */
+    if (ends &&
+        !s->is_over[stream]) { /* a call that is cancelled ends twice: with a status, and the stream */
       s->is_over[stream] = true;
       s->num_over++;
       s->num_ok += s->data[stream] >= s->answer_bytes;
@@ -208,8 +233,10 @@ static void a_peer_that_does_not_read_holds_little(void) {
     const int64_t deadline = weft_clock_ns() + 20000000000;
     while (reads && weft_clock_ns() < deadline && seen.num_over < CALLS) read_some(fd, &seen, 10);
     CU_ASSERT(wait_until(&f, &f.num_answered, CALLS));
-    CU_ASSERT(wait_until(&f, &f.num_released, CALLS)); /* those beyond the limit at once, the others after a while */
-    CU_ASSERT(f.most_held * (int64_t)ANSWER <= LIMIT + 4 * ANSWER); /* and those that the threads are about to answer */
+    CU_ASSERT(wait_until(&f, &f.num_released,
+                         CALLS)); /* those beyond the limit at once, the others after a while */
+    CU_ASSERT(f.most_held * (int64_t)ANSWER <=
+              LIMIT + 4 * ANSWER); /* and those that the threads are about to answer */
     CU_ASSERT(!reads || seen.num_over == CALLS);
     CU_ASSERT(is_served(&f)); /* others do not notice */
     close(fd);

@@ -50,24 +50,25 @@ static void a_command_line_names_all_tasks(void) {
 static void wrong_command_lines_are_refused(void) {
   static const struct {
     const char *text, *culprit;
-  } cases[] = {{"", "no tasks"},
-               {";", "no tasks"},
-               {"worker", "'worker'"},
-               {"=h:1", "''"},
-               {"1w=h:1", "1w"},
-               {"a b=h:1", "a b"},
-               {"w=", "w"},
-               {"w=h", "'h'"},
-               {"w=h:", "h:"},
-               {"w=h:x", "h:x"},
-               {"w=h:65536", "65536"},
-               {"w=:1", ":1"},
-               {"w=a/b:1", "a/b"},
-               {"w=h:1;w=h:2", "given twice"},
-               {"w=h:1,h:1", "address h:1 is given to task 0 of job 'w' and to task 1 of job 'w'"},
-               {"ps=h:2;w=h:1,g:1,h:2", "address h:2 is given to task 0 of job 'ps' and to task 2 of job 'w'"},
-               {"w=h:1,,h:2", "''"},
-               {"w=h:1,", "''"}};
+  } cases[] = {
+      {"", "no tasks"},
+      {";", "no tasks"},
+      {"worker", "'worker'"},
+      {"=h:1", "''"},
+      {"1w=h:1", "1w"},
+      {"a b=h:1", "a b"},
+      {"w=", "w"},
+      {"w=h", "'h'"},
+      {"w=h:", "h:"},
+      {"w=h:x", "h:x"},
+      {"w=h:65536", "65536"},
+      {"w=:1", ":1"},
+      {"w=a/b:1", "a/b"},
+      {"w=h:1;w=h:2", "given twice"},
+      {"w=h:1,h:1", "address h:1 is given to task 0 of job 'w' and to task 1 of job 'w'"},
+      {"ps=h:2;w=h:1,g:1,h:2", "address h:2 is given to task 0 of job 'ps' and to task 2 of job 'w'"},
+      {"w=h:1,,h:2", "''"},
+      {"w=h:1,", "''"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weft_cluster_t c;
     refused(weft_cluster_parse(weft_str(cases[i].text), &c), cases[i].culprit);

@@ -1,10 +1,11 @@
-/* tests/strategies/buckets_test.c - T-DDP-2, T-HVD-2 and the packing rule of T-MIR-2, on the reference's vectors. */
+/* tests/strategies/buckets_test.c - T-DDP-2, T-HVD-2 and the packing rule of T-MIR-2, on the reference's
+ * vectors. */
 #include "strategies/buckets.h"
 
 #include "tests/runner.h"
 
 enum { F32, F16, MAX_ITEMS = 8 };
-#define MiB(x) ((int64_t)((x) * 1048576))
+#define MiB(x) ((int64_t)((x)*1048576))
 
 typedef struct vector {
   weft_bucket_rule_t rule;
@@ -16,16 +17,26 @@ typedef struct vector {
 
 static const vector_t vectors[] = {
     /* DDP: {0,1}{2,3}{4,5}{6} */
-    {WEFT_BUCKETS_DDP, {MiB(1), MiB(25)},
-     {{MiB(.5), 0}, {MiB(.6), 0}, {MiB(10), 0}, {MiB(20), 0}, {MiB(3), 0}, {MiB(30), 0}, {MiB(1), 0}}, 7, {0, 0, 1, 1, 2, 2, 3}},
+    {WEFT_BUCKETS_DDP,
+     {MiB(1), MiB(25)},
+     {{MiB(.5), 0}, {MiB(.6), 0}, {MiB(10), 0}, {MiB(20), 0}, {MiB(3), 0}, {MiB(30), 0}, {MiB(1), 0}},
+     7,
+     {0, 0, 1, 1, 2, 2, 3}},
     /* DDP with two types: {0}{1,3}{2,4} */
-    {WEFT_BUCKETS_DDP, {MiB(1), MiB(25)},
-     {{MiB(1.2), F32}, {MiB(.4), F16}, {MiB(24), F32}, {MiB(.7), F16}, {MiB(2), F32}}, 5, {0, 1, 2, 1, 2}},
+    {WEFT_BUCKETS_DDP,
+     {MiB(1), MiB(25)},
+     {{MiB(1.2), F32}, {MiB(.4), F16}, {MiB(24), F32}, {MiB(.7), F16}, {MiB(2), F32}},
+     5,
+     {0, 1, 2, 1, 2}},
     /* Horovod: {A,C}{B}{D} */
     {WEFT_BUCKETS_HOROVOD, {0, 64}, {{30, F32}, {10, F16}, {30, F32}, {10, F32}}, 4, {0, 1, 0, 2}},
     {WEFT_BUCKETS_HOROVOD, {0, 64}, {{40, 0}, {30, 0}, {20, 0}, {4, 0}}, 4, {0, 1, 1, 1}},
     {WEFT_BUCKETS_HOROVOD, {0, 0}, {{40, 0}, {30, 0}, {20, 0}}, 3, {0, 1, 2}},
-    {WEFT_BUCKETS_HOROVOD, {0, 64}, {{100, 0}, {30, 0}, {20, 0}}, 3, {0, 1, 1}}, /* one larger value goes alone */
+    {WEFT_BUCKETS_HOROVOD,
+     {0, 64},
+     {{100, 0}, {30, 0}, {20, 0}},
+     3,
+     {0, 1, 1}}, /* one larger value goes alone */
     /* TensorFlow: a pack closes once it holds more than the limit; 0 is one pack */
     {WEFT_BUCKETS_PACK, {0, 10}, {{4, 0}, {6, 0}, {1, 0}, {20, 0}, {3, 0}}, 5, {0, 0, 0, 1, 2}},
     {WEFT_BUCKETS_PACK, {0, 0}, {{4, 0}, {6, 0}, {1, 0}}, 3, {0, 0, 0}},
@@ -56,7 +67,8 @@ static void rules_cut_as_their_systems_do(void) {
 static void no_items_are_no_buckets(void) {
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_buckets_t b;
-  CU_ASSERT_PTR_NULL_FATAL(weft_buckets_form(WEFT_BUCKETS_DDP, (weft_bucket_limits_t){1, 1}, NULL, 0, &arena, &b));
+  CU_ASSERT_PTR_NULL_FATAL(
+      weft_buckets_form(WEFT_BUCKETS_DDP, (weft_bucket_limits_t){1, 1}, NULL, 0, &arena, &b));
   CU_ASSERT_EQUAL(b.num_buckets, 0);
   weft_arena_deinit(&arena);
 }
@@ -66,8 +78,8 @@ static void sizes_do_not_overflow(void) {
   for (int rule = WEFT_BUCKETS_DDP; rule <= WEFT_BUCKETS_NONE; rule++) {
     weft_arena_t arena = WEFT_ARENA_INIT;
     weft_buckets_t b;
-    CU_ASSERT_PTR_NULL_FATAL(
-        weft_buckets_form((weft_bucket_rule_t)rule, (weft_bucket_limits_t){INT64_MAX, INT64_MAX}, items, 3, &arena, &b));
+    CU_ASSERT_PTR_NULL_FATAL(weft_buckets_form(
+        (weft_bucket_rule_t)rule, (weft_bucket_limits_t){INT64_MAX, INT64_MAX}, items, 3, &arena, &b));
     CU_ASSERT(b.num_buckets >= 1 && b.num_buckets <= 3);
     weft_arena_deinit(&arena);
   }
@@ -85,7 +97,8 @@ static weft_status_t *form_once(void) {
   weft_buckets_t b;
   int order[2];
   const double ready[2] = {1, 0};
-  weft_status_t *s = weft_buckets_form(WEFT_BUCKETS_DDP, vectors[0].limits, vectors[0].items, vectors[0].n, &arena, &b);
+  weft_status_t *s =
+      weft_buckets_form(WEFT_BUCKETS_DDP, vectors[0].limits, vectors[0].items, vectors[0].n, &arena, &b);
   if (s == NULL) s = weft_buckets_order_by_time(ready, 2, order);
   weft_arena_deinit(&arena);
   return s;

@@ -1,4 +1,5 @@
-/* tests/strategies/data_parallel_test.c - variables in one place, replicas elsewhere: T-DP-1, T-DP-3, central storage. */
+/* tests/strategies/data_parallel_test.c - variables in one place, replicas elsewhere: T-DP-1, T-DP-3, central
+ * storage. */
 #include <stdio.h>
 
 #include "tests/strategies/training.h"

@@ -1,4 +1,5 @@
-/* tests/strategies/gradient_shapes_test.c - shapes that follow from the variable that a gradient is applied to. */
+/* tests/strategies/gradient_shapes_test.c - shapes that follow from the variable that a gradient is applied
+ * to. */
 #include "strategies/gradient_shapes.h"
 
 #include "graph/passes.h"
@@ -7,14 +8,16 @@
 
 #define FLOAT " attr{key:'T' value{type:DT_FLOAT}}"
 #define ANY(name) "node{name:'" name "' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}}} "
-#define HALF                                                                                                 \
-  "node{name:'half' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' value{tensor{"        \
+#define HALF                                                                                          \
+  "node{name:'half' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' value{tensor{" \
   "dtype:DT_FLOAT tensor_shape{} float_val:0.5}}}} "
-#define REFERENCE(dims)                                                                                       \
-  "node{name:'v' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims "}}}} " \
+#define REFERENCE(dims)                                                                                     \
+  "node{name:'v' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims \
+  "}}}} "                                                                                                   \
   "node{name:'train' op:'ApplyGradientDescent' input:'v' input:'half' input:'g'" FLOAT "} "
-#define RESOURCE(dims)                                                                                        \
-  "node{name:'v' op:'VarHandleOp' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims "}}}} " \
+#define RESOURCE(dims)                                                                                       \
+  "node{name:'v' op:'VarHandleOp' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims \
+  "}}}} "                                                                                                    \
   "node{name:'train' op:'ResourceApplyGradientDescent' input:'v' input:'half' input:'g'" FLOAT "} "
 #define MATRIX "dim{size:4} dim{size:3}"
 
@@ -37,8 +40,10 @@ static void gradients_have_the_shape_of_their_variable(void) {
       HALF RESOURCE(MATRIX) "node{name:'g' op:'Identity' input:'a'" FLOAT "} " ANY("a"),
       HALF RESOURCE(MATRIX) "node{name:'g' op:'Mul' input:'a' input:'half'" FLOAT "} " ANY("a"),
       HALF RESOURCE(MATRIX) "node{name:'g' op:'RealDiv' input:'a' input:'half'" FLOAT "} " ANY("a"),
-      HALF RESOURCE(MATRIX) "node{name:'g' op:'AddN' input:'a' input:'b' attr{key:'N' value{i:2}}" FLOAT "} " ANY("a") ANY("b"),
-      HALF RESOURCE(MATRIX) "node{name:'g' op:'Neg' input:'n'" FLOAT "} node{name:'n' op:'Mul' input:'half' input:'a'" FLOAT "} " ANY("a"),
+      HALF RESOURCE(MATRIX) "node{name:'g' op:'AddN' input:'a' input:'b' attr{key:'N' value{i:2}}" FLOAT
+                            "} " ANY("a") ANY("b"),
+      HALF RESOURCE(MATRIX) "node{name:'g' op:'Neg' input:'n'" FLOAT
+                            "} node{name:'n' op:'Mul' input:'half' input:'a'" FLOAT "} " ANY("a"),
   };
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     weft_graph_t *g = inferred(texts[i]);
@@ -54,17 +59,24 @@ static void nothing_is_said_of_what_may_have_another_shape(void) {
   } cases[] = {
       /* either of two may be broadcast */
       {HALF RESOURCE(MATRIX) "node{name:'g' op:'Mul' input:'a' input:'b'" FLOAT "} " ANY("a") ANY("b"), "?"},
-      {HALF RESOURCE(MATRIX) "node{name:'g' op:'Reshape' input:'a' input:'s'" FLOAT "} " ANY("a")
-       "node{name:'s' op:'Placeholder' attr{key:'dtype' value{type:DT_INT32}}} ", "?"},
+      {HALF RESOURCE(MATRIX) "node{name:'g' op:'Reshape' input:'a' input:'s'" FLOAT "} " ANY(
+           "a") "node{name:'s' op:'Placeholder' attr{key:'dtype' value{type:DT_INT32}}} ",
+       "?"},
       /* a variable of unknown shape */
-      {HALF RESOURCE("dim{size:-1} dim{size:3}") "node{name:'g' op:'Identity' input:'a'" FLOAT "} " ANY("a"), "?"},
+      {HALF RESOURCE("dim{size:-1} dim{size:3}") "node{name:'g' op:'Identity' input:'a'" FLOAT "} " ANY("a"),
+       "?"},
       /* rows of a variable, and what is assigned to it */
-      {HALF "node{name:'v' op:'VarHandleOp' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" MATRIX "}}}} "
-       ANY("a") "node{name:'i' op:'Placeholder' attr{key:'dtype' value{type:DT_INT32}}} "
-       "node{name:'train' op:'ResourceSparseApplyAdagrad' input:'v' input:'v' input:'half' input:'a' input:'i'" FLOAT
-       " attr{key:'Tindices' value{type:DT_INT32}}}", "?"},
-      {"node{name:'v' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" MATRIX "}}}} "
-       "node{name:'train' op:'Assign' input:'v' input:'a' attr{key:'validate_shape' value{b:false}}" FLOAT "} " ANY("a"), "?"},
+      {HALF "node{name:'v' op:'VarHandleOp' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' "
+            "value{shape{" MATRIX "}}}} " ANY(
+                "a") "node{name:'i' op:'Placeholder' attr{key:'dtype' value{type:DT_INT32}}} "
+                     "node{name:'train' op:'ResourceSparseApplyAdagrad' input:'v' input:'v' input:'half' "
+                     "input:'a' input:'i'" FLOAT " attr{key:'Tindices' value{type:DT_INT32}}}",
+       "?"},
+      {"node{name:'v' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' "
+       "value{shape{" MATRIX "}}}} "
+       "node{name:'train' op:'Assign' input:'v' input:'a' attr{key:'validate_shape' value{b:false}}" FLOAT
+       "} " ANY("a"),
+       "?"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weft_graph_t *g = inferred(cases[i].text);

@@ -12,8 +12,12 @@
 
 /* Every fourth batch has 62 rows instead of 64: uneven for all numbers of replicas but 2. */
 static void train_all(const char *graph, TF_DataType type, double tolerance, int steps) {
-  static const char *const strategies[] = {"mirrored:2",     "mirrored:3",           "mirrored:4", "mirrored:3,reduce=one",
-                                           "mirrored:4,fusion=none", "mirrored:2,fusion=horovod"};
+  static const char *const strategies[] = {"mirrored:2",
+                                           "mirrored:3",
+                                           "mirrored:4",
+                                           "mirrored:3,reduce=one",
+                                           "mirrored:4,fusion=none",
+                                           "mirrored:2,fusion=horovod"};
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
     run_t k = {graph, strategies[i], type, 32, 10, steps, 64, 62, tolerance};
     train_beside_one_device(&k);
@@ -69,17 +73,20 @@ static void fused_batch_normalisation_has_the_statistics_of_the_batch(void) {
   weft_graph_destroy(g);
 }
 
-/* Some values are computed alike on all replicas, of which one is asked: the sums before them are run by all the same. */
+/* Some values are computed alike on all replicas, of which one is asked: the sums before them are run by all
+ * the same. */
 static void rows_beside_all_others_of_the_batch_follow_one_device(void) {
-  static const char *const strategies[] = {"mirrored:2", "mirrored:3", "mirrored:3,fusion=none,order=static", "mirrored:2,reduce=one",
-                                           "data_parallel:2", "central_storage:3", "multi_worker_mirrored:workers=2"};
+  static const char *const strategies[] = {
+      "mirrored:2",      "mirrored:3",        "mirrored:3,fusion=none,order=static", "mirrored:2,reduce=one",
+      "data_parallel:2", "central_storage:3", "multi_worker_mirrored:workers=2"};
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
     run_t k = {"contrastive", strategies[i], TF_DOUBLE, 32, 10, 30, 16, 11, 1e-9};
     train_beside_one_device(&k);
   }
 }
 
-/* Which axes a gradient adds up along is worked out in the step: of 1 beside 1, a batch of one row has more of them. */
+/* Which axes a gradient adds up along is worked out in the step: of 1 beside 1, a batch of one row has more
+ * of them. */
 static void rows_beside_columns_follow_one_device(void) {
   static const char *const strategies[] = {"mirrored:2", "mirrored:3"};
   static const int last[] = {1, 2, 5};
@@ -92,10 +99,14 @@ static void rows_beside_columns_follow_one_device(void) {
 }
 
 static void options_change_no_results(void) {
-  static const char *const strategies[] = {"mirrored:3,order=static,fusion=none",   "mirrored:3,algorithm=ring",
-                                           "mirrored:3,algorithm=halving_doubling", "mirrored:2,bytes_per_pack=4K",
-                                           "mirrored:3,fusion=horovod",             "mirrored:3,reduce=one",
-                                           "mirrored:2,devices=CPU:2+CPU:1",        "multi_worker_mirrored:workers=3"};
+  static const char *const strategies[] = {"mirrored:3,order=static,fusion=none",
+                                           "mirrored:3,algorithm=ring",
+                                           "mirrored:3,algorithm=halving_doubling",
+                                           "mirrored:2,bytes_per_pack=4K",
+                                           "mirrored:3,fusion=horovod",
+                                           "mirrored:3,reduce=one",
+                                           "mirrored:2,devices=CPU:2+CPU:1",
+                                           "multi_worker_mirrored:workers=3"};
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
     run_t k = {"mlp64_adam", strategies[i], TF_DOUBLE, 32, 10, 20, 64, 62, 1e-10};
     train_beside_one_device(&k);
@@ -183,7 +194,9 @@ static void values_inside_the_graph_can_be_fed(void) {
       CU_ASSERT_EQUAL(TF_Dim(s.results[1], 0), 7);
       step_end(&s);
     }
-    if (k == 1) CU_ASSERT_TRUE(weft_str_is(j->rewrite.shared.items[0], "Tanh") || weft_str_is(j->rewrite.shared.items[1], "Tanh"));
+    if (k == 1)
+      CU_ASSERT_TRUE(weft_str_is(j->rewrite.shared.items[0], "Tanh") ||
+                     weft_str_is(j->rewrite.shared.items[1], "Tanh"));
     job_end(j);
   }
   for (int i = 0; i < 3; i++) CU_ASSERT(fabs(losses[0][i] - losses[1][i]) <= 1e-5 * losses[0][i]);
@@ -207,8 +220,10 @@ static void accumulate_four(const char *strategy) {
       int64_t dims[2] = {rows[k], 32};
       part.values[0] = TF_AllocateTensor(TF_DOUBLE, dims, 2, (size_t)rows[k] * 32 * 8);
       part.values[1] = TF_AllocateTensor(TF_INT32, dims, 1, (size_t)rows[k] * 4);
-      memcpy(TF_TensorData(part.values[0]), (const double *)TF_TensorData(whole.values[0]) + at * 32, (size_t)rows[k] * 32 * 8);
-      memcpy(TF_TensorData(part.values[1]), (const int32_t *)TF_TensorData(whole.values[1]) + at, (size_t)rows[k] * 4);
+      memcpy(TF_TensorData(part.values[0]), (const double *)TF_TensorData(whole.values[0]) + at * 32,
+             (size_t)rows[k] * 32 * 8);
+      memcpy(TF_TensorData(part.values[1]), (const int32_t *)TF_TensorData(whole.values[1]) + at,
+             (size_t)rows[k] * 4);
       job_step(many, &part);
       if (TF_GetCode(many->status) != TF_OK) CU_FAIL_FATAL(TF_Message(many->status));
       sum += number_of(part.results[0]) * rows[k];
@@ -292,16 +307,20 @@ static const CU_TestInfo tests[] = {
     {"Adam on replicas follows one device", adam_follows_one_device},
     {"replicas without rows add nothing", replicas_without_rows_add_nothing},
     {"sparse gradients are gathered", sparse_gradients_are_gathered},
-    {"convolutions with batch statistics follow one device", convolutions_with_batch_statistics_follow_one_device},
-    {"fused batch normalisation has the statistics of the batch", fused_batch_normalisation_has_the_statistics_of_the_batch},
-    {"rows beside all others of the batch follow one device", rows_beside_all_others_of_the_batch_follow_one_device},
+    {"convolutions with batch statistics follow one device",
+     convolutions_with_batch_statistics_follow_one_device},
+    {"fused batch normalisation has the statistics of the batch",
+     fused_batch_normalisation_has_the_statistics_of_the_batch},
+    {"rows beside all others of the batch follow one device",
+     rows_beside_all_others_of_the_batch_follow_one_device},
     {"rows beside columns follow one device", rows_beside_columns_follow_one_device},
     {"options change no results", options_change_no_results},
     {"fetches mean what they meant", fetches_mean_what_they_meant},
     {"batches of different lengths fail the step", batches_of_different_lengths_fail_the_step},
     {"values inside the graph can be fed", values_inside_the_graph_can_be_fed},
     {"accumulated steps are one large step", accumulated_steps_are_one_large_step},
-    {"checkpoints go from four replicas to one and on to three", checkpoints_go_from_four_replicas_to_one_and_on_to_three},
+    {"checkpoints go from four replicas to one and on to three",
+     checkpoints_go_from_four_replicas_to_one_and_on_to_three},
     CU_TEST_INFO_NULL,
 };
 

@@ -1,4 +1,5 @@
-/* tests/strategies/multi_worker_test.c - several workers, one client each or one for all: T-MWM-1, T-MWM-2, T-DDP-7. */
+/* tests/strategies/multi_worker_test.c - several workers, one client each or one for all: T-MWM-1, T-MWM-2,
+ * T-DDP-7. */
 #include <math.h>
 #include <stdio.h>
 
@@ -6,7 +7,8 @@
 
 static const shape_t pair = {2, 1, 0}, three_with_two = {3, 2, 0};
 
-static void train(shape_t shape, const char *graph, TF_DataType type, int columns, int classes, double tolerance, bool between) {
+static void train(shape_t shape, const char *graph, TF_DataType type, int columns, int classes,
+                  double tolerance, bool between) {
   int clients = between ? shape.workers : 1, last = clients - 1;
   worker_t workers[MOST_TASKS];
   serve_all(workers, shape);
@@ -15,7 +17,8 @@ static void train(shape_t shape, const char *graph, TF_DataType type, int column
   job_t *one = job_start(&alone);
   for (int i = 0; i < clients; i++) {
     char strategy[64];
-    snprintf(strategy, sizeof strategy, between ? "multi_worker_mirrored:task=%d" : "multi_worker_mirrored", i);
+    snprintf(strategy, sizeof strategy, between ? "multi_worker_mirrored:task=%d" : "multi_worker_mirrored",
+             i);
     open_client(&workers[i], shape, graph, strategy);
   }
   initialise(workers, clients);
@@ -23,13 +26,17 @@ static void train(shape_t shape, const char *graph, TF_DataType type, int column
   uint64_t state = 11;
   for (int step = 0; step < 20; step++) {
     int rows = step % 4 == 3 ? 30 : 32;
-    int first = !between ? rows : step % 3 == 0 ? rows / clients : 1 + step; /* rows of the first, and of each but the last */
+    int first = !between        ? rows
+                : step % 3 == 0 ? rows / clients
+                                : 1 + step; /* rows of the first, and of each but the last */
     int cuts[MOST_WORKERS + 1] = {0, first, last > 1 ? first + 3 : rows, rows};
     step_t s = {.feeds = {"x", "y"}, .fetches = {"loss:0"}, .targets = {"train"}};
-    s.values[0] = type == TF_INT32 ? random_ints(&state, rows, columns) : random_floats(&state, type, rows, columns);
+    s.values[0] =
+        type == TF_INT32 ? random_ints(&state, rows, columns) : random_floats(&state, type, rows, columns);
     s.values[1] = random_ints(&state, rows, classes);
     for (int i = 0; i < clients; i++) {
-      workers[i].step = (step_t){.feeds = {"x", "y"}, .fetches = {"loss:0", "logits:0"}, .targets = {"train"}};
+      workers[i].step =
+          (step_t){.feeds = {"x", "y"}, .fetches = {"loss:0", "logits:0"}, .targets = {"train"}};
       for (int f = 0; f < 2; f++) workers[i].step.values[f] = rows_of(s.values[f], cuts[i], cuts[i + 1]);
     }
     job_step(one, &s);
@@ -102,7 +109,8 @@ static void who_does_not_use_a_variable_adds_nothing(void) {
   double w[2][COLUMNS];
   serve_all(workers, pair);
   for (int i = 0; i < 2; i++) {
-    open_client(&workers[i], pair, "branch", i == 0 ? "multi_worker_mirrored:task=0" : "multi_worker_mirrored:task=1");
+    open_client(&workers[i], pair, "branch",
+                i == 0 ? "multi_worker_mirrored:task=0" : "multi_worker_mirrored:task=1");
   }
   initialise(workers, 2);
   for (int k = 0; k < 2; k++) {
@@ -155,13 +163,15 @@ static void who_does_not_use_a_variable_adds_nothing(void) {
   dismiss_all(workers, pair);
 }
 
-/* One worker packs otherwise, has another optimizer, another type, model or rate of learning: all are told before anything is trained. */
+/* One worker packs otherwise, has another optimizer, another type, model or rate of learning: all are told
+ * before anything is trained. */
 static void workers_with_different_graphs_are_refused(void) {
   static const struct {
     const char *graph, *options, *target;
     float rate;
-  } others[] = {{"mlp_sgd", ",fusion=none", "init", 0}, {"mlp_momentum", "", "init", 0}, {"mlp64_sgd", "", "init", 0},
-                {"random_start", "", "init", 0},        {"mlp_sgd", "", "init", 0.2f},   {"mlp_momentum", "", "train", 0}};
+  } others[] = {{"mlp_sgd", ",fusion=none", "init", 0}, {"mlp_momentum", "", "init", 0},
+                {"mlp64_sgd", "", "init", 0},           {"random_start", "", "init", 0},
+                {"mlp_sgd", "", "init", 0.2f},          {"mlp_momentum", "", "train", 0}};
   for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
     worker_t workers[MOST_TASKS];
     char strategy[64];
@@ -171,7 +181,8 @@ static void workers_with_different_graphs_are_refused(void) {
     workers[1].rate = others[k].rate;
     open_client(&workers[1], pair, others[k].graph, strategy);
     uint64_t state = 3;
-    bool trains = strcmp(others[k].target, "train") == 0; /* without initial values, and nobody waits for ever */
+    bool trains =
+        strcmp(others[k].target, "train") == 0; /* without initial values, and nobody waits for ever */
     for (int i = 0; i < pair.workers; i++) {
       workers[i].step = (step_t){.targets = {others[k].target}};
       workers[i].key = init_key;
@@ -185,10 +196,15 @@ static void workers_with_different_graphs_are_refused(void) {
     int told = 0;
     for (int i = 0; i < pair.workers; i++) {
       CU_ASSERT_NOT_EQUAL(TF_GetCode(workers[i].job.status), TF_OK);
-      told += strstr(TF_Message(workers[i].job.status), "the graph of this worker, or the checkpoint that it starts from, is not that of all others") != NULL;
+      told +=
+          strstr(
+              TF_Message(workers[i].job.status),
+              "the graph of this worker, or the checkpoint that it starts from, is not that of all others") !=
+          NULL;
       step_end(&workers[i].step);
     }
-    if (told == 0 && !trains) fprintf(stderr, "%s%s: %s\n", others[k].graph, others[k].options, TF_Message(workers[0].job.status));
+    if (told == 0 && !trains)
+      fprintf(stderr, "%s%s: %s\n", others[k].graph, others[k].options, TF_Message(workers[0].job.status));
     CU_ASSERT(told > 0 || trains);
     for (int i = 0; i < pair.workers; i++) close_client(&workers[i]);
     dismiss_all(workers, pair);
@@ -228,7 +244,8 @@ static void a_step_that_fails_on_one_worker_fails_on_all(void) {
 static const CU_TestInfo tests[] = {
     {"one client drives all workers", one_client_drives_all_workers},
     {"each worker has a client of its own", each_worker_has_a_client_of_its_own},
-    {"random numbers of all workers are those of one device", random_numbers_of_all_workers_are_those_of_one_device},
+    {"random numbers of all workers are those of one device",
+     random_numbers_of_all_workers_are_those_of_one_device},
     {"workers gather rows of sparse gradients", workers_gather_rows_of_sparse_gradients},
     {"three workers with two devices are as one device", three_workers_with_two_devices_are_as_one_device},
     {"initial values are the first worker's", initial_values_are_the_first_workers},

@@ -314,8 +314,9 @@ static times_t train_once(const char *options, int buckets) {
 
 static double phase_ms(const times_t *t) { return (double)(t->reduced_ns - t->begin_ns) / 1e6; }
 
-/* In one bucket nothing overlaps: 600 ms. In three, that of the second layer, three fifths of the bytes, begins to
- * travel after 200 ms, and that of the first behind it: 470 ms. A busy machine delays either, and so is asked again. */
+/* In one bucket nothing overlaps: 600 ms. In three, that of the second layer, three fifths of the bytes,
+ * begins to travel after 200 ms, and that of the first behind it: 470 ms. A busy machine delays either, and
+ * so is asked again. */
 static void buckets_travel_while_gradients_are_computed(void) {
   enum { TRIES = 5 };
   const double longest = 3 * (double)layer_ns / 1e6;

@@ -14,12 +14,12 @@ static void must(weft_status_t *s) {
   CU_ASSERT_PTR_NULL_FATAL(s);
 }
 
-static const weft_ps_model_t mlp = {.dtype = WEFT_F32, .optimizer = WEFT_PS_SGD, .inputs = 32, .hidden = 64, .classes = 10,
-                                    .rate = 0.1};
+static const weft_ps_model_t mlp = {
+    .dtype = WEFT_F32, .optimizer = WEFT_PS_SGD, .inputs = 32, .hidden = 64, .classes = 10, .rate = 0.1};
 
 /* Local training: the graph as it is, on one task. */
-static void train_locally(const weft_graph_t *g, const weft_ps_model_t *m, int steps, int rows, double *losses,
-                          weft_ps_cluster_t *c) {
+static void train_locally(const weft_graph_t *g, const weft_ps_model_t *m, int steps, int rows,
+                          double *losses, weft_ps_cluster_t *c) {
   weft_ps_start(c, g, NULL, 0, 1);
   for (int i = 0; i < steps; i++) {
     weft_ps_batch_t b = weft_ps_batch(m, (int64_t)i * rows, rows);
@@ -42,7 +42,8 @@ static void same_variables(weft_ps_cluster_t *a, weft_ps_cluster_t *b, double to
 
 /* T-PS1-2 */
 static void one_worker_equals_local_training_bitwise(void) {
-  static const char *const modes[] = {"", "mode=sync,split=0", "mode=sync", "mode=ssp,staleness=0", "placement=bytes,caching"};
+  static const char *const modes[] = {"", "mode=sync,split=0", "mode=sync", "mode=ssp,staleness=0",
+                                      "placement=bytes,caching"};
   for (int i = 0; i < 5; i++) {
     for (int v = 0; v < 6; v++) {
       enum { STEPS = 8 };
@@ -60,7 +61,8 @@ static void one_worker_equals_local_training_bitwise(void) {
         must(s);
         if (two.r.num_lanes > 1) must(weft_ps_step(&two, 1, NULL, NULL));
         weft_ps_batch_drop(&b);
-        if (local[k] != served[k]) printf("\n    %s, case %d, step %d: %.9g for %.9g", modes[i], v, k, served[k], local[k]);
+        if (local[k] != served[k])
+          printf("\n    %s, case %d, step %d: %.9g for %.9g", modes[i], v, k, served[k], local[k]);
         CU_ASSERT_EQUAL(local[k], served[k]);
       }
       same_variables(&one, &two, 0);
@@ -109,7 +111,8 @@ static weft_str_t device_of(const weft_ps_cluster_t *c, const char *node) {
 
 /* T-PS1-1 */
 static void variables_go_round_the_servers_or_to_the_least_loaded(void) {
-  static const int64_t sizes[2][10] = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {700, 10, 20, 900, 30, 400, 400, 50, 60, 300}};
+  static const int64_t sizes[2][10] = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+                                       {700, 10, 20, 900, 30, 400, 400, 50, 60, 300}};
   const char *const feeds[] = {"x:0", NULL};
   for (int how = 0; how < 2; how++) {
     weft_graph_t *g = ten_variables(sizes[how]);
@@ -130,7 +133,8 @@ static void variables_go_round_the_servers_or_to_the_least_loaded(void) {
       total += sizes[how][i];
       if (sizes[how][i] > largest) largest = sizes[how][i];
     }
-    for (int i = 0; i < 3 && how == 1; i++) CU_ASSERT_TRUE(3 * loads[i] <= total + 2 * largest); /* avg + (1 - 1/N) largest */
+    for (int i = 0; i < 3 && how == 1; i++)
+      CU_ASSERT_TRUE(3 * loads[i] <= total + 2 * largest); /* avg + (1 - 1/N) largest */
     weft_ps_stop(&c);
     weft_graph_destroy(g);
   }
@@ -163,7 +167,9 @@ static void slots_stay_with_their_variable(void) {
 }
 
 static int worker_of(const weft_node_t *n) { /* -1: on a server */
-  const char *at = n->requested_device.length == 0 ? NULL : strstr(n->requested_device.data, "/job:worker/replica:0/task:");
+  const char *at = n->requested_device.length == 0
+                       ? NULL
+                       : strstr(n->requested_device.data, "/job:worker/replica:0/task:");
   return at == NULL ? -1 : at[strlen("/job:worker/replica:0/task:")] - '0';
 }
 
@@ -193,7 +199,8 @@ static void workers_send_nothing_to_each_other(void) {
         for (int k = 0; n != NULL && k < n->num_inputs + n->num_controls; k++) {
           const weft_node_t *p = k < n->num_inputs ? n->inputs[k].node : n->controls[k - n->num_inputs];
           int from = worker_of(p), to = worker_of(n);
-          if (from >= 0 && to >= 0 && from != to) printf("\n    %s: %s -> %s", options[i], p->name.data, n->name.data);
+          if (from >= 0 && to >= 0 && from != to)
+            printf("\n    %s: %s -> %s", options[i], p->name.data, n->name.data);
           CU_ASSERT_TRUE(from < 0 || to < 0 || from == to);
         }
       }
@@ -219,12 +226,14 @@ static void each_worker_gets_and_sends_the_variables(void) {
         const weft_crossing_t *x = &c.r.crossings[k];
         char task[64];
         snprintf(task, sizeof task, "/job:worker/replica:0/task:%d/", w);
-        if (x->bytes >= 0 && weft_str_starts_with(x->to, task)) got += x->bytes; /* what batches have depends on the step */
+        if (x->bytes >= 0 && weft_str_starts_with(x->to, task))
+          got += x->bytes; /* what batches have depends on the step */
         if (x->bytes >= 0 && weft_str_starts_with(x->from, task)) sent += x->bytes;
       }
       int64_t more = i >= 2 ? 64 : 0; /* in step: counts of rows, a loss */
       bool is_right = got >= psi && got <= psi + more && (i >= 2 || sent >= psi) && sent <= psi + more;
-      if (!is_right) printf("\n    %s: %lld %lld %lld", options[i], (long long)got, (long long)sent, (long long)psi);
+      if (!is_right)
+        printf("\n    %s: %lld %lld %lld", options[i], (long long)got, (long long)sent, (long long)psi);
       CU_ASSERT_TRUE(is_right);
     }
     weft_ps_stop(&c);
@@ -257,7 +266,8 @@ static void *run_lane(void *arg) {
 }
 
 /* All lanes side by side: worker w takes `rows` of each `stride` rows, or rows[w] of them. */
-static void train_together(weft_ps_cluster_t *c, const weft_ps_model_t *m, int steps, const int *rows, running_t *r) {
+static void train_together(weft_ps_cluster_t *c, const weft_ps_model_t *m, int steps, const int *rows,
+                           running_t *r) {
   int total = 0, begin = 0, workers = c->num_workers;
   for (int w = 0; w < workers; w++) total += rows[w];
   for (int i = 0; i < c->r.num_lanes; i++) {
@@ -280,7 +290,8 @@ static int64_t global_step(weft_ps_cluster_t *c) {
 }
 
 /* Batches of `rows` rows that all workers share. */
-static void train_in_step(weft_ps_cluster_t *c, const weft_ps_model_t *m, int steps, int rows, double *losses) {
+static void train_in_step(weft_ps_cluster_t *c, const weft_ps_model_t *m, int steps, int rows,
+                          double *losses) {
   CU_ASSERT_EQUAL_FATAL(c->r.num_lanes, 1);
   for (int i = 0; i < steps; i++) {
     weft_ps_batch_t b = weft_ps_batch(m, (int64_t)i * rows, rows);
@@ -290,7 +301,8 @@ static void train_in_step(weft_ps_cluster_t *c, const weft_ps_model_t *m, int st
 }
 
 /* Workers with batches of their own, as large as each other: the mean of their losses. */
-static void train_on_own_batches(weft_ps_cluster_t *c, const weft_ps_model_t *m, int steps, int rows, double *losses) {
+static void train_on_own_batches(weft_ps_cluster_t *c, const weft_ps_model_t *m, int steps, int rows,
+                                 double *losses) {
   static running_t r[8];
   int each[8];
   for (int w = 0; w < c->num_workers; w++) each[w] = rows / c->num_workers;
@@ -312,8 +324,8 @@ static double worst_difference(const double *got, const double *wanted, int n) {
 
 /* T-PS1-3. With 23 rows three workers have 7, 8 and 8 of them. */
 static void three_workers_in_step_equal_one_with_a_batch_of_three(void) {
-  static const char *const options[] = {"mode=sync", "mode=sync,split=0", "mode=sync,shards=fixed:2", "mode=sync,placement=bytes,caching",
-                                        "mode=sync,batch=x+y"};
+  static const char *const options[] = {"mode=sync", "mode=sync,split=0", "mode=sync,shards=fixed:2",
+                                        "mode=sync,placement=bytes,caching", "mode=sync,batch=x+y"};
   for (int i = 0; i < 5; i++) {
     for (int v = 0; v < 12; v++) {
       enum { STEPS = 30 };
@@ -334,7 +346,8 @@ static void three_workers_in_step_equal_one_with_a_batch_of_three(void) {
       if (!(worst <= 1e-6)) printf("\n    %s case %d: losses differ by %g", options[i], v, worst);
       CU_ASSERT_TRUE(worst <= 1e-6);
       same_variables(&one, &many, tolerance);
-      if (i == 1) CU_ASSERT_EQUAL(global_step(&many), STEPS); /* the others keep no names that the step does not need */
+      if (i == 1)
+        CU_ASSERT_EQUAL(global_step(&many), STEPS); /* the others keep no names that the step does not need */
       weft_ps_stop(&one);
       weft_ps_stop(&many);
       weft_graph_destroy(g);
@@ -359,7 +372,8 @@ static void two_to_four_workers_follow_one_device_for_200_steps(void) {
       weft_ps_start(&many, g, "mode=sync", 2, workers);
       train_in_step(&many, &m, STEPS, ROWS, served);
       double worst = worst_difference(served, local, STEPS);
-      if (!(worst <= (v < 3 ? 1e-5 : 1e-10))) printf("\n    %d workers, case %d: losses differ by %g", workers, v, worst);
+      if (!(worst <= (v < 3 ? 1e-5 : 1e-10)))
+        printf("\n    %d workers, case %d: losses differ by %g", workers, v, worst);
       CU_ASSERT_TRUE(worst <= (v < 3 ? 1e-5 : 1e-10));
       CU_ASSERT_TRUE(local[STEPS - 1] < local[0]);
       weft_ps_stop(&one);
@@ -433,16 +447,19 @@ static void async_reaches_the_loss_of_one_worker(void) {
   weft_graph_destroy(g);
 }
 
-/* T-PSC-2: w(t+1) = w(t) - rate * grad f(w(t - delay)), driven by hand: a gradient is fetched now and fed later. */
+/* T-PSC-2: w(t+1) = w(t) - rate * grad f(w(t - delay)), driven by hand: a gradient is fetched now and fed
+ * later. */
 static void a_constant_delay_follows_its_recurrence(void) {
-  static const weft_ps_model_t m = {.dtype = WEFT_F64, .inputs = 4, .classes = 1, .rate = 0.05, .resources = true};
+  static const weft_ps_model_t m = {
+      .dtype = WEFT_F64, .inputs = 4, .classes = 1, .rate = 0.05, .resources = true};
   enum { STEPS = 60, DELAY = 3, ROWS = 8 };
   weft_graph_t *g = weft_ps_model_graph(&m);
   weft_ps_cluster_t c;
   weft_ps_start(&c, g, "", 1, 2);
   char grads[2][128];
   for (int i = 0; i < 2; i++) {
-    const weft_node_t *update = weft_graph_find(c.r.graph, i == 0 ? WEFT_STR("update_w0") : WEFT_STR("update_b0"));
+    const weft_node_t *update =
+        weft_graph_find(c.r.graph, i == 0 ? WEFT_STR("update_w0") : WEFT_STR("update_b0"));
     CU_ASSERT_PTR_NOT_NULL_FATAL(update);
     snprintf(grads[i], sizeof grads[i], "%s:%d", update->inputs[2].node->name.data, update->inputs[2].index);
   }
@@ -456,7 +473,10 @@ static void a_constant_delay_follows_its_recurrence(void) {
   for (int t = 0; t < STEPS; t++) {
     weft_ps_batch_t b = weft_ps_batch(&m, t * ROWS, ROWS);
     weft_test_step_t k;
-    weft_test_start(&c.sessions[0], &(weft_test_run_t){.feeds = {"x:0", "y:0"}, .tensors = {b.x, b.y}, .fetches = {grads[0], grads[1]}}, &k);
+    weft_test_start(
+        &c.sessions[0],
+        &(weft_test_run_t){.feeds = {"x:0", "y:0"}, .tensors = {b.x, b.y}, .fetches = {grads[0], grads[1]}},
+        &k);
     must(weft_test_step_wait(&k));
     for (int i = 0; i < 2; i++) waiting[t][i] = weft_tensor_retain(k.fetches[i]);
     weft_test_step_deinit(&k);
@@ -471,7 +491,8 @@ static void a_constant_delay_follows_its_recurrence(void) {
         step[4] += 2 * d / ROWS;
       }
       weft_ps_batch_drop(&old);
-      weft_test_run_t run = {.feeds = {grads[0], grads[1]}, .tensors = {waiting[t - DELAY][0], waiting[t - DELAY][1]},
+      weft_test_run_t run = {.feeds = {grads[0], grads[1]},
+                             .tensors = {waiting[t - DELAY][0], waiting[t - DELAY][1]},
                              .targets = {"train"}};
       must(weft_test_run(&c.sessions[t % 2], &run, NULL));
     }
@@ -498,7 +519,8 @@ static int64_t counter(weft_ps_cluster_t *c, const char *handle) {
   char read[128] = "";
   for (int id = 0; id < c->r.graph->num_nodes; id++) {
     const weft_node_t *r = c->r.graph->nodes[id];
-    if (r != NULL && weft_str_is(r->op->name, "ReadVariableOp") && r->inputs[0].node == n && r->num_controls == 0) {
+    if (r != NULL && weft_str_is(r->op->name, "ReadVariableOp") && r->inputs[0].node == n &&
+        r->num_controls == 0) {
       snprintf(read, sizeof read, "%s:0", r->name.data);
     }
   }
@@ -621,7 +643,8 @@ static void with_a_backup_three_of_four_make_an_update(void) {
   weft_ps_cluster_t look = c; /* at values, by the session of updates */
   look.sessions[0] = c.sessions[4];
   int updates = 0;
-  for (bool dropped = false; updates < 20 || (!dropped && updates < 2000); updates++) { /* until one came too late */
+  for (bool dropped = false; updates < 20 || (!dropped && updates < 2000);
+       updates++) { /* until one came too late */
     must(weft_ps_step(&c, 4, NULL, NULL));
     dropped = counter(&look, "parameter_server/dropped") > 0;
     double now = value_of(&look, "r0:0");
@@ -639,7 +662,10 @@ static void with_a_backup_three_of_four_make_an_update(void) {
   }
   CU_ASSERT_EQUAL(counter(&look, "parameter_server/step"), 10 + updates);
   weft_tensor_t *dropped = weft_ps_value(&look, "parameter_server/dropped_now:0");
-  int64_t taken = 3 * updates + *(int64_t *)dropped->data; /* every gradient was taken or counted as dropped; four may be on their way */
+  int64_t taken =
+      3 * updates +
+      *(int64_t *)
+           dropped->data; /* every gradient was taken or counted as dropped; four may be on their way */
   CU_ASSERT_TRUE(*(int64_t *)dropped->data > 0);
   CU_ASSERT_TRUE(ended <= taken && taken <= ended + 4);
   weft_tensor_release(dropped);
@@ -667,17 +693,19 @@ static void what_cannot_be_done_is_refused_by_name(void) {
                {"shards=fixed:0", "fixed:0"},
                {"nonsense=1", "nonsense"}};
   weft_graph_t *g = weft_ps_model_graph(&mlp);
-  const char *const feeds[] = {"x", "y", NULL}, *const fetches[] = {"loss", NULL}, *const absent[] = {"lost", NULL},
-             *const updated[] = {"train:0", NULL};
+  const char *const feeds[] = {"x", "y", NULL}, *const fetches[] = {"loss", NULL},
+                    *const absent[] = {"lost", NULL}, *const updated[] = {"train:0", NULL};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weft_ps_cluster_t c;
     weft_ps_view(&c, 2, 3);
-    weft_test_expect(weft_ps_rewrite(&c, g, cases[i].options, feeds, fetches), WEFT_INVALID_ARGUMENT, cases[i].text);
+    weft_test_expect(weft_ps_rewrite(&c, g, cases[i].options, feeds, fetches), WEFT_INVALID_ARGUMENT,
+                     cases[i].text);
   }
   weft_ps_cluster_t c;
   weft_ps_view(&c, 2, 3);
   weft_test_expect(weft_ps_rewrite(&c, g, "", feeds, absent), WEFT_INVALID_ARGUMENT, "'lost'");
-  weft_test_expect(weft_ps_rewrite(&c, g, "mode=sync,backup=1", feeds, updated), WEFT_INVALID_ARGUMENT, "'train:0'");
+  weft_test_expect(weft_ps_rewrite(&c, g, "mode=sync,backup=1", feeds, updated), WEFT_INVALID_ARGUMENT,
+                   "'train:0'");
   weft_graph_destroy(g);
 }
 
@@ -688,7 +716,8 @@ static weft_status_t *show(weft_status_t *s) {
 
 static void no_allocation_failure_is_lost(void) {
   static const char *const options[] = {"caching", "mode=sync,backup=1", "mode=ssp", "shards=fixed:2"};
-  static const weft_ps_model_t m = {.dtype = WEFT_F32, .inputs = 2, .classes = 1, .rows = 6, .width = 2, .rate = 1};
+  static const weft_ps_model_t m = {
+      .dtype = WEFT_F32, .inputs = 2, .classes = 1, .rows = 6, .width = 2, .rate = 1};
   weft_graph_t *g = weft_ps_model_graph(&m);
   const char *const feeds[] = {"ids", "y", NULL}, *const fetches[] = {"loss", NULL};
   for (int i = 0; i < 4; i++) {
@@ -702,26 +731,37 @@ static void no_allocation_failure_is_lost(void) {
   weft_graph_destroy(g);
 }
 
-/* An update that depends on the mean gradient through a chain of 150,000 nodes: the walks over it need no stack. */
+/* An update that depends on the mean gradient through a chain of 150,000 nodes: the walks over it need no
+ * stack. */
 static void what_an_update_depends_on_may_be_deep(void) {
   enum { DEPTH = 150000 };
 #define T_F32 " attr{key:'T' value{type:DT_FLOAT}}"
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_strbuf_puts(&text,
-                   "node{name:'x' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:-1} dim{size:2}}}}} "
+                   "node{name:'x' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' "
+                   "value{shape{dim{size:-1} dim{size:2}}}}} "
                    "node{name:'axis' op:'Const' attr{key:'dtype' value{type:DT_INT32}} "
                    "attr{key:'value' value{tensor{dtype:DT_INT32 tensor_shape{} int_val:0}}}} "
                    "node{name:'rate' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} "
                    "attr{key:'value' value{tensor{dtype:DT_FLOAT tensor_shape{} float_val:0.1}}}} "
-                   "node{name:'w' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:2}}}}} "
+                   "node{name:'w' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' "
+                   "value{shape{dim{size:2}}}}} "
                    "node{name:'zero' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} "
                    "attr{key:'value' value{tensor{dtype:DT_FLOAT tensor_shape{dim{size:2}} float_val:0}}}} "
-                   "node{name:'init' op:'Assign' input:'w' input:'zero'" T_F32 "} "
-                   "node{name:'read' op:'Identity' input:'w'" T_F32 "} node{name:'xw' op:'Mul' input:'x' input:'read'" T_F32 "} "
-                   "node{name:'n0' op:'Mean' input:'xw' input:'axis'" T_F32 " attr{key:'Tidx' value{type:DT_INT32}}} ");
-  for (int i = 1; i < DEPTH; i++) weft_strbuf_printf(&text, "node{name:'n%d' op:'Tanh' input:'n%d'" T_F32 "} ", i, i - 1);
-  weft_strbuf_printf(&text, "node{name:'train' op:'ApplyGradientDescent' input:'w' input:'rate' input:'n%d'" T_F32 "} "
-                            "node{name:'loss' op:'Identity' input:'n0'" T_F32 "} ", DEPTH - 1);
+                   "node{name:'init' op:'Assign' input:'w' input:'zero'" T_F32
+                   "} "
+                   "node{name:'read' op:'Identity' input:'w'" T_F32
+                   "} node{name:'xw' op:'Mul' input:'x' input:'read'" T_F32
+                   "} "
+                   "node{name:'n0' op:'Mean' input:'xw' input:'axis'" T_F32
+                   " attr{key:'Tidx' value{type:DT_INT32}}} ");
+  for (int i = 1; i < DEPTH; i++)
+    weft_strbuf_printf(&text, "node{name:'n%d' op:'Tanh' input:'n%d'" T_F32 "} ", i, i - 1);
+  weft_strbuf_printf(&text,
+                     "node{name:'train' op:'ApplyGradientDescent' input:'w' input:'rate' input:'n%d'" T_F32
+                     "} "
+                     "node{name:'loss' op:'Identity' input:'n0'" T_F32 "} ",
+                     DEPTH - 1);
   weft_graph_t *g = weft_test_graph(text.data);
   weft_strbuf_deinit(&text);
   CU_ASSERT_PTR_NOT_NULL_FATAL(g);
@@ -739,13 +779,16 @@ static void what_an_update_depends_on_may_be_deep(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"one_worker_equals_local_training_bitwise", one_worker_equals_local_training_bitwise},
-      {"variables_go_round_the_servers_or_to_the_least_loaded", variables_go_round_the_servers_or_to_the_least_loaded},
+      {"variables_go_round_the_servers_or_to_the_least_loaded",
+       variables_go_round_the_servers_or_to_the_least_loaded},
       {"slots_stay_with_their_variable", slots_stay_with_their_variable},
       {"workers_send_nothing_to_each_other", workers_send_nothing_to_each_other},
       {"each_worker_gets_and_sends_the_variables", each_worker_gets_and_sends_the_variables},
-      {"three_workers_in_step_equal_one_with_a_batch_of_three", three_workers_in_step_equal_one_with_a_batch_of_three},
-      {"two_to_four_workers_follow_one_device_for_200_steps", two_to_four_workers_follow_one_device_for_200_steps},
-    {"clipping_and_summed_losses_see_the_whole_batch", clipping_and_summed_losses_see_the_whole_batch},
+      {"three_workers_in_step_equal_one_with_a_batch_of_three",
+       three_workers_in_step_equal_one_with_a_batch_of_three},
+      {"two_to_four_workers_follow_one_device_for_200_steps",
+       two_to_four_workers_follow_one_device_for_200_steps},
+      {"clipping_and_summed_losses_see_the_whole_batch", clipping_and_summed_losses_see_the_whole_batch},
       {"every_step_of_every_worker_is_counted", every_step_of_every_worker_is_counted},
       {"async_reaches_the_loss_of_one_worker", async_reaches_the_loss_of_one_worker},
       {"a_constant_delay_follows_its_recurrence", a_constant_delay_follows_its_recurrence},

@@ -49,8 +49,8 @@ typedef struct making {
   int num_inits;
 } making_t;
 
-static weft_output_t variable(making_t *k, const char *name, weft_dtype_t dtype, const weft_shape_t *shape, weft_tensor_t *init,
-                              weft_output_t *read) {
+static weft_output_t variable(making_t *k, const char *name, weft_dtype_t dtype, const weft_shape_t *shape,
+                              weft_tensor_t *init, weft_output_t *read) {
   char text[64];
   weft_emitter_t *b = &k->b;
   const weft_named_attr_t attrs[3] = {weft_type_attr("dtype", (int)dtype), weft_shape_attr("shape", shape),
@@ -76,8 +76,8 @@ static weft_output_t weights(making_t *k, const char *name, weft_shape_t shape) 
   int i = k->n++;
   double scale = shape.rank == 2 ? 1 / sqrt((double)shape.dims[0]) : 0.1;
   k->shapes[i] = shape;
-  k->handles[i] = variable(k, name, k->m->dtype, &shape, numbers(k->m->dtype, &shape, 1000u * (unsigned)(i + 1), scale),
-                           &k->reads[i]);
+  k->handles[i] = variable(k, name, k->m->dtype, &shape,
+                           numbers(k->m->dtype, &shape, 1000u * (unsigned)(i + 1), scale), &k->reads[i]);
   return k->reads[i];
 }
 
@@ -85,7 +85,8 @@ static weft_output_t scalar_of(making_t *k, const char *name, double v) {
   return weft_emit_number(&k->b, (int)k->m->dtype, v, "%s", name);
 }
 
-static weft_output_t slot(making_t *k, int i, const char *name, bool is_scalar, double init, weft_output_t *read) {
+static weft_output_t slot(making_t *k, int i, const char *name, bool is_scalar, double init,
+                          weft_output_t *read) {
   char text[64];
   weft_tensor_t *t = NULL;
   weft_shape_t shape = is_scalar ? WEFT_SCALAR : k->shapes[i];
@@ -97,7 +98,8 @@ static weft_output_t slot(making_t *k, int i, const char *name, bool is_scalar, 
   return variable(k, text, k->m->dtype, &shape, t, read);
 }
 
-static weft_output_t op(making_t *k, const char *plain, const char *handle, const char *name, const weft_output_t *in, int n) {
+static weft_output_t op(making_t *k, const char *plain, const char *handle, const char *name,
+                        const weft_output_t *in, int n) {
   return weft_emit(&k->b, k->m->resources ? handle : plain, in, n, NULL, 0, "%s", name);
 }
 
@@ -133,19 +135,28 @@ static weft_node_t *train(making_t *k, const weft_output_t *grads, const weft_ou
         const weft_output_t in[3] = {v, rows[i], weft_emit2(&k->b, "Mul", g, rate, "scaled")};
         updates[n++] = op(k, "ScatterSub", "ResourceScatterSub", name, in, 3).node;
       } else {
-        const weft_output_t in[6] = {v, slot(k, i, "momentum", false, 0, NULL), rate, g, rows[i], scalar_of(k, "mu", 0.9)};
+        const weft_output_t in[6] = {
+            v, slot(k, i, "momentum", false, 0, NULL), rate, g, rows[i], scalar_of(k, "mu", 0.9)};
         updates[n++] = op(k, "SparseApplyMomentum", "ResourceSparseApplyMomentum", name, in, 6).node;
       }
     } else if (k->m->optimizer == WEFT_PS_SGD) {
       const weft_output_t in[3] = {v, rate, g};
       updates[n++] = op(k, "ApplyGradientDescent", "ResourceApplyGradientDescent", name, in, 3).node;
     } else if (k->m->optimizer == WEFT_PS_MOMENTUM) {
-      const weft_output_t in[5] = {v, slot(k, i, "momentum", false, 0, NULL), rate, g, scalar_of(k, "mu", 0.9)};
+      const weft_output_t in[5] = {v, slot(k, i, "momentum", false, 0, NULL), rate, g,
+                                   scalar_of(k, "mu", 0.9)};
       updates[n++] = op(k, "ApplyMomentum", "ResourceApplyMomentum", name, in, 5).node;
     } else {
-      const weft_output_t in[10] = {v, slot(k, i, "m", false, 0, NULL), slot(k, i, "v", false, 0, NULL), power_read[0],
-                                    power_read[1], rate, scalar_of(k, "beta1", 0.9), scalar_of(k, "beta2", 0.999),
-                                    scalar_of(k, "epsilon", 1e-8), g};
+      const weft_output_t in[10] = {v,
+                                    slot(k, i, "m", false, 0, NULL),
+                                    slot(k, i, "v", false, 0, NULL),
+                                    power_read[0],
+                                    power_read[1],
+                                    rate,
+                                    scalar_of(k, "beta1", 0.9),
+                                    scalar_of(k, "beta2", 0.999),
+                                    scalar_of(k, "epsilon", 1e-8),
+                                    g};
       updates[n++] = op(k, "ApplyAdam", "ResourceApplyAdam", name, in, 10).node;
     }
   }
@@ -176,7 +187,8 @@ static weft_node_t *train(making_t *k, const weft_output_t *grads, const weft_ou
   return count;
 }
 
-static weft_output_t dense(making_t *k, const char *w, const char *b, weft_output_t x, int from, int to, const char *act) {
+static weft_output_t dense(making_t *k, const char *w, const char *b, weft_output_t x, int from, int to,
+                           const char *act) {
   weft_output_t y = weft_emit2(&k->b, "MatMul", x, weights(k, w, weft_shape_matrix(from, to)), "product");
   y = weft_emit2(&k->b, "BiasAdd", y, weights(k, b, weft_shape_vector(to)), "biased");
   return act == NULL ? y : weft_emit1(&k->b, act, y, "active");
@@ -185,7 +197,8 @@ static weft_output_t dense(making_t *k, const char *w, const char *b, weft_outpu
 static void add_saver(making_t *k) {
   weft_emitter_t *b = &k->b;
   const weft_shape_t scalar = WEFT_SCALAR;
-  const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", WEFT_STRING), weft_shape_attr("shape", &scalar)};
+  const weft_named_attr_t attrs[2] = {weft_type_attr("dtype", WEFT_STRING),
+                                      weft_shape_attr("shape", &scalar)};
   weft_output_t path = weft_emit(b, "Placeholder", NULL, 0, attrs, 2, "path");
   const weft_shape_t n = weft_shape_vector(k->n);
   weft_tensor_t *names = NULL, *slices = NULL;
@@ -223,7 +236,8 @@ weft_graph_t *weft_ps_model_graph(const weft_ps_model_t *m) {
   must(weft_graph_create(&g));
   making_t k = {.m = m, .b = {.g = g}};
   weft_emitter_t *b = &k.b;
-  const weft_named_attr_t dtype = weft_type_attr("dtype", (int)m->dtype), ids_type = weft_type_attr("dtype", WEFT_I64);
+  const weft_named_attr_t dtype = weft_type_attr("dtype", (int)m->dtype),
+                          ids_type = weft_type_attr("dtype", WEFT_I64);
   const weft_shape_t x_shape = weft_shape_matrix(-1, m->inputs), y_shape = weft_shape_matrix(-1, m->classes),
                      ids_shape = weft_shape_vector(-1);
   const weft_named_attr_t x_attrs[2] = {dtype, weft_shape_attr("shape", &x_shape)},
@@ -281,15 +295,19 @@ weft_graph_t *weft_ps_model_graph(const weft_ps_model_t *m) {
 
 void weft_ps_view(weft_ps_cluster_t *c, int num_ps, int num_workers) {
   static const char *const names[2][8] = {
-      {"/job:ps/replica:0/task:0", "/job:ps/replica:0/task:1", "/job:ps/replica:0/task:2", "/job:ps/replica:0/task:3"},
+      {"/job:ps/replica:0/task:0", "/job:ps/replica:0/task:1", "/job:ps/replica:0/task:2",
+       "/job:ps/replica:0/task:3"},
       {"/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1", "/job:worker/replica:0/task:2",
        "/job:worker/replica:0/task:3", "/job:worker/replica:0/task:4"}};
   *c = (weft_ps_cluster_t){.num_ps = num_ps, .num_workers = num_workers, .r = {.arena = WEFT_ARENA_INIT}};
   for (int i = 0; i < num_ps + num_workers; i++) {
     bool serves = i < num_ps;
     int index = serves ? i : i - num_ps;
-    c->tasks[i] = (weft_task_devices_t){.task = weft_str(names[serves ? 0 : 1][index]), .num_cpus = 1, .index = index,
-                                        .job = serves ? WEFT_STR("ps") : WEFT_STR("worker"), .host = WEFT_STR("")};
+    c->tasks[i] = (weft_task_devices_t){.task = weft_str(names[serves ? 0 : 1][index]),
+                                        .num_cpus = 1,
+                                        .index = index,
+                                        .job = serves ? WEFT_STR("ps") : WEFT_STR("worker"),
+                                        .host = WEFT_STR("")};
   }
   c->view = (weft_cluster_view_t){.tasks = c->tasks, .num_tasks = num_ps + num_workers};
 }
@@ -300,13 +318,17 @@ static weft_names_t names_of(const char *const *texts, weft_str_t *items) {
   return out;
 }
 
-weft_status_t *weft_ps_rewrite(weft_ps_cluster_t *c, const weft_graph_t *g, const char *options, const char *const *feeds,
-                               const char *const *fetches) {
+weft_status_t *weft_ps_rewrite(weft_ps_cluster_t *c, const weft_graph_t *g, const char *options,
+                               const char *const *feeds, const char *const *fetches) {
   weft_str_t fed[8], fetched[8], target = WEFT_STR("train"), init = WEFT_STR("init");
   char text[128];
   snprintf(text, sizeof text, "parameter_server:%s", options);
-  weft_strategy_request_t r = {.graph = g, .cluster = &c->view, .feeds = names_of(feeds, fed),
-                               .fetches = names_of(fetches, fetched), .targets = {&target, 1}, .inits = {&init, 1}};
+  weft_strategy_request_t r = {.graph = g,
+                               .cluster = &c->view,
+                               .feeds = names_of(feeds, fed),
+                               .fetches = names_of(fetches, fetched),
+                               .targets = {&target, 1},
+                               .inits = {&init, 1}};
   weft_status_t *s = weft_strategy_apply(weft_str(text), &r, &c->r);
   return s;
 }
@@ -319,23 +341,28 @@ static int task_of(const weft_ps_cluster_t *c, weft_str_t task) {
 }
 
 /* The graph as it is: one lane. */
-static void leave_alone(weft_ps_cluster_t *c, const weft_graph_t *g, const char *const *feeds, const char *const *fetches) {
+static void leave_alone(weft_ps_cluster_t *c, const weft_graph_t *g, const char *const *feeds,
+                        const char *const *fetches) {
   weft_rewrite_t *r = &c->r;
   weft_str_t *texts = weft_arena_calloc(&r->arena, 8, sizeof *texts);
   CU_ASSERT_PTR_NOT_NULL_FATAL(texts);
   must(weft_graph_copy(g, &r->graph));
   r->lanes = weft_arena_calloc(&r->arena, 1, sizeof *r->lanes);
   r->num_lanes = 1;
-  r->lanes[0] = (weft_lane_t){.task = c->tasks[0].task, .feeds = names_of(feeds, texts), .fetches = names_of(fetches, texts + 4),
+  r->lanes[0] = (weft_lane_t){.task = c->tasks[0].task,
+                              .feeds = names_of(feeds, texts),
+                              .fetches = names_of(fetches, texts + 4),
                               .targets = {texts + 6, 1}};
   texts[6] = WEFT_STR("train");
   texts[7] = WEFT_STR("init");
   r->inits = (weft_names_t){texts + 7, 1};
 }
 
-void weft_ps_start(weft_ps_cluster_t *c, const weft_graph_t *g, const char *options, int num_ps, int num_workers) {
+void weft_ps_start(weft_ps_cluster_t *c, const weft_graph_t *g, const char *options, int num_ps,
+                   int num_workers) {
   bool is_embedding = weft_graph_find(g, WEFT_STR("ids")) != NULL;
-  const char *const feeds[] = {is_embedding ? "ids:0" : "x:0", "y:0", NULL}, *const fetches[] = {"loss:0", NULL};
+  const char *const feeds[] = {is_embedding ? "ids:0" : "x:0", "y:0", NULL}, *const fetches[] = {"loss:0",
+                                                                                                 NULL};
   const char *tasks[8];
   weft_ps_view(c, num_ps, num_workers);
   if (options == NULL) {
@@ -373,7 +400,8 @@ weft_ps_batch_t weft_ps_batch(const weft_ps_model_t *m, int64_t begin, int64_t r
   if (m->rows > 0) {
     must(weft_tensor_new(WEFT_I64, &ids, NULL, &out.x));
     for (int64_t i = 0; i < rows; i++) {
-      ((int64_t *)out.x->data)[i] = (int64_t)((number_at((uint64_t)(begin + i) + 77777) + 1) * 0.4999 * m->rows);
+      ((int64_t *)out.x->data)[i] =
+          (int64_t)((number_at((uint64_t)(begin + i) + 77777) + 1) * 0.4999 * m->rows);
     }
   } else {
     out.x = numbers(m->dtype, &x, (uint64_t)(begin * m->inputs) + 1000000, 1);

@@ -1,4 +1,5 @@
-/* tests/strategies/parameter_server_testing.h - models to train, and clusters in this process that train them. */
+/* tests/strategies/parameter_server_testing.h - models to train, and clusters in this process that train
+ * them. */
 #ifndef WEFT_TESTS_STRATEGIES_PARAMETER_SERVER_TESTING_H_
 #define WEFT_TESTS_STRATEGIES_PARAMETER_SERVER_TESTING_H_
 
@@ -9,18 +10,19 @@ enum { WEFT_PS_MAX_LANES = 8 };
 
 typedef enum weft_ps_optimizer { WEFT_PS_SGD, WEFT_PS_MOMENTUM, WEFT_PS_ADAM } weft_ps_optimizer_t;
 typedef struct weft_ps_model {
-  weft_dtype_t dtype;     /* F32 or F64 */
-  bool resources;         /* variables by handle */
+  weft_dtype_t dtype; /* F32 or F64 */
+  bool resources;     /* variables by handle */
   weft_ps_optimizer_t optimizer;
   int inputs, hidden, classes; /* hidden 0: linear, squared loss on one output */
-  int rows, width;        /* rows > 0: an embedding of so many rows, looked up by int64 "ids" [B], is the input */
+  int rows, width; /* rows > 0: an embedding of so many rows, looked up by int64 "ids" [B], is the input */
   double rate;
-  double clip;            /* > 0: gradients are clipped by their global norm */
-  bool sums;              /* the loss is a sum over rows, not their mean */
+  double clip; /* > 0: gradients are clipped by their global norm */
+  bool sums;   /* the loss is a sum over rows, not their mean */
 } weft_ps_model_t;
 
-/* A training graph: feeds "x" [B, inputs] (or "ids" [B]) and "y" [B, classes]; "loss", "train", "init"; "global_step" is
- * counted by "train". Variables w0, b0, w1, b1, ..., emb. With "save" and "restore", which use the file name "path". */
+/* A training graph: feeds "x" [B, inputs] (or "ids" [B]) and "y" [B, classes]; "loss", "train", "init";
+ * "global_step" is counted by "train". Variables w0, b0, w1, b1, ..., emb. With "save" and "restore", which
+ * use the file name "path". */
 weft_graph_t *weft_ps_model_graph(const weft_ps_model_t *m);
 
 /* A cluster that runs a rewritten graph: task 0.. are servers, then workers. */
@@ -35,11 +37,12 @@ typedef struct weft_ps_cluster {
 
 /* Tasks without anything that runs: for rewrites alone. */
 void weft_ps_view(weft_ps_cluster_t *c, int num_ps, int num_workers);
-weft_status_t *weft_ps_rewrite(weft_ps_cluster_t *c, const weft_graph_t *g, const char *options, const char *const *feeds,
-                               const char *const *fetches);
-/* Rewrites "train" with fetch "loss", starts the cluster, opens a session per lane, runs the inits. Options NULL: the
- * graph as it is, on the first task. */
-void weft_ps_start(weft_ps_cluster_t *c, const weft_graph_t *g, const char *options, int num_ps, int num_workers);
+weft_status_t *weft_ps_rewrite(weft_ps_cluster_t *c, const weft_graph_t *g, const char *options,
+                               const char *const *feeds, const char *const *fetches);
+/* Rewrites "train" with fetch "loss", starts the cluster, opens a session per lane, runs the inits. Options
+ * NULL: the graph as it is, on the first task. */
+void weft_ps_start(weft_ps_cluster_t *c, const weft_graph_t *g, const char *options, int num_ps,
+                   int num_workers);
 void weft_ps_stop(weft_ps_cluster_t *c);
 
 /* A batch: rows [begin, begin+rows) of a fixed table of numbers that a generator makes. */

@@ -1,5 +1,5 @@
-/* tests/strategies/replicate_test.c - the graphs that synchronous strategies make: how many sums, how many bytes, whose
- * names; and what they refuse.
+/* tests/strategies/replicate_test.c - the graphs that synchronous strategies make: how many sums, how many
+ * bytes, whose names; and what they refuse.
  *
  * T-MIR-2, T-DDP-3, T-DP-2 by the closed forms.
  */
@@ -13,8 +13,11 @@
 
 enum { MLP_PARAMETERS = 32 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10 };
 
-static const use_t classifier = {
-    .graph = "mlp_sgd", .feeds = {"x", "y"}, .fetches = {"loss:0", "logits:0"}, .targets = {"train"}, .inits = {"init"}};
+static const use_t classifier = {.graph = "mlp_sgd",
+                                 .feeds = {"x", "y"},
+                                 .fetches = {"loss:0", "logits:0"},
+                                 .targets = {"train"},
+                                 .inits = {"init"}};
 
 static weft_rewrite_t rewritten(const char *graph, const char *strategy) {
   use_t u = classifier;
@@ -80,21 +83,24 @@ static void packs_follow_their_rule(void) {
 
 enum { TRANSFORMER_PARAMETERS = 2 * (4 * (8 * 8 + 8) + 8 + (8 * 16 + 16) + (16 * 8 + 8)) + 8 * 10 + 10 };
 
-/* Gradients behind the reshapes of tf.tensordot are of known size: all of them travel together, and what they cost is known. */
+/* Gradients behind the reshapes of tf.tensordot are of known size: all of them travel together, and what they
+ * cost is known. */
 static void gradients_of_a_transformer_travel_together(void) {
-  static const char *const strategies[] = {"mirrored:2", "mirrored:3", "mirrored:2,accumulate=2", "mirrored:2,fusion=horovod"};
+  static const char *const strategies[] = {"mirrored:2", "mirrored:3", "mirrored:2,accumulate=2",
+                                           "mirrored:2,fusion=horovod"};
   for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++) {
     weft_rewrite_t r = rewritten("transformer", strategies[k]);
     int n = r.num_local_cpus, sums = count_nodes(r.graph, "CollectiveReduceV2") / n;
     if (sums > 2) fprintf(stderr, "%s: %d sums\n", strategies[k], sums);
     CU_ASSERT_TRUE(sums <= 2);
-    CU_ASSERT_EQUAL(bytes_that_say(&r, "bucket", "CPU:0"), (int64_t)2 * (n - 1) * 4 * TRANSFORMER_PARAMETERS / n);
+    CU_ASSERT_EQUAL(bytes_that_say(&r, "bucket", "CPU:0"),
+                    (int64_t)2 * (n - 1) * 4 * TRANSFORMER_PARAMETERS / n);
     weft_rewrite_deinit(&r);
   }
 }
 
-/* Sums that others wait for (statistics of a batch normalisation, and what their gradients need) go one after the other;
- * gradients of variables, for which nothing waits, do not go with each of them. */
+/* Sums that others wait for (statistics of a batch normalisation, and what their gradients need) go one after
+ * the other; gradients of variables, for which nothing waits, do not go with each of them. */
 static void gradients_of_all_depths_share_buckets(void) {
   weft_rewrite_t r = rewritten("batch_norm", "mirrored:2");
   int gradients = 0;
@@ -116,9 +122,10 @@ static const weft_node_t *named(const weft_graph_t *g, const char *name) {
 
 static void the_last_gradients_are_packed_first(void) {
   weft_rewrite_t r = rewritten("mlp_sgd", "mirrored:2,fusion=none");
-  const weft_node_t *first = named(r.graph, "replica_0/weft/all_reduce_0"), *last = named(r.graph, "replica_0/weft/all_reduce_5");
+  const weft_node_t *first = named(r.graph, "replica_0/weft/all_reduce_0"),
+                    *last = named(r.graph, "replica_0/weft/all_reduce_5");
   weft_shape_t a = weft_static_shape_of(first->inputs[0]), b = weft_static_shape_of(last->inputs[0]);
-  CU_ASSERT_EQUAL(a.dims[a.rank - 1], 10); /* b2 or w2 */
+  CU_ASSERT_EQUAL(a.dims[a.rank - 1], 10);       /* b2 or w2 */
   CU_ASSERT(b.dims[0] == 32 || b.dims[0] == 64); /* w0 or b0 */
   CU_ASSERT_FALSE(weft_test_depends(r.graph, last, first));
   weft_rewrite_deinit(&r);
@@ -138,7 +145,8 @@ static void buckets_follow_measured_times(void) {
   weft_rewrite_deinit(&r);
   r = rewritten("mlp_sgd", "mirrored:2,fusion=none,ready=6+5+4+3+2+1.5");
   CU_ASSERT(weft_str_is(r.sums.items[5], last)); /* the order of names stays */
-  CU_ASSERT(weft_str_is(named(r.graph, "replica_0/weft/all_reduce_0")->inputs[0].node->inputs[0].node->name, last));
+  CU_ASSERT(
+      weft_str_is(named(r.graph, "replica_0/weft/all_reduce_0")->inputs[0].node->inputs[0].node->name, last));
   weft_rewrite_deinit(&r);
 }
 
@@ -172,11 +180,13 @@ static void names_go_on_meaning_the_same(void) {
   CU_ASSERT(weft_str_is(named(r.graph, "w0/replica_1")->op->name, "VariableV2"));
   CU_ASSERT(weft_str_is(named(r.graph, "x")->op->name, "Placeholder"));
   CU_ASSERT_PTR_NULL(weft_graph_find(r.graph, WEFT_STR("replica_1/x")));
-  CU_ASSERT(r.num_lanes == 1 && r.lanes[0].feeds.n == 2 && weft_str_is(r.lanes[0].fetches.items[0], "loss:0"));
+  CU_ASSERT(r.num_lanes == 1 && r.lanes[0].feeds.n == 2 &&
+            weft_str_is(r.lanes[0].fetches.items[0], "loss:0"));
   CU_ASSERT(r.inits.n == 1 && weft_str_is(r.inits.items[0], "init"));
   for (int id = 0; id < r.graph->num_nodes; id++) {
     const weft_node_t *n = r.graph->nodes[id];
-    if (n != NULL) CU_ASSERT(weft_str_starts_with(n->requested_device, "/job:localhost/replica:0/task:0/device:CPU:"));
+    if (n != NULL)
+      CU_ASSERT(weft_str_starts_with(n->requested_device, "/job:localhost/replica:0/task:0/device:CPU:"));
   }
   weft_rewrite_deinit(&r);
 }
@@ -203,8 +213,10 @@ static void data_parallel_sends_all_through_the_first_device(void) {
 
 static void probes_tell_what_rewrites_cost(void) {
   weft_graph_t *g = read_graph("mlp_sgd");
-  weft_str_t feeds[2] = {WEFT_STR("x"), WEFT_STR("y")}, fetch = WEFT_STR("loss"), target = WEFT_STR("train"), options;
-  weft_strategy_request_t r = {.graph = g, .feeds = {feeds, 2}, .fetches = {&fetch, 1}, .targets = {&target, 1}};
+  weft_str_t feeds[2] = {WEFT_STR("x"), WEFT_STR("y")}, fetch = WEFT_STR("loss"), target = WEFT_STR("train"),
+             options;
+  weft_strategy_request_t r = {
+      .graph = g, .feeds = {feeds, 2}, .fetches = {&fetch, 1}, .targets = {&target, 1}};
   const weft_strategy_t *s = NULL;
   weft_cost_t cost;
   CU_ASSERT_PTR_NULL_FATAL(weft_strategy_find(WEFT_STR("mirrored:2"), &s, &options));
@@ -244,7 +256,8 @@ static void what_cannot_be_rewritten_is_refused(void) {
     u.feeds[0] = cases[i].feed;
     weft_status_t *s = rewrite_for(g, &u, &r);
     CU_ASSERT_EQUAL(weft_status_code(s), cases[i].code);
-    if (strstr(weft_status_message(s), cases[i].message) == NULL) fprintf(stderr, "%s\n", weft_status_message(s));
+    if (strstr(weft_status_message(s), cases[i].message) == NULL)
+      fprintf(stderr, "%s\n", weft_status_message(s));
     CU_ASSERT_PTR_NOT_NULL(strstr(weft_status_message(s), cases[i].message));
     CU_ASSERT_PTR_NULL(r.graph);
     weft_status_free(s);
@@ -255,15 +268,19 @@ static void what_cannot_be_rewritten_is_refused(void) {
 
 /* Placeholders need not say that they have rows, where the caller knows what it feeds by rows. */
 static void what_is_fed_by_rows_is_the_batch(void) {
-  static const char *const shapes[] = {"", "attr{key:'shape' value{shape{unknown_rank:true}}}", "attr{key:'shape' value{shape{dim{size:12} dim{size:3}}}}",
+  static const char *const shapes[] = {"", "attr{key:'shape' value{shape{unknown_rank:true}}}",
+                                       "attr{key:'shape' value{shape{dim{size:12} dim{size:3}}}}",
                                        "attr{key:'shape' value{shape{dim{size:-1} dim{size:3}}}}"};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     char text[2000];
     snprintf(text, sizeof text,
              "node{name:'x' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} %s} "
-             "node{name:'rate' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:-1}}}}} "
-             "node{name:'v' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{dim{size:3}}}}} "
-             "node{name:'zero' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:DT_INT32 "
+             "node{name:'rate' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' "
+             "value{shape{dim{size:-1}}}}} "
+             "node{name:'v' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' "
+             "value{shape{dim{size:3}}}}} "
+             "node{name:'zero' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' "
+             "value{tensor{dtype:DT_INT32 "
              "tensor_shape{dim{size:1}} int_val:0}}}} "
              "node{name:'mean' op:'Mean' input:'x' input:'zero' attr{key:'T' value{type:DT_FLOAT}}} "
              "node{name:'by' op:'Mul' input:'mean' input:'rate' attr{key:'T' value{type:DT_FLOAT}}} "
@@ -271,7 +288,8 @@ static void what_is_fed_by_rows_is_the_batch(void) {
              shapes[i]);
     weft_graph_t *g = weft_test_graph(text);
     weft_str_t feeds[2] = {WEFT_STR("x"), WEFT_STR("rate")}, target = WEFT_STR("train");
-    weft_strategy_request_t r = {.graph = g, .feeds = {feeds, 2}, .batches = {feeds, 1}, .targets = {&target, 1}};
+    weft_strategy_request_t r = {
+        .graph = g, .feeds = {feeds, 2}, .batches = {feeds, 1}, .targets = {&target, 1}};
     weft_rewrite_t out;
     weft_test_expect(weft_strategy_apply(WEFT_STR("mirrored:2"), &r, &out), WEFT_OK, "");
     CU_ASSERT_EQUAL(count_nodes(out.graph, "Mean"), 2);
@@ -284,26 +302,31 @@ static void what_is_fed_by_rows_is_the_batch(void) {
 }
 
 static void clusters_give_their_devices(void) {
-  weft_task_devices_t tasks[3] = {{WEFT_STR("/job:ps/replica:0/task:0"), WEFT_STR("ps"), 0, 1, WEFT_STR("")},
-                                  {WEFT_STR("/job:worker/replica:0/task:0"), WEFT_STR("worker"), 0, 2, WEFT_STR("")},
-                                  {WEFT_STR("/job:worker/replica:0/task:1"), WEFT_STR("worker"), 1, 2, WEFT_STR("")}};
+  weft_task_devices_t tasks[3] = {
+      {WEFT_STR("/job:ps/replica:0/task:0"), WEFT_STR("ps"), 0, 1, WEFT_STR("")},
+      {WEFT_STR("/job:worker/replica:0/task:0"), WEFT_STR("worker"), 0, 2, WEFT_STR("")},
+      {WEFT_STR("/job:worker/replica:0/task:1"), WEFT_STR("worker"), 1, 2, WEFT_STR("")}};
   weft_cluster_view_t cluster = {.tasks = tasks, .num_tasks = 3};
   weft_graph_t *g = read_graph("mlp_sgd");
   weft_str_t feeds[2] = {WEFT_STR("x"), WEFT_STR("y")}, fetch = WEFT_STR("loss"), target = WEFT_STR("train");
-  weft_strategy_request_t r = {.graph = g, .cluster = &cluster, .feeds = {feeds, 2}, .fetches = {&fetch, 1}, .targets = {&target, 1}};
+  weft_strategy_request_t r = {
+      .graph = g, .cluster = &cluster, .feeds = {feeds, 2}, .fetches = {&fetch, 1}, .targets = {&target, 1}};
   weft_rewrite_t out;
   CU_ASSERT_PTR_NULL_FATAL(weft_strategy_apply(WEFT_STR("multi_worker_mirrored"), &r, &out));
   CU_ASSERT_EQUAL(count_nodes(out.graph, "CollectiveReduceV2"), 4);
-  CU_ASSERT(weft_str_is(named(out.graph, "w0/replica_3")->requested_device, "/job:worker/replica:0/task:1/device:CPU:1"));
+  CU_ASSERT(weft_str_is(named(out.graph, "w0/replica_3")->requested_device,
+                        "/job:worker/replica:0/task:1/device:CPU:1"));
   CU_ASSERT_EQUAL(out.num_local_cpus, 0);
   weft_rewrite_deinit(&out);
   CU_ASSERT_PTR_NULL_FATAL(weft_strategy_apply(WEFT_STR("multi_worker_mirrored:per_worker=1"), &r, &out));
   CU_ASSERT_EQUAL(count_nodes(out.graph, "CollectiveReduceV2"), 2);
   weft_rewrite_deinit(&out);
   CU_ASSERT_PTR_NULL_FATAL(weft_strategy_apply(WEFT_STR("mirrored"), &r, &out));
-  CU_ASSERT(weft_str_is(named(out.graph, "w0/replica_1")->requested_device, "/job:worker/replica:0/task:0/device:CPU:1"));
+  CU_ASSERT(weft_str_is(named(out.graph, "w0/replica_1")->requested_device,
+                        "/job:worker/replica:0/task:0/device:CPU:1"));
   weft_rewrite_deinit(&out);
-  static const char *const bad[] = {"multi_worker_mirrored:3", "multi_worker_mirrored:per_worker=3", "mirrored:3"};
+  static const char *const bad[] = {"multi_worker_mirrored:3", "multi_worker_mirrored:per_worker=3",
+                                    "mirrored:3"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     weft_status_t *s = weft_strategy_apply(weft_str(bad[i]), &r, &out);
     CU_ASSERT_EQUAL(weft_status_code(s), WEFT_INVALID_ARGUMENT);
@@ -325,7 +348,8 @@ static void running_out_of_memory_is_reported(void) {
     bool fired = weft_fault_fired();
     weft_fault_arm(-1);
     CU_ASSERT_EQUAL(weft_status_code(s), fired ? WEFT_RESOURCE_EXHAUSTED : WEFT_OK);
-    if (weft_status_code(s) != (fired ? WEFT_RESOURCE_EXHAUSTED : WEFT_OK)) fprintf(stderr, "%ld: %s\n", n, weft_status_message(s));
+    if (weft_status_code(s) != (fired ? WEFT_RESOURCE_EXHAUSTED : WEFT_OK))
+      fprintf(stderr, "%ld: %s\n", n, weft_status_message(s));
     weft_status_free(s);
     weft_rewrite_deinit(&r);
     if (!fired) break;

@@ -58,7 +58,8 @@ static void put_job(weft_strbuf_t *cluster, const char *name, const int *ports, 
 }
 
 static void serve(worker_t *w, int index, shape_t shape, const int *ports) {
-  const char devices[] = {10, 3, 'C', 'P', 'U', 16, (char)shape.cpus}; /* an entry of ConfigProto.device_count */
+  const char devices[] = {
+      10, 3, 'C', 'P', 'U', 16, (char)shape.cpus}; /* an entry of ConfigProto.device_count */
   weft_strbuf_t cluster = WEFT_STRBUF_INIT, def = WEFT_STRBUF_INIT, config = WEFT_STRBUF_INIT;
   put_job(&cluster, "worker", ports, shape.workers);
   if (shape.servers > 0) put_job(&cluster, "ps", ports + shape.workers, shape.servers);
@@ -116,17 +117,23 @@ void open_client(worker_t *w, shape_t shape, const char *graph, const char *stra
   for (int i = 0; i < n; i++) {
     bool is_worker = i < shape.workers;
     tasks[i] = (weft_task_devices_t){weft_str(task_names[is_worker ? i : MOST_WORKERS + i - shape.workers]),
-                                     weft_str(is_worker ? "worker" : "ps"), is_worker ? i : i - shape.workers, shape.cpus, WEFT_STR("")};
+                                     weft_str(is_worker ? "worker" : "ps"), is_worker ? i : i - shape.workers,
+                                     shape.cpus, WEFT_STR("")};
   }
   weft_cluster_view_t cluster = {.tasks = tasks, .num_tasks = n};
-  weft_str_t feeds[3] = {WEFT_STR("x"), WEFT_STR("y"), WEFT_STR("use")}, fetches[2] = {WEFT_STR("loss:0"), WEFT_STR("logits:0")};
+  weft_str_t feeds[3] = {WEFT_STR("x"), WEFT_STR("y"), WEFT_STR("use")},
+             fetches[2] = {WEFT_STR("loss:0"), WEFT_STR("logits:0")};
   weft_str_t target = WEFT_STR("train"), init = WEFT_STR("init");
   job_t *j = &w->job;
   *j = (job_t){.source = read_graph(graph), .graph = TF_NewGraph(), .status = TF_NewStatus()};
   if (w->rate != 0) set_rate(j->source, w->rate);
   int num_feeds = weft_graph_find(j->source, WEFT_STR("use")) == NULL ? 2 : 3;
-  weft_strategy_request_t r = {.graph = j->source, .cluster = &cluster, .feeds = {feeds, num_feeds}, .fetches = {fetches, 2},
-                               .targets = {&target, 1}, .inits = {&init, 1}};
+  weft_strategy_request_t r = {.graph = j->source,
+                               .cluster = &cluster,
+                               .feeds = {feeds, num_feeds},
+                               .fetches = {fetches, 2},
+                               .targets = {&target, 1},
+                               .inits = {&init, 1}};
   weft_test_expect(weft_strategy_apply(weft_str(strategy), &r, &j->rewrite), WEFT_OK, "");
   weft_strbuf_t bytes = WEFT_STRBUF_INIT, config = WEFT_STRBUF_INIT;
   weft_test_expect(weft_graph_export(j->rewrite.graph, false, &bytes), WEFT_OK, "");
@@ -163,13 +170,15 @@ static void *run_one(void *arg) {
 }
 
 void run_all(worker_t *workers, int n) {
-  for (int i = 0; i < n; i++) CU_ASSERT_EQUAL_FATAL(pthread_create(&workers[i].thread, NULL, run_one, &workers[i]), 0);
+  for (int i = 0; i < n; i++)
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&workers[i].thread, NULL, run_one, &workers[i]), 0);
   for (int i = 0; i < n; i++) pthread_join(workers[i].thread, NULL);
 }
 
 void expect_all(worker_t *workers, int n) {
   for (int i = 0; i < n; i++) {
-    if (TF_GetCode(workers[i].job.status) != TF_OK) fprintf(stderr, "worker %d: %s\n", i, TF_Message(workers[i].job.status));
+    if (TF_GetCode(workers[i].job.status) != TF_OK)
+      fprintf(stderr, "worker %d: %s\n", i, TF_Message(workers[i].job.status));
   }
   for (int i = 0; i < n; i++) CU_ASSERT_EQUAL_FATAL(TF_GetCode(workers[i].job.status), TF_OK);
 }
@@ -178,7 +187,8 @@ TF_Tensor *rows_of(const TF_Tensor *t, int64_t begin, int64_t end) {
   int64_t dims[2] = {end - begin, TF_NumDims(t) > 1 ? TF_Dim(t, 1) : 1};
   size_t row = TF_TensorByteSize(t) / (size_t)TF_Dim(t, 0);
   TF_Tensor *out = TF_AllocateTensor(TF_TensorType(t), dims, TF_NumDims(t), row * (size_t)(end - begin));
-  memcpy(TF_TensorData(out), (const char *)TF_TensorData(t) + row * (size_t)begin, row * (size_t)(end - begin));
+  memcpy(TF_TensorData(out), (const char *)TF_TensorData(t) + row * (size_t)begin,
+         row * (size_t)(end - begin));
   return out;
 }
 
@@ -204,7 +214,8 @@ void compare_all(worker_t *workers, int clients, shape_t shape) {
       const weft_graph_t *made = workers[i].job.rewrite.graph;
       for (int k = 0; k < made->num_nodes; k++) {
         const weft_node_t *n = made->nodes[k];
-        if (n == NULL || (n->flags & WEFT_OP_VARIABLE) == 0 || !weft_str_starts_with(n->name, name.data)) continue;
+        if (n == NULL || (n->flags & WEFT_OP_VARIABLE) == 0 || !weft_str_starts_with(n->name, name.data))
+          continue;
         weft_str_t rest = weft_str_of(n->name.data + name.length, n->name.length - name.length);
         if (rest.length > 0 && !weft_str_starts_with(rest, "/replica_")) continue;
         TF_Tensor *t = job_read(&workers[i].job, n->name.data);

@@ -9,8 +9,8 @@
 enum { MOST_WORKERS = 3, MOST_TASKS = 5 };
 
 typedef struct shape { /* of a cluster */
-  int workers, cpus; /* CPU devices of each */
-  int servers;       /* tasks of job ps */
+  int workers, cpus;   /* CPU devices of each */
+  int servers;         /* tasks of job ps */
 } shape_t;
 
 typedef struct worker { /* A task and its client, if it has one. Confined. */
@@ -25,7 +25,8 @@ typedef struct worker { /* A task and its client, if it has one. Confined. */
 
 extern const char *const task_names[MOST_TASKS]; /* of MOST_WORKERS workers, then of servers */
 
-/* `workers` has MOST_TASKS entries: tasks of job worker, then those of job ps. A failure of any function here fails the test. */
+/* `workers` has MOST_TASKS entries: tasks of job worker, then those of job ps. A failure of any function here
+ * fails the test. */
 void serve_all(worker_t *workers, shape_t shape);
 void dismiss_all(worker_t *workers, shape_t shape);
 
@@ -38,7 +39,8 @@ void expect_all(worker_t *workers, int n); /* that it went well */
 extern const char init_key[], train_key[];
 /* Target init; with init_key if there are several clients. */
 void initialise(worker_t *workers, int clients);
-/* Every copy of every variable of the source, on all workers: the same bits, and as many copies as there are devices. */
+/* Every copy of every variable of the source, on all workers: the same bits, and as many copies as there are
+ * devices. */
 void compare_all(worker_t *workers, int clients, shape_t shape);
 TF_Tensor *rows_of(const TF_Tensor *t, int64_t begin, int64_t end); /* a copy */
 

@@ -25,15 +25,24 @@ static void partitioners_give_tensorflows_numbers(void) {
     weft_dtype_t dtype;
     int64_t n;
   } cases[] = {
-      {"min_size:4:2", {6, 1}, 2, WEFT_F32, 2},      {"min_size:4:10", {6, 1}, 2, WEFT_F32, 6},
-      {"max_size:4", {6, 1}, 2, WEFT_F32, 6},        {"max_size:4:2", {6, 1}, 2, WEFT_F32, 2},
-      {"max_size:1024", {6, 1}, 2, WEFT_F32, 1},     {"fixed:5", {13}, 1, WEFT_F32, 5},
-      {"fixed:5", {3}, 1, WEFT_F32, 3},              {"fixed:5", {0}, 0, WEFT_F32, 1},
-      {"min_size:256K:16", {1024, 1024}, 2, WEFT_F32, 16}, {"min_size:256K:8", {1024, 1024}, 2, WEFT_F32, 8},
-      {"min_size:10:9", {6, 1}, 2, WEFT_F64, 5},     {"max_size:10", {7, 1}, 2, WEFT_F32, 4},
-      {"max_size:1", {7, 3}, 2, WEFT_F32, 7},        {"min_size::4", {1 << 18}, 1, WEFT_F32, 4},
-      {"max_size:32", {4}, 1, WEFT_STRING, 2},       {"none", {100}, 1, WEFT_F32, 1},
-      {"", {100}, 1, WEFT_F32, 1},                   {"fixed:2", {0, 4}, 2, WEFT_F32, 1},
+      {"min_size:4:2", {6, 1}, 2, WEFT_F32, 2},
+      {"min_size:4:10", {6, 1}, 2, WEFT_F32, 6},
+      {"max_size:4", {6, 1}, 2, WEFT_F32, 6},
+      {"max_size:4:2", {6, 1}, 2, WEFT_F32, 2},
+      {"max_size:1024", {6, 1}, 2, WEFT_F32, 1},
+      {"fixed:5", {13}, 1, WEFT_F32, 5},
+      {"fixed:5", {3}, 1, WEFT_F32, 3},
+      {"fixed:5", {0}, 0, WEFT_F32, 1},
+      {"min_size:256K:16", {1024, 1024}, 2, WEFT_F32, 16},
+      {"min_size:256K:8", {1024, 1024}, 2, WEFT_F32, 8},
+      {"min_size:10:9", {6, 1}, 2, WEFT_F64, 5},
+      {"max_size:10", {7, 1}, 2, WEFT_F32, 4},
+      {"max_size:1", {7, 3}, 2, WEFT_F32, 7},
+      {"min_size::4", {1 << 18}, 1, WEFT_F32, 4},
+      {"max_size:32", {4}, 1, WEFT_STRING, 2},
+      {"none", {100}, 1, WEFT_F32, 1},
+      {"", {100}, 1, WEFT_F32, 1},
+      {"fixed:2", {0, 4}, 2, WEFT_F32, 1},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weft_partitioner_t p;
@@ -62,8 +71,19 @@ static void the_first_shards_have_a_row_more(void) {
 }
 
 static void wrong_texts_are_refused(void) {
-  static const char *const texts[] = {"fixed", "fixed:", "fixed:-1", "fixed:0", "fixed:2:2", "min_size:x", "min_size:0", "max_size",
-                                      "max_size:4:0", "max_size:99999999999999999999", "max_size:9999999999G", "by_bytes:3", ":"};
+  static const char *const texts[] = {"fixed",
+                                      "fixed:",
+                                      "fixed:-1",
+                                      "fixed:0",
+                                      "fixed:2:2",
+                                      "min_size:x",
+                                      "min_size:0",
+                                      "max_size",
+                                      "max_size:4:0",
+                                      "max_size:99999999999999999999",
+                                      "max_size:9999999999G",
+                                      "by_bytes:3",
+                                      ":"};
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     weft_partitioner_t p;
     weft_test_expect(weft_partitioner_parse(weft_str(texts[i]), 3, &p), WEFT_INVALID_ARGUMENT, texts[i]);
@@ -72,12 +92,19 @@ static void wrong_texts_are_refused(void) {
 
 /* ---- look-ups ---- */
 
-static const weft_ps_model_t embedding = {.dtype = WEFT_F32, .optimizer = WEFT_PS_SGD, .inputs = 1, .hidden = 12, .classes = 5,
-                                          .rows = 103, .width = 6, .rate = 0.1};
+static const weft_ps_model_t embedding = {.dtype = WEFT_F32,
+                                          .optimizer = WEFT_PS_SGD,
+                                          .inputs = 1,
+                                          .hidden = 12,
+                                          .classes = 5,
+                                          .rows = 103,
+                                          .width = 6,
+                                          .rate = 0.1};
 
 static weft_tensor_t *look_up(weft_ps_cluster_t *c, weft_tensor_t *ids) {
   weft_test_step_t k;
-  weft_test_start(&c->sessions[0], &(weft_test_run_t){.feeds = {"ids:0"}, .tensors = {ids}, .fetches = {"looked_up:0"}}, &k);
+  weft_test_start(&c->sessions[0],
+                  &(weft_test_run_t){.feeds = {"ids:0"}, .tensors = {ids}, .fetches = {"looked_up:0"}}, &k);
   must(weft_test_step_wait(&k));
   weft_tensor_t *out = weft_tensor_retain(k.fetches[0]);
   weft_test_step_deinit(&k);
@@ -87,8 +114,8 @@ static weft_tensor_t *look_up(weft_ps_cluster_t *c, weft_tensor_t *ids) {
 /* T-PS2-2 */
 static void lookups_and_training_are_the_same_in_shards(void) {
   static const int64_t ids[] = {0, 102, 20, 21, 20, 20, 41, 42, 62, 63, 82, 83, 102, 1};
-  static const char *const options[] = {"shards=fixed:5", "shards=fixed:103", "shards=max_size:240", "shards=fixed:5,mode=sync,split=0",
-                                        "shards=fixed:2,caching"};
+  static const char *const options[] = {"shards=fixed:5", "shards=fixed:103", "shards=max_size:240",
+                                        "shards=fixed:5,mode=sync,split=0", "shards=fixed:2,caching"};
   for (int v = 0; v < 10; v++) {
     weft_ps_model_t m = embedding;
     m.resources = v % 2 != 0;
@@ -116,7 +143,8 @@ static void lookups_and_training_are_the_same_in_shards(void) {
       must(weft_ps_step(&cut, 0, &batch, &y));
       if (cut.r.num_lanes > 1) must(weft_ps_step(&cut, 1, NULL, NULL));
       weft_ps_batch_drop(&batch);
-      CU_ASSERT_TRUE(x == y || (v / 2 == 3 && x - y < 1e-5 && y - x < 1e-5)); /* in step, equal rows are added up first */
+      CU_ASSERT_TRUE(x == y || (v / 2 == 3 && x - y < 1e-5 &&
+                                y - x < 1e-5)); /* in step, equal rows are added up first */
     }
     weft_tensor_t *a = weft_ps_value(&whole, "emb/read:0"), *b = weft_ps_value(&cut, "emb/read:0");
     CU_ASSERT_TRUE(weft_ps_distance(a, b) <= (v / 2 == 3 ? 1e-5 : 0));
@@ -157,7 +185,8 @@ static void tables_do_not_cross(void) {
     weft_ps_cluster_t c;
     weft_ps_view(&c, 2, 2);
     must(weft_ps_rewrite(&c, g, options[i], feeds, fetches));
-    for (int k = 0; k < c.r.num_crossings; k++) CU_ASSERT_FALSE(weft_str_starts_with(c.r.crossings[k].what, "emb"));
+    for (int k = 0; k < c.r.num_crossings; k++)
+      CU_ASSERT_FALSE(weft_str_starts_with(c.r.crossings[k].what, "emb"));
     weft_ps_stop(&c);
   }
   weft_graph_destroy(g);
@@ -175,7 +204,8 @@ static void with_path(weft_ps_cluster_t *c, const char *target, const char *path
 
 /* T-PS2-3 */
 static void a_checkpoint_of_five_shards_is_read_by_two_and_by_one(void) {
-  static const char *const readers[] = {"shards=fixed:2", "", "shards=fixed:5,mode=sync,backup=0,split=0", NULL};
+  static const char *const readers[] = {"shards=fixed:2", "", "shards=fixed:5,mode=sync,backup=0,split=0",
+                                        NULL};
   static const char *const values[] = {"emb/read:0", "w0/read:0", "b2/read:0"};
   char path[128];
   const char *dir = getenv("TEST_TMPDIR");
@@ -258,7 +288,8 @@ int main(void) {
       {"lookups_and_training_are_the_same_in_shards", lookups_and_training_are_the_same_in_shards},
       {"an_id_that_no_shard_has_fails", an_id_that_no_shard_has_fails},
       {"tables_do_not_cross", tables_do_not_cross},
-      {"a_checkpoint_of_five_shards_is_read_by_two_and_by_one", a_checkpoint_of_five_shards_is_read_by_two_and_by_one},
+      {"a_checkpoint_of_five_shards_is_read_by_two_and_by_one",
+       a_checkpoint_of_five_shards_is_read_by_two_and_by_one},
       {"what_cannot_be_cut_stays_whole", what_cannot_be_cut_stays_whole},
       CU_TEST_INFO_NULL,
   };

@@ -1,5 +1,6 @@
-/* The plan of the spread analysis, taken at its word: on graphs that TensorFlow made, each value of each replica is
- * compared with the value of one device. testdata/spread/make_graphs.py says what the graphs are. */
+/* The plan of the spread analysis, taken at its word: on graphs that TensorFlow made, each value of each
+ * replica is compared with the value of one device. testdata/spread/make_graphs.py says what the graphs are.
+ */
 #include <stdio.h>
 
 #include "graph/passes.h"
@@ -14,7 +15,8 @@ static void check(const char *name, double tolerance, const int *shares) {
   CU_ASSERT(weft_spread_check(&c) > 0);
 }
 static void check_float64(const char *name) {
-  static const int even[] = {4, 4, 0, 0}, uneven[] = {5, 2, 4, 0}, four[] = {1, 3, 2, 6}, one[] = {7, 0, 0, 0};
+  static const int even[] = {4, 4, 0, 0}, uneven[] = {5, 2, 4, 0}, four[] = {1, 3, 2, 6},
+                   one[] = {7, 0, 0, 0};
   check(name, 1e-10, even);
   check(name, 1e-10, uneven);
   check(name, 1e-10, four);
@@ -43,8 +45,13 @@ static void check_own_gradients(const char *name, double tolerance, const char *
     (void)snprintf(names[i], sizeof names[i], "%.*s", WEFT_STR_ARGS(dx[i].node->name));
     roots[i] = names[i];
   }
-  const weft_spread_case_t c = {
-      .name = name, .graph = g, .roots = roots, .init = "init", .steps = 1, .tolerance = tolerance, .shares = {5, 1, 4}};
+  const weft_spread_case_t c = {.name = name,
+                                .graph = g,
+                                .roots = roots,
+                                .init = "init",
+                                .steps = 1,
+                                .tolerance = tolerance,
+                                .shares = {5, 1, 4}};
   CU_ASSERT(weft_spread_check(&c) > 0);
   weft_graph_destroy(g);
 }

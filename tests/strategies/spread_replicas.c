@@ -20,8 +20,8 @@ typedef struct world {
   weft_spread_plan_t plan;
   weft_copier_t one, copies[MAX_SHARES];
   int n, batch;
-  bool *checked;           /* by node id: does not depend on an update */
-  bool *may_be_dead;       /* by node id: in a branch */
+  bool *checked;     /* by node id: does not depend on an update */
+  bool *may_be_dead; /* by node id: in a branch */
   weft_frames_t frames;
   weft_arena_t arena;
   TF_Graph *graph;
@@ -53,8 +53,8 @@ weft_graph_t *weft_spread_test_graph(const char *name) {
 
 /* ---- small nodes ---- */
 
-static weft_output_t add(world_t *w, const char *op, const weft_output_t *inputs, int n, const weft_named_attr_t *attrs,
-                         int num_attrs) {
+static weft_output_t add(world_t *w, const char *op, const weft_output_t *inputs, int n,
+                         const weft_named_attr_t *attrs, int num_attrs) {
   weft_node_spec_t spec = {.name = weft_graph_unique_name(w->to, WEFT_STR("between/node")),
                            .op = weft_str(op),
                            .inputs = inputs,
@@ -139,7 +139,8 @@ static weft_output_t true_value(world_t *w, weft_output_t of, const weft_spread_
       }
       weft_output_t mask = cast(w, ints(w, rows, n, s->count < 0), type),
                     rest = cast(w, ints(w, others, n, s->count < 0), type);
-      return add2(w, "AddV2", add2(w, "Mul", of_all(w, "AddN", each, w->n, 0), mask), add2(w, "Mul", each[0], rest));
+      return add2(w, "AddV2", add2(w, "Mul", of_all(w, "AddN", each, w->n, 0), mask),
+                  add2(w, "Mul", each[0], rest));
     }
     default: return each[0];
   }
@@ -150,23 +151,26 @@ static weft_output_t rows_of(world_t *w, weft_output_t v, int i, int axis) {
   const int32_t zero = 0, one = 1, share_of_i = w->c->shares[i], first = start(w, i);
   weft_output_t shape = add(w, "Shape", &v, 1, NULL, 0);
   const weft_output_t gather[3] = {shape, ints(w, &axis, 1, true), ints(w, &zero, 1, true)};
-  const weft_output_t one_hot[4] = {ints(w, &axis, 1, true), add(w, "Rank", &v, 1, NULL, 0), ints(w, &one, 1, true),
-                                    ints(w, &zero, 1, true)};
+  const weft_output_t one_hot[4] = {ints(w, &axis, 1, true), add(w, "Rank", &v, 1, NULL, 0),
+                                    ints(w, &one, 1, true), ints(w, &zero, 1, true)};
   weft_output_t dim = add(w, "GatherV2", gather, 3, NULL, 0), at = add(w, "OneHot", one_hot, 4, NULL, 0);
   weft_output_t batch = ints(w, &w->batch, 1, true);
   weft_output_t begin = add2(w, "FloorDiv", add2(w, "Mul", dim, ints(w, &first, 1, true)), batch);
   weft_output_t size = add2(w, "FloorDiv", add2(w, "Mul", dim, ints(w, &share_of_i, 1, true)), batch);
   weft_output_t others = add2(w, "Sub", dim, size);
-  const weft_output_t slice[3] = {v, add2(w, "Mul", begin, at), add2(w, "Sub", shape, add2(w, "Mul", others, at))};
+  const weft_output_t slice[3] = {v, add2(w, "Mul", begin, at),
+                                  add2(w, "Sub", shape, add2(w, "Mul", others, at))};
   return add(w, "Slice", slice, 3, NULL, 0);
 }
 
 /* `of` as replica i wants it. */
-static weft_output_t given(world_t *w, weft_output_t of, const weft_spread_t *is, const weft_spread_t *wanted, int i) {
+static weft_output_t given(world_t *w, weft_output_t of, const weft_spread_t *is, const weft_spread_t *wanted,
+                           int i) {
   weft_output_t mine = weft_copier_output(&w->copies[i], of);
   bool is_alike = is->kind == wanted->kind && is->degree == wanted->degree && is->axis == wanted->axis;
   if (is_alike || is->kind == WEFT_SPREAD_EACH) return mine;
-  if (is->kind == wanted->kind && is->kind != WEFT_SPREAD_SHAPE && (is->kind != WEFT_SPREAD_ROWS || is->axis == wanted->axis)) {
+  if (is->kind == wanted->kind && is->kind != WEFT_SPREAD_SHAPE &&
+      (is->kind != WEFT_SPREAD_ROWS || is->axis == wanted->axis)) {
     return scaled(w, mine, i, is->degree - wanted->degree);
   }
   weft_output_t whole = true_value(w, of, is);
@@ -179,7 +183,8 @@ static weft_output_t given(world_t *w, weft_output_t of, const weft_spread_t *is
 /* ---- the graph ---- */
 
 /* What draws the rows of replica i. */
-static weft_node_t *draw_for(world_t *w, weft_copier_t *to, const weft_node_t *n, const char *prefix, int replica) {
+static weft_node_t *draw_for(world_t *w, weft_copier_t *to, const weft_node_t *n, const char *prefix,
+                             int replica) {
   char name[512];
   weft_output_t inputs[16];
   weft_node_t *controls[16], *copy = NULL;
@@ -216,7 +221,10 @@ static void name_dims(world_t *w, const weft_node_t *n, weft_node_t *copy) {
   const weft_spread_named_t *told = &w->plan.named[n->id];
   if (n->num_inputs == 1) {
     int64_t dims[WEFT_SPREAD_DIMS];
-    const weft_attr_t named = {.kind = WEFT_ATTR_INT, .is_list = true, .n = weft_spread_list_dims(told->dims, dims), .list = {.ints = dims}};
+    const weft_attr_t named = {.kind = WEFT_ATTR_INT,
+                               .is_list = true,
+                               .n = weft_spread_list_dims(told->dims, dims),
+                               .list = {.ints = dims}};
     if (told->is_named) ok(weft_graph_set_attr(w->to, copy, "squeeze_dims", &named));
     return;
   }
@@ -224,7 +232,8 @@ static void name_dims(world_t *w, const weft_node_t *n, weft_node_t *copy) {
   int num_nodes = w->to->num_nodes;
   weft_output_t named = dims_of(w, told->dims, n->input_types[1]);
   if (!told->is_named) {
-    const weft_output_t both[2] = {named, add2(w, "ListDiff", copy->inputs[1], dims_of(w, told->dims | told->kept, n->input_types[1]))};
+    const weft_output_t both[2] = {
+        named, add2(w, "ListDiff", copy->inputs[1], dims_of(w, told->dims | told->kept, n->input_types[1]))};
     named = of_all(w, "ConcatV2", both, 2, 0);
   }
   for (int id = num_nodes; id < w->to->num_nodes; id++) { /* into its frame */
@@ -240,7 +249,8 @@ static void copy_for(world_t *w, weft_copier_t *to, const weft_node_t *n, const 
   for (int k = 0; k < n->num_inputs; k++) {
     before[k] = weft_copier_output(to, n->inputs[k]);
     if (replica < 0 || before[k].node == NULL) {
-      bool is_missing = replica > 0 && before[k].node == NULL && (n->inputs[k].node->op->flags & WEFT_OP_NEXT_ITERATION) == 0;
+      bool is_missing = replica > 0 && before[k].node == NULL &&
+                        (n->inputs[k].node->op->flags & WEFT_OP_NEXT_ITERATION) == 0;
       if (!is_missing) continue;
     }
     const weft_spread_t *is = &w->plan.outputs[n->inputs[k].node->id][n->inputs[k].index];
@@ -300,10 +310,13 @@ static void copy_all(world_t *w) {
   if (has_loops) ok(weft_pass_find_frames(w->from, &w->arena, &w->frames));
   for (int k = 0; k < w->from->num_live; k++) {
     const weft_node_t *n = order[k];
-    bool is_checked = (n->op->flags & (WEFT_OP_UPDATE | WEFT_OP_NEXT_ITERATION)) == 0 && w->plan.run[n->id] != WEFT_RUN_NOT &&
-                      (w->plan.draws[n->id].kind == WEFT_DRAW_NONE || !weft_draws_from_stream(n) || weft_has_seed(n));
+    bool is_checked =
+        (n->op->flags & (WEFT_OP_UPDATE | WEFT_OP_NEXT_ITERATION)) == 0 &&
+        w->plan.run[n->id] != WEFT_RUN_NOT &&
+        (w->plan.draws[n->id].kind == WEFT_DRAW_NONE || !weft_draws_from_stream(n) || weft_has_seed(n));
     for (int i = 0; i < n->num_inputs && is_checked; i++) {
-      if ((n->inputs[i].node->op->flags & WEFT_OP_NEXT_ITERATION) == 0) is_checked = w->checked[n->inputs[i].node->id];
+      if ((n->inputs[i].node->op->flags & WEFT_OP_NEXT_ITERATION) == 0)
+        is_checked = w->checked[n->inputs[i].node->id];
     }
     for (int i = 0; i < n->num_controls && is_checked; i++) is_checked = w->checked[n->controls[i]->id];
     w->checked[n->id] = is_checked;
@@ -317,7 +330,8 @@ static void copy_all(world_t *w) {
 
 static bool is_comparable(const world_t *w, const weft_node_t *n, int o) {
   int type = n->output_types[o];
-  bool is_number = type == WEFT_F32 || type == WEFT_F64 || type == WEFT_I32 || type == WEFT_I64 || type == WEFT_BOOL;
+  bool is_number =
+      type == WEFT_F32 || type == WEFT_F64 || type == WEFT_I32 || type == WEFT_I64 || type == WEFT_BOOL;
   bool in_loop = w->frames.frame_of != NULL && w->frames.frame_of[n->id] != 0;
   bool is_switch = w->may_be_dead[n->id] || ((n->op->flags & WEFT_OP_MERGE) != 0 && o > 0);
   weft_spread_kind_t kind = w->plan.outputs[n->id][o].kind;
@@ -364,7 +378,8 @@ static uint64_t next_random(uint64_t *state) {
   return *state >> 33;
 }
 
-/* A value for rows [first, first + rows) of a placeholder; the same element has the same number in every slicing. */
+/* A value for rows [first, first + rows) of a placeholder; the same element has the same number in every
+ * slicing. */
 static TF_Tensor *feed(const weft_node_t *n, int first, int rows, int step) {
   const weft_shape_t *shape = &n->output_shapes[0];
   int64_t dims[WEFT_MAX_DIMS], per_row = 1;
@@ -420,7 +435,8 @@ static bool run(world_t *w, int step, const TF_Output *fetches, TF_Tensor **out,
       values[n++] = feed(p, i < 0 ? 0 : start(w, i), rows, step);
     }
   }
-  TF_SessionRun(w->session, NULL, feeds, values, n, fetches, out, num_fetches, targets, num_targets, NULL, w->status);
+  TF_SessionRun(w->session, NULL, feeds, values, n, fetches, out, num_fetches, targets, num_targets, NULL,
+                w->status);
   for (int i = 0; i < n; i++) TF_DeleteTensor(values[i]);
   if (TF_GetCode(w->status) != TF_OK) printf("\n    %s: %s\n", w->c->name, TF_Message(w->status));
   CU_ASSERT(TF_GetCode(w->status) == TF_OK);
@@ -431,7 +447,7 @@ static bool run(world_t *w, int step, const TF_Output *fetches, TF_Tensor **out,
 static bool amounts(const world_t *w, const weft_spread_t *s, const TF_Tensor *want, TF_Tensor *const *got) {
   int64_t count = TF_TensorElementCount(want);
   double largest = 2e-2, /* sums that cancel out have the noise of their terms */
-          tolerance = w->c->tolerance;
+      tolerance = w->c->tolerance;
   if (TF_TensorType(want) == TF_FLOAT && tolerance < 1e-5) tolerance = 1e-5;
   for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs(element(want, i)));
   int axis = s->kind == WEFT_SPREAD_ROWS ? s->axis : 0;
@@ -474,7 +490,8 @@ static bool amounts(const world_t *w, const weft_spread_t *s, const TF_Tensor *w
           while (k < w->n - 1 && at >= first + TF_Dim(got[k], axis)) first += TF_Dim(got[k++], axis);
           int64_t mine = TF_Dim(got[k], axis);
           if (mine * w->batch != dim * w->c->shares[k]) return false;
-          sum = element(got[k], (i / after / dim * mine + at - first) * after + i % after) * pow(share(w, (int)k), s->degree);
+          sum = element(got[k], (i / after / dim * mine + at - first) * after + i % after) *
+                pow(share(w, (int)k), s->degree);
           break;
         }
       }
@@ -501,7 +518,8 @@ static int compare_values(world_t *w, int step) {
       bool is_once = w->plan.outputs[id][o].kind == WEFT_SPREAD_ONCE;
       for (int i = 0; i < w->n; i++) {
         of[n] = (weft_output_t){NULL, 0};
-        fetches[n++] = in_session(w, weft_copier_output(&w->copies[is_once ? 0 : i], (weft_output_t){node, o}));
+        fetches[n++] =
+            in_session(w, weft_copier_output(&w->copies[is_once ? 0 : i], (weft_output_t){node, o}));
       }
     }
   }
@@ -547,7 +565,8 @@ int weft_spread_check(const weft_spread_case_t *c) {
   for (; w.n < MAX_SHARES && c->shares[w.n] > 0; w.n++) w.batch += c->shares[w.n];
   const weft_node_t *roots[MAX_ROOTS * 2];
   int num_roots = 0, compared = 0;
-  for (int k = 0; c->roots[k] != NULL; k++) roots[num_roots++] = weft_graph_find(w.from, weft_str(c->roots[k]));
+  for (int k = 0; c->roots[k] != NULL; k++)
+    roots[num_roots++] = weft_graph_find(w.from, weft_str(c->roots[k]));
   for (int k = 0; c->variables != NULL && c->variables[k] != NULL; k++) {
     roots[num_roots++] = weft_graph_find(w.from, weft_str(c->variables[k]));
   }

@@ -1,5 +1,6 @@
-/* tests/strategies/spread_replicas.h - takes a spread plan at its word: runs a graph once on one device and once as
- * copies on shares of the batch, with the communication that the plan asks for, and compares every value. */
+/* tests/strategies/spread_replicas.h - takes a spread plan at its word: runs a graph once on one device and
+ * once as copies on shares of the batch, with the communication that the plan asks for, and compares every
+ * value. */
 #ifndef WEFT_TESTS_STRATEGIES_SPREAD_REPLICAS_H_
 #define WEFT_TESTS_STRATEGIES_SPREAD_REPLICAS_H_
 
@@ -15,10 +16,11 @@ typedef struct weft_spread_case {
   const char *const *variables; /* compared after each step; NULL-ended. Outputs of these nodes are read */
   int shares[MAX_SHARES];       /* rows of each replica; 0 ends */
   int steps;
-  double tolerance;             /* of values, relative to the largest of a tensor */
+  double tolerance; /* of values, relative to the largest of a tensor */
 } weft_spread_case_t;
 
-/* Fails the test that calls it, naming each value that is not spread as the plan says. Returns how many were compared. */
+/* Fails the test that calls it, naming each value that is not spread as the plan says. Returns how many were
+ * compared. */
 int weft_spread_check(const weft_spread_case_t *c);
 weft_graph_t *weft_spread_test_graph(const char *name); /* lowered, with shapes; owned by the caller */
 

@@ -11,18 +11,21 @@
 
 #define F " attr{key:'T' value{type:DT_FLOAT}} "
 #define FEED(name, dims) \
-  "node{name:'" name "' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims "}}}} "
+  "node{name:'" name     \
+  "' op:'Placeholder' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims "}}}} "
 #define ROWS_OF(k) "dim{size:-1} dim{size:" #k "}"
-#define VAR(name, dims)                                                                                        \
-  "node{name:'" name "' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims \
-  "}}}} "
+#define VAR(name, dims) \
+  "node{name:'" name    \
+  "' op:'VariableV2' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'shape' value{shape{" dims "}}}} "
 #define OP1(name, op, a) "node{name:'" name "' op:'" op "' input:'" a "'" F "} "
 #define OP2(name, op, a, b) "node{name:'" name "' op:'" op "' input:'" a "' input:'" b "'" F "} "
-#define INTS(name, n, values)                                                                                   \
-  "node{name:'" name "' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:" \
+#define INTS(name, n, values)                                                                \
+  "node{name:'" name                                                                         \
+  "' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:" \
   "DT_INT32 tensor_shape{dim{size:" #n "}} " values "}}}} "
-#define NUMBER(name, v)                                                                                         \
-  "node{name:'" name "' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' value{tensor{dtype:" \
+#define NUMBER(name, v)                                                                      \
+  "node{name:'" name                                                                         \
+  "' op:'Const' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'value' value{tensor{dtype:" \
   "DT_FLOAT tensor_shape{} float_val:" #v "}}}} "
 
 typedef struct analysed {
@@ -30,7 +33,8 @@ typedef struct analysed {
   weft_spread_plan_t plan;
 } analysed_t;
 
-static weft_status_t *analyse(weft_graph_t *g, const char *root, const char *batch, bool may_lack, weft_spread_plan_t *plan) {
+static weft_status_t *analyse(weft_graph_t *g, const char *root, const char *batch, bool may_lack,
+                              weft_spread_plan_t *plan) {
   weft_status_t *s = weft_pass_infer_shapes(g);
   const weft_node_t *roots[1] = {weft_test_node(g, root)};
   const weft_node_t *named[1] = {batch == NULL ? NULL : weft_test_node(g, batch)};
@@ -99,7 +103,8 @@ static void a_variable_is_written_with_the_rows_of_all(void) {
 }
 
 static void a_shape_that_fixes_the_batch_is_one_of_all_rows(void) {
-  analysed_t a = take(FEED("x", ROWS_OF(3)) INTS("shape", 2, "int_val:64 int_val:-1") OP2("y", "Reshape", "x", "shape"), "y");
+  analysed_t a = take(
+      FEED("x", ROWS_OF(3)) INTS("shape", 2, "int_val:64 int_val:-1") OP2("y", "Reshape", "x", "shape"), "y");
   CU_ASSERT(is(wanted(&a, "y", 0), WEFT_SPREAD_SAME, 0, 0));
   CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_SAME, 0, 0));
   leave(&a);
@@ -113,9 +118,14 @@ static void numbers_are_checked_of_true_means(void) {
   } cases[] = {{"Mean", WEFT_SPREAD_SAME}, {"Sum", WEFT_SPREAD_PART}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[2000];
-    snprintf(text, sizeof text, FEED("x", ROWS_OF(4)) INTS("zero", 1, "int_val:0")
-             "node{name:'m' op:'%s' input:'x' input:'zero'" F "} "
-             "node{name:'y' op:'CheckNumerics' input:'m' attr{key:'message' value{s:'m'}}" F "} ", cases[i].op);
+    snprintf(text, sizeof text,
+             FEED("x", ROWS_OF(4)) INTS(
+                 "zero", 1,
+                 "int_val:0") "node{name:'m' op:'%s' input:'x' input:'zero'" F
+                              "} "
+                              "node{name:'y' op:'CheckNumerics' input:'m' attr{key:'message' value{s:'m'}}" F
+                              "} ",
+             cases[i].op);
     analysed_t a = take(text, "y");
     CU_ASSERT_EQUAL(wanted(&a, "y", 0).kind, cases[i].kind);
     CU_ASSERT_EQUAL(output(&a, "y").kind, cases[i].kind);
@@ -146,18 +156,24 @@ static void rows_that_are_grouped_are_gathered(void) {
   }
 }
 
-/* The gradient of a Concat of rows with what all replicas have whole: its shapes are those of the whole batch. */
+/* The gradient of a Concat of rows with what all replicas have whole: its shapes are those of the whole
+ * batch. */
 static void offsets_beside_a_whole_batch_are_taken_of_whole_shapes(void) {
 #define SHAPE_OF(name, a) "node{name:'" name "' op:'Shape' input:'" a "'" F "} "
-#define OFFSETS(a, b) "node{name:'y' op:'ConcatOffset' input:'one' input:'" a "' input:'" b "' attr{key:'N' value{i:2}}} "
-#define COLUMNS "node{name:'one' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:DT_INT32 tensor_shape{} int_val:1}}}} "
-  const char *text = FEED("x", ROWS_OF(4)) INTS("pairs", 3, "int_val:-1 int_val:2 int_val:4") INTS("flat", 2, "int_val:-1 int_val:4") COLUMNS
-      OP2("grouped", "Reshape", "x", "pairs") OP2("back", "Reshape", "grouped", "flat") SHAPE_OF("of_x", "x") SHAPE_OF("of_all", "back")
-          OFFSETS("of_x", "of_all");
+#define OFFSETS(a, b) \
+  "node{name:'y' op:'ConcatOffset' input:'one' input:'" a "' input:'" b "' attr{key:'N' value{i:2}}} "
+#define COLUMNS                                                                         \
+  "node{name:'one' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' " \
+  "value{tensor{dtype:DT_INT32 tensor_shape{} int_val:1}}}} "
+  const char *text = FEED("x", ROWS_OF(4)) INTS("pairs", 3, "int_val:-1 int_val:2 int_val:4")
+      INTS("flat", 2, "int_val:-1 int_val:4") COLUMNS OP2("grouped", "Reshape", "x", "pairs")
+          OP2("back", "Reshape", "grouped", "flat") SHAPE_OF("of_x", "x") SHAPE_OF("of_all", "back")
+              OFFSETS("of_x", "of_all");
   analysed_t a = take(text, "y");
   CU_ASSERT(is(wanted(&a, "y", 1), WEFT_SPREAD_SAME, 0, 0));
   leave(&a);
-  a = take(FEED("x", ROWS_OF(4)) COLUMNS SHAPE_OF("of_x", "x") SHAPE_OF("too", "x") OFFSETS("of_x", "too"), "y");
+  a = take(FEED("x", ROWS_OF(4)) COLUMNS SHAPE_OF("of_x", "x") SHAPE_OF("too", "x") OFFSETS("of_x", "too"),
+           "y");
   CU_ASSERT_EQUAL(wanted(&a, "y", 1).kind, WEFT_SPREAD_SHAPE);
   leave(&a);
 #undef SHAPE_OF
@@ -188,7 +204,7 @@ static void a_nonlinear_use_of_a_part_adds_it_up_for_all(void) {
 
 static void rows_against_rows_need_one_side_whole(void) {
   analysed_t a = take(FEED("x", ROWS_OF(3)) "node{name:'y' op:'MatMul' input:'x' input:'x'" F
-                          "attr{key:'transpose_b' value{b:true}}} ",
+                                            "attr{key:'transpose_b' value{b:true}}} ",
                       "y");
   CU_ASSERT(is(wanted(&a, "y", 0), WEFT_SPREAD_ROWS, 0, 0));
   CU_ASSERT(is(wanted(&a, "y", 1), WEFT_SPREAD_SAME, 0, 0));
@@ -197,12 +213,13 @@ static void rows_against_rows_need_one_side_whole(void) {
 }
 
 static void rows_follow_transposes_and_counts_follow_shapes(void) {
-  analysed_t a =
-      take(FEED("x", ROWS_OF(3)) INTS("perm", 2, "int_val:1 int_val:0") OP2("t", "Transpose", "x", "perm")
-               "node{name:'shape' op:'Shape' input:'t'" F "attr{key:'out_type' value{type:DT_INT32}}} "
-               NUMBER("zero", 0) "node{name:'fill' op:'Fill' input:'shape' input:'zero'" F "} "
-               OP2("y", "AddV2", "t", "fill"),
-           "y");
+  analysed_t a = take(FEED("x", ROWS_OF(3)) INTS("perm", 2, "int_val:1 int_val:0")
+                          OP2("t", "Transpose", "x",
+                              "perm") "node{name:'shape' op:'Shape' input:'t'" F
+                                      "attr{key:'out_type' value{type:DT_INT32}}} " NUMBER(
+                                          "zero", 0) "node{name:'fill' op:'Fill' input:'shape' input:'zero'" F
+                                                     "} " OP2("y", "AddV2", "t", "fill"),
+                      "y");
   CU_ASSERT(is(output(&a, "t"), WEFT_SPREAD_ROWS, 1, 0));
   CU_ASSERT(output(&a, "shape").kind == WEFT_SPREAD_SHAPE && output(&a, "shape").rows == 2);
   CU_ASSERT(is(output(&a, "fill"), WEFT_SPREAD_ROWS, 1, 0));
@@ -223,12 +240,14 @@ static void what_has_no_rule_runs_once_and_is_noted(void) {
 }
 
 static void random_rows_are_drawn_by_those_that_have_them_and_others_once(void) {
-#define RANDOM(name, shape) \
-  "node{name:'" name "' op:'RandomUniform' input:'" shape "' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'T' value{type:DT_INT32}}} "
+#define RANDOM(name, shape)                               \
+  "node{name:'" name "' op:'RandomUniform' input:'" shape \
+  "' attr{key:'dtype' value{type:DT_FLOAT}} attr{key:'T' value{type:DT_INT32}}} "
   analysed_t a =
-      take(FEED("x", ROWS_OF(3)) "node{name:'shape' op:'Shape' input:'x'" F "attr{key:'out_type' value{type:DT_INT32}}} "
-               INTS("three", 1, "int_val:3") RANDOM("mine", "shape") RANDOM("ours", "three") OP2("a", "Mul", "x", "mine")
-                   OP2("y", "Mul", "a", "ours"),
+      take(FEED("x", ROWS_OF(3)) "node{name:'shape' op:'Shape' input:'x'" F
+                                 "attr{key:'out_type' value{type:DT_INT32}}} " INTS("three", 1, "int_val:3")
+                                     RANDOM("mine", "shape") RANDOM("ours", "three")
+                                         OP2("a", "Mul", "x", "mine") OP2("y", "Mul", "a", "ours"),
            "y");
   CU_ASSERT(is(output(&a, "mine"), WEFT_SPREAD_ROWS, 0, 0));
   const weft_spread_draw_t *draw = &a.plan.draws[weft_test_node(a.g, "mine")->id];
@@ -246,11 +265,17 @@ static void sums_and_zeros_of_lists_keep_what_is_known_of_the_elements(void) {
 #define E "attr{key:'element_dtype' value{type:DT_FLOAT}} "
   analysed_t a = take(
       FEED("rows", "dim{size:-1} dim{size:4} dim{size:3}") INTS("perm", 3, "int_val:1 int_val:0 int_val:2")
-      OP2("x", "Transpose", "rows", "perm") INTS("shape", 2, "int_val:-1 int_val:3")
-      "node{name:'list' op:'TensorListFromTensor' input:'x' input:'shape' " E "attr{key:'shape_type' value{type:DT_INT32}}} "
-      "node{name:'zeros' op:'ZerosLike' input:'list' " V "} "
-      "node{name:'sum' op:'AddN' input:'list' input:'zeros' input:'list' attr{key:'N' value{i:3}} " V "} "
-      "node{name:'y' op:'TensorListStack' input:'sum' input:'shape' " E "attr{key:'num_elements' value{i:4}}} ",
+          OP2("x", "Transpose", "rows", "perm") INTS(
+              "shape", 2,
+              "int_val:-1 int_val:3") "node{name:'list' op:'TensorListFromTensor' input:'x' input:'shape' " E
+                                      "attr{key:'shape_type' value{type:DT_INT32}}} "
+                                      "node{name:'zeros' op:'ZerosLike' input:'list' " V
+                                      "} "
+                                      "node{name:'sum' op:'AddN' input:'list' input:'zeros' input:'list' "
+                                      "attr{key:'N' value{i:3}} " V
+                                      "} "
+                                      "node{name:'y' op:'TensorListStack' input:'sum' input:'shape' " E
+                                      "attr{key:'num_elements' value{i:4}}} ",
       "y");
   CU_ASSERT_EQUAL(output(&a, "sum").kind, WEFT_SPREAD_EACH);
   CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_ROWS, 1, 0));
@@ -259,7 +284,8 @@ static void sums_and_zeros_of_lists_keep_what_is_known_of_the_elements(void) {
 #undef E
 }
 
-/* What a branch keeps for its gradient comes out of the optional as it was put in; how many elements a list has is the same on all. */
+/* What a branch keeps for its gradient comes out of the optional as it was put in; how many elements a list
+ * has is the same on all. */
 static void optionals_hold_what_was_put_in_and_lists_are_as_long_on_all(void) {
   analysed_t a = take(
       FEED("x", ROWS_OF(3)) "node{name:'some' op:'OptionalFromValue' input:'x' attr{key:'Toutput_types' value{list{type:DT_FLOAT}}}} "
@@ -302,8 +328,8 @@ static void a_squeeze_without_dims_is_told_which(void) {
   leave(&a);
 }
 
-/* Gradients of a broadcast add up along axes that are worked out from shapes: of a replica's rows, or of all. Such shapes may
- * have a dim of 1 where there are rows, which must not be added up. */
+/* Gradients of a broadcast add up along axes that are worked out from shapes: of a replica's rows, or of all.
+ * Such shapes may have a dim of 1 where there are rows, which must not be added up. */
 static void axes_worked_out_from_shapes_are_named(void) {
   enum { BIAS = 2 };
 #define SHAPE_OF(name, of) OP1(name, "Shape", of)
@@ -313,10 +339,10 @@ static void axes_worked_out_from_shapes_are_named(void) {
     uint32_t named;
     weft_spread_kind_t kind;
   } cases[] = {
-      {"x", "column", "axes", "x", 0, WEFT_SPREAD_ROWS},          /* rows beside rows */
-      {"x", "column", "axes:1", "x", BIAS, WEFT_SPREAD_ROWS},     /* [B, 1] was broadcast along 1 */
-      {"x", "v", "axes:1", "x", 1, WEFT_SPREAD_PART},             /* [3] was broadcast along the rows */
-      {"all", "all", "axes", "x", 0, WEFT_SPREAD_ROWS},           /* of all rows, for those of a replica */
+      {"x", "column", "axes", "x", 0, WEFT_SPREAD_ROWS},      /* rows beside rows */
+      {"x", "column", "axes:1", "x", BIAS, WEFT_SPREAD_ROWS}, /* [B, 1] was broadcast along 1 */
+      {"x", "v", "axes:1", "x", 1, WEFT_SPREAD_PART},         /* [3] was broadcast along the rows */
+      {"all", "all", "axes", "x", 0, WEFT_SPREAD_ROWS},       /* of all rows, for those of a replica */
       {"all", "all_column", "axes:1", "x", BIAS, WEFT_SPREAD_ROWS},
       {"column", "column", "axes", "column", 0, WEFT_SPREAD_ROWS}, /* 1 beside 1 */
       {"all", "column", "axes", "column", 0, WEFT_SPREAD_ROWS},
@@ -343,17 +369,20 @@ static void axes_worked_out_from_shapes_are_named(void) {
 #undef SUM_OF
 }
 
-/* [B, ?] beside [B]: the step knows whether the columns were broadcast. Of the rows it is known that they were not, though a batch of
- * one row names them. */
+/* [B, ?] beside [B]: the step knows whether the columns were broadcast. Of the rows it is known that they
+ * were not, though a batch of one row names them. */
 static void rows_that_were_not_broadcast_are_kept(void) {
   static const char *const orders[][2] = {{"s", "v"}, {"v", "s"}};
   for (int k = 0; k < 2; k++) {
     char text[2048];
-    (void)snprintf(text, sizeof text,
-                   FEED("s", "dim{size:-1} dim{size:-1}") FEED("v", "dim{size:-1}") OP1("shape_a", "Shape", "%s") OP1("shape_b", "Shape", "%s")
-                       "node{name:'axes' op:'BroadcastGradientArgs' input:'shape_a' input:'shape_b'} " OP2("matrix", "Sum", "s", "axes:%d")
-                       OP2("vector", "Sum", "s", "axes:%d"),
-                   orders[k][0], orders[k][1], k, 1 - k);
+    (void)snprintf(
+        text, sizeof text,
+        FEED("s", "dim{size:-1} dim{size:-1}") FEED("v", "dim{size:-1}") OP1("shape_a", "Shape", "%s") OP1(
+            "shape_b",
+            "Shape", "%s") "node{name:'axes' op:'BroadcastGradientArgs' input:'shape_a' "
+                           "input:'shape_b'} " OP2("matrix", "Sum", "s", "axes:%d")
+                               OP2("vector", "Sum", "s", "axes:%d"),
+        orders[k][0], orders[k][1], k, 1 - k);
     analysed_t a = take(text, "matrix");
     const weft_spread_named_t *named = &a.plan.named[weft_test_node(a.g, "matrix")->id];
     CU_ASSERT(!named->is_named);
@@ -367,10 +396,14 @@ static void rows_that_were_not_broadcast_are_kept(void) {
 }
 
 static void axes_of_dims_that_nobody_knows_are_not_named(void) {
-  analysed_t a = take(FEED("x", "dim{size:-1} dim{size:-1}") FEED("z", "dim{size:-1} dim{size:-1}") OP1("shape_a", "Shape", "x")
-                          OP1("shape_b", "Shape", "z") "node{name:'axes' op:'BroadcastGradientArgs' input:'shape_a' input:'shape_b'} "
-                          OP2("sum", "Sum", "x", "axes"),
-                      "sum");
+  analysed_t a =
+      take(
+          FEED("x", "dim{size:-1} dim{size:-1}") FEED("z", "dim{size:-1} dim{size:-1}")
+              OP1("shape_a", "Shape", "x")
+                  OP1("shape_b", "Shape",
+                      "z") "node{name:'axes' op:'BroadcastGradientArgs' input:'shape_a' "
+                           "input:'shape_b'} " OP2("sum", "Sum", "x", "axes"),
+          "sum");
   CU_ASSERT(!a.plan.named[weft_test_node(a.g, "sum")->id].is_named);
   leave(&a);
 }
@@ -393,12 +426,15 @@ static void what_is_printed_is_true_and_printed_once(void) {
   OP1("shape", "Shape", x) INTS("front", 1, "int_val:0") INTS("behind", 1, "int_val:1") \
   "node{name:'n' op:'StridedSlice' input:'shape' input:'front' input:'behind' input:'behind' attr{key:'shrink_axis_mask' value{i:1}} " \
   "attr{key:'T' value{type:DT_INT32}} attr{key:'Index' value{type:DT_INT32}}} "
-#define INT(name, v)                                                                                            \
-  "node{name:'" name "' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:" \
+#define INT(name, v)                                                                         \
+  "node{name:'" name                                                                         \
+  "' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{dtype:" \
   "DT_INT32 tensor_shape{} int_val:" #v "}}}} "
-#define INT2(name, op, a, b) "node{name:'" name "' op:'" op "' input:'" a "' input:'" b "' attr{key:'T' value{type:DT_INT32}}} "
-#define REAL(name, a) \
-  "node{name:'" name "' op:'Cast' input:'" a "' attr{key:'SrcT' value{type:DT_INT32}} attr{key:'DstT' value{type:DT_FLOAT}}} "
+#define INT2(name, op, a, b) \
+  "node{name:'" name "' op:'" op "' input:'" a "' input:'" b "' attr{key:'T' value{type:DT_INT32}}} "
+#define REAL(name, a)                        \
+  "node{name:'" name "' op:'Cast' input:'" a \
+  "' attr{key:'SrcT' value{type:DT_INT32}} attr{key:'DstT' value{type:DT_FLOAT}}} "
 
 /* A replica without rows would count one, or divide by none. */
 static void counts_with_a_least_are_those_of_the_batch(void) {
@@ -410,18 +446,23 @@ static void counts_with_a_least_are_those_of_the_batch(void) {
       {GRAPH, "least", "least", true},
       {GRAPH INT("zero", 0) INT2("none", "Maximum", "n", "zero"), "none", "none", false},
       {GRAPH INT2("more", "Mul", "least", "one"), "more", "least", true},
-      {GRAPH REAL("real", "least") OP2("y", "RealDiv", "x", "real"), "y", "least", false}, /* rows divided by their number */
-      {GRAPH REAL("real", "least") OP2("y", "Sum", "x", "front") OP2("z", "RealDiv", "y", "real"), "z", "least", false},
+      {GRAPH REAL("real", "least") OP2("y", "RealDiv", "x", "real"), "y", "least",
+       false}, /* rows divided by their number */
+      {GRAPH REAL("real", "least") OP2("y", "Sum", "x", "front") OP2("z", "RealDiv", "y", "real"), "z",
+       "least", false},
       {GRAPH REAL("real", "least") NUMBER("rate", 1) OP2("y", "RealDiv", "rate", "real"), "y", "least", true},
-      {GRAPH "node{name:'size' op:'Size' input:'x'" F "} " INT2("width", "FloorDiv", "size", "n"), "width", "width", true},
-      {GRAPH "node{name:'size' op:'Size' input:'x'" F "} " INT2("width", "FloorDiv", "size", "least"), "width", "least", true},
-      {GRAPH "node{name:'size' op:'Size' input:'x'" F "} " INT2("width", "FloorDiv", "size", "least") REAL("real", "width")
-           OP2("y", "RealDiv", "x", "real"),
+      {GRAPH "node{name:'size' op:'Size' input:'x'" F "} " INT2("width", "FloorDiv", "size", "n"), "width",
+       "width", true},
+      {GRAPH "node{name:'size' op:'Size' input:'x'" F "} " INT2("width", "FloorDiv", "size", "least"),
+       "width", "least", true},
+      {GRAPH "node{name:'size' op:'Size' input:'x'" F "} " INT2("width", "FloorDiv", "size", "least")
+           REAL("real", "width") OP2("y", "RealDiv", "x", "real"),
        "y", "least", false}, /* the gradient of a mean over other axes */
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     analysed_t a = take(cases[i].text, cases[i].root);
-    CU_ASSERT_EQUAL(wanted(&a, cases[i].node, 0).kind, cases[i].is_true ? WEFT_SPREAD_SAME : WEFT_SPREAD_SHAPE);
+    CU_ASSERT_EQUAL(wanted(&a, cases[i].node, 0).kind,
+                    cases[i].is_true ? WEFT_SPREAD_SAME : WEFT_SPREAD_SHAPE);
     leave(&a);
   }
 #undef GRAPH
@@ -429,9 +470,10 @@ static void counts_with_a_least_are_those_of_the_batch(void) {
 
 /* (1 / n) * n is 0 / 0 where there are no rows. */
 static void degrees_that_cancel_are_taken_from_true_numbers(void) {
-  analysed_t a = take(FEED("x", ROWS_OF(3)) COUNT("x") REAL("real", "n") NUMBER("one", 1) OP2("y", "RealDiv", "one", "real")
-                          OP2("z", "Mul", "y", "real") OP2("rows", "Mul", "x", "y"),
-                      "z");
+  analysed_t a =
+      take(FEED("x", ROWS_OF(3)) COUNT("x") REAL("real", "n") NUMBER("one", 1)
+               OP2("y", "RealDiv", "one", "real") OP2("z", "Mul", "y", "real") OP2("rows", "Mul", "x", "y"),
+           "z");
   CU_ASSERT(is(output(&a, "y"), WEFT_SPREAD_SAME, 0, 1));
   for (int i = 0; i < 2; i++) CU_ASSERT(is(wanted(&a, "z", i), WEFT_SPREAD_SAME, 0, 0));
   leave(&a);
@@ -439,12 +481,14 @@ static void degrees_that_cancel_are_taken_from_true_numbers(void) {
 
 static void a_queue_of_batches_is_shared_out(void) {
 #define TYPES "attr{key:'component_types' value{list{type:DT_FLOAT}}} "
-  analysed_t a = take("node{name:'q' op:'FIFOQueueV2' " TYPES "attr{key:'shapes' value{list{shape{dim{size:3}}}}}} "
-                      "node{name:'n' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{"
-                      "dtype:DT_INT32 tensor_shape{} int_val:8}}}} "
-                      "node{name:'x' op:'QueueDequeueManyV2' input:'q' input:'n' " TYPES "} " INTS("zero", 1, "int_val:0")
-                          OP1("r", "Relu", "x") OP2("y", "Mean", "r", "zero"),
-                      "y");
+  analysed_t a =
+      take("node{name:'q' op:'FIFOQueueV2' " TYPES
+           "attr{key:'shapes' value{list{shape{dim{size:3}}}}}} "
+           "node{name:'n' op:'Const' attr{key:'dtype' value{type:DT_INT32}} attr{key:'value' value{tensor{"
+           "dtype:DT_INT32 tensor_shape{} int_val:8}}}} "
+           "node{name:'x' op:'QueueDequeueManyV2' input:'q' input:'n' " TYPES
+           "} " INTS("zero", 1, "int_val:0") OP1("r", "Relu", "x") OP2("y", "Mean", "r", "zero"),
+           "y");
   CU_ASSERT_EQUAL(output(&a, "x").kind, WEFT_SPREAD_ONCE);
   CU_ASSERT(is(wanted(&a, "r", 0), WEFT_SPREAD_ROWS, 0, 0));
   CU_ASSERT_EQUAL(output(&a, "y").kind, WEFT_SPREAD_PART);
@@ -459,7 +503,9 @@ static void spreads_are_printed_for_people(void) {
   weft_spread_print(&part, &text);
   weft_strbuf_puts(&text, "; ");
   weft_spread_print(&rows, &text);
-  CU_ASSERT_STRING_EQUAL(text.data, "a sum over the batch of which each replica has its part (degree 1); each replica's rows of the batch, along dimension 2");
+  CU_ASSERT_STRING_EQUAL(text.data,
+                         "a sum over the batch of which each replica has its part (degree 1); each replica's "
+                         "rows of the batch, along dimension 2");
   weft_strbuf_deinit(&text);
 }
 
@@ -475,8 +521,8 @@ static void every_rule_names_an_op_once_and_in_order(void) {
   }
 }
 
-/* Ops that run once, on gathered inputs: strings, files, queues, calls, collectives, and arithmetic that training rarely
- * meets. A new op adds to this number, or gets a line in spread_rules.def. */
+/* Ops that run once, on gathered inputs: strings, files, queues, calls, collectives, and arithmetic that
+ * training rarely meets. A new op adds to this number, or gets a line in spread_rules.def. */
 static void most_ops_have_a_rule(void) {
   int n, without = 0;
   const weft_op_def_t *const *ops = weft_op_list(&n);
@@ -497,8 +543,9 @@ static weft_status_t *analyse_again(weft_graph_t *g) {
 }
 
 static void a_failed_allocation_is_reported_and_leaks_nothing(void) {
-  weft_graph_t *g = weft_test_graph(FEED("x", ROWS_OF(3)) VAR("w", "dim{size:3} dim{size:2}") INTS("zero", 1, "int_val:0")
-                                        OP2("h", "MatMul", "x", "w") OP2("mean", "Mean", "h", "zero") OP1("y", "Exp", "mean"));
+  weft_graph_t *g = weft_test_graph(FEED("x", ROWS_OF(3)) VAR("w", "dim{size:3} dim{size:2}")
+                                        INTS("zero", 1, "int_val:0") OP2("h", "MatMul", "x", "w")
+                                            OP2("mean", "Mean", "h", "zero") OP1("y", "Exp", "mean"));
   weft_test_expect(weft_pass_infer_shapes(g), WEFT_OK, "");
   long n;
   WEFT_FAIL_EACH_ALLOCATION(n, s, analyse_again(g));
@@ -509,19 +556,24 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void) {
 static const CU_TestInfo tests[] = {
     {"numbers are checked of true means", numbers_are_checked_of_true_means},
     {"rows that are grouped are gathered", rows_that_are_grouped_are_gathered},
-    {"offsets beside a whole batch are taken of whole shapes", offsets_beside_a_whole_batch_are_taken_of_whole_shapes},
+    {"offsets beside a whole batch are taken of whole shapes",
+     offsets_beside_a_whole_batch_are_taken_of_whole_shapes},
     {"a graph without a batch is refused", a_graph_without_a_batch_is_refused},
     {"a variable is written with the rows of all", a_variable_is_written_with_the_rows_of_all},
     {"a shape that fixes the batch is one of all rows", a_shape_that_fixes_the_batch_is_one_of_all_rows},
     {"an unknown effect on a variable is refused", an_unknown_effect_on_a_variable_is_refused},
-    {"a mean is a part of degree one and a sum of degree zero", a_mean_is_a_part_of_degree_one_and_a_sum_of_degree_zero},
+    {"a mean is a part of degree one and a sum of degree zero",
+     a_mean_is_a_part_of_degree_one_and_a_sum_of_degree_zero},
     {"a nonlinear use of a part adds it up for all", a_nonlinear_use_of_a_part_adds_it_up_for_all},
     {"rows against rows need one side whole", rows_against_rows_need_one_side_whole},
     {"rows follow transposes and counts follow shapes", rows_follow_transposes_and_counts_follow_shapes},
     {"what has no rule runs once and is noted", what_has_no_rule_runs_once_and_is_noted},
-    {"sums and zeros of lists keep what is known of the elements", sums_and_zeros_of_lists_keep_what_is_known_of_the_elements},
-    {"random rows are drawn by those that have them, others once", random_rows_are_drawn_by_those_that_have_them_and_others_once},
-    {"optionals hold what was put in, and lists are as long on all", optionals_hold_what_was_put_in_and_lists_are_as_long_on_all},
+    {"sums and zeros of lists keep what is known of the elements",
+     sums_and_zeros_of_lists_keep_what_is_known_of_the_elements},
+    {"random rows are drawn by those that have them, others once",
+     random_rows_are_drawn_by_those_that_have_them_and_others_once},
+    {"optionals hold what was put in, and lists are as long on all",
+     optionals_hold_what_was_put_in_and_lists_are_as_long_on_all},
     {"the flow of an array meets a zero", the_flow_of_an_array_meets_a_zero},
     {"a squeeze without dims is told which", a_squeeze_without_dims_is_told_which},
     {"counts with a least are those of the batch", counts_with_a_least_are_those_of_the_batch},

@@ -30,12 +30,12 @@ static void every_strategy_of_the_list_is_found(void) {
   expect(weft_strategy_find(WEFT_STR(""), &s, &options), WEFT_NOT_FOUND, "no strategy ''");
 }
 
-#define TEST_OPTIONS(OPTION)                         \
-  OPTION(count, COUNT, "N", "2", "how many")         \
-  OPTION(size, BYTES, "BYTES", "1M", "how large")    \
-  OPTION(rate, NUMBER, "X", "0.5", "how fast")       \
+#define TEST_OPTIONS(OPTION)                           \
+  OPTION(count, COUNT, "N", "2", "how many")           \
+  OPTION(size, BYTES, "BYTES", "1M", "how large")      \
+  OPTION(rate, NUMBER, "X", "0.5", "how fast")         \
   OPTION(quick, BOOL, "true|false", "false", "or not") \
-  OPTION(mode, CHOICE, "sync|async", "sync", "how")  \
+  OPTION(mode, CHOICE, "sync|async", "sync", "how")    \
   OPTION(names, TEXT, "A+B", "", "who")
 enum { TEST_OPTIONS(WEFT_OPTION_ID) NUM_OPTIONS };
 static const weft_option_def_t defs[] = {TEST_OPTIONS(WEFT_OPTION_DEF)};
@@ -43,11 +43,13 @@ static const weft_option_def_t defs[] = {TEST_OPTIONS(WEFT_OPTION_DEF)};
 static void options_have_values_and_defaults(void) {
   weft_option_value_t v[NUM_OPTIONS];
   CU_ASSERT_PTR_NULL_FATAL(weft_options_parse("t", defs, NUM_OPTIONS, WEFT_STR(""), v));
-  CU_ASSERT(v[OPTION_count].i == 2 && v[OPTION_size].i == 1 << 20 && v[OPTION_rate].number == 0.5 && v[OPTION_quick].i == 0);
+  CU_ASSERT(v[OPTION_count].i == 2 && v[OPTION_size].i == 1 << 20 && v[OPTION_rate].number == 0.5 &&
+            v[OPTION_quick].i == 0);
   CU_ASSERT(v[OPTION_mode].i == 0 && v[OPTION_names].text.length == 0 && !v[OPTION_count].is_given);
-  CU_ASSERT_PTR_NULL_FATAL(
-      weft_options_parse("t", defs, NUM_OPTIONS, WEFT_STR("7,size=3K,rate=-1e-3,quick,mode=async,names=a+b/c:0++d"), v));
-  CU_ASSERT(v[OPTION_count].i == 7 && v[OPTION_size].i == 3072 && v[OPTION_rate].number == -1e-3 && v[OPTION_quick].i == 1);
+  CU_ASSERT_PTR_NULL_FATAL(weft_options_parse(
+      "t", defs, NUM_OPTIONS, WEFT_STR("7,size=3K,rate=-1e-3,quick,mode=async,names=a+b/c:0++d"), v));
+  CU_ASSERT(v[OPTION_count].i == 7 && v[OPTION_size].i == 3072 && v[OPTION_rate].number == -1e-3 &&
+            v[OPTION_quick].i == 1);
   CU_ASSERT(v[OPTION_mode].i == 1 && v[OPTION_count].is_given);
   weft_str_t rest = v[OPTION_names].text, part;
   static const char *const parts[] = {"a", "b/c:0", "d"};
@@ -61,16 +63,28 @@ static void bad_options_are_named(void) {
   static const struct {
     const char *text, *message;
   } bad[] = {
-      {"count=x", "option 'count' cannot be 'x'"}, {"count=-1", "'count'"},   {"count=99999999999", "'count'"},
-      {"size=3T", "'size'"},                       {"size=", "'size'"},       {"size=9999999999G", "'size'"},
-      {"rate=inf", "'rate'"},                      {"rate=1x", "'rate'"},     {"rate=", "'rate'"},
-      {"quick=maybe", "'quick'"},                  {"mode=fast", "sync|async"}, {"speed=1", "no option 'speed'; there are count, size"},
-      {"count=1,count=2", "given twice"},          {"3,count=2", "given twice"}, {"size=1,3", "no option '3'"},
-      {"abc", "'count' cannot be 'abc'"},          {"=4", "no option ''"},
+      {"count=x", "option 'count' cannot be 'x'"},
+      {"count=-1", "'count'"},
+      {"count=99999999999", "'count'"},
+      {"size=3T", "'size'"},
+      {"size=", "'size'"},
+      {"size=9999999999G", "'size'"},
+      {"rate=inf", "'rate'"},
+      {"rate=1x", "'rate'"},
+      {"rate=", "'rate'"},
+      {"quick=maybe", "'quick'"},
+      {"mode=fast", "sync|async"},
+      {"speed=1", "no option 'speed'; there are count, size"},
+      {"count=1,count=2", "given twice"},
+      {"3,count=2", "given twice"},
+      {"size=1,3", "no option '3'"},
+      {"abc", "'count' cannot be 'abc'"},
+      {"=4", "no option ''"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     weft_option_value_t v[NUM_OPTIONS];
-    expect(weft_options_parse("t", defs, NUM_OPTIONS, weft_str(bad[i].text), v), WEFT_INVALID_ARGUMENT, bad[i].message);
+    expect(weft_options_parse("t", defs, NUM_OPTIONS, weft_str(bad[i].text), v), WEFT_INVALID_ARGUMENT,
+           bad[i].message);
   }
 }
 
@@ -80,7 +94,8 @@ static weft_status_t *say_things(weft_rewrite_t *r, weft_strbuf_t *text) {
   WEFT_RETURN_IF_ERROR(weft_graph_create(&r->graph));
   for (int i = 0; i < 5; i++) WEFT_RETURN_IF_ERROR(weft_rewrite_note(r, "note %d of %s", i, "five"));
   for (int i = 0; i < 3; i++) {
-    WEFT_RETURN_IF_ERROR(weft_rewrite_crossing(r, WEFT_STR("a"), WEFT_STR("b"), WEFT_STR("gradients"), i == 2 ? -1 : 10 + i));
+    WEFT_RETURN_IF_ERROR(
+        weft_rewrite_crossing(r, WEFT_STR("a"), WEFT_STR("b"), WEFT_STR("gradients"), i == 2 ? -1 : 10 + i));
   }
   r->strategy = weft_strategies[0];
   return weft_strategy_explain(r, text);

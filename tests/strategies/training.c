@@ -28,7 +28,8 @@ weft_graph_t *read_graph(const char *name) {
   CU_ASSERT_PTR_NOT_NULL_FATAL(f);
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   char block[4096];
-  for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) weft_strbuf_append(&text, weft_str_of(block, n));
+  for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
+    weft_strbuf_append(&text, weft_str_of(block, n));
   fclose(f);
   weft_strbuf_putc(&text, '\0');
   weft_graph_t *g = weft_test_graph(text.data);
@@ -45,7 +46,8 @@ static weft_names_t names_of(const char *const *list, weft_str_t *items) {
 
 weft_status_t *rewrite_for(const weft_graph_t *g, const use_t *u, weft_rewrite_t *out) {
   weft_str_t feeds[MAX_NAMES], fetches[MAX_NAMES], targets[MAX_NAMES], inits[MAX_NAMES];
-  weft_task_devices_t task = {.task = WEFT_STR("/job:localhost/replica:0/task:0"), .job = WEFT_STR("localhost"), .num_cpus = 1};
+  weft_task_devices_t task = {
+      .task = WEFT_STR("/job:localhost/replica:0/task:0"), .job = WEFT_STR("localhost"), .num_cpus = 1};
   weft_cluster_view_t cluster = {.tasks = &task, .num_tasks = 1, .num_local_cpus = 2};
   weft_strategy_request_t r = {.graph = g,
                                .cluster = &cluster,
@@ -128,12 +130,14 @@ void job_step(job_t *j, step_t *s) {
   const TF_Operation *targets[MAX_NAMES];
   int num_feeds = 0, num_fetches = 0, num_targets = 0;
   for (; s->feeds[num_feeds] != NULL; num_feeds++) feeds[num_feeds] = find(j, s->feeds[num_feeds]);
-  for (; s->fetches[num_fetches] != NULL; num_fetches++) fetches[num_fetches] = find(j, s->fetches[num_fetches]);
-  for (; s->targets[num_targets] != NULL; num_targets++) targets[num_targets] = find(j, s->targets[num_targets]).oper;
+  for (; s->fetches[num_fetches] != NULL; num_fetches++)
+    fetches[num_fetches] = find(j, s->fetches[num_fetches]);
+  for (; s->targets[num_targets] != NULL; num_targets++)
+    targets[num_targets] = find(j, s->targets[num_targets]).oper;
   memset(s->results, 0, sizeof s->results);
   TF_Buffer options = {.data = s->options, .length = s->options == NULL ? 0 : strlen(s->options)};
-  TF_SessionRun(j->session, s->options == NULL ? NULL : &options, feeds, s->values, num_feeds, fetches, s->results, num_fetches, targets, num_targets, NULL,
-                j->status);
+  TF_SessionRun(j->session, s->options == NULL ? NULL : &options, feeds, s->values, num_feeds, fetches,
+                s->results, num_fetches, targets, num_targets, NULL, j->status);
 }
 
 void step_end(step_t *s) {
@@ -201,7 +205,8 @@ use_t use_of(const char *graph, const char *strategy) {
 step_t next_step(const run_t *k, uint64_t *state, int i) {
   int64_t rows = i % 4 == 3 ? k->last_rows : k->rows;
   step_t s = {.feeds = {"x", "y"}, .fetches = {"loss:0", "logits:0"}, .targets = {"train"}};
-  s.values[0] = k->type == TF_INT32 ? random_ints(state, rows, k->columns) : random_floats(state, k->type, rows, k->columns);
+  s.values[0] = k->type == TF_INT32 ? random_ints(state, rows, k->columns)
+                                    : random_floats(state, k->type, rows, k->columns);
   s.values[1] = random_ints(state, rows, k->classes);
   return s;
 }
@@ -210,8 +215,10 @@ static double largest_difference(const TF_Tensor *a, const TF_Tensor *b) {
   double most = 0;
   CU_ASSERT_EQUAL_FATAL(TF_TensorByteSize(a), TF_TensorByteSize(b));
   for (int64_t i = 0; i < TF_TensorElementCount(a); i++) {
-    double x = TF_TensorType(a) == TF_FLOAT ? (double)((const float *)TF_TensorData(a))[i] : ((const double *)TF_TensorData(a))[i];
-    double y = TF_TensorType(b) == TF_FLOAT ? (double)((const float *)TF_TensorData(b))[i] : ((const double *)TF_TensorData(b))[i];
+    double x = TF_TensorType(a) == TF_FLOAT ? (double)((const float *)TF_TensorData(a))[i]
+                                            : ((const double *)TF_TensorData(a))[i];
+    double y = TF_TensorType(b) == TF_FLOAT ? (double)((const float *)TF_TensorData(b))[i]
+                                            : ((const double *)TF_TensorData(b))[i];
     double d = fabs(x - y) / (1 + fabs(x));
     if (!(d <= most)) most = d;
   }
@@ -255,7 +262,8 @@ void compare_copies(job_t *j) {
     const weft_node_t *v = j->rewrite.graph->nodes[id];
     ptrdiff_t at = v == NULL ? -1 : weft_str_rfind(v->name, '/');
     if (v == NULL || (v->flags & WEFT_OP_VARIABLE) == 0 || at < 0) continue;
-    if (!weft_str_starts_with(weft_str_of(v->name.data + at, v->name.length - (size_t)at), "/replica_")) continue;
+    if (!weft_str_starts_with(weft_str_of(v->name.data + at, v->name.length - (size_t)at), "/replica_"))
+      continue;
     char first[256];
     snprintf(first, sizeof first, "%.*s", (int)at, v->name.data);
     CU_ASSERT_FATAL(n + 2 <= 2 * MOST_COPIES);
@@ -268,7 +276,8 @@ void compare_copies(job_t *j) {
   check(j->status);
   for (int i = 0; i < n; i += 2) {
     CU_ASSERT_EQUAL_FATAL(TF_TensorByteSize(values[i]), TF_TensorByteSize(values[i + 1]));
-    CU_ASSERT_EQUAL(memcmp(TF_TensorData(values[i]), TF_TensorData(values[i + 1]), TF_TensorByteSize(values[i])), 0);
+    CU_ASSERT_EQUAL(
+        memcmp(TF_TensorData(values[i]), TF_TensorData(values[i + 1]), TF_TensorByteSize(values[i])), 0);
     TF_DeleteTensor(values[i]);
     TF_DeleteTensor(values[i + 1]);
   }
@@ -286,7 +295,8 @@ void train_beside_one_device(const run_t *k) {
     job_step(one, &s);
     job_step(many, &t);
     if (TF_GetCode(one->status) != TF_OK) CU_FAIL_FATAL(TF_Message(one->status));
-    if (TF_GetCode(many->status) != TF_OK) fprintf(stderr, "%s %s: %s\n", k->graph, k->strategy, TF_Message(many->status));
+    if (TF_GetCode(many->status) != TF_OK)
+      fprintf(stderr, "%s %s: %s\n", k->graph, k->strategy, TF_Message(many->status));
     CU_ASSERT_EQUAL_FATAL(TF_GetCode(many->status), TF_OK);
     double x = number_of(s.results[0]), y = number_of(t.results[0]), d = fabs(x - y) / fabs(x);
     if (!(d <= worst)) worst = d;
@@ -298,7 +308,8 @@ void train_beside_one_device(const run_t *k) {
     step_end(&t);
     compare_copies(many);
   }
-  if (getenv("SHOW") != NULL || !(worst <= k->tolerance)) fprintf(stderr, "%s %s: loss differs by %g, logits by %g\n", k->graph, k->strategy, worst, worst_logits);
+  if (getenv("SHOW") != NULL || !(worst <= k->tolerance))
+    fprintf(stderr, "%s %s: loss differs by %g, logits by %g\n", k->graph, k->strategy, worst, worst_logits);
   CU_ASSERT(worst <= k->tolerance);
   CU_ASSERT(worst_logits <= k->tolerance * 100);
   CU_ASSERT(last != first);
@@ -308,4 +319,3 @@ void train_beside_one_device(const run_t *k) {
   job_end(one);
   job_end(many);
 }
-

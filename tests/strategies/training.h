@@ -1,4 +1,5 @@
-/* tests/strategies/training.h - training graphs, rewritten and run in this process, beside the graph on one device. */
+/* tests/strategies/training.h - training graphs, rewritten and run in this process, beside the graph on one
+ * device. */
 #ifndef WEFT_TESTS_STRATEGIES_TRAINING_H_
 #define WEFT_TESTS_STRATEGIES_TRAINING_H_
 
@@ -15,7 +16,7 @@ typedef struct use {
   const char *feeds[MAX_NAMES], *fetches[MAX_NAMES], *targets[MAX_NAMES], *inits[MAX_NAMES];
 } use_t;
 
-typedef struct job { /* Confined. */
+typedef struct job {    /* Confined. */
   weft_graph_t *source; /* owned */
   weft_rewrite_t rewrite;
   TF_Graph *graph;
@@ -28,15 +29,15 @@ weft_graph_t *read_graph(const char *name);
 /* Rewrites only. The caller owns the status, and *out in case of success. */
 weft_status_t *rewrite_for(const weft_graph_t *g, const use_t *u, weft_rewrite_t *out);
 
-/* Rewrites, opens a session with as many CPU devices as are needed and runs the initial targets. A failure fails the
- * test. */
+/* Rewrites, opens a session with as many CPU devices as are needed and runs the initial targets. A failure
+ * fails the test. */
 job_t *job_start(const use_t *u);
 void job_end(job_t *j);
 /* The session's graph from a GraphDef; for graphs that no strategy made, too. `num_cpus` 0: one. */
 void job_open(job_t *j, const weft_graph_t *g, int num_cpus);
 
-/* One step: names "x" and tensors (borrowed), fetches (owned by the caller), targets. Lists end with NULL. The status is the
- * job's. */
+/* One step: names "x" and tensors (borrowed), fetches (owned by the caller), targets. Lists end with NULL.
+ * The status is the job's. */
 typedef struct step {
   const char *feeds[MAX_NAMES];
   TF_Tensor *values[MAX_NAMES];
@@ -46,24 +47,27 @@ typedef struct step {
   const char *options; /* RunOptions, without a zero byte; NULL: none */
 } step_t;
 void job_step(job_t *j, step_t *s);
-void step_end(step_t *s); /* deletes values and results */
+void step_end(step_t *s);             /* deletes values and results */
 double number_of(const TF_Tensor *t); /* the first element */
-/* A variable's value by the name of its node; fails the test if it cannot be read. Variables of either kind. */
+/* A variable's value by the name of its node; fails the test if it cannot be read. Variables of either kind.
+ */
 TF_Tensor *job_read(job_t *j, const char *variable);
 int count_nodes(const weft_graph_t *g, const char *op);
 
 /* Numbers from a fixed generator. */
-TF_Tensor *random_floats(uint64_t *state, TF_DataType type, int64_t rows, int64_t columns); /* in [-1, 1); columns 0: a vector */
+TF_Tensor *random_floats(uint64_t *state, TF_DataType type, int64_t rows,
+                         int64_t columns); /* in [-1, 1); columns 0: a vector */
 TF_Tensor *random_ints(uint64_t *state, int64_t rows, int below);
 
 /* ---- training beside one device ---- */
 
-/* Feeds x and y, fetches loss, logits and summaries, target train, initial targets init and saver/restore_all. */
+/* Feeds x and y, fetches loss, logits and summaries, target train, initial targets init and
+ * saver/restore_all. */
 use_t use_of(const char *graph, const char *strategy);
 
 typedef struct run {
   const char *graph, *strategy;
-  TF_DataType type; /* of x; ints for TF_INT32 */
+  TF_DataType type;                             /* of x; ints for TF_INT32 */
   int columns, classes, steps, rows, last_rows; /* every fourth batch has last_rows */
   double tolerance;
 } run_t;
@@ -71,7 +75,8 @@ typedef struct run {
 step_t next_step(const run_t *k, uint64_t *state, int i); /* the i-th batch; fetches loss and logits */
 /* Every "name/replica_i" holds the same bytes as "name". */
 void compare_copies(job_t *j);
-/* The same batches on one device and under the strategy: losses and logits agree, copies are equal, steps are counted. */
+/* The same batches on one device and under the strategy: losses and logits agree, copies are equal, steps are
+ * counted. */
 void train_beside_one_device(const run_t *k);
 
 #endif /* WEFT_TESTS_STRATEGIES_TRAINING_H_ */

@@ -137,14 +137,15 @@ static void parameters_go_to_each_worker_and_gradients_come_back(void) {
 
 /* ---- what is predicted ---- */
 
-/* Bytes that a task is predicted to receive from others in a run of each lane with batches of so many rows. The client of
- * all is at task `home`. */
+/* Bytes that a task is predicted to receive from others in a run of each lane with batches of so many rows.
+ * The client of all is at task `home`. */
 static double predicted(worker_t *client, int home, int task, int rows) {
   weft_rewrite_t *r = &client->job.rewrite;
   double bytes = 0;
   for (int i = 0; i < r->num_lanes; i++) r->lanes[i].task = weft_str(task_names[home]);
   weft_task_devices_t tasks[MOST_TASKS]; /* on one host, as these are */
-  for (int i = 0; i < MOST_TASKS; i++) tasks[i] = (weft_task_devices_t){.task = weft_str(task_names[i]), .host = WEFT_STR("here")};
+  for (int i = 0; i < MOST_TASKS; i++)
+    tasks[i] = (weft_task_devices_t){.task = weft_str(task_names[i]), .host = WEFT_STR("here")};
   const weft_cluster_view_t cluster = {.tasks = tasks, .num_tasks = MOST_TASKS};
   weft_test_expect(weft_rewrite_measure(r, &cluster, rows), WEFT_OK, "");
   for (int i = 0; i < r->num_crossings; i++) {
@@ -168,7 +169,8 @@ typedef struct forecast {
   int rows, columns, ids;
 } forecast_t;
 
-/* A run of each lane, with all that it feeds, fetches and runs; of all lanes at once where they wait for each other. */
+/* A run of each lane, with all that it feeds, fetches and runs; of all lanes at once where they wait for each
+ * other. */
 static void run_lanes(worker_t *client, const forecast_t *f, uint64_t *state) {
   const weft_rewrite_t *r = &client->job.rewrite;
   for (int i = 0; i < r->num_lanes; i++) {
@@ -178,7 +180,8 @@ static void run_lanes(worker_t *client, const forecast_t *f, uint64_t *state) {
     for (int k = 0; k < 2; k++) client->step.feeds[k] = l->feeds.items[k].data;
     for (int k = 0; k < l->fetches.n; k++) client->step.fetches[k] = l->fetches.items[k].data;
     for (int k = 0; k < l->targets.n; k++) client->step.targets[k] = l->targets.items[k].data;
-    client->step.values[0] = f->ids > 0 ? random_ints(state, f->rows, f->ids) : random_floats(state, TF_FLOAT, f->rows, f->columns);
+    client->step.values[0] = f->ids > 0 ? random_ints(state, f->rows, f->ids)
+                                        : random_floats(state, TF_FLOAT, f->rows, f->columns);
     client->step.values[1] = random_ints(state, f->rows, 4);
     run_all(client, 1);
     expect_all(client, 1);
@@ -202,13 +205,15 @@ static void compare_with_forecast(const forecast_t *f) {
     run_lanes(client, f, &state);
   }
   snprintf(what, sizeof what, "%s %s", f->graph, f->strategy);
-  int num_tasks = f->shape.workers + f->shape.servers, home = has_lanes ? task_of(f->shape, f->shape.workers) : 0;
+  int num_tasks = f->shape.workers + f->shape.servers,
+      home = has_lanes ? task_of(f->shape, f->shape.workers) : 0;
   for (int i = 0; i < num_tasks; i++) {
     double sent = 0;
     for (int k = 0; k < num_tasks; k++) {
       if (k != i) sent += (double)fetched(workers, f->shape, i, task_names[task_of(f->shape, k)], NULL);
     }
-    expect_predicted(predicted(client, home, task_of(f->shape, i), f->rows), sent, what, task_of(f->shape, i));
+    expect_predicted(predicted(client, home, task_of(f->shape, i), f->rows), sent, what,
+                     task_of(f->shape, i));
   }
   close_client(client);
   dismiss_all(workers, f->shape);

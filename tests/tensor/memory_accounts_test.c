@@ -1,6 +1,6 @@
 /* Memory by what it is for: what is in use, what was at most, and who outlives whom. */
-#include "base/alloc.h"
 #include "tensor/memory_accounts.h"
+#include "base/alloc.h"
 #include "tests/runner.h"
 
 enum { KB = 1024 };
@@ -14,7 +14,8 @@ static weft_tensor_t *make(weft_memory_accounts_t *a, weft_memory_tag_t tag, int
 
 static void bytes_are_counted_while_they_are_used(void) {
   weft_memory_accounts_t *a = weft_memory_accounts_create(weft_cpu_allocator());
-  weft_tensor_t *x = make(a, WEFT_MEMORY_ACTIVATION, 4 * KB), *y = make(a, WEFT_MEMORY_ACTIVATION, 2 * KB), *g = make(a, WEFT_MEMORY_GRAD, KB);
+  weft_tensor_t *x = make(a, WEFT_MEMORY_ACTIVATION, 4 * KB), *y = make(a, WEFT_MEMORY_ACTIVATION, 2 * KB),
+                *g = make(a, WEFT_MEMORY_GRAD, KB);
   weft_tensor_t *view = NULL;
   weft_shape_t half = weft_shape_vector(2 * KB);
   CU_ASSERT_PTR_NULL(weft_tensor_slice(x, 0, half.dims[0], &view));
@@ -35,7 +36,8 @@ static void bytes_are_counted_while_they_are_used(void) {
 
 static void a_value_of_a_variable_moves_once(void) {
   weft_memory_accounts_t *a = weft_memory_accounts_create(weft_cpu_allocator());
-  weft_tensor_t *x = make(a, WEFT_MEMORY_ACTIVATION, KB), *slot = make(a, WEFT_MEMORY_OPT_STATE, 3 * KB), *copy = NULL;
+  weft_tensor_t *x = make(a, WEFT_MEMORY_ACTIVATION, KB), *slot = make(a, WEFT_MEMORY_OPT_STATE, 3 * KB),
+                *copy = NULL;
   weft_memory_becomes_variable(x);
   weft_memory_becomes_variable(x);
   weft_memory_becomes_variable(slot); /* keeps its account */

@@ -57,7 +57,8 @@ void run_start_on_terminal(run_t *r, const char *const *args, int columns) {
 static bool read_some(int fd, char *to, int *length) {
   char rest[4096];
   bool is_full = *length >= RUN_OUTPUT - 1;
-  ssize_t n = is_full ? read(fd, rest, sizeof rest) : read(fd, to + *length, (size_t)(RUN_OUTPUT - 1 - *length));
+  ssize_t n =
+      is_full ? read(fd, rest, sizeof rest) : read(fd, to + *length, (size_t)(RUN_OUTPUT - 1 - *length));
   if (n <= 0) return n < 0 && errno == EINTR; /* a terminal whose program is gone gives EIO */
   if (!is_full) *length += (int)n;
   to[*length] = '\0';

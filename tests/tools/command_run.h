@@ -1,4 +1,5 @@
-/* tests/tools/command_run.h - the real `weft`, run with pipes or on a terminal, never for longer than a deadline. */
+/* tests/tools/command_run.h - the real `weft`, run with pipes or on a terminal, never for longer than a
+ * deadline. */
 #ifndef WEFT_TESTS_TOOLS_COMMAND_RUN_H_
 #define WEFT_TESTS_TOOLS_COMMAND_RUN_H_
 
@@ -9,10 +10,10 @@ enum { RUN_MAX_ARGS = 32, RUN_OUTPUT = 1 << 16 };
 
 typedef struct run {
   pid_t pid;
-  int out_fd, err_fd;            /* of pipes; a terminal has only out_fd */
+  int out_fd, err_fd; /* of pipes; a terminal has only out_fd */
   char out[RUN_OUTPUT], err[RUN_OUTPUT];
   int out_length, err_length;
-  int code;                      /* 128 + signal if one killed it; -1: it was still running at the deadline */
+  int code; /* 128 + signal if one killed it; -1: it was still running at the deadline */
 } run_t;
 
 /* `args` ends with NULL; it does not name the program. `environment` ("NAME=VALUE") may be NULL. */

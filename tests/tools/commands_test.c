@@ -58,18 +58,30 @@ static void a_server_refuses_what_it_cannot_serve(void) {
       {NULL, {"server", "--cluster", "a", "--job", "a"}, 1, "'a' is not job=host:port"},
       {NULL, {"server", "--cluster", "a=127.0.0.1", "--job", "a"}, 1, "'127.0.0.1'"},
       {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "b"}, 1, "no task 0 of job 'b'"},
-      {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--task", "1"}, 1, "no task 1 of job 'a'"},
+      {NULL,
+       {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--task", "1"},
+       1,
+       "no task 1 of job 'a'"},
       {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--task", "x"}, 2, "--task 'x'"},
       {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--port=70000"}, 2, "--port '70000'"},
       {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--host", "192.0.2.1"}, 1, "192.0.2.1"},
-      {NULL, {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--collective-leader", "/job:b/task:0"}, 1, "'/job:b/task:0' is not a task"},
-      {NULL, {"server", "--cluster", "a=127.0.0.1:9,127.0.0.1:9", "--job", "a"}, 1, "address 127.0.0.1:9 is given to task 0"},
+      {NULL,
+       {"server", "--cluster", "a=127.0.0.1:0", "--job", "a", "--collective-leader", "/job:b/task:0"},
+       1,
+       "'/job:b/task:0' is not a task"},
+      {NULL,
+       {"server", "--cluster", "a=127.0.0.1:9,127.0.0.1:9", "--job", "a"},
+       1,
+       "address 127.0.0.1:9 is given to task 0"},
       {NULL, {"server", "extra"}, 2, "'extra'"},
       {"TF_CONFIG=", {"server"}, 1, "TF_CONFIG"},
       {"TF_CONFIG={\"cluster\": 1}", {"server"}, 1, "cluster is missing or not an object"},
       {"TF_CONFIG={\"cluster\": {\"w\": [1]}}", {"server"}, 1, "cluster.w[0]"},
       {"TF_CONFIG={\"cluster\": {\"w\": [\"127.0.0.1:0\"]}}", {"server"}, 1, "task.type"},
-      {"TF_CONFIG={\"cluster\": {\"w\": [\"127.0.0.1:0\"]}, \"task\": {\"type\": \"w\"}}", {"server"}, 1, "task.index"},
+      {"TF_CONFIG={\"cluster\": {\"w\": [\"127.0.0.1:0\"]}, \"task\": {\"type\": \"w\"}}",
+       {"server"},
+       1,
+       "task.index"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     run_start(&r, cases[i].args, cases[i].environment);
@@ -103,7 +115,9 @@ static void a_server_says_one_line_and_gives_its_port_back(void) {
 
 static void tf_config_names_cluster_and_task(void) {
   static const char *const args[] = {"server", NULL};
-  run_start(&server, args, "TF_CONFIG={\"cluster\": {\"ps\": [\"127.0.0.1:1\"], \"w\": [\"127.0.0.1:2\", \"127.0.0.1:0\"]}, \"task\": {\"type\": \"w\", \"index\": \"1\"}}");
+  run_start(&server, args,
+            "TF_CONFIG={\"cluster\": {\"ps\": [\"127.0.0.1:1\"], \"w\": [\"127.0.0.1:2\", \"127.0.0.1:0\"]}, "
+            "\"task\": {\"type\": \"w\", \"index\": \"1\"}}");
   CU_ASSERT_TRUE(run_until(&server, "weft: listening on grpc://127.0.0.1:"));
   run_signal(&server, SIGTERM);
   run_end(&server);
@@ -113,7 +127,8 @@ static void tf_config_names_cluster_and_task(void) {
 static void inspect_says_what_is_in_a_graph(void) {
   const char *graph = write_text("counter.pbtxt", COUNTER NODE("odd", "NoSuchOp", "device: \"/job:ps\""));
   CU_ASSERT_EQUAL(RUN(&r, "inspect", graph), 0);
-  static const char *const parts[] = {"inputs (1)\n  by ", "variables (1)\n  v ", "4 B", "/job:ps", "ops not supported (1)\n  NoSuchOp"};
+  static const char *const parts[] = {"inputs (1)\n  by ", "variables (1)\n  v ", "4 B", "/job:ps",
+                                      "ops not supported (1)\n  NoSuchOp"};
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) CU_ASSERT_TRUE(has(r.out, parts[i]));
   CU_ASSERT_EQUAL(RUN(&r, "inspect", graph, "--json"), 0);
   CU_ASSERT_TRUE(has(r.out, "\"NoSuchOp\": 1"));
@@ -136,7 +151,8 @@ static void ops_lists_what_is_supported(void) {
   CU_ASSERT_EQUAL(RUN(&r, "ops", "MatMul"), 0);
   CU_ASSERT_TRUE(has(r.out, "\nMatMul ") && has(r.out, "CPU"));
   CU_ASSERT_EQUAL(RUN(&r, "ops", "matmul", "--json"), 0);
-  static const char *const keys[] = {"\"name\": \"MatMul\"", "\"devices\": [", "\"dtypes\": [", "\"gradient\": true"};
+  static const char *const keys[] = {"\"name\": \"MatMul\"", "\"devices\": [", "\"dtypes\": [",
+                                     "\"gradient\": true"};
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) CU_ASSERT_TRUE(has(r.out, keys[i]));
   CU_ASSERT_EQUAL(r.out[0], '[');
   CU_ASSERT_EQUAL(RUN(&r, "ops", "NoSuchOp"), 1);

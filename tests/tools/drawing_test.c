@@ -1,4 +1,5 @@
-/* tests/tools/drawing_test.c - drawings stay small: repeated scopes are one box, large ones are opened, the rest is "others". */
+/* tests/tools/drawing_test.c - drawings stay small: repeated scopes are one box, large ones are opened, the
+ * rest is "others". */
 #include "tools/drawing.h"
 
 #include <stdio.h>
@@ -11,17 +12,19 @@ typedef struct model {
   int layers, places, singles; /* singles: nodes outside of any scope, with names that do not repeat */
 } model_t;
 
-static weft_status_t *add(weft_drawing_t *d, int place, int num_places, const char *name, bool is_variable, int *out) {
+static weft_status_t *add(weft_drawing_t *d, int place, int num_places, const char *name, bool is_variable,
+                          int *out) {
   char where[64] = "", whole[128];
   if (num_places > 0) snprintf(where, sizeof where, "/job:worker/replica:0/task:%d", place);
   snprintf(whole, sizeof whole, "%s%s", place > 0 ? "replica_1/" : "", name);
   return weft_drawing_node(d, weft_str(whole), weft_str(where), is_variable, is_variable ? 1000 : 0, out);
 }
 
-/* Layers of attention and feed_forward one after the other, in each place; each place sends 10 bytes to the next. */
+/* Layers of attention and feed_forward one after the other, in each place; each place sends 10 bytes to the
+ * next. */
 static weft_status_t *build(const model_t *m, weft_drawing_t *d) {
-  static const char *const parts[] = {"attention/query/kernel", "attention/query/MatMul", "attention/Softmax", "feed_forward/kernel",
-                                      "feed_forward/MatMul"};
+  static const char *const parts[] = {"attention/query/kernel", "attention/query/MatMul", "attention/Softmax",
+                                      "feed_forward/kernel", "feed_forward/MatMul"};
   int first[64] = {0};
   for (int p = 0; p < (m->places > 0 ? m->places : 1); p++) {
     int before = -1, number;
@@ -39,10 +42,12 @@ static weft_status_t *build(const model_t *m, weft_drawing_t *d) {
       WEFT_RETURN_IF_ERROR(add(d, p, m->places, name, false, &number));
     }
     WEFT_RETURN_IF_ERROR(add(d, p, m->places, "loss", false, &first[p]));
-    WEFT_RETURN_IF_ERROR(weft_drawing_edge(d, before < 0 ? first[p] : before, first[p], WEFT_DRAWN_DATA, NULL));
+    WEFT_RETURN_IF_ERROR(
+        weft_drawing_edge(d, before < 0 ? first[p] : before, first[p], WEFT_DRAWN_DATA, NULL));
   }
   const weft_flow_t ten = {.bytes = 10, .messages = 1};
-  for (int p = 0; p + 1 < m->places; p++) WEFT_RETURN_IF_ERROR(weft_drawing_edge(d, first[p], first[p + 1], WEFT_DRAWN_CROSSING, &ten));
+  for (int p = 0; p + 1 < m->places; p++)
+    WEFT_RETURN_IF_ERROR(weft_drawing_edge(d, first[p], first[p + 1], WEFT_DRAWN_CROSSING, &ten));
   return NULL;
 }
 
@@ -75,8 +80,11 @@ static void repeated_scopes_are_one(void) {
   const model_t transformer = {12, 0, 0};
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   CU_ASSERT_PTR_NULL_FATAL(draw(&transformer, NULL, &text));
-  CU_ASSERT_TRUE(has(&text, "layer_0 \xe2\x80\xa6 layer_11  \xc3\x97" "12"));
-  CU_ASSERT_TRUE(has(&text, "attention") && has(&text, "feed_forward")); /* it holds nearly all, so it is open */
+  CU_ASSERT_TRUE(has(&text,
+                     "layer_0 \xe2\x80\xa6 layer_11  \xc3\x97"
+                     "12"));
+  CU_ASSERT_TRUE(has(&text, "attention") &&
+                 has(&text, "feed_forward")); /* it holds nearly all, so it is open */
   CU_ASSERT_PTR_NULL(strstr(text.data, "layer_3"));
   CU_ASSERT_TRUE(boxes(text.data) <= 8);
   weft_strbuf_deinit(&text);
@@ -91,7 +99,8 @@ static void two_are_not_yet_a_row(void) {
 }
 
 static void no_graph_is_too_large(void) {
-  static const model_t models[] = {{0, 0, 1}, {1, 0, 30}, {12, 0, 500}, {200, 2, 60}, {24, 16, 40}, {3, 60, 3}, {100, 3, 600}};
+  static const model_t models[] = {{0, 0, 1},    {1, 0, 30}, {12, 0, 500}, {200, 2, 60},
+                                   {24, 16, 40}, {3, 60, 3}, {100, 3, 600}};
   for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
     weft_strbuf_t text = WEFT_STRBUF_INIT;
     CU_ASSERT_PTR_NULL_FATAL(draw(&models[i], NULL, &text));
@@ -125,7 +134,10 @@ static void what_crosses_is_drawn_between_places(void) {
   weft_strbuf_deinit(&text);
   text = (weft_strbuf_t)WEFT_STRBUF_INIT;
   CU_ASSERT_PTR_NULL_FATAL(draw(&many, NULL, &text));
-  CU_ASSERT_TRUE(has(&text, "worker:1 to worker:8  \xc3\x97" "8") && has(&text, "between them 70 B") && has(&text, "label=\"10 B\""));
+  CU_ASSERT_TRUE(has(&text,
+                     "worker:1 to worker:8  \xc3\x97"
+                     "8") &&
+                 has(&text, "between them 70 B") && has(&text, "label=\"10 B\""));
   weft_strbuf_deinit(&text);
 }
 

@@ -6,13 +6,15 @@
 #include "tests/tools/graphs.h"
 #include "tools/graph_file.h"
 
-#define FUNCTION                                                                                                        \
-  "library { function { signature { name: \"twice\" input_arg { name: \"x\" type: DT_FLOAT } output_arg { name: \"y\" type: DT_FLOAT } } " \
-  "node_def { name: \"sum\" op: \"AddV2\" input: \"x\" input: \"x\" device: \"/job:w\" } "                                \
-  "node_def { name: \"odd\" op: \"NoSuchOp\" input: \"sum:z:0\" input: \"^sum\" } ret { key: \"y\" value: \"sum:z:0\" } } }\n"
+#define FUNCTION                                                                                            \
+  "library { function { signature { name: \"twice\" input_arg { name: \"x\" type: DT_FLOAT } output_arg { " \
+  "name: \"y\" type: DT_FLOAT } } "                                                                         \
+  "node_def { name: \"sum\" op: \"AddV2\" input: \"x\" input: \"x\" device: \"/job:w\" } "                  \
+  "node_def { name: \"odd\" op: \"NoSuchOp\" input: \"sum:z:0\" input: \"^sum\" } ret { key: \"y\" value: " \
+  "\"sum:z:0\" } } }\n"
 
-static const char text[] = COUNTER NODE("call", "twice", "input: \"value:0\"") NODE("a \\\"quoted\\\" name", "NoOp", "device: \"/job:w\"")
-    FUNCTION "versions { producer: 27 }";
+static const char text[] = COUNTER NODE("call", "twice", "input: \"value:0\"")
+    NODE("a \\\"quoted\\\" name", "NoOp", "device: \"/job:w\"") FUNCTION "versions { producer: 27 }";
 
 static weft_strbuf_t read_graph(void) {
   weft_strbuf_t bytes = WEFT_STRBUF_INIT;
@@ -35,7 +37,8 @@ static void inputs_variables_outputs_ops_and_devices_are_found(void) {
   CU_ASSERT_EQUAL(s.num_functions, 1);
   CU_ASSERT_EQUAL(s.producer, 27);
   CU_ASSERT_EQUAL_FATAL(s.num_inputs, 1);
-  CU_ASSERT_TRUE(weft_str_is(s.inputs[0].name, "by") && s.inputs[0].dtype == WEFT_F32 && weft_summary_bytes(&s.inputs[0]) == -1);
+  CU_ASSERT_TRUE(weft_str_is(s.inputs[0].name, "by") && s.inputs[0].dtype == WEFT_F32 &&
+                 weft_summary_bytes(&s.inputs[0]) == -1);
   CU_ASSERT_EQUAL_FATAL(s.num_variables, 1);
   CU_ASSERT_TRUE(weft_str_is(s.variables[0].name, "v") && weft_summary_bytes(&s.variables[0]) == 4);
   CU_ASSERT_EQUAL_FATAL(s.num_outputs, 3);
@@ -49,11 +52,17 @@ static void inputs_variables_outputs_ops_and_devices_are_found(void) {
 }
 
 static void drawings_quote_names_and_hold_functions(void) {
-  static const char *const parts[] = {"digraph", "\"a \\\"quoted\\\" name\"", "\"grow\" -> \"value\" [style=dashed];", "label=\"function twice\"",
-                                      "\"twice()/x\" -> \"twice()/sum\";", "\"twice()/sum\" -> \"twice()/odd\" [style=dashed];", "shape=cylinder"};
+  static const char *const parts[] = {"digraph",
+                                      "\"a \\\"quoted\\\" name\"",
+                                      "\"grow\" -> \"value\" [style=dashed];",
+                                      "label=\"function twice\"",
+                                      "\"twice()/x\" -> \"twice()/sum\";",
+                                      "\"twice()/sum\" -> \"twice()/odd\" [style=dashed];",
+                                      "shape=cylinder"};
   weft_strbuf_t bytes = read_graph(), out = WEFT_STRBUF_INIT;
   CU_ASSERT_PTR_NULL_FATAL(weft_graph_dot(weft_str_of(bytes.data, bytes.length), NULL, &out));
-  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) CU_ASSERT_PTR_NOT_NULL(strstr(out.data, parts[i]));
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+    CU_ASSERT_PTR_NOT_NULL(strstr(out.data, parts[i]));
   CU_ASSERT_STRING_EQUAL(out.data + out.length - 2, "}\n");
   weft_strbuf_deinit(&out);
   weft_strbuf_deinit(&bytes);
@@ -68,7 +77,8 @@ static void what_is_no_graph_is_refused(void) {
 
 int main(void) {
   static const CU_TestInfo tests[] = {
-      {"inputs, variables, outputs, ops and devices are found", inputs_variables_outputs_ops_and_devices_are_found},
+      {"inputs, variables, outputs, ops and devices are found",
+       inputs_variables_outputs_ops_and_devices_are_found},
       {"drawings quote names and hold functions", drawings_quote_names_and_hold_functions},
       {"what is no graph is refused", what_is_no_graph_is_refused},
       CU_TEST_INFO_NULL,

@@ -33,8 +33,9 @@ static int count(const char *text, const char *part) {
 static bool is_there(const char *name) { return access(weft_test_path(name), F_OK) == 0; }
 
 /* A job that adds 1 to a counter that starts at 10, `steps` times. */
-#define COUNTING(steps) \
-  "submit", write_text("counter.pbtxt", COUNTER), "--init", "init", "--target", "grow", "--feed", "by=1", "--steps", steps
+#define COUNTING(steps)                                                                                   \
+  "submit", write_text("counter.pbtxt", COUNTER), "--init", "init", "--target", "grow", "--feed", "by=1", \
+      "--steps", steps
 
 /* Runs it and fetches the counter; `more` ends with NULL. */
 static int count_up(const char *steps, const char *const *more) {
@@ -94,14 +95,16 @@ static void as_many_are_kept_as_one_likes(void) {
 
 static void the_clock_saves(void) {
   weft_test_directory();
-  const char *args[] = {COUNTING("100000000"), "--save", weft_test_path("m"), "--save-every", "0.01s", "--keep", "3", NULL};
+  const char *args[] = {
+      COUNTING("100000000"), "--save", weft_test_path("m"), "--save-every", "0.01s", "--keep", "3", NULL};
   run_start(&r, args, NULL);
   CU_ASSERT_TRUE(run_until(&r, "saved "));
   run_signal(&r, SIGINT);
   run_end(&r);
   CU_ASSERT_EQUAL(r.code, 128 + SIGINT);
   CU_ASSERT_TRUE(has(r.err, "; --resume goes on from m-"));
-  CU_ASSERT_EQUAL(COUNT_UP("1", "--save", weft_test_path("m"), "--resume"), 0); /* more steps are done than wanted */
+  CU_ASSERT_EQUAL(COUNT_UP("1", "--save", weft_test_path("m"), "--resume"),
+                  0); /* more steps are done than wanted */
   CU_ASSERT_TRUE(has(r.out, "of 1 is done\n"));
 }
 
@@ -191,12 +194,14 @@ static void strategies_take_turns(void) {
                 {GRAPHS "embedding_adam.pbtxt", true}};
   for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
     weft_test_directory();
-    CU_ASSERT_EQUAL_FATAL(train(models[m].graph, NULL, "14", weft_test_path("whole"), models[m].is_embedding), 0);
+    CU_ASSERT_EQUAL_FATAL(train(models[m].graph, NULL, "14", weft_test_path("whole"), models[m].is_embedding),
+                          0);
     double wanted = last_loss();
     char steps[8];
     for (int i = 0; i < 7; i++) {
       snprintf(steps, sizeof steps, "%d", 2 * i + 2);
-      CU_ASSERT_EQUAL_FATAL(train(models[m].graph, turns[i], steps, weft_test_path("m"), models[m].is_embedding), 0);
+      CU_ASSERT_EQUAL_FATAL(
+          train(models[m].graph, turns[i], steps, weft_test_path("m"), models[m].is_embedding), 0);
     }
     CU_ASSERT_DOUBLE_EQUAL(last_loss(), wanted, 1e-5);
   }

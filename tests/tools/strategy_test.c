@@ -116,7 +116,8 @@ static json_t *last_value(const char *fetch) {
   return value;
 }
 
-/* "loss" of each line; how many there are. An update may be counted before a worker has shown its first value: null. */
+/* "loss" of each line; how many there are. An update may be counted before a worker has shown its first
+ * value: null. */
 static int losses(double *out) {
   int n = 0;
   for (char *line = r.out, *end; (end = strchr(line, '\n')) != NULL && n < MAX_POINTS; line = end + 1) {
@@ -427,7 +428,9 @@ static double drawn_bytes(const char *dot) {
     double value, scale = 1;
     char unit[8];
     const char *label = strstr(at, "label=\"");
-    if (sscanf(at, "\np%d -> p%d", &from, &to) != 2 || label == NULL || sscanf(label, "label=\"%lf %3[kMB]", &value, unit) != 2) continue;
+    if (sscanf(at, "\np%d -> p%d", &from, &to) != 2 || label == NULL ||
+        sscanf(label, "label=\"%lf %3[kMB]", &value, unit) != 2)
+      continue;
     for (int k = 0; k < 3; k++, scale *= 1000) sum += strcmp(unit, units[k]) == 0 ? value * scale : 0;
   }
   return sum;
@@ -442,7 +445,8 @@ static void all_forms_say_the_same_bytes(void) {
                {"data_parallel:2", NULL},
                {"parameter_server", "ps=2,worker=2"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    const char *args[16] = {"inspect", models[0].graph, "--strategy", cases[i].strategy, "--batch", "64", NULL};
+    const char *args[16] = {"inspect", models[0].graph, "--strategy", cases[i].strategy, "--batch", "64",
+                            NULL};
     int n = 6;
     if (cases[i].cluster != NULL) {
       args[n++] = "--cluster";
@@ -454,7 +458,8 @@ static void all_forms_say_the_same_bytes(void) {
     double sum = 0, in = 0, out = 0;
     for (size_t k = 0; k < json_array_size(crossings); k++) {
       const json_t *c = json_array_get(crossings, k);
-      if (cases[i].cluster == NULL || json_is_true(json_object_get(c, "between_tasks"))) sum += json_number_value(json_object_get(c, "bytes"));
+      if (cases[i].cluster == NULL || json_is_true(json_object_get(c, "between_tasks")))
+        sum += json_number_value(json_object_get(c, "bytes"));
     }
     const json_t *places = json_object_get(root, cases[i].cluster == NULL ? "devices" : "tasks");
     for (size_t k = 0; k < json_array_size(places); k++) {
@@ -476,7 +481,8 @@ static void all_forms_say_the_same_bytes(void) {
     args[n] = "--dot";
     CU_ASSERT_EQUAL(run(&r, args), 0);
     double drawn = drawn_bytes(r.out);
-    if (fabs(drawn - sum) > 0.001 * sum) fprintf(stderr, "%s: %.0f bytes drawn, %.0f told\n", cases[i].strategy, drawn, sum);
+    if (fabs(drawn - sum) > 0.001 * sum)
+      fprintf(stderr, "%s: %.0f bytes drawn, %.0f told\n", cases[i].strategy, drawn, sum);
     CU_ASSERT_TRUE(fabs(drawn - sum) <= 0.001 * sum);
   }
 }
@@ -487,7 +493,8 @@ static void rows_have_a_size_each(void) {
   double fixed = number_at(each, "sent", "bytes"), row = number_at(each, "sent", "bytes_per_row");
   json_decref(each);
   CU_ASSERT_EQUAL(row, (32 * 4 + 4) / 2.0); /* half of x and y go to the other device */
-  const char *const args[] = {"inspect", models[0].graph, "--strategy", "mirrored:2", "--batch", "100", "--json", NULL};
+  const char *const args[] = {"inspect", models[0].graph, "--strategy", "mirrored:2",
+                              "--batch", "100",           "--json",     NULL};
   CU_ASSERT_EQUAL(run(&r, args), 0);
   json_t *root = json_loads(r.out, 0, NULL);
   CU_ASSERT_EQUAL(number_at(root, "sent", "bytes"), fixed + 100 * row);
@@ -525,7 +532,8 @@ static void what_does_not_go_together_is_refused(void) {
 }
 
 static void ops_that_are_not_supported_are_named(void) {
-  const char *graph = write_text("unsupported.pbtxt", NODE("x", "Placeholder", TYPE("dtype", "DT_FLOAT")) NODE("y", "NoSuchOp", "input: \"x\" "));
+  const char *graph = write_text("unsupported.pbtxt", NODE("x", "Placeholder", TYPE("dtype", "DT_FLOAT"))
+                                                          NODE("y", "NoSuchOp", "input: \"x\" "));
   const char *const args[] = {"inspect", graph, "--strategy", "mirrored:2", NULL};
   CU_ASSERT_EQUAL(run(&r, args), 1);
   CU_ASSERT_TRUE(lines(r.err) == 1 && has(r.err, "1 op of the graph is not supported: NoSuchOp"));

@@ -48,8 +48,10 @@ static void scalars_of_every_dtype_are_fed_and_shown(void) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char graph[1000], feed[100], line[100];
-    snprintf(graph, sizeof graph, "node { name: \"x\" op: \"Placeholder\" attr { key: \"dtype\" value { type: %s } } }\n"
-             "node { name: \"%s\" op: \"Identity\" input: \"x\" attr { key: \"T\" value { type: %s } } }\n", cases[i].dtype, cases[i].name, cases[i].dtype);
+    snprintf(graph, sizeof graph,
+             "node { name: \"x\" op: \"Placeholder\" attr { key: \"dtype\" value { type: %s } } }\n"
+             "node { name: \"%s\" op: \"Identity\" input: \"x\" attr { key: \"T\" value { type: %s } } }\n",
+             cases[i].dtype, cases[i].name, cases[i].dtype);
     snprintf(feed, sizeof feed, "x=%s", cases[i].fed);
     snprintf(line, sizeof line, "\n%s = %s\n", cases[i].name, cases[i].shown);
     const char *path = write_text("scalar.pbtxt", graph);
@@ -61,17 +63,24 @@ static void scalars_of_every_dtype_are_fed_and_shown(void) {
 
 /* Strings that are not kept in place and variants have memory of their own: it is freed once. */
 static void values_that_own_memory_are_fetched(void) {
-  const char *path = write_text("owning.pbtxt", ECHO("s", "DT_STRING")
-      NODE("minus", "Const", TYPE("dtype", "DT_INT32") "attr { key: \"value\" value { tensor { dtype: DT_INT32 tensor_shape { } int_val: -1 } } }")
-      NODE("list", "EmptyTensorList", "input: \"minus\" input: \"minus\" " TYPE("element_dtype", "DT_FLOAT") TYPE("shape_type", "DT_INT32")));
-  CU_ASSERT_EQUAL(RUN(&r, "submit", path, "--feed", "in_s=a text of more than twenty-two bytes", "--fetch", "s", "--fetch", "list",
-                      "--steps", "3"), 0);
+  const char *path = write_text(
+      "owning.pbtxt",
+      ECHO("s", "DT_STRING") NODE("minus", "Const",
+                                  TYPE("dtype", "DT_INT32") "attr { key: \"value\" value { tensor { dtype: "
+                                                            "DT_INT32 tensor_shape { } int_val: -1 } } }")
+          NODE("list", "EmptyTensorList",
+               "input: \"minus\" input: \"minus\" " TYPE("element_dtype", "DT_FLOAT")
+                   TYPE("shape_type", "DT_INT32")));
+  CU_ASSERT_EQUAL(RUN(&r, "submit", path, "--feed", "in_s=a text of more than twenty-two bytes", "--fetch",
+                      "s", "--fetch", "list", "--steps", "3"),
+                  0);
   CU_ASSERT_TRUE(has(r.out, "a text of more than twenty-two bytes"));
   CU_ASSERT_STRING_EQUAL(r.err, "");
 }
 
 static void what_is_wrong_is_said_on_one_line(void) {
-  const char *good = write_text("good.pbtxt", ECHO("y", "DT_FLOAT") ECHO("n", "DT_INT32") NODE("go", "NoOp", ""));
+  const char *good =
+      write_text("good.pbtxt", ECHO("y", "DT_FLOAT") ECHO("n", "DT_INT32") NODE("go", "NoOp", ""));
   const char *syntax = write_text("syntax.pbtxt", "node {\n  name: \"a\"\n  op: }\n");
   const char *unknown = write_text("unknown.pbtxt", NODE("a", "NoSuchOp", "") NODE("b", "NorThis", ""));
   const char *garbage = write_text("garbage.pb", "\xff\xff\xff this is no graph");
@@ -108,11 +117,15 @@ static void what_is_wrong_is_said_on_one_line(void) {
       {{"submit", good, "--fetch", "y", "--feed", feed_none}, 1, {"/no/such/file.npy"}},
       {{"submit", good, "--fetch", "y", "--feed", "in_y=1", "--batch=2"}, 1, {"--batch"}},
       {{"submit", good, "--fetch", "y", "--feed", "in_y=1", "--save-fetch=y"}, 1, {"NAME=FILE.npy"}},
-      {{"submit", good, "--fetch", "y", "--feed", "in_y=1", "--save-fetch=y=/no/dir/y.npy"}, 1, {"/no/dir/y.npy"}},
+      {{"submit", good, "--fetch", "y", "--feed", "in_y=1", "--save-fetch=y=/no/dir/y.npy"},
+       1,
+       {"/no/dir/y.npy"}},
       {{"submit", good, "--fetch", "y", "--container", "_a"}, 1, {"--container '_a'"}},
       {{"submit", good, "--fetch", "y", "--container="}, 1, {"--container ''"}},
       {{"submit", good, "--fetch", "y", "--master", "127.0.0.1:1"}, 1, {"grpc://HOST:PORT"}},
-      {{"submit", good, "--fetch", "y", "--master", "grpc://127.0.0.1:1"}, 1, {"no server listens", "UNAVAILABLE"}},
+      {{"submit", good, "--fetch", "y", "--master", "grpc://127.0.0.1:1"},
+       1,
+       {"no server listens", "UNAVAILABLE"}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     CU_ASSERT_EQUAL(run(&r, cases[i].args), cases[i].code);
@@ -128,9 +141,12 @@ static void variables_live_on_between_jobs_on_a_server(void) {
   CU_ASSERT_EQUAL(RUN(&r, "submit", graph, "--master", target, "--feed", "by=2", "--fetch", "value"), 1);
   CU_ASSERT_TRUE(has(r.err, "does not exist") && has(r.err, "NOT_FOUND"));
   CU_ASSERT_EQUAL(RUN(&r, "submit", graph, "--master", target, "--init", "init"), 0);
-  CU_ASSERT_EQUAL(RUN(&r, "submit", graph, "--master", target, "--feed", "by=2", "--fetch", "value", "--steps", "3"), 0);
+  CU_ASSERT_EQUAL(
+      RUN(&r, "submit", graph, "--master", target, "--feed", "by=2", "--fetch", "value", "--steps", "3"), 0);
   CU_ASSERT_TRUE(has(r.out, "value = 16\n"));
-  CU_ASSERT_EQUAL(RUN(&r, "submit", graph, "--master", target, "--feed", "by=-1", "--fetch", "value", "--fetch", "ten"), 0);
+  CU_ASSERT_EQUAL(
+      RUN(&r, "submit", graph, "--master", target, "--feed", "by=-1", "--fetch", "value", "--fetch", "ten"),
+      0);
   CU_ASSERT_TRUE(has(r.out, "value = 15\nten = 10\n"));
   run_signal(&server, SIGTERM);
   run_end(&server);
@@ -139,7 +155,9 @@ static void variables_live_on_between_jobs_on_a_server(void) {
 
 static void json_is_an_object_per_line(void) {
   const char *graph = write_text("counter.pbtxt", COUNTER);
-  CU_ASSERT_EQUAL(RUN(&r, "submit", graph, "--init", "init", "--feed", "by=0.5", "--fetch", "value", "--steps", "2", "--json"), 0);
+  CU_ASSERT_EQUAL(RUN(&r, "submit", graph, "--init", "init", "--feed", "by=0.5", "--fetch", "value",
+                      "--steps", "2", "--json"),
+                  0);
   CU_ASSERT_EQUAL(lines(r.out), 3);
   CU_ASSERT_TRUE(has(r.out, "{\"step\":1,\"steps\":2,\"seconds\":"));
   CU_ASSERT_TRUE(has(r.out, "\"fetches\":{\"value\":11.0},\"done\":true}\n"));
@@ -150,7 +168,8 @@ static void json_is_an_object_per_line(void) {
 static void a_terminal_gets_a_bar_no_wider_than_it_is(void) {
   const char *graph = write_text("counter.pbtxt", COUNTER);
   for (int columns = 20; columns <= 120; columns += 50) {
-    const char *const args[] = {"submit", graph, "--init", "init", "--feed", "by=1", "--fetch", "value", "--steps", "50", NULL};
+    const char *const args[] = {"submit",  graph,   "--init",  "init", "--feed", "by=1",
+                                "--fetch", "value", "--steps", "50",   NULL};
     run_start_on_terminal(&r, args, columns);
     run_end(&r);
     CU_ASSERT_EQUAL(r.code, 0);
@@ -196,7 +215,8 @@ static void a_master_that_dies_ends_the_job(void) {
   char target[64];
   const char *graph = write_text("counter.pbtxt", COUNTER);
   CU_ASSERT_TRUE_FATAL(run_server(&server, target));
-  const char *const args[] = {"submit", graph, "--master", target, "--init", "init", "--feed", "by=1", "--fetch", "value", "--steps", "1000000000", NULL};
+  const char *const args[] = {"submit", graph,     "--master", target,    "--init",     "init", "--feed",
+                              "by=1",   "--fetch", "value",    "--steps", "1000000000", NULL};
   run_start_on_terminal(&r, args, 80);
   CU_ASSERT_TRUE(run_until(&r, "value 1"));
   run_signal(&server, SIGKILL);
@@ -210,7 +230,7 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"scalars of every dtype are fed and shown", scalars_of_every_dtype_are_fed_and_shown},
       {"values that own memory are fetched", values_that_own_memory_are_fetched},
-    {"what is wrong is said on one line", what_is_wrong_is_said_on_one_line},
+      {"what is wrong is said on one line", what_is_wrong_is_said_on_one_line},
       {"variables live on between jobs on a server", variables_live_on_between_jobs_on_a_server},
       {"JSON is an object per line", json_is_an_object_per_line},
       {"a terminal gets a bar no wider than it is", a_terminal_gets_a_bar_no_wider_than_it_is},

@@ -86,14 +86,17 @@ static void large_arrays_are_told_by_their_shape(void) {
 static void the_closest_name_is_meant(void) {
   static const struct {
     const char *wanted, *best; /* NULL: nothing is close */
-  } cases[] = {{"lsos", "loss"}, {"Loss", "loss"}, {"accuracys", "accuracies"}, {"x", NULL}, {"completely", NULL}, {"", NULL}};
+  } cases[] = {{"lsos", "loss"}, {"Loss", "loss"},     {"accuracys", "accuracies"},
+               {"x", NULL},      {"completely", NULL}, {"", NULL}};
   static const char *const names[] = {"loss", "accuracies", "train"};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weft_similar_t similar;
     weft_similar_init(&similar, weft_str(cases[i].wanted));
-    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) weft_similar_offer(&similar, weft_str(names[k]));
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
+      weft_similar_offer(&similar, weft_str(names[k]));
     CU_ASSERT_EQUAL(similar.best.data == NULL, cases[i].best == NULL);
-    if (similar.best.data != NULL && cases[i].best != NULL) CU_ASSERT_TRUE(weft_str_is(similar.best, cases[i].best));
+    if (similar.best.data != NULL && cases[i].best != NULL)
+      CU_ASSERT_TRUE(weft_str_is(similar.best, cases[i].best));
   }
 }
 

@@ -146,26 +146,29 @@ static void logging(weft_worker_client_t *w, weft_str_t request, weft_text_fn *f
   fn(arg, verdict(w), WEFT_STR("\x0a\x00"));
 }
 static const char offered_bytes[] = "0123456789";
-static void recv_buf(weft_worker_client_t *w, const weft_buf_request_t *r, weft_canceller_t *c, weft_buf_fn *fn, void *arg) {
+static void recv_buf(weft_worker_client_t *w, const weft_buf_request_t *r, weft_canceller_t *c,
+                     weft_buf_fn *fn, void *arg) {
   (void)c;
-  NOTE(w, "buf %lld %.*s %.*s>%.*s %lld of %llu", (long long)r->step_id, WEFT_STR_ARGS(r->key), WEFT_STR_ARGS(r->src_device),
-       WEFT_STR_ARGS(r->dst_device), (long long)r->bytes, (unsigned long long)r->src_incarnation);
+  NOTE(w, "buf %lld %.*s %.*s>%.*s %lld of %llu", (long long)r->step_id, WEFT_STR_ARGS(r->key),
+       WEFT_STR_ARGS(r->src_device), WEFT_STR_ARGS(r->dst_device), (long long)r->bytes,
+       (unsigned long long)r->src_incarnation);
   weft_status_t *s = verdict(w);
   weft_buf_t buf = {.bytes = sizeof offered_bytes - 1, .data = offered_bytes};
   fn(arg, s, s == NULL ? &buf : NULL);
 }
-static void complete_group(weft_worker_client_t *w, const weft_group_request_t *r, weft_canceller_t *c, weft_group_fn *fn, void *arg) {
+static void complete_group(weft_worker_client_t *w, const weft_group_request_t *r, weft_canceller_t *c,
+                           weft_group_fn *fn, void *arg) {
   (void)c;
-  NOTE(w, "group %lld %d rank %d %.*s %.*s %llu %lld ms on %.*s", (long long)r->group_key, r->group_size, r->rank,
-       WEFT_STR_ARGS(r->device_type), WEFT_STR_ARGS(r->device), (unsigned long long)r->incarnation, (long long)r->timeout_ms,
-       WEFT_STR_ARGS(r->host));
+  NOTE(w, "group %lld %d rank %d %.*s %.*s %llu %lld ms on %.*s", (long long)r->group_key, r->group_size,
+       r->rank, WEFT_STR_ARGS(r->device_type), WEFT_STR_ARGS(r->device), (unsigned long long)r->incarnation,
+       (long long)r->timeout_ms, WEFT_STR_ARGS(r->host));
   weft_status_t *s = verdict(w);
   weft_group_t *g = s == NULL ? weft_group_new(r->group_key, 2) : NULL;
   if (g != NULL) {
-    g->members[0] = (weft_group_member_t){WEFT_STR("/job:w/replica:0/task:1/device:CPU:0"), WEFT_STR("/job:w/replica:0/task:1"),
-                                          WEFT_STR("here"), 7};
-    g->members[1] = (weft_group_member_t){WEFT_STR("/job:w/replica:0/task:0/device:CPU:0"), WEFT_STR("/job:w/replica:0/task:0"),
-                                          WEFT_STR(""), UINT64_MAX};
+    g->members[0] = (weft_group_member_t){WEFT_STR("/job:w/replica:0/task:1/device:CPU:0"),
+                                          WEFT_STR("/job:w/replica:0/task:1"), WEFT_STR("here"), 7};
+    g->members[1] = (weft_group_member_t){WEFT_STR("/job:w/replica:0/task:0/device:CPU:0"),
+                                          WEFT_STR("/job:w/replica:0/task:0"), WEFT_STR(""), UINT64_MAX};
     g->near = (weft_link_t){1e-5, 2e-10};
   }
   fn(arg, s, g);
@@ -173,13 +176,17 @@ static void complete_group(weft_worker_client_t *w, const weft_group_request_t *
 static void complete_instance(weft_worker_client_t *w, const weft_instance_request_t *r, weft_canceller_t *c,
                               weft_instance_fn *fn, void *arg) {
   (void)c;
-  NOTE(w, "instance %lld/%lld step %lld rank %d of %d %.*s %.*s kind %d type %d rank %d reduction %d%s%s by %d root %d %llx %lld ms",
-       (long long)r->group_key, (long long)r->instance_key, (long long)r->step_id, r->rank, r->group_size, WEFT_STR_ARGS(r->name),
-       WEFT_STR_ARGS(r->device), (int)r->kind, r->dtype, r->shape.rank, (int)r->reduction, r->is_mean ? " mean" : "",
-       r->is_source ? " source" : "", (int)r->algorithm, r->root, (unsigned long long)r->details, (long long)r->timeout_ms);
+  NOTE(w,
+       "instance %lld/%lld step %lld rank %d of %d %.*s %.*s kind %d type %d rank %d reduction %d%s%s by %d "
+       "root %d %llx %lld ms",
+       (long long)r->group_key, (long long)r->instance_key, (long long)r->step_id, r->rank, r->group_size,
+       WEFT_STR_ARGS(r->name), WEFT_STR_ARGS(r->device), (int)r->kind, r->dtype, r->shape.rank,
+       (int)r->reduction, r->is_mean ? " mean" : "", r->is_source ? " source" : "", (int)r->algorithm,
+       r->root, (unsigned long long)r->details, (long long)r->timeout_ms);
   fn(arg, verdict(w), 3);
 }
-static void get_step_sequence(weft_worker_client_t *w, const int64_t *keys, int n, weft_step_ids_fn *fn, void *arg) {
+static void get_step_sequence(weft_worker_client_t *w, const int64_t *keys, int n, weft_step_ids_fn *fn,
+                              void *arg) {
   int64_t ids[8] = {0};
   NOTE(w, "sequence of %d", n);
   for (int i = 0; i < n && i < 8; i++) ids[i] = keys[i] * 10;
@@ -616,7 +623,8 @@ static void on_buf(void *arg, weft_status_t *status, const weft_buf_t *buf) {
   weft_mutex_lock(&f->mu);
   char bytes[32];
   if (buf != NULL && buf->bytes <= sizeof bytes) { /* in pieces, as blocks are read */
-    for (size_t at = 0; at < buf->bytes; at += 3) buf->read(buf, at, bytes + at, buf->bytes - at < 3 ? buf->bytes - at : 3);
+    for (size_t at = 0; at < buf->bytes; at += 3)
+      buf->read(buf, at, bytes + at, buf->bytes - at < 3 ? buf->bytes - at : 3);
     weft_strbuf_append(&f->text, weft_str_of(bytes, buf->bytes));
   }
   answered_locked(f, status);
@@ -627,10 +635,12 @@ static void on_group(void *arg, weft_status_t *status, weft_group_t *group) {
   weft_mutex_lock(&f->mu);
   for (int i = 0; group != NULL && i < group->size; i++) {
     const weft_group_member_t *m = &group->members[i];
-    weft_strbuf_printf(&f->text, "%.*s in %.*s on '%.*s' %llu; ", WEFT_STR_ARGS(m->device), WEFT_STR_ARGS(m->task),
-                       WEFT_STR_ARGS(m->host), (unsigned long long)m->incarnation);
+    weft_strbuf_printf(&f->text, "%.*s in %.*s on '%.*s' %llu; ", WEFT_STR_ARGS(m->device),
+                       WEFT_STR_ARGS(m->task), WEFT_STR_ARGS(m->host), (unsigned long long)m->incarnation);
   }
-  if (group != NULL) weft_strbuf_printf(&f->text, "%lld %g %g", (long long)group->key, group->near.alpha_s, group->near.byte_s);
+  if (group != NULL)
+    weft_strbuf_printf(&f->text, "%lld %g %g", (long long)group->key, group->near.alpha_s,
+                       group->near.byte_s);
   weft_group_release(group);
   answered_locked(f, status);
   weft_mutex_unlock(&f->mu);
@@ -661,26 +671,50 @@ static void check_text(fixture_t *f, const char *text, const char *seen) {
 static void what_collectives_ask_comes_through(void) {
   fixture_t f;
   setup(&f);
-  weft_buf_request_t buf = {.step_id = 5, .request_id = 77, .key = WEFT_STR("k/0"), .src_device = WEFT_STR("a"),
-                            .dst_device = WEFT_STR("b"), .bytes = 10, .src_incarnation = UINT64_MAX};
+  weft_buf_request_t buf = {.step_id = 5,
+                            .request_id = 77,
+                            .key = WEFT_STR("k/0"),
+                            .src_device = WEFT_STR("a"),
+                            .dst_device = WEFT_STR("b"),
+                            .bytes = 10,
+                            .src_incarnation = UINT64_MAX};
   f.remote->ops->recv_buf(f.remote, &buf, NULL, on_buf, &f);
   check_text(&f, "0123456789", "buf 5 k/0 a>b 10 of 18446744073709551615");
-  weft_group_request_t group = {.group_key = -4, .group_size = 2, .rank = -1, .device_type = WEFT_STR("CPU"),
-                                .device = WEFT_STR("/job:w/replica:0/task:1/device:CPU:0"), .incarnation = 9,
-                                .timeout_ms = 30, .host = WEFT_STR("here")};
+  weft_group_request_t group = {.group_key = -4,
+                                .group_size = 2,
+                                .rank = -1,
+                                .device_type = WEFT_STR("CPU"),
+                                .device = WEFT_STR("/job:w/replica:0/task:1/device:CPU:0"),
+                                .incarnation = 9,
+                                .timeout_ms = 30,
+                                .host = WEFT_STR("here")};
   f.remote->ops->complete_group(f.remote, &group, NULL, on_group, &f);
   check_text(&f,
              "/job:w/replica:0/task:1/device:CPU:0 in /job:w/replica:0/task:1 on 'here' 7; "
-             "/job:w/replica:0/task:0/device:CPU:0 in /job:w/replica:0/task:0 on '' 18446744073709551615; -4 1e-05 2e-10",
+             "/job:w/replica:0/task:0/device:CPU:0 in /job:w/replica:0/task:0 on '' 18446744073709551615; -4 "
+             "1e-05 2e-10",
              "group -4 2 rank -1 CPU /job:w/replica:0/task:1/device:CPU:0 9 30 ms on here");
-  weft_instance_request_t instance = {.group_key = 1, .instance_key = 2, .step_id = 3, .rank = 4, .group_size = 5,
-                                      .name = WEFT_STR("n"), .device = WEFT_STR("/job:w/replica:0/task:1/device:CPU:0"),
-                                      .kind = WEFT_GATHER, .dtype = WEFT_F32, .shape = {.rank = 2, .dims = {2, 3}},
-                                      .reduction = WEFT_REDUCE_MAX, .is_mean = true, .is_source = true,
-                                      .algorithm = WEFT_ALGORITHM_TREE, .root = -1, .details = 0xabc, .timeout_ms = 6};
+  weft_instance_request_t instance = {.group_key = 1,
+                                      .instance_key = 2,
+                                      .step_id = 3,
+                                      .rank = 4,
+                                      .group_size = 5,
+                                      .name = WEFT_STR("n"),
+                                      .device = WEFT_STR("/job:w/replica:0/task:1/device:CPU:0"),
+                                      .kind = WEFT_GATHER,
+                                      .dtype = WEFT_F32,
+                                      .shape = {.rank = 2, .dims = {2, 3}},
+                                      .reduction = WEFT_REDUCE_MAX,
+                                      .is_mean = true,
+                                      .is_source = true,
+                                      .algorithm = WEFT_ALGORITHM_TREE,
+                                      .root = -1,
+                                      .details = 0xabc,
+                                      .timeout_ms = 6};
   f.remote->ops->complete_instance(f.remote, &instance, NULL, on_instance, &f);
   check_text(&f, "source 3",
-             "instance 1/2 step 3 rank 4 of 5 n /job:w/replica:0/task:1/device:CPU:0 kind 2 type 1 rank 2 reduction 3 mean source "
+             "instance 1/2 step 3 rank 4 of 5 n /job:w/replica:0/task:1/device:CPU:0 kind 2 type 1 rank 2 "
+             "reduction 3 mean source "
              "by 2 root -1 abc 6 ms");
   int64_t keys[2] = {4, -5};
   f.remote->ops->get_step_sequence(f.remote, keys, 2, on_step_ids, &f);
@@ -708,17 +742,28 @@ static void collectives_of_another_make_are_understood(void) {
   weft_message_t *m = NULL;
   weft_str_t bytes;
   /* RecvBufRequest {step_id: 5, key: "k", src_device: "a", dst_device: "b", request_id: 1} */
-  weft_status_t *s = call_bytes(&f, "/tensorflow.WorkerService/RecvBuf", WEFT_STR("\x08\x05\x12\x01k\x42\x01" "a\x4a\x01" "b\x50\x01"), &m);
+  weft_status_t *s = call_bytes(&f, "/tensorflow.WorkerService/RecvBuf",
+                                WEFT_STR("\x08\x05\x12\x01k\x42\x01"
+                                         "a\x4a\x01"
+                                         "b\x50\x01"),
+                                &m);
   CU_ASSERT_PTR_NULL_FATAL(s);
   CU_ASSERT_PTR_NULL_FATAL(weft_message_flatten(m, &bytes));
   bool found = false;
-  for (size_t i = 0; i + 14 <= bytes.length; i++) found = found || memcmp(bytes.data + i, "\x12\x0c\x0a\x0a" "0123456789", 14) == 0;
+  for (size_t i = 0; i + 14 <= bytes.length; i++)
+    found = found || memcmp(bytes.data + i,
+                            "\x12\x0c\x0a\x0a"
+                            "0123456789",
+                            14) == 0;
   CU_ASSERT_TRUE(found);
   weft_message_destroy(m);
   m = NULL;
-  /* CompleteInstanceRequest {name: "n", type: 1, group_key: 1, group_size: 2, instance_key: 3, device: "d", is_source: true} */
+  /* CompleteInstanceRequest {name: "n", type: 1, group_key: 1, group_size: 2, instance_key: 3, device: "d",
+   * is_source: true} */
   s = call_bytes(&f, "/tensorflow.WorkerService/CompleteInstance",
-                 WEFT_STR("\x0a\x01n\x10\x01\x28\x01\x30\x02\x38\x03\x52\x01" "d\x58\x01"), &m);
+                 WEFT_STR("\x0a\x01n\x10\x01\x28\x01\x30\x02\x38\x03\x52\x01"
+                          "d\x58\x01"),
+                 &m);
   CU_ASSERT_PTR_NULL_FATAL(s);
   CU_ASSERT_PTR_NULL_FATAL(weft_message_flatten(m, &bytes));
   CU_ASSERT_TRUE(weft_str_is(bytes, "\x08\x03\x10\x03"));

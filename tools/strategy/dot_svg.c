@@ -11,13 +11,16 @@
 
 extern char **environ;
 
-static weft_status_t *failure(const char *what) { return WEFT_ERROR(INTERNAL, "making an SVG failed: %s", what); }
+static weft_status_t *failure(const char *what) {
+  return WEFT_ERROR(INTERNAL, "making an SVG failed: %s", what);
+}
 
 /* The drawing goes in by a file without a name: nobody waits for anybody. */
 static weft_status_t *text_file(const weft_strbuf_t *text, FILE **out) {
   *out = tmpfile();
   if (*out == NULL) return failure("no temporary file");
-  bool ok = fwrite(text->data, 1, text->length, *out) == text->length && fflush(*out) == 0 && fseek(*out, 0, SEEK_SET) == 0;
+  bool ok = fwrite(text->data, 1, text->length, *out) == text->length && fflush(*out) == 0 &&
+            fseek(*out, 0, SEEK_SET) == 0;
   return ok ? NULL : failure("the temporary file cannot be written");
 }
 
@@ -44,7 +47,9 @@ static weft_status_t *run_dot(int in, int out) {
     }
   }
   bool is_missing = error == ENOENT || (error == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127);
-  if (is_missing) return WEFT_ERROR(FAILED_PRECONDITION, "an SVG needs Graphviz's `dot`: install the package graphviz, or take --dot");
+  if (is_missing)
+    return WEFT_ERROR(FAILED_PRECONDITION,
+                      "an SVG needs Graphviz's `dot`: install the package graphviz, or take --dot");
   return error == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? NULL : failure("dot did not end well");
 }
 

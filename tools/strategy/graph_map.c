@@ -12,7 +12,9 @@ typedef struct map {
   int *numbers; /* owned; by node id */
 } map_t;
 
-static weft_str_t place_of(const map_t *m, weft_str_t device) { return m->is_by_task ? weft_traffic_task(device) : device; }
+static weft_str_t place_of(const map_t *m, weft_str_t device) {
+  return m->is_by_task ? weft_traffic_task(device) : device;
+}
 
 static int64_t bytes_of_variable(const weft_node_t *n) {
   const weft_attr_t *shape = weft_node_attr(n, "shape");
@@ -26,8 +28,10 @@ static weft_status_t *add_nodes(map_t *m) {
     const weft_node_t *n = g->nodes[id];
     if (n == NULL) continue;
     bool is_variable = (n->flags & WEFT_OP_VARIABLE) != 0;
-    weft_str_t place = n->requested_device.length == 0 ? WEFT_STR("any device") : place_of(m, n->requested_device);
-    WEFT_RETURN_IF_ERROR(weft_drawing_node(m->d, n->name, place, is_variable, is_variable ? bytes_of_variable(n) : 0, &m->numbers[id]));
+    weft_str_t place =
+        n->requested_device.length == 0 ? WEFT_STR("any device") : place_of(m, n->requested_device);
+    WEFT_RETURN_IF_ERROR(weft_drawing_node(m->d, n->name, place, is_variable,
+                                           is_variable ? bytes_of_variable(n) : 0, &m->numbers[id]));
   }
   return NULL;
 }
@@ -45,7 +49,8 @@ static weft_status_t *add_edges(map_t *m) {
       bool is_control = i >= n->num_inputs;
       const weft_node_t *from = is_control ? n->controls[i - n->num_inputs] : n->inputs[i].node;
       if (!are_together(m, from, n)) continue;
-      WEFT_RETURN_IF_ERROR(weft_drawing_edge(m->d, m->numbers[from->id], m->numbers[id], is_control ? WEFT_DRAWN_CONTROL : WEFT_DRAWN_DATA, NULL));
+      WEFT_RETURN_IF_ERROR(weft_drawing_edge(m->d, m->numbers[from->id], m->numbers[id],
+                                             is_control ? WEFT_DRAWN_CONTROL : WEFT_DRAWN_DATA, NULL));
     }
   }
   return NULL;
@@ -69,7 +74,8 @@ static weft_status_t *add_crossings(map_t *m) {
     if (weft_str_eq(place_of(m, c->from), place_of(m, c->to)) || c->kind == WEFT_CROSSING_SIGNAL) continue;
     WEFT_RETURN_IF_ERROR(end_of(m, c->source, c->from, is_collective ? "weft" : "fed", &from));
     WEFT_RETURN_IF_ERROR(end_of(m, c->target, c->to, is_collective ? "weft" : "fetched", &to));
-    WEFT_RETURN_IF_ERROR(weft_drawing_edge(m->d, from, to, is_collective ? WEFT_DRAWN_COLLECTIVE : WEFT_DRAWN_CROSSING, &flow));
+    WEFT_RETURN_IF_ERROR(weft_drawing_edge(
+        m->d, from, to, is_collective ? WEFT_DRAWN_COLLECTIVE : WEFT_DRAWN_CROSSING, &flow));
   }
   return NULL;
 }

@@ -53,7 +53,8 @@ typedef struct parts {
   bool rate, left;
 } parts_t;
 
-static void append_text(const weft_progress_t *p, int64_t done, double time, parts_t with, weft_strbuf_t *out) {
+static void append_text(const weft_progress_t *p, int64_t done, double time, parts_t with,
+                        weft_strbuf_t *out) {
   double per_second = rate(p, done, time);
   weft_strbuf_printf(out, "%" PRId64 "/%" PRId64, done, p->steps);
   if (with.rate) weft_strbuf_printf(out, "  %.1f steps/s", per_second);
@@ -65,7 +66,8 @@ static void append_text(const weft_progress_t *p, int64_t done, double time, par
   append_values(p, out);
 }
 
-void weft_progress_line(const weft_progress_t *p, int64_t done, double time, int columns, weft_strbuf_t *out) {
+void weft_progress_line(const weft_progress_t *p, int64_t done, double time, int columns,
+                        weft_strbuf_t *out) {
   static const parts_t choices[] = {{true, true}, {true, false}, {false, false}};
   int room = columns - 1, left = -1; /* the last column stays free: some terminals wrap there */
   weft_strbuf_t text = WEFT_STRBUF_INIT;
@@ -104,7 +106,8 @@ static void draw_bar(weft_progress_t *p, int64_t done) {
 static void print_line(const weft_progress_t *p, int64_t done) {
   weft_strbuf_t values = WEFT_STRBUF_INIT;
   append_values(p, &values);
-  printf("step %" PRId64 "/%" PRId64 "%s  %.1f steps/s\n", done, p->steps, values.data == NULL ? "" : values.data, rate(p, done, seconds(p)));
+  printf("step %" PRId64 "/%" PRId64 "%s  %.1f steps/s\n", done, p->steps,
+         values.data == NULL ? "" : values.data, rate(p, done, seconds(p)));
   fflush(stdout);
   weft_strbuf_deinit(&values);
 }
@@ -113,15 +116,16 @@ static void print_line(const weft_progress_t *p, int64_t done) {
 static size_t precision(const weft_progress_t *p) {
   for (int i = 0; i < p->num_values; i++) {
     const weft_tensor_t *t = p->values[i].value;
-    if (t != NULL && (t->dtype == WEFT_F64 || t->dtype == WEFT_C128 || t->dtype == WEFT_U64)) return JSON_REAL_PRECISION(17);
+    if (t != NULL && (t->dtype == WEFT_F64 || t->dtype == WEFT_C128 || t->dtype == WEFT_U64))
+      return JSON_REAL_PRECISION(17);
   }
   return JSON_REAL_PRECISION(9);
 }
 
 static void print_json(const weft_progress_t *p, int64_t done, bool is_end, const weft_status_t *failure) {
   double time = seconds(p);
-  json_t *o = json_pack("{s:I, s:I, s:f, s:f}", "step", (json_int_t)done, "steps", (json_int_t)p->steps, "seconds", time,
-                        "steps_per_second", rate(p, done, time));
+  json_t *o = json_pack("{s:I, s:I, s:f, s:f}", "step", (json_int_t)done, "steps", (json_int_t)p->steps,
+                        "seconds", time, "steps_per_second", rate(p, done, time));
   json_t *values = json_object();
   for (int i = 0; i < p->num_values; i++) {
     weft_tensor_t *value = p->values[i].value;
@@ -151,16 +155,23 @@ static void print_results(const weft_progress_t *p) {
 
 /* ---- the run ---- */
 
-void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_t first, int64_t steps, const weft_progress_value_t *values,
-                         int n) {
-  *p = (weft_progress_t){.style = style, .first = first, .steps = steps, .started_ns = weft_clock_ns(), .values = values, .num_values = n};
+void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_t first, int64_t steps,
+                         const weft_progress_value_t *values, int n) {
+  *p = (weft_progress_t){.style = style,
+                         .first = first,
+                         .steps = steps,
+                         .started_ns = weft_clock_ns(),
+                         .values = values,
+                         .num_values = n};
   p->every = style != WEFT_PROGRESS_JSON && steps > LINES_PER_RUN ? steps / LINES_PER_RUN : 1;
   if (style == WEFT_PROGRESS_BAR && steps > first) draw_bar(p, first); /* the first step may take long */
 }
 
-void weft_progress_tell(weft_progress_t *p, int64_t done, const char *key, const char *value, const char *fmt, ...) {
+void weft_progress_tell(weft_progress_t *p, int64_t done, const char *key, const char *value, const char *fmt,
+                        ...) {
   if (p->style == WEFT_PROGRESS_JSON) {
-    json_t *o = json_pack("{s:I, s:I, s:s?}", "step", (json_int_t)done, "steps", (json_int_t)p->steps, key, value);
+    json_t *o =
+        json_pack("{s:I, s:I, s:s?}", "step", (json_int_t)done, "steps", (json_int_t)p->steps, key, value);
     json_dumpf(o, stdout, JSON_COMPACT);
     json_decref(o);
   } else {
@@ -195,7 +206,8 @@ void weft_progress_end(weft_progress_t *p, int64_t done, const weft_status_t *fa
   } else if (failure == NULL) {
     double time = seconds(p);
     int64_t n = done - p->first;
-    if (p->steps > 0) printf("%" PRId64 " step%s in %.2f s, %.1f steps/s\n", n, n == 1 ? "" : "s", time, rate(p, done, time));
+    if (p->steps > 0)
+      printf("%" PRId64 " step%s in %.2f s, %.1f steps/s\n", n, n == 1 ? "" : "s", time, rate(p, done, time));
     print_results(p);
   }
   fflush(stdout);

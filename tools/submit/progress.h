@@ -9,7 +9,11 @@
 
 #include "tensor/tensor.h"
 
-typedef enum weft_progress_style { WEFT_PROGRESS_BAR, WEFT_PROGRESS_LINES, WEFT_PROGRESS_JSON } weft_progress_style_t;
+typedef enum weft_progress_style {
+  WEFT_PROGRESS_BAR,
+  WEFT_PROGRESS_LINES,
+  WEFT_PROGRESS_JSON
+} weft_progress_style_t;
 
 /* A fetch that is shown. */
 typedef struct weft_progress_value {
@@ -20,24 +24,26 @@ typedef struct weft_progress_value {
 typedef struct weft_progress { /* Confined. */
   weft_progress_style_t style;
   int64_t first, steps, started_ns, shown_ns, every; /* first: steps done before this run */
-  const weft_progress_value_t *values; /* lent */
+  const weft_progress_value_t *values;               /* lent */
   int num_values;
   bool is_line_open; /* there is a bar without a line's end */
 } weft_progress_t;
 
-void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_t first, int64_t steps, const weft_progress_value_t *values,
-                         int n);
-/* Something other than a step has happened after step `done`: a line of text, or {"step": done, "steps": ..., key: value} (value
- * NULL: null). */
-void weft_progress_tell(weft_progress_t *p, int64_t done, const char *key, const char *value, const char *fmt, ...) WEFT_PRINTF(5, 6);
+void weft_progress_start(weft_progress_t *p, weft_progress_style_t style, int64_t first, int64_t steps,
+                         const weft_progress_value_t *values, int n);
+/* Something other than a step has happened after step `done`: a line of text, or {"step": done, "steps": ...,
+ * key: value} (value NULL: null). */
+void weft_progress_tell(weft_progress_t *p, int64_t done, const char *key, const char *value, const char *fmt,
+                        ...) WEFT_PRINTF(5, 6);
 /* After step `done` of steps: shows it if it is time to. */
 void weft_progress_step(weft_progress_t *p, int64_t done);
-/* The last word: how many steps, how fast, and the values. `failure` (lent) NULL: all went well; otherwise only as
- * much as leaves a clean line for the error. */
+/* The last word: how many steps, how fast, and the values. `failure` (lent) NULL: all went well; otherwise
+ * only as much as leaves a clean line for the error. */
 void weft_progress_end(weft_progress_t *p, int64_t done, const weft_status_t *failure);
 
-/* One line for a terminal of `columns`. If it is narrow the bar shrinks first, then the time left and the speed go;
- * the count and the values stay, and are cut at the end. */
-void weft_progress_line(const weft_progress_t *p, int64_t done, double seconds, int columns, weft_strbuf_t *out);
+/* One line for a terminal of `columns`. If it is narrow the bar shrinks first, then the time left and the
+ * speed go; the count and the values stay, and are cut at the end. */
+void weft_progress_line(const weft_progress_t *p, int64_t done, double seconds, int columns,
+                        weft_strbuf_t *out);
 
 #endif /* WEFT_TOOLS_SUBMIT_PROGRESS_H_ */

@@ -127,8 +127,8 @@ static weft_status_t *read_graph(submit_t *m) {
     weft_strbuf_deinit(&bytes);
     return s;
   }
-  s = weft_job_new(weft_str_of(bytes.data == NULL ? "" : bytes.data, bytes.length),
-                                  m->spec->master, &m->spec->options, &words, &m->job);
+  s = weft_job_new(weft_str_of(bytes.data == NULL ? "" : bytes.data, bytes.length), m->spec->master,
+                   &m->spec->options, &words, &m->job);
   weft_strbuf_deinit(&bytes);
   return s == NULL ? NULL : weft_status_annotate(s, "in %s", m->spec->graph_path);
 }

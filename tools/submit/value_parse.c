@@ -68,7 +68,9 @@ static bool put_number(weft_tensor_t *t, int64_t at, const char *text) {
   if (range_of(t->dtype, &min, &max)) return put_integer(t, at, whole, min, max);
   if (t->dtype == WEFT_U64) return weft_str_to_u64(whole, (uint64_t *)t->data + at);
   if (t->dtype == WEFT_BOOL) return read_bool(whole, (uint8_t *)t->data + at);
-  if (!(weft_dtype_is_complex(t->dtype) ? read_complex(text, &z) : read_real(text, &end, &real) && *end == '\0')) return false;
+  if (!(weft_dtype_is_complex(t->dtype) ? read_complex(text, &z)
+                                        : read_real(text, &end, &real) && *end == '\0'))
+    return false;
   switch (t->dtype) {
     case WEFT_F16: ((uint16_t *)t->data)[at] = weft_f32_to_f16((float)real); return true;
     case WEFT_BF16: ((uint16_t *)t->data)[at] = weft_f32_to_bf16((float)real); return true;
@@ -101,9 +103,11 @@ static weft_status_t *shape_of(const json_t *list, weft_shape_t *out) {
 }
 
 static weft_status_t *put_json(weft_tensor_t *t, int64_t at, const json_t *value) {
-  if (json_is_string(value)) return put(t, at, json_string_value(value)); /* "nan": JSON has no other way to write it */
+  if (json_is_string(value))
+    return put(t, at, json_string_value(value)); /* "nan": JSON has no other way to write it */
   bool is_word = json_is_boolean(value) || json_is_number(value);
-  if (!is_word) return WEFT_ERROR(INVALID_ARGUMENT, "the list holds what is not a %s", weft_dtype_name(t->dtype));
+  if (!is_word)
+    return WEFT_ERROR(INVALID_ARGUMENT, "the list holds what is not a %s", weft_dtype_name(t->dtype));
   char *text = json_dumps(value, JSON_ENCODE_ANY);
   if (text == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a list");
   weft_status_t *s = put(t, at, text);
@@ -116,7 +120,8 @@ static weft_status_t *put_list(weft_tensor_t *t, int d, const json_t *value, int
   if (!json_is_array(value) || (int64_t)json_array_size(value) != t->shape.dims[d]) {
     return WEFT_ERROR(INVALID_ARGUMENT, "the lists differ in length");
   }
-  for (size_t i = 0; i < json_array_size(value); i++) WEFT_RETURN_IF_ERROR(put_list(t, d + 1, json_array_get(value, i), at));
+  for (size_t i = 0; i < json_array_size(value); i++)
+    WEFT_RETURN_IF_ERROR(put_list(t, d + 1, json_array_get(value, i), at));
   return NULL;
 }
 
@@ -126,7 +131,8 @@ static weft_status_t *parse_list(weft_str_t text, int dtype, weft_tensor_t **out
   weft_tensor_t *t = NULL;
   int64_t at = 0;
   json_t *list = json_loadb(text.data, text.length, 0, &error);
-  if (list == NULL) return WEFT_ERROR(INVALID_ARGUMENT, "not a list: column %d: %s", error.column, error.text);
+  if (list == NULL)
+    return WEFT_ERROR(INVALID_ARGUMENT, "not a list: column %d: %s", error.column, error.text);
   weft_status_t *s = shape_of(list, &shape);
   if (s == NULL) s = weft_tensor_new((weft_dtype_t)dtype, &shape, NULL, &t);
   if (s == NULL) s = put_list(t, 0, list, &at);

@@ -31,12 +31,18 @@ static element_t element_at(const weft_tensor_t *t, int64_t at) {
     case WEFT_U16: return (element_t){.kind = UNSIGNED, .u = AT(uint16_t)};
     case WEFT_U32: return (element_t){.kind = UNSIGNED, .u = AT(uint32_t)};
     case WEFT_U64: return (element_t){.kind = UNSIGNED, .u = AT(uint64_t)};
-    case WEFT_F16: return (element_t){.kind = REAL, .digits = HALF_DIGITS, .re = weft_f16_to_f32(AT(uint16_t))};
-    case WEFT_BF16: return (element_t){.kind = REAL, .digits = BFLOAT_DIGITS, .re = weft_bf16_to_f32(AT(uint16_t))};
+    case WEFT_F16:
+      return (element_t){.kind = REAL, .digits = HALF_DIGITS, .re = weft_f16_to_f32(AT(uint16_t))};
+    case WEFT_BF16:
+      return (element_t){.kind = REAL, .digits = BFLOAT_DIGITS, .re = weft_bf16_to_f32(AT(uint16_t))};
     case WEFT_F32: return (element_t){.kind = REAL, .digits = FLT_DECIMAL_DIG, .re = AT(float)};
     case WEFT_F64: return (element_t){.kind = REAL, .digits = DBL_DECIMAL_DIG, .re = AT(double)};
-    case WEFT_C64: return (element_t){.kind = COMPLEX, .digits = FLT_DECIMAL_DIG, .re = AT(weft_c64_t).re, .im = AT(weft_c64_t).im};
-    case WEFT_C128: return (element_t){.kind = COMPLEX, .digits = DBL_DECIMAL_DIG, .re = AT(weft_c128_t).re, .im = AT(weft_c128_t).im};
+    case WEFT_C64:
+      return (element_t){
+          .kind = COMPLEX, .digits = FLT_DECIMAL_DIG, .re = AT(weft_c64_t).re, .im = AT(weft_c64_t).im};
+    case WEFT_C128:
+      return (element_t){
+          .kind = COMPLEX, .digits = DBL_DECIMAL_DIG, .re = AT(weft_c128_t).re, .im = AT(weft_c128_t).im};
     case WEFT_BOOL: return (element_t){.kind = BOOLEAN, .u = AT(uint8_t)};
     case WEFT_STRING: return (element_t){.kind = TEXT, .text = weft_tensor_str_at(t, at)};
     default: return (element_t){.kind = OTHER};
@@ -46,8 +52,8 @@ static element_t element_at(const weft_tensor_t *t, int64_t at) {
 
 /* ---- text ---- */
 
-/* The fewest digits, up to `digits`, that are read back as `value` in `digits`' precision. Up to a million billion
- * there is no exponent, which "%g" would show as soon as a number ends with zeros. */
+/* The fewest digits, up to `digits`, that are read back as `value` in `digits`' precision. Up to a million
+ * billion there is no exponent, which "%g" would show as soon as a number ends with zeros. */
 static void print_real(double value, int digits, weft_strbuf_t *out) {
   enum { MAX_WITHOUT_EXPONENT = 15 };
   char text[40], exact[40];
@@ -56,10 +62,12 @@ static void print_real(double value, int digits, weft_strbuf_t *out) {
   snprintf(exact, sizeof exact, "%.*g", digits, value);
   while (!is_same && n++ < digits) {
     snprintf(text, sizeof text, "%.*g", n, value);
-    is_same = digits == FLT_DECIMAL_DIG ? strtof(text, NULL) == (float)value : strtod(text, NULL) == strtod(exact, NULL);
+    is_same = digits == FLT_DECIMAL_DIG ? strtof(text, NULL) == (float)value
+                                        : strtod(text, NULL) == strtod(exact, NULL);
   }
   int before_point = fabs(value) >= 1 && fabs(value) < 1e15 ? (int)floor(log10(fabs(value))) + 1 : 0;
-  if (is_same && n < before_point && before_point <= MAX_WITHOUT_EXPONENT) snprintf(text, sizeof text, "%.*g", before_point, value);
+  if (is_same && n < before_point && before_point <= MAX_WITHOUT_EXPONENT)
+    snprintf(text, sizeof text, "%.*g", before_point, value);
   weft_strbuf_puts(out, text);
 }
 
@@ -186,7 +194,8 @@ static json_t *list_json(const weft_tensor_t *t, int d, int64_t *at) {
     return element_json(&e);
   }
   json_t *list = json_array();
-  for (int64_t i = 0; i < t->shape.dims[d] && t->count > 0; i++) json_array_append_new(list, list_json(t, d + 1, at));
+  for (int64_t i = 0; i < t->shape.dims[d] && t->count > 0; i++)
+    json_array_append_new(list, list_json(t, d + 1, at));
   return list;
 }
 

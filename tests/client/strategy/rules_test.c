@@ -1,11 +1,12 @@
-/* What reading and writing a variable mean: every synchronization, aggregation, context and way of writing (T-STR-1); what
- * checkpoints hold (T-STR-3). */
+/* What reading and writing a variable mean: every synchronization, aggregation, context and way of writing
+ * (T-STR-1); what checkpoints hold (T-STR-3). */
 #include <stdio.h>
 
 #include "tests/client/strategy/strategy_testing.h"
 #include "tests/runner.h"
 
-/* What the copies are after each replica i wrote 10 + i (or all wrote 10); NAN: an error. Copies start at 1. */
+/* What the copies are after each replica i wrote 10 + i (or all wrote 10); NAN: an error. Copies start at 1.
+ */
 enum { CONTEXT_REPLICA, CONTEXT_CROSS, CONTEXT_UPDATE };
 typedef struct rule {
   WEFT_Synchronization sync;
@@ -17,8 +18,10 @@ typedef struct rule {
 } rule_t;
 
 /* replica 0..3 write 10, 11, 12, 13: sum 46, mean 11.5, first 10 */
-#define ALL(x) {x, x, x, x}
-#define OWN(base) {(base) + 10.0, (base) + 11.0, (base) + 12.0, (base) + 13.0}
+#define ALL(x) \
+  { x, x, x, x }
+#define OWN(base) \
+  { (base) + 10.0, (base) + 11.0, (base) + 12.0, (base) + 13.0 }
 #define NONE WEFT_AGGREGATION_NONE
 #define SUM WEFT_AGGREGATION_SUM
 #define MEAN WEFT_AGGREGATION_MEAN
@@ -81,7 +84,8 @@ static const rule_t rules[] = {
     {READ, FIRST, CONTEXT_UPDATE, true, false, OWN(1)},
 };
 
-static TF_Output one(TF_Graph *graph, const int64_t *dims, int num_dims, TF_DataType dtype, int64_t begin, int64_t rows, void *user, TF_Status *status) {
+static TF_Output one(TF_Graph *graph, const int64_t *dims, int num_dims, TF_DataType dtype, int64_t begin,
+                     int64_t rows, void *user, TF_Status *status) {
   (void)graph, (void)dims, (void)num_dims, (void)dtype, (void)begin, (void)rows, (void)status;
   return constant(user, "one", 1);
 }
@@ -94,7 +98,8 @@ typedef struct writing {
 } writing_t;
 
 static TF_Operation *write(writing_t *x, TF_Output value, TF_Status *status) {
-  return x->rule->adds ? WEFT_AssignAddVariable(x->w->graph, x->v, value, status) : WEFT_AssignVariable(x->w->graph, x->v, value, status);
+  return x->rule->adds ? WEFT_AssignAddVariable(x->w->graph, x->v, value, status)
+                       : WEFT_AssignVariable(x->w->graph, x->v, value, status);
 }
 
 /* The write's end, as a value that can be fetched. */
@@ -109,15 +114,16 @@ static TF_Output ended(world_t *w, TF_Operation *op) {
   return (TF_Output){TF_FinishOperation(d, w->status), 0};
 }
 
-static void in_replica(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results, int num_results, void *user,
-                       TF_Status *status) {
+static void in_replica(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results,
+                       int num_results, void *user, TF_Status *status) {
   writing_t *x = user;
   (void)c, (void)num_args, (void)num_results;
   TF_Operation *op = write(x, WEFT_ValueOfReplica(args[0], 0), status);
   if (op != NULL) results[0] = WEFT_NewValue(ended(x->w, op), status);
 }
 
-static TF_Operation *in_update(TF_Graph *g, WEFT_Variable *v, TF_Output component, TF_Output const *args, int num_args, void *user, TF_Status *status) {
+static TF_Operation *in_update(TF_Graph *g, WEFT_Variable *v, TF_Output component, TF_Output const *args,
+                               int num_args, void *user, TF_Status *status) {
   (void)g, (void)v, (void)component, (void)num_args;
   return write(user, args[0], status);
 }
@@ -132,7 +138,9 @@ static void write_in_context(writing_t *x, WEFT_Value *values, WEFT_TraceMode mo
       WEFT_DeleteValue(done);
       break;
     case CONTEXT_CROSS: x->op = write(x, WEFT_ValueOfReplica(values, 0), w->status); break;
-    default: x->op = WEFT_StrategyUpdate(w->strategy, w->graph, x->v, in_update, &values, 1, x, w->status); break;
+    default:
+      x->op = WEFT_StrategyUpdate(w->strategy, w->graph, x->v, in_update, &values, 1, x, w->status);
+      break;
   }
 }
 
@@ -145,7 +153,12 @@ static void check_rule(const rule_t *rule, WEFT_TraceMode mode) {
     snprintf(name, sizeof name, "ten_%d", i);
     tens[i] = constant(&w, name, 10 + i);
   }
-  WEFT_VariableOptions o = {.name = "v", .dtype = TF_DOUBLE, .init = one, .init_user = &w, .synchronization = rule->sync, .aggregation = rule->aggregation};
+  WEFT_VariableOptions o = {.name = "v",
+                            .dtype = TF_DOUBLE,
+                            .init = one,
+                            .init_user = &w,
+                            .synchronization = rule->sync,
+                            .aggregation = rule->aggregation};
   writing_t x = {.w = &w, .rule = rule, .v = WEFT_CreateVariable(w.graph, &o, w.status)};
   EXPECT_OK(&w);
   CU_ASSERT_EQUAL(WEFT_VariableNumComponents(x.v), REPLICAS);
@@ -174,7 +187,8 @@ static void check_rule(const rule_t *rule, WEFT_TraceMode mode) {
     TF_AddInput(d, WEFT_VariableComponent(x.v, i));
     TF_SetAttrType(d, "dtype", TF_DOUBLE);
     double got = fetch(&w, (TF_Output){TF_FinishOperation(d, w.status), 0});
-    if (got != rule->copies[i]) fprintf(stderr, "rule %d: copy %d is %g, not %g\n", (int)(rule - rules), i, got, rule->copies[i]);
+    if (got != rule->copies[i])
+      fprintf(stderr, "rule %d: copy %d is %g, not %g\n", (int)(rule - rules), i, got, rule->copies[i]);
     CU_ASSERT_EQUAL(got, rule->copies[i]);
   }
   world_end(&w);
@@ -190,7 +204,8 @@ static void writes_reach_the_copies_that_they_should(void) {
 
 /* ---- reading ---- */
 
-static void read_own(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results, int num_results, void *user, TF_Status *status) {
+static void read_own(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results,
+                     int num_results, void *user, TF_Status *status) {
   (void)args, (void)num_args, (void)num_results;
   results[0] = WEFT_NewValue(WEFT_ReadVariable(WEFT_ReplicaGraph(c), user, status), status);
 }
@@ -202,7 +217,8 @@ static void reads_see_what_they_should(void) {
     double cross;
     bool is_error;
   } cases[] = {
-      {WRITE, NONE, 1, false}, {WRITE, SUM, 1, false}, {READ, NONE, 0, true}, {READ, SUM, 10, false}, {READ, MEAN, 2.5, false}, {READ, FIRST, 1, false},
+      {WRITE, NONE, 1, false}, {WRITE, SUM, 1, false},   {READ, NONE, 0, true},
+      {READ, SUM, 10, false},  {READ, MEAN, 2.5, false}, {READ, FIRST, 1, false},
   };
   for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
     world_t w;
@@ -237,7 +253,8 @@ static void a_total_stays_when_restored_on_any_number_of_replicas(void) {
   for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
     world_t w;
     world_begin(&w, counts[k]);
-    WEFT_VariableOptions o = {.name = "total", .dtype = TF_INT64, .synchronization = READ, .aggregation = SUM};
+    WEFT_VariableOptions o = {
+        .name = "total", .dtype = TF_INT64, .synchronization = READ, .aggregation = SUM};
     WEFT_Variable *v = WEFT_CreateVariable(w.graph, &o, w.status);
     TF_Operation *restore = WEFT_RestoreVariable(w.graph, v, int_constant(&w, "ten", 10), w.status);
     EXPECT_OK(&w);
@@ -253,7 +270,8 @@ int main(void) {
   static const CU_TestInfo tests[] = {
       {"writes reach the copies that they should", writes_reach_the_copies_that_they_should},
       {"reads see what they should", reads_see_what_they_should},
-      {"a total stays when restored on any number of replicas", a_total_stays_when_restored_on_any_number_of_replicas},
+      {"a total stays when restored on any number of replicas",
+       a_total_stays_when_restored_on_any_number_of_replicas},
       CU_TEST_INFO_NULL,
   };
   return weft_run_tests("rules of variables", tests);

@@ -1,4 +1,5 @@
-/* Running a function on all replicas: merge calls, all-reduce, packs, scopes, shares of a batch, parts on parameter servers. */
+/* Running a function on all replicas: merge calls, all-reduce, packs, scopes, shares of a batch, parts on
+ * parameter servers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +9,8 @@
 
 static const WEFT_TraceMode modes[] = {WEFT_TRACE_ONCE, WEFT_TRACE_EACH};
 
-static TF_Output op2(TF_Graph *g, const char *op, const char *name, TF_Output a, TF_Output b, TF_Status *status) {
+static TF_Output op2(TF_Graph *g, const char *op, const char *name, TF_Output a, TF_Output b,
+                     TF_Status *status) {
   TF_OperationDescription *d = TF_NewOperation(g, op, name);
   TF_AddInput(d, a);
   TF_AddInput(d, b);
@@ -28,15 +30,16 @@ static WEFT_Value *ten_and_more(world_t *w) {
 static int count_ops(const world_t *w, const char *type) {
   size_t at = 0;
   int n = 0;
-  for (TF_Operation *op; (op = TF_GraphNextOperation(w->graph, &at)) != NULL;) n += strcmp(TF_OperationOpType(op), type) == 0;
+  for (TF_Operation *op; (op = TF_GraphNextOperation(w->graph, &at)) != NULL;)
+    n += strcmp(TF_OperationOpType(op), type) == 0;
   return n;
 }
 
 /* ---- segments and merges ---- */
 
 /* x = arg * arg; sum = all-reduce(x); result 0 = sum + arg; result 1 = mean(sum * x). */
-static void two_merges(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results, int num_results, void *user,
-                       TF_Status *status) {
+static void two_merges(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results,
+                       int num_results, void *user, TF_Status *status) {
   TF_Graph *g = WEFT_ReplicaGraph(c);
   TF_Output arg = WEFT_ValueOfReplica(args[0], 0), x = op2(g, "Mul", "square", arg, arg, status);
   (void)num_args, (void)num_results, (void)user;
@@ -70,8 +73,8 @@ static void merges_see_all_replicas_and_replicas_go_on(void) {
   }
 }
 
-static void unequal_merges(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results, int num_results, void *user,
-                           TF_Status *status) {
+static void unequal_merges(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args,
+                           WEFT_Value **results, int num_results, void *user, TF_Status *status) {
   (void)num_args, (void)results, (void)num_results, (void)user;
   if (WEFT_ReplicaId(c) != 1) WEFT_ReplicaAllReduce(c, WEFT_SUM, WEFT_ValueOfReplica(args[0], 0), status);
 }
@@ -84,7 +87,8 @@ static void replicas_that_merge_differently_are_refused(void) {
     WEFT_StrategyRun(w.strategy, w.graph, modes[m], unequal_merges, &args, 1, NULL, 0, NULL, w.status);
     EXPECT(&w, TF_FAILED_PRECONDITION, m == 0 ? "WEFT_TRACE_EACH" : "different numbers of merge calls");
     WEFT_Value *results[2];
-    WEFT_StrategyRun(w.strategy, w.graph, WEFT_TRACE_ONCE, two_merges, &args, 1, results, 2, NULL, w.status); /* the graph is usable */
+    WEFT_StrategyRun(w.strategy, w.graph, WEFT_TRACE_ONCE, two_merges, &args, 1, results, 2, NULL,
+                     w.status); /* the graph is usable */
     EXPECT_OK(&w);
     for (int k = 0; k < 2; k++) WEFT_DeleteValue(results[k]);
     WEFT_DeleteValue(args);
@@ -93,8 +97,8 @@ static void replicas_that_merge_differently_are_refused(void) {
   }
 }
 
-static void failing(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results, int num_results, void *user,
-                    TF_Status *status) {
+static void failing(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results,
+                    int num_results, void *user, TF_Status *status) {
   (void)args, (void)num_args, (void)results, (void)num_results, (void)user;
   if (WEFT_ReplicaId(c) == 2) TF_SetStatus(status, TF_DATA_LOSS, "the model is gone");
 }
@@ -111,13 +115,14 @@ static void a_failure_of_a_replica_is_told(void) {
 
 enum { NUM_GRADIENTS = 5 };
 
-static void reduce_many(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results, int num_results, void *user,
-                        TF_Status *status) {
+static void reduce_many(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results,
+                        int num_results, void *user, TF_Status *status) {
   TF_Output in[NUM_GRADIENTS], out[NUM_GRADIENTS];
   (void)num_args, (void)user;
   for (int k = 0; k < num_results; k++) in[k] = WEFT_ValueOfReplica(args[k], 0);
   WEFT_ReplicaBatchAllReduce(c, WEFT_SUM, in, num_results, out, status);
-  for (int k = 0; TF_GetCode(status) == TF_OK && k < num_results; k++) results[k] = WEFT_NewValue(out[k], status);
+  for (int k = 0; TF_GetCode(status) == TF_OK && k < num_results; k++)
+    results[k] = WEFT_NewValue(out[k], status);
 }
 
 /* Values of 8, 16, 24, 32 and 40 bytes; the last first; a pack closes when it holds more than the limit. */
@@ -139,7 +144,8 @@ static void gradients_are_reduced_in_packs(void) {
       snprintf(name, sizeof name, "gradient_%d", i);
       args[i] = WEFT_NewValue(vector(&w, name, values, i + 1), w.status);
     }
-    WEFT_StrategyRun(w.strategy, w.graph, WEFT_TRACE_ONCE, reduce_many, args, NUM_GRADIENTS, results, NUM_GRADIENTS, NULL, w.status);
+    WEFT_StrategyRun(w.strategy, w.graph, WEFT_TRACE_ONCE, reduce_many, args, NUM_GRADIENTS, results,
+                     NUM_GRADIENTS, NULL, w.status);
     EXPECT_OK(&w);
     CU_ASSERT_EQUAL(count_ops(&w, "CollectiveReduceV2"), 2 * cases[k].packs);
     for (int i = 0; i < NUM_GRADIENTS; i++) {
@@ -155,8 +161,8 @@ static void gradients_are_reduced_in_packs(void) {
 
 /* ---- variables inside ---- */
 
-static void make_inside(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results, int num_results, void *user,
-                        TF_Status *status) {
+static void make_inside(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results,
+                        int num_results, void *user, TF_Status *status) {
   (void)args, (void)num_args, (void)num_results, (void)user;
   WEFT_VariableOptions o = {.name = "inside", .dtype = TF_DOUBLE, .aggregation = WEFT_AGGREGATION_SUM};
   WEFT_Variable *v = WEFT_CreateVariable(WEFT_ReplicaGraph(c), &o, status);
@@ -185,7 +191,8 @@ static void a_variable_of_a_replica_is_made_once_and_found_again(void) {
   }
 }
 
-static WEFT_Variable *doubling(TF_Graph *graph, const WEFT_VariableOptions *options, WEFT_CreatorChain *next, void *user, TF_Status *status) {
+static WEFT_Variable *doubling(TF_Graph *graph, const WEFT_VariableOptions *options, WEFT_CreatorChain *next,
+                               void *user, TF_Status *status) {
   static const int64_t dims[1] = {2};
   WEFT_VariableOptions changed = *options;
   ++*(int *)user;
@@ -214,8 +221,8 @@ static void creators_have_a_say(void) {
 
 /* ---- scopes ---- */
 
-static void enter_inside(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results, int num_results, void *user,
-                         TF_Status *status) {
+static void enter_inside(WEFT_ReplicaContext *c, WEFT_Value *const *args, int num_args, WEFT_Value **results,
+                         int num_results, void *user, TF_Status *status) {
   world_t *w = user;
   (void)num_args, (void)results, (void)num_results;
   WEFT_StrategyReduce(w->strategy, WEFT_ReplicaGraph(c), WEFT_SUM, args[0], -1, status);
@@ -288,8 +295,8 @@ static void shares_of_a_batch_are_even_or_refused(void) {
 
 /* ---- parts on parameter servers ---- */
 
-static TF_Output first_rows(TF_Graph *graph, const int64_t *dims, int num_dims, TF_DataType dtype, int64_t begin, int64_t rows, void *user,
-                            TF_Status *status) {
+static TF_Output first_rows(TF_Graph *graph, const int64_t *dims, int num_dims, TF_DataType dtype,
+                            int64_t begin, int64_t rows, void *user, TF_Status *status) {
   double values[40];
   char name[32];
   world_t *w = user;
@@ -304,7 +311,8 @@ static TF_Output first_rows(TF_Graph *graph, const int64_t *dims, int num_dims, 
   return op2(w->graph, "Reshape", name, flat, to, w->status);
 }
 
-/* Row r of 13 is {10 r, 10 r + 5}, in 5 parts of 3, 3, 3, 2, 2 rows; devices are forgotten so that it runs here. */
+/* Row r of 13 is {10 r, 10 r + 5}, in 5 parts of 3, 3, 3, 2, 2 rows; devices are forgotten so that it runs
+ * here. */
 static void tables_in_parts_behave_as_one(void) {
   static const int64_t wanted[] = {12, 0, 3, 2, 2, 8, 9}, twice[] = {3, 12, 3};
   static const double more[] = {1, 1, 2, 2, 4, 4};
@@ -315,11 +323,13 @@ static void tables_in_parts_behave_as_one(void) {
   double got[30];
   int64_t dims[2] = {13, 2};
   world_begin_with(&w, WEFT_NewParameterServerStrategy(cluster, "fixed:5", status), status);
-  WEFT_VariableOptions o = {.name = "table", .dtype = TF_DOUBLE, .dims = dims, .num_dims = 2, .init = first_rows, .init_user = &w};
+  WEFT_VariableOptions o = {
+      .name = "table", .dtype = TF_DOUBLE, .dims = dims, .num_dims = 2, .init = first_rows, .init_user = &w};
   WEFT_Variable *v = WEFT_CreateVariable(w.graph, &o, w.status);
   EXPECT_OK(&w);
   CU_ASSERT_EQUAL_FATAL(WEFT_VariableNumComponents(v), 5);
-  WEFT_VariableOptions slot = {.name = "table/momentum", .dtype = TF_DOUBLE, .dims = dims, .num_dims = 2, .colocate_with = v};
+  WEFT_VariableOptions slot = {
+      .name = "table/momentum", .dtype = TF_DOUBLE, .dims = dims, .num_dims = 2, .colocate_with = v};
   WEFT_Variable *m = WEFT_CreateVariable(w.graph, &slot, w.status);
   EXPECT_OK(&w);
   for (int i = 0; i < 5; i++) {
@@ -327,18 +337,22 @@ static void tables_in_parts_behave_as_one(void) {
     int64_t shape[2];
     snprintf(name, sizeof name, "table/part_%d", i);
     CU_ASSERT_STRING_EQUAL(TF_OperationName(WEFT_VariableComponent(v, i).oper), name);
-    CU_ASSERT_STRING_EQUAL(WEFT_VariableDevice(v, i), i % 2 == 0 ? "/job:ps/replica:0/task:0/device:CPU:0" : "/job:ps/replica:0/task:1/device:CPU:0");
+    CU_ASSERT_STRING_EQUAL(WEFT_VariableDevice(v, i), i % 2 == 0 ? "/job:ps/replica:0/task:0/device:CPU:0"
+                                                                 : "/job:ps/replica:0/task:1/device:CPU:0");
     CU_ASSERT_STRING_EQUAL(WEFT_VariableDevice(m, i), WEFT_VariableDevice(v, i));
     TF_OperationGetAttrShape(WEFT_VariableComponent(m, i).oper, "shape", shape, 2, w.status);
     CU_ASSERT_EQUAL(shape[0], rows[i]);
   }
   TF_Output table_ids = ids(&w, "wanted", wanted, 7);
-  TF_Output gathered = WEFT_GatherRows(w.graph, v, table_ids, w.status), whole = WEFT_ReadVariable(w.graph, v, w.status);
-  TF_Operation *add = WEFT_ScatterAddRows(w.graph, v, ids(&w, "twice", twice, 3), vector(&w, "more", more, 6), w.status);
+  TF_Output gathered = WEFT_GatherRows(w.graph, v, table_ids, w.status),
+            whole = WEFT_ReadVariable(w.graph, v, w.status);
+  TF_Operation *add =
+      WEFT_ScatterAddRows(w.graph, v, ids(&w, "twice", twice, 3), vector(&w, "more", more, 6), w.status);
   EXPECT_OK(&w);
   TF_Operation *init = WEFT_Initializer(w.graph, w.status);
   size_t at = 0;
-  for (TF_Operation *op; (op = TF_GraphNextOperation(w.graph, &at)) != NULL;) TF_SetRequestedDevice(w.graph, op, "");
+  for (TF_Operation *op; (op = TF_GraphNextOperation(w.graph, &at)) != NULL;)
+    TF_SetRequestedDevice(w.graph, op, "");
   run_target(&w, init);
   CU_ASSERT_EQUAL(fetch_all(&w, gathered, got, 30), 14);
   for (int i = 0; i < 7; i++) {
@@ -354,7 +368,8 @@ static void tables_in_parts_behave_as_one(void) {
   WEFT_DeleteCluster(cluster);
 }
 
-/* T-PS2-5: what is made outside of the scope is whole and on nobody's server: it stays with the session's own task. */
+/* T-PS2-5: what is made outside of the scope is whole and on nobody's server: it stays with the session's own
+ * task. */
 static void a_variable_outside_of_the_scope_is_no_servers(void) {
   TF_Status *status = TF_NewStatus();
   WEFT_Cluster *cluster = WEFT_NewCluster("ps=127.0.0.1:1,127.0.0.1:2;worker=127.0.0.1:3", status);
@@ -378,8 +393,8 @@ static void a_variable_outside_of_the_scope_is_no_servers(void) {
 
 /* ---- memory ---- */
 
-static TF_Output kilobytes(TF_Graph *graph, const int64_t *dims, int num_dims, TF_DataType dtype, int64_t begin, int64_t rows, void *user,
-                           TF_Status *status) {
+static TF_Output kilobytes(TF_Graph *graph, const int64_t *dims, int num_dims, TF_DataType dtype,
+                           int64_t begin, int64_t rows, void *user, TF_Status *status) {
   static double values[512];
   (void)graph, (void)dims, (void)num_dims, (void)dtype, (void)begin, (void)rows, (void)status;
   TF_Output value = vector(user, "value", values, 512);
@@ -391,9 +406,11 @@ static void a_traced_step_tells_what_memory_is_for(void) {
   world_t w;
   int64_t dims[1] = {512};
   world_begin(&w, 1);
-  WEFT_VariableOptions o = {.name = "v", .dtype = TF_DOUBLE, .dims = dims, .num_dims = 1, .init = kilobytes, .init_user = &w};
+  WEFT_VariableOptions o = {
+      .name = "v", .dtype = TF_DOUBLE, .dims = dims, .num_dims = 1, .init = kilobytes, .init_user = &w};
   WEFT_Variable *v = WEFT_CreateVariable(w.graph, &o, w.status);
-  TF_Output read = WEFT_ReadVariable(w.graph, v, w.status), sum = op2(w.graph, "Mul", "sum", read, read, w.status);
+  TF_Output read = WEFT_ReadVariable(w.graph, v, w.status),
+            sum = op2(w.graph, "Mul", "sum", read, read, w.status);
   EXPECT_OK(&w);
   run_target(&w, WEFT_Initializer(w.graph, w.status));
   TF_Buffer *options = TF_NewBufferFromString(trace, sizeof trace), *metadata = TF_NewBuffer();
@@ -433,7 +450,8 @@ int main(void) {
       {"replicas that merge differently are refused", replicas_that_merge_differently_are_refused},
       {"a failure of a replica is told", a_failure_of_a_replica_is_told},
       {"gradients are reduced in packs", gradients_are_reduced_in_packs},
-      {"a variable of a replica is made once and found again", a_variable_of_a_replica_is_made_once_and_found_again},
+      {"a variable of a replica is made once and found again",
+       a_variable_of_a_replica_is_made_once_and_found_again},
       {"creators have a say", creators_have_a_say},
       {"scopes nest and exclude each other", scopes_nest_and_exclude_each_other},
       {"values are reduced and gathered", values_are_reduced_and_gathered},

@@ -28,12 +28,15 @@ void world_end(world_t *w) {
 
 void expect(world_t *w, TF_Code code, const char *text, const char *file, int line) {
   bool ok = TF_GetCode(w->status) == code && strstr(TF_Message(w->status), text) != NULL;
-  if (!ok) fprintf(stderr, "%s:%d: code %d '%s', not %d '%s'\n", file, line, TF_GetCode(w->status), TF_Message(w->status), code, text);
+  if (!ok)
+    fprintf(stderr, "%s:%d: code %d '%s', not %d '%s'\n", file, line, TF_GetCode(w->status),
+            TF_Message(w->status), code, text);
   CU_ASSERT_TRUE(ok);
   TF_SetStatus(w->status, TF_OK, "");
 }
 
-static TF_Output make_constant(world_t *w, const char *name, TF_DataType dtype, const void *values, const int64_t *dims, int rank, size_t bytes) {
+static TF_Output make_constant(world_t *w, const char *name, TF_DataType dtype, const void *values,
+                               const int64_t *dims, int rank, size_t bytes) {
   TF_Tensor *t = TF_AllocateTensor(dtype, dims, rank, bytes);
   if (bytes > 0) memcpy(TF_TensorData(t), values, bytes);
   TF_OperationDescription *d = TF_NewOperation(w->graph, "Const", name);
@@ -45,26 +48,33 @@ static TF_Output make_constant(world_t *w, const char *name, TF_DataType dtype, 
   return out;
 }
 
-TF_Output constant(world_t *w, const char *name, double value) { return make_constant(w, name, TF_DOUBLE, &value, NULL, 0, sizeof value); }
+TF_Output constant(world_t *w, const char *name, double value) {
+  return make_constant(w, name, TF_DOUBLE, &value, NULL, 0, sizeof value);
+}
 TF_Output vector(world_t *w, const char *name, const double *values, int n) {
   int64_t dims[1] = {n};
   return make_constant(w, name, TF_DOUBLE, values, dims, 1, (size_t)n * sizeof *values);
 }
-TF_Output int_constant(world_t *w, const char *name, int64_t value) { return make_constant(w, name, TF_INT64, &value, NULL, 0, sizeof value); }
+TF_Output int_constant(world_t *w, const char *name, int64_t value) {
+  return make_constant(w, name, TF_INT64, &value, NULL, 0, sizeof value);
+}
 TF_Output ids(world_t *w, const char *name, const int64_t *values, int n) {
   int64_t dims[1] = {n};
   return make_constant(w, name, TF_INT64, values, dims, 1, (size_t)n * sizeof *values);
 }
 
-WEFT_Variable *scalar_variable(world_t *w, const char *name, WEFT_Synchronization sync, WEFT_Aggregation aggregation) {
-  WEFT_VariableOptions o = {.name = name, .dtype = TF_DOUBLE, .synchronization = sync, .aggregation = aggregation};
+WEFT_Variable *scalar_variable(world_t *w, const char *name, WEFT_Synchronization sync,
+                               WEFT_Aggregation aggregation) {
+  WEFT_VariableOptions o = {
+      .name = name, .dtype = TF_DOUBLE, .synchronization = sync, .aggregation = aggregation};
   WEFT_Variable *v = WEFT_CreateVariable(w->graph, &o, w->status);
   EXPECT_OK(w);
   return v;
 }
 
 static void open_session(world_t *w) {
-  static const char config[] = {10, 7, 10, 3, 'C', 'P', 'U', 16, REPLICAS}; /* device_count {key: "CPU" value: 4} */
+  static const char config[] = {10,  7,   10, 3,       'C',
+                                'P', 'U', 16, REPLICAS}; /* device_count {key: "CPU" value: 4} */
   if (w->session != NULL) return;
   TF_SessionOptions *options = TF_NewSessionOptions();
   TF_SetConfig(options, config, sizeof config, w->status);
@@ -95,7 +105,8 @@ int fetch_all(world_t *w, TF_Output o, double *out, int max) {
   TF_Tensor *t = fetch_tensor(w, o);
   int n = (int)TF_TensorElementCount(t);
   for (int i = 0; i < n && i < max; i++) {
-    out[i] = TF_TensorType(t) == TF_INT64 ? (double)((const int64_t *)TF_TensorData(t))[i] : ((const double *)TF_TensorData(t))[i];
+    out[i] = TF_TensorType(t) == TF_INT64 ? (double)((const int64_t *)TF_TensorData(t))[i]
+                                          : ((const double *)TF_TensorData(t))[i];
   }
   TF_DeleteTensor(t);
   return n;

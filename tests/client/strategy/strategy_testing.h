@@ -1,4 +1,5 @@
-/* tests/client/strategy/strategy_testing.h - small graphs with a strategy's scope, run in a session with several devices. */
+/* tests/client/strategy/strategy_testing.h - small graphs with a strategy's scope, run in a session with
+ * several devices. */
 #ifndef WEFT_TESTS_CLIENT_STRATEGY_STRATEGY_TESTING_H_
 #define WEFT_TESTS_CLIENT_STRATEGY_STRATEGY_TESTING_H_
 
@@ -28,7 +29,8 @@ TF_Output constant(world_t *w, const char *name, double value); /* a double scal
 TF_Output vector(world_t *w, const char *name, const double *values, int n);
 TF_Output int_constant(world_t *w, const char *name, int64_t value);
 TF_Output ids(world_t *w, const char *name, const int64_t *values, int n);
-WEFT_Variable *scalar_variable(world_t *w, const char *name, WEFT_Synchronization sync, WEFT_Aggregation aggregation); /* double, 0 */
+WEFT_Variable *scalar_variable(world_t *w, const char *name, WEFT_Synchronization sync,
+                               WEFT_Aggregation aggregation); /* double, 0 */
 void run_target(world_t *w, const TF_Operation *op);
 double fetch(world_t *w, TF_Output o); /* the first element of a double or int64 tensor */
 int fetch_all(world_t *w, TF_Output o, double *out, int max); /* of double; how many */

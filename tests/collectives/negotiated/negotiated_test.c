@@ -161,7 +161,8 @@ static void submit_some(void *arg) {
     char name[32];
     snprintf(name, sizeof name, "gradient_%d", order[i]);
     weft_named_request_t r = named(name);
-    submit(t->crowd->f, t->rank, &r, t->crowd->inputs[t->rank][order[i]], &t->crowd->orders[t->rank][order[i]]);
+    submit(t->crowd->f, t->rank, &r, t->crowd->inputs[t->rank][order[i]],
+           &t->crowd->orders[t->rank][order[i]]);
   }
 }
 
@@ -193,7 +194,8 @@ static void any_order_from_any_thread_gives_sums(void) {
       for (int k = 0; k < TENSORS; k++) {
         wrong += wait_for(&crowd.orders[i][k]) != WEFT_OK;
         for (int e = 0; e < 1 + k % 8; e++) {
-          wrong += at(&crowd.orders[i][k], e) != (float)(MEMBERS * (round + k * 8 + e) + MEMBERS * (MEMBERS - 1) / 2);
+          wrong += at(&crowd.orders[i][k], e) !=
+                   (float)(MEMBERS * (round + k * 8 + e) + MEMBERS * (MEMBERS - 1) / 2);
         }
         drop(&crowd.orders[i][k]);
         weft_tensor_release(crowd.inputs[i][k]);
@@ -231,8 +233,9 @@ static void the_steady_state_costs_one_vector_per_cycle(void) {
   CU_ASSERT_EQUAL(after.vector_bytes, 16);
   CU_ASSERT_EQUAL(after.slow_cycles, before.slow_cycles);
   int64_t cycles = after.cycles - before.cycles, bytes = after.control_bytes - before.control_bytes;
-  CU_ASSERT_TRUE(bytes >= (cycles - 2) * 16 && bytes <= (cycles + 2) * 16); /* a cycle may be between its two counts */
-  expect_sums(&f, "t5", 4); /* another shape */
+  CU_ASSERT_TRUE(bytes >= (cycles - 2) * 16 &&
+                 bytes <= (cycles + 2) * 16); /* a cycle may be between its two counts */
+  expect_sums(&f, "t5", 4);                   /* another shape */
   weft_negotiator_stats_t changed = stats_of(&f, 1);
   CU_ASSERT_TRUE(changed.slow_cycles > after.slow_cycles && changed.slow_cycles <= after.slow_cycles + 3);
   expect_sums(&f, "t5", 4);
@@ -307,7 +310,8 @@ static double seconds_for_small_tensors(int64_t fusion_bytes) {
   weft_negotiator_options_t o = defaults();
   o.fusion_bytes = fusion_bytes;
   begin(&f, 2, o);
-  CU_ASSERT_PTR_NULL_FATAL(weft_local_hub_set_link(f.w.hub, WEFT_STR(""), WEFT_STR(""), (weft_link_model_t){.alpha_us = 100}));
+  CU_ASSERT_PTR_NULL_FATAL(
+      weft_local_hub_set_link(f.w.hub, WEFT_STR(""), WEFT_STR(""), (weft_link_model_t){.alpha_us = 100}));
   weft_tensor_t *t = floats(values, SMALL_FLOATS);
   for (int round = 0; round < 2; round++) {
     int64_t start = weft_clock_ns();
@@ -330,22 +334,24 @@ static double seconds_for_small_tensors(int64_t fusion_bytes) {
   return took;
 }
 
-/* A busy machine makes the work of a thousand names dearer than it is beside their messages, and so is asked again. A
- * sanitizer does so always. */
+/* A busy machine makes the work of a thousand names dearer than it is beside their messages, and so is asked
+ * again. A sanitizer does so always. */
 static void fusion_saves_latency(void) {
   enum { TRIES = 5, LEAST_RATIO = WEFT_TEST_IS_SANITIZED ? 0 : 10 };
   bool saves = false;
   for (int i = 0; i < TRIES && !saves; i++) {
     double fused = seconds_for_small_tensors(-1), alone = seconds_for_small_tensors(0);
     saves = alone >= LEAST_RATIO * fused;
-    if (getenv("WEFT_SHOW_TIMES") != NULL || !saves) fprintf(stderr, "fused %.4f s, each alone %.4f s\n", fused, alone);
+    if (getenv("WEFT_SHOW_TIMES") != NULL || !saves)
+      fprintf(stderr, "fused %.4f s, each alone %.4f s\n", fused, alone);
   }
   CU_ASSERT_TRUE(saves);
 }
 
 /* ---- T-HVD-4 ---- */
 
-static void expect_refusal(fixture_t *f, weft_named_request_t *requests, weft_tensor_t *const *inputs, const char *text, const char *text2) {
+static void expect_refusal(fixture_t *f, weft_named_request_t *requests, weft_tensor_t *const *inputs,
+                           const char *text, const char *text2) {
   order_t orders[MEMBERS];
   for (int i = 0; i < f->n; i++) submit(f, i, &requests[i], inputs[i], &orders[i]);
   for (int i = 0; i < f->n; i++) {
@@ -455,7 +461,8 @@ static void a_group_goes_together_or_not_at_all(void) {
     submit(&f, 0, &ra, t, &a[0]);
     submit(&f, 1, &ra, t, &a[1]);
     for (int i = 0; i < 2; i++) submit(&f, i, &free_one, t, &other[i]);
-    for (int i = 0; i < 2; i++) CU_ASSERT_EQUAL(wait_for(&other[i]), WEFT_OK); /* later cycles than a's have passed */
+    for (int i = 0; i < 2; i++)
+      CU_ASSERT_EQUAL(wait_for(&other[i]), WEFT_OK); /* later cycles than a's have passed */
     weft_mutex_lock(&f.w.mu);
     bool too_early = a[0].is_done || a[1].is_done;
     weft_mutex_unlock(&f.w.mu);
@@ -748,7 +755,8 @@ static const CU_TestInfo tests[] = {
     {"a stall that lasts ends all", a_stall_that_lasts_ends_all},
     {"a member that leaves ends all", a_member_that_leaves_ends_all},
     {"a member that dies is named", a_member_that_dies_is_named},
-    {"Adasum adds what is orthogonal and averages what is equal", adasum_adds_what_is_orthogonal_and_averages_what_is_equal},
+    {"Adasum adds what is orthogonal and averages what is equal",
+     adasum_adds_what_is_orthogonal_and_averages_what_is_equal},
     {"Adasum of four is of pairs of pairs", adasum_of_four_is_of_pairs_of_pairs},
     {"Adasum of three is refused", adasum_of_three_is_refused},
     CU_TEST_INFO_NULL,

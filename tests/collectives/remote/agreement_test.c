@@ -1,4 +1,5 @@
-/* tests/collectives/remote/agreement_test.c - ranks of several tasks that do in a later step something else than was agreed. */
+/* tests/collectives/remote/agreement_test.c - ranks of several tasks that do in a later step something else
+ * than was agreed. */
 #include <CUnit/CUnit.h>
 #include <stdio.h>
 
@@ -32,15 +33,16 @@ static task_t *find(cluster_t *c, weft_str_t name) {
   return NULL;
 }
 
-static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn,
-                     void *fn_arg) {
+static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller,
+                     weft_buf_fn *fn, void *fn_arg) {
   weft_remote_transport_serve(find(((task_t *)arg)->cluster, task)->transport, r, canceller, fn, fn_arg);
 }
-static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn, void *fn_arg) {
+static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller,
+                           weft_group_fn *fn, void *fn_arg) {
   weft_remote_transport_join_group(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
 }
-static void complete_instance(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller, weft_instance_fn *fn,
-                              void *fn_arg) {
+static void complete_instance(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller,
+                              weft_instance_fn *fn, void *fn_arg) {
   weft_remote_transport_join_instance(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
 }
 
@@ -54,12 +56,18 @@ static void setup(cluster_t *c, int n, bool only_rpc) {
     t->cluster = c;
     snprintf(t->name, sizeof t->name, "/job:w/replica:0/task:%d", i);
     snprintf(t->device, sizeof t->device, "/job:w/replica:0/task:%d/device:CPU:0", i);
-    weft_remote_transport_options_t o = {.task = weft_str(t->name), .incarnation = weft_random_id(), .pool = c->pool,
+    weft_remote_transport_options_t o = {.task = weft_str(t->name),
+                                         .incarnation = weft_random_id(),
+                                         .pool = c->pool,
                                          .only_rpc = only_rpc,
-                                         .peers = {.arg = t, .leader = WEFT_STR("/job:w/replica:0/task:0"), .recv_buf = recv_buf,
-                                                   .complete_group = complete_group, .complete_instance = complete_instance}};
+                                         .peers = {.arg = t,
+                                                   .leader = WEFT_STR("/job:w/replica:0/task:0"),
+                                                   .recv_buf = recv_buf,
+                                                   .complete_group = complete_group,
+                                                   .complete_instance = complete_instance}};
     CU_ASSERT_PTR_NULL_FATAL(weft_remote_transport_create(&o, &t->transport));
-    CU_ASSERT_PTR_NULL_FATAL(weft_collectives_create(weft_str(t->name), c->pool, t->transport, &t->collectives));
+    CU_ASSERT_PTR_NULL_FATAL(
+        weft_collectives_create(weft_str(t->name), c->pool, t->transport, &t->collectives));
   }
 }
 
@@ -96,9 +104,18 @@ static void on_done(void *arg, weft_status_t *status, weft_tensor_t *output) {
 static void begin(cluster_t *c, int rank, int64_t step, int root, bool is_source, int64_t count, part_t *p) {
   weft_shape_t shape = weft_shape_vector(count);
   *p = (part_t){.cluster = c,
-                .call = {.kind = WEFT_BROADCAST, .name = WEFT_STR("it"), .device = weft_str(c->tasks[rank].device), .step_id = step,
-                         .group_key = 1, .instance_key = 1, .group_size = c->n, .rank = rank, .root = root,
-                         .is_source = is_source && root < 0, .dtype = WEFT_F32, .shape = shape}};
+                .call = {.kind = WEFT_BROADCAST,
+                         .name = WEFT_STR("it"),
+                         .device = weft_str(c->tasks[rank].device),
+                         .step_id = step,
+                         .group_key = 1,
+                         .instance_key = 1,
+                         .group_size = c->n,
+                         .rank = rank,
+                         .root = root,
+                         .is_source = is_source && root < 0,
+                         .dtype = WEFT_F32,
+                         .shape = shape}};
   if (is_source) {
     CU_ASSERT_PTR_NULL_FATAL(weft_tensor_new(WEFT_F32, &shape, NULL, &p->in));
     for (int64_t i = 0; i < count; i++) ((float *)p->in->data)[i] = (float)(rank + 1);
@@ -136,7 +153,9 @@ static void agree(cluster_t *c, int64_t step, int root, int source, int64_t coun
   for (int i = 0; i < c->n; i++) {
     bool ok = wait_for(&parts[i]) && parts[i].status == NULL && parts[i].out != NULL &&
               ((const float *)parts[i].out->data)[count - 1] == (float)(source + 1);
-    if (!ok) fprintf(stderr, "rank %d: %s\n", i, parts[i].status == NULL ? "wrong" : weft_status_message(parts[i].status));
+    if (!ok)
+      fprintf(stderr, "rank %d: %s\n", i,
+              parts[i].status == NULL ? "wrong" : weft_status_message(parts[i].status));
     CU_ASSERT_TRUE(ok);
   }
   end_step(c, step, parts);
@@ -145,8 +164,11 @@ static void agree(cluster_t *c, int64_t step, int root, int source, int64_t coun
 /* The rank fails at once, and its message holds both texts. */
 static void check_refused(part_t *p, const char *one, const char *other) {
   bool ok = wait_for(p) && weft_status_code(p->status) == WEFT_INVALID_ARGUMENT &&
-            strstr(weft_status_message(p->status), one) != NULL && strstr(weft_status_message(p->status), other) != NULL;
-  if (!ok) fprintf(stderr, "rank %d: %s\n", p->call.rank, p->status == NULL ? "no error" : weft_status_message(p->status));
+            strstr(weft_status_message(p->status), one) != NULL &&
+            strstr(weft_status_message(p->status), other) != NULL;
+  if (!ok)
+    fprintf(stderr, "rank %d: %s\n", p->call.rank,
+            p->status == NULL ? "no error" : weft_status_message(p->status));
   CU_ASSERT_TRUE(ok);
 }
 
@@ -212,7 +234,8 @@ static void the_source_may_move_if_all_say_so(void) {
 }
 
 static const CU_TestInfo tests[] = {
-    {"a second source in a later step is refused at once", a_second_source_in_a_later_step_is_refused_at_once},
+    {"a second source in a later step is refused at once",
+     a_second_source_in_a_later_step_is_refused_at_once},
     {"another shape in a later step is refused at once", another_shape_in_a_later_step_is_refused_at_once},
     {"the source may move if all say so", the_source_may_move_if_all_say_so},
     CU_TEST_INFO_NULL,

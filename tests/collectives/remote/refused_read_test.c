@@ -1,6 +1,8 @@
-/* tests/collectives/remote/refused_read_test.c - the system forbids to read in other tasks' memory while links are in use.
+/* tests/collectives/remote/refused_read_test.c - the system forbids to read in other tasks' memory while
+ * links are in use.
  *
- * A filter of system calls does so for the rest of this program: links are made before, and go on after it by calls.
+ * A filter of system calls does so for the rest of this program: links are made before, and go on after it by
+ * calls.
  */
 #define _GNU_SOURCE /* syscall */
 #include <CUnit/CUnit.h>
@@ -35,8 +37,8 @@ static struct {
   weft_cond_t changed;
 } cluster;
 
-static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn,
-                     void *fn_arg) {
+static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller,
+                     weft_buf_fn *fn, void *fn_arg) {
   (void)arg;
   weft_mutex_lock(&cluster.mu);
   cluster.num_calls++;
@@ -44,7 +46,8 @@ static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, we
   int i = weft_str_is(task, cluster.tasks[0].name) ? 0 : 1;
   weft_remote_transport_serve(cluster.tasks[i].transport, r, canceller, fn, fn_arg);
 }
-static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn, void *fn_arg) {
+static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller,
+                           weft_group_fn *fn, void *fn_arg) {
   (void)arg;
   weft_remote_transport_join_group(cluster.tasks[0].transport, r, canceller, fn, fn_arg);
 }
@@ -87,15 +90,22 @@ static void setup(void) {
     task_t *t = &cluster.tasks[i];
     snprintf(t->name, sizeof t->name, "/job:w/replica:0/task:%d", i);
     snprintf(t->device, sizeof t->device, "/job:w/replica:0/task:%d/device:CPU:0", i);
-    weft_remote_transport_options_t o = {.task = weft_str(t->name), .incarnation = weft_random_id(), .pool = cluster.pool,
-                                         .peers = {.leader = WEFT_STR("/job:w/replica:0/task:0"), .recv_buf = recv_buf,
+    weft_remote_transport_options_t o = {.task = weft_str(t->name),
+                                         .incarnation = weft_random_id(),
+                                         .pool = cluster.pool,
+                                         .peers = {.leader = WEFT_STR("/job:w/replica:0/task:0"),
+                                                   .recv_buf = recv_buf,
                                                    .complete_group = complete_group}};
     CU_ASSERT_PTR_NULL_FATAL(weft_remote_transport_create(&o, &t->transport));
   }
   for (int i = 0; i < NUM_TASKS; i++) {
-    weft_group_request_t r = {.group_key = 1, .group_size = NUM_TASKS, .rank = -1, .device_type = WEFT_STR("CPU"),
+    weft_group_request_t r = {.group_key = 1,
+                              .group_size = NUM_TASKS,
+                              .rank = -1,
+                              .device_type = WEFT_STR("CPU"),
                               .device = weft_str(cluster.tasks[i].device)};
-    cluster.tasks[i].transport->ops->complete_group(cluster.tasks[i].transport, &r, NULL, on_group, &joined[i]);
+    cluster.tasks[i].transport->ops->complete_group(cluster.tasks[i].transport, &r, NULL, on_group,
+                                                    &joined[i]);
   }
   for (int i = 0; i < NUM_TASKS; i++) check(&joined[i]);
 }
@@ -134,14 +144,18 @@ static void move(const char *key, const unsigned char *data, bool is_consumed) {
   uint64_t sum = 0, wanted = 0;
   add_up(&wanted, 0, data, BYTES);
   weft_transport_t *from = cluster.tasks[1].transport, *to = cluster.tasks[0].transport;
-  weft_fetch_t f = {.from_task = weft_str(cluster.tasks[1].name), .from_device = weft_str(cluster.tasks[1].device),
-                    .to_device = weft_str(cluster.tasks[0].device), .step_id = STEP, .key = weft_str(key), .bytes = BYTES};
+  weft_fetch_t f = {.from_task = weft_str(cluster.tasks[1].name),
+                    .from_device = weft_str(cluster.tasks[1].device),
+                    .to_device = weft_str(cluster.tasks[0].device),
+                    .step_id = STEP,
+                    .key = weft_str(key),
+                    .bytes = BYTES};
   f.to = is_consumed ? NULL : got;
   f.consume = is_consumed ? add_up : NULL;
   f.consume_arg = &sum;
   to->ops->fetch(to, &f, NULL, on_done, &taken);
-  from->ops->offer(from, STEP, weft_str(key), weft_str(cluster.tasks[0].name), weft_str(cluster.tasks[0].device), data, BYTES, false,
-                   on_done, &given);
+  from->ops->offer(from, STEP, weft_str(key), weft_str(cluster.tasks[0].name),
+                   weft_str(cluster.tasks[0].device), data, BYTES, false, on_done, &given);
   check(&taken);
   check(&given);
   if (is_consumed) CU_ASSERT_EQUAL(sum, wanted);

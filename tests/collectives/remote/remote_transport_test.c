@@ -1,4 +1,5 @@
-/* tests/collectives/remote/remote_transport_test.c - several tasks' transports in one process: over links, and over calls. */
+/* tests/collectives/remote/remote_transport_test.c - several tasks' transports in one process: over links,
+ * and over calls. */
 #include "collectives/remote/remote_transport.h"
 
 #include <CUnit/CUnit.h>
@@ -61,8 +62,8 @@ static void answer_far(void *arg, weft_status_t *status, const weft_buf_t *buf) 
   weft_free(call);
 }
 
-static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller, weft_buf_fn *fn,
-                     void *fn_arg) {
+static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, weft_canceller_t *canceller,
+                     weft_buf_fn *fn, void *fn_arg) {
   cluster_t *c = ((task_t *)arg)->cluster;
   weft_mutex_lock(&c->mu);
   c->num_calls++;
@@ -71,11 +72,12 @@ static void recv_buf(void *arg, weft_str_t task, const weft_buf_request_t *r, we
   *call = (far_call_t){fn, fn_arg};
   weft_remote_transport_serve(find(c, task)->transport, r, canceller, answer_far, call);
 }
-static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller, weft_group_fn *fn, void *fn_arg) {
+static void complete_group(void *arg, const weft_group_request_t *r, weft_canceller_t *canceller,
+                           weft_group_fn *fn, void *fn_arg) {
   weft_remote_transport_join_group(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
 }
-static void complete_instance(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller, weft_instance_fn *fn,
-                              void *fn_arg) {
+static void complete_instance(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller,
+                              weft_instance_fn *fn, void *fn_arg) {
   weft_remote_transport_join_instance(((task_t *)arg)->cluster->tasks[0].transport, r, canceller, fn, fn_arg);
 }
 static void lost(void *arg, weft_str_t task, const weft_status_t *why) {
@@ -132,16 +134,26 @@ static void start(cluster_t *c, int i, bool only_rpc) {
   t->incarnation = weft_random_id();
   snprintf(t->name, sizeof t->name, "/job:w/replica:0/task:%d", i);
   snprintf(t->device, sizeof t->device, "/job:w/replica:0/task:%d/device:CPU:0", i);
-  weft_remote_transport_options_t o = {.task = weft_str(t->name), .incarnation = t->incarnation, .pool = c->pool, .only_rpc = only_rpc,
-                                       .peers = {.arg = t, .leader = WEFT_STR("/job:w/replica:0/task:0"), .recv_buf = recv_buf,
-                                                 .complete_group = complete_group, .complete_instance = complete_instance, .lost = lost}};
+  weft_remote_transport_options_t o = {.task = weft_str(t->name),
+                                       .incarnation = t->incarnation,
+                                       .pool = c->pool,
+                                       .only_rpc = only_rpc,
+                                       .peers = {.arg = t,
+                                                 .leader = WEFT_STR("/job:w/replica:0/task:0"),
+                                                 .recv_buf = recv_buf,
+                                                 .complete_group = complete_group,
+                                                 .complete_instance = complete_instance,
+                                                 .lost = lost}};
   CU_ASSERT_PTR_NULL_FATAL(weft_remote_transport_create(&o, &t->transport));
 }
 
 static weft_group_t *join(cluster_t *c, int64_t key) {
   outcome_t joined[NUM_TASKS] = {{c}, {c}, {c}};
   for (int i = 0; i < NUM_TASKS; i++) {
-    weft_group_request_t r = {.group_key = key, .group_size = NUM_TASKS, .rank = -1, .device_type = WEFT_STR("CPU"),
+    weft_group_request_t r = {.group_key = key,
+                              .group_size = NUM_TASKS,
+                              .rank = -1,
+                              .device_type = WEFT_STR("CPU"),
                               .device = weft_str(c->tasks[i].device)};
     c->tasks[i].transport->ops->complete_group(c->tasks[i].transport, &r, NULL, on_group, &joined[i]);
   }
@@ -182,18 +194,26 @@ static void teardown(cluster_t *c) {
 
 /* ---- transfers ---- */
 
-static void offer(cluster_t *c, int from, int to, const char *key, const void *data, size_t bytes, outcome_t *o) {
+static void offer(cluster_t *c, int from, int to, const char *key, const void *data, size_t bytes,
+                  outcome_t *o) {
   *o = (outcome_t){.cluster = c};
   weft_transport_t *t = c->tasks[from].transport;
-  t->ops->offer(t, STEP, weft_str(key), weft_str(c->tasks[to].name), weft_str(c->tasks[to].device), data, bytes, false, on_done, o);
+  t->ops->offer(t, STEP, weft_str(key), weft_str(c->tasks[to].name), weft_str(c->tasks[to].device), data,
+                bytes, false, on_done, o);
 }
 
 static weft_fetch_t fetch_of(cluster_t *c, int from, int to, const char *key, void *place, size_t bytes) {
-  return (weft_fetch_t){.from_task = weft_str(c->tasks[from].name), .from_device = weft_str(c->tasks[from].device),
-                        .to_device = weft_str(c->tasks[to].device), .step_id = STEP, .key = weft_str(key), .bytes = bytes, .to = place};
+  return (weft_fetch_t){.from_task = weft_str(c->tasks[from].name),
+                        .from_device = weft_str(c->tasks[from].device),
+                        .to_device = weft_str(c->tasks[to].device),
+                        .step_id = STEP,
+                        .key = weft_str(key),
+                        .bytes = bytes,
+                        .to = place};
 }
 
-static void fetch(cluster_t *c, int from, int to, const char *key, void *place, size_t bytes, weft_canceller_t *canceller, outcome_t *o) {
+static void fetch(cluster_t *c, int from, int to, const char *key, void *place, size_t bytes,
+                  weft_canceller_t *canceller, outcome_t *o) {
   *o = (outcome_t){.cluster = c};
   weft_fetch_t f = fetch_of(c, from, to, key, place, bytes);
   c->tasks[to].transport->ops->fetch(c->tasks[to].transport, &f, canceller, on_done, o);
@@ -226,8 +246,9 @@ static void check_bytes_move(bool only_rpc) {
     }
   }
   CU_ASSERT_EQUAL(c.num_calls > 0, only_rpc);
-  weft_link_count_t n = weft_link_counters_sum(weft_remote_transport_counters(c.tasks[0].transport), weft_str(c.tasks[1].name),
-                                               weft_str(c.tasks[0].name), WEFT_TRAFFIC_COLLECTIVE);
+  weft_link_count_t n =
+      weft_link_counters_sum(weft_remote_transport_counters(c.tasks[0].transport), weft_str(c.tasks[1].name),
+                             weft_str(c.tasks[0].name), WEFT_TRAFFIC_COLLECTIVE);
   CU_ASSERT_EQUAL(n.messages, 14);
   CU_ASSERT_EQUAL(n.bytes, 2 * (1 + 4096 + (16 << 10) * 2 + 1 + 100000 + LARGE));
   weft_free(data);
@@ -338,7 +359,8 @@ static void a_failed_run_ends_at_all_tasks_and_others_go_on(void) {
   c.tasks[0].transport->ops->fail(c.tasks[0].transport, STEP, WEFT_STR("run"), c.group, why);
   weft_status_free(why);
   CU_ASSERT_EQUAL(wait_for(&taken, NULL, 0), WEFT_INVALID_ARGUMENT);
-  weft_code_t code = wait_for(&given, NULL, 0); /* its receiver may have dropped it before this task knew why */
+  weft_code_t code =
+      wait_for(&given, NULL, 0); /* its receiver may have dropped it before this task knew why */
   CU_ASSERT_TRUE(code == WEFT_OK || code == WEFT_INVALID_ARGUMENT);
   fetch(&c, 1, 2, "run/c", got, sizeof got, NULL, &late);
   CU_ASSERT_EQUAL(wait_for(&late, NULL, 0), WEFT_INVALID_ARGUMENT);
@@ -424,8 +446,8 @@ static void hosts_are_known_where_there_are_links(void) {
   setup(&c, false);
   CU_ASSERT_TRUE(c.group->members[0].host.length > 0);
   CU_ASSERT_TRUE(weft_str_eq(c.group->members[0].host, c.group->members[2].host));
-  CU_ASSERT_TRUE(c.tasks[0].transport->ops->cost(c.tasks[0].transport, weft_str(c.tasks[0].name), weft_str(c.tasks[1].name), 1 << 20) <
-                 1e-3);
+  CU_ASSERT_TRUE(c.tasks[0].transport->ops->cost(c.tasks[0].transport, weft_str(c.tasks[0].name),
+                                                 weft_str(c.tasks[1].name), 1 << 20) < 1e-3);
   teardown(&c);
 }
 

@@ -55,7 +55,8 @@ static weft_status_t *fill(late_device_t *late, const weft_device_spec_t *spec, 
 
 static weft_status_t *create(const weft_device_spec_t *spec, int ordinal, weft_device_t **out) {
   late_device_t *late = weft_calloc(1, sizeof *late);
-  if (late == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating device '%.*s'", WEFT_STR_ARGS(spec->name));
+  if (late == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating device '%.*s'", WEFT_STR_ARGS(spec->name));
   weft_status_t *s = fill(late, spec, ordinal);
   if (s != NULL) {
     destroy(&late->base);
@@ -65,4 +66,5 @@ static weft_status_t *create(const weft_device_spec_t *spec, int ordinal, weft_d
   return NULL;
 }
 
-const weft_device_driver_t weft_late_driver = {.type = "LATE", .count = count, .create = create, .destroy = destroy};
+const weft_device_driver_t weft_late_driver = {
+    .type = "LATE", .count = count, .create = create, .destroy = destroy};

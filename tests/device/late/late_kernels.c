@@ -1,8 +1,10 @@
-/* tests/device/late/late_kernels.c - ops on a LATE device: what the CPU's kernels do, later, behind the pointers.
+/* tests/device/late/late_kernels.c - ops on a LATE device: what the CPU's kernels do, later, behind the
+ * pointers.
  *
- * Most rows are one function. While the node runs it works out the outputs' shapes by the op's shape function, which
- * sees the values of the inputs that lie in the host's memory, and allocates them; the CPU's kernel runs on the queue,
- * on tensors that wrap the bytes behind the pointers. Rows that look at no element are the CPU's own.
+ * Most rows are one function. While the node runs it works out the outputs' shapes by the op's shape
+ * function, which sees the values of the inputs that lie in the host's memory, and allocates them; the CPU's
+ * kernel runs on the queue, on tensors that wrap the bytes behind the pointers. Rows that look at no element
+ * are the CPU's own.
  */
 #include <stdatomic.h>
 
@@ -58,14 +60,27 @@ static weft_status_t *infer(const weft_kernel_ctx_t *c, weft_shape_t *outputs) {
     handles[i] = WEFT_UNKNOWN_SHAPE;
   }
   for (int i = 0; i < n->num_outputs; i++) outputs[i] = out_handles[i] = WEFT_UNKNOWN_SHAPE;
-  weft_shape_ctx_t s = {.op = n->op, .node_name = n->name, .attrs = n->attrs, .num_attrs = n->num_attrs, .num_inputs = n->num_inputs,
-                        .num_outputs = n->num_outputs, .input_types = n->input_types, .output_types = n->output_types,
-                        .inputs = inputs, .values = values, .outputs = outputs, .handle_shapes = handles, .handle_types = handle_types,
-                        .out_handle_shapes = out_handles, .out_handle_types = out_handle_types};
+  weft_shape_ctx_t s = {.op = n->op,
+                        .node_name = n->name,
+                        .attrs = n->attrs,
+                        .num_attrs = n->num_attrs,
+                        .num_inputs = n->num_inputs,
+                        .num_outputs = n->num_outputs,
+                        .input_types = n->input_types,
+                        .output_types = n->output_types,
+                        .inputs = inputs,
+                        .values = values,
+                        .outputs = outputs,
+                        .handle_shapes = handles,
+                        .handle_types = handle_types,
+                        .out_handle_shapes = out_handles,
+                        .out_handle_types = out_handle_types};
   weft_status_t *status = n->op->infer_shapes(&s);
-  if (status != NULL && n->num_inputs == 2 && (n->op->flags & WEFT_OP_ELEMENTWISE) != 0) { /* in TensorFlow's words */
+  if (status != NULL && n->num_inputs == 2 &&
+      (n->op->flags & WEFT_OP_ELEMENTWISE) != 0) { /* in TensorFlow's words */
     weft_status_free(status);
-    status = WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&inputs[0]), WEFT_SHAPE_TEXT(&inputs[1]));
+    status = WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&inputs[0]),
+                        WEFT_SHAPE_TEXT(&inputs[1]));
   }
   return status;
 }
@@ -103,7 +118,8 @@ static weft_status_t *run(void *arg, const weft_status_t *poison) {
   for (int i = 0; poison == NULL && s == NULL && i < r->ctx.node->num_outputs; i++) {
     const weft_tensor_t *t = r->outputs[i].tensor;
     if (t->bytes != r->to[i].bytes) {
-      s = WEFT_ERROR(INTERNAL, "output %d of {{node %.*s}} has %zu bytes, not the %zu that its shape function says", i,
+      s = WEFT_ERROR(INTERNAL,
+                     "output %d of {{node %.*s}} has %zu bytes, not the %zu that its shape function says", i,
                      WEFT_STR_ARGS(r->ctx.node->name), t->bytes, r->to[i].bytes);
     } else if (t->bytes > 0) {
       memcpy(r->to[i].at, t->data, t->bytes);
@@ -126,14 +142,20 @@ static weft_status_t *make_run(weft_kernel_ctx_t *c, late_run_t **out) {
   r->node.allocator = NULL;
   r->node.param = state->kernel->param;
   r->node.host_outputs = 0;
-  r->ctx = (weft_kernel_ctx_t){.node = &r->node, .device = r->node.device, .state = state->state, .inputs = r->inputs, .outputs = r->outputs, .step = c->step};
+  r->ctx = (weft_kernel_ctx_t){.node = &r->node,
+                               .device = r->node.device,
+                               .state = state->state,
+                               .inputs = r->inputs,
+                               .outputs = r->outputs,
+                               .step = c->step};
   weft_status_t *s = NULL;
   for (int i = 0; s == NULL && i < c->node->num_inputs; i++) {
     weft_tensor_t *t = c->inputs[i].tensor;
     if (t->space == NULL) {
       r->inputs[i].tensor = weft_tensor_retain(t);
     } else {
-      s = weft_tensor_wrap(t->dtype, &t->shape, weft_late_bytes(c->device, t->data), t->bytes, keep, NULL, &r->inputs[i].tensor);
+      s = weft_tensor_wrap(t->dtype, &t->shape, weft_late_bytes(c->device, t->data), t->bytes, keep, NULL,
+                           &r->inputs[i].tensor);
     }
   }
   if (s != NULL) {
@@ -153,8 +175,10 @@ static weft_status_t *compute(weft_kernel_ctx_t *c) {
   for (int i = 0; s == NULL && i < c->node->num_outputs; i++) {
     weft_tensor_t *t = NULL;
     const weft_dtype_t dtype = weft_dtype_base(c->node->output_types[i]);
-    const bool in_place = i == 0 && (c->node->op->flags & WEFT_OP_ELEMENTWISE) != 0 && c->inputs[0].tensor->space != NULL;
-    s = in_place ? weft_out_forward(c, 0, 0, dtype, &shapes[0], &t) : weft_out_new(c, i, dtype, &shapes[i], &t);
+    const bool in_place =
+        i == 0 && (c->node->op->flags & WEFT_OP_ELEMENTWISE) != 0 && c->inputs[0].tensor->space != NULL;
+    s = in_place ? weft_out_forward(c, 0, 0, dtype, &shapes[0], &t)
+                 : weft_out_new(c, i, dtype, &shapes[i], &t);
     if (s != NULL) break;
     r->to[i].at = weft_late_bytes(c->device, t->data);
     r->to[i].bytes = t->bytes;
@@ -214,7 +238,8 @@ static weft_status_t *make_writable_locked(weft_kernel_ctx_t *c, weft_variable_t
   late_copy_t *x = weft_calloc(1, sizeof *x);
   weft_status_t *s = x == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel") : NULL;
   if (s == NULL) {
-    *x = (late_copy_t){weft_late_bytes(c->device, t->data), weft_late_bytes(c->device, old->data), old->bytes};
+    *x =
+        (late_copy_t){weft_late_bytes(c->device, t->data), weft_late_bytes(c->device, old->data), old->bytes};
     s = weft_late_enqueue(c->queue, copy, x);
     if (s != NULL) weft_free(x);
   }
@@ -227,16 +252,18 @@ static weft_status_t *make_writable_locked(weft_kernel_ctx_t *c, weft_variable_t
   return NULL;
 }
 
-static weft_status_t *update_locked(weft_kernel_ctx_t *c, weft_variable_t *v, const weft_tensor_t *delta, float factor) WEFT_REQUIRES(v->mu) {
+static weft_status_t *update_locked(weft_kernel_ctx_t *c, weft_variable_t *v, const weft_tensor_t *delta,
+                                    float factor) WEFT_REQUIRES(v->mu) {
   if (v->value == NULL) return weft_variable_uninitialized(v);
   if (!weft_shape_eq(&v->value->shape, &delta->shape)) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "var and delta do not have the same shape%s %s", WEFT_SHAPE_TEXT(&v->value->shape),
-                      WEFT_SHAPE_TEXT(&delta->shape));
+    return WEFT_ERROR(INVALID_ARGUMENT, "var and delta do not have the same shape%s %s",
+                      WEFT_SHAPE_TEXT(&v->value->shape), WEFT_SHAPE_TEXT(&delta->shape));
   }
   WEFT_RETURN_IF_ERROR(make_writable_locked(c, v));
   late_update_t *u = weft_calloc(1, sizeof *u);
   if (u == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late kernel");
-  *u = (late_update_t){weft_late_bytes(c->device, v->value->data), weft_late_bytes(c->device, delta->data), delta->count, factor};
+  *u = (late_update_t){weft_late_bytes(c->device, v->value->data), weft_late_bytes(c->device, delta->data),
+                       delta->count, factor};
   weft_status_t *s = weft_late_enqueue(c->queue, apply, u);
   if (s != NULL) weft_free(u);
   v->value->fence = weft_queue_mark(c->queue);
@@ -262,7 +289,9 @@ static weft_status_t *gradient_descent(weft_kernel_ctx_t *c) {
 /* ---- the table ---- */
 
 #define FLOAT .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32)
-#define NUMBER .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64) | WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64)
+#define NUMBER                                                                     \
+  .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64) | \
+                             WEFT_DTYPE_BIT(WEFT_I32) | WEFT_DTYPE_BIT(WEFT_I64)
 #define LATE .prepare = prepare, .compute = compute, .destroy = destroy
 #define PASS .prepare = prepare, .compute = pass, .destroy = destroy
 #define VALUE .type_attr = "dtype", .types = WEFT_DTYPE_BIT(WEFT_F32)
@@ -277,7 +306,12 @@ static const weft_kernel_t kernels[] = {
     {.op = "AssignVariableOp", VALUE, PASS, .host_inputs = FIRST},
     {.op = "BiasAdd", FLOAT, LATE},
     {.op = "BiasAddGrad", FLOAT, LATE},
-    {.op = "BroadcastGradientArgs", .type_attr = "T", .types = WEFT_SET_INDEX, PASS, .host_inputs = ALL, .host_outputs = ALL},
+    {.op = "BroadcastGradientArgs",
+     .type_attr = "T",
+     .types = WEFT_SET_INDEX,
+     PASS,
+     .host_inputs = ALL,
+     .host_outputs = ALL},
     {.op = "DestroyResourceOp", PASS, .host_inputs = ALL},
     {.op = "Exp", FLOAT, LATE},
     {.op = "Fill", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_F32), LATE, .host_inputs = ALL},
@@ -318,7 +352,13 @@ static const weft_kernel_t kernels[] = {
 
 const weft_kernel_table_t *weft_late_kernels(void) {
   static const weft_kernel_t *const families[] = {
-      weft_control_flow_kernels, weft_graph_kernels, weft_sendrecv_kernels, weft_args_kernels, weft_memory_copy_kernels, kernels, NULL,
+      weft_control_flow_kernels,
+      weft_graph_kernels,
+      weft_sendrecv_kernels,
+      weft_args_kernels,
+      weft_memory_copy_kernels,
+      kernels,
+      NULL,
   };
   static const weft_kernel_table_t table = {.device_type = "LATE", .families = families};
   return &table;

@@ -1,8 +1,9 @@
 /* tests/device/late/late_memory.c - memory that the host cannot touch, given out in the order of a queue.
  *
- * Two mappings of one size: `front`, without access, whose addresses tensors have, and `back`, with the bytes. A freed
- * block goes on its size's list with the fence behind the work that uses it, and is the next to be given out; who
- * writes it on another queue waits for that fence. In the order of the compute queue it is overwritten first.
+ * Two mappings of one size: `front`, without access, whose addresses tensors have, and `back`, with the
+ * bytes. A freed block goes on its size's list with the fence behind the work that uses it, and is the next
+ * to be given out; who writes it on another queue waits for that fence. In the order of the compute queue it
+ * is overwritten first.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -92,10 +93,12 @@ weft_status_t *weft_late_memory_create(weft_device_t *d, weft_late_memory_t **ou
   weft_late_memory_t *m = weft_calloc(1, sizeof *m);
   if (m == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late device");
   weft_mutex_init(&m->mu);
-  m->allocator = (weft_allocator_t){.name = "late", .space = &m->space, .allocate = allocate, .deallocate = deallocate};
+  m->allocator =
+      (weft_allocator_t){.name = "late", .space = &m->space, .allocate = allocate, .deallocate = deallocate};
   m->space.device = d;
   m->front = mmap(NULL, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  m->back = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  m->back =
+      mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (m->front == MAP_FAILED || m->back == MAP_FAILED) {
     weft_late_memory_destroy(m);
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a late device");

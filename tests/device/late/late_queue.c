@@ -1,7 +1,8 @@
 /* tests/device/late/late_queue.c - a thread that does its work in order, but late.
  *
- * Each piece of work has the value that the timeline had when it was enqueued. A fence has passed when no piece of a
- * smaller value is left. Work that fails poisons the timeline from its value on: what is behind it is not done.
+ * Each piece of work has the value that the timeline had when it was enqueued. A fence has passed when no
+ * piece of a smaller value is left. Work that fails poisons the timeline from its value on: what is behind it
+ * is not done.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,12 +24,12 @@ typedef struct late_queue {
   weft_queue_t base; /* first */
   weft_mutex_t mu;
   weft_cond_t changed;
-  work_t *first, **last;         /* guarded by mu, as the rest; the first stays until it is done */
-  weft_fence_waiter_t *waiters;  /* any order */
+  work_t *first, **last;        /* guarded by mu, as the rest; the first stays until it is done */
+  weft_fence_waiter_t *waiters; /* any order */
   weft_status_t *poison;
-  uint64_t poisoned_at;          /* fences of larger values are */
+  uint64_t poisoned_at; /* fences of larger values are */
   bool is_stopping;
-  uint64_t random;               /* the thread's */
+  uint64_t random; /* the thread's */
   pthread_t thread;
 } late_queue_t;
 
@@ -77,7 +78,8 @@ static void *run(void *arg) {
   late_queue_t *q = arg;
   weft_mutex_lock(&q->mu);
   for (;;) {
-    while (q->first == NULL && !q->is_stopping) weft_cond_wait(&q->changed, &q->mu); /* woken by enqueue and destroy */
+    while (q->first == NULL && !q->is_stopping)
+      weft_cond_wait(&q->changed, &q->mu); /* woken by enqueue and destroy */
     if (q->first == NULL) break;
     work_t *w = q->first;
     weft_status_t *poison = weft_status_clone(q->poison);
@@ -187,7 +189,8 @@ static weft_status_t *pass_gate(void *arg, const weft_status_t *poison) {
   if (poison == NULL) {
     then(g->fence.queue, &g->waiter);
     weft_mutex_lock(&g->mu);
-    while (!g->is_open) weft_cond_wait(&g->opened, &g->mu); /* woken by open_gate(): the work that it waits for is enqueued */
+    while (!g->is_open)
+      weft_cond_wait(&g->opened, &g->mu); /* woken by open_gate(): the work that it waits for is enqueued */
     weft_mutex_unlock(&g->mu);
   }
   weft_status_t *s = g->status;
@@ -207,7 +210,8 @@ static bool lacks_wait(const weft_queue_t *q, const weft_queue_t *other) {
 
 static void wait_for(weft_queue_t *base, weft_fence_t f) {
   if (lacks_wait(base, f.queue) || has_passed(f.queue, f.value)) return;
-  gate_t *g = calloc(1, sizeof *g); /* waiting cannot fail, so this is none of the allocations that tests let fail */
+  gate_t *g =
+      calloc(1, sizeof *g); /* waiting cannot fail, so this is none of the allocations that tests let fail */
   if (g == NULL) abort();
   weft_mutex_init(&g->mu);
   weft_cond_init(&g->opened);
@@ -241,7 +245,8 @@ static weft_status_t *copy(weft_queue_t *q, const weft_tensor_t *from, weft_tens
 }
 
 weft_status_t *weft_late_queue_create(weft_device_t *d, const char *name, uint64_t seed, weft_queue_t **out) {
-  static const weft_queue_ops_t ops = {.wait = wait_for, .has_passed = has_passed, .then = then, .copy = copy};
+  static const weft_queue_ops_t ops = {
+      .wait = wait_for, .has_passed = has_passed, .then = then, .copy = copy};
   late_queue_t *q = weft_calloc(1, sizeof *q);
   if (q == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a queue");
   q->base.ops = &ops;

@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "jobs/checkpoint/state.h"
 #include "tests/directory.h"
 #include "tests/runner.h"
-#include "jobs/checkpoint/state.h"
 
 static const char *dir;
 
