@@ -127,11 +127,17 @@ static void cancel_late(weft_job_loops_t *l, int loop) {
   int64_t deadline_ns = weft_clock_ns() + GRACE_MS * INT64_C(1000000), next;
   bool is_late = false;
   weft_mutex_lock(&l->mu);
-  while (others_run_locked(l, loop) && !is_late)
-    is_late = !weft_cond_wait_until(&l->changed, &l->mu, deadline_ns);
+  while (!l->is_closed && (l->is_pausing || (others_run_locked(l, loop) && !is_late))) {
+    if (l->is_pausing) {
+      weft_cond_wait(&l->changed, &l->mu);
+    } else {
+      is_late = !weft_cond_wait_until(&l->changed, &l->mu, deadline_ns);
+    }
+  }
+  is_late = is_late && !l->is_closed; /* else another loop, which waited as well, saves and cancels */
   bool saves = is_late && !l->is_stopped && l->failure == NULL && l->pause != NULL;
   int64_t done = l->done;
-  if (is_late) l->is_closed = true;
+  if (is_late) l->is_closed = l->is_pausing = true;
   l->is_draining = false;
   weft_cond_broadcast(&l->changed);
   weft_mutex_unlock(&l->mu);
@@ -142,6 +148,8 @@ static void cancel_late(weft_job_loops_t *l, int loop) {
   TF_DeleteStatus(status);
   weft_mutex_lock(&l->mu);
   l->failure = weft_status_join(l->failure, s);
+  l->is_pausing = false;
+  weft_cond_broadcast(&l->changed);
   weft_mutex_unlock(&l->mu);
 }
 

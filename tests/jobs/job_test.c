@@ -358,8 +358,13 @@ static WEFT_Job *fed_job(const char *strategy, const char *prefix, int64_t every
   return job;
 }
 
-/* The data end: so does the run, without an error, with its state saved; loops that would wait for the one
- * that has no more are cancelled. */
+static void count_saves(void *arg, WEFT_Job *job, const WEFT_JobEvent *event) {
+  (void)job;
+  *(int *)arg += event->kind == WEFT_JOB_EVENT_SAVED;
+}
+
+/* The data end: so does the run, without an error, with its state saved once; loops that would wait for the
+ * one that has no more are cancelled. */
 static void a_source_that_ends_stops_the_job(void) {
   static const struct {
     const char *strategy;
@@ -373,9 +378,12 @@ static void a_source_that_ends_stops_the_job(void) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     feed_t feed = {.ends_at = 13};
     weft_test_directory();
+    int saves = 0;
     WEFT_Job *job = fed_job(cases[i].strategy, weft_test_path("m"), 0, &feed);
+    WEFT_JobOnEvent(job, count_saves, &saves, job_status);
     WEFT_JobRun(job, 1000, job_status);
     must(cases[i].strategy == NULL ? "one device" : cases[i].strategy);
+    CU_ASSERT_EQUAL(saves, 1);
     int64_t done = WEFT_JobStepsDone(job);
     if (done < cases[i].least || done > 13) printf("\n    %s: %d steps\n", cases[i].strategy, (int)done);
     CU_ASSERT_TRUE(done >= cases[i].least && done <= 13);
