@@ -51,7 +51,7 @@ static weft_output_t reduce(norm_t *k, const char *op, weft_output_t x, bool kee
 }
 
 /* A vector of C beside x, and back. */
-static weft_output_t spread_out(norm_t *k, weft_output_t v) {
+static weft_output_t along_channel(norm_t *k, weft_output_t v) {
   return k->along.node == NULL ? v : op2(k, "Reshape", v, k->along);
 }
 static weft_output_t flat(norm_t *k, weft_output_t v) {
@@ -99,8 +99,8 @@ static int expand_forward(norm_t *k, int64_t channels, weft_output_t *out) {
   weft_output_t centered = op2(k, "Sub", x, mean),
                 variance = reduce(k, "Mean", op1(k, "Square", centered), true);
   weft_output_t factor =
-      op2(k, "Mul", op1(k, "Rsqrt", op2(k, "AddV2", variance, k->epsilon)), spread_out(k, in[1]));
-  weft_output_t y = op2(k, "AddV2", op2(k, "Mul", centered, factor), spread_out(k, in[2]));
+      op2(k, "Mul", op1(k, "Rsqrt", op2(k, "AddV2", variance, k->epsilon)), along_channel(k, in[1]));
+  weft_output_t y = op2(k, "AddV2", op2(k, "Mul", centered, factor), along_channel(k, in[2]));
   weft_output_t flat_mean = flat(k, mean), flat_variance = flat(k, variance);
   out[0] = cast(k, y, k->type);
   out[1] = averaged(k, in[3], flat_mean);
@@ -114,12 +114,12 @@ static int expand_forward(norm_t *k, int64_t channels, weft_output_t *out) {
 static int expand_backward(norm_t *k, weft_output_t *out) {
   const weft_output_t *in = k->n->inputs; /* dy, x, scale, mean, variance */
   weft_output_t dy = cast(k, in[0], k->statistics), x = cast(k, in[1], k->statistics);
-  weft_output_t inverse = op1(k, "Rsqrt", op2(k, "AddV2", spread_out(k, in[4]), k->epsilon));
-  weft_output_t h = op2(k, "Mul", op2(k, "Sub", x, spread_out(k, in[3])), inverse),
+  weft_output_t inverse = op1(k, "Rsqrt", op2(k, "AddV2", along_channel(k, in[4]), k->epsilon));
+  weft_output_t h = op2(k, "Mul", op2(k, "Sub", x, along_channel(k, in[3])), inverse),
                 dy_h = op2(k, "Mul", dy, h);
   weft_output_t rest = op2(k, "Sub", op2(k, "Sub", dy, reduce(k, "Mean", dy, true)),
                            op2(k, "Mul", h, reduce(k, "Mean", dy_h, true)));
-  out[0] = cast(k, op2(k, "Mul", op2(k, "Mul", spread_out(k, in[2]), inverse), rest), k->type);
+  out[0] = cast(k, op2(k, "Mul", op2(k, "Mul", along_channel(k, in[2]), inverse), rest), k->type);
   out[1] = reduce(k, "Sum", dy_h, false);
   out[2] = reduce(k, "Sum", dy, false);
   out[3] = out[4] = number(k, 0);

@@ -5,15 +5,7 @@
 
 enum { MAX_ATTRS = 8 };
 
-bool weft_draws_from_stream(const weft_node_t *n) {
-  return (n->op->flags & WEFT_OP_STATEFUL) != 0 && weft_op_attr(n->op, WEFT_STR("seed2")) != NULL;
-}
-
-bool weft_has_seed(const weft_node_t *n) {
-  return weft_node_attr_int(n, "seed", 0) != 0 || weft_node_attr_int(n, "seed2", 0) != 0;
-}
-
-weft_status_t *weft_draw_rows_add(weft_graph_t *g, const weft_node_t *n, const weft_spread_draw_t *draw,
+weft_status_t *weft_draw_rows_add(weft_graph_t *g, const weft_node_t *n, const weft_data_draw_t *draw,
                                   weft_node_spec_t *spec, weft_node_t **out) {
   weft_named_attr_t attrs[MAX_ATTRS];
   int num = 0;
@@ -28,7 +20,7 @@ weft_status_t *weft_draw_rows_add(weft_graph_t *g, const weft_node_t *n, const w
     attrs[num++] = weft_type_attr("output_dtype", n->output_types[0]);
   } else {
     attrs[num++] = weft_text_attr("op", n->op->name);
-    attrs[num++] = weft_int_attr("axis", draw->axis);
+    attrs[num++] = weft_int_attr("axis", draw->dim);
     attrs[num++] = weft_type_attr("dtype", n->output_types[0]);
     attrs[num] =
         (weft_named_attr_t){WEFT_STR("Tin"), {.kind = WEFT_ATTR_TYPE, .is_list = true, .n = n->num_inputs}};

@@ -94,7 +94,7 @@ static int server_index(const weft_lane_places_t *places, weft_str_t device) {
 }
 
 /* Gives each server that uses constant n one of its own; workers keep n. */
-static weft_status_t *spread_constant(constants_t *c, weft_node_t *n) {
+static weft_status_t *copy_constant(constants_t *c, weft_node_t *n) {
   weft_graph_t *g = c->p->out->graph;
   const weft_lane_places_t *places = &c->p->places;
   int begin = c->fanout.begin[n->id], end = c->fanout.begin[n->id + 1];
@@ -128,13 +128,13 @@ static weft_status_t *spread_constant(constants_t *c, weft_node_t *n) {
   return NULL;
 }
 
-static weft_status_t *spread_constants(weft_ps_t *p) {
+static weft_status_t *copy_constants(weft_ps_t *p) {
   constants_t c = {.p = p, .num_old = p->out->graph->num_nodes};
   WEFT_RETURN_IF_ERROR(weft_fanout_build(p->out->graph, &c.fanout));
   weft_status_t *s = NULL;
   for (int id = 0; id < c.num_old && s == NULL; id++) {
     weft_node_t *n = p->out->graph->nodes[id];
-    if (n != NULL && (n->flags & WEFT_OP_CONST) != 0 && n->num_controls == 0) s = spread_constant(&c, n);
+    if (n != NULL && (n->flags & WEFT_OP_CONST) != 0 && n->num_controls == 0) s = copy_constant(&c, n);
   }
   weft_fanout_deinit(&c.fanout);
   return s;
@@ -156,14 +156,14 @@ static weft_status_t *analyse(weft_ps_t *p) {
       roots[n++] = of.node;
     }
   }
-  const weft_spread_options_t o = {
+  const weft_data_options_t o = {
       .roots = (const weft_node_t *const *)roots, .num_roots = n, .may_lack_batch = true};
   WEFT_RETURN_IF_ERROR(weft_graph_copy(p->source, &p->whole));
   WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(p->whole));
   for (int i = 0; i < n; i++) roots[i] = weft_graph_find(p->whole, roots[i]->name);
-  weft_status_t *s = weft_spread_analyse(p->whole, &o, &p->spread);
+  weft_status_t *s = weft_data_analyse(p->whole, &o, &p->data);
   if (weft_status_code(s) != WEFT_INVALID_ARGUMENT) return s;
-  p->spread = (weft_spread_plan_t){.arena = WEFT_ARENA_INIT};
+  p->data = (weft_data_plan_t){.arena = WEFT_ARENA_INIT};
   weft_status_t *noted =
       weft_rewrite_note(p->out, "gradients are averaged where updates take them: %s", weft_status_message(s));
   weft_status_free(s);
@@ -214,7 +214,7 @@ static weft_status_t *start(const weft_strategy_request_t *r, weft_rewrite_t *ou
 
 static void end(weft_ps_t *p) {
   if (p->lanes.g != NULL) weft_lane_graph_deinit(&p->lanes);
-  if (p->spread.graph != NULL) weft_spread_plan_deinit(&p->spread);
+  if (p->data.graph != NULL) weft_data_plan_deinit(&p->data);
   weft_graph_destroy(p->whole);
   weft_graph_destroy(p->source);
 }
@@ -226,7 +226,7 @@ static weft_status_t *build_lanes(weft_ps_t *p) {
   WEFT_RETURN_IF_ERROR(weft_copier_new_graph(p->source, &p->out->graph));
   p->out->num_local_cpus = p->places.num_local_cpus;
   WEFT_RETURN_IF_ERROR(p->options.mode == WEFT_PS_SYNC ? weft_ps_build_sync(p) : weft_ps_build_async(p));
-  WEFT_RETURN_IF_ERROR(spread_constants(p));
+  WEFT_RETURN_IF_ERROR(copy_constants(p));
   return weft_ps_explain(p);
 }
 

@@ -2,9 +2,9 @@
 #ifndef WEFT_STRATEGIES_PARAMETER_SERVER_H_
 #define WEFT_STRATEGIES_PARAMETER_SERVER_H_
 
+#include "sharding/data/plan.h"
 #include "strategies/lanes.h"
 #include "strategies/shard.h"
-#include "strategies/spread.h"
 
 typedef enum weft_ps_mode { WEFT_PS_ASYNC, WEFT_PS_SYNC, WEFT_PS_SSP } weft_ps_mode_t;
 
@@ -27,11 +27,11 @@ typedef struct weft_ps { /* Confined. */
   const weft_strategy_request_t *request;
   weft_ps_options_t options;
   weft_lane_places_t places;
-  weft_graph_t *whole;       /* owned; of sync: the same before variables were cut, as `spread` knows it */
-  weft_spread_plan_t spread; /* of sync; graph NULL: nothing is known */
-  weft_graph_t *source;      /* owned: lowered, cut into shards, shapes inferred */
-  weft_lane_graph_t lanes;   /* of source */
-  weft_rewrite_t *out;       /* out->graph is being built */
+  weft_graph_t *whole;     /* owned; of sync: the same before variables were cut, as `data` knows it */
+  weft_data_plan_t data;   /* of sync; graph NULL: nothing is known */
+  weft_graph_t *source;    /* owned: lowered, cut into shards, shapes inferred */
+  weft_lane_graph_t lanes; /* of source */
+  weft_rewrite_t *out;     /* out->graph is being built */
 } weft_ps_t;
 
 /* Arrays and texts are in `arena`, or views of `text`. Errors: INVALID_ARGUMENT naming the option. */

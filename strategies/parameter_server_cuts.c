@@ -5,7 +5,7 @@
  * workers already, the graph is cut there. Where it takes what depends on the whole
  * gradient in another way (clipped by a norm, say), what lies between moves to the
  * update's side and the graph is cut in front of it. How values depend on the batch
- * is known from the spread analysis (spread.h), done before variables were cut;
+ * is known from the analysis of the data axis (sharding/data), done before variables were cut;
  * nodes that came by cutting hand their first input on.
  */
 #include "base/alloc.h"
@@ -51,9 +51,9 @@ static weft_status_t *check_rows(const weft_ps_sync_t *s, const weft_node_t *n) 
 /* The node that the analysis knows o by; nodes that came later hand an input on. NULL: none. */
 static const weft_node_t *known_as(const weft_ps_sync_t *s, weft_output_t *o) {
   const weft_ps_t *p = s->p;
-  for (int depth = 0; p->spread.graph != NULL && !s->ignores_spread && depth < 12; depth++) {
+  for (int depth = 0; p->data.graph != NULL && !s->ignores_sharding && depth < 12; depth++) {
     const weft_node_t *n = weft_graph_find(p->whole, o->node->name);
-    if (n != NULL && n->op == o->node->op && p->spread.outputs[n->id] != NULL && o->index < n->num_outputs)
+    if (n != NULL && n->op == o->node->op && p->data.outputs[n->id] != NULL && o->index < n->num_outputs)
       return n;
     int from = 0; /* what of the batch it is made of: a split of a gradient, a reshaped one */
     while (from < o->node->num_inputs && !s->depends[o->node->inputs[from].node->id]) from++;
@@ -63,9 +63,9 @@ static const weft_node_t *known_as(const weft_ps_sync_t *s, weft_output_t *o) {
   return NULL;
 }
 
-static const weft_spread_t *spread_of(const weft_ps_sync_t *s, weft_output_t o) {
+static const weft_axis_sharding_t *sharding_of(const weft_ps_sync_t *s, weft_output_t o) {
   const weft_node_t *n = known_as(s, &o);
-  return n == NULL ? NULL : &s->p->spread.outputs[n->id][o.index];
+  return n == NULL ? NULL : &s->p->data.outputs[n->id][o.index];
 }
 
 /* Is what a worker has not what it should be: made from its own part of something that all parts are needed
@@ -78,20 +78,20 @@ static bool is_local(const weft_ps_sync_t *s, weft_output_t o) {
 int weft_ps_rescale(const weft_ps_sync_t *s, const weft_node_t *n, int input) {
   weft_output_t out = {(weft_node_t *)n, 0}, from = n->inputs[input];
   const weft_node_t *known = known_as(s, &out);
-  const weft_spread_t *made = spread_of(s, from);
-  if (known == NULL || out.node != n || made == NULL || s->p->spread.wanted[known->id] == NULL) return 0;
-  const weft_spread_t *wanted = &s->p->spread.wanted[known->id][input];
-  bool is_same_kind =
-      made->kind == wanted->kind &&
-      (made->kind == WEFT_SPREAD_ROWS || made->kind == WEFT_SPREAD_PART || made->kind == WEFT_SPREAD_SAME);
+  const weft_axis_sharding_t *made = sharding_of(s, from);
+  if (known == NULL || out.node != n || made == NULL || s->p->data.required[known->id] == NULL) return 0;
+  const weft_axis_sharding_t *required = &s->p->data.required[known->id][input];
+  bool is_same_kind = made->kind == required->kind &&
+                      (made->kind == WEFT_SHARDING_SHARD || made->kind == WEFT_SHARDING_PARTIAL ||
+                       made->kind == WEFT_SHARDING_REPLICATE);
   int type = weft_base_type_of(from);
   return is_same_kind && (type == WEFT_F32 || type == WEFT_F64 || type == WEFT_F16)
-             ? made->degree - wanted->degree
+             ? made->degree - required->degree
              : 0;
 }
 
 static weft_status_t *find_local(weft_ps_sync_t *s) {
-  const weft_spread_plan_t *plan = &s->p->spread;
+  const weft_data_plan_t *plan = &s->p->data;
   weft_node_t **order = NULL;
   if (plan->graph == NULL) return NULL;
   const weft_graph_t *g = s->p->whole;
@@ -100,12 +100,13 @@ static weft_status_t *find_local(weft_ps_sync_t *s) {
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(g, &order));
   for (int k = 0; k < 2 * g->num_live; k++) { /* twice, for loops */
     const weft_node_t *n = order[k % g->num_live];
-    for (int i = 0; i < n->num_inputs && plan->wanted[n->id] != NULL && !weft_lane_is_update(n); i++) {
+    for (int i = 0; i < n->num_inputs && plan->required[n->id] != NULL && !weft_lane_is_update(n); i++) {
       const weft_output_t from = n->inputs[i];
-      const weft_spread_t *made =
+      const weft_axis_sharding_t *made =
           plan->outputs[from.node->id] == NULL ? NULL : &plan->outputs[from.node->id][from.index];
-      bool is_part = made != NULL && (made->kind == WEFT_SPREAD_PART || made->kind == WEFT_SPREAD_ROWS) &&
-                     plan->wanted[n->id][i].kind == WEFT_SPREAD_SAME;
+      bool is_part = made != NULL &&
+                     (made->kind == WEFT_SHARDING_PARTIAL || made->kind == WEFT_SHARDING_SHARD) &&
+                     plan->required[n->id][i].kind == WEFT_SHARDING_REPLICATE;
       s->is_local[n->id] = s->is_local[n->id] || s->is_local[from.node->id] || is_part;
     }
   }
@@ -116,17 +117,18 @@ static weft_status_t *find_local(weft_ps_sync_t *s) {
 /* ---- cuts ---- */
 
 static weft_status_t *add_dense(weft_ps_sync_t *s, const weft_node_t *n, int input, int server,
-                                const weft_spread_t *spread) {
+                                const weft_axis_sharding_t *sharding) {
   const weft_output_t from = n->inputs[input];
   weft_ps_cut_t *c = &s->cuts[s->num_cuts++];
-  bool is_sum = spread == NULL ? input == n->op->update_grad_input : spread->kind != WEFT_SPREAD_SAME;
+  bool is_sum =
+      sharding == NULL ? input == n->op->update_grad_input : sharding->kind != WEFT_SHARDING_REPLICATE;
   *c = (weft_ps_cut_t){.update = n,
                        .input = input,
                        .indices = -1,
                        .dtype = (weft_dtype_t)weft_base_type_of(from),
                        .server = server,
                        .scales = is_sum,
-                       .degree = spread == NULL ? 1 : spread->degree,
+                       .degree = sharding == NULL ? 1 : sharding->degree,
                        .shape = shape_of(from)};
   if (c->dtype != WEFT_F32 && c->dtype != WEFT_F64 && c->dtype != WEFT_F16) {
     return refuse(n, "it depends on the batch, and only floating point values have a mean over workers");
@@ -165,9 +167,10 @@ static weft_status_t *add_sparse(weft_ps_sync_t *s, const weft_node_t *update, c
 
 /* The degree of the first value with rows or sums that n's input is made of. */
 static int degree_behind(const weft_ps_sync_t *s, weft_output_t o, int depth) {
-  const weft_spread_t *spread = spread_of(s, o);
-  if (spread == NULL) return 1;
-  if (spread->kind == WEFT_SPREAD_ROWS || spread->kind == WEFT_SPREAD_PART) return spread->degree;
+  const weft_axis_sharding_t *sharding = sharding_of(s, o);
+  if (sharding == NULL) return 1;
+  if (sharding->kind == WEFT_SHARDING_SHARD || sharding->kind == WEFT_SHARDING_PARTIAL)
+    return sharding->degree;
   for (int i = 0; i < o.node->num_inputs && depth < 16; i++) {
     if (!s->depends[o.node->inputs[i].node->id] ||
         weft_base_type_of(o.node->inputs[i]) != weft_base_type_of(o))
@@ -212,15 +215,15 @@ static weft_status_t *move(side_t *side, const weft_node_t *n) {
 }
 
 static weft_status_t *refuse_part(const weft_node_t *n, const weft_node_t *from,
-                                  const weft_spread_t *spread) {
+                                  const weft_axis_sharding_t *sharding) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  weft_spread_print(spread, &text);
+  weft_axis_sharding_print(sharding, &text);
   weft_status_t *why = WEFT_ERROR(
       INVALID_ARGUMENT,
       "parameter_server: node '%.*s' (%.*s), which an update depends on, takes '%.*s', which is %s: "
       "workers have only their part of it",
       WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name), WEFT_STR_ARGS(from->name),
-      text.data == NULL ? "spread" : text.data);
+      text.data == NULL ? "sharded" : text.data);
   weft_strbuf_deinit(&text);
   return why;
 }
@@ -228,7 +231,7 @@ static weft_status_t *refuse_part(const weft_node_t *n, const weft_node_t *from,
 /* Rows of all workers where equal ones are added up: Unique of their numbers, UnsortedSegmentSum of them.
  * What comes from an accumulator is added up already, which both leave as it is. */
 static weft_status_t *gather_rows(side_t *side, const weft_node_t *n, int input,
-                                  const weft_spread_t *spread) {
+                                  const weft_axis_sharding_t *sharding) {
   const weft_lane_graph_t *l = &side->s->p->lanes;
   const weft_node_t *sum = NULL, *unique = (n->flags & WEFT_OP_UNIQUE) != 0 ? n : NULL;
   for (int k = 0; k < l->num_nodes && unique != NULL && sum == NULL; k++) {
@@ -241,7 +244,7 @@ static weft_status_t *gather_rows(side_t *side, const weft_node_t *n, int input,
     sum = n;
     unique = n->inputs[1].node;
   }
-  if (sum == NULL || unique == NULL) return refuse_part(n, n->inputs[input].node, spread);
+  if (sum == NULL || unique == NULL) return refuse_part(n, n->inputs[input].node, sharding);
   return cut_rows(side, sum, 0, unique, 0);
 }
 
@@ -252,16 +255,16 @@ static weft_status_t *bring(side_t *side, const weft_node_t *n, int input) {
   bool is_indices = false;
   if (!s->depends[from.node->id] || weft_lane_is_update(from.node)) return NULL;
   if (weft_ps_cut_of(s, n, input, &is_indices) != NULL) return NULL;
-  const weft_spread_t *spread = spread_of(s, from);
+  const weft_axis_sharding_t *sharding = sharding_of(s, from);
   if (s->num_cuts == s->max_cuts)
     return WEFT_ERROR(INTERNAL, "more cuts than edges at node '%.*s'", WEFT_STR_ARGS(n->name));
-  if (spread == NULL || weft_ps_is_source(s, from.node) || spread->kind == WEFT_SPREAD_NONE) {
-    return add_dense(s, n, input, side->server, spread);
+  if (sharding == NULL || weft_ps_is_source(s, from.node) || sharding->kind == WEFT_SHARDING_NONE) {
+    return add_dense(s, n, input, side->server, sharding);
   }
-  if (spread->kind == WEFT_SPREAD_SAME || is_local(s, from)) return move(side, from.node);
-  if (spread->kind == WEFT_SPREAD_PART) return add_dense(s, n, input, side->server, spread);
-  return spread->kind == WEFT_SPREAD_ROWS ? gather_rows(side, n, input, spread)
-                                          : refuse_part(n, from.node, spread);
+  if (sharding->kind == WEFT_SHARDING_REPLICATE || is_local(s, from)) return move(side, from.node);
+  if (sharding->kind == WEFT_SHARDING_PARTIAL) return add_dense(s, n, input, side->server, sharding);
+  return sharding->kind == WEFT_SHARDING_SHARD ? gather_rows(side, n, input, sharding)
+                                               : refuse_part(n, from.node, sharding);
 }
 
 /* Moves what deals out the numbers of rows to shards; the node that takes them as they were before. NULL:
@@ -295,10 +298,11 @@ static weft_status_t *cut_rows(side_t *side, const weft_node_t *n, int input, co
   }
   bool deals_out = (m->flags & WEFT_OP_PARTITION) != 0;
   for (int i = 0; i < m->num_inputs; i++) {
-    const weft_spread_t *spread = spread_of(s, m->inputs[i]);
-    if (!s->depends[m->inputs[i].node->id] || spread == NULL || spread->kind != WEFT_SPREAD_ROWS) continue;
+    const weft_axis_sharding_t *sharding = sharding_of(s, m->inputs[i]);
+    if (!s->depends[m->inputs[i].node->id] || sharding == NULL || sharding->kind != WEFT_SHARDING_SHARD)
+      continue;
     if (deals_out && i == 1) continue;
-    if (rows >= 0) return refuse_part(m, m->inputs[i].node, spread);
+    if (rows >= 0) return refuse_part(m, m->inputs[i].node, sharding);
     rows = i;
   }
   bool is_scaled =
@@ -329,13 +333,13 @@ static weft_status_t *cut_update(weft_ps_sync_t *s, const weft_node_t *n) {
   side_t side = {s, n, s->p->lanes.server_of[n->id]};
   bool is_sparse = indices >= 0 && grad >= 0 && s->depends[n->inputs[indices].node->id];
   if (is_sparse) {
-    const weft_spread_t *rows = spread_of(s, n->inputs[indices]);
+    const weft_axis_sharding_t *rows = sharding_of(s, n->inputs[indices]);
     if (side.server < 0) return refuse(n, "it is no update of a variable on a server");
     if (!s->depends[n->inputs[grad].node->id])
       return refuse(n, "its rows depend on the batch, its values do not");
     WEFT_RETURN_IF_ERROR(check_rows(s, n));
     bool is_known_to_all =
-        rows != NULL && rows->kind == WEFT_SPREAD_SAME; /* rows were gathered, then made unique */
+        rows != NULL && rows->kind == WEFT_SHARDING_REPLICATE; /* rows were gathered, then made unique */
     if (!is_known_to_all) WEFT_RETURN_IF_ERROR(cut_rows(&side, n, grad, n, indices));
     if (is_known_to_all) WEFT_RETURN_IF_ERROR(bring(&side, n, indices));
   }
@@ -352,7 +356,7 @@ static weft_status_t *cut_update(weft_ps_sync_t *s, const weft_node_t *n) {
   return NULL;
 }
 
-/* A gradient is summed up where the update is that takes it in full, not where its norm is wanted. */
+/* A gradient is summed up where the update is that takes it in full, not where its norm is required. */
 static void choose_homes(weft_ps_sync_t *s) {
   for (int i = 0; i < s->num_cuts; i++) {
     weft_ps_cut_t *c = &s->cuts[i];
@@ -418,7 +422,7 @@ weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s) {
   if (s->cuts == NULL) return no_memory();
   WEFT_RETURN_IF_ERROR(find_local(s));
   weft_status_t *status = cut_updates(s);
-  if (status == NULL || s->p->spread.graph == NULL || weft_status_code(status) != WEFT_INVALID_ARGUMENT)
+  if (status == NULL || s->p->data.graph == NULL || weft_status_code(status) != WEFT_INVALID_ARGUMENT)
     return status;
   /* Workers with batches of their own may have statistics of their own: their gradients are averaged as they
    * are. */
@@ -427,7 +431,7 @@ weft_status_t *weft_ps_find_cuts(weft_ps_sync_t *s) {
   weft_status_free(status);
   if (noted != NULL) return noted;
   memset(s->moved, 0, ((size_t)l->g->num_nodes + 1) * sizeof *s->moved);
-  s->ignores_spread = true;
+  s->ignores_sharding = true;
   return cut_updates(s);
 }
 

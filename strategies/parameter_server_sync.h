@@ -34,9 +34,9 @@ typedef struct weft_ps_sync { /* Confined. */
   int *home;                /* by source id: on which server, if moved */
   const weft_node_t **todo; /* a stack, for walks that may go as deep as the graph: each pushes a node once */
   int num_todo;
-  bool
-      *is_local; /* by id of the graph that the spread analysis knows: a worker's value is not the true one */
-  bool ignores_spread; /* updates take means of what workers have, whatever it is */
+  bool *is_local; /* by id of the graph that the analysis of the data axis knows: a worker's value is not the
+                     true one */
+  bool ignores_sharding; /* updates take means of what workers have, whatever it is */
   weft_ps_cut_t *cuts;
   int num_cuts, max_cuts, num_updates, required; /* gradients per update */
   weft_output_t step, dropped;                   /* handles of int64 variables */

@@ -11,7 +11,7 @@ static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "n
 
 /* What the options name, else what the request says is fed by rows. */
 static weft_status_t *find_batches(const weft_replication_t *r, const weft_strategy_request_t *request,
-                                   weft_arena_t *arena, weft_spread_options_t *out) {
+                                   weft_arena_t *arena, weft_data_options_t *out) {
   const weft_replicate_options_t *o = r->o;
   const weft_graph_t *g = r->source.graph;
   const weft_names_t *names = o->batch.n > 0 ? &o->batch : &request->batches;
@@ -46,7 +46,7 @@ static weft_status_t *find_updates(weft_replication_t *r, bool *out) {
 }
 
 static weft_status_t *analyse(weft_replication_t *r, const weft_strategy_request_t *request) {
-  weft_spread_options_t options = {0};
+  weft_data_options_t options = {0};
   const weft_node_t **roots = weft_arena_calloc(&r->arena, (size_t)r->source.num_roots + 1, sizeof(*roots));
   if (roots == NULL) return no_memory();
   for (int i = 0; i < r->source.num_roots; i++) roots[i] = r->source.roots[i].node;
@@ -56,7 +56,7 @@ static weft_status_t *analyse(weft_replication_t *r, const weft_strategy_request
   WEFT_RETURN_IF_ERROR(find_updates(r, &updates));
   options.may_lack_batch = !updates;
   WEFT_RETURN_IF_ERROR(find_batches(r, request, &r->arena, &options));
-  return weft_spread_analyse(r->source.graph, &options, &r->plan);
+  return weft_data_analyse(r->source.graph, &options, &r->plan);
 }
 
 static weft_status_t *start(weft_replication_t *r) {
@@ -175,7 +175,7 @@ weft_status_t *weft_replicate(const weft_strategy_request_t *request, const weft
   s = weft_status_join(s, weft_emitter_end(&r.e));
   for (int i = 0; r.copiers != NULL && i < r.n; i++) weft_copier_deinit(&r.copiers[i]);
   weft_free(r.order);
-  weft_spread_plan_deinit(&r.plan);
+  weft_data_plan_deinit(&r.plan);
   weft_prepared_deinit(&r.source);
   weft_arena_deinit(&r.arena);
   return s;

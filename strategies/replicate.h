@@ -2,7 +2,7 @@
  *
  * The engine behind the synchronous strategies. Every replica gets a copy of the
  * graph on its own device, fed with rows [i*B/N, (i+1)*B/N) of each batch (floor;
- * some replicas have no rows where B < N). The analysis of spread.h says what
+ * some replicas have no rows where B < N). The analysis of sharding/data says what
  * each copy's values are worth; where a consumer wants another worth, the engine puts
  * communication or a local scale in between.
  *

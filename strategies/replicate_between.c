@@ -249,7 +249,8 @@ static void take_from_chief(weft_replication_t *r, const weft_node_t *n) {
   int input = n->op->update_grad_input;
   weft_output_t *values = new_outputs(r);
   if (values == NULL || input < 0 || input >= n->num_inputs) return;
-  if (weft_replication_spread(r, n->inputs[input])->kind == WEFT_SPREAD_ONCE) return; /* has been sent */
+  if (weft_replication_sharding(r, n->inputs[input])->kind == WEFT_SHARDING_SINGLE)
+    return; /* has been sent */
   for (int i = 0; i < r->n; i++) values[i] = r->copiers[i].copies[n->id]->inputs[input];
   weft_replication_broadcast(r, n, 0, values);
   for (int i = 0; i < r->n && r->e.s == NULL; i++)

@@ -75,7 +75,7 @@ static bool is_central_read(const weft_replication_t *r, const weft_node_t *n) {
   for (int i = 0; i < n->num_inputs; i++) {
     const weft_node_facts_t *from = weft_replication_facts(r, n->inputs[i].node);
     bool carries = from->variable != NULL && weft_carries_variable(n->inputs[i].node, n->inputs[i].index);
-    if (!carries && (!from->is_single || !weft_is_true_spread(weft_replication_spread(r, n->inputs[i]))))
+    if (!carries && (!from->is_single || !weft_is_true_sharding(weft_replication_sharding(r, n->inputs[i]))))
       return false;
     touches = touches || carries || (from->read != NULL && weft_replication_facts(r, n)->read != NULL);
   }
@@ -85,8 +85,8 @@ static bool is_central_read(const weft_replication_t *r, const weft_node_t *n) {
 static bool is_single_itself(const weft_replication_t *r, const weft_node_t *n) {
   switch (r->plan.run[n->id]) {
     case WEFT_RUN_NOT:
-    case WEFT_RUN_ONCE: return true;
-    case WEFT_RUN_EACH: return weft_node_is_placeholder(n) || is_central_read(r, n);
+    case WEFT_RUN_SINGLE: return true;
+    case WEFT_RUN_REPLICAS: return weft_node_is_placeholder(n) || is_central_read(r, n);
     case WEFT_RUN_UPDATE:
     case WEFT_RUN_STATE: return is_central(r);
   }
@@ -125,16 +125,16 @@ static int number_of(const weft_replication_t *r, weft_str_t device) {
  */
 static bool is_movable(const weft_replication_t *r, const weft_node_t *n) {
   const weft_node_facts_t *f = weft_replication_facts(r, n);
-  bool draws = weft_node_attr(n, "seed") != NULL && r->plan.run[n->id] == WEFT_RUN_ONCE;
+  bool draws = weft_node_attr(n, "seed") != NULL && r->plan.run[n->id] == WEFT_RUN_SINGLE;
   if ((n->flags & WEFT_OP_STATEFUL) != 0 && !draws) return false;
   if (f->frame != 0 || (n->flags & CONTROL_FLOW) != 0 || weft_node_is_placeholder(n) || n->num_outputs == 0)
     return false;
   for (int o = 0; o < n->num_outputs; o++) {
-    if (!weft_is_true_spread(&r->plan.outputs[n->id][o]) || weft_carries_variable(n, o)) return false;
+    if (!weft_is_true_sharding(&r->plan.outputs[n->id][o]) || weft_carries_variable(n, o)) return false;
   }
   for (int i = 0; i < n->num_inputs; i++) {
     const weft_output_t from = n->inputs[i];
-    if (!weft_is_true_spread(&r->plan.wanted[n->id][i]) || weft_carries_variable(from.node, from.index))
+    if (!weft_is_true_sharding(&r->plan.required[n->id][i]) || weft_carries_variable(from.node, from.index))
       return false;
   }
   return true;
@@ -194,7 +194,7 @@ static void move_backwards(placing_t *p) {
     weft_node_facts_t *f = weft_replication_facts(r, n);
     if (f->is_single) p->place[n->id] = number_of(r, weft_replication_device_of(r, n));
     bool may_move =
-        r->plan.run[n->id] == WEFT_RUN_ONCE || (!f->is_single && r->plan.run[n->id] == WEFT_RUN_EACH);
+        r->plan.run[n->id] == WEFT_RUN_SINGLE || (!f->is_single && r->plan.run[n->id] == WEFT_RUN_REPLICAS);
     if (!may_move || !is_movable(r, n) || !is_for_single(p, n)) continue;
     f->is_single = p->is_moved[n->id] = true;
     clear(p);

@@ -51,7 +51,7 @@ weft_output_t weft_replication_enter(weft_replication_t *r, weft_output_t value,
 
 /* Without a given seed: the same seed for all replicas. */
 weft_status_t *weft_replication_share_seed(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy) {
-  if (r->plan.draws[n->id].kind != WEFT_DRAW_ALIKE || !weft_draws_from_stream(n) || weft_has_seed(n))
+  if (r->plan.draws[n->id].kind != WEFT_DRAW_REPLICATED || !weft_draws_from_stream(n) || weft_has_seed(n))
     return NULL;
   if (weft_replication_is_between(r)) {
     return WEFT_ERROR(

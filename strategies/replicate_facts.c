@@ -38,8 +38,8 @@ static int max_of(int a, int b) { return a > b ? a : b; }
 
 /* Is input i of n a sum over replicas, made from parts, that a collective makes? */
 static bool is_summed(const weft_replication_t *r, const weft_node_t *n, int i) {
-  const weft_spread_t *has = weft_replication_spread(r, n->inputs[i]);
-  return has->kind == WEFT_SPREAD_PART && r->plan.wanted[n->id][i].kind != WEFT_SPREAD_PART;
+  const weft_axis_sharding_t *has = weft_replication_sharding(r, n->inputs[i]);
+  return has->kind == WEFT_SHARDING_PARTIAL && r->plan.required[n->id][i].kind != WEFT_SHARDING_PARTIAL;
 }
 
 /* A Switch opens a branch, a Merge closes it; what leaves a loop leaves the Switch behind that decides on its
@@ -111,11 +111,11 @@ static weft_status_t *look_at_root(weft_replication_t *r, weft_root_t *root) {
   f->needs_final = f->has_effect ||
                    (n->op->flags & WEFT_OP_EXIT) != 0; /* what a root waits for cannot be awaited in a loop */
   for (int k = 0; k < n->num_outputs; k++) {
-    const weft_spread_t *s = &r->plan.outputs[n->id][k];
+    const weft_axis_sharding_t *s = &r->plan.outputs[n->id][k];
     bool is_fetched = (root->fetched >> (k < LAST_BIT ? k : LAST_BIT) & 1) != 0;
-    if (!is_fetched || weft_is_true_spread(s)) continue;
+    if (!is_fetched || weft_is_true_sharding(s)) continue;
     f->needs_final = true;
-    if (s->kind == WEFT_SPREAD_EACH && !weft_carries_variable(n, k)) {
+    if (s->kind == WEFT_SHARDING_LOCAL && !weft_carries_variable(n, k)) {
       return WEFT_ERROR(
           INVALID_ARGUMENT,
           "node '%.*s' (%.*s) cannot be fetched under %s: each replica has a value of its own there",

@@ -2,7 +2,7 @@
  *
  * A node that is single is copied once, onto replica 0 (or where its variable
  * lives), and stands for itself on all replicas. All others are copied once per
- * replica. What its inputs are wanted as is seen to later, when all copies exist.
+ * replica. What its inputs are required as is seen to later, when all copies exist.
  */
 #include <stdio.h>
 
@@ -70,12 +70,12 @@ static weft_status_t *copy_single(weft_replication_t *r, const weft_node_t *n) {
 
 /* Names the dims that a Squeeze takes away: one row must stay a row. */
 static weft_status_t *name_squeezed(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy) {
-  int64_t dims[WEFT_SPREAD_DIMS];
-  const weft_spread_named_t *named = &r->plan.named[n->id];
+  int64_t dims[WEFT_DATA_DIMS];
+  const weft_data_named_t *named = &r->plan.named[n->id];
   if (!named->is_named || weft_node_attr(n, "squeeze_dims") == NULL) return NULL;
   const weft_attr_t attr = {.kind = WEFT_ATTR_INT,
                             .is_list = true,
-                            .n = weft_spread_list_dims(named->dims, dims),
+                            .n = weft_data_list_dims(named->dims, dims),
                             .list = {.ints = dims}};
   return weft_graph_set_attr(r->to, copy, "squeeze_dims", &attr);
 }
@@ -115,7 +115,7 @@ static weft_status_t *copy_on(weft_replication_t *r, const weft_node_t *n, int r
   if (!keeps_name) snprintf(prefix, sizeof prefix, "replica_%d/", replica);
   weft_str_t name = make_name(r, prefix, n->name, 0);
   if (name.data == NULL) return no_memory();
-  if (r->plan.draws[n->id].kind == WEFT_DRAW_ROWS) return weft_replication_copy_draw(r, n, name, replica);
+  if (r->plan.draws[n->id].kind == WEFT_DRAW_SHARD) return weft_replication_copy_draw(r, n, name, replica);
   if (r->plan.prints_once[n->id] && r->first + replica > 0) return copy_silent(r, n, name, replica);
   WEFT_RETURN_IF_ERROR(
       weft_copier_copy_as(&r->copiers[replica], n, name, weft_replication_device_of(r, n), &copy));

@@ -13,11 +13,11 @@ static weft_status_t *no_memory(void) {
 }
 
 static weft_output_t final_value(weft_replication_t *r, const weft_root_t *root, int k) {
-  static const weft_spread_t once = {.kind = WEFT_SPREAD_ONCE};
+  static const weft_axis_sharding_t once = {.kind = WEFT_SHARDING_SINGLE};
   weft_output_t of = {root->node, k};
   bool is_fetched = (root->fetched >> (k < LAST_BIT ? k : LAST_BIT) & 1) != 0;
   if (!is_fetched) return weft_replication_local(r, of, 0);
-  if (weft_replication_is_between(r) && weft_replication_spread(r, of)->kind == WEFT_SPREAD_ROWS) {
+  if (weft_replication_is_between(r) && weft_replication_sharding(r, of)->kind == WEFT_SHARDING_SHARD) {
     return weft_replication_own_rows(r, of);
   }
   return weft_replication_value(r, of, &once, 0, weft_replication_host(r));
@@ -37,10 +37,10 @@ static weft_node_t *make_final(weft_replication_t *r, const weft_root_t *root) {
   return weft_emit(&r->e, op, values, n->num_outputs, NULL, 0, "%.*s", WEFT_STR_ARGS(n->name)).node;
 }
 
-static weft_status_t *check_name(const weft_node_t *wanted, const weft_node_t *made) {
-  if (weft_str_eq(wanted->name, made->name)) return NULL;
+static weft_status_t *check_name(const weft_node_t *required, const weft_node_t *made) {
+  if (weft_str_eq(required->name, made->name)) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "the name '%.*s' is needed for a result, but the graph has it already",
-                    WEFT_STR_ARGS(wanted->name));
+                    WEFT_STR_ARGS(required->name));
 }
 
 weft_status_t *weft_replication_finish_roots(weft_replication_t *r) {

@@ -53,8 +53,8 @@ static weft_str_t device_of_batch(const weft_replication_t *r, int batch) {
 }
 
 static int axis_of(const weft_replication_t *r, int batch) {
-  const weft_spread_t *s = weft_replication_spread(r, r->plan.batches[batch]);
-  return s->kind == WEFT_SPREAD_ROWS ? s->axis : 0;
+  const weft_axis_sharding_t *s = weft_replication_sharding(r, r->plan.batches[batch]);
+  return s->kind == WEFT_SHARDING_SHARD ? s->dim : 0;
 }
 
 /* int64 [1]: how long x is along an axis. */
@@ -430,6 +430,7 @@ weft_output_t weft_replication_scale(weft_replication_t *r, weft_output_t of, we
 
 weft_output_t weft_replication_part(weft_replication_t *r, weft_output_t of, weft_output_t local, int degree,
                                     int replica) {
-  bool is_hollow = weft_replication_spread(r, of)->is_hollow && weft_dtype_is_floating(weft_base_type_of(of));
+  bool is_hollow =
+      weft_replication_sharding(r, of)->is_hollow && weft_dtype_is_floating(weft_base_type_of(of));
   return scale(r, of, local, degree == 0 && is_hollow ? HAS_ROWS : degree, replica);
 }

@@ -77,11 +77,11 @@ static weft_status_t *find_members(summing_t *k) {
     const weft_node_t *n = r->order[i];
     for (int j = 0; j < n->num_inputs; j++) {
       weft_output_t of = n->inputs[j];
-      weft_spread_t wanted = weft_replication_wanted(r, n, j);
-      bool is_true = (wanted.kind == WEFT_SPREAD_SAME && wanted.degree == 0) ||
-                     wanted.kind == WEFT_SPREAD_ROWS ||
-                     (wanted.kind == WEFT_SPREAD_ONCE && weft_replication_is_between(r));
-      if (weft_replication_spread(r, of)->kind != WEFT_SPREAD_PART || !is_true) continue;
+      weft_axis_sharding_t required = weft_replication_required(r, n, j);
+      bool is_true = (required.kind == WEFT_SHARDING_REPLICATE && required.degree == 0) ||
+                     required.kind == WEFT_SHARDING_SHARD ||
+                     (required.kind == WEFT_SHARDING_SINGLE && weft_replication_is_between(r));
+      if (weft_replication_sharding(r, of)->kind != WEFT_SHARDING_PARTIAL || !is_true) continue;
       if (weft_replication_facts(r, of.node)->frame != 0 || !weft_collective_takes(weft_base_type_of(of)))
         continue;
       WEFT_RETURN_IF_ERROR(add_member(k, of, at[of.node->id]));
@@ -258,7 +258,7 @@ static weft_status_t *pack(weft_replication_t *r, member_t *const *members, int 
 /* The sums of all members, on every replica; remembered. */
 static weft_status_t *unpack(weft_replication_t *r, member_t *const *members, int n, int number,
                              const weft_output_t *sums) {
-  static const weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
+  static const weft_axis_sharding_t same = {.kind = WEFT_SHARDING_REPLICATE};
   int64_t *sizes = weft_arena_calloc(&r->arena, (size_t)n, sizeof *sizes);
   weft_output_t *first = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *first);
   weft_output_t *whole = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *whole);
@@ -304,7 +304,7 @@ static weft_shape_t packed_shape(member_t *const *members, int n) {
 static weft_status_t *sum_bucket(weft_replication_t *r, member_t *const *members, int n,
                                  weft_output_t *chain) {
   weft_output_t of = members[0]->of, *values = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *values);
-  int degree = weft_replication_spread(r, of)->degree, number = r->num_sums;
+  int degree = weft_replication_sharding(r, of)->degree, number = r->num_sums;
   bool is_ordered = r->o->is_ordered && !members[0]->is_alone;
   bool accumulates = r->o->accumulate > 1 && !members[0]->is_alone;
   if (values == NULL) return no_memory();
@@ -319,7 +319,7 @@ static weft_status_t *sum_bucket(weft_replication_t *r, member_t *const *members
   } else {
     weft_output_t hollow = of; /* one that may be no number without rows stands for all */
     for (int m = 0; m < n; m++)
-      hollow = weft_replication_spread(r, members[m]->of)->is_hollow ? members[m]->of : hollow;
+      hollow = weft_replication_sharding(r, members[m]->of)->is_hollow ? members[m]->of : hollow;
     for (int i = 0; i < r->n; i++) values[i] = weft_replication_part(r, hollow, values[i], degree, i);
   }
   s = weft_emitter_end(&r->e);
@@ -350,7 +350,7 @@ static weft_status_t *check_accumulation(const summing_t *k) {
   for (int at = 0; at < r->source.graph->num_live; at++) {
     const weft_node_t *n = r->order[at];
     for (int i = 0; i < n->num_inputs && r->plan.run[n->id] == WEFT_RUN_UPDATE; i++) {
-      if (weft_replication_spread(r, n->inputs[i])->kind != WEFT_SPREAD_ROWS) continue;
+      if (weft_replication_sharding(r, n->inputs[i])->kind != WEFT_SHARDING_SHARD) continue;
       return WEFT_ERROR(INVALID_ARGUMENT,
                         "node '%.*s' (%.*s) cannot be accumulated over steps: it takes rows",
                         WEFT_STR_ARGS(n->name), WEFT_STR_ARGS(n->op->name));
@@ -362,7 +362,7 @@ static weft_status_t *check_accumulation(const summing_t *k) {
 /* ---- all buckets ---- */
 
 static int64_t key_of(const summing_t *k, const member_t *m) {
-  int64_t degree = weft_replication_spread(k->r, m->of)->degree, type = weft_base_type_of(m->of);
+  int64_t degree = weft_replication_sharding(k->r, m->of)->degree, type = weft_base_type_of(m->of);
   int64_t level = m->is_last ? 0 : m->level + 1;
   return ((level * (int64_t)64 + type) * 256 + (degree + 128)) * 64 +
          (degree == 0 && k->r->o->accumulate <= 1 ? 0 : m->batch);

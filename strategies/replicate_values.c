@@ -8,14 +8,14 @@
  * the true value comes from one place: a value of degree other than 0 is brought to
  * degree 0 on the last replica (which has rows if anybody has) and sent to all.
  *
- * Values are made once and remembered by (output, wanted spread, device).
+ * Values are made once and remembered by (output, required sharding, device).
  */
 #include "strategies/replication.h"
 
 struct weft_replica_value {
   weft_replica_value_t *next;
   int index;
-  weft_spread_t as;
+  weft_axis_sharding_t as;
   weft_str_t device; /* of true values */
   weft_output_t *of; /* by replica */
 };
@@ -24,28 +24,29 @@ static void no_memory(weft_replication_t *r) {
   if (r->e.s == NULL) r->e.s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for values of replicas");
 }
 
-weft_spread_t weft_replication_wanted(const weft_replication_t *r, const weft_node_t *n, int i) {
-  weft_spread_t wanted = r->plan.wanted[n->id][i];
-  bool is_value = wanted.kind == WEFT_SPREAD_SAME || wanted.kind == WEFT_SPREAD_ROWS ||
-                  wanted.kind == WEFT_SPREAD_PART || wanted.kind == WEFT_SPREAD_SHAPE;
-  if (weft_replication_facts(r, n)->is_single && is_value) wanted = (weft_spread_t){.kind = WEFT_SPREAD_ONCE};
-  return wanted;
+weft_axis_sharding_t weft_replication_required(const weft_replication_t *r, const weft_node_t *n, int i) {
+  weft_axis_sharding_t required = r->plan.required[n->id][i];
+  bool is_value = required.kind == WEFT_SHARDING_REPLICATE || required.kind == WEFT_SHARDING_SHARD ||
+                  required.kind == WEFT_SHARDING_PARTIAL || required.kind == WEFT_SHARDING_COUNTS;
+  if (weft_replication_facts(r, n)->is_single && is_value)
+    required = (weft_axis_sharding_t){.kind = WEFT_SHARDING_SINGLE};
+  return required;
 }
 
-static bool is_same_spread(const weft_spread_t *a, const weft_spread_t *b) {
-  return a->kind == b->kind && a->axis == b->axis && a->degree == b->degree && a->rows == b->rows;
+static bool is_same_sharding(const weft_axis_sharding_t *a, const weft_axis_sharding_t *b) {
+  return a->kind == b->kind && a->dim == b->dim && a->degree == b->degree && a->rows == b->rows;
 }
 
 static weft_replica_value_t *find_value(const weft_replication_t *r, weft_output_t of,
-                                        const weft_spread_t *as, weft_str_t device) {
+                                        const weft_axis_sharding_t *as, weft_str_t device) {
   for (weft_replica_value_t *v = r->values[of.node->id]; v != NULL; v = v->next) {
-    bool is_there = as->kind != WEFT_SPREAD_ONCE || weft_str_eq(v->device, device);
-    if (v->index == of.index && is_same_spread(&v->as, as) && is_there) return v;
+    bool is_there = as->kind != WEFT_SHARDING_SINGLE || weft_str_eq(v->device, device);
+    if (v->index == of.index && is_same_sharding(&v->as, as) && is_there) return v;
   }
   return NULL;
 }
 
-void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted,
+void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *required,
                                weft_str_t device, const weft_output_t *values) {
   weft_replica_value_t *v = weft_arena_calloc(&r->arena, 1, sizeof *v);
   weft_output_t *copy = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *copy);
@@ -54,7 +55,7 @@ void weft_replication_remember(weft_replication_t *r, weft_output_t of, const we
     return;
   }
   memcpy(copy, values, (size_t)r->n * sizeof *copy);
-  *v = (weft_replica_value_t){r->values[of.node->id], of.index, *wanted, device, copy};
+  *v = (weft_replica_value_t){r->values[of.node->id], of.index, *required, device, copy};
   r->values[of.node->id] = v;
 }
 
@@ -66,7 +67,7 @@ static void to_all(const weft_replication_t *r, weft_output_t value, weft_output
 
 /* local * w^d of every replica. */
 static void weigh_all(weft_replication_t *r, weft_output_t of, int exponent, weft_output_t *out) {
-  bool is_part = weft_replication_spread(r, of)->kind == WEFT_SPREAD_PART;
+  bool is_part = weft_replication_sharding(r, of)->kind == WEFT_SHARDING_PARTIAL;
   for (int i = 0; i < r->n; i++) {
     weft_output_t local = weft_replication_local(r, of, i);
     out[i] = is_part ? weft_replication_part(r, of, local, exponent, i)
@@ -88,7 +89,7 @@ static weft_output_t add_up(weft_replication_t *r, weft_output_t of, const weft_
   return parts[0];
 }
 
-static weft_output_t join_rows(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
+static weft_output_t join_rows(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *has,
                                const weft_output_t *rows, int replica) {
   weft_output_t *inputs = weft_arena_calloc(&r->arena, (size_t)r->n + 1, sizeof *inputs);
   if (inputs == NULL) {
@@ -96,7 +97,7 @@ static weft_output_t join_rows(weft_replication_t *r, weft_output_t of, const we
     return rows[0];
   }
   memcpy(inputs, rows, (size_t)r->n * sizeof *inputs);
-  inputs[r->n] = weft_emit_int(&r->e, WEFT_I32, has->axis, "replica_%d/weft/rows/%.*s/axis", replica,
+  inputs[r->n] = weft_emit_int(&r->e, WEFT_I32, has->dim, "replica_%d/weft/rows/%.*s/axis", replica,
                                WEFT_STR_ARGS(of.node->name));
   return weft_emit(&r->e, "ConcatV2", inputs, r->n + 1, NULL, 0, "replica_%d/weft/rows/%.*s", replica,
                    WEFT_STR_ARGS(of.node->name));
@@ -163,7 +164,7 @@ static weft_output_t counts_of(weft_replication_t *r, weft_output_t of, uint64_t
   return counts;
 }
 
-/* A constant is made where it is wanted. */
+/* A constant is made where it is required. */
 static weft_output_t constant_on(weft_replication_t *r, weft_output_t of, weft_str_t device) {
   weft_output_t local = weft_replication_local(r, of, 0);
   bool is_there = (of.node->flags & WEFT_OP_CONST) == 0 || of.node->num_controls > 0 ||
@@ -175,7 +176,7 @@ static weft_output_t constant_on(weft_replication_t *r, weft_output_t of, weft_s
 }
 
 /* The value that one device would have, on the emitter's device. */
-static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
+static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *has,
                                 int replica) {
   weft_output_t *parts = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *parts);
   int last = r->n - 1;
@@ -185,28 +186,31 @@ static weft_output_t true_value(weft_replication_t *r, weft_output_t of, const w
     return (weft_output_t){NULL, 0};
   }
   if (weft_replication_is_between(r)) {
-    static const weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
-    if (has->kind == WEFT_SPREAD_ONCE || is_same_spread(has, &same)) return weft_replication_local(r, of, 0);
+    static const weft_axis_sharding_t same = {.kind = WEFT_SHARDING_REPLICATE};
+    if (has->kind == WEFT_SHARDING_SINGLE || is_same_sharding(has, &same))
+      return weft_replication_local(r, of, 0);
     return weft_replication_value(r, of, &same, 0, r->o->devices[0]);
   }
   switch (has->kind) {
-    case WEFT_SPREAD_SAME:
+    case WEFT_SHARDING_REPLICATE:
       if (has->degree == 0) return constant_on(r, of, r->e.device);
       return weft_replication_scale(r, of, weft_replication_local(r, of, last), has->degree, last);
-    case WEFT_SPREAD_PART: weigh_all(r, of, has->degree, parts); return add_up(r, of, parts);
-    case WEFT_SPREAD_ROWS: weigh_all(r, of, has->degree, parts); return join_rows(r, of, has, parts, replica);
-    case WEFT_SPREAD_SHAPE:
+    case WEFT_SHARDING_PARTIAL: weigh_all(r, of, has->degree, parts); return add_up(r, of, parts);
+    case WEFT_SHARDING_SHARD:
+      weigh_all(r, of, has->degree, parts);
+      return join_rows(r, of, has, parts, replica);
+    case WEFT_SHARDING_COUNTS:
       if (has->rows != 0) return add_up_rows(r, of, has->rows, has->count);
       return weft_replication_local(r, of, 0);
-    case WEFT_SPREAD_NONE:
-    case WEFT_SPREAD_ONCE:
-    case WEFT_SPREAD_EACH: break;
+    case WEFT_SHARDING_NONE:
+    case WEFT_SHARDING_SINGLE:
+    case WEFT_SHARDING_LOCAL: break;
   }
   return weft_replication_local(r, of, 0);
 }
 
 weft_output_t weft_replication_own_rows(weft_replication_t *r, weft_output_t of) {
-  const weft_spread_t *has = weft_replication_spread(r, of);
+  const weft_axis_sharding_t *has = weft_replication_sharding(r, of);
   weft_output_t *rows = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *rows);
   if (rows == NULL) {
     no_memory(r);
@@ -234,17 +238,17 @@ static void local_all(const weft_replication_t *r, weft_output_t of, weft_output
 }
 
 /* The true value on every replica here; what all workers have in parts goes by collectives. */
-static void same_between(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
+static void same_between(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *has,
                          weft_output_t *out) {
   local_all(r, of, out);
   switch (has->kind) {
-    case WEFT_SPREAD_ONCE: weft_replication_broadcast(r, of.node, 0, out); return;
-    case WEFT_SPREAD_SAME:
+    case WEFT_SHARDING_SINGLE: weft_replication_broadcast(r, of.node, 0, out); return;
+    case WEFT_SHARDING_REPLICATE:
       if (has->degree == 0) return;
       weigh_all(r, of, has->degree, out);
       weft_replication_broadcast(r, of.node, r->total - 1, out);
       return;
-    case WEFT_SPREAD_PART:
+    case WEFT_SHARDING_PARTIAL:
       if (!weft_collective_takes(weft_base_type_of(of))) {
         fail_between(r, of);
         return;
@@ -252,32 +256,32 @@ static void same_between(weft_replication_t *r, weft_output_t of, const weft_spr
       weigh_all(r, of, has->degree, out);
       weft_replication_add(r, out);
       return;
-    case WEFT_SPREAD_ROWS:
-      if (has->axis != 0) {
+    case WEFT_SHARDING_SHARD:
+      if (has->dim != 0) {
         fail_between(r, of);
         return;
       }
       weigh_all(r, of, has->degree, out);
       weft_replication_gather(r, out);
       return;
-    case WEFT_SPREAD_SHAPE:
+    case WEFT_SHARDING_COUNTS:
       if (has->rows == 0) return;
       for (int i = 0; i < r->n; i++) out[i] = counts_of(r, of, has->rows, i);
       weft_replication_add(r, out);
       return;
-    case WEFT_SPREAD_NONE:
-    case WEFT_SPREAD_EACH: return;
+    case WEFT_SHARDING_NONE:
+    case WEFT_SHARDING_LOCAL: return;
   }
 }
 
 /* ---- the other ways ---- */
 
-static void fail_as(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
-                    const weft_spread_t *wanted) {
+static void fail_as(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *has,
+                    const weft_axis_sharding_t *required) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
-  weft_spread_print(has, &b);
+  weft_axis_sharding_print(has, &b);
   weft_strbuf_puts(&b, ", and what takes it needs ");
-  weft_spread_print(wanted, &b);
+  weft_axis_sharding_print(required, &b);
   if (r->e.s == NULL) {
     r->e.s = WEFT_ERROR(
         INVALID_ARGUMENT,
@@ -294,11 +298,13 @@ static void scale_all(weft_replication_t *r, weft_output_t of, int exponent, wef
 }
 
 /* As SAME 0 on all replicas, from one place each time. */
-static void as_same(weft_replication_t *r, weft_output_t of, const weft_spread_t *has, weft_output_t *out) {
+static void as_same(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *has,
+                    weft_output_t *out) {
   weft_str_t device = r->e.device;
   if (weft_replication_is_between(r)) {
     same_between(r, of, has, out);
-  } else if (has->kind == WEFT_SPREAD_ROWS && !lies_whole(r, of)) { /* every replica joins the rows of all */
+  } else if (has->kind == WEFT_SHARDING_SHARD &&
+             !lies_whole(r, of)) { /* every replica joins the rows of all */
     weft_output_t *rows = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *rows);
     if (rows == NULL) {
       no_memory(r);
@@ -327,18 +333,20 @@ static bool is_read_batch(const weft_replication_t *r, weft_output_t of) {
 }
 
 /* Is the true value on each replica, inside a loop, where nothing can be sent? */
-static bool lies_whole_in_loop(const weft_replication_t *r, weft_output_t of, const weft_spread_t *has) {
-  return weft_replication_facts(r, of.node)->frame != 0 && has->kind == WEFT_SPREAD_SAME && has->degree == 0;
+static bool lies_whole_in_loop(const weft_replication_t *r, weft_output_t of,
+                               const weft_axis_sharding_t *has) {
+  return weft_replication_facts(r, of.node)->frame != 0 && has->kind == WEFT_SHARDING_REPLICATE &&
+         has->degree == 0;
 }
 
-static void as_slices(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
-                      const weft_spread_t *wanted, weft_output_t *out) {
-  static const weft_spread_t same = {.kind = WEFT_SPREAD_SAME};
+static void as_slices(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *has,
+                      const weft_axis_sharding_t *required, weft_output_t *out) {
+  static const weft_axis_sharding_t same = {.kind = WEFT_SHARDING_REPLICATE};
   bool is_between = weft_replication_is_between(r), is_read = is_read_batch(r, of);
   if (lies_whole_in_loop(r, of, has) || (is_between && !is_read)) {
     for (int i = 0; i < r->n && r->e.s == NULL; i++) {
       weft_output_t whole = weft_replication_value(r, of, &same, i, r->o->devices[i]);
-      out[i] = weft_replication_slice_on(r, of, whole, wanted->axis, i);
+      out[i] = weft_replication_slice_on(r, of, whole, required->dim, i);
     }
     return;
   }
@@ -346,60 +354,60 @@ static void as_slices(weft_replication_t *r, weft_output_t of, const weft_spread
                                    : weft_replication_value(r, of, &same, 0, r->o->devices[0]);
   weft_str_t device = r->e.device;
   r->e.device = r->o->devices[0];
-  weft_replication_slice(r, weft_replication_batch_of(r, of.node), whole, wanted->axis, out);
+  weft_replication_slice(r, weft_replication_batch_of(r, of.node), whole, required->dim, out);
   r->e.device = device;
 }
 
 /* Fills out[i] for every replica. */
-static void make(weft_replication_t *r, weft_output_t of, const weft_spread_t *has,
-                 const weft_spread_t *wanted, weft_output_t *out) {
-  bool is_value = has->kind == WEFT_SPREAD_SAME || has->kind == WEFT_SPREAD_ONCE;
-  int has_degree = has->kind == WEFT_SPREAD_ONCE ? 0 : has->degree;
+static void make(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *has,
+                 const weft_axis_sharding_t *required, weft_output_t *out) {
+  bool is_value = has->kind == WEFT_SHARDING_REPLICATE || has->kind == WEFT_SHARDING_SINGLE;
+  int has_degree = has->kind == WEFT_SHARDING_SINGLE ? 0 : has->degree;
   local_all(r, of, out);
-  switch (wanted->kind) {
-    case WEFT_SPREAD_NONE:
-    case WEFT_SPREAD_EACH:
-    case WEFT_SPREAD_SHAPE: return;
-    case WEFT_SPREAD_ONCE: to_all(r, true_value(r, of, has, 0), out); return;
-    case WEFT_SPREAD_SAME:
-      if (has->kind == WEFT_SPREAD_ONCE && !weft_replication_is_between(r)) return;
-      if (has->kind == WEFT_SPREAD_EACH || has->kind == WEFT_SPREAD_NONE) return;
-      if (has->kind == WEFT_SPREAD_SHAPE && has->rows == 0) return;
-      if (has->kind == WEFT_SPREAD_SAME && wanted->degree != 0) {
-        scale_all(r, of, has->degree - wanted->degree, out);
+  switch (required->kind) {
+    case WEFT_SHARDING_NONE:
+    case WEFT_SHARDING_LOCAL:
+    case WEFT_SHARDING_COUNTS: return;
+    case WEFT_SHARDING_SINGLE: to_all(r, true_value(r, of, has, 0), out); return;
+    case WEFT_SHARDING_REPLICATE:
+      if (has->kind == WEFT_SHARDING_SINGLE && !weft_replication_is_between(r)) return;
+      if (has->kind == WEFT_SHARDING_LOCAL || has->kind == WEFT_SHARDING_NONE) return;
+      if (has->kind == WEFT_SHARDING_COUNTS && has->rows == 0) return;
+      if (has->kind == WEFT_SHARDING_REPLICATE && required->degree != 0) {
+        scale_all(r, of, has->degree - required->degree, out);
         return;
       }
       as_same(r, of, has, out);
-      scale_all(r, of, -wanted->degree, out);
+      scale_all(r, of, -required->degree, out);
       return;
-    case WEFT_SPREAD_ROWS:
-      if (has->kind == WEFT_SPREAD_ROWS && has->axis == wanted->axis) {
-        scale_all(r, of, has->degree - wanted->degree, out);
-      } else if (is_value || has->kind == WEFT_SPREAD_PART) { /* a part is added up, and cut */
-        as_slices(r, of, has, wanted, out);
-        scale_all(r, of, -wanted->degree, out);
+    case WEFT_SHARDING_SHARD:
+      if (has->kind == WEFT_SHARDING_SHARD && has->dim == required->dim) {
+        scale_all(r, of, has->degree - required->degree, out);
+      } else if (is_value || has->kind == WEFT_SHARDING_PARTIAL) { /* a part is added up, and cut */
+        as_slices(r, of, has, required, out);
+        scale_all(r, of, -required->degree, out);
       } else {
-        fail_as(r, of, has, wanted);
+        fail_as(r, of, has, required);
       }
       return;
-    case WEFT_SPREAD_PART:
-      if (has->kind == WEFT_SPREAD_PART) {
-        scale_all(r, of, has->degree - wanted->degree, out);
+    case WEFT_SHARDING_PARTIAL:
+      if (has->kind == WEFT_SHARDING_PARTIAL) {
+        scale_all(r, of, has->degree - required->degree, out);
       } else if (is_value) { /* the weights of all replicas are 1 together */
-        scale_all(r, of, has_degree + 1 - wanted->degree, out);
+        scale_all(r, of, has_degree + 1 - required->degree, out);
       } else {
-        fail_as(r, of, has, wanted);
+        fail_as(r, of, has, required);
       }
       return;
   }
 }
 
-weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted,
-                                     int replica, weft_str_t device) {
-  const weft_spread_t *has = weft_replication_spread(r, of);
+weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of,
+                                     const weft_axis_sharding_t *required, int replica, weft_str_t device) {
+  const weft_axis_sharding_t *has = weft_replication_sharding(r, of);
   weft_output_t local = weft_replication_local(r, of, replica);
-  if (r->e.s != NULL || r->total == 1 || is_same_spread(has, wanted)) return local;
-  weft_replica_value_t *known = find_value(r, of, wanted, device);
+  if (r->e.s != NULL || r->total == 1 || is_same_sharding(has, required)) return local;
+  weft_replica_value_t *known = find_value(r, of, required, device);
   if (known != NULL) return known->of[replica];
   weft_output_t *out = weft_arena_calloc(&r->arena, (size_t)r->n, sizeof *out);
   if (out == NULL) {
@@ -409,9 +417,10 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, co
   weft_str_t before = r->e.device;
   r->e.device = device;
   int num_nodes = r->to->num_nodes;
-  make(r, of, has, wanted, out);
+  make(r, of, has, required, out);
   r->e.device = before;
-  bool is_local = wanted->kind == WEFT_SPREAD_ROWS && lies_whole_in_loop(r, of, has) && wanted->degree == 0;
+  bool is_local =
+      required->kind == WEFT_SHARDING_SHARD && lies_whole_in_loop(r, of, has) && required->degree == 0;
   bool is_made = r->to->num_nodes != num_nodes && !is_local;
   if (is_made && weft_replication_facts(r, of.node)->frame != 0 && r->e.s == NULL) {
     r->e.s = WEFT_ERROR(
@@ -420,7 +429,7 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, co
         "value in every round of a loop; compute it before the loop, or after it",
         WEFT_STR_ARGS(of.node->name), WEFT_STR_ARGS(of.node->op->name));
   }
-  if (r->e.s == NULL) weft_replication_remember(r, of, wanted, device, out);
+  if (r->e.s == NULL) weft_replication_remember(r, of, required, device, out);
   return out[replica];
 }
 
@@ -428,15 +437,15 @@ weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, co
 
 /* A constant of these dims, for a reduction's axes. */
 static weft_output_t emit_dims(weft_replication_t *r, const weft_node_t *n, uint32_t dims) {
-  int64_t list[WEFT_SPREAD_DIMS];
-  int count = weft_spread_list_dims(dims, list);
+  int64_t list[WEFT_DATA_DIMS];
+  int count = weft_data_list_dims(dims, list);
   return weft_emit_ints(&r->e, n->input_types[1], list, count, "weft/axes/%.*s", WEFT_STR_ARGS(n->name));
 }
 
 /* The axes of a reduction as its copy must have them, made of `all` that it was given. */
 static weft_output_t axes_of(weft_replication_t *r, const weft_node_t *n, weft_node_t *copy,
                              weft_output_t all) {
-  const weft_spread_named_t *named = &r->plan.named[n->id];
+  const weft_data_named_t *named = &r->plan.named[n->id];
   if (!named->is_named && (named->dims | named->kept) == 0) return all;
   weft_str_t device = r->e.device;
   r->e.device = copy->requested_device;
@@ -460,10 +469,10 @@ static weft_status_t *connect_copy(weft_replication_t *r, const weft_node_t *n, 
   weft_node_t *copy = r->copiers[replica].copies[n->id];
   weft_str_t device = copy->requested_device;
   for (int i = 0; i < n->num_inputs && i < copy->num_inputs && r->e.s == NULL; i++) {
-    weft_spread_t wanted = weft_replication_wanted(r, n, i);
+    weft_axis_sharding_t required = weft_replication_required(r, n, i);
     bool is_named = i == 1 && r->plan.named[n->id].is_named;
     weft_output_t value =
-        is_named ? n->inputs[i] : weft_replication_value(r, n->inputs[i], &wanted, replica, device);
+        is_named ? n->inputs[i] : weft_replication_value(r, n->inputs[i], &required, replica, device);
     if (i == 1) value = axes_of(r, n, copy, value);
     if (r->e.s == NULL && (value.node != copy->inputs[i].node || value.index != copy->inputs[i].index)) {
       weft_graph_set_input(copy, i, value);

@@ -19,11 +19,11 @@
 #define WEFT_STRATEGIES_REPLICATION_H_
 
 #include "graph/passes.h"
+#include "sharding/data/plan.h"
 #include "strategies/copy.h"
 #include "strategies/emit.h"
 #include "strategies/prepare.h"
 #include "strategies/replicate.h"
-#include "strategies/spread.h"
 
 /* Of a node of the prepared graph. */
 typedef struct weft_node_facts {
@@ -78,7 +78,7 @@ typedef struct weft_replication {
   const weft_replicate_options_t *o; /* borrowed */
   weft_rewrite_t *out;               /* borrowed; out->graph is `to` */
   weft_prepared_graph_t source;
-  weft_spread_plan_t plan;
+  weft_data_plan_t plan;
   weft_arena_t arena;
   weft_graph_t *to;
   int n;                  /* replicas here */
@@ -112,12 +112,13 @@ WEFT_MUST_CHECK weft_status_t *weft_replication_copy_nodes(weft_replication_t *r
 WEFT_MUST_CHECK weft_status_t *weft_replication_sum(
     weft_replication_t *r); /* every PART that somebody wants as SAME */
 WEFT_MUST_CHECK weft_status_t *weft_replication_connect(
-    weft_replication_t *r); /* inputs that are wanted otherwise than they lie */
+    weft_replication_t *r); /* inputs that are required otherwise than they lie */
 WEFT_MUST_CHECK weft_status_t *weft_replication_finish_roots(weft_replication_t *r);
 /* Lets every step that runs a collective on one replica run it on all of them. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_tie_collectives(weft_replication_t *r);
 
-static inline const weft_spread_t *weft_replication_spread(const weft_replication_t *r, weft_output_t of) {
+static inline const weft_axis_sharding_t *weft_replication_sharding(const weft_replication_t *r,
+                                                                    weft_output_t of) {
   return &r->plan.outputs[of.node->id][of.index];
 }
 static inline weft_node_facts_t *weft_replication_facts(const weft_replication_t *r, const weft_node_t *n) {
@@ -127,10 +128,10 @@ static inline weft_node_facts_t *weft_replication_facts(const weft_replication_t
 static inline bool weft_carries_variable(const weft_node_t *n, int output) {
   return weft_dtype_is_ref(n->output_types[output]) || n->output_types[output] == WEFT_RESOURCE;
 }
-/* Is a value of this spread on replica 0 what one device would have? */
-static inline bool weft_is_true_spread(const weft_spread_t *s) {
-  return s->kind == WEFT_SPREAD_ONCE || (s->kind == WEFT_SPREAD_SAME && s->degree == 0) ||
-         (s->kind == WEFT_SPREAD_SHAPE && s->rows == 0);
+/* Is a value of this sharding on replica 0 what one device would have? */
+static inline bool weft_is_true_sharding(const weft_axis_sharding_t *s) {
+  return s->kind == WEFT_SHARDING_SINGLE || (s->kind == WEFT_SHARDING_REPLICATE && s->degree == 0) ||
+         (s->kind == WEFT_SHARDING_COUNTS && s->rows == 0);
 }
 
 /* ---- variables that live once ---- */
@@ -147,8 +148,8 @@ static inline weft_str_t weft_replication_host(const weft_replication_t *r) {
   return r->o->host.length > 0 ? r->o->host : r->o->devices[0];
 }
 
-/* As what input i of n is wanted: what lives once gets true values. */
-weft_spread_t weft_replication_wanted(const weft_replication_t *r, const weft_node_t *n, int i);
+/* As what input i of n is required: what lives once gets true values. */
+weft_axis_sharding_t weft_replication_required(const weft_replication_t *r, const weft_node_t *n, int i);
 
 /* Does one client drive one worker only? */
 static inline bool weft_replication_is_between(const weft_replication_t *r) { return r->total != r->n; }
@@ -203,13 +204,13 @@ static inline weft_output_t weft_replication_local(const weft_replication_t *r, 
                                                    int replica) {
   return weft_copier_output(&r->copiers[replica], of);
 }
-/* `of` as wanted on a replica. A true value (ONCE) is made on `device`. */
-weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted,
-                                     int replica, weft_str_t device);
+/* `of` as required on a replica. A true value (ONCE) is made on `device`. */
+weft_output_t weft_replication_value(weft_replication_t *r, weft_output_t of,
+                                     const weft_axis_sharding_t *required, int replica, weft_str_t device);
 /* The rows of this worker's replicas, in order, weighted, on replica 0. */
 weft_output_t weft_replication_own_rows(weft_replication_t *r, weft_output_t of);
 /* Remembers values (n of them, copied) so that weft_replication_value gives these. */
-void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_spread_t *wanted,
+void weft_replication_remember(weft_replication_t *r, weft_output_t of, const weft_axis_sharding_t *required,
                                weft_str_t device, const weft_output_t *values);
 /* Can this type be all-reduced? */
 bool weft_collective_takes(int dtype);

@@ -1,0 +1,153 @@
+/* sharding/data/shapes.c - what is known of shapes beyond what the graph says itself. */
+#include "sharding/data/analysis.h"
+
+static weft_status_t *no_memory(void) {
+  return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
+}
+
+int weft_data_likely_rank(const weft_data_ctx_t *c) {
+  static const struct {
+    weft_data_rule_fn *fn;
+    int input; /* of the same rank */
+  } alike[] = {{weft_data_transpose, 0}, {weft_data_pad, 0},      {weft_data_slice, 0},
+               {weft_data_tile, 0},      {weft_data_reverse, 0},  {weft_data_reverse_sequence, 0},
+               {weft_data_add_bias, 0},  {weft_data_cumulate, 0}, {weft_data_look_on, 0},
+               {weft_data_show, 0}};
+  const weft_node_t *n = c->node;
+  const weft_data_table_rule_t *rule = weft_data_rule_of(n->op->name);
+  if (rule == NULL) return -1;
+  for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++) {
+    if (rule->fn == alike[i].fn && n->num_inputs > 0) return weft_data_in_shape(c, alike[i].input)->rank;
+  }
+  if (rule->fn == weft_data_strided_slice && c->in[1].ints != NULL && !c->in[1].ints->is_set) {
+    uint64_t specs = ((uint64_t)1 << (c->in[1].ints->n & 31)) - 1,
+             dots = (uint64_t)weft_node_attr_int(n, "ellipsis_mask", 0);
+    uint64_t added = (uint64_t)weft_node_attr_int(n, "new_axis_mask", 0) & specs & ~dots;
+    uint64_t dropped = (uint64_t)weft_node_attr_int(n, "shrink_axis_mask", 0) & specs & ~dots & ~added;
+    int rank = weft_data_in_shape(c, 0)->rank;
+    return rank < 0 ? -1 : rank + __builtin_popcountll(added) - __builtin_popcountll(dropped);
+  }
+  if (rule->fn == weft_data_one_hot || rule->fn == weft_data_expand) {
+    int rank = weft_data_in_shape(c, 0)->rank;
+    return rank < 0 ? -1 : rank + 1;
+  }
+  if (rule->fn == weft_data_matmul) return 2;
+  if (rule->fn == weft_data_concat) return weft_data_in_shape(c, rule->detail == 1 ? 1 : 0)->rank;
+  if (rule->fn == weft_data_split) return weft_data_in_shape(c, rule->detail)->rank;
+  if (rule->fn == weft_data_select) return weft_data_in_shape(c, 1)->rank;
+  if (rule->fn == weft_data_reduce && weft_node_attr_bool(n, "keep_dims", false))
+    return weft_data_in_shape(c, 0)->rank;
+  if (rule->fn == weft_data_broadcast && c->in[1].ints != NULL && !c->in[1].ints->is_set)
+    return c->in[1].ints->n;
+  if (rule->fn == weft_data_strided_slice_grad && c->in[0].ints != NULL && !c->in[0].ints->is_set)
+    return c->in[0].ints->n;
+  if (rule->fn == weft_data_fill && c->in[0].ints != NULL && !c->in[0].ints->is_set) return c->in[0].ints->n;
+  return -1;
+}
+
+const weft_shape_t *weft_data_shape_of(const weft_data_analysis_t *a, const weft_node_t *n, int output) {
+  static const weft_shape_t unknown = {.rank = WEFT_UNKNOWN_DIM};
+  if (a->shapes[n->id] != NULL) return &a->shapes[n->id][output];
+  return n->output_shapes == NULL ? &unknown : &n->output_shapes[output];
+}
+
+/* With this many rows in the batch, shape inference says more: Squeeze of [?, 1] has one dimension then. */
+enum { EXAMPLE_ROWS = 1000003 };
+
+/* What the queue behind a handle says of component k of its elements; NULL: nothing. */
+static const weft_shape_t *component_shape(const weft_node_t *reader, int k) {
+  const weft_node_t *queue = reader->inputs[0].node;
+  while ((queue->flags & WEFT_OP_IDENTITY) != 0) queue = queue->inputs[0].node;
+  const weft_attr_t *shapes = weft_node_attr(queue, "shapes");
+  return shapes != NULL && shapes->is_list && k < shapes->n ? &shapes->list.shapes[k] : NULL;
+}
+
+/* A placeholder in the place of output `o` of a reader of batches. */
+static weft_status_t *read_example(weft_graph_t *copy, weft_node_t *reader, int o) {
+  const weft_shape_t *element = component_shape(reader, o);
+  if (element == NULL || element->rank < 0 || element->rank >= WEFT_MAX_DIMS) return NULL;
+  weft_shape_t shape = {.rank = element->rank + 1, .dims = {EXAMPLE_ROWS}};
+  for (int d = 0; d < element->rank; d++) shape.dims[d + 1] = element->dims[d];
+  const weft_named_attr_t attrs[2] = {
+      {WEFT_STR("dtype"), {.kind = WEFT_ATTR_TYPE, .type = reader->output_types[o]}},
+      {WEFT_STR("shape"), {.kind = WEFT_ATTR_SHAPE, .shape = &shape}}};
+  weft_node_spec_t spec = {.name = weft_graph_unique_name(copy, WEFT_STR("example")),
+                           .op = WEFT_STR("Placeholder"),
+                           .attrs = attrs,
+                           .num_attrs = 2};
+  weft_node_t *batch;
+  if (spec.name.data == NULL) return no_memory();
+  WEFT_RETURN_IF_ERROR(weft_graph_add(copy, &spec, &batch));
+  for (int id = 0; id < copy->num_nodes; id++) {
+    weft_node_t *n = copy->nodes[id];
+    for (int i = 0; n != NULL && i < n->num_inputs; i++) {
+      if (n->inputs[i].node == reader && n->inputs[i].index == o)
+        weft_graph_set_input(n, i, (weft_output_t){batch, 0});
+    }
+  }
+  return NULL;
+}
+
+/* Gives the placeholders of `copy` that many rows and infers again. */
+static weft_status_t *infer_example(const weft_data_analysis_t *a, weft_graph_t *copy) {
+  for (int i = 0; i < a->num_order; i++) {
+    const weft_node_t *n = a->order[i];
+    weft_node_t *mine = weft_graph_find(copy, n->name);
+    if (mine == NULL || (n->op->flags & WEFT_OP_PLACEHOLDER) == 0 || !weft_data_is_batch_placeholder(a, n))
+      continue;
+    if (n->output_shapes == NULL || n->output_shapes[0].rank < 1 || n->output_shapes[0].dims[0] >= 0)
+      continue;
+    weft_shape_t shape = n->output_shapes[0];
+    shape.dims[0] = EXAMPLE_ROWS;
+    weft_attr_t attr = {.kind = WEFT_ATTR_SHAPE, .shape = &shape};
+    WEFT_RETURN_IF_ERROR(weft_graph_set_attr(copy, mine, "shape", &attr));
+  }
+  for (int i = 0; i < a->num_order; i++) {
+    const weft_data_table_rule_t *rule = weft_data_rule_of(a->order[i]->op->name);
+    weft_node_t *mine = weft_graph_find(copy, a->order[i]->name);
+    if (rule == NULL || rule->fn != weft_data_batch_reader || mine == NULL) continue;
+    for (int o = 0; o < mine->num_outputs; o++) WEFT_RETURN_IF_ERROR(read_example(copy, mine, o));
+  }
+  WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(copy));
+  return weft_pass_infer_loop_shapes(copy);
+}
+
+weft_status_t *weft_data_improve_shapes(weft_data_analysis_t *a) {
+  bool is_lacking = false;
+  for (int i = 0; i < a->num_order; i++) {
+    const weft_node_t *n = a->order[i];
+    for (int o = 0; o < n->num_outputs; o++) {
+      is_lacking |=
+          n->output_shapes != NULL && n->output_shapes[o].rank < 0 && n->output_types[o] != WEFT_RESOURCE;
+    }
+  }
+  if (!is_lacking) return NULL;
+  weft_graph_t *copy;
+  WEFT_RETURN_IF_ERROR(weft_graph_copy(a->g, &copy));
+  weft_status_t *s = infer_example(a, copy);
+  if (weft_status_code(s) == WEFT_RESOURCE_EXHAUSTED) {
+    weft_graph_destroy(copy);
+    return s;
+  }
+  bool is_known = s == NULL; /* shapes that do not fit so many rows are none of our business here */
+  weft_status_free(s);
+  s = NULL;
+  for (int i = 0; is_known && s == NULL && i < a->num_order; i++) {
+    const weft_node_t *n = a->order[i], *mine = weft_graph_find(copy, n->name);
+    if (mine == NULL || mine->output_shapes == NULL || n->num_outputs == 0 || n->output_shapes == NULL)
+      continue;
+    weft_shape_t *shapes = weft_arena_calloc(&a->arena, (size_t)n->num_outputs, sizeof *shapes);
+    if (shapes == NULL) s = no_memory();
+    for (int o = 0; s == NULL && o < n->num_outputs; o++) {
+      shapes[o] = n->output_shapes[o];
+      if (shapes[o].rank >= 0 || mine->output_shapes[o].rank < 0) continue;
+      shapes[o] = mine->output_shapes[o];
+      for (int d = 0; d < shapes[o].rank; d++) {
+        if (shapes[o].dims[d] != 1) shapes[o].dims[d] = WEFT_UNKNOWN_DIM;
+      }
+    }
+    a->shapes[n->id] = shapes;
+  }
+  weft_graph_destroy(copy);
+  return s;
+}
