@@ -14,8 +14,9 @@
  *   PARTIAL     the true value is a sum over devices            true         = sum_i local_i * w_i^d
  *   SINGLE      device 0 alone has it: readers, queues, what has no rule
  *   COUNTS      a scalar or vector of numbers made of shapes: REPLICATE of degree 0, but elements of the mask
- *               `rows` count rows: such an element of the true value is the sum of the devices' (or local_i / w_i)
- *   LOCAL       a thing of its own on each device (TensorArray, stack handles, local statistics of a batch)
+ *               `rows` count rows: such an element of the true value is the sum of the devices' (or local_i /
+ * w_i) LOCAL       a thing of its own on each device (TensorArray, stack handles, local statistics of a
+ * batch)
  *
  * Only numbers with a fraction have a degree other than 0.
  */
@@ -48,11 +49,11 @@ typedef enum weft_partial_kind {
 /* Along one axis of a mesh. */
 typedef struct weft_axis_sharding {
   weft_sharding_kind_t kind;
-  int dim;        /* of SHARD */
-  int degree;     /* of REPLICATE, SHARD, PARTIAL; 0 but on the data axis */
+  int dim;                     /* of SHARD */
+  int degree;                  /* of REPLICATE, SHARD, PARTIAL; 0 but on the data axis */
   weft_partial_kind_t partial; /* of PARTIAL; a sum on the data axis */
-  uint64_t rows;  /* of COUNTS: bit i: element i counts rows; of a scalar: bit 0 */
-  int count;      /* of COUNTS: how many elements; -1: a scalar */
+  uint64_t rows;               /* of COUNTS: bit i: element i counts rows; of a scalar: bit 0 */
+  int count;                   /* of COUNTS: how many elements; -1: a scalar */
   bool is_hollow; /* of PARTIAL 0: what a device without rows has is no number, and counts as 0 */
 } weft_axis_sharding_t;
 
