@@ -27,6 +27,8 @@ typedef struct entry {
   weft_op_collective_t collective;
   int removed_in;
   const char *removed_why;
+  int linear_together;
+  weft_batch_rule_t batch;
 } entry_t;
 
 /* The short names of ops.def's flags. */
@@ -81,6 +83,11 @@ typedef struct entry {
 #define UPDATES WEFT_OP_UPDATE /* writes its input 0, from no gradient or value */
 #define UPDATES_FROM(input) (WEFT_OP_UPDATE | (uint64_t)((input) + 1) << UPDATE_SHIFT)
 
+/* Of linear_together and batch. */
+#define INPUT(i) (1 << (i))
+#define ALL_INPUTS WEFT_OP_ALL_INPUTS
+#define BATCH(rule) WEFT_BATCH_##rule
+
 static const entry_t entries[] = {
 #define WEFT_OP(name_, signature_, attrs_, shape_, grad_, ...) \
   {.name = name_,                                              \
@@ -123,6 +130,8 @@ static weft_status_t *build_locked(void) {
     op->collective = e->collective;
     op->removed_in = e->removed_in;
     op->removed_why = e->removed_why;
+    op->linear_together = e->linear_together;
+    op->batch = e->batch;
     void *old = NULL;
     WEFT_RETURN_IF_ERROR(weft_map_put(&table.by_name, op->name, op, &old));
     if (old != NULL) return WEFT_ERROR(INTERNAL, "op '%s' is in the table twice", e->name);

@@ -6,8 +6,8 @@
  *           "T: {bfloat16, half, float, double, int32, int64}, transpose_a: bool = false", infer_matmul,
  * grad_matmul, 0)
  *
- * Behind the flags may follow fields that few ops have: .formula, .collective, .removed_in and .removed_why
- * (weft_op_def_t).
+ * Behind the flags may follow fields that few ops have: .formula, .linear_together, .batch, .collective,
+ * .removed_in and .removed_why (weft_op_def_t).
  *
  * Inputs and outputs are "name: type", where type is a dtype, a type attribute (T),
  * "N * T" (N tensors of one type), a list(type) attribute, or "Ref(any of these)".
@@ -21,6 +21,7 @@
 #define WEFT_OPS_OP_H_
 
 #include "ops/attr.h"
+#include "ops/batch_rule.h"
 
 /* What passes, placement and strategies must know of an op. A pass asks for a property, never for a name. */
 #define WEFT_OP_STATEFUL \
@@ -93,8 +94,9 @@
 #define WEFT_OP_REPLACES                                                             \
   (UINT64_C(1) << 46) /* an update that does not add: ScatterUpdate, ScatterMul, ... \
                        */
-/* Linear in input i, the others being constant; i < 8. Sums of inputs are linear in none. */
+/* Linear in input i, the others being constant; i < 8. Of sums see linear_together. */
 #define WEFT_OP_LINEAR_IN(i) (UINT64_C(1) << (48 + (i)))
+enum { WEFT_OP_MAX_LINEAR = 8, WEFT_OP_ALL_INPUTS = 0xffff }; /* ALL_INPUTS: repeated arguments, too */
 
 /* What the members of a group do together, as far as passes must know it. */
 typedef enum weft_op_collective {
@@ -153,6 +155,8 @@ typedef struct weft_op_def {
   const char *removed_why;     /* "Use TopKV2 instead"; NULL if removed_in is 0 */
   weft_grad_fn *gradient;      /* NULL: no gradient; weft_grad_none: declared not differentiable */
   const char *formula;         /* of weft_grad_formula, which says how it reads; else NULL */
+  int linear_together; /* bits: linear in these inputs taken together: terms of a sum, choices; 0: none */
+  weft_batch_rule_t batch;
 } weft_op_def_t;
 
 /* NULL if unknown. The result is constant and lives for ever. Thread-safe. */

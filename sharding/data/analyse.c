@@ -357,8 +357,7 @@ static weft_status_t *find_batches(weft_data_analysis_t *a) {
   size_t n = 0, feeds = 0;
   for (int i = 0; i < a->num_order; i++) {
     for (int o = 0; o < a->order[i]->num_outputs; o++) n += a->values[a->order[i]->id][o].is_batch;
-    feeds +=
-        weft_data_is_batch_placeholder(a, a->order[i]) && weft_data_rule_of(a->order[i]->op->name) != NULL;
+    feeds += weft_data_is_batch_placeholder(a, a->order[i]) && a->order[i]->op->batch != WEFT_BATCH_BY_FLAGS;
     n += (a->order[i]->op->flags & WEFT_OP_PLACEHOLDER) != 0;
   }
   p->batches = weft_arena_calloc(&p->arena, n + feeds + 1, sizeof *p->batches);

@@ -6,16 +6,6 @@
 #include "graph/passes.h"
 #include "sharding/data/rules.h"
 
-/* A line of rules.def. */
-typedef struct rule {
-  const char *op;
-  weft_data_rule_fn *fn;
-  int detail;
-} weft_data_table_rule_t;
-
-/* NULL: the op has none. */
-const weft_data_table_rule_t *weft_data_rule_of(weft_str_t op);
-
 /* What a TensorArray, a gradient of one, or a stack holds. */
 typedef struct cell {
   int node, of; /* the node that made it; of a gradient: the cell of its TensorArray, and node -1 */

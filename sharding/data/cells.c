@@ -271,11 +271,12 @@ static weft_status_t *list_with(weft_data_ctx_t *c, const value_t *list, int inp
   return NULL;
 }
 
-weft_status_t *weft_data_list_put(weft_data_ctx_t *c) { /* detail: the input that is put */
+weft_status_t *weft_data_list_put(weft_data_ctx_t *c) {
+  int value = c->node->op->batch == WEFT_BATCH_LIST_SET ? 2 : 1;
   for (int i = 1; i < c->node->num_inputs; i++) {
-    if (i != c->detail && c->in[i].s.kind != WEFT_SHARDING_COUNTS) want_numbers(c, i, i + 1);
+    if (i != value && c->in[i].s.kind != WEFT_SHARDING_COUNTS) want_numbers(c, i, i + 1);
   }
-  return list_with(c, &c->in[0], c->detail, 0);
+  return list_with(c, &c->in[0], value, 0);
 }
 
 weft_status_t *weft_data_list_from(weft_data_ctx_t *c) { return list_with(c, NULL, 0, -1); }
@@ -295,9 +296,10 @@ static weft_status_t *list_element(weft_data_ctx_t *c, int output, int axes) {
   return NULL;
 }
 
-weft_status_t *weft_data_list_get(weft_data_ctx_t *c) { /* detail 1: PopBack, which gives the list, too */
-  if (c->detail == 1) weft_data_pass(c, 0, 0);
-  return list_element(c, c->detail, 0);
+weft_status_t *weft_data_list_get(weft_data_ctx_t *c) { /* PopBack gives the list, too */
+  int element = c->node->op->batch == WEFT_BATCH_LIST_POP ? 1 : 0;
+  if (element == 1) weft_data_pass(c, 0, 0);
+  return list_element(c, element, 0);
 }
 
 weft_status_t *weft_data_list_gather(weft_data_ctx_t *c) { /* list, indices, shape of elements */
@@ -305,9 +307,8 @@ weft_status_t *weft_data_list_gather(weft_data_ctx_t *c) { /* list, indices, sha
   return list_element(c, 0, 1);
 }
 
-weft_status_t *weft_data_list_scatter(
-    weft_data_ctx_t *c) { /* detail 1: list, elements, indices; 0: elements, indices, ... */
-  int value = c->detail;
+weft_status_t *weft_data_list_scatter(weft_data_ctx_t *c) { /* elements, indices, ...; maybe behind a list */
+  int value = c->node->op->batch == WEFT_BATCH_LIST_SCATTER_INTO ? 1 : 0;
   want_numbers(c, value + 1, value + 2);
   bool has_shape = value + 2 < c->node->num_inputs; /* of elements: of one's own */
   if (has_shape && c->in[value + 2].s.kind == WEFT_SHARDING_SINGLE)

@@ -1,12 +1,38 @@
 /* sharding/data/elementwise.c - elementwise ops: broadcasting of rows, sums of parts, degrees.
  *
- * An op is linear in some inputs (weft_data_form_t). Parts may pass through it
+ * An op is linear in some inputs (form_t). Parts may pass through it
  * there; elsewhere they are added up first. Degrees follow the formula: they add up
  * in products, must be equal in sums, and must be 0 where nothing is known.
  */
 #include "sharding/data/rules.h"
 
 typedef weft_data_value_t value_t;
+
+/* How an op treats sums of parts and factors. */
+typedef enum form {
+  FORM_NONLINEAR,
+  FORM_LINEAR,   /* in input `linear`, anything in the others */
+  FORM_SUM,      /* all inputs added, with signs */
+  FORM_PRODUCT,  /* linear in inputs 0 and 1 */
+  FORM_QUOTIENT, /* linear in input 0, divided by input 1 */
+  FORM_CHOICE,   /* input 0 chooses between 1 and 2 */
+  FORM_SHAPE,    /* only the shape of input 0 matters: ZerosLike */
+} form_t;
+
+static form_t form_of(const weft_op_def_t *op, int *out_linear) {
+  const uint64_t in0 = WEFT_OP_LINEAR_IN(0), in1 = WEFT_OP_LINEAR_IN(1);
+  *out_linear = 0;
+  if (op->batch == WEFT_BATCH_ZEROS_LIKE || op->batch == WEFT_BATCH_ONES_LIKE) return FORM_SHAPE;
+  if (op->batch == WEFT_BATCH_QUOTIENT) return FORM_QUOTIENT;
+  if (op->linear_together != 0) return (op->linear_together & 1) != 0 ? FORM_SUM : FORM_CHOICE;
+  if ((op->flags & (in0 | in1)) == (in0 | in1)) return FORM_PRODUCT;
+  for (int i = 0; i < WEFT_OP_MAX_LINEAR; i++) {
+    if ((op->flags & WEFT_OP_LINEAR_IN(i)) == 0) continue;
+    *out_linear = i;
+    return FORM_LINEAR;
+  }
+  return FORM_NONLINEAR;
+}
 
 /* What the rule knows of its inputs taken together. */
 typedef struct terms {
@@ -213,7 +239,7 @@ static void find_whole(weft_data_ctx_t *c, value_t *out, int rank) {
 }
 
 /* Zeros stay zeros: a loop that begins with them takes the degree of what it adds to them. */
-static bool is_zero(const weft_data_ctx_t *c, weft_data_form_t form) {
+static bool is_zero(const weft_data_ctx_t *c, form_t form, int linear) {
   const value_t *in = c->in;
   bool all = true, any = false;
   for (int i = 0; i < c->node->num_inputs; i++) {
@@ -221,13 +247,11 @@ static bool is_zero(const weft_data_ctx_t *c, weft_data_form_t form) {
     any = any || in[i].zero;
   }
   switch (form) {
-    case WEFT_FORM_SUM: return all;
-    case WEFT_FORM_PRODUCT: return any;
-    case WEFT_FORM_LINEAR:
-    case WEFT_FORM_QUOTIENT:
-    case WEFT_FORM_GRAD0: return in[0].zero;
-    case WEFT_FORM_GRAD1: return in[1].zero;
-    case WEFT_FORM_CHOICE: return in[1].zero && in[2].zero;
+    case FORM_SUM: return all;
+    case FORM_PRODUCT: return any;
+    case FORM_LINEAR: return in[linear].zero;
+    case FORM_QUOTIENT: return in[0].zero;
+    case FORM_CHOICE: return in[1].zero && in[2].zero;
     default: return false;
   }
 }
@@ -239,16 +263,16 @@ static weft_status_t *like(weft_data_ctx_t *c) {
   v.s.degree = 0;
   v.ints = NULL;
   v.is_state = false;
-  v.zero = weft_str_is(c->node->op->name, "ZerosLike");
+  v.zero = c->node->op->batch == WEFT_BATCH_ZEROS_LIKE;
   c->out[0] = v;
   if (v.s.kind == WEFT_SHARDING_SINGLE) c->run = WEFT_RUN_SINGLE;
   return NULL;
 }
 
 /* Linear in its only input, without losing fractions: as it comes. */
-static bool passes_on(const weft_data_ctx_t *c, weft_data_form_t form) {
+static bool passes_on(const weft_data_ctx_t *c, form_t form) {
   const weft_node_t *n = c->node;
-  return n->num_inputs == 1 && (form == WEFT_FORM_LINEAR || form == WEFT_FORM_SUM) &&
+  return n->num_inputs == 1 && (form == FORM_LINEAR || form == FORM_SUM) &&
          c->in[0].s.kind != WEFT_SHARDING_COUNTS &&
          weft_data_has_fraction(n->input_types[0]) == weft_data_has_fraction(n->output_types[0]);
 }
@@ -268,32 +292,32 @@ static weft_axis_sharding_t nonlinear(weft_data_ctx_t *c, const terms_t *t) {
 }
 
 /* What comes out, inputs being required accordingly. */
-static weft_axis_sharding_t sharding_of(weft_data_ctx_t *c, const terms_t *t, weft_data_form_t form) {
+static weft_axis_sharding_t sharding_of(weft_data_ctx_t *c, const terms_t *t, form_t form, int linear) {
   const weft_node_t *n = c->node;
   switch (form) {
-    case WEFT_FORM_LINEAR: /* a cast may lose the fraction */
+    case FORM_LINEAR: /* a cast may lose the fraction */
       return n->num_inputs == 1 && weft_data_has_fraction(n->input_types[0]) ? nonlinear(c, t)
-                                                                             : linear_in(c, t, 0);
-    case WEFT_FORM_SUM: return sum(c, t, 0, n->num_inputs);
-    case WEFT_FORM_PRODUCT: return product(c, t, false);
-    case WEFT_FORM_QUOTIENT: return product(c, t, true);
-    case WEFT_FORM_CHOICE:
+                                                                             : linear_in(c, t, linear);
+    case FORM_SUM: return sum(c, t, 0, n->num_inputs);
+    case FORM_PRODUCT: return product(c, t, false);
+    case FORM_QUOTIENT: return product(c, t, true);
+    case FORM_CHOICE:
       if (c->required[0].kind == WEFT_SHARDING_PARTIAL) c->required[0] = weft_sharding_replicate(0);
       return sum(c, t, 1, 3);
-    case WEFT_FORM_GRAD0: return linear_in(c, t, 0);
-    case WEFT_FORM_GRAD1: return linear_in(c, t, 1);
     default: return nonlinear(c, t);
   }
 }
 
-weft_status_t *weft_data_apply_form(weft_data_ctx_t *c, weft_data_form_t form) {
+weft_status_t *weft_data_elementwise(weft_data_ctx_t *c) {
   const weft_node_t *n = c->node;
+  int linear;
+  form_t form = form_of(n->op, &linear);
   bool is_list =
       n->num_inputs > 0 && n->input_types[0] == WEFT_VARIANT && c->in[0].s.kind == WEFT_SHARDING_LOCAL;
-  if (is_list && form == WEFT_FORM_SUM) return weft_data_list_sum(c);
-  if (is_list && form == WEFT_FORM_SHAPE) return weft_data_list_zeros(c);
+  if (is_list && form == FORM_SUM) return weft_data_list_sum(c);
+  if (is_list && form == FORM_SHAPE) return weft_data_list_zeros(c);
   if (is_list) return weft_data_refuse(n, "what it does to the elements of a list is not known");
-  if (form == WEFT_FORM_SHAPE) return like(c);
+  if (form == FORM_SHAPE) return like(c);
   if (passes_on(c, form)) {
     weft_data_pass(c, 0, 0);
     c->out[0].ints = NULL;
@@ -303,7 +327,7 @@ weft_status_t *weft_data_apply_form(weft_data_ctx_t *c, weft_data_form_t form) {
   settle_shapes(c);
   bool variadic =
       n->op->num_inputs > 0 && n->op->inputs[0].kind == WEFT_ARG_REPEATED; /* AddN: equal shapes */
-  terms_t t = align(c, !variadic && form != WEFT_FORM_GRAD0 && form != WEFT_FORM_GRAD1);
+  terms_t t = align(c, !variadic && n->op->batch != WEFT_BATCH_SAME_SHAPES);
   if (t.has_each) return local_inputs(c);
   if (t.is_confused || goes_on_alone(c, &t)) {
     WEFT_RETURN_IF_ERROR(weft_data_replicate_all(c));
@@ -313,18 +337,14 @@ weft_status_t *weft_data_apply_form(weft_data_ctx_t *c, weft_data_form_t form) {
   for (int i = 0; i < n->num_inputs; i++) {
     if (c->required[i].kind == WEFT_SHARDING_SINGLE) c->required[i] = weft_sharding_replicate(0);
   }
-  value_t out = weft_data_value(sharding_of(c, &t, form));
+  value_t out = weft_data_value(sharding_of(c, &t, form, linear));
   if (out.s.degree != 0 && !weft_data_has_fraction(n->output_types[0])) { /* whole numbers are not scaled */
     return weft_data_replicate_all(c);
   }
   out.factor = t.axis >= 0 ? t.factor : 0;
   if (t.is_rank_known || (t.axis >= 0 && t.rank > t.axis)) out.rank = t.rank;
-  out.zero = is_zero(c, form);
+  out.zero = is_zero(c, form, linear);
   if (out.s.kind == WEFT_SHARDING_REPLICATE) find_whole(c, &out, t.rank);
   for (int o = 0; o < n->num_outputs; o++) c->out[o] = out;
   return NULL;
-}
-
-weft_status_t *weft_data_elementwise(weft_data_ctx_t *c) {
-  return weft_data_apply_form(c, (weft_data_form_t)c->detail);
 }

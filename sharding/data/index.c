@@ -15,16 +15,16 @@ static weft_status_t *gather_own(weft_data_ctx_t *c, bool is_by_row) {
   return NULL;
 }
 
-weft_status_t *weft_data_gather(
-    weft_data_ctx_t *c) { /* detail 0: axis 0; 1: the axis is input 2; 2: a variable's rows */
+weft_status_t *weft_data_gather(weft_data_ctx_t *c) {
   const weft_node_t *n = c->node;
   int batch_dims = (int)weft_node_attr_int(n, "batch_dims", 0);
   int64_t axis = 0;
+  bool has_axis = n->op->batch == WEFT_BATCH_GATHER_AXIS;
   int params_rank = weft_data_in_shape(c, 0)->rank, indices_rank = weft_data_in_shape(c, 1)->rank;
-  bool knows = c->detail != 1 || weft_data_int_at(c->in[2].ints, 0, &axis);
+  bool knows = !has_axis || weft_data_int_at(c->in[2].ints, 0, &axis);
   if (axis < 0 && params_rank < 0) knows = false;
   if (axis < 0) axis += params_rank;
-  if (c->detail == 1 && !weft_data_require_numbers(c, 2, 3)) return weft_data_fall_back(c);
+  if (has_axis && !weft_data_require_numbers(c, 2, 3)) return weft_data_fall_back(c);
   if (c->in[0].s.kind == WEFT_SHARDING_SINGLE && c->in[0].is_state) return weft_data_single(c);
   if (c->in[1].own != 0) return gather_own(c, knows && axis == 0 && c->in[1].rank == 1 && c->in[0].pick == 0);
   if (batch_dims != 0) {
@@ -197,5 +197,5 @@ weft_status_t *weft_data_select(weft_data_ctx_t *c) {
     return NULL;
   }
   if (rank == 1 && data_rank > 1 && !weft_data_all_plain(c)) return weft_data_fall_back(c);
-  return weft_data_apply_form(c, WEFT_FORM_CHOICE);
+  return weft_data_elementwise(c);
 }

@@ -138,8 +138,9 @@ static bool join_own(weft_data_ctx_t *c, int first, int end, int64_t axis, int r
   return true;
 }
 
-weft_status_t *weft_data_concat(weft_data_ctx_t *c) { /* detail 1: the axis comes first */
-  int at = c->detail == 1 ? 0 : c->node->num_inputs - 1, first = c->detail == 1 ? 1 : 0;
+weft_status_t *weft_data_concat(weft_data_ctx_t *c) {
+  int first = c->node->op->batch == WEFT_BATCH_CONCAT_AXIS_FIRST ? 1 : 0,
+      at = first == 1 ? 0 : c->node->num_inputs - 1;
   joint_t j = {.first = first, .end = first + c->node->num_inputs - 1};
   j.knows = weft_data_int_at(c->in[at].ints, 0, &j.axis);
   if (join_own(c, first, j.end, j.axis, weft_data_in_shape(c, first)->rank)) return NULL;
@@ -176,8 +177,8 @@ static weft_status_t *cut(weft_data_ctx_t *c, int value, bool knows, int64_t at,
   return s;
 }
 
-weft_status_t *weft_data_split(weft_data_ctx_t *c) { /* detail: which input is the value */
-  int value = c->detail, axis = value == 1 ? 0 : 2;
+weft_status_t *weft_data_split(weft_data_ctx_t *c) {
+  int value = c->node->op->batch == WEFT_BATCH_SPLIT ? 1 : 0, axis = value == 1 ? 0 : 2;
   int64_t at = 0;
   for (int i = 0; i < c->node->num_inputs; i++) {
     if (i != value && !weft_data_require_numbers(c, i, i + 1)) return weft_data_fall_back(c);

@@ -76,8 +76,6 @@ weft_status_t *weft_data_bias_grad(weft_data_ctx_t *c) {
 
 /* ---- reductions ---- */
 
-typedef enum reduction { REDUCE_SUM, REDUCE_MEAN, REDUCE_OTHER, REDUCE_PROD } reduction_t;
-
 /* How many of the axes below `axis` go away; -1: not known. */
 static int dropped_below(uint32_t in, uint32_t maybe, int axis) {
   uint32_t below = ((uint32_t)1 << axis) - 1;
@@ -106,30 +104,31 @@ static void name_axes(weft_data_ctx_t *c) {
 }
 
 /* Rows that are summed are a part; rows that stay are rows. False if neither. */
-static bool reduce_rows(weft_data_ctx_t *c, const reduced_t *r, reduction_t kind) {
+static bool reduce_rows(weft_data_ctx_t *c, const reduced_t *r, weft_batch_rule_t kind) {
   const value_t *x = &r->x;
   if (!r->knows || c->in[1].s.kind != WEFT_SHARDING_REPLICATE) return false;
   if ((r->in & ((uint32_t)1 << x->s.dim)) != 0 && r->is_linear) {
-    c->out[0] = weft_data_value(weft_sharding_partial(x->s.degree + (kind == REDUCE_MEAN ? 1 : 0)));
+    c->out[0] =
+        weft_data_value(weft_sharding_partial(x->s.degree + (kind == WEFT_BATCH_REDUCE_MEAN ? 1 : 0)));
     c->out[0].zero = x->zero;
     return true;
   }
   int to = axis_left(r, x->s.dim);
   if (to < 0) return false;
-  if (kind == REDUCE_PROD) c->required[0].degree = 0;
+  if (kind == WEFT_BATCH_REDUCE_PROD) c->required[0].degree = 0;
   c->out[0] = weft_data_value(weft_sharding_shard(to, c->required[0].degree));
   c->out[0].factor = x->factor;
-  c->out[0].zero = x->zero && kind != REDUCE_PROD;
+  c->out[0].zero = x->zero && kind != WEFT_BATCH_REDUCE_PROD;
   return true;
 }
 
 weft_status_t *weft_data_reduce(weft_data_ctx_t *c) {
-  reduction_t kind = (reduction_t)c->detail;
+  weft_batch_rule_t kind = c->node->op->batch;
   reduced_t r = {.x = c->in[0], .keeps = weft_node_attr_bool(c->node, "keep_dims", false)};
   const value_t *x = &r.x;
   name_axes(c);
-  r.is_linear =
-      kind == REDUCE_SUM || (kind == REDUCE_MEAN && weft_data_has_fraction(c->node->output_types[0]));
+  r.is_linear = kind == WEFT_BATCH_REDUCE_SUM ||
+                (kind == WEFT_BATCH_REDUCE_MEAN && weft_data_has_fraction(c->node->output_types[0]));
   if (x->s.kind == WEFT_SHARDING_COUNTS && x->ints != NULL && x->ints->is_scalar && r.is_linear) {
     weft_data_pass(c, 0, 0); /* of one number */
     return NULL;
@@ -179,11 +178,12 @@ weft_status_t *weft_data_arg(weft_data_ctx_t *c) {
   return NULL;
 }
 
-weft_status_t *weft_data_cumulate(weft_data_ctx_t *c) { /* detail 1: linear */
+weft_status_t *weft_data_cumulate(weft_data_ctx_t *c) {
+  bool is_linear = (c->node->op->flags & WEFT_OP_LINEAR_IN(0)) != 0;
   int rank = weft_data_in_shape(c, 0)->rank;
   uint32_t in, maybe;
   if (is_plain(c)) return weft_data_single(c);
-  if (c->detail == 1 && weft_data_is_partial(c, 0) && c->in[1].s.kind == WEFT_SHARDING_REPLICATE) {
+  if (is_linear && weft_data_is_partial(c, 0) && c->in[1].s.kind == WEFT_SHARDING_REPLICATE) {
     c->out[0] = weft_data_value(c->in[0].s);
     return NULL;
   }
@@ -194,7 +194,7 @@ weft_status_t *weft_data_cumulate(weft_data_ctx_t *c) { /* detail 1: linear */
     c->out[0].factor = c->in[0].factor;
     return NULL;
   }
-  if (c->detail != 1) c->required[0].degree = 0;
+  if (!is_linear) c->required[0].degree = 0;
   c->out[0] = weft_data_value(c->required[0]);
   c->out[0].factor = c->in[0].factor;
   return NULL;

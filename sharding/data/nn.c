@@ -3,21 +3,26 @@
 
 typedef weft_data_value_t value_t;
 
-/* What the table says of an op that treats rows one by one. */
-enum {
-  LINEAR_IN = 0xf,      /* input k - 1 may have a degree (and be a part, if nothing else is rows); 0: none */
-  NOT_LAST = 0x10,      /* any axis but the last may be that of rows; else axis 0 only */
-  LAST_TWO = 0x20,      /* any axis but the last two */
-  SHAPE_FIRST = 0x40,   /* input 0 is the shape of the output */
-  FILTER_SECOND = 0x80, /* input 1 is a factor that all replicas have: a filter */
-  ALL_ROWS = 0x100,     /* all inputs but scalars have a row for each example, whatever their dtype: labels */
-};
+/* The first input that may have a degree, and be a part if nothing else is rows; -1: none. */
+static int linear_input(const weft_op_def_t *op) {
+  for (int i = 0; i < WEFT_OP_MAX_LINEAR; i++) {
+    if ((op->flags & WEFT_OP_LINEAR_IN(i)) != 0) return i;
+  }
+  return -1;
+}
+
+/* Is input i a factor that all replicas have? */
+static bool is_filter(const weft_data_ctx_t *c, int i) {
+  return i == 1 && c->node->op->batch == WEFT_BATCH_EXAMPLES_FILTER;
+}
 
 static bool axis_fits(const weft_data_ctx_t *c, int i) {
   int axis = c->in[i].s.dim, rank = weft_data_in_shape(c, i)->rank;
-  if ((c->detail & NOT_LAST) != 0) return rank > 0 && axis < rank - 1;
-  if ((c->detail & LAST_TWO) != 0) return rank > 0 && axis < rank - 2;
-  return axis == 0;
+  switch (c->node->op->batch) {
+    case WEFT_BATCH_ROWS: return rank > 0 && axis < rank - 1;
+    case WEFT_BATCH_MATRICES: return rank > 0 && axis < rank - 2;
+    default: return axis == 0;
+  }
 }
 
 static weft_status_t *give_up(weft_data_ctx_t *c) {
@@ -39,8 +44,7 @@ static bool find_axis(const weft_data_ctx_t *c, int *axis) {
   *axis = -1;
   for (int i = 0; i < c->node->num_inputs; i++) {
     if (c->in[i].s.kind != WEFT_SHARDING_SHARD) continue;
-    bool is_filter = i == 1 && (c->detail & FILTER_SECOND) != 0;
-    if (!axis_fits(c, i) || (*axis >= 0 && *axis != c->in[i].s.dim) || is_filter) return false;
+    if (!axis_fits(c, i) || (*axis >= 0 && *axis != c->in[i].s.dim) || is_filter(c, i)) return false;
     *axis = c->in[i].s.dim;
   }
   return true;
@@ -50,10 +54,9 @@ static bool find_axis(const weft_data_ctx_t *c, int *axis) {
 static weft_status_t *pass_part(weft_data_ctx_t *c, int part) {
   int d = c->in[part].s.degree;
   for (int i = 0; i < c->node->num_inputs; i++) {
-    bool is_filter = i == 1 && (c->detail & FILTER_SECOND) != 0;
     if (c->in[i].s.kind != WEFT_SHARDING_REPLICATE && i != part) return give_up(c);
-    if (is_filter) d += c->in[i].s.degree;
-    if (i != part && !is_filter) c->required[i].degree = 0;
+    if (is_filter(c, i)) d += c->in[i].s.degree;
+    if (i != part && !is_filter(c, i)) c->required[i].degree = 0;
   }
   for (int o = 0; o < c->node->num_outputs; o++) {
     c->out[o] = weft_data_value(weft_sharding_partial(d));
@@ -68,9 +71,9 @@ static bool take_other(weft_data_ctx_t *c, int i, int axis, int linear) {
   const weft_shape_t *shape = weft_data_in_shape(c, i);
   c->required[i] = weft_sharding_replicate(0);
   bool has_axis = (shape->rank < 0 || shape->rank > axis) && !(shape->rank > axis && shape->dims[axis] == 1);
-  bool is_data =
-      (n->input_types[i] == n->input_types[linear >= 0 ? linear : 0] || (c->detail & ALL_ROWS) != 0) &&
-      shape->rank != 0;
+  bool is_data = (n->input_types[i] == n->input_types[linear >= 0 ? linear : 0] ||
+                  n->op->batch == WEFT_BATCH_EXAMPLES_LABELS) &&
+                 shape->rank != 0;
   if (!is_data || !has_axis) return true;
   bool is_whole = c->in[i].whole == axis || (shape->rank > axis && shape->dims[axis] > 1);
   if (!is_whole || c->in[i].s.kind == WEFT_SHARDING_PARTIAL) return false;
@@ -80,7 +83,7 @@ static bool take_other(weft_data_ctx_t *c, int i, int axis, int linear) {
 
 weft_status_t *weft_data_each_row(weft_data_ctx_t *c) {
   const weft_node_t *n = c->node;
-  int linear = (c->detail & LINEAR_IN) - 1, axis, d = 0;
+  int linear = linear_input(n->op), axis, d = 0;
   int64_t factor = 0;
   if (!find_axis(c, &axis)) return give_up(c);
   for (int i = 0; i < n->num_inputs && axis < 0; i++) {
@@ -90,13 +93,13 @@ weft_status_t *weft_data_each_row(weft_data_ctx_t *c) {
   for (int i = 0; i < n->num_inputs; i++) {
     weft_sharding_kind_t kind = c->in[i].s.kind;
     if (kind == WEFT_SHARDING_LOCAL) return give_up(c);
-    if (i == 0 && (c->detail & SHAPE_FIRST) != 0) {
+    if (i == 0 && n->op->batch == WEFT_BATCH_EXAMPLES_OF_SHAPE) {
       if (!weft_data_counts_rows(c->in[0].ints, axis)) return give_up(c);
     } else if (kind == WEFT_SHARDING_SHARD) {
       if (i != linear) c->required[i].degree = 0;
       if (i == linear) d += c->in[i].s.degree;
       if (factor == 0) factor = c->in[i].factor;
-    } else if (i == 1 && (c->detail & FILTER_SECOND) != 0) {
+    } else if (is_filter(c, i)) {
       if (kind != WEFT_SHARDING_REPLICATE) c->required[i] = weft_sharding_replicate(0);
       d += c->required[i].degree;
     } else if (!take_other(c, i, axis, linear)) {

@@ -1,7 +1,7 @@
 /* sharding/data/node.c - one node of the analysis: which rule it has, what the rule is given and
  * what comes out.
  *
- * A line of the table goes before what the op table says of an op; computing with known integers goes before
+ * The rule in an op's record goes before what its flags say; computing with known integers goes before
  * both.
  */
 #include "sharding/data/whole.h"
@@ -12,48 +12,26 @@ static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
 }
 
-static const weft_data_table_rule_t rules[] = {
-#define WEFT_DATA_RULE(op, ...) {op, __VA_ARGS__},
-#include "sharding/data/rules.def"
-#undef WEFT_DATA_RULE
-};
-enum { NUM_RULES = sizeof rules / sizeof rules[0] };
-
-const weft_data_table_rule_t *weft_data_rule_of(weft_str_t op) {
-  int low = 0, high = NUM_RULES;
-  while (low < high) {
-    int middle = (low + high) / 2, order = weft_str_compare(weft_str(rules[middle].op), op);
-    if (order == 0) return &rules[middle];
-    if (order < 0) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return NULL;
-}
-
 bool weft_data_is_element(const weft_node_t *n) {
-  const weft_data_table_rule_t *rule = weft_data_rule_of(n->op->name);
-  return rule != NULL &&
-         (rule->fn == weft_data_array_read || (rule->fn == weft_data_list_get && rule->detail == 0));
+  return n->op->batch == WEFT_BATCH_ARRAY_READ || n->op->batch == WEFT_BATCH_LIST_GET;
 }
 
 bool weft_data_makes_list(const weft_node_t *n) {
-  const weft_data_table_rule_t *rule = weft_data_rule_of(n->op->name);
-  return rule != NULL &&
-         (rule->fn == weft_data_list_from || rule->fn == weft_data_optional_from ||
-          rule->fn == weft_data_new_list || (rule->fn == weft_data_list_scatter && rule->detail == 0));
+  switch (n->op->batch) {
+    case WEFT_BATCH_LIST_FROM:
+    case WEFT_BATCH_OPTIONAL_FROM:
+    case WEFT_BATCH_NEW_LIST:
+    case WEFT_BATCH_LIST_SCATTER: return true;
+    default: return false;
+  }
 }
-
-const char *weft_data_rule_op(int i) { return i >= 0 && i < NUM_RULES ? rules[i].op : NULL; }
 
 bool weft_data_has_rule(const weft_op_def_t *op) {
   const uint64_t by_flags = WEFT_OP_ELEMENTWISE | WEFT_OP_UPDATE | WEFT_OP_CONST | WEFT_OP_VARIABLE |
                             WEFT_OP_PLACEHOLDER | WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER |
                             WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION | WEFT_OP_LOOP_COND | WEFT_OP_NOOP |
                             WEFT_OP_CONTROL_TRIGGER | WEFT_OP_METADATA;
-  return (op->flags & by_flags) != 0 || weft_data_rule_of(op->name) != NULL;
+  return (op->flags & by_flags) != 0 || op->batch != WEFT_BATCH_BY_FLAGS;
 }
 
 void *weft_data_alloc(const weft_data_ctx_t *c, size_t bytes) {
@@ -134,17 +112,16 @@ static weft_status_t *check_effects(const weft_data_ctx_t *c) {
 
 /* Numbers of own rows go as such into few ops; for others everybody must number the rows of the whole batch.
  */
-static bool takes_own_rows(const weft_data_table_rule_t *rule) {
+static bool takes_own_rows(weft_data_rule_fn *rule) {
   static weft_data_rule_fn *const takers[] = {weft_data_pack,      weft_data_concat,     weft_data_expand,
                                               weft_data_gather_nd, weft_data_scatter_nd, weft_data_pass_all,
                                               weft_data_gather,    weft_data_partition,  weft_data_stitch};
   bool takes = false;
-  for (size_t i = 0; rule != NULL && i < sizeof takers / sizeof takers[0]; i++)
-    takes = takes || rule->fn == takers[i];
+  for (size_t i = 0; i < sizeof takers / sizeof takers[0]; i++) takes = takes || rule == takers[i];
   return takes;
 }
 
-static bool number_all_rows(weft_data_ctx_t *c, const weft_data_table_rule_t *rule) {
+static bool number_all_rows(weft_data_ctx_t *c, weft_data_rule_fn *rule) {
   bool any = false;
   for (int i = 0; i < c->node->num_inputs; i++) {
     if (c->in[i].own == 0 || takes_own_rows(rule)) continue;
@@ -160,15 +137,15 @@ static weft_status_t *ask(weft_data_ctx_t *c) {
   value_t *in = (value_t *)c->in; /* of the visit, which made it */
   const weft_node_t *n = c->node;
   uint64_t flags = n->op->flags;
-  if (number_all_rows(c, weft_data_rule_of(n->op->name))) return NULL; /* next time */
+  weft_data_rule_fn *rule = weft_data_rule_of(n->op);
+  if (number_all_rows(c, rule)) return NULL; /* next time */
   if ((flags & WEFT_OP_MERGE) != 0) return weft_data_merge(c);
   bool is_forced = c->analysis->forced[n->id].kind != WEFT_SHARDING_NONE && (flags & WEFT_OP_ENTER) == 0 &&
                    !weft_data_makes_list(n);
-  const weft_data_table_rule_t *rule = weft_data_rule_of(n->op->name);
   if (!is_forced && weft_data_ints_compute(c)) return NULL;
   bool has_shape = false;
   for (int i = 0; i < n->num_inputs; i++) has_shape |= c->in[i].s.kind == WEFT_SHARDING_COUNTS;
-  if (is_forced || (has_shape && rule != NULL && rule->fn == weft_data_replicate_all)) {
+  if (is_forced || (has_shape && rule == weft_data_replicate_all)) {
     for (int i = 0; i < n->num_inputs; i++) { /* all as it truly is: then the numbers are known, perhaps */
       if (c->in[i].s.kind == WEFT_SHARDING_REPLICATE || c->in[i].s.kind == WEFT_SHARDING_LOCAL) continue;
       in[i] = weft_data_true_value(c, &in[i], WEFT_SHARDING_REPLICATE);
@@ -176,10 +153,7 @@ static weft_status_t *ask(weft_data_ctx_t *c) {
     }
     if (weft_data_ints_compute(c)) return NULL;
   }
-  if (rule != NULL) {
-    c->detail = rule->detail;
-    return rule->fn(c);
-  }
+  if (rule != NULL) return rule(c);
   if ((flags & WEFT_OP_CONST) != 0) return weft_data_constant(c);
   if ((flags & WEFT_OP_PLACEHOLDER) != 0) return weft_data_placeholder(c);
   if ((flags & WEFT_OP_VARIABLE) != 0) return weft_data_state(c);
@@ -196,15 +170,14 @@ static weft_status_t *ask(weft_data_ctx_t *c) {
   if ((flags & (WEFT_OP_NOOP | WEFT_OP_CONTROL_TRIGGER)) != 0) return NULL;
   if ((flags & WEFT_OP_METADATA) != 0) return weft_data_metadata(c);
   WEFT_RETURN_IF_ERROR(check_effects(c));
-  if ((flags & WEFT_OP_ELEMENTWISE) != 0) return weft_data_apply_form(c, WEFT_FORM_NONLINEAR);
+  if ((flags & WEFT_OP_ELEMENTWISE) != 0) return weft_data_elementwise(c);
   return weft_data_single(c);
 }
 
 /* May input i, of which a replica without rows has another number than others, be used as it is? */
 static bool may_lack(const weft_data_ctx_t *c, int i) {
   const weft_node_t *n = c->node;
-  bool divides = i == 1 && (weft_str_is(n->op->name, "RealDiv") || weft_str_is(n->op->name, "Div") ||
-                            weft_str_is(n->op->name, "DivNoNan"));
+  bool divides = i == 1 && n->op->batch == WEFT_BATCH_QUOTIENT;
   if (n->num_outputs == 0 || c->required[i].kind != c->in[i].s.kind) return false;
   for (int o = 0; o < n->num_outputs; o++) {
     const value_t *out = &c->out[o];

@@ -96,7 +96,9 @@ static bool looks_up(const weft_data_ctx_t *c) {
   int64_t axis = 0;
   if (c->in[1].pick == 0 || c->in[0].pick != 0 || weft_node_attr_int(c->node, "batch_dims", 0) != 0)
     return false;
-  if (c->detail == 1 && (!weft_data_int_at(c->in[2].ints, 0, &axis) || axis != 0)) return false;
+  if (c->node->op->batch == WEFT_BATCH_GATHER_AXIS &&
+      (!weft_data_int_at(c->in[2].ints, 0, &axis) || axis != 0))
+    return false;
   if (c->in[1].own != 0)
     return weft_data_is_shard(c, 0) && c->in[0].s.dim == 0 && c->in[0].factor == c->in[1].factor &&
            c->in[1].factor > 0;
@@ -105,15 +107,13 @@ static bool looks_up(const weft_data_ctx_t *c) {
 
 static bool sums(const weft_data_ctx_t *c) {
   uint32_t in, maybe;
-  bool is_sum = c->detail == 0; /* a mean needs to know of how many */
+  bool is_sum = c->node->op->batch == WEFT_BATCH_REDUCE_SUM; /* a mean needs to know of how many */
   if (c->in[0].pick == 0 || c->in[1].s.kind != WEFT_SHARDING_REPLICATE) return false;
   if (!weft_data_axes(c->in[1].ints, weft_data_in_shape(c, 0)->rank, &in, &maybe) || maybe != 0) return false;
   return is_sum || (in & 1) == 0;
 }
 
-static bool knows_picks(weft_data_ctx_t *c, const weft_data_table_rule_t *rule) {
-  weft_data_rule_fn *fn = rule == NULL ? NULL : rule->fn;
-  if (rule != NULL) c->detail = rule->detail;
+static bool knows_picks(weft_data_ctx_t *c, weft_data_rule_fn *fn) {
   if (fn == weft_data_pass_all) return true;
   if (fn == weft_data_stitch) return true;
   if (fn == weft_data_reshape) return keeps_rows(c);
@@ -152,7 +152,7 @@ static void require_true(weft_data_ctx_t *c, value_t *in) {
 
 weft_status_t *weft_data_with_picks(weft_data_ctx_t *c, value_t *in, weft_data_rule_fn *ask) {
   int pick = common_pick(c);
-  const weft_data_table_rule_t *rule = weft_data_rule_of(c->node->op->name);
+  weft_data_rule_fn *rule = weft_data_rule_of(c->node->op);
   bool is_merge = (c->node->op->flags & WEFT_OP_MERGE) != 0;
   if (pick != 0 && !is_merge && weft_data_ints_compute(c)) {
     carry(c, pick);
@@ -161,8 +161,8 @@ weft_status_t *weft_data_with_picks(weft_data_ctx_t *c, value_t *in, weft_data_r
   bool knows = !is_merge && knows_picks(c, rule);
   if (!knows) require_true(c, in);
   WEFT_RETURN_IF_ERROR(ask(c));
-  if (knows && rule != NULL && rule->fn == weft_data_pass_all) return NULL; /* as they came */
-  if (knows && (rule == NULL || rule->fn != weft_data_stitch)) carry(c, pick);
+  if (knows && rule == weft_data_pass_all) return NULL; /* as they came */
+  if (knows && rule != weft_data_stitch) carry(c, pick);
   return NULL;
 }
 

@@ -74,7 +74,7 @@ static weft_status_t *draw_shape(weft_data_ctx_t *c, const ints_t *shape) {
   weft_sharding_kind_t kind = c->in[0].s.kind;
   const weft_data_int_t *item = &shape->items[axis];
   int64_t factor = item->known && item->value > 0 ? item->value : 0;
-  bool has_rows = c->detail == WEFT_RANDOM_BY_ROWS && num_axes == 1 && !has_each(c) &&
+  bool has_rows = c->node->op->batch == WEFT_BATCH_RANDOM_ROWS && num_axes == 1 && !has_each(c) &&
                   (kind == WEFT_SHARDING_COUNTS || kind == WEFT_SHARDING_REPLICATE);
   if (!has_rows || (item->known && item->value <= 0)) return draw_whole(c, axis, factor);
   if (factor == 0 && kind == WEFT_SHARDING_COUNTS) c->required[0] = weft_sharding_replicate(0);

@@ -2,9 +2,9 @@
  *
  * A rule says for one node, given the shardings of its inputs, which it requires and
  * which its outputs have then. Rules see one node at a time and may be asked
- * again when an input changes (loops). The table is rules.def: an op gets a
- * rule by one line there; ops that the op table describes well enough (elementwise
- * ones, updates, placeholders, control flow) need none.
+ * again when an input changes (loops). An op's record names its rule (ops/batch_rule.h);
+ * ops that their flags describe well enough (elementwise ones, updates, placeholders,
+ * control flow) need none.
  */
 #ifndef WEFT_SHARDING_DATA_RULES_H_
 #define WEFT_SHARDING_DATA_RULES_H_
@@ -75,24 +75,10 @@ typedef struct weft_data_ctx {
   weft_data_draw_t draw;          /* see plan.h */
   weft_data_named_t named;        /* see plan.h */
   bool prints_once;               /* see plan.h */
-  int detail;                     /* what the table says for the op */
 } weft_data_ctx_t;
 
 /* Errors: INVALID_ARGUMENT made by weft_data_refuse; RESOURCE_EXHAUSTED. */
 typedef weft_status_t *weft_data_rule_fn(weft_data_ctx_t *c);
-
-/* How an elementwise op treats sums of parts and factors. */
-typedef enum weft_data_form {
-  WEFT_FORM_NONLINEAR,
-  WEFT_FORM_LINEAR,   /* of its first input; others only look on */
-  WEFT_FORM_SUM,      /* all inputs added, with signs */
-  WEFT_FORM_PRODUCT,  /* linear in each input */
-  WEFT_FORM_QUOTIENT, /* linear in input 0, divided by input 1 */
-  WEFT_FORM_CHOICE,   /* input 0 chooses between 1 and 2 */
-  WEFT_FORM_GRAD0,    /* linear in input 0, anything in the others: ReluGrad */
-  WEFT_FORM_GRAD1,    /* linear in input 1: TanhGrad */
-  WEFT_FORM_SHAPE,    /* only the shape of input 0 matters: ZerosLike */
-} weft_data_form_t;
 
 /* ---- value.c ---- */
 
@@ -133,7 +119,6 @@ bool weft_data_axes(const weft_data_ints_t *ints, int rank, uint32_t *in, uint32
 bool weft_data_int_at(const weft_data_ints_t *ints, int i, int64_t *out); /* a plain known number */
 
 /* ---- elementwise.c ---- */
-weft_status_t *weft_data_apply_form(weft_data_ctx_t *c, weft_data_form_t form);
 
 /* ---- node.c ---- */
 /* Zeroed, until the analysis ends. NULL without memory: the caller may go on with less; the analysis fails.
@@ -175,8 +160,6 @@ WEFT_MUST_CHECK weft_status_t *weft_data_with_picks(weft_data_ctx_t *c, weft_dat
                                                     weft_data_rule_fn *ask);
 
 /* ---- the rules of the table ---- */
-/* The detail of weft_data_random: can a part of the numbers be drawn alone? */
-enum { WEFT_RANDOM_WHOLE, WEFT_RANDOM_BY_ROWS };
 weft_data_rule_fn weft_data_elementwise, weft_data_add_bias, weft_data_bias_grad, weft_data_reduce,
     weft_data_l2_loss, weft_data_arg, weft_data_matmul, weft_data_batch_matmul, weft_data_einsum,
     weft_data_each_row, weft_data_pool_with_indices, weft_data_conv_filter, weft_data_conv_input,
@@ -197,8 +180,9 @@ weft_data_rule_fn weft_data_update, weft_data_state, weft_data_read, weft_data_l
     weft_data_random, weft_data_partition, weft_data_stitch, weft_data_random_choice, weft_data_shuffle,
     weft_data_batch_reader, weft_data_placeholder, weft_data_constant;
 
-/* For tests of the table. */
-const char *weft_data_rule_op(int i); /* of line i; NULL after the last */
+/* The function of the rule in the op's record; NULL: the record leaves it to the flags. */
+weft_data_rule_fn *weft_data_rule_of(const weft_op_def_t *op);
+/* Does the record or a flag say how the op treats rows? Others run once. For tests of the table. */
 bool weft_data_has_rule(const weft_op_def_t *op);
 
 #endif /* WEFT_SHARDING_DATA_RULES_H_ */

@@ -14,12 +14,12 @@ int weft_data_likely_rank(const weft_data_ctx_t *c) {
                {weft_data_add_bias, 0},  {weft_data_cumulate, 0}, {weft_data_look_on, 0},
                {weft_data_show, 0}};
   const weft_node_t *n = c->node;
-  const weft_data_table_rule_t *rule = weft_data_rule_of(n->op->name);
+  weft_data_rule_fn *rule = weft_data_rule_of(n->op);
   if (rule == NULL) return -1;
   for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++) {
-    if (rule->fn == alike[i].fn && n->num_inputs > 0) return weft_data_in_shape(c, alike[i].input)->rank;
+    if (rule == alike[i].fn && n->num_inputs > 0) return weft_data_in_shape(c, alike[i].input)->rank;
   }
-  if (rule->fn == weft_data_strided_slice && c->in[1].ints != NULL && !c->in[1].ints->is_set) {
+  if (rule == weft_data_strided_slice && c->in[1].ints != NULL && !c->in[1].ints->is_set) {
     uint64_t specs = ((uint64_t)1 << (c->in[1].ints->n & 31)) - 1,
              dots = (uint64_t)weft_node_attr_int(n, "ellipsis_mask", 0);
     uint64_t added = (uint64_t)weft_node_attr_int(n, "new_axis_mask", 0) & specs & ~dots;
@@ -27,21 +27,21 @@ int weft_data_likely_rank(const weft_data_ctx_t *c) {
     int rank = weft_data_in_shape(c, 0)->rank;
     return rank < 0 ? -1 : rank + __builtin_popcountll(added) - __builtin_popcountll(dropped);
   }
-  if (rule->fn == weft_data_one_hot || rule->fn == weft_data_expand) {
+  if (rule == weft_data_one_hot || rule == weft_data_expand) {
     int rank = weft_data_in_shape(c, 0)->rank;
     return rank < 0 ? -1 : rank + 1;
   }
-  if (rule->fn == weft_data_matmul) return 2;
-  if (rule->fn == weft_data_concat) return weft_data_in_shape(c, rule->detail == 1 ? 1 : 0)->rank;
-  if (rule->fn == weft_data_split) return weft_data_in_shape(c, rule->detail)->rank;
-  if (rule->fn == weft_data_select) return weft_data_in_shape(c, 1)->rank;
-  if (rule->fn == weft_data_reduce && weft_node_attr_bool(n, "keep_dims", false))
+  if (rule == weft_data_matmul) return 2;
+  if (rule == weft_data_concat)
+    return weft_data_in_shape(c, n->op->batch == WEFT_BATCH_CONCAT_AXIS_FIRST ? 1 : 0)->rank;
+  if (rule == weft_data_split) return weft_data_in_shape(c, n->op->batch == WEFT_BATCH_SPLIT ? 1 : 0)->rank;
+  if (rule == weft_data_select) return weft_data_in_shape(c, 1)->rank;
+  if (rule == weft_data_reduce && weft_node_attr_bool(n, "keep_dims", false))
     return weft_data_in_shape(c, 0)->rank;
-  if (rule->fn == weft_data_broadcast && c->in[1].ints != NULL && !c->in[1].ints->is_set)
-    return c->in[1].ints->n;
-  if (rule->fn == weft_data_strided_slice_grad && c->in[0].ints != NULL && !c->in[0].ints->is_set)
+  if (rule == weft_data_broadcast && c->in[1].ints != NULL && !c->in[1].ints->is_set) return c->in[1].ints->n;
+  if (rule == weft_data_strided_slice_grad && c->in[0].ints != NULL && !c->in[0].ints->is_set)
     return c->in[0].ints->n;
-  if (rule->fn == weft_data_fill && c->in[0].ints != NULL && !c->in[0].ints->is_set) return c->in[0].ints->n;
+  if (rule == weft_data_fill && c->in[0].ints != NULL && !c->in[0].ints->is_set) return c->in[0].ints->n;
   return -1;
 }
 
@@ -103,9 +103,8 @@ static weft_status_t *infer_example(const weft_data_analysis_t *a, weft_graph_t 
     WEFT_RETURN_IF_ERROR(weft_graph_set_attr(copy, mine, "shape", &attr));
   }
   for (int i = 0; i < a->num_order; i++) {
-    const weft_data_table_rule_t *rule = weft_data_rule_of(a->order[i]->op->name);
     weft_node_t *mine = weft_graph_find(copy, a->order[i]->name);
-    if (rule == NULL || rule->fn != weft_data_batch_reader || mine == NULL) continue;
+    if (a->order[i]->op->batch != WEFT_BATCH_BATCH_READER || mine == NULL) continue;
     for (int o = 0; o < mine->num_outputs; o++) WEFT_RETURN_IF_ERROR(read_example(copy, mine, o));
   }
   WEFT_RETURN_IF_ERROR(weft_pass_infer_shapes(copy));

@@ -116,13 +116,14 @@ weft_status_t *weft_data_strided_slice_grad(weft_data_ctx_t *c) { /* shape, begi
   return NULL;
 }
 
-weft_status_t *weft_data_pad(weft_data_ctx_t *c) { /* detail 1: with zeros */
+weft_status_t *weft_data_pad(weft_data_ctx_t *c) {
+  bool is_linear = (c->node->op->flags & WEFT_OP_LINEAR_IN(0)) != 0;
   int axis = weft_data_batch_axis(c, 0);
   const weft_attr_t *a = c->node->inputs[1].node->op->flags & WEFT_OP_CONST
                              ? weft_node_attr(c->node->inputs[1].node, "value")
                              : NULL;
   const weft_tensor_t *t = a == NULL ? NULL : a->tensor;
-  if (c->detail == 1 && weft_data_passes_whole(c)) return NULL;
+  if (is_linear && weft_data_passes_whole(c)) return NULL;
   bool unpadded = false;
   if (axis >= 0 && t != NULL && t->shape.rank == 2 && t->shape.dims[1] == 2 && axis < t->shape.dims[0]) {
     unpadded = t->dtype == WEFT_I32 ? ((const int32_t *)t->data)[2 * axis] == 0 &&
@@ -131,7 +132,7 @@ weft_status_t *weft_data_pad(weft_data_ctx_t *c) { /* detail 1: with zeros */
                                           ((const int64_t *)t->data)[2 * axis + 1] == 0;
   }
   if (weft_data_is_shard(c, 0) && unpadded) {
-    if (c->detail != 1) c->required[0].degree = 0;
+    if (!is_linear) c->required[0].degree = 0;
     if (c->node->num_inputs > 2 && c->in[2].s.kind != WEFT_SHARDING_REPLICATE)
       c->required[2] = weft_sharding_replicate(0);
     weft_data_give_shard(c, 0, 0, axis);
@@ -140,11 +141,12 @@ weft_status_t *weft_data_pad(weft_data_ctx_t *c) { /* detail 1: with zeros */
   return weft_data_keep_whole(c, unpadded ? axis : -1);
 }
 
-weft_status_t *weft_data_reverse(weft_data_ctx_t *c) { /* detail: the input with the axes */
+weft_status_t *weft_data_reverse(weft_data_ctx_t *c) {
+  int axes = c->node->op->batch == WEFT_BATCH_ROLL ? 2 : 1;
   int rank = weft_data_in_shape(c, 0)->rank, axis = weft_data_batch_axis(c, 0);
   uint32_t in, maybe;
   if (weft_data_passes_whole(c)) return NULL;
-  bool fits = axis >= 0 && rank >= 0 && weft_data_axes(c->in[c->detail].ints, rank, &in, &maybe) &&
+  bool fits = axis >= 0 && rank >= 0 && weft_data_axes(c->in[axes].ints, rank, &in, &maybe) &&
               (maybe >> axis & 1) == 0;
   if (!weft_data_is_shard(c, 0) || !fits || !weft_data_require_numbers(c, 1, c->node->num_inputs))
     return weft_data_keep_whole(c, fits ? axis : -1);

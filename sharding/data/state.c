@@ -37,7 +37,7 @@ weft_status_t *weft_data_look_on(weft_data_ctx_t *c) { /* Assert, CheckNumerics:
   if (is_once) return weft_data_single(c);
   for (int i = 0; i < c->node->num_inputs; i++) {
     weft_sharding_kind_t kind = c->in[i].s.kind;
-    bool is_condition = c->detail == 1 && i == 0;
+    bool is_condition = c->node->op->batch == WEFT_BATCH_ASSERT && i == 0;
     bool is_none = c->in[i].is_hollow; /* a mean over no rows: nothing is wrong with that */
     if (kind == WEFT_SHARDING_SINGLE || is_none || (is_condition && kind != WEFT_SHARDING_REPLICATE))
       c->required[i] = weft_sharding_replicate(0);
@@ -49,12 +49,11 @@ weft_status_t *weft_data_look_on(weft_data_ctx_t *c) { /* Assert, CheckNumerics:
   return NULL;
 }
 
-/* What one device prints, once; the detail says how many inputs are passed on. Replicas exchange nothing
+/* What one device prints, once. Replicas exchange nothing
  * inside a loop: each prints there what it has, unless all have the same. */
 weft_status_t *weft_data_show(weft_data_ctx_t *c) {
-  int first = c->detail;
+  int first = c->node->op->batch == WEFT_BATCH_PRINT ? 1 : 0; /* so many are passed on */
   bool can_gather = !weft_data_in_loop(c), has_all = true;
-  c->detail = 0;
   WEFT_RETURN_IF_ERROR(weft_data_look_on(c));
   if (c->run == WEFT_RUN_SINGLE) return NULL;
   for (int i = first; i < c->node->num_inputs; i++) {
