@@ -1,7 +1,8 @@
-/* collectives/group_members.c - who comes to a group: whether they fit together, their ranks, and the links
- * between them. */
+/* collectives/group_members.c - the members of one group. */
+#include "collectives/group_members.h"
+
 #include "base/alloc.h"
-#include "collectives/group_records.h"
+#include "collectives/rank_set.h"
 
 /* The order of TensorFlow's device names: numbers inside by value. */
 static int compare_names(weft_str_t a, weft_str_t b) {
@@ -24,16 +25,77 @@ static int compare_names(weft_str_t a, weft_str_t b) {
   return a.length - i < b.length - j ? -1 : a.length - i > b.length - j;
 }
 
-weft_group_came_t *weft_group_member_of(const weft_group_record_t *g, weft_str_t device) {
-  weft_group_came_t *m = g->members;
+weft_group_joined_t *weft_group_find_member(const weft_group_record_t *g, weft_str_t device) {
+  weft_group_joined_t *m = g->members;
   while (m != NULL && !weft_str_eq(m->device, device)) m = m->next;
   return m;
 }
 
-weft_group_came_t *weft_group_came_new(const weft_group_request_t *r, weft_str_t host) {
+bool weft_group_has_task(const weft_group_record_t *g, weft_str_t task) {
+  const weft_group_joined_t *m = g->members;
+  while (m != NULL && !weft_str_eq(weft_transport_task_of(m->device), task)) m = m->next;
+  return m != NULL;
+}
+
+int weft_group_rank_of(const weft_group_t *g, weft_str_t device) {
+  for (int i = 0; g != NULL && i < g->size; i++) {
+    if (weft_str_eq(g->members[i].device, device)) return i;
+  }
+  return -1;
+}
+
+void weft_group_remove_members(weft_group_record_t *g) {
+  while (g->members != NULL) {
+    weft_group_joined_t *m = g->members;
+    g->members = m->next;
+    weft_free(m);
+  }
+  g->num_members = 0;
+}
+
+void weft_group_record_free(weft_group_record_t *g) {
+  if (g == NULL) return;
+  weft_group_remove_members(g);
+  weft_group_release(g->group);
+  weft_status_free(g->error);
+  weft_free(g);
+}
+
+void weft_group_remove_member(weft_group_record_t *g, weft_str_t device) {
+  if (g->group != NULL || g->building != NULL) return;
+  for (const weft_group_waiter_t *w = g->waiters.first; w != NULL; w = w->next) {
+    if (weft_str_eq(w->group.device, device)) return;
+  }
+  weft_group_joined_t **at = &g->members;
+  while (*at != NULL && !weft_str_eq((*at)->device, device)) at = &(*at)->next;
+  weft_group_joined_t *m = *at;
+  if (m == NULL) return;
+  *at = m->next;
+  weft_free(m);
+  g->num_members--;
+}
+
+void weft_group_begin(weft_group_record_t *g, const weft_group_request_t *r) {
+  g->size = r->group_size;
+  const size_t n =
+      r->device_type.length < sizeof g->device_type ? r->device_type.length : sizeof g->device_type - 1;
+  memcpy(g->device_type, r->device_type.data, n);
+  g->device_type[n] = '\0';
+}
+
+void weft_group_reset(weft_group_record_t *g, weft_group_t **old_group, weft_status_t **old_error) {
+  *old_group = g->group;
+  *old_error = g->error;
+  g->group = g->building = NULL;
+  g->error = NULL;
+  g->lost_task_length = 0;
+  weft_group_remove_members(g);
+}
+
+weft_group_joined_t *weft_group_joined_new(const weft_group_request_t *r, weft_str_t host) {
   size_t bytes = 0;
-  if (!weft_add_size(sizeof(weft_group_came_t) + host.length, r->device.length, &bytes)) return NULL;
-  weft_group_came_t *m = weft_calloc(1, bytes);
+  if (!weft_add_size(sizeof(weft_group_joined_t) + host.length, r->device.length, &bytes)) return NULL;
+  weft_group_joined_t *m = weft_calloc(1, bytes);
   if (m == NULL) return NULL;
   char *text = (char *)(m + 1);
   if (r->device.length > 0) memcpy(text, r->device.data, r->device.length);
@@ -45,13 +107,6 @@ weft_group_came_t *weft_group_came_new(const weft_group_request_t *r, weft_str_t
   return m;
 }
 
-void weft_rank_set_list_missing(const weft_rank_set_t *s, int size, weft_name_list_t *out) {
-  for (int rank = 0; rank < size; rank++) {
-    if ((s->words[rank / 64] >> (rank % 64) & 1) == 0) weft_name_list_add(out, "%d", rank);
-  }
-}
-
-/* Why `w` cannot be a member of g; NULL if it can. */
 weft_status_t *weft_group_contradiction(const weft_group_record_t *g, const weft_group_request_t *r) {
   if (g->size != r->group_size) {
     return WEFT_ERROR(
@@ -68,7 +123,7 @@ weft_status_t *weft_group_contradiction(const weft_group_record_t *g, const weft
     return WEFT_ERROR(INTERNAL, "Device %.*s wants rank %d of a group of %d (group_key=%lld)",
                       WEFT_STR_ARGS(r->device), r->rank, r->group_size, (long long)g->key);
   }
-  for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
+  for (const weft_group_joined_t *m = g->members; m != NULL; m = m->next) {
     if (weft_str_eq(m->device, r->device)) continue;
     if ((m->rank < 0) == (r->rank < 0) && (r->rank < 0 || m->rank != r->rank)) continue;
     return WEFT_ERROR(
@@ -79,11 +134,11 @@ weft_status_t *weft_group_contradiction(const weft_group_record_t *g, const weft
 }
 
 static void by_rank(weft_group_record_t *g) { /* insertion sort of a list that is made once */
-  weft_group_came_t *sorted = NULL;
+  weft_group_joined_t *sorted = NULL;
   while (g->members != NULL) {
-    weft_group_came_t *m = g->members;
+    weft_group_joined_t *m = g->members;
     g->members = m->next;
-    weft_group_came_t **at = &sorted;
+    weft_group_joined_t **at = &sorted;
     while (*at != NULL &&
            (m->rank >= 0 ? (*at)->rank < m->rank : compare_names((*at)->device, m->device) < 0)) {
       at = &(*at)->next;
@@ -99,7 +154,7 @@ weft_group_t *weft_group_build(weft_group_record_t *g) {
   if (out == NULL) return NULL;
   by_rank(g);
   int rank = 0;
-  for (const weft_group_came_t *m = g->members; m != NULL; m = m->next) {
+  for (const weft_group_joined_t *m = g->members; m != NULL; m = m->next) {
     weft_group_member_t *to = &out->members[rank++];
     to->device = weft_arena_str(&out->arena, m->device);
     to->host = weft_arena_str(&out->arena, m->host);
@@ -113,14 +168,50 @@ weft_group_t *weft_group_build(weft_group_record_t *g) {
   return out;
 }
 
+static weft_str_t job_of(weft_str_t task) {
+  return weft_str_of(task.data, (size_t)(weft_str_rfind(task, '/') + 1));
+}
+
+/* Lists the tasks without a member in the group, of the jobs that have one. */
+static void list_absent(const weft_group_record_t *g, const weft_str_t *tasks, int num_tasks,
+                        weft_name_list_t *out) {
+  for (int i = 0; i < num_tasks; i++) {
+    bool is_member = false, is_of_job = false;
+    for (const weft_group_joined_t *m = g->members; m != NULL && !is_member; m = m->next) {
+      const weft_str_t task = weft_transport_task_of(m->device);
+      is_member = weft_str_eq(task, tasks[i]);
+      is_of_job = is_of_job || weft_str_eq(job_of(task), job_of(tasks[i]));
+    }
+    if (is_of_job && !is_member) weft_name_list_add(out, "%.*s", WEFT_STR_ARGS(tasks[i]));
+  }
+}
+
+weft_status_t *weft_group_too_late(const weft_group_record_t *g, const weft_group_request_t *r,
+                                   const weft_str_t *tasks, int num_tasks) {
+  weft_name_list_t have = {0}, missing = {0}, absent = {0};
+  weft_rank_set_t ranks = {{0}};
+  for (const weft_group_joined_t *m = g->members; m != NULL; m = m->next) {
+    weft_name_list_add(&have, "%.*s", WEFT_STR_ARGS(m->device));
+    weft_rank_set_add(&ranks, m->rank);
+  }
+  if (r->rank >= 0) weft_rank_set_list_missing(&ranks, g->size, &missing);
+  list_absent(g, tasks, num_tasks, &absent);
+  return WEFT_ERROR(
+      DEADLINE_EXCEEDED,
+      "Collective has timed out waiting for other workers. Group %lld: after %lld ms %d of %d members "
+      "have joined: %s%s%s%s%s",
+      (long long)g->key, (long long)r->timeout_ms, g->num_members, g->size, weft_name_list_text(&have),
+      missing.n > 0 ? "; missing ranks: " : "", weft_name_list_text(&missing),
+      absent.n > 0 ? "; no member from: " : "", weft_name_list_text(&absent));
+}
+
 static weft_link_t measure(const weft_group_table_env_t *env, weft_str_t from, weft_str_t to) {
   enum { LARGE = 1 << 20 };
   const double none = env->cost(env->arg, from, to, 0), much = env->cost(env->arg, from, to, LARGE);
   return (weft_link_t){.alpha_s = none, .byte_s = much > none ? (much - none) / LARGE : 0};
 }
 
-/* The first pair of tasks on one host, and the first on two, stand for all. Tasks of one host have ranks that
- * are close. */
+/* Tasks of one host have ranks that are close, so only close ranks are searched for a pair. */
 void weft_group_measure_links(const weft_group_table_env_t *env, weft_group_t *g) {
   enum { CLOSE = 1024 };
   bool has_near = false, has_far = false;

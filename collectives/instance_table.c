@@ -1,22 +1,51 @@
-/* collectives/instance_table.c - are all ranks of an instance about to do the same?
- *
- * A record gathers one request of each rank for one step, compares each newcomer
- * with the first, and goes when it has answered. A contradiction stays for a while
- * (ERRORS_KEPT), so that ranks which come later in that step hear of it.
- */
+/* collectives/instance_table.c - the requests of one step compared, and what was agreed remembered. */
+#include "collectives/instance_table.h"
+
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "collectives/group_records.h"
+#include "collectives/group_members.h"
+#include "collectives/rank_set.h"
 
 enum {
-  ERRORS_KEPT = 256, /* steps that failed and whose late ranks have not come yet; a handful in practice */
+  BUCKETS = 1024,
+  ERRORS_KEPT = 256, /* steps that failed and whose late ranks have not arrived yet; a handful in practice */
   AGREED_KEPT = 128, /* per bucket, the newest: eager TensorFlow clients use a new key for each call */
 };
 
+/* Requests of one instance in one step that wait for the other ranks; with `error` only the failure is kept.
+ */
+struct weft_instance_record {
+  weft_instance_record_t *next;
+  int64_t group_key, instance_key, step_id;
+  weft_group_waiters_t waiters;
+  int num_ranks; /* that wait */
+  weft_status_t *error;
+  uint64_t age; /* of errors: the oldest are forgotten */
+};
+
+/* What the ranks of an instance agreed on last. */
+struct weft_instance_agreed {
+  weft_instance_agreed_t *next;
+  weft_instance_request_t what; /* texts: none */
+  int source;
+};
+
+struct weft_instance_table {
+  weft_instance_record_t *records[BUCKETS];
+  weft_instance_agreed_t *agreed[BUCKETS];
+  uint64_t next_age;
+  int num_errors;
+};
+
+weft_status_t *weft_instance_table_create(weft_instance_table_t **out) {
+  *out = weft_calloc(1, sizeof **out);
+  return *out != NULL ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "a table of collective instances");
+}
+
 static size_t bucket_of(int64_t group_key, int64_t instance_key) {
   const uint64_t x = ((uint64_t)group_key * 0x9e3779b97f4a7c15u) ^ (uint64_t)instance_key;
-  return (size_t)((x * 0x9e3779b97f4a7c15u) >> 32) % WEFT_INSTANCE_BUCKETS;
+  return (size_t)((x * 0x9e3779b97f4a7c15u) >> 32) % BUCKETS;
 }
 
 static const char *kind_name(weft_collective_kind_t k) {
@@ -81,9 +110,8 @@ static weft_status_t *contradiction(const weft_instance_request_t *first, const 
                     right);
 }
 
-static weft_instance_record_t *find_locked(weft_group_table_t *t, const weft_instance_request_t *q)
-    WEFT_REQUIRES(t->mu) {
-  weft_instance_record_t *r = t->instances[bucket_of(q->group_key, q->instance_key)];
+static weft_instance_record_t *find_record(weft_instance_table_t *t, const weft_instance_request_t *q) {
+  weft_instance_record_t *r = t->records[bucket_of(q->group_key, q->instance_key)];
   while (r != NULL &&
          (r->group_key != q->group_key || r->instance_key != q->instance_key || r->step_id != q->step_id)) {
     r = r->next;
@@ -91,16 +119,15 @@ static weft_instance_record_t *find_locked(weft_group_table_t *t, const weft_ins
   return r;
 }
 
-static weft_instance_agreed_t *agreed_locked(weft_group_table_t *t, const weft_instance_request_t *q)
-    WEFT_REQUIRES(t->mu) {
+static weft_instance_agreed_t *find_agreed(weft_instance_table_t *t, const weft_instance_request_t *q) {
   weft_instance_agreed_t *a = t->agreed[bucket_of(q->group_key, q->instance_key)];
   while (a != NULL && (a->what.group_key != q->group_key || a->what.instance_key != q->instance_key))
     a = a->next;
   return a;
 }
 
-static void unlink_locked(weft_group_table_t *t, weft_instance_record_t *r) WEFT_REQUIRES(t->mu) {
-  weft_instance_record_t **at = &t->instances[bucket_of(r->group_key, r->instance_key)];
+static void unlink_record(weft_instance_table_t *t, weft_instance_record_t *r) {
+  weft_instance_record_t **at = &t->records[bucket_of(r->group_key, r->instance_key)];
   while (*at != r) at = &(*at)->next;
   *at = r->next;
   if (r->error != NULL) t->num_errors--;
@@ -112,15 +139,16 @@ void weft_instance_record_free(weft_instance_record_t *r) {
   weft_free(r);
 }
 
-void weft_instances_drop_locked(weft_group_table_t *t, int64_t group_key, weft_waiter_list_t *failed) {
-  for (int i = 0; i < WEFT_INSTANCE_BUCKETS; i++) {
-    for (weft_instance_record_t **at = &t->instances[i]; *at != NULL;) {
+void weft_instance_table_drop_group(weft_instance_table_t *t, int64_t group_key,
+                                    weft_group_waiters_t *failed) {
+  for (int i = 0; i < BUCKETS; i++) {
+    for (weft_instance_record_t **at = &t->records[i]; *at != NULL;) {
       weft_instance_record_t *r = *at;
       if (r->group_key != group_key) {
         at = &r->next;
         continue;
       }
-      weft_waiter_take_all(&r->waiters, failed);
+      weft_group_waiter_take_all(&r->waiters, failed);
       if (r->error != NULL) t->num_errors--;
       *at = r->next;
       weft_instance_record_free(r);
@@ -137,55 +165,88 @@ void weft_instances_drop_locked(weft_group_table_t *t, int64_t group_key, weft_w
   }
 }
 
-void weft_instances_free_all(weft_group_table_t *t) {
-  for (int i = 0; i < WEFT_INSTANCE_BUCKETS; i++) {
-    while (t->instances[i] != NULL) {
-      weft_instance_record_t *r = t->instances[i];
-      t->instances[i] = r->next;
-      weft_instance_record_free(r);
-    }
-    while (t->agreed[i] != NULL) {
-      weft_instance_agreed_t *a = t->agreed[i];
-      t->agreed[i] = a->next;
-      weft_free(a);
-    }
+static void free_agreed(weft_instance_agreed_t *a) {
+  while (a != NULL) {
+    weft_instance_agreed_t *next = a->next;
+    weft_free(a);
+    a = next;
   }
 }
 
-weft_status_t *weft_instance_too_late(const weft_instance_record_t *r, const weft_waiter_t *w) {
+void weft_instance_table_destroy(weft_instance_table_t *t) {
+  for (int i = 0; t != NULL && i < BUCKETS; i++) {
+    while (t->records[i] != NULL) {
+      weft_instance_record_t *r = t->records[i];
+      t->records[i] = r->next;
+      weft_instance_record_free(r);
+    }
+    free_agreed(t->agreed[i]);
+  }
+  weft_free(t);
+}
+
+void weft_instance_table_take_all(weft_instance_table_t *t, weft_group_waiters_t *out) {
+  for (int i = 0; i < BUCKETS; i++) {
+    for (weft_instance_record_t *r = t->records[i]; r != NULL; r = r->next)
+      weft_group_waiter_take_all(&r->waiters, out);
+  }
+}
+
+bool weft_instance_join_init(weft_instance_join_t *j) {
+  *j = (weft_instance_join_t){.source = -1};
+  j->record = weft_calloc(1, sizeof *j->record);
+  j->agreed = weft_calloc(1, sizeof *j->agreed);
+  return j->record != NULL && j->agreed != NULL;
+}
+
+void weft_instance_join_deinit(weft_instance_join_t *j) {
+  weft_instance_record_free(j->record);
+  weft_instance_record_free(j->removed);
+  weft_free(j->agreed);
+  free_agreed(j->forgotten);
+  weft_status_free(j->why);
+}
+
+weft_status_t *weft_instance_too_late(const weft_group_waiter_t *w) {
+  const weft_instance_record_t *r = w->record;
   weft_name_list_t missing = {0};
   weft_rank_set_t ranks = {{0}};
-  for (const weft_waiter_t *x = r->waiters.first; x != NULL; x = x->next)
+  for (const weft_group_waiter_t *x = r->waiters.first; x != NULL; x = x->next)
     weft_rank_set_add(&ranks, x->instance.rank);
   weft_rank_set_list_missing(&ranks, w->instance.group_size, &missing);
   return WEFT_ERROR(
       DEADLINE_EXCEEDED,
       "Collective has timed out waiting for other workers. %.*s (group_key=%lld, instance_key=%lld, step "
-      "%lld): after %lld ms these ranks have not come: %s",
+      "%lld): after %lld ms these ranks have not joined: %s",
       WEFT_STR_ARGS(w->instance.name), (long long)r->group_key, (long long)r->instance_key,
       (long long)r->step_id, (long long)w->instance.timeout_ms, weft_name_list_text(&missing));
 }
 
 /* The oldest error is forgotten when there are too many; returned to be freed. */
-static weft_instance_record_t *forget_locked(weft_group_table_t *t) WEFT_REQUIRES(t->mu) {
+static weft_instance_record_t *forget_error(weft_instance_table_t *t) {
   if (t->num_errors <= ERRORS_KEPT) return NULL;
   weft_instance_record_t *oldest = NULL;
-  for (int i = 0; i < WEFT_INSTANCE_BUCKETS; i++) {
-    for (weft_instance_record_t *r = t->instances[i]; r != NULL; r = r->next) {
+  for (int i = 0; i < BUCKETS; i++) {
+    for (weft_instance_record_t *r = t->records[i]; r != NULL; r = r->next) {
       if (r->error != NULL && (oldest == NULL || r->age < oldest->age)) oldest = r;
     }
   }
-  if (oldest != NULL) unlink_locked(t, oldest);
+  if (oldest != NULL) unlink_record(t, oldest);
   return oldest;
 }
 
-weft_instance_record_t *weft_instance_leave_locked(weft_group_table_t *t, weft_instance_record_t *r,
-                                                   weft_status_t *why, weft_waiter_list_t *others) {
+static void fail_record(weft_instance_table_t *t, weft_instance_record_t *r, weft_status_t *why) {
   r->error = why;
   r->age = t->next_age++;
   t->num_errors++;
-  weft_waiter_take_all(&r->waiters, others);
-  return forget_locked(t);
+}
+
+weft_instance_record_t *weft_instance_table_leave(weft_instance_table_t *t, const weft_group_waiter_t *w,
+                                                  weft_status_t *why, weft_group_waiters_t *others) {
+  weft_instance_record_t *r = w->record;
+  fail_record(t, r, why);
+  weft_group_waiter_take_all(&r->waiters, others);
+  return forget_error(t);
 }
 
 static bool is_agreed(const weft_instance_agreed_t *a, const weft_instance_request_t *q) {
@@ -193,15 +254,6 @@ static bool is_agreed(const weft_instance_agreed_t *a, const weft_instance_reque
   if (a == NULL || difference(&a->what, q, left, right, sizeof left) != NULL) return false;
   return a->what.root >= 0 || a->source < 0 || q->is_source == (q->rank == a->source);
 }
-
-typedef struct outcome {
-  weft_status_t *why; /* owned */
-  bool is_answered;   /* the newcomer need not wait */
-  int source;
-  weft_waiter_list_t others; /* to be answered alike */
-  weft_instance_record_t *rubbish;
-  weft_instance_agreed_t *forgotten; /* a chain, to be freed */
-} outcome_t;
 
 /* What comes after the first `most` of a chain. */
 static weft_instance_agreed_t *cut(weft_instance_agreed_t *a, int most) {
@@ -211,42 +263,38 @@ static weft_instance_agreed_t *cut(weft_instance_agreed_t *a, int most) {
   return rest;
 }
 
-static bool waits(const weft_waiter_list_t *list, int rank) {
-  const weft_waiter_t *w = list->first;
+static bool waits(const weft_group_waiters_t *list, int rank) {
+  const weft_group_waiter_t *w = list->first;
   while (w != NULL && w->instance.rank != rank) w = w->next;
   return w != NULL;
 }
 
-static void fail_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_status_t *why, outcome_t *o)
-    WEFT_REQUIRES(t->mu) {
-  r->error = why;
-  r->age = t->next_age++;
-  t->num_errors++;
+static void fail(weft_instance_table_t *t, weft_instance_record_t *r, weft_status_t *why,
+                 weft_instance_join_t *o) {
+  fail_record(t, r, why);
   o->why = weft_status_clone(why);
-  weft_waiter_take_all(&r->waiters, &o->others);
-  o->rubbish = forget_locked(t);
+  weft_group_waiter_take_all(&r->waiters, &o->others);
+  o->removed = forget_error(t);
 }
 
-/* All ranks have come and want the same. */
-static void agree_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_instance_agreed_t **spare,
-                         outcome_t *o) WEFT_REQUIRES(t->mu) {
+/* All ranks have joined and want the same. */
+static void agree(weft_instance_table_t *t, weft_instance_record_t *r, weft_instance_join_t *o) {
   const weft_instance_request_t *q = &r->waiters.first->instance;
   int source = q->root;
-  for (const weft_waiter_t *w = r->waiters.first; w != NULL && q->root < 0; w = w->next) {
+  for (const weft_group_waiter_t *w = r->waiters.first; w != NULL && q->root < 0; w = w->next) {
     if (w->instance.is_source) source = w->instance.rank;
   }
   if (source < 0 && (q->kind == WEFT_BROADCAST || q->kind == WEFT_SCATTER)) {
-    fail_locked(
-        t, r,
-        WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s (group_key=%lld, instance_key=%lld) has no source",
-                   WEFT_STR_ARGS(q->name), (long long)q->group_key, (long long)q->instance_key),
-        o);
+    fail(t, r,
+         WEFT_ERROR(INVALID_ARGUMENT, "Collective %.*s (group_key=%lld, instance_key=%lld) has no source",
+                    WEFT_STR_ARGS(q->name), (long long)q->group_key, (long long)q->instance_key),
+         o);
     return;
   }
-  weft_instance_agreed_t *a = agreed_locked(t, q);
+  weft_instance_agreed_t *a = find_agreed(t, q);
   if (a == NULL) {
-    a = *spare;
-    *spare = NULL;
+    a = o->agreed;
+    o->agreed = NULL;
     const size_t at = bucket_of(q->group_key, q->instance_key);
     a->next = t->agreed[at];
     t->agreed[at] = a;
@@ -255,52 +303,48 @@ static void agree_locked(weft_group_table_t *t, weft_instance_record_t *r, weft_
   a->what = *q;
   a->what.name = a->what.device = (weft_str_t){NULL, 0};
   a->source = o->source = source;
-  weft_waiter_take_all(&r->waiters, &o->others);
-  unlink_locked(t, r);
-  o->rubbish = r;
+  weft_group_waiter_take_all(&r->waiters, &o->others);
+  unlink_record(t, r);
+  o->removed = r;
 }
 
-/* One of two requests says that its rank does in this step what was agreed before, by which another rank than
- * the other request's is the source; that one need not come: it may be done already. */
-static weft_status_t *second_source_locked(weft_group_table_t *t, const weft_instance_request_t *a,
-                                           const weft_instance_request_t *b) WEFT_REQUIRES(t->mu) {
+/* One of the two requests says that its rank does in this step what was agreed before, and that agreement
+ * names another source than the other request. The agreed source need not join: its part may be done already.
+ */
+static weft_status_t *second_source(weft_instance_table_t *t, const weft_instance_request_t *a,
+                                    const weft_instance_request_t *b, const weft_group_t *group) {
   const bool is_old = (a->details & WEFT_INSTANCE_DOUBT) != 0,
              is_other_old = (b->details & WEFT_INSTANCE_DOUBT) != 0;
   const weft_instance_request_t *claim = is_old ? b : a;
-  const weft_instance_agreed_t *agreed = agreed_locked(t, a);
+  const weft_instance_agreed_t *agreed = find_agreed(t, a);
   if (is_old == is_other_old || !claim->is_source || claim->root >= 0 || agreed == NULL || agreed->source < 0)
     return NULL;
   weft_instance_request_t old = agreed->what;
   old.rank = agreed->source;
   old.is_source = true;
-  old.device = weft_group_device_locked(t, a->group_key, agreed->source);
+  if (group != NULL && old.rank < group->size) old.device = group->members[old.rank].device;
   return contradiction(&old, claim);
 }
 
-static void join_locked(weft_group_table_t *t, weft_waiter_t *w, weft_instance_record_t **spare,
-                        weft_instance_agreed_t **spare_agreed, outcome_t *o) WEFT_REQUIRES(t->mu) {
+void weft_instance_table_join(weft_instance_table_t *t, weft_group_waiter_t *w, const weft_group_t *group,
+                              weft_instance_join_t *o) {
   const weft_instance_request_t *q = &w->instance;
-  if (t->left != NULL) {
-    o->why = weft_status_clone(t->left);
-    o->is_answered = true;
-    return;
-  }
-  weft_instance_record_t *r = find_locked(t, q);
+  weft_instance_record_t *r = find_record(t, q);
   if (r == NULL) {
-    const weft_instance_agreed_t *a = agreed_locked(t, q);
+    const weft_instance_agreed_t *a = find_agreed(t, q);
     if ((q->details & WEFT_INSTANCE_DOUBT) == 0 && is_agreed(a, q)) {
       o->is_answered = true;
       o->source = a->source;
       return;
     }
-    r = *spare;
-    *spare = NULL;
+    r = o->record;
+    o->record = NULL;
     r->group_key = q->group_key;
     r->instance_key = q->instance_key;
     r->step_id = q->step_id;
     const size_t at = bucket_of(q->group_key, q->instance_key);
-    r->next = t->instances[at];
-    t->instances[at] = r;
+    r->next = t->records[at];
+    t->records[at] = r;
   }
   if (r->error != NULL) {
     o->why = weft_status_clone(r->error);
@@ -309,66 +353,16 @@ static void join_locked(weft_group_table_t *t, weft_waiter_t *w, weft_instance_r
   }
   w->record = r;
   weft_status_t *s = r->waiters.first == NULL ? NULL : contradiction(&r->waiters.first->instance, q);
-  for (const weft_waiter_t *x = r->waiters.first; x != NULL && s == NULL && q->is_source; x = x->next) {
+  for (const weft_group_waiter_t *x = r->waiters.first; x != NULL && s == NULL && q->is_source; x = x->next) {
     if (x->instance.is_source) s = contradiction(&x->instance, q);
   }
-  for (const weft_waiter_t *x = r->waiters.first; x != NULL && s == NULL; x = x->next)
-    s = second_source_locked(t, &x->instance, q);
+  for (const weft_group_waiter_t *x = r->waiters.first; x != NULL && s == NULL; x = x->next)
+    s = second_source(t, &x->instance, q, group);
   if (!waits(&r->waiters, q->rank)) r->num_ranks++;
-  weft_waiter_put(&r->waiters, w);
+  weft_group_waiter_put(&r->waiters, w);
   if (s != NULL) {
-    fail_locked(t, r, s, o);
-    return;
+    fail(t, r, s, o);
+  } else if (r->num_ranks == q->group_size) {
+    agree(t, r, o);
   }
-  if (r->num_ranks == q->group_size) agree_locked(t, r, spare_agreed, o);
-}
-
-void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_request_t *q,
-                                    weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
-  weft_waiter_t *w = weft_waiter_for_instance(q, fn, arg);
-  weft_instance_record_t *spare = weft_calloc(1, sizeof *spare);
-  weft_instance_agreed_t *spare_agreed = weft_calloc(1, sizeof *spare_agreed);
-  if (w == NULL || spare == NULL || spare_agreed == NULL) {
-    weft_waiter_release(w);
-    weft_free(spare);
-    weft_free(spare_agreed);
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "joining collective %.*s", WEFT_STR_ARGS(q->name)), -1);
-    return;
-  }
-  w->table = t;
-  outcome_t o = {.source = -1};
-  bool is_late = false;
-  /* A rank may have been given its group just before the leader heard of a loss: the others will not come. */
-  weft_mutex_lock(&t->mu);
-  o.why = weft_group_lost_locked(t, q->group_key);
-  if (q->rank < 0 && o.why == NULL) /* a request like TensorFlow's has a device only */
-    w->instance.rank = weft_group_rank_locked(t, q->group_key, q->device);
-  weft_mutex_unlock(&t->mu);
-  q = &w->instance;
-  if (o.why == NULL && (q->rank < 0 || q->rank >= q->group_size || q->group_size > WEFT_MAX_GROUP)) {
-    o.why = WEFT_ERROR(INVALID_ARGUMENT, "collective %.*s: rank %d of %d, where %d ranks can be",
-                       WEFT_STR_ARGS(q->name), q->rank, q->group_size, WEFT_MAX_GROUP);
-  }
-  atomic_fetch_add(&w->refs, 1); /* ours, beside the taker's */
-  if (o.why == NULL) weft_group_table_watch(t, w, canceller, q->timeout_ms, &o.why);
-  if (o.why != NULL) o.is_answered = true;
-  if (!o.is_answered) {
-    weft_mutex_lock(&t->mu);
-    join_locked(t, w, &spare, &spare_agreed, &o);
-    is_late = w->in != NULL && (w->has_expired || weft_canceller_is_cancelled(canceller));
-    weft_mutex_unlock(&t->mu);
-  }
-  weft_waiter_answer_all(&o.others, t->timer, o.why, NULL, o.source);
-  if (o.is_answered) weft_waiter_answer(w, t->timer, o.why, NULL, o.source);
-  if (is_late) weft_group_table_missed(w);
-  weft_waiter_release(w);
-  weft_instance_record_free(o.rubbish);
-  while (o.forgotten != NULL) {
-    weft_instance_agreed_t *a = o.forgotten;
-    o.forgotten = a->next;
-    weft_free(a);
-  }
-  weft_free(spare);
-  weft_free(spare_agreed);
-  weft_status_free(o.why);
 }

@@ -3,12 +3,6 @@
 
 #include "base/alloc.h"
 
-weft_local_task_t *weft_local_find_task(weft_local_hub_t *h, weft_str_t name) {
-  weft_local_task_t *t = h->tasks;
-  while (t != NULL && !weft_str_is(name, t->name)) t = t->next;
-  return t;
-}
-
 static weft_str_t host_of(void *arg, weft_str_t task) {
   weft_local_hub_t *h = arg;
   weft_mutex_lock(&h->mu);
@@ -59,19 +53,15 @@ weft_status_t *weft_local_hub_set_link(weft_local_hub_t *h, weft_str_t from, wef
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "a link's model");
   }
   r->model = m;
-  weft_local_place_t *freed = NULL;
+  weft_local_transfer_t *freed = NULL;
   weft_mutex_lock(&h->mu);
   r->next = h->rules;
   h->rules = r;
   for (weft_local_task_t *t = h->tasks; t != NULL; t = t->next) {
-    for (weft_local_place_t *p = t->first, *next = NULL; p != NULL; p = next) {
+    for (weft_local_transfer_t *p = t->first, *next = NULL; p != NULL; p = next) {
       next = p->next;
       if (!p->is_held || p->is_due) continue;
-      int sent = 0;
-      const bool departs = weft_local_depart_locked(h, p, &sent);
-      weft_local_count(h, p, sent);
-      if (departs && p->is_due) weft_local_set_alarm(h, p);
-      if (departs) continue;
+      if (weft_local_start_locked(h, p)) continue;
       weft_local_take_locked(h, p);
       p->next = freed;
       freed = p;
@@ -79,7 +69,7 @@ weft_status_t *weft_local_hub_set_link(weft_local_hub_t *h, weft_str_t from, wef
   }
   weft_mutex_unlock(&h->mu);
   while (freed != NULL) {
-    weft_local_place_t *p = freed;
+    weft_local_transfer_t *p = freed;
     freed = p->next;
     p->next = NULL;
     weft_local_deliver(p);
@@ -87,9 +77,16 @@ weft_status_t *weft_local_hub_set_link(weft_local_hub_t *h, weft_str_t from, wef
   return NULL;
 }
 
+double weft_local_hub_seconds(weft_local_hub_t *h) {
+  weft_mutex_lock(&h->mu);
+  const double s = (double)h->now_ns * 1e-9;
+  weft_mutex_unlock(&h->mu);
+  return s;
+}
+
 int weft_local_hub_num_waiting(weft_local_hub_t *h) {
   weft_mutex_lock(&h->mu);
-  const int n = h->num_places;
+  const int n = h->num_transfers;
   weft_mutex_unlock(&h->mu);
   return n;
 }
@@ -104,13 +101,13 @@ void weft_local_hub_destroy(weft_local_hub_t *h) {
   while (h->tasks != NULL) {
     weft_local_task_t *t = h->tasks;
     weft_mutex_lock(&h->mu);
-    weft_local_place_t *list = t->first;
-    for (weft_local_place_t *p = list; p != NULL; p = p->next) p->is_in_table = false;
+    weft_local_transfer_t *list = t->first;
+    for (weft_local_transfer_t *p = list; p != NULL; p = p->next) p->is_in_table = false;
     t->first = NULL;
     weft_mutex_unlock(&h->mu);
     weft_local_end_all(list, why);
     h->tasks = t->next;
-    weft_map_deinit(&t->places);
+    weft_map_deinit(&t->transfers);
     while (t->failed != NULL) {
       weft_local_failed_run_t *f = t->failed;
       t->failed = f->next;
@@ -125,7 +122,7 @@ void weft_local_hub_destroy(weft_local_hub_t *h) {
     weft_free(t);
   }
   weft_status_free(why);
-  while (h->num_heap > 0) weft_local_place_release(h->heap[--h->num_heap]);
+  while (h->num_heap > 0) weft_local_release(h->heap[--h->num_heap]);
   weft_free(h->heap);
   while (h->rules != NULL) {
     weft_local_link_rule_t *r = h->rules;

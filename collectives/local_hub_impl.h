@@ -18,10 +18,10 @@
 enum { WEFT_LOCAL_STEPS_KEPT = 64 }; /* ended steps that are remembered for late comers */
 
 typedef struct weft_local_task weft_local_task_t;
-typedef struct weft_local_place {
-  atomic_int refs;                      /* the table's or whoever took it; the canceller's; the timer's */
-  struct weft_local_place *next, *prev; /* all places of the task */
-  weft_local_task_t *owner;             /* who offers */
+typedef struct weft_local_transfer {
+  atomic_int refs;                         /* the table's or whoever took it; the canceller's; the timer's */
+  struct weft_local_transfer *next, *prev; /* all places of the task */
+  weft_local_task_t *owner;                /* who offers */
   weft_local_hub_t *hub;
   char *key;                 /* "step;key", in the same block */
   size_t key_length, key_at; /* where the key begins, after the step */
@@ -47,7 +47,7 @@ typedef struct weft_local_place {
   bool is_due, is_held, was_fetched;
   int64_t due_ns;
   uint64_t order;
-} weft_local_place_t;
+} weft_local_transfer_t;
 
 typedef struct weft_local_failed_run {
   struct weft_local_failed_run *next;
@@ -62,7 +62,7 @@ typedef struct weft_local_ended_step {
   weft_status_t *why; /* NULL: no such */
 } weft_local_ended_step_t;
 
-typedef struct weft_local_local_transport {
+typedef struct weft_local_transport {
   weft_transport_t base;
   weft_local_hub_t *hub;
   weft_local_task_t *task;
@@ -73,8 +73,8 @@ struct weft_local_task {
   char *name, *host;
   uint64_t incarnation;
   weft_status_t *dead; /* NULL while alive */
-  weft_map_t places;
-  weft_local_place_t *first;
+  weft_map_t transfers;
+  weft_local_transfer_t *first;
   weft_local_failed_run_t *failed;
   weft_local_ended_step_t ended[WEFT_LOCAL_STEPS_KEPT];
   int next_ended;
@@ -94,47 +94,48 @@ struct weft_local_hub {
   bool has_virtual_time;
   int64_t now_ns;
   uint64_t next_order, random;
-  weft_local_place_t **heap;
+  weft_local_transfer_t **heap;
   int num_heap, max_heap;
-  int num_places;
+  int num_transfers;
   weft_timer_t *timer;
   weft_group_table_t *table;
   weft_link_counters_t *counters;
 };
 
-/* local_hub.c */
-
-weft_local_task_t *weft_local_find_task(weft_local_hub_t *h, weft_str_t name); /* with h->mu */
-double weft_local_hub_cost(void *arg, weft_str_t from, weft_str_t to, size_t bytes);
-
-/* local_model.c */
+/* local_model.c: the link model; knows neither offers nor fetches. */
 
 /* NULL: no model. With h->mu. */
 const weft_link_model_t *weft_local_model_of(const weft_local_hub_t *h, weft_str_t from, weft_str_t to);
 double weft_local_message_s(const weft_link_model_t *m, size_t bytes);
-/* Makes room in the heap for every place there is. */
+/* Makes room in the heap for every transfer there is. */
 bool weft_local_reserve_locked(weft_local_hub_t *h) WEFT_REQUIRES(h->mu);
-/* Both sides are there. False: they are to be served at once. Otherwise the place is under way or held; *sent
- * says how often. */
-bool weft_local_depart_locked(weft_local_hub_t *h, weft_local_place_t *p, int *sent) WEFT_REQUIRES(h->mu);
-/* Real time: somebody must look when it is due. */
-void weft_local_set_alarm(weft_local_hub_t *h, weft_local_place_t *p);
-void weft_local_count(weft_local_hub_t *h, const weft_local_place_t *p, int sent);
+/* Both sides are there. False: no model applies, deliver it at once. Otherwise it is under way or held by a
+ * partition; *sent: how many times the message was sent. */
+bool weft_local_depart_locked(weft_local_hub_t *h, weft_local_transfer_t *p, int *sent) WEFT_REQUIRES(h->mu);
+/* Takes the first transfer that is due off the heap, with the heap's reference; NULL if none is due. In
+ * virtual time the clock advances to it. */
+weft_local_transfer_t *weft_local_pop_due_locked(weft_local_hub_t *h) WEFT_REQUIRES(h->mu);
 
-/* local_meeting.c */
+/* local_matching.c */
 
-void weft_local_place_release(weft_local_place_t *p); /* NULL is fine */
-/* Takes a place out of its table; the table's reference is the caller's now. */
-void weft_local_take_locked(weft_local_hub_t *h, weft_local_place_t *p) WEFT_REQUIRES(h->mu);
-/* Ends a taken list, linked by `next`, with `why` (copied; NULL: both got what they wanted) and gives it
- * back. */
-void weft_local_end_all(weft_local_place_t *list, const weft_status_t *why);
-void weft_local_deliver(weft_local_place_t *p); /* a taken place with both sides */
-bool weft_local_is_of_run(const weft_local_place_t *p, int64_t step_id, weft_str_t run);
+weft_local_task_t *weft_local_find_task(weft_local_hub_t *h, weft_str_t name); /* with h->mu */
+void weft_local_release(weft_local_transfer_t *p);                             /* NULL is fine */
+/* Takes a transfer out of its table; the table's reference is the caller's now. */
+void weft_local_take_locked(weft_local_hub_t *h, weft_local_transfer_t *p) WEFT_REQUIRES(h->mu);
+/* Ends a list of taken transfers, linked by `next`, with `why` (copied; NULL: success) and releases them. */
+void weft_local_end_all(weft_local_transfer_t *list, const weft_status_t *why);
+void weft_local_deliver(weft_local_transfer_t *p); /* taken, with both sides */
+/* Sends a transfer with both sides; false: no model applies, the caller takes and delivers it. */
+bool weft_local_start_locked(weft_local_hub_t *h, weft_local_transfer_t *p) WEFT_REQUIRES(h->mu);
+bool weft_local_is_of_run(const weft_local_transfer_t *p, int64_t step_id, weft_str_t run);
 void weft_local_offer(weft_transport_t *base, int64_t step_id, weft_str_t key, weft_str_t to_task,
                       weft_str_t to_device, const void *data, size_t bytes, bool is_kept,
                       weft_transfer_done_fn *done, void *arg);
 void weft_local_fetch(weft_transport_t *base, const weft_fetch_t *f, weft_canceller_t *canceller,
                       weft_transfer_done_fn *done, void *arg);
+
+/* local_hub.c */
+
+double weft_local_hub_cost(void *arg, weft_str_t from, weft_str_t to, size_t bytes);
 
 #endif /* WEFT_COLLECTIVES_LOCAL_HUB_IMPL_H_ */

@@ -16,11 +16,11 @@ double weft_local_message_s(const weft_link_model_t *m, size_t bytes) {
   return m->alpha_us * 1e-6 + (m->bytes_per_s > 0 ? (double)bytes / m->bytes_per_s : 0);
 }
 
-static bool is_earlier(const weft_local_place_t *a, const weft_local_place_t *b) {
+static bool is_earlier(const weft_local_transfer_t *a, const weft_local_transfer_t *b) {
   return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->order < b->order;
 }
 
-static void heap_push_locked(weft_local_hub_t *h, weft_local_place_t *p)
+static void heap_push_locked(weft_local_hub_t *h, weft_local_transfer_t *p)
     WEFT_REQUIRES(h->mu) { /* room was made before */
   int i = h->num_heap++;
   for (; i > 0 && is_earlier(p, h->heap[(i - 1) / 2]); i = (i - 1) / 2) h->heap[i] = h->heap[(i - 1) / 2];
@@ -28,9 +28,9 @@ static void heap_push_locked(weft_local_hub_t *h, weft_local_place_t *p)
   atomic_fetch_add(&p->refs, 1);
 }
 
-static weft_local_place_t *heap_pop_locked(weft_local_hub_t *h)
+static weft_local_transfer_t *heap_pop_locked(weft_local_hub_t *h)
     WEFT_REQUIRES(h->mu) { /* with the heap's reference */
-  weft_local_place_t *top = h->heap[0], *last = h->heap[--h->num_heap];
+  weft_local_transfer_t *top = h->heap[0], *last = h->heap[--h->num_heap];
   int i = 0;
   for (int child = 1; child < h->num_heap; child = 2 * i + 1) {
     if (child + 1 < h->num_heap && is_earlier(h->heap[child + 1], h->heap[child])) child++;
@@ -41,8 +41,6 @@ static weft_local_place_t *heap_pop_locked(weft_local_hub_t *h)
   if (h->num_heap > 0) h->heap[i] = last;
   return top;
 }
-
-static void pump(void *arg);
 
 static int64_t now_locked(weft_local_hub_t *h) WEFT_REQUIRES(h->mu) {
   return h->has_virtual_time ? h->now_ns : weft_clock_ns();
@@ -57,7 +55,7 @@ static bool is_lost_locked(weft_local_hub_t *h, double percent) WEFT_REQUIRES(h-
 
 /* Both sides are there. False: they are to be served at once. Otherwise the place is under way or held; *sent
  * says how often. */
-bool weft_local_depart_locked(weft_local_hub_t *h, weft_local_place_t *p, int *sent) WEFT_REQUIRES(h->mu) {
+bool weft_local_depart_locked(weft_local_hub_t *h, weft_local_transfer_t *p, int *sent) WEFT_REQUIRES(h->mu) {
   *sent = 1;
   const weft_link_model_t *m = weft_local_model_of(h, weft_str(p->owner->name), weft_str(p->fetcher->name));
   p->is_held = m != NULL && m->is_partitioned;
@@ -83,69 +81,17 @@ bool weft_local_depart_locked(weft_local_hub_t *h, weft_local_place_t *p, int *s
   return true;
 }
 
-void weft_local_set_alarm(weft_local_hub_t *h,
-                          weft_local_place_t *p) { /* real time: somebody must look when it is due */
-  if (h->has_virtual_time) return;
-  uint64_t id = 0;
-  weft_status_t *s = weft_timer_add(h->timer, p->due_ns, pump, h, &id);
-  weft_status_free(s); /* without memory the next alarm serves this one, too */
-}
-
-void weft_local_count(weft_local_hub_t *h, const weft_local_place_t *p, int sent) {
-  for (int i = 0; i < sent; i++) {
-    weft_link_counters_add(h->counters, weft_str(p->owner->name), weft_str(p->fetcher->name),
-                           p->fetch.is_control ? WEFT_TRAFFIC_CONTROL : WEFT_TRAFFIC_COLLECTIVE, p->bytes);
-  }
-}
-
-/* The next place that is due; NULL if none is. Virtual time goes there. */
-static weft_local_place_t *next_due(weft_local_hub_t *h) {
-  weft_local_place_t *p = NULL;
-  bool is_mine = false;
-  while (!is_mine) {
-    weft_mutex_lock(&h->mu);
-    const bool has_one = h->num_heap > 0 && (h->has_virtual_time || h->heap[0]->due_ns <= weft_clock_ns());
-    p = has_one ? heap_pop_locked(h) : NULL;
-    is_mine = p == NULL;
-    if (p != NULL && h->has_virtual_time && p->due_ns > h->now_ns) h->now_ns = p->due_ns;
-    if (p != NULL && p->is_in_table && p->is_due) {
-      weft_local_take_locked(h, p);
-      is_mine = true;
-    }
-    weft_mutex_unlock(&h->mu);
-    weft_local_place_release(p); /* the heap's; the table's is still held if it is mine */
-  }
+weft_local_transfer_t *weft_local_pop_due_locked(weft_local_hub_t *h) {
+  const bool has_one = h->num_heap > 0 && (h->has_virtual_time || h->heap[0]->due_ns <= weft_clock_ns());
+  weft_local_transfer_t *p = has_one ? heap_pop_locked(h) : NULL;
+  if (p != NULL && h->has_virtual_time && p->due_ns > h->now_ns) h->now_ns = p->due_ns;
   return p;
 }
 
-static void pump(void *arg) {
-  for (weft_local_place_t *p = next_due(arg); p != NULL; p = next_due(arg)) weft_local_deliver(p);
-}
-
-int weft_local_hub_run_some(weft_local_hub_t *h, int most) {
-  int n = 0;
-  for (; n < most; n++) {
-    weft_local_place_t *p = next_due(h);
-    if (p == NULL) break;
-    weft_local_deliver(p);
-  }
-  return n;
-}
-
-int weft_local_hub_run(weft_local_hub_t *h) { return weft_local_hub_run_some(h, INT32_MAX); }
-
-double weft_local_hub_seconds(weft_local_hub_t *h) {
-  weft_mutex_lock(&h->mu);
-  const double s = (double)h->now_ns * 1e-9;
-  weft_mutex_unlock(&h->mu);
-  return s;
-}
-
-/* Makes room in the heap for every place there is. */
-bool weft_local_reserve_locked(weft_local_hub_t *h) WEFT_REQUIRES(h->mu) {
-  if (h->num_heap + h->num_places + 2 <= h->max_heap) return true;
+bool weft_local_reserve_locked(weft_local_hub_t *h) {
+  if (h->num_heap + h->num_transfers + 2 <= h->max_heap) return true;
   const int more = h->max_heap * 2 + 64;
-  weft_local_place_t **heap = weft_realloc(h->heap, (size_t)more, sizeof *heap);
+  weft_local_transfer_t **heap = weft_realloc(h->heap, (size_t)more, sizeof *heap);
   if (heap == NULL) return false;
   h->heap = heap;
   h->max_heap = more;

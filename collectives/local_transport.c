@@ -3,14 +3,14 @@
 
 #include "base/alloc.h"
 
-typedef bool ends_fn(const weft_local_place_t *p, const void *arg);
+typedef bool ends_fn(const weft_local_transfer_t *p, const void *arg);
 
 /* Takes all places of t for which it is time; linked by `next`. */
-static weft_local_place_t *take_those_locked(weft_local_hub_t *h, weft_local_task_t *t, ends_fn *is_time,
-                                             const void *arg) WEFT_REQUIRES(h->mu) {
-  weft_local_place_t *list = NULL;
-  for (weft_local_place_t *p = t->first; p != NULL;) {
-    weft_local_place_t *next = p->next;
+static weft_local_transfer_t *take_those_locked(weft_local_hub_t *h, weft_local_task_t *t, ends_fn *is_time,
+                                                const void *arg) WEFT_REQUIRES(h->mu) {
+  weft_local_transfer_t *list = NULL;
+  for (weft_local_transfer_t *p = t->first; p != NULL;) {
+    weft_local_transfer_t *next = p->next;
     if (is_time(p, arg)) {
       weft_local_take_locked(h, p);
       p->next = list;
@@ -26,7 +26,7 @@ typedef struct run_id {
   weft_str_t run;
 } run_id_t;
 
-static bool is_run(const weft_local_place_t *p, const void *arg) {
+static bool is_run(const weft_local_transfer_t *p, const void *arg) {
   const run_id_t *id = arg;
   return weft_local_is_of_run(p, id->step_id, id->run);
 }
@@ -40,7 +40,7 @@ static void fail_at(weft_local_hub_t *h, weft_local_task_t *t, run_id_t id, cons
   for (const weft_local_failed_run_t *x = t->failed; x != NULL && is_first; x = x->next) {
     is_first = x->step_id != id.step_id || !weft_str_eq(weft_str_of(x->run, x->run_length), id.run);
   }
-  weft_local_place_t *list = is_first ? take_those_locked(h, t, is_run, &id) : NULL;
+  weft_local_transfer_t *list = is_first ? take_those_locked(h, t, is_run, &id) : NULL;
   if (is_first && f != NULL && run != NULL) {
     *f = (weft_local_failed_run_t){t->failed, id.step_id, run, id.run.length, mine};
     t->failed = f;
@@ -71,7 +71,7 @@ static void local_fail(weft_transport_t *base, int64_t step_id, weft_str_t run, 
   }
 }
 
-static bool is_step(const weft_local_place_t *p, const void *arg) {
+static bool is_step(const weft_local_transfer_t *p, const void *arg) {
   return p->step_id == *(const int64_t *)arg;
 }
 
@@ -83,7 +83,7 @@ static void local_end_step(weft_transport_t *base, int64_t step_id, const weft_s
       why == NULL ? WEFT_ERROR(ABORTED, "step %lld has ended", (long long)step_id) : weft_status_clone(why);
   weft_local_failed_run_t *gone = NULL;
   weft_mutex_lock(&h->mu);
-  weft_local_place_t *list = take_those_locked(h, task, is_step, &step_id);
+  weft_local_transfer_t *list = take_those_locked(h, task, is_step, &step_id);
   for (weft_local_failed_run_t **at = &task->failed; *at != NULL;) {
     weft_local_failed_run_t *f = *at;
     if (f->step_id != step_id) {
@@ -111,7 +111,7 @@ static void local_end_step(weft_transport_t *base, int64_t step_id, const weft_s
   }
 }
 
-static bool is_with(const weft_local_place_t *p, const void *arg) {
+static bool is_with(const weft_local_transfer_t *p, const void *arg) {
   const weft_local_task_t *t = arg;
   return p->owner == t || (p->has_fetch && p->fetcher == t) || (p->has_offer && p->offer_to == t);
 }
@@ -119,7 +119,7 @@ static bool is_with(const weft_local_place_t *p, const void *arg) {
 static void end_all_with(weft_local_hub_t *h, const weft_local_task_t *dead, const weft_status_t *why) {
   for (weft_local_task_t *t = h->tasks; t != NULL; t = t->next) { /* tasks are only added at the front */
     weft_mutex_lock(&h->mu);
-    weft_local_place_t *list = take_those_locked(h, t, is_with, dead);
+    weft_local_transfer_t *list = take_those_locked(h, t, is_with, dead);
     weft_mutex_unlock(&h->mu);
     weft_local_end_all(list, why);
   }

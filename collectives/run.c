@@ -452,7 +452,7 @@ static weft_status_t *too_late(weft_coll_run_t *r) {
       "%lld) has taken more than %lld ms%s%s",
       WEFT_STR_ARGS(r->call.name), (long long)r->call.group_key, (long long)r->call.instance_key,
       (long long)r->call.step_id, (long long)r->call.timeout_ms,
-      missing.n > 0 ? "; these ranks have not come: " : "", weft_name_list_text(&missing));
+      missing.n > 0 ? "; these ranks have not joined: " : "", weft_name_list_text(&missing));
   return s;
 }
 

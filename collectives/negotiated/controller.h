@@ -47,8 +47,8 @@ struct weft_negotiator {
   weft_name_list_t stalled; /* ranks, and the tensors they have not announced */
 };
 
-/* One collective over all members of set `set`, of which this one must be a member; waits. *out: owned; NULL
- * if none. */
+/* set_collective.c: one collective over all members of set `set`, of which this one must be a member; waits.
+ * *out: owned; NULL if none. */
 WEFT_MUST_CHECK weft_status_t *weft_negotiator_run(weft_negotiator_t *n, int set, weft_collective_t *call,
                                                    weft_tensor_t **out);
 /* This rank's place in a set; -1: none. */

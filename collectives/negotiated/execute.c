@@ -9,10 +9,10 @@
 #include "collectives/negotiated/fusion.h"
 
 /* One tensor of a batch, at this member. */
-typedef struct part {
+typedef struct batch_tensor {
   const weft_named_response_t *response;
-  weft_pending_t *pending; /* NULL: zeros are given, and nobody waits */
-} part_t;
+  weft_pending_t *pending; /* NULL: this member has not submitted it and contributes zeros */
+} batch_tensor_t;
 
 /* One number for one kind of data collective, so that its agreement is kept from step to step. 31 bits, as
  * TensorFlow's messages have; two kinds that meet in one number cost a question to the leader each time they
@@ -47,7 +47,7 @@ static void scale(weft_dtype_t dtype, void *data, int64_t n, double by) {
 
 static int64_t count_of(const weft_named_response_t *r) { return weft_shape_count(&r->request.shape); }
 
-static void finish(part_t *p, weft_status_t *status, weft_tensor_t *output) {
+static void finish(batch_tensor_t *p, weft_status_t *status, weft_tensor_t *output) {
   if (p->pending == NULL) {
     weft_status_free(status);
     weft_tensor_release(output);
@@ -58,7 +58,8 @@ static void finish(part_t *p, weft_status_t *status, weft_tensor_t *output) {
 }
 
 /* A new tensor for the parts' inputs, one after the other, scaled. */
-static weft_status_t *pack(const part_t *parts, int n, const weft_shape_t *shape, weft_tensor_t **out) {
+static weft_status_t *pack(const batch_tensor_t *parts, int n, const weft_shape_t *shape,
+                           weft_tensor_t **out) {
   weft_dtype_t dtype = parts[0].response->request.dtype;
   WEFT_RETURN_IF_ERROR(weft_tensor_new(dtype, shape, NULL, out));
   size_t size = weft_dtype_size(dtype);
@@ -74,7 +75,7 @@ static weft_status_t *pack(const part_t *parts, int n, const weft_shape_t *shape
 }
 
 /* Each part's piece of `all` goes to who waits for it. */
-static void unpack(part_t *parts, int n, const weft_tensor_t *all) {
+static void unpack(batch_tensor_t *parts, int n, const weft_tensor_t *all) {
   size_t size = weft_dtype_size(all->dtype);
   const char *at = all->data;
   for (int i = 0; i < n; i++) {
@@ -89,7 +90,7 @@ static void unpack(part_t *parts, int n, const weft_tensor_t *all) {
   }
 }
 
-static weft_status_t *all_reduce(weft_negotiator_t *n, part_t *parts, int num) {
+static weft_status_t *all_reduce(weft_negotiator_t *n, batch_tensor_t *parts, int num) {
   const weft_named_request_t *r = &parts[0].response->request;
   weft_tensor_t *in = NULL, *out = NULL;
   int64_t count = 0;
@@ -115,7 +116,7 @@ static weft_status_t *all_reduce(weft_negotiator_t *n, part_t *parts, int num) {
 }
 
 /* Level by level with the partner 1, 2, 4, ... ranks away: both compute the same pair. */
-static weft_status_t *adasum(weft_negotiator_t *n, part_t *part) {
+static weft_status_t *adasum(weft_negotiator_t *n, batch_tensor_t *part) {
   const weft_named_request_t *r = &part->response->request;
   int size = weft_process_set_size(n->o.sets, n->o.num_sets, n->o.size, r->process_set),
       rank = weft_negotiator_index(n, r->process_set);
@@ -153,7 +154,7 @@ static weft_status_t *adasum(weft_negotiator_t *n, part_t *part) {
   return NULL;
 }
 
-static weft_status_t *move(weft_negotiator_t *n, part_t *part, weft_collective_kind_t kind) {
+static weft_status_t *move(weft_negotiator_t *n, batch_tensor_t *part, weft_collective_kind_t kind) {
   const weft_named_request_t *r = &part->response->request;
   int root = kind == WEFT_BROADCAST
                  ? weft_process_set_index(n->o.sets, n->o.num_sets, n->o.size, r->process_set, r->root)
@@ -177,7 +178,7 @@ static weft_status_t *move(weft_negotiator_t *n, part_t *part, weft_collective_k
   return s;
 }
 
-static weft_status_t *run_batch(weft_negotiator_t *n, part_t *parts, int num) {
+static weft_status_t *run_batch(weft_negotiator_t *n, batch_tensor_t *parts, int num) {
   const weft_named_request_t *r = &parts[0].response->request;
   n->execution++; /* counted by non-members, too, so that it is the same everywhere */
   if (weft_negotiator_index(n, r->process_set) < 0) return NULL;
@@ -196,17 +197,17 @@ static weft_status_t *run_batch(weft_negotiator_t *n, part_t *parts, int num) {
 }
 
 static bool fuses(const void *arg, int i, int j) {
-  const part_t *parts = arg;
+  const batch_tensor_t *parts = arg;
   return weft_named_fuses(&parts[i].response->request, &parts[j].response->request);
 }
 
 /* Consumes the pendings in `parts`: what is left of them when the group fails, fails with it. */
-static weft_status_t *run_planned(weft_negotiator_t *n, part_t *parts, int num) {
+static weft_status_t *run_planned(weft_negotiator_t *n, batch_tensor_t *parts, int num) {
   size_t room = (size_t)num + 1;
   int64_t *bytes = weft_calloc(room, sizeof *bytes);
   int *order = weft_calloc(room, sizeof *order);
   bool *ends = weft_calloc(room, sizeof *ends);
-  part_t *batch = weft_calloc(room, sizeof *batch);
+  batch_tensor_t *batch = weft_calloc(room, sizeof *batch);
   weft_status_t *s = bytes == NULL || order == NULL || ends == NULL || batch == NULL
                          ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cycle")
                          : NULL;
@@ -233,11 +234,11 @@ static weft_status_t *run_planned(weft_negotiator_t *n, part_t *parts, int num) 
 weft_status_t *weft_negotiator_execute(weft_negotiator_t *n, const weft_named_response_t *responses,
                                        int num) {
   if (num == 0) return NULL;
-  part_t *parts = weft_calloc((size_t)num, sizeof *parts);
+  batch_tensor_t *parts = weft_calloc((size_t)num, sizeof *parts);
   if (parts == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cycle");
   int num_parts = 0;
   for (int i = 0; i < num; i++) {
-    part_t p = {&responses[i], weft_negotiator_take(n, &responses[i].request)};
+    batch_tensor_t p = {&responses[i], weft_negotiator_take(n, &responses[i].request)};
     if (responses[i].error != NULL) {
       finish(&p, weft_status_clone(responses[i].error), NULL);
     } else if (responses[i].request.kind == WEFT_NAMED_JOIN) {

@@ -296,8 +296,8 @@ static void a_timeout_names_who_has_not_come(void) {
       world_wait(&w, &parts[r].out);
       CU_ASSERT_EQUAL(weft_status_code(parts[r].out.status), WEFT_DEADLINE_EXCEEDED);
       CU_ASSERT(says(&parts[r].out, "timed out"));
-      CU_ASSERT(says(&parts[r].out, phase == 2 ? "missing ranks: 2" : "have not come: 2"));
-      CU_ASSERT(!says(&parts[r].out, "have not come: 0") && !says(&parts[r].out, "have not come: 1"));
+      CU_ASSERT(says(&parts[r].out, phase == 2 ? "missing ranks: 2" : "have not joined: 2"));
+      CU_ASSERT(!says(&parts[r].out, "have not joined: 0") && !says(&parts[r].out, "have not joined: 1"));
     }
     for (int r = 0; r < 4; r++) {
       weft_collectives_end_step(w.collectives[r], parts[r].call.step_id, NULL);

@@ -471,8 +471,8 @@ static void a_timeout_names_absent_tasks(void) {
   wait_for(&l, 1);
   CU_ASSERT_EQUAL(weft_status_code(l.status), WEFT_DEADLINE_EXCEEDED);
   const char *text = weft_status_message(l.status);
-  CU_ASSERT_PTR_NOT_NULL(strstr(text, "1 of 3 members have come: " CPU(1)));
-  CU_ASSERT_PTR_NOT_NULL(strstr(text, "not one from: " TASK(0) ", " TASK(2)));
+  CU_ASSERT_PTR_NOT_NULL(strstr(text, "1 of 3 members have joined: " CPU(1)));
+  CU_ASSERT_PTR_NOT_NULL(strstr(text, "no member from: " TASK(0) ", " TASK(2)));
   CU_ASSERT_PTR_NULL(strstr(text, "job:ps"));
   weft_status_free(l.status);
   weft_cond_deinit(&l.cond);
@@ -480,7 +480,7 @@ static void a_timeout_names_absent_tasks(void) {
   weft_group_table_destroy(t);
 }
 
-/* The largest group: its timeout names ten ranks, whether one or many have come. */
+/* The largest group: its timeout names ten ranks, whether one or many have joined. */
 static void missing_ranks_are_ten_and_a_count(void) {
   weft_group_table_t *t = fresh();
   for (int num_came = 1; num_came < 50; num_came += 24) {
