@@ -58,6 +58,8 @@ typedef struct weft_status weft_status_t;
 WEFT_MUST_CHECK weft_status_t *weft_status_new(weft_code_t code, const char *file, int line, const char *fmt,
                                                ...) WEFT_PRINTF(4, 5);
 #define WEFT_ERROR(code, ...) weft_status_new(WEFT_##code, __FILE__, __LINE__, __VA_ARGS__)
+/* An allocation has failed: "out of memory: creating queue q". The first argument is a literal. */
+#define WEFT_NO_MEMORY(...) WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory: " __VA_ARGS__)
 
 /* Consumes `s` and returns it with "; <context>" appended (OK stays OK). */
 WEFT_MUST_CHECK weft_status_t *weft_status_annotate(weft_status_t *s, const char *fmt, ...) WEFT_PRINTF(2, 3);

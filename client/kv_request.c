@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "kernels/kv_slice.h"
+#include "resources/kv_slice.h"
 
 TF_Tensor *weft_kv_scalar_tensor(int64_t value) {
   TF_Tensor *t = TF_AllocateTensor(TF_INT64, NULL, 0, sizeof value);

@@ -30,57 +30,20 @@
 #define REDUCE_ORDERED
 #include "collectives/reduce.tmpl.h"
 
-/* As weft_f16_to_f32() and back, but inline and without branches where it matters: loops over it are
- * vectorised. */
-static inline float bits_to_float(uint32_t u) {
-  union {
-    uint32_t u;
-    float f;
-  } v = {u};
-  return v.f;
-}
-static inline uint32_t float_to_bits(float f) {
-  union {
-    float f;
-    uint32_t u;
-  } v = {f};
-  return v.u;
-}
-static inline float half_to_float(uint16_t h) {
-  const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
-  const float small = (float)(int32_t)rest * 5.9604644775390625e-8f; /* 2^-24: exact for subnormals */
-  const uint32_t normal = (rest << 13) + 0x38000000u, special = (rest << 13) | 0x7f800000u;
-  const uint32_t bits = rest < 0x0400u ? float_to_bits(small) : rest < 0x7c00u ? normal : special;
-  return bits_to_float(bits | sign);
-}
-static inline uint16_t float_to_half(float f) { /* to nearest, ties to even */
-  const uint32_t u = float_to_bits(f), sign = (u >> 16) & 0x8000u, rest = u & 0x7fffffffu;
-  const uint32_t normal = (rest + 0xfffu + ((rest >> 13) & 1u) - 0x38000000u) >> 13;
-  /* Adding 0.5 puts the lowest bit of a subnormal half at the lowest bit of the float: the adder rounds. */
-  const uint32_t small = float_to_bits(bits_to_float(rest) + 0.5f) - 0x3f000000u;
-  const uint32_t huge = rest > 0x7f800000u ? 0x7e00u : 0x7c00u;
-  return (uint16_t)(sign | (rest >= 0x47800000u ? huge : rest < 0x38800000u ? small : normal));
-}
-
 #define REDUCE_SUFFIX f16
 #define REDUCE_T uint16_t
-#define REDUCE_LOAD(x) half_to_float(x)
-#define REDUCE_STORE(v) float_to_half(v)
+#define REDUCE_LOAD(x) weft_f16_to_f32(x)
+#define REDUCE_STORE(v) weft_f32_to_f16(v)
 #define REDUCE_ADD(x, y) PLUS(x, y)
 #define REDUCE_MUL(x, y) TIMES(x, y)
 #define REDUCE_DIV(x, n) ((x) / (float)(n))
 #define REDUCE_ORDERED
 #include "collectives/reduce.tmpl.h"
 
-static inline uint16_t float_to_brain(float f) {
-  const uint32_t u = float_to_bits(f);
-  return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-}
-
 #define REDUCE_SUFFIX bf16
 #define REDUCE_T uint16_t
-#define REDUCE_LOAD(x) bits_to_float((uint32_t)(x) << 16)
-#define REDUCE_STORE(v) float_to_brain(v)
+#define REDUCE_LOAD(x) weft_bf16_to_f32(x)
+#define REDUCE_STORE(v) weft_f32_to_bf16(v)
 #define REDUCE_ADD(x, y) PLUS(x, y)
 #define REDUCE_MUL(x, y) TIMES(x, y)
 #define REDUCE_DIV(x, n) ((x) / (float)(n))

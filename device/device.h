@@ -15,7 +15,7 @@
 
 typedef struct weft_device weft_device_t;
 typedef struct weft_queue weft_queue_t;                       /* device/queue.h */
-typedef struct weft_resource_manager weft_resource_manager_t; /* kernels/resource.h */
+typedef struct weft_resource_manager weft_resource_manager_t; /* resources/resource.h */
 
 /* What is particular to one device of a driver. */
 typedef struct weft_device_spec {

@@ -1,6 +1,6 @@
 /* jobs/container.h - a graph whose state is in a container of its own.
  *
- * Variables, queues, tables, clocks are found by container and name (kernels/resource.h): two jobs of one
+ * Variables, queues, tables, clocks are found by container and name (resources/resource.h): two jobs of one
  * graph share them, unless their containers differ. As with tf.container(NAME) around a graph, but inner
  * containers stay apart, too: "foo" becomes "NAME/foo".
  */

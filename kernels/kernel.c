@@ -5,12 +5,15 @@
 
 #include "device/queue.h"
 
-static weft_allocator_t *allocator_of(const weft_kernel_ctx_t *c, int i, weft_dtype_t dtype) {
-  const bool is_host =
-      c->queue != NULL && (!weft_dtype_is_plain(dtype) || weft_kernel_is_host_output(c->node, i));
+weft_allocator_t *weft_out_allocator(const weft_kernel_ctx_t *c, bool is_host) {
   if (is_host) return c->device->host_allocator;
   if (c->node != NULL && c->node->allocator != NULL) return c->node->allocator;
   return c->device != NULL ? c->device->allocator : NULL;
+}
+
+static weft_allocator_t *allocator_of(const weft_kernel_ctx_t *c, int i, weft_dtype_t dtype) {
+  return weft_out_allocator(
+      c, c->queue != NULL && (!weft_dtype_is_plain(dtype) || weft_kernel_is_host_output(c->node, i)));
 }
 
 weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype, const weft_shape_t *shape,

@@ -14,17 +14,10 @@
 
 #include "base/cancellation.h"
 #include "device/device.h"
-#include "kernels/resource.h"
-#include "kernels/variable.h"
 #include "ops/op.h"
 #include "rendezvous/rendezvous.h"
-
-/* What travels on an edge. All zero: dead, or nothing. */
-typedef struct weft_value {
-  weft_tensor_t *tensor; /* a value; one reference */
-  weft_variable_t *ref;  /* a reference edge; one reference. Then `tensor` is NULL, except in a kernel's input
-                            that is not a reference: there the executor has read it already */
-} weft_value_t;
+#include "resources/step_container.h"
+#include "resources/variable.h"
 
 /* Sees which attributes a kernel reads of a node: how the check of all tables (tests/kernels) finds names
  * that the op's record lacks. `is_required`: the kernel takes the attribute to be there, and of that kind;
@@ -168,6 +161,8 @@ bool weft_kernel_exists(const char *device_type, weft_str_t op, weft_dtype_set_t
 /* The tensor of input i, lent; never NULL for a live, non-reference input. On a device with queues its bytes
  * lie in the device's memory, but those of host inputs, strings, handles and variants. */
 static inline weft_tensor_t *weft_in(const weft_kernel_ctx_t *c, int i) { return c->inputs[i].tensor; }
+/* The allocator of outputs; `is_host`: of those that lie in the host's memory on a device with queues. */
+weft_allocator_t *weft_out_allocator(const weft_kernel_ctx_t *c, bool is_host);
 /* A new output tensor in the device's memory, set as output i; *out is lent. */
 WEFT_MUST_CHECK weft_status_t *weft_out_new(weft_kernel_ctx_t *c, int i, weft_dtype_t dtype,
                                             const weft_shape_t *shape, weft_tensor_t **out);
@@ -191,16 +186,5 @@ weft_str_t weft_knode_string(const weft_kernel_node_t *n, const char *name);
 const weft_attr_t *weft_knode_attr(const weft_kernel_node_t *n, const char *name);
 int64_t weft_knode_int_or(const weft_kernel_node_t *n, const char *name, int64_t absent);
 bool weft_knode_bool_or(const weft_kernel_node_t *n, const char *name, bool absent);
-
-/* ---- a step's own resources ---- */
-WEFT_MUST_CHECK weft_status_t *weft_step_container_create(weft_step_container_t **out);
-void weft_step_container_destroy(weft_step_container_t *c); /* NULL is fine; releases what it holds */
-/* Keeps `o` (retained) under `name` for the step. Errors: ALREADY_EXISTS. */
-WEFT_MUST_CHECK weft_status_t *weft_step_container_add(weft_step_container_t *c, weft_str_t name,
-                                                       weft_object_t *o);
-/* A number that it gave to no other resource of this step, on whatever device of the task that is. */
-uint64_t weft_step_container_number(weft_step_container_t *c);
-weft_object_t *weft_step_container_find(weft_step_container_t *c, weft_str_t name); /* retained, or NULL */
-void weft_step_container_remove(weft_step_container_t *c, weft_str_t name);
 
 #endif /* WEFT_KERNELS_KERNEL_H_ */

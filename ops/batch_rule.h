@@ -1,4 +1,5 @@
-/* ops/batch_rule.h - how an op treats rows of a batch that lie on several replicas, where its flags do not say it.
+/* ops/batch_rule.h - how an op treats rows of a batch that lie on several replicas, where its flags do not
+ * say it.
  *
  * Part of an op's record. What each rule does is in sharding/data, in the function of its name.
  */
@@ -6,32 +7,32 @@
 #define WEFT_OPS_BATCH_RULE_H_
 
 typedef enum weft_batch_rule {
-  WEFT_BATCH_BY_FLAGS, /* what the flags say: elementwise, an update, control flow, a placeholder; else the op runs
-                          once, on what all replicas have together: always right, and slow */
+  WEFT_BATCH_BY_FLAGS, /* what the flags say: elementwise, an update, control flow, a placeholder; else the op
+                          runs once, on what all replicas have together: always right, and slow */
   /* elements, one by one */
   WEFT_BATCH_ELEMENTWISE, /* as the flags WEFT_OP_LINEAR_IN and linear_together say */
   WEFT_BATCH_SAME_SHAPES, /* ... operands are of one shape, so that a rank that is not known does no harm */
-  WEFT_BATCH_QUOTIENT, /* ... input 1 divides */
-  WEFT_BATCH_ZEROS_LIKE, /* only the shape of input 0 matters */
+  WEFT_BATCH_QUOTIENT,    /* ... input 1 divides */
+  WEFT_BATCH_ZEROS_LIKE,  /* only the shape of input 0 matters */
   WEFT_BATCH_ONES_LIKE,
   /* what is needed everywhere alike */
   WEFT_BATCH_REPLICATE, /* computed by every replica, from all of the inputs */
-  WEFT_BATCH_PASS_ALL, /* outputs are inputs */
-  WEFT_BATCH_METADATA, /* of the shape of input 0 */
+  WEFT_BATCH_PASS_ALL,  /* outputs are inputs */
+  WEFT_BATCH_METADATA,  /* of the shape of input 0 */
   WEFT_BATCH_PLACEHOLDER,
-  WEFT_BATCH_READ, /* the value of a variable, its shape, whether it has one */
-  WEFT_BATCH_ASSERT, /* looks at its inputs; input 0 is a condition */
-  WEFT_BATCH_CHECK, /* looks at its inputs */
-  WEFT_BATCH_PRINT, /* passes input 0 on and shows the others, once */
+  WEFT_BATCH_READ,       /* the value of a variable, its shape, whether it has one */
+  WEFT_BATCH_ASSERT,     /* looks at its inputs; input 0 is a condition */
+  WEFT_BATCH_CHECK,      /* looks at its inputs */
+  WEFT_BATCH_PRINT,      /* passes input 0 on and shows the others, once */
   WEFT_BATCH_PRINT_TEXT, /* shows its inputs, once */
   /* examples, each by itself */
-  WEFT_BATCH_EXAMPLES, /* rows along dimension 0 */
-  WEFT_BATCH_EXAMPLES_FILTER, /* ... input 1 is a factor of all: a filter */
+  WEFT_BATCH_EXAMPLES,          /* rows along dimension 0 */
+  WEFT_BATCH_EXAMPLES_FILTER,   /* ... input 1 is a factor of all: a filter */
   WEFT_BATCH_EXAMPLES_OF_SHAPE, /* ... input 0 is the shape of the output */
-  WEFT_BATCH_EXAMPLES_LABELS, /* ... of all inputs but scalars, whatever their type */
+  WEFT_BATCH_EXAMPLES_LABELS,   /* ... of all inputs but scalars, whatever their type */
   WEFT_BATCH_POOL_WITH_INDICES, /* ... with numbers of pixels */
-  WEFT_BATCH_ROWS, /* along any dimension but the last */
-  WEFT_BATCH_MATRICES, /* along any dimension but the last two */
+  WEFT_BATCH_ROWS,              /* along any dimension but the last */
+  WEFT_BATCH_MATRICES,          /* along any dimension but the last two */
   WEFT_BATCH_BATCH_NORM,
   WEFT_BATCH_BATCH_NORM_GRAD,
   /* contractions and reductions */
@@ -46,7 +47,7 @@ typedef enum weft_batch_rule {
   WEFT_BATCH_REDUCE_SUM,
   WEFT_BATCH_REDUCE_MEAN,
   WEFT_BATCH_REDUCE_ORDER, /* the greatest, the least, all, any */
-  WEFT_BATCH_REDUCE_PROD, /* products and norms */
+  WEFT_BATCH_REDUCE_PROD,  /* products and norms */
   WEFT_BATCH_ARG,
   WEFT_BATCH_CUMULATE,
   WEFT_BATCH_SEGMENT,
@@ -57,7 +58,7 @@ typedef enum weft_batch_rule {
   WEFT_BATCH_EMPTY,
   WEFT_BATCH_EXPAND,
   WEFT_BATCH_FILL,
-  WEFT_BATCH_GATHER, /* along dimension 0 */
+  WEFT_BATCH_GATHER,      /* along dimension 0 */
   WEFT_BATCH_GATHER_AXIS, /* along the dimension in input 2 */
   WEFT_BATCH_GATHER_ND,
   WEFT_BATCH_GATHER_VARIABLE, /* rows of a variable */

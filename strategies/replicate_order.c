@@ -5,7 +5,7 @@
  * Under a strategy the update may be done on another device while replicas still read. So such reads become
  * control inputs of the update, in the graph as it was, before anything is copied.
  *
- * A value read from a reference is no copy: it shows what is written later (kernels/variable.h). Where
+ * A value read from a reference is no copy: it shows what is written later (resources/variable.h). Where
  * variables live once, and replicas elsewhere, such values are copied where they are read. What comes after
  * an update reads anew.
  */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "tensor/half.h" /* half and bfloat16 to float and back */
 
 typedef enum weft_dtype {
   WEFT_DTYPE_INVALID = 0,
@@ -45,16 +46,8 @@ bool weft_dtype_is_floating(int dtype); /* half, bfloat16, float, double */
 bool weft_dtype_is_complex(int dtype);
 bool weft_dtype_is_integer(int dtype); /* signed and unsigned; not quantized, not bool */
 
-/* bfloat16 and half to float and back, round to nearest even. */
-float weft_f16_to_f32(uint16_t bits);
-uint16_t weft_f32_to_f16(float value);
-static inline float weft_bf16_to_f32(uint16_t bits) {
-  union {
-    uint32_t u;
-    float f;
-  } v = {(uint32_t)bits << 16};
-  return v.f;
-}
-uint16_t weft_f32_to_bf16(float value);
+/* The name of a loop for one type: WEFT_CAT(add, f32) is add_f32, with both sides expanded first. */
+#define WEFT_CAT_(a, b) a##_##b
+#define WEFT_CAT(a, b) WEFT_CAT_(a, b)
 
 #endif /* WEFT_TENSOR_DTYPE_H_ */

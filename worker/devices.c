@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "device/device_name.h"
-#include "kernels/resource.h"
+#include "resources/resource.h"
 
 static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a task's devices");

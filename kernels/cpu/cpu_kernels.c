@@ -2,7 +2,7 @@
  * of kernels/ that are the same on every device. */
 #include "kernels/kernel.h"
 
-#include "kernels/common_kernels.h"
+#include "kernels/host/host_kernels.h"
 
 #define WEFT_FAMILY(name) extern const weft_kernel_t weft_cpu_##name##_kernels[];
 #include "kernels/cpu/families.def"

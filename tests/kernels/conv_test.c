@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cpu/convolve.h"
+#include "kernels/cpu/nn/convolve.h"
 #include "tests/kernels/harness.h"
 #include "tests/runner.h"
 

@@ -1,6 +1,6 @@
 /* Matrix products that threads share, by rows and by columns, against a plain loop: every form, float and
  * double, strides, sums onto what is there. */
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/math/gemm.h"
 
 #include <cblas.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/variable.h"
+#include "resources/variable.h"
 #include "tests/kernels/harness.h"
 #include "tests/runner.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cpu/random_fill.h"
+#include "kernels/cpu/random/random_fill.h"
 #include "tests/kernels/script.h"
 
 static weft_bench_t bench;

@@ -2,8 +2,8 @@
  * themselves are in testdata/golden. */
 #include <string.h>
 
-#include "kernels/cpu/philox.h"
-#include "kernels/cpu/random_fill.h"
+#include "kernels/cpu/random/philox.h"
+#include "kernels/cpu/random/random_fill.h"
 #include "tests/kernels/script.h"
 
 static weft_bench_t bench;

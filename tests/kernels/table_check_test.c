@@ -35,27 +35,31 @@ static char *read_file(const char *path) {
   return text;
 }
 
-static void every_source_reads_attributes_that_there_are(void) {
-  static const char *const rooms[] = {"kernels", "kernels/cpu"};
-  weft_strbuf_t faults = WEFT_STRBUF_INIT;
-  int files = 0, n = 0;
-  for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
-    DIR *d = opendir(rooms[i]);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-    for (struct dirent *e; (e = readdir(d)) != NULL;) {
-      size_t length = strlen(e->d_name);
-      bool is_source =
-          length > 2 && strcmp(e->d_name + length - 2, ".c") == 0 && strcmp(e->d_name, "kernel.c") != 0;
-      if (!is_source) continue;
-      char path[512];
-      snprintf(path, sizeof path, "%s/%s", rooms[i], e->d_name);
-      char *text = read_file(path);
-      n += weft_source_check(path, text, &faults);
-      files++;
-      free(text);
-    }
-    closedir(d);
+/* Checks the sources of a folder and of those below it; returns how many there are. */
+static int check_folder(const char *folder, int *faults_found, weft_strbuf_t *faults) {
+  int files = 0;
+  DIR *d = opendir(folder);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+  for (struct dirent *e; (e = readdir(d)) != NULL;) {
+    size_t length = strlen(e->d_name);
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+    if (strchr(e->d_name, '.') == NULL) files += check_folder(path, faults_found, faults);
+    bool is_source =
+        length > 2 && strcmp(e->d_name + length - 2, ".c") == 0 && strcmp(e->d_name, "kernel.c") != 0;
+    if (!is_source) continue;
+    char *text = read_file(path);
+    *faults_found += weft_source_check(path, text, faults);
+    files++;
+    free(text);
   }
+  closedir(d);
+  return files;
+}
+
+static void every_source_reads_attributes_that_there_are(void) {
+  weft_strbuf_t faults = WEFT_STRBUF_INIT;
+  int n = 0, files = check_folder("kernels", &n, &faults);
   if (n > 0) fprintf(stderr, "%s", faults.data);
   CU_ASSERT_EQUAL(n, 0);
   CU_ASSERT_TRUE(files > 80);

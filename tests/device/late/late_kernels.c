@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
-#include "kernels/common_kernels.h"
-#include "kernels/cpu/state.h"
+#include "kernels/host/host_kernels.h"
+#include "kernels/state.h"
 #include "ops/shape_inference.h"
 #include "tests/device/late/late.h"
 

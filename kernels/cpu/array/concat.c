@@ -1,0 +1,232 @@
+/* kernels/cpu/array/concat.c - joining and cutting along an axis: Concat, ConcatV2, Pack, Unpack, Split,
+ * SplitV.
+ *
+ * Seen from the axis every tensor is [outer, axis, inner]; a piece is `outer` runs of axis*inner elements.
+ */
+#include <inttypes.h>
+
+#include "kernels/cpu/loops/move.h"
+
+/* Copies `count` elements along the axis, `from_at` in a tensor of `from_axis`, to `to_at` in one of
+ * `to_axis`. */
+static weft_status_t *copy_piece(weft_kernel_ctx_t *ctx, const weft_tensor_t *from, int64_t from_axis,
+                                 int64_t from_at, weft_tensor_t *to, int64_t to_axis, int64_t to_at,
+                                 int64_t count, int64_t outer, int64_t inner) {
+  weft_move_t m = {.rank = 2,
+                   .dims = {outer, count * inner},
+                   .from_strides = {from_axis * inner, 1},
+                   .to_strides = {to_axis * inner, 1},
+                   .from_base = from_at * inner,
+                   .to_base = to_at * inner};
+  return weft_move_run(&m, ctx->device->pool, from, to);
+}
+
+static weft_status_t *concat(weft_kernel_ctx_t *ctx, int first, int n, const weft_tensor_t *axis_tensor,
+                             const char *axis_name) {
+  if (axis_tensor->count != 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s tensor should be a scalar integer, but got shape %s", axis_name,
+                      WEFT_SHAPE_TEXT(&axis_tensor->shape));
+  }
+  const weft_tensor_t *x = weft_in(ctx, first);
+  int rank = x->shape.rank, at = 0;
+  int64_t axis = weft_cpu_int_at(axis_tensor, 0);
+  if (rank == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "ConcatOp : Can't concatenate scalars (use tf.stack instead)");
+  }
+  if (!weft_cpu_wrap_axis(axis, rank, &at)) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "ConcatOp : Expected concatenating dimensions in the range [-%d, %d), but got %" PRId64,
+                      rank, rank, axis);
+  }
+  weft_shape_t shape = x->shape;
+  for (int i = 1; i < n; i++) {
+    const weft_tensor_t *t = weft_in(ctx, first + i);
+    if (t->shape.rank != rank) {
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "ConcatOp : Ranks of all input tensors should match: shape[0] = %s vs. shape[%d] = %s",
+          WEFT_SHAPE_TEXT(&x->shape), i, WEFT_SHAPE_TEXT(&t->shape));
+    }
+    for (int d = 0; d < rank; d++) {
+      if (d == at || t->shape.dims[d] == shape.dims[d]) continue;
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "ConcatOp : Dimension %d in both shapes must be equal: shape[0] = %s vs. shape[%d] = %s", d,
+          WEFT_SHAPE_TEXT(&x->shape), i, WEFT_SHAPE_TEXT(&t->shape));
+    }
+    if (__builtin_add_overflow(shape.dims[at], t->shape.dims[at], &shape.dims[at])) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "ConcatOp : the result is too large");
+    }
+  }
+  weft_tensor_t *out = NULL;
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &out));
+  if (out->count == 0) return NULL;
+  int64_t outer = weft_cpu_product(&shape, 0, at), inner = weft_cpu_product(&shape, at + 1, rank), pos = 0;
+  for (int i = 0; i < n; i++) {
+    const weft_tensor_t *t = weft_in(ctx, first + i);
+    int64_t size = t->shape.dims[at];
+    WEFT_RETURN_IF_ERROR(copy_piece(ctx, t, size, 0, out, shape.dims[at], pos, size, outer, inner));
+    pos += size;
+  }
+  return NULL;
+}
+
+static weft_status_t *concat_compute(weft_kernel_ctx_t *ctx) {
+  return concat(ctx, 1, ctx->node->num_inputs - 1, weft_in(ctx, 0), "concat_dim");
+}
+static weft_status_t *concat_v2_compute(weft_kernel_ctx_t *ctx) {
+  int n = ctx->node->num_inputs - 1;
+  return concat(ctx, 0, n, weft_in(ctx, n), "axis");
+}
+
+static weft_status_t *pack_compute(weft_kernel_ctx_t *ctx) {
+  int n = ctx->node->num_inputs, at = 0;
+  const weft_tensor_t *x = weft_in(ctx, 0);
+  int64_t axis = weft_cpu_attr(ctx)->i;
+  int rank = x->shape.rank + 1;
+  if (!weft_cpu_wrap_axis(axis, rank, &at)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "axis = %" PRId64 " not in [-%d, %d)", axis, rank, rank);
+  }
+  if (rank > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "Pack: too many dimensions");
+  for (int i = 1; i < n; i++) {
+    if (weft_shape_eq(&weft_in(ctx, i)->shape, &x->shape)) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Shapes of all inputs must match: values[0].shape = %s != values[%d].shape = %s",
+                      WEFT_SHAPE_TEXT(&x->shape), i, WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
+  }
+  weft_shape_t shape = {.rank = rank};
+  for (int d = 0, from = 0; d < rank; d++) shape.dims[d] = d == at ? n : x->shape.dims[from++];
+  if (n == 1) return weft_cpu_out_view(ctx, 0, 0, &shape);
+  weft_tensor_t *out = NULL;
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &shape, &out));
+  if (out->count == 0) return NULL;
+  int64_t outer = weft_cpu_product(&shape, 0, at), inner = weft_cpu_product(&shape, at + 1, rank);
+  for (int i = 0; i < n; i++) {
+    WEFT_RETURN_IF_ERROR(copy_piece(ctx, weft_in(ctx, i), 1, 0, out, n, i, 1, outer, inner));
+  }
+  return NULL;
+}
+
+static weft_status_t *unpack_compute(weft_kernel_ctx_t *ctx) {
+  int n = ctx->node->num_outputs, at = 0;
+  weft_tensor_t *x = weft_in(ctx, 0);
+  int64_t axis = weft_cpu_attr(ctx)->i;
+  int rank = x->shape.rank;
+  if (!weft_cpu_wrap_axis(axis, rank, &at)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "axis = %" PRId64 " not in [-%d, %d)", axis, rank, rank);
+  }
+  if (x->shape.dims[at] != n) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input shape axis %d must equal %d, got shape %s", at, n,
+                      WEFT_SHAPE_TEXT(&x->shape));
+  }
+  weft_shape_t shape = {.rank = rank - 1};
+  for (int d = 0, to = 0; d < rank; d++) {
+    if (d != at) shape.dims[to++] = x->shape.dims[d];
+  }
+  int64_t outer = weft_cpu_product(&x->shape, 0, at), inner = weft_cpu_product(&x->shape, at + 1, rank);
+  for (int i = 0; i < n; i++) {
+    weft_tensor_t *out = NULL;
+    WEFT_RETURN_IF_ERROR(weft_out_new(ctx, i, x->dtype, &shape, &out));
+    if (out->count == 0) continue;
+    WEFT_RETURN_IF_ERROR(copy_piece(ctx, x, n, i, out, 1, 0, 1, outer, inner));
+  }
+  return NULL;
+}
+
+/* Pieces of `sizes` along `at`; along the first dimension a piece shares the input's bytes. */
+static weft_status_t *cut(weft_kernel_ctx_t *ctx, weft_tensor_t *x, int at, const int64_t *sizes,
+                          int64_t same_size) {
+  int n = ctx->node->num_outputs, rank = x->shape.rank;
+  int64_t outer = weft_cpu_product(&x->shape, 0, at), inner = weft_cpu_product(&x->shape, at + 1, rank),
+          pos = 0;
+  for (int i = 0; i < n; i++) {
+    int64_t size = sizes == NULL ? same_size : sizes[i];
+    weft_shape_t shape = x->shape;
+    shape.dims[at] = size;
+    weft_tensor_t *out = NULL;
+    /* A shared piece must begin on a full vector, else the kernels behind it would be slow. */
+    bool aligned = (size_t)(pos * inner) * weft_dtype_size(x->dtype) % WEFT_TENSOR_ALIGNMENT == 0;
+    if (at == 0 && aligned && x->count > 0 && weft_dtype_is_plain(x->dtype)) {
+      WEFT_RETURN_IF_ERROR(weft_tensor_slice(x, pos, size, &out));
+      weft_out_set(ctx, i, out);
+    } else {
+      WEFT_RETURN_IF_ERROR(weft_out_new(ctx, i, x->dtype, &shape, &out));
+      if (out->count > 0) {
+        WEFT_RETURN_IF_ERROR(copy_piece(ctx, x, x->shape.dims[at], pos, out, size, 0, size, outer, inner));
+      }
+    }
+    pos += size;
+  }
+  return NULL;
+}
+
+static weft_status_t *split_axis(const weft_tensor_t *dim, const weft_tensor_t *x, int *out) {
+  if (dim->count != 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "split_dim must be a scalar but has rank %d", dim->shape.rank);
+  int64_t axis = weft_cpu_int_at(dim, 0);
+  if (weft_cpu_wrap_axis(axis, x->shape.rank, out)) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "-input rank(-%d) <= split_dim < input rank (%d), but got %" PRId64,
+                    x->shape.rank, x->shape.rank, axis);
+}
+
+static weft_status_t *split_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 1);
+  int at = 0, n = ctx->node->num_outputs;
+  WEFT_RETURN_IF_ERROR(split_axis(weft_in(ctx, 0), x, &at));
+  int64_t size = x->shape.dims[at];
+  if (size % n != 0) {
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Number of ways to split should evenly divide the split dimension, but got split_dim %d (size = "
+        "%" PRId64 ") and num_split %d",
+        at, size, n);
+  }
+  return cut(ctx, x, at, NULL, size / n);
+}
+
+static weft_status_t *split_v_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 0), *list = weft_in(ctx, 1);
+  enum { MANY = 256 };
+  int at = 0, n = ctx->node->num_outputs, unknown = -1;
+  WEFT_RETURN_IF_ERROR(split_axis(weft_in(ctx, 2), x, &at));
+  if (list->shape.rank != 1 || list->count != n) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "shape of tensor describing the output must have dimension 1 and the same number of "
+                      "elements as the output. Got %d-D and %" PRId64 " elements",
+                      list->shape.rank, list->count);
+  }
+  if (n > MANY) return WEFT_ERROR(INVALID_ARGUMENT, "SplitV into more than %d pieces", (int)MANY);
+  int64_t sizes[MANY], sum = 0;
+  for (int i = 0; i < n; i++) {
+    sizes[i] = weft_cpu_int_at(list, i);
+    if (sizes[i] == -1) {
+      if (unknown >= 0) return WEFT_ERROR(INVALID_ARGUMENT, "There can only be one -1 in the input.");
+      unknown = i;
+      continue;
+    }
+    if (sizes[i] < 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Split size at index %d must be >= 0. Got: %" PRId64, i, sizes[i]);
+    }
+    if (__builtin_add_overflow(sum, sizes[i], &sum)) sum = INT64_MAX;
+  }
+  int64_t size = x->shape.dims[at];
+  if (unknown >= 0 ? sum > size : sum != size) {
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Determined shape must either match input shape along split_dim exactly if fully specified, or be "
+        "less than the size of the input along split_dim if not fully specified.  Got: %" PRId64,
+        sum);
+  }
+  if (unknown >= 0) sizes[unknown] = size - sum;
+  return cut(ctx, x, at, sizes, 0);
+}
+
+const weft_kernel_t weft_cpu_concat_kernels[] = {
+    WEFT_KERNEL("Concat", NULL, 0, NULL, concat_compute, NULL),
+    WEFT_KERNEL("ConcatV2", NULL, 0, NULL, concat_v2_compute, NULL),
+    WEFT_KERNEL_ATTR("Pack", NULL, 0, "axis", WEFT_ATTR_INT, false, pack_compute),
+    WEFT_KERNEL("Split", NULL, 0, NULL, split_compute, NULL),
+    WEFT_KERNEL("SplitV", NULL, 0, NULL, split_v_compute, NULL),
+    WEFT_KERNEL_ATTR("Unpack", NULL, 0, "axis", WEFT_ATTR_INT, false, unpack_compute),
+    {0},
+};

@@ -1,0 +1,225 @@
+/* kernels/cpu/array/fill.c - tensors made from a few numbers: Fill, Empty, Range, LinSpace, OneHot. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "kernels/cpu/loops/cast.h"
+
+/* Copies the `size` bytes at `value` all over n elements, doubling what is there. */
+static void repeat(char *to, const void *value, size_t size, int64_t n) {
+  if (n <= 0) return;
+  size_t total = size * (size_t)n, have = size;
+  memcpy(to, value, size);
+  while (have < total) {
+    size_t more = have < total - have ? have : total - have;
+    if (more > 4096 && have >= 4096)
+      more = total - have < 4096 ? total - have : 4096; /* stay in the first cache */
+    memcpy(to + have, to, more);
+    have += more;
+  }
+}
+
+static weft_status_t *fill_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *dims = weft_in(ctx, 0), *value = weft_in(ctx, 1), *y = NULL;
+  if (dims->shape.rank > 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "dims must represent a vector, got shape %s",
+                      WEFT_SHAPE_TEXT(&dims->shape));
+  }
+  if (value->count != 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "value must represent a scalar, got shape %s",
+                      WEFT_SHAPE_TEXT(&value->shape));
+  }
+  weft_shape_t shape;
+  WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(dims, "dims", &shape));
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, value->dtype, &shape, &y));
+  if (weft_dtype_is_plain(value->dtype)) {
+    repeat(y->data, value->data, weft_dtype_size(value->dtype), y->count);
+    return NULL;
+  }
+  for (int64_t i = 0; i < y->count; i++) WEFT_RETURN_IF_ERROR(weft_cpu_copy(y, i, value, 0, 1));
+  return NULL;
+}
+
+/* Garbage is allowed when init is false; zeros are as good, and never leak what was there. */
+static weft_status_t *empty_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *y = NULL;
+  weft_shape_t shape;
+  WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(weft_in(ctx, 0), "shape", &shape));
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weft_dtype_base(ctx->node->output_types[0]), &shape, &y));
+  weft_cpu_zero(y);
+  return NULL;
+}
+
+/* ---- Range ---- */
+
+static weft_status_t *range_error(const char *what, double start, double limit) {
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s: %g/%g", what, start, limit);
+}
+
+static weft_status_t *int_range(weft_kernel_ctx_t *ctx, weft_dtype_t dtype) {
+  bool is_unsigned = dtype == WEFT_U16 || dtype == WEFT_U32 || dtype == WEFT_U64 || dtype == WEFT_U8;
+  int64_t start = weft_cpu_int_at(weft_in(ctx, 0), 0), limit = weft_cpu_int_at(weft_in(ctx, 1), 0);
+  int64_t delta = weft_cpu_int_at(weft_in(ctx, 2), 0);
+  if (delta == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Requires delta != 0: 0");
+  bool rising = delta > 0 || is_unsigned;
+  bool starts_below = is_unsigned ? (uint64_t)start <= (uint64_t)limit : start <= limit;
+  bool starts_above = is_unsigned ? (uint64_t)start >= (uint64_t)limit : start >= limit;
+  if (rising && !starts_below) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start <= limit when delta > 0: %" PRId64 "/%" PRId64, start,
+                      limit);
+  }
+  if (!rising && !starts_above) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires start >= limit when delta < 0: %" PRId64 "/%" PRId64, start,
+                      limit);
+  }
+  uint64_t way = rising ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+  uint64_t step = rising ? (uint64_t)delta : 0 - (uint64_t)delta;
+  uint64_t n = way / step + (way % step != 0);
+  if (n > (uint64_t)INT64_MAX)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= 2^63 - 1");
+  weft_shape_t shape = weft_shape_vector((int64_t)n);
+  weft_tensor_t *y = NULL;
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dtype, &shape, &y));
+  uint64_t v = (uint64_t)start;
+  for (uint64_t i = 0; i < n; i++, v += (uint64_t)delta) {
+    switch (weft_dtype_size(dtype)) {
+      case 1: ((uint8_t *)y->data)[i] = (uint8_t)v; break;
+      case 2: ((uint16_t *)y->data)[i] = (uint16_t)v; break;
+      case 4: ((uint32_t *)y->data)[i] = (uint32_t)v; break;
+      default: ((uint64_t *)y->data)[i] = v; break;
+    }
+  }
+  return NULL;
+}
+
+/* float: `val += delta` in the type itself, as TensorFlow does, so that the last digits agree. */
+static weft_status_t *float_range(weft_kernel_ctx_t *ctx, weft_dtype_t dtype) {
+  double v[3];
+  weft_cpu_cast_fn *to_double = weft_cpu_cast_loop(dtype, WEFT_F64),
+                   *back = weft_cpu_cast_loop(WEFT_F64, dtype);
+  for (int i = 0; i < 3; i++) to_double(1, weft_in(ctx, i)->data, &v[i]);
+  double start = v[0], limit = v[1], delta = v[2];
+  if (delta == 0) return WEFT_ERROR(INVALID_ARGUMENT, "Requires delta != 0: %g", delta);
+  if (delta > 0 && !(start <= limit))
+    return range_error("Requires start <= limit when delta > 0", start, limit);
+  if (!(delta > 0) && !(start >= limit))
+    return range_error("Requires start >= limit when delta < 0", start, limit);
+  double length = dtype == WEFT_F64 ? fabs((limit - start) / delta)
+                                    : (double)fabsf(((float)limit - (float)start) / (float)delta);
+  double n = ceil(length);
+  if (!(n < 9e18))
+    return WEFT_ERROR(INVALID_ARGUMENT, "Requires ((limit - start) / delta) <= 9223372036854775807");
+  weft_shape_t shape = weft_shape_vector((int64_t)n);
+  weft_tensor_t *y = NULL;
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dtype, &shape, &y));
+  size_t size = weft_dtype_size(dtype);
+  double value = start;
+  for (int64_t i = 0; i < y->count; i++) {
+    char *at = (char *)y->data + (size_t)i * size;
+    back(1, &value, at);
+    to_double(1, at, &value); /* rounded to the type at each step */
+    value += delta;
+  }
+  return NULL;
+}
+
+static weft_status_t *range_compute(weft_kernel_ctx_t *ctx) {
+  static const char *const names[] = {"start", "limit", "delta"};
+  for (int i = 0; i < 3; i++) {
+    if (weft_in(ctx, i)->count == 1) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar, not shape %s", names[i],
+                      WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
+  }
+  weft_dtype_t dtype = weft_in(ctx, 0)->dtype;
+  return weft_dtype_is_integer(dtype) ? int_range(ctx, dtype) : float_range(ctx, dtype);
+}
+
+/* ---- LinSpace: start + step * i, and exactly stop at the end ---- */
+
+static weft_status_t *lin_space_compute(weft_kernel_ctx_t *ctx) {
+  weft_dtype_t dtype = weft_in(ctx, 0)->dtype;
+  static const char *const names[] = {"start", "stop", "num"};
+  for (int i = 0; i < 3; i++) {
+    if (weft_in(ctx, i)->count == 1) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar, not shape %s", names[i],
+                      WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
+  }
+  int64_t n = weft_cpu_int_at(weft_in(ctx, 2), 0);
+  if (n <= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Requires num > 0: %" PRId64, n);
+  double ends[2];
+  weft_cpu_cast_fn *to_double = weft_cpu_cast_loop(dtype, WEFT_F64),
+                   *back = weft_cpu_cast_loop(WEFT_F64, dtype);
+  for (int i = 0; i < 2; i++) to_double(1, weft_in(ctx, i)->data, &ends[i]);
+  weft_shape_t shape = weft_shape_vector(n);
+  weft_tensor_t *y = NULL;
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, dtype, &shape, &y));
+  size_t size = weft_dtype_size(dtype);
+  double step = n > 1 ? (ends[1] - ends[0]) / (double)(n - 1) : 0;
+  float step_f = n > 1 ? ((float)ends[1] - (float)ends[0]) / (float)(n - 1) : 0;
+  for (int64_t i = 0; i < n; i++) {
+    double v = dtype == WEFT_F64 ? ends[0] + step * (double)i : (double)((float)ends[0] + step_f * (float)i);
+    if (i > 0 && i == n - 1) v = ends[1];
+    back(1, &v, (char *)y->data + (size_t)i * size);
+  }
+  return NULL;
+}
+
+/* ---- OneHot ---- */
+
+static weft_status_t *one_hot_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *indices = weft_in(ctx, 0), *depth_tensor = weft_in(ctx, 1), *on = weft_in(ctx, 2),
+                *off = weft_in(ctx, 3);
+  weft_tensor_t *y = NULL;
+  static const char *const names[] = {"depth", "on_value", "off_value"};
+  for (int i = 1; i < 4; i++) {
+    if (weft_in(ctx, i)->shape.rank == 0) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar, but got: %s", names[i - 1],
+                      WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
+  }
+  int64_t axis = weft_cpu_attr(ctx)->i, depth = weft_cpu_int_at(depth_tensor, 0);
+  int rank = indices->shape.rank, at;
+  if (axis < -1 || axis > rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected axis to be -1 or between [0, %d).  But received: %" PRId64,
+                      rank + 1, axis);
+  }
+  at = axis == -1 ? rank : (int)axis;
+  if (depth < 0) return WEFT_ERROR(INVALID_ARGUMENT, "depth must be non-negative, got: %" PRId64, depth);
+  if (rank == WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "OneHot: too many dimensions");
+  weft_shape_t shape = {.rank = rank + 1};
+  for (int d = 0, from = 0; d <= rank; d++) shape.dims[d] = d == at ? depth : indices->shape.dims[from++];
+  if (weft_shape_count(&shape) < 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "OneHot result shape would overflow an int64: %s",
+                      WEFT_SHAPE_TEXT(&shape));
+  }
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, on->dtype, &shape, &y));
+  if (y->count == 0) return NULL;
+  bool plain = weft_dtype_is_plain(on->dtype);
+  size_t size = weft_dtype_size(on->dtype);
+  if (plain) {
+    repeat(y->data, off->data, size, y->count);
+  } else {
+    for (int64_t i = 0; i < y->count; i++) WEFT_RETURN_IF_ERROR(weft_cpu_copy(y, i, off, 0, 1));
+  }
+  int64_t inner = weft_cpu_product(&shape, at + 1, rank + 1);
+  for (int64_t i = 0; i < indices->count; i++) {
+    int64_t hot = weft_cpu_int_at(indices, i);
+    if (hot < 0 || hot >= depth) continue; /* a row of off values, no error */
+    int64_t to = (i / inner * depth + hot) * inner + i % inner;
+    if (plain) {
+      memcpy((char *)y->data + (size_t)to * size, on->data, size);
+    } else {
+      WEFT_RETURN_IF_ERROR(weft_cpu_copy(y, to, on, 0, 1));
+    }
+  }
+  return NULL;
+}
+
+const weft_kernel_t weft_cpu_fill_kernels[] = {
+    WEFT_KERNEL("Empty", NULL, 0, NULL, empty_compute, NULL),
+    WEFT_KERNEL("Fill", NULL, 0, NULL, fill_compute, NULL),
+    WEFT_KERNEL("LinSpace", "T", WEFT_SET_FLOATS, NULL, lin_space_compute, NULL),
+    WEFT_KERNEL_ATTR("OneHot", NULL, 0, "axis", WEFT_ATTR_INT, false, one_hot_compute),
+    WEFT_KERNEL("Range", "Tidx",
+                WEFT_SET_FLOATS | WEFT_SET_SIGNED | WEFT_DTYPE_BIT(WEFT_U16) | WEFT_DTYPE_BIT(WEFT_U32), NULL,
+                range_compute, NULL),
+    {0},
+};

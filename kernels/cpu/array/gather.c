@@ -1,0 +1,172 @@
+/* kernels/cpu/array/gather.c - rows picked by index: Gather, GatherV2, GatherNd.
+ *
+ * An index out of range is an error that names its position; nothing wraps and nothing is clamped.
+ */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "kernels/cpu/loops/common.h"
+#include "kernels/cpu/loops/indices.h"
+
+/* out[b, o, i, :] = params[b, o, indices[b, i], :] */
+typedef struct gather_job {
+  const weft_tensor_t *params, *indices;
+  weft_tensor_t *out;
+  int64_t outer, n, size, inner; /* o, i, the gathered dimension, the elements of a piece */
+  atomic_int_fast64_t bad;       /* position of a bad index; -1: none */
+  weft_status_t *_Atomic status;
+} gather_job_t;
+
+/* Pieces [begin, end) in the order of the result. */
+static void gather_range(void *arg, int64_t begin, int64_t end) {
+  gather_job_t *j = arg;
+  size_t elem = weft_dtype_size(j->params->dtype), bytes = (size_t)j->inner * elem;
+  bool plain = weft_dtype_is_plain(j->params->dtype);
+  const char *from = j->params->data;
+  char *to = j->out->data;
+  for (int64_t p = begin; p < end; p++) {
+    int64_t i = p % j->n, rest = p / j->n, batch = rest / j->outer;
+    int64_t index = weft_cpu_int_at(j->indices, batch * j->n + i);
+    if (index < 0 || index >= j->size) {
+      atomic_store(&j->bad, batch * j->n + i);
+      return;
+    }
+    int64_t at = rest * j->size + index;
+    if (plain) {
+      switch (bytes) { /* the usual small pieces without a call */
+        case 4: memcpy(to + (size_t)p * 4, from + (size_t)at * 4, 4); break;
+        case 8: memcpy(to + (size_t)p * 8, from + (size_t)at * 8, 8); break;
+        default: memcpy(to + (size_t)p * bytes, from + (size_t)at * bytes, bytes); break;
+      }
+      continue;
+    }
+    weft_status_t *s = weft_cpu_copy(j->out, p * j->inner, j->params, at * j->inner, j->inner), *none = NULL;
+    if (s != NULL && !atomic_compare_exchange_strong(&j->status, &none, s)) weft_status_free(s);
+  }
+}
+
+static weft_status_t *gather(weft_kernel_ctx_t *ctx, int axis, int batch_dims) {
+  weft_tensor_t *params = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *out = NULL;
+  const weft_shape_t *ps = &params->shape, *is = &indices->shape;
+  weft_shape_t shape = WEFT_SCALAR;
+  if (ps->rank - 1 + is->rank - batch_dims > WEFT_MAX_DIMS) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "gather: the result has too many dimensions");
+  }
+  for (int d = 0; d < axis; d++) shape.dims[shape.rank++] = ps->dims[d];
+  for (int d = batch_dims; d < is->rank; d++) shape.dims[shape.rank++] = is->dims[d];
+  for (int d = axis + 1; d < ps->rank; d++) shape.dims[shape.rank++] = ps->dims[d];
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, params->dtype, &shape, &out));
+  if (out->count == 0) return NULL;
+  gather_job_t j = {.params = params,
+                    .indices = indices,
+                    .out = out,
+                    .outer = weft_cpu_product(ps, batch_dims, axis),
+                    .n = weft_cpu_product(is, batch_dims, is->rank),
+                    .size = ps->dims[axis],
+                    .inner = weft_cpu_product(ps, axis + 1, ps->rank)};
+  atomic_init(&j.bad, -1);
+  int64_t pieces = out->count / j.inner, grain = WEFT_CPU_GRAIN / j.inner + 1;
+  weft_parallel_for(pieces <= grain ? NULL : ctx->device->pool, pieces, grain, gather_range, &j);
+  if (atomic_load(&j.bad) >= 0) {
+    weft_status_free(atomic_load(&j.status));
+    int64_t at = atomic_load(&j.bad);
+    char text[WEFT_INDEX_TEXT];
+    return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %" PRId64 " is not in [0, %" PRId64 ")",
+                      weft_index_print(is, is->rank, at, text), weft_cpu_int_at(indices, at), j.size);
+  }
+  return atomic_load(&j.status);
+}
+
+static weft_status_t *gather_compute(weft_kernel_ctx_t *ctx) {
+  if (weft_in(ctx, 0)->shape.rank < 1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1 dimensional");
+  return gather(ctx, 0, 0);
+}
+
+static weft_status_t *gather_v2_compute(weft_kernel_ctx_t *ctx) {
+  const weft_tensor_t *params = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *axis_tensor = weft_in(ctx, 2);
+  int rank = params->shape.rank, axis = 0;
+  if (rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1 dimensional");
+  if (axis_tensor->count != 1) return WEFT_ERROR(INVALID_ARGUMENT, "axis must be scalar");
+  int64_t given = weft_cpu_int_at(axis_tensor, 0), batch = weft_cpu_attr(ctx)->i;
+  if (!weft_cpu_wrap_axis(given, rank, &axis)) {
+    uint64_t least = given < 0 ? 0 - (uint64_t)given : (uint64_t)given + 1;
+    return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank %" PRIu64 " but is rank %d", least,
+                      rank);
+  }
+  int irank = indices->shape.rank;
+  if (batch < -irank || batch > irank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected batch_dims in the range [%d, %d], but got %" PRId64, -irank,
+                      irank, batch);
+  }
+  if (batch < 0) batch += irank;
+  if (batch >= rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims (%" PRId64 ") must be less than rank(params) (%d).",
+                      batch, rank);
+  }
+  if (axis < batch) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims (%" PRId64 ") must be less than or equal to axis (%d).",
+                      batch, axis);
+  }
+  for (int d = 0; d < (int)batch; d++) {
+    if (params->shape.dims[d] == indices->shape.dims[d]) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "params.shape[%d]: %" PRId64 " should be equal to indices.shape[%d]: %" PRId64, d,
+                      params->shape.dims[d], d, indices->shape.dims[d]);
+  }
+  return gather(ctx, axis, (int)batch);
+}
+
+static weft_status_t *gather_nd_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *params = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *out = NULL;
+  const weft_shape_t *ps = &params->shape, *is = &indices->shape;
+  if (ps->rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least a vector");
+  if (is->rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "indices must be at least a vector");
+  int64_t depth = is->dims[is->rank - 1];
+  if (depth > ps->rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "index innermost dimension length must be <= params rank; saw: %" PRId64 " vs. %d",
+                      depth, ps->rank);
+  }
+  weft_shape_t shape = WEFT_SCALAR;
+  if (is->rank - 1 + ps->rank - (int)depth > WEFT_MAX_DIMS) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "GatherNd: the result has too many dimensions");
+  }
+  for (int d = 0; d < is->rank - 1; d++) shape.dims[shape.rank++] = is->dims[d];
+  for (int d = (int)depth; d < ps->rank; d++) shape.dims[shape.rank++] = ps->dims[d];
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, params->dtype, &shape, &out));
+  int64_t n = weft_cpu_product(is, 0, is->rank - 1), inner = weft_cpu_product(ps, (int)depth, ps->rank);
+  if (n > 0 && inner > 0 && params->count == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Requested more than 0 entries, but params is empty.  Params shape: %s",
+                      WEFT_SHAPE_TEXT(ps));
+  }
+  weft_bad_indices_t policy = weft_bad_indices_policy(ctx->node);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = 0;
+    if (!weft_index_flatten(indices, i, depth, ps, &at)) {
+      if (policy == WEFT_BAD_INDICES_IGNORE) continue; /* zeros, as below */
+      char where[WEFT_INDEX_TEXT], what[WEFT_INDEX_TEXT];
+      return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %s",
+                        weft_index_print(is, is->rank - 1, i, where),
+                        weft_index_values(indices, i, depth, what), WEFT_SHAPE_TEXT(ps),
+                        ctx->node->name.data);
+    }
+    WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, i * inner, params, at * inner, inner));
+  }
+  if (policy != WEFT_BAD_INDICES_IGNORE) return NULL;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = 0;
+    if (weft_index_flatten(indices, i, depth, ps, &at) || !weft_dtype_is_plain(out->dtype)) continue;
+    size_t bytes = (size_t)inner * weft_dtype_size(out->dtype);
+    memset((char *)out->data + (size_t)i * bytes, 0, bytes);
+  }
+  return NULL;
+}
+
+const weft_kernel_t weft_cpu_gather_kernels[] = {
+    WEFT_KERNEL("Gather", NULL, 0, NULL, gather_compute, NULL),
+    WEFT_KERNEL("GatherNd", NULL, 0, NULL, gather_nd_compute, NULL),
+    WEFT_KERNEL_ATTR("GatherV2", NULL, 0, "batch_dims", WEFT_ATTR_INT, false, gather_v2_compute),
+    {0},
+};

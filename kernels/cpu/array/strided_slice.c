@@ -1,0 +1,133 @@
+/* kernels/cpu/array/strided_slice.c - see the header. The rules are TensorFlow's StridedSlice documentation.
+ */
+#include "kernels/cpu/array/strided_slice.h"
+
+#include <inttypes.h>
+
+weft_slice_masks_t weft_slice_masks(const weft_kernel_node_t *node) {
+  return (weft_slice_masks_t){weft_knode_int(node, "begin_mask"), weft_knode_int(node, "end_mask"),
+                              weft_knode_int(node, "ellipsis_mask"), weft_knode_int(node, "new_axis_mask"),
+                              weft_knode_int(node, "shrink_axis_mask")};
+}
+
+static bool bit(int64_t mask, int i) { return ((mask >> i) & 1) != 0; }
+
+/* What the sparse spec says about one dimension of the input. */
+typedef struct dense {
+  int64_t begin, end, stride;
+  bool begin_open, end_open, shrink;
+} dense_t;
+
+/* The result's dimensions in order: an input dimension, or -1 for an inserted one. Shrunk ones are left out.
+ */
+typedef struct layout {
+  dense_t dims[WEFT_MAX_DIMS];
+  int result[2 * WEFT_MAX_DIMS], num_result;
+} layout_t;
+
+static weft_status_t *spread(const weft_shape_t *input, const weft_tensor_t *begin, const weft_tensor_t *end,
+                             const weft_tensor_t *strides, const weft_slice_masks_t *m, layout_t *out) {
+  int n = (int)begin->count, ellipsis = -1, new_after = 0;
+  for (int i = 0; i < n; i++) {
+    if (ellipsis >= 0 && bit(m->new_axis, i) && !bit(m->ellipsis, i)) new_after++;
+    if (!bit(m->ellipsis, i)) continue;
+    if (ellipsis >= 0) return WEFT_ERROR(INVALID_ARGUMENT, "Multiple ellipses in slice spec not allowed");
+    ellipsis = i;
+  }
+  int at = 0;
+  for (int i = 0; i <= n; i++) {
+    if (i == ellipsis || (i == n && ellipsis < 0)) { /* all dimensions that no later entry names */
+      int left = i == n ? 0 : n - i - 1 - new_after;
+      int stop = input->rank - left;
+      for (; at < stop && at < input->rank; at++) {
+        out->dims[at] = (dense_t){0, 0, 1, true, true, false};
+        if (out->num_result < 2 * WEFT_MAX_DIMS) out->result[out->num_result++] = at;
+      }
+    } else if (i < n && bit(m->new_axis, i)) {
+      if (out->num_result < 2 * WEFT_MAX_DIMS) out->result[out->num_result++] = -1;
+    } else if (i < n) {
+      if (at == input->rank) {
+        return WEFT_ERROR(INVALID_ARGUMENT, "Index out of range using input dim %d; input has only %d dims",
+                          at, input->rank);
+      }
+      out->dims[at] =
+          (dense_t){weft_cpu_int_at(begin, i), weft_cpu_int_at(end, i), weft_cpu_int_at(strides, i),
+                    bit(m->begin, i),          bit(m->end, i),          bit(m->shrink_axis, i)};
+      if (!out->dims[at].shrink && out->num_result < 2 * WEFT_MAX_DIMS) out->result[out->num_result++] = at;
+      at++;
+    }
+  }
+  if (out->num_result > WEFT_MAX_DIMS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "StridedSlice: too many dimensions");
+  return NULL;
+}
+
+static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
+
+weft_status_t *weft_slice_decode(const weft_shape_t *input, const weft_tensor_t *begin,
+                                 const weft_tensor_t *end, const weft_tensor_t *strides,
+                                 const weft_slice_masks_t *masks, weft_slice_t *out) {
+  if (begin->shape.rank != 1 || end->shape.rank != 1 || strides->shape.rank != 1 ||
+      begin->count != end->count || begin->count != strides->count || begin->count >= 32) {
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Expected begin, end, and strides to be 1D equal size tensors, but got shapes %s, %s, and %s "
+        "instead.",
+        WEFT_SHAPE_TEXT(&begin->shape), WEFT_SHAPE_TEXT(&end->shape), WEFT_SHAPE_TEXT(&strides->shape));
+  }
+  layout_t layout = {.num_result = 0};
+  WEFT_RETURN_IF_ERROR(spread(input, begin, end, strides, masks, &layout));
+  out->full = (weft_shape_t){.rank = input->rank};
+  for (int d = 0; d < input->rank; d++) {
+    const dense_t *e = &layout.dims[d];
+    int64_t dim = input->dims[d], stride = e->stride;
+    if (stride == 0) return WEFT_ERROR(INVALID_ARGUMENT, "strides[%d] must be non-zero", d);
+    if (e->shrink && stride < 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "only stride 1 allowed on non-range indexing.");
+    }
+    if (e->shrink) {
+      int64_t from = e->begin < 0 ? e->begin + dim : e->begin;
+      if (e->begin_open) from = 0;
+      if (from < 0 || from >= dim) {
+        return WEFT_ERROR(INVALID_ARGUMENT, "slice index %" PRId64 " of dimension %d out of bounds.", from,
+                          d);
+      }
+      out->begin[d] = from;
+      out->stride[d] = 1;
+      out->size[d] = 1;
+    } else {
+      int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? dim : dim - 1;
+      int64_t from = e->begin_open ? (stride > 0 ? 0 : dim - 1)
+                                   : clamp(e->begin < 0 ? e->begin + dim : e->begin, low, high);
+      int64_t to =
+          e->end_open ? (stride > 0 ? dim : -1) : clamp(e->end < 0 ? e->end + dim : e->end, low, high);
+      int64_t length = stride > 0 ? to - from : from - to;
+      uint64_t step = stride > 0 ? (uint64_t)stride : 0 - (uint64_t)stride;
+      out->begin[d] = from;
+      out->stride[d] = stride;
+      out->size[d] = length <= 0 ? 0 : (int64_t)(((uint64_t)length + step - 1) / step);
+    }
+    out->full.dims[d] = out->size[d];
+  }
+  out->final = (weft_shape_t){.rank = layout.num_result};
+  for (int i = 0; i < layout.num_result; i++) {
+    out->final.dims[i] = layout.result[i] < 0 ? 1 : out->size[layout.result[i]];
+  }
+  return NULL;
+}
+
+void weft_slice_move(const weft_slice_t *s, const weft_shape_t *input, bool to_input, weft_move_t *out) {
+  int64_t strides[WEFT_MAX_DIMS], dense[WEFT_MAX_DIMS], base = 0;
+  weft_strides_of(input, strides);
+  weft_strides_of(&s->full, dense);
+  *out = (weft_move_t){.rank = input->rank};
+  for (int d = 0; d < input->rank; d++) {
+    int64_t stride =
+        s->size[d] > 1 ? s->stride[d] * strides[d] : strides[d]; /* one element: its stride may overflow */
+    out->dims[d] = s->size[d];
+    out->from_strides[d] = to_input ? dense[d] : stride;
+    out->to_strides[d] = to_input ? stride : dense[d];
+    base += s->size[d] > 0 ? s->begin[d] * strides[d] : 0;
+  }
+  *(to_input ? &out->to_base : &out->from_base) = base;
+}

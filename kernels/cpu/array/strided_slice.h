@@ -1,0 +1,28 @@
+/* kernels/cpu/array/strided_slice.h - what a StridedSlice's masks and bounds mean for a tensor of a known
+ * shape. */
+#ifndef WEFT_KERNELS_CPU_ARRAY_STRIDED_SLICE_H_
+#define WEFT_KERNELS_CPU_ARRAY_STRIDED_SLICE_H_
+
+#include "kernels/cpu/loops/move.h"
+
+typedef struct weft_slice_masks {
+  int64_t begin, end, ellipsis, new_axis, shrink_axis;
+} weft_slice_masks_t;
+
+/* One entry per dimension of the input. */
+typedef struct weft_slice {
+  int64_t begin[WEFT_MAX_DIMS], stride[WEFT_MAX_DIMS], size[WEFT_MAX_DIMS];
+  weft_shape_t full;  /* result with every input dimension kept: size[] */
+  weft_shape_t final; /* result with axes inserted and dropped */
+} weft_slice_t;
+
+weft_slice_masks_t weft_slice_masks(const weft_kernel_node_t *node);
+/* begin, end, strides: vectors of one integer type and length.
+ * Errors: INVALID_ARGUMENT as TensorFlow words it. */
+WEFT_MUST_CHECK weft_status_t *weft_slice_decode(const weft_shape_t *input, const weft_tensor_t *begin,
+                                                 const weft_tensor_t *end, const weft_tensor_t *strides,
+                                                 const weft_slice_masks_t *masks, weft_slice_t *out);
+/* Input positions as the source (to_input false) or as the target of a copy; the other side is dense. */
+void weft_slice_move(const weft_slice_t *s, const weft_shape_t *input, bool to_input, weft_move_t *out);
+
+#endif /* WEFT_KERNELS_CPU_ARRAY_STRIDED_SLICE_H_ */

@@ -1,0 +1,275 @@
+/* kernels/cpu/array/unique.c - Unique, UniqueWithCounts, their V2 forms along an axis, and ListDiff.
+ *
+ * A hash table of row numbers, open addressing, at most half full. Values compare as numbers: 0 and -0 are
+ * one value, a NaN equals nothing.
+ */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/loops/move.h"
+
+/* ---- rows of `width` elements ---- */
+
+typedef struct rows {
+  const weft_tensor_t *t;
+  int64_t n, width;
+} rows_t;
+
+static bool is_float_like(weft_dtype_t d) { return weft_dtype_is_floating(d) || weft_dtype_is_complex(d); }
+
+static weft_c128_t number_at(const weft_tensor_t *t, int64_t i) {
+  weft_c128_t v;
+  weft_cpu_cast_loop(t->dtype, WEFT_C128)(1, (const char *)t->data + (size_t)i * weft_dtype_size(t->dtype),
+                                          &v);
+  return v;
+}
+
+static uint64_t mix(uint64_t h, uint64_t v) {
+  h = (h ^ v) * 0x9E3779B97F4A7C15u;
+  return h ^ (h >> 29);
+}
+
+static uint64_t row_hash(const rows_t *r, int64_t row) {
+  uint64_t h = 0x8445D61A4E774912u;
+  size_t size = weft_dtype_size(r->t->dtype);
+  for (int64_t i = row * r->width; i < (row + 1) * r->width; i++) {
+    if (r->t->dtype == WEFT_STRING) {
+      h = mix(h, weft_str_hash(weft_tensor_str_at(r->t, i)));
+    } else if (is_float_like(r->t->dtype)) {
+      weft_c128_t v = number_at(r->t, i);
+      uint64_t bits[2];
+      v.re += 0.0; /* -0 becomes 0 */
+      v.im += 0.0;
+      memcpy(bits, &v, sizeof bits);
+      h = mix(mix(h, bits[0]), bits[1]);
+    } else {
+      uint64_t bits = 0;
+      memcpy(&bits, (const char *)r->t->data + (size_t)i * size, size);
+      h = mix(h, bits);
+    }
+  }
+  return h;
+}
+
+static bool row_eq(const rows_t *a, int64_t i, const rows_t *b, int64_t k) {
+  size_t size = weft_dtype_size(a->t->dtype), bytes = (size_t)a->width * size;
+  if (bytes == 0) return true;
+  if (a->t->dtype != WEFT_STRING && !is_float_like(a->t->dtype)) {
+    return memcmp((const char *)a->t->data + (size_t)i * bytes, (const char *)b->t->data + (size_t)k * bytes,
+                  bytes) == 0;
+  }
+  for (int64_t e = 0; e < a->width; e++) {
+    int64_t p = i * a->width + e, q = k * b->width + e;
+    if (a->t->dtype == WEFT_STRING) {
+      if (!weft_str_eq(weft_tensor_str_at(a->t, p), weft_tensor_str_at(b->t, q))) return false;
+    } else {
+      weft_c128_t x = number_at(a->t, p), y = number_at(b->t, q);
+      if (!(x.re == y.re && x.im == y.im)) return false;
+    }
+  }
+  return true;
+}
+
+/* ---- the table ---- */
+
+typedef struct table {
+  const rows_t *rows;
+  int64_t *slots; /* owned: a row, or -1 */
+  uint64_t mask;
+} table_t;
+
+static weft_status_t *table_init(table_t *t, const rows_t *rows) {
+  uint64_t size = 16;
+  while (size < 2 * (uint64_t)rows->n) size *= 2;
+  *t = (table_t){rows, weft_calloc(size, sizeof *t->slots), size - 1};
+  if (t->slots == NULL)
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a table of %" PRIu64 " values", size);
+  memset(t->slots, 0xff, size * sizeof *t->slots);
+  return NULL;
+}
+
+/* The slot that holds a row equal to row i of `rows`, or an empty one. */
+static int64_t *table_slot(const table_t *t, const rows_t *rows, int64_t i) {
+  for (uint64_t at = row_hash(rows, i);; at++) {
+    int64_t *slot = &t->slots[at & t->mask];
+    if (*slot < 0 || row_eq(t->rows, *slot, rows, i)) return slot;
+  }
+}
+
+/* ---- Unique ---- */
+
+static void put_int(weft_tensor_t *t, int64_t i, int64_t v) {
+  if (t->dtype == WEFT_I64) {
+    ((int64_t *)t->data)[i] = v;
+  } else {
+    ((int32_t *)t->data)[i] = (int32_t)v;
+  }
+}
+
+/* `first` lists the rows that are new, in order; `which` gives each row's place in that list. */
+static weft_status_t *find_unique(const rows_t *rows, int64_t *first, int64_t *which, int64_t *out_n) {
+  table_t table;
+  WEFT_RETURN_IF_ERROR(table_init(&table, rows));
+  int64_t n = 0;
+  for (int64_t i = 0; i < rows->n; i++) {
+    int64_t *slot = table_slot(&table, rows, i);
+    if (*slot < 0) {
+      *slot = i;
+      which[i] = n;
+      first[n++] = i;
+    } else {
+      which[i] = which[*slot];
+    }
+  }
+  weft_free(table.slots);
+  *out_n = n;
+  return NULL;
+}
+
+/* [.., axis, ..] to [axis, ..] or back. */
+static weft_status_t *swap_axis(weft_kernel_ctx_t *ctx, const weft_tensor_t *x, int axis, bool back,
+                                weft_tensor_t *y) {
+  weft_move_t m = {.rank = 3};
+  const weft_tensor_t *full = back ? y : x;
+  int64_t outer = weft_cpu_product(&full->shape, 0, axis), n = full->shape.dims[axis];
+  int64_t inner = weft_cpu_product(&full->shape, axis + 1, full->shape.rank);
+  int64_t plain[3] = {n * inner, inner, 1}, swapped[3] = {inner, outer * inner, 1};
+  m.dims[0] = outer;
+  m.dims[1] = n;
+  m.dims[2] = inner;
+  memcpy(m.from_strides, back ? swapped : plain, sizeof plain);
+  memcpy(m.to_strides, back ? plain : swapped, sizeof plain);
+  return weft_move_run(&m, ctx->device->pool, x, y);
+}
+
+static weft_status_t *unique(weft_kernel_ctx_t *ctx, int axis) {
+  weft_tensor_t *x = weft_in(ctx, 0), *turned = NULL, *picked = NULL, *y = NULL, *idx = NULL, *counts = NULL;
+  int64_t size = x->shape.dims[axis], n = 0;
+  rows_t rows = {x, size, size > 0 ? x->count / size : 0};
+  int64_t *scratch = weft_calloc(2 * (size_t)size + 1, sizeof *scratch);
+  weft_status_t *s = scratch == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "Unique") : NULL;
+  if (s == NULL && axis > 0) {
+    s = weft_tensor_new(x->dtype, &x->shape, NULL, &turned);
+    if (s == NULL) s = swap_axis(ctx, x, axis, false, turned);
+    rows.t = turned;
+  }
+  int64_t *first = scratch, *which = scratch == NULL ? NULL : scratch + size;
+  if (s == NULL) s = find_unique(&rows, first, which, &n);
+  weft_shape_t shape = x->shape, flat = weft_shape_vector(size), per_value = weft_shape_vector(n);
+  shape.dims[axis] = n;
+  if (s == NULL) s = weft_out_new(ctx, 0, x->dtype, &shape, &y);
+  if (s == NULL && axis > 0) s = weft_tensor_new(x->dtype, &shape, NULL, &picked);
+  for (int64_t i = 0; s == NULL && i < n; i++) {
+    s = weft_cpu_copy(axis > 0 ? picked : y, i * rows.width, rows.t, first[i] * rows.width, rows.width);
+  }
+  if (s == NULL && axis > 0) s = swap_axis(ctx, picked, axis, true, y);
+  if (s == NULL) s = weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &flat, &idx);
+  for (int64_t i = 0; s == NULL && i < size; i++) put_int(idx, i, which[i]);
+  if (s == NULL && ctx->node->num_outputs > 2) {
+    s = weft_out_new(ctx, 2, weft_dtype_base(ctx->node->output_types[2]), &per_value, &counts);
+    if (s == NULL) weft_cpu_zero(counts);
+    for (int64_t i = 0; s == NULL && i < size; i++) {
+      put_int(counts, which[i], weft_cpu_int_at(counts, which[i]) + 1);
+    }
+  }
+  weft_free(scratch);
+  weft_tensor_release(turned);
+  weft_tensor_release(picked);
+  return s;
+}
+
+static weft_status_t *unique_compute(weft_kernel_ctx_t *ctx) {
+  if (weft_in(ctx, 0)->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "unique expects a 1D vector.");
+  return unique(ctx, 0);
+}
+
+static weft_status_t *unique_v2_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 0), *axes = weft_in(ctx, 1);
+  if (axes->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "axis expects a 1D vector.");
+  if (axes->count > 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "axis does not support input tensors larger than 1 elements");
+  }
+  if (axes->count == 0) return unique_compute(ctx);
+  int at = 0;
+  int64_t axis = weft_cpu_int_at(axes, 0);
+  if (!weft_cpu_wrap_axis(axis, x->shape.rank, &at)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "axis has to be between [0, %d)", x->shape.rank);
+  }
+  return unique(ctx, at);
+}
+
+/* ---- ListDiff: what is in x and not in y, in order, with duplicates ---- */
+
+static weft_status_t *list_diff_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *out = NULL, *idx = NULL;
+  if (x->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "x should be a 1D vector.");
+  if (y->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "y should be a 1D vector.");
+  rows_t xs = {x, x->count, 1}, ys = {y, y->count, 1};
+  table_t table;
+  WEFT_RETURN_IF_ERROR(table_init(&table, &ys));
+  for (int64_t i = 0; i < y->count; i++) {
+    int64_t *slot = table_slot(&table, &ys, i);
+    if (*slot < 0) *slot = i;
+  }
+  int64_t n = 0;
+  for (int64_t i = 0; i < x->count; i++) n += *table_slot(&table, &xs, i) < 0;
+  weft_shape_t shape = weft_shape_vector(n);
+  weft_status_t *s = weft_out_new(ctx, 0, x->dtype, &shape, &out);
+  if (s == NULL) s = weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &shape, &idx);
+  for (int64_t i = 0, to = 0; s == NULL && i < x->count; i++) {
+    if (*table_slot(&table, &xs, i) >= 0) continue;
+    s = weft_cpu_copy(out, to, x, i, 1);
+    if (s == NULL) put_int(idx, to++, i);
+  }
+  weft_free(table.slots);
+  return s;
+}
+
+/* ---- Where: the coordinates of what is not zero ---- */
+
+static bool is_set(const weft_tensor_t *t, int64_t i) {
+  if (is_float_like(t->dtype)) {
+    weft_c128_t v = number_at(t, i);
+    return v.re != 0 || v.im != 0;
+  }
+  const char *at = (const char *)t->data + (size_t)i * weft_dtype_size(t->dtype);
+  uint64_t bits = 0;
+  memcpy(&bits, at, weft_dtype_size(t->dtype));
+  return bits != 0;
+}
+
+static weft_status_t *where_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
+  int rank = x->shape.rank;
+  int64_t n = 0;
+  if (rank == 0) return WEFT_ERROR(INVALID_ARGUMENT, "WhereOp : Unhandled input dimensions: 0");
+  for (int64_t i = 0; i < x->count; i++) n += is_set(x, i);
+  weft_shape_t shape = weft_shape_matrix(n, rank);
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_I64, &shape, &y));
+  int64_t *to = y->data;
+  for (int64_t i = 0; i < x->count; i++) {
+    if (!is_set(x, i)) continue;
+    int64_t rest = i;
+    for (int d = rank - 1; d >= 0; d--) {
+      to[d] = rest % x->shape.dims[d];
+      rest /= x->shape.dims[d];
+    }
+    to += rank;
+  }
+  return NULL;
+}
+
+#define COMPARABLE (WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_STRING))
+#define COUNTABLE                                                                                            \
+  (WEFT_SET_NUMBERS | WEFT_DTYPE_BIT(WEFT_BOOL) | WEFT_DTYPE_BIT(WEFT_QINT8) | WEFT_DTYPE_BIT(WEFT_QUINT8) | \
+   WEFT_DTYPE_BIT(WEFT_QINT16) | WEFT_DTYPE_BIT(WEFT_QUINT16) | WEFT_DTYPE_BIT(WEFT_QINT32))
+const weft_kernel_t weft_cpu_unique_kernels[] = {
+    WEFT_KERNEL("ListDiff", "T", COMPARABLE, NULL, list_diff_compute, NULL),
+    WEFT_KERNEL("Unique", "T", COMPARABLE, NULL, unique_compute, NULL),
+    WEFT_KERNEL("UniqueV2", "T", COMPARABLE, NULL, unique_v2_compute, NULL),
+    WEFT_KERNEL("UniqueWithCounts", "T", COMPARABLE, NULL, unique_compute, NULL),
+    WEFT_KERNEL("UniqueWithCountsV2", "T", COMPARABLE, NULL, unique_v2_compute, NULL),
+    WEFT_KERNEL("Where", "T", COUNTABLE, NULL, where_compute, NULL),
+    {0},
+};

@@ -1,0 +1,39 @@
+"""One room of CPU kernels: a family of ops, named as in ops/*.def."""
+
+load("//tools:defs.bzl", "weft_library")
+
+def weft_cpu_family(name, deps = [], **kwargs):
+    """All sources of the folder. `deps`: what it needs beside what every family uses."""
+    weft_library(
+        name = name,
+        srcs = native.glob(["*.c"]),
+        hdrs = native.glob(["*.h"], exclude = ["*.tmpl.h"]),
+        copts = [  # loops over elements: the vectoriser pays, and nothing reads errno or traps
+            "-O3",
+            "-fno-math-errno",
+            "-fno-trapping-math",
+        ],
+        textual_hdrs = native.glob(["*.tmpl.h"], allow_empty = True),
+        visibility = [
+            "//kernels/cpu:__subpackages__",
+            "//tests:__subpackages__",
+        ],
+        deps = [
+            "//base",
+            "//device",
+            "//kernels",
+            "//ops",
+            "//resources",
+            "//tensor",
+            "//tensor:each_dtype",
+            "//tensor:update",
+        ] + deps,
+        **kwargs
+    )
+
+    # For the check that reads which attributes they name.
+    native.filegroup(
+        name = "sources",
+        srcs = native.glob(["*.c"]),
+        visibility = ["//kernels/cpu:__pkg__"],
+    )

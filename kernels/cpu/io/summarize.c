@@ -1,0 +1,148 @@
+/* kernels/cpu/io/summarize.c - a tensor's values as text. */
+#include "kernels/cpu/io/summarize.h"
+
+#include <inttypes.h>
+
+/* Backslashes before what a C string could not hold. */
+static void escape(weft_str_t s, weft_strbuf_t *out) {
+  for (size_t i = 0; i < s.length; i++) {
+    unsigned char c = (unsigned char)s.data[i];
+    switch (c) {
+      case '\n': weft_strbuf_puts(out, "\\n"); break;
+      case '\r': weft_strbuf_puts(out, "\\r"); break;
+      case '\t': weft_strbuf_puts(out, "\\t"); break;
+      case '"': weft_strbuf_puts(out, "\\\""); break;
+      case '\'': weft_strbuf_puts(out, "\\'"); break;
+      case '\\': weft_strbuf_puts(out, "\\\\"); break;
+      default:
+        if (c >= 0x20 && c < 0x7f) {
+          weft_strbuf_putc(out, (char)c);
+        } else {
+          weft_strbuf_printf(out, "\\%03o", c);
+        }
+    }
+  }
+}
+
+static void put_one(const weft_tensor_t *t, int64_t i, bool quotes, weft_strbuf_t *out) {
+  const void *d = t->data;
+  switch (t->dtype) {
+    case WEFT_F32: weft_strbuf_printf(out, "%g", (double)((const float *)d)[i]); break;
+    case WEFT_F64: weft_strbuf_printf(out, "%g", ((const double *)d)[i]); break;
+    case WEFT_F16: weft_strbuf_printf(out, "%g", (double)weft_f16_to_f32(((const uint16_t *)d)[i])); break;
+    case WEFT_BF16: weft_strbuf_printf(out, "%g", (double)weft_bf16_to_f32(((const uint16_t *)d)[i])); break;
+    case WEFT_I8:
+    case WEFT_QINT8: weft_strbuf_printf(out, "%d", ((const int8_t *)d)[i]); break;
+    case WEFT_U8:
+    case WEFT_QUINT8:
+    case WEFT_BOOL: weft_strbuf_printf(out, "%d", ((const uint8_t *)d)[i]); break;
+    case WEFT_I16:
+    case WEFT_QINT16: weft_strbuf_printf(out, "%d", ((const int16_t *)d)[i]); break;
+    case WEFT_U16:
+    case WEFT_QUINT16: weft_strbuf_printf(out, "%d", ((const uint16_t *)d)[i]); break;
+    case WEFT_I32:
+    case WEFT_QINT32: weft_strbuf_printf(out, "%" PRId32, ((const int32_t *)d)[i]); break;
+    case WEFT_U32: weft_strbuf_printf(out, "%" PRIu32, ((const uint32_t *)d)[i]); break;
+    case WEFT_I64: weft_strbuf_printf(out, "%" PRId64, ((const int64_t *)d)[i]); break;
+    case WEFT_U64: weft_strbuf_printf(out, "%" PRIu64, ((const uint64_t *)d)[i]); break;
+    case WEFT_C64:
+      weft_strbuf_printf(out, "(%g,%g)", (double)((const weft_c64_t *)d)[i].re,
+                         (double)((const weft_c64_t *)d)[i].im);
+      break;
+    case WEFT_C128:
+      weft_strbuf_printf(out, "(%g,%g)", ((const weft_c128_t *)d)[i].re, ((const weft_c128_t *)d)[i].im);
+      break;
+    case WEFT_STRING:
+      if (quotes) weft_strbuf_putc(out, '"');
+      escape(weft_tensor_str_at(t, i), out);
+      if (quotes) weft_strbuf_putc(out, '"');
+      break;
+    case WEFT_RESOURCE: weft_strbuf_puts(out, "<Resource>"); break;
+    case WEFT_VARIANT: weft_strbuf_puts(out, "<Variant>"); break;
+    default: weft_strbuf_puts(out, "?"); break;
+  }
+}
+
+/* ---- the first values ---- */
+
+typedef struct walk {
+  const weft_tensor_t *t;
+  int64_t at, limit;
+  weft_strbuf_t *out;
+} walk_t;
+
+static void put_row(walk_t *w, int dim) {
+  int64_t n = w->t->shape.dims[dim];
+  for (int64_t i = 0; i < n; i++) {
+    if (w->at >= w->limit) {
+      if (dim != 0) weft_strbuf_puts(w->out, "...");
+      return;
+    }
+    if (i > 0) weft_strbuf_putc(w->out, ' ');
+    put_one(w->t, w->at++, false, w->out);
+  }
+}
+
+static void put_dim(walk_t *w, int dim) {
+  if (w->at >= w->limit) return;
+  if (dim == w->t->shape.rank - 1) {
+    put_row(w, dim);
+    return;
+  }
+  for (int64_t i = 0; i < w->t->shape.dims[dim]; i++) {
+    bool is_open = w->at < w->limit;
+    if (!is_open) return; /* nothing more will be printed */
+    weft_strbuf_putc(w->out, '[');
+    put_dim(w, dim + 1);
+    weft_strbuf_putc(w->out, ']');
+  }
+}
+
+void weft_summarize(const weft_tensor_t *t, int64_t max, weft_strbuf_t *out) {
+  int64_t limit = max < 0 || max > t->count ? t->count : max;
+  walk_t w = {t, 0, limit, out};
+  if (t->shape.rank == 0) {
+    if (limit > 0) put_one(t, 0, false, out);
+  } else {
+    put_dim(&w, 0);
+  }
+  if (t->count > limit) weft_strbuf_puts(out, "...");
+}
+
+/* ---- the first and last of each dimension ---- */
+
+static void space(int dim, int rank, weft_strbuf_t *out) {
+  if (dim == rank - 1) {
+    weft_strbuf_putc(out, ' ');
+    return;
+  }
+  for (int i = 0; i < rank - dim - 1; i++) weft_strbuf_putc(out, '\n');
+  for (int i = 0; i <= dim; i++) weft_strbuf_putc(out, ' ');
+}
+
+static void put_dim_v2(const weft_tensor_t *t, int64_t ends, int dim, int64_t at, weft_strbuf_t *out) {
+  int rank = t->shape.rank;
+  if (dim == rank) {
+    put_one(t, at, true, out);
+    return;
+  }
+  int64_t n = t->shape.dims[dim], step = 1;
+  for (int d = dim + 1; d < rank; d++) step *= t->shape.dims[d];
+  bool is_cut = ends >= 0 && n > 2 * ends, has_any = false;
+  weft_strbuf_putc(out, '[');
+  for (int64_t i = 0; i < n; i++) {
+    if (has_any) space(dim, rank, out);
+    has_any = true;
+    if (is_cut && i == ends) {
+      weft_strbuf_puts(out, "...");
+      i = n - ends - 1; /* on with the last ones */
+      continue;
+    }
+    put_dim_v2(t, ends, dim + 1, at + i * step, out);
+  }
+  weft_strbuf_putc(out, ']');
+}
+
+void weft_summarize_v2(const weft_tensor_t *t, int64_t ends, weft_strbuf_t *out) {
+  put_dim_v2(t, ends, 0, 0, out);
+}

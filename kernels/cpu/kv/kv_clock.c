@@ -1,0 +1,128 @@
+/* kernels/cpu/kv/kv_clock.c - the kernels of clocks; all but the maker take a table's handle, too. */
+#include "resources/kv_clock.h"
+#include "base/alloc.h"
+#include "kernels/cpu/kv/kv_common.h"
+
+typedef struct clock_state {
+  int64_t num_workers;
+  const weft_attr_t *tasks; /* the node's */
+  weft_state_owner_t *owner;
+} clock_state_t;
+
+static void clock_state_destroy(void *state) {
+  clock_state_t *st = state;
+  if (st == NULL) return;
+  weft_state_owner_destroy(st->owner);
+  weft_free(st);
+}
+
+static weft_status_t *clock_make(void *arg, weft_object_t **out) {
+  const clock_state_t *st = arg;
+  return weft_clock_create((int)st->num_workers, st->tasks == NULL ? NULL : st->tasks->list.strings,
+                           st->tasks == NULL ? 0 : st->tasks->n, out);
+}
+
+static weft_status_t *clock_check(void *arg, weft_object_t *o) {
+  const clock_state_t *st = arg;
+  if (((weft_clocked_t *)o)->num_workers == st->num_workers) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "clock '%s' is of %d workers, not of %lld",
+                    weft_state_owner_name(st->owner), ((weft_clocked_t *)o)->num_workers,
+                    (long long)st->num_workers);
+}
+
+static weft_status_t *clock_prepare(const weft_kernel_node_t *node, void **out_state) {
+  int64_t workers = weft_knode_int(node, "num_workers");
+  if (workers > WEFT_MAX_CLOCK_WORKERS) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_workers must be at most %d, but is %lld", WEFT_MAX_CLOCK_WORKERS,
+                      (long long)workers);
+  }
+  clock_state_t *st = weft_calloc(1, sizeof *st);
+  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  st->num_workers = workers;
+  st->tasks = weft_knode_attr(node, "worker_tasks");
+  weft_status_t *s = weft_state_owner_create(node, &weft_clock_type, clock_make, clock_check, st, &st->owner);
+  if (s == NULL) *out_state = st;
+  if (s != NULL) weft_free(st);
+  return s;
+}
+
+static weft_status_t *clock_handle(weft_kernel_ctx_t *c) {
+  return weft_state_owner_output(((clock_state_t *)c->state)->owner, c);
+}
+
+/* ---- operations ---- */
+
+static weft_status_t *advance(weft_kernel_ctx_t *c) {
+  weft_clocked_t *clock = NULL;
+  int64_t worker = 0, now = 0;
+  WEFT_RETURN_IF_ERROR(weft_kv_in_clocked(c, &clock));
+  weft_status_t *s = weft_kv_scalar(c, 1, "worker", &worker);
+  if (s == NULL) s = weft_clocked_advance(clock, worker, &now);
+  weft_object_release(&clock->object);
+  return s != NULL ? s : weft_tensor_scalar(WEFT_I64, &now, &c->outputs[0].tensor);
+}
+
+static weft_status_t *join(weft_kernel_ctx_t *c) {
+  weft_clocked_t *clock = NULL;
+  int64_t worker = 0, now = 0;
+  WEFT_RETURN_IF_ERROR(weft_kv_in_clocked(c, &clock));
+  weft_status_t *s = weft_kv_scalar(c, 1, "worker", &worker);
+  if (s == NULL) s = weft_clocked_join(clock, worker, &now);
+  weft_object_release(&clock->object);
+  return s != NULL ? s : weft_tensor_scalar(WEFT_I64, &now, &c->outputs[0].tensor);
+}
+
+static weft_status_t *remove_worker(weft_kernel_ctx_t *c) {
+  weft_clocked_t *clock = NULL;
+  int64_t worker = 0;
+  WEFT_RETURN_IF_ERROR(weft_kv_in_clocked(c, &clock));
+  weft_status_t *s = weft_kv_scalar(c, 1, "worker", &worker);
+  if (s == NULL) s = weft_clocked_remove(clock, worker);
+  weft_object_release(&clock->object);
+  return s;
+}
+
+static weft_status_t *reset(weft_kernel_ctx_t *c) {
+  weft_clocked_t *clock = NULL;
+  WEFT_RETURN_IF_ERROR(weft_kv_in_clocked(c, &clock));
+  weft_status_t *s = weft_clocked_reset(clock);
+  weft_object_release(&clock->object);
+  return s;
+}
+
+static weft_status_t *read_clocks(weft_kernel_ctx_t *c) {
+  weft_clocked_t *clock = NULL;
+  weft_tensor_t *out = NULL;
+  WEFT_RETURN_IF_ERROR(weft_kv_in_clocked(c, &clock));
+  weft_shape_t shape = weft_shape_vector(clock->num_workers);
+  weft_status_t *s = weft_out_new(c, 0, WEFT_I64, &shape, &out);
+  if (s == NULL) weft_clocked_read(clock, out->data);
+  weft_object_release(&clock->object);
+  return s;
+}
+
+static void wait_for_slowest(weft_kernel_ctx_t *c) {
+  weft_clocked_t *clock = NULL;
+  int64_t worker = 0, staleness = 0;
+  weft_status_t *s = weft_kv_in_clocked(c, &clock);
+  if (s == NULL) s = weft_kv_scalar(c, 1, "worker", &worker);
+  if (s == NULL) s = weft_kv_scalar(c, 2, "staleness", &staleness);
+  if (s != NULL) {
+    c->done(c, s);
+  } else {
+    weft_resource_call_t call = weft_state_call(c);
+    weft_clocked_wait(clock, &call, worker, staleness, weft_kv_patience(c));
+  }
+  if (clock != NULL) weft_object_release(&clock->object);
+}
+
+const weft_kernel_t weft_cpu_kv_clock_kernels[] = {
+    {.op = "WeftClock", .prepare = clock_prepare, .compute = clock_handle, .destroy = clock_state_destroy},
+    {.op = "WeftClockAdvance", .compute = advance},
+    {.op = "WeftClockJoin", .compute = join},
+    {.op = "WeftClockRead", .compute = read_clocks},
+    {.op = "WeftClockRemove", .compute = remove_worker},
+    {.op = "WeftClockReset", .compute = reset},
+    {.op = "WeftClockWait", .compute_async = wait_for_slowest},
+    {0},
+};

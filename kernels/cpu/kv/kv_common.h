@@ -1,0 +1,16 @@
+/* kernels/cpu/kv/kv_common.h - what the kernels of clocks and tables share. */
+#ifndef WEFT_KERNELS_CPU_KV_KV_COMMON_H_
+#define WEFT_KERNELS_CPU_KV_KV_COMMON_H_
+
+#include "kernels/state.h"
+#include "resources/kv_table.h"
+
+/* The clock or the table behind input 0; retained. Errors: those of weft_state_in. */
+WEFT_MUST_CHECK weft_status_t *weft_kv_in_clocked(weft_kernel_ctx_t *c, weft_clocked_t **out);
+/* A scalar integer. Errors: INVALID_ARGUMENT naming `what`. */
+WEFT_MUST_CHECK weft_status_t *weft_kv_scalar(const weft_kernel_ctx_t *c, int i, const char *what,
+                                              int64_t *out);
+/* The node's attribute timeout_seconds, on the timer of the task's resources. */
+weft_clock_patience_t weft_kv_patience(const weft_kernel_ctx_t *c);
+
+#endif /* WEFT_KERNELS_CPU_KV_KV_COMMON_H_ */

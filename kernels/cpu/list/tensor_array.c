@@ -1,0 +1,314 @@
+/* kernels/cpu/list/tensor_array.c - the kernels of arrays of tensors. */
+#include "resources/tensor_array.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "kernels/step_resource.h"
+
+static weft_status_t *set_flow(weft_kernel_ctx_t *c, int output) {
+  float zero = 0;
+  return weft_tensor_scalar(WEFT_F32, &zero, &c->outputs[output].tensor);
+}
+
+static void release(weft_tensor_array_t *a) { weft_object_release((weft_object_t *)a); }
+
+static weft_status_t *array_make(weft_kernel_ctx_t *c) {
+  const weft_tensor_t *size = weft_in(c, 0);
+  if (size->shape.rank != 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "TensorArray size must be scalar, but had shape: %s",
+                      WEFT_SHAPE_TEXT(&size->shape));
+  }
+  int32_t n = *(const int32_t *)size->data;
+  if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Size should be >= 0.");
+  char *name = NULL;
+  weft_tensor_array_t *a = NULL;
+  const weft_attr_t *shape = weft_knode_attr(c->node, "element_shape");
+  const weft_tensor_array_config_t config = {
+      .dtype = (weft_dtype_t)weft_knode_type(c->node, "dtype"),
+      .element_shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape,
+      .is_dynamic = weft_knode_bool(c->node, "dynamic_size"),
+      .clear_after_read = weft_knode_bool(c->node, "clear_after_read"),
+      .is_identical = weft_knode_bool(c->node, "identical_element_shapes"),
+  };
+  WEFT_RETURN_IF_ERROR(weft_step_resource_name(c, "tensor_array_name", &name));
+  weft_status_t *s = weft_tensor_array_create(name, n, &config, &a);
+  if (s == NULL) s = weft_step_resource_output(c, &weft_tensor_array_type, name, (weft_object_t *)a);
+  release(a);
+  weft_free(name);
+  return s != NULL ? s : set_flow(c, 1);
+}
+
+static weft_status_t *in_array(weft_kernel_ctx_t *c, weft_tensor_array_t **out) {
+  weft_object_t *o = NULL;
+  WEFT_RETURN_IF_ERROR(weft_step_resource_in(c, 0, &weft_tensor_array_type, &o));
+  *out = (weft_tensor_array_t *)o;
+  return NULL;
+}
+
+/* ---- write, read, size, close ---- */
+
+static weft_status_t *scalar_index(const weft_kernel_ctx_t *c, int i, int32_t *out) {
+  const weft_tensor_t *t = weft_in(c, i);
+  if (t->shape.rank != 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "TensorArray index must be scalar, but had shape: %s",
+                      WEFT_SHAPE_TEXT(&t->shape));
+  }
+  *out = *(const int32_t *)t->data;
+  return NULL;
+}
+
+static void pass_flow(weft_kernel_ctx_t *c, int input) {
+  weft_out_set(c, 0, weft_tensor_retain(weft_in(c, input)));
+}
+
+static weft_status_t *array_write(weft_kernel_ctx_t *c) {
+  weft_tensor_array_t *a = NULL;
+  int32_t i = 0;
+  WEFT_RETURN_IF_ERROR(scalar_index(c, 1, &i));
+  WEFT_RETURN_IF_ERROR(in_array(c, &a));
+  weft_status_t *s = weft_tensor_array_check_dtype(a, weft_in(c, 2)->dtype, "is trying to write");
+  if (s == NULL) s = weft_tensor_array_write(a, i, weft_in(c, 2));
+  release(a);
+  if (s == NULL) pass_flow(c, 3);
+  return s;
+}
+
+static weft_status_t *array_read(weft_kernel_ctx_t *c) {
+  weft_tensor_array_t *a = NULL;
+  int32_t i = 0;
+  WEFT_RETURN_IF_ERROR(scalar_index(c, 1, &i));
+  WEFT_RETURN_IF_ERROR(in_array(c, &a));
+  weft_status_t *s =
+      weft_tensor_array_check_dtype(a, (weft_dtype_t)weft_knode_type(c->node, "dtype"), "requested");
+  if (s == NULL) s = weft_tensor_array_read(a, &i, 1, &c->outputs[0].tensor);
+  release(a);
+  return s;
+}
+
+static weft_status_t *array_size(weft_kernel_ctx_t *c) {
+  weft_tensor_array_t *a = NULL;
+  WEFT_RETURN_IF_ERROR(in_array(c, &a));
+  weft_status_t *s = weft_tensor_array_check_open(a);
+  int32_t n = (int32_t)weft_tensor_array_size(a);
+  release(a);
+  return s != NULL ? s : weft_tensor_scalar(WEFT_I32, &n, &c->outputs[0].tensor);
+}
+
+static weft_status_t *array_close(weft_kernel_ctx_t *c) {
+  weft_tensor_array_t *a = NULL;
+  WEFT_RETURN_IF_ERROR(in_array(c, &a));
+  weft_tensor_array_close(a);
+  release(a);
+  return NULL;
+}
+
+/* ---- gather and concat: many cells to one tensor ---- */
+
+static void release_many(weft_tensor_t **t, int64_t n) {
+  for (int64_t i = 0; t != NULL && i < n; i++) weft_tensor_release(t[i]);
+  weft_free(t);
+}
+
+static weft_status_t *stack_up(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_tensor_t *const *t, int64_t n,
+                               weft_shape_t element) {
+  weft_tensor_t *out = NULL;
+  for (int64_t i = 1; i < n; i++) {
+    if (weft_shape_eq(&t[0]->shape, &t[i]->shape)) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "TensorArray has inconsistent shapes.  Index 0 has shape: %s but index %" PRId64
+                      " has shape: %s",
+                      WEFT_SHAPE_TEXT(&t[0]->shape), i, WEFT_SHAPE_TEXT(&t[i]->shape));
+  }
+  if (n > 0) element = t[0]->shape;
+  if (!weft_shape_is_known(&element)) {
+    return WEFT_ERROR(
+        UNIMPLEMENTED,
+        "TensorArray has size zero, but element shape %s is not fully defined. Currently only static "
+        "shapes are supported when packing zero-size TensorArrays.",
+        WEFT_SHAPE_TEXT(&element));
+  }
+  if (element.rank == WEFT_MAX_DIMS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "the elements have too many dimensions");
+  memmove(element.dims + 1, element.dims, (size_t)element.rank * sizeof element.dims[0]);
+  element.dims[0] = n;
+  element.rank++;
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, dtype, &element, &out));
+  for (int64_t i = 0, at = 0; i < n; at += t[i]->count, i++) {
+    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, at, t[i], 0, t[i]->count));
+  }
+  return NULL;
+}
+
+/* The array's own element shape, as far as it is known, narrowed by the node's. */
+static weft_shape_t element_shape(weft_kernel_ctx_t *c, weft_tensor_array_t *a, const char *attr) {
+  const weft_attr_t *given = weft_knode_attr(c->node, attr);
+  weft_shape_t shape = weft_tensor_array_element_shape(a);
+  if (!weft_shape_is_known(&shape) && given != NULL && given->kind == WEFT_ATTR_SHAPE) shape = *given->shape;
+  return shape;
+}
+
+static weft_status_t *array_gather(weft_kernel_ctx_t *c) {
+  weft_tensor_array_t *a = NULL;
+  const weft_tensor_t *indices = weft_in(c, 1);
+  if (indices->shape.rank != 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected indices to be a vector, but received shape: %s",
+                      WEFT_SHAPE_TEXT(&indices->shape));
+  }
+  WEFT_RETURN_IF_ERROR(in_array(c, &a));
+  weft_tensor_t **t = weft_calloc((size_t)indices->count + 1, sizeof *t);
+  weft_status_t *s =
+      weft_tensor_array_check_dtype(a, (weft_dtype_t)weft_knode_type(c->node, "dtype"), "requested");
+  if (s == NULL && t == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "gathering from TensorArray %s", weft_tensor_array_name(a));
+  if (s == NULL) s = weft_tensor_array_read(a, indices->data, indices->count, t);
+  if (s == NULL)
+    s = stack_up(c, weft_tensor_array_dtype(a), t, indices->count, element_shape(c, a, "element_shape"));
+  release_many(t, indices->count);
+  release(a);
+  return s;
+}
+
+static weft_status_t *string_together(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_tensor_t *const *t,
+                                      int64_t n, weft_shape_t rest) {
+  weft_tensor_t *out = NULL, *lengths = NULL;
+  weft_shape_t shape = {0}, vector = weft_shape_vector(n);
+  int64_t rows = 0;
+  for (int64_t i = 0; i < n; i++) {
+    weft_shape_t s = t[i]->shape;
+    if (s.rank == 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Concat saw a scalar shape at index %" PRId64
+                        " but requires at least vectors.  Did you mean to call pack?",
+                        i);
+    }
+    rows += s.dims[0];
+    if (i == 0) shape = s;
+    s.dims[0] = shape.dims[0];
+    if (weft_shape_eq(&shape, &s)) continue;
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) shape: %s but index "
+        "%" PRId64 " has (excepting dimension 0) shape: %s",
+        WEFT_SHAPE_TEXT(&t[0]->shape), i, WEFT_SHAPE_TEXT(&t[i]->shape));
+  }
+  if (n == 0) {
+    if (!weft_shape_is_known(&rest) || rest.rank >= WEFT_MAX_DIMS) {
+      return WEFT_ERROR(
+          UNIMPLEMENTED,
+          "TensorArray has size zero, but element_shape_except0 %s is not fully defined. Currently only "
+          "static shapes are supported when concatenating zero-size TensorArrays.",
+          WEFT_SHAPE_TEXT(&rest));
+    }
+    shape = rest;
+    memmove(shape.dims + 1, shape.dims, (size_t)shape.rank * sizeof shape.dims[0]);
+    shape.rank++;
+  }
+  shape.dims[0] = rows;
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, dtype, &shape, &out));
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 1, WEFT_I64, &vector, &lengths));
+  for (int64_t i = 0, at = 0; i < n; at += t[i]->count, i++) {
+    ((int64_t *)lengths->data)[i] = t[i]->shape.dims[0];
+    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, at, t[i], 0, t[i]->count));
+  }
+  return NULL;
+}
+
+static weft_status_t *array_concat(weft_kernel_ctx_t *c) {
+  weft_tensor_array_t *a = NULL;
+  WEFT_RETURN_IF_ERROR(in_array(c, &a));
+  const int64_t n = weft_tensor_array_size(a);
+  weft_tensor_t **t = weft_calloc((size_t)n + 1, sizeof *t);
+  weft_status_t *s =
+      weft_tensor_array_check_dtype(a, (weft_dtype_t)weft_knode_type(c->node, "dtype"), "requested");
+  if (s == NULL && t == NULL)
+    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "concatenating TensorArray %s", weft_tensor_array_name(a));
+  if (s == NULL) s = weft_tensor_array_read(a, NULL, n, t);
+  if (s == NULL)
+    s = string_together(c, weft_tensor_array_dtype(a), t, n, element_shape(c, a, "element_shape_except0"));
+  release_many(t, n);
+  release(a);
+  return s;
+}
+
+static weft_status_t *array_scatter(weft_kernel_ctx_t *c) {
+  weft_tensor_array_t *a = NULL;
+  WEFT_RETURN_IF_ERROR(in_array(c, &a));
+  weft_status_t *s = weft_tensor_array_check_dtype(a, weft_in(c, 2)->dtype, "is trying to write");
+  if (s == NULL) s = weft_tensor_array_scatter(a, weft_in(c, 1), weft_in(c, 2));
+  release(a);
+  if (s == NULL) pass_flow(c, 3);
+  return s;
+}
+
+static weft_status_t *array_split(weft_kernel_ctx_t *c) {
+  weft_tensor_array_t *a = NULL;
+  WEFT_RETURN_IF_ERROR(in_array(c, &a));
+  weft_status_t *s = weft_tensor_array_check_dtype(a, weft_in(c, 1)->dtype, "is trying to write");
+  if (s == NULL) s = weft_tensor_array_split(a, weft_in(c, 2), weft_in(c, 1));
+  release(a);
+  if (s == NULL) pass_flow(c, 3);
+  return s;
+}
+
+/* ---- the gradient's array: one per source, made by the first node that asks ---- */
+
+static weft_status_t *find_or_make_gradient(weft_kernel_ctx_t *c, weft_tensor_array_t *forward,
+                                            const weft_shape_t *front) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  char *name = NULL;
+  size_t length = 0;
+  weft_tensor_array_t *g = NULL;
+  weft_strbuf_printf(&text, "%s@%.*s", weft_tensor_array_name(forward),
+                     WEFT_STR_ARGS(weft_knode_string(c->node, "source")));
+  WEFT_RETURN_IF_ERROR(weft_strbuf_finish(&text, &name, &length));
+  weft_object_t *found = weft_step_resource_find(c, &weft_tensor_array_type, name);
+  weft_status_t *s = NULL;
+  if (found == NULL) {
+    s = weft_tensor_array_gradient(forward, name, front, &g);
+    if (s == NULL) s = weft_step_resource_output(c, &weft_tensor_array_type, name, (weft_object_t *)g);
+    if (weft_status_code(s) == WEFT_ALREADY_EXISTS) { /* another node has made it meanwhile */
+      weft_status_free(s);
+      s = NULL;
+      found = weft_step_resource_find(c, &weft_tensor_array_type, name);
+    }
+  }
+  if (s == NULL && found != NULL) s = weft_step_resource_handle(c, &weft_tensor_array_type, name, found);
+  weft_object_release(found);
+  release(g);
+  weft_free(name);
+  return s;
+}
+
+static weft_status_t *array_grad(weft_kernel_ctx_t *c) {
+  weft_tensor_array_t *forward = NULL;
+  weft_shape_t front = WEFT_SCALAR;
+  if (c->node->num_inputs > 2) { /* TensorArrayGradWithShape */
+    int64_t dims[WEFT_MAX_DIMS];
+    int n = 0;
+    WEFT_RETURN_IF_ERROR(weft_read_ints(weft_in(c, 2), "shape_to_prepend", WEFT_MAX_DIMS, dims, &n));
+    WEFT_RETURN_IF_ERROR(weft_shape_make(dims, n, &front));
+  }
+  WEFT_RETURN_IF_ERROR(in_array(c, &forward));
+  weft_status_t *s = find_or_make_gradient(c, forward, &front);
+  release(forward);
+  return s != NULL ? s : set_flow(c, 1);
+}
+
+#define TYPED(name, attr, fn) \
+  { .op = name, .type_attr = attr, .types = WEFT_SET_ALL, .compute = fn }
+
+const weft_kernel_t weft_cpu_tensor_array_kernels[] = {
+    {.op = "TensorArrayCloseV3", .compute = array_close},
+    TYPED("TensorArrayConcatV3", "dtype", array_concat),
+    TYPED("TensorArrayGatherV3", "dtype", array_gather),
+    {.op = "TensorArrayGradV3", .compute = array_grad},
+    {.op = "TensorArrayGradWithShape", .compute = array_grad},
+    TYPED("TensorArrayReadV3", "dtype", array_read),
+    TYPED("TensorArrayScatterV3", "T", array_scatter),
+    {.op = "TensorArraySizeV3", .compute = array_size},
+    TYPED("TensorArraySplitV3", "T", array_split),
+    TYPED("TensorArrayV3", "dtype", array_make),
+    TYPED("TensorArrayWriteV3", "T", array_write),
+    {0},
+};

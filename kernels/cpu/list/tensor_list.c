@@ -1,0 +1,619 @@
+/* kernels/cpu/list/tensor_list.c - kernels of tensor lists.
+ *
+ * A list is a value: an op that changes it gives a new one. If nobody else holds
+ * the old one it is changed in place, so a loop that appends costs no copy.
+ */
+#include "resources/tensor_list.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "kernels/kernel.h"
+
+static void list_release(weft_tensor_list_t *l) {
+  if (l != NULL) weft_variant_release(&l->variant);
+}
+
+/* Wraps a list (taken over, in every case) as output `o`. */
+static weft_status_t *set_list(weft_kernel_ctx_t *c, int o, weft_tensor_list_t *l) {
+  weft_tensor_t *t = NULL;
+  weft_status_t *s = weft_tensor_new(WEFT_VARIANT, &WEFT_SCALAR, NULL, &t);
+  if (s != NULL) {
+    list_release(l);
+    return s;
+  }
+  ((weft_variant_t **)t->data)[0] = &l->variant;
+  weft_out_set(c, o, t);
+  return NULL;
+}
+
+/* A list like that of input i which may be changed: the input's own if nobody else can see it. */
+static weft_status_t *take_list(weft_kernel_ctx_t *c, int i, weft_tensor_list_t **out) {
+  weft_tensor_t *t = weft_in(c, i);
+  const weft_tensor_list_t *l = NULL;
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_of(t, &l));
+  weft_variant_t *v = ((weft_variant_t **)t->data)[0];
+  if (weft_tensor_is_exclusive(t) && atomic_load_explicit(&v->refs, memory_order_acquire) == 1) {
+    ((weft_variant_t **)t->data)[0] = NULL;
+    *out = (weft_tensor_list_t *)v;
+    return NULL;
+  }
+  return weft_tensor_list_copy(l, out);
+}
+
+static weft_status_t *check_dtype(const weft_kernel_ctx_t *c, const weft_tensor_list_t *l) {
+  weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(c->node, "element_dtype");
+  if (l->dtype == dtype) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "Invalid data types; op elements %s but list elements %s",
+                    weft_dtype_name(dtype), weft_dtype_name(l->dtype));
+}
+
+static weft_status_t *in_list(const weft_kernel_ctx_t *c, int i, const weft_tensor_list_t **out) {
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_of(weft_in(c, i), out));
+  return check_dtype(c, *out);
+}
+
+static weft_status_t *take_typed(weft_kernel_ctx_t *c, int i, weft_tensor_list_t **out) {
+  const weft_tensor_list_t *l = NULL;
+  WEFT_RETURN_IF_ERROR(in_list(c, i, &l));
+  return take_list(c, i, out);
+}
+
+/* -1 alone is an unknown rank; a vector may hold -1 for unknown sizes. */
+static weft_status_t *shape_from(const weft_tensor_t *t, weft_shape_t *out) {
+  int64_t dims[WEFT_MAX_DIMS];
+  int n = 0;
+  WEFT_RETURN_IF_ERROR(weft_read_ints(t, "element_shape", WEFT_MAX_DIMS, dims, &n));
+  if (t->shape.rank == 0) {
+    if (dims[0] != -1) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "The only valid scalar shape tensor is the fully unknown shape specified as -1.");
+    }
+    *out = WEFT_UNKNOWN_SHAPE;
+    return NULL;
+  }
+  *out = (weft_shape_t){.rank = n};
+  for (int d = 0; d < n; d++) {
+    if (dims[d] < -1) return WEFT_ERROR(INVALID_ARGUMENT, "element_shape[%d] is %" PRId64, d, dims[d]);
+    out->dims[d] = dims[d] < 0 ? WEFT_UNKNOWN_DIM : dims[d];
+  }
+  return NULL;
+}
+
+static weft_status_t *int_scalar(const weft_kernel_ctx_t *c, int i, const char *what, int64_t *out) {
+  int n = 0;
+  WEFT_RETURN_IF_ERROR(weft_read_ints(weft_in(c, i), what, 1, out, &n));
+  return n == 1 ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "%s must be a scalar", what);
+}
+
+/* What both say of a shape. */
+static weft_status_t *merge(const weft_shape_t *a, const weft_shape_t *b, weft_shape_t *out) {
+  if (!weft_shape_compatible(a, b)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "PartialTensorShape: Incompatible shapes during merge: %s vs. %s",
+                      WEFT_SHAPE_TEXT(a), WEFT_SHAPE_TEXT(b));
+  }
+  *out = a->rank < 0 ? *b : *a;
+  for (int d = 0; a->rank >= 0 && b->rank >= 0 && d < a->rank; d++) {
+    if (out->dims[d] == WEFT_UNKNOWN_DIM) out->dims[d] = b->dims[d];
+  }
+  return NULL;
+}
+
+/* Element shape from the op's input, the list, and the elements that are there. */
+static weft_status_t *element_shape(const weft_tensor_list_t *l, const weft_tensor_t *given,
+                                    weft_shape_t *out) {
+  weft_shape_t shape;
+  WEFT_RETURN_IF_ERROR(shape_from(given, &shape));
+  WEFT_RETURN_IF_ERROR(merge(&l->element_shape, &shape, &shape));
+  for (int64_t i = 0; i < l->count && !weft_shape_is_known(&shape); i++) {
+    if (l->items[i] != NULL) WEFT_RETURN_IF_ERROR(merge(&shape, &l->items[i]->shape, &shape));
+  }
+  *out = shape;
+  return NULL;
+}
+
+static weft_status_t *zeros(weft_dtype_t dtype, const weft_shape_t *shape, weft_tensor_t **out) {
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(dtype, shape, NULL, out));
+  if (weft_dtype_is_plain(dtype) && (*out)->bytes > 0) memset((*out)->data, 0, (*out)->bytes);
+  return NULL;
+}
+
+/* ---- making lists ---- */
+
+static weft_status_t *list_empty(weft_kernel_ctx_t *c) {
+  weft_shape_t shape;
+  int64_t max = -1;
+  weft_tensor_list_t *l = NULL;
+  WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 0), &shape));
+  WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "max_num_elements", &max));
+  WEFT_RETURN_IF_ERROR(
+      weft_tensor_list_create((weft_dtype_t)weft_knode_type(c->node, "element_dtype"), &shape, max, 0, &l));
+  return set_list(c, 0, l);
+}
+
+static weft_status_t *list_reserve(weft_kernel_ctx_t *c) {
+  weft_shape_t shape;
+  int64_t n = 0;
+  weft_tensor_list_t *l = NULL;
+  WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 0), &shape));
+  WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "num_elements", &n));
+  if (n < 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "The num_elements to reserve must be a non negative number, but got %" PRId64, n);
+  }
+  WEFT_RETURN_IF_ERROR(
+      weft_tensor_list_create((weft_dtype_t)weft_knode_type(c->node, "element_dtype"), &shape, -1, n, &l));
+  return set_list(c, 0, l);
+}
+
+/* ---- one element ---- */
+
+static weft_status_t *check_item(const weft_tensor_list_t *l, const weft_tensor_t *t, const char *what) {
+  if (t->dtype != l->dtype) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Invalid data types; list elements %s but tried to append %s",
+                      weft_dtype_name(l->dtype), weft_dtype_name(t->dtype));
+  }
+  if (weft_shape_compatible(&l->element_shape, &t->shape)) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "%s: %s list shape: %s", what, WEFT_SHAPE_TEXT(&t->shape),
+                    WEFT_SHAPE_TEXT(&l->element_shape));
+}
+
+static weft_status_t *push(weft_tensor_list_t *l, weft_tensor_t *t) {
+  WEFT_RETURN_IF_ERROR(
+      check_item(l, t, "Tried to append a tensor with incompatible shape to a list. Op element shape"));
+  if (l->max_elements >= 0 && l->count >= l->max_elements) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Tried to push item into a full list list size: %" PRId64 " max_num_elements: %" PRId64,
+                      l->count, l->max_elements);
+  }
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_resize(l, l->count + 1));
+  l->items[l->count - 1] = weft_tensor_retain(t);
+  return NULL;
+}
+
+static weft_status_t *list_push(weft_kernel_ctx_t *c) {
+  weft_tensor_list_t *l = NULL;
+  WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
+  weft_status_t *s = push(l, weft_in(c, 1));
+  if (s == NULL) return set_list(c, 0, l);
+  list_release(l);
+  return s;
+}
+
+/* Item i, or zeros if it was never set; *out is owned. */
+static weft_status_t *item_or_zeros(const weft_tensor_list_t *l, int64_t i, const weft_tensor_t *given,
+                                    weft_tensor_t **out) {
+  weft_shape_t shape;
+  if (l->items[i] != NULL) {
+    *out = weft_tensor_retain(l->items[i]);
+    return NULL;
+  }
+  WEFT_RETURN_IF_ERROR(element_shape(l, given, &shape));
+  if (!weft_shape_is_known(&shape)) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Trying to read an uninitialized tensor but element_shape is not fully defined: %s and "
+                      "no list element "
+                      "is set.",
+                      WEFT_SHAPE_TEXT(&shape));
+  }
+  return zeros(l->dtype, &shape, out);
+}
+
+static weft_status_t *list_pop(weft_kernel_ctx_t *c) {
+  weft_tensor_list_t *l = NULL;
+  weft_tensor_t *t = NULL;
+  WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
+  weft_status_t *s = l->count > 0 ? item_or_zeros(l, l->count - 1, weft_in(c, 1), &t)
+                                  : WEFT_ERROR(INVALID_ARGUMENT, "Trying to pop from an empty list.");
+  if (s == NULL) s = weft_tensor_list_resize(l, l->count - 1);
+  if (s == NULL) {
+    weft_out_set(c, 1, t);
+    return set_list(c, 0, l);
+  }
+  weft_tensor_release(t);
+  list_release(l);
+  return s;
+}
+
+static weft_status_t *list_get(weft_kernel_ctx_t *c) {
+  const weft_tensor_list_t *l = NULL;
+  int64_t i = 0;
+  WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
+  WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "index", &i));
+  if (i < 0 || i >= l->count) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Trying to access element %" PRId64 " in a list with %" PRId64 " elements.", i,
+                      l->count);
+  }
+  return item_or_zeros(l, i, weft_in(c, 2), &c->outputs[0].tensor);
+}
+
+static weft_status_t *put(weft_tensor_list_t *l, int64_t i, weft_tensor_t *t, bool may_grow) {
+  if (i >= l->count && i >= 0 && may_grow) WEFT_RETURN_IF_ERROR(weft_tensor_list_resize(l, i + 1));
+  if (i < 0 || i >= l->count) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Trying to modify element %" PRId64 " in a list with %" PRId64 " elements.", i,
+                      l->count);
+  }
+  WEFT_RETURN_IF_ERROR(
+      check_item(l, t, "Tried to set a tensor with incompatible shape at a list index. Item element shape"));
+  weft_tensor_release(l->items[i]);
+  l->items[i] = weft_tensor_retain(t);
+  return NULL;
+}
+
+static weft_status_t *list_set(weft_kernel_ctx_t *c) {
+  weft_tensor_list_t *l = NULL;
+  int64_t i = 0;
+  WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "index", &i));
+  WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
+  weft_status_t *s = put(l, i, weft_in(c, 2), weft_knode_bool(c->node, "resize_if_index_out_of_bounds"));
+  if (s == NULL) return set_list(c, 0, l);
+  list_release(l);
+  return s;
+}
+
+/* ---- the list as a whole ---- */
+
+static weft_status_t *list_length(weft_kernel_ctx_t *c) {
+  const weft_tensor_list_t *l = NULL;
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_of(weft_in(c, 0), &l));
+  int32_t n = (int32_t)l->count;
+  return weft_tensor_scalar(WEFT_I32, &n, &c->outputs[0].tensor);
+}
+
+static weft_status_t *list_element_shape(weft_kernel_ctx_t *c) {
+  const weft_tensor_list_t *l = NULL;
+  weft_tensor_t *out = NULL;
+  weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(c->node, "shape_type");
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_of(weft_in(c, 0), &l));
+  int rank = l->element_shape.rank;
+  weft_shape_t shape = rank < 0 ? WEFT_SCALAR : weft_shape_vector(rank);
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, dtype, &shape, &out));
+  for (int d = 0; d < (rank < 0 ? 1 : rank); d++) {
+    int64_t dim = rank < 0 ? -1 : l->element_shape.dims[d];
+    if (dtype == WEFT_I32) ((int32_t *)out->data)[d] = (int32_t)dim;
+    if (dtype == WEFT_I64) ((int64_t *)out->data)[d] = dim;
+  }
+  return NULL;
+}
+
+static weft_status_t *list_resize(weft_kernel_ctx_t *c) {
+  weft_tensor_list_t *l = NULL;
+  int64_t n = 0;
+  WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "size", &n));
+  if (n < 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "TensorListSlice expects size to be non-negative. Got: %" PRId64, n);
+  }
+  WEFT_RETURN_IF_ERROR(take_list(c, 0, &l));
+  weft_status_t *s = weft_tensor_list_resize(l, n);
+  if (s == NULL) return set_list(c, 0, l);
+  list_release(l);
+  return s;
+}
+
+static weft_status_t *list_concat_lists(weft_kernel_ctx_t *c) {
+  weft_tensor_list_t *l = NULL;
+  const weft_tensor_list_t *b = NULL;
+  WEFT_RETURN_IF_ERROR(in_list(c, 1, &b));
+  WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
+  int64_t n = l->count;
+  weft_status_t *s = merge(&l->element_shape, &b->element_shape, &l->element_shape);
+  if (s == NULL) s = weft_tensor_list_resize(l, n + b->count);
+  for (int64_t i = 0; s == NULL && i < b->count; i++) l->items[n + i] = weft_tensor_retain(b->items[i]);
+  if (s == NULL) return set_list(c, 0, l);
+  list_release(l);
+  return s;
+}
+
+/* ---- many elements to one tensor ---- */
+
+/* Elements (all, or at `indices`) under a new first dimension. */
+static weft_status_t *stack_items(weft_kernel_ctx_t *c, const weft_tensor_list_t *l, const int32_t *indices,
+                                  int64_t n, const weft_tensor_t *given) {
+  weft_shape_t element, shape;
+  weft_tensor_t *out = NULL;
+  WEFT_RETURN_IF_ERROR(element_shape(l, given, &element));
+  if (!weft_shape_is_known(&element)) {
+    if (n == 0) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Tried to stack elements of an empty list with non-fully-defined element_shape: %s",
+                        WEFT_SHAPE_TEXT(&element));
+    }
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
+        "element_shape: %s",
+        WEFT_SHAPE_TEXT(&element));
+  }
+  if (element.rank == WEFT_MAX_DIMS)
+    return WEFT_ERROR(INVALID_ARGUMENT, "the elements have too many dimensions");
+  shape = element;
+  memmove(shape.dims + 1, shape.dims, (size_t)shape.rank * sizeof shape.dims[0]);
+  shape.dims[0] = n;
+  shape.rank++;
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, l->dtype, &shape, &out));
+  if (weft_dtype_is_plain(l->dtype) && out->bytes > 0) memset(out->data, 0, out->bytes);
+  int64_t each = weft_shape_count(&element);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = indices == NULL ? i : indices[i];
+    if (at < 0 || at >= l->count) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Trying to gather element %" PRId64 " in a list with %" PRId64 " elements.", at,
+                        l->count);
+    }
+    const weft_tensor_t *t = l->items[at];
+    if (t == NULL) continue;
+    if (!weft_shape_eq(&t->shape, &element)) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "PartialTensorShape: Incompatible shapes during merge: %s vs. %s",
+                        WEFT_SHAPE_TEXT(&element), WEFT_SHAPE_TEXT(&t->shape));
+    }
+    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, i * each, t, 0, each));
+  }
+  return NULL;
+}
+
+static weft_status_t *list_stack(weft_kernel_ctx_t *c) {
+  const weft_tensor_list_t *l = NULL;
+  int64_t wanted = weft_knode_int(c->node, "num_elements");
+  WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
+  if (wanted >= 0 && wanted != l->count) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Operation expected a list with %" PRId64 " elements but got a list with %" PRId64
+                      " elements.",
+                      wanted, l->count);
+  }
+  return stack_items(c, l, NULL, l->count, weft_in(c, 1));
+}
+
+static weft_status_t *list_gather(weft_kernel_ctx_t *c) {
+  const weft_tensor_list_t *l = NULL;
+  WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
+  return stack_items(c, l, weft_in(c, 1)->data, weft_in(c, 1)->count, weft_in(c, 2));
+}
+
+/* Elements one after the other along their first dimension. Uninitialised ones have `leading` rows. */
+static weft_status_t *concat_items(weft_kernel_ctx_t *c, const weft_tensor_list_t *l, weft_shape_t element,
+                                   const weft_tensor_t *leading) {
+  weft_tensor_t *out = NULL, *lengths = NULL;
+  weft_shape_t vector = weft_shape_vector(l->count);
+  int64_t rows = 0;
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 1, WEFT_I64, &vector, &lengths));
+  WEFT_RETURN_IF_ERROR(merge(&l->element_shape, &element, &element));
+  if (element.rank == 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Concat requires elements to be at least vectors, found scalars instead.");
+  }
+  if (element.rank > 0) element.dims[0] = WEFT_UNKNOWN_DIM;
+  for (int64_t i = 0; i < l->count; i++) {
+    int64_t n = leading != NULL && i < leading->count ? ((const int64_t *)leading->data)[i] : 0;
+    if (l->items[i] != NULL) {
+      weft_shape_t s = l->items[i]->shape;
+      if (s.rank < 1) {
+        return WEFT_ERROR(INVALID_ARGUMENT,
+                          "Concat saw a scalar shape at index %" PRId64 " but requires at least vectors.", i);
+      }
+      n = s.dims[0];
+      s.dims[0] = WEFT_UNKNOWN_DIM;
+      WEFT_RETURN_IF_ERROR(merge(&element, &s, &element));
+    }
+    if (n < 0)
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "List contains uninitialized tensor at index %" PRId64 " but leading_dims has only %" PRId64, i, n);
+    ((int64_t *)lengths->data)[i] = n;
+    rows += n;
+  }
+  if (element.rank > 0) element.dims[0] = rows;
+  if (!weft_shape_is_known(&element)) {
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "All except the first dimension must be fully defined when concating an empty tensor list. "
+        "element_shape: %s",
+        WEFT_SHAPE_TEXT(&element));
+  }
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, l->dtype, &element, &out));
+  if (weft_dtype_is_plain(l->dtype) && out->bytes > 0) memset(out->data, 0, out->bytes);
+  int64_t row = rows == 0 ? 0 : out->count / rows;
+  for (int64_t i = 0, at = 0; i < l->count; at += ((int64_t *)lengths->data)[i] * row, i++) {
+    if (l->items[i] == NULL) continue;
+    WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(out, at, l->items[i], 0, l->items[i]->count));
+  }
+  return NULL;
+}
+
+static weft_status_t *list_concat(weft_kernel_ctx_t *c) {
+  const weft_tensor_list_t *l = NULL;
+  const weft_attr_t *shape = weft_knode_attr(c->node, "element_shape");
+  WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
+  return concat_items(
+      c, l, shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape, NULL);
+}
+
+static weft_status_t *list_concat_v2(weft_kernel_ctx_t *c) {
+  const weft_tensor_list_t *l = NULL;
+  weft_shape_t shape;
+  WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
+  WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 1), &shape));
+  return concat_items(c, l, shape, weft_in(c, 2));
+}
+
+/* ---- one tensor to many elements ---- */
+
+/* Rows [begin, begin+rows) of `t` as a tensor of its own; `drop_first`: one row without its first dimension.
+ */
+static weft_status_t *part_of(const weft_tensor_t *t, int64_t begin, int64_t rows, bool drop_first,
+                              weft_tensor_t **out) {
+  weft_shape_t shape = t->shape;
+  weft_tensor_t *part = NULL;
+  int64_t row = t->shape.dims[0] == 0 ? 0 : t->count / t->shape.dims[0];
+  shape.dims[0] = rows;
+  if (drop_first) {
+    shape.rank--;
+    memmove(shape.dims, shape.dims + 1, (size_t)shape.rank * sizeof shape.dims[0]);
+  }
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(t->dtype, &shape, NULL, &part));
+  weft_status_t *s = weft_tensor_copy_elements(part, 0, t, begin * row, part->count);
+  if (s == NULL) *out = part;
+  if (s != NULL) weft_tensor_release(part);
+  return s;
+}
+
+static weft_status_t *put_part(weft_tensor_list_t *l, int64_t i, const weft_tensor_t *t, int64_t begin,
+                               int64_t rows, bool drop_first) {
+  weft_tensor_t *part = NULL;
+  WEFT_RETURN_IF_ERROR(part_of(t, begin, rows, drop_first, &part));
+  weft_status_t *s = put(l, i, part, true);
+  weft_tensor_release(part);
+  return s;
+}
+
+static weft_status_t *need_vector(const weft_tensor_t *t) {
+  if (t->shape.rank >= 1) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "Tensor must be at least a vector, but saw shape: %s",
+                    WEFT_SHAPE_TEXT(&t->shape));
+}
+
+static weft_status_t *finish_list(weft_kernel_ctx_t *c, weft_tensor_list_t *l, weft_status_t *s) {
+  if (s == NULL) return set_list(c, 0, l);
+  list_release(l);
+  return s;
+}
+
+static weft_status_t *list_from_tensor(weft_kernel_ctx_t *c) {
+  const weft_tensor_t *t = weft_in(c, 0);
+  weft_shape_t shape;
+  weft_tensor_list_t *l = NULL;
+  WEFT_RETURN_IF_ERROR(need_vector(t));
+  WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 1), &shape));
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(t->dtype, &shape, -1, t->shape.dims[0], &l));
+  weft_status_t *s = NULL;
+  for (int64_t i = 0; s == NULL && i < l->count; i++) s = put_part(l, i, t, i, 1, true);
+  return finish_list(c, l, s);
+}
+
+/* Puts row i of input 0 (or `values`) at indices[i]. */
+static weft_status_t *scatter_rows(weft_tensor_list_t *l, const weft_tensor_t *t,
+                                   const weft_tensor_t *indices) {
+  if (indices->shape.rank != 1 || indices->count != t->shape.dims[0]) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Invalid number of rows in input tensor. Expected: %" PRId64 " Actual: %" PRId64,
+                      indices->count, t->shape.dims[0]);
+  }
+  for (int64_t i = 0; i < indices->count; i++) {
+    int64_t at = ((const int32_t *)indices->data)[i];
+    if (at < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Indices in TensorListScatter must all be non-negative.");
+    WEFT_RETURN_IF_ERROR(put_part(l, at, t, i, 1, true));
+  }
+  return NULL;
+}
+
+static weft_status_t *list_scatter(weft_kernel_ctx_t *c) {
+  const weft_tensor_t *t = weft_in(c, 0);
+  weft_shape_t shape;
+  weft_tensor_list_t *l = NULL;
+  int64_t n = 0;
+  WEFT_RETURN_IF_ERROR(need_vector(t));
+  WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 2), &shape));
+  if (c->node->num_inputs > 3) WEFT_RETURN_IF_ERROR(int_scalar(c, 3, "num_elements", &n));
+  if (n < -1)
+    return WEFT_ERROR(INVALID_ARGUMENT, "TensorListScatter expects num_elements >= -1, found: %" PRId64, n);
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(t->dtype, &shape, -1, n < 0 ? 0 : n, &l));
+  return finish_list(c, l, scatter_rows(l, t, weft_in(c, 1)));
+}
+
+static weft_status_t *list_scatter_into(weft_kernel_ctx_t *c) {
+  const weft_tensor_t *t = weft_in(c, 1);
+  weft_tensor_list_t *l = NULL;
+  WEFT_RETURN_IF_ERROR(need_vector(t));
+  WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
+  return finish_list(c, l, scatter_rows(l, t, weft_in(c, 2)));
+}
+
+static weft_status_t *split_rows(weft_tensor_list_t *l, const weft_tensor_t *t,
+                                 const weft_tensor_t *lengths) {
+  int64_t at = 0;
+  for (int64_t i = 0; i < lengths->count; i++) {
+    int64_t n = ((const int64_t *)lengths->data)[i];
+    if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Invalid value in lengths: %" PRId64, n);
+    if (n > t->shape.dims[0] - at) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Attempting to slice [%" PRId64 ", %" PRId64 "] from tensor with length %" PRId64, at,
+                        at + n, t->shape.dims[0]);
+    }
+    WEFT_RETURN_IF_ERROR(put_part(l, i, t, at, n, false));
+    at += n;
+  }
+  if (at == t->shape.dims[0]) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "Unused values in tensor. Length of tensor: %" PRId64 " Values used: %" PRId64,
+                    t->shape.dims[0], at);
+}
+
+static weft_status_t *list_split(weft_kernel_ctx_t *c) {
+  const weft_tensor_t *t = weft_in(c, 0), *lengths = weft_in(c, 2);
+  weft_shape_t shape;
+  weft_tensor_list_t *l = NULL;
+  WEFT_RETURN_IF_ERROR(need_vector(t));
+  if (lengths->shape.rank != 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected lengths to be a vector, received shape: %s",
+                      WEFT_SHAPE_TEXT(&lengths->shape));
+  }
+  WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 1), &shape));
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(t->dtype, &shape, -1, lengths->count, &l));
+  return finish_list(c, l, split_rows(l, t, lengths));
+}
+
+/* Row i of the tensor goes to the end of list i. */
+static weft_status_t *list_push_batch(weft_kernel_ctx_t *c) {
+  const weft_tensor_t *lists = weft_in(c, 0), *t = weft_in(c, 1);
+  weft_tensor_t *out = NULL;
+  if (t->shape.rank < 1 || t->shape.dims[0] != lists->count) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Batch size of input lists and tensor must match: %s and %s",
+                      WEFT_SHAPE_TEXT(&lists->shape), WEFT_SHAPE_TEXT(&t->shape));
+  }
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, WEFT_VARIANT, &lists->shape, &out));
+  for (int64_t i = 0; i < lists->count; i++) {
+    weft_variant_t *v = ((weft_variant_t *const *)lists->data)[i];
+    weft_tensor_list_t *l = NULL;
+    weft_tensor_t *row = NULL;
+    if (v == NULL || v->type != &weft_tensor_list_type) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Input handle at index %" PRId64 " is not a list.", i);
+    }
+    WEFT_RETURN_IF_ERROR(check_dtype(c, (weft_tensor_list_t *)v));
+    WEFT_RETURN_IF_ERROR(weft_tensor_list_copy((weft_tensor_list_t *)v, &l));
+    ((weft_variant_t **)out->data)[i] = &l->variant;
+    WEFT_RETURN_IF_ERROR(part_of(t, i, 1, true, &row));
+    weft_status_t *s = push(l, row);
+    weft_tensor_release(row);
+    if (s != NULL) return s;
+  }
+  return NULL;
+}
+
+#define LIST(name, fn) \
+  { .op = name, .type_attr = "element_dtype", .types = WEFT_SET_ALL, .compute = fn }
+
+const weft_kernel_t weft_cpu_tensor_list_kernels[] = {
+    LIST("EmptyTensorList", list_empty),
+    LIST("TensorListConcat", list_concat),
+    LIST("TensorListConcatLists", list_concat_lists),
+    LIST("TensorListConcatV2", list_concat_v2),
+    {.op = "TensorListElementShape", .compute = list_element_shape},
+    LIST("TensorListFromTensor", list_from_tensor),
+    LIST("TensorListGather", list_gather),
+    LIST("TensorListGetItem", list_get),
+    {.op = "TensorListLength", .compute = list_length},
+    LIST("TensorListPopBack", list_pop),
+    LIST("TensorListPushBack", list_push),
+    LIST("TensorListPushBackBatch", list_push_batch),
+    LIST("TensorListReserve", list_reserve),
+    {.op = "TensorListResize", .compute = list_resize},
+    LIST("TensorListScatter", list_scatter),
+    LIST("TensorListScatterIntoExistingList", list_scatter_into),
+    LIST("TensorListScatterV2", list_scatter),
+    LIST("TensorListSetItem", list_set),
+    LIST("TensorListSplit", list_split),
+    LIST("TensorListStack", list_stack),
+    {0},
+};

@@ -1,0 +1,22 @@
+/* kernels/cpu/loops/indices.h - index tensors: coordinates to positions, and how messages name them. */
+#ifndef WEFT_KERNELS_CPU_LOOPS_INDICES_H_
+#define WEFT_KERNELS_CPU_LOOPS_INDICES_H_
+
+#include "kernels/cpu/loops/common.h"
+
+enum { WEFT_INDEX_TEXT = WEFT_MAX_DIMS * 22 + 8 };
+
+/* What to do with coordinates out of range: the bad_indices_policy attribute. */
+typedef enum weft_bad_indices { WEFT_BAD_INDICES_ERROR, WEFT_BAD_INDICES_IGNORE } weft_bad_indices_t;
+weft_bad_indices_t weft_bad_indices_policy(const weft_kernel_node_t *node);
+
+/* Row i of `indices` ([..., depth]) as a position among the first `depth` dimensions of `shape`; false if a
+ * coordinate is out of range. */
+bool weft_index_flatten(const weft_tensor_t *indices, int64_t i, int64_t depth, const weft_shape_t *shape,
+                        int64_t *out);
+/* "[1,2]": the coordinates of flat position i in the first `rank` dimensions. */
+const char *weft_index_print(const weft_shape_t *shape, int rank, int64_t i, char *text);
+/* "[1, 2]": the values in row i. */
+const char *weft_index_values(const weft_tensor_t *indices, int64_t i, int64_t depth, char *text);
+
+#endif /* WEFT_KERNELS_CPU_LOOPS_INDICES_H_ */

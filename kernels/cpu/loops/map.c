@@ -1,0 +1,137 @@
+/* kernels/cpu/loops/map.c - the drivers of elementwise kernels. */
+#include "kernels/cpu/loops/map.h"
+
+static int64_t grain_of(uint32_t flags) {
+  return (flags & WEFT_MAP_COSTLY) != 0 ? WEFT_CPU_GRAIN / 16 : WEFT_CPU_GRAIN;
+}
+
+static weft_status_t *unsupported(const weft_kernel_ctx_t *ctx, weft_dtype_t dtype) {
+  return WEFT_ERROR(UNIMPLEMENTED, "%s of %s is not supported", ctx->node->op_name.data,
+                    weft_dtype_name(dtype));
+}
+
+/* ---- one operand ---- */
+
+typedef struct map1_job {
+  weft_map1_fn *fn;
+  const char *x;
+  char *y;
+  size_t x_size, y_size;
+} map1_job_t;
+
+static void map1_range(void *arg, int64_t begin, int64_t end) {
+  const map1_job_t *j = arg;
+  j->fn(end - begin, j->x + (size_t)begin * j->x_size, j->y + (size_t)begin * j->y_size);
+}
+
+weft_status_t *weft_map1_compute(weft_kernel_ctx_t *ctx) {
+  const weft_map1_t *map = ctx->node->param;
+  weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
+  weft_dtype_t dtype = x->dtype, out_dtype = weft_dtype_base(ctx->node->output_types[0]);
+  weft_map1_fn *fn = map->fns[dtype];
+  if (fn == NULL) return unsupported(ctx, dtype);
+  int64_t n = x->count;
+  const void *data = x->data; /* stays valid when the output takes x over */
+  weft_shape_t shape = x->shape;
+  WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, out_dtype, &shape, &y));
+  if (n == 0) return NULL;
+  map1_job_t j = {fn, data, y->data, weft_dtype_size(dtype), weft_dtype_size(out_dtype)};
+  int64_t grain = grain_of(map->flags);
+  if (n <= grain) {
+    map1_range(&j, 0, n);
+  } else {
+    weft_parallel_for(ctx->device->pool, n, grain, map1_range, &j);
+  }
+  return NULL;
+}
+
+/* ---- two operands ---- */
+
+typedef struct map2_job {
+  weft_map2_fn *fn;
+  const char *x, *y;
+  char *z;
+  size_t size, z_size;
+} map2_job_t;
+
+static void map2_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
+  const map2_job_t *j = arg;
+  j->fn(n, j->x + (size_t)at[0] * j->size, step[0], j->y + (size_t)at[1] * j->size, step[1],
+        j->z + (size_t)out_at * j->z_size);
+}
+
+static bool any_zero(const weft_tensor_t *t) {
+  for (int64_t i = 0; i < t->count; i++) {
+    if (weft_cpu_int_at(t, i) == 0) return true;
+  }
+  return false;
+}
+
+static bool any_negative(const weft_tensor_t *t) {
+  for (int64_t i = 0; i < t->count; i++) {
+    if (weft_cpu_int_at(t, i) < 0) return true;
+  }
+  return false;
+}
+
+static weft_status_t *check_values(uint32_t flags, const weft_tensor_t *y) {
+  if (!weft_dtype_is_integer(y->dtype)) return NULL;
+  if ((flags & WEFT_MAP_CHECK_DIVISOR) != 0 && any_zero(y)) {
+    if ((flags & WEFT_MAP_ZERO_IS_INTERNAL) != 0) {
+      return WEFT_ERROR(INTERNAL,
+                        "Unexpected error in binary operator (only integer div and mod should have errors)");
+    }
+    return WEFT_ERROR(INVALID_ARGUMENT, "Integer division by zero");
+  }
+  if ((flags & WEFT_MAP_CHECK_EXPONENT) != 0 && any_negative(y)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Integers to negative integer powers are not allowed");
+  }
+  return NULL;
+}
+
+weft_status_t *weft_map2_compute(weft_kernel_ctx_t *ctx) {
+  const weft_map2_t *map = ctx->node->param;
+  const uint32_t flags = map->flags;
+  weft_tensor_t *x = weft_in(ctx, 0), *y = weft_in(ctx, 1), *z = NULL;
+  weft_map2_fn *fn = map->fns[x->dtype];
+  if (fn == NULL || x->dtype != y->dtype) return unsupported(ctx, x->dtype);
+  weft_broadcast_t b;
+  const weft_shape_t *shapes[2] = {&x->shape, &y->shape};
+  if ((flags & WEFT_MAP_SAME_SHAPE) != 0 && !weft_shape_eq(&x->shape, &y->shape)) {
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input 1: %s",
+        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&x->shape),
+        WEFT_SHAPE_TEXT(&y->shape));
+  }
+  if ((flags & WEFT_MAP_SAME_COUNT) != 0) {
+    if (x->count != y->count) {
+      return WEFT_ERROR(
+          INVALID_ARGUMENT,
+          "The two arguments to a cwise op must have same number of elements, got %lld and %lld",
+          (long long)x->count, (long long)y->count);
+    }
+    shapes[1] = &x->shape;
+  }
+  if (!weft_broadcast_init(&b, shapes, 2)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Incompatible shapes: %s vs. %s", WEFT_SHAPE_TEXT(&x->shape),
+                      WEFT_SHAPE_TEXT(&y->shape));
+  }
+  if (b.count > 0 && (flags & (WEFT_MAP_CHECK_DIVISOR | WEFT_MAP_CHECK_EXPONENT)) != 0) {
+    WEFT_RETURN_IF_ERROR(check_values(flags, y));
+  }
+  weft_dtype_t out_dtype = weft_dtype_base(ctx->node->output_types[0]);
+  map2_job_t j = {fn, x->data, y->data, NULL, weft_dtype_size(x->dtype), weft_dtype_size(out_dtype)};
+  /* An operand that is not repeated and has the result's size is read exactly where the result is written. */
+  if (x->count == b.count && weft_shape_eq(shapes[0], &b.shape)) {
+    bool try_y = y->count == b.count && weft_shape_eq(shapes[1], &b.shape) && !weft_tensor_is_exclusive(x);
+    WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, try_y ? 1 : 0, 0, out_dtype, &b.shape, &z));
+  } else if (y->count == b.count && weft_shape_eq(shapes[1], &b.shape)) {
+    WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 1, 0, out_dtype, &b.shape, &z));
+  } else {
+    WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, out_dtype, &b.shape, &z));
+  }
+  j.z = z->data;
+  weft_broadcast_run(&b, ctx->device->pool, grain_of(flags), map2_run, &j);
+  return NULL;
+}

@@ -1,0 +1,25 @@
+/* kernels/cpu/loops/move.h - copies a box of elements from one strided layout to another.
+ *
+ * Slices, transpositions, reversals, repetition, concatenation and padding are all such copies. Strides may
+ * be negative (reversal) or, in the source, zero (repetition).
+ */
+#ifndef WEFT_KERNELS_CPU_LOOPS_MOVE_H_
+#define WEFT_KERNELS_CPU_LOOPS_MOVE_H_
+
+#include "kernels/cpu/loops/common.h"
+
+typedef struct weft_move {
+  int rank;
+  int64_t dims[WEFT_MAX_DIMS];
+  int64_t from_strides[WEFT_MAX_DIMS], to_strides[WEFT_MAX_DIMS]; /* in elements */
+  int64_t from_base, to_base;                                     /* of the first element */
+} weft_move_t;
+
+/* Row-major strides of `shape`. */
+void weft_strides_of(const weft_shape_t *shape, int64_t *strides);
+/* Copies. The caller guarantees that every position is inside both tensors, which have one dtype, of any
+ * kind, and that none is written twice. Errors: RESOURCE_EXHAUSTED (strings). */
+WEFT_MUST_CHECK weft_status_t *weft_move_run(const weft_move_t *m, weft_thread_pool_t *pool,
+                                             const weft_tensor_t *from, weft_tensor_t *to);
+
+#endif /* WEFT_KERNELS_CPU_LOOPS_MOVE_H_ */

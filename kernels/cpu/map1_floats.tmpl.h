@@ -1,4 +1,0 @@
-/* kernels/cpu/map1_floats.tmpl.h - map1.tmpl.h for floating point. */
-#define EACH_HALFS
-#define EACH_FLOATS
-#include "kernels/cpu/map1.tmpl.h"

@@ -1,3 +1,0 @@
-/* kernels/cpu/map1_numbers.tmpl.h - map1.tmpl.h for real and complex numbers. */
-#define EACH_COMPLEX
-#include "kernels/cpu/map1_reals.tmpl.h"

@@ -1,3 +1,0 @@
-/* kernels/cpu/map2_field.tmpl.h - map2.tmpl.h for floating point and complex numbers. */
-#define EACH_COMPLEX
-#include "kernels/cpu/map2_floats.tmpl.h"

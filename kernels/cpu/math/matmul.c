@@ -1,0 +1,177 @@
+/* kernels/cpu/math/matmul.c - MatMul, and BatchMatMul with and without broadcasting of the batch dimensions.
+ */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "kernels/cpu/loops/broadcast.h"
+#include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/math/gemm.h"
+
+/* The param of a row. */
+typedef struct product {
+  const char *flip_a, *flip_b; /* attributes */
+  weft_gemm_op_t flipped;
+  bool broadcasts; /* the batch dimensions of V2 and V3 */
+} product_t;
+
+static const product_t plain = {"transpose_a", "transpose_b", WEFT_GEMM_TRANSPOSED, false};
+static const product_t batch = {"adj_x", "adj_y", WEFT_GEMM_ADJOINT, false};
+static const product_t batch_broadcast = {"adj_x", "adj_y", WEFT_GEMM_ADJOINT, true};
+
+typedef struct matmul_state {
+  weft_gemm_op_t op_a, op_b;
+  bool broadcasts;
+  weft_dtype_t out; /* V3 may widen */
+} matmul_state_t;
+
+static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
+  matmul_state_t *s = weft_calloc(1, sizeof *s);
+  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
+  const product_t *p = node->param;
+  s->op_a = weft_knode_bool(node, p->flip_a) ? p->flipped : WEFT_GEMM_PLAIN;
+  s->op_b = weft_knode_bool(node, p->flip_b) ? p->flipped : WEFT_GEMM_PLAIN;
+  s->broadcasts = p->broadcasts;
+  s->out = weft_dtype_base(node->output_types[0]);
+  *out_state = s;
+  return NULL;
+}
+
+static weft_status_t *matmul_compute(weft_kernel_ctx_t *ctx) {
+  const matmul_state_t *s = ctx->state;
+  weft_tensor_t *a = weft_in(ctx, 0), *b = weft_in(ctx, 1), *c = NULL;
+  if (a->shape.rank != b->shape.rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] has different ndims: %s vs. %s",
+                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
+  }
+  if (a->shape.rank != 2) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] ndims must be == 2: %d", a->shape.rank);
+  }
+  bool ta = s->op_a != WEFT_GEMM_PLAIN, tb = s->op_b != WEFT_GEMM_PLAIN;
+  int64_t m = a->shape.dims[ta], k = a->shape.dims[!ta], n = b->shape.dims[!tb];
+  if (b->shape.dims[tb] != k) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s",
+                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
+  }
+  weft_shape_t shape = weft_shape_matrix(m, n);
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &shape, &c));
+  return weft_gemm(ctx->device->pool, a->dtype, s->op_a, s->op_b, m, n, k, a->data, a->shape.dims[1], b->data,
+                   b->shape.dims[1], c->data, n, false);
+}
+
+/* ---- batches ---- */
+
+typedef struct batch_job {
+  const matmul_state_t *state;
+  weft_broadcast_t batch;
+  weft_dtype_t dtype;
+  int64_t m, n, k, lda, ldb;
+  const char *a, *b;
+  char *c;
+  weft_thread_pool_t *pool; /* of each product; NULL when the batch itself is spread */
+  weft_status_t *_Atomic status;
+} batch_job_t;
+
+static void batch_run(void *arg, int64_t count, int64_t out_at, const int64_t *at, const int *step) {
+  batch_job_t *j = arg;
+  size_t size = weft_dtype_size(j->dtype);
+  for (int64_t i = 0; i < count; i++) {
+    const char *a = j->a + (size_t)((at[0] + i * step[0]) * j->m * j->k) * size;
+    const char *b = j->b + (size_t)((at[1] + i * step[1]) * j->k * j->n) * size;
+    char *c = j->c + (size_t)((out_at + i) * j->m * j->n) * size;
+    weft_status_t *s = weft_gemm(j->pool, j->dtype, j->state->op_a, j->state->op_b, j->m, j->n, j->k, a,
+                                 j->lda, b, j->ldb, c, j->n, false);
+    weft_status_t *none = NULL;
+    if (s != NULL && !atomic_compare_exchange_strong(&j->status, &none, s)) weft_status_free(s);
+  }
+}
+
+static weft_status_t *check_batch(const weft_kernel_ctx_t *ctx, const matmul_state_t *s,
+                                  const weft_tensor_t *a, const weft_tensor_t *b) {
+  if (!s->broadcasts) {
+    if (a->shape.rank != b->shape.rank) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] has different ndims: %s vs. %s",
+                        WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
+    }
+    for (int d = 0; d < a->shape.rank - 2; d++) {
+      if (a->shape.dims[d] == b->shape.dims[d]) continue;
+      return WEFT_ERROR(INVALID_ARGUMENT, "In[0].dim(%d) and In[1].dim(%d) must be the same: %s vs %s", d, d,
+                        WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
+    }
+  }
+  for (int i = 0; i < 2; i++) {
+    if (weft_in(ctx, i)->shape.rank >= 2) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "In[%d] ndims must be >= 2: %d", i, weft_in(ctx, i)->shape.rank);
+  }
+  return NULL;
+}
+
+/* Both operands are of type s->out. */
+static weft_status_t *batch_product(weft_kernel_ctx_t *ctx, const weft_tensor_t *a, const weft_tensor_t *b) {
+  const matmul_state_t *s = ctx->state;
+  weft_tensor_t *c = NULL;
+  const int64_t *ad = &a->shape.dims[a->shape.rank - 2], *bd = &b->shape.dims[b->shape.rank - 2];
+  bool ta = s->op_a != WEFT_GEMM_PLAIN, tb = s->op_b != WEFT_GEMM_PLAIN;
+  batch_job_t j = {
+      .state = s, .dtype = a->dtype, .m = ad[ta], .k = ad[!ta], .n = bd[!tb], .lda = ad[1], .ldb = bd[1]};
+  weft_shape_t a_batch = a->shape, b_batch = b->shape;
+  a_batch.rank -= 2;
+  b_batch.rank -= 2;
+  const weft_shape_t *batches[2] = {&a_batch, &b_batch};
+  if (!weft_broadcast_init(&j.batch, batches, 2)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "In[0] and In[1] must have compatible batch dimensions: %s vs. %s",
+                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
+  }
+  if (bd[tb] != j.k) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Matrix size-incompatible: In[0]: %s, In[1]: %s",
+                      WEFT_SHAPE_TEXT(&a->shape), WEFT_SHAPE_TEXT(&b->shape));
+  }
+  weft_shape_t shape = j.batch.shape;
+  if (shape.rank + 2 > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
+  shape.dims[shape.rank++] = j.m;
+  shape.dims[shape.rank++] = j.n;
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, a->dtype, &shape, &c));
+  if (c->count == 0) return NULL;
+  j.a = a->data;
+  j.b = b->data;
+  j.c = c->data;
+  double flops = (double)j.m * (double)j.n * (double)j.k;
+  if (j.batch.count == 1 || flops > 1e7) { /* few large products: each uses all threads */
+    j.pool = ctx->device->pool;
+    weft_broadcast_walk(&j.batch, 0, j.batch.count, batch_run, &j);
+  } else {
+    int64_t grain = (int64_t)(5e5 / (flops + 1)) + 1;
+    weft_broadcast_run(&j.batch, ctx->device->pool, grain, batch_run, &j);
+  }
+  return atomic_load(&j.status);
+}
+
+static weft_status_t *batch_compute(weft_kernel_ctx_t *ctx) {
+  const matmul_state_t *s = ctx->state;
+  weft_tensor_t *a = weft_in(ctx, 0), *b = weft_in(ctx, 1), *wide_a = NULL, *wide_b = NULL;
+  WEFT_RETURN_IF_ERROR(check_batch(ctx, s, a, b));
+  weft_status_t *status = NULL;
+  if (a->dtype != s->out) status = weft_cpu_cast(ctx, a, s->out, &wide_a);
+  if (status == NULL && b->dtype != s->out) status = weft_cpu_cast(ctx, b, s->out, &wide_b);
+  if (status == NULL) status = batch_product(ctx, wide_a != NULL ? wide_a : a, wide_b != NULL ? wide_b : b);
+  weft_tensor_release(wide_a);
+  weft_tensor_release(wide_b);
+  return status;
+}
+
+#define U8 WEFT_DTYPE_BIT(WEFT_U8)
+#define V2_TYPES (WEFT_SET_NUMBERS & ~WEFT_DTYPE_BIT(WEFT_I8))
+#define V3_TYPES (WEFT_SET_FIELD | WEFT_SET_SIGNED | U8)
+#define PRODUCT(op_, types_, fn, param_, ...)                                                             \
+  {                                                                                                       \
+    .op = op_, .types = types_, .prepare = prepare, .compute = fn, .destroy = weft_free, .param = param_, \
+    __VA_ARGS__                                                                                           \
+  }
+const weft_kernel_t weft_cpu_matmul_kernels[] = {
+    PRODUCT("BatchMatMul", WEFT_SET_FIELD | WEFT_SET_INDEX, batch_compute, &batch, .type_attr = "T"),
+    PRODUCT("BatchMatMulV2", V2_TYPES, batch_compute, &batch_broadcast, .type_attr = "T"),
+    PRODUCT("BatchMatMulV3", V3_TYPES, batch_compute, &batch_broadcast, .type_attr = "Ta", .type_attr2 = "Tb",
+            .types2 = V3_TYPES),
+    PRODUCT("MatMul", WEFT_SET_FIELD | WEFT_SET_INDEX | WEFT_SET_UNSIGNED, matmul_compute, &plain,
+            .type_attr = "T"),
+    {0},
+};

@@ -1,0 +1,205 @@
+/* kernels/cpu/math/reduce_plan.c - how a reduction walks memory.
+ *
+ * If the last run of dimensions is reduced, each result is a sum over contiguous pieces. If it is kept, a row
+ * of accumulators takes one row of elements after the other. A reduction with nothing kept in front is cut
+ * into pieces of a fixed size, whose partial results are joined in order: so it uses all threads, and gives
+ * the same bits on any number of them.
+ */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "kernels/cpu/math/reduce.h"
+
+enum { PIECE = 65536 }; /* elements a thread takes at a time */
+
+weft_status_t *weft_reduction_axes(const weft_tensor_t *t, int rank, bool *axes) {
+  memset(axes, 0, WEFT_MAX_DIMS * sizeof *axes);
+  for (int64_t i = 0; i < t->count; i++) {
+    int64_t axis = weft_cpu_int_at(t, i);
+    int at = 0;
+    if (!weft_cpu_wrap_axis(axis, rank, &at)) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Invalid reduction dimension (%" PRId64 " for input with %d dimension(s)", axis,
+                        rank);
+    }
+    if (axes[at]) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Invalid reduction arguments: Axes contains duplicate dimension: %d", at);
+    }
+    axes[at] = true;
+  }
+  return NULL;
+}
+
+void weft_reduction_shape(const weft_shape_t *shape, const bool *axes, bool keep_dims, weft_shape_t *out) {
+  *out = WEFT_SCALAR;
+  for (int d = 0; d < shape->rank; d++) {
+    if (!axes[d]) {
+      out->dims[out->rank++] = shape->dims[d];
+    } else if (keep_dims) {
+      out->dims[out->rank++] = 1;
+    }
+  }
+}
+
+void weft_reduction_plan(const weft_shape_t *shape, const bool *axes, weft_reduced_dims_t *out) {
+  *out = (weft_reduced_dims_t){.out_count = 1, .count = 1};
+  for (int d = 0; d < shape->rank; d++) {
+    int64_t dim = shape->dims[d];
+    int64_t *count = axes[d] ? &out->count : &out->out_count;
+    if (!weft_cpu_mul(*count, dim, count)) *count = INT64_MAX; /* the other count is 0 then: x is empty */
+    if (dim == 1) continue;
+    if (out->rank > 0 && out->reduced[out->rank - 1] == axes[d]) {
+      out->dims[out->rank - 1] *= dim;
+    } else {
+      out->dims[out->rank] = dim;
+      out->reduced[out->rank++] = axes[d];
+    }
+  }
+}
+
+/* The dimensions in front of the last, kept and reduced apart. */
+typedef struct walk {
+  int n;
+  int64_t dims[WEFT_MAX_DIMS], strides[WEFT_MAX_DIMS], count;
+} walk_t;
+
+static int64_t walk_offset(const walk_t *w, int64_t i) {
+  int64_t at = 0;
+  for (int d = w->n - 1; d >= 0; d--) {
+    at += i % w->dims[d] * w->strides[d];
+    i /= w->dims[d];
+  }
+  return at;
+}
+
+typedef struct job {
+  const reduce_fns_t *fns;
+  walk_t kept, reduced; /* in front of the last run */
+  int64_t inner;        /* length of the last run */
+  bool inner_is_reduced;
+  int64_t count;
+  size_t elem_size;
+  const char *x;
+  char *y;
+  int64_t piece; /* of the cut kind: rows (or elements) in a piece */
+  char *partial; /* and one row of accumulators for each piece */
+  int64_t total;
+} job_t;
+
+static void fold(const job_t *j, int64_t base, int64_t begin, int64_t end, void *acc) {
+  for (int64_t r = begin; r < end; r++) {
+    const char *x = j->x + (size_t)(base + walk_offset(&j->reduced, r)) * j->elem_size;
+    if (j->inner_is_reduced) {
+      j->fns->run(j->inner, x, acc);
+    } else {
+      j->fns->row(j->inner, x, acc);
+    }
+  }
+}
+
+/* Results of kept index [begin, end). `acc` is scratch for one row of accumulators. */
+static void fold_kept(const job_t *j, int64_t begin, int64_t end, void *acc) {
+  int64_t width = j->inner_is_reduced ? 1 : j->inner;
+  for (int64_t k = begin; k < end; k++) {
+    j->fns->init(width, acc);
+    fold(j, walk_offset(&j->kept, k), 0, j->reduced.count, acc);
+    j->fns->finish(width, acc, j->count, j->y + (size_t)(k * width) * j->elem_size);
+  }
+}
+
+static void kept_range(void *arg, int64_t begin, int64_t end) {
+  const job_t *j = arg;
+  double small[64];
+  size_t bytes = (size_t)(j->inner_is_reduced ? 1 : j->inner) * j->fns->acc_size;
+  if (bytes <= sizeof small) {
+    fold_kept(j, begin, end, small);
+    return;
+  }
+  void *acc = weft_malloc(bytes);
+  if (acc != NULL) {
+    fold_kept(j, begin, end, acc);
+  } else { /* as many accumulators as fit on the stack at a time */
+    job_t part = *j;
+    int64_t step = (int64_t)(sizeof small / j->fns->acc_size);
+    for (int64_t k = begin; k < end; k++) {
+      int64_t base = walk_offset(&j->kept, k);
+      for (int64_t at = 0; at < j->inner; at += step) {
+        part.inner = j->inner - at < step ? j->inner - at : step;
+        j->fns->init(part.inner, small);
+        fold(&part, base + at, 0, j->reduced.count, small);
+        j->fns->finish(part.inner, small, j->count, j->y + (size_t)(k * j->inner + at) * j->elem_size);
+      }
+    }
+  }
+  weft_free(acc);
+}
+
+static void piece_range(void *arg, int64_t begin, int64_t end) {
+  const job_t *j = arg;
+  int64_t width = j->inner_is_reduced ? 1 : j->inner;
+  for (int64_t p = begin; p < end; p++) {
+    char *acc = j->partial + (size_t)(p * width) * j->fns->acc_size;
+    j->fns->init(width, acc);
+    int64_t from = p * j->piece, to = from + j->piece < j->total ? from + j->piece : j->total;
+    if (j->inner_is_reduced) {
+      j->fns->run(to - from, j->x + (size_t)from * j->elem_size, acc);
+    } else {
+      fold(j, 0, from, to, acc);
+    }
+  }
+}
+
+/* Nothing kept in front of a large reduction. */
+static weft_status_t *run_cut(job_t *j, weft_thread_pool_t *pool) {
+  int64_t width = j->inner_is_reduced ? 1 : j->inner;
+  j->total = j->inner_is_reduced ? j->inner : j->reduced.count;
+  j->piece = j->inner_is_reduced ? PIECE : (PIECE + width - 1) / width;
+  if (j->total / j->piece > 256)
+    j->piece = (j->total + 255) / 256; /* bounds the memory for partial results */
+  int64_t pieces = (j->total + j->piece - 1) / j->piece;
+  size_t bytes = 0;
+  if (!weft_mul_size((size_t)(pieces * width), j->fns->acc_size, &bytes) ||
+      (j->partial = weft_malloc(bytes)) == NULL) {
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "reducing");
+  }
+  weft_parallel_for(pool, pieces, 1, piece_range, j);
+  size_t row = (size_t)width * j->fns->acc_size;
+  for (int64_t p = 1; p < pieces; p++) j->fns->join(width, j->partial + (size_t)p * row, j->partial);
+  j->fns->finish(width, j->partial, j->count, j->y);
+  weft_free(j->partial);
+  return NULL;
+}
+
+weft_status_t *weft_reduction_run(const weft_reduced_dims_t *r, weft_thread_pool_t *pool,
+                                  const reduce_fns_t *fns, size_t elem_size, const void *x, void *y) {
+  if (r->out_count == 0) return NULL;
+  job_t j = {.fns = fns, .inner = 1, .count = r->count, .elem_size = elem_size, .x = x, .y = y};
+  j.kept.count = j.reduced.count = 1;
+  int outer = r->rank - 1;
+  if (r->rank > 0) {
+    j.inner = r->dims[outer];
+    j.inner_is_reduced = r->reduced[outer];
+  }
+  int64_t strides[WEFT_MAX_DIMS], stride = j.inner;
+  for (int d = outer - 1; d >= 0; d--) {
+    strides[d] = stride;
+    stride *= r->dims[d];
+  }
+  for (int d = 0; d < outer; d++) {
+    walk_t *w = r->reduced[d] ? &j.reduced : &j.kept;
+    w->dims[w->n] = r->dims[d];
+    w->strides[w->n++] = strides[d];
+    w->count *= r->dims[d];
+  }
+  if (r->rank == 0) j.inner_is_reduced = true;
+  int64_t work = j.inner * j.reduced.count;
+  if (j.kept.count == 1 && work >= 2 * PIECE) return run_cut(&j, pool);
+  int64_t grain = work > 0 ? WEFT_CPU_GRAIN / work : WEFT_CPU_GRAIN;
+  if (j.kept.count * work < 2 * WEFT_CPU_GRAIN) {
+    kept_range(&j, 0, j.kept.count);
+  } else {
+    weft_parallel_for(pool, j.kept.count, grain < 1 ? 1 : grain, kept_range, &j);
+  }
+  return NULL;
+}

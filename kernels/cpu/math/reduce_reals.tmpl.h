@@ -1,0 +1,7 @@
+/* kernels/cpu/math/reduce_reals.tmpl.h - reduce.tmpl.h for floating point and integers. */
+#define EACH_HALFS
+#define EACH_FLOATS
+#define EACH_I32_I64
+#define EACH_I8_I16
+#define EACH_UNSIGNED
+#include "kernels/cpu/math/reduce.tmpl.h"

@@ -1,0 +1,272 @@
+/* kernels/cpu/math/segment.c - rows folded by segment: Segment*, UnsortedSegment*, SparseSegment*, Bincount.
+ */
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/alloc.h"
+#include "kernels/cpu/loops/cast.h"
+#include "kernels/cpu/loops/indices.h"
+#include "tensor/update.h"
+
+/* The param of a row. */
+typedef struct segment {
+  weft_update_t how;
+  bool mean, root; /* divide by the count, or by its square root */
+} segment_t;
+
+static char *row_at(const weft_tensor_t *t, int64_t row, int64_t inner) {
+  return (char *)t->data + (size_t)(row * inner) * weft_dtype_size(t->dtype);
+}
+
+/* ---- unsorted: negative ids are dropped ---- */
+
+static weft_status_t *unsorted_compute(weft_kernel_ctx_t *ctx) {
+  const segment_t *segment = ctx->node->param;
+  weft_tensor_t *data = weft_in(ctx, 0), *ids = weft_in(ctx, 1), *num = weft_in(ctx, 2), *out = NULL;
+  if (num->shape.rank != 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "num_segments should be a scalar, not shape %s",
+                      WEFT_SHAPE_TEXT(&num->shape));
+  }
+  const weft_shape_t *ds = &data->shape, *is = &ids->shape;
+  bool fits = ds->rank >= is->rank;
+  for (int d = 0; fits && d < is->rank; d++) fits = ds->dims[d] == is->dims[d];
+  if (!fits) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "data.shape = %s does not start with segment_ids.shape = %s",
+                      WEFT_SHAPE_TEXT(ds), WEFT_SHAPE_TEXT(is));
+  }
+  int64_t n = weft_cpu_int_at(num, 0);
+  if (n < 0)
+    return WEFT_ERROR(INVALID_ARGUMENT, "Input num_segments == %" PRId64 " must not be negative.", n);
+  weft_shape_t shape = {.rank = ds->rank - is->rank + 1, .dims = {n}};
+  if (shape.rank > WEFT_MAX_DIMS) return WEFT_ERROR(INVALID_ARGUMENT, "too many dimensions");
+  for (int d = 1; d < shape.rank; d++) shape.dims[d] = ds->dims[is->rank + d - 1];
+  for (int64_t i = 0; i < ids->count; i++) { /* all of them before num_segments rows are taken */
+    char text[WEFT_INDEX_TEXT];
+    int64_t id = weft_cpu_int_at(ids, i);
+    if (id < n) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "segment_ids%s = %" PRId64 " is out of range [0, %" PRId64 ")",
+                      weft_index_print(is, is->rank, i, text), id, n);
+  }
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
+  weft_update_identity(segment->how, out->dtype, out->count, out->data);
+  int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
+  weft_update_fn *update = weft_update_find(segment->how, out->dtype);
+  for (int64_t i = 0; i < ids->count; i++) {
+    int64_t id = weft_cpu_int_at(ids, i);
+    if (id < 0) continue;
+    update(row_at(out, id, inner), row_at(data, i, inner), inner, false);
+  }
+  return NULL;
+}
+
+/* ---- sorted ---- */
+
+/* Divides a row by `by`, in the type that it is computed in. */
+static void divide(weft_dtype_t dtype, int64_t n, double by, void *to) {
+  weft_cpu_cast_fn *wide = weft_cpu_cast_loop(dtype, WEFT_C128), *back = weft_cpu_cast_loop(WEFT_C128, dtype);
+  size_t size = weft_dtype_size(dtype);
+  for (int64_t i = 0; i < n; i++) {
+    char *at = (char *)to + (size_t)i * size;
+    if (dtype == WEFT_F32) {
+      *(float *)(void *)at /= (float)by;
+    } else if (weft_dtype_is_integer(dtype)) {
+      int64_t v = 0;
+      weft_cpu_cast_loop(dtype, WEFT_I64)(1, at, &v);
+      v /= (int64_t)by;
+      weft_cpu_cast_loop(WEFT_I64, dtype)(1, &v, at);
+    } else {
+      weft_c128_t v;
+      wide(1, at, &v);
+      v.re /= by;
+      v.im /= by;
+      back(1, &v, at);
+    }
+  }
+}
+/* All ids and indices, before memory is taken for as many rows as the last id says. */
+static weft_status_t *check_sorted(const weft_tensor_t *ids, const weft_tensor_t *pick, int64_t n,
+                                   int64_t segments, int64_t size) {
+  for (int64_t i = 0; i < n; i++) {
+    int64_t id = weft_cpu_int_at(ids, i), from = pick == NULL ? i : weft_cpu_int_at(pick, i);
+    if (i + 1 < n && weft_cpu_int_at(ids, i + 1) < id) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "segment ids are not increasing");
+    }
+    if (id < 0 || id >= segments) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Segment id %" PRId64 " out of range [0, %" PRId64
+                        "), possibly because 'segment_ids' input is not sorted.",
+                        id, segments);
+    }
+    if (from < 0 || from >= size) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Bad: indices[%" PRId64 "] == %" PRId64 " out of range [0, %" PRId64 ")", i, from,
+                        size);
+    }
+  }
+  return NULL;
+}
+
+/* `pick` names the rows of data (NULL: one after another); `n` of them. `segments` is the size of the result,
+ * or -1 to take it from the last id. What no row falls into: 0, but 1 for a product. */
+static weft_status_t *sorted(weft_kernel_ctx_t *ctx, const segment_t *segment, const weft_tensor_t *data,
+                             const weft_tensor_t *pick, const weft_tensor_t *ids, int64_t n,
+                             int64_t segments) {
+  int64_t last = n > 0 ? weft_cpu_int_at(ids, n - 1) : -1;
+  bool sized = segments >= 0;
+  if (!sized) {
+    if (last == INT64_MAX) return WEFT_ERROR(INVALID_ARGUMENT, "segment ids must be < num_segments");
+    segments = last + 1;
+  }
+  if (segments < 0) return WEFT_ERROR(INVALID_ARGUMENT, "segment ids must be >= 0");
+  weft_shape_t shape = data->shape;
+  shape.dims[0] = segments;
+  weft_tensor_t *out = NULL;
+  WEFT_RETURN_IF_ERROR(check_sorted(ids, pick, n, segments, data->shape.dims[0]));
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, data->dtype, &shape, &out));
+  int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
+  weft_update_identity(segment->how == WEFT_UPDATE_MUL ? WEFT_UPDATE_MUL : WEFT_UPDATE_ADD, out->dtype,
+                       out->count, out->data);
+  weft_update_fn *update = weft_update_find(segment->how, out->dtype);
+  int64_t previous = -1, count = 0;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t id = weft_cpu_int_at(ids, i), from = pick == NULL ? i : weft_cpu_int_at(pick, i);
+    char *to = row_at(out, id, inner);
+    if (id != previous) {
+      count = 0;
+      if (inner > 0) memcpy(to, row_at(data, from, inner), (size_t)inner * weft_dtype_size(out->dtype));
+    } else {
+      update(to, row_at(data, from, inner), inner, false);
+    }
+    count++;
+    previous = id;
+    bool ends = i + 1 == n || weft_cpu_int_at(ids, i + 1) != id;
+    if (ends && count > 1 && segment->mean) divide(out->dtype, inner, (double)count, to);
+    if (ends && count > 1 && segment->root) divide(out->dtype, inner, sqrt((double)count), to);
+  }
+  return NULL;
+}
+
+static weft_status_t *segment_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *data = weft_in(ctx, 0), *ids = weft_in(ctx, 1);
+  if (ids->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "segment_ids should be a vector.");
+  if (data->shape.rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank 1");
+  if (data->shape.dims[0] != ids->count) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "segment_ids should be the same size as dimension 0 of input.");
+  }
+  return sorted(ctx, ctx->node->param, data, NULL, ids, ids->count, -1);
+}
+
+static weft_status_t *sparse_check(const weft_tensor_t *data, const weft_tensor_t *indices,
+                                   const weft_tensor_t *ids) {
+  if (indices->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "indices should be a vector.");
+  if (ids->shape.rank != 1) return WEFT_ERROR(INVALID_ARGUMENT, "segment_ids should be a vector.");
+  if (ids->count != indices->count) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "segment_ids and indices should have same size.");
+  }
+  if (data->shape.rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "Shape must be at least rank 1");
+  return NULL;
+}
+
+static weft_status_t *sparse_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *data = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *ids = weft_in(ctx, 2);
+  WEFT_RETURN_IF_ERROR(sparse_check(data, indices, ids));
+  return sorted(ctx, ctx->node->param, data, indices, ids, ids->count, -1);
+}
+
+/* The gradient spreads each segment's row back over the rows that it was made of. */
+static weft_status_t *sparse_grad_compute(weft_kernel_ctx_t *ctx) {
+  const segment_t *segment = ctx->node->param;
+  weft_tensor_t *grad = weft_in(ctx, 0), *indices = weft_in(ctx, 1), *ids = weft_in(ctx, 2), *out = NULL;
+  WEFT_RETURN_IF_ERROR(sparse_check(grad, indices, ids));
+  int64_t size = 0, segments = grad->shape.dims[0];
+  WEFT_RETURN_IF_ERROR(weft_cpu_int_scalar(weft_in(ctx, 3), "output_dim0", &size));
+  weft_shape_t shape = grad->shape;
+  shape.dims[0] = size;
+  if (size < 0) return WEFT_ERROR(INVALID_ARGUMENT, "output_dim0 must be >= 0, got %" PRId64, size);
+  for (int64_t i = 0; i < ids->count; i++) { /* all of them before output_dim0 rows are taken */
+    int64_t id = weft_cpu_int_at(ids, i), to = weft_cpu_int_at(indices, i);
+    if (id < 0 || id >= segments) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Segment id %" PRId64 " out of range [0, %" PRId64 ").", id,
+                        segments);
+    }
+    if (to < 0 || to >= size) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Index %" PRId64 " out of range [0, %" PRId64 ").", to, size);
+    }
+  }
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, grad->dtype, &shape, &out));
+  weft_cpu_zero(out);
+  double *counts = weft_calloc((size_t)segments + 1, sizeof *counts);
+  int64_t inner = weft_cpu_product(&shape, 1, shape.rank);
+  char *scaled = weft_calloc((size_t)inner + 1, weft_dtype_size(grad->dtype));
+  weft_status_t *s =
+      counts == NULL || scaled == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "%s", ctx->node->op_name.data) : NULL;
+  for (int64_t i = 0; s == NULL && i < ids->count; i++) counts[weft_cpu_int_at(ids, i)]++;
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, grad->dtype);
+  for (int64_t i = 0; s == NULL && i < ids->count; i++) {
+    int64_t id = weft_cpu_int_at(ids, i), to = weft_cpu_int_at(indices, i);
+    if (inner == 0) continue;
+    memcpy(scaled, row_at(grad, id, inner), (size_t)inner * weft_dtype_size(grad->dtype));
+    if (segment->mean) divide(grad->dtype, inner, counts[id], scaled);
+    if (segment->root) divide(grad->dtype, inner, sqrt(counts[id]), scaled);
+    add(row_at(out, to, inner), scaled, inner, false);
+  }
+  weft_free(counts);
+  weft_free(scaled);
+  return s;
+}
+
+/* ---- Bincount: how often (or with what weight) each value below `size` occurs ---- */
+
+static weft_status_t *bincount_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *values = weft_in(ctx, 0), *weights = weft_in(ctx, 2), *out = NULL;
+  int64_t size = 0;
+  WEFT_RETURN_IF_ERROR(weft_cpu_int_scalar(weft_in(ctx, 1), "size", &size));
+  if (size < 0) return WEFT_ERROR(INVALID_ARGUMENT, "size (%" PRId64 ") must be non-negative", size);
+  if (weights->count != 0 && !weft_shape_eq(&weights->shape, &values->shape)) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Weights and input array must have the same shape or weights must be empty");
+  }
+  weft_shape_t shape = weft_shape_vector(size);
+  for (int64_t i = 0; i < values->count; i++) {
+    if (weft_cpu_int_at(values, i) < 0)
+      return WEFT_ERROR(INVALID_ARGUMENT, "Input arr must be non-negative!");
+  }
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, weights->dtype, &shape, &out));
+  weft_cpu_zero(out);
+  uint64_t one[2] = {0};
+  weft_update_identity(WEFT_UPDATE_MUL, weights->dtype, 1, one);
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, weights->dtype);
+  for (int64_t i = 0; i < values->count; i++) {
+    int64_t v = weft_cpu_int_at(values, i);
+    if (v >= size) continue;
+    add(row_at(out, v, 1), weights->count == 0 ? (const void *)one : row_at(weights, i, 1), 1, false);
+  }
+  return NULL;
+}
+
+#define SEGMENT(op_, types_, fn, how, mean, root)                                              \
+  {                                                                                            \
+    .op = op_, .type_attr = "T", .types = types_, .compute = fn, .param = &(const segment_t) { \
+      WEFT_UPDATE_##how, mean, root                                                            \
+    }                                                                                          \
+  }
+const weft_kernel_t weft_cpu_segment_kernels[] = {
+    WEFT_KERNEL("Bincount", "T", WEFT_SET_INDEX | WEFT_DTYPE_BIT(WEFT_F32) | WEFT_DTYPE_BIT(WEFT_F64), NULL,
+                bincount_compute, NULL),
+    SEGMENT("SegmentMax", WEFT_SET_REAL, segment_compute, MAX, false, false),
+    SEGMENT("SegmentMean", WEFT_SET_NUMBERS, segment_compute, ADD, true, false),
+    SEGMENT("SegmentMin", WEFT_SET_REAL, segment_compute, MIN, false, false),
+    SEGMENT("SegmentProd", WEFT_SET_NUMBERS, segment_compute, MUL, false, false),
+    SEGMENT("SegmentSum", WEFT_SET_NUMBERS, segment_compute, ADD, false, false),
+    SEGMENT("SparseSegmentMean", WEFT_SET_FLOATS, sparse_compute, ADD, true, false),
+    SEGMENT("SparseSegmentMeanGrad", WEFT_SET_FLOATS, sparse_grad_compute, ADD, true, false),
+    SEGMENT("SparseSegmentSqrtN", WEFT_SET_FLOATS, sparse_compute, ADD, false, true),
+    SEGMENT("SparseSegmentSqrtNGrad", WEFT_SET_FLOATS, sparse_grad_compute, ADD, false, true),
+    SEGMENT("SparseSegmentSum", WEFT_SET_REAL, sparse_compute, ADD, false, false),
+    SEGMENT("SparseSegmentSumGrad", WEFT_SET_FLOATS, sparse_grad_compute, ADD, false, false),
+    SEGMENT("UnsortedSegmentMax", WEFT_SET_REAL, unsorted_compute, MAX, false, false),
+    SEGMENT("UnsortedSegmentMin", WEFT_SET_REAL, unsorted_compute, MIN, false, false),
+    SEGMENT("UnsortedSegmentProd", WEFT_SET_NUMBERS, unsorted_compute, MUL, false, false),
+    SEGMENT("UnsortedSegmentSum", WEFT_SET_NUMBERS, unsorted_compute, ADD, false, false),
+    {0},
+};

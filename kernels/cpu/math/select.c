@@ -1,0 +1,165 @@
+/* kernels/cpu/math/select.c - choosing between two tensors: Select, SelectV2, ClipByValue; and AddN,
+ * AccumulateNV2. */
+#include "kernels/cpu/loops/broadcast.h"
+#include "tensor/update.h"
+
+typedef struct select_job {
+  const weft_tensor_t *cond, *t, *e;
+  weft_tensor_t *out;
+  weft_status_t *_Atomic status;
+} select_job_t;
+
+#define CHOOSE(type)                                                                            \
+  for (int64_t i = 0; i < n; i++) {                                                             \
+    ((type *)j->out->data)[out_at + i] = c[at[0] + i * step[0]] != 0                            \
+                                             ? ((const type *)j->t->data)[at[1] + i * step[1]]  \
+                                             : ((const type *)j->e->data)[at[2] + i * step[2]]; \
+  }
+
+static void select_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, const int *step) {
+  select_job_t *j = arg;
+  const uint8_t *c = j->cond->data;
+  if (weft_dtype_is_plain(j->t->dtype)) {
+    switch (weft_dtype_size(j->t->dtype)) {
+      case 1: CHOOSE(uint8_t) break;
+      case 2: CHOOSE(uint16_t) break;
+      case 4: CHOOSE(uint32_t) break;
+      case 8: CHOOSE(uint64_t) break;
+      default: CHOOSE(weft_c128_t) break;
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n && atomic_load(&j->status) == NULL; i++) {
+    bool first = c[at[0] + i * step[0]] != 0;
+    weft_status_t *none = NULL, *s = first ? weft_cpu_copy(j->out, out_at + i, j->t, at[1] + i * step[1], 1)
+                                           : weft_cpu_copy(j->out, out_at + i, j->e, at[2] + i * step[2], 1);
+    if (s != NULL && !atomic_compare_exchange_strong(&j->status, &none, s)) weft_status_free(s);
+  }
+}
+
+static weft_status_t *select_walk(weft_kernel_ctx_t *ctx, const weft_broadcast_t *b) {
+  select_job_t j = {.cond = weft_in(ctx, 0), .t = weft_in(ctx, 1), .e = weft_in(ctx, 2)};
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, j.t->dtype, &b->shape, &j.out));
+  weft_broadcast_run(b, ctx->device->pool, WEFT_CPU_GRAIN, select_run, &j);
+  return atomic_load(&j.status);
+}
+
+static weft_status_t *select_v2_compute(weft_kernel_ctx_t *ctx) {
+  weft_broadcast_t b;
+  const weft_shape_t *shapes[3] = {&weft_in(ctx, 0)->shape, &weft_in(ctx, 1)->shape, &weft_in(ctx, 2)->shape};
+  if (!weft_broadcast_init(&b, shapes, 3)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "condition %s, then %s, and else %s must be broadcastable",
+                      WEFT_SHAPE_TEXT(shapes[0]), WEFT_SHAPE_TEXT(shapes[1]), WEFT_SHAPE_TEXT(shapes[2]));
+  }
+  return select_walk(ctx, &b);
+}
+
+/* The older rule: the condition is a scalar, or picks rows, or has the operands' shape. */
+static weft_status_t *select_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *cond = weft_in(ctx, 0), *t = weft_in(ctx, 1), *e = weft_in(ctx, 2);
+  if (cond->shape.rank == 0) {
+    if (!weft_shape_eq(&t->shape, &e->shape)) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "'then' and 'else' must have the same size.  but received: %s vs. %s",
+                        WEFT_SHAPE_TEXT(&t->shape), WEFT_SHAPE_TEXT(&e->shape));
+    }
+    weft_cpu_out_same(ctx, *(const uint8_t *)cond->data != 0 ? 1 : 2, 0);
+    return NULL;
+  }
+  weft_shape_t spread = cond->shape;
+  bool by_row = cond->shape.rank == 1 && t->shape.rank != 1;
+  if (by_row) {
+    if (t->shape.rank < 1) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "'then' must be at least a vector, but saw shape: %s",
+                        WEFT_SHAPE_TEXT(&t->shape));
+    }
+    if (t->shape.dims[0] != cond->shape.dims[0]) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "Number of batches of 'then' must match size of 'cond', but saw: %lld vs. %lld",
+                        (long long)t->shape.dims[0], (long long)cond->shape.dims[0]);
+    }
+    spread.rank = t->shape.rank;
+    for (int d = 1; d < spread.rank; d++) spread.dims[d] = 1;
+  }
+  for (int i = 1; i < 3 && !by_row; i++) {
+    const weft_shape_t *other = &weft_in(ctx, i)->shape;
+    if (weft_shape_eq(&cond->shape, other)) continue;
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input %d: %s",
+        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&cond->shape), i,
+        WEFT_SHAPE_TEXT(other));
+  }
+  if (!weft_shape_eq(&t->shape, &e->shape)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "'then' and 'else' must have the same size.  but received: %s vs. %s",
+                      WEFT_SHAPE_TEXT(&t->shape), WEFT_SHAPE_TEXT(&e->shape));
+  }
+  weft_broadcast_t b;
+  const weft_shape_t *shapes[3] = {&spread, &t->shape, &e->shape};
+  if (!weft_broadcast_init(&b, shapes, 3)) return WEFT_ERROR(INTERNAL, "Select: shapes");
+  return select_walk(ctx, &b);
+}
+
+/* ---- ClipByValue: max with the lower bound, then min with the upper ---- */
+
+static weft_status_t *clip_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 0), *low = weft_in(ctx, 1), *high = weft_in(ctx, 2), *y = NULL;
+  bool low_fits = low->shape.rank == 0 || weft_shape_eq(&low->shape, &x->shape);
+  bool high_fits = high->shape.rank == 0 || weft_shape_eq(&high->shape, &x->shape);
+  if (!low_fits || !high_fits) {
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. input "
+        "shape: %sclip_value_min shape: %sclip_value_max shape: %s",
+        WEFT_SHAPE_TEXT(&x->shape), WEFT_SHAPE_TEXT(&low->shape), WEFT_SHAPE_TEXT(&high->shape));
+  }
+  weft_update_fn *at_most = weft_update_find(WEFT_UPDATE_MIN, x->dtype);
+  weft_update_fn *at_least = weft_update_find(WEFT_UPDATE_MAX, x->dtype);
+  if (at_most == NULL) return WEFT_ERROR(UNIMPLEMENTED, "ClipByValue of %s", weft_dtype_name(x->dtype));
+  const void *data = x->data;
+  size_t bytes = x->bytes;
+  int64_t n = x->count;
+  weft_shape_t shape = x->shape;
+  WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, x->dtype, &shape, &y));
+  if (y->data != data && bytes > 0) memcpy(y->data, data, bytes);
+  at_most(y->data, high->data, n, high->shape.rank == 0);
+  at_least(y->data, low->data, n, low->shape.rank == 0);
+  return NULL;
+}
+
+/* ---- AddN: in the order of the list ---- */
+
+static weft_status_t *add_n_compute(weft_kernel_ctx_t *ctx) {
+  int n = ctx->node->num_inputs;
+  weft_tensor_t *first = weft_in(ctx, 0), *sum = NULL;
+  for (int i = 1; i < n; i++) {
+    if (weft_shape_eq(&weft_in(ctx, i)->shape, &first->shape)) continue;
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input %d: %s",
+        ctx->node->name.data, ctx->node->op_name.data, WEFT_SHAPE_TEXT(&first->shape), i,
+        WEFT_SHAPE_TEXT(&weft_in(ctx, i)->shape));
+  }
+  if (n == 1) {
+    weft_cpu_out_same(ctx, 0, 0);
+    return NULL;
+  }
+  weft_dtype_t dtype = first->dtype;
+  const void *data = first->data;
+  size_t bytes = first->bytes;
+  weft_shape_t shape = first->shape;
+  WEFT_RETURN_IF_ERROR(weft_out_forward(ctx, 0, 0, dtype, &shape, &sum));
+  if (sum->data != data && bytes > 0) memcpy(sum->data, data, bytes);
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, dtype);
+  for (int i = 1; i < n; i++) weft_update_parallel(ctx->device->pool, add, sum, weft_in(ctx, i));
+  return NULL;
+}
+
+const weft_kernel_t weft_cpu_select_kernels[] = {
+    WEFT_KERNEL("AccumulateNV2", "T", WEFT_SET_NUMBERS, NULL, add_n_compute, NULL),
+    WEFT_KERNEL("AddN", "T", WEFT_SET_NUMBERS, NULL, add_n_compute, NULL),
+    WEFT_KERNEL("ClipByValue", "T", WEFT_SET_REAL, NULL, clip_compute, NULL),
+    WEFT_KERNEL("Select", NULL, 0, NULL, select_compute, NULL),
+    WEFT_KERNEL("SelectV2", NULL, 0, NULL, select_v2_compute, NULL),
+    {0},
+};

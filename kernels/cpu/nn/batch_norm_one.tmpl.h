@@ -1,0 +1,126 @@
+/* kernels/cpu/nn/batch_norm_one.tmpl.h - the loops of batch_norm.c for one element type of x. The tensor is
+ * [outer, channels, inner]: with inner 1 the channels of a pixel lie side by side and loops run over
+ * channels, else they run over the plane of a channel, with eight sums at once, so that one addition need not
+ * wait for the last. Sums are kept in double.
+ */
+
+/* sums[c] += x or, where `center` is given, (x - center)^2, over outer [o, o_end) and channels [c, c_end). */
+static void WEFT_CAT(norm_sums, SUFFIX)(const norm_job_t *j, int64_t o, int64_t o_end, int64_t c,
+                                        int64_t c_end, double *restrict sums) {
+  const int64_t C = j->channels, I = j->inner;
+  const double *restrict center = j->center;
+  for (; o < o_end; o++) {
+    const ELEM *restrict x = (const ELEM *)j->x + o * C * I;
+    if (I == 1 && center == NULL) {
+      for (int64_t at = c; at < c_end; at++) sums[at] += (double)LOAD(x[at]);
+      continue;
+    }
+    if (I == 1) {
+      for (int64_t at = c; at < c_end; at++) {
+        const double d = (double)LOAD(x[at]) - center[at];
+        sums[at] += d * d;
+      }
+      continue;
+    }
+    for (int64_t at = c; at < c_end; at++) {
+      const ELEM *restrict p = x + at * I;
+      const double mean = center == NULL ? 0 : center[at];
+      double lane[8] = {0};
+      int64_t i = 0;
+      if (center == NULL) {
+        for (; i + 8 <= I; i += 8) {
+          for (int k = 0; k < 8; k++) lane[k] += (double)LOAD(p[i + k]);
+        }
+        for (; i < I; i++) lane[0] += (double)LOAD(p[i]);
+      } else {
+        for (; i + 8 <= I; i += 8) {
+          for (int k = 0; k < 8; k++) {
+            const double d = (double)LOAD(p[i + k]) - mean;
+            lane[k] += d * d;
+          }
+        }
+        for (; i < I; i++) lane[0] += ((double)LOAD(p[i]) - mean) * ((double)LOAD(p[i]) - mean);
+      }
+      for (int k = 0; k < 8; k++) sums[at] += lane[k];
+    }
+  }
+}
+
+/* y = (x - mean[c]) * factor[c] + shift[c], for units [u, end): rows of channels, or planes. */
+static void WEFT_CAT(norm_apply, SUFFIX)(const norm_job_t *j, int64_t u, int64_t end) {
+  const int64_t C = j->channels, I = j->inner;
+  const float *restrict means = j->mean, *restrict factors = j->factor, *restrict shifts = j->shift;
+  for (; u < end; u++) {
+    if (I == 1) {
+      const ELEM *restrict p = (const ELEM *)j->x + u * C;
+      ELEM *restrict q = (ELEM *)j->y + u * C;
+      for (int64_t c = 0; c < C; c++) q[c] = STORE((LOAD(p[c]) - means[c]) * factors[c] + shifts[c]);
+    } else {
+      const ELEM *restrict p = (const ELEM *)j->x + u * I;
+      ELEM *restrict q = (ELEM *)j->y + u * I;
+      const float mean = means[u % C], factor = factors[u % C], shift = shifts[u % C];
+      for (int64_t i = 0; i < I; i++) q[i] = STORE((LOAD(p[i]) - mean) * factor + shift);
+    }
+  }
+}
+
+/* sums[c] += dy; sums[channels + c] += dy * (x - mean). Ranges as above. */
+static void WEFT_CAT(norm_grad_sums, SUFFIX)(const norm_job_t *j, int64_t o, int64_t o_end, int64_t c,
+                                             int64_t c_end, double *restrict sums) {
+  const int64_t C = j->channels, I = j->inner;
+  const float *restrict means = j->mean;
+  double *restrict products = sums + C;
+  for (; o < o_end; o++) {
+    const ELEM *restrict x = (const ELEM *)j->x + o * C * I, *restrict dy = (const ELEM *)j->dy + o * C * I;
+    if (I == 1) {
+      for (int64_t at = c; at < c_end; at++) {
+        const double g = (double)LOAD(dy[at]);
+        sums[at] += g;
+        products[at] += g * ((double)LOAD(x[at]) - (double)means[at]);
+      }
+      continue;
+    }
+    for (int64_t at = c; at < c_end; at++) {
+      const ELEM *restrict p = x + at * I, *restrict q = dy + at * I;
+      const double mean = (double)means[at];
+      double plain[8] = {0}, product[8] = {0};
+      int64_t i = 0;
+      for (; i + 8 <= I; i += 8) {
+        for (int k = 0; k < 8; k++) {
+          const double g = (double)LOAD(q[i + k]);
+          plain[k] += g;
+          product[k] += g * ((double)LOAD(p[i + k]) - mean);
+        }
+      }
+      for (; i < I; i++) {
+        plain[0] += (double)LOAD(q[i]);
+        product[0] += (double)LOAD(q[i]) * ((double)LOAD(p[i]) - mean);
+      }
+      for (int k = 0; k < 8; k++) {
+        sums[at] += plain[k];
+        products[at] += product[k];
+      }
+    }
+  }
+}
+
+/* dx = factor[c] * (dy - shift[c] - (x - mean[c]) * slope[c]), for units [u, end). */
+static void WEFT_CAT(norm_grad, SUFFIX)(const norm_job_t *j, int64_t u, int64_t end) {
+  const int64_t C = j->channels, I = j->inner;
+  const float *restrict means = j->mean, *restrict factors = j->factor, *restrict shifts = j->shift;
+  const float *restrict slopes = j->slope;
+  for (; u < end; u++) {
+    const int64_t at = I == 1 ? u * C : u * I;
+    const ELEM *restrict x = (const ELEM *)j->x + at, *restrict dy = (const ELEM *)j->dy + at;
+    ELEM *restrict dx = (ELEM *)j->y + at;
+    if (I == 1) {
+      for (int64_t c = 0; c < C; c++) {
+        dx[c] = STORE(factors[c] * (LOAD(dy[c]) - shifts[c] - (LOAD(x[c]) - means[c]) * slopes[c]));
+      }
+    } else {
+      const float mean = means[u % C], factor = factors[u % C], shift = shifts[u % C], slope = slopes[u % C];
+      for (int64_t i = 0; i < I; i++)
+        dx[i] = STORE(factor * (LOAD(dy[i]) - shift - (LOAD(x[i]) - mean) * slope));
+    }
+  }
+}

@@ -1,0 +1,264 @@
+/* kernels/cpu/nn/convolve.c - see the header. */
+#include "kernels/cpu/nn/convolve.h"
+
+#include "base/alloc.h"
+#include "kernels/cpu/math/gemm.h"
+#include "tensor/update.h"
+
+/* Bytes of columns made at a time: half of a usual second-level cache. Not less than 8 rows. */
+enum { COLUMN_BYTES = 256 * 1024, MAX_PIECES = 8 };
+
+static bool is_pointwise(const weft_conv_t *v) {
+  return v->groups == 1 && v->h.k == 1 && v->w.k == 1 && v->h.stride == 1 && v->w.stride == 1 &&
+         v->h.before == 0 && v->w.before == 0 && v->h.out == v->h.in && v->w.out == v->w.in;
+}
+
+static int64_t column_width(const weft_conv_t *v) { return v->h.k * v->w.k * v->cg; }
+static int64_t pixels(const weft_conv_t *v) { return v->n * v->h.out * v->w.out; }
+
+static int64_t block_rows(const weft_conv_t *v) {
+  int64_t rows = COLUMN_BYTES / (int64_t)weft_dtype_size(v->dtype) / column_width(v);
+  return rows < 8 ? 8 : rows;
+}
+
+/* The input pixel under cell `k` of the window at `o`; false if it is padding. */
+static bool cell(const weft_window_t *w, int64_t o, int64_t k, int64_t *out) {
+  *out = o * w->stride - w->before + k * w->dilation;
+  return *out >= 0 && *out < w->in;
+}
+
+/* Columns of output pixels [begin, end) for one group. */
+static void to_columns(const weft_conv_t *v, const char *x, int64_t group, int64_t begin, int64_t end,
+                       char *columns) {
+  size_t size = weft_dtype_size(v->dtype), piece = (size_t)v->cg * size;
+  for (int64_t p = begin; p < end; p++) {
+    int64_t ow = p % v->w.out, oh = p / v->w.out % v->h.out, n = p / v->w.out / v->h.out;
+    for (int64_t kh = 0; kh < v->h.k; kh++) {
+      int64_t ih, iw;
+      if (!cell(&v->h, oh, kh, &ih)) {
+        memset(columns, 0, (size_t)v->w.k * piece);
+        columns += (size_t)v->w.k * piece;
+        continue;
+      }
+      const char *line = x + (size_t)(((n * v->h.in + ih) * v->w.in) * v->c + group * v->cg) * size;
+      int64_t first = ow * v->w.stride - v->w.before;
+      if (v->groups == 1 && v->w.dilation == 1 && first >= 0 && first + v->w.k <= v->w.in) {
+        memcpy(columns, line + (size_t)(first * v->c) * size, (size_t)v->w.k * piece);
+        columns += (size_t)v->w.k * piece;
+        continue;
+      }
+      for (int64_t kw = 0; kw < v->w.k; kw++, columns += piece) {
+        if (cell(&v->w, ow, kw, &iw)) {
+          memcpy(columns, line + (size_t)(iw * v->c) * size, piece);
+        } else {
+          memset(columns, 0, piece);
+        }
+      }
+    }
+  }
+}
+
+/* Adds columns back to the pixels that they came from. */
+static void from_columns(const weft_conv_t *v, const char *columns, int64_t group, int64_t begin, int64_t end,
+                         char *dx) {
+  size_t size = weft_dtype_size(v->dtype), piece = (size_t)v->cg * size;
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, v->dtype);
+  for (int64_t p = begin; p < end; p++) {
+    int64_t ow = p % v->w.out, oh = p / v->w.out % v->h.out, n = p / v->w.out / v->h.out;
+    for (int64_t kh = 0; kh < v->h.k; kh++) {
+      int64_t ih, iw;
+      bool inside = cell(&v->h, oh, kh, &ih);
+      for (int64_t kw = 0; kw < v->w.k; kw++, columns += piece) {
+        if (!inside || !cell(&v->w, ow, kw, &iw)) continue;
+        add(dx + (size_t)(((n * v->h.in + ih) * v->w.in + iw) * v->c + group * v->cg) * size, columns, v->cg,
+            false);
+      }
+    }
+  }
+}
+
+typedef struct conv_job {
+  const weft_conv_t *v;
+  const char *x, *f, *dy;
+  char *y, *dx, *partial;
+  int64_t rows, pieces; /* of a block; of the sum over pixels */
+  weft_status_t *_Atomic status;
+} conv_job_t;
+
+static void keep_first(conv_job_t *j, weft_status_t *s) {
+  weft_status_t *none = NULL;
+  if (s != NULL && !atomic_compare_exchange_strong(&j->status, &none, s)) weft_status_free(s);
+}
+
+static char *column_buffer(conv_job_t *j) {
+  size_t bytes = 0;
+  char *buffer = NULL;
+  if (weft_mul_size((size_t)(j->rows * column_width(j->v)), weft_dtype_size(j->v->dtype), &bytes)) {
+    buffer = weft_malloc(bytes);
+  }
+  if (buffer == NULL)
+    keep_first(j, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the columns of a convolution"));
+  return buffer;
+}
+
+/* ---- forward ---- */
+
+static void forward_blocks(void *arg, int64_t begin, int64_t end) {
+  conv_job_t *j = arg;
+  const weft_conv_t *v = j->v;
+  int64_t K = column_width(v), per_group = v->oc / v->groups;
+  size_t size = weft_dtype_size(v->dtype);
+  char *columns = column_buffer(j);
+  if (columns == NULL) return;
+  for (int64_t b = begin; b < end; b++) {
+    int64_t from = b * j->rows, to = from + j->rows < pixels(v) ? from + j->rows : pixels(v);
+    for (int64_t g = 0; g < v->groups; g++) {
+      to_columns(v, j->x, g, from, to, columns);
+      keep_first(j, weft_gemm(NULL, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_PLAIN, to - from, per_group, K,
+                              columns, K, j->f + (size_t)(g * per_group) * size, v->oc,
+                              j->y + (size_t)(from * v->oc + g * per_group) * size, v->oc, false));
+    }
+  }
+  weft_free(columns);
+}
+
+weft_status_t *weft_conv_forward(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x, const void *f,
+                                 void *y) {
+  int64_t total = pixels(v);
+  if (total == 0 || v->oc == 0) return NULL;
+  if (is_pointwise(v)) {
+    return weft_gemm(pool, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_PLAIN, total, v->oc, v->c, x, v->c, f, v->oc,
+                     y, v->oc, false);
+  }
+  conv_job_t j = {.v = v, .x = x, .f = f, .y = y, .rows = block_rows(v)};
+  int64_t share = (total + 1) / 2; /* at least two blocks where there is work for two threads */
+  if (total * column_width(v) * v->oc > 1 << 20 && share < j.rows) j.rows = share;
+  if (j.rows > total) j.rows = total;
+  weft_parallel_for(pool, (total + j.rows - 1) / j.rows, 1, forward_blocks, &j);
+  return atomic_load(&j.status);
+}
+
+/* ---- gradient of the input: images are independent ---- */
+
+static void input_images(void *arg, int64_t begin, int64_t end) {
+  conv_job_t *j = arg;
+  const weft_conv_t *v = j->v;
+  int64_t K = column_width(v), per_group = v->oc / v->groups, per_image = v->h.out * v->w.out;
+  size_t size = weft_dtype_size(v->dtype);
+  char *columns = column_buffer(j);
+  if (columns == NULL) return;
+  for (int64_t from = begin * per_image; from < end * per_image; from += j->rows) {
+    int64_t to = from + j->rows < end * per_image ? from + j->rows : end * per_image;
+    for (int64_t g = 0; g < v->groups; g++) {
+      keep_first(j, weft_gemm(NULL, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_TRANSPOSED, to - from, K, per_group,
+                              j->dy + (size_t)(from * v->oc + g * per_group) * size, v->oc,
+                              j->f + (size_t)(g * per_group) * size, v->oc, columns, K, false));
+      from_columns(v, columns, g, from, to, j->dx);
+    }
+  }
+  weft_free(columns);
+}
+
+weft_status_t *weft_conv_backprop_input(weft_thread_pool_t *pool, const weft_conv_t *v, const void *dy,
+                                        const void *f, void *dx) {
+  size_t bytes = (size_t)(v->n * v->h.in * v->w.in * v->c) * weft_dtype_size(v->dtype);
+  if (bytes == 0) return NULL;
+  if (is_pointwise(v)) {
+    return weft_gemm(pool, v->dtype, WEFT_GEMM_PLAIN, WEFT_GEMM_TRANSPOSED, pixels(v), v->c, v->oc, dy, v->oc,
+                     f, v->oc, dx, v->c, false);
+  }
+  memset(dx, 0, bytes);
+  if (pixels(v) == 0 || v->oc == 0) return NULL;
+  conv_job_t j = {.v = v, .f = f, .dy = dy, .dx = dx, .rows = block_rows(v)};
+  int64_t work = v->h.out * v->w.out * column_width(v) * v->oc;
+  int64_t grain = (1 << 19) / (work + 1) + 1;
+  weft_parallel_for(pool, v->n, grain, input_images, &j);
+  return atomic_load(&j.status);
+}
+
+/* ---- gradient of the filter: a sum over all pixels, in a fixed number of pieces ---- */
+
+static void filter_pieces(void *arg, int64_t begin, int64_t end) {
+  conv_job_t *j = arg;
+  const weft_conv_t *v = j->v;
+  int64_t K = column_width(v), per_group = v->oc / v->groups, total = pixels(v);
+  size_t size = weft_dtype_size(v->dtype), filter_bytes = (size_t)(K * v->oc) * size;
+  char *columns = column_buffer(j);
+  if (columns == NULL) return;
+  for (int64_t piece = begin; piece < end; piece++) {
+    char *df = j->partial + (size_t)piece * filter_bytes;
+    int64_t last = total * (piece + 1) / j->pieces;
+    memset(df, 0, filter_bytes);
+    for (int64_t from = total * piece / j->pieces; from < last; from += j->rows) {
+      int64_t to = from + j->rows < last ? from + j->rows : last;
+      for (int64_t g = 0; g < v->groups; g++) {
+        to_columns(v, j->x, g, from, to, columns);
+        keep_first(j, weft_gemm(NULL, v->dtype, WEFT_GEMM_TRANSPOSED, WEFT_GEMM_PLAIN, K, per_group,
+                                to - from, columns, K, j->dy + (size_t)(from * v->oc + g * per_group) * size,
+                                v->oc, df + (size_t)(g * per_group) * size, v->oc, true));
+      }
+    }
+  }
+  weft_free(columns);
+}
+
+weft_status_t *weft_conv_backprop_filter(weft_thread_pool_t *pool, const weft_conv_t *v, const void *x,
+                                         const void *dy, void *df) {
+  int64_t K = column_width(v), total = pixels(v);
+  size_t bytes = (size_t)(K * v->oc) * weft_dtype_size(v->dtype);
+  if (bytes == 0) return NULL;
+  if (total == 0) {
+    memset(df, 0, bytes);
+    return NULL;
+  }
+  if (is_pointwise(v)) {
+    return weft_gemm(pool, v->dtype, WEFT_GEMM_TRANSPOSED, WEFT_GEMM_PLAIN, v->c, v->oc, total, x, v->c, dy,
+                     v->oc, df, v->oc, false);
+  }
+  conv_job_t j = {.v = v, .x = x, .dy = dy, .rows = block_rows(v)};
+  double work = (double)total * (double)K * (double)v->oc;
+  j.pieces = work > 8e6 ? MAX_PIECES : work > 1e6 ? 2 : 1;
+  if (j.pieces > total) j.pieces = 1;
+  j.partial = j.pieces == 1 ? df : weft_malloc(bytes * (size_t)j.pieces);
+  if (j.partial == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the gradient of a filter");
+  if (j.rows > total) j.rows = total;
+  weft_parallel_for(pool, j.pieces, 1, filter_pieces, &j);
+  if (j.pieces > 1) {
+    weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, v->dtype);
+    memcpy(df, j.partial, bytes);
+    for (int64_t p = 1; p < j.pieces; p++) add(df, j.partial + (size_t)p * bytes, K * v->oc, false);
+    weft_free(j.partial);
+  }
+  return atomic_load(&j.status);
+}
+
+/* ---- the naive twin ---- */
+
+static double number(const weft_conv_t *v, const void *t, int64_t i) {
+  return v->dtype == WEFT_F32 ? (double)((const float *)t)[i] : ((const double *)t)[i];
+}
+
+void weft_conv_naive(const weft_conv_t *v, const void *x, const void *f, void *y) {
+  int64_t per_group = v->oc / v->groups;
+  for (int64_t p = 0; p < pixels(v); p++) {
+    int64_t ow = p % v->w.out, oh = p / v->w.out % v->h.out, n = p / v->w.out / v->h.out;
+    for (int64_t o = 0; o < v->oc; o++) {
+      double sum = 0;
+      for (int64_t kh = 0; kh < v->h.k; kh++) {
+        for (int64_t kw = 0; kw < v->w.k; kw++) {
+          int64_t ih, iw;
+          if (!cell(&v->h, oh, kh, &ih) || !cell(&v->w, ow, kw, &iw)) continue;
+          for (int64_t c = 0; c < v->cg; c++) {
+            int64_t at = ((n * v->h.in + ih) * v->w.in + iw) * v->c + o / per_group * v->cg + c;
+            sum += number(v, x, at) * number(v, f, ((kh * v->w.k + kw) * v->cg + c) * v->oc + o);
+          }
+        }
+      }
+      if (v->dtype == WEFT_F32) {
+        ((float *)y)[p * v->oc + o] = (float)sum;
+      } else {
+        ((double *)y)[p * v->oc + o] = sum;
+      }
+    }
+  }
+}

@@ -1,0 +1,143 @@
+/* kernels/cpu/nn/lrn.c - local response normalisation across channels, and its gradient.
+ *   y[c] = x[c] * N[c]^-beta,  N[c] = bias + alpha * sum of x[k]^2 for k in [c - r, c + r]
+ *   dx[k] = dy[k] N[k]^-beta - 2 alpha beta x[k] * sum over c near k of dy[c] y[c] / N[c]
+ */
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+
+#include "kernels/cpu/loops/cast.h"
+
+typedef struct lrn_job {
+  int64_t depth, radius;
+  float bias, alpha, beta;
+  float largest; /* a square above it is infinite in the tensor's type */
+  const float *x, *dy, *y;
+  float *out;
+} lrn_job_t;
+
+static float norm_at(const lrn_job_t *j, const float *x, int64_t c) {
+  int64_t from = c > j->radius ? c - j->radius : 0,
+          to = c + j->radius < j->depth ? c + j->radius + 1 : j->depth;
+  float sum = 0;
+  for (int64_t k = from; k < to; k++) sum += x[k] * x[k];
+  return j->bias + j->alpha * sum;
+}
+
+/* The forward pass is a product with a band of ones in TensorFlow, so that what is not finite spoils the
+ * channels out of its reach, too (0 times infinity): where a row has such a square, the zeros count. */
+static bool is_spoilt(const lrn_job_t *j, const float *x, int64_t c) {
+  for (int64_t k = 0; k < j->depth; k++) {
+    if (x[k] * x[k] <= j->largest) continue;
+    if (isnan(x[k]) || k < c - j->radius || k > c + j->radius) return true;
+  }
+  return false;
+}
+
+static bool has_infinite_square(const lrn_job_t *j, const float *x) {
+  for (int64_t k = 0; k < j->depth; k++) {
+    if (!(x[k] * x[k] <= j->largest)) return true;
+  }
+  return false;
+}
+
+/* N^-beta, through the logarithm but for the usual exponents: a negative N has no power, even with a whole
+ * beta. */
+static float shrink(const lrn_job_t *j, float norm) {
+  if (j->beta == 1) return 1 / norm;
+  if (j->beta == 0.5) return 1 / sqrtf(norm);
+  return expf(-j->beta * logf(norm));
+}
+
+static void forward_range(void *arg, int64_t begin, int64_t end) {
+  const lrn_job_t *j = arg;
+  for (int64_t p = begin; p < end; p++) {
+    const float *x = j->x + p * j->depth;
+    const bool infinite = has_infinite_square(j, x);
+    for (int64_t c = 0; c < j->depth; c++) {
+      float norm = norm_at(j, x, c);
+      if (infinite) norm = is_spoilt(j, x, c) ? NAN : norm > j->largest ? INFINITY : norm;
+      j->out[p * j->depth + c] = x[c] * shrink(j, norm);
+    }
+  }
+}
+
+static void grad_range(void *arg, int64_t begin, int64_t end) {
+  const lrn_job_t *j = arg;
+  for (int64_t p = begin; p < end; p++) {
+    const float *x = j->x + p * j->depth, *dy = j->dy + p * j->depth, *y = j->y + p * j->depth;
+    float *dx = j->out + p * j->depth;
+    for (int64_t c = 0; c < j->depth; c++) dx[c] = 0;
+    for (int64_t c = 0; c < j->depth; c++) {
+      float norm = norm_at(j, x, c), share = -2 * j->alpha * j->beta * dy[c] * y[c] / norm;
+      int64_t from = c > j->radius ? c - j->radius : 0,
+              to = c + j->radius < j->depth ? c + j->radius + 1 : j->depth;
+      for (int64_t k = from; k < to; k++) dx[k] += share * x[k];
+      dx[c] += dy[c] * powf(norm, -j->beta);
+    }
+  }
+}
+
+/* Inputs 0 and up to 2 as floats, the result in the node's type. */
+static weft_status_t *lrn(weft_kernel_ctx_t *ctx, bool grad) {
+  weft_tensor_t *wide[3] = {NULL}, *out = NULL, *made = NULL;
+  weft_dtype_t dtype = weft_in(ctx, 0)->dtype;
+  weft_shape_t shape = weft_in(ctx, 0)->shape;
+  weft_status_t *s = NULL;
+  int64_t radius = weft_knode_int(ctx->node, "depth_radius");
+  if (radius < 0 || radius > INT32_MAX) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "depth_radius = %" PRId64 " larger than int max", radius);
+  }
+  if (shape.rank != 4) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "%s must be 4-dimensional", grad ? "inputs" : "in");
+  }
+  for (int i = 1; i < ctx->node->num_inputs; i++) {
+    if (weft_shape_eq(&weft_in(ctx, i)->shape, &shape)) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "input_grads, input_image, and out_image should have the same shape");
+  }
+  for (int i = 0; s == NULL && i < ctx->node->num_inputs; i++) {
+    if (dtype == WEFT_F32) {
+      wide[i] = weft_tensor_retain(weft_in(ctx, i));
+    } else {
+      s = weft_cpu_cast(ctx, weft_in(ctx, i), WEFT_F32, &wide[i]);
+    }
+  }
+  if (s == NULL) s = weft_tensor_new(WEFT_F32, &shape, ctx->device->allocator, &out);
+  if (s == NULL && out->count > 0) {
+    lrn_job_t j = {.depth = shape.dims[3],
+                   .radius = radius < shape.dims[3] ? radius : shape.dims[3],
+                   .bias = weft_knode_float(ctx->node, "bias"),
+                   .alpha = weft_knode_float(ctx->node, "alpha"),
+                   .beta = weft_knode_float(ctx->node, "beta"),
+                   .largest = dtype == WEFT_F16 ? 65504 : FLT_MAX,
+                   .x = wide[grad ? 1 : 0]->data,
+                   .dy = wide[0]->data,
+                   .y = grad ? wide[2]->data : NULL,
+                   .out = out->data};
+    int64_t rows = out->count / j.depth, grain = WEFT_CPU_GRAIN / 16 / j.depth + 1;
+    weft_parallel_for(rows > grain ? ctx->device->pool : NULL, rows, grain, grad ? grad_range : forward_range,
+                      &j);
+  }
+  for (int i = 0; i < 3; i++) weft_tensor_release(wide[i]);
+  if (s == NULL && dtype != WEFT_F32) {
+    s = weft_cpu_cast(ctx, out, dtype, &made);
+    weft_tensor_release(out);
+    out = made; /* NULL if that failed */
+  }
+  if (s == NULL) {
+    weft_out_set(ctx, 0, out);
+  } else {
+    weft_tensor_release(out);
+  }
+  return s;
+}
+
+static weft_status_t *lrn_compute(weft_kernel_ctx_t *ctx) { return lrn(ctx, false); }
+static weft_status_t *lrn_grad_compute(weft_kernel_ctx_t *ctx) { return lrn(ctx, true); }
+
+#define LRN_TYPES (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_BF16) | WEFT_DTYPE_BIT(WEFT_F32))
+const weft_kernel_t weft_cpu_lrn_kernels[] = {
+    WEFT_KERNEL("LRN", "T", LRN_TYPES, NULL, lrn_compute, NULL),
+    WEFT_KERNEL("LRNGrad", "T", LRN_TYPES, NULL, lrn_grad_compute, NULL),
+    {0},
+};

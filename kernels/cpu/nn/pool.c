@@ -1,0 +1,437 @@
+/* kernels/cpu/nn/pool.c - MaxPool, AvgPool and all their gradients. Everything is computed over [N,H,W,C]. */
+#include <float.h>
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "kernels/cpu/nn/window.h"
+#include "tensor/update.h"
+
+enum { POOL_CHUNK = 256 }; /* channels summed at a time, on the stack */
+
+typedef struct pool_job {
+  weft_window_t h, w;
+  int64_t n, c, depth;
+  const void *x;
+  void *y;
+  int64_t *where;
+  void (*fn)(const struct pool_job *j, int64_t begin, int64_t end);
+} pool_job_t;
+
+/* What the maximum of nothing but NaN is. */
+static inline double pool_lowest(weft_dtype_t dtype) {
+  switch (dtype) {
+    case WEFT_F16: return -65504;
+    case WEFT_BF16: return -0x1.fep127;
+    case WEFT_F32: return -(double)FLT_MAX;
+    case WEFT_F64: return -DBL_MAX;
+    default: return 0; /* integers are never NaN */
+  }
+}
+
+#define EACH_HALFS
+#define EACH_FLOATS
+#define EACH_I32_I64
+#define EACH_I8_I16
+#define EACH_UNSIGNED
+#define EACH_FILE "kernels/cpu/nn/pool_one.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+typedef void pool_fn(const pool_job_t *j, int64_t begin, int64_t end);
+static pool_fn *const max_pool_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM max_pool
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
+    [WEFT_QINT8] = max_pool_i8,
+};
+static pool_fn *const max_depth_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM max_depth
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
+    [WEFT_QINT8] = max_depth_i8,
+};
+#include "tensor/undef_each.tmpl.h"
+#define EACH_HALFS
+#define EACH_FLOATS
+#define EACH_FILE "kernels/cpu/nn/avg_pool_one.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+static pool_fn *const avg_pool_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM avg_pool
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+#undef MAP_STEM
+};
+static pool_fn *const avg_grad_fns[WEFT_DTYPE_COUNT] = {
+#define MAP_STEM avg_grad
+#define EACH_FILE "tensor/dtype_entry.tmpl.h"
+#include "tensor/each_dtype.tmpl.h"
+};
+#include "tensor/undef_each.tmpl.h"
+
+static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
+  weft_window_attrs_t a;
+  WEFT_RETURN_IF_ERROR(weft_window_attrs(node, true, &a));
+  weft_window_attrs_t *state = weft_malloc(sizeof *state);
+  if (state == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
+  *state = a;
+  *out_state = state;
+  return NULL;
+}
+
+/* ---- common steps ---- */
+
+static void images_range(void *arg, int64_t begin, int64_t end) {
+  const pool_job_t *j = arg;
+  j->fn(j, begin, end);
+}
+
+static void run_images(weft_kernel_ctx_t *ctx, pool_job_t *j, pool_fn *fn) {
+  j->fn = fn;
+  double work = (double)(j->h.out * j->w.out * j->c) * (double)j->h.k * (double)j->w.k;
+  int64_t grain = (int64_t)(WEFT_CPU_GRAIN / (work + 1)) + 1;
+  weft_parallel_for(j->n > grain ? ctx->device->pool : NULL, j->n, grain, images_range, j);
+}
+
+/* Windows over an image of shape `x` (in the attributes' layout). */
+static weft_status_t *plan(const weft_window_attrs_t *a, const weft_shape_t *x, pool_job_t *j) {
+  if (x->rank != 4) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "tensor_in_shape must have 2 spatial dimensions. %d %d", x->rank, 0);
+  }
+  int h = a->nchw ? 2 : 1;
+  j->n = x->dims[0];
+  j->c = x->dims[a->nchw ? 1 : 3];
+  WEFT_RETURN_IF_ERROR(weft_window_plan(a, 0, x->dims[h], a->ksize[0], &j->h));
+  return weft_window_plan(a, 1, x->dims[h + 1], a->ksize[1], &j->w);
+}
+
+/* In the layout of the attributes. */
+static weft_shape_t shape_of(const weft_window_attrs_t *a, int64_t n, int64_t h, int64_t w, int64_t c) {
+  weft_shape_t nhwc = {.rank = 4, .dims = {n, h, w, c}}, nchw = {.rank = 4, .dims = {n, c, h, w}};
+  return a->nchw ? nchw : nhwc;
+}
+
+static weft_status_t *as_nhwc(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, weft_tensor_t *t,
+                              weft_tensor_t **out) {
+  if (a->nchw && t->count > 0) return weft_to_nhwc(ctx, t, out);
+  *out = weft_tensor_retain(t);
+  return NULL;
+}
+
+/* Output o from an [N,H,W,C] tensor; consumes it, in every case. */
+static weft_status_t *deliver(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, int o, weft_tensor_t *t) {
+  weft_tensor_t *made = NULL;
+  if (!a->nchw) {
+    weft_out_set(ctx, o, t);
+    return NULL;
+  }
+  weft_status_t *s = weft_from_nhwc(ctx, t, &made);
+  weft_tensor_release(t);
+  if (s == NULL) weft_out_set(ctx, o, made);
+  return s;
+}
+
+/* MaxPoolV2 and MaxPoolGradV2 have the window as inputs `at` and `at + 1`. */
+static weft_status_t *window_inputs(weft_kernel_ctx_t *ctx, int at, weft_window_attrs_t *a) {
+  const char *const names[2] = {"ksize", "strides"};
+  for (int i = 0; i < 2; i++) {
+    const weft_tensor_t *t = weft_in(ctx, at + i);
+    int64_t four[4] = {1, 1, 1, 1};
+    if (t->shape.rank != 1 || t->count != 4) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "Sliding window %s field must specify 4 dimensions", names[i]);
+    }
+    for (int d = 0; d < 4; d++) {
+      four[d] = weft_cpu_int_at(t, d);
+      if (four[d] <= 0) {
+        return WEFT_ERROR(INVALID_ARGUMENT, "Sliding window %s must be positive. Got: %" PRId64, names[i],
+                          four[d]);
+      }
+    }
+    if (four[0] != 1)
+      return WEFT_ERROR(UNIMPLEMENTED, "Pooling is not yet supported on the batch dimension.");
+    WEFT_RETURN_IF_ERROR(weft_window_four(four, 4, a->nchw, names[i], i == 0 ? a->ksize : a->stride,
+                                          i == 0 ? &a->ksize_depth : &a->stride_depth));
+  }
+  return NULL;
+}
+
+/* ---- forward ---- */
+
+static weft_status_t *check_depth(const weft_window_attrs_t *a, int64_t channels) {
+  if (a->ksize_depth == 1) return NULL;
+  if (a->ksize[0] != 1 || a->ksize[1] != 1) {
+    return WEFT_ERROR(
+        UNIMPLEMENTED,
+        "MaxPooling supports exactly one of pooling across depth or pooling across width/height.");
+  }
+  if (a->ksize_depth != a->stride_depth) {
+    return WEFT_ERROR(UNIMPLEMENTED,
+                      "Depthwise max pooling requires the depth window to equal the depth stride");
+  }
+  if (channels % a->ksize_depth != 0) {
+    return WEFT_ERROR(UNIMPLEMENTED,
+                      "Depthwise max pooling requires the depth window to evenly divide the input depth");
+  }
+  return NULL;
+}
+
+static weft_status_t *max_depth(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, pool_job_t *j,
+                                weft_tensor_t *x) {
+  weft_shape_t shape = {.rank = 4, .dims = {j->n, j->h.in, j->w.in, j->c / a->ksize_depth}};
+  weft_tensor_t *y = NULL;
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(x->dtype, &shape, ctx->device->allocator, &y));
+  j->depth = a->ksize_depth;
+  j->x = x->data;
+  j->y = y->data;
+  max_depth_fns[x->dtype](j, 0, y->count);
+  return deliver(ctx, a, 0, y);
+}
+
+static weft_status_t *max_pool(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a) {
+  weft_tensor_t *x = weft_in(ctx, 0), *image = NULL, *y = NULL;
+  pool_job_t j = {.n = 0};
+  WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
+  WEFT_RETURN_IF_ERROR(check_depth(a, j.c));
+  WEFT_RETURN_IF_ERROR(as_nhwc(ctx, a, x, &image));
+  weft_status_t *s = NULL;
+  if (a->ksize_depth != 1) {
+    s = max_depth(ctx, a, &j, image);
+  } else {
+    weft_shape_t shape = {.rank = 4, .dims = {j.n, j.h.out, j.w.out, j.c}};
+    s = weft_tensor_new(x->dtype, &shape, ctx->device->allocator, &y);
+    if (s == NULL) {
+      j.x = image->data;
+      j.y = y->data;
+      if (y->count > 0) run_images(ctx, &j, max_pool_fns[x->dtype]);
+      s = deliver(ctx, a, 0, y);
+    }
+  }
+  weft_tensor_release(image);
+  return s;
+}
+
+static weft_status_t *max_pool_compute(weft_kernel_ctx_t *ctx) { return max_pool(ctx, ctx->state); }
+
+static weft_status_t *max_pool_v2_compute(weft_kernel_ctx_t *ctx) {
+  weft_window_attrs_t a = *(const weft_window_attrs_t *)ctx->state;
+  WEFT_RETURN_IF_ERROR(window_inputs(ctx, 1, &a));
+  return max_pool(ctx, &a);
+}
+
+static weft_status_t *avg_pool_compute(weft_kernel_ctx_t *ctx) {
+  const weft_window_attrs_t *a = ctx->state;
+  weft_tensor_t *x = weft_in(ctx, 0), *image = NULL, *y = NULL;
+  pool_job_t j = {.n = 0};
+  WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
+  WEFT_RETURN_IF_ERROR(check_depth(a, j.c));
+  if (a->ksize_depth != 1) {
+    return WEFT_ERROR(UNIMPLEMENTED, "Non-spatial pooling is not yet supported. Volunteers? :)");
+  }
+  weft_shape_t shape = {.rank = 4, .dims = {j.n, j.h.out, j.w.out, j.c}};
+  WEFT_RETURN_IF_ERROR(as_nhwc(ctx, a, x, &image));
+  weft_status_t *s = weft_tensor_new(x->dtype, &shape, ctx->device->allocator, &y);
+  if (s == NULL) {
+    j.x = image->data;
+    j.y = y->data;
+    if (y->count > 0) run_images(ctx, &j, avg_pool_fns[x->dtype]);
+    s = deliver(ctx, a, 0, y);
+  }
+  weft_tensor_release(image);
+  return s;
+}
+
+/* ---- gradients ---- */
+
+static weft_status_t *avg_pool_grad_compute(weft_kernel_ctx_t *ctx) {
+  const weft_window_attrs_t *a = ctx->state;
+  weft_tensor_t *sizes = weft_in(ctx, 0), *dy = weft_in(ctx, 1), *grad = NULL, *dx = NULL;
+  weft_shape_t shape;
+  if (sizes->shape.rank != 1 || sizes->count != 4) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "out_backprop must be 1-dimensional and 4 elements");
+  }
+  if (dy->shape.rank != 4) return WEFT_ERROR(INVALID_ARGUMENT, "out_backprop must be 4-dimensional");
+  WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(sizes, "orig_input_shape", &shape));
+  pool_job_t j = {.n = 0};
+  WEFT_RETURN_IF_ERROR(plan(a, &shape, &j));
+  if (a->ksize_depth != 1)
+    return WEFT_ERROR(UNIMPLEMENTED, "Non-spatial pooling is not yet supported. Volunteers? :)");
+  /* The gradient may be of another size than the forward op gives: what it has is spread, what lies outside
+   * is not. */
+  int64_t gh = dy->shape.dims[a->nchw ? 2 : 1], gw = dy->shape.dims[a->nchw ? 3 : 2];
+  if (dy->shape.dims[0] != j.n || dy->shape.dims[a->nchw ? 1 : 3] != j.c || gh != j.h.out || gw != j.w.out) {
+    weft_shape_t want = shape_of(a, j.n, j.h.out, j.w.out, j.c);
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected grad shape to be %s, but got %s", WEFT_SHAPE_TEXT(&want),
+                      WEFT_SHAPE_TEXT(&dy->shape));
+  }
+  weft_shape_t nhwc = {.rank = 4, .dims = {j.n, j.h.in, j.w.in, j.c}};
+  WEFT_RETURN_IF_ERROR(as_nhwc(ctx, a, dy, &grad));
+  weft_status_t *s = weft_tensor_new(dy->dtype, &nhwc, ctx->device->allocator, &dx);
+  if (s == NULL) {
+    weft_cpu_zero(dx);
+    j.x = grad->data;
+    j.y = dx->data;
+    if (dx->count > 0 && grad->count > 0) run_images(ctx, &j, avg_grad_fns[dy->dtype]);
+    s = deliver(ctx, a, 0, dx);
+  }
+  weft_tensor_release(grad);
+  return s;
+}
+
+/* Where each window of x has its first maximum, as positions in its image: `*out` is owned by the caller. */
+static weft_status_t *find_maxima(weft_kernel_ctx_t *ctx, pool_job_t *j, const weft_tensor_t *image,
+                                  weft_tensor_t **out_y, int64_t **out) {
+  weft_shape_t shape = {.rank = 4, .dims = {j->n, j->h.out, j->w.out, j->c}};
+  weft_tensor_t *y = NULL;
+  WEFT_RETURN_IF_ERROR(weft_tensor_new(image->dtype, &shape, ctx->device->allocator, &y));
+  int64_t *where = weft_calloc((size_t)y->count + 1, sizeof *where);
+  if (where == NULL) {
+    weft_tensor_release(y);
+    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the maxima of a pool");
+  }
+  j->x = image->data;
+  j->y = y->data;
+  j->where = where;
+  if (y->count > 0) run_images(ctx, j, max_pool_fns[image->dtype]);
+  *out_y = y;
+  *out = where;
+  return NULL;
+}
+
+static weft_status_t *check_grad_shapes(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a,
+                                        const pool_job_t *j, bool grad_is_input) {
+  weft_shape_t out = shape_of(a, j->n, j->h.out, j->w.out, j->c),
+               in = shape_of(a, j->n, j->h.in, j->w.in, j->c);
+  const weft_shape_t *y = &weft_in(ctx, 1)->shape, *grad = &weft_in(ctx, 2)->shape,
+                     *want = grad_is_input ? &in : &out;
+  if (!weft_shape_eq(y, &out)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected orig_output shape to be %s, but got %s",
+                      WEFT_SHAPE_TEXT(&out), WEFT_SHAPE_TEXT(y));
+  }
+  if (!weft_shape_eq(grad, want)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected grad shape to be %s, but got %s", WEFT_SHAPE_TEXT(want),
+                      WEFT_SHAPE_TEXT(grad));
+  }
+  return NULL;
+}
+
+/* MaxPoolGrad scatters dy to the maxima; MaxPoolGradGrad (`second`) gathers from them. */
+static weft_status_t *max_grad(weft_kernel_ctx_t *ctx, const weft_window_attrs_t *a, bool second) {
+  weft_tensor_t *x = weft_in(ctx, 0), *grad = weft_in(ctx, 2), *image = NULL, *g = NULL, *y = NULL,
+                *out = NULL;
+  int64_t *where = NULL;
+  pool_job_t j = {.n = 0};
+  WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
+  WEFT_RETURN_IF_ERROR(check_grad_shapes(ctx, a, &j, second));
+  if (a->ksize_depth != 1) {
+    return WEFT_ERROR(UNIMPLEMENTED, "MaxPoolingGrad is not yet supported on the depth dimension.");
+  }
+  weft_status_t *s = as_nhwc(ctx, a, x, &image);
+  if (s == NULL) s = as_nhwc(ctx, a, grad, &g);
+  if (s == NULL) s = find_maxima(ctx, &j, image, &y, &where);
+  weft_shape_t in_shape = {.rank = 4, .dims = {j.n, j.h.in, j.w.in, j.c}};
+  if (s == NULL) s = weft_tensor_new(x->dtype, second ? &y->shape : &in_shape, ctx->device->allocator, &out);
+  if (s == NULL) {
+    weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, x->dtype);
+    size_t size = weft_dtype_size(x->dtype);
+    int64_t image_in = j.h.in * j.w.in * j.c, image_out = j.h.out * j.w.out * j.c;
+    weft_cpu_zero(out);
+    for (int64_t i = 0; i < y->count; i++) {
+      if (where[i] < 0) continue;
+      size_t at = (size_t)(i / image_out * image_in + where[i]) * size;
+      const char *from = (const char *)g->data + (second ? at : (size_t)i * size);
+      char *to = (char *)out->data + (second ? (size_t)i * size : at);
+      if (second) {
+        memcpy(to, from, size);
+      } else {
+        add(to, from, 1, false);
+      }
+    }
+    s = deliver(ctx, a, 0, out);
+  }
+  weft_free(where);
+  weft_tensor_release(y);
+  weft_tensor_release(g);
+  weft_tensor_release(image);
+  return s;
+}
+
+static weft_status_t *max_grad_compute(weft_kernel_ctx_t *ctx) { return max_grad(ctx, ctx->state, false); }
+static weft_status_t *max_grad_grad_compute(weft_kernel_ctx_t *ctx) {
+  return max_grad(ctx, ctx->state, true);
+}
+static weft_status_t *max_grad_v2_compute(weft_kernel_ctx_t *ctx) {
+  weft_window_attrs_t a = *(const weft_window_attrs_t *)ctx->state;
+  WEFT_RETURN_IF_ERROR(window_inputs(ctx, 3, &a));
+  return max_grad(ctx, &a, false);
+}
+
+/* ---- with the maxima as an output ---- */
+
+static weft_status_t *with_argmax_compute(weft_kernel_ctx_t *ctx) {
+  const weft_window_attrs_t *a = ctx->state;
+  weft_tensor_t *x = weft_in(ctx, 0), *y = NULL, *index = NULL;
+  int64_t *where = NULL;
+  pool_job_t j = {.n = 0};
+  WEFT_RETURN_IF_ERROR(plan(a, &x->shape, &j));
+  if (a->ksize_depth != 1) return WEFT_ERROR(UNIMPLEMENTED, "pooling across depth has no argmax");
+  bool with_batch = weft_knode_bool(ctx->node, "include_batch_in_index");
+  WEFT_RETURN_IF_ERROR(find_maxima(ctx, &j, x, &y, &where));
+  weft_shape_t shape = y->shape;
+  weft_out_set(ctx, 0, y);
+  weft_status_t *s = weft_out_new(ctx, 1, weft_dtype_base(ctx->node->output_types[1]), &shape, &index);
+  int64_t image_in = j.h.in * j.w.in * j.c, image_out = j.h.out * j.w.out * j.c;
+  for (int64_t i = 0; s == NULL && i < y->count; i++) {
+    int64_t at = where[i] + (with_batch ? i / image_out * image_in : 0);
+    if (index->dtype == WEFT_I64) {
+      ((int64_t *)index->data)[i] = at;
+    } else {
+      ((int32_t *)index->data)[i] = (int32_t)at;
+    }
+  }
+  weft_free(where);
+  return s;
+}
+
+static weft_status_t *grad_with_argmax_compute(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *x = weft_in(ctx, 0), *dy = weft_in(ctx, 1), *index = weft_in(ctx, 2), *dx = NULL;
+  if (x->shape.rank != 4 || dy->shape.rank != 4 || !weft_shape_eq(&dy->shape, &index->shape)) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Expected argmax shape to be %s, but got %s",
+                      WEFT_SHAPE_TEXT(&dy->shape), WEFT_SHAPE_TEXT(&index->shape));
+  }
+  bool with_batch = weft_knode_bool(ctx->node, "include_batch_in_index");
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, x->dtype, &x->shape, &dx));
+  weft_cpu_zero(dx);
+  weft_update_fn *add = weft_update_find(WEFT_UPDATE_ADD, x->dtype);
+  size_t size = weft_dtype_size(x->dtype);
+  int64_t batch = x->shape.dims[0] > 0 ? x->shape.dims[0] : 1, image_in = x->count / batch,
+          image_out = dy->count / batch;
+  if (dy->shape.dims[0] != x->shape.dims[0])
+    return WEFT_ERROR(INVALID_ARGUMENT, "input and grad must have the same batch size");
+  for (int64_t i = 0; i < dy->count; i++) {
+    int64_t at = weft_cpu_int_at(index, i) + (with_batch ? 0 : i / image_out * image_in);
+    if (at < 0 || at >= x->count) {
+      return WEFT_ERROR(INVALID_ARGUMENT,
+                        "invalid index value at argmax[%" PRId64 "] = %" PRId64
+                        "; index values must be in "
+                        "[0, %" PRId64 ")",
+                        i, at, x->count);
+    }
+    add((char *)dx->data + (size_t)at * size, (const char *)dy->data + (size_t)i * size, 1, false);
+  }
+  return NULL;
+}
+
+#define MAX_TYPES                                                                           \
+  (WEFT_SET_FLOATS | WEFT_SET_SIGNED | WEFT_DTYPE_BIT(WEFT_U8) | WEFT_DTYPE_BIT(WEFT_U16) | \
+   WEFT_DTYPE_BIT(WEFT_QINT8))
+const weft_kernel_t weft_cpu_pool_kernels[] = {
+    WEFT_KERNEL("AvgPool", "T", WEFT_SET_FLOATS, prepare, avg_pool_compute, weft_free),
+    WEFT_KERNEL("AvgPoolGrad", "T", WEFT_SET_FLOATS, prepare, avg_pool_grad_compute, weft_free),
+    WEFT_KERNEL("MaxPool", "T", MAX_TYPES, prepare, max_pool_compute, weft_free),
+    WEFT_KERNEL("MaxPoolGrad", "T", WEFT_SET_REAL, prepare, max_grad_compute, weft_free),
+    WEFT_KERNEL("MaxPoolGradGrad", "T", WEFT_SET_REAL, prepare, max_grad_grad_compute, weft_free),
+    WEFT_KERNEL("MaxPoolGradV2", "T", WEFT_SET_REAL, prepare, max_grad_v2_compute, weft_free),
+    WEFT_KERNEL("MaxPoolGradWithArgmax", "T", WEFT_SET_REAL, prepare, grad_with_argmax_compute, weft_free),
+    WEFT_KERNEL("MaxPoolV2", "T", MAX_TYPES, prepare, max_pool_v2_compute, weft_free),
+    WEFT_KERNEL("MaxPoolWithArgmax", "T", WEFT_SET_REAL, prepare, with_argmax_compute, weft_free),
+    {0},
+};

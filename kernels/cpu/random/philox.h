@@ -1,0 +1,111 @@
+/* kernels/cpu/random/philox.h - Philox4x32-10, the counter-based generator behind every random op.
+ *
+ * A generator is a key and a 128-bit counter, a plain value: copy it, skip ahead in O(1), and the same block
+ * always gives the same four words. So any thread can make any part of an output. Source: Salmon et al.,
+ * "Parallel Random Numbers: As Easy as 1, 2, 3" (2011), section 3.3.
+ */
+#ifndef WEFT_KERNELS_CPU_RANDOM_PHILOX_H_
+#define WEFT_KERNELS_CPU_RANDOM_PHILOX_H_
+
+#include <stdint.h>
+
+#include "base/mutex.h"
+#include "kernels/kernel.h"
+
+/* Thread-compatible. */
+typedef struct weft_philox {
+  uint32_t counter[4]; /* lowest word first */
+  uint32_t key[2];
+} weft_philox_t;
+
+/* Moves on by n blocks of four words. */
+static inline void weft_philox_skip(weft_philox_t *p, uint64_t n) {
+  uint64_t low = (uint64_t)p->counter[1] << 32 | p->counter[0],
+           high = (uint64_t)p->counter[3] << 32 | p->counter[2];
+  low += n;
+  if (low < n) high++;
+  p->counter[0] = (uint32_t)low;
+  p->counter[1] = (uint32_t)(low >> 32);
+  p->counter[2] = (uint32_t)high;
+  p->counter[3] = (uint32_t)(high >> 32);
+}
+
+/* The next block. */
+static inline void weft_philox_next(weft_philox_t *p, uint32_t out[4]) {
+  uint32_t c0 = p->counter[0], c1 = p->counter[1], c2 = p->counter[2], c3 = p->counter[3];
+  uint32_t k0 = p->key[0], k1 = p->key[1];
+  for (int round = 0; round < 10; round++) {
+    uint64_t a = (uint64_t)0xD2511F53u * c0, b = (uint64_t)0xCD9E8D57u * c2;
+    c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
+    c1 = (uint32_t)b;
+    c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+    c3 = (uint32_t)a;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  out[0] = c0;
+  out[1] = c1;
+  out[2] = c2;
+  out[3] = c3;
+  weft_philox_skip(p, 1);
+}
+
+/* One word after the other. Starts with words_of(generator). */
+typedef struct weft_philox_words {
+  weft_philox_t generator;
+  uint32_t words[4];
+  int used;
+} weft_philox_words_t;
+
+static inline weft_philox_words_t weft_philox_words(weft_philox_t generator) {
+  return (weft_philox_words_t){.generator = generator, .used = 4};
+}
+static inline uint32_t weft_philox_word(weft_philox_words_t *w) {
+  if (w->used == 4) {
+    weft_philox_next(&w->generator, w->words);
+    w->used = 0;
+  }
+  return w->words[w->used++];
+}
+
+/* Words to numbers in [0, 1): as many mantissa bits as the type has. */
+static inline float weft_philox_float(uint32_t word) {
+  union {
+    uint32_t bits;
+    float value;
+  } u = {.bits = 127u << 23 | (word & 0x7fffffu)};
+  return u.value - 1.0f;
+}
+static inline double weft_philox_double(uint32_t high, uint32_t low) {
+  union {
+    uint64_t bits;
+    double value;
+  } u = {.bits = (uint64_t)1023 << 52 | (uint64_t)(high & 0xfffffu) << 32 | low};
+  return u.value - 1.0;
+}
+
+/* The generator of a stateful op for its attributes `seed`, `seed2`; both 0: nobody knows which. */
+weft_philox_t weft_philox_seeded(int64_t seed, int64_t seed2);
+/* The generator of a stateless op: the seeds are scrambled, so that neither needs to be strong. */
+weft_philox_t weft_philox_scrambled(uint64_t seed0, uint64_t seed1);
+
+/* ---- the state of a stateful node: a stream that goes on from run to run. Thread-safe. ---- */
+typedef struct weft_random_stream {
+  weft_mutex_t mu;
+  weft_philox_t next; /* guarded by mu */
+} weft_random_stream_t;
+
+/* prepare and destroy of a node with attributes `seed` and `seed2`. */
+WEFT_MUST_CHECK weft_status_t *weft_random_stream_prepare(const weft_kernel_node_t *node, void **out_state);
+void weft_random_stream_destroy(void *state); /* NULL is fine */
+/* Takes `blocks` blocks out of the stream: they are the caller's alone. */
+weft_philox_t weft_random_stream_take(weft_random_stream_t *s, uint64_t blocks);
+
+/* ---- work cut into pieces ---- */
+
+/* How TensorFlow cuts `total` units of `cost` cycles each among `num_threads` threads: pieces of the returned
+ * size, the last one perhaps shorter. Ops whose numbers depend on where a piece begins need to cut in the
+ * same places. */
+int64_t weft_random_piece(int64_t total, double cost, int num_threads);
+
+#endif /* WEFT_KERNELS_CPU_RANDOM_PHILOX_H_ */

@@ -1,0 +1,37 @@
+/* kernels/cpu/random/random.c - RandomUniform, RandomUniformInt, RandomStandardNormal, TruncatedNormal:
+ * numbers of a stream that goes on from run to run.
+ *
+ * A run takes 256 blocks per element out of the stream, whatever it uses, because TensorFlow does.
+ */
+#include "kernels/cpu/loops/common.h"
+#include "kernels/cpu/random/random_fill.h"
+
+static weft_status_t *draw(weft_kernel_ctx_t *ctx, weft_distribution_t distribution) {
+  weft_tensor_t *y = NULL;
+  uint64_t low = 0, range = 0;
+  bool is_int = distribution == WEFT_UNIFORM_INT;
+  if (is_int) WEFT_RETURN_IF_ERROR(weft_random_bounds(weft_in(ctx, 1), weft_in(ctx, 2), true, &low, &range));
+  WEFT_RETURN_IF_ERROR(weft_random_output(ctx, weft_in(ctx, 0), &y));
+  if (y->count == 0) return NULL;
+  if (is_int) WEFT_RETURN_IF_ERROR(weft_random_bounds(weft_in(ctx, 1), weft_in(ctx, 2), false, &low, &range));
+  weft_philox_t mine =
+      weft_random_stream_take(ctx->state, (uint64_t)y->count * WEFT_RANDOM_BLOCKS_PER_ELEMENT);
+  weft_random_fill(ctx->device->pool, mine, distribution, low, range, y);
+  return NULL;
+}
+
+static weft_status_t *uniform(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_UNIFORM); }
+static weft_status_t *uniform_int(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_UNIFORM_INT); }
+static weft_status_t *normal(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_NORMAL); }
+static weft_status_t *truncated_normal(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_TRUNCATED_NORMAL); }
+
+#define STREAM(op, attr, types, compute) \
+  WEFT_KERNEL(op, attr, types, weft_random_stream_prepare, compute, weft_random_stream_destroy)
+
+const weft_kernel_t weft_cpu_random_kernels[] = {
+    STREAM("RandomStandardNormal", "dtype", WEFT_SET_FLOATS, normal),
+    STREAM("RandomUniform", "dtype", WEFT_SET_FLOATS, uniform),
+    STREAM("RandomUniformInt", "Tout", WEFT_SET_INDEX, uniform_int),
+    STREAM("TruncatedNormal", "dtype", WEFT_SET_FLOATS, truncated_normal),
+    {0},
+};

@@ -1,0 +1,60 @@
+/* kernels/cpu/random/random_fill.h - tensors filled from a generator by one distribution.
+ *
+ * Element i depends on the generator and i alone, so the threads that share the work do not show. The numbers
+ * are TensorFlow's, bit for bit, as far as the C library's sine, cosine and logarithm are.
+ */
+#ifndef WEFT_KERNELS_CPU_RANDOM_RANDOM_FILL_H_
+#define WEFT_KERNELS_CPU_RANDOM_RANDOM_FILL_H_
+
+#include "kernels/cpu/random/philox.h"
+
+typedef enum weft_distribution {
+  WEFT_UNIFORM,          /* [0, 1) of a float type */
+  WEFT_UNIFORM_INT,      /* [low, low + range) of a 32 or 64 bit integer type */
+  WEFT_NORMAL,           /* mean 0, deviation 1 */
+  WEFT_TRUNCATED_NORMAL, /* the same, redrawn until |x| < 2 */
+} weft_distribution_t;
+
+/* Fills `t` (allocated, dtype as above). `low` and `range` are of WEFT_UNIFORM_INT, which takes the remainder
+ * of a word (two for 64 bits) by range. A truncated normal uses 256 blocks per element, the others at most
+ * one. */
+void weft_random_fill(weft_thread_pool_t *pool, weft_philox_t generator, weft_distribution_t distribution,
+                      uint64_t low, uint64_t range, weft_tensor_t *t);
+/* A part of a longer sequence: `num` stretches of equal length, the first from element `first` on, each
+ * `stride` elements behind the one before. */
+typedef struct weft_random_part {
+  int64_t num, first, stride;
+} weft_random_part_t;
+
+/* Fills `t` with a part of the numbers that weft_random_fill would give a longer tensor, without drawing the
+ * others. */
+void weft_random_fill_part(weft_thread_pool_t *pool, weft_philox_t generator,
+                           weft_distribution_t distribution, uint64_t low, uint64_t range,
+                           const weft_random_part_t *part, weft_tensor_t *t);
+/* Two normally distributed numbers from two words (Box and Muller 1958), or from four. */
+void weft_random_normal_pair(uint32_t x0, uint32_t x1, float out[2]);
+void weft_random_normal_pair_f64(const uint32_t x[4], double out[2]);
+
+/* Blocks that an op with a stream takes out of it per element, whatever it uses, because TensorFlow does. */
+enum { WEFT_RANDOM_BLOCKS_PER_ELEMENT = 256 };
+/* A kernel's output 0: dtype from the node, shape from the tensor of sizes. Errors: INVALID_ARGUMENT. */
+WEFT_MUST_CHECK weft_status_t *weft_random_output(weft_kernel_ctx_t *ctx, const weft_tensor_t *sizes,
+                                                  weft_tensor_t **out);
+/* `low` and `range` from scalars of the output's type.
+ * Errors: INVALID_ARGUMENT "minval must be 0-D, ...", "Need minval < maxval, ...". */
+WEFT_MUST_CHECK weft_status_t *weft_random_bounds(const weft_tensor_t *min, const weft_tensor_t *max,
+                                                  bool is_empty, uint64_t *out_low, uint64_t *out_range);
+
+/* ---- generators of the stateless ops (random_stateless.c) ---- */
+
+/* From the seed of a first version. Errors: INVALID_ARGUMENT "seed must have shape [2], ...". */
+WEFT_MUST_CHECK weft_status_t *weft_random_from_seed(const weft_tensor_t *seed, weft_philox_t *out);
+/* From the key and counter of a second version. Errors: INVALID_ARGUMENT "key must have shape [1], ..." and
+ * its like. */
+WEFT_MUST_CHECK weft_status_t *weft_random_from_key(const weft_tensor_t *key, const weft_tensor_t *counter,
+                                                    const weft_tensor_t *alg, int32_t *out_alg,
+                                                    weft_philox_t *out);
+/* Errors: INVALID_ARGUMENT "Unsupported algorithm id: ...": checked last, as TensorFlow does. */
+WEFT_MUST_CHECK weft_status_t *weft_random_check_alg(int32_t alg);
+
+#endif /* WEFT_KERNELS_CPU_RANDOM_RANDOM_FILL_H_ */

@@ -1,0 +1,144 @@
+/* kernels/cpu/random/random_stateless.c - random numbers that depend on their seed alone: the Stateless ops,
+ * which take two seeds, and their second versions, which take a key and a counter made from them. */
+#include <inttypes.h>
+
+#include "kernels/cpu/loops/common.h"
+#include "kernels/cpu/random/random_fill.h"
+
+/* What an input `alg` may say; we have Philox, like TensorFlow on CPUs. */
+enum { ALG_PHILOX = 1, ALG_AUTO = 3 };
+
+weft_status_t *weft_random_from_seed(const weft_tensor_t *seed, weft_philox_t *out) {
+  if (seed->shape.rank != 1 || seed->count != 2) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "seed must have shape [2], not %s", WEFT_SHAPE_TEXT(&seed->shape));
+  }
+  *out = weft_philox_scrambled((uint64_t)weft_cpu_int_at(seed, 0), (uint64_t)weft_cpu_int_at(seed, 1));
+  return NULL;
+}
+
+static weft_status_t *draw(weft_kernel_ctx_t *ctx, weft_distribution_t distribution) {
+  weft_tensor_t *y = NULL;
+  weft_philox_t generator;
+  uint64_t low = 0, range = 0;
+  weft_shape_t shape;
+  WEFT_RETURN_IF_ERROR(weft_cpu_shape_from(weft_in(ctx, 0), "shape", &shape));
+  WEFT_RETURN_IF_ERROR(weft_random_from_seed(weft_in(ctx, 1), &generator));
+  WEFT_RETURN_IF_ERROR(weft_random_output(ctx, weft_in(ctx, 0), &y));
+  if (y->count == 0) return NULL;
+  if (distribution == WEFT_UNIFORM_INT) {
+    WEFT_RETURN_IF_ERROR(weft_random_bounds(weft_in(ctx, 2), weft_in(ctx, 3), false, &low, &range));
+  }
+  weft_random_fill(ctx->device->pool, generator, distribution, low, range, y);
+  return NULL;
+}
+
+static weft_status_t *uniform(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_UNIFORM); }
+static weft_status_t *uniform_int(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_UNIFORM_INT); }
+static weft_status_t *normal(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_NORMAL); }
+static weft_status_t *truncated_normal(weft_kernel_ctx_t *ctx) { return draw(ctx, WEFT_TRUNCATED_NORMAL); }
+
+/* ---- version 2 ---- */
+
+weft_status_t *weft_random_from_key(const weft_tensor_t *key, const weft_tensor_t *counter,
+                                    const weft_tensor_t *alg, int32_t *out_alg, weft_philox_t *out) {
+  if (alg->shape.rank != 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "input 3 (0-based) must have shape [], not %s",
+                      WEFT_SHAPE_TEXT(&alg->shape));
+  }
+  int32_t id = *(const int32_t *)alg->data;
+  if (id == ALG_AUTO) id = ALG_PHILOX;
+  if (key->shape.rank != 1 || key->count != 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "key must have shape [1], not %s. (Note that batched keys are not supported yet.)",
+                      WEFT_SHAPE_TEXT(&key->shape));
+  }
+  /* TensorFlow asks for as many words as the algorithm's number; a word that is missing counts as 0 here. */
+  if (counter->shape.rank != 1 || counter->count < id) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "counter must be a vector with length at least %" PRId32
+                      "; got shape: %s. (Note that batched "
+                      "counters are not supported yet.)",
+                      id, WEFT_SHAPE_TEXT(&counter->shape));
+  }
+  const uint64_t *k = key->data, *c = counter->data;
+  uint64_t low = counter->count > 0 ? c[0] : 0, high = counter->count > 1 ? c[1] : 0;
+  *out_alg = id;
+  *out = (weft_philox_t){
+      .key = {(uint32_t)k[0], (uint32_t)(k[0] >> 32)},
+      .counter = {(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)}};
+  return NULL;
+}
+
+weft_status_t *weft_random_check_alg(int32_t alg) {
+  return alg == ALG_PHILOX ? NULL : WEFT_ERROR(INVALID_ARGUMENT, "Unsupported algorithm id: %" PRId32, alg);
+}
+
+static weft_status_t *draw_v2(weft_kernel_ctx_t *ctx, weft_distribution_t distribution) {
+  weft_tensor_t *y = NULL;
+  weft_philox_t generator;
+  int32_t alg = 0;
+  uint64_t low = 0, range = 0;
+  WEFT_RETURN_IF_ERROR(
+      weft_random_from_key(weft_in(ctx, 1), weft_in(ctx, 2), weft_in(ctx, 3), &alg, &generator));
+  WEFT_RETURN_IF_ERROR(weft_random_output(ctx, weft_in(ctx, 0), &y));
+  if (y->count == 0) return NULL;
+  if (distribution == WEFT_UNIFORM_INT) {
+    WEFT_RETURN_IF_ERROR(weft_random_bounds(weft_in(ctx, 4), weft_in(ctx, 5), false, &low, &range));
+  }
+  WEFT_RETURN_IF_ERROR(weft_random_check_alg(alg));
+  weft_random_fill(ctx->device->pool, generator, distribution, low, range, y);
+  return NULL;
+}
+
+static weft_status_t *uniform_v2(weft_kernel_ctx_t *ctx) { return draw_v2(ctx, WEFT_UNIFORM); }
+static weft_status_t *uniform_int_v2(weft_kernel_ctx_t *ctx) { return draw_v2(ctx, WEFT_UNIFORM_INT); }
+static weft_status_t *normal_v2(weft_kernel_ctx_t *ctx) { return draw_v2(ctx, WEFT_NORMAL); }
+static weft_status_t *truncated_normal_v2(weft_kernel_ctx_t *ctx) {
+  return draw_v2(ctx, WEFT_TRUNCATED_NORMAL);
+}
+
+/* ---- keys and counters ---- */
+
+static weft_status_t *output_alg(weft_kernel_ctx_t *ctx, int o) {
+  weft_tensor_t *y = NULL;
+  weft_shape_t scalar = WEFT_SCALAR;
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, o, WEFT_I32, &scalar, &y));
+  *(int32_t *)y->data = ALG_PHILOX;
+  return NULL;
+}
+
+static weft_status_t *get_alg(weft_kernel_ctx_t *ctx) { return output_alg(ctx, 0); }
+
+static weft_status_t *get_key_counter(weft_kernel_ctx_t *ctx) {
+  weft_tensor_t *key = NULL, *counter = NULL;
+  weft_philox_t p;
+  weft_shape_t one = weft_shape_vector(1), two = weft_shape_vector(2);
+  WEFT_RETURN_IF_ERROR(weft_random_from_seed(weft_in(ctx, 0), &p));
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 0, WEFT_U64, &one, &key));
+  WEFT_RETURN_IF_ERROR(weft_out_new(ctx, 1, WEFT_U64, &two, &counter));
+  *(uint64_t *)key->data = (uint64_t)p.key[1] << 32 | p.key[0];
+  uint64_t *c = counter->data;
+  c[0] = (uint64_t)p.counter[1] << 32 | p.counter[0];
+  c[1] = (uint64_t)p.counter[3] << 32 | p.counter[2];
+  return NULL;
+}
+
+static weft_status_t *get_key_counter_alg(weft_kernel_ctx_t *ctx) {
+  WEFT_RETURN_IF_ERROR(get_key_counter(ctx));
+  return output_alg(ctx, 2);
+}
+
+const weft_kernel_t weft_cpu_random_stateless_kernels[] = {
+    WEFT_KERNEL("StatelessRandomGetAlg", NULL, 0, NULL, get_alg, NULL),
+    WEFT_KERNEL("StatelessRandomGetKeyCounter", NULL, 0, NULL, get_key_counter, NULL),
+    WEFT_KERNEL("StatelessRandomGetKeyCounterAlg", NULL, 0, NULL, get_key_counter_alg, NULL),
+    WEFT_KERNEL("StatelessRandomNormal", "dtype", WEFT_SET_FLOATS, NULL, normal, NULL),
+    WEFT_KERNEL("StatelessRandomNormalV2", "dtype", WEFT_SET_FLOATS, NULL, normal_v2, NULL),
+    WEFT_KERNEL("StatelessRandomUniform", "dtype", WEFT_SET_FLOATS, NULL, uniform, NULL),
+    WEFT_KERNEL("StatelessRandomUniformInt", "dtype", WEFT_SET_INDEX, NULL, uniform_int, NULL),
+    WEFT_KERNEL("StatelessRandomUniformIntV2", "dtype", WEFT_SET_INDEX, NULL, uniform_int_v2, NULL),
+    WEFT_KERNEL("StatelessRandomUniformV2", "dtype", WEFT_SET_FLOATS, NULL, uniform_v2, NULL),
+    WEFT_KERNEL("StatelessTruncatedNormal", "dtype", WEFT_SET_FLOATS, NULL, truncated_normal, NULL),
+    WEFT_KERNEL("StatelessTruncatedNormalV2", "dtype", WEFT_SET_FLOATS, NULL, truncated_normal_v2, NULL),
+    {0},
+};

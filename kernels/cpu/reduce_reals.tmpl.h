@@ -1,7 +1,0 @@
-/* kernels/cpu/reduce_reals.tmpl.h - reduce.tmpl.h for floating point and integers. */
-#define EACH_HALFS
-#define EACH_FLOATS
-#define EACH_I32_I64
-#define EACH_I8_I16
-#define EACH_UNSIGNED
-#include "kernels/cpu/reduce.tmpl.h"

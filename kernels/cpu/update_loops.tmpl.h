@@ -1,6 +1,0 @@
-/* kernels/cpu/update_loops.tmpl.h - update_one.tmpl.h for the types chosen by EACH_..., which are undefined
- * at the end, as is UPDATE(a, b): the new value of a; both are MAP_COMP (COMP or WRAP). */
-#define EACH_FILE "kernels/cpu/update_one.tmpl.h"
-#include "kernels/cpu/each_dtype.tmpl.h"
-#include "kernels/cpu/undef_each.tmpl.h"
-#undef UPDATE

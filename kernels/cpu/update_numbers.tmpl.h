@@ -1,3 +1,0 @@
-/* kernels/cpu/update_numbers.tmpl.h - update_reals.tmpl.h for real and complex numbers. */
-#define UPDATE_COMPLEX
-#include "kernels/cpu/update_reals.tmpl.h"

@@ -1,0 +1,347 @@
+/* kernels/cpu/variable/scatter_variable.c - rows of a variable written by index, and read by index.
+ *
+ * All indices are checked before the first row is written, so a bad one leaves
+ * the variable as it was. A row that is named twice is updated twice, in order.
+ */
+#include <inttypes.h>
+
+#include "kernels/cpu/array/strided_slice.h"
+#include "kernels/cpu/loops/indices.h"
+#include "kernels/state.h"
+#include "tensor/update.h"
+
+static weft_status_t *check_indices(const weft_tensor_t *indices, int64_t limit) {
+  char text[WEFT_INDEX_TEXT];
+  for (int64_t i = 0; i < indices->count; i++) {
+    int64_t at = weft_cpu_int_at(indices, i);
+    if (at >= 0 && at < limit) continue;
+    bool is_scalar = indices->shape.rank == 0;
+    return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %" PRId64 " is not in [0, %" PRId64 ")",
+                      is_scalar ? "" : weft_index_print(&indices->shape, indices->shape.rank, i, text), at,
+                      limit);
+  }
+  return NULL;
+}
+
+/* Elements [to_at, to_at+n) of `to` op= [from_at, ...) of `from`, or its one element. NULL fn: assignment. */
+static weft_status_t *update_row(weft_update_fn *fn, weft_tensor_t *to, int64_t to_at,
+                                 const weft_tensor_t *from, int64_t from_at, int64_t n, bool is_scalar) {
+  size_t size = weft_dtype_size(to->dtype);
+  if (n == 0) return NULL;
+  if (fn != NULL) {
+    size_t offset = is_scalar ? 0 : (size_t)from_at * size;
+    fn((char *)to->data + (size_t)to_at * size, (const char *)from->data + offset, n, is_scalar);
+    return NULL;
+  }
+  if (!is_scalar) return weft_tensor_copy_elements(to, to_at, from, from_at, n);
+  for (int64_t i = 0; i < n; i++) WEFT_RETURN_IF_ERROR(weft_tensor_copy_elements(to, to_at + i, from, 0, 1));
+  return NULL;
+}
+
+static weft_status_t *check_value(const weft_variable_t *v, const weft_tensor_t *value) WEFT_REQUIRES(v->mu) {
+  if (v->value == NULL) return weft_variable_uninitialized(v);
+  if (v->value->dtype == value->dtype) return NULL;
+  return WEFT_ERROR(INVALID_ARGUMENT, "DType of variable handle and value does not match: %s and %s",
+                    weft_dtype_name(v->value->dtype), weft_dtype_name(value->dtype));
+}
+
+/* ---- ScatterX: updates.shape = indices.shape + var.shape[1:], or a scalar ---- */
+
+static weft_status_t *check_scatter(const weft_kernel_ctx_t *c, const weft_tensor_t *var,
+                                    const weft_tensor_t *indices, const weft_tensor_t *updates) {
+  const weft_shape_t *v = &var->shape, *i = &indices->shape, *u = &updates->shape;
+  if (v->rank < 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1-D, got shape %s", WEFT_SHAPE_TEXT(v));
+  }
+  bool is_prefix = u->rank >= i->rank;
+  for (int d = 0; is_prefix && d < i->rank; d++) is_prefix = u->dims[d] == i->dims[d];
+  if (u->rank > 0 && !is_prefix && c->inputs[0].ref == NULL) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "The shape of indices (%s) must be a prefix of the shape of updates (%s)",
+                      WEFT_SHAPE_TEXT(i), WEFT_SHAPE_TEXT(u));
+  }
+  bool fits = is_prefix && u->rank == i->rank + v->rank - 1;
+  for (int d = 1; fits && d < v->rank; d++) fits = u->dims[i->rank + d - 1] == v->dims[d];
+  if (!fits && u->rank > 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
+                      "updates.shape %s, indices.shape %s, params.shape %s",
+                      WEFT_SHAPE_TEXT(u), WEFT_SHAPE_TEXT(i), WEFT_SHAPE_TEXT(v));
+  }
+  return check_indices(indices, v->dims[0]);
+}
+
+/* The caller holds v->mu. */
+typedef weft_status_t *write_fn(weft_kernel_ctx_t *c, weft_variable_t *v, weft_update_fn *fn);
+
+static weft_status_t *scatter_locked(weft_kernel_ctx_t *c, weft_variable_t *v, weft_update_fn *fn)
+    WEFT_REQUIRES(v->mu) {
+  const weft_tensor_t *indices = weft_in(c, 1), *updates = weft_in(c, 2);
+  WEFT_RETURN_IF_ERROR(check_value(v, updates));
+  WEFT_RETURN_IF_ERROR(check_scatter(c, v->value, indices, updates));
+  WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v));
+  bool is_scalar = updates->shape.rank == 0;
+  int64_t row = weft_cpu_product(&v->value->shape, 1, v->value->shape.rank);
+  for (int64_t i = 0; i < indices->count; i++) {
+    WEFT_RETURN_IF_ERROR(
+        update_row(fn, v->value, weft_cpu_int_at(indices, i) * row, updates, i * row, row, is_scalar));
+  }
+  return NULL;
+}
+
+/* ---- ScatterNdX: the last dimension of indices is a place in the variable ---- */
+
+typedef struct places {
+  int depth;     /* dimensions that a place names */
+  int64_t count; /* of places */
+  int64_t row;   /* elements at each */
+} places_t;
+
+static places_t places_of(const weft_tensor_t *params, const weft_tensor_t *indices) {
+  int batch = indices->shape.rank - 1, depth = (int)indices->shape.dims[batch];
+  return (places_t){depth, weft_cpu_product(&indices->shape, 0, batch),
+                    weft_cpu_product(&params->shape, depth, params->shape.rank)};
+}
+
+static weft_status_t *check_places(const weft_kernel_ctx_t *c, const weft_tensor_t *params,
+                                   const weft_tensor_t *indices, const places_t *p, bool is_gather) {
+  char place[WEFT_INDEX_TEXT], values[WEFT_INDEX_TEXT];
+  int64_t row = 0;
+  for (int64_t i = 0; i < p->count; i++) {
+    if (weft_index_flatten(indices, i, p->depth, &params->shape, &row)) continue;
+    int batch = indices->shape.rank - 1;
+    const char *at = batch == 0 ? "" : weft_index_print(&indices->shape, batch, i, place);
+    const char *what = weft_index_values(indices, i, p->depth, values);
+    if (!is_gather) {
+      return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into shape %s", at, what,
+                        WEFT_SHAPE_TEXT(&params->shape));
+    }
+    return WEFT_ERROR(INVALID_ARGUMENT, "indices%s = %s does not index into param shape %s, node name: %.*s",
+                      at, what, WEFT_SHAPE_TEXT(&params->shape), WEFT_STR_ARGS(c->node->name));
+  }
+  return NULL;
+}
+
+/* Dimensions [a_begin, a_begin+n) of `a` are those from b_begin on of the updates. */
+static weft_status_t *same_dims(const weft_shape_t *a, const char *a_name, int a_begin, const weft_shape_t *b,
+                                int b_begin, int n) {
+  for (int d = 0; d < n; d++) {
+    if (a->dims[a_begin + d] == b->dims[b_begin + d]) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Dimensions [%d,%d) of %s[shape=%s] = %" PRId64
+                      " must match dimensions [%d,%d) of updates[shape=%s] = %" PRId64,
+                      a_begin, a_begin + n, a_name, WEFT_SHAPE_TEXT(a), a->dims[a_begin + d], b_begin,
+                      b_begin + n, WEFT_SHAPE_TEXT(b), b->dims[b_begin + d]);
+  }
+  return NULL;
+}
+
+static weft_status_t *check_scatter_nd(const weft_tensor_t *var, const weft_tensor_t *indices,
+                                       const weft_tensor_t *updates) {
+  const weft_shape_t *v = &var->shape, *i = &indices->shape, *u = &updates->shape;
+  if (i->rank < 1) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Indices shape must have rank at least one. Found:%s",
+                      WEFT_SHAPE_TEXT(i));
+  }
+  int batch = i->rank - 1;
+  int64_t depth = i->dims[batch];
+  if (u->rank < batch) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Updates shape must have rank at least %d. Found:%s", batch,
+                      WEFT_SHAPE_TEXT(u));
+  }
+  WEFT_RETURN_IF_ERROR(same_dims(i, "indices", 0, u, 0, batch));
+  if (depth > v->rank || u->rank - batch != v->rank - (int)depth) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "Dimensions [%" PRId64
+                      ",%d) of input[shape=%s] must match dimensions [%d,%d) of "
+                      "updates[shape=%s]",
+                      depth, v->rank, WEFT_SHAPE_TEXT(v), batch, u->rank, WEFT_SHAPE_TEXT(u));
+  }
+  return same_dims(v, "input", (int)depth, u, batch, v->rank - (int)depth);
+}
+
+static weft_status_t *scatter_nd_locked(weft_kernel_ctx_t *c, weft_variable_t *v, weft_update_fn *fn)
+    WEFT_REQUIRES(v->mu) {
+  const weft_tensor_t *indices = weft_in(c, 1), *updates = weft_in(c, 2);
+  WEFT_RETURN_IF_ERROR(check_value(v, updates));
+  WEFT_RETURN_IF_ERROR(check_scatter_nd(v->value, indices, updates));
+  places_t p = places_of(v->value, indices);
+  bool skips_bad = weft_bad_indices_policy(c->node) == WEFT_BAD_INDICES_IGNORE;
+  if (!skips_bad) WEFT_RETURN_IF_ERROR(check_places(c, v->value, indices, &p, false));
+  WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v));
+  for (int64_t i = 0; i < p.count; i++) {
+    int64_t row = 0;
+    if (!weft_index_flatten(indices, i, p.depth, &v->value->shape, &row)) continue;
+    WEFT_RETURN_IF_ERROR(update_row(fn, v->value, row * p.row, updates, i * p.row, p.row, false));
+  }
+  return NULL;
+}
+
+/* ---- StridedSliceAssign ---- */
+
+static weft_status_t *assign_slice_locked(weft_kernel_ctx_t *c, weft_variable_t *v, weft_update_fn *fn)
+    WEFT_REQUIRES(v->mu) {
+  const weft_tensor_t *value = weft_in(c, 4);
+  weft_slice_masks_t masks = weft_slice_masks(c->node);
+  weft_slice_t slice;
+  weft_move_t move;
+  (void)fn;
+  WEFT_RETURN_IF_ERROR(check_value(v, value));
+  weft_shape_t shape = v->value->shape;
+  WEFT_RETURN_IF_ERROR(
+      weft_slice_decode(&shape, weft_in(c, 1), weft_in(c, 2), weft_in(c, 3), &masks, &slice));
+  if (!weft_shape_eq(&slice.final, &value->shape)) {
+    return WEFT_ERROR(
+        UNIMPLEMENTED,
+        "sliced l-value shape %s does not match r-value shape %s. Automatic broadcasting not yet "
+        "implemented.",
+        WEFT_SHAPE_TEXT(&slice.final), WEFT_SHAPE_TEXT(&value->shape));
+  }
+  if (value->count == 0) return NULL;
+  WEFT_RETURN_IF_ERROR(weft_variable_make_writable_locked(v));
+  weft_slice_move(&slice, &shape, true, &move);
+  return weft_move_run(&move, NULL, value, v->value);
+}
+
+/* ---- the kernels that write: the param of a row is what they do with a value ---- */
+
+static weft_status_t *write_rows(weft_kernel_ctx_t *c, write_fn *write) {
+  weft_variable_t *v = NULL;
+  const weft_update_t what = *(const weft_update_t *)c->node->param;
+  weft_dtype_t dtype = weft_in(c, c->node->num_inputs - 1)->dtype;
+  weft_update_fn *fn = what == WEFT_UPDATE_SET ? NULL : weft_update_find(what, dtype);
+  if (fn == NULL && what != WEFT_UPDATE_SET) {
+    return WEFT_ERROR(UNIMPLEMENTED, "no kernel for %.*s of type %s", WEFT_STR_ARGS(c->node->op_name),
+                      weft_dtype_name(dtype));
+  }
+  WEFT_RETURN_IF_ERROR(weft_state_in_variable(c, 0, &v));
+  weft_mutex_lock(&v->mu);
+  weft_status_t *s = write(c, v, fn);
+  weft_mutex_unlock(&v->mu);
+  weft_object_release(&v->object);
+  if (s == NULL && c->inputs[0].ref != NULL) {
+    c->outputs[0].ref = (weft_variable_t *)weft_object_retain(&c->inputs[0].ref->object);
+  }
+  return s;
+}
+
+static weft_status_t *scatter(weft_kernel_ctx_t *c) { return write_rows(c, scatter_locked); }
+static weft_status_t *scatter_nd(weft_kernel_ctx_t *c) { return write_rows(c, scatter_nd_locked); }
+static weft_status_t *assign_slice(weft_kernel_ctx_t *c) { return write_rows(c, assign_slice_locked); }
+
+/* ---- reading rows ---- */
+
+/* out.shape = indices.shape + params.shape[b+1:] for b batch dimensions, which both start with. */
+static weft_status_t *gather_rows(weft_kernel_ctx_t *c, const weft_tensor_t *params) {
+  const weft_tensor_t *indices = weft_in(c, 1);
+  int batch_dims = (int)weft_knode_int(c->node, "batch_dims"), rank = params->shape.rank;
+  if (batch_dims < 0) batch_dims += indices->shape.rank;
+  if (rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least 1 dimensional");
+  if (batch_dims < 0 || batch_dims > indices->shape.rank || batch_dims >= rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "batch_dims %d is not in the range of indices %s and params %s",
+                      batch_dims, WEFT_SHAPE_TEXT(&indices->shape), WEFT_SHAPE_TEXT(&params->shape));
+  }
+  if (indices->shape.rank + rank - 1 - batch_dims > WEFT_MAX_DIMS) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "ResourceGather gives too many dimensions");
+  }
+  weft_shape_t shape = indices->shape;
+  for (int d = 0; d < batch_dims; d++) {
+    if (indices->shape.dims[d] == params->shape.dims[d]) continue;
+    return WEFT_ERROR(INVALID_ARGUMENT, "params.shape[%d] should be equal to indices.shape[%d]: %s and %s", d,
+                      d, WEFT_SHAPE_TEXT(&params->shape), WEFT_SHAPE_TEXT(&indices->shape));
+  }
+  for (int d = batch_dims + 1; d < rank; d++) shape.dims[shape.rank++] = params->shape.dims[d];
+  int64_t limit = params->shape.dims[batch_dims],
+          row = weft_cpu_product(&params->shape, batch_dims + 1, rank);
+  int64_t batches = weft_cpu_product(&params->shape, 0, batch_dims),
+          each = batches == 0 ? 0 : indices->count / batches;
+  weft_tensor_t *out = NULL;
+  WEFT_RETURN_IF_ERROR(check_indices(indices, limit));
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, params->dtype, &shape, &out));
+  for (int64_t i = 0; i < indices->count && row > 0; i++) {
+    int64_t from = (i / each * limit + weft_cpu_int_at(indices, i)) * row;
+    WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, i * row, params, from, row));
+  }
+  return NULL;
+}
+
+static weft_status_t *gather_places(weft_kernel_ctx_t *c, const weft_tensor_t *params) {
+  const weft_tensor_t *indices = weft_in(c, 1);
+  if (params->shape.rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "params must be at least a vector");
+  if (indices->shape.rank < 1) return WEFT_ERROR(INVALID_ARGUMENT, "indices must be at least a vector");
+  int batch = indices->shape.rank - 1;
+  if (indices->shape.dims[batch] > params->shape.rank) {
+    return WEFT_ERROR(INVALID_ARGUMENT,
+                      "index innermost dimension length must be <= params rank; saw: %" PRId64 " vs. %d",
+                      indices->shape.dims[batch], params->shape.rank);
+  }
+  places_t p = places_of(params, indices);
+  if (batch + params->shape.rank - p.depth > WEFT_MAX_DIMS) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "ResourceGatherNd gives too many dimensions");
+  }
+  weft_shape_t shape = indices->shape;
+  shape.rank = batch;
+  for (int d = p.depth; d < params->shape.rank; d++) shape.dims[shape.rank++] = params->shape.dims[d];
+  weft_tensor_t *out = NULL;
+  WEFT_RETURN_IF_ERROR(check_places(c, params, indices, &p, true));
+  WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, params->dtype, &shape, &out));
+  for (int64_t i = 0; i < p.count && p.row > 0; i++) {
+    int64_t row = 0;
+    weft_index_flatten(indices, i, p.depth, &params->shape, &row);
+    WEFT_RETURN_IF_ERROR(weft_cpu_copy(out, i * p.row, params, row * p.row, p.row));
+  }
+  return NULL;
+}
+
+static weft_status_t *gather(weft_kernel_ctx_t *c, bool is_nd) {
+  weft_variable_t *v = NULL;
+  WEFT_RETURN_IF_ERROR(weft_state_in_variable(c, 0, &v));
+  weft_tensor_t *params = weft_variable_read(v);
+  weft_object_release(&v->object);
+  if (params == NULL) return WEFT_ERROR(NOT_FOUND, "the variable was destroyed while it was read");
+  weft_status_t *s = NULL;
+  if (params->dtype != weft_dtype_base(c->node->output_types[0])) {
+    s = WEFT_ERROR(INVALID_ARGUMENT, "Trying to read variable with wrong dtype. Expected %s got %s",
+                   weft_dtype_name(c->node->output_types[0]), weft_dtype_name(params->dtype));
+  } else {
+    s = is_nd ? gather_places(c, params) : gather_rows(c, params);
+  }
+  weft_tensor_release(params);
+  return s;
+}
+
+static weft_status_t *resource_gather(weft_kernel_ctx_t *c) { return gather(c, false); }
+static weft_status_t *resource_gather_nd(weft_kernel_ctx_t *c) { return gather(c, true); }
+
+#define WRITE(op_, attr, set, fn, what)                                                          \
+  {                                                                                              \
+    .op = op_, .type_attr = attr, .types = set, .compute = fn, .param = &(const weft_update_t) { \
+      WEFT_UPDATE_##what                                                                         \
+    }                                                                                            \
+  }
+#define READ(op_, fn) \
+  { .op = op_, .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = fn }
+#define BOTH(word, set, resource_set, what)       \
+  WRITE("Scatter" word, "T", set, scatter, what), \
+      WRITE("ResourceScatter" word, "dtype", resource_set, scatter, what)
+#define BOTH_ND(word, set, what)                       \
+  WRITE("ScatterNd" word, "T", set, scatter_nd, what), \
+      WRITE("ResourceScatterNd" word, "T", set, scatter_nd, what)
+
+const weft_kernel_t weft_cpu_scatter_variable_kernels[] = {
+    BOTH("Add", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, ADD),
+    BOTH("Div", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, DIV),
+    BOTH("Max", WEFT_SET_FLOATS | WEFT_SET_INDEX, WEFT_SET_REAL, MAX),
+    BOTH("Min", WEFT_SET_FLOATS | WEFT_SET_INDEX, WEFT_SET_REAL, MIN),
+    BOTH("Mul", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, MUL),
+    BOTH("Sub", WEFT_SET_NUMBERS, WEFT_SET_NUMBERS, SUB),
+    BOTH("Update", WEFT_SET_ALL, WEFT_SET_ALL, SET),
+    BOTH_ND("Add", WEFT_SET_NUMBERS, ADD),
+    BOTH_ND("Sub", WEFT_SET_NUMBERS, SUB),
+    BOTH_ND("Update", WEFT_SET_ALL, SET),
+    READ("ResourceGather", resource_gather),
+    READ("ResourceGatherNd", resource_gather_nd),
+    WRITE("ResourceStridedSliceAssign", "T", WEFT_SET_ALL, assign_slice, SET),
+    WRITE("StridedSliceAssign", "T", WEFT_SET_ALL, assign_slice, SET),
+    {0},
+};

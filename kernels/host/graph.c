@@ -1,0 +1,55 @@
+/* kernels/host/graph.c - constants, placeholders, lists of identities: what a graph needs to be a graph. */
+#include "base/alloc.h"
+#include "kernels/host/host_kernels.h"
+
+static weft_status_t *constant_prepare(const weft_kernel_node_t *n, void **out_state) {
+  const weft_attr_t *value = weft_knode_attr(n, "value");
+  if (value->tensor->dtype != (weft_dtype_t)weft_knode_type(n, "dtype")) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "Type mismatch between value (%s) and dtype (%s)",
+                      weft_dtype_name(value->tensor->dtype), weft_dtype_name(weft_knode_type(n, "dtype")));
+  }
+  *out_state = weft_tensor_retain(value->tensor);
+  return NULL;
+}
+
+static void constant_destroy(void *state) { weft_tensor_release(state); }
+
+static weft_status_t *constant(weft_kernel_ctx_t *c) {
+  weft_out_set(c, 0, weft_tensor_retain(c->state));
+  return NULL;
+}
+
+/* A placeholder is replaced by what is fed; one that runs was forgotten. */
+static weft_status_t *placeholder(weft_kernel_ctx_t *c) {
+  const weft_attr_t *shape = weft_knode_attr(c->node, "shape");
+  const char *dtype = weft_dtype_name(weft_knode_type(c->node, "dtype"));
+  if (shape == NULL || shape->shape->rank <= 0) {
+    return WEFT_ERROR(INVALID_ARGUMENT, "You must feed a value for placeholder tensor '%.*s' with dtype %s",
+                      WEFT_STR_ARGS(c->node->name), dtype);
+  }
+  return WEFT_ERROR(INVALID_ARGUMENT,
+                    "You must feed a value for placeholder tensor '%.*s' with dtype %s and shape %s",
+                    WEFT_STR_ARGS(c->node->name), dtype, WEFT_SHAPE_TEXT(shape->shape));
+}
+
+static weft_status_t *pass_all(weft_kernel_ctx_t *c) {
+  for (int i = 0; i < c->node->num_inputs; i++) {
+    c->outputs[i] = c->inputs[i];
+    c->inputs[i] = (weft_value_t){NULL, NULL};
+  }
+  return NULL;
+}
+
+const weft_kernel_t weft_graph_kernels[] = {
+    {.op = "Const",
+     .type_attr = "dtype",
+     .types = WEFT_SET_ALL,
+     .prepare = constant_prepare,
+     .compute = constant,
+     .destroy = constant_destroy},
+    {.op = "IdentityN", .compute = pass_all},
+    {.op = "Placeholder", .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = placeholder},
+    {.op = "PlaceholderV2", .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = placeholder},
+    {.op = "PlaceholderWithDefault", .type_attr = "dtype", .types = WEFT_SET_ALL, .compute = pass_all},
+    {0},
+};

@@ -1,0 +1,106 @@
+/* kernels/host/sendrecv.c - values that leave a device and arrive on another: _Send and _Recv.
+ *
+ * The key of top-level executions is made once, with its hash. Inside a frame
+ * only the end of the key differs; it is printed for each execution.
+ */
+#include "base/alloc.h"
+#include "kernels/host/host_kernels.h"
+
+typedef struct channel {
+  char *text;     /* owned; "src;incarnation;dst;name;0:0" */
+  weft_key_t top; /* of the whole text */
+  size_t prefix;  /* bytes of the text up to and with the last ';' */
+} channel_t;
+
+static void channel_free(void *state) {
+  channel_t *ch = state;
+  weft_free(ch->text);
+  weft_free(ch);
+}
+
+static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
+  weft_strbuf_t text = WEFT_STRBUF_INIT;
+  channel_t *ch = weft_calloc(1, sizeof *ch);
+  if (ch == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->op_name.data);
+  weft_key_print(&text, weft_knode_string(node, "send_device"),
+                 (uint64_t)weft_knode_int(node, "send_device_incarnation"),
+                 weft_knode_string(node, "recv_device"), weft_knode_string(node, "tensor_name"), 0, 0);
+  size_t length = 0;
+  weft_status_t *s = weft_strbuf_finish(&text, &ch->text, &length);
+  weft_strbuf_deinit(&text);
+  if (s != NULL) {
+    weft_free(ch);
+    return s;
+  }
+  ch->top = weft_key(weft_str_of(ch->text, length));
+  ch->prefix = length - strlen("0:0");
+  *out_state = ch;
+  return NULL;
+}
+
+/* The key of this execution. *buffer keeps the text of one inside a frame: deinit it when the key is no
+ * longer used. */
+static weft_status_t *key_of(const weft_kernel_ctx_t *c, weft_strbuf_t *buffer, weft_key_t *out) {
+  const channel_t *ch = c->state;
+  if (c->step->rendezvous == NULL)
+    return WEFT_ERROR(INTERNAL, "Op kernel context needs to provide a rendezvous.");
+  if (c->frame_id == 0 && c->iteration == 0) {
+    *out = ch->top;
+    return NULL;
+  }
+  weft_strbuf_append(buffer, weft_str_of(ch->text, ch->prefix));
+  weft_strbuf_printf(buffer, "%llu:%lld", (unsigned long long)c->frame_id, (long long)c->iteration);
+  if (buffer->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "making a rendezvous key");
+  *out = weft_key(weft_str_of(buffer->data, buffer->length));
+  return NULL;
+}
+
+static weft_status_t *send(weft_kernel_ctx_t *c) {
+  weft_strbuf_t buffer = WEFT_STRBUF_INIT;
+  weft_key_t key;
+  weft_status_t *s = key_of(c, &buffer, &key);
+  bool is_dead = c->is_dead || c->inputs[0].tensor == NULL;
+  if (s == NULL)
+    s = weft_rendezvous_send(c->step->rendezvous, key, is_dead ? NULL : c->inputs[0].tensor, is_dead);
+  weft_strbuf_deinit(&buffer);
+  return s;
+}
+
+static void received(void *arg, weft_status_t *status, weft_tensor_t *tensor, bool is_dead) {
+  weft_kernel_ctx_t *c = arg;
+  weft_dtype_t want = weft_dtype_base(c->node->output_types[0]);
+  if (status != NULL || is_dead || tensor == NULL) {
+    weft_tensor_release(tensor);
+  } else if (tensor->dtype != want) {
+    status = WEFT_ERROR(INTERNAL,
+                        "Output 0 of type %s does not match declared output type %s for node {{node %.*s}}",
+                        weft_dtype_name(tensor->dtype), weft_dtype_name(want), WEFT_STR_ARGS(c->node->name));
+    weft_tensor_release(tensor);
+  } else {
+    weft_out_set(c, 0, tensor);
+  }
+  c->done(c, status);
+}
+
+static void recv(weft_kernel_ctx_t *c) {
+  weft_strbuf_t buffer = WEFT_STRBUF_INIT;
+  weft_key_t key;
+  weft_status_t *s = key_of(c, &buffer, &key);
+  if (s == NULL) {
+    weft_rendezvous_recv_async(c->step->rendezvous, key, c->step->canceller, received, c);
+  }
+  weft_strbuf_deinit(&buffer);
+  if (s != NULL) c->done(c, s);
+}
+
+/* Between tasks bytes travel from and to the host's memory. */
+#define SEND                                                                                             \
+  .type_attr = "T", .types = WEFT_SET_ALL, .prepare = prepare, .compute = send, .destroy = channel_free, \
+  .host_inputs = 1
+#define RECV                                                                                    \
+  .type_attr = "tensor_type", .types = WEFT_SET_ALL, .prepare = prepare, .compute_async = recv, \
+  .destroy = channel_free, .host_outputs = 1
+
+const weft_kernel_t weft_sendrecv_kernels[] = {
+    {.op = "_HostRecv", RECV}, {.op = "_HostSend", SEND}, {.op = "_Recv", RECV}, {.op = "_Send", SEND}, {0},
+};
