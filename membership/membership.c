@@ -1,36 +1,68 @@
-/* membership/membership.c - one task's view: beats, the watch, and who is told what.
+/* membership/membership.c - one task's membership: heartbeats, the watch, and what watchers are told.
  *
  * Three loops; the first two have one call in flight at most:
- *   tick()   on the timer, every interval: a beat, if none is under way; looks
- *            whether the keeper has been silent for too long
- *   watch()  a watch; its answer brings the record and starts the next one. After
- *            a failure the next tick starts it
- *   be_present()  a call that is only there to break; another is made long before
- *            it ends, so that there is always one
+ *   tick()         on the timer, every interval: a beat, if none is under way; looks whether the coordination
+ *                  service has been silent for too long
+ *   watch()        a watch; its answer brings the cluster state and starts the next one. After a failure the
+ * next tick starts it be_present()   a call that stays open and tells the service when this process ends, by
+ * breaking; the next one is made long before it ends, so that one is always open
  *
- * What watchers were told is kept per member, beside what is known: whoever finds
- * a difference tells it, one thread at a time. A restart that came as one change
- * is told as two, a loss and a return.
+ * One thread at a time tells the watchers what the view knows and they do not (member_views.h).
  *
  * Locking: `mu` guards the view; it is a leaf. Calls and callbacks run without it.
  */
 #include "membership/membership.h"
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/random.h"
-#include "membership/membership_impl.h"
+#include "base/timer.h"
+#include "membership/member_views.h"
+#include "membership/store_requests.h"
 #include "membership/task_membership.h"
 
-/* Until the keeper is found, it is looked for this often: tasks of a cluster usually start together. */
-enum { WATCH_MS = 30000, PRESENCE_MS = 60000, SEARCH_MS = 100, GOODBYE_MS = 200 };
+/* Until the coordination service is found, it is looked for this often: tasks of a cluster usually start
+ * together. */
+enum { WATCH_MS = 30000, PRESENCE_MS = 60000, SEARCH_MS = 100, GOODBYE_MS = 200, MAX_WATCHERS = 16 };
 
-/* ---- making ---- */
+struct weft_membership {
+  weft_membership_options_t o; /* tasks: owned */
+  weft_arena_t arena;
+  weft_timer_t *timer;                /* owned */
+  weft_coordination_t *service;       /* owned; NULL: another task hosts it */
+  weft_coordination_client_t *client; /* owned */
+  weft_coordination_client_t
+      *self;                   /* owned; on the task that hosts the service: its own address; may be NULL */
+  weft_canceller_t *canceller; /* of all calls but requests; cancelled by the stop */
+  weft_store_requests_t *requests; /* owned */
+  struct {
+    weft_member_changed_fn *fn;
+    void *arg;
+  } watchers[MAX_WATCHERS]; /* constant after the start */
+  int num_watchers;
+  weft_membership_tick_fn *on_tick;
+  void *on_tick_arg;
+  weft_membership_replaced_fn *on_replaced;
+  void *on_replaced_arg;
+  uint64_t secret; /* tells this process from others with its name and incarnation; constant */
+  weft_mutex_t mu;
+  weft_cond_t idle;         /* in_flight became 0, or the watchers have been told */
+  weft_member_views_t view; /* guarded by mu, with all that follows */
+  int num_presences;        /* in flight */
+  int64_t presence_ns;      /* when the last began */
+  int in_flight;            /* calls and ticks */
+  int64_t refused_ns;       /* since when the service takes another process for this task; 0: it does not */
+  bool is_member;           /* the service has taken a beat */
+  bool is_replaced;         /* and that was reported */
+  bool is_leaving, is_saying_goodbye;
+  bool started, stopping, beating, watching, telling, has_complained;
+};
 
-int weft_membership_keeper_of(const weft_str_t *tasks, int num_tasks) {
+/* ---- life ---- */
+
+int weft_membership_service_task(const weft_str_t *tasks, int num_tasks) {
   static const char *const jobs[] = {"/job:chief/", "/job:master/", "/job:worker/", ""};
   for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
     for (int i = 0; i < num_tasks; i++) {
@@ -46,9 +78,8 @@ static int64_t lost_after_ms(const weft_membership_options_t *o) {
 
 static weft_status_t *build(weft_membership_t *ms, const weft_membership_options_t *o) {
   weft_str_t *tasks = weft_arena_calloc(&ms->arena, (size_t)o->num_tasks + 1, sizeof *tasks);
-  ms->views = weft_arena_calloc(&ms->arena, (size_t)o->num_tasks + 1, sizeof *ms->views);
   ms->canceller = weft_canceller_create(NULL);
-  bool ok = tasks != NULL && ms->views != NULL && ms->canceller != NULL;
+  bool ok = tasks != NULL && ms->canceller != NULL;
   for (int i = 0; ok && i < o->num_tasks; i++) {
     tasks[i] = weft_arena_str(&ms->arena, o->tasks[i]);
     ok = tasks[i].data != NULL;
@@ -56,29 +87,32 @@ static weft_status_t *build(weft_membership_t *ms, const weft_membership_options
   if (!ok) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership of %d tasks", o->num_tasks);
   ms->o = *o;
   ms->o.tasks = tasks;
-  if (o->num_tasks == 1) ms->o.interval_ms = 0; /* nobody to hear from */
-  ms->epoch = o->keeper == o->own ? 1 : 0;
-  ms->views[o->own].state = ms->views[o->own].told_state = WEFT_MEMBER_ALIVE;
-  ms->views[o->own].incarnation = ms->views[o->own].told_incarnation = o->incarnation;
+  if (o->num_tasks == 1) ms->o.interval_ms = 0; /* there are no others */
+  ms->view = (weft_member_views_t){
+      .tasks = tasks, .num_tasks = o->num_tasks, .own = o->own, .service_task = o->service_task};
+  WEFT_RETURN_IF_ERROR(weft_member_views_init(&ms->view, &ms->arena, o->incarnation));
+  WEFT_RETURN_IF_ERROR(weft_store_requests_create(&ms->requests));
   ms->secret = o->secret != 0 ? o->secret : weft_random_id();
   WEFT_RETURN_IF_ERROR(weft_timer_create(&ms->timer));
-  if (o->keeper != o->own) return NULL;
-  weft_keeper_options_t k = {.tasks = tasks,
-                             .num_tasks = o->num_tasks,
-                             .own = o->own,
-                             .incarnation = o->incarnation,
-                             .secret = ms->secret,
-                             .lost_after_ms = lost_after_ms(&ms->o),
-                             .timer = ms->timer};
-  WEFT_RETURN_IF_ERROR(weft_keeper_create(&k, &ms->keeper));
-  return weft_local_keeper_client_create(ms->keeper, &ms->client);
+  if (o->service_task != o->own) return NULL;
+  weft_coordination_options_t k = {.tasks = tasks,
+                                   .num_tasks = o->num_tasks,
+                                   .own = o->own,
+                                   .incarnation = o->incarnation,
+                                   .secret = ms->secret,
+                                   .lost_after_ms = lost_after_ms(&ms->o),
+                                   .timer = ms->timer};
+  WEFT_RETURN_IF_ERROR(weft_coordination_create(&k, &ms->service));
+  return weft_local_coordination_client_create(ms->service, &ms->client);
 }
 
 weft_status_t *weft_membership_create(const weft_membership_options_t *o, weft_membership_t **out) {
-  if (o->num_tasks < 1 || o->own < 0 || o->own >= o->num_tasks || o->keeper < 0 ||
-      o->keeper >= o->num_tasks) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "a membership of %d tasks cannot be that of task %d with keeper %d",
-                      o->num_tasks, o->own, o->keeper);
+  if (o->num_tasks < 1 || o->own < 0 || o->own >= o->num_tasks || o->service_task < 0 ||
+      o->service_task >= o->num_tasks) {
+    return WEFT_ERROR(
+        INVALID_ARGUMENT,
+        "a membership of %d tasks cannot be that of task %d with the coordination service on task %d",
+        o->num_tasks, o->own, o->service_task);
   }
   if (o->interval_ms < 0 || o->interval_ms > INT32_MAX) {
     return WEFT_ERROR(INVALID_ARGUMENT, "a heartbeat every %lld ms is not possible",
@@ -97,14 +131,14 @@ weft_status_t *weft_membership_create(const weft_membership_options_t *o, weft_m
   return NULL;
 }
 
-weft_keeper_t *weft_membership_keeper(weft_membership_t *ms) { return ms->keeper; }
+weft_coordination_t *weft_membership_service(weft_membership_t *ms) { return ms->service; }
 
-void weft_membership_connect(weft_membership_t *ms, weft_keeper_client_t *c) {
+void weft_membership_connect(weft_membership_t *ms, weft_coordination_client_t *c) {
   if (ms->client != NULL) ms->client->ops->destroy(ms->client);
   ms->client = c;
 }
 
-void weft_membership_connect_self(weft_membership_t *ms, weft_keeper_client_t *c) { ms->self = c; }
+void weft_membership_connect_self(weft_membership_t *ms, weft_coordination_client_t *c) { ms->self = c; }
 
 void weft_membership_on_replaced(weft_membership_t *ms, weft_membership_replaced_fn *fn, void *arg) {
   ms->on_replaced = fn;
@@ -112,7 +146,7 @@ void weft_membership_on_replaced(weft_membership_t *ms, weft_membership_replaced
 }
 
 void weft_membership_watch(weft_membership_t *ms, weft_member_changed_fn *fn, void *arg) {
-  if (ms->num_watchers == WEFT_MAX_WATCHERS) return;
+  if (ms->num_watchers == MAX_WATCHERS) return;
   ms->watchers[ms->num_watchers].fn = fn;
   ms->watchers[ms->num_watchers++].arg = arg;
 }
@@ -122,38 +156,15 @@ void weft_membership_on_tick(weft_membership_t *ms, weft_membership_tick_fn *fn,
   ms->on_tick_arg = arg;
 }
 
-/* ---- telling ---- */
-
-/* The next thing that watchers do not know; false: they know all. */
-static bool next_change_locked(weft_membership_t *ms, weft_member_t *out) WEFT_REQUIRES(ms->mu) {
-  for (int i = 0; i < ms->o.num_tasks; i++) {
-    weft_member_view_t *v = &ms->views[i];
-    bool is_other = v->incarnation != v->told_incarnation || v->losses != v->told_losses;
-    if (v->state == v->told_state && !(is_other && v->state == WEFT_MEMBER_ALIVE)) continue;
-    bool is_over = v->incarnation == v->told_incarnation;
-    bool is_return = v->state == WEFT_MEMBER_ALIVE && v->told_state == WEFT_MEMBER_ALIVE; /* is_other, too */
-    if (is_return) {
-      v->told_state = WEFT_MEMBER_LOST;
-    } else {
-      if (v->state == WEFT_MEMBER_ALIVE) v->told_losses = v->losses;
-      v->told_state = v->state;
-      v->told_incarnation = v->incarnation;
-    }
-    *out = (weft_member_t){ms->o.tasks[i], v->told_incarnation,
-                           v->told_state,  is_return && is_over ? -1 : v->silent_ms,
-                           v->losses,      v->has_left && v->told_state == WEFT_MEMBER_LOST};
-    return true;
-  }
-  return false;
-}
+/* ---- watchers ---- */
 
 static void tell(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
   if (!ms->telling) {
     weft_member_t m;
     ms->telling = true;
-    while (!ms->stopping && next_change_locked(ms, &m)) {
-      uint64_t epoch = ms->epoch;
+    while (!ms->stopping && weft_member_views_next_change(&ms->view, &m)) {
+      uint64_t epoch = ms->view.epoch;
       weft_mutex_unlock(&ms->mu);
       for (int i = 0; i < ms->num_watchers; i++) ms->watchers[i].fn(ms->watchers[i].arg, epoch, &m);
       weft_mutex_lock(&ms->mu);
@@ -164,75 +175,7 @@ static void tell(weft_membership_t *ms) {
   weft_mutex_unlock(&ms->mu);
 }
 
-/* ---- what the keeper says ---- */
-
-static void keeper_answers_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
-  ms->keeper_ns = weft_clock_ns();
-}
-
-static void lose_keeper_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
-  weft_member_view_t *v = &ms->views[ms->o.keeper];
-  if (ms->keeper != NULL || v->state != WEFT_MEMBER_ALIVE) return;
-  v->silent_ms = (weft_clock_ns() - ms->keeper_ns) / 1000000;
-  v->state = WEFT_MEMBER_LOST;
-  v->has_left = false;
-  v->losses++;
-  ms->lost_keeper++;
-  ms->epoch++;
-}
-
-/* This task was silent and is lost for the others. They have dropped what they had in common with it: so does
- * it. */
-static void lose_all_locked(weft_membership_t *ms) WEFT_REQUIRES(ms->mu) {
-  for (int i = 0; i < ms->o.num_tasks; i++) {
-    if (i != ms->o.own && ms->views[i].state == WEFT_MEMBER_ALIVE) ms->views[i].losses++;
-  }
-}
-
-/* Losses that are not known yet: a keeper that was restarted counts from 0 again. */
-static uint64_t new_losses(weft_member_view_t *v, const weft_member_t *m) {
-  uint64_t n =
-      m->incarnation == v->incarnation && m->losses > v->seen_losses ? m->losses - v->seen_losses : 0;
-  v->seen_losses = m->losses;
-  return n;
-}
-
-/* A keeper that was restarted has not heard of everybody yet: whom we know alive stays so for a while. */
-static void take_member_locked(weft_membership_t *ms, int i, const weft_member_t *m, int64_t now)
-    WEFT_REQUIRES(ms->mu) {
-  weft_member_view_t *v = &ms->views[i];
-  v->silent_ms = m->silent_ms;
-  uint64_t losses = new_losses(v, m);
-  if (i == ms->o.own) {
-    if (losses > 0) lose_all_locked(ms);
-    return;
-  }
-  v->losses += losses;
-  if (m->state == WEFT_MEMBER_UNKNOWN) {
-    if (v->state == WEFT_MEMBER_ALIVE && v->unknown_since_ns == 0) v->unknown_since_ns = now;
-    return;
-  }
-  v->unknown_since_ns = 0;
-  v->state = m->state;
-  v->has_left = m->has_left;
-  v->incarnation = m->incarnation;
-}
-
-static void take_record(weft_membership_t *ms, uint64_t epoch, const weft_member_t *members, int n) {
-  int64_t now = weft_clock_ns();
-  weft_mutex_lock(&ms->mu);
-  ms->heard_ns = now;
-  if (epoch > ms->epoch) ms->epoch = epoch;
-  for (int k = 0; k < n; k++) {
-    for (int j = 0; j < ms->o.num_tasks; j++) {
-      int i = (k + j) % ms->o.num_tasks; /* usually the very place */
-      if (!weft_str_eq(ms->o.tasks[i], members[k].task)) continue;
-      take_member_locked(ms, i, &members[k], now);
-      break;
-    }
-  }
-  weft_mutex_unlock(&ms->mu);
-}
+/* ---- calls to the coordination service ---- */
 
 static bool enter(weft_membership_t *ms, bool *flag) {
   weft_mutex_lock(&ms->mu);
@@ -245,18 +188,21 @@ static bool enter(weft_membership_t *ms, bool *flag) {
   return ok;
 }
 
-void weft_membership_leave(weft_membership_t *ms) {
+static void leave(weft_membership_t *ms) { /* a call or a tick has ended */
   weft_mutex_lock(&ms->mu);
   if (--ms->in_flight == 0) weft_cond_broadcast(&ms->idle);
   weft_mutex_unlock(&ms->mu);
 }
 
-weft_keeper_caller_t weft_membership_self(weft_membership_t *ms) {
+static weft_coordination_caller_t caller(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
-  weft_keeper_caller_t who = {
-      ms->o.tasks[ms->o.own], ms->o.incarnation, ms->epoch, ms->lost_keeper, false, ms->secret, {NULL, 0}};
+  weft_coordination_caller_t c = {.task = ms->o.tasks[ms->o.own],
+                                  .incarnation = ms->o.incarnation,
+                                  .epoch = ms->view.epoch,
+                                  .lost_service = ms->view.lost_service,
+                                  .secret = ms->secret};
   weft_mutex_unlock(&ms->mu);
-  return who;
+  return c;
 }
 
 static void watch(weft_membership_t *ms);
@@ -265,35 +211,34 @@ static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const w
                        int n) {
   weft_membership_t *ms = arg;
   bool is_broken = weft_status_code(status) == WEFT_UNAVAILABLE, ok = status == NULL;
-  weft_status_free(
-      status); /* the next tick tries again; whoever needs to know is told of the keeper's loss */
-  if (ok) take_record(ms, epoch, members, n);
+  weft_status_free(status); /* the next tick tries again; watchers are told that the service is lost */
   weft_mutex_lock(&ms->mu);
-  if (ok) keeper_answers_locked(ms);
-  if (is_broken) lose_keeper_locked(ms);
+  if (ok) weft_member_views_update(&ms->view, epoch, members, n);
+  if (ok) ms->view.answered_ns = weft_clock_ns();
+  if (is_broken) weft_member_views_lose_service(&ms->view);
   ms->watching = false;
   weft_mutex_unlock(&ms->mu);
   tell(ms);
   if (ok) watch(ms);
-  weft_membership_leave(ms);
+  leave(ms);
 }
 
 static void watch(weft_membership_t *ms) {
   if (!enter(ms, &ms->watching)) return;
-  weft_keeper_caller_t who = weft_membership_self(ms);
-  ms->client->ops->watch(ms->client, &who, WATCH_MS, ms->canceller, on_watched, ms);
+  weft_coordination_caller_t self = caller(ms);
+  ms->client->ops->watch(ms->client, &self, WATCH_MS, ms->canceller, on_watched, ms);
 }
 
 static void on_absent(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
   weft_membership_t *ms = arg;
-  if (status == NULL) take_record(ms, epoch, members, n);
   weft_mutex_lock(&ms->mu);
+  if (status == NULL) weft_member_views_update(&ms->view, epoch, members, n);
   ms->num_presences--;
-  if (weft_status_code(status) == WEFT_UNAVAILABLE) lose_keeper_locked(ms);
+  if (weft_status_code(status) == WEFT_UNAVAILABLE) weft_member_views_lose_service(&ms->view);
   weft_mutex_unlock(&ms->mu);
   weft_status_free(status); /* as above */
   tell(ms);
-  weft_membership_leave(ms);
+  leave(ms);
 }
 
 static void be_present(weft_membership_t *ms) {
@@ -308,14 +253,14 @@ static void be_present(weft_membership_t *ms) {
   }
   weft_mutex_unlock(&ms->mu);
   if (!goes_on) return;
-  weft_keeper_caller_t who = weft_membership_self(ms);
-  who.epoch = WEFT_KEEPER_PRESENCE;
-  ms->client->ops->watch(ms->client, &who, PRESENCE_MS, ms->canceller, on_absent, ms);
+  weft_coordination_caller_t self = caller(ms);
+  self.epoch = WEFT_COORDINATION_PRESENCE;
+  ms->client->ops->watch(ms->client, &self, PRESENCE_MS, ms->canceller, on_absent, ms);
 }
 
-/* What the answer to a beat says about who is this task. `status` is lent. */
+/* Whether the answer to a beat says that another process is alive as this task. `status` is lent. */
 static void verify(weft_membership_t *ms, const weft_status_t *status) {
-  const int64_t now = weft_clock_ns(), patience_ns = 2 * lost_after_ms(&ms->o) * 1000000;
+  const int64_t now = weft_clock_ns(), limit_ns = 2 * lost_after_ms(&ms->o) * 1000000;
   const bool is_refused = weft_status_code(status) == WEFT_ABORTED;
   weft_mutex_lock(&ms->mu);
   if (ms->is_leaving || ms->stopping) {
@@ -324,17 +269,20 @@ static void verify(weft_membership_t *ms, const weft_status_t *status) {
   }
   const bool is_first = is_refused && ms->refused_ns == 0, is_back = status == NULL && ms->refused_ns != 0;
   if (is_first) ms->refused_ns = now;
-  if (is_first && ms->is_member) lose_all_locked(ms); /* the others have dropped this process */
-  if (is_back && ms->is_member) lose_all_locked(ms);
-  const bool is_over = is_refused && now - ms->refused_ns > patience_ns && !ms->is_replaced;
+  if (is_first && ms->is_member)
+    weft_member_views_lose_all(&ms->view); /* the others have dropped this process */
+  if (is_back && ms->is_member) weft_member_views_lose_all(&ms->view);
+  const bool is_over = is_refused && now - ms->refused_ns > limit_ns && !ms->is_replaced;
   if (is_over) ms->is_replaced = true;
   if (status == NULL) ms->refused_ns = 0;
   if (status == NULL) ms->is_member = true;
   weft_mutex_unlock(&ms->mu);
   if (is_first)
-    weft_log(WEFT_LOG_WARNING, "the cluster does not take this process for its task: %s; asking again",
+    weft_log(WEFT_LOG_WARNING,
+             "the coordination service refuses the heartbeats of this process: %s; trying again",
              weft_status_message(status));
-  if (is_back) weft_log(WEFT_LOG_INFO, "the cluster takes this process for its task");
+  if (is_back)
+    weft_log(WEFT_LOG_INFO, "the coordination service accepts the heartbeats of this process again");
   if (is_over && ms->on_replaced != NULL) ms->on_replaced(ms->on_replaced_arg, status);
 }
 
@@ -347,19 +295,19 @@ static void on_checked(void *arg, weft_status_t *status, uint64_t epoch) {
   ms->beating = false;
   weft_mutex_unlock(&ms->mu);
   tell(ms);
-  weft_membership_leave(ms);
+  leave(ms);
 }
 
-/* Of the task that keeps the record: is it this process that answers at the task's address? */
+/* On the task that hosts the service: is it this process that answers at the task's address? */
 static void check_address(weft_membership_t *ms) {
   if (ms->self == NULL || !enter(ms, &ms->beating)) return;
-  weft_keeper_caller_t who = weft_membership_self(ms);
-  ms->self->ops->beat(ms->self, &who, lost_after_ms(&ms->o), ms->canceller, on_checked, ms);
+  weft_coordination_caller_t self = caller(ms);
+  ms->self->ops->beat(ms->self, &self, lost_after_ms(&ms->o), ms->canceller, on_checked, ms);
 }
 
 static void on_beaten(void *arg, weft_status_t *status, uint64_t epoch) {
   weft_membership_t *ms = arg;
-  (void)epoch; /* the watch brings the record */
+  (void)epoch; /* the watch brings the cluster state */
   verify(ms, status);
   weft_mutex_lock(&ms->mu);
   bool ok = status == NULL;
@@ -367,50 +315,31 @@ static void on_beaten(void *arg, weft_status_t *status, uint64_t epoch) {
   bool is_away = code == WEFT_UNAVAILABLE || code == WEFT_DEADLINE_EXCEEDED || code == WEFT_CANCELLED ||
                  code == WEFT_ABORTED;
   bool complains = !ok && !is_away && !ms->has_complained;
-  if (ok) keeper_answers_locked(ms);
+  if (ok) ms->view.answered_ns = weft_clock_ns();
   if (complains) ms->has_complained = true;
   ms->beating = false;
   weft_mutex_unlock(&ms->mu);
   if (complains) {
-    weft_log_status(WEFT_LOG_WARNING, "no heartbeats", status);
+    weft_log_status(WEFT_LOG_WARNING, "heartbeats fail", status);
   } else {
     weft_status_free(status); /* as above */
   }
   tell(ms);
   if (ok) watch(ms); /* if it has ended with a failure */
-  weft_membership_leave(ms);
+  leave(ms);
 }
 
 static void beat(weft_membership_t *ms) {
   if (!enter(ms, &ms->beating)) return;
-  weft_keeper_caller_t who = weft_membership_self(ms);
-  ms->client->ops->beat(ms->client, &who, lost_after_ms(&ms->o), ms->canceller, on_beaten, ms);
+  weft_coordination_caller_t self = caller(ms);
+  ms->client->ops->beat(ms->client, &self, lost_after_ms(&ms->o), ms->canceller, on_beaten, ms);
 }
 
 /* ---- the tick ---- */
 
-/* Time alone has made somebody lost. */
-static void notice_silence(weft_membership_t *ms) {
-  int64_t now = weft_clock_ns(), patience = lost_after_ms(&ms->o) * 1000000;
-  weft_mutex_lock(&ms->mu);
-  if (ms->tick_ns > 0 && now - ms->tick_ns > patience / 2)
-    ms->keeper_ns = now; /* we were stopped, not the others */
-  ms->tick_ns = now;
-  if (now - ms->keeper_ns > patience) lose_keeper_locked(ms);
-  for (int i = 0; i < ms->o.num_tasks; i++) {
-    weft_member_view_t *v = &ms->views[i];
-    if (v->unknown_since_ns == 0 || now - v->unknown_since_ns <= patience) continue;
-    v->unknown_since_ns = 0;
-    if (v->state != WEFT_MEMBER_ALIVE || ms->views[ms->o.keeper].state != WEFT_MEMBER_ALIVE) continue;
-    v->state = WEFT_MEMBER_LOST;
-    ms->epoch++;
-  }
-  weft_mutex_unlock(&ms->mu);
-}
-
 static bool is_searching(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
-  bool is_found = ms->views[ms->o.keeper].state == WEFT_MEMBER_ALIVE;
+  bool is_found = weft_member_views_has_service(&ms->view);
   weft_mutex_unlock(&ms->mu);
   return !is_found;
 }
@@ -422,10 +351,12 @@ static void tick(void *arg) {
   if (goes_on) ms->in_flight++;
   weft_mutex_unlock(&ms->mu);
   if (!goes_on) return;
-  if (ms->keeper != NULL) weft_keeper_sweep(ms->keeper);
-  if (ms->keeper == NULL) {
-    notice_silence(ms);
-    be_present(ms); /* first: nobody hears of us before our end would be noticed */
+  if (ms->service != NULL) weft_coordination_sweep(ms->service);
+  if (ms->service == NULL) {
+    weft_mutex_lock(&ms->mu);
+    weft_member_views_check_silence(&ms->view, lost_after_ms(&ms->o) * 1000000);
+    weft_mutex_unlock(&ms->mu);
+    be_present(ms); /* before the first beat: the end of a process that others know of is always noticed */
     beat(ms);
   } else {
     watch(ms);
@@ -435,17 +366,17 @@ static void tick(void *arg) {
   if (ms->on_tick != NULL) ms->on_tick(ms->on_tick_arg);
   uint64_t id = 0; /* never removed: the timer goes first */
   int64_t pause_ms = ms->o.interval_ms;
-  if (pause_ms > SEARCH_MS && ms->keeper == NULL && is_searching(ms)) pause_ms = SEARCH_MS;
+  if (pause_ms > SEARCH_MS && ms->service == NULL && is_searching(ms)) pause_ms = SEARCH_MS;
   weft_status_t *s = weft_timer_add(ms->timer, weft_clock_ns() + pause_ms * 1000000, tick, ms, &id);
-  weft_status_free(s); /* no memory for a tick: who is silent is lost for the others, as it must be */
-  weft_membership_leave(ms);
+  weft_status_free(s); /* no memory for a tick: this task is then silent, and lost for the others */
+  leave(ms);
 }
 
 weft_status_t *weft_membership_start(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
   bool again = ms->started || ms->stopping;
   ms->started = true;
-  ms->keeper_ns = weft_clock_ns();
+  ms->view.answered_ns = weft_clock_ns();
   weft_mutex_unlock(&ms->mu);
   if (again || ms->o.interval_ms == 0) return NULL;
   uint64_t id = 0;
@@ -463,18 +394,18 @@ static void on_goodbye(void *arg, weft_status_t *status, uint64_t epoch) {
   weft_mutex_unlock(&ms->mu);
 }
 
-/* Tells the keeper that this process is being shut down, so that the others know why it is gone. */
+/* The last beat says that this process is being shut down, so that the others know why it is lost. */
 static void say_goodbye(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
-  bool is_heard = ms->started && !ms->stopping && ms->o.interval_ms > 0 && ms->keeper == NULL &&
-                  ms->client != NULL && ms->views[ms->o.keeper].state == WEFT_MEMBER_ALIVE;
+  bool is_heard = ms->started && !ms->stopping && ms->o.interval_ms > 0 && ms->service == NULL &&
+                  ms->client != NULL && weft_member_views_has_service(&ms->view);
   ms->is_saying_goodbye = is_heard;
   ms->is_leaving = true;
   weft_mutex_unlock(&ms->mu);
   if (!is_heard) return;
-  weft_keeper_caller_t who = weft_membership_self(ms);
-  who.is_leaving = true;
-  ms->client->ops->beat(ms->client, &who, GOODBYE_MS, NULL, on_goodbye, ms);
+  weft_coordination_caller_t self = caller(ms);
+  self.is_leaving = true;
+  ms->client->ops->beat(ms->client, &self, GOODBYE_MS, NULL, on_goodbye, ms);
   weft_mutex_lock(&ms->mu);
   while (ms->is_saying_goodbye)
     weft_cond_wait(&ms->idle, &ms->mu); /* woken by on_goodbye(), after GOODBYE_MS at the latest */
@@ -487,11 +418,11 @@ void weft_membership_stop(weft_membership_t *ms) {
   ms->stopping = true;
   weft_mutex_unlock(&ms->mu);
   if (ms->canceller != NULL) weft_canceller_cancel(ms->canceller);
-  weft_membership_cancel_asked(ms);
-  if (ms->keeper != NULL) weft_keeper_stop(ms->keeper);
+  if (ms->requests != NULL) weft_store_requests_stop(ms->requests);
+  if (ms->service != NULL) weft_coordination_stop(ms->service);
   weft_mutex_lock(&ms->mu);
   while (ms->in_flight > 0 || ms->telling)
-    weft_cond_wait(&ms->idle, &ms->mu); /* woken by weft_membership_leave() and tell(); all is cancelled */
+    weft_cond_wait(&ms->idle, &ms->mu); /* woken by leave() and tell(); all is cancelled */
   weft_mutex_unlock(&ms->mu);
 }
 
@@ -501,7 +432,8 @@ void weft_membership_destroy(weft_membership_t *ms) {
   weft_timer_destroy(ms->timer);
   if (ms->client != NULL) ms->client->ops->destroy(ms->client);
   if (ms->self != NULL) ms->self->ops->destroy(ms->self);
-  weft_keeper_destroy(ms->keeper);
+  weft_coordination_destroy(ms->service);
+  weft_store_requests_destroy(ms->requests);
   weft_canceller_release(ms->canceller);
   weft_cond_deinit(&ms->idle);
   weft_mutex_deinit(&ms->mu);
@@ -513,22 +445,55 @@ void weft_membership_destroy(weft_membership_t *ms) {
 
 uint64_t weft_membership_epoch(weft_membership_t *ms) {
   weft_mutex_lock(&ms->mu);
-  uint64_t epoch = ms->epoch;
+  uint64_t epoch = ms->view.epoch;
   weft_mutex_unlock(&ms->mu);
   return epoch;
 }
 
 int weft_membership_list(weft_membership_t *ms, weft_member_t *out, int max) {
-  int64_t now = weft_clock_ns();
   weft_mutex_lock(&ms->mu);
-  for (int i = 0; i < ms->o.num_tasks && i < max; i++) {
-    const weft_member_view_t *v = &ms->views[i];
-    int64_t since = i == ms->o.keeper && ms->keeper == NULL ? (now - ms->keeper_ns) / 1000000
-                    : v->state == WEFT_MEMBER_UNKNOWN       ? 0
-                                                            : v->silent_ms + (now - ms->heard_ns) / 1000000;
-    out[i] = (weft_member_t){ms->o.tasks[i], v->incarnation, v->state, i == ms->o.own ? 0 : since,
-                             v->losses,      v->has_left};
-  }
+  for (int i = 0; i < ms->o.num_tasks && i < max; i++) out[i] = weft_member_views_member(&ms->view, i);
   weft_mutex_unlock(&ms->mu);
   return ms->o.num_tasks;
+}
+
+/* ---- keys and values ---- */
+
+static void send(weft_membership_t *ms, weft_store_request_t r, weft_canceller_t *canceller,
+                 weft_value_fn *fn, void *arg) {
+  weft_store_requests_send(ms->requests, ms->client, &r, canceller, fn, arg);
+}
+
+void weft_membership_set(weft_membership_t *ms, weft_str_t key, weft_str_t value, weft_value_fn *fn,
+                         void *arg) {
+  send(ms, (weft_store_request_t){.op = WEFT_STORE_SET, .key = key, .value = value}, NULL, fn, arg);
+}
+
+void weft_membership_get(weft_membership_t *ms, weft_str_t key, int64_t timeout_ms,
+                         weft_canceller_t *canceller, weft_value_fn *fn, void *arg) {
+  send(ms, (weft_store_request_t){.op = WEFT_STORE_GET, .key = key, .timeout_ms = timeout_ms}, canceller, fn,
+       arg);
+}
+
+void weft_membership_add(weft_membership_t *ms, weft_str_t key, int64_t delta, weft_value_fn *fn, void *arg) {
+  send(ms, (weft_store_request_t){.op = WEFT_STORE_ADD, .key = key, .delta = delta}, NULL, fn, arg);
+}
+
+void weft_membership_compare_set(weft_membership_t *ms, weft_str_t key, weft_str_t expected,
+                                 weft_str_t desired, weft_value_fn *fn, void *arg) {
+  send(ms,
+       (weft_store_request_t){
+           .op = WEFT_STORE_COMPARE_SET, .key = key, .expected = expected, .value = desired},
+       NULL, fn, arg);
+}
+
+void weft_membership_delete(weft_membership_t *ms, weft_str_t key, weft_value_fn *fn, void *arg) {
+  send(ms, (weft_store_request_t){.op = WEFT_STORE_DELETE, .key = key}, NULL, fn, arg);
+}
+
+void weft_membership_barrier(weft_membership_t *ms, weft_str_t name, int size, int64_t timeout_ms,
+                             weft_canceller_t *canceller, weft_value_fn *fn, void *arg) {
+  send(ms,
+       (weft_store_request_t){.op = WEFT_STORE_BARRIER, .key = name, .size = size, .timeout_ms = timeout_ms},
+       canceller, fn, arg);
 }

@@ -1,10 +1,10 @@
-/* membership/membership.h - who is alive, and what the tasks of a cluster tell each other.
+/* membership/membership.h - which tasks of a cluster are alive, and keys and values that they share.
  *
- * One task of the cluster (the first of job chief, else of worker, else of the
- * first job) keeps the record; all others send it heartbeats, on by default, and
- * hear from it who is gone. The record has an *epoch*: it grows whenever a task
- * comes, goes, or comes again with another incarnation. Beside that, it holds keys
- * and values: set, get (waits), add, compare-set, delete, wait, barrier.
+ * One task of the cluster (the first of job chief, else of worker, else of the first job) hosts the
+ * coordination service, which holds the cluster state; all others send it heartbeats, on by default, and
+ * learn from it which tasks are lost. The state has an *epoch*: it grows whenever a task joins, is lost, or
+ * returns with another incarnation. Beside that, the service holds keys and values: set, get (waits), add,
+ * compare-set, delete, barrier.
  *
  * Sources: reference strategies 1.1 R5, 3.2 (PS-Lite's roles, heartbeats, barriers),
  * 3.5 (TCPStore), 3.26 (health check).
@@ -25,17 +25,17 @@ typedef struct weft_member {
   weft_str_t task; /* "/job:worker/replica:0/task:1" */
   uint64_t incarnation;
   weft_member_state_t state;
-  int64_t silent_ms; /* since the last heartbeat. -1 when a loss is told that is over already: it, or this
-                        task, was silent for a while */
+  int64_t silent_ms; /* since the last heartbeat. -1: the loss is over already; the member, or this task, was
+                        silent for a while */
   uint64_t losses;   /* how often this process of the task has been lost so far */
-  bool has_left;     /* lost because it was shut down, and said so */
+  bool has_left;     /* lost because it was shut down, as its last beat said */
 } weft_member_t;
 
 typedef struct weft_membership weft_membership_t; /* As one task sees it; Thread-safe. */
 
-/* Told on any thread, in order; `m` is lent. Also when this task has lost the keeper of the record. A task
- * that was lost while it was silent, and lives, is told that it has lost all others, and that they are there
- * again: they hold nothing of what they had in common any more. */
+/* Called on any thread, in order; `m` is lent. Also when this task has lost the coordination service. A task
+ * that was lost while it was silent, and lives, is told that all others were lost and are there again: they
+ * hold nothing of what they had in common any more. */
 typedef void weft_member_changed_fn(void *arg, uint64_t epoch, const weft_member_t *m);
 void weft_membership_watch(weft_membership_t *ms, weft_member_changed_fn *fn,
                            void *arg); /* before the start; several may watch */
@@ -59,7 +59,7 @@ void weft_membership_compare_set(weft_membership_t *ms, weft_str_t key, weft_str
                                  weft_str_t desired, weft_value_fn *fn, void *arg);
 void weft_membership_delete(weft_membership_t *ms, weft_str_t key, weft_value_fn *fn,
                             void *arg); /* value "1" if it was there */
-/* Ends when `size` callers have come to the barrier `name`; it can be used again afterwards. */
+/* Ends when `size` callers have arrived at the barrier `name`; it can be used again afterwards. */
 void weft_membership_barrier(weft_membership_t *ms, weft_str_t name, int size, int64_t timeout_ms,
                              weft_canceller_t *canceller, weft_value_fn *fn, void *arg);
 

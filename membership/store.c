@@ -1,12 +1,12 @@
-/* membership/store.c - keys, values, and who waits for them.
+/* membership/store.c - keys, values, and the requests that wait for them.
  *
  * A slot is a key with its value, its waiters, or both kinds at different times:
  * a slot with a value has no waiters. A barrier is a slot of a map of its own. A
  * slot without value and waiters does not exist.
  *
- * A waiter in a slot belongs to it. Whoever unlinks it under `mu` owns it: takes
- * its canceller's and its timer's callback away, which waits for one that is
- * about to find it gone, and then calls its function. A waiter is registered
+ * A waiter in a slot belongs to it. The thread that unlinks it under `mu` owns it: it deregisters the
+ * canceller's and the timer's callback, which waits for one that is about to find it gone, and then calls its
+ * function. A waiter is registered
  * before it is linked; what happens in between is noted in `early`.
  *
  * Locking: `mu` guards everything and is a leaf but for allocation.
@@ -20,13 +20,13 @@
 #include "base/hash_map.h"
 #include "base/mutex.h"
 
-typedef enum end_cause { BY_NOBODY, BY_VALUE, BY_CANCELLER, BY_DEADLINE, BY_STOP } end_cause_t;
+typedef enum end_cause { NOT_ENDED, BY_VALUE, BY_CANCELLER, BY_DEADLINE, BY_STOP } end_cause_t;
 
-typedef struct slot slot_t;
-typedef struct waiter {
-  struct waiter *prev, *next;
+typedef struct store_slot store_slot_t;
+typedef struct store_waiter {
+  struct store_waiter *prev, *next;
   weft_store_t *store;
-  slot_t *slot; /* that it is linked in; NULL: none */
+  store_slot_t *slot; /* that it is linked in; NULL: none */
   weft_value_fn *fn;
   void *arg;
   weft_canceller_t *canceller; /* retained; may be NULL */
@@ -35,21 +35,21 @@ typedef struct waiter {
   end_cause_t early;     /* guarded by mu: what came before it was linked */
   weft_status_t *status; /* of the end; owned */
   char *key;             /* for messages; behind the struct */
-} waiter_t;
+} store_waiter_t;
 
-struct slot {
+struct store_slot {
   char *key; /* owned */
   size_t key_length;
   char *value; /* owned; NULL: no value */
   size_t value_length;
-  waiter_t *waiters;
+  store_waiter_t *waiters;
   int64_t size, arrived; /* of a barrier */
 };
 
 struct weft_store {
   weft_timer_t *timer; /* borrowed */
   weft_mutex_t mu;
-  weft_map_t values, barriers; /* guarded by mu, with all that follows: key -> slot_t, owned */
+  weft_map_t values, barriers; /* guarded by mu, with all that follows: key -> store_slot_t, owned */
   size_t bytes;                /* of keys and values */
   int64_t num_waits;
   bool stopped;
@@ -66,10 +66,10 @@ weft_status_t *weft_store_create(weft_timer_t *timer, weft_store_t **out) {
 
 /* ---- slots; all with the lock held ---- */
 
-static slot_t *find_slot(weft_map_t *m, weft_str_t key) { return weft_map_get(m, key); }
+static store_slot_t *find_slot(weft_map_t *m, weft_str_t key) { return weft_map_get(m, key); }
 
-static slot_t *make_slot(weft_store_t *s, weft_map_t *m, weft_str_t key) WEFT_REQUIRES(s->mu) {
-  slot_t *slot = weft_calloc(1, sizeof *slot);
+static store_slot_t *make_slot(weft_store_t *s, weft_map_t *m, weft_str_t key) WEFT_REQUIRES(s->mu) {
+  store_slot_t *slot = weft_calloc(1, sizeof *slot);
   char *copy = weft_strndup(key.data, key.length);
   weft_status_t *status = NULL;
   if (slot != NULL && copy != NULL) status = weft_map_put(m, weft_str_of(copy, key.length), slot, NULL);
@@ -86,7 +86,7 @@ static slot_t *make_slot(weft_store_t *s, weft_map_t *m, weft_str_t key) WEFT_RE
 }
 
 /* Forgets a slot that holds nothing any more. */
-static void drop_if_empty(weft_store_t *s, weft_map_t *m, slot_t *slot) WEFT_REQUIRES(s->mu) {
+static void drop_if_empty(weft_store_t *s, weft_map_t *m, store_slot_t *slot) WEFT_REQUIRES(s->mu) {
   if (slot->value != NULL || slot->waiters != NULL) return;
   weft_map_remove(m, weft_str_of(slot->key, slot->key_length));
   s->bytes -= slot->key_length + sizeof *slot;
@@ -94,7 +94,7 @@ static void drop_if_empty(weft_store_t *s, weft_map_t *m, slot_t *slot) WEFT_REQ
   weft_free(slot);
 }
 
-static void link_waiter(weft_store_t *s, slot_t *slot, waiter_t *w) WEFT_REQUIRES(s->mu) {
+static void link_waiter(weft_store_t *s, store_slot_t *slot, store_waiter_t *w) WEFT_REQUIRES(s->mu) {
   w->slot = slot;
   w->next = slot->waiters;
   if (w->next != NULL) w->next->prev = w;
@@ -103,7 +103,7 @@ static void link_waiter(weft_store_t *s, slot_t *slot, waiter_t *w) WEFT_REQUIRE
   s->num_waits++;
 }
 
-static void unlink_waiter(weft_store_t *s, waiter_t *w) WEFT_REQUIRES(s->mu) {
+static void unlink_waiter(weft_store_t *s, store_waiter_t *w) WEFT_REQUIRES(s->mu) {
   if (w->prev != NULL) w->prev->next = w->next;
   if (w->prev == NULL) w->slot->waiters = w->next;
   if (w->next != NULL) w->next->prev = w->prev;
@@ -114,10 +114,10 @@ static void unlink_waiter(weft_store_t *s, waiter_t *w) WEFT_REQUIRES(s->mu) {
 }
 
 /* All waiters of a slot, as a list by `next`. */
-static waiter_t *take_waiters(weft_store_t *s, slot_t *slot) WEFT_REQUIRES(s->mu) {
-  waiter_t *taken = NULL;
+static store_waiter_t *take_waiters(weft_store_t *s, store_slot_t *slot) WEFT_REQUIRES(s->mu) {
+  store_waiter_t *taken = NULL;
   while (slot->waiters != NULL) {
-    waiter_t *w = slot->waiters;
+    store_waiter_t *w = slot->waiters;
     unlink_waiter(s, w);
     w->next = taken;
     taken = w;
@@ -127,21 +127,23 @@ static waiter_t *take_waiters(weft_store_t *s, slot_t *slot) WEFT_REQUIRES(s->mu
 
 /* ---- waiters ---- */
 
-static weft_status_t *why(const waiter_t *w, end_cause_t cause, int64_t arrived, int64_t size) {
+static weft_status_t *why(const store_waiter_t *w, end_cause_t cause, int64_t arrived, int64_t size) {
   switch (cause) {
     case BY_CANCELLER: return WEFT_ERROR(CANCELLED, "the wait for '%s' was cancelled", w->key);
     case BY_STOP:
-      return WEFT_ERROR(CANCELLED, "the wait for '%s' ended: the task that keeps it stops", w->key);
+      return WEFT_ERROR(CANCELLED, "the wait for '%s' ended: the coordination service is shutting down",
+                        w->key);
     case BY_DEADLINE:
-      if (size == 0) return WEFT_ERROR(DEADLINE_EXCEEDED, "nobody set '%s' in time", w->key);
-      return WEFT_ERROR(DEADLINE_EXCEEDED, "only %" PRId64 " of %" PRId64 " came to the barrier '%s' in time",
+      if (size == 0) return WEFT_ERROR(DEADLINE_EXCEEDED, "'%s' was not set in time", w->key);
+      return WEFT_ERROR(DEADLINE_EXCEEDED,
+                        "only %" PRId64 " of %" PRId64 " callers arrived at the barrier '%s' in time",
                         arrived, size, w->key);
     default: return NULL;
   }
 }
 
-/* Ends a waiter that is in no slot. `cause` is whose callback we are in: that one is not taken away. */
-static void end_waiter(waiter_t *w, end_cause_t cause, weft_str_t value) {
+/* Ends a waiter that is in no slot. `cause`: the callback that this is called from is not deregistered. */
+static void end_waiter(store_waiter_t *w, end_cause_t cause, weft_str_t value) {
   if (w->has_token && cause != BY_CANCELLER) weft_canceller_deregister(w->canceller, w->token);
   if (w->has_timer && cause != BY_DEADLINE) weft_timer_remove(w->store->timer, w->timer_id);
   weft_status_t *status = w->status;
@@ -150,9 +152,9 @@ static void end_waiter(waiter_t *w, end_cause_t cause, weft_str_t value) {
   weft_free(w);
 }
 
-static void end_all(waiter_t *taken, end_cause_t cause, weft_str_t value) {
+static void end_all(store_waiter_t *taken, end_cause_t cause, weft_str_t value) {
   while (taken != NULL) {
-    waiter_t *next = taken->next;
+    store_waiter_t *next = taken->next;
     taken->next = NULL;
     end_waiter(taken, cause, value);
     taken = next;
@@ -160,14 +162,14 @@ static void end_all(waiter_t *taken, end_cause_t cause, weft_str_t value) {
 }
 
 /* The canceller's or the timer's callback. */
-static void end_one(waiter_t *w, end_cause_t cause) {
+static void end_one(store_waiter_t *w, end_cause_t cause) {
   weft_store_t *s = w->store;
   weft_mutex_lock(&s->mu);
-  slot_t *slot = w->slot;
+  store_slot_t *slot = w->slot;
   if (slot == NULL) {
-    if (w->early == BY_NOBODY) w->early = cause;
+    if (w->early == NOT_ENDED) w->early = cause;
     weft_mutex_unlock(&s->mu);
-    return; /* not linked yet, or somebody else has it */
+    return; /* not linked yet, or taken by another thread */
   }
   w->status = why(w, cause, slot->arrived, slot->size);
   unlink_waiter(s, w);
@@ -180,9 +182,9 @@ static void on_cancel(void *arg) { end_one(arg, BY_CANCELLER); }
 static void on_deadline(void *arg) { end_one(arg, BY_DEADLINE); }
 
 /* A waiter with its callbacks registered; NULL when there is no memory. */
-static waiter_t *make_waiter(weft_store_t *s, const weft_store_request_t *r, weft_canceller_t *canceller,
-                             weft_value_fn *fn, void *arg) {
-  waiter_t *w = weft_calloc(1, sizeof *w + r->key.length + 1);
+static store_waiter_t *make_waiter(weft_store_t *s, const weft_store_request_t *r,
+                                   weft_canceller_t *canceller, weft_value_fn *fn, void *arg) {
+  store_waiter_t *w = weft_calloc(1, sizeof *w + r->key.length + 1);
   if (w == NULL) return NULL;
   w->store = s;
   w->fn = fn;
@@ -210,7 +212,7 @@ static waiter_t *make_waiter(weft_store_t *s, const weft_store_request_t *r, wef
 }
 
 /* Ends a waiter that was never linked. */
-static void end_unlinked(waiter_t *w, weft_status_t *status, weft_str_t value) {
+static void end_unlinked(store_waiter_t *w, weft_status_t *status, weft_str_t value) {
   w->status = status;
   end_waiter(w, BY_VALUE, value);
 }
@@ -224,13 +226,13 @@ static weft_status_t *full(weft_str_t key) {
 
 /* Puts a value into the slot of `key`, which may not exist yet. The waiters for it come back in *out_taken.
  */
-static weft_status_t *put_locked(weft_store_t *s, weft_str_t key, weft_str_t value, waiter_t **out_taken)
-    WEFT_REQUIRES(s->mu) {
+static weft_status_t *put_locked(weft_store_t *s, weft_str_t key, weft_str_t value,
+                                 store_waiter_t **out_taken) WEFT_REQUIRES(s->mu) {
   if (value.length > WEFT_STORE_MAX_VALUE) {
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "the value of '%.*s' has %zu bytes; at most %d are allowed",
                       WEFT_STR_ARGS(key), value.length, WEFT_STORE_MAX_VALUE);
   }
-  slot_t *slot = find_slot(&s->values, key);
+  store_slot_t *slot = find_slot(&s->values, key);
   size_t had = slot == NULL ? 0 : slot->value_length;
   if (s->bytes - had + value.length + key.length > WEFT_STORE_MAX_BYTES) return full(key);
   char *copy = weft_strndup(value.length == 0 ? "" : value.data, value.length);
@@ -249,15 +251,15 @@ static weft_status_t *put_locked(weft_store_t *s, weft_str_t key, weft_str_t val
 
 /* The value of `key` as a copy for the answer; empty text: absent. */
 static weft_status_t *copy_locked(weft_store_t *s, weft_str_t key, weft_strbuf_t *out) WEFT_REQUIRES(s->mu) {
-  const slot_t *slot = find_slot(&s->values, key);
+  const store_slot_t *slot = find_slot(&s->values, key);
   if (slot != NULL && slot->value != NULL)
     weft_strbuf_append(out, weft_str_of(slot->value, slot->value_length));
   return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for '%.*s'", WEFT_STR_ARGS(key)) : NULL;
 }
 
 static weft_status_t *add_locked(weft_store_t *s, const weft_store_request_t *r, weft_strbuf_t *out,
-                                 waiter_t **taken) WEFT_REQUIRES(s->mu) {
-  const slot_t *slot = find_slot(&s->values, r->key);
+                                 store_waiter_t **taken) WEFT_REQUIRES(s->mu) {
+  const store_slot_t *slot = find_slot(&s->values, r->key);
   int64_t sum = 0;
   if (slot != NULL && slot->value != NULL &&
       !weft_str_to_i64(weft_str_of(slot->value, slot->value_length), &sum)) {
@@ -274,8 +276,8 @@ static weft_status_t *add_locked(weft_store_t *s, const weft_store_request_t *r,
 }
 
 static weft_status_t *compare_set_locked(weft_store_t *s, const weft_store_request_t *r, weft_strbuf_t *out,
-                                         waiter_t **taken) WEFT_REQUIRES(s->mu) {
-  const slot_t *slot = find_slot(&s->values, r->key);
+                                         store_waiter_t **taken) WEFT_REQUIRES(s->mu) {
+  const store_slot_t *slot = find_slot(&s->values, r->key);
   bool is_there = slot != NULL && slot->value != NULL;
   weft_str_t now = is_there ? weft_str_of(slot->value, slot->value_length) : WEFT_STR("");
   if (weft_str_eq(now, r->expected)) WEFT_RETURN_IF_ERROR(put_locked(s, r->key, r->value, taken));
@@ -284,7 +286,7 @@ static weft_status_t *compare_set_locked(weft_store_t *s, const weft_store_reque
 
 static weft_status_t *delete_locked(weft_store_t *s, const weft_store_request_t *r, weft_strbuf_t *out)
     WEFT_REQUIRES(s->mu) {
-  slot_t *slot = find_slot(&s->values, r->key);
+  store_slot_t *slot = find_slot(&s->values, r->key);
   bool is_there = slot != NULL && slot->value != NULL;
   weft_strbuf_putc(out, is_there ? '1' : '0');
   if (out->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for '%.*s'", WEFT_STR_ARGS(r->key));
@@ -297,12 +299,12 @@ static weft_status_t *delete_locked(weft_store_t *s, const weft_store_request_t 
   return NULL;
 }
 
-/* What does not wait; a get of a key that is there, too: then *out_waits is false. */
+/* Operations that do not wait, and a get of a key that is there: then *out_waits is false. */
 static weft_status_t *at_once_locked(weft_store_t *s, const weft_store_request_t *r, weft_strbuf_t *out,
-                                     waiter_t **taken, bool *out_waits) WEFT_REQUIRES(s->mu) {
+                                     store_waiter_t **taken, bool *out_waits) WEFT_REQUIRES(s->mu) {
   *out_waits = false;
   if (s->stopped) {
-    return WEFT_ERROR(CANCELLED, "'%.*s' cannot be reached: the task that keeps it stops",
+    return WEFT_ERROR(CANCELLED, "'%.*s' cannot be reached: the coordination service is shutting down",
                       WEFT_STR_ARGS(r->key));
   }
   switch (r->op) {
@@ -313,7 +315,7 @@ static weft_status_t *at_once_locked(weft_store_t *s, const weft_store_request_t
     case WEFT_STORE_GET: break;
     case WEFT_STORE_BARRIER: *out_waits = true; return NULL;
   }
-  const slot_t *slot = find_slot(&s->values, r->key);
+  const store_slot_t *slot = find_slot(&s->values, r->key);
   if (slot != NULL && slot->value != NULL) return copy_locked(s, r->key, out);
   if (r->timeout_ms == 0) return WEFT_ERROR(NOT_FOUND, "there is no '%.*s'", WEFT_STR_ARGS(r->key));
   *out_waits = true;
@@ -323,19 +325,19 @@ static weft_status_t *at_once_locked(weft_store_t *s, const weft_store_request_t
 /* ---- waiting ---- */
 
 /* Links `w`, or says why not. A barrier that is complete now gives all its waiters, `w` too. */
-static weft_status_t *join_locked(weft_store_t *s, const weft_store_request_t *r, waiter_t *w,
-                                  weft_strbuf_t *value, waiter_t **out_taken, bool *out_is_linked)
+static weft_status_t *join_locked(weft_store_t *s, const weft_store_request_t *r, store_waiter_t *w,
+                                  weft_strbuf_t *value, store_waiter_t **out_taken, bool *out_is_linked)
     WEFT_REQUIRES(s->mu) {
   bool is_barrier = r->op == WEFT_STORE_BARRIER;
   weft_map_t *map = is_barrier ? &s->barriers : &s->values;
   *out_is_linked = false;
   if (s->stopped) return why(w, BY_STOP, 0, 0);
-  slot_t *slot = find_slot(map, r->key);
+  store_slot_t *slot = find_slot(map, r->key);
   if (is_barrier && slot != NULL && slot->size != r->size) {
     return WEFT_ERROR(INVALID_ARGUMENT, "barrier '%.*s' is for %" PRId64 ", not for %" PRId64,
                       WEFT_STR_ARGS(r->key), slot->size, r->size);
   }
-  if (w->early != BY_NOBODY) {
+  if (w->early != NOT_ENDED) {
     return why(w, w->early, slot == NULL ? 1 : slot->arrived + 1, is_barrier ? r->size : 0);
   }
   if (!is_barrier && slot != NULL && slot->value != NULL)
@@ -357,7 +359,7 @@ static weft_status_t *join_locked(weft_store_t *s, const weft_store_request_t *r
 
 static void wait_for(weft_store_t *s, const weft_store_request_t *r, weft_canceller_t *canceller,
                      weft_value_fn *fn, void *arg) {
-  waiter_t *w = make_waiter(s, r, canceller, fn, arg), *taken = NULL;
+  store_waiter_t *w = make_waiter(s, r, canceller, fn, arg), *taken = NULL;
   if (w == NULL) {
     fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to wait for '%.*s'", WEFT_STR_ARGS(r->key)),
        WEFT_STR(""));
@@ -393,7 +395,7 @@ static weft_status_t *check(const weft_store_request_t *r) {
 void weft_store_ask(weft_store_t *s, const weft_store_request_t *r, weft_canceller_t *canceller,
                     weft_value_fn *fn, void *arg) {
   weft_strbuf_t value = WEFT_STRBUF_INIT;
-  waiter_t *taken = NULL;
+  store_waiter_t *taken = NULL;
   bool waits = false;
   weft_status_t *status = check(r);
   if (status == NULL) {
@@ -415,13 +417,13 @@ void weft_store_ask(weft_store_t *s, const weft_store_request_t *r, weft_cancell
 
 /* ---- the end ---- */
 
-static waiter_t *take_all_locked(weft_store_t *s, weft_map_t *m) WEFT_REQUIRES(s->mu) {
-  waiter_t *taken = NULL;
+static store_waiter_t *take_all_locked(weft_store_t *s, weft_map_t *m) WEFT_REQUIRES(s->mu) {
+  store_waiter_t *taken = NULL;
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(m, &at, &e);) {
-    slot_t *slot = e.value;
+    store_slot_t *slot = e.value;
     while (slot->waiters != NULL) {
-      waiter_t *w = slot->waiters;
+      store_waiter_t *w = slot->waiters;
       w->status = why(w, BY_STOP, 0, 0);
       unlink_waiter(s, w);
       w->next = taken;
@@ -434,7 +436,7 @@ static waiter_t *take_all_locked(weft_store_t *s, weft_map_t *m) WEFT_REQUIRES(s
 void weft_store_stop(weft_store_t *s) {
   weft_mutex_lock(&s->mu);
   s->stopped = true;
-  waiter_t *a = take_all_locked(s, &s->values), *b = take_all_locked(s, &s->barriers);
+  store_waiter_t *a = take_all_locked(s, &s->values), *b = take_all_locked(s, &s->barriers);
   weft_mutex_unlock(&s->mu);
   end_all(a, BY_STOP, WEFT_STR(""));
   end_all(b, BY_STOP, WEFT_STR(""));
@@ -443,7 +445,7 @@ void weft_store_stop(weft_store_t *s) {
 static void free_slots(weft_map_t *m) {
   weft_map_entry_t e;
   for (size_t at = 0; weft_map_next(m, &at, &e);) {
-    slot_t *slot = e.value;
+    store_slot_t *slot = e.value;
     weft_free(slot->key);
     weft_free(slot->value);
     weft_free(slot);

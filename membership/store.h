@@ -1,8 +1,9 @@
-/* membership/store.h - keys and values that wait for each other; kept by the task that keeps the record.
+/* membership/store.h - keys and values, and requests that wait for them; on the task that hosts the
+ * coordination service.
  *
- * A get waits until its key is there. A barrier waits until as many callers have
- * come as it is for. Each wait ends once: with what it waited for, with its
- * deadline, with its canceller, or with the store's stop. Knows no network.
+ * A get waits until its key is there. A barrier waits until as many callers have arrived as it is for. Each
+ * wait ends once: with what it waited for, with its deadline, with its canceller, or with the store's stop.
+ * Knows no network.
  *
  * Sources: the operations are those of PyTorch's TCPStore (reference strategies 3.5); barriers are PS-Lite's
  * (3.2).
@@ -49,7 +50,7 @@ WEFT_MUST_CHECK weft_status_t *weft_store_create(weft_timer_t *timer, weft_store
 void weft_store_stop(weft_store_t *s);    /* every wait ends with CANCELLED, later ones at once */
 void weft_store_destroy(weft_store_t *s); /* stops first; NULL is fine */
 
-/* Calls fn(arg) once: on this thread before it returns, or later on the thread of whoever ends the wait, with
+/* Calls fn(arg) once: on this thread before it returns, or later on the thread that ends the wait, with
  * none of our locks held. Errors: INVALID_ARGUMENT (a key that is empty or too long, a value that is no
  * number for add, a barrier of another size), NOT_FOUND, DEADLINE_EXCEEDED naming the key, CANCELLED,
  * RESOURCE_EXHAUSTED. */

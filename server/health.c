@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "membership/remote/remote_keeper.h"
+#include "membership/remote/remote_coordination.h"
 #include "server/worker_cache.h"
 
 struct weft_health {
@@ -11,14 +11,14 @@ struct weft_health {
   int64_t heartbeat_ms;
   weft_arena_t arena;
   weft_str_t *names; /* of all tasks, in the cluster's order */
-  int num_tasks, own_index, keeper;
+  int num_tasks, own_index, service_task;
   weft_member_t *members; /* room for a list; only for the timer's thread */
   weft_membership_t *membership;
 };
 
-/* Ends calls to a task that is lost; returns why. One that keeps silent, but not its connections, would let
- * later calls wait: they are refused. To one that has ended they are not: it may be back before we hear of
- * it. */
+/* Ends calls to a task that is lost; returns why. Later calls to a task that is silent but keeps its
+ * connections would wait: they are refused. Calls to a task that has ended are not: it may be back before we
+ * hear of it. */
 static weft_status_t *end_calls(weft_health_t *h, const weft_member_t *m, int64_t min_age_ms) {
   bool is_silent = !m->has_left && m->silent_ms > 2 * h->heartbeat_ms;
   const char *what = m->has_left        ? "was shut down"
@@ -49,7 +49,7 @@ static void on_change(void *arg, uint64_t epoch, const weft_member_t *m) {
   weft_status_free(why);
 }
 
-/* Calls that began while their task was lost. One that has come again is known within an interval. */
+/* Ends calls that began while their task was lost. A task that has returned is known within an interval. */
 static void on_tick(void *arg) {
   weft_health_t *h = arg;
   int n = weft_membership_list(h->membership, h->members, h->num_tasks);
@@ -76,21 +76,21 @@ static weft_status_t *name_tasks(weft_health_t *h, const weft_health_options_t *
     if (t->index == o->task && weft_str_eq(t->job, o->job)) h->own_index = i;
   }
   if (!ok) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the health of %d tasks", n);
-  h->keeper = weft_membership_keeper_of(h->names, n);
+  h->service_task = weft_membership_service_task(h->names, n);
   return NULL;
 }
 
-/* Connects with the keeper's first call. The task that keeps the record reaches itself by its address, if the
- * cluster has one. */
-static weft_status_t *reach_keeper(weft_health_t *h, const weft_health_options_t *o) {
-  bool is_own = h->keeper == h->own_index;
-  if (is_own && (h->num_tasks == 1 || weft_str_ends_with(o->cluster->tasks[h->keeper].address, ":0")))
+/* The connection is made with the first call. The task that hosts the coordination service reaches itself by
+ * its address, if the cluster has one. */
+static weft_status_t *connect_to_service(weft_health_t *h, const weft_health_options_t *o) {
+  bool is_own = h->service_task == h->own_index;
+  if (is_own && (h->num_tasks == 1 || weft_str_ends_with(o->cluster->tasks[h->service_task].address, ":0")))
     return NULL;
   weft_rpc_channel_t *channel = NULL;
-  weft_keeper_client_t *client = NULL;
-  WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(o->rpc, o->cluster->tasks[h->keeper].address, &channel));
-  weft_rpc_channel_name_peer(channel, h->names[h->keeper]);
-  weft_status_t *s = weft_remote_keeper_client_create(channel, &client);
+  weft_coordination_client_t *client = NULL;
+  WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(o->rpc, o->cluster->tasks[h->service_task].address, &channel));
+  weft_rpc_channel_name_peer(channel, h->names[h->service_task]);
+  weft_status_t *s = weft_remote_coordination_client_create(channel, &client);
   weft_rpc_channel_release(channel);
   if (s == NULL && is_own) weft_membership_connect_self(h->membership, client);
   if (s == NULL && !is_own) weft_membership_connect(h->membership, client);
@@ -104,16 +104,16 @@ static weft_status_t *build(weft_health_t *h, const weft_health_options_t *o, we
   weft_membership_options_t m = {.tasks = h->names,
                                  .num_tasks = h->num_tasks,
                                  .own = h->own_index,
-                                 .keeper = h->keeper,
+                                 .service_task = h->service_task,
                                  .incarnation = weft_worker_device(o->own->worker)->incarnation,
                                  .interval_ms = o->heartbeat_ms};
   WEFT_RETURN_IF_ERROR(weft_membership_create(&m, &h->membership));
   weft_membership_watch(h->membership, on_change, h);
   weft_membership_on_tick(h->membership, on_tick, h);
   weft_membership_on_replaced(h->membership, o->on_replaced, o->on_replaced_arg);
-  weft_keeper_t *keeper = weft_membership_keeper(h->membership);
-  if (keeper != NULL) WEFT_RETURN_IF_ERROR(weft_membership_service_register(keeper, server));
-  return reach_keeper(h, o);
+  weft_coordination_t *service = weft_membership_service(h->membership);
+  if (service != NULL) WEFT_RETURN_IF_ERROR(weft_membership_service_register(service, server));
+  return connect_to_service(h, o);
 }
 
 weft_status_t *weft_health_create(const weft_health_options_t *o, weft_rpc_server_t *server,

@@ -1,9 +1,8 @@
 /* server/health.h - the membership of a server's cluster, and what its losses end.
  *
- * When a task is lost, whoever waits for it in this process is told: calls to its
- * worker end with UNAVAILABLE naming it, so the steps that need it fail; clocks
- * and tables no longer wait for its workers. A task that hangs keeps connections
- * open: calls that begin while it is lost end within two intervals, too.
+ * When a task is lost, calls to its worker end with UNAVAILABLE naming it, so the steps that need it fail;
+ * clocks and tables of this process no longer wait for its workers. A task that hangs keeps connections open:
+ * calls that begin while it is lost end within two intervals, too.
  */
 #ifndef WEFT_SERVER_HEALTH_H_
 #define WEFT_SERVER_HEALTH_H_
@@ -27,13 +26,13 @@ typedef struct weft_health_options {
   void *on_replaced_arg;
 } weft_health_options_t;
 
-/* Registers the service on `server` if this task keeps the record; before the server's start. */
+/* Registers the coordination service on `server` if this task hosts it; before the server's start. */
 WEFT_MUST_CHECK weft_status_t *weft_health_create(const weft_health_options_t *o, weft_rpc_server_t *server,
                                                   weft_health_t **out);
 /* Of this task; lent. Others may watch it before the start. */
 weft_membership_t *weft_health_membership(weft_health_t *h);
 WEFT_MUST_CHECK weft_status_t *weft_health_start(weft_health_t *h); /* does not block */
-void weft_health_stop(weft_health_t *h);    /* nobody is told anything afterwards; NULL is fine */
+void weft_health_stop(weft_health_t *h);    /* no watcher is called afterwards; NULL is fine */
 void weft_health_destroy(weft_health_t *h); /* after the server; NULL is fine */
 
 #endif /* WEFT_SERVER_HEALTH_H_ */

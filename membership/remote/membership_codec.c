@@ -16,7 +16,7 @@ static const weft_field_t beat[] = {
     {2, WEFT_FIELD_FIXED64, "incarnation", offsetof(weft_beat_msg_t, incarnation)},
     {3, WEFT_FIELD_FIXED64, "epoch", offsetof(weft_beat_msg_t, epoch)},
     {4, WEFT_FIELD_I64, "timeout_ms", offsetof(weft_beat_msg_t, timeout_ms)},
-    {5, WEFT_FIELD_FIXED64, "lost_keeper", offsetof(weft_beat_msg_t, lost_keeper)},
+    {5, WEFT_FIELD_FIXED64, "lost_service", offsetof(weft_beat_msg_t, lost_service)},
     {6, WEFT_FIELD_BOOL, "is_leaving", offsetof(weft_beat_msg_t, is_leaving)},
     {7, WEFT_FIELD_FIXED64, "secret", offsetof(weft_beat_msg_t, secret)},
 };

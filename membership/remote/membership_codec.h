@@ -13,7 +13,7 @@ typedef struct weft_beat_msg { /* BeatRequest, WatchRequest */
   weft_str_t task;
   uint64_t incarnation, epoch;
   int64_t timeout_ms; /* of a watch */
-  uint64_t lost_keeper;
+  uint64_t lost_service;
   bool is_leaving;
   uint64_t secret;
 } weft_beat_msg_t;

@@ -1,30 +1,30 @@
-/* membership/remote/membership_service.c - weft.MembershipService: requests from the wire to the record, and
- * back. */
+/* membership/remote/membership_service.c - weft.MembershipService: requests from the wire to the coordination
+ * service, and back. */
 #include "membership/remote/membership_codec.h"
-#include "membership/remote/remote_keeper.h"
+#include "membership/remote/remote_coordination.h"
 #include "rpc/service.h"
 
-static weft_keeper_t *keeper_of(const weft_served_t *s) { return s->service; }
+static weft_coordination_t *service_of(const weft_served_t *s) { return s->service; }
 
 /* ---- beats and watches ---- */
 
-static weft_keeper_caller_t caller(weft_served_t *s) {
+static weft_coordination_caller_t caller_of(weft_served_t *s) {
   const weft_beat_msg_t *m = s->request;
-  return (weft_keeper_caller_t){m->task,
-                                m->incarnation,
-                                m->epoch,
-                                m->lost_keeper,
-                                m->is_leaving,
-                                m->secret,
-                                weft_str(weft_rpc_call_peer(s->call))};
+  return (weft_coordination_caller_t){m->task,
+                                      m->incarnation,
+                                      m->epoch,
+                                      m->lost_service,
+                                      m->is_leaving,
+                                      m->secret,
+                                      weft_str(weft_rpc_call_peer(s->call))};
 }
 
 static void beat(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_beat_type, sizeof(weft_beat_msg_t));
   if (s == NULL) return;
   weft_beat_response_msg_t response = {0};
-  const weft_keeper_caller_t who = caller(s);
-  weft_status_t *status = weft_keeper_beat(keeper_of(s), &who, &response.epoch);
+  const weft_coordination_caller_t caller = caller_of(s);
+  weft_status_t *status = weft_coordination_beat(service_of(s), &caller, &response.epoch);
   if (status != NULL) {
     weft_served_fail(s, status);
   } else {
@@ -32,7 +32,7 @@ static void beat(void *service, weft_rpc_call_t *call) {
   }
 }
 
-/* The record as messages in the call's arena. */
+/* The cluster state as messages in the call's arena. */
 static weft_status_t *encode_members(weft_served_t *s, const weft_member_t *members, int n,
                                      weft_texts_t *out) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
@@ -46,7 +46,7 @@ static weft_status_t *encode_members(weft_served_t *s, const weft_member_t *memb
     ok = !text.failed && copy.data != NULL && weft_texts_add(out, &s->arena, copy);
   }
   weft_strbuf_deinit(&text);
-  return ok ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a record of %d tasks", n);
+  return ok ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the state of a cluster of %d tasks", n);
 }
 
 static void on_watched(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members,
@@ -65,8 +65,8 @@ static void watch(void *service, weft_rpc_call_t *call) {
   weft_served_t *s = weft_serve(call, service, &weft_beat_type, sizeof(weft_beat_msg_t));
   if (s == NULL) return;
   const weft_beat_msg_t *m = s->request;
-  const weft_keeper_caller_t who = caller(s);
-  weft_keeper_watch(keeper_of(s), &who, m->timeout_ms, weft_served_canceller(s), on_watched, s);
+  const weft_coordination_caller_t caller = caller_of(s);
+  weft_coordination_watch(service_of(s), &caller, m->timeout_ms, weft_served_canceller(s), on_watched, s);
 }
 
 /* ---- keys and values ---- */
@@ -92,7 +92,7 @@ static void ask(void *service, weft_rpc_call_t *call, weft_store_op_t op) {
                             .delta = m->delta,
                             .timeout_ms = m->timeout_ms,
                             .size = m->size};
-  weft_store_ask(weft_keeper_store(keeper_of(s)), &r, weft_served_canceller(s), on_value, s);
+  weft_store_ask(weft_coordination_store(service_of(s)), &r, weft_served_canceller(s), on_value, s);
 }
 
 static void set(void *k, weft_rpc_call_t *c) { ask(k, c, WEFT_STORE_SET); }
@@ -102,7 +102,7 @@ static void compare_set(void *k, weft_rpc_call_t *c) { ask(k, c, WEFT_STORE_COMP
 static void delete_key(void *k, weft_rpc_call_t *c) { ask(k, c, WEFT_STORE_DELETE); }
 static void barrier(void *k, weft_rpc_call_t *c) { ask(k, c, WEFT_STORE_BARRIER); }
 
-weft_status_t *weft_membership_service_register(weft_keeper_t *k, weft_rpc_server_t *s) {
+weft_status_t *weft_membership_service_register(weft_coordination_t *k, weft_rpc_server_t *s) {
   static weft_rpc_handler_fn *const handlers[WEFT_STORE_NUM_OPS] = {
       [WEFT_STORE_SET] = set,           [WEFT_STORE_GET] = get,
       [WEFT_STORE_ADD] = add,           [WEFT_STORE_COMPARE_SET] = compare_set,

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "membership/remote/remote_keeper.h"
+#include "membership/remote/remote_coordination.h"
 #include "tests/cluster/server_process.h"
 #include "tests/graph/graph_testing.h"
 #include "tests/master/local_cluster.h"
@@ -70,11 +70,11 @@ static void expect_lost_ps(blocked_t *b, int64_t since_ns) {
   weft_status_free(status);
 }
 
-/* ---- looking at the record ---- */
+/* ---- reading the cluster state ---- */
 
 enum { OWN_INCARNATION = 77 };
 
-typedef struct roll {
+typedef struct state {
   weft_test_answer_t answer;
   uint64_t epoch;
   weft_member_state_t states[3];
@@ -92,10 +92,10 @@ static void on_roll(void *arg, weft_status_t *status, uint64_t epoch, const weft
 }
 
 /* Watches as the task `name` ("": looks on) until `task` is in `state`. */
-static bool wait_for_state(weft_keeper_client_t *k, roll_t *r, const char *name, int task,
+static bool wait_for_state(weft_coordination_client_t *k, roll_t *r, const char *name, int task,
                            weft_member_state_t state) {
   for (int i = 0; i < 100; i++) {
-    weft_keeper_caller_t who = {weft_str(name), OWN_INCARNATION, r->epoch};
+    weft_coordination_caller_t who = {weft_str(name), OWN_INCARNATION, r->epoch};
     k->ops->watch(k, &who, 2000, NULL, on_roll, r);
     if (weft_test_answer_wait(&r->answer) != WEFT_OK) return false;
     if (r->states[task] == state) return true;
@@ -103,34 +103,34 @@ static bool wait_for_state(weft_keeper_client_t *k, roll_t *r, const char *name,
   return false;
 }
 
-/* A client of the keeper, which is the first worker. */
+/* A client of the service, which is the first worker. */
 typedef struct observer {
   weft_rpc_client_t *rpc;
   weft_rpc_channel_t *channel;
-  weft_keeper_client_t *keeper;
-  roll_t roll;
+  weft_coordination_client_t *service;
+  roll_t state;
 } observer_t;
 
 static void observe(observer_t *o, const weft_test_servers_t *servers) {
-  *o = (observer_t){.roll = {.epoch = 0}};
-  weft_test_answer_init(&o->roll.answer);
+  *o = (observer_t){.state = {.epoch = 0}};
+  weft_test_answer_init(&o->state.answer);
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_client_create(0, &o->rpc));
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_channel_create(
       o->rpc, weft_str(servers->processes[1].target + strlen("grpc://")), &o->channel));
-  CU_ASSERT_PTR_NULL_FATAL(weft_remote_keeper_client_create(o->channel, &o->keeper));
+  CU_ASSERT_PTR_NULL_FATAL(weft_remote_coordination_client_create(o->channel, &o->service));
 }
 
 static void observer_close(observer_t *o) {
-  o->keeper->ops->destroy(o->keeper);
+  o->service->ops->destroy(o->service);
   weft_rpc_channel_release(o->channel);
   weft_rpc_client_destroy(o->rpc);
-  weft_test_answer_deinit(&o->roll.answer);
+  weft_test_answer_deinit(&o->state.answer);
 }
 
 static void wait_until_all_are_there(const weft_test_servers_t *servers) {
   observer_t o;
   observe(&o, servers);
-  for (int i = 0; i < 3; i++) CU_ASSERT_TRUE(wait_for_state(o.keeper, &o.roll, "", i, WEFT_MEMBER_ALIVE));
+  for (int i = 0; i < 3; i++) CU_ASSERT_TRUE(wait_for_state(o.service, &o.state, "", i, WEFT_MEMBER_ALIVE));
   observer_close(&o);
 }
 
@@ -201,7 +201,7 @@ static void a_killed_task_fails_its_steps_at_once_and_is_back_at_once(void) {
   weft_test_servers_kill(&servers);
 }
 
-/* ---- the record from outside ---- */
+/* ---- the coordination service from outside ---- */
 
 static void the_epoch_grows_with_every_coming_and_going(void) {
   weft_test_servers_t servers;
@@ -210,8 +210,8 @@ static void the_epoch_grows_with_every_coming_and_going(void) {
   wait_until_all_are_there(&servers);
   weft_test_process_kill(&servers.processes[0]);
   observe(&o, &servers);
-  weft_keeper_client_t *k = o.keeper;
-  roll_t *r = &o.roll;
+  weft_coordination_client_t *k = o.service;
+  roll_t *r = &o.state;
   CU_ASSERT_TRUE(wait_for_state(k, r, "", 0, WEFT_MEMBER_LOST)); /* while it is alive, its place is its own */
   static const char own[] = "/job:ps/replica:0/task:0";          /* this test plays the ps */
   CU_ASSERT_TRUE(wait_for_state(k, r, own, 2, WEFT_MEMBER_ALIVE));
@@ -256,7 +256,7 @@ static long resident_kb(pid_t pid) {
   return kb;
 }
 
-static void an_idle_server_stays_small_and_starts_without_its_keeper(void) {
+static void an_idle_server_stays_small_and_starts_without_its_coordination_service(void) {
   weft_test_process_t p;
   char cluster[128];
   snprintf(cluster, sizeof cluster, "worker=127.0.0.1:%d,127.0.0.1:0", weft_test_free_port());
@@ -264,7 +264,7 @@ static void an_idle_server_stays_small_and_starts_without_its_keeper(void) {
   int64_t t0 = weft_clock_ns();
   weft_test_process_start(&p, arguments, NULL);
   CU_ASSERT_TRUE(weft_test_process_ready(&p));
-  CU_ASSERT_TRUE(weft_test_is_within(t0, 2000)); /* it does not wait for the keeper, which never comes */
+  CU_ASSERT_TRUE(weft_test_is_within(t0, 2000)); /* it does not wait for the service, which never comes */
   int64_t ms = (weft_clock_ns() - t0) / 1000000;
   long kb = resident_kb(p.pid);
   printf("\n    ready in %d ms, %ld KB ... ", (int)ms, kb);
@@ -277,8 +277,8 @@ static const CU_TestInfo tests[] = {
     {"a killed task fails its steps at once, and is back at once",
      a_killed_task_fails_its_steps_at_once_and_is_back_at_once},
     {"the epoch grows with every coming and going", the_epoch_grows_with_every_coming_and_going},
-    {"an idle server stays small and starts without its keeper",
-     an_idle_server_stays_small_and_starts_without_its_keeper},
+    {"an idle server stays small and starts without its coordination service",
+     an_idle_server_stays_small_and_starts_without_its_coordination_service},
     CU_TEST_INFO_NULL,
 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "membership/remote/remote_keeper.h"
+#include "membership/remote/remote_coordination.h"
 #include "server/server.h"
 #include "tests/cluster/server_process.h"
 #include "tests/graph/graph_testing.h"
@@ -34,20 +34,20 @@ static weft_status_t *run_z(weft_test_session_t *s) {
   return weft_test_run(s, &(weft_test_run_t){.feeds = {"x:0"}, .values = {2}, .fetches = {"z:0"}}, &out);
 }
 
-/* ---- the record ---- */
+/* ---- the coordination service ---- */
 
-typedef struct record {
+typedef struct seen_state {
   weft_rpc_client_t *rpc;
   weft_rpc_channel_t *channel;
-  weft_keeper_client_t *keeper; /* of the first worker */
+  weft_coordination_client_t *service; /* of the first worker */
   weft_test_answer_t answer;
   uint64_t epoch;
   weft_member_state_t states[3];
   uint64_t incarnations[3], losses[3];
-} record_t;
+} seen_state_t;
 
 static void on_roll(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
-  record_t *r = arg;
+  seen_state_t *r = arg;
   if (status == NULL) r->epoch = epoch;
   for (int i = 0; i < n && i < 3; i++) {
     r->states[i] = members[i].state;
@@ -62,43 +62,43 @@ static void on_beaten(void *arg, weft_status_t *status, uint64_t epoch) {
   weft_test_answered(arg, status, WEFT_STR(""));
 }
 
-static weft_code_t watch_as(record_t *r, const weft_keeper_caller_t *who) {
-  r->keeper->ops->watch(r->keeper, who, 2000, NULL, on_roll, r);
+static weft_code_t watch_as(seen_state_t *r, const weft_coordination_caller_t *who) {
+  r->service->ops->watch(r->service, who, 2000, NULL, on_roll, r);
   return weft_test_answer_wait(&r->answer);
 }
 
-static weft_code_t beat_as(record_t *r, const weft_keeper_caller_t *who) {
-  r->keeper->ops->beat(r->keeper, who, 5000, NULL, on_beaten, &r->answer);
+static weft_code_t beat_as(seen_state_t *r, const weft_coordination_caller_t *who) {
+  r->service->ops->beat(r->service, who, 5000, NULL, on_beaten, &r->answer);
   return weft_test_answer_wait(&r->answer);
 }
 
-static bool wait_for_state(record_t *r, int task, weft_member_state_t state) {
+static bool wait_for_state(seen_state_t *r, int task, weft_member_state_t state) {
   for (int i = 0; i < 100; i++) {
-    if (watch_as(r, &(weft_keeper_caller_t){.task = WEFT_STR(""), .epoch = r->epoch}) != WEFT_OK)
+    if (watch_as(r, &(weft_coordination_caller_t){.task = WEFT_STR(""), .epoch = r->epoch}) != WEFT_OK)
       return false;
     if (r->states[task] == state) return true;
   }
   return false;
 }
 
-/* ---- a cluster, a session that needs all its tasks, and the record ---- */
+/* ---- a cluster, a session that needs all its tasks, and the cluster state ---- */
 
 typedef struct world {
   weft_test_servers_t servers;
   weft_test_client_t client;
   weft_test_session_t session;
-  record_t record;
+  seen_state_t state;
 } world_t;
 
 static void begin(world_t *w) {
   memset(w, 0, sizeof *w);
   weft_test_servers_start_with(&w->servers, "--heartbeat-ms", BEAT_MS, NULL);
-  record_t *r = &w->record;
+  seen_state_t *r = &w->state;
   weft_test_answer_init(&r->answer);
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_client_create(0, &r->rpc));
   CU_ASSERT_PTR_NULL_FATAL(weft_rpc_channel_create(
       r->rpc, weft_str(w->servers.processes[1].target + strlen("grpc://")), &r->channel));
-  CU_ASSERT_PTR_NULL_FATAL(weft_remote_keeper_client_create(r->channel, &r->keeper));
+  CU_ASSERT_PTR_NULL_FATAL(weft_remote_coordination_client_create(r->channel, &r->service));
   for (int i = 0; i < 3; i++) CU_ASSERT_TRUE(wait_for_state(r, i, WEFT_MEMBER_ALIVE));
   CU_ASSERT_TRUE_FATAL(weft_test_client_open(&w->client, w->servers.processes[1].target, PATIENCE_MS));
   w->session = weft_test_opened(w->client.master, graph);
@@ -107,10 +107,10 @@ static void begin(world_t *w) {
 
 static void end(world_t *w) {
   weft_test_client_close(&w->client);
-  w->record.keeper->ops->destroy(w->record.keeper);
-  weft_rpc_channel_release(w->record.channel);
-  weft_rpc_client_destroy(w->record.rpc);
-  weft_test_answer_deinit(&w->record.answer);
+  w->state.service->ops->destroy(w->state.service);
+  weft_rpc_channel_release(w->state.channel);
+  weft_rpc_client_destroy(w->state.rpc);
+  weft_test_answer_deinit(&w->state.answer);
   weft_test_servers_kill(&w->servers);
 }
 
@@ -180,12 +180,12 @@ static void a_process_that_was_replaced_while_it_was_frozen_ends(void) {
     world_t w;
     weft_test_process_t second;
     begin(&w);
-    uint64_t incarnation = w.record.incarnations[task];
+    uint64_t incarnation = w.state.incarnations[task];
     kill(w.servers.processes[task].pid, SIGSTOP);
-    CU_ASSERT_TRUE(wait_for_state(&w.record, task, WEFT_MEMBER_LOST));
+    CU_ASSERT_TRUE(wait_for_state(&w.state, task, WEFT_MEMBER_LOST));
     start_second(&w, task, &second);
-    CU_ASSERT_TRUE(wait_for_state(&w.record, task, WEFT_MEMBER_ALIVE));
-    CU_ASSERT_TRUE(w.record.incarnations[task] != incarnation);
+    CU_ASSERT_TRUE(wait_for_state(&w.state, task, WEFT_MEMBER_ALIVE));
+    CU_ASSERT_TRUE(w.state.incarnations[task] != incarnation);
     kill(w.servers.processes[task].pid, SIGCONT);
     expect_replaced(&w.servers.processes[task]);
     CU_ASSERT_EQUAL(weft_test_process_stop(&second), 0);
@@ -196,9 +196,9 @@ static void a_process_that_was_replaced_while_it_was_frozen_ends(void) {
   }
 }
 
-/* The place of the task that keeps the record is the cluster's address for it. A process that listens
- * elsewhere goes on while nobody answers there, and ends when another one does. */
-static void a_keeper_whose_address_another_process_has_ends(void) {
+/* The place of the task that hosts the coordination service is the cluster's address for it. A process that
+ * listens elsewhere goes on while nobody answers there, and ends when another one does. */
+static void a_service_task_whose_address_another_process_has_ends(void) {
   world_t w;
   weft_test_process_t second;
   begin(&w);
@@ -215,28 +215,28 @@ static void a_keeper_whose_address_another_process_has_ends(void) {
 static void forged_calls_change_nothing(void) {
   world_t w;
   begin(&w);
-  record_t before = w.record;
+  seen_state_t before = w.state;
   for (int task = 0; task < 3; task++) {
     for (int i = 0; i < 8; i++) {
-      weft_keeper_caller_t who = {.task = weft_str(tasks[task]),
-                                  .incarnation = (i & 1) != 0 ? STRANGER : w.record.incarnations[task],
-                                  .secret = (i & 2) != 0 ? STRANGER : 0,
-                                  .is_leaving = (i & 4) != 0,
-                                  .epoch = 1,
-                                  .lost_keeper = 5};
-      CU_ASSERT_EQUAL(beat_as(&w.record, &who), WEFT_ABORTED);
+      weft_coordination_caller_t who = {.task = weft_str(tasks[task]),
+                                        .incarnation = (i & 1) != 0 ? STRANGER : w.state.incarnations[task],
+                                        .secret = (i & 2) != 0 ? STRANGER : 0,
+                                        .is_leaving = (i & 4) != 0,
+                                        .epoch = 1,
+                                        .lost_service = 5};
+      CU_ASSERT_EQUAL(beat_as(&w.state, &who), WEFT_ABORTED);
       who.is_leaving = false;
-      CU_ASSERT_EQUAL(watch_as(&w.record, &who), WEFT_ABORTED);
+      CU_ASSERT_EQUAL(watch_as(&w.state, &who), WEFT_ABORTED);
       weft_test_expect(run_z(&w.session), WEFT_OK, "");
     }
   }
-  w.record.epoch = 0;
-  CU_ASSERT_EQUAL(watch_as(&w.record, &(weft_keeper_caller_t){.task = WEFT_STR("")}), WEFT_OK);
-  CU_ASSERT_EQUAL(w.record.epoch, before.epoch);
+  w.state.epoch = 0;
+  CU_ASSERT_EQUAL(watch_as(&w.state, &(weft_coordination_caller_t){.task = WEFT_STR("")}), WEFT_OK);
+  CU_ASSERT_EQUAL(w.state.epoch, before.epoch);
   for (int i = 0; i < 3; i++) {
-    CU_ASSERT_TRUE(w.record.states[i] == WEFT_MEMBER_ALIVE &&
-                   w.record.incarnations[i] == before.incarnations[i] &&
-                   w.record.losses[i] == before.losses[i]);
+    CU_ASSERT_TRUE(w.state.states[i] == WEFT_MEMBER_ALIVE &&
+                   w.state.incarnations[i] == before.incarnations[i] &&
+                   w.state.losses[i] == before.losses[i]);
   }
   weft_test_expect(weft_test_close(&w.session), WEFT_OK, "");
   end(&w);
@@ -248,17 +248,17 @@ static void a_task_whose_place_a_stranger_took_has_it_again(void) {
   world_t w;
   begin(&w);
   const int task = 2;
-  uint64_t incarnation = w.record.incarnations[task];
+  uint64_t incarnation = w.state.incarnations[task];
   kill(w.servers.processes[task].pid, SIGSTOP);
-  CU_ASSERT_TRUE(wait_for_state(&w.record, task, WEFT_MEMBER_LOST));
-  CU_ASSERT_EQUAL(beat_as(&w.record,
-                          &(weft_keeper_caller_t){
+  CU_ASSERT_TRUE(wait_for_state(&w.state, task, WEFT_MEMBER_LOST));
+  CU_ASSERT_EQUAL(beat_as(&w.state,
+                          &(weft_coordination_caller_t){
                               .task = weft_str(tasks[task]), .incarnation = STRANGER, .secret = STRANGER}),
                   WEFT_OK);
   kill(w.servers.processes[task].pid, SIGCONT);
-  for (int i = 0; i < 100 && w.record.incarnations[task] != incarnation; i++)
-    CU_ASSERT_TRUE(wait_for_state(&w.record, task, WEFT_MEMBER_ALIVE));
-  CU_ASSERT_EQUAL(w.record.incarnations[task], incarnation);
+  for (int i = 0; i < 100 && w.state.incarnations[task] != incarnation; i++)
+    CU_ASSERT_TRUE(wait_for_state(&w.state, task, WEFT_MEMBER_ALIVE));
+  CU_ASSERT_EQUAL(w.state.incarnations[task], incarnation);
   weft_test_expect(weft_test_close(&w.session), WEFT_OK, "");
   expect_steps_again(&w);
   end(&w);
@@ -300,7 +300,8 @@ int main(void) {
       {"a duplicate ends", a_duplicate_ends},
       {"a process that was replaced while it was frozen ends",
        a_process_that_was_replaced_while_it_was_frozen_ends},
-      {"a keeper whose address another process has ends", a_keeper_whose_address_another_process_has_ends},
+      {"a service task whose address another process has ends",
+       a_service_task_whose_address_another_process_has_ends},
       {"forged calls change nothing", forged_calls_change_nothing},
       {"a task whose place a stranger took has it again", a_task_whose_place_a_stranger_took_has_it_again},
       {"a server of this process stops by itself", a_server_of_this_process_stops_by_itself},

@@ -1,4 +1,4 @@
-/* Several tasks of one cluster in one process: who comes, goes and comes again; over a keeper in the process
+/* Several tasks of one cluster in one process: who comes, goes and comes again; over a service in the process
  * and over gRPC. */
 #include "membership/membership.h"
 
@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "membership/node_ids.h"
-#include "membership/remote/remote_keeper.h"
+#include "membership/remote/remote_coordination.h"
 #include "membership/task_membership.h"
 #include "tests/membership/membership_testing.h"
 #include "tests/pace.h"
@@ -18,7 +18,7 @@ enum { TASKS = 3, INTERVAL_MS = 20, PATIENCE_MS = 10000, SECRET = 1000 };
 static const weft_str_t names[TASKS] = {{"/job:ps/replica:0/task:0", 24},
                                         {"/job:worker/replica:0/task:0", 28},
                                         {"/job:worker/replica:0/task:1", 28}};
-enum { KEEPER = 1 };
+enum { SERVICE_TASK = 1 };
 
 /* What one task was told, in order. */
 typedef struct told {
@@ -67,7 +67,7 @@ static int told_of(told_t *t, int from, int task, weft_member_state_t state, uin
 typedef struct cluster {
   bool is_remote;
   weft_rpc_client_t *rpc;
-  weft_rpc_server_t *server; /* of the keeper */
+  weft_rpc_server_t *server; /* of the coordination service */
   int port;
   weft_membership_t *ms[TASKS];
   told_t told[TASKS];
@@ -77,32 +77,32 @@ static void start_task(cluster_t *c, int i, uint64_t incarnation, int64_t interv
   weft_membership_options_t o = {.tasks = names,
                                  .num_tasks = TASKS,
                                  .own = i,
-                                 .keeper = KEEPER,
+                                 .service_task = SERVICE_TASK,
                                  .incarnation = incarnation,
                                  .secret = incarnation + SECRET,
                                  .interval_ms = interval_ms,
                                  .misses = 100};
   CU_ASSERT_PTR_NULL_FATAL(weft_membership_create(&o, &c->ms[i]));
-  CU_ASSERT_EQUAL(weft_membership_keeper(c->ms[i]) != NULL, i == KEEPER);
-  if (i == KEEPER && c->is_remote) {
+  CU_ASSERT_EQUAL(weft_membership_service(c->ms[i]) != NULL, i == SERVICE_TASK);
+  if (i == SERVICE_TASK && c->is_remote) {
     weft_rpc_server_options_t so = {.host = "127.0.0.1", .port = c->port, .client = c->rpc};
     CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_create(&so, &c->server));
-    CU_ASSERT_PTR_NULL_FATAL(weft_membership_service_register(weft_membership_keeper(c->ms[i]), c->server));
+    CU_ASSERT_PTR_NULL_FATAL(weft_membership_service_register(weft_membership_service(c->ms[i]), c->server));
     CU_ASSERT_PTR_NULL_FATAL(weft_rpc_server_start(c->server));
     c->port = weft_rpc_server_port(c->server);
   }
-  if (i != KEEPER) {
-    weft_keeper_client_t *client = NULL;
+  if (i != SERVICE_TASK) {
+    weft_coordination_client_t *client = NULL;
     if (c->is_remote) {
       char target[64];
       weft_rpc_channel_t *channel = NULL;
       snprintf(target, sizeof target, "127.0.0.1:%d", c->port);
       CU_ASSERT_PTR_NULL_FATAL(weft_rpc_channel_create(c->rpc, weft_str(target), &channel));
-      CU_ASSERT_PTR_NULL_FATAL(weft_remote_keeper_client_create(channel, &client));
+      CU_ASSERT_PTR_NULL_FATAL(weft_remote_coordination_client_create(channel, &client));
       weft_rpc_channel_release(channel);
     } else {
       CU_ASSERT_PTR_NULL_FATAL(
-          weft_local_keeper_client_create(weft_membership_keeper(c->ms[KEEPER]), &client));
+          weft_local_coordination_client_create(weft_membership_service(c->ms[SERVICE_TASK]), &client));
     }
     weft_membership_connect(c->ms[i], client);
   }
@@ -113,8 +113,8 @@ static void start_task(cluster_t *c, int i, uint64_t incarnation, int64_t interv
 static void end_task(cluster_t *c, int i) {
   if (c->ms[i] == NULL) return;
   weft_membership_stop(c->ms[i]);
-  if (i == KEEPER) weft_rpc_server_destroy(c->server);
-  if (i == KEEPER) c->server = NULL;
+  if (i == SERVICE_TASK) weft_rpc_server_destroy(c->server);
+  if (i == SERVICE_TASK) c->server = NULL;
   weft_membership_destroy(c->ms[i]);
   c->ms[i] = NULL;
 }
@@ -131,9 +131,9 @@ static void begin(cluster_t *c, bool is_remote) {
 
 static void end(cluster_t *c) {
   for (int i = 0; i < TASKS; i++) {
-    if (i != KEEPER) end_task(c, i);
+    if (i != SERVICE_TASK) end_task(c, i);
   }
-  end_task(c, KEEPER);
+  end_task(c, SERVICE_TASK);
   weft_rpc_client_destroy(c->rpc);
   for (int i = 0; i < TASKS; i++) {
     weft_cond_deinit(&c->told[i].cond);
@@ -146,7 +146,7 @@ static void end(cluster_t *c) {
 static void all_hear_who_comes_goes_and_comes_again(bool is_remote) {
   cluster_t c;
   begin(&c, is_remote);
-  start_task(&c, KEEPER, 11, INTERVAL_MS);
+  start_task(&c, SERVICE_TASK, 11, INTERVAL_MS);
   start_task(&c, 0, 10, INTERVAL_MS);
   start_task(&c, 2, 12, INTERVAL_MS);
   CU_ASSERT_TRUE(told_of(&c.told[0], 0, 1, WEFT_MEMBER_ALIVE, 11) > 0);
@@ -176,21 +176,22 @@ static void all_hear_who_comes_goes_and_comes_again(bool is_remote) {
 static void in_a_process(void) { all_hear_who_comes_goes_and_comes_again(false); }
 static void over_grpc(void) { all_hear_who_comes_goes_and_comes_again(true); }
 
-/* The keeper goes and comes back without what it knew; the epoch goes on, nobody else counts as lost. */
-static void a_keeper_that_was_restarted_goes_on(void) {
+/* The coordination service is restarted without its state; the epoch continues, no other task counts as lost.
+ */
+static void a_restarted_coordination_service_continues(void) {
   cluster_t c;
   begin(&c, true);
-  start_task(&c, KEEPER, 11, INTERVAL_MS);
+  start_task(&c, SERVICE_TASK, 11, INTERVAL_MS);
   start_task(&c, 0, 10, INTERVAL_MS);
   start_task(&c, 2, 12, INTERVAL_MS);
   CU_ASSERT_TRUE(told_of(&c.told[0], 0, 1, WEFT_MEMBER_ALIVE, 11) > 0);
   int seen = told_of(&c.told[0], 0, 2, WEFT_MEMBER_ALIVE, 12);
   CU_ASSERT_TRUE(seen > 0);
   uint64_t before = weft_membership_epoch(c.ms[0]);
-  end_task(&c, KEEPER);
+  end_task(&c, SERVICE_TASK);
   int lost = told_of(&c.told[0], 0, 1, WEFT_MEMBER_LOST, 11);
   CU_ASSERT_TRUE(lost > 0);
-  start_task(&c, KEEPER, 21, INTERVAL_MS);
+  start_task(&c, SERVICE_TASK, 21, INTERVAL_MS);
   CU_ASSERT_TRUE(told_of(&c.told[0], lost, 1, WEFT_MEMBER_ALIVE, 21) > 0);
   CU_ASSERT_TRUE(told_of(&c.told[2], 0, 1, WEFT_MEMBER_ALIVE, 21) > 0);
   CU_ASSERT_TRUE(weft_membership_epoch(c.ms[0]) > before);
@@ -201,13 +202,13 @@ static void a_keeper_that_was_restarted_goes_on(void) {
   end(&c);
 }
 
-/* Task 2 says that it has lost the keeper, as one does that was silent itself, or whose keeper was: all that
- * had something in common with it drop that, and so does it. It is the same process before and after. */
+/* Task 2 says that it has lost the service, as one does that was silent itself, or whose service was: all
+ * that had something in common with it drop that, and so does it. It is the same process before and after. */
 static void a_loss_that_is_over_is_told_on_both_sides(bool is_remote) {
   cluster_t c;
   int seen[TASKS][TASKS], lost;
   begin(&c, is_remote);
-  start_task(&c, KEEPER, 11, INTERVAL_MS);
+  start_task(&c, SERVICE_TASK, 11, INTERVAL_MS);
   start_task(&c, 0, 10, INTERVAL_MS);
   start_task(&c, 2, 12, INTERVAL_MS);
   for (int at = 0; at < TASKS; at++) {
@@ -215,9 +216,9 @@ static void a_loss_that_is_over_is_told_on_both_sides(bool is_remote) {
       seen[at][of] = at == of ? 0 : told_of(&c.told[at], 0, of, WEFT_MEMBER_ALIVE, (uint64_t)(10 + of));
   }
   uint64_t epoch = 0;
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(weft_membership_keeper(c.ms[KEEPER]),
-                                      (&(weft_keeper_caller_t){names[2], 12, 0, 1, .secret = 12 + SECRET}),
-                                      &epoch));
+  CU_ASSERT_PTR_NULL(weft_coordination_beat(
+      weft_membership_service(c.ms[SERVICE_TASK]),
+      (&(weft_coordination_caller_t){names[2], 12, 0, 1, .secret = 12 + SECRET}), &epoch));
   for (int at = 0; at < TASKS; at++) {
     for (int of = 0; of < TASKS; of++) {
       if (at == of || (at != 2 && of != 2)) continue; /* the other two have lost nothing */
@@ -228,7 +229,7 @@ static void a_loss_that_is_over_is_told_on_both_sides(bool is_remote) {
   }
   weft_mutex_lock(&c.told[0].mu);
   for (int i = 0; i < c.told[0].n; i++)
-    CU_ASSERT_FALSE(c.told[0].items[i].task == KEEPER && c.told[0].items[i].state == WEFT_MEMBER_LOST);
+    CU_ASSERT_FALSE(c.told[0].items[i].task == SERVICE_TASK && c.told[0].items[i].state == WEFT_MEMBER_LOST);
   weft_mutex_unlock(&c.told[0].mu);
   end(&c);
 }
@@ -238,17 +239,17 @@ static void a_loss_that_is_over_over_grpc(void) { a_loss_that_is_over_is_told_on
 static void the_order_of_tasks_does_not_matter(void) {
   cluster_t c;
   begin(&c, true);
-  start_task(&c, KEEPER, 11, INTERVAL_MS); /* only to learn a free port */
+  start_task(&c, SERVICE_TASK, 11, INTERVAL_MS); /* only to learn a free port */
   int port = c.port;
-  end_task(&c, KEEPER);
+  end_task(&c, SERVICE_TASK);
   c.port = port;
   start_task(&c, 0, 10, INTERVAL_MS); /* nobody there yet: quiet, no loss told */
-  start_task(&c, KEEPER, 31, INTERVAL_MS);
+  start_task(&c, SERVICE_TASK, 31, INTERVAL_MS);
   CU_ASSERT_TRUE(told_of(&c.told[0], 0, 1, WEFT_MEMBER_ALIVE, 31) == 1);
   end(&c);
 }
 
-/* ---- the record by itself ---- */
+/* ---- the coordination service by itself ---- */
 
 static void expect_code(weft_status_t *s, weft_code_t code) {
   CU_ASSERT_EQUAL(weft_status_code(s), code);
@@ -257,47 +258,48 @@ static void expect_code(weft_status_t *s, weft_code_t code) {
 
 static void silence_makes_a_task_lost_and_a_beat_brings_it_back(void) {
   weft_timer_t *timer = NULL;
-  weft_keeper_t *k = NULL;
+  weft_coordination_t *k = NULL;
   uint64_t epoch = 0, next = 0;
   CU_ASSERT_PTR_NULL_FATAL(weft_timer_create(&timer));
-  weft_keeper_options_t o = {.tasks = names,
-                             .num_tasks = TASKS,
-                             .own = KEEPER,
-                             .incarnation = 1,
-                             .lost_after_ms = 30,
-                             .timer = timer};
-  CU_ASSERT_PTR_NULL_FATAL(weft_keeper_create(&o, &k));
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0}), &epoch));
+  weft_coordination_options_t o = {.tasks = names,
+                                   .num_tasks = TASKS,
+                                   .own = SERVICE_TASK,
+                                   .incarnation = 1,
+                                   .lost_after_ms = 30,
+                                   .timer = timer};
+  CU_ASSERT_PTR_NULL_FATAL(weft_coordination_create(&o, &k));
+  CU_ASSERT_PTR_NULL(weft_coordination_beat(k, (&(weft_coordination_caller_t){names[0], 5, 0, 0}), &epoch));
   CU_ASSERT_EQUAL(epoch, 2);
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0}), &epoch));
+  CU_ASSERT_PTR_NULL(weft_coordination_beat(k, (&(weft_coordination_caller_t){names[0], 5, 0, 0}), &epoch));
   CU_ASSERT_EQUAL(epoch, 2);           /* nothing new */
   for (next = epoch; next == epoch;) { /* time passes */
-    weft_keeper_sweep(k);
-    CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[2], 7, 0, 0}), &next));
+    weft_coordination_sweep(k);
+    CU_ASSERT_PTR_NULL(weft_coordination_beat(k, (&(weft_coordination_caller_t){names[2], 7, 0, 0}), &next));
     if (next == 3) epoch = 3; /* the other's coming */
   }
   CU_ASSERT_EQUAL(next, 4); /* task 0 is lost */
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0}), &next));
+  CU_ASSERT_PTR_NULL(weft_coordination_beat(k, (&(weft_coordination_caller_t){names[0], 5, 0, 0}), &next));
   CU_ASSERT_EQUAL(next, 5);
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 5, 0, 0, .is_leaving = true}),
-                                      &next)); /* restarted */
+  CU_ASSERT_PTR_NULL(weft_coordination_beat(
+      k, (&(weft_coordination_caller_t){names[0], 5, 0, 0, .is_leaving = true}), &next)); /* restarted */
   CU_ASSERT_EQUAL(next, 6);
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], 6, 0, 0}), &next));
+  CU_ASSERT_PTR_NULL(weft_coordination_beat(k, (&(weft_coordination_caller_t){names[0], 6, 0, 0}), &next));
   CU_ASSERT_EQUAL(next, 7);
-  weft_status_t *s = weft_keeper_beat(k, &(weft_keeper_caller_t){names[0], 5, 0, 0}, &next);
+  weft_status_t *s = weft_coordination_beat(k, &(weft_coordination_caller_t){names[0], 5, 0, 0}, &next);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_ABORTED);
   weft_status_free(s);
-  s = weft_keeper_beat(k, &(weft_keeper_caller_t){WEFT_STR("/job:x/replica:0/task:0"), 5, 0, 0}, &next);
+  s = weft_coordination_beat(k, &(weft_coordination_caller_t){WEFT_STR("/job:x/replica:0/task:0"), 5, 0, 0},
+                             &next);
   CU_ASSERT_EQUAL(weft_status_code(s), WEFT_NOT_FOUND);
   weft_status_free(s);
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(k, (&(weft_keeper_caller_t){names[2], 7, 90, 0}),
-                                      &next)); /* they have seen more than this record has */
+  CU_ASSERT_PTR_NULL(weft_coordination_beat(k, (&(weft_coordination_caller_t){names[2], 7, 90, 0}),
+                                            &next)); /* they have seen more than this service has */
   CU_ASSERT_EQUAL(next, 91);
-  weft_keeper_destroy(k);
+  weft_coordination_destroy(k);
   weft_timer_destroy(timer);
 }
 
-static void record_of(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
+static void on_state(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
   (void)epoch;
   CU_ASSERT_PTR_NULL(status);
   for (int i = 0; i < n && i < TASKS; i++) ((weft_member_t *)arg)[i] = members[i];
@@ -313,63 +315,65 @@ static void on_refused(void *arg, weft_status_t *status, uint64_t epoch, const w
 }
 
 /* Who does not know the secret of a task that is alive changes nothing, whatever else it knows; also that of
- * the task that keeps the record. */
+ * the task that hosts the service. */
 static void strangers_change_nothing(void) {
   enum { INCARNATION = 5, OWN_SECRET = 77 };
   weft_timer_t *timer = NULL;
-  weft_keeper_t *k = NULL;
+  weft_coordination_t *k = NULL;
   uint64_t epoch = 0;
   weft_member_t before[TASKS], after[TASKS];
   CU_ASSERT_PTR_NULL_FATAL(weft_timer_create(&timer));
-  weft_keeper_options_t o = {.tasks = names,
-                             .num_tasks = TASKS,
-                             .own = KEEPER,
-                             .incarnation = INCARNATION,
-                             .secret = OWN_SECRET,
-                             .lost_after_ms = 60000,
-                             .timer = timer};
-  CU_ASSERT_PTR_NULL_FATAL(weft_keeper_create(&o, &k));
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(
-      k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET}), &epoch));
-  weft_keeper_watch(k, &(weft_keeper_caller_t){.task = WEFT_STR("")}, 0, NULL, record_of, before);
-  static const weft_keeper_caller_t strangers[] = {
+  weft_coordination_options_t o = {.tasks = names,
+                                   .num_tasks = TASKS,
+                                   .own = SERVICE_TASK,
+                                   .incarnation = INCARNATION,
+                                   .secret = OWN_SECRET,
+                                   .lost_after_ms = 60000,
+                                   .timer = timer};
+  CU_ASSERT_PTR_NULL_FATAL(weft_coordination_create(&o, &k));
+  CU_ASSERT_PTR_NULL(weft_coordination_beat(
+      k, (&(weft_coordination_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET}), &epoch));
+  weft_coordination_watch(k, &(weft_coordination_caller_t){.task = WEFT_STR("")}, 0, NULL, on_state, before);
+  static const weft_coordination_caller_t strangers[] = {
       {.incarnation = INCARNATION + 1, .secret = OWN_SECRET},
       {.incarnation = INCARNATION, .secret = OWN_SECRET + 1},
       {.incarnation = INCARNATION},
       {.incarnation = 0, .secret = 0},
-      {.incarnation = INCARNATION, .lost_keeper = 9},
+      {.incarnation = INCARNATION, .lost_service = 9},
       {.incarnation = INCARNATION, .epoch = 1000},
       {.incarnation = INCARNATION, .is_leaving = true},
       {.incarnation = INCARNATION + 1, .secret = OWN_SECRET, .is_leaving = true}};
   for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
     for (int task = 0; task < 2; task++) {
-      weft_keeper_caller_t who = strangers[i];
+      weft_coordination_caller_t who = strangers[i];
       who.task = names[task];
-      expect_code(weft_keeper_beat(k, &who, &epoch), WEFT_ABORTED);
+      expect_code(weft_coordination_beat(k, &who, &epoch), WEFT_ABORTED);
       weft_canceller_t *broken =
           weft_canceller_create(NULL); /* the connection of a watch breaks: it is not the task's */
       weft_canceller_cancel(broken);
       weft_code_t code = WEFT_OK;
-      weft_keeper_watch(k, &who, 1000, broken, on_refused, &code);
+      weft_coordination_watch(k, &who, 1000, broken, on_refused, &code);
       CU_ASSERT_EQUAL(code, WEFT_ABORTED);
       weft_canceller_release(broken);
     }
   }
-  weft_keeper_watch(k, &(weft_keeper_caller_t){.task = WEFT_STR("")}, 0, NULL, record_of, after);
+  weft_coordination_watch(k, &(weft_coordination_caller_t){.task = WEFT_STR("")}, 0, NULL, on_state, after);
   for (int i = 0; i < TASKS; i++) {
     CU_ASSERT_TRUE(before[i].state == after[i].state && before[i].incarnation == after[i].incarnation &&
                    before[i].losses == after[i].losses);
   }
-  CU_ASSERT_PTR_NULL(weft_keeper_beat(
-      k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .is_leaving = true, .secret = OWN_SECRET}),
+  CU_ASSERT_PTR_NULL(weft_coordination_beat(
+      k,
+      (&(weft_coordination_caller_t){names[0], INCARNATION, 0, 0, .is_leaving = true, .secret = OWN_SECRET}),
       &epoch));
   expect_code(
-      weft_keeper_beat(k, &(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET}, &epoch),
+      weft_coordination_beat(
+          k, &(weft_coordination_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET}, &epoch),
       WEFT_ABORTED); /* was under way */
-  CU_ASSERT_PTR_NULL(
-      weft_keeper_beat(k, (&(weft_keeper_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET + 1}),
-                       &epoch)); /* the next process */
-  weft_keeper_destroy(k);
+  CU_ASSERT_PTR_NULL(weft_coordination_beat(
+      k, (&(weft_coordination_caller_t){names[0], INCARNATION, 0, 0, .secret = OWN_SECRET + 1}),
+      &epoch)); /* the next process */
+  weft_coordination_destroy(k);
   weft_timer_destroy(timer);
 }
 
@@ -388,30 +392,31 @@ static void on_replaced(void *arg, const weft_status_t *why) {
   weft_mutex_unlock(&r->mu);
 }
 
-/* A second process of task 0 beside the first, and of the keeper's task, which asks at its own address. */
+/* A second process of task 0 beside the first, and of the service's task, which asks at its own address. */
 static void a_second_process_of_a_task_hears_that_it_is_not_wanted(int task) {
   cluster_t c;
   replaced_t r = {.times = 0};
   weft_membership_t *second = NULL;
-  weft_keeper_client_t *client = NULL;
+  weft_coordination_client_t *client = NULL;
   begin(&c, false);
   weft_mutex_init(&r.mu);
   weft_cond_init(&r.cond);
-  start_task(&c, KEEPER, 11, INTERVAL_MS);
+  start_task(&c, SERVICE_TASK, 11, INTERVAL_MS);
   start_task(&c, 0, 10, INTERVAL_MS);
   start_task(&c, 2, 12, INTERVAL_MS);
   CU_ASSERT_TRUE(told_of(&c.told[2], 0, 0, WEFT_MEMBER_ALIVE, 10) > 0);
-  CU_ASSERT_TRUE(told_of(&c.told[2], 0, KEEPER, WEFT_MEMBER_ALIVE, 11) > 0);
+  CU_ASSERT_TRUE(told_of(&c.told[2], 0, SERVICE_TASK, WEFT_MEMBER_ALIVE, 11) > 0);
   weft_membership_options_t o = {.tasks = names,
                                  .num_tasks = TASKS,
                                  .own = task,
-                                 .keeper = KEEPER,
+                                 .service_task = SERVICE_TASK,
                                  .incarnation = 99,
                                  .interval_ms = INTERVAL_MS,
                                  .misses = 2};
   CU_ASSERT_PTR_NULL_FATAL(weft_membership_create(&o, &second));
-  CU_ASSERT_PTR_NULL_FATAL(weft_local_keeper_client_create(weft_membership_keeper(c.ms[KEEPER]), &client));
-  if (task == KEEPER) {
+  CU_ASSERT_PTR_NULL_FATAL(
+      weft_local_coordination_client_create(weft_membership_service(c.ms[SERVICE_TASK]), &client));
+  if (task == SERVICE_TASK) {
     weft_membership_connect_self(second, client);
   } else {
     weft_membership_connect(second, client);
@@ -434,17 +439,17 @@ static void a_second_process_of_a_task_hears_that_it_is_not_wanted(int task) {
   end(&c);
 }
 static void a_second_process_of_a_task(void) { a_second_process_of_a_task_hears_that_it_is_not_wanted(0); }
-static void a_second_process_of_the_keeper(void) {
-  a_second_process_of_a_task_hears_that_it_is_not_wanted(KEEPER);
+static void a_second_process_of_the_service_task(void) {
+  a_second_process_of_a_task_hears_that_it_is_not_wanted(SERVICE_TASK);
 }
 
-static void the_chief_keeps_the_record(void) {
+static void the_chief_hosts_the_coordination_service(void) {
   static const weft_str_t chief[] = {{"/job:chief/replica:0/task:0", 27}, {"/job:ps/replica:0/task:0", 24}};
   static const weft_str_t other[] = {{"/job:a/replica:0/task:0", 23}, {"/job:workers/replica:0/task:0", 29}};
-  CU_ASSERT_EQUAL(weft_membership_keeper_of(names, TASKS), 1);
-  CU_ASSERT_EQUAL(weft_membership_keeper_of(chief, 2), 0);
-  CU_ASSERT_EQUAL(weft_membership_keeper_of(other, 2), 0);
-  CU_ASSERT_EQUAL(weft_membership_keeper_of(other, 0), -1);
+  CU_ASSERT_EQUAL(weft_membership_service_task(names, TASKS), 1);
+  CU_ASSERT_EQUAL(weft_membership_service_task(chief, 2), 0);
+  CU_ASSERT_EQUAL(weft_membership_service_task(other, 2), 0);
+  CU_ASSERT_EQUAL(weft_membership_service_task(other, 0), -1);
 }
 
 /* ---- keys and values over gRPC ---- */
@@ -455,7 +460,7 @@ static void clients_wait_for_keys_over_grpc(void) {
   static weft_test_answer_t a[CLIENTS];
   cluster_t c;
   begin(&c, true);
-  start_task(&c, KEEPER, 11, 0); /* no heartbeats: keys and values work all the same */
+  start_task(&c, SERVICE_TASK, 11, 0); /* no heartbeats: keys and values work all the same */
   start_task(&c, 0, 10, 0);
   start_task(&c, 2, 12, 0);
   for (int i = 0; i < CLIENTS; i++) {
@@ -503,7 +508,7 @@ static void a_task_alone_has_keys_and_no_heartbeats(void) {
   weft_membership_t *ms = NULL;
   weft_test_answer_t a;
   weft_membership_options_t o = {
-      .tasks = names, .num_tasks = 1, .own = 0, .keeper = 0, .incarnation = 1, .interval_ms = 1};
+      .tasks = names, .num_tasks = 1, .own = 0, .service_task = 0, .incarnation = 1, .interval_ms = 1};
   CU_ASSERT_PTR_NULL_FATAL(weft_membership_create(&o, &ms));
   CU_ASSERT_PTR_NULL(weft_membership_start(ms));
   weft_test_answer_init(&a);
@@ -549,16 +554,17 @@ static void nodes_are_numbered_by_host_and_port(void) {
 static const CU_TestInfo tests[] = {
     {"all hear who comes, goes and comes again, in a process", in_a_process},
     {"all hear who comes, goes and comes again, over gRPC", over_grpc},
-    {"a keeper that was restarted goes on", a_keeper_that_was_restarted_goes_on},
+    {"a restarted coordination service continues", a_restarted_coordination_service_continues},
     {"a loss that is over is told on both sides, in a process", a_loss_that_is_over_in_a_process},
     {"a loss that is over is told on both sides, over gRPC", a_loss_that_is_over_over_grpc},
     {"the order of tasks does not matter", the_order_of_tasks_does_not_matter},
     {"silence makes a task lost, and a beat brings it back",
      silence_makes_a_task_lost_and_a_beat_brings_it_back},
-    {"the chief keeps the record", the_chief_keeps_the_record},
+    {"the chief hosts the coordination service", the_chief_hosts_the_coordination_service},
     {"strangers change nothing", strangers_change_nothing},
     {"a second process of a task hears that it is not wanted", a_second_process_of_a_task},
-    {"a second process of the keeper hears that it is not wanted", a_second_process_of_the_keeper},
+    {"a second process of the service task hears that it is not wanted",
+     a_second_process_of_the_service_task},
     {"clients wait for keys over gRPC", clients_wait_for_keys_over_grpc},
     {"a task alone has keys and no heartbeats", a_task_alone_has_keys_and_no_heartbeats},
     {"nodes are numbered by host and port", nodes_are_numbered_by_host_and_port},

@@ -147,7 +147,7 @@ static void waits_end_with_their_deadline_or_canceller(void) {
   weft_store_request_t r = get("k", 20);
   weft_store_ask(store, &r, c, weft_test_answered, &a);
   CU_ASSERT_EQUAL(weft_test_answer_wait(&a), WEFT_DEADLINE_EXCEEDED);
-  CU_ASSERT_STRING_EQUAL(a.message, "nobody set 'k' in time");
+  CU_ASSERT_STRING_EQUAL(a.message, "'k' was not set in time");
   r.timeout_ms = 60000;
   weft_store_ask(store, &r, c, weft_test_answered, &a);
   weft_store_ask(store, &r, NULL, weft_test_answered, &b);
@@ -181,8 +181,8 @@ static void a_barrier_opens_for_the_last_and_again(void) {
   weft_store_ask(store, &r, NULL, weft_test_answered, &a[0]);
   expect(barrier("b", 2, 60000), WEFT_INVALID_ARGUMENT, "barrier 'b' is for 3, not for 2");
   CU_ASSERT_EQUAL(weft_test_answer_wait(&a[0]), WEFT_DEADLINE_EXCEEDED);
-  CU_ASSERT_STRING_EQUAL(a[0].message, "only 1 of 3 came to the barrier 'b' in time");
-  expect(barrier("b", 1, 60000), WEFT_OK, ""); /* who gave up has left no trace */
+  CU_ASSERT_STRING_EQUAL(a[0].message, "only 1 of 3 callers arrived at the barrier 'b' in time");
+  expect(barrier("b", 1, 60000), WEFT_OK, ""); /* the wait that ended has left no trace */
   for (int i = 0; i < 7; i++) weft_test_answer_deinit(&a[i]);
   end();
 }
@@ -197,7 +197,7 @@ static void a_stop_ends_every_wait(void) {
   weft_store_ask(store, &w, NULL, weft_test_answered, &b);
   weft_store_stop(store);
   CU_ASSERT_TRUE(a.code == WEFT_CANCELLED && b.code == WEFT_CANCELLED);
-  expect(set("k", "v"), WEFT_CANCELLED, "'k' cannot be reached: the task that keeps it stops");
+  expect(set("k", "v"), WEFT_CANCELLED, "'k' cannot be reached: the coordination service is shutting down");
   weft_test_answer_deinit(&a);
   weft_test_answer_deinit(&b);
   end();

@@ -1,38 +1,39 @@
-/* membership/remote/remote_keeper_client.c - the record of another task, over a channel. */
+/* membership/remote/remote_coordination_client.c - the coordination service of another task, over a channel.
+ */
 #include "base/alloc.h"
 #include "membership/remote/membership_codec.h"
-#include "membership/remote/remote_keeper.h"
+#include "membership/remote/remote_coordination.h"
 
-/* An answer may come this much later than asked for, before the keeper counts as hanging. */
+/* An answer may come this much later than asked for, before the service counts as hanging. */
 enum { SLACK_MS = 5000, COME_UP_MS = 30000 };
 
-typedef struct remote_client {
-  weft_keeper_client_t base;
+typedef struct remote_coordination_client {
+  weft_coordination_client_t base;
   weft_rpc_channel_t *channel; /* retained */
 } remote_client_t;
 
 /* One call in flight. */
-typedef struct pending {
+typedef struct coordination_call {
   const char *path;
   weft_str_t target; /* the channel's, which outlives its calls */
   union {
     weft_beat_fn *beat;
-    weft_roll_fn *roll;
+    weft_cluster_state_fn *roll;
     weft_value_fn *value;
   } fn;
   void *arg;
-} pending_t;
+} coordination_call_t;
 
-static remote_client_t *of(weft_keeper_client_t *c) { return (remote_client_t *)c; }
+static remote_client_t *of(weft_coordination_client_t *c) { return (remote_client_t *)c; }
 
 static weft_status_t *no_memory(const char *path) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to call %s", path);
 }
 
-static weft_status_t *encode(pending_t **out, remote_client_t *c, const char *path,
+static weft_status_t *encode(coordination_call_t **out, remote_client_t *c, const char *path,
                              const weft_message_type_t *type, const void *request,
                              weft_message_t **out_message) {
-  pending_t *p = weft_calloc(1, sizeof *p);
+  coordination_call_t *p = weft_calloc(1, sizeof *p);
   if (p == NULL) return no_memory(path);
   weft_status_t *s = weft_fields_encode(type, request, out_message);
   if (s != NULL) {
@@ -53,7 +54,7 @@ static weft_status_t *decode(weft_status_t *status, weft_message_t *response, co
 /* ---- beats ---- */
 
 static void on_beaten(void *arg, weft_status_t *status, weft_message_t *response) {
-  pending_t *p = arg;
+  coordination_call_t *p = arg;
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_beat_response_msg_t m = {0};
   status = decode(status, response, &weft_beat_response_type, &arena, &m);
@@ -63,16 +64,16 @@ static void on_beaten(void *arg, weft_status_t *status, weft_message_t *response
   weft_free(p);
 }
 
-static void beat(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int64_t timeout_ms,
+static void beat(weft_coordination_client_t *c, const weft_coordination_caller_t *caller, int64_t timeout_ms,
                  weft_canceller_t *canceller, weft_beat_fn *fn, void *arg) {
-  weft_beat_msg_t request = {.task = who->task,
-                             .incarnation = who->incarnation,
-                             .epoch = who->epoch,
-                             .lost_keeper = who->lost_keeper,
-                             .is_leaving = who->is_leaving,
-                             .secret = who->secret};
+  weft_beat_msg_t request = {.task = caller->task,
+                             .incarnation = caller->incarnation,
+                             .epoch = caller->epoch,
+                             .lost_service = caller->lost_service,
+                             .is_leaving = caller->is_leaving,
+                             .secret = caller->secret};
   weft_message_t *m = NULL;
-  pending_t *p = NULL;
+  coordination_call_t *p = NULL;
   weft_status_t *s = encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Beat"), &weft_beat_type, &request, &m);
   if (s != NULL) {
     fn(arg, s, 0);
@@ -105,7 +106,7 @@ static weft_status_t *decode_members(const weft_watch_response_msg_t *m, weft_ar
 }
 
 static void on_watched(void *arg, weft_status_t *status, weft_message_t *response) {
-  pending_t *p = arg;
+  coordination_call_t *p = arg;
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_watch_response_msg_t m = {.epoch = 0};
   weft_member_t *members = NULL;
@@ -117,12 +118,13 @@ static void on_watched(void *arg, weft_status_t *status, weft_message_t *respons
   weft_free(p);
 }
 
-static void watch(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int64_t timeout_ms,
-                  weft_canceller_t *canceller, weft_roll_fn *fn, void *arg) {
-  weft_beat_msg_t request = {who->task, who->incarnation, who->epoch, timeout_ms, who->lost_keeper,
-                             false,     who->secret};
+static void watch(weft_coordination_client_t *c, const weft_coordination_caller_t *caller, int64_t timeout_ms,
+                  weft_canceller_t *canceller, weft_cluster_state_fn *fn, void *arg) {
+  weft_beat_msg_t request = {caller->task,  caller->incarnation,  caller->epoch,
+                             timeout_ms,    caller->lost_service, false,
+                             caller->secret};
   weft_message_t *m = NULL;
-  pending_t *p = NULL;
+  coordination_call_t *p = NULL;
   weft_status_t *s = encode(&p, of(c), WEFT_MEMBERSHIP_METHOD("Watch"), &weft_beat_type, &request, &m);
   if (s != NULL) {
     fn(arg, s, 0, NULL, 0);
@@ -137,7 +139,7 @@ static void watch(weft_keeper_client_t *c, const weft_keeper_caller_t *who, int6
 /* ---- keys and values ---- */
 
 static void on_value(void *arg, weft_status_t *status, weft_message_t *response) {
-  pending_t *p = arg;
+  coordination_call_t *p = arg;
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_value_msg_t m = {{NULL, 0}};
   status = decode(status, response, &weft_value_type, &arena, &m);
@@ -147,7 +149,7 @@ static void on_value(void *arg, weft_status_t *status, weft_message_t *response)
   weft_free(p);
 }
 
-static void ask(weft_keeper_client_t *c, const weft_store_request_t *r, weft_canceller_t *canceller,
+static void ask(weft_coordination_client_t *c, const weft_store_request_t *r, weft_canceller_t *canceller,
                 weft_value_fn *fn, void *arg) {
   weft_store_msg_t request = {.key = r->key,
                               .value = r->value,
@@ -156,7 +158,7 @@ static void ask(weft_keeper_client_t *c, const weft_store_request_t *r, weft_can
                               .timeout_ms = r->timeout_ms,
                               .size = r->size};
   weft_message_t *m = NULL;
-  pending_t *p = NULL;
+  coordination_call_t *p = NULL;
   weft_status_t *s = encode(&p, of(c), weft_store_paths[r->op], &weft_store_type, &request, &m);
   if (s != NULL) {
     fn(arg, s, WEFT_STR(""));
@@ -164,18 +166,20 @@ static void ask(weft_keeper_client_t *c, const weft_store_request_t *r, weft_can
   }
   p->fn.value = fn;
   p->arg = arg;
-  int64_t patience = r->timeout_ms > INT32_MAX - COME_UP_MS ? INT32_MAX : r->timeout_ms + COME_UP_MS;
-  weft_rpc_options_t o = {.wait_for_ready = true, .timeout_ms = patience, .canceller = canceller};
+  int64_t timeout_ms = r->timeout_ms > INT32_MAX - COME_UP_MS ? INT32_MAX : r->timeout_ms + COME_UP_MS;
+  weft_rpc_options_t o = {.wait_for_ready = true, .timeout_ms = timeout_ms, .canceller = canceller};
   weft_rpc_call(of(c)->channel, p->path, m, &o, on_value, p);
 }
 
-static void destroy(weft_keeper_client_t *c) {
+static void destroy(weft_coordination_client_t *c) {
   weft_rpc_channel_release(of(c)->channel);
   weft_free(c);
 }
 
-weft_status_t *weft_remote_keeper_client_create(weft_rpc_channel_t *channel, weft_keeper_client_t **out) {
-  static const weft_keeper_client_ops_t ops = {.beat = beat, .watch = watch, .ask = ask, .destroy = destroy};
+weft_status_t *weft_remote_coordination_client_create(weft_rpc_channel_t *channel,
+                                                      weft_coordination_client_t **out) {
+  static const weft_coordination_client_ops_t ops = {
+      .beat = beat, .watch = watch, .ask = ask, .destroy = destroy};
   remote_client_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership client");
   *c = (remote_client_t){{&ops}, weft_rpc_channel_retain(channel)};
