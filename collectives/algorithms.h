@@ -1,8 +1,8 @@
 /* collectives/algorithms.h - what each algorithm file gives: phases that write into a plan.
  *
  * A phase works among `n` ranks given by a list (all of them, or those of one host);
- * `me` is this rank's place in it, -1 if it has no part. Texts after the arrow: who holds the result.
- * Costs are in messages and bytes sent by one rank; S is the size of `in`.
+ * `me` is this rank's place in it, -1 if it has no part. Texts after the arrow: which member holds the
+ * result. Costs are in messages and bytes sent by one rank; S is the size of `in`.
  */
 #ifndef WEFT_COLLECTIVES_ALGORITHMS_H_
 #define WEFT_COLLECTIVES_ALGORITHMS_H_
@@ -55,7 +55,8 @@ void weft_hierarchical_all_reduce(weft_planner_t *p, weft_members_t m, const int
 void weft_hierarchical_broadcast(weft_planner_t *p, weft_members_t m, const int *host_of, int root,
                                  weft_region_t in, weft_region_t out);
 
-/* Everybody from everybody (direct.c). The bits are the ring's. 2(n-1) messages per field, 2(n-1)/n S. */
+/* Every member from every other (direct.c). The bits are the ring's. 2(n-1) messages per field, 2(n-1)/n S.
+ */
 void weft_direct_all_reduce(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out);
 void weft_direct_broadcast(weft_planner_t *p, weft_members_t m, int root, weft_region_t in,
                            weft_region_t out);
@@ -69,10 +70,10 @@ void weft_direct_reduce_scatter(weft_planner_t *p, weft_members_t m, weft_region
  */
 void weft_pairwise_all_to_all(weft_planner_t *p, weft_members_t m, weft_region_t in, weft_region_t out,
                               const size_t *in_bounds, const size_t *out_bounds);
-/* in of member i -> out of member targets[i] (-1: nobody); without a source: zeros. */
+/* in of member i -> out of member targets[i] (-1: none); without a source: zeros. */
 void weft_exchange_permute(weft_planner_t *p, weft_members_t m, const int *targets, weft_region_t in,
                            weft_region_t out);
-/* Dissemination: after ceil(log2 n) rounds everybody has heard of everybody. */
+/* Dissemination: after ceil(log2 n) rounds every rank has been reached by every other. */
 void weft_exchange_barrier(weft_planner_t *p, weft_members_t m);
 
 #endif /* WEFT_COLLECTIVES_ALGORITHMS_H_ */

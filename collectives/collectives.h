@@ -1,17 +1,16 @@
 /* collectives/collectives.h - operations in which every member of a group takes part.
  *
  * A member is a device. A *group* is found by its key: the group's leader (one
- * task of the cluster) waits until group_size members have come, gives them
- * their ranks once, and tells all; a failure (sizes or device types that differ)
- * is sticky for the key. An *instance* is one collective of a group, found by
- * (group key, instance key); its kind, dtype, shape and reduction are checked to
- * be the same on all ranks, and a mismatch is INVALID_ARGUMENT on every rank with
- * both values in the message. Data moves by keys that hold step, instance, pass,
- * field and source rank, so members may start collectives in any order.
+ * task of the cluster) waits until group_size members have joined, gives them their ranks once, and answers
+ * all; a failure (sizes or device types that differ) is sticky for the key. An *instance* is one collective
+ * of a group, found by (group key, instance key); its kind, dtype, shape and reduction are checked to be the
+ * same on all ranks, and a mismatch is INVALID_ARGUMENT on every rank with both values in the message. Data
+ * moves by keys that hold step, instance, pass, field and source rank, so members may start collectives in
+ * any order.
  *
- * Nothing waits for ever: the step's canceller, a timeout (DEADLINE_EXCEEDED naming
- * the ranks that did not come), and the death of a member (UNAVAILABLE naming its
- * task, on every rank) end a collective everywhere. A later group or step is not harmed.
+ * Nothing waits for ever: the step's canceller, a timeout (DEADLINE_EXCEEDED naming the ranks that did not
+ * join), and the failure of a member (UNAVAILABLE naming its task, on every rank) end a collective
+ * everywhere. A later group or step is not harmed.
  *
  * Sources: reference strategies 3.1 (algorithms, costs, the bitwise oracle), 1.1 R2;
  * TensorFlow's collective_param_resolver, ring_reducer, hierarchical broadcast.
@@ -24,16 +23,16 @@
 
 /* Shapes: `input` is what a rank gives, `output` what it gets. S: one rank's tensor. */
 typedef enum weft_collective_kind {
-  WEFT_BROADCAST,  /* root's input -> everybody's output */
+  WEFT_BROADCAST,  /* root's input -> output of all ranks */
   WEFT_SCATTER,    /* root's input [N*d0, ...] -> rank i gets rows i*d0.. */
   WEFT_GATHER,     /* as all-gather, but only root has an output (others: NULL) */
   WEFT_ALL_GATHER, /* inputs joined along dimension 0 in rank order; first dimensions may differ */
   WEFT_ALL_TO_ALL, /* block j of rank i's input -> block i of rank j's output; `splits`: rows per block (v) */
   WEFT_REDUCE,     /* the reduction, at root only */
-  WEFT_ALL_REDUCE, /* the reduction, at everybody */
+  WEFT_ALL_REDUCE, /* the reduction, at all ranks */
   WEFT_REDUCE_SCATTER, /* rank i gets rows i*d0/N.. of the reduction */
-  WEFT_PERMUTE,        /* rank i's input -> rank targets[i]; who is nobody's target gets zeros */
-  WEFT_BARRIER,        /* nothing moves; ends when all have come */
+  WEFT_PERMUTE,        /* rank i's input -> rank targets[i]; a rank that is no target gets zeros */
+  WEFT_BARRIER,        /* nothing moves; ends when all ranks have joined */
 } weft_collective_kind_t;
 
 typedef enum weft_reduction {
@@ -60,8 +59,7 @@ const char *weft_collective_algorithm_name(weft_collective_algorithm_t a);
 typedef struct weft_collective {
   weft_collective_kind_t kind;
   weft_str_t name;   /* of the node, for messages */
-  weft_str_t device; /* "/job:worker/replica:0/task:1/device:CPU:0": who takes part. One member per device and
-                        group */
+  weft_str_t device; /* "/job:worker/replica:0/task:1/device:CPU:0": the member. One per device and group */
   int64_t step_id;
   uint64_t frame_id; /* in a loop: an instance runs once per iteration */
   int64_t iteration;
@@ -70,11 +68,11 @@ typedef struct weft_collective {
   int rank; /* wanted rank; -1: by the order of device names. All members say the same way */
   weft_reduction_t reduction;
   bool is_mean;   /* divides the sum by group_size */
-  int root;       /* rank; -1: whoever has is_source */
+  int root;       /* rank; -1: the rank that has is_source */
   bool is_source; /* of a broadcast without known root */
   weft_dtype_t dtype;
   weft_shape_t shape;    /* of the input; of the output for a receiver of broadcast or scatter */
-  weft_tensor_t *input;  /* NULL for who only receives */
+  weft_tensor_t *input;  /* NULL for a rank that only receives */
   const int64_t *splits; /* of all-to-all: group_size row counts; NULL: equal blocks */
   const int *targets;    /* of permute: group_size ranks */
   bool is_uniform;  /* of gather, all-gather: all ranks' shapes are the same (then checked), no row counts
@@ -94,11 +92,11 @@ typedef void weft_collective_done_fn(void *arg, weft_status_t *status, weft_tens
 void weft_collectives_run(weft_collectives_t *c, const weft_collective_t *call, weft_canceller_t *canceller,
                           weft_collective_done_fn *done, void *arg);
 
-/* The step ended: forgets what it kept here; who still fetches from it gets `why` (copied; NULL: ABORTED). */
+/* The step ended: forgets what it kept here; fetches of it end with `why` (copied; NULL: ABORTED). */
 void weft_collectives_end_step(weft_collectives_t *c, int64_t step_id, const weft_status_t *why);
 
-/* A task is known to be dead (heartbeats): whatever waits for it ends with UNAVAILABLE naming it, and its
- * groups fail until it has come again. */
+/* A task is known to be lost (heartbeats): what waits for it ends with UNAVAILABLE naming it, and its groups
+ * fail until it returns. */
 void weft_collectives_lost_task(weft_collectives_t *c, weft_str_t task, const weft_status_t *why);
 
 #endif /* WEFT_COLLECTIVES_COLLECTIVES_H_ */

@@ -1,4 +1,5 @@
-/* collectives/direct.c - everybody from everybody: for members that share memory, where a message is a look.
+/* collectives/direct.c - every member from every other: for members that share memory, where reading needs no
+ * message.
  *
  * Chunk c is summed by the member that would finish it in the ring, c-1, from its sources in the
  * ring's order: so the bits are the ring's. Small chunks are fetched side by side and summed

@@ -5,7 +5,8 @@ void weft_pairwise_all_to_all(weft_planner_t *p, weft_members_t m, weft_region_t
                               const size_t *in_bounds, const size_t *out_bounds) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
-  for (int k = 0; k < m.n; k++) { /* round k: to me+k, from me-k, so that nobody is everybody's first */
+  for (int k = 0; k < m.n;
+       k++) { /* round k: to me+k, from me-k, so that no rank is the first peer of all others */
     const int to = (m.me + k) % m.n, from = (m.me - k + m.n) % m.n;
     const weft_region_t give =
         weft_region(in.buffer, in.at + in_bounds[to], in_bounds[to + 1] - in_bounds[to]);

@@ -31,17 +31,10 @@ weft_group_joined_t *weft_group_find_member(const weft_group_record_t *g, weft_s
   return m;
 }
 
-bool weft_group_has_task(const weft_group_record_t *g, weft_str_t task) {
+bool weft_group_record_has_task(const weft_group_record_t *g, weft_str_t task) {
   const weft_group_joined_t *m = g->members;
   while (m != NULL && !weft_str_eq(weft_transport_task_of(m->device), task)) m = m->next;
   return m != NULL;
-}
-
-int weft_group_rank_of(const weft_group_t *g, weft_str_t device) {
-  for (int i = 0; g != NULL && i < g->size; i++) {
-    if (weft_str_eq(g->members[i].device, device)) return i;
-  }
-  return -1;
 }
 
 void weft_group_remove_members(weft_group_record_t *g) {

@@ -35,7 +35,7 @@ typedef struct weft_group_record {
 void weft_group_record_free(weft_group_record_t *g); /* NULL is fine */
 
 weft_group_joined_t *weft_group_find_member(const weft_group_record_t *g, weft_str_t device); /* NULL: none */
-bool weft_group_has_task(const weft_group_record_t *g, weft_str_t task);
+bool weft_group_record_has_task(const weft_group_record_t *g, weft_str_t task);
 weft_group_joined_t *weft_group_joined_new(const weft_group_request_t *r,
                                            weft_str_t host); /* NULL without memory */
 /* Removes a member, if no other request of its waits and the group is still forming. */
@@ -55,8 +55,5 @@ weft_status_t *weft_group_too_late(const weft_group_record_t *g, const weft_grou
 
 /* One pair of tasks on one host and one pair on two hosts stand for all pairs. Without the lock. */
 void weft_group_measure_links(const weft_group_table_env_t *env, weft_group_t *g);
-
-/* The device's rank in a complete group; -1 if it has none or the group is NULL. */
-int weft_group_rank_of(const weft_group_t *g, weft_str_t device);
 
 #endif /* WEFT_COLLECTIVES_GROUP_MEMBERS_H_ */

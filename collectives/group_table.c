@@ -345,7 +345,7 @@ static void join_instance_locked(weft_group_table_t *t, weft_group_waiter_t *w, 
   const weft_group_record_t *g = find_locked(t, q->group_key);
   const weft_group_t *group = g == NULL ? NULL : g->group;
   if (t->left != NULL) j->why = weft_status_clone(t->left);
-  /* A rank may have got its group just before the leader heard of a loss: the other ranks will not join. */
+  /* A rank may have got its group just before the leader learned of a loss: the other ranks will not join. */
   if (j->why == NULL && g != NULL && g->lost_task_length > 0) j->why = weft_status_clone(g->error);
   if (q->rank < 0)
     q->rank = weft_group_rank_of(group, q->device); /* TensorFlow's workers send a device only */
@@ -395,7 +395,8 @@ void weft_group_table_lost_task(weft_group_table_t *t, weft_str_t task, const we
       weft_status_t *mine = weft_status_clone(s);
       weft_mutex_lock(&t->mu);
       for (weft_group_record_t *g = t->groups[i]; g != NULL && !again; g = g->next) {
-        if (!weft_group_has_task(g, task) || g->error != NULL || task.length >= sizeof g->lost_task) continue;
+        if (!weft_group_record_has_task(g, task) || g->error != NULL || task.length >= sizeof g->lost_task)
+          continue;
         again = true;
         g->error = mine;
         mine = NULL;

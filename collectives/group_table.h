@@ -1,19 +1,17 @@
-/* collectives/group_table.h - the leader's book of groups and instances.
+/* collectives/group_table.h - the leader's table of groups and instances.
  *
- * Members join a group by its key; when group_size of them have come, ranks are
- * given (the wanted ones, else by the order of job, task and device) and all get the same
- * group. A failure (sizes, device types or ranks that contradict each other, a
- * member lost) is sticky for the key: whoever has waited or comes later gets it, until
- * a member comes with another incarnation than before, or a lost task comes again;
- * then the group is formed anew and its members must all join again.
+ * Members join a group by its key; when group_size of them have joined, ranks are given (the wanted ones,
+ * else by the order of job, task and device) and all get the same group. A failure (sizes, device types or
+ * ranks that contradict each other, a member lost) is sticky for the key: waiting and later requests get it,
+ * until a member joins with another incarnation than before, or a lost task returns; then the group is formed
+ * anew and its members must all join again.
  *
- * An instance waits in the same way for one request of every rank with the same
- * step, and compares them. What was agreed is remembered with the group: who asks
- * for the same again gets the answer at once.
+ * An instance waits in the same way for one request of every rank with the same step, and compares them. What
+ * was agreed is remembered with the group: the same request in a later step is answered at once.
  *
- * Memory and time grow with the members that have come, never with the size that a request declares. A table
- * keeps WEFT_GROUPS_KEPT groups: beyond that the one that was asked for least recently, and for which nothing
- * waits, is forgotten.
+ * Memory and time grow with the members that have joined, never with the size that a request declares. A
+ * table keeps WEFT_GROUPS_KEPT groups: beyond that the one that was asked for least recently, and for which
+ * nothing waits, is forgotten.
  *
  * Sources: reference strategies 1.1 R2; TensorFlow's collective_param_resolver_local.
  */
@@ -26,7 +24,7 @@ enum { WEFT_GROUPS_KEPT = 4096 }; /* a job has a handful */
 
 typedef struct weft_group_table weft_group_table_t; /* Thread-safe. */
 
-/* What the leader knows of its cluster; all may be NULL. Called without our locks. */
+/* What the leader knows of its cluster; all may be NULL. Called without locks. */
 typedef struct weft_group_table_env {
   const weft_str_t *(*tasks)(void *arg, int *out_n); /* of the cluster; lent, constant */
   weft_str_t (*host_of)(void *arg,
@@ -43,8 +41,8 @@ void weft_group_table_destroy(weft_group_table_t *t);
 
 /* `fn` is called once, perhaps before this returns, with no lock held; the request is copied. Errors:
  * INVALID_ARGUMENT (more than WEFT_MAX_GROUP members), INTERNAL (sizes, device types, ranks: TensorFlow's
- * code), UNAVAILABLE (a member's task is lost), DEADLINE_EXCEEDED (the request's timeout; says who came),
- * CANCELLED, RESOURCE_EXHAUSTED. */
+ * code), UNAVAILABLE (a member's task is lost), DEADLINE_EXCEEDED (the request's timeout; names the members
+ * that joined), CANCELLED, RESOURCE_EXHAUSTED. */
 void weft_group_table_join(weft_group_table_t *t, const weft_group_request_t *r, weft_canceller_t *canceller,
                            weft_group_fn *fn, void *arg);
 /* As above. Errors: INVALID_ARGUMENT to all ranks with both values when two requests differ, or when a
@@ -55,10 +53,10 @@ void weft_group_table_join_instance(weft_group_table_t *t, const weft_instance_r
 /* Groups with a member of `task`, waiting or complete, fail with UNAVAILABLE naming it (`why` in the
  * message). */
 void weft_group_table_lost_task(weft_group_table_t *t, weft_str_t task, const weft_status_t *why);
-/* The leader leaves: requests for groups and instances end with `why`, present and later ones. */
+/* The leader departs: requests for groups and instances end with `why`, present and later ones. */
 void weft_group_table_leave(weft_group_table_t *t, const weft_status_t *why);
-/* `task` has come again, as others know: groups that failed because it was lost are formed anew by whoever
- * joins next, even if its own members come last. */
+/* `task` has returned, as other tasks know: groups that failed because it was lost are formed anew with the
+ * next request, even if its own members join last. */
 void weft_group_table_returned_task(weft_group_table_t *t, weft_str_t task);
 
 #endif /* WEFT_COLLECTIVES_GROUP_TABLE_H_ */

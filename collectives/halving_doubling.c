@@ -4,8 +4,8 @@
  * blocks where its own one lies, gives the other half away and adds what it gets. At the end each
  * holds one block of the sum. Doubling: the same backwards, with copies. p is the largest power of two within
  * n; the n-p others fold their input into a partner's first, and get the whole result from it at the end.
- * Messages are not cut in fields: fields of two rounds would stand in each other's way, and what comes is
- * reduced while it comes anyway.
+ * Messages are not cut in fields: fields of two rounds would stand in each other's way, and bytes
+ * are reduced as they arrive anyway.
  *
  * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH"
  * (2005), 4.4. They halve by neighbours first; we begin with the farthest, so that blocks keep their order.

@@ -116,7 +116,7 @@ void weft_local_hub_destroy(weft_local_hub_t *h) {
       weft_free(f);
     }
     for (int i = 0; i < WEFT_LOCAL_STEPS_KEPT; i++) weft_status_free(t->ended[i].why);
-    weft_status_free(t->dead);
+    weft_status_free(t->lost);
     weft_free(t->name);
     weft_free(t->host);
     weft_free(t);

@@ -1,10 +1,13 @@
 /* collectives/local_hub_impl.h - what the files of the hub share; for them alone.
  *
- * Each task has a table of meeting places by (step, key). A place holds an offer, a fetch,
- * or both: then it is on its way (`due` in the hub's heap, with a link model) or held by a
- * partition. Whoever takes a place out of its table under the lock ends it, after giving the lock back.
+ * From bottom to top: local_model.c, local_matching.c, local_hub.c, local_transport.c.
  *
- * Locking: `mu` is a leaf. Places are allocated before it is taken.
+ * Each task has a table of transfers by (step, key). A transfer has an offer, a fetch, or both: then it is
+ * under way (in the hub's heap, with a link model) or held by a partition. The thread that takes a transfer
+ * out of its table under the lock ends it, after giving the lock back.
+ *
+ * Locking: one lock for the tables of all tasks and the model, because a transfer belongs to two tasks and
+ * its time to both of their links. `mu` is a leaf. Transfers are allocated before it is taken.
  */
 #ifndef WEFT_COLLECTIVES_LOCAL_HUB_IMPL_H_
 #define WEFT_COLLECTIVES_LOCAL_HUB_IMPL_H_
@@ -15,13 +18,13 @@
 #include "collectives/group_table.h"
 #include "collectives/local_transport.h"
 
-enum { WEFT_LOCAL_STEPS_KEPT = 64 }; /* ended steps that are remembered for late comers */
+enum { WEFT_LOCAL_STEPS_KEPT = 64 }; /* ended steps that are remembered for later transfers */
 
 typedef struct weft_local_task weft_local_task_t;
 typedef struct weft_local_transfer {
-  atomic_int refs;                         /* the table's or whoever took it; the canceller's; the timer's */
-  struct weft_local_transfer *next, *prev; /* all places of the task */
-  weft_local_task_t *owner;                /* who offers */
+  atomic_int refs; /* the table's or the taking thread's; the canceller's; the heap's */
+  struct weft_local_transfer *next, *prev; /* all transfers of the task */
+  weft_local_task_t *owner;                /* that offers */
   weft_local_hub_t *hub;
   char *key;                 /* "step;key", in the same block */
   size_t key_length, key_at; /* where the key begins, after the step */
@@ -72,7 +75,7 @@ struct weft_local_task {
   weft_local_task_t *next;
   char *name, *host;
   uint64_t incarnation;
-  weft_status_t *dead; /* NULL while alive */
+  weft_status_t *lost; /* why; NULL while alive */
   weft_map_t transfers;
   weft_local_transfer_t *first;
   weft_local_failed_run_t *failed;

@@ -1,4 +1,4 @@
-/* collectives/local_meeting.c - where offers and fetches of one process meet. */
+/* collectives/local_matching.c - joins the offers and fetches of one process. */
 #include "collectives/local_hub_impl.h"
 
 #include <stdio.h>
@@ -19,9 +19,8 @@ void weft_local_release(weft_local_transfer_t *p) {
   weft_free(p);
 }
 
-/* ---- ending places ---- */
+/* ---- ends ---- */
 
-/* Takes a place out of its table; the table's reference is the caller's now. */
 void weft_local_take_locked(weft_local_hub_t *h, weft_local_transfer_t *p) WEFT_REQUIRES(h->mu) {
   weft_map_remove(&p->owner->transfers, weft_str_of(p->key, p->key_length));
   if (p->prev != NULL) p->prev->next = p->next;
@@ -32,7 +31,7 @@ void weft_local_take_locked(weft_local_hub_t *h, weft_local_transfer_t *p) WEFT_
   h->num_transfers--;
 }
 
-/* Ends a taken place with `why` (copied; NULL: both got what they wanted) and gives it back. */
+/* Ends a taken transfer with `why` (copied; NULL: both got what they wanted) and gives it back. */
 static void end(weft_local_transfer_t *p, const weft_status_t *why) {
   if (p->has_cancel && weft_canceller_try_deregister(p->canceller, p->cancel_token)) weft_local_release(p);
   if (p->has_fetch) p->fetch_done(p->fetch_arg, why == NULL ? NULL : weft_status_clone(why));
@@ -55,7 +54,6 @@ void weft_local_deliver(weft_local_transfer_t *p) { /* taken, with both sides */
   end(p, NULL);
 }
 
-/* A taken list, linked by `next`. */
 void weft_local_end_all(weft_local_transfer_t *list, const weft_status_t *why) {
   while (list != NULL) {
     weft_local_transfer_t *p = list;
@@ -148,7 +146,7 @@ bool weft_local_is_of_run(const weft_local_transfer_t *p, int64_t step_id, weft_
 
 /* Why nothing can be done under this key at this task; lent under the lock. */
 static const weft_status_t *obstacle(const weft_local_task_t *t, const weft_local_transfer_t *p) {
-  if (t->dead != NULL) return t->dead;
+  if (t->lost != NULL) return t->lost;
   for (const weft_local_failed_run_t *f = t->failed; f != NULL; f = f->next) {
     if (weft_local_is_of_run(p, f->step_id, weft_str_of(f->run, f->run_length))) return f->why;
   }
@@ -177,7 +175,7 @@ static void move_fetch(weft_local_transfer_t *to, weft_local_transfer_t *from) {
   from->canceller = NULL;
 }
 
-/* Ends the fetch of a place with CANCELLED; an offer stays, its owner is told by who gives up
+/* Ends the fetch of a transfer with CANCELLED; an offer stays until the run fails
  * (weft_transport_ops_t.fail). */
 static void end_fetch(weft_local_transfer_t *p) {
   weft_local_hub_t *h = p->hub;
@@ -198,7 +196,7 @@ static void on_cancel(void *arg) {
   weft_local_release(arg);
 }
 
-/* One side arrives at `owner`'s table, as a place of its own. */
+/* One side arrives at `owner`'s table, as a transfer of its own. */
 static void arrive(weft_local_hub_t *h, weft_local_task_t *owner, weft_local_task_t *self,
                    weft_local_transfer_t *mine, weft_canceller_t *canceller) {
   weft_status_t *failed = NULL;
@@ -210,7 +208,7 @@ static void arrive(weft_local_hub_t *h, weft_local_task_t *owner, weft_local_tas
   mine->owner = owner;
   const weft_status_t *why = obstacle(owner, mine);
   if (why == NULL) why = obstacle(self, mine);
-  if (why == NULL && mine->has_offer && mine->offer_to != NULL) why = mine->offer_to->dead;
+  if (why == NULL && mine->has_offer && mine->offer_to != NULL) why = mine->offer_to->lost;
   weft_local_transfer_t *there =
       why == NULL ? weft_map_get(&owner->transfers, weft_str_of(mine->key, mine->key_length)) : NULL;
   const bool is_twice =

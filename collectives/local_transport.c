@@ -5,7 +5,7 @@
 
 typedef bool ends_fn(const weft_local_transfer_t *p, const void *arg);
 
-/* Takes all places of t for which it is time; linked by `next`. */
+/* Takes all transfers of t for which it is time; linked by `next`. */
 static weft_local_transfer_t *take_those_locked(weft_local_hub_t *h, weft_local_task_t *t, ends_fn *is_time,
                                                 const void *arg) WEFT_REQUIRES(h->mu) {
   weft_local_transfer_t *list = NULL;
@@ -60,10 +60,10 @@ static void local_fail(weft_transport_t *base, int64_t step_id, weft_str_t run, 
   weft_local_transport_t *t = (weft_local_transport_t *)base;
   const run_id_t id = {step_id, run};
   weft_mutex_lock(&t->hub->mu);
-  const bool is_dead = t->task->dead != NULL;
+  const bool is_lost = t->task->lost != NULL;
   weft_mutex_unlock(&t->hub->mu);
   fail_at(t->hub, t->task, id, why);
-  for (int i = 0; group != NULL && !is_dead && i < group->size; i++) { /* the dead tell no tales */
+  for (int i = 0; group != NULL && !is_lost && i < group->size; i++) { /* a killed task tells no other */
     weft_mutex_lock(&t->hub->mu);
     weft_local_task_t *peer = weft_local_find_task(t->hub, group->members[i].task);
     weft_mutex_unlock(&t->hub->mu);
@@ -116,10 +116,10 @@ static bool is_with(const weft_local_transfer_t *p, const void *arg) {
   return p->owner == t || (p->has_fetch && p->fetcher == t) || (p->has_offer && p->offer_to == t);
 }
 
-static void end_all_with(weft_local_hub_t *h, const weft_local_task_t *dead, const weft_status_t *why) {
+static void end_all_with(weft_local_hub_t *h, const weft_local_task_t *lost, const weft_status_t *why) {
   for (weft_local_task_t *t = h->tasks; t != NULL; t = t->next) { /* tasks are only added at the front */
     weft_mutex_lock(&h->mu);
-    weft_local_transfer_t *list = take_those_locked(h, t, is_with, dead);
+    weft_local_transfer_t *list = take_those_locked(h, t, is_with, lost);
     weft_mutex_unlock(&h->mu);
     weft_local_end_all(list, why);
   }
@@ -129,7 +129,7 @@ void weft_local_hub_kill(weft_local_hub_t *h, weft_str_t task) {
   weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "task %.*s was killed", WEFT_STR_ARGS(task));
   weft_mutex_lock(&h->mu);
   weft_local_task_t *t = weft_local_find_task(h, task);
-  if (t != NULL && t->dead == NULL) t->dead = weft_status_clone(why);
+  if (t != NULL && t->lost == NULL) t->lost = weft_status_clone(why);
   weft_mutex_unlock(&h->mu);
   if (t != NULL) {
     end_all_with(h, t, why);
@@ -151,10 +151,10 @@ static void local_complete_group(weft_transport_t *base, const weft_group_reques
   weft_group_request_t q = *r;
   weft_mutex_lock(&t->hub->mu);
   if (q.incarnation == 0) q.incarnation = t->task->incarnation;
-  weft_status_t *dead = t->task->dead == NULL ? NULL : weft_status_clone(t->task->dead);
+  weft_status_t *lost = t->task->lost == NULL ? NULL : weft_status_clone(t->task->lost);
   weft_mutex_unlock(&t->hub->mu);
-  if (dead != NULL)
-    fn(arg, dead, NULL);
+  if (lost != NULL)
+    fn(arg, lost, NULL);
   else
     weft_group_table_join(t->hub->table, &q, canceller, fn, arg);
 }
@@ -163,10 +163,10 @@ static void local_complete_instance(weft_transport_t *base, const weft_instance_
                                     weft_canceller_t *canceller, weft_instance_fn *fn, void *arg) {
   weft_local_transport_t *t = (weft_local_transport_t *)base;
   weft_mutex_lock(&t->hub->mu);
-  weft_status_t *dead = t->task->dead == NULL ? NULL : weft_status_clone(t->task->dead);
+  weft_status_t *lost = t->task->lost == NULL ? NULL : weft_status_clone(t->task->lost);
   weft_mutex_unlock(&t->hub->mu);
-  if (dead != NULL)
-    fn(arg, dead, -1);
+  if (lost != NULL)
+    fn(arg, lost, -1);
   else
     weft_group_table_join_instance(t->hub->table, r, canceller, fn, arg);
 }
@@ -193,7 +193,7 @@ void weft_transport_destroy(weft_transport_t *t) {
 
 weft_status_t *weft_local_transport_create(weft_local_hub_t *h, weft_str_t task, weft_str_t host,
                                            uint64_t incarnation, weft_transport_t **out) {
-  weft_status_t *s = NULL, *was_dead = NULL;
+  weft_status_t *s = NULL, *was_lost = NULL;
   weft_local_transport_t *t = weft_calloc(1, sizeof *t);
   weft_local_task_t *mine = weft_calloc(1, sizeof *mine);
   if (mine != NULL) {
@@ -211,15 +211,15 @@ weft_status_t *weft_local_transport_create(weft_local_hub_t *h, weft_str_t task,
     h->tasks = there = mine;
     mine = NULL;
   }
-  was_dead = there->dead;
-  there->dead = NULL;
+  was_lost = there->lost;
+  there->lost = NULL;
   there->incarnation = incarnation;
   weft_mutex_unlock(&h->mu);
   *t = (weft_local_transport_t){{&local_ops}, h, there};
   *out = &t->base;
   t = NULL;
 done:
-  weft_status_free(was_dead);
+  weft_status_free(was_lost);
   weft_free(t);
   if (mine != NULL) {
     weft_free(mine->name);

@@ -1,13 +1,13 @@
 /* collectives/local_transport.h - tasks of one process that reach each other through memory.
  *
- * A hub joins any number of tasks and leads their groups. A fetch meets its offer in
- * the hub and takes the bytes where they lie, on the thread of whoever came second.
+ * A hub joins any number of tasks and leads their groups. A fetch finds its offer in the hub and takes the
+ * bytes where they lie, on the thread of the side that arrives second.
  *
  * For tests the hub has a link model: per pair of tasks a latency, a rate, a share of
  * messages that are lost and sent again, and a partition. A task sends one message at a time
  * and receives one at a time. The model's time is either real, or virtual: then nothing moves
  * but in weft_local_hub_run(), which jumps from event to event on the caller's thread, so
- * that times come out the same on every machine. Tasks can be killed and come again.
+ * that times come out the same on every machine. Tasks can be killed and return.
  *
  * Source: reference strategies 1.1 R7, 7.3.
  */
@@ -39,8 +39,8 @@ void weft_transport_destroy(weft_transport_t *t); /* NULL is fine */
  */
 WEFT_MUST_CHECK weft_status_t *weft_local_hub_set_link(weft_local_hub_t *h, weft_str_t from, weft_str_t to,
                                                        weft_link_model_t m);
-/* The task vanishes: nothing comes from it or reaches it any more, and whoever waits for it gets UNAVAILABLE
- * naming it; its own transfers end, too. */
+/* The task is lost: no message is sent by it or reaches it any more; transfers with it end with UNAVAILABLE
+ * naming it, on both sides. */
 void weft_local_hub_kill(weft_local_hub_t *h, weft_str_t task);
 /* Virtual time: delivers messages, in order of time, until none is under way; returns how many. */
 int weft_local_hub_run(weft_local_hub_t *h);

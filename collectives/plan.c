@@ -1,9 +1,9 @@
 /* collectives/plan.c - finds what must wait for what.
  *
  * Invariant: `accesses` holds, for every byte that was touched, the last action that wrote
- * it and those that read it since. A write that covers an older access replaces it: whoever
- * waits for the write waits for that one, too. So the list is as long as the buffers have
- * pieces, not as long as the plan.
+ * it and those that read it since. A write that covers an older access replaces it: an action that waits for
+ * the write waits for that one, too. So the list is as long as the buffers have pieces, not as long as the
+ * plan.
  */
 #include "collectives/plan.h"
 

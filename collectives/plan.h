@@ -4,11 +4,11 @@
  * copy, from which bytes to which. It says no order: an action waits for the
  * earlier ones whose bytes it needs or overwrites, which the plan finds out from
  * the regions. So fields pipeline by themselves, algorithms compose (a hierarchical
- * all-reduce is three others, one after another), and whoever runs a plan
- * (collectives/run.c) knows no algorithm.
+ * all-reduce is three others, one after another), and running a plan (collectives/run_actions.c) needs no
+ * knowledge of the algorithm.
  *
  * Transfers meet by (pass, field, source, destination). All ranks count passes alike:
- * whoever has no part in a phase takes its pass number, too.
+ * a rank without a part in a phase takes its pass number, too.
  *
  * A plan depends on shapes only and is kept with its instance. Failure to allocate is remembered
  * and said by weft_plan_finish(), so that algorithms are plain loops.
@@ -33,7 +33,7 @@ typedef struct weft_region {
 typedef enum weft_action_kind {
   WEFT_ACTION_SEND,        /* offers `from` to peer */
   WEFT_ACTION_RECV,        /* fetches into `to` */
-  WEFT_ACTION_RECV_REDUCE, /* to = from op what comes */
+  WEFT_ACTION_RECV_REDUCE, /* to = from op the bytes that arrive */
   WEFT_ACTION_COPY,        /* to = from */
   WEFT_ACTION_REDUCE,      /* to = from op other; `to` may be one of them */
   WEFT_ACTION_ZERO,        /* to = 0 */
@@ -46,7 +46,7 @@ typedef struct weft_action {
   int pass, field;
   weft_region_t to, from, other;
   int num_before;             /* how many it waits for */
-  int first_after, num_after; /* who waits for it: a range of weft_coll_plan_t.after */
+  int first_after, num_after; /* the actions that wait for it: a range of weft_coll_plan_t.after */
 } weft_action_t;
 
 typedef struct weft_coll_plan { /* Immutable once finished. Refcounted. */
@@ -73,7 +73,8 @@ typedef struct weft_planner {
   bool failed;
   weft_action_t *actions;
   int num_actions, max_actions;
-  struct weft_plan_access *accesses; /* live regions: who read, who wrote them last */
+  struct weft_plan_access
+      *accesses; /* live regions: which action wrote them last, which have read them since */
   int num_accesses, max_accesses;
   int *edges; /* pairs: before, after */
   int num_edges, max_edges;
@@ -90,7 +91,7 @@ void weft_plan_copy(weft_planner_t *p, weft_region_t to, weft_region_t from);
 /* to = a op b; `to` may be a or b. */
 void weft_plan_reduce(weft_planner_t *p, weft_region_t to, weft_region_t a, weft_region_t b, bool is_final);
 void weft_plan_zero(weft_planner_t *p, weft_region_t to);
-/* A message without bytes: who receives goes on when it has come; waits for all actions before it. */
+/* A message without bytes: the receiver continues when it has arrived; waits for all actions before it. */
 void weft_plan_signal(weft_planner_t *p, int to_rank, int pass);
 void weft_plan_await(weft_planner_t *p, int from_rank, int pass);
 

@@ -1,6 +1,6 @@
 /* collectives/ring.c - rings: bandwidth-optimal, every rank talks to its two neighbours only.
  *
- * Chunk c goes from member c to c+1, c+2, ...; each adds its own part to what comes. The first member sends
+ * Chunk c goes from member c to c+1, c+2, ...; each adds its own part to what arrives. The first member sends
  * its chunk from where it lies, so that nothing is copied before it is reduced. Chunks are cut in fields, and
  * a field is passed on as soon as it is there: while one is reduced others travel.
  *

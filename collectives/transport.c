@@ -30,6 +30,20 @@ void weft_group_release(weft_group_t *g) {
   weft_free(g);
 }
 
+int weft_group_rank_of(const weft_group_t *g, weft_str_t device) {
+  for (int i = 0; g != NULL && i < g->size; i++) {
+    if (weft_str_eq(g->members[i].device, device)) return i;
+  }
+  return -1;
+}
+
+bool weft_group_has_task(const weft_group_t *g, weft_str_t task) {
+  for (int i = 0; g != NULL && i < g->size; i++) {
+    if (weft_str_eq(g->members[i].task, task)) return true;
+  }
+  return false;
+}
+
 weft_str_t weft_transport_run_of(weft_str_t key) {
   const ptrdiff_t slash = weft_str_rfind(key, '/');
   return weft_str_of(key.data, slash < 0 ? 0 : (size_t)slash);

@@ -48,7 +48,7 @@ void weft_tree_reduce(weft_planner_t *p, weft_members_t m, int root, weft_region
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
   const node_t node = node_of(m, root);
-  weft_region_t sum = in; /* of what has come so far */
+  weft_region_t sum = in; /* of what has arrived so far */
   weft_region_t place = out;
   const bool has_child = child_bit(node, m) > 0 && node.v + 1 < m.n;
   if (m.n == 1) {

@@ -224,8 +224,8 @@ static weft_str_t host_of(const traffic_t *t, weft_str_t device) {
   return task;
 }
 
-/* As the cost model of collectives chooses (collectives/choose.h); with one rank in each task all ways move
- * the same. */
+/* As the cost model of collectives chooses (collectives/algorithm_table.h); with one rank in each task all
+ * ways move the same. */
 static way_t way_of(const traffic_t *t, const group_t *g) {
   weft_str_t hint = weft_node_attr_string(g->members[0], "communication_hint"), first = g->devices[0];
   int size = (int)g->keys.group_size, in_first_task = 0, in_first_host = 0, in_this = 0, hosts = 1;

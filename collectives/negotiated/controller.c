@@ -12,16 +12,16 @@
 #include "base/log.h"
 
 enum {
-  STATUS_BITS = 3, /* of the vector: kept inverted, so that an AND finds whether anybody has set them */
+  STATUS_BITS = 3, /* of the vector: kept inverted, so that an AND finds whether a member has set them */
   STATUS_END = 0,
   STATUS_NEW = 1,
   STATUS_OTHER = 2,
-  GOODBYE_MS = 300, /* for the others to hear that we end; after that they are not listening */
+  GOODBYE_MS = 300, /* for the other members to learn that this one ends */
 };
 /* Instance keys of control messages; those of data are hashes, which have bit 30. */
 enum { KEY_VECTOR = 1 << 20, KEY_DROPPED = 2 << 20, KEY_REQUESTS = 3 << 20 };
 
-/* Everybody's bytes, in rank order. `is_uniform`: all have as many. */
+/* Gathers the bytes of all members, in rank order. `is_uniform`: all have the same number. */
 static weft_status_t *tell(weft_negotiator_t *n, int64_t key, weft_str_t name, const void *bytes, size_t size,
                            bool is_uniform, weft_tensor_t **out) {
   weft_shape_t shape = weft_shape_vector((int64_t)size);
@@ -56,7 +56,7 @@ typedef struct cycle {
 static void set_bit(uint64_t *words, int bit) { words[bit / 64] |= (uint64_t)1 << (bit % 64); }
 static bool has_bit(const uint64_t *words, int bit) { return (words[bit / 64] >> (bit % 64) & 1) != 0; }
 
-/* Another tensor of p's group is not in the cache as it is now: then the group goes the long way together. */
+/* Another tensor of p's group is not in the cache as it is now: then the whole group is negotiated. */
 static bool group_is_broken_locked(weft_negotiator_t *n, const weft_pending_t *p) WEFT_REQUIRES(n->mu) {
   if (p->request.group.length == 0) return false;
   for (const weft_pending_t *o = n->queue; o != NULL; o = o->next) {
@@ -78,7 +78,7 @@ static void classify(weft_negotiator_t *n, cycle_t *y) {
     p->is_hit = false;
     if (p->request.kind != WEFT_NAMED_JOIN) {
       weft_cache_answer_t a = weft_response_cache_find(n->cache, &p->request, &p->position);
-      p->is_hit = a == WEFT_CACHE_HIT && p->since_ns > stale; /* what waits too long shall be seen by all */
+      p->is_hit = a == WEFT_CACHE_HIT && p->since_ns > stale; /* what waits too long is sent to all */
     }
   }
   for (weft_pending_t *p = n->queue; p != NULL; p = p->next) {
@@ -94,7 +94,8 @@ static void classify(weft_negotiator_t *n, cycle_t *y) {
   }
   bool wants_end = n->wants_end || n->has_stalled;
   weft_mutex_unlock(&n->mu);
-  for (int i = 0; i < y->num_bits; i++) { /* what is none of our business, or was: zeros are given for it */
+  for (int i = 0; i < y->num_bits;
+       i++) { /* of other process sets, or after this member has joined: zeros are given for it */
     const weft_named_request_t *r = weft_response_cache_at(n->cache, i, false);
     if (r != NULL && (weft_negotiator_index(n, r->process_set) < 0 ||
                       weft_negotiation_has_joined(n->negotiation, n->o.rank))) {
@@ -124,12 +125,12 @@ static weft_status_t *combine(weft_negotiator_t *n, cycle_t *y, bool is_and) {
   return NULL;
 }
 
-/* Our new requests: a length, then the list. */
+/* This member's new requests: a length, then the list. */
 static weft_status_t *list_requests(weft_negotiator_t *n, weft_strbuf_t *out) {
   weft_strbuf_t list = WEFT_STRBUF_INIT;
   weft_mutex_lock(&n->mu);
   for (weft_pending_t *p = n->queue; p != NULL; p = p->next) {
-    if (p->is_told || !p->is_new) continue; /* what came since classify() waits for the next cycle */
+    if (p->is_told || !p->is_new) continue; /* what was submitted since classify() waits for the next cycle */
     weft_named_encode(&p->request, &list);
     p->is_told = true;
   }
@@ -184,7 +185,7 @@ static weft_status_t *keep_new(weft_negotiator_t *n, const weft_named_response_t
   return NULL;
 }
 
-/* What all know now is answered and carried out. */
+/* Answers and carries out what all members have submitted. */
 static weft_status_t *conclude(weft_negotiator_t *n, const cycle_t *y) {
   const weft_named_response_t *responses = NULL;
   int num = 0;
@@ -236,7 +237,7 @@ static void inspect(weft_negotiator_t *n, int64_t *next_warning_ns) {
   if (n->o.rank == 0 && now >= *next_warning_ns) {
     weft_negotiation_each_late(n->negotiation, now - n->o.stall_warning_ms * 1000000, note_late, n);
     *next_warning_ns =
-        now + n->o.stall_warning_ms * 1000000 / 4; /* a late one is told within a quarter of the time */
+        now + n->o.stall_warning_ms * 1000000 / 4; /* a stall is reported within a quarter of the time */
   }
   if (n->o.stall_shutdown_ms > 0 && !n->has_stalled) {
     weft_negotiation_each_late(n->negotiation, now - n->o.stall_shutdown_ms * 1000000, note_too_late, n);
@@ -264,7 +265,7 @@ static weft_status_t *run_cycle(weft_negotiator_t *n, cycle_t *y) {
   WEFT_RETURN_IF_ERROR(combine(n, y, true));
   if (!has_bit(y->vector, STATUS_END)) {
     if (n->o.stall_shutdown_ms >
-        0) { /* whoever saw it first: all tell of all that has waited about as long */
+        0) { /* on whichever rank it was noticed first: all report all that has waited about as long */
       weft_negotiation_each_late(n->negotiation, weft_clock_ns() - n->o.stall_shutdown_ms * 500000,
                                  note_stalled, n);
     }

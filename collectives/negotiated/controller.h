@@ -20,8 +20,8 @@ typedef struct weft_pending {
   weft_named_done_fn *done;
   void *arg;
   int64_t since_ns;
-  bool is_told; /* others know of the request; guarded by mu, as those below */
-  bool is_new;  /* others shall know of it in this cycle */
+  bool is_told; /* the other members know of the request; guarded by mu, as those below */
+  bool is_new;  /* is sent to the other members in this cycle */
   bool is_hit;
   int position; /* in the cache; -1: nowhere */
 } weft_pending_t;
@@ -43,7 +43,7 @@ struct weft_negotiator {
   weft_negotiation_t *negotiation;
   weft_response_cache_t *cache;
   int64_t cycle, execution;
-  bool has_stalled;         /* for so long that all shall end */
+  bool has_stalled;         /* for so long that all members end */
   weft_name_list_t stalled; /* ranks, and the tensors they have not announced */
 };
 
@@ -58,7 +58,7 @@ weft_pending_t *weft_negotiator_take(weft_negotiator_t *n, const weft_named_requ
 /* Calls p's done and frees p. Consumes status and output. */
 void weft_pending_end(weft_pending_t *p, weft_status_t *status, weft_tensor_t *output);
 
-/* execute.c: carries out responses in order; failures of tensors go to who asked for them. Errors: of the
+/* execute.c: carries out responses in order; failures of tensors go to their requests. Errors: of the
  * group: it is over. */
 WEFT_MUST_CHECK weft_status_t *weft_negotiator_execute(weft_negotiator_t *n,
                                                        const weft_named_response_t *responses, int num);

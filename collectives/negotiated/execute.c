@@ -74,7 +74,7 @@ static weft_status_t *pack(const batch_tensor_t *parts, int n, const weft_shape_
   return NULL;
 }
 
-/* Each part's piece of `all` goes to who waits for it. */
+/* Each tensor's piece of `all` goes to its request. */
 static void unpack(batch_tensor_t *parts, int n, const weft_tensor_t *all) {
   size_t size = weft_dtype_size(all->dtype);
   const char *at = all->data;

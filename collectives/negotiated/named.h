@@ -1,4 +1,4 @@
-/* collectives/negotiated/named.h - what a member asks for by name, and how it travels. */
+/* collectives/negotiated/named.h - a request by name, and its encoding. */
 #ifndef WEFT_COLLECTIVES_NEGOTIATED_NAMED_H_
 #define WEFT_COLLECTIVES_NEGOTIATED_NAMED_H_
 
@@ -40,7 +40,7 @@ bool weft_named_fuses(const weft_named_request_t *a, const weft_named_request_t 
 /* Appends one request to a list's bytes. */
 void weft_named_encode(const weft_named_request_t *r, weft_strbuf_t *out);
 /* Takes the next request off `list`; texts are views into it. False at its end. Errors: INVALID_ARGUMENT for
- * bytes that nobody encoded. */
+ * other bytes. */
 WEFT_MUST_CHECK weft_status_t *weft_named_decode(weft_str_t *list, weft_named_request_t *out,
                                                  bool *out_is_there);
 

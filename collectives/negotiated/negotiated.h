@@ -1,12 +1,12 @@
-/* collectives/negotiated/negotiated.h - collectives by name, asked for in any order, from any thread.
+/* collectives/negotiated/negotiated.h - collectives by name, submitted in any order, from any thread.
  *
  * Each member of a group has a negotiator. What is submitted to it waits until all members
  * have submitted the same name; then all run it, and tensors that are small go
  * together in one buffer. A thread per negotiator works in cycles:
  *
- *   1. members tell each other, one bit per name that was answered before, what they are ready for
+ *   1. members exchange, one bit per name that was answered before, what they are ready for
  *   2. what all are ready for is run
- *   3. if anybody has asked for something new, or otherwise than before, all tell all their requests
+ *   3. if a member has a new request, or one that differs from before, all members exchange their requests
  *
  * So in the steady state a cycle costs one small all-gather. All goes through
  * weft_collectives_run(), under keys of the negotiator's own.
@@ -28,7 +28,7 @@ typedef struct weft_negotiator_options {
   weft_collectives_t *collectives; /* borrowed: destroyed after the negotiator */
   weft_str_t device;               /* of this member; copied */
   int rank, size;
-  int64_t group_key; /* of all members; process set i has group_key + i. Nobody else may use them */
+  int64_t group_key;              /* of all members; process set i has group_key + i. For this use alone */
   const weft_process_set_t *sets; /* process sets 1, 2, ...; copied. The same on all members */
   int num_sets;
   int64_t cycle_us;          /* 0: 1000 */
@@ -42,8 +42,7 @@ typedef struct weft_negotiator_options {
 
 WEFT_MUST_CHECK weft_status_t *weft_negotiator_create(const weft_negotiator_options_t *o,
                                                       weft_negotiator_t **out);
-/* Tells all members to end, and waits: what is pending fails with ABORTED, here and at the others. NULL is
- * fine. */
+/* Asks all members to end, and waits: what is pending fails with ABORTED on all of them. NULL is fine. */
 void weft_negotiator_destroy(weft_negotiator_t *n);
 
 bool weft_negotiator_is_over(weft_negotiator_t *n); /* whatever is submitted fails */
@@ -54,16 +53,17 @@ typedef void weft_named_done_fn(void *arg, weft_status_t *status, weft_tensor_t 
 /* Never blocks. Texts are copied, `input` retained (NULL for a join); r's dtype and shape are those of the
  * input. Errors, through done, on this member alone: INVALID_ARGUMENT for a name that is being reduced
  * already and for what can never be; on all members: INVALID_ARGUMENT for what members say differently, with
- * both values; ABORTED when a member has ended; UNAVAILABLE when one has died. */
+ * both values; ABORTED when a member has ended; UNAVAILABLE when one has failed. */
 void weft_negotiator_submit(weft_negotiator_t *n, const weft_named_request_t *r, weft_tensor_t *input,
                             weft_named_done_fn *done, void *arg);
 
-/* Whoever submitted with `arg` waits no more: done is called with CANCELLED, unless it was before. The tensor
- * still takes part, as others may count on it; its name is free when they have come. */
+/* The submission with `arg` is withdrawn: done is called with CANCELLED, unless it was called before. The
+ * tensor still takes part, as other members may count on it; its name is free when they have submitted it,
+ * too. */
 void weft_negotiator_withdraw(weft_negotiator_t *n, void *arg);
 
 typedef struct weft_negotiator_stats {
-  int64_t cycles, slow_cycles; /* slow: requests were told */
+  int64_t cycles, slow_cycles; /* slow: requests were exchanged */
   int64_t vector_bytes;        /* of the last cycle's bit vector, of one member */
   int64_t control_bytes;       /* sent by this member, in all; bit vectors and lists of requests */
   int64_t tensors, batches;    /* that were carried out; batches: collectives run for them */

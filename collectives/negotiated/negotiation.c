@@ -237,7 +237,7 @@ static bool all_have_come(const weft_negotiation_t *n, const waiting_t *w) {
          w->count + num_joined_in(n, w, set) == weft_process_set_size(n->sets, n->num_sets, n->size, set);
 }
 
-/* Have all tensors of w's group come, too? */
+/* Have all members submitted all tensors of w's group? */
 static bool group_is_whole(const weft_negotiation_t *n, const waiting_t *w) {
   const weft_named_request_t *mine = &w->by_rank[w->first];
   if (mine->group.length == 0) return true;

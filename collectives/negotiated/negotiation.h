@@ -1,11 +1,10 @@
-/* collectives/negotiated/negotiation.h - who has asked for what: the part of a controller that is the same on
- * all members.
+/* collectives/negotiated/negotiation.h - the requests of all members: the part of a controller that is the
+ * same on all of them.
  *
- * Every member sees all requests of a cycle, in the order of ranks, and so comes to the
- * same responses without being told. (Horovod gathers at rank 0 and broadcasts the
- * responses; with all lists everywhere there is no second message.) A name is answered when all
- * members of its process set have asked for it, or have joined. What they say must
- * agree; if not, the answer is an error, for all.
+ * Every member sees all requests of a cycle, in the order of ranks, and so computes the same responses
+ * without a further message. (Horovod gathers at rank 0 and broadcasts the responses; with all lists
+ * everywhere there is no second message.) A name is answered when all members of its process set have asked
+ * for it, or have joined. Their requests must agree; if not, the answer is an error on all of them.
  */
 #ifndef WEFT_COLLECTIVES_NEGOTIATED_NEGOTIATION_H_
 #define WEFT_COLLECTIVES_NEGOTIATED_NEGOTIATION_H_

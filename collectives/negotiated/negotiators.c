@@ -1,22 +1,22 @@
-/* collectives/negotiated/negotiators.c - a short list. `mu` is held while one is made, which waits for
- * nobody. */
+/* collectives/negotiated/negotiators.c - a short list. `mu` is held while one is made, which waits for no
+ * other member. */
 #include "collectives/negotiated/negotiators.h"
 
 #include "base/alloc.h"
 #include "base/mutex.h"
 
-typedef struct entry {
-  struct entry *next;
+typedef struct listed_negotiator {
+  struct listed_negotiator *next;
   char *device; /* owned */
   int64_t group_key;
   int rank, size;
   weft_negotiator_t *negotiator;
-} entry_t;
+} listed_negotiator_t;
 
 struct weft_negotiators {
   weft_collectives_t *collectives;
   weft_mutex_t mu;
-  entry_t *list; /* guarded by mu */
+  listed_negotiator_t *list; /* guarded by mu */
 };
 
 weft_status_t *weft_negotiators_create(weft_collectives_t *c, weft_negotiators_t **out) {
@@ -28,7 +28,7 @@ weft_status_t *weft_negotiators_create(weft_collectives_t *c, weft_negotiators_t
   return NULL;
 }
 
-static void entry_free(entry_t *e) {
+static void entry_free(listed_negotiator_t *e) {
   if (e == NULL) return;
   weft_negotiator_destroy(e->negotiator);
   weft_free(e->device);
@@ -37,7 +37,7 @@ static void entry_free(entry_t *e) {
 
 void weft_negotiators_destroy(weft_negotiators_t *t) {
   if (t == NULL) return;
-  for (entry_t *next; t->list != NULL; t->list = next) {
+  for (listed_negotiator_t *next; t->list != NULL; t->list = next) {
     next = t->list->next;
     entry_free(t->list);
   }
@@ -45,9 +45,9 @@ void weft_negotiators_destroy(weft_negotiators_t *t) {
   weft_free(t);
 }
 
-static weft_status_t *add_locked(weft_negotiators_t *t, const weft_negotiator_options_t *o, entry_t **out)
-    WEFT_REQUIRES(t->mu) {
-  entry_t *e = weft_calloc(1, sizeof *e);
+static weft_status_t *add_locked(weft_negotiators_t *t, const weft_negotiator_options_t *o,
+                                 listed_negotiator_t **out) WEFT_REQUIRES(t->mu) {
+  listed_negotiator_t *e = weft_calloc(1, sizeof *e);
   if (e == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a negotiator");
   weft_negotiator_options_t mine = *o;
   mine.collectives = t->collectives;
@@ -71,7 +71,7 @@ weft_status_t *weft_negotiators_get(weft_negotiators_t *t, const weft_negotiator
                                     weft_negotiator_t **out) {
   weft_status_t *s = NULL;
   weft_mutex_lock(&t->mu);
-  entry_t *e = t->list;
+  listed_negotiator_t *e = t->list;
   while (e != NULL && (e->group_key != o->group_key || !weft_str_is(o->device, e->device) ||
                        weft_negotiator_is_over(e->negotiator)))
     e = e->next;

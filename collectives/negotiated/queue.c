@@ -1,4 +1,4 @@
-/* collectives/negotiated/queue.c - what a negotiator was asked for and nobody has answered yet.
+/* collectives/negotiated/queue.c - requests to a negotiator that have not been answered yet.
  *
  * The queue keeps the order in which requests came; a map finds them by name and process set.
  */
