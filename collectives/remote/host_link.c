@@ -27,16 +27,17 @@ void weft_host_link_release(weft_host_link_t *l) {
   if (!l->is_closed) close(l->fd);
   weft_mutex_deinit(&l->mu);
   weft_free(l->task);
-  weft_free(l->dead);
-  weft_status_free(l->dead_why);
+  weft_free(l->failed);
+  weft_status_free(l->failed_why);
   weft_free(l);
 }
 
 weft_str_t weft_host_link_task(const weft_host_link_t *l) { return weft_str(l->task == NULL ? "" : l->task); }
 
-bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_dead, const weft_status_t **out_why) {
-  *out_dead = weft_str(l->dead == NULL ? "" : l->dead);
-  *out_why = l->dead_why;
+bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_failed,
+                             const weft_status_t **out_why) {
+  *out_failed = weft_str(l->failed == NULL ? "" : l->failed);
+  *out_why = l->failed_why;
   return l->has_left;
 }
 
@@ -103,7 +104,7 @@ void weft_host_link_flush(weft_host_link_t *l) {
   while (l->head != NULL) {
     weft_host_packet_t *p = l->head;
     ssize_t sent = send(l->fd, p->bytes, p->length, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0) break; /* full again, or over: its end comes by itself */
+    if (sent < 0) break; /* full again, or over: its end will be noticed */
     l->head = p->next;
     if (l->head == NULL) l->tail = &l->head;
     p->next = done;
@@ -165,10 +166,10 @@ bool weft_host_link_ended(weft_host_link_t *l, int64_t step_id, weft_str_t run, 
   return weft_host_link_send(l, &h, run, weft_str(why == NULL ? "" : weft_status_message(why)), NULL, 0);
 }
 
-void weft_host_link_bye(weft_host_link_t *l, weft_str_t dead, const weft_status_t *why) {
+void weft_host_link_bye(weft_host_link_t *l, weft_str_t failed, const weft_status_t *why) {
   weft_host_header_t h = {.kind = WEFT_HOST_BYE,
                           .code = why == NULL ? WEFT_OK : (int32_t)weft_status_code(why)};
-  (void)weft_host_link_send(l, &h, dead, weft_str(why == NULL ? "" : weft_status_message(why)), NULL, 0);
+  (void)weft_host_link_send(l, &h, failed, weft_str(why == NULL ? "" : weft_status_message(why)), NULL, 0);
 }
 
 weft_status_t *weft_host_link_read(weft_host_link_t *l, uint64_t address, void *to, size_t n) {

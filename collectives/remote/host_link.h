@@ -2,10 +2,9 @@
  * memory.
  *
  * Tasks that run on one host, for one user, in one network and process namespace
- * are linked by a Unix socket per pair. Over it a task says what it offers; small
- * payloads come with that message, large ones are read by the receiver straight
- * out of the owner's memory (process_vm_readv), in blocks that stay in the cache.
- * The link's end is the first sign that a task has died.
+ * are linked by a Unix socket per pair. Over it a task announces its offers; small payloads come with that
+ * message, large ones are read by the receiver straight out of the owner's memory (process_vm_readv), in
+ * blocks that stay in the cache. The link's end is the first sign that a task is lost.
  *
  * Whether two tasks are linked is decided once per incarnation of theirs, before
  * the first group that holds both is complete, and both decide the same: the one
@@ -28,9 +27,9 @@ enum {
 typedef struct weft_host_links weft_host_links_t; /* Thread-safe. */
 typedef struct weft_host_link weft_host_link_t;   /* Thread-safe. Refcounted. One end of one link. */
 
-/* An offer as it comes over a link; all lent. */
+/* An offer as it is announced over a link; all lent. */
 typedef struct weft_host_offer {
-  uint64_t id; /* of the owner; 0: nothing is to be told back */
+  uint64_t id; /* of the owner; 0: no answer is expected */
   int64_t step_id;
   weft_str_t key, to_device;
   size_t bytes;
@@ -42,10 +41,10 @@ typedef struct weft_host_offer {
 typedef struct weft_host_link_ops {
   void (*offered)(void *arg, weft_host_link_t *l, const weft_host_offer_t *o);
   void (*finished)(void *arg, weft_host_link_t *l,
-                   uint64_t id); /* our offer was read, or nobody wants it any more */
+                   uint64_t id); /* this task's offer was read, or is not wanted any more */
   void (*refused)(void *arg, weft_host_link_t *l,
-                  uint64_t id);           /* our offer cannot be read; its receiver will call for it */
-  void (*met)(void *arg, double seconds); /* a new link: what a short message takes */
+                  uint64_t id); /* this task's offer cannot be read; its receiver will call for it */
+  void (*linked)(void *arg, double seconds); /* a new link: the seconds that a short message takes */
   /* The peer ended a step, or one run of it (`run` not empty). Owns `why`. */
   void (*ended)(void *arg, weft_host_link_t *l, int64_t step_id, weft_str_t run, weft_status_t *why);
   void (*broken)(void *arg,
@@ -57,10 +56,10 @@ typedef struct weft_host_link_ops {
 WEFT_MUST_CHECK weft_status_t *weft_host_links_create(weft_str_t task, uint64_t incarnation,
                                                       const weft_host_link_ops_t *ops, void *arg,
                                                       weft_host_links_t **out);
-/* Tells all peers that we leave and do not die, and the death or failure that we have seen: may be empty and
- * NULL. */
-void weft_host_links_leave(weft_host_links_t *l, weft_str_t dead_task, const weft_status_t *why);
-/* Two steps: no callback runs after `stop`; links stay valid for who retains them until they release them.
+/* Tells all peers that this task departs, and because of which failed task or failure: may be empty and NULL.
+ */
+void weft_host_links_leave(weft_host_links_t *l, weft_str_t failed_task, const weft_status_t *why);
+/* Two steps: no callback runs after `stop`; links stay valid until they are released.
  * NULL is fine. */
 void weft_host_links_stop(weft_host_links_t *l);
 void weft_host_links_destroy(weft_host_links_t *l);
@@ -73,21 +72,22 @@ weft_str_t weft_host_links_host(const weft_host_links_t *l);
 typedef void weft_host_linked_fn(void *arg);
 void weft_host_links_connect(weft_host_links_t *l, weft_str_t task, uint64_t incarnation,
                              weft_host_linked_fn *fn, void *arg);
-/* Calls fn once, perhaps before it returns, when all that had come from peers at this moment was told, their
- * ends as well. */
+/* Calls fn once, perhaps before it returns, when all messages that had arrived from peers at this moment were
+ * handled, the ends of links as well. */
 void weft_host_links_settle(weft_host_links_t *l, weft_host_linked_fn *fn, void *arg);
 /* The link to `task`; retained; NULL if there is none. */
 weft_host_link_t *weft_host_links_find(weft_host_links_t *l, weft_str_t task);
-/* Breaks the link to a task that is known to be dead; `broken` follows. False if there is none. */
+/* Breaks the link to a task that is known to be lost; `broken` follows. False if there is none. */
 bool weft_host_links_break(weft_host_links_t *l, weft_str_t task);
 
 weft_host_link_t *weft_host_link_retain(weft_host_link_t *l);
 void weft_host_link_release(weft_host_link_t *l);          /* NULL is fine */
 bool weft_host_link_is_linked(weft_host_link_t *l);        /* not broken yet */
 weft_str_t weft_host_link_task(const weft_host_link_t *l); /* lent */
-/* Did the peer say that it leaves? And whose death it had seen, or which failure; NULL: none. Lent; only in
- * `broken`. */
-bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_dead, const weft_status_t **out_why);
+/* Did the peer announce its departure? And because of which failed task, or failure; NULL: none. Lent; only
+ * in `broken`. */
+bool weft_host_link_has_left(const weft_host_link_t *l, weft_str_t *out_failed,
+                             const weft_status_t **out_why);
 /* Each never blocks; false if the link is broken or without memory. */
 bool weft_host_link_offer(weft_host_link_t *l, const weft_host_offer_t *o);
 bool weft_host_link_finished(weft_host_link_t *l, uint64_t id);

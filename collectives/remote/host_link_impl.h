@@ -2,18 +2,18 @@
  *
  * How two tasks are linked; C has the smaller name:
  *
- *   C: connect, HELLO ------------> A: who is it? may I read C's word?
- *   C: may I read A's word? <------ HELLO (yes)
+ *   C: connect, HELLO ------------> A: which process? can A read C's word?
+ *   C: can C read A's word? <------ HELLO (yes)
  *   C: linked, READY -------------> A: linked
  *
  * A word is a random number at a known address; every later read fetches it, too,
- * and so finds out if another process has got the peer's number. Whoever cannot
- * read, or waits longer than WEFT_HOST_WAIT_MS, closes the socket before it is linked: the
- * other end then knows that there is no link, and will be none.
+ * and so finds out if another process has got the peer's number. A task that cannot read, or waits longer
+ * than WEFT_HOST_WAIT_MS, closes the socket before it is linked: the other end then knows that there is no
+ * link, and will be none.
  *
  * Ownership: the thread holds a reference per open socket and is the only one that
- * closes it; `by_task` holds another. Everybody else breaks a link by shutdown(),
- * which the thread sees as its end.
+ * closes it; `by_task` holds another. Other threads break a link by shutdown(), which the thread sees as its
+ * end.
  *
  * Locking: links.mu guards the tables and the states; link.mu its queue. Both are
  * leaves. Callbacks are called with neither.
@@ -76,8 +76,8 @@ struct weft_host_link {
   int64_t said_ns;          /* when we said WEFT_HOST_HELLO; the thread's own */
   int64_t deadline_ns;      /* of the handshake; the thread's own */
   bool has_left, is_ending; /* the peer has said WEFT_HOST_BYE; end_link is at it; the thread's own */
-  char *dead;               /* owned, as below; the thread's own: what came with WEFT_HOST_BYE */
-  weft_status_t *dead_why;
+  char *failed;             /* owned, as below; the thread's own: what came with WEFT_HOST_BYE */
+  weft_status_t *failed_why;
   uint64_t word, address; /* the peer's word and where it lies; constant once greeted */
   pid_t pid;
   weft_host_state_t state; /* guarded by links.mu */
@@ -133,7 +133,7 @@ weft_host_link_t *weft_host_link_new(weft_host_links_t *ls, int fd); /* takes fd
 void weft_host_link_flush(weft_host_link_t *l); /* the thread's: the socket takes some again */
 bool weft_host_link_send(weft_host_link_t *l, weft_host_header_t *h, weft_str_t a, weft_str_t b,
                          const void *payload, size_t n);
-void weft_host_link_bye(weft_host_link_t *l, weft_str_t dead, const weft_status_t *why);
+void weft_host_link_bye(weft_host_link_t *l, weft_str_t failed, const weft_status_t *why);
 void weft_host_link_break(weft_host_link_t *l);
 
 /* host_link_thread.c */

@@ -1,4 +1,4 @@
-/* collectives/remote/host_link_thread.c - the links' one thread: greetings, packets, ends, and who waits for
+/* collectives/remote/host_link_thread.c - the links' one thread: greetings, packets, ends, and what waits for
  * a decision. */
 #define _GNU_SOURCE /* accept4, pthread_setname_np */
 #include "collectives/remote/host_link_impl.h"
@@ -71,8 +71,8 @@ static bool has_hung_up(const weft_host_link_t *l) {
   return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-/* A process that dies loses its memory before its sockets, and that may take a while. */
-static bool is_dead(weft_host_link_t *l) {
+/* A process that ends loses its memory before its sockets, and that may take a while. */
+static bool is_gone(weft_host_link_t *l) {
   weft_status_t *s = weft_host_link_read(l, 0, NULL, 0);
   bool yes = weft_status_code(s) == WEFT_UNAVAILABLE;
   weft_status_free(s);
@@ -82,11 +82,11 @@ static bool is_dead(weft_host_link_t *l) {
 static void on_readable(weft_host_links_t *ls, weft_host_link_t *l);
 static void end_link(weft_host_links_t *ls, weft_host_link_t *l);
 
-/* Who leaves because another has died is not the cause: the dead are ended first. A peer that dies says
- * nothing; what those that hung up have said is read to its end, which ends them. */
+/* A peer that departs because another one failed is not the cause: links to failed peers are ended first. A
+ * failed peer sends nothing; what peers that hung up have sent is read to its end, which ends their links. */
 static void end_others_first(weft_host_links_t *ls) {
   for (weft_host_link_t *x = ls->open; x != NULL;) {
-    bool is_over = !x->is_ending && x->state == WEFT_HOST_LINKED && (has_hung_up(x) || is_dead(x));
+    bool is_over = !x->is_ending && x->state == WEFT_HOST_LINKED && (has_hung_up(x) || is_gone(x));
     if (!is_over) {
       x = x->next;
       continue;
@@ -132,11 +132,11 @@ bool weft_host_enter(weft_host_links_t *ls, weft_host_link_t *l) {
   weft_status_t *s = weft_map_put(&ls->by_task, weft_str(kept->task), kept, &old);
   weft_mutex_unlock(&ls->mu);
   if (ok && known != NULL) {
-    weft_host_link_break(known); /* a former life of that task; its end comes by itself */
+    weft_host_link_break(known); /* an earlier process of that task; its end will be noticed */
     weft_host_link_release(known);
   }
   if (s == NULL) return ok;
-  weft_status_free(s); /* no link; the other end hears that the socket is closed */
+  weft_status_free(s); /* no link; the other end sees that the socket is closed */
   weft_host_link_release(kept);
   return false;
 }
@@ -173,7 +173,7 @@ static bool on_hello(weft_host_links_t *ls, weft_host_link_t *l, const weft_host
     return can_read && say(ls, l, WEFT_HOST_HELLO);
   }
   if (!can_read) return false;
-  ls->ops->met(ls->arg, (double)(weft_clock_ns() - l->said_ns) * 0.5e-9); /* there and back */
+  ls->ops->linked(ls->arg, (double)(weft_clock_ns() - l->said_ns) * 0.5e-9); /* there and back */
   if (!say(ls, l, WEFT_HOST_READY)) return false;
   set_state(ls, l, WEFT_HOST_LINKED);
   tell_decided(ls);
@@ -191,7 +191,7 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
   if (h.kind == WEFT_HOST_HELLO) return on_hello(ls, l, &h, a);
   if (h.kind == WEFT_HOST_READY) {
     if (l->state != WEFT_HOST_GREETED) return false;
-    ls->ops->met(ls->arg, (double)(weft_clock_ns() - l->said_ns) * 0.5e-9);
+    ls->ops->linked(ls->arg, (double)(weft_clock_ns() - l->said_ns) * 0.5e-9);
     set_state(ls, l, WEFT_HOST_LINKED);
     tell_decided(ls);
     return true;
@@ -214,8 +214,8 @@ static bool on_packet(weft_host_links_t *ls, weft_host_link_t *l, const char *by
     ls->ops->refused(ls->arg, l, h.id);
   } else if (h.kind == WEFT_HOST_BYE) {
     if (!l->has_left && h.code != WEFT_OK) { /* the first says it all */
-      l->dead = weft_strndup(a.data, a.length);
-      l->dead_why = weft_status_from_wire(h.code, b.data, b.length);
+      l->failed = weft_strndup(a.data, a.length);
+      l->failed_why = weft_status_from_wire(h.code, b.data, b.length);
     }
     l->has_left = true;
   } else if (h.kind == WEFT_HOST_ENDED) {
@@ -274,7 +274,7 @@ static void take_fresh(weft_host_links_t *ls) {
   }
 }
 
-/* Ends handshakes that take too long; returns how long to sleep, in ms, -1: until something comes. */
+/* Ends handshakes that take too long; returns how long to sleep, in ms, -1: until a message arrives. */
 static int check_deadlines(weft_host_links_t *ls) {
   int64_t now = weft_clock_ns(), first = INT64_MAX;
   for (weft_host_link_t *l = ls->open, *next; l != NULL; l = next) {

@@ -79,7 +79,7 @@ void weft_host_links_stop(weft_host_links_t *ls) {
   weft_mutex_unlock(&ls->mu);
   weft_host_tell_waiters(w);
   for (weft_host_link_t *l = ls->open; l != NULL;
-       l = l->next) { /* the peers see that we leave, and did not die */
+       l = l->next) { /* the peers see that this task departs and has not failed */
     if (l->state == WEFT_HOST_LINKED) weft_host_link_bye(l, WEFT_STR(""), NULL);
     shutdown(l->fd, SHUT_RDWR);
   }
@@ -156,17 +156,17 @@ void weft_host_links_tell_ended(weft_host_links_t *ls, int64_t step_id, const we
 }
 
 typedef struct departure {
-  weft_str_t dead;
+  weft_str_t failed;
   const weft_status_t *why;
 } departure_t;
 
 static void tell_departure(weft_host_link_t *l, const void *arg) {
   const departure_t *d = arg;
-  weft_host_link_bye(l, d->dead, d->why);
+  weft_host_link_bye(l, d->failed, d->why);
 }
 
-void weft_host_links_leave(weft_host_links_t *ls, weft_str_t dead_task, const weft_status_t *why) {
-  const departure_t d = {dead_task, why};
+void weft_host_links_leave(weft_host_links_t *ls, weft_str_t failed_task, const weft_status_t *why) {
+  const departure_t d = {failed_task, why};
   for_each_linked(ls, tell_departure, &d);
 }
 
@@ -248,7 +248,7 @@ void weft_host_links_connect(weft_host_links_t *ls, weft_str_t task, uint64_t in
       weft_mutex_unlock(&ls->mu);
     } else {
       weft_host_link_release(l);
-      give_up(ls, w); /* nobody is there: all goes by RPC, which will say so */
+      give_up(ls, w); /* no process listens: all goes by RPC, which will report it */
     }
   }
   wake_up(ls);

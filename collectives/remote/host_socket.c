@@ -1,4 +1,4 @@
-/* collectives/remote/host_socket.c - addresses of tasks on this host, and who is at the other end. */
+/* collectives/remote/host_socket.c - addresses of tasks on this host, and the process at the other end. */
 #define _GNU_SOURCE /* struct ucred */
 #include <inttypes.h>
 #include <stdio.h>

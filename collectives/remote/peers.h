@@ -1,7 +1,7 @@
-/* collectives/remote/peers.h - what tasks ask of each other for collectives, and not how it travels.
+/* collectives/remote/peers.h - the requests of tasks to each other for collectives, without their transport.
  *
- * The worker gives these as functions (worker/worker_client.h); this folder knows
- * neither workers nor gRPC. The questions are those of TensorFlow's WorkerService.
+ * The worker gives these as functions (worker/worker_client.h); this folder knows neither workers nor gRPC.
+ * The requests are those of TensorFlow's WorkerService.
  */
 #ifndef WEFT_COLLECTIVES_REMOTE_PEERS_H_
 #define WEFT_COLLECTIVES_REMOTE_PEERS_H_
@@ -12,8 +12,8 @@
 typedef struct weft_buf_request {
   int64_t step_id, request_id;
   weft_str_t key, src_device, dst_device; /* lent until done */
-  int64_t bytes;                          /* that the asker expects; the owner's other number is INTERNAL */
-  uint64_t src_incarnation;               /* 0: any */
+  int64_t bytes;            /* that the caller expects; INTERNAL if the owner has another number */
+  uint64_t src_incarnation; /* 0: any */
 } weft_buf_request_t;
 
 /* The bytes of an answer. Lent until the callback returns; but `data` lives until release(release_arg), which

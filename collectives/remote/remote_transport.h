@@ -1,13 +1,12 @@
 /* collectives/remote/remote_transport.h - how members of a group reach each other when they are in several
  * tasks.
  *
- * Within a task an offer meets its fetch in a table. Between tasks of one host it
- * is told over the link of the two (collectives/remote/host_link.h) as soon as it is
- * made, so that a fetch costs no round trip. Between all others a fetch is a RecvBuf
- * call, which waits at the owner until the offer is there: any of TensorFlow's workers
- * may be at the other end.
+ * Within a task an offer and its fetch are matched in a table. Between tasks of one host an offer is
+ * announced over the link of the two (collectives/remote/host_link.h) as soon as it is made, so that a fetch
+ * costs no round trip: the shared-memory path. Between all others a fetch is a RecvBuf call, which waits at
+ * the owner until the offer is there: the RPC path; any of TensorFlow's workers may be at the other end.
  *
- * The transport of the group's leader also keeps the book of groups and instances.
+ * The transport of the group's leader also has the table of groups and instances.
  */
 #ifndef WEFT_COLLECTIVES_REMOTE_REMOTE_TRANSPORT_H_
 #define WEFT_COLLECTIVES_REMOTE_REMOTE_TRANSPORT_H_
@@ -26,7 +25,7 @@ typedef struct weft_collective_peers {
   void (*complete_instance)(void *arg, const weft_instance_request_t *r, weft_canceller_t *canceller,
                             weft_instance_fn *fn, void *fn_arg);
   const weft_str_t *(*tasks)(void *arg, int *out_n); /* of the cluster; lent, constant. May be NULL */
-  /* A linked task has died; `why` is lent. On any thread. */
+  /* A linked task is lost; `why` is lent. On any thread. */
   void (*lost)(void *arg, weft_str_t task, const weft_status_t *why);
 } weft_collective_peers_t;
 
@@ -40,10 +39,10 @@ typedef struct weft_remote_transport_options {
 
 WEFT_MUST_CHECK weft_status_t *weft_remote_transport_create(const weft_remote_transport_options_t *o,
                                                             weft_transport_t **out);
-/* This task is about to end: tells the others so, and why if something failed; waits a moment until those
- * that are told by calls have taken it. Before anything that they would take for a sign of death. */
+/* This task is about to end: tells the other tasks so, and why if something failed; waits a moment for the
+ * answers of those that are told by calls. Before anything by which they would take it for lost. */
 void weft_remote_transport_leave(weft_transport_t *t);
-/* Nothing is told by `lost` any more, and all that waits ends with UNAVAILABLE. Destroying does it, too. */
+/* `lost` is not called any more, and all transfers end with UNAVAILABLE. Destroying does it, too. */
 void weft_remote_transport_stop(weft_transport_t *t);
 
 /* Answers a RecvBuf, when the offer comes. Errors: FAILED_PRECONDITION if another incarnation is meant; what
@@ -55,8 +54,8 @@ void weft_remote_transport_join_group(weft_transport_t *t, const weft_group_requ
                                       weft_canceller_t *canceller, weft_group_fn *fn, void *arg);
 void weft_remote_transport_join_instance(weft_transport_t *t, const weft_instance_request_t *r,
                                          weft_canceller_t *canceller, weft_instance_fn *fn, void *arg);
-/* A task is said to be dead. If there is a link to it, that is broken now, and `lost` follows, in its turn:
- * links know best who died first. False if there is none. */
+/* A task is reported lost. If there is a link to it, that is broken now, and `lost` follows, in its turn:
+ * links know best which task failed first. False if there is none. */
 bool weft_remote_transport_break(weft_transport_t *t, weft_str_t task);
 /* A task is there with this incarnation; if it was known with another one, it is not lost any more. */
 void weft_remote_transport_returned_task(weft_transport_t *t, weft_str_t task, uint64_t incarnation);

@@ -1,14 +1,14 @@
-/* collectives/remote/groups.c - joins groups: asks the leader, and links the members of one host before the
- * group is used. */
-#include "collectives/remote/transport_impl.h"
+/* collectives/remote/group_join.c - joins groups: asks the leader, and links the members of one host before
+ * the group is used. */
+#include "collectives/remote/remote_impl.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 
-/* A question to the leader. Its end is not the cause if another has died before: what the links know of that
- * comes first. */
+/* A request to the leader. Its failure is not the cause if another task failed before: what the links know of
+ * that comes first. */
 typedef struct leader_wait {
   weft_remote_t *t;
   int64_t key;
@@ -31,7 +31,7 @@ static void end_wait(leader_wait_t *w) {
 
 static void settled(void *arg) {
   leader_wait_t *w = arg;
-  weft_status_t *first = weft_remote_first_loss(w->t, w->key);
+  weft_status_t *first = weft_peer_table_first_loss(w->t->known, w->key);
   if (first != NULL) {
     weft_status_free(w->status);
     w->status = first;
@@ -42,7 +42,7 @@ static void settled(void *arg) {
 static void fail_wait(leader_wait_t *w, weft_status_t *status) {
   const bool has_ended =
       weft_status_code(status) == WEFT_CANCELLED && !weft_canceller_is_cancelled(w->canceller);
-  if (has_ended) { /* its calls end with it */
+  if (has_ended) { /* the leader ended its calls as it was shut down */
     weft_status_free(status);
     status = WEFT_ERROR(UNAVAILABLE, "%.*s, the leader of collective groups, has ended",
                         WEFT_STR_ARGS(w->t->peers.leader));
@@ -63,16 +63,17 @@ static void linked(void *arg) {
 static void grouped(void *arg, weft_status_t *status, weft_group_t *group) {
   leader_wait_t *w = arg;
   weft_remote_t *t = w->t;
-  if (status == NULL) status = weft_remote_loss_in(t, group);
+  if (status == NULL) status = weft_peer_table_loss_in(t->known, group);
   if (status != NULL) {
     weft_group_release(group);
     fail_wait(w, status);
     return;
   }
   w->group = group;
-  weft_remote_remember_group(t, group);
+  weft_peer_table_remember_group(t->known, group);
   for (int i = 0; i < group->size; i++) {
-    weft_remote_note_task(t, group->members[i].task, group->members[i].host, group->members[i].incarnation);
+    weft_peer_table_note(t->known, group->members[i].task, group->members[i].host,
+                         group->members[i].incarnation);
   }
   weft_str_t host = weft_host_links_host(t->links);
   weft_group_retain(group); /* w may be gone when the last link is decided */
@@ -107,16 +108,17 @@ void weft_remote_complete_group(weft_transport_t *base, const weft_group_request
     return;
   }
   w->group_fn = fn;
-  /* The call to a leader waits until it is there: not to one that has just died. */
-  weft_status_t *s =
-      weft_remote_is_lost_lately(t, t->peers.leader) ? weft_remote_first_loss(t, r->group_key) : NULL;
+  /* A call to a leader waits until it answers: none is made to a leader that was lost a moment ago. */
+  weft_status_t *s = weft_peer_table_is_lost_lately(t->known, t->peers.leader)
+                         ? weft_peer_table_first_loss(t->known, r->group_key)
+                         : NULL;
   if (s != NULL) {
     w->status = s;
     end_wait(w);
     return;
   }
   weft_group_request_t mine = *r;
-  char alone[32]; /* a host of its own: so the others know that it is one of us */
+  char alone[32]; /* a host of its own: so the other tasks know that it is one of Weft */
   snprintf(alone, sizeof alone, "alone/%016" PRIx64, t->incarnation);
   mine.incarnation = t->incarnation;
   mine.host = weft_host_links_host(t->links);
@@ -150,7 +152,7 @@ void weft_remote_complete_instance(weft_transport_t *base, const weft_instance_r
 void weft_remote_transport_join_group(weft_transport_t *base, const weft_group_request_t *r,
                                       weft_canceller_t *canceller, weft_group_fn *fn, void *arg) {
   weft_remote_t *t = weft_remote_of(base);
-  weft_remote_note_task(t, weft_transport_task_of(r->device), r->host, r->incarnation);
+  weft_peer_table_note(t->known, weft_transport_task_of(r->device), r->host, r->incarnation);
   weft_group_table_join(t->groups, r, canceller, fn, arg);
 }
 
@@ -164,7 +166,8 @@ bool weft_remote_transport_break(weft_transport_t *base, weft_str_t task) {
 }
 
 void weft_remote_transport_returned_task(weft_transport_t *base, weft_str_t task, uint64_t incarnation) {
-  weft_remote_forget_loss(weft_remote_of(base), task);
-  if (weft_remote_incarnation_of(weft_remote_of(base), task) == incarnation) return; /* it was only silent */
-  weft_group_table_returned_task(weft_remote_of(base)->groups, task);
+  weft_remote_t *t = weft_remote_of(base);
+  weft_peer_table_forget_loss(t->known, task);
+  if (weft_peer_table_incarnation_of(t->known, task) == incarnation) return; /* it was only silent */
+  weft_group_table_returned_task(t->groups, task);
 }

@@ -1,0 +1,369 @@
+/* collectives/remote/transfers.c - the tables of transfers.
+ *
+ * Names of transfers are "step;to_device;key".
+ *
+ * Locking: `mu` is a leaf. No callback is called here.
+ */
+#include "collectives/remote/transfers.h"
+
+#include "base/alloc.h"
+#include "base/hash_map.h"
+#include "base/mutex.h"
+#include "collectives/remote/ended_steps.h"
+
+struct weft_transfers {
+  weft_mutex_t mu;
+  weft_cond_t idle;              /* signalled when num_busy falls to 0 */
+  int num_busy;                  /* guarded by mu, as all below: fetches and calls that have not ended */
+  weft_map_t held, announced;    /* offers: by name, by id */
+  weft_map_t waiting, calling;   /* fetches, by name */
+  weft_map_t arrivals, requests; /* by name */
+  uint64_t next_id;              /* of announced offers */
+  weft_ended_steps_t ended;
+  int64_t last_step; /* the last one that had a transfer */
+  weft_map_t steps;  /* that had a transfer; values are the table */
+};
+
+weft_status_t *weft_transfers_create(weft_transfers_t **out) {
+  weft_transfers_t *x = weft_calloc(1, sizeof *x);
+  if (x == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the transport of collectives");
+  weft_mutex_init(&x->mu);
+  weft_cond_init(&x->idle);
+  *out = x;
+  return NULL;
+}
+
+void weft_transfers_destroy(weft_transfers_t *x) {
+  if (x == NULL) return;
+  weft_ended_steps_deinit(&x->ended);
+  weft_map_t *maps[] = {&x->held,     &x->announced, &x->waiting, &x->calling,
+                        &x->arrivals, &x->requests,  &x->steps};
+  for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) weft_map_deinit(maps[i]);
+  weft_cond_deinit(&x->idle);
+  weft_mutex_deinit(&x->mu);
+  weft_free(x);
+}
+
+char *weft_transfers_name(int64_t step_id, weft_str_t to_device, weft_str_t key, weft_str_t more,
+                          weft_str_t *out_key, weft_str_t *out_more) {
+  size_t size = 0;
+  if (!weft_add_size(to_device.length, key.length, &size) || !weft_add_size(size, more.length + 32, &size))
+    return NULL;
+  char *name = weft_malloc(size), *p = name;
+  if (name == NULL) return NULL;
+  for (uint64_t id = (uint64_t)step_id; id != 0; id >>= 6) *p++ = (char)('0' + (id & 63));
+  *p++ = ';';
+  if (to_device.length > 0) memcpy(p, to_device.data, to_device.length);
+  p += to_device.length;
+  *p++ = ';';
+  if (key.length > 0) memcpy(p, key.data, key.length);
+  *out_key = weft_str_of(p, key.length);
+  p += key.length;
+  *p++ = '\0';
+  if (more.length > 0) memcpy(p, more.data, more.length);
+  if (out_more != NULL) *out_more = weft_str_of(p, more.length);
+  return name;
+}
+
+static weft_status_t *cancelled(weft_str_t key) {
+  return weft_status_mark_derived(WEFT_ERROR(CANCELLED, "fetching '%.*s' was cancelled", WEFT_STR_ARGS(key)));
+}
+
+/* Why a transfer cannot be: what ended its step or run here, or with `task`. */
+static weft_status_t *ended_locked(weft_transfers_t *x, int64_t step_id, weft_str_t key, weft_str_t task)
+    WEFT_REQUIRES(x->mu) {
+  return weft_ended_steps_find(&x->ended, step_id, key, task);
+}
+
+static void mark_step_locked(weft_transfers_t *x, int64_t step_id) WEFT_REQUIRES(x->mu) {
+  if (x->last_step == step_id || weft_map_get_u64(&x->steps, (uint64_t)step_id) != NULL) return;
+  x->last_step = step_id;
+  weft_status_free(weft_map_put_u64(&x->steps, (uint64_t)step_id, x,
+                                    NULL)); /* without it, peers are not told that it ended */
+}
+
+/* ---- offers ---- */
+
+weft_status_t *weft_transfers_begin_offer(weft_transfers_t *x, const weft_remote_offer_t *o,
+                                          bool *out_is_requested) {
+  weft_mutex_lock(&x->mu);
+  mark_step_locked(x, o->step_id);
+  weft_status_t *s = ended_locked(x, o->step_id, o->key, WEFT_STR(""));
+  *out_is_requested = weft_map_get(&x->requests, weft_str(o->name)) != NULL;
+  weft_mutex_unlock(&x->mu);
+  return s;
+}
+
+weft_status_t *weft_transfers_hold(weft_transfers_t *x, weft_remote_offer_t *o,
+                                   weft_remote_request_t **out_request) {
+  weft_mutex_lock(&x->mu);
+  weft_status_t *s = ended_locked(x, o->step_id, o->key, WEFT_STR(""));
+  weft_remote_request_t *r = s == NULL ? weft_map_remove(&x->requests, weft_str(o->name)) : NULL;
+  if (r != NULL) {
+    r->is_waiting = false;
+  } else if (s == NULL && weft_map_get(&x->held, weft_str(o->name)) != NULL) {
+    s = WEFT_ERROR(INTERNAL, "'%.*s' is offered twice", WEFT_STR_ARGS(o->key));
+  } else if (s == NULL) {
+    s = weft_map_put(&x->held, weft_str(o->name), o, NULL);
+  }
+  weft_mutex_unlock(&x->mu);
+  *out_request = r;
+  return s;
+}
+
+weft_status_t *weft_transfers_announce(weft_transfers_t *x, weft_remote_offer_t *o, uint64_t *out_id) {
+  weft_mutex_lock(&x->mu);
+  *out_id = o->id = ++x->next_id;
+  weft_status_t *s = weft_map_put_u64(&x->announced, o->id, o, NULL);
+  weft_mutex_unlock(&x->mu);
+  return s;
+}
+
+weft_remote_offer_t *weft_transfers_take_announced(weft_transfers_t *x, const weft_host_link_t *link,
+                                                   uint64_t id, weft_status_t **out_why) {
+  weft_mutex_lock(&x->mu);
+  weft_remote_offer_t *o = weft_map_get_u64(&x->announced, id);
+  if (o != NULL && (link == NULL || o->link == link)) {
+    weft_map_remove_u64(&x->announced, id);
+  } else {
+    o = NULL;
+  }
+  *out_why = o == NULL ? NULL : ended_locked(x, o->step_id, o->key, WEFT_STR(""));
+  weft_mutex_unlock(&x->mu);
+  return o;
+}
+
+/* ---- fetches ---- */
+
+void weft_transfers_begin(weft_transfers_t *x, int64_t step_id) {
+  weft_mutex_lock(&x->mu);
+  x->num_busy++;
+  mark_step_locked(x, step_id);
+  weft_mutex_unlock(&x->mu);
+}
+
+void weft_transfers_end(weft_transfers_t *x) {
+  weft_mutex_lock(&x->mu);
+  if (--x->num_busy == 0) weft_cond_broadcast(&x->idle);
+  weft_mutex_unlock(&x->mu);
+}
+
+void weft_transfers_wait_idle(weft_transfers_t *x) {
+  weft_mutex_lock(&x->mu);
+  while (x->num_busy > 0) weft_cond_wait(&x->idle, &x->mu); /* woken by weft_transfers_end() */
+  weft_mutex_unlock(&x->mu);
+}
+
+weft_status_t *weft_transfers_check(weft_transfers_t *x, const weft_remote_fetch_t *f) {
+  weft_mutex_lock(&x->mu);
+  weft_status_t *s = ended_locked(x, f->step_id, f->key, WEFT_STR(""));
+  weft_mutex_unlock(&x->mu);
+  return s;
+}
+
+static weft_status_t *keep_fetch(weft_map_t *map, weft_remote_fetch_t *f) {
+  if (weft_map_get(map, weft_str(f->name)) != NULL)
+    return WEFT_ERROR(INTERNAL, "'%.*s' is fetched twice", WEFT_STR_ARGS(f->key));
+  return weft_map_put(map, weft_str(f->name), f, NULL);
+}
+
+weft_status_t *weft_transfers_begin_call(weft_transfers_t *x, weft_remote_fetch_t *f) {
+  weft_mutex_lock(&x->mu);
+  weft_status_t *s = ended_locked(x, f->step_id, f->key, f->from_task);
+  if (s == NULL) s = keep_fetch(&x->calling, f);
+  weft_mutex_unlock(&x->mu);
+  return s;
+}
+
+weft_status_t *weft_transfers_end_call(weft_transfers_t *x, weft_remote_fetch_t *f) {
+  weft_mutex_lock(&x->mu);
+  if (weft_map_get(&x->calling, weft_str(f->name)) == f) weft_map_remove(&x->calling, weft_str(f->name));
+  weft_status_t *why = f->why;
+  f->why = NULL;
+  weft_mutex_unlock(&x->mu);
+  return why;
+}
+
+weft_status_t *weft_transfers_wait(weft_transfers_t *x, weft_remote_fetch_t *f, weft_host_link_t *link,
+                                   weft_remote_arrival_t **out_arrival) {
+  weft_remote_arrival_t *a = NULL;
+  weft_mutex_lock(&x->mu);
+  weft_status_t *s = f->is_cancelled ? cancelled(f->key) : NULL;
+  if (s == NULL) a = weft_map_remove(&x->arrivals, weft_str(f->name));
+  if (s == NULL && a == NULL) s = ended_locked(x, f->step_id, f->key, f->from_task);
+  if (s == NULL && a == NULL) {
+    s = keep_fetch(&x->waiting, f);
+    f->is_waiting = s == NULL;
+    if (s == NULL) f->link = link;
+  }
+  weft_mutex_unlock(&x->mu);
+  *out_arrival = a;
+  return s;
+}
+
+bool weft_transfers_cancel_wait(weft_transfers_t *x, weft_remote_fetch_t *f) {
+  weft_mutex_lock(&x->mu);
+  f->is_cancelled = true;
+  bool is_ours = f->is_waiting;
+  if (is_ours) weft_map_remove(&x->waiting, weft_str(f->name));
+  f->is_waiting = false;
+  weft_mutex_unlock(&x->mu);
+  return is_ours;
+}
+
+bool weft_transfers_arrive(weft_transfers_t *x, weft_remote_arrival_t *a, weft_remote_fetch_t **out_fetch) {
+  weft_mutex_lock(&x->mu);
+  weft_status_t *why = ended_locked(x, a->step_id, a->key, WEFT_STR(""));
+  weft_remote_fetch_t *f = why == NULL ? weft_map_remove(&x->waiting, weft_str(a->name)) : NULL;
+  if (f != NULL) f->is_waiting = false;
+  bool keeps = why == NULL && f == NULL && weft_map_get(&x->arrivals, weft_str(a->name)) == NULL;
+  if (keeps) {
+    weft_status_t *s = weft_map_put(&x->arrivals, weft_str(a->name), a, NULL);
+    keeps = s == NULL;
+    weft_status_free(s);
+  }
+  weft_mutex_unlock(&x->mu);
+  weft_status_free(why);
+  *out_fetch = f;
+  return keeps;
+}
+
+/* ---- requests ---- */
+
+weft_status_t *weft_transfers_request(weft_transfers_t *x, weft_remote_request_t *r,
+                                      weft_remote_offer_t **out_offer) {
+  weft_mutex_lock(&x->mu);
+  weft_status_t *s = r->is_cancelled ? cancelled(r->key) : ended_locked(x, r->step_id, r->key, WEFT_STR(""));
+  weft_remote_offer_t *o = s == NULL ? weft_map_remove(&x->held, weft_str(r->name)) : NULL;
+  if (s == NULL && o == NULL) {
+    if (weft_map_get(&x->requests, weft_str(r->name)) != NULL) {
+      s = WEFT_ERROR(INTERNAL, "'%.*s' is asked for twice", WEFT_STR_ARGS(r->key));
+    } else {
+      s = weft_map_put(&x->requests, weft_str(r->name), r, NULL);
+    }
+    r->is_waiting = s == NULL;
+  }
+  weft_mutex_unlock(&x->mu);
+  *out_offer = o;
+  return s;
+}
+
+bool weft_transfers_cancel_request(weft_transfers_t *x, weft_remote_request_t *r) {
+  weft_mutex_lock(&x->mu);
+  r->is_cancelled = true;
+  bool is_ours = r->is_waiting;
+  if (is_ours) weft_map_remove(&x->requests, weft_str(r->name));
+  r->is_waiting = false;
+  weft_mutex_unlock(&x->mu);
+  return is_ours;
+}
+
+/* ---- many at once ---- */
+
+static bool matches(const weft_transfer_filter_t *w, int64_t step_id, weft_str_t key, weft_str_t task,
+                    const weft_host_link_t *link) {
+  if (w->has_step && (step_id != w->step_id || !weft_ended_steps_is_in_run(key, w->run))) return false;
+  if (w->link != NULL) return link == w->link;
+  return w->task.length == 0 || weft_str_eq(task, w->task);
+}
+
+static void take_offers_locked(weft_transfers_t *x, const weft_transfer_filter_t *w,
+                               weft_transfer_list_t *out) WEFT_REQUIRES(x->mu) {
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&x->held, &at, &e);) {
+    weft_remote_offer_t *o = e.value;
+    if (!matches(w, o->step_id, o->key, o->to_task, NULL)) continue;
+    weft_map_remove(&x->held, weft_str(o->name));
+    o->next = out->offers;
+    out->offers = o;
+  }
+  for (size_t at = 0; w->with_announced && weft_map_next(&x->announced, &at, &e);) {
+    weft_remote_offer_t *o = e.value;
+    if (!matches(w, o->step_id, o->key, o->to_task, o->link)) continue;
+    weft_map_remove_u64(&x->announced, o->id);
+    o->next = out->offers;
+    out->offers = o;
+  }
+}
+
+static void take_others_locked(weft_transfers_t *x, const weft_transfer_filter_t *w,
+                               weft_transfer_list_t *out) WEFT_REQUIRES(x->mu) {
+  weft_map_entry_t e;
+  for (size_t at = 0; weft_map_next(&x->waiting, &at, &e);) {
+    weft_remote_fetch_t *f = e.value;
+    if (!matches(w, f->step_id, f->key, f->from_task, f->link)) continue;
+    weft_map_remove(&x->waiting, weft_str(f->name));
+    f->is_waiting = false;
+    f->next = out->fetches;
+    out->fetches = f;
+  }
+  for (size_t at = 0; weft_map_next(&x->arrivals, &at, &e);) {
+    weft_remote_arrival_t *a = e.value;
+    if (w->keep_inline && a->is_inline) continue;
+    if (!matches(w, a->step_id, a->key, weft_host_link_task(a->link), a->link)) continue;
+    weft_map_remove(&x->arrivals, weft_str(a->name));
+    a->next = out->arrivals;
+    out->arrivals = a;
+  }
+  for (size_t at = 0; w->task.length == 0 && w->link == NULL && weft_map_next(&x->requests, &at, &e);) {
+    weft_remote_request_t *r = e.value;
+    if (!matches(w, r->step_id, r->key, w->task, NULL)) continue;
+    weft_map_remove(&x->requests, weft_str(r->name));
+    r->is_waiting = false;
+    r->next = out->requests;
+    out->requests = r;
+  }
+}
+
+void weft_transfers_take(weft_transfers_t *x, const weft_transfer_filter_t *w, weft_transfer_list_t *out) {
+  weft_mutex_lock(&x->mu);
+  take_offers_locked(x, w, out);
+  take_others_locked(x, w, out);
+  weft_mutex_unlock(&x->mu);
+}
+
+weft_canceller_t *weft_transfers_take_call(weft_transfers_t *x, const weft_transfer_filter_t *w,
+                                           const weft_status_t *why) {
+  weft_status_t *mine = weft_status_clone(why);
+  weft_canceller_t *c = NULL;
+  weft_map_entry_t e;
+  weft_mutex_lock(&x->mu);
+  for (size_t at = 0; w->link == NULL && c == NULL && weft_map_next(&x->calling, &at, &e);) {
+    weft_remote_fetch_t *f = e.value;
+    if (f->why != NULL || !matches(w, f->step_id, f->key, f->from_task, NULL)) continue;
+    f->why = mine;
+    mine = NULL;
+    c = weft_canceller_retain(f->canceller);
+  }
+  weft_mutex_unlock(&x->mu);
+  weft_status_free(mine);
+  return c;
+}
+
+void weft_transfers_add_ended(weft_transfers_t *x, int64_t step_id, char *run, char *task,
+                              weft_status_t *why) {
+  weft_mutex_lock(&x->mu);
+  weft_ended_step_t old = weft_ended_steps_add(&x->ended, (weft_ended_step_t){step_id, run, task, why});
+  weft_mutex_unlock(&x->mu);
+  weft_ended_step_deinit(&old);
+}
+
+bool weft_transfers_has_ended(weft_transfers_t *x, int64_t step_id, weft_str_t run) {
+  weft_strbuf_t key = WEFT_STRBUF_INIT;
+  weft_strbuf_printf(&key, "%.*s/", WEFT_STR_ARGS(run));
+  weft_mutex_lock(&x->mu);
+  weft_status_t *why =
+      ended_locked(x, step_id, weft_str_of(key.data, key.failed ? 0 : key.length), WEFT_STR(""));
+  weft_mutex_unlock(&x->mu);
+  weft_strbuf_deinit(&key);
+  weft_status_free(why);
+  return why != NULL;
+}
+
+bool weft_transfers_end_step(weft_transfers_t *x, int64_t step_id) {
+  weft_mutex_lock(&x->mu);
+  bool is_known = weft_map_remove_u64(&x->steps, (uint64_t)step_id) != NULL;
+  if (x->last_step == step_id) x->last_step = 0;
+  weft_mutex_unlock(&x->mu);
+  return is_known;
+}
