@@ -12,13 +12,13 @@
  */
 #include "collectives/algorithms.h"
 
-typedef struct range {
+typedef struct chunk_range {
   int from, to; /* blocks */
-} range_t;
+} chunk_range_t;
 
-static range_t half_of(range_t r, int place, int distance) {
+static chunk_range_t half_of(chunk_range_t r, int place, int distance) {
   const int middle = r.from + distance;
-  return (place & distance) == 0 ? (range_t){r.from, middle} : (range_t){middle, r.to};
+  return (place & distance) == 0 ? (chunk_range_t){r.from, middle} : (chunk_range_t){middle, r.to};
 }
 
 void weft_halving_doubling_all_reduce(weft_planner_t *p, weft_members_t m, weft_region_t in,
@@ -43,12 +43,12 @@ void weft_halving_doubling_all_reduce(weft_planner_t *p, weft_members_t m, weft_
     weft_plan_recv_reduce(p, m.ranks[m.me + power], first, 0, out, in, false);
     sum = out;
   }
-  range_t held = {0, power};
-  range_t before[32];
+  chunk_range_t held = {0, power};
+  chunk_range_t before[32];
   for (int round = 0; round < rounds; round++) {
     const int distance = power >> (round + 1), partner = m.me ^ distance;
     before[round] = held;
-    const range_t keep = half_of(held, m.me, distance), give = half_of(held, partner, distance);
+    const chunk_range_t keep = half_of(held, m.me, distance), give = half_of(held, partner, distance);
     const int pass = first + 1 + round;
     weft_plan_send(p, m.ranks[partner], pass, 0, weft_plan_parts(p, sum, give.from, give.to, power));
     weft_plan_recv_reduce(p, m.ranks[partner], pass, 0, weft_plan_parts(p, out, keep.from, keep.to, power),
@@ -58,7 +58,7 @@ void weft_halving_doubling_all_reduce(weft_planner_t *p, weft_members_t m, weft_
   }
   for (int round = rounds - 1; round >= 0; round--) {
     const int distance = power >> (round + 1), partner = m.me ^ distance;
-    const range_t other = half_of(before[round], partner, distance);
+    const chunk_range_t other = half_of(before[round], partner, distance);
     const int pass = first + 1 + rounds + (rounds - 1 - round);
     weft_plan_send(p, m.ranks[partner], pass, 0, weft_plan_parts(p, out, held.from, held.to, power));
     weft_plan_recv(p, m.ranks[partner], pass, 0, weft_plan_parts(p, out, other.from, other.to, power));

@@ -10,22 +10,22 @@
 #include "base/alloc.h"
 #include "collectives/algorithms.h"
 
-typedef struct hosts {
+typedef struct host_groups {
   int *lists;  /* owned; n ranks sorted by host, then by place */
   int *starts; /* owned; where each host's list begins; one more at the end */
   int *of;     /* owned; by place: the host's number among those here */
   int n;
   bool is_even;
-} hosts_t;
+} host_groups_t;
 
-static void hosts_deinit(hosts_t *h) {
+static void hosts_deinit(host_groups_t *h) {
   weft_free(h->lists);
   weft_free(h->starts);
   weft_free(h->of);
 }
 
-static bool hosts_init(hosts_t *h, weft_members_t m, const int *host_of) {
-  *h = (hosts_t){.is_even = true};
+static bool hosts_init(host_groups_t *h, weft_members_t m, const int *host_of) {
+  *h = (host_groups_t){.is_even = true};
   h->lists = weft_calloc((size_t)m.n, sizeof *h->lists);
   h->of = weft_calloc((size_t)m.n, sizeof *h->of);
   h->starts = weft_calloc((size_t)m.n + 1, sizeof *h->starts);
@@ -49,7 +49,7 @@ static bool hosts_init(hosts_t *h, weft_members_t m, const int *host_of) {
 }
 
 /* The members of one host; `me` only if this rank is of it. */
-static weft_members_t of_host(const hosts_t *h, int host, int rank) {
+static weft_members_t of_host(const host_groups_t *h, int host, int rank) {
   weft_members_t out = {&h->lists[h->starts[host]], h->starts[host + 1] - h->starts[host], -1};
   for (int i = 0; i < out.n; i++) {
     if (out.ranks[i] == rank) out.me = i;
@@ -58,7 +58,7 @@ static weft_members_t of_host(const hosts_t *h, int host, int rank) {
 }
 
 /* Member `place` of each host; ranks[] is room for them. */
-static weft_members_t across(const hosts_t *h, int place, int rank, int *ranks) {
+static weft_members_t across(const host_groups_t *h, int place, int rank, int *ranks) {
   weft_members_t out = {ranks, h->n, -1};
   for (int i = 0; i < h->n; i++) {
     ranks[i] = h->lists[h->starts[i] + place];
@@ -69,7 +69,7 @@ static weft_members_t across(const hosts_t *h, int place, int rank, int *ranks) 
 
 void weft_hierarchical_all_reduce(weft_planner_t *p, weft_members_t m, const int *host_of, weft_region_t in,
                                   weft_region_t out) {
-  hosts_t h;
+  host_groups_t h;
   int *ranks = weft_calloc((size_t)m.n, sizeof *ranks);
   if (!hosts_init(&h, m, host_of) || ranks == NULL) {
     p->failed = true;
@@ -100,7 +100,7 @@ done:
 
 void weft_hierarchical_broadcast(weft_planner_t *p, weft_members_t m, const int *host_of, int root,
                                  weft_region_t in, weft_region_t out) {
-  hosts_t h;
+  host_groups_t h;
   int *ranks = weft_calloc((size_t)m.n, sizeof *ranks);
   if (!hosts_init(&h, m, host_of) || ranks == NULL) {
     p->failed = true;

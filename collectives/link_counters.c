@@ -8,15 +8,15 @@
 #include "base/alloc.h"
 #include "base/mutex.h"
 
-typedef struct row {
-  struct row *next;
+typedef struct link_row {
+  struct link_row *next;
   weft_str_t src, dst; /* owned: one block behind the row */
   weft_link_count_t counts[WEFT_TRAFFIC_COUNT];
-} row_t;
+} link_row_t;
 
 struct weft_link_counters {
   weft_mutex_t mu;
-  row_t *rows; /* owned; guarded by mu */
+  link_row_t *rows; /* owned; guarded by mu */
 };
 
 const char *weft_traffic_name(weft_traffic_t c) {
@@ -40,7 +40,7 @@ weft_status_t *weft_link_counters_create(weft_link_counters_t **out) {
 void weft_link_counters_destroy(weft_link_counters_t *c) {
   if (c == NULL) return;
   while (c->rows != NULL) {
-    row_t *r = c->rows;
+    link_row_t *r = c->rows;
     c->rows = r->next;
     weft_free(r);
   }
@@ -49,9 +49,9 @@ void weft_link_counters_destroy(weft_link_counters_t *c) {
 }
 
 /* The row of (src, dst), moved to the front; NULL if there is none. */
-static row_t *find_locked(weft_link_counters_t *c, weft_str_t src, weft_str_t dst) WEFT_REQUIRES(c->mu) {
-  for (row_t **at = &c->rows; *at != NULL; at = &(*at)->next) {
-    row_t *r = *at;
+static link_row_t *find_locked(weft_link_counters_t *c, weft_str_t src, weft_str_t dst) WEFT_REQUIRES(c->mu) {
+  for (link_row_t **at = &c->rows; *at != NULL; at = &(*at)->next) {
+    link_row_t *r = *at;
     if (!weft_str_eq(r->dst, dst) || !weft_str_eq(r->src, src)) continue;
     *at = r->next;
     r->next = c->rows;
@@ -61,11 +61,11 @@ static row_t *find_locked(weft_link_counters_t *c, weft_str_t src, weft_str_t ds
   return NULL;
 }
 
-static row_t *row_new(weft_str_t src, weft_str_t dst) {
+static link_row_t *row_new(weft_str_t src, weft_str_t dst) {
   size_t names = 0, bytes = 0;
-  if (!weft_add_size(src.length, dst.length, &names) || !weft_add_size(names, sizeof(row_t), &bytes))
+  if (!weft_add_size(src.length, dst.length, &names) || !weft_add_size(names, sizeof(link_row_t), &bytes))
     return NULL;
-  row_t *r = weft_calloc(1, bytes);
+  link_row_t *r = weft_calloc(1, bytes);
   if (r == NULL) return NULL;
   char *text = (char *)(r + 1);
   if (src.length > 0) memcpy(text, src.data, src.length);
@@ -78,10 +78,10 @@ static row_t *row_new(weft_str_t src, weft_str_t dst) {
 void weft_link_counters_add(weft_link_counters_t *c, weft_str_t src, weft_str_t dst, weft_traffic_t traffic,
                             size_t bytes) {
   if (c == NULL) return;
-  row_t *spare = NULL;
+  link_row_t *spare = NULL;
   for (int round = 0; round < 2; round++) { /* the second time with a row to add */
     weft_mutex_lock(&c->mu);
-    row_t *r = find_locked(c, src, dst);
+    link_row_t *r = find_locked(c, src, dst);
     if (r == NULL && spare != NULL) {
       r = spare;
       spare = NULL;
@@ -102,7 +102,7 @@ void weft_link_counters_add(weft_link_counters_t *c, weft_str_t src, weft_str_t 
 
 void weft_link_counters_reset(weft_link_counters_t *c) {
   weft_mutex_lock(&c->mu);
-  for (row_t *r = c->rows; r != NULL; r = r->next) memset(r->counts, 0, sizeof r->counts);
+  for (link_row_t *r = c->rows; r != NULL; r = r->next) memset(r->counts, 0, sizeof r->counts);
   weft_mutex_unlock(&c->mu);
 }
 
@@ -110,7 +110,7 @@ weft_link_count_t weft_link_counters_sum(weft_link_counters_t *c, weft_str_t src
                                          weft_traffic_t traffic) {
   weft_link_count_t sum = {0, 0};
   weft_mutex_lock(&c->mu);
-  for (const row_t *r = c->rows; r != NULL; r = r->next) {
+  for (const link_row_t *r = c->rows; r != NULL; r = r->next) {
     if (src.length > 0 && !weft_str_eq(r->src, src)) continue;
     if (dst.length > 0 && !weft_str_eq(r->dst, dst)) continue;
     sum.messages += r->counts[traffic].messages;
@@ -122,7 +122,7 @@ weft_link_count_t weft_link_counters_sum(weft_link_counters_t *c, weft_str_t src
 
 void weft_link_counters_each(weft_link_counters_t *c, weft_link_count_fn *fn, void *arg) {
   weft_mutex_lock(&c->mu);
-  for (const row_t *r = c->rows; r != NULL; r = r->next) {
+  for (const link_row_t *r = c->rows; r != NULL; r = r->next) {
     for (int i = 0; i < WEFT_TRAFFIC_COUNT; i++) {
       if (r->counts[i].messages > 0) fn(arg, r->src, r->dst, (weft_traffic_t)i, r->counts[i]);
     }

@@ -6,16 +6,16 @@
  */
 #include "collectives/algorithms.h"
 
-typedef struct node {
+typedef struct tree_place {
   int v, parent; /* numbers from the root; parent -1 at the root */
   int span;      /* subtree: [v, v + span) */
-} node_t;
+} tree_place_t;
 
-static node_t node_of(weft_members_t m, int root) {
+static tree_place_t node_of(weft_members_t m, int root) {
   const int v = (m.me - root + m.n) % m.n;
   int bit = 1;
   while (bit < m.n && (v & bit) == 0) bit <<= 1;
-  return (node_t){v, v == 0 ? -1 : v & (v - 1), v == 0 ? m.n : (bit < m.n - v ? bit : m.n - v)};
+  return (tree_place_t){v, v == 0 ? -1 : v & (v - 1), v == 0 ? m.n : (bit < m.n - v ? bit : m.n - v)};
 }
 
 static int top_bit(int n) {
@@ -25,7 +25,7 @@ static int top_bit(int n) {
 }
 
 /* The first bit below which v has children. */
-static int child_bit(node_t node, weft_members_t m) {
+static int child_bit(tree_place_t node, weft_members_t m) {
   return node.v == 0 ? top_bit(m.n) : (node.v & -node.v) >> 1;
 }
 
@@ -34,7 +34,7 @@ static int rank_of(weft_members_t m, int root, int v) { return m.ranks[(v + root
 void weft_tree_broadcast(weft_planner_t *p, weft_members_t m, int root, weft_region_t in, weft_region_t out) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
-  const node_t node = node_of(m, root);
+  const tree_place_t node = node_of(m, root);
   if (node.parent < 0) weft_plan_copy(p, out, in);
   if (node.parent >= 0) weft_plan_recv(p, rank_of(m, root, node.parent), pass, 0, out);
   for (int bit = child_bit(node, m); bit > 0; bit >>= 1) { /* the deepest subtree first */
@@ -47,7 +47,7 @@ void weft_tree_reduce(weft_planner_t *p, weft_members_t m, int root, weft_region
                       bool is_final) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
-  const node_t node = node_of(m, root);
+  const tree_place_t node = node_of(m, root);
   weft_region_t sum = in; /* of what has arrived so far */
   weft_region_t place = out;
   const bool has_child = child_bit(node, m) > 0 && node.v + 1 < m.n;
@@ -98,7 +98,7 @@ void weft_tree_scatter(weft_planner_t *p, weft_members_t m, int root, weft_regio
                        const size_t *bounds) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
-  const node_t node = node_of(m, root);
+  const tree_place_t node = node_of(m, root);
   const bool is_root = node.parent < 0, is_leaf = node.span == 1;
   const size_t base = along(bounds, m, root, node.v);
   weft_region_t mine = out;
@@ -130,7 +130,7 @@ void weft_tree_gather(weft_planner_t *p, weft_members_t m, int root, weft_region
                       const size_t *bounds) {
   const int pass = weft_plan_pass(p);
   if (m.me < 0) return;
-  const node_t node = node_of(m, root);
+  const tree_place_t node = node_of(m, root);
   const bool is_root = node.parent < 0, is_leaf = node.span == 1;
   const size_t base = along(bounds, m, root, node.v);
   weft_region_t mine = in;

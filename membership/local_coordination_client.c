@@ -2,13 +2,13 @@
 #include "base/alloc.h"
 #include "membership/coordination_client.h"
 
-typedef struct local_client {
+typedef struct local_coordination_client {
   weft_coordination_client_t base;
   weft_coordination_t *service; /* borrowed */
-} local_client_t;
+} local_coordination_client_t;
 
 static weft_coordination_t *service_of(weft_coordination_client_t *c) {
-  return ((local_client_t *)c)->service;
+  return ((local_coordination_client_t *)c)->service;
 }
 
 static void beat(weft_coordination_client_t *c, const weft_coordination_caller_t *caller, int64_t timeout_ms,
@@ -37,9 +37,9 @@ static const weft_coordination_client_ops_t ops = {
 
 weft_status_t *weft_local_coordination_client_create(weft_coordination_t *k,
                                                      weft_coordination_client_t **out) {
-  local_client_t *c = weft_calloc(1, sizeof *c);
+  local_coordination_client_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a membership client");
-  *c = (local_client_t){{&ops}, k};
+  *c = (local_coordination_client_t){{&ops}, k};
   *out = &c->base;
   return NULL;
 }

@@ -47,11 +47,11 @@ static weft_status_t *tell(weft_negotiator_t *n, int64_t key, weft_str_t name, c
 
 /* ---- a cycle ---- */
 
-typedef struct cycle {
+typedef struct negotiation_cycle {
   uint64_t *vector, *dropped; /* num_words */
   int num_words, num_bits;    /* num_bits: positions of the cache */
   bool wants_end;
-} cycle_t;
+} negotiation_cycle_t;
 
 static void set_bit(uint64_t *words, int bit) { words[bit / 64] |= (uint64_t)1 << (bit % 64); }
 static bool has_bit(const uint64_t *words, int bit) { return (words[bit / 64] >> (bit % 64) & 1) != 0; }
@@ -68,7 +68,7 @@ static bool group_is_broken_locked(weft_negotiator_t *n, const weft_pending_t *p
 }
 
 /* Looks up all that waits, and fills the vectors. */
-static void classify(weft_negotiator_t *n, cycle_t *y) {
+static void classify(weft_negotiator_t *n, negotiation_cycle_t *y) {
   bool has_new = false, has_other = false;
   int64_t stale = weft_clock_ns() - n->o.stall_warning_ms * 1000000;
   weft_mutex_lock(&n->mu);
@@ -108,7 +108,7 @@ static void classify(weft_negotiator_t *n, cycle_t *y) {
 }
 
 /* y->vector := AND over all members (is_and), or y->dropped := OR. */
-static weft_status_t *combine(weft_negotiator_t *n, cycle_t *y, bool is_and) {
+static weft_status_t *combine(weft_negotiator_t *n, negotiation_cycle_t *y, bool is_and) {
   uint64_t *words = is_and ? y->vector : y->dropped;
   size_t bytes = (size_t)y->num_words * sizeof *words;
   weft_tensor_t *all = NULL;
@@ -168,7 +168,7 @@ static weft_status_t *tell_requests(weft_negotiator_t *n) {
   return s;
 }
 
-static void drop_marked(weft_negotiator_t *n, cycle_t *y) {
+static void drop_marked(weft_negotiator_t *n, negotiation_cycle_t *y) {
   for (int i = 0; i < y->num_bits; i++) {
     if (!has_bit(y->dropped, i)) continue;
     weft_response_cache_drop(n->cache, i);
@@ -186,7 +186,7 @@ static weft_status_t *keep_new(weft_negotiator_t *n, const weft_named_response_t
 }
 
 /* Answers and carries out what all members have submitted. */
-static weft_status_t *conclude(weft_negotiator_t *n, const cycle_t *y) {
+static weft_status_t *conclude(weft_negotiator_t *n, const negotiation_cycle_t *y) {
   const weft_named_response_t *responses = NULL;
   int num = 0;
   weft_status_t *s = NULL;
@@ -255,7 +255,7 @@ static weft_status_t *ended(weft_negotiator_t *n, bool wanted_here) {
                      : WEFT_ERROR(ABORTED, "the negotiator has ended: another member has left");
 }
 
-static weft_status_t *run_cycle(weft_negotiator_t *n, cycle_t *y) {
+static weft_status_t *run_cycle(weft_negotiator_t *n, negotiation_cycle_t *y) {
   classify(n, y);
   weft_mutex_lock(&n->mu);
   bool wanted_here = n->wants_end;
@@ -285,7 +285,7 @@ static weft_status_t *run_cycle(weft_negotiator_t *n, cycle_t *y) {
 }
 
 static weft_status_t *cycle(weft_negotiator_t *n) {
-  cycle_t y = {.num_bits = weft_response_cache_num_bits(n->cache)};
+  negotiation_cycle_t y = {.num_bits = weft_response_cache_num_bits(n->cache)};
   y.num_words = (y.num_bits + STATUS_BITS + 63) / 64;
   y.vector = weft_calloc((size_t)y.num_words, sizeof *y.vector);
   y.dropped = weft_calloc((size_t)y.num_words, sizeof *y.dropped);

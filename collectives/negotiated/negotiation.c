@@ -6,20 +6,20 @@
 
 #include "base/alloc.h"
 
-typedef struct waiting {
-  struct waiting *next;
+typedef struct named_wait {
+  struct named_wait *next;
   weft_arena_t arena;
   weft_named_request_t *by_rank; /* size of them; `has` says which are there */
   bool *has;
   int count, first; /* how many, and the lowest rank */
   int64_t first_ns;
   bool is_cached, is_ready;
-} waiting_t;
+} named_wait_t;
 
 struct weft_negotiation {
   int size, rank, num_sets;
   const weft_process_set_t *sets;
-  waiting_t *list, **end; /* in order */
+  named_wait_t *list, **end; /* in order */
   bool *joined;
   int num_joined, last_joined;
   weft_named_response_t *responses; /* of the last answer */
@@ -59,7 +59,7 @@ weft_status_t *weft_negotiation_create(int size, int rank, const weft_process_se
   return NULL;
 }
 
-static void free_waiting(waiting_t *w) {
+static void free_waiting(named_wait_t *w) {
   weft_arena_deinit(&w->arena);
   weft_free(w);
 }
@@ -67,7 +67,7 @@ static void free_waiting(waiting_t *w) {
 void weft_negotiation_destroy(weft_negotiation_t *n) {
   if (n == NULL) return;
   weft_negotiation_forget(n);
-  for (waiting_t *next; n->list != NULL; n->list = next) {
+  for (named_wait_t *next; n->list != NULL; n->list = next) {
     next = n->list->next;
     free_waiting(n->list);
   }
@@ -80,16 +80,16 @@ bool weft_negotiation_has_joined(const weft_negotiation_t *n, int rank) { return
 
 /* ---- taking ---- */
 
-static waiting_t *find(weft_negotiation_t *n, const weft_named_request_t *r) {
-  for (waiting_t *w = n->list; w != NULL; w = w->next) {
+static named_wait_t *find(weft_negotiation_t *n, const weft_named_request_t *r) {
+  for (named_wait_t *w = n->list; w != NULL; w = w->next) {
     const weft_named_request_t *known = &w->by_rank[w->first];
     if (!w->is_ready && known->process_set == r->process_set && weft_str_eq(known->name, r->name)) return w;
   }
   return NULL;
 }
 
-static weft_status_t *add(weft_negotiation_t *n, int64_t now_ns, int rank, waiting_t **out) {
-  waiting_t *w = weft_calloc(1, sizeof *w);
+static weft_status_t *add(weft_negotiation_t *n, int64_t now_ns, int rank, named_wait_t **out) {
+  named_wait_t *w = weft_calloc(1, sizeof *w);
   if (w == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "a request of rank %d", rank);
   w->by_rank = weft_arena_calloc(&w->arena, (size_t)n->size, sizeof *w->by_rank);
   w->has = weft_arena_calloc(&w->arena, (size_t)n->size, sizeof *w->has);
@@ -105,7 +105,7 @@ static weft_status_t *add(weft_negotiation_t *n, int64_t now_ns, int rank, waiti
   return NULL;
 }
 
-static weft_status_t *keep(waiting_t *w, int rank, const weft_named_request_t *r) {
+static weft_status_t *keep(named_wait_t *w, int rank, const weft_named_request_t *r) {
   weft_named_request_t copy = *r;
   copy.name = weft_arena_str(&w->arena, r->name);
   copy.group = weft_arena_str(&w->arena, r->group);
@@ -130,7 +130,7 @@ static weft_status_t *take_one(weft_negotiation_t *n, int rank, const weft_named
     return WEFT_ERROR(INVALID_ARGUMENT, "rank %d asks for '%.*s' in process set %d, of which it is no member",
                       rank, WEFT_STR_ARGS(r->name), r->process_set);
   }
-  waiting_t *w = find(n, r);
+  named_wait_t *w = find(n, r);
   if (w == NULL) WEFT_RETURN_IF_ERROR(add(n, now_ns, rank, &w));
   return keep(w, rank, r);
 }
@@ -146,7 +146,7 @@ weft_status_t *weft_negotiation_take(weft_negotiation_t *n, int rank, weft_str_t
 }
 
 weft_status_t *weft_negotiation_take_cached(weft_negotiation_t *n, const weft_named_request_t *r) {
-  waiting_t *w = NULL;
+  named_wait_t *w = NULL;
   WEFT_RETURN_IF_ERROR(add(n, 0, 0, &w));
   w->is_cached = true;
   return keep(w, 0, r);
@@ -154,7 +154,7 @@ weft_status_t *weft_negotiation_take_cached(weft_negotiation_t *n, const weft_na
 
 /* ---- answering ---- */
 
-static weft_status_t *differ(const waiting_t *w, const char *what, int a, const char *has_a, int b,
+static weft_status_t *differ(const named_wait_t *w, const char *what, int a, const char *has_a, int b,
                              const char *has_b) {
   return WEFT_ERROR(INVALID_ARGUMENT, "Mismatched %s of '%.*s': rank %d has %s, but rank %d has %s", what,
                     WEFT_STR_ARGS(w->by_rank[a].name), a, has_a, b, has_b);
@@ -166,7 +166,7 @@ static const char *reduction_text(const weft_named_request_t *r) {
 }
 
 /* Rank b's request against rank a's. */
-static weft_status_t *compare(const waiting_t *w, int a, int b) {
+static weft_status_t *compare(const named_wait_t *w, int a, int b) {
   const weft_named_request_t *x = &w->by_rank[a], *y = &w->by_rank[b];
   if (x->kind != y->kind)
     return differ(w, "operations", a, weft_named_kind_text(x->kind), b, weft_named_kind_text(y->kind));
@@ -200,7 +200,7 @@ static weft_status_t *compare(const waiting_t *w, int a, int b) {
   return NULL;
 }
 
-static int num_joined_in(const weft_negotiation_t *n, const waiting_t *w, int set) {
+static int num_joined_in(const weft_negotiation_t *n, const named_wait_t *w, int set) {
   int count = 0;
   for (int r = 0; n->num_joined > 0 && r < n->size; r++) {
     bool is_member = weft_process_set_index(n->sets, n->num_sets, n->size, set, r) >= 0;
@@ -209,7 +209,7 @@ static int num_joined_in(const weft_negotiation_t *n, const waiting_t *w, int se
   return count;
 }
 
-static weft_status_t *check(const weft_negotiation_t *n, const waiting_t *w) {
+static weft_status_t *check(const weft_negotiation_t *n, const named_wait_t *w) {
   const weft_named_request_t *first = &w->by_rank[w->first];
   int members = weft_process_set_size(n->sets, n->num_sets, n->size, first->process_set);
   if (num_joined_in(n, w, first->process_set) > 0 && first->kind != WEFT_NAMED_ALL_REDUCE) {
@@ -231,18 +231,18 @@ static weft_status_t *check(const weft_negotiation_t *n, const waiting_t *w) {
   return NULL;
 }
 
-static bool all_have_come(const weft_negotiation_t *n, const waiting_t *w) {
+static bool all_have_come(const weft_negotiation_t *n, const named_wait_t *w) {
   int set = w->by_rank[w->first].process_set;
   return w->is_cached ||
          w->count + num_joined_in(n, w, set) == weft_process_set_size(n->sets, n->num_sets, n->size, set);
 }
 
 /* Have all members submitted all tensors of w's group? */
-static bool group_is_whole(const weft_negotiation_t *n, const waiting_t *w) {
+static bool group_is_whole(const weft_negotiation_t *n, const named_wait_t *w) {
   const weft_named_request_t *mine = &w->by_rank[w->first];
   if (mine->group.length == 0) return true;
   int count = 0;
-  for (const waiting_t *o = n->list; o != NULL; o = o->next) {
+  for (const named_wait_t *o = n->list; o != NULL; o = o->next) {
     const weft_named_request_t *other = &o->by_rank[o->first];
     count += other->process_set == mine->process_set && weft_str_eq(other->group, mine->group) &&
              all_have_come(n, o);
@@ -250,7 +250,7 @@ static bool group_is_whole(const weft_negotiation_t *n, const waiting_t *w) {
   return count >= mine->group_members;
 }
 
-static void answer_one(weft_negotiation_t *n, waiting_t *w) {
+static void answer_one(weft_negotiation_t *n, named_wait_t *w) {
   /* A member's own shape: an all-gather's first dimension is its own. */
   const weft_named_request_t *mine =
       !w->is_cached && w->has[n->rank] ? &w->by_rank[n->rank] : &w->by_rank[w->first];
@@ -260,14 +260,14 @@ static void answer_one(weft_negotiation_t *n, waiting_t *w) {
 
 weft_status_t *weft_negotiation_answer(weft_negotiation_t *n, const weft_named_response_t **out, int *out_n) {
   size_t count = 1;
-  for (const waiting_t *w = n->list; w != NULL; w = w->next) count++;
+  for (const named_wait_t *w = n->list; w != NULL; w = w->next) count++;
   n->responses = weft_calloc(count, sizeof *n->responses);
   n->num_responses = 0;
   if (n->responses == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "answering %zu requests", count);
-  for (waiting_t *w = n->list; w != NULL; w = w->next)
+  for (named_wait_t *w = n->list; w != NULL; w = w->next)
     w->is_ready = all_have_come(n, w) && group_is_whole(n, w);
   for (int cached = 1; cached >= 0; cached--) {
-    for (waiting_t *w = n->list; w != NULL; w = w->next) {
+    for (named_wait_t *w = n->list; w != NULL; w = w->next) {
       if (w->is_ready && w->is_cached == (cached == 1)) answer_one(n, w);
     }
   }
@@ -287,9 +287,9 @@ void weft_negotiation_forget(weft_negotiation_t *n) {
   weft_free(n->responses);
   n->responses = NULL;
   n->num_responses = 0;
-  waiting_t **at = &n->list;
+  named_wait_t **at = &n->list;
   while (*at != NULL) {
-    waiting_t *w = *at;
+    named_wait_t *w = *at;
     if (!w->is_ready && !w->is_cached) {
       at = &w->next;
       continue;
@@ -301,7 +301,7 @@ void weft_negotiation_forget(weft_negotiation_t *n) {
 }
 
 void weft_negotiation_each_late(weft_negotiation_t *n, int64_t since_ns, weft_missing_fn *fn, void *arg) {
-  for (const waiting_t *w = n->list; w != NULL; w = w->next) {
+  for (const named_wait_t *w = n->list; w != NULL; w = w->next) {
     if (w->is_cached || w->first_ns > since_ns) continue;
     const weft_named_request_t *first = &w->by_rank[w->first];
     int num_missing = 0;

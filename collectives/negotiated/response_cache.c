@@ -5,17 +5,17 @@
 #include "base/alloc.h"
 #include "base/hash_map.h"
 
-typedef struct slot {
+typedef struct cached_response {
   bool is_used;
   uint64_t last_use;
   char *texts; /* owned: name and group */
   weft_named_request_t request;
-} slot_t;
+} cached_response_t;
 
 struct weft_response_cache {
   int capacity, num_bits;
   uint64_t uses;
-  slot_t *slots;
+  cached_response_t *slots;
   weft_map_t by_hash; /* name and process set -> position + 1 */
 };
 
@@ -45,7 +45,7 @@ weft_cache_answer_t weft_response_cache_find(const weft_response_cache_t *c, con
                                              int *out_position) {
   uintptr_t at = (uintptr_t)weft_map_get_u64(&c->by_hash, weft_named_hash(r));
   if (at == 0) return WEFT_CACHE_MISS;
-  const slot_t *s = &c->slots[at - 1];
+  const cached_response_t *s = &c->slots[at - 1];
   if (s->request.process_set != r->process_set || !weft_str_eq(s->request.name, r->name))
     return WEFT_CACHE_MISS;
   *out_position = (int)at - 1;
@@ -64,7 +64,7 @@ void weft_response_cache_drop(weft_response_cache_t *c, int position) {
   if ((uintptr_t)weft_map_get_u64(&c->by_hash, hash) == (uintptr_t)position + 1)
     weft_map_remove_u64(&c->by_hash, hash);
   weft_free(c->slots[position].texts);
-  c->slots[position] = (slot_t){.is_used = false};
+  c->slots[position] = (cached_response_t){.is_used = false};
   while (c->num_bits > 0 && !c->slots[c->num_bits - 1].is_used) c->num_bits--;
 }
 
@@ -95,8 +95,8 @@ weft_status_t *weft_response_cache_put(weft_response_cache_t *c, const weft_name
     weft_free(texts);
     return failed;
   }
-  slot_t *s = &c->slots[at];
-  *s = (slot_t){.is_used = true, .last_use = ++c->uses, .texts = texts, .request = *r};
+  cached_response_t *s = &c->slots[at];
+  *s = (cached_response_t){.is_used = true, .last_use = ++c->uses, .texts = texts, .request = *r};
   s->request.name = weft_str_of(texts, r->name.length);
   s->request.group = weft_str_of(texts + r->name.length, r->group.length);
   if (at >= c->num_bits) c->num_bits = at + 1;

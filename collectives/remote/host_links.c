@@ -140,18 +140,18 @@ static void for_each_linked(weft_host_links_t *ls, void (*fn)(weft_host_link_t *
   }
 }
 
-typedef struct end {
+typedef struct link_end {
   int64_t step_id;
   const weft_status_t *why;
-} end_t;
+} link_end_t;
 
 static void tell_end(weft_host_link_t *l, const void *arg) {
-  const end_t *e = arg;
+  const link_end_t *e = arg;
   (void)weft_host_link_ended(l, e->step_id, WEFT_STR(""), e->why);
 }
 
 void weft_host_links_tell_ended(weft_host_links_t *ls, int64_t step_id, const weft_status_t *why) {
-  const end_t e = {step_id, why};
+  const link_end_t e = {step_id, why};
   for_each_linked(ls, tell_end, &e);
 }
 

@@ -9,13 +9,13 @@
 enum { MAX_GRAPHS = 1000000 }; /* keys come from the wire */
 #define ID_BITS ((UINT64_C(1) << 56) - 1)
 
-typedef struct sequence {
+typedef struct graph_sequence {
   int64_t next; /* 0: to be drawn */
-} sequence_t;
+} graph_sequence_t;
 
 struct weft_step_sequence {
   weft_mutex_t mu;
-  weft_map_t graphs; /* guarded by mu: key -> sequence_t, owned */
+  weft_map_t graphs; /* guarded by mu: key -> graph_sequence_t, owned */
 };
 
 weft_status_t *weft_step_sequence_create(weft_step_sequence_t **out) {
@@ -41,14 +41,14 @@ static int64_t draw(void) {
 }
 
 static weft_status_t *find_or_add(weft_step_sequence_t *s, int64_t key, int64_t *out) {
-  sequence_t *mine = weft_calloc(1, sizeof *mine);
+  graph_sequence_t *mine = weft_calloc(1, sizeof *mine);
   if (mine == NULL)
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the step id of graph key %lld", (long long)key);
   mine->next = draw();
   int64_t fresh = draw();
   weft_status_t *status = NULL;
   weft_mutex_lock(&s->mu);
-  sequence_t *q = weft_map_get_u64(&s->graphs, (uint64_t)key);
+  graph_sequence_t *q = weft_map_get_u64(&s->graphs, (uint64_t)key);
   if (q == NULL && s->graphs.count >= MAX_GRAPHS) {
     status = WEFT_ERROR(RESOURCE_EXHAUSTED, "there are step ids of %d collective graphs already", MAX_GRAPHS);
   } else if (q == NULL) {
@@ -72,7 +72,7 @@ weft_status_t *weft_step_sequence_get(weft_step_sequence_t *s, const int64_t *ke
 
 void weft_step_sequence_retire(weft_step_sequence_t *s, int64_t key, int64_t step_id) {
   weft_mutex_lock(&s->mu);
-  sequence_t *q = weft_map_get_u64(&s->graphs, (uint64_t)key);
+  graph_sequence_t *q = weft_map_get_u64(&s->graphs, (uint64_t)key);
   if (q != NULL) q->next = q->next == step_id ? (int64_t)(((uint64_t)step_id + 1) & ID_BITS) : 0;
   weft_mutex_unlock(&s->mu);
 }
