@@ -44,11 +44,6 @@ bool weft_group_has_task(const weft_group_t *g, weft_str_t task) {
   return false;
 }
 
-weft_str_t weft_transport_run_of(weft_str_t key) {
-  const ptrdiff_t slash = weft_str_rfind(key, '/');
-  return weft_str_of(key.data, slash < 0 ? 0 : (size_t)slash);
-}
-
 static const char device_mark[] = "/device:";
 
 /* Where "/device:" begins in `device`; its length if it has none. */

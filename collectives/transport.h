@@ -1,7 +1,7 @@
 /* collectives/transport.h - how members of a group reach each other: a table of functions.
  *
- * Backends: in one process with a link model (collectives/local_transport.c), for
- * tests and for groups inside a task; between tasks (collectives/remote/).
+ * Backends: between tasks, by RPC or shared memory (collectives/remote/); for tests, in one process with a
+ * link model (tests/collectives/local_transport.h).
  *
  * Data is pulled: the owner offers bytes under a key, where they lie; the other
  * side fetches them into its own memory, or reduces them into it as they arrive. An
@@ -25,10 +25,10 @@ typedef struct weft_fetch {
   weft_str_t from_task; /* "/job:worker/replica:0/task:2" */
   weft_str_t from_device, to_device;
   int64_t step_id;
-  weft_str_t key;  /* copied; "RUN/REST": RUN names one run of an instance, see weft_transport_run_of() */
-  size_t bytes;    /* exactly; another number is INTERNAL naming key and both */
-  bool is_control; /* counted as control, not as collective: row counts, signs of presence */
-  void *to;        /* where they go; NULL: only to `consume` */
+  weft_str_t key;           /* copied; "RUN/REST": RUN names one run of an instance */
+  size_t bytes;             /* exactly; another number is INTERNAL naming key and both */
+  bool is_control;          /* counted as control, not as collective: row counts, signs of presence */
+  void *to;                 /* where they go; NULL: only to `consume` */
   weft_consume_fn *consume; /* NULL: only to `to` */
   void *consume_arg;
 } weft_fetch_t;
@@ -134,8 +134,6 @@ typedef struct weft_transport_ops {
 struct weft_transport {
   const weft_transport_ops_t *ops;
 };
-/* The part of a key before its last '/': the run that the transfer belongs to. */
-weft_str_t weft_transport_run_of(weft_str_t key);
 /* What ends collectives with `task`, which is lost because of `why`: UNAVAILABLE. A task that departs because
  * of another loss gives that as its reason; the reason then stands alone, because the first task named is
  * taken for the cause. */

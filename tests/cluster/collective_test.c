@@ -117,14 +117,14 @@ static int be_rank(const arguments_t *a) {
   fflush(stdout);
   if (a->rounds > 0) {
     print_counts(g);
-    WEFT_Barrier(g, NULL, s); /* nobody leaves before all are done */
+    WEFT_Barrier(g, NULL, s); /* no rank leaves before all are done */
   }
   if (a->rounds < 0) { /* leaves at once: as a trainer that fails does */
     WEFT_DeleteCollectiveGroup(g);
     TF_DeleteStatus(s);
     return 0;
   }
-  if (a->rounds == 0) { /* stays until all have said what they saw: who leaves is as good as dead */
+  if (a->rounds == 0) { /* stays until all have reported: a rank that departs counts as lost */
     char go;
     (void)!read(0, &go, 1);
   }
@@ -273,7 +273,7 @@ static void a_killed_rank_is_named_with_each_algorithm(void) {
   static const char *const algorithms[] = {"ring", "tree", "halving_doubling", "hierarchical", "direct"};
   for (int i = 0; i < 5; i++) kill_one("all_reduce", algorithms[i]);
 }
-static void a_killed_rank_is_named_over_calls(void) {
+static void a_killed_rank_is_named_by_rpc(void) {
   setenv("WEFT_TEST_ONLY_RPC", "1", 1);
   kill_one("all_reduce", "ring");
   kill_one("broadcast", "tree");
@@ -302,7 +302,7 @@ static void leave_after_loss(const char *kind, const char *algorithm) {
   }
   stop(&r);
 }
-static void who_leaves_after_a_loss_is_not_blamed(void) {
+static void a_rank_that_departs_after_a_loss_is_not_the_cause(void) {
   for (int i = 0; i < NUM_KINDS; i++) leave_after_loss(kinds[i], "auto");
   leave_after_loss("broadcast", "tree");
   leave_after_loss("all_reduce", "ring");
@@ -361,8 +361,8 @@ static const CU_TestInfo tests[] = {
     {"a killed rank is named by all others in each primitive",
      a_killed_rank_is_named_by_all_others_in_each_primitive},
     {"a killed rank is named with each algorithm", a_killed_rank_is_named_with_each_algorithm},
-    {"a killed rank is named over calls", a_killed_rank_is_named_over_calls},
-    {"who leaves after a loss is not blamed", who_leaves_after_a_loss_is_not_blamed},
+    {"a killed rank is named by RPC", a_killed_rank_is_named_by_rpc},
+    {"a rank that departs after a loss is not the cause", a_rank_that_departs_after_a_loss_is_not_the_cause},
     CU_TEST_INFO_NULL,
 };
 

@@ -168,7 +168,7 @@ class Cluster:
             t.wait_ready()
 
     def wait_until_known(self):
-        """Until worker 0, which keeps the record, has heard of all others, as it logs."""
+        """Until worker 0, which hosts the coordination service, has heard of all others, as it logs."""
         end = time.monotonic() + PATIENCE_S
         while True:
             with open(self.record_log, "rb") as log:
@@ -244,7 +244,7 @@ def needed(strategy, role):
 
 
 def trial(cluster, strategy, role, fault, moment, rng):
-    warm = next_job(cluster, strategy)  # a task that dies before anybody has heard of it is waited for: it may yet start
+    warm = next_job(cluster, strategy)  # a task that ends before its first heartbeat is waited for: it may yet start
     if warm.kind != "ok":
         return Outcome("no start", warm.detail)
     cluster.wait_until_known()

@@ -81,7 +81,7 @@ typedef struct state {
   uint64_t incarnations[3];
 } roll_t;
 
-static void on_roll(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
+static void on_state(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
   roll_t *r = arg;
   r->epoch = epoch;
   for (int i = 0; i < n && i < 3; i++) {
@@ -95,8 +95,8 @@ static void on_roll(void *arg, weft_status_t *status, uint64_t epoch, const weft
 static bool wait_for_state(weft_coordination_client_t *k, roll_t *r, const char *name, int task,
                            weft_member_state_t state) {
   for (int i = 0; i < 100; i++) {
-    weft_coordination_caller_t who = {weft_str(name), OWN_INCARNATION, r->epoch};
-    k->ops->watch(k, &who, 2000, NULL, on_roll, r);
+    weft_coordination_caller_t caller = {weft_str(name), OWN_INCARNATION, r->epoch};
+    k->ops->watch(k, &caller, 2000, NULL, on_state, r);
     if (weft_test_answer_wait(&r->answer) != WEFT_OK) return false;
     if (r->states[task] == state) return true;
   }

@@ -46,7 +46,7 @@ typedef struct seen_state {
   uint64_t incarnations[3], losses[3];
 } seen_state_t;
 
-static void on_roll(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
+static void on_state(void *arg, weft_status_t *status, uint64_t epoch, const weft_member_t *members, int n) {
   seen_state_t *r = arg;
   if (status == NULL) r->epoch = epoch;
   for (int i = 0; i < n && i < 3; i++) {
@@ -62,13 +62,13 @@ static void on_beaten(void *arg, weft_status_t *status, uint64_t epoch) {
   weft_test_answered(arg, status, WEFT_STR(""));
 }
 
-static weft_code_t watch_as(seen_state_t *r, const weft_coordination_caller_t *who) {
-  r->service->ops->watch(r->service, who, 2000, NULL, on_roll, r);
+static weft_code_t watch_as(seen_state_t *r, const weft_coordination_caller_t *caller) {
+  r->service->ops->watch(r->service, caller, 2000, NULL, on_state, r);
   return weft_test_answer_wait(&r->answer);
 }
 
-static weft_code_t beat_as(seen_state_t *r, const weft_coordination_caller_t *who) {
-  r->service->ops->beat(r->service, who, 5000, NULL, on_beaten, &r->answer);
+static weft_code_t beat_as(seen_state_t *r, const weft_coordination_caller_t *caller) {
+  r->service->ops->beat(r->service, caller, 5000, NULL, on_beaten, &r->answer);
   return weft_test_answer_wait(&r->answer);
 }
 
@@ -174,7 +174,7 @@ static void a_duplicate_ends(void) {
 }
 
 /* It is frozen until it counts as lost, a second process takes its place, and it thaws: it ends. So does
- * nobody else. */
+ * no other. */
 static void a_process_that_was_replaced_while_it_was_frozen_ends(void) {
   for (int task = 0; task < 3; task += 2) {
     world_t w;
@@ -197,7 +197,7 @@ static void a_process_that_was_replaced_while_it_was_frozen_ends(void) {
 }
 
 /* The place of the task that hosts the coordination service is the cluster's address for it. A process that
- * listens elsewhere goes on while nobody answers there, and ends when another one does. */
+ * listens elsewhere goes on while no process answers there, and ends when another one does. */
 static void a_service_task_whose_address_another_process_has_ends(void) {
   world_t w;
   weft_test_process_t second;
@@ -211,22 +211,23 @@ static void a_service_task_whose_address_another_process_has_ends(void) {
   end(&w);
 }
 
-/* Beats, watches and farewells in the name of tasks that are alive, with what everybody can know. */
+/* Beats, watches and farewells in the name of tasks that are alive, with what any process can know. */
 static void forged_calls_change_nothing(void) {
   world_t w;
   begin(&w);
   seen_state_t before = w.state;
   for (int task = 0; task < 3; task++) {
     for (int i = 0; i < 8; i++) {
-      weft_coordination_caller_t who = {.task = weft_str(tasks[task]),
-                                        .incarnation = (i & 1) != 0 ? STRANGER : w.state.incarnations[task],
-                                        .secret = (i & 2) != 0 ? STRANGER : 0,
-                                        .is_leaving = (i & 4) != 0,
-                                        .epoch = 1,
-                                        .lost_service = 5};
-      CU_ASSERT_EQUAL(beat_as(&w.state, &who), WEFT_ABORTED);
-      who.is_leaving = false;
-      CU_ASSERT_EQUAL(watch_as(&w.state, &who), WEFT_ABORTED);
+      weft_coordination_caller_t caller = {
+          .task = weft_str(tasks[task]),
+          .incarnation = (i & 1) != 0 ? STRANGER : w.state.incarnations[task],
+          .secret = (i & 2) != 0 ? STRANGER : 0,
+          .is_leaving = (i & 4) != 0,
+          .epoch = 1,
+          .lost_service = 5};
+      CU_ASSERT_EQUAL(beat_as(&w.state, &caller), WEFT_ABORTED);
+      caller.is_leaving = false;
+      CU_ASSERT_EQUAL(watch_as(&w.state, &caller), WEFT_ABORTED);
       weft_test_expect(run_z(&w.session), WEFT_OK, "");
     }
   }
@@ -286,7 +287,7 @@ static void a_server_of_this_process_stops_by_itself(void) {
                              .on_replaced_arg = &times};
   CU_ASSERT_PTR_NULL_FATAL(weft_server_create(&o, &second));
   CU_ASSERT_PTR_NULL_FATAL(weft_server_start(second));
-  weft_server_join(second); /* nobody stops it but itself */
+  weft_server_join(second); /* it stops by itself */
   CU_ASSERT_EQUAL(atomic_load(&times), 1);
   weft_server_destroy(second);
   weft_cluster_deinit(&cluster);

@@ -526,7 +526,7 @@ static void large_tensors_of_other_primitives(void) {
   world_deinit(&w);
 }
 
-/* ---- who and when ---- */
+/* ---- members and order ---- */
 
 static void devices_of_one_task_are_members(void) {
   world_t w;

@@ -125,7 +125,7 @@ static void a_death_in_the_middle_ends_all_ranks(void) {
         const int failed = kill_in_the_middle((weft_collective_kind_t)kind, algorithms[a], events);
         most = failed > most ? failed : most;
       }
-      CU_ASSERT(most >= 3); /* everybody who was waiting */
+      CU_ASSERT(most >= 3); /* all that were waiting */
     }
   }
 }
@@ -165,7 +165,7 @@ static void a_lost_task_ends_its_collectives_and_comes_again(void) {
       weft_collectives_create(weft_str(w.tasks[1]), NULL, w.transports[1], &w.collectives[1]));
   w.next_step = 60;
   parts_init(&w, parts, WEFT_ALL_REDUCE, 8, 1, WEFT_ALGORITHM_AUTO);
-  const int order[] = {1, 0, 2}; /* who has come again is the first */
+  const int order[] = {1, 0, 2}; /* the rank that returned is the first */
   for (int i = 0; i < 3; i++) world_start(&w, order[i], &parts[order[i]].call, NULL, &parts[order[i]].out);
   for (int r = 0; r < 3; r++) {
     world_wait(&w, &parts[r].out);
@@ -176,7 +176,7 @@ static void a_lost_task_ends_its_collectives_and_comes_again(void) {
   world_deinit(&w);
 }
 
-/* Nobody had a heartbeat: the others find out by themselves that rank 1 is another one now. */
+/* Without heartbeats: the other ranks find out that rank 1 is another process now. */
 static void a_restarted_task_is_taken_in_without_heartbeats(void) {
   world_t w;
   world_init(&w, 3, 0, false, NULL);
@@ -218,7 +218,7 @@ static void a_cancelled_rank_ends_the_others(void) {
   world_start(&w, 0, &parts[0].call, NULL, &parts[0].out);
   world_start(&w, 1, &parts[1].call, c, &parts[1].out);
   weft_canceller_cancel(c);
-  world_start(&w, 2, &parts[2].call, NULL, &parts[2].out); /* those who come later hear of it, too */
+  world_start(&w, 2, &parts[2].call, NULL, &parts[2].out); /* ranks that join later get it, too */
   world_start(&w, 3, &parts[3].call, NULL, &parts[3].out);
   for (int r = 0; r < 4; r++) {
     world_wait(&w, &parts[r].out);
@@ -230,7 +230,7 @@ static void a_cancelled_rank_ends_the_others(void) {
   world_deinit(&w);
 }
 
-static void who_waits_for_the_leader_can_be_cancelled(void) {
+static void a_wait_for_the_leader_can_be_cancelled(void) {
   world_t w;
   world_init(&w, 2, 0, false, NULL);
   for (int phase = 0; phase < 2; phase++) {
@@ -243,7 +243,7 @@ static void who_waits_for_the_leader_can_be_cancelled(void) {
     world_wait(&w, &parts[0].out);
     CU_ASSERT_EQUAL(weft_status_code(parts[0].out.status), WEFT_CANCELLED);
     weft_canceller_release(c);
-    if (phase == 1) { /* who comes later in that step hears of it */
+    if (phase == 1) { /* a rank that joins later in that step gets it */
       world_start(&w, 1, &parts[1].call, NULL, &parts[1].out);
       world_wait(&w, &parts[1].out);
       CU_ASSERT_EQUAL(weft_status_code(parts[1].out.status), WEFT_CANCELLED);
@@ -279,7 +279,7 @@ static void the_end_of_a_step_ends_its_collectives(void) {
 
 /* ---- timeouts ---- */
 
-static void a_timeout_names_who_has_not_come(void) {
+static void a_timeout_names_the_ranks_that_have_not_joined(void) {
   world_t w;
   world_init(&w, 4, 2, false, NULL);
   all_succeed(&w, WEFT_ALL_REDUCE, 1, 1);
@@ -450,7 +450,7 @@ static void gate_open(gate_t *g, int rank) {
   }
 }
 
-/* Nobody waits for a group without end, also if the collective itself has no timeout. */
+/* No rank waits for a group without end, also if the collective itself has no timeout. */
 static void joins_have_a_deadline(void) {
   static const int64_t timeouts[][2] = {{0, WEFT_GROUP_JOIN_MS}, {500, 500}, {3600000, 3600000}};
   for (int i = 0; i < 3; i++) {
@@ -756,10 +756,10 @@ static const CU_TestInfo tests[] = {
     {"a lost task ends its collectives and comes again", a_lost_task_ends_its_collectives_and_comes_again},
     {"a restarted task is taken in without heartbeats", a_restarted_task_is_taken_in_without_heartbeats},
     {"a cancelled rank ends the others", a_cancelled_rank_ends_the_others},
-    {"who waits for the leader can be cancelled", who_waits_for_the_leader_can_be_cancelled},
+    {"a wait for the leader can be cancelled", a_wait_for_the_leader_can_be_cancelled},
     {"the end of a step ends its collectives", the_end_of_a_step_ends_its_collectives},
     {"joins have a deadline", joins_have_a_deadline},
-    {"a timeout names who has not come", a_timeout_names_who_has_not_come},
+    {"a timeout names the ranks that have not joined", a_timeout_names_the_ranks_that_have_not_joined},
     {"a timeout that is not needed harms nothing", a_timeout_that_is_not_needed_harms_nothing},
     {"a rank that has ended leaves others of its task alone",
      a_rank_that_has_ended_leaves_others_of_its_task_alone},

@@ -1,4 +1,4 @@
-/* The leader's book: who is in a group, when it breaks, and when it is formed anew. */
+/* The leader's table: which members a group has, when it breaks, and when it is formed anew. */
 #include <limits.h>
 #include <stdio.h>
 
@@ -133,7 +133,7 @@ static void device_types_must_be_one(void) {
   weft_group_table_destroy(t);
 }
 
-static void a_stranger_harms_nobody(void) {
+static void a_stranger_does_not_harm_a_group(void) {
   weft_group_table_t *t = fresh();
   answer_t a[2], stranger;
   join(t, 1, 2, CPU(1), -1, 1, NULL, &a[0]);
@@ -212,7 +212,7 @@ static bool begins_with_loss_of(const weft_status_t *s, const char *task) {
   return weft_status_code(s) == WEFT_UNAVAILABLE && named != NULL && strncmp(named, task, strlen(task)) == 0;
 }
 
-static void who_leaves_because_of_another_is_not_blamed(void) {
+static void a_task_that_departs_because_of_another_is_not_the_cause(void) {
   weft_group_table_t *t = fresh();
   answer_t a, late;
   join(t, 1, 3, CPU(1), -1, 1, NULL, &a);
@@ -263,7 +263,7 @@ static void a_leader_that_leaves_says_why(void) {
   weft_group_table_destroy(t);
 }
 
-static void who_gives_up_leaves_the_group(void) {
+static void a_member_that_gives_up_leaves_the_group(void) {
   weft_group_table_t *t = fresh();
   weft_canceller_t *c = weft_canceller_create(NULL);
   answer_t gone, a[2];
@@ -363,7 +363,7 @@ static void an_instance_is_agreed_once(void) {
   answer_deinit(&again);
   later.details |= WEFT_INSTANCE_DOUBT;
   weft_group_table_join_instance(t, &later, NULL, on_instance, &again);
-  CU_ASSERT_EQUAL(again.calls, 0); /* waits for who does something else */
+  CU_ASSERT_EQUAL(again.calls, 0); /* waits for the rank that does something else */
   r1.step_id = 2;
   r1.shape = weft_shape_vector(4);
   weft_group_table_join_instance(t, &r1, NULL, on_instance, &a[1]);
@@ -454,7 +454,7 @@ static void wait_for(late_t *l, int calls) {
   weft_mutex_unlock(&l->mu);
 }
 
-/* Who has not come is named by its task: the ranks may be unknown until all are there. */
+/* A task without a member is named: the ranks may be unknown until all have joined. */
 static void a_timeout_names_absent_tasks(void) {
   late_t l = {.calls = 0};
   weft_mutex_init(&l.mu);
@@ -603,14 +603,15 @@ static const CU_TestInfo tests[] = {
     {"ranks go by name", ranks_go_by_name},
     {"wanted ranks are given", wanted_ranks_are_given},
     {"device types must be one", device_types_must_be_one},
-    {"a stranger harms nobody", a_stranger_harms_nobody},
+    {"a stranger does not harm a group", a_stranger_does_not_harm_a_group},
     {"a new incarnation forms the group anew", a_new_incarnation_forms_the_group_anew},
     {"an error stays until a member comes anew", an_error_stays_until_a_member_comes_anew},
     {"a lost task breaks its groups", a_lost_task_breaks_its_groups},
-    {"who leaves because of another is not blamed", who_leaves_because_of_another_is_not_blamed},
+    {"a task that departs because of another is not the cause",
+     a_task_that_departs_because_of_another_is_not_the_cause},
     {"a leader that leaves says why", a_leader_that_leaves_says_why},
     {"an instance of a broken group fails at once", an_instance_of_a_broken_group_fails_at_once},
-    {"who gives up leaves the group", who_gives_up_leaves_the_group},
+    {"a member that gives up leaves the group", a_member_that_gives_up_leaves_the_group},
     {"an instance is agreed once", an_instance_is_agreed_once},
     {"a timeout names absent tasks", a_timeout_names_absent_tasks},
     {"bad requests are refused", bad_requests_are_refused},

@@ -25,7 +25,7 @@ static void ring_all_reduce_sends_what_it_must(void) {
         const weft_link_count_t next =
             weft_link_counters_sum(weft_local_hub_counters(w.hub), weft_str(w.tasks[r]),
                                    weft_str(w.tasks[(r + 1) % n]), WEFT_TRAFFIC_COLLECTIVE);
-        CU_ASSERT_EQUAL(next.bytes, sent.bytes); /* to its neighbour and to nobody else */
+        CU_ASSERT_EQUAL(next.bytes, sent.bytes); /* to its neighbour alone */
       }
     }
     world_deinit(&w);

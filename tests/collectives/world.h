@@ -4,7 +4,7 @@
 #define WEFT_TESTS_COLLECTIVES_WORLD_H_
 
 #include "base/mutex.h"
-#include "collectives/local_transport.h"
+#include "tests/collectives/local_transport.h"
 
 enum { WORLD_MOST = 16 };
 

@@ -194,7 +194,7 @@ def test_creating_a_session_without_all_servers_can_time_out(own_cluster, graph)
 def test_a_master_tells_whom_it_waits_for(own_cluster, graph):
     x = tf.constant(1) + 1
     own_cluster.kill("ps", 0)
-    own_cluster.kill("worker", 0)  # it keeps the record of who is alive: anew, it has never heard of the ps, and waits for it
+    own_cluster.kill("worker", 0)  # it hosts the coordination service: anew, it has never heard of the ps, and waits for it
     own_cluster.restart("worker", 0)
     with session(own_cluster.master, graph, timeout_ms=12000) as sess:
         with fails(tf.errors.DeadlineExceededError):
@@ -218,7 +218,7 @@ def test_a_session_is_not_made_without_a_task_that_has_died(own_cluster, graph):
         if isinstance(caught.value, tf.errors.UnavailableError):
             break
         assert time.monotonic() < deadline, "the master does not hear of the death"
-        own_cluster.restart("ps", 0)  # it died before anybody had heard of it, and might yet have come
+        own_cluster.restart("ps", 0)  # it ended before its first heartbeat, and might yet have started
         with session(own_cluster.master, graph) as sess:
             assert sess.run(x) == 2
     assert "/job:ps/replica:0/task:0" in caught.value.message

@@ -1,5 +1,5 @@
-/* Several tasks of one cluster in one process: who comes, goes and comes again; over a service in the process
- * and over gRPC. */
+/* Several tasks of one cluster in one process: tasks that join, are lost and return; over a service in the
+ * process and over gRPC. */
 #include "membership/membership.h"
 
 #include <stdio.h>
@@ -243,7 +243,7 @@ static void the_order_of_tasks_does_not_matter(void) {
   int port = c.port;
   end_task(&c, SERVICE_TASK);
   c.port = port;
-  start_task(&c, 0, 10, INTERVAL_MS); /* nobody there yet: quiet, no loss told */
+  start_task(&c, 0, 10, INTERVAL_MS); /* the service is not there yet: no loss is told */
   start_task(&c, SERVICE_TASK, 31, INTERVAL_MS);
   CU_ASSERT_TRUE(told_of(&c.told[0], 0, 1, WEFT_MEMBER_ALIVE, 31) == 1);
   end(&c);
@@ -314,7 +314,7 @@ static void on_refused(void *arg, weft_status_t *status, uint64_t epoch, const w
   weft_status_free(status);
 }
 
-/* Who does not know the secret of a task that is alive changes nothing, whatever else it knows; also that of
+/* A caller without the secret of a task that is alive changes nothing, whatever else it knows; also that of
  * the task that hosts the service. */
 static void strangers_change_nothing(void) {
   enum { INCARNATION = 5, OWN_SECRET = 77 };
@@ -345,14 +345,14 @@ static void strangers_change_nothing(void) {
       {.incarnation = INCARNATION + 1, .secret = OWN_SECRET, .is_leaving = true}};
   for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
     for (int task = 0; task < 2; task++) {
-      weft_coordination_caller_t who = strangers[i];
-      who.task = names[task];
-      expect_code(weft_coordination_beat(k, &who, &epoch), WEFT_ABORTED);
+      weft_coordination_caller_t caller = strangers[i];
+      caller.task = names[task];
+      expect_code(weft_coordination_beat(k, &caller, &epoch), WEFT_ABORTED);
       weft_canceller_t *broken =
           weft_canceller_create(NULL); /* the connection of a watch breaks: it is not the task's */
       weft_canceller_cancel(broken);
       weft_code_t code = WEFT_OK;
-      weft_coordination_watch(k, &who, 1000, broken, on_refused, &code);
+      weft_coordination_watch(k, &caller, 1000, broken, on_refused, &code);
       CU_ASSERT_EQUAL(code, WEFT_ABORTED);
       weft_canceller_release(broken);
     }
@@ -552,8 +552,8 @@ static void nodes_are_numbered_by_host_and_port(void) {
 }
 
 static const CU_TestInfo tests[] = {
-    {"all hear who comes, goes and comes again, in a process", in_a_process},
-    {"all hear who comes, goes and comes again, over gRPC", over_grpc},
+    {"all learn which tasks join, are lost and return, in a process", in_a_process},
+    {"all learn which tasks join, are lost and return, over gRPC", over_grpc},
     {"a restarted coordination service continues", a_restarted_coordination_service_continues},
     {"a loss that is over is told on both sides, in a process", a_loss_that_is_over_in_a_process},
     {"a loss that is over is told on both sides, over gRPC", a_loss_that_is_over_over_grpc},

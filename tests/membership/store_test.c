@@ -118,7 +118,7 @@ static void a_value_beyond_the_limit_is_refused(void) {
 
 enum { CLIENTS = 64 };
 
-static void a_set_wakes_all_who_wait(void) {
+static void a_set_wakes_all_waits(void) {
   weft_test_answer_t a[CLIENTS];
   begin();
   for (int i = 0; i < CLIENTS; i++) {
@@ -287,7 +287,7 @@ static void *race_waits(void *arg) {
   return NULL;
 }
 
-static void every_wait_ends_once_whoever_comes_first(void) {
+static void every_wait_ends_once_whatever_ends_it(void) {
   pthread_t threads[4];
   int wrong[3] = {0};
   begin();
@@ -331,12 +331,12 @@ static void every_failed_allocation_is_reported(void) {
 static const CU_TestInfo tests[] = {
     {"values are set, added, compared and deleted", values_are_set_added_compared_and_deleted},
     {"a value beyond the limit is refused", a_value_beyond_the_limit_is_refused},
-    {"a set wakes all who wait", a_set_wakes_all_who_wait},
+    {"a set wakes all waits", a_set_wakes_all_waits},
     {"waits end with their deadline or canceller", waits_end_with_their_deadline_or_canceller},
     {"a barrier opens for the last, and again", a_barrier_opens_for_the_last_and_again},
     {"a stop ends every wait", a_stop_ends_every_wait},
     {"adds and compare-sets are atomic", adds_and_compare_sets_are_atomic},
-    {"every wait ends once, whoever comes first", every_wait_ends_once_whoever_comes_first},
+    {"every wait ends once, whatever ends it", every_wait_ends_once_whatever_ends_it},
     {"every failed allocation is reported", every_failed_allocation_is_reported},
     CU_TEST_INFO_NULL,
 };

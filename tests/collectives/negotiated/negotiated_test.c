@@ -516,7 +516,7 @@ static void process_sets_run_beside_each_other(void) {
   end(&f);
 }
 
-static void who_has_joined_gives_zeros(void) {
+static void a_joined_member_gives_zeros(void) {
   fixture_t f;
   order_t joins[3], orders[3];
   weft_named_request_t join = {.kind = WEFT_NAMED_JOIN, .name = WEFT_STR(""), .group = WEFT_STR("")};
@@ -750,7 +750,7 @@ static const CU_TestInfo tests[] = {
     {"gathers and broadcasts", gathers_and_broadcasts},
     {"a group goes together or not at all", a_group_goes_together_or_not_at_all},
     {"process sets run beside each other", process_sets_run_beside_each_other},
-    {"who has joined gives zeros", who_has_joined_gives_zeros},
+    {"a joined member gives zeros", a_joined_member_gives_zeros},
     {"a stall is told with tensor and rank", a_stall_is_told_with_tensor_and_rank},
     {"a stall that lasts ends all", a_stall_that_lasts_ends_all},
     {"a member that leaves ends all", a_member_that_leaves_ends_all},

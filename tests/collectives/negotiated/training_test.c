@@ -229,8 +229,8 @@ static void process_sets_train_beside_each_other(void) {
   end(&f);
 }
 
-/* Members with 10, 13 and 7 batches: who has none left joins and adds zeros to means over all three. In the
- * end all take the model of the one that trained longest. */
+/* Members with 10, 13 and 7 batches: a member that has none left joins and adds zeros to means over all
+ * three. In the end all take the model of the one that trained longest. */
 static void members_with_fewer_batches_join(void) {
   static const int batches[3] = {10, 13, 7};
   const weft_named_request_t join = {.kind = WEFT_NAMED_JOIN, .name = WEFT_STR(""), .group = WEFT_STR("")};

@@ -200,7 +200,8 @@ static void a_second_source_in_a_later_step_is_refused_at_once(void) {
   }
 }
 
-/* Who only receives wants another shape than the source, which is done when its bytes are on their way. */
+/* A rank that only receives wants another shape than the source, which is done when its bytes are on their
+ * way. */
 static void check_other_shape(bool only_rpc, int odd) {
   cluster_t c;
   part_t parts[MAX_TASKS];

@@ -24,7 +24,7 @@ static void costs_come_to_what_is_measured(void) {
   }
 }
 
-static void who_waits_is_not_taken_for_slow(void) {
+static void a_wait_is_not_taken_for_a_slow_link(void) {
   weft_link_costs_t c;
   weft_link_costs_init(&c);
   for (int i = 0; i < 400; i++) weft_link_costs_note(&c, WEFT_WAY_NEAR, 8, i % 4 == 3 ? 10 : 6e-6);
@@ -47,7 +47,7 @@ static void nothing_is_learned_from_the_other_way(void) {
 int main(void) {
   static const CU_TestInfo tests[] = {
       {"costs come to what is measured", costs_come_to_what_is_measured},
-      {"who waits is not taken for slow", who_waits_is_not_taken_for_slow},
+      {"a wait is not taken for a slow link", a_wait_is_not_taken_for_a_slow_link},
       {"nothing is learned from the other way", nothing_is_learned_from_the_other_way},
       CU_TEST_INFO_NULL,
   };

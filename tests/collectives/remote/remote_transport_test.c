@@ -255,8 +255,8 @@ static void check_bytes_move(bool only_rpc) {
   weft_free(got);
   teardown(&c);
 }
-static void bytes_move_over_links(void) { check_bytes_move(false); }
-static void bytes_move_over_calls(void) { check_bytes_move(true); }
+static void bytes_move_by_shared_memory(void) { check_bytes_move(false); }
+static void bytes_move_by_rpc(void) { check_bytes_move(true); }
 
 typedef struct sum {
   size_t next, num_blocks, total;
@@ -298,8 +298,8 @@ static void check_consumed(bool only_rpc) {
   weft_free(data);
   teardown(&c);
 }
-static void blocks_are_consumed_over_links(void) { check_consumed(false); }
-static void blocks_are_consumed_over_calls(void) { check_consumed(true); }
+static void blocks_are_consumed_by_shared_memory(void) { check_consumed(false); }
+static void blocks_are_consumed_by_rpc(void) { check_consumed(true); }
 
 static void check_other_size(bool only_rpc) {
   cluster_t c;
@@ -372,7 +372,7 @@ static void a_failed_run_ends_at_all_tasks_and_others_go_on(void) {
   teardown(&c);
 }
 
-static void a_dead_task_is_named_to_all_who_wait_for_it(void) {
+static void a_lost_task_is_named_in_all_that_waits_for_it(void) {
   cluster_t c;
   setup(&c, false);
   static char data[100000], got[100000];
@@ -407,7 +407,7 @@ static void a_dead_task_is_named_to_all_who_wait_for_it(void) {
   teardown(&c);
 }
 
-static void who_asks_a_former_life_is_refused(void) {
+static void a_request_to_an_earlier_incarnation_is_refused(void) {
   cluster_t c;
   setup(&c, true);
   stop(&c, 2);
@@ -479,15 +479,15 @@ static void groups_are_told_measured_links(void) {
 }
 
 static const CU_TestInfo tests[] = {
-    {"bytes move over links", bytes_move_over_links},
-    {"bytes move over calls", bytes_move_over_calls},
-    {"blocks are consumed over links", blocks_are_consumed_over_links},
-    {"blocks are consumed over calls", blocks_are_consumed_over_calls},
+    {"bytes move by shared memory", bytes_move_by_shared_memory},
+    {"bytes move by RPC", bytes_move_by_rpc},
+    {"blocks are consumed by shared memory", blocks_are_consumed_by_shared_memory},
+    {"blocks are consumed by RPC", blocks_are_consumed_by_rpc},
     {"another size is internal", another_size_is_internal},
     {"a step ends for present and future transfers", a_step_ends_for_present_and_future_transfers},
     {"a failed run ends at all tasks, and others go on", a_failed_run_ends_at_all_tasks_and_others_go_on},
-    {"a dead task is named to all who wait for it", a_dead_task_is_named_to_all_who_wait_for_it},
-    {"who asks a former life is refused", who_asks_a_former_life_is_refused},
+    {"a lost task is named in all that waits for it", a_lost_task_is_named_in_all_that_waits_for_it},
+    {"a request to an earlier incarnation is refused", a_request_to_an_earlier_incarnation_is_refused},
     {"fetches are cancelled", fetches_are_cancelled},
     {"hosts are known where there are links", hosts_are_known_where_there_are_links},
     {"groups are told measured links", groups_are_told_measured_links},

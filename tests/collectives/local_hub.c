@@ -1,5 +1,5 @@
-/* collectives/local_hub.c - the hub's life, its tasks, and what a test may change. */
-#include "collectives/local_hub_impl.h"
+/* tests/collectives/local_hub.c - the hub's life, its tasks, and what a test may change. */
+#include "tests/collectives/local_hub_impl.h"
 
 #include "base/alloc.h"
 

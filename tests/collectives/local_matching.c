@@ -1,5 +1,5 @@
-/* collectives/local_matching.c - joins the offers and fetches of one process. */
-#include "collectives/local_hub_impl.h"
+/* tests/collectives/local_matching.c - joins the offers and fetches of one process. */
+#include "tests/collectives/local_hub_impl.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,6 @@
-/* collectives/local_model.c - how long messages are under way: the link model, in real or in virtual time. */
-#include "collectives/local_hub_impl.h"
+/* tests/collectives/local_model.c - how long messages are under way: the link model, in real or in virtual
+ * time. */
+#include "tests/collectives/local_hub_impl.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-/* collectives/local_transport.h - tasks of one process that reach each other through memory.
+/* tests/collectives/local_transport.h - tasks of one process that reach each other through memory.
  *
  * A hub joins any number of tasks and leads their groups. A fetch finds its offer in the hub and takes the
  * bytes where they lie, on the thread of the side that arrives second.
@@ -11,8 +11,8 @@
  *
  * Source: reference strategies 1.1 R7, 7.3.
  */
-#ifndef WEFT_COLLECTIVES_LOCAL_TRANSPORT_H_
-#define WEFT_COLLECTIVES_LOCAL_TRANSPORT_H_
+#ifndef WEFT_TESTS_COLLECTIVES_LOCAL_TRANSPORT_H_
+#define WEFT_TESTS_COLLECTIVES_LOCAL_TRANSPORT_H_
 
 #include "collectives/link_counters.h"
 #include "collectives/transport.h"
@@ -51,4 +51,4 @@ double weft_local_hub_seconds(weft_local_hub_t *h); /* of virtual time */
 int weft_local_hub_num_waiting(weft_local_hub_t *h);
 weft_link_counters_t *weft_local_hub_counters(weft_local_hub_t *h); /* lent */
 
-#endif /* WEFT_COLLECTIVES_LOCAL_TRANSPORT_H_ */
+#endif /* WEFT_TESTS_COLLECTIVES_LOCAL_TRANSPORT_H_ */

@@ -1,4 +1,4 @@
-/* collectives/local_hub_impl.h - what the files of the hub share; for them alone.
+/* tests/collectives/local_hub_impl.h - what the files of the hub share; for them alone.
  *
  * From bottom to top: local_model.c, local_matching.c, local_hub.c, local_transport.c.
  *
@@ -9,14 +9,14 @@
  * Locking: one lock for the tables of all tasks and the model, because a transfer belongs to two tasks and
  * its time to both of their links. `mu` is a leaf. Transfers are allocated before it is taken.
  */
-#ifndef WEFT_COLLECTIVES_LOCAL_HUB_IMPL_H_
-#define WEFT_COLLECTIVES_LOCAL_HUB_IMPL_H_
+#ifndef WEFT_TESTS_COLLECTIVES_LOCAL_HUB_IMPL_H_
+#define WEFT_TESTS_COLLECTIVES_LOCAL_HUB_IMPL_H_
 
 #include "base/hash_map.h"
 #include "base/mutex.h"
 #include "base/timer.h"
 #include "collectives/group_table.h"
-#include "collectives/local_transport.h"
+#include "tests/collectives/local_transport.h"
 
 enum { WEFT_LOCAL_STEPS_KEPT = 64 }; /* ended steps that are remembered for later transfers */
 
@@ -141,4 +141,4 @@ void weft_local_fetch(weft_transport_t *base, const weft_fetch_t *f, weft_cancel
 
 double weft_local_hub_cost(void *arg, weft_str_t from, weft_str_t to, size_t bytes);
 
-#endif /* WEFT_COLLECTIVES_LOCAL_HUB_IMPL_H_ */
+#endif /* WEFT_TESTS_COLLECTIVES_LOCAL_HUB_IMPL_H_ */

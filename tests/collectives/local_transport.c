@@ -1,5 +1,6 @@
-/* collectives/local_transport.c - a task's end of the hub: what ends, and the questions to the leader. */
-#include "collectives/local_hub_impl.h"
+/* tests/collectives/local_transport.c - a task's end of the hub: what ends, and the questions to the leader.
+ */
+#include "tests/collectives/local_hub_impl.h"
 
 #include "base/alloc.h"
 
