@@ -113,14 +113,15 @@ weft_status_t *weft_group_contradiction(const weft_group_record_t *g, const weft
         WEFT_STR_ARGS(r->device), WEFT_STR_ARGS(r->device_type), g->device_type, (long long)g->key);
   }
   if (r->rank >= r->group_size) {
-    return WEFT_ERROR(INTERNAL, "Device %.*s wants rank %d of a group of %d (group_key=%lld)",
+    return WEFT_ERROR(INTERNAL, "Device %.*s requests rank %d of a group of %d (group_key=%lld)",
                       WEFT_STR_ARGS(r->device), r->rank, r->group_size, (long long)g->key);
   }
   for (const weft_group_joined_t *m = g->members; m != NULL; m = m->next) {
     if (weft_str_eq(m->device, r->device)) continue;
     if ((m->rank < 0) == (r->rank < 0) && (r->rank < 0 || m->rank != r->rank)) continue;
     return WEFT_ERROR(
-        INTERNAL, "Device %.*s wants rank %d and device %.*s wants rank %d of one group (group_key=%lld)",
+        INTERNAL,
+        "Device %.*s requests rank %d and device %.*s requests rank %d of one group (group_key=%lld)",
         WEFT_STR_ARGS(m->device), m->rank, WEFT_STR_ARGS(r->device), r->rank, (long long)g->key);
   }
   return NULL;

@@ -141,8 +141,8 @@ static void need_output(build_t *b, weft_output_t o) {
   }
 }
 
-/* Whoever waits for a fed placeholder waits for what replaces it: it never runs itself. NULL: not a fed
- * placeholder. */
+/* A node that waits for a fed placeholder waits for what replaces it: the placeholder never runs. NULL: not a
+ * fed placeholder. */
 static fed_t *fed_placeholder(const build_t *b, weft_node_t *n) {
   return (n->flags & WEFT_OP_PLACEHOLDER) == 0 ? NULL : fed_of(b, (weft_output_t){n, 0});
 }
@@ -161,7 +161,7 @@ static weft_status_t *need_targets(build_t *b) {
   const weft_signature_t *s = b->signature;
   for (int i = 0; i < s->num_targets; i++) {
     weft_str_t name = s->targets[i];
-    int index; /* of no meaning: whoever runs a node runs all of it */
+    int index; /* of no meaning: a node runs as a whole */
     if (name.length > 1 && name.data[0] == '^') name = weft_str_of(name.data + 1, name.length - 1);
     weft_node_t *n = find_node(b->full, name, &index);
     if (n != NULL) need(b, n);
@@ -262,7 +262,7 @@ static weft_output_t source(const build_t *b, weft_output_t o) {
   return (weft_output_t){b->clones[f->by.node->id], f->by.index};
 }
 
-/* A feed is a value: whoever writes through a reference cannot be given one. */
+/* A feed is a value: a node that writes through a reference cannot be given one. */
 static weft_status_t *check_reference(const fed_t *f, const weft_node_t *n, int input) {
   int want = n->input_types[input];
   if (!weft_dtype_is_ref(want)) return NULL;
@@ -288,7 +288,7 @@ static weft_status_t *check_type(const build_t *b, const weft_node_t *n, int inp
       weft_dtype_name(want));
 }
 
-/* A connection from behind what it feeds: nobody could ever run. */
+/* A connection from behind what it feeds: no node could ever run. */
 static weft_status_t *check_cycles(const build_t *b) {
   if (b->signature->num_connections == 0) return NULL;
   weft_node_t **order = NULL;

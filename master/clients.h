@@ -4,7 +4,7 @@
  * for as long as it lives. The call breaks when the client's process ends or its connection is lost. The
  * client then has `grace_ms` to come back, as it does after an interruption of the network; after that it
  * counts as gone, and the master closes its sessions. Sessions without an id, as TensorFlow's clients create
- * them, are not looked after: they live until somebody closes them.
+ * them, are not looked after: they live until they are closed.
  *
  *                enter, hold            hold                       hold's call breaks
  *     unknown ----------------> away <=========> held     away since the first session, or since the call
@@ -26,7 +26,7 @@ typedef void weft_client_gone_fn(void *arg, weft_str_t client, const char *why);
 /* `grace_ms` below 0: no client is ever gone. */
 WEFT_MUST_CHECK weft_status_t *weft_clients_create(weft_timer_t *timer, int64_t grace_ms,
                                                    weft_client_gone_fn *fn, void *arg, weft_clients_t **out);
-/* All calls that hold a client end with UNAVAILABLE, later ones at once; nobody is told to be gone any more.
+/* All calls that hold a client end with UNAVAILABLE, later ones at once; no client is reported gone any more.
  */
 void weft_clients_stop(weft_clients_t *c);
 void weft_clients_destroy(weft_clients_t *c); /* stops; before the timer. NULL is fine */

@@ -1,4 +1,4 @@
-/* master/collective_steps.c - a map from graph keys to ids. `mu` is a leaf: nobody is called under it. */
+/* master/collective_steps.c - a map from graph keys to ids. `mu` is a leaf: nothing is called under it. */
 #include "master/collective_steps.h"
 
 #include "base/alloc.h"

@@ -19,7 +19,7 @@ typedef struct weft_collective_steps_options {
 
 WEFT_MUST_CHECK weft_status_t *weft_collective_steps_create(const weft_collective_steps_options_t *o,
                                                             weft_collective_steps_t **out);
-void weft_collective_steps_destroy(weft_collective_steps_t *s); /* NULL is fine; nobody may be asking */
+void weft_collective_steps_destroy(weft_collective_steps_t *s); /* NULL is fine; no call may be under way */
 
 typedef void weft_step_id_fn(void *arg, weft_status_t *status, int64_t step_id); /* owns status */
 /* The id of the next step of graph `key` (not 0). Steps that run at once get one id. fn is called once: at

@@ -1,9 +1,9 @@
 /* master/discover.c - asks workers for their devices, all at once, and ends when one of them is known to be
  * lost or has not answered for too long.
  *
- * A tick looks at those that have not answered. It adds the next one as its last act, under `mu`: whoever
- * ends the discovery has either seen that tick's id, or waits for the tick when
- * it removes the one before. A tick that gives up cancels the questions as its last act instead.
+ * A tick looks at those that have not answered. It adds the next one as its last act, under `mu`: the thread
+ * that ends the discovery has either seen that tick's id, or waits for the tick when it removes the one
+ * before. A tick that gives up cancels the questions as its last act instead.
  */
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -281,7 +281,7 @@ static const weft_session_device_t *best(placer_t *p, const member_t *m, weft_de
 
 static member_t *class_of(placer_t *p, const weft_node_t *n) { return &p->members[root_of(p, n->id)]; }
 
-/* Chooses for n's class, if nobody has: `wanted` (may be NULL) if it is allowed, else the best. */
+/* Chooses for n's class, if that was not done: `wanted` (may be NULL) if it is allowed, else the best. */
 static weft_status_t *settle(placer_t *p, const weft_node_t *n, const weft_session_device_t *wanted) {
   member_t *m = class_of(p, n);
   weft_device_name_t pattern;

@@ -2,7 +2,7 @@
  *
  * A call is made on the caller's own thread, which waits for the answer and then
  * runs the callback: a session's client has nothing else to do, and so a step
- * costs no thread switch. Whoever wants several steps at once uses several
+ * costs no thread switch. A client that wants several steps at once uses several
  * threads, as TensorFlow's clients do.
  *
  * A call without a session waits for the master to come up, unless the client fails fast. One of a session

@@ -5,9 +5,9 @@
  * receivers, oldest first. A newcomer of the other kind takes the oldest instead
  * of joining, and then needs no item of its own.
  *
- * An item belongs to the table while it is linked, and to whoever unlinks it
+ * An item belongs to the table while it is linked, and to the thread that unlinks it
  * after that. A receiver that has a canceller is registered there before it is
- * linked; whoever unlinks it deregisters it, which waits for a cancel_wait() that
+ * linked; the thread that unlinks it deregisters it, which waits for a cancel_wait() that
  * came too late, and only then frees it.
  *
  * Locking: a shard's `mu` and the table's `mu` are leaves. Under them items are
@@ -166,7 +166,7 @@ static weft_status_t *cancelled(void) {
   return weft_status_mark_derived(WEFT_ERROR(CANCELLED, "RecvAsync is cancelled."));
 }
 
-/* What a canceller calls. Whoever unlinked the item before us waits until we return. */
+/* What a canceller calls. The thread that unlinked the item before waits until this returns. */
 static void cancel_wait(void *arg) {
   item_t *mine = arg;
   shard_t *s = shard_of(mine->table, mine->hash);
@@ -207,7 +207,7 @@ static weft_status_t *local_send(weft_rendezvous_t *base, weft_key_t key, weft_t
     }
     weft_mutex_unlock(&s->mu);
     if (aborted || receiver != NULL || mine != NULL) break;
-    mine = item_new(r, key); /* only who comes first needs one */
+    mine = item_new(r, key); /* only the side that arrives first needs one */
     if (mine == NULL) return no_memory(key);
     mine->tensor = is_dead ? NULL : weft_tensor_retain(tensor);
     mine->is_dead = is_dead;
@@ -328,7 +328,7 @@ static void local_abort(weft_rendezvous_t *base, const weft_status_t *why) {
 static void local_destroy(weft_rendezvous_t *base) {
   local_t *r = (local_t *)base;
   weft_status_t *why = WEFT_ERROR(ABORTED, "the rendezvous is gone");
-  local_abort(base, why); /* a no-op after an earlier abort: then nobody waits either */
+  local_abort(base, why); /* a no-op after an earlier abort: then nothing waits either */
   weft_status_free(why);
   for (int k = 0; k < NUM_SHARDS; k++) {
     if (r->shards[k].buckets != r->shards[k].first_buckets) weft_free(r->shards[k].buckets);

@@ -3,7 +3,7 @@
  * One rendezvous serves one step on one worker. The producer never waits; the
  * consumer may come first or second. Tensors sent under one key arrive in the
  * order sent. When the step fails, weft_rendezvous_abort() gives every waiter,
- * present and future, the same failure, so that nobody waits for ever.
+ * present and future, the same failure, so that no wait lasts for ever.
  *
  * Keys have TensorFlow's form: "src device;incarnation (16 hex);dst device;edge name;frame:iteration".
  */
@@ -42,7 +42,7 @@ struct weft_rendezvous {
 
 weft_rendezvous_t *weft_rendezvous_retain(weft_rendezvous_t *r);
 void weft_rendezvous_release(
-    weft_rendezvous_t *r); /* NULL is fine. The last release aborts who still waits */
+    weft_rendezvous_t *r); /* NULL is fine. The last release aborts remaining waits */
 
 /* Sends `tensor` (retained; NULL if dead) under `key` (copied). Never blocks.
  * Errors: RESOURCE_EXHAUSTED; the abort's failure after an abort. */

@@ -70,7 +70,7 @@ static weft_status_t *find_self(const weft_server_clusters_t *m, const weft_clus
   return NULL;
 }
 
-/* The one who calls us by `address` has reached this process, so the port should be ours. */
+/* A caller has reached this process by `address`, so the port should be the one it listens on. */
 static weft_status_t *check_port(weft_server_clusters_t *m, weft_str_t address) {
   ptrdiff_t colon = weft_str_rfind(address, ':');
   uint64_t port = 0;
@@ -122,7 +122,7 @@ static bool has_cluster(weft_str_t server_def) {
   bool yes = false;
   while (weft_wire_next(&r, &f))
     yes = yes || (f.tag == WEFT_WIRE_TAG(1, WEFT_WIRE_BYTES) && f.bytes.length > 0);
-  return yes || r.failed; /* bad bytes are refused by the one who reads them whole */
+  return yes || r.failed; /* bad bytes are refused where they are read whole */
 }
 
 static weft_status_t *for_worker(weft_cluster_maker_t *base, weft_str_t server_def,

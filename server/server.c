@@ -163,7 +163,7 @@ void weft_server_stop(weft_server_t *s) {
   weft_mutex_lock(&s->mu);
   bool mine = !s->stopping;
   s->stopping = true;
-  while (!mine && !s->stopped) weft_cond_wait(&s->stopped_cond, &s->mu); /* woken by the one who stops */
+  while (!mine && !s->stopped) weft_cond_wait(&s->stopped_cond, &s->mu); /* woken by the thread that stops */
   weft_mutex_unlock(&s->mu);
   if (!mine) return;
   if (s->task.worker != NULL) weft_worker_leave(s->task.worker);

@@ -20,8 +20,8 @@ typedef struct weft_server_options {
   int64_t
       client_grace_ms; /* how long sessions wait for a client that is gone; 0: a minute; below 0: for ever */
   int heartbeat_ms;    /* how often it tells that it lives; 0: every second; -1: never */
-  /* Another process has this task's place, as the task that keeps the record of who is alive says: the server
-   * stops by itself. Called once, before that, on any thread; `why` is lent. NULL is fine. */
+  /* Another process has this task's place, as the coordination service reports: the server stops by itself.
+   * Called once, before that, on any thread; `why` is lent. NULL is fine. */
   void (*on_replaced)(void *arg, const weft_status_t *why);
   void *on_replaced_arg;
 } weft_server_options_t;

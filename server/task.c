@@ -4,7 +4,7 @@
 #include "kernels/kernel.h"
 #include "server/worker_cache.h"
 
-/* The master asks which device types could run a node. A function's call is lowered before anybody runs it.
+/* The master asks which device types could run a node. A function's call is lowered before it runs.
  */
 static uint32_t supports(const weft_node_t *n) {
   if (n->function != NULL) return ~0u;

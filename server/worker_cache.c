@@ -154,7 +154,7 @@ void weft_worker_cache_set_log(weft_worker_cache_t *base, weft_transfer_log_t *l
   of(base)->counters = counters;
 }
 
-/* The channel to a task, retained; NULL if nobody has called it yet. */
+/* The channel to a task, retained; NULL if it has not been called yet. */
 static weft_rpc_channel_t *channel_of(cache_t *c, weft_str_t task) {
   int i = index_of(c, task);
   if (i < 0) return NULL;

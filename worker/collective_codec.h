@@ -29,7 +29,7 @@ WEFT_MUST_CHECK weft_status_t *weft_instance_from_msg(const weft_complete_instan
 
 /* A RecvBufResponse that shares the bytes where they lie. Takes over buf->release in every case. */
 WEFT_MUST_CHECK weft_status_t *weft_buf_to_message(const weft_buf_t *buf, weft_message_t **out);
-/* The chunks of a RecvBufResponse. Borrows the message; `buf` for who wants to read them. */
+/* The chunks of a RecvBufResponse. Borrows the message; `buf` reads them. */
 typedef struct weft_buf_reader {
   weft_buf_t buf;
   const weft_message_t *message;

@@ -1,9 +1,8 @@
 /* worker/local_transfer.c - receives that end on two threads.
  *
- * A receive is in `expected` from its announcement to its end. Whoever takes it
- * out of the map, under mu, ends it: forget, await, the link's thread, or the
- * canceller. The tensor being filled is also held by the link's thread, so that
- * a receive may be forgotten in the middle of a payload.
+ * A receive is in `expected` from its announcement to its end. The thread that takes it out of the map, under
+ * mu, ends it: forget, await, the link's thread, or the canceller. The tensor being filled is also held by
+ * the link's thread, so that a receive may be forgotten in the middle of a payload.
  *
  * Locking: `mu` is a leaf. Callbacks and the canceller are called outside it.
  */
@@ -230,7 +229,7 @@ static void closed(void *arg) {
   weft_local_transfers_t *t = arg;
   weft_mutex_lock(&t->mu);
   weft_local_receiver_t *link = t->link;
-  t->link = NULL;      /* whoever comes to await now, is lost */
+  t->link = NULL;      /* a receive that begins to wait now is lost */
   t->is_tried = false; /* a peer that was restarted offers a new one */
   weft_mutex_unlock(&t->mu);
   weft_local_receiver_close(link);

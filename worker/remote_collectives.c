@@ -21,7 +21,7 @@ typedef struct question {
   } fn;
   void *arg;
   int64_t request_id;
-  int64_t began_ns, patience_ms; /* of CompleteGroup */
+  int64_t began_ns, limit_ms; /* of CompleteGroup */
 } question_t;
 
 static question_t *question_new(weft_worker_client_t *w, weft_rpc_channel_t *channel, const char *path,
@@ -111,12 +111,12 @@ void weft_remote_recv_buf(weft_worker_client_t *w, weft_rpc_channel_t *channel, 
 
 /* The leader's deadline comes before ours: if ours has come, there is no leader. */
 static weft_status_t *name_silent_leader(const question_t *q, weft_status_t *s) {
-  const bool is_ours = q->patience_ms > 0 && weft_clock_ns() - q->began_ns >= q->patience_ms * 1000000;
+  const bool is_ours = q->limit_ms > 0 && weft_clock_ns() - q->began_ns >= q->limit_ms * 1000000;
   if (weft_status_code(s) != WEFT_DEADLINE_EXCEEDED || !is_ours) return s;
   weft_status_free(s);
   return WEFT_ERROR(DEADLINE_EXCEEDED,
                     "%.*s, the leader of collective groups, has not answered for %lld ms: is it running?",
-                    WEFT_STR_ARGS(q->worker->task), (long long)q->patience_ms);
+                    WEFT_STR_ARGS(q->worker->task), (long long)q->limit_ms);
 }
 
 static void on_group(void *arg, weft_status_t *status, weft_message_t *response) {
@@ -149,9 +149,9 @@ void weft_remote_worker_complete_group(weft_worker_client_t *w, weft_rpc_channel
   /* Tasks start in any order: the call waits for a leader that is not there yet. The leader's own deadline
    * comes first. */
   const int64_t timeout_ms = r->timeout_ms > INT32_MAX ? INT32_MAX : r->timeout_ms;
-  q->patience_ms = timeout_ms <= 0 ? 0 : timeout_ms + timeout_ms / 4 + 100;
+  q->limit_ms = timeout_ms <= 0 ? 0 : timeout_ms + timeout_ms / 4 + 100;
   q->began_ns = weft_clock_ns();
-  weft_rpc_options_t o = {.wait_for_ready = true, .canceller = canceller, .timeout_ms = q->patience_ms};
+  weft_rpc_options_t o = {.wait_for_ready = true, .canceller = canceller, .timeout_ms = q->limit_ms};
   ask(q, s, &weft_complete_group_type, &request, &o, on_group);
   weft_arena_deinit(&arena);
 }

@@ -27,7 +27,7 @@ typedef struct remote_worker {
   weft_local_transfers_t *transfers; /* owned: large tensors, if the worker is on this host */
 } remote_worker_t;
 
-/* One call in flight: what it was, and who wants the answer. */
+/* One call in flight: what it was, and the callback for its answer. */
 typedef struct pending {
   remote_worker_t *worker; /* retained */
   const char *path;
@@ -54,7 +54,7 @@ static void pending_free(pending_t *p) {
   weft_free(p);
 }
 
-/* A failure of the call itself, not one in a body: says whom we called, in TensorFlow's words. */
+/* A failure of the call itself, not one in a body: names the called task, in TensorFlow's words. */
 static weft_status_t *name_peer(const pending_t *p, weft_status_t *s) {
   if (s == NULL) return NULL;
   weft_status_t *named =
@@ -296,7 +296,7 @@ static void ignore_answer(void *arg, weft_status_t *status) {
   weft_status_free(status); /* an acknowledgement: the peer forgets in time without it */
 }
 
-/* Notes when the receive began, if somebody traces the step. */
+/* Notes when the receive began, if the step is traced. */
 static void begin_log(pending_t *p, int64_t step_id, weft_str_t key) {
   if (!weft_transfer_log_wants(p->worker->base.transfers, step_id)) return;
   p->logged_key = weft_strndup(key.data, key.length);
@@ -463,7 +463,7 @@ static void complete_instance(weft_worker_client_t *w, const weft_instance_reque
 }
 
 static void retire_step(weft_worker_client_t *w, int64_t graph_key, int64_t step_id) {
-  (void)w; /* TensorFlow has no call for it: only who runs beside the leader retires its steps there */
+  (void)w; /* TensorFlow has no call for it: only a caller in the leader's process retires its steps there */
   (void)graph_key;
   (void)step_id;
 }

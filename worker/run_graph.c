@@ -71,8 +71,7 @@ static weft_status_t *take_fetches(graph_run_t *r) {
     if (now == NULL)
       return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for fetching '%.*s'", WEFT_STR_ARGS(r->recv_keys[i]));
     weft_remote_rendezvous_recv_local(r->step->rendezvous, weft_key(r->recv_keys[i]), now, fetched, &f);
-    if (!f.is_done)
-      weft_canceller_cancel(now); /* nobody sent it: ends the receive with CANCELLED, here and now */
+    if (!f.is_done) weft_canceller_cancel(now); /* it was not sent: ends the receive with CANCELLED at once */
     weft_canceller_release(now);
     if (f.status != NULL && weft_status_code(f.status) == WEFT_CANCELLED) {
       weft_status_free(f.status);
@@ -87,7 +86,7 @@ static weft_status_t *take_fetches(graph_run_t *r) {
 
 static void free_run(graph_run_t *r) {
   weft_worker_t *w = r->worker;
-  /* The one who asked is gone, or has told us to stop: its CleanupGraph may never come, or have come before.
+  /* The master is gone, or has cancelled the step: its CleanupGraph may never arrive, or have arrived before.
    */
   if (weft_canceller_is_cancelled(r->canceller)) {
     weft_step_table_cleanup(&w->steps, r->step->id);

@@ -4,7 +4,7 @@
  * that a log which grows too long is emptied.
  *
  * Locking: `mu` is a leaf. `interest` counts reasons to log (open runs, and one
- * for "enabled") and is read without it, so that steps which nobody traces pay
+ * for "enabled") and is read without it, so that steps that are not traced pay
  * one load.
  */
 #include "worker/transfer_log.h"
@@ -17,7 +17,7 @@
 #include "protos/wire.h"
 #include "rendezvous/rendezvous.h"
 
-enum { MAX_STEPS = 1024 }; /* of an enabled log that nobody reads */
+enum { MAX_STEPS = 1024 }; /* of an enabled log that is not read */
 
 typedef struct device_log {
   struct device_log *next;
@@ -121,7 +121,7 @@ static void put_node(const weft_transfer_t *t, const weft_key_parts_t *parts, we
   weft_strbuf_deinit(&label);
 }
 
-/* The step's log, made if the log is on for all; NULL if nobody wants it. */
+/* The step's log, made if the log is on for all; NULL if it is not wanted. */
 static step_log_t *step_locked(weft_transfer_log_t *l, int64_t step_id, bool make) WEFT_REQUIRES(l->mu) {
   step_log_t *s = weft_map_get_u64(&l->steps, (uint64_t)step_id);
   if (s != NULL || !make) return s;

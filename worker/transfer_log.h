@@ -1,6 +1,6 @@
 /* worker/transfer_log.h - which tensors a worker fetched from other tasks, by step: for step statistics.
  *
- * Whoever makes RecvTensor calls adds to the log; a traced run takes out what
+ * Callers of RecvTensor add to the log; a traced run takes out what
  * belongs to its step. A master may also switch the log on for all steps and
  * fetch them by the Logging call, as TensorFlow's masters do.
  */
@@ -22,7 +22,7 @@ typedef struct weft_transfer {
 WEFT_MUST_CHECK weft_status_t *weft_transfer_log_create(weft_transfer_log_t **out);
 void weft_transfer_log_destroy(weft_transfer_log_t *l); /* NULL is fine */
 
-/* Is anybody interested in the transfers of this step? Cheap while nobody is interested in any. NULL: no. */
+/* Are the transfers of this step logged? Cheap while no step is. NULL: no. */
 bool weft_transfer_log_wants(weft_transfer_log_t *l, int64_t step_id);
 /* Best effort: what cannot be parsed or stored is left out. */
 void weft_transfer_log_add(weft_transfer_log_t *l, const weft_transfer_t *t);

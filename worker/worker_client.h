@@ -15,7 +15,7 @@
 #include "worker/transfer_log.h"
 
 typedef struct weft_device_attributes {
-  weft_str_t name, type, description; /* owned by whoever owns the array */
+  weft_str_t name, type, description; /* owned by the owner of the array */
   int64_t memory_limit;
   uint64_t incarnation;
 } weft_device_attributes_t;
@@ -112,7 +112,7 @@ struct weft_worker_client {
   atomic_int refs;
   weft_str_t task; /* "/job:worker/replica:0/task:0"; owned by the implementation */
   weft_transfer_log_t
-      *transfers; /* borrowed: who fetches over a network tells it here; may be NULL; set before use */
+      *transfers; /* borrowed: fetches over a network are noted here; may be NULL; set before use */
   struct weft_link_counters
       *counters;        /* the same for bytes and messages by link; collectives/link_counters.h */
   weft_str_t seen_from; /* borrowed: the task that fetches, for the counters */

@@ -148,8 +148,8 @@ typedef struct weft_get_step_sequence_response_msg {
 } weft_get_step_sequence_response_msg_t;
 extern const weft_message_type_t weft_get_step_sequence_response_type;
 
-/* What Weft's workers tell each other in RecvTensor's transport_options: how to go past gRPC on one host.
- * Nobody else sends it, and whoever does not know it ignores it. */
+/* Sent between Weft's workers in RecvTensor's transport_options: how to transfer without gRPC on one host.
+ * TensorFlow's workers do not send it and ignore it. */
 #define WEFT_LOCAL_TRANSPORT_URL "type.googleapis.com/weft.LocalTransport"
 typedef struct weft_local_transport_msg {
   weft_str_t host; /* of the receiver: weft_local_link_host() */

@@ -3,7 +3,7 @@
  *
  * Every method is a handler and, where the worker answers later, a callback. All
  * checks of bytes happen in weft_serve (by the tables of worker_codec.c) and in
- * weft_graph_import; behind them nobody sees wire data.
+ * weft_graph_import; behind them there is no wire data.
  *
  * RunGraph's failures go into the body when the master asks for it, as status
  * texts are short. All others travel as gRPC statuses.

@@ -127,7 +127,7 @@ static weft_status_t *take_one(weft_negotiation_t *n, int rank, const weft_named
     return NULL;
   }
   if (weft_process_set_index(n->sets, n->num_sets, n->size, r->process_set, rank) < 0) {
-    return WEFT_ERROR(INVALID_ARGUMENT, "rank %d asks for '%.*s' in process set %d, of which it is no member",
+    return WEFT_ERROR(INVALID_ARGUMENT, "rank %d submits '%.*s' in process set %d, of which it is no member",
                       rank, WEFT_STR_ARGS(r->name), r->process_set);
   }
   named_wait_t *w = find(n, r);

@@ -78,7 +78,7 @@ weft_status_t *weft_negotiators_get(weft_negotiators_t *t, const weft_negotiator
   if (e == NULL) {
     s = add_locked(t, o, &e);
   } else if (e->rank != o->rank || e->size != o->size) {
-    s = WEFT_ERROR(INVALID_ARGUMENT, "%s wants to be rank %d of %d in group %lld, but is rank %d of %d there",
+    s = WEFT_ERROR(INVALID_ARGUMENT, "%s requests rank %d of %d in group %lld, but is rank %d of %d there",
                    e->device, o->rank, o->size, (long long)o->group_key, e->rank, e->size);
   }
   if (s == NULL) *out = e->negotiator;

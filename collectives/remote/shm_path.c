@@ -177,8 +177,8 @@ static void on_broken(void *arg, weft_host_link_t *link) {
                  !weft_peer_table_is_lost(t->known, failed);
   weft_host_link_release(other);
   if (is_news) lose(t, failed, NULL, told, false);
-  weft_status_t *why = WEFT_ERROR(
-      UNAVAILABLE, "lost the connection to %.*s: the task has died or was stopped", WEFT_STR_ARGS(task));
+  weft_status_t *why = WEFT_ERROR(UNAVAILABLE, "lost the connection to %.*s: the task failed or was stopped",
+                                  WEFT_STR_ARGS(task));
   if (told != NULL) {
     weft_status_free(why);
     why = weft_status_clone(told);

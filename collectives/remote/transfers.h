@@ -1,5 +1,5 @@
-/* collectives/remote/transfers.h - the offers and fetches of a transport that have not met yet, or are under
- * way.
+/* collectives/remote/transfers.h - the offers and fetches of a transport that are not matched yet, or are
+ * under way.
  *
  * An offer is *held* (waits for a RecvBuf, or for a fetch of this task) or *announced* (its receiver was told
  * over a link and reads it). A fetch is *waiting* (for the announcement of its offer) or *calling* (a RecvBuf

@@ -9,16 +9,18 @@
  *   WEFT_AllReduceBuffer(g, gradient, gradient, 1000000, TF_FLOAT, WEFT_REDUCTION_MEAN, NULL, status);
  *   WEFT_DeleteCollectiveGroup(g);
  *
- * Threads: any thread may call at any time, but which call of one rank belongs to
- * which of another is told by the order of the calls, or by WEFT_CollectiveHints.key.
- * Calls with different keys may be made in any order.
+ * Threads: any thread may call at any time. Calls of the ranks belong together by their order on each rank,
+ * or by WEFT_CollectiveHints.key. Calls with different keys may be made in any order.
  *
  * Errors, where the functions say nothing else, all through `status`:
- *   INVALID_ARGUMENT   the ranks' calls differ in kind, type, shape or reduction; the message holds both
- * values, and every rank gets it. Or the call itself is wrong. DEADLINE_EXCEEDED  the timeout has passed;
- * names the ranks that did not come UNAVAILABLE        a member has died, or cannot be reached; names its
- * task CANCELLED          the group is being deleted RESOURCE_EXHAUSTED there is no memory After an error of
- * one collective the group can still be used, unless a member is gone.
+ * - INVALID_ARGUMENT: the calls of the ranks differ in kind, type, shape or reduction; the message has both
+ * values, and every rank gets it. Or the call itself is wrong.
+ * - DEADLINE_EXCEEDED: the timeout has passed; names the ranks that did not join.
+ * - UNAVAILABLE: a member has failed, or cannot be reached; names its task.
+ * - CANCELLED: the group is being deleted.
+ * - RESOURCE_EXHAUSTED: there is no memory.
+ *
+ * After an error of one collective the group can still be used, unless a member is lost.
  */
 #ifndef WEFT_COLLECTIVE_H_
 #define WEFT_COLLECTIVE_H_
@@ -47,7 +49,7 @@ typedef struct WEFT_CollectiveGroupOptions {
   int64_t timeout_ms; /* of every call that gives none, and of the others to come up; 0: ten minutes */
   int num_threads;    /* that reduce and copy; 0: as many as processors */
   int only_rpc;       /* not 0: speaks gRPC on one host, too */
-  int heartbeat_ms;   /* how often members tell that they live; 0: every second */
+  int heartbeat_ms;   /* interval of the heartbeats of members; 0: a second */
 } WEFT_CollectiveGroupOptions;
 
 typedef struct WEFT_CollectiveHints {

@@ -9,7 +9,7 @@
  * A message that is not answered is sent again, and again later each time; a push
  * that arrives twice is applied once. When a server stays away too long the request
  * ends with DEADLINE_EXCEEDED. A server that was killed and started again has an
- * empty table: requests to it wait until somebody restores its part.
+ * empty table: requests to it wait until its part is restored.
  *
  * With another policy than ASP, a worker's clock counts its WEFT_KvAdvance() calls, and
  * a pull waits for the others as the policy says.
@@ -51,7 +51,7 @@ typedef struct WEFT_KvOptions {
   int num_workers;                 /* that have clocks. 0 */
   int takes_mean;                  /* of what a clock gathers, not the sum. 0 */
   const char *const *worker_tasks; /* NULL, or num_workers names "/job:worker/replica:0/task:0": a lost one
-                                      holds nobody up */
+                                      delays no other */
   /* Which keys a server has: all by hash, or with max_key > 0 an equal part of [0, max_key) each. */
   int64_t max_key;
   /* This worker. */

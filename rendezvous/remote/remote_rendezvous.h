@@ -20,7 +20,8 @@ WEFT_MUST_CHECK weft_status_t *weft_remote_rendezvous_create(weft_str_t task, in
                                                              weft_fetch_remote_fn *fetch, void *fetch_arg,
                                                              weft_rendezvous_t **out);
 /* From now on the rendezvous is the task `task`'s (copied), and fetches with another argument: for a session
- * in whose cluster this process has another name. Not while somebody receives. Errors: RESOURCE_EXHAUSTED. */
+ * in whose cluster this process has another name. Not while a receive is under way. Errors:
+ * RESOURCE_EXHAUSTED. */
 WEFT_MUST_CHECK weft_status_t *weft_remote_rendezvous_move(weft_rendezvous_t *r, weft_str_t task,
                                                            void *fetch_arg);
 /* Only from the local table: for the RecvTensor service and for a step's fetches. */
