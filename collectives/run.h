@@ -15,9 +15,9 @@
  * (weft_transport_ops_t.fail). All outstanding work ends before the run does. Work that is under way holds a
  * reference until its callback has returned.
  *
- * Files, each using only those above it: run.c (the states), run_transfer.c (keys, offers and fetches),
- * run_watchdog.c (timeouts), run_join.c, run_agreement.c, run_counts.c, run_buffers.c, run_actions.c (the
- * stages).
+ * Files, each using only those named before it: run_transfer.c (keys, offers, fetches), run.c (the states),
+ * run_watchdog.c (timeouts), then the stages: run_join.c, run_agreement.c, run_counts.c, run_buffers.c and
+ * run_actions.c.
  *
  * Locking: `mu` is a leaf.
  */
