@@ -1,11 +1,12 @@
 /* membership/membership.c - one task's membership: heartbeats, the watch, and what watchers are told.
  *
  * Three loops; the first two have one call in flight at most:
- *   tick()         on the timer, every interval: a beat, if none is under way; looks whether the coordination
- *                  service has been silent for too long
- *   watch()        a watch; its answer brings the cluster state and starts the next one. After a failure the
- * next tick starts it be_present()   a call that stays open and tells the service when this process ends, by
- * breaking; the next one is made long before it ends, so that one is always open
+ *   tick()        on the timer, every interval: a beat, if none is under way
+ *   watch()       a watch; its answer brings the cluster state and starts the next one
+ *   be_present()  a call that stays open and breaks when this process ends
+ *
+ * A tick also looks whether the coordination service has been silent for too long, and starts a watch that
+ * has failed. The next presence is made long before the last one ends, so that one is always open.
  *
  * One thread at a time tells the watchers what the view knows and they do not (member_views.h).
  *
