@@ -347,8 +347,8 @@ void WEFT_Barrier(WEFT_CollectiveGroup *group, const WEFT_CollectiveHints *hints
 
 /* ---- the end of a group ---- */
 
-/* Who leaves while others still take part in the last collective would break it, though they need nothing
- * more of it: so the ranks leave together, if they can. A rank that leaves alone waits a moment. */
+/* A rank that departs while others still take part in the last collective would break it, though they need
+ * nothing more of it: so the ranks depart together, if they can. A rank that departs alone waits a moment. */
 static void say_goodbye(WEFT_CollectiveGroup *g) {
   weft_mutex_lock(&g->mu);
   bool is_idle = g->num_running == 0 && g->counts.count > 0;

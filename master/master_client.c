@@ -1,4 +1,4 @@
-/* master/master_client.c - what all makes of master clients share. */
+/* master/master_client.c - what all backends of the master client share. */
 #include "master/master_client.h"
 
 weft_master_client_t *weft_master_client_retain(weft_master_client_t *m) {

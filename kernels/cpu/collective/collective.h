@@ -20,7 +20,7 @@ struct weft_collective_run {
   void *extra;                       /* borrowed by the call; freed with the run */
 };
 
-/* *out: a call of the node with what every call has: who, when, input 0 if `has_input`. */
+/* *out: a call of the node with what every call has: member, step, input 0 if `has_input`. */
 WEFT_MUST_CHECK weft_status_t *weft_collective_run_new(weft_kernel_ctx_t *c, weft_collective_kind_t kind,
                                                        bool has_input, weft_collective_run_t **out);
 void weft_collective_run_free(weft_collective_run_t *r); /* NULL is fine */

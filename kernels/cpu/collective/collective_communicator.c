@@ -24,7 +24,7 @@ typedef struct communicator {
 static const weft_resource_type_t communicator_type = {
     .name = "N10tensorflow12_GLOBAL__N_123CollectiveGroupResourceE", .text = "CollectiveGroupResource"};
 
-enum { GATHERING = -1 }; /* the instance key of the group's first meeting; those of ops begin at 0 */
+enum { GATHERING = -1 }; /* the instance key of the group's first collective; those of ops begin at 0 */
 
 static void destroy_communicator(weft_object_t *o) { weft_free(o); }
 
