@@ -98,6 +98,17 @@ static weft_status_t *add_session(weft_master_t *m, weft_master_session_t *s) {
   return status;
 }
 
+/* What fails while the master stops fails by that: its waiting was cancelled. */
+static weft_status_t *blame_stop(weft_master_t *m, weft_status_t *status) {
+  if (status == NULL) return NULL;
+  weft_mutex_lock(&m->mu);
+  bool stopped = m->stopped;
+  weft_mutex_unlock(&m->mu);
+  if (!stopped) return status;
+  weft_status_free(status);
+  return stopping(m);
+}
+
 static void dropped(void *arg, weft_status_t *status) {
   (void)arg;
   weft_status_free(status);
@@ -112,6 +123,7 @@ static void created(void *arg, weft_status_t *status, weft_master_session_t *s) 
     if (status == NULL) status = add_session(m, s);
     if (status != NULL) weft_master_session_close(s, NULL, dropped, NULL); /* the workers have it */
   }
+  status = blame_stop(m, status);
   c->fn(c->arg, status, status != NULL ? WEFT_STR("") : s->handle, 0);
   weft_master_session_release(s);
   weft_canceller_release(c->call);

@@ -170,8 +170,9 @@ static void waiting_for_a_task_that_is_not_up_can_be_given_up(void) {
   weft_test_step_deinit(&k);
   weft_test_step_begin(&second);
   m->ops->create_session(m, &r, NULL, created, &second);
-  finish(NULL); /* the master that goes gives up by itself */
-  weft_test_expect(weft_test_step_wait(&second), WEFT_CANCELLED, "");
+  finish(NULL); /* the master that is shut down gives up, and says why */
+  weft_test_expect(weft_test_step_wait(&second), WEFT_UNAVAILABLE,
+                   "The task /job:worker/replica:0/task:0, the master, was shut down");
   weft_test_step_deinit(&second);
   weft_canceller_release(canceller);
 }
