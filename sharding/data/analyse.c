@@ -13,39 +13,15 @@
  */
 #include "sharding/data/plan.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "base/alloc.h"
 #include "sharding/data/whole.h"
 
 typedef weft_data_value_t value_t;
 
-enum { MAX_ROUNDS = 64, MAX_NOTES = 40 };
+enum { MAX_ROUNDS = 64 };
 
 static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
-}
-
-weft_status_t *weft_data_note(weft_data_analysis_t *a, const char *fmt, ...) {
-  char text[512];
-  va_list args;
-  va_start(args, fmt);
-  (void)vsnprintf(text, sizeof text, fmt, args);
-  va_end(args);
-  weft_data_plan_t *p = a->plan;
-  if (p->num_notes >= MAX_NOTES) return NULL;
-  weft_str_t copy = weft_arena_str(&p->arena, weft_str(text));
-  if (copy.data == NULL) return no_memory();
-  p->notes[p->num_notes++] = copy;
-  return NULL;
-}
-
-void weft_data_force_true(weft_data_ctx_t *c, int id) { c->analysis->asked[id] = c->analysis->round; }
-
-bool weft_data_in_loop(const weft_data_ctx_t *c) {
-  const weft_frames_t *f = &c->analysis->frames;
-  return f->frame_of != NULL && f->frame_of[c->node->id] != 0;
 }
 
 /* ---- rounds ---- */
@@ -121,90 +97,6 @@ static bool share_sums(weft_data_analysis_t *a) {
   return any;
 }
 
-/* May its value have come into the loop from outside? */
-static bool comes_through(const weft_node_t *n) {
-  return (n->op->flags &
-          (WEFT_OP_ENTER | WEFT_OP_SWITCH | WEFT_OP_NEXT_ITERATION | WEFT_OP_MERGE | WEFT_OP_IDENTITY)) != 0;
-}
-
-static void force_list(weft_data_analysis_t *a, weft_output_t from, const weft_axis_sharding_t *to,
-                       bool *any);
-
-/* Once: if it does not help, it is refused. Others may ask in the same round. */
-static void ask_for_elements(const weft_data_analysis_t *a, weft_axis_sharding_t *forced, int *forced_in,
-                             const weft_axis_sharding_t *to, bool *any) {
-  if (forced->kind == WEFT_SHARDING_NONE) {
-    *forced = *to;
-    *forced_in = a->round;
-  }
-  *any = *any || (*forced_in == a->round && weft_axis_sharding_eq(forced, to));
-}
-
-/* Asks that the elements of the TensorArray or list that `n` reads be put as `to`. */
-static void force_elements(weft_data_analysis_t *a, const weft_node_t *n, const weft_axis_sharding_t *to,
-                           bool *any) {
-  weft_output_t of = n->inputs[0];
-  int cell = a->values[of.node->id][of.index].cell;
-  if (cell == 0) {
-    force_list(a, of, to, any);
-  } else {
-    ask_for_elements(a, &a->cells[cell].forced, &a->cells[cell].forced_in, to, any);
-  }
-}
-
-/* The list may have come round a loop, and have been written to there. */
-static void force_list(weft_data_analysis_t *a, weft_output_t from, const weft_axis_sharding_t *to,
-                       bool *any) {
-  weft_node_t *n = from.node;
-  if (n->mark == 2) return;
-  n->mark = 2;
-  if (weft_data_makes_list(n)) {
-    ask_for_elements(a, &a->forced[n->id], &a->forced_in[n->id], to, any);
-    return;
-  }
-  bool is_merge = (n->op->flags & WEFT_OP_MERGE) != 0;
-  for (int i = 0; i < n->num_inputs && (i == 0 || is_merge); i++) {
-    if (n->input_types[i] == WEFT_VARIANT) force_list(a, n->inputs[i], to, any);
-  }
-}
-
-bool weft_data_force_list(weft_data_ctx_t *c, int axis) {
-  weft_data_analysis_t *a = c->analysis;
-  weft_axis_sharding_t to = weft_sharding_shard(axis, 0);
-  bool any = false;
-  for (int i = 0; i < a->num_order; i++) a->order[i]->mark = 0;
-  force_list(a, c->node->inputs[0], &to, &any);
-  a->again = a->again || any;
-  return any;
-}
-
-/* Asks that `from`, a value inside a loop, be given as `to`; *found false if it is made inside. */
-static void force(weft_data_analysis_t *a, weft_output_t from, const weft_axis_sharding_t *to, bool *found,
-                  bool *any) {
-  weft_node_t *n = from.node;
-  uint64_t flags = n->op->flags;
-  if ((flags & WEFT_OP_ENTER) != 0) {
-    weft_axis_sharding_t *forced = &a->forced[n->id];
-    if (weft_axis_sharding_eq(forced, to)) {
-      *any |= !weft_axis_sharding_eq(&a->values[n->id][0].s, to); /* asked for just now, by another */
-      return;
-    }
-    *forced = forced->kind == WEFT_SHARDING_NONE ? *to : weft_sharding_replicate(0);
-    *any = true;
-    return;
-  }
-  if (weft_data_is_element(n)) {
-    force_elements(a, n, to, any);
-    return;
-  }
-  bool passes = comes_through(n);
-  if (!passes) *found = false;
-  if (!passes || n->mark == 1) return;
-  n->mark = 1;
-  int num_values = (flags & WEFT_OP_MERGE) != 0 ? n->num_inputs : 1;
-  for (int i = 0; i < num_values; i++) force(a, n->inputs[i], to, found, any);
-}
-
 static weft_status_t *refuse_talk(const weft_node_t *n, const weft_node_t *from,
                                   const weft_axis_sharding_t *as) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
@@ -233,11 +125,11 @@ static weft_status_t *move_out_of_loops(weft_data_analysis_t *a, bool *any) {
       bool is_cut = v->s.kind == WEFT_SHARDING_REPLICATE && v->s.degree == 0 &&
                     to->kind == WEFT_SHARDING_SHARD && to->degree == 0;
       bool is_element = weft_data_is_element(from.node);
-      if (is_cut && !is_element && !comes_through(from.node))
+      if (is_cut && !is_element && !weft_data_comes_through(from.node))
         continue; /* each replica has it, and takes its rows */
       bool found = true, is_new = false;
       for (int j = 0; j < a->num_order; j++) a->order[j]->mark = 0;
-      force(a, from, to, &found, &is_new);
+      weft_data_force(a, from, to, &found, &is_new);
       *any |= is_new;
       if (is_cut && is_element && !is_new) continue; /* if it cannot be cut before the loop, then there */
       if (found && is_new) continue;
@@ -328,7 +220,7 @@ static weft_status_t *start(weft_data_analysis_t *a) {
   p->draws = weft_arena_calloc(&p->arena, n, sizeof *p->draws);
   p->named = weft_arena_calloc(&p->arena, n, sizeof *p->named);
   p->prints_once = weft_arena_calloc(&p->arena, n, sizeof *p->prints_once);
-  p->notes = weft_arena_calloc(&p->arena, MAX_NOTES, sizeof *p->notes);
+  p->notes = weft_arena_calloc(&p->arena, WEFT_DATA_NOTES, sizeof *p->notes);
   a->values = weft_arena_calloc(&a->arena, n, sizeof *a->values);
   a->shared = weft_arena_calloc(&a->arena, n, sizeof *a->shared);
   a->forced = weft_arena_calloc(&a->arena, n, sizeof *a->forced);

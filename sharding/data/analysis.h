@@ -23,6 +23,8 @@ struct weft_data_pick {
   int part, num_parts, number;
 };
 
+enum { WEFT_DATA_NOTES = 40 }; /* at most; what follows is left out */
+
 struct weft_data_analysis { /* Confined. */
   const weft_graph_t *g;
   const weft_data_options_t *options;
@@ -56,10 +58,19 @@ struct weft_data_analysis { /* Confined. */
 /* Asks the rule of one node; a->changed tells whether anything is new. Waits (does nothing) while an input is
  * not known. */
 WEFT_MUST_CHECK weft_status_t *weft_data_visit(weft_data_analysis_t *a, const weft_node_t *n);
+bool weft_data_is_batch_placeholder(const weft_data_analysis_t *a, const weft_node_t *n);
+
+/* ---- force.c ---- */
+
+/* Asks that `from`, a value inside a loop, be given as `to`; *found false if it is made inside. *any: that is
+ * new. */
+void weft_data_force(weft_data_analysis_t *a, weft_output_t from, const weft_axis_sharding_t *to, bool *found,
+                     bool *any);
+/* May its value have come into the loop from outside? */
+bool weft_data_comes_through(const weft_node_t *n);
 /* Does it take one element out of a TensorArray or a list? Does it make a list, of nothing or of tensors? */
 bool weft_data_is_element(const weft_node_t *n);
 bool weft_data_makes_list(const weft_node_t *n);
-bool weft_data_is_batch_placeholder(const weft_data_analysis_t *a, const weft_node_t *n);
 
 /* ---- random.c ---- */
 /* Adds the notes about random numbers for rows. */

@@ -383,10 +383,3 @@ weft_status_t *weft_data_list_sum(weft_data_ctx_t *c) {
   }
   return give_list(c, any ? &sum : NULL);
 }
-
-weft_status_t *weft_data_own(
-    weft_data_ctx_t *c) { /* the shape of a list's elements, of which little is known */
-  for (int o = 0; o < c->node->num_outputs; o++)
-    c->out[o] = weft_data_value(weft_sharding_of_kind(WEFT_SHARDING_LOCAL));
-  return NULL;
-}

@@ -201,3 +201,14 @@ bool weft_ints_int_min(int_t a, int_t b, int_t *out) {
   *out = (int_t){known ? (a.value < b.value ? a.value : b.value) : 0, known, a.of};
   return true;
 }
+
+const weft_data_ints_t *weft_ints_in(const weft_data_ctx_t *c, int i) {
+  const weft_data_ints_t *v = c->in[i].ints;
+  return v != NULL && !v->is_set && v->columns == 0 ? v : NULL;
+}
+
+bool weft_ints_give(weft_data_ctx_t *c, int output, const weft_data_ints_t *v) {
+  if (v == NULL) return false;
+  c->out[output] = weft_data_ints_value(v);
+  return true;
+}

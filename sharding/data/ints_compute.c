@@ -5,17 +5,6 @@
 typedef weft_data_ints_t ints_t;
 typedef weft_data_int_t int_t;
 
-const ints_t *weft_ints_in(const weft_data_ctx_t *c, int i) {
-  const ints_t *v = c->in[i].ints;
-  return v != NULL && !v->is_set && v->columns == 0 ? v : NULL;
-}
-
-bool weft_ints_give(weft_data_ctx_t *c, int output, const ints_t *v) {
-  if (v == NULL) return false;
-  c->out[output] = weft_data_ints_value(v);
-  return true;
-}
-
 static bool map2(weft_data_ctx_t *c, weft_ints_int2_fn *fn) {
   const ints_t *a = weft_ints_in(c, 0), *b = weft_ints_in(c, 1);
   if (a == NULL || b == NULL || (a->n != b->n && a->n != 1 && b->n != 1)) return false;

@@ -12,32 +12,12 @@ static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
 }
 
-bool weft_data_is_element(const weft_node_t *n) {
-  return n->op->batch == WEFT_BATCH_ARRAY_READ || n->op->batch == WEFT_BATCH_LIST_GET;
-}
-
-bool weft_data_makes_list(const weft_node_t *n) {
-  switch (n->op->batch) {
-    case WEFT_BATCH_LIST_FROM:
-    case WEFT_BATCH_OPTIONAL_FROM:
-    case WEFT_BATCH_NEW_LIST:
-    case WEFT_BATCH_LIST_SCATTER: return true;
-    default: return false;
-  }
-}
-
 bool weft_data_has_rule(const weft_op_def_t *op) {
   const uint64_t by_flags = WEFT_OP_ELEMENTWISE | WEFT_OP_UPDATE | WEFT_OP_CONST | WEFT_OP_VARIABLE |
                             WEFT_OP_PLACEHOLDER | WEFT_OP_SWITCH | WEFT_OP_MERGE | WEFT_OP_ENTER |
                             WEFT_OP_EXIT | WEFT_OP_NEXT_ITERATION | WEFT_OP_LOOP_COND | WEFT_OP_NOOP |
                             WEFT_OP_CONTROL_TRIGGER | WEFT_OP_METADATA;
   return (op->flags & by_flags) != 0 || op->batch != WEFT_BATCH_BY_FLAGS;
-}
-
-void *weft_data_alloc(const weft_data_ctx_t *c, size_t bytes) {
-  void *memory = weft_arena_calloc(&c->analysis->arena, 1, bytes);
-  if (memory == NULL) c->analysis->failed = true;
-  return memory;
 }
 
 /* A value as consumers see it: a reader's batch as rows, a part that is added up for all as what it is then.
@@ -55,27 +35,6 @@ static value_t seen(weft_data_analysis_t *a, weft_output_t from) {
     v.is_hollow = false;
   }
   return v;
-}
-
-bool weft_data_is_batch_placeholder(const weft_data_analysis_t *a, const weft_node_t *n) {
-  const weft_data_options_t *o = a->options;
-  for (int i = 0; i < o->num_batch; i++) {
-    if (o->batch[i] == n) return true;
-  }
-  if (o->num_batch > 0 || n->output_shapes == NULL) return false;
-  return n->output_shapes[0].rank > 0 && n->output_shapes[0].dims[0] == WEFT_UNKNOWN_DIM;
-}
-
-weft_status_t *weft_data_placeholder(weft_data_ctx_t *c) {
-  if (!weft_data_is_batch_placeholder(c->analysis, c->node)) {
-    if (c->node->num_inputs > 0 && c->in[0].s.kind != WEFT_SHARDING_REPLICATE)
-      c->required[0] = weft_sharding_replicate(0);
-    return NULL;
-  }
-  if (c->node->num_inputs > 0) c->required[0] = weft_sharding_shard(0, 0);
-  c->out[0] = weft_data_value(weft_sharding_shard(0, 0));
-  c->out[0].factor = 1;
-  return NULL;
 }
 
 static weft_status_t *enter(weft_data_ctx_t *c) {

@@ -113,15 +113,27 @@ static bool sums(const weft_data_ctx_t *c) {
   return is_sum || (in & 1) == 0;
 }
 
-static bool knows_picks(weft_data_ctx_t *c, weft_data_rule_fn *fn) {
-  if (fn == weft_data_pass_all) return true;
-  if (fn == weft_data_stitch) return true;
-  if (fn == weft_data_reshape) return keeps_rows(c);
-  if (fn == weft_data_gather) return looks_up(c);
-  if (fn == weft_data_reduce) return sums(c);
-  bool is_elementwise =
-      fn == weft_data_elementwise || (fn == NULL && (c->node->op->flags & WEFT_OP_ELEMENTWISE) != 0);
-  return is_elementwise && is_elementwise_on_rows(c);
+static bool knows_picks(weft_data_ctx_t *c) {
+  switch (c->node->op->batch) {
+    case WEFT_BATCH_PASS_ALL:
+    case WEFT_BATCH_STITCH: return true;
+    case WEFT_BATCH_RESHAPE: return keeps_rows(c);
+    case WEFT_BATCH_GATHER:
+    case WEFT_BATCH_GATHER_AXIS:
+    case WEFT_BATCH_GATHER_VARIABLE: return looks_up(c);
+    case WEFT_BATCH_REDUCE_SUM:
+    case WEFT_BATCH_REDUCE_MEAN:
+    case WEFT_BATCH_REDUCE_ORDER:
+    case WEFT_BATCH_REDUCE_PROD: return sums(c);
+    case WEFT_BATCH_ELEMENTWISE:
+    case WEFT_BATCH_SAME_SHAPES:
+    case WEFT_BATCH_QUOTIENT:
+    case WEFT_BATCH_ZEROS_LIKE:
+    case WEFT_BATCH_ONES_LIKE: return is_elementwise_on_rows(c);
+    case WEFT_BATCH_BY_FLAGS:
+      return (c->node->op->flags & WEFT_OP_ELEMENTWISE) != 0 && is_elementwise_on_rows(c);
+    default: return false;
+  }
 }
 
 /* Rows as they were asked for, and numbers made of how many there are, carry the choice on. */
@@ -152,17 +164,17 @@ static void require_true(weft_data_ctx_t *c, value_t *in) {
 
 weft_status_t *weft_data_with_picks(weft_data_ctx_t *c, value_t *in, weft_data_rule_fn *ask) {
   int pick = common_pick(c);
-  weft_data_rule_fn *rule = weft_data_rule_of(c->node->op);
+  weft_batch_rule_t rule = c->node->op->batch;
   bool is_merge = (c->node->op->flags & WEFT_OP_MERGE) != 0;
   if (pick != 0 && !is_merge && weft_data_ints_compute(c)) {
     carry(c, pick);
     return NULL;
   }
-  bool knows = !is_merge && knows_picks(c, rule);
+  bool knows = !is_merge && knows_picks(c);
   if (!knows) require_true(c, in);
   WEFT_RETURN_IF_ERROR(ask(c));
-  if (knows && rule == weft_data_pass_all) return NULL; /* as they came */
-  if (knows && rule != weft_data_stitch) carry(c, pick);
+  if (knows && rule == WEFT_BATCH_PASS_ALL) return NULL; /* as they came */
+  if (knows && rule != WEFT_BATCH_STITCH) carry(c, pick);
   return NULL;
 }
 

@@ -82,7 +82,10 @@ typedef weft_status_t *weft_data_rule_fn(weft_data_ctx_t *c);
 
 /* ---- value.c ---- */
 
-weft_data_value_t weft_data_value(weft_axis_sharding_t s); /* and nothing else known of it */
+/* A value of which nothing else is known. */
+static inline weft_data_value_t weft_data_value(weft_axis_sharding_t s) {
+  return (weft_data_value_t){.s = s, .whole = -1, .rank = -1};
+}
 bool weft_data_value_eq(const weft_data_value_t *a, const weft_data_value_t *b);
 /* What the value is worth once every replica (or replica 0) has the true one. */
 weft_data_value_t weft_data_true_value(weft_data_ctx_t *c, const weft_data_value_t *v,

@@ -5,50 +5,64 @@ static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "analysing a graph for replicas");
 }
 
-int weft_data_likely_rank(const weft_data_ctx_t *c) {
-  static const struct {
-    weft_data_rule_fn *fn;
-    int input; /* of the same rank */
-  } alike[] = {{weft_data_transpose, 0}, {weft_data_pad, 0},      {weft_data_slice, 0},
-               {weft_data_tile, 0},      {weft_data_reverse, 0},  {weft_data_reverse_sequence, 0},
-               {weft_data_add_bias, 0},  {weft_data_cumulate, 0}, {weft_data_look_on, 0},
-               {weft_data_show, 0}};
+/* Of a StridedSlice. */
+static int rank_of_slice(const weft_data_ctx_t *c) {
   const weft_node_t *n = c->node;
-  weft_data_rule_fn *rule = weft_data_rule_of(n->op);
-  if (rule == NULL) return -1;
-  for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++) {
-    if (rule == alike[i].fn && n->num_inputs > 0) return weft_data_in_shape(c, alike[i].input)->rank;
-  }
-  if (rule == weft_data_strided_slice && c->in[1].ints != NULL && !c->in[1].ints->is_set) {
-    uint64_t specs = ((uint64_t)1 << (c->in[1].ints->n & 31)) - 1,
-             dots = (uint64_t)weft_node_attr_int(n, "ellipsis_mask", 0);
-    uint64_t added = (uint64_t)weft_node_attr_int(n, "new_axis_mask", 0) & specs & ~dots;
-    uint64_t dropped = (uint64_t)weft_node_attr_int(n, "shrink_axis_mask", 0) & specs & ~dots & ~added;
-    int rank = weft_data_in_shape(c, 0)->rank;
-    return rank < 0 ? -1 : rank + __builtin_popcountll(added) - __builtin_popcountll(dropped);
-  }
-  if (rule == weft_data_one_hot || rule == weft_data_expand) {
-    int rank = weft_data_in_shape(c, 0)->rank;
-    return rank < 0 ? -1 : rank + 1;
-  }
-  if (rule == weft_data_matmul) return 2;
-  if (rule == weft_data_concat)
-    return weft_data_in_shape(c, n->op->batch == WEFT_BATCH_CONCAT_AXIS_FIRST ? 1 : 0)->rank;
-  if (rule == weft_data_split) return weft_data_in_shape(c, n->op->batch == WEFT_BATCH_SPLIT ? 1 : 0)->rank;
-  if (rule == weft_data_select) return weft_data_in_shape(c, 1)->rank;
-  if (rule == weft_data_reduce && weft_node_attr_bool(n, "keep_dims", false))
-    return weft_data_in_shape(c, 0)->rank;
-  if (rule == weft_data_broadcast && c->in[1].ints != NULL && !c->in[1].ints->is_set) return c->in[1].ints->n;
-  if (rule == weft_data_strided_slice_grad && c->in[0].ints != NULL && !c->in[0].ints->is_set)
-    return c->in[0].ints->n;
-  if (rule == weft_data_fill && c->in[0].ints != NULL && !c->in[0].ints->is_set) return c->in[0].ints->n;
-  return -1;
+  if (c->in[1].ints == NULL || c->in[1].ints->is_set) return -1;
+  uint64_t specs = ((uint64_t)1 << (c->in[1].ints->n & 31)) - 1,
+           dots = (uint64_t)weft_node_attr_int(n, "ellipsis_mask", 0);
+  uint64_t added = (uint64_t)weft_node_attr_int(n, "new_axis_mask", 0) & specs & ~dots;
+  uint64_t dropped = (uint64_t)weft_node_attr_int(n, "shrink_axis_mask", 0) & specs & ~dots & ~added;
+  int rank = weft_data_in_shape(c, 0)->rank;
+  return rank < 0 ? -1 : rank + __builtin_popcountll(added) - __builtin_popcountll(dropped);
 }
 
-const weft_shape_t *weft_data_shape_of(const weft_data_analysis_t *a, const weft_node_t *n, int output) {
-  static const weft_shape_t unknown = {.rank = WEFT_UNKNOWN_DIM};
-  if (a->shapes[n->id] != NULL) return &a->shapes[n->id][output];
-  return n->output_shapes == NULL ? &unknown : &n->output_shapes[output];
+/* So long is the shape in input i; -1: not known. */
+static int rank_in(const weft_data_ctx_t *c, int i) {
+  return c->in[i].ints != NULL && !c->in[i].ints->is_set ? c->in[i].ints->n : -1;
+}
+
+int weft_data_likely_rank(const weft_data_ctx_t *c) {
+  const weft_node_t *n = c->node;
+  int like = 0; /* the input whose rank it has */
+  switch (n->op->batch) {
+    case WEFT_BATCH_TRANSPOSE:
+    case WEFT_BATCH_PAD:
+    case WEFT_BATCH_SLICE:
+    case WEFT_BATCH_TILE:
+    case WEFT_BATCH_REVERSE:
+    case WEFT_BATCH_ROLL:
+    case WEFT_BATCH_REVERSE_SEQUENCE:
+    case WEFT_BATCH_ADD_BIAS:
+    case WEFT_BATCH_CUMULATE:
+    case WEFT_BATCH_ASSERT:
+    case WEFT_BATCH_CHECK:
+    case WEFT_BATCH_PRINT:
+    case WEFT_BATCH_PRINT_TEXT:
+    case WEFT_BATCH_CONCAT:
+    case WEFT_BATCH_SPLIT_SIZES: break;
+    case WEFT_BATCH_CONCAT_AXIS_FIRST:
+    case WEFT_BATCH_SPLIT:
+    case WEFT_BATCH_SELECT: like = 1; break;
+    case WEFT_BATCH_REDUCE_SUM:
+    case WEFT_BATCH_REDUCE_MEAN:
+    case WEFT_BATCH_REDUCE_ORDER:
+    case WEFT_BATCH_REDUCE_PROD:
+      if (!weft_node_attr_bool(n, "keep_dims", false)) return -1;
+      break;
+    case WEFT_BATCH_ONE_HOT:
+    case WEFT_BATCH_EXPAND: {
+      int rank = weft_data_in_shape(c, 0)->rank;
+      return rank < 0 ? -1 : rank + 1;
+    }
+    case WEFT_BATCH_MATMUL: return 2;
+    case WEFT_BATCH_STRIDED_SLICE: return rank_of_slice(c);
+    case WEFT_BATCH_BROADCAST: return rank_in(c, 1);
+    case WEFT_BATCH_STRIDED_SLICE_GRAD:
+    case WEFT_BATCH_FILL: return rank_in(c, 0);
+    default: return -1;
+  }
+  return like < n->num_inputs ? weft_data_in_shape(c, like)->rank : -1;
 }
 
 /* With this many rows in the batch, shape inference says more: Squeeze of [?, 1] has one dimension then. */

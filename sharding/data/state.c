@@ -1,6 +1,6 @@
 /* sharding/data/state.c - where values come from and where they stay: placeholders, constants, variables,
  * updates, readers. */
-#include "sharding/data/rules.h"
+#include "sharding/data/analysis.h"
 
 typedef weft_data_value_t value_t;
 
@@ -97,4 +97,25 @@ weft_status_t *weft_data_batch_reader(weft_data_ctx_t *c) {
     c->out[o].factor = 1;
   }
   return s;
+}
+
+bool weft_data_is_batch_placeholder(const weft_data_analysis_t *a, const weft_node_t *n) {
+  const weft_data_options_t *o = a->options;
+  for (int i = 0; i < o->num_batch; i++) {
+    if (o->batch[i] == n) return true;
+  }
+  if (o->num_batch > 0 || n->output_shapes == NULL) return false;
+  return n->output_shapes[0].rank > 0 && n->output_shapes[0].dims[0] == WEFT_UNKNOWN_DIM;
+}
+
+weft_status_t *weft_data_placeholder(weft_data_ctx_t *c) {
+  if (!weft_data_is_batch_placeholder(c->analysis, c->node)) {
+    if (c->node->num_inputs > 0 && c->in[0].s.kind != WEFT_SHARDING_REPLICATE)
+      c->required[0] = weft_sharding_replicate(0);
+    return NULL;
+  }
+  if (c->node->num_inputs > 0) c->required[0] = weft_sharding_shard(0, 0);
+  c->out[0] = weft_data_value(weft_sharding_shard(0, 0));
+  c->out[0].factor = 1;
+  return NULL;
 }

@@ -6,10 +6,6 @@
 
 #include "base/alloc.h"
 
-weft_data_value_t weft_data_value(weft_axis_sharding_t s) {
-  return (weft_data_value_t){.s = s, .whole = -1, .rank = -1};
-}
-
 bool weft_data_value_eq(const weft_data_value_t *a, const weft_data_value_t *b) {
   if (a == b) return true;
   if (!weft_axis_sharding_eq(&a->s, &b->s) || a->whole != b->whole || a->factor != b->factor ||
@@ -154,4 +150,11 @@ weft_status_t *weft_data_single(weft_data_ctx_t *c) {
 void weft_data_pass(weft_data_ctx_t *c, int i, int o) {
   c->out[o] = c->in[i];
   if (c->in[i].s.kind == WEFT_SHARDING_SINGLE) c->run = WEFT_RUN_SINGLE;
+}
+
+weft_status_t *weft_data_own(
+    weft_data_ctx_t *c) { /* the shape of a list's elements, of which little is known */
+  for (int o = 0; o < c->node->num_outputs; o++)
+    c->out[o] = weft_data_value(weft_sharding_of_kind(WEFT_SHARDING_LOCAL));
+  return NULL;
 }
