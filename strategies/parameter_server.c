@@ -26,58 +26,6 @@ static weft_status_t *no_memory(void) {
 
 /* ---- lanes ---- */
 
-static weft_str_t numbered(weft_arena_t *arena, const char *before, int i, const char *after) {
-  weft_strbuf_t b = WEFT_STRBUF_INIT;
-  weft_strbuf_printf(&b, "%s%d%s", before, i, after);
-  weft_str_t out = {NULL, 0};
-  if (!b.failed) out = weft_arena_str(arena, weft_str_of(b.data, b.length));
-  weft_strbuf_deinit(&b);
-  return out;
-}
-
-weft_str_t weft_ps_prefix(weft_ps_t *p, int worker) {
-  return numbered(&p->out->arena, "worker_", worker, "/");
-}
-
-weft_named_attr_t weft_ps_shared_name(const weft_ps_t *p, weft_str_t name) {
-  return weft_text_attr("shared_name", p->request->is_one_session ? WEFT_STR("") : name);
-}
-
-static weft_status_t *append_name(weft_ps_t *p, weft_names_t *names, weft_str_t name) {
-  weft_str_t *items = weft_arena_calloc(&p->out->arena, (size_t)names->n + 1, sizeof *items);
-  weft_str_t copy = weft_arena_str(&p->out->arena, name);
-  if (items == NULL || copy.data == NULL) return no_memory();
-  if (names->n > 0) memcpy(items, names->items, (size_t)names->n * sizeof *items);
-  items[names->n] = copy;
-  *names = (weft_names_t){items, names->n + 1};
-  return NULL;
-}
-
-weft_status_t *weft_ps_add_lane(weft_ps_t *p, int worker, const weft_copier_t *names,
-                                const weft_node_t *more) {
-  weft_rewrite_t *out = p->out;
-  if (out->lanes == NULL)
-    out->lanes = weft_arena_calloc(&out->arena, (size_t)p->places.num_workers + 1, sizeof *out->lanes);
-  if (out->lanes == NULL) return no_memory();
-  weft_lane_t *lane = &out->lanes[out->num_lanes];
-  *lane = (weft_lane_t){.kind = worker >= 0 ? WEFT_LANE_STEP : WEFT_LANE_UPDATE};
-  lane->name = worker >= 0 ? numbered(&out->arena, "worker ", worker, "") : WEFT_STR("update");
-  lane->task = worker >= 0 ? p->places.worker_tasks[worker] : p->places.server_tasks[0];
-  if (lane->name.data == NULL) return no_memory();
-  if (names != NULL) WEFT_RETURN_IF_ERROR(weft_lane_names(names, p->request, out, lane));
-  if (more != NULL) WEFT_RETURN_IF_ERROR(append_name(p, &lane->targets, more->name));
-  out->num_lanes++;
-  return NULL;
-}
-
-weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier_t *names, const weft_node_t *more) {
-  const weft_strategy_request_t inits = {.targets = p->request->inits};
-  weft_lane_t as_lane = {0};
-  WEFT_RETURN_IF_ERROR(weft_lane_names(names, &inits, p->out, &as_lane));
-  p->out->inits = as_lane.targets;
-  return more == NULL ? NULL : append_name(p, &p->out->inits, more->name);
-}
-
 /* ---- constants ---- */
 
 typedef struct constants {
@@ -118,7 +66,7 @@ static weft_status_t *copy_constant(constants_t *c, weft_node_t *n) {
       if (weft_str_eq(n->requested_device, places->servers[server])) continue;
       if (copy.node == NULL) {
         weft_emitter_t b = {.g = g, .scope = n->name, .device = places->servers[server]};
-        weft_str_t name = numbered(&c->p->out->arena, "/server_", server, "");
+        weft_str_t name = weft_ps_numbered(&c->p->out->arena, "/server_", server, "");
         copy = weft_emit(&b, "Const", NULL, 0, n->attrs, n->num_attrs, "%.*s", WEFT_STR_ARGS(name));
         WEFT_RETURN_IF_ERROR(weft_emitter_end(&b));
       }

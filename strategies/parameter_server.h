@@ -60,6 +60,8 @@ WEFT_MUST_CHECK weft_status_t *weft_ps_set_inits(weft_ps_t *p, const weft_copier
 /* The shared_name of the strategy's own state `name`: none where one session owns it, so that a job never
  * meets the clocks, tokens and gradients of another whose client is gone. */
 weft_named_attr_t weft_ps_shared_name(const weft_ps_t *p, weft_str_t name);
+/* before, i and after put together, in the arena; data NULL without memory. */
+weft_str_t weft_ps_numbered(weft_arena_t *arena, const char *before, int i, const char *after);
 /* "worker_3/" in the rewrite's arena; data NULL without memory. */
 weft_str_t weft_ps_prefix(weft_ps_t *p, int worker);
 

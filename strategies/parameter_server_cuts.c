@@ -11,6 +11,12 @@
 #include "base/alloc.h"
 #include "strategies/parameter_server_sync.h"
 
+bool weft_ps_is_source(const weft_ps_sync_t *s, const weft_node_t *n) {
+  if ((n->flags & WEFT_OP_PLACEHOLDER) != 0) return true;
+  bool is_state = (n->flags & WEFT_OP_VARIABLE) != 0 || s->p->lanes.server_of[n->id] >= 0;
+  return (n->flags & WEFT_OP_STATEFUL) != 0 && !is_state; /* random numbers, readers, queues */
+}
+
 static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a synchronous update");
 }

@@ -29,12 +29,6 @@ static weft_status_t *no_memory(void) {
 
 /* ---- which side computes what ---- */
 
-bool weft_ps_is_source(const weft_ps_sync_t *s, const weft_node_t *n) {
-  if ((n->flags & WEFT_OP_PLACEHOLDER) != 0) return true;
-  bool is_state = (n->flags & WEFT_OP_VARIABLE) != 0 || s->p->lanes.server_of[n->id] >= 0;
-  return (n->flags & WEFT_OP_STATEFUL) != 0 && !is_state; /* random numbers, readers, queues */
-}
-
 static weft_status_t *mark(weft_ps_sync_t *s) {
   const weft_lane_graph_t *l = &s->p->lanes;
   const weft_names_t *feeds = &s->p->request->feeds;

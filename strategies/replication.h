@@ -158,6 +158,12 @@ static inline bool weft_replication_is_between(const weft_replication_t *r) { re
 
 /* Splits batch b, if it is a placeholder, and makes copies on replicas use their slices. */
 WEFT_MUST_CHECK weft_status_t *weft_replication_split_batch(weft_replication_t *r, int batch);
+/* The sizes of a batch on each replica, made when first needed; its name; the device where it is fed. */
+weft_share_t *weft_replication_share(weft_replication_t *r, int batch);
+weft_str_t weft_replication_batch_name(const weft_replication_t *r, int batch);
+weft_str_t weft_replication_batch_device(const weft_replication_t *r, int batch);
+/* int64 [1]: how long x is along an axis. */
+weft_output_t weft_replication_length(weft_emitter_t *e, weft_output_t x, int axis, weft_str_t name);
 /* The lowest batch that `n` depends on; 0 if none is known. */
 int weft_replication_batch_of(const weft_replication_t *r, const weft_node_t *n);
 /* out[i]: rows i of `whole` along `axis`: that fraction of them that replica i has of the batch. */

@@ -1,9 +1,7 @@
-/* strategies/strategy.c - the list of strategies, and what is the same for all of them. */
+/* strategies/strategy.c - the list of strategies, and how one is found and applied. */
 #include "strategies/strategy.h"
 
-#include "graph/passes.h"
-#include "strategies/gradient_shapes.h"
-#include "strategies/traffic.h"
+#include "strategies/trial.h"
 
 #define WEFT_STRATEGY(name) extern const weft_strategy_t weft_##name##_strategy;
 #include "strategies/strategies.def"
@@ -36,22 +34,13 @@ weft_status_t *weft_strategy_find(weft_str_t text, const weft_strategy_t **out, 
   return s;
 }
 
-/* Shapes, and what is sent. */
-static weft_status_t *finish(const weft_strategy_t *strategy, const weft_strategy_request_t *r,
-                             weft_rewrite_t *out) {
-  weft_status_t *s = weft_status_annotate(weft_pass_infer_shapes(out->graph),
-                                          "in the graph that strategy %s made", strategy->name);
-  if (s == NULL) s = weft_infer_gradient_shapes(out->graph);
-  return s == NULL ? weft_rewrite_measure(out, r->cluster, WEFT_ROWS_UNKNOWN) : s;
-}
-
 weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_t *r, weft_rewrite_t *out) {
   const weft_strategy_t *strategy = NULL;
   weft_strategy_request_t request = *r;
   WEFT_RETURN_IF_ERROR(weft_strategy_find(text, &strategy, &request.options));
   *out = (weft_rewrite_t){.arena = WEFT_ARENA_INIT};
   weft_status_t *s = strategy->rewrite(strategy, &request, out);
-  if (s == NULL) s = finish(strategy, &request, out);
+  if (s == NULL) s = weft_strategy_finish(strategy, &request, out);
   if (s != NULL) weft_rewrite_deinit(out);
   if (s == NULL) out->strategy = strategy;
   return s;
@@ -59,14 +48,4 @@ weft_status_t *weft_strategy_apply(weft_str_t text, const weft_strategy_request_
 
 weft_status_t *weft_strategy_explain(const weft_rewrite_t *r, weft_strbuf_t *out) {
   return r->strategy->explain(r->strategy, r, out);
-}
-
-weft_status_t *weft_strategy_probe_by_trial(const weft_strategy_t *self, const weft_strategy_request_t *r,
-                                            weft_cost_t *out) {
-  weft_rewrite_t trial = {.arena = WEFT_ARENA_INIT};
-  weft_status_t *s = self->rewrite(self, r, &trial);
-  if (s == NULL) s = finish(self, r, &trial);
-  if (s == NULL) *out = trial.cost;
-  weft_rewrite_deinit(&trial);
-  return s;
 }

@@ -1,5 +1,5 @@
-/* sharding/data/force.c - asking that a value be given otherwise where it was made: before a loop, or where a list is put
- * together. */
+/* sharding/data/force.c - asking that a value be given otherwise where it was made: before a loop, or where a
+ * list is put together. */
 #include "sharding/data/analysis.h"
 
 bool weft_data_is_element(const weft_node_t *n) {
@@ -73,8 +73,8 @@ bool weft_data_force_list(weft_data_ctx_t *c, int axis) {
   return any;
 }
 
-void weft_data_force(weft_data_analysis_t *a, weft_output_t from, const weft_axis_sharding_t *to,
-                     bool *found, bool *any) {
+void weft_data_force(weft_data_analysis_t *a, weft_output_t from, const weft_axis_sharding_t *to, bool *found,
+                     bool *any) {
   weft_node_t *n = from.node;
   uint64_t flags = n->op->flags;
   if ((flags & WEFT_OP_ENTER) != 0) {
