@@ -1,12 +1,13 @@
-/* strategies/parameter_server_loops.c - the worker loops of a rewritten graph, and the names of what each has. */
+/* strategies/parameter_server_loops.c - the worker loops of a rewritten graph, and the names of what each
+ * has. */
 #include "strategies/parameter_server.h"
 
-#include "strategies/strategy.h"
 #include "base/alloc.h"
 #include "graph/passes.h"
 #include "strategies/emit.h"
 #include "strategies/lower.h"
 #include "strategies/shard_graph.h"
+#include "strategies/strategy.h"
 
 static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "rewriting a graph for parameter servers");

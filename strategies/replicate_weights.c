@@ -86,8 +86,8 @@ weft_output_t weft_replication_slice_on(weft_replication_t *r, weft_output_t of,
   e->device = r->o->devices[replica];
   e->after = frame == 0 ? NULL : whole.node; /* constants belong into the frame, too */
   weft_output_t scalar = weft_emit_ints(e, WEFT_I64, &none, 0, "weft/%.*s/scalar", WEFT_STR_ARGS(name));
-  weft_output_t dim = weft_emit2(e, "Reshape", weft_replication_length(e, whole, axis, name), scalar, "weft/%.*s/dim",
-                                 WEFT_STR_ARGS(name));
+  weft_output_t dim = weft_emit2(e, "Reshape", weft_replication_length(e, whole, axis, name), scalar,
+                                 "weft/%.*s/dim", WEFT_STR_ARGS(name));
   weft_output_t one = weft_emit_int(e, WEFT_I64, 1, "weft/%.*s/step", WEFT_STR_ARGS(name));
   weft_output_t all =
       weft_emit2(e, "Maximum", of_place(e, place, 2, name), one, "weft/%.*s/all", WEFT_STR_ARGS(name));
@@ -144,8 +144,8 @@ static void weigh_between(weft_replication_t *r, int batch, int exponent, int dt
     weft_output_t scalar = weft_emit_ints(e, WEFT_I64, &none, 0, "replica_%d/weft/scalar", i);
     weft_output_t total = weft_emit2(e, "Reshape", totals[i], scalar, "replica_%d/weft/total_rows", i);
     weft_share_t share = {.whole = total, .sizes = weft_replication_rows_on(r, batch, i)};
-    of[i] = weft_emit_cast(e, weight_vector(r, &share, exponent, weft_replication_batch_name(r, batch)), dtype,
-                           "replica_%d/weft/weight", i);
+    of[i] = weft_emit_cast(e, weight_vector(r, &share, exponent, weft_replication_batch_name(r, batch)),
+                           dtype, "replica_%d/weft/weight", i);
   }
 }
 

@@ -1,8 +1,8 @@
 /* strategies/shard_parts.c - the parts of a variable that is cut: their names, reading and joining them. */
-#include "strategies/shard_graph.h"
 #include <inttypes.h>
 #include "base/alloc.h"
 #include "strategies/origin.h"
+#include "strategies/shard_graph.h"
 #include "strategies/shard_plan.h"
 
 static weft_status_t *no_memory(void) {

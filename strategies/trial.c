@@ -1,4 +1,5 @@
-/* strategies/trial.c - what follows every rewrite, and the cost of a strategy by a rewrite that is thrown away. */
+/* strategies/trial.c - what follows every rewrite, and the cost of a strategy by a rewrite that is thrown
+ * away. */
 #include "strategies/trial.h"
 
 #include "graph/passes.h"
@@ -6,7 +7,7 @@
 #include "strategies/traffic.h"
 
 weft_status_t *weft_strategy_finish(const weft_strategy_t *strategy, const weft_strategy_request_t *r,
-                             weft_rewrite_t *out) {
+                                    weft_rewrite_t *out) {
   weft_status_t *s = weft_status_annotate(weft_pass_infer_shapes(out->graph),
                                           "in the graph that strategy %s made", strategy->name);
   if (s == NULL) s = weft_infer_gradient_shapes(out->graph);

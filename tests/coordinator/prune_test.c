@@ -1,5 +1,5 @@
 /* tests/coordinator/prune_test.c - the part of a GraphDef that a worker needs. */
-#include "strategies/coordinator/prune.h"
+#include "coordinator/prune.h"
 
 #include "tests/client/client_testing.h"
 

@@ -1,8 +1,8 @@
-/* strategies/coordinator/remote_value.c - results that come later. */
+/* coordinator/remote_value.c - results that come later. */
 #include "base/alloc.h"
 #include "client/status.h"
 #include "client/tensor.h"
-#include "strategies/coordinator/impl.h"
+#include "coordinator/impl.h"
 
 WEFT_RemoteValue *weft_remote_value_create(void) {
   WEFT_RemoteValue *v = weft_calloc(1, sizeof *v);

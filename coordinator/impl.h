@@ -1,4 +1,4 @@
-/* strategies/coordinator/impl.h - what the files of the coordinator share.
+/* coordinator/impl.h - what the files of the coordinator share.
  *
  * Who runs: a thread per worker (worker.c) that connects, builds per-worker values
  * and runs calls, one after another; one thread that watches all tasks (monitor.c);
@@ -16,8 +16,8 @@
  * under it nothing is allocated, called back, cancelled or sent. A remote value has
  * a mutex of its own, a leaf. What only a worker's thread touches is marked confined.
  */
-#ifndef WEFT_STRATEGIES_COORDINATOR_IMPL_H_
-#define WEFT_STRATEGIES_COORDINATOR_IMPL_H_
+#ifndef WEFT_COORDINATOR_IMPL_H_
+#define WEFT_COORDINATOR_IMPL_H_
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -270,4 +270,4 @@ void weft_co_ps_lost(WEFT_Coordinator *c, int worker, int ps, uint64_t incarnati
 void *weft_co_worker_main(void *worker);       /* worker.c */
 void *weft_co_monitor_main(void *coordinator); /* monitor.c */
 
-#endif /* WEFT_STRATEGIES_COORDINATOR_IMPL_H_ */
+#endif /* WEFT_COORDINATOR_IMPL_H_ */

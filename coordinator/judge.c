@@ -1,4 +1,4 @@
-/* strategies/coordinator/judge.c - whose fault a failure is.
+/* coordinator/judge.c - whose fault a failure is.
  *
  * The text of a failure is never looked at, and its code only last: the tasks
  * themselves are asked. A worker that does not answer, or answers as another process
@@ -9,7 +9,7 @@
  * are the call's own.
  */
 #include "base/alloc.h"
-#include "strategies/coordinator/impl.h"
+#include "coordinator/impl.h"
 
 enum { MAX_REPEATS = 5 };
 

@@ -1,4 +1,4 @@
-/* strategies/coordinator/coordinator.c - making and ending a coordinator; scheduling, joining. */
+/* coordinator/coordinator.c - making and ending a coordinator; scheduling, joining. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include "base/random.h"
 #include "client/status.h"
 #include "client/tensor.h"
+#include "coordinator/impl.h"
 #include "protos/wire.h"
-#include "strategies/coordinator/impl.h"
 
 enum { FIELD_DEVICE_FILTERS = 4, MAX_ARGS = 4096 };
 

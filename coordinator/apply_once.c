@@ -1,4 +1,4 @@
-/* strategies/coordinator/apply_once.c - updates that take effect once, however often their call is run.
+/* coordinator/apply_once.c - updates that take effect once, however often their call is run.
  *
  *   value -> here -.-> Switch -> live -> guarded -> (the caller's updates)
  *                  |     ^         \        ^
@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "client/status.h"
-#include "strategies/coordinator/worker_context.h"
+#include "coordinator/worker_context.h"
 
 enum { WINDOW = 1 << 20 }; /* calls that a server remembers: four times as many as may wait by default */
 

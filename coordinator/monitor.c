@@ -1,4 +1,4 @@
-/* strategies/coordinator/monitor.c - looks after the tasks while nobody waits for their answers.
+/* coordinator/monitor.c - looks after the tasks while nobody waits for their answers.
  *
  * A connection that breaks ends a call at once, without us. We find what breaks no
  * connection: a process that hangs, a host that is gone, a worker or a parameter
@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "strategies/coordinator/impl.h"
+#include "coordinator/impl.h"
 
 enum { SILENT_POLLS = 2 };
 

@@ -1,4 +1,4 @@
-/* strategies/coordinator/queue.c - calls that wait, and how many are in flight.
+/* coordinator/queue.c - calls that wait, and how many are in flight.
  *
  * Invariant: while an error waits to be reported the queue is empty and nothing is
  * handed out, so that reporting it has only to wait for what is in flight, and that
@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "strategies/coordinator/impl.h"
+#include "coordinator/impl.h"
 
 static weft_status_t *cancelled(void) {
   return WEFT_ERROR(CANCELLED,

@@ -1,8 +1,8 @@
-/* strategies/coordinator/worker_context.h - what a build function is told, and what it tells. */
-#ifndef WEFT_STRATEGIES_COORDINATOR_WORKER_CONTEXT_H_
-#define WEFT_STRATEGIES_COORDINATOR_WORKER_CONTEXT_H_
+/* coordinator/worker_context.h - what a build function is told, and what it tells. */
+#ifndef WEFT_COORDINATOR_WORKER_CONTEXT_H_
+#define WEFT_COORDINATOR_WORKER_CONTEXT_H_
 
-#include "strategies/coordinator/impl.h"
+#include "coordinator/impl.h"
 
 typedef struct weft_co_texts {
   weft_str_t *items; /* owned */
@@ -24,4 +24,4 @@ void weft_worker_context_deinit(WEFT_WorkerContext *x);
 /* Copies the names to out and its arena. Errors: what could not be reported before. */
 WEFT_MUST_CHECK weft_status_t *weft_worker_context_take(WEFT_WorkerContext *x, weft_co_graph_t *out);
 
-#endif /* WEFT_STRATEGIES_COORDINATOR_WORKER_CONTEXT_H_ */
+#endif /* WEFT_COORDINATOR_WORKER_CONTEXT_H_ */

@@ -1,8 +1,8 @@
-/* strategies/coordinator/per_worker.c - what each worker has of its own: streams of elements, resources. */
+/* coordinator/per_worker.c - what each worker has of its own: streams of elements, resources. */
 #include "base/alloc.h"
 #include "client/status.h"
 #include "client/tensor.h"
-#include "strategies/coordinator/impl.h"
+#include "coordinator/impl.h"
 
 static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for per-worker values");

@@ -1,7 +1,7 @@
-/* strategies/coordinator/probe.c - asks tasks who they are: GetStatus of their workers, which names the
+/* coordinator/probe.c - asks tasks who they are: GetStatus of their workers, which names the
  * incarnation. */
 #include "base/alloc.h"
-#include "strategies/coordinator/impl.h"
+#include "coordinator/impl.h"
 #include "worker/device_codec.h"
 #include "worker/worker_codec.h"
 

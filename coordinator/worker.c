@@ -1,4 +1,4 @@
-/* strategies/coordinator/worker.c - a worker's thread: connects, builds what the worker has of its own, runs
+/* coordinator/worker.c - a worker's thread: connects, builds what the worker has of its own, runs
  * calls.
  *
  * States of a worker, and what moves it:
@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "strategies/coordinator/impl.h"
+#include "coordinator/impl.h"
 
 enum { FIRST_PAUSE_MS = 25, LONGEST_PAUSE_MS = 250, CLOSE_TIMEOUT_MS = 2000 };
 

@@ -1,9 +1,9 @@
-/* strategies/coordinator/prune.c - the part of a GraphDef that one worker needs.
+/* coordinator/prune.c - the part of a GraphDef that one worker needs.
  *
  * Works on the wire format: nodes are copied as they came, so nothing of them is lost.
  *   GraphDef { node = 1: NodeDef { name = 1, op = 2, input = 3, ... }, library = 2, versions = 4 }
  */
-#include "strategies/coordinator/prune.h"
+#include "coordinator/prune.h"
 
 #include "base/alloc.h"
 #include "base/hash_map.h"

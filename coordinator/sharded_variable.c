@@ -1,4 +1,4 @@
-/* strategies/coordinator/sharded_variable.c - tables in parts, as nodes that the C API adds.
+/* coordinator/sharded_variable.c - tables in parts, as nodes that the C API adds.
  *
  * With `rows` rows in n parts, q = rows / n and r = rows mod n, the first r parts have q + 1 rows; row i is
  * in part max(i / (q + 1), (i - r) / q). Ids are dealt out by that, and what comes back is put in the ids'

@@ -1,4 +1,5 @@
-/* strategies/coordinator/shared.c - what the threads of a coordinator share: its references, events, the end of its pauses. */
+/* coordinator/shared.c - what the threads of a coordinator share: its references, events, the end of its
+ * pauses. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,8 +10,8 @@
 #include "base/random.h"
 #include "client/status.h"
 #include "client/tensor.h"
+#include "coordinator/impl.h"
 #include "protos/wire.h"
-#include "strategies/coordinator/impl.h"
 
 WEFT_Coordinator *weft_coordinator_retain(WEFT_Coordinator *c) {
   atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);

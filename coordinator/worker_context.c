@@ -1,5 +1,5 @@
-/* strategies/coordinator/worker_context.c - what a build function is told, and what it tells. */
-#include "strategies/coordinator/worker_context.h"
+/* coordinator/worker_context.c - what a build function is told, and what it tells. */
+#include "coordinator/worker_context.h"
 
 #include "base/alloc.h"
 

@@ -1,10 +1,10 @@
-/* strategies/coordinator/prune.h - the part of a GraphDef that one worker needs.
+/* coordinator/prune.h - the part of a GraphDef that one worker needs.
  *
  * A graph that a strategy has rewritten has nodes for every worker, on devices that the session of one worker
  * does not see. Each session gets what its inputs, outputs and targets need, and no more.
  */
-#ifndef WEFT_STRATEGIES_COORDINATOR_PRUNE_H_
-#define WEFT_STRATEGIES_COORDINATOR_PRUNE_H_
+#ifndef WEFT_COORDINATOR_PRUNE_H_
+#define WEFT_COORDINATOR_PRUNE_H_
 
 #include "base/arena.h"
 #include "base/str.h"
@@ -15,4 +15,4 @@
 WEFT_MUST_CHECK weft_status_t *weft_co_prune(weft_str_t from, const weft_str_t *roots, int num_roots,
                                              weft_arena_t *arena, weft_str_t *out);
 
-#endif /* WEFT_STRATEGIES_COORDINATOR_PRUNE_H_ */
+#endif /* WEFT_COORDINATOR_PRUNE_H_ */

@@ -1,9 +1,9 @@
-/* strategies/coordinator/session.c - a worker's sessions: one per closure, at the worker's own master. */
+/* coordinator/session.c - a worker's sessions: one per closure, at the worker's own master. */
 #include <inttypes.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "strategies/coordinator/impl.h"
+#include "coordinator/impl.h"
 
 /* Calls of a direct client end before they return, so what they bring lives on the stack. */
 typedef struct made {

@@ -1,9 +1,9 @@
-/* strategies/coordinator/closure.c - closures, and their graphs for each worker. */
+/* coordinator/closure.c - closures, and their graphs for each worker. */
 #include "base/alloc.h"
 #include "client/status.h"
-#include "strategies/coordinator/impl.h"
-#include "strategies/coordinator/prune.h"
-#include "strategies/coordinator/worker_context.h"
+#include "coordinator/impl.h"
+#include "coordinator/prune.h"
+#include "coordinator/worker_context.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a closure"); }
 
