@@ -6,10 +6,11 @@
  *
  *   on one queue          by the order of enqueueing
  *   between two queues    by weft_queue_wait(): later work of the one begins when the fence of the other has
- * passed with the host         by weft_fence_then(): a callback when the fence has passed. No thread waits
+ *                         passed
+ *   with the host         by weft_fence_then(): a callback when the fence has passed. No thread waits
  *
- * Work that fails poisons its timeline: each fence behind it ends with the failure's status, for good, and so
- * do the queues that wait for such a fence. Kernels find what is wrong with their arguments before they
+ * Work that fails poisons its timeline: each fence behind it ends with the failure's status, for good, and
+ * so do the queues that wait for such a fence. Kernels find what is wrong with their arguments before they
  * enqueue; what fails later is a fault of the device.
  *
  * Source of the form: timeline semaphores of Vulkan and IREE.

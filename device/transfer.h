@@ -10,10 +10,11 @@ typedef void weft_transfer_fn(void *arg, weft_status_t *status, weft_tensor_t *t
 
 /* Hands `fn` the value of `t` in `space`:
  *   NULL, the host's memory   a tensor whose bytes may be read at once: `t` itself, after its fence, or a
- * copy a device's memory         `t` itself, or a copy whose fence may not have passed yet `t` is retained
- * until its bytes are not needed any more. Strings, handles and variants always lie in the host's memory and
- * stay there. Never blocks: `fn` may be called before the return or later. Errors: RESOURCE_EXHAUSTED; what
- * poisoned the queue that makes `t`. */
+ *                             copy
+ *   a device's memory         `t` itself, or a copy whose fence may not have passed yet
+ * `t` is retained until its bytes are not needed any more. Strings, handles and variants always lie in the
+ * host's memory and stay there. Never blocks: `fn` may be called before the return or later. Errors:
+ * RESOURCE_EXHAUSTED; what poisoned the queue that makes `t`. */
 void weft_tensor_at(weft_tensor_t *t, const weft_memory_space_t *space, weft_transfer_fn *fn, void *arg);
 /* The same for callers that have nothing else to do; waits. *out is owned. */
 WEFT_MUST_CHECK weft_status_t *weft_tensor_at_sync(weft_tensor_t *t, const weft_memory_space_t *space,

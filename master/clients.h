@@ -7,8 +7,8 @@
  * them, are not looked after: they live until they are closed.
  *
  *                enter, hold            hold                       hold's call breaks
- *     unknown ----------------> away <=========> held     away since the first session, or since the call
- * broke |  hold's call breaks
+ *     unknown ----------------> away <=========> held     away since the first session,
+ *                                |  hold's call breaks          or since the call broke
  *                                '--> gone: for grace_ms; its sessions are closed, and it is unknown again
  */
 #ifndef WEFT_MASTER_CLIENTS_H_

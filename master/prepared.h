@@ -5,7 +5,7 @@
  *   2. building     that step's thread builds and cuts the graph; parts are registered, all at once
  *   3. ready/failed whoever waited goes on; a failed one is forgotten, so that the next try starts afresh
  *   4. released     workers keep the parts until their session ends, as TensorFlow's do; those of a callable
- * that was released (is_dropped) they are told to drop
+ *                   that was released (is_dropped) they are told to drop
  */
 #ifndef WEFT_MASTER_PREPARED_H_
 #define WEFT_MASTER_PREPARED_H_

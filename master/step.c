@@ -2,7 +2,7 @@
  *
  * Life of a step:
  *   1. weft_step_run   waits until the signature is prepared (for most steps: it is), and for a collective
- * graph's id
+ *                      graph's id
  *   2. launch          RunGraph to every part
  *   3. part_done       each part ends; the first real failure cancels the others
  *   4. finish          the last one: joins statuses, answers, cleans up

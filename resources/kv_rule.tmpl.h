@@ -2,7 +2,8 @@
  *
  * Parameters: T (float or double), KV_NAME (the function's name). #undefs both.
  *   row   [n] values, then [n] slots if the rule has some: the velocity of momentum, the sum of squares of
- * adagrad from  [n] what was pushed: a value, or a gradient
+ *         adagrad
+ *   from  [n] what was pushed: a value, or a gradient
  */
 static void KV_NAME(const weft_kv_config_t *c, T *row, const T *from, int64_t n) {
   const T rate = (T)c->learning_rate, momentum = (T)c->momentum;

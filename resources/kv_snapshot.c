@@ -3,7 +3,7 @@
  *   keys    [n] int64, ascending            lens   [n] int64: how many values each has
  *   values  flat, key after key             slots  flat: what the rule keeps beside the values, likewise
  *   state   int64: version, the table's clock, the number of workers, their clocks (-1: removed), then per
- * worker whose requests were seen: its number, the highest id, WEFT_KV_WINDOW bits
+ *           worker whose requests were seen: its number, the highest id, WEFT_KV_WINDOW bits
  */
 #include <inttypes.h>
 #include <stdlib.h>

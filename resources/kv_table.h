@@ -6,11 +6,13 @@
  * table has clocks in front (kv_clock_object.h), and a policy:
  *
  *   ASP      a push is applied when it comes, a pull answered when it comes
- *   SSP      a push is applied when it comes; a pull by a worker at clock c waits until the slowest is at c -
- * staleness BSP      pushes of one clock are gathered, and applied as one when all workers have left that
- * clock, in the order of workers: the result does not depend on who comes first. SSP with a staleness of 0 is
- * this K_OF_W   the first `required` pushes of a clock are applied as one, and the table goes on to the next
- * clock; later ones of that clock are dropped. One push per worker and clock
+ *   SSP      a push is applied when it comes; a pull by a worker at clock c waits until the slowest is at c
+ *            - staleness
+ *   BSP      pushes of one clock are gathered, and applied as one when all workers have left that clock, in
+ *            the order of workers: the result does not depend on who comes first. SSP with a staleness of 0
+ *            is this
+ *   K_OF_W   the first `required` pushes of a clock are applied as one, and the table goes on to the next
+ *            clock; later ones of that clock are dropped. One push per worker and clock
  *
  * A push may carry a worker and a request id: one that was seen is answered, not
  * applied. Ids of a worker grow; of each worker the last WEFT_KV_WINDOW are

@@ -6,8 +6,8 @@
  *   ACC         what long sums of it are kept in
  *   IS_INTEGER, IS_UNSIGNED, IS_COMPLEX   defined for such types only
  * Which types: EACH_HALFS (half, bfloat16), EACH_FLOATS (float, double), EACH_FLOAT (float), EACH_I32_I64,
- * EACH_I8_I16, EACH_UNSIGNED, EACH_COMPLEX, EACH_BOOL, each defined as 1 where wanted. EACH_FILE is undefined
- * at the end; undef_each.tmpl.h undefines the choices.
+ * EACH_I8_I16, EACH_UNSIGNED, EACH_COMPLEX, EACH_BOOL, each defined as 1 where wanted. EACH_FILE is
+ * undefined at the end; undef_each.tmpl.h undefines the choices.
  */
 #ifdef EACH_HALFS
 #define ELEM uint16_t

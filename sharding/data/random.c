@@ -1,10 +1,12 @@
 /* sharding/data/random.c - random numbers: every replica gets those of one device.
  *
  *   numbers for rows             each replica draws its rows of the sequence that one device would draw, and
- * moves its stream on as if it had drawn all (WeftRandomRows): no communication numbers that all share drawn
- * once and sent; inside a loop, where replicas do not talk, each replica draws them from a stream of its own
- * with the same seeds shuffles, and ops of which   once, on gathered inputs; consumers take rows of the
- * result no part can be drawn alone
+ *                                moves its stream on as if it had drawn all (WeftRandomRows): no
+ *                                communication
+ *   numbers that all share       drawn once and sent; inside a loop, where replicas do not talk, each
+ *                                replica draws them from a stream of its own with the same seeds
+ *   shuffles, and ops of which   once, on gathered inputs; consumers take rows of the result
+ *   no part can be drawn alone
  *
  * Without any seed there is no sequence to keep: replicas draw rows of streams of their own.
  */

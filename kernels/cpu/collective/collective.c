@@ -4,12 +4,15 @@
  * TensorFlow's ops of the first and second form, and Weft's own:
  *   WeftCollectiveBroadcast    each member gives a tensor of one shape and gets the root's
  *   WeftCollectiveScatter      member i gets the i-th part of the rows of the root's input; the others'
- * inputs are ignored. The output is like `like`, if that is given, else 1/N of the rows of the own input
+ *                              inputs are ignored. The output is like `like`, if that is given, else 1/N of
+ *                              the rows of the own input
  *   WeftCollectiveGatherToOne  the root gets all rows in rank order, others none of them: [0, ...]
  *   WeftCollectiveReduceToOne  the root gets the reduction, others zeros
  *   WeftCollectiveAllToAllV    `splits` says how many rows go to each member; also tells how many came from
- * each WeftCollectivePermute      member i's input goes to member targets[i] (-1: to none); a member that is
- * no target gets zeros WeftCollectiveBarrier      ends when all have come
+ *                              each
+ *   WeftCollectivePermute      member i's input goes to member targets[i] (-1: to none); a member that is no
+ *                              target gets zeros
+ *   WeftCollectiveBarrier      ends when all have come
  */
 #include "kernels/cpu/collective/collective.h"
 

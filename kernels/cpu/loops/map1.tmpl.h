@@ -1,9 +1,12 @@
-/* kernels/cpu/loops/map1.tmpl.h - loops of a function of one operand, and the table <MAP_STEM>_fns of them by
- * dtype. MAP_STEM      name of the function, in lower case MAP_EXPR(x)   the result; x is a COMP (WRAP if
- * MAP_WRAPS is defined) and may be named more than once. It may use IS_NEGATIVE(v), which is 0 for unsigned
- * types MAP_INT_EXPR, MAP_COMPLEX_EXPR   the same for such numbers, where it is another expression MAP_BOOL
- * define it when the result is a bool EACH_...      for which types (each_dtype.tmpl.h) All of them are
- * undefined at the end. x and y may be the same memory.
+/* kernels/cpu/loops/map1.tmpl.h - loops of a function of one operand, and the table <MAP_STEM>_fns of them
+ * by dtype.
+ *   MAP_STEM      name of the function, in lower case
+ *   MAP_EXPR(x)   the result; x is a COMP (WRAP if MAP_WRAPS is defined) and may be named more than once.
+ *                 It may use IS_NEGATIVE(v), which is 0 for unsigned types
+ *   MAP_INT_EXPR, MAP_COMPLEX_EXPR   the same for such numbers, where it is another expression
+ *   MAP_BOOL      define it when the result is a bool
+ *   EACH_...      for which types (each_dtype.tmpl.h)
+ * All of them are undefined at the end. x and y may be the same memory.
  */
 #define EACH_FILE "kernels/cpu/loops/map1_one.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"

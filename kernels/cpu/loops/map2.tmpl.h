@@ -1,10 +1,13 @@
 /* kernels/cpu/loops/map2.tmpl.h - loops of a function of two operands, and the table <MAP_STEM>_fns of them
- * by dtype. MAP_STEM         name of the function, in lower case MAP_EXPR(x, y)   the result; x and y are
- * COMP (WRAP if MAP_WRAPS is defined) and may be named more than once. It may use IS_NEGATIVE(v) and
- * IS_MINUS_ONE(v), which are 0 for unsigned types MAP_INT_EXPR, MAP_COMPLEX_EXPR   the same for such numbers,
- * where it is another expression MAP_BOOL         define it when the result is a bool EACH_...         for
- * which types (each_dtype.tmpl.h) All of them are undefined at the end. The result may lie where an operand
- * that steps lies.
+ * by dtype.
+ *   MAP_STEM         name of the function, in lower case
+ *   MAP_EXPR(x, y)   the result; x and y are COMP (WRAP if MAP_WRAPS is defined) and may be named more than
+ *                    once.
+ *                    It may use IS_NEGATIVE(v) and IS_MINUS_ONE(v), which are 0 for unsigned types
+ *   MAP_INT_EXPR, MAP_COMPLEX_EXPR   the same for such numbers, where it is another expression
+ *   MAP_BOOL         define it when the result is a bool
+ *   EACH_...         for which types (each_dtype.tmpl.h)
+ * All of them are undefined at the end. The result may lie where an operand that steps lies.
  */
 #define EACH_FILE "kernels/cpu/loops/map2_one.tmpl.h"
 #include "tensor/each_dtype.tmpl.h"

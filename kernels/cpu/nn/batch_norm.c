@@ -2,10 +2,12 @@
  *
  * Training normalises with the biased variance of the batch and reports the Bessel-corrected one, blended
  * with the old one if exponential_avg_factor is not 1. The reserved outputs are ours: mean and biased
- * variance. y = (x - mean) / sqrt(variance + epsilon) * scale + offset dscale = sum dy (x - mean) /
- * sqrt(variance + epsilon),  doffset = sum dy dx = scale / sqrt(variance + epsilon) * (dy - sum dy / n - (x -
- * mean) sum dy (x - mean) / (n (variance + epsilon))) (Ioffe and Szegedy, "Batch Normalization" (2015),
- * section 3; in inference mode dx has its first term only.)
+ * variance.
+ *   y = (x - mean) / sqrt(variance + epsilon) * scale + offset
+ *   dscale = sum dy (x - mean) / sqrt(variance + epsilon),  doffset = sum dy
+ *   dx = scale / sqrt(variance + epsilon) *
+ *        (dy - sum dy / n - (x - mean) sum dy (x - mean) / (n (variance + epsilon)))
+ * (Ioffe and Szegedy, "Batch Normalization" (2015), section 3; in inference mode dx has its first term only.)
  */
 #include <inttypes.h>
 #include <math.h>

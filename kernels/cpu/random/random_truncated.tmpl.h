@@ -7,7 +7,8 @@
  *   TRUNCATED_GROUP   numbers that a block of words gives
  *   TRUNCATED_LOAD(x), TRUNCATED_STORE(x)   between the two types
  *   TRUNCATED_ROUND(x)                      the nearest value that the element type has, after every
- * operation TRUNCATED_UNIFORM(words, out), TRUNCATED_NORMAL(words, out)   a group of numbers from a block
+ *                                           operation
+ *   TRUNCATED_UNIFORM(words, out), TRUNCATED_NORMAL(words, out)   a group of numbers from a block
  *   TRUNCATED_F(name)                       the C library's function for REAL
  *
  * Source: Robert, "Simulation of truncated normal variables" (1995): by the bounds one rejects from the

@@ -3,11 +3,11 @@
  * A second device type, "LATE", for tests: what a CUDA device demands of the runtime, on any machine.
  *
  *   memory   pointers into pages without access, so that the host faults on them; the bytes lie elsewhere,
- * where only the queues' work finds them (late_memory.c). Blocks are given out again at once, last freed
- * first, and are overwritten when they are freed, in the order of the compute queue queues   three threads
- * (compute, copies in, copies out) that begin each piece of work after a random delay (late_queue.c), so that
- * what is not ordered by a fence happens out of order kernels  some 40 ops, computed by the CPU's loops on
- * the bytes behind the pointers (late_kernels.c)
+ *            where only the queues' work finds them (late_memory.c). Blocks are given out again at once,
+ *            last freed first, and are overwritten when they are freed, in the order of the compute queue
+ *   queues   three threads (compute, copies in, copies out) that begin each piece of work after a random
+ *            delay (late_queue.c), so that what is not ordered by a fence happens out of order
+ *   kernels  some 40 ops, computed by the CPU's loops on the bytes behind the pointers (late_kernels.c)
  *
  * A mutation leaves out one of the waits that the runtime asks for. Tests show that each of them is needed.
  */
