@@ -1,30 +1,7 @@
-/* device/device.c - the list of drivers, and what all devices have in common. */
+/* device/device.c - what all devices have in common. */
 #include "device/device.h"
 
 #include "base/alloc.h"
-
-/* Written before the first task is made, read afterwards. The last place stays NULL. */
-static const weft_device_driver_t *drivers[WEFT_MAX_DRIVERS + 1] = {&weft_cpu_driver};
-
-const weft_device_driver_t *const *weft_device_drivers(void) { return drivers; }
-
-int weft_device_driver_index(weft_str_t type) {
-  for (int i = 0; drivers[i] != NULL; i++) {
-    if (weft_str_is(type, drivers[i]->type)) return i;
-  }
-  return -1;
-}
-
-weft_status_t *weft_device_register(const weft_device_driver_t *driver) {
-  int n = 0;
-  while (drivers[n] != NULL) n++;
-  if (weft_device_driver_index(weft_str(driver->type)) >= 0) {
-    return WEFT_ERROR(ALREADY_EXISTS, "there is a driver of devices of type %s", driver->type);
-  }
-  if (n == WEFT_MAX_DRIVERS) return WEFT_ERROR(RESOURCE_EXHAUSTED, "more than %d types of devices", n);
-  drivers[n] = driver;
-  return NULL;
-}
 
 weft_status_t *weft_device_init(weft_device_t *d, const weft_device_spec_t *spec) {
   char *name = weft_strndup(spec->name.data == NULL ? "" : spec->name.data, spec->name.length);

@@ -10,120 +10,8 @@
  * An iteration ends when nobody holds it (step.h); iterations end in order. A
  * frame ends with its last iteration. Source of the semantics: TensorFlow's
  * propagator state, as restated in the reference, 3.9.
- *
- * Blocks are recycled: an iteration's within its frame, a frame's (with its spare
- * iterations) within the plan. So a loop in steady state allocates nothing.
  */
-#include "base/alloc.h"
 #include "executor/step.h"
-
-/* ---- memory ---- */
-
-iteration_t *weft_iteration_layout(run_t *run, frame_t *frame, const plan_frame_t *f, char *block) {
-  iteration_t *it = (iteration_t *)(void *)block;
-  it->run = run;
-  it->frame = frame;
-  it->first_node = f->first_node;
-  it->first_slot = f->first_slot;
-  it->words = (atomic_uint *)(void *)(block + sizeof *it);
-  it->sides = (atomic_uint *)(void *)(block + f->sides_at);
-  it->links = (ready_t *)(void *)(block + f->links_at);
-  it->tasks = (task_t *)(void *)(block + f->tasks_at);
-  it->async = block + f->async_at;
-  it->children = (frame_t **)(void *)(block + f->children_at);
-  it->slots = (weft_value_t *)(void *)(block + f->slots_at);
-  return it;
-}
-
-static weft_status_t *no_memory(const plan_frame_t *f) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for frame '%.*s'", WEFT_STR_ARGS(f->name));
-}
-
-/* A new iteration's block on the frame's free list. Takes frame->mu itself. */
-static weft_status_t *add_spare(run_t *run, frame_t *f) {
-  char *block = weft_calloc(1, f->plan->bytes);
-  if (block == NULL) return no_memory(f->plan);
-  iteration_t *it = weft_iteration_layout(run, f, f->plan, block);
-  weft_mutex_lock(&f->mu);
-  it->next = f->free;
-  f->free = it;
-  weft_mutex_unlock(&f->mu);
-  return NULL;
-}
-
-static void clear_slots(iteration_t *it, const plan_frame_t *f) {
-  for (uint32_t i = 0; i < f->num_slots; i++) {
-    if (!value_is_none(&it->slots[i])) value_release(&it->slots[i]);
-  }
-}
-
-void weft_frame_free(frame_t *f) {
-  if (f == NULL) return;
-  for (iteration_t *next; f->free != NULL; f->free = next) {
-    next = f->free->next;
-    weft_free(f->free);
-  }
-  weft_free(f->invariants);
-  weft_free(f->parked);
-  weft_free(f->dead_exits);
-  weft_mutex_deinit(&f->mu);
-  weft_free(f);
-}
-
-/* A frame with at least one spare iteration. */
-static weft_status_t *frame_new(run_t *run, plan_frame_t *plan, frame_t **out) {
-  weft_exec_plan_t *p = run->plan;
-  weft_mutex_lock(&p->mu);
-  frame_t *f = plan->free;
-  if (f != NULL) plan->free = f->next;
-  weft_mutex_unlock(&p->mu);
-  if (f != NULL) {
-    for (iteration_t *it = f->free; it != NULL; it = it->next) it->run = run;
-    *out = f;
-    return NULL;
-  }
-  f = weft_calloc(1, sizeof *f);
-  if (f == NULL) return no_memory(plan);
-  f->plan = plan;
-  weft_mutex_init(&f->mu);
-  f->invariants = weft_calloc(plan->num_invariants, sizeof *f->invariants);
-  f->parked = weft_calloc(plan->num_next, sizeof *f->parked);
-  f->dead_exits = weft_calloc(plan->num_exits, sizeof *f->dead_exits);
-  weft_status_t *s = NULL;
-  if (f->invariants == NULL || f->parked == NULL || f->dead_exits == NULL) s = no_memory(plan);
-  if (s == NULL) s = add_spare(run, f);
-  if (s != NULL) {
-    weft_frame_free(f);
-    return s;
-  }
-  *out = f;
-  return NULL;
-}
-
-/* Releases what a frame keeps and puts it on the plan's list. Nobody else sees it any more. */
-static void frame_recycle(run_t *run, frame_t *f) {
-  for (uint32_t i = 0; i < f->plan->num_invariants; i++) {
-    value_release(&f->invariants[i].value);
-    f->invariants[i].present = false;
-  }
-  for (uint32_t i = 0; i < f->plan->num_next; i++) {
-    value_release(&f->parked[i].value);
-    f->parked[i].present = false;
-  }
-  f->num_parked = 0;
-  for (iteration_t *next; f->oldest != NULL; f->oldest = next) { /* only after a failure */
-    next = f->oldest->next;
-    clear_slots(f->oldest, f->plan);
-    f->oldest->next = f->free;
-    f->free = f->oldest;
-  }
-  f->newest = NULL;
-  plan_frame_t *plan = (plan_frame_t *)f->plan;
-  weft_mutex_lock(&run->plan->mu);
-  f->next = plan->free;
-  plan->free = f;
-  weft_mutex_unlock(&run->plan->mu);
-}
 
 static void unlink_frame(run_t *run, frame_t *f) {
   weft_mutex_lock(&run->mu);
@@ -131,14 +19,6 @@ static void unlink_frame(run_t *run, frame_t *f) {
   if (f->prev == NULL) run->frames = f->next;
   if (f->next != NULL) f->next->prev = f->prev;
   weft_mutex_unlock(&run->mu);
-}
-
-void weft_frames_clear(run_t *run) {
-  for (frame_t *next, *f = run->frames; f != NULL; f = next) {
-    next = f->next;
-    frame_recycle(run, f);
-  }
-  run->frames = NULL;
 }
 
 /* ---- iterations ---- */
@@ -207,14 +87,14 @@ static iteration_t *end_frame(runner_t *r, frame_t *f) {
   parent->children[f->plan->ordinal] = NULL;
   weft_mutex_unlock(&parent_frame->mu);
   unlink_frame(r->run, f);
-  frame_recycle(r->run, f);
+  weft_frame_recycle(r->run, f);
   return parent_frame->parent == NULL ? NULL : parent;
 }
 
 /* Nobody holds `it` any more. Returns the iteration that loses a hold by its end, or NULL. */
 static iteration_t *end_iteration(runner_t *r, iteration_t *it) {
   frame_t *f = it->frame;
-  clear_slots(it, f->plan);
+  weft_iteration_clear(it);
   weft_mutex_lock(&f->mu);
   f->oldest = it->next; /* iterations end in order, so it was the oldest */
   f->num_iterations--;
@@ -268,7 +148,7 @@ static weft_status_t *find_child(runner_t *r, iteration_t *it, const plan_node_t
     *out = f;
     return NULL;
   }
-  WEFT_RETURN_IF_ERROR(frame_new(run, plan, &f));
+  WEFT_RETURN_IF_ERROR(weft_frame_new(run, plan, &f));
   f->parent = it;
   f->id = frame_id(it, plan);
   f->pending_enters = plan->num_enters;
@@ -281,7 +161,7 @@ static weft_status_t *find_child(runner_t *r, iteration_t *it, const plan_node_t
   if (other == NULL) *place = f;
   weft_mutex_unlock(&it->frame->mu);
   if (other != NULL) {
-    frame_recycle(run, f);
+    weft_frame_recycle(run, f);
     *out = other;
     return NULL;
   }
@@ -325,7 +205,7 @@ static weft_status_t *next_iteration(runner_t *r, iteration_t *it, uint32_t node
   weft_mutex_lock(&f->mu);
   while (it == f->newest && f->num_iterations < f->plan->max_parallel && f->free == NULL) {
     weft_mutex_unlock(&f->mu);
-    WEFT_RETURN_IF_ERROR(add_spare(r->run, f));
+    WEFT_RETURN_IF_ERROR(weft_frame_add_spare(r->run, f));
     weft_mutex_lock(&f->mu);
   }
   if (it == f->newest && f->num_iterations >= f->plan->max_parallel) {

@@ -32,10 +32,6 @@ bool weft_plan_spans_memories(const weft_plan_options_t *o) {
   return spans;
 }
 
-const weft_node_t *weft_plan_origin(const weft_node_t *n) {
-  return weft_str_is(n->op->name, "_WeftMemoryCopy") ? n->inputs[0].node : n;
-}
-
 static bool is_reference(int dtype) { return weft_dtype_is_ref(dtype); }
 
 /* Where flat argument `i` lies; `host_args`: the kernel's bits. */

@@ -101,7 +101,6 @@ static void fill_ctx(weft_kernel_ctx_t *c, runner_t *r, iteration_t *it, uint32_
   c->frame_id = it->frame->id;
   c->iteration = it->number;
   c->is_dead = is_dead;
-  c->done = weft_async_done;
 }
 
 /* The device's queue goes on when the kernel's inputs are there. */
@@ -126,6 +125,7 @@ static void start_async(runner_t *r, iteration_t *it, uint32_t node, weft_value_
   const plan_node_t *n = &r->plan->nodes[node];
   async_op_t *op = (async_op_t *)(void *)(it->async + (size_t)n->extra * ASYNC_UNIT);
   fill_ctx(&op->ctx, r, it, node, in, op->outputs, is_dead);
+  op->ctx.done = r->run->async_done;
   op->it = it;
   op->node = node;
   op->start_ns = r->run->recorder != NULL ? weft_clock_ns() : 0;
@@ -155,6 +155,13 @@ void weft_node_finish_async(runner_t *r, async_op_t *op, weft_status_t *status) 
   complete(r, op->it, op->node, op->ctx.inputs, op->outputs, op->start_ns, status);
 }
 
+static void learn(atomic_uint *cost, int64_t ns) {
+  uint32_t old = atomic_load_explicit(cost, memory_order_relaxed) >> COST_COUNT_BITS;
+  int64_t sample = ns >= COST_UNKNOWN_NS ? COST_UNKNOWN_NS - 1 : ns < 0 ? 0 : ns;
+  int64_t now = old == COST_UNKNOWN_NS ? sample : (3 * (int64_t)old + sample) / 4;
+  atomic_store_explicit(cost, (uint32_t)now << COST_COUNT_BITS, memory_order_relaxed);
+}
+
 static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *in, bool is_dead) {
   weft_exec_plan_t *p = r->plan;
   const plan_node_t *n = &p->nodes[node];
@@ -172,7 +179,7 @@ static void run_sync(runner_t *r, iteration_t *it, uint32_t node, weft_value_t *
   fill_ctx(&c, r, it, node, in, out, is_dead);
   weft_status_t *s = p->instances[node].kernel->compute(&c);
   if (measure) {
-    weft_node_learn(cost, weft_clock_ns() - start_ns);
+    learn(cost, weft_clock_ns() - start_ns);
     atomic_fetch_or_explicit(cost, 1, memory_order_relaxed);
   }
   complete(r, it, node, in, out, start_ns, s);

@@ -99,7 +99,7 @@ struct weft_exec_plan {
   weft_kernel_node_t *knodes;
   op_instance_t *instances;
   weft_tensor_t **consts; /* num_consts; retained */
-  atomic_uint *costs;     /* num_costs; see schedule.c */
+  atomic_uint *costs;     /* num_costs; see step.h */
   uint32_t *roots;        /* num_roots nodes that wait for nothing */
   plan_frame_t *frames;
   uint32_t num_consts, num_costs, num_roots;
@@ -131,16 +131,16 @@ typedef struct plan_builder {
 WEFT_MUST_CHECK weft_status_t *weft_plan_assign_frames(plan_builder_t *b);
 /* plan_nodes.c: kernels, kinds, slots, edges. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_add_nodes(plan_builder_t *b);
-/* plan_nodes.c: the device and the kernel (NULL: none) of a node. */
+/* plan_find.c: the device and the kernel (NULL: none) of a node; of a copy what it copies, else `n`, for
+ * messages. */
 WEFT_MUST_CHECK weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n,
                                                      weft_device_t **out);
 const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const weft_node_t *n,
                                            const weft_device_t *d);
+const weft_node_t *weft_plan_origin(const weft_node_t *n);
 /* memory_copies.c: is there a device with a memory of its own? Then copies between memories are to be put
  * into the graph. */
 bool weft_plan_spans_memories(const weft_plan_options_t *o);
-const weft_node_t *weft_plan_origin(
-    const weft_node_t *n); /* of a copy what it copies, else `n`: for messages */
 WEFT_MUST_CHECK weft_status_t *weft_plan_insert_copies(const weft_plan_options_t *o, weft_graph_t *g);
 /* op_segment.c: the shared instance of a stateful node, made if need be. */
 WEFT_MUST_CHECK weft_status_t *weft_op_segment_instance(weft_op_segment_t *s, const weft_kernel_t *kernel,
@@ -153,9 +153,8 @@ void weft_kernel_node_release(weft_kernel_node_t *n);
 /* kernel_node.c: consumes `s` and returns it with "\n\t [[{{node NAME}}]]" behind its message, as TensorFlow
  * does. */
 WEFT_MUST_CHECK weft_status_t *weft_status_attach_node(weft_status_t *s, weft_str_t node);
-/* step.c */
+/* frame_memory.c */
 void weft_run_free(run_t *run);
-/* frame.c */
 void weft_frame_free(frame_t *f);
 
 #endif /* WEFT_EXECUTOR_PLAN_H_ */

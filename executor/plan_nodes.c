@@ -15,27 +15,6 @@ static weft_status_t *no_memory(const weft_node_t *n) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling node %s", n->name.data);
 }
 
-weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n,
-                                     weft_device_t **out) {
-  weft_str_t name = n->assigned_device;
-  int i = 0;
-  *out = o->device;
-  if (o->num_devices == 0 || name.length == 0 || weft_str_eq(o->device->name, name)) return NULL;
-  while (i < o->num_devices && !weft_str_eq(o->devices[i]->name, name)) i++;
-  if (i == o->num_devices) return WEFT_ERROR(INVALID_ARGUMENT, "%.*s unknown device.", WEFT_STR_ARGS(name));
-  *out = o->devices[i];
-  return NULL;
-}
-
-const weft_kernel_t *weft_plan_find_kernel(const weft_plan_options_t *o, const weft_node_t *n,
-                                           const weft_device_t *d) {
-  const weft_kernel_t *k = NULL;
-  if (o->kernels != NULL && strcmp(o->kernels->device_type, d->type) == 0) {
-    k = weft_kernel_table_find(o->kernels, n->op->name, n->attrs, n->num_attrs);
-  }
-  return k != NULL ? k : weft_kernel_find(d->type, n->op->name, n->attrs, n->num_attrs);
-}
-
 /* What a node's outputs are for, by its own word or by its op and its consumers. */
 static weft_allocator_t *account_of(const plan_builder_t *b, const weft_node_t *n, const weft_device_t *d) {
   weft_memory_tag_t tag = WEFT_MEMORY_ACTIVATION;

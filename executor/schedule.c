@@ -8,7 +8,6 @@
  * feed each other would recurse for ever: it goes to the pool, or, without one,
  * waits until the outermost runner of this thread has ended.
  */
-#include "base/clock.h"
 #include "executor/step.h"
 
 /* After this many cheap nodes other threads get what is worth their while: a long row of cheap ones must not
@@ -21,13 +20,6 @@ static _Thread_local struct {
   async_op_t *deferred; /* ended kernels that wait for the outermost runner to end */
   bool is_draining;
 } here;
-
-void weft_node_learn(atomic_uint *cost, int64_t ns) {
-  uint32_t old = atomic_load_explicit(cost, memory_order_relaxed) >> COST_COUNT_BITS;
-  int64_t sample = ns >= COST_UNKNOWN_NS ? COST_UNKNOWN_NS - 1 : ns < 0 ? 0 : ns;
-  int64_t now = old == COST_UNKNOWN_NS ? sample : (3 * (int64_t)old + sample) / 4;
-  atomic_store_explicit(cost, (uint32_t)now << COST_COUNT_BITS, memory_order_relaxed);
-}
 
 void weft_runner_begin(runner_t *r, run_t *run) {
   r->run = run;

@@ -112,6 +112,7 @@ struct weft_run {
   weft_step_recorder_t *recorder; /* borrowed; may be NULL */
   weft_plan_done_fn *done;
   void *done_arg;
+  weft_kernel_done_fn *async_done; /* where asynchronous kernels come back: weft_async_done */
   atomic_int tasks;
   weft_step_fate_t fate;
   atomic_uint num_undrained;   /* queues of the plan whose work for this step is not known to be done */
@@ -146,7 +147,6 @@ void weft_async_done(weft_kernel_ctx_t *ctx, weft_status_t *status);
 /* What a node costs is an estimate that follows measurements: 28 bits of nanoseconds above 4 bits that count
  * executions, because only one in 16 is measured. Updates may be lost; that does not matter. */
 enum { COST_COUNT_BITS = 4, COST_COUNT_MASK = 15, COST_UNKNOWN_NS = 0xfffffff, COSTLY_NS = 5000 };
-void weft_node_learn(atomic_uint *cost, int64_t ns);
 
 /* node_run.c: runs a ready node and hands on its results. */
 void weft_node_run(runner_t *r, iteration_t *it, uint32_t node, bool is_dead);
@@ -169,19 +169,30 @@ static inline void weft_iteration_hold(const runner_t *r, iteration_t *it, uint3
     atomic_fetch_add_explicit(&it->holds, n, memory_order_relaxed);
   }
 }
+
+/* frame_memory.c */
 /* Makes an iteration of `f` in zeroed memory of f->bytes. */
 iteration_t *weft_iteration_layout(run_t *run, frame_t *frame, const plan_frame_t *f, char *block);
+void weft_iteration_clear(iteration_t *it); /* releases the values in its slots */
+/* A new iteration's block on the frame's free list. Takes frame->mu itself. */
+WEFT_MUST_CHECK weft_status_t *weft_frame_add_spare(run_t *run, frame_t *f);
+/* A frame with at least one spare iteration. */
+WEFT_MUST_CHECK weft_status_t *weft_frame_new(run_t *run, plan_frame_t *plan, frame_t **out);
+/* Releases what a frame keeps and puts it on the plan's list. Nothing else sees it any more. */
+void weft_frame_recycle(run_t *run, frame_t *f);
 /* Releases every value of a run's frames and frees them. */
 void weft_frames_clear(run_t *run);
+run_t *weft_run_take(weft_exec_plan_t *p); /* NULL without memory */
+void weft_run_recycle(weft_exec_plan_t *p, run_t *run);
 
-/* step.c */
+/* run.c */
 /* Takes over `s` as the run's failure if it is the first. `node`: whose; data NULL: nobody's. */
 void weft_run_fail(run_t *run, weft_status_t *s, const weft_kernel_node_t *node, bool is_communication);
 /* Are nodes that are ready dropped? */
 static inline bool weft_run_dropped(run_t *run) {
   return atomic_load(&run->fate.has_failed) && !atomic_load(&run->fate.is_committed);
 }
-void weft_run_finish(run_t *run);
+void weft_run_finish(run_t *run); /* no node is running any more */
 
 /* recorder.c */
 void weft_step_record(run_t *run, uint32_t node, int64_t start_ns, const weft_value_t *outputs);

@@ -58,7 +58,7 @@ void weft_job_close(WEFT_Job *j);
 WEFT_MUST_CHECK weft_status_t *weft_job_run_steps(WEFT_Job *j, int64_t steps, bool ends, bool *out_stops);
 WEFT_MUST_CHECK weft_status_t *weft_job_save_now(WEFT_Job *j);
 
-/* job.c. */
+/* job_state.c. */
 void weft_job_set_state(WEFT_Job *j, WEFT_JobState state);
 void weft_job_drop_values(WEFT_Job *j);
 void weft_job_tell(WEFT_Job *j, const WEFT_JobEvent *event); /* with telling held, or while no loop runs */

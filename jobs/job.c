@@ -67,27 +67,6 @@ static void leave(WEFT_Job *j, WEFT_JobState state) {
   weft_mutex_unlock(&j->mu);
 }
 
-void weft_job_set_state(WEFT_Job *j, WEFT_JobState state) {
-  weft_mutex_lock(&j->mu);
-  j->state = state;
-  weft_mutex_unlock(&j->mu);
-}
-
-weft_status_t *weft_job_cause(WEFT_Job *j, weft_status_t *s) {
-  bool is_lost = false;
-  weft_mutex_lock(&j->mu);
-  bool is_stopping = j->is_stopping;
-  if (j->has_watch) (void)weft_job_watch_is_stopped(&j->watch, &is_lost);
-  weft_mutex_unlock(&j->mu);
-  if (!is_stopping && !is_lost) return s;
-  weft_status_free(s);
-  if (is_lost)
-    return WEFT_ERROR(UNAVAILABLE, "the master at %s is gone; start it again, then the job", j->master);
-  const char *last = WEFT_JobLastCheckpoint(j);
-  return WEFT_ERROR(CANCELLED, "the job was stopped after step %lld%s%s", (long long)atomic_load(&j->done),
-                    last == NULL ? "" : "; its last checkpoint is ", last == NULL ? "" : last);
-}
-
 /* ---- making and ending ---- */
 
 void WEFT_InitJobOptions(WEFT_JobOptions *o) {
@@ -155,13 +134,6 @@ WEFT_Job *WEFT_NewJob(const TF_Buffer *graph_def, const char *master, const WEFT
   weft_client_end(status, weft_job_new(weft_str_of(graph_def->data, graph_def->length), master, options,
                                        &weft_job_words, &j));
   return j;
-}
-
-void weft_job_drop_values(WEFT_Job *j) {
-  for (int i = 0; j->values != NULL && i < j->fetches.n; i++) {
-    TF_DeleteTensor(j->values[i]);
-    j->values[i] = NULL;
-  }
 }
 
 void WEFT_DeleteJob(WEFT_Job *j) {
@@ -335,10 +307,6 @@ void WEFT_JobRestore(WEFT_Job *j, const char *path, TF_Status *status) {
   weft_client_end(status, s);
 }
 
-void weft_job_tell(WEFT_Job *j, const WEFT_JobEvent *event) {
-  if (j->on_event != NULL) j->on_event(j->event_arg, j, event);
-}
-
 /* ---- running ---- */
 
 /* The nodes that an earlier session had are gone with its graph. */
@@ -455,11 +423,6 @@ WEFT_JobState WEFT_JobGetState(const WEFT_Job *j) {
   return state;
 }
 
-int64_t WEFT_JobStepsDone(const WEFT_Job *j) { return atomic_load(&j->done); }
 const TF_Tensor *WEFT_JobValue(const WEFT_Job *j, int fetch) {
   return j->values == NULL || fetch < 0 || fetch >= j->fetches.n ? NULL : j->values[fetch];
-}
-const char *WEFT_JobLastCheckpoint(const WEFT_Job *j) {
-  const weft_series_t *series = &j->saving.series;
-  return series->n > 0 ? series->names[series->n - 1].data : NULL;
 }

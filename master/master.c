@@ -13,6 +13,7 @@
 #include "master/collective_steps.h"
 #include "master/create_session.h"
 #include "master/ended_sessions.h"
+#include "master/partial_step.h"
 #include "master/step.h"
 
 enum { CLIENT_GRACE_MS = 60000 };

@@ -5,36 +5,12 @@
  * that asks for anything else is refused and changes nothing. The last piece, or
  * one that fails, ends the step.
  */
+#include "master/partial_step.h"
+
 #include <inttypes.h>
 
 #include "base/alloc.h"
 #include "master/step.h"
-
-struct weft_partial_step { /* Refcounted: the session's table, and each piece that runs. */
-  atomic_int refs;
-  weft_master_session_t *session; /* borrowed: the table belongs to it */
-  weft_prepared_t *prepared;
-  weft_graph_version_t *graph; /* for asking what depends on what */
-  weft_canceller_t *canceller; /* child of the session's */
-  weft_str_t handle;           /* owned */
-  int64_t step_id;
-  weft_mutex_t mu;
-  bool *is_fed, *is_fetched; /* guarded by mu */
-  int left;                  /* guarded by mu: feeds and fetches to come */
-  bool is_over;              /* guarded by mu */
-};
-
-void weft_partial_step_release(weft_partial_step_t *p) {
-  if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
-  weft_canceller_release(p->canceller);
-  weft_graph_version_release(p->graph);
-  weft_prepared_release(p->prepared);
-  weft_mutex_deinit(&p->mu);
-  weft_free(p->is_fed);
-  weft_free(p->is_fetched);
-  weft_free((void *)(uintptr_t)p->handle.data);
-  weft_free(p);
-}
 
 static weft_status_t *no_memory(void) {
   return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a partial run");
@@ -144,21 +120,6 @@ static void end(weft_partial_step_t *p, weft_master_session_t *s) {
       weft_map_get(&s->partial_steps, p->handle) == p ? weft_map_remove(&s->partial_steps, p->handle) : NULL;
   weft_mutex_unlock(&s->mu);
   weft_partial_step_release(in_table);
-}
-
-void weft_partial_steps_abandon(weft_master_session_t *s) {
-  for (;;) {
-    weft_map_entry_t e = {.value = NULL};
-    size_t at = 0;
-    weft_mutex_lock(&s->mu);
-    bool any = weft_map_next(&s->partial_steps, &at, &e);
-    if (any) weft_map_remove(&s->partial_steps, e.key);
-    weft_mutex_unlock(&s->mu);
-    if (!any) return;
-    weft_partial_step_t *p = e.value;
-    weft_step_cleanup(p->prepared, p->step_id);
-    weft_partial_step_release(p);
-  }
 }
 
 static void piece_done(void *arg, weft_status_t *status, weft_run_step_result_t *result) {

@@ -298,3 +298,9 @@ void weft_prepared_wait(weft_prepared_t *p, weft_canceller_t *c, weft_prepared_f
   if (is_linked) weft_canceller_deregister(c, w->token);
   end_wait(w, is_building ? cancelled() : status);
 }
+
+void weft_prepared_cleanup_step(weft_prepared_t *p, int64_t step_id) {
+  for (int i = 0; i < p->num_parts; i++) {
+    p->parts[i].worker->ops->cleanup_graph(p->parts[i].worker, step_id, ignore, NULL);
+  }
+}

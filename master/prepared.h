@@ -75,4 +75,7 @@ void weft_prepared_build(weft_prepared_t *p, const weft_prepare_options_t *o);
  * CANCELLED. */
 void weft_prepared_wait(weft_prepared_t *p, weft_canceller_t *c, weft_prepared_fn *fn, void *arg);
 
+/* Tells all parts' workers that the step is over. */
+void weft_prepared_cleanup_step(weft_prepared_t *p, int64_t step_id);
+
 #endif /* WEFT_MASTER_PREPARED_H_ */

@@ -8,15 +8,10 @@
 #include "base/random.h"
 #include "graph/graph_proto.h"
 #include "graph/passes.h"
+#include "master/partial_step.h"
 #include "master/placer.h"
 
 static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"); }
-
-void weft_graph_version_release(weft_graph_version_t *v) {
-  if (v == NULL || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
-  weft_graph_destroy(v->graph);
-  weft_free(v);
-}
 
 weft_status_t *weft_master_session_create(weft_kernel_support_fn *supports, weft_timer_t *timer,
                                           weft_str_t config, weft_master_session_t **out) {
@@ -91,13 +86,11 @@ static weft_status_t *advance(weft_master_session_t *s, weft_graph_t *g, weft_st
   weft_status_t *status = weft_graph_import(g, graph_def, &options);
   if (status == NULL) status = weft_pass_lower_functions(g, first_new);
   if (status == NULL) status = weft_place(g, &placing);
-  if (status == NULL && (v = weft_calloc(1, sizeof *v)) == NULL) status = no_memory();
+  if (status == NULL) status = weft_graph_version_create(g, &v);
   if (status != NULL) {
     weft_graph_destroy(g);
     return status;
   }
-  atomic_init(&v->refs, 1);
-  v->graph = g;
   weft_mutex_lock(&s->mu);
   weft_graph_version_t *old = s->graph;
   s->graph = v;
@@ -115,8 +108,7 @@ weft_status_t *weft_master_session_load(weft_master_session_t *s, weft_str_t gra
 
 weft_graph_version_t *weft_master_session_graph(weft_master_session_t *s) {
   weft_mutex_lock(&s->mu);
-  weft_graph_version_t *v = s->graph;
-  atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
+  weft_graph_version_t *v = weft_graph_version_retain(s->graph);
   weft_mutex_unlock(&s->mu);
   return v;
 }

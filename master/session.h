@@ -11,17 +11,11 @@
 #include "master/client_graph.h"
 #include "master/collective_steps.h"
 #include "master/config.h"
+#include "master/graph_version.h"
 #include "master/master.h"
 #include "master/prepared.h"
 
-/* A graph that nobody changes any more: runs read it while Extend makes the next one. */
-typedef struct weft_graph_version {
-  atomic_int refs;
-  weft_graph_t *graph;
-} weft_graph_version_t;
-void weft_graph_version_release(weft_graph_version_t *v); /* NULL is fine */
-
-typedef struct weft_partial_step weft_partial_step_t; /* master/partial_step.c */
+typedef struct weft_partial_step weft_partial_step_t; /* master/partial_step.h */
 
 typedef struct weft_master_session { /* Thread-safe. Refcounted. */
   atomic_int refs;
@@ -86,14 +80,5 @@ WEFT_MUST_CHECK weft_status_t *weft_master_session_prepare_alone(weft_master_ses
                                                                  const weft_signature_t *signature,
                                                                  weft_prepared_t **out);
 weft_graph_version_t *weft_master_session_graph(weft_master_session_t *s); /* retained */
-
-/* master/partial_step.c */
-void weft_partial_step_setup(weft_master_session_t *s, const weft_partial_run_setup_t *r, weft_canceller_t *c,
-                             weft_text_fn *fn, void *arg);
-void weft_partial_step_run(weft_master_session_t *s, const weft_run_step_t *r, weft_canceller_t *c,
-                           weft_run_step_fn *fn, void *arg);
-void weft_partial_step_release(weft_partial_step_t *p); /* NULL is fine */
-/* Ends those that nobody will finish: of a session that closes, and runs nothing any more. */
-void weft_partial_steps_abandon(weft_master_session_t *s);
 
 #endif /* WEFT_MASTER_SESSION_H_ */

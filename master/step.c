@@ -54,17 +54,6 @@ int64_t weft_step_new_id(void) {
   return id;
 }
 
-static void ignore(void *arg, weft_status_t *status) {
-  (void)arg;
-  weft_status_free(status); /* a worker that is gone has nothing to clean */
-}
-
-void weft_step_cleanup(weft_prepared_t *p, int64_t step_id) {
-  for (int i = 0; i < p->num_parts; i++) {
-    p->parts[i].worker->ops->cleanup_graph(p->parts[i].worker, step_id, ignore, NULL);
-  }
-}
-
 static void free_step(step_t *t) {
   for (int i = 0; t->sends != NULL && i < t->request.num_sends; i++) weft_tensor_release(t->sends[i].tensor);
   for (int i = 0; t->failures != NULL && i < t->prepared->num_parts; i++) weft_status_free(t->failures[i]);
@@ -231,7 +220,7 @@ static void finish(step_t *t) {
                                  t->request.step_id, s != NULL);
   }
   t->fn(t->arg, s, s == NULL ? &result : NULL);
-  if (!is_kept) weft_step_cleanup(t->prepared, t->request.step_id);
+  if (!is_kept) weft_prepared_cleanup_step(t->prepared, t->request.step_id);
   free_step(t);
 }
 

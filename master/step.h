@@ -23,7 +23,5 @@ typedef struct weft_step_request {
  * joins them; CANCELLED after the session was closed; DEADLINE_EXCEEDED after options.timeout_ms. */
 void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_run_step_fn *fn, void *arg);
 int64_t weft_step_new_id(void); /* uniform in [1, 2^57) */
-/* Tells all parts' workers that the step is over. */
-void weft_step_cleanup(weft_prepared_t *p, int64_t step_id);
 
 #endif /* WEFT_MASTER_STEP_H_ */

@@ -180,13 +180,6 @@ const weft_op_def_t *const *weft_op_list(int *out_n) {
   return table.sorted;
 }
 
-const weft_attr_def_t *weft_op_attr(const weft_op_def_t *op, weft_str_t name) {
-  for (int i = 0; i < op->num_attrs; i++) {
-    if (weft_str_eq(op->attrs[i].name, name)) return &op->attrs[i];
-  }
-  return NULL;
-}
-
 weft_status_t *weft_infer_unknown(weft_shape_ctx_t *c) {
   (void)c;
   return NULL;

@@ -7,6 +7,13 @@
  * allocate. */
 enum { MAX_REPEATED = 1 << 20 };
 
+const weft_attr_def_t *weft_op_attr(const weft_op_def_t *op, weft_str_t name) {
+  for (int i = 0; i < op->num_attrs; i++) {
+    if (weft_str_eq(op->attrs[i].name, name)) return &op->attrs[i];
+  }
+  return NULL;
+}
+
 /* ---- checking one value ---- */
 
 static void print_allowed(const weft_attr_def_t *def, weft_strbuf_t *out) {

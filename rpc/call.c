@@ -28,9 +28,24 @@ struct weft_rpc_call {
   int is_cancelled; /* written by gRPC before on_closed */
 };
 
+bool weft_rpc_intake_enter(weft_rpc_intake_t *in) {
+  weft_mutex_lock(&in->mu);
+  bool ok = in->is_open;
+  if (ok) in->num_calls++;
+  weft_mutex_unlock(&in->mu);
+  return ok;
+}
+
+void weft_rpc_intake_leave(weft_rpc_intake_t *in) {
+  weft_mutex_lock(&in->mu);
+  in->num_calls--;
+  if (in->num_calls == 0) weft_cond_broadcast(&in->changed);
+  weft_mutex_unlock(&in->mu);
+}
+
 static void call_unref(weft_rpc_call_t *c) {
   if (atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
-  weft_rpc_server_t *server = c->method->server;
+  weft_rpc_intake_t *intake = c->method->intake;
   weft_message_destroy(c->request);
   grpc_byte_buffer_destroy(c->payload);
   weft_canceller_release(c->canceller);
@@ -39,13 +54,13 @@ static void call_unref(weft_rpc_call_t *c) {
   grpc_call_details_destroy(&c->details);
   if (c->call != NULL) grpc_call_unref(c->call);
   weft_free(c);
-  weft_rpc_server_leave(server);
+  weft_rpc_intake_leave(intake);
 }
 
 static void on_answered(weft_rpc_tag_t *tag, bool ok) {
-  (void)ok; /* false: the peer went away, nobody is left to tell */
+  (void)ok; /* false: the peer went away */
   weft_rpc_call_t *c = (weft_rpc_call_t *)(void *)((char *)tag - offsetof(weft_rpc_call_t, answered));
-  weft_unread_remove(weft_rpc_server_unread(c->method->server), &c->unread);
+  weft_unread_remove(c->method->intake->unread, &c->unread);
   call_unref(c);
 }
 
@@ -68,7 +83,7 @@ static void answer(weft_rpc_call_t *c, const grpc_op *ops, size_t num_ops) {
   if (error == GRPC_CALL_OK) return;
   weft_log(WEFT_LOG_ERROR, "rpc: cannot answer %s: %s", c->method->path, grpc_call_error_to_string(error));
   grpc_call_cancel(c->call, NULL);
-  weft_unread_remove(weft_rpc_server_unread(c->method->server), &c->unread);
+  weft_unread_remove(c->method->intake->unread, &c->unread);
   call_unref(c);
 }
 
@@ -76,8 +91,8 @@ void weft_rpc_reply(weft_rpc_call_t *call, weft_message_t *response) {
   const size_t bytes = weft_message_bytes(response);
   weft_status_t *s = NULL;
   if (bytes >= WEFT_UNREAD_SMALL) {
-    s = weft_unread_add(weft_rpc_server_unread(call->method->server), &call->unread, call->call,
-                        weft_rpc_call_peer(call), bytes);
+    s = weft_unread_add(call->method->intake->unread, &call->unread, call->call, weft_rpc_call_peer(call),
+                        bytes);
   }
   if (s != NULL) {
     weft_message_destroy(response);
@@ -174,12 +189,12 @@ static void on_arrived(weft_rpc_tag_t *tag, bool ok) {
 }
 
 void weft_rpc_call_await(weft_rpc_method_t *method) {
-  weft_rpc_server_t *s = method->server;
-  if (!weft_rpc_server_enter(s)) return;
+  weft_rpc_intake_t *in = method->intake;
+  if (!weft_rpc_intake_enter(in)) return;
   weft_rpc_call_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) {
     weft_log(WEFT_LOG_ERROR, "rpc: out of memory while waiting for a call of %s", method->path);
-    weft_rpc_server_leave(s);
+    weft_rpc_intake_leave(in);
     return;
   }
   c->arrived.done = on_arrived;
@@ -191,13 +206,12 @@ void weft_rpc_call_await(weft_rpc_method_t *method) {
   grpc_call_details_init(&c->details);
   atomic_init(&c->refs, 1);
   weft_rpc_tag_arm(&c->arrived);
-  grpc_completion_queue *queue = weft_rpc_server_queue(s);
-  grpc_call_error error = method->registered != NULL
-                              ? grpc_server_request_registered_call(
-                                    weft_rpc_server_impl(s), method->registered, &c->call, &c->deadline,
-                                    &c->metadata, &c->payload, queue, queue, &c->arrived)
-                              : grpc_server_request_call(weft_rpc_server_impl(s), &c->call, &c->details,
-                                                         &c->metadata, queue, queue, &c->arrived);
+  grpc_call_error error =
+      method->registered != NULL
+          ? grpc_server_request_registered_call(in->impl, method->registered, &c->call, &c->deadline,
+                                                &c->metadata, &c->payload, in->queue, in->queue, &c->arrived)
+          : grpc_server_request_call(in->impl, &c->call, &c->details, &c->metadata, in->queue, in->queue,
+                                     &c->arrived);
   if (error != GRPC_CALL_OK) {
     weft_log(WEFT_LOG_ERROR, "rpc: cannot wait for calls of %s: %s", method->path,
              grpc_call_error_to_string(error));

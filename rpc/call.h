@@ -21,26 +21,34 @@
 
 #include <stdatomic.h>
 
+#include "base/mutex.h"
 #include "rpc/loop.h"
 #include "rpc/server.h"
 #include "rpc/unread.h"
 
+/* Where a server's calls come in: what they need of it. */
+typedef struct weft_rpc_intake {
+  grpc_server *impl;
+  grpc_completion_queue *queue;
+  weft_unread_t *unread;
+  weft_mutex_t mu;     /* a leaf; the server's own, too */
+  weft_cond_t changed; /* signalled when num_calls falls to 0 */
+  bool is_open;        /* guarded by mu: calls are awaited */
+  int64_t num_calls;   /* guarded by mu: call objects alive */
+} weft_rpc_intake_t;
+
 /* A method of a server; `registered` is NULL for the one that stands for all unknown methods. */
 typedef struct weft_rpc_method {
-  weft_rpc_server_t *server;
+  weft_rpc_intake_t *intake;
   const char *path;
   weft_rpc_handler_fn *fn;
   void *arg;
   void *registered;
 } weft_rpc_method_t;
 
-/* What calls need of their server (rpc/server.c). */
-grpc_server *weft_rpc_server_impl(weft_rpc_server_t *s);
-grpc_completion_queue *weft_rpc_server_queue(weft_rpc_server_t *s);
-weft_unread_t *weft_rpc_server_unread(weft_rpc_server_t *s);
-/* One more object; false once the server stops. */
-bool weft_rpc_server_enter(weft_rpc_server_t *s);
-void weft_rpc_server_leave(weft_rpc_server_t *s);
+/* Counts a call object; false once the server stops. */
+bool weft_rpc_intake_enter(weft_rpc_intake_t *in);
+void weft_rpc_intake_leave(weft_rpc_intake_t *in);
 
 /* Step 1. Without memory nothing is awaited: the others of the method go on.  */
 void weft_rpc_call_await(weft_rpc_method_t *method);

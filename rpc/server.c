@@ -3,8 +3,8 @@
  * Each method always has a few calls awaited (CALLS_AWAITED), so that a burst is
  * taken in without waiting for a thread to ask for the next one.
  *
- * Locking: `mu` is a leaf. It guards the state and the count of call objects;
- * stop waits on `changed` until none is left.
+ * Locking: the intake's `mu` is a leaf. It guards the state and the count of call
+ * objects; stop waits on `changed` until none is left.
  */
 #include "rpc/server.h"
 
@@ -26,45 +26,22 @@ struct weft_rpc_server {
   weft_rpc_tag_t drained; /* gRPC has no more calls and connections */
   weft_rpc_loop_t *loop;
   bool owns_loop;
-  grpc_server *impl;
-  weft_unread_t *unread;
+  weft_rpc_intake_t intake; /* its mu guards the state, too */
   char host[256];
   int port;
   weft_rpc_method_t methods[MAX_METHODS + 1]; /* the last one in use stands for unknown methods */
   int num_methods;
-  weft_mutex_t mu;
-  weft_cond_t changed;
-  state_t state;     /* guarded by mu */
-  int64_t num_calls; /* guarded by mu: call objects alive */
-  bool is_drained;   /* guarded by mu */
+  state_t state;   /* guarded by intake.mu */
+  bool is_drained; /* guarded by intake.mu */
 };
-
-grpc_server *weft_rpc_server_impl(weft_rpc_server_t *s) { return s->impl; }
-weft_unread_t *weft_rpc_server_unread(weft_rpc_server_t *s) { return s->unread; }
-grpc_completion_queue *weft_rpc_server_queue(weft_rpc_server_t *s) { return weft_rpc_loop_queue(s->loop); }
-
-bool weft_rpc_server_enter(weft_rpc_server_t *s) {
-  weft_mutex_lock(&s->mu);
-  bool ok = s->state == RUNNING;
-  if (ok) s->num_calls++;
-  weft_mutex_unlock(&s->mu);
-  return ok;
-}
-
-void weft_rpc_server_leave(weft_rpc_server_t *s) {
-  weft_mutex_lock(&s->mu);
-  s->num_calls--;
-  if (s->num_calls == 0) weft_cond_broadcast(&s->changed);
-  weft_mutex_unlock(&s->mu);
-}
 
 static void on_drained(weft_rpc_tag_t *tag, bool ok) {
   (void)ok;
   weft_rpc_server_t *s = (weft_rpc_server_t *)(void *)((char *)tag - offsetof(weft_rpc_server_t, drained));
-  weft_mutex_lock(&s->mu);
+  weft_mutex_lock(&s->intake.mu);
   s->is_drained = true;
-  weft_cond_broadcast(&s->changed);
-  weft_mutex_unlock(&s->mu);
+  weft_cond_broadcast(&s->intake.changed);
+  weft_mutex_unlock(&s->intake.mu);
 }
 
 weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o, weft_rpc_server_t **out) {
@@ -76,13 +53,13 @@ weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o, weft_r
     return WEFT_ERROR(INVALID_ARGUMENT, "the host name '%.40s...' is too long", host);
   made = weft_calloc(1, sizeof *made);
   if (made == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a server");
-  weft_mutex_init(&made->mu);
-  weft_cond_init(&made->changed);
+  weft_mutex_init(&made->intake.mu);
+  weft_cond_init(&made->intake.changed);
   made->drained.done = on_drained;
   bool is_bare_v6 = strchr(host, ':') != NULL && host[0] != '[';
   snprintf(made->host, sizeof made->host, is_bare_v6 ? "[%s]" : "%s", host);
   made->port = o->port;
-  s = weft_unread_create(o->max_unread_bytes, o->unread_patience_ms, &made->unread);
+  s = weft_unread_create(o->max_unread_bytes, o->unread_patience_ms, &made->intake.unread);
   if (s != NULL) goto done;
   if (o->client != NULL) {
     made->loop = weft_rpc_client_loop(o->client);
@@ -91,8 +68,9 @@ weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o, weft_r
     if (s != NULL) goto done;
     made->owns_loop = true;
   }
-  made->impl = grpc_server_create(weft_rpc_server_arguments(), NULL);
-  grpc_server_register_completion_queue(made->impl, weft_rpc_loop_queue(made->loop), NULL);
+  made->intake.queue = weft_rpc_loop_queue(made->loop);
+  made->intake.impl = grpc_server_create(weft_rpc_server_arguments(), NULL);
+  grpc_server_register_completion_queue(made->intake.impl, made->intake.queue, NULL);
   *out = made;
   made = NULL;
 done:
@@ -105,9 +83,9 @@ weft_status_t *weft_rpc_server_handle(weft_rpc_server_t *s, const char *path, we
   if (s->num_methods == MAX_METHODS)
     return WEFT_ERROR(RESOURCE_EXHAUSTED, "too many methods; no room for %s", path);
   void *registered =
-      grpc_server_register_method(s->impl, path, NULL, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
+      grpc_server_register_method(s->intake.impl, path, NULL, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
   if (registered == NULL) return WEFT_ERROR(ALREADY_EXISTS, "the method %s is already served", path);
-  s->methods[s->num_methods++] = (weft_rpc_method_t){s, path, fn, arg, registered};
+  s->methods[s->num_methods++] = (weft_rpc_method_t){&s->intake, path, fn, arg, registered};
   return NULL;
 }
 
@@ -115,16 +93,17 @@ weft_status_t *weft_rpc_server_start(weft_rpc_server_t *s) {
   char address[sizeof s->host + 16];
   snprintf(address, sizeof address, "%s:%d", s->host, s->port);
   grpc_server_credentials *plain = grpc_insecure_server_credentials_create();
-  int port = grpc_server_add_http2_port(s->impl, address, plain);
+  int port = grpc_server_add_http2_port(s->intake.impl, address, plain);
   grpc_server_credentials_release(plain);
   if (port == 0)
     return WEFT_ERROR(UNAVAILABLE, "cannot listen on %s: the port is taken or the host is not ours", address);
   s->port = port;
-  s->methods[s->num_methods] = (weft_rpc_method_t){s, "an unknown method", NULL, NULL, NULL};
-  weft_mutex_lock(&s->mu);
+  s->methods[s->num_methods] = (weft_rpc_method_t){&s->intake, "an unknown method", NULL, NULL, NULL};
+  weft_mutex_lock(&s->intake.mu);
   s->state = RUNNING;
-  weft_mutex_unlock(&s->mu);
-  grpc_server_start(s->impl);
+  s->intake.is_open = true;
+  weft_mutex_unlock(&s->intake.mu);
+  grpc_server_start(s->intake.impl);
   for (int i = 0; i <= s->num_methods; i++) {
     for (int k = 0; k < CALLS_AWAITED; k++) weft_rpc_call_await(&s->methods[i]);
   }
@@ -137,32 +116,35 @@ int weft_rpc_server_port(const weft_rpc_server_t *s) { return s->port; }
 
 static void shut_down(weft_rpc_server_t *s, int64_t deadline_ns) {
   weft_rpc_tag_arm(&s->drained);
-  grpc_server_shutdown_and_notify(s->impl, weft_rpc_loop_queue(s->loop), &s->drained);
-  weft_mutex_lock(&s->mu);
-  while (!s->is_drained && weft_cond_wait_until(&s->changed, &s->mu, deadline_ns)) { /* woken by on_drained */
+  grpc_server_shutdown_and_notify(s->intake.impl, s->intake.queue, &s->drained);
+  weft_mutex_lock(&s->intake.mu);
+  while (!s->is_drained &&
+         weft_cond_wait_until(&s->intake.changed, &s->intake.mu, deadline_ns)) { /* woken by on_drained */
   }
   bool is_drained = s->is_drained;
-  weft_mutex_unlock(&s->mu);
-  if (!is_drained) grpc_server_cancel_all_calls(s->impl);
-  weft_mutex_lock(&s->mu); /* woken by on_drained, and by handlers that answer as their calls are cancelled */
-  while (!s->is_drained || s->num_calls > 0) weft_cond_wait(&s->changed, &s->mu);
-  weft_mutex_unlock(&s->mu);
+  weft_mutex_unlock(&s->intake.mu);
+  if (!is_drained) grpc_server_cancel_all_calls(s->intake.impl);
+  weft_mutex_lock(
+      &s->intake.mu); /* woken by on_drained, and by handlers that answer as their calls are cancelled */
+  while (!s->is_drained || s->intake.num_calls > 0) weft_cond_wait(&s->intake.changed, &s->intake.mu);
+  weft_mutex_unlock(&s->intake.mu);
 }
 
 void weft_rpc_server_stop(weft_rpc_server_t *s, int grace_ms) {
   int64_t deadline_ns = weft_clock_ns() + (int64_t)(grace_ms < 0 ? 0 : grace_ms) * 1000000;
-  weft_mutex_lock(&s->mu);
+  weft_mutex_lock(&s->intake.mu);
   state_t before = s->state;
   if (before == RUNNING) s->state = STOPPING;
+  s->intake.is_open = false;
   while (before == STOPPING && s->state != STOPPED)
-    weft_cond_wait(&s->changed, &s->mu); /* woken by the first stop */
-  weft_mutex_unlock(&s->mu);
+    weft_cond_wait(&s->intake.changed, &s->intake.mu); /* woken by the first stop */
+  weft_mutex_unlock(&s->intake.mu);
   if (before != RUNNING) return;
   shut_down(s, deadline_ns);
-  weft_mutex_lock(&s->mu);
+  weft_mutex_lock(&s->intake.mu);
   s->state = STOPPED;
-  weft_cond_broadcast(&s->changed);
-  weft_mutex_unlock(&s->mu);
+  weft_cond_broadcast(&s->intake.changed);
+  weft_mutex_unlock(&s->intake.mu);
 }
 
 /* gRPC wants every server shut down before it is destroyed, also one that never ran. */
@@ -174,13 +156,13 @@ static void shut_down_unstarted(weft_rpc_server_t *s) {
 void weft_rpc_server_destroy(weft_rpc_server_t *s) {
   if (s == NULL) return;
   weft_rpc_server_stop(s, 0);
-  if (s->impl != NULL) {
+  if (s->intake.impl != NULL) {
     if (s->state == NEW) shut_down_unstarted(s);
-    grpc_server_destroy(s->impl);
+    grpc_server_destroy(s->intake.impl);
   }
   if (s->owns_loop) weft_rpc_loop_destroy(s->loop);
-  weft_unread_destroy(s->unread);
-  weft_cond_deinit(&s->changed);
-  weft_mutex_deinit(&s->mu);
+  weft_unread_destroy(s->intake.unread);
+  weft_cond_deinit(&s->intake.changed);
+  weft_mutex_deinit(&s->intake.mu);
   weft_free(s);
 }

@@ -9,21 +9,9 @@
 #include "base/alloc.h"
 #include "worker/worker_impl.h"
 
-typedef struct piece piece_t;
-
-struct weft_partial_run {
-  /* guarded by the step's mu */
-  bool is_done;
-  weft_status_t *status; /* of the plan; owned; valid once done */
-  piece_t *last;         /* the call that waits for the plan, or NULL */
-  weft_worker_session_t *session;
-  weft_registered_graph_t *graph;
-  weft_worker_t *worker; /* the plan counts as one of its runs */
-};
-
 /* One RunGraph call. `left` counts fetches to come, plus one for the call itself and one for the plan if it
  * is the last. */
-struct piece {
+typedef struct weft_partial_piece {
   weft_worker_t *worker;
   weft_worker_step_t *step;
   weft_canceller_t *canceller;
@@ -37,20 +25,12 @@ struct piece {
   const weft_str_t *keys;
   int num_recvs;
   weft_tensor_t *recvs[];
-};
+} piece_t;
 
 typedef struct piece_fetch {
   piece_t *piece;
   int index;
 } piece_fetch_t;
-
-void weft_partial_run_free(weft_partial_run_t *p) {
-  if (p == NULL) return;
-  weft_status_free(p->status);
-  weft_registered_graph_release(p->graph);
-  weft_worker_session_release(p->session);
-  weft_free(p);
-}
 
 static void fail(piece_t *p, weft_status_t *status) {
   weft_mutex_lock(&p->mu);

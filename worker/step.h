@@ -17,7 +17,18 @@
 #include "worker/session.h"
 
 typedef struct weft_worker_step weft_worker_step_t;
-typedef struct weft_partial_run weft_partial_run_t; /* worker/partial_run.c */
+
+/* The plan of a step that is fed and fetched piece by piece (worker/partial_run.c). The step's mu guards what
+ * changes. */
+typedef struct weft_partial_run {
+  bool is_done;
+  weft_status_t *status;           /* of the plan; owned; valid once done */
+  struct weft_partial_piece *last; /* the call that waits for the plan, or NULL */
+  weft_worker_session_t *session;
+  weft_registered_graph_t *graph;
+  struct weft_worker *worker; /* the plan counts as one of its runs */
+} weft_partial_run_t;
+void weft_partial_run_free(weft_partial_run_t *p); /* NULL is fine */
 
 struct weft_worker_step { /* Thread-safe. Refcounted. */
   atomic_int refs;
@@ -61,8 +72,5 @@ void weft_step_table_peer_done(weft_step_table_t *t, weft_worker_step_t *s);
 void weft_step_table_stop(weft_step_table_t *t); /* cancels all; later ones are refused */
 
 void weft_worker_step_release(weft_worker_step_t *s); /* NULL is fine */
-
-/* worker/partial_run.c */
-void weft_partial_run_free(weft_partial_run_t *p); /* NULL is fine */
 
 #endif /* WEFT_WORKER_STEP_H_ */

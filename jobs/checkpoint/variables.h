@@ -46,6 +46,8 @@ void weft_saved_variable_place(const weft_saved_variable_t *v, int64_t first_row
 
 /* ---- for the files of this folder ---- */
 
+/* All variables, each under its node's name; the caller deinits *v in any case. */
+WEFT_MUST_CHECK weft_status_t *weft_saved_variables_collect(const weft_graph_t *g, weft_saved_variables_t *v);
 /* The variable that an output is, straight or through reads of it; NULL: none. */
 weft_saved_variable_t *weft_saved_variable_behind(const weft_saved_variables_t *v, weft_output_t of);
 /* Names the parts of partitioned variables that no SaveV2 node has named (partitions.c). */
