@@ -61,7 +61,7 @@ static weft_status_t *put(weft_map_t *m, weft_str_t key, void *value, void **old
     return NULL;
   }
   if ((m->used + 1) * 4 > m->capacity * 3 && !rehash(m, m->count)) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a map of %zu entries", m->count + 1);
+    return WEFT_NO_MEMORY("a map of %zu entries", m->count + 1);
   }
   size_t i = hash & (m->capacity - 1);
   while (m->slots[i].hash >= FIRST_HASH) i = (i + 1) & (m->capacity - 1);
@@ -97,8 +97,7 @@ void weft_map_deinit(weft_map_t *m) {
 weft_status_t *weft_map_reserve(weft_map_t *m, size_t count) {
   size_t most = m->capacity / 4 * 3;
   if (count <= most && m->used - m->count <= most - count) return NULL;
-  return rehash(m, count) ? NULL
-                          : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a map of %zu entries", count);
+  return rehash(m, count) ? NULL : WEFT_NO_MEMORY("a map of %zu entries", count);
 }
 
 void *weft_map_get(const weft_map_t *m, weft_str_t key) { return get(m, text_key(key)); }

@@ -141,6 +141,26 @@ void weft_strbuf_append(weft_strbuf_t *b, weft_str_t s) {
 void weft_strbuf_puts(weft_strbuf_t *b, const char *text) { weft_strbuf_append(b, weft_str(text)); }
 void weft_strbuf_putc(weft_strbuf_t *b, char c) { weft_strbuf_append(b, weft_str_of(&c, 1)); }
 
+void weft_strbuf_put_escaped(weft_strbuf_t *b, weft_str_t s) {
+  for (size_t i = 0; i < s.length; i++) {
+    unsigned char c = (unsigned char)s.data[i];
+    switch (c) {
+      case '\n': weft_strbuf_puts(b, "\\n"); break;
+      case '\r': weft_strbuf_puts(b, "\\r"); break;
+      case '\t': weft_strbuf_puts(b, "\\t"); break;
+      case '"': weft_strbuf_puts(b, "\\\""); break;
+      case '\'': weft_strbuf_puts(b, "\\'"); break;
+      case '\\': weft_strbuf_puts(b, "\\\\"); break;
+      default:
+        if (c < 0x20 || c >= 0x7f) {
+          weft_strbuf_printf(b, "\\%03o", c);
+        } else {
+          weft_strbuf_putc(b, (char)c);
+        }
+    }
+  }
+}
+
 void weft_strbuf_printf(weft_strbuf_t *b, const char *fmt, ...) {
   va_list ap, again;
   va_start(ap, fmt);
@@ -158,7 +178,7 @@ void weft_strbuf_printf(weft_strbuf_t *b, const char *fmt, ...) {
 weft_status_t *weft_strbuf_finish(weft_strbuf_t *b, char **out, size_t *out_length) {
   if (weft_strbuf_reserve(b, 0) == NULL) {
     weft_strbuf_deinit(b);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while building a text");
+    return WEFT_NO_MEMORY("building a text");
   }
   b->data[b->length] = '\0';
   *out = b->data;

@@ -55,6 +55,9 @@ void weft_strbuf_deinit(weft_strbuf_t *b);
 void weft_strbuf_append(weft_strbuf_t *b, weft_str_t s);
 void weft_strbuf_puts(weft_strbuf_t *b, const char *text);
 void weft_strbuf_putc(weft_strbuf_t *b, char c);
+/* As a C string holds it, without quotes: \n, \r, \t, \", \', \\, three octal digits for other bytes that are
+ * not printable ASCII. */
+void weft_strbuf_put_escaped(weft_strbuf_t *b, weft_str_t s);
 void weft_strbuf_printf(weft_strbuf_t *b, const char *fmt, ...) WEFT_PRINTF(2, 3);
 /* Makes room for `extra` more bytes and returns where they go (caller adds to length); NULL on failure. */
 char *weft_strbuf_reserve(weft_strbuf_t *b, size_t extra);

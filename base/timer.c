@@ -54,7 +54,7 @@ static void *run(void *arg) {
 
 weft_status_t *weft_timer_create(weft_timer_t **out) {
   weft_timer_t *t = weft_calloc(1, sizeof *t);
-  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a timer");
+  if (t == NULL) return WEFT_NO_MEMORY("a timer");
   weft_mutex_init(&t->mu);
   weft_cond_init(&t->changed);
   weft_cond_init(&t->idle);
@@ -85,7 +85,7 @@ void weft_timer_destroy(weft_timer_t *t) {
 weft_status_t *weft_timer_add(weft_timer_t *t, int64_t deadline_ns, weft_timer_fn *fn, void *arg,
                               uint64_t *out_id) {
   entry_t *e = weft_calloc(1, sizeof *e);
-  if (e == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a timer");
+  if (e == NULL) return WEFT_NO_MEMORY("a timer");
   *e = (entry_t){.deadline_ns = deadline_ns, .fn = fn, .arg = arg};
   weft_mutex_lock(&t->mu);
   if (!t->started && pthread_create(&t->thread, NULL, run, t) != 0) {

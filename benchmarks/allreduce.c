@@ -88,7 +88,7 @@ static weft_status_t *reduce_tensors(WEFT_CollectiveGroup *g, bool is_fused, flo
 static weft_status_t *race_tensors(WEFT_CollectiveGroup *g, const job_t *j, float *x, double *seconds,
                                    TF_Status *s) {
   float *buffer = weft_calloc((size_t)TENSORS * TENSOR_FLOATS, sizeof *buffer);
-  if (buffer == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the buffer");
+  if (buffer == NULL) return WEFT_NO_MEMORY("the buffer");
   weft_status_t *status = NULL;
   for (int r = -2; r < j->rounds * 2 && status == NULL; r++) { /* by turns */
     fill(x, (long)TENSORS * TENSOR_FLOATS, WEFT_CollectiveRank(g));
@@ -112,7 +112,7 @@ static weft_status_t *be_rank(const job_t *j, int rank, double *seconds) {
   float *x = weft_aligned_alloc(4096, (count * sizeof *x + 4095) / 4096 * 4096);
   WEFT_CollectiveGroup *g = WEFT_NewCollectiveGroup(rank, j->size, addresses, &o, s);
   weft_status_t *status = end_of(s);
-  if (status == NULL && x == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %zu floats", count);
+  if (status == NULL && x == NULL) status = WEFT_NO_MEMORY("%zu floats", count);
   if (status == NULL)
     status = j->count > 0 ? reduce_large(g, j, x, seconds, s) : race_tensors(g, j, x, seconds, s);
   if (status == NULL) { /* nobody leaves before all are done */

@@ -197,9 +197,7 @@ weft_status_t *weft_bench_large_graph(int num_nodes, double *out_seconds, double
   weft_strbuf_t graph = WEFT_STRBUF_INIT;
   two_tasks_t t = {.master = NULL};
   write_graph(num_nodes, &graph);
-  weft_status_t *s = graph.failed
-                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a graph of %d nodes", num_nodes)
-                         : build(&t);
+  weft_status_t *s = graph.failed ? WEFT_NO_MEMORY("a graph of %d nodes", num_nodes) : build(&t);
   if (s == NULL) s = measure(&t, weft_str_of(graph.data, graph.length), out_seconds, out_create);
   take_down(&t);
   weft_strbuf_deinit(&graph);

@@ -207,7 +207,7 @@ static weft_status_t *open_lane(lane_t *lane, const weft_lane_t *l, weft_str_t d
     lane->values[i] = TF_AllocateTensor(TF_FLOAT, dims, 2, (size_t)ROWS * SIDE * sizeof(float));
     float *to = lane->values[i] == NULL ? NULL : TF_TensorData(lane->values[i]);
     for (int k = 0; to != NULL && k < ROWS * SIDE; k++) to[k] = (float)(k % 7) / 7;
-    if (to == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a batch");
+    if (to == NULL) return WEFT_NO_MEMORY("a batch");
   }
   return outcome(lane->status);
 }

@@ -193,7 +193,7 @@ static weft_status_t *connect_both(receiver_t *r, const int *ports, size_t bytes
   char target[32];
   snprintf(target, sizeof target, "127.0.0.1:%d", ports[0]);
   r->buffer = weft_malloc(bytes);
-  if (r->buffer == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for %zu bytes", bytes);
+  if (r->buffer == NULL) return WEFT_NO_MEMORY("%zu bytes", bytes);
   memset(r->buffer, 1, bytes);
   WEFT_RETURN_IF_ERROR(weft_rpc_client_create(0, &r->rpc));
   WEFT_RETURN_IF_ERROR(weft_rpc_channel_create(r->rpc, weft_str(target), &r->channel));

@@ -79,7 +79,7 @@ static weft_status_t *read_graph(const char *path, weft_strbuf_t *b) {
   for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0 && b->length < MAX_GRAPH_BYTES;)
     weft_strbuf_append(b, weft_str_of(part, n));
   fclose(f);
-  return b->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for '%s'", path) : NULL;
+  return b->failed ? WEFT_NO_MEMORY("'%s'", path) : NULL;
 }
 
 /* ---- the steps ---- */
@@ -110,7 +110,7 @@ static weft_status_t *time_steps(weft_master_client_t *m, const weft_run_step_t 
                                  const weft_rpc_step_t *step, weft_rpc_step_result_t *out) {
   double *us = weft_calloc((size_t)step->steps, sizeof *us), sum = 0;
   answer_t a = {.status = NULL};
-  if (us == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for %d times", step->steps);
+  if (us == NULL) return WEFT_NO_MEMORY("%d times", step->steps);
   for (int i = -step->warmup; i < step->steps && a.status == NULL; i++) {
     int64_t begin = weft_clock_ns();
     m->ops->run_step(m, run, NULL, on_step, &a); /* on this thread; answered when it returns */

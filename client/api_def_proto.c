@@ -21,7 +21,7 @@ struct TF_ApiDefMap {
   weft_map_t by_name; /* op name -> api_def_t*, owned */
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for an ApiDef"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("an ApiDef"); }
 
 /* ---- from ops ---- */
 

@@ -28,7 +28,7 @@ weft_status_t *weft_client_new_buffer(weft_strbuf_t *from, TF_Buffer **out) {
   TF_Buffer *b = TF_NewBuffer();
   if (b == NULL) {
     weft_strbuf_deinit(from);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a buffer");
+    return WEFT_NO_MEMORY("a buffer");
   }
   weft_status_t *s = weft_client_fill(b, from);
   if (s != NULL) {

@@ -17,9 +17,7 @@ struct WEFT_Cluster {
   int own_index;
 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster's description");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a cluster's description"); }
 
 typedef weft_status_t *read_fn(weft_str_t text, WEFT_Cluster *out);
 

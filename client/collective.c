@@ -47,7 +47,7 @@ struct WEFT_CollectiveRequest {
   weft_tensor_t *output;
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a collective"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a collective"); }
 
 /* ---- groups ---- */
 

@@ -38,7 +38,7 @@ void TF_SetConfig(TF_SessionOptions *options, const void *proto, size_t proto_le
     s = WEFT_ERROR(INVALID_ARGUMENT, "Unparseable ConfigProto");
   }
   char *copy = s == NULL ? weft_malloc(proto_len) : NULL;
-  if (s == NULL && copy == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a ConfigProto");
+  if (s == NULL && copy == NULL) s = WEFT_NO_MEMORY("a ConfigProto");
   if (!weft_client_end(status, s)) return;
   if (proto_len > 0) memcpy(copy, proto, proto_len);
   weft_free(options->config);
@@ -95,7 +95,7 @@ weft_status_t *weft_client_config_read(weft_str_t bytes, weft_client_config_t *o
     }
   }
   if (r.failed) return WEFT_ERROR(INVALID_ARGUMENT, "Unparseable ConfigProto");
-  if (local != NULL && local->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a ConfigProto");
+  if (local != NULL && local->failed) return WEFT_NO_MEMORY("a ConfigProto");
   out->num_threads = threads > MAX_THREADS ? MAX_THREADS : (int)threads;
   return NULL;
 }

@@ -33,7 +33,7 @@ struct weft_connection {
   bool is_closed;    /* guarded by mu */
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a session"); }
 
 /* ---- waiting ---- */
 

@@ -20,7 +20,7 @@ static void destroy(TF_DeprecatedSession *s) {
 TF_DeprecatedSession *TF_NewDeprecatedSession(const TF_SessionOptions *opts, TF_Status *status) {
   TF_DeprecatedSession *s = weft_calloc(1, sizeof *s);
   if (s == NULL) {
-    weft_client_end(status, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"));
+    weft_client_end(status, WEFT_NO_MEMORY("a session"));
     return NULL;
   }
   weft_mutex_init(&s->extending);
@@ -48,7 +48,7 @@ void TF_ExtendGraph(TF_DeprecatedSession *s, const void *proto, size_t proto_len
 void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontainers, TF_Status *status) {
   weft_connection_t *c = NULL;
   weft_str_t *names = ncontainers < 0 ? NULL : weft_calloc((size_t)ncontainers + 1, sizeof *names);
-  weft_status_t *s = names == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset") : NULL;
+  weft_status_t *s = names == NULL ? WEFT_NO_MEMORY("a reset") : NULL;
   for (int i = 0; s == NULL && i < ncontainers; i++) names[i] = weft_str(containers[i]);
   if (s == NULL) s = weft_connection_open(opt, &c);
   if (s == NULL) s = weft_connection_reset(c, names, ncontainers);
@@ -91,8 +91,7 @@ void TF_PRunSetup(TF_DeprecatedSession *s, const char **input_names, int ninputs
   size_t n =
       ninputs < 0 || noutputs < 0 || ntargets < 0 ? 0 : (size_t)ninputs + (size_t)noutputs + (size_t)ntargets;
   weft_str_t *names = weft_calloc(n + 1, sizeof *names);
-  weft_status_t *result =
-      names == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a partial run") : NULL;
+  weft_status_t *result = names == NULL ? WEFT_NO_MEMORY("a partial run") : NULL;
   if (result == NULL) {
     weft_str_t *fetches = names + ninputs, *targets = fetches + noutputs;
     for (int i = 0; i < ninputs; i++) names[i] = weft_str(input_names[i]);

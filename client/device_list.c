@@ -11,8 +11,8 @@ struct TF_DeviceList {
 
 TF_DeviceList *weft_client_list_devices(weft_connection_t *c, TF_Status *status) {
   TF_DeviceList *l = weft_calloc(1, sizeof *l);
-  weft_status_t *s = l == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a list of devices")
-                               : weft_connection_list_devices(c, &l->list);
+  weft_status_t *s =
+      l == NULL ? WEFT_NO_MEMORY("a list of devices") : weft_connection_list_devices(c, &l->list);
   if (weft_client_end(status, s)) return l;
   weft_free(l);
   return NULL;

@@ -11,9 +11,7 @@
 #include "protos/wire.h"
 #include "tensor/shape_proto.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for changing a node");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("changing a node"); }
 
 /* ---- edges ---- */
 

@@ -23,8 +23,7 @@ static weft_status_t *extract(const weft_graph_t *g, weft_node_t *root, weft_str
                               bool *out_is_constant) {
   weft_node_t **stack = weft_calloc(MAX_NODES + 1, sizeof(*stack));
   weft_map_t seen = WEFT_MAP_INIT;
-  weft_status_t *s =
-      stack == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for evaluating a constant") : NULL;
+  weft_status_t *s = stack == NULL ? WEFT_NO_MEMORY("evaluating a constant") : NULL;
   int n = 0, depth = 0;
   bool is_constant = true;
   if (s == NULL) {

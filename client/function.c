@@ -11,7 +11,7 @@
 
 enum { FIELD_SIGNATURE = 1, FIELD_ATTR = 5 }; /* of FunctionDef */
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a function"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a function"); }
 
 static weft_str_t last_field(weft_str_t message, uint32_t field) {
   weft_wire_reader_t r = weft_wire_reader(message);

@@ -19,8 +19,7 @@ static weft_status_t *check_reachable(const weft_graph_t *g, const weft_output_t
   size_t n = (size_t)g->num_nodes;
   uint8_t *is_reached = weft_calloc(n + 1, 1);
   const weft_node_t **stack = weft_calloc(n + 1, sizeof(*stack));
-  weft_status_t *s =
-      is_reached == NULL || stack == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for gradients") : NULL;
+  weft_status_t *s = is_reached == NULL || stack == NULL ? WEFT_NO_MEMORY("gradients") : NULL;
   size_t depth = 0;
   for (int i = 0; i < ny && s == NULL; i++) {
     if (y[i].node == NULL || is_reached[y[i].node->id]) continue; /* what is no tensor is refused later */
@@ -67,7 +66,7 @@ void TF_AddGradientsWithPrefix(TF_Graph *g, const char *prefix, TF_Output *y, in
                                TF_Output *dx, TF_Status *status, TF_Output *dy) {
   weft_status_t *s = ny < 0 || nx < 0 ? WEFT_ERROR(INVALID_ARGUMENT, "a negative number of tensors") : NULL;
   weft_output_t *all = s != NULL ? NULL : weft_calloc((size_t)ny * 2 + (size_t)nx * 2 + 1, sizeof *all);
-  if (s == NULL && all == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for gradients");
+  if (s == NULL && all == NULL) s = WEFT_NO_MEMORY("gradients");
   if (s == NULL) {
     for (int i = 0; i < ny; i++) all[i] = weft_client_output(y[i]);
     for (int i = 0; i < nx; i++) all[ny + i] = weft_client_output(x[i]);

@@ -25,7 +25,7 @@ struct weft_client_set_shape {
   weft_shape_t shape;
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the graph"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the graph"); }
 
 /* ---- life ---- */
 

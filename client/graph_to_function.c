@@ -33,7 +33,7 @@ typedef struct build {
   weft_str_t *input_args, *output_args;
 } build_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a function"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a function"); }
 
 static uint64_t tensor_key(const weft_node_t *n, int index) {
   return ((uint64_t)n->id + 1) << 24 | (uint64_t)index;

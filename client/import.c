@@ -36,9 +36,7 @@ typedef struct import {
   weft_strbuf_t out; /* the new GraphDef */
 } import_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for importing a graph");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("importing a graph"); }
 static weft_status_t *invalid(void) { return WEFT_ERROR(INVALID_ARGUMENT, "Invalid GraphDef"); }
 
 static weft_str_t join(import_t *im, weft_str_t a, const char *between, weft_str_t b) {

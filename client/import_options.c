@@ -139,7 +139,7 @@ TF_ImportGraphDefResults *TF_GraphImportGraphDefWithResults(TF_Graph *graph, con
                                                             const TF_ImportGraphDefOptions *options,
                                                             TF_Status *status) {
   TF_ImportGraphDefResults *r = weft_calloc(1, sizeof *r);
-  weft_status_t *s = r == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for importing a graph") : NULL;
+  weft_status_t *s = r == NULL ? WEFT_NO_MEMORY("importing a graph") : NULL;
   if (s == NULL) {
     weft_mutex_lock(&graph->mu);
     s = weft_client_import_locked(graph, weft_client_bytes(graph_def), options, r);

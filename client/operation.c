@@ -320,14 +320,14 @@ static weft_status_t *build_error(TF_OperationDescription *d) {
   }
   if (d->num_errors > 1) weft_strbuf_printf(&text, ":\n%s", d->errors.data);
   weft_status_t *s = text.failed || d->errors.failed
-                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "building node '%s'", d->name.data)
+                         ? WEFT_NO_MEMORY("building node '%s'", d->name.data)
                          : weft_status_from_wire(WEFT_INVALID_ARGUMENT, text.data, text.length);
   weft_strbuf_deinit(&text);
   return s;
 }
 
 static weft_status_t *check(TF_OperationDescription *d) {
-  if (d->is_out_of_memory) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a new operation");
+  if (d->is_out_of_memory) return WEFT_NO_MEMORY("a new operation");
   if (d->reference_errors.length > 0)
     return weft_status_from_wire(WEFT_INVALID_ARGUMENT, d->reference_errors.data, d->reference_errors.length);
   if (d->op != NULL && d->num_args < d->op->num_inputs) {
@@ -369,9 +369,7 @@ static weft_status_t *add(TF_Graph *g, TF_OperationDescription *d, weft_node_t *
   return NULL;
 }
 
-static weft_status_t *no_description(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a new operation");
-}
+static weft_status_t *no_description(void) { return WEFT_NO_MEMORY("a new operation"); }
 
 TF_Operation *TF_FinishOperationLocked(TF_OperationDescription *desc, TF_Status *status)
     WEFT_TSA(no_thread_safety_analysis) {

@@ -181,7 +181,7 @@ void TF_SetAttrValueProto(TF_OperationDescription *desc, const char *attr_name, 
                           size_t proto_len, TF_Status *status) {
   weft_attr_t value = {.kind = WEFT_ATTR_NONE};
   if (desc == NULL) {
-    weft_client_end(status, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a new operation"));
+    weft_client_end(status, WEFT_NO_MEMORY("a new operation"));
     return;
   }
   weft_status_t *s = weft_attr_from_proto(&desc->arena, weft_str_of(proto, proto_len), &value);

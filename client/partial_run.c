@@ -9,7 +9,7 @@ static weft_status_t *names_of(const TF_Output *all, int n, const char *what, we
       return WEFT_ERROR(INVALID_ARGUMENT, "%s %d of a partial run is not a tensor of the graph", what, i);
     }
     out[i] = weft_client_tensor_name(all[i]);
-    if (out[i].data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a partial run");
+    if (out[i].data == NULL) return WEFT_NO_MEMORY("a partial run");
   }
   return NULL;
 }
@@ -24,7 +24,7 @@ void TF_SessionPRunSetup(TF_Session *session, const TF_Output *inputs, int ninpu
     s = WEFT_ERROR(INVALID_ARGUMENT, "a negative number of names");
   if (s == NULL) {
     names = weft_calloc((size_t)ninputs + (size_t)noutputs + (size_t)ntargets + 1, sizeof *names);
-    if (names == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a partial run");
+    if (names == NULL) s = WEFT_NO_MEMORY("a partial run");
   }
   if (s == NULL) s = names_of(inputs, ninputs, "feed", names);
   if (s == NULL) s = names_of(outputs, noutputs, "fetch", names + ninputs);

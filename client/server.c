@@ -43,7 +43,7 @@ TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status) 
   weft_str_t job = WEFT_STR("");
   int task = 0;
   TF_Server *server = weft_calloc(1, sizeof *server);
-  weft_status_t *s = server == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server") : NULL;
+  weft_status_t *s = server == NULL ? WEFT_NO_MEMORY("a server") : NULL;
   if (s == NULL && !weft_wire_is_message(weft_str_of(proto, proto_len))) {
     s = WEFT_ERROR(INVALID_ARGUMENT, "Could not parse provided bytes into a ServerDef protocol buffer");
   }
@@ -72,7 +72,7 @@ void TF_ServerStart(TF_Server *server, TF_Status *status) {
   if (s == NULL) {
     weft_free(server->target);
     server->target = weft_strdup(weft_server_target(server->server));
-    if (server->target == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server");
+    if (server->target == NULL) s = WEFT_NO_MEMORY("a server");
   }
   weft_client_end(status, s);
 }

@@ -16,7 +16,7 @@ static void destroy(TF_Session *s) {
 TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Status *status) {
   TF_Session *s = weft_calloc(1, sizeof *s);
   if (s == NULL) {
-    weft_client_end(status, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"));
+    weft_client_end(status, WEFT_NO_MEMORY("a session"));
     return NULL;
   }
   weft_mutex_init(&s->extending);
@@ -105,7 +105,7 @@ weft_status_t *weft_client_step_add(weft_client_step_t *step, const weft_connect
   for (int i = 0; i < noutputs; i++) {
     if (!is_output(outputs[i])) return no_such_output(outputs[i], "fetch");
     weft_str_t name = weft_client_tensor_name(outputs[i]);
-    if (name.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
+    if (name.data == NULL) return WEFT_NO_MEMORY("a step");
     weft_client_step_fetch(step, name);
   }
   for (int i = 0; i < ntargets; i++) {

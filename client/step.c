@@ -5,7 +5,7 @@
 #include "client/session.h"
 #include "client/tensor.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a step"); }
 
 weft_status_t *weft_client_step_init(weft_client_step_t *s, int num_feeds, int num_outputs, int num_targets) {
   s->num_feeds = s->num_fetches = s->num_targets = s->num_outputs = 0;

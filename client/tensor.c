@@ -22,7 +22,7 @@ struct TF_Tensor {
   weft_shape_t resource_shape;
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a tensor"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a tensor"); }
 
 weft_status_t *weft_client_shape(const int64_t *dims, int num_dims, weft_shape_t *out) {
   *out = WEFT_UNKNOWN_SHAPE;

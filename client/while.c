@@ -19,7 +19,7 @@ typedef struct weft_client_loop {
   TF_Output *inputs, *cond_inputs, *body_inputs, *body_outputs; /* n of each; owned */
 } loop_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a loop"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a loop"); }
 
 static void free_loop(loop_t *l) {
   if (l == NULL) return;

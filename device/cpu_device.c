@@ -14,7 +14,7 @@ static void destroy(weft_device_t *d) {
 
 static weft_status_t *create(const weft_device_spec_t *spec, int ordinal, weft_device_t **out) {
   weft_device_t *d = weft_calloc(1, sizeof *d);
-  if (d == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating device '%.*s'", WEFT_STR_ARGS(spec->name));
+  if (d == NULL) return WEFT_NO_MEMORY("creating device '%.*s'", WEFT_STR_ARGS(spec->name));
   d->driver = &weft_cpu_driver;
   d->ordinal = ordinal;
   d->memory_limit = CPU_MEMORY_LIMIT;

@@ -9,7 +9,7 @@ weft_status_t *weft_device_init(weft_device_t *d, const weft_device_spec_t *spec
   if (name == NULL || memory == NULL) {
     weft_free(name);
     weft_memory_accounts_release(memory);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating device '%.*s'", WEFT_STR_ARGS(spec->name));
+    return WEFT_NO_MEMORY("creating device '%.*s'", WEFT_STR_ARGS(spec->name));
   }
   d->name = weft_str_of(name, spec->name.length);
   d->type = d->driver->type;
@@ -28,7 +28,7 @@ void weft_device_deinit(weft_device_t *d) {
 weft_status_t *weft_device_alias(const weft_device_t *of, const weft_device_spec_t *spec,
                                  weft_device_t **out) {
   weft_device_t *d = weft_calloc(1, sizeof *d);
-  if (d == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating device '%.*s'", WEFT_STR_ARGS(spec->name));
+  if (d == NULL) return WEFT_NO_MEMORY("creating device '%.*s'", WEFT_STR_ARGS(spec->name));
   *d = *of;
   d->alias_of = of;
   weft_status_t *s = weft_device_init(d, spec);

@@ -23,7 +23,7 @@ typedef struct transfer {
 } transfer_t;
 
 static weft_status_t *no_memory(const weft_tensor_t *t) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to copy a tensor of %zu bytes between memories", t->bytes);
+  return WEFT_NO_MEMORY("copying a tensor of %zu bytes between memories", t->bytes);
 }
 
 /* Consumes `t` and `status`. */

@@ -24,7 +24,7 @@ iteration_t *weft_iteration_layout(run_t *run, frame_t *frame, const plan_frame_
 }
 
 static weft_status_t *no_memory(const plan_frame_t *f) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for frame '%.*s'", WEFT_STR_ARGS(f->name));
+  return WEFT_NO_MEMORY("frame '%.*s'", WEFT_STR_ARGS(f->name));
 }
 
 weft_status_t *weft_frame_add_spare(run_t *run, frame_t *f) {

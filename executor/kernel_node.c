@@ -2,7 +2,7 @@
 #include "executor/plan.h"
 
 static weft_status_t *no_memory(const weft_kernel_node_t *n) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling node %.*s", WEFT_STR_ARGS(n->name));
+  return WEFT_NO_MEMORY("compiling node %.*s", WEFT_STR_ARGS(n->name));
 }
 
 static const int *copy_types(weft_arena_t *arena, const int *types, int n) {

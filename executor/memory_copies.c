@@ -57,8 +57,7 @@ static weft_status_t *make_copy(copier_t *c, weft_output_t of, const weft_memory
   weft_str_t unique =
       name.failed ? weft_str_of(NULL, 0) : weft_graph_unique_name(c->g, weft_str_of(name.data, name.length));
   weft_strbuf_deinit(&name);
-  if (unique.data == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to copy the output of %s", of.node->name.data);
+  if (unique.data == NULL) return WEFT_NO_MEMORY("copying the output of %s", of.node->name.data);
   const weft_node_spec_t spec = {
       .name = unique, .op = WEFT_STR("_WeftMemoryCopy"), .inputs = &of, .num_inputs = 1};
   WEFT_RETURN_IF_ERROR(weft_graph_add(c->g, &spec, out));
@@ -75,8 +74,7 @@ static weft_status_t *copy_of(copier_t *c, weft_output_t of, const weft_memory_s
     return NULL;
   }
   copy_t *copy = weft_arena_calloc(&c->arena, 1, sizeof *copy);
-  if (copy == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to copy the output of %s", of.node->name.data);
+  if (copy == NULL) return WEFT_NO_MEMORY("copying the output of %s", of.node->name.data);
   WEFT_RETURN_IF_ERROR(make_copy(c, of, space, out));
   *copy = (copy_t){.of = of, .space = space, .node = *out};
   *at = copy;
@@ -121,8 +119,7 @@ static weft_status_t *insert(copier_t *c) {
     return WEFT_ERROR(INVALID_ARGUMENT, "a plan on %.*s needs a device of the host, too",
                       WEFT_STR_ARGS(c->o->device->name));
   c->copies = weft_calloc((size_t)num_nodes + 1, sizeof *c->copies);
-  if (c->copies == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the copies of a graph of %d nodes", num_nodes);
+  if (c->copies == NULL) return WEFT_NO_MEMORY("the copies of a graph of %d nodes", num_nodes);
   for (int i = 0; i < num_nodes; i++) {
     if (c->g->nodes[i] != NULL && (c->g->nodes[i]->flags & WEFT_OP_MERGE) != 0)
       WEFT_RETURN_IF_ERROR(gather_loop(c, c->g->nodes[i]));

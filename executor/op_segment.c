@@ -21,7 +21,7 @@ struct weft_op_segment {
 
 weft_status_t *weft_op_segment_create(weft_op_segment_t **out) {
   weft_op_segment_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating an op segment");
+  if (s == NULL) return WEFT_NO_MEMORY("creating an op segment");
   atomic_init(&s->refs, 1);
   weft_mutex_init(&s->mu);
   *out = s;
@@ -53,7 +53,7 @@ void weft_op_segment_release(weft_op_segment_t *s) {
 static weft_status_t *shared_new(const weft_kernel_t *kernel, const weft_kernel_node_t *node,
                                  shared_t **out) {
   shared_t *one = weft_calloc(1, sizeof *one);
-  if (one == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "keeping node %s", node->name.data);
+  if (one == NULL) return WEFT_NO_MEMORY("keeping node %s", node->name.data);
   one->kernel = kernel;
   weft_status_t *s = weft_kernel_node_copy(&one->arena, node, &one->node);
   if (s == NULL && kernel->prepare != NULL) s = kernel->prepare(&one->node, &one->state);

@@ -34,7 +34,7 @@ static bool lay_out(const weft_exec_plan_t *p, plan_frame_t *f) {
 static weft_status_t *finish(weft_exec_plan_t *p) {
   p->costs = weft_calloc(p->num_costs, sizeof *p->costs);
   p->roots = weft_calloc(p->frames[0].num_nodes, sizeof *p->roots);
-  if (p->costs == NULL || p->roots == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
+  if (p->costs == NULL || p->roots == NULL) return WEFT_NO_MEMORY("compiling a plan");
   for (uint32_t i = 0; i < p->num_costs; i++)
     atomic_init(&p->costs[i], (uint32_t)COST_UNKNOWN_NS << COST_COUNT_BITS);
   for (uint32_t i = 0; i < p->frames[0].num_nodes; i++) {
@@ -54,7 +54,7 @@ static weft_status_t *compile(plan_builder_t *b) {
   b->frame_of = weft_calloc(num_ids, sizeof *b->frame_of);
   b->entered = weft_calloc(num_ids, sizeof *b->entered);
   if (b->number == NULL || b->frame_of == NULL || b->entered == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
+    return WEFT_NO_MEMORY("compiling a plan");
   WEFT_RETURN_IF_ERROR(weft_graph_topological_order(b->graph, &b->order));
   WEFT_RETURN_IF_ERROR(weft_plan_assign_frames(b));
   WEFT_RETURN_IF_ERROR(weft_plan_add_nodes(b));
@@ -64,7 +64,7 @@ static weft_status_t *compile(plan_builder_t *b) {
 static weft_status_t *create(const weft_graph_t *g, const weft_plan_options_t *options,
                              weft_exec_plan_t **out) {
   weft_exec_plan_t *p = weft_calloc(1, sizeof *p);
-  if (p == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
+  if (p == NULL) return WEFT_NO_MEMORY("compiling a plan");
   atomic_init(&p->refs, 1);
   weft_mutex_init(&p->mu);
   p->device = options->device;
@@ -72,8 +72,7 @@ static weft_status_t *create(const weft_graph_t *g, const weft_plan_options_t *o
   weft_plan_options_t copy = *options;
   copy.session = weft_arena_str(&p->arena, options->session);
   plan_builder_t b = {.plan = p, .options = &copy, .graph = g};
-  weft_status_t *s =
-      copy.session.data == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan") : compile(&b);
+  weft_status_t *s = copy.session.data == NULL ? WEFT_NO_MEMORY("compiling a plan") : compile(&b);
   weft_free(b.order);
   weft_free(b.number);
   weft_free(b.frame_of);

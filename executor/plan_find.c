@@ -1,4 +1,5 @@
-/* executor/plan_find.c - what a node of the graph is in a plan: its device, its kernel, the node that it stands for. */
+/* executor/plan_find.c - what a node of the graph is in a plan: its device, its kernel, the node that it
+ * stands for. */
 #include "executor/plan.h"
 
 weft_status_t *weft_plan_find_device(const weft_plan_options_t *o, const weft_node_t *n,

@@ -27,14 +27,14 @@ static weft_status_t *enter_frame(plan_builder_t *b, weft_map_t *by_key, const w
   weft_strbuf_t key = WEFT_STRBUF_INIT;
   weft_strbuf_printf(&key, "%d;", in);
   weft_strbuf_append(&key, name);
-  weft_status_t *s = key.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling frames") : NULL;
+  weft_status_t *s = key.failed ? WEFT_NO_MEMORY("compiling frames") : NULL;
   if (s != NULL) goto done;
   size_t known =
       (size_t)(uintptr_t)weft_map_get(by_key, weft_str_of(key.data, key.length)); /* index, never 0 */
   if (known == 0) {
     weft_str_t kept = weft_arena_str(&p->arena, weft_str_of(key.data, key.length));
     if (kept.data == NULL || !grow_frames(p)) {
-      s = WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling frame '%.*s' of %s", WEFT_STR_ARGS(name), n->name.data);
+      s = WEFT_NO_MEMORY("compiling frame '%.*s' of %s", WEFT_STR_ARGS(name), n->name.data);
       goto done;
     }
     known = (size_t)p->num_frames;
@@ -141,7 +141,7 @@ static weft_status_t *number_nodes(plan_builder_t *b) {
   uint32_t *next = weft_calloc((size_t)p->num_frames, sizeof *next);
   weft_status_t *s = NULL;
   if (sorted == NULL || next == NULL) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling %u nodes", p->num_nodes);
+    s = WEFT_NO_MEMORY("compiling %u nodes", p->num_nodes);
     goto done;
   }
   for (uint32_t i = 0; i < p->num_nodes; i++) p->frames[b->frame_of[b->order[i]->id]].num_nodes++;
@@ -170,7 +170,7 @@ weft_status_t *weft_plan_assign_frames(plan_builder_t *b) {
   weft_map_t by_key = WEFT_MAP_INIT;
   weft_status_t *s = NULL;
   p->frames = weft_calloc(1, sizeof *p->frames);
-  if (p->frames == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan");
+  if (p->frames == NULL) return WEFT_NO_MEMORY("compiling a plan");
   p->num_frames = 1;
   p->frames[0] = (plan_frame_t){.parent = -1, .name = WEFT_STR(""), .max_parallel = 1};
   for (uint32_t i = 0; s == NULL && i < p->num_nodes; i++) s = place_node(b, &by_key, b->order[i]);

@@ -12,7 +12,7 @@
 #include "executor/step.h"
 
 static weft_status_t *no_memory(const weft_node_t *n) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling node %s", n->name.data);
+  return WEFT_NO_MEMORY("compiling node %s", n->name.data);
 }
 
 /* What a node's outputs are for, by its own word or by its op and its consumers. */
@@ -142,8 +142,7 @@ static weft_status_t *prepare_kernel(plan_builder_t *b, const weft_node_t *n, ui
 
 static weft_status_t *find_gradients(plan_builder_t *b) {
   b->feeds_update = weft_calloc((size_t)b->graph->num_nodes + 1, sizeof *b->feeds_update);
-  if (b->feeds_update == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan of %u nodes", b->plan->num_nodes);
+  if (b->feeds_update == NULL) return WEFT_NO_MEMORY("compiling a plan of %u nodes", b->plan->num_nodes);
   for (uint32_t i = 0; i < b->plan->num_nodes; i++) {
     const weft_node_t *n = b->order[i];
     int gradient = (n->flags & WEFT_OP_UPDATE) != 0 ? n->op->update_grad_input : -1;
@@ -235,8 +234,7 @@ static weft_status_t *count_edges(plan_builder_t *b) {
   }
   p->edges = weft_calloc((size_t)edges, sizeof *p->edges);
   p->controls = weft_calloc((size_t)controls, sizeof *p->controls);
-  if (p->edges == NULL || p->controls == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan's edges");
+  if (p->edges == NULL || p->controls == NULL) return WEFT_NO_MEMORY("compiling a plan's edges");
   return NULL;
 }
 
@@ -249,7 +247,7 @@ static weft_status_t *add_edges(plan_builder_t *b) {
   if (edge_at == NULL || control_at == NULL) {
     weft_free(edge_at);
     weft_free(control_at);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan's edges");
+    return WEFT_NO_MEMORY("compiling a plan's edges");
   }
   for (uint32_t i = 0; i < p->num_nodes; i++) {
     edge_at[i] = p->nodes[i].first_edge;
@@ -285,7 +283,7 @@ weft_status_t *weft_plan_add_nodes(plan_builder_t *b) {
   p->queues = weft_arena_calloc(&p->arena, (size_t)b->options->num_devices + 1, sizeof *p->queues);
   if (p->queues == NULL || p->nodes == NULL || p->words == NULL || p->knodes == NULL ||
       p->instances == NULL || p->consts == NULL) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a plan of %u nodes", p->num_nodes);
+    return WEFT_NO_MEMORY("compiling a plan of %u nodes", p->num_nodes);
   }
   WEFT_RETURN_IF_ERROR(find_gradients(b));
   uint32_t slots = 0;

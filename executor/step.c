@@ -37,7 +37,7 @@ void weft_plan_run(weft_exec_plan_t *p, const weft_run_options_t *options, weft_
                    void *arg) {
   run_t *run = weft_run_take(p);
   if (run == NULL) {
-    weft_status_t *s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step of %u nodes", p->num_nodes);
+    weft_status_t *s = WEFT_NO_MEMORY("a step of %u nodes", p->num_nodes);
     if (options->step.rendezvous != NULL) weft_rendezvous_abort(options->step.rendezvous, s);
     if (options->step.canceller != NULL) weft_canceller_cancel(options->step.canceller);
     done(arg, s);

@@ -6,7 +6,7 @@
 #include "tensor/shape_proto.h"
 #include "tensor/tensor_proto.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for an attribute"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("an attribute"); }
 static weft_status_t *not_a_message(void) {
   return WEFT_ERROR(INVALID_ARGUMENT, "the AttrValue cannot be parsed");
 }

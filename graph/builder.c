@@ -18,7 +18,7 @@ typedef struct build {
 } build_t;
 
 static weft_status_t *no_memory(const build_t *b) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for node '%.*s'", WEFT_STR_ARGS(b->spec->name));
+  return WEFT_NO_MEMORY("node '%.*s'", WEFT_STR_ARGS(b->spec->name));
 }
 
 static weft_attr_t *find(build_t *b, weft_str_t name) {

@@ -3,7 +3,7 @@
 #include "graph/graph.h"
 
 static weft_status_t *no_memory(const weft_node_t *n) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for node '%.*s'", WEFT_STR_ARGS(n->name));
+  return WEFT_NO_MEMORY("node '%.*s'", WEFT_STR_ARGS(n->name));
 }
 
 static bool reserve_ids(weft_graph_t *g, int capacity) {
@@ -21,7 +21,7 @@ static bool reserve_id(weft_graph_t *g) {
 weft_status_t *weft_graph_reserve(weft_graph_t *g, int num_nodes) {
   int needed = g->num_nodes + num_nodes;
   if (needed > g->capacity && !reserve_ids(g, needed)) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a graph of %d nodes", needed);
+    return WEFT_NO_MEMORY("a graph of %d nodes", needed);
   }
   return weft_map_reserve(&g->by_name, (size_t)needed);
 }

@@ -3,9 +3,7 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the loops of a graph");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the loops of a graph"); }
 
 /* The device of each node's first data consumer, by producer id. */
 static weft_status_t *follow_consumers(weft_graph_t *g, weft_arena_t *arena) {

@@ -76,8 +76,7 @@ weft_status_t *weft_graph_add_control(weft_graph_t *g, weft_node_t *from, weft_n
   if (to->num_controls == to->controls_capacity) {
     int capacity = to->controls_capacity == 0 ? 2 : to->controls_capacity * 2;
     weft_node_t **controls = weft_arena_calloc(&g->arena, (size_t)capacity, sizeof *controls);
-    if (controls == NULL)
-      return WEFT_ERROR(RESOURCE_EXHAUSTED, "adding a control input to '%s'", to->name.data);
+    if (controls == NULL) return WEFT_NO_MEMORY("adding a control input to '%s'", to->name.data);
     if (to->num_controls > 0) memcpy(controls, to->controls, (size_t)to->num_controls * sizeof *controls);
     to->controls = controls;
     to->controls_capacity = capacity;

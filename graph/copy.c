@@ -3,7 +3,7 @@
 #include "graph/function.h"
 #include "graph/node_build.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "copying a graph"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("copying a graph"); }
 
 static weft_status_t *copy_attrs(weft_graph_t *to, const weft_node_t *from, weft_node_t *n) {
   if (from->num_attrs == 0) return NULL;

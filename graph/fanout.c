@@ -11,7 +11,7 @@ void weft_fanout_deinit(weft_fanout_t *f) {
 weft_status_t *weft_fanout_build(const weft_graph_t *g, weft_fanout_t *out) {
   /* begin[id + 1] first counts the edges out of id, then is where its row ends; filling moves it along. */
   int *begin = weft_calloc((size_t)g->num_nodes + 2, sizeof *begin);
-  if (begin == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "listing the consumers of %d nodes", g->num_nodes);
+  if (begin == NULL) return WEFT_NO_MEMORY("listing the consumers of %d nodes", g->num_nodes);
   int64_t total = 0;
   for (int id = 0; id < g->num_nodes; id++) {
     const weft_node_t *n = g->nodes[id];
@@ -23,7 +23,7 @@ weft_status_t *weft_fanout_build(const weft_graph_t *g, weft_fanout_t *out) {
   weft_fanout_edge_t *edges = total > INT32_MAX ? NULL : weft_calloc((size_t)total + 1, sizeof *edges);
   if (edges == NULL) {
     weft_free(begin);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "listing %lld edges", (long long)total);
+    return WEFT_NO_MEMORY("listing %lld edges", (long long)total);
   }
   for (int id = 0; id < g->num_nodes; id++) begin[id + 2] += begin[id + 1];
   for (int id = 0; id < g->num_nodes; id++) {

@@ -14,9 +14,7 @@ typedef struct find {
   weft_map_t *children; /* by parent frame: frame_name -> int: the frame; owned */
 } find_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "finding the frames of a graph");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("finding the frames of a graph"); }
 
 static weft_status_t *add_frame(find_t *f, int parent, weft_str_t name, int *out) {
   weft_frames_t *all = &f->frames;

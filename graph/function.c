@@ -8,7 +8,7 @@
 
 weft_status_t *weft_function_library_create(weft_function_library_t **out) {
   weft_function_library_t *l = weft_calloc(1, sizeof *l);
-  if (l == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a function library");
+  if (l == NULL) return WEFT_NO_MEMORY("creating a function library");
   atomic_init(&l->refs, 1);
   *out = l;
   return NULL;
@@ -84,7 +84,7 @@ weft_status_t *weft_function_add(weft_function_library_t *l, weft_str_t function
   }
   weft_function_t *f = weft_arena_calloc(&l->arena, 1, sizeof *f);
   weft_str_t def = f == NULL ? (weft_str_t){NULL, 0} : weft_arena_str(&l->arena, function_def);
-  if (def.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "adding function '%.*s'", WEFT_STR_ARGS(name));
+  if (def.data == NULL) return WEFT_NO_MEMORY("adding function '%.*s'", WEFT_STR_ARGS(name));
   f->def = def;
   weft_status_t *s = weft_op_def_from_proto(&l->arena, signature, &f->signature);
   if (s != NULL) return weft_status_annotate(s, "in the signature of function '%.*s'", WEFT_STR_ARGS(name));
@@ -102,8 +102,8 @@ weft_status_t *weft_function_add_gradient(weft_function_library_t *l, weft_str_t
   }
   weft_str_t *def = weft_arena_alloc(&l->arena, sizeof *def);
   weft_str_t name = weft_arena_str(&l->arena, key);
-  if (def == NULL || name.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "adding a GradientDef");
+  if (def == NULL || name.data == NULL) return WEFT_NO_MEMORY("adding a GradientDef");
   *def = weft_arena_str(&l->arena, gradient_def);
-  if (def->data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "adding a GradientDef");
+  if (def->data == NULL) return WEFT_NO_MEMORY("adding a GradientDef");
   return weft_map_put(&l->gradients, name, def, NULL);
 }

@@ -38,8 +38,7 @@ typedef struct range {
 } range_t;
 
 static weft_status_t *no_memory(const body_t *b) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the body of function '%s'",
-                    b->spec->function->name.data);
+  return WEFT_NO_MEMORY("the body of function '%s'", b->spec->function->name.data);
 }
 
 static weft_status_t *malformed(const body_t *b) {

@@ -32,7 +32,7 @@ typedef struct build {
   int num_xs;
 } build_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "building gradients"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("building gradients"); }
 
 /* ---- adding nodes ---- */
 

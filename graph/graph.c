@@ -12,7 +12,7 @@
 
 weft_status_t *weft_graph_create(weft_graph_t **out) {
   weft_graph_t *g = weft_calloc(1, sizeof *g);
-  if (g == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a graph");
+  if (g == NULL) return WEFT_NO_MEMORY("creating a graph");
   weft_status_t *s = weft_function_library_create(&g->library);
   if (s != NULL) {
     weft_graph_destroy(g);
@@ -51,7 +51,7 @@ static weft_status_t *make_room(weft_graph_t *g) {
   }
   int capacity = g->capacity == 0 ? 64 : g->capacity * 2;
   weft_node_t **nodes = weft_realloc(g->nodes, (size_t)capacity, sizeof *nodes);
-  if (nodes == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d nodes", capacity);
+  if (nodes == NULL) return WEFT_NO_MEMORY("%d nodes", capacity);
   g->nodes = nodes;
   g->capacity = capacity;
   return NULL;
@@ -60,7 +60,7 @@ static weft_status_t *make_room(weft_graph_t *g) {
 weft_status_t *weft_graph_enter(weft_graph_t *g, weft_str_t name, weft_node_t **out) {
   WEFT_RETURN_IF_ERROR(make_room(g));
   weft_node_t *n = weft_arena_calloc(&g->arena, 1, sizeof *n);
-  if (n == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for node '%.*s'", WEFT_STR_ARGS(name));
+  if (n == NULL) return WEFT_NO_MEMORY("node '%.*s'", WEFT_STR_ARGS(name));
   void *old = NULL;
   WEFT_RETURN_IF_ERROR(weft_map_put(&g->by_name, name, n, &old));
   if (old != NULL) {
@@ -172,7 +172,7 @@ weft_status_t *weft_graph_set_attr(weft_graph_t *g, weft_node_t *n, const char *
   key = attrs == NULL ? key : weft_graph_intern(g, key);
   if (attrs == NULL || key.data == NULL) {
     weft_attr_release_tensors(&copy);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "setting '%s' of '%s'", name, n->name.data);
+    return WEFT_NO_MEMORY("setting '%s' of '%s'", name, n->name.data);
   }
   if (at > 0) memcpy(attrs, n->attrs, (size_t)at * sizeof *attrs);
   attrs[at] = (weft_named_attr_t){key, copy};

@@ -7,7 +7,7 @@
 #include "graph/versions.h"
 #include "protos/wire.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "exporting a graph"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("exporting a graph"); }
 
 static void write_input(weft_output_t from, weft_strbuf_t *out) {
   if (from.index == 0) {

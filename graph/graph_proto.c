@@ -36,7 +36,7 @@ typedef struct node_view {
   int num_data, num_controls, num_attrs;
 } node_view_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the graph"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the graph"); }
 static weft_status_t *invalid_graph_def(void) { return WEFT_ERROR(INVALID_ARGUMENT, "Invalid GraphDef"); }
 
 static bool is_control(weft_str_t input) { return input.length > 0 && input.data[0] == '^'; }

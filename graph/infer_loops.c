@@ -56,7 +56,7 @@ static weft_shape_t common_inputs(const weft_node_t *n, bool all) {
 static weft_status_t *set_first(weft_graph_t *g, weft_node_t *n, const weft_shape_t *shape) {
   if (n->output_shapes != NULL && weft_shape_eq(&n->output_shapes[0], shape)) return NULL;
   weft_shape_t *shapes = weft_arena_alloc(&g->arena, (size_t)n->num_outputs * sizeof *shapes);
-  if (shapes == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "inferring shapes of node '%s'", n->name.data);
+  if (shapes == NULL) return WEFT_NO_MEMORY("inferring shapes of node '%s'", n->name.data);
   for (int o = 0; o < n->num_outputs; o++)
     shapes[o] = n->output_shapes == NULL ? unknown : n->output_shapes[o];
   shapes[0] = *shape;
@@ -71,7 +71,7 @@ static weft_status_t *infer_node(loops_t *l, weft_inference_t *inf, weft_node_t 
   if (s == NULL || weft_status_code(s) == WEFT_RESOURCE_EXHAUSTED) return s;
   weft_status_free(s);
   weft_shape_t *shapes = weft_arena_alloc(&l->g->arena, ((size_t)n->num_outputs + 1) * sizeof *shapes);
-  if (shapes == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "inferring shapes of node '%s'", n->name.data);
+  if (shapes == NULL) return WEFT_NO_MEMORY("inferring shapes of node '%s'", n->name.data);
   for (int o = 0; o < n->num_outputs; o++) shapes[o] = unknown;
   n->output_shapes = shapes;
   return NULL;
@@ -116,7 +116,7 @@ weft_status_t *weft_pass_infer_loop_shapes(weft_graph_t *g) {
   if (!has_loops) return NULL;
   weft_status_t *s = weft_graph_topological_order(g, &l.order);
   l.assumed = weft_calloc((size_t)g->num_nodes + 1, sizeof *l.assumed);
-  if (s == NULL && l.assumed == NULL) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "inferring shapes in loops");
+  if (s == NULL && l.assumed == NULL) s = WEFT_NO_MEMORY("inferring shapes in loops");
   if (s == NULL) s = infer_all(&l, true);
   for (int round = 0; s == NULL && weaken(&l, round >= MAX_ROUNDS); round++) s = infer_all(&l, false);
   weft_free(l.order);

@@ -29,12 +29,12 @@ struct weft_inference {
 };
 
 static weft_status_t *no_memory(const weft_node_t *n) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "inferring shapes of node '%s'", n->name.data);
+  return WEFT_NO_MEMORY("inferring shapes of node '%s'", n->name.data);
 }
 
 weft_status_t *weft_inference_create(weft_graph_t *g, weft_inference_t **out) {
   weft_inference_t *inf = weft_calloc(1, sizeof *inf);
-  if (inf == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "inferring shapes");
+  if (inf == NULL) return WEFT_NO_MEMORY("inferring shapes");
   inf->g = g;
   *out = inf;
   return NULL;

@@ -13,7 +13,7 @@ weft_status_t *weft_lower_add(weft_lowering_t *l, const weft_node_t *site, const
   weft_str_t unique = {NULL, 0};
   if (!text.failed) unique = weft_graph_unique_name(l->g, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
-  if (unique.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", site->name.data);
+  if (unique.data == NULL) return WEFT_NO_MEMORY("lowering node '%s'", site->name.data);
   const weft_node_spec_t spec = {.name = unique,
                                  .op = weft_str(op),
                                  .device = near != NULL ? near->requested_device : site->requested_device,
@@ -71,8 +71,7 @@ static weft_status_t *reserve(weft_lowering_t *l) {
   if (chains != NULL) l->chains = chains;
   weft_node_t **done = weft_realloc(l->done, (size_t)capacity, sizeof(*done));
   if (done != NULL) l->done = done;
-  if (chains == NULL || done == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering %d nodes", l->g->num_nodes);
+  if (chains == NULL || done == NULL) return WEFT_NO_MEMORY("lowering %d nodes", l->g->num_nodes);
   memset(chains + l->capacity, 0, (size_t)(capacity - l->capacity) * sizeof(*chains));
   memset(done + l->capacity, 0, (size_t)(capacity - l->capacity) * sizeof(*done));
   l->capacity = capacity;
@@ -99,7 +98,7 @@ static weft_status_t *extend_chain(weft_lowering_t *l, const weft_node_t *site, 
         f->name.data, depth, WEFT_LOWER_DEPTH, site->name.data);
   }
   weft_call_chain_t *chain = weft_arena_alloc(&l->g->arena, sizeof *chain);
-  if (chain == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", site->name.data);
+  if (chain == NULL) return WEFT_NO_MEMORY("lowering node '%s'", site->name.data);
   *chain = (weft_call_chain_t){f, outer};
   *out = chain;
   return NULL;
@@ -123,7 +122,7 @@ static weft_status_t *gate_results(weft_lowering_t *l, const weft_node_t *site, 
 static weft_status_t *add_done(weft_lowering_t *l, const weft_node_t *site, weft_node_t *gate,
                                weft_body_t *body) {
   weft_node_t **controls = weft_calloc((size_t)body->num_results + 2, sizeof(*controls));
-  if (controls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", site->name.data);
+  if (controls == NULL) return WEFT_NO_MEMORY("lowering node '%s'", site->name.data);
   int n = 0;
   for (int i = 0; i < body->num_results; i++) controls[n++] = body->results[i].node;
   if (body->effects != NULL) controls[n++] = body->effects;
@@ -157,8 +156,8 @@ weft_status_t *weft_lower_body(weft_lowering_t *l, const weft_node_t *site, cons
   weft_inlined_t inlined;
   int first_id = g->num_nodes;
   spec.prefix = weft_str_of(prefix.data, prefix.length);
-  weft_status_t *s = prefix.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", site->name.data)
-                                   : weft_inline(g, &spec, &inlined);
+  weft_status_t *s =
+      prefix.failed ? WEFT_NO_MEMORY("lowering node '%s'", site->name.data) : weft_inline(g, &spec, &inlined);
   weft_strbuf_deinit(&prefix);
   if (s != NULL) return s;
   if (g->num_nodes - l->first_new_id > WEFT_LOWER_NODES) {

@@ -15,7 +15,7 @@ static bool is_source(const weft_node_t *n) { return n->num_inputs + n->num_cont
 static weft_status_t *add_gate(weft_lowering_t *l, const weft_node_t *n, weft_node_t **out) {
   weft_node_t **controls =
       weft_calloc((size_t)n->num_inputs + (size_t)n->num_controls + 1, sizeof(*controls));
-  if (controls == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", n->name.data);
+  if (controls == NULL) return WEFT_NO_MEMORY("lowering node '%s'", n->name.data);
   int num = 0;
   for (int i = 0; i < n->num_inputs; i++) {
     if (!is_source(n->inputs[i].node)) controls[num++] = n->inputs[i].node;
@@ -44,7 +44,7 @@ weft_status_t *weft_lower_call(weft_lowering_t *l, weft_node_t *n, const weft_fu
   weft_node_t *gate = NULL;
   weft_body_t body;
   weft_output_t *args = weft_calloc((size_t)n->num_inputs + 1, sizeof *args);
-  if (args == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", n->name.data);
+  if (args == NULL) return WEFT_NO_MEMORY("lowering node '%s'", n->name.data);
   weft_status_t *s = add_gate(l, n, &gate);
   if (s == NULL) s = gate_args(l, n, gate, args);
   if (s == NULL) s = weft_lower_body(l, n, func, "", args, n->num_inputs, gate, &body);

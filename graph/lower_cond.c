@@ -27,7 +27,7 @@ typedef struct cond {
 } cond_t;
 
 static weft_status_t *no_memory(const cond_t *c) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", c->n->name.data);
+  return WEFT_NO_MEMORY("lowering node '%s'", c->n->name.data);
 }
 
 static weft_status_t *add_selector(cond_t *c) {

@@ -41,8 +41,7 @@ static weft_status_t *run(weft_lowering_t *l, int first_id) {
   l->capacity = g->num_nodes + 16;
   l->chains = weft_calloc((size_t)l->capacity, sizeof(*l->chains));
   l->done = weft_calloc((size_t)l->capacity, sizeof(*l->done));
-  if (l->chains == NULL || l->done == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering %d nodes", g->num_nodes);
+  if (l->chains == NULL || l->done == NULL) return WEFT_NO_MEMORY("lowering %d nodes", g->num_nodes);
   for (int id = first_id; id < g->num_nodes; id++) { /* num_nodes grows */
     weft_node_t *n = g->nodes[id];
     if (n == NULL || (n->flags & WEFT_OP_FUNCTIONAL) == 0) continue;

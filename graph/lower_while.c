@@ -175,7 +175,7 @@ static weft_status_t *lower(loop_t *w) {
   w->results = weft_calloc(most, sizeof *w->results);
   if (w->in == NULL || w->enter == NULL || w->merge == NULL || w->split == NULL || w->leave == NULL ||
       w->args == NULL || w->results == NULL) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "lowering node '%s'", w->n->name.data);
+    return WEFT_NO_MEMORY("lowering node '%s'", w->n->name.data);
   }
   weft_node_t *start = NULL, *done = NULL;
   for (int i = 0; i < w->num_inputs; i++) w->in[i] = w->n->inputs[i];

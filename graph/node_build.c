@@ -52,7 +52,7 @@ static weft_status_t *sort_attrs(weft_named_attr_t *attrs, int n) {
     return NULL;
   }
   weft_named_attr_t *other = weft_calloc((size_t)n, sizeof *other);
-  if (other == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "sorting %d attributes", n);
+  if (other == NULL) return WEFT_NO_MEMORY("sorting %d attributes", n);
   weft_named_attr_t *from = attrs, *to = other;
   for (int width = 1; width < n; width *= 2) {
     for (int begin = 0; begin < n; begin += 2 * width) {
@@ -97,7 +97,7 @@ static weft_status_t *missing_attrs(const weft_node_t *n, const weft_named_attr_
   }
   weft_op_print(n->op, &op);
   weft_status_t *s =
-      op.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "checking node '%s'", n->name.data)
+      op.failed ? WEFT_NO_MEMORY("checking node '%s'", n->name.data)
                 : WEFT_ERROR(INVALID_ARGUMENT, "NodeDef missing attr%s %s from %s; NodeDef: {{node %s}}",
                              names.n > 1 ? "s" : "", weft_name_list_text(&names), op.data, n->name.data);
   weft_strbuf_deinit(&op);
@@ -264,7 +264,7 @@ static weft_status_t *wrong_count(const weft_node_t *n, const type_list_t *expec
   weft_strbuf_printf(&text, "' do not match %d inputs specified; ", num_given);
   weft_op_print(n->op, &text);
   weft_strbuf_printf(&text, "; NodeDef: {{node %s}}", n->name.data);
-  weft_status_t *s = text.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "checking node '%s'", n->name.data)
+  weft_status_t *s = text.failed ? WEFT_NO_MEMORY("checking node '%s'", n->name.data)
                                  : weft_status_from_wire(WEFT_INVALID_ARGUMENT, text.data, text.length);
   weft_strbuf_deinit(&text);
   return s;
@@ -295,7 +295,7 @@ weft_status_t *weft_node_set_types(weft_graph_t *g, weft_node_t *n, int num_give
   n->output_types = weft_graph_intern_types(g, out.types, out.n);
   n->inputs = in.n == 0 ? NULL : weft_arena_calloc(&g->arena, (size_t)in.n, sizeof *n->inputs);
   if (n->input_types == NULL || n->output_types == NULL || (in.n > 0 && n->inputs == NULL)) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for node '%s'", n->name.data);
+    s = WEFT_NO_MEMORY("node '%s'", n->name.data);
     goto done;
   }
   n->num_inputs = in.n;

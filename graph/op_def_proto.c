@@ -8,7 +8,7 @@ static weft_status_t *malformed(const char *what) {
   return WEFT_ERROR(INVALID_ARGUMENT, "the %s of an OpDef cannot be parsed", what);
 }
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for an OpDef"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("an OpDef"); }
 
 static weft_status_t *keep(weft_arena_t *arena, weft_str_t text, weft_str_t *out) {
   *out = weft_arena_str(arena, text);

@@ -32,9 +32,7 @@ typedef struct cut {
   int num_parts;
 } cut_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for cutting a graph");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("cutting a graph"); }
 
 /* Numbers the locations in order of first appearance. */
 static weft_status_t *assign_parts(cut_t *c) {

@@ -13,7 +13,7 @@ static void visit(weft_node_t *n, weft_node_t **stack, int *depth) {
 
 weft_status_t *weft_pass_prune(weft_graph_t *g, weft_node_t *const *roots, int num_roots) {
   weft_node_t **stack = weft_calloc((size_t)g->num_nodes + 1, sizeof(*stack));
-  if (stack == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "pruning %d nodes", g->num_nodes);
+  if (stack == NULL) return WEFT_NO_MEMORY("pruning %d nodes", g->num_nodes);
   int depth = 0;
   for (int id = 0; id < g->num_nodes; id++) {
     if (g->nodes[id] != NULL) g->nodes[id]->mark = UNSEEN;

@@ -44,7 +44,7 @@ static weft_status_t *describe_cycle(const weft_graph_t *g, const int *waits, in
     if (at == n) break;
   }
   weft_status_t *s = names.failed
-                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "describing a cycle")
+                         ? WEFT_NO_MEMORY("describing a cycle")
                          : WEFT_ERROR(INVALID_ARGUMENT, "%d nodes in a cycle: %s", num_blocked, names.data);
   weft_strbuf_deinit(&names);
   return s;
@@ -59,7 +59,7 @@ weft_status_t *weft_graph_topological_order(const weft_graph_t *g, weft_node_t *
   order = weft_calloc((size_t)g->num_live + 1, sizeof(*order));
   waits = weft_calloc((size_t)g->num_nodes + 1, sizeof *waits);
   if (order == NULL || waits == NULL) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "ordering %d nodes", g->num_live);
+    s = WEFT_NO_MEMORY("ordering %d nodes", g->num_live);
     goto done;
   }
   int num_ordered = 0;

@@ -17,7 +17,7 @@ void weft_unknown_ops_deinit(weft_unknown_ops_t *u) {
   weft_arena_deinit(&u->arena);
 }
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "listing unknown ops"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("listing unknown ops"); }
 
 static weft_status_t *add(weft_unknown_ops_t *u, weft_str_t op, weft_str_t node, weft_str_t function) {
   if (weft_map_get(&u->seen, op) != NULL) return NULL;

@@ -24,7 +24,7 @@ typedef struct merger {
 } merger_t;
 
 static weft_status_t *no_memory(weft_str_t what) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "merging checkpoints into %.*s", WEFT_STR_ARGS(what));
+  return WEFT_NO_MEMORY("merging checkpoints into %.*s", WEFT_STR_ARGS(what));
 }
 
 static void merger_deinit(merger_t *m) {

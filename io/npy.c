@@ -93,7 +93,7 @@ static weft_status_t *read_header(const char *path, FILE *f, char **header, size
   *length = (size_t)size[0] | (size_t)size[1] << 8 | (size_t)size[2] << 16 | (size_t)size[3] << 24;
   if (*length > MAX_HEADER) return malformed(path, "a header that is too long");
   *header = weft_malloc(*length + 1);
-  if (*header == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for reading %s", path);
+  if (*header == NULL) return WEFT_NO_MEMORY("reading %s", path);
   (*header)[*length] = '\0';
   return fread(*header, 1, *length, f) == *length ? NULL : malformed(path, "a header that is cut off");
 }
@@ -152,14 +152,14 @@ static weft_status_t *print_header(const weft_tensor_t *t, const char *path, wef
   weft_strbuf_puts(out, "), }");
   while ((10 + out->length + 1) % ALIGNMENT != 0 && !out->failed) weft_strbuf_putc(out, ' ');
   weft_strbuf_putc(out, '\n');
-  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for writing %s", path) : NULL;
+  return out->failed ? WEFT_NO_MEMORY("writing %s", path) : NULL;
 }
 
 weft_status_t *weft_npy_write(const char *path, const weft_tensor_t *t) {
   weft_strbuf_t header = WEFT_STRBUF_INIT, temporary = WEFT_STRBUF_INIT;
   weft_status_t *s = print_header(t, path, &header);
   weft_strbuf_printf(&temporary, "%s.tmp", path);
-  if (s == NULL && temporary.failed) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for writing %s", path);
+  if (s == NULL && temporary.failed) s = WEFT_NO_MEMORY("writing %s", path);
   FILE *f = s == NULL ? fopen(temporary.data, "wb") : NULL;
   if (s == NULL && f == NULL) s = WEFT_ERROR(UNAVAILABLE, "%s: %s", temporary.data, strerror(errno));
   if (f != NULL) {

@@ -7,8 +7,7 @@ weft_status_t *weft_job_part_init(weft_job_part_t *p, int num_inputs) {
   p->tensors = weft_calloc((size_t)num_inputs + 1, sizeof(TF_Tensor *));
   p->is_owned = weft_calloc((size_t)num_inputs + 1, sizeof *p->is_owned);
   p->n = num_inputs;
-  return p->tensors != NULL && p->is_owned != NULL ? NULL
-                                                   : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a batch");
+  return p->tensors != NULL && p->is_owned != NULL ? NULL : WEFT_NO_MEMORY("a batch");
 }
 
 void weft_job_part_clear(weft_job_part_t *p) {

@@ -32,7 +32,7 @@ weft_status_t *weft_job_c_api_import(weft_str_t graph_def, TF_Graph *graph) {
   TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
   weft_status_t *s = NULL;
   if (status == NULL || bytes == NULL || options == NULL) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a graph");
+    s = WEFT_NO_MEMORY("a graph");
   } else {
     TF_GraphImportGraphDef(graph, bytes, options, status);
     s = weft_job_c_api_status(status);

@@ -9,9 +9,7 @@
 
 enum { MAX_TASKS = 1 << 16 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a view of a cluster");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a view of a cluster"); }
 
 void weft_job_view_init(weft_job_view_t *v) { *v = (weft_job_view_t){.arena = WEFT_ARENA_INIT}; }
 

@@ -31,8 +31,8 @@ static weft_status_t *set(weft_graph_t *g, weft_node_t *n, weft_str_t name) {
   if (now->s.length > 0) weft_strbuf_printf(&text, "/%.*s", WEFT_STR_ARGS(now->s));
   const weft_attr_t value = {.kind = WEFT_ATTR_STRING,
                              .s = weft_str_of(text.data == NULL ? "" : text.data, text.length)};
-  weft_status_t *s = text.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a container's name")
-                                 : weft_graph_set_attr(g, n, "container", &value);
+  weft_status_t *s =
+      text.failed ? WEFT_NO_MEMORY("a container's name") : weft_graph_set_attr(g, n, "container", &value);
   weft_strbuf_deinit(&text);
   return s;
 }

@@ -7,7 +7,7 @@
 #include "client/tensor.h"
 #include "jobs/c_api.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for inputs"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("inputs"); }
 
 void weft_job_inputs_init(weft_job_inputs_t *f, TF_Graph *graph, const weft_job_batching_t *how,
                           const weft_job_words_t *words) {

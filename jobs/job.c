@@ -26,7 +26,7 @@ const weft_job_words_t weft_job_words = {.input = "input",
                                          .resume = "WEFT_JobResume",
                                          .partly = "options.restore_partly"};
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a job"); }
 
 /* ---- states ---- */
 

@@ -68,7 +68,7 @@ static weft_status_t *resolve(const char *option, const char *master, struct add
   bool is_bracketed = host.length > 2 && host.data[0] == '[' && host.data[host.length - 1] == ']'; /* [::1] */
   char *name =
       is_bracketed ? weft_strndup(host.data + 1, host.length - 2) : weft_strndup(host.data, host.length);
-  if (name == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for an address");
+  if (name == NULL) return WEFT_NO_MEMORY("an address");
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
   int failed = getaddrinfo(name, address.data + colon + 1, &hints, out);
   weft_free(name);

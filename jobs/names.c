@@ -21,7 +21,7 @@ weft_status_t *weft_job_names_add(weft_job_names_t *l, weft_arena_t *arena, weft
     if (outputs != NULL) l->outputs = outputs;
     if (outputs != NULL) l->capacity = capacity;
   }
-  if (l->n == l->capacity || copy.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a name");
+  if (l->n == l->capacity || copy.data == NULL) return WEFT_NO_MEMORY("a name");
   l->names[l->n] = copy;
   l->outputs[l->n++] = output;
   return NULL;
@@ -45,7 +45,7 @@ static weft_status_t *not_found(TF_Graph *graph, const char *option, weft_str_t 
 
 weft_status_t *weft_job_find_node(TF_Graph *graph, const char *option, weft_str_t name, TF_Operation **out) {
   char *text = weft_strndup(name.data, name.length);
-  if (text == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a name");
+  if (text == NULL) return WEFT_NO_MEMORY("a name");
   *out = TF_GraphOperationByName(graph, text);
   weft_free(text);
   return *out != NULL ? NULL : not_found(graph, option, name);

@@ -9,7 +9,7 @@
 #include "jobs/container.h"
 #include "jobs/rewrite_graph.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job's plan"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a job's plan"); }
 
 static weft_status_t *make_loop(weft_job_loop_t *l, int feeds, int fetches, int targets) {
   l->feeds = weft_calloc((size_t)feeds + 1, sizeof *l->feeds);

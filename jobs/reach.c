@@ -12,9 +12,7 @@ typedef struct walk {
   size_t n, capacity;
 } walk_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a walk through a graph");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a walk through a graph"); }
 
 static weft_status_t *push(walk_t *w, TF_Operation *op) {
   if (weft_map_get_u64(&w->seen, (uint64_t)(uintptr_t)op) != NULL) return NULL;

@@ -11,7 +11,7 @@ typedef struct names { /* a list that grows; texts are lent */
   int n, capacity;
 } names_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for names"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("names"); }
 
 static weft_status_t *add(names_t *l, weft_str_t name) {
   if (l->n == l->capacity) {

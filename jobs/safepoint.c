@@ -7,7 +7,7 @@ weft_status_t *weft_job_safepoint_init(weft_job_safepoint_t *g, const weft_job_p
   bool has_update = false;
   *g = (weft_job_safepoint_t){.num_loops = plan->num_loops, .first = first, .pause_at = INT64_MAX};
   g->loops = weft_calloc((size_t)plan->num_loops + 1, sizeof *g->loops);
-  if (g->loops == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d loops", plan->num_loops);
+  if (g->loops == NULL) return WEFT_NO_MEMORY("%d loops", plan->num_loops);
   for (int i = 0; i < plan->num_loops; i++) {
     g->loops[i].is_update = plan->loops[i].is_update;
     has_update = has_update || plan->loops[i].is_update;

@@ -15,9 +15,7 @@
 
 enum { MAX_LOCAL_CPUS = 1 << 10 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job's session");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a job's session"); }
 static weft_str_t graph_bytes(const WEFT_Job *j) {
   return weft_str_of(j->graph_def.data == NULL ? "" : j->graph_def.data, j->graph_def.length);
 }

@@ -31,9 +31,7 @@ typedef struct walk {
   frame_t *top;     /* owned */
 } walk_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a walk through the initialisers");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a walk through the initialisers"); }
 static bool is(const TF_Operation *op, const char *type) {
   return strcmp(TF_OperationOpType((TF_Operation *)(uintptr_t)op), type) == 0;
 }

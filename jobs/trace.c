@@ -32,7 +32,7 @@ typedef struct span {
   uint64_t thread;
 } span_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a trace"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a trace"); }
 
 weft_status_t *weft_job_trace_create(weft_job_trace_t **out) {
   weft_job_trace_t *t = weft_calloc(1, sizeof *t);

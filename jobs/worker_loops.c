@@ -24,7 +24,7 @@ struct weft_job_loop_run { /* Confined to its thread, but for the counts between
   bool is_started;
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for worker loops"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("worker loops"); }
 
 /* Ends all loops; the first cause counts. */
 static void end(weft_job_loops_t *l, weft_status_t *failure) {

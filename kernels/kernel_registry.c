@@ -98,7 +98,7 @@ weft_status_t *weft_kernel_table_register(const weft_kernel_table_t *table) {
   if (e != NULL) e->table = table;
   if (e == NULL || !build_index(e)) {
     weft_free(e);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "registering the kernels of device type %s", table->device_type);
+    return WEFT_NO_MEMORY("registering the kernels of device type %s", table->device_type);
   }
   weft_mutex_lock(&mu);
   bool is_new = entry_of(table->device_type) == NULL;

@@ -47,7 +47,7 @@ weft_status_t *weft_state_name_init(weft_state_name_t *n, const weft_kernel_node
   weft_strbuf_deinit(&made);
   if (n->container == NULL || n->name == NULL) {
     weft_state_name_deinit(n);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "naming the resource of %.*s", WEFT_STR_ARGS(node->name));
+    return WEFT_NO_MEMORY("naming the resource of %.*s", WEFT_STR_ARGS(node->name));
   }
   return NULL;
 }
@@ -70,7 +70,7 @@ weft_status_t *weft_state_handle(const weft_device_t *d, const char *container, 
                                         weft_str_hash64(type_name), o);
   if (h == NULL) {
     weft_tensor_release(t);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "making a handle to %s", name);
+    return WEFT_NO_MEMORY("making a handle to %s", name);
   }
   h->dtype = dtype;
   h->shape = shape == NULL ? WEFT_UNKNOWN_SHAPE : *shape;
@@ -261,7 +261,7 @@ weft_status_t *weft_state_owner_create(const weft_kernel_node_t *node, const wef
                                        weft_resource_create_fn *create, weft_state_check_fn *check, void *arg,
                                        weft_state_owner_t **out) {
   weft_state_owner_t *w = weft_calloc(1, sizeof *w);
-  if (w == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (w == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   weft_status_t *s = weft_state_name_init(&w->name, node, false);
   if (s != NULL) {
     weft_free(w);

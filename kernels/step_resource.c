@@ -18,7 +18,7 @@ weft_status_t *weft_step_resource_name(weft_kernel_ctx_t *c, const char *base_at
 /* Types have name spaces of their own in the step's container. */
 static weft_status_t *key_of(const weft_resource_type_t *type, weft_str_t name, weft_strbuf_t *out) {
   weft_strbuf_printf(out, "%s/%.*s", type->text, WEFT_STR_ARGS(name));
-  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "naming %.*s", WEFT_STR_ARGS(name)) : NULL;
+  return out->failed ? WEFT_NO_MEMORY("naming %.*s", WEFT_STR_ARGS(name)) : NULL;
 }
 
 static weft_status_t *reference(const weft_resource_type_t *type, const char *name, weft_variable_t **out) {

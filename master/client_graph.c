@@ -32,9 +32,7 @@ typedef struct build {
   weft_map_t fed_nodes; /* node id of the full graph -> fed_t chain */
 } build_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's graph");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a step's graph"); }
 
 static weft_node_t *find_node(const weft_graph_t *full, weft_str_t text, int *index) {
   weft_str_t name;

@@ -78,7 +78,7 @@ static weft_status_t *find_or_add_locked(weft_clients_t *c, client_t **fresh, cl
 static weft_status_t *make_client(weft_str_t id, client_t **out) {
   WEFT_RETURN_IF_ERROR(check_id(id));
   client_t *made = weft_calloc(1, sizeof *made);
-  if (made == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a client");
+  if (made == NULL) return WEFT_NO_MEMORY("a client");
   copy_printable(id, made->id, sizeof made->id);
   made->away_since_ns = weft_clock_ns();
   made->away_since_micros = weft_clock_micros();
@@ -199,7 +199,7 @@ static void broken(void *arg) {
 static weft_status_t *make_hold(weft_clients_t *c, const weft_hold_client_t *r, weft_canceller_t *call,
                                 weft_done_fn *fn, void *arg, hold_t **out) {
   hold_t *h = weft_calloc(1, sizeof *h);
-  if (h == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a client");
+  if (h == NULL) return WEFT_NO_MEMORY("a client");
   *h = (hold_t){.clients = c, .call = weft_canceller_retain(call), .fn = fn, .arg = arg};
   copy_printable(r->client, h->id, sizeof h->id);
   if (weft_canceller_register(call, broken, h, &h->token)) {
@@ -279,7 +279,7 @@ void weft_clients_leave(weft_clients_t *c, weft_str_t client) {
 weft_status_t *weft_clients_create(weft_timer_t *timer, int64_t grace_ms, weft_client_gone_fn *fn, void *arg,
                                    weft_clients_t **out) {
   weft_clients_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master");
+  if (c == NULL) return WEFT_NO_MEMORY("a master");
   *c = (weft_clients_t){.timer = timer, .grace_ms = grace_ms, .fn = fn, .arg = arg};
   weft_mutex_init(&c->mu);
   *out = c;

@@ -23,8 +23,7 @@ static weft_status_t *count(const weft_node_t *n, weft_arena_t *arena, weft_map_
   if (known == NULL) {
     known = weft_arena_calloc(arena, 1, sizeof *known);
     weft_str_t own = weft_arena_str(arena, weft_str(key));
-    if (known == NULL || own.data == NULL)
-      return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for counting members of collectives");
+    if (known == NULL || own.data == NULL) return WEFT_NO_MEMORY("counting members of collectives");
     *known = found;
     WEFT_RETURN_IF_ERROR(weft_map_put(instances, own, known, NULL));
   }

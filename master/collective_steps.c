@@ -22,7 +22,7 @@ struct weft_collective_steps {
 weft_status_t *weft_collective_steps_create(const weft_collective_steps_options_t *o,
                                             weft_collective_steps_t **out) {
   weft_collective_steps_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master");
+  if (s == NULL) return WEFT_NO_MEMORY("a master");
   weft_mutex_init(&s->mu);
   weft_str_t leader = o->leader.length > 0 ? o->leader : o->task;
   s->cache = o->cache;
@@ -30,7 +30,7 @@ weft_status_t *weft_collective_steps_create(const weft_collective_steps_options_
   s->leader = weft_strndup(leader.data, leader.length);
   if (s->task == NULL || s->leader == NULL) {
     weft_collective_steps_destroy(s);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master");
+    return WEFT_NO_MEMORY("a master");
   }
   *out = s;
   return NULL;
@@ -78,8 +78,7 @@ static void answered(void *arg, weft_status_t *status, const int64_t *ids) {
   weft_collective_steps_t *s = q->steps;
   graph_steps_t *fresh = status == NULL ? weft_calloc(1, sizeof *fresh) : NULL, *g = NULL;
   int64_t id = 0;
-  if (status == NULL && fresh == NULL)
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a collective graph");
+  if (status == NULL && fresh == NULL) status = WEFT_NO_MEMORY("a collective graph");
   if (status == NULL) {
     weft_mutex_lock(&s->mu);
     status = find_locked(s, q->key, &fresh, &g);
@@ -108,7 +107,7 @@ void weft_collective_steps_next(weft_collective_steps_t *s, int64_t key, weft_st
     fn(arg,
        leader == NULL
            ? WEFT_ERROR(INVALID_ARGUMENT, "No worker known as %s, which leads collective graphs", s->leader)
-           : WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a collective graph"),
+           : WEFT_NO_MEMORY("a collective graph"),
        0);
   } else {
     *q = (question_t){s, key, fn, arg};

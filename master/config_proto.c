@@ -20,7 +20,7 @@ static weft_status_t *add_filter(weft_arena_t *arena, weft_str_t text, weft_devi
   if (*n == MAX_FILTERS)
     return WEFT_ERROR(INVALID_ARGUMENT, "ConfigProto has over %d device_filters", MAX_FILTERS);
   weft_str_t copy = weft_arena_str(arena, text);
-  if (copy.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session's configuration");
+  if (copy.data == NULL) return WEFT_NO_MEMORY("a session's configuration");
   weft_status_t *s = weft_device_name_parse(copy, &filters[*n]);
   if (s != NULL) return weft_status_annotate(s, "in ConfigProto.device_filters");
   (*n)++;
@@ -49,7 +49,7 @@ weft_status_t *weft_session_config_read(weft_arena_t *arena, weft_str_t bytes, w
   if (!weft_wire_is_message(bytes))
     return WEFT_ERROR(INVALID_ARGUMENT, "CreateSession: config is not a ConfigProto");
   weft_device_name_t *filters = weft_arena_calloc(arena, (size_t)count_filters(bytes) + 1, sizeof *filters);
-  if (filters == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session's configuration");
+  if (filters == NULL) return WEFT_NO_MEMORY("a session's configuration");
   out->device_filters = filters;
   weft_wire_reader_t r = weft_wire_reader(bytes);
   weft_wire_field_t f;
@@ -81,7 +81,7 @@ weft_status_t *weft_session_config_read(weft_arena_t *arena, weft_str_t bytes, w
       case FIELD_CLUSTER_DEF:
         if (is_bytes) out->cluster_def = weft_arena_str(arena, f.bytes);
         if (is_bytes && out->cluster_def.data == NULL) {
-          return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session's configuration");
+          return WEFT_NO_MEMORY("a session's configuration");
         }
         break;
       case FIELD_ISOLATE:

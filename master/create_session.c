@@ -84,7 +84,7 @@ static void create_on_workers(creation_t *c) {
     if (has_cluster) put_server_def(s->config.cluster_def, w->task, &def);
     spec.server_def = weft_str_of(def.data, def.length);
     if (def.failed) {
-      worker_ready(c, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"));
+      worker_ready(c, WEFT_NO_MEMORY("a session"));
     } else {
       w->ops->create_session(w, &spec, worker_ready, c);
     }
@@ -138,7 +138,7 @@ static weft_status_t *find_workers(creation_t *c) {
   int n = 0;
   const weft_str_t *tasks = c->o.cache->tasks(c->o.cache, &n);
   s->workers = weft_calloc((size_t)n + 1, sizeof(weft_worker_client_t *));
-  if (s->workers == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session");
+  if (s->workers == NULL) return WEFT_NO_MEMORY("a session");
   for (int i = 0; i < n; i++) {
     if (!weft_takes_part(&s->config, tasks[i], c->o.task)) continue;
     weft_worker_client_t *w = c->o.cache->find(c->o.cache, tasks[i]);
@@ -154,8 +154,7 @@ static weft_status_t *prepare(creation_t *c) {
   WEFT_RETURN_IF_ERROR(weft_master_session_create(c->o.supports, c->o.timer, c->request.config, &c->session));
   if (c->request.client.length > 0)
     c->session->client = weft_arena_str(&c->session->arena, c->request.client);
-  if (c->session->client.length != c->request.client.length)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session");
+  if (c->session->client.length != c->request.client.length) return WEFT_NO_MEMORY("a session");
   c->session->is_direct = c->o.is_direct;
   c->session->collective_steps = c->o.collective_steps;
   weft_str_t cluster_def = c->session->config.cluster_def;
@@ -170,14 +169,14 @@ static weft_status_t *prepare(creation_t *c) {
   }
   WEFT_RETURN_IF_ERROR(find_workers(c));
   c->canceller = weft_canceller_create(c->o.stop);
-  return c->canceller == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session") : NULL;
+  return c->canceller == NULL ? WEFT_NO_MEMORY("a session") : NULL;
 }
 
 void weft_create_session_start(const weft_create_options_t *o, const weft_create_session_t *r,
                                weft_canceller_t *call, weft_created_fn *fn, void *arg) {
   creation_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL) {
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"), NULL);
+    fn(arg, WEFT_NO_MEMORY("a session"), NULL);
     return;
   }
   c->o = *o;

@@ -21,8 +21,7 @@ static weft_status_t *add_as(weft_device_set_t *s, weft_str_t task, const weft_d
   named.name = weft_str_of(name.data, name.length);
   bool known = false;
   for (int k = 0; k < s->list.n && !known; k++) known = weft_str_eq(s->list.devices[k].name, named.name);
-  weft_status_t *status =
-      name.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session's devices") : NULL;
+  weft_status_t *status = name.failed ? WEFT_NO_MEMORY("a session's devices") : NULL;
   if (status == NULL && !known) status = weft_device_list_add(&s->list, &named);
   weft_strbuf_deinit(&name);
   return status;
@@ -51,7 +50,7 @@ static int by_preference(const void *a, const void *b) {
 
 weft_status_t *weft_device_set_finish(weft_device_set_t *s, weft_str_t master_task) {
   s->devices = weft_calloc((size_t)s->list.n, sizeof *s->devices);
-  if (s->devices == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session's devices");
+  if (s->devices == NULL) return WEFT_NO_MEMORY("a session's devices");
   for (int i = 0; i < s->list.n; i++) {
     weft_session_device_t *d = &s->devices[i];
     d->attributes = s->list.devices[i];

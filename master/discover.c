@@ -137,7 +137,7 @@ void weft_discover_devices(weft_worker_client_t *const *workers, int n, const we
   weft_canceller_t *canceller = d == NULL ? NULL : weft_canceller_create(c);
   if (canceller == NULL) {
     weft_free(d);
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for asking workers"), NULL);
+    fn(arg, WEFT_NO_MEMORY("asking workers"), NULL);
     return;
   }
   weft_mutex_init(&d->mu);

@@ -22,7 +22,7 @@ struct weft_ended_sessions {
 
 weft_status_t *weft_ended_sessions_create(weft_str_t task, weft_ended_sessions_t **out) {
   weft_ended_sessions_t *e = weft_calloc(1, sizeof *e);
-  if (e == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master");
+  if (e == NULL) return WEFT_NO_MEMORY("a master");
   e->task = task;
   e->started_micros = weft_clock_micros();
   weft_mutex_init(&e->mu);

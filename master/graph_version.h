@@ -1,4 +1,5 @@
-/* master/graph_version.h - a graph that does not change any more: runs read it while Extend makes the next one. */
+/* master/graph_version.h - a graph that does not change any more: runs read it while Extend makes the next
+ * one. */
 #ifndef WEFT_MASTER_GRAPH_VERSION_H_
 #define WEFT_MASTER_GRAPH_VERSION_H_
 

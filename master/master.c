@@ -138,8 +138,7 @@ static void create_session(weft_master_client_t *client, const weft_create_sessi
   creation_t *c = weft_calloc(1, sizeof *c);
   if (c == NULL || !begin(m)) {
     weft_free(c);
-    fn(arg, c == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session") : stopping(m), WEFT_STR(""),
-       0);
+    fn(arg, c == NULL ? WEFT_NO_MEMORY("a session") : stopping(m), WEFT_STR(""), 0);
     return;
   }
   *c = (creation_t){m, fn, arg, weft_canceller_retain(canceller)};
@@ -175,7 +174,7 @@ static void run_prepared(weft_master_session_t *s, weft_prepared_t *p, weft_tens
   weft_named_tensor_t few[ON_STACK], *sends = few;
   weft_status_t *status = NULL;
   if (p->num_feeds > ON_STACK && (sends = weft_calloc((size_t)p->num_feeds, sizeof *sends)) == NULL) {
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
+    status = WEFT_NO_MEMORY("a step");
   }
   if (status == NULL) status = weft_master_session_begin_step(s);
   if (status != NULL) {
@@ -213,7 +212,7 @@ static void run_step(weft_master_client_t *client, const weft_run_step_t *r, wef
   weft_prepared_t *p = NULL;
   weft_status_t *status = NULL;
   if (r->num_feeds > ON_STACK && (feeds = weft_calloc((size_t)r->num_feeds, sizeof *feeds)) == NULL) {
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
+    status = WEFT_NO_MEMORY("a step");
   }
   if (status == NULL) {
     for (int i = 0; i < r->num_feeds; i++) feeds[i] = r->feeds[i].name;
@@ -299,7 +298,7 @@ static void make_callable(weft_master_client_t *client, const weft_make_callable
     status = weft_master_session_prepare_alone(s, &signature, &p);
   }
   making_t *k = status != NULL ? NULL : weft_calloc(1, sizeof *k);
-  if (status == NULL && k == NULL) status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a callable");
+  if (status == NULL && k == NULL) status = WEFT_NO_MEMORY("a callable");
   if (status != NULL) {
     fn(arg, status, 0);
     weft_prepared_release(p);
@@ -467,7 +466,7 @@ static void list_all(weft_master_t *m, weft_canceller_t *c, weft_devices_fn *fn,
   if (l == NULL || workers == NULL) {
     weft_free(l);
     weft_free(workers);
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for listing devices"), NULL);
+    fn(arg, WEFT_NO_MEMORY("listing devices"), NULL);
     return;
   }
   *l = (listing_t){.task = m->task, .fn = fn, .arg = arg, .workers = workers};
@@ -559,19 +558,19 @@ static weft_status_t *copy_containers(resetting_t *r, const weft_str_t *containe
     if (r->containers[i].data == NULL) r->containers = NULL;
   }
   r->num_containers = n;
-  return r->containers == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset") : NULL;
+  return r->containers == NULL ? WEFT_NO_MEMORY("a reset") : NULL;
 }
 
 static weft_status_t *copy_filters(resetting_t *r, const weft_str_t *filters, int n) {
   weft_device_name_t *parsed = weft_arena_calloc(&r->arena, (size_t)n + 1, sizeof *parsed);
   for (int i = 0; parsed != NULL && i < n; i++) {
     weft_str_t copy = weft_arena_str(&r->arena, filters[i]);
-    if (copy.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset");
+    if (copy.data == NULL) return WEFT_NO_MEMORY("a reset");
     weft_status_t *s = weft_device_name_parse(copy, &parsed[i]);
     if (s != NULL) return weft_status_annotate(s, "in ResetRequest.device_filters");
   }
   r->filters = (weft_session_config_t){.device_filters = parsed, .num_device_filters = n};
-  return parsed == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset") : NULL;
+  return parsed == NULL ? WEFT_NO_MEMORY("a reset") : NULL;
 }
 
 static weft_master_session_t *take_any(weft_master_t *m, const char *why) {
@@ -610,8 +609,8 @@ static void reset(weft_master_client_t *client, const weft_str_t *containers, in
                   const weft_str_t *filters, int num_filters, weft_done_fn *fn, void *arg) {
   weft_master_t *m = master_of(client);
   resetting_t *r = weft_calloc(1, sizeof *r);
-  weft_status_t *status = r == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reset")
-                                    : copy_containers(r, containers, num_containers);
+  weft_status_t *status =
+      r == NULL ? WEFT_NO_MEMORY("a reset") : copy_containers(r, containers, num_containers);
   if (status == NULL) status = copy_filters(r, filters, num_filters);
   if (status == NULL && !begin(m)) status = stopping(m);
   if (status != NULL) {
@@ -661,7 +660,7 @@ static const weft_master_client_ops_t client_ops = {
 
 weft_status_t *weft_local_master_client_create(weft_master_t *m, weft_master_client_t **out) {
   local_client_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master client");
+  if (c == NULL) return WEFT_NO_MEMORY("a master client");
   c->base.ops = &client_ops;
   c->base.task = m->task;
   c->master = m;
@@ -672,7 +671,7 @@ weft_status_t *weft_local_master_client_create(weft_master_t *m, weft_master_cli
 
 weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t **out) {
   weft_master_t *m = weft_calloc(1, sizeof *m);
-  if (m == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master");
+  if (m == NULL) return WEFT_NO_MEMORY("a master");
   weft_mutex_init(&m->mu);
   weft_cond_init(&m->idle);
   m->cache = o->cache;
@@ -683,8 +682,7 @@ weft_status_t *weft_master_create(const weft_master_options_t *o, weft_master_t 
   m->stop = weft_canceller_create(NULL);
   char *task = weft_strndup(o->task.data, o->task.length);
   if (task != NULL) m->task = weft_str(task);
-  weft_status_t *s =
-      m->stop == NULL || task == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a master") : NULL;
+  weft_status_t *s = m->stop == NULL || task == NULL ? WEFT_NO_MEMORY("a master") : NULL;
   if (s == NULL) s = weft_timer_create(&m->timer);
   if (s == NULL) s = weft_ended_sessions_create(m->task, &m->ended);
   int64_t grace_ms = o->client_grace_ms == 0 ? CLIENT_GRACE_MS : o->client_grace_ms;

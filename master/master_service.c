@@ -160,7 +160,7 @@ static weft_status_t *prepare_step(weft_served_t *s, weft_run_step_t *out) {
   weft_named_tensor_t *feeds = NULL;
   if (m->feeds.n > 0) {
     feeds = weft_arena_calloc(&s->arena, (size_t)m->feeds.n, sizeof *feeds);
-    if (feeds == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for %d feeds", m->feeds.n);
+    if (feeds == NULL) return WEFT_NO_MEMORY("%d feeds", m->feeds.n);
   }
   for (int i = 0; i < m->feeds.n; i++) feeds[i] = (weft_named_tensor_t){m->feeds.names[i], m->feeds.items[i]};
   *out = (weft_run_step_t){.session = m->session,
@@ -227,7 +227,7 @@ static weft_status_t *read_connections(const weft_texts_t *connections, weft_are
     weft_connection_msg_t c = {.from = {NULL, 0}};
     WEFT_RETURN_IF_ERROR(weft_fields_decode_bytes(&weft_connection_type, connections->items[i], arena, &c));
     if (!weft_texts_add(from, arena, c.from) || !weft_texts_add(to, arena, c.to))
-      return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for %d tensor connections", connections->n);
+      return WEFT_NO_MEMORY("%d tensor connections", connections->n);
   }
   return NULL;
 }
@@ -336,7 +336,7 @@ static const struct {
 weft_status_t *weft_master_service_create(weft_master_client_t *m, weft_rpc_server_t *server,
                                           weft_master_service_t **out) {
   weft_master_service_t *made = weft_calloc(1, sizeof *made);
-  if (made == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for the master service");
+  if (made == NULL) return WEFT_NO_MEMORY("the master service");
   made->master = weft_master_client_retain(m);
   weft_status_t *s = weft_recent_ids_create(REQUEST_WINDOW, &made->recent);
   for (size_t i = 0; s == NULL && i < sizeof methods / sizeof methods[0]; i++)

@@ -12,9 +12,7 @@
 #include "base/alloc.h"
 #include "master/step.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a partial run");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a partial run"); }
 
 /* ---- set-up ---- */
 

@@ -54,7 +54,7 @@ static weft_status_t *parse(placer_t *p, weft_str_t text, const weft_device_name
   weft_device_name_t *name = weft_map_get(&p->parsed, text);
   if (name == NULL) {
     name = weft_arena_calloc(&p->arena, 1, sizeof *name);
-    if (name == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for placing a graph");
+    if (name == NULL) return WEFT_NO_MEMORY("placing a graph");
     WEFT_RETURN_IF_ERROR(weft_device_name_parse(text, name));
     WEFT_RETURN_IF_ERROR(weft_map_put(&p->parsed, text, name, NULL));
   }
@@ -311,7 +311,7 @@ static void note_consumer(placer_t *p, const weft_session_device_t **consumer, c
 
 static weft_status_t *choose_all(placer_t *p) {
   const weft_session_device_t **consumer = weft_calloc((size_t)p->g->num_nodes, sizeof(void *));
-  if (consumer == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for placing a graph");
+  if (consumer == NULL) return WEFT_NO_MEMORY("placing a graph");
   weft_node_t **order = NULL;
   weft_status_t *s = weft_graph_topological_order(p->g, &order);
   for (int i = 0; s == NULL && i < p->g->num_live; i++) {
@@ -342,7 +342,7 @@ static weft_status_t *assign(placer_t *p) {
     const weft_session_device_t *d = class_of(p, n)->assigned;
     if (d != last) {
       text = weft_graph_intern(p->g, d->attributes.name);
-      if (text.data == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for placing a graph");
+      if (text.data == NULL) return WEFT_NO_MEMORY("placing a graph");
       last = d;
     }
     n->assigned_device = text;
@@ -357,8 +357,7 @@ static weft_status_t *assign(placer_t *p) {
 weft_status_t *weft_place(weft_graph_t *g, const weft_placer_options_t *o) {
   placer_t p = {.g = g, .o = o, .groups = WEFT_MAP_INIT, .parsed = WEFT_MAP_INIT, .arena = WEFT_ARENA_INIT};
   p.members = weft_calloc((size_t)g->num_nodes, sizeof *p.members);
-  weft_status_t *s =
-      p.members == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for placing a graph") : NULL;
+  weft_status_t *s = p.members == NULL ? WEFT_NO_MEMORY("placing a graph") : NULL;
   if (s == NULL) s = gather(&p);
   if (s == NULL) s = join_reference_edges(&p);
   if (s == NULL) s = join_colocated(&p);

@@ -19,9 +19,7 @@ struct weft_prepared_waiter {
   void *arg;
 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's signature");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a step's signature"); }
 
 /* Names may hold any bytes, so each is told with its length: no two lists print alike. */
 static void print_number(weft_strbuf_t *out, size_t number) {

@@ -75,7 +75,7 @@ static char *make_id(void) {
 
 weft_status_t *weft_presence_start(weft_master_client_t *m, weft_presence_t **out) {
   weft_presence_t *p = weft_calloc(1, sizeof *p);
-  if (p == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session");
+  if (p == NULL) return WEFT_NO_MEMORY("a session");
   weft_mutex_init(&p->mu);
   weft_cond_init(&p->changed);
   p->master = weft_master_client_retain(m);

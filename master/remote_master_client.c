@@ -209,8 +209,7 @@ static weft_status_t *send_step(remote_master_t *m, const weft_run_step_t *r, we
                                 exchange_t *e) {
   weft_str_t *names = weft_arena_calloc(&e->arena, (size_t)r->num_feeds + 1, sizeof *names);
   weft_tensor_t **tensors = weft_arena_calloc(&e->arena, (size_t)r->num_feeds + 1, sizeof *tensors);
-  if (names == NULL || tensors == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for %d feeds", r->num_feeds);
+  if (names == NULL || tensors == NULL) return WEFT_NO_MEMORY("%d feeds", r->num_feeds);
   for (int i = 0; i < r->num_feeds; i++) {
     names[i] = r->feeds[i].name;
     tensors[i] = r->feeds[i].tensor;
@@ -228,7 +227,7 @@ static weft_status_t *send_step(remote_master_t *m, const weft_run_step_t *r, we
                                  .targets = texts_of(r->targets, r->num_targets),
                                  .errors_in_body = true,
                                  .request_id = id_or_new(r->request_id)};
-  weft_status_t *s = text.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a RunStep") : NULL;
+  weft_status_t *s = text.failed ? WEFT_NO_MEMORY("a RunStep") : NULL;
   if (s == NULL)
     s = call(m, METHOD("RunStep"), &weft_run_step_type, &request, r->session, options.timeout_ms, c, e);
   weft_strbuf_deinit(&text);
@@ -241,9 +240,8 @@ static void run_step(weft_master_client_t *m, const weft_run_step_t *r, weft_can
   weft_run_step_response_msg_t response;
   memset(&response, 0, sizeof response);
   weft_tensor_t **fetches = weft_arena_calloc(&e.arena, (size_t)r->num_fetches + 1, sizeof *fetches);
-  weft_status_t *s = fetches == NULL
-                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for %d fetches", r->num_fetches)
-                         : send_step(remote(m), r, c, &e);
+  weft_status_t *s =
+      fetches == NULL ? WEFT_NO_MEMORY("%d fetches", r->num_fetches) : send_step(remote(m), r, c, &e);
   if (s == NULL) s = read_answer(&e, &weft_run_step_response_type, &response);
   if (s == NULL)
     s = weft_status_from_wire((int)response.code, response.message.data, response.message.length);
@@ -301,8 +299,7 @@ static void make_callable(weft_master_client_t *m, const weft_make_callable_t *r
   weft_run_options_to_bytes(&r->options, &run_options);
   o.run_options = weft_str_of(run_options.data, run_options.length);
   weft_fields_encode_bytes(&weft_callable_options_type, &o, &options);
-  if (!ok || run_options.failed || options.failed)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a MakeCallable");
+  if (!ok || run_options.failed || options.failed) s = WEFT_NO_MEMORY("a MakeCallable");
   if (s == NULL && r->has_device_options)
     s = WEFT_ERROR(UNIMPLEMENTED,
                    "CallableOptions::feed_devices and CallableOptions::fetch_devices to configure "
@@ -372,7 +369,7 @@ static weft_status_t *create(weft_rpc_channel_t *channel, int64_t timeout_ms, bo
                                                .reset = reset,
                                                .destroy = destroy};
   remote_master_t *r = weft_calloc(1, sizeof *r);
-  if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a master's client");
+  if (r == NULL) return WEFT_NO_MEMORY("a master's client");
   r->base.ops = &ops;
   atomic_init(&r->base.refs, 1);
   r->channel = weft_rpc_channel_retain(channel);

@@ -11,7 +11,7 @@
 #include "master/partial_step.h"
 #include "master/placer.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a session"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a session"); }
 
 weft_status_t *weft_master_session_create(weft_kernel_support_fn *supports, weft_timer_t *timer,
                                           weft_str_t config, weft_master_session_t **out) {

@@ -320,8 +320,7 @@ static void prepared(void *arg, weft_status_t *status) {
   if (status == NULL) {
     t->failures = weft_calloc(n, sizeof(weft_status_t *));
     t->parts = weft_calloc(n, sizeof *t->parts);
-    if (t->failures == NULL || t->parts == NULL)
-      status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step");
+    if (t->failures == NULL || t->parts == NULL) status = WEFT_NO_MEMORY("a step");
   }
   bool is_alone = t->request.step_id == 0 && t->request.options.collective_graph_key == 0;
   if (status == NULL && is_alone && t->prepared->missing_members.data != NULL) {
@@ -369,7 +368,7 @@ void weft_step_run(weft_master_session_t *s, const weft_step_request_t *r, weft_
   if (t == NULL || t->canceller == NULL) {
     for (int i = 0; t != NULL && i < r->num_sends; i++) weft_tensor_release(t->sends[i].tensor);
     weft_free(t);
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step"), NULL);
+    fn(arg, WEFT_NO_MEMORY("a step"), NULL);
     weft_master_session_end_step(s);
     return;
   }

@@ -43,7 +43,7 @@ weft_status_t *weft_grad_pack_op(weft_grad_ctx_t *c) {
 static value_t *all_dy(weft_grad_t *g, weft_arena_t *arena, int extra) {
   value_t *list = weft_arena_calloc(arena, (size_t)(g->c->num_outputs + extra), sizeof *list);
   if (list == NULL) {
-    if (g->s == NULL) g->s = WEFT_ERROR(RESOURCE_EXHAUSTED, "building a gradient");
+    if (g->s == NULL) g->s = WEFT_NO_MEMORY("building a gradient");
     return NULL;
   }
   for (int i = 0; i < g->c->num_outputs; i++) list[i] = weft_grad_dy_or_zeros(g, i);
@@ -86,7 +86,7 @@ static weft_status_t *concat(weft_grad_ctx_t *c, int first, int n, value_t axis)
   weft_grad_t g_ = {c, NULL}, *g = &g_;
   weft_arena_t arena = WEFT_ARENA_INIT;
   value_t dy = c->dy[0], *list = weft_arena_calloc(&arena, (size_t)n + 1, sizeof *list);
-  if (list == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a gradient");
+  if (list == NULL) return WEFT_NO_MEMORY("building a gradient");
   weft_named_attr_t count = number(n);
   value_t shapes = weft_grad_node(g, "ShapeN", c->inputs + first, n, &count, 1);
   list[0] = weft_grad_op2(g, "FloorMod", weft_grad_cast(g, axis, WEFT_I32),
@@ -307,7 +307,7 @@ weft_status_t *weft_grad_dynamic_partition(weft_grad_ctx_t *c) {
   int n = c->num_outputs;
   weft_arena_t arena = WEFT_ARENA_INIT;
   value_t partitions = c->inputs[1], *list = weft_arena_calloc(&arena, 2 * (size_t)n, sizeof *list);
-  if (list == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a gradient");
+  if (list == NULL) return WEFT_NO_MEMORY("building a gradient");
   weft_named_attr_t num = weft_grad_int("num_partitions", n), count = number(n);
   value_t shape = weft_grad_shape_node(g, partitions, WEFT_I32), size = weft_grad_op1(g, "Size", partitions);
   value_t positions =

@@ -105,7 +105,7 @@ bool weft_attr_eq(const weft_attr_t *a, const weft_attr_t *b) {
 
 /* ---- copies ---- */
 
-#define NO_MEMORY() WEFT_ERROR(RESOURCE_EXHAUSTED, "copying an attribute")
+#define NO_MEMORY() WEFT_NO_MEMORY("copying an attribute")
 
 static weft_status_t *copy_func(weft_arena_t *arena, const weft_func_attr_t *from,
                                 const weft_func_attr_t **out) {
@@ -247,34 +247,14 @@ void weft_attr_release_tensors(weft_attr_t *a) {
 
 /* ---- text ---- */
 
-static void print_escaped(weft_str_t s, weft_strbuf_t *out) {
-  for (size_t i = 0; i < s.length; i++) {
-    unsigned char c = (unsigned char)s.data[i];
-    switch (c) {
-      case '\n': weft_strbuf_puts(out, "\\n"); break;
-      case '\r': weft_strbuf_puts(out, "\\r"); break;
-      case '\t': weft_strbuf_puts(out, "\\t"); break;
-      case '"': weft_strbuf_puts(out, "\\\""); break;
-      case '\'': weft_strbuf_puts(out, "\\'"); break;
-      case '\\': weft_strbuf_puts(out, "\\\\"); break;
-      default:
-        if (c < 0x20 || c >= 0x7f) {
-          weft_strbuf_printf(out, "\\%03o", c);
-        } else {
-          weft_strbuf_putc(out, (char)c);
-        }
-    }
-  }
-}
-
 static void print_string(weft_str_t s, weft_strbuf_t *out) {
   weft_strbuf_putc(out, '"');
   if (s.length > LONGEST_STRING) {
-    print_escaped(weft_str_of(s.data, STRING_END), out);
+    weft_strbuf_put_escaped(out, weft_str_of(s.data, STRING_END));
     weft_strbuf_puts(out, "...");
-    print_escaped(weft_str_of(s.data + s.length - STRING_END, STRING_END), out);
+    weft_strbuf_put_escaped(out, weft_str_of(s.data + s.length - STRING_END, STRING_END));
   } else {
-    print_escaped(s, out);
+    weft_strbuf_put_escaped(out, s);
   }
   weft_strbuf_putc(out, '"');
 }
@@ -326,7 +306,7 @@ static void print_element(const weft_tensor_t *t, int64_t i, weft_strbuf_t *out)
   if (t->dtype == WEFT_STRING) {
     weft_str_t s = weft_tensor_str_at(t, i);
     if (s.length > LONGEST_STRING) s.length = LONGEST_STRING;
-    print_escaped(s, out);
+    weft_strbuf_put_escaped(out, s);
   } else {
     print_number(t, i, out);
   }

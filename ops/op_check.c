@@ -37,10 +37,9 @@ static weft_status_t *not_allowed(const weft_attr_def_t *def, const weft_attr_t 
   }
   weft_strbuf_puts(&text, " is not in the list of allowed values: ");
   print_allowed(def, &text);
-  weft_status_t *s =
-      text.failed
-          ? WEFT_ERROR(RESOURCE_EXHAUSTED, "checking attr '%.*s'", WEFT_STR_ARGS(def->name))
-          : WEFT_ERROR(INVALID_ARGUMENT, "Value for attr '%.*s' of %s", WEFT_STR_ARGS(def->name), text.data);
+  weft_status_t *s = text.failed ? WEFT_NO_MEMORY("checking attr '%.*s'", WEFT_STR_ARGS(def->name))
+                                 : WEFT_ERROR(INVALID_ARGUMENT, "Value for attr '%.*s' of %s",
+                                              WEFT_STR_ARGS(def->name), text.data);
   weft_strbuf_deinit(&text);
   return s;
 }
@@ -162,7 +161,7 @@ weft_status_t *weft_op_arg_types(weft_arena_t *arena, const weft_arg_def_t *args
   if (total > MAX_REPEATED)
     return WEFT_ERROR(INVALID_ARGUMENT, "a node with %" PRId64 " inputs or outputs", total);
   int *types = weft_arena_calloc(arena, (size_t)total + 1, sizeof *types);
-  if (types == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "listing %" PRId64 " types", total);
+  if (types == NULL) return WEFT_NO_MEMORY("listing %" PRId64 " types", total);
   int at = 0;
   for (int i = 0; i < num_args; i++) {
     WEFT_RETURN_IF_ERROR(measure(&args[i], attrs, num_attrs, &n, &type, &list));

@@ -386,7 +386,7 @@ weft_status_t *weft_text_to_binary(const ProtobufCMessageDescriptor *d, weft_str
   locale_t before = c == (locale_t)0 ? (locale_t)0 : uselocale(c);
   weft_status_t *s = weft_lexer_init(&p.x, text, file_name);
   if (s == NULL) s = parse_fields(&p, d, false, '\0');
-  if (s == NULL && out->failed) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to read %s", p.x.file_name);
+  if (s == NULL && out->failed) s = WEFT_NO_MEMORY("reading %s", p.x.file_name);
   if (c != (locale_t)0) {
     uselocale(before);
     freelocale(c);

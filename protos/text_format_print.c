@@ -78,23 +78,7 @@ static void print_number(weft_strbuf_t *out, double value, bool is_float) {
 
 static void print_quoted(weft_strbuf_t *out, weft_str_t s) {
   weft_strbuf_putc(out, '"');
-  for (size_t i = 0; i < s.length; i++) {
-    unsigned char c = (unsigned char)s.data[i];
-    switch (c) {
-      case '\n': weft_strbuf_puts(out, "\\n"); break;
-      case '\r': weft_strbuf_puts(out, "\\r"); break;
-      case '\t': weft_strbuf_puts(out, "\\t"); break;
-      case '"': weft_strbuf_puts(out, "\\\""); break;
-      case '\'': weft_strbuf_puts(out, "\\'"); break;
-      case '\\': weft_strbuf_puts(out, "\\\\"); break;
-      default:
-        if (c >= 0x20 && c < 0x7f) {
-          weft_strbuf_putc(out, (char)c);
-        } else {
-          weft_strbuf_printf(out, "\\%03o", c);
-        }
-    }
-  }
+  weft_strbuf_put_escaped(out, s);
   weft_strbuf_putc(out, '"');
 }
 
@@ -248,7 +232,7 @@ static weft_status_t *print_map(printer_t *p, const ProtobufCFieldDescriptor *f,
                                 const ProtobufCMessage *const *entries, size_t n) {
   weft_status_t *s = NULL;
   map_item_t *items = weft_calloc(n, sizeof *items);
-  if (items == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to sort the map '%s'", f->name);
+  if (items == NULL) return WEFT_NO_MEMORY("sorting the map '%s'", f->name);
   for (size_t i = 0; i < n; i++) items[i] = (map_item_t){entries[i], i};
   qsort(items, n, sizeof *items, compare_items);
   for (size_t i = 0; i < n && s == NULL; i++) {
@@ -315,8 +299,7 @@ weft_status_t *weft_text_print(const ProtobufCMessage *m, weft_strbuf_t *out) {
   locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* numbers with '.', whatever the program set */
   locale_t before = c == (locale_t)0 ? (locale_t)0 : uselocale(c);
   weft_status_t *s = print_message(&p, m, false);
-  if (s == NULL && out->failed)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to print a %s", m->descriptor->name);
+  if (s == NULL && out->failed) s = WEFT_NO_MEMORY("printing a %s", m->descriptor->name);
   if (c != (locale_t)0) {
     uselocale(before);
     freelocale(c);

@@ -80,7 +80,7 @@ weft_status_t *weft_proto_unpack(const ProtobufCMessageDescriptor *d, weft_str_t
   static const uint8_t nothing[1];
   const uint8_t *data = bytes.length == 0 ? nothing : (const uint8_t *)bytes.data;
   ProtobufCMessage *m = protobuf_c_message_unpack(d, &allocator, bytes.length, data);
-  if (m == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to unpack a message %s", d->name);
+  if (m == NULL) return WEFT_NO_MEMORY("unpacking a message %s", d->name);
   *out = m;
   return NULL;
 }
@@ -90,8 +90,7 @@ void weft_proto_free(ProtobufCMessage *m) { protobuf_c_message_free_unpacked(m, 
 weft_status_t *weft_proto_pack(const ProtobufCMessage *m, weft_strbuf_t *out) {
   size_t size = protobuf_c_message_get_packed_size(m);
   uint8_t *to = (uint8_t *)weft_strbuf_reserve(out, size);
-  if (to == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to pack a message %s", m->descriptor->name);
+  if (to == NULL) return WEFT_NO_MEMORY("packing a message %s", m->descriptor->name);
   protobuf_c_message_pack(m, to);
   weft_wire_advance(out, to + size);
   return NULL;

@@ -75,7 +75,7 @@ static shard_t *shard_of(local_t *r, uint64_t hash) { return &r->shards[hash >> 
 static bucket_t *bucket_of(shard_t *s, uint64_t hash) { return &s->buckets[hash & (s->num_buckets - 1)]; }
 
 static weft_status_t *no_memory(weft_key_t key) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory in the rendezvous for '%.*s'", WEFT_STR_ARGS(key.text));
+  return WEFT_NO_MEMORY("the rendezvous of '%.*s'", WEFT_STR_ARGS(key.text));
 }
 
 static item_t *item_new(local_t *r, weft_key_t key) {
@@ -342,7 +342,7 @@ static void local_destroy(weft_rendezvous_t *base) {
 weft_status_t *weft_local_rendezvous_create(weft_rendezvous_t **out) {
   static const weft_rendezvous_ops_t ops = {local_send, local_recv_async, local_abort, local_destroy};
   local_t *r = weft_calloc(1, sizeof *r);
-  if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a rendezvous");
+  if (r == NULL) return WEFT_NO_MEMORY("creating a rendezvous");
   r->base.ops = &ops;
   atomic_init(&r->base.refs, 1);
   weft_mutex_init(&r->mu);

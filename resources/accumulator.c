@@ -59,7 +59,7 @@ weft_status_t *weft_accumulator_create(const char *name, const weft_accumulator_
   if (a == NULL || copy == NULL) {
     weft_free(a);
     weft_free(copy);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating accumulator %s", name);
+    return WEFT_NO_MEMORY("creating accumulator %s", name);
   }
   atomic_init(&a->object.refs, 1);
   a->object.destroy = destroy;
@@ -382,7 +382,7 @@ static void finish_take(weft_room_waiter_t *w) {
 void weft_accumulator_take(weft_accumulator_t *a, const weft_resource_call_t *call, int64_t num_required) {
   take_t *t = weft_calloc(1, sizeof *t);
   if (t == NULL) {
-    weft_resource_call_end(call, WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for accumulator %s", a->name));
+    weft_resource_call_end(call, WEFT_NO_MEMORY("waiting for accumulator %s", a->name));
     return;
   }
   t->required = num_required;

@@ -32,7 +32,7 @@ weft_status_t *weft_barrier_config_init(weft_barrier_config_t *out, const weft_d
   if (shapes != NULL) out->shapes = weft_calloc((size_t)n + 1, sizeof out->shapes[0]);
   if (out->dtypes == NULL || (shapes != NULL && out->shapes == NULL)) {
     weft_barrier_config_deinit(out);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a barrier");
+    return WEFT_NO_MEMORY("creating a barrier");
   }
   for (int i = 0; i < n; i++) out->dtypes[i] = dtypes[i];
   for (int i = 0; shapes != NULL && i < n; i++) out->shapes[i] = shapes[i];
@@ -67,7 +67,7 @@ weft_status_t *weft_barrier_create(const char *name, const weft_barrier_config_t
   char *copy = weft_strdup(name);
   weft_barrier_config_t own = {0};
   weft_status_t *s = weft_barrier_config_init(&own, config->dtypes, config->shapes, config->num_components);
-  if (s == NULL && (b == NULL || copy == NULL)) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a barrier");
+  if (s == NULL && (b == NULL || copy == NULL)) s = WEFT_NO_MEMORY("creating a barrier");
   if (s != NULL) {
     weft_barrier_config_deinit(&own);
     weft_free(copy);
@@ -104,7 +104,7 @@ static weft_status_t *row_of(const weft_tensor_t *batch, int64_t row, weft_tenso
 static weft_status_t *new_key_locked(weft_barrier_t *b, weft_str_t key, weft_tensor_queue_item_t **out)
     WEFT_REQUIRES(b->room.mu) {
   weft_tensor_queue_item_t *item = weft_tensor_queue_item_new(b->config.num_components + 1);
-  if (item == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "inserting into barrier %s", b->name);
+  if (item == NULL) return WEFT_NO_MEMORY("inserting into barrier %s", b->name);
   weft_status_t *s = weft_tensor_string(key, &item->parts[0]);
   if (s == NULL) s = weft_map_put(&b->incomplete, weft_tensor_str_at(item->parts[0], 0), item, NULL);
   if (s != NULL) {
@@ -126,7 +126,7 @@ static weft_status_t *make_ready_locked(weft_barrier_t *b, weft_tensor_queue_ite
   if (b->ready.count == b->ready.capacity) {
     size_t capacity = b->ready.capacity == 0 ? 16 : b->ready.capacity * 2;
     weft_tensor_queue_item_t **slots = weft_calloc(capacity, sizeof *slots);
-    if (slots == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "growing barrier %s", b->name);
+    if (slots == NULL) return WEFT_NO_MEMORY("growing barrier %s", b->name);
     weft_free(weft_tensor_queue_store_move(&b->ready, slots, capacity));
   }
   weft_map_remove(&b->incomplete, weft_tensor_str_at(item->parts[0], 0));
@@ -312,7 +312,7 @@ static void finish_take(weft_room_waiter_t *w) {
 void weft_barrier_take(weft_barrier_t *b, const weft_resource_call_t *call, int64_t n, bool takes_fewer) {
   taking_t *t = weft_calloc(1, sizeof *t);
   if (t == NULL) {
-    weft_resource_call_end(call, WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for barrier %s", b->name));
+    weft_resource_call_end(call, WEFT_NO_MEMORY("waiting for barrier %s", b->name));
     return;
   }
   t->wanted = n;

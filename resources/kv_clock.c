@@ -37,7 +37,7 @@ weft_status_t *weft_clocked_init(weft_clocked_t *c, int num_workers, const weft_
   }
   if (!ok) {
     free_workers(c);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "making %d clocks", num_workers);
+    return WEFT_NO_MEMORY("making %d clocks", num_workers);
   }
   weft_wait_room_init(&c->room);
   c->room.in_any_order = true;
@@ -60,7 +60,7 @@ static void clock_destroy(weft_object_t *o) {
 weft_status_t *weft_clock_create(int num_workers, const weft_str_t *tasks, int num_tasks,
                                  weft_object_t **out) {
   weft_clocked_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "making a clock");
+  if (c == NULL) return WEFT_NO_MEMORY("making a clock");
   weft_status_t *s = weft_clocked_init(c, num_workers, tasks, num_tasks);
   if (s != NULL) {
     weft_free(c);
@@ -243,7 +243,7 @@ static void finish_wait(weft_room_waiter_t *w) {
 static weft_status_t *make_wait(weft_clocked_t *c, const weft_resource_call_t *call, int64_t worker,
                                 int64_t needs, weft_clock_patience_t patience, clock_wait_t **out) {
   clock_wait_t *t = weft_calloc(1, sizeof *t);
-  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for a clock");
+  if (t == NULL) return WEFT_NO_MEMORY("waiting for a clock");
   t->worker = worker;
   t->needs = needs;
   t->seconds = patience.seconds;

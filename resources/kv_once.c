@@ -30,7 +30,7 @@ weft_status_t *weft_once_create(int64_t window, weft_object_t **out) {
     o->done = weft_calloc((size_t)window, sizeof o->done[0]); /* pages that are not used yet cost nothing */
   if (o == NULL || o->done == NULL) {
     weft_free(o);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "making a guard of %" PRId64 " ids", window);
+    return WEFT_NO_MEMORY("making a guard of %" PRId64 " ids", window);
   }
   atomic_init(&o->object.refs, 1);
   o->object.destroy = destroy;

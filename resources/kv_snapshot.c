@@ -70,8 +70,7 @@ weft_status_t *weft_kv_table_export(weft_kv_table_t *t, weft_tensor_t *out[5]) {
   weft_mutex_lock(&t->clocked.room.mu);
   weft_status_t *s = weft_status_clone(t->failure);
   weft_kv_row_t **sorted = weft_calloc((size_t)t->rows.count + 1, sizeof(weft_kv_row_t *));
-  if (s == NULL && sorted == NULL)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "exporting %" PRId64 " keys", t->rows.count);
+  if (s == NULL && sorted == NULL) s = WEFT_NO_MEMORY("exporting %" PRId64 " keys", t->rows.count);
   if (s == NULL && t->rows.count > 0) {
     memcpy(sorted, t->rows.rows, (size_t)t->rows.count * sizeof(weft_kv_row_t *));
     qsort(sorted, (size_t)t->rows.count, sizeof(weft_kv_row_t *), by_key);
@@ -142,8 +141,7 @@ static weft_status_t *import_windows(weft_map_t *windows, const weft_tensor_t *s
                      *end = (const int64_t *)state->data + state->count;
        from < end; from += PER_WINDOW) {
     weft_kv_window_t *w = weft_kv_window_of(windows, from[0]);
-    if (w == NULL)
-      return WEFT_ERROR(RESOURCE_EXHAUSTED, "importing the requests of worker %" PRId64, from[0]);
+    if (w == NULL) return WEFT_NO_MEMORY("importing the requests of worker %" PRId64, from[0]);
     w->high = from[1];
     memcpy(w->bits, from + 2, sizeof w->bits);
   }

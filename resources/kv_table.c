@@ -59,7 +59,7 @@ weft_status_t *weft_kv_table_create(const weft_kv_config_t *config, int num_work
                                     int num_tasks, weft_object_t **out) {
   WEFT_RETURN_IF_ERROR(check_config(config, num_workers));
   weft_kv_table_t *t = weft_calloc(1, sizeof *t);
-  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "making a table");
+  if (t == NULL) return WEFT_NO_MEMORY("making a table");
   weft_status_t *s = weft_clocked_init(&t->clocked, num_workers, tasks, num_tasks);
   if (s != NULL) {
     weft_free(t);
@@ -201,8 +201,7 @@ static weft_status_t *push_locked(weft_kv_table_t *t, const weft_kv_push_t *p, b
   if (t->failure != NULL) return weft_status_clone(t->failure);
   if (p->worker >= 0 && p->request_id > 0) {
     window = weft_kv_window_of(&t->windows, p->worker);
-    if (window == NULL)
-      return WEFT_ERROR(RESOURCE_EXHAUSTED, "remembering the requests of worker %" PRId64, p->worker);
+    if (window == NULL) return WEFT_NO_MEMORY("remembering the requests of worker %" PRId64, p->worker);
     if (weft_kv_window_has_seen(window, p->request_id)) return NULL;
   }
   WEFT_RETURN_IF_ERROR(place_in_time(t, p, &clock, &is_late));

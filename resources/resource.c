@@ -82,7 +82,7 @@ weft_status_t *weft_resource_manager_create_for(weft_str_t job, weft_resource_ma
     if (m != NULL) weft_free(m->default_container);
     weft_free(m);
     weft_status_free(s);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a resource manager");
+    return WEFT_NO_MEMORY("creating a resource manager");
   }
   weft_mutex_init(&m->mu);
   atomic_init(&m->generation, 1);
@@ -113,7 +113,7 @@ static weft_object_t *find(weft_resource_manager_t *m, weft_str_t key) {
 }
 
 static weft_status_t *no_memory(weft_str_t name) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "looking up resource %.*s", WEFT_STR_ARGS(name));
+  return WEFT_NO_MEMORY("looking up resource %.*s", WEFT_STR_ARGS(name));
 }
 
 /* ---- containers ---- */

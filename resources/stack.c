@@ -41,7 +41,7 @@ weft_status_t *weft_stack_create(const char *name, weft_dtype_t dtype, int64_t m
   if (st == NULL || copy == NULL) {
     weft_free(st);
     weft_free(copy);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a stack");
+    return WEFT_NO_MEMORY("creating a stack");
   }
   atomic_init(&st->object.refs, 1);
   st->object.destroy = destroy;
@@ -66,7 +66,7 @@ static weft_status_t *push_locked(weft_stack_t *st, weft_tensor_t *t) WEFT_REQUI
   if (st->count == st->capacity) {
     size_t capacity = st->capacity == 0 ? 16 : st->capacity * 2;
     weft_tensor_t **more = weft_realloc(st->items, capacity, sizeof *more);
-    if (more == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "growing stack %s", st->name);
+    if (more == NULL) return WEFT_NO_MEMORY("growing stack %s", st->name);
     st->items = more;
     st->capacity = capacity;
   }

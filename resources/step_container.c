@@ -24,7 +24,7 @@ struct weft_step_container {
 
 weft_status_t *weft_step_container_create(weft_step_container_t **out) {
   weft_step_container_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a step's resources");
+  if (c == NULL) return WEFT_NO_MEMORY("a step's resources");
   weft_mutex_init(&c->mu);
   atomic_init(&c->numbers, 0);
   *out = c;
@@ -53,7 +53,7 @@ weft_status_t *weft_step_container_add(weft_step_container_t *c, weft_str_t name
   if (e != NULL) e->name = weft_strndup(name.data, name.length);
   if (e == NULL || e->name == NULL) {
     entry_free(e);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "keeping '%.*s' for the step", WEFT_STR_ARGS(name));
+    return WEFT_NO_MEMORY("keeping '%.*s' for the step", WEFT_STR_ARGS(name));
   }
   e->object = weft_object_retain(o);
   weft_mutex_lock(&c->mu);

@@ -57,7 +57,7 @@ static weft_status_t *array_new(char *name, int64_t size, const weft_tensor_arra
     weft_free(a);
     weft_free(cells);
     weft_free(name);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a TensorArray of %" PRId64 " elements", size);
+    return WEFT_NO_MEMORY("creating a TensorArray of %" PRId64 " elements", size);
   }
   atomic_init(&a->object.refs, 1);
   a->object.destroy = destroy;
@@ -92,8 +92,7 @@ static weft_status_t *check_open_locked(const weft_tensor_array_t *a) {
 static weft_status_t *grow_locked(weft_tensor_array_t *a, int64_t size) WEFT_REQUIRES(a->mu) {
   if (size <= a->size) return NULL;
   cell_t *more = weft_realloc(a->cells, (size_t)size, sizeof *more);
-  if (more == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "growing TensorArray %s to %" PRId64, a->name, size);
+  if (more == NULL) return WEFT_NO_MEMORY("growing TensorArray %s to %" PRId64, a->name, size);
   memset(more + a->size, 0, (size_t)(size - a->size) * sizeof *more);
   a->cells = more;
   a->size = size;

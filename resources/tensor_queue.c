@@ -74,7 +74,7 @@ weft_status_t *weft_tensor_queue_create(const char *name, const weft_tensor_queu
   if (q == NULL || copy == NULL) {
     weft_free(q);
     weft_free(copy);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating queue %s", name);
+    return WEFT_NO_MEMORY("creating queue %s", name);
   }
   atomic_init(&q->object.refs, 1);
   q->object.destroy = destroy;
@@ -117,8 +117,7 @@ static weft_status_t *reserve(weft_tensor_queue_t *q, size_t n) {
     if (fits) return NULL;
     size_t capacity = need < twice ? twice : need < 16 ? 16 : need;
     weft_tensor_queue_item_t **slots = weft_calloc(capacity, sizeof *slots);
-    if (slots == NULL)
-      return WEFT_ERROR(RESOURCE_EXHAUSTED, "growing queue %s to %zu elements", q->name, capacity);
+    if (slots == NULL) return WEFT_NO_MEMORY("growing queue %s to %zu elements", q->name, capacity);
     weft_mutex_lock(&q->room.mu);
     if (capacity > q->store.capacity) slots = weft_tensor_queue_store_move(&q->store, slots, capacity);
     weft_mutex_unlock(&q->room.mu);
@@ -148,7 +147,7 @@ static weft_tensor_queue_t *queue_of(const operation_t *op) {
 static operation_t *operation_new(weft_tensor_queue_t *q, const weft_resource_call_t *call) {
   operation_t *op = weft_calloc(1, sizeof *op);
   if (op == NULL) {
-    weft_resource_call_end(call, WEFT_ERROR(RESOURCE_EXHAUSTED, "waiting for queue %s", q->name));
+    weft_resource_call_end(call, WEFT_NO_MEMORY("waiting for queue %s", q->name));
     return NULL;
   }
   op->waiter.call = *call;
@@ -269,7 +268,7 @@ static weft_status_t *copy_row(const weft_tensor_t *batch, int64_t row, weft_ten
 static weft_status_t *make_item(const weft_tensor_queue_t *q, const weft_value_t *components, int64_t row,
                                 weft_tensor_queue_item_t **out) {
   weft_tensor_queue_item_t *item = weft_tensor_queue_item_new(q->config.num_components);
-  weft_status_t *s = item == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "enqueuing to %s", q->name) : NULL;
+  weft_status_t *s = item == NULL ? WEFT_NO_MEMORY("enqueuing to %s", q->name) : NULL;
   for (int i = 0; s == NULL && i < q->config.num_components; i++) {
     weft_tensor_t *t = components[i].tensor;
     if (row < 0) {

@@ -38,7 +38,7 @@ weft_status_t *weft_variable_create(weft_str_t name, weft_dtype_t dtype, const w
   if (v == NULL || copy == NULL) {
     weft_free(v);
     weft_free(copy);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "creating variable %.*s", WEFT_STR_ARGS(name));
+    return WEFT_NO_MEMORY("creating variable %.*s", WEFT_STR_ARGS(name));
   }
   atomic_init(&v->object.refs, 1);
   v->object.destroy = destroy;

@@ -173,8 +173,7 @@ static void on_arrived(weft_rpc_tag_t *tag, bool ok) {
   weft_rpc_call_await(c->method);
   weft_status_t *s = NULL;
   c->canceller = weft_canceller_create(NULL); /* before on_closed can come */
-  if (c->canceller == NULL)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while accepting %s", c->method->path);
+  if (c->canceller == NULL) s = WEFT_NO_MEMORY("accepting %s", c->method->path);
   if (s == NULL) s = accept_call(c);
   if (s != NULL) {
     weft_rpc_fail(c, s);

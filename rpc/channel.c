@@ -82,7 +82,7 @@ weft_status_t *weft_rpc_channel_create(weft_rpc_client_t *client, weft_str_t tar
   if (c == NULL || name == NULL) {
     weft_free(c);
     weft_free(name);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a channel to %s", uri);
+    return WEFT_NO_MEMORY("a channel to %s", uri);
   }
   atomic_init(&c->refs, 1);
   c->client = client;
@@ -244,7 +244,7 @@ static weft_status_t *call_create(weft_rpc_channel_t *c, grpc_completion_queue *
   call_t *call = weft_calloc(1, sizeof *call);
   if (call == NULL) {
     weft_message_destroy(request);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while calling %s", path);
+    return WEFT_NO_MEMORY("calling %s", path);
   }
   weft_rpc_client_enter(c->client);
   call->channel = weft_rpc_channel_retain(c);
@@ -295,8 +295,7 @@ static weft_status_t *call_start(call_t *call, const char *path, const weft_rpc_
   if (call->canceller != NULL) {
     call->is_registered = weft_canceller_register(call->canceller, cancel_call, call, &call->token);
     if (!call->is_registered) {
-      if (!weft_canceller_is_cancelled(call->canceller))
-        return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while calling %s", path);
+      if (!weft_canceller_is_cancelled(call->canceller)) return WEFT_NO_MEMORY("calling %s", path);
       cancel_call(call); /* the batch then ends with CANCELLED */
     }
   }

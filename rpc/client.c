@@ -22,10 +22,10 @@ struct weft_rpc_client {
 
 weft_status_t *weft_rpc_client_create(int num_threads, weft_rpc_client_t **out) {
   weft_rpc_client_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for an RPC client");
+  if (c == NULL) return WEFT_NO_MEMORY("an RPC client");
   c->stopper = weft_canceller_create(NULL);
-  weft_status_t *s = c->stopper == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for an RPC client")
-                                        : weft_rpc_loop_create(num_threads, &c->loop);
+  weft_status_t *s =
+      c->stopper == NULL ? WEFT_NO_MEMORY("an RPC client") : weft_rpc_loop_create(num_threads, &c->loop);
   if (s != NULL) {
     weft_canceller_release(c->stopper);
     weft_free(c);

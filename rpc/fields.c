@@ -21,7 +21,7 @@ typedef struct decoder {
 } decoder_t;
 
 static weft_status_t *no_memory(const weft_message_type_t *type) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while coding a %s", type->name);
+  return WEFT_NO_MEMORY("coding a %s", type->name);
 }
 
 static const weft_field_t *find_field(const weft_message_type_t *type, uint32_t number) {

@@ -64,7 +64,7 @@ static void *run(void *arg) {
 weft_status_t *weft_local_receiver_create(weft_str_t name, const weft_local_receiver_ops_t *ops, void *arg,
                                           weft_local_receiver_t **out) {
   weft_local_receiver_t *r = weft_calloc(1, sizeof *r);
-  if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a local link");
+  if (r == NULL) return WEFT_NO_MEMORY("a local link");
   atomic_init(&r->refs, 2);
   r->link = weft_random_id();
   r->ops = ops;

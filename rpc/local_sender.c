@@ -156,7 +156,7 @@ static void *accept_links(void *arg) {
 
 weft_status_t *weft_local_sender_create(weft_local_sender_t **out) {
   weft_local_sender_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for local links");
+  if (s == NULL) return WEFT_NO_MEMORY("local links");
   snprintf(s->name, sizeof s->name, "weft-%016" PRIx64 "%016" PRIx64, weft_random_id(), weft_random_id());
   weft_mutex_init(&s->mu);
   for (int i = 0; i < WEFT_LOCAL_LINK_MAX_LINKS; i++) {

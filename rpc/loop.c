@@ -32,7 +32,7 @@ static void log_of_grpc(gpr_log_func_args *args) { weft_log(WEFT_LOG_DEBUG, "grp
 
 weft_status_t *weft_rpc_loop_create(int num_threads, weft_rpc_loop_t **out) {
   weft_rpc_loop_t *l = weft_calloc(1, sizeof *l);
-  if (l == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for gRPC's threads");
+  if (l == NULL) return WEFT_NO_MEMORY("gRPC's threads");
   gpr_set_log_function(log_of_grpc);
   grpc_init();
   l->queue = grpc_completion_queue_create_for_next(NULL);

@@ -26,7 +26,7 @@ struct weft_message {
 
 weft_status_t *weft_message_create(weft_message_t **out) {
   weft_message_t *m = weft_malloc(sizeof *m);
-  if (m == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a message");
+  if (m == NULL) return WEFT_NO_MEMORY("a message");
   m->pieces = m->few;
   m->num_pieces = 0;
   m->capacity = INLINE_PIECES;
@@ -53,7 +53,7 @@ static weft_status_t *grow(weft_message_t *m, size_t bytes) {
   int capacity = m->capacity * 2;
   grpc_slice *row = m->pieces == m->few ? NULL : m->pieces;
   row = weft_realloc(row, (size_t)capacity, sizeof *row);
-  if (row == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a message of %zu bytes", total);
+  if (row == NULL) return WEFT_NO_MEMORY("a message of %zu bytes", total);
   if (m->pieces == m->few) memcpy(row, m->few, sizeof m->few);
   m->pieces = row;
   m->capacity = capacity;
@@ -115,8 +115,7 @@ weft_status_t *weft_message_flatten(weft_message_t *m, weft_str_t *out) {
   }
   if (m->flat == NULL) {
     m->flat = weft_malloc(m->bytes);
-    if (m->flat == NULL)
-      return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a message of %zu bytes", m->bytes);
+    if (m->flat == NULL) return WEFT_NO_MEMORY("a message of %zu bytes", m->bytes);
     (void)weft_message_read(m, 0, m->flat, m->bytes);
   }
   *out = weft_str_of(m->flat, m->bytes);

@@ -29,7 +29,7 @@ struct weft_recent_ids {
 
 weft_status_t *weft_recent_ids_create(int window, weft_recent_ids_t **out) {
   weft_recent_ids_t *r = weft_calloc(1, sizeof *r);
-  if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for request ids");
+  if (r == NULL) return WEFT_NO_MEMORY("request ids");
   weft_mutex_init(&r->mu);
   r->window = window;
   *out = r;
@@ -108,7 +108,7 @@ weft_status_t *weft_recent_ids_add(weft_recent_ids_t *r, int64_t id, const char 
     r->slots[find(r, id)] = id;
   }
   weft_mutex_unlock(&r->mu);
-  if (!has_room) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for the id of a %s request", method);
+  if (!has_room) return WEFT_NO_MEMORY("the id of a %s request", method);
   if (is_new) return NULL;
   return WEFT_ERROR(ABORTED, "The same %s request was received twice. request_id: %" PRId64, method, id);
 }

@@ -52,7 +52,7 @@ weft_status_t *weft_rpc_server_create(const weft_rpc_server_options_t *o, weft_r
   if (strlen(host) > sizeof made->host - 3)
     return WEFT_ERROR(INVALID_ARGUMENT, "the host name '%.40s...' is too long", host);
   made = weft_calloc(1, sizeof *made);
-  if (made == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a server");
+  if (made == NULL) return WEFT_NO_MEMORY("a server");
   weft_mutex_init(&made->intake.mu);
   weft_cond_init(&made->intake.changed);
   made->drained.done = on_drained;

@@ -16,7 +16,7 @@ weft_served_t *weft_serve_any(weft_rpc_call_t *call, void *service, const weft_m
   size_t head = (sizeof(weft_served_t) + 15) & ~(size_t)15;
   weft_served_t *s = weft_calloc(1, head + request_bytes);
   if (s == NULL) {
-    weft_rpc_fail(call, WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a %s", type->name));
+    weft_rpc_fail(call, WEFT_NO_MEMORY("a %s", type->name));
     return NULL;
   }
   s->call = call;

@@ -27,8 +27,7 @@ weft_status_t *weft_tensor_from_field(const weft_message_t *m, const weft_messag
   weft_status_t *s = NULL;
   if (receive_in_place(m, f, &s, out)) return s;
   char *whole = weft_malloc(f->length);
-  if (whole == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a tensor of %zu bytes", f->length);
+  if (whole == NULL) return WEFT_NO_MEMORY("a tensor of %zu bytes", f->length);
   weft_message_field_copy(m, f, 0, whole, f->length);
   s = weft_tensor_from_proto(weft_str_of(whole, f->length), out);
   weft_free(whole);

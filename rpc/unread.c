@@ -40,7 +40,7 @@ struct weft_unread {
 
 weft_status_t *weft_unread_create(size_t max_bytes, int patience_ms, weft_unread_t **out) {
   weft_unread_t *u = weft_calloc(1, sizeof *u);
-  if (u == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a server");
+  if (u == NULL) return WEFT_NO_MEMORY("a server");
   weft_status_t *s = weft_timer_create(&u->timer);
   if (s != NULL) {
     weft_free(u);
@@ -130,7 +130,7 @@ static weft_unread_peer_t *find_locked(weft_unread_t *u, const char *name) WEFT_
 weft_status_t *weft_unread_add(weft_unread_t *u, weft_unread_answer_t *a, grpc_call *call, const char *peer,
                                size_t bytes) {
   weft_unread_peer_t *spare = weft_calloc(1, sizeof *spare);
-  if (spare == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "answering %s", peer);
+  if (spare == NULL) return WEFT_NO_MEMORY("answering %s", peer);
   weft_mutex_lock(&u->mu);
   weft_unread_peer_t *p = find_locked(u, peer);
   const int64_t waiting = p == NULL ? 0 : p->bytes;

@@ -14,9 +14,7 @@
 
 enum { MAX_TASKS = 100000, MAX_CONFIG_BYTES = 1 << 24 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster's description");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a cluster's description"); }
 
 void weft_cluster_deinit(weft_cluster_t *c) {
   weft_arena_deinit(&c->arena);

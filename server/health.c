@@ -75,7 +75,7 @@ static weft_status_t *name_tasks(weft_health_t *h, const weft_health_options_t *
     weft_strbuf_deinit(&name);
     if (t->index == o->task && weft_str_eq(t->job, o->job)) h->own_index = i;
   }
-  if (!ok) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the health of %d tasks", n);
+  if (!ok) return WEFT_NO_MEMORY("the health of %d tasks", n);
   h->service_task = weft_membership_service_task(h->names, n);
   return NULL;
 }
@@ -119,7 +119,7 @@ static weft_status_t *build(weft_health_t *h, const weft_health_options_t *o, we
 weft_status_t *weft_health_create(const weft_health_options_t *o, weft_rpc_server_t *server,
                                   weft_health_t **out) {
   weft_health_t *h = weft_calloc(1, sizeof *h);
-  if (h == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server's health");
+  if (h == NULL) return WEFT_NO_MEMORY("a server's health");
   weft_status_t *s = build(h, o, server);
   if (s != NULL) {
     weft_health_destroy(h);

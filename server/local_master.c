@@ -81,7 +81,7 @@ static const weft_master_client_ops_t ops = {
 
 weft_status_t *weft_local_master_create(int num_threads, int num_cpus, weft_master_client_t **out) {
   local_master_t *m = weft_calloc(1, sizeof *m);
-  if (m == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a local session");
+  if (m == NULL) return WEFT_NO_MEMORY("a local session");
   m->base.ops = &ops;
   atomic_init(&m->base.refs, 1);
   weft_str_t name =

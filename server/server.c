@@ -95,7 +95,7 @@ static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
   weft_strbuf_printf(&text, "/job:%.*s/replica:0/task:%d", WEFT_STR_ARGS(o->job), o->task);
   if (s->host == NULL || text.failed) {
     weft_strbuf_deinit(&text);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server");
+    return WEFT_NO_MEMORY("a server");
   }
   weft_str_t name = weft_str_of(text.data, text.length);
   weft_worker_cache_t *cache = NULL;
@@ -132,7 +132,7 @@ static weft_status_t *build(weft_server_t *s, const weft_server_options_t *o) {
 
 weft_status_t *weft_server_create(const weft_server_options_t *o, weft_server_t **out) {
   weft_server_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a server");
+  if (s == NULL) return WEFT_NO_MEMORY("a server");
   weft_mutex_init(&s->mu);
   weft_cond_init(&s->stopped_cond);
   weft_status_t *status = build(s, o);

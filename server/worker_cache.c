@@ -97,7 +97,7 @@ static void destroy(weft_worker_cache_t *base) {
 
 static weft_status_t *allocate(int num_tasks, cache_t **out) {
   cache_t *c = weft_calloc(1, sizeof *c);
-  if (c == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster");
+  if (c == NULL) return WEFT_NO_MEMORY("a cluster");
   c->base = (weft_worker_cache_t){find, tasks, lost, destroy};
   weft_mutex_init(&c->mu);
   c->num_tasks = num_tasks;
@@ -109,7 +109,7 @@ static weft_status_t *allocate(int num_tasks, cache_t **out) {
   if (c->clients == NULL || c->channels == NULL || c->losses == NULL || c->tasks == NULL ||
       c->addresses == NULL) {
     destroy(&c->base);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster");
+    return WEFT_NO_MEMORY("a cluster");
   }
   *out = c;
   return NULL;
@@ -142,7 +142,7 @@ weft_status_t *weft_worker_cache_create(const weft_cluster_t *cluster, weft_str_
   }
   if (!ok) {
     destroy(&c->base);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a cluster");
+    return WEFT_NO_MEMORY("a cluster");
   }
   *out = &c->base;
   return NULL;

@@ -164,8 +164,7 @@ weft_status_t *weft_handle_from_proto(weft_str_t bytes, weft_handle_t **out) {
       weft_handle_create(h.texts[HANDLE_DEVICE], h.texts[HANDLE_CONTAINER], h.texts[HANDLE_NAME],
                          h.texts[HANDLE_TYPE_NAME], h.hash_code, NULL);
   if (handle == NULL) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a handle of '%.*s'",
-                      WEFT_STR_ARGS(h.texts[HANDLE_NAME]));
+    return WEFT_NO_MEMORY("a handle of '%.*s'", WEFT_STR_ARGS(h.texts[HANDLE_NAME]));
   }
   bool is_value_type = weft_dtype_is_valid(h.dtype) && !weft_dtype_is_ref(h.dtype);
   handle->dtype = is_value_type ? (weft_dtype_t)h.dtype : WEFT_DTYPE_INVALID;

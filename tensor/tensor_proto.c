@@ -443,9 +443,7 @@ weft_status_t *weft_tensor_to_proto(const weft_tensor_t *t, weft_strbuf_t *out) 
     put_head(t, out);
     WEFT_RETURN_IF_ERROR(put_elements(t, out));
   }
-  if (out->failed)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to encode a tensor of shape %s",
-                      WEFT_SHAPE_TEXT(&t->shape));
+  if (out->failed) return WEFT_NO_MEMORY("encoding a tensor of shape %s", WEFT_SHAPE_TEXT(&t->shape));
   return NULL;
 }
 
@@ -485,7 +483,5 @@ weft_status_t *weft_tensor_to_proto_values(const weft_tensor_t *t, weft_strbuf_t
       to = weft_wire_store_varint(to, (uint64_t)int_at(t, i));
     if (to != NULL) weft_wire_advance(out, to);
   }
-  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory to encode a tensor of shape %s",
-                                  WEFT_SHAPE_TEXT(&t->shape))
-                     : NULL;
+  return out->failed ? WEFT_NO_MEMORY("encoding a tensor of shape %s", WEFT_SHAPE_TEXT(&t->shape)) : NULL;
 }

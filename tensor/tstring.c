@@ -28,8 +28,7 @@ weft_status_t *weft_tstring_set(weft_tstring_t *s, weft_str_t text) {
     if (text.length > 0) memcpy(fresh.bytes + 1, text.data, text.length);
   } else {
     char *copy = weft_strndup(text.data, text.length);
-    if (copy == NULL)
-      return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a string of %zu bytes", text.length);
+    if (copy == NULL) return WEFT_NO_MEMORY("a string of %zu bytes", text.length);
     fresh.words[0] = ((uint64_t)text.length << 2) | LARGE;
     fresh.words[1] = text.length;
     fresh.words[2] = (uint64_t)(uintptr_t)copy;

@@ -278,7 +278,7 @@ static weft_status_t *inspect_strategy(const inspect_args_t *a, weft_str_t def) 
   weft_rewrite_t rewrite = {.arena = WEFT_ARENA_INIT};
   int n = a->feeds.n + a->fetches.n + a->targets.n + a->inits.n;
   weft_str_t *items = weft_calloc((size_t)n + 1, sizeof *items);
-  if (items == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for names");
+  if (items == NULL) return WEFT_NO_MEMORY("names");
   weft_strategy_request_t request = {.cluster = &view.cluster};
   request.feeds = names_of(&a->feeds, items);
   request.fetches = names_of(&a->fetches, items + a->feeds.n);

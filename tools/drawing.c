@@ -53,7 +53,7 @@ struct weft_drawing {
   const weft_drawing_scope_t *at;    /* what is drawn; NULL: all */
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a drawing"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a drawing"); }
 
 weft_status_t *weft_drawing_create(weft_drawing_t **out) {
   weft_drawing_t *d = weft_calloc(1, sizeof *d);

@@ -11,7 +11,7 @@ enum {
                       into on the stack */
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a drawing"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a drawing"); }
 
 void weft_scopes_init(weft_scopes_t *t) {
   *t = (weft_scopes_t){.arena = WEFT_ARENA_INIT, .by_path = WEFT_MAP_INIT, .root = {.members = 1}};

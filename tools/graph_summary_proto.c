@@ -10,9 +10,7 @@
 typedef Tensorflow__NodeDef node_def_t;
 typedef Tensorflow__AttrValue attr_value_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for looking at a graph");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("looking at a graph"); }
 
 static const attr_value_t *attr(const node_def_t *n, const char *name) {
   for (size_t i = 0; i < n->n_attr; i++) {

@@ -11,9 +11,7 @@
 #define HOST_PREFIX "weft-host: " /* in physical_device_desc, which is for people */
 #define EXTRA_URL "type.googleapis.com/tensorflow.RecvBufRespExtra"
 
-static weft_status_t *no_memory(const char *what) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a %s", what);
-}
+static weft_status_t *no_memory(const char *what) { return WEFT_NO_MEMORY("a %s", what); }
 
 static weft_status_t *in_arena(weft_arena_t *arena, weft_strbuf_t *text, weft_str_t *out, const char *what) {
   *out = weft_arena_str(arena, weft_str_of(text->data, text->length));

@@ -22,7 +22,7 @@ weft_status_t *weft_devices_to_texts(const weft_device_list_t *devices, weft_are
     ok = !text.failed && copy.data != NULL && weft_texts_add(out, arena, copy);
   }
   weft_strbuf_deinit(&text);
-  return ok ? NULL : WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a list of %d devices", devices->n);
+  return ok ? NULL : WEFT_NO_MEMORY("a list of %d devices", devices->n);
 }
 
 weft_status_t *weft_devices_from_texts(const weft_texts_t *texts, weft_device_list_t *out) {

@@ -6,9 +6,7 @@
 #include "device/device_name.h"
 #include "resources/resource.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a task's devices");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a task's devices"); }
 
 static weft_str_t behind_task(weft_str_t device) {
   size_t task = weft_device_task_part(device).length;

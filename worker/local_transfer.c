@@ -54,7 +54,7 @@ static void unref(weft_local_transfers_t *t) {
 
 weft_status_t *weft_local_transfers_create(weft_str_t task, weft_local_transfers_t **out) {
   weft_local_transfers_t *t = weft_calloc(1, sizeof *t);
-  if (t == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for local transfers");
+  if (t == NULL) return WEFT_NO_MEMORY("local transfers");
   atomic_init(&t->refs, 1);
   t->task = task;
   weft_mutex_init(&t->mu);
@@ -109,7 +109,7 @@ weft_status_t *weft_local_transfers_expect(weft_local_transfers_t *t, int64_t id
   if (is_hopeless) return NULL;
   if (m.link != 0) {
     x = weft_calloc(1, sizeof *x);
-    if (x == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a receive");
+    if (x == NULL) return WEFT_NO_MEMORY("a receive");
     x->owner = t;
     x->id = id;
     weft_mutex_lock(&t->mu);

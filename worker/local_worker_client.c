@@ -186,7 +186,7 @@ static void recv_tensor(weft_worker_client_t *c, int64_t step_id, weft_key_t key
   weft_status_t *s = check_source(w, key.text);
   if (s == NULL) s = weft_step_table_get(&w->steps, step_id, &step);
   if (s == NULL && (p = weft_calloc(1, sizeof *p)) == NULL) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for receiving %.*s", WEFT_STR_ARGS(key.text));
+    s = WEFT_NO_MEMORY("receiving %.*s", WEFT_STR_ARGS(key.text));
   }
   if (s != NULL) {
     weft_worker_step_release(step);
@@ -216,7 +216,7 @@ static void complete_instance(weft_worker_client_t *c, const weft_instance_reque
 static void get_step_sequence(weft_worker_client_t *c, const int64_t *graph_keys, int n, weft_step_ids_fn *fn,
                               void *arg) {
   int64_t *ids = weft_calloc((size_t)n + 1, sizeof *ids);
-  weft_status_t *s = ids == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for %d step ids", n) : NULL;
+  weft_status_t *s = ids == NULL ? WEFT_NO_MEMORY("%d step ids", n) : NULL;
   if (s == NULL) s = weft_step_sequence_get(worker_of(c)->sequence, graph_keys, n, ids);
   fn(arg, s, ids);
   weft_free(ids);
@@ -268,7 +268,7 @@ weft_status_t *weft_local_worker_client_create_as(weft_worker_t *w, weft_str_t t
   if (c == NULL || name == NULL) {
     weft_free(c);
     weft_free(name);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker client");
+    return WEFT_NO_MEMORY("a worker client");
   }
   c->base.ops = &ops;
   c->base.task = weft_str_of(name, task.length);

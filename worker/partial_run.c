@@ -102,7 +102,7 @@ static weft_status_t *start(weft_worker_t *worker, weft_worker_step_t *step, wef
   if (run == NULL) {
     weft_registered_graph_release(graph);
     weft_worker_session_release(session);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for partial run %" PRId64, step->id);
+    return WEFT_NO_MEMORY("partial run %" PRId64, step->id);
   }
   run->worker = worker;
   run->session = session;
@@ -149,8 +149,7 @@ void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, w
   weft_status_t *status = start(w, step, session, graph);
   piece_t *p =
       status != NULL ? NULL : weft_calloc(1, sizeof *p + (size_t)run->num_recvs * sizeof(weft_tensor_t *));
-  if (status == NULL && p == NULL)
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for partial run %" PRId64, step->id);
+  if (status == NULL && p == NULL) status = WEFT_NO_MEMORY("partial run %" PRId64, step->id);
   if (status != NULL) {
     weft_worker_step_release(step);
     fn(arg, status, NULL);
@@ -173,7 +172,7 @@ void weft_worker_run_partial(weft_worker_t *w, weft_worker_session_t *session, w
   for (int i = 0; i < run->num_recvs; i++) {
     piece_fetch_t *f = weft_calloc(1, sizeof *f);
     if (f == NULL) {
-      fail(p, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for partial run %" PRId64, step->id));
+      fail(p, WEFT_NO_MEMORY("partial run %" PRId64, step->id));
       break;
     }
     *f = (piece_fetch_t){p, i};

@@ -20,8 +20,7 @@ static weft_status_t *export(const weft_graph_t *g, weft_partition_graphs_t *out
   weft_strbuf_t def = WEFT_STRBUF_INIT;
   weft_status_t *s = weft_graph_export(g, false, &def);
   weft_str_t kept = s == NULL ? weft_arena_str(&out->arena, weft_str_of(def.data, def.length)) : WEFT_STR("");
-  if (s == NULL && (def.failed || kept.data == NULL))
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for partition graphs");
+  if (s == NULL && (def.failed || kept.data == NULL)) s = WEFT_NO_MEMORY("partition graphs");
   if (s == NULL) out->defs[out->n++] = kept;
   weft_strbuf_deinit(&def);
   return s;
@@ -39,8 +38,7 @@ weft_status_t *weft_partition_graphs_export(const weft_devices_t *devices, const
                                       .arg = (void *)(uintptr_t)devices,
                                       .next_edge = &next_edge};
   out->defs = weft_arena_calloc(&out->arena, (size_t)devices->n + 1, sizeof *out->defs);
-  weft_status_t *s =
-      out->defs == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for partition graphs") : NULL;
+  weft_status_t *s = out->defs == NULL ? WEFT_NO_MEMORY("partition graphs") : NULL;
   if (s == NULL && devices->n == 1) return export(g, out);
   if (s == NULL) s = weft_graph_copy(g, &copy);
   if (s == NULL) s = weft_graph_partition(&copy, &options, &parts, &n);

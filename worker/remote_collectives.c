@@ -37,9 +37,7 @@ static void question_free(question_t *q) {
   weft_free(q);
 }
 
-static weft_status_t *no_memory(const char *path) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while calling %s", path);
-}
+static weft_status_t *no_memory(const char *path) { return WEFT_NO_MEMORY("calling %s", path); }
 
 static weft_status_t *name_peer(const question_t *q, weft_status_t *s) {
   if (s == NULL) return NULL;

@@ -74,9 +74,7 @@ static pending_t *pending_new(weft_worker_client_t *w, const char *path, void *a
   return p;
 }
 
-static weft_status_t *no_memory(const char *path) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory while calling %s", path);
-}
+static weft_status_t *no_memory(const char *path) { return WEFT_NO_MEMORY("calling %s", path); }
 
 /* Encodes the request and sends it. On failure the answer comes at once. */
 static void send_request(pending_t *p, const weft_message_type_t *type, const void *request,
@@ -527,7 +525,7 @@ weft_status_t *weft_remote_worker_client_create(weft_rpc_channel_t *channel, wef
   if (r == NULL || name == NULL) {
     weft_free(r);
     weft_free(name);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a client of %.*s", WEFT_STR_ARGS(task));
+    return WEFT_NO_MEMORY("a client of %.*s", WEFT_STR_ARGS(task));
   }
   r->base.ops = &ops;
   atomic_init(&r->base.refs, 1);

@@ -68,8 +68,7 @@ static weft_status_t *take_fetches(graph_run_t *r) {
   for (int i = 0; i < r->num_recvs; i++) {
     fetch_t f = {0};
     weft_canceller_t *now = weft_canceller_create(NULL);
-    if (now == NULL)
-      return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for fetching '%.*s'", WEFT_STR_ARGS(r->recv_keys[i]));
+    if (now == NULL) return WEFT_NO_MEMORY("fetching '%.*s'", WEFT_STR_ARGS(r->recv_keys[i]));
     weft_remote_rendezvous_recv_local(r->step->rendezvous, weft_key(r->recv_keys[i]), now, fetched, &f);
     if (!f.is_done) weft_canceller_cancel(now); /* it was not sent: ends the receive with CANCELLED at once */
     weft_canceller_release(now);
@@ -114,8 +113,7 @@ static void finish(graph_run_t *r, weft_status_t *status) {
   if (r->record_timeline && !weft_transfer_log_is_enabled(r->worker->transfers)) {
     weft_transfer_log_take(r->worker->transfers, r->step->id, &stats);
   }
-  if (status == NULL && stats.failed)
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step statistics");
+  if (status == NULL && stats.failed) status = WEFT_NO_MEMORY("step statistics");
   weft_run_graph_result_t result = {.recvs = r->recvs,
                                     .num_recvs = r->num_recvs,
                                     .step_stats = weft_str_of(stats.data, stats.length),
@@ -195,8 +193,7 @@ void weft_worker_run_graph(weft_worker_t *w, const weft_run_graph_t *run, weft_c
   }
   graph_run_t *r =
       status != NULL ? NULL : weft_calloc(1, sizeof *r + (size_t)run->num_recvs * sizeof(weft_tensor_t *));
-  if (status == NULL && r == NULL)
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step %" PRId64, run->step_id);
+  if (status == NULL && r == NULL) status = WEFT_NO_MEMORY("step %" PRId64, run->step_id);
   if (status != NULL) {
     weft_worker_step_release(step);
     weft_registered_graph_release(graph);

@@ -6,9 +6,7 @@
 #include "base/alloc.h"
 #include "device/device_name.h"
 
-static weft_status_t *no_memory(const char *what) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a %s", what);
-}
+static weft_status_t *no_memory(const char *what) { return WEFT_NO_MEMORY("a %s", what); }
 
 static bool copy_text(weft_str_t from, weft_str_t *to) {
   char *copy = weft_strndup(from.length == 0 ? "" : from.data, from.length);

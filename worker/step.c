@@ -11,15 +11,14 @@
 
 static weft_status_t *step_create(weft_step_table_t *t, int64_t id, weft_worker_step_t **out) {
   weft_worker_step_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step %" PRId64, id);
+  if (s == NULL) return WEFT_NO_MEMORY("step %" PRId64, id);
   atomic_init(&s->refs, 1);
   weft_mutex_init(&s->mu);
   s->id = id;
   weft_status_t *status = weft_remote_rendezvous_create(t->task, id, t->fetch, t->fetch_arg, &s->rendezvous);
   if (status == NULL) status = weft_step_container_create(&s->container);
   s->canceller = weft_canceller_create(NULL);
-  if (status == NULL && s->canceller == NULL)
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step %" PRId64, id);
+  if (status == NULL && s->canceller == NULL) status = WEFT_NO_MEMORY("step %" PRId64, id);
   if (status != NULL) {
     weft_worker_step_release(s);
     return status;

@@ -114,5 +114,5 @@ weft_status_t *weft_step_stats_encode(const weft_devices_t *devices, const weft_
       did_something = r->stats[i].node->device == devices->all[d];
     if (did_something) put_device(out, devices->all[d], g, r);
   }
-  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for step statistics") : NULL;
+  return out->failed ? WEFT_NO_MEMORY("step statistics") : NULL;
 }

@@ -40,7 +40,7 @@ struct weft_transfer_log {
 
 weft_status_t *weft_transfer_log_create(weft_transfer_log_t **out) {
   weft_transfer_log_t *l = weft_calloc(1, sizeof *l);
-  if (l == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a log of transfers");
+  if (l == NULL) return WEFT_NO_MEMORY("a log of transfers");
   weft_mutex_init(&l->mu);
   *out = l;
   return NULL;
@@ -266,5 +266,5 @@ weft_status_t *weft_transfer_log_answer(weft_transfer_log_t *l, weft_str_t reque
     while (p != end && (p = weft_wire_get_varint(p, end, &id)) != NULL) put_step(l, (int64_t)id, out);
   }
   if (clear) weft_transfer_log_clear(l);
-  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for answering a LoggingRequest") : NULL;
+  return out->failed ? WEFT_NO_MEMORY("answering a LoggingRequest") : NULL;
 }

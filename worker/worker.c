@@ -45,7 +45,7 @@ weft_status_t *weft_worker_create(const weft_worker_options_t *o, weft_worker_t 
   if (w == NULL || task == NULL) {
     weft_free(w);
     weft_free(task);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a worker");
+    return WEFT_NO_MEMORY("a worker");
   }
   weft_mutex_init(&w->mu);
   weft_cond_init(&w->idle);

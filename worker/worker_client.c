@@ -27,7 +27,7 @@ weft_status_t *weft_device_list_add(weft_device_list_t *l, const weft_device_att
   weft_device_attributes_t *devices = weft_realloc(l->devices, (size_t)l->n + 1, sizeof *devices);
   if (devices != NULL) l->devices = devices;
   if (devices == NULL || copy.name.data == NULL || copy.type.data == NULL || copy.description.data == NULL) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a list of devices");
+    return WEFT_NO_MEMORY("a list of devices");
   }
   l->devices[l->n++] = copy;
   return NULL;

@@ -173,8 +173,7 @@ static void run_graph(void *service, weft_rpc_call_t *call) {
   if (status == NULL)
     status = weft_fields_decode_bytes(&weft_executor_opts_type, m->exec_opts, &s->arena, &opts);
   weft_named_tensor_t *sends = weft_arena_calloc(&s->arena, (size_t)m->sends.n + 1, sizeof *sends);
-  if (status == NULL && sends == NULL)
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a RunGraph");
+  if (status == NULL && sends == NULL) status = WEFT_NO_MEMORY("a RunGraph");
   if (status != NULL) {
     fail_run(s, status);
     return;
@@ -260,8 +259,7 @@ static void on_received(void *arg, weft_status_t *status, weft_tensor_t *tensor,
   weft_strbuf_t options = WEFT_STRBUF_INIT;
   if (status == NULL && tensor == NULL) status = dead_tensor(&tensor);
   bool is_on_link = status == NULL && send_locally(s, tensor, &options);
-  if (status == NULL && options.failed)
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a RecvTensor");
+  if (status == NULL && options.failed) status = WEFT_NO_MEMORY("a RecvTensor");
   if (status != NULL) {
     weft_served_fail(s, status);
   } else {
@@ -333,7 +331,7 @@ static void on_step_ids(void *arg, weft_status_t *status, const int64_t *step_id
     weft_fields_encode_bytes(&weft_step_sequence_type, &one, &text);
     weft_str_t copy = weft_arena_str(&s->arena, weft_str_of(text.data, text.length));
     if (text.failed || copy.data == NULL || !weft_texts_add(&response.sequences, &s->arena, copy))
-      status = WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for a GetStepSequence");
+      status = WEFT_NO_MEMORY("a GetStepSequence");
   }
   weft_strbuf_deinit(&text);
   if (status != NULL) {
@@ -400,7 +398,7 @@ static const struct {
 weft_status_t *weft_worker_service_create(weft_worker_client_t *w, weft_rpc_server_t *server,
                                           weft_worker_service_t **out) {
   weft_worker_service_t *made = weft_calloc(1, sizeof *made);
-  if (made == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "out of memory for the worker service");
+  if (made == NULL) return WEFT_NO_MEMORY("the worker service");
   made->worker = weft_worker_client_retain(w);
   weft_mutex_init(&made->mu);
   weft_status_t *s = weft_recent_ids_create(REQUEST_WINDOW, &made->recent);

@@ -12,9 +12,7 @@ typedef struct access {
   WEFT_Variable *v;
 } access_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the use of a variable");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the use of a variable"); }
 
 static weft_status_t *begin(TF_Graph *g, WEFT_Variable *v, access_t *out) {
   *out = (access_t){.graph = g, .v = v};

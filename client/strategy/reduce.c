@@ -11,7 +11,7 @@
 #include "client/strategy/scope.h"
 #include "strategies/buckets.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a reduction"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a reduction"); }
 
 static const char *merge_name(WEFT_ReduceOp op) {
   return op == WEFT_MIN ? "Min" : op == WEFT_MAX ? "Max" : "Add";

@@ -13,9 +13,7 @@ struct WEFT_Rewrite {
   weft_strbuf_t explained;
 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a rewritten graph");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a rewritten graph"); }
 
 static weft_status_t *read_names(weft_arena_t *arena, const char *const *texts, weft_names_t *out) {
   int n = 0;

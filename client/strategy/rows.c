@@ -17,9 +17,7 @@ typedef struct rows {
   weft_output_t part_of;          /* which part each id belongs to */
 } rows_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for rows of a variable");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("rows of a variable"); }
 
 #define NAMED(r, what) "%.*s%.*s/" what, WEFT_STR_ARGS((r)->scope->place.prefix), WEFT_STR_ARGS((r)->v->name)
 

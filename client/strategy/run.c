@@ -6,9 +6,7 @@
 #include "base/alloc.h"
 #include "client/status.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a replica's function");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a replica's function"); }
 
 weft_place_t weft_replica_place(weft_replica_run_t *r, WEFT_ReplicaContext *c, weft_arena_t *arena) {
   weft_place_t p = {.context = WEFT_CONTEXT_REPLICA,

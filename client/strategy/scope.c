@@ -15,7 +15,7 @@ weft_status_t *weft_scope_of(TF_Graph *g, weft_scope_t **out) {
   *out = g->strategy_scope;
   if (*out != NULL) return NULL;
   weft_scope_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a strategy's scope");
+  if (s == NULL) return WEFT_NO_MEMORY("a strategy's scope");
   s->place = (weft_place_t){.prefix = WEFT_STR(""), .device = WEFT_STR("")};
   s->last_variable = &s->variables;
   s->next_instance = 1;

@@ -4,7 +4,7 @@
 #include "client/strategy/scope.h"
 #include "device/device_name.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a strategy"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a strategy"); }
 
 static weft_status_t *create(weft_strategy_kind_t kind, const WEFT_CommOptions *o, WEFT_Strategy **out) {
   WEFT_Strategy *s = weft_calloc(1, sizeof *s);

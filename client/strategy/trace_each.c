@@ -44,9 +44,7 @@ struct each {
   int turn; /* guarded by mu: a replica, or CALLER */
 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the replicas of a function");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the replicas of a function"); }
 
 static void give_turn(each_t *t, int to) {
   weft_mutex_lock(&t->mu);

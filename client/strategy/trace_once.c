@@ -19,9 +19,7 @@ typedef struct once {
   weft_map_t *nodes;   /* by replica: node id -> weft_node_t * */
 } once_t;
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the replicas of a function");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the replicas of a function"); }
 
 static uint64_t key_of(weft_output_t o) { return (uint64_t)o.node->id << 32 | (uint32_t)o.index; }
 

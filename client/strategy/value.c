@@ -4,7 +4,7 @@
 #include "client/status.h"
 #include "client/strategy/scope.h"
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a value"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a value"); }
 
 weft_status_t *weft_value_new(const TF_Output *outputs, int n, bool is_mirrored, WEFT_Value **out) {
   for (int i = 0; i < n; i++) {

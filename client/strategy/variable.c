@@ -12,7 +12,7 @@ struct WEFT_CreatorChain {
   weft_creator_t *creators; /* who is asked next; NULL: the strategy */
 };
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a variable"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a variable"); }
 
 /* ---- one component ---- */
 

@@ -14,9 +14,7 @@
 
 enum { BYTES_PER_RUN = 64 << 20, PARTS_PER_RUN = 1000, MAX_NAME = 4096 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the values of variables");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the values of variables"); }
 
 void weft_access_deinit(weft_access_t *a) {
   weft_arena_deinit(&a->arena);

@@ -11,9 +11,7 @@
 #include "base/alloc.h"
 #include "jobs/checkpoint/variables.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the parts of variables");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the parts of variables"); }
 
 enum { MAX_NAME = 2048 };
 

@@ -5,9 +5,7 @@
 #include "base/alloc.h"
 #include "jobs/checkpoint/checkpoint.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for restoring a checkpoint");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("restoring a checkpoint"); }
 
 void weft_restore_close(weft_restore_t *r) {
   weft_source_close(r->source);

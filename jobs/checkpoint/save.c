@@ -2,9 +2,7 @@
 #include "base/alloc.h"
 #include "jobs/checkpoint/checkpoint.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for saving a checkpoint");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("saving a checkpoint"); }
 
 uint64_t weft_checkpoint_bytes(const weft_saved_variables_t *variables) {
   uint64_t bytes = 0;

@@ -12,9 +12,7 @@
 #include "jobs/checkpoint/source.h"
 #include "jobs/checkpoint/state.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the names of checkpoints");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the names of checkpoints"); }
 
 void weft_series_deinit(weft_series_t *s) {
   weft_free(s->names);

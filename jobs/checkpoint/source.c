@@ -11,9 +11,7 @@ struct weft_source { /* One of the two is set. */
   weft_checkpoint_v1_reader_t *old;
 };
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for reading a checkpoint");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("reading a checkpoint"); }
 
 static bool is_file(weft_str_t path, const char *suffix) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;

@@ -6,9 +6,7 @@
 #include "protos/text_format.h"
 #include "protos/unpack.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a list of checkpoints");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a list of checkpoints"); }
 
 static void print_path(weft_str_t directory, weft_str_t name, weft_strbuf_t *out) {
   weft_strbuf_append(out, directory);

@@ -1,10 +1,9 @@
-/* jobs/checkpoint/variable_names.c - which variables a step needs, and what the savers of the graph call them. */
+/* jobs/checkpoint/variable_names.c - which variables a step needs, and what the savers of the graph call
+ * them. */
 #include "base/alloc.h"
 #include "jobs/checkpoint/variables.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the variables of a graph");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the variables of a graph"); }
 
 /* ---- which the step needs ---- */
 

@@ -3,9 +3,7 @@
 
 #include "base/alloc.h"
 
-static weft_status_t *no_memory(void) {
-  return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the variables of a graph");
-}
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("the variables of a graph"); }
 
 void weft_saved_variables_deinit(weft_saved_variables_t *v) {
   weft_map_deinit(&v->by_node);

@@ -8,7 +8,7 @@ typedef struct position {
 
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
   position_t *p = weft_calloc(1, sizeof *p);
-  if (p == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->op_name.data);
+  if (p == NULL) return WEFT_NO_MEMORY("preparing %s", node->op_name.data);
   p->index = weft_knode_int(node, "index");
   *out_state = p;
   return NULL;

@@ -21,7 +21,7 @@ static void channel_free(void *state) {
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   channel_t *ch = weft_calloc(1, sizeof *ch);
-  if (ch == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->op_name.data);
+  if (ch == NULL) return WEFT_NO_MEMORY("preparing %s", node->op_name.data);
   weft_key_print(&text, weft_knode_string(node, "send_device"),
                  (uint64_t)weft_knode_int(node, "send_device_incarnation"),
                  weft_knode_string(node, "recv_device"), weft_knode_string(node, "tensor_name"), 0, 0);
@@ -50,7 +50,7 @@ static weft_status_t *key_of(const weft_kernel_ctx_t *c, weft_strbuf_t *buffer, 
   }
   weft_strbuf_append(buffer, weft_str_of(ch->text, ch->prefix));
   weft_strbuf_printf(buffer, "%llu:%lld", (unsigned long long)c->frame_id, (long long)c->iteration);
-  if (buffer->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "making a rendezvous key");
+  if (buffer->failed) return WEFT_NO_MEMORY("making a rendezvous key");
   *out = weft_key(weft_str_of(buffer->data, buffer->length));
   return NULL;
 }

@@ -79,7 +79,7 @@ static void fetch_remote(remote_t *r, weft_key_t key, const weft_key_parts_t *pa
   if (f != NULL) f->canceller = weft_canceller_create(canceller);
   if (f == NULL || f->canceller == NULL) {
     weft_free(f);
-    fn(arg, WEFT_ERROR(RESOURCE_EXHAUSTED, "fetching '%.*s'", WEFT_STR_ARGS(key.text)), NULL, false);
+    fn(arg, WEFT_NO_MEMORY("fetching '%.*s'", WEFT_STR_ARGS(key.text)), NULL, false);
     return;
   }
   f->r = r;
@@ -172,7 +172,7 @@ weft_status_t *weft_remote_rendezvous_create(weft_str_t task, int64_t step_id, w
   remote_t *r = weft_calloc(1, sizeof *r);
   if (r != NULL) r->task = weft_strndup(task.data, task.length);
   if (r == NULL || r->task == NULL) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "creating the rendezvous of step %lld", (long long)step_id);
+    s = WEFT_NO_MEMORY("creating the rendezvous of step %lld", (long long)step_id);
     goto done;
   }
   s = weft_local_rendezvous_create(&r->local);
@@ -195,8 +195,7 @@ done:
 weft_status_t *weft_remote_rendezvous_move(weft_rendezvous_t *base, weft_str_t task, void *fetch_arg) {
   remote_t *r = (remote_t *)base;
   char *copy = weft_strndup(task.data, task.length);
-  if (copy == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "moving the rendezvous of step %lld", (long long)r->step_id);
+  if (copy == NULL) return WEFT_NO_MEMORY("moving the rendezvous of step %lld", (long long)r->step_id);
   weft_free(r->task);
   r->task = copy;
   r->task_length = task.length;

@@ -86,6 +86,14 @@ static void builders_grow(void) {
   weft_strbuf_deinit(&b);
 }
 
+static void escapes_are_those_of_a_c_string(void) {
+  weft_strbuf_t b = WEFT_STRBUF_INIT;
+  weft_strbuf_put_escaped(&b, weft_str_of("a\"b'\\\n\r\t\0\x7f\xe2z", 12));
+  weft_strbuf_putc(&b, '\0');
+  CU_ASSERT_STRING_EQUAL(b.data, "a\\\"b\\'\\\\\\n\\r\\t\\000\\177\\342z");
+  weft_strbuf_deinit(&b);
+}
+
 static void an_empty_builder_finishes_as_empty_text(void) {
   weft_strbuf_t b = WEFT_STRBUF_INIT;
   char *text = NULL;
@@ -125,6 +133,7 @@ static const CU_TestInfo tests[] = {
     {"splits at the first", splits_at_the_first},
     {"splitting may overwrite its source", splitting_may_overwrite_its_source},
     {"builders grow", builders_grow},
+    {"escapes are those of a C string", escapes_are_those_of_a_c_string},
     {"an empty builder finishes as empty text", an_empty_builder_finishes_as_empty_text},
     {"names have TensorFlow's numbers", names_have_tensorflows_numbers},
     {"every failing allocation is remembered", every_failing_allocation_is_remembered},

@@ -28,7 +28,7 @@ static weft_status_t *read_all(FILE *f, weft_strbuf_t *out) {
   char block[4096];
   rewind(f);
   for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) weft_strbuf_append(out, weft_str_of(block, n));
-  return out->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for an SVG") : NULL;
+  return out->failed ? WEFT_NO_MEMORY("an SVG") : NULL;
 }
 
 static weft_status_t *run_dot(int in, int out) {

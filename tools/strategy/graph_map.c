@@ -84,7 +84,7 @@ weft_status_t *weft_graph_map(const weft_rewrite_t *r, const char *scope, weft_s
   map_t m = {.r = r, .numbers = weft_calloc((size_t)r->graph->num_nodes + 1, sizeof *m.numbers)};
   weft_arena_t arena = WEFT_ARENA_INIT;
   weft_summary_t summary = {0};
-  weft_status_t *s = m.numbers == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a drawing") : NULL;
+  weft_status_t *s = m.numbers == NULL ? WEFT_NO_MEMORY("a drawing") : NULL;
   if (s == NULL) s = weft_rewrite_summarize(r, &arena, &summary);
   m.is_by_task = summary.is_by_task;
   if (s == NULL) s = weft_drawing_create(&m.d);

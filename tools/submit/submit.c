@@ -42,7 +42,7 @@ typedef struct submit {
   weft_status_t *failure;         /* of the whole; owned */
 } submit_t;
 
-static weft_status_t *no_memory(void) { return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a job"); }
+static weft_status_t *no_memory(void) { return WEFT_NO_MEMORY("a job"); }
 
 /* ---- what is shown ---- */
 

@@ -109,7 +109,7 @@ static weft_status_t *put_json(weft_tensor_t *t, int64_t at, const json_t *value
   if (!is_word)
     return WEFT_ERROR(INVALID_ARGUMENT, "the list holds what is not a %s", weft_dtype_name(t->dtype));
   char *text = json_dumps(value, JSON_ENCODE_ANY);
-  if (text == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a list");
+  if (text == NULL) return WEFT_NO_MEMORY("a list");
   weft_status_t *s = put(t, at, text);
   free(text);
   return s;
@@ -149,7 +149,7 @@ weft_status_t *weft_value_parse(weft_str_t text, int dtype, weft_tensor_t **out)
   if (text.length > 0 && text.data[0] == '[' && dtype != WEFT_STRING) return parse_list(text, dtype, out);
   weft_tensor_t *t = NULL;
   char *whole = weft_strndup(text.data, text.length);
-  if (whole == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a value");
+  if (whole == NULL) return WEFT_NO_MEMORY("a value");
   weft_status_t *s = weft_tensor_new((weft_dtype_t)dtype, &WEFT_SCALAR, NULL, &t);
   if (s == NULL) s = put(t, 0, whole);
   weft_free(whole);

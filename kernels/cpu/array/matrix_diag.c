@@ -202,7 +202,7 @@ static weft_status_t *set_compute(weft_kernel_ctx_t *ctx) {
 
 static weft_status_t *align_prepare(const weft_kernel_node_t *n, void **out) {
   align_t *a = weft_calloc(1, sizeof *a);
-  if (a == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a kernel");
+  if (a == NULL) return WEFT_NO_MEMORY("a kernel");
   bool has_align = weft_knode_attr(n, "align") != NULL;
   weft_str_t text =
       has_align ? weft_knode_string(n, "align") : WEFT_STR("LEFT_LEFT"); /* those above, then those below */

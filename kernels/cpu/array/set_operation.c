@@ -120,8 +120,7 @@ static weft_status_t *compute(weft_kernel_ctx_t *ctx) {
                 weft_calloc((size_t)rows + 1, sizeof *r.sizes), 0, 0};
   element_t *sets = weft_calloc((size_t)(wa + wb) + 1, sizeof *sets);
   weft_status_t *s = NULL;
-  if (r.values == NULL || r.sizes == NULL || sets == NULL)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for sets");
+  if (r.values == NULL || r.sizes == NULL || sets == NULL) s = WEFT_NO_MEMORY("sets");
   for (int64_t row = 0; row < rows && s == NULL; row++) {
     int64_t na = read_set(a, row, wa, sets), nb = read_set(b, row, wb, sets + wa);
     r.sizes[row] = combine(operation, sets, na, sets + wa, nb, r.values + r.n);
@@ -139,7 +138,7 @@ static weft_status_t *prepare(const weft_kernel_node_t *n, void **out) {
   static const char *const names[] = {"a-b", "b-a", "intersection", "union"};
   weft_str_t name = weft_knode_string(n, "set_operation");
   operation_t *operation = weft_calloc(1, sizeof *operation);
-  if (operation == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a kernel");
+  if (operation == NULL) return WEFT_NO_MEMORY("a kernel");
   for (int i = 0; i < 4; i++) {
     if (!weft_str_is(name, names[i])) continue;
     *operation = (operation_t)i;

@@ -83,8 +83,7 @@ static weft_status_t *table_init(table_t *t, const rows_t *rows) {
   uint64_t size = 16;
   while (size < 2 * (uint64_t)rows->n) size *= 2;
   *t = (table_t){rows, weft_calloc(size, sizeof *t->slots), size - 1};
-  if (t->slots == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a table of %" PRIu64 " values", size);
+  if (t->slots == NULL) return WEFT_NO_MEMORY("a table of %" PRIu64 " values", size);
   memset(t->slots, 0xff, size * sizeof *t->slots);
   return NULL;
 }

@@ -118,7 +118,7 @@ static weft_status_t *read_attrs(const weft_kernel_node_t *n, node_state_t *st) 
 static weft_status_t *prepare(const weft_kernel_node_t *n, void **out) {
   const weft_attr_t *targets = weft_knode_attr(n, "targets");
   node_state_t *st = weft_calloc(1, sizeof *st + (targets == NULL ? 0 : (size_t)targets->n) * sizeof(int));
-  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(n->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(n->name));
   st->form = n->param;
   st->rank = st->root = -1;
   weft_status_t *s = read_attrs(n, st);
@@ -363,9 +363,7 @@ static weft_status_t *read_splits(const weft_kernel_ctx_t *c, int group_size, we
 
 static weft_status_t *start_rows(weft_collective_run_t *r) {
   row_counts_t *rows = r->extra = weft_calloc(1, sizeof *rows);
-  if (rows == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the collective %.*s",
-                      WEFT_STR_ARGS(r->ctx->node->name));
+  if (rows == NULL) return WEFT_NO_MEMORY("the collective %.*s", WEFT_STR_ARGS(r->ctx->node->name));
   WEFT_RETURN_IF_ERROR(read_splits(r->ctx, r->call.group_size, &rows->sent));
   r->finish = take_rows;
   weft_collective_t counts = r->call;

@@ -64,9 +64,7 @@ static weft_status_t *make_communicator(weft_collective_run_t *r, weft_tensor_t 
   weft_kernel_ctx_t *c = r->ctx;
   weft_tensor_release(output);
   communicator_t *m = weft_calloc(1, sizeof *m);
-  if (m == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the communicator %.*s",
-                      WEFT_STR_ARGS(c->node->name));
+  if (m == NULL) return WEFT_NO_MEMORY("the communicator %.*s", WEFT_STR_ARGS(c->node->name));
   atomic_init(&m->object.refs, 1);
   m->object.destroy = destroy_communicator;
   m->group_key = r->call.group_key;

@@ -79,8 +79,7 @@ static void run(weft_kernel_ctx_t *c) {
   weft_negotiator_t *negotiator = NULL;
   weft_status_t *s = find_negotiator(c, &negotiator);
   named_run_t *r = s == NULL ? weft_calloc(1, sizeof *r) : NULL;
-  if (s == NULL && r == NULL)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the collective %.*s", WEFT_STR_ARGS(n->name));
+  if (s == NULL && r == NULL) s = WEFT_NO_MEMORY("the collective %.*s", WEFT_STR_ARGS(n->name));
   if (s == NULL) {
     atomic_init(&r->refs, 3);
     r->ctx = c;

@@ -26,8 +26,7 @@ weft_status_t *weft_collective_run_new(weft_kernel_ctx_t *c, weft_collective_kin
                       WEFT_STR_ARGS(c->node->name));
   }
   weft_collective_run_t *r = weft_calloc(1, sizeof *r);
-  if (r == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the collective %.*s", WEFT_STR_ARGS(c->node->name));
+  if (r == NULL) return WEFT_NO_MEMORY("the collective %.*s", WEFT_STR_ARGS(c->node->name));
   r->ctx = c;
   r->call = (weft_collective_t){
       .kind = kind,

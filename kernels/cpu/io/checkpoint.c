@@ -151,8 +151,7 @@ static weft_status_t *merge_v2(weft_kernel_ctx_t *c) {
                       WEFT_SHAPE_TEXT(&destination->shape));
   }
   weft_str_t *names = weft_calloc((size_t)prefixes->count + 1, sizeof *names);
-  if (names == NULL)
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "merging %" PRId64 " checkpoints", prefixes->count);
+  if (names == NULL) return WEFT_NO_MEMORY("merging %" PRId64 " checkpoints", prefixes->count);
   for (int64_t i = 0; i < prefixes->count; i++) names[i] = weft_tensor_str_at(prefixes, i);
   weft_status_t *s = weft_bundle_merge(names, (size_t)prefixes->count, weft_tensor_str_at(destination, 0),
                                        weft_knode_bool(c->node, "delete_old_dirs"),
@@ -174,7 +173,7 @@ static weft_status_t *scalar_inputs(const weft_kernel_ctx_t *c) {
 
 static weft_status_t *set_text(weft_kernel_ctx_t *c, weft_strbuf_t *text) {
   weft_status_t *s = text->failed
-                         ? WEFT_ERROR(RESOURCE_EXHAUSTED, "naming a shard")
+                         ? WEFT_NO_MEMORY("naming a shard")
                          : weft_tensor_string(weft_str_of(text->data, text->length), &c->outputs[0].tensor);
   weft_strbuf_deinit(text);
   return s;

@@ -80,7 +80,7 @@ static weft_status_t *prepare_restore(const weft_kernel_node_t *node, void **out
     return WEFT_ERROR(INVALID_ARGUMENT, "Attribute 'preferred_shard' must be greater or equal to -1");
   }
   state_t *state = weft_calloc(1, sizeof *state);
-  if (state == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (state == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   state->preferred_shard = preferred;
   *out = state;
   return NULL;

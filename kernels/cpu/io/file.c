@@ -17,7 +17,7 @@ static weft_status_t *scalar_path(const weft_kernel_ctx_t *c, int i, char **out)
     return WEFT_ERROR(INVALID_ARGUMENT, "a file's name holds a zero byte");
   }
   *out = weft_strndup(s.data == NULL ? "" : s.data, s.length);
-  return *out == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "naming a file") : NULL;
+  return *out == NULL ? WEFT_NO_MEMORY("naming a file") : NULL;
 }
 
 static weft_status_t *read_file(weft_kernel_ctx_t *c) {
@@ -66,11 +66,11 @@ static int by_text(const void *a, const void *b) { return strcmp(*(char *const *
 
 static weft_status_t *match_pattern(weft_str_t pattern, glob_t *found, bool *has_any) {
   char *text = weft_strndup(pattern.data == NULL ? "" : pattern.data, pattern.length);
-  if (text == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "matching files");
+  if (text == NULL) return WEFT_NO_MEMORY("matching files");
   int result = glob(text, GLOB_NOSORT | (*has_any ? GLOB_APPEND : 0), NULL, found);
   weft_free(text);
   *has_any = true; /* glob has initialised it, whatever it found */
-  if (result == GLOB_NOSPACE) return WEFT_ERROR(RESOURCE_EXHAUSTED, "matching files");
+  if (result == GLOB_NOSPACE) return WEFT_NO_MEMORY("matching files");
   return NULL;
 }
 

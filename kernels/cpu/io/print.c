@@ -37,7 +37,7 @@ typedef struct print_state {
 
 static weft_status_t *print_prepare(const weft_kernel_node_t *node, void **out_state) {
   print_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   atomic_init(&st->calls, 0);
   *out_state = st;
   return NULL;
@@ -67,7 +67,7 @@ static weft_status_t *print(weft_kernel_ctx_t *c) {
     weft_strbuf_putc(&text, ']');
   }
   weft_strbuf_putc(&text, '\n');
-  weft_status_t *s = text.failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "printing")
+  weft_status_t *s = text.failed ? WEFT_NO_MEMORY("printing")
                                  : write_out(STDERR_FILENO, weft_str_of(text.data, text.length));
   weft_strbuf_deinit(&text);
   return s;
@@ -75,7 +75,7 @@ static weft_status_t *print(weft_kernel_ctx_t *c) {
 
 static weft_status_t *append_to_file(weft_str_t path, weft_str_t text) {
   char *name = weft_strndup(path.data, path.length);
-  if (name == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "printing to a file");
+  if (name == NULL) return WEFT_NO_MEMORY("printing to a file");
   weft_status_t *s = weft_file_append(name, text.data, text.length);
   weft_free(name);
   return s;
@@ -94,7 +94,7 @@ static weft_status_t *print_v2(weft_kernel_ctx_t *c) {
   weft_strbuf_append(&text, weft_knode_string(c->node, "end"));
   weft_str_t line = weft_str_of(text.data, text.length);
   if (text.failed) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "printing");
+    s = WEFT_NO_MEMORY("printing");
   } else if (weft_str_starts_with(stream, "file://")) {
     s = append_to_file(weft_str_of(stream.data + 7, stream.length - 7), line);
   } else if (weft_str_is(stream, "stdout")) {

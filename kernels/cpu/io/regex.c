@@ -28,13 +28,13 @@ static weft_status_t *regex_new(weft_str_t pattern, regex_t **out) {
   int error = 0;
   PCRE2_SIZE at = 0;
   regex_t *r = weft_calloc(1, sizeof *r);
-  if (r == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a pattern");
+  if (r == NULL) return WEFT_NO_MEMORY("compiling a pattern");
   r->limits = pcre2_match_context_create(NULL);
   r->code = pcre2_compile((PCRE2_SPTR)(pattern.data == NULL ? "" : pattern.data), pattern.length,
                           PCRE2_UTF | PCRE2_MATCH_INVALID_UTF, &error, &at, NULL);
   if (r->limits == NULL || (r->code == NULL && error == PCRE2_ERROR_NOMEMORY)) {
     regex_free(r);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "compiling a pattern");
+    return WEFT_NO_MEMORY("compiling a pattern");
   }
   if (r->code == NULL) {
     PCRE2_UCHAR why[128];
@@ -60,7 +60,7 @@ static weft_status_t *match(const regex_t *r, weft_str_t s, size_t from, uint32_
   if (n < 0 && n != PCRE2_ERROR_NOMATCH) {
     PCRE2_UCHAR why[128];
     pcre2_get_error_message(n, why, sizeof why);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "matching '%.*s': %s", WEFT_STR_ARGS(s), (const char *)why);
+    return WEFT_NO_MEMORY("matching '%.*s': %s", WEFT_STR_ARGS(s), (const char *)why);
   }
   *out = n >= 0;
   return NULL;
@@ -82,7 +82,7 @@ static weft_status_t *match_all(weft_kernel_ctx_t *c, const regex_t *r) {
   weft_tensor_t *out = NULL;
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, WEFT_BOOL, &in->shape, &out));
   pcre2_match_data *m = pcre2_match_data_create_from_pattern(r->code, NULL);
-  weft_status_t *s = m == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "matching a pattern") : NULL;
+  weft_status_t *s = m == NULL ? WEFT_NO_MEMORY("matching a pattern") : NULL;
   for (int64_t i = 0; s == NULL && i < in->count; i++) {
     bool matches = false;
     s = match(r, weft_tensor_str_at(in, i), 0, PCRE2_ANCHORED | PCRE2_ENDANCHORED, m, &matches);
@@ -163,10 +163,10 @@ static weft_status_t *replace(weft_kernel_ctx_t *c) {
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, WEFT_STRING, &in->shape, &out));
   pcre2_match_data *m = pcre2_match_data_create_from_pattern(r->code, NULL);
-  weft_status_t *s = m == NULL ? WEFT_ERROR(RESOURCE_EXHAUSTED, "matching a pattern") : NULL;
+  weft_status_t *s = m == NULL ? WEFT_NO_MEMORY("matching a pattern") : NULL;
   for (int64_t i = 0; s == NULL && i < in->count; i++) {
     s = replace_one(r, rewrite, global, weft_tensor_str_at(in, i), m, &text);
-    if (s == NULL && text.failed) s = WEFT_ERROR(RESOURCE_EXHAUSTED, "replacing in a string");
+    if (s == NULL && text.failed) s = WEFT_NO_MEMORY("replacing in a string");
     if (s == NULL) s = weft_tensor_set_str(out, i, weft_str_of(text.data, text.length));
   }
   pcre2_match_data_free(m);

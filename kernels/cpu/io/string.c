@@ -9,7 +9,7 @@
 #include "kernels/cpu/loops/common.h"
 
 static weft_status_t *set_text(weft_tensor_t *t, int64_t i, const weft_strbuf_t *text) {
-  if (text->failed) return WEFT_ERROR(RESOURCE_EXHAUSTED, "building a string");
+  if (text->failed) return WEFT_NO_MEMORY("building a string");
   return weft_tensor_set_str(t, i, weft_str_of(text->data, text->length));
 }
 
@@ -79,7 +79,7 @@ static weft_status_t *as_string_prepare(const weft_kernel_node_t *node, void **o
   }
   as_string_state_t *st = weft_calloc(1, sizeof *st);
   weft_strbuf_t b = WEFT_STRBUF_INIT;
-  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   weft_strbuf_append(&b, fill);
   if (width > -1) weft_strbuf_printf(&b, "%" PRId64, width);
   if (precision > -1) weft_strbuf_printf(&b, ".%" PRId64, precision);
@@ -187,7 +187,7 @@ static weft_status_t *string_format(weft_kernel_ctx_t *c) {
     s = WEFT_ERROR(INVALID_ARGUMENT, "num placeholders in template and num inputs must match: %d vs. %d",
                    used, c->node->num_inputs);
   } else if (text.failed) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "building a string");
+    s = WEFT_NO_MEMORY("building a string");
   } else {
     s = weft_tensor_string(weft_str_of(text.data, text.length), &c->outputs[0].tensor);
   }
@@ -338,7 +338,7 @@ static void add_run(void *arg, int64_t n, int64_t out_at, const int64_t *at, con
     weft_strbuf_append(&j->text, weft_tensor_str_at(j->x, at[0] + i * step[0]));
     weft_strbuf_append(&j->text, weft_tensor_str_at(j->y, at[1] + i * step[1]));
     j->status = j->text.failed
-                    ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for joining strings")
+                    ? WEFT_NO_MEMORY("joining strings")
                     : weft_tensor_set_str(j->z, out_at + i, weft_str_of(j->text.data, j->text.length));
   }
 }

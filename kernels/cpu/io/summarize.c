@@ -3,27 +3,6 @@
 
 #include <inttypes.h>
 
-/* Backslashes before what a C string could not hold. */
-static void escape(weft_str_t s, weft_strbuf_t *out) {
-  for (size_t i = 0; i < s.length; i++) {
-    unsigned char c = (unsigned char)s.data[i];
-    switch (c) {
-      case '\n': weft_strbuf_puts(out, "\\n"); break;
-      case '\r': weft_strbuf_puts(out, "\\r"); break;
-      case '\t': weft_strbuf_puts(out, "\\t"); break;
-      case '"': weft_strbuf_puts(out, "\\\""); break;
-      case '\'': weft_strbuf_puts(out, "\\'"); break;
-      case '\\': weft_strbuf_puts(out, "\\\\"); break;
-      default:
-        if (c >= 0x20 && c < 0x7f) {
-          weft_strbuf_putc(out, (char)c);
-        } else {
-          weft_strbuf_printf(out, "\\%03o", c);
-        }
-    }
-  }
-}
-
 static void put_one(const weft_tensor_t *t, int64_t i, bool quotes, weft_strbuf_t *out) {
   const void *d = t->data;
   switch (t->dtype) {
@@ -54,7 +33,7 @@ static void put_one(const weft_tensor_t *t, int64_t i, bool quotes, weft_strbuf_
       break;
     case WEFT_STRING:
       if (quotes) weft_strbuf_putc(out, '"');
-      escape(weft_tensor_str_at(t, i), out);
+      weft_strbuf_put_escaped(out, weft_tensor_str_at(t, i));
       if (quotes) weft_strbuf_putc(out, '"');
       break;
     case WEFT_RESOURCE: weft_strbuf_puts(out, "<Resource>"); break;

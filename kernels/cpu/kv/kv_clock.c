@@ -37,7 +37,7 @@ static weft_status_t *clock_prepare(const weft_kernel_node_t *node, void **out_s
                       (long long)workers);
   }
   clock_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   st->num_workers = workers;
   st->tasks = weft_knode_attr(node, "worker_tasks");
   weft_status_t *s = weft_state_owner_create(node, &weft_clock_type, clock_make, clock_check, st, &st->owner);

@@ -32,7 +32,7 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, bool is_named, voi
                       WEFT_STR_ARGS(node->name));
   }
   once_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   st->window = window;
   weft_status_t *s = is_named ? weft_state_name_init(&st->name, node, true) : NULL;
   if (s == NULL) *out_state = st;
@@ -146,7 +146,7 @@ static weft_status_t *make_asking(weft_kernel_ctx_t *c, weft_once_t *guard, int6
   if (a == NULL || claim == NULL) {
     weft_free(a);
     weft_free(claim);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "asking for id %" PRId64, id);
+    return WEFT_NO_MEMORY("asking for id %" PRId64, id);
   }
   atomic_init(&claim->object.refs, 1);
   claim->object.destroy = claim_destroy;

@@ -20,7 +20,7 @@ typedef struct slice_state {
 
 static weft_status_t *slice_prepare(const weft_kernel_node_t *node, void **out_state) {
   slice_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   *st = (slice_state_t){(int)weft_knode_int(node, "N"), weft_str_is(weft_knode_string(node, "by"), "range"),
                         weft_knode_int(node, "max_key")};
   if (st->by_range && st->max_key == 0) {

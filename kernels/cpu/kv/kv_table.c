@@ -76,7 +76,7 @@ static weft_status_t *table_prepare(const weft_kernel_node_t *node, void **out_s
                       WEFT_MAX_CLOCK_WORKERS, workers);
   }
   table_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   st->config = read_config(node);
   st->num_workers = workers;
   st->tasks = weft_knode_attr(node, "worker_tasks");

@@ -221,8 +221,7 @@ static weft_status_t *array_concat(weft_kernel_ctx_t *c) {
   weft_tensor_t **t = weft_calloc((size_t)n + 1, sizeof *t);
   weft_status_t *s =
       weft_tensor_array_check_dtype(a, (weft_dtype_t)weft_knode_type(c->node, "dtype"), "requested");
-  if (s == NULL && t == NULL)
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "concatenating TensorArray %s", weft_tensor_array_name(a));
+  if (s == NULL && t == NULL) s = WEFT_NO_MEMORY("concatenating TensorArray %s", weft_tensor_array_name(a));
   if (s == NULL) s = weft_tensor_array_read(a, NULL, n, t);
   if (s == NULL)
     s = string_together(c, weft_tensor_array_dtype(a), t, n, element_shape(c, a, "element_shape_except0"));

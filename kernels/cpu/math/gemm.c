@@ -141,7 +141,7 @@ static weft_status_t *run(weft_thread_pool_t *pool, gemm_t *g) {
             least = (int64_t)((double)MIN_FLOPS_PER_THREAD / (flops / (double)g->m)) + 1;
     weft_parallel_for(pool, g->m, grain > least ? grain : least, rows_range, g);
   }
-  return g->failed ? WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a matrix product") : NULL;
+  return g->failed ? WEFT_NO_MEMORY("a matrix product") : NULL;
 }
 
 /* ---- half and bfloat16: convert, multiply in float, convert back ---- */
@@ -174,7 +174,7 @@ static weft_status_t *run_half(weft_thread_pool_t *pool, const gemm_t *g) {
   }
   size_t bytes = 0;
   float *buffer = weft_mul_size(total, sizeof *buffer, &bytes) ? weft_malloc(bytes) : NULL;
-  if (buffer == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for a matrix product");
+  if (buffer == NULL) return WEFT_NO_MEMORY("a matrix product");
   float *a = buffer, *b = a + a_n, *c = b + b_n;
   to_float(g->dtype, g->a, a_n, a);
   to_float(g->dtype, g->b, b_n, b);

@@ -26,7 +26,7 @@ typedef struct matmul_state {
 
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
   matmul_state_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
+  if (s == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
   const product_t *p = node->param;
   s->op_a = weft_knode_bool(node, p->flip_a) ? p->flipped : WEFT_GEMM_PLAIN;
   s->op_b = weft_knode_bool(node, p->flip_b) ? p->flipped : WEFT_GEMM_PLAIN;

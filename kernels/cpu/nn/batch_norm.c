@@ -57,7 +57,7 @@ typedef struct norm_state {
 
 static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) {
   norm_state_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
+  if (s == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
   weft_str_t format = weft_knode_string(node, "data_format");
   s->epsilon = weft_knode_float(node, "epsilon");
   s->is_training = weft_knode_bool(node, "is_training");
@@ -215,7 +215,7 @@ static weft_status_t *forward_compute(weft_kernel_ctx_t *ctx) {
   j.partial = weft_calloc((size_t)C * (MAX_PIECES + 1), sizeof *j.partial);
   weft_status_t *status = NULL;
   if (factors == NULL || j.partial == NULL) {
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the sums of a batch norm");
+    status = WEFT_NO_MEMORY("the sums of a batch norm");
     goto done;
   }
   const float *use_mean = old_mean->data, *use_variance = old_variance->data, *scales = scale->data;
@@ -286,7 +286,7 @@ static weft_status_t *grad_compute(weft_kernel_ctx_t *ctx) {
   j.partial = weft_calloc((size_t)C * 2 * MAX_PIECES, sizeof *j.partial);
   weft_status_t *status = NULL;
   if (by_channel == NULL || j.partial == NULL) {
-    status = WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the sums of a batch norm");
+    status = WEFT_NO_MEMORY("the sums of a batch norm");
     goto done;
   }
   float *factor = by_channel, *shift = factor + C, *slope = shift + C;

@@ -10,7 +10,7 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
   weft_window_attrs_t a;
   WEFT_RETURN_IF_ERROR(weft_window_attrs(node, false, &a));
   weft_window_attrs_t *state = weft_malloc(sizeof *state);
-  if (state == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
+  if (state == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
   *state = a;
   *out_state = state;
   return NULL;

@@ -96,8 +96,7 @@ static char *column_buffer(conv_job_t *j) {
   if (weft_mul_size((size_t)(j->rows * column_width(j->v)), weft_dtype_size(j->v->dtype), &bytes)) {
     buffer = weft_malloc(bytes);
   }
-  if (buffer == NULL)
-    keep_first(j, WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the columns of a convolution"));
+  if (buffer == NULL) keep_first(j, WEFT_NO_MEMORY("the columns of a convolution"));
   return buffer;
 }
 
@@ -220,7 +219,7 @@ weft_status_t *weft_conv_backprop_filter(weft_thread_pool_t *pool, const weft_co
   j.pieces = work > 8e6 ? MAX_PIECES : work > 1e6 ? 2 : 1;
   if (j.pieces > total) j.pieces = 1;
   j.partial = j.pieces == 1 ? df : weft_malloc(bytes * (size_t)j.pieces);
-  if (j.partial == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the gradient of a filter");
+  if (j.partial == NULL) return WEFT_NO_MEMORY("the gradient of a filter");
   if (j.rows > total) j.rows = total;
   weft_parallel_for(pool, j.pieces, 1, filter_pieces, &j);
   if (j.pieces > 1) {

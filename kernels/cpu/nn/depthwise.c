@@ -29,7 +29,7 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
         "Current implementation only supports equal length strides in the row and column dimensions.");
   }
   weft_window_attrs_t *state = weft_malloc(sizeof *state);
-  if (state == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
+  if (state == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
   *state = a;
   *out_state = state;
   return NULL;

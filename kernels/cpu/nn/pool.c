@@ -72,7 +72,7 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
   weft_window_attrs_t a;
   WEFT_RETURN_IF_ERROR(weft_window_attrs(node, true, &a));
   weft_window_attrs_t *state = weft_malloc(sizeof *state);
-  if (state == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %s", node->name.data);
+  if (state == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
   *state = a;
   *out_state = state;
   return NULL;
@@ -285,7 +285,7 @@ static weft_status_t *find_maxima(weft_kernel_ctx_t *ctx, pool_job_t *j, const w
   int64_t *where = weft_calloc((size_t)y->count + 1, sizeof *where);
   if (where == NULL) {
     weft_tensor_release(y);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "no memory for the maxima of a pool");
+    return WEFT_NO_MEMORY("the maxima of a pool");
   }
   j->x = image->data;
   j->y = y->data;

@@ -60,7 +60,7 @@ weft_status_t *weft_opt_prepare(const weft_kernel_node_t *node, void **out_state
   st.flags.multiply_linear_by_lr = weft_knode_bool_or(node, "multiply_linear_by_lr", false);
   lay_out(&st);
   opt_state_t *mine = weft_malloc(sizeof *mine);
-  if (mine == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (mine == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   *mine = st;
   *out_state = mine;
   return NULL;

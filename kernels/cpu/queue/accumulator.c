@@ -25,7 +25,7 @@ static weft_status_t *acc_make(void *arg, weft_object_t **out) {
 
 static weft_status_t *prepare(const weft_kernel_node_t *node, bool is_sparse, void **out_state) {
   acc_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   const weft_attr_t *shape = weft_knode_attr(node, "shape");
   st->config.dtype = (weft_dtype_t)weft_knode_type(node, "dtype");
   st->config.shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape;

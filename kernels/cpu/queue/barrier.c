@@ -43,7 +43,7 @@ static weft_status_t *barrier_prepare(const weft_kernel_node_t *node, void **out
   weft_dtype_t *dtypes = weft_calloc((size_t)n + 1, sizeof *dtypes);
   weft_status_t *s = NULL;
   if (st == NULL || dtypes == NULL) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+    s = WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   } else {
     for (int i = 0; i < n; i++) dtypes[i] = (weft_dtype_t)types->list.types[i];
     s = weft_barrier_config_init(&st->config, dtypes,

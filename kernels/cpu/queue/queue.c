@@ -48,7 +48,7 @@ static weft_status_t *read_components(const weft_kernel_node_t *node, weft_tenso
   bool has_shapes = num_shapes > 0 || extra > 0;
   if (has_shapes) config->shapes = weft_calloc((size_t)(num_shapes + extra) + 1, sizeof config->shapes[0]);
   if (config->dtypes == NULL || (has_shapes && config->shapes == NULL)) {
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+    return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   }
   if (extra > 0) {
     config->dtypes[0] = WEFT_I64;
@@ -84,7 +84,7 @@ static weft_status_t *queue_make(void *arg, weft_object_t **out) {
   config.shapes = st->config.shapes == NULL ? NULL : weft_calloc(n, sizeof config.shapes[0]);
   weft_status_t *s = NULL;
   if (config.dtypes == NULL || (config.shapes == NULL) != (st->config.shapes == NULL)) {
-    s = WEFT_ERROR(RESOURCE_EXHAUSTED, "creating a queue");
+    s = WEFT_NO_MEMORY("creating a queue");
   } else {
     memcpy(config.dtypes, st->config.dtypes, n * sizeof config.dtypes[0]);
     if (config.shapes != NULL) memcpy(config.shapes, st->config.shapes, n * sizeof config.shapes[0]);
@@ -172,7 +172,7 @@ static weft_status_t *queue_check(void *arg, weft_object_t *o) {
 static weft_status_t *prepare(const weft_kernel_node_t *node, weft_tensor_queue_kind_t kind,
                               void **out_state) {
   queue_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   st->config.kind = kind;
   st->op_name = node->op->name;
   int64_t capacity = weft_knode_int(node, "capacity");

@@ -25,7 +25,7 @@ weft_philox_t weft_philox_scrambled(uint64_t seed0, uint64_t seed1) {
 
 weft_status_t *weft_random_stream_prepare(const weft_kernel_node_t *node, void **out_state) {
   weft_random_stream_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   weft_mutex_init(&s->mu);
   s->next = weft_philox_seeded(weft_knode_int(node, "seed"), weft_knode_int(node, "seed2"));
   *out_state = s;

@@ -113,7 +113,7 @@ static weft_status_t *prepare(const weft_kernel_node_t *node, void **out_state) 
                       WEFT_STR_ARGS(node->name), WEFT_STR_ARGS(op));
   }
   state_t *s = weft_calloc(1, sizeof *s);
-  if (s == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (s == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   *s = found;
   if (found.drawn.source == FROM_STREAM) {
     weft_status_t *status = weft_random_stream_prepare(node, &s->stream);

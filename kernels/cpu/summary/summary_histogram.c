@@ -32,7 +32,7 @@ static weft_status_t *histogram_init(histogram_t *h) {
   h->counts = weft_calloc(2 * MOST + 1, sizeof *h->counts);
   if (positive == NULL || h->limits == NULL || h->counts == NULL) {
     weft_free(positive);
-    return WEFT_ERROR(RESOURCE_EXHAUSTED, "making a histogram");
+    return WEFT_NO_MEMORY("making a histogram");
   }
   for (double v = 1.0e-12; v < 1.0e20 && n < MOST - 1; v *= 1.1) positive[n++] = v;
   positive[n++] = DBL_MAX;

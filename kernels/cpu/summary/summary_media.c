@@ -39,7 +39,7 @@ static weft_status_t *image_prepare(const weft_kernel_node_t *node, void **out_s
                       WEFT_SHAPE_TEXT(&color->shape));
   }
   image_state_t *st = weft_calloc(1, sizeof *st);
-  if (st == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   st->bad_color = color;
   *out_state = st;
   return NULL;

@@ -36,7 +36,7 @@ static void var_destroy(void *state) {
 
 static weft_status_t *var_prepare(const weft_kernel_node_t *node, void **out_state) {
   var_state_t *v = weft_calloc(1, sizeof *v);
-  if (v == NULL) return WEFT_ERROR(RESOURCE_EXHAUSTED, "preparing %.*s", WEFT_STR_ARGS(node->name));
+  if (v == NULL) return WEFT_NO_MEMORY("preparing %.*s", WEFT_STR_ARGS(node->name));
   weft_mutex_init(&v->mu);
   v->dtype = weft_dtype_base(weft_knode_type(node, "dtype"));
   const weft_attr_t *shape = weft_knode_attr(node, "shape");
