@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/loops/common.h"
 #include "kernels/step_resource.h"
 
 static weft_status_t *set_flow(weft_kernel_ctx_t *c, int output) {
@@ -12,6 +13,22 @@ static weft_status_t *set_flow(weft_kernel_ctx_t *c, int output) {
 }
 
 static void release(weft_tensor_array_t *a) { weft_object_release((weft_object_t *)a); }
+
+/* State: what the node says of its arrays. */
+static weft_status_t *array_prepare(const weft_kernel_node_t *node, void **out_state) {
+  weft_tensor_array_config_t *config = weft_calloc(1, sizeof *config);
+  if (config == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
+  const weft_attr_t *shape = weft_knode_attr(node, "element_shape");
+  *config = (weft_tensor_array_config_t){
+      .dtype = (weft_dtype_t)weft_knode_type(node, "dtype"),
+      .element_shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape,
+      .is_dynamic = weft_knode_bool(node, "dynamic_size"),
+      .clear_after_read = weft_knode_bool(node, "clear_after_read"),
+      .is_identical = weft_knode_bool(node, "identical_element_shapes"),
+  };
+  *out_state = config;
+  return NULL;
+}
 
 static weft_status_t *array_make(weft_kernel_ctx_t *c) {
   const weft_tensor_t *size = weft_in(c, 0);
@@ -23,16 +40,8 @@ static weft_status_t *array_make(weft_kernel_ctx_t *c) {
   if (n < 0) return WEFT_ERROR(INVALID_ARGUMENT, "Size should be >= 0.");
   char *name = NULL;
   weft_tensor_array_t *a = NULL;
-  const weft_attr_t *shape = weft_knode_attr(c->node, "element_shape");
-  const weft_tensor_array_config_t config = {
-      .dtype = (weft_dtype_t)weft_knode_type(c->node, "dtype"),
-      .element_shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape,
-      .is_dynamic = weft_knode_bool(c->node, "dynamic_size"),
-      .clear_after_read = weft_knode_bool(c->node, "clear_after_read"),
-      .is_identical = weft_knode_bool(c->node, "identical_element_shapes"),
-  };
   WEFT_RETURN_IF_ERROR(weft_step_resource_name(c, "tensor_array_name", &name));
-  weft_status_t *s = weft_tensor_array_create(name, n, &config, &a);
+  weft_status_t *s = weft_tensor_array_create(name, n, c->state, &a);
   if (s == NULL) s = weft_step_resource_output(c, &weft_tensor_array_type, name, (weft_object_t *)a);
   release(a);
   weft_free(name);
@@ -79,8 +88,7 @@ static weft_status_t *array_read(weft_kernel_ctx_t *c) {
   int32_t i = 0;
   WEFT_RETURN_IF_ERROR(scalar_index(c, 1, &i));
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
-  weft_status_t *s =
-      weft_tensor_array_check_dtype(a, (weft_dtype_t)weft_knode_type(c->node, "dtype"), "requested");
+  weft_status_t *s = weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested");
   if (s == NULL) s = weft_tensor_array_read(a, &i, 1, &c->outputs[0].tensor);
   release(a);
   return s;
@@ -141,10 +149,9 @@ static weft_status_t *stack_up(weft_kernel_ctx_t *c, weft_dtype_t dtype, weft_te
 }
 
 /* The array's own element shape, as far as it is known, narrowed by the node's. */
-static weft_shape_t element_shape(weft_kernel_ctx_t *c, weft_tensor_array_t *a, const char *attr) {
-  const weft_attr_t *given = weft_knode_attr(c->node, attr);
+static weft_shape_t element_shape(weft_kernel_ctx_t *c, weft_tensor_array_t *a) {
   weft_shape_t shape = weft_tensor_array_element_shape(a);
-  if (!weft_shape_is_known(&shape) && given != NULL && given->kind == WEFT_ATTR_SHAPE) shape = *given->shape;
+  if (!weft_shape_is_known(&shape)) shape = *weft_cpu_attr(c)->shape;
   return shape;
 }
 
@@ -157,13 +164,11 @@ static weft_status_t *array_gather(weft_kernel_ctx_t *c) {
   }
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   weft_tensor_t **t = weft_calloc((size_t)indices->count + 1, sizeof *t);
-  weft_status_t *s =
-      weft_tensor_array_check_dtype(a, (weft_dtype_t)weft_knode_type(c->node, "dtype"), "requested");
+  weft_status_t *s = weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested");
   if (s == NULL && t == NULL)
     s = WEFT_ERROR(RESOURCE_EXHAUSTED, "gathering from TensorArray %s", weft_tensor_array_name(a));
   if (s == NULL) s = weft_tensor_array_read(a, indices->data, indices->count, t);
-  if (s == NULL)
-    s = stack_up(c, weft_tensor_array_dtype(a), t, indices->count, element_shape(c, a, "element_shape"));
+  if (s == NULL) s = stack_up(c, weft_tensor_array_dtype(a), t, indices->count, element_shape(c, a));
   release_many(t, indices->count);
   release(a);
   return s;
@@ -219,12 +224,10 @@ static weft_status_t *array_concat(weft_kernel_ctx_t *c) {
   WEFT_RETURN_IF_ERROR(in_array(c, &a));
   const int64_t n = weft_tensor_array_size(a);
   weft_tensor_t **t = weft_calloc((size_t)n + 1, sizeof *t);
-  weft_status_t *s =
-      weft_tensor_array_check_dtype(a, (weft_dtype_t)weft_knode_type(c->node, "dtype"), "requested");
+  weft_status_t *s = weft_tensor_array_check_dtype(a, (weft_dtype_t)c->node->output_types[0], "requested");
   if (s == NULL && t == NULL) s = WEFT_NO_MEMORY("concatenating TensorArray %s", weft_tensor_array_name(a));
   if (s == NULL) s = weft_tensor_array_read(a, NULL, n, t);
-  if (s == NULL)
-    s = string_together(c, weft_tensor_array_dtype(a), t, n, element_shape(c, a, "element_shape_except0"));
+  if (s == NULL) s = string_together(c, weft_tensor_array_dtype(a), t, n, element_shape(c, a));
   release_many(t, n);
   release(a);
   return s;
@@ -258,8 +261,7 @@ static weft_status_t *find_or_make_gradient(weft_kernel_ctx_t *c, weft_tensor_ar
   char *name = NULL;
   size_t length = 0;
   weft_tensor_array_t *g = NULL;
-  weft_strbuf_printf(&text, "%s@%.*s", weft_tensor_array_name(forward),
-                     WEFT_STR_ARGS(weft_knode_string(c->node, "source")));
+  weft_strbuf_printf(&text, "%s@%.*s", weft_tensor_array_name(forward), WEFT_STR_ARGS(weft_cpu_attr(c)->s));
   WEFT_RETURN_IF_ERROR(weft_strbuf_finish(&text, &name, &length));
   weft_object_t *found = weft_step_resource_find(c, &weft_tensor_array_type, name);
   weft_status_t *s = NULL;
@@ -299,15 +301,17 @@ static weft_status_t *array_grad(weft_kernel_ctx_t *c) {
 
 const weft_kernel_t weft_cpu_tensor_array_kernels[] = {
     {.op = "TensorArrayCloseV3", .compute = array_close},
-    TYPED("TensorArrayConcatV3", "dtype", array_concat),
-    TYPED("TensorArrayGatherV3", "dtype", array_gather),
-    {.op = "TensorArrayGradV3", .compute = array_grad},
-    {.op = "TensorArrayGradWithShape", .compute = array_grad},
+    WEFT_KERNEL_ATTR("TensorArrayConcatV3", "dtype", WEFT_SET_ALL, "element_shape_except0", WEFT_ATTR_SHAPE,
+                     false, array_concat),
+    WEFT_KERNEL_ATTR("TensorArrayGatherV3", "dtype", WEFT_SET_ALL, "element_shape", WEFT_ATTR_SHAPE, false,
+                     array_gather),
+    WEFT_KERNEL_ATTR("TensorArrayGradV3", NULL, 0, "source", WEFT_ATTR_STRING, false, array_grad),
+    WEFT_KERNEL_ATTR("TensorArrayGradWithShape", NULL, 0, "source", WEFT_ATTR_STRING, false, array_grad),
     TYPED("TensorArrayReadV3", "dtype", array_read),
     TYPED("TensorArrayScatterV3", "T", array_scatter),
     {.op = "TensorArraySizeV3", .compute = array_size},
     TYPED("TensorArraySplitV3", "T", array_split),
-    TYPED("TensorArrayV3", "dtype", array_make),
+    WEFT_KERNEL("TensorArrayV3", "dtype", WEFT_SET_ALL, array_prepare, array_make, weft_free),
     TYPED("TensorArrayWriteV3", "T", array_write),
     {0},
 };

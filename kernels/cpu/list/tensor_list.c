@@ -8,7 +8,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "kernels/kernel.h"
+#include "kernels/cpu/loops/common.h"
 
 static void list_release(weft_tensor_list_t *l) {
   if (l != NULL) weft_variant_release(&l->variant);
@@ -41,8 +41,32 @@ static weft_status_t *take_list(weft_kernel_ctx_t *c, int i, weft_tensor_list_t 
   return weft_tensor_list_copy(l, out);
 }
 
+/* What a node says; the ops have some of it. */
+typedef struct list_state {
+  weft_dtype_t dtype;
+  weft_shape_t element_shape;
+  int64_t num_elements;
+  bool resizes;
+} list_state_t;
+
+static weft_status_t *list_prepare(const weft_kernel_node_t *node, void **out_state) {
+  list_state_t *st = weft_calloc(1, sizeof *st);
+  if (st == NULL) return WEFT_NO_MEMORY("preparing %s", node->name.data);
+  const weft_attr_t *shape = weft_knode_attr(node, "element_shape");
+  *st = (list_state_t){
+      .dtype = (weft_dtype_t)weft_knode_type(node, "element_dtype"),
+      .element_shape = shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape,
+      .num_elements = weft_knode_int_or(node, "num_elements", -1),
+      .resizes = weft_knode_bool_or(node, "resize_if_index_out_of_bounds", false),
+  };
+  *out_state = st;
+  return NULL;
+}
+
+static const list_state_t *said(const weft_kernel_ctx_t *c) { return c->state; }
+
 static weft_status_t *check_dtype(const weft_kernel_ctx_t *c, const weft_tensor_list_t *l) {
-  weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(c->node, "element_dtype");
+  weft_dtype_t dtype = said(c)->dtype;
   if (l->dtype == dtype) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "Invalid data types; op elements %s but list elements %s",
                     weft_dtype_name(dtype), weft_dtype_name(l->dtype));
@@ -126,8 +150,7 @@ static weft_status_t *list_empty(weft_kernel_ctx_t *c) {
   weft_tensor_list_t *l = NULL;
   WEFT_RETURN_IF_ERROR(shape_from(weft_in(c, 0), &shape));
   WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "max_num_elements", &max));
-  WEFT_RETURN_IF_ERROR(
-      weft_tensor_list_create((weft_dtype_t)weft_knode_type(c->node, "element_dtype"), &shape, max, 0, &l));
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(said(c)->dtype, &shape, max, 0, &l));
   return set_list(c, 0, l);
 }
 
@@ -141,8 +164,7 @@ static weft_status_t *list_reserve(weft_kernel_ctx_t *c) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "The num_elements to reserve must be a non negative number, but got %" PRId64, n);
   }
-  WEFT_RETURN_IF_ERROR(
-      weft_tensor_list_create((weft_dtype_t)weft_knode_type(c->node, "element_dtype"), &shape, -1, n, &l));
+  WEFT_RETURN_IF_ERROR(weft_tensor_list_create(said(c)->dtype, &shape, -1, n, &l));
   return set_list(c, 0, l);
 }
 
@@ -247,7 +269,7 @@ static weft_status_t *list_set(weft_kernel_ctx_t *c) {
   int64_t i = 0;
   WEFT_RETURN_IF_ERROR(int_scalar(c, 1, "index", &i));
   WEFT_RETURN_IF_ERROR(take_typed(c, 0, &l));
-  weft_status_t *s = put(l, i, weft_in(c, 2), weft_knode_bool(c->node, "resize_if_index_out_of_bounds"));
+  weft_status_t *s = put(l, i, weft_in(c, 2), said(c)->resizes);
   if (s == NULL) return set_list(c, 0, l);
   list_release(l);
   return s;
@@ -265,7 +287,7 @@ static weft_status_t *list_length(weft_kernel_ctx_t *c) {
 static weft_status_t *list_element_shape(weft_kernel_ctx_t *c) {
   const weft_tensor_list_t *l = NULL;
   weft_tensor_t *out = NULL;
-  weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(c->node, "shape_type");
+  weft_dtype_t dtype = (weft_dtype_t)c->node->output_types[0];
   WEFT_RETURN_IF_ERROR(weft_tensor_list_of(weft_in(c, 0), &l));
   int rank = l->element_shape.rank;
   weft_shape_t shape = rank < 0 ? WEFT_SCALAR : weft_shape_vector(rank);
@@ -355,7 +377,7 @@ static weft_status_t *stack_items(weft_kernel_ctx_t *c, const weft_tensor_list_t
 
 static weft_status_t *list_stack(weft_kernel_ctx_t *c) {
   const weft_tensor_list_t *l = NULL;
-  int64_t wanted = weft_knode_int(c->node, "num_elements");
+  int64_t wanted = said(c)->num_elements;
   WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
   if (wanted >= 0 && wanted != l->count) {
     return WEFT_ERROR(INVALID_ARGUMENT,
@@ -424,10 +446,8 @@ static weft_status_t *concat_items(weft_kernel_ctx_t *c, const weft_tensor_list_
 
 static weft_status_t *list_concat(weft_kernel_ctx_t *c) {
   const weft_tensor_list_t *l = NULL;
-  const weft_attr_t *shape = weft_knode_attr(c->node, "element_shape");
   WEFT_RETURN_IF_ERROR(in_list(c, 0, &l));
-  return concat_items(
-      c, l, shape == NULL || shape->kind != WEFT_ATTR_SHAPE ? WEFT_UNKNOWN_SHAPE : *shape->shape, NULL);
+  return concat_items(c, l, said(c)->element_shape, NULL);
 }
 
 static weft_status_t *list_concat_v2(weft_kernel_ctx_t *c) {
@@ -591,8 +611,7 @@ static weft_status_t *list_push_batch(weft_kernel_ctx_t *c) {
   return NULL;
 }
 
-#define LIST(name, fn) \
-  { .op = name, .type_attr = "element_dtype", .types = WEFT_SET_ALL, .compute = fn }
+#define LIST(name, fn) WEFT_KERNEL(name, "element_dtype", WEFT_SET_ALL, list_prepare, fn, weft_free)
 
 const weft_kernel_t weft_cpu_tensor_list_kernels[] = {
     LIST("EmptyTensorList", list_empty),

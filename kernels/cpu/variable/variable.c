@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/loops/common.h"
 #include "kernels/state.h"
 #include "tensor/update.h"
 
@@ -173,7 +174,7 @@ static weft_status_t *read_variable(weft_kernel_ctx_t *c) {
   if (s == NULL && t == NULL) s = weft_state_no_variable(c, h); /* destroyed meanwhile */
   s = could_not_find(h, s);
   if (s != NULL) return s;
-  weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(c->node, "dtype");
+  weft_dtype_t dtype = weft_dtype_base(c->node->output_types[0]);
   if (t->dtype != dtype) {
     s = WEFT_ERROR(INVALID_ARGUMENT, "Trying to read variable with wrong dtype. Expected %s got %s",
                    weft_dtype_name(dtype), weft_dtype_name(t->dtype));
@@ -207,7 +208,7 @@ static weft_status_t *variable_shape(weft_kernel_ctx_t *c) {
   weft_tensor_t *value = weft_variable_read(v), *t = NULL;
   weft_object_release(&v->object);
   if (value == NULL) return WEFT_ERROR(NOT_FOUND, "the variable was destroyed while its shape was read");
-  weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(c->node, "out_type");
+  weft_dtype_t dtype = (weft_dtype_t)c->node->output_types[0];
   weft_shape_t shape = weft_shape_vector(value->shape.rank);
   weft_status_t *s = weft_out_new(c, 0, dtype, &shape, &t);
   for (int i = 0; s == NULL && i < value->shape.rank; i++) {
@@ -239,7 +240,7 @@ static weft_status_t *destroy_resource(weft_kernel_ctx_t *c) {
   }
   weft_status_t *s = weft_resource_delete_by_type_name(m, h->container, h->name, h->type_name);
   if (!had_value && s == NULL) s = weft_resource_nothing_to_delete(m, h->container, h->name);
-  if (weft_status_code(s) == WEFT_NOT_FOUND && weft_knode_bool(c->node, "ignore_lookup_error")) {
+  if (weft_status_code(s) == WEFT_NOT_FOUND && weft_cpu_attr(c)->b) {
     weft_status_free(s);
     s = NULL;
   }
@@ -268,7 +269,7 @@ static weft_status_t *assign(weft_kernel_ctx_t *c) {
     return WEFT_ERROR(INVALID_ARGUMENT, "a value of type %s is assigned to variable %.*s of type %s",
                       weft_dtype_name(value->dtype), WEFT_STR_ARGS(v->name), weft_dtype_name(v->dtype));
   }
-  if (weft_knode_bool(c->node, "validate_shape")) {
+  if (weft_cpu_attr(c)->b) {
     weft_tensor_t *old = weft_variable_read(v);
     weft_shape_t shape = old == NULL ? v->shape : old->shape;
     weft_tensor_release(old);
@@ -290,7 +291,7 @@ static weft_status_t *check_assigned(weft_kernel_ctx_t *c, const weft_tensor_t *
     return WEFT_ERROR(INVALID_ARGUMENT, "Trying to assign variable with wrong dtype. Expected %s got %s",
                       weft_dtype_name(old->dtype), weft_dtype_name(value->dtype));
   }
-  if (weft_knode_bool(c->node, "validate_shape") && !weft_shape_eq(&old->shape, &value->shape)) {
+  if (weft_cpu_attr(c)->b && !weft_shape_eq(&old->shape, &value->shape)) {
     return WEFT_ERROR(INVALID_ARGUMENT,
                       "Trying to assign to variable with tensor with wrong shape. Expected %s got %s",
                       WEFT_SHAPE_TEXT(&old->shape), WEFT_SHAPE_TEXT(&value->shape));
@@ -309,9 +310,10 @@ static weft_status_t *add_container(weft_kernel_ctx_t *c) {
 static weft_status_t *assign_variable(weft_kernel_ctx_t *c) {
   weft_variable_t *v = NULL;
   weft_tensor_t *mine = NULL, *value = weft_in(c, 1);
-  if (value->dtype != (weft_dtype_t)weft_knode_type(c->node, "dtype")) {
+  const int dtype = c->node->input_types[1]; /* what the attribute says */
+  if ((int)value->dtype != dtype) {
     return WEFT_ERROR(INVALID_ARGUMENT, "Variable and value dtypes don't match; respectively, %s and %s",
-                      weft_dtype_name(weft_knode_type(c->node, "dtype")), weft_dtype_name(value->dtype));
+                      weft_dtype_name(dtype), weft_dtype_name(value->dtype));
   }
   WEFT_RETURN_IF_ERROR(weft_state_in_new_variable(c, 0, &v));
   weft_tensor_t *old = weft_variable_read(v);
@@ -369,8 +371,8 @@ static weft_status_t *assign_sub(weft_kernel_ctx_t *c) { return update(c, WEFT_U
 /* CountUpTo, ResourceCountUpTo: the old value, then one more, up to the limit. */
 static weft_status_t *count_up_to(weft_kernel_ctx_t *c) {
   weft_variable_t *v = NULL;
-  int64_t limit = weft_knode_int(c->node, "limit"), before = 0;
-  weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(c->node, "T");
+  int64_t limit = weft_cpu_attr(c)->i, before = 0;
+  weft_dtype_t dtype = (weft_dtype_t)c->node->output_types[0];
   WEFT_RETURN_IF_ERROR(weft_state_in_variable(c, 0, &v));
   weft_mutex_lock(&v->mu);
   weft_status_t *s = weft_variable_make_writable_locked(v);
@@ -405,8 +407,8 @@ static weft_str_t temporary_name(const weft_kernel_node_t *node) {
 }
 
 static weft_status_t *temporary_variable(weft_kernel_ctx_t *c) {
-  const weft_shape_t *shape = weft_knode_attr(c->node, "shape")->shape;
-  weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(c->node, "dtype");
+  const weft_shape_t *shape = weft_cpu_attr(c)->shape;
+  weft_dtype_t dtype = weft_dtype_base(c->node->output_types[0]);
   weft_variable_t *v = NULL;
   weft_tensor_t *t = NULL;
   weft_status_t *s = weft_tensor_new(dtype, shape, NULL, &t);
@@ -462,7 +464,6 @@ static weft_status_t *disable_copy_on_read(weft_kernel_ctx_t *c) {
 #define ANY_VALUE .type_attr = "dtype", .types = WEFT_SET_ALL
 #define NUMBER .type_attr = "T", .types = WEFT_SET_NUMBERS
 #define NUMBER_VALUE .type_attr = "dtype", .types = WEFT_SET_NUMBERS
-#define INDEX .type_attr = "T", .types = WEFT_SET_INDEX
 /* `is_old`: from before 1.0. */
 #define HOLDER(name, fn, is_old)                                                          \
   {                                                                                       \
@@ -473,20 +474,23 @@ static weft_status_t *disable_copy_on_read(weft_kernel_ctx_t *c) {
   }
 
 const weft_kernel_t weft_cpu_variable_kernels[] = {
-    {.op = "Assign", ANY, .compute = assign},
+    WEFT_KERNEL_ATTR("Assign", "T", WEFT_SET_ALL, "validate_shape", WEFT_ATTR_BOOL, false, assign),
     {.op = "AssignAdd", NUMBER, .compute = assign_add},
     {.op = "AssignAddVariableOp", NUMBER_VALUE, .compute = assign_add},
     {.op = "AssignSub", NUMBER, .compute = assign_sub},
     {.op = "AssignSubVariableOp", NUMBER_VALUE, .compute = assign_sub},
-    {.op = "AssignVariableOp", ANY_VALUE, .compute = assign_variable},
-    {.op = "CountUpTo", INDEX, .compute = count_up_to},
-    {.op = "DestroyResourceOp", .compute = destroy_resource},
+    WEFT_KERNEL_ATTR("AssignVariableOp", "dtype", WEFT_SET_ALL, "validate_shape", WEFT_ATTR_BOOL, false,
+                     assign_variable),
+    WEFT_KERNEL_ATTR("CountUpTo", "T", WEFT_SET_INDEX, "limit", WEFT_ATTR_INT, false, count_up_to),
+    WEFT_KERNEL_ATTR("DestroyResourceOp", NULL, 0, "ignore_lookup_error", WEFT_ATTR_BOOL, false,
+                     destroy_resource),
     {.op = "DestroyTemporaryVariable", ANY, .compute = destroy_temporary_variable},
     {.op = "DisableCopyOnRead", .compute = disable_copy_on_read},
     {.op = "IsVariableInitialized", ANY_VALUE, .compute = is_initialized},
     {.op = "ReadVariableOp", ANY_VALUE, .compute = read_variable},
-    {.op = "ResourceCountUpTo", INDEX, .compute = count_up_to},
-    {.op = "TemporaryVariable", ANY_VALUE, .compute = temporary_variable},
+    WEFT_KERNEL_ATTR("ResourceCountUpTo", "T", WEFT_SET_INDEX, "limit", WEFT_ATTR_INT, false, count_up_to),
+    WEFT_KERNEL_ATTR("TemporaryVariable", "dtype", WEFT_SET_ALL, "shape", WEFT_ATTR_SHAPE, false,
+                     temporary_variable),
     HOLDER("VarHandleOp", var_handle, false),
     {.op = "VarIsInitializedOp", .compute = is_initialized},
     HOLDER("Variable", variable_v2, true),
