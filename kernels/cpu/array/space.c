@@ -148,8 +148,8 @@ static weft_status_t *batch_to_space_compute(weft_kernel_ctx_t *ctx) {
 
 static weft_status_t *depth(weft_kernel_ctx_t *ctx, bool to_depth) {
   weft_tensor_t *x = weft_in(ctx, 0), *y = NULL;
-  int64_t b = weft_knode_int(ctx->node, "block_size");
-  weft_str_t format = weft_knode_string(ctx->node, "data_format");
+  int64_t b = weft_cpu_attr_at(ctx, 0)->i;
+  weft_str_t format = weft_cpu_attr_at(ctx, 1)->s;
   if (x->shape.rank != 4)
     return WEFT_ERROR(INVALID_ARGUMENT, "Input rank should be: 4 instead of: %d", x->shape.rank);
   if (b < 2 || b > INT32_MAX)
@@ -193,10 +193,13 @@ static weft_status_t *depth(weft_kernel_ctx_t *ctx, bool to_depth) {
 static weft_status_t *space_to_depth_compute(weft_kernel_ctx_t *ctx) { return depth(ctx, true); }
 static weft_status_t *depth_to_space_compute(weft_kernel_ctx_t *ctx) { return depth(ctx, false); }
 
+#define BLOCK \
+  {"block_size", WEFT_ATTR_INT, false}, { "data_format", WEFT_ATTR_STRING, false }
+
 const weft_kernel_t weft_cpu_space_kernels[] = {
     WEFT_KERNEL("BatchToSpaceND", NULL, 0, NULL, batch_to_space_compute, NULL),
-    WEFT_KERNEL("DepthToSpace", NULL, 0, NULL, depth_to_space_compute, NULL),
+    WEFT_KERNEL_ATTRS("DepthToSpace", NULL, 0, .compute = depth_to_space_compute, BLOCK),
     WEFT_KERNEL("SpaceToBatchND", NULL, 0, NULL, space_to_batch_compute, NULL),
-    WEFT_KERNEL("SpaceToDepth", NULL, 0, NULL, space_to_depth_compute, NULL),
+    WEFT_KERNEL_ATTRS("SpaceToDepth", NULL, 0, .compute = space_to_depth_compute, BLOCK),
     {0},
 };

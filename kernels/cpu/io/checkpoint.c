@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "io/bundle.h"
 #include "io/checkpoint_v1.h"
+#include "kernels/cpu/loops/common.h"
 #include "kernels/kernel.h"
 
 /* prefix is a scalar string, tensor_names and shape_and_slices are vectors of equal length. */
@@ -154,8 +155,7 @@ static weft_status_t *merge_v2(weft_kernel_ctx_t *c) {
   if (names == NULL) return WEFT_NO_MEMORY("merging %" PRId64 " checkpoints", prefixes->count);
   for (int64_t i = 0; i < prefixes->count; i++) names[i] = weft_tensor_str_at(prefixes, i);
   weft_status_t *s = weft_bundle_merge(names, (size_t)prefixes->count, weft_tensor_str_at(destination, 0),
-                                       weft_knode_bool(c->node, "delete_old_dirs"),
-                                       weft_knode_bool(c->node, "allow_missing_files"));
+                                       weft_cpu_attr_at(c, 0)->b, weft_cpu_attr_at(c, 1)->b);
   weft_free(names);
   return s;
 }
@@ -198,7 +198,9 @@ static weft_status_t *sharded_filespec(weft_kernel_ctx_t *c) {
 }
 
 const weft_kernel_t weft_cpu_checkpoint_kernels[] = {
-    {.op = "MergeV2Checkpoints", .compute = merge_v2},
+    WEFT_KERNEL_ATTRS("MergeV2Checkpoints", NULL, 0, .compute = merge_v2,
+                      {"delete_old_dirs", WEFT_ATTR_BOOL, false},
+                      {"allow_missing_files", WEFT_ATTR_BOOL, false}),
     {.op = "RestoreV2", .compute = restore_v2},
     {.op = "SaveV2", .compute = save_v2},
     {.op = "ShardedFilename", .compute = sharded_filename},

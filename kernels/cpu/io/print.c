@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "io/file.h"
 #include "kernels/cpu/io/summarize.h"
+#include "kernels/cpu/loops/common.h"
 #include "kernels/kernel.h"
 
 static weft_status_t *assert_true(weft_kernel_ctx_t *c) {
@@ -17,7 +18,7 @@ static weft_status_t *assert_true(weft_kernel_ctx_t *c) {
   }
   if (*(const uint8_t *)condition->data != 0) return NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
-  int64_t summarize = weft_knode_int(c->node, "summarize");
+  int64_t summarize = weft_cpu_attr(c)->i;
   weft_strbuf_puts(&text, "assertion failed: ");
   for (int i = 1; i < c->node->num_inputs; i++) {
     weft_strbuf_puts(&text, i == 1 ? "[" : " [");
@@ -83,7 +84,7 @@ static weft_status_t *append_to_file(weft_str_t path, weft_str_t text) {
 
 static weft_status_t *print_v2(weft_kernel_ctx_t *c) {
   const weft_tensor_t *input = weft_in(c, 0);
-  weft_str_t stream = weft_knode_string(c->node, "output_stream");
+  weft_str_t stream = weft_cpu_attr_at(c, 0)->s;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   weft_status_t *s = NULL;
   if (input->shape.rank != 0) {
@@ -91,7 +92,7 @@ static weft_status_t *print_v2(weft_kernel_ctx_t *c) {
                       WEFT_SHAPE_TEXT(&input->shape));
   }
   weft_strbuf_append(&text, weft_tensor_str_at(input, 0));
-  weft_strbuf_append(&text, weft_knode_string(c->node, "end"));
+  weft_strbuf_append(&text, weft_cpu_attr_at(c, 1)->s);
   weft_str_t line = weft_str_of(text.data, text.length);
   if (text.failed) {
     s = WEFT_NO_MEMORY("printing");
@@ -118,20 +119,22 @@ static weft_status_t *print_v2(weft_kernel_ctx_t *c) {
 
 /* A graph may not end the process that serves others: its step ends instead. */
 static weft_status_t *abort_step(weft_kernel_ctx_t *c) {
-  if (weft_knode_bool(c->node, "exit_without_error")) return NULL;
-  weft_str_t why = weft_knode_string(c->node, "error_msg");
+  if (weft_cpu_attr_at(c, 0)->b) return NULL;
+  weft_str_t why = weft_cpu_attr_at(c, 1)->s;
   return WEFT_ERROR(ABORTED, "Abort_op intentional failure; %.*s", WEFT_STR_ARGS(why));
 }
 
 const weft_kernel_t weft_cpu_print_kernels[] = {
-    {.op = "Abort", .compute = abort_step},
-    {.op = "Assert", .compute = assert_true},
+    WEFT_KERNEL_ATTRS("Abort", NULL, 0, .compute = abort_step, {"exit_without_error", WEFT_ATTR_BOOL, false},
+                      {"error_msg", WEFT_ATTR_STRING, false}),
+    WEFT_KERNEL_ATTR("Assert", NULL, 0, "summarize", WEFT_ATTR_INT, false, assert_true),
     {.op = "Print",
      .type_attr = "T",
      .types = WEFT_SET_ALL,
      .prepare = print_prepare,
      .compute = print,
      .destroy = weft_free},
-    {.op = "PrintV2", .compute = print_v2},
+    WEFT_KERNEL_ATTRS("PrintV2", NULL, 0, .compute = print_v2, {"output_stream", WEFT_ATTR_STRING, false},
+                      {"end", WEFT_ATTR_STRING, false}),
     {0},
 };

@@ -16,7 +16,7 @@ static weft_status_t *set_text(weft_tensor_t *t, int64_t i, const weft_strbuf_t 
 /* ---- StringJoin ---- */
 
 static weft_status_t *string_join(weft_kernel_ctx_t *c) {
-  weft_str_t separator = weft_knode_string(c->node, "separator");
+  weft_str_t separator = weft_cpu_attr(c)->s;
   weft_shape_t shape = WEFT_SCALAR;
   bool has_shape = false;
   for (int i = 0; i < c->node->num_inputs; i++) {
@@ -169,8 +169,8 @@ static weft_status_t *as_string(weft_kernel_ctx_t *c) {
 /* ---- StringFormat ---- */
 
 static weft_status_t *string_format(weft_kernel_ctx_t *c) {
-  weft_str_t rest = weft_knode_string(c->node, "template"), mark = weft_knode_string(c->node, "placeholder");
-  int64_t ends = weft_knode_int(c->node, "summarize");
+  weft_str_t rest = weft_cpu_attr_at(c, 0)->s, mark = weft_cpu_attr_at(c, 1)->s;
+  int64_t ends = weft_cpu_attr_at(c, 2)->i;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   int used = 0;
   while (rest.length > 0) {
@@ -205,7 +205,7 @@ typedef struct reduction {
 
 static weft_status_t *plan_reduction(const weft_kernel_ctx_t *c, const weft_shape_t *in, reduction_t *out) {
   const weft_tensor_t *axes = weft_in(c, 1);
-  bool keep_dims = weft_knode_bool(c->node, "keep_dims");
+  bool keep_dims = weft_cpu_attr_at(c, 0)->b;
   *out = (reduction_t){0};
   for (int64_t i = 0; i < axes->count; i++) {
     int64_t axis = weft_cpu_int_at(axes, i);
@@ -245,7 +245,7 @@ static int64_t piece_at(const weft_shape_t *in, const reduction_t *r, int64_t k,
 
 static weft_status_t *reduce_join(weft_kernel_ctx_t *c) {
   const weft_tensor_t *in = weft_in(c, 0);
-  weft_str_t separator = weft_knode_string(c->node, "separator");
+  weft_str_t separator = weft_cpu_attr_at(c, 1)->s;
   weft_tensor_t *out = NULL;
   weft_strbuf_t text = WEFT_STRBUF_INIT;
   reduction_t r;
@@ -312,7 +312,7 @@ static bool parse_number(weft_str_t s, weft_tensor_t *out, int64_t i) {
 static weft_status_t *string_to_number(weft_kernel_ctx_t *c) {
   const weft_tensor_t *in = weft_in(c, 0);
   weft_tensor_t *out = NULL;
-  weft_dtype_t dtype = (weft_dtype_t)weft_knode_type(c->node, "out_type");
+  weft_dtype_t dtype = (weft_dtype_t)c->node->output_types[0];
   WEFT_RETURN_IF_ERROR(weft_out_new(c, 0, dtype, &in->shape, &out));
   for (int64_t i = 0; i < in->count; i++) {
     if (parse_number(weft_tensor_str_at(in, i), out, i)) continue;
@@ -359,9 +359,12 @@ static weft_status_t *string_add(weft_kernel_ctx_t *c) {
 const weft_kernel_t weft_cpu_string_kernels[] = {
     {.op = "Add", .type_attr = "T", .types = WEFT_DTYPE_BIT(WEFT_STRING), .compute = string_add},
     {.op = "AsString", .prepare = as_string_prepare, .compute = as_string, .destroy = weft_free},
-    {.op = "ReduceJoin", .compute = reduce_join},
-    {.op = "StringFormat", .compute = string_format},
-    {.op = "StringJoin", .compute = string_join},
+    WEFT_KERNEL_ATTRS("ReduceJoin", NULL, 0, .compute = reduce_join, {"keep_dims", WEFT_ATTR_BOOL, false},
+                      {"separator", WEFT_ATTR_STRING, false}),
+    WEFT_KERNEL_ATTRS("StringFormat", NULL, 0, .compute = string_format,
+                      {"template", WEFT_ATTR_STRING, false}, {"placeholder", WEFT_ATTR_STRING, false},
+                      {"summarize", WEFT_ATTR_INT, false}),
+    WEFT_KERNEL_ATTR("StringJoin", NULL, 0, "separator", WEFT_ATTR_STRING, false, string_join),
     {.op = "StringToNumber", .compute = string_to_number},
     {0},
 };

@@ -2,6 +2,7 @@
 #include "resources/kv_clock.h"
 #include "base/alloc.h"
 #include "kernels/cpu/kv/kv_common.h"
+#include "kernels/cpu/loops/common.h"
 
 typedef struct clock_state {
   int64_t num_workers;
@@ -111,7 +112,7 @@ static void wait_for_slowest(weft_kernel_ctx_t *c) {
     c->done(c, s);
   } else {
     weft_resource_call_t call = weft_state_call(c);
-    weft_clocked_wait(clock, &call, worker, staleness, weft_kv_patience(c));
+    weft_clocked_wait(clock, &call, worker, staleness, weft_kv_patience(c, weft_cpu_attr_at(c, 0)));
   }
   if (clock != NULL) weft_object_release(&clock->object);
 }
@@ -123,6 +124,7 @@ const weft_kernel_t weft_cpu_kv_clock_kernels[] = {
     {.op = "WeftClockRead", .compute = read_clocks},
     {.op = "WeftClockRemove", .compute = remove_worker},
     {.op = "WeftClockReset", .compute = reset},
-    {.op = "WeftClockWait", .compute_async = wait_for_slowest},
+    WEFT_KERNEL_ATTRS("WeftClockWait", NULL, 0, .compute_async = wait_for_slowest,
+                      {"timeout_seconds", WEFT_ATTR_FLOAT, false}),
     {0},
 };

@@ -10,7 +10,7 @@ WEFT_MUST_CHECK weft_status_t *weft_kv_in_clocked(weft_kernel_ctx_t *c, weft_clo
 /* A scalar integer. Errors: INVALID_ARGUMENT naming `what`. */
 WEFT_MUST_CHECK weft_status_t *weft_kv_scalar(const weft_kernel_ctx_t *c, int i, const char *what,
                                               int64_t *out);
-/* The node's attribute timeout_seconds, on the timer of the task's resources. */
-weft_clock_patience_t weft_kv_patience(const weft_kernel_ctx_t *c);
+/* The attribute timeout_seconds, on the timer of the task's resources. */
+weft_clock_patience_t weft_kv_patience(const weft_kernel_ctx_t *c, const weft_attr_t *timeout);
 
 #endif /* WEFT_KERNELS_CPU_KV_KV_COMMON_H_ */

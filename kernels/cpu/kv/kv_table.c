@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "kernels/cpu/kv/kv_common.h"
+#include "kernels/cpu/loops/common.h"
 #include "resources/kv_table.h"
 
 typedef struct table_state {
@@ -93,6 +94,12 @@ static weft_status_t *table_handle(weft_kernel_ctx_t *c) {
 
 /* ---- operations ---- */
 
+/* Places of the attributes in the rows. A pull has no ADVANCE, a push no TIMEOUT. */
+enum { DTYPE, TIMEOUT, ADVANCE };
+#define AT_DTYPE [DTYPE] = {"dtype", WEFT_ATTR_TYPE, false}
+#define AT_TIMEOUT [TIMEOUT] = {"timeout_seconds", WEFT_ATTR_FLOAT, false}
+#define AT_ADVANCE [ADVANCE] = {"advance", WEFT_ATTR_BOOL, false}
+
 static weft_status_t *in_table(weft_kernel_ctx_t *c, weft_kv_table_t **out) {
   weft_object_t *o = NULL;
   WEFT_RETURN_IF_ERROR(weft_state_in(c, 0, &weft_kv_table_type, &o));
@@ -103,7 +110,7 @@ static weft_status_t *in_table(weft_kernel_ctx_t *c, weft_kv_table_t **out) {
 static void release(weft_kv_table_t *t) { weft_object_release((weft_object_t *)t); }
 
 static weft_status_t *check_dtype(const weft_kernel_ctx_t *c, const weft_kv_table_t *t) {
-  int dtype = weft_knode_type(c->node, "dtype");
+  int dtype = weft_cpu_attr_at(c, DTYPE)->type;
   if (dtype == (int)weft_kv_table_config(t)->dtype) return NULL;
   return WEFT_ERROR(INVALID_ARGUMENT, "%.*s of %s on a table of %s", WEFT_STR_ARGS(c->node->op_name),
                     weft_dtype_name(dtype), weft_dtype_name(weft_kv_table_config(t)->dtype));
@@ -116,7 +123,7 @@ static weft_status_t *run_push(weft_kernel_ctx_t *c, weft_kv_table_t *t, bool ha
   weft_kv_push_t p = {.keys = weft_in(c, 1),
                       .values = weft_in(c, 2),
                       .lens = has_lens ? weft_in(c, 3) : NULL,
-                      .advances = weft_knode_bool(c->node, "advance")};
+                      .advances = weft_cpu_attr_at(c, ADVANCE)->b};
   WEFT_RETURN_IF_ERROR(check_dtype(c, t));
   WEFT_RETURN_IF_ERROR(weft_kv_scalar(c, at, "worker", &p.worker));
   WEFT_RETURN_IF_ERROR(weft_kv_scalar(c, at + 1, "clock", &p.clock));
@@ -150,7 +157,8 @@ static void any_pull(weft_kernel_ctx_t *c, bool has_lens) {
     c->done(c, s);
   } else {
     weft_resource_call_t call = weft_state_call(c);
-    weft_kv_table_pull(t, &call, weft_in(c, 1), worker, clock, has_lens, weft_kv_patience(c));
+    weft_kv_table_pull(t, &call, weft_in(c, 1), worker, clock, has_lens,
+                       weft_kv_patience(c, weft_cpu_attr_at(c, TIMEOUT)));
   }
   if (t != NULL) release(t);
 }
@@ -170,7 +178,8 @@ static void push_pull(weft_kernel_ctx_t *c) {
     c->done(c, s);
   } else {
     weft_resource_call_t call = weft_state_call(c);
-    weft_kv_table_pull(t, &call, weft_in(c, 1), worker, -1, false, weft_kv_patience(c));
+    weft_kv_table_pull(t, &call, weft_in(c, 1), worker, -1, false,
+                       weft_kv_patience(c, weft_cpu_attr_at(c, TIMEOUT)));
   }
   if (t != NULL) release(t);
 }
@@ -180,7 +189,7 @@ static weft_status_t *attach(weft_kernel_ctx_t *c) {
   int64_t worker = 0, clock = 0, last = 0;
   WEFT_RETURN_IF_ERROR(in_table(c, &t));
   weft_status_t *s = weft_kv_scalar(c, 1, "worker", &worker);
-  if (s == NULL) s = weft_kv_table_attach(t, worker, weft_knode_bool(c->node, "greets"), &clock, &last);
+  if (s == NULL) s = weft_kv_table_attach(t, worker, weft_cpu_attr_at(c, 0)->b, &clock, &last);
   release(t);
   if (s == NULL) s = weft_tensor_scalar(WEFT_I64, &clock, &c->outputs[0].tensor);
   if (s == NULL) s = weft_tensor_scalar(WEFT_I64, &last, &c->outputs[1].tensor);
@@ -218,14 +227,15 @@ static weft_status_t *import_table(weft_kernel_ctx_t *c) {
 }
 
 const weft_kernel_t weft_cpu_kv_table_kernels[] = {
-    {.op = "WeftKvAttach", .compute = attach},
+    WEFT_KERNEL_ATTRS("WeftKvAttach", NULL, 0, .compute = attach, {"greets", WEFT_ATTR_BOOL, false}),
     {.op = "WeftKvExport", .compute = export_table},
     {.op = "WeftKvImport", .compute = import_table},
-    {.op = "WeftKvPull", .compute_async = pull},
-    {.op = "WeftKvPullLens", .compute_async = pull_lens},
-    {.op = "WeftKvPush", .compute = push},
-    {.op = "WeftKvPushLens", .compute = push_lens},
-    {.op = "WeftKvPushPull", .compute_async = push_pull},
+    WEFT_KERNEL_ATTRS("WeftKvPull", NULL, 0, .compute_async = pull, AT_DTYPE, AT_TIMEOUT),
+    WEFT_KERNEL_ATTRS("WeftKvPullLens", NULL, 0, .compute_async = pull_lens, AT_DTYPE, AT_TIMEOUT),
+    WEFT_KERNEL_ATTRS("WeftKvPush", NULL, 0, .compute = push, AT_DTYPE, AT_ADVANCE),
+    WEFT_KERNEL_ATTRS("WeftKvPushLens", NULL, 0, .compute = push_lens, AT_DTYPE, AT_ADVANCE),
+    WEFT_KERNEL_ATTRS("WeftKvPushPull", NULL, 0, .compute_async = push_pull, AT_DTYPE, AT_TIMEOUT,
+                      AT_ADVANCE),
     {.op = "WeftKvSize", .compute = size},
     {.op = "WeftKvTable", .prepare = table_prepare, .compute = table_handle, .destroy = table_state_destroy},
     {0},

@@ -1,6 +1,7 @@
 /* kernels/cpu/list/optional.c - kernels of optionals. */
 #include "resources/optional.h"
 
+#include "kernels/cpu/loops/common.h"
 #include "kernels/kernel.h"
 
 /* Of all inputs; of none it is nothing. */
@@ -43,7 +44,7 @@ static weft_status_t *optional_has(weft_kernel_ctx_t *c) {
 
 static weft_status_t *check_item(const weft_kernel_ctx_t *c, const weft_tensor_t *t, int i) {
   int wanted = weft_dtype_base(c->node->output_types[i]);
-  const weft_attr_t *shapes = weft_knode_attr(c->node, "output_shapes");
+  const weft_attr_t *shapes = weft_cpu_attr(c);
   if ((int)t->dtype != wanted) {
     return WEFT_ERROR(
         INVALID_ARGUMENT,
@@ -74,7 +75,7 @@ static weft_status_t *optional_get(weft_kernel_ctx_t *c) {
 
 const weft_kernel_t weft_cpu_optional_kernels[] = {
     {.op = "OptionalFromValue", .compute = optional_make},
-    {.op = "OptionalGetValue", .compute = optional_get},
+    WEFT_KERNEL_ATTR("OptionalGetValue", NULL, 0, "output_shapes", WEFT_ATTR_SHAPE, true, optional_get),
     {.op = "OptionalHasValue", .compute = optional_has},
     {.op = "OptionalNone", .compute = optional_make},
     {0},

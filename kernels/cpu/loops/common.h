@@ -2,6 +2,7 @@
 #ifndef WEFT_KERNELS_CPU_LOOPS_COMMON_H_
 #define WEFT_KERNELS_CPU_LOOPS_COMMON_H_
 
+#include "base/alloc.h"
 #include "kernels/kernel.h"
 
 /* For a loop whose output may be one of its inputs, element for element: nothing else ever overlaps. Without
@@ -40,6 +41,24 @@ typedef struct weft_cpu_attr {
       name, kind, is_list                                                                                  \
     }                                                                                                      \
   }
+/* A row whose functions need several: weft_cpu_attr_at(ctx, i) is the i-th that is named. `run` is
+ * `.compute = f` or `.compute_async = f`. */
+enum { WEFT_CPU_MAX_ATTRS = 4 };
+typedef struct weft_cpu_attrs {
+  weft_cpu_attr_t of[WEFT_CPU_MAX_ATTRS];
+} weft_cpu_attrs_t;
+#define WEFT_KERNEL_ATTRS(op_, attr_, types_, run, ...)                                     \
+  {                                                                                         \
+    .op = op_, .type_attr = attr_, .types = types_, .prepare = weft_cpu_attrs_prepare, run, \
+    .destroy = weft_free, .param = &(const weft_cpu_attrs_t) {                              \
+      { __VA_ARGS__ }                                                                       \
+    }                                                                                       \
+  }
+/* Errors: INTERNAL; RESOURCE_EXHAUSTED. */
+WEFT_MUST_CHECK weft_status_t *weft_cpu_attrs_prepare(const weft_kernel_node_t *node, void **out_state);
+static inline const weft_attr_t *weft_cpu_attr_at(const weft_kernel_ctx_t *ctx, int i) {
+  return ((const weft_attr_t *const *)ctx->state)[i];
+}
 /* Errors: INTERNAL: the op has no such attribute. */
 WEFT_MUST_CHECK weft_status_t *weft_cpu_attr_prepare(const weft_kernel_node_t *node, void **out_state);
 static inline const weft_attr_t *weft_cpu_attr(const weft_kernel_ctx_t *ctx) { return ctx->state; }

@@ -124,8 +124,8 @@ static weft_status_t *cumulate(weft_kernel_ctx_t *ctx, scan_fn *const *fns) {
                   .axis = x->shape.dims[at],
                   .fn = fns[x->dtype],
                   .inner = weft_cpu_product(&x->shape, at + 1, rank),
-                  .exclusive = weft_knode_bool(ctx->node, "exclusive"),
-                  .reverse = weft_knode_bool(ctx->node, "reverse")};
+                  .exclusive = weft_cpu_attr_at(ctx, 0)->b,
+                  .reverse = weft_cpu_attr_at(ctx, 1)->b};
   if (x->count > 0) run(ctx, &j, x->count / j.axis);
   return NULL;
 }
@@ -134,10 +134,13 @@ static weft_status_t *cumsum_compute(weft_kernel_ctx_t *ctx) { return cumulate(c
 static weft_status_t *cumprod_compute(weft_kernel_ctx_t *ctx) { return cumulate(ctx, cumprod_fns); }
 
 #define ORDERED (WEFT_SET_REAL | WEFT_DTYPE_BIT(WEFT_BOOL))
+#define SCAN \
+  {"exclusive", WEFT_ATTR_BOOL, false}, { "reverse", WEFT_ATTR_BOOL, false }
+
 const weft_kernel_t weft_cpu_scan_kernels[] = {
     WEFT_KERNEL("ArgMax", "T", ORDERED, NULL, arg_max_compute, NULL),
     WEFT_KERNEL("ArgMin", "T", ORDERED, NULL, arg_min_compute, NULL),
-    WEFT_KERNEL("Cumprod", "T", WEFT_SET_NUMBERS, NULL, cumprod_compute, NULL),
-    WEFT_KERNEL("Cumsum", "T", WEFT_SET_NUMBERS, NULL, cumsum_compute, NULL),
+    WEFT_KERNEL_ATTRS("Cumprod", "T", WEFT_SET_NUMBERS, .compute = cumprod_compute, SCAN),
+    WEFT_KERNEL_ATTRS("Cumsum", "T", WEFT_SET_NUMBERS, .compute = cumsum_compute, SCAN),
     {0},
 };

@@ -6,7 +6,7 @@
 static weft_status_t *channels(const weft_kernel_ctx_t *ctx, const weft_shape_t *s, weft_shape_t *out) {
   if (s->rank < 2)
     return WEFT_ERROR(INVALID_ARGUMENT, "Input tensor must be at least 2D: %s", WEFT_SHAPE_TEXT(s));
-  const weft_attr_t *format = weft_knode_attr(ctx->node, "data_format");
+  const weft_attr_t *format = ctx->state; /* BiasAddV1 has none */
   int at = format != NULL && weft_str_is(format->s, "NCHW") ? 1 : s->rank - 1;
   *out = (weft_shape_t){.rank = 3};
   out->dims[0] = weft_cpu_product(s, 0, at);
@@ -69,8 +69,10 @@ static weft_status_t *bias_grad_compute(weft_kernel_ctx_t *ctx) {
 }
 
 const weft_kernel_t weft_cpu_bias_kernels[] = {
-    WEFT_KERNEL("BiasAdd", "T", WEFT_SET_NUMBERS, NULL, bias_add_compute, NULL),
-    WEFT_KERNEL("BiasAddGrad", "T", WEFT_SET_NUMBERS, NULL, bias_grad_compute, NULL),
+    WEFT_KERNEL_ATTR("BiasAdd", "T", WEFT_SET_NUMBERS, "data_format", WEFT_ATTR_STRING, false,
+                     bias_add_compute),
+    WEFT_KERNEL_ATTR("BiasAddGrad", "T", WEFT_SET_NUMBERS, "data_format", WEFT_ATTR_STRING, false,
+                     bias_grad_compute),
     WEFT_KERNEL("BiasAddV1", "T", WEFT_SET_NUMBERS, NULL, bias_add_compute, NULL),
     {0},
 };

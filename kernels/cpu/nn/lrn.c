@@ -84,7 +84,7 @@ static weft_status_t *lrn(weft_kernel_ctx_t *ctx, bool grad) {
   weft_dtype_t dtype = weft_in(ctx, 0)->dtype;
   weft_shape_t shape = weft_in(ctx, 0)->shape;
   weft_status_t *s = NULL;
-  int64_t radius = weft_knode_int(ctx->node, "depth_radius");
+  int64_t radius = weft_cpu_attr_at(ctx, 0)->i;
   if (radius < 0 || radius > INT32_MAX) {
     return WEFT_ERROR(INVALID_ARGUMENT, "depth_radius = %" PRId64 " larger than int max", radius);
   }
@@ -106,9 +106,9 @@ static weft_status_t *lrn(weft_kernel_ctx_t *ctx, bool grad) {
   if (s == NULL && out->count > 0) {
     lrn_job_t j = {.depth = shape.dims[3],
                    .radius = radius < shape.dims[3] ? radius : shape.dims[3],
-                   .bias = weft_knode_float(ctx->node, "bias"),
-                   .alpha = weft_knode_float(ctx->node, "alpha"),
-                   .beta = weft_knode_float(ctx->node, "beta"),
+                   .bias = weft_cpu_attr_at(ctx, 1)->f,
+                   .alpha = weft_cpu_attr_at(ctx, 2)->f,
+                   .beta = weft_cpu_attr_at(ctx, 3)->f,
                    .largest = dtype == WEFT_F16 ? 65504 : FLT_MAX,
                    .x = wide[grad ? 1 : 0]->data,
                    .dy = wide[0]->data,
@@ -136,8 +136,14 @@ static weft_status_t *lrn_compute(weft_kernel_ctx_t *ctx) { return lrn(ctx, fals
 static weft_status_t *lrn_grad_compute(weft_kernel_ctx_t *ctx) { return lrn(ctx, true); }
 
 #define LRN_TYPES (WEFT_DTYPE_BIT(WEFT_F16) | WEFT_DTYPE_BIT(WEFT_BF16) | WEFT_DTYPE_BIT(WEFT_F32))
+#define WINDOW                                                              \
+  {"depth_radius", WEFT_ATTR_INT, false}, {"bias", WEFT_ATTR_FLOAT, false}, \
+      {"alpha", WEFT_ATTR_FLOAT, false}, {                                  \
+    "beta", WEFT_ATTR_FLOAT, false                                          \
+  }
+
 const weft_kernel_t weft_cpu_lrn_kernels[] = {
-    WEFT_KERNEL("LRN", "T", LRN_TYPES, NULL, lrn_compute, NULL),
-    WEFT_KERNEL("LRNGrad", "T", LRN_TYPES, NULL, lrn_grad_compute, NULL),
+    WEFT_KERNEL_ATTRS("LRN", "T", LRN_TYPES, .compute = lrn_compute, WINDOW),
+    WEFT_KERNEL_ATTRS("LRNGrad", "T", LRN_TYPES, .compute = lrn_grad_compute, WINDOW),
     {0},
 };

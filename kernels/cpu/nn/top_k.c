@@ -61,7 +61,7 @@ static weft_status_t *top_k(weft_kernel_ctx_t *ctx, int64_t k) {
   if (x->shape.rank < 1) {
     return WEFT_ERROR(INVALID_ARGUMENT, "input must be >= 1-D, got shape %s", WEFT_SHAPE_TEXT(&x->shape));
   }
-  bool sorted = weft_knode_bool(ctx->node, "sorted");
+  bool sorted = weft_cpu_attr_at(ctx, 0)->b;
   top_k_job_t j = {.x = x, .n = x->shape.dims[x->shape.rank - 1], .k = k, .sorted = sorted};
   if (j.n < k) {
     return WEFT_ERROR(INVALID_ARGUMENT,
@@ -78,7 +78,7 @@ static weft_status_t *top_k(weft_kernel_ctx_t *ctx, int64_t k) {
 }
 
 static weft_status_t *top_k_compute(weft_kernel_ctx_t *ctx) {
-  return top_k(ctx, weft_knode_int(ctx->node, "k"));
+  return top_k(ctx, weft_cpu_attr_at(ctx, 1)->i);
 }
 
 static weft_status_t *top_k_v2_compute(weft_kernel_ctx_t *ctx) {
@@ -119,7 +119,7 @@ static weft_status_t *in_top_k(weft_kernel_ctx_t *ctx, int64_t k) {
 }
 
 static weft_status_t *in_top_k_compute(weft_kernel_ctx_t *ctx) {
-  return in_top_k(ctx, weft_knode_int(ctx->node, "k"));
+  return in_top_k(ctx, weft_cpu_attr(ctx)->i);
 }
 static weft_status_t *in_top_k_v2_compute(weft_kernel_ctx_t *ctx) {
   weft_tensor_t *k = weft_in(ctx, 2);
@@ -130,9 +130,11 @@ static weft_status_t *in_top_k_v2_compute(weft_kernel_ctx_t *ctx) {
 }
 
 const weft_kernel_t weft_cpu_top_k_kernels[] = {
-    WEFT_KERNEL("InTopK", NULL, 0, NULL, in_top_k_compute, NULL),
+    WEFT_KERNEL_ATTR("InTopK", NULL, 0, "k", WEFT_ATTR_INT, false, in_top_k_compute),
     WEFT_KERNEL("InTopKV2", NULL, 0, NULL, in_top_k_v2_compute, NULL),
-    WEFT_KERNEL("TopK", "T", WEFT_SET_REAL, NULL, top_k_compute, NULL),
-    WEFT_KERNEL("TopKV2", "T", WEFT_SET_REAL, NULL, top_k_v2_compute, NULL),
+    WEFT_KERNEL_ATTRS("TopK", "T", WEFT_SET_REAL, .compute = top_k_compute, {"sorted", WEFT_ATTR_BOOL, false},
+                      {"k", WEFT_ATTR_INT, false}),
+    WEFT_KERNEL_ATTRS("TopKV2", "T", WEFT_SET_REAL, .compute = top_k_v2_compute,
+                      {"sorted", WEFT_ATTR_BOOL, false}),
     {0},
 };

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/loops/common.h"
 #include "kernels/state.h"
 #include "resources/accumulator.h"
 
@@ -107,7 +108,7 @@ static weft_status_t *apply_sparse(weft_kernel_ctx_t *c) {
   if (s == NULL) s = scalar(c, 1, "local_step", &step);
   if (s == NULL) {
     s = weft_accumulator_apply_sparse(a, step, weft_in(c, 2), weft_in(c, 3), weft_in(c, 4),
-                                      weft_knode_bool(c->node, "has_known_shape"));
+                                      weft_cpu_attr(c)->b);
   }
   release(a);
   return s;
@@ -117,7 +118,7 @@ static void take_any(weft_kernel_ctx_t *c, bool is_sparse) {
   weft_accumulator_t *a = NULL;
   int64_t required = 0;
   weft_status_t *s = in_accumulator(c, &a);
-  if (s == NULL) s = check_kind(c, a, is_sparse, (weft_dtype_t)weft_knode_type(c->node, "dtype"));
+  if (s == NULL) s = check_kind(c, a, is_sparse, (weft_dtype_t)c->node->output_types[is_sparse ? 1 : 0]);
   if (s == NULL) s = scalar(c, 1, "num_required", &required);
   if (s == NULL && required <= 0) {
     s = WEFT_ERROR(INVALID_ARGUMENT, "Argument num_required must be positive, but was %" PRId64, required);
@@ -167,7 +168,8 @@ const weft_kernel_t weft_cpu_accumulator_kernels[] = {
     {.op = "ResourceAccumulatorSetGlobalStep", .compute = set_step},
     {.op = "ResourceAccumulatorTakeGradient", FLOATS, .compute_async = take},
     MAKER("ResourceConditionalAccumulator", dense_prepare),
-    {.op = "SparseAccumulatorApplyGradient", FLOATS, .compute = apply_sparse},
+    WEFT_KERNEL_ATTR("SparseAccumulatorApplyGradient", "dtype", WEFT_SET_FLOATS, "has_known_shape",
+                     WEFT_ATTR_BOOL, false, apply_sparse),
     {.op = "SparseAccumulatorTakeGradient", FLOATS, .compute_async = take_sparse},
     MAKER("SparseConditionalAccumulator", sparse_prepare),
     {0},

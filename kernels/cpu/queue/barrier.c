@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/loops/common.h"
 #include "kernels/state.h"
 #include "resources/barrier.h"
 
@@ -74,8 +75,7 @@ static void release(weft_barrier_t *b) { weft_object_release((weft_object_t *)b)
 static weft_status_t *barrier_insert(weft_kernel_ctx_t *c) {
   weft_barrier_t *b = NULL;
   WEFT_RETURN_IF_ERROR(in_barrier(c, &b));
-  weft_status_t *s =
-      weft_barrier_insert(b, weft_in(c, 1), weft_in(c, 2), weft_knode_int(c->node, "component_index"));
+  weft_status_t *s = weft_barrier_insert(b, weft_in(c, 1), weft_in(c, 2), weft_cpu_attr_at(c, 0)->i);
   release(b);
   return s;
 }
@@ -110,7 +110,7 @@ static void barrier_take(weft_kernel_ctx_t *c) {
     c->done(c, s);
   } else {
     weft_resource_call_t call = weft_state_call(c);
-    weft_barrier_take(b, &call, n, weft_knode_bool(c->node, "allow_small_batch"));
+    weft_barrier_take(b, &call, n, weft_cpu_attr_at(c, 0)->b);
   }
   release(b);
 }
@@ -118,7 +118,7 @@ static void barrier_take(weft_kernel_ctx_t *c) {
 static weft_status_t *barrier_close(weft_kernel_ctx_t *c) {
   weft_barrier_t *b = NULL;
   WEFT_RETURN_IF_ERROR(in_barrier(c, &b));
-  weft_status_t *s = weft_barrier_close(b, weft_knode_bool(c->node, "cancel_pending_enqueues"));
+  weft_status_t *s = weft_barrier_close(b, weft_cpu_attr_at(c, 0)->b);
   release(b);
   return s;
 }
@@ -138,10 +138,13 @@ static weft_status_t *incomplete_size(weft_kernel_ctx_t *c) { return size_of(c, 
 
 const weft_kernel_t weft_cpu_barrier_kernels[] = {
     {.op = "Barrier", .prepare = barrier_prepare, .compute = barrier_handle, .destroy = state_destroy},
-    {.op = "BarrierClose", .compute = barrier_close},
+    WEFT_KERNEL_ATTRS("BarrierClose", NULL, 0, .compute = barrier_close,
+                      {"cancel_pending_enqueues", WEFT_ATTR_BOOL, false}),
     {.op = "BarrierIncompleteSize", .compute = incomplete_size},
-    {.op = "BarrierInsertMany", .compute = barrier_insert},
+    WEFT_KERNEL_ATTRS("BarrierInsertMany", NULL, 0, .compute = barrier_insert,
+                      {"component_index", WEFT_ATTR_INT, false}),
     {.op = "BarrierReadySize", .compute = ready_size},
-    {.op = "BarrierTakeMany", .compute_async = barrier_take},
+    WEFT_KERNEL_ATTRS("BarrierTakeMany", NULL, 0, .compute_async = barrier_take,
+                      {"allow_small_batch", WEFT_ATTR_BOOL, false}),
     {0},
 };

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "kernels/cpu/loops/common.h"
 #include "kernels/state.h"
 
 /* ---- the nodes that make queues ---- */
@@ -319,7 +320,7 @@ static void queue_close(weft_kernel_ctx_t *c) {
     c->done(c, s);
   } else {
     weft_resource_call_t call = weft_state_call(c);
-    weft_tensor_queue_close(q, &call, weft_knode_bool(c->node, "cancel_pending_enqueues"));
+    weft_tensor_queue_close(q, &call, weft_cpu_attr_at(c, 0)->b);
   }
   release(q);
 }
@@ -351,11 +352,15 @@ static weft_status_t *queue_is_closed(weft_kernel_ctx_t *c) {
 #define SYNC(name, fn) \
   {.op = name, .compute = fn}, { .op = name "V2", .compute = fn }
 
+#define CLOSE \
+  { "cancel_pending_enqueues", WEFT_ATTR_BOOL, false }
+
 const weft_kernel_t weft_cpu_queue_kernels[] = {
     MAKERS("FIFOQueue", fifo_prepare),
     MAKERS("PaddingFIFOQueue", padding_prepare),
     MAKERS("PriorityQueue", priority_prepare),
-    ASYNC("QueueClose", NULL, queue_close),
+    WEFT_KERNEL_ATTRS("QueueClose", NULL, 0, .compute_async = queue_close, CLOSE),
+    WEFT_KERNEL_ATTRS("QueueCloseV2", NULL, 0, .compute_async = queue_close, CLOSE),
     ASYNC("QueueDequeue", no_timeout, dequeue_one),
     ASYNC("QueueDequeueMany", no_timeout, dequeue_many),
     ASYNC("QueueDequeueUpTo", no_timeout, dequeue_up_to),
